@@ -1,0 +1,35 @@
+// What front and core know of each other. Any thread; nothing here allocates or locks.
+// The core is linked to the front, so the loader does the plumbing and a mismatch is a failed dlopen.
+#pragma once
+
+#define AUTOAMP_EXPORT __attribute__((visibility("default")))
+
+namespace autoamp::front {
+
+// One block a thread, zero at the start, at most 64 bytes. The front owns it: its memory is laid out before main, so
+// initial-exec access can never run out of room, and the dlsym hook sees the door's guard.
+struct ThreadBlock {
+	int depth;     // > 0 inside a door: lookups get the truth, calls go to the truth
+	int resolving; // > 0 inside the front's resolver
+	void *core;    // the core's own per-thread state
+	void *region;  // reserved for pushed regions
+};
+static_assert(sizeof(ThreadBlock) <= 64);
+
+struct Core {
+	unsigned abi, count;
+	void *const *doors; // by row of the entry tables, typed functions
+};
+
+constexpr unsigned abi = 1;
+
+} // namespace autoamp::front
+
+extern "C" {
+// Front.
+AUTOAMP_EXPORT extern constinit thread_local autoamp::front::ThreadBlock autoamp_front_thread; // constinit: else g++ calls a wrapper
+AUTOAMP_EXPORT extern void *autoamp_front_truths[]; // by row; null: ask autoamp_front_truth
+AUTOAMP_EXPORT void *autoamp_front_truth(unsigned index); // null: no such library in this process
+// Core: constant data, so that nothing has to be started and threads may race to read it.
+AUTOAMP_EXPORT extern const autoamp::front::Core autoamp_core;
+}

@@ -1,0 +1,83 @@
+// What host and device agree on about the conversion kernels (cast.cu): parameters, scratch, tables. Plain data, no
+// policy, no allocation. Formulas: docs/adr on verified scaling. The same text compiles for the GPU and as host C++.
+#pragma once
+
+#include <cstdint>
+
+namespace autoamp::kernels {
+
+constexpr int operands = 2; // A, B
+
+// One operand: column-major as stored (no transposition happens here), `rows` contiguous elements a column.
+// source 4-byte aligned; target 256-byte aligned with targetLd a multiple of 8, so that 8 elements are one 16-byte store.
+struct Operand {
+	const float *source;
+	uint16_t *target;     // half or bfloat16 bits
+	int64_t rows, columns;
+	int64_t sourceLd, targetLd;         // elements
+	int64_t sourceStride, targetStride; // elements between matrices; a source stride of 0 arrives here as batch 1
+	int64_t batch;
+};
+
+// A call's own scratch on the device, 256-byte aligned: exponents *used* and maxima belong to the call, never to a
+// shared slot (two host threads on one stream run cast1 cast2 settle1 settle2).
+struct Scratch {
+	float alpha, beta;             // read by the GEMM in device pointer mode
+	int32_t used[operands];        // exponent the cast used: s = 2^used
+	uint32_t amax[operands];       // bits of the largest finite |x|
+	uint32_t nonfinite[operands];  // 1: some Inf or NaN
+	uint32_t overflow[operands];   // 1: finite x whose 16-bit form is Inf (possible only with scaling off or stale scales)
+	int32_t right[operands];       // settle: the exponent the operand must have
+};
+
+// Predictions, a device table, written only as predictions: collisions and races cost a recast, never a bit.
+struct Prediction {
+	uint64_t key; // 0: empty
+	int32_t exponent[operands];
+};
+constexpr uint32_t predictionCount = 4096; // power of two; slot = key & (predictionCount - 1)
+
+enum class EventKind : uint32_t { init = 1, rescale, scale_range, overflow, nonfinite_input };
+
+// Rare events reach the host through mapped host memory, read at later calls and at exit. A record is complete when
+// `sequence` (written last) is its index + 1.
+struct Event {
+	uint64_t sequence;
+	uint32_t site;       // index that the host gave the site
+	EventKind kind;
+	uint32_t operand;    // 0 A, 1 B
+	int32_t before, after; // exponents; before is INT32_MIN at `init`
+	uint32_t amax;       // bits
+};
+constexpr uint32_t ringSize = 4096;
+// Exact totals a site, also when the ring wrapped: [site][kind].
+constexpr uint32_t siteCount = 4096, kindCount = 6;
+struct Ring {
+	uint64_t written;
+	Event events[ringSize];
+	uint32_t totals[siteCount][kindCount];
+};
+
+struct Parameters {
+	Operand operand[operands];
+	Scratch *scratch;
+	Prediction *predictions;  // null: scaling off
+	uint64_t pairKey;         // hash of signature and both pointers; never 0
+	uint64_t signatureKey;    // hash of the signature alone; never 0
+	Ring *ring;               // device pointer to mapped host memory; null: no events
+	uint32_t site;            // < siteCount; larger: the totals of site 0 ("others"), no single events
+	uint32_t isFirst;         // the site's first call in this context: `init`, not `rescale`
+	const float *alpha, *beta; // device pointers, or null: the values below
+	float alphaValue, betaValue;
+};
+
+// Kernels, all extern "C", one parameter: `Parameters` by value.
+//   autoamp_begin            1 block: zero the scratch, choose the prediction (pair key, else signature key, else 0)
+//                            and write it as scratch->used. In stream order before the cast: one choice for all blocks.
+//   autoamp_cast_half        A and B in one launch: x * 2^used -> half (RN), amax, non-finite and overflow flags
+//   autoamp_cast_bfloat16    A and B in one launch: x -> bfloat16 (RN); touches no scratch
+//   autoamp_settle           right exponents, recast of the operands whose prediction was wrong, alpha_eff and beta to
+//                            the scratch, new predictions, events. With predictions == null: alpha as it is, no recast.
+constexpr uint32_t blockSize = 256;
+
+} // namespace autoamp::kernels
