@@ -325,8 +325,12 @@ ParsedOptions parseOptions(const char *const *environment, std::span<const char 
 			return parsed;
 	}
 	parsed.error = checkTogether(parsed.options);
-	const char *tf32 = environmentValue(environment, "NVIDIA_TF32_OVERRIDE");
-	parsed.options.tf32Allowed = !tf32 || std::string_view(tf32) != "0";
+	auto isSet = [&](const char *name, std::string_view wanted) {
+		const char *value = environmentValue(environment, name);
+		return value && value == wanted;
+	};
+	parsed.options.tf32Allowed = !isSet("NVIDIA_TF32_OVERRIDE", "0");
+	parsed.options.emulatesSingle = isSet("CUBLAS_EMULATE_SINGLE_PRECISION", "1");
 	resolvePaths(parsed.options, environment);
 	return parsed;
 }

@@ -80,6 +80,8 @@ TEST_CASE("every accepted word arrives in its field")
 	CHECK(parse({"AUTOAMP_TRACE_MAX_SIZE=123"}).options.traceMaxSize == 123);
 	CHECK_FALSE(parse({"NVIDIA_TF32_OVERRIDE=0"}).options.tf32Allowed);
 	CHECK(parse({"NVIDIA_TF32_OVERRIDE=1"}).options.tf32Allowed);
+	CHECK(parse({"CUBLAS_EMULATE_SINGLE_PRECISION=1"}).options.emulatesSingle);
+	CHECK_FALSE(parse({"CUBLAS_EMULATE_SINGLE_PRECISION=0"}).options.emulatesSingle);
 
 	Options paths = parse({"AUTOAMP_DIR=/d", "XDG_STATE_HOME=/x"}).options;
 	CHECK(paths.traceFile == "/d/%e.%t.%p.aat");
