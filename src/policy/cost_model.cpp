@@ -93,13 +93,10 @@ double gemmMicroseconds(const Gpu &gpu, Path path, double m, double n, double k,
 		double efficiency = area >= 32768 ? 1 : area >= 16384 ? rate.large : area >= 8192 ? rate.medium : rate.small;
 		double count = roundUp(m / tile.m) * roundUp(n / tile.n) * batch;
 		double perStep = perArea * area / efficiency;
-		double once = 0;
 		for (double split = 1, part = k; split == 1 || (split <= 8 && part >= 256); split *= 2, part *= .5) {
 			double waves = roundUp(count * split * wavesPerTile);
-			double time =
-			    waves * (perStep * (part + rate.ramp) + rate.wave) + once + (split > 1 ? reduction * split : 0);
-			arithmetic = std::min(arithmetic, time);
-			once = rate.split;
+			double summing = split > 1 ? rate.split + reduction * split : 0;
+			arithmetic = std::min(arithmetic, waves * (perStep * (part + rate.ramp) + rate.wave) + summing);
 		}
 		if (arithmetic <= memory)
 			break;
