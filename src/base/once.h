@@ -23,6 +23,20 @@ public:
 		}
 		return reinterpret_cast<T *>(known);
 	}
+	// The same, but null means "it did not work this time": the next call tries again.
+	template <typename Find>
+	T *getOrRetry(Find find)
+	{
+		uintptr_t known = value_.load(std::memory_order_acquire);
+		if (__builtin_expect(known == unknown, 0)) {
+			T *const found = find();
+			if (!found)
+				return nullptr;
+			if (value_.compare_exchange_strong(known, reinterpret_cast<uintptr_t>(found), std::memory_order_acq_rel))
+				known = reinterpret_cast<uintptr_t>(found);
+		}
+		return reinterpret_cast<T *>(known);
+	}
 
 private:
 	static constexpr uintptr_t unknown = 1; // no object lies at an odd address

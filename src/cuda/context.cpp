@@ -74,9 +74,16 @@ Failure Memory::open(const Driver &driver, int device, size_t budget)
 	int no = 0;
 	if (driver.cuMemPoolSetAttribute(pool_, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &threshold) ||
 	    driver.cuMemPoolSetAttribute(pool_, CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES, &no))
-		return Failure::driverError; // the pool stays behind, empty: a next open makes another
+		return Failure::driverError;
 	budget_ = budget;
 	return Failure::none;
+}
+
+void Memory::close(const Driver &driver)
+{
+	if (pool_)
+		driver.cuMemPoolDestroy(pool_);
+	pool_ = nullptr;
 }
 
 Failure Memory::reserve(const Driver &driver, size_t bytes, size_t used, size_t reserved)

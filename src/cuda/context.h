@@ -39,6 +39,7 @@ class Memory
 {
 public:
 	Failure open(const Driver &driver, int device, size_t budget);
+	void close(const Driver &driver); // nothing may be allocated
 
 	// On `stream`, in stream order. Nothing waits, nothing synchronises.
 	Block allocate(const Driver &driver, Stream stream, size_t bytes);

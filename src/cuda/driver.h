@@ -38,10 +38,12 @@ constexpr Result outOfMemory = 2;
 	X(cuMemGetInfo_v2, (size_t *, size_t *)) \
 	X(cuMemAlloc_v2, (Address *, size_t)) \
 	X(cuMemFree_v2, (Address)) \
-	X(cuMemsetD8_v2, (Address, unsigned char, size_t)) \
+	X(cuMemsetD8Async, (Address, unsigned char, size_t, Stream)) \
 	X(cuMemHostRegister_v2, (void *, size_t, unsigned)) \
+	X(cuMemHostUnregister, (void *)) \
 	X(cuMemHostGetDevicePointer_v2, (Address *, void *, unsigned)) \
 	X(cuMemPoolCreate, (CUmemPoolHandle_st **, const void *)) \
+	X(cuMemPoolDestroy, (CUmemPoolHandle_st *)) \
 	X(cuMemPoolSetAttribute, (CUmemPoolHandle_st *, int, void *)) \
 	X(cuMemPoolGetAttribute, (CUmemPoolHandle_st *, int, void *)) \
 	X(cuMemPoolTrimTo, (CUmemPoolHandle_st *, size_t)) \

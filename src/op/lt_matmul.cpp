@@ -232,7 +232,7 @@ Op describe(const Entry &entry, const LtMatmulCall &call, const CublasLt *lt, co
 
 	LtExtras extras;
 	int32_t biasType = -1;
-	const Learnt *learnt = theAttributes.get([&] { return learn(*lt); });
+	const Learnt *learnt = theAttributes.getOrRetry([&] { return learn(*lt); });
 	bool isPlain = learnt && learnt->matmul.areDefaults(get, call.computeDesc);
 	for (const void *layout : {call.Adesc, call.Bdesc, call.Cdesc, call.Ddesc})
 		isPlain = isPlain && learnt->layout.areDefaults(lt->cublasLtMatrixLayoutGetAttribute, layout);

@@ -9,11 +9,9 @@
 #include <cstdlib>
 #include <iterator>
 
-namespace autoamp::policy
-{
+namespace autoamp::policy {
 
-namespace
-{
+namespace {
 
 // clang-format off
 constexpr KernelRate hopperHalf = {880 * 0.92, 5.2, 0, .76, .70, .99, 2.1, 175}; // fitted; 0.92: fp32 result

@@ -10,11 +10,9 @@
 
 #include <unistd.h>
 
-namespace autoamp::policy
-{
+namespace autoamp::policy {
 
-namespace
-{
+namespace {
 
 constexpr OptionRow table[] = {
 #define X(id, variable, type, values, fallback, help) {variable, ValueType::type, values, fallback, help},

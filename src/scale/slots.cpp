@@ -5,28 +5,35 @@
 
 namespace autoamp::scale {
 
-bool Slots::open(const cuda::Driver &driver)
+bool Slots::open(const cuda::Driver &driver, cuda::Stream stream)
 {
 	constexpr size_t tableBytes = sizeof(kernels::Prediction) * kernels::predictionCount;
-	if (driver.cuMemAlloc_v2(&predictions_, tableBytes))
-		return false;
+	constexpr unsigned portableAndMapped = 1 | 2; // CU_MEMHOSTREGISTER_PORTABLE | _DEVICEMAP
 	void *const ring =
 		mmap(nullptr, sizeof(kernels::Ring), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	constexpr unsigned portableAndMapped = 1 | 2; // CU_MEMHOSTREGISTER_PORTABLE | _DEVICEMAP
-	const bool isMapped = ring != MAP_FAILED;
-	if (isMapped && driver.cuMemsetD8_v2(predictions_, 0, tableBytes) == 0 &&
-	    driver.cuMemHostRegister_v2(ring, sizeof(kernels::Ring), portableAndMapped) == 0) {
-		if (driver.cuMemHostGetDevicePointer_v2(&ringOnDevice_, ring, 0) == 0) {
-			ring_ = static_cast<kernels::Ring *>(ring);
-			return true;
-		}
-		// Registered memory cannot be unmapped safely: these 350 KB stay behind, once a failed attempt.
-	} else if (isMapped) {
+	if (ring == MAP_FAILED)
+		return false;
+	if (driver.cuMemHostRegister_v2(ring, sizeof(kernels::Ring), portableAndMapped)) {
 		munmap(ring, sizeof(kernels::Ring));
+		return false;
 	}
-	driver.cuMemFree_v2(predictions_);
-	predictions_ = 0;
+	ring_ = static_cast<kernels::Ring *>(ring);
+	if (driver.cuMemHostGetDevicePointer_v2(&ringOnDevice_, ring, 0) == 0 &&
+	    driver.cuMemAlloc_v2(&predictions_, tableBytes) == 0 &&
+	    driver.cuMemsetD8Async(predictions_, 0, tableBytes, stream) == 0)
+		return true;
+	close(driver);
 	return false;
+}
+
+void Slots::close(const cuda::Driver &driver)
+{
+	if (predictions_)
+		driver.cuMemFree_v2(predictions_);
+	predictions_ = 0;
+	if (ring_ && driver.cuMemHostUnregister(ring_) == 0) // refused: mapped memory may not go away, it stays behind
+		munmap(ring_, sizeof(kernels::Ring));
+	ring_ = nullptr;
 }
 
 bool Slots::next(Event &event)

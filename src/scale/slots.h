@@ -23,7 +23,10 @@ class Slots
 public:
 	// Zero predictions on the device; the ring in host memory of ours, registered with the driver, so that reading it
 	// stays legal after the application destroyed the context.
-	bool open(const cuda::Driver &driver);
+	// The table is cleared on `stream`: the legacy stream would be forbidden while another thread captures. Kernels of
+	// other streams may meet it uncleared, which costs them a recast.
+	bool open(const cuda::Driver &driver, cuda::Stream stream);
+	void close(const cuda::Driver &driver); // before any kernel used it
 
 	kernels::Prediction *predictions() const { return reinterpret_cast<kernels::Prediction *>(predictions_); }
 	kernels::Ring *ringOnDevice() const { return reinterpret_cast<kernels::Ring *>(ringOnDevice_); }

@@ -9,8 +9,7 @@
 using namespace autoamp;
 using namespace autoamp::policy;
 
-namespace
-{
+namespace {
 
 constexpr int rounds = 15, calls = 20000;
 
