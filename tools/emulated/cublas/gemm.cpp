@@ -2,14 +2,15 @@
 #include "tools/emulated/blas/product.h"
 #include "tools/emulated/cublas/handle.h"
 
+#include <cublasLt.h>
+
 #include <algorithm>
 
 using namespace emulated::blas;
 using emulated::cublas::Handle;
 using emulated::cublas::handleOf;
 
-namespace
-{
+namespace {
 
 // The arguments all GEMM functions share, in their own order.
 struct Call {
@@ -40,6 +41,43 @@ Rounding roundingOf(const Handle &handle, cublasComputeType_t compute, cudaDataT
 	if (compute == CUBLAS_COMPUTE_32F && (handle.mathMode & 0xf) == CUBLAS_TENSOR_OP_MATH)
 		compute = CUBLAS_COMPUTE_32F_FAST_16F;
 	return emulated::blas::roundingOf(compute);
+}
+
+// 16-bit products run through the public cublasLtMatmul, on the application's own handle: the real libcublas calls it
+// through its dynamic table as well, so whoever intercepts it sees calls that no application made.
+cublasStatus_t runThroughLt(const Call &call, const Handle &handle, const Product &product)
+{
+	constexpr int plainAlgorithm = 1; // any alignment, no workspace: the same bits whatever the handle's workspace is
+	cublasLtMatmulAlgo_t algorithm;
+	if (cublasStatus_t status =
+	        cublasLtMatmulAlgoInit(reinterpret_cast<cublasLtHandle_t>(call.handle), product.compute, product.scaleType,
+	                               call.a.type, call.b.type, call.c.type, call.c.type, plainAlgorithm, &algorithm))
+		return status;
+	cublasLtMatmulDescOpaque_t desc;
+	int failed = cublasLtMatmulDescInit(&desc, product.compute, product.scaleType);
+	auto set = [&](cublasLtMatmulDescAttributes_t id, const auto &value) {
+		failed |= cublasLtMatmulDescSetAttribute(&desc, id, &value, sizeof value);
+	};
+	set(CUBLASLT_MATMUL_DESC_POINTER_MODE,
+	    product.deviceScalars ? CUBLASLT_POINTER_MODE_DEVICE : CUBLASLT_POINTER_MODE_HOST);
+	set(CUBLASLT_MATMUL_DESC_TRANSA, call.transa);
+	set(CUBLASLT_MATMUL_DESC_TRANSB, call.transb);
+	auto init = [&](cublasLtMatrixLayoutOpaque_t &layout, const Matrix &matrix, int64_t rows, int64_t columns) {
+		const int batch = static_cast<int>(call.batch);
+		failed |= cublasLtMatrixLayoutInit(&layout, matrix.type, rows, columns, matrix.ld);
+		failed |= cublasLtMatrixLayoutSetAttribute(&layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &batch, sizeof batch);
+		failed |= cublasLtMatrixLayoutSetAttribute(&layout, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &matrix.stride,
+		                                           sizeof matrix.stride);
+	};
+	cublasLtMatrixLayoutOpaque_t a, b, c;
+	init(a, call.a, product.transposeA ? call.k : call.m, product.transposeA ? call.m : call.k);
+	init(b, call.b, product.transposeB ? call.n : call.k, product.transposeB ? call.k : call.n);
+	init(c, call.c, call.m, call.n);
+	if (failed)
+		return CUBLAS_STATUS_INTERNAL_ERROR;
+	return cublasLtMatmul(reinterpret_cast<cublasLtHandle_t>(call.handle), &desc, call.alpha, call.a.data, &a,
+	                      call.b.data, &b, call.beta, call.c.data, &c, const_cast<void *>(call.c.data), &c, &algorithm,
+	                      handle.workspace, handle.workspaceBytes, handle.stream);
 }
 
 cublasStatus_t run(const Call &call, Table table, cublasComputeType_t compute, cudaDataType scale)
@@ -87,6 +125,8 @@ cublasStatus_t run(const Call &call, Table table, cublasComputeType_t compute, c
 		return CUBLAS_STATUS_INVALID_VALUE;
 	if (cublasStatus_t status = ready(*handle, handle->stream))
 		return status;
+	if (call.a.type != scale && call.a.data && call.b.data && call.c.data)
+		return runThroughLt(call, *handle, product);
 	return enqueue(handle->stream, call.name, product);
 }
 
