@@ -10,8 +10,7 @@
 #include <string_view>
 #include <vector>
 
-namespace autoamp::policy
-{
+namespace autoamp::policy {
 
 enum class ValueType : uint8_t {
 	words,    // one of `values`
@@ -111,7 +110,8 @@ struct Options {
 	LogLevel log = LogLevel::warn;
 	bool hookDlsym = true;
 	GpuModel gpuModel = GpuModel::automatic;
-	bool tf32Allowed = true; // false: NVIDIA_TF32_OVERRIDE=0
+	bool tf32Allowed = true;     // false: NVIDIA_TF32_OVERRIDE=0
+	bool emulatesSingle = false; // CUBLAS_EMULATE_SINGLE_PRECISION=1
 	Origin origin[static_cast<size_t>(Option::count)] = {};
 	std::string value[static_cast<size_t>(Option::count)]; // as typed; where unset, the table's default
 

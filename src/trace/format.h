@@ -16,7 +16,8 @@ constexpr uint32_t kChunkMagic = 0x6b434141;   // "AACk"
 constexpr uint32_t kMaxChunk = 1u << 20;
 constexpr uint32_t kEventChunk = 64u << 10, kRecordChunk = 16u << 10;
 constexpr uint32_t kMaxString = 4096;          // longer ones are cut
-constexpr uint32_t kMaxRows = (1u << 20) - 2;  // an event has 20 bits for its row
+constexpr uint32_t kMaxRows = 1u << 16;        // the writer's; an event has 20 bits for its row
+constexpr uint32_t kRowLimit = 1u << 20;
 
 using Counter = std::atomic<uint64_t>;
 static_assert(sizeof(Counter) == 8 && Counter::is_always_lock_free);
@@ -124,7 +125,8 @@ static_assert(sizeof(Cell) == 32);
 struct alignas(64) CellsRecord : Record {
 	uint32_t lane, count;
 	uint64_t reserved2[6];
-	Cell cells[]; // count
+	Cell *cells() { return reinterpret_cast<Cell *>(this + 1); } // count of them
+	const Cell *cells() const { return reinterpret_cast<const Cell *>(this + 1); }
 };
 static_assert(sizeof(CellsRecord) == 64);
 

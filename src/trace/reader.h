@@ -8,6 +8,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace autoamp::trace {
@@ -80,9 +81,6 @@ class Trace
 public:
 	// The file's content, or nothing and why not ("FILE: not an autoamp trace").
 	static std::optional<Trace> open(const std::string &path, std::string &error);
-	Trace(Trace &&other) noexcept;
-	Trace &operator=(Trace &&other) noexcept;
-	~Trace();
 
 	std::string path;
 	uint32_t pid = 0, parentPid = 0;
@@ -94,7 +92,7 @@ public:
 	std::vector<std::string> command;
 	std::vector<PropertyInfo> config, versions; // in the order written
 	std::vector<std::string> devices;           // by ordinal
-	std::vector<RowInfo> rows;                  // one a signature and decision; only rows that were called or in flight
+	std::vector<RowInfo> rows;                  // one a signature and decision; some have no calls: skip those
 	std::vector<ScalerInfo> scaler;
 	std::vector<ScalerTotal> scalerTotals;
 	std::vector<NoteInfo> notes;
@@ -116,7 +114,17 @@ private:
 	std::vector<uint32_t> rowIndex_; // id -> index + 1
 	double nsPerTick_ = 0;
 	uint64_t firstTicks_ = 0;
-	int file_ = -1;
+	struct File {
+		int descriptor = -1;
+		File() = default;
+		File(File &&other) noexcept : descriptor(std::exchange(other.descriptor, -1)) {}
+		File &operator=(File &&other) noexcept
+		{
+			std::swap(descriptor, other.descriptor);
+			return *this;
+		}
+		~File();
+	} file_;
 };
 
 // FILE and what other processes of the same run wrote beside it because it existed: name.aat, name.1.aat, name.2.aat …

@@ -3,6 +3,7 @@
 // uses the heap; only what is marked "rare" takes the lock or makes system calls. errno is left as it was.
 #pragma once
 
+#include "src/base/pages.h"
 #include "src/trace/format.h"
 
 #include <atomic>
@@ -46,7 +47,8 @@ struct ScalerEvent {
 	char operand = 'A';
 	float exponentBefore, exponentAfter; // log2 of the scale; NaN: unknown
 	float amax;
-	uint64_t ticks = 0; // base::ticks()
+	uint64_t ticks = 0; // base::ticks(); 0: now
+	uint64_t count = 1; // how many like it are counted
 };
 
 class Recorder;
@@ -58,11 +60,9 @@ public:
 	// Hot path: some 2 ns.
 	void count(RowId row, uint64_t durationTicks, bool captured)
 	{
-		Cell &cell = row < cellCount_ && cells_[row] ? *cells_[row] : newCell(row);
-		add(cell.calls, 1);
-		add(cell.ticks, durationTicks);
-		if (captured)
-			add(cell.captured, 1);
+		if (!hasCell(row))
+			return countFirst(row, durationTicks, captured);
+		add(*cells_[row], durationTicks, captured);
 	}
 	// Hot path: some 3 ns. Does nothing in summary mode. flags: format.h, EventFlag (4 bits).
 	void event(RowId row, uint64_t startTicks, uint64_t durationTicks, unsigned flags)
@@ -87,28 +87,39 @@ public:
 private:
 	friend class Recorder;
 	friend class InFlight;
-	static void add(std::atomic<uint64_t> &value, uint64_t more)
+	static void add(Counter &value, uint64_t more)
 	{
 		// One writer: no locked instruction needed.
 		value.store(value.load(std::memory_order_relaxed) + more, std::memory_order_relaxed);
 	}
-	Cell &newCell(RowId row); // rare
-	bool newChunk();          // rare, or the trace is full
+	static void add(Cell &cell, uint64_t durationTicks, bool captured)
+	{
+		add(cell.calls, 1);
+		add(cell.ticks, durationTicks);
+		if (captured)
+			add(cell.captured, 1);
+	}
+	bool hasCell(RowId row) const { return row < cellCount_ && cells_[row]; }
+	bool newCell(RowId row); // rare, as is what follows, unless the trace stopped
+	void countFirst(RowId row, uint64_t durationTicks, bool captured);
+	bool newChunk();
 
-	Cell **cells_ = nullptr; // by RowId
+	Cell **cells_ = nullptr; // by RowId; in cellTable_
 	uint32_t cellCount_ = 0;
 	bool singles_ = false;
 	Event *next_ = nullptr, *end_ = nullptr;
 	Chunk *chunk_ = nullptr;
-	uint64_t chunkOffset_ = 0; // in the file
-	LaneRecord *lane_ = nullptr;  // in the file, or none_
-	CellsRecord *block_ = nullptr; // where the next cells come from
-	uint32_t blockUsed_ = 0, blockSize_ = 0;
-	uint32_t number_ = 0;
+	LaneRecord *lane_ = &none_;
 	Recorder *recorder_ = nullptr;
-	Lane *nextLane_ = nullptr, *nextFree_ = nullptr;
-	LaneRecord none_; // stands in while there is no file
-	Cell lost_;       // likewise
+
+	base::Array<Cell *> cellTable_;
+	CellsRecord *block_ = nullptr; // where the next cell comes from
+	uint32_t blockUsed_ = 0;
+	uint32_t number_ = 0;
+	uint64_t chunkOffset_ = 0; // in the file
+	bool free_ = false;        // no thread has it
+	Lane *nextLane_ = nullptr;
+	LaneRecord none_ = {};     // stands in while there is no file
 };
 
 // The call in flight of this thread, so that a report can say `died inside cublasLtMatmul`. Nests: restores.
@@ -117,6 +128,9 @@ class InFlight
 public:
 	InFlight(Lane &lane, RowId row) : mark_(lane.lane_->mark), outer_(mark_.load(std::memory_order_relaxed))
 	{
+		// A row whose first call kills the process must be in the file before that call.
+		if (!lane.hasCell(row))
+			lane.newCell(row);
 		mark_.store(row, std::memory_order_relaxed);
 	}
 	~InFlight() { mark_.store(outer_, std::memory_order_relaxed); }
@@ -149,7 +163,9 @@ public:
 	Lane *attach();
 	void detach(Lane *lane);
 
-	// One line about the run. group: run | argument | config | version | device. Config: origin says which layer.
+	// One line about the run; before open() too, kept for forked children. group: run | argument | config | version |
+	// device (name: the ordinal). Config: origin says which layer. open() itself adds exe, program, host, rank and the
+	// command line.
 	void property(const char *group, const char *name, const char *value, const char *origin = "");
 	// Counted exactly a site, operand and kind; the first 64 of them also as single events.
 	void scaler(const ScalerEvent &event);
@@ -165,9 +181,78 @@ public:
 private:
 	friend class Lane;
 	enum class State : uint8_t { idle, open, stopped, closed };
+	struct Text {
+		uint32_t id, length, written; // written: the generation whose file has it
+		char bytes[1];
+	};
+	struct KnownRow {
+		RowRecord record;
+		uint32_t written;
+	};
+	struct Property {
+		uint32_t group, name, value, origin;
+	};
+	struct KnownScaler {
+		uint32_t row, kind, operand, written;
+		uint64_t singles;
+		ScalerTotalRecord *total;
+	};
+	struct KnownNote {
+		uint32_t kind, text, row, written;
+		NoteRecord *record;
+	};
+	struct Piece { // of the file, in memory
+		char *memory;
+		uint64_t offset, size;
+	};
+	class Lock;
+
+	// All of these: under the lock.
+	bool begin(const Options &options);
+	void stop(int error);
+	bool stillOurs() const;
+	bool fits(uint64_t size) const;
+	bool grow(uint64_t need);
+	char *carve(uint64_t size, uint64_t &offset);
+	bool openRecords(uint64_t need);
+	template <class T>
+	T *append(RecordType type, size_t more = 0);
+	void commit();
+	bool writeOut(const void *data, uint64_t size, uint64_t offset);
+	void flush(bool everything);
+	uint32_t intern(const char *text);
+	bool writeText(uint32_t id);
+	bool writeRow(RowId row);
+	void writeProperty(const Property &property);
+	void addProperty(const char *group, const char *name, const char *value, const char *origin);
+	bool writeLane(Lane &lane);
+	bool addCell(Lane &lane, RowId row);
+	bool newChunk(Lane &lane);
+
 	std::atomic<State> state_ = State::idle;
-	char path_[1024] = {};
+	std::atomic<bool> capped_ = false;
+	bool singles_ = false, mapped_ = false;
+	int file_ = -1;
+	uint64_t device_ = 0, inode_ = 0; // of the file: the application may have closed the descriptor
+	uint32_t generation_ = 0;         // counts the files of this process
+	uint32_t lanesMade_ = 0;
+	uint64_t maxSize_ = 0, fileEnd_ = 0, carved_ = 0;
+	Header *header_ = nullptr;
+	Chunk *records_ = nullptr;
+	uint64_t recordsOffset_ = 0, recordsEnd_ = 0; // in the file; of what append() gave last, in the chunk
+	uint64_t flushedNs_ = 0;
+	base::Arena arena_;
+	base::Array<Piece> pieces_; // mapped: windows; else header and chunks of records
+	base::Array<Text *> texts_;
+	base::Array<KnownRow *> rows_;
+	base::Array<Property> properties_;
+	base::Index<Text> textIndex_;
+	base::Index<KnownRow> rowIndex_;
+	base::Index<KnownScaler> scalerIndex_;
+	base::Index<KnownNote> noteIndex_;
+	Lane *lanes_ = nullptr;
 	pthread_mutex_t mutex_ = PTHREAD_MUTEX_INITIALIZER;
+	char path_[4096] = {};
 };
 
 } // namespace autoamp::trace

@@ -9,8 +9,7 @@
 using namespace autoamp;
 using namespace autoamp::policy;
 
-namespace
-{
+namespace {
 
 const char *const entryNames[] = {"cublasSgemm_v2", "cublasSgemm_v2_64", "cublasGemmEx", "cublasSaxpy_v2",
                                   "cublasLtMatmul"};
@@ -80,6 +79,8 @@ TEST_CASE("every accepted word arrives in its field")
 	CHECK(parse({"AUTOAMP_TRACE_MAX_SIZE=123"}).options.traceMaxSize == 123);
 	CHECK_FALSE(parse({"NVIDIA_TF32_OVERRIDE=0"}).options.tf32Allowed);
 	CHECK(parse({"NVIDIA_TF32_OVERRIDE=1"}).options.tf32Allowed);
+	CHECK(parse({"CUBLAS_EMULATE_SINGLE_PRECISION=1"}).options.emulatesSingle);
+	CHECK_FALSE(parse({"CUBLAS_EMULATE_SINGLE_PRECISION=0"}).options.emulatesSingle);
 
 	Options paths = parse({"AUTOAMP_DIR=/d", "XDG_STATE_HOME=/x"}).options;
 	CHECK(paths.traceFile == "/d/%e.%t.%p.aat");

@@ -1,0 +1,504 @@
+// The front: finds the true functions and the core. Any thread, also before main and inside dlopen.
+// No allocation, no lock of ours: every race writes the same value or loses one CAS. One constructor, for fork.
+// No libc string functions either: a sanitizer's runtime calls dlsym before it can serve them.
+#include "inject/front.h"
+#include "inject/entry_index.h"
+#include "inject/vendors.h"
+
+#include <cerrno>
+#include <climits>
+#include <cstdint>
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <link.h>
+#include <sys/uio.h>
+#include <time.h>
+#include <unistd.h>
+
+#define HIDDEN __attribute__((visibility("hidden")))
+
+using namespace autoamp::front;
+using autoamp::entry::entryCount;
+
+extern "C" {
+constinit thread_local ThreadBlock autoamp_front_thread;
+void *autoamp_front_truths[entryCount];
+HIDDEN extern void *autoamp_front_slots[entryCount];
+HIDDEN extern void *const autoamp_front_entries[entryCount];
+HIDDEN decltype(&dlsym) autoamp_front_dlsym;
+HIDDEN decltype(&dlvsym) autoamp_front_dlvsym;
+// pthread_atfork would need crtbegin.
+int __register_atfork(void (*prepare)(), void (*parent)(), void (*child)(), void *object);
+}
+
+namespace
+{
+
+template <typename T>
+T load(const T &cell)
+{
+	return __atomic_load_n(&cell, __ATOMIC_ACQUIRE);
+}
+
+template <typename T, typename V>
+void store(T &cell, V value)
+{
+	__atomic_store_n(&cell, reinterpret_cast<T>(value), __ATOMIC_RELEASE);
+}
+
+// The first writer wins; returns what is in the cell now.
+template <typename T>
+T settle(T &cell, T value)
+{
+	T none = nullptr;
+	return __atomic_compare_exchange_n(&cell, &none, value, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE) ? value : none;
+}
+
+// ---------------------------------------------------------------- tables
+
+struct Library {
+	const char *prefix; // of the file that owns the true functions: libcublas.so is not libcublasLt.so
+	const char *sonames[3];
+};
+
+constexpr Library cublas = {"libcublas.so", {"libcublas.so.13", "libcublas.so.12"}};
+constexpr Library cublaslt = {"libcublasLt.so", {"libcublasLt.so.13", "libcublasLt.so.12"}};
+
+const struct {
+	const char *name;
+	const Library *library;
+} entries[] = {
+#define ENTRY(name, library) {#name, &library},
+#include "inject/entries.inc"
+#undef ENTRY
+};
+
+// What a call returns while no such library is in the process: CUBLAS_STATUS_NOT_INITIALIZED.
+int absent()
+{
+	return 1;
+}
+
+// ---------------------------------------------------------------- text
+
+bool equal(const char *a, const char *b)
+{
+	for (; *a && *a == *b; a++, b++)
+		;
+	return *a == *b;
+}
+
+bool begins(const char *text, const char *prefix)
+{
+	for (; *prefix && *text == *prefix; text++, prefix++)
+		;
+	return !*prefix;
+}
+
+const char *baseName(const char *path)
+{
+	const char *name = path;
+	for (; *path; path++)
+		if (*path == '/')
+			name = path + 1;
+	return name;
+}
+
+size_t length(const char *text)
+{
+	const char *end = text;
+	while (*end)
+		end++;
+	return static_cast<size_t>(end - text);
+}
+
+template <typename... Text>
+void say(Text... text)
+{
+	const iovec parts[] = {{const_cast<char *>(text), length(text)}...};
+	if (writev(STDERR_FILENO, parts, sizeof...(text)) < 0)
+		return; // nobody listens
+}
+
+// Whether the environment says NAME=0; `text` is "NAME=". Any other value is the core's to judge.
+bool isZero(const char *text)
+{
+	for (char **variable = environ; variable && *variable; variable++)
+		if (begins(*variable, text))
+			return equal(*variable + length(text), "0");
+	return false;
+}
+
+// ---------------------------------------------------------------- objects in memory
+
+struct Object {
+	const void *address;
+	const char *path; // the loader's name for the file that holds address, null if none does
+};
+
+int isOwner(dl_phdr_info *info, size_t, void *data)
+{
+	auto &object = *static_cast<Object *>(data);
+	for (int i = 0; i < info->dlpi_phnum; i++) {
+		const auto &segment = info->dlpi_phdr[i];
+		const auto offset = reinterpret_cast<uintptr_t>(object.address) - info->dlpi_addr - segment.p_vaddr;
+		if (segment.p_type == PT_LOAD && offset < segment.p_memsz) {
+			object.path = info->dlpi_name;
+			return 1;
+		}
+	}
+	return 0;
+}
+
+const char *ownerOf(const void *address)
+{
+	Object object = {address, nullptr};
+	dl_iterate_phdr(isOwner, &object);
+	return object.path ? object.path : "";
+}
+
+// By DT_GNU_HASH: the only way to dlsym itself once dlsym and dlvsym are ours.
+void *findInObject(const dl_phdr_info &info, const char *name)
+{
+	const ElfW(Dyn) *dynamic = nullptr;
+	for (int i = 0; i < info.dlpi_phnum; i++)
+		if (info.dlpi_phdr[i].p_type == PT_DYNAMIC)
+			dynamic = reinterpret_cast<ElfW(Dyn) *>(info.dlpi_addr + info.dlpi_phdr[i].p_vaddr);
+	const ElfW(Sym) *symbols = nullptr;
+	const char *strings = nullptr;
+	const uint32_t *table = nullptr;
+	for (; dynamic && dynamic->d_tag; dynamic++) {
+		const auto value = dynamic->d_un.d_ptr;
+		const auto address = value < info.dlpi_addr ? value + info.dlpi_addr : value;
+		if (dynamic->d_tag == DT_SYMTAB)
+			symbols = reinterpret_cast<ElfW(Sym) *>(address);
+		else if (dynamic->d_tag == DT_STRTAB)
+			strings = reinterpret_cast<char *>(address);
+		else if (dynamic->d_tag == DT_GNU_HASH)
+			table = reinterpret_cast<uint32_t *>(address);
+	}
+	if (!symbols || !strings || !table)
+		return nullptr;
+	const uint32_t buckets = table[0], first = table[1], bloom = table[2];
+	const uint32_t *bucket = table + 4 + bloom * (sizeof(ElfW(Addr)) / sizeof(uint32_t)), *chain = bucket + buckets;
+	uint32_t hash = 5381;
+	for (const char *c = name; *c; c++)
+		hash = hash * 33 + static_cast<unsigned char>(*c);
+	uint32_t i = bucket[hash % buckets];
+	if (i < first)
+		return nullptr;
+	for (;; i++) {
+		if ((chain[i - first] | 1) == (hash | 1) && equal(strings + symbols[i].st_name, name) && symbols[i].st_shndx)
+			return reinterpret_cast<void *>(info.dlpi_addr + symbols[i].st_value);
+		if (chain[i - first] & 1)
+			return nullptr;
+	}
+}
+
+// ---------------------------------------------------------------- the loader's own functions
+
+struct {
+	decltype(&dlopen) open;
+	decltype(&dlclose) close;
+	decltype(&dlerror) error;
+} loader;
+
+int readLoader(dl_phdr_info *info, size_t, void *)
+{
+	const char *file = baseName(info->dlpi_name);
+	if (!begins(file, "libc.so.6") && !begins(file, "libdl.so.2")) // libdl: before glibc 2.34
+		return 0;
+	void *const sym = findInObject(*info, "dlsym");
+	if (!sym)
+		return 0;
+	store(loader.open, findInObject(*info, "dlopen"));
+	store(loader.close, findInObject(*info, "dlclose"));
+	store(loader.error, findInObject(*info, "dlerror"));
+	store(autoamp_front_dlvsym, findInObject(*info, "dlvsym"));
+	store(autoamp_front_dlsym, sym); // last: it says that the others are there
+	return 1;
+}
+
+bool haveLoader()
+{
+	if (!load(autoamp_front_dlsym))
+		dl_iterate_phdr(readLoader, nullptr);
+	return load(autoamp_front_dlsym);
+}
+
+// ---------------------------------------------------------------- the true functions
+
+// A slot outlives the client that closes its library: what stands in a slot must stay mapped.
+void *capture(unsigned index, void *found)
+{
+	loader.open(ownerOf(found), RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
+	return settle(autoamp_front_truths[index], found);
+}
+
+// In a file that is loaded already, or in what that file needs.
+void *findLoaded(const char *file, unsigned index)
+{
+	void *const handle = loader.open(file, RTLD_LAZY | RTLD_NOLOAD);
+	void *found = handle ? autoamp_front_dlsym(handle, entries[index].name) : nullptr;
+	if (found == autoamp_front_entries[index])
+		found = nullptr;
+	if (handle && !found)
+		loader.close(handle);
+	return found;
+}
+
+// Before glibc 2.34 a process without libdl has no dlsym: then the library that is there is read directly.
+struct Search {
+	unsigned index;
+	void *found;
+};
+
+int readLibrary(dl_phdr_info *info, size_t, void *data)
+{
+	auto &search = *static_cast<Search *>(data);
+	const auto &[name, library] = entries[search.index];
+	if (begins(baseName(info->dlpi_name), library->prefix))
+		search.found = findInObject(*info, name);
+	return search.found != nullptr;
+}
+
+// RTLD_NEXT first: another interposer behind us keeps its turn. It finds nothing where the library sits in an
+// RTLD_LOCAL scope. The caller's own file (null: unknown) comes last: it may carry a copy, or trampolines of these
+// names.
+void *findTruth(unsigned index, const void *caller)
+{
+	if (void *known = load(autoamp_front_truths[index]))
+		return known;
+	if (!haveLoader()) {
+		Search search = {index, nullptr};
+		dl_iterate_phdr(readLibrary, &search);
+		return search.found;
+	}
+	const auto &[name, library] = entries[index];
+	void *found = autoamp_front_dlsym(RTLD_NEXT, name);
+	if (!found) {
+		for (const char *const *soname = library->sonames; !found && *soname; soname++)
+			found = findLoaded(*soname, index);
+		if (!found && caller)
+			found = findLoaded(ownerOf(caller), index);
+		loader.error(); // what failed on the way is not the application's to read
+	}
+	return found ? capture(index, found) : nullptr;
+}
+
+// ---------------------------------------------------------------- the core
+
+constexpr Core untouched = {}; // the decision to stay out for good
+const Core *decision;
+
+// Where the front's file really is: the loader's own name for it may be relative, and the working folder another by
+// now.
+bool ownFolder(char (&path)[PATH_MAX])
+{
+	const auto wanted = reinterpret_cast<uintptr_t>(&decision);
+	size_t size = 0;
+	const int file = open("/proc/self/maps", O_RDONLY | O_CLOEXEC); // "start-end perms offset dev inode   /path\n"
+	uintptr_t bound[2] = {};
+	int field = 0;
+	bool isFound = false;
+	char buffer[1024];
+	for (ssize_t got; !isFound && (got = read(file, buffer, sizeof buffer)) > 0;)
+		for (const char *c = buffer; c < buffer + got && !isFound; c++) {
+			if (*c == '\n') {
+				isFound = size;
+				bound[0] = bound[1] = 0, field = 0;
+			} else if (field < 2) {
+				if (*c == '-' || *c == ' ')
+					field++;
+				else
+					bound[field] = bound[field] * 16 + static_cast<uintptr_t>(*c <= '9' ? *c - '0' : *c - 'a' + 10);
+			} else if ((size || *c == '/') && bound[0] <= wanted && wanted < bound[1] && size < sizeof path - 1) {
+				path[size++] = *c;
+			}
+		}
+	close(file);
+	if (!isFound) // no /proc
+		for (const char *name = ownerOf(&decision); *name && size < sizeof path - 1; name++)
+			path[size++] = *name;
+	while (size && path[size - 1] != '/')
+		size--;
+	path[size] = 0;
+	return size && path[0] == '/';
+}
+
+// Null: switched off or not to be had; `why` says which, or stays null.
+const Core *openCore(const char *&why)
+{
+	static constexpr char file[] = "libautoamp-core.so";
+	if (isZero("AUTOAMP_ENABLED="))
+		return nullptr;
+	why = "its folder is unknown";
+	char path[PATH_MAX] = {};
+	if (!haveLoader()) {
+		why = "no dlopen in this process (glibc before 2.34, no libdl.so.2)";
+		return nullptr;
+	}
+	if (!ownFolder(path))
+		return nullptr;
+	const size_t size = length(path);
+	if (size + sizeof file > sizeof path)
+		return nullptr;
+	for (size_t i = 0; i < sizeof file; i++)
+		path[size + i] = file[i];
+	// NOW: what is missing shows here, not in the middle of a call. The loader's own lock makes racing threads wait
+	// for the first; all get the same handle.
+	void *const handle = loader.open(path, RTLD_NOW | RTLD_LOCAL);
+	if (!handle) {
+		const char *const error = loader.error();
+		why = error ? error : "unknown";
+		return nullptr;
+	}
+	const auto *core = static_cast<const Core *>(autoamp_front_dlsym(handle, "autoamp_core"));
+	why = "it is of another version";
+	return core && core->abi == abi && core->count == entryCount ? core : nullptr;
+}
+
+const Core *decide()
+{
+	if (const Core *decided = load(decision))
+		return decided;
+	const char *why = nullptr;
+	const Core *core = openCore(why);
+	const Core *mine = core ? core : &untouched, *decided = nullptr;
+	if (!__atomic_compare_exchange_n(&decision, &decided, mine, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+		return decided;
+	if (!core && why)
+		say("autoamp: off, cannot load the core: ", why, "\n");
+	return mine;
+}
+
+// ---------------------------------------------------------------- fork
+
+// A child born while another thread is inside dlopen or dl_iterate_phdr inherits the loader's write lock held for ever
+// (glibc resets only the other one). So a fork waits for our resolvers, but not without end: who resolves may be
+// waiting for what the forking thread holds. Resolvers wait for forks likewise.
+int resolvers, forks;
+
+void nap()
+{
+	const timespec millisecond = {0, 1000000};
+	nanosleep(&millisecond, nullptr);
+}
+
+void beforeFork()
+{
+	__atomic_add_fetch(&forks, 1, __ATOMIC_SEQ_CST);
+	for (int i = 0; i < 1000 && __atomic_load_n(&resolvers, __ATOMIC_SEQ_CST) > autoamp_front_thread.resolving; i++)
+		nap();
+}
+
+void afterFork()
+{
+	__atomic_sub_fetch(&forks, 1, __ATOMIC_SEQ_CST);
+}
+
+void inChild()
+{
+	forks = 0, resolvers = autoamp_front_thread.resolving;
+}
+
+// The only constructor. At the first call it would be too late: that is when the race is. All else works before it ran.
+__attribute__((constructor)) void watchForks()
+{
+	__register_atfork(beforeFork, afterFork, inChild, nullptr);
+}
+
+struct Resolving {
+	Resolving()
+	{
+		for (int i = 0;; i++, nap()) {
+			__atomic_add_fetch(&resolvers, 1, __ATOMIC_SEQ_CST);
+			if (!__atomic_load_n(&forks, __ATOMIC_SEQ_CST) || i == 1000)
+				break;
+			__atomic_sub_fetch(&resolvers, 1, __ATOMIC_SEQ_CST);
+		}
+		autoamp_front_thread.resolving++;
+	}
+	~Resolving()
+	{
+		autoamp_front_thread.resolving--;
+		__atomic_sub_fetch(&resolvers, 1, __ATOMIC_SEQ_CST);
+		errno = error;
+	}
+	const int error = errno;
+};
+
+// ---------------------------------------------------------------- lookups
+
+// AUTOAMP_HOOK_DLSYM, read at the first lookup that it concerns.
+bool isHooking()
+{
+	static int known; // 1 yes, 2 no
+	int answer = load(known);
+	if (!answer) {
+		answer = isZero("AUTOAMP_HOOK_DLSYM=") ? 2 : 1;
+		__atomic_store_n(&known, answer, __ATOMIC_RELEASE);
+	}
+	return answer == 1;
+}
+
+bool isVendors(const char *file)
+{
+	for (const char *prefix : vendorFiles)
+		if (begins(file, prefix))
+			return true;
+	return false;
+}
+
+struct Answer {
+	void *symbol;
+	long isFinal; // 0: jump to the real function
+};
+
+} // namespace
+
+extern "C" void *autoamp_front_truth(unsigned index)
+{
+	return findTruth(index, nullptr);
+}
+
+// From a lazy slot. Returns where the call goes, and lets later calls go there at once. A library that is not here yet
+// may come: its slots stay lazy. Each entry point comes here once, so that its own caller can say where its truth is.
+extern "C" HIDDEN void *autoamp_front_resolve(unsigned index, const void *caller)
+{
+	const Resolving resolving;
+	void *target = findTruth(index, caller);
+	if (!target)
+		return reinterpret_cast<void *>(absent);
+	if (const Core *core = decide(); core != &untouched)
+		target = core->doors[index];
+	store(autoamp_front_slots[index], target);
+	return target;
+}
+
+// Exporting these names must not change whether a program believes that cuBLAS is here: a lookup that would find ours
+// while no such library is loaded fails as it would without us, with dlerror() set.
+extern "C" HIDDEN Answer autoamp_front_lookup(void *handle, const char *name, const char *version, const void *caller)
+{
+	haveLoader();
+	if (!name || !begins(name, "cublas") || autoamp_front_thread.depth)
+		return {};
+	unsigned index = 0;
+	while (index < entryCount && !equal(entries[index].name, name))
+		index++;
+	if (index == entryCount || isVendors(baseName(ownerOf(caller)))) // libcudnn.so.9 asks for its own public names
+		return {};
+	void *const ours = autoamp_front_entries[index];
+	void *found = ours;
+	if (handle != RTLD_NEXT)
+		found = version ? autoamp_front_dlvsym(handle, name, version) : autoamp_front_dlsym(handle, name);
+	if (found == ours) {
+		if (findTruth(index, caller))
+			return {ours, handle != RTLD_NEXT};       // who is next is the caller's question: the real function answers
+		found = autoamp_front_dlsym(RTLD_NEXT, name); // null, and sets what dlerror() tells
+		return {found, 1};
+	}
+	if (!found || !isHooking() || !begins(baseName(ownerOf(found)), entries[index].library->prefix))
+		return {found, 1};
+	return {capture(index, found) == found ? ours : found, 1}; // a second copy is left alone
+}

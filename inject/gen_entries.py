@@ -1,0 +1,97 @@
+#!/usr/bin/env python3
+"""Writes front and core their entry points, from the tables and the vendor's installed headers.
+
+gen_entries.py INCLUDE ARGUMENTS OUTPUT TABLE...: INCLUDE is the folder of the headers, ARGUMENTS the header with the
+family structs, OUTPUT the folder for entries.inc (front), entry_index.h (both), entry_table.h and entries_core.cpp (core).
+A function that the headers do not declare is an error, so no signature is ever typed by hand.
+"""
+import pathlib
+import re
+import sys
+
+
+def prototypes(header):
+    """{name: [parameter, ...]} of a vendor header. C++ overloads and bodies end in a brace and are not seen."""
+    text = re.sub(r"/\*.*?\*/|//[^\n]*", "", header.read_text(), flags=re.S)
+    found = re.findall(r"cublasStatus_t\s+(?:CUBLASWINAPI\s+)?(\w+)\s*\(([^;{}()]*)\)\s*;", text)
+    return {name: [" ".join(p.split()) for p in parameters.split(",")] for name, parameters in found}
+
+
+def parameter_name(parameter):
+    return re.search(r"(\w+)\s*(?:\[\w*\])?$", parameter).group(1)  # `float *const Carray[]` too
+
+
+def read_table(table):
+    """(headers, [(name, family, dtype, obstacle)]) of a table; NAME[_64] gives two rows."""
+    headers, rows = [], []
+    for line in table.read_text().splitlines():
+        words = line.split("#")[0].split()
+        if words and words[0] == "headers":
+            headers = words[1:]
+        elif words:
+            name, family, dtype, obstacle = (words + ["none"])[:4]
+            short = name.removesuffix("[_64]")
+            rows += [(n, family, dtype, obstacle) for n in ([short, short + "_64"] if short != name else [name])]
+    return headers, rows
+
+
+def read_families(arguments):
+    """{family: {member: type}} of the structs NAMECall."""
+    families = {}
+    for family, body in re.findall(r"struct (\w+)Call \{(.*?)\};", arguments.read_text(), flags=re.S):
+        members = families[family] = {}
+        for declaration in re.sub(r"//[^\n]*", "", body).split(";")[:-1]:
+            base = re.match(r"\s*((?:const )?\w+)", declaration).group(1)
+            for star, member in re.findall(r"(\*?)(\w+) =", declaration):
+                members[member] = base + " *" * bool(star)
+    return families
+
+
+def door(name, parameters, members, family):
+    arguments = [parameter_name(p) for p in parameters]
+    copied = ", ".join(f".{m} = static_cast<{t}>({m})" for m, t in members.items() if m in arguments)
+    return f"""
+cublasStatus_t {name}({", ".join(parameters)})
+{{
+	return intercept<index_{name}, decltype({name})>(op::{family}Call{{{copied}}},
+		__builtin_return_address(0), {", ".join(arguments)});
+}}"""
+
+
+def main(include, arguments, output, *tables):
+    include, output = pathlib.Path(include), pathlib.Path(output)
+    families = read_families(pathlib.Path(arguments))
+    rows, headers, doors = [], [], []
+    for table in map(pathlib.Path, tables):
+        declared = {}
+        names, table_rows = read_table(table)
+        for header in names:
+            declared |= prototypes(include / header)
+        headers += names
+        for name, family, dtype, obstacle in table_rows:
+            if name not in declared:
+                sys.exit(f"{table}: {', '.join(names)} of {include} declare no {name}")
+            rows.append((name, table.stem, "none" if dtype == "args" else dtype, obstacle))
+            doors.append(door(name, declared[name], families[family], family))
+
+    def write(file, *lines):
+        (output / file).write_text("\n".join(("/* Written by inject/gen_entries.py. */", *lines, "")))
+
+    write("entries.inc", *(f"ENTRY({name}, {library})" for name, library, _, _ in rows))
+    write("entry_index.h", "#pragma once", "namespace autoamp::entry {", "enum Index : unsigned {",
+          *(f"\tindex_{row[0]}," for row in rows), "\tentryCount", "};", "} // namespace autoamp::entry")
+    write("entry_table.h", "#pragma once", '#include "inject/entry_index.h"', '#include "src/op/entry.h"',
+          "namespace autoamp::entry {", "inline constexpr op::Entry entryTable[entryCount] = {",
+          *(f'\t{{"{name}", op::Library::{library}, op::Dtype::{dtype}, op::Obstacle::{obstacle}}},'
+            for name, library, dtype, obstacle in rows),
+          "};", "} // namespace autoamp::entry")
+    write("entries_core.cpp", *(f"#include <{header}>" for header in headers), '#include "src/entry/intercept.h"',
+          "namespace autoamp::entry::doors {", "namespace {", *doors, "", "void *const all[] = {",
+          *(f"\treinterpret_cast<void *>({row[0]})," for row in rows), "};", "} // namespace",
+          "} // namespace autoamp::entry::doors",
+          'extern "C" const autoamp::front::Core autoamp_core = {autoamp::front::abi, autoamp::entry::entryCount,',
+          "\tautoamp::entry::doors::all};")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

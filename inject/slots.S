@@ -1,0 +1,124 @@
+/* The exported names: jump slots as a PLT has them, and the two lookup hooks.
+ * A jump leaves the caller's return address where it was, so whoever is reached knows the client. */
+#include <cet.h> /* _CET_ENDBR, and the note that says it was used */
+
+	.section .note.GNU-stack, "", @progbits
+
+	.section .data.rel.local, "aw"
+	.balign 8
+	.globl autoamp_front_slots
+	.hidden autoamp_front_slots
+autoamp_front_slots: /* where each entry point goes now */
+
+	.section .data.rel.ro.local, "aw"
+	.balign 8
+	.globl autoamp_front_entries
+	.hidden autoamp_front_entries
+autoamp_front_entries: /* what a lookup hands out */
+
+	.text
+	.set index, 0
+
+	.macro slot name
+	.balign 16
+	.globl \name
+	.type \name, @function
+\name:
+.Lentry_\name:
+	.cfi_startproc
+	_CET_ENDBR
+	jmp *.Lslot_\name(%rip)
+.Llazy_\name:
+	_CET_ENDBR
+	push $index
+	.cfi_adjust_cfa_offset 8
+	jmp autoamp_front_lazy
+	.cfi_endproc
+	.size \name, . - \name
+
+	.pushsection .data.rel.local
+.Lslot_\name:
+	.quad .Llazy_\name
+	.popsection
+	.pushsection .data.rel.ro.local
+	.quad .Lentry_\name
+	.popsection
+	.set index, index + 1
+	.endm
+
+#define ENTRY(name, library) slot name
+#include "inject/entries.inc"
+
+	.macro save reg
+	push %\reg
+	.cfi_adjust_cfa_offset 8
+	.endm
+	.macro restore reg
+	pop %\reg
+	.cfi_adjust_cfa_offset -8
+	.endm
+
+/* First call of an entry point. On the stack: index, return address, the client's stack arguments.
+ * Everything that may carry an argument is kept: six integers, rax (how many vectors), r10, xmm0-7. */
+	.hidden autoamp_front_resolve
+	.type autoamp_front_lazy, @function
+autoamp_front_lazy:
+	.cfi_startproc
+	.cfi_adjust_cfa_offset 8
+	.irp reg, rax, rdi, rsi, rdx, rcx, r8, r9, r10
+	save \reg
+	.endr
+	sub $128, %rsp
+	.cfi_adjust_cfa_offset 128
+	.irp n, 0, 1, 2, 3, 4, 5, 6, 7
+	movaps %xmm\n, 16 * \n(%rsp)
+	.endr
+	mov 192(%rsp), %edi
+	mov 200(%rsp), %rsi
+	call autoamp_front_resolve
+	mov %rax, %r11
+	.irp n, 0, 1, 2, 3, 4, 5, 6, 7
+	movaps 16 * \n(%rsp), %xmm\n
+	.endr
+	add $128, %rsp
+	.cfi_adjust_cfa_offset -128
+	.irp reg, r10, r9, r8, rcx, rdx, rsi, rdi, rax
+	restore \reg
+	.endr
+	add $8, %rsp
+	.cfi_adjust_cfa_offset -8
+	jmp *%r11
+	.cfi_endproc
+	.size autoamp_front_lazy, . - autoamp_front_lazy
+
+/* dlsym(handle, name), dlvsym(handle, name, version). RTLD_NEXT means "next after whoever called",
+ * which the real function reads from its return address: so it is jumped to, never called. */
+	.hidden autoamp_front_lookup, autoamp_front_dlsym, autoamp_front_dlvsym
+	.macro hook name, version
+	.balign 16
+	.globl \name
+	.type \name, @function
+\name:
+	.cfi_startproc
+	_CET_ENDBR
+	save rdi
+	save rsi
+	save rdx
+	.ifnb \version
+	xor %edx, %edx
+	.endif
+	mov 24(%rsp), %rcx
+	call autoamp_front_lookup
+	test %rdx, %rdx
+	restore rdx
+	restore rsi
+	restore rdi
+	jnz 1f
+	jmp *autoamp_front_\name(%rip)
+1:	ret
+	.cfi_endproc
+	.size \name, . - \name
+	.endm
+
+	hook dlsym, none
+	hook dlvsym

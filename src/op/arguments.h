@@ -1,0 +1,55 @@
+// What an application passed, by family: the generated doors copy parameters by name (inject/gen_entries.py reads the
+// members here). Names are the vendor's own; a member that an entry point lacks keeps its default. Any thread.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace autoamp::op {
+
+constexpr int typeOfRow = -1; // no such parameter: the row of the entry table knows the element type
+
+// One matrix product of cuBLAS. Sizes and strides in elements.
+struct GemmCall {
+	void *handle = nullptr;
+	int transa = 0, transb = 0;
+	int64_t m = 0, n = 0, k = 0;
+	const void *alpha = nullptr;
+	const void *A = nullptr;
+	int Atype = typeOfRow;
+	int64_t lda = 0, strideA = 0;
+	const void *B = nullptr;
+	int Btype = typeOfRow;
+	int64_t ldb = 0, strideB = 0;
+	const void *beta = nullptr;
+	void *C = nullptr;
+	int Ctype = typeOfRow;
+	int64_t ldc = 0, strideC = 0;
+	int64_t batchCount = 1;
+	int computeType = -1;
+};
+
+// One product of cuBLASLt. The vendor's `algo` and workspace were chosen for fp32: a lowered call has its own.
+struct LtMatmulCall {
+	void *lightHandle = nullptr;
+	const void *computeDesc = nullptr;
+	const void *alpha = nullptr;
+	const void *A = nullptr, *Adesc = nullptr;
+	const void *B = nullptr, *Bdesc = nullptr;
+	const void *beta = nullptr;
+	const void *C = nullptr, *Cdesc = nullptr;
+	void *D = nullptr;
+	const void *Ddesc = nullptr;
+	void *stream = nullptr;
+};
+
+// Everything that is never lowered: what a report can say about it. The handle of a cublasXt entry point is of
+// another type than the others'.
+struct PlainCall {
+	void *handle = nullptr;
+	int64_t m = 0, n = 0, k = 0;
+	int64_t batchCount = 1;
+	int Atype = typeOfRow, xType = typeOfRow;
+};
+
+} // namespace autoamp::op

@@ -1,0 +1,15 @@
+// One row of the entry tables (inject/*.entries) as the core knows it. Constant data: any thread.
+#pragma once
+
+#include "src/op/op.h"
+
+namespace autoamp::op {
+
+struct Entry {
+	const char *name;
+	Library library;
+	Dtype dtype; // none: it stands in the arguments
+	Obstacle obstacle;
+};
+
+} // namespace autoamp::op
