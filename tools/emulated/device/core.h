@@ -65,12 +65,13 @@ int deviceCount();
 size_t deviceMemory(); // bytes of one device
 extern const char *const deviceName;
 cudaError_t deviceAttribute(int *value, int attribute, int device);
-cudaError_t initialize();                         // cuInit
-cudaError_t requireContext(Context **context);    // the thread's, made for the runtime; its sticky error
-cudaError_t setDevice(int device);                // cudaSetDevice
-Context *primaryContext(int device);              // alive or not
-void activate(Context &);                         // takes the lock
-cudaError_t teardown(Context &, bool generation); // drops its work, memory, streams and events
+cudaError_t initialize(); // cuInit
+bool isInitialized();
+cudaError_t requireContext(Context **context); // the thread's, made for the runtime; its sticky error
+cudaError_t setDevice(int device);             // cudaSetDevice
+Context *primaryContext(int device);           // alive or not
+void activate(Context &);                      // takes the lock
+cudaError_t teardown(Context &);               // drops its work, memory, streams and events
 bool isContext(const Context *);
 Context *createContext(int device);
 bool hasForked();
