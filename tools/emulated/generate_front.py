@@ -74,7 +74,7 @@ def main(exports_file, implementation, own, error_header, output, typedefs=None)
             kind, parameters = functions[base]
             parameters, names = name_parameters(parameters)
             out.append(f'extern "C" EMULATED_EXPORT {kind} {name}({parameters})\n{{\n'
-                       f'\tstatic emulated::Entry entry("{name}");\n'
+                       f'\tstatic constinit emulated::Entry entry("{name}");\n'
                        f"\treturn {struct}::enter(entry, {'true' if base != name else 'false'}, "
                        f"[&] {{ return {struct}::{base}({names}); }});\n}}\n")
         else:
@@ -83,7 +83,7 @@ def main(exports_file, implementation, own, error_header, output, typedefs=None)
     for name in stubs:
         out.append(f'extern "C" EMULATED_EXPORT int stub_{name}() asm("{name}");\n'
                    f"int stub_{name}()\n{{\n"
-                   f'\tstatic emulated::Entry entry("{name}");\n'
+                   f'\tstatic constinit emulated::Entry entry("{name}");\n'
                    f"\treturn {struct}::refuse(entry);\n}}\n")
     if typedefs:
         rows = versions(Path(typedefs).read_text(), set(exports))

@@ -53,13 +53,13 @@ CUresult lookUp(const char *name, void **out, int version, cuuint64_t flags, CUd
 
 extern "C" EMULATED_EXPORT CUresult cuInit(unsigned int flags)
 {
-	static emulated::Entry entry("cuInit");
+	static constinit emulated::Entry entry("cuInit");
 	return early(entry, [&] { return flags ? CUDA_ERROR_INVALID_VALUE : Driver::as(emulated::initialize()); });
 }
 
 extern "C" EMULATED_EXPORT CUresult cuDriverGetVersion(int *version)
 {
-	static emulated::Entry entry("cuDriverGetVersion");
+	static constinit emulated::Entry entry("cuDriverGetVersion");
 	return early(entry, [&] { return Driver::give(version, CUDA_VERSION); });
 }
 
@@ -81,21 +81,21 @@ extern "C" EMULATED_EXPORT CUresult cuGetErrorString(CUresult error, const char 
 
 extern "C" EMULATED_EXPORT CUresult cuGetProcAddress(const char *name, void **out, int version, cuuint64_t flags)
 {
-	static emulated::Entry entry("cuGetProcAddress");
+	static constinit emulated::Entry entry("cuGetProcAddress");
 	return early(entry, [&] { return lookUp(name, out, version, flags, nullptr); });
 }
 
 extern "C" EMULATED_EXPORT CUresult cuGetProcAddress_v2(const char *name, void **out, int version, cuuint64_t flags,
                                                         CUdriverProcAddressQueryResult *status)
 {
-	static emulated::Entry entry("cuGetProcAddress_v2");
+	static constinit emulated::Entry entry("cuGetProcAddress_v2");
 	return early(entry, [&] { return lookUp(name, out, version, flags, status); });
 }
 
 // Undocumented tables: only NVIDIA's own code asks, first of all the CUDA runtime that nvcc links by default.
 extern "C" EMULATED_EXPORT CUresult cuGetExportTable(const void **table, const CUuuid *)
 {
-	static emulated::Entry entry("cuGetExportTable");
+	static constinit emulated::Entry entry("cuGetExportTable");
 	static const int said =
 	    fprintf(stderr, "autoamp emulated: this program carries a CUDA runtime of its own (static); "
 	                    "relink it with nvcc -cudart shared, or CMAKE_CUDA_RUNTIME_LIBRARY=Shared\n");

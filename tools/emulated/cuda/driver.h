@@ -170,7 +170,7 @@ struct Driver {
 		if (!primary)
 			return CUDA_ERROR_INVALID_DEVICE;
 		*flags = 0;
-		return give(active, primary->alive);
+		return give(active, primary->alive.load());
 	}
 	static CUresult cuCtxCreate_v2(CUcontext *out, unsigned int, CUdevice device)
 	{
@@ -248,9 +248,10 @@ struct Driver {
 	static CUresult cuCtxGetId(CUcontext handle, unsigned long long *id)
 	{
 		if (!handle)
-			return inContext([=](auto &context) { return give(id, context.id); });
+			return inContext([=](auto &context) { return give(id, context.id.load()); });
 		emulated::Context *context = contextOf(handle);
-		return emulated::isContext(context) && context->alive ? give(id, context->id) : CUDA_ERROR_CONTEXT_IS_DESTROYED;
+		return emulated::isContext(context) && context->alive ? give(id, context->id.load())
+		                                                      : CUDA_ERROR_CONTEXT_IS_DESTROYED;
 	}
 	static CUresult cuCtxSynchronize() { return as(emulated::synchronizeContext()); }
 	static CUresult cuCtxGetApiVersion(CUcontext, unsigned int *version) { return give(version, CUDA_VERSION); }

@@ -35,8 +35,9 @@ struct Stream;
 
 struct Context {
 	int device = 0;
-	bool primary = false, alive = false;
-	unsigned long long id = 0;
+	bool primary = false;
+	std::atomic<bool> alive{false};
+	std::atomic<unsigned long long> id{0};
 	unsigned references = 0;            // cuDevicePrimaryCtxRetain
 	std::atomic<int> sticky{0};         // what broke it
 	std::atomic<bool> cancelled{false}; // being torn down: queued work is dropped
@@ -78,20 +79,23 @@ bool hasForked();
 
 // ---- counters and faults (entry.cpp)
 
-// One exported function: counts its calls and says whether this one must fail.
+// One exported function: counts its calls and says whether this one must fail. Constant-initialised, so that a child
+// forked at any moment can still ask.
 class Entry
 {
 public:
-	explicit Entry(const char *name);
+	constexpr explicit Entry(const char *entryName) : name(entryName) {}
 	cudaError_t begin(); // cudaSuccess, or what the call must answer without doing anything
-	bool hit();          // counts; true if this call must fail
 
 	const char *const name;
-	const cudaError_t failure; // its documented failure
 	std::atomic<unsigned long> calls{0};
 
 private:
-	const unsigned long failing_; // which call fails; 0: none
+	void enrol();
+
+	std::atomic<bool> enrolled_{false};
+	cudaError_t failure_ = cudaSuccess; // its documented failure
+	unsigned long failing_ = 0;         // which call fails; 0: none
 };
 Entry &entryOf(const char *name);
 
