@@ -1,6 +1,8 @@
 // What the emulated products compute: rounding that must show, scalars, strides, what is read and what is written.
 #include "tests/emulated/blas/fixture.h"
 
+#include <functional>
+
 namespace {
 
 float tf32(float value)
@@ -129,7 +131,7 @@ TEST_CASE("alpha, beta, leading dimensions: what is read, what is written")
 			}
 		return result;
 	};
-	auto run = [&](float alpha, float beta, bool onDevice, int depth = k) {
+	auto run = [&](float alpha, float beta, bool onDevice, int depth = 3) {
 		DeviceArray<float> A(a), B(b), C(c), scalars(std::vector<float>{alpha, beta});
 		cublasSetPointerMode(blas, onDevice ? CUBLAS_POINTER_MODE_DEVICE : CUBLAS_POINTER_MODE_HOST);
 		REQUIRE(cublasSgemm(blas, CUBLAS_OP_N, CUBLAS_OP_N, m, n, depth, onDevice ? scalars : &alpha, A, lda, B, ldb,

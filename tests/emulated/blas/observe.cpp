@@ -181,14 +181,23 @@ void libraries()
 	std::printf("null handles: %d %d %d %d %d\n", CALL(cublas, cublasDestroy_v2)(nullptr),
 	            CALL(lt, cublasLtDestroy)(nullptr), CALL(cublas, cublasCreate_v2)(nullptr),
 	            CALL(lt, cublasLtCreate)(nullptr), CALL(cublas, cublasSetStream_v2)(nullptr, nullptr));
-	int count = 5;
-	std::printf("null heuristic: %d",
-	            CALL(lt, cublasLtMatmulAlgoGetHeuristic)(nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr,
-	                                                     0, nullptr, &count));
-	std::printf(" %d\n", count);
-	std::printf("null matmul: %d\n",
-	            CALL(lt, cublasLtMatmul)(nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr,
-	                                     nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, 0, nullptr));
+	cublasLtMatmulDesc_t desc;
+	cublasLtMatrixLayout_t layout;
+	cublasLtMatmulPreference_t preference;
+	CALL(lt, cublasLtMatmulDescCreate)(&desc, CUBLAS_COMPUTE_32F, CUDA_R_32F);
+	CALL(lt, cublasLtMatrixLayoutCreate)(&layout, CUDA_R_32F, 8, 8, 8);
+	CALL(lt, cublasLtMatmulPreferenceCreate)(&preference);
+	cublasLtMatmulHeuristicResult_t result;
+	int count = 5, status = 0;
+	const float one = 1;
+	for (int requested : {0, 1}) {
+		status = CALL(lt, cublasLtMatmulAlgoGetHeuristic)(nullptr, desc, layout, layout, layout, layout, preference,
+		                                                  requested, &result, &count);
+		std::printf("null heuristic: %d %d\n", status, count);
+	}
+	status = CALL(lt, cublasLtMatmul)(nullptr, desc, &one, nullptr, layout, nullptr, layout, &one, nullptr, layout,
+	                                  nullptr, layout, nullptr, nullptr, 0, nullptr);
+	std::printf("null matmul: %d\n", status);
 	std::printf("null gemm: %d\n", CALL(cublas, cublasSgemm_v2)(nullptr, CUBLAS_OP_N, CUBLAS_OP_N, 1, 1, 1, nullptr,
 	                                                            nullptr, 1, nullptr, 1, nullptr, nullptr, 1));
 }
