@@ -9,11 +9,9 @@
 #include <cstdlib>
 #include <iterator>
 
-namespace autoamp::policy
-{
+namespace autoamp::policy {
 
-namespace
-{
+namespace {
 
 // clang-format off
 constexpr KernelRate hopperHalf = {880 * 0.92, 5.2, 0, .76, .70, .99, 2.1, 175}; // fitted; 0.92: fp32 result
@@ -69,25 +67,38 @@ double microseconds(double terabytesPerSecond, double bytes)
 	return bytes / (terabytesPerSecond * 1e6);
 }
 
+// std::ceil of 0 <= x is a call into libm on the x86-64 baseline, and it is most of the model's cost. Beyond 2^52,
+// where every double is whole, this may be off by one: nothing to a time.
+double roundUp(double x)
+{
+	constexpr double whole = 1LL << 52;
+	double near = (x + whole) - whole;
+	return near < x ? near + 1 : near;
+}
+
 double gemmMicroseconds(const Gpu &gpu, Path path, double m, double n, double k, double batch)
 {
 	const KernelRate &rate = path == Path::half ? gpu.half : path == Path::tf32 ? gpu.tf32 : gpu.fp32;
+	const double operandBytes = path == Path::half ? 2 : 4;
+	const double memory = microseconds(gpu.bandwidth, batch * (operandBytes * (m * k + k * n) + 4 * m * n));
+	const double reduction = microseconds(gpu.bandwidth, 4 * m * n * batch); // of one split's partial sums
+	// A reciprocal, for speed, and a hair less: a whole number of waves must not become one more by rounding.
+	const double wavesPerTile = (1 - 1e-12) / gpu.processors;
+	const double perArea = 2 * gpu.processors / (rate.peak * 1e6); // us for a step of k
 	double arithmetic = HUGE_VAL;
 	for (auto &tile : tiles) {
 		double area = tile.m * tile.n;
 		double efficiency = area >= 32768 ? 1 : area >= 16384 ? rate.large : area >= 8192 ? rate.medium : rate.small;
-		double count = std::ceil(m / tile.m) * std::ceil(n / tile.n) * batch;
-		double flopsPerMicrosecond = rate.peak / gpu.processors * efficiency * 1e6;
-		for (double split = 1; split <= 8 && (split == 1 || k / split >= 256); split *= 2) {
-			double waves = std::ceil(count * split / gpu.processors);
-			double time = waves * (2 * area * (k / split + rate.ramp) / flopsPerMicrosecond + rate.wave);
-			if (split > 1)
-				time += rate.split + microseconds(gpu.bandwidth, 4 * m * n * batch * split);
-			arithmetic = std::min(arithmetic, time);
+		double count = roundUp(m / tile.m) * roundUp(n / tile.n) * batch;
+		double perStep = perArea * area / efficiency;
+		for (double split = 1, part = k; split == 1 || (split <= 8 && part >= 256); split *= 2, part *= .5) {
+			double waves = roundUp(count * split * wavesPerTile);
+			double summing = split > 1 ? rate.split + reduction * split : 0;
+			arithmetic = std::min(arithmetic, waves * (perStep * (part + rate.ramp) + rate.wave) + summing);
 		}
+		if (arithmetic <= memory)
+			break;
 	}
-	double operandBytes = path == Path::half ? 2 : 4;
-	double memory = microseconds(gpu.bandwidth, batch * (operandBytes * (m * k + k * n) + 4 * m * n));
 	double time = rate.launch + std::max(arithmetic, memory);
 	// Skinny products run on kernels of their own, bound by memory.
 	return std::min(m, n) <= 16 ? std::min(time, gemvLaunch + 1.1 * memory) : time;

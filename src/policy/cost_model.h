@@ -5,8 +5,7 @@
 #include "src/op/op.h"
 #include "src/policy/options.h"
 
-namespace autoamp::policy
-{
+namespace autoamp::policy {
 
 // One family of GEMM kernels on one GPU.
 struct KernelRate {

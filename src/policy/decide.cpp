@@ -1,10 +1,8 @@
 #include "src/policy/decide.h"
 
-namespace autoamp::policy
-{
+namespace autoamp::policy {
 
-namespace
-{
+namespace {
 
 // The model errs by some percent: what promises less than this is as likely to lose.
 constexpr double gainWanted = 1.05;

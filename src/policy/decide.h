@@ -8,8 +8,7 @@
 #include "src/policy/lists.h"
 #include "src/policy/options.h"
 
-namespace autoamp::policy
-{
+namespace autoamp::policy {
 
 // The configuration as a decision needs it. Made once, shared by all threads.
 struct State {

@@ -2,11 +2,9 @@
 
 #include <iterator>
 
-namespace autoamp::policy
-{
+namespace autoamp::policy {
 
-namespace
-{
+namespace {
 
 struct ReasonText {
 	const char *name, *meaning, *advice;

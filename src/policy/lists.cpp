@@ -3,11 +3,9 @@
 // border of a library all three mean "never lowered". At the end of a list: spellings of the torch.amp documentation.
 #include "src/policy/lists.h"
 
-namespace autoamp::policy
-{
+namespace autoamp::policy {
 
-namespace
-{
+namespace {
 
 using op::Kind;
 constexpr uint32_t none = 0;

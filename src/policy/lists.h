@@ -8,8 +8,7 @@
 #include <span>
 #include <string_view>
 
-namespace autoamp::policy
-{
+namespace autoamp::policy {
 
 // interface.md section 4 (`category`): what the list system does with an op.
 enum class Category : uint8_t { unlisted, lower_precision, fp32, promote, banned };

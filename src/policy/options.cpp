@@ -3,16 +3,16 @@
 #include "src/policy/lists.h"
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <numeric>
+#include <type_traits>
 
 #include <unistd.h>
 
-namespace autoamp::policy
-{
+namespace autoamp::policy {
 
-namespace
-{
+namespace {
 
 constexpr OptionRow table[] = {
 #define X(id, variable, type, values, fallback, help) {variable, ValueType::type, values, fallback, help},
@@ -155,73 +155,21 @@ std::string parseNames(NameSet &set, std::string_view text, std::span<const char
 	return problem;
 }
 
-// Reads one variable into its field; what is wrong with the value, or nothing.
-std::string assign(Options &options, Option option, std::string_view value, std::span<const char *const> entries)
-{
-	const OptionRow &row = table[static_cast<size_t>(option)];
-	int word = row.type == ValueType::words ? wordIndex(row.values, value) : 0;
-	uint64_t bytes = 0;
-	if (word < 0 || (row.type == ValueType::size && !parseSize(value, bytes)))
-		return "bad value; accepted: " + acceptedValues(row);
+// What the variables were set to: for words their index, for sizes bytes.
+using Numbers = std::array<uint64_t, optionCount>;
 
-	switch (option) {
-	case Option::enabled:
-		options.enabled = word;
-		break;
-	case Option::level:
-		options.level = static_cast<Level>(word);
-		break;
-	case Option::dtype:
-		options.dtype = word ? op::Dtype::bfloat16 : op::Dtype::float16;
-		break;
-	case Option::lists:
-		options.lists = static_cast<Lists>(word);
-		break;
-	case Option::customWhite:
-		return parseNames(options.customWhite, value, entries);
-	case Option::customBlack:
-		return parseNames(options.customBlack, value, entries);
-	case Option::scaling:
-		options.scaling = static_cast<Scaling>(word);
-		break;
-	case Option::strategy:
-		options.strategy = static_cast<StrategyChoice>(word);
-		break;
-	case Option::memory:
-		options.memory = bytes;
-		break;
-	case Option::trace:
-		options.trace = static_cast<TraceLevel>(word);
-		break;
-	case Option::directory:
-		options.directory = value;
-		break;
-	case Option::traceFile:
-		options.traceFile = value;
-		break;
-	case Option::traceMaxSize:
-		options.traceMaxSize = bytes;
-		break;
-	case Option::log:
-		options.log = static_cast<LogLevel>(word);
-		break;
-	case Option::hookDlsym:
-		options.hookDlsym = word;
-		break;
-	case Option::gpuModel:
-		options.gpuModel = static_cast<GpuModel>(word);
-		break;
-	case Option::emulatorFail:
-	case Option::emulatorMemory:
-	case Option::emulatorDevices:
-	case Option::count:
-		break;
-	}
-	return {};
+// A value of words or size as a number; false: not one of those accepted. Other types are text.
+bool toNumber(const OptionRow &row, std::string_view value, uint64_t &number)
+{
+	if (row.type == ValueType::size)
+		return parseSize(value, number);
+	int word = row.type == ValueType::words ? wordIndex(row.values, value) : 0;
+	number = static_cast<uint64_t>(word);
+	return word >= 0;
 }
 
 // What one variable can have wrong on its own.
-std::string readVariable(ParsedOptions &parsed, std::string_view name, std::string_view value,
+std::string readVariable(Options &options, Numbers &numbers, std::string_view name, std::string_view value,
                          std::span<const char *const> entries)
 {
 	constexpr std::string_view ours = "AUTOAMP_", emulators = "AUTOAMP_EMU_";
@@ -236,15 +184,37 @@ std::string readVariable(ParsedOptions &parsed, std::string_view name, std::stri
 		return shown(name) + ": no such variable; the nearest is " + nearestName(name, names);
 	}
 	auto index = static_cast<size_t>(row - table);
-	Options &options = parsed.options;
+	auto option = static_cast<Option>(index);
 	if (options.origin[index] == Origin::environment || (row->type == ValueType::text && value.empty()))
 		return {}; // the first of two wins, as in getenv
-	std::string problem = assign(options, static_cast<Option>(index), value, entries);
+	std::string problem;
+	if (!toNumber(*row, value, numbers[index]))
+		problem = "bad value; accepted: " + acceptedValues(*row);
+	else if (row->type == ValueType::names)
+		problem = parseNames(option == Option::customWhite ? options.customWhite : options.customBlack, value, entries);
 	if (!problem.empty())
 		return shown(name) + "=" + shown(value) + ": " + problem;
 	options.origin[index] = Origin::environment;
 	options.value[index] = value;
 	return {};
+}
+
+void fillFields(Options &options, const Numbers &numbers)
+{
+	auto number = [&](Option option) { return numbers[static_cast<size_t>(option)]; };
+	auto set = [&](auto &field, Option option) { field = static_cast<std::decay_t<decltype(field)>>(number(option)); };
+	set(options.enabled, Option::enabled);
+	set(options.level, Option::level);
+	options.dtype = number(Option::dtype) ? op::Dtype::bfloat16 : op::Dtype::float16;
+	set(options.lists, Option::lists);
+	set(options.scaling, Option::scaling);
+	set(options.strategy, Option::strategy);
+	set(options.memory, Option::memory);
+	set(options.trace, Option::trace);
+	set(options.traceMaxSize, Option::traceMaxSize);
+	set(options.log, Option::log);
+	set(options.hookDlsym, Option::hookDlsym);
+	set(options.gpuModel, Option::gpuModel);
 }
 
 // What only two variables together can have wrong.
@@ -262,17 +232,23 @@ std::string checkTogether(const Options &options)
 	return {};
 }
 
+// The defaults of paths depend on other variables.
 void resolvePaths(Options &options, const char *const *environment)
 {
+	auto typed = [&](Option option) {
+		return options.originOf(option) == Origin::environment ? options.valueOf(option) : std::string();
+	};
 	auto folder = [&](const char *variable, const char *below) {
 		const char *base = environmentValue(environment, variable);
 		// The XDG specification: a relative path is to be ignored.
 		return base && *base == '/' ? std::string(base) + below : std::string();
 	};
+	options.directory = typed(Option::directory);
 	if (options.directory.empty())
 		options.directory = folder("XDG_STATE_HOME", "/autoamp");
 	if (options.directory.empty())
 		options.directory = folder("HOME", "/.local/state/autoamp");
+	options.traceFile = typed(Option::traceFile);
 	if (options.traceFile.empty() && !options.directory.empty())
 		options.traceFile = options.directory + "/%e.%t.%p.aat";
 }
@@ -314,24 +290,28 @@ std::string acceptedValues(const OptionRow &row)
 ParsedOptions parseOptions(const char *const *environment, std::span<const char *const> entries)
 {
 	ParsedOptions parsed;
-	for (size_t i = 0; i < optionCount; ++i)
-		parsed.options.value[i] = table[i].fallback;
-	for (auto *variable = environment; variable && *variable; ++variable) {
+	Options &options = parsed.options;
+	Numbers numbers = {};
+	for (size_t i = 0; i < optionCount; ++i) {
+		options.value[i] = table[i].fallback;
+		toNumber(table[i], table[i].fallback, numbers[i]);
+	}
+	for (auto *variable = environment; variable && *variable && parsed.error.empty(); ++variable) {
 		std::string_view text = *variable;
 		size_t equals = std::min(text.find('='), text.size());
 		std::string_view value = text.substr(std::min(equals + 1, text.size()));
-		parsed.error = readVariable(parsed, text.substr(0, equals), value, entries);
-		if (!parsed.error.empty())
-			return parsed;
+		parsed.error = readVariable(options, numbers, text.substr(0, equals), value, entries);
 	}
-	parsed.error = checkTogether(parsed.options);
+	fillFields(options, numbers);
+	if (parsed.error.empty())
+		parsed.error = checkTogether(options);
 	auto isSet = [&](const char *name, std::string_view wanted) {
 		const char *value = environmentValue(environment, name);
 		return value && value == wanted;
 	};
-	parsed.options.tf32Allowed = !isSet("NVIDIA_TF32_OVERRIDE", "0");
-	parsed.options.emulatesSingle = isSet("CUBLAS_EMULATE_SINGLE_PRECISION", "1");
-	resolvePaths(parsed.options, environment);
+	options.tf32Allowed = !isSet("NVIDIA_TF32_OVERRIDE", "0");
+	options.emulatesSingle = isSet("CUBLAS_EMULATE_SINGLE_PRECISION", "1");
+	resolvePaths(options, environment);
 	return parsed;
 }
 

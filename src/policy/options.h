@@ -10,8 +10,7 @@
 #include <string_view>
 #include <vector>
 
-namespace autoamp::policy
-{
+namespace autoamp::policy {
 
 enum class ValueType : uint8_t {
 	words,    // one of `values`

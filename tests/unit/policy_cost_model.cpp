@@ -8,8 +8,7 @@
 using namespace autoamp;
 using namespace autoamp::policy;
 
-namespace
-{
+namespace {
 
 // The original of the model, roofline.py, printed these with
 //   python3 -c "from roofline import gemm, conv_pass

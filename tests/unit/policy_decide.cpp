@@ -13,8 +13,7 @@ using op::Dtype;
 using op::Kind;
 using op::Obstacle;
 
-namespace
-{
+namespace {
 
 const char *const entryNames[] = {"cublasSgemm_v2", "cublasGemmEx", "cublasSaxpy_v2"};
 

@@ -9,8 +9,7 @@
 using namespace autoamp;
 using namespace autoamp::policy;
 
-namespace
-{
+namespace {
 
 const char *const entryNames[] = {"cublasSgemm_v2", "cublasSgemm_v2_64", "cublasGemmEx", "cublasSaxpy_v2",
                                   "cublasLtMatmul"};

@@ -8,8 +8,7 @@
 
 #define EMULATED_KERNEL_EXPORT __attribute__((visibility("default")))
 
-namespace emulated
-{
+namespace emulated {
 
 struct Launch {
 	dim3 grid, block;
