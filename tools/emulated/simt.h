@@ -36,7 +36,8 @@ inline constinit thread_local dim3 blockDim{}, gridDim{};
 
 namespace simt {
 
-extern thread_local char sharedBegin __asm__("__start_simt_shared"), sharedEnd __asm__("__stop_simt_shared");
+[[gnu::visibility("hidden")]] extern thread_local char sharedBegin __asm__("__start_simt_shared");
+[[gnu::visibility("hidden")]] extern thread_local char sharedEnd __asm__("__stop_simt_shared");
 [[gnu::used]] __shared__ char anyShared; // the linker makes the two symbols only for a section that exists
 
 constexpr unsigned warpLanes = 32;
