@@ -54,9 +54,9 @@ static bool forksInFirstCall(int rounds)
 	for (int i = 0; i < rounds; i++) {
 		const pid_t round = fork();
 		if (!round) {
-			std::thread first(touch), second(touch);
+			std::thread first(touch), second(touch), third(touch);
 			const bool isRight = childAgrees();
-			first.join(), second.join();
+			first.join(), second.join(), third.join();
 			_exit(!isRight);
 		}
 		int status = 0;
@@ -93,7 +93,7 @@ static bool run(const std::string &mode, char **argv)
 	if (mode == "forklate")
 		return calls() && childAgrees() && calls();
 	if (mode == "forkrace")
-		return forksInFirstCall(30);
+		return forksInFirstCall(200);
 	if (mode == "reopen")
 		return reopens();
 	if (mode == "exec") {
