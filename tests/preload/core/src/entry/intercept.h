@@ -3,7 +3,7 @@
 
 #include "inject/entry_table.h"
 #include "inject/front.h"
-#include "src/entry/arguments.h"
+#include "src/op/arguments.h"
 
 #include <cstdio>
 #include <cstring>

@@ -5,14 +5,13 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace autoamp::entry
-{
+namespace autoamp::op {
 
 constexpr int typeOfRow = -1; // no such parameter: the row of the entry table knows the element type
 
 // One matrix product of cuBLAS. Sizes and strides in elements.
 struct GemmCall {
-	const void *handle = nullptr;
+	void *handle = nullptr;
 	int transa = 0, transb = 0;
 	int64_t m = 0, n = 0, k = 0;
 	const void *alpha = nullptr;
@@ -28,11 +27,11 @@ struct GemmCall {
 	int64_t ldc = 0, strideC = 0;
 	int64_t batchCount = 1;
 	int computeType = -1;
-	int algo = -1;
 };
 
+// One product of cuBLASLt. The vendor's `algo` and workspace were chosen for fp32: a lowered call has its own.
 struct LtMatmulCall {
-	const void *lightHandle = nullptr;
+	void *lightHandle = nullptr;
 	const void *computeDesc = nullptr;
 	const void *alpha = nullptr;
 	const void *A = nullptr, *Adesc = nullptr;
@@ -41,19 +40,16 @@ struct LtMatmulCall {
 	const void *C = nullptr, *Cdesc = nullptr;
 	void *D = nullptr;
 	const void *Ddesc = nullptr;
-	const void *algo = nullptr;
-	void *workspace = nullptr;
-	size_t workspaceSizeInBytes = 0;
-	const void *stream = nullptr;
+	void *stream = nullptr;
 };
 
 // Everything that is never lowered: what a report can say about it. The handle of a cublasXt entry point is of
 // another type than the others'.
 struct PlainCall {
-	const void *handle = nullptr;
+	void *handle = nullptr;
 	int64_t m = 0, n = 0, k = 0;
 	int64_t batchCount = 1;
 	int Atype = typeOfRow, xType = typeOfRow;
 };
 
-} // namespace autoamp::entry
+} // namespace autoamp::op

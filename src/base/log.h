@@ -1,0 +1,17 @@
+// What the library says to people: lines on stderr, each kind of message only a few times.
+// Any thread; not on the hot path. errno is left as it was.
+#pragma once
+
+#include <cstdint>
+
+namespace autoamp::base {
+
+enum class LogLevel : uint8_t { off, error, warn, info, debug };
+
+void setLogLevel(LogLevel level);
+bool logs(LogLevel level);
+// One line, "autoamp: " before it. A format that comes back too often falls silent: an application's inner loop must
+// not be flooded.
+void log(LogLevel level, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+} // namespace autoamp::base

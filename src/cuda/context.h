@@ -1,0 +1,65 @@
+// What the library keeps for one CUDA context: the device's facts and a private memory pool. Any thread; made at the
+// first lowered call in a context, keyed by the context's id (a pointer may be another context tomorrow), never freed.
+#pragma once
+
+#include "src/cuda/driver.h"
+
+#include <atomic>
+
+namespace autoamp::cuda {
+
+enum class Failure : uint8_t { none, outOfMemory, overBudget, driverError };
+
+struct DeviceFacts {
+	int ordinal = -1;
+	int capability = 0; // 90 for sm_90
+	int smCount = 0;
+	char name[96] = {};
+};
+
+// Facts of device `ordinal`, asked once; null if the driver does not answer.
+const DeviceFacts *deviceFacts(const Driver &driver, int ordinal);
+
+// The context that is current on this thread: which one, and on which device. False: none, or no driver.
+struct Current {
+	CUctx_st *handle;
+	unsigned long long id;
+	int device;
+};
+bool currentContext(const Driver &driver, Current &current);
+
+// A piece of device memory for one lowered call.
+struct Block {
+	Address address = 0;
+	Failure failure = Failure::none;
+};
+
+// Stream-ordered memory of one context within the budget of AUTOAMP_MEMORY and a quarter of what is free.
+class Memory
+{
+public:
+	Failure open(const Driver &driver, int device, size_t budget);
+	void close(const Driver &driver); // nothing may be allocated
+
+	// On `stream`, in stream order. Nothing waits, nothing synchronises.
+	Block allocate(const Driver &driver, Stream stream, size_t bytes);
+	// False: the driver refused, the memory stays allocated.
+	bool release(const Driver &driver, Stream stream, Address address);
+
+	// For a call that is being captured: memory that belongs to the graph and lives as long as it does.
+	Block allocateForGraph(const Driver &driver, Stream stream, size_t bytes);
+	// Frees what destroyed graphs gave back; for the thread whose current context this memory belongs to.
+	void collect(const Driver &driver);
+
+private:
+	struct GraphBlock;
+	static void giveBack(void *block);
+	Failure reserve(const Driver &driver, size_t bytes, size_t used, size_t reserved);
+
+	CUmemPoolHandle_st *pool_ = nullptr;
+	size_t budget_ = 0;
+	std::atomic<size_t> inGraphs_{0};
+	std::atomic<GraphBlock *> returned_{nullptr};
+};
+
+} // namespace autoamp::cuda

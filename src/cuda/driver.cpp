@@ -1,0 +1,58 @@
+#include "src/cuda/driver.h"
+
+#include "src/base/once.h"
+
+// Declares the older names too: cuStreamGetCaptureInfo_v2 is what drivers of CUDA 12 and 13 both have.
+#define __CUDA_API_VERSION_INTERNAL
+#include <cuda.h>
+#include <dlfcn.h>
+
+namespace autoamp::cuda {
+
+namespace {
+
+static_assert(CU_STREAM_CAPTURE_MODE_RELAXED == 2 && CUDA_ERROR_OUT_OF_MEMORY == outOfMemory);
+
+// What the list spells out must take the same number of arguments of the same size as cuda.h declares.
+template <typename... A, typename... B>
+constexpr bool isSame(CUresult (*)(A...), Result (*)(B...))
+{
+	return sizeof...(A) == sizeof...(B) && ((sizeof(A) == sizeof(B)) && ...);
+}
+#define X(name, arguments) static_assert(isSame(&::name, static_cast<Result(*) arguments>(nullptr)));
+AUTOAMP_DRIVER_FUNCTIONS(X)
+#undef X
+
+// Racing threads each fill one of these and agree by one compare-and-swap; the loser's few bytes stay behind.
+const Driver *load()
+{
+	void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+	if (!library)
+		library = dlopen("libcuda.so.1", RTLD_NOW);
+	if (!library)
+		return nullptr;
+	auto *driver = new Driver{};
+	bool isComplete = true;
+#define X(name, arguments) \
+	driver->name = reinterpret_cast<decltype(driver->name)>(dlsym(library, #name)); \
+	isComplete = isComplete && driver->name;
+	AUTOAMP_DRIVER_FUNCTIONS(X)
+#undef X
+	if (!isComplete || driver->cuDriverGetVersion(&driver->version) != 0) {
+		delete driver;
+		return nullptr;
+	}
+	driver->isEmulated = dlsym(library, "autoamp_emulated") != nullptr;
+	return driver;
+}
+
+constinit base::Once<const Driver> theDriver;
+
+} // namespace
+
+const Driver *driver()
+{
+	return theDriver.get(load);
+}
+
+} // namespace autoamp::cuda

@@ -1,0 +1,17 @@
+#include "src/cuda/library.h"
+
+#include <dlfcn.h>
+
+namespace autoamp::cuda {
+
+void *beside(const void *known, const char *name)
+{
+	Dl_info owner;
+	if (!dladdr(known, &owner) || !owner.dli_fname)
+		return nullptr;
+	// RTLD_NOLOAD: the object is there, and the front has pinned it; nothing new is mapped.
+	void *library = dlopen(owner.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
+	return library ? dlsym(library, name) : nullptr;
+}
+
+} // namespace autoamp::cuda

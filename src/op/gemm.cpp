@@ -1,0 +1,157 @@
+#include "src/op/gemm.h"
+
+#include <cublas_v2.h>
+
+#include <algorithm>
+#include <climits>
+
+namespace autoamp::op {
+
+Dtype dtypeOf(int cudaType)
+{
+	switch (cudaType) {
+	case CUDA_R_32F:
+		return Dtype::float32;
+	case CUDA_R_16F:
+		return Dtype::float16;
+	case CUDA_R_16BF:
+		return Dtype::bfloat16;
+	case CUDA_R_64F:
+		return Dtype::float64;
+	case CUDA_C_32F:
+		return Dtype::complex64;
+	default:
+		return Dtype::other;
+	}
+}
+
+Arithmetic arithmeticOf(int computeType, int mathMode, const VendorEnvironment &environment)
+{
+	const Dtype tf32 = environment.tf32Allowed ? Dtype::tf32 : Dtype::float32;
+	switch (computeType) {
+	case CUBLAS_COMPUTE_32F_PEDANTIC:
+		return {Dtype::float32, Obstacle::pedantic};
+	case CUBLAS_COMPUTE_32F_FAST_16F:
+		return {Dtype::float16, Obstacle::already_low};
+	case CUBLAS_COMPUTE_32F_FAST_16BF:
+		return {Dtype::bfloat16, Obstacle::already_low};
+	case CUBLAS_COMPUTE_32F_EMULATED_16BFX9:
+		return {Dtype::float32, Obstacle::emulated_fp32};
+	case CUBLAS_COMPUTE_32F_FAST_TF32:
+	case CUBLAS_COMPUTE_32F:
+	case -1:
+		break;
+	default:
+		return {Dtype::float32, Obstacle::unsupported};
+	}
+	switch (mathMode) {
+	case CUBLAS_PEDANTIC_MATH:
+		return {Dtype::float32, Obstacle::pedantic};
+	case CUBLAS_TENSOR_OP_MATH: // the header: the same as COMPUTE_32F_FAST_16F
+		return {Dtype::float16, Obstacle::already_low};
+	case CUBLAS_FP32_EMULATED_BF16X9_MATH:
+		return {Dtype::float32, Obstacle::emulated_fp32};
+	}
+	if (environment.emulatesSingle)
+		return {Dtype::float32, Obstacle::emulated_fp32};
+	const bool isTf32 = computeType == CUBLAS_COMPUTE_32F_FAST_TF32 || mathMode == CUBLAS_TF32_TENSOR_OP_MATH;
+	return {isTf32 ? tf32 : Dtype::float32, Obstacle::none};
+}
+
+Obstacle typeObstacle(Dtype a, Dtype b, Dtype out)
+{
+	if (a == Dtype::float32 && b == Dtype::float32 && out == Dtype::float32)
+		return Obstacle::none;
+	if (a == Dtype::float64)
+		return Obstacle::float64;
+	if (a == Dtype::complex64)
+		return Obstacle::complex;
+	if (a == Dtype::float16 || a == Dtype::bfloat16)
+		return Obstacle::already_low;
+	return Obstacle::not_float32;
+}
+
+namespace {
+
+bool isTransposition(int operation) { return operation >= CUBLAS_OP_N && operation <= CUBLAS_OP_C; }
+
+// What the vendor would refuse, or could refuse: such a call goes to it as it is.
+bool isBad(const GemmCall &call)
+{
+	if (!call.handle || call.m < 0 || call.n < 0 || call.k < 0 || call.batchCount < 0 ||
+	    !isTransposition(call.transa) || !isTransposition(call.transb) || !call.alpha || !call.beta)
+		return true;
+	const int64_t rowsA = call.transa == CUBLAS_OP_N ? call.m : call.k;
+	const int64_t rowsB = call.transb == CUBLAS_OP_N ? call.k : call.n;
+	return call.lda < std::max<int64_t>(1, rowsA) || call.ldb < std::max<int64_t>(1, rowsB) ||
+	       call.ldc < std::max<int64_t>(1, call.m);
+}
+
+bool isMisaligned(const void *pointer) { return reinterpret_cast<uintptr_t>(pointer) % alignof(float); }
+
+} // namespace
+
+Op describe(const Entry &entry, uint16_t index, const GemmCall &call, const HandleModes &modes,
+            const VendorEnvironment &environment)
+{
+	Op op;
+	op.entry = index;
+	op.library = entry.library;
+	op.kind = call.batchCount == 1 ? Kind::mm : Kind::bmm;
+	op.a = call.Atype < 0 ? Dtype::float32 : dtypeOf(call.Atype);
+	op.b = call.Btype < 0 ? op.a : dtypeOf(call.Btype);
+	op.out = call.Ctype < 0 ? op.a : dtypeOf(call.Ctype);
+	op.transa = static_cast<Transpose>(call.transa);
+	op.transb = static_cast<Transpose>(call.transb);
+	op.m = call.m, op.n = call.n, op.k = call.k;
+	op.batch = static_cast<int32_t>(std::clamp<int64_t>(call.batchCount, 0, INT32_MAX));
+	op.lda = call.lda, op.ldb = call.ldb, op.ldc = op.ldd = call.ldc;
+	if (op.batch > 1)
+		op.stridea = call.strideA, op.strideb = call.strideB, op.stridec = op.strided = call.strideC;
+
+	const auto [asked, mathObstacle] = arithmeticOf(call.computeType, modes.mathMode, environment);
+	op.asked = op.a == Dtype::float32 ? asked : op.a;
+	op.obstacle = typeObstacle(op.a, op.b, op.out);
+	if (op.obstacle == Obstacle::none && (modes.status || isBad(call)))
+		op.obstacle = Obstacle::bad_argument;
+	if (op.obstacle == Obstacle::none)
+		op.obstacle = modes.isUnknown ? Obstacle::unsupported : mathObstacle;
+	if (op.obstacle != Obstacle::none)
+		return op;
+
+	if (modes.deviceScalars) {
+		op.flags |= flagDeviceScalars;
+	} else {
+		if (*static_cast<const float *>(call.alpha) == 0)
+			op.flags |= flagAlphaZero;
+		if (*static_cast<const float *>(call.beta) == 0)
+			op.flags |= flagBetaZero;
+	}
+	if (!op.m || !op.n || !op.k || !op.batch || (op.flags & flagAlphaZero)) {
+		op.obstacle = Obstacle::zero_size; // the vendor may not read A and B there
+	} else if (!call.A || !call.B || !call.C || isMisaligned(call.A) || isMisaligned(call.B) || isMisaligned(call.C)) {
+		op.obstacle = Obstacle::bad_argument;
+	} else if (call.batchCount > INT32_MAX || op.stridea < 0 || op.strideb < 0 || op.stridec < 0 ||
+	           (op.batch > 1 && op.stridec < op.ldc * (op.n - 1) + op.m)) {
+		op.obstacle = Obstacle::unsupported; // results that overlap: whatever the vendor makes of them
+	}
+	return op;
+}
+
+Op describe(const Entry &entry, uint16_t index, const PlainCall &call)
+{
+	Op op;
+	op.entry = index;
+	op.library = entry.library;
+	op.kind = entry.obstacle == Obstacle::matrix_vector ? Kind::mv : Kind::none;
+	const int type = call.Atype != typeOfRow ? call.Atype : call.xType;
+	op.a = op.b = op.out = op.asked = entry.dtype != Dtype::none ? entry.dtype : dtypeOf(type);
+	op.obstacle = entry.dtype == Dtype::none ? typeObstacle(op.a, op.b, op.out) : Obstacle::none;
+	if (op.obstacle == Obstacle::none)
+		op.obstacle = entry.obstacle;
+	op.m = call.m, op.n = call.n, op.k = call.k;
+	op.batch = static_cast<int32_t>(std::clamp<int64_t>(call.batchCount, 0, INT32_MAX));
+	return op;
+}
+
+} // namespace autoamp::op

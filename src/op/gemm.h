@@ -1,0 +1,35 @@
+// cublas*gemm* calls in our words. Any thread; reads the arguments and, in host pointer mode, alpha and beta.
+#pragma once
+
+#include "src/op/arguments.h"
+#include "src/op/entry.h"
+#include "src/op/handle.h"
+#include "src/op/op.h"
+
+namespace autoamp::op {
+
+// What the process's environment says about the arithmetic of fp32 products, whatever the handle says.
+struct VendorEnvironment {
+	bool tf32Allowed = true;      // false: NVIDIA_TF32_OVERRIDE=0
+	bool emulatesSingle = false;  // CUBLAS_EMULATE_SINGLE_PRECISION=1
+};
+
+// `index` is the entry's row.
+Op describe(const Entry &entry, uint16_t index, const GemmCall &call, const HandleModes &modes,
+            const VendorEnvironment &environment);
+Op describe(const Entry &entry, uint16_t index, const PlainCall &call);
+
+// cudaDataType in our words.
+Dtype dtypeOf(int cudaType);
+
+// How a compute type (-1: the entry has none) and a handle's math mode let fp32 data be multiplied.
+struct Arithmetic {
+	Dtype asked;
+	Obstacle obstacle;
+};
+Arithmetic arithmeticOf(int computeType, int mathMode, const VendorEnvironment &environment);
+
+// `none` for fp32 in and out.
+Obstacle typeObstacle(Dtype a, Dtype b, Dtype out);
+
+} // namespace autoamp::op

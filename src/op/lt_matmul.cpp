@@ -1,0 +1,266 @@
+#include "src/op/lt_matmul.h"
+
+#include "src/base/once.h"
+
+#include <cublasLt.h>
+
+#include <climits>
+#include <cstring>
+
+namespace autoamp::op {
+
+namespace {
+
+template <typename Value>
+Status read(Status (*get)(const void *, int, void *, size_t, size_t *), const void *object, int id, Value &value)
+{
+	size_t written = 0;
+	return get(object, id, &value, sizeof value, &written);
+}
+
+// ---- attributes beyond those we know: each id that the loaded library answers, with the size and the default that a
+// fresh object has. A later library's new attribute so keeps the calls that use it, and only those.
+struct Attribute {
+	int id;
+	size_t size;
+	unsigned char fallback[16];
+};
+
+struct Attributes {
+	Attribute list[64];
+	int count = 0;
+
+	void learn(Status (*get)(const void *, int, void *, size_t, size_t *), const void *fresh, uint64_t known)
+	{
+		for (int id = 0; id < 64; id++) {
+			Attribute &attribute = list[count];
+			attribute = {id, 0, {}};
+			if (known >> id & 1 || get(fresh, id, nullptr, 0, &attribute.size) || !attribute.size ||
+			    attribute.size > sizeof attribute.fallback)
+				continue;
+			size_t written = 0;
+			if (get(fresh, id, attribute.fallback, attribute.size, &written) == 0)
+				count++;
+		}
+	}
+
+	bool areDefaults(Status (*get)(const void *, int, void *, size_t, size_t *), const void *object) const
+	{
+		for (int i = 0; i < count; i++) {
+			unsigned char value[sizeof list[i].fallback];
+			size_t written = 0;
+			if (get(object, list[i].id, value, list[i].size, &written) == 0 &&
+			    std::memcmp(value, list[i].fallback, list[i].size) != 0)
+				return false;
+		} // a refusal: the object is of an older size, without the attribute
+		return true;
+	}
+};
+
+struct Learnt {
+	Attributes matmul, layout;
+};
+
+constexpr uint64_t bits(std::initializer_list<int> ids)
+{
+	uint64_t set = 0;
+	for (int id : ids)
+		set |= uint64_t{1} << id;
+	return set;
+}
+
+// Handled by name below or carried over by the engine. Of no meaning without the epilogue or the tensor-wide scales
+// that would use them, and so kept out of `known`: auxiliary pointers, scale pointers and modes, amax.
+constexpr uint64_t knownOfMatmul =
+	bits({CUBLASLT_MATMUL_DESC_COMPUTE_TYPE, CUBLASLT_MATMUL_DESC_SCALE_TYPE, CUBLASLT_MATMUL_DESC_POINTER_MODE,
+          CUBLASLT_MATMUL_DESC_TRANSA, CUBLASLT_MATMUL_DESC_TRANSB, CUBLASLT_MATMUL_DESC_EPILOGUE,
+          CUBLASLT_MATMUL_DESC_BIAS_POINTER, CUBLASLT_MATMUL_DESC_BIAS_BATCH_STRIDE,
+          CUBLASLT_MATMUL_DESC_SM_COUNT_TARGET, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE});
+constexpr uint64_t knownOfLayout =
+	bits({CUBLASLT_MATRIX_LAYOUT_TYPE, CUBLASLT_MATRIX_LAYOUT_ORDER, CUBLASLT_MATRIX_LAYOUT_ROWS,
+          CUBLASLT_MATRIX_LAYOUT_COLS, CUBLASLT_MATRIX_LAYOUT_LD, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT,
+          CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET});
+
+const Learnt *learn(const CublasLt &lt)
+{
+	void *matmul = nullptr, *layout = nullptr;
+	if (lt.cublasLtMatmulDescCreate(&matmul, CUBLAS_COMPUTE_32F, CUDA_R_32F))
+		return nullptr;
+	if (lt.cublasLtMatrixLayoutCreate(&layout, CUDA_R_32F, 1, 1, 1)) {
+		lt.cublasLtMatmulDescDestroy(matmul);
+		return nullptr;
+	}
+	auto *learnt = new Learnt;
+	learnt->matmul.learn(lt.cublasLtMatmulDescGetAttribute, matmul, knownOfMatmul);
+	learnt->layout.learn(lt.cublasLtMatrixLayoutGetAttribute, layout, knownOfLayout);
+	lt.cublasLtMatmulDescDestroy(matmul);
+	lt.cublasLtMatrixLayoutDestroy(layout);
+	return learnt;
+}
+
+constinit base::Once<const Learnt> theAttributes;
+
+// ---- layouts
+
+struct Layout {
+	uint32_t type = 0;
+	int32_t order = 0;
+	uint64_t rows = 0, columns = 0;
+	int64_t ld = 0, stride = 0;
+	int32_t batch = 1;
+};
+
+bool readLayout(const CublasLt &lt, const void *object, Layout &layout)
+{
+	const auto get = lt.cublasLtMatrixLayoutGetAttribute;
+	return object && read(get, object, CUBLASLT_MATRIX_LAYOUT_TYPE, layout.type) == 0 &&
+	       read(get, object, CUBLASLT_MATRIX_LAYOUT_ORDER, layout.order) == 0 &&
+	       read(get, object, CUBLASLT_MATRIX_LAYOUT_ROWS, layout.rows) == 0 &&
+	       read(get, object, CUBLASLT_MATRIX_LAYOUT_COLS, layout.columns) == 0 &&
+	       read(get, object, CUBLASLT_MATRIX_LAYOUT_LD, layout.ld) == 0 &&
+	       read(get, object, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, layout.batch) == 0 &&
+	       read(get, object, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, layout.stride) == 0;
+}
+
+Epilogue epilogueOf(uint32_t epilogue)
+{
+	switch (epilogue) {
+	case CUBLASLT_EPILOGUE_DEFAULT:
+		return Epilogue::none;
+	case CUBLASLT_EPILOGUE_BIAS:
+		return Epilogue::bias;
+	case CUBLASLT_EPILOGUE_RELU:
+		return Epilogue::relu;
+	case CUBLASLT_EPILOGUE_RELU_BIAS:
+		return Epilogue::relu_bias;
+	default:
+		return Epilogue::other;
+	}
+}
+
+bool isMisaligned(const void *pointer) { return reinterpret_cast<uintptr_t>(pointer) % alignof(float); }
+
+} // namespace
+
+Op describe(const Entry &entry, uint16_t index, const LtMatmulCall &call, const CublasLt *lt,
+            const VendorEnvironment &environment)
+{
+	Op op;
+	op.entry = index;
+	op.library = entry.library;
+	op.kind = Kind::mm;
+	op.obstacle = Obstacle::bad_argument;
+	if (!lt) {
+		op.obstacle = Obstacle::unsupported;
+		return op;
+	}
+	int32_t computeType = 0, scaleType = 0, pointerMode = 0, transa = 0, transb = 0;
+	uint32_t epilogue = 0;
+	Layout a, b, c, d;
+	const auto get = lt->cublasLtMatmulDescGetAttribute;
+	if (!call.lightHandle || !call.computeDesc ||
+	    read(get, call.computeDesc, CUBLASLT_MATMUL_DESC_COMPUTE_TYPE, computeType) ||
+	    read(get, call.computeDesc, CUBLASLT_MATMUL_DESC_SCALE_TYPE, scaleType) ||
+	    read(get, call.computeDesc, CUBLASLT_MATMUL_DESC_POINTER_MODE, pointerMode) ||
+	    read(get, call.computeDesc, CUBLASLT_MATMUL_DESC_TRANSA, transa) ||
+	    read(get, call.computeDesc, CUBLASLT_MATMUL_DESC_TRANSB, transb) ||
+	    read(get, call.computeDesc, CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue) || !readLayout(*lt, call.Adesc, a) ||
+	    !readLayout(*lt, call.Bdesc, b) || !readLayout(*lt, call.Cdesc, c) || !readLayout(*lt, call.Ddesc, d))
+		return op;
+
+	op.a = dtypeOf(static_cast<int>(a.type));
+	op.b = dtypeOf(static_cast<int>(b.type));
+	op.out = dtypeOf(static_cast<int>(d.type));
+	op.transa = static_cast<Transpose>(transa);
+	op.transb = static_cast<Transpose>(transb);
+	op.m = static_cast<int64_t>(d.rows), op.n = static_cast<int64_t>(d.columns);
+	op.k = static_cast<int64_t>(transa == CUBLAS_OP_N ? a.columns : a.rows);
+	op.lda = a.ld, op.ldb = b.ld, op.ldc = c.ld, op.ldd = d.ld;
+	op.batch = d.batch;
+	if (op.batch > 1)
+		op.stridea = a.stride, op.strideb = b.stride, op.stridec = c.stride, op.strided = d.stride;
+	const Epilogue kindOfEpilogue = epilogueOf(epilogue);
+	op.epilogue = static_cast<uint8_t>(kindOfEpilogue);
+	const bool hasBias = kindOfEpilogue == Epilogue::bias || kindOfEpilogue == Epilogue::relu_bias;
+	op.kind = op.batch != 1 ? Kind::bmm : hasBias ? Kind::addmm : Kind::mm;
+
+	const Arithmetic arithmetic = arithmeticOf(computeType, 0, environment);
+	op.asked = op.a == Dtype::float32 ? arithmetic.asked : op.a;
+	op.obstacle = typeObstacle(op.a, op.b, op.out);
+	if (op.obstacle == Obstacle::none)
+		op.obstacle = arithmetic.obstacle;
+	if (op.obstacle != Obstacle::none)
+		return op;
+
+	// From here on: an fp32 product that asks for nothing but fp32 or TF32. What the vendor would refuse goes to it.
+	op.obstacle = Obstacle::bad_argument;
+	const bool isColumn = a.order == CUBLASLT_ORDER_COL && b.order == CUBLASLT_ORDER_COL &&
+	                      c.order == CUBLASLT_ORDER_COL && d.order == CUBLASLT_ORDER_COL;
+	const uint64_t rowsA = transa == CUBLAS_OP_N ? d.rows : static_cast<uint64_t>(op.k);
+	const uint64_t rowsB = transb == CUBLAS_OP_N ? static_cast<uint64_t>(op.k) : d.columns;
+	const uint64_t columnsA = transa == CUBLAS_OP_N ? static_cast<uint64_t>(op.k) : d.rows;
+	const uint64_t columnsB = transb == CUBLAS_OP_N ? d.columns : static_cast<uint64_t>(op.k);
+	if (a.rows != rowsA || a.columns != columnsA || b.rows != rowsB || b.columns != columnsB || c.rows != d.rows ||
+	    c.columns != d.columns || a.batch != d.batch || b.batch != d.batch || c.batch != d.batch || op.batch < 0 ||
+	    transa < CUBLAS_OP_N || transa > CUBLAS_OP_C || transb < CUBLAS_OP_N || transb > CUBLAS_OP_C)
+		return op;
+	if (isColumn && (a.ld < static_cast<int64_t>(a.rows) || b.ld < static_cast<int64_t>(b.rows) || c.ld < op.m ||
+	                 d.ld < op.m || a.ld < 1 || b.ld < 1 || c.ld < 1 || d.ld < 1))
+		return op;
+	if (pointerMode != CUBLASLT_POINTER_MODE_HOST && pointerMode != CUBLASLT_POINTER_MODE_DEVICE) {
+		op.obstacle = Obstacle::unsupported; // a vector of alphas
+		return op;
+	}
+	if (!call.alpha || (!call.beta && pointerMode == CUBLASLT_POINTER_MODE_DEVICE))
+		return op;
+	if (pointerMode == CUBLASLT_POINTER_MODE_DEVICE) {
+		op.flags |= flagDeviceScalars;
+	} else {
+		if (*static_cast<const float *>(call.alpha) == 0)
+			op.flags |= flagAlphaZero;
+		if (!call.beta || *static_cast<const float *>(call.beta) == 0)
+			op.flags |= flagBetaZero;
+	}
+	if (!call.C && (op.flags & flagBetaZero))
+		op.flags |= flagNoC;
+	if (!op.m || !op.n || !op.k || !op.batch || (op.flags & flagAlphaZero)) {
+		op.obstacle = Obstacle::zero_size;
+		return op;
+	}
+	if (!call.A || !call.B || !call.D || (!call.C && !(op.flags & flagNoC)) || isMisaligned(call.A) ||
+	    isMisaligned(call.B) || isMisaligned(call.C) || isMisaligned(call.D))
+		return op;
+
+	LtExtras extras;
+	int32_t biasType = -1;
+	const Learnt *learnt = theAttributes.getOrRetry([&] { return learn(*lt); });
+	bool isPlain = learnt && learnt->matmul.areDefaults(get, call.computeDesc);
+	for (const void *layout : {call.Adesc, call.Bdesc, call.Cdesc, call.Ddesc})
+		isPlain = isPlain && learnt->layout.areDefaults(lt->cublasLtMatrixLayoutGetAttribute, layout);
+	const bool isOverlapping = op.batch > 1 && op.strided < op.ldd * (op.n - 1) + op.m;
+	if (!isColumn || !isPlain || scaleType != CUDA_R_32F || c.type != d.type || isOverlapping ||
+	    op.stridea < 0 || op.strideb < 0 || op.stridec < 0 || kindOfEpilogue == Epilogue::other ||
+	    !readExtras(*lt, call.computeDesc, extras) ||
+	    (hasBias && ((read(get, call.computeDesc, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, biasType) == 0 &&
+	                  biasType != -1 && biasType != CUDA_R_32F) ||
+	                 !extras.bias)))
+		op.obstacle = Obstacle::unsupported;
+	else
+		op.obstacle = Obstacle::none;
+	return op;
+}
+
+bool readExtras(const CublasLt &lt, const void *computeDesc, LtExtras &extras)
+{
+	const auto get = lt.cublasLtMatmulDescGetAttribute;
+	if (read(get, computeDesc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, extras.bias))
+		return false;
+	// Of later library versions than the bias pointer: a shorter descriptor refuses them, the defaults hold.
+	if (read(get, computeDesc, CUBLASLT_MATMUL_DESC_BIAS_BATCH_STRIDE, extras.biasBatchStride))
+		extras.biasBatchStride = 0;
+	if (read(get, computeDesc, CUBLASLT_MATMUL_DESC_SM_COUNT_TARGET, extras.smCountTarget))
+		extras.smCountTarget = 0;
+	return true;
+}
+
+} // namespace autoamp::op

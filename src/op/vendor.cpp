@@ -1,0 +1,72 @@
+#include "src/op/vendor.h"
+
+#include "src/base/once.h"
+#include "src/cuda/library.h"
+
+#include <cublasLt.h>
+#include <cublas_v2.h>
+
+namespace autoamp::op {
+
+namespace {
+
+template <typename... A, typename... B>
+constexpr bool isSame(cublasStatus_t (*)(A...), Status (*)(B...))
+{
+	return sizeof...(A) == sizeof...(B) && ((sizeof(A) == sizeof(B)) && ...);
+}
+#define X(name, arguments) static_assert(isSame(&::name, static_cast<Status(*) arguments>(nullptr)));
+AUTOAMP_CUBLAS_FUNCTIONS(X)
+AUTOAMP_CUBLASLT_FUNCTIONS(X)
+#undef X
+
+template <typename Function>
+bool find(Function &function, const void *known, const char *name)
+{
+	function = reinterpret_cast<Function>(cuda::beside(known, name));
+	return function;
+}
+
+template <typename Table, typename Fill>
+const Table *load(Fill fill)
+{
+	auto *table = new Table{};
+	if (fill(*table))
+		return table;
+	delete table;
+	return nullptr;
+}
+
+constinit base::Once<const Cublas> theCublas;
+// A process may call cuBLASLt alone, or reach it through cuBLAS: asked from each side once.
+constinit base::Once<const CublasLt> theCublasLt;
+
+} // namespace
+
+const Cublas *cublas(const void *known)
+{
+	return theCublas.get([&] {
+		return load<Cublas>([&](Cublas &table) {
+			bool isComplete = true;
+#define X(name, arguments) isComplete = find(table.name, known, #name) && isComplete;
+			AUTOAMP_CUBLAS_FUNCTIONS(X)
+#undef X
+			return isComplete;
+		});
+	});
+}
+
+const CublasLt *cublasLt(const void *known)
+{
+	return theCublasLt.get([&] {
+		return load<CublasLt>([&](CublasLt &table) {
+			bool isComplete = true;
+#define X(name, arguments) isComplete = find(table.name, known, #name) && isComplete;
+			AUTOAMP_CUBLASLT_FUNCTIONS(X)
+#undef X
+			return isComplete;
+		});
+	});
+}
+
+} // namespace autoamp::op

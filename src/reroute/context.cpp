@@ -1,0 +1,93 @@
+#include "src/reroute/context.h"
+
+#include "src/base/once.h"
+
+extern "C" const unsigned char autoamp_kernels_fatbin[];
+
+namespace autoamp::reroute {
+
+namespace {
+
+constinit base::Once<const Kernels> theKernels;
+constinit std::atomic<Context *> theContexts{nullptr};
+
+const Kernels *loadKernels(const cuda::Driver &driver)
+{
+	CUlib_st *library = nullptr;
+	if (driver.cuLibraryLoadData(&library, autoamp_kernels_fatbin, nullptr, nullptr, 0, nullptr, nullptr, 0))
+		return nullptr;
+	auto *kernels = new Kernels{};
+	if (driver.cuLibraryGetKernel(&kernels->begin, library, "autoamp_begin") ||
+	    driver.cuLibraryGetKernel(&kernels->castHalf, library, "autoamp_cast_half") ||
+	    driver.cuLibraryGetKernel(&kernels->castBfloat16, library, "autoamp_cast_bfloat16") ||
+	    driver.cuLibraryGetKernel(&kernels->settle, library, "autoamp_settle")) {
+		delete kernels;
+		return nullptr;
+	}
+	return kernels;
+}
+
+Context *find(unsigned long long id)
+{
+	Context *context = theContexts.load(std::memory_order_acquire);
+	while (context && context->id != id)
+		context = context->next;
+	return context;
+}
+
+ContextAnswer make(const cuda::Driver &driver, const cuda::Current &current, size_t budget, cuda::Stream stream)
+{
+	const Kernels *kernels = theKernels.getOrRetry([&] { return loadKernels(driver); });
+	if (!kernels)
+		return {nullptr, policy::Reason::engine_failed, "loading the kernels"};
+	const cuda::DeviceFacts *facts = cuda::deviceFacts(driver, current.device);
+	if (!facts)
+		return {nullptr, policy::Reason::engine_failed, "asking for the device"};
+	auto *context = new Context{current.id, facts, kernels, {}, {}};
+	const cuda::Failure failure = context->memory.open(driver, current.device, budget);
+	if (failure != cuda::Failure::none || !context->slots.open(driver, stream)) {
+		context->memory.close(driver);
+		delete context;
+		return {nullptr,
+		        failure == cuda::Failure::outOfMemory ? policy::Reason::out_of_memory : policy::Reason::engine_failed,
+		        failure == cuda::Failure::none ? "allocating the scaling slots" : "making the memory pool"};
+	}
+	context->next = theContexts.load(std::memory_order_acquire);
+	do {
+		// Another thread was faster: two contexts of one id do no harm (find() sees the newest, predictions are only
+		// predictions), but one is enough.
+		if (Context *theirs = find(current.id)) {
+			context->slots.close(driver);
+			context->memory.close(driver);
+			delete context;
+			return {theirs};
+		}
+	} while (!theContexts.compare_exchange_weak(context->next, context, std::memory_order_acq_rel));
+	return {context};
+}
+
+} // namespace
+
+ContextAnswer currentContext(const cuda::Driver &driver, size_t budget, cuda::Stream stream,
+                             bool isCapturing)
+{
+	cuda::Current current;
+	if (!cuda::currentContext(driver, current))
+		return {nullptr, policy::Reason::engine_failed, "asking for the current context"};
+	Context *context = find(current.id);
+	if (isCapturing && !(context && context->isWarm.load(std::memory_order_acquire)))
+		return {nullptr, policy::Reason::capture_unready, ""};
+	return context ? ContextAnswer{context} : make(driver, current, budget, stream);
+}
+
+Context *contexts()
+{
+	return theContexts.load(std::memory_order_acquire);
+}
+
+void forgetContexts()
+{
+	theContexts.store(nullptr, std::memory_order_release);
+}
+
+} // namespace autoamp::reroute

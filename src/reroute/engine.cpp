@@ -1,0 +1,177 @@
+#include "src/reroute/engine.h"
+
+#include <cublasLt.h>
+
+#include <cstring>
+
+namespace autoamp::reroute {
+
+static_assert(sizeof(cublasLtMatmulAlgo_t) == sizeof(Engine::algo));
+
+namespace {
+
+// The vendor's own default for Hopper and later; what an engine really needs is allocated, not this.
+constexpr size_t mostWorkspace = size_t{32} << 20;
+constexpr int64_t elementsPer16Bytes = 8;
+
+StoredOperand stored(int64_t rows, int64_t columns, int64_t stride, int32_t batch)
+{
+	const int64_t ld = (rows + elementsPer16Bytes - 1) / elementsPer16Bytes * elementsPer16Bytes;
+	const bool isShared = batch > 1 && stride == 0;
+	return {rows, columns, ld, isShared || batch == 1 ? 0 : ld * columns, isShared ? 1 : batch};
+}
+
+template <typename Value>
+op::Status set(op::Status (*setter)(void *, int, const void *, size_t), void *object, int id, const Value &value)
+{
+	return setter(object, id, &value, sizeof value);
+}
+
+op::Status makeLayout(const op::CublasLt &lt, void *&layout, int type, int64_t rows, int64_t columns, int64_t ld,
+                      int32_t batch, int64_t stride)
+{
+	op::Status status = lt.cublasLtMatrixLayoutCreate(&layout, type, static_cast<uint64_t>(rows),
+	                                                  static_cast<uint64_t>(columns), ld);
+	if (!status && batch > 1) {
+		const auto setter = lt.cublasLtMatrixLayoutSetAttribute;
+		status = set(setter, layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, batch);
+		if (!status)
+			status = set(setter, layout, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, stride);
+	}
+	return status;
+}
+
+} // namespace
+
+StoredOperand storedA(const op::Op &op)
+{
+	const bool isPlain = op.transa == op::Transpose::none;
+	return stored(isPlain ? op.m : op.k, isPlain ? op.k : op.m, op.stridea, op.batch);
+}
+
+StoredOperand storedB(const op::Op &op)
+{
+	const bool isPlain = op.transb == op::Transpose::none;
+	return stored(isPlain ? op.k : op.n, isPlain ? op.n : op.k, op.strideb, op.batch);
+}
+
+bool hasBias(const op::Op &op)
+{
+	const auto epilogue = static_cast<op::Epilogue>(op.epilogue);
+	return epilogue == op::Epilogue::bias || epilogue == op::Epilogue::relu_bias;
+}
+
+bool hasDeviceScalars(const op::Op &op, op::Dtype precision)
+{
+	return precision == op::Dtype::float16 || (op.flags & op::flagDeviceScalars);
+}
+
+op::Status makeDescription(const op::CublasLt &lt, const op::Op &op, const EngineKey &key, const op::LtExtras &extras,
+                           void *&description)
+{
+	static constexpr uint32_t epilogues[] = {CUBLASLT_EPILOGUE_DEFAULT, CUBLASLT_EPILOGUE_BIAS, CUBLASLT_EPILOGUE_RELU,
+	                                         CUBLASLT_EPILOGUE_RELU_BIAS};
+	const auto setter = lt.cublasLtMatmulDescSetAttribute;
+	if (const op::Status status = lt.cublasLtMatmulDescCreate(&description, CUBLAS_COMPUTE_32F, CUDA_R_32F))
+		return status;
+	op::Status status = 0;
+	const auto put = [&](int id, const auto &value) {
+		if (!status)
+			status = set(setter, description, id, value);
+	};
+	put(CUBLASLT_MATMUL_DESC_TRANSA, static_cast<int32_t>(op.transa));
+	put(CUBLASLT_MATMUL_DESC_TRANSB, static_cast<int32_t>(op.transb));
+	put(CUBLASLT_MATMUL_DESC_POINTER_MODE,
+	    static_cast<int32_t>(hasDeviceScalars(op, key.precision) ? CUBLASLT_POINTER_MODE_DEVICE
+	                                                             : CUBLASLT_POINTER_MODE_HOST));
+	if (op.epilogue)
+		put(CUBLASLT_MATMUL_DESC_EPILOGUE, epilogues[op.epilogue]);
+	if (key.smCountTarget)
+		put(CUBLASLT_MATMUL_DESC_SM_COUNT_TARGET, key.smCountTarget);
+	if (hasBias(op)) { // elements of D's type, which stays fp32
+		put(CUBLASLT_MATMUL_DESC_BIAS_POINTER, extras.bias);
+		if (extras.biasBatchStride)
+			put(CUBLASLT_MATMUL_DESC_BIAS_BATCH_STRIDE, extras.biasBatchStride);
+	}
+	if (status) {
+		lt.cublasLtMatmulDescDestroy(description);
+		description = nullptr;
+	}
+	return status;
+}
+
+EngineAnswer makeEngine(const op::CublasLt &lt, void *lightHandle, const op::Op &op, const EngineKey &key,
+                        const op::LtExtras &extras)
+{
+	const int type = key.precision == op::Dtype::float16 ? CUDA_R_16F : CUDA_R_16BF;
+	const StoredOperand a = storedA(op), b = storedB(op);
+	auto *engine = new Engine{};
+	engine->key = key;
+	void *preference = nullptr;
+	int found = 0;
+	cublasLtMatmulHeuristicResult_t results[4] = {};
+	EngineAnswer answer;
+	const auto step = [&](const char *what, op::Status status) {
+		answer.status = status;
+		answer.what = what;
+		return status == 0;
+	};
+	// No in-place reduction: it would add into D in an order of its own. C and D as aligned as this call's are.
+	const uint32_t reductions = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE | CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE;
+	const uint64_t workspace = mostWorkspace;
+	const uint32_t alignmentAB = 256, alignmentC = key.alignmentC, alignmentD = key.alignmentD;
+	const auto setPreference = lt.cublasLtMatmulPreferenceSetAttribute;
+	const bool isReady =
+		step("cublasLtMatmulDescCreate", makeDescription(lt, op, key, extras, engine->description)) &&
+		step("cublasLtMatrixLayoutCreate",
+	         makeLayout(lt, engine->layoutA, type, a.rows, a.columns, a.ld, op.batch, a.stride)) &&
+		step("cublasLtMatrixLayoutCreate",
+	         makeLayout(lt, engine->layoutB, type, b.rows, b.columns, b.ld, op.batch, b.stride)) &&
+		step("cublasLtMatrixLayoutCreate",
+	         makeLayout(lt, engine->layoutC, CUDA_R_32F, op.m, op.n, op.flags & op::flagNoC ? op.ldd : op.ldc, op.batch,
+	                    op.flags & op::flagNoC ? op.strided : op.stridec)) &&
+		step("cublasLtMatrixLayoutCreate",
+	         makeLayout(lt, engine->layoutD, CUDA_R_32F, op.m, op.n, op.ldd, op.batch, op.strided)) &&
+		step("cublasLtMatmulPreferenceCreate", lt.cublasLtMatmulPreferenceCreate(&preference)) &&
+		step("cublasLtMatmulPreferenceSetAttribute",
+	         set(setPreference, preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, workspace) |
+	             set(setPreference, preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, reductions) |
+	             set(setPreference, preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignmentAB) |
+	             set(setPreference, preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignmentAB) |
+	             set(setPreference, preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignmentC) |
+	             set(setPreference, preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignmentD)) &&
+		step("cublasLtMatmulAlgoGetHeuristic",
+	         lt.cublasLtMatmulAlgoGetHeuristic(lightHandle, engine->description, engine->layoutA, engine->layoutB,
+	                                           engine->layoutC, engine->layoutD, preference, 4, results, &found));
+	if (preference)
+		lt.cublasLtMatmulPreferenceDestroy(preference);
+	int chosen = 0;
+	while (chosen < found && results[chosen].state != CUBLAS_STATUS_SUCCESS)
+		chosen++;
+	if (isReady && chosen < found) {
+		std::memcpy(engine->algo, &results[chosen].algo, sizeof engine->algo);
+		engine->workspaceSize = results[chosen].workspaceSize;
+		if (hasBias(op)) {
+			lt.cublasLtMatmulDescDestroy(engine->description);
+			engine->description = nullptr;
+		}
+		answer.engine = engine;
+		return answer;
+	}
+	if (isReady)
+		answer.status = CUBLAS_STATUS_NOT_SUPPORTED; // asked, and nothing there
+	destroyEngine(lt, engine);
+	return answer;
+}
+
+void destroyEngine(const op::CublasLt &lt, Engine *engine)
+{
+	if (engine->description)
+		lt.cublasLtMatmulDescDestroy(engine->description);
+	for (void *layout : {engine->layoutA, engine->layoutB, engine->layoutC, engine->layoutD})
+		if (layout)
+			lt.cublasLtMatrixLayoutDestroy(layout);
+	delete engine;
+}
+
+} // namespace autoamp::reroute

@@ -1,0 +1,57 @@
+// One engine of cublasLtMatmul for a lowered signature: descriptors of ours and the algorithm that the vendor's heuristic
+// chose for them. Immutable once made; any thread.
+#pragma once
+
+#include "src/op/lt_matmul.h"
+#include "src/op/op.h"
+
+#include <cstddef>
+#include <cstdint>
+
+namespace autoamp::reroute {
+
+// What an engine depends on beside the Op.
+struct EngineKey {
+	op::Dtype precision;
+	uint8_t alignmentC, alignmentD, alignmentBias; // bytes, a power of two, at most 128
+	int32_t smCountTarget;
+	bool operator==(const EngineKey &) const = default;
+};
+
+struct Engine {
+	EngineKey key;
+	void *layoutA = nullptr, *layoutB = nullptr, *layoutC = nullptr, *layoutD = nullptr;
+	void *description = nullptr;           // null with a bias epilogue: the bias pointer is the call's own
+	alignas(8) unsigned char algo[64];     // cublasLtMatmulAlgo_t
+	size_t workspaceSize = 0;
+	Engine *next = nullptr;
+};
+
+// Columns and leading dimension of an operand as stored in 16 bits: ld padded to 8 elements, so that each column begins
+// on 16 bytes whatever the application's ld is.
+struct StoredOperand {
+	int64_t rows, columns, ld, stride, batch; // stride 0: one matrix for the whole batch
+	size_t bytes() const { return static_cast<size_t>(ld * columns * batch) * 2; }
+};
+StoredOperand storedA(const op::Op &op);
+StoredOperand storedB(const op::Op &op);
+
+// status != 0: the call that failed (15: NOT_SUPPORTED, the vendor has no such engine).
+struct EngineAnswer {
+	Engine *engine = nullptr;
+	op::Status status = 0;
+	const char *what = "";
+};
+EngineAnswer makeEngine(const op::CublasLt &lt, void *lightHandle, const op::Op &op, const EngineKey &key,
+                        const op::LtExtras &extras);
+void destroyEngine(const op::CublasLt &lt, Engine *engine);
+
+// The matmul descriptor of a call. With a bias epilogue each call makes and destroys its own.
+op::Status makeDescription(const op::CublasLt &lt, const op::Op &op, const EngineKey &key, const op::LtExtras &extras,
+                           void *&description);
+
+// True where alpha and beta are read on the device: from the call's scratch (float16), or the application's.
+bool hasDeviceScalars(const op::Op &op, op::Dtype precision);
+bool hasBias(const op::Op &op);
+
+} // namespace autoamp::reroute

@@ -1,0 +1,243 @@
+#include "src/reroute/gemm.h"
+
+#include "kernels/launch.h"
+#include "src/reroute/context.h"
+#include "src/reroute/engine.h"
+
+#include <algorithm>
+#include <bit>
+
+namespace autoamp::reroute {
+
+namespace {
+
+using policy::Reason;
+
+constexpr size_t alignment = 256;
+
+size_t aligned(size_t bytes)
+{
+	return (bytes + alignment - 1) / alignment * alignment;
+}
+
+uint64_t mix(uint64_t hash, uint64_t word)
+{
+	hash = (hash ^ word) * 0x9e3779b97f4a7c15u;
+	return (hash ^ hash >> 32) | 1; // never 0: that is an empty prediction
+}
+
+Outcome decline(Reason reason, const char *failed = nullptr, int code = 0)
+{
+	return {false, false, 0, reason, failed, code};
+}
+
+uint8_t alignmentOf(const void *pointer)
+{
+	const auto address = reinterpret_cast<uintptr_t>(pointer);
+	return static_cast<uint8_t>(address ? std::min(1u << std::countr_zero(address), 128u) : 128u);
+}
+
+// ---- engines
+
+struct FoundEngine {
+	const Engine *engine = nullptr;
+	Outcome why;
+};
+
+FoundEngine findEngine(const op::Op &op, op::Dtype precision, Plan &plan, const Product &product,
+                       const op::CublasLt &lt)
+{
+	const EngineKey key = {precision,
+	                       alignmentOf(op.flags & op::flagNoC ? product.D : product.C),
+	                       alignmentOf(product.D),
+	                       alignmentOf(reinterpret_cast<void *>(product.extras.bias)),
+	                       product.extras.smCountTarget};
+	for (const Engine *engine = plan.engines.load(std::memory_order_acquire); engine; engine = engine->next)
+		if (engine->key == key)
+			return {engine, {}};
+	// A vendor that has refused a signature this often in a row is not asked again: it would cost every call some 50 us.
+	constexpr unsigned mostRefusals = 8;
+	constexpr int notSupported = 15; // CUBLAS_STATUS_NOT_SUPPORTED
+	if (plan.refusals.load(std::memory_order_relaxed) >= mostRefusals)
+		return {nullptr, decline(Reason::no_fp32_output)};
+	const EngineAnswer answer = makeEngine(lt, product.lightHandle, op, key, product.extras);
+	if (!answer.engine) {
+		if (answer.status != notSupported)
+			return {nullptr, decline(Reason::engine_failed, answer.what, answer.status)};
+		plan.refusals.fetch_add(1, std::memory_order_relaxed);
+		return {nullptr, decline(Reason::no_fp32_output, answer.what, answer.status)};
+	}
+	plan.refusals.store(0, std::memory_order_relaxed);
+	// Two threads may each make one; both are right, the one in front is found.
+	answer.engine->next = plan.engines.load(std::memory_order_relaxed);
+	while (!plan.engines.compare_exchange_weak(answer.engine->next, answer.engine, std::memory_order_release))
+		;
+	return {answer.engine, {}};
+}
+
+// ---- parameters of the conversion kernels
+
+kernels::Operand operand(const StoredOperand &stored, const void *source, int64_t sourceLd, int64_t sourceStride,
+                         cuda::Address target)
+{
+	return {static_cast<const float *>(source), reinterpret_cast<uint16_t *>(target), stored.rows, stored.columns,
+	        sourceLd, stored.ld, sourceStride, stored.stride, stored.batch};
+}
+
+bool launch(const cuda::Driver &driver, CUkern_st *kernel, unsigned blocks, cuda::Stream stream,
+            kernels::Parameters &parameters)
+{
+	void *arguments[] = {&parameters};
+	// The driver takes a CUkernel where a CUfunction is wanted: it is the kernel of the current context.
+	return driver.cuLaunchKernel(reinterpret_cast<CUfunc_st *>(kernel), blocks, 1, 1, kernels::blockSize, 1, 1, 0,
+	                             stream, arguments, nullptr) == 0;
+}
+
+// One call's device memory: scratch, A and B in 16 bits, the engine's workspace.
+struct Places {
+	cuda::Address scratch, a, b, workspace;
+	size_t bytes;
+};
+
+Places place(const StoredOperand &a, const StoredOperand &b, size_t workspace)
+{
+	Places places = {0, aligned(sizeof(kernels::Scratch)), 0, 0, 0};
+	places.b = places.a + aligned(a.bytes());
+	places.workspace = places.b + aligned(b.bytes());
+	places.bytes = places.workspace + aligned(workspace);
+	return places;
+}
+
+Reason reasonOf(cuda::Failure failure)
+{
+	switch (failure) {
+	case cuda::Failure::outOfMemory:
+		return Reason::out_of_memory;
+	case cuda::Failure::overBudget:
+		return Reason::memory_budget;
+	default:
+		return Reason::engine_failed;
+	}
+}
+
+// Casts, settles and multiplies, with the call's memory at `base`. Fails only before the GEMM is enqueued.
+Outcome enqueue(const op::Op &op, Plan &plan, const Settings &settings, const Product &product, const Engine &engine,
+                const op::CublasLt &lt, const cuda::Driver &driver, Context &context, cuda::Address base,
+                bool isCapturing)
+{
+	const auto stream = static_cast<cuda::Stream>(product.stream);
+	const StoredOperand a = storedA(op), b = storedB(op);
+	const Places places = place(a, b, engine.workspaceSize);
+	const bool isHalf = engine.key.precision == op::Dtype::float16;
+	const bool isDevice = op.flags & op::flagDeviceScalars;
+
+	kernels::Parameters parameters = {};
+	parameters.operand[0] = operand(a, product.A, op.lda, op.stridea, base + places.a);
+	parameters.operand[1] = operand(b, product.B, op.ldb, op.strideb, base + places.b);
+	parameters.scratch = reinterpret_cast<kernels::Scratch *>(base);
+	const unsigned blocks = kernels::gridSize(parameters, static_cast<unsigned>(context.facts->smCount));
+	const void *alpha = product.alpha, *beta = product.beta;
+	if (isHalf) {
+		parameters.predictions = settings.isScaling ? context.slots.predictions() : nullptr;
+		parameters.signatureKey = plan.hash;
+		parameters.pairKey = mix(mix(plan.hash, reinterpret_cast<uintptr_t>(product.A)),
+		                         reinterpret_cast<uintptr_t>(product.B));
+		parameters.ring = context.slots.ringOnDevice();
+		parameters.site = plan.site;
+		// A captured call is not a first call each time its graph replays.
+		parameters.isFirst = !isCapturing && plan.metIn.exchange(context.id + 1) != context.id + 1;
+		if (isDevice) {
+			parameters.alpha = static_cast<const float *>(product.alpha);
+			parameters.beta = static_cast<const float *>(product.beta);
+		} else {
+			parameters.alphaValue = *static_cast<const float *>(product.alpha);
+			parameters.betaValue = product.beta ? *static_cast<const float *>(product.beta) : 0;
+		}
+		if (!launch(driver, context.kernels->begin, 1, stream, parameters) ||
+		    !launch(driver, context.kernels->castHalf, blocks, stream, parameters) ||
+		    !launch(driver, context.kernels->settle, blocks, stream, parameters))
+			return decline(Reason::engine_failed, "cuLaunchKernel");
+		alpha = &parameters.scratch->alpha;
+		beta = &parameters.scratch->beta;
+	} else if (!launch(driver, context.kernels->castBfloat16, blocks, stream, parameters)) {
+		return decline(Reason::engine_failed, "cuLaunchKernel");
+	}
+
+	void *description = engine.description;
+	if (!description)
+		if (const op::Status status = makeDescription(lt, op, engine.key, product.extras, description))
+			return decline(Reason::engine_failed, "cublasLtMatmulDescCreate", status);
+	static constexpr float zero = 0;
+	if (!beta)
+		beta = &zero; // the vendor takes a null beta for 0 where C is null
+	const void *const c = op.flags & op::flagNoC ? product.D : product.C;
+	const op::Status status = lt.cublasLtMatmul(
+		product.lightHandle, description, alpha, reinterpret_cast<void *>(base + places.a), engine.layoutA,
+		reinterpret_cast<void *>(base + places.b), engine.layoutB, beta, c, engine.layoutC, product.D, engine.layoutD,
+		engine.algo, reinterpret_cast<void *>(base + places.workspace), engine.workspaceSize, product.stream);
+	if (!engine.description)
+		lt.cublasLtMatmulDescDestroy(description);
+	if (status)
+		return decline(Reason::engine_failed, "cublasLtMatmul", status);
+	return {true, isCapturing, 0, Reason::white_list, nullptr, 0};
+}
+
+enum class Capture { no, yes, forbidden };
+
+Capture captureOf(const cuda::Driver &driver, cuda::Stream stream)
+{
+	int status = 0;
+	// An error here is the legacy stream's while another stream is captured: nothing may be touched.
+	if (driver.cuStreamIsCapturing(stream, &status))
+		return Capture::forbidden;
+	return status == 0 ? Capture::no : status == 1 ? Capture::yes : Capture::forbidden;
+}
+
+} // namespace
+
+bool isCapturing(void *stream)
+{
+	const cuda::Driver *driver = cuda::driver();
+	return driver && captureOf(*driver, static_cast<cuda::Stream>(stream)) == Capture::yes;
+}
+
+Outcome run(const op::Op &op, op::Dtype precision, Plan &plan, const Settings &settings, const Product &product)
+{
+	const cuda::Driver *const driver = cuda::driver();
+	const op::CublasLt *const lt = op::cublasLt(product.known);
+	if (!driver || !lt)
+		return decline(Reason::unsupported);
+	const auto stream = static_cast<cuda::Stream>(product.stream);
+	const cuda::RelaxedCapture relaxed(*driver);
+	if (!relaxed.isOk())
+		return decline(Reason::engine_failed, "cuThreadExchangeStreamCaptureMode");
+	const Capture capture = captureOf(*driver, stream);
+	if (capture == Capture::forbidden)
+		return decline(Reason::capture_unready, "cuStreamIsCapturing");
+	const bool isCaptured = capture == Capture::yes;
+	const ContextAnswer answer = currentContext(*driver, settings.memoryBudget, stream, isCaptured);
+	if (!answer.context)
+		return decline(answer.reason, answer.reason == Reason::capture_unready ? nullptr : answer.what);
+	Context &context = *answer.context;
+
+	const FoundEngine found = findEngine(op, precision, plan, product, *lt);
+	if (!found.engine)
+		return found.why;
+	const size_t bytes = place(storedA(op), storedB(op), found.engine->workspaceSize).bytes;
+	const cuda::Block block = isCaptured ? context.memory.allocateForGraph(*driver, stream, bytes)
+	                                     : context.memory.allocate(*driver, stream, bytes);
+	if (block.failure != cuda::Failure::none)
+		return decline(reasonOf(block.failure), "allocating converted operands");
+	Outcome outcome =
+		enqueue(op, plan, settings, product, *found.engine, *lt, *driver, context, block.address, isCaptured);
+	if (!isCaptured) { // what is captured belongs to the graph now
+		if (!context.memory.release(*driver, stream, block.address) && !outcome.failed)
+			outcome.failed = "cuMemFreeAsync";
+		if (outcome.isDone)
+			context.isWarm.store(true, std::memory_order_release);
+		context.memory.collect(*driver);
+	}
+	return outcome;
+}
+
+} // namespace autoamp::reroute

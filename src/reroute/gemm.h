@@ -1,0 +1,58 @@
+// How a matrix product is lowered: fp32 operands cast to 16 bits, scales settled, one cublasLtMatmul with fp32
+// accumulation and result, all on the call's own stream. Any thread; never waits for the device.
+// Invariant: it declines before its GEMM is enqueued (until then only memory of ours was touched), or it finishes.
+#pragma once
+
+#include "src/op/lt_matmul.h"
+#include "src/op/op.h"
+#include "src/policy/decision.h"
+#include "src/scale/slots.h"
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+namespace autoamp::reroute {
+
+// One product as every door brings it.
+struct Product {
+	void *lightHandle = nullptr; // a cublasLtHandle_t, or a cublasHandle_t, which may stand for one
+	const void *known = nullptr;   // a true function of the library that the application called
+	void *stream = nullptr;
+	const void *alpha = nullptr, *A = nullptr, *B = nullptr, *beta = nullptr, *C = nullptr;
+	void *D = nullptr;
+	op::LtExtras extras;
+};
+
+struct Settings {
+	size_t memoryBudget = 0;
+	bool isScaling = true;
+};
+
+// What is remembered for one signature (an Op): engines by alignment, the place in the event ring.
+struct Engine;
+struct Plan {
+	std::atomic<Engine *> engines{nullptr};
+	std::atomic<unsigned> refusals{0}; // of the vendor's heuristic in a row
+	std::atomic<unsigned long long> metIn{0}; // id of the last context that ran it, + 1
+	uint64_t hash = 0;                 // of the Op; not 0
+	uint32_t site = 0;                 // index in the event ring
+};
+
+// isDone: C is (being) computed and `status` is the answer. Otherwise the application's own call must go ahead, for
+// `reason`. `failed` (either way): which step of ours failed, with `code`; null if none did.
+struct Outcome {
+	bool isDone = false;
+	bool isCaptured = false;
+	op::Status status = 0;
+	policy::Reason reason = policy::Reason::engine_failed;
+	const char *failed = nullptr;
+	int code = 0;
+};
+
+Outcome run(const op::Op &op, op::Dtype precision, Plan &plan, const Settings &settings, const Product &product);
+
+// Is `stream` being captured? False without a driver.
+bool isCapturing(void *stream);
+
+} // namespace autoamp::reroute

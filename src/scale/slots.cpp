@@ -1,0 +1,58 @@
+#include "src/scale/slots.h"
+
+#include <bit>
+#include <sys/mman.h>
+
+namespace autoamp::scale {
+
+bool Slots::open(const cuda::Driver &driver, cuda::Stream stream)
+{
+	constexpr size_t tableBytes = sizeof(kernels::Prediction) * kernels::predictionCount;
+	constexpr unsigned portableAndMapped = 1 | 2; // CU_MEMHOSTREGISTER_PORTABLE | _DEVICEMAP
+	void *const ring =
+		mmap(nullptr, sizeof(kernels::Ring), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (ring == MAP_FAILED)
+		return false;
+	if (driver.cuMemHostRegister_v2(ring, sizeof(kernels::Ring), portableAndMapped)) {
+		munmap(ring, sizeof(kernels::Ring));
+		return false;
+	}
+	ring_ = static_cast<kernels::Ring *>(ring);
+	if (driver.cuMemHostGetDevicePointer_v2(&ringOnDevice_, ring, 0) == 0 &&
+	    driver.cuMemAlloc_v2(&predictions_, tableBytes) == 0 &&
+	    driver.cuMemsetD8Async(predictions_, 0, tableBytes, stream) == 0)
+		return true;
+	close(driver);
+	return false;
+}
+
+void Slots::close(const cuda::Driver &driver)
+{
+	if (predictions_)
+		driver.cuMemFree_v2(predictions_);
+	predictions_ = 0;
+	if (ring_ && driver.cuMemHostUnregister(ring_) == 0) // refused: mapped memory may not go away, it stays behind
+		munmap(ring_, sizeof(kernels::Ring));
+	ring_ = nullptr;
+}
+
+bool Slots::next(Event &event)
+{
+	uint64_t read = read_.load(std::memory_order_relaxed);
+	const uint64_t end = written();
+	if (end - read > kernels::ringSize)
+		read = end - kernels::ringSize; // the ring wrapped: the totals still have them
+	if (read == end)
+		return false;
+	const kernels::Event &arrived = ring_->events[read % kernels::ringSize];
+	const uint64_t sequence = __atomic_load_n(&arrived.sequence, __ATOMIC_ACQUIRE);
+	if (sequence < read + 1)
+		return false; // reserved, not yet written
+	event = {arrived.site,  arrived.kind,   arrived.operand,
+	         arrived.before, arrived.after, std::bit_cast<float>(arrived.amax)};
+	read_.store(read + 1, std::memory_order_relaxed);
+	// Overwritten while we read it: skip it, the totals have it.
+	return __atomic_load_n(&arrived.sequence, __ATOMIC_ACQUIRE) == sequence && sequence == read + 1 ? true : next(event);
+}
+
+} // namespace autoamp::scale

@@ -1,0 +1,153 @@
+// The trace file, version 1, as structs: writer and reader both include it. docs/trace-format.md says it in words.
+// Plain data. Every number is little-endian; every struct has a fixed size that a version never changes.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+namespace autoamp::trace {
+
+constexpr char kMagic[8] = {'a', 'u', 't', 'o', 'a', 'm', 'p', '\n'};
+constexpr uint32_t kVersion = 1;
+constexpr uint32_t kByteOrder = 0x01020304;
+constexpr uint32_t kPage = 4096;             // chunks begin at multiples of it
+constexpr uint32_t kChunkMagic = 0x6b434141; // "AACk"
+constexpr uint32_t kMaxChunk = 1u << 20;
+constexpr uint32_t kEventChunk = 64u << 10, kRecordChunk = 16u << 10;
+constexpr uint32_t kMaxString = 4096;   // longer ones are cut
+constexpr uint32_t kMaxRows = 1u << 16; // the writer's; an event has 20 bits for its row
+constexpr uint32_t kRowLimit = 1u << 20;
+
+using Counter = std::atomic<uint64_t>;
+static_assert(sizeof(Counter) == 8 && Counter::is_always_lock_free);
+
+struct ClockPair {
+	uint64_t ticks, monotonicNs;
+};
+
+enum class End : uint32_t { open, exited, exitedWith };
+
+// Offset 0.
+struct Header {
+	char magic[8];
+	uint32_t version, byteOrder;
+	uint32_t headerSize;   // where the first chunk begins
+	uint32_t flags;        // see below
+	int64_t startedNs;     // CLOCK_REALTIME at `first`
+	ClockPair first, last; // the rate of the ticks; `last` is renewed while the process lives
+	uint32_t pid, parent;
+	std::atomic<uint32_t> end; // End
+	int32_t status;
+	Counter fileSize;  // what the writer has allocated
+	Counter lostCalls; // calls in no total: the disk was full when their row first came
+	Counter stopped;   // 1: the disk became full; 2: the size cap was reached (single events only)
+	uint64_t reserved[3];
+};
+static_assert(sizeof(Header) == 128);
+
+// Header::flags
+constexpr uint32_t headerEmulated = 1, headerSingles = 2, headerWritten = 4;
+
+enum class ChunkKind : uint32_t { records = 1, events = 2 };
+
+struct Chunk {
+	uint32_t magic;
+	ChunkKind kind;
+	uint32_t size;     // of the whole chunk, a multiple of kPage
+	uint32_t lane;     // events: whose
+	Counter committed; // bytes from the chunk's beginning that are valid
+	uint64_t reserved;
+};
+static_assert(sizeof(Chunk) == 32);
+
+// A single event: two words. packed: row 20 bits, flags 4, duration 40 (ticks, saturating).
+struct Event {
+	uint64_t start;
+	uint64_t packed;
+};
+static_assert(sizeof(Event) == 16);
+
+constexpr uint32_t eventCaptured = 1; // flags of an event
+
+constexpr uint64_t kMaxDuration = (uint64_t{1} << 40) - 1;
+constexpr uint64_t packEvent(uint32_t row, unsigned flags, uint64_t duration)
+{
+	return (uint64_t{row} << 44) | (uint64_t{flags & 15} << 40) | (duration < kMaxDuration ? duration : kMaxDuration);
+}
+
+// Records: in chunks of kind `records`. size: of the whole record, a multiple of 8. Unknown types are skipped.
+enum class RecordType : uint16_t { padding, string, property, row, lane, cells, scaler, scalerTotal, note };
+
+struct Record {
+	RecordType type;
+	uint16_t reserved;
+	uint32_t size;
+};
+
+struct StringRecord : Record {
+	uint32_t id, length; // then the bytes. Ids begin at 1; 0 is "".
+};
+
+struct PropertyRecord : Record {
+	uint32_t group, name, value, origin; // strings
+};
+
+struct RowRecord : Record {
+	uint32_t id, site; // site: see docs
+	uint32_t entry, library, op, caller;
+	uint32_t dtypeIn, dtypeAsked, dtypeCompute, dtypeAccumulate, dtypeOut;
+	uint32_t decision, reason, strategy;
+	int64_t m, n, k, batch;
+	float estNs, estLoweredNs; // negative: unknown
+	uint16_t device;
+	char transa, transb;
+	uint32_t flags; // see below
+};
+static_assert(sizeof(RowRecord) == 112);
+
+constexpr uint32_t rowEligible = 1; // RowRecord::flags
+
+// One a thread at a time; a thread that begins when another has ended takes its lane over.
+struct alignas(64) LaneRecord : Record {
+	uint32_t lane, tid;
+	Counter mark;    // the row of the call in flight, 0: none
+	Counter dropped; // single events that were not recorded
+	uint64_t reserved2[4];
+};
+static_assert(sizeof(LaneRecord) == 64);
+
+struct Cell {
+	Counter row; // 0: not used yet
+	Counter calls, captured, ticks;
+};
+static_assert(sizeof(Cell) == 32);
+
+// Totals of one lane: whole cache lines, so that threads do not share them.
+struct alignas(64) CellsRecord : Record {
+	uint32_t lane, count;
+	uint64_t reserved2[6];
+	Cell *cells() { return reinterpret_cast<Cell *>(this + 1); } // count of them
+	const Cell *cells() const { return reinterpret_cast<const Cell *>(this + 1); }
+};
+static_assert(sizeof(CellsRecord) == 64);
+
+struct ScalerRecord : Record {
+	uint64_t ticks;
+	uint32_t row, kind; // kind: string
+	float exponentBefore, exponentAfter, amax;
+	uint32_t operand; // 'A', 'B'
+};
+
+struct ScalerTotalRecord : Record {
+	uint32_t row, kind, operand, reserved2;
+	Counter count;
+};
+
+struct NoteRecord : Record {
+	uint32_t kind, text, row, reserved2;
+	uint64_t firstTicks;
+	Counter lastTicks, count;
+};
+
+} // namespace autoamp::trace

@@ -1,0 +1,37 @@
+// How a trace file gets its name and its place, and how old ones make room.
+// Any thread; makes system calls, uses no global state: everything it depends on is passed in.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace autoamp::trace {
+
+using Lookup = const char *(*)(const char *);
+
+struct NameParts {
+	const char *program = "", *host = "", *rank = ""; // rank "": not part of a parallel job
+	uint32_t pid = 0;
+	int64_t time = 0; // seconds since the epoch
+	Lookup lookup = nullptr;
+};
+
+// Writes the pattern's name to `out`. Null, or what is wrong with the pattern. counter: what %n stands for.
+const char *expandName(const char *pattern, const NameParts &parts, unsigned counter, char *out, size_t size);
+
+// `out` gets the program's name: argv[0]'s last component, or the script's (or `-m` module's) for an interpreter.
+// arguments: as /proc/self/cmdline has them.
+void programName(const char *arguments, size_t size, char *out, size_t outSize);
+
+// The rank in an MPI or Slurm job, "" outside.
+const char *jobRank(Lookup lookup);
+
+// Makes the folders and a file that did not exist before: where it exists, the next %n, else `.1`, `.2`, … before the
+// suffix. The descriptor, or -errno; `out` is the name tried last; `problem` says what is wrong with a bad pattern.
+int createFile(const char *pattern, const NameParts &parts, char *out, size_t size, const char **problem);
+
+// Removes the oldest traces of a folder until at most `files` and `bytes` are left. Only files that are traces by name
+// and content go, and none that a process still writes.
+void prune(const char *folder, size_t files, uint64_t bytes);
+
+} // namespace autoamp::trace

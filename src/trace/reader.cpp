@@ -1,0 +1,420 @@
+#include "src/trace/reader.h"
+
+#include "src/trace/file_lock.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fcntl.h>
+#include <limits>
+#include <memory>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <unordered_map>
+#include <utility>
+
+namespace autoamp::trace {
+namespace {
+
+constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
+
+double orUnknown(float value)
+{
+	return value >= 0 && std::isfinite(value) ? value : kUnknown;
+}
+
+// The difference as it was meant even where a thread's counter ran a little behind the first clock reading.
+double since(uint64_t ticks, uint64_t first)
+{
+	return static_cast<double>(static_cast<int64_t>(ticks - first));
+}
+
+size_t readAt(int file, void *out, size_t size, uint64_t offset)
+{
+	size_t total = 0;
+	while (total < size) {
+		ssize_t got = pread(file, static_cast<char *>(out) + total, size - total, static_cast<off_t>(offset + total));
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got <= 0)
+			break;
+		total += static_cast<size_t>(got);
+	}
+	return total;
+}
+
+// Files are read into memory that is aligned as the writer's was.
+struct Buffer {
+	static constexpr size_t kSize = kMaxChunk;
+	struct alignas(64) Block {
+		char bytes[64];
+	};
+	std::unique_ptr<Block[]> blocks{new Block[kSize / sizeof(Block)]};
+	char *data() { return blocks[0].bytes; }
+};
+
+} // namespace
+
+// Everything but the single events, in one pass over the file.
+struct Trace::Loader {
+	explicit Loader(Trace &which) : trace(which) {}
+	Trace &trace;
+	int file() const { return trace.file_.descriptor; }
+	Buffer buffer;
+	Header header = {};
+	uint64_t fileSize = 0;
+	std::unordered_map<uint32_t, std::string> texts;
+
+	struct Total {
+		uint64_t calls = 0, captured = 0;
+		double ticks = 0;
+	};
+	std::unordered_map<uint32_t, Total> totals;
+
+	const std::string &text(uint32_t id) const
+	{
+		static const std::string none;
+		auto found = texts.find(id);
+		return found == texts.end() ? none : found->second;
+	}
+
+	bool readHeader(std::string &error)
+	{
+		const size_t got = readAt(file(), static_cast<void *>(&header), sizeof header, 0);
+		if (got < sizeof kMagic || memcmp(header.magic, kMagic, sizeof kMagic) != 0)
+			error = got == 0 ? "empty file" : "not an autoamp trace";
+		else if (got < sizeof header)
+			error = "cut off in its header";
+		else if (header.byteOrder == __builtin_bswap32(kByteOrder))
+			error = "written on a machine of the other byte order";
+		else if (header.byteOrder != kByteOrder)
+			error = "damaged header";
+		else if (header.version != kVersion)
+			error = "format version " + std::to_string(header.version) + ", this program reads version " +
+			        std::to_string(kVersion);
+		else if (header.headerSize < sizeof header || header.headerSize > kMaxChunk || header.headerSize % kPage)
+			error = "damaged header";
+		return error.empty();
+	}
+
+	void readChunks()
+	{
+		for (uint64_t offset = header.headerSize; offset + sizeof(Chunk) <= fileSize;) {
+			Chunk chunk;
+			if (readAt(file(), static_cast<void *>(&chunk), sizeof chunk, offset) < sizeof chunk)
+				break;
+			if (chunk.magic != kChunkMagic || chunk.size < kPage || chunk.size > kMaxChunk || chunk.size % kPage) {
+				offset += kPage; // never used, or damaged: look for the next one
+				continue;
+			}
+			const uint64_t there = std::min<uint64_t>(chunk.size, fileSize - offset);
+			const uint64_t committed = chunk.committed.load();
+			if (committed > there && committed <= chunk.size)
+				trace.loss.truncated = true;
+			const auto bytes = static_cast<uint32_t>(std::min(committed, there));
+			if (chunk.kind == ChunkKind::events && bytes > sizeof(Chunk))
+				trace.chunks_.push_back({offset, bytes, chunk.lane});
+			if (chunk.kind == ChunkKind::records)
+				readRecords(readAt(file(), buffer.data(), bytes, offset));
+			offset += chunk.size;
+		}
+	}
+
+	void readRecords(size_t size)
+	{
+		for (size_t at = sizeof(Chunk); at + sizeof(Record) <= size;) {
+			const char *bytes = buffer.data() + at;
+			auto *record = reinterpret_cast<const Record *>(bytes);
+			if (record->size < sizeof(Record) || record->size % 8 || record->size > size - at)
+				break;
+			if (!readRecord(*record, at))
+				trace.loss.truncated = true;
+			at += record->size;
+		}
+	}
+
+	// The record as a T, when it is long enough and lies where a T may.
+	template <class T>
+	static const T *as(const Record &record, size_t at)
+	{
+		return record.size >= sizeof(T) && at % alignof(T) == 0 ? static_cast<const T *>(&record) : nullptr;
+	}
+
+	// False: a known type that is damaged.
+	bool readRecord(const Record &record, size_t at)
+	{
+		switch (record.type) {
+		case RecordType::string:
+			if (auto *string = as<StringRecord>(record, at); string && string->length <= record.size - sizeof *string)
+				return texts[string->id].assign(reinterpret_cast<const char *>(string + 1), string->length), true;
+			return false;
+		case RecordType::property:
+			if (auto *property = as<PropertyRecord>(record, at))
+				return readProperty(*property), true;
+			return false;
+		case RecordType::row:
+			if (auto *row = as<RowRecord>(record, at))
+				return readRow(*row);
+			return false;
+		case RecordType::lane:
+			if (auto *lane = as<LaneRecord>(record, at)) {
+				trace.lanes.push_back({lane->lane, lane->tid, static_cast<uint32_t>(lane->mark.load())});
+				trace.loss.eventsDropped += lane->dropped.load();
+				return true;
+			}
+			return false;
+		case RecordType::cells:
+			if (auto *cells = as<CellsRecord>(record, at);
+			    cells && cells->count <= (record.size - sizeof *cells) / sizeof(Cell)) {
+				for (const Cell *cell = cells->cells(); cell < cells->cells() + cells->count; ++cell)
+					addCell(*cell);
+				return true;
+			}
+			return false;
+		case RecordType::scaler:
+			if (auto *event = as<ScalerRecord>(record, at)) {
+				trace.scaler.push_back({since(event->ticks, header.first.ticks),
+				                        text(event->kind),
+				                        {},
+				                        event->row,
+				                        static_cast<char>(event->operand),
+				                        std::exp2(double{event->exponentBefore}),
+				                        std::exp2(double{event->exponentAfter}),
+				                        event->amax});
+				return true;
+			}
+			return false;
+		case RecordType::scalerTotal:
+			if (auto *total = as<ScalerTotalRecord>(record, at)) {
+				trace.scalerTotals.push_back(
+				    {text(total->kind), {}, total->row, static_cast<char>(total->operand), total->count.load()});
+				return true;
+			}
+			return false;
+		case RecordType::note:
+			if (auto *note = as<NoteRecord>(record, at)) {
+				trace.notes.push_back({text(note->kind), text(note->text), note->row, note->count.load(),
+				                       since(note->firstTicks, header.first.ticks),
+				                       since(note->lastTicks.load(), header.first.ticks)});
+				return true;
+			}
+			return false;
+		case RecordType::padding:
+			break;
+		}
+		return true; // of a later minor version
+	}
+
+	void readProperty(const PropertyRecord &property)
+	{
+		const std::string &group = text(property.group), &name = text(property.name), &value = text(property.value);
+		auto set = [&](std::vector<PropertyInfo> &list) {
+			for (PropertyInfo &known : list)
+				if (known.name == name) {
+					known = {name, value, text(property.origin)};
+					return;
+				}
+			list.push_back({name, value, text(property.origin)});
+		};
+		if (group == "argument")
+			trace.command.push_back(value);
+		else if (group == "config")
+			set(trace.config);
+		else if (group == "version")
+			set(trace.versions);
+		else if (group == "device") {
+			const unsigned long ordinal = strtoul(name.c_str(), nullptr, 10);
+			if (ordinal < 1024) {
+				trace.devices.resize(std::max<size_t>(trace.devices.size(), ordinal + 1));
+				trace.devices[ordinal] = value;
+			}
+		} else if (group == "run") {
+			for (auto [key, field] : {std::pair{"exe", &trace.exe}, std::pair{"program", &trace.program},
+			                          std::pair{"host", &trace.host}, std::pair{"rank", &trace.rank}})
+				if (name == key)
+					*field = value;
+		}
+	}
+
+	bool readRow(const RowRecord &record)
+	{
+		if (record.id == 0 || record.id >= kRowLimit || trace.row(record.id))
+			return false;
+		RowInfo row;
+		char site[16];
+		snprintf(site, sizeof site, "%08x", record.site);
+		row.id = record.id;
+		row.site = site;
+		row.entry = text(record.entry);
+		row.library = text(record.library);
+		row.op = text(record.op);
+		row.caller = text(record.caller);
+		row.dtypeIn = text(record.dtypeIn);
+		row.dtypeAsked = text(record.dtypeAsked);
+		row.dtypeCompute = text(record.dtypeCompute);
+		row.dtypeAccumulate = text(record.dtypeAccumulate);
+		row.dtypeOut = text(record.dtypeOut);
+		row.decision = text(record.decision);
+		row.reason = text(record.reason);
+		row.strategy = text(record.strategy);
+		row.m = record.m;
+		row.n = record.n;
+		row.k = record.k;
+		row.batch = record.batch;
+		row.transa = record.transa;
+		row.transb = record.transb;
+		row.device = record.device;
+		row.eligible = record.flags & rowEligible;
+		row.estNs = orUnknown(record.estNs);
+		row.estLoweredNs = orUnknown(record.estLoweredNs);
+		trace.rows.push_back(std::move(row));
+		trace.rowIndex_.resize(std::max<size_t>(trace.rowIndex_.size(), record.id + 1));
+		trace.rowIndex_[record.id] = static_cast<uint32_t>(trace.rows.size());
+		return true;
+	}
+
+	void addCell(const Cell &cell)
+	{
+		const uint64_t row = cell.row.load();
+		if (row == 0 || row >= kRowLimit)
+			return;
+		Total &total = totals[static_cast<uint32_t>(row)];
+		total.calls += cell.calls.load();
+		total.captured += cell.captured.load();
+		total.ticks += static_cast<double>(cell.ticks.load());
+	}
+
+	// What needs the whole file: times, sums, sites, the end.
+	void finish()
+	{
+		const double ticks = since(header.last.ticks, header.first.ticks);
+		const double passed = since(header.last.monotonicNs, header.first.monotonicNs);
+		trace.nsPerTick_ = ticks > 0 && passed > 0 ? passed / ticks : 1;
+		trace.firstTicks_ = header.first.ticks;
+
+		for (RowInfo &row : trace.rows) {
+			const Total &total = totals[row.id];
+			row.calls = total.calls;
+			row.captured = total.captured;
+			row.hostNs = total.ticks * trace.nsPerTick_;
+		}
+		auto site = [&](uint32_t row) {
+			const RowInfo *info = trace.row(row);
+			return info ? info->site : std::string();
+		};
+		for (ScalerInfo &event : trace.scaler) {
+			event.timeNs *= trace.nsPerTick_;
+			event.site = site(event.row);
+		}
+		for (ScalerTotal &total : trace.scalerTotals)
+			total.site = site(total.row);
+		for (NoteInfo &note : trace.notes) {
+			note.firstNs *= trace.nsPerTick_;
+			note.lastNs *= trace.nsPerTick_;
+		}
+
+		trace.pid = header.pid;
+		trace.parentPid = header.parent;
+		trace.startedNs = header.startedNs;
+		trace.emulated = header.flags & headerEmulated;
+		trace.hasEvents = header.flags & headerSingles;
+		finishEnd();
+		trace.loss.callsLost = header.lostCalls.load();
+		trace.loss.diskFull = header.stopped.load() == 1;
+		if (trace.loss.eventsDropped || trace.loss.callsLost || trace.loss.diskFull ||
+		    fileSize < header.fileSize.load())
+			trace.loss.truncated = true;
+	}
+
+	void finishEnd()
+	{
+		switch (static_cast<End>(header.end.load())) {
+		case End::exited:
+			trace.ended = "exit";
+			return;
+		case End::exitedWith:
+			trace.ended = "exit " + std::to_string(header.status);
+			return;
+		default:
+			break;
+		}
+		trace.ended = isBeingWritten(file()) ? "running" : "killed";
+		if (trace.ended == "running")
+			return;
+		for (const LaneInfo &lane : trace.lanes)
+			if (const RowInfo *row = trace.row(lane.inFlight); row && trace.diedInside.empty())
+				trace.diedInside = row->entry;
+	}
+};
+
+std::optional<Trace> Trace::open(const std::string &path, std::string &error)
+{
+	Trace trace;
+	trace.path = path;
+	const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	trace.file_.descriptor = file;
+	struct stat status;
+	error.clear();
+	if (file < 0 || fstat(file, &status) != 0)
+		error = strerror(errno);
+	else if (!S_ISREG(status.st_mode))
+		error = S_ISDIR(status.st_mode) ? "a folder, not a trace" : "not a regular file";
+	else {
+		Loader loader(trace);
+		loader.fileSize = static_cast<uint64_t>(status.st_size);
+		if (loader.readHeader(error)) {
+			loader.readChunks();
+			loader.finish();
+			return trace;
+		}
+	}
+	error = path + ": " + error;
+	return {};
+}
+
+Trace::File::~File()
+{
+	if (descriptor >= 0)
+		close(descriptor);
+}
+
+const RowInfo *Trace::row(uint32_t id) const
+{
+	const uint32_t at = id < rowIndex_.size() ? rowIndex_[id] : 0;
+	return at ? &rows[at - 1] : nullptr;
+}
+
+void Trace::forEachEvent(const std::function<void(const EventInfo &)> &visit) const
+{
+	Buffer buffer;
+	for (const EventChunk &chunk : chunks_) {
+		const size_t got = readAt(file_.descriptor, buffer.data(), chunk.bytes, chunk.offset);
+		if (got <= sizeof(Chunk))
+			continue;
+		auto *event = reinterpret_cast<const Event *>(buffer.data() + sizeof(Chunk));
+		for (size_t left = (got - sizeof(Chunk)) / sizeof(Event); left; --left, ++event)
+			visit({static_cast<uint32_t>(event->packed >> 44), chunk.lane, (event->packed >> 40 & eventCaptured) != 0,
+			       since(event->start, firstTicks_) * nsPerTick_,
+			       static_cast<double>(event->packed & kMaxDuration) * nsPerTick_});
+	}
+}
+
+std::vector<std::string> family(const std::string &path)
+{
+	std::vector<std::string> files;
+	const size_t base = path.rfind('/') + 1;
+	size_t suffix = path.rfind('.');
+	if (suffix == std::string::npos || suffix <= base)
+		suffix = path.size();
+	std::string name = path;
+	for (unsigned number = 1; access(name.c_str(), F_OK) == 0; ++number) {
+		files.push_back(name);
+		name = path.substr(0, suffix) + "." + std::to_string(number) + path.substr(suffix);
+	}
+	return files;
+}
+
+} // namespace autoamp::trace

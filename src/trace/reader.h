@@ -1,0 +1,133 @@
+// The reading half of the trace: a file as values, whatever state its writer left it in. Format: docs/trace-format.md.
+// One Trace is used by one thread at a time. Never crashes on, nor believes the sizes of, a damaged file.
+#pragma once
+
+#include "src/trace/format.h"
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace autoamp::trace {
+
+// Strings that the writer left out are "", numbers it did not know are NaN: both null in a report.
+
+struct PropertyInfo {
+	std::string name, value, origin;
+};
+
+struct RowInfo {
+	uint32_t id = 0;  // what events refer to
+	std::string site; // eight hex digits
+	std::string entry, library, op, caller;
+	std::string dtypeIn, dtypeAsked, dtypeCompute, dtypeAccumulate, dtypeOut;
+	std::string decision, reason, strategy;
+	int64_t m = 0, n = 0, k = 0, batch = 1;
+	char transa = 'N', transb = 'N';
+	uint32_t device = 0;
+	bool eligible = false;
+	double estNs, estLoweredNs; // NaN: unknown
+	uint64_t calls = 0, captured = 0;
+	double hostNs = 0;
+	double flops() const { return 2.0 * double(m) * double(n) * double(k) * double(batch) * double(calls); }
+};
+
+struct ScalerInfo {
+	double timeNs = 0; // since the start of the trace
+	std::string kind, site;
+	uint32_t row = 0;
+	char operand = 'A';
+	double scaleBefore, scaleAfter, amax; // NaN: unknown
+};
+
+struct ScalerTotal {
+	std::string kind, site;
+	uint32_t row = 0;
+	char operand = 'A';
+	uint64_t count = 0; // exact; the single events are capped
+};
+
+struct NoteInfo {
+	std::string kind, text;
+	uint32_t row = 0;
+	uint64_t count = 0;
+	double firstNs = 0, lastNs = 0;
+};
+
+struct LaneInfo {
+	uint32_t lane = 0, tid = 0;
+	uint32_t inFlight = 0; // row, 0: none
+};
+
+struct Loss {
+	uint64_t eventsDropped = 0; // single events: over the cap, or no room
+	uint64_t callsLost = 0;     // calls that are in no total
+	bool diskFull = false;
+	bool truncated = false; // single events are missing, or the file is shorter than its writer made it
+};
+
+// One single event, with times since the start of the trace.
+struct EventInfo {
+	uint32_t row, lane;
+	bool captured;
+	double startNs, durationNs;
+};
+
+class Trace
+{
+public:
+	// The file's content, or nothing and why not ("FILE: not an autoamp trace").
+	static std::optional<Trace> open(const std::string &path, std::string &error);
+
+	std::string path;
+	uint32_t pid = 0, parentPid = 0;
+	double startedNs = 0;   // CLOCK_REALTIME
+	std::string ended;      // "exit 0", "exit" (status unknown), "running", "killed"
+	std::string diedInside; // entry of the call in flight when it was killed; "" if none
+	bool emulated = false, hasEvents = false;
+	std::string host, rank, exe, program; // program: the script's name for an interpreter; rank "": none
+	std::vector<std::string> command;
+	std::vector<PropertyInfo> config, versions; // in the order written
+	std::vector<std::string> devices;           // by ordinal
+	std::vector<RowInfo> rows;                  // one a signature and decision; some have no calls: skip those
+	std::vector<ScalerInfo> scaler;
+	std::vector<ScalerTotal> scalerTotals;
+	std::vector<NoteInfo> notes;
+	std::vector<LaneInfo> lanes;
+	Loss loss;
+
+	const RowInfo *row(uint32_t id) const;
+	// Every single event, lane by lane chunk by chunk in the file's order, reading one chunk at a time.
+	void forEachEvent(const std::function<void(const EventInfo &)> &visit) const;
+
+private:
+	Trace() = default;
+	struct Loader;
+	struct EventChunk {
+		uint64_t offset;
+		uint32_t bytes, lane;
+	};
+	std::vector<EventChunk> chunks_;
+	std::vector<uint32_t> rowIndex_; // id -> index + 1
+	double nsPerTick_ = 0;
+	uint64_t firstTicks_ = 0;
+	struct File {
+		int descriptor = -1;
+		File() = default;
+		File(File &&other) noexcept : descriptor(std::exchange(other.descriptor, -1)) {}
+		File &operator=(File &&other) noexcept
+		{
+			std::swap(descriptor, other.descriptor);
+			return *this;
+		}
+		~File();
+	} file_;
+};
+
+// FILE and what other processes of the same run wrote beside it because it existed: name.aat, name.1.aat, name.2.aat …
+std::vector<std::string> family(const std::string &path);
+
+} // namespace autoamp::trace

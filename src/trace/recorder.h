@@ -1,0 +1,258 @@
+// The writing half of the trace: what the core tells while the application runs. Format: docs/trace-format.md.
+// Recorder: any thread. Lane: the one thread that attached it. Nothing here throws, prints (but through base/log) or
+// uses the heap; only what is marked "rare" takes the lock or makes system calls. errno is left as it was.
+#pragma once
+
+#include "src/base/pages.h"
+#include "src/trace/format.h"
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <pthread.h>
+
+namespace autoamp::trace {
+
+enum class Mode : uint8_t { off, summary, ops };
+
+struct Options {
+	Mode mode = Mode::summary;
+	const char *pattern = nullptr; // AUTOAMP_TRACE_FILE; null or empty: <dir>/%e.%t.%p.aat, and <dir> is pruned
+	const char *dir = "";          // AUTOAMP_DIR, resolved
+	uint64_t maxSize = 256u << 20; // AUTOAMP_TRACE_MAX_SIZE
+	const char *(*lookup)(const char *) = nullptr; // getenv, for %q{VAR} and the rank; null: nothing is set
+	bool emulated = false;
+};
+
+// What one `ops` row of the report says besides its totals. Words are interned by content and copied: they need to live
+// only for the call. Null words become "" (null in the report).
+struct Row {
+	const char *entry = nullptr, *library = nullptr, *op = nullptr;
+	int64_t m = 0, n = 0, k = 0, batch = 1;
+	char transa = 'N', transb = 'N'; // N, T, C
+	const char *dtypeIn = nullptr, *dtypeAsked = nullptr, *dtypeCompute = nullptr, *dtypeAccumulate = nullptr,
+	           *dtypeOut = nullptr;
+	const char *decision = nullptr, *reason = nullptr, *strategy = nullptr;
+	const char *caller = nullptr; // object file
+	bool eligible = false;        // fp32 data and a lower form exists
+	uint16_t device = 0;
+	float estNs = -1, estLoweredNs = -1; // negative: unknown
+};
+
+using RowId = uint32_t; // 0: no row. Valid for the life of the process, in forked children too.
+
+struct ScalerEvent {
+	const char *kind = nullptr; // init, rescale, underflow, scale_range, overflow, nonfinite_input
+	RowId row = 0;              // the site is the row's
+	char operand = 'A';
+	float exponentBefore, exponentAfter; // log2 of the scale; NaN: unknown
+	float amax;
+	uint64_t ticks = 0; // base::ticks(); 0: now
+	uint64_t count = 1; // how many like it are counted
+};
+
+class Recorder;
+
+// What one thread writes to without any lock: its totals, its single events and the mark of its call in flight.
+class Lane
+{
+public:
+	// Hot path: some 2 ns.
+	void count(RowId row, uint64_t durationTicks, bool captured)
+	{
+		if (!hasCell(row))
+			return countFirst(row, durationTicks, captured);
+		add(*cells_[row], durationTicks, captured);
+	}
+	// Hot path: some 3 ns. Does nothing in summary mode. flags: 4 bits, see format.h.
+	void event(RowId row, uint64_t startTicks, uint64_t durationTicks, unsigned flags)
+	{
+		if (next_ == end_ && !newChunk())
+			return;
+		next_->start = startTicks;
+		next_->packed = packEvent(row, flags, durationTicks);
+		++next_;
+		chunk_->committed.store(reinterpret_cast<char *>(next_) - reinterpret_cast<char *>(chunk_),
+		                        std::memory_order_release);
+	}
+	// Both of the above.
+	void record(RowId row, uint64_t startTicks, uint64_t endTicks, bool captured)
+	{
+		uint64_t duration = endTicks > startTicks ? endTicks - startTicks : 0;
+		count(row, duration, captured);
+		if (singles_)
+			event(row, startTicks, duration, captured ? eventCaptured : 0);
+	}
+
+private:
+	friend class Recorder;
+	friend class InFlight;
+	static void add(Counter &value, uint64_t more)
+	{
+		// One writer: no locked instruction needed.
+		value.store(value.load(std::memory_order_relaxed) + more, std::memory_order_relaxed);
+	}
+	static void add(Cell &cell, uint64_t durationTicks, bool captured)
+	{
+		add(cell.calls, 1);
+		add(cell.ticks, durationTicks);
+		if (captured)
+			add(cell.captured, 1);
+	}
+	bool hasCell(RowId row) const { return row < cellCount_ && cells_[row]; }
+	bool newCell(RowId row); // rare, as is what follows, unless the trace stopped
+	void countFirst(RowId row, uint64_t durationTicks, bool captured);
+	bool newChunk();
+
+	Cell **cells_ = nullptr; // by RowId; in cellTable_
+	uint32_t cellCount_ = 0;
+	bool singles_ = false;
+	Event *next_ = nullptr, *end_ = nullptr;
+	Chunk *chunk_ = nullptr;
+	LaneRecord *lane_ = &none_;
+	Recorder *recorder_ = nullptr;
+
+	base::Array<Cell *> cellTable_;
+	CellsRecord *block_ = nullptr; // where the next cell comes from
+	uint32_t blockUsed_ = 0;
+	uint32_t number_ = 0;
+	uint64_t chunkOffset_ = 0; // in the file
+	bool free_ = false;        // no thread has it
+	Lane *nextLane_ = nullptr;
+	LaneRecord none_ = {}; // stands in while there is no file
+};
+
+// The call in flight of this thread, so that a report can say `died inside cublasLtMatmul`. Nests: restores.
+class InFlight
+{
+public:
+	InFlight(Lane &lane, RowId row) : mark_(lane.lane_->mark), outer_(mark_.load(std::memory_order_relaxed))
+	{
+		// A row whose first call kills the process must be in the file before that call.
+		if (!lane.hasCell(row))
+			lane.newCell(row);
+		mark_.store(row, std::memory_order_relaxed);
+	}
+	~InFlight() { mark_.store(outer_, std::memory_order_relaxed); }
+	InFlight(const InFlight &) = delete;
+	InFlight &operator=(const InFlight &) = delete;
+
+private:
+	std::atomic<uint64_t> &mark_;
+	uint64_t outer_;
+};
+
+// One a process, never destroyed. All of it is rare, none of it is for the hot path.
+class Recorder
+{
+public:
+	constexpr Recorder() = default;
+
+	// Makes the file; at the first intercepted call, once a process (and again in a forked child). False: one line in
+	// the log, and everything below does nothing.
+	bool open(const Options &options);
+	// At exit; the file keeps its place in memory because other threads may still be counting. No call after it adds
+	// a row. `status` negative: unknown.
+	void close(int status);
+	bool isOpen() const { return state_.load(std::memory_order_acquire) == State::open; }
+	const char *path() const { return path_; } // "" before open
+
+	// Finds or makes a row; before open() too. Cache the answer: this hashes strings under the lock.
+	RowId row(const Row &row);
+	// A lane for the calling thread (null only without memory), and back when the thread ends: the next thread gets it.
+	Lane *attach();
+	void detach(Lane *lane);
+
+	// One line about the run; before open() too, kept for forked children. group: run | argument | config | version |
+	// device (name: the ordinal). Config: origin says which layer. open() itself adds exe, program, host, rank and the
+	// command line.
+	void property(const char *group, const char *name, const char *value, const char *origin = "");
+	// Counted exactly a site, operand and kind; the first 64 of them also as single events.
+	void scaler(const ScalerEvent &event);
+	// Something of ours that failed, in words ("engine_failed", "cublasLtMatmul status 13"); equal ones are counted.
+	void note(const char *kind, const char *text, RowId row = 0);
+
+	// Around fork(2), from the front's atfork handlers. `own`: the lane of the forking thread, may be null; it and all
+	// row ids stay valid, the file does not: the child opens its own at its first call.
+	void beforeFork();
+	void afterForkInParent();
+	void afterForkInChild(Lane *own);
+
+private:
+	friend class Lane;
+	enum class State : uint8_t { idle, open, stopped, closed };
+	struct Text {
+		uint32_t id, length, written; // written: the generation whose file has it
+		char bytes[1];
+	};
+	struct KnownRow {
+		RowRecord record;
+		uint32_t written;
+	};
+	struct Property {
+		uint32_t group, name, value, origin;
+	};
+	struct KnownScaler {
+		uint32_t row, kind, operand, written;
+		uint64_t singles;
+		ScalerTotalRecord *total;
+	};
+	struct KnownNote {
+		uint32_t kind, text, row, written;
+		NoteRecord *record;
+	};
+	struct Piece { // of the file, in memory
+		char *memory;
+		uint64_t offset, size;
+	};
+	class Lock;
+
+	// All of these: under the lock.
+	bool begin(const Options &options);
+	void stop(int error);
+	bool stillOurs() const;
+	bool fits(uint64_t size) const;
+	bool grow(uint64_t need);
+	char *carve(uint64_t size, uint64_t &offset);
+	bool openRecords(uint64_t need);
+	template <class T>
+	T *append(RecordType type, size_t more = 0);
+	void commit();
+	bool writeOut(const void *data, uint64_t size, uint64_t offset);
+	void flush(bool everything);
+	uint32_t intern(const char *text);
+	bool writeText(uint32_t id);
+	bool writeRow(RowId row);
+	void writeProperty(const Property &property);
+	void addProperty(const char *group, const char *name, const char *value, const char *origin);
+	bool writeLane(Lane &lane);
+	bool addCell(Lane &lane, RowId row);
+	bool newChunk(Lane &lane);
+
+	std::atomic<State> state_ = State::idle;
+	std::atomic<bool> capped_ = false;
+	bool singles_ = false, mapped_ = false;
+	int file_ = -1;
+	uint64_t device_ = 0, inode_ = 0; // of the file: the application may have closed the descriptor
+	uint32_t generation_ = 0;         // counts the files of this process
+	uint32_t lanesMade_ = 0;
+	uint64_t maxSize_ = 0, fileEnd_ = 0, carved_ = 0;
+	Header *header_ = nullptr;
+	Chunk *records_ = nullptr;
+	uint64_t recordsOffset_ = 0, recordsEnd_ = 0; // in the file; of what append() gave last, in the chunk
+	uint64_t flushedNs_ = 0;
+	base::Arena arena_;
+	base::Array<Piece> pieces_; // mapped: windows; else header and chunks of records
+	base::Array<Text *> texts_;
+	base::Array<KnownRow *> rows_;
+	base::Array<Property> properties_;
+	base::Index<Text> textIndex_;
+	base::Index<KnownRow> rowIndex_;
+	base::Index<KnownScaler> scalerIndex_;
+	base::Index<KnownNote> noteIndex_;
+	Lane *lanes_ = nullptr;
+	pthread_mutex_t mutex_ = PTHREAD_MUTEX_INITIALIZER;
+	char path_[4096] = {};
+};
+
+} // namespace autoamp::trace

@@ -1,0 +1,167 @@
+#include "tests/unit/trace_files.h"
+
+#include <random>
+
+using namespace trace_test;
+
+namespace {
+
+std::string sample(const Folder &folder)
+{
+	const std::string file = folder / "sample.aat";
+	trace::Recorder recorder;
+	recorder.open(options(trace::Mode::ops, file));
+	fill(recorder, recorder.attach());
+	recorder.close(0);
+	return slurp(file);
+}
+
+// Reads everything there is; the answer only has to come.
+bool readAll(const std::string &path)
+{
+	std::string error;
+	auto opened = trace::Trace::open(path, error);
+	CHECK(opened.has_value() == error.empty());
+	if (!opened) {
+		CHECK(error.substr(0, path.size() + 2) == path + ": ");
+		return false;
+	}
+	opened->forEachEvent([&](const trace::EventInfo &event) { opened->row(event.row); });
+	return true;
+}
+
+} // namespace
+
+TEST_CASE("a file cut at any byte is read as far as it goes")
+{
+	Folder folder("/dev/shm");
+	const std::string whole = sample(folder), file = folder / "cut.aat";
+	size_t rows = 0;
+	spit(file, whole);
+	for (size_t size = whole.size(); size-- > 0;) {
+		if (size > 24000 && size % 64) // single events: all alike
+			continue;
+		std::filesystem::resize_file(file, size);
+		const bool readable = readAll(file);
+		if (readable != (size >= sizeof(trace::Header)))
+			FAIL("at " << size);
+		if (!readable)
+			continue;
+		auto cut = read(file);
+		if (!cut.loss.truncated || (size < 24000 && cut.rows.size() < rows && size % 4096 == 1))
+			FAIL("at " << size);
+		rows = cut.rows.size();
+	}
+	CHECK(rows == 0);
+}
+
+TEST_CASE("damaged files do no harm")
+{
+	Folder folder("/dev/shm");
+	const std::string whole = sample(folder), file = folder / "damaged.aat";
+	std::mt19937 random(1);
+	for (int round = 0; round < 3000; ++round) {
+		std::string bytes = whole.substr(0, 20000);
+		for (unsigned hits = 1 + random() % 20; hits--;) {
+			const size_t at = round % 2 ? random() % bytes.size() : 4096 + random() % 8000;
+			switch (random() % 3) {
+			case 0:
+				bytes[at] = static_cast<char>(random());
+				break;
+			case 1:
+				bytes[at] = static_cast<char>(0xff);
+				break;
+			default:
+				for (size_t byte = at / 4 * 4; byte < at / 4 * 4 + 4 && byte < bytes.size(); ++byte)
+					bytes[byte] = static_cast<char>(random());
+			}
+		}
+		spit(file, bytes);
+		readAll(file);
+	}
+	for (int round = 0; round < 200; ++round) {
+		std::string bytes = whole.substr(0, round % 2 ? 4096 + 32 : 8);
+		while (bytes.size() < 20000)
+			bytes += static_cast<char>(random());
+		spit(file, bytes);
+		readAll(file);
+	}
+}
+
+TEST_CASE("what is no trace is named")
+{
+	Folder folder;
+	const std::string whole = sample(folder), file = folder / "x.aat";
+	auto errorOf = [](const std::string &path) {
+		std::string error;
+		CHECK_FALSE(trace::Trace::open(path, error));
+		return error;
+	};
+	CHECK(errorOf(folder / "absent") == folder / "absent: No such file or directory");
+	CHECK(errorOf(folder.path) == folder.path + ": a folder, not a trace");
+	CHECK(errorOf("/dev/null") == "/dev/null: not a regular file");
+	spit(file, "");
+	CHECK(errorOf(file) == file + ": empty file");
+	spit(file, "hello, world");
+	CHECK(errorOf(file) == file + ": not an autoamp trace");
+	std::string other = whole;
+	std::swap(other[12], other[15]);
+	std::swap(other[13], other[14]);
+	spit(file, other);
+	CHECK(errorOf(file) == file + ": written on a machine of the other byte order");
+	other = whole;
+	other[8] = 9;
+	spit(file, other);
+	CHECK(errorOf(file) == file + ": format version 9, this program reads version 1");
+}
+
+TEST_CASE("records of unknown types are skipped")
+{
+	Folder folder;
+	std::string bytes = sample(folder);
+	const std::string file = folder / "x.aat";
+	// The first record becomes one of a type that this reader does not know: the string with its id is then missing.
+	REQUIRE(bytes[4096 + 32] == static_cast<char>(trace::RecordType::string));
+	bytes[4096 + 32] = 99;
+	spit(file, bytes);
+	auto trace = read(file);
+	CHECK(trace.rows.size() == 20);
+	CHECK_FALSE(trace.loss.truncated);
+}
+
+TEST_CASE("a trace of format version 1 is read for ever")
+{
+	auto trace = read(GOLDEN "/v1.aat");
+	CHECK(trace.ended == "exit 0");
+	CHECK(trace.command == std::vector<std::string>{"./app", "v1.aat", "0"});
+	CHECK(trace.host == "golden");
+	CHECK(trace.pid == 1234);
+	CHECK(trace.startedNs == 1767225600e9);
+	CHECK(trace.rows.size() == 20);
+	CHECK(trace.rows[9].calls == 10);
+	CHECK(trace.rows[9].site == "41d24ec4");
+	CHECK(trace.rows[9].hostNs == Approx(10 * 100 * 0.5));
+	CHECK(trace.config.size() == 2);
+	CHECK(trace.scaler.size() == 1);
+	CHECK(trace.notes.size() == 1);
+	uint64_t events = 0, captured = 0;
+	trace.forEachEvent([&](const trace::EventInfo &event) {
+		++events;
+		captured += event.captured;
+		CHECK(event.durationNs == Approx(50));
+	});
+	CHECK(events == 210);
+	CHECK(captured == 20);
+	CHECK_FALSE(trace.loss.truncated);
+}
+
+TEST_CASE("the files of one run are found together")
+{
+	Folder folder;
+	for (const char *name : {"a.aat", "a.1.aat", "a.2.aat", "a.4.aat", "b"})
+		spit(folder / name, "");
+	CHECK(trace::family(folder / "a.aat") ==
+	      std::vector<std::string>{folder / "a.aat", folder / "a.1.aat", folder / "a.2.aat"});
+	CHECK(trace::family(folder / "b") == std::vector<std::string>{folder / "b"});
+	CHECK(trace::family(folder / "c").empty());
+}

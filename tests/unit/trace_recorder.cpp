@@ -1,0 +1,488 @@
+#include "tests/unit/trace_files.h"
+
+#include <csignal>
+#include <fcntl.h>
+#include <set>
+#include <sys/mount.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <thread>
+#include <unistd.h>
+
+using namespace trace_test;
+using trace::Mode;
+
+namespace {
+
+uint64_t calls(const trace::Trace &read)
+{
+	uint64_t sum = 0;
+	for (const auto &row : read.rows)
+		sum += row.calls;
+	return sum;
+}
+
+uint64_t events(const trace::Trace &read)
+{
+	uint64_t sum = 0;
+	read.forEachEvent([&](const trace::EventInfo &) { ++sum; });
+	return sum;
+}
+
+// Runs `body` in a child of its own, because what it does to limits and memory is not for this process.
+template <class Body>
+int inChild(Body body)
+{
+	pid_t child = fork();
+	if (child == 0) {
+		body();
+		_exit(0);
+	}
+	int status = 0;
+	waitpid(child, &status, 0);
+	return status;
+}
+
+} // namespace
+
+TEST_CASE("what is recorded is read back")
+{
+	Folder folder;
+	const Mode mode = GENERATE(Mode::summary, Mode::ops);
+	std::string file = folder / "a.aat";
+	trace::Recorder recorder;
+	auto opts = options(mode, file);
+	opts.emulated = true;
+	opts.lookup = [](const char *name) { return strcmp(name, "PMI_RANK") == 0 ? "3" : nullptr; };
+	REQUIRE(recorder.open(opts));
+	trace::Lane *lane = recorder.attach();
+	fill(recorder, lane);
+
+	auto check = [&](const trace::Trace &trace) {
+		CHECK(trace.pid == static_cast<uint32_t>(getpid()));
+		CHECK(trace.emulated);
+		CHECK(trace.rank == "3");
+		CHECK(trace.program == "unit_trace");
+		CHECK(trace.exe.find("unit_trace") != std::string::npos);
+		CHECK_FALSE(trace.host.empty());
+		CHECK_FALSE(trace.command.empty());
+		CHECK(trace.startedNs / 1e9 == Approx(double(time(nullptr))).margin(100));
+		REQUIRE(trace.config.size() == 2);
+		CHECK(trace.config[1].name == "dtype");
+		CHECK(trace.config[1].value == "bfloat16");
+		CHECK(trace.config[1].origin == "environment");
+		REQUIRE(trace.versions.size() == 1);
+		CHECK(trace.versions[0].value == "13.1");
+		REQUIRE(trace.devices.size() == 2);
+		CHECK(trace.devices[0] == "");
+		CHECK(trace.devices[1] == "autoamp emulated (h100 constants)");
+		REQUIRE(trace.rows.size() == 20);
+		for (const auto &row : trace.rows) {
+			CHECK(row.calls == static_cast<uint64_t>(row.m));
+			CHECK(row.captured == 1);
+			CHECK(row.hostNs > 0);
+		}
+		const auto &row = trace.rows[6];
+		CHECK(row.entry == "cublasSgemm_v2");
+		CHECK(row.library == "cublas");
+		CHECK(row.op == "mm");
+		CHECK((row.m == 7 && row.n == 20 && row.k == 30 && row.batch == 4));
+		CHECK((row.transa == 'T' && row.transb == 'N'));
+		CHECK((row.dtypeIn == "float32" && row.dtypeAsked == "float32" && row.dtypeCompute == "float16"));
+		CHECK((row.dtypeAccumulate == "float32" && row.dtypeOut == "float32"));
+		CHECK((row.decision == "lowered" && row.reason == "white_list" && row.strategy == "cast"));
+		CHECK(row.caller == "libapp.so");
+		CHECK(row.eligible);
+		CHECK(row.device == 1);
+		CHECK(row.estNs == 1500);
+		CHECK(std::isnan(row.estLoweredNs));
+		CHECK(row.flops() == 2.0 * 7 * 20 * 30 * 4 * 7);
+		REQUIRE(trace.scaler.size() == 1);
+		CHECK(trace.scaler[0].kind == "init");
+		CHECK(trace.scaler[0].operand == 'A');
+		CHECK(trace.scaler[0].site == trace.rows[0].site);
+		CHECK(std::isnan(trace.scaler[0].scaleBefore));
+		CHECK(trace.scaler[0].scaleAfter == 8);
+		CHECK(trace.scaler[0].amax == 0.5);
+		REQUIRE(trace.notes.size() == 1);
+		CHECK(trace.notes[0].kind == "engine_failed");
+		CHECK(trace.notes[0].text == "cublasLtMatmul status 13");
+		CHECK(trace.notes[0].count == 2);
+		CHECK(trace.row(trace.notes[0].row)->m == 2);
+		CHECK(trace.lanes.size() == 1);
+		CHECK(trace.hasEvents == (mode == Mode::ops));
+		CHECK(events(trace) == (mode == Mode::ops ? 210 : 0));
+		CHECK_FALSE(trace.loss.truncated);
+	};
+	{
+		auto trace = read(file);
+		CHECK(trace.ended == "running");
+		check(trace);
+	}
+	recorder.close(7);
+	auto trace = read(file);
+	CHECK(trace.ended == "exit 7");
+	check(trace);
+	if (mode == Mode::summary)
+		CHECK(std::filesystem::file_size(file) <= 16 << 10);
+	// Late callers, of other threads, do no harm and no work.
+	lane->record(recorder.row(row(1)), 0, 1, false);
+	lane->record(recorder.row(row(999)), 0, 1, false);
+	CHECK(read(file).loss.callsLost == 1);
+}
+
+TEST_CASE("ticks become nanoseconds")
+{
+	Folder folder;
+	trace::Recorder recorder;
+	std::string file = folder / "a.aat";
+	REQUIRE(recorder.open(options(Mode::ops, file)));
+	trace::Lane *lane = recorder.attach();
+	const uint64_t start = autoamp::base::ticks();
+	usleep(50000);
+	lane->record(recorder.row(row(1)), start, autoamp::base::ticks(), false);
+	recorder.close(-1);
+	auto trace = read(file);
+	CHECK(trace.ended == "exit");
+	CHECK(trace.rows[0].hostNs == Approx(50e6).epsilon(0.5));
+	trace.forEachEvent([](const trace::EventInfo &event) {
+		CHECK(event.durationNs == Approx(50e6).epsilon(0.5));
+		CHECK(event.startNs >= 0);
+		CHECK(event.startNs < 1e9);
+	});
+}
+
+TEST_CASE("rows differ by any of their fields, sites only by entry, shape, transposes and caller")
+{
+	trace::Recorder recorder;
+	const trace::Row base = row(1);
+	const auto id = recorder.row(base);
+	CHECK(recorder.row(base) == id);
+	std::set<trace::RowId> ids = {id};
+	auto differs = [&](auto change) {
+		trace::Row other = base;
+		change(other);
+		CHECK(ids.insert(recorder.row(other)).second);
+	};
+	differs([](trace::Row &row) { row.entry = "x"; });
+	differs([](trace::Row &row) { row.library = "x"; });
+	differs([](trace::Row &row) { row.op = nullptr; });
+	differs([](trace::Row &row) { row.k = 0; });
+	differs([](trace::Row &row) { row.batch = 0; });
+	differs([](trace::Row &row) { row.transb = 'C'; });
+	differs([](trace::Row &row) { row.dtypeAsked = "tf32"; });
+	differs([](trace::Row &row) { row.decision = "fallback"; });
+	differs([](trace::Row &row) { row.reason = "x"; });
+	differs([](trace::Row &row) { row.strategy = "x"; });
+	differs([](trace::Row &row) { row.caller = "x"; });
+	differs([](trace::Row &row) { row.eligible = false; });
+	differs([](trace::Row &row) { row.device = 0; });
+	differs([](trace::Row &row) { row.estLoweredNs = 1; });
+
+	Folder folder;
+	std::string file = folder / "a.aat";
+	REQUIRE(recorder.open(options(Mode::summary, file)));
+	trace::Lane *lane = recorder.attach();
+	for (auto each : ids)
+		lane->count(each, 1, false);
+	std::set<std::string> sites;
+	for (const auto &row : read(file).rows)
+		sites.insert(row.site);
+	CHECK(sites.size() == 1 + 5); // entry, k, batch, transb, caller
+}
+
+TEST_CASE("a marked call is what a killed process died inside")
+{
+	Folder folder;
+	std::string file = folder / "a.aat";
+	const int status = inChild([&] {
+		trace::Recorder recorder;
+		recorder.open(options(Mode::summary, file));
+		trace::Lane *lane = recorder.attach();
+		const auto outer = recorder.row(row(1, "cublasLtMatmul")), inner = recorder.row(row(2, "cublasSgemm_v2"));
+		trace::InFlight first(*lane, outer);
+		{
+			trace::InFlight nested(*lane, inner);
+		}
+		raise(SIGKILL);
+	});
+	CHECK(WIFSIGNALED(status));
+	auto trace = read(file);
+	CHECK(trace.ended == "killed");
+	CHECK(trace.diedInside == "cublasLtMatmul");
+	CHECK(calls(trace) == 0);
+}
+
+TEST_CASE("threads count exactly, and lanes are used again")
+{
+	Folder folder;
+	std::string file = folder / "a.aat";
+	trace::Recorder recorder;
+	REQUIRE(recorder.open(options(Mode::ops, file)));
+	constexpr int kThreads = 4, kRounds = 5, kCalls = 20000;
+	for (int round = 0; round < kRounds; ++round) {
+		std::vector<std::thread> threads;
+		for (int thread = 0; thread < kThreads; ++thread)
+			threads.emplace_back([&] {
+				trace::Lane *lane = recorder.attach();
+				for (int call = 0; call < kCalls; ++call) {
+					const auto id = recorder.row(row(call % 50));
+					trace::InFlight inFlight(*lane, id);
+					lane->record(id, 5, 6, false);
+				}
+				recorder.detach(lane);
+			});
+		for (auto &thread : threads)
+			thread.join();
+	}
+	recorder.close(0);
+	auto trace = read(file);
+	CHECK(trace.rows.size() == 50);
+	CHECK(trace.lanes.size() <= kThreads);
+	CHECK(calls(trace) == kThreads * kRounds * kCalls);
+	CHECK(events(trace) == kThreads * kRounds * kCalls);
+	CHECK_FALSE(trace.loss.truncated);
+}
+
+TEST_CASE("a forked child writes a file of its own, and nothing to its parent's")
+{
+	Folder folder;
+	std::string pattern = folder / "%p.aat";
+	trace::Recorder recorder;
+	recorder.property("config", "level", "O1", "default");
+	REQUIRE(recorder.open(options(Mode::ops, pattern)));
+	trace::Lane *lane = recorder.attach();
+	const auto id = recorder.row(row(1));
+	lane->record(id, 0, 100, false);
+	recorder.beforeFork();
+	pid_t child = fork();
+	if (child == 0) {
+		recorder.afterForkInChild(lane);
+		lane->record(id, 0, 100, false); // before it has a file: nowhere
+		if (!recorder.open(options(Mode::ops, pattern)))
+			_exit(1);
+		const auto other = recorder.row(row(2));
+		for (int call = 0; call < 3; ++call)
+			lane->record(id, 0, 100, false);
+		lane->record(other, 0, 100, false);
+		recorder.close(0);
+		_exit(0);
+	}
+	recorder.afterForkInParent();
+	int status;
+	waitpid(child, &status, 0);
+	CHECK(status == 0);
+	lane->record(id, 0, 100, false);
+	CHECK(folder.files().size() == 2);
+	auto parents = read(recorder.path());
+	CHECK(parents.rows.size() == 1);
+	CHECK(calls(parents) == 2);
+	CHECK(events(parents) == 2);
+	auto childs = read(folder / (std::to_string(child) + ".aat"));
+	CHECK(childs.pid == static_cast<uint32_t>(child));
+	CHECK(childs.parentPid == static_cast<uint32_t>(getpid()));
+	CHECK(childs.config.size() == 1);
+	REQUIRE(childs.rows.size() == 2);
+	CHECK(childs.rows[0].calls == 3);
+	CHECK(childs.rows[1].calls == 1);
+	CHECK(events(childs) == 4);
+	recorder.close(0);
+}
+
+TEST_CASE("at the size cap single events stop and totals go on")
+{
+	Folder folder;
+	std::string file = folder / "a.aat";
+	trace::Recorder recorder;
+	auto opts = options(Mode::ops, file);
+	opts.maxSize = 1 << 20;
+	REQUIRE(recorder.open(opts));
+	trace::Lane *lane = recorder.attach();
+	constexpr uint64_t kCalls = 200000;
+	for (uint64_t call = 0; call < kCalls; ++call)
+		lane->record(recorder.row(row(1)), 0, 1, false);
+	lane->record(recorder.row(row(2)), 0, 1, false);
+	recorder.close(0);
+	CHECK(std::filesystem::file_size(file) <= opts.maxSize);
+	auto trace = read(file);
+	CHECK(calls(trace) == kCalls + 1);
+	CHECK(events(trace) > 50000);
+	CHECK(events(trace) + trace.loss.eventsDropped == kCalls + 1);
+	CHECK(trace.loss.truncated);
+	CHECK_FALSE(trace.loss.diskFull);
+}
+
+TEST_CASE("too many signatures share a row")
+{
+	Folder folder;
+	std::string file = folder / "a.aat";
+	trace::Recorder recorder;
+	REQUIRE(recorder.open(options(Mode::summary, file)));
+	trace::Lane *lane = recorder.attach();
+	constexpr int64_t kShapes = trace::kMaxRows + 1000;
+	for (int64_t m = 1; m <= kShapes; ++m)
+		lane->count(recorder.row(row(m)), 1, false);
+	recorder.close(0);
+	auto trace = read(file);
+	CHECK(calls(trace) == kShapes);
+	CHECK(trace.rows.size() == trace::kMaxRows);
+	CHECK(trace.rows.back().entry == "(more signatures)");
+	CHECK(trace.rows.back().calls == 1001);
+}
+
+TEST_CASE("scaler events: a few singles, exact totals")
+{
+	Folder folder;
+	std::string file = folder / "a.aat";
+	trace::Recorder recorder;
+	REQUIRE(recorder.open(options(Mode::summary, file)));
+	trace::ScalerEvent event;
+	event.kind = "rescale";
+	event.row = recorder.row(row(1));
+	event.exponentBefore = event.exponentAfter = 2;
+	event.amax = 1;
+	for (char operand : {'A', 'B'})
+		for (int times = 0; times < (operand == 'A' ? 1000 : 10); ++times) {
+			event.operand = operand;
+			recorder.scaler(event);
+		}
+	event.count = 5;
+	recorder.scaler(event);
+	recorder.close(0);
+	auto trace = read(file);
+	CHECK(trace.scaler.size() == 64 + 11);
+	REQUIRE(trace.scalerTotals.size() == 2);
+	CHECK((trace.scalerTotals[0].operand == 'A' && trace.scalerTotals[0].count == 1000));
+	CHECK((trace.scalerTotals[1].operand == 'B' && trace.scalerTotals[1].count == 15));
+}
+
+// Whatever is refused, the caller gets an answer and no signal.
+static void recordAll(const std::string &file, Mode mode, int rows = 100)
+{
+	trace::Recorder recorder;
+	recorder.open(options(mode, file));
+	trace::Lane *lane = recorder.attach();
+	fill(recorder, lane);
+	for (int call = 0; call < 500000; ++call)
+		lane->record(recorder.row(row(call % rows)), 0, 1, false);
+	fill(recorder, lane);
+	recorder.close(0);
+}
+
+TEST_CASE("a full disk ends the trace, not the application")
+{
+	Folder folder;
+	const auto size = GENERATE("size=4k", "size=16k", "size=100k", "size=1m");
+	if (mount("tmpfs", folder.path.c_str(), "tmpfs", 0, size) != 0) {
+		WARN("skipped: no right to mount a small file system");
+		return;
+	}
+	struct Unmount {
+		const Folder &folder;
+		~Unmount() { umount(folder.path.c_str()); }
+	} unmount{folder};
+	const std::string file = folder / "a.aat";
+	CHECK(inChild([&] { recordAll(file, Mode::ops, 3000); }) == 0);
+	auto trace = read(file);
+	CHECK(trace.loss.diskFull);
+	CHECK(trace.loss.truncated);
+	CHECK(calls(trace) + trace.loss.callsLost == 500000 + 2 * 210);
+}
+
+TEST_CASE("a limit on the size of files ends the trace without a signal")
+{
+	Folder folder;
+	const std::string file = folder / "a.aat";
+	CHECK(inChild([&] {
+		      rlimit limit = {300 << 10, 300 << 10};
+		      setrlimit(RLIMIT_FSIZE, &limit);
+		      recordAll(file, Mode::ops);
+	      }) == 0);
+	CHECK(std::filesystem::file_size(file) <= 300 << 10);
+	CHECK(calls(read(file)) == 500000 + 2 * 210);
+}
+
+TEST_CASE("an unwritable place records nothing and says so once")
+{
+	Folder folder;
+	spit(folder / "file", "");
+	trace::Recorder recorder;
+	const std::string pattern = GENERATE_REF(folder / "file" + "/a.aat", folder / "%x.aat", std::string("/proc/a.aat"));
+	CHECK_FALSE(recorder.open(options(Mode::ops, pattern)));
+	CHECK_FALSE(recorder.open(options(Mode::ops, pattern)));
+	trace::Lane *lane = recorder.attach();
+	fill(recorder, lane);
+	recorder.close(0);
+}
+
+TEST_CASE("a descriptor that the application closed is never written to")
+{
+	Folder folder;
+	const std::string file = folder / "a.aat", theirs = folder / "theirs";
+	CHECK(inChild([&] {
+		      trace::Recorder recorder;
+		      recorder.open(options(Mode::ops, file));
+		      trace::Lane *lane = recorder.attach();
+		      fill(recorder, lane);
+		      const int descriptor = open(theirs.c_str(), O_RDWR | O_CREAT, 0666);
+		      for (int other = 3; other < 1000; ++other)
+			      if (other != descriptor)
+				      dup2(descriptor, other);
+		      for (int call = 0; call < 100000; ++call)
+			      lane->record(recorder.row(row(call % 100)), 0, 1, false);
+		      recorder.close(0);
+	      }) == 0);
+	CHECK(std::filesystem::file_size(theirs) == 0);
+	CHECK(calls(read(file)) + read(file).loss.callsLost == 210 + 100000);
+}
+
+TEST_CASE("all that was recorded before a SIGKILL is read")
+{
+	Folder folder;
+	const std::string file = folder / "a.aat";
+	const int round = GENERATE(range(0, 12));
+	int pipes[2];
+	REQUIRE(pipe(pipes) == 0);
+	pid_t child = fork();
+	if (child == 0) {
+		trace::Recorder recorder;
+		recorder.open(options(Mode::ops, file));
+		trace::Lane *lane = recorder.attach();
+		trace::RowId ids[997] = {};
+		for (int call = 0;; ++call) {
+			trace::RowId &id = ids[call % 997];
+			if (!id)
+				id = recorder.row(row(call % 997 + 1));
+			trace::InFlight inFlight(*lane, id);
+			lane->record(id, 100, 200, false);
+			if (call % 1000 == 0 && write(pipes[1], &call, sizeof call) != sizeof call)
+				_exit(1);
+		}
+	}
+	close(pipes[1]);
+	int done = 0, last = 0;
+	auto next = [&] { return ::read(pipes[0], &done, sizeof done) == sizeof done; };
+	for (int reports = 0; reports < 1 + round * 7 && next(); ++reports)
+		last = done;
+	usleep(static_cast<useconds_t>(round * 37));
+	kill(child, SIGKILL);
+	while (next())
+		last = done;
+	waitpid(child, nullptr, 0);
+	close(pipes[0]);
+	auto trace = read(file);
+	CHECK(trace.ended == "killed");
+	CHECK((trace.diedInside == "cublasSgemm_v2" || trace.diedInside.empty()));
+	const uint64_t counted = calls(trace);
+	CHECK(counted >= static_cast<uint64_t>(last) + 1);
+	CHECK(counted <= static_cast<uint64_t>(last) + 1002);
+	uint64_t seen = 0;
+	trace.forEachEvent([&](const trace::EventInfo &event) {
+		++seen;
+		REQUIRE(trace.row(event.row)->m == static_cast<int64_t>((seen - 1) % 997 + 1));
+	});
+	CHECK(seen + 1 >= counted);
+	CHECK(seen <= counted);
+	CHECK_FALSE(trace.loss.truncated);
+}
