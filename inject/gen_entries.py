@@ -53,7 +53,7 @@ def door(name, parameters, members, family):
     return f"""
 cublasStatus_t {name}({", ".join(parameters)})
 {{
-	return intercept<index_{name}, decltype({name})>({family}Call{{{copied}}},
+	return intercept<index_{name}, decltype({name})>(op::{family}Call{{{copied}}},
 		__builtin_return_address(0), {", ".join(arguments)});
 }}"""
 
@@ -80,8 +80,8 @@ def main(include, arguments, output, *tables):
     write("entries.inc", *(f"ENTRY({name}, {library})" for name, library, _, _ in rows))
     write("entry_index.h", "#pragma once", "namespace autoamp::entry {", "enum Index : unsigned {",
           *(f"\tindex_{row[0]}," for row in rows), "\tentryCount", "};", "} // namespace autoamp::entry")
-    write("entry_table.h", "#pragma once", '#include "inject/entry_index.h"', '#include "src/entry/entry.h"',
-          "namespace autoamp::entry {", "inline constexpr Entry entryTable[entryCount] = {",
+    write("entry_table.h", "#pragma once", '#include "inject/entry_index.h"', '#include "src/op/entry.h"',
+          "namespace autoamp::entry {", "inline constexpr op::Entry entryTable[entryCount] = {",
           *(f'\t{{"{name}", op::Library::{library}, op::Dtype::{dtype}, op::Obstacle::{obstacle}}},'
             for name, library, dtype, obstacle in rows),
           "};", "} // namespace autoamp::entry")

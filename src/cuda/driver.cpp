@@ -42,6 +42,7 @@ const Driver *load()
 		delete driver;
 		return nullptr;
 	}
+	driver->isEmulated = dlsym(library, "autoamp_emulated") != nullptr;
 	return driver;
 }
 

@@ -62,6 +62,7 @@ struct Driver {
 	AUTOAMP_DRIVER_FUNCTIONS(X)
 #undef X
 	int version; // 13000 for CUDA 13.0
+	bool isEmulated; // its times are not a device's
 };
 
 // Null when there is no driver, or one that lacks a function of the list: asked once, told for ever.

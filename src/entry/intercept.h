@@ -4,28 +4,35 @@
 
 #include "inject/entry_table.h"
 #include "inject/front.h"
-#include "src/entry/arguments.h"
+#include "src/dispatch.h"
 
 #include <cublas_api.h>
 
-namespace autoamp::entry
-{
+namespace autoamp::entry {
 
+// Calls from inside a door (the vendor's own, or ours) go straight to the truth.
 struct Inside {
 	Inside() { autoamp_front_thread.depth++; }
 	~Inside() { autoamp_front_thread.depth--; }
 };
 
 template <unsigned index, typename Fn, typename Call, typename... Args>
-auto intercept(const Call &, const void *, Args... args) noexcept
+auto intercept(const Call &call, const void *caller, Args... args) noexcept
 {
 	void *truth = __atomic_load_n(&autoamp_front_truths[index], __ATOMIC_ACQUIRE);
 	if (!truth)
 		truth = autoamp_front_truth(index);
 	if (!truth)
 		return CUBLAS_STATUS_NOT_INITIALIZED;
+	const auto original = [&] { return reinterpret_cast<Fn *>(truth)(args...); };
+	if (autoamp_front_thread.depth > 0)
+		return original();
 	const Inside inside;
-	return reinterpret_cast<Fn *>(truth)(args...);
+	core::Process *const process = core::process(truth);
+	if (!process || process->isIdle)
+		return original();
+	return static_cast<cublasStatus_t>(
+		dispatch(*process, entryTable[index], Door{index, truth, caller}, call, Original(original)));
 }
 
 } // namespace autoamp::entry

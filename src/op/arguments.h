@@ -1,5 +1,5 @@
-// The families of intercepted calls: the vendor's arguments by the header's own names, copied by the generated doors.
-// Values of one call, on the caller's stack.
+// What an application passed, by family: the generated doors copy parameters by name (inject/gen_entries.py reads the
+// members here). Names are the vendor's own; a member that an entry point lacks keeps its default. Any thread.
 #pragma once
 
 #include <cstddef>
@@ -7,50 +7,49 @@
 
 namespace autoamp::op {
 
-// What a door is, from its row in the entry tables.
-struct Entry {
-	const char *name;
-	uint16_t index;
-	uint8_t library;  // op::Library
-	uint8_t dtype;    // op::Dtype of the data; `none`: it stands in the arguments
-	uint8_t obstacle; // op::Obstacle
-};
+constexpr int typeOfRow = -1; // no such parameter: the row of the entry table knows the element type
 
-// Every single and strided-batched GEMM. Types are cudaDataType, -1 where the entry's row says fp32.
+// One matrix product of cuBLAS. Sizes and strides in elements.
 struct GemmCall {
 	void *handle = nullptr;
 	int transa = 0, transb = 0;
 	int64_t m = 0, n = 0, k = 0;
-	const void *alpha = nullptr, *A = nullptr;
-	int Atype = -1;
-	int64_t lda = 0;
-	long long int strideA = 0;
+	const void *alpha = nullptr;
+	const void *A = nullptr;
+	int Atype = typeOfRow;
+	int64_t lda = 0, strideA = 0;
 	const void *B = nullptr;
-	int Btype = -1;
-	int64_t ldb = 0;
-	long long int strideB = 0;
+	int Btype = typeOfRow;
+	int64_t ldb = 0, strideB = 0;
 	const void *beta = nullptr;
 	void *C = nullptr;
-	int Ctype = -1;
-	int64_t ldc = 0;
-	long long int strideC = 0;
+	int Ctype = typeOfRow;
+	int64_t ldc = 0, strideC = 0;
 	int64_t batchCount = 1;
 	int computeType = -1;
 };
 
+// One product of cuBLASLt. The vendor's `algo` and workspace were chosen for fp32: a lowered call has its own.
 struct LtMatmulCall {
 	void *lightHandle = nullptr;
-	const void *computeDesc = nullptr, *alpha = nullptr, *A = nullptr, *Adesc = nullptr, *B = nullptr, *Bdesc = nullptr,
-	           *beta = nullptr, *C = nullptr, *Cdesc = nullptr;
+	const void *computeDesc = nullptr;
+	const void *alpha = nullptr;
+	const void *A = nullptr, *Adesc = nullptr;
+	const void *B = nullptr, *Bdesc = nullptr;
+	const void *beta = nullptr;
+	const void *C = nullptr, *Cdesc = nullptr;
 	void *D = nullptr;
 	const void *Ddesc = nullptr;
 	void *stream = nullptr;
 };
 
-// Everything that is passed through: only its sizes are read.
+// Everything that is never lowered: what a report can say about it. The handle of a cublasXt entry point is of
+// another type than the others'.
 struct PlainCall {
 	void *handle = nullptr;
 	int64_t m = 0, n = 0, k = 0;
+	int64_t batchCount = 1;
+	int Atype = typeOfRow, xType = typeOfRow;
 };
 
 } // namespace autoamp::op

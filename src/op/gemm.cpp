@@ -91,11 +91,12 @@ bool isMisaligned(const void *pointer) { return reinterpret_cast<uintptr_t>(poin
 
 } // namespace
 
-Op describe(const Entry &entry, const GemmCall &call, const HandleModes &modes, const VendorEnvironment &environment)
+Op describe(const Entry &entry, uint16_t index, const GemmCall &call, const HandleModes &modes,
+            const VendorEnvironment &environment)
 {
 	Op op;
-	op.entry = entry.index;
-	op.library = static_cast<Library>(entry.library);
+	op.entry = index;
+	op.library = entry.library;
 	op.kind = call.batchCount == 1 ? Kind::mm : Kind::bmm;
 	op.a = call.Atype < 0 ? Dtype::float32 : dtypeOf(call.Atype);
 	op.b = call.Btype < 0 ? op.a : dtypeOf(call.Btype);
@@ -137,15 +138,19 @@ Op describe(const Entry &entry, const GemmCall &call, const HandleModes &modes, 
 	return op;
 }
 
-Op describe(const Entry &entry, const PlainCall &call)
+Op describe(const Entry &entry, uint16_t index, const PlainCall &call)
 {
 	Op op;
-	op.entry = entry.index;
-	op.library = static_cast<Library>(entry.library);
-	op.kind = static_cast<Obstacle>(entry.obstacle) == Obstacle::matrix_vector ? Kind::mv : Kind::none;
-	op.obstacle = static_cast<Obstacle>(entry.obstacle);
-	op.a = op.b = op.out = op.asked = static_cast<Dtype>(entry.dtype);
+	op.entry = index;
+	op.library = entry.library;
+	op.kind = entry.obstacle == Obstacle::matrix_vector ? Kind::mv : Kind::none;
+	const int type = call.Atype != typeOfRow ? call.Atype : call.xType;
+	op.a = op.b = op.out = op.asked = entry.dtype != Dtype::none ? entry.dtype : dtypeOf(type);
+	op.obstacle = entry.dtype == Dtype::none ? typeObstacle(op.a, op.b, op.out) : Obstacle::none;
+	if (op.obstacle == Obstacle::none)
+		op.obstacle = entry.obstacle;
 	op.m = call.m, op.n = call.n, op.k = call.k;
+	op.batch = static_cast<int32_t>(std::clamp<int64_t>(call.batchCount, 0, INT32_MAX));
 	return op;
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "src/op/arguments.h"
+#include "src/op/entry.h"
 #include "src/op/handle.h"
 #include "src/op/op.h"
 
@@ -13,8 +14,10 @@ struct VendorEnvironment {
 	bool emulatesSingle = false;  // CUBLAS_EMULATE_SINGLE_PRECISION=1
 };
 
-Op describe(const Entry &entry, const GemmCall &call, const HandleModes &modes, const VendorEnvironment &environment);
-Op describe(const Entry &entry, const PlainCall &call);
+// `index` is the entry's row.
+Op describe(const Entry &entry, uint16_t index, const GemmCall &call, const HandleModes &modes,
+            const VendorEnvironment &environment);
+Op describe(const Entry &entry, uint16_t index, const PlainCall &call);
 
 // cudaDataType in our words.
 Dtype dtypeOf(int cudaType);

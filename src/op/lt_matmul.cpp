@@ -142,11 +142,12 @@ bool isMisaligned(const void *pointer) { return reinterpret_cast<uintptr_t>(poin
 
 } // namespace
 
-Op describe(const Entry &entry, const LtMatmulCall &call, const CublasLt *lt, const VendorEnvironment &environment)
+Op describe(const Entry &entry, uint16_t index, const LtMatmulCall &call, const CublasLt *lt,
+            const VendorEnvironment &environment)
 {
 	Op op;
-	op.entry = entry.index;
-	op.library = Library::cublaslt;
+	op.entry = index;
+	op.library = entry.library;
 	op.kind = Kind::mm;
 	op.obstacle = Obstacle::bad_argument;
 	if (!lt) {

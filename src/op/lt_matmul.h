@@ -9,7 +9,8 @@
 
 namespace autoamp::op {
 
-Op describe(const Entry &entry, const LtMatmulCall &call, const CublasLt *lt, const VendorEnvironment &environment);
+Op describe(const Entry &entry, uint16_t index, const LtMatmulCall &call, const CublasLt *lt,
+            const VendorEnvironment &environment);
 
 // What the lowered call carries over from the application's descriptor (never a null pointer's worth of guessing: an
 // attribute that the application's descriptor is too short for has its default).

@@ -44,7 +44,8 @@ struct FoundEngine {
 	Outcome why;
 };
 
-FoundEngine findEngine(const op::Op &op, op::Dtype precision, Plan &plan, const Product &product)
+FoundEngine findEngine(const op::Op &op, op::Dtype precision, Plan &plan, const Product &product,
+                       const op::CublasLt &lt)
 {
 	const EngineKey key = {precision,
 	                       alignmentOf(op.flags & op::flagNoC ? product.D : product.C),
@@ -59,7 +60,7 @@ FoundEngine findEngine(const op::Op &op, op::Dtype precision, Plan &plan, const 
 	constexpr int notSupported = 15; // CUBLAS_STATUS_NOT_SUPPORTED
 	if (plan.refusals.load(std::memory_order_relaxed) >= mostRefusals)
 		return {nullptr, decline(Reason::no_fp32_output)};
-	const EngineAnswer answer = makeEngine(*product.lt, product.lightHandle, op, key, product.extras);
+	const EngineAnswer answer = makeEngine(lt, product.lightHandle, op, key, product.extras);
 	if (!answer.engine) {
 		if (answer.status != notSupported)
 			return {nullptr, decline(Reason::engine_failed, answer.what, answer.status)};
@@ -121,7 +122,8 @@ Reason reasonOf(cuda::Failure failure)
 
 // Casts, settles and multiplies, with the call's memory at `base`. Fails only before the GEMM is enqueued.
 Outcome enqueue(const op::Op &op, Plan &plan, const Settings &settings, const Product &product, const Engine &engine,
-                const cuda::Driver &driver, Context &context, cuda::Address base, bool isCapturing)
+                const op::CublasLt &lt, const cuda::Driver &driver, Context &context, cuda::Address base,
+                bool isCapturing)
 {
 	const auto stream = static_cast<cuda::Stream>(product.stream);
 	const StoredOperand a = storedA(op), b = storedB(op);
@@ -163,18 +165,18 @@ Outcome enqueue(const op::Op &op, Plan &plan, const Settings &settings, const Pr
 
 	void *description = engine.description;
 	if (!description)
-		if (const op::Status status = makeDescription(*product.lt, op, engine.key, product.extras, description))
+		if (const op::Status status = makeDescription(lt, op, engine.key, product.extras, description))
 			return decline(Reason::engine_failed, "cublasLtMatmulDescCreate", status);
 	static constexpr float zero = 0;
 	if (!beta)
 		beta = &zero; // the vendor takes a null beta for 0 where C is null
 	const void *const c = op.flags & op::flagNoC ? product.D : product.C;
-	const op::Status status = product.lt->cublasLtMatmul(
+	const op::Status status = lt.cublasLtMatmul(
 		product.lightHandle, description, alpha, reinterpret_cast<void *>(base + places.a), engine.layoutA,
 		reinterpret_cast<void *>(base + places.b), engine.layoutB, beta, c, engine.layoutC, product.D, engine.layoutD,
 		engine.algo, reinterpret_cast<void *>(base + places.workspace), engine.workspaceSize, product.stream);
 	if (!engine.description)
-		product.lt->cublasLtMatmulDescDestroy(description);
+		lt.cublasLtMatmulDescDestroy(description);
 	if (status)
 		return decline(Reason::engine_failed, "cublasLtMatmul", status);
 	return {true, isCapturing, 0, Reason::white_list, nullptr, 0};
@@ -202,7 +204,8 @@ bool isCapturing(void *stream)
 Outcome run(const op::Op &op, op::Dtype precision, Plan &plan, const Settings &settings, const Product &product)
 {
 	const cuda::Driver *const driver = cuda::driver();
-	if (!driver || !product.lt)
+	const op::CublasLt *const lt = op::cublasLt(product.known);
+	if (!driver || !lt)
 		return decline(Reason::unsupported);
 	const auto stream = static_cast<cuda::Stream>(product.stream);
 	const cuda::RelaxedCapture relaxed(*driver);
@@ -217,7 +220,7 @@ Outcome run(const op::Op &op, op::Dtype precision, Plan &plan, const Settings &s
 		return decline(answer.reason, answer.reason == Reason::capture_unready ? nullptr : answer.what);
 	Context &context = *answer.context;
 
-	const FoundEngine found = findEngine(op, precision, plan, product);
+	const FoundEngine found = findEngine(op, precision, plan, product, *lt);
 	if (!found.engine)
 		return found.why;
 	const size_t bytes = place(storedA(op), storedB(op), found.engine->workspaceSize).bytes;
@@ -226,7 +229,7 @@ Outcome run(const op::Op &op, op::Dtype precision, Plan &plan, const Settings &s
 	if (block.failure != cuda::Failure::none)
 		return decline(reasonOf(block.failure), "allocating converted operands");
 	Outcome outcome =
-		enqueue(op, plan, settings, product, *found.engine, *driver, context, block.address, isCaptured);
+		enqueue(op, plan, settings, product, *found.engine, *lt, *driver, context, block.address, isCaptured);
 	if (!isCaptured) { // what is captured belongs to the graph now
 		if (!context.memory.release(*driver, stream, block.address) && !outcome.failed)
 			outcome.failed = "cuMemFreeAsync";

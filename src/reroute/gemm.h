@@ -17,7 +17,7 @@ namespace autoamp::reroute {
 // One product as every door brings it.
 struct Product {
 	void *lightHandle = nullptr; // a cublasLtHandle_t, or a cublasHandle_t, which may stand for one
-	const op::CublasLt *lt = nullptr;
+	const void *known = nullptr;   // a true function of the library that the application called
 	void *stream = nullptr;
 	const void *alpha = nullptr, *A = nullptr, *B = nullptr, *beta = nullptr, *C = nullptr;
 	void *D = nullptr;

@@ -24,7 +24,8 @@ EMULATED_EXPORT void *view(const void *address, size_t bytes);
 
 // ---- streams: deferred queues with workers
 
-using Body = std::function<cudaError_t()>; // runs on a worker, or again and again when a graph replays: owns its arguments
+using Body =
+    std::function<cudaError_t()>; // runs on a worker, or again and again when a graph replays: owns its arguments
 // Enqueues library work on a stream (legacy and per-thread default streams included), or adds a node to the graph when
 // the stream is being captured. A body's error becomes the context's sticky error. `name` shows in diagnostics.
 EMULATED_EXPORT cudaError_t submit(cudaStream_t stream, const char *name, Body body);

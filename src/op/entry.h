@@ -3,14 +3,13 @@
 
 #include "src/op/op.h"
 
-namespace autoamp::entry
-{
+namespace autoamp::op {
 
 struct Entry {
 	const char *name;
-	op::Library library;
-	op::Dtype dtype; // none: it stands in the arguments
-	op::Obstacle obstacle;
+	Library library;
+	Dtype dtype; // none: it stands in the arguments
+	Obstacle obstacle;
 };
 
-} // namespace autoamp::entry
+} // namespace autoamp::op

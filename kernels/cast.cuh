@@ -1,0 +1,314 @@
+// The conversion kernels (see cast.h): device code for nvcc, and host C++ after tools/emulated/simt.h. Only what both
+// understand: no inline PTX, no cooperative groups, warps of 32.
+#pragma once
+
+#include "kernels/cast.h"
+#include "kernels/scaling.h"
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+namespace autoamp::kernels {
+
+// Registers have no index: the GPU must unroll what a CPU's compiler had better keep as a loop and make vectors of.
+#ifdef __CUDACC__
+#define AUTOAMP_UNROLL _Pragma("unroll")
+#else
+#define AUTOAMP_UNROLL _Pragma("GCC unroll 1")
+#endif
+
+constexpr int vectorSize = 8; // elements a thread takes at once: 32 bytes read, 16 written
+constexpr uint32_t lanes = 32;
+constexpr uint32_t nonfiniteFlag = ~magnitudeMask; // above every magnitude, beside the finite maximum in one word
+
+static_assert(operands * lanes <= blockSize && blockSize % lanes == 0);
+
+// This thread's way through an operand: vectors of 8 down the columns, then across columns and matrices, one vector a
+// thread, the whole grid a step. Divides when it starts and never again. 64 bits: matrices of more than 2^31 elements.
+class Walk
+{
+public:
+	__device__ Walk(const Operand &operand, int64_t thread, int64_t threads) : operand_(operand)
+	{
+		vectors_ = (operand.rows + vectorSize - 1) / vectorSize;
+		if (vectors_ == 0 || operand.columns == 0)
+			return;
+		split(thread, vector_, column_, matrix_);
+		split(threads, vectorStep_, columnStep_, matrixStep_);
+		// 16-byte loads need every column to begin on 16 bytes. 4-byte alignment is all that cuBLAS asks for.
+		wide_ = ((reinterpret_cast<uintptr_t>(operand.source) & 15) | (operand.sourceLd & 3) |
+		         (operand.batch > 1 ? operand.sourceStride & 3 : 0)) == 0;
+		batch_ = operand.batch;
+	}
+	__device__ bool valid() const { return matrix_ < batch_; }
+	__device__ void advance()
+	{
+		vector_ += vectorStep_;
+		column_ += columnStep_;
+		matrix_ += matrixStep_;
+		if (vector_ >= vectors_) {
+			vector_ -= vectors_;
+			++column_;
+		}
+		if (column_ >= operand_.columns) {
+			column_ -= operand_.columns;
+			++matrix_;
+		}
+	}
+	__device__ uint4 *target() const
+	{
+		return reinterpret_cast<uint4 *>(operand_.target + matrix_ * operand_.targetStride +
+		                                 column_ * operand_.targetLd + vector_ * vectorSize);
+	}
+	// What lies past the last row may be NaN, or nobody's memory: it is not read, and zeros stand for it (neither a
+	// maximum nor the padding that they are written to minds).
+	__device__ void load(float (&x)[vectorSize]) const
+	{
+		const float *source = operand_.source + matrix_ * operand_.sourceStride + column_ * operand_.sourceLd +
+		                      vector_ * vectorSize;
+		const int64_t left = operand_.rows - vector_ * vectorSize;
+		if (wide_ && left >= vectorSize) {
+			// Evict first: the source is read once, the copy is what the product wants to find in the cache.
+			const float4 *wide = reinterpret_cast<const float4 *>(source);
+			const float4 low = __ldcs(wide), high = __ldcs(wide + 1);
+			x[0] = low.x, x[1] = low.y, x[2] = low.z, x[3] = low.w;
+			x[4] = high.x, x[5] = high.y, x[6] = high.z, x[7] = high.w;
+			return;
+		}
+		for (int i = 0; i < vectorSize; ++i)
+			x[i] = i < left ? source[i] : 0.0f;
+	}
+
+private:
+	__device__ void split(int64_t index, int64_t &vector, int64_t &column, int64_t &matrix) const
+	{
+		const int64_t columns = index / vectors_;
+		vector = index - columns * vectors_;
+		matrix = columns / operand_.columns;
+		column = columns - matrix * operand_.columns;
+	}
+
+	const Operand &operand_;
+	int64_t vectors_;
+	int64_t vector_, column_, matrix_ = 0, batch_ = 0;
+	int64_t vectorStep_, columnStep_, matrixStep_;
+	bool wide_;
+};
+
+// What becomes of eight elements. Plain loops: the compiler of either side makes of them what its machine likes.
+struct ToBfloat16 {
+	__device__ void operator()(const float (&x)[vectorSize], uint32_t (&y)[vectorSize])
+	{
+		AUTOAMP_UNROLL
+		for (int i = 0; i < vectorSize; ++i)
+			y[i] = __bfloat16_as_ushort(__float2bfloat16_rn(x[i]));
+	}
+};
+
+struct ToHalf {
+	float scale;
+	int32_t amax = 0, largest = 0; // bits of the largest finite |x|; of the largest at all, where Inf and NaN order above
+	__device__ void operator()(const float (&x)[vectorSize], uint32_t (&y)[vectorSize])
+	{
+		AUTOAMP_UNROLL
+		for (int i = 0; i < vectorSize; ++i) {
+			const int32_t magnitude = bitsOf(x[i]) & magnitudeMask; // of x, not of the half: a stale scale overflows
+			amax = max(amax, magnitude < static_cast<int32_t>(infinityBits) ? magnitude : 0);
+			largest = max(largest, magnitude);
+		}
+		AUTOAMP_UNROLL
+		for (int i = 0; i < vectorSize; ++i)
+			y[i] = __half_as_ushort(__float2half_rn(x[i] * scale));
+	}
+};
+
+template <class Convert>
+__device__ inline void store(const float (&x)[vectorSize], uint4 *target, Convert &convert)
+{
+	uint32_t y[vectorSize];
+	convert(x, y);
+	*target = make_uint4(y[0] | y[1] << 16, y[2] | y[3] << 16, y[4] | y[5] << 16, y[6] | y[7] << 16);
+}
+
+// This thread's share of one operand. Two vectors a turn: both loads are under way before either is waited for.
+template <class Convert>
+__device__ inline void castShare(const Operand &operand, uint32_t block, Convert &convert)
+{
+	const int64_t threads = static_cast<int64_t>(gridDim.x) * blockSize;
+	for (Walk walk(operand, static_cast<int64_t>(block) * blockSize + threadIdx.x, threads); walk.valid();) {
+		float first[vectorSize], second[vectorSize];
+		uint4 *const target = walk.target();
+		walk.load(first);
+		walk.advance();
+		if (walk.valid()) {
+			uint4 *const next = walk.target();
+			walk.load(second);
+			walk.advance();
+			store(first, target, convert);
+			store(second, next, convert);
+		} else {
+			store(first, target, convert);
+		}
+	}
+}
+
+// The grid walks A, then B from its other end: the blocks that had one vector more of A have one less of B.
+__device__ inline uint32_t blockFor(int operand)
+{
+	return operand == 0 ? blockIdx.x : gridDim.x - 1 - blockIdx.x;
+}
+
+// A totals entry is always exact. The single record is complete when its sequence says so, and is taken back first, or
+// a reader of a ring that wrapped would take the fields of two records for one.
+__device__ inline void report(const Parameters &p, EventKind kind, uint32_t operand, int before, int after, uint32_t amax)
+{
+	if (!p.ring)
+		return;
+	const bool known = p.site < siteCount;
+	atomicAdd(&p.ring->totals[known ? p.site : 0][static_cast<uint32_t>(kind)], 1u);
+	if (!known)
+		return;
+	const unsigned long long index = atomicAdd(reinterpret_cast<unsigned long long *>(&p.ring->written), 1ull);
+	Event &event = p.ring->events[index % ringSize];
+	volatile uint64_t &sequence = event.sequence;
+	sequence = 0;
+	__threadfence_system();
+	event.site = p.site;
+	event.kind = kind;
+	event.operand = operand;
+	event.before = before;
+	event.after = after;
+	event.amax = amax;
+	__threadfence_system();
+	sequence = index + 1;
+}
+
+__device__ inline Prediction &slotOf(Prediction *predictions, uint64_t key)
+{
+	return predictions[key & (predictionCount - 1)];
+}
+
+} // namespace autoamp::kernels
+
+extern "C" __global__ void __launch_bounds__(autoamp::kernels::blockSize)
+    autoamp_begin(const __grid_constant__ autoamp::kernels::Parameters p)
+{
+	using namespace autoamp::kernels;
+	if (blockIdx.x != 0 || threadIdx.x != 0)
+		return;
+	Scratch scratch = {};
+	// Another stream's settle may be writing the slot: a torn prediction is a wrong one, and costs a recast.
+	if (p.predictions) {
+		for (const uint64_t key : {p.pairKey, p.signatureKey}) {
+			const Prediction prediction = slotOf(p.predictions, key);
+			if (prediction.key != key)
+				continue;
+			for (int i = 0; i < operands; ++i)
+				scratch.used[i] = prediction.exponent[i];
+			break;
+		}
+	}
+	*p.scratch = scratch;
+}
+
+extern "C" __global__ void __launch_bounds__(autoamp::kernels::blockSize)
+    autoamp_cast_half(const __grid_constant__ autoamp::kernels::Parameters p)
+{
+	using namespace autoamp::kernels;
+	__shared__ uint32_t maxima[operands][blockSize];
+	AUTOAMP_UNROLL
+	for (int i = 0; i < operands; ++i) {
+		ToHalf convert{powerOfTwo(p.scratch->used[i])};
+		castShare(p.operand[i], blockFor(i), convert);
+		maxima[i][threadIdx.x] = convert.amax | (convert.largest >= static_cast<int32_t>(infinityBits) ? nonfiniteFlag : 0);
+	}
+	__syncthreads();
+	// One warp an operand, so that a block ends with one atomic an operand.
+	const uint32_t operand = threadIdx.x / lanes, lane = threadIdx.x % lanes;
+	if (operand >= operands)
+		return;
+	uint32_t flag = 0, amax = 0;
+	for (uint32_t i = lane; i < blockSize; i += lanes) {
+		const uint32_t word = maxima[operand][i];
+		flag |= word & nonfiniteFlag;
+		amax = max(amax, word & magnitudeMask);
+	}
+	for (uint32_t step = lanes / 2; step > 0; step /= 2) {
+		const uint32_t other = __shfl_xor_sync(0xffffffffu, amax | flag, step);
+		flag |= other & nonfiniteFlag;
+		amax = max(amax, other & magnitudeMask);
+	}
+	if (lane != 0)
+		return;
+	if (amax)
+		atomicMax(&p.scratch->amax[operand], amax);
+	if (flag)
+		atomicMax(&p.scratch->nonfinite[operand], 1u);
+}
+
+extern "C" __global__ void __launch_bounds__(autoamp::kernels::blockSize)
+    autoamp_cast_bfloat16(const __grid_constant__ autoamp::kernels::Parameters p)
+{
+	using namespace autoamp::kernels;
+	ToBfloat16 convert;
+	AUTOAMP_UNROLL
+	for (int i = 0; i < operands; ++i)
+		castShare(p.operand[i], blockFor(i), convert);
+}
+
+// Every block comes to the same verdict by itself, from words that no settle block writes (used, amax, alpha): what one
+// thread writes below is read by nobody here.
+extern "C" __global__ void __launch_bounds__(autoamp::kernels::blockSize)
+    autoamp_settle(const __grid_constant__ autoamp::kernels::Parameters p)
+{
+	using namespace autoamp::kernels;
+	Scratch &scratch = *p.scratch;
+	const float alpha = p.alpha ? *p.alpha : p.alphaValue;
+	const bool isScaling = p.predictions != nullptr;
+	Scales scales = {{0, 0}, alpha, 0};
+	if (isScaling)
+		scales = scalesFor(scratch.amax[0], scratch.amax[1], alpha);
+	bool isRecast[operands];
+	AUTOAMP_UNROLL
+	for (int i = 0; i < operands; ++i) {
+		if (scratch.amax[i] == 0) // zeros, Infs and NaNs are right at any scale: what was used is kept
+			scales.exponent[i] = scratch.used[i];
+		isRecast[i] = scales.exponent[i] != scratch.used[i];
+		if (isRecast[i]) {
+			ToHalf convert{powerOfTwo(scales.exponent[i])};
+			castShare(p.operand[i], blockFor(i), convert);
+		}
+	}
+	if (blockIdx.x != 0 || threadIdx.x != 0)
+		return;
+
+	scratch.alpha = scales.alpha;
+	scratch.beta = p.beta ? *p.beta : p.betaValue;
+	Prediction prediction = {};
+	AUTOAMP_UNROLL
+	for (int i = 0; i < operands; ++i) {
+		const int used = scratch.used[i], right = scales.exponent[i];
+		const uint32_t amax = scratch.amax[i];
+		scratch.right[i] = prediction.exponent[i] = right;
+		if (isScaling && p.isFirst)
+			report(p, EventKind::init, i, INT32_MIN, right, amax);
+		else if (isRecast[i])
+			report(p, EventKind::rescale, i, used, right, amax);
+		// Rounding is monotonic: some finite x became Inf exactly when the largest did.
+		const uint32_t half = __half_as_ushort(__float2half_rn(floatOf(amax) * powerOfTwo(used)));
+		scratch.overflow[i] = half == 0x7c00;
+		if (!isScaling && scratch.overflow[i])
+			report(p, EventKind::overflow, i, used, right, amax);
+		if (scratch.nonfinite[i])
+			report(p, EventKind::nonfinite_input, i, used, right, amax);
+	}
+	if (scales.excess > 0) // the exponent that alpha would have needed, and the one it has
+		report(p, EventKind::scale_range, 0, maxExponent + scales.excess, maxExponent, scratch.amax[0]);
+	if (!isScaling)
+		return;
+	// Plain stores: a begin that reads a slot half written, of these or of two keys, predicts wrongly and recasts.
+	for (const uint64_t key : {p.pairKey, p.signatureKey}) {
+		prediction.key = key;
+		slotOf(p.predictions, key) = prediction;
+	}
+}

@@ -1,0 +1,21 @@
+// How many blocks a conversion kernel is launched with. Any thread.
+#pragma once
+
+#include "kernels/cast.h"
+
+#include <algorithm>
+
+namespace autoamp::kernels {
+
+// For the casts and settle (begin takes one block). Two vectors of 8 elements a thread, which is what keeps enough bytes
+// in flight; beyond eight blocks a multiprocessor the grid walks on instead of growing. More or fewer is slower, not wrong.
+inline unsigned gridSize(const Parameters &parameters, unsigned smCount)
+{
+	int64_t vectors = 0;
+	for (const Operand &operand : parameters.operand)
+		vectors = std::max(vectors, (operand.rows + 7) / 8 * operand.columns * operand.batch);
+	const int64_t wanted = (vectors + 2 * blockSize - 1) / (2 * blockSize);
+	return static_cast<unsigned>(std::clamp<int64_t>(wanted, 1, 8 * std::max(smCount, 1u)));
+}
+
+} // namespace autoamp::kernels

@@ -1,0 +1,95 @@
+// The rule of verified scaling: which power of two an fp32 operand is multiplied by before it becomes half, and what alpha
+// must be to undo it. Pure functions of bits, the same for host and device; any thread.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+
+#ifdef __CUDACC__
+#define AUTOAMP_HOST_DEVICE __host__ __device__
+#else
+#define AUTOAMP_HOST_DEVICE
+#endif
+
+namespace autoamp::kernels {
+
+// s = 2^exponent is a normal float at both ends, so one multiplication scales, and it is exact unless its result is below
+// fp32's normal range: there the half is a zero of the same sign anyway.
+constexpr int maxExponent = 127, minExponent = -126;
+constexpr uint32_t infinityBits = 0x7f800000, magnitudeMask = 0x7fffffff, mantissaMask = 0x007fffff;
+
+AUTOAMP_HOST_DEVICE inline uint32_t bitsOf(float x)
+{
+	uint32_t bits;
+	memcpy(&bits, &x, sizeof bits);
+	return bits;
+}
+
+AUTOAMP_HOST_DEVICE inline float floatOf(uint32_t bits)
+{
+	float x;
+	memcpy(&x, &bits, sizeof x);
+	return x;
+}
+
+// 2^exponent for an exponent in [-126, 127].
+AUTOAMP_HOST_DEVICE inline float powerOfTwo(int exponent)
+{
+	return floatOf(static_cast<uint32_t>(exponent + 127) << 23);
+}
+
+// Bits of |x| as those of a normal number 2^24 times as large when x is subnormal; `shift` tells.
+AUTOAMP_HOST_DEVICE inline uint32_t normalized(uint32_t magnitude, int &shift)
+{
+	shift = magnitude <= mantissaMask ? 24 : 0;
+	return shift ? bitsOf(floatOf(magnitude) * 16777216.0f) : magnitude;
+}
+
+// floor(log2 |x|) of a finite x that is not zero, subnormal or not.
+AUTOAMP_HOST_DEVICE inline int exponentOf(uint32_t magnitude)
+{
+	int shift;
+	const uint32_t bits = normalized(magnitude, shift);
+	return static_cast<int>(bits >> 23) - 127 - shift;
+}
+
+// The exponent that the data wants: amax * 2^e lies in [2^11, 2^15), on a grid of four binades so that small drifts of
+// amax keep it. amax = 0: 0.
+AUTOAMP_HOST_DEVICE inline int rightExponent(uint32_t amax)
+{
+	if (amax == 0)
+		return 0;
+	const int exponent = 14 + ((-exponentOf(amax)) & ~3); // & rounds towards minus infinity; / would not
+	return exponent < maxExponent ? exponent : maxExponent;
+}
+
+struct Scales {
+	int exponent[2]; // what the operands must have; any will do for an operand whose amax is 0
+	float alpha;     // the alpha that undoes them, exact unless outOfRange
+	int excess;      // > 0: alpha would need an exponent this much above 127; it was clamped (event scale_range)
+};
+
+// From the maxima of both operands and alpha to everything. Never a product of scales in floating point: 2^254.
+AUTOAMP_HOST_DEVICE inline Scales scalesFor(uint32_t amaxA, uint32_t amaxB, float alpha)
+{
+	int a = rightExponent(amaxA), b = rightExponent(amaxB);
+	const uint32_t bits = bitsOf(alpha), magnitude = bits & magnitudeMask;
+	// A product of zeros, Infs and NaNs is the same at any scale, and so is one that alpha makes 0, Inf or NaN.
+	if (amaxA == 0 || amaxB == 0 || magnitude == 0 || magnitude >= infinityBits)
+		return {{a, b}, alpha, 0};
+	const int limit = exponentOf(magnitude) + 126; // a + b above it would make alpha subnormal: it would lose bits
+	if (const int over = a + b - limit; over > 0) {
+		a -= (over + 1) / 2;
+		a = a > minExponent ? a : minExponent;
+		b = limit - a > minExponent ? limit - a : minExponent;
+		a = a < limit - b ? a : limit - b; // only when b met the stop
+	}
+	const int wanted = exponentOf(magnitude) - (a + b);
+	const int exponent = wanted < maxExponent ? wanted : maxExponent;
+	int shift;
+	const uint32_t mantissa = normalized(magnitude, shift) & mantissaMask;
+	const uint32_t result = (bits & ~magnitudeMask) | (static_cast<uint32_t>(exponent + 127) << 23) | mantissa;
+	return {{a, b}, floatOf(result), wanted - exponent};
+}
+
+} // namespace autoamp::kernels

@@ -1,0 +1,205 @@
+#include "src/core/process.h"
+
+#include "inject/entry_table.h"
+#include "inject/front.h"
+#include "src/base/errno_guard.h"
+#include "src/base/log.h"
+#include "src/core/scaler.h"
+#include "src/core/thread.h"
+#include "src/cuda/context.h"
+#include "src/cuda/library.h"
+#include "src/reroute/context.h"
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <pthread.h>
+#include <sched.h>
+
+namespace autoamp::core {
+
+namespace {
+
+enum class Stage : int { none, starting, on, off };
+std::atomic<Stage> stage{Stage::none};
+Process *theProcess = nullptr;
+
+const char *valueOf(const char *name)
+{
+	return policy::environmentValue(policy::processEnvironment(), name);
+}
+
+// ---- the trace's header
+
+void describeVendor(trace::Recorder &recorder, const void *known)
+{
+	recorder.property("version", "autoamp", AUTOAMP_VERSION);
+	using GetProperty = int(int, int *);
+	if (auto *get = reinterpret_cast<GetProperty *>(cuda::beside(known, "cublasGetProperty"))) {
+		int part[3] = {};
+		if (get(0, &part[0]) == 0 && get(1, &part[1]) == 0 && get(2, &part[2]) == 0) {
+			char text[48];
+			std::snprintf(text, sizeof text, "%d.%d.%d", part[0], part[1], part[2]);
+			recorder.property("version", "cublas", text);
+		}
+	}
+	if (const cuda::Driver *driver = cuda::driver()) {
+		char text[24];
+		std::snprintf(text, sizeof text, "%d.%d", driver->version / 1000, driver->version % 1000 / 10);
+		recorder.property("version", "cuda_driver", text);
+		for (int ordinal = 0; const auto *facts = cuda::deviceFacts(*driver, ordinal); ordinal++) {
+			std::snprintf(text, sizeof text, "%d", ordinal);
+			recorder.property("device", text, facts->name);
+		}
+	}
+}
+
+void describeOptions(trace::Recorder &recorder, const policy::Options &options)
+{
+	const auto table = policy::optionTable();
+	for (size_t i = 0; i < table.size(); i++)
+		if (table[i].type != policy::ValueType::emulator)
+			recorder.property("config", table[i].name, options.value[i].c_str(),
+			                  options.origin[i] == policy::Origin::environment ? "environment" : "default");
+}
+
+bool openTrace(Process &process, const void *known)
+{
+	const policy::Options &options = process.options;
+	if (options.trace == policy::TraceLevel::off)
+		return false;
+	trace::Options trace;
+	trace.mode = options.trace == policy::TraceLevel::ops ? trace::Mode::ops : trace::Mode::summary;
+	// The default pattern lies in AUTOAMP_DIR, which the recorder prunes; a pattern of the user's is his own.
+	trace.pattern = options.originOf(policy::Option::traceFile) == policy::Origin::environment
+	                    ? options.traceFile.c_str()
+	                    : nullptr;
+	trace.dir = options.directory.c_str();
+	trace.maxSize = options.traceMaxSize;
+	trace.lookup = valueOf;
+	trace.emulated = cuda::driver() && cuda::driver()->isEmulated;
+	if (!process.recorder.open(trace))
+		return false;
+	describeVendor(process.recorder, known);
+	describeOptions(process.recorder, options);
+	return true;
+}
+
+// ---- life
+
+void onExit(int status, void *)
+{
+	const base::ErrnoGuard errnoGuard;
+	if (stage.load(std::memory_order_acquire) != Stage::on || !theProcess->isTracing)
+		return;
+	drainScalerEvents(*theProcess);
+	theProcess->recorder.close(status);
+}
+
+void beforeFork()
+{
+	lockSites();
+	if (stage.load(std::memory_order_acquire) == Stage::on)
+		theProcess->recorder.beforeFork();
+}
+
+void afterForkInParent()
+{
+	if (stage.load(std::memory_order_acquire) == Stage::on)
+		theProcess->recorder.afterForkInParent();
+	unlockSites();
+}
+
+// The child keeps the configuration and the sites; CUDA does not work there, and the trace is the parent's until the
+// child's first call opens its own.
+void afterForkInChild()
+{
+	Stage at = stage.load(std::memory_order_acquire);
+	if (at == Stage::starting)
+		stage.store(Stage::none, std::memory_order_release); // whoever was starting is not here
+	if (at == Stage::on) {
+		theProcess->recorder.afterForkInChild(laneOfThisThread());
+		theProcess->isForked.store(theProcess->isTracing, std::memory_order_release);
+	}
+	reroute::forgetContexts();
+	unlockSites();
+}
+
+Process *start(const void *known)
+{
+	static std::atomic<bool> isWatching{false};
+	if (!isWatching.exchange(true)) { // again in a child that was born during the start
+		pthread_atfork(beforeFork, afterForkInParent, afterForkInChild);
+		on_exit(onExit, nullptr);
+	}
+	const char *names[entry::entryCount];
+	for (unsigned i = 0; i < entry::entryCount; i++)
+		names[i] = entry::entryTable[i].name;
+	policy::ParsedOptions parsed = policy::parseOptions(policy::processEnvironment(), names);
+	if (!parsed.error.empty()) {
+		base::setLogLevel(base::LogLevel::error);
+		base::log(base::LogLevel::error, "off: %s", parsed.error.c_str());
+		return nullptr;
+	}
+	const policy::Options &options = parsed.options;
+	base::setLogLevel(static_cast<base::LogLevel>(options.log));
+	if (!options.enabled)
+		return nullptr;
+	auto *process = new Process{options, policy::State(options), {}, {}, {}, false, false, {}};
+	process->environment.tf32Allowed = options.tf32Allowed;
+	process->environment.emulatesSingle = options.emulatesSingle;
+	process->settings.memoryBudget = options.memory;
+	process->settings.isScaling = options.scaling == policy::Scaling::automatic;
+	process->isTracing = openTrace(*process, known);
+	process->isIdle = options.level == policy::Level::O0 && !process->isTracing;
+	return process;
+}
+
+} // namespace
+
+Process *process(const void *known)
+{
+	for (;;) {
+		Stage now = stage.load(std::memory_order_acquire);
+		if (__builtin_expect(now == Stage::on, 1))
+			return theProcess;
+		if (now == Stage::off)
+			return nullptr;
+		if (now == Stage::starting) {
+			sched_yield(); // another thread's first call; it waits for nobody
+		} else if (stage.compare_exchange_strong(now, Stage::starting, std::memory_order_acq_rel)) {
+			const base::ErrnoGuard errnoGuard;
+			theProcess = start(known);
+			stage.store(theProcess ? Stage::on : Stage::off, std::memory_order_release);
+		}
+	}
+}
+
+void reopenTrace(Process &process, const void *known)
+{
+	if (process.isForked.exchange(false, std::memory_order_acq_rel)) {
+		const base::ErrnoGuard errnoGuard;
+		openTrace(process, known);
+	}
+}
+
+bool currentDevice(const Process &process, int &ordinal, policy::Device &device)
+{
+	ordinal = 0;
+	const cuda::Driver *driver = cuda::driver();
+	if (!driver) {
+		device = {&policy::gpuConstants(process.options.gpuModel, nullptr, 0), 0, false};
+		return true;
+	}
+	if (driver->cuCtxGetDevice(&ordinal))
+		return false;
+	const cuda::DeviceFacts *facts = cuda::deviceFacts(*driver, ordinal);
+	if (!facts)
+		return false;
+	constexpr int oldestDriver = 13000; // of our fat binary
+	device = {&policy::gpuConstants(process.options.gpuModel, facts->name, facts->capability), facts->capability,
+	          driver->version >= oldestDriver};
+	return true;
+}
+
+} // namespace autoamp::core

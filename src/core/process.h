@@ -1,0 +1,37 @@
+// What lives as long as the process: the configuration, the trace, the facts of each device. Made at the first
+// intercepted call, never destroyed. Any thread.
+#pragma once
+
+#include "src/op/gemm.h"
+#include "src/policy/decide.h"
+#include "src/policy/options.h"
+#include "src/reroute/gemm.h"
+#include "src/trace/recorder.h"
+
+#include <atomic>
+
+namespace autoamp::core {
+
+struct Process {
+	policy::Options options;
+	policy::State state;
+	op::VendorEnvironment environment;
+	reroute::Settings settings;
+	trace::Recorder recorder;
+	bool isTracing = false;
+	bool isIdle = false; // nothing to change and nothing to tell: calls go straight through
+	std::atomic<bool> isForked{false}; // a child that has yet to open its own trace
+};
+
+// Null: autoamp is off in this process (AUTOAMP_ENABLED=0, or a variable is wrong and stderr says which). `known`: a true
+// function of the vendor's library in use, for its version.
+Process *process(const void *known);
+
+// In a forked child, at its first call: opens its own trace.
+void reopenTrace(Process &process, const void *known);
+
+// For the policy: the device of the current context, by ordinal. False: the driver did not answer this time, so nothing
+// may be decided for good. Without any driver there is a device that can load no kernels.
+bool currentDevice(const Process &process, int &ordinal, policy::Device &device);
+
+} // namespace autoamp::core

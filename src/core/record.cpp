@@ -1,0 +1,38 @@
+#include "src/core/record.h"
+
+#include "src/base/log.h"
+
+#include <cstdio>
+
+namespace autoamp::core {
+
+void Record::tell(const reroute::Outcome &outcome)
+{
+	if (outcome.failed) {
+		char text[128];
+		std::snprintf(text, sizeof text, outcome.code ? "%s status %d" : "%s", outcome.failed, outcome.code);
+		base::log(base::LogLevel::info, "%s: %s", policy::name(outcome.reason), text);
+		if (lane_)
+			process_.recorder.note(policy::name(outcome.reason), text,
+			                       outcome.isDone ? rowOf(process_, site_)
+			                                      : fallbackRowOf(process_, site_, outcome.reason));
+	}
+	if (outcome.isDone && lane_)
+		write(rowOf(process_, site_), outcome.isCaptured);
+}
+
+void Record::finish(const Subject &subject, op::Status status)
+{
+	if (!lane_)
+		return;
+	trace::RowId row;
+	if (site_.decision.verdict == policy::Verdict::lowered)
+		row = fallbackRowOf(process_, site_, subject.obstacle);
+	else if (subject.hasHandleFailed && status == 0)
+		row = fallbackRowOf(process_, site_, policy::Reason::engine_failed);
+	else
+		row = rowOf(process_, site_);
+	write(row, subject.isCaptured);
+}
+
+} // namespace autoamp::core

@@ -1,0 +1,11 @@
+// Scaler events on their way from the device to the trace. Any thread; never waits.
+#pragma once
+
+#include "src/core/process.h"
+
+namespace autoamp::core {
+
+// Hands what has reached the host to the trace.
+void drainScalerEvents(Process &process);
+
+} // namespace autoamp::core

@@ -1,0 +1,149 @@
+#include "src/core/site.h"
+
+#include "inject/entry_table.h"
+#include "src/core/caller.h"
+#include "src/policy/lists.h"
+
+#include <pthread.h>
+
+namespace autoamp::core {
+
+namespace {
+
+constexpr unsigned bucketCount = 4096;
+Site *buckets[bucketCount];
+std::atomic<const Site *> places[kernels::siteCount];
+uint32_t siteCount = 0;
+pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; // never held while anything of CUDA or the vendor is called
+
+const char *word(op::Dtype dtype)
+{
+	static constexpr const char *words[] = {nullptr,   "float32", "float16",   "bfloat16",
+	                                        "tf32", "float64", "complex64", "other"};
+	return words[static_cast<unsigned>(dtype)];
+}
+
+char letter(op::Transpose transpose)
+{
+	return "NTC"[static_cast<unsigned>(transpose)];
+}
+
+// interface.md section 5: fp32 data, and a lower form of the op exists.
+bool isEligible(const op::Op &op)
+{
+	using op::Kind, op::Obstacle;
+	const bool isProduct = op.kind == Kind::mm || op.kind == Kind::addmm || op.kind == Kind::bmm;
+	return isProduct && op.a == op::Dtype::float32 &&
+	       (op.obstacle == Obstacle::none || op.obstacle == Obstacle::pedantic ||
+	        op.obstacle == Obstacle::emulated_fp32 || op.obstacle == Obstacle::solver_caller ||
+	        op.obstacle == Obstacle::unsupported);
+}
+
+trace::RowId makeRow(Process &process, const Site &site, policy::Verdict verdict, policy::Reason reason)
+{
+	const op::Op &op = site.op;
+	const bool isLowered = verdict == policy::Verdict::lowered;
+	const char *compute = word(isLowered ? site.decision.precision : op.asked);
+	trace::Row row;
+	row.entry = entry::entryTable[op.entry].name;
+	row.library = op.library == op::Library::cublas ? "cublas" : "cublaslt";
+	row.op = policy::name(op.kind);
+	row.m = op.m, row.n = op.n, row.k = op.k, row.batch = op.batch;
+	row.transa = letter(op.transa), row.transb = letter(op.transb);
+	row.dtypeIn = word(op.a);
+	row.dtypeAsked = word(op.asked);
+	row.dtypeCompute = compute;
+	row.dtypeAccumulate = op.a == op::Dtype::float64 ? "float64" : "float32";
+	row.dtypeOut = word(op.out);
+	row.decision = policy::name(verdict);
+	row.reason = policy::name(reason);
+	row.strategy = policy::name(verdict == policy::Verdict::fallback ? policy::Strategy::fp32 : site.decision.strategy);
+	row.caller = callerName(op.caller);
+	row.eligible = isEligible(op);
+	row.device = op.device;
+	row.estNs = site.decision.estimate;
+	row.estLoweredNs = site.decision.estimateLowered;
+	return process.recorder.row(row);
+}
+
+trace::RowId rowAt(Process &process, Site &site, unsigned place, policy::Verdict verdict, policy::Reason reason)
+{
+	trace::RowId row = site.rows[place].load(std::memory_order_relaxed);
+	if (__builtin_expect(!row, 0)) {
+		row = makeRow(process, site, verdict, reason);
+		site.rows[place].store(row, std::memory_order_relaxed);
+	}
+	return row;
+}
+
+Site *lookUp(const op::Op &op, uint64_t hash)
+{
+	Site *site = buckets[hash % bucketCount];
+	while (site && !(site->hash == hash && site->op == op))
+		site = site->next;
+	return site;
+}
+
+} // namespace
+
+uint64_t hashOf(const op::Op &op)
+{
+	// What usually differs; the rest is compared.
+	uint64_t words[sizeof(op::Op) / 8];
+	__builtin_memcpy(words, &op, sizeof words);
+	uint64_t hash = words[0] * 0x9e3779b97f4a7c15u ^ words[1];
+	for (uint64_t word : {static_cast<uint64_t>(op.m), static_cast<uint64_t>(op.n), static_cast<uint64_t>(op.k),
+	                      static_cast<uint64_t>(op.lda), static_cast<uint64_t>(op.ldb), static_cast<uint64_t>(op.ldc),
+	                      static_cast<uint64_t>(op.batch) << 32 | op.caller})
+		hash = (hash ^ word) * 0x9e3779b97f4a7c15u ^ hash >> 29;
+	return (hash ^ hash >> 32) | 1;
+}
+
+Site &findSite(Process &process, const op::Op &op, uint64_t hash, const policy::Device &device)
+{
+	const policy::Decision decision = policy::decide(op, process.state, device);
+	pthread_mutex_lock(&mutex);
+	Site *site = lookUp(op, hash);
+	if (!site) {
+		site = new Site;
+		site->op = op;
+		site->hash = hash;
+		site->decision = decision;
+		site->plan.hash = hash;
+		site->plan.site = siteCount++;
+		if (site->plan.site < kernels::siteCount)
+			places[site->plan.site].store(site, std::memory_order_release);
+		site->next = buckets[hash % bucketCount];
+		buckets[hash % bucketCount] = site;
+	}
+	pthread_mutex_unlock(&mutex);
+	return *site;
+}
+
+const Site *siteAt(uint32_t place)
+{
+	return place < kernels::siteCount ? places[place].load(std::memory_order_acquire) : nullptr;
+}
+
+trace::RowId rowOf(Process &process, Site &site)
+{
+	return rowAt(process, site, static_cast<unsigned>(policy::Reason::count), site.decision.verdict,
+	             site.decision.reason);
+}
+
+trace::RowId fallbackRowOf(Process &process, Site &site, policy::Reason reason)
+{
+	return rowAt(process, site, static_cast<unsigned>(reason), policy::Verdict::fallback, reason);
+}
+
+void lockSites()
+{
+	pthread_mutex_lock(&mutex);
+}
+
+void unlockSites()
+{
+	pthread_mutex_unlock(&mutex);
+}
+
+} // namespace autoamp::core

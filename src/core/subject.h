@@ -1,0 +1,29 @@
+// One call as the doors describe it: the Op, the device that decides with it, and what a lowered run would need. Any
+// thread; asks the handle's and the driver's getters, changes nothing.
+#pragma once
+
+#include "src/core/caller.h"
+#include "src/core/process.h"
+#include "src/dispatch.h"
+#include "src/op/op.h"
+#include "src/reroute/gemm.h"
+
+namespace autoamp::core {
+
+struct Subject {
+	op::Op op;
+	policy::Device device = {};
+	reroute::Product product;
+	bool isCaptured = false;
+	bool hasHandleFailed = false; // a getter of the application's handle refused: bad_argument, or a fault of the vendor's
+	policy::Reason obstacle = policy::Reason::count; // why this one call cannot be lowered; count: nothing
+};
+
+Subject describe(const Process &process, const op::Entry &entry, const Door &door, const CallerAnswer &caller,
+                 const op::GemmCall &call);
+Subject describe(const Process &process, const op::Entry &entry, const Door &door, const CallerAnswer &caller,
+                 const op::LtMatmulCall &call);
+Subject describe(const Process &process, const op::Entry &entry, const Door &door, const CallerAnswer &caller,
+                 const op::PlainCall &call);
+
+} // namespace autoamp::core

@@ -1,0 +1,57 @@
+#include "src/core/thread.h"
+
+#include "src/base/errno_guard.h"
+
+#include <new>
+#include <pthread.h>
+
+namespace autoamp::core {
+
+namespace {
+
+pthread_key_t key;
+bool hasKey = false;
+Process *owner = nullptr;
+
+void giveBack(void *state)
+{
+	auto *thread = static_cast<Thread *>(state);
+	autoamp_front_thread.core = nullptr; // a later destructor of the application may call again: then anew
+	if (thread->lane)
+		owner->recorder.detach(thread->lane);
+	delete thread;
+}
+
+void makeKey()
+{
+	hasKey = pthread_key_create(&key, giveBack) == 0;
+}
+
+} // namespace
+
+Thread *makeThread(Process &process)
+{
+	const base::ErrnoGuard errnoGuard;
+	static pthread_once_t once = PTHREAD_ONCE_INIT; // makeKey calls nothing that could wait
+	pthread_once(&once, makeKey);
+	auto *thread = new (std::nothrow) Thread;
+	if (!thread)
+		return nullptr;
+	owner = &process;
+	if (process.isTracing && !(thread->lane = process.recorder.attach())) {
+		delete thread;
+		return nullptr;
+	}
+	autoamp_front_thread.core = thread;
+	if (hasKey)
+		pthread_setspecific(key, thread);
+	return thread;
+}
+
+trace::Lane *laneOfThisThread()
+{
+	const auto *thread = static_cast<Thread *>(autoamp_front_thread.core);
+	return thread ? thread->lane : nullptr;
+}
+
+} // namespace autoamp::core

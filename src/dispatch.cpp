@@ -1,0 +1,53 @@
+#include "src/dispatch.h"
+
+#include "src/core/record.h"
+#include "src/core/scaler.h"
+#include "src/core/site.h"
+#include "src/core/subject.h"
+#include "src/core/thread.h"
+
+namespace autoamp {
+
+using policy::Reason, policy::Verdict;
+
+template <typename Call>
+op::Status dispatch(core::Process &process, const op::Entry &entry, const Door &door, const Call &call,
+                    const Original &original)
+{
+	core::Thread *const thread = core::thisThread(process);
+	if (!thread)
+		return original();
+	const core::CallerAnswer caller = core::callerOf(*thread, door.caller);
+	if (caller.kind == core::CallerKind::vendor) // NVIDIA's own libraries chose fp32 knowingly
+		return original();
+
+	// What was called.
+	core::Subject subject = core::describe(process, entry, door, caller, call);
+	// What to do: decided at the signature's first call, and the same ever after.
+	core::Site &site = core::siteOf(process, *thread, subject.op, subject.device);
+	core::Record record(process, *thread, site);
+
+	// How: lowered, or, whenever anything stands in the way before C is touched, as it was asked.
+	if (subject.obstacle == Reason::count && site.decision.verdict == Verdict::lowered) {
+		const reroute::Outcome outcome =
+			reroute::run(site.op, site.decision.precision, site.plan, process.settings, subject.product);
+		record.tell(outcome);
+		if (outcome.isDone) {
+			core::drainScalerEvents(process);
+			return outcome.status;
+		}
+		subject.obstacle = outcome.reason;
+	}
+	const op::Status status = original();
+
+	// What happened.
+	record.finish(subject, status);
+	return status;
+}
+
+template op::Status dispatch(core::Process &, const op::Entry &, const Door &, const op::GemmCall &, const Original &);
+template op::Status dispatch(core::Process &, const op::Entry &, const Door &, const op::LtMatmulCall &,
+                             const Original &);
+template op::Status dispatch(core::Process &, const op::Entry &, const Door &, const op::PlainCall &, const Original &);
+
+} // namespace autoamp

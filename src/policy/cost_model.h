@@ -1,0 +1,44 @@
+// What a product costs, as asked and lowered: constants of a GPU and closed formulas. No clock, no state.
+// Any thread. The same call gives the same answer in every process: same program, same bits.
+#pragma once
+
+#include "src/op/op.h"
+#include "src/policy/options.h"
+
+namespace autoamp::policy {
+
+// One family of GEMM kernels on one GPU.
+struct KernelRate {
+	double peak;                 // TFLOP/s that the largest products approach
+	double launch;               // us that every call costs
+	double wave;                 // us that every wave of tiles costs
+	double small, medium, large; // efficiency of 64x64, 64x128 and 128x128 tiles; larger ones: 1
+	double split;                // us that a split of k costs
+	double ramp;                 // k lost to a tile's start
+};
+
+struct Gpu {
+	const char *name;                                       // as in AUTOAMP_GPU_MODEL
+	const char *marketed;                                   // part of the driver's name for it
+	double processors, bandwidth, l2Megabytes, l2Bandwidth; // TB/s reached by a copy
+	KernelRate half, tf32, fp32;
+};
+
+// The model's constants; with `automatic` those of the device: by its name, else by the nearest compute capability
+// (75, 80, 90, ...; 0: no device, h100).
+const Gpu &gpuConstants(GpuModel model, const char *deviceName, int computeCapability);
+
+enum class Path : uint8_t { fp32, tf32, half }; // half: 16-bit operands that are there already, fp32 result
+
+// All times in ns. Sizes at least 1.
+double gemmTime(const Gpu &gpu, Path path, double m, double n, double k, double batch);
+double castTime(const Gpu &gpu, double elements); // fp32 -> 16-bit, operands in one launch
+
+struct Cost {
+	double asked;    // on the path that the call would have taken
+	double lowered;  // conversion, settling of the scales (`scaled`), half product
+	double launches; // the part of it that no device, however fast, would save
+};
+Cost estimate(const Gpu &gpu, const op::Op &op, Path asked, bool scaled);
+
+} // namespace autoamp::policy

@@ -1,0 +1,357 @@
+#include "src/policy/options.h"
+
+#include "src/policy/lists.h"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <numeric>
+#include <type_traits>
+
+#include <unistd.h>
+
+namespace autoamp::policy {
+
+namespace {
+
+constexpr OptionRow table[] = {
+#define X(id, variable, type, values, fallback, help) {variable, ValueType::type, values, fallback, help},
+    AUTOAMP_OPTIONS(X)
+#undef X
+};
+constexpr size_t optionCount = std::size(table);
+static_assert(optionCount == static_cast<size_t>(Option::count));
+
+// Which levels a list system defines.
+constexpr const char *levelsOfLists[] = {"O0 O1"};
+
+// Calls `visit(part)` for each part of `text` until one returns true.
+template <class Visit>
+bool anyPart(std::string_view text, char separator, Visit visit)
+{
+	while (!text.empty()) {
+		size_t end = std::min(text.find(separator), text.size());
+		if (visit(text.substr(0, end)))
+			return true;
+		text.remove_prefix(std::min(end + 1, text.size()));
+	}
+	return false;
+}
+
+// Position among words; aliases count as the word they follow. -1: not one of them.
+int wordIndex(std::string_view words, std::string_view value)
+{
+	int index = -1;
+	bool found = anyPart(words, ' ', [&](std::string_view group) {
+		++index;
+		return anyPart(group, '=', [&](std::string_view word) { return word == value; });
+	});
+	return found ? index : -1;
+}
+
+bool parseSize(std::string_view text, uint64_t &bytes)
+{
+	unsigned shift = 0;
+	if (!text.empty()) {
+		constexpr std::string_view units = "KMG";
+		size_t unit = units.find(text.back());
+		if (unit != std::string_view::npos) {
+			shift = 10 * static_cast<unsigned>(unit + 1);
+			text.remove_suffix(1);
+		}
+	}
+	if (text.empty() || text.size() > 19)
+		return false;
+	uint64_t number = 0;
+	for (char digit : text) {
+		if (digit < '0' || digit > '9')
+			return false;
+		number = number * 10 + static_cast<uint64_t>(digit - '0');
+	}
+	bytes = number << shift;
+	return bytes >> shift == number;
+}
+
+// Shell globs: `*`, `?`; everything else is itself.
+bool matches(const char *pattern, const char *text)
+{
+	for (; *pattern; ++pattern, ++text) {
+		if (*pattern == '*') {
+			do {
+				if (matches(pattern + 1, text))
+					return true;
+			} while (*text++);
+			return false;
+		}
+		if (!*text || (*pattern != '?' && *pattern != *text))
+			return false;
+	}
+	return !*text;
+}
+
+// What a user typed, on one line whatever it holds.
+std::string shown(std::string_view value)
+{
+	constexpr size_t longest = 100;
+	std::string text(value.substr(0, longest));
+	std::replace_if(
+	    text.begin(), text.end(), [](unsigned char c) { return std::iscntrl(c); }, '?');
+	return value.size() > longest ? text + "..." : text;
+}
+
+std::string_view trimmed(std::string_view text)
+{
+	while (!text.empty() && text.front() == ' ')
+		text.remove_prefix(1);
+	while (!text.empty() && text.back() == ' ')
+		text.remove_suffix(1);
+	return text;
+}
+
+// One name of a custom list into the set; what is wrong with it, or nothing. interface.md section 6.
+std::string addName(NameSet &set, std::string_view name, std::span<const char *const> entries)
+{
+	constexpr std::string_view system = "torch:";
+	bool bare = name.find(':') == std::string_view::npos;
+	if (!bare && !name.starts_with(system))
+		return "unknown list system in '" + shown(name) + "'; accepted: torch";
+	std::string_view opName = bare ? name : name.substr(system.size());
+	std::string key(opName);
+
+	const TorchOp *torchOp = findTorchOp(opName);
+	bool known = torchOp != nullptr;
+	if (torchOp)
+		set.kinds |= torchOp->kinds;
+	for (size_t row = 0; bare && !torchOp && row < entries.size(); ++row) {
+		if (!matches(key.c_str(), entries[row]))
+			continue;
+		known = true;
+		set.entries.resize((entries.size() + 63) / 64);
+		set.entries[row / 64] |= uint64_t{1} << row % 64;
+	}
+	if (known) {
+		set.names.push_back(std::move(key));
+		return {};
+	}
+
+	std::vector<const char *> candidates;
+	for (const TorchOp &candidate : torchOps())
+		candidates.push_back(candidate.name);
+	if (bare)
+		candidates.insert(candidates.end(), entries.begin(), entries.end());
+	const char *nearest = nearestName(opName, candidates);
+	return "no op or entry point '" + shown(name) + "'; the nearest is " + nearest;
+}
+
+std::string parseNames(NameSet &set, std::string_view text, std::span<const char *const> entries)
+{
+	std::string problem;
+	anyPart(text, ',', [&](std::string_view name) {
+		name = trimmed(name);
+		if (!name.empty())
+			problem = addName(set, name, entries);
+		return !problem.empty();
+	});
+	return problem;
+}
+
+// What the variables were set to: for words their index, for sizes bytes.
+using Numbers = std::array<uint64_t, optionCount>;
+
+// A value of words or size as a number; false: not one of those accepted. Other types are text.
+bool toNumber(const OptionRow &row, std::string_view value, uint64_t &number)
+{
+	if (row.type == ValueType::size)
+		return parseSize(value, number);
+	int word = row.type == ValueType::words ? wordIndex(row.values, value) : 0;
+	number = static_cast<uint64_t>(word);
+	return word >= 0;
+}
+
+// What one variable can have wrong on its own.
+std::string readVariable(Options &options, Numbers &numbers, std::string_view name, std::string_view value,
+                         std::span<const char *const> entries)
+{
+	constexpr std::string_view ours = "AUTOAMP_", emulators = "AUTOAMP_EMU_";
+	if (!name.starts_with(ours))
+		return {};
+	auto *row = std::find_if(std::begin(table), std::end(table), [&](auto &each) { return name == each.name; });
+	if (row == std::end(table)) {
+		if (name.starts_with(emulators))
+			return {}; // only the emulated device knows all of its names
+		const char *names[optionCount];
+		std::transform(std::begin(table), std::end(table), names, [](auto &each) { return each.name; });
+		return shown(name) + ": no such variable; the nearest is " + nearestName(name, names);
+	}
+	auto index = static_cast<size_t>(row - table);
+	auto option = static_cast<Option>(index);
+	if (options.origin[index] == Origin::environment || (row->type == ValueType::text && value.empty()))
+		return {}; // the first of two wins, as in getenv
+	std::string problem;
+	if (!toNumber(*row, value, numbers[index]))
+		problem = "bad value; accepted: " + acceptedValues(*row);
+	else if (row->type == ValueType::names)
+		problem = parseNames(option == Option::customWhite ? options.customWhite : options.customBlack, value, entries);
+	if (!problem.empty())
+		return shown(name) + "=" + shown(value) + ": " + problem;
+	options.origin[index] = Origin::environment;
+	options.value[index] = value;
+	return {};
+}
+
+void fillFields(Options &options, const Numbers &numbers)
+{
+	auto number = [&](Option option) { return numbers[static_cast<size_t>(option)]; };
+	auto set = [&](auto &field, Option option) { field = static_cast<std::decay_t<decltype(field)>>(number(option)); };
+	set(options.enabled, Option::enabled);
+	set(options.level, Option::level);
+	options.dtype = number(Option::dtype) ? op::Dtype::bfloat16 : op::Dtype::float16;
+	set(options.lists, Option::lists);
+	set(options.scaling, Option::scaling);
+	set(options.strategy, Option::strategy);
+	set(options.memory, Option::memory);
+	set(options.trace, Option::trace);
+	set(options.traceMaxSize, Option::traceMaxSize);
+	set(options.log, Option::log);
+	set(options.hookDlsym, Option::hookDlsym);
+	set(options.gpuModel, Option::gpuModel);
+}
+
+// What only two variables together can have wrong.
+std::string checkTogether(const Options &options)
+{
+	for (const std::string &name : options.customBlack.names) {
+		auto &white = options.customWhite.names;
+		if (std::find(white.begin(), white.end(), name) != white.end())
+			return "AUTOAMP_CUSTOM_BLACK_LIST: '" + shown(name) + "' is in AUTOAMP_CUSTOM_WHITE_LIST as well";
+	}
+	const std::string &level = options.valueOf(Option::level), &lists = options.valueOf(Option::lists);
+	const char *levels = levelsOfLists[static_cast<size_t>(options.lists)];
+	if (wordIndex(levels, level) < 0)
+		return "AUTOAMP_LEVEL=" + level + ": not a level of AUTOAMP_LISTS=" + lists + "; accepted: " + levels;
+	return {};
+}
+
+// The defaults of paths depend on other variables.
+void resolvePaths(Options &options, const char *const *environment)
+{
+	auto typed = [&](Option option) {
+		return options.originOf(option) == Origin::environment ? options.valueOf(option) : std::string();
+	};
+	auto folder = [&](const char *variable, const char *below) {
+		const char *base = environmentValue(environment, variable);
+		// The XDG specification: a relative path is to be ignored.
+		return base && *base == '/' ? std::string(base) + below : std::string();
+	};
+	options.directory = typed(Option::directory);
+	if (options.directory.empty())
+		options.directory = folder("XDG_STATE_HOME", "/autoamp");
+	if (options.directory.empty())
+		options.directory = folder("HOME", "/.local/state/autoamp");
+	options.traceFile = typed(Option::traceFile);
+	if (options.traceFile.empty() && !options.directory.empty())
+		options.traceFile = options.directory + "/%e.%t.%p.aat";
+}
+
+} // namespace
+
+std::span<const OptionRow> optionTable()
+{
+	return table;
+}
+
+std::string acceptedValues(const OptionRow &row)
+{
+	switch (row.type) {
+	case ValueType::size:
+		return "bytes, or a number with K, M or G";
+	case ValueType::text:
+		return "a path";
+	case ValueType::names:
+		return "ops and entry points, comma-separated";
+	case ValueType::emulator:
+		return "see the emulated device";
+	case ValueType::words:
+		break;
+	}
+	std::string text;
+	anyPart(row.values, ' ', [&](std::string_view group) {
+		text += text.empty() ? "" : ", ";
+		size_t alias = std::min(group.find('='), group.size());
+		text += group.substr(0, alias);
+		if (alias < group.size())
+			text += " (" + std::string(group.substr(alias + 1)) + ")";
+		return false;
+	});
+	std::replace(text.begin(), text.end(), '=', ' ');
+	return text;
+}
+
+ParsedOptions parseOptions(const char *const *environment, std::span<const char *const> entries)
+{
+	ParsedOptions parsed;
+	Options &options = parsed.options;
+	Numbers numbers = {};
+	for (size_t i = 0; i < optionCount; ++i) {
+		options.value[i] = table[i].fallback;
+		toNumber(table[i], table[i].fallback, numbers[i]);
+	}
+	for (auto *variable = environment; variable && *variable && parsed.error.empty(); ++variable) {
+		std::string_view text = *variable;
+		size_t equals = std::min(text.find('='), text.size());
+		std::string_view value = text.substr(std::min(equals + 1, text.size()));
+		parsed.error = readVariable(options, numbers, text.substr(0, equals), value, entries);
+	}
+	fillFields(options, numbers);
+	if (parsed.error.empty())
+		parsed.error = checkTogether(options);
+	auto isSet = [&](const char *name, std::string_view wanted) {
+		const char *value = environmentValue(environment, name);
+		return value && value == wanted;
+	};
+	options.tf32Allowed = !isSet("NVIDIA_TF32_OVERRIDE", "0");
+	options.emulatesSingle = isSet("CUBLAS_EMULATE_SINGLE_PRECISION", "1");
+	resolvePaths(options, environment);
+	return parsed;
+}
+
+const char *const *processEnvironment()
+{
+	return environ;
+}
+
+const char *environmentValue(const char *const *environment, std::string_view name)
+{
+	for (; environment && *environment; ++environment) {
+		std::string_view text = *environment;
+		if (text.starts_with(name) && text.substr(name.size()).starts_with('='))
+			return *environment + name.size() + 1;
+	}
+	return nullptr;
+}
+
+const char *nearestName(std::string_view name, std::span<const char *const> candidates)
+{
+	name = name.substr(0, 100); // a value may be a whole file
+	const char *best = nullptr;
+	size_t bestDistance = 0;
+	std::vector<size_t> distance(name.size() + 1); // of the first i characters to the candidate read so far
+	for (const char *candidate : candidates) {
+		std::iota(distance.begin(), distance.end(), size_t{0});
+		for (const char *c = candidate; *c; ++c) {
+			size_t diagonal = distance[0]++;
+			for (size_t i = 1; i <= name.size(); ++i) {
+				size_t changed = diagonal + (name[i - 1] != *c);
+				diagonal = distance[i];
+				distance[i] = std::min({changed, distance[i] + 1, distance[i - 1] + 1});
+			}
+		}
+		if (!best || distance.back() < bestDistance) {
+			best = candidate;
+			bestDistance = distance.back();
+		}
+	}
+	return best;
+}
+
+} // namespace autoamp::policy

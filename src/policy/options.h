@@ -1,0 +1,140 @@
+// The configuration: one table of AUTOAMP_* variables, and what they were set to. Feeds the library and the command
+// line. Any thread for reading; parsed once a process. The only place of the library that looks at the environment.
+#pragma once
+
+#include "src/op/op.h"
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace autoamp::policy {
+
+enum class ValueType : uint8_t {
+	words,    // one of `values`
+	size,     // bytes, or a number with K, M or G
+	text,     // a path or pattern; empty: as if unset
+	names,    // comma-separated ops and entry-point globs
+	emulator, // for the emulated device alone, which judges it
+};
+
+// One row: enumerator, variable, type, accepted words (aliases after `=`; the order is that of the enum below), default
+// (for a text: what help says of it), help line.
+#define AUTOAMP_OPTIONS(X)                                                                                             \
+	X(enabled, "AUTOAMP_ENABLED", words, "0 1", "1", "master switch; 0 intercepts nothing")                            \
+	X(level, "AUTOAMP_LEVEL", words, "O0 O1", "O1",                                                                    \
+	  "O0: observe and trace, never change; O1: lower what the lists say")                                             \
+	X(dtype, "AUTOAMP_DTYPE", words, "float16=fp16=half bfloat16=bf16", "float16", "the lower precision")              \
+	X(lists, "AUTOAMP_LISTS", words, "torch", "torch", "whose op lists decide")                                        \
+	X(customWhite, "AUTOAMP_CUSTOM_WHITE_LIST", names, "", "",                                                         \
+	  "ops or entry points (mm, torch:mm, cublasSgemm*) to lower as well")                                             \
+	X(customBlack, "AUTOAMP_CUSTOM_BLACK_LIST", names, "", "", "ops or entry points never to lower")                   \
+	X(scaling, "AUTOAMP_SCALING", words, "auto off", "auto",                                                           \
+	  "auto: float16 operands are scaled, verified on the device; off: bare conversion")                               \
+	X(strategy, "AUTOAMP_STRATEGY", words, "auto cast fp32", "auto",                                                   \
+	  "auto: lower where the cost model expects a gain; cast: always; fp32: never")                                    \
+	X(memory, "AUTOAMP_MEMORY", size, "", "1G", "most device memory for converted operands, per device")               \
+	X(trace, "AUTOAMP_TRACE", words, "off summary ops", "summary",                                                     \
+	  "summary: exact totals; ops: every call too (default under `autoamp run`)")                                      \
+	X(directory, "AUTOAMP_DIR", text, "", "$XDG_STATE_HOME/autoamp or ~/.local/state/autoamp",                         \
+	  "where traces of plain preloaded runs go")                                                                       \
+	X(traceFile, "AUTOAMP_TRACE_FILE", text, "", "<AUTOAMP_DIR>/%e.%t.%p.aat",                                         \
+	  "trace file: %e program, %t time, %h host, %p pid, %n counter, %q{VAR}, %rank%, %%")                             \
+	X(traceMaxSize, "AUTOAMP_TRACE_MAX_SIZE", size, "", "256M", "beyond it no more single events; totals stay exact")  \
+	X(log, "AUTOAMP_LOG", words, "off error warn info debug", "warn", "messages on stderr")                            \
+	X(hookDlsym, "AUTOAMP_HOOK_DLSYM", words, "0 1", "1", "1: catch programs that look functions up with dlsym")       \
+	X(gpuModel, "AUTOAMP_GPU_MODEL", words, "auto a100 h100 h200 b200 rtx4090", "auto",                                \
+	  "whose constants the cost model uses; auto without a device: h100")                                              \
+	X(emulatorFail, "AUTOAMP_EMU_FAIL", emulator, "", "", "emulated device: function:N, the N-th call of it fails")    \
+	X(emulatorMemory, "AUTOAMP_EMU_MEMORY", emulator, "", "a quarter of RAM", "emulated device: its memory")           \
+	X(emulatorDevices, "AUTOAMP_EMU_DEVICES", emulator, "", "2", "emulated device: how many there are")
+
+enum class Option : uint8_t {
+#define X(id, variable, type, values, fallback, help) id,
+	AUTOAMP_OPTIONS(X)
+#undef X
+	    count
+};
+
+struct OptionRow {
+	const char *name;
+	ValueType type;
+	const char *values;
+	const char *fallback;
+	const char *help;
+};
+
+// By Option. acceptedValues() is the column `values` for people: "float16 (fp16, half), bfloat16 (bf16)".
+std::span<const OptionRow> optionTable();
+std::string acceptedValues(const OptionRow &row);
+
+enum class Level : uint8_t { O0, O1 };
+enum class Lists : uint8_t { torch };
+enum class Scaling : uint8_t { automatic, off };
+enum class StrategyChoice : uint8_t { automatic, cast, fp32 };
+enum class TraceLevel : uint8_t { off, summary, ops };
+enum class LogLevel : uint8_t { off, error, warn, info, debug };
+enum class GpuModel : uint8_t { automatic, a100, h100, h200, b200, rtx4090 };
+
+enum class Origin : uint8_t { fallback, environment };
+
+// A custom list, resolved: which calls it names.
+struct NameSet {
+	std::vector<std::string> names;
+	uint32_t kinds = 0;            // bit: op::Kind
+	std::vector<uint64_t> entries; // bit: row of the entry tables
+
+	bool has(const op::Op &op) const
+	{
+		size_t word = op.entry / 64u;
+		return (kinds >> static_cast<unsigned>(op.kind) & 1u) ||
+		       (word < entries.size() && (entries[word] >> op.entry % 64u & 1u));
+	}
+};
+
+struct Options {
+	bool enabled = true;
+	Level level = Level::O1;
+	op::Dtype dtype = op::Dtype::float16;
+	Lists lists = Lists::torch;
+	NameSet customWhite, customBlack;
+	Scaling scaling = Scaling::automatic;
+	StrategyChoice strategy = StrategyChoice::automatic;
+	uint64_t memory = uint64_t{1} << 30;
+	TraceLevel trace = TraceLevel::summary;
+	std::string directory; // resolved; empty: neither AUTOAMP_DIR, XDG_STATE_HOME nor HOME is set
+	std::string traceFile; // pattern; empty: no directory to put it in
+	uint64_t traceMaxSize = uint64_t{256} << 20;
+	LogLevel log = LogLevel::warn;
+	bool hookDlsym = true;
+	GpuModel gpuModel = GpuModel::automatic;
+	bool tf32Allowed = true;     // false: NVIDIA_TF32_OVERRIDE=0
+	bool emulatesSingle = false; // CUBLAS_EMULATE_SINGLE_PRECISION=1
+	Origin origin[static_cast<size_t>(Option::count)] = {};
+	std::string value[static_cast<size_t>(Option::count)]; // as typed; where unset, the table's default
+
+	Origin originOf(Option option) const { return origin[static_cast<size_t>(option)]; }
+	const std::string &valueOf(Option option) const { return value[static_cast<size_t>(option)]; }
+};
+
+// `error` is one line without a newline; when it is not empty the options are not to be used: the library stays off.
+struct ParsedOptions {
+	Options options;
+	std::string error;
+};
+
+// `environment`: NAME=value strings up to a null pointer, as environ. `entries`: names by row of the entry tables.
+// Names that do not begin with AUTOAMP_ are not judged.
+ParsedOptions parseOptions(const char *const *environment, std::span<const char *const> entries);
+
+// This process's environment, and one value of an environment (null: unset). For everything else that the library asks
+// of it (XDG folders, ranks, %q{VAR}).
+const char *const *processEnvironment();
+const char *environmentValue(const char *const *environment, std::string_view name);
+
+// The candidate with the smallest edit distance; null without candidates.
+const char *nearestName(std::string_view name, std::span<const char *const> candidates);
+
+} // namespace autoamp::policy

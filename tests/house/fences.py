@@ -1,0 +1,87 @@
+#!/usr/bin/env python3
+"""The fences between the rooms: who may include whom, and where the CUDA headers, dlsym and getenv may be used.
+
+usage: fences.py ROOT   (tests/house/fences_test.py gives it small trees that are wrong in each way)
+"""
+import pathlib
+import re
+import sys
+
+# Room: what its files may include, itself aside. A file belongs to the room with the longest matching name.
+SEAM = ["inject/front.h", "inject/vendors.h"]  # what front and core both know
+ROOMS = {
+    "inject": ["src/base", *SEAM],
+    **{file: [] for file in SEAM},
+    "kernels": [],
+    "src": ["src/op", "src/policy", "src/reroute", "src/trace", "src/core"],  # dispatch, the one-screen story
+    "src/base": [],
+    "src/cuda": ["src/base"],
+    "src/op": ["src/base", "src/cuda"],  # cuda: the vendor's getters
+    "src/entry": ["src/op", "src", *SEAM],
+    "src/policy": ["src/op", "src/base"],
+    "src/scale": ["src/op", "src/base", "src/cuda", "kernels"],
+    "src/trace": ["src/op", "src/base"],
+    "src/reroute": ["src/op", "src/policy", "src/scale", "kernels", "src/cuda", "src/base"],
+    # What holds the rooms together: process, thread, site, record.
+    "src/core": ["src", *SEAM]
+    + [f"src/{name}" for name in ("base", "cuda", "op", "policy", "scale", "trace", "reroute")],
+    "tools": ["src/trace", "src/policy", "src/op", "src/base"],
+    "tools/demo": [],
+    "tools/emulated": [],
+    "tools/emulated/plugins": ["tools/emulated", "kernels"],  # the project's kernels as host functions
+}
+FREE = ["tests"]
+
+# What: (pattern in the code, where it may stand).
+USES = {
+    "a CUDA library header": (
+        r'#\s*include\s*[<"](cublas|cudnn|cuda_runtime)\w*\.h',
+        ["src/entry/", r"src/op/\w+\.cpp", "src/reroute/", "tools/demo/", "tools/emulated/", "tests/"],
+    ),
+    "cuda.h": (r'#\s*include\s*[<"]cuda\.h', ["src/cuda/", "tools/emulated/", "tests/"]),
+    "cupti.h": (r'#\s*include\s*[<"]cupti', ["src/trace/cupti", "tests/"]),
+    "dlsym or dlopen": (
+        r"\b(dlv?sym|dlm?open)\s*\(",
+        ["inject/", "src/cuda/", "src/trace/cupti", r"tools/autoamp/launch\.cpp", "tools/emulated/", "tests/"],
+    ),
+    "getenv": (r"\b(secure_)?getenv\s*\(", [r"src/policy/options\.cpp", "inject/", "tools/", "tests/"]),
+}
+FRONT_GETENV = 2  # the front reads at most two variables
+
+COMMENTS_AND_STRINGS = re.compile(r'//[^\n]*|/\*.*?\*/|(#\s*include\s*"[^"\n]*")|"(?:\\.|[^"\\\n])*"', re.S)
+
+
+def room(path):
+    return max((name for name in ROOMS if f"{path}/".startswith(f"{name}/")), key=len, default=None)
+
+
+def violations(root):
+    root = pathlib.Path(root)
+    getenv_in_front = 0
+    for top in sorted({name.split("/")[0] for name in ROOMS} | set(FREE)):
+        for file in sorted((root / top).rglob("*")):
+            if file.suffix not in (".h", ".cpp", ".c", ".cu", ".inc"):
+                continue
+            path = file.relative_to(root).as_posix()
+            code = COMMENTS_AND_STRINGS.sub(lambda match: match[1] or '""', file.read_text())
+            for what, (pattern, places) in USES.items():
+                if re.search(pattern, code) and not any(re.match(place, path) for place in places):
+                    yield f"{path}: {what} may not be used here"
+            if top == "inject":
+                getenv_in_front += len(re.findall(USES["getenv"][0], code))
+            here = room(path)
+            for name in re.findall(r'#\s*include\s*"([^"\n]+)"', code):
+                target = next((base / name for base in (root, file.parent) if (base / name).is_file()), None)
+                if target is None or here is None:
+                    continue  # generated, or a room that may include everything
+                there = room(target.resolve().relative_to(root.resolve()).as_posix())
+                if there != here and there not in ROOMS[here]:
+                    yield f"{path}: {here} may not include {name}"
+    if getenv_in_front > FRONT_GETENV:
+        yield f"inject: getenv stands in {getenv_in_front} places, {FRONT_GETENV} are allowed"
+
+
+if __name__ == "__main__":
+    found = list(violations(sys.argv[1]))
+    print("\n".join(found) or "fences hold")
+    sys.exit(bool(found))

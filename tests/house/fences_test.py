@@ -1,0 +1,53 @@
+#!/usr/bin/env python3
+"""fences.py must see each kind of wrong tree, and nothing in a right one."""
+import pathlib
+import tempfile
+import unittest
+
+from fences import violations
+
+
+class Fences(unittest.TestCase):
+    def found(self, **files):
+        with tempfile.TemporaryDirectory() as folder:
+            for path, text in {"src/op/op.h": "", "src/base/log.h": "", "src/policy/decide.h": "", **files}.items():
+                file = pathlib.Path(folder) / path
+                file.parent.mkdir(parents=True, exist_ok=True)
+                file.write_text(text)
+            return list(violations(folder))
+
+    def wrong(self, path, text):
+        self.assertEqual(len(self.found(**{path: text})), 1, f"{path}: {text}")
+
+    def right(self, path, text):
+        self.assertEqual(self.found(**{path: text}), [])
+
+    def test_includes(self):
+        self.right("src/policy/decide.cpp", '#include "src/policy/decide.h"\n#include "src/op/op.h"\n')
+        self.right("tools/autoamp/main.cpp", '#include "src/policy/decide.h"\n')
+        self.right("tests/unit/op.cpp", '#include "src/policy/decide.h"\n')
+        self.right("src/op/op.cpp", '// #include "src/policy/decide.h"\n#include "generated.h"\n')
+        self.wrong("src/op/op.cpp", '#include "src/policy/decide.h"\n')
+        self.wrong("src/base/log.cpp", '#  include "src/op/op.h"\n')
+        self.wrong("src/op/gemm.cpp", '#include "../policy/decide.h"\n')
+        self.wrong("tools/emulated/device/a.cpp", '#include "src/base/log.h"\n')
+        self.wrong("kernels/cast.cu", '#include "src/op/op.h"\n')
+
+    def test_vendor_headers(self):
+        self.right("src/op/gemm.cpp", "#include <cublas_v2.h>\n")
+        self.right("src/cuda/driver.h", "#include <cuda.h>\n")
+        self.wrong("src/op/gemm.h", "#include <cublas_v2.h>\n")
+        self.wrong("src/policy/cost.cpp", "#include <cublasLt.h>\n")
+        self.wrong("src/reroute/gemm.cpp", "#include <cuda.h>\n")
+        self.wrong("src/trace/file.cpp", "#include <cupti.h>\n")
+
+    def test_lookups_and_environment(self):
+        self.right("inject/find.cpp", 'dlsym(RTLD_NEXT, "x"); getenv("A");\n')
+        self.right("src/reroute/gemm.cpp", 'log("dlsym(x) failed"); // getenv("A")\n')
+        self.wrong("src/reroute/gemm.cpp", 'dlsym(library, "x");\n')
+        self.wrong("src/trace/file.cpp", 'std::getenv("HOME");\n')
+        self.wrong("inject/find.cpp", 'getenv("A"); getenv("B"); getenv("C");\n')
+
+
+if __name__ == "__main__":
+    unittest.main()

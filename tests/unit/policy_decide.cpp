@@ -1,0 +1,332 @@
+#include "src/policy/decide.h"
+
+#include <catch2/catch.hpp>
+
+#include <cstring>
+#include <initializer_list>
+#include <set>
+#include <string>
+
+using namespace autoamp;
+using namespace autoamp::policy;
+using op::Dtype;
+using op::Kind;
+using op::Obstacle;
+
+namespace {
+
+const char *const entryNames[] = {"cublasSgemm_v2", "cublasGemmEx", "cublasSaxpy_v2"};
+
+State stateOf(std::vector<const char *> environment)
+{
+	environment.push_back(nullptr);
+	auto [options, error] = parseOptions(environment.data(), entryNames);
+	REQUIRE(error == "");
+	return State(options);
+}
+
+op::Op product(int64_t m, int64_t n, int64_t k, Kind kind = Kind::mm)
+{
+	op::Op call;
+	call.kind = kind;
+	call.a = call.b = call.out = call.asked = Dtype::float32;
+	call.m = m, call.n = n, call.k = k;
+	call.lda = m, call.ldb = k, call.ldc = call.ldd = m;
+	return call;
+}
+
+template <class Change>
+op::Op changed(op::Op call, Change change)
+{
+	change(call);
+	return call;
+}
+
+const op::Op large = product(4096, 4096, 4096), small = product(64, 64, 64);
+const Device h100 = {&gpuConstants(GpuModel::h100, nullptr, 0), 90, true};
+const Device turing = {&gpuConstants(GpuModel::automatic, "Tesla T4", 75), 75, true};
+const Device volta = {&gpuConstants(GpuModel::automatic, "Tesla V100", 70), 70, true};
+const Device oldDriver = {h100.gpu, 90, false};
+
+// For the reasons that every test of this file met.
+std::set<Reason> &met()
+{
+	static std::set<Reason> reasons;
+	return reasons;
+}
+
+Decision decided(const op::Op &call, const State &state, const Device &device = h100)
+{
+	Decision decision = decide(call, state, device);
+	met().insert(decision.reason);
+	return decision;
+}
+
+void expect(const Decision &decision, Verdict verdict, Reason reason, Dtype precision)
+{
+	INFO("got " << name(decision.verdict) << " " << name(decision.reason));
+	CHECK(decision.verdict == verdict);
+	CHECK(decision.reason == reason);
+	CHECK(decision.precision == precision);
+	CHECK(decision.strategy == (verdict == Verdict::lowered ? Strategy::cast : Strategy::fp32));
+}
+
+void expectKept(const Decision &decision, Reason reason, Dtype precision = Dtype::float32)
+{
+	expect(decision, Verdict::kept, reason, precision);
+}
+
+void expectLowered(const Decision &decision, Reason reason, Dtype precision = Dtype::float16)
+{
+	expect(decision, Verdict::lowered, reason, precision);
+}
+
+} // namespace
+
+TEST_CASE("a large product is lowered, in the type that was asked for")
+{
+	expectLowered(decided(large, stateOf({})), Reason::white_list);
+	expectLowered(decided(large, stateOf({"AUTOAMP_DTYPE=bfloat16"})), Reason::white_list, Dtype::bfloat16);
+	for (Kind kind : {Kind::mm, Kind::addmm, Kind::bmm})
+		expectLowered(decided(product(4096, 4096, 4096, kind), stateOf({})), Reason::white_list);
+	Decision decision = decided(large, stateOf({}));
+	CHECK(decision.estimate > 9 * decision.estimateLowered);
+	CHECK(decision.estimateLowered > 0);
+}
+
+TEST_CASE("switched off, nothing else is looked at")
+{
+	Decision decision = decided(large, stateOf({"AUTOAMP_ENABLED=0", "AUTOAMP_LEVEL=O0"}));
+	expectKept(decision, Reason::disabled);
+	CHECK(decision.estimate < 0);
+}
+
+TEST_CASE("what the door saw stands, whatever the policy says")
+{
+	struct {
+		Obstacle obstacle;
+		Reason reason;
+	} const cases[] = {
+	    {Obstacle::not_float32, Reason::not_float32},
+	    {Obstacle::float64, Reason::float64},
+	    {Obstacle::already_low, Reason::already_low},
+	    {Obstacle::emulated_fp32, Reason::emulated_fp32},
+	    {Obstacle::zero_size, Reason::zero_size},
+	    {Obstacle::bad_argument, Reason::bad_argument},
+	    {Obstacle::pedantic, Reason::pedantic},
+	    {Obstacle::vendor_caller, Reason::vendor_caller},
+	    {Obstacle::solver_caller, Reason::solver_caller},
+	    {Obstacle::unsupported, Reason::unsupported},
+	    {Obstacle::vector_op, Reason::vector_op},
+	    {Obstacle::matrix_vector, Reason::matrix_vector},
+	    {Obstacle::triangular, Reason::triangular},
+	    {Obstacle::rank_update, Reason::rank_update},
+	    {Obstacle::symmetric, Reason::symmetric},
+	    {Obstacle::complex, Reason::complex},
+	    {Obstacle::copy, Reason::copy},
+	    {Obstacle::batched_pointers, Reason::batched_pointers},
+	    {Obstacle::grouped, Reason::grouped},
+	    {Obstacle::factorization, Reason::factorization},
+	    {Obstacle::host_blocked, Reason::host_blocked},
+	};
+	CHECK(std::size(cases) == static_cast<size_t>(Obstacle::host_blocked));
+	State forced = stateOf({"AUTOAMP_CUSTOM_WHITE_LIST=mm,cublasSgemm*", "AUTOAMP_STRATEGY=cast"});
+	for (auto &each : cases) {
+		op::Op call = changed(large, [&](op::Op &op) { op.obstacle = each.obstacle; });
+		expectKept(decided(call, stateOf({})), each.reason);
+		expectKept(decided(call, forced), each.reason);
+	}
+}
+
+TEST_CASE("types and sizes keep a call even where no door objected")
+{
+	State state = stateOf({"AUTOAMP_STRATEGY=cast"});
+	auto typed = [](Dtype a, Dtype b, Dtype out, Dtype asked) {
+		return changed(large, [=](op::Op &op) { op.a = a, op.b = b, op.out = out, op.asked = asked; });
+	};
+	constexpr Dtype f32 = Dtype::float32, f16 = Dtype::float16, f64 = Dtype::float64;
+	expectKept(decided(typed(f64, f64, f64, f64), state), Reason::float64, f64);
+	expectKept(decided(typed(Dtype::complex64, Dtype::complex64, Dtype::complex64, Dtype::complex64), state),
+	           Reason::complex, Dtype::complex64);
+	expectKept(decided(typed(f16, f16, f32, f16), state), Reason::already_low, f16);
+	expectKept(decided(typed(f32, f32, f32, f16), state), Reason::already_low, f16);
+	expectKept(decided(typed(f32, f16, f32, f32), state), Reason::not_float32);
+	expectKept(decided(typed(f32, f32, f16, f32), state), Reason::not_float32);
+	expectKept(decided(typed(Dtype::other, Dtype::other, Dtype::other, Dtype::other), state), Reason::not_float32,
+	           Dtype::other);
+	CHECK(decided(typed(f64, f64, f64, f64), state).estimate < 0);
+
+	expectKept(decided(product(0, 1, 1), state), Reason::zero_size);
+	expectKept(decided(product(1, 0, 1), state), Reason::zero_size);
+	expectKept(decided(product(1, 1, 0), state), Reason::zero_size);
+	expectKept(decided(changed(large, [](op::Op &op) { op.batch = 0; }), state), Reason::zero_size);
+	expectKept(decided(changed(large, [](op::Op &op) { op.flags = op::flagAlphaZero; }), state), Reason::zero_size);
+	expectKept(decided(product(-1, 1, 1), state), Reason::bad_argument);
+}
+
+TEST_CASE("the device must be able to")
+{
+	State cast = stateOf({"AUTOAMP_STRATEGY=cast"});
+	State bfloat16 = stateOf({"AUTOAMP_STRATEGY=cast", "AUTOAMP_DTYPE=bf16"});
+	expectKept(decided(large, cast, volta), Reason::gpu_too_old);
+	expectLowered(decided(large, cast, turing), Reason::white_list);
+	expectKept(decided(large, bfloat16, turing), Reason::gpu_too_old);
+	expectKept(decided(large, cast, oldDriver), Reason::driver_too_old);
+	expectKept(decided(large, bfloat16, oldDriver), Reason::driver_too_old);
+}
+
+TEST_CASE("custom lists beat the list system's, black beats white")
+{
+	op::Op gemmEx = changed(large, [](op::Op &op) { op.entry = 1; });
+	State black = stateOf({"AUTOAMP_CUSTOM_BLACK_LIST=cublasGemmEx"});
+	expectKept(decided(gemmEx, black), Reason::custom_black_list);
+	expectLowered(decided(large, black), Reason::white_list);
+	expectKept(decided(large, stateOf({"AUTOAMP_CUSTOM_BLACK_LIST=linear"})), Reason::custom_black_list);
+
+	State both = stateOf({"AUTOAMP_CUSTOM_WHITE_LIST=mm", "AUTOAMP_CUSTOM_BLACK_LIST=cublasGemm*"});
+	expectKept(decided(gemmEx, both), Reason::custom_black_list);
+	expectLowered(decided(large, both), Reason::custom_white_list);
+	expectKept(decided(small, both), Reason::too_small); // listed is not yet worth it
+
+	expectLowered(decided(large, stateOf({"AUTOAMP_CUSTOM_WHITE_LIST=bmm,conv2d"})), Reason::white_list);
+}
+
+TEST_CASE("each category has its rule")
+{
+	struct {
+		Category category;
+		Reason reason;
+	} const cases[] = {{Category::fp32, Reason::black_list},
+	                   {Category::promote, Reason::promote},
+	                   {Category::banned, Reason::banned},
+	                   {Category::unlisted, Reason::unlisted}};
+	for (auto &each : cases) {
+		State state = stateOf({"AUTOAMP_STRATEGY=cast"}), white = stateOf({"AUTOAMP_CUSTOM_WHITE_LIST=mm"});
+		for (State *changing : {&state, &white})
+			changing->category[static_cast<unsigned>(Kind::mm)] = each.category;
+		expectKept(decided(large, state), each.reason);
+		expectLowered(decided(large, white), Reason::custom_white_list);
+	}
+	op::Op noProduct = product(4096, 4096, 4096, Kind::none);
+	expectKept(decided(noProduct, stateOf({"AUTOAMP_STRATEGY=cast", "AUTOAMP_CUSTOM_WHITE_LIST=cublasSgemm_v2"})),
+	           Reason::unlisted);
+}
+
+TEST_CASE("a named strategy asks no model")
+{
+	expectKept(decided(large, stateOf({"AUTOAMP_STRATEGY=fp32"})), Reason::disabled);
+	expectLowered(decided(small, stateOf({"AUTOAMP_STRATEGY=cast"})), Reason::white_list);
+	expectKept(decided(large, stateOf({"AUTOAMP_STRATEGY=cast", "AUTOAMP_CUSTOM_BLACK_LIST=mm"})),
+	           Reason::custom_black_list);
+	expectKept(decided(large, stateOf({"AUTOAMP_STRATEGY=fp32", "AUTOAMP_CUSTOM_BLACK_LIST=mm"})),
+	           Reason::custom_black_list);
+}
+
+TEST_CASE("auto lowers what gains against the path that the call would have taken")
+{
+	State state = stateOf({}), unscaled = stateOf({"AUTOAMP_SCALING=off"}), bfloat16 = stateOf({"AUTOAMP_DTYPE=bf16"});
+	auto tf32 = [](op::Op op) { return changed(op, [](op::Op &call) { call.asked = Dtype::tf32; }); };
+	op::Op square2048 = product(2048, 2048, 2048), decode = product(1, 4096, 4096), square320 = product(320, 320, 320);
+
+	expectKept(decided(small, state), Reason::too_small);
+	expectKept(decided(product(256, 256, 256), state), Reason::not_profitable);
+	expectLowered(decided(product(256, 256, 256), unscaled), Reason::white_list);
+	expectLowered(decided(square2048, state), Reason::white_list);
+	expectKept(decided(tf32(square2048), state), Reason::not_profitable, Dtype::tf32);
+	expectLowered(decided(tf32(large), state), Reason::white_list);
+	expectKept(decided(decode, state), Reason::not_profitable);
+	expectKept(decided(tf32(decode), bfloat16), Reason::not_profitable, Dtype::tf32);
+	CHECK(decided(tf32(large), state).estimate < decided(large, state).estimate / 5);
+
+	// The scales cost two small kernels that bfloat16 does not need.
+	CHECK(decided(square320, state).estimateLowered > decided(square320, bfloat16).estimateLowered);
+	CHECK(decided(square320, unscaled).estimateLowered == decided(square320, bfloat16).estimateLowered);
+
+	// A device without TF32 runs such a call in fp32.
+	Decision onTuring = decided(tf32(square2048), state, turing);
+	expectLowered(onTuring, Reason::white_list);
+	expectKept(decided(tf32(small), state, turing), Reason::too_small);
+}
+
+TEST_CASE("what auto lowers it expects to gain from")
+{
+	State state = stateOf({});
+	for (GpuModel model : {GpuModel::a100, GpuModel::h100, GpuModel::h200, GpuModel::b200, GpuModel::rtx4090}) {
+		Device device = {&gpuConstants(model, nullptr, 0), 90, true};
+		for (Dtype asked : {Dtype::float32, Dtype::tf32}) {
+			for (int64_t m = 1; m <= 16384; m *= 4) {
+				for (int64_t n = 1; n <= 16384; n *= 4) {
+					for (int64_t k = 16; k <= 16384; k *= 4) {
+						op::Op call = changed(product(m, n, k), [=](op::Op &op) { op.asked = asked; });
+						Decision decision = decided(call, state, device);
+						double gain = decision.estimate / decision.estimateLowered;
+						REQUIRE((decision.verdict == Verdict::lowered) == (gain >= 1.05f));
+					}
+				}
+			}
+		}
+	}
+}
+
+TEST_CASE("at O0 reason and strategy say what would have been, precision what is")
+{
+	State observing = stateOf({"AUTOAMP_LEVEL=O0"});
+	auto observed = [&](const op::Op &call, const State &state, Strategy strategy, Reason reason, Dtype precision) {
+		Decision decision = decided(call, state);
+		CHECK(decision.verdict == Verdict::observed);
+		CHECK(decision.strategy == strategy);
+		CHECK(decision.reason == reason);
+		CHECK(decision.precision == precision);
+		return decision;
+	};
+	Decision decision = observed(large, observing, Strategy::cast, Reason::white_list, Dtype::float32);
+	CHECK(decision.estimate > decision.estimateLowered);
+	observed(small, observing, Strategy::fp32, Reason::too_small, Dtype::float32);
+	observed(changed(large, [](op::Op &op) { op.asked = Dtype::tf32; }), observing, Strategy::cast, Reason::white_list,
+	         Dtype::tf32);
+	observed(changed(large, [](op::Op &op) { op.obstacle = Obstacle::pedantic; }), observing, Strategy::fp32,
+	         Reason::pedantic, Dtype::float32);
+	observed(large, stateOf({"AUTOAMP_LEVEL=O0", "AUTOAMP_STRATEGY=fp32"}), Strategy::fp32, Reason::disabled,
+	         Dtype::float32);
+}
+
+TEST_CASE("the same call always gets the same answer")
+{
+	State state = stateOf({}), again = stateOf({});
+	auto bytes = [](const Decision &decision) {
+		return std::make_tuple(decision.verdict, decision.strategy, decision.reason, decision.precision,
+		                       decision.estimate, decision.estimateLowered);
+	};
+	for (const op::Op &call : {large, small, product(300, 17, 5000, Kind::bmm), product(0, 0, 0)}) {
+		op::Op before = call;
+		auto first = bytes(decide(call, state, h100));
+		decide(large, again, volta);
+		CHECK(bytes(decide(call, again, h100)) == first);
+		CHECK(call == before);
+	}
+}
+
+TEST_CASE("every reason has its words, and is either the policy's or somebody else's to give")
+{
+	// rule, region_disabled: need a configuration file or regions. The others are what becomes of a call elsewhere:
+	// in the door (nested, second_copy) or while it is being lowered.
+	const std::set<Reason> elsewhere = {Reason::rule,          Reason::region_disabled, Reason::nested,
+	                                    Reason::second_copy,   Reason::capture_unready, Reason::out_of_memory,
+	                                    Reason::memory_budget, Reason::no_fp32_output,  Reason::engine_failed};
+	if (met().empty())
+		return; // run alone
+	std::set<std::string> names;
+	for (unsigned i = 0; i < static_cast<unsigned>(Reason::count); ++i) {
+		auto reason = static_cast<Reason>(i);
+		INFO(name(reason));
+		CHECK(names.insert(name(reason)).second);
+		CHECK(std::strlen(meaning(reason)) > 0);
+		CHECK(met().count(reason) + elsewhere.count(reason) == 1);
+	}
+	CHECK(std::string(name(Reason::white_list)) == "white_list");
+	CHECK(std::string(advice(Reason::too_small)) == "batch small products");
+	CHECK(std::string(name(Verdict::fallback)) == "fallback");
+	CHECK(std::string(name(Strategy::cast)) == "cast");
+	CHECK(std::string(name(Reason::count)) == "?");
+	CHECK(std::string(name(static_cast<Verdict>(99))) == "?");
+}

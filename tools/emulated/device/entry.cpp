@@ -1,0 +1,160 @@
+#include "core.h"
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fnmatch.h>
+#include <string_view>
+
+namespace emulated {
+namespace {
+
+// What an exported function answers when AUTOAMP_EMU_FAIL names it; the first pattern that matches decides. The numbers
+// are the runtime's, which are the driver's. The cuBLAS fronts have codes of their own.
+constexpr struct {
+	const char *pattern;
+	cudaError_t failure;
+} failures[] = {
+    {"cuInit", cudaErrorUnknown},
+    {"cu*GetDeviceCount", cudaErrorNoDevice},
+    {"cuDevicePrimaryCtxRetain", cudaErrorMemoryAllocation},
+    {"cuCtxCreate*", cudaErrorMemoryAllocation},
+    {"cuCtx*", cudaErrorDeviceUninitialized},
+    {"cu*Mem*Alloc*", cudaErrorMemoryAllocation},
+    {"cu*Malloc*", cudaErrorMemoryAllocation},
+    {"cu*HostAlloc*", cudaErrorMemoryAllocation},
+    {"cu*HostRegister*", cudaErrorMemoryAllocation},
+    {"cu*MemPoolCreate", cudaErrorMemoryAllocation},
+    {"cu*StreamCreate*", cudaErrorMemoryAllocation},
+    {"cu*EventCreate*", cudaErrorMemoryAllocation},
+    {"cu*GraphInstantiate*", cudaErrorMemoryAllocation},
+    {"cu*UserObjectCreate", cudaErrorMemoryAllocation},
+    {"cu*LibraryLoad*", cudaErrorMemoryAllocation},
+    {"cu*ModuleLoad*", cudaErrorMemoryAllocation},
+    {"cu*GetKernel", cudaErrorSymbolNotFound},
+    {"cu*GetFunction", cudaErrorSymbolNotFound},
+    {"cuGetProcAddress*", cudaErrorSymbolNotFound},
+    {"cu*Launch*", cudaErrorLaunchOutOfResources},
+    {"__cudaLaunch*", cudaErrorLaunchOutOfResources},
+    {"cu*Synchronize*", cudaErrorUnknown},
+    {"cu*Query*", cudaErrorUnknown},
+    {"cu*Stream*", cudaErrorInvalidResourceHandle},
+    {"cu*Event*", cudaErrorInvalidResourceHandle},
+    {"*", cudaErrorInvalidValue},
+};
+
+cudaError_t failureOf(const char *name)
+{
+	for (const auto &row : failures)
+		if (fnmatch(row.pattern, name, 0) == 0)
+			return row.failure;
+	return cudaErrorUnknown;
+}
+
+// AUTOAMP_EMU_FAIL=function:N
+unsigned long failingCall(const char *name)
+{
+	static const char *const wanted = getenv("AUTOAMP_EMU_FAIL");
+	if (!wanted)
+		return 0;
+	const char *colon = strrchr(wanted, ':');
+	char *end = nullptr;
+	const unsigned long call = colon ? strtoul(colon + 1, &end, 10) : 0;
+	if (call == 0 || *end) {
+		static const int said = fprintf(stderr, "autoamp emulated: AUTOAMP_EMU_FAIL=%s is not function:N\n", wanted);
+		(void)said;
+		return 0;
+	}
+	return std::string_view(wanted, size_t(colon - wanted)) == name ? call : 0;
+}
+
+std::atomic<unsigned long> misuses{0};
+
+struct Entries {
+	std::mutex mutex;
+	std::map<std::string_view, Entry *> byName;
+};
+
+Entries &entries()
+{
+	static auto *all = new Entries;
+	return *all;
+}
+
+} // namespace
+
+Entry::Entry(const char *entryName) : name(entryName), failure(failureOf(entryName)), failing_(failingCall(entryName))
+{
+	Entries &all = entries();
+	std::lock_guard guard(all.mutex);
+	all.byName.emplace(name, this);
+}
+
+bool Entry::hit()
+{
+	return calls.fetch_add(1, std::memory_order_relaxed) + 1 == failing_;
+}
+
+cudaError_t Entry::begin()
+{
+	const bool failing = hit();
+	if (hasForked()) [[unlikely]]
+		return cudaErrorInitializationError;
+	if (thread().callback) [[unlikely]] {
+		misuses.fetch_add(1);
+		return cudaErrorNotPermitted;
+	}
+	return failing ? failure : cudaSuccess;
+}
+
+Entry &entryOf(const char *name)
+{
+	// The callers pass literals: remember them by address.
+	thread_local struct {
+		const char *name;
+		Entry *entry;
+	} recent[64];
+	auto &slot = recent[reinterpret_cast<uintptr_t>(name) / 8 % 64];
+	if (slot.entry && slot.name == name && strcmp(slot.entry->name, name) == 0)
+		return *slot.entry;
+	Entries &all = entries();
+	Entry *entry = nullptr;
+	{
+		std::lock_guard guard(all.mutex);
+		if (auto found = all.byName.find(name); found != all.byName.end())
+			entry = found->second;
+	}
+	if (!entry)
+		entry = new Entry(strdup(name));
+	slot = {name, entry};
+	return *entry;
+}
+
+bool mustFail(const char *name)
+{
+	return entryOf(name).begin() != cudaSuccess;
+}
+
+void missing(const char *name)
+{
+	static auto *said = new std::unordered_set<std::string>;
+	static std::mutex mutex;
+	std::lock_guard guard(mutex);
+	if (said->insert(name).second)
+		fprintf(stderr, "autoamp emulated: %s is not emulated\n", name);
+}
+
+} // namespace emulated
+
+EMULATED_EXPORT unsigned long autoamp_emulated_calls(const char *name)
+{
+	auto &all = emulated::entries();
+	std::lock_guard guard(all.mutex);
+	const auto found = all.byName.find(name);
+	return found == all.byName.end() ? 0 : found->second->calls.load();
+}
+
+EMULATED_EXPORT unsigned long autoamp_emulated_misuses()
+{
+	return emulated::misuses.load();
+}

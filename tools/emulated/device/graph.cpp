@@ -1,0 +1,576 @@
+#include "core.h"
+
+#include <algorithm>
+#include <queue>
+
+namespace emulated {
+namespace {
+
+// ---- user objects: their destructors run on a thread of their own, where CUDA calls are refused
+
+struct UserObject {
+	void *pointer;
+	cudaHostFn_t destroy;
+	std::atomic<long> references;
+};
+
+struct Reaper {
+	std::mutex mutex;
+	std::condition_variable wake;
+	std::deque<UserObject *> dead;
+
+	Reaper()
+	{
+		std::thread([this] {
+			thread().callback = true;
+			for (std::unique_lock lock(mutex);;) {
+				wake.wait(lock, [this] { return !dead.empty(); });
+				UserObject *object = dead.front();
+				dead.pop_front();
+				lock.unlock();
+				object->destroy(object->pointer);
+				delete object;
+				lock.lock();
+			}
+		}).detach();
+	}
+};
+
+void dropReferences(UserObject *object, long count)
+{
+	static auto *reaper = new Reaper;
+	if (object->references.fetch_sub(count) != count)
+		return;
+	std::lock_guard guard(reaper->mutex);
+	reaper->dead.push_back(object);
+	reaper->wake.notify_one();
+}
+
+// References that a graph or an executable graph holds.
+struct References {
+	std::map<UserObject *, long> counts;
+
+	References() = default;
+	References(const References &other) : counts(other.counts)
+	{
+		for (const auto &[object, count] : counts)
+			object->references += count;
+	}
+	References &operator=(const References &) = delete;
+	~References()
+	{
+		for (const auto &[object, count] : counts)
+			dropReferences(object, count);
+	}
+};
+
+} // namespace
+
+struct Graph {
+	std::deque<Node> nodes;
+	References references;
+};
+
+namespace {
+
+struct Step {
+	cudaGraphNodeType type;
+	Body body;
+};
+
+// What every launch of an executable graph shares; a launch in flight keeps it after the handle is destroyed.
+struct Program {
+	std::vector<Step> steps;
+	References references;
+	bool host = false;
+	OpPointer last;
+
+	explicit Program(const References &other) : references(other) {}
+	cudaError_t run() const
+	{
+		for (const Step &step : steps)
+			if (const cudaError_t error = step.body ? step.body() : cudaSuccess)
+				return error;
+		return cudaSuccess;
+	}
+};
+
+struct Exec {
+	std::shared_ptr<Program> program;
+};
+
+// Live handles; under State::mutex.
+struct Handles {
+	std::unordered_map<Graph *, std::unique_ptr<Graph>> graphs;
+	std::unordered_map<Exec *, std::unique_ptr<Exec>> execs;
+};
+
+Handles &handles()
+{
+	static auto *all = new Handles;
+	return *all;
+}
+
+Graph *graphOf(cudaGraph_t handle)
+{
+	auto *graph = reinterpret_cast<Graph *>(handle);
+	if (handles().graphs.count(graph))
+		return graph;
+	for (const auto &capture : state().captures) // what cudaStreamGetCaptureInfo gave out
+		if (capture->graph.get() == graph)
+			return graph;
+	return nullptr;
+}
+
+// An order that respects the edges and nothing else: of what may come next, the youngest node comes first, so that
+// a dependency which the program forgot shows.
+std::vector<const Node *> orderOf(const Graph &graph)
+{
+	std::vector<size_t> missing(graph.nodes.size());
+	std::vector<std::vector<size_t>> followers(graph.nodes.size());
+	std::priority_queue<size_t> open;
+	for (const Node &node : graph.nodes) {
+		missing[node.index] = node.after.size();
+		for (const Node *before : node.after)
+			followers[before->index].push_back(node.index);
+		if (node.after.empty())
+			open.push(node.index);
+	}
+	std::vector<const Node *> order;
+	while (!open.empty()) {
+		const size_t index = open.top();
+		open.pop();
+		order.push_back(&graph.nodes[index]);
+		for (const size_t next : followers[index])
+			if (--missing[next] == 0)
+				open.push(next);
+	}
+	return order;
+}
+
+void merge(std::vector<Node *> &into, const std::vector<Node *> &more)
+{
+	for (Node *node : more)
+		if (std::find(into.begin(), into.end(), node) == into.end())
+			into.push_back(node);
+}
+
+// Everything that `nodes` come after, themselves included.
+std::unordered_set<const Node *> ancestors(const std::vector<Node *> &nodes)
+{
+	std::unordered_set<const Node *> seen;
+	std::vector<const Node *> open(nodes.begin(), nodes.end());
+	while (!open.empty()) {
+		const Node *node = open.back();
+		open.pop_back();
+		if (seen.insert(node).second)
+			open.insert(open.end(), node->after.begin(), node->after.end());
+	}
+	return seen;
+}
+
+} // namespace
+
+// ---- capture
+
+cudaError_t invalidate(Capture &capture, cudaError_t error)
+{
+	capture.invalid = true;
+	return error;
+}
+
+cudaError_t refuseUnsafe()
+{
+	const cudaStreamCaptureMode mine = thread().mode;
+	cudaError_t refused = cudaSuccess;
+	if (mine == cudaStreamCaptureModeRelaxed)
+		return refused;
+	for (const auto &capture : state().captures) {
+		const bool own = capture->thread == std::this_thread::get_id();
+		if (own ? capture->mode != cudaStreamCaptureModeRelaxed
+		        : mine == cudaStreamCaptureModeGlobal && capture->mode == cudaStreamCaptureModeGlobal)
+			refused = invalidate(*capture, cudaErrorStreamCaptureUnsupported);
+	}
+	return refused;
+}
+
+cudaError_t unsafeCall()
+{
+	Lock lock(state().mutex);
+	return refuseUnsafe();
+}
+
+cudaError_t guardLegacy(Stream &stream)
+{
+	if (!stream.isLegacy())
+		return cudaSuccess;
+	for (const auto &capture : state().captures)
+		for (const auto &other : capture->streams)
+			if (other->isBlocking() && other->context == stream.context)
+				return invalidate(*capture, cudaErrorStreamCaptureImplicit);
+	return cudaSuccess;
+}
+
+cudaError_t addNode(Stream &stream, const char *name, cudaGraphNodeType type, Body body)
+{
+	Capture &capture = *stream.capture;
+	if (capture.invalid)
+		return cudaErrorStreamCaptureInvalidated;
+	Node &node = capture.graph->nodes.emplace_back();
+	node.type = type;
+	node.name = name;
+	node.body = std::move(body);
+	node.after = stream.frontier;
+	node.index = capture.graph->nodes.size() - 1;
+	stream.frontier = {&node};
+	return cudaSuccess;
+}
+
+cudaError_t joinCapture(Stream &stream, Event &event)
+{
+	if (!event.capture || !event.capture->origin) { // a dependency from outside, or of a capture that has ended
+		if (stream.capture)
+			return invalidate(*stream.capture, cudaErrorStreamCaptureIsolation);
+		return cudaErrorCapturedEvent;
+	}
+	if (event.capture->invalid)
+		return cudaErrorStreamCaptureInvalidated;
+	if (stream.capture && stream.capture != event.capture) {
+		invalidate(*stream.capture, cudaErrorStreamCaptureMerge);
+		return invalidate(*event.capture, cudaErrorStreamCaptureMerge);
+	}
+	if (!stream.capture) {
+		if (stream.isLegacy())
+			return invalidate(*event.capture, cudaErrorStreamCaptureImplicit);
+		stream.capture = event.capture;
+		stream.frontier.clear();
+		event.capture->streams.push_back(stream.shared_from_this());
+	}
+	merge(stream.frontier, event.frontier);
+	return cudaSuccess;
+}
+
+cudaError_t captureFacts(cudaStream_t handle, CaptureFacts *facts)
+{
+	Context *current = nullptr;
+	if (const cudaError_t error = requireContext(&current))
+		return error;
+	Lock lock(state().mutex);
+	Stream *stream = nullptr;
+	if (const cudaError_t error = resolve(handle, &stream))
+		return error;
+	*facts = {cudaStreamCaptureStatusNone, 0, nullptr, nullptr, 0};
+	if (stream->isLegacy()) {
+		for (const auto &capture : state().captures)
+			for (const auto &other : capture->streams)
+				if (other->isBlocking() && other->context == stream->context)
+					return cudaErrorStreamCaptureImplicit; // asking does not invalidate
+		return cudaSuccess;
+	}
+	if (!stream->capture)
+		return cudaSuccess;
+	const Capture &capture = *stream->capture;
+	facts->status = capture.invalid ? cudaStreamCaptureStatusInvalidated : cudaStreamCaptureStatusActive;
+	facts->id = capture.id;
+	if (!capture.invalid) {
+		facts->graph = reinterpret_cast<cudaGraph_t>(capture.graph.get());
+		facts->dependencies = reinterpret_cast<const cudaGraphNode_t *>(stream->frontier.data());
+		facts->count = stream->frontier.size();
+	}
+	return cudaSuccess;
+}
+
+cudaError_t giveCapture(cudaStream_t stream, cudaStreamCaptureStatus *status, unsigned long long *id,
+                        cudaGraph_t *graph, const cudaGraphNode_t **dependencies, const cudaGraphEdgeData **edges,
+                        size_t *count)
+{
+	CaptureFacts facts;
+	if (!status)
+		return cudaErrorInvalidValue;
+	if (const cudaError_t error = captureFacts(stream, &facts))
+		return error;
+	*status = facts.status;
+	if (id)
+		*id = facts.id;
+	if (graph)
+		*graph = facts.graph;
+	if (dependencies)
+		*dependencies = facts.dependencies;
+	if (edges)
+		*edges = nullptr;
+	if (count)
+		*count = facts.count;
+	return cudaSuccess;
+}
+
+bool isCapturing(cudaStream_t stream)
+{
+	CaptureFacts facts;
+	return captureFacts(stream, &facts) == cudaSuccess && facts.status == cudaStreamCaptureStatusActive;
+}
+
+cudaError_t beginCapture(cudaStream_t handle, cudaStreamCaptureMode mode)
+{
+	Context *current = nullptr;
+	if (const cudaError_t error = requireContext(&current))
+		return error;
+	Lock lock(state().mutex);
+	Stream *stream = nullptr;
+	if (const cudaError_t error = resolve(handle, &stream))
+		return error;
+	if (mode < cudaStreamCaptureModeGlobal || mode > cudaStreamCaptureModeRelaxed)
+		return cudaErrorInvalidValue;
+	if (stream->isLegacy())
+		return cudaErrorStreamCaptureUnsupported;
+	if (stream->capture)
+		return cudaErrorIllegalState;
+	auto capture = std::make_shared<Capture>();
+	capture->graph = std::make_unique<Graph>();
+	capture->id = ++state().ids;
+	capture->mode = mode;
+	capture->thread = std::this_thread::get_id();
+	capture->origin = stream;
+	capture->streams.push_back(stream->shared_from_this());
+	stream->capture = capture;
+	stream->frontier.clear();
+	state().captures.push_back(capture);
+	return cudaSuccess;
+}
+
+cudaError_t endCapture(cudaStream_t handle, cudaGraph_t *out)
+{
+	Context *current = nullptr;
+	if (const cudaError_t error = requireContext(&current))
+		return error;
+	if (!out)
+		return cudaErrorInvalidValue;
+	*out = nullptr;
+	Lock lock(state().mutex);
+	Stream *stream = nullptr;
+	if (const cudaError_t error = resolve(handle, &stream))
+		return error;
+	const auto capture = stream->capture;
+	if (!capture)
+		return cudaErrorIllegalState;
+	if (capture->origin != stream)
+		return invalidate(*capture, cudaErrorStreamCaptureUnmatched);
+	if (capture->mode != cudaStreamCaptureModeRelaxed && capture->thread != std::this_thread::get_id())
+		return cudaErrorStreamCaptureWrongThread;
+	cudaError_t error = capture->invalid ? cudaErrorStreamCaptureInvalidated : cudaSuccess;
+	const auto joined = ancestors(stream->frontier);
+	for (const auto &other : capture->streams) {
+		if (!error)
+			for (const Node *node : other->frontier)
+				if (!joined.count(node))
+					error = cudaErrorStreamCaptureUnjoined;
+		other->capture.reset();
+		other->frontier.clear();
+	}
+	capture->origin = nullptr;
+	capture->streams.clear();
+	state().captures.remove(capture);
+	std::unique_ptr<Graph> graph = std::move(capture->graph);
+	if (!error) {
+		*out = reinterpret_cast<cudaGraph_t>(graph.get());
+		handles().graphs.emplace(graph.get(), std::move(graph));
+	}
+	lock.unlock(); // an unwanted graph goes without the lock
+	return error;
+}
+
+cudaError_t updateCapture(cudaStream_t handle, cudaGraphNode_t *nodes, size_t count, unsigned flags)
+{
+	Context *current = nullptr;
+	if (const cudaError_t error = requireContext(&current))
+		return error;
+	if (flags > cudaStreamSetCaptureDependencies || (count && !nodes))
+		return cudaErrorInvalidValue;
+	Lock lock(state().mutex);
+	Stream *stream = nullptr;
+	if (const cudaError_t error = resolve(handle, &stream))
+		return error;
+	if (!stream->capture)
+		return cudaErrorIllegalState;
+	if (stream->capture->invalid)
+		return cudaErrorStreamCaptureInvalidated;
+	std::vector<Node *> wanted;
+	for (size_t i = 0; i < count; ++i) {
+		wanted.push_back(reinterpret_cast<Node *>(nodes[i]));
+		const auto &own = stream->capture->graph->nodes;
+		if (std::none_of(own.begin(), own.end(), [&](const Node &node) { return &node == wanted.back(); }))
+			return cudaErrorInvalidValue;
+	}
+	if (flags == cudaStreamSetCaptureDependencies)
+		stream->frontier.clear();
+	merge(stream->frontier, wanted);
+	return cudaSuccess;
+}
+
+cudaError_t exchangeMode(cudaStreamCaptureMode *mode)
+{
+	if (!mode || *mode < cudaStreamCaptureModeGlobal || *mode > cudaStreamCaptureModeRelaxed)
+		return cudaErrorInvalidValue;
+	std::swap(*mode, thread().mode);
+	return cudaSuccess;
+}
+
+// ---- graphs
+
+cudaError_t createGraph(cudaGraph_t *out)
+{
+	if (!out)
+		return cudaErrorInvalidValue;
+	auto graph = std::make_unique<Graph>();
+	Lock lock(state().mutex);
+	*out = reinterpret_cast<cudaGraph_t>(graph.get());
+	handles().graphs.emplace(graph.get(), std::move(graph));
+	return cudaSuccess;
+}
+
+cudaError_t destroyGraph(cudaGraph_t handle)
+{
+	std::unique_ptr<Graph> graph; // destroyed after the lock is gone
+	Lock lock(state().mutex);
+	const auto found = handles().graphs.find(reinterpret_cast<Graph *>(handle));
+	if (found == handles().graphs.end())
+		return cudaErrorInvalidValue;
+	graph = std::move(found->second);
+	handles().graphs.erase(found);
+	lock.unlock();
+	return cudaSuccess;
+}
+
+cudaError_t graphNodes(cudaGraph_t handle, cudaGraphNode_t *nodes, size_t *count)
+{
+	Lock lock(state().mutex);
+	Graph *graph = graphOf(handle);
+	if (!graph || !count)
+		return cudaErrorInvalidValue;
+	if (nodes)
+		for (size_t i = 0; i < *count; ++i)
+			nodes[i] = i < graph->nodes.size() ? reinterpret_cast<cudaGraphNode_t>(&graph->nodes[i]) : nullptr;
+	*count = nodes ? std::min(*count, graph->nodes.size()) : graph->nodes.size();
+	return cudaSuccess;
+}
+
+cudaError_t nodeType(cudaGraphNode_t node, cudaGraphNodeType *type)
+{
+	if (!node || !type)
+		return cudaErrorInvalidValue;
+	Lock lock(state().mutex);
+	*type = reinterpret_cast<Node *>(node)->type;
+	return cudaSuccess;
+}
+
+cudaError_t instantiate(cudaGraphExec_t *out, cudaGraph_t handle)
+{
+	Context *current = nullptr;
+	if (const cudaError_t error = requireContext(&current))
+		return error;
+	Lock lock(state().mutex);
+	const Graph *graph = graphOf(handle);
+	if (!graph || !out)
+		return cudaErrorInvalidValue;
+	auto exec = std::make_unique<Exec>();
+	exec->program = std::make_shared<Program>(graph->references);
+	for (const Node *node : orderOf(*graph)) {
+		exec->program->steps.push_back({node->type, node->body});
+		exec->program->host |= node->type == cudaGraphNodeTypeHost;
+	}
+	*out = reinterpret_cast<cudaGraphExec_t>(exec.get());
+	handles().execs.emplace(exec.get(), std::move(exec));
+	return cudaSuccess;
+}
+
+cudaError_t destroyExec(cudaGraphExec_t handle)
+{
+	std::unique_ptr<Exec> exec;
+	Lock lock(state().mutex);
+	const auto found = handles().execs.find(reinterpret_cast<Exec *>(handle));
+	if (found == handles().execs.end())
+		return cudaErrorInvalidValue;
+	exec = std::move(found->second);
+	handles().execs.erase(found);
+	lock.unlock();
+	return cudaSuccess;
+}
+
+cudaError_t launchGraph(cudaGraphExec_t handle, cudaStream_t streamHandle)
+{
+	Context *current = nullptr;
+	if (const cudaError_t error = requireContext(&current))
+		return error;
+	Lock lock(state().mutex);
+	const auto found = handles().execs.find(reinterpret_cast<Exec *>(handle));
+	Stream *stream = nullptr;
+	if (found == handles().execs.end())
+		return cudaErrorInvalidValue;
+	if (const cudaError_t error = resolve(streamHandle, &stream))
+		return error;
+	const auto program = found->second->program;
+	const Body body = [program] { return program->run(); };
+	if (stream->capture)
+		return addNode(*stream, "graph", cudaGraphNodeTypeGraph, body);
+	if (const cudaError_t error = guardLegacy(*stream))
+		return error;
+	program->last = enqueue(*stream, "graph", body, program->host, {program->last}); // one launch after the other
+	return cudaSuccess;
+}
+
+// ---- user objects
+
+cudaError_t createUserObject(cudaUserObject_t *out, void *pointer, cudaHostFn_t destroy, unsigned count, unsigned flags)
+{
+	if (!out || !destroy || count == 0 || count > 0x7fffffff || flags != cudaUserObjectNoDestructorSync)
+		return cudaErrorInvalidValue;
+	*out = reinterpret_cast<cudaUserObject_t>(new UserObject{pointer, destroy, long(count)});
+	return cudaSuccess;
+}
+
+cudaError_t retainUserObject(cudaUserObject_t object, unsigned count)
+{
+	if (!object || count == 0)
+		return cudaErrorInvalidValue;
+	reinterpret_cast<UserObject *>(object)->references += count;
+	return cudaSuccess;
+}
+
+cudaError_t releaseUserObject(cudaUserObject_t object, unsigned count)
+{
+	if (!object || count == 0)
+		return cudaErrorInvalidValue;
+	dropReferences(reinterpret_cast<UserObject *>(object), count);
+	return cudaSuccess;
+}
+
+cudaError_t graphRetain(cudaGraph_t handle, cudaUserObject_t object, unsigned count, unsigned flags)
+{
+	Lock lock(state().mutex);
+	Graph *graph = graphOf(handle);
+	if (!graph || !object || count == 0 || flags & ~unsigned(cudaGraphUserObjectMove))
+		return cudaErrorInvalidValue;
+	auto *user = reinterpret_cast<UserObject *>(object);
+	if (!(flags & cudaGraphUserObjectMove))
+		user->references += count;
+	graph->references.counts[user] += count;
+	return cudaSuccess;
+}
+
+cudaError_t graphRelease(cudaGraph_t handle, cudaUserObject_t object, unsigned count)
+{
+	Lock lock(state().mutex);
+	Graph *graph = graphOf(handle);
+	auto *user = reinterpret_cast<UserObject *>(object);
+	if (!graph || !object || count == 0)
+		return cudaErrorInvalidValue;
+	const auto held = graph->references.counts.find(user);
+	if (held == graph->references.counts.end() || held->second < long(count))
+		return cudaErrorInvalidValue;
+	if ((held->second -= count) == 0)
+		graph->references.counts.erase(held);
+	lock.unlock();
+	dropReferences(user, count);
+	return cudaSuccess;
+}
+
+} // namespace emulated

@@ -1,0 +1,461 @@
+#include "core.h"
+#include "kernel.h"
+
+#include <cstring>
+#include <shared_mutex>
+#include <sys/mman.h>
+#include <unistd.h>
+
+// Device addresses lie in a range that is never accessible, so that a host access faults; the device's own view is the
+// same range a constant distance away, where only live allocations are accessible and each ends at a guard page.
+// Pinned, managed and registered memory is ordinary host memory: its own view.
+namespace emulated {
+namespace {
+
+constexpr size_t page = 4096, alignment = 512, rangeBytes = size_t{1} << 40;
+constexpr size_t guardedMost = 8192; // live guard pages: the kernel limits the mappings of a process
+constexpr size_t quarantine = 16;    // freed ranges that are not reused yet
+constexpr size_t poisonBytes = size_t{16} << 20;
+constexpr size_t poolGrain = size_t{2} << 20;
+
+size_t roundUp(size_t bytes, size_t grain)
+{
+	return (bytes + grain - 1) / grain * grain;
+}
+
+struct Memory {
+	std::shared_mutex mutex;
+	uintptr_t base, offset, next; // device range; distance to the view; first page never used
+	std::map<uintptr_t, Allocation> live;
+	std::unordered_map<size_t, std::deque<uintptr_t>> freed; // by bytes of the range, oldest first
+	std::vector<size_t> used;                                // by device
+	std::unordered_set<const Pool *> pools;
+	uint64_t ids = 0;
+	size_t guarded = 0;
+	int poison;    // a file of 0xff bytes: large allocations map it privately and cost only what is touched
+	char *nowhere; // what a kernel gets for a pointer that it may not touch
+
+	Memory()
+	{
+		const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+		base = uintptr_t(mmap(nullptr, rangeBytes, PROT_NONE, flags, -1, 0));
+		offset = uintptr_t(mmap(nullptr, rangeBytes, PROT_NONE, flags, -1, 0)) - base;
+		nowhere = static_cast<char *>(mmap(nullptr, rangeBytes, PROT_READ | PROT_WRITE, flags, -1, 0));
+		next = base + page;
+		used.resize(size_t(deviceCount()));
+		poison = memfd_create("autoamp-emulated-poison", MFD_CLOEXEC);
+		const std::vector<char> bytes(poisonBytes, char(0xff));
+		if (poison >= 0 && write(poison, bytes.data(), bytes.size()) != ssize_t(bytes.size())) {
+			close(poison);
+			poison = -1;
+		}
+	}
+};
+
+Memory &memory()
+{
+	static auto *all = new Memory;
+	return *all;
+}
+
+// Opens the pages and fills them with 0xff: a NaN in every type.
+bool openPages(void *from, size_t bytes)
+{
+	auto *to = static_cast<char *>(from);
+	const int fd = memory().poison;
+	const int protection = PROT_READ | PROT_WRITE;
+	if (fd >= 0 && bytes >= poisonBytes) {
+		for (size_t done = 0; done < bytes; done += poisonBytes)
+			if (mmap(to + done, std::min(poisonBytes, bytes - done), protection,
+			         MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE, fd, 0) == MAP_FAILED)
+				return false;
+		return true;
+	}
+	if (mprotect(to, bytes, protection))
+		return false;
+	memset(to, 0xff, bytes);
+	return true;
+}
+
+void closePages(void *from, size_t bytes)
+{
+	mmap(from, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+}
+
+bool onDevice(Allocation::Kind kind)
+{
+	return kind == Allocation::Device || kind == Allocation::Graph;
+}
+
+// The pages of an allocation as the device sees them, without the guard.
+void *pagesOf(const Allocation &one)
+{
+	return reinterpret_cast<void *>(one.range + memory().offset);
+}
+size_t openBytes(const Allocation &one)
+{
+	return roundUp(one.bytes, alignment) + (one.base - one.range);
+}
+
+Allocation *containing(uintptr_t address)
+{
+	auto &live = memory().live;
+	auto next = live.upper_bound(address);
+	if (next == live.begin())
+		return nullptr;
+	Allocation &one = std::prev(next)->second;
+	return address - one.base < one.bytes ? &one : nullptr;
+}
+
+bool inDeviceRange(uintptr_t address)
+{
+	return address - memory().base < rangeBytes;
+}
+
+// The view of a live range, for work submitted as number `sequence`. With the lock held.
+void *viewOf(uintptr_t address, size_t bytes, uint64_t sequence, const Context *context)
+{
+	const Allocation *one = containing(address);
+	if (!one || bytes > one->bytes - (address - one->base) || !one->ready || sequence >= one->freedAt)
+		return nullptr;
+	if (!onDevice(one->kind))
+		return reinterpret_cast<void *>(address);
+	if (context && one->context->device != context->device && !(context->peers >> one->context->device & 1))
+		return nullptr;
+	return reinterpret_cast<void *>(address + memory().offset);
+}
+
+void *currentView(const void *address, size_t bytes, bool peers)
+{
+	const Op *running = thread().running;
+	const Context *context = running && peers ? running->stream->context : nullptr;
+	std::shared_lock lock(memory().mutex);
+	return viewOf(uintptr_t(address), bytes, running ? running->sequence : ~uint64_t{0} - 1, context);
+}
+
+// Takes `bytes` from the device for the pool. With the lock held.
+bool growPool(Pool &pool, size_t bytes)
+{
+	Memory &all = memory();
+	const size_t wanted = pool.used + bytes;
+	if (wanted > pool.reserved) {
+		const size_t growth = roundUp(wanted - pool.reserved, poolGrain);
+		if ((pool.maximum && pool.reserved + growth > roundUp(pool.maximum, poolGrain)) ||
+		    all.used[size_t(pool.device)] + growth > deviceMemory())
+			return false;
+		all.used[size_t(pool.device)] += growth;
+		pool.reserved += growth;
+	}
+	pool.used = wanted;
+	pool.usedHigh = std::max(pool.usedHigh, pool.used);
+	pool.reservedHigh = std::max(pool.reservedHigh, pool.reserved);
+	return true;
+}
+
+void shrinkPool(Pool &pool, size_t keep) // with the lock held
+{
+	const size_t target = std::max(roundUp(pool.used, poolGrain), roundUp(keep, poolGrain));
+	if (pool.reserved > target) {
+		memory().used[size_t(pool.device)] -= pool.reserved - target;
+		pool.reserved = target;
+	}
+}
+
+// Addresses for the allocation: a range freed long enough ago, else fresh ones. With the lock held.
+void placeOnDevice(Allocation &one)
+{
+	Memory &all = memory();
+	const size_t body = roundUp(one.bytes, page);
+	const bool guarded = all.guarded < guardedMost;
+	one.rangeBytes = body + (guarded ? page : 0);
+	auto &old = all.freed[one.rangeBytes];
+	if (old.size() > quarantine) {
+		one.range = old.front();
+		old.pop_front();
+	} else {
+		one.range = all.next;
+		all.next += one.rangeBytes;
+	}
+	all.guarded += guarded;
+	one.base = one.range + body - roundUp(one.bytes, alignment); // ends where the guard begins
+}
+
+void erase(std::map<uintptr_t, Allocation>::iterator found) // with the lock held
+{
+	Memory &all = memory();
+	const Allocation one = found->second;
+	all.live.erase(found);
+	if (onDevice(one.kind)) {
+		closePages(pagesOf(one), openBytes(one));
+		all.freed[one.rangeBytes].push_back(one.range);
+		all.guarded -= one.rangeBytes > roundUp(one.bytes, page);
+		if (one.pool)
+			one.pool->used -= roundUp(one.bytes, alignment);
+		else
+			all.used[size_t(one.context->device)] -= roundUp(one.bytes, alignment);
+	} else if (one.kind != Allocation::Registered) {
+		munmap(reinterpret_cast<void *>(one.base), one.rangeBytes);
+	}
+}
+
+} // namespace
+
+cudaError_t allocate(Context &context, size_t bytes, Allocation::Kind kind, Pool *pool, bool ready, unsigned flags,
+                     void **out)
+{
+	Memory &all = memory();
+	Allocation one;
+	one.bytes = bytes;
+	one.kind = kind;
+	one.context = &context;
+	one.pool = pool;
+	one.ready = ready;
+	one.flags = flags;
+	if (bytes == 0)
+		return cudaErrorInvalidValue;
+	if (bytes > rangeBytes / 4)
+		return cudaErrorMemoryAllocation;
+	std::unique_lock lock(all.mutex);
+	if (onDevice(kind)) {
+		const size_t size = roundUp(bytes, alignment);
+		if (pool) {
+			if (!growPool(*pool, size))
+				return cudaErrorMemoryAllocation;
+		} else {
+			if (all.used[size_t(context.device)] + size > deviceMemory())
+				return cudaErrorMemoryAllocation;
+			all.used[size_t(context.device)] += size;
+		}
+		placeOnDevice(one);
+	} else {
+		one.rangeBytes = roundUp(bytes, page);
+		void *pages = mmap(nullptr, one.rangeBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		if (pages == MAP_FAILED)
+			return cudaErrorMemoryAllocation;
+		one.base = one.range = uintptr_t(pages);
+	}
+	one.id = ++all.ids;
+	const auto place = all.live.emplace(one.base, one).first;
+	const bool opened = !ready || kind == Allocation::Managed ||
+	                    openPages(onDevice(kind) ? pagesOf(one) : reinterpret_cast<void *>(one.base),
+	                              onDevice(kind) ? openBytes(one) : one.rangeBytes);
+	if (!opened) {
+		erase(place);
+		return cudaErrorMemoryAllocation;
+	}
+	*out = reinterpret_cast<void *>(one.base);
+	return cudaSuccess;
+}
+
+cudaError_t registerHost(Context &context, void *address, size_t bytes, unsigned flags)
+{
+	Memory &all = memory();
+	std::unique_lock lock(all.mutex);
+	if (!address || bytes == 0 || inDeviceRange(uintptr_t(address)))
+		return cudaErrorInvalidValue;
+	Allocation one;
+	one.base = uintptr_t(address);
+	one.bytes = bytes;
+	one.kind = Allocation::Registered;
+	one.context = &context;
+	one.flags = flags;
+	one.id = ++all.ids;
+	const auto next = all.live.lower_bound(one.base);
+	if (containing(one.base) || (next != all.live.end() && next->first < one.base + bytes))
+		return cudaErrorHostMemoryAlreadyRegistered;
+	all.live.emplace(one.base, one);
+	return cudaSuccess;
+}
+
+cudaError_t unregisterHost(void *address)
+{
+	Memory &all = memory();
+	std::unique_lock lock(all.mutex);
+	const auto found = all.live.find(uintptr_t(address));
+	if (found == all.live.end() || found->second.kind != Allocation::Registered)
+		return cudaErrorHostMemoryNotRegistered;
+	erase(found);
+	return cudaSuccess;
+}
+
+std::optional<Allocation> findAllocation(const void *address)
+{
+	std::shared_lock lock(memory().mutex);
+	const Allocation *one = containing(uintptr_t(address));
+	return one ? std::optional(*one) : std::nullopt;
+}
+
+cudaError_t release(const void *base)
+{
+	Memory &all = memory();
+	std::unique_lock lock(all.mutex);
+	const auto found = all.live.find(uintptr_t(base));
+	if (found == all.live.end())
+		return cudaErrorInvalidValue;
+	erase(found);
+	return cudaSuccess;
+}
+
+void releaseAll(Context &context)
+{
+	Memory &all = memory();
+	std::unique_lock lock(all.mutex);
+	for (auto one = all.live.begin(); one != all.live.end();) {
+		const auto next = std::next(one);
+		if (one->second.context == &context)
+			erase(one);
+		one = next;
+	}
+	for (const Pool *pool : all.pools)
+		if (pool->device == context.device)
+			shrinkPool(const_cast<Pool &>(*pool), 0);
+}
+
+void reachAllocation(void *base)
+{
+	Memory &all = memory();
+	std::unique_lock lock(all.mutex);
+	const auto found = all.live.find(uintptr_t(base));
+	if (found == all.live.end() || found->second.ready)
+		return;
+	found->second.ready = openPages(pagesOf(found->second), openBytes(found->second));
+}
+
+void retire(void *base)
+{
+	Memory &all = memory();
+	std::unique_lock lock(all.mutex);
+	const auto found = all.live.find(uintptr_t(base));
+	if (found == all.live.end())
+		return;
+	found->second.ready = false;
+	closePages(pagesOf(found->second), openBytes(found->second));
+}
+
+bool markFreed(void *base, uint64_t sequence)
+{
+	Memory &all = memory();
+	std::unique_lock lock(all.mutex);
+	const auto found = all.live.find(uintptr_t(base));
+	if (found == all.live.end() || !onDevice(found->second.kind) || found->second.freedAt != ~uint64_t{0})
+		return false;
+	found->second.freedAt = sequence;
+	return true;
+}
+
+bool isDevicePointer(const void *address)
+{
+	return inDeviceRange(uintptr_t(address));
+}
+
+void *view(const void *address, size_t bytes)
+{
+	return currentView(address, bytes, true);
+}
+
+void *anyView(const void *address, size_t bytes)
+{
+	return currentView(address, bytes, false);
+}
+
+void *deviceAddress(const volatile void *pointer)
+{
+	if (!pointer)
+		return nullptr;
+	if (void *found = currentView(const_cast<const void *>(pointer), 1, true))
+		return found;
+	thread().illegal = true;
+	return memory().nowhere + rangeBytes / 2; // room for indices of both signs
+}
+
+void memoryInfo(int device, size_t *free, size_t *total)
+{
+	std::shared_lock lock(memory().mutex);
+	*total = deviceMemory();
+	*free = *total - memory().used[size_t(device)];
+}
+
+void trimPools(int device)
+{
+	std::unique_lock lock(memory().mutex);
+	for (const Pool *pool : memory().pools)
+		if (pool->device == device && pool->reserved > pool->threshold)
+			shrinkPool(const_cast<Pool &>(*pool), size_t(pool->threshold));
+}
+
+Pool *createPool(int device, size_t maximum)
+{
+	auto *pool = new Pool;
+	pool->device = device;
+	pool->maximum = maximum;
+	std::unique_lock lock(memory().mutex);
+	memory().pools.insert(pool);
+	return pool;
+}
+
+cudaError_t destroyPool(Pool *pool)
+{
+	std::unique_lock lock(memory().mutex);
+	if (!memory().pools.erase(pool))
+		return cudaErrorInvalidValue;
+	// What it gave out stays valid; what comes back later goes to the device, pool object and all.
+	shrinkPool(*pool, 0);
+	memory().used[size_t(pool->device)] -= pool->reserved - pool->used;
+	pool->reserved = pool->used;
+	for (auto &[base, one] : memory().live)
+		if (one.pool == pool)
+			one.pool = nullptr;
+	delete pool;
+	return cudaSuccess;
+}
+
+bool isPool(const Pool *pool)
+{
+	std::shared_lock lock(memory().mutex);
+	return memory().pools.count(pool);
+}
+
+void trimPool(Pool &pool, size_t keep)
+{
+	std::unique_lock lock(memory().mutex);
+	shrinkPool(pool, keep);
+}
+
+cudaError_t poolAttribute(Pool *pool, int attribute, void *value, bool set)
+{
+	std::unique_lock lock(memory().mutex);
+	if (!memory().pools.count(pool) || !value)
+		return cudaErrorInvalidValue;
+	const auto exchange = [&](auto &field, bool writable) {
+		using Value = std::remove_reference_t<decltype(field)>;
+		if (set && !writable)
+			return cudaErrorInvalidValue;
+		if (set)
+			memcpy(&field, value, sizeof(Value));
+		else
+			memcpy(value, &field, sizeof(Value));
+		return cudaSuccess;
+	};
+	switch (attribute) {
+	case cudaMemPoolReuseFollowEventDependencies:
+	case cudaMemPoolReuseAllowOpportunistic:
+	case cudaMemPoolReuseAllowInternalDependencies:
+		return exchange(pool->flags[attribute - cudaMemPoolReuseFollowEventDependencies], true);
+	case cudaMemPoolAttrReleaseThreshold:
+		return exchange(pool->threshold, true);
+	case cudaMemPoolAttrReservedMemCurrent:
+		return exchange(pool->reserved, false);
+	case cudaMemPoolAttrUsedMemCurrent:
+		return exchange(pool->used, false);
+	case cudaMemPoolAttrReservedMemHigh:
+	case cudaMemPoolAttrUsedMemHigh: {
+		auto &high = attribute == cudaMemPoolAttrUsedMemHigh ? pool->usedHigh : pool->reservedHigh;
+		if (set) // only back to what is there now
+			high = attribute == cudaMemPoolAttrUsedMemHigh ? pool->used : pool->reserved;
+		return set ? cudaSuccess : exchange(high, false);
+	}
+	}
+	return cudaErrorInvalidValue;
+}
+
+} // namespace emulated
