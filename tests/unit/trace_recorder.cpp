@@ -390,6 +390,70 @@ TEST_CASE("a full disk ends the trace, not the application")
 	CHECK(calls(trace) + trace.loss.callsLost == 500000 + 2 * 210);
 }
 
+TEST_CASE("where files cannot be mapped safely, whole chunks are written")
+{
+	Folder folder;
+	if (mount("ramfs", folder.path.c_str(), "ramfs", 0, nullptr) != 0) {
+		WARN("skipped: no right to mount a file system of another kind");
+		return;
+	}
+	struct Unmount {
+		const Folder &folder;
+		~Unmount() { umount(folder.path.c_str()); }
+	} unmount{folder};
+	const std::string file = folder / "a.aat";
+	CHECK(inChild([&] { recordAll(file, Mode::ops); }) == 0);
+	{
+		auto trace = read(file);
+		CHECK(trace.ended == "exit 0");
+		CHECK(calls(trace) == 500000 + 2 * 210);
+		CHECK(events(trace) == 500000 + 2 * 210);
+		CHECK_FALSE(trace.loss.truncated);
+	}
+	// Killed: what a thread had not yet filled a chunk with is lost, and nothing else.
+	const std::string killed = folder / "killed.aat";
+	inChild([&] {
+		trace::Recorder recorder;
+		recorder.open(options(Mode::ops, killed));
+		trace::Lane *lane = recorder.attach();
+		fill(recorder, lane);
+		for (int call = 0; call < 100000; ++call)
+			lane->record(recorder.row(row(call % 20 + 1)), 0, 1, false);
+		raise(SIGKILL);
+	});
+	auto trace = read(killed);
+	CHECK(trace.ended == "killed");
+	CHECK(trace.rows.size() == 20);
+	CHECK(events(trace) > 100210 - 4094);
+	CHECK(events(trace) <= 100210);
+	CHECK(trace.loss.truncated);
+}
+
+TEST_CASE("often-made calls are timed one time in 16, without bias")
+{
+	Folder folder;
+	std::string file = folder / "a.aat";
+	trace::Recorder recorder;
+	REQUIRE(recorder.open(options(Mode::summary, file)));
+	trace::Lane *lane = recorder.attach();
+	const auto id = recorder.row(row(1));
+	CHECK(lane->timing(id) == 1);
+	uint64_t sum = 0, timed = 0, estimate = 0;
+	for (int call = 0; call < 160000; ++call) {
+		const uint64_t duration = call % 16 == 3 ? 1600 : 100; // in step with the sampling's rate
+		const unsigned weight = lane->timing(id);
+		lane->record(id, 1, 1 + duration, false, weight);
+		CHECK((call >= 64 || weight == 1));
+		sum += duration;
+		timed += weight != 0;
+		estimate += weight * duration;
+	}
+	CHECK(timed < 160000 / 16 + 200);
+	CHECK(double(estimate) == Approx(double(sum)).epsilon(0.02));
+	auto trace = read(file);
+	CHECK(trace.rows[0].calls == 160000);
+}
+
 TEST_CASE("a limit on the size of files ends the trace without a signal")
 {
 	Folder folder;
