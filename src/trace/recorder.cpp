@@ -95,7 +95,7 @@ bool Recorder::open(const Options &options)
 	Lock lock(*this);
 	if (state_ != State::idle)
 		return state_ == State::open;
-	if (options.mode == Mode::off || !begin(options)) {
+	if (options.mode == Mode::off || !makeFile(options)) {
 		if (state_ == State::idle)
 			state_ = State::stopped;
 		return false;
@@ -108,7 +108,7 @@ bool Recorder::open(const Options &options)
 	return state_ == State::open;
 }
 
-bool Recorder::begin(const Options &options)
+bool Recorder::makeFile(const Options &options)
 {
 	struct Scratch { // too much for a small thread's stack
 		char pattern[sizeof path_], exe[4096], host[256], program[256], arguments[64 << 10];
@@ -490,6 +490,19 @@ void Recorder::flush(bool everything)
 	writeOut(header_, sizeof(Header), 0);
 }
 
+Chunk *Recorder::beginChunk(char *memory, ChunkKind kind, uint64_t size, uint32_t lane)
+{
+	auto *chunk = new (memory) Chunk();
+	chunk->kind = kind;
+	chunk->size = static_cast<uint32_t>(size);
+	chunk->lane = lane;
+	chunk->committed.store(sizeof(Chunk), std::memory_order_relaxed);
+	chunk->sequence = chunksMade_++;
+	std::atomic_signal_fence(std::memory_order_release);
+	chunk->magic = kChunkMagic; // last: the process may be killed in between
+	return chunk;
+}
+
 bool Recorder::openRecords(uint64_t need)
 {
 	// 64 bytes for alignment; the rest of a window where it is enough.
@@ -503,12 +516,7 @@ bool Recorder::openRecords(uint64_t need)
 	char *memory = state_ == State::open ? carve(size, offset) : nullptr;
 	if (!memory || (!mapped_ && !pieces_.push({memory, offset, size})))
 		return false;
-	records_ = new (memory) Chunk();
-	records_->kind = ChunkKind::records;
-	records_->size = static_cast<uint32_t>(size);
-	records_->committed.store(sizeof(Chunk), std::memory_order_relaxed);
-	std::atomic_signal_fence(std::memory_order_release);
-	records_->magic = kChunkMagic;
+	records_ = beginChunk(memory, ChunkKind::records, size, 0);
 	recordsOffset_ = offset;
 	recordsEnd_ = sizeof(Chunk);
 	return true;
@@ -900,13 +908,7 @@ bool Recorder::newChunk(Lane &lane)
 		return false;
 	if (mapped_ && lane.chunk_) // it stays in the page cache; only our address space need not keep it
 		madvise(lane.chunk_, kEventChunk, MADV_DONTNEED);
-	lane.chunk_ = new (memory) Chunk();
-	lane.chunk_->kind = ChunkKind::events;
-	lane.chunk_->size = kEventChunk;
-	lane.chunk_->lane = lane.number_;
-	lane.chunk_->committed.store(sizeof(Chunk), std::memory_order_relaxed);
-	std::atomic_signal_fence(std::memory_order_release);
-	lane.chunk_->magic = kChunkMagic;
+	lane.chunk_ = beginChunk(memory, ChunkKind::events, kEventChunk, lane.number_);
 	lane.next_ = reinterpret_cast<Event *>(memory + sizeof(Chunk));
 	lane.end_ = reinterpret_cast<Event *>(memory + kEventChunk);
 	header_->last = clockPair();

@@ -222,7 +222,7 @@ private:
 	class Lock;
 
 	// All of these: under the lock.
-	bool begin(const Options &options);
+	bool makeFile(const Options &options);
 	void stop(int error);
 	bool stillOurs() const;
 	bool fits(uint64_t size) const;
@@ -233,6 +233,7 @@ private:
 	void prepareSpare();
 	static void *helper(void *recorder);
 	char *carve(uint64_t size, uint64_t &offset);
+	Chunk *beginChunk(char *memory, ChunkKind kind, uint64_t size, uint32_t lane);
 	bool openRecords(uint64_t need);
 	template <class T>
 	T *append(RecordType type, size_t more = 0);
@@ -255,7 +256,7 @@ private:
 	uint64_t device_ = 0, inode_ = 0; // of the file: the application may have closed the descriptor
 	uint32_t generation_ = 0;         // counts the files of this process
 	uint32_t lanesMade_ = 0;
-	uint64_t maxSize_ = 0;
+	uint64_t maxSize_ = 0, chunksMade_ = 0;
 	uint64_t fileEnd_ = 0;              // of the place in the file that somebody has
 	uint64_t carved_ = 0, usedEnd_ = 0; // where the next chunk goes; the end of all that were given away
 	Piece window_ = {};                 // where carved_ is

@@ -44,7 +44,7 @@ int main(int count, char **arguments)
 	uint64_t sum = 0;
 	measure("two readings of the clock", [&](int) { sum += autoamp::base::ticks() + autoamp::base::ticks(); });
 	for (trace::Mode mode : {trace::Mode::summary, trace::Mode::ops}) {
-		trace::Recorder recorder;
+		trace::Recorder &recorder = newRecorder();
 		auto opts = options(mode, file);
 		opts.maxSize = uint64_t{1} << 40;
 		if (!recorder.open(opts))
