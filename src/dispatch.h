@@ -14,15 +14,17 @@ class Original
 {
 public:
 	template <typename Call>
-	explicit Original(Call &call)
-		: context_(&call), invoke_([](void *context) { return static_cast<op::Status>((*static_cast<Call *>(context))()); })
+	explicit Original(const Call &call)
+		: context_(&call), invoke_([](const void *context) {
+			  return static_cast<op::Status>((*static_cast<const Call *>(context))());
+		  })
 	{
 	}
 	op::Status operator()() const { return invoke_(context_); }
 
 private:
-	void *context_;
-	op::Status (*invoke_)(void *);
+	const void *context_;
+	op::Status (*invoke_)(const void *);
 };
 
 struct Door {

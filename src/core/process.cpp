@@ -6,8 +6,9 @@
 #include "src/base/log.h"
 #include "src/core/scaler.h"
 #include "src/core/thread.h"
-#include "src/cuda/driver.h"
+#include "src/cuda/context.h"
 #include "src/cuda/library.h"
+#include "src/reroute/context.h"
 
 #include <cstdio>
 #include <cstdlib>
@@ -26,12 +27,6 @@ Process *theProcess = nullptr;
 const char *valueOf(const char *name)
 {
 	return policy::environmentValue(policy::processEnvironment(), name);
-}
-
-bool isSet(const char *name, char value)
-{
-	const char *text = valueOf(name);
-	return text && text[0] == value && !text[1];
 }
 
 // ---- the trace's header
@@ -152,7 +147,7 @@ Process *start(const void *known)
 		return nullptr;
 	auto *process = new Process{options, policy::State(options), {}, {}, {}, false, false, {}};
 	process->environment.tf32Allowed = options.tf32Allowed;
-	process->environment.emulatesSingle = isSet("CUBLAS_EMULATE_SINGLE_PRECISION", '1');
+	process->environment.emulatesSingle = options.emulatesSingle;
 	process->settings.memoryBudget = options.memory;
 	process->settings.isScaling = options.scaling == policy::Scaling::automatic;
 	process->isTracing = openTrace(*process, known);

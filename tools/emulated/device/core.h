@@ -121,6 +121,7 @@ struct Allocation {
 
 cudaError_t allocate(Context &, size_t bytes, Allocation::Kind, Pool *, bool ready, unsigned flags, void **out);
 cudaError_t registerHost(Context &, void *address, size_t bytes, unsigned flags);
+cudaError_t unregisterHost(void *address);
 std::optional<Allocation> findAllocation(const void *address); // that contains the address
 cudaError_t release(const void *base);                         // at once
 void releaseAll(Context &);
@@ -263,6 +264,9 @@ struct CaptureFacts {
 	size_t count;
 };
 cudaError_t captureFacts(cudaStream_t, CaptureFacts *);
+// The same as cudaStreamGetCaptureInfo gives it out; any pointer may be null.
+cudaError_t giveCapture(cudaStream_t, cudaStreamCaptureStatus *, unsigned long long *id, cudaGraph_t *,
+                        const cudaGraphNode_t **dependencies, const cudaGraphEdgeData **edges, size_t *count);
 cudaError_t beginCapture(cudaStream_t, cudaStreamCaptureMode);
 cudaError_t endCapture(cudaStream_t, cudaGraph_t *);
 cudaError_t updateCapture(cudaStream_t, cudaGraphNode_t *, size_t count, unsigned flags);
@@ -314,6 +318,12 @@ struct Configuration {
 };
 cudaError_t launchKernel(Function *, const Configuration &, void **arguments);
 cudaError_t functionAttribute(Function *, int attribute, int *value); // numbers of CUfunction_attribute
+cudaError_t setFunctionAttribute(Function *, int attribute, int value);
+cudaError_t occupancy(int *blocks, int blockSize, size_t shared);
+// Any image is a library or module of whatever the plug-ins know.
+cudaError_t loadLibrary(void **library);
+cudaError_t unloadLibrary(void *library);
+cudaError_t libraryKernel(void **function, void *library, const char *name);
 
 } // namespace emulated
 

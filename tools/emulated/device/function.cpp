@@ -14,6 +14,7 @@ struct Functions {
 	std::unordered_map<std::string, const Kernel *> kernels;
 	std::unordered_map<std::string, Function *> byName;
 	std::unordered_set<const Function *> all;
+	std::unordered_set<void *> libraries;
 };
 
 Functions &functions()
@@ -123,6 +124,68 @@ cudaError_t functionAttribute(Function *function, int attribute, int *value)
 	if (attribute < 0 || attribute > 15)
 		return cudaErrorInvalidValue;
 	*value = attribute == 8 ? function->dynamicShared.load() : attribute < 8 ? values[attribute] : 0;
+	return cudaSuccess;
+}
+
+cudaError_t setFunctionAttribute(Function *function, int attribute, int value)
+{
+	if (!isFunction(function))
+		return cudaErrorInvalidResourceHandle;
+	if (attribute == cudaFuncAttributeMaxDynamicSharedMemorySize) {
+		if (value < 0 || value > 227 * 1024)
+			return cudaErrorInvalidValue;
+		function->dynamicShared = value;
+	}
+	return cudaSuccess;
+}
+
+cudaError_t occupancy(int *blocks, int blockSize, size_t shared)
+{
+	if (!blocks || blockSize <= 0 || blockSize > 1024)
+		return cudaErrorInvalidValue;
+	const size_t byShared = shared ? 227 * 1024 / (shared + 1024) : 32;
+	*blocks = int(std::min<size_t>({size_t(2048 / blockSize), 32, byShared}));
+	return cudaSuccess;
+}
+
+cudaError_t loadLibrary(void **out)
+{
+	if (!out)
+		return cudaErrorInvalidValue;
+	if (const cudaError_t error = unsafeCall())
+		return error;
+	auto *library = new char;
+	Functions &all = functions();
+	std::lock_guard guard(all.mutex);
+	all.libraries.insert(library);
+	*out = library;
+	return cudaSuccess;
+}
+
+cudaError_t unloadLibrary(void *library)
+{
+	Functions &all = functions();
+	std::lock_guard guard(all.mutex);
+	if (!all.libraries.erase(library))
+		return cudaErrorInvalidResourceHandle;
+	delete static_cast<char *>(library);
+	return cudaSuccess;
+}
+
+cudaError_t libraryKernel(void **out, void *library, const char *name)
+{
+	if (!out || !name)
+		return cudaErrorInvalidValue;
+	{
+		Functions &all = functions();
+		std::lock_guard guard(all.mutex);
+		if (!all.libraries.count(library))
+			return cudaErrorInvalidResourceHandle;
+	}
+	Function *function = functionNamed(name);
+	if (!function->kernel)
+		return cudaErrorSymbolNotFound;
+	*out = function;
 	return cudaSuccess;
 }
 

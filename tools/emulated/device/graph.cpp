@@ -280,6 +280,29 @@ cudaError_t captureFacts(cudaStream_t handle, CaptureFacts *facts)
 	return cudaSuccess;
 }
 
+cudaError_t giveCapture(cudaStream_t stream, cudaStreamCaptureStatus *status, unsigned long long *id,
+                        cudaGraph_t *graph, const cudaGraphNode_t **dependencies, const cudaGraphEdgeData **edges,
+                        size_t *count)
+{
+	CaptureFacts facts;
+	if (!status)
+		return cudaErrorInvalidValue;
+	if (const cudaError_t error = captureFacts(stream, &facts))
+		return error;
+	*status = facts.status;
+	if (id)
+		*id = facts.id;
+	if (graph)
+		*graph = facts.graph;
+	if (dependencies)
+		*dependencies = facts.dependencies;
+	if (edges)
+		*edges = nullptr;
+	if (count)
+		*count = facts.count;
+	return cudaSuccess;
+}
+
 bool isCapturing(cudaStream_t stream)
 {
 	CaptureFacts facts;

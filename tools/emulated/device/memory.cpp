@@ -267,6 +267,17 @@ cudaError_t registerHost(Context &context, void *address, size_t bytes, unsigned
 	return cudaSuccess;
 }
 
+cudaError_t unregisterHost(void *address)
+{
+	Memory &all = memory();
+	std::unique_lock lock(all.mutex);
+	const auto found = all.live.find(uintptr_t(address));
+	if (found == all.live.end() || found->second.kind != Allocation::Registered)
+		return cudaErrorHostMemoryNotRegistered;
+	erase(found);
+	return cudaSuccess;
+}
+
 std::optional<Allocation> findAllocation(const void *address)
 {
 	std::shared_lock lock(memory().mutex);

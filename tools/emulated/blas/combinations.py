@@ -1,0 +1,36 @@
+#!/usr/bin/env python3
+"""Writes combinations.tsv from a machine-readable extract of the cuBLAS manual's type tables.
+
+usage: combinations.py cublas_types.json > combinations.tsv
+Kept are the rows over real fp32, fp64, fp16 and bf16; the emulated device has no integer, complex, fp8 or fp4 products.
+"""
+import json
+import sys
+
+EMULATED = {'CUDA_R_32F', 'CUDA_R_64F', 'CUDA_R_16F', 'CUDA_R_16BF'}
+
+
+def row(table, entry, default_compute='CUBLAS_COMPUTE_32F'):
+    c = entry['Ctype']
+    compute = entry.get('computeType', default_compute)
+    scale = entry.get('scaleType', 'CUDA_R_32F')
+    bias = entry.get('biasType') or '-'
+    types = [scale, entry['Atype'], entry['Btype'], c, entry.get('Dtype', c)]
+    if not EMULATED.issuperset(types):
+        return None
+    if 'epilogue' in entry and entry['epilogue'] != 'yes':
+        bias = '-'
+    return '\t'.join([table, compute, *types, bias])
+
+
+tables = json.load(open(sys.argv[1], encoding='utf-8'))
+print('# Which products are emulated: exactly what the tables of the cuBLAS Library manual, release 13.2, document')
+print('# (GemmEx: 2.8.12-2.8.14; SgemmEx: 2.8.11; cublasLtMatmul: 3.4.17), real fp32, fp64, fp16 and bf16 only.')
+print('# Written by combinations.py. Everything else is refused with CUBLAS_STATUS_NOT_SUPPORTED.')
+print('# bias: type of the bias vector of an epilogue; "-": no epilogue but DEFAULT.')
+print('#table\tcompute\tscale\ta\tb\tc\td\tbias')
+for name, rows in (('gemmex', tables['gemmex']['documented']),
+                   ('sgemmex', [r for r in tables['gemmex_typed'] if r['function'] == 'cublasSgemmEx']),
+                   ('lt', tables['lt']['matmul_regular'])):
+    for line in filter(None, (row(name, entry) for entry in rows)):
+        print(line)

@@ -1,0 +1,13 @@
+// What stands behind an exported name that is not emulated: it says so once and answers NOT_SUPPORTED. Any thread.
+// Only generated stubs include this; they are weak, so that a definition elsewhere in the library replaces them.
+#pragma once
+
+#include "tools/emulated/device/device.h"
+
+#define STUB(name)                                                                                                     \
+	extern "C" __attribute__((weak, visibility("default"))) int name();                                                \
+	int name()                                                                                                         \
+	{                                                                                                                  \
+		emulated::missing(#name);                                                                                      \
+		return 15; /* CUBLAS_STATUS_NOT_SUPPORTED, also where the real function returns nothing */                     \
+	}

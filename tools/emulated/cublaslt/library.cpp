@@ -1,0 +1,121 @@
+// Handles, versions, status texts, the heuristics cache's size and logging, which is accepted and silent.
+#include "tools/emulated/blas/context.h"
+
+#include <cublasLt.h>
+
+#include <atomic>
+
+using emulated::blas::Context;
+
+namespace
+{
+
+std::atomic<size_t> cacheCapacity{8192}; // the real library's default; nothing is cached here
+
+} // namespace
+
+extern "C" {
+
+cublasStatus_t cublasLtCreate(cublasLtHandle_t *lightHandle)
+{
+	FAIL_AS(ALLOC_FAILED);
+	if (!lightHandle)
+		return CUBLAS_STATUS_INVALID_VALUE;
+	auto *made = new Context;
+	if (cublasStatus_t status = emulated::blas::open(*made, Context::Kind::CublasLt)) {
+		delete made;
+		return status;
+	}
+	*lightHandle = reinterpret_cast<cublasLtHandle_t>(made);
+	return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtDestroy(cublasLtHandle_t lightHandle)
+{
+	FAIL_AS(INVALID_VALUE);
+	Context *context = emulated::blas::live(lightHandle);
+	if (!context || context->kind != Context::Kind::CublasLt)
+		return CUBLAS_STATUS_INVALID_VALUE;
+	emulated::blas::close(context);
+	return CUBLAS_STATUS_SUCCESS;
+}
+
+const char *cublasLtGetStatusName(cublasStatus_t status)
+{
+	return emulated::blas::nameOf(status);
+}
+
+const char *cublasLtGetStatusString(cublasStatus_t status)
+{
+	return emulated::blas::textOf(status);
+}
+
+size_t cublasLtGetVersion(void)
+{
+	return CUBLAS_VERSION;
+}
+
+size_t cublasLtGetCudartVersion(void)
+{
+	return CUDART_VERSION;
+}
+
+cublasStatus_t cublasLtGetProperty(libraryPropertyType type, int *value)
+{
+	FAIL_AS(INVALID_VALUE);
+	return emulated::blas::property(type, value);
+}
+
+cublasStatus_t cublasLtHeuristicsCacheGetCapacity(size_t *capacity)
+{
+	FAIL_AS(INVALID_VALUE);
+	if (!capacity)
+		return CUBLAS_STATUS_INVALID_VALUE;
+	*capacity = cacheCapacity;
+	return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtHeuristicsCacheSetCapacity(size_t capacity)
+{
+	FAIL_AS(INVALID_VALUE);
+	cacheCapacity = capacity;
+	return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtLoggerSetCallback(cublasLtLoggerCallback_t)
+{
+	FAIL_AS(INVALID_VALUE);
+	return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtLoggerSetFile(FILE *)
+{
+	FAIL_AS(INVALID_VALUE);
+	return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtLoggerOpenFile(const char *)
+{
+	FAIL_AS(INVALID_VALUE);
+	return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtLoggerSetLevel(int level)
+{
+	FAIL_AS(INVALID_VALUE);
+	return level >= 0 ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_INVALID_VALUE;
+}
+
+cublasStatus_t cublasLtLoggerSetMask(int)
+{
+	FAIL_AS(INVALID_VALUE);
+	return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtLoggerForceDisable(void)
+{
+	FAIL_AS(INVALID_VALUE);
+	return CUBLAS_STATUS_SUCCESS;
+}
+
+} // extern "C"

@@ -1,0 +1,97 @@
+#!/usr/bin/env python3
+"""Writes the exported functions of an emulated CUDA library.
+
+usage: generate_front.py EXPORTS IMPLEMENTATION SOURCE ERRORS OUTPUT [TYPEDEFS]
+
+EXPORTS lists every name of the real library. What IMPLEMENTATION (a header with one struct of static functions, one
+name each) has is exported through a wrapper that counts, fails on demand and keeps the error state; so are its _ptsz
+and _ptds twins, with the per-thread default stream. What SOURCE exports by itself is left to it. Every other name
+becomes a stub. The names of error codes come from ERRORS (a header of the toolkit). With TYPEDEFS (cudaTypedefs.h) a
+table of the driver's names by version follows, for cuGetProcAddress.
+"""
+import re
+import sys
+from pathlib import Path
+
+FUNCTION = re.compile(r"^\tstatic (cudaError_t|CUresult) (\w+)\(([^)]*)\)", re.M)
+OWN = re.compile(r'^extern "C" EMULATED_EXPORT [^(;]*?(\w+)\(', re.M)
+ERROR = re.compile(r"^\s+(cuda\w+|CUDA_\w+)\s*=\s*(\d+)", re.M)
+
+
+def name_parameters(parameters):
+    """The parameter list with a name for each, and the names."""
+    named, names = [], []
+    for n, parameter in enumerate(p.strip() for p in parameters.split(",") if p.strip()):
+        known = re.search(r"[\s*](\w+)$", parameter)
+        if known and known.group(1) not in ("int", "size_t", "long", "char"):
+            names.append(known.group(1))
+        else:
+            names.append(f"unnamed{n}")
+            parameter += f" unnamed{n}"
+        named.append(parameter)
+    return ", ".join(named), ", ".join(names)
+
+
+def errors(header):
+    """(number, name) of each value of the error enumeration."""
+    body = header[re.search(r"^\s*(cudaSuccess|CUDA_SUCCESS)\s*=", header, re.M).start():]
+    return [(int(number), name) for name, number in ERROR.findall(body[:body.index("}")])]
+
+
+def versions(typedefs, exports):
+    """(name, version, symbol) of each driver function: the n-th type in cudaTypedefs.h is the symbol with _vn."""
+    found = {}
+    for name, version in re.findall(r"PFN_(cu\w+?)_v(\d+)\)", typedefs):
+        found.setdefault(name, set()).add(int(version))
+    # This one was renamed, not numbered, the third time.
+    renamed = {("cuGraphInstantiate", 3): "cuGraphInstantiateWithFlags"}
+    for name, numbers in sorted(found.items()):
+        for n, version in enumerate(sorted(numbers), 1):
+            symbol = renamed.get((name, n), name if n == 1 else f"{name}_v{n}")
+            if symbol in exports:
+                yield name, version, symbol
+
+
+def main(exports_file, implementation, own, error_header, output, typedefs=None):
+    exports = [line for line in Path(exports_file).read_text().split("\n") if line and not line.startswith("#")]
+    source = re.sub(r",\n\s*", ", ", re.sub(r"\(\n\s*", "(", Path(implementation).read_text()))
+    struct = re.search(r"^struct (\w+) \{", source, re.M).group(1)
+    functions = {name: (kind, parameters) for kind, name, parameters in FUNCTION.findall(source)
+                 if name.startswith(("cu", "__cuda"))}
+    elsewhere = set(OWN.findall(Path(own).read_text()))
+    if unknown := (set(functions) | elsewhere) - set(exports):
+        sys.exit(f"{implementation}: the real library does not export {sorted(unknown)}")
+
+    out = [f'#include "{Path(implementation).name}"', "", "const emulated::ErrorName errorNames[] = {"]
+    out += [f'\t{{{number}, "{name}"}},' for number, name in errors(Path(error_header).read_text())]
+    out += ["\t{0, nullptr},", "};", ""]
+    stubs = []
+    for name in exports:
+        base = re.sub(r"_pt[ds][sz]$", "", name)
+        if name in elsewhere:
+            continue
+        if base in functions:
+            kind, parameters = functions[base]
+            parameters, names = name_parameters(parameters)
+            out.append(f'extern "C" EMULATED_EXPORT {kind} {name}({parameters})\n{{\n'
+                       f'\tstatic emulated::Entry entry("{name}");\n'
+                       f"\treturn {struct}::enter(entry, {'true' if base != name else 'false'}, "
+                       f"[&] {{ return {struct}::{base}({names}); }});\n}}\n")
+        else:
+            stubs.append(name)
+    # Any arguments, one answer. Another name in C++, because the headers declare the real one.
+    for name in stubs:
+        out.append(f'extern "C" EMULATED_EXPORT int stub_{name}() asm("{name}");\n'
+                   f"int stub_{name}()\n{{\n"
+                   f'\tstatic emulated::Entry entry("{name}");\n'
+                   f"\treturn {struct}::refuse(entry);\n}}\n")
+    if typedefs:
+        rows = versions(Path(typedefs).read_text(), set(exports))
+        out.append("const VersionedName versionedNames[] = {")
+        out += [f'\t{{"{name}", {version}, "{symbol}"}},' for name, version, symbol in rows]
+        out.append("\t{nullptr, 0, nullptr},\n};")
+    Path(output).write_text("\n".join(out) + "\n")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
