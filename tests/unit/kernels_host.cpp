@@ -66,11 +66,10 @@ Source::~Source()
 }
 
 Matrix::Matrix(const Shape &shape, unsigned lead)
-	: operand_{nullptr,        nullptr, shape.rows, shape.columns, shape.sourceLd, shape.targetLd, 0, 0, shape.batch},
-	  lead_(lead),
-	  source_(lead + std::max<int64_t>(0, (shape.batch * shape.columns - 1) * shape.sourceLd +
-                                              (shape.batch - 1) * shape.sourceGap + shape.rows)),
-	  memory_(nullptr, [](uint16_t *memory) { free(memory); })
+    : operand_{nullptr, nullptr, shape.rows, shape.columns, shape.sourceLd, shape.targetLd, 0, 0, shape.batch},
+      lead_(lead), source_(lead + std::max<int64_t>(0, (shape.batch * shape.columns - 1) * shape.sourceLd +
+                                                           (shape.batch - 1) * shape.sourceGap + shape.rows)),
+      memory_(nullptr, [](uint16_t *memory) { free(memory); })
 {
 	operand_.sourceStride = shape.columns * shape.sourceLd + shape.sourceGap;
 	operand_.targetStride = shape.columns * shape.targetLd + 8;
