@@ -164,7 +164,7 @@ void growth(bool isDevice, Line &line)
 {
 	Session session;
 	warm(session);
-	Problem problem({.m = 61, .hasDeviceScalars = isDevice});
+	Problem problem({.m = isDevice ? 60 : 61, .hasDeviceScalars = isDevice});
 	prepare(problem);
 	const auto graph = record(session, problem, line);
 	double largest = 0, least = INFINITY;
