@@ -4,6 +4,7 @@
 #include <cublasLt.h>
 
 #include <atomic>
+#include <cstdio>
 
 using emulated::blas::Context;
 
@@ -93,16 +94,21 @@ cublasStatus_t cublasLtLoggerSetFile(FILE *)
 	return CUBLAS_STATUS_SUCCESS;
 }
 
-cublasStatus_t cublasLtLoggerOpenFile(const char *)
+cublasStatus_t cublasLtLoggerOpenFile(const char *logFile)
 {
 	FAIL_AS(INVALID_VALUE);
+	FILE *file = logFile ? std::fopen(logFile, "a") : nullptr;
+	if (!file)
+		return CUBLAS_STATUS_INVALID_VALUE;
+	std::fclose(file);
 	return CUBLAS_STATUS_SUCCESS;
 }
 
 cublasStatus_t cublasLtLoggerSetLevel(int level)
 {
 	FAIL_AS(INVALID_VALUE);
-	return level >= 0 ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_INVALID_VALUE;
+	constexpr int highest = 6;
+	return level >= 0 && level <= highest ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_INVALID_VALUE;
 }
 
 cublasStatus_t cublasLtLoggerSetMask(int)
