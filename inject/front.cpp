@@ -295,7 +295,7 @@ const Core *decision;
 // now.
 bool ownFolder(char (&path)[PATH_MAX])
 {
-	const auto wanted = reinterpret_cast<uintptr_t>(&decision);
+	const auto wanted = reinterpret_cast<uintptr_t>(&absent); // code: the pages of .bss bear no file's name
 	size_t size = 0;
 	const int file = open("/proc/self/maps", O_RDONLY | O_CLOEXEC); // "start-end perms offset dev inode   /path\n"
 	uintptr_t bound[2] = {};
@@ -318,7 +318,7 @@ bool ownFolder(char (&path)[PATH_MAX])
 		}
 	close(file);
 	if (!isFound) // no /proc
-		for (const char *name = ownerOf(&decision); *name && size < sizeof path - 1; name++)
+		for (const char *name = ownerOf(reinterpret_cast<void *>(&absent)); *name && size < sizeof path - 1; name++)
 			path[size++] = *name;
 	while (size && path[size - 1] != '/')
 		size--;

@@ -7,6 +7,9 @@
 
 namespace autoamp::base {
 
-inline uint64_t ticks() { return __rdtsc(); }
+inline uint64_t ticks()
+{
+	return __rdtsc();
+}
 
 } // namespace autoamp::base

@@ -9,7 +9,10 @@ namespace autoamp::base {
 
 constexpr uint64_t kHashSeed = 0xcbf29ce484222325;
 
-constexpr uint64_t hashByte(unsigned char byte, uint64_t hash) { return (hash ^ byte) * 0x100000001b3; }
+constexpr uint64_t hashByte(unsigned char byte, uint64_t hash)
+{
+	return (hash ^ byte) * 0x100000001b3;
+}
 
 inline uint64_t hashBytes(const void *data, size_t size, uint64_t hash = kHashSeed)
 {

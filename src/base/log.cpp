@@ -35,8 +35,14 @@ unsigned repeats(const char *format)
 
 } // namespace
 
-void setLogLevel(LogLevel level) { threshold.store(level, std::memory_order_relaxed); }
-bool logs(LogLevel level) { return level <= threshold.load(std::memory_order_relaxed); }
+void setLogLevel(LogLevel level)
+{
+	threshold.store(level, std::memory_order_relaxed);
+}
+bool logs(LogLevel level)
+{
+	return level <= threshold.load(std::memory_order_relaxed);
+}
 
 void log(LogLevel level, const char *format, ...)
 {

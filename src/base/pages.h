@@ -10,7 +10,10 @@
 
 namespace autoamp::base {
 
-constexpr size_t pageRound(size_t size) { return (size + 4095) & ~size_t{4095}; }
+constexpr size_t pageRound(size_t size)
+{
+	return (size + 4095) & ~size_t{4095};
+}
 
 inline void *mapPages(size_t size)
 {

@@ -11,12 +11,12 @@ namespace autoamp::trace {
 constexpr char kMagic[8] = {'a', 'u', 't', 'o', 'a', 'm', 'p', '\n'};
 constexpr uint32_t kVersion = 1;
 constexpr uint32_t kByteOrder = 0x01020304;
-constexpr uint32_t kPage = 4096;               // chunks begin at multiples of it
-constexpr uint32_t kChunkMagic = 0x6b434141;   // "AACk"
+constexpr uint32_t kPage = 4096;             // chunks begin at multiples of it
+constexpr uint32_t kChunkMagic = 0x6b434141; // "AACk"
 constexpr uint32_t kMaxChunk = 1u << 20;
 constexpr uint32_t kEventChunk = 64u << 10, kRecordChunk = 16u << 10;
-constexpr uint32_t kMaxString = 4096;          // longer ones are cut
-constexpr uint32_t kMaxRows = 1u << 16;        // the writer's; an event has 20 bits for its row
+constexpr uint32_t kMaxString = 4096;   // longer ones are cut
+constexpr uint32_t kMaxRows = 1u << 16; // the writer's; an event has 20 bits for its row
 constexpr uint32_t kRowLimit = 1u << 20;
 
 using Counter = std::atomic<uint64_t>;
@@ -32,20 +32,22 @@ enum class End : uint32_t { open, exited, exitedWith };
 struct Header {
 	char magic[8];
 	uint32_t version, byteOrder;
-	uint32_t headerSize;    // where the first chunk begins
-	uint32_t flags;         // HeaderFlag
-	int64_t startedNs;      // CLOCK_REALTIME at `first`
-	ClockPair first, last;  // the rate of the ticks; `last` is renewed while the process lives
+	uint32_t headerSize;   // where the first chunk begins
+	uint32_t flags;        // see below
+	int64_t startedNs;     // CLOCK_REALTIME at `first`
+	ClockPair first, last; // the rate of the ticks; `last` is renewed while the process lives
 	uint32_t pid, parent;
 	std::atomic<uint32_t> end; // End
 	int32_t status;
-	Counter fileSize;       // what the writer has allocated
-	Counter lostCalls;      // calls in no total: the disk was full when their row first came
-	Counter stopped;        // 1: the disk became full; 2: the size cap was reached (single events only)
+	Counter fileSize;  // what the writer has allocated
+	Counter lostCalls; // calls in no total: the disk was full when their row first came
+	Counter stopped;   // 1: the disk became full; 2: the size cap was reached (single events only)
+	uint64_t reserved[3];
 };
-static_assert(sizeof(Header) == 112);
+static_assert(sizeof(Header) == 128);
 
-enum HeaderFlag : uint32_t { headerEmulated = 1, headerSingles = 2, headerWritten = 4 };
+// Header::flags
+constexpr uint32_t headerEmulated = 1, headerSingles = 2, headerWritten = 4;
 
 enum class ChunkKind : uint32_t { records = 1, events = 2 };
 
@@ -66,7 +68,7 @@ struct Event {
 };
 static_assert(sizeof(Event) == 16);
 
-enum EventFlag : unsigned { eventCaptured = 1 };
+constexpr uint32_t eventCaptured = 1; // flags of an event
 
 constexpr uint64_t kMaxDuration = (uint64_t{1} << 40) - 1;
 constexpr uint64_t packEvent(uint32_t row, unsigned flags, uint64_t duration)
@@ -100,11 +102,11 @@ struct RowRecord : Record {
 	float estNs, estLoweredNs; // negative: unknown
 	uint16_t device;
 	char transa, transb;
-	uint32_t flags; // RowFlag
+	uint32_t flags; // see below
 };
 static_assert(sizeof(RowRecord) == 112);
 
-enum RowFlag : uint32_t { rowEligible = 1 };
+constexpr uint32_t rowEligible = 1; // RowRecord::flags
 
 // One a thread at a time; a thread that begins when another has ended takes its lane over.
 struct alignas(64) LaneRecord : Record {

@@ -57,14 +57,17 @@ std::string_view lookUp(Lookup lookup, const char *name)
 	return value ? value : "";
 }
 
-std::string_view baseName(std::string_view path) { return path.substr(path.rfind('/') + 1); }
+std::string_view baseName(std::string_view path)
+{
+	return path.substr(path.rfind('/') + 1);
+}
 
 bool isInterpreter(std::string_view name)
 {
 	// A version may follow: python3.11.
 	name = name.substr(0, name.find_last_not_of("0123456789.") + 1);
 	for (std::string_view known : {"python", "pypy", "perl", "ruby", "julia", "Rscript", "bash", "sh", "dash", "zsh",
-								   "node", "lua", "luajit", "octave", "octave-cli"})
+	                               "node", "lua", "luajit", "octave", "octave-cli"})
 		if (name == known)
 			return true;
 	return false;
@@ -102,7 +105,7 @@ void removeTrace(int folder, const char *name)
 		return;
 	char magic[sizeof kMagic];
 	if (pread(file, magic, sizeof magic, 0) == sizeof magic && memcmp(magic, kMagic, sizeof magic) == 0 &&
-		!isBeingWritten(file))
+	    !isBeingWritten(file))
 		unlinkat(folder, name, 0);
 	close(file);
 }
@@ -250,8 +253,8 @@ void prune(const char *folder, size_t files, uint64_t bytes)
 	base::Array<Old> traces;
 	while (dirent *entry = readdir(listing)) {
 		struct stat status;
-		if (!isTraceName(entry->d_name) ||
-			fstatat(dirfd(listing), entry->d_name, &status, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(status.st_mode))
+		if (!isTraceName(entry->d_name) || fstatat(dirfd(listing), entry->d_name, &status, AT_SYMLINK_NOFOLLOW) != 0 ||
+		    !S_ISREG(status.st_mode))
 			continue;
 		Old old = {status.st_mtim.tv_sec, status.st_mtim.tv_nsec, static_cast<uint64_t>(status.st_size), {}};
 		memcpy(old.name, entry->d_name, std::min(sizeof old.name - 1, strlen(entry->d_name)));

@@ -21,10 +21,16 @@ namespace {
 
 constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
 
-double orUnknown(float value) { return value >= 0 && std::isfinite(value) ? value : kUnknown; }
+double orUnknown(float value)
+{
+	return value >= 0 && std::isfinite(value) ? value : kUnknown;
+}
 
 // The difference as it was meant even where a thread's counter ran a little behind the first clock reading.
-double since(uint64_t ticks, uint64_t first) { return static_cast<double>(static_cast<int64_t>(ticks - first)); }
+double since(uint64_t ticks, uint64_t first)
+{
+	return static_cast<double>(static_cast<int64_t>(ticks - first));
+}
 
 size_t readAt(int file, void *out, size_t size, uint64_t offset)
 {
@@ -54,6 +60,7 @@ struct Buffer {
 
 // Everything but the single events, in one pass over the file.
 struct Trace::Loader {
+	explicit Loader(Trace &which) : trace(which) {}
 	Trace &trace;
 	int file() const { return trace.file_.descriptor; }
 	Buffer buffer;
@@ -87,7 +94,7 @@ struct Trace::Loader {
 			error = "damaged header";
 		else if (header.version != kVersion)
 			error = "format version " + std::to_string(header.version) + ", this program reads version " +
-					std::to_string(kVersion);
+			        std::to_string(kVersion);
 		else if (header.headerSize < sizeof header || header.headerSize > kMaxChunk || header.headerSize % kPage)
 			error = "damaged header";
 		return error.empty();
@@ -161,7 +168,7 @@ struct Trace::Loader {
 			return false;
 		case RecordType::cells:
 			if (auto *cells = as<CellsRecord>(record, at);
-				cells && cells->count <= (record.size - sizeof *cells) / sizeof(Cell)) {
+			    cells && cells->count <= (record.size - sizeof *cells) / sizeof(Cell)) {
 				for (const Cell *cell = cells->cells(); cell < cells->cells() + cells->count; ++cell)
 					addCell(*cell);
 				return true;
@@ -169,24 +176,29 @@ struct Trace::Loader {
 			return false;
 		case RecordType::scaler:
 			if (auto *event = as<ScalerRecord>(record, at)) {
-				trace.scaler.push_back({since(event->ticks, header.first.ticks), text(event->kind), {}, event->row,
-										static_cast<char>(event->operand), std::exp2(double{event->exponentBefore}),
-										std::exp2(double{event->exponentAfter}), event->amax});
+				trace.scaler.push_back({since(event->ticks, header.first.ticks),
+				                        text(event->kind),
+				                        {},
+				                        event->row,
+				                        static_cast<char>(event->operand),
+				                        std::exp2(double{event->exponentBefore}),
+				                        std::exp2(double{event->exponentAfter}),
+				                        event->amax});
 				return true;
 			}
 			return false;
 		case RecordType::scalerTotal:
 			if (auto *total = as<ScalerTotalRecord>(record, at)) {
 				trace.scalerTotals.push_back(
-					{text(total->kind), {}, total->row, static_cast<char>(total->operand), total->count.load()});
+				    {text(total->kind), {}, total->row, static_cast<char>(total->operand), total->count.load()});
 				return true;
 			}
 			return false;
 		case RecordType::note:
 			if (auto *note = as<NoteRecord>(record, at)) {
 				trace.notes.push_back({text(note->kind), text(note->text), note->row, note->count.load(),
-									   since(note->firstTicks, header.first.ticks),
-									   since(note->lastTicks.load(), header.first.ticks)});
+				                       since(note->firstTicks, header.first.ticks),
+				                       since(note->lastTicks.load(), header.first.ticks)});
 				return true;
 			}
 			return false;
@@ -221,7 +233,7 @@ struct Trace::Loader {
 			}
 		} else if (group == "run") {
 			for (auto [key, field] : {std::pair{"exe", &trace.exe}, std::pair{"program", &trace.program},
-									  std::pair{"host", &trace.host}, std::pair{"rank", &trace.rank}})
+			                          std::pair{"host", &trace.host}, std::pair{"rank", &trace.rank}})
 				if (name == key)
 					*field = value;
 		}
@@ -313,7 +325,7 @@ struct Trace::Loader {
 		trace.loss.callsLost = header.lostCalls.load();
 		trace.loss.diskFull = header.stopped.load() == 1;
 		if (trace.loss.eventsDropped || trace.loss.callsLost || trace.loss.diskFull ||
-			fileSize < header.fileSize.load())
+		    fileSize < header.fileSize.load())
 			trace.loss.truncated = true;
 	}
 
@@ -343,14 +355,15 @@ std::optional<Trace> Trace::open(const std::string &path, std::string &error)
 	Trace trace;
 	trace.path = path;
 	const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	trace.file_.descriptor = file;
 	struct stat status;
 	error.clear();
-	if (trace.file_ < 0 || fstat(file(), &status) != 0)
+	if (file < 0 || fstat(file, &status) != 0)
 		error = strerror(errno);
 	else if (!S_ISREG(status.st_mode))
 		error = S_ISDIR(status.st_mode) ? "a folder, not a trace" : "not a regular file";
 	else {
-		Loader loader{trace};
+		Loader loader(trace);
 		loader.fileSize = static_cast<uint64_t>(status.st_size);
 		if (loader.readHeader(error)) {
 			loader.readChunks();
@@ -383,9 +396,9 @@ void Trace::forEachEvent(const std::function<void(const EventInfo &)> &visit) co
 			continue;
 		auto *event = reinterpret_cast<const Event *>(buffer.data() + sizeof(Chunk));
 		for (size_t left = (got - sizeof(Chunk)) / sizeof(Event); left; --left, ++event)
-			visit({static_cast<uint32_t>(event->packed >> 44), chunk.lane,
-				   (event->packed >> 40 & eventCaptured) != 0, since(event->start, firstTicks_) * nsPerTick_,
-				   static_cast<double>(event->packed & kMaxDuration) * nsPerTick_});
+			visit({static_cast<uint32_t>(event->packed >> 44), chunk.lane, (event->packed >> 40 & eventCaptured) != 0,
+			       since(event->start, firstTicks_) * nsPerTick_,
+			       static_cast<double>(event->packed & kMaxDuration) * nsPerTick_});
 	}
 }
 

@@ -20,7 +20,7 @@ struct PropertyInfo {
 };
 
 struct RowInfo {
-	uint32_t id = 0; // what events refer to
+	uint32_t id = 0;  // what events refer to
 	std::string site; // eight hex digits
 	std::string entry, library, op, caller;
 	std::string dtypeIn, dtypeAsked, dtypeCompute, dtypeAccumulate, dtypeOut;
@@ -84,9 +84,9 @@ public:
 
 	std::string path;
 	uint32_t pid = 0, parentPid = 0;
-	double startedNs = 0;        // CLOCK_REALTIME
-	std::string ended;           // "exit 0", "exit" (status unknown), "running", "killed"
-	std::string diedInside;      // entry of the call in flight when it was killed; "" if none
+	double startedNs = 0;   // CLOCK_REALTIME
+	std::string ended;      // "exit 0", "exit" (status unknown), "running", "killed"
+	std::string diedInside; // entry of the call in flight when it was killed; "" if none
 	bool emulated = false, hasEvents = false;
 	std::string host, rank, exe, program; // program: the script's name for an interpreter; rank "": none
 	std::vector<std::string> command;

@@ -41,7 +41,10 @@ uint64_t nanoseconds(clockid_t clock)
 	return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec);
 }
 
-ClockPair clockPair() { return {base::ticks(), nanoseconds(CLOCK_MONOTONIC)}; }
+ClockPair clockPair()
+{
+	return {base::ticks(), nanoseconds(CLOCK_MONOTONIC)};
+}
 
 // Where a mapped page that was allocated can always be written. On others (btrfs copies on write, network file systems
 // have no space until later) a full disk would be a SIGBUS in the application.
@@ -51,7 +54,7 @@ bool canMap(int file)
 	if (fstatfs(file, &status) != 0)
 		return false;
 	return status.f_type == EXT4_SUPER_MAGIC || status.f_type == kXfsMagic || status.f_type == TMPFS_MAGIC ||
-		   status.f_type == OVERLAYFS_SUPER_MAGIC;
+	       status.f_type == OVERLAYFS_SUPER_MAGIC;
 }
 
 size_t readFile(const char *path, char *out, size_t size)
@@ -147,7 +150,7 @@ bool Recorder::begin(const Options &options)
 	file_ = createFile(pattern, parts, path_, sizeof path_, &problem);
 	if (file_ < 0) {
 		base::log(base::LogLevel::warn, "no trace: %s: %s", problem ? pattern : path_,
-				  problem ? problem : strerror(-file_));
+		          problem ? problem : strerror(-file_));
 		return false;
 	}
 	if (int high = fcntl(file_, F_DUPFD_CLOEXEC, kLowestDescriptor); high >= 0) {
@@ -179,8 +182,8 @@ bool Recorder::begin(const Options &options)
 	header_->version = kVersion;
 	header_->byteOrder = kByteOrder;
 	header_->headerSize = kPage;
-	header_->flags = (options.emulated ? headerEmulated : 0) | (singles_ ? headerSingles : 0) |
-					 (mapped_ ? 0 : headerWritten);
+	header_->flags =
+	    (options.emulated ? headerEmulated : 0) | (singles_ ? headerSingles : 0) | (mapped_ ? 0 : headerWritten);
 	header_->startedNs = static_cast<int64_t>(started);
 	header_->first = first;
 	header_->last = clockPair();
@@ -239,11 +242,17 @@ void Recorder::stop(int error)
 	if (header_)
 		header_->stopped.store(1);
 	base::log(base::LogLevel::warn, "trace %s: %s: recording stops here, the application goes on", path_,
-			  strerror(error));
+	          strerror(error));
 }
 
-void Recorder::beforeFork() { pthread_mutex_lock(&mutex_); }
-void Recorder::afterForkInParent() { pthread_mutex_unlock(&mutex_); }
+void Recorder::beforeFork()
+{
+	pthread_mutex_lock(&mutex_);
+}
+void Recorder::afterForkInParent()
+{
+	pthread_mutex_unlock(&mutex_);
+}
 
 void Recorder::afterForkInChild(Lane *own)
 {
@@ -451,9 +460,8 @@ uint32_t Recorder::intern(const char *text)
 	if (!length)
 		return 0;
 	const uint64_t hash = base::hashBytes(text, length);
-	Text *known = textIndex_.find(hash, [&](const Text &other) {
-		return other.length == length && memcmp(other.bytes, text, length) == 0;
-	});
+	Text *known = textIndex_.find(
+	    hash, [&](const Text &other) { return other.length == length && memcmp(other.bytes, text, length) == 0; });
 	if (known)
 		return known->id;
 	known = arena_.make<Text>(length);
@@ -552,12 +560,11 @@ RowId Recorder::row(const Row &row)
 	site = base::hashBytes(row.caller, row.caller ? strlen(row.caller) : 0, site);
 	record.site = static_cast<uint32_t>(site ^ (site >> 32));
 
-	constexpr size_t from = offsetof(RowRecord, entry);
+	constexpr size_t from = sizeof(Record) + 2 * sizeof(uint32_t); // behind id and site
 	auto key = [](const RowRecord &known) { return reinterpret_cast<const char *>(&known) + from; };
 	const uint64_t hash = base::hashBytes(key(record), sizeof record - from);
-	KnownRow *known = rowIndex_.find(hash, [&](const KnownRow &other) {
-		return memcmp(key(other.record), key(record), sizeof record - from) == 0;
-	});
+	KnownRow *known = rowIndex_.find(
+	    hash, [&](const KnownRow &other) { return memcmp(key(other.record), key(record), sizeof record - from) == 0; });
 	if (known)
 		return known->record.id;
 	known = arena_.make<KnownRow>();
@@ -578,8 +585,8 @@ bool Recorder::writeRow(RowId row)
 		return true;
 	const RowRecord &record = known->record;
 	for (uint32_t text : {record.entry, record.library, record.op, record.caller, record.dtypeIn, record.dtypeAsked,
-						  record.dtypeCompute, record.dtypeAccumulate, record.dtypeOut, record.decision, record.reason,
-						  record.strategy})
+	                      record.dtypeCompute, record.dtypeAccumulate, record.dtypeOut, record.decision, record.reason,
+	                      record.strategy})
 		writeText(text);
 	auto *written = append<RowRecord>(RecordType::row);
 	if (!written)
@@ -597,9 +604,8 @@ void Recorder::scaler(const ScalerEvent &event)
 		return;
 	const uint32_t key[3] = {event.row, intern(event.kind), static_cast<uint32_t>(event.operand)};
 	const uint64_t hash = base::hashBytes(key, sizeof key);
-	KnownScaler *known = scalerIndex_.find(hash, [&](const KnownScaler &other) {
-		return memcmp(&other, key, sizeof key) == 0;
-	});
+	KnownScaler *known =
+	    scalerIndex_.find(hash, [&](const KnownScaler &other) { return memcmp(&other, key, sizeof key) == 0; });
 	if (!known) {
 		known = arena_.make<KnownScaler>();
 		if (!known)
@@ -642,9 +648,8 @@ void Recorder::note(const char *kind, const char *text, RowId row)
 		return;
 	const uint32_t key[3] = {intern(kind), intern(text), row};
 	const uint64_t hash = base::hashBytes(key, sizeof key);
-	KnownNote *known = noteIndex_.find(hash, [&](const KnownNote &other) {
-		return memcmp(&other, key, sizeof key) == 0;
-	});
+	KnownNote *known =
+	    noteIndex_.find(hash, [&](const KnownNote &other) { return memcmp(&other, key, sizeof key) == 0; });
 	if (!known) {
 		known = arena_.make<KnownNote>();
 		if (!known)
@@ -762,7 +767,7 @@ bool Lane::newChunk()
 	if (!singles_)
 		return false;
 	if (!recorder_->capped_.load(std::memory_order_relaxed) &&
-		recorder_->state_.load(std::memory_order_acquire) == Recorder::State::open) {
+	    recorder_->state_.load(std::memory_order_acquire) == Recorder::State::open) {
 		Recorder::Lock lock(*recorder_);
 		if (recorder_->newChunk(*this))
 			return true;

@@ -31,10 +31,10 @@ struct Row {
 	int64_t m = 0, n = 0, k = 0, batch = 1;
 	char transa = 'N', transb = 'N'; // N, T, C
 	const char *dtypeIn = nullptr, *dtypeAsked = nullptr, *dtypeCompute = nullptr, *dtypeAccumulate = nullptr,
-			   *dtypeOut = nullptr;
+	           *dtypeOut = nullptr;
 	const char *decision = nullptr, *reason = nullptr, *strategy = nullptr;
-	const char *caller = nullptr;  // object file
-	bool eligible = false;         // fp32 data and a lower form exists
+	const char *caller = nullptr; // object file
+	bool eligible = false;        // fp32 data and a lower form exists
 	uint16_t device = 0;
 	float estNs = -1, estLoweredNs = -1; // negative: unknown
 };
@@ -64,7 +64,7 @@ public:
 			return countFirst(row, durationTicks, captured);
 		add(*cells_[row], durationTicks, captured);
 	}
-	// Hot path: some 3 ns. Does nothing in summary mode. flags: format.h, EventFlag (4 bits).
+	// Hot path: some 3 ns. Does nothing in summary mode. flags: 4 bits, see format.h.
 	void event(RowId row, uint64_t startTicks, uint64_t durationTicks, unsigned flags)
 	{
 		if (next_ == end_ && !newChunk())
@@ -73,7 +73,7 @@ public:
 		next_->packed = packEvent(row, flags, durationTicks);
 		++next_;
 		chunk_->committed.store(reinterpret_cast<char *>(next_) - reinterpret_cast<char *>(chunk_),
-								std::memory_order_release);
+		                        std::memory_order_release);
 	}
 	// Both of the above.
 	void record(RowId row, uint64_t startTicks, uint64_t endTicks, bool captured)
@@ -119,7 +119,7 @@ private:
 	uint64_t chunkOffset_ = 0; // in the file
 	bool free_ = false;        // no thread has it
 	Lane *nextLane_ = nullptr;
-	LaneRecord none_ = {};     // stands in while there is no file
+	LaneRecord none_ = {}; // stands in while there is no file
 };
 
 // The call in flight of this thread, so that a report can say `died inside cublasLtMatmul`. Nests: restores.

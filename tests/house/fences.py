@@ -8,22 +8,27 @@ import re
 import sys
 
 # Room: what its files may include, itself aside. A file belongs to the room with the longest matching name.
+SEAM = ["inject/front.h", "inject/vendors.h"]  # what front and core both know
 ROOMS = {
-    "inject": ["src/base", "inject/front.h"],
-    "inject/front.h": [],  # what front and core know of each other
+    "inject": ["src/base", *SEAM],
+    **{file: [] for file in SEAM},
     "kernels": [],
-    "src": ["src/op", "src/policy", "src/reroute", "src/trace"],  # dispatch, the one-screen story
+    "src": ["src/op", "src/policy", "src/reroute", "src/trace", "src/core"],  # dispatch, the one-screen story
     "src/base": [],
     "src/cuda": ["src/base"],
-    "src/op": ["src/base"],
-    "src/entry": ["src/op", "src", "inject/front.h"],
+    "src/op": ["src/base", "src/cuda"],  # cuda: the vendor's getters
+    "src/entry": ["src/op", "src", *SEAM],
     "src/policy": ["src/op", "src/base"],
-    "src/scale": ["src/op", "src/base", "src/cuda"],
+    "src/scale": ["src/op", "src/base", "src/cuda", "kernels"],
     "src/trace": ["src/op", "src/base"],
     "src/reroute": ["src/op", "src/policy", "src/scale", "kernels", "src/cuda", "src/base"],
+    # What holds the rooms together: process, thread, site, record.
+    "src/core": ["src", *SEAM]
+    + [f"src/{name}" for name in ("base", "cuda", "op", "policy", "scale", "trace", "reroute")],
     "tools": ["src/trace", "src/policy", "src/op", "src/base"],
     "tools/demo": [],
     "tools/emulated": [],
+    "tools/emulated/plugins": ["tools/emulated", "kernels"],  # the project's kernels as host functions
 }
 FREE = ["tests"]
 

@@ -1,10 +1,10 @@
-// A folder that goes with its test, and traces as every test of src/trace needs them.
+// A folder that goes with its test, and reading and writing the files in it.
 // One thread.
 #pragma once
 
 #include "src/base/clock.h"
 #include "src/trace/reader.h"
-#include "src/trace/recorder.h"
+#include "tests/unit/trace_sample.h"
 
 #include <catch2/catch.hpp>
 #include <filesystem>
@@ -13,14 +13,11 @@
 
 namespace trace_test {
 
-namespace trace = autoamp::trace;
-
 struct Folder {
 	std::string path;
-	Folder()
+	explicit Folder(const char *parent = "/tmp") : path(std::string(parent) + "/autoamp-trace-XXXXXX")
 	{
-		char name[] = "/tmp/autoamp-trace-XXXXXX";
-		path = mkdtemp(name);
+		REQUIRE(mkdtemp(path.data()));
 	}
 	~Folder() { std::filesystem::remove_all(path); }
 	std::string operator/(const std::string &name) const { return path + "/" + name; }
@@ -33,37 +30,6 @@ struct Folder {
 		return names;
 	}
 };
-
-inline trace::Options options(trace::Mode mode, const std::string &pattern)
-{
-	trace::Options options;
-	options.mode = mode;
-	options.pattern = pattern.c_str();
-	return options;
-}
-
-inline trace::Row row(int64_t m, const char *entry = "cublasSgemm_v2", const char *decision = "lowered")
-{
-	trace::Row row;
-	row.entry = entry;
-	row.library = "cublas";
-	row.op = "mm";
-	row.m = m;
-	row.n = 20;
-	row.k = 30;
-	row.batch = 4;
-	row.transa = 'T';
-	row.dtypeIn = row.dtypeAsked = row.dtypeAccumulate = row.dtypeOut = "float32";
-	row.dtypeCompute = "float16";
-	row.decision = decision;
-	row.reason = "white_list";
-	row.strategy = "cast";
-	row.caller = "libapp.so";
-	row.eligible = true;
-	row.device = 1;
-	row.estNs = 1500;
-	return row;
-}
 
 inline trace::Trace read(const std::string &path)
 {
@@ -82,31 +48,8 @@ inline std::string slurp(const std::string &path)
 
 inline void spit(const std::string &path, const std::string &bytes)
 {
+	std::filesystem::remove(path); // ext4 would flush a file that is replaced by truncating it
 	std::ofstream(path, std::ios::binary).write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
-}
-
-// A little of everything.
-inline void fill(trace::Recorder &recorder, trace::Lane *lane)
-{
-	recorder.property("config", "level", "O1", "default");
-	recorder.property("config", "dtype", "bfloat16", "environment");
-	recorder.property("version", "cublas", "13.1");
-	recorder.property("device", "1", "autoamp emulated (h100 constants)");
-	for (int64_t m = 1; m <= 20; ++m) {
-		const trace::RowId id = recorder.row(row(m));
-		trace::InFlight inFlight(*lane, id);
-		for (int64_t call = 0; call < m; ++call)
-			lane->record(id, 1000, 1100, call == 0);
-	}
-	trace::ScalerEvent event;
-	event.kind = "init";
-	event.row = recorder.row(row(1));
-	event.exponentBefore = NAN;
-	event.exponentAfter = 3;
-	event.amax = 0.5f;
-	recorder.scaler(event);
-	recorder.note("engine_failed", "cublasLtMatmul status 13", recorder.row(row(2)));
-	recorder.note("engine_failed", "cublasLtMatmul status 13", recorder.row(row(2)));
 }
 
 } // namespace trace_test

@@ -71,8 +71,8 @@ TEST_CASE("ranks of MPI and Slurm")
 	CHECK(std::string(trace::jobRank(nullptr)) == "");
 	CHECK(std::string(trace::jobRank([](const char *) -> const char * { return nullptr; })) == "");
 	CHECK(std::string(trace::jobRank([](const char *name) -> const char * {
-			  return strcmp(name, "OMPI_COMM_WORLD_RANK") == 0 ? "5" : nullptr;
-		  })) == "5");
+		      return strcmp(name, "OMPI_COMM_WORLD_RANK") == 0 ? "5" : nullptr;
+	      })) == "5");
 }
 
 TEST_CASE("folders are made, files never overwritten")

@@ -378,17 +378,16 @@ TEST_CASE("a full disk ends the trace, not the application")
 		WARN("skipped: no right to mount a small file system");
 		return;
 	}
+	struct Unmount {
+		const Folder &folder;
+		~Unmount() { umount(folder.path.c_str()); }
+	} unmount{folder};
 	const std::string file = folder / "a.aat";
 	CHECK(inChild([&] { recordAll(file, Mode::ops, 3000); }) == 0);
-	if (std::string(size) == "size=4k")
-		CHECK(folder.files().empty());
-	else {
-		auto trace = read(file);
-		CHECK(trace.loss.diskFull);
-		CHECK(trace.loss.truncated);
-		CHECK(calls(trace) + trace.loss.callsLost == 500000 + 2 * 210);
-	}
-	umount(folder.path.c_str());
+	auto trace = read(file);
+	CHECK(trace.loss.diskFull);
+	CHECK(trace.loss.truncated);
+	CHECK(calls(trace) + trace.loss.callsLost == 500000 + 2 * 210);
 }
 
 TEST_CASE("a limit on the size of files ends the trace without a signal")
@@ -396,10 +395,10 @@ TEST_CASE("a limit on the size of files ends the trace without a signal")
 	Folder folder;
 	const std::string file = folder / "a.aat";
 	CHECK(inChild([&] {
-			  rlimit limit = {300 << 10, 300 << 10};
-			  setrlimit(RLIMIT_FSIZE, &limit);
-			  recordAll(file, Mode::ops);
-		  }) == 0);
+		      rlimit limit = {300 << 10, 300 << 10};
+		      setrlimit(RLIMIT_FSIZE, &limit);
+		      recordAll(file, Mode::ops);
+	      }) == 0);
 	CHECK(std::filesystem::file_size(file) <= 300 << 10);
 	CHECK(calls(read(file)) == 500000 + 2 * 210);
 }
@@ -422,18 +421,18 @@ TEST_CASE("a descriptor that the application closed is never written to")
 	Folder folder;
 	const std::string file = folder / "a.aat", theirs = folder / "theirs";
 	CHECK(inChild([&] {
-			  trace::Recorder recorder;
-			  recorder.open(options(Mode::ops, file));
-			  trace::Lane *lane = recorder.attach();
-			  fill(recorder, lane);
-			  const int descriptor = open(theirs.c_str(), O_RDWR | O_CREAT, 0666);
-			  for (int other = 3; other < 1000; ++other)
-				  if (other != descriptor)
-					  dup2(descriptor, other);
-			  for (int call = 0; call < 100000; ++call)
-				  lane->record(recorder.row(row(call % 100)), 0, 1, false);
-			  recorder.close(0);
-		  }) == 0);
+		      trace::Recorder recorder;
+		      recorder.open(options(Mode::ops, file));
+		      trace::Lane *lane = recorder.attach();
+		      fill(recorder, lane);
+		      const int descriptor = open(theirs.c_str(), O_RDWR | O_CREAT, 0666);
+		      for (int other = 3; other < 1000; ++other)
+			      if (other != descriptor)
+				      dup2(descriptor, other);
+		      for (int call = 0; call < 100000; ++call)
+			      lane->record(recorder.row(row(call % 100)), 0, 1, false);
+		      recorder.close(0);
+	      }) == 0);
 	CHECK(std::filesystem::file_size(theirs) == 0);
 	CHECK(calls(read(file)) + read(file).loss.callsLost == 210 + 100000);
 }
@@ -450,8 +449,11 @@ TEST_CASE("all that was recorded before a SIGKILL is read")
 		trace::Recorder recorder;
 		recorder.open(options(Mode::ops, file));
 		trace::Lane *lane = recorder.attach();
+		trace::RowId ids[997] = {};
 		for (int call = 0;; ++call) {
-			const auto id = recorder.row(row(call % 997 + 1));
+			trace::RowId &id = ids[call % 997];
+			if (!id)
+				id = recorder.row(row(call % 997 + 1));
 			trace::InFlight inFlight(*lane, id);
 			lane->record(id, 100, 200, false);
 			if (call % 1000 == 0 && write(pipes[1], &call, sizeof call) != sizeof call)
@@ -460,9 +462,7 @@ TEST_CASE("all that was recorded before a SIGKILL is read")
 	}
 	close(pipes[1]);
 	int done = 0, last = 0;
-	auto next = [&] {
-		return ::read(pipes[0], &done, sizeof done) == sizeof done;
-	};
+	auto next = [&] { return ::read(pipes[0], &done, sizeof done) == sizeof done; };
 	for (int reports = 0; reports < 1 + round * 7 && next(); ++reports)
 		last = done;
 	usleep(static_cast<useconds_t>(round * 37));
@@ -473,7 +473,7 @@ TEST_CASE("all that was recorded before a SIGKILL is read")
 	close(pipes[0]);
 	auto trace = read(file);
 	CHECK(trace.ended == "killed");
-	CHECK(trace.diedInside == "cublasSgemm_v2");
+	CHECK((trace.diedInside == "cublasSgemm_v2" || trace.diedInside.empty()));
 	const uint64_t counted = calls(trace);
 	CHECK(counted >= static_cast<uint64_t>(last) + 1);
 	CHECK(counted <= static_cast<uint64_t>(last) + 1002);

@@ -1,0 +1,84 @@
+// What recording costs a call: trace_bench [FOLDER]. Prints median, lowest and highest of 15 rounds, in ns a call.
+#include "src/base/clock.h"
+#include "tests/unit/trace_sample.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <thread>
+#include <unistd.h>
+#include <vector>
+
+using namespace trace_test;
+
+namespace {
+
+constexpr int kRounds = 15, kCalls = 400000;
+
+template <class Body>
+void measure(const char *what, Body body)
+{
+	std::vector<double> rounds;
+	for (int round = 0; round < kRounds; ++round) {
+		auto start = std::chrono::steady_clock::now();
+		for (int call = 0; call < kCalls; ++call)
+			body(call);
+		std::chrono::duration<double, std::nano> passed = std::chrono::steady_clock::now() - start;
+		rounds.push_back(passed.count() / kCalls);
+	}
+	std::sort(rounds.begin(), rounds.end());
+	printf("%-44s %6.1f  (%.1f .. %.1f)\n", what, rounds[kRounds / 2], rounds.front(), rounds.back());
+}
+
+} // namespace
+
+int main(int count, char **arguments)
+{
+	const std::string folder = count > 1 ? arguments[1] : "/tmp", file = folder + "/trace_bench.aat";
+	uint64_t sum = 0;
+	measure("two readings of the clock", [&](int) { sum += autoamp::base::ticks() + autoamp::base::ticks(); });
+	for (trace::Mode mode : {trace::Mode::summary, trace::Mode::ops}) {
+		trace::Recorder recorder;
+		auto opts = options(mode, file);
+		opts.maxSize = uint64_t{1} << 40;
+		if (!recorder.open(opts))
+			return 1;
+		trace::Lane *lane = recorder.attach();
+		trace::RowId ids[16];
+		for (int64_t m = 0; m < 16; ++m)
+			ids[m] = recorder.row(row(m + 1));
+		const bool ops = mode == trace::Mode::ops;
+		measure(ops ? "ops: mark, record" : "summary: mark, record", [&](int call) {
+			trace::InFlight inFlight(*lane, ids[call & 15]);
+			asm volatile("" ::: "memory");
+			lane->record(ids[call & 15], static_cast<uint64_t>(call), static_cast<uint64_t>(call) + 7, false);
+		});
+		measure(ops ? "ops: clock, mark, clock, record" : "summary: clock, mark, clock, record", [&](int call) {
+			uint64_t start = autoamp::base::ticks(), end;
+			{
+				trace::InFlight inFlight(*lane, ids[call & 15]);
+				asm volatile("" ::: "memory");
+				end = autoamp::base::ticks();
+			}
+			lane->record(ids[call & 15], start, end, false);
+		});
+		if (ops) { // as calls come from an application: every microsecond or so
+			std::vector<uint32_t> costs;
+			for (int call = 0; call < 1000000; ++call) {
+				const uint64_t start = autoamp::base::ticks();
+				lane->record(ids[call & 15], start, start + 7, false);
+				const uint64_t end = autoamp::base::ticks();
+				costs.push_back(static_cast<uint32_t>(end - start));
+				while (autoamp::base::ticks() - start < 3000)
+					;
+			}
+			std::sort(costs.begin(), costs.end());
+			printf("ops, spread out, in ticks: p50 %u, p99 %u, p99.9 %u, p99.99 %u, most %u\n", costs[500000],
+			       costs[990000], costs[999000], costs[999900], costs.back());
+		}
+		measure("row, known", [&](int call) { sum += recorder.row(row(call & 15)); });
+		recorder.close(0);
+		unlink(recorder.path());
+	}
+	return sum == 0;
+}

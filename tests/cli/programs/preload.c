@@ -1,0 +1,4 @@
+/* Stands in for libautoamp.so: says that it was loaded. */
+#include <stdlib.h>
+
+__attribute__((constructor)) static void start(void) { setenv("FAKE_LIBRARY", "loaded", 1); }

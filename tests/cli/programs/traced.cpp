@@ -1,0 +1,134 @@
+// Stands in for an application under the library: writes the trace of a scenario where AUTOAMP_TRACE_FILE says, then
+// ends as the scenario wants. `traced SCENARIO [NUMBER]`; without an intercepted call nothing is written, as in the core.
+#include "src/base/clock.h"
+#include "src/trace/recorder.h"
+
+#include <cmath>
+#include <csignal>
+#include <cstdlib>
+#include <string>
+#include <sys/wait.h>
+#include <unistd.h>
+
+using namespace autoamp::trace;
+
+namespace
+{
+
+Recorder recorder;
+
+Row product(const char *decision, const char *reason, int64_t size)
+{
+	Row row;
+	row.entry = "cublasSgemm_v2";
+	row.library = "cublas";
+	row.op = "mm";
+	row.m = row.n = row.k = size;
+	row.transa = 'T';
+	row.dtypeIn = row.dtypeAsked = row.dtypeAccumulate = row.dtypeOut = "float32";
+	row.dtypeCompute = std::string(decision) == "lowered" ? "float16" : "float32";
+	row.decision = decision;
+	row.reason = reason;
+	row.strategy = std::string(reason) == "white_list" ? "cast" : "fp32";
+	row.caller = "/opt/my app/program";
+	row.eligible = true;
+	row.estNs = 3000;
+	row.estLoweredNs = 1500;
+	return row;
+}
+
+Row other(const char *entry, const char *dtype, const char *reason)
+{
+	Row row = product("kept", reason, 64);
+	row.entry = entry;
+	row.op = nullptr;
+	row.dtypeIn = row.dtypeAsked = row.dtypeCompute = row.dtypeOut = dtype;
+	row.eligible = false;
+	row.estNs = row.estLoweredNs = -1;
+	return row;
+}
+
+RowId call(Lane *lane, const Row &row, int times, bool captured = false)
+{
+	const RowId id = recorder.row(row);
+	for (int i = 0; i < times; i++) {
+		const uint64_t start = autoamp::base::ticks();
+		InFlight mark(*lane, id);
+		lane->record(id, start, start + 1000, captured);
+	}
+	return id;
+}
+
+void scaler(RowId row, const char *kind, char operand)
+{
+	recorder.scaler({kind, row, operand, NAN, 3, 1.5f, autoamp::base::ticks()});
+}
+
+void write(const std::string &scenario, int number)
+{
+	Options options;
+	const char *pattern = std::getenv("AUTOAMP_TRACE_FILE");
+	const char *mode = std::getenv("AUTOAMP_TRACE");
+	options.pattern = pattern;
+	options.mode = mode && std::string(mode) == "summary" ? Mode::summary : Mode::ops;
+	options.lookup = [](const char *name) -> const char * { return std::getenv(name); };
+	options.emulated = scenario != "real";
+	options.maxSize = scenario == "capped" ? 1u << 20 : 1u << 30;
+	if (!recorder.open(options))
+		std::exit(9);
+	recorder.property("config", "AUTOAMP_LEVEL", scenario == "observed" ? "O0" : "O1", "environment");
+	recorder.property("config", "AUTOAMP_DTYPE", "float16", "default");
+	recorder.property("version", "autoamp", "0.1.0");
+	recorder.property("version", "cublas", "13.1.0");
+	recorder.property("device", "0", options.emulated ? "autoamp emulated (h100 constants)" : "NVIDIA H100");
+	Lane *lane = recorder.attach();
+	if (scenario == "low") {
+		call(lane, other("cublasGemmEx", "float16", "already_low"), 7);
+	} else if (scenario == "vectors") {
+		call(lane, other("cublasSaxpy_v2", "float32", "vector_op"), 5);
+		call(lane, other("cublasDgemm_v2", "float64", "float64"), 6);
+	} else if (scenario == "observed") {
+		call(lane, product("observed", "white_list", 1024), 10);
+		call(lane, product("observed", "too_small", 8), 30);
+	} else if (scenario == "capped" || scenario == "many") {
+		call(lane, product("lowered", "white_list", 1024), number);
+	} else {
+		const RowId lowered = call(lane, product("lowered", "white_list", 1024), 900, false);
+		call(lane, product("lowered", "white_list", 512), 100, true);
+		call(lane, product("kept", "not_profitable", 256), 400);
+		call(lane, product("kept", "too_small", 8), 1600);
+		call(lane, other("cublasSaxpy_v2", "float32", "vector_op"), 5);
+		scaler(lowered, "init", 'A');
+		scaler(lowered, "rescale", 'A');
+		scaler(lowered, "nonfinite_input", 'B');
+		if (scenario == "faults") {
+			call(lane, product("fallback", "engine_failed", 2048), 2);
+			recorder.note("engine_failed", "cublasLtMatmul status 13", lowered);
+			static constexpr const char *reasons[] = {"black_list", "unlisted", "pedantic", "capture_unready",
+			                                          "out_of_memory", "memory_budget", "unsupported", "driver_too_old"};
+			for (int i = 0; i < 8; i++)
+				call(lane, product("kept", reasons[i], 128 + i), 3);
+			scaler(lowered, "overflow", 'A');
+			scaler(lowered, "scale_range", 'A');
+		}
+		if (scenario == "killed") {
+			InFlight mark(*lane, lowered);
+			::raise(SIGKILL);
+		}
+	}
+	recorder.close(0);
+}
+
+} // namespace
+
+int main(int count, char **words)
+{
+	const std::string scenario = count > 1 ? words[1] : "mixed";
+	if (scenario == "processes") { // two children, each through a shell that leaves no trace
+		const std::string child = std::string("'") + words[0] + "' mixed; true";
+		return std::system(child.c_str()) + std::system(child.c_str());
+	}
+	if (scenario != "nothing")
+		write(scenario, count > 2 ? std::atoi(words[2]) : 1);
+	return 0;
+}

@@ -1,0 +1,106 @@
+"""check_binaries.py FRONT CORE ENTRIES_INC: what the two objects promise to every process they are loaded into."""
+import re
+import subprocess
+import sys
+import unittest
+
+FRONT, CORE, ENTRIES = sys.argv[1:4]
+
+
+def read(*command):
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+def dynamic(file):
+    return re.findall(r"\((\w+)\)\s+(.*)", read("readelf", "-dW", file))
+
+
+def needed(file):
+    return {re.search(r"\[(.*)\]", value).group(1) for tag, value in dynamic(file) if tag == "NEEDED"}
+
+
+def exports(file):
+    return {line.split()[-1] for line in read("nm", "-D", "--defined-only", "--without-symbol-versions", file).splitlines()}
+
+
+def newest(file, family="GLIBC"):
+    versions = re.findall(rf"\b{family}_([\d.]+)", read("objdump", "-T", file))
+    return max((tuple(map(int, v.split("."))) for v in versions), default=())
+
+
+def segments(file):
+    return {line.split()[0]: line.split() for line in read("readelf", "-lW", file).splitlines()
+            if re.match(r"\s+[A-Z_]+\s+0x", line)}
+
+
+class Front(unittest.TestCase):
+    def test_needs_libc_only(self):
+        self.assertEqual(needed(FRONT), {"libc.so.6"})
+
+    def test_symbol_floor(self):
+        self.assertLessEqual(newest(FRONT), (2, 17))
+
+    def test_one_constructor_and_no_destructor(self):
+        tags = dict(dynamic(FRONT))
+        self.assertEqual(tags["INIT_ARRAYSZ"].split()[0], "8")
+        self.assertFalse({"INIT", "FINI", "FINI_ARRAY", "PREINIT_ARRAY"} & set(tags))
+
+    def test_exports_are_the_tables_and_the_seam(self):
+        with open(ENTRIES, encoding="utf-8") as file:
+            names = set(re.findall(r"ENTRY\((\w+),", file.read()))
+        self.assertIn("cublasSgemm_v2_64", names)
+        seam = {"dlsym", "dlvsym", "autoamp_front_thread", "autoamp_front_truths", "autoamp_front_truth"}
+        self.assertEqual(exports(FRONT), names | seam)
+
+    def test_no_reference_to_the_loader(self):
+        undefined = read("nm", "-D", "--undefined-only", "--without-symbol-versions", FRONT).split()
+        forbidden = {"dlopen", "dlclose", "dlerror", "getenv", "malloc", "memcpy", "memset", "strlen", "__tls_get_addr"}
+        self.assertFalse(forbidden & set(undefined))
+
+    def test_stack_and_thread_block(self):
+        found = segments(FRONT)
+        self.assertEqual(found["GNU_STACK"][6], "RW")
+        self.assertLessEqual(int(found["TLS"][5], 16), 64)
+
+    def test_entry_points_begin_with_endbr64(self):
+        code = read("objdump", "-d", "--no-show-raw-insn", FRONT)
+        for name in exports(FRONT) - {"autoamp_front_thread", "autoamp_front_truths"}:
+            first = re.search(rf"<{name}>:\n\s*\w+:\s*(\w+)", code).group(1)
+            self.assertEqual(first, "endbr64", name)
+
+    def test_never_unloaded_and_bound_at_once(self):
+        flags = dict(dynamic(FRONT))["FLAGS_1"]
+        self.assertIn("NODELETE", flags)
+        self.assertIn("NOW", flags)
+
+
+class Core(unittest.TestCase):
+    def test_needs_front_and_libc_only(self):
+        allowed = {"libautoamp.so", "libc.so.6", "libm.so.6", "ld-linux-x86-64.so.2"}
+        self.assertLessEqual(needed(CORE), allowed)
+        self.assertIn("libautoamp.so", needed(CORE))
+
+    def test_no_runtime_of_another_compiler(self):
+        for family in ("GLIBCXX", "CXXABI", "GCC"):
+            self.assertEqual(newest(CORE, family), ())
+
+    def test_exports_one_constant(self):
+        self.assertEqual(exports(CORE), {"autoamp_core"})
+
+    def test_no_initial_exec_storage_of_its_own(self):
+        relocations = re.findall(r"R_X86_64_TPOFF64\s+(.*)", read("readelf", "-rW", CORE))
+        self.assertTrue(all("autoamp_front_thread" in r for r in relocations), relocations)
+        self.assertTrue(relocations)
+
+    def test_thread_storage_is_small(self):
+        self.assertLess(int(segments(CORE).get("TLS", ["0"] * 6)[5], 16), 512)
+
+    def test_stack_and_flags(self):
+        self.assertEqual(segments(CORE)["GNU_STACK"][6], "RW")
+        flags = dict(dynamic(CORE))["FLAGS_1"]
+        self.assertIn("NODELETE", flags)
+        self.assertIn("NOW", flags)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])

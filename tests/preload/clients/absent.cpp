@@ -1,0 +1,22 @@
+// A program without cuBLAS that looks in every way whether it is here. Prints what it found.
+#include <cstdio>
+#include <dlfcn.h>
+
+extern "C" __attribute__((weak)) int cublasSgemm_v2(...);
+
+static void tell(const char *how, const void *found)
+{
+	const char *error = dlerror();
+	std::printf("%s: %s, %s\n", how, found ? "found" : "null", error ? "dlerror" : "no dlerror");
+}
+
+int main()
+{
+	tell("default", dlsym(RTLD_DEFAULT, "cublasSgemm_v2"));
+	tell("next", dlsym(RTLD_NEXT, "cublasSgemm_v2"));
+	tell("handle", dlsym(dlopen(nullptr, RTLD_NOW), "cublasSgemm_v2"));
+	tell("version", dlvsym(RTLD_DEFAULT, "cublasLtMatmul", "libcublasLt.so.13"));
+	tell("no such name", dlsym(RTLD_DEFAULT, "cublasNoSuchName"));
+	int (*volatile weak)(...) = cublasSgemm_v2;
+	std::printf("weak: %d\n", weak ? weak(0) : 1); // CUBLAS_STATUS_NOT_INITIALIZED
+}

@@ -1,0 +1,50 @@
+// cuBLAS for a client: with LINKED through the linker, with VERSIONED by dlvsym, else by dlopen and dlsym.
+#pragma once
+
+#include "product.h"
+
+#include <cstdlib>
+#include <dlfcn.h>
+
+#ifdef LINKED
+inline void openCublas() {}
+inline void closeCublas() {}
+inline Cublas cublas()
+{
+	return {cublasCreate_v2, cublasDestroy_v2, cublasSgemm_v2};
+}
+#else
+inline void *library;
+inline Cublas found;
+
+template <typename Fn>
+void lookUp(Fn &function, const char *name)
+{
+	dlerror();
+#ifdef VERSIONED
+	function = reinterpret_cast<Fn>(dlvsym(library, name, "libcublas.so.13"));
+#else
+	function = reinterpret_cast<Fn>(dlsym(library, name));
+#endif
+	if (const char *error = dlerror(); error || !function) { // a lookup that worked leaves no error behind
+		std::printf("%s: %s\n", name, error ? error : "null");
+		std::exit(1);
+	}
+}
+
+inline void openCublas()
+{
+	library = dlopen("libcublas.so.13", RTLD_NOW | RTLD_LOCAL);
+	lookUp(found.create, "cublasCreate_v2");
+	lookUp(found.destroy, "cublasDestroy_v2");
+	lookUp(found.sgemm, "cublasSgemm_v2");
+}
+inline void closeCublas()
+{
+	dlclose(library);
+}
+inline Cublas cublas()
+{
+	return found;
+}
+#endif

@@ -1,0 +1,105 @@
+// client [MODE]: products in the ways in which programs come to their first call. 0: all were right.
+#include "bound.h"
+
+#include <string>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <thread>
+#include <unistd.h>
+
+static bool calls()
+{
+	return multiply(cublas());
+}
+
+static bool childAgrees()
+{
+	const pid_t child = fork();
+	if (!child)
+		_exit(!calls());
+	int status = 0;
+	waitpid(child, &status, 0);
+	return !status;
+}
+
+static bool inThreads(int count)
+{
+	std::vector<char> good(count);
+	std::vector<std::thread> threads;
+	int ready = 0;
+	for (char &g : good)
+		threads.emplace_back([&] {
+			__atomic_add_fetch(&ready, 1, __ATOMIC_SEQ_CST);
+			while (__atomic_load_n(&ready, __ATOMIC_SEQ_CST) < count)
+				;
+			g = calls();
+		});
+	for (auto &thread : threads)
+		thread.join();
+	for (const char g : good)
+		if (!g)
+			return false;
+	return true;
+}
+
+// Children are born while other threads make the first call of their process.
+static bool forksInFirstCall(int rounds)
+{
+	for (int i = 0; i < rounds; i++) {
+		const pid_t round = fork();
+		if (!round) {
+			std::thread first(calls), second(calls);
+			const bool isRight = childAgrees();
+			first.join(), second.join();
+			_exit(!isRight);
+		}
+		int status = 0;
+		waitpid(round, &status, 0);
+		if (status)
+			return false;
+	}
+	return true;
+}
+
+// The library's file goes, other memory takes its place, the file comes again.
+static bool reopens()
+{
+	for (int i = 0; i < 3; i++) {
+		if (!calls())
+			return false;
+		closeCublas();
+		for (int j = 0; j < 64; j++)
+			mmap(nullptr, 8192, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		openCublas();
+	}
+	return calls();
+}
+
+static bool run(const std::string &mode, char **argv)
+{
+	if (mode == "chdir" && chdir("/"))
+		return false;
+	openCublas();
+	if (mode == "threads")
+		return inThreads(16);
+	if (mode == "fork") // CUDA works in a child only if the parent has not used it
+		return childAgrees() && calls();
+	if (mode == "forklate")
+		return calls() && childAgrees() && calls();
+	if (mode == "forkrace")
+		return forksInFirstCall(30);
+	if (mode == "reopen")
+		return reopens();
+	if (mode == "exec") {
+		if (!calls())
+			return false;
+		char *const next[] = {argv[0], nullptr};
+		return execv("/proc/self/exe", next) == 0;
+	}
+	return calls();
+}
+
+int main(int, char **argv)
+{
+	return !run(argv[1] ? argv[1] : "plain", argv);
+}

@@ -1,0 +1,5 @@
+extern "C" bool wasEarly();
+int main()
+{
+	return !wasEarly();
+}

@@ -1,0 +1,39 @@
+// The tests' core: says on stderr which call arrived from which file, and hands it on.
+#pragma once
+
+#include "inject/entry_table.h"
+#include "inject/front.h"
+#include "src/op/arguments.h"
+
+#include <cstdio>
+#include <cstring>
+#include <cublas_api.h>
+#include <dlfcn.h>
+
+namespace autoamp::entry
+{
+
+template <typename Call>
+void tell(const char *name, const Call &call, const void *caller)
+{
+	Dl_info info = {};
+	dladdr(caller, &info);
+	const char *const slash = info.dli_fname ? std::strrchr(info.dli_fname, '/') : nullptr;
+	char shape[64] = "";
+	if constexpr (requires { call.m; })
+		std::snprintf(shape, sizeof shape, " %ldx%ldx%ld", call.m, call.n, call.k);
+	std::fprintf(stderr, "core: %s%s from %s\n", name, shape, slash ? slash + 1 : "?");
+}
+
+template <unsigned index, typename Fn, typename Call, typename... Args>
+auto intercept(const Call &call, const void *caller, Args... args) noexcept
+{
+	if (!autoamp_front_thread.depth)
+		tell(entryTable[index].name, call, caller);
+	autoamp_front_thread.depth++;
+	const auto status = reinterpret_cast<Fn *>(autoamp_front_truths[index])(args...);
+	autoamp_front_thread.depth--;
+	return status;
+}
+
+} // namespace autoamp::entry

@@ -1,0 +1,113 @@
+"""coverage.py INJECT INCLUDE: every function of the vendor's headers stands in a table or on the left-alone list, and
+nothing that touches fp32 data is left alone."""
+import pathlib
+import re
+import sys
+import unittest
+
+INJECT, INCLUDE = map(pathlib.Path, sys.argv[1:3])
+sys.path.insert(0, str(INJECT))
+from gen_entries import prototypes, read_families, read_table  # noqa: E402
+
+TABLES = [INJECT / "cublas.entries", INJECT / "cublaslt.entries"]
+# The data type is an argument, but the function touches no data.
+SETTINGS = {"cublasXtSetCpuRatio", "cublasLtMatrixLayoutCreate", "cublasLtMatrixLayoutInit_internal",
+            "cublasLtMatmulDescCreate", "cublasLtMatmulDescInit_internal", "cublasLtMatrixTransformDescCreate",
+            "cublasLtMatrixTransformDescInit_internal", "cublasLtMatmulAlgoGetIds", "cublasLtMatmulAlgoInit"}
+
+
+def all_names(header):
+    """Every declared function, whatever it returns."""
+    text = re.sub(r"/\*.*?\*/|//[^\n]*", "", (INCLUDE / header).read_text(), flags=re.S)
+    found = re.findall(r"(\w+)[\s*]+(?:CUBLASWINAPI\s+)?(cublas\w+)\s*\([^;{}()]*\)\s*;", text)
+    return {name for before, name in found if before != "return"}
+
+
+def left_alone():
+    """{name: reason}"""
+    found, reason = {}, None
+    for line in (INJECT / "left_alone").read_text().splitlines():
+        if line.startswith("because "):
+            reason = line
+        elif not line.startswith("#"):
+            for name in line.split():
+                found[name] = reason
+    return found
+
+
+HEADERS, ROWS = [], []
+for table in TABLES:
+    headers, rows = read_table(table)
+    HEADERS += headers
+    ROWS += rows
+DECLARED = {}
+for header in HEADERS:
+    DECLARED |= prototypes(INCLUDE / header)
+IN_TABLES = [row[0] for row in ROWS]
+LEFT = left_alone()
+
+
+def is_left_alone(name):
+    return name in LEFT or name.removesuffix("_64") in LEFT
+
+
+def touches_fp32(name):
+    return re.search(r"\bfloat\b|\bcuComplex\b|\bcudaDataType(_t)?\b", ", ".join(DECLARED[name])) is not None
+
+
+class Coverage(unittest.TestCase):
+    def test_every_function_is_accounted_for(self):
+        for header in HEADERS + ["cublas_v2.h"]:
+            missing = {n for n in all_names(header) if n not in IN_TABLES and not is_left_alone(n)}
+            self.assertFalse(missing, f"{header} declares functions that are in no table and not on the left-alone list")
+
+    def test_the_headers_were_read(self):
+        for name in ("cublasSgemm_v2_64", "cublasGemmEx", "cublasXtSgemm", "cublasLtMatmul", "cublasGetStatusName"):
+            self.assertTrue(any(name in all_names(header) for header in HEADERS), name)
+
+    def test_nothing_stands_twice(self):
+        self.assertEqual(len(IN_TABLES), len(set(IN_TABLES)))
+        self.assertFalse({n for n in IN_TABLES if is_left_alone(n)})
+
+    def test_names_on_the_left_alone_list_exist(self):
+        declared = set().union(*(all_names(header) for header in HEADERS))
+        self.assertFalse(set(LEFT) - declared)
+        self.assertTrue(all(LEFT.values()))
+
+    def test_no_fp32_entry_point_is_left_alone(self):
+        fp32 = {n for n in DECLARED if touches_fp32(n) and n not in SETTINGS}
+        self.assertFalse({n for n in fp32 if n not in IN_TABLES})
+        products = {n for n in fp32 if "gemm" in n.lower() or n == "cublasLtMatmul"}
+        self.assertGreater(len(products), 20)
+
+    def test_cublaslt_products_are_in_the_table(self):  # their types stand in descriptors
+        self.assertIn("cublasLtMatmul", IN_TABLES)
+        self.assertIn("cublasLtMatrixTransform", IN_TABLES)
+        alone = {n for n in LEFT if n.startswith("cublasLt") and "cudaStream_t" in ", ".join(DECLARED.get(n, []))}
+        self.assertFalse(alone, "takes a stream, so it may enqueue work")
+
+    def test_twins(self):
+        for name in IN_TABLES:
+            if name + "_64" in DECLARED:
+                self.assertIn(name + "_64", IN_TABLES)
+
+    def test_the_handle_less_api_is_never_defined(self):
+        self.assertFalse(set(IN_TABLES) & all_names("cublas.h"))
+
+    def test_only_products_without_obstacle_can_be_lowered(self):
+        lowerable = {name.removesuffix("_64") for name, _, _, obstacle in ROWS if obstacle == "none"}
+        self.assertEqual(lowerable, {"cublasSgemm_v2", "cublasSgemmEx", "cublasGemmEx", "cublasSgemmStridedBatched",
+                                     "cublasGemmStridedBatchedEx", "cublasLtMatmul"})
+
+    def test_families_copy_what_they_need(self):
+        families = read_families(INJECT.parent / "src/entry/arguments.h")
+        for name, family, _, _ in ROWS:
+            self.assertIn(family, families)
+        arguments = {re.search(r"(\w+)\s*(\[\w*\])?$", p).group(1) for p in DECLARED["cublasGemmStridedBatchedEx"]}
+        self.assertEqual(arguments, set(families["Gemm"]))
+        arguments = {re.search(r"(\w+)\s*(\[\w*\])?$", p).group(1) for p in DECLARED["cublasLtMatmul"]}
+        self.assertEqual(arguments, set(families["LtMatmul"]))
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])

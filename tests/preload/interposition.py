@@ -1,0 +1,201 @@
+"""interposition.py FRONT CORE BUILD: preloads the front over the clients in BUILD, with cores that tell, are missing,
+are broken. Every client checks its own numbers; what arrived in the tests' core is read from stderr."""
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+FRONT, CORE, BUILD = map(pathlib.Path, sys.argv[1:4])
+CLIENTS = pathlib.Path(__file__).parent / "clients"
+ROOM = pathlib.Path(tempfile.mkdtemp(prefix="autoamp-interposition-"))
+OFF = "autoamp: off, cannot load the core: "
+
+
+def layout(name, core=None):
+    """A folder with a front and, beside it, some core; returns the front's path."""
+    folder = ROOM / name
+    folder.mkdir()
+    shutil.copy(FRONT, folder / "libautoamp.so")
+    if core:
+        shutil.copy(core, folder / "libautoamp-core.so")
+    return str(folder / "libautoamp.so")
+
+
+(ROOM / "broken-core").write_text("not a library")
+TELLING = layout("telling", BUILD / "libtest-core.so")
+PRODUCT = layout("product", CORE)
+CORELESS = layout("coreless")
+BROKEN = layout("broken", ROOM / "broken-core")
+OTHER = layout("other", BUILD / "libother-core.so")
+SPACED = layout("with space", BUILD / "libtest-core.so")
+UNUSABLE = {"coreless": CORELESS, "broken": BROKEN, "other abi": OTHER}
+WAYS = ["linked", "linked_now", "looked", "looked_version"]
+
+
+def run(preload, client, *arguments, cwd=None, path="", **environment):
+    command = [str(BUILD / client) if not client.startswith("/") else client, *arguments]
+    libraries = ":".join(filter(None, [path, str(BUILD / "vendor"), str(BUILD)]))
+    environment = {"PATH": os.environ["PATH"], "LD_LIBRARY_PATH": libraries, "AUTOAMP_DIR": str(ROOM / "traces"),
+                   "HOME": str(ROOM), **({"LD_PRELOAD": preload} if preload else {}), **environment}
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, env=environment, cwd=cwd)
+
+
+class Interposition(unittest.TestCase):
+    maxDiff = None
+
+    def passes(self, done):
+        self.assertEqual(done.returncode, 0, done)
+        return [line for line in done.stderr.splitlines() if line.startswith("core: ")]
+
+    def works(self, preload, client, *arguments, calls=None, caller=None, **options):
+        """The client is right, and the tests' core saw so many calls, all from that file."""
+        seen = self.passes(run(preload, client, *arguments, **options))
+        if calls is not None:
+            self.assertEqual(seen, [f"core: cublasSgemm_v2 64x48x32 from {caller or client}"] * calls)
+        return seen
+
+
+class Binding(Interposition):
+    def test_clients_are_right_without_us(self):
+        for client in [*WAYS, "every_entry", "early_main", "early_looked_main", "vendor_callers", "next_main"]:
+            with self.subTest(client):
+                self.works(None, client, calls=0)
+
+    def test_linked_and_looked_up(self):
+        for client in WAYS:
+            for now in ("", "1"):
+                with self.subTest(client, LD_BIND_NOW=now):
+                    self.works(TELLING, client, calls=1, LD_BIND_NOW=now)
+
+    def test_every_entry_point_passes_every_argument(self):
+        seen = self.works(TELLING, "every_entry")
+        names = [line.split()[1] for line in seen]
+        self.assertEqual(len(names), len(set(names)))
+        self.assertTrue({"cublasSgemm_v2_64", "cublasLtMatmul", "cublasXtSgemm", "cublasGemmGroupedBatchedEx"} <= set(names))
+        self.assertGreater(len(names), 290)
+        for preload in (PRODUCT, CORELESS):
+            self.works(preload, "every_entry")
+
+    def test_plugins_in_a_scope_of_their_own(self):
+        for plugin in ("plugin", "plugin_carrier", "plugin_trampoline"):
+            with self.subTest(plugin):
+                file = f"lib{plugin}.so"
+                self.works(None, "plugin_host", str(BUILD / file), calls=0)
+                self.works(TELLING, "plugin_host", str(BUILD / file), calls=1, caller=file)
+                self.works(CORELESS, "plugin_host", str(BUILD / file))
+
+    def test_python(self):
+        seen = self.passes(run(TELLING, sys.executable, str(CLIENTS / "lookup.py")))
+        self.assertEqual([line.split(" from ")[0] for line in seen], ["core: cublasSgemm_v2 3x2x4"])
+
+    def test_constructor_before_ours(self):
+        self.works(TELLING, "early_main", calls=1, caller="libearly.so")
+        self.works(TELLING, "early_looked_main", calls=1, caller="libearly_looked.so")
+
+    def test_threads_race_to_the_first_call(self):
+        for client in ("linked", "looked"):
+            for _ in range(20):
+                self.works(TELLING, client, "threads", calls=16)
+
+    def test_fork(self):
+        for client in ("linked", "looked"):
+            self.works(TELLING, client, "fork", calls=2)
+            self.works(TELLING, client, "forklate", calls=3)
+
+    def test_fork_during_the_first_call(self):
+        for client in ("linked", "looked"):
+            for preload in (TELLING, CORELESS):
+                with self.subTest(client, preload=preload):
+                    self.works(preload, client, "forkrace")
+
+    def test_exec(self):
+        for client in WAYS:
+            self.works(TELLING, client, "exec", calls=2)
+
+    def test_library_closed_and_opened_again(self):
+        self.works(TELLING, "looked", "reopen", calls=4)
+        self.works(CORELESS, "looked", "reopen")
+
+    def test_real_core(self):
+        for client in WAYS:
+            for mode in ("plain", "threads", "forkrace", "exec"):
+                with self.subTest(client, mode=mode):
+                    self.works(PRODUCT, client, mode)
+
+
+class Lookups(Interposition):
+    def test_presence(self):
+        """Whether a program believes that cuBLAS is here does not depend on us; a weak reference cannot be cured."""
+        bare = run(None, "absent").stdout.splitlines()
+        for preload in (TELLING, CORELESS, PRODUCT):
+            for hook in ("0", "1"):
+                done = run(preload, "absent", AUTOAMP_HOOK_DLSYM=hook)
+                self.assertEqual(done.stdout.splitlines(), bare)
+                self.assertEqual((done.returncode, done.stderr), (0, ""))
+
+    def test_next_belongs_to_the_caller(self):
+        self.works(TELLING, "next_main")
+
+    def test_hook_switched_off(self):
+        self.works(TELLING, "looked", calls=0, AUTOAMP_HOOK_DLSYM="0")
+        self.works(TELLING, "looked_version", calls=0, AUTOAMP_HOOK_DLSYM="0")
+        self.works(TELLING, "linked", calls=1, AUTOAMP_HOOK_DLSYM="0")
+        self.works(TELLING, "looked", calls=1, AUTOAMP_HOOK_DLSYM="no")  # a bad value is the core's to judge
+
+    def test_vendor_callers(self):
+        """cuDNN's own lookup gets the truth; cuSOLVER's call arrives and names its caller, for the core to leave alone."""
+        seen = self.works(TELLING, "vendor_callers")
+        self.assertEqual(seen, ["core: cublasSgemm_v2 64x48x32 from vendor_callers",
+                                "core: cublasSgemm_v2 64x48x32 from libcusolver.so.12"])
+
+
+class Folders(Interposition):
+    def test_relative_path_then_chdir(self):
+        for cwd in (pathlib.Path(TELLING).parent, pathlib.Path(SPACED).parent):
+            self.works("./libautoamp.so", "linked", "chdir", calls=1, cwd=cwd)
+
+    def test_bare_name_in_a_folder_with_a_space(self):
+        self.works("libautoamp.so", "linked", "chdir", calls=1, path=str(pathlib.Path(SPACED).parent))
+
+    def test_symlink_in_another_folder(self):
+        (ROOM / "link.so").symlink_to(TELLING)
+        self.works(str(ROOM / "link.so"), "linked", calls=1)
+        self.works("./link.so", "linked", "chdir", calls=1, cwd=ROOM)
+
+
+class Untouched(Interposition):
+    def test_unusable_core(self):
+        for name, preload in UNUSABLE.items():
+            for client in WAYS:
+                for mode in ("plain", "threads", "reopen" if client.startswith("looked") else "exec"):
+                    with self.subTest(name, client=client, mode=mode):
+                        done = run(preload, client, mode)
+                        self.passes(done)
+                        lines = done.stderr.splitlines()
+                        self.assertEqual(len(lines), 2 if mode == "exec" else 1, done)
+                        self.assertTrue(all(line.startswith(OFF) for line in lines), done)
+        self.assertIn("No such file", run(CORELESS, "linked").stderr)
+        self.assertIn("another version", run(OTHER, "linked").stderr)
+
+    def test_switched_off(self):
+        for preload in (TELLING, PRODUCT, *UNUSABLE.values()):  # not even looked for: a broken one is not complained of
+            for client in [*WAYS, "every_entry"]:
+                done = run(preload, client, AUTOAMP_ENABLED="0")
+                self.passes(done)
+                self.assertEqual(done.stderr, "")
+        self.works(TELLING, "linked", calls=1, AUTOAMP_ENABLED="no")  # a bad value is the core's to judge
+
+    def test_other_programs_notice_nothing(self):
+        for preload in (TELLING, PRODUCT, CORELESS):
+            for program in ("/bin/true", "/bin/ls"):
+                done = run(preload, program, cwd=ROOM)
+                self.assertEqual((done.returncode, done.stderr), (0, ""))
+
+
+if __name__ == "__main__":
+    result = unittest.main(argv=sys.argv[:1], exit=False).result
+    shutil.rmtree(ROOM)
+    sys.exit(not result.wasSuccessful())

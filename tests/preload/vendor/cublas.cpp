@@ -1,0 +1,61 @@
+// The part of the libcublas stand-in that is not generated: handles, the getters that a door may ask, and one product.
+#include "stand_in.h"
+
+#include <cublas_v2.h>
+
+static int handles; // its address is every handle
+
+extern "C" {
+cublasStatus_t cublasCreate_v2(cublasHandle_t *handle)
+{
+	*handle = reinterpret_cast<cublasHandle_t>(&handles);
+	return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasDestroy_v2(cublasHandle_t)
+{
+	return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasGetStream_v2(cublasHandle_t, cudaStream_t *stream)
+{
+	*stream = nullptr;
+	return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasGetPointerMode_v2(cublasHandle_t, cublasPointerMode_t *mode)
+{
+	*mode = CUBLAS_POINTER_MODE_HOST;
+	return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasGetMathMode(cublasHandle_t, cublasMath_t *mode)
+{
+	*mode = CUBLAS_DEFAULT_MATH;
+	return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasGetVersion_v2(cublasHandle_t, int *version)
+{
+	*version = CUBLAS_VERSION;
+	return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasSgemm_v2(cublasHandle_t handle, cublasOperation_t transa, cublasOperation_t transb, int m, int n,
+                              int k, const float *alpha, const float *A, int lda, const float *B, int ldb,
+                              const float *beta, float *C, int ldc)
+{
+	standInRemember("cublasSgemm_v2", checksum(handle, transa, transb, m, n, k, alpha, A, lda, B, ldb, beta, C, ldc));
+	if (handle != reinterpret_cast<cublasHandle_t>(&handles)) // arguments that are only to be counted
+		return CUBLAS_STATUS_INVALID_VALUE;
+	for (int j = 0; j < n; j++)
+		for (int i = 0; i < m; i++) {
+			float sum = 0;
+			for (int l = 0; l < k; l++)
+				sum += A[transa == CUBLAS_OP_N ? i + l * lda : l + i * lda] *
+				       B[transb == CUBLAS_OP_N ? l + j * ldb : j + l * ldb];
+			C[i + j * ldc] = *alpha * sum + (*beta != 0 ? *beta * C[i + j * ldc] : 0);
+		}
+	return CUBLAS_STATUS_SUCCESS;
+}
+}

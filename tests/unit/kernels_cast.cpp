@@ -1,0 +1,156 @@
+#include "tests/unit/kernels_host.h"
+
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <limits>
+
+using namespace kernels_host;
+
+namespace {
+
+const Shape tiny = {1, 1, 8, 8};
+
+// One long column of everything that rounding can meet: each sign, exponent and top mantissa, with the low bits that
+// are just below, at and above a tie of either format.
+std::vector<float> interesting()
+{
+	std::vector<float> values;
+	for (uint32_t top = 0; top < 0x10000; top += 0x7)
+		for (const uint32_t low : {0x0000, 0x0001, 0x0fff, 0x1000, 0x1001, 0x2fff, 0x3000, 0x3001, 0x7fff, 0x8000,
+		                           0x8001, 0xefff, 0xf000, 0xffff})
+			values.push_back(std::bit_cast<float>(top << 16 | low));
+	for (const float x :
+	     {65503.99f, 65504.0f, 65519.99f, 65520.0f, 65536.0f, 5.9604645e-8f, 2.9802322e-8f, 2.9802326e-8f,
+	      6.1035156e-5f, 6.097555e-5f, 3.3895314e38f, 3.3961775e38f, 1e-45f, INFINITY, NAN}) {
+		values.push_back(x);
+		values.push_back(-x);
+	}
+	return values;
+}
+
+} // namespace
+
+TEST_CASE("every half is the nearest one, at any scale")
+{
+	const std::vector<float> values = interesting();
+	const auto count = static_cast<int64_t>(values.size());
+	Matrix a({count, 1, count, (count + 7) / 8 * 8}), b(tiny);
+	std::copy(values.begin(), values.end(), &a.at(0, 0));
+	b.at(0, 0) = 1;
+	for (const int exponent : {0, 14, -1, 127, -126, 100, -20}) {
+		Call call(a, b, nullptr);
+		call.scratch.used[0] = exponent;
+		call.cast();
+		int wrong = 0;
+		for (int64_t i = 0; i < count; ++i)
+			wrong += a.target(i, 0) != rounded(values[i], exponent, half);
+		CAPTURE(exponent);
+		CHECK(wrong == 0);
+		CHECK(call.scratch.amax[0] == a.amax());
+		CHECK(call.scratch.nonfinite[0] == 1);
+		CHECK(call.scratch.nonfinite[1] == 0);
+	}
+}
+
+TEST_CASE("the reference knows halves by heart")
+{
+	CHECK(rounded(1, 0, half) == 0x3c00);
+	CHECK(rounded(-2, 0, half) == 0xc000);
+	CHECK(rounded(65504, 0, half) == 0x7bff);
+	CHECK(rounded(65519.99f, 0, half) == 0x7bff);
+	CHECK(rounded(65520, 0, half) == 0x7c00);
+	CHECK(rounded(std::ldexp(1.0f, -24), 0, half) == 1);
+	CHECK(rounded(std::ldexp(1.0f, -25), 0, half) == 0);
+	CHECK(rounded(std::ldexp(1.5f, -25), 0, half) == 1);
+	CHECK(rounded(1 + std::ldexp(1.0f, -11), 0, half) == 0x3c00);
+	CHECK(rounded(1 + std::ldexp(3.0f, -11), 0, half) == 0x3c02);
+	CHECK(rounded(1, 0, bfloat16) == 0x3f80);
+	CHECK(rounded(std::numeric_limits<float>::max(), 0, bfloat16) == 0x7f80);
+	for (uint32_t bits = 0; bits < 0x7c00; ++bits)
+		REQUIRE(rounded(widened(bits), 0, half) == bits);
+}
+
+TEST_CASE("every bfloat16 is the nearest one")
+{
+	const std::vector<float> values = interesting();
+	const auto count = static_cast<int64_t>(values.size());
+	Matrix a({count, 1, count, (count + 7) / 8 * 8}), b(tiny);
+	std::copy(values.begin(), values.end(), &a.at(0, 0));
+	b.at(0, 0) = 0.3f;
+	Call call(a, b, nullptr);
+	call.parameters.scratch = nullptr; // it has none
+	launch("autoamp_cast_bfloat16", gridSize(call.parameters, 132), call.parameters);
+	int wrong = 0;
+	for (int64_t i = 0; i < count; ++i)
+		wrong += a.target(i, 0) != rounded(values[i], 0, bfloat16);
+	CHECK(wrong == 0);
+	CHECK(b.target(0, 0) == rounded(0.3f, 0, bfloat16));
+}
+
+TEST_CASE("any layout is converted, what lies between is neither read nor written")
+{
+	std::vector<Shape> shapes;
+	for (const int64_t rows : {0, 1, 3, 7, 8, 9, 12, 15, 16, 17, 64, 100})
+		for (const int64_t columns : {0, 1, 2, 5})
+			for (const int64_t padding : {0, 1, 3, 4})
+				shapes.push_back(
+				    {rows, columns, std::max<int64_t>(rows, 1) + padding, (rows + 7) / 8 * 8 + (padding & 1) * 8});
+	shapes.push_back({20, 3, 24, 24, 4, 5}); // stride not a multiple of 4
+	shapes.push_back({20, 3, 24, 24, 4, 8});
+	shapes.push_back({8, 8, 8, 8, 3, 0});   // one contiguous run
+	shapes.push_back({5, 1, 5, 8, 300, 0}); // many small ones
+	shapes.push_back({1000, 130, 1001, 1008});
+	shapes.push_back({4096, 33, 4096, 4096}); // more vectors than threads of a small grid
+	for (const Shape &shape : shapes)
+		for (const unsigned lead : {0u, 1u, 2u}) {
+			Matrix matrix(shape, lead), other({16, 2, 16, 16});
+			matrix.fill(shape.rows + lead);
+			other.fill(3);
+			for (const bool isA : {true, false}) {
+				for (const unsigned smCount : {1u, 132u}) {
+					Call call(isA ? matrix : other, isA ? other : matrix, nullptr);
+					const int i = isA ? 0 : 1;
+					call.scratch.used[i] = 3;
+					call.cast(smCount);
+					CAPTURE(shape.rows, shape.columns, shape.sourceLd, shape.batch, lead, isA, smCount);
+					int wrong = 0;
+					matrix.each([&](int64_t row, int64_t column, int64_t k) {
+						wrong += matrix.target(row, column, k) != rounded(matrix.at(row, column, k), 3, half);
+					});
+					REQUIRE(wrong == 0);
+					REQUIRE(matrix.isPaddingIntact());
+					REQUIRE(other.isPaddingIntact());
+					REQUIRE(call.scratch.amax[i] == matrix.amax());
+					REQUIRE(call.scratch.amax[1 - i] == other.amax());
+					REQUIRE(call.scratch.nonfinite[i] == 0);
+				}
+			}
+		}
+}
+
+TEST_CASE("the maximum and what is not finite are found wherever they are")
+{
+	Matrix a({1000, 3, 1000, 1000}), b({40, 40, 41, 40});
+	for (int64_t place = 0; place < 3000; place += 7) {
+		a.fill(1);
+		b.fill(2);
+		float &x = a.at(place % 1000, place / 1000);
+		x = place % 2 ? -77.5f : 77.5f;
+		b.at(place % 40, place % 37) = place % 3 ? -INFINITY : NAN;
+		Call call(a, b, nullptr);
+		call.cast(1);
+		REQUIRE(call.scratch.amax[0] == std::bit_cast<uint32_t>(77.5f));
+		REQUIRE(call.scratch.nonfinite[0] == 0);
+		REQUIRE(call.scratch.amax[1] == b.amax());
+		REQUIRE(call.scratch.nonfinite[1] == 1);
+	}
+}
+
+TEST_CASE("the grid follows the work and the device")
+{
+	Matrix a({4096, 32, 4096, 4096}), b(tiny);
+	Call call(a, b, nullptr);
+	CHECK(gridSize(call.parameters, 132) == 32); // 4096 * 32 / 8 vectors, 512 a block
+	CHECK(gridSize(call.parameters, 2) == 16);
+	CHECK(gridSize(Call(b, b, nullptr).parameters, 132) == 1);
+}

@@ -1,0 +1,358 @@
+#include "tests/unit/kernels_host.h"
+
+#include "kernels/scaling.h"
+
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <fstream>
+#include <regex>
+#include <thread>
+
+using namespace kernels_host;
+
+namespace {
+
+// A context's tables.
+struct Tables {
+	std::vector<Prediction> predictions = std::vector<Prediction>(predictionCount);
+	std::unique_ptr<Ring> ring = std::make_unique<Ring>();
+
+	uint32_t total(EventKind kind, uint32_t site = 0) const { return ring->totals[site][static_cast<uint32_t>(kind)]; }
+};
+
+Prediction &slot(Tables &tables, uint64_t key)
+{
+	return tables.predictions[key & (predictionCount - 1)];
+}
+
+} // namespace
+
+TEST_CASE("a call's result depends on its data alone, whatever was predicted")
+{
+	Matrix a({70, 9, 71, 72}), b({33, 20, 36, 40});
+	std::mt19937 random(7);
+	for (const float alpha : {1.0f, -0.3f, 1e-40f, 1e30f, 0.0f}) {
+		for (const float scale : {1e-41f, 1e-20f, 1.0f, 3e4f, 1e37f}) {
+			a.fill(1, scale);
+			b.fill(2, 1 / std::sqrt(scale));
+			std::vector<uint16_t> bitsA, bitsB;
+			float effective = 0;
+			for (int history = 0; history < 12; ++history) {
+				Tables tables;
+				Call call(a, b, tables.predictions.data());
+				if (history > 0)
+					slot(tables, history % 2 ? call.parameters.pairKey : call.parameters.signatureKey) = {
+					    history % 2 ? call.parameters.pairKey : call.parameters.signatureKey,
+					    {static_cast<int>(random() % 254) - 126, static_cast<int>(random() % 254) - 126}};
+				call.parameters.alphaValue = alpha;
+				call.parameters.betaValue = 5;
+				call.run();
+				CAPTURE(alpha, scale, history);
+				const Scales right = scalesFor(a.amax(), b.amax(), alpha);
+				for (int i = 0; i < operands; ++i)
+					REQUIRE(call.scratch.right[i] == right.exponent[i]);
+				REQUIRE(std::bit_cast<uint32_t>(call.scratch.alpha) == std::bit_cast<uint32_t>(right.alpha));
+				REQUIRE(call.scratch.beta == 5);
+				if (history == 0) {
+					bitsA = a.converted();
+					bitsB = b.converted();
+					effective = call.scratch.alpha;
+					int wrong = 0;
+					a.each([&](int64_t r, int64_t c, int64_t k) {
+						wrong += a.target(r, c, k) != rounded(a.at(r, c, k), right.exponent[0], half);
+					});
+					REQUIRE(wrong == 0);
+				}
+				REQUIRE(a.converted() == bitsA);
+				REQUIRE(b.converted() == bitsB);
+				REQUIRE(call.scratch.alpha == effective);
+				REQUIRE(a.isPaddingIntact());
+				REQUIRE(b.isPaddingIntact());
+				// And the next call is right at once.
+				Call next(a, b, tables.predictions.data());
+				next.parameters.alphaValue = alpha;
+				next.begin();
+				for (int i = 0; i < operands; ++i)
+					REQUIRE(next.scratch.used[i] == right.exponent[i]);
+			}
+		}
+	}
+}
+
+TEST_CASE("only the operand whose prediction was wrong is converted again")
+{
+	Matrix a({64, 8, 64, 64}), b({64, 8, 64, 64});
+	a.fill(1);
+	b.fill(2);
+	const int right[] = {rightExponent(a.amax()), rightExponent(b.amax())};
+	for (const int wrong : {-1, 0, 1}) {
+		Tables tables;
+		Call call(a, b, tables.predictions.data(), tables.ring.get());
+		slot(tables, call.parameters.pairKey) = {call.parameters.pairKey,
+		                                         {right[0] + (wrong == 0 ? 8 : 0), right[1] - (wrong == 1 ? 4 : 0)}};
+		call.begin();
+		call.cast();
+		a.operand().target[0] = b.operand().target[0] = 0x1111; // a recast overwrites it
+		call.settle();
+		CAPTURE(wrong);
+		CHECK((a.target(0, 0) != 0x1111) == (wrong == 0));
+		CHECK((b.target(0, 0) != 0x1111) == (wrong == 1));
+		CHECK(tables.total(EventKind::rescale) == (wrong >= 0 ? 1u : 0u));
+		if (wrong >= 0) {
+			const Event &event = tables.ring->events[0];
+			CHECK(event.sequence == 1);
+			CHECK(event.kind == EventKind::rescale);
+			CHECK(event.operand == static_cast<uint32_t>(wrong));
+			CHECK(event.before == right[wrong] + (wrong == 0 ? 8 : -4));
+			CHECK(event.after == right[wrong]);
+			CHECK(event.amax == (wrong == 0 ? a : b).amax());
+		}
+	}
+}
+
+TEST_CASE("predictions: the pair's, else the signature's, else none; a strange key is none")
+{
+	Matrix a({8, 1, 8, 8}), b({8, 1, 8, 8});
+	Tables tables;
+	Call call(a, b, tables.predictions.data());
+	call.scratch = {1, 1, {5, 5}, {6, 6}, {1, 1}, {1, 1}, {9, 9}};
+	call.begin();
+	for (int i = 0; i < operands; ++i) {
+		CHECK(call.scratch.used[i] == 0);
+		CHECK(call.scratch.amax[i] == 0);
+		CHECK(call.scratch.nonfinite[i] == 0);
+	}
+	slot(tables, call.parameters.signatureKey) = {call.parameters.signatureKey, {3, 4}};
+	call.begin();
+	CHECK(call.scratch.used[1] == 4);
+	slot(tables, call.parameters.pairKey) = {call.parameters.pairKey + predictionCount, {7, 8}}; // collides
+	call.begin();
+	CHECK(call.scratch.used[1] == 4);
+	slot(tables, call.parameters.pairKey) = {call.parameters.pairKey, {7, 8}};
+	call.begin();
+	CHECK(call.scratch.used[0] == 7);
+	CHECK(call.scratch.used[1] == 8);
+}
+
+TEST_CASE("zeros keep the scale they were given, and so does what is not finite")
+{
+	Matrix a({16, 4, 16, 16}), b({16, 4, 16, 16});
+	for (const float filling : {0.0f, INFINITY, NAN}) {
+		a.each([&](int64_t r, int64_t c, int64_t) { a.at(r, c) = filling; });
+		b.fill(1);
+		Tables tables;
+		Call call(a, b, tables.predictions.data(), tables.ring.get());
+		slot(tables, call.parameters.pairKey) = {call.parameters.pairKey, {-17, rightExponent(b.amax())}};
+		call.parameters.alphaValue = 3;
+		call.run();
+		CHECK(call.scratch.right[0] == -17);
+		CHECK(call.scratch.alpha == 3); // the product is the same at any scale
+		CHECK(tables.total(EventKind::rescale) == 0);
+		CHECK(tables.total(EventKind::nonfinite_input) == (filling == 0 ? 0u : 1u));
+		CHECK(slot(tables, call.parameters.pairKey).exponent[0] == -17);
+		a.each([&](int64_t r, int64_t c, int64_t) { REQUIRE(a.target(r, c) == rounded(filling, 0, half)); });
+	}
+}
+
+TEST_CASE("alpha and beta are read where they are")
+{
+	Matrix a({8, 1, 8, 8}), b({8, 1, 8, 8});
+	a.fill(1);
+	b.fill(2);
+	Tables tables;
+	Call call(a, b, tables.predictions.data());
+	const float alpha = 0.7f, beta = NAN;
+	call.parameters.alpha = &alpha;
+	call.parameters.beta = &beta;
+	call.run();
+	CHECK(call.scratch.alpha == scalesFor(a.amax(), b.amax(), alpha).alpha);
+	CHECK(std::isnan(call.scratch.beta));
+}
+
+TEST_CASE("without scaling alpha is as it was, and an overflow is told")
+{
+	Matrix a({16, 2, 16, 16}), b({16, 2, 16, 16});
+	a.fill(1);
+	b.fill(2);
+	for (const float top : {65519.99f, -65520.0f}) {
+		a.at(3, 1) = top;
+		Tables tables;
+		Call call(a, b, nullptr, tables.ring.get());
+		call.parameters.alphaValue = 1e-40f;
+		call.parameters.isFirst = 1;
+		call.run();
+		const bool isOver = top < 0;
+		CHECK(call.scratch.alpha == 1e-40f);
+		CHECK(call.scratch.overflow[0] == isOver);
+		CHECK(call.scratch.overflow[1] == 0);
+		CHECK(a.target(3, 1) == (isOver ? 0xfc00 : 0x7bff));
+		CHECK(tables.total(EventKind::overflow) == isOver);
+		CHECK(tables.ring->written == isOver);
+		CHECK(tables.ring->events[0].operand == 0);
+	}
+}
+
+TEST_CASE("a stale scale overflows the cast, never the result")
+{
+	Matrix a({16, 2, 16, 16}), b({16, 2, 16, 16});
+	a.fill(1, 1e6f);
+	b.fill(2);
+	Tables tables;
+	Call call(a, b, tables.predictions.data(), tables.ring.get());
+	slot(tables, call.parameters.pairKey) = {call.parameters.pairKey, {14, 14}};
+	call.run();
+	CHECK(tables.total(EventKind::overflow) == 0);
+	a.each([&](int64_t r, int64_t c, int64_t) { REQUIRE((a.target(r, c) & 0x7fff) < 0x7c00); });
+}
+
+TEST_CASE("a first call is an init, not a rescale")
+{
+	Matrix a({16, 2, 16, 16}), b({16, 2, 16, 16});
+	a.fill(1);
+	b.fill(2);
+	Tables tables;
+	Call call(a, b, tables.predictions.data(), tables.ring.get());
+	call.parameters.isFirst = 1;
+	call.parameters.site = 17;
+	call.run();
+	CHECK(tables.total(EventKind::init, 17) == 2);
+	CHECK(tables.total(EventKind::rescale, 17) == 0);
+	for (uint32_t i = 0; i < operands; ++i) {
+		const Event &event = tables.ring->events[i];
+		CHECK(event.sequence == i + 1);
+		CHECK(event.site == 17);
+		CHECK(event.kind == EventKind::init);
+		CHECK(event.operand == i);
+		CHECK(event.before == INT32_MIN);
+		CHECK(event.after == call.scratch.right[i]);
+	}
+}
+
+TEST_CASE("two calls may be in flight with their stages mixed")
+{
+	Matrix a({40, 5, 40, 40}), b({40, 6, 40, 40}), c({40, 7, 40, 40}), d({40, 8, 40, 40});
+	a.fill(1, 1e10f);
+	b.fill(2, 1e-10f);
+	c.fill(3, 1e-30f);
+	d.fill(4);
+	Tables tables;
+	Call alone[] = {{a, b, tables.predictions.data()}, {c, d, tables.predictions.data()}};
+	std::vector<uint16_t> bits[4];
+	for (Call &call : alone)
+		call.run();
+	bits[0] = a.converted(), bits[1] = b.converted(), bits[2] = c.converted(), bits[3] = d.converted();
+	Call one(a, b, tables.predictions.data()),
+	    two(c, d, tables.predictions.data()); // the slot holds c, d: wrong for one
+	one.begin();
+	two.begin();
+	one.cast();
+	two.cast();
+	one.settle();
+	two.settle();
+	CHECK(a.converted() == bits[0]);
+	CHECK(b.converted() == bits[1]);
+	CHECK(c.converted() == bits[2]);
+	CHECK(d.converted() == bits[3]);
+	CHECK(one.scratch.alpha == alone[0].scratch.alpha);
+	CHECK(two.scratch.alpha == alone[1].scratch.alpha);
+}
+
+TEST_CASE("the ring wraps, totals do not; threads at once lose nothing")
+{
+	constexpr int threads = 4, calls = 700; // 2 events a call: more than the ring holds
+	Tables tables;
+	std::vector<std::thread> workers;
+	for (int i = 0; i < threads; ++i)
+		workers.emplace_back([&, i] {
+			Matrix a({16, 2, 16, 16}), b({16, 2, 16, 16});
+			a.fill(i);
+			b.fill(i + 9);
+			for (int call = 0; call < calls; ++call) {
+				Call it(a, b, tables.predictions.data(), tables.ring.get());
+				it.parameters.site = i == 3 ? siteCount : i; // more sites than there are totals
+				it.parameters.isFirst = 1;
+				it.run();
+				if (it.scratch.right[0] != rightExponent(a.amax()))
+					std::abort();
+			}
+		});
+	for (std::thread &worker : workers)
+		worker.join();
+	CHECK(tables.total(EventKind::init, 0) == 2 * 2 * calls); // site 0 and the nameless
+	CHECK(tables.total(EventKind::init, 1) == 2 * calls);
+	CHECK(tables.total(EventKind::init, 2) == 2 * calls);
+	CHECK(tables.ring->written == 3 * 2 * calls);
+	const uint64_t written = tables.ring->written;
+	for (uint64_t index = written - ringSize; index < written; ++index) {
+		const Event &event = tables.ring->events[index % ringSize];
+		REQUIRE(event.sequence == index + 1);
+		REQUIRE(event.kind == EventKind::init);
+		REQUIRE(event.site < 3);
+	}
+}
+
+TEST_CASE("products over all magnitudes have no Inf or NaN that fp32 has not")
+{
+	constexpr int m = 16, n = 16, k = 32;
+	Matrix a({m, k, m, m}), b({k, n, k, k});
+	std::vector<float> c0(m * n);
+	std::mt19937 random(5);
+	std::normal_distribution<float> normal;
+	for (float &c : c0)
+		c = normal(random);
+	int combinations = 0, spurious = 0, flagged = 0;
+	double worst = 0;
+	for (const float alpha : {0.0f, 1e-40f, 1e-30f, 1e-4f, 1.0f, 1e30f})
+		for (const float scaleA : {1e-38f, 1e-20f, 1.0f, 1e20f, 1e37f})
+			for (const float scaleB : {1e-38f, 1e-20f, 1.0f, 1e20f, 1e37f}) {
+				a.fill(1, scaleA);
+				b.fill(2, scaleB);
+				Tables tables;
+				Call call(a, b, tables.predictions.data(), tables.ring.get());
+				call.parameters.alphaValue = alpha;
+				call.run();
+				flagged += tables.total(EventKind::scale_range);
+				for (const float beta : {0.0f, 1.0f, 1e10f}) {
+					++combinations;
+					for (int j = 0; j < n; ++j)
+						for (int i = 0; i < m; ++i) {
+							float sum = 0;
+							double exact = 0, size = 0;
+							for (int l = 0; l < k; ++l) {
+								sum += widened(a.target(i, l)) * widened(b.target(l, j));
+								exact += static_cast<double>(a.at(i, l)) * b.at(l, j);
+								size += std::fabs(static_cast<double>(a.at(i, l)) * b.at(l, j));
+							}
+							const float c = call.scratch.alpha * sum + (beta == 0 ? 0 : beta * c0[i + j * m]);
+							const double right = alpha * exact + static_cast<double>(beta) * c0[i + j * m];
+							const double bound =
+							    std::fabs(alpha) * size + std::fabs(beta * c0[i + j * m]) + std::ldexp(1, -126);
+							if (!std::isfinite(static_cast<float>(right)))
+								continue;
+							spurious += !std::isfinite(c);
+							if (std::isfinite(c))
+								worst = std::max(worst, std::fabs(c - right) / bound);
+						}
+				}
+			}
+	CHECK(combinations == 450);
+	CHECK(spurious == 0);
+	CHECK(worst < 4e-4);
+	CHECK(flagged > 0);
+}
+
+TEST_CASE("the emulated device knows every kernel of the fat binary")
+{
+	std::ifstream text(KERNELS_TEXT);
+	REQUIRE(text);
+	const std::string source{std::istreambuf_iterator<char>(text), {}};
+	const std::regex kernel("__global__[^{;]*?\\b(autoamp_\\w+)\\(");
+	std::vector<std::string> names;
+	for (std::sregex_iterator it(source.begin(), source.end(), kernel), end; it != end; ++it)
+		names.push_back((*it)[1]);
+	std::sort(names.begin(), names.end());
+	std::vector<std::string> known = registered();
+	std::sort(known.begin(), known.end());
+	CHECK(names.size() == 4);
+	CHECK(known == names);
+}

@@ -1,0 +1,144 @@
+#include "tools/autoamp/account.h"
+
+#include "tools/autoamp/text.h"
+
+#include <algorithm>
+#include <cctype>
+#include <cmath>
+#include <fmt/format.h>
+#include <map>
+
+namespace autoamp::tool {
+
+namespace {
+
+void add(Account &account, const trace::RowInfo &row)
+{
+	account.all.add(row);
+	if (row.eligible)
+		account.eligible.add(row);
+	const struct {
+		const char *word;
+		Sum &sum;
+	} decisions[] = {{"lowered", account.lowered},
+	                 {"kept", account.kept},
+	                 {"raised", account.raised},
+	                 {"fallback", account.fallback},
+	                 {"observed", account.observed}};
+	for (const auto &decision : decisions)
+		if (row.decision == decision.word)
+			decision.sum.add(row);
+	if (row.eligible && row.decision == "kept")
+		account.eligibleKept.add(row);
+	if (row.eligible && row.decision == "observed" && row.strategy != "fp32")
+		account.wouldLower.add(row);
+	if (row.decision == "lowered" && !std::isnan(row.estNs) && !std::isnan(row.estLoweredNs)) {
+		account.estimate += row.estNs * double(row.calls);
+		account.estimateLowered += row.estLoweredNs * double(row.calls);
+	}
+}
+
+} // namespace
+
+Account add(const std::vector<trace::Trace> &runs)
+{
+	Account account;
+	std::map<std::pair<std::string, std::string>, ReasonSum> reasons;
+	std::map<std::string, ScalerSum> scaler;
+	for (const auto &run : runs) {
+		for (const auto &row : run.rows) {
+			add(account, row);
+			auto &sum = reasons[{row.decision, row.reason}];
+			sum.decision = row.decision;
+			sum.reason = row.reason;
+			sum.add(row);
+			if (row.eligible)
+				sum.eligible.add(row);
+		}
+		for (const auto &total : run.scalerTotals) {
+			auto &sum = scaler[total.kind];
+			sum.kind = total.kind;
+			sum.count += total.count;
+			if (std::find(sum.sites.begin(), sum.sites.end(), total.site) == sum.sites.end())
+				sum.sites.push_back(total.site);
+			if (const auto *row = run.row(total.row); row && sum.example.empty())
+				sum.example = fmt::format("{} of {} {}", total.operand, row->entry, shapeOf(*row));
+		}
+		for (const auto &note : run.notes) {
+			account.notes += note.count;
+			if (account.firstNote.empty())
+				account.firstNote = note.text.empty() ? note.kind : note.kind + ": " + note.text;
+		}
+		account.loss.eventsDropped += run.loss.eventsDropped;
+		account.loss.callsLost += run.loss.callsLost;
+		account.loss.diskFull |= run.loss.diskFull;
+		account.loss.truncated |= run.loss.truncated;
+		account.isEmulated |= run.emulated;
+	}
+	for (auto &[key, sum] : reasons)
+		account.reasons.push_back(std::move(sum));
+	for (auto &[kind, sum] : scaler)
+		account.scaler.push_back(std::move(sum));
+	std::stable_sort(account.reasons.begin(), account.reasons.end(), [](const auto &x, const auto &y) {
+		return std::tie(x.eligible.flops, x.flops, x.calls) > std::tie(y.eligible.flops, y.flops, y.calls);
+	});
+	return account;
+}
+
+std::optional<policy::Reason> reasonOf(const std::string &word)
+{
+	for (int i = 0; i < static_cast<int>(policy::Reason::count); i++)
+		if (word == policy::name(static_cast<policy::Reason>(i)))
+			return static_cast<policy::Reason>(i);
+	return std::nullopt;
+}
+
+std::string adviceOn(const std::string &reason)
+{
+	const auto known = reasonOf(reason);
+	return known ? policy::advice(*known) : "";
+}
+
+std::string shapeOf(const trace::RowInfo &row)
+{
+	const auto shape = fmt::format("{}x{}x{}", row.m, row.n, row.k);
+	return row.batch == 1 ? shape : fmt::format("{} b{}", shape, row.batch);
+}
+
+std::string configOf(const trace::Trace &run, const char *name)
+{
+	for (const auto &property : run.config)
+		if (configName(property.name) == name)
+			return property.value;
+	return {};
+}
+
+std::string configName(std::string variable)
+{
+	if (variable.starts_with("AUTOAMP_"))
+		variable.erase(0, 8);
+	std::transform(variable.begin(), variable.end(), variable.begin(), [](unsigned char c) { return std::tolower(c); });
+	return variable;
+}
+
+bool hasLoss(const trace::Loss &loss)
+{
+	return loss.eventsDropped > 0 || loss.callsLost > 0 || loss.diskFull || loss.truncated;
+}
+
+std::string describe(const trace::Loss &loss)
+{
+	std::string text;
+	const auto say = [&text](const std::string &part) { text += (text.empty() ? "" : ", ") + part; };
+	if (loss.callsLost > 0)
+		say(plural(loss.callsLost, "call") + " in no total");
+	if (loss.eventsDropped > 0)
+		say(plural(loss.eventsDropped, "single event") + " not recorded" + (loss.callsLost > 0 ? "" : " (totals are exact)"));
+	if (loss.diskFull)
+		say("the disk was full");
+	if (text.empty() && loss.truncated)
+		say("the file is shorter than it was written");
+	return text;
+}
+
+} // namespace autoamp::tool

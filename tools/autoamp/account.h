@@ -1,0 +1,61 @@
+// What the traces of a run add up to: the numbers behind receipt, tables and JSON. Values; main thread.
+// Terms (call, eligible, flops, decision) are interface.md section 5's.
+#pragma once
+
+#include "src/policy/decision.h"
+#include "src/trace/reader.h"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace autoamp::tool {
+
+struct Sum {
+	uint64_t calls = 0;
+	double flops = 0;
+	void add(const trace::RowInfo &row)
+	{
+		calls += row.calls;
+		flops += row.flops();
+	}
+};
+
+struct ReasonSum : Sum {
+	std::string reason, decision;
+	Sum eligible; // the part of it that a lower form exists for
+};
+
+struct ScalerSum {
+	std::string kind;
+	uint64_t count = 0;
+	std::vector<std::string> sites;
+	std::string example; // the call of the first site, in words
+};
+
+struct Account {
+	Sum all, eligible, lowered, kept, raised, fallback, observed;
+	Sum eligibleKept, wouldLower;   // wouldLower: observed calls that O1 would have lowered
+	std::vector<ReasonSum> reasons; // most flops first
+	std::vector<ScalerSum> scaler;
+	uint64_t notes = 0;
+	std::string firstNote;
+	trace::Loss loss;
+	bool isEmulated = false;
+	double estimate = 0, estimateLowered = 0; // ns of the lowered calls by the cost model; 0: unknown
+};
+
+Account add(const std::vector<trace::Trace> &runs);
+
+// A reason by its word in the trace; nothing for one that a newer autoamp wrote.
+std::optional<policy::Reason> reasonOf(const std::string &word);
+std::string adviceOn(const std::string &reason); // "": nothing to do
+std::string shapeOf(const trace::RowInfo &row);  // 512x512x64 b16
+std::string configName(std::string variable);                     // AUTOAMP_LEVEL: level
+std::string configOf(const trace::Trace &run, const char *name); // by configName; "": unknown
+bool hasLoss(const trace::Loss &loss);
+std::string describe(const trace::Loss &loss);
+
+constexpr const char *emulatedLine = "EMULATED: precision and decisions are real, times are not";
+
+} // namespace autoamp::tool

@@ -1,0 +1,25 @@
+// How a command ends early: one clear line and an exit status. Thrown anywhere in the tool, caught in main. Main thread.
+// Statuses are interface.md section 4's: 2 what was typed, set or given is wrong, 1 the work failed; `run` uses 125-127.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <string>
+#include <utility>
+
+namespace autoamp::tool {
+
+enum class Status { done = 0, failed = 1, wrong = 2, notStarted = 125, notExecutable = 126, notFound = 127 };
+
+struct Failure {
+	Status status;
+	std::string line;
+};
+
+template <typename... Arguments>
+[[noreturn]] void fail(Status status, fmt::format_string<Arguments...> text, Arguments &&...arguments)
+{
+	throw Failure{status, fmt::format(text, std::forward<Arguments>(arguments)...)};
+}
+
+} // namespace autoamp::tool

@@ -1,0 +1,84 @@
+#include "tools/autoamp/help.h"
+
+#include "src/policy/decision.h"
+#include "src/policy/options.h"
+
+#include <fmt/format.h>
+
+namespace autoamp::tool {
+
+const char *const helpTopics[3] = {"env", "reports", "reasons"};
+
+namespace {
+
+constexpr const char *overview = R"(autoamp runs the fp32 matrix products of unmodified CUDA programs in 16 bits.
+
+  autoamp run -- APP ARGS...     run a program with autoamp in front, then say what happened
+  autoamp report [FILE|DIR...]   what a trace says; without a name: the newest one
+  autoamp help TOPIC             env: every AUTOAMP_* variable
+                                 reports: what the numbers mean
+                                 reasons: why a call was lowered or kept
+  autoamp COMMAND --help         the options of a command
+
+A first run, on a machine without a GPU too:
+
+  autoamp run --device emulated -- ./app
+  autoamp report
+
+Without the command line: LD_PRELOAD=.../libautoamp.so AUTOAMP_LEVEL=O1 ./app
+)";
+
+constexpr const char *reports = R"(autoamp report [FILE|DIR...] [--report VIEW] [--format table|json]
+
+  summary   how much of the fp32 work was lowered, what was kept and why, what next
+  ops       one line a signature and decision, most work first
+  reasons   why, most work first, with what can be done about it
+
+  call      one intercepted call of an entry point
+  FLOP      2 m n k batch of a call: the work, whatever ran it
+  fp32 products: calls on fp32 data that have a lower form, the whole of the percentages
+  lowered   ran in the lower precision
+  kept      ran as the program asked; `autoamp help reasons` lists why
+  fallback  was to be lowered, could not, ran as the program asked
+  raised    ran in a higher precision than asked
+  observed  AUTOAMP_LEVEL=O0: nothing changed; the reason says what would have happened
+  captured  calls during stream capture; the replays of a graph are not calls
+  lost      what the trace could not hold; totals stay exact unless it says otherwise
+
+JSON is one object, schema autoamp.report/1; an unknown number is null, never 0.
+A FILE stands also for FILE with .1, .2, ... before its suffix: other processes of the run.
+Exit status: 0 done, 1 the work failed, 2 a wrong command line, variable or file.
+)";
+
+std::string environment()
+{
+	std::string text = "Every AUTOAMP_* variable. A bad value or an unknown name keeps autoamp off.\n";
+	for (const auto &row : policy::optionTable()) {
+		text += fmt::format("\n{}\n    {}\n", row.name, row.help);
+		if (row.type != policy::ValueType::emulator)
+			text += fmt::format("    values: {}\n", policy::acceptedValues(row));
+		text += fmt::format("    default: {}\n", *row.fallback ? row.fallback : "empty");
+	}
+	return text;
+}
+
+std::string reasons()
+{
+	std::string text = "Why a call was lowered or kept: every reason that a report can name.\n\n";
+	for (int i = 0; i < static_cast<int>(policy::Reason::count); i++) {
+		const auto reason = static_cast<policy::Reason>(i);
+		text += fmt::format("{:<17} {}\n", policy::name(reason), policy::meaning(reason));
+		if (*policy::advice(reason))
+			text += fmt::format("{:<17} try: {}\n", "", policy::advice(reason));
+	}
+	return text;
+}
+
+} // namespace
+
+std::string help(const std::string &topic)
+{
+	return topic == "env" ? environment() : topic == "reports" ? reports : topic == "reasons" ? reasons() : overview;
+}
+
+} // namespace autoamp::tool

@@ -1,0 +1,158 @@
+#include "tools/autoamp/launch.h"
+
+#include "tools/autoamp/failure.h"
+
+#include <csignal>
+#include <cstring>
+#include <dlfcn.h>
+#include <filesystem>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+extern char **environ;
+
+namespace autoamp::tool {
+
+namespace fs = std::filesystem;
+
+Environment::Environment()
+{
+	for (char **entry = environ; *entry; entry++)
+		if (const char *equals = std::strchr(*entry, '='))
+			values_.emplace(std::string(*entry, static_cast<size_t>(equals - *entry)), equals + 1);
+}
+
+const std::string *Environment::get(const std::string &name) const
+{
+	const auto found = values_.find(name);
+	return found == values_.end() ? nullptr : &found->second;
+}
+
+void Environment::set(const std::string &name, const std::string &value) { values_[name] = value; }
+
+void Environment::prepend(const std::string &name, const std::string &entry)
+{
+	auto &value = values_[name];
+	const std::string separators = name == "LD_PRELOAD" ? ": " : ":;";
+	for (size_t start = 0; start < value.size();) {
+		const auto end = std::min(value.find_first_of(separators, start), value.size());
+		if (value.compare(start, end - start, entry) == 0)
+			return; // run inside run
+		start = end + 1;
+	}
+	value = value.empty() ? entry : entry + ":" + value;
+}
+
+std::vector<std::string> Environment::strings() const
+{
+	std::vector<std::string> result;
+	for (const auto &[name, value] : values_)
+		result.push_back(name + "=" + value);
+	return result;
+}
+
+Installation findInstallation()
+{
+	const auto folder = fs::read_symlink("/proc/self/exe").parent_path();
+	const struct {
+		fs::path library, emulated;
+	} places[] = {{folder / "../inject", folder / "emulated"},
+	              {folder / "../lib/autoamp", folder / "../lib/autoamp/emulated"}};
+	for (const auto &place : places) {
+		const auto library = place.library / "libautoamp.so";
+		if (fs::exists(library))
+			return {fs::canonical(library), fs::exists(place.emulated) ? fs::canonical(place.emulated).string() : ""};
+	}
+	fail(Status::notStarted, "libautoamp.so is neither in {} nor in {}", places[0].library.lexically_normal().string(),
+	     places[1].library.lexically_normal().string());
+}
+
+bool hasUsableDriver()
+{
+	const pid_t child = ::fork();
+	if (child == 0) {
+		void *driver = ::dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+		const auto init = driver ? reinterpret_cast<int (*)(unsigned)>(::dlsym(driver, "cuInit")) : nullptr;
+		const auto count = driver ? reinterpret_cast<int (*)(int *)>(::dlsym(driver, "cuDeviceGetCount")) : nullptr;
+		int devices = 0;
+		::_exit(init && count && init(0) == 0 && count(&devices) == 0 && devices > 0 ? 0 : 1);
+	}
+	int status = -1;
+	while (child > 0 && ::waitpid(child, &status, 0) < 0 && errno == EINTR) {
+	}
+	return child > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+namespace {
+
+constexpr int forwarded[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
+volatile pid_t application = 0; // 0: not there yet, or gone
+
+void forward(int signal, siginfo_t *information, void *)
+{
+	// What the terminal sends, it sends to the whole foreground group: the application has it already.
+	if (application > 0 && information->si_code != SI_KERNEL)
+		::kill(application, signal);
+}
+
+} // namespace
+
+Ending launch(const std::vector<std::string> &command, const Environment &environment)
+{
+	const auto variables = environment.strings();
+	std::vector<char *> arguments, values;
+	for (const auto &word : command)
+		arguments.push_back(const_cast<char *>(word.c_str()));
+	for (const auto &value : variables)
+		values.push_back(const_cast<char *>(value.c_str()));
+	arguments.push_back(nullptr);
+	values.push_back(nullptr);
+
+	// Signals wait until there is somebody to pass them on to; the application starts with the mask that we had.
+	sigset_t ours, before;
+	sigemptyset(&ours);
+	for (const int signal : forwarded)
+		sigaddset(&ours, signal);
+	sigprocmask(SIG_BLOCK, &ours, &before);
+	posix_spawnattr_t attributes;
+	posix_spawnattr_init(&attributes);
+	posix_spawnattr_setsigmask(&attributes, &before);
+	posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
+	Ending ending;
+	const int error =
+	    ::posix_spawnp(&ending.pid, command[0].c_str(), nullptr, &attributes, arguments.data(), values.data());
+	posix_spawnattr_destroy(&attributes);
+	if (error == ENOENT && command[0].find('/') != std::string::npos && fs::exists(command[0]))
+		fail(Status::notExecutable, "{}: its interpreter or loader is missing", command[0]);
+	if (error != 0)
+		fail(error == ENOENT || error == ENOTDIR ? Status::notFound : Status::notExecutable, "{}: {}", command[0],
+		     std::strerror(error));
+
+	application = ending.pid;
+	struct sigaction old[std::size(forwarded)];
+	for (size_t i = 0; i < std::size(forwarded); i++) {
+		struct sigaction action = {};
+		action.sa_sigaction = forward;
+		action.sa_flags = SA_SIGINFO | SA_RESTART;
+		sigaction(forwarded[i], nullptr, &old[i]);
+		if (old[i].sa_handler != SIG_IGN) // nohup stays nohup
+			sigaction(forwarded[i], &action, nullptr);
+	}
+	sigprocmask(SIG_SETMASK, &before, nullptr);
+
+	// Its number stays taken until it is reaped: nobody else can get a signal that was meant for it.
+	siginfo_t ended;
+	while (::waitid(P_PID, static_cast<id_t>(ending.pid), &ended, WEXITED | WNOWAIT) < 0 && errno == EINTR) {
+	}
+	application = 0;
+	for (size_t i = 0; i < std::size(forwarded); i++)
+		sigaction(forwarded[i], &old[i], nullptr);
+	int status = 0;
+	::waitpid(ending.pid, &status, 0);
+	ending.signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+	ending.status = ending.signal ? 128 + ending.signal : WEXITSTATUS(status);
+	return ending;
+}
+
+} // namespace autoamp::tool

@@ -1,0 +1,45 @@
+// Starting the application: its environment, its life, its exit status. Main thread.
+// The environment is data until the program is spawned: nothing of autoamp's own process changes.
+#pragma once
+
+#include <map>
+#include <string>
+#include <sys/types.h>
+#include <vector>
+
+namespace autoamp::tool {
+
+class Environment
+{
+public:
+	Environment(); // that of this process
+	const std::string *get(const std::string &name) const;
+	void set(const std::string &name, const std::string &value);
+	// Puts `entry` before what a list variable holds, once; never takes anything away.
+	void prepend(const std::string &name, const std::string &entry);
+	std::vector<std::string> strings() const;
+
+private:
+	std::map<std::string, std::string> values_;
+};
+
+// Where the things that the application needs lie: beside this program in the build tree, or under ../lib/autoamp.
+struct Installation {
+	std::string library;  // libautoamp.so
+	std::string emulated; // folder of the emulated device
+};
+Installation findInstallation();
+
+// A driver that can run something: libcuda.so.1 loads, starts and has a device. Asked in a child process, because a
+// driver that was started in this one would be inherited by nobody and could take this one down.
+bool hasUsableDriver();
+
+struct Ending {
+	pid_t pid = 0;
+	int status = 0; // what a shell would show: 128+N for a signal
+	int signal = 0;
+};
+// Runs it to its end; signals sent to this process are passed on. Failure 126 or 127 if it cannot be started.
+Ending launch(const std::vector<std::string> &command, const Environment &environment);
+
+} // namespace autoamp::tool

@@ -1,0 +1,206 @@
+// The command line: what was typed becomes options; each command is one function. Main thread.
+// One line on stderr and a status for everything that is wrong; interface.md section 4 has the statuses.
+#include "tools/autoamp/failure.h"
+#include "tools/autoamp/help.h"
+#include "tools/autoamp/report.h"
+#include "tools/autoamp/run.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <iterator>
+
+namespace autoamp::tool {
+
+namespace {
+
+constexpr const char *entries[] = {
+#define ENTRY(name, library) #name,
+#include "inject/entries.inc"
+#undef ENTRY
+};
+
+// Options of `run` that are a variable by another name.
+constexpr struct {
+	const char *names;
+	policy::Option option;
+} mirrored[] = {{"--level", policy::Option::level},
+                {"--dtype", policy::Option::dtype},
+                {"--lists", policy::Option::lists},
+                {"--white", policy::Option::customWhite},
+                {"--black", policy::Option::customBlack},
+                {"--scaling", policy::Option::scaling},
+                {"--strategy", policy::Option::strategy},
+                {"--trace", policy::Option::trace},
+                {"-o,--trace-file", policy::Option::traceFile}};
+
+const std::map<std::string, Colour> colours = {
+    {"auto", Colour::automatic}, {"always", Colour::always}, {"never", Colour::never}};
+
+std::string nearest(const std::string &word, const std::vector<std::string> &candidates)
+{
+	std::vector<const char *> pointers;
+	for (const auto &candidate : candidates)
+		pointers.push_back(candidate.c_str());
+	return policy::nearestName(word, pointers);
+}
+
+// CLI11's own words for what it does not know name no nearest option.
+void refuseUnknown(const CLI::App &command, Status status)
+{
+	const auto remaining = command.remaining();
+	if (remaining.empty() || (command.get_prefix_command() && !remaining.front().starts_with("-")))
+		return;
+	std::vector<std::string> names;
+	for (const auto *option : command.get_options())
+		for (const auto &name : option->get_lnames())
+			names.push_back("--" + name);
+	const auto word = remaining.front().substr(0, remaining.front().find('='));
+	if (!word.starts_with("-"))
+		fail(status, "{}: unexpected '{}'", command.get_name(), word);
+	fail(status, "{}: no option {}; the nearest is {}", command.get_name(), word, nearest(word, names));
+}
+
+struct CommandLine {
+	CLI::App app{"autoamp runs the fp32 matrix products of unmodified CUDA programs in 16 bits.", "autoamp"};
+	RunOptions run;
+	ReportOptions report;
+	std::string topic;
+	std::string values[std::size(mirrored)];
+	CLI::Option *typed[std::size(mirrored)];
+	bool noHook = false;
+
+	CommandLine()
+	{
+		app.set_version_flag("--version", "autoamp " AUTOAMP_VERSION);
+		app.require_subcommand(1);
+
+		auto *running = app.add_subcommand("run", "run a program with autoamp in front: autoamp run [options] -- APP ARGS...");
+		running->prefix_command();
+		for (size_t i = 0; i < std::size(mirrored); i++) {
+			const auto &row = policy::optionTable()[static_cast<size_t>(mirrored[i].option)];
+			const auto accepted = row.type == policy::ValueType::words ? " [" + policy::acceptedValues(row) + "]" : "";
+			typed[i] = running->add_option(mirrored[i].names, values[i], fmt::format("{} ({}){}", row.help, row.name, accepted))
+			               ->type_name("");
+		}
+		running->add_flag("--force", run.force, "replace the file of -o if it exists");
+		running->add_flag("--no-hook", noHook, "do not catch programs that look functions up with dlsym (AUTOAMP_HOOK_DLSYM=0)");
+		running->add_option("--device", run.device, "auto: the NVIDIA driver; emulated: the CPU stands in for a GPU")
+		    ->check(CLI::IsMember({"auto", "cuda", "emulated"}));
+		running->add_flag("--quiet", run.quiet, "no receipt at the end");
+		addColour(running, run.colour);
+
+		auto *reporting = app.add_subcommand("report", "what a trace says; without a name: the newest one");
+		reporting->allow_extras();
+		reporting->add_option("traces", report.places, "trace files or folders of them")->type_name("FILE|DIR");
+		reporting->add_option("--report", report.view, "which view")->check(CLI::IsMember({"summary", "ops", "reasons"}));
+		reporting->add_option("--format", report.format, "for people or programs")->check(CLI::IsMember({"table", "json"}));
+		addColour(reporting, report.colour);
+
+		auto *helping = app.add_subcommand("help", "the manual");
+		helping->allow_extras();
+		helping->add_option("topic", topic, "env, reports or reasons")->type_name("TOPIC");
+	}
+
+	static void addColour(CLI::App *command, Colour &colour)
+	{
+		command->add_option("--color", colour, "auto, always or never; NO_COLOR is honoured")
+		    ->transform(CLI::CheckedTransformer(colours))
+		    ->type_name("");
+	}
+};
+
+int carryOut(CommandLine &line, const std::vector<std::string> &application)
+{
+	const auto *command = line.app.get_subcommands().front();
+	if (command->get_name() == "run") {
+		refuseUnknown(*command, Status::notStarted);
+		line.run.command = command->remaining();
+		line.run.command.insert(line.run.command.end(), application.begin(), application.end());
+		if (line.run.command.empty())
+			fail(Status::notStarted, "run: no program; {} run [options] -- APP ARGS...", invocation);
+		for (size_t i = 0; i < std::size(mirrored); i++)
+			if (line.typed[i]->count() > 0) {
+				const auto &row = policy::optionTable()[static_cast<size_t>(mirrored[i].option)];
+				line.run.variables.emplace_back(row.name, line.values[i]);
+				line.run.hasFile |= mirrored[i].option == policy::Option::traceFile;
+			}
+		if (line.noHook)
+			line.run.variables.emplace_back("AUTOAMP_HOOK_DLSYM", "0");
+		return run(line.run, entries);
+	}
+
+	refuseUnknown(*command, Status::wrong);
+	const auto parsed = policy::parseOptions(policy::processEnvironment(), entries);
+	Status status = parsed.error.empty() ? Status::done : Status::wrong;
+	if (command->get_name() == "help") {
+		// Where somebody with a bad value looks for the good ones: the text comes all the same.
+		if (!line.topic.empty() && std::find(std::begin(helpTopics), std::end(helpTopics), line.topic) == std::end(helpTopics))
+			fail(Status::wrong, "no help on '{}'; topics: {}", line.topic, fmt::join(helpTopics, ", "));
+		fmt::print("{}", help(line.topic));
+	} else if (status == Status::done) {
+		status = report(line.report, parsed.options);
+	}
+	if (!parsed.error.empty())
+		fail(Status::wrong, "{}", parsed.error);
+	return static_cast<int>(status);
+}
+
+int start(int count, char **words)
+{
+	invocation = count > 0 && std::string_view(words[0]).find('/') != std::string_view::npos ? quoted(words[0]) : "autoamp";
+	std::vector<std::string> arguments(words + std::min(count, 1), words + count), application;
+	const bool isRun = !arguments.empty() && arguments.front() == "run";
+	Status wrong = isRun ? Status::notStarted : Status::wrong;
+	if (isRun) {
+		// What follows `--` is the application's, whatever it looks like.
+		const auto separator = std::find(arguments.begin(), arguments.end(), "--");
+		application.assign(separator, arguments.end());
+		arguments.erase(separator, arguments.end());
+	}
+	CommandLine line;
+	if (arguments.empty())
+		arguments = {"help"};
+	if (!arguments.front().starts_with("-")) {
+		std::vector<std::string> names;
+		for (const auto *command : line.app.get_subcommands(nullptr))
+			names.push_back(command->get_name());
+		if (std::find(names.begin(), names.end(), arguments.front()) == names.end())
+			fail(wrong, "no command '{}'; the nearest is {}", arguments.front(), nearest(arguments.front(), names));
+	}
+	try {
+		std::reverse(arguments.begin(), arguments.end()); // CLI11 takes them last first
+		line.app.parse(arguments);
+	} catch (const CLI::Success &success) {
+		return line.app.exit(success);
+	} catch (const CLI::ParseError &error) {
+		fail(wrong, "{}", error.what());
+	}
+	// `run ./app -- x`: the application began before the separator, which then is its own.
+	if (isRun && !application.empty() && line.app.get_subcommand("run")->remaining().empty())
+		application.erase(application.begin());
+	return carryOut(line, application);
+}
+
+} // namespace
+
+} // namespace autoamp::tool
+
+int main(int count, char **words)
+{
+	using namespace autoamp::tool;
+	try {
+		const int status = start(count, words);
+		// A reader that has gone away (`| head`) wanted no more; a full disk is a failure.
+		if ((std::fflush(stdout) != 0 || std::ferror(stdout)) && errno != EPIPE)
+			fail(Status::failed, "the output could not be written: {}", std::strerror(errno));
+		return status;
+	} catch (const Failure &failure) {
+		fmt::print(stderr, "autoamp: {}\n", failure.line);
+		return static_cast<int>(failure.status);
+	} catch (const std::exception &error) {
+		if (errno == EPIPE)
+			return 0;
+		fmt::print(stderr, "autoamp: {}\n", error.what());
+		return static_cast<int>(Status::failed);
+	}
+}

@@ -1,0 +1,235 @@
+// What `autoamp run` says at the end: what was lowered, what was kept and why, where the trace is, what to type next.
+#include "tools/autoamp/report.h"
+#include "tools/autoamp/run.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <glob.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace autoamp::tool {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+// A pattern as a glob: placeholders are anything, so is what a second process puts before the suffix.
+std::string asGlob(const std::string &pattern)
+{
+	std::string result;
+	const auto suffix = std::min(pattern.rfind('.'), pattern.size());
+	const bool hasSuffix = pattern.find('/', suffix) == std::string::npos;
+	for (size_t at = 0; at < pattern.size(); at++) {
+		if (at == suffix && hasSuffix)
+			result += '*';
+		if (pattern[at] != '%' || pattern.compare(at, 2, "%%") == 0) {
+			at += pattern[at] == '%';
+			result += std::string("*?[\\").find(pattern[at]) != std::string::npos ? "\\" : "";
+			result += pattern[at];
+			continue;
+		}
+		const bool isRank = pattern.compare(at, 6, "%rank%") == 0, isVariable = pattern.compare(at, 3, "%q{") == 0;
+		at = isRank ? at + 5 : isVariable ? std::min(pattern.find('}', at), pattern.size()) : at + 1;
+		result += '*';
+	}
+	return hasSuffix && suffix < pattern.size() ? result : result + "*";
+}
+
+pid_t parentOf(pid_t process)
+{
+	pid_t parent = 0;
+	if (std::FILE *file = std::fopen(fmt::format("/proc/{}/stat", process).c_str(), "r")) {
+		char line[512] = {};
+		const size_t bytes = std::fread(line, 1, sizeof line - 1, file);
+		const auto name = std::string_view(line, bytes).rfind(')'); // the name may hold anything
+		if (name == std::string_view::npos || std::sscanf(line + name + 1, " %*c %d", &parent) != 1)
+			parent = 0;
+		std::fclose(file);
+	}
+	return parent;
+}
+
+// Other runs may write into the same folder at the same time (ranks of one job do). Ours are the application and what
+// descends from it, as far as can be known: through the traces, then through the processes that still live.
+bool isOurs(const trace::Trace &run, const Runs &all, pid_t application)
+{
+	pid_t process = static_cast<pid_t>(run.pid), parent = static_cast<pid_t>(run.parentPid);
+	for (int depth = 0; depth < 64; depth++) {
+		if (process == application || parent == application)
+			return true;
+		const auto known = std::find_if(all.begin(), all.end(), [&](auto &each) { return pid_t(each.pid) == parent; });
+		process = parent;
+		parent = known != all.end() ? static_cast<pid_t>(known->parentPid) : parentOf(process);
+		if (parent <= 0)
+			return true; // a parent that is gone and left no trace: nothing speaks against it
+	}
+	return true;
+}
+
+Runs collect(const Outcome &outcome)
+{
+	Runs all, ours;
+	glob_t found = {};
+	if (::glob(asGlob(outcome.configuration.traceFile).c_str(), GLOB_NOSORT, nullptr, &found) == 0)
+		for (size_t i = 0; i < found.gl_pathc; i++) {
+			struct stat status;
+			// File times come from a clock that ticks coarsely; the trace itself knows better.
+			if (::stat(found.gl_pathv[i], &status) != 0 || double(status.st_mtim.tv_sec + 2) * 1e9 < outcome.startedNs)
+				continue;
+			std::string error;
+			if (auto run = trace::Trace::open(found.gl_pathv[i], error); run && run->startedNs >= outcome.startedNs)
+				all.push_back(std::move(*run));
+		}
+	::globfree(&found);
+	std::vector<bool> keep;
+	for (const auto &run : all)
+		keep.push_back(isOurs(run, all, outcome.ending.pid));
+	for (size_t i = 0; i < all.size(); i++)
+		if (keep[i])
+			ours.push_back(std::move(all[i]));
+	std::sort(ours.begin(), ours.end(), [](auto &x, auto &y) { return x.startedNs < y.startedNs; });
+	return ours;
+}
+
+// The folder that the trace was to go to, or the nearest that exists: files are not made where it is closed.
+bool isWritable(const std::string &pattern)
+{
+	auto folder = fs::path(pattern.substr(0, pattern.find('%'))).parent_path();
+	std::error_code error;
+	while (folder.has_relative_path() && !fs::exists(fs::symlink_status(folder, error)))
+		folder = folder.parent_path();
+	return fs::is_directory(folder, error) && ::access(folder.c_str(), W_OK) == 0;
+}
+
+struct Diagnosis {
+	std::string cause, next;
+};
+
+// No intercepted call: why, as far as can be told from outside.
+Diagnosis diagnose(const Outcome &outcome)
+{
+	const auto &program = outcome.program;
+	const auto &configuration = outcome.configuration;
+	const auto path = quoted(here(program.path));
+	std::string command;
+	for (const auto &word : outcome.command)
+		command += " " + quoted(word);
+	const auto again = [&](const char *before, const char *options) {
+		return fmt::format("{}{} run{}{} --{}", before, invocation, outcome.isEmulated ? " --device emulated" : "",
+		                   options, command);
+	};
+	if (!configuration.enabled)
+		return {"AUTOAMP_ENABLED=0 switches autoamp off", again("AUTOAMP_ENABLED=1 ", "")};
+	if (program.isForeign)
+		return {fmt::format("{} is not a 64-bit x86 program: the library cannot be loaded into it", path),
+		        "file " + path};
+	if (program.isStatic)
+		return {fmt::format("{} is statically linked: nothing can be preloaded into it; link it dynamically", path),
+		        "file " + path};
+	if (program.isPrivileged)
+		return {fmt::format("{} is set-user-id or has capabilities: the loader preloads nothing into it; run a copy", path),
+		        fmt::format("cp {} ./copy && {} run -- ./copy", path, invocation)};
+	if (program.carriesCublas)
+		return {fmt::format("{} is linked with the static cuBLAS, whose calls cannot be caught; link -lcublas instead",
+		                    path),
+		        "ldd " + path};
+	if (configuration.trace == policy::TraceLevel::off)
+		return {"AUTOAMP_TRACE=off: what happened was not recorded", again("", " --trace summary")};
+	if (!isWritable(configuration.traceFile))
+		return {fmt::format("no trace can be written to {}", configuration.traceFile), again("", " -o /tmp/%e.%p.aat")};
+	if (!configuration.hookDlsym && !program.needs("libcublas"))
+		return {"the library was loaded, but nothing called cuBLAS through it, and --no-hook misses what dlsym finds",
+		        again("AUTOAMP_HOOK_DLSYM=1 ", "")};
+	if (program.isElf && !program.needs("libcublas"))
+		return {"the library was loaded but not called: no cuBLAS call was made, or products run in other kernels "
+		        "(Triton, CUTLASS, a static cuBLAS in a plugin)",
+		        again("AUTOAMP_LOG=info ", "")};
+	return {"the library was loaded but not called: the program links cuBLAS but made no call", again("AUTOAMP_LOG=info ", "")};
+}
+
+std::string reasonsIn(const Account &account, bool eligibleOnly)
+{
+	std::vector<std::string> words;
+	uint64_t more = 0;
+	for (const auto &reason : account.reasons) {
+		const auto calls = eligibleOnly ? reason.eligible.calls : reason.calls;
+		if (reason.decision != "kept" || calls == 0)
+			continue;
+		if (words.size() < 3)
+			words.push_back(fmt::format("{} {}", reason.reason, count(calls)));
+		else
+			more += calls;
+	}
+	if (more > 0)
+		words.push_back(fmt::format("others {}", count(more)));
+	return fmt::format("{}", fmt::join(words, ", "));
+}
+
+std::vector<std::string> describe(const Runs &runs, const Account &account)
+{
+	std::vector<std::string> lines;
+	const auto all = count(account.eligible.calls);
+	const auto lowered = [&](const char *verb, const Sum &sum) {
+		lines.push_back(fmt::format("{} {} of {} fp32 products ({} of their FLOP) to {}", verb, count(sum.calls), all,
+		                            share(sum.flops, account.eligible.flops), configOf(runs.front(), "dtype")));
+	};
+	if (account.eligible.calls == 0) {
+		const bool isLow = std::all_of(account.reasons.begin(), account.reasons.end(),
+		                               [](const auto &reason) { return reason.reason == "already_low"; });
+		lines.push_back(isLow ? fmt::format("{}, all 16-bit already: nothing to lower", plural(account.all.calls, "call"))
+		                      : fmt::format("{}, none an fp32 product that has a lower form: {}",
+		                                    plural(account.all.calls, "call"), reasonsIn(account, false)));
+	} else if (account.observed.calls > 0 && account.lowered.calls == 0) {
+		lowered("observed: O1 would lower", account.wouldLower);
+	} else {
+		lowered("lowered", account.lowered);
+	}
+	if (account.eligibleKept.calls > 0)
+		lines.push_back(fmt::format("kept {}: {}", count(account.eligibleKept.calls), reasonsIn(account, true)));
+	if (account.fallback.calls > 0)
+		lines.push_back(fmt::format("{} fell back to fp32: {}", plural(account.fallback.calls, "call"),
+		                            account.firstNote.empty() ? "see the reasons" : account.firstNote));
+	for (const auto &worry : scalerWorries(account))
+		lines.push_back("scaling: " + worry);
+	for (const auto &run : runs)
+		if (!run.diedInside.empty())
+			lines.push_back(fmt::format("pid {} died inside {}", run.pid, run.diedInside));
+	if (hasLoss(account.loss))
+		lines.push_back("lost: " + tool::describe(account.loss));
+
+	std::vector<std::string> files;
+	for (const auto &run : runs)
+		files.push_back(quoted(here(run.path)));
+	if (files.size() > 3) {
+		const auto folder = fs::path(here(runs.front().path)).parent_path().string();
+		files = {quoted(folder)};
+	}
+	lines.push_back(fmt::format("{} in {}", plural(runs.size(), "trace"), fmt::join(files, " ")));
+	lines.push_back(fmt::format("next: {} report {}", invocation, fmt::join(files, " ")));
+	return lines;
+}
+
+} // namespace
+
+void writeReceipt(const Outcome &outcome, Colour colour)
+{
+	const Terminal terminal(STDERR_FILENO, colour);
+	const auto runs = collect(outcome);
+	const auto account = add(runs);
+	std::string text;
+	if (outcome.isEmulated || account.isEmulated)
+		text += fmt::format("{}\n", terminal.paint(Style::yellow, emulatedLine));
+	std::vector<std::string> lines;
+	if (account.all.calls == 0) {
+		const auto diagnosis = diagnose(outcome);
+		lines = {"no cuBLAS call was intercepted: " + diagnosis.cause, "next: " + diagnosis.next};
+	} else {
+		lines = describe(runs, account);
+	}
+	for (const auto &line : lines)
+		text += terminal.paint(Style::bold, "autoamp:") + " " + line + "\n";
+	fmt::print(stderr, "{}", text);
+}
+
+} // namespace autoamp::tool

@@ -1,0 +1,145 @@
+#include "tools/autoamp/run.h"
+
+#include "src/trace/naming.h"
+#include "src/trace/reader.h"
+#include "tools/autoamp/failure.h"
+#include "tools/autoamp/report.h"
+
+#include <ctime>
+#include <filesystem>
+
+namespace autoamp::tool {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+policy::Options parse(const Environment &environment, std::span<const char *const> entries)
+{
+	const auto strings = environment.strings();
+	std::vector<const char *> pointers;
+	for (const auto &text : strings)
+		pointers.push_back(text.c_str());
+	pointers.push_back(nullptr);
+	const auto parsed = policy::parseOptions(pointers.data(), entries);
+	if (!parsed.error.empty())
+		fail(Status::notStarted, "{}", parsed.error);
+	return parsed.options;
+}
+
+// The application may change its folder before its first call: patterns are made absolute here.
+std::string absolute(const std::string &pattern)
+{
+	if (pattern.starts_with("/"))
+		return pattern;
+	std::string folder;
+	for (const char c : fs::current_path().string())
+		folder += c == '%' ? "%%" : std::string(1, c);
+	return folder + "/" + (pattern.starts_with("./") ? pattern.substr(2) : pattern);
+}
+
+// An explicit file must not exist; with --force it and what other processes wrote beside it make room.
+void makeRoom(const std::string &pattern, bool force)
+{
+	char path[PATH_MAX];
+	trace::NameParts parts;
+	if (const char *problem = trace::expandName(pattern.c_str(), parts, 0, path, sizeof path))
+		fail(Status::notStarted, "-o {}: {}", pattern, problem);
+	for (size_t at = 0; (at = pattern.find('%', at)) != std::string::npos; at += 2)
+		if (pattern[at + 1] != '%')
+			return; // the name is known only to the process that writes it
+	if (!force && fs::exists(fs::symlink_status(path)))
+		fail(Status::notStarted, "{} exists; --force replaces it", path);
+	std::error_code error;
+	for (const auto &file : trace::family(path))
+		if (!fs::remove(file, error) && error)
+			fail(Status::notStarted, "{} cannot be replaced: {}", file, error.message());
+}
+
+// The loader splits LD_PRELOAD at spaces and colons and knows no quoting: from a folder with a space the library goes
+// by its name alone, and the folder into LD_LIBRARY_PATH, which splits at colons and semicolons.
+void preload(Environment &environment, const std::vector<std::string> &libraries)
+{
+	for (auto library = libraries.rbegin(); library != libraries.rend(); ++library) {
+		const auto folder = fs::path(*library).parent_path().string();
+		if (folder.find_first_of(":;") != std::string::npos)
+			fail(Status::notStarted, "{}: the loader cannot load from a folder whose name has a colon or semicolon", folder);
+		if (folder.find(' ') == std::string::npos) {
+			environment.prepend("LD_PRELOAD", *library);
+		} else {
+			environment.prepend("LD_LIBRARY_PATH", folder);
+			environment.prepend("LD_PRELOAD", fs::path(*library).filename().string());
+		}
+	}
+}
+
+void setUpDevice(Environment &environment, const RunOptions &options, const Executable &program)
+{
+	const auto installation = findInstallation();
+	std::vector<std::string> libraries = {installation.library};
+	if (options.device == "emulated") {
+		if (installation.emulated.empty())
+			fail(Status::notStarted, "the emulated device is not installed beside {}", installation.library);
+		if (program.carriesRuntime)
+			fail(Status::notStarted,
+			     "{} contains the static CUDA runtime, which only a real driver can serve; relink it with nvcc -cudart "
+			     "shared (CMake: CMAKE_CUDA_RUNTIME_LIBRARY=Shared)",
+			     program.path);
+		if (installation.emulated.find_first_of(":;") != std::string::npos)
+			fail(Status::notStarted, "{}: the loader cannot load from a folder whose name has a colon or semicolon",
+			     installation.emulated);
+		// DT_RPATH beats LD_LIBRARY_PATH, but a library that is already there, by its SONAME, beats both.
+		if (program.hasRpath)
+			for (const auto &entry : fs::directory_iterator(installation.emulated))
+				if (program.needs(entry.path().filename().c_str()))
+					libraries.push_back(entry.path());
+		if (libraries.size() > 1 && installation.emulated.find(' ') != std::string::npos)
+			fail(Status::notStarted, "{} has a DT_RPATH, which the emulated device cannot precede from a folder with a space",
+			     program.path);
+		preload(environment, libraries);
+		environment.prepend("LD_LIBRARY_PATH", installation.emulated);
+		return;
+	}
+	if (options.device == "auto" && !hasUsableDriver())
+		fail(Status::notStarted, "no usable NVIDIA driver here; --device emulated runs it on the emulated device");
+	preload(environment, libraries);
+}
+
+double now()
+{
+	timespec time = {};
+	clock_gettime(CLOCK_REALTIME, &time);
+	return double(time.tv_sec) * 1e9 + double(time.tv_nsec);
+}
+
+} // namespace
+
+int run(const RunOptions &options, std::span<const char *const> entries)
+{
+	Environment environment;
+	for (const auto &[name, value] : options.variables)
+		environment.set(name, value);
+	if (!environment.get("AUTOAMP_TRACE"))
+		environment.set("AUTOAMP_TRACE", "ops");
+	const auto *pattern = environment.get("AUTOAMP_TRACE_FILE");
+	environment.set("AUTOAMP_TRACE_FILE", absolute(pattern && !pattern->empty() ? *pattern : "./%e.%p.aat"));
+
+	Outcome outcome;
+	outcome.configuration = parse(environment, entries);
+	outcome.command = options.command;
+	outcome.isEmulated = options.device == "emulated";
+	outcome.program = inspect(options.command.front());
+	setUpDevice(environment, options, outcome.program);
+	if (options.hasFile)
+		makeRoom(outcome.configuration.traceFile, options.force);
+
+	outcome.startedNs = now();
+	outcome.ending = launch(options.command, environment);
+	const std::string rank =
+	    trace::jobRank([](const char *name) { return policy::environmentValue(policy::processEnvironment(), name); });
+	if (!options.quiet && (rank.empty() || rank == "0"))
+		writeReceipt(outcome, options.colour);
+	return outcome.ending.status;
+}
+
+} // namespace autoamp::tool

@@ -1,0 +1,40 @@
+// `autoamp run`: everything is checked, then the application runs with the library in front, then the receipt.
+// Main thread. Its exit status is the application's; 125, 126, 127 are ours, before the application started.
+#pragma once
+
+#include "src/policy/options.h"
+#include "tools/autoamp/account.h"
+#include "tools/autoamp/executable.h"
+#include "tools/autoamp/launch.h"
+#include "tools/autoamp/text.h"
+
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace autoamp::tool {
+
+struct RunOptions {
+	std::vector<std::pair<std::string, std::string>> variables; // what options set: they beat the environment
+	bool hasFile = false;                                       // -o was given: its file must not exist yet
+	bool force = false, quiet = false;
+	std::string device = "auto"; // auto, cuda, emulated
+	Colour colour = Colour::automatic;
+	std::vector<std::string> command;
+};
+
+int run(const RunOptions &options, std::span<const char *const> entries);
+
+// What the receipt is made of, besides the traces.
+struct Outcome {
+	Executable program;
+	std::vector<std::string> command;
+	policy::Options configuration;
+	bool isEmulated = false;
+	double startedNs = 0; // CLOCK_REALTIME, before the start
+	Ending ending;
+};
+void writeReceipt(const Outcome &outcome, Colour colour);
+
+} // namespace autoamp::tool

@@ -1,0 +1,254 @@
+// The report as tables. The summary fits 80x24 and answers: how much was lowered, what was kept and why, what next.
+#include "tools/autoamp/report.h"
+
+#include <algorithm>
+#include <cmath>
+#include <fmt/format.h>
+#include <map>
+
+namespace autoamp::tool {
+
+namespace {
+
+constexpr size_t summaryLines = 22; // 24 less the command and the next prompt
+constexpr size_t summaryWidth = 80;
+
+std::string join(const std::vector<std::string> &words, const char *separator)
+{
+	return fmt::format("{}", fmt::join(words, separator));
+}
+
+std::string commandOf(const trace::Trace &run)
+{
+	std::vector<std::string> words;
+	std::transform(run.command.begin(), run.command.end(), std::back_inserter(words), quoted);
+	return words.empty() ? run.program : join(words, " ");
+}
+
+std::string endingOf(const trace::Trace &run)
+{
+	return run.diedInside.empty() ? run.ended : fmt::format("{}, died inside {}", run.ended, run.diedInside);
+}
+
+// Which program, how it ended, under which configuration.
+std::vector<std::string> heading(const Runs &runs)
+{
+	const auto &first = runs.front();
+	std::vector<std::string> lines;
+	if (runs.size() == 1) {
+		const auto ending = fmt::format("  ({}, pid {})", endingOf(first), first.pid);
+		lines.push_back(fit(commandOf(first), summaryWidth - std::min(widthOf(ending), summaryWidth / 2)) + ending);
+	} else {
+		lines.push_back(fmt::format("{} processes, the first: {}", runs.size(), commandOf(first)));
+		std::vector<std::string> died;
+		for (const auto &run : runs)
+			if (!run.diedInside.empty() || run.ended == "killed")
+				died.push_back(fmt::format("pid {} {}", run.pid, endingOf(run)));
+		if (!died.empty())
+			lines.push_back(join(died, "; "));
+	}
+	std::vector<std::string> parts;
+	for (const char *name : {"level", "dtype", "lists", "strategy", "scaling"})
+		if (const auto value = configOf(first, name); !value.empty())
+			parts.push_back(fmt::format("{} {}", name, value));
+	auto line = join(parts, ", ");
+	if (!first.devices.empty())
+		line += (line.empty() ? "on " : "; on ") + first.devices.front();
+	if (!line.empty())
+		lines.push_back(line);
+	return lines;
+}
+
+std::string work(const Terminal &terminal, const Account &account)
+{
+	Table table("lrrrr");
+	const auto add = [&](const char *name, const Sum &sum, Style style) {
+		if (sum.calls > 0)
+			table.add({name, count(sum.calls), share(double(sum.calls), double(account.eligible.calls)),
+			           amount(sum.flops), share(sum.flops, account.eligible.flops)},
+			          style);
+	};
+	table.add({"fp32 products", "calls", "", "FLOP", ""}, Style::bold);
+	add("  lowered", account.lowered, Style::green);
+	add("  would be lowered", account.wouldLower, Style::green);
+	add("  raised", account.raised, Style::plain);
+	add("  fallback", account.fallback, Style::red);
+	add("  kept", account.eligibleKept, Style::yellow);
+	table.add({"  all", count(account.eligible.calls), "", amount(account.eligible.flops), ""});
+	const uint64_t others = account.all.calls - account.eligible.calls;
+	if (others > 0)
+		table.add({"other calls", count(others), "", "", ""});
+	return table.print(terminal, summaryWidth);
+}
+
+bool isKept(const ReasonSum &reason) { return reason.decision == "kept" || reason.decision == "fallback"; }
+
+// As many reasons as lines are left; the last line says what is not shown.
+std::string whyKept(const Terminal &terminal, const Account &account, size_t lines)
+{
+	std::vector<const ReasonSum *> kept;
+	for (const auto &reason : account.reasons)
+		if (isKept(reason) || (reason.decision == "observed" && account.wouldLower.calls == 0))
+			kept.push_back(&reason);
+	if (kept.empty() || lines < 3)
+		return {};
+	Table table("lrrl");
+	table.add({"kept because", "calls", "FLOP", "which means"}, Style::bold);
+	size_t shown = kept.size() <= lines - 1 ? kept.size() : lines - 2;
+	for (size_t i = 0; i < shown; i++) {
+		const auto known = reasonOf(kept[i]->reason);
+		table.add({"  " + kept[i]->reason, count(kept[i]->calls), share(kept[i]->eligible.flops, account.eligible.flops),
+		           known ? policy::meaning(*known) : ""});
+	}
+	auto text = table.print(terminal, summaryWidth);
+	if (shown < kept.size())
+		text += fmt::format("  and {} (--report reasons)\n", plural(kept.size() - shown, "more reason"));
+	return text;
+}
+
+std::string withLines(const std::vector<std::string> &lines)
+{
+	std::string text;
+	for (const auto &line : lines)
+		text += fit(line, summaryWidth) + "\n";
+	return text;
+}
+
+size_t linesOf(const std::string &text) { return static_cast<size_t>(std::count(text.begin(), text.end(), '\n')); }
+
+} // namespace
+
+std::vector<std::string> scalerWorries(const Account &account)
+{
+	static const std::map<std::string, const char *> worries = {
+	    {"rescale", "predicted scales corrected"},
+	    {"underflow", "small rows lost below float16's range"},
+	    {"scale_range", "values too far apart for one scale"},
+	    {"overflow", "float16 overflows (scaling is off)"},
+	    {"nonfinite_input", "operands with Inf or NaN"}};
+	std::vector<std::string> lines;
+	for (const auto &sum : account.scaler)
+		if (const auto worry = worries.find(sum.kind); worry != worries.end() && sum.count > 0)
+			lines.push_back(fmt::format("{} ({}) at {}: {}", sum.kind, count(sum.count), plural(sum.sites.size(), "site"),
+			                            sum.example.empty() ? worry->second
+			                                                : fmt::format("{}, e.g. {}", worry->second, sum.example)));
+	return lines;
+}
+
+std::vector<std::string> suggestions(const Account &account)
+{
+	std::vector<std::string> lines;
+	if (account.wouldLower.calls > 0)
+		lines.push_back(fmt::format("AUTOAMP_LEVEL=O1 would lower {} of the fp32 FLOP",
+		                            share(account.wouldLower.flops, account.eligible.flops)));
+	for (const auto &sum : account.scaler)
+		if (sum.kind == "overflow" && sum.count > 0)
+			lines.push_back("AUTOAMP_SCALING=auto: float16 overflowed with scaling off");
+	for (const auto &reason : account.reasons)
+		if (const auto advice = adviceOn(reason.reason); isKept(reason) && !advice.empty())
+			lines.push_back(fmt::format("{} ({}): {}", reason.reason,
+			                            reason.eligible.calls > 0 ? share(reason.eligible.flops, account.eligible.flops)
+			                                                      : plural(reason.calls, "call"),
+			                            advice));
+	return lines;
+}
+
+void writeSummary(std::FILE *out, const Terminal &terminal, const Runs &runs, const Account &account)
+{
+	std::vector<std::string> top, tail;
+	if (account.isEmulated)
+		top.push_back(emulatedLine);
+	const auto head = heading(runs);
+	top.insert(top.end(), head.begin(), head.end());
+	top.push_back("");
+
+	tail = scalerWorries(account);
+	for (auto &line : tail)
+		line = "scaling: " + line;
+	if (account.notes > 0)
+		tail.push_back(fmt::format("failures: {}, the first: {}", count(account.notes), account.firstNote));
+	if (hasLoss(account.loss))
+		tail.push_back("lost: " + describe(account.loss));
+	if (!account.isEmulated && account.estimateLowered > 0)
+		tail.push_back(fmt::format("the cost model's estimate for the lowered products: {:.1f}x",
+		                           account.estimate / account.estimateLowered));
+	auto next = suggestions(account);
+	next.resize(std::min<size_t>(next.size(), 2));
+	std::vector<std::string> files;
+	for (const auto &run : runs)
+		files.push_back(quoted(here(run.path)));
+	next.push_back(fmt::format("{} report --report ops {}", invocation, join(files, " ")));
+	for (size_t i = 0; i < next.size(); i++)
+		tail.push_back((i == 0 ? "next: " : "      ") + next[i]);
+
+	const auto middle = work(terminal, account);
+	const auto used = top.size() + linesOf(middle) + tail.size();
+	const auto reasons = whyKept(terminal, account, summaryLines > used ? summaryLines - used : 0);
+	fmt::print(out, "{}{}{}{}", withLines(top), middle, reasons, withLines(tail));
+}
+
+void writeOps(std::FILE *out, const Terminal &terminal, const Runs &runs, const Account &account)
+{
+	struct Line : Sum {
+		const trace::RowInfo *row = nullptr;
+		double hostNs = 0;
+	};
+	// The same signature and decision in several processes or on several devices is one line.
+	std::map<std::string, Line> lines;
+	for (const auto &run : runs)
+		for (const auto &row : run.rows) {
+			auto &line = lines[fmt::format("{}|{}|{}{}|{}|{}|{}|{}|{}|{}", row.entry, shapeOf(row), row.transa, row.transb,
+			                               row.dtypeIn, row.dtypeCompute, row.dtypeOut, row.decision, row.reason,
+			                               row.strategy)];
+			line.row = &row;
+			line.add(row);
+			line.hostNs += row.hostNs;
+		}
+	std::vector<const Line *> sorted;
+	for (const auto &[key, line] : lines)
+		sorted.push_back(&line);
+	std::stable_sort(sorted.begin(), sorted.end(),
+	                 [](auto *x, auto *y) { return std::tie(x->flops, x->calls) > std::tie(y->flops, y->calls); });
+
+	if (account.isEmulated)
+		fmt::print(out, "{}\n", emulatedLine);
+	Table table("rrrlllll");
+	table.add({"FLOP", "share", "calls", "entry", "op", "m x n x k", "types", "decision"}, Style::bold);
+	for (const auto *line : sorted) {
+		const auto &row = *line->row;
+		const auto types = row.dtypeCompute.empty() || row.dtypeCompute == row.dtypeIn
+		                       ? row.dtypeIn
+		                       : fmt::format("{} > {}", row.dtypeIn, row.dtypeCompute);
+		table.add({amount(line->flops), share(line->flops, account.all.flops), count(line->calls), row.entry, row.op,
+		           fmt::format("{}{} {}", row.transa, row.transb, shapeOf(row)), types,
+		           row.reason.empty() ? row.decision : fmt::format("{}: {}", row.decision, row.reason)},
+		          row.decision == "lowered"    ? Style::green
+		          : row.decision == "fallback" ? Style::red
+		                                       : Style::plain);
+	}
+	fmt::print(out, "{}", table.print(terminal, terminal.width));
+	if (hasLoss(account.loss))
+		fmt::print(out, "lost: {}\n", describe(account.loss));
+}
+
+void writeReasons(std::FILE *out, const Terminal &terminal, const Account &account)
+{
+	if (account.isEmulated)
+		fmt::print(out, "{}\n", emulatedLine);
+	for (const auto &reason : account.reasons) {
+		const auto head = fmt::format("{}: {}", reason.decision, reason.reason.empty() ? "?" : reason.reason);
+		fmt::print(out, "{:<32} {}, {}FLOP", terminal.paint(Style::bold, head), plural(reason.calls, "call"),
+		           amount(reason.flops) + (reason.flops >= 999.5 ? "" : " "));
+		if (reason.eligible.calls > 0)
+			fmt::print(out, ", {} of the fp32 FLOP", share(reason.eligible.flops, account.eligible.flops));
+		fmt::print(out, "\n");
+		if (const auto known = reasonOf(reason.reason))
+			fmt::print(out, "    {}\n", policy::meaning(*known));
+		if (const auto advice = adviceOn(reason.reason); !advice.empty())
+			fmt::print(out, "    try: {}\n", advice);
+	}
+	if (hasLoss(account.loss))
+		fmt::print(out, "lost: {}\n", describe(account.loss));
+}
+
+} // namespace autoamp::tool

@@ -1,0 +1,106 @@
+#include "tools/autoamp/text.h"
+
+#include "src/policy/options.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <fmt/format.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+namespace autoamp::tool {
+
+Terminal::Terminal(int file, Colour colour)
+{
+	const auto value = [](const char *name) { return policy::environmentValue(policy::processEnvironment(), name); };
+	const char *noColour = value("NO_COLOR"), *columns = value("COLUMNS");
+	const bool isTerminal = ::isatty(file);
+	hasColour = colour == Colour::always || (colour == Colour::automatic && isTerminal && !(noColour && *noColour));
+	width = columns ? std::strtoul(columns, nullptr, 10) : 0;
+	winsize size = {};
+	if (width == 0 && isTerminal)
+		width = ::ioctl(file, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
+}
+
+std::string Terminal::paint(Style style, const std::string &text) const
+{
+	static constexpr const char *codes[] = {"", "\033[1m", "\033[32m", "\033[33m", "\033[31m"};
+	return hasColour && style != Style::plain && !text.empty()
+	           ? fmt::format("{}{}\033[0m", codes[static_cast<int>(style)], text)
+	           : text;
+}
+
+std::string count(uint64_t number)
+{
+	auto text = fmt::format("{}", number);
+	for (auto at = static_cast<std::ptrdiff_t>(text.size()) - 3; at > 0; at -= 3)
+		text.insert(static_cast<size_t>(at), ",");
+	return text;
+}
+
+std::string amount(double number)
+{
+	static constexpr const char *units[] = {"", " k", " M", " G", " T", " P", " E"};
+	size_t unit = 0;
+	for (; number >= 999.5 && unit + 1 < std::size(units); unit++)
+		number /= 1000;
+	return fmt::format("{:.{}f}{}", number, unit == 0 || number >= 99.95 ? 0 : number >= 9.995 ? 1 : 2, units[unit]);
+}
+
+std::string share(double part, double whole)
+{
+	if (!(whole > 0))
+		return "-";
+	const double percent = 100 * part / whole;
+	// 100 % and 0 % are said only when they are exact: a single kept call must not vanish.
+	if (part < whole && percent > 99.9)
+		return ">99.9 %";
+	return part > 0 && percent < 0.1 ? "<0.1 %" : fmt::format("{:.1f} %", percent);
+}
+
+std::string plural(uint64_t number, const char *noun)
+{
+	return fmt::format("{} {}{}", count(number), noun, number == 1 ? "" : "s");
+}
+
+size_t widthOf(std::string_view text)
+{
+	return static_cast<size_t>(
+	    std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
+}
+
+std::string fit(const std::string &text, size_t width)
+{
+	if (width == 0 || widthOf(text) <= width)
+		return text;
+	size_t bytes = 0;
+	for (size_t used = 0; bytes < text.size(); bytes++)
+		if ((static_cast<unsigned char>(text[bytes]) & 0xC0) != 0x80 && ++used >= width)
+			break;
+	return text.substr(0, bytes) + "…";
+}
+
+void Table::add(std::vector<std::string> cells, Style style) { rows_.push_back({std::move(cells), style}); }
+
+std::string Table::print(const Terminal &terminal, size_t width) const
+{
+	std::vector<size_t> widths(alignment_.size());
+	for (const auto &row : rows_)
+		for (size_t column = 0; column < row.cells.size(); column++)
+			widths[column] = std::max(widths[column], widthOf(row.cells[column]));
+	std::string result;
+	for (const auto &row : rows_) {
+		std::string line;
+		for (size_t column = 0; column < row.cells.size(); column++) {
+			const std::string gap(widths[column] - widthOf(row.cells[column]), ' ');
+			line += column == 0 ? "" : "  ";
+			line += alignment_[column] == 'r' ? gap + row.cells[column] : row.cells[column] + gap;
+		}
+		line.erase(line.find_last_not_of(' ') + 1);
+		result += terminal.paint(row.style, fit(line, width)) + "\n";
+	}
+	return result;
+}
+
+} // namespace autoamp::tool

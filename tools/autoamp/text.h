@@ -1,0 +1,48 @@
+// Numbers, colours and columns as people read them. Values; main thread.
+// Widths count characters, not bytes: names of files may be UTF-8.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace autoamp::tool {
+
+enum class Colour { automatic, always, never };
+enum class Style { plain, bold, green, yellow, red };
+
+// What the place that text goes to can show: asked once per stream.
+struct Terminal {
+	Terminal(int file, Colour colour);
+	std::string paint(Style style, const std::string &text) const;
+
+	bool hasColour;
+	size_t width; // 0: not a terminal and COLUMNS says nothing: no limit
+};
+
+std::string count(uint64_t number);                  // 12,345
+std::string amount(double number);                   // 1.23 T
+std::string share(double part, double whole);        // 93.4 %
+std::string plural(uint64_t number, const char *noun); // 1 call, 2 calls
+size_t widthOf(std::string_view text);
+std::string fit(const std::string &text, size_t width); // cut with "…"; width 0: as it is
+
+// Rows of cells, columns as wide as their widest cell; numbers to the right. The last column is cut to the terminal.
+class Table
+{
+public:
+	explicit Table(std::string alignment) : alignment_(std::move(alignment)) {} // one 'l' or 'r' a column
+	void add(std::vector<std::string> cells, Style style = Style::plain);
+	std::string print(const Terminal &terminal, size_t width) const;
+
+private:
+	struct Row {
+		std::vector<std::string> cells;
+		Style style;
+	};
+	std::string alignment_;
+	std::vector<Row> rows_;
+};
+
+} // namespace autoamp::tool
