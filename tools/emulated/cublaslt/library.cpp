@@ -82,17 +82,16 @@ cublasStatus_t cublasLtHeuristicsCacheSetCapacity(size_t capacity)
 	return CUBLAS_STATUS_SUCCESS;
 }
 
-cublasStatus_t cublasLtLoggerSetCallback(cublasLtLoggerCallback_t)
-{
-	FAIL_AS(INVALID_VALUE);
-	return CUBLAS_STATUS_SUCCESS;
-}
-
-cublasStatus_t cublasLtLoggerSetFile(FILE *)
-{
-	FAIL_AS(INVALID_VALUE);
-	return CUBLAS_STATUS_SUCCESS;
-}
+#define SILENT(name, ...)                                                                                              \
+	cublasStatus_t name(__VA_ARGS__)                                                                                   \
+	{                                                                                                                  \
+		FAIL_AS(INVALID_VALUE);                                                                                        \
+		return CUBLAS_STATUS_SUCCESS;                                                                                  \
+	}
+SILENT(cublasLtLoggerSetCallback, cublasLtLoggerCallback_t)
+SILENT(cublasLtLoggerSetFile, FILE *)
+SILENT(cublasLtLoggerSetMask, int)
+SILENT(cublasLtLoggerForceDisable)
 
 cublasStatus_t cublasLtLoggerOpenFile(const char *logFile)
 {
@@ -109,18 +108,6 @@ cublasStatus_t cublasLtLoggerSetLevel(int level)
 	FAIL_AS(INVALID_VALUE);
 	constexpr int highest = 6;
 	return level >= 0 && level <= highest ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_INVALID_VALUE;
-}
-
-cublasStatus_t cublasLtLoggerSetMask(int)
-{
-	FAIL_AS(INVALID_VALUE);
-	return CUBLAS_STATUS_SUCCESS;
-}
-
-cublasStatus_t cublasLtLoggerForceDisable(void)
-{
-	FAIL_AS(INVALID_VALUE);
-	return CUBLAS_STATUS_SUCCESS;
 }
 
 } // extern "C"
