@@ -145,12 +145,13 @@ Process *start(const void *known)
 	base::setLogLevel(static_cast<base::LogLevel>(options.log));
 	if (!options.enabled)
 		return nullptr;
-	auto *process = new Process{options, policy::State(options), {}, {}, {}, false, false, {}};
+	auto *process = new Process{options, policy::State(options), {}, {}, {}, false, false, false, {}};
 	process->environment.tf32Allowed = options.tf32Allowed;
 	process->environment.emulatesSingle = options.emulatesSingle;
 	process->settings.memoryBudget = options.memory;
 	process->settings.isScaling = options.scaling == policy::Scaling::automatic;
 	process->isTracing = openTrace(*process, known);
+	process->isSummary = options.trace == policy::TraceLevel::summary;
 	process->isIdle = options.level == policy::Level::O0 && !process->isTracing;
 	return process;
 }
@@ -183,16 +184,20 @@ void reopenTrace(Process &process, const void *known)
 	}
 }
 
-bool currentDevice(const Process &process, int &ordinal, policy::Device &device)
+bool currentOrdinal(int &ordinal)
 {
 	ordinal = 0;
+	const cuda::Driver *driver = cuda::driver();
+	return !driver || driver->cuCtxGetDevice(&ordinal) == 0;
+}
+
+bool deviceAt(const Process &process, int ordinal, policy::Device &device)
+{
 	const cuda::Driver *driver = cuda::driver();
 	if (!driver) {
 		device = {&policy::gpuConstants(process.options.gpuModel, nullptr, 0), 0, false};
 		return true;
 	}
-	if (driver->cuCtxGetDevice(&ordinal))
-		return false;
 	const cuda::DeviceFacts *facts = cuda::deviceFacts(*driver, ordinal);
 	if (!facts)
 		return false;

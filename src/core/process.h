@@ -19,6 +19,7 @@ struct Process {
 	reroute::Settings settings;
 	trace::Recorder recorder;
 	bool isTracing = false;
+	bool isSummary = false; // totals only
 	bool isIdle = false; // nothing to change and nothing to tell: calls go straight through
 	std::atomic<bool> isForked{false}; // a child that has yet to open its own trace
 };
@@ -30,8 +31,10 @@ Process *process(const void *known);
 // In a forked child, at its first call: opens its own trace.
 void reopenTrace(Process &process, const void *known);
 
-// For the policy: the device of the current context, by ordinal. False: the driver did not answer this time, so nothing
-// may be decided for good. Without any driver there is a device that can load no kernels.
-bool currentDevice(const Process &process, int &ordinal, policy::Device &device);
+// Of the current context. False: the driver did not answer this time. 0 without any driver.
+bool currentOrdinal(int &ordinal);
+// For the policy. False: the driver did not answer this time, so nothing may be decided for good. Without any driver
+// there is a device that can load no kernels.
+bool deviceAt(const Process &process, int ordinal, policy::Device &device);
 
 } // namespace autoamp::core

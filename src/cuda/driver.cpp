@@ -42,7 +42,7 @@ const Driver *load()
 		delete driver;
 		return nullptr;
 	}
-	driver->isEmulated = dlsym(library, "autoamp_emulated") != nullptr;
+	driver->isEmulated = dlsym(library, "autoamp_emulated_calls") != nullptr;
 	return driver;
 }
 
