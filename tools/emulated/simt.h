@@ -295,25 +295,29 @@ inline void __threadfence_system()
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 }
 
+namespace simt {
+
 // The GPU faults where an access is not aligned to its size; x86 would not mind.
 template <class T>
-T *simtAligned(T *address)
+T *aligned(T *address)
 {
 	if (reinterpret_cast<uintptr_t>(address) % sizeof(T))
-		simt::Machine::fail("misaligned address");
+		Machine::fail("misaligned address");
 	return address;
 }
+
+} // namespace simt
 
 template <class T>
 T __ldcs(const T *address)
 {
-	return *simtAligned(address);
+	return *simt::aligned(address);
 }
 
 template <class T>
 void __stwb(T *address, T value)
 {
-	*simtAligned(address) = value;
+	*simt::aligned(address) = value;
 }
 
 namespace simt {
