@@ -100,7 +100,7 @@ class Coverage(unittest.TestCase):
                                      "cublasGemmStridedBatchedEx", "cublasLtMatmul"})
 
     def test_families_copy_what_they_need(self):
-        families = read_families(INJECT.parent / "src/entry/arguments.h")
+        families = read_families(INJECT.parent / "src/op/arguments.h")
         for name, family, _, _ in ROWS:
             self.assertIn(family, families)
         arguments = {re.search(r"(\w+)\s*(\[\w*\])?$", p).group(1) for p in DECLARED["cublasGemmStridedBatchedEx"]}
