@@ -44,6 +44,25 @@ const DeviceFacts *deviceFacts(const Driver &driver, int ordinal)
 	return facts;
 }
 
+bool currentDevice(const Driver &driver, int &ordinal)
+{
+	ordinal = 0;
+	if (const Result result = driver.cuCtxGetDevice(&ordinal); result != CUDA_ERROR_INVALID_CONTEXT)
+		return result == 0;
+	// A thread's first call of anything of CUDA: the vendor's runtime is about to make the first device's primary context
+	// current. So do we, or this call would run in another precision than those after it.
+	const RelaxedCapture relaxed(driver);
+	unsigned flags = 0;
+	int isActive = 0;
+	CUctx_st *primary = nullptr;
+	if (driver.cuDevicePrimaryCtxGetState(0, &flags, &isActive) || !isActive ||
+	    driver.cuDevicePrimaryCtxRetain(&primary, 0))
+		return false;
+	const bool isSet = driver.cuCtxSetCurrent(primary) == 0;
+	driver.cuDevicePrimaryCtxRelease_v2(0);
+	return isSet;
+}
+
 bool currentContext(const Driver &driver, Current &current)
 {
 	return driver.cuCtxGetCurrent(&current.handle) == 0 && current.handle &&
