@@ -57,6 +57,7 @@ public:
 private:
 	struct GraphBlock;
 	static void giveBack(void *block);
+	GraphBlock *reuse(size_t bytes);
 	Failure reserve(const Driver &driver, size_t bytes, size_t used, size_t reserved);
 
 	CUmemPoolHandle_st *pool_ = nullptr;
