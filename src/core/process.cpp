@@ -192,7 +192,7 @@ bool currentOrdinal(int &ordinal)
 {
 	ordinal = 0;
 	const cuda::Driver *driver = cuda::driver();
-	return !driver || driver->cuCtxGetDevice(&ordinal) == 0;
+	return !driver || cuda::currentDevice(*driver, ordinal);
 }
 
 bool deviceAt(const Process &process, int ordinal, policy::Device &device)
