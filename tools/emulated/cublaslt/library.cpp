@@ -7,8 +7,7 @@
 
 using emulated::blas::Context;
 
-namespace
-{
+namespace {
 
 std::atomic<size_t> cacheCapacity{8192}; // the real library's default; nothing is cached here
 

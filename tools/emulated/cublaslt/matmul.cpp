@@ -10,8 +10,7 @@
 using namespace emulated::blas;
 using namespace emulated::cublaslt;
 
-namespace
-{
+namespace {
 
 struct Algorithm {
 	int id;
@@ -457,8 +456,7 @@ cublasStatus_t cublasLtMatmulAlgoInit(cublasLtHandle_t lightHandle, cublasComput
 
 } // extern "C"
 
-namespace
-{
+namespace {
 
 // The configuration of an algorithm, by CUBLASLT_ALGO_CONFIG_* id; the first is read-only.
 struct Field {

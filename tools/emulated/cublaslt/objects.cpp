@@ -9,8 +9,7 @@
 
 using namespace emulated::cublaslt;
 
-namespace
-{
+namespace {
 
 struct Attribute {
 	int id;
@@ -196,8 +195,7 @@ cublasStatus_t get(const Kind &kind, const void *object, int id, void *buf, size
 
 } // namespace
 
-namespace emulated::cublaslt
-{
+namespace emulated::cublaslt {
 
 MatmulDesc read(cublasLtMatmulDesc_t desc)
 {
