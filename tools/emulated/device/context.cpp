@@ -300,7 +300,7 @@ cudaError_t stickyError()
 {
 	const Thread &me = thread();
 	const Context *context = me.contexts.empty() ? nullptr : me.contexts.back();
-	return context ? cudaError_t(context->sticky.load()) : cudaSuccess;
+	return context && context->alive ? cudaError_t(context->sticky.load()) : cudaSuccess; // a reset has cured it
 }
 
 uint64_t deviceGeneration(int device)
