@@ -2,7 +2,9 @@
 nothing that touches fp32 data is left alone."""
 import pathlib
 import re
+import subprocess
 import sys
+import tempfile
 import unittest
 
 INJECT, INCLUDE = map(pathlib.Path, sys.argv[1:3])
@@ -98,6 +100,17 @@ class Coverage(unittest.TestCase):
         lowerable = {name.removesuffix("_64") for name, _, _, obstacle in ROWS if obstacle == "none"}
         self.assertEqual(lowerable, {"cublasSgemm_v2", "cublasSgemmEx", "cublasGemmEx", "cublasSgemmStridedBatched",
                                      "cublasGemmStridedBatchedEx", "cublasLtMatmul"})
+
+    def test_a_vanished_function_fails_the_build(self):
+        with tempfile.TemporaryDirectory() as folder:
+            table = pathlib.Path(folder) / "cublas.entries"
+            arguments = INJECT.parent / "src/op/arguments.h"
+            for row, is_there in (("cublasSgemm_v2[_64] Gemm float32", True), ("cublasSgone_v2 Plain float32 copy", False)):
+                table.write_text(f"headers cublas_api.h\n{row}\n")
+                done = subprocess.run([sys.executable, INJECT / "gen_entries.py", INCLUDE, arguments, folder, table],
+                                      capture_output=True, text=True)
+                self.assertEqual((done.returncode == 0, "declare no cublasSgone_v2" in done.stderr),
+                                 (is_there, not is_there), done)
 
     def test_families_copy_what_they_need(self):
         families = read_families(INJECT.parent / "src/op/arguments.h")

@@ -9,7 +9,7 @@ import sys
 import tempfile
 import unittest
 
-FRONT, CORE, BUILD = map(pathlib.Path, sys.argv[1:4])
+FRONT, CORE, BUILD = (pathlib.Path(path).resolve() for path in sys.argv[1:4])
 CLIENTS = pathlib.Path(__file__).parent / "clients"
 ROOM = pathlib.Path(tempfile.mkdtemp(prefix="autoamp-interposition-"))
 OFF = "autoamp: off, cannot load the core: "
@@ -130,9 +130,11 @@ class Binding(Interposition):
 
     def test_real_core(self):
         for client in WAYS:
-            for mode in ("plain", "threads", "forkrace", "exec"):
+            for mode in ("plain", "threads", "fork", "forklate", "exec"):
                 with self.subTest(client, mode=mode):
                     self.works(PRODUCT, client, mode)
+        for client in ("linked", "looked"):
+            self.works(PRODUCT, client, "forkrace")
 
 
 class Lookups(Interposition):
