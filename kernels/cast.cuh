@@ -64,19 +64,22 @@ public:
 	// maximum nor the padding that they are written to minds).
 	__device__ void load(float (&x)[vectorSize]) const
 	{
-		const float *source = operand_.source + matrix_ * operand_.sourceStride + column_ * operand_.sourceLd +
-		                      vector_ * vectorSize;
+		const float *source =
+		    operand_.source + matrix_ * operand_.sourceStride + column_ * operand_.sourceLd + vector_ * vectorSize;
 		const int64_t left = operand_.rows - vector_ * vectorSize;
-		if (wide_ && left >= vectorSize) {
+		if (left < vectorSize) {
+			for (int i = 0; i < vectorSize; ++i)
+				x[i] = i < left ? source[i] : 0.0f;
+		} else if (wide_) {
 			// Evict first: the source is read once, the copy is what the product wants to find in the cache.
-			const float4 *wide = reinterpret_cast<const float4 *>(source);
+			const float4 *const wide = reinterpret_cast<const float4 *>(source);
 			const float4 low = __ldcs(wide), high = __ldcs(wide + 1);
-			x[0] = low.x, x[1] = low.y, x[2] = low.z, x[3] = low.w;
-			x[4] = high.x, x[5] = high.y, x[6] = high.z, x[7] = high.w;
-			return;
+			memcpy(x, &low, sizeof low); // whole: on a CPU four small stores would stall the wide load that follows
+			memcpy(x + 4, &high, sizeof high);
+		} else {
+			for (int i = 0; i < vectorSize; ++i)
+				x[i] = source[i];
 		}
-		for (int i = 0; i < vectorSize; ++i)
-			x[i] = i < left ? source[i] : 0.0f;
 	}
 
 private:
@@ -97,7 +100,7 @@ private:
 
 // What becomes of eight elements. Plain loops: the compiler of either side makes of them what its machine likes.
 struct ToBfloat16 {
-	__device__ void operator()(const float (&x)[vectorSize], uint32_t (&y)[vectorSize])
+	__device__ void operator()(const float (&x)[vectorSize], uint16_t (&y)[vectorSize])
 	{
 		AUTOAMP_UNROLL
 		for (int i = 0; i < vectorSize; ++i)
@@ -107,8 +110,9 @@ struct ToBfloat16 {
 
 struct ToHalf {
 	float scale;
-	int32_t amax = 0, largest = 0; // bits of the largest finite |x|; of the largest at all, where Inf and NaN order above
-	__device__ void operator()(const float (&x)[vectorSize], uint32_t (&y)[vectorSize])
+	int32_t amax = 0,
+	        largest = 0; // bits of the largest finite |x|; of the largest at all, where Inf and NaN order above
+	__device__ void operator()(const float (&x)[vectorSize], uint16_t (&y)[vectorSize])
 	{
 		AUTOAMP_UNROLL
 		for (int i = 0; i < vectorSize; ++i) {
@@ -125,9 +129,11 @@ struct ToHalf {
 template <class Convert>
 __device__ inline void store(const float (&x)[vectorSize], uint4 *target, Convert &convert)
 {
-	uint32_t y[vectorSize];
+	uint16_t y[vectorSize];
 	convert(x, y);
-	*target = make_uint4(y[0] | y[1] << 16, y[2] | y[3] << 16, y[4] | y[5] << 16, y[6] | y[7] << 16);
+	uint4 words;
+	memcpy(&words, y, sizeof words);
+	__stwb(target, words); // by name: of a plain assignment nvcc makes four stores of 4 bytes
 }
 
 // This thread's share of one operand. Two vectors a turn: both loads are under way before either is waited for.
@@ -160,7 +166,8 @@ __device__ inline uint32_t blockFor(int operand)
 
 // A totals entry is always exact. The single record is complete when its sequence says so, and is taken back first, or
 // a reader of a ring that wrapped would take the fields of two records for one.
-__device__ inline void report(const Parameters &p, EventKind kind, uint32_t operand, int before, int after, uint32_t amax)
+__device__ inline void report(const Parameters &p, EventKind kind, uint32_t operand, int before, int after,
+                              uint32_t amax)
 {
 	if (!p.ring)
 		return;
@@ -211,7 +218,7 @@ extern "C" __global__ void __launch_bounds__(autoamp::kernels::blockSize)
 	*p.scratch = scratch;
 }
 
-extern "C" __global__ void __launch_bounds__(autoamp::kernels::blockSize)
+extern "C" __global__ void __launch_bounds__(autoamp::kernels::blockSize, 4)
     autoamp_cast_half(const __grid_constant__ autoamp::kernels::Parameters p)
 {
 	using namespace autoamp::kernels;
@@ -220,7 +227,8 @@ extern "C" __global__ void __launch_bounds__(autoamp::kernels::blockSize)
 	for (int i = 0; i < operands; ++i) {
 		ToHalf convert{powerOfTwo(p.scratch->used[i])};
 		castShare(p.operand[i], blockFor(i), convert);
-		maxima[i][threadIdx.x] = convert.amax | (convert.largest >= static_cast<int32_t>(infinityBits) ? nonfiniteFlag : 0);
+		maxima[i][threadIdx.x] =
+		    convert.amax | (convert.largest >= static_cast<int32_t>(infinityBits) ? nonfiniteFlag : 0);
 	}
 	__syncthreads();
 	// One warp an operand, so that a block ends with one atomic an operand.
@@ -246,7 +254,7 @@ extern "C" __global__ void __launch_bounds__(autoamp::kernels::blockSize)
 		atomicMax(&p.scratch->nonfinite[operand], 1u);
 }
 
-extern "C" __global__ void __launch_bounds__(autoamp::kernels::blockSize)
+extern "C" __global__ void __launch_bounds__(autoamp::kernels::blockSize, 4)
     autoamp_cast_bfloat16(const __grid_constant__ autoamp::kernels::Parameters p)
 {
 	using namespace autoamp::kernels;
@@ -258,7 +266,7 @@ extern "C" __global__ void __launch_bounds__(autoamp::kernels::blockSize)
 
 // Every block comes to the same verdict by itself, from words that no settle block writes (used, amax, alpha): what one
 // thread writes below is read by nobody here.
-extern "C" __global__ void __launch_bounds__(autoamp::kernels::blockSize)
+extern "C" __global__ void __launch_bounds__(autoamp::kernels::blockSize, 4)
     autoamp_settle(const __grid_constant__ autoamp::kernels::Parameters p)
 {
 	using namespace autoamp::kernels;

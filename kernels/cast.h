@@ -9,10 +9,11 @@ namespace autoamp::kernels {
 constexpr int operands = 2; // A, B
 
 // One operand: column-major as stored (no transposition happens here), `rows` contiguous elements a column.
-// source 4-byte aligned; target 256-byte aligned with targetLd a multiple of 8, so that 8 elements are one 16-byte store.
+// source 4-byte aligned; target 256-byte aligned with targetLd a multiple of 8, so that 8 elements are one 16-byte
+// store.
 struct Operand {
 	const float *source;
-	uint16_t *target;     // half or bfloat16 bits
+	uint16_t *target; // half or bfloat16 bits
 	int64_t rows, columns;
 	int64_t sourceLd, targetLd;         // elements
 	int64_t sourceStride, targetStride; // elements between matrices; a source stride of 0 arrives here as batch 1
@@ -22,12 +23,12 @@ struct Operand {
 // A call's own scratch on the device, 256-byte aligned: exponents *used* and maxima belong to the call, never to a
 // shared slot (two host threads on one stream run cast1 cast2 settle1 settle2).
 struct Scratch {
-	float alpha, beta;             // read by the GEMM in device pointer mode
-	int32_t used[operands];        // exponent the cast used: s = 2^used
-	uint32_t amax[operands];       // bits of the largest finite |x|
-	uint32_t nonfinite[operands];  // 1: some Inf or NaN
-	uint32_t overflow[operands];   // 1: finite x whose 16-bit form is Inf (possible only with scaling off or stale scales)
-	int32_t right[operands];       // settle: the exponent the operand must have
+	float alpha, beta;            // read by the GEMM in device pointer mode
+	int32_t used[operands];       // exponent the cast used: s = 2^used
+	uint32_t amax[operands];      // bits of the largest finite |x|
+	uint32_t nonfinite[operands]; // 1: some Inf or NaN
+	uint32_t overflow[operands];  // 1: a finite x became Inf in 16 bits (scaling off, or a stale scale)
+	int32_t right[operands];      // settle: the exponent the operand must have
 };
 
 // Predictions, a device table, written only as predictions: collisions and races cost a recast, never a bit.
@@ -43,11 +44,11 @@ enum class EventKind : uint32_t { init = 1, rescale, scale_range, overflow, nonf
 // `sequence` (written last) is its index + 1.
 struct Event {
 	uint64_t sequence;
-	uint32_t site;       // index that the host gave the site
+	uint32_t site; // index that the host gave the site
 	EventKind kind;
-	uint32_t operand;    // 0 A, 1 B
+	uint32_t operand;      // 0 A, 1 B
 	int32_t before, after; // exponents; before is INT32_MIN at `init`
-	uint32_t amax;       // bits
+	uint32_t amax;         // bits
 };
 constexpr uint32_t ringSize = 4096;
 // Exact totals a site, also when the ring wrapped: [site][kind].
@@ -61,12 +62,12 @@ struct Ring {
 struct Parameters {
 	Operand operand[operands];
 	Scratch *scratch;
-	Prediction *predictions;  // null: scaling off
-	uint64_t pairKey;         // hash of signature and both pointers; never 0
-	uint64_t signatureKey;    // hash of the signature alone; never 0
-	Ring *ring;               // device pointer to mapped host memory; null: no events
-	uint32_t site;            // < siteCount; larger: the totals of site 0 ("others"), no single events
-	uint32_t isFirst;         // the site's first call in this context: `init`, not `rescale`
+	Prediction *predictions;   // null: scaling off
+	uint64_t pairKey;          // hash of signature and both pointers; never 0
+	uint64_t signatureKey;     // hash of the signature alone; never 0
+	Ring *ring;                // device pointer to mapped host memory; null: no events
+	uint32_t site;             // < siteCount; larger: the totals of site 0 ("others"), no single events
+	uint32_t isFirst;          // the site's first call in this context: `init`, not `rescale`
 	const float *alpha, *beta; // device pointers, or null: the values below
 	float alphaValue, betaValue;
 };

@@ -7,8 +7,9 @@
 
 namespace autoamp::kernels {
 
-// For the casts and settle (begin takes one block). Two vectors of 8 elements a thread, which is what keeps enough bytes
-// in flight; beyond eight blocks a multiprocessor the grid walks on instead of growing. More or fewer is slower, not wrong.
+// For the casts and settle (begin takes one block). Two vectors of 8 elements a thread, which is what keeps enough
+// bytes in flight; beyond eight blocks a multiprocessor the grid walks on instead of growing. More or fewer is slower,
+// not wrong.
 inline unsigned gridSize(const Parameters &parameters, unsigned smCount)
 {
 	int64_t vectors = 0;

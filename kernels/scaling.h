@@ -1,5 +1,5 @@
-// The rule of verified scaling: which power of two an fp32 operand is multiplied by before it becomes half, and what alpha
-// must be to undo it. Pure functions of bits, the same for host and device; any thread.
+// The rule of verified scaling: which power of two an fp32 operand is multiplied by before it becomes half, and what
+// alpha must be to undo it. Pure functions of bits, the same for host and device; any thread.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,8 @@
 
 namespace autoamp::kernels {
 
-// s = 2^exponent is a normal float at both ends, so one multiplication scales, and it is exact unless its result is below
-// fp32's normal range: there the half is a zero of the same sign anyway.
+// s = 2^exponent is a normal float at both ends, so one multiplication scales, and it is exact unless its result is
+// below fp32's normal range: there the half is a zero of the same sign anyway.
 constexpr int maxExponent = 127, minExponent = -126;
 constexpr uint32_t infinityBits = 0x7f800000, magnitudeMask = 0x7fffffff, mantissaMask = 0x007fffff;
 

@@ -20,17 +20,19 @@ op::Status dispatch(core::Process &process, const op::Entry &entry, const Door &
 	const core::CallerAnswer caller = core::callerOf(*thread, door.caller);
 	if (caller.kind == core::CallerKind::vendor) // NVIDIA's own libraries chose fp32 knowingly
 		return original();
+	if (process.isForked.load(std::memory_order_relaxed))
+		core::reopenTrace(process, door.truth);
 
 	// What was called.
-	core::Subject subject = core::describe(process, entry, door, caller, call);
+	const core::Asking asking = {process, *thread, entry, door, caller};
+	core::Subject subject = core::describe(asking, call);
 	// What to do: decided at the signature's first call, and the same ever after.
-	core::Site &site = core::siteOf(process, *thread, subject.op, subject.device);
+	core::Site &site = *subject.site;
 	core::Record record(process, *thread, site);
 
 	// How: lowered, or, whenever anything stands in the way before C is touched, as it was asked.
 	if (subject.obstacle == Reason::count && site.decision.verdict == Verdict::lowered) {
-		const reroute::Outcome outcome =
-			reroute::run(site.op, site.decision.precision, site.plan, process.settings, subject.product);
+		const reroute::Outcome outcome = core::lower(asking, subject, call);
 		record.tell(outcome);
 		if (outcome.isDone) {
 			core::drainScalerEvents(process);

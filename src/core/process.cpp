@@ -151,11 +151,14 @@ Process *start(const void *known)
 	process->settings.memoryBudget = options.memory;
 	process->settings.isScaling = options.scaling == policy::Scaling::automatic;
 	process->isTracing = openTrace(*process, known);
-	process->isIdle = options.level == policy::Level::O0 && !process->isTracing;
+	process->isSummary = options.trace == policy::TraceLevel::summary;
+	isIdle = options.level == policy::Level::O0 && !process->isTracing;
 	return process;
 }
 
 } // namespace
+
+constinit std::atomic<bool> isIdle{false};
 
 Process *process(const void *known)
 {
@@ -170,6 +173,8 @@ Process *process(const void *known)
 		} else if (stage.compare_exchange_strong(now, Stage::starting, std::memory_order_acq_rel)) {
 			const base::ErrnoGuard errnoGuard;
 			theProcess = start(known);
+			if (!theProcess)
+				isIdle = true;
 			stage.store(theProcess ? Stage::on : Stage::off, std::memory_order_release);
 		}
 	}
@@ -183,16 +188,20 @@ void reopenTrace(Process &process, const void *known)
 	}
 }
 
-bool currentDevice(const Process &process, int &ordinal, policy::Device &device)
+bool currentOrdinal(int &ordinal)
 {
 	ordinal = 0;
+	const cuda::Driver *driver = cuda::driver();
+	return !driver || driver->cuCtxGetDevice(&ordinal) == 0;
+}
+
+bool deviceAt(const Process &process, int ordinal, policy::Device &device)
+{
 	const cuda::Driver *driver = cuda::driver();
 	if (!driver) {
 		device = {&policy::gpuConstants(process.options.gpuModel, nullptr, 0), 0, false};
 		return true;
 	}
-	if (driver->cuCtxGetDevice(&ordinal))
-		return false;
 	const cuda::DeviceFacts *facts = cuda::deviceFacts(*driver, ordinal);
 	if (!facts)
 		return false;

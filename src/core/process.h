@@ -19,9 +19,12 @@ struct Process {
 	reroute::Settings settings;
 	trace::Recorder recorder;
 	bool isTracing = false;
-	bool isIdle = false; // nothing to change and nothing to tell: calls go straight through
+	bool isSummary = false; // totals only
 	std::atomic<bool> isForked{false}; // a child that has yet to open its own trace
 };
+
+// Nothing to change and nothing to tell (off, or O0 without a trace): calls go straight through.
+extern std::atomic<bool> isIdle;
 
 // Null: autoamp is off in this process (AUTOAMP_ENABLED=0, or a variable is wrong and stderr says which). `known`: a true
 // function of the vendor's library in use, for its version.
@@ -30,8 +33,10 @@ Process *process(const void *known);
 // In a forked child, at its first call: opens its own trace.
 void reopenTrace(Process &process, const void *known);
 
-// For the policy: the device of the current context, by ordinal. False: the driver did not answer this time, so nothing
-// may be decided for good. Without any driver there is a device that can load no kernels.
-bool currentDevice(const Process &process, int &ordinal, policy::Device &device);
+// Of the current context. False: the driver did not answer this time. 0 without any driver.
+bool currentOrdinal(int &ordinal);
+// For the policy. False: the driver did not answer this time, so nothing may be decided for good. Without any driver
+// there is a device that can load no kernels.
+bool deviceAt(const Process &process, int ordinal, policy::Device &device);
 
 } // namespace autoamp::core

@@ -1,6 +1,7 @@
 #include "src/core/site.h"
 
 #include "inject/entry_table.h"
+#include "src/base/hash.h"
 #include "src/core/caller.h"
 #include "src/policy/lists.h"
 
@@ -86,21 +87,9 @@ Site *lookUp(const op::Op &op, uint64_t hash)
 
 } // namespace
 
-uint64_t hashOf(const op::Op &op)
+Site &findSite(Process &process, const op::Op &op, const policy::Device &device)
 {
-	// What usually differs; the rest is compared.
-	uint64_t words[sizeof(op::Op) / 8];
-	__builtin_memcpy(words, &op, sizeof words);
-	uint64_t hash = words[0] * 0x9e3779b97f4a7c15u ^ words[1];
-	for (uint64_t word : {static_cast<uint64_t>(op.m), static_cast<uint64_t>(op.n), static_cast<uint64_t>(op.k),
-	                      static_cast<uint64_t>(op.lda), static_cast<uint64_t>(op.ldb), static_cast<uint64_t>(op.ldc),
-	                      static_cast<uint64_t>(op.batch) << 32 | op.caller})
-		hash = (hash ^ word) * 0x9e3779b97f4a7c15u ^ hash >> 29;
-	return (hash ^ hash >> 32) | 1;
-}
-
-Site &findSite(Process &process, const op::Op &op, uint64_t hash, const policy::Device &device)
-{
+	const uint64_t hash = base::hashBytes(&op, sizeof op) | 1;
 	const policy::Decision decision = policy::decide(op, process.state, device);
 	pthread_mutex_lock(&mutex);
 	Site *site = lookUp(op, hash);

@@ -1,5 +1,5 @@
 // A signature that the program calls: what was decided for it, how it is lowered, its rows in the trace. Made at its
-// first call, found again through a cache of each thread, never freed. Any thread.
+// first call, found again through each thread's memo, never freed. Any thread.
 #pragma once
 
 #include "src/core/process.h"
@@ -22,10 +22,8 @@ struct Site {
 	std::atomic<trace::RowId> rows[static_cast<unsigned>(policy::Reason::count) + 1] = {};
 };
 
-uint64_t hashOf(const op::Op &op);
-
 // The site of `op`, deciding it if it is new.
-Site &findSite(Process &process, const op::Op &op, uint64_t hash, const policy::Device &device);
+Site &findSite(Process &process, const op::Op &op, const policy::Device &device);
 
 // The site with this place in the event ring; null if none has it.
 const Site *siteAt(uint32_t place);

@@ -4,6 +4,8 @@
 
 #include "src/core/caller.h"
 #include "src/core/process.h"
+#include "src/core/site.h"
+#include "src/core/thread.h"
 #include "src/dispatch.h"
 #include "src/op/op.h"
 #include "src/reroute/gemm.h"
@@ -11,19 +13,28 @@
 namespace autoamp::core {
 
 struct Subject {
-	op::Op op;
-	policy::Device device = {};
-	reroute::Product product;
+	Site *site = nullptr;
+	void *stream = nullptr;
 	bool isCaptured = false;
 	bool hasHandleFailed = false; // a getter of the application's handle refused: bad_argument, or a fault of the vendor's
 	policy::Reason obstacle = policy::Reason::count; // why this one call cannot be lowered; count: nothing
 };
 
-Subject describe(const Process &process, const op::Entry &entry, const Door &door, const CallerAnswer &caller,
-                 const op::GemmCall &call);
-Subject describe(const Process &process, const op::Entry &entry, const Door &door, const CallerAnswer &caller,
-                 const op::LtMatmulCall &call);
-Subject describe(const Process &process, const op::Entry &entry, const Door &door, const CallerAnswer &caller,
-                 const op::PlainCall &call);
+struct Asking {
+	Process &process;
+	Thread &thread;
+	const op::Entry &entry;
+	const Door &door;
+	CallerAnswer caller;
+};
+
+Subject describe(const Asking &asking, const op::GemmCall &call);
+Subject describe(const Asking &asking, const op::LtMatmulCall &call);
+Subject describe(const Asking &asking, const op::PlainCall &call);
+
+// Runs the call as its site decided.
+reroute::Outcome lower(const Asking &asking, const Subject &subject, const op::GemmCall &call);
+reroute::Outcome lower(const Asking &asking, const Subject &subject, const op::LtMatmulCall &call);
+reroute::Outcome lower(const Asking &asking, const Subject &subject, const op::PlainCall &call);
 
 } // namespace autoamp::core

@@ -7,16 +7,43 @@
 #include "src/core/site.h"
 #include "src/trace/recorder.h"
 
+#include <cstring>
+
 namespace autoamp::core {
+
+// What a call's site depends on, as the door can gather it without looking at anything twice: arguments that are no
+// addresses, the handle's modes, the device, the caller. Equal keys have equal Ops, so a hit skips the description. The
+// last word is never 0.
+struct Key {
+	static constexpr unsigned size = 16;
+	uint64_t words[size] = {};
+
+	uint64_t hash() const // of what usually differs; the rest is compared
+	{
+		return ((words[1] * 31 + words[2]) * 31 + words[3] + words[size - 2]) * 0x9e3779b97f4a7c15u >> 56;
+	}
+	bool operator==(const Key &other) const
+	{
+		uint64_t difference = 0; // without branches: it nearly always holds
+		for (unsigned i = 0; i < size; i++)
+			difference |= words[i] ^ other.words[i];
+		return difference == 0;
+	}
+};
 
 struct Thread {
 	struct Caller {
 		const void *address = nullptr;
 		CallerAnswer answer = {};
 	};
+	struct Memo {
+		Key key;
+		Site *site = nullptr;
+	};
 	trace::Lane *lane = nullptr;
-	Site *sites[512] = {};    // by hash
-	Caller callers[64] = {};  // by return address
+	unsigned untimed = 0;    // calls since the last one of a summary that was timed
+	Memo memos[256] = {};    // by the key's hash, 8 bits
+	Caller callers[64] = {}; // by return address
 };
 
 // Null only without memory: then the call goes through untraced.
@@ -38,16 +65,12 @@ inline CallerAnswer callerOf(Thread &thread, const void *address)
 	return cached.answer;
 }
 
+inline Thread::Memo &memoOf(Thread &thread, const Key &key)
+{
+	return thread.memos[key.hash()];
+}
+
 // In a forked child: the forking thread's state stays, its lane with it.
 trace::Lane *laneOfThisThread();
-
-inline Site &siteOf(Process &process, Thread &thread, const op::Op &op, const policy::Device &device)
-{
-	const uint64_t hash = hashOf(op);
-	Site *&cached = thread.sites[hash % (sizeof thread.sites / sizeof *thread.sites)];
-	if (__builtin_expect(!cached || cached->hash != hash || !(cached->op == op), 0))
-		cached = &findSite(process, op, hash, device);
-	return *cached;
-}
 
 } // namespace autoamp::core

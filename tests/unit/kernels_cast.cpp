@@ -16,11 +16,12 @@ std::vector<float> interesting()
 {
 	std::vector<float> values;
 	for (uint32_t top = 0; top < 0x10000; top += 0x7)
-		for (const uint32_t low : {0x0000, 0x0001, 0x0fff, 0x1000, 0x1001, 0x2fff, 0x3000, 0x3001, 0x7fff, 0x8000, 0x8001,
-		                           0xefff, 0xf000, 0xffff})
+		for (const uint32_t low : {0x0000, 0x0001, 0x0fff, 0x1000, 0x1001, 0x2fff, 0x3000, 0x3001, 0x7fff, 0x8000,
+		                           0x8001, 0xefff, 0xf000, 0xffff})
 			values.push_back(std::bit_cast<float>(top << 16 | low));
-	for (const float x : {65503.99f, 65504.0f, 65519.99f, 65520.0f, 65536.0f, 5.9604645e-8f, 2.9802322e-8f, 2.9802326e-8f,
-	                      6.1035156e-5f, 6.097555e-5f, 3.3895314e38f, 3.3961775e38f, 1e-45f, INFINITY, NAN}) {
+	for (const float x :
+	     {65503.99f, 65504.0f, 65519.99f, 65520.0f, 65536.0f, 5.9604645e-8f, 2.9802322e-8f, 2.9802326e-8f,
+	      6.1035156e-5f, 6.097555e-5f, 3.3895314e38f, 3.3961775e38f, 1e-45f, INFINITY, NAN}) {
 		values.push_back(x);
 		values.push_back(-x);
 	}
@@ -92,17 +93,18 @@ TEST_CASE("any layout is converted, what lies between is neither read nor writte
 	for (const int64_t rows : {0, 1, 3, 7, 8, 9, 12, 15, 16, 17, 64, 100})
 		for (const int64_t columns : {0, 1, 2, 5})
 			for (const int64_t padding : {0, 1, 3, 4})
-				shapes.push_back({rows, columns, std::max<int64_t>(rows, 1) + padding, (rows + 7) / 8 * 8 + (padding & 1) * 8});
-	shapes.push_back({20, 3, 24, 24, 4, 5});  // stride not a multiple of 4
+				shapes.push_back(
+				    {rows, columns, std::max<int64_t>(rows, 1) + padding, (rows + 7) / 8 * 8 + (padding & 1) * 8});
+	shapes.push_back({20, 3, 24, 24, 4, 5}); // stride not a multiple of 4
 	shapes.push_back({20, 3, 24, 24, 4, 8});
-	shapes.push_back({8, 8, 8, 8, 3, 0});     // one contiguous run
-	shapes.push_back({5, 1, 5, 8, 300, 0});   // many small ones
+	shapes.push_back({8, 8, 8, 8, 3, 0});   // one contiguous run
+	shapes.push_back({5, 1, 5, 8, 300, 0}); // many small ones
 	shapes.push_back({1000, 130, 1001, 1008});
 	shapes.push_back({4096, 33, 4096, 4096}); // more vectors than threads of a small grid
 	for (const Shape &shape : shapes)
-		for (const unsigned lead : {0u, 1u, 2u}) {
-			Matrix matrix(shape, lead), other({16, 2, 16, 16});
-			matrix.fill(shape.rows + lead);
+		for (const unsigned skew : {0u, 1u, 2u, 3u}) {
+			Matrix matrix(shape, skew), other({16, 2, 16, 16});
+			matrix.fill(shape.rows + skew);
 			other.fill(3);
 			for (const bool isA : {true, false}) {
 				for (const unsigned smCount : {1u, 132u}) {
@@ -110,7 +112,7 @@ TEST_CASE("any layout is converted, what lies between is neither read nor writte
 					const int i = isA ? 0 : 1;
 					call.scratch.used[i] = 3;
 					call.cast(smCount);
-					CAPTURE(shape.rows, shape.columns, shape.sourceLd, shape.batch, lead, isA, smCount);
+					CAPTURE(shape.rows, shape.columns, shape.sourceLd, shape.batch, skew, isA, smCount);
 					int wrong = 0;
 					matrix.each([&](int64_t row, int64_t column, int64_t k) {
 						wrong += matrix.target(row, column, k) != rounded(matrix.at(row, column, k), 3, half);

@@ -42,8 +42,8 @@ TEST_CASE("a call's result depends on its data alone, whatever was predicted")
 				Call call(a, b, tables.predictions.data());
 				if (history > 0)
 					slot(tables, history % 2 ? call.parameters.pairKey : call.parameters.signatureKey) = {
-						history % 2 ? call.parameters.pairKey : call.parameters.signatureKey,
-						{static_cast<int>(random() % 254) - 126, static_cast<int>(random() % 254) - 126}};
+					    history % 2 ? call.parameters.pairKey : call.parameters.signatureKey,
+					    {static_cast<int>(random() % 254) - 126, static_cast<int>(random() % 254) - 126}};
 				call.parameters.alphaValue = alpha;
 				call.parameters.betaValue = 5;
 				call.run();
@@ -241,7 +241,8 @@ TEST_CASE("two calls may be in flight with their stages mixed")
 	for (Call &call : alone)
 		call.run();
 	bits[0] = a.converted(), bits[1] = b.converted(), bits[2] = c.converted(), bits[3] = d.converted();
-	Call one(a, b, tables.predictions.data()), two(c, d, tables.predictions.data()); // the slot holds c, d: wrong for one
+	Call one(a, b, tables.predictions.data()),
+	    two(c, d, tables.predictions.data()); // the slot holds c, d: wrong for one
 	one.begin();
 	two.begin();
 	one.cast();
@@ -324,7 +325,8 @@ TEST_CASE("products over all magnitudes have no Inf or NaN that fp32 has not")
 							}
 							const float c = call.scratch.alpha * sum + (beta == 0 ? 0 : beta * c0[i + j * m]);
 							const double right = alpha * exact + static_cast<double>(beta) * c0[i + j * m];
-							const double bound = std::fabs(alpha) * size + std::fabs(beta * c0[i + j * m]) + std::ldexp(1, -126);
+							const double bound =
+							    std::fabs(alpha) * size + std::fabs(beta * c0[i + j * m]) + std::ldexp(1, -126);
 							if (!std::isfinite(static_cast<float>(right)))
 								continue;
 							spurious += !std::isfinite(c);

@@ -55,7 +55,7 @@ def versions(typedefs, exports):
 def main(exports_file, implementation, own, error_header, output, typedefs=None):
     exports = [line for line in Path(exports_file).read_text().split("\n") if line and not line.startswith("#")]
     source = re.sub(r",\n\s*", ", ", re.sub(r"\(\n\s*", "(", Path(implementation).read_text()))
-    struct = re.search(r"^struct (\w+) \{", source, re.M).group(1)
+    struct = re.findall(r"^struct (\w+) \{", source, re.M)[-1]
     functions = {name: (kind, parameters) for kind, name, parameters in FUNCTION.findall(source)
                  if name.startswith(("cu", "__cuda"))}
     elsewhere = set(OWN.findall(Path(own).read_text()))
@@ -74,7 +74,7 @@ def main(exports_file, implementation, own, error_header, output, typedefs=None)
             kind, parameters = functions[base]
             parameters, names = name_parameters(parameters)
             out.append(f'extern "C" EMULATED_EXPORT {kind} {name}({parameters})\n{{\n'
-                       f'\tstatic emulated::Entry entry("{name}");\n'
+                       f'\tstatic constinit emulated::Entry entry("{name}");\n'
                        f"\treturn {struct}::enter(entry, {'true' if base != name else 'false'}, "
                        f"[&] {{ return {struct}::{base}({names}); }});\n}}\n")
         else:
@@ -83,13 +83,15 @@ def main(exports_file, implementation, own, error_header, output, typedefs=None)
     for name in stubs:
         out.append(f'extern "C" EMULATED_EXPORT int stub_{name}() asm("{name}");\n'
                    f"int stub_{name}()\n{{\n"
-                   f'\tstatic emulated::Entry entry("{name}");\n'
+                   f'\tstatic constinit emulated::Entry entry("{name}");\n'
                    f"\treturn {struct}::refuse(entry);\n}}\n")
     if typedefs:
         rows = versions(Path(typedefs).read_text(), set(exports))
         out.append("const VersionedName versionedNames[] = {")
         out += [f'\t{{"{name}", {version}, "{symbol}"}},' for name, version, symbol in rows]
-        out.append("\t{nullptr, 0, nullptr},\n};")
+        out.append("\t{nullptr, 0, nullptr},\n};\nconst ExportedName exportedNames[] = {")
+        out += [f'\t{{"{name}", reinterpret_cast<void *>(&{"stub_" if name in stubs else ""}{name})}},' for name in exports]
+        out.append("\t{nullptr, nullptr},\n};")
     Path(output).write_text("\n".join(out) + "\n")
 
 

@@ -1,9 +1,9 @@
-// Runs CUDA kernels on the CPU from their own text: include this, then the kernels as host C++. Any thread, several launches
-// at a time: all state is the calling thread's, atomics are real ones.
+// Runs CUDA kernels on the CPU from their own text: include this, then the kernels as host C++. Any thread, several
+// launches at a time: all state is the calling thread's, atomics are real ones.
 //
-// Threads of a block run one at a time, in order, each as far as its next barrier, and a block's shared memory begins as
-// rubbish: a barrier that is missing gives wrong numbers every time. A thread that meets no barrier costs a function call;
-// one that does keeps its stack (a fibre) and is resumed when all that it waits for have come.
+// Threads of a block run one at a time, in order, each as far as its next barrier, and a block's shared memory begins
+// as rubbish: a barrier that is missing gives wrong numbers every time. A thread that meets no barrier costs a function
+// call; one that does keeps its stack (a fibre) and is resumed when all that it waits for have come.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -36,7 +36,8 @@ inline constinit thread_local dim3 blockDim{}, gridDim{};
 
 namespace simt {
 
-extern thread_local char sharedBegin __asm__("__start_simt_shared"), sharedEnd __asm__("__stop_simt_shared");
+[[gnu::visibility("hidden")]] extern thread_local char sharedBegin __asm__("__start_simt_shared");
+[[gnu::visibility("hidden")]] extern thread_local char sharedEnd __asm__("__stop_simt_shared");
 [[gnu::used]] __shared__ char anyShared; // the linker makes the two symbols only for a section that exists
 
 constexpr unsigned warpLanes = 32;
@@ -74,6 +75,12 @@ public:
 			for (blockIdx.y = 0; blockIdx.y < grid.y; ++blockIdx.y)
 				for (blockIdx.x = 0; blockIdx.x < grid.x; ++blockIdx.x)
 					runBlock();
+	}
+
+	[[noreturn]] static void fail(const char *what)
+	{
+		fprintf(stderr, "autoamp emulated: block (%u, %u, %u): %s\n", blockIdx.x, blockIdx.y, blockIdx.z, what);
+		abort();
 	}
 
 	void waitForBlock() { wait(State::block, 0); }
@@ -160,12 +167,6 @@ private:
 		return isReleased;
 	}
 
-	[[noreturn]] static void fail(const char *what)
-	{
-		fprintf(stderr, "autoamp emulated: block (%u, %u, %u): %s\n", blockIdx.x, blockIdx.y, blockIdx.z, what);
-		abort();
-	}
-
 	void wait(State state, uint32_t mask)
 	{
 		const unsigned me = current_;
@@ -249,12 +250,16 @@ private:
 template <class Kernel>
 void run(dim3 grid, dim3 block, const Kernel &kernel)
 {
-	Machine::ofThisThread().run(grid, block, [](const void *k) { (*static_cast<const Kernel *>(k))(); }, &kernel);
+	Machine::ofThisThread().run(
+	    grid, block, [](const void *k) { (*static_cast<const Kernel *>(k))(); }, &kernel);
 }
 
 } // namespace simt
 
-inline void __syncthreads() { simt::Machine::ofThisThread().waitForBlock(); }
+inline void __syncthreads()
+{
+	simt::Machine::ofThisThread().waitForBlock();
+}
 
 template <class T>
 T __shfl_xor_sync(uint32_t mask, T value, unsigned laneMask)
@@ -278,24 +283,47 @@ template <class T>
 T atomicMax(T *address, T value)
 {
 	T seen = __atomic_load_n(address, __ATOMIC_RELAXED);
-	while (seen < value && !__atomic_compare_exchange_n(address, &seen, value, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+	while (seen < value &&
+	       !__atomic_compare_exchange_n(address, &seen, value, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
 	}
 	return seen;
 }
 
 using std::max;
-inline void __threadfence_system() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
-
-template <class T>
-T __ldcs(const T *address)
+inline void __threadfence_system()
 {
-	return *address;
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 }
 
 namespace simt {
 
-// The vendor's headers convert on the host with branches that every other element mispredicts, which costs more than all
-// the rest of a cast. These have none.
+// The GPU faults where an access is not aligned to its size; x86 would not mind.
+template <class T>
+T *aligned(T *address)
+{
+	if (reinterpret_cast<uintptr_t>(address) % sizeof(T))
+		Machine::fail("misaligned address");
+	return address;
+}
+
+} // namespace simt
+
+template <class T>
+T __ldcs(const T *address)
+{
+	return *simt::aligned(address);
+}
+
+template <class T>
+void __stwb(T *address, T value)
+{
+	*simt::aligned(address) = value;
+}
+
+namespace simt {
+
+// The vendor's headers convert on the host with branches that every other element mispredicts, which costs more than
+// all the rest of a cast. These have none.
 inline __half floatToHalf(float x)
 {
 	int32_t bits;

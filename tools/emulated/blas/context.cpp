@@ -3,11 +3,9 @@
 #include <mutex>
 #include <vector>
 
-namespace emulated::blas
-{
+namespace emulated::blas {
 
-namespace
-{
+namespace {
 
 struct StatusText {
 	cublasStatus_t status;

@@ -6,8 +6,7 @@
 
 #include <cublas_v2.h>
 
-namespace emulated::blas
-{
+namespace emulated::blas {
 
 struct Context {
 	enum class Kind : uint64_t { Dead = 0x64656164, Cublas = 0x63626c73, CublasLt = 0x63624c74 };

@@ -6,11 +6,9 @@
 #include <cstdint>
 #include <cstring>
 
-namespace emulated::blas
-{
+namespace emulated::blas {
 
-namespace
-{
+namespace {
 
 const bool hasF16c = __builtin_cpu_supports("f16c") && __builtin_cpu_supports("avx");
 

@@ -8,8 +8,7 @@
 
 #include <cstddef>
 
-namespace emulated::blas
-{
+namespace emulated::blas {
 
 // How fp32 operands are rounded before they are multiplied.
 enum class Rounding { None, Tf32, Half, Bfloat16 };

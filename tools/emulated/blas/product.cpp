@@ -10,11 +10,9 @@
 #include <mutex>
 #include <new>
 
-namespace emulated::blas
-{
+namespace emulated::blas {
 
-namespace
-{
+namespace {
 
 // Scratch of one worker thread: 64-byte aligned at any size, so that the same operands take the same path through
 // OpenBLAS wherever the program keeps them.

@@ -8,8 +8,7 @@
 
 #include <cublas_v2.h>
 
-namespace emulated::blas
-{
+namespace emulated::blas {
 
 // As stored, column by column; `stride` elements lie between the matrices of a batch.
 struct Matrix {

@@ -6,8 +6,7 @@
 
 using namespace emulated;
 
-namespace
-{
+namespace {
 
 // A vector is a matrix of one row whose leading dimension is the increment.
 struct Copy {

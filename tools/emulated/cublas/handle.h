@@ -3,8 +3,7 @@
 
 #include "tools/emulated/blas/context.h"
 
-namespace emulated::cublas
-{
+namespace emulated::cublas {
 
 struct Handle : blas::Context {
 	cudaStream_t stream = nullptr;

@@ -6,8 +6,7 @@
 using emulated::cublas::Handle;
 using emulated::cublas::handleOf;
 
-namespace
-{
+namespace {
 
 constexpr int smCount = 132; // of the H100 whose constants the device reports
 constexpr uintptr_t workspaceAlignment = 256;

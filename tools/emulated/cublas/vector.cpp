@@ -12,8 +12,7 @@ using emulated::view;
 using emulated::cublas::Handle;
 using emulated::cublas::handleOf;
 
-namespace
-{
+namespace {
 
 // A vector (one row, ld = increment; a negative one walks backwards from the end) or a column-major matrix on the
 // device.

@@ -6,8 +6,7 @@
 
 #include <cstddef>
 
-namespace emulated::cublaslt
-{
+namespace emulated::cublaslt {
 
 struct MatrixLayout {
 	cudaDataType type;

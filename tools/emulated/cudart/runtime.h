@@ -118,7 +118,7 @@ struct Runtime {
 		if (const cudaError_t error = emulated::initialize())
 			return error;
 		emulated::thread().last = cudaSuccess;
-		return emulated::teardown(*emulated::primaryContext(emulated::currentDevice()), true);
+		return emulated::teardown(*emulated::primaryContext(emulated::currentDevice()));
 	}
 	static cudaError_t cudaDeviceSynchronize() { return emulated::synchronizeContext(); }
 	static cudaError_t cudaGetDeviceFlags(unsigned int *flags) { return emulated::give(flags, 0); }

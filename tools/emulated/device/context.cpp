@@ -170,6 +170,11 @@ cudaError_t initialize()
 	return cudaSuccess;
 }
 
+bool isInitialized()
+{
+	return initialised;
+}
+
 Context *primaryContext(int device)
 {
 	return device >= 0 && device < deviceCount() ? &primaries[device] : nullptr;
@@ -253,7 +258,7 @@ cudaError_t setDevice(int device)
 	return cudaError_t(primaries[device].sticky.load());
 }
 
-cudaError_t teardown(Context &context, bool generation)
+cudaError_t teardown(Context &context)
 {
 	Lock lock(state().mutex);
 	if (!context.alive)
@@ -276,9 +281,9 @@ cudaError_t teardown(Context &context, bool generation)
 	context.references = 0;
 	context.alive = false;
 	context.cancelled = false;
-	if (generation)
+	if (context.primary)
 		++generations[context.device];
-	if (!context.primary)
+	else
 		created().erase(&context);
 	lock.unlock();
 	releaseAll(context);
@@ -295,7 +300,7 @@ cudaError_t stickyError()
 {
 	const Thread &me = thread();
 	const Context *context = me.contexts.empty() ? nullptr : me.contexts.back();
-	return context ? cudaError_t(context->sticky.load()) : cudaSuccess;
+	return context && context->alive ? cudaError_t(context->sticky.load()) : cudaSuccess; // a reset has cured it
 }
 
 uint64_t deviceGeneration(int device)

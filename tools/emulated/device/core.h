@@ -35,8 +35,9 @@ struct Stream;
 
 struct Context {
 	int device = 0;
-	bool primary = false, alive = false;
-	unsigned long long id = 0;
+	bool primary = false;
+	std::atomic<bool> alive{false};
+	std::atomic<unsigned long long> id{0};
 	unsigned references = 0;            // cuDevicePrimaryCtxRetain
 	std::atomic<int> sticky{0};         // what broke it
 	std::atomic<bool> cancelled{false}; // being torn down: queued work is dropped
@@ -65,32 +66,36 @@ int deviceCount();
 size_t deviceMemory(); // bytes of one device
 extern const char *const deviceName;
 cudaError_t deviceAttribute(int *value, int attribute, int device);
-cudaError_t initialize();                         // cuInit
-cudaError_t requireContext(Context **context);    // the thread's, made for the runtime; its sticky error
-cudaError_t setDevice(int device);                // cudaSetDevice
-Context *primaryContext(int device);              // alive or not
-void activate(Context &);                         // takes the lock
-cudaError_t teardown(Context &, bool generation); // drops its work, memory, streams and events
+cudaError_t initialize(); // cuInit
+bool isInitialized();
+cudaError_t requireContext(Context **context); // the thread's, made for the runtime; its sticky error
+cudaError_t setDevice(int device);             // cudaSetDevice
+Context *primaryContext(int device);           // alive or not
+void activate(Context &);                      // takes the lock
+cudaError_t teardown(Context &);               // drops its work, memory, streams and events
 bool isContext(const Context *);
 Context *createContext(int device);
 bool hasForked();
 
 // ---- counters and faults (entry.cpp)
 
-// One exported function: counts its calls and says whether this one must fail.
+// One exported function: counts its calls and says whether this one must fail. Constant-initialised, so that a child
+// forked at any moment can still ask.
 class Entry
 {
 public:
-	explicit Entry(const char *name);
+	constexpr explicit Entry(const char *entryName) : name(entryName) {}
 	cudaError_t begin(); // cudaSuccess, or what the call must answer without doing anything
-	bool hit();          // counts; true if this call must fail
 
 	const char *const name;
-	const cudaError_t failure; // its documented failure
 	std::atomic<unsigned long> calls{0};
 
 private:
-	const unsigned long failing_; // which call fails; 0: none
+	void enrol();
+
+	std::atomic<bool> enrolled_{false};
+	cudaError_t failure_ = cudaSuccess; // its documented failure
+	unsigned long failing_ = 0;         // which call fails; 0: none
 };
 Entry &entryOf(const char *name);
 

@@ -1,6 +1,7 @@
 #include "core.h"
 
 #include <algorithm>
+#include <csignal>
 #include <cstdlib>
 
 // Streams are queues that nobody hurries: work runs when somebody waits for it, directly or through events, or when it
@@ -75,6 +76,12 @@ void complete(Op &op)
 
 void work()
 {
+	// The program's signal handlers are none of this thread's business; faults are.
+	sigset_t signals;
+	sigfillset(&signals);
+	for (const int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT})
+		sigdelset(&signals, fault);
+	pthread_sigmask(SIG_BLOCK, &signals, nullptr);
 	State &all = state();
 	Lock lock(all.mutex);
 	for (;;) {

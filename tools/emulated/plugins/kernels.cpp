@@ -33,10 +33,10 @@ void run(const emulated::Launch &launch, void **arguments)
 
 constexpr size_t sizes[] = {sizeof(Parameters)};
 constexpr emulated::Kernel kernels[] = {
-	{"autoamp_begin", run<autoamp_begin>, sizes, 1},
-	{"autoamp_cast_half", run<autoamp_cast_half>, sizes, 1},
-	{"autoamp_cast_bfloat16", run<autoamp_cast_bfloat16>, sizes, 1},
-	{"autoamp_settle", run<autoamp_settle>, sizes, 1},
+    {"autoamp_begin", run<autoamp_begin>, sizes, 1},
+    {"autoamp_cast_half", run<autoamp_cast_half>, sizes, 1},
+    {"autoamp_cast_bfloat16", run<autoamp_cast_bfloat16>, sizes, 1},
+    {"autoamp_settle", run<autoamp_settle>, sizes, 1},
 };
 const emulated::Registration registration(kernels);
 

@@ -1,0 +1,32 @@
+// Nanoseconds a cublasSgemm call: `call_cost [SIZE] [REPEATS]` prints the median of the repeats and their spread. Run by
+// call_cost.py bare and preloaded; what it is linked to decides what is measured.
+#include <cublas_v2.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <vector>
+
+int main(int count, char **arguments)
+{
+	const int size = count > 1 ? std::atoi(arguments[1]) : 64;
+	const int repeats = count > 2 ? std::atoi(arguments[2]) : 21;
+	constexpr int calls = 200'000;
+	cublasHandle_t handle;
+	if (cublasCreate(&handle) != CUBLAS_STATUS_SUCCESS)
+		return 1;
+	float one = 1, zero = 0, a = 0, b = 0, c = 0; // never dereferenced: the product is kept, or the library is empty
+	std::vector<double> times;
+	for (int repeat = 0; repeat <= repeats; repeat++) {
+		const auto start = std::chrono::steady_clock::now();
+		for (int call = 0; call < calls; call++)
+			cublasSgemm(handle, CUBLAS_OP_N, CUBLAS_OP_N, size, size, size, &one, &a, size, &b, size, &zero, &c, size);
+		const std::chrono::duration<double, std::nano> time = std::chrono::steady_clock::now() - start;
+		if (repeat) // the first one warms up
+			times.push_back(time.count() / calls);
+	}
+	std::sort(times.begin(), times.end());
+	std::printf("%.2f %.2f %.2f\n", times[times.size() / 2], times.front(), times.back());
+	cublasDestroy(handle);
+}

@@ -1,0 +1,49 @@
+#!/usr/bin/env python3
+"""Runs the same questions through the real and the emulated libraries and compares the answers and the exported names.
+
+usage: as_real.py OBSERVE REAL_FOLDER EMULATED_FOLDER    (exit 77: there are no real libraries)
+"""
+import difflib
+import os
+import re
+import subprocess
+import sys
+
+observe, real, emulated = sys.argv[1:]
+libraries = ['libcublasLt.so.13', 'libcublas.so.13']
+if not all(os.path.exists(os.path.join(real, name)) for name in libraries):
+    sys.exit(77)
+
+
+def answers(folder):
+    environment = dict(os.environ, LD_LIBRARY_PATH=folder)
+    output = subprocess.run([observe, folder], env=environment, check=True, capture_output=True, text=True).stdout
+    return [line for line in output.splitlines() if not line.startswith('[')]  # "[": the real library's own log
+
+
+def exports(path):
+    table = subprocess.run(['readelf', '--dyn-syms', '-W', path], check=True, capture_output=True, text=True).stdout
+    names = re.findall(r'(?:GLOBAL|WEAK)\s+DEFAULT\s+(?!UND)\S+\s+(\S+@@?\S+)', table)
+    return sorted(name for name in names if 'cublas' in name)
+
+
+def version(folder):
+    found = subprocess.run([observe, folder, 'version'], env=dict(os.environ, LD_LIBRARY_PATH=folder), check=True,
+                           capture_output=True, text=True).stdout
+    return found.strip()
+
+
+if version(real) != version(emulated):
+    print(f'the real libraries are {version(real)}, the emulated ones {version(emulated)}: not comparable')
+    sys.exit(77)
+failed = False
+pairs = [('answers', answers(real), answers(emulated))]
+pairs += [(name, exports(os.path.join(real, name)), exports(os.path.join(emulated, name))) for name in libraries]
+for what, expected, got in pairs:
+    print(f'{what}: {len(expected)} lines')
+    for line in list(difflib.unified_diff(expected, got, 'real', 'emulated', lineterm='', n=0))[:60]:
+        failed = True
+        print(line)
+    if not expected:
+        failed = True
+sys.exit(failed)
