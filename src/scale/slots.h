@@ -13,8 +13,8 @@ namespace autoamp::scale {
 struct Event {
 	uint32_t site;
 	kernels::EventKind kind;
-	uint32_t operand;          // 0 A, 1 B
-	int32_t before, after;     // exponents of the scale; before is INT32_MIN at `init`
+	uint32_t operand;      // 0 A, 1 B
+	int32_t before, after; // exponents of the scale; before is INT32_MIN at `init`
 	float amax;
 };
 
@@ -31,8 +31,8 @@ public:
 	kernels::Prediction *predictions() const { return reinterpret_cast<kernels::Prediction *>(predictions_); }
 	kernels::Ring *ringOnDevice() const { return reinterpret_cast<kernels::Ring *>(ringOnDevice_); }
 
-	// Hands every event that has arrived to `take(const Event &)`, each once, and counts what the ring lost. Never waits:
-	// a thread that finds another one draining returns.
+	// Hands every event that has arrived to `take(const Event &)`, each once; what the ring lost is in the totals.
+	// Never waits: a thread that finds another one draining returns.
 	template <typename Take>
 	void drain(Take take)
 	{
