@@ -221,6 +221,7 @@ cudaError_t createStream(cudaStream_t *, unsigned flags, int priority);
 cudaError_t destroyStream(cudaStream_t);
 cudaError_t queryStream(cudaStream_t);
 cudaError_t synchronizeContext();
+cudaError_t drainDevice(int device); // all work on its primary context
 cudaError_t waitEvent(cudaStream_t, cudaEvent_t, unsigned flags);
 cudaError_t createEvent(cudaEvent_t *, unsigned flags);
 cudaError_t destroyEvent(cudaEvent_t);
