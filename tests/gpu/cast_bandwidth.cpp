@@ -59,7 +59,8 @@ void measure(const Launcher &launch, cudaStream_t stream, const Layout &layout, 
 	const int64_t columns = each / rows, ld = rows + layout.pad;
 	const auto sourceCount = static_cast<size_t>(2 * ld * columns);
 	const size_t moved = static_cast<size_t>(elements) * 6;
-	const size_t sets = gpu::isEmulated() ? 1 : std::clamp<size_t>(beyondCaches / moved, 1, 1024);
+	const size_t sets =
+	    gpu::isEmulated() ? 1 : std::clamp<size_t>(beyondCaches / moved, 1, kernels::predictionCount / 2);
 
 	char *source = nullptr, *target = nullptr, *rest = nullptr;
 	const size_t sourceBytes = (sourceCount * sizeof(float) + 255) / 256 * 256,
