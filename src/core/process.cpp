@@ -24,6 +24,11 @@ enum class Stage : int { none, starting, on, off };
 std::atomic<Stage> stage{Stage::none};
 Process *theProcess = nullptr;
 
+struct ForkHold {
+	ForkHold() { autoamp_front_hold_forks(); }
+	~ForkHold() { autoamp_front_release_forks(); }
+};
+
 const char *valueOf(const char *name)
 {
 	return policy::environmentValue(policy::processEnvironment(), name);
@@ -145,18 +150,20 @@ Process *start(const void *known)
 	base::setLogLevel(static_cast<base::LogLevel>(options.log));
 	if (!options.enabled)
 		return nullptr;
-	auto *process = new Process{options, policy::State(options), {}, {}, {}, false, false, false, {}};
+	auto *process = new Process{options, policy::State(options), {}, {}, {}, false, false, {}};
 	process->environment.tf32Allowed = options.tf32Allowed;
 	process->environment.emulatesSingle = options.emulatesSingle;
 	process->settings.memoryBudget = options.memory;
 	process->settings.isScaling = options.scaling == policy::Scaling::automatic;
 	process->isTracing = openTrace(*process, known);
 	process->isSummary = options.trace == policy::TraceLevel::summary;
-	process->isIdle = options.level == policy::Level::O0 && !process->isTracing;
+	isIdle = options.level == policy::Level::O0 && !process->isTracing;
 	return process;
 }
 
 } // namespace
+
+constinit std::atomic<bool> isIdle{false};
 
 Process *process(const void *known)
 {
@@ -168,9 +175,15 @@ Process *process(const void *known)
 			return nullptr;
 		if (now == Stage::starting) {
 			sched_yield(); // another thread's first call; it waits for nobody
-		} else if (stage.compare_exchange_strong(now, Stage::starting, std::memory_order_acq_rel)) {
+			continue;
+		}
+		// A child born during the start would find it begun and nobody there to end it, or a lock of libc held for ever.
+		const ForkHold hold;
+		if (stage.compare_exchange_strong(now, Stage::starting, std::memory_order_acq_rel)) {
 			const base::ErrnoGuard errnoGuard;
 			theProcess = start(known);
+			if (!theProcess)
+				isIdle = true;
 			stage.store(theProcess ? Stage::on : Stage::off, std::memory_order_release);
 		}
 	}
@@ -188,7 +201,7 @@ bool currentOrdinal(int &ordinal)
 {
 	ordinal = 0;
 	const cuda::Driver *driver = cuda::driver();
-	return !driver || driver->cuCtxGetDevice(&ordinal) == 0;
+	return !driver || cuda::currentDevice(*driver, ordinal);
 }
 
 bool deviceAt(const Process &process, int ordinal, policy::Device &device)

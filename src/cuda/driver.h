@@ -2,6 +2,8 @@
 // Types are spelled out so that cuda.h stays inside this folder; driver.cpp checks each against it.
 #pragma once
 
+#include "src/base/once.h"
+
 #include <cstddef>
 #include <cstdint>
 
@@ -31,6 +33,10 @@ constexpr Result outOfMemory = 2;
 	X(cuCtxGetCurrent, (CUctx_st **)) \
 	X(cuCtxGetId, (CUctx_st *, unsigned long long *)) \
 	X(cuCtxGetDevice, (int *)) \
+	X(cuCtxSetCurrent, (CUctx_st *)) \
+	X(cuDevicePrimaryCtxGetState, (int, unsigned *, int *)) \
+	X(cuDevicePrimaryCtxRetain, (CUctx_st **, int)) \
+	X(cuDevicePrimaryCtxRelease_v2, (int)) \
 	X(cuThreadExchangeStreamCaptureMode, (int *)) \
 	X(cuStreamIsCapturing, (Stream, int *)) \
 	X(cuStreamGetCaptureInfo_v2, \
@@ -66,7 +72,12 @@ struct Driver {
 };
 
 // Null when there is no driver, or one that lacks a function of the list: asked once, told for ever.
-const Driver *driver();
+const Driver *loadDriver();
+inline constinit base::Once<const Driver> theDriver;
+inline const Driver *driver()
+{
+	return theDriver.get(loadDriver);
+}
 
 // Every call of ours that another thread's global-mode capture would forbid stands inside one of these: the thread's
 // capture mode is RELAXED there and afterwards as it was.

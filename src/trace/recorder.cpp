@@ -4,7 +4,6 @@
 #include "src/base/errno_guard.h"
 #include "src/base/hash.h"
 #include "src/base/log.h"
-#include "src/trace/file_lock.h"
 #include "src/trace/naming.h"
 
 #include <algorithm>
@@ -13,48 +12,22 @@
 #include <cstring>
 #include <ctime>
 #include <fcntl.h>
-#include <linux/magic.h>
 #include <new>
 #include <sys/mman.h>
-#include <sys/resource.h>
-#include <sys/stat.h>
-#include <sys/vfs.h>
 #include <unistd.h>
 
 namespace autoamp::trace {
 namespace {
 
-constexpr uint64_t kFirstWindow = 16u << 10, kLargestWindow = 8u << 20;
 constexpr size_t kKeptFiles = 200;
 constexpr uint64_t kKeptBytes = 1u << 30;
 constexpr uint64_t kSingleScalerEvents = 64;
 constexpr uint32_t kFirstCells = 4, kMostCells = 64;
 constexpr unsigned kArguments = 256;
-constexpr int kLowestDescriptor = 200; // programs count on getting the small ones
-constexpr uint64_t kFlushEveryNs = 1'000'000'000;
-constexpr long kXfsMagic = 0x58465342;
-
-uint64_t nanoseconds(clockid_t clock)
-{
-	timespec now;
-	clock_gettime(clock, &now);
-	return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec);
-}
 
 ClockPair clockPair()
 {
-	return {base::ticks(), nanoseconds(CLOCK_MONOTONIC)};
-}
-
-// Where a mapped page that was allocated can always be written. On others (btrfs copies on write, network file systems
-// have no space until later) a full disk would be a SIGBUS in the application.
-bool canMap(int file)
-{
-	struct statfs status;
-	if (fstatfs(file, &status) != 0)
-		return false;
-	return status.f_type == EXT4_SUPER_MAGIC || status.f_type == kXfsMagic || status.f_type == TMPFS_MAGIC ||
-	       status.f_type == OVERLAYFS_SUPER_MAGIC;
+	return {base::ticks(), base::nanoseconds(CLOCK_MONOTONIC)};
 }
 
 size_t readFile(const char *path, char *out, size_t size)
@@ -76,8 +49,8 @@ public:
 	explicit Lock(Recorder &recorder) : recorder_(recorder) { pthread_mutex_lock(&recorder_.mutex_); }
 	~Lock()
 	{
-		if (recorder_.header_ && !recorder_.mapped_ && recorder_.state_ == State::open)
-			recorder_.flush(false);
+		if (!recorder_.file_.isMapped() && recorder_.isOpen())
+			recorder_.file_.flush(false);
 		pthread_mutex_unlock(&recorder_.mutex_);
 	}
 
@@ -91,11 +64,10 @@ private:
 bool Recorder::open(const Options &options)
 {
 	Lock lock(*this);
-	if (state_ != State::idle)
-		return state_ == State::open;
-	if (options.mode == Mode::off || !begin(options)) {
-		if (state_ == State::idle)
-			state_ = State::stopped;
+	if (file_.state() != File::State::none)
+		return isOpen();
+	if (options.mode == Mode::off || !makeFile(options)) {
+		file_.giveUp();
 		return false;
 	}
 	for (Lane *lane = lanes_; lane; lane = lane->nextLane_)
@@ -103,13 +75,13 @@ bool Recorder::open(const Options &options)
 			writeLane(*lane);
 	for (size_t row = 0; row < properties_.size(); ++row)
 		writeProperty(properties_[row]);
-	return state_ == State::open;
+	return isOpen();
 }
 
-bool Recorder::begin(const Options &options)
+bool Recorder::makeFile(const Options &options)
 {
 	struct Scratch { // too much for a small thread's stack
-		char pattern[sizeof path_], exe[4096], host[256], program[256], arguments[64 << 10];
+		char pattern[4096], exe[4096], host[256], program[256], arguments[64 << 10];
 	};
 	struct Pages {
 		Scratch *scratch = static_cast<Scratch *>(base::mapPages(sizeof(Scratch)));
@@ -120,7 +92,7 @@ bool Recorder::begin(const Options &options)
 		return false;
 
 	const ClockPair first = clockPair();
-	const uint64_t started = nanoseconds(CLOCK_REALTIME);
+	const uint64_t started = base::nanoseconds(CLOCK_REALTIME);
 	size_t size = readFile("/proc/self/cmdline", scratch->arguments, sizeof scratch->arguments - 1);
 	programName(scratch->arguments, size, scratch->program, sizeof scratch->program);
 	gethostname(scratch->host, sizeof scratch->host - 1);
@@ -146,53 +118,26 @@ bool Recorder::begin(const Options &options)
 		strcpy(scratch->pattern + length, "/%e.%t.%p.aat");
 		pattern = scratch->pattern;
 	}
-	const char *problem = nullptr;
-	file_ = createFile(pattern, parts, path_, sizeof path_, &problem);
-	if (file_ < 0) {
-		base::log(base::LogLevel::warn, "no trace: %s: %s", problem ? pattern : path_,
-		          problem ? problem : strerror(-file_));
-		return false;
-	}
-	if (int high = fcntl(file_, F_DUPFD_CLOEXEC, kLowestDescriptor); high >= 0) {
-		::close(file_);
-		file_ = high;
-	}
-	lockForWriting(file_);
-	struct stat status;
-	if (fstat(file_, &status) == 0) {
-		device_ = status.st_dev;
-		inode_ = status.st_ino;
-	}
-
-	++generation_;
 	singles_ = options.mode == Mode::ops;
-	mapped_ = canMap(file_);
-	capped_ = false;
-	maxSize_ = options.maxSize;
-	fileEnd_ = carved_ = 0;
-	records_ = nullptr;
-	uint64_t offset;
-	state_ = State::open;
-	char *page = carve(kPage, offset);
-	if (!page) {
-		unlink(path_);
+	if (!file_.create(pattern, parts, options.maxSize, singles_))
 		return false;
-	}
-	header_ = new (page) Header();
-	header_->version = kVersion;
-	header_->byteOrder = kByteOrder;
-	header_->headerSize = kPage;
-	header_->flags =
-	    (options.emulated ? headerEmulated : 0) | (singles_ ? headerSingles : 0) | (mapped_ ? 0 : headerWritten);
-	header_->startedNs = static_cast<int64_t>(started);
-	header_->first = first;
-	header_->last = clockPair();
-	header_->pid = parts.pid;
-	header_->parent = static_cast<uint32_t>(getppid());
-	header_->fileSize.store(fileEnd_);
+	++generation_;
+	isCapped_ = false;
+	records_ = nullptr;
+	Header *header = file_.header();
+	header->version = kVersion;
+	header->byteOrder = kByteOrder;
+	header->headerSize = kPage;
+	header->flags = (options.emulated ? headerEmulated : 0) | (singles_ ? headerSingles : 0) |
+	                (file_.isMapped() ? 0 : headerWritten);
+	header->startedNs = static_cast<int64_t>(started);
+	header->first = first;
+	header->last = clockPair();
+	header->pid = parts.pid;
+	header->parent = static_cast<uint32_t>(getppid());
 	// Last: a file without it is not yet a trace.
 	std::atomic_signal_fence(std::memory_order_release);
-	memcpy(header_->magic, kMagic, sizeof kMagic);
+	memcpy(header->magic, kMagic, sizeof kMagic);
 
 	addProperty("run", "exe", scratch->exe, "");
 	addProperty("run", "program", scratch->program, "");
@@ -213,36 +158,20 @@ bool Recorder::begin(const Options &options)
 void Recorder::close(int status)
 {
 	Lock lock(*this);
-	if (!header_ || state_ == State::closed)
+	Header *header = file_.header();
+	if (!header || file_.state() == File::State::closed)
 		return;
-	header_->last = clockPair();
-	header_->status = status;
-	header_->end.store(static_cast<uint32_t>(status < 0 ? End::exited : End::exitedWith));
-	if (!mapped_) {
-		for (Lane *lane = lanes_; lane; lane = lane->nextLane_)
-			if (lane->chunk_ && state_ == State::open)
-				writeOut(lane->chunk_, lane->chunk_->committed.load(std::memory_order_acquire), lane->chunkOffset_);
-		flush(true);
-	} else if (stillOurs()) {
-		// Only what nobody has been given is cut: other threads may still be counting.
-		uint64_t used = carved_;
-		if (records_ && recordsOffset_ + records_->size == carved_)
-			used = recordsOffset_ + base::pageRound(records_->committed.load());
-		if (used < fileEnd_ && ftruncate(file_, static_cast<off_t>(used)) == 0)
-			header_->fileSize.store(used);
-	}
-	state_ = State::closed;
-}
-
-void Recorder::stop(int error)
-{
-	if (state_ != State::open)
-		return;
-	state_ = State::stopped;
-	if (header_)
-		header_->stopped.store(1);
-	base::log(base::LogLevel::warn, "trace %s: %s: recording stops here, the application goes on", path_,
-	          strerror(error));
+	header->last = clockPair();
+	header->status = status;
+	header->end.store(static_cast<uint32_t>(status < 0 ? End::exited : End::exitedWith));
+	for (Lane *lane = lanes_; lane && !file_.isMapped(); lane = lane->nextLane_)
+		if (lane->chunk_ && isOpen())
+			file_.write(lane->chunk_, lane->chunk_->committed.load(std::memory_order_acquire), lane->chunkOffset_);
+	// Other threads may still be counting in what they were given; the newest records' pages that are empty can go.
+	uint64_t size = file_.usedEnd();
+	if (file_.isMapped() && records_ && recordsOffset_ + records_->size == size)
+		size = recordsOffset_ + base::pageRound(records_->committed.load());
+	file_.close(size);
 }
 
 void Recorder::beforeFork()
@@ -257,20 +186,11 @@ void Recorder::afterForkInParent()
 void Recorder::afterForkInChild(Lane *own)
 {
 	base::ErrnoGuard guard;
-	// The parent's file is the parent's: not one more byte of it is written from here.
-	for (Piece &piece : pieces_)
-		munmap(piece.memory, piece.size);
-	pieces_.clear();
-	if (file_ >= 0 && stillOurs())
-		::close(file_);
-	file_ = -1;
-	if (!mapped_)
-		base::unmapPages(header_, kPage);
-	header_ = nullptr;
+	// Not one more byte of the parent's file is written from here.
+	file_.forget();
 	records_ = nullptr;
-	path_[0] = 0;
 	for (Lane *lane = lanes_; lane; lane = lane->nextLane_) {
-		if (!mapped_ && lane->chunk_)
+		if (!file_.isMapped() && lane->chunk_)
 			base::unmapPages(lane->chunk_, kEventChunk);
 		lane->cellTable_.clear();
 		lane->cells_ = nullptr;
@@ -282,142 +202,35 @@ void Recorder::afterForkInChild(Lane *own)
 		lane->singles_ = false;
 		lane->free_ = lane != own; // the other threads are not in this process
 	}
-	state_ = State::idle;
 	mutex_ = PTHREAD_MUTEX_INITIALIZER;
 }
 
-// --- the file -------------------------------------------------------------------------------------------------------
-
-// Programs close all descriptors at times, and the number may now be a file of theirs.
-bool Recorder::stillOurs() const
+Chunk *Recorder::beginChunk(char *memory, ChunkKind kind, uint64_t size, uint32_t lane)
 {
-	struct stat status;
-	return fstat(file_, &status) == 0 && status.st_dev == device_ && status.st_ino == inode_;
-}
-
-// Beyond the limit the kernel would send the application a SIGXFSZ.
-bool Recorder::fits(uint64_t size) const
-{
-	rlimit limit;
-	return getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY || size <= limit.rlim_cur;
-}
-
-// The next window. Its blocks are allocated before it is mapped: storing to it can then not fail.
-bool Recorder::grow(uint64_t need)
-{
-	uint64_t size = std::max(need, std::clamp(fileEnd_, kFirstWindow, kLargestWindow));
-	int error = EBADF;
-	for (; stillOurs(); size = need) {
-		error = EFBIG;
-		if (fits(fileEnd_ + size)) {
-			do
-				error = fallocate(file_, 0, static_cast<off_t>(fileEnd_), static_cast<off_t>(size)) == 0 ? 0 : errno;
-			while (error == EINTR);
-		}
-		if (error == 0 || size == need)
-			break;
-	}
-	if (error == EOPNOTSUPP && fileEnd_ == 0) {
-		mapped_ = false;
-		return true;
-	}
-	if (error == 0) {
-		void *window = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, file_, static_cast<off_t>(fileEnd_));
-		if (window == MAP_FAILED)
-			error = errno;
-		else if (!pieces_.push({static_cast<char *>(window), fileEnd_, size}))
-			error = ENOMEM;
-	}
-	if (error) {
-		stop(error);
-		return false;
-	}
-	carved_ = fileEnd_;
-	fileEnd_ += size;
-	if (header_)
-		header_->fileSize.store(fileEnd_);
-	return true;
-}
-
-char *Recorder::carve(uint64_t size, uint64_t &offset)
-{
-	if (mapped_ && carved_ + size > fileEnd_ && !grow(size))
-		return nullptr;
-	if (mapped_) {
-		Piece &window = pieces_[pieces_.size() - 1];
-		offset = carved_;
-		carved_ += size;
-		return window.memory + (offset - window.offset);
-	}
-	if (!fits(carved_ + size)) {
-		stop(EFBIG);
-		return nullptr;
-	}
-	auto *memory = static_cast<char *>(base::mapPages(size));
-	if (!memory) {
-		stop(ENOMEM);
-		return nullptr;
-	}
-	offset = carved_;
-	carved_ += size;
-	fileEnd_ = carved_;
-	if (header_)
-		header_->fileSize.store(fileEnd_);
-	return memory;
-}
-
-bool Recorder::writeOut(const void *data, uint64_t size, uint64_t offset)
-{
-	int error = stillOurs() ? 0 : EBADF;
-	for (auto *bytes = static_cast<const char *>(data); size && !error;) {
-		ssize_t written = pwrite(file_, bytes, size, static_cast<off_t>(offset));
-		if (written < 0 && errno != EINTR)
-			error = errno;
-		if (written > 0) {
-			bytes += written;
-			offset += static_cast<uint64_t>(written);
-			size -= static_cast<uint64_t>(written);
-		}
-	}
-	if (error)
-		stop(error);
-	return !error;
-}
-
-// Where the file cannot be mapped: the header and the newest records, or all that has totals in it.
-void Recorder::flush(bool everything)
-{
-	const uint64_t now = nanoseconds(CLOCK_MONOTONIC);
-	everything = everything || now - flushedNs_ > kFlushEveryNs;
-	if (everything)
-		flushedNs_ = now;
-	for (size_t at = everything || pieces_.size() < 2 ? 0 : pieces_.size() - 1; at < pieces_.size(); ++at) {
-		auto *chunk = reinterpret_cast<Chunk *>(pieces_[at].memory);
-		if (!writeOut(chunk, chunk->committed.load(), pieces_[at].offset))
-			return;
-	}
-	writeOut(header_, sizeof(Header), 0);
+	auto *chunk = new (memory) Chunk();
+	chunk->kind = kind;
+	chunk->size = static_cast<uint32_t>(size);
+	chunk->lane = lane;
+	chunk->committed.store(sizeof(Chunk), std::memory_order_relaxed);
+	chunk->sequence = chunksMade_++;
+	std::atomic_signal_fence(std::memory_order_release);
+	chunk->magic = kChunkMagic; // last: the process may be killed in between
+	return chunk;
 }
 
 bool Recorder::openRecords(uint64_t need)
 {
-	// 64 bytes for alignment; the rest of a window where it is enough.
-	uint64_t size = std::max<uint64_t>(kRecordChunk, base::pageRound(need + sizeof(Chunk) + 64));
-	const uint64_t rest = mapped_ ? fileEnd_ - carved_ : 0;
-	if (rest >= need + sizeof(Chunk) + 64)
-		size = std::min(size, rest);
-	if (!mapped_ && records_)
-		writeOut(records_, recordsEnd_, recordsOffset_);
+	need += sizeof(Chunk) + 64; // for alignment
+	uint64_t size = std::max<uint64_t>(kRecordChunk, base::pageRound(need));
+	if (file_.rest() >= need)
+		size = std::min(size, file_.rest());
+	if (!file_.isMapped() && records_)
+		file_.write(records_, recordsEnd_, recordsOffset_);
 	uint64_t offset;
-	char *memory = state_ == State::open ? carve(size, offset) : nullptr;
-	if (!memory || (!mapped_ && !pieces_.push({memory, offset, size})))
+	char *memory = file_.take(size, offset, true);
+	if (!memory)
 		return false;
-	records_ = new (memory) Chunk();
-	records_->kind = ChunkKind::records;
-	records_->size = static_cast<uint32_t>(size);
-	records_->committed.store(sizeof(Chunk), std::memory_order_relaxed);
-	std::atomic_signal_fence(std::memory_order_release);
-	records_->magic = kChunkMagic;
+	records_ = beginChunk(memory, ChunkKind::records, size, 0);
 	recordsOffset_ = offset;
 	recordsEnd_ = sizeof(Chunk);
 	return true;
@@ -428,7 +241,7 @@ template <class T>
 T *Recorder::append(RecordType type, size_t more)
 {
 	const uint64_t size = (sizeof(T) + more + 7) & ~uint64_t{7};
-	if (state_ != State::open)
+	if (!isOpen())
 		return nullptr;
 	auto aligned = [this] { return (recordsEnd_ + alignof(T) - 1) & ~uint64_t{alignof(T) - 1}; };
 	if ((!records_ || aligned() + size > records_->size) && !openRecords(size))
@@ -449,7 +262,7 @@ T *Recorder::append(RecordType type, size_t more)
 void Recorder::commit()
 {
 	records_->committed.store(recordsEnd_, std::memory_order_release);
-	header_->last = clockPair();
+	file_.header()->last = clockPair();
 }
 
 // --- what is written there ------------------------------------------------------------------------------------------
@@ -517,7 +330,7 @@ void Recorder::property(const char *group, const char *name, const char *value, 
 	Lock lock(*this);
 	const size_t before = properties_.size();
 	addProperty(group, name, value, origin);
-	if (state_ == State::open && properties_.size() > before)
+	if (isOpen() && properties_.size() > before)
 		writeProperty(properties_[before]);
 }
 
@@ -600,7 +413,7 @@ bool Recorder::writeRow(RowId row)
 void Recorder::scaler(const ScalerEvent &event)
 {
 	Lock lock(*this);
-	if (state_ != State::open)
+	if (!isOpen())
 		return;
 	const uint32_t key[3] = {event.row, intern(event.kind), static_cast<uint32_t>(event.operand)};
 	const uint64_t hash = base::hashBytes(key, sizeof key);
@@ -644,7 +457,7 @@ void Recorder::scaler(const ScalerEvent &event)
 void Recorder::note(const char *kind, const char *text, RowId row)
 {
 	Lock lock(*this);
-	if (state_ != State::open)
+	if (!isOpen())
 		return;
 	const uint32_t key[3] = {intern(kind), intern(text), row};
 	const uint64_t hash = base::hashBytes(key, sizeof key);
@@ -694,7 +507,7 @@ Lane *Recorder::attach()
 		lanes_ = lane;
 	}
 	lane->free_ = false;
-	if (state_ == State::open)
+	if (isOpen())
 		writeLane(*lane);
 	return lane;
 }
@@ -723,7 +536,7 @@ bool Recorder::writeLane(Lane &lane)
 
 bool Lane::newCell(RowId row)
 {
-	if (recorder_->state_.load(std::memory_order_acquire) != Recorder::State::open)
+	if (!recorder_->isOpen())
 		return false;
 	Recorder::Lock lock(*recorder_);
 	return recorder_->addCell(*this, row);
@@ -733,13 +546,13 @@ void Lane::countFirst(RowId row, uint64_t durationTicks, bool captured)
 {
 	if (newCell(row))
 		add(*cells_[row], durationTicks, captured);
-	else if (Header *header = recorder_->header_)
+	else if (Header *header = recorder_->file_.header())
 		header->lostCalls.fetch_add(1, std::memory_order_relaxed);
 }
 
 bool Recorder::addCell(Lane &lane, RowId row)
 {
-	if (state_ != State::open || !writeRow(row))
+	if (!isOpen() || !writeRow(row))
 		return false;
 	if (row >= lane.cellTable_.size() && !lane.cellTable_.resize(std::max<size_t>(row + 1, 512)))
 		return false;
@@ -766,8 +579,7 @@ bool Lane::newChunk()
 {
 	if (!singles_)
 		return false;
-	if (!recorder_->capped_.load(std::memory_order_relaxed) &&
-	    recorder_->state_.load(std::memory_order_acquire) == Recorder::State::open) {
+	if (!recorder_->isCapped_.load(std::memory_order_relaxed) && recorder_->isOpen()) {
 		Recorder::Lock lock(*recorder_);
 		if (recorder_->newChunk(*this))
 			return true;
@@ -778,43 +590,26 @@ bool Lane::newChunk()
 
 bool Recorder::newChunk(Lane &lane)
 {
-	if (state_ != State::open)
+	const bool isReused = !file_.isMapped() && lane.chunk_;
+	if (isReused)
+		file_.write(lane.chunk_, lane.chunk_->committed.load(), lane.chunkOffset_);
+	if (!isOpen())
 		return false;
-	if (!mapped_ && lane.chunk_) {
-		writeOut(lane.chunk_, lane.chunk_->committed.load(), lane.chunkOffset_);
-		flush(false);
+	if (!file_.hasRoom()) {
+		isCapped_ = true;
+		file_.header()->stopped.store(2);
+		return false;
 	}
-	if (carved_ + kEventChunk > maxSize_) {
-		capped_ = true;
-		header_->stopped.store(2);
+	char *memory = reinterpret_cast<char *>(lane.chunk_);
+	if (isReused ? !file_.place(kEventChunk, lane.chunkOffset_)
+	             : !(memory = file_.take(kEventChunk, lane.chunkOffset_, false)))
 		return false;
-	}
-	char *memory;
-	if (!mapped_ && lane.chunk_) {
-		if (!fits(carved_ + kEventChunk)) {
-			stop(EFBIG);
-			return false;
-		}
-		memory = reinterpret_cast<char *>(lane.chunk_);
-		lane.chunkOffset_ = carved_;
-		carved_ += kEventChunk;
-		fileEnd_ = carved_;
-	} else
-		memory = carve(kEventChunk, lane.chunkOffset_);
-	if (!memory)
-		return false;
-	if (mapped_ && lane.chunk_) // it stays in the page cache; only our address space need not keep it
+	if (file_.isMapped() && lane.chunk_) // it stays in the page cache; only our address space need not keep it
 		madvise(lane.chunk_, kEventChunk, MADV_DONTNEED);
-	lane.chunk_ = new (memory) Chunk();
-	lane.chunk_->kind = ChunkKind::events;
-	lane.chunk_->size = kEventChunk;
-	lane.chunk_->lane = lane.number_;
-	lane.chunk_->committed.store(sizeof(Chunk), std::memory_order_relaxed);
-	std::atomic_signal_fence(std::memory_order_release);
-	lane.chunk_->magic = kChunkMagic;
+	lane.chunk_ = beginChunk(memory, ChunkKind::events, kEventChunk, lane.number_);
 	lane.next_ = reinterpret_cast<Event *>(memory + sizeof(Chunk));
 	lane.end_ = reinterpret_cast<Event *>(memory + kEventChunk);
-	header_->last = clockPair();
+	file_.header()->last = clockPair();
 	return true;
 }
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "src/base/pages.h"
+#include "src/trace/file.h"
 #include "src/trace/format.h"
 
 #include <atomic>
@@ -75,11 +76,23 @@ public:
 		chunk_->committed.store(reinterpret_cast<char *>(next_) - reinterpret_cast<char *>(chunk_),
 		                        std::memory_order_release);
 	}
-	// Both of the above.
-	void record(RowId row, uint64_t startTicks, uint64_t endTicks, bool captured)
+	// How many calls the time of this row's next call stands for; 0: do not read the clock. Without single events a
+	// call that was made often is timed one time in 16: the clock costs more than all else here.
+	unsigned timing(RowId row) const
 	{
-		uint64_t duration = endTicks > startTicks ? endTicks - startTicks : 0;
-		count(row, duration, captured);
+		if (singles_ || !hasCell(row))
+			return 1;
+		const uint64_t calls = cells_[row]->calls.load(std::memory_order_relaxed);
+		if (calls < kTimedCalls)
+			return 1;
+		// Evenly spread, and in step with no pattern that a program's loops could have.
+		return calls * 0x9e3779b97f4a7c15 >> 60 == 0 ? 16 : 0;
+	}
+	// Both of the above. weight: what timing() answered; for 0 the times do not matter.
+	void record(RowId row, uint64_t startTicks, uint64_t endTicks, bool captured, unsigned weight = 1)
+	{
+		const uint64_t duration = endTicks > startTicks ? endTicks - startTicks : 0;
+		count(row, duration * weight, captured);
 		if (singles_)
 			event(row, startTicks, duration, captured ? eventCaptured : 0);
 	}
@@ -87,6 +100,7 @@ public:
 private:
 	friend class Recorder;
 	friend class InFlight;
+	static constexpr uint64_t kTimedCalls = 64;
 	static void add(Counter &value, uint64_t more)
 	{
 		// One writer: no locked instruction needed.
@@ -154,8 +168,8 @@ public:
 	// At exit; the file keeps its place in memory because other threads may still be counting. No call after it adds
 	// a row. `status` negative: unknown.
 	void close(int status);
-	bool isOpen() const { return state_.load(std::memory_order_acquire) == State::open; }
-	const char *path() const { return path_; } // "" before open
+	bool isOpen() const { return file_.state() == File::State::open; }
+	const char *path() const { return file_.path(); } // "" before open
 
 	// Finds or makes a row; before open() too. Cache the answer: this hashes strings under the lock.
 	RowId row(const Row &row);
@@ -180,7 +194,6 @@ public:
 
 private:
 	friend class Lane;
-	enum class State : uint8_t { idle, open, stopped, closed };
 	struct Text {
 		uint32_t id, length, written; // written: the generation whose file has it
 		char bytes[1];
@@ -201,25 +214,15 @@ private:
 		uint32_t kind, text, row, written;
 		NoteRecord *record;
 	};
-	struct Piece { // of the file, in memory
-		char *memory;
-		uint64_t offset, size;
-	};
 	class Lock;
 
 	// All of these: under the lock.
-	bool begin(const Options &options);
-	void stop(int error);
-	bool stillOurs() const;
-	bool fits(uint64_t size) const;
-	bool grow(uint64_t need);
-	char *carve(uint64_t size, uint64_t &offset);
+	bool makeFile(const Options &options);
+	Chunk *beginChunk(char *memory, ChunkKind kind, uint64_t size, uint32_t lane);
 	bool openRecords(uint64_t need);
 	template <class T>
 	T *append(RecordType type, size_t more = 0);
 	void commit();
-	bool writeOut(const void *data, uint64_t size, uint64_t offset);
-	void flush(bool everything);
 	uint32_t intern(const char *text);
 	bool writeText(uint32_t id);
 	bool writeRow(RowId row);
@@ -229,20 +232,16 @@ private:
 	bool addCell(Lane &lane, RowId row);
 	bool newChunk(Lane &lane);
 
-	std::atomic<State> state_ = State::idle;
-	std::atomic<bool> capped_ = false;
-	bool singles_ = false, mapped_ = false;
-	int file_ = -1;
-	uint64_t device_ = 0, inode_ = 0; // of the file: the application may have closed the descriptor
-	uint32_t generation_ = 0;         // counts the files of this process
+	pthread_mutex_t mutex_ = PTHREAD_MUTEX_INITIALIZER;
+	File file_{mutex_};
+	std::atomic<bool> isCapped_ = false;
+	bool singles_ = false;
+	uint32_t generation_ = 0; // counts the files of this process
 	uint32_t lanesMade_ = 0;
-	uint64_t maxSize_ = 0, fileEnd_ = 0, carved_ = 0;
-	Header *header_ = nullptr;
+	uint64_t chunksMade_ = 0;
 	Chunk *records_ = nullptr;
 	uint64_t recordsOffset_ = 0, recordsEnd_ = 0; // in the file; of what append() gave last, in the chunk
-	uint64_t flushedNs_ = 0;
 	base::Arena arena_;
-	base::Array<Piece> pieces_; // mapped: windows; else header and chunks of records
 	base::Array<Text *> texts_;
 	base::Array<KnownRow *> rows_;
 	base::Array<Property> properties_;
@@ -251,8 +250,6 @@ private:
 	base::Index<KnownScaler> scalerIndex_;
 	base::Index<KnownNote> noteIndex_;
 	Lane *lanes_ = nullptr;
-	pthread_mutex_t mutex_ = PTHREAD_MUTEX_INITIALIZER;
-	char path_[4096] = {};
 };
 
 } // namespace autoamp::trace

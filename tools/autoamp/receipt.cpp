@@ -36,15 +36,16 @@ std::string asGlob(const std::string &pattern)
 	return hasSuffix && suffix < pattern.size() ? result : result + "*";
 }
 
+// 0: it has none (init); -1: it is gone.
 pid_t parentOf(pid_t process)
 {
-	pid_t parent = 0;
+	pid_t parent = -1;
 	if (std::FILE *file = std::fopen(fmt::format("/proc/{}/stat", process).c_str(), "r")) {
 		char line[512] = {};
 		const size_t bytes = std::fread(line, 1, sizeof line - 1, file);
 		const auto name = std::string_view(line, bytes).rfind(')'); // the name may hold anything
 		if (name == std::string_view::npos || std::sscanf(line + name + 1, " %*c %d", &parent) != 1)
-			parent = 0;
+			parent = -1;
 		std::fclose(file);
 	}
 	return parent;
@@ -61,8 +62,10 @@ bool isOurs(const trace::Trace &run, const Runs &all, pid_t application)
 		const auto known = std::find_if(all.begin(), all.end(), [&](auto &each) { return pid_t(each.pid) == parent; });
 		process = parent;
 		parent = known != all.end() ? static_cast<pid_t>(known->parentPid) : parentOf(process);
-		if (parent <= 0)
-			return true; // a parent that is gone and left no trace: nothing speaks against it
+		if (parent < 0)
+			return true; // gone without a trace: nothing speaks against it
+		if (process == 1)
+			return depth == 0; // an orphan may be ours; a living family beside ours is not
 	}
 	return true;
 }
