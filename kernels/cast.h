@@ -27,9 +27,8 @@ struct Scratch {
 	int32_t used[operands];       // exponent the cast used: s = 2^used
 	uint32_t amax[operands];      // bits of the largest finite |x|
 	uint32_t nonfinite[operands]; // 1: some Inf or NaN
-	uint32_t
-	    overflow[operands];  // 1: finite x whose 16-bit form is Inf (possible only with scaling off or stale scales)
-	int32_t right[operands]; // settle: the exponent the operand must have
+	uint32_t overflow[operands];  // 1: a finite x became Inf in 16 bits (scaling off, or a stale scale)
+	int32_t right[operands];      // settle: the exponent the operand must have
 };
 
 // Predictions, a device table, written only as predictions: collisions and races cost a recast, never a bit.

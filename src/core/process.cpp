@@ -145,18 +145,20 @@ Process *start(const void *known)
 	base::setLogLevel(static_cast<base::LogLevel>(options.log));
 	if (!options.enabled)
 		return nullptr;
-	auto *process = new Process{options, policy::State(options), {}, {}, {}, false, false, false, {}};
+	auto *process = new Process{options, policy::State(options), {}, {}, {}, false, false, {}};
 	process->environment.tf32Allowed = options.tf32Allowed;
 	process->environment.emulatesSingle = options.emulatesSingle;
 	process->settings.memoryBudget = options.memory;
 	process->settings.isScaling = options.scaling == policy::Scaling::automatic;
 	process->isTracing = openTrace(*process, known);
 	process->isSummary = options.trace == policy::TraceLevel::summary;
-	process->isIdle = options.level == policy::Level::O0 && !process->isTracing;
+	isIdle = options.level == policy::Level::O0 && !process->isTracing;
 	return process;
 }
 
 } // namespace
+
+constinit std::atomic<bool> isIdle{false};
 
 Process *process(const void *known)
 {
@@ -171,6 +173,8 @@ Process *process(const void *known)
 		} else if (stage.compare_exchange_strong(now, Stage::starting, std::memory_order_acq_rel)) {
 			const base::ErrnoGuard errnoGuard;
 			theProcess = start(known);
+			if (!theProcess)
+				isIdle = true;
 			stage.store(theProcess ? Stage::on : Stage::off, std::memory_order_release);
 		}
 	}

@@ -2,6 +2,8 @@
 // Types are spelled out so that cuda.h stays inside this folder; driver.cpp checks each against it.
 #pragma once
 
+#include "src/base/once.h"
+
 #include <cstddef>
 #include <cstdint>
 
@@ -66,7 +68,12 @@ struct Driver {
 };
 
 // Null when there is no driver, or one that lacks a function of the list: asked once, told for ever.
-const Driver *driver();
+const Driver *loadDriver();
+inline constinit base::Once<const Driver> theDriver;
+inline const Driver *driver()
+{
+	return theDriver.get(loadDriver);
+}
 
 // Every call of ours that another thread's global-mode capture would forbid stands inside one of these: the thread's
 // capture mode is RELAXED there and afterwards as it was.

@@ -57,7 +57,7 @@ struct Chunk {
 	uint32_t size;     // of the whole chunk, a multiple of kPage
 	uint32_t lane;     // events: whose
 	Counter committed; // bytes from the chunk's beginning that are valid
-	uint64_t reserved;
+	uint64_t sequence; // chunks were begun in this order, which need not be the file's
 };
 static_assert(sizeof(Chunk) == 32);
 

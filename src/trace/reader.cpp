@@ -102,6 +102,7 @@ struct Trace::Loader {
 
 	void readChunks()
 	{
+		std::vector<Place> records;
 		for (uint64_t offset = header.headerSize; offset + sizeof(Chunk) <= fileSize;) {
 			Chunk chunk;
 			if (readAt(file(), static_cast<void *>(&chunk), sizeof chunk, offset) < sizeof chunk)
@@ -116,11 +117,16 @@ struct Trace::Loader {
 				trace.loss.truncated = true;
 			const auto bytes = static_cast<uint32_t>(std::min(committed, there));
 			if (chunk.kind == ChunkKind::events && bytes > sizeof(Chunk))
-				trace.chunks_.push_back({offset, bytes, chunk.lane});
+				trace.chunks_.push_back({chunk.sequence, offset, bytes, chunk.lane});
 			if (chunk.kind == ChunkKind::records)
-				readRecords(readAt(file(), buffer.data(), bytes, offset));
+				records.push_back({chunk.sequence, offset, bytes, 0});
 			offset += chunk.size;
 		}
+		for (std::vector<Place> *places : {&records, &trace.chunks_})
+			std::stable_sort(places->begin(), places->end(),
+			                 [](const Place &x, const Place &y) { return x.sequence < y.sequence; });
+		for (const Place &chunk : records)
+			readRecords(readAt(file(), buffer.data(), chunk.bytes, chunk.offset));
 	}
 
 	void readRecords(size_t size)
@@ -390,7 +396,7 @@ const RowInfo *Trace::row(uint32_t id) const
 void Trace::forEachEvent(const std::function<void(const EventInfo &)> &visit) const
 {
 	Buffer buffer;
-	for (const EventChunk &chunk : chunks_) {
+	for (const Place &chunk : chunks_) {
 		const size_t got = readAt(file_.descriptor, buffer.data(), chunk.bytes, chunk.offset);
 		if (got <= sizeof(Chunk))
 			continue;

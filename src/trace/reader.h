@@ -100,17 +100,17 @@ public:
 	Loss loss;
 
 	const RowInfo *row(uint32_t id) const;
-	// Every single event, lane by lane chunk by chunk in the file's order, reading one chunk at a time.
+	// Every single event, reading one chunk at a time; those of one lane in the order they were recorded.
 	void forEachEvent(const std::function<void(const EventInfo &)> &visit) const;
 
 private:
 	Trace() = default;
 	struct Loader;
-	struct EventChunk {
-		uint64_t offset;
+	struct Place { // of a chunk
+		uint64_t sequence, offset;
 		uint32_t bytes, lane;
 	};
-	std::vector<EventChunk> chunks_;
+	std::vector<Place> chunks_;      // of single events
 	std::vector<uint32_t> rowIndex_; // id -> index + 1
 	double nsPerTick_ = 0;
 	uint64_t firstTicks_ = 0;

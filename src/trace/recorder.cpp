@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <csignal>
 #include <cstdio>
 #include <cstring>
 #include <ctime>
@@ -32,6 +33,7 @@ constexpr uint32_t kFirstCells = 4, kMostCells = 64;
 constexpr unsigned kArguments = 256;
 constexpr int kLowestDescriptor = 200; // programs count on getting the small ones
 constexpr uint64_t kFlushEveryNs = 1'000'000'000;
+constexpr size_t kHelperStack = 256u << 10; // the application's static TLS is on it
 constexpr long kXfsMagic = 0x58465342;
 
 uint64_t nanoseconds(clockid_t clock)
@@ -93,7 +95,7 @@ bool Recorder::open(const Options &options)
 	Lock lock(*this);
 	if (state_ != State::idle)
 		return state_ == State::open;
-	if (options.mode == Mode::off || !begin(options)) {
+	if (options.mode == Mode::off || !makeFile(options)) {
 		if (state_ == State::idle)
 			state_ = State::stopped;
 		return false;
@@ -106,7 +108,7 @@ bool Recorder::open(const Options &options)
 	return state_ == State::open;
 }
 
-bool Recorder::begin(const Options &options)
+bool Recorder::makeFile(const Options &options)
 {
 	struct Scratch { // too much for a small thread's stack
 		char pattern[sizeof path_], exe[4096], host[256], program[256], arguments[64 << 10];
@@ -169,7 +171,8 @@ bool Recorder::begin(const Options &options)
 	mapped_ = canMap(file_);
 	capped_ = false;
 	maxSize_ = options.maxSize;
-	fileEnd_ = carved_ = 0;
+	fileEnd_ = carved_ = usedEnd_ = 0;
+	window_ = {};
 	records_ = nullptr;
 	uint64_t offset;
 	state_ = State::open;
@@ -222,14 +225,14 @@ void Recorder::close(int status)
 		for (Lane *lane = lanes_; lane; lane = lane->nextLane_)
 			if (lane->chunk_ && state_ == State::open)
 				writeOut(lane->chunk_, lane->chunk_->committed.load(std::memory_order_acquire), lane->chunkOffset_);
+		cut(fileEnd_);
 		flush(true);
-	} else if (stillOurs()) {
+	} else {
 		// Only what nobody has been given is cut: other threads may still be counting.
-		uint64_t used = carved_;
-		if (records_ && recordsOffset_ + records_->size == carved_)
+		uint64_t used = usedEnd_;
+		if (records_ && recordsOffset_ + records_->size == used)
 			used = recordsOffset_ + base::pageRound(records_->committed.load());
-		if (used < fileEnd_ && ftruncate(file_, static_cast<off_t>(used)) == 0)
-			header_->fileSize.store(used);
+		cut(used);
 	}
 	state_ = State::closed;
 }
@@ -261,6 +264,10 @@ void Recorder::afterForkInChild(Lane *own)
 	for (Piece &piece : pieces_)
 		munmap(piece.memory, piece.size);
 	pieces_.clear();
+	if (spare_.size)
+		munmap(spare_.memory, spare_.size);
+	spare_ = {};
+	hasHelper_ = isPreparing_ = false;
 	if (file_ >= 0 && stillOurs())
 		::close(file_);
 	file_ = -1;
@@ -302,52 +309,137 @@ bool Recorder::fits(uint64_t size) const
 	return getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY || size <= limit.rlim_cur;
 }
 
-// The next window. Its blocks are allocated before it is mapped: storing to it can then not fail.
+// The window's blocks are allocated before it is mapped: storing to it can then not fail. errno says why not.
+bool Recorder::allocate(Piece &window)
+{
+	errno = EBADF;
+	if (!stillOurs())
+		return false;
+	errno = EFBIG;
+	if (!fits(window.offset + window.size))
+		return false;
+	const auto offset = static_cast<off_t>(window.offset);
+	int failed;
+	do
+		failed = fallocate(file_, 0, offset, static_cast<off_t>(window.size));
+	while (failed && errno == EINTR);
+	if (failed)
+		return false;
+	void *memory = mmap(nullptr, window.size, PROT_READ | PROT_WRITE, MAP_SHARED, file_, offset);
+	window.memory = static_cast<char *>(memory);
+	return memory != MAP_FAILED;
+}
+
+// Grows with the file, and stays below the cap as long as single events are what needs it.
+uint64_t Recorder::windowSize() const
+{
+	const uint64_t size = std::clamp(fileEnd_, kFirstWindow, kLargestWindow);
+	const uint64_t left = fileEnd_ < maxSize_ ? (maxSize_ - fileEnd_) & ~uint64_t{kPage - 1} : 0;
+	return singles_ ? std::min(size, left) : size;
+}
+
+// The next window: the spare one, or one made now.
 bool Recorder::grow(uint64_t need)
 {
-	uint64_t size = std::max(need, std::clamp(fileEnd_, kFirstWindow, kLargestWindow));
-	int error = EBADF;
-	for (; stillOurs(); size = need) {
-		error = EFBIG;
-		if (fits(fileEnd_ + size)) {
-			do
-				error = fallocate(file_, 0, static_cast<off_t>(fileEnd_), static_cast<off_t>(size)) == 0 ? 0 : errno;
-			while (error == EINTR);
+	Piece window = spare_;
+	spare_ = {};
+	if (!window.size) {
+		window = {nullptr, fileEnd_, std::max(need, windowSize())};
+		if (!allocate(window)) {
+			if (errno == EOPNOTSUPP && fileEnd_ == 0) {
+				mapped_ = false;
+				return true;
+			}
+			window.size = need; // the last that fits
+			if (!allocate(window)) {
+				stop(errno);
+				return false;
+			}
 		}
-		if (error == 0 || size == need)
-			break;
+		fileEnd_ = window.offset + window.size;
 	}
-	if (error == EOPNOTSUPP && fileEnd_ == 0) {
-		mapped_ = false;
-		return true;
-	}
-	if (error == 0) {
-		void *window = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, file_, static_cast<off_t>(fileEnd_));
-		if (window == MAP_FAILED)
-			error = errno;
-		else if (!pieces_.push({static_cast<char *>(window), fileEnd_, size}))
-			error = ENOMEM;
-	}
-	if (error) {
-		stop(error);
+	if (!pieces_.push(window)) {
+		stop(ENOMEM);
 		return false;
 	}
-	carved_ = fileEnd_;
-	fileEnd_ += size;
+	window_ = window;
+	carved_ = window.offset;
 	if (header_)
-		header_->fileSize.store(fileEnd_);
+		header_->fileSize.store(std::max(header_->fileSize.load(), window.offset + window.size));
 	return true;
+}
+
+// Has the next window made by the helper: single events fill one in milliseconds, and first touches of its pages would
+// cost the callers more than the recording. Without a helper all works, slower.
+void Recorder::prepareSpare()
+{
+	if (spare_.size || isPreparing_ || windowSize() < kEventChunk)
+		return;
+	if (!hasHelper_) {
+		pthread_attr_t attributes;
+		pthread_t thread;
+		sigset_t all, before;
+		sem_init(&wake_, 0, 0);
+		pthread_attr_init(&attributes);
+		pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+		pthread_attr_setstacksize(&attributes, kHelperStack);
+		sigfillset(&all); // the application's handlers must not find themselves on our thread
+		pthread_sigmask(SIG_SETMASK, &all, &before);
+		hasHelper_ = pthread_create(&thread, &attributes, helper, this) == 0;
+		pthread_sigmask(SIG_SETMASK, &before, nullptr);
+		pthread_attr_destroy(&attributes);
+		if (!hasHelper_)
+			return;
+	}
+	isPreparing_ = true;
+	sem_post(&wake_);
+}
+
+void *Recorder::helper(void *argument)
+{
+	auto &recorder = *static_cast<Recorder *>(argument);
+	pthread_setname_np(pthread_self(), "autoamp-trace");
+	for (;;) {
+		while (sem_wait(&recorder.wake_) != 0)
+			;
+		pthread_mutex_lock(&recorder.mutex_);
+		// The place in the file is taken now, the work is done without the lock.
+		Piece window = {nullptr, recorder.fileEnd_, recorder.windowSize()};
+		const bool wanted = recorder.state_ == State::open && window.size >= kEventChunk;
+		if (wanted)
+			recorder.fileEnd_ += window.size;
+		pthread_mutex_unlock(&recorder.mutex_);
+		const bool made = wanted && recorder.allocate(window);
+		if (made)
+			madvise(window.memory, window.size, MADV_POPULATE_WRITE);
+		pthread_mutex_lock(&recorder.mutex_);
+		if (made && recorder.state_ == State::open) {
+			recorder.spare_ = window;
+			recorder.isPreparing_ = false; // once it failed, it is not asked again
+		} else if (made) {                 // the trace ended meanwhile
+			munmap(window.memory, window.size);
+			recorder.cut(recorder.header_->fileSize.load());
+		}
+		pthread_mutex_unlock(&recorder.mutex_);
+	}
+}
+
+// The file's final size: gives back what was allocated and not used.
+void Recorder::cut(uint64_t size)
+{
+	if (stillOurs() && ftruncate(file_, static_cast<off_t>(size)) == 0)
+		header_->fileSize.store(size);
 }
 
 char *Recorder::carve(uint64_t size, uint64_t &offset)
 {
-	if (mapped_ && carved_ + size > fileEnd_ && !grow(size))
+	if (mapped_ && carved_ + size > window_.offset + window_.size && !grow(size))
 		return nullptr;
+	offset = carved_;
 	if (mapped_) {
-		Piece &window = pieces_[pieces_.size() - 1];
-		offset = carved_;
 		carved_ += size;
-		return window.memory + (offset - window.offset);
+		usedEnd_ = std::max(usedEnd_, carved_);
+		return window_.memory + (offset - window_.offset);
 	}
 	if (!fits(carved_ + size)) {
 		stop(EFBIG);
@@ -358,7 +450,6 @@ char *Recorder::carve(uint64_t size, uint64_t &offset)
 		stop(ENOMEM);
 		return nullptr;
 	}
-	offset = carved_;
 	carved_ += size;
 	fileEnd_ = carved_;
 	if (header_)
@@ -399,11 +490,24 @@ void Recorder::flush(bool everything)
 	writeOut(header_, sizeof(Header), 0);
 }
 
+Chunk *Recorder::beginChunk(char *memory, ChunkKind kind, uint64_t size, uint32_t lane)
+{
+	auto *chunk = new (memory) Chunk();
+	chunk->kind = kind;
+	chunk->size = static_cast<uint32_t>(size);
+	chunk->lane = lane;
+	chunk->committed.store(sizeof(Chunk), std::memory_order_relaxed);
+	chunk->sequence = chunksMade_++;
+	std::atomic_signal_fence(std::memory_order_release);
+	chunk->magic = kChunkMagic; // last: the process may be killed in between
+	return chunk;
+}
+
 bool Recorder::openRecords(uint64_t need)
 {
 	// 64 bytes for alignment; the rest of a window where it is enough.
 	uint64_t size = std::max<uint64_t>(kRecordChunk, base::pageRound(need + sizeof(Chunk) + 64));
-	const uint64_t rest = mapped_ ? fileEnd_ - carved_ : 0;
+	const uint64_t rest = mapped_ ? window_.offset + window_.size - carved_ : 0;
 	if (rest >= need + sizeof(Chunk) + 64)
 		size = std::min(size, rest);
 	if (!mapped_ && records_)
@@ -412,12 +516,7 @@ bool Recorder::openRecords(uint64_t need)
 	char *memory = state_ == State::open ? carve(size, offset) : nullptr;
 	if (!memory || (!mapped_ && !pieces_.push({memory, offset, size})))
 		return false;
-	records_ = new (memory) Chunk();
-	records_->kind = ChunkKind::records;
-	records_->size = static_cast<uint32_t>(size);
-	records_->committed.store(sizeof(Chunk), std::memory_order_relaxed);
-	std::atomic_signal_fence(std::memory_order_release);
-	records_->magic = kChunkMagic;
+	records_ = beginChunk(memory, ChunkKind::records, size, 0);
 	recordsOffset_ = offset;
 	recordsEnd_ = sizeof(Chunk);
 	return true;
@@ -784,7 +883,10 @@ bool Recorder::newChunk(Lane &lane)
 		writeOut(lane.chunk_, lane.chunk_->committed.load(), lane.chunkOffset_);
 		flush(false);
 	}
-	if (carved_ + kEventChunk > maxSize_) {
+	uint64_t end = carved_ + kEventChunk;
+	if (mapped_ && end > window_.offset + window_.size)
+		end = (spare_.size ? spare_.offset : fileEnd_) + kEventChunk;
+	if (end > maxSize_) {
 		capped_ = true;
 		header_->stopped.store(2);
 		return false;
@@ -799,22 +901,19 @@ bool Recorder::newChunk(Lane &lane)
 		lane.chunkOffset_ = carved_;
 		carved_ += kEventChunk;
 		fileEnd_ = carved_;
+		header_->fileSize.store(fileEnd_);
 	} else
 		memory = carve(kEventChunk, lane.chunkOffset_);
 	if (!memory)
 		return false;
 	if (mapped_ && lane.chunk_) // it stays in the page cache; only our address space need not keep it
 		madvise(lane.chunk_, kEventChunk, MADV_DONTNEED);
-	lane.chunk_ = new (memory) Chunk();
-	lane.chunk_->kind = ChunkKind::events;
-	lane.chunk_->size = kEventChunk;
-	lane.chunk_->lane = lane.number_;
-	lane.chunk_->committed.store(sizeof(Chunk), std::memory_order_relaxed);
-	std::atomic_signal_fence(std::memory_order_release);
-	lane.chunk_->magic = kChunkMagic;
+	lane.chunk_ = beginChunk(memory, ChunkKind::events, kEventChunk, lane.number_);
 	lane.next_ = reinterpret_cast<Event *>(memory + sizeof(Chunk));
 	lane.end_ = reinterpret_cast<Event *>(memory + kEventChunk);
 	header_->last = clockPair();
+	if (mapped_)
+		prepareSpare();
 	return true;
 }
 

@@ -15,7 +15,7 @@ int main(int count, char **arguments)
 		return 2;
 	}
 	const long events = atol(arguments[2]);
-	trace::Recorder recorder;
+	trace::Recorder &recorder = newRecorder();
 	const std::string file = arguments[1];
 	auto opts = options(trace::Mode::ops, file);
 	opts.maxSize = uint64_t{1} << 40;

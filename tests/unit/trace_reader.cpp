@@ -9,7 +9,7 @@ namespace {
 std::string sample(const Folder &folder)
 {
 	const std::string file = folder / "sample.aat";
-	trace::Recorder recorder;
+	trace::Recorder &recorder = newRecorder();
 	recorder.open(options(trace::Mode::ops, file));
 	fill(recorder, recorder.attach());
 	recorder.close(0);

@@ -11,6 +11,12 @@ namespace trace_test {
 
 namespace trace = autoamp::trace;
 
+// Never destroyed, as in the library: a helper thread may still use it.
+inline trace::Recorder &newRecorder()
+{
+	return *new trace::Recorder;
+}
+
 inline trace::Options options(trace::Mode mode, const std::string &pattern)
 {
 	trace::Options options;

@@ -52,6 +52,7 @@ Account add(const std::vector<trace::Trace> &runs)
 			sum.decision = row.decision;
 			sum.reason = row.reason;
 			sum.add(row);
+			sum.isLower |= row.strategy != "fp32";
 			if (row.eligible)
 				sum.eligible.add(row);
 		}
@@ -133,7 +134,8 @@ std::string describe(const trace::Loss &loss)
 	if (loss.callsLost > 0)
 		say(plural(loss.callsLost, "call") + " in no total");
 	if (loss.eventsDropped > 0)
-		say(plural(loss.eventsDropped, "single event") + " not recorded" + (loss.callsLost > 0 ? "" : " (totals are exact)"));
+		say(plural(loss.eventsDropped, "single event") + " not recorded" +
+		    (loss.callsLost > 0 ? "" : " (totals are exact)"));
 	if (loss.diskFull)
 		say("the disk was full");
 	if (text.empty() && loss.truncated)

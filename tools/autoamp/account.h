@@ -23,7 +23,8 @@ struct Sum {
 
 struct ReasonSum : Sum {
 	std::string reason, decision;
-	Sum eligible; // the part of it that a lower form exists for
+	Sum eligible;         // the part of it that a lower form exists for
+	bool isLower = false; // lowered, or would have been
 };
 
 struct ScalerSum {
@@ -43,15 +44,21 @@ struct Account {
 	trace::Loss loss;
 	bool isEmulated = false;
 	double estimate = 0, estimateLowered = 0; // ns of the lowered calls by the cost model; 0: unknown
+
+	// Worth a user's time: one percent of the fp32 work.
+	bool matters(const ReasonSum &reason) const
+	{
+		return reason.eligible.flops >= 0.01 * eligible.flops && eligible.flops > 0;
+	}
 };
 
 Account add(const std::vector<trace::Trace> &runs);
 
 // A reason by its word in the trace; nothing for one that a newer autoamp wrote.
 std::optional<policy::Reason> reasonOf(const std::string &word);
-std::string adviceOn(const std::string &reason); // "": nothing to do
-std::string shapeOf(const trace::RowInfo &row);  // 512x512x64 b16
-std::string configName(std::string variable);                     // AUTOAMP_LEVEL: level
+std::string adviceOn(const std::string &reason);                 // "": nothing to do
+std::string shapeOf(const trace::RowInfo &row);                  // 512x512x64 b16
+std::string configName(std::string variable);                    // AUTOAMP_LEVEL: level
 std::string configOf(const trace::Trace &run, const char *name); // by configName; "": unknown
 bool hasLoss(const trace::Loss &loss);
 std::string describe(const trace::Loss &loss);

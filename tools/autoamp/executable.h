@@ -8,14 +8,14 @@
 namespace autoamp::tool {
 
 struct Executable {
-	std::string path;                  // as found in PATH; empty: not found
-	bool isElf = false;                // 64-bit x86; scripts are described by their interpreter
-	bool isForeign = false;            // an ELF file for another machine
-	bool isStatic = false;             // no program interpreter: LD_PRELOAD is ignored
-	bool isPrivileged = false;         // set-user-id or file capabilities: LD_PRELOAD is ignored
-	bool hasRpath = false;             // DT_RPATH, which beats LD_LIBRARY_PATH
-	bool carriesRuntime = false;       // libcudart_static is linked in
-	bool carriesCublas = false;        // libcublas_static is linked in
+	std::string path;                   // as found in PATH; empty: not found
+	bool isElf = false;                 // 64-bit x86; scripts are described by their interpreter
+	bool isForeign = false;             // an ELF file for another machine
+	bool isStatic = false;              // no program interpreter: LD_PRELOAD is ignored
+	bool isPrivileged = false;          // set-user-id or file capabilities: LD_PRELOAD is ignored
+	bool hasRpath = false;              // DT_RPATH, which beats LD_LIBRARY_PATH
+	bool carriesRuntime = false;        // libcudart_static is linked in
+	bool carriesCublas = false;         // libcublas_static is linked in
 	std::vector<std::string> libraries; // DT_NEEDED
 
 	bool needs(const char *prefix) const;

@@ -1,5 +1,6 @@
-// How a command ends early: one clear line and an exit status. Thrown anywhere in the tool, caught in main. Main thread.
-// Statuses are interface.md section 4's: 2 what was typed, set or given is wrong, 1 the work failed; `run` uses 125-127.
+// How a command ends early: one clear line and an exit status. Thrown anywhere in the tool, caught in main. Main
+// thread. Statuses are interface.md section 4's: 2 what was typed, set or given is wrong, 1 the work failed; `run` uses
+// 125-127.
 #pragma once
 
 #include <fmt/format.h>

@@ -45,7 +45,8 @@ constexpr const char *reports = R"(autoamp report [FILE|DIR...] [--report VIEW] 
   captured  calls during stream capture; the replays of a graph are not calls
   lost      what the trace could not hold; totals stay exact unless it says otherwise
 
-JSON is one object, schema autoamp.report/1; an unknown number is null, never 0.
+JSON is one object, schema autoamp.report/1; an unknown number is null, never 0. Numbers
+of an `ops` row (flops, host_ns, est_ns, ...) are totals of its calls.
 A FILE stands also for FILE with .1, .2, ... before its suffix: other processes of the run.
 Exit status: 0 done, 1 the work failed, 2 a wrong command line, variable or file.
 )";

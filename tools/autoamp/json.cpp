@@ -11,10 +11,19 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-Json orNull(const std::string &text) { return text.empty() ? Json() : Json(text); }
-Json orNull(double number) { return std::isfinite(number) ? Json(number) : Json(); }
+Json orNull(const std::string &text)
+{
+	return text.empty() ? Json() : Json(text);
+}
+Json orNull(double number)
+{
+	return std::isfinite(number) ? Json(number) : Json();
+}
 
-Json nanoseconds(double number) { return std::isfinite(number) ? Json(std::llround(number)) : Json(); }
+Json nanoseconds(double number)
+{
+	return std::isfinite(number) ? Json(std::llround(number)) : Json();
+}
 
 std::string date(double ns)
 {
@@ -33,8 +42,8 @@ Json describe(size_t id, const trace::Trace &run)
 	Json config = Json::object();
 	for (const auto &property : run.config)
 		config[configName(property.name)] = property.value;
-	const bool isNumber = !run.rank.empty() && run.rank.find_first_not_of("0123456789") == std::string::npos &&
-	                      run.rank.size() < 10;
+	const bool isNumber =
+	    !run.rank.empty() && run.rank.find_first_not_of("0123456789") == std::string::npos && run.rank.size() < 10;
 	return {{"id", id},
 	        {"file", run.path},
 	        {"host", orNull(run.host)},
@@ -80,9 +89,9 @@ Json describe(size_t run, const trace::RowInfo &row)
 	        {"host_ns", nanoseconds(row.hostNs)},
 	        {"kernel_ns", nullptr}, // measured device times need CUPTI
 	        {"cast_ns", nullptr},
-	        {"est_ns", orNull(row.estNs)},
-	        {"est_lowered_ns", orNull(row.estLoweredNs)},
-	        {"est_source", std::isnan(row.estNs) && std::isnan(row.estLoweredNs) ? Json() : Json("model")},
+	        {"est_ns", orNull(row.estNs * double(row.calls))}, // totals of the row, as host_ns
+	        {"est_lowered_ns", orNull(row.estLoweredNs * double(row.calls))},
+	        {"est_source", "model"},
 	        {"max_error", nullptr},
 	        {"region", nullptr},
 	        {"caller", orNull(row.caller)},
@@ -101,7 +110,10 @@ Json describe(const trace::ScalerInfo &event)
 }
 
 // Text of the application (paths, arguments) may be no UTF-8: shown, never refused.
-std::string dump(const Json &value) { return value.dump(-1, ' ', false, Json::error_handler_t::replace); }
+std::string dump(const Json &value)
+{
+	return value.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
 
 // One element after the other: a report can have more rows than a document in memory should.
 class Elements

@@ -29,7 +29,10 @@ const std::string *Environment::get(const std::string &name) const
 	return found == values_.end() ? nullptr : &found->second;
 }
 
-void Environment::set(const std::string &name, const std::string &value) { values_[name] = value; }
+void Environment::set(const std::string &name, const std::string &value)
+{
+	values_[name] = value;
+}
 
 void Environment::prepend(const std::string &name, const std::string &entry)
 {

@@ -74,16 +74,20 @@ struct CommandLine {
 		app.set_version_flag("--version", "autoamp " AUTOAMP_VERSION);
 		app.require_subcommand(1);
 
-		auto *running = app.add_subcommand("run", "run a program with autoamp in front: autoamp run [options] -- APP ARGS...");
+		auto *running =
+		    app.add_subcommand("run", "run a program with autoamp in front: autoamp run [options] -- APP ARGS...");
 		running->prefix_command();
 		for (size_t i = 0; i < std::size(mirrored); i++) {
 			const auto &row = policy::optionTable()[static_cast<size_t>(mirrored[i].option)];
 			const auto accepted = row.type == policy::ValueType::words ? " [" + policy::acceptedValues(row) + "]" : "";
-			typed[i] = running->add_option(mirrored[i].names, values[i], fmt::format("{} ({}){}", row.help, row.name, accepted))
-			               ->type_name("");
+			typed[i] =
+			    running
+			        ->add_option(mirrored[i].names, values[i], fmt::format("{} ({}){}", row.help, row.name, accepted))
+			        ->type_name("");
 		}
 		running->add_flag("--force", run.force, "replace the file of -o if it exists");
-		running->add_flag("--no-hook", noHook, "do not catch programs that look functions up with dlsym (AUTOAMP_HOOK_DLSYM=0)");
+		running->add_flag("--no-hook", noHook,
+		                  "do not catch programs that look functions up with dlsym (AUTOAMP_HOOK_DLSYM=0)");
 		running->add_option("--device", run.device, "auto: the NVIDIA driver; emulated: the CPU stands in for a GPU")
 		    ->check(CLI::IsMember({"auto", "cuda", "emulated"}));
 		running->add_flag("--quiet", run.quiet, "no receipt at the end");
@@ -92,8 +96,10 @@ struct CommandLine {
 		auto *reporting = app.add_subcommand("report", "what a trace says; without a name: the newest one");
 		reporting->allow_extras();
 		reporting->add_option("traces", report.places, "trace files or folders of them")->type_name("FILE|DIR");
-		reporting->add_option("--report", report.view, "which view")->check(CLI::IsMember({"summary", "ops", "reasons"}));
-		reporting->add_option("--format", report.format, "for people or programs")->check(CLI::IsMember({"table", "json"}));
+		reporting->add_option("--report", report.view, "which view")
+		    ->check(CLI::IsMember({"summary", "ops", "reasons"}));
+		reporting->add_option("--format", report.format, "for people or programs")
+		    ->check(CLI::IsMember({"table", "json"}));
 		addColour(reporting, report.colour);
 
 		auto *helping = app.add_subcommand("help", "the manual");
@@ -134,7 +140,8 @@ int carryOut(CommandLine &line, const std::vector<std::string> &application)
 	Status status = parsed.error.empty() ? Status::done : Status::wrong;
 	if (command->get_name() == "help") {
 		// Where somebody with a bad value looks for the good ones: the text comes all the same.
-		if (!line.topic.empty() && std::find(std::begin(helpTopics), std::end(helpTopics), line.topic) == std::end(helpTopics))
+		if (!line.topic.empty() &&
+		    std::find(std::begin(helpTopics), std::end(helpTopics), line.topic) == std::end(helpTopics))
 			fail(Status::wrong, "no help on '{}'; topics: {}", line.topic, fmt::join(helpTopics, ", "));
 		fmt::print("{}", help(line.topic));
 	} else if (status == Status::done) {
@@ -147,7 +154,8 @@ int carryOut(CommandLine &line, const std::vector<std::string> &application)
 
 int start(int count, char **words)
 {
-	invocation = count > 0 && std::string_view(words[0]).find('/') != std::string_view::npos ? quoted(words[0]) : "autoamp";
+	invocation =
+	    count > 0 && std::string_view(words[0]).find('/') != std::string_view::npos ? quoted(words[0]) : "autoamp";
 	std::vector<std::string> arguments(words + std::min(count, 1), words + count), application;
 	const bool isRun = !arguments.empty() && arguments.front() == "run";
 	Status wrong = isRun ? Status::notStarted : Status::wrong;

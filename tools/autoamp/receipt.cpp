@@ -36,15 +36,16 @@ std::string asGlob(const std::string &pattern)
 	return hasSuffix && suffix < pattern.size() ? result : result + "*";
 }
 
+// 0: it has none (init); -1: it is gone.
 pid_t parentOf(pid_t process)
 {
-	pid_t parent = 0;
+	pid_t parent = -1;
 	if (std::FILE *file = std::fopen(fmt::format("/proc/{}/stat", process).c_str(), "r")) {
 		char line[512] = {};
 		const size_t bytes = std::fread(line, 1, sizeof line - 1, file);
 		const auto name = std::string_view(line, bytes).rfind(')'); // the name may hold anything
 		if (name == std::string_view::npos || std::sscanf(line + name + 1, " %*c %d", &parent) != 1)
-			parent = 0;
+			parent = -1;
 		std::fclose(file);
 	}
 	return parent;
@@ -61,8 +62,10 @@ bool isOurs(const trace::Trace &run, const Runs &all, pid_t application)
 		const auto known = std::find_if(all.begin(), all.end(), [&](auto &each) { return pid_t(each.pid) == parent; });
 		process = parent;
 		parent = known != all.end() ? static_cast<pid_t>(known->parentPid) : parentOf(process);
-		if (parent <= 0)
-			return true; // a parent that is gone and left no trace: nothing speaks against it
+		if (parent < 0)
+			return true; // gone without a trace: nothing speaks against it
+		if (process == 1)
+			return depth == 0; // an orphan may be ours; a living family beside ours is not
 	}
 	return true;
 }
@@ -128,8 +131,9 @@ Diagnosis diagnose(const Outcome &outcome)
 		return {fmt::format("{} is statically linked: nothing can be preloaded into it; link it dynamically", path),
 		        "file " + path};
 	if (program.isPrivileged)
-		return {fmt::format("{} is set-user-id or has capabilities: the loader preloads nothing into it; run a copy", path),
-		        fmt::format("cp {} ./copy && {} run -- ./copy", path, invocation)};
+		return {
+		    fmt::format("{} is set-user-id or has capabilities: the loader preloads nothing into it; run a copy", path),
+		    fmt::format("cp {} ./copy && {} run -- ./copy", path, invocation)};
 	if (program.carriesCublas)
 		return {fmt::format("{} is linked with the static cuBLAS, whose calls cannot be caught; link -lcublas instead",
 		                    path),
@@ -145,7 +149,8 @@ Diagnosis diagnose(const Outcome &outcome)
 		return {"the library was loaded but not called: no cuBLAS call was made, or products run in other kernels "
 		        "(Triton, CUTLASS, a static cuBLAS in a plugin)",
 		        again("AUTOAMP_LOG=info ", "")};
-	return {"the library was loaded but not called: the program links cuBLAS but made no call", again("AUTOAMP_LOG=info ", "")};
+	return {"the library was loaded but not called: the program links cuBLAS but made no call",
+	        again("AUTOAMP_LOG=info ", "")};
 }
 
 std::string reasonsIn(const Account &account, bool eligibleOnly)
@@ -166,6 +171,24 @@ std::string reasonsIn(const Account &account, bool eligibleOnly)
 	return fmt::format("{}", fmt::join(words, ", "));
 }
 
+// What to give `report`: the file that stands for all of them, or a few, or their folder.
+std::string whereToFind(const Runs &runs)
+{
+	std::vector<std::string> files;
+	for (const auto &run : runs)
+		files.push_back(run.path);
+	std::sort(files.begin(), files.end(), [](auto &x, auto &y) { return x.size() < y.size(); });
+	const auto family = trace::family(files.front());
+	if (std::all_of(files.begin(), files.end(),
+	                [&](auto &file) { return std::count(family.begin(), family.end(), file); }))
+		files.resize(1);
+	if (files.size() > 3)
+		files = {fs::path(files.front()).parent_path()};
+	for (auto &file : files)
+		file = quoted(here(file));
+	return fmt::format("{}", fmt::join(files, " "));
+}
+
 std::vector<std::string> describe(const Runs &runs, const Account &account)
 {
 	std::vector<std::string> lines;
@@ -177,9 +200,10 @@ std::vector<std::string> describe(const Runs &runs, const Account &account)
 	if (account.eligible.calls == 0) {
 		const bool isLow = std::all_of(account.reasons.begin(), account.reasons.end(),
 		                               [](const auto &reason) { return reason.reason == "already_low"; });
-		lines.push_back(isLow ? fmt::format("{}, all 16-bit already: nothing to lower", plural(account.all.calls, "call"))
-		                      : fmt::format("{}, none an fp32 product that has a lower form: {}",
-		                                    plural(account.all.calls, "call"), reasonsIn(account, false)));
+		lines.push_back(isLow
+		                    ? fmt::format("{}, all 16-bit already: nothing to lower", plural(account.all.calls, "call"))
+		                    : fmt::format("{}, none an fp32 product that has a lower form: {}",
+		                                  plural(account.all.calls, "call"), reasonsIn(account, false)));
 	} else if (account.observed.calls > 0 && account.lowered.calls == 0) {
 		lowered("observed: O1 would lower", account.wouldLower);
 	} else {
@@ -191,22 +215,16 @@ std::vector<std::string> describe(const Runs &runs, const Account &account)
 		lines.push_back(fmt::format("{} fell back to fp32: {}", plural(account.fallback.calls, "call"),
 		                            account.firstNote.empty() ? "see the reasons" : account.firstNote));
 	for (const auto &worry : scalerWorries(account))
-		lines.push_back("scaling: " + worry);
+		lines.push_back(worry);
 	for (const auto &run : runs)
 		if (!run.diedInside.empty())
 			lines.push_back(fmt::format("pid {} died inside {}", run.pid, run.diedInside));
 	if (hasLoss(account.loss))
 		lines.push_back("lost: " + tool::describe(account.loss));
 
-	std::vector<std::string> files;
-	for (const auto &run : runs)
-		files.push_back(quoted(here(run.path)));
-	if (files.size() > 3) {
-		const auto folder = fs::path(here(runs.front().path)).parent_path().string();
-		files = {quoted(folder)};
-	}
-	lines.push_back(fmt::format("{} in {}", plural(runs.size(), "trace"), fmt::join(files, " ")));
-	lines.push_back(fmt::format("next: {} report {}", invocation, fmt::join(files, " ")));
+	const auto places = whereToFind(runs);
+	lines.push_back(fmt::format("{} in {}", plural(runs.size(), "trace"), places));
+	lines.push_back(fmt::format("next: {} report {}", invocation, places));
 	return lines;
 }
 

@@ -1,6 +1,5 @@
 #include "tools/autoamp/report.h"
 
-
 #include <algorithm>
 #include <filesystem>
 #include <fmt/format.h>

@@ -33,7 +33,7 @@ std::string here(const std::string &path);
 using Runs = std::vector<trace::Trace>;
 // What the user can do about it, best first: each one line.
 std::vector<std::string> suggestions(const Account &account);
-// `12 rescales at 3 sites`, …: what the scaler had to say that a user may want to know; empty: nothing.
+// What the scaler met, and what the worst of it means; empty: nothing that a user has to know.
 std::vector<std::string> scalerWorries(const Account &account);
 void writeSummary(std::FILE *out, const Terminal &terminal, const Runs &runs, const Account &account);
 void writeOps(std::FILE *out, const Terminal &terminal, const Runs &runs, const Account &account);

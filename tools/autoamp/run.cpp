@@ -38,16 +38,21 @@ std::string absolute(const std::string &pattern)
 	return folder + "/" + (pattern.starts_with("./") ? pattern.substr(2) : pattern);
 }
 
-// An explicit file must not exist; with --force it and what other processes wrote beside it make room.
-void makeRoom(const std::string &pattern, bool force)
+// The name that a pattern stands for, where that can be known before the process that writes it exists; else "".
+std::string fixedName(const std::string &pattern)
 {
 	char path[PATH_MAX];
-	trace::NameParts parts;
-	if (const char *problem = trace::expandName(pattern.c_str(), parts, 0, path, sizeof path))
-		fail(Status::notStarted, "-o {}: {}", pattern, problem);
+	if (const char *problem = trace::expandName(pattern.c_str(), {}, 0, path, sizeof path))
+		fail(Status::notStarted, "AUTOAMP_TRACE_FILE={}: {}", pattern, problem);
 	for (size_t at = 0; (at = pattern.find('%', at)) != std::string::npos; at += 2)
 		if (pattern[at + 1] != '%')
-			return; // the name is known only to the process that writes it
+			return {};
+	return path;
+}
+
+// An explicit file must not exist; with --force it and what other processes wrote beside it make room.
+void makeRoom(const std::string &path, bool force)
+{
 	if (!force && fs::exists(fs::symlink_status(path)))
 		fail(Status::notStarted, "{} exists; --force replaces it", path);
 	std::error_code error;
@@ -63,7 +68,8 @@ void preload(Environment &environment, const std::vector<std::string> &libraries
 	for (auto library = libraries.rbegin(); library != libraries.rend(); ++library) {
 		const auto folder = fs::path(*library).parent_path().string();
 		if (folder.find_first_of(":;") != std::string::npos)
-			fail(Status::notStarted, "{}: the loader cannot load from a folder whose name has a colon or semicolon", folder);
+			fail(Status::notStarted, "{}: the loader cannot load from a folder whose name has a colon or semicolon",
+			     folder);
 		if (folder.find(' ') == std::string::npos) {
 			environment.prepend("LD_PRELOAD", *library);
 		} else {
@@ -94,7 +100,8 @@ void setUpDevice(Environment &environment, const RunOptions &options, const Exec
 				if (program.needs(entry.path().filename().c_str()))
 					libraries.push_back(entry.path());
 		if (libraries.size() > 1 && installation.emulated.find(' ') != std::string::npos)
-			fail(Status::notStarted, "{} has a DT_RPATH, which the emulated device cannot precede from a folder with a space",
+			fail(Status::notStarted,
+			     "{} has a DT_RPATH, which the emulated device cannot precede from a folder with a space",
 			     program.path);
 		preload(environment, libraries);
 		environment.prepend("LD_LIBRARY_PATH", installation.emulated);
@@ -129,9 +136,10 @@ int run(const RunOptions &options, std::span<const char *const> entries)
 	outcome.command = options.command;
 	outcome.isEmulated = options.device == "emulated";
 	outcome.program = inspect(options.command.front());
+	const auto name = fixedName(outcome.configuration.traceFile);
 	setUpDevice(environment, options, outcome.program);
-	if (options.hasFile)
-		makeRoom(outcome.configuration.traceFile, options.force);
+	if (options.hasFile && !name.empty())
+		makeRoom(name, options.force);
 
 	outcome.startedNs = now();
 	outcome.ending = launch(options.command, environment);

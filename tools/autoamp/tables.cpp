@@ -11,7 +11,7 @@ namespace autoamp::tool {
 namespace {
 
 constexpr size_t summaryLines = 22; // 24 less the command and the next prompt
-constexpr size_t summaryWidth = 80;
+constexpr size_t usualWidth = 80;
 
 std::string join(const std::vector<std::string> &words, const char *separator)
 {
@@ -20,9 +20,12 @@ std::string join(const std::vector<std::string> &words, const char *separator)
 
 std::string commandOf(const trace::Trace &run)
 {
-	std::vector<std::string> words;
-	std::transform(run.command.begin(), run.command.end(), std::back_inserter(words), quoted);
-	return words.empty() ? run.program : join(words, " ");
+	if (run.command.empty())
+		return run.program;
+	auto text = quoted(here(run.command.front()));
+	for (size_t i = 1; i < run.command.size(); i++)
+		text += " " + quoted(run.command[i]);
+	return text;
 }
 
 std::string endingOf(const trace::Trace &run)
@@ -31,13 +34,13 @@ std::string endingOf(const trace::Trace &run)
 }
 
 // Which program, how it ended, under which configuration.
-std::vector<std::string> heading(const Runs &runs)
+std::vector<std::string> heading(const Runs &runs, size_t width)
 {
 	const auto &first = runs.front();
 	std::vector<std::string> lines;
 	if (runs.size() == 1) {
 		const auto ending = fmt::format("  ({}, pid {})", endingOf(first), first.pid);
-		lines.push_back(fit(commandOf(first), summaryWidth - std::min(widthOf(ending), summaryWidth / 2)) + ending);
+		lines.push_back(fit(commandOf(first), std::max<size_t>(12, width - std::min(widthOf(ending), width))) + ending);
 	} else {
 		lines.push_back(fmt::format("{} processes, the first: {}", runs.size(), commandOf(first)));
 		std::vector<std::string> died;
@@ -59,7 +62,7 @@ std::vector<std::string> heading(const Runs &runs)
 	return lines;
 }
 
-std::string work(const Terminal &terminal, const Account &account)
+std::string work(const Terminal &terminal, const Account &account, size_t width)
 {
 	Table table("lrrrr");
 	const auto add = [&](const char *name, const Sum &sum, Style style) {
@@ -78,17 +81,20 @@ std::string work(const Terminal &terminal, const Account &account)
 	const uint64_t others = account.all.calls - account.eligible.calls;
 	if (others > 0)
 		table.add({"other calls", count(others), "", "", ""});
-	return table.print(terminal, summaryWidth);
+	return table.print(terminal, width);
 }
 
-bool isKept(const ReasonSum &reason) { return reason.decision == "kept" || reason.decision == "fallback"; }
+bool isKept(const ReasonSum &reason)
+{
+	return reason.decision == "kept" || reason.decision == "fallback";
+}
 
 // As many reasons as lines are left; the last line says what is not shown.
-std::string whyKept(const Terminal &terminal, const Account &account, size_t lines)
+std::string whyKept(const Terminal &terminal, const Account &account, size_t width, size_t lines)
 {
 	std::vector<const ReasonSum *> kept;
 	for (const auto &reason : account.reasons)
-		if (isKept(reason) || (reason.decision == "observed" && account.wouldLower.calls == 0))
+		if (isKept(reason) || (reason.decision == "observed" && !reason.isLower))
 			kept.push_back(&reason);
 	if (kept.empty() || lines < 3)
 		return {};
@@ -97,41 +103,55 @@ std::string whyKept(const Terminal &terminal, const Account &account, size_t lin
 	size_t shown = kept.size() <= lines - 1 ? kept.size() : lines - 2;
 	for (size_t i = 0; i < shown; i++) {
 		const auto known = reasonOf(kept[i]->reason);
-		table.add({"  " + kept[i]->reason, count(kept[i]->calls), share(kept[i]->eligible.flops, account.eligible.flops),
+		table.add({"  " + kept[i]->reason, count(kept[i]->calls),
+		           kept[i]->eligible.calls > 0 ? share(kept[i]->eligible.flops, account.eligible.flops) : "-",
 		           known ? policy::meaning(*known) : ""});
 	}
-	auto text = table.print(terminal, summaryWidth);
+	auto text = table.print(terminal, width);
 	if (shown < kept.size())
 		text += fmt::format("  and {} (--report reasons)\n", plural(kept.size() - shown, "more reason"));
 	return text;
 }
 
-std::string withLines(const std::vector<std::string> &lines)
+std::string withLines(const std::vector<std::string> &lines, size_t width)
 {
 	std::string text;
 	for (const auto &line : lines)
-		text += fit(line, summaryWidth) + "\n";
+		text += fit(line, width) + "\n";
 	return text;
 }
 
-size_t linesOf(const std::string &text) { return static_cast<size_t>(std::count(text.begin(), text.end(), '\n')); }
+size_t linesOf(const std::string &text)
+{
+	return static_cast<size_t>(std::count(text.begin(), text.end(), '\n'));
+}
 
 } // namespace
 
 std::vector<std::string> scalerWorries(const Account &account)
 {
-	static const std::map<std::string, const char *> worries = {
-	    {"rescale", "predicted scales corrected"},
-	    {"underflow", "small rows lost below float16's range"},
-	    {"scale_range", "values too far apart for one scale"},
-	    {"overflow", "float16 overflows (scaling is off)"},
-	    {"nonfinite_input", "operands with Inf or NaN"}};
+	static constexpr struct {
+		const char *kind, *meaning;
+		bool isWorry;
+	} kinds[] = {{"overflow", "float16 overflowed, because scaling is off", true},
+	             {"underflow", "small rows were lost below float16's range", true},
+	             {"scale_range", "no power of two brings all values into float16's range", true},
+	             {"nonfinite_input", "the operand had Inf or NaN", true},
+	             {"rescale", "", false}};
+	std::string totals, worst;
+	for (const auto &kind : kinds)
+		for (const auto &sum : account.scaler) {
+			if (sum.kind != kind.kind || sum.count == 0)
+				continue;
+			totals += fmt::format("{}{} {}", totals.empty() ? "scaling: " : ", ", count(sum.count), sum.kind);
+			if (kind.isWorry && worst.empty())
+				worst = fmt::format("{} at {} ({})", kind.meaning, plural(sum.sites.size(), "site"), sum.example);
+		}
 	std::vector<std::string> lines;
-	for (const auto &sum : account.scaler)
-		if (const auto worry = worries.find(sum.kind); worry != worries.end() && sum.count > 0)
-			lines.push_back(fmt::format("{} ({}) at {}: {}", sum.kind, count(sum.count), plural(sum.sites.size(), "site"),
-			                            sum.example.empty() ? worry->second
-			                                                : fmt::format("{}, e.g. {}", worry->second, sum.example)));
+	if (!totals.empty())
+		lines.push_back(totals);
+	if (!worst.empty())
+		lines.push_back("scaling: " + worst);
 	return lines;
 }
 
@@ -145,26 +165,23 @@ std::vector<std::string> suggestions(const Account &account)
 		if (sum.kind == "overflow" && sum.count > 0)
 			lines.push_back("AUTOAMP_SCALING=auto: float16 overflowed with scaling off");
 	for (const auto &reason : account.reasons)
-		if (const auto advice = adviceOn(reason.reason); isKept(reason) && !advice.empty())
-			lines.push_back(fmt::format("{} ({}): {}", reason.reason,
-			                            reason.eligible.calls > 0 ? share(reason.eligible.flops, account.eligible.flops)
-			                                                      : plural(reason.calls, "call"),
-			                            advice));
+		if (const auto advice = adviceOn(reason.reason); isKept(reason) && !advice.empty() && account.matters(reason))
+			lines.push_back(fmt::format("{} ({} of the FLOP): {}", reason.reason,
+			                            share(reason.eligible.flops, account.eligible.flops), advice));
 	return lines;
 }
 
 void writeSummary(std::FILE *out, const Terminal &terminal, const Runs &runs, const Account &account)
 {
+	const size_t width = terminal.width ? terminal.width : usualWidth;
 	std::vector<std::string> top, tail;
 	if (account.isEmulated)
 		top.push_back(emulatedLine);
-	const auto head = heading(runs);
+	const auto head = heading(runs, width);
 	top.insert(top.end(), head.begin(), head.end());
 	top.push_back("");
 
 	tail = scalerWorries(account);
-	for (auto &line : tail)
-		line = "scaling: " + line;
 	if (account.notes > 0)
 		tail.push_back(fmt::format("failures: {}, the first: {}", count(account.notes), account.firstNote));
 	if (hasLoss(account.loss))
@@ -181,10 +198,10 @@ void writeSummary(std::FILE *out, const Terminal &terminal, const Runs &runs, co
 	for (size_t i = 0; i < next.size(); i++)
 		tail.push_back((i == 0 ? "next: " : "      ") + next[i]);
 
-	const auto middle = work(terminal, account);
+	const auto middle = work(terminal, account, width);
 	const auto used = top.size() + linesOf(middle) + tail.size();
-	const auto reasons = whyKept(terminal, account, summaryLines > used ? summaryLines - used : 0);
-	fmt::print(out, "{}{}{}{}", withLines(top), middle, reasons, withLines(tail));
+	const auto reasons = whyKept(terminal, account, width, summaryLines > used ? summaryLines - used : 0);
+	fmt::print(out, "{}{}{}{}", withLines(top, width), middle, reasons, withLines(tail, width));
 }
 
 void writeOps(std::FILE *out, const Terminal &terminal, const Runs &runs, const Account &account)
@@ -197,9 +214,9 @@ void writeOps(std::FILE *out, const Terminal &terminal, const Runs &runs, const 
 	std::map<std::string, Line> lines;
 	for (const auto &run : runs)
 		for (const auto &row : run.rows) {
-			auto &line = lines[fmt::format("{}|{}|{}{}|{}|{}|{}|{}|{}|{}", row.entry, shapeOf(row), row.transa, row.transb,
-			                               row.dtypeIn, row.dtypeCompute, row.dtypeOut, row.decision, row.reason,
-			                               row.strategy)];
+			auto &line =
+			    lines[fmt::format("{}|{}|{}{}|{}|{}|{}|{}|{}|{}", row.entry, shapeOf(row), row.transa, row.transb,
+			                      row.dtypeIn, row.dtypeCompute, row.dtypeOut, row.decision, row.reason, row.strategy)];
 			line.row = &row;
 			line.add(row);
 			line.hostNs += row.hostNs;

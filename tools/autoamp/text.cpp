@@ -33,9 +33,13 @@ std::string Terminal::paint(Style style, const std::string &text) const
 
 std::string count(uint64_t number)
 {
-	auto text = fmt::format("{}", number);
-	for (auto at = static_cast<std::ptrdiff_t>(text.size()) - 3; at > 0; at -= 3)
-		text.insert(static_cast<size_t>(at), ",");
+	const auto digits = fmt::format("{}", number);
+	std::string text;
+	for (size_t i = 0; i < digits.size(); i++) {
+		if (i > 0 && (digits.size() - i) % 3 == 0)
+			text += ',';
+		text += digits[i];
+	}
 	return text;
 }
 
@@ -81,7 +85,10 @@ std::string fit(const std::string &text, size_t width)
 	return text.substr(0, bytes) + "…";
 }
 
-void Table::add(std::vector<std::string> cells, Style style) { rows_.push_back({std::move(cells), style}); }
+void Table::add(std::vector<std::string> cells, Style style)
+{
+	rows_.push_back({std::move(cells), style});
+}
 
 std::string Table::print(const Terminal &terminal, size_t width) const
 {

@@ -21,9 +21,9 @@ struct Terminal {
 	size_t width; // 0: not a terminal and COLUMNS says nothing: no limit
 };
 
-std::string count(uint64_t number);                  // 12,345
-std::string amount(double number);                   // 1.23 T
-std::string share(double part, double whole);        // 93.4 %
+std::string count(uint64_t number);                    // 12,345
+std::string amount(double number);                     // 1.23 T
+std::string share(double part, double whole);          // 93.4 %
 std::string plural(uint64_t number, const char *noun); // 1 call, 2 calls
 size_t widthOf(std::string_view text);
 std::string fit(const std::string &text, size_t width); // cut with "…"; width 0: as it is

@@ -1,4 +1,8 @@
 /* Stands in for libautoamp.so: says that it was loaded. */
+#define _DEFAULT_SOURCE
 #include <stdlib.h>
 
-__attribute__((constructor)) static void start(void) { setenv("FAKE_LIBRARY", "loaded", 1); }
+__attribute__((constructor)) static void start(void)
+{
+	setenv("FAKE_LIBRARY", "loaded", 1);
+}

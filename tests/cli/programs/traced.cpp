@@ -1,5 +1,6 @@
 // Stands in for an application under the library: writes the trace of a scenario where AUTOAMP_TRACE_FILE says, then
-// ends as the scenario wants. `traced SCENARIO [NUMBER]`; without an intercepted call nothing is written, as in the core.
+// ends as the scenario wants. `traced SCENARIO [NUMBER]`; without an intercepted call nothing is written, as in the
+// core.
 #include "src/base/clock.h"
 #include "src/trace/recorder.h"
 
@@ -12,8 +13,7 @@
 
 using namespace autoamp::trace;
 
-namespace
-{
+namespace {
 
 Recorder recorder;
 
@@ -104,8 +104,9 @@ void write(const std::string &scenario, int number)
 		if (scenario == "faults") {
 			call(lane, product("fallback", "engine_failed", 2048), 2);
 			recorder.note("engine_failed", "cublasLtMatmul status 13", lowered);
-			static constexpr const char *reasons[] = {"black_list", "unlisted", "pedantic", "capture_unready",
-			                                          "out_of_memory", "memory_budget", "unsupported", "driver_too_old"};
+			static constexpr const char *reasons[] = {"black_list",      "unlisted",      "pedantic",
+			                                          "capture_unready", "out_of_memory", "memory_budget",
+			                                          "unsupported",     "driver_too_old"};
 			for (int i = 0; i < 8; i++)
 				call(lane, product("kept", reasons[i], 128 + i), 3);
 			scaler(lowered, "overflow", 'A');

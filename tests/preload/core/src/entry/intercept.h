@@ -22,7 +22,9 @@ void tell(const char *name, const Call &call, const void *caller)
 	char shape[64] = "";
 	if constexpr (requires { call.m; })
 		std::snprintf(shape, sizeof shape, " %ldx%ldx%ld", call.m, call.n, call.k);
-	std::fprintf(stderr, "core: %s%s from %s\n", name, shape, slash ? slash + 1 : "?");
+	// The product's core needs cublasLt for whatever call: it is there, in a scope of its own or not.
+	std::fprintf(stderr, "core: %s%s from %s%s\n", name, shape, slash ? slash + 1 : "?",
+	             autoamp_front_truth(index_cublasLtMatmul) ? "" : ", no cublasLt");
 }
 
 template <unsigned index, typename Fn, typename Call, typename... Args>

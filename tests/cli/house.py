@@ -1,0 +1,54 @@
+"""A folder laid out as a build tree, with a copy of the command line program in it and stand-ins beside it."""
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import tempfile
+import unittest
+
+PROGRAMS = pathlib.Path(os.environ["PROGRAMS"])
+TRACED, PLAIN = PROGRAMS / "traced", PROGRAMS / "plain"
+EMULATED = "EMULATED: precision and decisions are real, times are not"
+
+
+class Case(unittest.TestCase):
+    folder = "house"
+
+    def setUp(self):
+        place = tempfile.TemporaryDirectory()
+        self.addCleanup(place.cleanup)
+        self.root = pathlib.Path(place.name) / self.folder
+        self.here = pathlib.Path(place.name) / "work"
+        for folder in (self.root / "tools/emulated", self.root / "inject", self.here, self.root / "driver"):
+            folder.mkdir(parents=True)
+        shutil.copy(os.environ["AUTOAMP"], self.root / "tools/autoamp")
+        shutil.copy(PROGRAMS / "libfake_autoamp.so", self.root / "inject/libautoamp.so")
+        shutil.copy(PROGRAMS / "fake_cudart.so", self.root / "tools/emulated/libcudart.so.13")
+        shutil.copy(PROGRAMS / "libfake_driver.so", self.root / "driver/libcuda.so.1")
+        self.environment = {"PATH": os.environ["PATH"], "HOME": str(self.here), "LC_ALL": "C.UTF-8"}
+
+    def autoamp(self, *arguments, **variables):
+        return subprocess.run([self.root / "tools/autoamp", *arguments], cwd=self.here, capture_output=True, text=True,
+                              env=self.environment | variables, timeout=60)
+
+    def run_(self, *arguments, **variables):
+        return self.autoamp("run", "--device", "cuda", *arguments, **variables)
+
+    def trace(self, scenario, name=None, *arguments):
+        name = name or f"{scenario}.aat"
+        subprocess.run([TRACED, scenario, *arguments], cwd=self.here, env={"AUTOAMP_TRACE_FILE": name}, timeout=60)
+        return name
+
+    def json(self, *arguments):
+        result = self.autoamp("report", "--format", "json", *arguments)
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        return json.loads(result.stdout)
+
+    def refused(self, result, status, *words):
+        """One line on stderr that says so, nothing on stdout."""
+        self.assertEqual((result.returncode, result.stdout), (status, ""), result.stderr)
+        self.assertEqual(result.stderr.count("\n"), 1, result.stderr)
+        self.assertTrue(result.stderr.startswith("autoamp: "), result.stderr)
+        for word in words:
+            self.assertIn(word, result.stderr)

@@ -1,0 +1,72 @@
+"""What is typed wrong is one line and the right status; what has not landed is refused and absent from help."""
+import json
+import subprocess
+import unittest
+
+from house import Case
+
+
+class CommandLine(Case):
+    def test_version_and_help_are_data(self):
+        for arguments, word in ((["--version"], "autoamp 0."), (["help"], "autoamp run --"), ([], "autoamp run --"),
+                                (["help", "env"], "AUTOAMP_SCALING"), (["help", "reports"], "FLOP"),
+                                (["help", "reasons"], "not_profitable"), (["run", "--help"], "--trace-file"),
+                                (["report", "--help"], "--format")):
+            result = self.autoamp(*arguments)
+            self.assertEqual((result.returncode, result.stderr), (0, ""), arguments)
+            self.assertIn(word, result.stdout)
+
+    def test_what_has_not_landed_is_refused_and_not_in_help(self):
+        for arguments in (["explain"], ["lists"], ["check", "x"], ["doctor"], ["diff", "a", "b"], ["export"],
+                          ["help", "rules"], ["report", "--by", "op"], ["report", "--top", "3"],
+                          ["report", "--report", "kernels"], ["report", "--format", "csv"], ["report", "--sort", "x"]):
+            self.refused(self.autoamp(*arguments), 2)
+        for arguments in (["--config", "x"], ["--level", "O2"], ["--dtype", "tf32"], ["--lists", "paddle"],
+                          ["--strategy", "library"], ["--trace", "kernels"], ["--device", "rocm"]):
+            self.refused(self.autoamp("run", *arguments, "--", "true"), 125)
+        text = "".join(self.autoamp(*a).stdout for a in (["help"], ["run", "--help"], ["report", "--help"], ["help", "env"]))
+        for word in ("explain", "doctor", "--config", "--by", "--top", "O2", "tf32", "paddle", "kernels", "AUTOAMP_SCOPE"):
+            self.assertNotIn(word, text)
+
+    def test_the_nearest_name_is_told(self):
+        self.refused(self.autoamp("rnu"), 2, "'rnu'", "run")
+        self.refused(self.autoamp("report", "--formta", "json"), 2, "--formta", "--format")
+        self.refused(self.autoamp("run", "--levle", "O1", "--", "true"), 125, "--levle", "--level")
+        self.refused(self.autoamp("run", "--levle=O1", "true"), 125, "--levle", "--level")
+        self.refused(self.run_("--", "true", AUTOAMP_LEVLE="O1"), 125, "AUTOAMP_LEVLE", "AUTOAMP_LEVEL")
+
+    def test_a_missing_program_or_value(self):
+        self.refused(self.autoamp("run"), 125)
+        self.refused(self.autoamp("run", "--"), 125)
+        self.refused(self.autoamp("run", "--level"), 125, "--level")
+        self.refused(self.autoamp("run", "--level", "--", "true"), 125, "--level")
+
+    def test_every_command_refuses_the_same_variables(self):
+        self.trace("mixed")
+        self.refused(self.autoamp("report", "mixed.aat", AUTOAMP_TRACE="kernels"), 2, "AUTOAMP_TRACE=kernels", "ops")
+        self.refused(self.autoamp("report", "mixed.aat", AUTOAMP_FOO="1"), 2, "AUTOAMP_FOO")
+        result = self.autoamp("help", "env", AUTOAMP_LEVEL="O9")
+        self.assertEqual(result.returncode, 2)
+        self.assertIn("AUTOAMP_LEVEL=O9", result.stderr)
+        self.assertIn("O0, O1", result.stdout)  # the place where one looks for the right value
+
+    def test_a_full_disk_is_a_failure_and_a_closed_pipe_is_none(self):
+        self.trace("mixed")
+        tool = self.root / "tools/autoamp"
+        with open("/dev/full", "w") as full:
+            result = subprocess.run([tool, "help"], stdout=full, stderr=subprocess.PIPE, text=True)
+        self.assertEqual((result.returncode, result.stderr.count("\n")), (1, 1))
+        for signals in ("trap '' PIPE; ", ""):
+            result = subprocess.run(["sh", "-c", f"{signals}{{ '{tool}' help reasons; echo $? >&2; }} | true"],
+                                    capture_output=True, text=True)
+            self.assertIn(result.stderr.strip(), ("0", "141"))
+
+    def test_colour(self):
+        self.trace("mixed")
+        self.assertIn("\033[", self.autoamp("report", "--color", "always", "mixed.aat").stdout)
+        for arguments in ([], ["--color", "never"], ["--color", "auto"]):
+            self.assertNotIn("\033[", self.autoamp("report", *arguments, "mixed.aat").stdout)
+        self.refused(self.autoamp("report", "--color", "maybe"), 2, "maybe")
+
+
+unittest.main()

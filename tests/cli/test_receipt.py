@@ -1,0 +1,100 @@
+"""The receipt on stderr: what was lowered, what was kept and why; or why nothing was intercepted."""
+import os
+import re
+import shutil
+import subprocess
+import unittest
+
+from house import EMULATED, PLAIN, PROGRAMS, TRACED, Case
+
+
+class Receipt(Case):
+    def receipt(self, *arguments, **variables):
+        return self.run_(*arguments, **variables).stderr
+
+    def test_says_what_happened_and_what_to_type(self):
+        text = self.receipt("--", TRACED, "mixed")
+        self.assertTrue(text.startswith(EMULATED + "\n"))
+        self.assertIn("lowered 1,000 of 3,000 fp32 products (99.3 % of their FLOP) to float16", text)
+        self.assertIn("kept 2,000: not_profitable 400, too_small 1,600", text)
+        self.assertIn("1 nonfinite_input", text)
+        self.assertNotIn("1 init", text)
+        command = re.search(r"next: (.*)\n", text).group(1)
+        result = subprocess.run(command, shell=True, cwd=self.here, env=self.environment, capture_output=True, text=True)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("fp32 products", result.stdout)
+
+    def test_a_real_device_is_not_called_emulated(self):
+        text = self.receipt("--", TRACED, "real")
+        self.assertNotIn("EMULATED", text)
+        self.assertTrue(text.startswith("autoamp: lowered"))
+
+    def test_observing_says_what_would_be(self):
+        self.assertIn("O1 would lower 10 of 40 fp32 products", self.receipt("--level", "O0", "--", TRACED, "observed"))
+
+    def test_children_are_found_and_strangers_are_not(self):
+        self.trace("faults", f"{TRACED.name}.1.aat")  # older than the run
+        text = self.receipt("--", "sh", "-c", f"'{TRACED}' processes; true")
+        self.assertIn("lowered 2,000 of 6,000", text)
+        self.assertIn("2 traces", text)
+        other = subprocess.Popen(["sh", "-c", f"sleep 0.3; '{TRACED}' low; sleep 3"], cwd=self.here,
+                                 env={"AUTOAMP_TRACE_FILE": "%e.%p.aat", "PATH": os.environ["PATH"]})
+        text = self.receipt("--", "sh", "-c", f"sleep 1; '{TRACED}' mixed")
+        other.kill()
+        other.wait()
+        self.assertIn("lowered 1,000 of 3,000", text)
+        self.assertIn("1 trace in", text)
+
+    def test_a_program_that_changes_its_folder(self):
+        os.mkdir(self.here / "sub")
+        self.assertIn("lowered 1,000", self.receipt("--", "sh", "-c", f"cd sub; '{TRACED}'; true"))
+
+    def test_patterns(self):
+        text = self.receipt("-o", "out/%q{NAME}.%%.%p/[x] %n.aat", "--", "sh", "-c", f"mkdir -p out/n.%.$$; exec '{TRACED}'",
+                            NAME="n")
+        self.assertIn("lowered 1,000", text)
+        text = self.receipt("-o", "y.aat", "--", TRACED, "processes")
+        self.assertRegex(text, r"2 traces in \./y\.aat\n")
+
+    def test_failures_and_death(self):
+        text = self.receipt("--", TRACED, "faults")
+        self.assertIn("2 calls fell back to fp32: engine_failed: cublasLtMatmul status 13", text)
+        self.assertIn("overflow", text)
+        result = self.run_("--", TRACED, "killed")
+        self.assertEqual(result.returncode, 137)
+        self.assertRegex(result.stderr, r"pid \d+ died inside cublasSgemm_v2")
+
+    def test_quiet_and_other_ranks_say_nothing(self):
+        self.assertEqual(self.receipt("--quiet", "--", TRACED), "")
+        self.assertEqual(self.receipt("--", TRACED, OMPI_COMM_WORLD_RANK="1"), "")
+        self.assertEqual(self.receipt("--", TRACED, SLURM_PROCID="3"), "")
+        self.assertIn("lowered", self.receipt("--", TRACED, PMI_RANK="0"))
+
+    def test_why_nothing_was_intercepted(self):
+        nothing = "no cuBLAS call was intercepted"
+        privileged = self.here / "privileged"
+        shutil.copy(PLAIN, privileged)
+        privileged.chmod(0o4755)
+        for command, cause, variables in (
+                ([PROGRAMS / "plain_static"], "statically linked", {}),
+                ([PROGRAMS / "plain_static_cublas"], "static cuBLAS", {}),
+                ([privileged], "set-user-id", {}),
+                ([PLAIN], "loaded but not called", {}),
+                (["--no-hook", PLAIN], "--no-hook", {}),
+                ([TRACED, "nothing"], "AUTOAMP_ENABLED=0", {"AUTOAMP_ENABLED": "0"}),
+                (["--trace", "off", PLAIN], "AUTOAMP_TRACE=off", {}),
+                (["-o", "/dev/null/x.aat", PLAIN], "no trace can be written to /dev/null/x.aat", {})):
+            text = self.receipt(*command, **variables)
+            self.assertIn(nothing, text)
+            self.assertIn(cause, text)
+            self.assertEqual(text.count("\n"), 2, text)
+            self.assertIn("next: ", text)
+
+    def test_calls_that_have_no_lower_form(self):
+        self.assertIn("7 calls, all 16-bit already: nothing to lower", self.receipt("--", TRACED, "low"))
+        text = self.receipt("--", TRACED, "vectors")
+        self.assertIn("11 calls, none an fp32 product", text)
+        self.assertIn("float64 6", text)
+
+
+unittest.main()

@@ -1,0 +1,207 @@
+"""`autoamp report`: the right files, the right numbers, one clear line for what cannot be read."""
+import json
+import os
+import pathlib
+import random
+import resource
+import subprocess
+import time
+import unittest
+
+from house import EMULATED, TRACED, Case
+
+FIELDS = {
+    "": "schema runs totals ops reasons scaler loss",
+    "runs": "id file host pid rank command emulated device started ended died_inside versions config",
+    "totals": "calls eligible lowered kept raised fallbacks observed flops lowered_flops",
+    "ops": "run device thread library entry op m n k batch shape transa transb dtype_in dtype_asked dtype_compute "
+           "dtype_accumulate dtype_out decision reason strategy calls captured flops host_ns kernel_ns cast_ns est_ns "
+           "est_lowered_ns est_source max_error region caller site",
+    "reasons": "reason decision calls flops kernel_ns advice",
+    "scaler": "events observed",
+    "loss": "events_dropped kernels_unattributed invalid_timestamps truncated",
+}
+EVENT = "time_ns kind site operand scale_before scale_after amax"
+
+
+class Json(Case):
+    def test_every_field_of_the_contract(self):
+        report = self.json(self.trace("mixed"))
+        for place, names in FIELDS.items():
+            for element in [report] if not place else report[place] if isinstance(report[place], list) else [report[place]]:
+                self.assertLessEqual(set(names.split()), set(element), place)
+        for event in report["scaler"]["events"]:
+            self.assertLessEqual(set(EVENT.split()), set(event))
+        self.assertLessEqual({"autoamp", "cublas", "cudnn", "cuda_driver"}, set(report["runs"][0]["versions"]))
+        self.assertEqual(report["schema"], "autoamp.report/1")
+
+    def test_numbers(self):
+        report = self.json(self.trace("mixed"))
+        flops = lambda size, calls: 2.0 * size**3 * calls
+        totals = report["totals"]
+        self.assertEqual([totals[name] for name in ("calls", "eligible", "lowered", "kept", "raised", "fallbacks", "observed")],
+                         [3005, 3000, 1000, 2005, 0, 0, 0])
+        self.assertEqual(totals["lowered_flops"], flops(1024, 900) + flops(512, 100))
+        rows = {(row["m"], row["reason"]): row for row in report["ops"]}
+        row = rows[512, "white_list"]
+        self.assertEqual([row[n] for n in ("calls", "captured", "flops", "transa", "decision", "dtype_compute", "strategy")],
+                         [100, 100, flops(512, 100), "T", "lowered", "float16", "cast"])
+        self.assertGreater(row["host_ns"], 0)
+        self.assertEqual(sum(row["calls"] for row in report["ops"]), 3005)
+        self.assertEqual([(r["reason"], r["calls"]) for r in report["reasons"]],
+                         [("white_list", 1000), ("not_profitable", 400), ("too_small", 1600), ("vector_op", 5)])
+        self.assertEqual([event["kind"] for event in report["scaler"]["events"]], ["init", "rescale", "nonfinite_input"])
+        self.assertEqual(report["runs"][0]["config"], {"level": "O1", "dtype": "float16"})
+        self.assertEqual(report["runs"][0]["ended"], "exit 0")
+
+    def test_the_unknown_is_null(self):
+        report = self.json(self.trace("mixed"))
+        row = next(row for row in report["ops"] if row["reason"] == "vector_op")
+        for name in ("thread", "op", "kernel_ns", "cast_ns", "est_ns", "est_lowered_ns", "max_error", "region"):
+            self.assertIsNone(row[name], name)
+        self.assertIsNone(report["scaler"]["events"][0]["scale_before"])
+        self.assertIsNone(report["runs"][0]["versions"]["cudnn"])
+        self.assertIsNone(report["runs"][0]["rank"])
+        self.assertIsNone(report["runs"][0]["died_inside"])
+
+    def test_died_inside(self):
+        run = self.json(self.trace("killed"))["runs"][0]
+        self.assertEqual((run["ended"], run["died_inside"]), ("killed", "cublasSgemm_v2"))
+
+    def test_several_runs(self):
+        report = self.json(self.trace("mixed"), self.trace("low"))
+        self.assertEqual([run["file"] for run in report["runs"]], ["mixed.aat", "low.aat"])
+        self.assertEqual({row["run"] for row in report["ops"]}, {0, 1})
+        self.assertEqual(report["totals"]["calls"], 3012)
+
+
+class Table(Case):
+    def summary(self, *arguments, **variables):
+        result = self.autoamp("report", *arguments, **variables)
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        return result.stdout
+
+    def test_summary_fits_80x24(self):
+        for scenario in ("mixed", "faults", "observed", "low", "vectors", "killed", "real"):
+            text = self.summary(self.trace(scenario))
+            lines = text.splitlines()
+            self.assertLessEqual(len(lines), 23, text)
+            self.assertLessEqual(max(map(len, lines)), 80, text)
+        self.trace("faults", "x" * 100 + ".aat")
+        for columns in ("80", "40"):
+            lines = self.summary("x" * 100 + ".aat", COLUMNS=columns).splitlines()
+            self.assertLessEqual(max(map(len, lines)), int(columns))
+
+    def test_summary_answers(self):
+        text = self.summary(self.trace("mixed"))
+        self.assertTrue(text.startswith(EMULATED + "\n"))
+        self.assertRegex(text, r"lowered +1,000 +33.3 % +1.96 T +99.3 %")
+        self.assertRegex(text, r"kept +2,000 +66.7 %")
+        self.assertRegex(text, r"too_small +1,600 +<0.1 %")
+        self.assertIn("next: ", text)
+        self.assertIn("AUTOAMP_LEVEL=O1", self.summary(self.trace("observed")))
+        self.assertIn("AUTOAMP_SCALING=auto", self.summary(self.trace("faults")))
+        self.assertIn("died inside cublasSgemm_v2", self.summary(self.trace("killed")))
+
+    def test_speed_is_never_told_of_an_emulated_run(self):
+        self.assertIn("2.0x", self.summary(self.trace("real")))
+        for view in ("summary", "ops", "reasons"):
+            text = self.summary("--report", view, self.trace("mixed", f"{view}.aat"))
+            self.assertTrue(text.startswith(EMULATED + "\n"))
+            self.assertNotRegex(text, r"\d\.\dx")
+
+    def test_ops_merges_processes(self):
+        text = self.summary("--report", "ops", self.trace("mixed", "a.aat"), self.trace("mixed", "b.aat"))
+        self.assertEqual(len(text.splitlines()), 2 + 5)
+        self.assertRegex(text, r"1,800 +cublasSgemm_v2 +mm +TN 1024x1024x1024 +float32 > float16 +lowered: white_list")
+
+    def test_reasons_say_what_to_do(self):
+        text = self.summary("--report", "reasons", self.trace("faults"))
+        self.assertRegex(text, r"kept: not_profitable +400 calls, 13.4 GFLOP, 0.7 % of the fp32 FLOP\n +the cost model.*\n +try: ")
+
+
+class Files(Case):
+    def calls(self, *arguments):
+        return self.json(*arguments)["totals"]["calls"]
+
+    def test_a_file_stands_for_its_family(self):
+        for _ in range(3):
+            self.trace("low", "x.aat")
+        self.assertEqual(self.calls("x.aat"), 21)
+        self.assertEqual(self.calls("x.aat", "x.1.aat", "./x.aat"), 21)
+        self.assertEqual(self.calls("x.2.aat"), 7)
+
+    def test_no_argument_is_the_newest_here_then_the_state_folder(self):
+        self.refused(self.autoamp("report"), 2, "no trace", str(self.here / ".local/state/autoamp"))
+        self.trace("vectors", ".local/state/autoamp/a.aat")
+        self.assertEqual(self.calls(), 11)
+        self.trace("mixed", "old.aat")
+        os.utime(self.here / "old.aat", (1, 1))
+        self.trace("low", "new.aat")
+        self.assertEqual(self.calls(), 7)
+        os.utime(self.here / "new.aat", (0, 0))
+        self.assertEqual(self.calls(), 3005)
+
+    def test_a_folder_is_all_of_it(self):
+        self.trace("low", "d/a.aat")
+        self.trace("vectors", "d/b.aat")
+        (self.here / "d/notes.txt").write_text("no trace")
+        self.assertEqual(self.calls("d"), 18)
+        os.mkdir(self.here / "empty")
+        self.refused(self.autoamp("report", "empty"), 2, "empty")
+
+    def test_what_cannot_be_read(self):
+        (self.here / "empty.aat").write_bytes(b"")
+        (self.here / "foreign.aat").write_bytes(b"\x7fELF" + bytes(5000))
+        for name in ("missing.aat", "empty.aat", "foreign.aat"):
+            self.refused(self.autoamp("report", name), 2, name)
+        self.trace("low")
+        result = self.autoamp("report", "low.aat", "foreign.aat")
+        self.assertEqual((result.returncode, result.stderr.count("\n")), (2, 1))
+        self.assertIn("other calls", result.stdout)
+
+    def test_damaged_files_are_read_as_far_as_they_go(self):
+        whole = (self.here / self.trace("mixed")).read_bytes()
+        path = self.here / "damaged.aat"
+        generator = random.Random(1)
+        losses = 0
+        for _ in range(60):
+            data = bytearray(whole[:generator.randrange(len(whole))] if generator.random() < 0.5 else whole)
+            for _ in range(generator.choice((0, 0, 20))):
+                if data:
+                    data[generator.randrange(len(data))] = generator.randrange(256)
+            path.write_bytes(data)
+            result = self.autoamp("report", "damaged.aat")
+            self.assertIn(result.returncode, (0, 2), result.stderr)
+            self.assertLessEqual(result.stderr.count("\n"), 1)
+            losses += "lost: " in result.stdout
+            report = self.autoamp("report", "--format", "json", "damaged.aat")
+            if report.returncode == 0:
+                json.loads(report.stdout)
+        self.assertGreater(losses, 0)
+
+    def test_loss_is_told(self):
+        name = self.trace("capped", "capped.aat", "200000")
+        self.assertIn("lost: ", self.autoamp("report", name).stdout)
+        report = self.json(name)
+        self.assertEqual(report["totals"]["calls"], 200000)
+        self.assertGreater(report["loss"]["events_dropped"], 0)
+        self.assertTrue(report["loss"]["truncated"])
+
+    def test_names_of_files_and_arguments_may_be_anything(self):
+        subprocess.run([TRACED, "low", "\udcff 'x'"], cwd=self.here, env={"AUTOAMP_TRACE_FILE": "a b\udcfe.aat"})
+        report = self.autoamp("report", "--format", "json", "a b\udcfe.aat")
+        self.assertEqual(report.returncode, 0)
+        json.loads(report.stdout)
+
+    def test_many_events_take_little_memory(self):
+        name = self.trace("many", "many.aat", "1000000")
+        child = subprocess.Popen([self.root / "tools/autoamp", "report", name], cwd=self.here, env=self.environment,
+                                 stdout=subprocess.DEVNULL)
+        _, status, usage = os.wait4(child.pid, 0)
+        child.returncode = os.waitstatus_to_exitcode(status)
+        self.assertEqual(child.returncode, 0)
+        self.assertLess(usage.ru_maxrss, 100 << 10)
+
+
+unittest.main()

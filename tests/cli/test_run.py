@@ -1,0 +1,150 @@
+"""`autoamp run` starts programs as they would start by themselves, with the library in front."""
+import shutil
+import signal
+import subprocess
+import unittest
+
+from house import PLAIN, PROGRAMS, TRACED, Case
+
+
+class Run(Case):
+    def variable(self, name, *options, **variables):
+        result = self.run_(*options, "--quiet", "--", "sh", "-c", f'printf %s "${name}"', **variables)
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        return result.stdout
+
+    def test_exit_statuses(self):
+        for script, status in (("exit 0", 0), ("exit 3", 3), ("kill -TERM $$", 143), ("kill -KILL $$", 137)):
+            self.assertEqual(self.run_("--", "sh", "-c", script).returncode, status)
+        (self.here / "text").write_text("no program")
+        (self.here / "orphan").write_text("#!/no/such/interpreter\n")
+        (self.here / "orphan").chmod(0o755)
+        self.refused(self.run_("--", "./text"), 126, "./text")
+        self.refused(self.run_("--", "./orphan"), 126, "./orphan")
+        self.refused(self.run_("--", "."), 126)
+        self.refused(self.run_("--", "./missing"), 127, "./missing")
+        self.refused(self.run_("--", "no-such-program"), 127, "no-such-program")
+
+    def test_arguments_and_streams_are_the_applications_own(self):
+        script = self.here / "two words.sh"
+        script.write_text('#!/bin/sh\nfor word; do echo "[$word]"; done\ncat\n')
+        script.chmod(0o755)
+        for before in ([], ["--"]):
+            result = subprocess.run([self.root / "tools/autoamp", "run", "--device", "cuda", "--quiet", *before,
+                                     "./two words.sh", "--level", "a b", "--", "", "-o"], cwd=self.here,
+                                    env=self.environment, input="in\n", capture_output=True, text=True)
+            self.assertEqual((result.stdout, result.stderr), ("[--level]\n[a b]\n[--]\n[]\n[-o]\nin\n", ""))
+
+    def test_options_become_variables_and_beat_them(self):
+        self.assertEqual(self.variable("AUTOAMP_LEVEL", "--level", "O0", AUTOAMP_LEVEL="O1"), "O0")
+        self.assertEqual(self.variable("AUTOAMP_LEVEL", AUTOAMP_LEVEL="O0"), "O0")
+        for option, value, name in (("--dtype", "bf16", "DTYPE"), ("--lists", "torch", "LISTS"), ("--scaling", "off", "SCALING"),
+                                    ("--white", "mm", "CUSTOM_WHITE_LIST"), ("--black", "cublasSgemm*", "CUSTOM_BLACK_LIST"),
+                                    ("--strategy", "cast", "STRATEGY"), ("--trace", "summary", "TRACE")):
+            self.assertEqual(self.variable("AUTOAMP_" + name, option, value), value)
+        self.assertEqual(self.variable("AUTOAMP_HOOK_DLSYM", "--no-hook"), "0")
+        self.assertEqual(self.variable("AUTOAMP_TRACE"), "ops")
+        self.assertEqual(self.variable("AUTOAMP_TRACE", AUTOAMP_TRACE="off"), "off")
+        self.assertEqual(self.variable("AUTOAMP_TRACE_FILE"), f"{self.here}/%e.%p.aat")
+        self.assertEqual(self.variable("AUTOAMP_TRACE_FILE", "-o", "x.aat"), f"{self.here}/x.aat")
+        self.assertEqual(self.variable("AUTOAMP_TRACE_FILE", AUTOAMP_TRACE_FILE="/tmp/%p"), "/tmp/%p")
+
+    def test_bad_values_start_nothing(self):
+        marker = self.here / "started"
+        for options, variables in (([], {"AUTOAMP_MEMORY": "much"}), (["--dtype", "int8"], {}), (["--white", "mmm"], {}),
+                                   (["--white", "mm", "--black", "mm"], {}), (["-o", "%z.aat"], {}),
+                                   ([], {"AUTOAMP_TRACE_FILE": "%q{"}), ([], {"AUTOAMP_UNKNOWN": ""})):
+            self.refused(self.run_(*options, "--", "touch", str(marker), **variables), 125)
+        self.assertFalse(marker.exists())
+
+    def test_library_is_prepended_once(self):
+        library = str(self.root / "inject/libautoamp.so")
+        self.assertEqual(self.variable("LD_PRELOAD"), library)
+        self.assertEqual(self.variable("LD_PRELOAD", LD_PRELOAD="libm.so.6"), library + ":libm.so.6")
+        self.assertEqual(self.variable("LD_PRELOAD", LD_PRELOAD=f"libm.so.6 {library}"), f"libm.so.6 {library}")
+        result = self.run_("--quiet", "--", self.root / "tools/autoamp", "run", "--device", "cuda", "--quiet", "--", PLAIN)
+        self.assertEqual((result.stdout, result.stderr), ("library loaded\n", ""))
+
+    def test_missing_library(self):
+        (self.root / "inject/libautoamp.so").unlink()
+        self.refused(self.run_("--", "true"), 125, "libautoamp.so")
+
+    def test_installed_layout(self):
+        (self.root / "lib/autoamp").mkdir(parents=True)
+        (self.root / "inject/libautoamp.so").rename(self.root / "lib/autoamp/libautoamp.so")
+        self.assertEqual(self.run_("--", PLAIN).stdout, "library loaded\n")
+
+    def test_device_is_chosen_or_refused(self):
+        self.refused(self.autoamp("run", "--", PLAIN), 125, "--device emulated")
+        driver = {"LD_LIBRARY_PATH": str(self.root / "driver")}
+        self.refused(self.autoamp("run", "--", PLAIN, **driver), 125, "--device emulated")
+        self.refused(self.autoamp("run", "--", PLAIN, **driver, FAKE_DEVICES="0"), 125, "--device emulated")
+        result = self.autoamp("run", "--", PLAIN, **driver, FAKE_DEVICES="1")
+        self.assertEqual((result.returncode, result.stdout), (0, "library loaded\n"))
+
+    def test_emulated_device(self):
+        result = self.autoamp("run", "--device", "emulated", "--quiet", "--", "sh", "-c", "echo $LD_LIBRARY_PATH",
+                              LD_LIBRARY_PATH="/theirs")
+        self.assertEqual(result.stdout, f"{self.root}/tools/emulated:/theirs\n")
+        # DT_RPATH comes before LD_LIBRARY_PATH.
+        self.assertIn("runtime 1\n", self.run_("--", PROGRAMS / "plain_rpath").stdout)
+        self.assertIn("runtime 2\n", self.autoamp("run", "--device", "emulated", "--", PROGRAMS / "plain_rpath").stdout)
+        self.refused(self.autoamp("run", "--device", "emulated", "--", PROGRAMS / "plain_static_cudart"), 125, "-cudart shared")
+        self.assertEqual(self.run_("--", PROGRAMS / "plain_static_cudart").returncode, 0)
+        shutil.rmtree(self.root / "tools/emulated")
+        self.refused(self.autoamp("run", "--device", "emulated", "--", PLAIN), 125, "emulated")
+
+    def test_explicit_file_is_not_overwritten(self):
+        self.trace("mixed", "x.aat")
+        self.trace("mixed", "x.aat")
+        before = (self.here / "x.aat").read_bytes()
+        self.refused(self.run_("-o", "x.aat", "--", TRACED), 125, "x.aat", "--force")
+        self.assertEqual((self.here / "x.aat").read_bytes(), before)
+        self.assertEqual(self.run_("-o", "x.aat", "--force", "--", TRACED, "low").returncode, 0)
+        self.assertEqual(self.json("x.aat")["totals"]["calls"], 7)  # and x.1.aat is gone
+
+    def test_signals_reach_the_application(self):
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1):
+            name = number.name[3:]
+            child = subprocess.Popen([self.root / "tools/autoamp", "run", "--device", "cuda", "--quiet", "--", "sh", "-c",
+                                      f"trap 'echo got; exit 7' {name}; echo ready; while :; do sleep 0.05; done"],
+                                     env=self.environment, stdout=subprocess.PIPE, text=True)
+            self.assertEqual(child.stdout.readline(), "ready\n")
+            child.send_signal(number)
+            self.assertEqual((child.communicate()[0], child.returncode), ("got\n", 7))
+
+    def test_ignored_signals_stay_ignored(self):
+        script = "trap '' HUP; '{}' run --device cuda --quiet -- sh -c 'kill -HUP $PPID; kill -HUP $$; echo alive'"
+        result = subprocess.run(["sh", "-c", script.format(self.root / "tools/autoamp")], env=self.environment,
+                                capture_output=True, text=True)
+        self.assertEqual((result.stdout, result.stderr), ("alive\n", ""))
+
+    def test_another_launcher_on_either_side(self):
+        launcher = self.here / "nsys"
+        launcher.write_text('#!/bin/sh\nshift\nexec "$@"\n')
+        launcher.chmod(0o755)
+        self.assertIn("library loaded", self.run_("--", "./nsys", "profile", PLAIN).stdout)
+        result = subprocess.run(["./nsys", "profile", self.root / "tools/autoamp", "run", "--device", "cuda", "--", PLAIN],
+                                cwd=self.here, env=self.environment, capture_output=True, text=True)
+        self.assertEqual(result.stdout, "library loaded\n")
+
+
+class RunFromFolderWithSpace(Case):
+    folder = "two words"
+
+    def test_library_goes_by_name(self):
+        result = self.run_("--", PLAIN, LD_PRELOAD="libm.so.6", LD_LIBRARY_PATH="/theirs")
+        self.assertEqual((result.returncode, result.stdout), (0, "library loaded\n"), result.stderr)
+        result = self.autoamp("run", "--device", "emulated", "--", PLAIN)
+        self.assertEqual((result.returncode, result.stdout), (0, "library loaded\n"), result.stderr)
+        self.refused(self.autoamp("run", "--device", "emulated", "--", PROGRAMS / "plain_rpath"), 125, "DT_RPATH")
+
+
+class RunFromFolderWithColon(Case):
+    folder = "a:b"
+
+    def test_it_says_that_it_cannot(self):
+        self.refused(self.run_("--", PLAIN), 125, "colon")
+
+
+unittest.main()
