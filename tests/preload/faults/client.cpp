@@ -24,7 +24,7 @@ constexpr size_t sizeA = size_t{m} * k, sizeB = size_t{k} * n, sizeC = size_t{m}
 unsigned long calls(const char *function)
 {
 	static auto *const ask =
-		reinterpret_cast<unsigned long (*)(const char *)>(dlsym(RTLD_DEFAULT, "autoamp_emulated_calls"));
+	    reinterpret_cast<unsigned long (*)(const char *)>(dlsym(RTLD_DEFAULT, "autoamp_emulated_calls"));
 	return ask ? ask(function) : 0;
 }
 
@@ -66,16 +66,29 @@ void prepare()
 	cudaSetDevice(99);
 }
 
+// The error state and the capture mode of this thread, which are the application's.
+struct Own {
+	int error = cudaGetLastError();
+	int mode = captureMode();
+
+	static int captureMode()
+	{
+		cudaStreamCaptureMode mode = cudaStreamCaptureModeGlobal;
+		NEED(cudaThreadExchangeStreamCaptureMode, &mode);
+		return mode;
+	}
+};
+
 void report(const char *what, int status)
 {
-	const int error = cudaGetLastError();
+	const Own own;
 	float result[batch * sizeC];
 	NEED(cudaDeviceSynchronize);
 	NEED(cudaMemcpy, result, C, sizeof result, cudaMemcpyDeviceToHost);
 	uint64_t hash = 0xcbf29ce484222325;
 	for (size_t i = 0; i < sizeof result; i++)
 		hash = (hash ^ reinterpret_cast<unsigned char *>(result)[i]) * 0x100000001b3;
-	std::printf("call %s status %d error %d hash %016llx\n", what, status, error,
+	std::printf("call %s status %d error %d mode %d hash %016llx\n", what, status, own.error, own.mode,
 	            static_cast<unsigned long long>(hash));
 }
 
@@ -140,12 +153,12 @@ void captured()
 	cudaSetDevice(99);
 	NEED(cudaStreamBeginCapture, stream, cudaStreamCaptureModeGlobal);
 	const int status = sgemm();
-	const int error = cudaGetLastError();
+	const Own own;
 	cudaGraph_t graph;
 	cudaGraphExec_t executable;
 	NEED(cudaStreamEndCapture, stream, &graph);
 	NEED(cudaGraphInstantiate, &executable, graph, 0);
-	std::printf("captured cublasSgemm_v2 status %d error %d\n", status, error);
+	std::printf("captured cublasSgemm_v2 status %d error %d mode %d\n", status, own.error, own.mode);
 	for (int i = 0; i < 2; i++) {
 		prepare();
 		report("replay", cudaGraphLaunch(executable, stream));
