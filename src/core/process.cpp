@@ -25,6 +25,11 @@ enum class Stage : int { none, starting, on, off };
 std::atomic<Stage> stage{Stage::none};
 Process *theProcess = nullptr;
 
+struct ForkHold {
+	ForkHold() { autoamp_front_hold_forks(); }
+	~ForkHold() { autoamp_front_release_forks(); }
+};
+
 const char *valueOf(const char *name)
 {
 	return policy::environmentValue(policy::processEnvironment(), name);
@@ -180,7 +185,11 @@ Process *process(const void *known)
 			return nullptr;
 		if (now == Stage::starting) {
 			sched_yield(); // another thread's first call; it waits for nobody
-		} else if (stage.compare_exchange_strong(now, Stage::starting, std::memory_order_acq_rel)) {
+			continue;
+		}
+		// A child born during the start would find it begun and nobody there to end it, or a lock of libc held for ever.
+		const ForkHold hold;
+		if (stage.compare_exchange_strong(now, Stage::starting, std::memory_order_acq_rel)) {
 			const base::ErrnoGuard errnoGuard;
 			theProcess = start(known);
 			if (!theProcess)
@@ -202,7 +211,7 @@ bool currentOrdinal(int &ordinal)
 {
 	ordinal = 0;
 	const cuda::Driver *driver = cuda::driver();
-	return !driver || driver->cuCtxGetDevice(&ordinal) == 0;
+	return !driver || cuda::currentDevice(*driver, ordinal);
 }
 
 bool deviceAt(const Process &process, int ordinal, policy::Device &device)

@@ -36,6 +36,10 @@ constexpr Result outOfMemory = 2;
 	X(cuCtxGetCurrent, (CUctx_st **)) \
 	X(cuCtxGetId, (CUctx_st *, unsigned long long *)) \
 	X(cuCtxGetDevice, (int *)) \
+	X(cuCtxSetCurrent, (CUctx_st *)) \
+	X(cuDevicePrimaryCtxGetState, (int, unsigned *, int *)) \
+	X(cuDevicePrimaryCtxRetain, (CUctx_st **, int)) \
+	X(cuDevicePrimaryCtxRelease_v2, (int)) \
 	X(cuThreadExchangeStreamCaptureMode, (int *)) \
 	X(cuStreamIsCapturing, (Stream, int *)) \
 	X(cuStreamGetCaptureInfo_v2, \

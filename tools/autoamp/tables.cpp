@@ -214,6 +214,8 @@ void writeOps(std::FILE *out, const Terminal &terminal, const Runs &runs, const 
 	std::map<std::string, Line> lines;
 	for (const auto &run : runs)
 		for (const auto &row : run.rows) {
+			if (row.calls == 0)
+				continue;
 			auto &line =
 			    lines[fmt::format("{}|{}|{}{}|{}|{}|{}|{}|{}|{}", row.entry, shapeOf(row), row.transa, row.transb,
 			                      row.dtypeIn, row.dtypeCompute, row.dtypeOut, row.decision, row.reason, row.strategy)];

@@ -170,7 +170,7 @@ struct Answer {
 	double eta = 0;         // relative Frobenius error against fp64, of the product alone (beta*C and bias left out)
 	double omega = 0;       // largest error over |alpha| |A| |B|
 	long long nonfinite = 0; // elements that are Inf or NaN
-	long long spoiled = 0;  // of these: where fp64, rounded to fp32, is finite
+	long long spoiled = 0;  // of these: where fp64's result is none, and not at the very end of fp32's range
 	uint64_t classes = 0;   // which elements are Inf, -Inf, NaN
 	bool isMeasurable = false; // fp64's result lies in fp32's normal range
 };

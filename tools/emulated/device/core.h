@@ -38,7 +38,8 @@ struct Context {
 	bool primary = false;
 	std::atomic<bool> alive{false};
 	std::atomic<unsigned long long> id{0};
-	unsigned references = 0;            // cuDevicePrimaryCtxRetain
+	std::atomic<unsigned> references{0}; // cuDevicePrimaryCtxRetain, and the runtime's own
+	std::atomic<bool> runtimes{false};   // the runtime's own is among them: until a reset
 	std::atomic<int> sticky{0};         // what broke it
 	std::atomic<bool> cancelled{false}; // being torn down: queued work is dropped
 	std::shared_ptr<Stream> legacy;     // the default stream
@@ -220,6 +221,7 @@ cudaError_t createStream(cudaStream_t *, unsigned flags, int priority);
 cudaError_t destroyStream(cudaStream_t);
 cudaError_t queryStream(cudaStream_t);
 cudaError_t synchronizeContext();
+cudaError_t drainDevice(int device); // all work on its primary context
 cudaError_t waitEvent(cudaStream_t, cudaEvent_t, unsigned flags);
 cudaError_t createEvent(cudaEvent_t *, unsigned flags);
 cudaError_t destroyEvent(cudaEvent_t);

@@ -15,7 +15,7 @@ namespace {
 constexpr size_t page = 4096, alignment = 512, rangeBytes = size_t{1} << 40;
 constexpr size_t guardedMost = 8192; // live guard pages: the kernel limits the mappings of a process
 constexpr size_t quarantine = 16;    // freed ranges that are not reused yet
-constexpr size_t poisonBytes = size_t{16} << 20;
+constexpr size_t largeBytes = size_t{16} << 20, poisonBytes = size_t{4} << 20;
 constexpr size_t poolGrain = size_t{2} << 20;
 
 size_t roundUp(size_t bytes, size_t grain)
@@ -32,7 +32,6 @@ struct Memory {
 	std::unordered_set<const Pool *> pools;
 	uint64_t ids = 0;
 	size_t guarded = 0;
-	int poison;    // a file of 0xff bytes: large allocations map it privately and cost only what is touched
 	char *nowhere; // what a kernel gets for a pointer that it may not touch
 
 	Memory()
@@ -43,12 +42,6 @@ struct Memory {
 		nowhere = static_cast<char *>(mmap(nullptr, rangeBytes, PROT_READ | PROT_WRITE, flags, -1, 0));
 		next = base + page;
 		used.resize(size_t(deviceCount()));
-		poison = memfd_create("autoamp-emulated-poison", MFD_CLOEXEC);
-		const std::vector<char> bytes(poisonBytes, char(0xff));
-		if (poison >= 0 && write(poison, bytes.data(), bytes.size()) != ssize_t(bytes.size())) {
-			close(poison);
-			poison = -1;
-		}
 	}
 };
 
@@ -58,13 +51,23 @@ Memory &memory()
 	return *all;
 }
 
+// A file of 0xff bytes: large allocations map it privately and cost only what is touched.
+int poisonFile()
+{
+	static const int file = [] {
+		const int fd = memfd_create("autoamp-emulated-poison", MFD_CLOEXEC);
+		const std::vector<char> bytes(poisonBytes, char(0xff));
+		return fd >= 0 && write(fd, bytes.data(), bytes.size()) == ssize_t(bytes.size()) ? fd : -1;
+	}();
+	return file;
+}
+
 // Opens the pages and fills them with 0xff: a NaN in every type.
 bool openPages(void *from, size_t bytes)
 {
 	auto *to = static_cast<char *>(from);
-	const int fd = memory().poison;
 	const int protection = PROT_READ | PROT_WRITE;
-	if (fd >= 0 && bytes >= poisonBytes) {
+	if (const int fd = bytes >= largeBytes ? poisonFile() : -1; fd >= 0) {
 		for (size_t done = 0; done < bytes; done += poisonBytes)
 			if (mmap(to + done, std::min(poisonBytes, bytes - done), protection,
 			         MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE, fd, 0) == MAP_FAILED)
