@@ -71,8 +71,10 @@ trace::RowId rowAt(Process &process, Site &site, unsigned place, policy::Verdict
 {
 	trace::RowId row = site.rows[place].load(std::memory_order_relaxed);
 	if (__builtin_expect(!row, 0)) {
-		row = makeRow(process, site, verdict, reason);
-		site.rows[place].store(row, std::memory_order_relaxed);
+		const trace::RowId mine = makeRow(process, site, verdict, reason);
+		// Another thread was faster: its row, or the calls of one signature would stand in two.
+		if (site.rows[place].compare_exchange_strong(row, mine, std::memory_order_relaxed))
+			row = mine;
 	}
 	return row;
 }

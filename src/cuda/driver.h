@@ -4,6 +4,8 @@
 
 #include "src/base/once.h"
 
+#include "src/base/faults.h"
+
 #include <cstddef>
 #include <cstdint>
 
@@ -28,11 +30,16 @@ constexpr Result outOfMemory = 2;
 // name in libcuda, arguments. The `_v2` names are those that cuda.h maps the plain ones to.
 #define AUTOAMP_DRIVER_FUNCTIONS(X) \
 	X(cuDriverGetVersion, (int *)) \
+	X(cuDeviceGetCount, (int *)) \
 	X(cuDeviceGetAttribute, (int *, int, int)) \
 	X(cuDeviceGetName, (char *, int, int)) \
 	X(cuCtxGetCurrent, (CUctx_st **)) \
 	X(cuCtxGetId, (CUctx_st *, unsigned long long *)) \
 	X(cuCtxGetDevice, (int *)) \
+	X(cuCtxSetCurrent, (CUctx_st *)) \
+	X(cuDevicePrimaryCtxGetState, (int, unsigned *, int *)) \
+	X(cuDevicePrimaryCtxRetain, (CUctx_st **, int)) \
+	X(cuDevicePrimaryCtxRelease_v2, (int)) \
 	X(cuThreadExchangeStreamCaptureMode, (int *)) \
 	X(cuStreamIsCapturing, (Stream, int *)) \
 	X(cuStreamGetCaptureInfo_v2, \
@@ -86,8 +93,10 @@ public:
 	}
 	~RelaxedCapture()
 	{
-		if (isOk_)
-			driver_.cuThreadExchangeStreamCaptureMode(&mode_);
+		if (isOk_ && driver_.cuThreadExchangeStreamCaptureMode(&mode_)) {
+			base::leaveFault("cuThreadExchangeStreamCaptureMode");
+			driver_.cuThreadExchangeStreamCaptureMode(&mode_); // the application's own may not stay RELAXED
+		}
 	}
 	RelaxedCapture(const RelaxedCapture &) = delete;
 	RelaxedCapture &operator=(const RelaxedCapture &) = delete;

@@ -9,7 +9,7 @@ import sys
 import tempfile
 import unittest
 
-FRONT, CORE, BUILD = map(pathlib.Path, sys.argv[1:4])
+FRONT, CORE, BUILD = (pathlib.Path(path).resolve() for path in sys.argv[1:4])
 CLIENTS = pathlib.Path(__file__).parent / "clients"
 ROOM = pathlib.Path(tempfile.mkdtemp(prefix="autoamp-interposition-"))
 OFF = "autoamp: off, cannot load the core: "
@@ -44,7 +44,7 @@ def run(preload, client, *arguments, cwd=None, path="", **environment):
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment, cwd=cwd,
                           start_new_session=True) as process:
         try:
-            out, err = process.communicate(timeout=60)
+            out, err = process.communicate(timeout=20)
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)  # its children hang as well
             raise
@@ -130,9 +130,11 @@ class Binding(Interposition):
 
     def test_real_core(self):
         for client in WAYS:
-            for mode in ("plain", "threads", "forkrace", "exec"):
+            for mode in ("plain", "threads", "fork", "forklate", "exec"):
                 with self.subTest(client, mode=mode):
                     self.works(PRODUCT, client, mode)
+        for client in ("linked", "looked"):
+            self.works(PRODUCT, client, "forkrace")
 
 
 class Lookups(Interposition):

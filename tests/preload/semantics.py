@@ -50,11 +50,16 @@ class Lowered:
             if name in KEPT or "eta" not in case:
                 continue
             with self.subTest(name):
+                bits = case["bits"], self.bare.cases[name]["bits"]
                 if name == "scalars.device_alpha_zero":
-                    self.assertEqual(case["bits"], self.bare.cases[name]["bits"])
+                    self.assertEqual(*bits)
+                    continue
+                if name == "alias.same_operands":  # the squares on the diagonal are large and all of one sign
+                    self.assertWithin(case["eta"], [end * factor for end, factor in zip(ETA[self.dtype], (0.5, 1))], "eta")
                 else:
                     self.assertWithin(case["eta"], ETA[self.dtype], "eta")
-                    self.assertNotEqual(case["bits"], self.bare.cases[name]["bits"])
+                if name not in TF32 or self.dtype != "float16":  # as many bits, rounded alike: sums may be the same
+                    self.assertNotEqual(*bits)
                 if "entry" in case and int(case["m"]) not in CALLS:
                     row = self.assertLowered(self.run, case, self.dtype)
                     self.assertEqual(row["dtype_asked"], "tf32" if name in TF32 else "float32")
@@ -143,7 +148,8 @@ class Choice(runner.Test):
             rows = [row for row in result.rows_of(case) if row["dtype_asked"] == asked]
             self.assertEqual(len(rows), 1, name)
             found[name] = rows[0]
-            self.assertEqual(case["bits"] == reference.cases[name]["bits"], rows[0]["decision"] != "lowered", name)
+            if asked == "float32":
+                self.assertEqual(case["bits"] == reference.cases[name]["bits"], rows[0]["decision"] != "lowered", name)
         return found
 
     def reasons(self, *cases, **variables):

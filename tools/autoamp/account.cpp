@@ -47,6 +47,8 @@ Account add(const std::vector<trace::Trace> &runs)
 	std::map<std::string, ScalerSum> scaler;
 	for (const auto &run : runs) {
 		for (const auto &row : run.rows) {
+			if (row.calls == 0)
+				continue;
 			add(account, row);
 			auto &sum = reasons[{row.decision, row.reason}];
 			sum.decision = row.decision;

@@ -161,7 +161,8 @@ void writeJson(std::FILE *out, const Runs &runs, const Account &account)
 		Elements list(out, "\"ops\": [", "],\n");
 		for (size_t id = 0; id < runs.size(); id++)
 			for (const auto &row : runs[id].rows)
-				list.add(describe(id, row));
+				if (row.calls > 0)
+					list.add(describe(id, row));
 	}
 	{
 		Elements list(out, "\"reasons\": [", "],\n");

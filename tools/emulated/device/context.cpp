@@ -187,6 +187,13 @@ static void open(Context &context) // with the lock held
 	context.legacy->id = ++state().ids;
 }
 
+// The runtime holds its primary contexts as any other client does: another's release does not end them.
+static void retain(Context &context)
+{
+	if (!context.runtimes.exchange(true))
+		++context.references;
+}
+
 void activate(Context &context)
 {
 	Lock lock(state().mutex);
@@ -230,6 +237,7 @@ cudaError_t requireContext(Context **out)
 		if (me.driver || !context->primary)
 			return cudaErrorContextIsDestroyed;
 		activate(*context);
+		retain(*context);
 	}
 	*out = context;
 	return cudaError_t(context->sticky.load());
@@ -247,6 +255,7 @@ cudaError_t setDevice(int device)
 		me.contexts.push_back(nullptr);
 	me.contexts.back() = &primaries[device];
 	activate(primaries[device]);
+	retain(primaries[device]);
 	return cudaError_t(primaries[device].sticky.load());
 }
 
@@ -271,6 +280,7 @@ cudaError_t teardown(Context &context)
 	context.legacy.reset();
 	context.peers = 0;
 	context.references = 0;
+	context.runtimes = false;
 	context.alive = false;
 	context.cancelled = false;
 	if (context.primary)

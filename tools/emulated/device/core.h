@@ -38,7 +38,8 @@ struct Context {
 	bool primary = false;
 	std::atomic<bool> alive{false};
 	std::atomic<unsigned long long> id{0};
-	unsigned references = 0;            // cuDevicePrimaryCtxRetain
+	std::atomic<unsigned> references{0}; // cuDevicePrimaryCtxRetain, and the runtime's own
+	std::atomic<bool> runtimes{false};   // the runtime's own is among them: until a reset
 	std::atomic<int> sticky{0};         // what broke it
 	std::atomic<bool> cancelled{false}; // being torn down: queued work is dropped
 	std::shared_ptr<Stream> legacy;     // the default stream

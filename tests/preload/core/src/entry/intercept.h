@@ -10,8 +10,7 @@
 #include <cublas_api.h>
 #include <dlfcn.h>
 
-namespace autoamp::entry
-{
+namespace autoamp::entry {
 
 template <typename Call>
 void tell(const char *name, const Call &call, const void *caller)
