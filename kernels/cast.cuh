@@ -172,7 +172,7 @@ __device__ inline void report(const Parameters &p, EventKind kind, uint32_t oper
 	if (!p.ring)
 		return;
 	const bool known = p.site < siteCount;
-	atomicAdd(&p.ring->totals[known ? p.site : 0][static_cast<uint32_t>(kind)], 1u);
+	atomicAdd(&p.ring->totals[known ? p.site : 0][operand][static_cast<uint32_t>(kind)], 1u);
 	if (!known)
 		return;
 	const unsigned long long index = atomicAdd(reinterpret_cast<unsigned long long *>(&p.ring->written), 1ull);

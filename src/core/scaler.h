@@ -5,7 +5,7 @@
 
 namespace autoamp::core {
 
-// Hands what has reached the host to the trace.
-void drainScalerEvents(Process &process);
+// Hands what has reached the host to the trace. `isLast`: also the counts of what the ring could not hold.
+void drainScalerEvents(Process &process, bool isLast = false);
 
 } // namespace autoamp::core
