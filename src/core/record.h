@@ -38,6 +38,7 @@ public:
 	void finish(const Subject &subject, op::Status status);
 
 private:
+	void tellFaults();
 	void write(trace::RowId row, bool isCaptured)
 	{
 		if (!weight_)
