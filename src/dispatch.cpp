@@ -39,6 +39,7 @@ op::Status dispatch(core::Process &process, const op::Entry &entry, const Door &
 			return outcome.status;
 		}
 		subject.obstacle = outcome.reason;
+		subject.isCaptured = outcome.isCaptured;
 	}
 	const op::Status status = original();
 

@@ -3,6 +3,7 @@
 #include "inject/entry_table.h"
 #include "inject/front.h"
 #include "src/base/errno_guard.h"
+#include "src/base/faults.h"
 #include "src/base/log.h"
 #include "src/core/scaler.h"
 #include "src/core/thread.h"
@@ -46,15 +47,24 @@ void describeVendor(trace::Recorder &recorder, const void *known)
 			char text[48];
 			std::snprintf(text, sizeof text, "%d.%d.%d", part[0], part[1], part[2]);
 			recorder.property("version", "cublas", text);
+		} else {
+			base::leaveFault("cublasGetProperty");
 		}
 	}
 	if (const cuda::Driver *driver = cuda::driver()) {
 		char text[24];
 		std::snprintf(text, sizeof text, "%d.%d", driver->version / 1000, driver->version % 1000 / 10);
 		recorder.property("version", "cuda_driver", text);
-		for (int ordinal = 0; const auto *facts = cuda::deviceFacts(*driver, ordinal); ordinal++) {
-			std::snprintf(text, sizeof text, "%d", ordinal);
-			recorder.property("device", text, facts->name);
+		int count = 0;
+		if (driver->cuDeviceGetCount(&count))
+			base::leaveFault("cuDeviceGetCount");
+		for (int ordinal = 0; ordinal < count; ordinal++) {
+			if (const auto *facts = cuda::deviceFacts(*driver, ordinal)) {
+				std::snprintf(text, sizeof text, "%d", ordinal);
+				recorder.property("device", text, facts->name);
+			} else {
+				base::leaveFault("cuDeviceGetAttribute");
+			}
 		}
 	}
 }
@@ -97,7 +107,7 @@ void onExit(int status, void *)
 	const base::ErrnoGuard errnoGuard;
 	if (stage.load(std::memory_order_acquire) != Stage::on || !theProcess->isTracing)
 		return;
-	drainScalerEvents(*theProcess);
+	drainScalerEvents(*theProcess, true);
 	theProcess->recorder.close(status);
 }
 
@@ -150,13 +160,12 @@ Process *start(const void *known)
 	base::setLogLevel(static_cast<base::LogLevel>(options.log));
 	if (!options.enabled)
 		return nullptr;
-	auto *process = new Process{options, policy::State(options), {}, {}, {}, false, false, {}};
+	auto *process = new Process{options, policy::State(options), {}, {}, {}, false, {}};
 	process->environment.tf32Allowed = options.tf32Allowed;
 	process->environment.emulatesSingle = options.emulatesSingle;
 	process->settings.memoryBudget = options.memory;
 	process->settings.isScaling = options.scaling == policy::Scaling::automatic;
 	process->isTracing = openTrace(*process, known);
-	process->isSummary = options.trace == policy::TraceLevel::summary;
 	isIdle = options.level == policy::Level::O0 && !process->isTracing;
 	return process;
 }

@@ -22,6 +22,7 @@ Site &newSite(const Asking &asking, op::Op op, int ordinal, Subject &subject)
 		op.device = unknownDevice;
 		device = {&policy::gpuConstants(asking.process.options.gpuModel, nullptr, 0), 90, true};
 		subject.obstacle = policy::Reason::engine_failed;
+		subject.failed = ordinal == unknownDevice ? "cuCtxGetDevice" : "cuDeviceGetAttribute";
 	} else {
 		op.device = static_cast<uint16_t>(ordinal);
 	}
@@ -56,15 +57,24 @@ uint64_t pack(int64_t high, int64_t low)
 	return static_cast<uint64_t>(high) << 32 | (static_cast<uint64_t>(low) & 0xffffffff);
 }
 
+// A lowered run finds it out by itself.
+void readCapture(Subject &subject)
+{
+	if (subject.site->decision.verdict != policy::Verdict::lowered || subject.obstacle != policy::Reason::count)
+		subject.isCaptured = reroute::isCapturing(subject.stream);
+}
+
 // The stream of the application's handle; only a driver can tell whether it is being captured.
 void readStream(const op::Cublas *cublas, void *handle, Subject &subject)
 {
 	if (!cublas || !cuda::driver() || subject.hasHandleFailed)
 		return;
-	if (cublas->cublasGetStream_v2(handle, &subject.stream))
+	if (cublas->cublasGetStream_v2(handle, &subject.stream)) {
 		subject.obstacle = policy::Reason::engine_failed;
-	else
-		subject.isCaptured = reroute::isCapturing(subject.stream);
+		subject.failed = "cublasGetStream_v2";
+	} else {
+		readCapture(subject);
+	}
 }
 
 reroute::Outcome refused(const char *getter)
@@ -110,6 +120,7 @@ Subject describe(const Asking &asking, const op::GemmCall &call)
 		findSite(asking, key, ordinal, subject, described);
 	} else {
 		subject.hasHandleFailed = modes.status != 0;
+		subject.failed = modes.refused;
 		subject.site = &newSite(asking, described(), ordinal, subject);
 	}
 	readStream(cublas, call.handle, subject);
@@ -143,7 +154,7 @@ Subject describe(const Asking &asking, const op::LtMatmulCall &call)
 	key.words[Key::size - 1] = pack(ordinal << 8, 16) ^ static_cast<uint64_t>(asking.caller.id) << 16;
 	findSite(asking, key, ordinal, subject, [&] { return op; });
 	subject.stream = call.stream;
-	subject.isCaptured = reroute::isCapturing(call.stream);
+	readCapture(subject);
 	return subject;
 }
 

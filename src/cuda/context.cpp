@@ -207,6 +207,7 @@ void Memory::collect(const Driver &driver)
 			inGraphs_.fetch_sub(block->bytes, std::memory_order_relaxed);
 			delete block;
 		} else {
+			base::leaveFault("cuMemFree_v2");
 			giveBack(block); // later
 		}
 		block = next;

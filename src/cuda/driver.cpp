@@ -38,7 +38,14 @@ const Driver *loadDriver()
 	isComplete = isComplete && driver->name;
 	AUTOAMP_DRIVER_FUNCTIONS(X)
 #undef X
-	if (!isComplete || driver->cuDriverGetVersion(&driver->version) != 0) {
+	// The answer is kept for ever: one refusal is not believed.
+	const auto ask = [&] { return driver->cuDriverGetVersion(&driver->version) == 0; };
+	bool isThere = isComplete && ask();
+	if (isComplete && !isThere) {
+		base::leaveFault("cuDriverGetVersion");
+		isThere = ask();
+	}
+	if (!isThere) {
 		delete driver;
 		return nullptr;
 	}

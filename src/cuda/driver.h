@@ -4,6 +4,8 @@
 
 #include "src/base/once.h"
 
+#include "src/base/faults.h"
+
 #include <cstddef>
 #include <cstdint>
 
@@ -28,6 +30,7 @@ constexpr Result outOfMemory = 2;
 // name in libcuda, arguments. The `_v2` names are those that cuda.h maps the plain ones to.
 #define AUTOAMP_DRIVER_FUNCTIONS(X) \
 	X(cuDriverGetVersion, (int *)) \
+	X(cuDeviceGetCount, (int *)) \
 	X(cuDeviceGetAttribute, (int *, int, int)) \
 	X(cuDeviceGetName, (char *, int, int)) \
 	X(cuCtxGetCurrent, (CUctx_st **)) \
@@ -90,8 +93,10 @@ public:
 	}
 	~RelaxedCapture()
 	{
-		if (isOk_)
-			driver_.cuThreadExchangeStreamCaptureMode(&mode_);
+		if (isOk_ && driver_.cuThreadExchangeStreamCaptureMode(&mode_)) {
+			base::leaveFault("cuThreadExchangeStreamCaptureMode");
+			driver_.cuThreadExchangeStreamCaptureMode(&mode_); // the application's own may not stay RELAXED
+		}
 	}
 	RelaxedCapture(const RelaxedCapture &) = delete;
 	RelaxedCapture &operator=(const RelaxedCapture &) = delete;

@@ -20,6 +20,7 @@ const auto stream = reinterpret_cast<cuda::Stream>(0x51);
 struct Opened {
 	Slots slots;
 	kernels::Ring *ring;
+	std::vector<uint32_t> counts; // of the last drain
 
 	Opened()
 	{
@@ -50,7 +51,11 @@ struct Opened {
 	std::vector<uint32_t> drained()
 	{
 		std::vector<uint32_t> sites;
-		slots.drain([&](const Event &event) { sites.push_back(event.site); });
+		counts.clear();
+		slots.drain([&](const Event &event, uint32_t count) {
+			sites.push_back(event.site);
+			counts.push_back(count);
+		});
 		return sites;
 	}
 };
@@ -88,8 +93,8 @@ TEST_CASE("slots that cannot be made leave nothing behind")
 		CHECK(!slots.open(table, stream));
 		CHECK(device.live.empty());
 		CHECK(device.registered.empty());
-		slots.drain([](const Event &) { FAIL("an event of nowhere"); });
-		CHECK(slots.total(0, EventKind::init) == 0);
+		slots.drain([](const Event &, uint32_t) { FAIL("an event of nowhere"); });
+		slots.drainTotals(0, [](EventKind, uint32_t, uint32_t) { FAIL("a total of nowhere"); });
 	}
 }
 
@@ -108,7 +113,7 @@ TEST_CASE("each event is handed out once, in order, as it was")
 	CHECK(opened.drained().empty());
 	opened.report(3);
 	int count = 0;
-	opened.slots.drain([&](const Event &event) {
+	opened.slots.drain([&](const Event &event, uint32_t) {
 		CHECK(event.site == static_cast<uint32_t>(count));
 		CHECK(event.kind == EventKind::rescale);
 		CHECK(event.operand == static_cast<uint32_t>(count % 2));
@@ -171,9 +176,9 @@ TEST_CASE("who drains is alone")
 	Opened opened;
 	opened.report(2);
 	int inner = 0, outer = 0;
-	opened.slots.drain([&](const Event &) {
+	opened.slots.drain([&](const Event &, uint32_t) {
 		outer++;
-		opened.slots.drain([&](const Event &) { inner++; });
+		opened.slots.drain([&](const Event &, uint32_t) { inner++; });
 	});
 	CHECK(outer == 2);
 	CHECK(inner == 0);
@@ -181,11 +186,40 @@ TEST_CASE("who drains is alone")
 	CHECK(opened.drained() == Sites{2}); // and the next one may
 }
 
-TEST_CASE("totals are the ring's")
+TEST_CASE("each is counted once, with its event or at the end")
 {
 	Opened opened;
-	opened.ring->totals[7][static_cast<int>(EventKind::overflow)] = 5;
-	CHECK(opened.slots.total(7, EventKind::overflow) == 5);
-	CHECK(opened.slots.total(7, EventKind::rescale) == 0);
-	CHECK(opened.slots.total(6, EventKind::overflow) == 0);
+	const auto report = [&](uint32_t operand, EventKind kind) {
+		opened.ring->totals[7][operand][static_cast<uint32_t>(kind)]++;
+		const uint64_t index = opened.reserve();
+		opened.ring->events[index % kernels::ringSize] = {index + 1, 7, kind, operand, 0, 0, 0};
+	};
+	const auto &counts = opened.counts;
+	report(0, EventKind::init);
+	report(1, EventKind::init);
+	report(1, EventKind::rescale);
+	opened.drained();
+	CHECK(counts == std::vector<uint32_t>{1, 1, 1});
+	report(1, EventKind::rescale);
+	report(1, EventKind::rescale);
+	opened.drained();
+	CHECK(counts == std::vector<uint32_t>{2, 0}); // with the first of them
+
+	// What the ring lost.
+	for (uint32_t i = 0; i < kernels::ringSize + 5; i++)
+		report(0, EventKind::overflow);
+	opened.drained();
+	CHECK(counts.size() == kernels::ringSize);
+	CHECK(counts.front() == kernels::ringSize + 5);
+
+	opened.ring->totals[7][1][static_cast<uint32_t>(EventKind::scale_range)] += 3; // without an event
+	opened.ring->totals[8][0][static_cast<uint32_t>(EventKind::scale_range)] += 4;
+	for (int i = 0; i < 2; i++) {
+		int met = 0;
+		opened.slots.drainTotals(7, [&](EventKind kind, uint32_t operand, uint32_t count) {
+			met++;
+			CHECK((kind == EventKind::scale_range && operand == 1 && count == 3));
+		});
+		CHECK(met == (i == 0 ? 1 : 0));
+	}
 }
