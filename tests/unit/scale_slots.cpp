@@ -14,6 +14,7 @@ using kernels::EventKind;
 
 namespace {
 
+using Numbers = std::vector<uint32_t>;
 const auto stream = reinterpret_cast<cuda::Stream>(0x51);
 
 // Slots of a fresh device, and what the kernels do to the ring.
@@ -36,7 +37,7 @@ struct Opened {
 	{
 		const auto number = static_cast<uint32_t>(index);
 		ring->events[index % kernels::ringSize] = {index + 1,
-		                                           number,
+		                                           number % 10,
 		                                           EventKind::rescale,
 		                                           number % 2,
 		                                           -static_cast<int>(number),
@@ -48,19 +49,17 @@ struct Opened {
 		for (int i = 0; i < count; i++)
 			write(reserve());
 	}
-	std::vector<uint32_t> drained()
+	Numbers drained()
 	{
-		std::vector<uint32_t> sites;
+		Numbers numbers;
 		counts.clear();
 		slots.drain([&](const Event &event, uint32_t count) {
-			sites.push_back(event.site);
+			numbers.push_back(static_cast<uint32_t>(event.after));
 			counts.push_back(count);
 		});
-		return sites;
+		return numbers;
 	}
 };
-
-using Sites = std::vector<uint32_t>;
 
 } // namespace
 
@@ -125,7 +124,7 @@ TEST_CASE("each event is handed out once, in order, as it was")
 	CHECK(count == 3);
 	CHECK(opened.drained().empty());
 	opened.report(2);
-	CHECK(opened.drained() == Sites{3, 4});
+	CHECK(opened.drained() == Numbers{3, 4});
 }
 
 TEST_CASE("an event that is being written is waited for by a later drain")
@@ -134,22 +133,22 @@ TEST_CASE("an event that is being written is waited for by a later drain")
 	opened.report(1);
 	const uint64_t late = opened.reserve();
 	opened.report(1);
-	CHECK(opened.drained() == Sites{0});
+	CHECK(opened.drained() == Numbers{0});
 	CHECK(opened.drained().empty());
 	opened.write(late);
-	CHECK(opened.drained() == Sites{1, 2});
+	CHECK(opened.drained() == Numbers{1, 2});
 }
 
 TEST_CASE("of a ring that wrapped the newest are left")
 {
 	Opened opened;
 	opened.report(2);
-	CHECK(opened.drained() == Sites{0, 1});
+	CHECK(opened.drained() == Numbers{0, 1});
 	opened.report(kernels::ringSize + 10);
-	const Sites sites = opened.drained();
-	REQUIRE(sites.size() == kernels::ringSize);
-	CHECK(sites.front() == 12);
-	CHECK(sites.back() == kernels::ringSize + 11);
+	const Numbers numbers = opened.drained();
+	REQUIRE(numbers.size() == kernels::ringSize);
+	CHECK(numbers.front() == 12);
+	CHECK(numbers.back() == kernels::ringSize + 11);
 
 	// Once more exactly full: none is lost.
 	opened.report(kernels::ringSize);
@@ -160,7 +159,7 @@ TEST_CASE("of a ring that wrapped the newest are left")
 	opened.ring->events[late % kernels::ringSize].sequence = 0;
 	CHECK(opened.drained().size() == kernels::ringSize - 1);
 	opened.write(late);
-	CHECK(opened.drained() == Sites{static_cast<uint32_t>(late)});
+	CHECK(opened.drained() == Numbers{static_cast<uint32_t>(late)});
 }
 
 TEST_CASE("a record that a newer one has overtaken is passed over")
@@ -168,7 +167,7 @@ TEST_CASE("a record that a newer one has overtaken is passed over")
 	Opened opened;
 	opened.report(2);
 	opened.write(kernels::ringSize); // in the place of the first, before `written` was read
-	CHECK(opened.drained() == Sites{1});
+	CHECK(opened.drained() == Numbers{1});
 }
 
 TEST_CASE("who drains is alone")
@@ -183,7 +182,7 @@ TEST_CASE("who drains is alone")
 	CHECK(outer == 2);
 	CHECK(inner == 0);
 	opened.report(1);
-	CHECK(opened.drained() == Sites{2}); // and the next one may
+	CHECK(opened.drained() == Numbers{2}); // and the next one may
 }
 
 TEST_CASE("each is counted once, with its event or at the end")
