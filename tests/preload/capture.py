@@ -69,6 +69,12 @@ class CapturedHalf(Captured, runner.Test):
         self.assertGreater(self.run.scaler_totals(rows[0]["site"])["rescale"], 3)
 
 
+    def test_events_of_replays_are_counted_exactly(self):
+        case = self.run.cases["later.events"]
+        totals = self.run.scaler_totals(self.run.rows_of(case)[0]["site"])
+        self.assertEqual(totals["nonfinite_input"], int(case["replays"]))
+
+
 class CapturedBfloat16(Captured, runner.Test):
     dtype = "bfloat16"
 

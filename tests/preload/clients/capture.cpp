@@ -377,6 +377,23 @@ void flat(Line &line)
 	line.bits("bits", resultBits(problem));
 }
 
+// A rare event at every replay, far more often than anybody reads them.
+void events(Line &line)
+{
+	Session session;
+	warm(session);
+	Problem problem({.m = 70});
+	problem.b.array[5] = NAN;
+	prepare(problem);
+	const auto graph = record(session, problem, line);
+	constexpr int replays = 5000;
+	for (int replay = 0; replay < replays; replay++)
+		graph->launch(session.stream);
+	CHECK(cudaStreamSynchronize(session.stream));
+	problem.describe(line);
+	line.put("captured", 1).put("replays", replays).bits("bits", resultBits(problem));
+}
+
 std::vector<Case> allCases()
 {
 	constexpr auto global = cudaStreamCaptureModeGlobal;
@@ -410,6 +427,7 @@ std::vector<Case> allCases()
 	    {"later.chain", chain},
 	    {"later.broken", broken},
 	    {"later.flat", flat},
+	    {"later.events", events},
 	};
 	cases.insert(cases.end(), std::begin(more), std::end(more));
 	return cases;

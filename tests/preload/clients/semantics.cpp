@@ -252,22 +252,30 @@ void userWorkspace(Line &line)
 	line.require(space.isWholeOutside(std::vector<bool>(floats, true)), "memory beside the workspace changed");
 }
 
-// Everything enqueued on the handle's stream, waited for at the end only: operands that arrive just before, and are
-// overwritten just after; a result that is fetched just after.
-void streamOrder(Line &line)
+// Everything enqueued on the handle's stream, waited for at the end only: operands, C and scalars that arrive just
+// before, and are overwritten just after; a result that is fetched just after.
+void streamOrder(bool isDevice, Line &line)
 {
 	Session session;
-	Problem problem(sized(304)), other(sized(304), 2);
+	const Spec spec = {.m = isDevice ? 309 : 304, .alpha = -2, .beta = 0.5f, .hasDeviceScalars = isDevice};
+	Problem problem(spec), other(spec, 2);
 	problem.upload();
-	std::vector<float> fetched(problem.c.array.size());
-	CHECK(cudaDeviceSynchronize());
-	CHECK(cudaMemset(problem.a.array.data(), 0, problem.a.array.size() * sizeof(float)));
+	other.setScalars(3, 7);
+	other.upload();
+	const auto replace = [&](const Array &target, const Array &source) {
+		CHECK(cudaMemcpyAsync(target.data(), source.data(), target.size() * sizeof(float), cudaMemcpyDeviceToDevice,
+		                      session.stream));
+	};
+	replace(problem.a.array, other.a.array);
+	replace(problem.c.array, other.c.array);
+	replace(problem.scalars, other.scalars);
 	CHECK(cudaDeviceSynchronize());
 	problem.a.array.uploadAsync(session.stream);
+	problem.c.array.uploadAsync(session.stream);
+	problem.scalars.uploadAsync(session.stream);
 	const int status = problem.call(session.handle);
-	const auto bytes = problem.a.array.size() * sizeof(float);
-	CHECK(
-	    cudaMemcpyAsync(problem.a.array.data(), other.a.array.data(), bytes, cudaMemcpyDeviceToDevice, session.stream));
+	replace(problem.a.array, other.a.array);
+	replace(problem.scalars, other.scalars);
 	problem.c.array.downloadAsync(session.stream);
 	CHECK(cudaStreamSynchronize(session.stream));
 	problem.describe(line);
@@ -490,12 +498,19 @@ std::vector<Case> allCases()
 		cases.push_back({row.name, [spec](Line &line) { runSpec(spec, line); }});
 	}
 	const Case more[] = {
-	    {"state.bad_arguments", badArguments}, {"state.pending_error", pendingError},
-	    {"state.workspace", userWorkspace},    {"alias.same_operands", sameOperands},
-	    {"stream.order", streamOrder},         {"stream.event", streamEvent},
-	    {"stream.null", nullStream},           {"handles.two", twoHandles},
-	    {"threads.own", ownThreads},           {"threads.shared", sharedHandle},
-	    {"devices.two", twoDevices},           {"devices.reset", deviceReset},
+	    {"state.bad_arguments", badArguments},
+	    {"state.pending_error", pendingError},
+	    {"state.workspace", userWorkspace},
+	    {"alias.same_operands", sameOperands},
+	    {"stream.order", [](Line &line) { streamOrder(false, line); }},
+	    {"stream.order_device", [](Line &line) { streamOrder(true, line); }},
+	    {"stream.event", streamEvent},
+	    {"stream.null", nullStream},
+	    {"handles.two", twoHandles},
+	    {"threads.own", ownThreads},
+	    {"threads.shared", sharedHandle},
+	    {"devices.two", twoDevices},
+	    {"devices.reset", deviceReset},
 	};
 	cases.insert(cases.end(), std::begin(more), std::end(more));
 	return cases;
