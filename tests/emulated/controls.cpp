@@ -473,6 +473,7 @@ constexpr struct {
     CONTROL(keepsHandlesOverReset),
     CONTROL(usesMemoryFreedInStream),
     CONTROL(freesWhileOtherStreamUses),
+    CONTROL(usesMemoryFreedInOtherStream),
     CONTROL(usesMemoryBeforeItsStreamHasIt),
     CONTROL(forgetsEventBetweenStreams),
     CONTROL(recordsEventTooEarly),
