@@ -31,8 +31,7 @@ HIDDEN decltype(&dlvsym) autoamp_front_dlvsym;
 int __register_atfork(void (*prepare)(), void (*parent)(), void (*child)(), void *object);
 }
 
-namespace
-{
+namespace {
 
 template <typename T>
 T load(const T &cell)
@@ -409,20 +408,10 @@ __attribute__((constructor)) void watchForks()
 }
 
 struct Resolving {
-	Resolving()
-	{
-		for (int i = 0;; i++, nap()) {
-			__atomic_add_fetch(&resolvers, 1, __ATOMIC_SEQ_CST);
-			if (!__atomic_load_n(&forks, __ATOMIC_SEQ_CST) || i == 1000)
-				break;
-			__atomic_sub_fetch(&resolvers, 1, __ATOMIC_SEQ_CST);
-		}
-		autoamp_front_thread.resolving++;
-	}
+	Resolving() { autoamp_front_hold_forks(); }
 	~Resolving()
 	{
-		autoamp_front_thread.resolving--;
-		__atomic_sub_fetch(&resolvers, 1, __ATOMIC_SEQ_CST);
+		autoamp_front_release_forks();
 		errno = error;
 	}
 	const int error = errno;
@@ -457,8 +446,28 @@ struct Answer {
 
 } // namespace
 
+extern "C" void autoamp_front_hold_forks()
+{
+	for (int i = 0;; i++, nap()) {
+		__atomic_add_fetch(&resolvers, 1, __ATOMIC_SEQ_CST);
+		if (autoamp_front_thread.resolving || !__atomic_load_n(&forks, __ATOMIC_SEQ_CST) || i == 1000)
+			break;
+		__atomic_sub_fetch(&resolvers, 1, __ATOMIC_SEQ_CST);
+	}
+	autoamp_front_thread.resolving++;
+}
+
+extern "C" void autoamp_front_release_forks()
+{
+	autoamp_front_thread.resolving--;
+	__atomic_sub_fetch(&resolvers, 1, __ATOMIC_SEQ_CST);
+}
+
 extern "C" void *autoamp_front_truth(unsigned index)
 {
+	if (void *known = load(autoamp_front_truths[index]))
+		return known;
+	const Resolving resolving;
 	return findTruth(index, nullptr);
 }
 
@@ -486,7 +495,10 @@ extern "C" HIDDEN Answer autoamp_front_lookup(void *handle, const char *name, co
 	unsigned index = 0;
 	while (index < entryCount && !equal(entries[index].name, name))
 		index++;
-	if (index == entryCount || isVendors(baseName(ownerOf(caller)))) // libcudnn.so.9 asks for its own public names
+	if (index == entryCount)
+		return {};
+	const Resolving resolving;
+	if (isVendors(baseName(ownerOf(caller)))) // libcudnn.so.9 asks for its own public names
 		return {};
 	void *const ours = autoamp_front_entries[index];
 	void *found = ours;

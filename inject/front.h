@@ -10,7 +10,7 @@ namespace autoamp::front {
 // initial-exec access can never run out of room, and the dlsym hook sees the door's guard.
 struct ThreadBlock {
 	int depth;     // > 0 inside a door: lookups get the truth, calls go to the truth
-	int resolving; // > 0 inside the front's resolver
+	int resolving; // > 0 between autoamp_front_hold_forks and autoamp_front_release_forks
 	void *core;    // the core's own per-thread state
 	void *region;  // reserved for pushed regions
 };
@@ -30,6 +30,10 @@ extern "C" {
 AUTOAMP_EXPORT extern constinit thread_local autoamp::front::ThreadBlock autoamp_front_thread; // constinit: else g++ calls a wrapper
 AUTOAMP_EXPORT extern void *autoamp_front_truths[]; // by row; null: ask autoamp_front_truth
 AUTOAMP_EXPORT void *autoamp_front_truth(unsigned index); // null: no such library in this process
+// Forks of other threads wait meanwhile (a second at most), and these wait for forks: around whatever takes a lock of
+// libc or the loader in a first call, because a child born then would inherit it held for ever. Nests.
+AUTOAMP_EXPORT void autoamp_front_hold_forks();
+AUTOAMP_EXPORT void autoamp_front_release_forks();
 // Core: constant data, so that nothing has to be started and threads may race to read it.
 AUTOAMP_EXPORT extern const autoamp::front::Core autoamp_core;
 }

@@ -2,8 +2,7 @@
 // Needs no C++ runtime: front and core read it.
 #pragma once
 
-namespace autoamp::front
-{
+namespace autoamp::front {
 
 // NVIDIA's. The dot keeps libcublasMp out, which is a solver's library here.
 constexpr const char *vendorFiles[] = {"libcublas.so", "libcublasLt.so", "libcudnn",   "libcusolver",

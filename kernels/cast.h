@@ -27,9 +27,8 @@ struct Scratch {
 	int32_t used[operands];       // exponent the cast used: s = 2^used
 	uint32_t amax[operands];      // bits of the largest finite |x|
 	uint32_t nonfinite[operands]; // 1: some Inf or NaN
-	uint32_t
-	    overflow[operands];  // 1: finite x whose 16-bit form is Inf (possible only with scaling off or stale scales)
-	int32_t right[operands]; // settle: the exponent the operand must have
+	uint32_t overflow[operands];  // 1: a finite x became Inf in 16 bits (scaling off, or a stale scale)
+	int32_t right[operands];      // settle: the exponent the operand must have
 };
 
 // Predictions, a device table, written only as predictions: collisions and races cost a recast, never a bit.
@@ -60,6 +59,10 @@ struct Ring {
 	uint32_t totals[siteCount][kindCount];
 };
 
+// A captured call runs again and again with the same parameters: only the totals can say which time is the first. That
+// costs a read across the bus, so calls that need not ask do not.
+enum class First : uint32_t { no, yes, askTotals };
+
 struct Parameters {
 	Operand operand[operands];
 	Scratch *scratch;
@@ -67,8 +70,8 @@ struct Parameters {
 	uint64_t pairKey;          // hash of signature and both pointers; never 0
 	uint64_t signatureKey;     // hash of the signature alone; never 0
 	Ring *ring;                // device pointer to mapped host memory; null: no events
-	uint32_t site;             // < siteCount; larger: the totals of site 0 ("others"), no single events
-	uint32_t isFirst;          // the site's first call in this context: `init`, not `rescale`
+	uint32_t site;             // 1 … siteCount - 1; beyond: the totals of 0, which is nobody's, no single events
+	First first;               // `init` is told, not `rescale`, at the site's first call in this context
 	const float *alpha, *beta; // device pointers, or null: the values below
 	float alphaValue, betaValue;
 };

@@ -24,21 +24,22 @@ op::Status dispatch(core::Process &process, const op::Entry &entry, const Door &
 		core::reopenTrace(process, door.truth);
 
 	// What was called.
-	core::Subject subject = core::describe({process, *thread, entry, door, caller}, call);
+	const core::Asking asking = {process, *thread, entry, door, caller};
+	core::Subject subject = core::describe(asking, call);
 	// What to do: decided at the signature's first call, and the same ever after.
 	core::Site &site = *subject.site;
 	core::Record record(process, *thread, site);
 
 	// How: lowered, or, whenever anything stands in the way before C is touched, as it was asked.
 	if (subject.obstacle == Reason::count && site.decision.verdict == Verdict::lowered) {
-		const reroute::Outcome outcome =
-			reroute::run(site.op, site.decision.precision, site.plan, process.settings, subject.product);
+		const reroute::Outcome outcome = core::lower(asking, subject, call);
 		record.tell(outcome);
 		if (outcome.isDone) {
 			core::drainScalerEvents(process);
 			return outcome.status;
 		}
 		subject.obstacle = outcome.reason;
+		subject.isCaptured = outcome.isCaptured;
 	}
 	const op::Status status = original();
 

@@ -1,8 +1,9 @@
-// The clock of the hot path: the time stamp counter, 10 ns where clock_gettime takes 25.
+// Clocks. The hot path's is the time stamp counter: half the cost of clock_gettime.
 // Any thread.
 #pragma once
 
 #include <cstdint>
+#include <ctime>
 #include <x86intrin.h>
 
 namespace autoamp::base {
@@ -10,6 +11,13 @@ namespace autoamp::base {
 inline uint64_t ticks()
 {
 	return __rdtsc();
+}
+
+inline uint64_t nanoseconds(clockid_t clock)
+{
+	timespec now;
+	clock_gettime(clock, &now);
+	return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec);
 }
 
 } // namespace autoamp::base

@@ -3,6 +3,7 @@
 #include "inject/entry_table.h"
 #include "inject/front.h"
 #include "src/base/errno_guard.h"
+#include "src/base/faults.h"
 #include "src/base/log.h"
 #include "src/core/scaler.h"
 #include "src/core/thread.h"
@@ -24,6 +25,11 @@ enum class Stage : int { none, starting, on, off };
 std::atomic<Stage> stage{Stage::none};
 Process *theProcess = nullptr;
 
+struct ForkHold {
+	ForkHold() { autoamp_front_hold_forks(); }
+	~ForkHold() { autoamp_front_release_forks(); }
+};
+
 const char *valueOf(const char *name)
 {
 	return policy::environmentValue(policy::processEnvironment(), name);
@@ -41,15 +47,24 @@ void describeVendor(trace::Recorder &recorder, const void *known)
 			char text[48];
 			std::snprintf(text, sizeof text, "%d.%d.%d", part[0], part[1], part[2]);
 			recorder.property("version", "cublas", text);
+		} else {
+			base::leaveFault("cublasGetProperty");
 		}
 	}
 	if (const cuda::Driver *driver = cuda::driver()) {
 		char text[24];
 		std::snprintf(text, sizeof text, "%d.%d", driver->version / 1000, driver->version % 1000 / 10);
 		recorder.property("version", "cuda_driver", text);
-		for (int ordinal = 0; const auto *facts = cuda::deviceFacts(*driver, ordinal); ordinal++) {
-			std::snprintf(text, sizeof text, "%d", ordinal);
-			recorder.property("device", text, facts->name);
+		int count = 0;
+		if (driver->cuDeviceGetCount(&count))
+			base::leaveFault("cuDeviceGetCount");
+		for (int ordinal = 0; ordinal < count; ordinal++) {
+			if (const auto *facts = cuda::deviceFacts(*driver, ordinal)) {
+				std::snprintf(text, sizeof text, "%d", ordinal);
+				recorder.property("device", text, facts->name);
+			} else {
+				base::leaveFault("cuDeviceGetAttribute");
+			}
 		}
 	}
 }
@@ -92,7 +107,7 @@ void onExit(int status, void *)
 	const base::ErrnoGuard errnoGuard;
 	if (stage.load(std::memory_order_acquire) != Stage::on || !theProcess->isTracing)
 		return;
-	drainScalerEvents(*theProcess);
+	settleScalerTotals(*theProcess);
 	theProcess->recorder.close(status);
 }
 
@@ -145,18 +160,19 @@ Process *start(const void *known)
 	base::setLogLevel(static_cast<base::LogLevel>(options.log));
 	if (!options.enabled)
 		return nullptr;
-	auto *process = new Process{options, policy::State(options), {}, {}, {}, false, false, false, {}};
+	auto *process = new Process{options, policy::State(options), {}, {}, {}, false, {}};
 	process->environment.tf32Allowed = options.tf32Allowed;
 	process->environment.emulatesSingle = options.emulatesSingle;
 	process->settings.memoryBudget = options.memory;
 	process->settings.isScaling = options.scaling == policy::Scaling::automatic;
 	process->isTracing = openTrace(*process, known);
-	process->isSummary = options.trace == policy::TraceLevel::summary;
-	process->isIdle = options.level == policy::Level::O0 && !process->isTracing;
+	isIdle = options.level == policy::Level::O0 && !process->isTracing;
 	return process;
 }
 
 } // namespace
+
+constinit std::atomic<bool> isIdle{false};
 
 Process *process(const void *known)
 {
@@ -168,9 +184,15 @@ Process *process(const void *known)
 			return nullptr;
 		if (now == Stage::starting) {
 			sched_yield(); // another thread's first call; it waits for nobody
-		} else if (stage.compare_exchange_strong(now, Stage::starting, std::memory_order_acq_rel)) {
+			continue;
+		}
+		// A child born during the start would find it begun and nobody there to end it, or a lock of libc held for ever.
+		const ForkHold hold;
+		if (stage.compare_exchange_strong(now, Stage::starting, std::memory_order_acq_rel)) {
 			const base::ErrnoGuard errnoGuard;
 			theProcess = start(known);
+			if (!theProcess)
+				isIdle = true;
 			stage.store(theProcess ? Stage::on : Stage::off, std::memory_order_release);
 		}
 	}
@@ -188,7 +210,7 @@ bool currentOrdinal(int &ordinal)
 {
 	ordinal = 0;
 	const cuda::Driver *driver = cuda::driver();
-	return !driver || driver->cuCtxGetDevice(&ordinal) == 0;
+	return !driver || cuda::currentDevice(*driver, ordinal);
 }
 
 bool deviceAt(const Process &process, int ordinal, policy::Device &device)

@@ -19,10 +19,11 @@ struct Process {
 	reroute::Settings settings;
 	trace::Recorder recorder;
 	bool isTracing = false;
-	bool isSummary = false; // totals only
-	bool isIdle = false; // nothing to change and nothing to tell: calls go straight through
 	std::atomic<bool> isForked{false}; // a child that has yet to open its own trace
 };
+
+// Nothing to change and nothing to tell (off, or O0 without a trace): calls go straight through.
+extern std::atomic<bool> isIdle;
 
 // Null: autoamp is off in this process (AUTOAMP_ENABLED=0, or a variable is wrong and stderr says which). `known`: a true
 // function of the vendor's library in use, for its version.

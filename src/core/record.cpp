@@ -1,5 +1,6 @@
 #include "src/core/record.h"
 
+#include "src/base/faults.h"
 #include "src/base/log.h"
 
 #include <cstdio>
@@ -17,8 +18,10 @@ void Record::tell(const reroute::Outcome &outcome)
 			                       outcome.isDone ? rowOf(process_, site_)
 			                                      : fallbackRowOf(process_, site_, outcome.reason));
 	}
-	if (outcome.isDone && lane_)
-		write(rowOf(process_, site_), outcome.isCaptured);
+	if (!outcome.isDone || !lane_)
+		return;
+	write(rowOf(process_, site_), outcome.isCaptured);
+	tellFaults();
 }
 
 void Record::finish(const Subject &subject, op::Status status)
@@ -32,7 +35,19 @@ void Record::finish(const Subject &subject, op::Status status)
 		row = fallbackRowOf(process_, site_, policy::Reason::engine_failed);
 	else
 		row = rowOf(process_, site_);
+	if (subject.failed && row != rowOf(process_, site_))
+		process_.recorder.note(policy::name(policy::Reason::engine_failed), subject.failed, row);
 	write(row, subject.isCaptured);
+	tellFaults();
+}
+
+// Of whichever call: they belong to no row.
+void Record::tellFaults()
+{
+	base::takeFaults([this](const char *what) {
+		base::log(base::LogLevel::info, "%s failed, nothing was lost by it", what);
+		process_.recorder.note(policy::name(policy::Reason::engine_failed), what);
+	});
 }
 
 } // namespace autoamp::core

@@ -8,4 +8,7 @@ namespace autoamp::core {
 // Hands what has reached the host to the trace.
 void drainScalerEvents(Process &process);
 
+// At exit: what the ring lost because nothing drained it in time (a graph that replays) is added to the totals.
+void settleScalerTotals(Process &process);
+
 } // namespace autoamp::core

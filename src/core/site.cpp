@@ -13,8 +13,8 @@ namespace {
 
 constexpr unsigned bucketCount = 4096;
 Site *buckets[bucketCount];
-std::atomic<const Site *> places[kernels::siteCount];
-uint32_t siteCount = 0;
+std::atomic<Site *> places[kernels::siteCount];
+uint32_t siteCount = 0; // the first has place 1: 0 is for those beyond the ring
 pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; // never held while anything of CUDA or the vendor is called
 
 const char *word(op::Dtype dtype)
@@ -71,8 +71,10 @@ trace::RowId rowAt(Process &process, Site &site, unsigned place, policy::Verdict
 {
 	trace::RowId row = site.rows[place].load(std::memory_order_relaxed);
 	if (__builtin_expect(!row, 0)) {
-		row = makeRow(process, site, verdict, reason);
-		site.rows[place].store(row, std::memory_order_relaxed);
+		const trace::RowId mine = makeRow(process, site, verdict, reason);
+		// Another thread was faster: its row, or the calls of one signature would stand in two.
+		if (site.rows[place].compare_exchange_strong(row, mine, std::memory_order_relaxed))
+			row = mine;
 	}
 	return row;
 }
@@ -99,7 +101,7 @@ Site &findSite(Process &process, const op::Op &op, const policy::Device &device)
 		site->hash = hash;
 		site->decision = decision;
 		site->plan.hash = hash;
-		site->plan.site = siteCount++;
+		site->plan.site = ++siteCount;
 		if (site->plan.site < kernels::siteCount)
 			places[site->plan.site].store(site, std::memory_order_release);
 		site->next = buckets[hash % bucketCount];
@@ -109,7 +111,7 @@ Site &findSite(Process &process, const op::Op &op, const policy::Device &device)
 	return *site;
 }
 
-const Site *siteAt(uint32_t place)
+Site *siteAt(uint32_t place)
 {
 	return place < kernels::siteCount ? places[place].load(std::memory_order_acquire) : nullptr;
 }

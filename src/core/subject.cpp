@@ -3,7 +3,9 @@
 #include "src/cuda/driver.h"
 #include "src/op/handle.h"
 
+#include <cstddef>
 #include <cstring>
+#include <type_traits>
 
 namespace autoamp::core {
 
@@ -20,6 +22,7 @@ Site &newSite(const Asking &asking, op::Op op, int ordinal, Subject &subject)
 		op.device = unknownDevice;
 		device = {&policy::gpuConstants(asking.process.options.gpuModel, nullptr, 0), 90, true};
 		subject.obstacle = policy::Reason::engine_failed;
+		subject.failed = ordinal == unknownDevice ? "cuCtxGetDevice" : "cuDeviceGetAttribute";
 	} else {
 		op.device = static_cast<uint16_t>(ordinal);
 	}
@@ -40,7 +43,7 @@ template <typename Describe>
 void findSite(const Asking &asking, const Key &key, int ordinal, Subject &subject, Describe describe)
 {
 	Thread::Memo &memo = memoOf(asking.thread, key);
-	if (__builtin_expect(memo.site && memo.key == key, 1)) {
+	if (__builtin_expect(memo.key == key, 1)) {
 		subject.site = memo.site;
 		return;
 	}
@@ -54,9 +57,11 @@ uint64_t pack(int64_t high, int64_t low)
 	return static_cast<uint64_t>(high) << 32 | (static_cast<uint64_t>(low) & 0xffffffff);
 }
 
-bool isZero(const void *scalar)
+// A lowered run finds it out by itself.
+void readCapture(Subject &subject)
 {
-	return scalar && *static_cast<const float *>(scalar) == 0;
+	if (subject.site->decision.verdict != policy::Verdict::lowered || subject.obstacle != policy::Reason::count)
+		subject.isCaptured = reroute::isCapturing(subject.stream);
 }
 
 // The stream of the application's handle; only a driver can tell whether it is being captured.
@@ -64,10 +69,25 @@ void readStream(const op::Cublas *cublas, void *handle, Subject &subject)
 {
 	if (!cublas || !cuda::driver() || subject.hasHandleFailed)
 		return;
-	if (cublas->cublasGetStream_v2(handle, &subject.product.stream))
+	if (cublas->cublasGetStream_v2(handle, &subject.stream)) {
 		subject.obstacle = policy::Reason::engine_failed;
-	else
-		subject.isCaptured = reroute::isCapturing(subject.product.stream);
+		subject.failed = "cublasGetStream_v2";
+	} else {
+		readCapture(subject);
+	}
+}
+
+reroute::Outcome refused(const char *getter)
+{
+	reroute::Outcome outcome;
+	outcome.failed = getter;
+	return outcome;
+}
+
+reroute::Outcome run(const Asking &asking, const Subject &subject, const reroute::Product &product)
+{
+	Site &site = *subject.site;
+	return reroute::run(site.op, site.decision.precision, site.plan, asking.process.settings, product);
 }
 
 } // namespace
@@ -75,90 +95,99 @@ void readStream(const op::Cublas *cublas, void *handle, Subject &subject)
 Subject describe(const Asking &asking, const op::GemmCall &call)
 {
 	Subject subject;
-	const op::Cublas *cublas = op::cublas(asking.door.truth);
+	const op::Cublas *const cublas = op::cublas(asking.door.truth);
 	const op::HandleModes modes = op::readModes(cublas, call.handle);
-	subject.hasHandleFailed = modes.status != 0;
 	const int ordinal = ordinalOr(unknownDevice);
-	// Of the addresses only: null or not, aligned or not. Of host scalars: zero or not.
+	// Of the addresses a decision knows whether they are there and aligned, of host scalars whether they are zero.
 	const auto a = reinterpret_cast<uintptr_t>(call.A), b = reinterpret_cast<uintptr_t>(call.B),
 	           c = reinterpret_cast<uintptr_t>(call.C);
-	const bool isFp32 = call.Atype < 0 || op::dtypeOf(call.Atype) == op::Dtype::float32;
-	const bool readsScalars = isFp32 && !modes.deviceScalars && !modes.isUnknown && !modes.status;
-	const uint64_t flags = static_cast<uint64_t>((a | b | c) & 3) | (a ? 4u : 0u) | (b ? 8u : 0u) | (c ? 16u : 0u) |
-	                       (call.alpha ? 32u : 0u) | (call.beta ? 64u : 0u) | (call.handle ? 128u : 0u) |
-	                       (modes.deviceScalars ? 256u : 0u) | (modes.isUnknown ? 512u : 0u) |
-	                       (modes.status ? 1024u : 0u) | (readsScalars && isZero(call.alpha) ? 2048u : 0u) |
-	                       (readsScalars && isZero(call.beta) ? 4096u : 0u);
-	const Key key = {{static_cast<uint64_t>(call.m),
-	                  static_cast<uint64_t>(call.n),
-	                  static_cast<uint64_t>(call.k),
-	                  pack(asking.door.index, call.transa * 16 + call.transb),
-	                  pack(asking.caller.id, modes.mathMode),
-	                  flags,
-	                  static_cast<uint64_t>(call.lda),
-	                  static_cast<uint64_t>(call.ldb),
-	                  static_cast<uint64_t>(call.ldc),
-	                  static_cast<uint64_t>(call.strideA),
-	                  static_cast<uint64_t>(call.strideB),
-	                  static_cast<uint64_t>(call.strideC),
-	                  static_cast<uint64_t>(call.batchCount),
-	                  pack(call.Atype, call.Btype),
-	                  pack(call.Ctype, call.computeType),
-	                  pack(ordinal, call.transa)}};
-	findSite(asking, key, ordinal, subject, [&] {
+	const bool isUsual = a && b && c && !((a | b | c) & 3) && call.alpha && call.beta && !modes.status;
+	const auto described = [&] {
 		return op::describe(asking.entry, asking.door.index, call, modes, asking.process.environment);
-	});
+	};
+	if (__builtin_expect(isUsual, 1)) {
+		Key key;
+		constexpr size_t bytes = sizeof call - offsetof(op::GemmCall, transa);
+		static_assert(bytes % 8 == 0 && bytes / 8 <= Key::size - 2 && std::is_standard_layout_v<op::GemmCall>);
+		std::memcpy(key.words, &call.transa, bytes);
+		unsigned scalars = modes.isUnknown ? 4 : modes.deviceScalars ? 8 : 0;
+		const bool areFloats = call.Atype < 0 || op::dtypeOf(call.Atype) == op::Dtype::float32;
+		if (!scalars && areFloats)
+			scalars = (*static_cast<const float *>(call.alpha) == 0 ? 1 : 0) |
+			          (*static_cast<const float *>(call.beta) == 0 ? 2 : 0);
+		key.words[Key::size - 2] = pack(asking.door.index, asking.caller.id);
+		key.words[Key::size - 1] = pack(ordinal << 8 | modes.mathMode, 16 | scalars); // never 0: that is an empty memo
+		findSite(asking, key, ordinal, subject, described);
+	} else {
+		subject.hasHandleFailed = modes.status != 0;
+		subject.failed = modes.refused;
+		subject.site = &newSite(asking, described(), ordinal, subject);
+	}
 	readStream(cublas, call.handle, subject);
-	if (subject.site->decision.verdict != policy::Verdict::lowered)
-		return subject;
-	reroute::Product &product = subject.product;
+	return subject;
+}
+
+reroute::Outcome lower(const Asking &asking, const Subject &subject, const op::GemmCall &call)
+{
+	reroute::Product product;
 	product.lightHandle = call.handle;
 	product.known = asking.door.truth;
+	product.stream = subject.stream;
 	product.alpha = call.alpha, product.A = call.A, product.B = call.B, product.beta = call.beta;
 	product.C = product.D = call.C;
-	if (cublas->cublasGetSmCountTarget(call.handle, &product.extras.smCountTarget))
-		subject.obstacle = policy::Reason::engine_failed;
-	return subject;
+	if (op::cublas(asking.door.truth)->cublasGetSmCountTarget(call.handle, &product.extras.smCountTarget))
+		return refused("cublasGetSmCountTarget");
+	return run(asking, subject, product);
 }
 
 Subject describe(const Asking &asking, const op::LtMatmulCall &call)
 {
 	Subject subject;
-	const op::CublasLt *lt = op::cublasLt(asking.door.truth);
+	const op::CublasLt *const lt = op::cublasLt(asking.door.truth);
 	const op::Op op = op::describe(asking.entry, asking.door.index, call, lt, asking.process.environment);
 	// Refused by a getter, not by what the call says: the vendor's fault if the call itself then succeeds.
 	subject.hasHandleFailed = op.obstacle == op::Obstacle::bad_argument;
 	const int ordinal = ordinalOr(unknownDevice);
 	Key key;
-	static_assert(sizeof op <= sizeof key.words - 16);
+	static_assert(sizeof op <= sizeof key.words - 8);
 	std::memcpy(key.words, &op, sizeof op); // the descriptors had to be read anyway
-	key.words[Key::size - 1] = pack(ordinal, asking.caller.id);
+	key.words[Key::size - 1] = pack(ordinal << 8, 16) ^ static_cast<uint64_t>(asking.caller.id) << 16;
 	findSite(asking, key, ordinal, subject, [&] { return op; });
-	subject.product.stream = call.stream;
-	subject.isCaptured = reroute::isCapturing(call.stream);
-	if (subject.site->decision.verdict != policy::Verdict::lowered)
-		return subject;
-	reroute::Product &product = subject.product;
+	subject.stream = call.stream;
+	readCapture(subject);
+	return subject;
+}
+
+reroute::Outcome lower(const Asking &asking, const Subject &subject, const op::LtMatmulCall &call)
+{
+	reroute::Product product;
 	product.lightHandle = call.lightHandle;
 	product.known = asking.door.truth;
+	product.stream = call.stream;
 	product.alpha = call.alpha, product.A = call.A, product.B = call.B, product.beta = call.beta;
 	product.C = call.C, product.D = call.D;
-	if (!op::readExtras(*lt, call.computeDesc, product.extras))
-		subject.obstacle = policy::Reason::engine_failed;
-	return subject;
+	if (!op::readExtras(*op::cublasLt(asking.door.truth), call.computeDesc, product.extras))
+		return refused("cublasLtMatmulDescGetAttribute");
+	return run(asking, subject, product);
 }
 
 Subject describe(const Asking &asking, const op::PlainCall &call)
 {
 	Subject subject;
 	const int ordinal = ordinalOr(unknownDevice);
-	const Key key = {{static_cast<uint64_t>(call.m), static_cast<uint64_t>(call.n), static_cast<uint64_t>(call.k),
-	                  pack(asking.door.index, asking.caller.id), static_cast<uint64_t>(call.batchCount),
-	                  pack(call.Atype, call.xType), pack(ordinal, 0)}};
+	Key key = {{static_cast<uint64_t>(call.m), static_cast<uint64_t>(call.n), static_cast<uint64_t>(call.k),
+	            static_cast<uint64_t>(call.batchCount), pack(call.Atype, call.xType)}};
+	key.words[Key::size - 2] = pack(asking.door.index, asking.caller.id);
+	key.words[Key::size - 1] = pack(ordinal << 8, 16);
 	findSite(asking, key, ordinal, subject, [&] { return op::describe(asking.entry, asking.door.index, call); });
 	if (asking.entry.obstacle != op::Obstacle::host_blocked && call.handle) // cublasXt's handles are of another kind
 		readStream(op::cublas(asking.door.truth), call.handle, subject);
 	return subject;
+}
+
+reroute::Outcome lower(const Asking &, const Subject &, const op::PlainCall &)
+{
+	return {}; // no decision lowers one
 }
 
 } // namespace autoamp::core

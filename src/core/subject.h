@@ -14,9 +14,10 @@ namespace autoamp::core {
 
 struct Subject {
 	Site *site = nullptr;
-	reroute::Product product;
+	void *stream = nullptr;
 	bool isCaptured = false;
 	bool hasHandleFailed = false; // a getter of the application's handle refused: bad_argument, or a fault of the vendor's
+	const char *failed = nullptr; // the step of ours behind hasHandleFailed or the obstacle
 	policy::Reason obstacle = policy::Reason::count; // why this one call cannot be lowered; count: nothing
 };
 
@@ -31,5 +32,10 @@ struct Asking {
 Subject describe(const Asking &asking, const op::GemmCall &call);
 Subject describe(const Asking &asking, const op::LtMatmulCall &call);
 Subject describe(const Asking &asking, const op::PlainCall &call);
+
+// Runs the call as its site decided.
+reroute::Outcome lower(const Asking &asking, const Subject &subject, const op::GemmCall &call);
+reroute::Outcome lower(const Asking &asking, const Subject &subject, const op::LtMatmulCall &call);
+reroute::Outcome lower(const Asking &asking, const Subject &subject, const op::PlainCall &call);
 
 } // namespace autoamp::core

@@ -7,20 +7,20 @@
 #include "src/core/site.h"
 #include "src/trace/recorder.h"
 
+#include <cstring>
+
 namespace autoamp::core {
 
 // What a call's site depends on, as the door can gather it without looking at anything twice: arguments that are no
-// addresses, the handle's modes, the device, the caller. Equal keys have equal Ops, so a hit skips the description.
+// addresses, the handle's modes, the device, the caller. Equal keys have equal Ops, so a hit skips the description. The
+// last word is never 0.
 struct Key {
-	static constexpr unsigned size = 20;
+	static constexpr unsigned size = 16;
 	uint64_t words[size] = {};
 
-	uint64_t hash() const
+	uint64_t hash() const // of what usually differs; the rest is compared
 	{
-		uint64_t hash = 0; // of what usually differs; the rest is compared
-		for (unsigned i = 0; i < 5; i++)
-			hash = (hash ^ words[i]) * 0x9e3779b97f4a7c15u;
-		return hash >> 40;
+		return ((words[1] * 31 + words[2]) * 31 + words[3] + words[size - 2]) * 0x9e3779b97f4a7c15u >> 56;
 	}
 	bool operator==(const Key &other) const
 	{
@@ -41,8 +41,7 @@ struct Thread {
 		Site *site = nullptr;
 	};
 	trace::Lane *lane = nullptr;
-	unsigned untimed = 0;    // calls since the last one of a summary that was timed
-	Memo memos[256] = {};    // by the key's hash
+	Memo memos[256] = {};    // by the key's hash, 8 bits
 	Caller callers[64] = {}; // by return address
 };
 
@@ -67,7 +66,7 @@ inline CallerAnswer callerOf(Thread &thread, const void *address)
 
 inline Thread::Memo &memoOf(Thread &thread, const Key &key)
 {
-	return thread.memos[key.hash() % (sizeof thread.memos / sizeof *thread.memos)];
+	return thread.memos[key.hash()];
 }
 
 // In a forked child: the forking thread's state stays, its lane with it.

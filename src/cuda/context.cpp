@@ -44,6 +44,25 @@ const DeviceFacts *deviceFacts(const Driver &driver, int ordinal)
 	return facts;
 }
 
+bool currentDevice(const Driver &driver, int &ordinal)
+{
+	ordinal = 0;
+	if (const Result result = driver.cuCtxGetDevice(&ordinal); result != CUDA_ERROR_INVALID_CONTEXT)
+		return result == 0;
+	// A thread's first call of anything of CUDA: the vendor's runtime is about to make the first device's primary context
+	// current. So do we, or this call would run in another precision than those after it.
+	const RelaxedCapture relaxed(driver);
+	unsigned flags = 0;
+	int isActive = 0;
+	CUctx_st *primary = nullptr;
+	if (driver.cuDevicePrimaryCtxGetState(0, &flags, &isActive) || !isActive ||
+	    driver.cuDevicePrimaryCtxRetain(&primary, 0))
+		return false;
+	const bool isSet = driver.cuCtxSetCurrent(primary) == 0;
+	driver.cuDevicePrimaryCtxRelease_v2(0);
+	return isSet;
+}
+
 bool currentContext(const Driver &driver, Current &current)
 {
 	return driver.cuCtxGetCurrent(&current.handle) == 0 && current.handle &&
@@ -126,28 +145,47 @@ Block Memory::allocateForGraph(const Driver &driver, Stream stream, size_t bytes
 	CUgraph_st *graph = nullptr;
 	if (driver.cuStreamGetCaptureInfo_v2(stream, &status, &id, &graph, nullptr, nullptr) || !graph)
 		return {0, Failure::driverError};
-	cuuint64_t used = 0, reserved = 0;
-	if (driver.cuMemPoolGetAttribute(pool_, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, &used))
-		return {0, Failure::driverError};
-	reserved = used; // a graph's memory comes from outside the pool: always growth
-	if (const Failure failure = reserve(driver, bytes, used, reserved); failure != Failure::none)
-		return {0, failure};
-	Block block;
-	if (const Result result = driver.cuMemAlloc_v2(&block.address, bytes))
-		return {0, result == outOfMemory ? Failure::outOfMemory : Failure::driverError};
-	auto *owned = new GraphBlock{this, block.address, bytes, nullptr};
+	GraphBlock *owned = reuse(bytes);
+	if (!owned) {
+		cuuint64_t used = 0;
+		if (driver.cuMemPoolGetAttribute(pool_, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, &used))
+			return {0, Failure::driverError};
+		// A graph's memory comes from outside the pool: always growth.
+		if (const Failure failure = reserve(driver, bytes, used, used); failure != Failure::none)
+			return {0, failure};
+		Address address = 0;
+		if (const Result result = driver.cuMemAlloc_v2(&address, bytes))
+			return {0, result == outOfMemory ? Failure::outOfMemory : Failure::driverError};
+		owned = new GraphBlock{this, address, bytes, nullptr};
+		inGraphs_.fetch_add(bytes, std::memory_order_relaxed);
+	}
+	const Block block = {owned->address};
 	CUuserObject_st *object = nullptr;
 	if (driver.cuUserObjectCreate(&object, owned, giveBack, 1, CU_USER_OBJECT_NO_DESTRUCTOR_SYNC)) {
-		driver.cuMemFree_v2(block.address);
-		delete owned;
+		giveBack(owned);
 		return {0, Failure::driverError};
 	}
-	inGraphs_.fetch_add(bytes, std::memory_order_relaxed);
 	if (driver.cuGraphRetainUserObject(graph, object, 1, CU_GRAPH_USER_OBJECT_MOVE)) {
 		driver.cuUserObjectRelease(object, 1); // its destructor gives the block back
 		return {0, Failure::driverError};
 	}
 	return block;
+}
+
+// What a graph gave back, as large as this or little larger. So graphs that come and go need no more than those that
+// live, also where no eager call frees anything in between, and a capture frees nothing itself: it may not wait.
+Memory::GraphBlock *Memory::reuse(size_t bytes)
+{
+	GraphBlock *found = nullptr;
+	for (GraphBlock *block = returned_.exchange(nullptr, std::memory_order_acquire); block;) {
+		GraphBlock *const next = block->next;
+		if (!found && block->bytes >= bytes && block->bytes / 2 <= bytes)
+			found = block;
+		else
+			giveBack(block);
+		block = next;
+	}
+	return found;
 }
 
 void Memory::giveBack(void *block)
@@ -169,6 +207,7 @@ void Memory::collect(const Driver &driver)
 			inGraphs_.fetch_sub(block->bytes, std::memory_order_relaxed);
 			delete block;
 		} else {
+			base::leaveFault("cuMemFree_v2");
 			giveBack(block); // later
 		}
 		block = next;

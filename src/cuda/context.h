@@ -20,6 +20,9 @@ struct DeviceFacts {
 // Facts of device `ordinal`, asked once; null if the driver does not answer.
 const DeviceFacts *deviceFacts(const Driver &driver, int ordinal);
 
+// The device that this thread's calls go to. False: the driver does not say.
+bool currentDevice(const Driver &driver, int &ordinal);
+
 // The context that is current on this thread: which one, and on which device. False: none, or no driver.
 struct Current {
 	CUctx_st *handle;
@@ -54,6 +57,7 @@ public:
 private:
 	struct GraphBlock;
 	static void giveBack(void *block);
+	GraphBlock *reuse(size_t bytes);
 	Failure reserve(const Driver &driver, size_t bytes, size_t used, size_t reserved);
 
 	CUmemPoolHandle_st *pool_ = nullptr;

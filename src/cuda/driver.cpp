@@ -1,7 +1,5 @@
 #include "src/cuda/driver.h"
 
-#include "src/base/once.h"
-
 // Declares the older names too: cuStreamGetCaptureInfo_v2 is what drivers of CUDA 12 and 13 both have.
 #define __CUDA_API_VERSION_INTERNAL
 #include <cuda.h>
@@ -23,8 +21,10 @@ constexpr bool isSame(CUresult (*)(A...), Result (*)(B...))
 AUTOAMP_DRIVER_FUNCTIONS(X)
 #undef X
 
+} // namespace
+
 // Racing threads each fill one of these and agree by one compare-and-swap; the loser's few bytes stay behind.
-const Driver *load()
+const Driver *loadDriver()
 {
 	void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
 	if (!library)
@@ -38,21 +38,19 @@ const Driver *load()
 	isComplete = isComplete && driver->name;
 	AUTOAMP_DRIVER_FUNCTIONS(X)
 #undef X
-	if (!isComplete || driver->cuDriverGetVersion(&driver->version) != 0) {
+	// The answer is kept for ever: one refusal is not believed.
+	const auto ask = [&] { return driver->cuDriverGetVersion(&driver->version) == 0; };
+	bool isThere = isComplete && ask();
+	if (isComplete && !isThere) {
+		base::leaveFault("cuDriverGetVersion");
+		isThere = ask();
+	}
+	if (!isThere) {
 		delete driver;
 		return nullptr;
 	}
 	driver->isEmulated = dlsym(library, "autoamp_emulated_calls") != nullptr;
 	return driver;
-}
-
-constinit base::Once<const Driver> theDriver;
-
-} // namespace
-
-const Driver *driver()
-{
-	return theDriver.get(load);
 }
 
 } // namespace autoamp::cuda

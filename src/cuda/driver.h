@@ -2,6 +2,10 @@
 // Types are spelled out so that cuda.h stays inside this folder; driver.cpp checks each against it.
 #pragma once
 
+#include "src/base/once.h"
+
+#include "src/base/faults.h"
+
 #include <cstddef>
 #include <cstdint>
 
@@ -26,11 +30,16 @@ constexpr Result outOfMemory = 2;
 // name in libcuda, arguments. The `_v2` names are those that cuda.h maps the plain ones to.
 #define AUTOAMP_DRIVER_FUNCTIONS(X) \
 	X(cuDriverGetVersion, (int *)) \
+	X(cuDeviceGetCount, (int *)) \
 	X(cuDeviceGetAttribute, (int *, int, int)) \
 	X(cuDeviceGetName, (char *, int, int)) \
 	X(cuCtxGetCurrent, (CUctx_st **)) \
 	X(cuCtxGetId, (CUctx_st *, unsigned long long *)) \
 	X(cuCtxGetDevice, (int *)) \
+	X(cuCtxSetCurrent, (CUctx_st *)) \
+	X(cuDevicePrimaryCtxGetState, (int, unsigned *, int *)) \
+	X(cuDevicePrimaryCtxRetain, (CUctx_st **, int)) \
+	X(cuDevicePrimaryCtxRelease_v2, (int)) \
 	X(cuThreadExchangeStreamCaptureMode, (int *)) \
 	X(cuStreamIsCapturing, (Stream, int *)) \
 	X(cuStreamGetCaptureInfo_v2, \
@@ -66,7 +75,12 @@ struct Driver {
 };
 
 // Null when there is no driver, or one that lacks a function of the list: asked once, told for ever.
-const Driver *driver();
+const Driver *loadDriver();
+inline constinit base::Once<const Driver> theDriver;
+inline const Driver *driver()
+{
+	return theDriver.get(loadDriver);
+}
 
 // Every call of ours that another thread's global-mode capture would forbid stands inside one of these: the thread's
 // capture mode is RELAXED there and afterwards as it was.
@@ -79,8 +93,10 @@ public:
 	}
 	~RelaxedCapture()
 	{
-		if (isOk_)
-			driver_.cuThreadExchangeStreamCaptureMode(&mode_);
+		if (isOk_ && driver_.cuThreadExchangeStreamCaptureMode(&mode_)) {
+			base::leaveFault("cuThreadExchangeStreamCaptureMode");
+			driver_.cuThreadExchangeStreamCaptureMode(&mode_); // the application's own may not stay RELAXED
+		}
 	}
 	RelaxedCapture(const RelaxedCapture &) = delete;
 	RelaxedCapture &operator=(const RelaxedCapture &) = delete;

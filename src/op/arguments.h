@@ -9,23 +9,21 @@ namespace autoamp::op {
 
 constexpr int typeOfRow = -1; // no such parameter: the row of the entry table knows the element type
 
-// One matrix product of cuBLAS. Sizes and strides in elements.
+// One matrix product of cuBLAS. Sizes and strides in elements. From transa on: all that is no address, without padding, so
+// that a signature can be compared as bytes.
 struct GemmCall {
 	void *handle = nullptr;
-	int transa = 0, transb = 0;
-	int64_t m = 0, n = 0, k = 0;
 	const void *alpha = nullptr;
 	const void *A = nullptr;
-	int Atype = typeOfRow;
-	int64_t lda = 0, strideA = 0;
 	const void *B = nullptr;
-	int Btype = typeOfRow;
-	int64_t ldb = 0, strideB = 0;
 	const void *beta = nullptr;
 	void *C = nullptr;
-	int Ctype = typeOfRow;
-	int64_t ldc = 0, strideC = 0;
+	int transa = 0, transb = 0;
+	int64_t m = 0, n = 0, k = 0;
+	int64_t lda = 0, ldb = 0, ldc = 0;
+	int64_t strideA = 0, strideB = 0, strideC = 0;
 	int64_t batchCount = 1;
+	int Atype = typeOfRow, Btype = typeOfRow, Ctype = typeOfRow;
 	int computeType = -1;
 };
 

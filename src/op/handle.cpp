@@ -12,9 +12,10 @@ HandleModes readModes(const Cublas *cublas, void *handle)
 		return modes;
 	}
 	int pointerMode = 0;
-	modes.status = cublas->cublasGetPointerMode_v2(handle, &pointerMode);
-	if (!modes.status)
-		modes.status = cublas->cublasGetMathMode(handle, &modes.mathMode);
+	if ((modes.status = cublas->cublasGetPointerMode_v2(handle, &pointerMode)))
+		modes.refused = "cublasGetPointerMode_v2";
+	else if ((modes.status = cublas->cublasGetMathMode(handle, &modes.mathMode)))
+		modes.refused = "cublasGetMathMode";
 	modes.deviceScalars = pointerMode == CUBLAS_POINTER_MODE_DEVICE;
 	modes.mathMode &= 0xf; // the flags beside the mode concern 16-bit results
 	return modes;

@@ -1,5 +1,6 @@
 #include "src/op/lt_matmul.h"
 
+#include "src/base/faults.h"
 #include "src/base/once.h"
 
 #include <cublasLt.h>
@@ -11,11 +12,35 @@ namespace autoamp::op {
 
 namespace {
 
+// A getter of the vendor's. Its refusal means something (an attribute that this object does not have), so it is only
+// believed when it is repeated: taken so by mistake, the lowered call would compute something else.
+struct Getter {
+	Status (*get)(const void *, int, void *, size_t, size_t *);
+	const char *name;
+
+	Status operator()(const void *object, int id, void *value, size_t size, size_t &written) const
+	{
+		Status status = get(object, id, value, size, &written);
+		if (status && !(status = get(object, id, value, size, &written)))
+			base::leaveFault(name);
+		return status;
+	}
+};
+
+Getter getterOfMatmul(const CublasLt &lt)
+{
+	return {lt.cublasLtMatmulDescGetAttribute, "cublasLtMatmulDescGetAttribute"};
+}
+Getter getterOfLayout(const CublasLt &lt)
+{
+	return {lt.cublasLtMatrixLayoutGetAttribute, "cublasLtMatrixLayoutGetAttribute"};
+}
+
 template <typename Value>
-Status read(Status (*get)(const void *, int, void *, size_t, size_t *), const void *object, int id, Value &value)
+Status read(const Getter &get, const void *object, int id, Value &value)
 {
 	size_t written = 0;
-	return get(object, id, &value, sizeof value, &written);
+	return get(object, id, &value, sizeof value, written);
 }
 
 // ---- attributes beyond those we know: each id that the loaded library answers, with the size and the default that a
@@ -30,26 +55,26 @@ struct Attributes {
 	Attribute list[64];
 	int count = 0;
 
-	void learn(Status (*get)(const void *, int, void *, size_t, size_t *), const void *fresh, uint64_t known)
+	void learn(const Getter &get, const void *fresh, uint64_t known)
 	{
 		for (int id = 0; id < 64; id++) {
 			Attribute &attribute = list[count];
 			attribute = {id, 0, {}};
-			if (known >> id & 1 || get(fresh, id, nullptr, 0, &attribute.size) || !attribute.size ||
+			if (known >> id & 1 || get(fresh, id, nullptr, 0, attribute.size) || !attribute.size ||
 			    attribute.size > sizeof attribute.fallback)
 				continue;
 			size_t written = 0;
-			if (get(fresh, id, attribute.fallback, attribute.size, &written) == 0)
+			if (get(fresh, id, attribute.fallback, attribute.size, written) == 0)
 				count++;
 		}
 	}
 
-	bool areDefaults(Status (*get)(const void *, int, void *, size_t, size_t *), const void *object) const
+	bool areDefaults(const Getter &get, const void *object) const
 	{
 		for (int i = 0; i < count; i++) {
 			unsigned char value[sizeof list[i].fallback];
 			size_t written = 0;
-			if (get(object, list[i].id, value, list[i].size, &written) == 0 &&
+			if (get(object, list[i].id, value, list[i].size, written) == 0 &&
 			    std::memcmp(value, list[i].fallback, list[i].size) != 0)
 				return false;
 		} // a refusal: the object is of an older size, without the attribute
@@ -84,17 +109,22 @@ constexpr uint64_t knownOfLayout =
 const Learnt *learn(const CublasLt &lt)
 {
 	void *matmul = nullptr, *layout = nullptr;
-	if (lt.cublasLtMatmulDescCreate(&matmul, CUBLAS_COMPUTE_32F, CUDA_R_32F))
-		return nullptr;
-	if (lt.cublasLtMatrixLayoutCreate(&layout, CUDA_R_32F, 1, 1, 1)) {
-		lt.cublasLtMatmulDescDestroy(matmul);
-		return nullptr;
+	const auto worked = [](const char *what, Status status) {
+		if (status)
+			base::leaveFault(what);
+		return status == 0;
+	};
+	Learnt *learnt = nullptr;
+	if (worked("cublasLtMatmulDescCreate", lt.cublasLtMatmulDescCreate(&matmul, CUBLAS_COMPUTE_32F, CUDA_R_32F)) &&
+	    worked("cublasLtMatrixLayoutCreate", lt.cublasLtMatrixLayoutCreate(&layout, CUDA_R_32F, 1, 1, 1))) {
+		learnt = new Learnt;
+		learnt->matmul.learn(getterOfMatmul(lt), matmul, knownOfMatmul);
+		learnt->layout.learn(getterOfLayout(lt), layout, knownOfLayout);
 	}
-	auto *learnt = new Learnt;
-	learnt->matmul.learn(lt.cublasLtMatmulDescGetAttribute, matmul, knownOfMatmul);
-	learnt->layout.learn(lt.cublasLtMatrixLayoutGetAttribute, layout, knownOfLayout);
-	lt.cublasLtMatmulDescDestroy(matmul);
-	lt.cublasLtMatrixLayoutDestroy(layout);
+	if (matmul)
+		worked("cublasLtMatmulDescDestroy", lt.cublasLtMatmulDescDestroy(matmul));
+	if (layout)
+		worked("cublasLtMatrixLayoutDestroy", lt.cublasLtMatrixLayoutDestroy(layout));
 	return learnt;
 }
 
@@ -112,7 +142,7 @@ struct Layout {
 
 bool readLayout(const CublasLt &lt, const void *object, Layout &layout)
 {
-	const auto get = lt.cublasLtMatrixLayoutGetAttribute;
+	const Getter get = getterOfLayout(lt);
 	return object && read(get, object, CUBLASLT_MATRIX_LAYOUT_TYPE, layout.type) == 0 &&
 	       read(get, object, CUBLASLT_MATRIX_LAYOUT_ORDER, layout.order) == 0 &&
 	       read(get, object, CUBLASLT_MATRIX_LAYOUT_ROWS, layout.rows) == 0 &&
@@ -157,7 +187,7 @@ Op describe(const Entry &entry, uint16_t index, const LtMatmulCall &call, const 
 	int32_t computeType = 0, scaleType = 0, pointerMode = 0, transa = 0, transb = 0;
 	uint32_t epilogue = 0;
 	Layout a, b, c, d;
-	const auto get = lt->cublasLtMatmulDescGetAttribute;
+	const Getter get = getterOfMatmul(*lt);
 	if (!call.lightHandle || !call.computeDesc ||
 	    read(get, call.computeDesc, CUBLASLT_MATMUL_DESC_COMPUTE_TYPE, computeType) ||
 	    read(get, call.computeDesc, CUBLASLT_MATMUL_DESC_SCALE_TYPE, scaleType) ||
@@ -233,10 +263,13 @@ Op describe(const Entry &entry, uint16_t index, const LtMatmulCall &call, const 
 
 	LtExtras extras;
 	int32_t biasType = -1;
-	const Learnt *learnt = theAttributes.getOrRetry([&] { return learn(*lt); });
+	const auto ask = [&] { return learn(*lt); };
+	const Learnt *learnt = theAttributes.getOrRetry(ask);
+	if (!learnt) // without it the decision would be another one
+		learnt = theAttributes.getOrRetry(ask);
 	bool isPlain = learnt && learnt->matmul.areDefaults(get, call.computeDesc);
 	for (const void *layout : {call.Adesc, call.Bdesc, call.Cdesc, call.Ddesc})
-		isPlain = isPlain && learnt->layout.areDefaults(lt->cublasLtMatrixLayoutGetAttribute, layout);
+		isPlain = isPlain && learnt->layout.areDefaults(getterOfLayout(*lt), layout);
 	const bool isOverlapping = op.batch > 1 && op.strided < op.ldd * (op.n - 1) + op.m;
 	if (!isColumn || !isPlain || scaleType != CUDA_R_32F || c.type != d.type || isOverlapping ||
 	    op.stridea < 0 || op.strideb < 0 || op.stridec < 0 || kindOfEpilogue == Epilogue::other ||
@@ -252,7 +285,7 @@ Op describe(const Entry &entry, uint16_t index, const LtMatmulCall &call, const 
 
 bool readExtras(const CublasLt &lt, const void *computeDesc, LtExtras &extras)
 {
-	const auto get = lt.cublasLtMatmulDescGetAttribute;
+	const Getter get = getterOfMatmul(lt);
 	if (read(get, computeDesc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, extras.bias))
 		return false;
 	// Of later library versions than the bias pointer: a shorter descriptor refuses them, the defaults hold.

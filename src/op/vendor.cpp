@@ -1,6 +1,5 @@
 #include "src/op/vendor.h"
 
-#include "src/base/once.h"
 #include "src/cuda/library.h"
 
 #include <cublasLt.h>
@@ -37,35 +36,27 @@ const Table *load(Fill fill)
 	return nullptr;
 }
 
-constinit base::Once<const Cublas> theCublas;
-// A process may call cuBLASLt alone, or reach it through cuBLAS: asked from each side once.
-constinit base::Once<const CublasLt> theCublasLt;
-
 } // namespace
 
-const Cublas *cublas(const void *known)
+const Cublas *loadCublas(const void *known)
 {
-	return theCublas.get([&] {
-		return load<Cublas>([&](Cublas &table) {
-			bool isComplete = true;
+	return load<Cublas>([&](Cublas &table) {
+		bool isComplete = true;
 #define X(name, arguments) isComplete = find(table.name, known, #name) && isComplete;
-			AUTOAMP_CUBLAS_FUNCTIONS(X)
+		AUTOAMP_CUBLAS_FUNCTIONS(X)
 #undef X
-			return isComplete;
-		});
+		return isComplete;
 	});
 }
 
-const CublasLt *cublasLt(const void *known)
+const CublasLt *loadCublasLt(const void *known)
 {
-	return theCublasLt.get([&] {
-		return load<CublasLt>([&](CublasLt &table) {
-			bool isComplete = true;
+	return load<CublasLt>([&](CublasLt &table) {
+		bool isComplete = true;
 #define X(name, arguments) isComplete = find(table.name, known, #name) && isComplete;
-			AUTOAMP_CUBLASLT_FUNCTIONS(X)
+		AUTOAMP_CUBLASLT_FUNCTIONS(X)
 #undef X
-			return isComplete;
-		});
+		return isComplete;
 	});
 }
 

@@ -2,6 +2,8 @@
 // thread; found once. Spelled with void * and int so that the vendor's headers stay out of headers; vendor.cpp checks.
 #pragma once
 
+#include "src/base/once.h"
+
 #include <cstddef>
 #include <cstdint>
 
@@ -46,7 +48,19 @@ struct CublasLt {
 };
 
 // `known`: a true function of the copy in use. Null when a function is missing there; what is absent is asked for once.
-const Cublas *cublas(const void *known);
-const CublasLt *cublasLt(const void *known);
+const Cublas *loadCublas(const void *known);
+const CublasLt *loadCublasLt(const void *known);
+inline constinit base::Once<const Cublas> theCublas;
+inline constinit base::Once<const CublasLt> theCublasLt;
+
+inline const Cublas *cublas(const void *known)
+{
+	return theCublas.get([known] { return loadCublas(known); });
+}
+
+inline const CublasLt *cublasLt(const void *known)
+{
+	return theCublasLt.get([known] { return loadCublasLt(known); });
+}
 
 } // namespace autoamp::op

@@ -1,5 +1,7 @@
 #include "src/reroute/engine.h"
 
+#include "src/base/faults.h"
+
 #include <cublasLt.h>
 
 #include <cstring>
@@ -13,6 +15,19 @@ namespace {
 // The vendor's own default for Hopper and later; what an engine really needs is allocated, not this.
 constexpr size_t mostWorkspace = size_t{32} << 20;
 constexpr int64_t elementsPer16Bytes = 8;
+
+void destroyed(const char *what, op::Status status)
+{
+	if (status)
+		base::leaveFault(what);
+}
+
+void destroyDescription(const op::CublasLt &lt, void *&description)
+{
+	if (description)
+		destroyed("cublasLtMatmulDescDestroy", lt.cublasLtMatmulDescDestroy(description));
+	description = nullptr;
+}
 
 StoredOperand stored(int64_t rows, int64_t columns, int64_t stride, int32_t batch)
 {
@@ -93,10 +108,8 @@ op::Status makeDescription(const op::CublasLt &lt, const op::Op &op, const Engin
 		if (extras.biasBatchStride)
 			put(CUBLASLT_MATMUL_DESC_BIAS_BATCH_STRIDE, extras.biasBatchStride);
 	}
-	if (status) {
-		lt.cublasLtMatmulDescDestroy(description);
-		description = nullptr;
-	}
+	if (status)
+		destroyDescription(lt, description);
 	return status;
 }
 
@@ -144,17 +157,15 @@ EngineAnswer makeEngine(const op::CublasLt &lt, void *lightHandle, const op::Op 
 	         lt.cublasLtMatmulAlgoGetHeuristic(lightHandle, engine->description, engine->layoutA, engine->layoutB,
 	                                           engine->layoutC, engine->layoutD, preference, 4, results, &found));
 	if (preference)
-		lt.cublasLtMatmulPreferenceDestroy(preference);
+		destroyed("cublasLtMatmulPreferenceDestroy", lt.cublasLtMatmulPreferenceDestroy(preference));
 	int chosen = 0;
 	while (chosen < found && results[chosen].state != CUBLAS_STATUS_SUCCESS)
 		chosen++;
 	if (isReady && chosen < found) {
 		std::memcpy(engine->algo, &results[chosen].algo, sizeof engine->algo);
 		engine->workspaceSize = results[chosen].workspaceSize;
-		if (hasBias(op)) {
-			lt.cublasLtMatmulDescDestroy(engine->description);
-			engine->description = nullptr;
-		}
+		if (hasBias(op))
+			destroyDescription(lt, engine->description);
 		answer.engine = engine;
 		return answer;
 	}
@@ -166,11 +177,10 @@ EngineAnswer makeEngine(const op::CublasLt &lt, void *lightHandle, const op::Op 
 
 void destroyEngine(const op::CublasLt &lt, Engine *engine)
 {
-	if (engine->description)
-		lt.cublasLtMatmulDescDestroy(engine->description);
+	destroyDescription(lt, engine->description);
 	for (void *layout : {engine->layoutA, engine->layoutB, engine->layoutC, engine->layoutD})
 		if (layout)
-			lt.cublasLtMatrixLayoutDestroy(layout);
+			destroyed("cublasLtMatrixLayoutDestroy", lt.cublasLtMatrixLayoutDestroy(layout));
 	delete engine;
 }
 

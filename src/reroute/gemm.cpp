@@ -144,8 +144,11 @@ Outcome enqueue(const op::Op &op, Plan &plan, const Settings &settings, const Pr
 		                         reinterpret_cast<uintptr_t>(product.B));
 		parameters.ring = context.slots.ringOnDevice();
 		parameters.site = plan.site;
-		// A captured call is not a first call each time its graph replays.
-		parameters.isFirst = !isCapturing && plan.metIn.exchange(context.id + 1) != context.id + 1;
+		const bool isMet = isCapturing ? plan.metIn.load() == context.id + 1
+		                               : plan.metIn.exchange(context.id + 1) == context.id + 1;
+		parameters.first = isMet         ? kernels::First::no
+		                   : isCapturing ? kernels::First::askTotals
+		                                 : kernels::First::yes;
 		if (isDevice) {
 			parameters.alpha = static_cast<const float *>(product.alpha);
 			parameters.beta = static_cast<const float *>(product.beta);
@@ -175,11 +178,11 @@ Outcome enqueue(const op::Op &op, Plan &plan, const Settings &settings, const Pr
 		product.lightHandle, description, alpha, reinterpret_cast<void *>(base + places.a), engine.layoutA,
 		reinterpret_cast<void *>(base + places.b), engine.layoutB, beta, c, engine.layoutC, product.D, engine.layoutD,
 		engine.algo, reinterpret_cast<void *>(base + places.workspace), engine.workspaceSize, product.stream);
-	if (!engine.description)
-		lt.cublasLtMatmulDescDestroy(description);
+	if (!engine.description && lt.cublasLtMatmulDescDestroy(description))
+		base::leaveFault("cublasLtMatmulDescDestroy");
 	if (status)
 		return decline(Reason::engine_failed, "cublasLtMatmul", status);
-	return {true, isCapturing, 0, Reason::white_list, nullptr, 0};
+	return {true, false, 0, Reason::white_list, nullptr, 0};
 }
 
 enum class Capture { no, yes, forbidden };
@@ -191,6 +194,35 @@ Capture captureOf(const cuda::Driver &driver, cuda::Stream stream)
 	if (driver.cuStreamIsCapturing(stream, &status))
 		return Capture::forbidden;
 	return status == 0 ? Capture::no : status == 1 ? Capture::yes : Capture::forbidden;
+}
+
+Outcome runIn(bool isCaptured, const op::Op &op, op::Dtype precision, Plan &plan, const Settings &settings,
+              const Product &product, const op::CublasLt &lt, const cuda::Driver &driver)
+{
+	const auto stream = static_cast<cuda::Stream>(product.stream);
+	const ContextAnswer answer = currentContext(driver, settings.memoryBudget, stream, isCaptured);
+	if (!answer.context)
+		return decline(answer.reason, answer.reason == Reason::capture_unready ? nullptr : answer.what);
+	Context &context = *answer.context;
+
+	const FoundEngine found = findEngine(op, precision, plan, product, lt);
+	if (!found.engine)
+		return found.why;
+	const size_t bytes = place(storedA(op), storedB(op), found.engine->workspaceSize).bytes;
+	const cuda::Block block = isCaptured ? context.memory.allocateForGraph(driver, stream, bytes)
+	                                     : context.memory.allocate(driver, stream, bytes);
+	if (block.failure != cuda::Failure::none)
+		return decline(reasonOf(block.failure), "allocating converted operands");
+	Outcome outcome =
+		enqueue(op, plan, settings, product, *found.engine, lt, driver, context, block.address, isCaptured);
+	if (!isCaptured) { // what is captured belongs to the graph now
+		if (!context.memory.release(driver, stream, block.address) && !outcome.failed)
+			outcome.failed = "cuMemFreeAsync";
+		if (outcome.isDone)
+			context.isWarm.store(true, std::memory_order_release);
+		context.memory.collect(driver);
+	}
+	return outcome;
 }
 
 } // namespace
@@ -214,29 +246,9 @@ Outcome run(const op::Op &op, op::Dtype precision, Plan &plan, const Settings &s
 	const Capture capture = captureOf(*driver, stream);
 	if (capture == Capture::forbidden)
 		return decline(Reason::capture_unready, "cuStreamIsCapturing");
-	const bool isCaptured = capture == Capture::yes;
-	const ContextAnswer answer = currentContext(*driver, settings.memoryBudget, stream, isCaptured);
-	if (!answer.context)
-		return decline(answer.reason, answer.reason == Reason::capture_unready ? nullptr : answer.what);
-	Context &context = *answer.context;
-
-	const FoundEngine found = findEngine(op, precision, plan, product, *lt);
-	if (!found.engine)
-		return found.why;
-	const size_t bytes = place(storedA(op), storedB(op), found.engine->workspaceSize).bytes;
-	const cuda::Block block = isCaptured ? context.memory.allocateForGraph(*driver, stream, bytes)
-	                                     : context.memory.allocate(*driver, stream, bytes);
-	if (block.failure != cuda::Failure::none)
-		return decline(reasonOf(block.failure), "allocating converted operands");
 	Outcome outcome =
-		enqueue(op, plan, settings, product, *found.engine, *lt, *driver, context, block.address, isCaptured);
-	if (!isCaptured) { // what is captured belongs to the graph now
-		if (!context.memory.release(*driver, stream, block.address) && !outcome.failed)
-			outcome.failed = "cuMemFreeAsync";
-		if (outcome.isDone)
-			context.isWarm.store(true, std::memory_order_release);
-		context.memory.collect(*driver);
-	}
+		runIn(capture == Capture::yes, op, precision, plan, settings, product, *lt, *driver);
+	outcome.isCaptured = capture == Capture::yes;
 	return outcome;
 }
 

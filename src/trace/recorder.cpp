@@ -4,59 +4,30 @@
 #include "src/base/errno_guard.h"
 #include "src/base/hash.h"
 #include "src/base/log.h"
-#include "src/trace/file_lock.h"
 #include "src/trace/naming.h"
 
 #include <algorithm>
 #include <cerrno>
-#include <csignal>
 #include <cstdio>
 #include <cstring>
 #include <ctime>
 #include <fcntl.h>
-#include <linux/magic.h>
 #include <new>
 #include <sys/mman.h>
-#include <sys/resource.h>
-#include <sys/stat.h>
-#include <sys/vfs.h>
 #include <unistd.h>
 
 namespace autoamp::trace {
 namespace {
 
-constexpr uint64_t kFirstWindow = 16u << 10, kLargestWindow = 8u << 20;
 constexpr size_t kKeptFiles = 200;
 constexpr uint64_t kKeptBytes = 1u << 30;
 constexpr uint64_t kSingleScalerEvents = 64;
 constexpr uint32_t kFirstCells = 4, kMostCells = 64;
 constexpr unsigned kArguments = 256;
-constexpr int kLowestDescriptor = 200; // programs count on getting the small ones
-constexpr uint64_t kFlushEveryNs = 1'000'000'000;
-constexpr size_t kHelperStack = 256u << 10; // the application's static TLS is on it
-constexpr long kXfsMagic = 0x58465342;
-
-uint64_t nanoseconds(clockid_t clock)
-{
-	timespec now;
-	clock_gettime(clock, &now);
-	return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec);
-}
 
 ClockPair clockPair()
 {
-	return {base::ticks(), nanoseconds(CLOCK_MONOTONIC)};
-}
-
-// Where a mapped page that was allocated can always be written. On others (btrfs copies on write, network file systems
-// have no space until later) a full disk would be a SIGBUS in the application.
-bool canMap(int file)
-{
-	struct statfs status;
-	if (fstatfs(file, &status) != 0)
-		return false;
-	return status.f_type == EXT4_SUPER_MAGIC || status.f_type == kXfsMagic || status.f_type == TMPFS_MAGIC ||
-	       status.f_type == OVERLAYFS_SUPER_MAGIC;
+	return {base::ticks(), base::nanoseconds(CLOCK_MONOTONIC)};
 }
 
 size_t readFile(const char *path, char *out, size_t size)
@@ -78,8 +49,8 @@ public:
 	explicit Lock(Recorder &recorder) : recorder_(recorder) { pthread_mutex_lock(&recorder_.mutex_); }
 	~Lock()
 	{
-		if (recorder_.header_ && !recorder_.mapped_ && recorder_.state_ == State::open)
-			recorder_.flush(false);
+		if (!recorder_.file_.isMapped() && recorder_.isOpen())
+			recorder_.file_.flush(false);
 		pthread_mutex_unlock(&recorder_.mutex_);
 	}
 
@@ -93,11 +64,10 @@ private:
 bool Recorder::open(const Options &options)
 {
 	Lock lock(*this);
-	if (state_ != State::idle)
-		return state_ == State::open;
+	if (file_.state() != File::State::none)
+		return isOpen();
 	if (options.mode == Mode::off || !makeFile(options)) {
-		if (state_ == State::idle)
-			state_ = State::stopped;
+		file_.giveUp();
 		return false;
 	}
 	for (Lane *lane = lanes_; lane; lane = lane->nextLane_)
@@ -105,13 +75,13 @@ bool Recorder::open(const Options &options)
 			writeLane(*lane);
 	for (size_t row = 0; row < properties_.size(); ++row)
 		writeProperty(properties_[row]);
-	return state_ == State::open;
+	return isOpen();
 }
 
 bool Recorder::makeFile(const Options &options)
 {
 	struct Scratch { // too much for a small thread's stack
-		char pattern[sizeof path_], exe[4096], host[256], program[256], arguments[64 << 10];
+		char pattern[4096], exe[4096], host[256], program[256], arguments[64 << 10];
 	};
 	struct Pages {
 		Scratch *scratch = static_cast<Scratch *>(base::mapPages(sizeof(Scratch)));
@@ -122,7 +92,7 @@ bool Recorder::makeFile(const Options &options)
 		return false;
 
 	const ClockPair first = clockPair();
-	const uint64_t started = nanoseconds(CLOCK_REALTIME);
+	const uint64_t started = base::nanoseconds(CLOCK_REALTIME);
 	size_t size = readFile("/proc/self/cmdline", scratch->arguments, sizeof scratch->arguments - 1);
 	programName(scratch->arguments, size, scratch->program, sizeof scratch->program);
 	gethostname(scratch->host, sizeof scratch->host - 1);
@@ -148,54 +118,26 @@ bool Recorder::makeFile(const Options &options)
 		strcpy(scratch->pattern + length, "/%e.%t.%p.aat");
 		pattern = scratch->pattern;
 	}
-	const char *problem = nullptr;
-	file_ = createFile(pattern, parts, path_, sizeof path_, &problem);
-	if (file_ < 0) {
-		base::log(base::LogLevel::warn, "no trace: %s: %s", problem ? pattern : path_,
-		          problem ? problem : strerror(-file_));
-		return false;
-	}
-	if (int high = fcntl(file_, F_DUPFD_CLOEXEC, kLowestDescriptor); high >= 0) {
-		::close(file_);
-		file_ = high;
-	}
-	lockForWriting(file_);
-	struct stat status;
-	if (fstat(file_, &status) == 0) {
-		device_ = status.st_dev;
-		inode_ = status.st_ino;
-	}
-
-	++generation_;
 	singles_ = options.mode == Mode::ops;
-	mapped_ = canMap(file_);
-	capped_ = false;
-	maxSize_ = options.maxSize;
-	fileEnd_ = carved_ = usedEnd_ = 0;
-	window_ = {};
-	records_ = nullptr;
-	uint64_t offset;
-	state_ = State::open;
-	char *page = carve(kPage, offset);
-	if (!page) {
-		unlink(path_);
+	if (!file_.create(pattern, parts, options.maxSize, singles_))
 		return false;
-	}
-	header_ = new (page) Header();
-	header_->version = kVersion;
-	header_->byteOrder = kByteOrder;
-	header_->headerSize = kPage;
-	header_->flags =
-	    (options.emulated ? headerEmulated : 0) | (singles_ ? headerSingles : 0) | (mapped_ ? 0 : headerWritten);
-	header_->startedNs = static_cast<int64_t>(started);
-	header_->first = first;
-	header_->last = clockPair();
-	header_->pid = parts.pid;
-	header_->parent = static_cast<uint32_t>(getppid());
-	header_->fileSize.store(fileEnd_);
+	++generation_;
+	isCapped_ = false;
+	records_ = nullptr;
+	Header *header = file_.header();
+	header->version = kVersion;
+	header->byteOrder = kByteOrder;
+	header->headerSize = kPage;
+	header->flags = (options.emulated ? headerEmulated : 0) | (singles_ ? headerSingles : 0) |
+	                (file_.isMapped() ? 0 : headerWritten);
+	header->startedNs = static_cast<int64_t>(started);
+	header->first = first;
+	header->last = clockPair();
+	header->pid = parts.pid;
+	header->parent = static_cast<uint32_t>(getppid());
 	// Last: a file without it is not yet a trace.
 	std::atomic_signal_fence(std::memory_order_release);
-	memcpy(header_->magic, kMagic, sizeof kMagic);
+	memcpy(header->magic, kMagic, sizeof kMagic);
 
 	addProperty("run", "exe", scratch->exe, "");
 	addProperty("run", "program", scratch->program, "");
@@ -216,36 +158,20 @@ bool Recorder::makeFile(const Options &options)
 void Recorder::close(int status)
 {
 	Lock lock(*this);
-	if (!header_ || state_ == State::closed)
+	Header *header = file_.header();
+	if (!header || file_.state() == File::State::closed)
 		return;
-	header_->last = clockPair();
-	header_->status = status;
-	header_->end.store(static_cast<uint32_t>(status < 0 ? End::exited : End::exitedWith));
-	if (!mapped_) {
-		for (Lane *lane = lanes_; lane; lane = lane->nextLane_)
-			if (lane->chunk_ && state_ == State::open)
-				writeOut(lane->chunk_, lane->chunk_->committed.load(std::memory_order_acquire), lane->chunkOffset_);
-		cut(fileEnd_);
-		flush(true);
-	} else {
-		// Only what nobody has been given is cut: other threads may still be counting.
-		uint64_t used = usedEnd_;
-		if (records_ && recordsOffset_ + records_->size == used)
-			used = recordsOffset_ + base::pageRound(records_->committed.load());
-		cut(used);
-	}
-	state_ = State::closed;
-}
-
-void Recorder::stop(int error)
-{
-	if (state_ != State::open)
-		return;
-	state_ = State::stopped;
-	if (header_)
-		header_->stopped.store(1);
-	base::log(base::LogLevel::warn, "trace %s: %s: recording stops here, the application goes on", path_,
-	          strerror(error));
+	header->last = clockPair();
+	header->status = status;
+	header->end.store(static_cast<uint32_t>(status < 0 ? End::exited : End::exitedWith));
+	for (Lane *lane = lanes_; lane && !file_.isMapped(); lane = lane->nextLane_)
+		if (lane->chunk_ && isOpen())
+			file_.write(lane->chunk_, lane->chunk_->committed.load(std::memory_order_acquire), lane->chunkOffset_);
+	// Other threads may still be counting in what they were given; the newest records' pages that are empty can go.
+	uint64_t size = file_.usedEnd();
+	if (file_.isMapped() && records_ && recordsOffset_ + records_->size == size)
+		size = recordsOffset_ + base::pageRound(records_->committed.load());
+	file_.close(size);
 }
 
 void Recorder::beforeFork()
@@ -260,24 +186,11 @@ void Recorder::afterForkInParent()
 void Recorder::afterForkInChild(Lane *own)
 {
 	base::ErrnoGuard guard;
-	// The parent's file is the parent's: not one more byte of it is written from here.
-	for (Piece &piece : pieces_)
-		munmap(piece.memory, piece.size);
-	pieces_.clear();
-	if (spare_.size)
-		munmap(spare_.memory, spare_.size);
-	spare_ = {};
-	hasHelper_ = isPreparing_ = false;
-	if (file_ >= 0 && stillOurs())
-		::close(file_);
-	file_ = -1;
-	if (!mapped_)
-		base::unmapPages(header_, kPage);
-	header_ = nullptr;
+	// Not one more byte of the parent's file is written from here.
+	file_.forget();
 	records_ = nullptr;
-	path_[0] = 0;
 	for (Lane *lane = lanes_; lane; lane = lane->nextLane_) {
-		if (!mapped_ && lane->chunk_)
+		if (!file_.isMapped() && lane->chunk_)
 			base::unmapPages(lane->chunk_, kEventChunk);
 		lane->cellTable_.clear();
 		lane->cells_ = nullptr;
@@ -289,205 +202,7 @@ void Recorder::afterForkInChild(Lane *own)
 		lane->singles_ = false;
 		lane->free_ = lane != own; // the other threads are not in this process
 	}
-	state_ = State::idle;
 	mutex_ = PTHREAD_MUTEX_INITIALIZER;
-}
-
-// --- the file -------------------------------------------------------------------------------------------------------
-
-// Programs close all descriptors at times, and the number may now be a file of theirs.
-bool Recorder::stillOurs() const
-{
-	struct stat status;
-	return fstat(file_, &status) == 0 && status.st_dev == device_ && status.st_ino == inode_;
-}
-
-// Beyond the limit the kernel would send the application a SIGXFSZ.
-bool Recorder::fits(uint64_t size) const
-{
-	rlimit limit;
-	return getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY || size <= limit.rlim_cur;
-}
-
-// The window's blocks are allocated before it is mapped: storing to it can then not fail. errno says why not.
-bool Recorder::allocate(Piece &window)
-{
-	errno = EBADF;
-	if (!stillOurs())
-		return false;
-	errno = EFBIG;
-	if (!fits(window.offset + window.size))
-		return false;
-	const auto offset = static_cast<off_t>(window.offset);
-	int failed;
-	do
-		failed = fallocate(file_, 0, offset, static_cast<off_t>(window.size));
-	while (failed && errno == EINTR);
-	if (failed)
-		return false;
-	void *memory = mmap(nullptr, window.size, PROT_READ | PROT_WRITE, MAP_SHARED, file_, offset);
-	window.memory = static_cast<char *>(memory);
-	return memory != MAP_FAILED;
-}
-
-// Grows with the file, and stays below the cap as long as single events are what needs it.
-uint64_t Recorder::windowSize() const
-{
-	const uint64_t size = std::clamp(fileEnd_, kFirstWindow, kLargestWindow);
-	const uint64_t left = fileEnd_ < maxSize_ ? (maxSize_ - fileEnd_) & ~uint64_t{kPage - 1} : 0;
-	return singles_ ? std::min(size, left) : size;
-}
-
-// The next window: the spare one, or one made now.
-bool Recorder::grow(uint64_t need)
-{
-	Piece window = spare_;
-	spare_ = {};
-	if (!window.size) {
-		window = {nullptr, fileEnd_, std::max(need, windowSize())};
-		if (!allocate(window)) {
-			if (errno == EOPNOTSUPP && fileEnd_ == 0) {
-				mapped_ = false;
-				return true;
-			}
-			window.size = need; // the last that fits
-			if (!allocate(window)) {
-				stop(errno);
-				return false;
-			}
-		}
-		fileEnd_ = window.offset + window.size;
-	}
-	if (!pieces_.push(window)) {
-		stop(ENOMEM);
-		return false;
-	}
-	window_ = window;
-	carved_ = window.offset;
-	if (header_)
-		header_->fileSize.store(std::max(header_->fileSize.load(), window.offset + window.size));
-	return true;
-}
-
-// Has the next window made by the helper: single events fill one in milliseconds, and first touches of its pages would
-// cost the callers more than the recording. Without a helper all works, slower.
-void Recorder::prepareSpare()
-{
-	if (spare_.size || isPreparing_ || windowSize() < kEventChunk)
-		return;
-	if (!hasHelper_) {
-		pthread_attr_t attributes;
-		pthread_t thread;
-		sigset_t all, before;
-		sem_init(&wake_, 0, 0);
-		pthread_attr_init(&attributes);
-		pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-		pthread_attr_setstacksize(&attributes, kHelperStack);
-		sigfillset(&all); // the application's handlers must not find themselves on our thread
-		pthread_sigmask(SIG_SETMASK, &all, &before);
-		hasHelper_ = pthread_create(&thread, &attributes, helper, this) == 0;
-		pthread_sigmask(SIG_SETMASK, &before, nullptr);
-		pthread_attr_destroy(&attributes);
-		if (!hasHelper_)
-			return;
-	}
-	isPreparing_ = true;
-	sem_post(&wake_);
-}
-
-void *Recorder::helper(void *argument)
-{
-	auto &recorder = *static_cast<Recorder *>(argument);
-	pthread_setname_np(pthread_self(), "autoamp-trace");
-	for (;;) {
-		while (sem_wait(&recorder.wake_) != 0)
-			;
-		pthread_mutex_lock(&recorder.mutex_);
-		// The place in the file is taken now, the work is done without the lock.
-		Piece window = {nullptr, recorder.fileEnd_, recorder.windowSize()};
-		const bool wanted = recorder.state_ == State::open && window.size >= kEventChunk;
-		if (wanted)
-			recorder.fileEnd_ += window.size;
-		pthread_mutex_unlock(&recorder.mutex_);
-		const bool made = wanted && recorder.allocate(window);
-		if (made)
-			madvise(window.memory, window.size, MADV_POPULATE_WRITE);
-		pthread_mutex_lock(&recorder.mutex_);
-		if (made && recorder.state_ == State::open) {
-			recorder.spare_ = window;
-			recorder.isPreparing_ = false; // once it failed, it is not asked again
-		} else if (made) {                 // the trace ended meanwhile
-			munmap(window.memory, window.size);
-			recorder.cut(recorder.header_->fileSize.load());
-		}
-		pthread_mutex_unlock(&recorder.mutex_);
-	}
-}
-
-// The file's final size: gives back what was allocated and not used.
-void Recorder::cut(uint64_t size)
-{
-	if (stillOurs() && ftruncate(file_, static_cast<off_t>(size)) == 0)
-		header_->fileSize.store(size);
-}
-
-char *Recorder::carve(uint64_t size, uint64_t &offset)
-{
-	if (mapped_ && carved_ + size > window_.offset + window_.size && !grow(size))
-		return nullptr;
-	offset = carved_;
-	if (mapped_) {
-		carved_ += size;
-		usedEnd_ = std::max(usedEnd_, carved_);
-		return window_.memory + (offset - window_.offset);
-	}
-	if (!fits(carved_ + size)) {
-		stop(EFBIG);
-		return nullptr;
-	}
-	auto *memory = static_cast<char *>(base::mapPages(size));
-	if (!memory) {
-		stop(ENOMEM);
-		return nullptr;
-	}
-	carved_ += size;
-	fileEnd_ = carved_;
-	if (header_)
-		header_->fileSize.store(fileEnd_);
-	return memory;
-}
-
-bool Recorder::writeOut(const void *data, uint64_t size, uint64_t offset)
-{
-	int error = stillOurs() ? 0 : EBADF;
-	for (auto *bytes = static_cast<const char *>(data); size && !error;) {
-		ssize_t written = pwrite(file_, bytes, size, static_cast<off_t>(offset));
-		if (written < 0 && errno != EINTR)
-			error = errno;
-		if (written > 0) {
-			bytes += written;
-			offset += static_cast<uint64_t>(written);
-			size -= static_cast<uint64_t>(written);
-		}
-	}
-	if (error)
-		stop(error);
-	return !error;
-}
-
-// Where the file cannot be mapped: the header and the newest records, or all that has totals in it.
-void Recorder::flush(bool everything)
-{
-	const uint64_t now = nanoseconds(CLOCK_MONOTONIC);
-	everything = everything || now - flushedNs_ > kFlushEveryNs;
-	if (everything)
-		flushedNs_ = now;
-	for (size_t at = everything || pieces_.size() < 2 ? 0 : pieces_.size() - 1; at < pieces_.size(); ++at) {
-		auto *chunk = reinterpret_cast<Chunk *>(pieces_[at].memory);
-		if (!writeOut(chunk, chunk->committed.load(), pieces_[at].offset))
-			return;
-	}
-	writeOut(header_, sizeof(Header), 0);
 }
 
 Chunk *Recorder::beginChunk(char *memory, ChunkKind kind, uint64_t size, uint32_t lane)
@@ -505,16 +220,15 @@ Chunk *Recorder::beginChunk(char *memory, ChunkKind kind, uint64_t size, uint32_
 
 bool Recorder::openRecords(uint64_t need)
 {
-	// 64 bytes for alignment; the rest of a window where it is enough.
-	uint64_t size = std::max<uint64_t>(kRecordChunk, base::pageRound(need + sizeof(Chunk) + 64));
-	const uint64_t rest = mapped_ ? window_.offset + window_.size - carved_ : 0;
-	if (rest >= need + sizeof(Chunk) + 64)
-		size = std::min(size, rest);
-	if (!mapped_ && records_)
-		writeOut(records_, recordsEnd_, recordsOffset_);
+	need += sizeof(Chunk) + 64; // for alignment
+	uint64_t size = std::max<uint64_t>(kRecordChunk, base::pageRound(need));
+	if (file_.rest() >= need)
+		size = std::min(size, file_.rest());
+	if (!file_.isMapped() && records_)
+		file_.write(records_, recordsEnd_, recordsOffset_);
 	uint64_t offset;
-	char *memory = state_ == State::open ? carve(size, offset) : nullptr;
-	if (!memory || (!mapped_ && !pieces_.push({memory, offset, size})))
+	char *memory = file_.take(size, offset, true);
+	if (!memory)
 		return false;
 	records_ = beginChunk(memory, ChunkKind::records, size, 0);
 	recordsOffset_ = offset;
@@ -527,7 +241,7 @@ template <class T>
 T *Recorder::append(RecordType type, size_t more)
 {
 	const uint64_t size = (sizeof(T) + more + 7) & ~uint64_t{7};
-	if (state_ != State::open)
+	if (!isOpen())
 		return nullptr;
 	auto aligned = [this] { return (recordsEnd_ + alignof(T) - 1) & ~uint64_t{alignof(T) - 1}; };
 	if ((!records_ || aligned() + size > records_->size) && !openRecords(size))
@@ -548,7 +262,7 @@ T *Recorder::append(RecordType type, size_t more)
 void Recorder::commit()
 {
 	records_->committed.store(recordsEnd_, std::memory_order_release);
-	header_->last = clockPair();
+	file_.header()->last = clockPair();
 }
 
 // --- what is written there ------------------------------------------------------------------------------------------
@@ -616,7 +330,7 @@ void Recorder::property(const char *group, const char *name, const char *value, 
 	Lock lock(*this);
 	const size_t before = properties_.size();
 	addProperty(group, name, value, origin);
-	if (state_ == State::open && properties_.size() > before)
+	if (isOpen() && properties_.size() > before)
 		writeProperty(properties_[before]);
 }
 
@@ -699,7 +413,7 @@ bool Recorder::writeRow(RowId row)
 void Recorder::scaler(const ScalerEvent &event)
 {
 	Lock lock(*this);
-	if (state_ != State::open)
+	if (!isOpen())
 		return;
 	const uint32_t key[3] = {event.row, intern(event.kind), static_cast<uint32_t>(event.operand)};
 	const uint64_t hash = base::hashBytes(key, sizeof key);
@@ -743,7 +457,7 @@ void Recorder::scaler(const ScalerEvent &event)
 void Recorder::note(const char *kind, const char *text, RowId row)
 {
 	Lock lock(*this);
-	if (state_ != State::open)
+	if (!isOpen())
 		return;
 	const uint32_t key[3] = {intern(kind), intern(text), row};
 	const uint64_t hash = base::hashBytes(key, sizeof key);
@@ -793,7 +507,7 @@ Lane *Recorder::attach()
 		lanes_ = lane;
 	}
 	lane->free_ = false;
-	if (state_ == State::open)
+	if (isOpen())
 		writeLane(*lane);
 	return lane;
 }
@@ -822,7 +536,7 @@ bool Recorder::writeLane(Lane &lane)
 
 bool Lane::newCell(RowId row)
 {
-	if (recorder_->state_.load(std::memory_order_acquire) != Recorder::State::open)
+	if (!recorder_->isOpen())
 		return false;
 	Recorder::Lock lock(*recorder_);
 	return recorder_->addCell(*this, row);
@@ -832,13 +546,13 @@ void Lane::countFirst(RowId row, uint64_t durationTicks, bool captured)
 {
 	if (newCell(row))
 		add(*cells_[row], durationTicks, captured);
-	else if (Header *header = recorder_->header_)
+	else if (Header *header = recorder_->file_.header())
 		header->lostCalls.fetch_add(1, std::memory_order_relaxed);
 }
 
 bool Recorder::addCell(Lane &lane, RowId row)
 {
-	if (state_ != State::open || !writeRow(row))
+	if (!isOpen() || !writeRow(row))
 		return false;
 	if (row >= lane.cellTable_.size() && !lane.cellTable_.resize(std::max<size_t>(row + 1, 512)))
 		return false;
@@ -865,8 +579,7 @@ bool Lane::newChunk()
 {
 	if (!singles_)
 		return false;
-	if (!recorder_->capped_.load(std::memory_order_relaxed) &&
-	    recorder_->state_.load(std::memory_order_acquire) == Recorder::State::open) {
+	if (!recorder_->isCapped_.load(std::memory_order_relaxed) && recorder_->isOpen()) {
 		Recorder::Lock lock(*recorder_);
 		if (recorder_->newChunk(*this))
 			return true;
@@ -877,43 +590,26 @@ bool Lane::newChunk()
 
 bool Recorder::newChunk(Lane &lane)
 {
-	if (state_ != State::open)
+	const bool isReused = !file_.isMapped() && lane.chunk_;
+	if (isReused)
+		file_.write(lane.chunk_, lane.chunk_->committed.load(), lane.chunkOffset_);
+	if (!isOpen())
 		return false;
-	if (!mapped_ && lane.chunk_) {
-		writeOut(lane.chunk_, lane.chunk_->committed.load(), lane.chunkOffset_);
-		flush(false);
-	}
-	uint64_t end = carved_ + kEventChunk;
-	if (mapped_ && end > window_.offset + window_.size)
-		end = (spare_.size ? spare_.offset : fileEnd_) + kEventChunk;
-	if (end > maxSize_) {
-		capped_ = true;
-		header_->stopped.store(2);
+	if (!file_.hasRoom()) {
+		isCapped_ = true;
+		file_.header()->stopped.store(2);
 		return false;
 	}
-	char *memory;
-	if (!mapped_ && lane.chunk_) {
-		if (!fits(carved_ + kEventChunk)) {
-			stop(EFBIG);
-			return false;
-		}
-		memory = reinterpret_cast<char *>(lane.chunk_);
-		lane.chunkOffset_ = carved_;
-		carved_ += kEventChunk;
-		fileEnd_ = carved_;
-		header_->fileSize.store(fileEnd_);
-	} else
-		memory = carve(kEventChunk, lane.chunkOffset_);
-	if (!memory)
+	char *memory = reinterpret_cast<char *>(lane.chunk_);
+	if (isReused ? !file_.place(kEventChunk, lane.chunkOffset_)
+	             : !(memory = file_.take(kEventChunk, lane.chunkOffset_, false)))
 		return false;
-	if (mapped_ && lane.chunk_) // it stays in the page cache; only our address space need not keep it
+	if (file_.isMapped() && lane.chunk_) // it stays in the page cache; only our address space need not keep it
 		madvise(lane.chunk_, kEventChunk, MADV_DONTNEED);
 	lane.chunk_ = beginChunk(memory, ChunkKind::events, kEventChunk, lane.number_);
 	lane.next_ = reinterpret_cast<Event *>(memory + sizeof(Chunk));
 	lane.end_ = reinterpret_cast<Event *>(memory + kEventChunk);
-	header_->last = clockPair();
-	if (mapped_)
-		prepareSpare();
+	file_.header()->last = clockPair();
 	return true;
 }
 

@@ -4,13 +4,13 @@
 #pragma once
 
 #include "src/base/pages.h"
+#include "src/trace/file.h"
 #include "src/trace/format.h"
 
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <pthread.h>
-#include <semaphore.h>
 
 namespace autoamp::trace {
 
@@ -168,8 +168,8 @@ public:
 	// At exit; the file keeps its place in memory because other threads may still be counting. No call after it adds
 	// a row. `status` negative: unknown.
 	void close(int status);
-	bool isOpen() const { return state_.load(std::memory_order_acquire) == State::open; }
-	const char *path() const { return path_; } // "" before open
+	bool isOpen() const { return file_.state() == File::State::open; }
+	const char *path() const { return file_.path(); } // "" before open
 
 	// Finds or makes a row; before open() too. Cache the answer: this hashes strings under the lock.
 	RowId row(const Row &row);
@@ -194,7 +194,6 @@ public:
 
 private:
 	friend class Lane;
-	enum class State : uint8_t { idle, open, stopped, closed };
 	struct Text {
 		uint32_t id, length, written; // written: the generation whose file has it
 		char bytes[1];
@@ -215,31 +214,15 @@ private:
 		uint32_t kind, text, row, written;
 		NoteRecord *record;
 	};
-	struct Piece { // of the file, in memory
-		char *memory;
-		uint64_t offset, size;
-	};
 	class Lock;
 
 	// All of these: under the lock.
 	bool makeFile(const Options &options);
-	void stop(int error);
-	bool stillOurs() const;
-	bool fits(uint64_t size) const;
-	uint64_t windowSize() const;
-	bool allocate(Piece &window);
-	bool grow(uint64_t need);
-	void cut(uint64_t size);
-	void prepareSpare();
-	static void *helper(void *recorder);
-	char *carve(uint64_t size, uint64_t &offset);
 	Chunk *beginChunk(char *memory, ChunkKind kind, uint64_t size, uint32_t lane);
 	bool openRecords(uint64_t need);
 	template <class T>
 	T *append(RecordType type, size_t more = 0);
 	void commit();
-	bool writeOut(const void *data, uint64_t size, uint64_t offset);
-	void flush(bool everything);
 	uint32_t intern(const char *text);
 	bool writeText(uint32_t id);
 	bool writeRow(RowId row);
@@ -249,26 +232,16 @@ private:
 	bool addCell(Lane &lane, RowId row);
 	bool newChunk(Lane &lane);
 
-	std::atomic<State> state_ = State::idle;
-	std::atomic<bool> capped_ = false;
-	bool singles_ = false, mapped_ = false;
-	int file_ = -1;
-	uint64_t device_ = 0, inode_ = 0; // of the file: the application may have closed the descriptor
-	uint32_t generation_ = 0;         // counts the files of this process
+	pthread_mutex_t mutex_ = PTHREAD_MUTEX_INITIALIZER;
+	File file_{mutex_};
+	std::atomic<bool> isCapped_ = false;
+	bool singles_ = false;
+	uint32_t generation_ = 0; // counts the files of this process
 	uint32_t lanesMade_ = 0;
-	uint64_t maxSize_ = 0, chunksMade_ = 0;
-	uint64_t fileEnd_ = 0;              // of the place in the file that somebody has
-	uint64_t carved_ = 0, usedEnd_ = 0; // where the next chunk goes; the end of all that were given away
-	Piece window_ = {};                 // where carved_ is
-	Piece spare_ = {};                  // the next one, whose pages are there already
-	bool hasHelper_ = false, isPreparing_ = false;
-	sem_t wake_ = {};
-	Header *header_ = nullptr;
+	uint64_t chunksMade_ = 0;
 	Chunk *records_ = nullptr;
 	uint64_t recordsOffset_ = 0, recordsEnd_ = 0; // in the file; of what append() gave last, in the chunk
-	uint64_t flushedNs_ = 0;
 	base::Arena arena_;
-	base::Array<Piece> pieces_; // mapped: windows; else chunks of records
 	base::Array<Text *> texts_;
 	base::Array<KnownRow *> rows_;
 	base::Array<Property> properties_;
@@ -277,8 +250,6 @@ private:
 	base::Index<KnownScaler> scalerIndex_;
 	base::Index<KnownNote> noteIndex_;
 	Lane *lanes_ = nullptr;
-	pthread_mutex_t mutex_ = PTHREAD_MUTEX_INITIALIZER;
-	char path_[4096] = {};
 };
 
 } // namespace autoamp::trace

@@ -102,9 +102,9 @@ TEST_CASE("any layout is converted, what lies between is neither read nor writte
 	shapes.push_back({1000, 130, 1001, 1008});
 	shapes.push_back({4096, 33, 4096, 4096}); // more vectors than threads of a small grid
 	for (const Shape &shape : shapes)
-		for (const unsigned lead : {0u, 1u, 2u}) {
-			Matrix matrix(shape, lead), other({16, 2, 16, 16});
-			matrix.fill(shape.rows + lead);
+		for (const unsigned skew : {0u, 1u, 2u, 3u}) {
+			Matrix matrix(shape, skew), other({16, 2, 16, 16});
+			matrix.fill(shape.rows + skew);
 			other.fill(3);
 			for (const bool isA : {true, false}) {
 				for (const unsigned smCount : {1u, 132u}) {
@@ -112,7 +112,7 @@ TEST_CASE("any layout is converted, what lies between is neither read nor writte
 					const int i = isA ? 0 : 1;
 					call.scratch.used[i] = 3;
 					call.cast(smCount);
-					CAPTURE(shape.rows, shape.columns, shape.sourceLd, shape.batch, lead, isA, smCount);
+					CAPTURE(shape.rows, shape.columns, shape.sourceLd, shape.batch, skew, isA, smCount);
 					int wrong = 0;
 					matrix.each([&](int64_t row, int64_t column, int64_t k) {
 						wrong += matrix.target(row, column, k) != rounded(matrix.at(row, column, k), 3, half);

@@ -49,15 +49,15 @@ void launch(const std::string &name, unsigned blocks, const Parameters &paramete
 	throw std::runtime_error("no kernel " + name);
 }
 
-Source::Source(size_t count)
+Source::Source(size_t count, unsigned skew)
 {
 	const size_t page = sysconf(_SC_PAGESIZE);
-	bytes_ = (count * sizeof(float) + page - 1) / page * page + page;
+	bytes_ = ((count + 4) * sizeof(float) + page - 1) / page * page + page;
 	pages_ = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	float *const end = reinterpret_cast<float *>(static_cast<char *>(pages_) + bytes_ - page);
 	std::fill(static_cast<float *>(pages_), end, NAN);
 	mprotect(end, page, PROT_NONE);
-	data_ = end - count;
+	data_ = end - (count + skew + 3) / 4 * 4 + skew;
 }
 
 Source::~Source()
@@ -65,15 +65,16 @@ Source::~Source()
 	munmap(pages_, bytes_);
 }
 
-Matrix::Matrix(const Shape &shape, unsigned lead)
+Matrix::Matrix(const Shape &shape, unsigned skew)
     : operand_{nullptr, nullptr, shape.rows, shape.columns, shape.sourceLd, shape.targetLd, 0, 0, shape.batch},
-      lead_(lead), source_(lead + std::max<int64_t>(0, (shape.batch * shape.columns - 1) * shape.sourceLd +
-                                                           (shape.batch - 1) * shape.sourceGap + shape.rows)),
+      source_(std::max<int64_t>(0, (shape.batch * shape.columns - 1) * shape.sourceLd +
+                                       (shape.batch - 1) * shape.sourceGap + shape.rows),
+              skew),
       memory_(nullptr, [](uint16_t *memory) { free(memory); })
 {
 	operand_.sourceStride = shape.columns * shape.sourceLd + shape.sourceGap;
 	operand_.targetStride = shape.columns * shape.targetLd + 8;
-	operand_.source = source_.data() + lead;
+	operand_.source = source_.data();
 	targetCount_ = front + shape.batch * operand_.targetStride + front;
 	memory_.reset(static_cast<uint16_t *>(aligned_alloc(64, (targetCount_ * sizeof(uint16_t) + 63) / 64 * 64)));
 	targets_ = memory_.get();

@@ -19,11 +19,12 @@ using namespace autoamp::kernels;
 std::vector<std::string> registered();
 void launch(const std::string &name, unsigned blocks, const Parameters &parameters);
 
-// Memory that ends where its last element does: what lies behind cannot be read. In front of it are NaNs.
+// Memory that begins `skew` elements off a 16-byte boundary and ends where a page does that cannot be read, or with up
+// to 3 NaNs before it. In front of it are NaNs.
 class Source
 {
 public:
-	explicit Source(size_t count);
+	Source(size_t count, unsigned skew);
 	~Source();
 	Source(const Source &) = delete;
 	Source &operator=(const Source &) = delete;
@@ -46,10 +47,11 @@ class Matrix
 public:
 	static constexpr uint16_t guard = 0xbeef;
 
-	explicit Matrix(const Shape &shape, unsigned lead = 0); // lead: elements that push the source off its alignment
+	// skew: elements by which the source is off a 16-byte boundary
+	explicit Matrix(const Shape &shape, unsigned skew = 0);
 	float &at(int64_t row, int64_t column, int64_t matrix = 0)
 	{
-		return source_.data()[lead_ + matrix * operand_.sourceStride + column * operand_.sourceLd + row];
+		return source_.data()[matrix * operand_.sourceStride + column * operand_.sourceLd + row];
 	}
 	uint16_t target(int64_t row, int64_t column, int64_t matrix = 0) const
 	{
@@ -93,7 +95,6 @@ private:
 	static constexpr int64_t front = 32;
 
 	Operand operand_;
-	unsigned lead_;
 	Source source_;
 	std::unique_ptr<uint16_t[], void (*)(uint16_t *)> memory_;
 	uint16_t *targets_;

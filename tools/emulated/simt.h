@@ -77,6 +77,12 @@ public:
 					runBlock();
 	}
 
+	[[noreturn]] static void fail(const char *what)
+	{
+		fprintf(stderr, "autoamp emulated: block (%u, %u, %u): %s\n", blockIdx.x, blockIdx.y, blockIdx.z, what);
+		abort();
+	}
+
 	void waitForBlock() { wait(State::block, 0); }
 
 	// Deposits `value` and returns that of lane `source`, when all lanes of the mask have come.
@@ -159,12 +165,6 @@ private:
 			}
 		}
 		return isReleased;
-	}
-
-	[[noreturn]] static void fail(const char *what)
-	{
-		fprintf(stderr, "autoamp emulated: block (%u, %u, %u): %s\n", blockIdx.x, blockIdx.y, blockIdx.z, what);
-		abort();
 	}
 
 	void wait(State state, uint32_t mask)
@@ -295,16 +295,29 @@ inline void __threadfence_system()
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 }
 
+namespace simt {
+
+// The GPU faults where an access is not aligned to its size; x86 would not mind.
+template <class T>
+T *aligned(T *address)
+{
+	if (reinterpret_cast<uintptr_t>(address) % sizeof(T))
+		Machine::fail("misaligned address");
+	return address;
+}
+
+} // namespace simt
+
 template <class T>
 T __ldcs(const T *address)
 {
-	return *address;
+	return *simt::aligned(address);
 }
 
 template <class T>
 void __stwb(T *address, T value)
 {
-	*address = value;
+	*simt::aligned(address) = value;
 }
 
 namespace simt {

@@ -254,6 +254,19 @@ TEST_CASE("Wrong programs")
 		CHECK(gemm(device, device) == 0);
 		CHECK(deviceError() == cudaErrorIllegalAddress);
 	}
+	SECTION("a stream that is gone")
+	{
+		cudaStream_t stream;
+		cudaStreamCreate(&stream);
+		cublasSetStream(handle, stream);
+		cudaStreamDestroy(stream);
+		CHECK(gemm(device, device) == CUBLAS_STATUS_EXECUTION_FAILED);
+		for (cudaStream_t known : {cudaStreamLegacy, cudaStreamPerThread}) {
+			cublasSetStream(handle, known);
+			CHECK(gemm(device, device) == 0);
+		}
+		CHECK(cudaDeviceSynchronize() == cudaSuccess);
+	}
 	SECTION("a broken context takes no more work")
 	{
 		CHECK(gemm(host.data(), device) == 0);

@@ -2,6 +2,7 @@
 #include "tests/emulated/blas/fixture.h"
 
 #include <functional>
+#include <thread>
 
 namespace {
 
@@ -242,6 +243,45 @@ TEST_CASE("A batch computes what single calls compute, wherever the operands lie
 			auto values = single.read();
 			CHECK(std::memcmp(values.data() + shift, all.data() + i * m * n, m * n * sizeof(float)) == 0);
 		}
+}
+
+TEST_CASE("Threads and streams at once compute the same bits")
+{
+	const int n = 96, threads = 4, rounds = 20;
+	auto a = randomFloats(n * n, 12), b = randomFloats(n * n, 13);
+	std::vector<std::vector<float>> results(threads);
+	std::vector<std::thread> workers;
+	for (int t = 0; t < threads; ++t)
+		workers.emplace_back([&, t] {
+			cublasHandle_t handle;
+			cudaStream_t stream;
+			cublasCreate(&handle);
+			cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
+			cublasSetStream(handle, stream);
+			float *memory;
+			cudaMalloc(reinterpret_cast<void **>(&memory), (2 + rounds) * n * n * sizeof(float));
+			cudaMemcpy(memory, a.data(), a.size() * sizeof(float), cudaMemcpyHostToDevice);
+			cudaMemcpy(memory + n * n, b.data(), b.size() * sizeof(float), cudaMemcpyHostToDevice);
+			const float one = 1, zero = 0;
+			for (int i = 0; i < rounds; ++i)
+				cublasSgemm(handle, CUBLAS_OP_N, CUBLAS_OP_T, n, n, n, &one, memory, n, memory + n * n, n, &zero,
+				            memory + (2 + i) * n * n, n);
+			cudaStreamSynchronize(stream);
+			results[t].resize(rounds * n * n);
+			cudaMemcpy(results[t].data(), memory + 2 * n * n, results[t].size() * sizeof(float),
+			           cudaMemcpyDeviceToHost);
+			cudaFree(memory);
+			cublasDestroy(handle);
+			cudaStreamDestroy(stream);
+		});
+	for (std::thread &worker : workers)
+		worker.join();
+	for (int t = 0; t < threads; ++t)
+		for (int i = 0; i < rounds; ++i)
+			REQUIRE(std::memcmp(results[0].data(), results[t].data() + i * n * n, n * n * sizeof(float)) == 0);
+	auto exact = reference(false, true, n, n, n, a, b, [](float value) { return value; });
+	results[0].resize(n * n);
+	CHECK(relativeError(results[0], exact) < 1e-6);
 }
 
 TEST_CASE("Vectors and the few other routines")

@@ -17,8 +17,8 @@ if not all(os.path.exists(os.path.join(real, name)) for name in libraries):
 
 def answers(folder):
     environment = dict(os.environ, LD_LIBRARY_PATH=folder)
-    return subprocess.run([observe, folder], env=environment, check=True, capture_output=True,
-                          text=True).stdout.splitlines()
+    output = subprocess.run([observe, folder], env=environment, check=True, capture_output=True, text=True).stdout
+    return [line for line in output.splitlines() if not line.startswith('[')]  # "[": the real library's own log
 
 
 def exports(path):

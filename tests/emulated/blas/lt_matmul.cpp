@@ -66,6 +66,10 @@ TEST_CASE("Epilogues, separate C and D, batches, row order")
 		cudaMemset(D, 0, m * n * sizeof(float));
 		REQUIRE(rows.run(blas.lt(), B, A, C, D) == 0);
 		CHECK(sameBits(D.read(), columns));
+		rows.set(CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
+		rows.set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, static_cast<const void *>(Bias.get()));
+		CHECK(rows.run(blas.lt(), B, A, C, D) == Unsupported);
+		rows.set(CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_DEFAULT);
 		rows.set(rows.a, CUBLASLT_MATRIX_LAYOUT_ORDER, CUBLASLT_ORDER_COL32);
 		CHECK(rows.run(blas.lt(), B, A, C, D) == Unsupported);
 		rows.set(rows.a, CUBLASLT_MATRIX_LAYOUT_ORDER, CUBLASLT_ORDER_COL);
@@ -175,9 +179,11 @@ TEST_CASE("The heuristic keeps to alignments and workspace")
 	CHECK(call.heuristic(blas.lt(), results, 1) == 0);
 	CHECK(results.size() == 1);
 
-	call.set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, uint32_t(4));
-	REQUIRE(call.heuristic(blas.lt(), results) == 0);
-	CHECK((results.size() == 1 && idOf(results[0].algo) == 1));
+	for (auto [alignment, first] : {std::pair{16u, 0}, {8u, 1}, {4u, 1}}) {
+		call.set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignment);
+		REQUIRE(call.heuristic(blas.lt(), results) == 0);
+		CHECK(idOf(results[0].algo) == first);
+	}
 	call.set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, uint32_t(2)); // less than an element
 	CHECK(call.heuristic(blas.lt(), results) == Unsupported);
 	LtCall odd(63, 64, 64); // columns of 63 floats are not all 16-byte aligned

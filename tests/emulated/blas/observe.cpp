@@ -175,9 +175,29 @@ void libraries()
 	size_t capacity = 0;
 	std::printf("cache: %d", CALL(lt, cublasLtHeuristicsCacheGetCapacity)(&capacity));
 	std::printf(" %zu\n", capacity);
-	for (int level = -2; level < 9; ++level)
+	for (int level = -2; level < 9; ++level) // lines the real library logs by itself begin with "["
 		std::printf("log level %d: %d\n", level, CALL(lt, cublasLtLoggerSetLevel)(level));
 	CALL(lt, cublasLtLoggerSetLevel)(0);
+	std::printf("log: %d %d %d %d %d\n", CALL(lt, cublasLtLoggerSetMask)(0), CALL(lt, cublasLtLoggerSetMask)(-1),
+	            CALL(lt, cublasLtLoggerSetCallback)(nullptr), CALL(lt, cublasLtLoggerOpenFile)("/nowhere/log"),
+	            CALL(lt, cublasLtHeuristicsCacheGetCapacity)(nullptr));
+	cublasLogCallback callback = nullptr;
+	std::printf("cublas log: %d %d %d %d\n", CALL(cublas, cublasLoggerConfigure)(0, 0, 0, nullptr),
+	            CALL(cublas, cublasSetLoggerCallback)(nullptr), CALL(cublas, cublasGetLoggerCallback)(&callback),
+	            CALL(cublas, cublasGetLoggerCallback)(nullptr));
+	cublasLtMatmulAlgo_t algo{};
+	for (int id = -1; id < 12; ++id) {
+		auto attribute = static_cast<cublasLtMatmulAlgoConfigAttributes_t>(id);
+		size_t size = 0;
+		int known = CALL(lt, cublasLtMatmulAlgoConfigGetAttribute)(&algo, attribute, nullptr, 0, &size);
+		std::printf("algo config %d: %d %zu set", id, known, known == 0 ? size : 0);
+		const uint64_t one = 1;
+		for (size_t bytes : {0, 1, 2, 4, 8})
+			std::printf(" %d", CALL(lt, cublasLtMatmulAlgoConfigSetAttribute)(&algo, attribute, &one, bytes));
+		std::printf("\n");
+	}
+	std::printf("algo null: %d\n",
+	            CALL(lt, cublasLtMatmulAlgoConfigGetAttribute)(nullptr, CUBLASLT_ALGO_CONFIG_ID, nullptr, 0, nullptr));
 	std::printf("null handles: %d %d %d %d %d\n", CALL(cublas, cublasDestroy_v2)(nullptr),
 	            CALL(lt, cublasLtDestroy)(nullptr), CALL(cublas, cublasCreate_v2)(nullptr),
 	            CALL(lt, cublasLtCreate)(nullptr), CALL(cublas, cublasSetStream_v2)(nullptr, nullptr));

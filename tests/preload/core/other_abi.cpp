@@ -1,7 +1,9 @@
 // A core of another version.
+#include "inject/entry_index.h"
+
 extern "C" {
 struct {
 	unsigned abi, count;
 	void *const *doors;
-} extern const autoamp_core = {99, 4, nullptr};
+} extern const autoamp_core = {99, autoamp::entry::entryCount, nullptr};
 }

@@ -4,6 +4,7 @@
 #include <cublasLt.h>
 
 #include <atomic>
+#include <cstdio>
 
 using emulated::blas::Context;
 
@@ -81,40 +82,32 @@ cublasStatus_t cublasLtHeuristicsCacheSetCapacity(size_t capacity)
 	return CUBLAS_STATUS_SUCCESS;
 }
 
-cublasStatus_t cublasLtLoggerSetCallback(cublasLtLoggerCallback_t)
-{
-	FAIL_AS(INVALID_VALUE);
-	return CUBLAS_STATUS_SUCCESS;
-}
+#define SILENT(name, ...)                                                                                              \
+	cublasStatus_t name(__VA_ARGS__)                                                                                   \
+	{                                                                                                                  \
+		FAIL_AS(INVALID_VALUE);                                                                                        \
+		return CUBLAS_STATUS_SUCCESS;                                                                                  \
+	}
+SILENT(cublasLtLoggerSetCallback, cublasLtLoggerCallback_t)
+SILENT(cublasLtLoggerSetFile, FILE *)
+SILENT(cublasLtLoggerSetMask, int)
+SILENT(cublasLtLoggerForceDisable)
 
-cublasStatus_t cublasLtLoggerSetFile(FILE *)
+cublasStatus_t cublasLtLoggerOpenFile(const char *logFile)
 {
 	FAIL_AS(INVALID_VALUE);
-	return CUBLAS_STATUS_SUCCESS;
-}
-
-cublasStatus_t cublasLtLoggerOpenFile(const char *)
-{
-	FAIL_AS(INVALID_VALUE);
+	FILE *file = logFile ? std::fopen(logFile, "a") : nullptr;
+	if (!file)
+		return CUBLAS_STATUS_INVALID_VALUE;
+	std::fclose(file);
 	return CUBLAS_STATUS_SUCCESS;
 }
 
 cublasStatus_t cublasLtLoggerSetLevel(int level)
 {
 	FAIL_AS(INVALID_VALUE);
-	return level >= 0 ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_INVALID_VALUE;
-}
-
-cublasStatus_t cublasLtLoggerSetMask(int)
-{
-	FAIL_AS(INVALID_VALUE);
-	return CUBLAS_STATUS_SUCCESS;
-}
-
-cublasStatus_t cublasLtLoggerForceDisable(void)
-{
-	FAIL_AS(INVALID_VALUE);
-	return CUBLAS_STATUS_SUCCESS;
+	constexpr int highest = 6;
+	return level >= 0 && level <= highest ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_INVALID_VALUE;
 }
 
 } // extern "C"

@@ -34,7 +34,7 @@ struct Choice {
 	uint32_t tile;
 	int32_t split;
 	uint32_t reduction, swizzle, custom, stages;
-	uint16_t innerShape, clusterShape;
+	uint16_t innerShape, clusterShape, unnamed, reserved; // unnamed: the real library takes its id 10 as well
 	uint8_t compute, scale, a, b, c, d, transa, transb;
 };
 static_assert(sizeof(Choice) <= sizeof(cublasLtMatmulAlgo_t));
@@ -466,8 +466,9 @@ struct Field {
 	{                                                                                                                  \
 		offsetof(Choice, member), sizeof(Choice::member)                                                               \
 	}
-constexpr Field configuration[] = {FIELD(id),     FIELD(tile),   FIELD(split),      FIELD(reduction),   FIELD(swizzle),
-                                   FIELD(custom), FIELD(stages), FIELD(innerShape), FIELD(clusterShape)};
+constexpr Field configuration[] = {FIELD(id),     FIELD(tile),   FIELD(split),      FIELD(reduction),    FIELD(swizzle),
+                                   FIELD(custom), FIELD(stages), FIELD(innerShape), FIELD(clusterShape), {},
+                                   FIELD(unnamed)};
 
 cublasStatus_t answer(const void *value, size_t size, void *buf, size_t sizeInBytes, size_t *sizeWritten)
 {
@@ -482,7 +483,8 @@ cublasStatus_t answer(const void *value, size_t size, void *buf, size_t sizeInBy
 
 const Field *fieldOf(cublasLtMatmulAlgoConfigAttributes_t attr)
 {
-	return attr >= 0 && attr < static_cast<int>(std::size(configuration)) ? &configuration[attr] : nullptr;
+	const bool isKnown = attr >= 0 && attr < static_cast<int>(std::size(configuration)) && configuration[attr].size > 0;
+	return isKnown ? &configuration[attr] : nullptr;
 }
 
 } // namespace

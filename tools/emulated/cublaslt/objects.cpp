@@ -5,7 +5,9 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <initializer_list>
 #include <span>
+#include <utility>
 
 using namespace emulated::cublaslt;
 
@@ -129,7 +131,8 @@ size_t writtenBy(const Kind &kind, const void *object)
 	return 0;
 }
 
-cublasStatus_t init(const Kind &kind, void *object, size_t size)
+// `values`: the attributes that the caller gives, by id; every version has them.
+cublasStatus_t init(const Kind &kind, void *object, size_t size, std::initializer_list<std::pair<int, uint64_t>> values)
 {
 	if (!object)
 		return CUBLAS_STATUS_INVALID_VALUE;
@@ -148,11 +151,15 @@ cublasStatus_t init(const Kind &kind, void *object, size_t size)
 	for (const Attribute &attribute : kind.attributes)
 		if (attribute.offset + attribute.size <= known->written)
 			std::memcpy(bytes + attribute.offset, &attribute.initial, attribute.size);
+	for (auto [id, value] : values)
+		for (const Attribute &attribute : kind.attributes)
+			if (attribute.id == id)
+				std::memcpy(bytes + attribute.offset, &value, attribute.size);
 	return CUBLAS_STATUS_SUCCESS;
 }
 
 template <typename Object>
-cublasStatus_t create(const Kind &kind, Object **object)
+cublasStatus_t create(const Kind &kind, Object **object, std::initializer_list<std::pair<int, uint64_t>> values)
 {
 	if (!object)
 		return CUBLAS_STATUS_INVALID_VALUE;
@@ -160,7 +167,7 @@ cublasStatus_t create(const Kind &kind, Object **object)
 	if (!made)
 		return CUBLAS_STATUS_ALLOC_FAILED;
 	*object = static_cast<Object *>(made);
-	return init(kind, made, kind.size);
+	return init(kind, made, kind.size, values);
 }
 
 // Null where the object's version does not know the attribute.
@@ -200,7 +207,7 @@ namespace emulated::cublaslt {
 MatmulDesc read(cublasLtMatmulDesc_t desc)
 {
 	MatmulDesc full;
-	init(matmulKind, &full, matmulKind.size);
+	init(matmulKind, &full, matmulKind.size, {});
 	std::memcpy(static_cast<void *>(&full), desc, writtenBy(matmulKind, desc));
 	return full;
 }
@@ -233,103 +240,26 @@ OBJECT(cublasLtMatrixTransformDesc, cublasLtMatrixTransformDesc_t, cublasLtMatri
        transformKind)
 OBJECT(cublasLtEmulationDesc, cublasLtEmulationDesc_t, cublasLtEmulationDescAttributes_t, emulationKind)
 
-cublasStatus_t cublasLtMatmulDescInit_internal(cublasLtMatmulDesc_t matmulDesc, size_t size,
-                                               cublasComputeType_t computeType, cudaDataType_t scaleType)
-{
-	FAIL_AS(ALLOC_FAILED);
-	cublasStatus_t status = init(matmulKind, matmulDesc, size);
-	if (status == CUBLAS_STATUS_SUCCESS) {
-		auto *desc = reinterpret_cast<MatmulDesc *>(matmulDesc);
-		desc->compute = computeType;
-		desc->scale = scaleType;
+#define MAKERS(name, Handle, kind, PARAMETERS, ...)                                                                    \
+	cublasStatus_t name##Init_internal PARAMETERS(Handle object, size_t size)                                          \
+	{                                                                                                                  \
+		FAIL_AS(ALLOC_FAILED);                                                                                         \
+		return init(kind, object, size, {__VA_ARGS__});                                                                \
+	}                                                                                                                  \
+	cublasStatus_t name##Create PARAMETERS(Handle *object)                                                             \
+	{                                                                                                                  \
+		FAIL_AS(ALLOC_FAILED);                                                                                         \
+		return create(kind, object, {__VA_ARGS__});                                                                    \
 	}
-	return status;
-}
-
-cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t *matmulDesc, cublasComputeType_t computeType,
-                                        cudaDataType_t scaleType)
-{
-	FAIL_AS(ALLOC_FAILED);
-	cublasStatus_t status = create(matmulKind, matmulDesc);
-	if (status == CUBLAS_STATUS_SUCCESS) {
-		auto *desc = reinterpret_cast<MatmulDesc *>(*matmulDesc);
-		desc->compute = computeType;
-		desc->scale = scaleType;
-	}
-	return status;
-}
-
-cublasStatus_t cublasLtMatrixLayoutInit_internal(cublasLtMatrixLayout_t matLayout, size_t size, cudaDataType type,
-                                                 uint64_t rows, uint64_t cols, int64_t ld)
-{
-	FAIL_AS(ALLOC_FAILED);
-	cublasStatus_t status = init(layoutKind, matLayout, size);
-	if (status == CUBLAS_STATUS_SUCCESS) {
-		auto *layout = reinterpret_cast<MatrixLayout *>(matLayout);
-		layout->type = type;
-		layout->rows = rows;
-		layout->columns = cols;
-		layout->ld = ld;
-	}
-	return status;
-}
-
-cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t *matLayout, cudaDataType type, uint64_t rows,
-                                          uint64_t cols, int64_t ld)
-{
-	FAIL_AS(ALLOC_FAILED);
-	cublasStatus_t status = create(layoutKind, matLayout);
-	if (status == CUBLAS_STATUS_SUCCESS) {
-		auto *layout = reinterpret_cast<MatrixLayout *>(*matLayout);
-		layout->type = type;
-		layout->rows = rows;
-		layout->columns = cols;
-		layout->ld = ld;
-	}
-	return status;
-}
-
-cublasStatus_t cublasLtMatmulPreferenceInit_internal(cublasLtMatmulPreference_t pref, size_t size)
-{
-	FAIL_AS(ALLOC_FAILED);
-	return init(preferenceKind, pref, size);
-}
-
-cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t *pref)
-{
-	FAIL_AS(ALLOC_FAILED);
-	return create(preferenceKind, pref);
-}
-
-cublasStatus_t cublasLtMatrixTransformDescInit_internal(cublasLtMatrixTransformDesc_t transformDesc, size_t size,
-                                                        cudaDataType scaleType)
-{
-	FAIL_AS(ALLOC_FAILED);
-	cublasStatus_t status = init(transformKind, transformDesc, size);
-	if (status == CUBLAS_STATUS_SUCCESS)
-		reinterpret_cast<TransformDesc *>(transformDesc)->scale = scaleType;
-	return status;
-}
-
-cublasStatus_t cublasLtMatrixTransformDescCreate(cublasLtMatrixTransformDesc_t *transformDesc, cudaDataType scaleType)
-{
-	FAIL_AS(ALLOC_FAILED);
-	cublasStatus_t status = create(transformKind, transformDesc);
-	if (status == CUBLAS_STATUS_SUCCESS)
-		reinterpret_cast<TransformDesc *>(*transformDesc)->scale = scaleType;
-	return status;
-}
-
-cublasStatus_t cublasLtEmulationDescInit_internal(cublasLtEmulationDesc_t emulationDesc, size_t size)
-{
-	FAIL_AS(ALLOC_FAILED);
-	return init(emulationKind, emulationDesc, size);
-}
-
-cublasStatus_t cublasLtEmulationDescCreate(cublasLtEmulationDesc_t *emulationDesc)
-{
-	FAIL_AS(ALLOC_FAILED);
-	return create(emulationKind, emulationDesc);
-}
+#define MATMUL(...) (__VA_ARGS__, cublasComputeType_t computeType, cudaDataType_t scaleType)
+#define LAYOUT(...) (__VA_ARGS__, cudaDataType type, uint64_t rows, uint64_t cols, int64_t ld)
+#define TRANSFORM(...) (__VA_ARGS__, cudaDataType scaleType)
+#define PLAIN(...) (__VA_ARGS__)
+MAKERS(cublasLtMatmulDesc, cublasLtMatmulDesc_t, matmulKind, MATMUL, {0, computeType}, {1, scaleType})
+MAKERS(cublasLtMatrixLayout, cublasLtMatrixLayout_t, layoutKind, LAYOUT, {0, type}, {2, rows}, {3, cols},
+       {4, static_cast<uint64_t>(ld)})
+MAKERS(cublasLtMatrixTransformDesc, cublasLtMatrixTransformDesc_t, transformKind, TRANSFORM, {0, scaleType})
+MAKERS(cublasLtMatmulPreference, cublasLtMatmulPreference_t, preferenceKind, PLAIN)
+MAKERS(cublasLtEmulationDesc, cublasLtEmulationDesc_t, emulationKind, PLAIN)
 
 } // extern "C"

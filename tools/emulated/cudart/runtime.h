@@ -371,6 +371,10 @@ struct Runtime {
 	{
 		if (checkDevice(toDevice) || checkDevice(fromDevice))
 			return cudaErrorInvalidDevice;
+		// In order with everything on both devices.
+		for (const int device : {toDevice, fromDevice})
+			if (const cudaError_t error = emulated::drainDevice(device))
+				return error;
 		return emulated::copy(line(to, from, bytes), cudaMemcpyDeviceToDevice, nullptr, false);
 	}
 	static cudaError_t cudaMemcpyPeerAsync(void *to, int toDevice, const void *from, int fromDevice, size_t bytes,

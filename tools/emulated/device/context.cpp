@@ -10,7 +10,7 @@ namespace emulated {
 namespace {
 
 constexpr int maximumDevices = 16;
-std::atomic<bool> initialised{false}, forked{false};
+std::atomic<bool> initialised{false};
 Context *const primaries = new Context[maximumDevices]; // never destroyed: workers outlive static objects
 std::atomic<uint64_t> generations[maximumDevices];
 std::unordered_set<const Context *> &created() // by cuCtxCreate; under State::mutex
@@ -93,27 +93,22 @@ void afterForkInChild()
 
 const char *const deviceName = "autoamp emulated (h100 constants)";
 
-Thread &thread()
-{
-	// A thread may call us after its thread-local objects are gone (atexit handlers do): it then gets a fresh one.
-	thread_local Thread *own = nullptr;
-	if (!own) {
-		own = new Thread;
-		thread_local struct Owner {
-			~Owner()
-			{
-				delete own;
-				own = nullptr;
-			}
-		} owner;
-		(void)owner;
-	}
-	return *own;
-}
+std::atomic<bool> forked{false};
+constinit thread_local Thread *currentThread = nullptr;
 
-bool hasForked()
+// A thread may call us after its thread-local objects are gone (atexit handlers do): it then gets a fresh one.
+Thread &newThread()
 {
-	return forked.load(std::memory_order_relaxed);
+	currentThread = new Thread;
+	thread_local struct Owner {
+		~Owner()
+		{
+			delete currentThread;
+			currentThread = nullptr;
+		}
+	} owner;
+	(void)owner;
+	return *currentThread;
 }
 
 int deviceCount()
@@ -192,6 +187,13 @@ static void open(Context &context) // with the lock held
 	context.legacy->id = ++state().ids;
 }
 
+// The runtime holds its primary contexts as any other client does: another's release does not end them.
+static void retain(Context &context)
+{
+	if (!context.runtimes.exchange(true))
+		++context.references;
+}
+
 void activate(Context &context)
 {
 	Lock lock(state().mutex);
@@ -231,13 +233,11 @@ cudaError_t requireContext(Context **out)
 			return error;
 	}
 	Context *context = me.contexts.back();
-	{
-		Lock lock(state().mutex);
-		if (!context->alive) {
-			if (me.driver || !context->primary)
-				return cudaErrorContextIsDestroyed;
-			open(*context);
-		}
+	if (!context->alive) {
+		if (me.driver || !context->primary)
+			return cudaErrorContextIsDestroyed;
+		activate(*context);
+		retain(*context);
 	}
 	*out = context;
 	return cudaError_t(context->sticky.load());
@@ -255,6 +255,7 @@ cudaError_t setDevice(int device)
 		me.contexts.push_back(nullptr);
 	me.contexts.back() = &primaries[device];
 	activate(primaries[device]);
+	retain(primaries[device]);
 	return cudaError_t(primaries[device].sticky.load());
 }
 
@@ -279,6 +280,7 @@ cudaError_t teardown(Context &context)
 	context.legacy.reset();
 	context.peers = 0;
 	context.references = 0;
+	context.runtimes = false;
 	context.alive = false;
 	context.cancelled = false;
 	if (context.primary)

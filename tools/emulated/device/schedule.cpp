@@ -23,6 +23,16 @@ bool isRunnable(const Stream &stream)
 
 void work();
 
+// A worker for what is ready. Host functions may block for ever (a program may hold a stream so): they do not count.
+void staff()
+{
+	State &all = state();
+	if (all.idle < all.ready.size() && all.workers < std::min(workersMost, workersLeast + all.inHost)) {
+		++all.workers;
+		std::thread(work).detach();
+	}
+}
+
 void makeReady(Stream &stream)
 {
 	if (!isRunnable(stream))
@@ -30,11 +40,7 @@ void makeReady(Stream &stream)
 	State &all = state();
 	stream.running = true;
 	all.ready.push_back(stream.shared_from_this());
-	// Host functions may block for ever (a test that holds a stream does): they do not count as workers.
-	if (all.idle < all.ready.size() && all.workers < std::min(workersMost, workersLeast + all.inHost)) {
-		++all.workers;
-		std::thread(work).detach();
-	}
+	staff();
 	all.work.notify_one();
 }
 
@@ -90,6 +96,7 @@ void work()
 			all.ready.pop_front();
 			const OpPointer op = stream->queue.front();
 			all.inHost += op->host;
+			staff();
 			lock.unlock();
 			execute(*op);
 			op->body = nullptr; // its arguments may be the last references to things
@@ -105,6 +112,8 @@ void work()
 			continue;
 		}
 		++all.idle;
+		if (all.leaving)
+			all.finished.notify_all();
 		if (all.lazy.empty())
 			all.work.wait(lock);
 		else
@@ -404,6 +413,14 @@ cudaError_t synchronizeContext()
 	lock.unlock();
 	trimPools(context->device);
 	return cudaError_t(context->sticky.load());
+}
+
+cudaError_t drainDevice(int device)
+{
+	Context &context = *primaryContext(device);
+	Lock lock(state().mutex);
+	drain(lock, context);
+	return cudaError_t(context.sticky.load());
 }
 
 // ---- events

@@ -10,8 +10,7 @@
 #include <cublas_api.h>
 #include <dlfcn.h>
 
-namespace autoamp::entry
-{
+namespace autoamp::entry {
 
 template <typename Call>
 void tell(const char *name, const Call &call, const void *caller)
@@ -22,7 +21,9 @@ void tell(const char *name, const Call &call, const void *caller)
 	char shape[64] = "";
 	if constexpr (requires { call.m; })
 		std::snprintf(shape, sizeof shape, " %ldx%ldx%ld", call.m, call.n, call.k);
-	std::fprintf(stderr, "core: %s%s from %s\n", name, shape, slash ? slash + 1 : "?");
+	// The product's core needs cublasLt for whatever call: it is there, in a scope of its own or not.
+	std::fprintf(stderr, "core: %s%s from %s%s\n", name, shape, slash ? slash + 1 : "?",
+	             autoamp_front_truth(index_cublasLtMatmul) ? "" : ", no cublasLt");
 }
 
 template <unsigned index, typename Fn, typename Call, typename... Args>

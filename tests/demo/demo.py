@@ -1,0 +1,65 @@
+#!/usr/bin/env python3
+"""The demo as the quickstart shows it: accuracy in fp32 and float16, what is lowered and what is kept.
+
+usage: demo.py BUILD   (runs on the emulated device)
+"""
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+
+build = pathlib.Path(sys.argv.pop()).resolve()
+autoamp = build / "tools/autoamp"
+digits = build / "tools/demo/digits"
+clean = {name: value for name, value in os.environ.items() if not name.startswith("AUTOAMP_")}
+
+
+def run(*options):
+    """What the program said and what the report says of it."""
+    with tempfile.TemporaryDirectory() as folder:
+        trace = f"{folder}/demo.aat"
+        command = [autoamp, "run", "--device", "emulated", "--quiet", "--trace-file", trace, *options, "--", digits]
+        said = subprocess.run(command, env=clean, check=True, capture_output=True, text=True)
+        report = subprocess.run([autoamp, "report", "--format", "json", trace], check=True, capture_output=True, text=True)
+    assert said.stderr == "", said.stderr
+    return said.stdout, json.loads(report.stdout)
+
+
+def accuracy(said):
+    return float(re.search(r"^test accuracy ([\d.]+) %$", said, re.M)[1])
+
+
+class Demo(unittest.TestCase):
+    def test_both_precisions(self):
+        emulated = {**clean, "LD_LIBRARY_PATH": str(build / "tools/emulated")}
+        bare = subprocess.run([digits], env=emulated, check=True, capture_output=True, text=True).stdout
+        fp32, kept = run("--strategy", "fp32")
+        half, lowered = run("--dtype", "float16")
+
+        self.assertEqual(fp32, bare)  # every loss, every digit
+        self.assertEqual(kept["totals"]["lowered"], 0)
+        self.assertGreater(accuracy(fp32), 96)
+        self.assertLess(abs(accuracy(half) - accuracy(fp32)), 1)
+        self.assertNotEqual(half, fp32)  # the losses, at least, must show that something was rounded
+
+        totals = lowered["totals"]
+        self.assertEqual(totals["fallbacks"], 0)
+        self.assertEqual(totals["calls"], kept["totals"]["calls"])
+        self.assertGreater(totals["lowered_flops"], 0.8 * totals["flops"])
+        for row in lowered["ops"]:
+            if row["reason"] == "zero_size" or row["dtype_in"] != "float32":
+                continue
+            large = min(row["m"], row["n"], row["k"]) >= 240
+            small = min(row["m"], row["n"], row["k"]) <= 10
+            if large or small:
+                self.assertEqual(row["decision"], "lowered" if large else "kept", row)
+        # Every call is in exactly one row.
+        self.assertEqual(sum(row["calls"] for row in lowered["ops"]), totals["calls"])
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,488 @@
+// Small clients, each wrong in one way (`controls NAME wrong`) or right (`controls NAME right`). A client exits with 0
+// when it is content with what it computed; controls.py sees to it that the wrong ones are not. `controls` lists them.
+#include "kernels.h"
+
+#include <atomic>
+#include <cstdio>
+#include <cstring>
+#include <thread>
+#include <vector>
+
+extern "C" unsigned long autoamp_emulated_misuses();
+
+namespace {
+
+constexpr int count = 1000;
+constexpr size_t bytes = count * sizeof(float);
+bool failed = false;
+
+// A call that must succeed.
+void ok(cudaError_t error)
+{
+	failed |= error != cudaSuccess;
+}
+
+float *device(size_t size = bytes)
+{
+	float *out = nullptr;
+	ok(cudaMalloc(reinterpret_cast<void **>(&out), size));
+	return out;
+}
+
+float *pinned()
+{
+	float *out = nullptr;
+	ok(cudaMallocHost(reinterpret_cast<void **>(&out), bytes));
+	return out;
+}
+
+cudaStream_t stream(unsigned flags = cudaStreamNonBlocking)
+{
+	cudaStream_t out = nullptr;
+	ok(cudaStreamCreateWithFlags(&out, flags));
+	return out;
+}
+
+cudaEvent_t event()
+{
+	cudaEvent_t out = nullptr;
+	ok(cudaEventCreateWithFlags(&out, cudaEventDisableTiming));
+	return out;
+}
+
+// Every element of device memory, read after everything has been done.
+bool holds(const float *from, float value)
+{
+	std::vector<float> host(count);
+	ok(cudaDeviceSynchronize());
+	ok(cudaMemcpy(host.data(), from, bytes, cudaMemcpyDefault));
+	for (const float element : host)
+		if (!(element == value))
+			return false;
+	return true;
+}
+
+cudaGraphExec_t instantiated(cudaStream_t captured)
+{
+	cudaGraph_t graph = nullptr;
+	cudaGraphExec_t exec = nullptr;
+	ok(cudaStreamEndCapture(captured, &graph));
+	ok(cudaGraphInstantiate(&exec, graph, 0));
+	ok(cudaGraphDestroy(graph));
+	return exec;
+}
+
+// ---- memory
+
+bool readsDeviceMemoryOnHost(bool right)
+{
+	float *a = device();
+	ok(fill(a, 1, count));
+	ok(cudaDeviceSynchronize());
+	return right ? holds(a, 1) : *static_cast<volatile float *>(a) == 1;
+}
+
+bool givesKernelHostMemory(bool right)
+{
+	std::vector<float> host(count);
+	float *a = right ? device() : host.data();
+	ok(fill(a, 1, count));
+	return holds(a, 1);
+}
+
+bool fillsHostMemory(bool right)
+{
+	std::vector<float> host(count);
+	ok(cudaMemset(right ? device() : host.data(), 0, bytes));
+	return true;
+}
+
+bool mistakesCopyDirection(bool right)
+{
+	std::vector<float> host(count);
+	ok(cudaMemcpy(device(), host.data(), bytes, right ? cudaMemcpyHostToDevice : cudaMemcpyDeviceToHost));
+	return true;
+}
+
+bool countsOnZeros(bool right)
+{
+	float *a = device();
+	if (right)
+		ok(cudaMemset(a, 0, bytes));
+	float *b = device();
+	ok(fill(b, 1, count));
+	ok(add(b, a, count));
+	return holds(b, 1);
+}
+
+bool writesPastTheEnd(bool right)
+{
+	float *a = device();
+	ok(fill(a, 1, right ? count : count + 128));
+	return holds(a, 1);
+}
+
+bool copiesPastTheEnd(bool right)
+{
+	std::vector<float> host(count + 1);
+	ok(cudaMemcpy(host.data(), device(), bytes + (right ? 0 : 4), cudaMemcpyDeviceToHost));
+	return true;
+}
+
+bool usesFreedMemory(bool right)
+{
+	float *a = device(), *b = device();
+	ok(fill(a, 1, count));
+	if (!right)
+		ok(cudaFree(a));
+	ok(fill(b, 1, count));
+	ok(add(b, a, count));
+	return holds(b, 2);
+}
+
+bool freesTwice(bool right)
+{
+	float *a = device();
+	ok(cudaFree(a));
+	if (!right)
+		ok(cudaFree(a));
+	return true;
+}
+
+bool usesPeerWithoutAccess(bool right)
+{
+	ok(cudaSetDevice(1));
+	float *a = device();
+	ok(cudaSetDevice(0));
+	if (right)
+		ok(cudaDeviceEnablePeerAccess(1, 0));
+	ok(fill(a, 1, count));
+	return holds(a, 1);
+}
+
+bool keepsHandlesOverReset(bool right)
+{
+	cudaStream_t s = stream();
+	float *a = device();
+	if (!right)
+		ok(cudaDeviceReset());
+	ok(fill(a, 1, count, s));
+	return holds(a, 1);
+}
+
+// ---- stream order
+
+bool usesMemoryFreedInStream(bool right)
+{
+	cudaStream_t s = stream();
+	float *a = nullptr, *b = device();
+	ok(cudaMallocAsync(reinterpret_cast<void **>(&a), bytes, s));
+	ok(fill(a, 1, count, s));
+	ok(fill(b, 1, count, s));
+	if (!right)
+		ok(cudaFreeAsync(a, s));
+	ok(add(b, a, count, s));
+	return holds(b, 2);
+}
+
+// The other stream was never told to come before the free.
+bool freesWhileOtherStreamUses(bool right)
+{
+	cudaStream_t s = stream(), other = stream();
+	cudaEvent_t done = event(), used = event();
+	float *a = nullptr, *b = device();
+	ok(cudaMallocAsync(reinterpret_cast<void **>(&a), bytes, s));
+	ok(fill(a, 1, count, s));
+	ok(fill(b, 1, count, other));
+	ok(cudaEventRecord(done, s));
+	ok(cudaStreamWaitEvent(other, done, 0));
+	ok(add(b, a, count, other));
+	ok(cudaEventRecord(used, other));
+	if (right)
+		ok(cudaStreamWaitEvent(s, used, 0));
+	ok(cudaFreeAsync(a, s));
+	ok(cudaStreamSynchronize(s));
+	return holds(b, 2);
+}
+
+bool usesMemoryBeforeItsStreamHasIt(bool right)
+{
+	cudaStream_t s = stream(), other = stream();
+	cudaEvent_t there = event();
+	float *a = nullptr;
+	ok(cudaMallocAsync(reinterpret_cast<void **>(&a), bytes, s));
+	ok(cudaEventRecord(there, s));
+	if (right)
+		ok(cudaStreamWaitEvent(other, there, 0));
+	ok(fill(a, 1, count, other));
+	ok(cudaStreamSynchronize(other));
+	return holds(a, 1);
+}
+
+bool forgetsEventBetweenStreams(bool right)
+{
+	cudaStream_t producer = stream(), consumer = stream();
+	cudaEvent_t produced = event();
+	float *a = device(), *b = device();
+	ok(fill(a, 1, count));
+	ok(cudaDeviceSynchronize());
+	ok(fill(a, 2, count, producer));
+	ok(cudaEventRecord(produced, producer));
+	if (right)
+		ok(cudaStreamWaitEvent(consumer, produced, 0));
+	ok(cudaMemcpyAsync(b, a, bytes, cudaMemcpyDeviceToDevice, consumer));
+	ok(cudaStreamSynchronize(consumer));
+	return holds(b, 2);
+}
+
+bool recordsEventTooEarly(bool right)
+{
+	cudaStream_t producer = stream(), consumer = stream();
+	cudaEvent_t produced = event();
+	float *a = device(), *b = device();
+	ok(cudaMemset(a, 0, bytes));
+	ok(cudaDeviceSynchronize());
+	if (!right)
+		ok(cudaEventRecord(produced, producer));
+	ok(fill(a, 2, count, producer));
+	if (right)
+		ok(cudaEventRecord(produced, producer));
+	ok(cudaStreamWaitEvent(consumer, produced, 0));
+	ok(cudaMemcpyAsync(b, a, bytes, cudaMemcpyDeviceToDevice, consumer));
+	ok(cudaStreamSynchronize(consumer));
+	return holds(b, 2);
+}
+
+// A non-blocking stream is not ordered by the default stream.
+bool countsOnDefaultStream(bool right)
+{
+	cudaStream_t s = stream(right ? cudaStreamDefault : cudaStreamNonBlocking);
+	float *a = device(), *b = device();
+	ok(fill(a, 1, count));
+	ok(cudaMemcpyAsync(b, a, bytes, cudaMemcpyDeviceToDevice, s));
+	ok(cudaStreamSynchronize(s));
+	return holds(b, 1);
+}
+
+bool readsResultWithoutWaiting(bool right)
+{
+	cudaStream_t s = stream();
+	float *a = device(), *host = pinned();
+	memset(host, 0, bytes);
+	ok(fill(a, 1, count, s));
+	ok(cudaMemcpyAsync(host, a, bytes, cudaMemcpyDeviceToHost, s));
+	if (right)
+		ok(cudaStreamSynchronize(s));
+	return host[0] == 1;
+}
+
+bool reusesPinnedSourceTooEarly(bool right)
+{
+	cudaStream_t s = stream();
+	float *a = device(), *host = pinned();
+	for (int i = 0; i < count; ++i)
+		host[i] = 1;
+	ok(cudaMemcpyAsync(a, host, bytes, cudaMemcpyHostToDevice, s));
+	if (right)
+		ok(cudaStreamSynchronize(s));
+	memset(host, 0, bytes);
+	return holds(a, 1);
+}
+
+bool callsCudaInHostFunction(bool right)
+{
+	cudaStream_t s = stream();
+	const auto wrong = [](void *) {
+		void *a = nullptr;
+		cudaMalloc(&a, 16);
+	};
+	ok(cudaLaunchHostFunc(s, right ? [](void *) {} : static_cast<cudaHostFn_t>(wrong), nullptr));
+	ok(cudaStreamSynchronize(s));
+	return autoamp_emulated_misuses() == 0;
+}
+
+// ---- capture, graphs
+
+bool allocatesInGlobalCapture(bool right)
+{
+	cudaStream_t s = stream();
+	float *a = device();
+	ok(cudaStreamBeginCapture(s, cudaStreamCaptureModeGlobal));
+	ok(fill(a, 1, count, s));
+	if (!right) {
+		void *b = nullptr;
+		cudaMalloc(&b, 16); // the client does not even look at the answer
+	}
+	ok(cudaGraphLaunch(instantiated(s), s));
+	return holds(a, 1);
+}
+
+bool allocatesWhileOtherThreadCaptures(bool right)
+{
+	cudaStream_t s = stream();
+	float *a = device();
+	ok(cudaStreamBeginCapture(s, cudaStreamCaptureModeGlobal));
+	ok(fill(a, 1, count, s));
+	std::thread([right] {
+		cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
+		if (right)
+			ok(cudaThreadExchangeStreamCaptureMode(&mode));
+		void *b = nullptr;
+		cudaMalloc(&b, 16);
+	}).join();
+	ok(cudaGraphLaunch(instantiated(s), s));
+	return holds(a, 1);
+}
+
+bool synchronizesCapturingStream(bool right)
+{
+	cudaStream_t s = stream();
+	float *a = device();
+	ok(cudaStreamBeginCapture(s, cudaStreamCaptureModeRelaxed));
+	ok(fill(a, 1, count, s));
+	if (!right)
+		cudaStreamSynchronize(s);
+	ok(cudaGraphLaunch(instantiated(s), s));
+	return holds(a, 1);
+}
+
+bool usesDefaultStreamInCapture(bool right)
+{
+	cudaStream_t s = stream(right ? cudaStreamNonBlocking : cudaStreamDefault);
+	float *a = device(), *b = device();
+	ok(cudaStreamBeginCapture(s, cudaStreamCaptureModeRelaxed));
+	ok(fill(a, 1, count, s));
+	ok(fill(b, 1, count));
+	ok(cudaGraphLaunch(instantiated(s), s));
+	return holds(a, 1);
+}
+
+// The captured copy needs what the other branch produces.
+bool forgetsEdgeInGraph(bool right)
+{
+	cudaStream_t s = stream(), branch = stream();
+	cudaEvent_t begin = event(), produced = event(), joined = event();
+	float *a = device(), *b = device();
+	ok(cudaMemset(a, 0, bytes));
+	ok(cudaDeviceSynchronize());
+	ok(cudaStreamBeginCapture(s, cudaStreamCaptureModeGlobal));
+	ok(cudaEventRecord(begin, s));
+	ok(cudaStreamWaitEvent(branch, begin, 0));
+	ok(fill(a, 1, count, s));
+	ok(cudaEventRecord(produced, s));
+	if (right)
+		ok(cudaStreamWaitEvent(branch, produced, 0));
+	ok(cudaMemcpyAsync(b, a, bytes, cudaMemcpyDeviceToDevice, branch));
+	ok(cudaEventRecord(joined, branch));
+	ok(cudaStreamWaitEvent(s, joined, 0));
+	ok(cudaGraphLaunch(instantiated(s), s));
+	return holds(b, 1);
+}
+
+bool leavesBranchUnjoined(bool right)
+{
+	cudaStream_t s = stream(), branch = stream();
+	cudaEvent_t begin = event(), joined = event();
+	float *a = device();
+	ok(cudaStreamBeginCapture(s, cudaStreamCaptureModeGlobal));
+	ok(cudaEventRecord(begin, s));
+	ok(cudaStreamWaitEvent(branch, begin, 0));
+	ok(fill(a, 1, count, branch));
+	ok(cudaEventRecord(joined, branch));
+	if (right)
+		ok(cudaStreamWaitEvent(s, joined, 0));
+	ok(cudaGraphLaunch(instantiated(s), s));
+	return holds(a, 1);
+}
+
+bool freesMemoryOfGraph(bool right)
+{
+	cudaStream_t s = stream();
+	float *a = device(), *b = device();
+	ok(fill(a, 1, count));
+	ok(fill(b, 1, count));
+	ok(cudaDeviceSynchronize());
+	ok(cudaStreamBeginCapture(s, cudaStreamCaptureModeGlobal));
+	ok(add(b, a, count, s));
+	cudaGraphExec_t exec = instantiated(s);
+	ok(cudaGraphLaunch(exec, s));
+	ok(cudaStreamSynchronize(s));
+	if (!right)
+		ok(cudaFree(a));
+	ok(cudaGraphLaunch(exec, s));
+	return holds(b, 3);
+}
+
+bool callsCudaInDestructor(bool right)
+{
+	static std::atomic<bool> gone{false};
+	const auto wrong = [](void *memory) {
+		cudaFree(memory);
+		gone = true;
+	};
+	cudaStream_t s = stream();
+	cudaUserObject_t object = nullptr;
+	float *a = device();
+	ok(cudaUserObjectCreate(&object, a, right ? [](void *) { gone = true; } : static_cast<cudaHostFn_t>(wrong), 1,
+	                        cudaUserObjectNoDestructorSync));
+	cudaGraph_t graph = nullptr;
+	ok(cudaStreamBeginCapture(s, cudaStreamCaptureModeGlobal));
+	ok(fill(a, 1, count, s));
+	ok(cudaStreamEndCapture(s, &graph));
+	ok(cudaGraphRetainUserObject(graph, object, 1, cudaGraphUserObjectMove));
+	ok(cudaGraphDestroy(graph));
+	while (!gone)
+		std::this_thread::yield();
+	return autoamp_emulated_misuses() == 0;
+}
+
+constexpr struct {
+	const char *name;
+	bool (*run)(bool right);
+} controls[] = {
+#define CONTROL(name)                                                                                                  \
+	{                                                                                                                  \
+#name, name                                                                                                    \
+	}
+    CONTROL(readsDeviceMemoryOnHost),
+    CONTROL(givesKernelHostMemory),
+    CONTROL(fillsHostMemory),
+    CONTROL(mistakesCopyDirection),
+    CONTROL(countsOnZeros),
+    CONTROL(writesPastTheEnd),
+    CONTROL(copiesPastTheEnd),
+    CONTROL(usesFreedMemory),
+    CONTROL(freesTwice),
+    CONTROL(usesPeerWithoutAccess),
+    CONTROL(keepsHandlesOverReset),
+    CONTROL(usesMemoryFreedInStream),
+    CONTROL(freesWhileOtherStreamUses),
+    CONTROL(usesMemoryBeforeItsStreamHasIt),
+    CONTROL(forgetsEventBetweenStreams),
+    CONTROL(recordsEventTooEarly),
+    CONTROL(countsOnDefaultStream),
+    CONTROL(readsResultWithoutWaiting),
+    CONTROL(reusesPinnedSourceTooEarly),
+    CONTROL(callsCudaInHostFunction),
+    CONTROL(allocatesInGlobalCapture),
+    CONTROL(allocatesWhileOtherThreadCaptures),
+    CONTROL(synchronizesCapturingStream),
+    CONTROL(usesDefaultStreamInCapture),
+    CONTROL(forgetsEdgeInGraph),
+    CONTROL(leavesBranchUnjoined),
+    CONTROL(freesMemoryOfGraph),
+    CONTROL(callsCudaInDestructor),
+#undef CONTROL
+};
+
+} // namespace
+
+int main(int argc, char **argv)
+{
+	for (const auto &control : controls)
+		if (argc < 3)
+			puts(control.name);
+		else if (strcmp(argv[1], control.name) == 0)
+			return control.run(strcmp(argv[2], "right") == 0) && !failed ? 0 : 1;
+	return argc < 3 ? 0 : 2;
+}

@@ -1,0 +1,121 @@
+#include "kernels.h"
+
+#include <catch2/catch.hpp>
+#include <cuda.h>
+#include <cuda_runtime.h>
+#include <string>
+#include <sys/wait.h>
+#include <unistd.h>
+
+extern "C" unsigned long autoamp_emulated_calls(const char *name);
+
+TEST_CASE("runtime and driver share the primary context, and a reset gives it another id")
+{
+	void *memory = nullptr;
+	REQUIRE(cudaMalloc(&memory, 16) == cudaSuccess);
+	CUcontext context = nullptr, primary = nullptr;
+	unsigned long long id = 0, later = 0;
+	REQUIRE(cuCtxGetCurrent(&context) == CUDA_SUCCESS);
+	REQUIRE(cuDevicePrimaryCtxRetain(&primary, 0) == CUDA_SUCCESS);
+	CHECK(context == primary);
+	REQUIRE(cuCtxGetId(context, &id) == CUDA_SUCCESS);
+	REQUIRE(cudaDeviceReset() == cudaSuccess);
+	CHECK(cuMemAlloc(reinterpret_cast<CUdeviceptr *>(&memory), 16) == CUDA_ERROR_CONTEXT_IS_DESTROYED);
+	REQUIRE(cudaMalloc(&memory, 16) == cudaSuccess);
+	REQUIRE(cuCtxGetCurrent(&context) == CUDA_SUCCESS);
+	REQUIRE(cuCtxGetId(context, &later) == CUDA_SUCCESS);
+	CHECK(context == primary);
+	CHECK(later != id);
+	CHECK(cudaFree(memory) == cudaSuccess);
+}
+
+TEST_CASE("kernels come from any image by the name that a plug-in knows")
+{
+	REQUIRE(cudaFree(nullptr) == cudaSuccess);
+	const char image[] = "any";
+	CUlibrary library = nullptr;
+	CUkernel kernel = nullptr, none = nullptr;
+	REQUIRE(cuLibraryLoadData(&library, image, nullptr, nullptr, 0, nullptr, nullptr, 0) == CUDA_SUCCESS);
+	REQUIRE(cuLibraryGetKernel(&kernel, library, "test_fill") == CUDA_SUCCESS);
+	CHECK(cuLibraryGetKernel(&none, library, "nobody") == CUDA_ERROR_NOT_FOUND);
+	CUdeviceptr memory = 0;
+	REQUIRE(cuMemAlloc(&memory, 400) == CUDA_SUCCESS);
+	float value = 9;
+	int count = 100;
+	void *arguments[] = {&memory, &value, &count};
+	const auto function = reinterpret_cast<CUfunction>(kernel);
+	REQUIRE(cuLaunchKernel(function, 1, 1, 1, 32, 1, 1, 0, nullptr, arguments, nullptr) == CUDA_SUCCESS);
+	value = 1; // was copied
+	float back = 0;
+	REQUIRE(cuMemcpyDtoH(&back, memory + 396, 4) == CUDA_SUCCESS);
+	CHECK(back == 9);
+	CHECK(cuLaunchKernel(function, 0, 1, 1, 32, 1, 1, 0, nullptr, arguments, nullptr) == CUDA_ERROR_INVALID_VALUE);
+	CHECK(cuLaunchKernel(function, 1, 1, 1, 2048, 1, 1, 0, nullptr, arguments, nullptr) == CUDA_ERROR_INVALID_VALUE);
+	CHECK(cuLaunchKernel(function, 1, 1, 1, 32, 1, 1, 60'000, nullptr, arguments, nullptr) == CUDA_ERROR_INVALID_VALUE);
+	CHECK(cuLibraryUnload(library) == CUDA_SUCCESS);
+	CHECK(cuMemFree(memory) == CUDA_SUCCESS);
+}
+
+TEST_CASE("driver functions by version")
+{
+	void *old = nullptr, *recent = nullptr, *none = &none;
+	CUdriverProcAddressQueryResult status = CU_GET_PROC_ADDRESS_SUCCESS;
+	REQUIRE(cuGetProcAddress("cuStreamGetCaptureInfo", &old, 11030, 0, &status) == CUDA_SUCCESS);
+	REQUIRE(cuGetProcAddress("cuStreamGetCaptureInfo", &recent, 13000, 0, &status) == CUDA_SUCCESS);
+	CHECK(recent == reinterpret_cast<void *>(&cuStreamGetCaptureInfo)); // cuda.h makes it _v3
+	CHECK(old != recent);
+	CHECK(cuGetProcAddress("cuCtxGetId", &none, 11000, 0, &status) == CUDA_SUCCESS);
+	CHECK(none == nullptr);
+	CHECK(status == CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT);
+	CHECK(cuGetProcAddress("cuNothing", &none, 13000, 0, &status) == CUDA_SUCCESS);
+	CHECK(status == CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND);
+	cudaDriverEntryPointQueryResult found = cudaDriverEntryPointSymbolNotFound;
+	REQUIRE(cudaGetDriverEntryPointByVersion("cuMemAlloc", &old, 13000, 0, &found) == cudaSuccess);
+	CHECK(found == cudaDriverEntryPointSuccess);
+	CHECK(old == reinterpret_cast<void *>(&cuMemAlloc));
+	void *plain = nullptr, *perThread = nullptr;
+	REQUIRE(cuGetProcAddress("cuStreamQuery", &plain, 13000, 0, &status) == CUDA_SUCCESS);
+	REQUIRE(cuGetProcAddress("cuStreamQuery", &perThread, 13000, CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM,
+	                         &status) == CUDA_SUCCESS);
+	CHECK(plain != perThread);
+}
+
+TEST_CASE("errors have the names of the headers")
+{
+	CHECK(std::string(cudaGetErrorName(cudaErrorIllegalAddress)) == "cudaErrorIllegalAddress");
+	CHECK(std::string(cudaGetErrorName(cudaSuccess)) == "cudaSuccess");
+	CHECK(std::string(cudaGetErrorString(cudaErrorMemoryAllocation)) == "out of memory");
+	const char *text = nullptr;
+	CHECK(cuGetErrorName(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, &text) == CUDA_SUCCESS);
+	CHECK(std::string(text) == "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED");
+	CHECK(cuGetErrorString(CUresult(12345), &text) == CUDA_ERROR_INVALID_VALUE);
+}
+
+TEST_CASE("a forked child is refused, not hung")
+{
+	void *memory = nullptr;
+	REQUIRE(cudaMalloc(&memory, 16) == cudaSuccess);
+	const pid_t child = fork();
+	if (child == 0) {
+		alarm(10);
+		const bool refused = cudaMalloc(&memory, 16) == cudaErrorInitializationError &&
+		                     cudaDeviceSynchronize() == cudaErrorInitializationError &&
+		                     cuCtxSynchronize() == CUDA_ERROR_NOT_INITIALIZED;
+		_exit(refused ? 0 : 1);
+	}
+	int status = -1;
+	REQUIRE(waitpid(child, &status, 0) == child);
+	CHECK(status == 0);
+	CHECK(cudaFree(memory) == cudaSuccess);
+}
+
+// Run with AUTOAMP_EMU_FAIL=cudaMalloc:3 by the build (meson.build).
+TEST_CASE("the call that must fail fails, once", "[.][fail]")
+{
+	void *memory = nullptr;
+	for (unsigned long call = 1; call < 6; ++call) {
+		CHECK(cudaMalloc(&memory, 16) == (call == 3 ? cudaErrorMemoryAllocation : cudaSuccess));
+		CHECK(autoamp_emulated_calls("cudaMalloc") == call);
+	}
+	CHECK(autoamp_emulated_calls("cudaFree") == 0);
+}

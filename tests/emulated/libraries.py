@@ -1,0 +1,75 @@
+#!/usr/bin/env python3
+"""The emulated libraries from outside: names, versions, where they look for each other, what a stub and a program with a
+static CUDA runtime are told."""
+import ctypes
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+SONAMES = {"cudart": "libcudart.so.13", "cuda": "libcuda.so.1"}
+bad = []
+
+
+def check(is_good, what):
+    if not is_good:
+        bad.append(what)
+
+
+def output(*command, **more):
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, **more)
+
+
+def listed(path):
+    return {line for line in path.read_text().split("\n") if line and not line.startswith("#")}
+
+
+def exported(library):
+    rows = [line.split() for line in output("nm", "-D", "--defined-only", str(library)).stdout.split("\n") if line]
+    return {row[2].split("@")[0] for row in rows if row[1] == "T"}, {row[2] for row in rows}
+
+
+def main(folder, source, toolkit, static_program):
+    real = {"cudart": toolkit / "lib64/libcudart.so.13", "cuda": toolkit / "lib64/stubs/libcuda.so"}
+    for name, soname in SONAMES.items():
+        names = listed(source / name / "exports.txt")
+        mine, versioned = exported(folder / soname)
+        check(mine == names, f"{soname}: differs from its list: {sorted(mine ^ names)[:5]}")
+        if real[name].exists():
+            theirs, _ = exported(real[name])
+            check(theirs <= names, f"{soname}: the toolkit's has also {sorted(theirs - names)[:5]}")
+        if name == "cudart":
+            check(all(one.split("@@")[1:] == [soname] for one in versioned if one != f"{soname}@@{soname}" and one != soname),
+                  f"{soname}: no version node of that name")
+        dynamic = output("readelf", "-d", str(folder / soname)).stdout
+        check(f"soname: [{soname}]" in dynamic, f"{soname}: another SONAME")
+        check(re.search(r"RUNPATH.*\[\$ORIGIN/?\]", dynamic), f"{soname}: does not look beside itself")
+
+    # Opened as Python programs do, out of everybody's sight; two calls of a stub, one line.
+    stub = ("import ctypes; l = ctypes.CDLL(%r); a = ctypes.c_void_p(); "
+            "assert l.cudaMalloc(ctypes.byref(a), 16) == 0; assert l.cudaMallocArray() == 801 == l.cudaMallocArray()")
+    ran = output(sys.executable, "-c", stub % str(folder / SONAMES["cudart"]))
+    check(ran.returncode == 0, f"a stub: {ran.stderr}")
+    check(ran.stderr == "autoamp emulated: cudaMallocArray is not emulated\n", f"a stub said {ran.stderr!r}")
+
+    # The product's kernels are there although nobody sees the device's symbols.
+    kernel = ("import ctypes; l = ctypes.CDLL(%r); a = ctypes.c_void_p(); b = ctypes.c_void_p(); "
+              "assert l.cuInit(0) == 0; assert l.cuLibraryLoadData(ctypes.byref(a), b'image', 0, 0, 0, 0, 0, 0) == 0; "
+              "assert l.cuLibraryGetKernel(ctypes.byref(b), a, b'autoamp_settle') == 0")
+    ran = output(sys.executable, "-c", kernel % str(folder / SONAMES["cuda"]))
+    check(ran.returncode == 0 and not ran.stderr, f"a kernel: {ran.stderr}")
+
+    environment = dict(os.environ, LD_LIBRARY_PATH=str(folder))
+    ran = output(str(static_program), env=environment)
+    check(ran.returncode != 0, "the static runtime found a device")
+    check(ran.stderr.count("\n") == 1 and "-cudart shared" in ran.stderr, f"the static runtime was told {ran.stderr!r}")
+
+    none = ctypes.CDLL(str(folder / SONAMES["cuda"]))
+    check(none.cuCtxSynchronize() == 3, "the driver works before cuInit")
+    print("\n".join(bad) or "as the real ones")
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*map(Path, sys.argv[1:])))

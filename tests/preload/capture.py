@@ -1,0 +1,86 @@
+"""Products in CUDA graphs: lowered once one has run eagerly, right at every replay, and gone with their graph."""
+import runner
+from runner import ETA, bare, run
+
+PROGRAM = "capture"
+REST = ("replay.*", "growth.*", "later.*")
+
+
+class First(runner.Test):
+    """The first product of a process."""
+
+    def test_captured_before_anything_is_ready(self):
+        result, reference = run(PROGRAM, "first.captured", STRATEGY="cast"), bare(PROGRAM, "first.captured")
+        self.assertFine(reference)
+        self.assertFine(result)
+        self.assertEqual(result.bits(), reference.bits())
+        rows = result.rows_of(result.cases["first.captured"])
+        self.assertEqual([(row["decision"], row["reason"], row["calls"], row["captured"]) for row in rows],
+                         [("fallback", "capture_unready", 1, 1)])
+
+    def test_beside_a_capture_of_another_thread(self):
+        for dtype in ("float16", "bfloat16"):
+            with self.subTest(dtype):
+                result = run(PROGRAM, "first.beside", STRATEGY="cast", DTYPE=dtype)
+                self.assertFine(bare(PROGRAM, "first.beside"))
+                self.assertFine(result)
+                self.assertEqual([(row["m"], row["decision"], row["captured"]) for row in result.rows(dtype_compute=dtype)],
+                                 [(42, "lowered", 0), (41, "lowered", 1)])
+
+
+class Captured:
+    dtype = None
+
+    def setUp(self):
+        self.bare = bare(PROGRAM, *REST)
+        self.run = run(PROGRAM, *REST, STRATEGY="cast", DTYPE=self.dtype)
+
+    def test_programs_are_content(self):
+        self.assertFine(self.bare)
+        self.assertFine(self.run)
+
+    def test_captured_calls_are_lowered_and_counted(self):
+        for name, case in self.run.cases.items():
+            if "captured" in case:
+                with self.subTest(name):
+                    rows = self.run.rows_of(case)
+                    self.assertEqual([(row["decision"], row["reason"]) for row in rows], [("lowered", "white_list")])
+                    self.assertEqual(rows[0]["captured"], int(case["captured"]))
+                    self.assertNotEqual(case["bits"], self.bare.cases[name]["bits"])
+
+    def test_as_exact_as_the_type(self):
+        for name, case in self.run.cases.items():
+            for key in ("eta", "least_eta"):
+                if key in case:
+                    self.assertWithin(case[key], ETA[self.dtype], f"{name} {key}")
+
+    def test_broken_capture_answers_as_the_vendor(self):
+        self.assertEqual(self.run.cases["later.broken"]["status"], self.bare.cases["later.broken"]["status"])
+
+    def test_only_the_broken_capture_falls_back(self):
+        self.assertEqual({row["m"] for row in self.run.rows(decision="fallback")} - {69}, set())
+
+
+class CapturedHalf(Captured, runner.Test):
+    dtype = "float16"
+
+    def test_growth_is_rescaled_on_the_device(self):
+        rows = self.run.rows_of(self.run.cases["growth.host"])
+        self.assertGreater(self.run.scaler_totals(rows[0]["site"])["rescale"], 3)
+
+
+class CapturedBfloat16(Captured, runner.Test):
+    dtype = "bfloat16"
+
+
+class Untouched(runner.Test):
+    def test_observed_and_control_run(self):
+        for variables in ({"LEVEL": "O0", "STRATEGY": "cast"}, {"STRATEGY": "fp32"}):
+            with self.subTest(**variables):
+                result = run(PROGRAM, *REST, **variables)
+                self.assertFine(result)
+                self.assertEqual(result.bits(), bare(PROGRAM, *REST).bits())
+
+
+if __name__ == "__main__":
+    runner.main()

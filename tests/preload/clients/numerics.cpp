@@ -1,0 +1,385 @@
+// What becomes of numbers: magnitudes from 1e-40 to 1e37, growth between calls, extremes of alpha, subnormals, Inf and
+// NaN, data of which a few elements count, and the same operands after any history. One case a line.
+#include "harness.h"
+
+#include <thread>
+
+using namespace client;
+
+namespace {
+
+using Values = std::function<double(Random &)>;
+
+double gaussian(Random &random)
+{
+	return random.gaussian();
+}
+
+double uniform(Random &random)
+{
+	return random.uniform();
+}
+
+double sign(Random &random)
+{
+	return random.uniform() < 0.5 ? -1 : 1;
+}
+
+void fill(Matrix &matrix, uint64_t seed, double factor, const Values &values = gaussian)
+{
+	Random random(seed);
+	matrix.fill([&] { return factor * values(random); });
+}
+
+Answer multiply(Session &session, Problem &problem, Line &line)
+{
+	problem.upload();
+	CHECK(cudaDeviceSynchronize());
+	line.require(problem.call(session.handle, session.light) == 0, "a call failed");
+	CHECK(cudaStreamSynchronize(session.stream));
+	problem.download();
+	line.require(problem.isPaddingWhole(), "memory outside the matrices changed");
+	return problem.compare();
+}
+
+void put(Line &line, const Problem &problem, const Answer &answer)
+{
+	if (answer.isMeasurable)
+		line.put("eta", answer.eta).put("omega", answer.omega);
+	line.put("nonfinite", answer.nonfinite).put("spoiled", answer.spoiled).bits("classes", answer.classes);
+	line.bits("bits", problem.c.array.bits());
+}
+
+// One site for all magnitudes: mixed calls, each with scales of its own.
+constexpr Spec magnitudeSpec = {.m = 64, .n = 48, .k = 96};
+
+void magnitude(int powerA, int powerB, Line &line)
+{
+	Session session;
+	Problem problem(magnitudeSpec);
+	fill(problem.a, 11, std::pow(10.0, powerA));
+	fill(problem.b, 12, std::pow(10.0, powerB));
+	const Answer answer = multiply(session, problem, line);
+	put(line, problem, answer);
+}
+
+// The same where the door differs: batches share one scale, epilogues see the true result.
+void magnitudeOf(Spec spec, Line &line)
+{
+	Session session;
+	spec.padA = spec.padB = spec.padC = 3;
+	Problem problem(spec);
+	fill(problem.a, 11, 1e25);
+	fill(problem.b, 12, 1e-22);
+	problem.describe(line);
+	put(line, problem, multiply(session, problem, line));
+}
+
+// The buffers stay, what is in them grows and shrinks by 1e6 from call to call.
+void growth(Line &line)
+{
+	Session session;
+	Problem problem({.m = 65});
+	double worst = 0, best = INFINITY;
+	long long spoiled = 0;
+	uint64_t bits = 0;
+	for (const double factor : {1.0, 1e6, 1e12, 1e18, 1e24, 1e18, 1.0, 1e-6, 1e-12, 1e-18, 1.0}) {
+		fill(problem.a, 21, factor);
+		const Answer answer = multiply(session, problem, line);
+		worst = std::max(worst, answer.eta);
+		best = std::min(best, answer.eta);
+		spoiled += answer.spoiled;
+		bits = bits * 31 + problem.c.array.bits();
+	}
+	line.put("eta", worst).put("least_eta", best).put("spoiled", spoiled).bits("bits", bits);
+}
+
+// Layers of one shape in turns on one site: nothing of one is left in another.
+void mixed(Line &line)
+{
+	Session session;
+	const double factors[] = {1, 1e5, 1e-9, 3e12};
+	std::vector<Problem> layers;
+	layers.reserve(4);
+	double worst = 0;
+	long long spoiled = 0;
+	std::vector<uint64_t> first;
+	for (int turn = 0; turn < 3; turn++)
+		for (size_t i = 0; i < 4; i++) {
+			if (!turn) {
+				layers.emplace_back(Spec{.m = 66}, i);
+				fill(layers[i].a, i, factors[i]);
+				fill(layers[i].b, i + 9, factors[3 - i]);
+			}
+			const Answer answer = multiply(session, layers[i], line);
+			worst = std::max(worst, answer.eta);
+			spoiled += answer.spoiled;
+			if (!turn)
+				first.push_back(layers[i].c.array.bits());
+			line.require(layers[i].c.array.bits() == first[i], "a layer's bits depend on the turn");
+		}
+	line.put("eta", worst).put("spoiled", spoiled).bits("bits", hash(first.data(), first.size() * sizeof first[0]));
+}
+
+void alphas(bool isDevice, Line &line)
+{
+	Session session;
+	Problem problem({.m = 33, .n = 32, .k = 32, .hasDeviceScalars = isDevice});
+	double worst = 0;
+	long long spoiled = 0, measured = 0;
+	uint64_t bits = 0;
+	for (const double a : {1e-38, 1e-19, 1.0, 1e19, 1e37}) {
+		fill(problem.a, 31, a / 4);
+		for (const double b : {1e-38, 1e-19, 1.0, 1e19, 1e37}) {
+			fill(problem.b, 32, b / 4);
+			for (const float alpha : {1e-40f, 1e-30f, 1e-4f, 1.0f, -1e30f}) {
+				for (const float beta : {0.0f, 1.0f}) {
+					fill(problem.c, 33, beta);
+					problem.setScalars(alpha, beta);
+					const Answer answer = multiply(session, problem, line);
+					spoiled += answer.spoiled;
+					bits = bits * 31 + problem.c.array.bits();
+					if (beta != 0 || !answer.isMeasurable)
+						continue;
+					worst = std::max(worst, answer.eta);
+					measured++;
+				}
+			}
+		}
+	}
+	line.put("eta", worst).put("spoiled", spoiled).put("measured", measured).bits("bits", bits);
+}
+
+// alpha 0, Inf and NaN are what they are at any scale.
+void strangeAlphas(Line &line)
+{
+	Session session;
+	Problem problem({.m = 67, .hasDeviceScalars = true});
+	fill(problem.a, 34, 1, uniform); // no sum near 0, whose sign rounding could turn
+	fill(problem.b, 35, 1, uniform);
+	uint64_t classes = 0;
+	for (const float alpha : {0.0f, -0.0f, INFINITY, -INFINITY, NAN}) {
+		problem.setScalars(alpha, 0);
+		classes = classes * 31 + multiply(session, problem, line).classes;
+	}
+	line.bits("classes", classes);
+}
+
+void data(const Spec &spec, const Values &ofA, const Values &ofB, Line &line)
+{
+	Session session;
+	Problem problem(spec);
+	fill(problem.a, 41, 1, ofA);
+	fill(problem.b, 42, 1, ofB);
+	problem.describe(line);
+	put(line, problem, multiply(session, problem, line));
+}
+
+Values lognormal(double width)
+{
+	return [width](Random &random) { return sign(random) * std::exp(width * random.gaussian()); };
+}
+
+// Rows of A that differ by six orders of magnitude.
+void rowsApart(Line &line)
+{
+	Session session;
+	Problem problem({.m = 70});
+	Random random(43);
+	std::vector<double> factors;
+	for (int i = 0; i < problem.spec.m; i++)
+		factors.push_back(std::pow(10, -3 + 6 * random.uniform()));
+	for (int64_t j = 0; j < problem.a.columns; j++)
+		for (int64_t i = 0; i < problem.a.rows; i++)
+			problem.a.array[problem.a.index(0, i, j)] *= static_cast<float>(factors[static_cast<size_t>(i)]);
+	problem.describe(line);
+	put(line, problem, multiply(session, problem, line));
+}
+
+void oneLarge(Line &line)
+{
+	Session session;
+	Problem problem({.m = 71});
+	problem.a.array[17] = 1e6f;
+	problem.describe(line);
+	put(line, problem, multiply(session, problem, line));
+}
+
+void nonfinite(const std::vector<float> &inA, const std::vector<float> &inB, Line &line)
+{
+	Session session;
+	Problem problem({.m = 72});
+	for (size_t i = 0; i < inA.size(); i++)
+		problem.a.array[5 + 73 * i] = inA[i];
+	for (size_t i = 0; i < inB.size(); i++)
+		problem.b.array[7 + 97 * i] = inB[i];
+	const Answer answer = multiply(session, problem, line);
+	put(line, problem, answer);
+	line.require(answer.spoiled == 0, "Inf or NaN where there is none");
+}
+
+// ---- the same operands, the same bits
+
+uint64_t bitsOf(Session &session, Problem &problem, Line &line)
+{
+	multiply(session, problem, line);
+	return problem.c.array.bits();
+}
+
+void history(Line &line)
+{
+	const Spec spec = {.m = 73, .padA = 1};
+	const auto make = [&spec] {
+		Problem problem(spec);
+		fill(problem.a, 51, 1, lognormal(3)); // scales that differ would show in its bits
+		fill(problem.b, 52, 1, lognormal(3));
+		return problem;
+	};
+	Session session;
+	Problem problem = make();
+	const uint64_t first = bitsOf(session, problem, line);
+	line.bits("bits", first);
+
+	line.require(bitsOf(session, problem, line) == first, "other bits at the second call");
+	for (const double factor : {1e6, 1e-9, 33.0}) {
+		fill(problem.a, 53, factor);
+		fill(problem.b, 54, 1 / factor);
+		multiply(session, problem, line);
+		fill(problem.a, 51, 1, lognormal(3));
+		fill(problem.b, 52, 1, lognormal(3));
+		line.require(bitsOf(session, problem, line) == first, "other bits after other operands");
+	}
+	for (Matrix *matrix : {&problem.a, &problem.b, &problem.c})
+		matrix->array.move();
+	line.require(bitsOf(session, problem, line) == first, "other bits in other buffers");
+	{
+		Session other;
+		line.require(bitsOf(other, problem, line) == first, "other bits on another handle and stream");
+	}
+	std::thread([&] {
+		Session other;
+		Problem same = make();
+		line.require(bitsOf(other, same, line) == first, "other bits in another thread");
+	}).join();
+
+	// Replayed from a graph.
+	problem.upload();
+	CHECK(cudaDeviceSynchronize());
+	cudaGraph_t graph = nullptr;
+	cudaGraphExec_t executable = nullptr;
+	CHECK(cudaStreamBeginCapture(session.stream, cudaStreamCaptureModeThreadLocal));
+	line.require(problem.call(session.handle) == 0, "a captured call failed");
+	CHECK(cudaStreamEndCapture(session.stream, &graph));
+	CHECK(cudaGraphInstantiate(&executable, graph, 0));
+	CHECK(cudaGraphDestroy(graph));
+	for (int replay = 0; replay < 2; replay++) {
+		CHECK(cudaGraphLaunch(executable, session.stream));
+		CHECK(cudaStreamSynchronize(session.stream));
+		problem.download();
+		line.require(problem.c.array.bits() == first, "other bits when replayed");
+	}
+	CHECK(cudaGraphExecDestroy(executable));
+}
+
+// ---- a sequence whose rare events are known, call by call
+
+// Element magnitudes are powers of two, so that the largest one is known exactly.
+void events(Line &line)
+{
+	Session session;
+	Problem problem({.m = 74});
+	int calls = 0;
+	const auto call = [&](double a, double b, float alpha = 1, float oddA = 0, float oddB = 0) {
+		fill(problem.a, 61, a, sign);
+		fill(problem.b, 62, b, sign);
+		if (oddA != 0)
+			problem.a.array[3] = oddA;
+		if (oddB != 0)
+			problem.b.array[3] = oddB;
+		problem.setScalars(alpha, 0);
+		multiply(session, problem, line);
+		calls++;
+	};
+	call(1, 1);
+	call(1, 1);
+	call(0x1p20, 1); // another scale of A
+	call(0x1p20, 1);
+	call(1, 1);                     // A
+	call(1, 1, 1, INFINITY);        // a non-finite A
+	call(1, 1, 1, 0, NAN);          // a non-finite B
+	call(0x1p30, 0x1p30, 0x1p100f); // A, B, and an alpha that cannot undo them
+	call(1, 1);                     // A, B
+	call(0.5, 1);                   // within the cell of four binades
+	call(2, 1);                     // A: the next cell
+	call(1, 1, 0x1p-120f);          // A, B: an alpha so small that both give way
+	problem.describe(line);
+	line.put("calls", calls);
+}
+
+std::vector<Case> allCases()
+{
+	std::vector<Case> cases;
+	for (const int a : {-30, -20, -10, 0, 10, 20, 30})
+		for (const int b : {-30, -20, -10, 0, 10, 20, 30})
+			cases.push_back({"magnitude.1e" + std::to_string(a) + "_1e" + std::to_string(b),
+			                 [a, b](Line &line) { magnitude(a, b, line); }});
+	int m = 80;
+	const std::pair<const char *, Spec> doors[] = {
+	    {"sgemm", {}},
+	    {"gemm_ex", {.door = Door::gemmEx, .transa = CUBLAS_OP_T}},
+	    {"strided", {.door = Door::sgemmStridedBatched, .batch = 3, .gap = 3}},
+	    {"strided_ex", {.door = Door::gemmStridedBatchedEx, .batch = 3, .sharesB = true}},
+	    {"lt_relu_bias", {.door = Door::ltMatmul, .epilogue = CUBLASLT_EPILOGUE_RELU_BIAS}},
+	    {"lt_batched", {.door = Door::ltMatmul, .batch = 2}},
+	};
+	for (const auto &[name, door] : doors) {
+		Spec spec = door;
+		spec.m = ++m;
+		cases.push_back({std::string("doors.") + name, [spec](Line &line) { magnitudeOf(spec, line); }});
+	}
+	const Values large = [](Random &random) { return 1e30 * random.gaussian(); };
+	const Values subnormal = [](Random &random) { return 1e-40 * random.gaussian(); };
+	const Case more[] = {
+	    {"growth", growth},
+	    {"mixed", mixed},
+	    {"alpha.host", [](Line &line) { alphas(false, line); }},
+	    {"alpha.device", [](Line &line) { alphas(true, line); }},
+	    {"alpha.strange", strangeAlphas},
+	    {"data.gaussian_16", [](Line &line) { data({.m = 90, .k = 16}, gaussian, gaussian, line); }},
+	    {"data.gaussian_512", [](Line &line) { data({.m = 91, .k = 512}, gaussian, gaussian, line); }},
+	    {"data.uniform_64", [](Line &line) { data({.m = 92, .k = 64}, uniform, uniform, line); }},
+	    {"data.uniform_512", [](Line &line) { data({.m = 93, .k = 512}, uniform, uniform, line); }},
+	    {"data.lognormal_2", [](Line &line) { data({.m = 94}, lognormal(2), lognormal(2), line); }},
+	    {"data.lognormal_4", [](Line &line) { data({.m = 95}, lognormal(4), lognormal(4), line); }},
+	    {"data.zeros",
+	     [](Line &line) {
+		     data(
+		         {.m = 96}, [](Random &) { return 0; }, gaussian, line);
+	     }},
+	    {"data.subnormal_a", [=](Line &line) { data({.m = 97}, subnormal, large, line); }},
+	    {"data.subnormal_b", [=](Line &line) { data({.m = 98}, large, subnormal, line); }},
+	    {"data.rows_apart", rowsApart},
+	    {"data.one_large", oneLarge},
+	    {"nonfinite.inf_a", [](Line &line) { nonfinite({INFINITY}, {}, line); }},
+	    {"nonfinite.infs_a",
+	     [](Line &line) {
+		     nonfinite({INFINITY, -INFINITY, INFINITY}, {}, line);
+	     }},
+	    {"nonfinite.nan_b", [](Line &line) { nonfinite({}, {NAN}, line); }},
+	    {"nonfinite.both",
+	     [](Line &line) {
+		     nonfinite({-INFINITY, NAN}, {INFINITY}, line);
+	     }},
+	    {"history", history},
+	    {"events", events},
+	};
+	cases.insert(cases.end(), std::begin(more), std::end(more));
+	return cases;
+}
+
+} // namespace
+
+int main(int argc, char **argv)
+{
+	return runCases(argc, argv, allCases());
+}

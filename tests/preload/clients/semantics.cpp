@@ -1,0 +1,509 @@
+// Products as an application may ask for them: every door, every argument that changes what is computed, and what else
+// a program does around them. One case a line; see harness.h for the command line.
+#include "harness.h"
+
+#include <array>
+#include <atomic>
+#include <memory>
+#include <thread>
+
+using namespace client;
+
+namespace {
+
+constexpr cublasOperation_t N = CUBLAS_OP_N, T = CUBLAS_OP_T, C = CUBLAS_OP_C;
+
+struct Row {
+	const char *name;
+	Spec spec;
+};
+
+// No m: each row gets one of its own, so that a report's rows can be told apart.
+const Row rows[] = {
+    {"door.sgemm", {.door = Door::sgemm}},
+    {"door.sgemm_64", {.door = Door::sgemm, .is64 = true}},
+    {"door.sgemm_ex", {.door = Door::sgemmEx}},
+    {"door.sgemm_ex_64", {.door = Door::sgemmEx, .is64 = true}},
+    {"door.gemm_ex", {.door = Door::gemmEx}},
+    {"door.gemm_ex_64", {.door = Door::gemmEx, .is64 = true}},
+    {"door.sgemm_strided", {.door = Door::sgemmStridedBatched, .batch = 3}},
+    {"door.sgemm_strided_64", {.door = Door::sgemmStridedBatched, .is64 = true, .batch = 3}},
+    {"door.gemm_strided_ex", {.door = Door::gemmStridedBatchedEx, .batch = 3}},
+    {"door.gemm_strided_ex_64", {.door = Door::gemmStridedBatchedEx, .is64 = true, .batch = 3}},
+    {"door.lt", {.door = Door::ltMatmul}},
+
+    {"lt.bias", {.door = Door::ltMatmul, .epilogue = CUBLASLT_EPILOGUE_BIAS}},
+    {"lt.relu", {.door = Door::ltMatmul, .epilogue = CUBLASLT_EPILOGUE_RELU}},
+    {"lt.relu_bias", {.door = Door::ltMatmul, .epilogue = CUBLASLT_EPILOGUE_RELU_BIAS}},
+    {"lt.bias_beta", {.door = Door::ltMatmul, .beta = 0.5f, .epilogue = CUBLASLT_EPILOGUE_BIAS, .hasOwnD = true}},
+    {"lt.own_handle", {.door = Door::ltMatmul, .ltHandle = LtHandle::own}},
+    {"lt.transposed", {.door = Door::ltMatmul, .transa = T, .transb = N, .epilogue = CUBLASLT_EPILOGUE_RELU_BIAS}},
+    {"lt.padded", {.door = Door::ltMatmul, .padA = 5, .padB = 3, .padC = 7}},
+    {"lt.batched", {.door = Door::ltMatmul, .batch = 3, .gap = 5}},
+    {"lt.on_stack", {.door = Door::ltMatmul, .epilogue = CUBLASLT_EPILOGUE_BIAS, .objects = Objects::onStack}},
+    {"lt.older_56", {.door = Door::ltMatmul, .objects = Objects::older, .objectBytes = 56}},
+    {"lt.older_88", {.door = Door::ltMatmul, .transa = T, .objects = Objects::older, .objectBytes = 88}},
+    {"lt.older_96",
+     {.door = Door::ltMatmul, .epilogue = CUBLASLT_EPILOGUE_RELU_BIAS, .objects = Objects::older, .objectBytes = 96}},
+    {"lt.older_184",
+     {.door = Door::ltMatmul, .epilogue = CUBLASLT_EPILOGUE_BIAS, .objects = Objects::older, .objectBytes = 184}},
+    {"lt.guarded", {.door = Door::ltMatmul, .epilogue = CUBLASLT_EPILOGUE_RELU, .objects = Objects::guarded}},
+    {"lt.separate_d", {.door = Door::ltMatmul, .beta = -0.5f, .hasOwnD = true}},
+    {"lt.in_place", {.door = Door::ltMatmul, .beta = -0.5f}},
+    {"lt.c_is_a", {.door = Door::ltMatmul, .m = 200, .n = 60, .k = 60, .beta = 0.5f, .hasOwnD = true, .isCA = true}},
+    {"lt.c_null", {.door = Door::ltMatmul, .hasOwnD = true, .isCNull = true}},
+    {"lt.heuristic", {.door = Door::ltMatmul, .usesHeuristic = true}},
+    {"lt.workspace", {.door = Door::ltMatmul, .usesHeuristic = true, .workspace = 1 << 20}},
+    {"lt.device_scalars", {.door = Door::ltMatmul, .alpha = -0.75f, .beta = 0.5f, .hasDeviceScalars = true}},
+    {"lt.device_beta_zero", {.door = Door::ltMatmul, .hasDeviceScalars = true, .isCNan = true}},
+    {"lt.beta_zero_nan", {.door = Door::ltMatmul, .isCNan = true}},
+
+    {"trans.nt", {.transb = T}},
+    {"trans.nc", {.transb = C}},
+    {"trans.tn", {.transa = T}},
+    {"trans.tt", {.transa = T, .transb = T}},
+    {"trans.tc", {.transa = T, .transb = C}},
+    {"trans.cn", {.transa = C}},
+    {"trans.ct", {.transa = C, .transb = T}},
+    {"trans.cc", {.transa = C, .transb = C}},
+    {"trans.strided_tn", {.door = Door::sgemmStridedBatched, .batch = 2, .transa = T}},
+
+    {"ld.odd", {.padA = 1, .padB = 3, .padC = 5}},
+    {"ld.large", {.padA = 70, .padB = 129, .padC = 33}},
+    {"ld.odd_tt", {.transa = T, .transb = T, .padA = 1, .padB = 3, .padC = 5}},
+    {"ld.rows_and_k_odd", {.n = 37, .k = 71}},
+    {"align.a", {.shiftA = 1}},
+    {"align.b", {.shiftB = 3}},
+    {"align.c", {.shiftC = 1}},
+    {"align.all", {.padA = 3, .padB = 3, .padC = 3, .shiftA = 3, .shiftB = 1, .shiftC = 3}},
+    {"stride.zero_a", {.door = Door::sgemmStridedBatched, .batch = 3, .sharesA = true}},
+    {"stride.zero_b", {.door = Door::gemmStridedBatchedEx, .batch = 3, .sharesB = true}},
+    {"stride.zero_both", {.door = Door::sgemmStridedBatched, .batch = 3, .sharesA = true, .sharesB = true}},
+    {"stride.gap", {.door = Door::sgemmStridedBatched, .batch = 3, .padA = 1, .padC = 2, .gap = 7}},
+    {"stride.one_matrix", {.door = Door::sgemmStridedBatched, .batch = 1}},
+
+    {"scalars.host", {.alpha = -0.75f, .beta = 0.5f}},
+    {"scalars.device", {.alpha = -0.75f, .beta = 0.5f, .hasDeviceScalars = true}},
+    {"scalars.device_strided",
+     {.door = Door::sgemmStridedBatched, .batch = 2, .alpha = -0.75f, .beta = 0.5f, .hasDeviceScalars = true}},
+    {"scalars.beta_zero_nan", {.isCNan = true}},
+    {"scalars.device_beta_zero_nan", {.hasDeviceScalars = true, .isCNan = true}},
+    {"scalars.alpha_zero_nan", {.alpha = 0, .beta = 0.5f, .isANan = true}},
+    {"scalars.device_alpha_zero", {.alpha = 0, .beta = 0.5f, .hasDeviceScalars = true}},
+
+    {"zero.m", {.m = -1}}, // -1: none
+    {"zero.n", {.n = 0}},
+    {"zero.k", {.k = 0, .beta = 0.5f}},
+    {"zero.k_beta_zero", {.k = 0, .isCNan = true}},
+    {"zero.batch", {.door = Door::sgemmStridedBatched, .batch = 0}},
+
+    {"mode.pedantic", {.mathMode = CUBLAS_PEDANTIC_MATH}},
+    {"mode.pedantic_ex", {.door = Door::gemmEx, .mathMode = CUBLAS_PEDANTIC_MATH}},
+    {"mode.pedantic_compute", {.door = Door::gemmEx, .compute = CUBLAS_COMPUTE_32F_PEDANTIC}},
+    {"mode.pedantic_strided", {.door = Door::gemmStridedBatchedEx, .batch = 2, .compute = CUBLAS_COMPUTE_32F_PEDANTIC}},
+    {"mode.pedantic_lt", {.door = Door::ltMatmul, .compute = CUBLAS_COMPUTE_32F_PEDANTIC}},
+    {"mode.emulated", {.mathMode = CUBLAS_FP32_EMULATED_BF16X9_MATH}},
+    {"mode.emulated_compute", {.door = Door::gemmEx, .compute = CUBLAS_COMPUTE_32F_EMULATED_16BFX9}},
+    {"mode.emulated_lt", {.door = Door::ltMatmul, .compute = CUBLAS_COMPUTE_32F_EMULATED_16BFX9}},
+    {"mode.tf32", {.mathMode = CUBLAS_TF32_TENSOR_OP_MATH}},
+    {"mode.tf32_compute", {.door = Door::gemmEx, .compute = CUBLAS_COMPUTE_32F_FAST_TF32}},
+    {"mode.tf32_lt", {.door = Door::ltMatmul, .compute = CUBLAS_COMPUTE_32F_FAST_TF32}},
+    {"mode.no_reduced_reduction",
+     {.mathMode = static_cast<cublasMath_t>(CUBLAS_DEFAULT_MATH | CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION)}},
+
+    {"size.small", {.m = 34}},
+    {"size.large", {.m = 1024, .n = 1024, .k = 1024}},
+    {"size.large_tf32", {.m = 1024, .n = 1024, .k = 1024, .mathMode = CUBLAS_TF32_TENSOR_OP_MATH}},
+};
+
+void runSpec(const Spec &spec, Line &line)
+{
+	Session session;
+	Problem(spec).runOn(session, line);
+}
+
+// ---- what no single call shows
+
+Spec sized(int m)
+{
+	return {.m = m};
+}
+
+// The same statuses with and without anybody between: bad calls one after the other, then a good one on the handle.
+void badArguments(Line &line)
+{
+	Session session;
+	Problem problem(sized(301));
+	problem.upload();
+	const float one = 1, zero = 0;
+	const float *const A = problem.a.array.data(), *const B = problem.b.array.data();
+	float *const D = problem.c.array.data();
+	const int m = 301, n = 48, k = 96;
+	cublasHandle_t h = session.handle;
+	std::string told;
+	const auto tell = [&](cublasStatus_t status) { told += (told.empty() ? "" : ",") + std::to_string(status); };
+	const auto odd = static_cast<cublasOperation_t>(77);
+	constexpr auto f32 = CUDA_R_32F;
+	constexpr auto compute = CUBLAS_COMPUTE_32F;
+	constexpr auto algo = CUBLAS_GEMM_DEFAULT;
+
+	tell(cublasSgemm(nullptr, N, N, m, n, k, &one, A, m, B, k, &zero, D, m));
+	tell(cublasSgemm(h, odd, N, m, n, k, &one, A, m, B, k, &zero, D, m));
+	tell(cublasSgemm(h, N, N, -1, n, k, &one, A, m, B, k, &zero, D, m));
+	tell(cublasSgemm(h, N, N, m, -1, k, &one, A, m, B, k, &zero, D, m));
+	tell(cublasSgemm(h, N, N, m, n, -1, &one, A, m, B, k, &zero, D, m));
+	tell(cublasSgemm(h, N, N, m, n, k, nullptr, A, m, B, k, &zero, D, m));
+	tell(cublasSgemm(h, N, N, m, n, k, &one, A, m, B, k, nullptr, D, m));
+	tell(cublasSgemm(h, N, N, m, n, k, &one, A, m - 1, B, k, &zero, D, m));
+	tell(cublasSgemm(h, N, N, m, n, k, &one, A, m, B, k - 1, &zero, D, m));
+	tell(cublasSgemm(h, N, N, m, n, k, &one, A, m, B, k, &zero, D, m - 1));
+	tell(cublasSgemm(h, T, N, m, n, k, &one, A, k - 1, B, k, &zero, D, m));
+	tell(cublasSgemm_64(nullptr, N, N, m, n, k, &one, A, m, B, k, &zero, D, m));
+	tell(cublasSgemm_64(h, N, odd, m, n, k, &one, A, m, B, k, &zero, D, m));
+	tell(cublasSgemmEx(nullptr, N, N, m, n, k, &one, A, f32, m, B, f32, k, &zero, D, f32, m));
+	tell(cublasSgemmEx(h, N, N, m, n, k, &one, A, CUDA_R_64F, m, B, f32, k, &zero, D, f32, m));
+	tell(cublasGemmEx(nullptr, N, N, m, n, k, &one, A, f32, m, B, f32, k, &zero, D, f32, m, compute, algo));
+	tell(cublasGemmEx(h, N, N, m, n, k, &one, A, f32, m, B, CUDA_R_16F, k, &zero, D, f32, m, compute, algo));
+	tell(cublasGemmEx(h, N, N, m, n, k, &one, A, f32, m, B, f32, k, &zero, D, CUDA_R_64F, m, compute, algo));
+	tell(cublasGemmEx(h, N, N, m, n, k, &one, A, f32, m, B, f32, k, &zero, D, f32, m - 1, compute, algo));
+	tell(cublasSgemmStridedBatched(nullptr, N, N, m, n, k, &one, A, m, 0, B, k, 0, &zero, D, m, 0, 1));
+	tell(cublasSgemmStridedBatched(h, N, N, m, n, k, &one, A, m, 0, B, k, 0, &zero, D, m, 0, -1));
+	tell(cublasGemmStridedBatchedEx(nullptr, N, N, m, n, k, &one, A, f32, m, 0, B, f32, k, 0, &zero, D, f32, m, 0, 1,
+	                                compute, algo));
+	tell(cublasGemmStridedBatchedEx(h, N, N, m, n, k, &one, A, f32, m, 0, B, f32, k, 0, &zero, D, f32, m, 0, -1,
+	                                compute, algo));
+
+	const auto lt = reinterpret_cast<cublasLtHandle_t>(h);
+	cublasLtMatmulDesc_t desc = nullptr;
+	cublasLtMatrixLayout_t a = nullptr, b = nullptr, d = nullptr, wrong = nullptr;
+	CHECK(cublasLtMatmulDescCreate(&desc, compute, f32));
+	CHECK(cublasLtMatrixLayoutCreate(&a, f32, m, k, m));
+	CHECK(cublasLtMatrixLayoutCreate(&b, f32, k, n, k));
+	CHECK(cublasLtMatrixLayoutCreate(&d, f32, m, n, m));
+	CHECK(cublasLtMatrixLayoutCreate(&wrong, f32, k + 1, n, k + 1));
+	const auto matmul = [&](cublasLtHandle_t handle, cublasLtMatmulDesc_t what, const float *alpha,
+	                        cublasLtMatrixLayout_t layoutA, cublasLtMatrixLayout_t layoutB, const float *beta,
+	                        float *result) {
+		tell(cublasLtMatmul(handle, what, alpha, A, layoutA, B, layoutB, beta, result, d, result, d, nullptr, nullptr,
+		                    0, session.stream));
+	};
+	matmul(nullptr, desc, &one, a, b, &zero, D);
+	matmul(lt, nullptr, &one, a, b, &zero, D);
+	matmul(lt, desc, nullptr, a, b, &zero, D);
+	matmul(lt, desc, &one, nullptr, b, &zero, D);
+	matmul(lt, desc, &one, a, nullptr, &zero, D);
+	matmul(lt, desc, &one, a, wrong, &zero, D);
+	for (cublasLtMatrixLayout_t layout : {a, b, d, wrong})
+		CHECK(cublasLtMatrixLayoutDestroy(layout));
+	CHECK(cublasLtMatmulDescDestroy(desc));
+
+	line.put("statuses", told);
+	problem.runOn(session, line);
+}
+
+// A failed call of the application's own stays pending across products that succeed.
+void pendingError(Line &line)
+{
+	Session session;
+	Problem problem(sized(302));
+	line.require(cudaSetDevice(-1) != cudaSuccess, "device -1 was accepted");
+	problem.runOn(session, line); // requires the state to be as before, the pending error included
+	line.require(cudaGetLastError() == cudaErrorInvalidDevice, "the pending error is gone");
+	line.require(cudaGetLastError() == cudaSuccess, "an error is left");
+}
+
+// A times its own transpose: both operands are one buffer.
+void sameOperands(Line &line)
+{
+	Session session;
+	Problem problem({.m = 76, .n = 76, .k = 131, .transb = T});
+	problem.b.each([&](float &x) { // the host's copy, for the comparison; the device reads A twice
+		const auto place = static_cast<size_t>(&x - &problem.b.array[0]);
+		x = problem.a.array[place];
+	});
+	problem.upload();
+	const float one = 1, zero = 0;
+	const float *const A = problem.a.array.data();
+	const int status =
+	    cublasSgemm(session.handle, N, T, 76, 76, 131, &one, A, 76, A, 76, &zero, problem.c.array.data(), 76);
+	CHECK(cudaStreamSynchronize(session.stream));
+	problem.download();
+	problem.describe(line);
+	const Answer answer = problem.compare();
+	line.put("status", status).bits("bits", problem.c.array.bits()).put("eta", answer.eta).put("omega", answer.omega);
+	bool isSymmetric = true;
+	for (int i = 0; i < 76; i++)
+		for (int j = 0; j < i; j++)
+			isSymmetric = isSymmetric && std::fabs(problem.c.at(0, i, j) - problem.c.at(0, j, i)) < 1e-2f;
+	line.require(isSymmetric, "A times its transpose is not symmetric");
+}
+
+// The handle's own workspace: nothing outside it is written, and the call after it is as before.
+void userWorkspace(Line &line)
+{
+	constexpr size_t floats = 1 << 20;
+	Session session;
+	Problem problem(sized(303));
+	Array space(floats);
+	space.upload();
+	CHECK(cublasSetWorkspace(session.handle, space.data(), floats * sizeof(float)));
+	problem.runOn(session, line);
+	space.download();
+	line.require(space.isWholeOutside(std::vector<bool>(floats, true)), "memory beside the workspace changed");
+}
+
+// Everything enqueued on the handle's stream, waited for at the end only: operands that arrive just before, and are
+// overwritten just after; a result that is fetched just after.
+void streamOrder(Line &line)
+{
+	Session session;
+	Problem problem(sized(304)), other(sized(304), 2);
+	problem.upload();
+	std::vector<float> fetched(problem.c.array.size());
+	CHECK(cudaDeviceSynchronize());
+	CHECK(cudaMemset(problem.a.array.data(), 0, problem.a.array.size() * sizeof(float)));
+	CHECK(cudaDeviceSynchronize());
+	problem.a.array.uploadAsync(session.stream);
+	const int status = problem.call(session.handle);
+	const auto bytes = problem.a.array.size() * sizeof(float);
+	CHECK(
+	    cudaMemcpyAsync(problem.a.array.data(), other.a.array.data(), bytes, cudaMemcpyDeviceToDevice, session.stream));
+	problem.c.array.downloadAsync(session.stream);
+	CHECK(cudaStreamSynchronize(session.stream));
+	problem.describe(line);
+	const Answer answer = problem.compare(); // against the host's A, not the one that is there now
+	line.put("status", status).bits("bits", problem.c.array.bits()).put("eta", answer.eta).put("omega", answer.omega);
+	line.require(answer.eta < 4e-3, "the product met other operands than its own");
+}
+
+// A product on one stream feeds a product on another, ordered by an event.
+void streamEvent(Line &line)
+{
+	Session first, second;
+	Problem problem({.m = 90, .n = 50, .k = 96}), next({.m = 305, .n = 50, .k = 90});
+	problem.upload();
+	next.upload();
+	cudaEvent_t done = nullptr;
+	CHECK(cudaEventCreateWithFlags(&done, cudaEventDisableTiming));
+	CHECK(cudaDeviceSynchronize());
+	int status = problem.call(first.handle);
+	CHECK(cudaEventRecord(done, first.stream));
+	CHECK(cudaStreamWaitEvent(second.stream, done, 0));
+	const float one = 1, zero = 0;
+	status += cublasSgemm(second.handle, N, N, 305, 50, 90, &one, next.a.array.data(), 305, problem.c.array.data(), 90,
+	                      &zero, next.c.array.data(), 305);
+	CHECK(cudaStreamSynchronize(second.stream));
+	CHECK(cudaEventDestroy(done));
+	problem.download();
+	next.c.array.download();
+	for (int64_t j = 0; j < 50; j++)
+		for (int64_t i = 0; i < 90; i++)
+			next.b.array[next.b.index(0, i, j)] = problem.c.at(0, i, j);
+	next.describe(line);
+	const Answer answer = next.compare();
+	line.put("status", status).bits("bits", next.c.array.bits()).put("eta", answer.eta).put("omega", answer.omega);
+	line.require(answer.eta < 4e-3, "the second product met an unfinished first one");
+}
+
+// The null stream, and the per-thread one.
+void nullStream(Line &line)
+{
+	Session session;
+	for (cudaStream_t stream : {cudaStream_t{nullptr}, cudaStreamPerThread}) {
+		CHECK(cublasSetStream(session.handle, stream));
+		Problem problem(sized(306));
+		problem.upload();
+		const int status = problem.call(session.handle);
+		CHECK(cudaDeviceSynchronize());
+		problem.download();
+		line.require(status == 0 && problem.compare().eta < 4e-3, "wrong result");
+		if (stream)
+			line.bits("bits", problem.c.array.bits());
+		else
+			line.bits("null_bits", problem.c.array.bits());
+	}
+}
+
+// Two handles with streams, scalars and modes of their own, in turns.
+void twoHandles(Line &line)
+{
+	Session one, two;
+	Problem first({.m = 307, .alpha = 2, .hasDeviceScalars = true}), second({.m = 308, .alpha = 0.5f}, 2);
+	first.upload();
+	second.upload();
+	CHECK(cudaDeviceSynchronize());
+	int status = 0;
+	for (int turn = 0; turn < 3; turn++)
+		status += first.call(one.handle) + second.call(two.handle);
+	CHECK(cudaDeviceSynchronize());
+	first.download();
+	second.download();
+	line.put("status", status).bits("bits", first.c.array.bits()).bits("second_bits", second.c.array.bits());
+	line.require(first.compare().eta < 4e-3 && second.compare().eta < 4e-3, "wrong result");
+}
+
+constexpr int threadCount = 4, callCount = 8;
+
+// Threads with a handle, a stream and data each; the first calls of all at once.
+void ownThreads(Line &line)
+{
+	std::vector<std::thread> threads;
+	std::array<uint64_t, threadCount> bits{};
+	std::atomic<int> wrong{0}, waiting{threadCount};
+	for (int i = 0; i < threadCount; i++)
+		threads.emplace_back([&, i] {
+			Session session;
+			Problem problem({.m = 310 + i % 2, .alpha = 1.0f + static_cast<float>(i)}, static_cast<uint64_t>(i));
+			problem.upload();
+			CHECK(cudaDeviceSynchronize());
+			waiting--;
+			while (waiting > 0)
+				std::this_thread::yield();
+			for (int turn = 0; turn < callCount; turn++)
+				wrong += problem.call(session.handle) != 0;
+			CHECK(cudaStreamSynchronize(session.stream));
+			problem.download();
+			wrong += problem.compare().eta >= 4e-3;
+			bits[static_cast<size_t>(i)] = problem.c.array.bits();
+		});
+	for (std::thread &thread : threads)
+		thread.join();
+	line.put("calls", threadCount * callCount).bits("bits", hash(bits.data(), sizeof bits));
+	line.require(wrong == 0, "a thread had a wrong result");
+}
+
+// Threads that share one handle, as the vendor allows while nobody changes it.
+void sharedHandle(Line &line)
+{
+	Session session;
+	std::vector<std::unique_ptr<Problem>> problems;
+	for (int i = 0; i < threadCount; i++) {
+		problems.push_back(std::make_unique<Problem>(Spec{.m = 312}, static_cast<uint64_t>(i)));
+		problems.back()->upload();
+	}
+	CHECK(cudaDeviceSynchronize());
+	std::vector<std::thread> threads;
+	std::atomic<int> wrong{0};
+	for (auto &problem : problems)
+		threads.emplace_back([&] {
+			const float one = 1, zero = 0;
+			for (int turn = 0; turn < callCount; turn++)
+				wrong += cublasSgemm(session.handle, N, N, 312, 48, 96, &one, problem->a.array.data(), 312,
+				                     problem->b.array.data(), 96, &zero, problem->c.array.data(), 312) != 0;
+		});
+	for (std::thread &thread : threads)
+		thread.join();
+	CHECK(cudaStreamSynchronize(session.stream));
+	uint64_t bits = 0;
+	for (auto &problem : problems) {
+		problem->download();
+		wrong += problem->compare().eta >= 4e-3;
+		bits = bits * 31 + problem->c.array.bits();
+	}
+	line.put("calls", threadCount * callCount).bits("bits", bits);
+	line.require(wrong == 0, "a thread had a wrong result");
+}
+
+// Two devices at once, a thread each; the same data gives the same bits on both.
+void twoDevices(Line &line)
+{
+	int count = 0;
+	CHECK(cudaGetDeviceCount(&count));
+	if (count < 2) {
+		line.put("skipped", "one_device");
+		return;
+	}
+	std::array<uint64_t, 2> bits{};
+	std::atomic<int> wrong{0};
+	std::vector<std::thread> threads;
+	for (int device = 0; device < 2; device++)
+		threads.emplace_back([&, device] {
+			CHECK(cudaSetDevice(device));
+			Session session;
+			Problem problem(sized(313));
+			problem.upload();
+			CHECK(cudaDeviceSynchronize());
+			for (int turn = 0; turn < callCount; turn++)
+				wrong += problem.call(session.handle) != 0;
+			CHECK(cudaStreamSynchronize(session.stream));
+			problem.download();
+			wrong += problem.compare().eta >= 4e-3;
+			bits[static_cast<size_t>(device)] = problem.c.array.bits();
+			int now = -1;
+			CHECK(cudaGetDevice(&now));
+			wrong += now != device;
+		});
+	for (std::thread &thread : threads)
+		thread.join();
+	line.put("calls", 2 * callCount).bits("bits", bits[0]);
+	line.require(bits[0] == bits[1], "the devices differ");
+	line.require(wrong == 0, "a device had a wrong result");
+	// One thread that changes devices.
+	for (int device : {1, 0, 1, 0}) {
+		CHECK(cudaSetDevice(device));
+		Session session;
+		Problem problem(sized(314));
+		problem.upload();
+		CHECK(cudaDeviceSynchronize());
+		line.require(problem.call(session.handle) == 0, "a call failed after a change of device");
+		CHECK(cudaStreamSynchronize(session.stream));
+		problem.download();
+		line.require(problem.compare().eta < 4e-3, "wrong result after a change of device");
+	}
+	CHECK(cudaSetDevice(0));
+}
+
+// The device is reset in the middle; everything is made anew, the results are the same bits.
+void deviceReset(Line &line)
+{
+	std::array<uint64_t, 3> bits{};
+	for (uint64_t &result : bits) {
+		{
+			Session session;
+			Problem problem(sized(315));
+			problem.upload();
+			CHECK(cudaDeviceSynchronize());
+			line.require(problem.call(session.handle) == 0, "a call failed");
+			line.require(problem.call(session.handle) == 0, "a second call failed");
+			CHECK(cudaStreamSynchronize(session.stream));
+			problem.download();
+			line.require(problem.compare().eta < 4e-3, "wrong result");
+			result = problem.c.array.bits();
+		}
+		CHECK(cudaDeviceReset());
+	}
+	line.put("calls", 6).bits("bits", bits[0]);
+	line.require(bits[0] == bits[1] && bits[1] == bits[2], "other bits after a reset");
+	line.require(cudaGetLastError() == cudaSuccess, "an error is left");
+}
+
+std::vector<Case> allCases()
+{
+	std::vector<Case> cases;
+	int m = 36;
+	for (const Row &row : rows) {
+		Spec spec = row.spec;
+		if (spec.m == 0)
+			spec.m = ++m;
+		else if (spec.m < 0)
+			spec.m = 0;
+		cases.push_back({row.name, [spec](Line &line) { runSpec(spec, line); }});
+	}
+	const Case more[] = {
+	    {"state.bad_arguments", badArguments}, {"state.pending_error", pendingError},
+	    {"state.workspace", userWorkspace},    {"alias.same_operands", sameOperands},
+	    {"stream.order", streamOrder},         {"stream.event", streamEvent},
+	    {"stream.null", nullStream},           {"handles.two", twoHandles},
+	    {"threads.own", ownThreads},           {"threads.shared", sharedHandle},
+	    {"devices.two", twoDevices},           {"devices.reset", deviceReset},
+	};
+	cases.insert(cases.end(), std::begin(more), std::end(more));
+	return cases;
+}
+
+} // namespace
+
+int main(int argc, char **argv)
+{
+	return runCases(argc, argv, allCases());
+}

@@ -1,0 +1,198 @@
+// A CUDA program that knows nothing of autoamp: a few fp32 products, eager and captured, and one line about each: its
+// status, the error state it left, a hash of its result. With a file of function names as argument it also says how
+// often each was called, and which of those calls were its own.
+#include <cublasLt.h>
+#include <cublas_v2.h>
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <dlfcn.h>
+#include <fstream>
+#include <string>
+#include <unistd.h>
+#include <vector>
+
+namespace {
+
+constexpr int m = 40, n = 24, k = 56, batch = 3;
+constexpr size_t sizeA = size_t{m} * k, sizeB = size_t{k} * n, sizeC = size_t{m} * n;
+
+// ---- what the emulated device counted; 0 anywhere else
+
+unsigned long calls(const char *function)
+{
+	static auto *const ask =
+	    reinterpret_cast<unsigned long (*)(const char *)>(dlsym(RTLD_DEFAULT, "autoamp_emulated_calls"));
+	return ask ? ask(function) : 0;
+}
+
+bool tellsOwn = false;
+
+void need(const char *function, int status)
+{
+	if (tellsOwn)
+		std::printf("own %s %lu\n", function, calls(function));
+	if (status == 0)
+		return;
+	std::printf("stopped: %s status %d\n", function, status);
+	std::exit(3);
+}
+#define NEED(function, ...) need(#function, function(__VA_ARGS__))
+
+// ---- data
+
+float *onDevice(size_t count, unsigned seed)
+{
+	std::vector<float> values(count);
+	for (float &value : values) {
+		seed = seed * 1664525u + 1013904223u;
+		value = static_cast<float>(seed >> 8) / (1 << 23) - 1;
+	}
+	void *data = nullptr;
+	NEED(cudaMalloc, &data, count * sizeof(float));
+	NEED(cudaMemcpy, data, values.data(), count * sizeof(float), cudaMemcpyHostToDevice);
+	return static_cast<float *>(data);
+}
+
+float *A, *B, *C, *initialC, *bias;
+cublasHandle_t handle;
+
+// The same C before each product, so that no result depends on another, and an error that is the application's.
+void prepare()
+{
+	NEED(cudaMemcpy, C, initialC, batch * sizeC * sizeof(float), cudaMemcpyDeviceToDevice);
+	cudaSetDevice(99);
+}
+
+// The error state and the capture mode of this thread, which are the application's.
+struct Own {
+	int error = cudaGetLastError();
+	int mode = captureMode();
+
+	static int captureMode()
+	{
+		cudaStreamCaptureMode mode = cudaStreamCaptureModeGlobal;
+		NEED(cudaThreadExchangeStreamCaptureMode, &mode);
+		return mode;
+	}
+};
+
+void report(const char *what, int status)
+{
+	const Own own;
+	float result[batch * sizeC];
+	NEED(cudaDeviceSynchronize);
+	NEED(cudaMemcpy, result, C, sizeof result, cudaMemcpyDeviceToHost);
+	uint64_t hash = 0xcbf29ce484222325;
+	for (size_t i = 0; i < sizeof result; i++)
+		hash = (hash ^ reinterpret_cast<unsigned char *>(result)[i]) * 0x100000001b3;
+	std::printf("call %s status %d error %d mode %d hash %016llx\n", what, status, own.error, own.mode,
+	            static_cast<unsigned long long>(hash));
+}
+
+// ---- products
+
+constexpr float alpha = 1.25f, beta = 0.5f;
+
+int sgemm()
+{
+	return cublasSgemm_v2(handle, CUBLAS_OP_N, CUBLAS_OP_N, m, n, k, &alpha, A, m, B, k, &beta, C, m);
+}
+
+void eager()
+{
+	for (int i = 0; i < 3; i++) {
+		prepare();
+		report("cublasSgemm_v2", sgemm());
+	}
+}
+
+void light()
+{
+	cublasLtHandle_t lightHandle;
+	NEED(cublasLtCreate, &lightHandle);
+	cublasLtMatmulDesc_t product;
+	NEED(cublasLtMatmulDescCreate, &product, CUBLAS_COMPUTE_32F, CUDA_R_32F);
+	const cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_RELU_BIAS;
+	NEED(cublasLtMatmulDescSetAttribute, product, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue);
+	NEED(cublasLtMatmulDescSetAttribute, product, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias);
+	cublasLtMatrixLayout_t layoutA, layoutB, layoutC;
+	NEED(cublasLtMatrixLayoutCreate, &layoutA, CUDA_R_32F, m, k, m);
+	NEED(cublasLtMatrixLayoutCreate, &layoutB, CUDA_R_32F, k, n, k);
+	NEED(cublasLtMatrixLayoutCreate, &layoutC, CUDA_R_32F, m, n, m);
+	for (int i = 0; i < 2; i++) {
+		prepare();
+		report("cublasLtMatmul", cublasLtMatmul(lightHandle, product, &alpha, A, layoutA, B, layoutB, &beta, C, layoutC,
+		                                        C, layoutC, nullptr, nullptr, 0, nullptr));
+	}
+	NEED(cublasLtMatrixLayoutDestroy, layoutC);
+	NEED(cublasLtMatrixLayoutDestroy, layoutB);
+	NEED(cublasLtMatrixLayoutDestroy, layoutA);
+	NEED(cublasLtMatmulDescDestroy, product);
+	NEED(cublasLtDestroy, lightHandle);
+}
+
+void batched()
+{
+	for (int i = 0; i < 2; i++) {
+		prepare();
+		report("cublasGemmStridedBatchedEx",
+		       cublasGemmStridedBatchedEx(handle, CUBLAS_OP_N, CUBLAS_OP_N, m, n, k, &alpha, A, CUDA_R_32F, m, sizeA, B,
+		                                  CUDA_R_32F, k, sizeB, &beta, C, CUDA_R_32F, m, sizeC, batch,
+		                                  CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT));
+	}
+}
+
+void captured()
+{
+	cudaStream_t stream;
+	NEED(cudaStreamCreate, &stream);
+	NEED(cublasSetStream_v2, handle, stream);
+	cudaSetDevice(99);
+	NEED(cudaStreamBeginCapture, stream, cudaStreamCaptureModeGlobal);
+	const int status = sgemm();
+	const Own own;
+	cudaGraph_t graph;
+	cudaGraphExec_t executable;
+	NEED(cudaStreamEndCapture, stream, &graph);
+	NEED(cudaGraphInstantiate, &executable, graph, 0);
+	std::printf("captured cublasSgemm_v2 status %d error %d mode %d\n", status, own.error, own.mode);
+	for (int i = 0; i < 2; i++) {
+		prepare();
+		report("replay", cudaGraphLaunch(executable, stream));
+	}
+	NEED(cudaGraphExecDestroy, executable);
+	NEED(cudaGraphDestroy, graph);
+	NEED(cublasSetStream_v2, handle, nullptr);
+	NEED(cudaStreamDestroy, stream);
+	usleep(10000); // destructors of what a graph owned run on a thread of the driver's
+	prepare();
+	report("cublasSgemm_v2", sgemm()); // what the graph owned is given back here
+}
+
+} // namespace
+
+int main(int argc, char **argv)
+{
+	tellsOwn = argc > 1;
+	NEED(cublasCreate_v2, &handle);
+	A = onDevice(batch * sizeA, 1);
+	B = onDevice(batch * sizeB, 2);
+	C = onDevice(batch * sizeC, 3);
+	initialC = onDevice(batch * sizeC, 4);
+	bias = onDevice(m, 5);
+	eager();
+	light();
+	batched();
+	captured();
+	NEED(cublasDestroy_v2, handle);
+	if (argc > 1) {
+		std::ifstream names(argv[1]);
+		for (std::string name; names >> name;)
+			if (const unsigned long count = calls(name.c_str()))
+				std::printf("count %s %lu\n", name.c_str(), count);
+	}
+	return 0;
+}

@@ -1,0 +1,212 @@
+"""sweep.py FRONT EMULATED CLIENT READER SOURCE: every function of CUDA and of the vendor that the library calls fails once,
+at each of its calls in turn, under a program on the emulated device. The program must not notice: each of its products
+is the bare one or the lowered one bit for bit, and the trace says which and why."""
+import collections
+import concurrent.futures
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+FRONT, EMULATED, CLIENT, READER, SOURCE = map(pathlib.Path, sys.argv[1:6])
+ROOM = pathlib.Path(tempfile.mkdtemp(prefix="autoamp-faults-"))
+
+# What the library calls, as its tables say; cublasGetProperty is asked for the trace's header.
+TABLES = [("src/cuda/driver.h", "AUTOAMP_DRIVER_FUNCTIONS"), ("src/op/vendor.h", "AUTOAMP_CUBLAS_FUNCTIONS"),
+          ("src/op/vendor.h", "AUTOAMP_CUBLASLT_FUNCTIONS")]
+BESIDE = {"cublasGetProperty"}
+# Called only when something else has failed already, so one failure cannot reach them.
+SECOND = {"cuMemPoolDestroy", "cuMemPoolTrimTo", "cuMemHostUnregister", "cuUserObjectRelease"}
+
+
+def table(file, name):
+    text = re.search(rf"#define {name}\(X\)(.*?[^\\])\n\n", (SOURCE / file).read_text(), re.DOTALL).group(1)
+    return re.findall(r"X\((\w+),", text)
+
+
+def exported():
+    for library in ("cuda", "cublas", "cublaslt"):
+        text = (SOURCE / "tools/emulated" / library / "exports.txt").read_text()
+        yield from (line.split()[0] for line in text.splitlines() if line.strip() and not line.startswith("#"))
+
+
+OURS = [name for file, x in TABLES for name in table(file, x)]
+NAMES = ROOM / "names"
+NAMES.write_text("\n".join(sorted({*exported(), *OURS, *BESIDE})))
+
+
+class Run:
+    """One run of the client: what it printed, by kind of line."""
+
+    def __init__(self, preload, fail=None, names=None, trace=None, **environment):
+        environment = {"PATH": os.environ["PATH"], "HOME": str(ROOM), "LD_LIBRARY_PATH": str(EMULATED), **environment}
+        if preload:
+            environment |= {"LD_PRELOAD": str(FRONT), "AUTOAMP_STRATEGY": "cast", "AUTOAMP_TRACE": "ops",
+                            "AUTOAMP_TRACE_FILE": str(trace)}
+        if fail:
+            environment["AUTOAMP_EMU_FAIL"] = fail
+        done = subprocess.run([CLIENT, *([names] if names else [])], capture_output=True, text=True, timeout=60,
+                              env=environment)
+        self.code, self.stderr = done.returncode, done.stderr
+        lines = [line.split() for line in done.stdout.splitlines()]
+        self.counts = {line[1]: int(line[2]) for line in lines if line[0] == "count"}
+        self.own = [(line[1], int(line[2])) for line in lines if line[0] == "own"]
+        self.stopped = [line[1:] for line in lines if line[0] == "stopped:"]
+        self.captured = [line[1:] for line in lines if line[0] == "captured"]
+        calls = [line[1:] for line in lines if line[0] == "call"]
+        self.hashes = [call[-1] for call in calls]
+        self.answers = [call[:-1] for call in calls] + self.captured
+
+
+class Trace:
+    """What the reader says about one trace."""
+
+    def __init__(self):
+        self.calls, self.rows, self.notes = [], [], []
+
+
+def read(paths):
+    done = subprocess.run([READER, *paths], capture_output=True, text=True, timeout=60, check=True)
+    traces = {}
+    for line in done.stdout.splitlines():
+        kind, *rest = line.split("\t")
+        if kind == "file":
+            trace = traces[rest[0]] = Trace()
+            trace.error = rest[1]
+        elif kind == "end":
+            trace.ended, trace.died_inside, trace.lost = rest
+        else:
+            getattr(trace, kind + "s").append(rest)
+    return traces
+
+
+# Which of the client's results each of its calls made: the captured one is replayed twice.
+RESULTS = [[0], [1], [2], [3], [4], [5], [6], [7, 8], [9]]
+
+
+class Sweep:
+    def __init__(self, dtype):
+        self.dtype = dtype
+        self.bare = Run(False, names=NAMES)
+        self.clean = self.run(None, names=NAMES)
+        self.trace = self.read([self.clean])[0]
+        bare = self.bare.counts
+        self.functions = sorted({name for name, count in self.clean.counts.items() if count > bare.get(name, 0)})
+
+    def run(self, fail, names=None):
+        path = ROOM / f"{self.dtype}.{fail}.aat"
+        run = Run(True, fail, names, path, AUTOAMP_DTYPE=self.dtype)
+        run.fail, run.path = fail, str(path)
+        return run
+
+    def read(self, runs):
+        traces = read([run.path for run in runs])
+        for run in runs:
+            os.unlink(run.path)
+        return [traces[run.path] for run in runs]
+
+    def own(self, function, run):
+        return [n for name, n in run.own if name == function]
+
+    def wrong(self, run, trace):
+        """What is wrong with a run in which a call of ours failed."""
+        if run.code or run.stderr:
+            return f"exit {run.code}, stderr {run.stderr!r}"
+        if run.answers != self.clean.answers:
+            return f"the application was told {[a for a in run.answers if a not in self.clean.answers]}"
+        if [call[0] for call in trace.calls] != [call[0] for call in self.trace.calls] or trace.ended != "exit 0":
+            return f"the trace has calls {trace.calls}, ended {trace.ended!r}"
+        if sum(int(row[3]) for row in trace.rows) != len(trace.calls):
+            return f"totals {trace.rows}"
+        fallbacks = []
+        for (entry, decision, reason), results in zip(trace.calls, RESULTS):
+            if decision == "fallback":
+                fallbacks.append(reason)
+            elif decision != "lowered":
+                return f"{entry} {decision} {reason}"
+            expected = self.clean if decision == "lowered" else self.bare
+            if any(run.hashes[i] != expected.hashes[i] for i in results):
+                return f"{entry} {decision} {reason}: other bits"
+        if len(fallbacks) > 1:
+            return f"{len(fallbacks)} fallbacks: {fallbacks}"
+        if not trace.notes:
+            return f"fallback {fallbacks[0]}, no note" if fallbacks else SILENT
+        if len(trace.notes) > 1 or any(count != "1" for _, _, count in trace.notes):
+            return f"notes {trace.notes}"
+        if fallbacks and trace.notes and trace.notes[0][0] != fallbacks[0]:
+            return f"fallback {fallbacks[0]}, note {trace.notes[0]}"
+        return None
+
+
+SILENT = "lowered, no note"
+
+
+def attributes_that_do_not_exist(kind):
+    """Which attributes the vendor's objects have is learnt once by asking for each of 64, and again where it refuses; of
+    those that are not there either answer may as well be a failure."""
+    text = (SOURCE / "tools/emulated/cublaslt/objects.cpp").read_text()
+    return 2 * (64 - len(re.findall(rf"FIELD\({kind},", text)))
+
+
+ASKED = {"cublasLtMatmulDescGetAttribute": attributes_that_do_not_exist("MatmulDesc"),
+         "cublasLtMatrixLayoutGetAttribute": attributes_that_do_not_exist("MatrixLayout")}
+
+
+class Faults(unittest.TestCase):
+    maxDiff = None
+
+    def test_the_tables_are_what_is_called(self):
+        for dtype in SWEEPS:
+            called = set(SWEEPS[dtype].functions)
+            self.assertEqual(called - set(OURS) - BESIDE, set())
+            self.assertEqual(set(OURS) - called - SECOND, set())
+
+    def test_clean_runs(self):
+        for dtype, sweep in SWEEPS.items():
+            bare, clean = sweep.bare, sweep.clean
+            self.assertEqual((bare.code, bare.stderr, clean.code, clean.stderr), (0, "", 0, ""))
+            self.assertEqual(clean.answers, bare.answers)
+            self.assertEqual({call[1] for call in sweep.trace.calls}, {"lowered"})
+            self.assertEqual(len(sweep.trace.calls), len(RESULTS))
+            self.assertEqual(sweep.trace.notes, [])
+            self.assertFalse([pair for pair in zip(bare.hashes, clean.hashes) if pair[0] == pair[1]])
+
+    def test_every_call_of_ours_fails_once(self):
+        problems, silent = [], collections.Counter()
+        with concurrent.futures.ThreadPoolExecutor(2) as pool:
+            for sweep in SWEEPS.values():
+                for function in sweep.functions:
+                    own = sweep.own(function, sweep.clean)
+                    numbers = [n for n in range(1, sweep.clean.counts[function] + 1) if n not in own]
+                    runs = list(pool.map(lambda n: sweep.run(f"{function}:{n}"), numbers))
+                    for run, trace in zip(runs, sweep.read(runs)):
+                        wrong = sweep.wrong(run, trace)
+                        if wrong == SILENT and function in ASKED:
+                            silent[sweep.dtype, function] += 1
+                        elif wrong:
+                            problems.append(f"{sweep.dtype} {run.fail}: {wrong}")
+        self.assertFalse(problems, "\n".join(["", *problems]))
+        self.assertEqual(silent, {(dtype, function): count for dtype in SWEEPS for function, count in ASKED.items()})
+
+    def test_a_call_of_the_applications_own_fails_as_it_did(self):
+        for sweep in SWEEPS.values():
+            for function in sweep.functions:
+                pairs = zip(sweep.own(function, sweep.bare), sweep.own(function, sweep.clean), strict=True)
+                for alone, beside in pairs:
+                    bare, run = Run(False, f"{function}:{alone}"), sweep.run(f"{function}:{beside}")
+                    with self.subTest(f"{sweep.dtype} {function}:{beside}"):
+                        self.assertEqual((run.code, run.stderr, run.stopped), (3, "", bare.stopped))
+                        self.assertEqual((run.answers, len(run.hashes)), (bare.answers, len(bare.hashes)))
+
+
+if __name__ == "__main__":
+    try:
+        SWEEPS = {dtype: Sweep(dtype) for dtype in ("float16", "bfloat16")}
+        result = unittest.main(argv=sys.argv[:1], exit=False).result
+    finally:
+        shutil.rmtree(ROOM)
+    sys.exit(not result.wasSuccessful())

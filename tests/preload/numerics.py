@@ -1,0 +1,168 @@
+"""What becomes of numbers: as exact as the type allows at every magnitude, and no Inf or NaN that fp32 does not have."""
+import math
+
+import runner
+from runner import ETA, bare, run
+
+PROGRAM = "numerics"
+CAST = {"STRATEGY": "cast"}
+# Largest error of an element over |A||B|: two roundings of an operand, and the sum's.
+UNIT = {"float16": 2**-11, "bfloat16": 2**-8}
+
+
+def omega_bound(dtype, k):
+    return 2 * UNIT[dtype] + UNIT[dtype] ** 2 + k * 2**-23
+
+
+class Scaled(runner.Test):
+    def setUp(self):
+        self.bare = bare(PROGRAM)
+        self.run = run(PROGRAM, **CAST)
+
+    def test_programs_are_content(self):
+        self.assertFine(self.bare)
+        self.assertFine(self.run)
+
+    def test_every_product_is_lowered(self):
+        totals = self.run.report["totals"]
+        self.assertEqual(totals["lowered"], totals["calls"])
+
+    def test_magnitudes(self):
+        measured = 0
+        for name, case in self.run.cases.items():
+            if name.startswith(("magnitude.", "doors.")):
+                with self.subTest(name):
+                    self.assertEqual(case["spoiled"], "0")
+                    if "eta" in case:
+                        measured += 1
+                        self.assertWithin(case["eta"], ETA["float16"], "eta")
+        self.assertGreater(measured, 30)
+
+    def test_growth_and_mixed_calls(self):
+        self.assertWithin(self.run.cases["growth"]["least_eta"], ETA["float16"], "least eta")
+        for name in ("growth", "mixed"):
+            self.assertWithin(self.run.cases[name]["eta"], ETA["float16"], name)
+            self.assertEqual(self.run.cases[name]["spoiled"], "0")
+
+    def test_alpha(self):
+        for name in ("alpha.host", "alpha.device"):
+            case = self.run.cases[name]
+            self.assertEqual(case["spoiled"], "0")
+            self.assertWithin(case["eta"], ETA["float16"], name)
+            self.assertGreater(int(case["measured"]), 40)
+        self.assertEqual(self.run.cases["alpha.host"]["bits"], self.run.cases["alpha.device"]["bits"])
+        self.assertEqual(self.run.cases["alpha.strange"]["classes"], self.bare.cases["alpha.strange"]["classes"])
+
+    def test_inputs_that_are_not_finite(self):
+        for name, case in self.run.cases.items():
+            if name.startswith("nonfinite."):
+                self.assertEqual(case["classes"], self.bare.cases[name]["classes"], name)
+                self.assertNotEqual(case["nonfinite"], "0", name)
+        rows = self.run.rows(m=72)
+        self.assertEqual(len(rows), 1)
+        self.assertEqual(self.run.scaler_totals(rows[0]["site"])["nonfinite_input"], 5)
+
+    def test_data(self):
+        cases = {name[5:]: case for name, case in self.run.cases.items() if name.startswith("data.")}
+        for name, case in cases.items():
+            with self.subTest(name):
+                self.assertEqual((case["spoiled"], case["nonfinite"]), ("0", "0"))
+                if name.startswith("uniform"):
+                    expected = 3.4e-4 / math.sqrt(int(case["k"]))
+                    self.assertWithin(case["eta"], (0.7 * expected, 1.35 * expected), "eta")
+                elif name.startswith(("gaussian", "subnormal", "rows_apart")):
+                    self.assertWithin(case["eta"], ETA["float16"], "eta")
+                # Beyond 28 binades below the largest element, half underflows: single products may be lost there.
+                if "omega" in case and name != "lognormal_4":
+                    self.assertLessEqual(float(case["omega"]), omega_bound("float16", int(case["k"])))
+        self.assertEqual(cases["zeros"]["bits"], self.bare.cases["data.zeros"]["bits"])
+
+    def test_history(self):
+        # The program itself compares many histories; here the other processes, where nothing or something came before.
+        alone = run(PROGRAM, "history", **CAST)
+        self.assertFine(alone)
+        self.assertEqual(alone.cases["history"]["bits"], self.run.cases["history"]["bits"])
+        self.assertNotEqual(alone.cases["history"]["bits"], self.bare.cases["history"]["bits"])
+
+    def test_the_same_run_twice(self):
+        again = run(PROGRAM, **CAST, LOG="warn")
+        self.assertEqual(again.bits(), self.run.bits())
+
+
+class Bfloat16(runner.Test):
+    def setUp(self):
+        self.bare = bare(PROGRAM)
+        self.run = run(PROGRAM, DTYPE="bfloat16", **CAST)
+
+    def test_as_exact_as_the_type(self):
+        self.assertFine(self.run)
+        for name, case in self.run.cases.items():
+            with self.subTest(name):
+                if name.startswith(("magnitude.", "doors.", "data.gaussian", "data.rows_apart")) and "eta" in case:
+                    self.assertWithin(case["eta"], ETA["bfloat16"], "eta")
+                if name.startswith("data.uniform"):
+                    expected = 2.7e-3 / math.sqrt(int(case["k"]))
+                    self.assertWithin(case["eta"], (0.7 * expected, 1.35 * expected), "eta")
+                if name.startswith("data.") and "subnormal" not in name and "omega" in case:
+                    self.assertLessEqual(float(case["omega"]), omega_bound("bfloat16", int(case["k"])))
+
+    def test_no_inf_or_nan_that_fp32_does_not_have(self):
+        for name, case in self.run.cases.items():
+            if name.startswith("magnitude."):  # sums that overflow on the way may do so elsewhere
+                self.assertLessEqual(int(case["nonfinite"]), int(self.bare.cases[name]["nonfinite"]), name)
+            elif "classes" in case:
+                self.assertEqual(case["classes"], self.bare.cases[name]["classes"], name)
+
+    def test_no_scales(self):
+        self.assertEqual(self.run.scaler_totals(), {})
+
+
+class Unscaled(runner.Test):
+    """The same programs show what the scaling is for."""
+
+    def setUp(self):
+        self.run = run(PROGRAM, SCALING="off", **CAST)
+
+    def test_failures_show(self):
+        for name in ("magnitude.1e10_1e-10", "magnitude.1e-10_1e10", "doors.sgemm", "doors.lt_batched", "growth", "mixed"):
+            self.assertNotEqual(self.run.cases[name]["spoiled"], "0", name)
+        lost = self.run.cases["magnitude.1e-20_1e20"]
+        self.assertTrue(lost["spoiled"] != "0" or float(lost["eta"]) > 0.1)
+        self.assertWithin(self.run.cases["magnitude.1e0_1e0"]["eta"], ETA["float16"], "what half can hold")
+
+    def test_overflows_are_told(self):
+        self.assertGreater(self.run.scaler_totals()["overflow"], 10)
+
+
+class Events(runner.Test):
+    """A sequence whose rare events are known (see numerics.cpp)."""
+
+    def totals(self, **variables):
+        result = run(PROGRAM, "events", **CAST, **variables)
+        self.assertEqual((result.status, result.cases["events"]["calls"]), (0, "12"))
+        row = self.assertLowered(result, result.cases["events"], variables.get("DTYPE", "float16"), calls=12)
+        self.assertEqual({total["site"] for total in result.report["scaler"]["totals"]} - {row["site"]}, set())
+        return result
+
+    def test_scaled(self):
+        result = self.totals()
+        self.assertEqual(result.scaler_totals(), {"init": 2, "rescale": 9, "scale_range": 1, "nonfinite_input": 2})
+        events = [(event["kind"], event["operand"]) for event in result.report["scaler"]["events"]]
+        self.assertEqual([event for event in events if event[0] == "init"], [("init", "A"), ("init", "B")])
+        self.assertEqual([event[1] for event in events if event[0] == "rescale"], list("AAABABAAB"))
+        self.assertEqual([event[1] for event in events if event[0] == "nonfinite_input"], list("AB"))
+        self.assertEqual(len(events), 14)
+        first = result.report["scaler"]["events"][0]
+        self.assertEqual((first["scale_before"], first["scale_after"], first["amax"]), (None, 2.0**14, 1.0))
+        grown = [event for event in result.report["scaler"]["events"] if event["kind"] == "rescale"][0]
+        self.assertEqual((grown["scale_before"], grown["scale_after"], grown["amax"]), (2.0**14, 2.0**-6, 2.0**20))
+
+    def test_unscaled(self):
+        self.assertEqual(self.totals(SCALING="off").scaler_totals(), {"overflow": 4, "nonfinite_input": 2})
+
+    def test_bfloat16(self):
+        self.assertEqual(self.totals(DTYPE="bfloat16").scaler_totals(), {})
+
+
+if __name__ == "__main__":
+    runner.main()

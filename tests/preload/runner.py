@@ -1,0 +1,110 @@
+"""Runs the client programs bare and under the library, and reads back what it reported. For semantics.py, numerics.py
+and capture.py: DRIVER --preload FILE --autoamp FILE --clients DIR [--emulated DIR] [unittest's arguments]. Without
+--emulated the programs find the libraries of the machine."""
+import argparse
+import functools
+import glob
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+
+TIMEOUT = 120
+PLACE = None
+
+# Relative Frobenius errors that rounding to the type must leave, and no more: m, n >= 32, Gaussian data.
+ETA = {"float16": (2.5e-4, 3.5e-4), "bfloat16": (2.0e-3, 3.0e-3)}
+
+
+class Run:
+    """What a program printed, case by case, and what the library says that happened."""
+
+    def __init__(self, done, report):
+        self.status, self.errors, self.report = done.returncode, done.stderr, report
+        self.cases = {}
+        for line in done.stdout.splitlines():
+            name, *pairs = line.split()
+            self.cases[name] = dict(pair.split("=", 1) for pair in pairs)
+
+    def bits(self):
+        return {name: {key: value for key, value in case.items() if key.endswith(("bits", "classes", "status", "statuses"))}
+                for name, case in self.cases.items()}
+
+    def rows(self, **wanted):
+        return [row for row in self.report["ops"] if all(row[key] == value for key, value in wanted.items())]
+
+    def rows_of(self, case):
+        """The report's rows of the product that this case describes."""
+        return self.rows(entry=case["entry"], **{key: int(case[key]) for key in ("m", "n", "k", "batch")})
+
+    def scaler_totals(self, site=None):
+        totals = {}
+        for total in self.report["scaler"]["totals"]:
+            if site in (None, total["site"]):
+                totals[total["kind"]] = totals.get(total["kind"], 0) + total["count"]
+        return totals
+
+
+@functools.lru_cache(maxsize=None)
+def _run(program, cases, preload, variables):
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("AUTOAMP_", "LD_PRELOAD"))}
+    environment.update(variables)
+    if PLACE.emulated:
+        path = [PLACE.emulated, environment.get("LD_LIBRARY_PATH")]
+        environment["LD_LIBRARY_PATH"] = ":".join(filter(None, path))
+    command = [os.path.join(PLACE.clients, program)]
+    for case in cases:
+        command += ["--case", case]
+    with tempfile.TemporaryDirectory() as folder:
+        if preload:
+            environment["LD_PRELOAD"] = PLACE.preload
+            environment["AUTOAMP_TRACE_FILE"] = os.path.join(folder, "trace.aat")
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=TIMEOUT, check=False)
+        report = None
+        if glob.glob(os.path.join(folder, "*.aat")):
+            told = subprocess.run([PLACE.autoamp, "report", "--format", "json", folder], capture_output=True, text=True,
+                                  timeout=TIMEOUT, check=True)
+            report = json.loads(told.stdout)
+    return Run(done, report)
+
+
+def run(program, *cases, preload=True, **variables):
+    """Once for the same arguments. `variables`: without AUTOAMP_, which they get, unless they begin with a `_`."""
+    named = {name[1:] if name.startswith("_") else "AUTOAMP_" + name: value for name, value in variables.items()}
+    return _run(program, cases, preload, tuple(sorted(named.items())))
+
+
+def bare(program, *cases, **variables):
+    return run(program, *cases, preload=False, **variables)
+
+
+class Test(unittest.TestCase):
+    maxDiff = None
+
+    def assertFine(self, result):
+        """The program found nothing wrong, and nobody said anything."""
+        self.assertEqual((result.status, result.errors), (0, ""))
+
+    def assertWithin(self, value, interval, what):
+        low, high = interval
+        self.assertTrue(low <= float(value) <= high, f"{what}: {value} is outside [{low:g}, {high:g}]")
+
+    def assertLowered(self, result, case, dtype, calls=1):
+        rows = result.rows_of(case)
+        self.assertEqual([(row["decision"], row["reason"], row["strategy"], row["calls"]) for row in rows],
+                         [("lowered", "white_list", "cast", calls)])
+        types = {"in": "float32", "compute": dtype, "accumulate": "float32", "out": "float32"}
+        self.assertEqual({key: rows[0]["dtype_" + key] for key in types}, types)
+        return rows[0]
+
+
+def main():
+    global PLACE
+    parser = argparse.ArgumentParser()
+    for name in ("preload", "autoamp", "clients"):
+        parser.add_argument("--" + name, required=True)
+    parser.add_argument("--emulated")
+    PLACE, rest = parser.parse_known_args()
+    unittest.main(argv=sys.argv[:1] + rest)
