@@ -107,7 +107,7 @@ void onExit(int status, void *)
 	const base::ErrnoGuard errnoGuard;
 	if (stage.load(std::memory_order_acquire) != Stage::on || !theProcess->isTracing)
 		return;
-	drainScalerEvents(*theProcess, true);
+	settleScalerTotals(*theProcess);
 	theProcess->recorder.close(status);
 }
 
@@ -160,13 +160,12 @@ Process *start(const void *known)
 	base::setLogLevel(static_cast<base::LogLevel>(options.log));
 	if (!options.enabled)
 		return nullptr;
-	auto *process = new Process{options, policy::State(options), {}, {}, {}, false, false, {}};
+	auto *process = new Process{options, policy::State(options), {}, {}, {}, false, {}};
 	process->environment.tf32Allowed = options.tf32Allowed;
 	process->environment.emulatesSingle = options.emulatesSingle;
 	process->settings.memoryBudget = options.memory;
 	process->settings.isScaling = options.scaling == policy::Scaling::automatic;
 	process->isTracing = openTrace(*process, known);
-	process->isSummary = options.trace == policy::TraceLevel::summary;
 	isIdle = options.level == policy::Level::O0 && !process->isTracing;
 	return process;
 }

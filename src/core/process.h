@@ -19,7 +19,6 @@ struct Process {
 	reroute::Settings settings;
 	trace::Recorder recorder;
 	bool isTracing = false;
-	bool isSummary = false; // totals only
 	std::atomic<bool> isForked{false}; // a child that has yet to open its own trace
 };
 

@@ -5,7 +5,10 @@
 
 namespace autoamp::core {
 
-// Hands what has reached the host to the trace. `isLast`: also the counts of what the ring could not hold.
-void drainScalerEvents(Process &process, bool isLast = false);
+// Hands what has reached the host to the trace.
+void drainScalerEvents(Process &process);
+
+// At exit: what the ring lost because nothing drained it in time (a graph that replays) is added to the totals.
+void settleScalerTotals(Process &process);
 
 } // namespace autoamp::core

@@ -41,7 +41,6 @@ struct Thread {
 		Site *site = nullptr;
 	};
 	trace::Lane *lane = nullptr;
-	unsigned untimed = 0;    // calls since the last one of a summary that was timed
 	Memo memos[256] = {};    // by the key's hash, 8 bits
 	Caller callers[64] = {}; // by return address
 };

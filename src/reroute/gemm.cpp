@@ -144,8 +144,11 @@ Outcome enqueue(const op::Op &op, Plan &plan, const Settings &settings, const Pr
 		                         reinterpret_cast<uintptr_t>(product.B));
 		parameters.ring = context.slots.ringOnDevice();
 		parameters.site = plan.site;
-		// A captured call is not a first call each time its graph replays.
-		parameters.isFirst = !isCapturing && plan.metIn.exchange(context.id + 1) != context.id + 1;
+		const bool isMet = isCapturing ? plan.metIn.load() == context.id + 1
+		                               : plan.metIn.exchange(context.id + 1) == context.id + 1;
+		parameters.first = isMet         ? kernels::First::no
+		                   : isCapturing ? kernels::First::askTotals
+		                                 : kernels::First::yes;
 		if (isDevice) {
 			parameters.alpha = static_cast<const float *>(product.alpha);
 			parameters.beta = static_cast<const float *>(product.beta);

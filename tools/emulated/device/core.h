@@ -61,7 +61,12 @@ struct Thread {
 	const Op *running = nullptr;
 	std::unordered_map<unsigned long long, std::shared_ptr<Stream>> perThread; // by context id
 };
-Thread &thread();
+extern constinit thread_local Thread *currentThread __attribute__((tls_model("initial-exec")));
+Thread &newThread();
+inline Thread &thread()
+{
+	return currentThread ? *currentThread : newThread();
+}
 
 int deviceCount();
 size_t deviceMemory(); // bytes of one device
@@ -76,7 +81,11 @@ void activate(Context &);                      // takes the lock
 cudaError_t teardown(Context &);               // drops its work, memory, streams and events
 bool isContext(const Context *);
 Context *createContext(int device);
-bool hasForked();
+extern std::atomic<bool> forked; // in a child of a process that used the device
+inline bool hasForked()
+{
+	return forked.load(std::memory_order_relaxed);
+}
 
 // ---- counters and faults (entry.cpp)
 
@@ -86,13 +95,25 @@ class Entry
 {
 public:
 	constexpr explicit Entry(const char *entryName) : name(entryName) {}
-	cudaError_t begin(); // cudaSuccess, or what the call must answer without doing anything
+	// cudaSuccess, or what the call must answer without doing anything.
+	cudaError_t begin()
+	{
+		if (hasForked()) [[unlikely]]
+			return cudaErrorInitializationError;
+		if (!enrolled_.load(std::memory_order_acquire)) [[unlikely]]
+			enrol();
+		const unsigned long call = calls.fetch_add(1, std::memory_order_relaxed) + 1;
+		if (thread().callback) [[unlikely]]
+			return misused();
+		return call == failing_ ? failure_ : cudaSuccess;
+	}
 
 	const char *const name;
 	std::atomic<unsigned long> calls{0};
 
 private:
 	void enrol();
+	static cudaError_t misused();
 
 	std::atomic<bool> enrolled_{false};
 	cudaError_t failure_ = cudaSuccess; // its documented failure
