@@ -325,6 +325,27 @@ bool ownFolder(char (&path)[PATH_MAX])
 	return size && path[0] == '/';
 }
 
+// Of a file that was cut short dlopen maps what is not there, and the application dies of SIGBUS: every segment must end
+// inside it. What else is wrong with a file dlopen says itself. (No fstat: its symbol is newer than GLIBC_2.28.)
+bool isCut(const char *path)
+{
+	const int file = open(path, O_RDONLY | O_CLOEXEC);
+	if (file < 0)
+		return false;
+	const auto size = static_cast<uint64_t>(lseek(file, 0, SEEK_END));
+	ElfW(Ehdr) head;
+	bool isFound = false;
+	if (pread(file, &head, sizeof head, 0) == sizeof head)
+		for (unsigned i = 0; i < head.e_phnum && !isFound; i++) {
+			ElfW(Phdr) part;
+			const auto at = static_cast<off_t>(head.e_phoff + i * sizeof part);
+			isFound = pread(file, &part, sizeof part, at) != sizeof part ||
+			          (part.p_type == PT_LOAD && part.p_offset + part.p_filesz > size);
+		}
+	close(file);
+	return isFound;
+}
+
 // Null: switched off or not to be had; `why` says which, or stays null.
 const Core *openCore(const char *&why)
 {
@@ -344,6 +365,10 @@ const Core *openCore(const char *&why)
 		return nullptr;
 	for (size_t i = 0; i < sizeof file; i++)
 		path[size + i] = file[i];
+	if (isCut(path)) {
+		why = "its file is cut short";
+		return nullptr;
+	}
 	// NOW: what is missing shows here, not in the middle of a call. The loader's own lock makes racing threads wait
 	// for the first; all get the same handle.
 	void *const handle = loader.open(path, RTLD_NOW | RTLD_LOCAL);

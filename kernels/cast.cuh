@@ -166,7 +166,7 @@ __device__ inline uint32_t blockFor(int operand)
 
 __device__ inline uint32_t totalOf(const Parameters &p, EventKind kind)
 {
-	const volatile uint32_t *totals = p.ring && p.site < siteCount ? p.ring->totals[p.site] : nullptr;
+	const volatile uint32_t *totals = p.ring && p.site < siteCount ? p.ring->totals[p.site][0] : nullptr;
 	return totals ? totals[static_cast<uint32_t>(kind)] : 1;
 }
 
@@ -178,7 +178,7 @@ __device__ inline void report(const Parameters &p, EventKind kind, uint32_t oper
 	if (!p.ring)
 		return;
 	const bool known = p.site < siteCount;
-	atomicAdd(&p.ring->totals[known ? p.site : 0][static_cast<uint32_t>(kind)], 1u);
+	atomicAdd(&p.ring->totals[known ? p.site : 0][operand][static_cast<uint32_t>(kind)], 1u);
 	if (!known)
 		return;
 	const unsigned long long index = atomicAdd(reinterpret_cast<unsigned long long *>(&p.ring->written), 1ull);

@@ -51,12 +51,12 @@ struct Event {
 	uint32_t amax;         // bits
 };
 constexpr uint32_t ringSize = 4096;
-// Exact totals a site, also when the ring wrapped: [site][kind].
+// Exact totals a site, also when the ring wrapped: [site][operand][kind]. Site 0: all that have no place of their own.
 constexpr uint32_t siteCount = 4096, kindCount = 6;
 struct Ring {
 	uint64_t written;
 	Event events[ringSize];
-	uint32_t totals[siteCount][kindCount];
+	uint32_t totals[siteCount][operands][kindCount];
 };
 
 // A captured call runs again and again with the same parameters: only the totals can say which time is the first. That

@@ -107,7 +107,7 @@ void onExit(int status, void *)
 	const base::ErrnoGuard errnoGuard;
 	if (stage.load(std::memory_order_acquire) != Stage::on || !theProcess->isTracing)
 		return;
-	settleScalerTotals(*theProcess);
+	drainScalerEvents(*theProcess, true);
 	theProcess->recorder.close(status);
 }
 

@@ -13,8 +13,8 @@ namespace {
 
 constexpr unsigned bucketCount = 4096;
 Site *buckets[bucketCount];
-std::atomic<Site *> places[kernels::siteCount];
-uint32_t siteCount = 0; // the first has place 1: 0 is for those beyond the ring
+std::atomic<const Site *> places[kernels::siteCount];
+uint32_t siteCount = 1; // 0: the totals of all that have no place
 pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; // never held while anything of CUDA or the vendor is called
 
 const char *word(op::Dtype dtype)
@@ -101,7 +101,7 @@ Site &findSite(Process &process, const op::Op &op, const policy::Device &device)
 		site->hash = hash;
 		site->decision = decision;
 		site->plan.hash = hash;
-		site->plan.site = ++siteCount;
+		site->plan.site = siteCount++;
 		if (site->plan.site < kernels::siteCount)
 			places[site->plan.site].store(site, std::memory_order_release);
 		site->next = buckets[hash % bucketCount];
@@ -111,7 +111,7 @@ Site &findSite(Process &process, const op::Op &op, const policy::Device &device)
 	return *site;
 }
 
-Site *siteAt(uint32_t place)
+const Site *siteAt(uint32_t place)
 {
 	return place < kernels::siteCount ? places[place].load(std::memory_order_acquire) : nullptr;
 }

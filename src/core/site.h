@@ -18,7 +18,6 @@ struct Site {
 	policy::Decision decision;
 	reroute::Plan plan;
 	Site *next = nullptr; // in its bucket
-	std::atomic<uint64_t> told[kernels::kindCount] = {}; // scaler events that the trace has counted
 	// By reason; [count] is the decision's own row. 0: not made yet.
 	std::atomic<trace::RowId> rows[static_cast<unsigned>(policy::Reason::count) + 1] = {};
 };
@@ -27,7 +26,7 @@ struct Site {
 Site &findSite(Process &process, const op::Op &op, const policy::Device &device);
 
 // The site with this place in the event ring; null if none has it.
-Site *siteAt(uint32_t place);
+const Site *siteAt(uint32_t place);
 
 // The trace's row for what became of a call: its decision, or `fallback` for `reason`.
 trace::RowId rowOf(Process &process, Site &site);

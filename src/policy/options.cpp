@@ -181,7 +181,7 @@ std::string readVariable(Options &options, Numbers &numbers, std::string_view na
 			return {}; // only the emulated device knows all of its names
 		const char *names[optionCount];
 		std::transform(std::begin(table), std::end(table), names, [](auto &each) { return each.name; });
-		return shown(name) + ": no such variable; the nearest is " + nearestName(name, names);
+		return shown(name) + "=" + shown(value) + ": no such variable; the nearest is " + nearestName(name, names);
 	}
 	auto index = static_cast<size_t>(row - table);
 	auto option = static_cast<Option>(index);

@@ -7,6 +7,7 @@ bundle.py run [--build DIR] [run.py's arguments]         builds it in a folder t
 import argparse
 import datetime
 import json
+import os
 import pathlib
 import re
 import shutil
@@ -22,7 +23,8 @@ LARGEST = 40 << 20
 # Debian 12's. A symbol of a newer one would not be found there.
 NEWEST = {"GLIBC": (2, 36), "GLIBCXX": (3, 4, 30), "CXXABI": (1, 3, 13)}
 # What the other machine brings; the rest must be in the bundle.
-BROUGHT = re.compile(r"lib(c|m|dl|pthread|rt|stdc\+\+|gcc_s)\.so\.\d+|ld-linux-x86-64\.so\.2|lib(cudart|cublas|cublasLt)\.so\.13")
+BROUGHT = re.compile(r"lib(c|m|dl|pthread|rt|stdc\+\+|gcc_s)\.so\.\d+|ld-linux-x86-64\.so\.2|"
+                     r"lib(cudart|cublas|cublasLt)\.so\.13")
 
 # Where in the bundle: what of the build folder (folder, names), what of the source tree.
 BUILT = {
@@ -52,14 +54,17 @@ def said(*command):
 
 
 def fill(folder, build, has_device):
-    for tree, items in ((build, {**BUILT, **(DEVICE if has_device else {})}), (ROOT, {k: ("", v) for k, v in SOURCES.items()})):
+    sources = {target: ("", names) for target, names in SOURCES.items()}
+    for tree, items in ((build, BUILT), (build, DEVICE if has_device else {}), (ROOT, sources)):
         for target, (source, names) in items.items():
             (folder / target).mkdir(parents=True, exist_ok=True)
             for name in names:
                 shutil.copy(tree / source / name, folder / target)  # a link to a library: its file
-    commit = said("git", "-C", ROOT, "rev-parse", "HEAD").strip() if (ROOT / ".git").exists() else "unknown"
-    if commit != "unknown" and said("git", "-C", ROOT, "status", "--porcelain"):
-        commit += " with changes"
+    try:
+        commit = said("git", "-C", ROOT, "rev-parse", "HEAD").strip()
+        commit += " with changes" if said("git", "-C", ROOT, "status", "--porcelain") else ""
+    except (OSError, subprocess.CalledProcessError):  # an archive of the sources
+        commit = "unknown"
     built = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
     (folder / "bundle.json").write_text(json.dumps({"commit": commit, "built": built}))
 
@@ -106,6 +111,10 @@ def main():
         if len(rest) != 1:
             parser.error("build takes one OUT")
         return build(rest[0], options.build, not options.without_emulated)
+    # Meson puts the build's own libraries first, among them the emulated device and the tests' stand-ins.
+    outside = [path for path in os.environ.get("LD_LIBRARY_PATH", "").split(":") if path and
+               options.build.resolve() not in [pathlib.Path(path).resolve(), *pathlib.Path(path).resolve().parents]]
+    os.environ["LD_LIBRARY_PATH"] = ":".join(outside)
     if "emulated" not in rest and isinstance(missing := run.machine("cuda"), str):
         print(missing)  # before the work of building it
         return 77

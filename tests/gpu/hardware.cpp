@@ -2,6 +2,8 @@
 // and whether the product needs that answer (then another one is a failure, not a difference to write down).
 #include "tests/preload/clients/harness.h"
 
+#include <dlfcn.h>
+
 using namespace client;
 
 namespace {
@@ -116,6 +118,50 @@ void poolNodes(Line &line)
 	CHECK(cudaGraphDestroy(graph));
 }
 
+// What another stream may be asked for while this thread captures in global mode.
+void globalCapture(Line &line, bool isEmulatedSo, const std::function<cudaError_t(cudaStream_t)> &ask)
+{
+	Session session, other;
+	cudaGraph_t graph = nullptr;
+	CHECK(cudaStreamBeginCapture(session.stream, cudaStreamCaptureModeGlobal));
+	const cudaError_t status = ask(other.stream);
+	line.put("status", status);
+	answer(line, status == cudaSuccess, isEmulatedSo);
+	cudaStreamEndCapture(session.stream, &graph);
+	if (graph)
+		CHECK(cudaGraphDestroy(graph));
+	cudaGetLastError();
+}
+
+cudaError_t makePool(cudaStream_t)
+{
+	cudaMemPoolProps properties = {};
+	properties.allocType = cudaMemAllocationTypePinned;
+	properties.location = {cudaMemLocationTypeDevice, 0};
+	cudaMemPool_t pool = nullptr;
+	const cudaError_t status = cudaMemPoolCreate(&pool, &properties);
+	if (pool)
+		cudaMemPoolDestroy(pool);
+	return status;
+}
+
+// The product keeps its state under the context's id: one that came again would find pointers into memory that is gone.
+void resetContext(Line &line)
+{
+	void *const driver = dlopen("libcuda.so.1", RTLD_NOW);
+	const auto current = reinterpret_cast<int (*)(void **)>(dlsym(driver, "cuCtxGetCurrent"));
+	const auto id = reinterpret_cast<int (*)(void *, unsigned long long *)>(dlsym(driver, "cuCtxGetId"));
+	unsigned long long ids[2] = {};
+	for (unsigned long long &one : ids) {
+		CHECK(cudaDeviceReset());
+		CHECK(cudaFree(nullptr));
+		void *context = nullptr;
+		if (current(&context) || id(context, &one))
+			fail("cuCtxGetId", "refused");
+	}
+	answer(line, ids[0] != ids[1], true, true);
+}
+
 // alpha * sum = (1 + 2^-12)^2, which fp32 rounds to 1 + 2^-11; c takes that away. One operation leaves 2^-24.
 void scalars(Line &line)
 {
@@ -217,6 +263,10 @@ const std::vector<Case> cases = {
 	     answer(line, bitsOn(session, 0) == bitsOn(session, 1), true);
      }},
     {"capture.default_workspace_adds_no_memory_nodes", poolNodes},
+    {"capture.global_allows_synchronizing_another_stream",
+     [](Line &line) { globalCapture(line, true, cudaStreamSynchronize); }},
+    {"capture.global_allows_making_a_pool", [](Line &line) { globalCapture(line, false, makePool); }},
+    {"context.has_another_id_after_a_reset", resetContext},
     {"lt.refuses_a_pointer_less_aligned_than_promised", misaligned}, // last: it may break the context
 };
 

@@ -87,6 +87,7 @@ class Section:
     def __init__(self, title):
         self.title, self.columns, self.rows, self.notes, self.failures = title, [], [], [], []
         self.passed = 0
+        self.raw = {}  # for results.json: every round, in ns
 
     def check(self, is_right, what):
         self.passed += bool(is_right)
@@ -300,7 +301,7 @@ def spread(values, form):
 
 
 def decided(report, shape):
-    rows = [row for row in report["ops"] if all(row[key] == size for key, size in zip("mnk", shape)) and row["batch"] == shape[3]]
+    rows = [row for row in report["ops"] if [row[key] for key in ("m", "n", "k", "batch")] == shape]
     return "+".join(sorted({row["decision"] if row["decision"] == "lowered" else row["reason"] for row in rows}))
 
 
@@ -317,7 +318,7 @@ def speed(suite):
             (section.notes if "no_memory" in str(error) else section.failures).append(f"{name}: {error}")
             if "did not answer" in str(error):
                 break
-    reports = asked.close()
+    reports, section.raw = asked.close(), found
     for name, rounds in found.items():
         shape = [int(size) for size in shapes[name].split("x")]
         row = [name, spread([r["bare"] and r["bare"] / 1e3 for r in rounds], "%.1f")[1].split(" (")[0]]
@@ -340,7 +341,7 @@ def cost(suite):
     section.columns = ["library", "call the vendor returns from at once", "16^3 product"]
     asked, texts = Asked(suite, COSTS), {name: [name] for name in COSTS}
     for what in ("call:0", "call:16"):
-        rounds = asked.rounds(what, 2 if suite.is_emulated else 9)
+        rounds = section.raw[what] = asked.rounds(what, 2 if suite.is_emulated else 9)
         for name in COSTS:
             values = [r[name] if name == "bare" or r[name] is None else r[name] - r["bare"] for r in rounds]
             texts[name].append(spread(values, "%.0f")[1])
@@ -357,14 +358,14 @@ def cast(suite):
     sizes = SIZES[:1] if suite.is_emulated else SIZES
     done = suite.run([str(PROGRAMS / "cast_bandwidth"), *map(str, sizes)])
     section.check(done.returncode == 0, f"exit status {done.returncode}: {done.stderr.strip()[-200:]}")
-    times = {}
     for line in done.stdout.splitlines():
         layout, size, kind, moved, number, answer, *_ = line.split()
         ns = float(answer[3:]) if answer.startswith("ns=") and not suite.is_emulated else None
-        times.setdefault((layout, int(size)), {}).setdefault(int(number), {"moved": int(moved)})[kind] = ns
-    for (layout, size), rounds in times.items():
+        name = f"{layout}, {int(size) >> 10} KiB"
+        section.raw.setdefault(name, {}).setdefault(number, {"moved": int(moved)})[kind] = ns
+    for name, rounds in section.raw.items():
         rounds = list(rounds.values())
-        row = [f"{layout}, {size >> 10} KiB", spread([r["copy"] and r["moved"] / r["copy"] for r in rounds], "%.0f")[1]]
+        row = [name, spread([r["copy"] and r["moved"] / r["copy"] for r in rounds], "%.0f")[1]]
         section.rows.append(row + [spread([r[kind] and r["copy"] / r[kind] for r in rounds], "%.2f")[1] for kind in kinds])
     return section
 
@@ -462,6 +463,8 @@ def main():
     parser.add_argument("--minutes", type=float, default=8, help="what has not begun by then fails")
     parser.add_argument("--only", nargs="+", choices=STEPS, metavar="STEP", help=" ".join(STEPS))
     options = parser.parse_args()
+    if re.search("[ :]", str(HERE)):
+        parser.error(f"{HERE}: the loader takes no LD_PRELOAD with a space or a colon")
     found = machine(options.device)
     if isinstance(found, str):
         print(found, file=sys.stderr)
@@ -474,10 +477,11 @@ def main():
              "is_emulated": "emulated" in name, "libraries": environment["LD_LIBRARY_PATH"],
              "started": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())}
     plain = {key: value for key, value in environment.items() if key != "LD_LIBRARY_PATH"}
-    if "LD_LIBRARY_PATH" in os.environ:
+    if os.environ.get("LD_LIBRARY_PATH"):
         plain["LD_LIBRARY_PATH"] = os.environ["LD_LIBRARY_PATH"]
     sections = []
-    with tempfile.TemporaryDirectory() as folder, open(out / "log.txt", "w") as log, open(out / "summary.txt", "w") as summary:
+    with tempfile.TemporaryDirectory() as folder, open(out / "log.txt", "w") as log, \
+         open(out / "summary.txt", "w") as summary:
 
         def say(text):
             print(text, flush=True)

@@ -17,7 +17,13 @@ struct Tables {
 	std::vector<Prediction> predictions = std::vector<Prediction>(predictionCount);
 	std::unique_ptr<Ring> ring = std::make_unique<Ring>();
 
-	uint32_t total(EventKind kind, uint32_t site = 0) const { return ring->totals[site][static_cast<uint32_t>(kind)]; }
+	uint32_t total(EventKind kind, uint32_t site = 0) const
+	{
+		uint32_t sum = 0;
+		for (const auto &operand : ring->totals[site])
+			sum += operand[static_cast<uint32_t>(kind)];
+		return sum;
+	}
 };
 
 Prediction &slot(Tables &tables, uint64_t key)

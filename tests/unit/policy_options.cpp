@@ -100,8 +100,8 @@ TEST_CASE("what is wrong is named on one line")
 	struct {
 		const char *setting, *error;
 	} const cases[] = {
-	    {"AUTOAMP_LEVL=O1", "AUTOAMP_LEVL: no such variable; the nearest is AUTOAMP_LEVEL"},
-	    {"AUTOAMP_USE_PROMOTE=1", "AUTOAMP_USE_PROMOTE: no such variable; the nearest is AUTOAMP_MEMORY"},
+	    {"AUTOAMP_LEVL=O1", "AUTOAMP_LEVL=O1: no such variable; the nearest is AUTOAMP_LEVEL"},
+	    {"AUTOAMP_USE_PROMOTE=1", "AUTOAMP_USE_PROMOTE=1: no such variable; the nearest is AUTOAMP_MEMORY"},
 	    {"AUTOAMP_LEVEL=O2", "AUTOAMP_LEVEL=O2: bad value; accepted: O0, O1"},
 	    {"AUTOAMP_LEVEL=", "AUTOAMP_LEVEL=: bad value; accepted: O0, O1"},
 	    {"AUTOAMP_DTYPE=fp8", "AUTOAMP_DTYPE=fp8: bad value; accepted: float16 (fp16 half), bfloat16 (bf16)"},

@@ -87,6 +87,9 @@ std::string fit(const std::string &text, size_t width)
 
 void Table::add(std::vector<std::string> cells, Style style)
 {
+	for (auto &cell : cells) // names come out of files: no escape sequence of theirs may reach a terminal
+		std::replace_if(
+		    cell.begin(), cell.end(), [](unsigned char c) { return c < ' ' || c == 127; }, '?');
 	rows_.push_back({std::move(cells), style});
 }
 

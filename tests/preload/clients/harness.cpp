@@ -176,6 +176,7 @@ void Array::move()
 void Array::upload() const
 {
 	CHECK(cudaMemcpy(device_, image_.data(), image_.size() * sizeof(float), cudaMemcpyHostToDevice));
+	CHECK(cudaStreamSynchronize(cudaStreamLegacy)); // pageable memory may still be on its way, and streams do not wait
 }
 
 void Array::uploadAsync(cudaStream_t stream) const
