@@ -48,7 +48,7 @@ Status read(const Getter &get, const void *object, int id, Value &value)
 struct Attribute {
 	int id;
 	size_t size;
-	unsigned char fallback[16];
+	unsigned char fallback[64]; // the longest known has 8
 };
 
 struct Attributes {
@@ -97,12 +97,12 @@ constexpr uint64_t bits(std::initializer_list<int> ids)
 // Handled by name below or carried over by the engine. Of no meaning without the epilogue or the tensor-wide scales
 // that would use them, and so kept out of `known`: auxiliary pointers, scale pointers and modes, amax.
 constexpr uint64_t knownOfMatmul =
-	bits({CUBLASLT_MATMUL_DESC_COMPUTE_TYPE, CUBLASLT_MATMUL_DESC_SCALE_TYPE, CUBLASLT_MATMUL_DESC_POINTER_MODE,
+    bits({CUBLASLT_MATMUL_DESC_COMPUTE_TYPE, CUBLASLT_MATMUL_DESC_SCALE_TYPE, CUBLASLT_MATMUL_DESC_POINTER_MODE,
           CUBLASLT_MATMUL_DESC_TRANSA, CUBLASLT_MATMUL_DESC_TRANSB, CUBLASLT_MATMUL_DESC_EPILOGUE,
           CUBLASLT_MATMUL_DESC_BIAS_POINTER, CUBLASLT_MATMUL_DESC_BIAS_BATCH_STRIDE,
           CUBLASLT_MATMUL_DESC_SM_COUNT_TARGET, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE});
 constexpr uint64_t knownOfLayout =
-	bits({CUBLASLT_MATRIX_LAYOUT_TYPE, CUBLASLT_MATRIX_LAYOUT_ORDER, CUBLASLT_MATRIX_LAYOUT_ROWS,
+    bits({CUBLASLT_MATRIX_LAYOUT_TYPE, CUBLASLT_MATRIX_LAYOUT_ORDER, CUBLASLT_MATRIX_LAYOUT_ROWS,
           CUBLASLT_MATRIX_LAYOUT_COLS, CUBLASLT_MATRIX_LAYOUT_LD, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT,
           CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET});
 
@@ -168,7 +168,10 @@ Epilogue epilogueOf(uint32_t epilogue)
 	}
 }
 
-bool isMisaligned(const void *pointer) { return reinterpret_cast<uintptr_t>(pointer) % alignof(float); }
+bool isMisaligned(const void *pointer)
+{
+	return reinterpret_cast<uintptr_t>(pointer) % alignof(float);
+}
 
 } // namespace
 
@@ -271,8 +274,8 @@ Op describe(const Entry &entry, uint16_t index, const LtMatmulCall &call, const 
 	for (const void *layout : {call.Adesc, call.Bdesc, call.Cdesc, call.Ddesc})
 		isPlain = isPlain && learnt->layout.areDefaults(getterOfLayout(*lt), layout);
 	const bool isOverlapping = op.batch > 1 && op.strided < op.ldd * (op.n - 1) + op.m;
-	if (!isColumn || !isPlain || scaleType != CUDA_R_32F || c.type != d.type || isOverlapping ||
-	    op.stridea < 0 || op.strideb < 0 || op.stridec < 0 || kindOfEpilogue == Epilogue::other ||
+	if (!isColumn || !isPlain || scaleType != CUDA_R_32F || c.type != d.type || isOverlapping || op.stridea < 0 ||
+	    op.strideb < 0 || op.stridec < 0 || kindOfEpilogue == Epilogue::other ||
 	    !readExtras(*lt, call.computeDesc, extras) ||
 	    (hasBias && ((read(get, call.computeDesc, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, biasType) == 0 &&
 	                  biasType != -1 && biasType != CUDA_R_32F) ||

@@ -73,9 +73,7 @@ enum Flag : uint16_t {
 	flagDeviceScalars = 1,  // alpha and beta live on the device: never read here
 	flagBetaZero = 2,       // host beta is 0: C is not read
 	flagAlphaZero = 4,      // host alpha is 0: the vendor may not read A and B
-	flagRowOrder = 8,       // a cublasLt layout in row order
-	flagNoC = 16,           // C is null (beta 0)
-	flagBatchTransposed = 32,
+	flagNoC = 8,            // C is null (beta 0)
 };
 
 inline double flops(const Op &op)

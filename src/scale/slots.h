@@ -14,8 +14,8 @@ namespace autoamp::scale {
 struct Event {
 	uint32_t site;
 	kernels::EventKind kind;
-	uint32_t operand;          // 0 A, 1 B
-	int32_t before, after;     // exponents of the scale; before is INT32_MIN at `init`
+	uint32_t operand;      // 0 A, 1 B
+	int32_t before, after; // exponents of the scale; before is INT32_MIN at `init`
 	float amax;
 };
 
@@ -33,7 +33,8 @@ public:
 	kernels::Ring *ringOnDevice() const { return reinterpret_cast<kernels::Ring *>(ringOnDevice_); }
 
 	// Hands every event that has arrived to `take(const Event &, count)`: how many of its kind are new. Each is counted
-	// once, from the totals, also those that the ring lost. Never waits: a thread that finds another one draining returns.
+	// once, from the totals, also those that the ring lost. Never waits: a thread that finds another one draining
+	// returns.
 	template <typename Take>
 	void drain(Take take)
 	{
