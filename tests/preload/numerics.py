@@ -143,8 +143,8 @@ class Events(runner.Test):
 
     def totals(self, **variables):
         result = run(PROGRAM, "events", **CAST, **variables)
-        self.assertEqual((result.status, result.cases["events"]["calls"]), (0, "12"))
-        row = self.assertLowered(result, result.cases["events"], variables.get("DTYPE", "float16"), calls=12)
+        self.assertEqual((result.status, result.cases["events"]["calls"]), (0, "13"))
+        row = self.assertLowered(result, result.cases["events"], variables.get("DTYPE", "float16"), calls=13)
         self.assertEqual({total["site"] for total in result.report["scaler"]["totals"]} - {row["site"]}, set())
         return result
 

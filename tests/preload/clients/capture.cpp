@@ -1,5 +1,5 @@
-// Products in CUDA graphs: captured, replayed when much has changed, and thrown away. One case a line. The first two
-// need a process of their own: they are about its first product.
+// Products in CUDA graphs: captured, replayed when much has changed, and thrown away. One case a line. The
+// `first` ones need a process of their own each: they are about its first product.
 #include "harness.h"
 
 #include <atomic>
@@ -132,6 +132,24 @@ void firstBeside(Line &line)
 	line.require(captured.compare().eta < worst, "wrong result of the captured call");
 	line.require(eager.compare().eta < worst, "wrong result of the eager call");
 	captured.describe(line);
+}
+
+// The first product after a reset is a captured one: what was ready went with the old context.
+void firstAfterReset(Line &line)
+{
+	{
+		Session session;
+		warm(session);
+	}
+	CHECK(cudaDeviceReset());
+	Session session;
+	Problem problem({.m = 45});
+	prepare(problem);
+	const auto graph = record(session, problem, line);
+	graph->replay(session.stream);
+	problem.describe(line);
+	line.bits("bits", resultBits(problem));
+	line.require(problem.compare().eta < worst, "wrong result");
 }
 
 // Captured, replayed twice, compared with the eager product's bits.
@@ -414,7 +432,8 @@ std::vector<Case> allCases()
 	    {"replay.lt", {.door = Door::ltMatmul, .m = 58, .epilogue = CUBLASLT_EPILOGUE_RELU_BIAS}, global},
 	    {"replay.lt_own", {.door = Door::ltMatmul, .m = 59, .ltHandle = LtHandle::own, .hasOwnD = true}, global},
 	};
-	std::vector<Case> cases = {{"first.captured", first}, {"first.beside", firstBeside}};
+	std::vector<Case> cases = {
+	    {"first.captured", first}, {"first.beside", firstBeside}, {"first.after_reset", firstAfterReset}};
 	for (const Row &row : rows)
 		cases.push_back({row.name, [row](Line &line) { replayed(row.spec, row.mode, line); }});
 	const Case more[] = {

@@ -311,6 +311,7 @@ void events(Line &line)
 	call(1, 1);                     // A, B
 	call(0.5, 1);                   // within the cell of four binades
 	call(2, 1);                     // A: the next cell
+	call(16, 1);                    // within it
 	call(1, 1, 0x1p-120f);          // A, B: an alpha so small that both give way
 	problem.describe(line);
 	line.put("calls", calls);

@@ -485,6 +485,43 @@ void deviceReset(Line &line)
 	line.require(cudaGetLastError() == cudaSuccess, "an error is left");
 }
 
+// Whatever an application may combine.
+Spec anySpec(int place)
+{
+	Random random(static_cast<uint64_t>(place) + 1000);
+	const auto below = [&](int bound) { return static_cast<int>(random.uniform() * bound); };
+	const cublasOperation_t operations[] = {N, T, C};
+	const cublasLtEpilogue_t epilogues[] = {CUBLASLT_EPILOGUE_DEFAULT, CUBLASLT_EPILOGUE_BIAS, CUBLASLT_EPILOGUE_RELU,
+	                                        CUBLASLT_EPILOGUE_RELU_BIAS};
+	Spec spec = {.m = 320 + place, .n = 32 + below(50), .k = 16 + below(100)};
+	spec.door = static_cast<Door>(place % 6);
+	const bool isLt = spec.door == Door::ltMatmul;
+	spec.is64 = !isLt && below(2);
+	if (isLt || spec.door == Door::sgemmStridedBatched || spec.door == Door::gemmStridedBatchedEx)
+		spec.batch = 1 + below(3);
+	spec.transa = operations[below(3)];
+	spec.transb = operations[below(3)];
+	spec.padA = below(2) * below(20);
+	spec.padB = below(2) * below(20);
+	spec.padC = below(2) * below(20);
+	spec.gap = below(2) * below(20);
+	spec.sharesA = spec.batch > 1 && !below(4);
+	spec.sharesB = spec.batch > 1 && !below(4);
+	spec.shiftA = static_cast<unsigned>(below(4));
+	spec.shiftB = static_cast<unsigned>(below(4));
+	spec.shiftC = static_cast<unsigned>(below(4));
+	spec.alpha = static_cast<float>(random.gaussian());
+	spec.beta = below(2) ? static_cast<float>(random.gaussian()) : 0;
+	spec.hasDeviceScalars = below(2);
+	if (isLt) {
+		spec.epilogue = epilogues[below(4)];
+		spec.ltHandle = static_cast<LtHandle>(below(2));
+		spec.objects = below(2) ? Objects::created : Objects::onStack;
+		spec.hasOwnD = below(2);
+	}
+	return spec;
+}
+
 std::vector<Case> allCases()
 {
 	std::vector<Case> cases;
@@ -497,6 +534,8 @@ std::vector<Case> allCases()
 			spec.m = 0;
 		cases.push_back({row.name, [spec](Line &line) { runSpec(spec, line); }});
 	}
+	for (int place = 0; place < 48; place++)
+		cases.push_back({"any." + std::to_string(place), [place](Line &line) { runSpec(anySpec(place), line); }});
 	const Case more[] = {
 	    {"state.bad_arguments", badArguments},
 	    {"state.pending_error", pendingError},

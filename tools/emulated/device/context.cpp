@@ -131,6 +131,8 @@ bool isUsable()
 
 cudaError_t deviceAttribute(int *value, int attribute, int device)
 {
+	if (const cudaError_t error = initialize())
+		return error;
 	if (device < 0 || device >= deviceCount())
 		return cudaErrorInvalidDevice;
 	if (!value || attribute <= 0 || attribute >= cudaDevAttrMax)

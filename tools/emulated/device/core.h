@@ -40,11 +40,11 @@ struct Context {
 	std::atomic<unsigned long long> id{0};
 	std::atomic<unsigned> references{0}; // cuDevicePrimaryCtxRetain, and the runtime's own
 	std::atomic<bool> runtimes{false};   // the runtime's own is among them: until a reset
-	std::atomic<int> sticky{0};         // what broke it
-	std::atomic<bool> cancelled{false}; // being torn down: queued work is dropped
-	std::shared_ptr<Stream> legacy;     // the default stream
-	std::unordered_set<Stream *> busy;  // streams with queued work, destroyed ones included
-	std::atomic<unsigned> peers{0};     // bits of the devices whose memory kernels here may touch
+	std::atomic<int> sticky{0};          // what broke it
+	std::atomic<bool> cancelled{false};  // being torn down: queued work is dropped
+	std::shared_ptr<Stream> legacy;      // the default stream
+	std::unordered_set<Stream *> busy;   // streams with queued work, destroyed ones included
+	std::atomic<unsigned> peers{0};      // bits of the devices whose memory kernels here may touch
 	struct Pool *pool = nullptr, *defaultPool = nullptr;
 };
 
@@ -258,6 +258,7 @@ cudaError_t freeHostNow(void *); // cudaFreeHost
 // What the thread's stream handle means, with what can be asked of it.
 struct StreamFacts {
 	Context *context;
+	int device;
 	unsigned long long id;
 	unsigned flags;
 	int priority;
