@@ -149,8 +149,10 @@ Subject describe(const Asking &asking, const op::LtMatmulCall &call)
 	subject.hasHandleFailed = op.obstacle == op::Obstacle::bad_argument;
 	const int ordinal = ordinalOr(unknownDevice);
 	Key key;
-	static_assert(sizeof op <= sizeof key.words - 8);
+	static_assert(sizeof op <= sizeof key.words - 16);
 	std::memcpy(key.words, &op, sizeof op); // the descriptors had to be read anyway
+	// Where the hash sees it.
+	key.words[Key::size - 2] = static_cast<uint64_t>(op.k);
 	key.words[Key::size - 1] = pack(ordinal << 8, 16) ^ static_cast<uint64_t>(asking.caller.id) << 16;
 	findSite(asking, key, ordinal, subject, [&] { return op; });
 	subject.stream = call.stream;

@@ -20,7 +20,8 @@ struct Key {
 
 	uint64_t hash() const // of what usually differs; the rest is compared
 	{
-		return ((words[1] * 31 + words[2]) * 31 + words[3] + words[size - 2]) * 0x9e3779b97f4a7c15u >> 56;
+		const uint64_t shape = ((words[0] * 31 + words[1]) * 31 + words[2]) * 31 + words[3];
+		return (shape + words[size - 2]) * 0x9e3779b97f4a7c15u >> 56;
 	}
 	bool operator==(const Key &other) const // without branches: it nearly always holds
 	{

@@ -25,6 +25,18 @@ Dtype dtypeOf(int cudaType)
 	}
 }
 
+Transpose transposeOf(int operation)
+{
+	switch (operation) {
+	case CUBLAS_OP_T:
+		return Transpose::transposed;
+	case CUBLAS_OP_C:
+		return Transpose::conjugate;
+	default:
+		return Transpose::none;
+	}
+}
+
 Arithmetic arithmeticOf(int computeType, int mathMode, const VendorEnvironment &environment)
 {
 	const Dtype tf32 = environment.tf32Allowed ? Dtype::tf32 : Dtype::float32;
@@ -101,8 +113,8 @@ Op describe(const Entry &entry, uint16_t index, const GemmCall &call, const Hand
 	op.a = call.Atype < 0 ? Dtype::float32 : dtypeOf(call.Atype);
 	op.b = call.Btype < 0 ? op.a : dtypeOf(call.Btype);
 	op.out = call.Ctype < 0 ? op.a : dtypeOf(call.Ctype);
-	op.transa = static_cast<Transpose>(call.transa);
-	op.transb = static_cast<Transpose>(call.transb);
+	op.transa = transposeOf(call.transa);
+	op.transb = transposeOf(call.transb);
 	op.m = call.m, op.n = call.n, op.k = call.k;
 	op.batch = static_cast<int32_t>(std::clamp<int64_t>(call.batchCount, 0, INT32_MAX));
 	op.lda = call.lda, op.ldb = call.ldb, op.ldc = op.ldd = call.ldc;

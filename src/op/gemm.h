@@ -22,6 +22,9 @@ Op describe(const Entry &entry, uint16_t index, const PlainCall &call);
 // cudaDataType in our words.
 Dtype dtypeOf(int cudaType);
 
+// cublasOperation_t in our words; of what the vendor refuses anyway, `none`: reports index by it.
+Transpose transposeOf(int operation);
+
 // How a compute type (-1: the entry has none) and a handle's math mode let fp32 data be multiplied.
 struct Arithmetic {
 	Dtype asked;

@@ -204,8 +204,8 @@ Op describe(const Entry &entry, uint16_t index, const LtMatmulCall &call, const 
 	op.a = dtypeOf(static_cast<int>(a.type));
 	op.b = dtypeOf(static_cast<int>(b.type));
 	op.out = dtypeOf(static_cast<int>(d.type));
-	op.transa = static_cast<Transpose>(transa);
-	op.transb = static_cast<Transpose>(transb);
+	op.transa = transposeOf(transa);
+	op.transb = transposeOf(transb);
 	op.m = static_cast<int64_t>(d.rows), op.n = static_cast<int64_t>(d.columns);
 	op.k = static_cast<int64_t>(transa == CUBLAS_OP_N ? a.columns : a.rows);
 	op.lda = a.ld, op.ldb = b.ld, op.ldc = c.ld, op.ldd = d.ld;

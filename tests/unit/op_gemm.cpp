@@ -72,7 +72,8 @@ const Case cases[] = {
     {"n < 0", [](Asked &a) { a.call.n = -1; }, Obstacle::bad_argument},
     {"k < 0", [](Asked &a) { a.call.k = -1; }, Obstacle::bad_argument},
     {"batch < 0", [](Asked &a) { a.call.batchCount = -1; }, Obstacle::bad_argument},
-    {"no such transposition of A", [](Asked &a) { a.call.transa = 3; }, Obstacle::bad_argument},
+    {"no such transposition of A", [](Asked &a) { a.call.transa = CUBLAS_OP_CONJG, a.call.lda = 30; },
+     Obstacle::bad_argument},
     {"no such transposition of B", [](Asked &a) { a.call.transb = -1; }, Obstacle::bad_argument},
     {"alpha null", [](Asked &a) { a.call.alpha = nullptr; }, Obstacle::bad_argument},
     {"beta null", [](Asked &a) { a.call.beta = nullptr; }, Obstacle::bad_argument},
@@ -255,6 +256,14 @@ TEST_CASE("the vendor's element types in our words")
 		CAPTURE(row.type);
 		CHECK(static_cast<int>(dtypeOf(row.type)) == static_cast<int>(row.expected));
 	}
+}
+
+TEST_CASE("a transposition that does not exist is reported as none")
+{
+	Asked asked;
+	asked.call.transa = CUBLAS_OP_CONJG, asked.call.transb = 200;
+	const Op op = asked.described();
+	CHECK((op.transa == Transpose::none && op.transb == Transpose::none));
 }
 
 TEST_CASE("entry points that are no product")

@@ -357,6 +357,13 @@ TEST_CASE("a cuBLASLt product in our words")
 		CHECK((op.m == 10 && op.n == 20 && op.k == 30));
 		CHECK((op.transa == Transpose::transposed && op.transb == Transpose::conjugate));
 	}
+	SECTION("a transposition that does not exist is reported as none")
+	{
+		set(asked.desc, DESC(TRANSA), int{CUBLAS_OP_CONJG});
+		set(asked.desc, DESC(TRANSB), 200);
+		op = asked.described();
+		CHECK((op.transa == Transpose::none && op.transb == Transpose::none));
+	}
 	SECTION("a batch, then strides of a single matrix")
 	{
 		asked.batch(3, 1, 2, 3, 300);
