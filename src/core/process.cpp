@@ -187,7 +187,8 @@ Process *startProcess(const void *known)
 			sched_yield(); // another thread's first call; it waits for nobody
 			continue;
 		}
-		// A child born during the start would find it begun and nobody there to end it, or a lock of libc held for ever.
+		// A child born during the start would find it begun and nobody there to end it, or a lock of libc held for
+		// ever.
 		const ForkHold hold;
 		if (stage.compare_exchange_strong(now, Stage::starting, std::memory_order_acq_rel)) {
 			const base::ErrnoGuard errnoGuard;

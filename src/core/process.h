@@ -25,8 +25,8 @@ struct Process {
 // Nothing to change and nothing to tell (off, or O0 without a trace): calls go straight through.
 extern std::atomic<bool> isIdle;
 
-// Null: autoamp is off in this process (AUTOAMP_ENABLED=0, or a variable is wrong and stderr says which). `known`: a true
-// function of the vendor's library in use, for its version.
+// Null: autoamp is off in this process (AUTOAMP_ENABLED=0, or a variable is wrong and stderr says which). `known`: a
+// true function of the vendor's library in use, for its version.
 Process *startProcess(const void *known);
 extern std::atomic<Process *> theProcess;
 inline Process *process(const void *known)

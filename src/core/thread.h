@@ -61,7 +61,7 @@ inline Thread *thisThread(Process &process)
 inline CallerAnswer callerOf(Thread &thread, const void *address)
 {
 	Thread::Caller &cached =
-		thread.callers[reinterpret_cast<uintptr_t>(address) / 4 % (sizeof thread.callers / sizeof *thread.callers)];
+	    thread.callers[reinterpret_cast<uintptr_t>(address) / 4 % (sizeof thread.callers / sizeof *thread.callers)];
 	if (__builtin_expect(cached.address != address, 0))
 		cached = {address, findCaller(address)};
 	return cached.answer;

@@ -46,7 +46,7 @@ template <unsigned index, typename Fn, typename Call, typename... Args>
 	if (!process)
 		return original();
 	return static_cast<cublasStatus_t>(
-		dispatch(*process, entryTable[index], Door{index, truth, caller}, call, Original(original)));
+	    dispatch(*process, entryTable[index], Door{index, truth, caller}, call, Original(original)));
 }
 
 } // namespace autoamp::entry

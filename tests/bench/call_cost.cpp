@@ -1,5 +1,5 @@
-// Nanoseconds a cublasSgemm call: `call_cost [SIZE] [REPEATS]` prints the median of the repeats and their spread. Run by
-// call_cost.py bare and preloaded; what it is linked to decides what is measured.
+// Nanoseconds a cublasSgemm call: `call_cost [SIZE] [REPEATS]` prints the median of the repeats and their spread. Run
+// by call_cost.py bare and preloaded; what it is linked to decides what is measured.
 #include <cublas_v2.h>
 #ifdef WITH_CONTEXT // a driver that answers: libcudart and libcuda of the emulated device
 #include <cuda_runtime_api.h>
