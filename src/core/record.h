@@ -1,4 +1,5 @@
-// What happened to one call, told to the trace: the mark of the call in flight, its time, its row. The calling thread's.
+// What happened to one call, told to the trace: the mark of the call in flight, its time, its row. The calling
+// thread's.
 #pragma once
 
 #include "src/base/clock.h"
@@ -13,7 +14,6 @@ namespace autoamp::core {
 class Record
 {
 public:
-
 	Record(Process &process, const Thread &thread, Site &site) : process_(process), lane_(thread.lane), site_(site)
 	{
 		if (!lane_)

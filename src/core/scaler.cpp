@@ -4,8 +4,8 @@
 #include "src/core/site.h"
 #include "src/reroute/context.h"
 
-#include <cmath>
 #include <climits>
+#include <cmath>
 
 namespace autoamp::core {
 

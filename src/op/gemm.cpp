@@ -85,7 +85,10 @@ Obstacle typeObstacle(Dtype a, Dtype b, Dtype out)
 
 namespace {
 
-bool isTransposition(int operation) { return operation >= CUBLAS_OP_N && operation <= CUBLAS_OP_C; }
+bool isTransposition(int operation)
+{
+	return operation >= CUBLAS_OP_N && operation <= CUBLAS_OP_C;
+}
 
 // What the vendor would refuse, or could refuse: such a call goes to it as it is.
 bool isBad(const GemmCall &call)
@@ -99,7 +102,10 @@ bool isBad(const GemmCall &call)
 	       call.ldc < std::max<int64_t>(1, call.m);
 }
 
-bool isMisaligned(const void *pointer) { return reinterpret_cast<uintptr_t>(pointer) % alignof(float); }
+bool isMisaligned(const void *pointer)
+{
+	return reinterpret_cast<uintptr_t>(pointer) % alignof(float);
+}
 
 } // namespace
 

@@ -10,8 +10,8 @@ namespace autoamp::op {
 
 // What the process's environment says about the arithmetic of fp32 products, whatever the handle says.
 struct VendorEnvironment {
-	bool tf32Allowed = true;      // false: NVIDIA_TF32_OVERRIDE=0
-	bool emulatesSingle = false;  // CUBLAS_EMULATE_SINGLE_PRECISION=1
+	bool tf32Allowed = true;     // false: NVIDIA_TF32_OVERRIDE=0
+	bool emulatesSingle = false; // CUBLAS_EMULATE_SINGLE_PRECISION=1
 };
 
 // `index` is the entry's row.

@@ -1,5 +1,5 @@
-// One engine of cublasLtMatmul for a lowered signature: descriptors of ours and the algorithm that the vendor's heuristic
-// chose for them. Immutable once made; any thread.
+// One engine of cublasLtMatmul for a lowered signature: descriptors of ours and the algorithm that the vendor's
+// heuristic chose for them. Immutable once made; any thread.
 #pragma once
 
 #include "src/op/lt_matmul.h"
@@ -21,8 +21,8 @@ struct EngineKey {
 struct Engine {
 	EngineKey key;
 	void *layoutA = nullptr, *layoutB = nullptr, *layoutC = nullptr, *layoutD = nullptr;
-	void *description = nullptr;           // null with a bias epilogue: the bias pointer is the call's own
-	alignas(8) unsigned char algo[64];     // cublasLtMatmulAlgo_t
+	void *description = nullptr;       // null with a bias epilogue: the bias pointer is the call's own
+	alignas(8) unsigned char algo[64]; // cublasLtMatmulAlgo_t
 	size_t workspaceSize = 0;
 	Engine *next = nullptr;
 };

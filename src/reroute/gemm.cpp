@@ -47,15 +47,14 @@ struct FoundEngine {
 FoundEngine findEngine(const op::Op &op, op::Dtype precision, Plan &plan, const Product &product,
                        const op::CublasLt &lt)
 {
-	const EngineKey key = {precision,
-	                       alignmentOf(op.flags & op::flagNoC ? product.D : product.C),
-	                       alignmentOf(product.D),
-	                       alignmentOf(reinterpret_cast<void *>(product.extras.bias)),
+	const EngineKey key = {precision, alignmentOf(op.flags & op::flagNoC ? product.D : product.C),
+	                       alignmentOf(product.D), alignmentOf(reinterpret_cast<void *>(product.extras.bias)),
 	                       product.extras.smCountTarget};
 	for (const Engine *engine = plan.engines.load(std::memory_order_acquire); engine; engine = engine->next)
 		if (engine->key == key)
 			return {engine, {}};
-	// A vendor that has refused a signature this often in a row is not asked again: it would cost every call some 50 us.
+	// A vendor that has refused a signature this often in a row is not asked again: it would cost every call some 50
+	// us.
 	constexpr unsigned mostRefusals = 8;
 	constexpr int notSupported = 15; // CUBLAS_STATUS_NOT_SUPPORTED
 	if (plan.refusals.load(std::memory_order_relaxed) >= mostRefusals)
@@ -80,8 +79,15 @@ FoundEngine findEngine(const op::Op &op, op::Dtype precision, Plan &plan, const 
 kernels::Operand operand(const StoredOperand &stored, const void *source, int64_t sourceLd, int64_t sourceStride,
                          cuda::Address target)
 {
-	return {static_cast<const float *>(source), reinterpret_cast<uint16_t *>(target), stored.rows, stored.columns,
-	        sourceLd, stored.ld, sourceStride, stored.stride, stored.batch};
+	return {static_cast<const float *>(source),
+	        reinterpret_cast<uint16_t *>(target),
+	        stored.rows,
+	        stored.columns,
+	        sourceLd,
+	        stored.ld,
+	        sourceStride,
+	        stored.stride,
+	        stored.batch};
 }
 
 bool launch(const cuda::Driver &driver, CUkern_st *kernel, unsigned blocks, cuda::Stream stream,
@@ -140,15 +146,13 @@ Outcome enqueue(const op::Op &op, Plan &plan, const Settings &settings, const Pr
 	if (isHalf) {
 		parameters.predictions = settings.isScaling ? context.slots.predictions() : nullptr;
 		parameters.signatureKey = plan.hash;
-		parameters.pairKey = mix(mix(plan.hash, reinterpret_cast<uintptr_t>(product.A)),
-		                         reinterpret_cast<uintptr_t>(product.B));
+		parameters.pairKey =
+		    mix(mix(plan.hash, reinterpret_cast<uintptr_t>(product.A)), reinterpret_cast<uintptr_t>(product.B));
 		parameters.ring = context.slots.ringOnDevice();
 		parameters.site = plan.site;
-		const bool isMet = isCapturing ? plan.metIn.load() == context.id + 1
-		                               : plan.metIn.exchange(context.id + 1) == context.id + 1;
-		parameters.first = isMet         ? kernels::First::no
-		                   : isCapturing ? kernels::First::askTotals
-		                                 : kernels::First::yes;
+		const bool isMet =
+		    isCapturing ? plan.metIn.load() == context.id + 1 : plan.metIn.exchange(context.id + 1) == context.id + 1;
+		parameters.first = isMet ? kernels::First::no : isCapturing ? kernels::First::askTotals : kernels::First::yes;
 		if (isDevice) {
 			parameters.alpha = static_cast<const float *>(product.alpha);
 			parameters.beta = static_cast<const float *>(product.beta);
@@ -175,9 +179,9 @@ Outcome enqueue(const op::Op &op, Plan &plan, const Settings &settings, const Pr
 		beta = &zero; // the vendor takes a null beta for 0 where C is null
 	const void *const c = op.flags & op::flagNoC ? product.D : product.C;
 	const op::Status status = lt.cublasLtMatmul(
-		product.lightHandle, description, alpha, reinterpret_cast<void *>(base + places.a), engine.layoutA,
-		reinterpret_cast<void *>(base + places.b), engine.layoutB, beta, c, engine.layoutC, product.D, engine.layoutD,
-		engine.algo, reinterpret_cast<void *>(base + places.workspace), engine.workspaceSize, product.stream);
+	    product.lightHandle, description, alpha, reinterpret_cast<void *>(base + places.a), engine.layoutA,
+	    reinterpret_cast<void *>(base + places.b), engine.layoutB, beta, c, engine.layoutC, product.D, engine.layoutD,
+	    engine.algo, reinterpret_cast<void *>(base + places.workspace), engine.workspaceSize, product.stream);
 	if (!engine.description && lt.cublasLtMatmulDescDestroy(description))
 		base::leaveFault("cublasLtMatmulDescDestroy");
 	if (status)
@@ -214,7 +218,7 @@ Outcome runIn(bool isCaptured, const op::Op &op, op::Dtype precision, Plan &plan
 	if (block.failure != cuda::Failure::none)
 		return decline(reasonOf(block.failure), "allocating converted operands");
 	Outcome outcome =
-		enqueue(op, plan, settings, product, *found.engine, lt, driver, context, block.address, isCaptured);
+	    enqueue(op, plan, settings, product, *found.engine, lt, driver, context, block.address, isCaptured);
 	if (!isCaptured) { // what is captured belongs to the graph now
 		if (!context.memory.release(driver, stream, block.address) && !outcome.failed)
 			outcome.failed = "cuMemFreeAsync";
@@ -246,8 +250,7 @@ Outcome run(const op::Op &op, op::Dtype precision, Plan &plan, const Settings &s
 	const Capture capture = captureOf(*driver, stream);
 	if (capture == Capture::forbidden)
 		return decline(Reason::capture_unready, "cuStreamIsCapturing");
-	Outcome outcome =
-		runIn(capture == Capture::yes, op, precision, plan, settings, product, *lt, *driver);
+	Outcome outcome = runIn(capture == Capture::yes, op, precision, plan, settings, product, *lt, *driver);
 	outcome.isCaptured = capture == Capture::yes;
 	return outcome;
 }

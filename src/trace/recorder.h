@@ -48,7 +48,7 @@ struct ScalerEvent {
 	char operand = 'A';
 	float exponentBefore = 0, exponentAfter = 0; // log2 of the scale; NaN: unknown
 	float amax = 0;
-	uint64_t ticks = 0; // base::ticks(); 0: now
+	uint64_t ticks = 0;   // base::ticks(); 0: now
 	uint64_t count = 1;   // how many of its kind are counted
 	bool isSingle = true; // false: counted only, the fields above mean nothing
 };
