@@ -149,7 +149,7 @@ Op describe(const Entry &entry, uint16_t index, const GemmCall &call, const Hand
 		op.obstacle = Obstacle::zero_size; // the vendor may not read A and B there
 	} else if (!call.A || !call.B || !call.C || isMisaligned(call.A) || isMisaligned(call.B) || isMisaligned(call.C)) {
 		op.obstacle = Obstacle::bad_argument;
-	} else if (call.batchCount > INT32_MAX || op.stridea < 0 || op.strideb < 0 || op.stridec < 0 ||
+	} else if (call.batchCount > INT32_MAX || op.stridea < 0 || op.strideb < 0 ||
 	           (op.batch > 1 && op.stridec < op.ldc * (op.n - 1) + op.m)) {
 		op.obstacle = Obstacle::unsupported; // results that overlap: whatever the vendor makes of them
 	}

@@ -213,6 +213,25 @@ TEST_CASE("a graph takes over what one before it gave back, if it fits")
 	}
 }
 
+TEST_CASE("of two blocks that fit one is taken, the other stays")
+{
+	Opened opened;
+	CUgraph_st both, one;
+	opened.captured(both, 200);
+	opened.captured(both, 200);
+	fake_driver::destroyGraph(both);
+	CHECK(opened.capturedOf(one, 200) == "none");
+	CHECK(opened.capturedOf(one, 200) == "none");
+	CHECK(device.calls["cuMemAlloc_v2"] == 2);
+	fake_driver::destroyGraph(one);
+	CHECK(opened.capturedOf(one, 200) == "none");
+	opened.memory.collect(table);
+	CHECK(device.live.size() == 1);
+	fake_driver::destroyGraph(one);
+	opened.memory.collect(table);
+	CHECK(device.live.empty());
+}
+
 TEST_CASE("a capture that fails")
 {
 	const struct {

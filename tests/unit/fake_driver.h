@@ -31,7 +31,8 @@ using autoamp::cuda::Stream;
 struct Device {
 	std::map<std::string, Result> failing; // function -> what it returns
 	std::map<std::string, int> calls;
-	bool isDestroying = false; // a user object: no call may be made
+	std::map<std::string, std::function<void()>> meanwhile; // function -> what another thread does, once
+	bool isDestroying = false;                              // a user object: no call may be made
 
 	// The pool, and memory beside it.
 	int pools = 0, poolDevice = -1, allocationType = 0;
@@ -50,6 +51,7 @@ struct Device {
 	unsigned registerFlags = 0;
 
 	CUctx_st *context = nullptr, *primary = nullptr;
+	unsigned long long contextId = 41;
 	int isPrimaryActive = 0, retained = 0, ordinal = 0, captureMode = 0;
 };
 inline Device device;
@@ -59,6 +61,8 @@ inline Result called(const char *name)
 	if (device.isDestroying)
 		throw std::string("called in a destructor: ") + name;
 	device.calls[name]++;
+	if (const auto hook = device.meanwhile.extract(name))
+		hook.mapped()();
 	const auto found = device.failing.find(name);
 	return found == device.failing.end() ? 0 : found->second;
 }
@@ -109,7 +113,7 @@ inline autoamp::cuda::Driver makeDriver()
 	};
 	driver.cuCtxGetId = [](CUctx_st *, unsigned long long *id) -> Result {
 		CALLED("cuCtxGetId");
-		*id = 41;
+		*id = device.contextId;
 		return 0;
 	};
 	driver.cuCtxGetDevice = [](int *ordinal) -> Result {
@@ -229,6 +233,17 @@ inline autoamp::cuda::Driver makeDriver()
 		CALLED("cuMemFreeAsync");
 		device.stream = stream;
 		return device.inPool.erase(address) ? 0 : CUDA_ERROR_INVALID_VALUE;
+	};
+	driver.cuLibraryLoadData = [](CUlib_st **library, const void *, int *, void **, unsigned, int *, void **,
+	                              unsigned) -> Result {
+		CALLED("cuLibraryLoadData");
+		*library = reinterpret_cast<CUlib_st *>(&device);
+		return 0;
+	};
+	driver.cuLibraryGetKernel = [](CUkern_st **kernel, CUlib_st *, const char *name) -> Result {
+		CALLED("cuLibraryGetKernel");
+		*kernel = reinterpret_cast<CUkern_st *>(const_cast<char *>(name)); // who it is
+		return 0;
 	};
 	driver.cuUserObjectCreate = [](CUuserObject_st **object, void *pointer, void (*destroy)(void *),
 	                               unsigned references, unsigned flags) -> Result {

@@ -225,12 +225,13 @@ const Case cases[] = {
     {"a vector of alphas and host beta",
      SET(desc, DESC(POINTER_MODE), int{CUBLASLT_POINTER_MODE_ALPHA_DEVICE_VECTOR_BETA_HOST}), Obstacle::unsupported},
     {"A in row order", SET(a, LAYOUT(ORDER), int{CUBLASLT_ORDER_ROW}), Obstacle::unsupported},
-    {"D in row order, its leading dimension counted so",
+    {"B in row order, its leading dimension counted so",
      [](Asked &q) {
-	     set(q.d, LAYOUT(ORDER), int{CUBLASLT_ORDER_ROW});
-	     set(q.d, LAYOUT(LD), int64_t{20});
+	     set(q.b, LAYOUT(ORDER), int{CUBLASLT_ORDER_ROW});
+	     set(q.b, LAYOUT(LD), int64_t{20});
      },
      Obstacle::unsupported},
+    {"D in row order", SET(d, LAYOUT(ORDER), int{CUBLASLT_ORDER_ROW}), Obstacle::unsupported},
     {"all in row order",
      [](Asked &q) {
 	     q.everyLayout(LAYOUT(ORDER), int{CUBLASLT_ORDER_ROW});

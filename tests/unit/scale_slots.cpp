@@ -153,13 +153,16 @@ TEST_CASE("of a ring that wrapped the newest are left")
 	// Once more exactly full: none is lost.
 	opened.report(kernels::ringSize);
 	CHECK(opened.drained().size() == kernels::ringSize);
-	// One too many, and the place of the next is being written: what is there is of the round before.
-	opened.report(kernels::ringSize);
-	const uint64_t late = opened.reserve();
-	opened.ring->events[late % kernels::ringSize].sequence = 0;
-	CHECK(opened.drained().size() == kernels::ringSize - 1);
-	opened.write(late);
-	CHECK(opened.drained() == Numbers{static_cast<uint32_t>(late)});
+	// One too many, and the place of the next is being written: a record of the round before is there, or none.
+	for (const bool isTakenBack : {false, true}) {
+		opened.report(kernels::ringSize);
+		const uint64_t late = opened.reserve();
+		if (isTakenBack)
+			opened.ring->events[late % kernels::ringSize].sequence = 0;
+		CHECK(opened.drained().size() == kernels::ringSize - 1);
+		opened.write(late);
+		CHECK(opened.drained() == Numbers{static_cast<uint32_t>(late)});
+	}
 }
 
 TEST_CASE("a record that a newer one has overtaken is passed over")

@@ -8,8 +8,8 @@ extern "C" {
 		return sizeof #name;                                                                                           \
 	}
 #ifdef OLD
-#define cublasGetSmCountTarget someOther
-#define cublasLtMatmul someOtherLt
+#define cublasGetPointerMode_v2 someOther
+#define cublasLtMatrixLayoutCreate someOtherLt
 #endif
 AUTOAMP_CUBLAS_FUNCTIONS(X)
 AUTOAMP_CUBLASLT_FUNCTIONS(X)
