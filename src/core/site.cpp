@@ -26,7 +26,8 @@ const char *word(op::Dtype dtype)
 
 char letter(op::Transpose transpose)
 {
-	return "NTC"[static_cast<unsigned>(transpose)];
+	const auto index = static_cast<unsigned>(transpose); // as the application gave it: perhaps none
+	return index < 3 ? "NTC"[index] : '?';
 }
 
 // interface.md section 5: fp32 data, and a lower form of the op exists.

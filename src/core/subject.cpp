@@ -168,8 +168,14 @@ reroute::Outcome lower(const Asking &asking, const Subject &subject, const op::L
 	product.stream = call.stream;
 	product.alpha = call.alpha, product.A = call.A, product.B = call.B, product.beta = call.beta;
 	product.C = call.C, product.D = call.D;
-	if (!op::readExtras(*op::cublasLt(asking.door.truth), call.computeDesc, product.extras))
+	const op::CublasLt &lt = *op::cublasLt(asking.door.truth);
+	if (!op::readExtras(lt, call.computeDesc, product.extras))
 		return refused("cublasLtMatmulDescGetAttribute");
+	if (!reroute::isAccepted(subject.site->plan, lt, call)) {
+		reroute::Outcome outcome;
+		outcome.reason = policy::Reason::bad_argument;
+		return outcome;
+	}
 	return run(asking, subject, product);
 }
 

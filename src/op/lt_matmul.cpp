@@ -244,14 +244,14 @@ Op describe(const Entry &entry, uint16_t index, const LtMatmulCall &call, const 
 		op.obstacle = Obstacle::unsupported; // a vector of alphas
 		return op;
 	}
-	if (!call.alpha || (!call.beta && pointerMode == CUBLASLT_POINTER_MODE_DEVICE))
+	if (!call.alpha || !call.beta)
 		return op;
 	if (pointerMode == CUBLASLT_POINTER_MODE_DEVICE) {
 		op.flags |= flagDeviceScalars;
 	} else {
 		if (*static_cast<const float *>(call.alpha) == 0)
 			op.flags |= flagAlphaZero;
-		if (!call.beta || *static_cast<const float *>(call.beta) == 0)
+		if (*static_cast<const float *>(call.beta) == 0)
 			op.flags |= flagBetaZero;
 	}
 	if (!call.C && (op.flags & flagBetaZero))

@@ -113,6 +113,19 @@ op::Status makeDescription(const op::CublasLt &lt, const op::Op &op, const Engin
 	return status;
 }
 
+bool isAccepted(const op::CublasLt &lt, void *lightHandle, const op::LtMatmulCall &call)
+{
+	constexpr uintptr_t workspaceAlignment = 16; // cublasLtMatmul's documentation
+	if (call.workspaceSizeInBytes && reinterpret_cast<uintptr_t>(call.workspace) % workspaceAlignment)
+		return false;
+	if (!call.algo)
+		return true;
+	cublasLtMatmulHeuristicResult_t result = {};
+	return lt.cublasLtMatmulAlgoCheck(lightHandle, call.computeDesc, call.Adesc, call.Bdesc, call.Cdesc, call.Ddesc,
+	                                  call.algo, &result) == 0 &&
+	       result.workspaceSize <= call.workspaceSizeInBytes;
+}
+
 EngineAnswer makeEngine(const op::CublasLt &lt, void *lightHandle, const op::Op &op, const EngineKey &key,
                         const op::LtExtras &extras)
 {

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstring>
 
 namespace autoamp::reroute {
 
@@ -230,6 +231,23 @@ Outcome runIn(bool isCaptured, const op::Op &op, op::Dtype precision, Plan &plan
 }
 
 } // namespace
+
+bool isAccepted(Plan &plan, const op::CublasLt &lt, const op::LtMatmulCall &call)
+{
+	uint64_t hash = mix(1, call.workspaceSizeInBytes ^ (reinterpret_cast<uintptr_t>(call.workspace) & 15) << 56);
+	if (call.algo) {
+		uint64_t words[sizeof(Engine::algo) / 8];
+		std::memcpy(words, call.algo, sizeof words);
+		for (uint64_t word : words)
+			hash = mix(hash, word);
+	}
+	if (plan.accepted.load(std::memory_order_relaxed) == hash)
+		return true;
+	if (!isAccepted(lt, call.lightHandle, call))
+		return false;
+	plan.accepted.store(hash, std::memory_order_relaxed);
+	return true;
+}
 
 bool isCapturing(void *stream)
 {

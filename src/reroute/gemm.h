@@ -33,6 +33,7 @@ struct Settings {
 struct Engine;
 struct Plan {
 	std::atomic<Engine *> engines{nullptr};
+	std::atomic<uint64_t> accepted{0};     // hash of the algorithm that the application passed last and the vendor accepts
 	std::atomic<unsigned> refusals{0};        // of the vendor's heuristic in a row
 	std::atomic<unsigned long long> metIn{0}; // id of the last context that ran it, + 1
 	uint64_t hash = 0;                        // of the Op; not 0
@@ -49,6 +50,9 @@ struct Outcome {
 	const char *failed = nullptr;
 	int code = 0;
 };
+
+// Does the vendor accept the algorithm and the workspace of the application's own call? Asked once for each in a row.
+bool isAccepted(Plan &plan, const op::CublasLt &lt, const op::LtMatmulCall &call);
 
 Outcome run(const op::Op &op, op::Dtype precision, Plan &plan, const Settings &settings, const Product &product);
 

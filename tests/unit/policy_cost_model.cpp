@@ -69,7 +69,8 @@ op::Op product(int64_t n, int32_t batch = 1)
 	op::Op call;
 	call.m = call.n = call.k = n;
 	call.batch = batch;
-	call.stridea = call.strideb = call.stridec = batch > 1 ? n * n : 0;
+	const auto size = static_cast<uint64_t>(n) * static_cast<uint64_t>(n); // the largest do not fit
+	call.stridea = call.strideb = call.stridec = batch > 1 ? static_cast<int64_t>(size) : 0;
 	return call;
 }
 

@@ -330,7 +330,7 @@ inline __half floatToHalf(float x)
 	memcpy(&bits, &x, sizeof bits);
 	const int32_t magnitude = bits & 0x7fffffff;
 	// Normal halves: nearest, ties to even by the last bit that stays; too large is Inf.
-	const int32_t rounded = (magnitude + 0xfff + (magnitude >> 13 & 1) - 0x38000000) >> 13;
+	const int32_t rounded = (magnitude - 0x38000000 + 0xfff + (magnitude >> 13 & 1)) >> 13;
 	const int32_t normal = rounded < 0x7c00 ? rounded : 0x7c00;
 	// Subnormal ones: the last bit of a sum with 1/2 weighs as much as theirs, so that the addition rounds.
 	float sum;
