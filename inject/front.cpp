@@ -325,8 +325,8 @@ bool ownFolder(char (&path)[PATH_MAX])
 	return size && path[0] == '/';
 }
 
-// Of a file that was cut short dlopen maps what is not there, and the application dies of SIGBUS: every segment must end
-// inside it. What else is wrong with a file dlopen says itself. (No fstat: its symbol is newer than GLIBC_2.28.)
+// Of a file that was cut short dlopen maps what is not there, and the application dies of SIGBUS: every segment must
+// end inside it. What else is wrong with a file dlopen says itself. (No fstat: its symbol is newer than GLIBC_2.28.)
 bool isCut(const char *path)
 {
 	const int file = open(path, O_RDONLY | O_CLOEXEC);

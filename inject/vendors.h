@@ -8,7 +8,9 @@ namespace autoamp::front {
 constexpr const char *vendorFiles[] = {"libcublas.so", "libcublasLt.so", "libcudnn",   "libcusolver",
                                        "libcusparse",  "libcufft",       "libnvinfer", "libnvblas"};
 
-// Factorisations that need fp32 although their calls look like anybody's.
-constexpr const char *solverFiles[] = {"libmagma", "libtorch_cuda_linalg", "libslate", "libcublasMp", "libcal"};
+// Factorisations that need fp32 although their calls look like anybody's. Where an application's library may go on with
+// a letter (libmagmadnn, libcalibrate), the name's end is said; a wheel's repair puts a hash behind a dash.
+constexpr const char *solverFiles[] = {"libmagma.",   "libmagma-", "libmagma_",   "libtorch_cuda_linalg",
+                                       "libslate.so", "libslate-", "libcublasMp", "libcal.so"};
 
 } // namespace autoamp::front

@@ -164,6 +164,12 @@ __device__ inline uint32_t blockFor(int operand)
 	return operand == 0 ? blockIdx.x : gridDim.x - 1 - blockIdx.x;
 }
 
+__device__ inline uint32_t totalOf(const Parameters &p, EventKind kind)
+{
+	const volatile uint32_t *totals = p.ring && p.site < siteCount ? p.ring->totals[p.site][0] : nullptr;
+	return totals ? totals[static_cast<uint32_t>(kind)] : 1;
+}
+
 // A totals entry is always exact. The single record is complete when its sequence says so, and is taken back first, or
 // a reader of a ring that wrapped would take the fields of two records for one.
 __device__ inline void report(const Parameters &p, EventKind kind, uint32_t operand, int before, int after,
@@ -172,7 +178,7 @@ __device__ inline void report(const Parameters &p, EventKind kind, uint32_t oper
 	if (!p.ring)
 		return;
 	const bool known = p.site < siteCount;
-	atomicAdd(&p.ring->totals[known ? p.site : 0][static_cast<uint32_t>(kind)], 1u);
+	atomicAdd(&p.ring->totals[known ? p.site : 0][operand][static_cast<uint32_t>(kind)], 1u);
 	if (!known)
 		return;
 	const unsigned long long index = atomicAdd(reinterpret_cast<unsigned long long *>(&p.ring->written), 1ull);
@@ -292,13 +298,14 @@ extern "C" __global__ void __launch_bounds__(autoamp::kernels::blockSize, 4)
 
 	scratch.alpha = scales.alpha;
 	scratch.beta = p.beta ? *p.beta : p.betaValue;
+	const bool isFirst = p.first == First::yes || (p.first == First::askTotals && totalOf(p, EventKind::init) == 0);
 	Prediction prediction = {};
 	AUTOAMP_UNROLL
 	for (int i = 0; i < operands; ++i) {
 		const int used = scratch.used[i], right = scales.exponent[i];
 		const uint32_t amax = scratch.amax[i];
 		scratch.right[i] = prediction.exponent[i] = right;
-		if (isScaling && p.isFirst)
+		if (isScaling && isFirst)
 			report(p, EventKind::init, i, INT32_MIN, right, amax);
 		else if (isRecast[i])
 			report(p, EventKind::rescale, i, used, right, amax);

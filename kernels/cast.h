@@ -51,13 +51,17 @@ struct Event {
 	uint32_t amax;         // bits
 };
 constexpr uint32_t ringSize = 4096;
-// Exact totals a site, also when the ring wrapped: [site][kind].
+// Exact totals a site, also when the ring wrapped: [site][operand][kind]. Site 0: all that have no place of their own.
 constexpr uint32_t siteCount = 4096, kindCount = 6;
 struct Ring {
 	uint64_t written;
 	Event events[ringSize];
-	uint32_t totals[siteCount][kindCount];
+	uint32_t totals[siteCount][operands][kindCount];
 };
+
+// A captured call runs again and again with the same parameters: only the totals can say which time is the first. That
+// costs a read across the bus, so calls that need not ask do not.
+enum class First : uint32_t { no, yes, askTotals };
 
 struct Parameters {
 	Operand operand[operands];
@@ -66,8 +70,8 @@ struct Parameters {
 	uint64_t pairKey;          // hash of signature and both pointers; never 0
 	uint64_t signatureKey;     // hash of the signature alone; never 0
 	Ring *ring;                // device pointer to mapped host memory; null: no events
-	uint32_t site;             // < siteCount; larger: the totals of site 0 ("others"), no single events
-	uint32_t isFirst;          // the site's first call in this context: `init`, not `rescale`
+	uint32_t site;             // 1 … siteCount - 1; beyond: the totals of 0, which is nobody's, no single events
+	First first;               // `init` is told, not `rescale`, at the site's first call in this context
 	const float *alpha, *beta; // device pointers, or null: the values below
 	float alphaValue, betaValue;
 };

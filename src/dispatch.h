@@ -15,9 +15,8 @@ class Original
 public:
 	template <typename Call>
 	explicit Original(const Call &call)
-		: context_(&call), invoke_([](const void *context) {
-			  return static_cast<op::Status>((*static_cast<const Call *>(context))());
-		  })
+	    : context_(&call),
+	      invoke_([](const void *context) { return static_cast<op::Status>((*static_cast<const Call *>(context))()); })
 	{
 	}
 	op::Status operator()() const { return invoke_(context_); }

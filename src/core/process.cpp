@@ -23,7 +23,6 @@ namespace {
 
 enum class Stage : int { none, starting, on, off };
 std::atomic<Stage> stage{Stage::none};
-Process *theProcess = nullptr;
 
 struct ForkHold {
 	ForkHold() { autoamp_front_hold_forks(); }
@@ -105,23 +104,23 @@ bool openTrace(Process &process, const void *known)
 void onExit(int status, void *)
 {
 	const base::ErrnoGuard errnoGuard;
-	if (stage.load(std::memory_order_acquire) != Stage::on || !theProcess->isTracing)
+	if (stage.load(std::memory_order_acquire) != Stage::on || !theProcess.load()->isTracing)
 		return;
-	drainScalerEvents(*theProcess);
-	theProcess->recorder.close(status);
+	drainScalerEvents(*theProcess.load(), true);
+	theProcess.load()->recorder.close(status);
 }
 
 void beforeFork()
 {
 	lockSites();
 	if (stage.load(std::memory_order_acquire) == Stage::on)
-		theProcess->recorder.beforeFork();
+		theProcess.load()->recorder.beforeFork();
 }
 
 void afterForkInParent()
 {
 	if (stage.load(std::memory_order_acquire) == Stage::on)
-		theProcess->recorder.afterForkInParent();
+		theProcess.load()->recorder.afterForkInParent();
 	unlockSites();
 }
 
@@ -133,8 +132,8 @@ void afterForkInChild()
 	if (at == Stage::starting)
 		stage.store(Stage::none, std::memory_order_release); // whoever was starting is not here
 	if (at == Stage::on) {
-		theProcess->recorder.afterForkInChild(laneOfThisThread());
-		theProcess->isForked.store(theProcess->isTracing, std::memory_order_release);
+		theProcess.load()->recorder.afterForkInChild(laneOfThisThread());
+		theProcess.load()->isForked.store(theProcess.load()->isTracing, std::memory_order_release);
 	}
 	reroute::forgetContexts();
 	unlockSites();
@@ -160,13 +159,12 @@ Process *start(const void *known)
 	base::setLogLevel(static_cast<base::LogLevel>(options.log));
 	if (!options.enabled)
 		return nullptr;
-	auto *process = new Process{options, policy::State(options), {}, {}, {}, false, false, {}};
+	auto *process = new Process{options, policy::State(options), {}, {}, {}, false, {}};
 	process->environment.tf32Allowed = options.tf32Allowed;
 	process->environment.emulatesSingle = options.emulatesSingle;
 	process->settings.memoryBudget = options.memory;
 	process->settings.isScaling = options.scaling == policy::Scaling::automatic;
 	process->isTracing = openTrace(*process, known);
-	process->isSummary = options.trace == policy::TraceLevel::summary;
 	isIdle = options.level == policy::Level::O0 && !process->isTracing;
 	return process;
 }
@@ -175,26 +173,30 @@ Process *start(const void *known)
 
 constinit std::atomic<bool> isIdle{false};
 
-Process *process(const void *known)
+constinit std::atomic<Process *> theProcess{nullptr};
+
+Process *startProcess(const void *known)
 {
 	for (;;) {
 		Stage now = stage.load(std::memory_order_acquire);
-		if (__builtin_expect(now == Stage::on, 1))
-			return theProcess;
+		if (now == Stage::on)
+			return theProcess.load(std::memory_order_acquire);
 		if (now == Stage::off)
 			return nullptr;
 		if (now == Stage::starting) {
 			sched_yield(); // another thread's first call; it waits for nobody
 			continue;
 		}
-		// A child born during the start would find it begun and nobody there to end it, or a lock of libc held for ever.
+		// A child born during the start would find it begun and nobody there to end it, or a lock of libc held for
+		// ever.
 		const ForkHold hold;
 		if (stage.compare_exchange_strong(now, Stage::starting, std::memory_order_acq_rel)) {
 			const base::ErrnoGuard errnoGuard;
-			theProcess = start(known);
-			if (!theProcess)
+			Process *const started = start(known);
+			theProcess.store(started, std::memory_order_release);
+			if (!started)
 				isIdle = true;
-			stage.store(theProcess ? Stage::on : Stage::off, std::memory_order_release);
+			stage.store(started ? Stage::on : Stage::off, std::memory_order_release);
 		}
 	}
 }

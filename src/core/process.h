@@ -19,16 +19,21 @@ struct Process {
 	reroute::Settings settings;
 	trace::Recorder recorder;
 	bool isTracing = false;
-	bool isSummary = false; // totals only
 	std::atomic<bool> isForked{false}; // a child that has yet to open its own trace
 };
 
 // Nothing to change and nothing to tell (off, or O0 without a trace): calls go straight through.
 extern std::atomic<bool> isIdle;
 
-// Null: autoamp is off in this process (AUTOAMP_ENABLED=0, or a variable is wrong and stderr says which). `known`: a true
-// function of the vendor's library in use, for its version.
-Process *process(const void *known);
+// Null: autoamp is off in this process (AUTOAMP_ENABLED=0, or a variable is wrong and stderr says which). `known`: a
+// true function of the vendor's library in use, for its version.
+Process *startProcess(const void *known);
+extern std::atomic<Process *> theProcess;
+inline Process *process(const void *known)
+{
+	Process *const process = theProcess.load(std::memory_order_acquire);
+	return __builtin_expect(process != nullptr, 1) ? process : startProcess(known);
+}
 
 // In a forked child, at its first call: opens its own trace.
 void reopenTrace(Process &process, const void *known);

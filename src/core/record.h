@@ -1,4 +1,5 @@
-// What happened to one call, told to the trace: the mark of the call in flight, its time, its row. The calling thread's.
+// What happened to one call, told to the trace: the mark of the call in flight, its time, its row. The calling
+// thread's.
 #pragma once
 
 #include "src/base/clock.h"
@@ -7,27 +8,21 @@
 #include "src/core/thread.h"
 
 #include <optional>
-#include <utility>
 
 namespace autoamp::core {
 
 class Record
 {
 public:
-	static constexpr unsigned samplePeriod = 16;
-
-	Record(Process &process, Thread &thread, Site &site) : process_(process), lane_(thread.lane), site_(site)
+	Record(Process &process, const Thread &thread, Site &site) : process_(process), lane_(thread.lane), site_(site)
 	{
 		if (!lane_)
 			return;
-		mark_.emplace(*lane_, rowOf(process, site));
-		// Two reads of the clock cost more than all the rest of a call that is passed through: where there are no
-		// single events, such a call is timed by a sample and counts for those in between.
-		const bool isSampled = process.isSummary && site.decision.verdict != policy::Verdict::lowered;
-		if (isSampled && ++thread.untimed < samplePeriod)
-			return;
-		weight_ = isSampled ? std::exchange(thread.untimed, 0) : 1;
-		start_ = base::ticks();
+		const trace::RowId row = rowOf(process, site);
+		mark_.emplace(*lane_, row);
+		weight_ = lane_->timing(row);
+		if (weight_)
+			start_ = base::ticks();
 	}
 	Record(const Record &) = delete;
 	Record &operator=(const Record &) = delete;
@@ -41,12 +36,7 @@ private:
 	void tellFaults();
 	void write(trace::RowId row, bool isCaptured)
 	{
-		if (!weight_)
-			lane_->count(row, 0, isCaptured);
-		else if (process_.isSummary)
-			lane_->count(row, (base::ticks() - start_) * weight_, isCaptured);
-		else
-			lane_->record(row, start_, base::ticks(), isCaptured);
+		lane_->record(row, start_, weight_ ? base::ticks() : 0, isCaptured, weight_);
 	}
 
 	Process &process_;

@@ -4,8 +4,8 @@
 #include "src/core/site.h"
 #include "src/reroute/context.h"
 
-#include <cmath>
 #include <climits>
+#include <cmath>
 
 namespace autoamp::core {
 
@@ -19,23 +19,35 @@ const char *word(kernels::EventKind kind)
 
 } // namespace
 
-void drainScalerEvents(Process &process)
+void drainScalerEvents(Process &process, bool isLast)
 {
-	for (reroute::Context *context = reroute::contexts(); context; context = context->next)
-		context->slots.drain([&](const scale::Event &event) {
-			const Site *site = siteAt(event.site);
-			if (!site || !process.isTracing)
-				return;
+	const auto tell = [&process](uint32_t place, kernels::EventKind kind, uint32_t operand, trace::ScalerEvent told) {
+		const Site *site = siteAt(place);
+		if (!site || !process.isTracing)
+			return;
+		told.kind = word(kind);
+		told.row = rowOf(process, const_cast<Site &>(*site));
+		told.operand = operand ? 'B' : 'A';
+		told.ticks = base::ticks();
+		process.recorder.scaler(told);
+	};
+	for (reroute::Context *context = reroute::contexts(); context; context = context->next) {
+		context->slots.drain([&](const scale::Event &event, uint32_t count) {
 			trace::ScalerEvent told;
-			told.kind = word(event.kind);
-			told.row = rowOf(process, const_cast<Site &>(*site));
-			told.operand = event.operand ? 'B' : 'A';
 			told.exponentBefore = event.before == INT32_MIN ? NAN : static_cast<float>(event.before);
 			told.exponentAfter = static_cast<float>(event.after);
 			told.amax = event.amax;
-			told.ticks = base::ticks();
-			process.recorder.scaler(told);
+			told.count = count;
+			tell(event.site, event.kind, event.operand, told);
 		});
+		for (uint32_t place = 1; isLast && siteAt(place); place++)
+			context->slots.drainTotals(place, [&](kernels::EventKind kind, uint32_t operand, uint32_t count) {
+				trace::ScalerEvent told;
+				told.isSingle = false;
+				told.count = count;
+				tell(place, kind, operand, told);
+			});
+	}
 }
 
 } // namespace autoamp::core

@@ -5,7 +5,8 @@
 
 namespace autoamp::core {
 
-// Hands what has reached the host to the trace.
-void drainScalerEvents(Process &process);
+// Hands what has reached the host to the trace. `isLast` (at exit): also adds to the totals what the ring lost because
+// nothing drained it in time (a graph that replays).
+void drainScalerEvents(Process &process, bool isLast = false);
 
 } // namespace autoamp::core

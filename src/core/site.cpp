@@ -14,13 +14,13 @@ namespace {
 constexpr unsigned bucketCount = 4096;
 Site *buckets[bucketCount];
 std::atomic<const Site *> places[kernels::siteCount];
-uint32_t siteCount = 0;
+uint32_t siteCount = 1;                            // 0: the totals of all that have no place
 pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; // never held while anything of CUDA or the vendor is called
 
 const char *word(op::Dtype dtype)
 {
-	static constexpr const char *words[] = {nullptr,   "float32", "float16",   "bfloat16",
-	                                        "tf32", "float64", "complex64", "other"};
+	static constexpr const char *words[] = {nullptr, "float32", "float16",   "bfloat16",
+	                                        "tf32",  "float64", "complex64", "other"};
 	return words[static_cast<unsigned>(dtype)];
 }
 

@@ -149,8 +149,10 @@ Subject describe(const Asking &asking, const op::LtMatmulCall &call)
 	subject.hasHandleFailed = op.obstacle == op::Obstacle::bad_argument;
 	const int ordinal = ordinalOr(unknownDevice);
 	Key key;
-	static_assert(sizeof op <= sizeof key.words - 8);
+	static_assert(sizeof op <= sizeof key.words - 16);
 	std::memcpy(key.words, &op, sizeof op); // the descriptors had to be read anyway
+	// Where the hash sees it.
+	key.words[Key::size - 2] = static_cast<uint64_t>(op.k);
 	key.words[Key::size - 1] = pack(ordinal << 8, 16) ^ static_cast<uint64_t>(asking.caller.id) << 16;
 	findSite(asking, key, ordinal, subject, [&] { return op; });
 	subject.stream = call.stream;
@@ -166,8 +168,14 @@ reroute::Outcome lower(const Asking &asking, const Subject &subject, const op::L
 	product.stream = call.stream;
 	product.alpha = call.alpha, product.A = call.A, product.B = call.B, product.beta = call.beta;
 	product.C = call.C, product.D = call.D;
-	if (!op::readExtras(*op::cublasLt(asking.door.truth), call.computeDesc, product.extras))
+	const op::CublasLt &lt = *op::cublasLt(asking.door.truth);
+	if (!op::readExtras(lt, call.computeDesc, product.extras))
 		return refused("cublasLtMatmulDescGetAttribute");
+	if (!reroute::isAccepted(subject.site->plan, lt, call)) {
+		reroute::Outcome outcome;
+		outcome.reason = policy::Reason::bad_argument;
+		return outcome;
+	}
 	return run(asking, subject, product);
 }
 

@@ -16,8 +16,9 @@ struct Subject {
 	Site *site = nullptr;
 	void *stream = nullptr;
 	bool isCaptured = false;
-	bool hasHandleFailed = false; // a getter of the application's handle refused: bad_argument, or a fault of the vendor's
-	const char *failed = nullptr; // the step of ours behind hasHandleFailed or the obstacle
+	bool hasHandleFailed =
+	    false; // a getter of the application's handle refused: bad_argument, or a fault of the vendor's
+	const char *failed = nullptr;                    // the step of ours behind hasHandleFailed or the obstacle
 	policy::Reason obstacle = policy::Reason::count; // why this one call cannot be lowered; count: nothing
 };
 

@@ -16,18 +16,21 @@ namespace autoamp::core {
 // last word is never 0.
 struct Key {
 	static constexpr unsigned size = 16;
-	uint64_t words[size] = {};
+	alignas(16) uint64_t words[size] = {};
 
 	uint64_t hash() const // of what usually differs; the rest is compared
 	{
-		return ((words[1] * 31 + words[2]) * 31 + words[3] + words[size - 2]) * 0x9e3779b97f4a7c15u >> 56;
+		const uint64_t shape = ((words[0] * 31 + words[1]) * 31 + words[2]) * 31 + words[3];
+		return (shape + words[size - 2]) * 0x9e3779b97f4a7c15u >> 56;
 	}
-	bool operator==(const Key &other) const
+	bool operator==(const Key &other) const // without branches: it nearly always holds
 	{
-		uint64_t difference = 0; // without branches: it nearly always holds
-		for (unsigned i = 0; i < size; i++)
-			difference |= words[i] ^ other.words[i];
-		return difference == 0;
+		using Pair [[gnu::may_alias]] = uint64_t __attribute__((vector_size(16)));
+		const auto *mine = reinterpret_cast<const Pair *>(words), *theirs = reinterpret_cast<const Pair *>(other.words);
+		Pair difference = {};
+		for (unsigned i = 0; i < size / 2; i++)
+			difference |= mine[i] ^ theirs[i];
+		return (difference[0] | difference[1]) == 0;
 	}
 };
 
@@ -41,7 +44,6 @@ struct Thread {
 		Site *site = nullptr;
 	};
 	trace::Lane *lane = nullptr;
-	unsigned untimed = 0;    // calls since the last one of a summary that was timed
 	Memo memos[256] = {};    // by the key's hash, 8 bits
 	Caller callers[64] = {}; // by return address
 };
@@ -59,7 +61,7 @@ inline Thread *thisThread(Process &process)
 inline CallerAnswer callerOf(Thread &thread, const void *address)
 {
 	Thread::Caller &cached =
-		thread.callers[reinterpret_cast<uintptr_t>(address) / 4 % (sizeof thread.callers / sizeof *thread.callers)];
+	    thread.callers[reinterpret_cast<uintptr_t>(address) / 4 % (sizeof thread.callers / sizeof *thread.callers)];
 	if (__builtin_expect(cached.address != address, 0))
 		cached = {address, findCaller(address)};
 	return cached.answer;

@@ -49,8 +49,8 @@ bool currentDevice(const Driver &driver, int &ordinal)
 	ordinal = 0;
 	if (const Result result = driver.cuCtxGetDevice(&ordinal); result != CUDA_ERROR_INVALID_CONTEXT)
 		return result == 0;
-	// A thread's first call of anything of CUDA: the vendor's runtime is about to make the first device's primary context
-	// current. So do we, or this call would run in another precision than those after it.
+	// A thread's first call of anything of CUDA: the vendor's runtime is about to make the first device's primary
+	// context current. So do we, or this call would run in another precision than those after it.
 	const RelaxedCapture relaxed(driver);
 	unsigned flags = 0;
 	int isActive = 0;
@@ -87,8 +87,8 @@ Failure Memory::open(const Driver &driver, int device, size_t budget)
 	properties.location = {CU_MEM_LOCATION_TYPE_DEVICE, {device}};
 	if (const Result result = driver.cuMemPoolCreate(&pool_, &properties))
 		return result == outOfMemory ? Failure::outOfMemory : Failure::driverError;
-	// What is freed stays in the pool up to the budget. Without INTERNAL_DEPENDENCIES = 0 the pool would make one of the
-	// application's streams wait for another.
+	// What is freed stays in the pool up to the budget. Without INTERNAL_DEPENDENCIES = 0 the pool would make one of
+	// the application's streams wait for another.
 	cuuint64_t threshold = budget;
 	int no = 0;
 	if (driver.cuMemPoolSetAttribute(pool_, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &threshold) ||

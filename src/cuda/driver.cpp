@@ -33,8 +33,8 @@ const Driver *loadDriver()
 		return nullptr;
 	auto *driver = new Driver{};
 	bool isComplete = true;
-#define X(name, arguments) \
-	driver->name = reinterpret_cast<decltype(driver->name)>(dlsym(library, #name)); \
+#define X(name, arguments)                                                                                             \
+	driver->name = reinterpret_cast<decltype(driver->name)>(dlsym(library, #name));                                    \
 	isComplete = isComplete && driver->name;
 	AUTOAMP_DRIVER_FUNCTIONS(X)
 #undef X

@@ -28,49 +28,49 @@ using Stream = CUstream_st *;
 constexpr Result outOfMemory = 2;
 
 // name in libcuda, arguments. The `_v2` names are those that cuda.h maps the plain ones to.
-#define AUTOAMP_DRIVER_FUNCTIONS(X) \
-	X(cuDriverGetVersion, (int *)) \
-	X(cuDeviceGetCount, (int *)) \
-	X(cuDeviceGetAttribute, (int *, int, int)) \
-	X(cuDeviceGetName, (char *, int, int)) \
-	X(cuCtxGetCurrent, (CUctx_st **)) \
-	X(cuCtxGetId, (CUctx_st *, unsigned long long *)) \
-	X(cuCtxGetDevice, (int *)) \
-	X(cuCtxSetCurrent, (CUctx_st *)) \
-	X(cuDevicePrimaryCtxGetState, (int, unsigned *, int *)) \
-	X(cuDevicePrimaryCtxRetain, (CUctx_st **, int)) \
-	X(cuDevicePrimaryCtxRelease_v2, (int)) \
-	X(cuThreadExchangeStreamCaptureMode, (int *)) \
-	X(cuStreamIsCapturing, (Stream, int *)) \
-	X(cuStreamGetCaptureInfo_v2, \
-	  (Stream, int *, unsigned long long *, CUgraph_st **, CUgraphNode_st *const **, size_t *)) \
-	X(cuMemGetInfo_v2, (size_t *, size_t *)) \
-	X(cuMemAlloc_v2, (Address *, size_t)) \
-	X(cuMemFree_v2, (Address)) \
-	X(cuMemsetD8Async, (Address, unsigned char, size_t, Stream)) \
-	X(cuMemHostRegister_v2, (void *, size_t, unsigned)) \
-	X(cuMemHostUnregister, (void *)) \
-	X(cuMemHostGetDevicePointer_v2, (Address *, void *, unsigned)) \
-	X(cuMemPoolCreate, (CUmemPoolHandle_st **, const void *)) \
-	X(cuMemPoolDestroy, (CUmemPoolHandle_st *)) \
-	X(cuMemPoolSetAttribute, (CUmemPoolHandle_st *, int, void *)) \
-	X(cuMemPoolGetAttribute, (CUmemPoolHandle_st *, int, void *)) \
-	X(cuMemPoolTrimTo, (CUmemPoolHandle_st *, size_t)) \
-	X(cuMemAllocFromPoolAsync, (Address *, size_t, CUmemPoolHandle_st *, Stream)) \
-	X(cuMemFreeAsync, (Address, Stream)) \
-	X(cuLibraryLoadData, (CUlib_st **, const void *, int *, void **, unsigned, int *, void **, unsigned)) \
-	X(cuLibraryGetKernel, (CUkern_st **, CUlib_st *, const char *)) \
-	X(cuLaunchKernel, (CUfunc_st *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, Stream, \
-	                   void **, void **)) \
-	X(cuUserObjectCreate, (CUuserObject_st **, void *, void (*)(void *), unsigned, unsigned)) \
-	X(cuUserObjectRelease, (CUuserObject_st *, unsigned)) \
+#define AUTOAMP_DRIVER_FUNCTIONS(X)                                                                                    \
+	X(cuDriverGetVersion, (int *))                                                                                     \
+	X(cuDeviceGetCount, (int *))                                                                                       \
+	X(cuDeviceGetAttribute, (int *, int, int))                                                                         \
+	X(cuDeviceGetName, (char *, int, int))                                                                             \
+	X(cuCtxGetCurrent, (CUctx_st **))                                                                                  \
+	X(cuCtxGetId, (CUctx_st *, unsigned long long *))                                                                  \
+	X(cuCtxGetDevice, (int *))                                                                                         \
+	X(cuCtxSetCurrent, (CUctx_st *))                                                                                   \
+	X(cuDevicePrimaryCtxGetState, (int, unsigned *, int *))                                                            \
+	X(cuDevicePrimaryCtxRetain, (CUctx_st **, int))                                                                    \
+	X(cuDevicePrimaryCtxRelease_v2, (int))                                                                             \
+	X(cuThreadExchangeStreamCaptureMode, (int *))                                                                      \
+	X(cuStreamIsCapturing, (Stream, int *))                                                                            \
+	X(cuStreamGetCaptureInfo_v2,                                                                                       \
+	  (Stream, int *, unsigned long long *, CUgraph_st **, CUgraphNode_st *const **, size_t *))                        \
+	X(cuMemGetInfo_v2, (size_t *, size_t *))                                                                           \
+	X(cuMemAlloc_v2, (Address *, size_t))                                                                              \
+	X(cuMemFree_v2, (Address))                                                                                         \
+	X(cuMemsetD8Async, (Address, unsigned char, size_t, Stream))                                                       \
+	X(cuMemHostRegister_v2, (void *, size_t, unsigned))                                                                \
+	X(cuMemHostUnregister, (void *))                                                                                   \
+	X(cuMemHostGetDevicePointer_v2, (Address *, void *, unsigned))                                                     \
+	X(cuMemPoolCreate, (CUmemPoolHandle_st **, const void *))                                                          \
+	X(cuMemPoolDestroy, (CUmemPoolHandle_st *))                                                                        \
+	X(cuMemPoolSetAttribute, (CUmemPoolHandle_st *, int, void *))                                                      \
+	X(cuMemPoolGetAttribute, (CUmemPoolHandle_st *, int, void *))                                                      \
+	X(cuMemPoolTrimTo, (CUmemPoolHandle_st *, size_t))                                                                 \
+	X(cuMemAllocFromPoolAsync, (Address *, size_t, CUmemPoolHandle_st *, Stream))                                      \
+	X(cuMemFreeAsync, (Address, Stream))                                                                               \
+	X(cuLibraryLoadData, (CUlib_st **, const void *, int *, void **, unsigned, int *, void **, unsigned))              \
+	X(cuLibraryGetKernel, (CUkern_st **, CUlib_st *, const char *))                                                    \
+	X(cuLaunchKernel,                                                                                                  \
+	  (CUfunc_st *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, Stream, void **, void **))   \
+	X(cuUserObjectCreate, (CUuserObject_st **, void *, void (*)(void *), unsigned, unsigned))                          \
+	X(cuUserObjectRelease, (CUuserObject_st *, unsigned))                                                              \
 	X(cuGraphRetainUserObject, (CUgraph_st *, CUuserObject_st *, unsigned, unsigned))
 
 struct Driver {
 #define X(name, arguments) Result(*name) arguments;
 	AUTOAMP_DRIVER_FUNCTIONS(X)
 #undef X
-	int version; // 13000 for CUDA 13.0
+	int version;     // 13000 for CUDA 13.0
 	bool isEmulated; // its times are not a device's
 };
 
@@ -88,7 +88,7 @@ class RelaxedCapture
 {
 public:
 	explicit RelaxedCapture(const Driver &driver)
-		: driver_(driver), isOk_(driver.cuThreadExchangeStreamCaptureMode(&mode_) == 0)
+	    : driver_(driver), isOk_(driver.cuThreadExchangeStreamCaptureMode(&mode_) == 0)
 	{
 	}
 	~RelaxedCapture()

@@ -9,8 +9,8 @@ namespace autoamp::op {
 
 constexpr int typeOfRow = -1; // no such parameter: the row of the entry table knows the element type
 
-// One matrix product of cuBLAS. Sizes and strides in elements. From transa on: all that is no address, without padding, so
-// that a signature can be compared as bytes.
+// One matrix product of cuBLAS. Sizes and strides in elements. From transa on: all that is no address, without padding,
+// so that a signature can be compared as bytes.
 struct GemmCall {
 	void *handle = nullptr;
 	const void *alpha = nullptr;
@@ -27,7 +27,8 @@ struct GemmCall {
 	int computeType = -1;
 };
 
-// One product of cuBLASLt. The vendor's `algo` and workspace were chosen for fp32: a lowered call has its own.
+// One product of cuBLASLt. `algo` and workspace were chosen for fp32: a lowered call has its own, but looks whether the
+// vendor would have accepted these.
 struct LtMatmulCall {
 	void *lightHandle = nullptr;
 	const void *computeDesc = nullptr;
@@ -38,6 +39,9 @@ struct LtMatmulCall {
 	const void *C = nullptr, *Cdesc = nullptr;
 	void *D = nullptr;
 	const void *Ddesc = nullptr;
+	const void *algo = nullptr;
+	const void *workspace = nullptr;
+	size_t workspaceSizeInBytes = 0;
 	void *stream = nullptr;
 };
 

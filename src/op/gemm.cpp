@@ -25,6 +25,18 @@ Dtype dtypeOf(int cudaType)
 	}
 }
 
+Transpose transposeOf(int operation)
+{
+	switch (operation) {
+	case CUBLAS_OP_T:
+		return Transpose::transposed;
+	case CUBLAS_OP_C:
+		return Transpose::conjugate;
+	default:
+		return Transpose::none;
+	}
+}
+
 Arithmetic arithmeticOf(int computeType, int mathMode, const VendorEnvironment &environment)
 {
 	const Dtype tf32 = environment.tf32Allowed ? Dtype::tf32 : Dtype::float32;
@@ -73,7 +85,10 @@ Obstacle typeObstacle(Dtype a, Dtype b, Dtype out)
 
 namespace {
 
-bool isTransposition(int operation) { return operation >= CUBLAS_OP_N && operation <= CUBLAS_OP_C; }
+bool isTransposition(int operation)
+{
+	return operation >= CUBLAS_OP_N && operation <= CUBLAS_OP_C;
+}
 
 // What the vendor would refuse, or could refuse: such a call goes to it as it is.
 bool isBad(const GemmCall &call)
@@ -87,7 +102,10 @@ bool isBad(const GemmCall &call)
 	       call.ldc < std::max<int64_t>(1, call.m);
 }
 
-bool isMisaligned(const void *pointer) { return reinterpret_cast<uintptr_t>(pointer) % alignof(float); }
+bool isMisaligned(const void *pointer)
+{
+	return reinterpret_cast<uintptr_t>(pointer) % alignof(float);
+}
 
 } // namespace
 
@@ -101,8 +119,8 @@ Op describe(const Entry &entry, uint16_t index, const GemmCall &call, const Hand
 	op.a = call.Atype < 0 ? Dtype::float32 : dtypeOf(call.Atype);
 	op.b = call.Btype < 0 ? op.a : dtypeOf(call.Btype);
 	op.out = call.Ctype < 0 ? op.a : dtypeOf(call.Ctype);
-	op.transa = static_cast<Transpose>(call.transa);
-	op.transb = static_cast<Transpose>(call.transb);
+	op.transa = transposeOf(call.transa);
+	op.transb = transposeOf(call.transb);
 	op.m = call.m, op.n = call.n, op.k = call.k;
 	op.batch = static_cast<int32_t>(std::clamp<int64_t>(call.batchCount, 0, INT32_MAX));
 	op.lda = call.lda, op.ldb = call.ldb, op.ldc = op.ldd = call.ldc;
@@ -131,7 +149,7 @@ Op describe(const Entry &entry, uint16_t index, const GemmCall &call, const Hand
 		op.obstacle = Obstacle::zero_size; // the vendor may not read A and B there
 	} else if (!call.A || !call.B || !call.C || isMisaligned(call.A) || isMisaligned(call.B) || isMisaligned(call.C)) {
 		op.obstacle = Obstacle::bad_argument;
-	} else if (call.batchCount > INT32_MAX || op.stridea < 0 || op.strideb < 0 || op.stridec < 0 ||
+	} else if (call.batchCount > INT32_MAX || op.stridea < 0 || op.strideb < 0 ||
 	           (op.batch > 1 && op.stridec < op.ldc * (op.n - 1) + op.m)) {
 		op.obstacle = Obstacle::unsupported; // results that overlap: whatever the vendor makes of them
 	}

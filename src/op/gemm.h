@@ -10,8 +10,8 @@ namespace autoamp::op {
 
 // What the process's environment says about the arithmetic of fp32 products, whatever the handle says.
 struct VendorEnvironment {
-	bool tf32Allowed = true;      // false: NVIDIA_TF32_OVERRIDE=0
-	bool emulatesSingle = false;  // CUBLAS_EMULATE_SINGLE_PRECISION=1
+	bool tf32Allowed = true;     // false: NVIDIA_TF32_OVERRIDE=0
+	bool emulatesSingle = false; // CUBLAS_EMULATE_SINGLE_PRECISION=1
 };
 
 // `index` is the entry's row.
@@ -21,6 +21,9 @@ Op describe(const Entry &entry, uint16_t index, const PlainCall &call);
 
 // cudaDataType in our words.
 Dtype dtypeOf(int cudaType);
+
+// cublasOperation_t in our words; of what the vendor refuses anyway, `none`: reports index by it.
+Transpose transposeOf(int operation);
 
 // How a compute type (-1: the entry has none) and a handle's math mode let fp32 data be multiplied.
 struct Arithmetic {

@@ -6,11 +6,11 @@
 namespace autoamp::op {
 
 struct HandleModes {
-	Status status = 0;        // of the getters; not 0: the handle did not answer and nothing else holds
+	Status status = 0;             // of the getters; not 0: the handle did not answer and nothing else holds
 	const char *refused = nullptr; // which getter gave it
-	bool isUnknown = false;   // the library has no getters
+	bool isUnknown = false;        // the library has no getters
 	bool deviceScalars = false;
-	int mathMode = 0;         // cublasMath_t without its flags
+	int mathMode = 0; // cublasMath_t without its flags
 };
 
 HandleModes readModes(const Cublas *cublas, void *handle);

@@ -48,7 +48,7 @@ Status read(const Getter &get, const void *object, int id, Value &value)
 struct Attribute {
 	int id;
 	size_t size;
-	unsigned char fallback[16];
+	unsigned char fallback[64]; // the longest known has 8
 };
 
 struct Attributes {
@@ -97,12 +97,12 @@ constexpr uint64_t bits(std::initializer_list<int> ids)
 // Handled by name below or carried over by the engine. Of no meaning without the epilogue or the tensor-wide scales
 // that would use them, and so kept out of `known`: auxiliary pointers, scale pointers and modes, amax.
 constexpr uint64_t knownOfMatmul =
-	bits({CUBLASLT_MATMUL_DESC_COMPUTE_TYPE, CUBLASLT_MATMUL_DESC_SCALE_TYPE, CUBLASLT_MATMUL_DESC_POINTER_MODE,
+    bits({CUBLASLT_MATMUL_DESC_COMPUTE_TYPE, CUBLASLT_MATMUL_DESC_SCALE_TYPE, CUBLASLT_MATMUL_DESC_POINTER_MODE,
           CUBLASLT_MATMUL_DESC_TRANSA, CUBLASLT_MATMUL_DESC_TRANSB, CUBLASLT_MATMUL_DESC_EPILOGUE,
           CUBLASLT_MATMUL_DESC_BIAS_POINTER, CUBLASLT_MATMUL_DESC_BIAS_BATCH_STRIDE,
           CUBLASLT_MATMUL_DESC_SM_COUNT_TARGET, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE});
 constexpr uint64_t knownOfLayout =
-	bits({CUBLASLT_MATRIX_LAYOUT_TYPE, CUBLASLT_MATRIX_LAYOUT_ORDER, CUBLASLT_MATRIX_LAYOUT_ROWS,
+    bits({CUBLASLT_MATRIX_LAYOUT_TYPE, CUBLASLT_MATRIX_LAYOUT_ORDER, CUBLASLT_MATRIX_LAYOUT_ROWS,
           CUBLASLT_MATRIX_LAYOUT_COLS, CUBLASLT_MATRIX_LAYOUT_LD, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT,
           CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET});
 
@@ -168,7 +168,10 @@ Epilogue epilogueOf(uint32_t epilogue)
 	}
 }
 
-bool isMisaligned(const void *pointer) { return reinterpret_cast<uintptr_t>(pointer) % alignof(float); }
+bool isMisaligned(const void *pointer)
+{
+	return reinterpret_cast<uintptr_t>(pointer) % alignof(float);
+}
 
 } // namespace
 
@@ -201,8 +204,8 @@ Op describe(const Entry &entry, uint16_t index, const LtMatmulCall &call, const 
 	op.a = dtypeOf(static_cast<int>(a.type));
 	op.b = dtypeOf(static_cast<int>(b.type));
 	op.out = dtypeOf(static_cast<int>(d.type));
-	op.transa = static_cast<Transpose>(transa);
-	op.transb = static_cast<Transpose>(transb);
+	op.transa = transposeOf(transa);
+	op.transb = transposeOf(transb);
 	op.m = static_cast<int64_t>(d.rows), op.n = static_cast<int64_t>(d.columns);
 	op.k = static_cast<int64_t>(transa == CUBLAS_OP_N ? a.columns : a.rows);
 	op.lda = a.ld, op.ldb = b.ld, op.ldc = c.ld, op.ldd = d.ld;
@@ -241,14 +244,14 @@ Op describe(const Entry &entry, uint16_t index, const LtMatmulCall &call, const 
 		op.obstacle = Obstacle::unsupported; // a vector of alphas
 		return op;
 	}
-	if (!call.alpha || (!call.beta && pointerMode == CUBLASLT_POINTER_MODE_DEVICE))
+	if (!call.alpha || !call.beta)
 		return op;
 	if (pointerMode == CUBLASLT_POINTER_MODE_DEVICE) {
 		op.flags |= flagDeviceScalars;
 	} else {
 		if (*static_cast<const float *>(call.alpha) == 0)
 			op.flags |= flagAlphaZero;
-		if (!call.beta || *static_cast<const float *>(call.beta) == 0)
+		if (*static_cast<const float *>(call.beta) == 0)
 			op.flags |= flagBetaZero;
 	}
 	if (!call.C && (op.flags & flagBetaZero))
@@ -271,8 +274,8 @@ Op describe(const Entry &entry, uint16_t index, const LtMatmulCall &call, const 
 	for (const void *layout : {call.Adesc, call.Bdesc, call.Cdesc, call.Ddesc})
 		isPlain = isPlain && learnt->layout.areDefaults(getterOfLayout(*lt), layout);
 	const bool isOverlapping = op.batch > 1 && op.strided < op.ldd * (op.n - 1) + op.m;
-	if (!isColumn || !isPlain || scaleType != CUDA_R_32F || c.type != d.type || isOverlapping ||
-	    op.stridea < 0 || op.strideb < 0 || op.stridec < 0 || kindOfEpilogue == Epilogue::other ||
+	if (!isColumn || !isPlain || scaleType != CUDA_R_32F || c.type != d.type || isOverlapping || op.stridea < 0 ||
+	    op.strideb < 0 || op.stridec < 0 || kindOfEpilogue == Epilogue::other ||
 	    !readExtras(*lt, call.computeDesc, extras) ||
 	    (hasBias && ((read(get, call.computeDesc, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, biasType) == 0 &&
 	                  biasType != -1 && biasType != CUDA_R_32F) ||

@@ -56,11 +56,11 @@ struct Op {
 	Dtype a = Dtype::none, b = Dtype::none, out = Dtype::none; // as stored
 	Dtype asked = Dtype::none; // how the application allows it to be multiplied: float32, tf32, or a 16-bit type
 	Transpose transa = Transpose::none, transb = Transpose::none;
-	uint8_t epilogue = 0;     // of cublasLtMatmul: op::Epilogue
+	uint8_t epilogue = 0; // of cublasLtMatmul: op::Epilogue
 	uint16_t device = 0;
-	uint16_t flags = 0;       // op::Flag
-	int64_t m = 0, n = 0, k = 0; // C is m x n, op(A) m x k, op(B) k x n
-	int64_t lda = 0, ldb = 0, ldc = 0, ldd = 0; // elements
+	uint16_t flags = 0;                                         // op::Flag
+	int64_t m = 0, n = 0, k = 0;                                // C is m x n, op(A) m x k, op(B) k x n
+	int64_t lda = 0, ldb = 0, ldc = 0, ldd = 0;                 // elements
 	int64_t stridea = 0, strideb = 0, stridec = 0, strided = 0; // elements between the matrices of a batch
 	int32_t batch = 1;
 	uint32_t caller = 0; // object file that made the call: caller::name()
@@ -70,12 +70,10 @@ static_assert(std::is_trivially_copyable_v<Op> && sizeof(Op) % 8 == 0);
 enum class Epilogue : uint8_t { none, bias, relu, relu_bias, other };
 
 enum Flag : uint16_t {
-	flagDeviceScalars = 1,  // alpha and beta live on the device: never read here
-	flagBetaZero = 2,       // host beta is 0: C is not read
-	flagAlphaZero = 4,      // host alpha is 0: the vendor may not read A and B
-	flagRowOrder = 8,       // a cublasLt layout in row order
-	flagNoC = 16,           // C is null (beta 0)
-	flagBatchTransposed = 32,
+	flagDeviceScalars = 1, // alpha and beta live on the device: never read here
+	flagBetaZero = 2,      // host beta is 0: C is not read
+	flagAlphaZero = 4,     // host alpha is 0: the vendor may not read A and B
+	flagNoC = 8,           // C is null (beta 0)
 };
 
 inline double flops(const Op &op)
@@ -83,6 +81,9 @@ inline double flops(const Op &op)
 	return 2.0 * static_cast<double>(op.m) * static_cast<double>(op.n) * static_cast<double>(op.k) * op.batch;
 }
 
-inline bool operator==(const Op &x, const Op &y) { return std::memcmp(&x, &y, sizeof(Op)) == 0; }
+inline bool operator==(const Op &x, const Op &y)
+{
+	return std::memcmp(&x, &y, sizeof(Op)) == 0;
+}
 
 } // namespace autoamp::op

@@ -11,29 +11,31 @@ namespace autoamp::op {
 
 using Status = int; // cublasStatus_t: 0 is success
 
-#define AUTOAMP_CUBLAS_FUNCTIONS(X) \
-	X(cublasGetStream_v2, (void *, void **)) \
-	X(cublasGetPointerMode_v2, (void *, int *)) \
-	X(cublasGetMathMode, (void *, int *)) \
+#define AUTOAMP_CUBLAS_FUNCTIONS(X)                                                                                    \
+	X(cublasGetStream_v2, (void *, void **))                                                                           \
+	X(cublasGetPointerMode_v2, (void *, int *))                                                                        \
+	X(cublasGetMathMode, (void *, int *))                                                                              \
 	X(cublasGetSmCountTarget, (void *, int *))
 
-#define AUTOAMP_CUBLASLT_FUNCTIONS(X) \
-	X(cublasLtMatmulDescCreate, (void **, int, int)) \
-	X(cublasLtMatmulDescDestroy, (void *)) \
-	X(cublasLtMatmulDescSetAttribute, (void *, int, const void *, size_t)) \
-	X(cublasLtMatmulDescGetAttribute, (const void *, int, void *, size_t, size_t *)) \
-	X(cublasLtMatrixLayoutCreate, (void **, int, uint64_t, uint64_t, int64_t)) \
-	X(cublasLtMatrixLayoutDestroy, (void *)) \
-	X(cublasLtMatrixLayoutSetAttribute, (void *, int, const void *, size_t)) \
-	X(cublasLtMatrixLayoutGetAttribute, (const void *, int, void *, size_t, size_t *)) \
-	X(cublasLtMatmulPreferenceCreate, (void **)) \
-	X(cublasLtMatmulPreferenceDestroy, (void *)) \
-	X(cublasLtMatmulPreferenceSetAttribute, (void *, int, const void *, size_t)) \
-	X(cublasLtMatmulAlgoGetHeuristic, (void *, const void *, const void *, const void *, const void *, const void *, \
-	                                   void *, int, void *, int *)) \
-	X(cublasLtMatmul, (void *, const void *, const void *, const void *, const void *, const void *, const void *, \
-	                   const void *, const void *, const void *, void *, const void *, const void *, void *, size_t, \
-	                   void *))
+#define AUTOAMP_CUBLASLT_FUNCTIONS(X)                                                                                  \
+	X(cublasLtMatmulDescCreate, (void **, int, int))                                                                   \
+	X(cublasLtMatmulDescDestroy, (void *))                                                                             \
+	X(cublasLtMatmulDescSetAttribute, (void *, int, const void *, size_t))                                             \
+	X(cublasLtMatmulDescGetAttribute, (const void *, int, void *, size_t, size_t *))                                   \
+	X(cublasLtMatrixLayoutCreate, (void **, int, uint64_t, uint64_t, int64_t))                                         \
+	X(cublasLtMatrixLayoutDestroy, (void *))                                                                           \
+	X(cublasLtMatrixLayoutSetAttribute, (void *, int, const void *, size_t))                                           \
+	X(cublasLtMatrixLayoutGetAttribute, (const void *, int, void *, size_t, size_t *))                                 \
+	X(cublasLtMatmulPreferenceCreate, (void **))                                                                       \
+	X(cublasLtMatmulPreferenceDestroy, (void *))                                                                       \
+	X(cublasLtMatmulPreferenceSetAttribute, (void *, int, const void *, size_t))                                       \
+	X(cublasLtMatmulAlgoGetHeuristic,                                                                                  \
+	  (void *, const void *, const void *, const void *, const void *, const void *, void *, int, void *, int *))      \
+	X(cublasLtMatmulAlgoCheck, (void *, const void *, const void *, const void *, const void *, const void *, \
+	                            const void *, void *)) \
+	X(cublasLtMatmul,                                                                                                  \
+	  (void *, const void *, const void *, const void *, const void *, const void *, const void *, const void *,       \
+	   const void *, const void *, void *, const void *, const void *, void *, size_t, void *))
 
 struct Cublas {
 #define X(name, arguments) Status(*name) arguments;

@@ -13,56 +13,56 @@ enum class Strategy : uint8_t { fp32, cast };
 
 // The closed list of reasons: one row here is the enum, the word in reports, the line of `autoamp help reasons`
 // (meaning) and what a user can do about it (advice; empty: nothing to do).
-#define AUTOAMP_REASONS(X) \
-	X(white_list, "the op is on the list system's lower-precision list", "") \
-	X(black_list, "the op is on the list system's fp32 list", "add it to AUTOAMP_CUSTOM_WHITE_LIST") \
-	X(custom_white_list, "AUTOAMP_CUSTOM_WHITE_LIST names it", "") \
-	X(custom_black_list, "AUTOAMP_CUSTOM_BLACK_LIST names it", "take it off AUTOAMP_CUSTOM_BLACK_LIST") \
-	X(rule, "a rule of the configuration file matches", "see the rule") \
-	X(unlisted, "no list names the op: it runs as asked", "add it to AUTOAMP_CUSTOM_WHITE_LIST") \
-	X(promote, "the op runs in the widest type of its operands", "") \
-	X(banned, "the list system refuses the op in lower precision", "") \
-	X(region_disabled, "an enclosing region disables autocast", "") \
-	X(disabled, "autoamp is switched off, or AUTOAMP_STRATEGY=fp32 keeps every call", "set AUTOAMP_STRATEGY=auto") \
-	X(not_float32, "the operands are not fp32", "") \
-	X(float64, "the operands are fp64: never lowered", "") \
-	X(already_low, "the operands are 16-bit or the call already allows 16-bit arithmetic", "") \
-	X(emulated_fp32, "the application asked for fp32 emulation (BF16x9): more precision, respected", "") \
-	X(zero_size, "m, n, k, the batch or alpha is 0: nothing to multiply", "") \
-	X(bad_argument, "the vendor's library refuses these arguments", "") \
-	X(too_small, "too little work for converting the operands to pay, whatever the device", "batch small products") \
-	X(not_profitable, "the cost model expects no gain on this device", "AUTOAMP_STRATEGY=cast lowers it anyway") \
-	X(pedantic, "the application demands exact fp32 (PEDANTIC math)", "") \
-	X(nested, "a call made inside another intercepted call", "") \
-	X(vendor_caller, "made by an NVIDIA library, not by the application", "") \
-	X(solver_caller, "made by a factorisation that needs fp32 (MAGMA, torch.linalg, SLATE)", "") \
-	X(capture_unready, "captured before any lowered call had run in this context", "run one step before capturing") \
-	X(out_of_memory, "no device memory for converted operands", "free device memory, or lower AUTOAMP_MEMORY") \
-	X(memory_budget, "converted operands would exceed AUTOAMP_MEMORY or a quarter of the free memory", \
-	  "raise AUTOAMP_MEMORY") \
-	X(unsupported, "a feature of the call that the lowered path does not carry over", "") \
-	X(no_fp32_output, "the vendor has no 16-bit engine with fp32 output for it", "try AUTOAMP_DTYPE=bfloat16") \
-	X(driver_too_old, "the driver cannot load our kernels", "update the driver (CUDA 13: 580 or newer)") \
-	X(gpu_too_old, "the GPU has no tensor cores for this type", "try AUTOAMP_DTYPE=float16") \
-	X(second_copy, "a second copy of the library in the process: left alone", "") \
-	X(engine_failed, "a vendor call of the lowered path failed", "run with AUTOAMP_LOG=info") \
-	X(vector_op, "a vector operation: bound by memory, not by arithmetic", "") \
-	X(matrix_vector, "a matrix-vector product: bound by memory", "batch the vectors into one matrix product") \
-	X(triangular, "a triangular solve or product: no lower-precision engine", "") \
-	X(rank_update, "a rank update: no lower-precision engine", "") \
-	X(symmetric, "a symmetric product: no lower-precision engine", "") \
-	X(complex, "complex data", "") \
-	X(copy, "a copy, transposition or scaling: no arithmetic to lower", "") \
-	X(batched_pointers, "a batch by pointer array: the matrices lie behind device pointers", "use a strided batch") \
-	X(grouped, "a grouped batch", "") \
-	X(factorization, "a factorisation or inversion: needs fp32", "") \
+#define AUTOAMP_REASONS(X)                                                                                             \
+	X(white_list, "the op is on the list system's lower-precision list", "")                                           \
+	X(black_list, "the op is on the list system's fp32 list", "add it to AUTOAMP_CUSTOM_WHITE_LIST")                   \
+	X(custom_white_list, "AUTOAMP_CUSTOM_WHITE_LIST names it", "")                                                     \
+	X(custom_black_list, "AUTOAMP_CUSTOM_BLACK_LIST names it", "take it off AUTOAMP_CUSTOM_BLACK_LIST")                \
+	X(rule, "a rule of the configuration file matches", "see the rule")                                                \
+	X(unlisted, "no list names the op: it runs as asked", "add it to AUTOAMP_CUSTOM_WHITE_LIST")                       \
+	X(promote, "the op runs in the widest type of its operands", "")                                                   \
+	X(banned, "the list system refuses the op in lower precision", "")                                                 \
+	X(region_disabled, "an enclosing region disables autocast", "")                                                    \
+	X(disabled, "autoamp is switched off, or AUTOAMP_STRATEGY=fp32 keeps every call", "set AUTOAMP_STRATEGY=auto")     \
+	X(not_float32, "the operands are not fp32", "")                                                                    \
+	X(float64, "the operands are fp64: never lowered", "")                                                             \
+	X(already_low, "the operands are 16-bit or the call already allows 16-bit arithmetic", "")                         \
+	X(emulated_fp32, "the application asked for fp32 emulation (BF16x9): more precision, respected", "")               \
+	X(zero_size, "m, n, k, the batch or alpha is 0: nothing to multiply", "")                                          \
+	X(bad_argument, "the vendor's library refuses these arguments", "")                                                \
+	X(too_small, "too little work for converting the operands to pay, whatever the device", "batch small products")    \
+	X(not_profitable, "the cost model expects no gain on this device", "AUTOAMP_STRATEGY=cast lowers it anyway")       \
+	X(pedantic, "the application demands exact fp32 (PEDANTIC math)", "")                                              \
+	X(nested, "a call made inside another intercepted call", "")                                                       \
+	X(vendor_caller, "made by an NVIDIA library, not by the application", "")                                          \
+	X(solver_caller, "made by a factorisation that needs fp32 (MAGMA, torch.linalg, SLATE)", "")                       \
+	X(capture_unready, "captured before any lowered call had run in this context", "run one step before capturing")    \
+	X(out_of_memory, "no device memory for converted operands", "free device memory, or lower AUTOAMP_MEMORY")         \
+	X(memory_budget, "converted operands would exceed AUTOAMP_MEMORY or a quarter of the free memory",                 \
+	  "raise AUTOAMP_MEMORY")                                                                                          \
+	X(unsupported, "a feature of the call that the lowered path does not carry over", "")                              \
+	X(no_fp32_output, "the vendor has no 16-bit engine with fp32 output for it", "try AUTOAMP_DTYPE=bfloat16")         \
+	X(driver_too_old, "the driver cannot load our kernels", "update the driver (CUDA 13: 580 or newer)")               \
+	X(gpu_too_old, "the GPU has no tensor cores for this type", "try AUTOAMP_DTYPE=float16")                           \
+	X(second_copy, "a second copy of the library in the process: left alone", "")                                      \
+	X(engine_failed, "a vendor call of the lowered path failed", "run with AUTOAMP_LOG=info")                          \
+	X(vector_op, "a vector operation: bound by memory, not by arithmetic", "")                                         \
+	X(matrix_vector, "a matrix-vector product: bound by memory", "batch the vectors into one matrix product")          \
+	X(triangular, "a triangular solve or product: no lower-precision engine", "")                                      \
+	X(rank_update, "a rank update: no lower-precision engine", "")                                                     \
+	X(symmetric, "a symmetric product: no lower-precision engine", "")                                                 \
+	X(complex, "complex data", "")                                                                                     \
+	X(copy, "a copy, transposition or scaling: no arithmetic to lower", "")                                            \
+	X(batched_pointers, "a batch by pointer array: the matrices lie behind device pointers", "use a strided batch")    \
+	X(grouped, "a grouped batch", "")                                                                                  \
+	X(factorization, "a factorisation or inversion: needs fp32", "")                                                   \
 	X(host_blocked, "cublasXt: the operands are host memory", "")
 
 enum class Reason : uint8_t {
 #define X(name, meaning, advice) name,
 	AUTOAMP_REASONS(X)
 #undef X
-		count
+	    count
 };
 
 const char *name(Verdict verdict);
@@ -75,7 +75,7 @@ struct Decision {
 	Verdict verdict = Verdict::kept; // never `fallback`: that is what became of a lowered decision
 	Strategy strategy = Strategy::fp32;
 	Reason reason = Reason::unlisted;
-	op::Dtype precision = op::Dtype::float32; // of the multiplication
+	op::Dtype precision = op::Dtype::float32;  // of the multiplication
 	float estimate = -1, estimateLowered = -1; // ns by the cost model; negative: unknown
 };
 

@@ -68,8 +68,7 @@ ContextAnswer make(const cuda::Driver &driver, const cuda::Current &current, siz
 
 } // namespace
 
-ContextAnswer currentContext(const cuda::Driver &driver, size_t budget, cuda::Stream stream,
-                             bool isCapturing)
+ContextAnswer currentContext(const cuda::Driver &driver, size_t budget, cuda::Stream stream, bool isCapturing)
 {
 	cuda::Current current;
 	if (!cuda::currentContext(driver, current))

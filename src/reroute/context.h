@@ -1,5 +1,5 @@
-// What a lowered call needs of the CUDA context it runs in: kernels, memory, scaling slots. Any thread; made at the first
-// lowered call in a context, keyed by the context's id, never freed.
+// What a lowered call needs of the CUDA context it runs in: kernels, memory, scaling slots. Any thread; made at the
+// first lowered call in a context, keyed by the context's id, never freed.
 #pragma once
 
 #include "src/cuda/context.h"
@@ -36,8 +36,7 @@ struct ContextAnswer {
 
 // The state of the context that is current on this thread. `isCapturing`: only one that exists already (setting up
 // allocates), else reason capture_unready. A set-up that fails leaves nothing behind that counts and is tried again.
-ContextAnswer currentContext(const cuda::Driver &driver, size_t budget, cuda::Stream stream,
-                             bool isCapturing);
+ContextAnswer currentContext(const cuda::Driver &driver, size_t budget, cuda::Stream stream, bool isCapturing);
 
 // Every context there is, newest first (walk with ->next).
 Context *contexts();

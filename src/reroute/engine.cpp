@@ -45,8 +45,8 @@ op::Status set(op::Status (*setter)(void *, int, const void *, size_t), void *ob
 op::Status makeLayout(const op::CublasLt &lt, void *&layout, int type, int64_t rows, int64_t columns, int64_t ld,
                       int32_t batch, int64_t stride)
 {
-	op::Status status = lt.cublasLtMatrixLayoutCreate(&layout, type, static_cast<uint64_t>(rows),
-	                                                  static_cast<uint64_t>(columns), ld);
+	op::Status status =
+	    lt.cublasLtMatrixLayoutCreate(&layout, type, static_cast<uint64_t>(rows), static_cast<uint64_t>(columns), ld);
 	if (!status && batch > 1) {
 		const auto setter = lt.cublasLtMatrixLayoutSetAttribute;
 		status = set(setter, layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, batch);
@@ -113,6 +113,19 @@ op::Status makeDescription(const op::CublasLt &lt, const op::Op &op, const Engin
 	return status;
 }
 
+bool isAccepted(const op::CublasLt &lt, void *lightHandle, const op::LtMatmulCall &call)
+{
+	constexpr uintptr_t workspaceAlignment = 16; // cublasLtMatmul's documentation
+	if (call.workspaceSizeInBytes && reinterpret_cast<uintptr_t>(call.workspace) % workspaceAlignment)
+		return false;
+	if (!call.algo)
+		return true;
+	cublasLtMatmulHeuristicResult_t result = {};
+	return lt.cublasLtMatmulAlgoCheck(lightHandle, call.computeDesc, call.Adesc, call.Bdesc, call.Cdesc, call.Ddesc,
+	                                  call.algo, &result) == 0 &&
+	       result.workspaceSize <= call.workspaceSizeInBytes;
+}
+
 EngineAnswer makeEngine(const op::CublasLt &lt, void *lightHandle, const op::Op &op, const EngineKey &key,
                         const op::LtExtras &extras)
 {
@@ -135,25 +148,25 @@ EngineAnswer makeEngine(const op::CublasLt &lt, void *lightHandle, const op::Op 
 	const uint32_t alignmentAB = 256, alignmentC = key.alignmentC, alignmentD = key.alignmentD;
 	const auto setPreference = lt.cublasLtMatmulPreferenceSetAttribute;
 	const bool isReady =
-		step("cublasLtMatmulDescCreate", makeDescription(lt, op, key, extras, engine->description)) &&
-		step("cublasLtMatrixLayoutCreate",
+	    step("cublasLtMatmulDescCreate", makeDescription(lt, op, key, extras, engine->description)) &&
+	    step("cublasLtMatrixLayoutCreate",
 	         makeLayout(lt, engine->layoutA, type, a.rows, a.columns, a.ld, op.batch, a.stride)) &&
-		step("cublasLtMatrixLayoutCreate",
+	    step("cublasLtMatrixLayoutCreate",
 	         makeLayout(lt, engine->layoutB, type, b.rows, b.columns, b.ld, op.batch, b.stride)) &&
-		step("cublasLtMatrixLayoutCreate",
+	    step("cublasLtMatrixLayoutCreate",
 	         makeLayout(lt, engine->layoutC, CUDA_R_32F, op.m, op.n, op.flags & op::flagNoC ? op.ldd : op.ldc, op.batch,
 	                    op.flags & op::flagNoC ? op.strided : op.stridec)) &&
-		step("cublasLtMatrixLayoutCreate",
+	    step("cublasLtMatrixLayoutCreate",
 	         makeLayout(lt, engine->layoutD, CUDA_R_32F, op.m, op.n, op.ldd, op.batch, op.strided)) &&
-		step("cublasLtMatmulPreferenceCreate", lt.cublasLtMatmulPreferenceCreate(&preference)) &&
-		step("cublasLtMatmulPreferenceSetAttribute",
+	    step("cublasLtMatmulPreferenceCreate", lt.cublasLtMatmulPreferenceCreate(&preference)) &&
+	    step("cublasLtMatmulPreferenceSetAttribute",
 	         set(setPreference, preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, workspace) |
 	             set(setPreference, preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, reductions) |
 	             set(setPreference, preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignmentAB) |
 	             set(setPreference, preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignmentAB) |
 	             set(setPreference, preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignmentC) |
 	             set(setPreference, preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignmentD)) &&
-		step("cublasLtMatmulAlgoGetHeuristic",
+	    step("cublasLtMatmulAlgoGetHeuristic",
 	         lt.cublasLtMatmulAlgoGetHeuristic(lightHandle, engine->description, engine->layoutA, engine->layoutB,
 	                                           engine->layoutC, engine->layoutD, preference, 4, results, &found));
 	if (preference)

@@ -1,5 +1,5 @@
-// One engine of cublasLtMatmul for a lowered signature: descriptors of ours and the algorithm that the vendor's heuristic
-// chose for them. Immutable once made; any thread.
+// One engine of cublasLtMatmul for a lowered signature: descriptors of ours and the algorithm that the vendor's
+// heuristic chose for them. Immutable once made; any thread.
 #pragma once
 
 #include "src/op/lt_matmul.h"
@@ -21,8 +21,8 @@ struct EngineKey {
 struct Engine {
 	EngineKey key;
 	void *layoutA = nullptr, *layoutB = nullptr, *layoutC = nullptr, *layoutD = nullptr;
-	void *description = nullptr;           // null with a bias epilogue: the bias pointer is the call's own
-	alignas(8) unsigned char algo[64];     // cublasLtMatmulAlgo_t
+	void *description = nullptr;       // null with a bias epilogue: the bias pointer is the call's own
+	alignas(8) unsigned char algo[64]; // cublasLtMatmulAlgo_t
 	size_t workspaceSize = 0;
 	Engine *next = nullptr;
 };
@@ -49,6 +49,10 @@ void destroyEngine(const op::CublasLt &lt, Engine *engine);
 // The matmul descriptor of a call. With a bias epilogue each call makes and destroys its own.
 op::Status makeDescription(const op::CublasLt &lt, const op::Op &op, const EngineKey &key, const op::LtExtras &extras,
                            void *&description);
+
+// Would the vendor run the application's own call with this algorithm and workspace (null: its own choice)? What it would
+// refuse has to go to it, so that the application gets its status.
+bool isAccepted(const op::CublasLt &lt, void *lightHandle, const op::LtMatmulCall &call);
 
 // True where alpha and beta are read on the device: from the call's scratch (float16), or the application's.
 bool hasDeviceScalars(const op::Op &op, op::Dtype precision);

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstring>
 
 namespace autoamp::reroute {
 
@@ -47,15 +48,14 @@ struct FoundEngine {
 FoundEngine findEngine(const op::Op &op, op::Dtype precision, Plan &plan, const Product &product,
                        const op::CublasLt &lt)
 {
-	const EngineKey key = {precision,
-	                       alignmentOf(op.flags & op::flagNoC ? product.D : product.C),
-	                       alignmentOf(product.D),
-	                       alignmentOf(reinterpret_cast<void *>(product.extras.bias)),
+	const EngineKey key = {precision, alignmentOf(op.flags & op::flagNoC ? product.D : product.C),
+	                       alignmentOf(product.D), alignmentOf(reinterpret_cast<void *>(product.extras.bias)),
 	                       product.extras.smCountTarget};
 	for (const Engine *engine = plan.engines.load(std::memory_order_acquire); engine; engine = engine->next)
 		if (engine->key == key)
 			return {engine, {}};
-	// A vendor that has refused a signature this often in a row is not asked again: it would cost every call some 50 us.
+	// A vendor that has refused a signature this often in a row is not asked again: it would cost every call some 50
+	// us.
 	constexpr unsigned mostRefusals = 8;
 	constexpr int notSupported = 15; // CUBLAS_STATUS_NOT_SUPPORTED
 	if (plan.refusals.load(std::memory_order_relaxed) >= mostRefusals)
@@ -80,8 +80,15 @@ FoundEngine findEngine(const op::Op &op, op::Dtype precision, Plan &plan, const 
 kernels::Operand operand(const StoredOperand &stored, const void *source, int64_t sourceLd, int64_t sourceStride,
                          cuda::Address target)
 {
-	return {static_cast<const float *>(source), reinterpret_cast<uint16_t *>(target), stored.rows, stored.columns,
-	        sourceLd, stored.ld, sourceStride, stored.stride, stored.batch};
+	return {static_cast<const float *>(source),
+	        reinterpret_cast<uint16_t *>(target),
+	        stored.rows,
+	        stored.columns,
+	        sourceLd,
+	        stored.ld,
+	        sourceStride,
+	        stored.stride,
+	        stored.batch};
 }
 
 bool launch(const cuda::Driver &driver, CUkern_st *kernel, unsigned blocks, cuda::Stream stream,
@@ -140,12 +147,13 @@ Outcome enqueue(const op::Op &op, Plan &plan, const Settings &settings, const Pr
 	if (isHalf) {
 		parameters.predictions = settings.isScaling ? context.slots.predictions() : nullptr;
 		parameters.signatureKey = plan.hash;
-		parameters.pairKey = mix(mix(plan.hash, reinterpret_cast<uintptr_t>(product.A)),
-		                         reinterpret_cast<uintptr_t>(product.B));
+		parameters.pairKey =
+		    mix(mix(plan.hash, reinterpret_cast<uintptr_t>(product.A)), reinterpret_cast<uintptr_t>(product.B));
 		parameters.ring = context.slots.ringOnDevice();
 		parameters.site = plan.site;
-		// A captured call is not a first call each time its graph replays.
-		parameters.isFirst = !isCapturing && plan.metIn.exchange(context.id + 1) != context.id + 1;
+		const bool isMet =
+		    isCapturing ? plan.metIn.load() == context.id + 1 : plan.metIn.exchange(context.id + 1) == context.id + 1;
+		parameters.first = isMet ? kernels::First::no : isCapturing ? kernels::First::askTotals : kernels::First::yes;
 		if (isDevice) {
 			parameters.alpha = static_cast<const float *>(product.alpha);
 			parameters.beta = static_cast<const float *>(product.beta);
@@ -172,9 +180,9 @@ Outcome enqueue(const op::Op &op, Plan &plan, const Settings &settings, const Pr
 		beta = &zero; // the vendor takes a null beta for 0 where C is null
 	const void *const c = op.flags & op::flagNoC ? product.D : product.C;
 	const op::Status status = lt.cublasLtMatmul(
-		product.lightHandle, description, alpha, reinterpret_cast<void *>(base + places.a), engine.layoutA,
-		reinterpret_cast<void *>(base + places.b), engine.layoutB, beta, c, engine.layoutC, product.D, engine.layoutD,
-		engine.algo, reinterpret_cast<void *>(base + places.workspace), engine.workspaceSize, product.stream);
+	    product.lightHandle, description, alpha, reinterpret_cast<void *>(base + places.a), engine.layoutA,
+	    reinterpret_cast<void *>(base + places.b), engine.layoutB, beta, c, engine.layoutC, product.D, engine.layoutD,
+	    engine.algo, reinterpret_cast<void *>(base + places.workspace), engine.workspaceSize, product.stream);
 	if (!engine.description && lt.cublasLtMatmulDescDestroy(description))
 		base::leaveFault("cublasLtMatmulDescDestroy");
 	if (status)
@@ -211,7 +219,7 @@ Outcome runIn(bool isCaptured, const op::Op &op, op::Dtype precision, Plan &plan
 	if (block.failure != cuda::Failure::none)
 		return decline(reasonOf(block.failure), "allocating converted operands");
 	Outcome outcome =
-		enqueue(op, plan, settings, product, *found.engine, lt, driver, context, block.address, isCaptured);
+	    enqueue(op, plan, settings, product, *found.engine, lt, driver, context, block.address, isCaptured);
 	if (!isCaptured) { // what is captured belongs to the graph now
 		if (!context.memory.release(driver, stream, block.address) && !outcome.failed)
 			outcome.failed = "cuMemFreeAsync";
@@ -223,6 +231,23 @@ Outcome runIn(bool isCaptured, const op::Op &op, op::Dtype precision, Plan &plan
 }
 
 } // namespace
+
+bool isAccepted(Plan &plan, const op::CublasLt &lt, const op::LtMatmulCall &call)
+{
+	uint64_t hash = mix(1, call.workspaceSizeInBytes ^ (reinterpret_cast<uintptr_t>(call.workspace) & 15) << 56);
+	if (call.algo) {
+		uint64_t words[sizeof(Engine::algo) / 8];
+		std::memcpy(words, call.algo, sizeof words);
+		for (uint64_t word : words)
+			hash = mix(hash, word);
+	}
+	if (plan.accepted.load(std::memory_order_relaxed) == hash)
+		return true;
+	if (!isAccepted(lt, call.lightHandle, call))
+		return false;
+	plan.accepted.store(hash, std::memory_order_relaxed);
+	return true;
+}
 
 bool isCapturing(void *stream)
 {
@@ -243,8 +268,7 @@ Outcome run(const op::Op &op, op::Dtype precision, Plan &plan, const Settings &s
 	const Capture capture = captureOf(*driver, stream);
 	if (capture == Capture::forbidden)
 		return decline(Reason::capture_unready, "cuStreamIsCapturing");
-	Outcome outcome =
-		runIn(capture == Capture::yes, op, precision, plan, settings, product, *lt, *driver);
+	Outcome outcome = runIn(capture == Capture::yes, op, precision, plan, settings, product, *lt, *driver);
 	outcome.isCaptured = capture == Capture::yes;
 	return outcome;
 }

@@ -17,7 +17,7 @@ namespace autoamp::reroute {
 // One product as every door brings it.
 struct Product {
 	void *lightHandle = nullptr; // a cublasLtHandle_t, or a cublasHandle_t, which may stand for one
-	const void *known = nullptr;   // a true function of the library that the application called
+	const void *known = nullptr; // a true function of the library that the application called
 	void *stream = nullptr;
 	const void *alpha = nullptr, *A = nullptr, *B = nullptr, *beta = nullptr, *C = nullptr;
 	void *D = nullptr;
@@ -33,10 +33,11 @@ struct Settings {
 struct Engine;
 struct Plan {
 	std::atomic<Engine *> engines{nullptr};
-	std::atomic<unsigned> refusals{0}; // of the vendor's heuristic in a row
+	std::atomic<uint64_t> accepted{0};     // hash of the algorithm that the application passed last and the vendor accepts
+	std::atomic<unsigned> refusals{0};        // of the vendor's heuristic in a row
 	std::atomic<unsigned long long> metIn{0}; // id of the last context that ran it, + 1
-	uint64_t hash = 0;                 // of the Op; not 0
-	uint32_t site = 0;                 // index in the event ring
+	uint64_t hash = 0;                        // of the Op; not 0
+	uint32_t site = 0;                        // index in the event ring
 };
 
 // isDone: C is (being) computed and `status` is the answer. Otherwise the application's own call must go ahead, for
@@ -49,6 +50,9 @@ struct Outcome {
 	const char *failed = nullptr;
 	int code = 0;
 };
+
+// Does the vendor accept the algorithm and the workspace of the application's own call? Asked once for each in a row.
+bool isAccepted(Plan &plan, const op::CublasLt &lt, const op::LtMatmulCall &call);
 
 Outcome run(const op::Op &op, op::Dtype precision, Plan &plan, const Settings &settings, const Product &product);
 

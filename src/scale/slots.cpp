@@ -9,8 +9,7 @@ bool Slots::open(const cuda::Driver &driver, cuda::Stream stream)
 {
 	constexpr size_t tableBytes = sizeof(kernels::Prediction) * kernels::predictionCount;
 	constexpr unsigned portableAndMapped = 1 | 2; // CU_MEMHOSTREGISTER_PORTABLE | _DEVICEMAP
-	void *const ring =
-		mmap(nullptr, sizeof(kernels::Ring), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	void *const ring = mmap(nullptr, sizeof(kernels::Ring), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (ring == MAP_FAILED)
 		return false;
 	if (driver.cuMemHostRegister_v2(ring, sizeof(kernels::Ring), portableAndMapped)) {
@@ -48,11 +47,13 @@ bool Slots::next(Event &event)
 	const uint64_t sequence = __atomic_load_n(&arrived.sequence, __ATOMIC_ACQUIRE);
 	if (sequence < read + 1)
 		return false; // reserved, not yet written
-	event = {arrived.site,  arrived.kind,   arrived.operand,
+	event = {arrived.site,   arrived.kind,  arrived.operand,
 	         arrived.before, arrived.after, std::bit_cast<float>(arrived.amax)};
 	read_.store(read + 1, std::memory_order_relaxed);
+	std::atomic_thread_fence(std::memory_order_acquire); // or the fields may be read after the sequence below
 	// Overwritten while we read it: skip it, the totals have it.
-	return __atomic_load_n(&arrived.sequence, __ATOMIC_ACQUIRE) == sequence && sequence == read + 1 ? true : next(event);
+	return __atomic_load_n(&arrived.sequence, __ATOMIC_ACQUIRE) == sequence && sequence == read + 1 ? true
+	                                                                                                : next(event);
 }
 
 } // namespace autoamp::scale

@@ -6,6 +6,7 @@
 #include "src/cuda/driver.h"
 
 #include <atomic>
+#include <utility>
 
 namespace autoamp::scale {
 
@@ -13,8 +14,8 @@ namespace autoamp::scale {
 struct Event {
 	uint32_t site;
 	kernels::EventKind kind;
-	uint32_t operand;          // 0 A, 1 B
-	int32_t before, after;     // exponents of the scale; before is INT32_MIN at `init`
+	uint32_t operand;      // 0 A, 1 B
+	int32_t before, after; // exponents of the scale; before is INT32_MIN at `init`
 	float amax;
 };
 
@@ -31,8 +32,9 @@ public:
 	kernels::Prediction *predictions() const { return reinterpret_cast<kernels::Prediction *>(predictions_); }
 	kernels::Ring *ringOnDevice() const { return reinterpret_cast<kernels::Ring *>(ringOnDevice_); }
 
-	// Hands every event that has arrived to `take(const Event &)`, each once, and counts what the ring lost. Never waits:
-	// a thread that finds another one draining returns.
+	// Hands every event that has arrived to `take(const Event &, count)`: how many of its kind are new. Each is counted
+	// once, from the totals, also those that the ring lost. Never waits: a thread that finds another one draining
+	// returns.
 	template <typename Take>
 	void drain(Take take)
 	{
@@ -41,23 +43,36 @@ public:
 			return;
 		Event event;
 		while (next(event))
-			take(event);
+			take(event, untold(event.site, event.operand, static_cast<uint32_t>(event.kind)));
 		isDraining_.store(false, std::memory_order_release);
 	}
-	// Exact, also when the ring wrapped.
-	uint32_t total(uint32_t site, kernels::EventKind kind) const
+	// At the end: what is counted of `site` and was lost by the ring, as `take(kind, operand, count)`.
+	template <typename Take>
+	void drainTotals(uint32_t site, Take take)
 	{
-		return ring_ ? __atomic_load_n(&ring_->totals[site][static_cast<uint32_t>(kind)], __ATOMIC_RELAXED) : 0;
+		if (!ring_ || isDraining_.exchange(true, std::memory_order_acquire))
+			return;
+		for (uint32_t operand = 0; operand < kernels::operands; operand++)
+			for (uint32_t kind = 1; kind < kernels::kindCount; kind++)
+				if (const uint32_t count = untold(site, operand, kind))
+					take(static_cast<kernels::EventKind>(kind), operand, count);
+		isDraining_.store(false, std::memory_order_release);
 	}
 
 private:
 	uint64_t written() const { return __atomic_load_n(&ring_->written, __ATOMIC_ACQUIRE); }
 	bool next(Event &event);
+	uint32_t untold(uint32_t site, uint32_t operand, uint32_t kind)
+	{
+		const uint32_t total = __atomic_load_n(&ring_->totals[site][operand][kind], __ATOMIC_RELAXED);
+		return total - std::exchange(told_[site][operand][kind], total);
+	}
 
 	cuda::Address predictions_ = 0, ringOnDevice_ = 0;
 	kernels::Ring *ring_ = nullptr;
 	std::atomic<uint64_t> read_{0};
 	std::atomic<bool> isDraining_{false};
+	uint32_t told_[kernels::siteCount][kernels::operands][kernels::kindCount] = {}; // whoever drains
 };
 
 } // namespace autoamp::scale

@@ -440,7 +440,7 @@ void Recorder::scaler(const ScalerEvent &event)
 		known->singles = 0;
 	}
 	Lane::add(known->total->count, event.count);
-	if (++known->singles > kSingleScalerEvents)
+	if (!event.isSingle || ++known->singles > kSingleScalerEvents)
 		return;
 	if (auto *record = append<ScalerRecord>(RecordType::scaler)) {
 		record->ticks = event.ticks ? event.ticks : base::ticks();

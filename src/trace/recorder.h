@@ -46,10 +46,11 @@ struct ScalerEvent {
 	const char *kind = nullptr; // init, rescale, underflow, scale_range, overflow, nonfinite_input
 	RowId row = 0;              // the site is the row's
 	char operand = 'A';
-	float exponentBefore, exponentAfter; // log2 of the scale; NaN: unknown
-	float amax;
-	uint64_t ticks = 0; // base::ticks(); 0: now
-	uint64_t count = 1; // how many like it are counted
+	float exponentBefore = 0, exponentAfter = 0; // log2 of the scale; NaN: unknown
+	float amax = 0;
+	uint64_t ticks = 0;   // base::ticks(); 0: now
+	uint64_t count = 1;   // how many of its kind are counted
+	bool isSingle = true; // false: counted only, the fields above mean nothing
 };
 
 class Recorder;

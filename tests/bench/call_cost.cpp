@@ -1,6 +1,9 @@
-// Nanoseconds a cublasSgemm call: `call_cost [SIZE] [REPEATS]` prints the median of the repeats and their spread. Run by
-// call_cost.py bare and preloaded; what it is linked to decides what is measured.
+// Nanoseconds a cublasSgemm call: `call_cost [SIZE] [REPEATS]` prints the median of the repeats and their spread. Run
+// by call_cost.py bare and preloaded; what it is linked to decides what is measured.
 #include <cublas_v2.h>
+#ifdef WITH_CONTEXT // a driver that answers: libcudart and libcuda of the emulated device
+#include <cuda_runtime_api.h>
+#endif
 
 #include <algorithm>
 #include <chrono>
@@ -13,6 +16,10 @@ int main(int count, char **arguments)
 	const int size = count > 1 ? std::atoi(arguments[1]) : 64;
 	const int repeats = count > 2 ? std::atoi(arguments[2]) : 21;
 	constexpr int calls = 200'000;
+#ifdef WITH_CONTEXT
+	if (cudaFree(nullptr) != cudaSuccess)
+		return 1;
+#endif
 	cublasHandle_t handle;
 	if (cublasCreate(&handle) != CUBLAS_STATUS_SUCCESS)
 		return 1;

@@ -10,15 +10,15 @@ import statistics
 import subprocess
 import sys
 
-CASES = {
-    "O0, trace off": {"AUTOAMP_LEVEL": "O0", "AUTOAMP_TRACE": "off"},
-    "O0, summary": {"AUTOAMP_LEVEL": "O0", "AUTOAMP_TRACE": "summary"},
-    "O0, ops": {"AUTOAMP_LEVEL": "O0", "AUTOAMP_TRACE": "ops"},
-}
-KEPT = {
-    "kept at O1, emulated driver, trace off": {"AUTOAMP_TRACE": "off"},
-    "kept at O1, emulated driver, summary": {"AUTOAMP_TRACE": "summary"},
-}
+# Name, program, variables. The empty cuBLAS is found by the program's own path; of the emulated device only the runtime and
+# the driver are used.
+CASES = [
+    ("O0, trace off", "call_cost", {"AUTOAMP_LEVEL": "O0", "AUTOAMP_TRACE": "off"}),
+    ("O0, summary", "call_cost", {"AUTOAMP_LEVEL": "O0", "AUTOAMP_TRACE": "summary"}),
+    ("O0, ops", "call_cost", {"AUTOAMP_LEVEL": "O0", "AUTOAMP_TRACE": "ops"}),
+    ("kept at O1, emulated driver, trace off", "call_cost_driver", {"AUTOAMP_TRACE": "off"}),
+    ("kept at O1, emulated driver, summary", "call_cost_driver", {"AUTOAMP_TRACE": "summary"}),
+]
 
 
 def time(program, environment):
@@ -28,17 +28,15 @@ def time(program, environment):
 
 def main(build, rounds=7):
     build = pathlib.Path(build).resolve()
-    program = str(build / "tests/bench/call_cost")
-    common = {"LD_PRELOAD": str(build / "inject/libautoamp.so"), "AUTOAMP_TRACE_FILE": "/dev/shm/call_cost.%p.aat"}
-    for cases, libraries in ((CASES, ""), (KEPT, str(build / "tools/emulated"))):
-        # The empty cuBLAS by the program's own path; of the emulated device only libcuda, which cuBLAS here never calls.
-        for name, variables in cases.items():
-            added = []
-            for _ in range(int(rounds)):
-                where = {"LD_LIBRARY_PATH": libraries} if libraries else {}
-                bare = time(program, where)
-                added.append(time(program, where | common | variables) - bare)
-            print(f"{name:42} {statistics.median(added):7.1f} ns  ({min(added):.1f} ... {max(added):.1f})")
+    preloaded = {"LD_PRELOAD": str(build / "inject/libautoamp.so"), "AUTOAMP_TRACE_FILE": "/dev/shm/call_cost.%p.aat"}
+    for name, program, variables in CASES:
+        program = str(build / "tests/bench" / program)
+        added, bare = [], []
+        for _ in range(int(rounds)):
+            bare.append(time(program, {}))
+            added.append(time(program, preloaded | variables) - bare[-1])
+        print(f"{name:42} {statistics.median(added):7.1f} ns  ({min(added):.1f} ... {max(added):.1f})"
+              f"   bare {statistics.median(bare):.1f} ns")
     for trace in pathlib.Path("/dev/shm").glob("call_cost.*.aat"):
         trace.unlink()
 

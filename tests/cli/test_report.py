@@ -113,7 +113,7 @@ class Table(Case):
     def test_ops_merges_processes(self):
         text = self.summary("--report", "ops", self.trace("mixed", "a.aat"), self.trace("mixed", "b.aat"))
         self.assertEqual(len(text.splitlines()), 2 + 5)
-        self.assertRegex(text, r"1,800 +cublasSgemm_v2 +mm +TN 1024x1024x1024 +float32 > float16 +lowered: white_list")
+        self.assertRegex(text, r"1,800 +lowered: white_list +cublasSgemm_v2 +TN 1024x1024x1024 +float32 > float16 +mm\n")
 
     def test_reasons_say_what_to_do(self):
         text = self.summary("--report", "reasons", self.trace("faults"))

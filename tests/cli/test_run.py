@@ -107,11 +107,14 @@ class Run(Case):
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1):
             name = number.name[3:]
             child = subprocess.Popen([self.root / "tools/autoamp", "run", "--device", "cuda", "--quiet", "--", "sh", "-c",
-                                      f"trap 'echo got; exit 7' {name}; echo ready; while :; do sleep 0.05; done"],
+                                      f"trap 'echo got; exit 7' {name}; echo ready; for i in $(seq 300); do sleep 0.05; done"],
                                      env=self.environment, stdout=subprocess.PIPE, text=True)
             self.assertEqual(child.stdout.readline(), "ready\n")
             child.send_signal(number)
-            self.assertEqual((child.communicate()[0], child.returncode), ("got\n", 7))
+            try:
+                self.assertEqual((child.communicate(timeout=10)[0], child.returncode), ("got\n", 7))
+            finally:
+                child.kill()
 
     def test_ignored_signals_stay_ignored(self):
         script = "trap '' HUP; '{}' run --device cuda --quiet -- sh -c 'kill -HUP $PPID; kill -HUP $$; echo alive'"

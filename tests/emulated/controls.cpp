@@ -205,6 +205,22 @@ bool freesWhileOtherStreamUses(bool right)
 	return holds(b, 2);
 }
 
+// Submitted after the free, on a stream that happens to come first.
+bool usesMemoryFreedInOtherStream(bool right)
+{
+	cudaStream_t s = stream(), other = stream();
+	float *a = nullptr, *b = device();
+	ok(cudaMallocAsync(reinterpret_cast<void **>(&a), bytes, s));
+	ok(fill(a, 1, count, s));
+	ok(cudaStreamSynchronize(s));
+	if (!right)
+		ok(cudaFreeAsync(a, s));
+	ok(fill(b, 1, count, other));
+	ok(add(b, a, count, other));
+	ok(cudaStreamSynchronize(other));
+	return holds(b, 2);
+}
+
 bool usesMemoryBeforeItsStreamHasIt(bool right)
 {
 	cudaStream_t s = stream(), other = stream();
@@ -457,6 +473,7 @@ constexpr struct {
     CONTROL(keepsHandlesOverReset),
     CONTROL(usesMemoryFreedInStream),
     CONTROL(freesWhileOtherStreamUses),
+    CONTROL(usesMemoryFreedInOtherStream),
     CONTROL(usesMemoryBeforeItsStreamHasIt),
     CONTROL(forgetsEventBetweenStreams),
     CONTROL(recordsEventTooEarly),

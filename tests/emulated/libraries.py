@@ -53,6 +53,13 @@ def main(folder, source, toolkit, static_program):
     check(ran.returncode == 0, f"a stub: {ran.stderr}")
     check(ran.stderr == "autoamp emulated: cudaMallocArray is not emulated\n", f"a stub said {ran.stderr!r}")
 
+    # The product's kernels are there although nobody sees the device's symbols.
+    kernel = ("import ctypes; l = ctypes.CDLL(%r); a = ctypes.c_void_p(); b = ctypes.c_void_p(); "
+              "assert l.cuInit(0) == 0; assert l.cuLibraryLoadData(ctypes.byref(a), b'image', 0, 0, 0, 0, 0, 0) == 0; "
+              "assert l.cuLibraryGetKernel(ctypes.byref(b), a, b'autoamp_settle') == 0")
+    ran = output(sys.executable, "-c", kernel % str(folder / SONAMES["cuda"]))
+    check(ran.returncode == 0 and not ran.stderr, f"a kernel: {ran.stderr}")
+
     environment = dict(os.environ, LD_LIBRARY_PATH=str(folder))
     ran = output(str(static_program), env=environment)
     check(ran.returncode != 0, "the static runtime found a device")

@@ -7,10 +7,13 @@ import unittest
 from fences import violations
 
 
+CUDA = {"src/cuda/library.h": "", "src/cuda/driver.h": ""}
+
+
 class Fences(unittest.TestCase):
     def found(self, **files):
         with tempfile.TemporaryDirectory() as folder:
-            for path, text in {"src/op/op.h": "", "src/base/log.h": "", "src/policy/decide.h": "", **files}.items():
+            for path, text in {"src/op/op.h": "", "src/base/log.h": "", "src/policy/decide.h": "", **CUDA, **files}.items():
                 file = pathlib.Path(folder) / path
                 file.parent.mkdir(parents=True, exist_ok=True)
                 file.write_text(text)
@@ -28,6 +31,8 @@ class Fences(unittest.TestCase):
         self.right("tests/unit/op.cpp", '#include "src/policy/decide.h"\n')
         self.right("src/op/op.cpp", '// #include "src/policy/decide.h"\n#include "generated.h"\n')
         self.wrong("src/op/op.cpp", '#include "src/policy/decide.h"\n')
+        self.right("src/op/vendor.cpp", '#include "src/cuda/library.h"\n')
+        self.wrong("src/op/vendor.cpp", '#include "src/cuda/driver.h"\n')
         self.wrong("src/base/log.cpp", '#  include "src/op/op.h"\n')
         self.wrong("src/op/gemm.cpp", '#include "../policy/decide.h"\n')
         self.wrong("tools/emulated/device/a.cpp", '#include "src/base/log.h"\n')

@@ -20,7 +20,7 @@ files = [
     for file in sorted((root / top).rglob("*"))
     if file.suffix in (".h", ".cpp", ".c", ".cu")
 ]
-said = subprocess.run([program, "--style=file", "--dry-run", "-Werror", *files], capture_output=True, text=True).stderr
-wrong = sorted(set(re.findall(r"^(/[^:\n]+):\d", said, re.M)))
-print("\n".join(f"{program} -i {file}" for file in wrong) or "all formatted")
-sys.exit(bool(wrong))
+done = subprocess.run([program, "--style=file", "--dry-run", "-Werror", *files], capture_output=True, text=True)
+for file in sorted(set(re.findall(r"^(\S[^:\n]*):\d+:\d+: error", done.stderr, re.M))):
+    print(f"{program} -i {file}")
+sys.exit(done.returncode)

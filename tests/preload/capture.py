@@ -10,13 +10,15 @@ class First(runner.Test):
     """The first product of a process."""
 
     def test_captured_before_anything_is_ready(self):
-        result, reference = run(PROGRAM, "first.captured", STRATEGY="cast"), bare(PROGRAM, "first.captured")
-        self.assertFine(reference)
-        self.assertFine(result)
-        self.assertEqual(result.bits(), reference.bits())
-        rows = result.rows_of(result.cases["first.captured"])
-        self.assertEqual([(row["decision"], row["reason"], row["calls"], row["captured"]) for row in rows],
-                         [("fallback", "capture_unready", 1, 1)])
+        for name in ("first.captured", "first.after_reset"):
+            with self.subTest(name):
+                result, reference = run(PROGRAM, name, STRATEGY="cast"), bare(PROGRAM, name)
+                self.assertFine(reference)
+                self.assertFine(result)
+                self.assertEqual(result.bits(), reference.bits())
+                rows = result.rows_of(result.cases[name])
+                self.assertEqual([(row["decision"], row["reason"], row["calls"], row["captured"]) for row in rows],
+                                 [("fallback", "capture_unready", 1, 1)])
 
     def test_beside_a_capture_of_another_thread(self):
         for dtype in ("float16", "bfloat16"):
@@ -67,6 +69,12 @@ class CapturedHalf(Captured, runner.Test):
     def test_growth_is_rescaled_on_the_device(self):
         rows = self.run.rows_of(self.run.cases["growth.host"])
         self.assertGreater(self.run.scaler_totals(rows[0]["site"])["rescale"], 3)
+
+
+    def test_events_of_replays_are_counted_exactly(self):
+        case = self.run.cases["later.events"]
+        totals = self.run.scaler_totals(self.run.rows_of(case)[0]["site"])
+        self.assertEqual(totals["nonfinite_input"], int(case["replays"]))
 
 
 class CapturedBfloat16(Captured, runner.Test):

@@ -14,6 +14,12 @@ def omega_bound(dtype, k):
     return 2 * UNIT[dtype] + UNIT[dtype] ** 2 + k * 2**-23
 
 
+def uniform_eta(dtype, k):
+    expected = {"float16": 3.4e-4, "bfloat16": 2.7e-3}[dtype] / math.sqrt(k)
+    truncated = 0 if runner.PLACE.emulated else 2 * (k / 4) * 2**-24  # by the accumulators of the hardware
+    return 0.7 * expected, 1.35 * expected + truncated
+
+
 class Scaled(runner.Test):
     def setUp(self):
         self.bare = bare(PROGRAM)
@@ -68,11 +74,11 @@ class Scaled(runner.Test):
             with self.subTest(name):
                 self.assertEqual((case["spoiled"], case["nonfinite"]), ("0", "0"))
                 if name.startswith("uniform"):
-                    expected = 3.4e-4 / math.sqrt(int(case["k"]))
-                    self.assertWithin(case["eta"], (0.7 * expected, 1.35 * expected), "eta")
+                    self.assertWithin(case["eta"], uniform_eta("float16", int(case["k"])), "eta")
                 elif name.startswith(("gaussian", "subnormal", "rows_apart")):
                     self.assertWithin(case["eta"], ETA["float16"], "eta")
-                if "omega" in case:
+                # Beyond 28 binades below the largest element, half underflows: single products may be lost there.
+                if "omega" in case and name != "lognormal_4":
                     self.assertLessEqual(float(case["omega"]), omega_bound("float16", int(case["k"])))
         self.assertEqual(cases["zeros"]["bits"], self.bare.cases["data.zeros"]["bits"])
 
@@ -100,8 +106,7 @@ class Bfloat16(runner.Test):
                 if name.startswith(("magnitude.", "doors.", "data.gaussian", "data.rows_apart")) and "eta" in case:
                     self.assertWithin(case["eta"], ETA["bfloat16"], "eta")
                 if name.startswith("data.uniform"):
-                    expected = 2.7e-3 / math.sqrt(int(case["k"]))
-                    self.assertWithin(case["eta"], (0.7 * expected, 1.35 * expected), "eta")
+                    self.assertWithin(case["eta"], uniform_eta("bfloat16", int(case["k"])), "eta")
                 if name.startswith("data.") and "subnormal" not in name and "omega" in case:
                     self.assertLessEqual(float(case["omega"]), omega_bound("bfloat16", int(case["k"])))
 
@@ -138,8 +143,8 @@ class Events(runner.Test):
 
     def totals(self, **variables):
         result = run(PROGRAM, "events", **CAST, **variables)
-        self.assertEqual((result.status, result.cases["events"]["calls"]), (0, "12"))
-        row = self.assertLowered(result, result.cases["events"], variables.get("DTYPE", "float16"), calls=12)
+        self.assertEqual((result.status, result.cases["events"]["calls"]), (0, "13"))
+        row = self.assertLowered(result, result.cases["events"], variables.get("DTYPE", "float16"), calls=13)
         self.assertEqual({total["site"] for total in result.report["scaler"]["totals"]} - {row["site"]}, set())
         return result
 

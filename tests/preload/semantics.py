@@ -16,7 +16,7 @@ KEPT = {
 }
 TF32 = {"mode.tf32", "mode.tf32_compute", "mode.tf32_lt"}
 # m of the cases that make several calls: how many are lowered (per device).
-CALLS = {301: [1], 302: [1], 303: [1], 304: [1], 305: [1], 306: [2], 307: [3], 308: [3], 310: [16], 311: [16], 312: [32],
+CALLS = {301: [1], 302: [1], 303: [1], 304: [1], 305: [1], 306: [2], 307: [3], 308: [3], 309: [1], 310: [16], 311: [16], 312: [32],
          313: [8, 8], 314: [2, 2], 315: [6]}
 
 
@@ -192,6 +192,9 @@ class Choice(runner.Test):
         found = self.reasons("door.sgemm", "door.sgemm_strided", STRATEGY="cast", CUSTOM_WHITE_LIST="torch:bmm")
         self.assertEqual(found, {"door.sgemm": ("lowered", "white_list"),
                                  "door.sgemm_strided": ("lowered", "custom_white_list")})
+
+    def test_a_white_list_does_not_make_small_calls_pay(self):
+        self.assertEqual(self.reasons("size.small", CUSTOM_WHITE_LIST="mm")["size.small"], ("kept", "too_small"))
 
     def test_a_name_on_both_lists(self):
         result = run(PROGRAM, "door.sgemm", STRATEGY="cast", CUSTOM_WHITE_LIST="mm", CUSTOM_BLACK_LIST="mm")

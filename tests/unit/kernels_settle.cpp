@@ -17,7 +17,13 @@ struct Tables {
 	std::vector<Prediction> predictions = std::vector<Prediction>(predictionCount);
 	std::unique_ptr<Ring> ring = std::make_unique<Ring>();
 
-	uint32_t total(EventKind kind, uint32_t site = 0) const { return ring->totals[site][static_cast<uint32_t>(kind)]; }
+	uint32_t total(EventKind kind, uint32_t site = 0) const
+	{
+		uint32_t sum = 0;
+		for (const auto &operand : ring->totals[site])
+			sum += operand[static_cast<uint32_t>(kind)];
+		return sum;
+	}
 };
 
 Prediction &slot(Tables &tables, uint64_t key)
@@ -179,7 +185,7 @@ TEST_CASE("without scaling alpha is as it was, and an overflow is told")
 		Tables tables;
 		Call call(a, b, nullptr, tables.ring.get());
 		call.parameters.alphaValue = 1e-40f;
-		call.parameters.isFirst = 1;
+		call.parameters.first = First::yes;
 		call.run();
 		const bool isOver = top < 0;
 		CHECK(call.scratch.alpha == 1e-40f);
@@ -212,7 +218,7 @@ TEST_CASE("a first call is an init, not a rescale")
 	b.fill(2);
 	Tables tables;
 	Call call(a, b, tables.predictions.data(), tables.ring.get());
-	call.parameters.isFirst = 1;
+	call.parameters.first = First::yes;
 	call.parameters.site = 17;
 	call.run();
 	CHECK(tables.total(EventKind::init, 17) == 2);
@@ -270,7 +276,7 @@ TEST_CASE("the ring wraps, totals do not; threads at once lose nothing")
 			for (int call = 0; call < calls; ++call) {
 				Call it(a, b, tables.predictions.data(), tables.ring.get());
 				it.parameters.site = i == 3 ? siteCount : i; // more sites than there are totals
-				it.parameters.isFirst = 1;
+				it.parameters.first = First::yes;
 				it.run();
 				if (it.scratch.right[0] != rightExponent(a.amax()))
 					std::abort();

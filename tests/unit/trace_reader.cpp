@@ -88,6 +88,35 @@ TEST_CASE("damaged files do no harm")
 	}
 }
 
+TEST_CASE("chunks are read in the order they were begun, wherever they lie")
+{
+	Folder folder;
+	const std::string file = folder / "x.aat";
+	trace::Recorder &recorder = newRecorder();
+	REQUIRE(recorder.open(options(trace::Mode::summary, file)));
+	trace::Lane *lane = recorder.attach();
+	for (int64_t m = 1; m <= 500; ++m) {
+		const std::string caller = "lib" + std::to_string(m); // a string a row, so that some lie in the chunk before
+		auto one = row(m);
+		one.caller = caller.c_str();
+		lane->count(recorder.row(one), 1, false);
+	}
+	recorder.close(0);
+	std::string bytes = slurp(file);
+	std::vector<size_t> places;
+	for (size_t at = 4096; at < bytes.size(); at += 4096)
+		if (memcmp(&bytes[at], "AACk", 4) == 0)
+			places.push_back(at);
+	REQUIRE(places.size() > 3);
+	REQUIRE(places[2] - places[1] == places[3] - places[2]);
+	std::swap_ranges(bytes.begin() + places[1], bytes.begin() + places[2], bytes.begin() + places[2]);
+	spit(file, bytes);
+	auto trace = read(file);
+	REQUIRE(trace.rows.size() == 500);
+	for (const auto &row : trace.rows)
+		CHECK(row.caller == "lib" + std::to_string(row.m));
+}
+
 TEST_CASE("what is no trace is named")
 {
 	Folder folder;

@@ -282,6 +282,8 @@ TEST_CASE("a forked child writes a file of its own, and nothing to its parent's"
 	CHECK(childs.pid == static_cast<uint32_t>(child));
 	CHECK(childs.parentPid == static_cast<uint32_t>(getpid()));
 	CHECK(childs.config.size() == 1);
+	REQUIRE(childs.lanes.size() == 1);
+	CHECK(childs.lanes[0].tid == static_cast<uint32_t>(child));
 	REQUIRE(childs.rows.size() == 2);
 	CHECK(childs.rows[0].calls == 3);
 	CHECK(childs.rows[1].calls == 1);

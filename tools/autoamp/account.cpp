@@ -47,7 +47,7 @@ Account add(const std::vector<trace::Trace> &runs)
 	std::map<std::string, ScalerSum> scaler;
 	for (const auto &run : runs) {
 		for (const auto &row : run.rows) {
-			if (row.calls == 0) // only ever met on the way to another decision
+			if (row.calls == 0)
 				continue;
 			add(account, row);
 			auto &sum = reasons[{row.decision, row.reason}];

@@ -138,9 +138,7 @@ Ending launch(const std::vector<std::string> &command, const Environment &enviro
 		struct sigaction action = {};
 		action.sa_sigaction = forward;
 		action.sa_flags = SA_SIGINFO | SA_RESTART;
-		sigaction(forwarded[i], nullptr, &old[i]);
-		if (old[i].sa_handler != SIG_IGN) // nohup stays nohup
-			sigaction(forwarded[i], &action, nullptr);
+		sigaction(forwarded[i], &action, &old[i]);
 	}
 	sigprocmask(SIG_SETMASK, &before, nullptr);
 

@@ -74,9 +74,9 @@ struct CommandLine {
 		app.set_version_flag("--version", "autoamp " AUTOAMP_VERSION);
 		app.require_subcommand(1);
 
-		auto *running =
-		    app.add_subcommand("run", "run a program with autoamp in front: autoamp run [options] -- APP ARGS...");
+		auto *running = app.add_subcommand("run", "run a program with autoamp in front, then say what happened");
 		running->prefix_command();
+		running->footer("The program comes last: autoamp run [OPTIONS] -- APP ARGS...");
 		for (size_t i = 0; i < std::size(mirrored); i++) {
 			const auto &row = policy::optionTable()[static_cast<size_t>(mirrored[i].option)];
 			const auto accepted = row.type == policy::ValueType::words ? " [" + policy::acceptedValues(row) + "]" : "";
@@ -109,9 +109,9 @@ struct CommandLine {
 
 	static void addColour(CLI::App *command, Colour &colour)
 	{
-		command->add_option("--color", colour, "auto, always or never; NO_COLOR is honoured")
-		    ->transform(CLI::CheckedTransformer(colours))
-		    ->type_name("");
+		const auto take = [&colour](const std::string &word) { colour = colours.at(word); };
+		command->add_option_function<std::string>("--color", take, "NO_COLOR is honoured by auto")
+		    ->check(CLI::IsMember({"auto", "always", "never"}));
 	}
 };
 

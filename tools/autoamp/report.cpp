@@ -88,9 +88,9 @@ Status report(const ReportOptions &options, const policy::Options &configuration
 	Status status = Status::done;
 	for (const auto &path : paths) {
 		std::string error;
-		if (auto run = trace::Trace::open(path, error))
+		if (auto run = trace::Trace::open(path, error)) {
 			runs.push_back(std::move(*run));
-		else {
+		} else {
 			fmt::print(stderr, "autoamp: {}\n", error);
 			status = Status::wrong;
 		}

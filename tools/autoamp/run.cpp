@@ -5,6 +5,7 @@
 #include "tools/autoamp/failure.h"
 #include "tools/autoamp/report.h"
 
+#include <algorithm>
 #include <ctime>
 #include <filesystem>
 
@@ -97,7 +98,7 @@ void setUpDevice(Environment &environment, const RunOptions &options, const Exec
 		// DT_RPATH beats LD_LIBRARY_PATH, but a library that is already there, by its SONAME, beats both.
 		if (program.hasRpath)
 			for (const auto &entry : fs::directory_iterator(installation.emulated))
-				if (program.needs(entry.path().filename().c_str()))
+				if (std::count(program.libraries.begin(), program.libraries.end(), entry.path().filename().string()))
 					libraries.push_back(entry.path());
 		if (libraries.size() > 1 && installation.emulated.find(' ') != std::string::npos)
 			fail(Status::notStarted,

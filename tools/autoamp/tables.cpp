@@ -51,8 +51,9 @@ std::vector<std::string> heading(const Runs &runs, size_t width)
 			lines.push_back(join(died, "; "));
 	}
 	std::vector<std::string> parts;
-	for (const char *name : {"level", "dtype", "lists", "strategy", "scaling"})
-		if (const auto value = configOf(first, name); !value.empty())
+	for (const char *name : {"level", "dtype", "strategy", "scaling"})
+		if (const auto value = configOf(first, name);
+		    !value.empty() && (name != std::string("scaling") || value == "off"))
 			parts.push_back(fmt::format("{} {}", name, value));
 	auto line = join(parts, ", ");
 	if (!first.devices.empty())
@@ -208,20 +209,18 @@ void writeOps(std::FILE *out, const Terminal &terminal, const Runs &runs, const 
 {
 	struct Line : Sum {
 		const trace::RowInfo *row = nullptr;
-		double hostNs = 0;
 	};
 	// The same signature and decision in several processes or on several devices is one line.
 	std::map<std::string, Line> lines;
 	for (const auto &run : runs)
 		for (const auto &row : run.rows) {
 			if (row.calls == 0)
-				continue;
+				continue; // decided, then done otherwise: the fallback has the calls
 			auto &line =
 			    lines[fmt::format("{}|{}|{}{}|{}|{}|{}|{}|{}|{}", row.entry, shapeOf(row), row.transa, row.transb,
 			                      row.dtypeIn, row.dtypeCompute, row.dtypeOut, row.decision, row.reason, row.strategy)];
 			line.row = &row;
 			line.add(row);
-			line.hostNs += row.hostNs;
 		}
 	std::vector<const Line *> sorted;
 	for (const auto &[key, line] : lines)
@@ -232,15 +231,15 @@ void writeOps(std::FILE *out, const Terminal &terminal, const Runs &runs, const 
 	if (account.isEmulated)
 		fmt::print(out, "{}\n", emulatedLine);
 	Table table("rrrlllll");
-	table.add({"FLOP", "share", "calls", "entry", "op", "m x n x k", "types", "decision"}, Style::bold);
+	table.add({"FLOP", "share", "calls", "decision", "entry", "m x n x k", "types", "op"}, Style::bold);
 	for (const auto *line : sorted) {
 		const auto &row = *line->row;
 		const auto types = row.dtypeCompute.empty() || row.dtypeCompute == row.dtypeIn
 		                       ? row.dtypeIn
 		                       : fmt::format("{} > {}", row.dtypeIn, row.dtypeCompute);
-		table.add({amount(line->flops), share(line->flops, account.all.flops), count(line->calls), row.entry, row.op,
-		           fmt::format("{}{} {}", row.transa, row.transb, shapeOf(row)), types,
-		           row.reason.empty() ? row.decision : fmt::format("{}: {}", row.decision, row.reason)},
+		table.add({amount(line->flops), share(line->flops, account.all.flops), count(line->calls),
+		           row.reason.empty() ? row.decision : fmt::format("{}: {}", row.decision, row.reason), row.entry,
+		           fmt::format("{}{} {}", row.transa, row.transb, shapeOf(row)), types, row.op},
 		          row.decision == "lowered"    ? Style::green
 		          : row.decision == "fallback" ? Style::red
 		                                       : Style::plain);

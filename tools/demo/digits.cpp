@@ -19,8 +19,7 @@
 #include <utility>
 #include <vector>
 
-namespace
-{
+namespace {
 
 constexpr int pixels = 64, classes = 10, hidden = 1024;
 constexpr int batch = 240, epochs = 20, reportEvery = 5;

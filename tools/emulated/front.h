@@ -3,7 +3,7 @@
 
 #include "device/core.h"
 
-#include <iterator>
+#include <cstdio>
 
 namespace emulated {
 
@@ -98,6 +98,293 @@ cudaError_t give(Out *out, Value value)
 		return cudaErrorInvalidValue;
 	*out = Out(value);
 	return cudaSuccess;
+}
+
+// ---- what forwards.txt names beside the core's own functions
+
+// The core's types for the vendor's; driver.h has those that only cuda.h knows.
+template <class Type>
+Type core(Type value)
+{
+	return value;
+}
+inline void *core(unsigned long long address) // CUdeviceptr
+{
+	return reinterpret_cast<void *>(address);
+}
+inline Pool *core(CUmemPoolHandle_st *pool)
+{
+	return reinterpret_cast<Pool *>(pool);
+}
+inline Function *core(CUkern_st *kernel)
+{
+	return reinterpret_cast<Function *>(kernel);
+}
+inline Function *core(CUfunc_st *function)
+{
+	return reinterpret_cast<Function *>(function);
+}
+
+inline cudaError_t ready()
+{
+	Context *context = nullptr;
+	return requireContext(&context);
+}
+
+inline cudaError_t checkDevice(int device)
+{
+	const cudaError_t error = initialize();
+	return error ? error : primaryContext(device) ? cudaSuccess : cudaErrorInvalidDevice;
+}
+
+inline cudaError_t giveText(char *out, int length, int device, const char *text)
+{
+	if (const cudaError_t error = checkDevice(device))
+		return error;
+	if (!out || length <= 0)
+		return cudaErrorInvalidValue;
+	snprintf(out, size_t(length), "%s", text);
+	return cudaSuccess;
+}
+
+inline cudaError_t giveName(char *out, int length, int device)
+{
+	return giveText(out, length, device, deviceName);
+}
+
+inline cudaError_t giveBusId(char *out, int length, int device)
+{
+	char text[16];
+	snprintf(text, sizeof text, "0000:%02x:00.0", (device + 1) & 0xff);
+	return length < 13 ? cudaErrorInvalidValue : giveText(out, length, device, text);
+}
+
+inline cudaError_t priorityRange(int *least, int *greatest)
+{
+	if (least)
+		*least = 0;
+	if (greatest)
+		*greatest = -5;
+	return ready();
+}
+
+inline cudaError_t askPeer(int *can, int device, int peer)
+{
+	return checkDevice(device) || checkDevice(peer) ? cudaErrorInvalidDevice : give(can, device != peer);
+}
+
+template <class Out>
+cudaError_t devicePool(Out *out, int device, Pool *Context::*which)
+{
+	const cudaError_t error = checkDevice(device);
+	return error ? error : give(out, primaryContext(device)->*which);
+}
+
+inline cudaError_t setDevicePool(int device, Pool *pool)
+{
+	if (const cudaError_t error = checkDevice(device))
+		return error;
+	if (!isPool(pool))
+		return cudaErrorInvalidValue;
+	primaryContext(device)->pool = pool;
+	return cudaSuccess;
+}
+
+// New memory at once. Nothing is a good answer to the runtime when it asks for nothing, not to the driver.
+template <class Out>
+cudaError_t take(Out *out, size_t bytes, Allocation::Kind kind, unsigned flags)
+{
+	static_assert(sizeof(Out) == sizeof(void *));
+	Context *context = nullptr;
+	if (const cudaError_t error = requireContext(&context))
+		return error;
+	if (!out || (bytes == 0 && thread().driver))
+		return cudaErrorInvalidValue;
+	if (const cudaError_t error = unsafeCall())
+		return error;
+	*out = Out{};
+	return bytes ? allocate(*context, bytes, kind, nullptr, true, flags, reinterpret_cast<void **>(out)) : cudaSuccess;
+}
+
+template <class Out>
+cudaError_t takePitched(Out *out, size_t *pitch, size_t width, size_t height)
+{
+	if (!pitch)
+		return cudaErrorInvalidValue;
+	*pitch = (width + 511) / 512 * 512;
+	return take(out, *pitch * height, Allocation::Device, 0);
+}
+
+template <class Out>
+cudaError_t takeManaged(Out *out, size_t bytes, unsigned flags)
+{
+	if (bytes == 0 || (flags != cudaMemAttachGlobal && flags != cudaMemAttachHost))
+		return cudaErrorInvalidValue;
+	return take(out, bytes, Allocation::Managed, flags);
+}
+
+inline cudaError_t takePinned(void **out, size_t bytes, unsigned flags)
+{
+	constexpr unsigned known = cudaHostAllocPortable | cudaHostAllocMapped | cudaHostAllocWriteCombined;
+	return flags & ~known ? cudaErrorInvalidValue : take(out, bytes, Allocation::Pinned, flags);
+}
+
+inline cudaError_t registerHost(void *address, size_t bytes, unsigned flags)
+{
+	Context *context = nullptr;
+	if (const cudaError_t error = requireContext(&context))
+		return error;
+	if (const cudaError_t error = unsafeCall())
+		return error;
+	return registerHost(*context, address, bytes, flags);
+}
+
+template <class Out>
+cudaError_t hostDevicePointer(Out *out, void *address, unsigned flags)
+{
+	const auto one = findAllocation(address);
+	if (flags || !one || one->kind < Allocation::Pinned)
+		return cudaErrorInvalidValue;
+	return give(out, address);
+}
+
+inline cudaError_t hostFlags(unsigned *flags, void *address)
+{
+	const auto one = findAllocation(address);
+	return one && one->kind == Allocation::Pinned ? give(flags, one->flags) : cudaErrorInvalidValue;
+}
+
+inline cudaError_t memoryInfo(size_t *free, size_t *total)
+{
+	Context *context = nullptr;
+	if (const cudaError_t error = requireContext(&context))
+		return error;
+	if (!free || !total)
+		return cudaErrorInvalidValue;
+	memoryInfo(context->device, free, total);
+	return cudaSuccess;
+}
+
+template <class Out>
+cudaError_t allocateInStream(Out *out, size_t bytes, cudaStream_t stream)
+{
+	if (bytes == 0 && thread().driver)
+		return cudaErrorInvalidValue;
+	return allocateAsync(reinterpret_cast<void **>(out), bytes, nullptr, stream);
+}
+
+inline cudaError_t poolThere(Pool *pool)
+{
+	return isPool(pool) ? cudaSuccess : cudaErrorInvalidValue;
+}
+
+template <class Out>
+cudaError_t allocateFromPool(Out *out, size_t bytes, Pool *pool, cudaStream_t stream)
+{
+	if ((bytes == 0 && thread().driver) || !isPool(pool))
+		return cudaErrorInvalidValue;
+	return allocateAsync(reinterpret_cast<void **>(out), bytes, pool, stream);
+}
+
+template <class Properties>
+cudaError_t createPoolLike(CUmemPoolHandle_st **out, const Properties *properties)
+{
+	if (!out || !properties || int(properties->location.type) != cudaMemLocationTypeDevice ||
+	    int(properties->allocType) != cudaMemAllocationTypePinned)
+		return cudaErrorInvalidValue;
+	if (const cudaError_t error = checkDevice(properties->location.id))
+		return error;
+	const cudaError_t error = unsafeCall();
+	return error ? error : give(out, createPool(properties->location.id, properties->maxSize));
+}
+
+inline cudaError_t trimPool(Pool *pool, size_t keep)
+{
+	if (!isPool(pool))
+		return cudaErrorInvalidValue;
+	if (const cudaError_t error = unsafeCall())
+		return error;
+	trimPool(*pool, keep);
+	return cudaSuccess;
+}
+
+inline cudaError_t copyLine(void *to, const void *from, size_t bytes, cudaMemcpyKind kind, cudaStream_t stream,
+                            bool async)
+{
+	return copy({to, bytes, from, bytes, bytes, 1}, kind, stream, async);
+}
+
+// In order with everything on both devices.
+inline cudaError_t copyPeer(void *to, int toDevice, const void *from, int fromDevice, size_t bytes)
+{
+	for (const int device : {toDevice, fromDevice}) {
+		if (checkDevice(device))
+			return cudaErrorInvalidDevice;
+		if (const cudaError_t error = drainDevice(device))
+			return error;
+	}
+	return copyLine(to, from, bytes, cudaMemcpyDeviceToDevice, nullptr, false);
+}
+
+inline cudaError_t fillArea(void *to, size_t pitch, unsigned value, unsigned unit, size_t width, size_t height,
+                            cudaStream_t stream, bool async)
+{
+	return fill({to, pitch ? pitch : width * unit, value, unit, width, height}, stream, async);
+}
+
+inline cudaError_t streamThere(cudaStream_t stream)
+{
+	StreamFacts facts;
+	return streamFacts(stream, &facts);
+}
+
+template <class Out, class Field>
+cudaError_t streamFact(cudaStream_t stream, Out *out, Field StreamFacts::*field)
+{
+	StreamFacts facts;
+	const cudaError_t error = streamFacts(stream, &facts);
+	return error ? error : give(out, facts.*field);
+}
+
+inline cudaError_t callHost(cudaStream_t stream, cudaHostFn_t callback, void *data)
+{
+	return callback ? launchHost(stream, [=] { callback(data); }) : cudaErrorInvalidValue;
+}
+
+template <class Status>
+cudaError_t callBack(cudaStream_t stream, void (*callback)(cudaStream_t, Status, void *), void *data, unsigned flags)
+{
+	return callback && !flags ? launchHost(stream, [=] { callback(stream, Status(0), data); }) : cudaErrorInvalidValue;
+}
+
+template <class Id, class... Rest>
+cudaError_t captureInfo(cudaStream_t stream, cudaStreamCaptureStatus *status, Id *id, Rest... rest)
+{
+	static_assert(sizeof(Id) == sizeof(unsigned long long));
+	return giveCapture(stream, status, reinterpret_cast<unsigned long long *>(id), rest...);
+}
+
+inline cudaError_t updateCaptureEdges(cudaStream_t stream, cudaGraphNode_t *nodes, const void *edges, size_t count,
+                                      unsigned flags)
+{
+	return edges ? cudaErrorNotSupported : updateCapture(stream, nodes, count, flags);
+}
+
+template <class Out>
+cudaError_t loadLibrary(Out *out, const void *code)
+{
+	return code ? loadLibrary(reinterpret_cast<void **>(out)) : cudaErrorInvalidValue;
+}
+
+template <class Out>
+cudaError_t libraryKernel(Out *out, void *library, const char *name)
+{
+	return libraryKernel(reinterpret_cast<void **>(out), library, name);
+}
+
+inline cudaError_t nameOf(const char **name, Function *function)
+{
+	return isFunction(function) ? give(name, function->name.c_str()) : cudaErrorInvalidResourceHandle;
 }
 
 } // namespace emulated

@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 """Writes the exported functions of an emulated CUDA library.
 
-usage: generate_front.py EXPORTS IMPLEMENTATION SOURCE ERRORS OUTPUT [TYPEDEFS]
+usage: generate_front.py COLUMN FORWARDS EXPORTS IMPLEMENTATION SOURCE API ERRORS OUTPUT [TYPEDEFS]
 
 EXPORTS lists every name of the real library. What IMPLEMENTATION (a header with one struct of static functions, one
-name each) has is exported through a wrapper that counts, fails on demand and keeps the error state; so are its _ptsz
-and _ptds twins, with the per-thread default stream. What SOURCE exports by itself is left to it. Every other name
-becomes a stub. The names of error codes come from ERRORS (a header of the toolkit). With TYPEDEFS (cudaTypedefs.h) a
-table of the driver's names by version follows, for cuGetProcAddress.
+name each) has, and what FORWARDS names in COLUMN (1: runtime, 2: driver), with the prototype of API (a header of the
+toolkit), is exported through a wrapper that counts, fails on demand and keeps the error state; so are the _ptsz and
+_ptds twins, with the per-thread default stream. What SOURCE exports by itself is left to it. Every other name becomes
+a stub. The names of error codes come from ERRORS, a header too. With TYPEDEFS (cudaTypedefs.h) a table of the driver's
+names by version follows, for cuGetProcAddress.
 """
 import re
 import sys
@@ -15,13 +16,15 @@ from pathlib import Path
 
 FUNCTION = re.compile(r"^\tstatic (cudaError_t|CUresult) (\w+)\(([^)]*)\)", re.M)
 OWN = re.compile(r'^extern "C" EMULATED_EXPORT [^(;]*?(\w+)\(', re.M)
+PROTOTYPE = re.compile(r"(cudaError_t|CUresult)\s+(?:CUDARTAPI|CUDAAPI)\s+(\w+)\(([^;]*?)\)\s*;")
 ERROR = re.compile(r"^\s+(cuda\w+|CUDA_\w+)\s*=\s*(\d+)", re.M)
 
 
 def name_parameters(parameters):
     """The parameter list with a name for each, and the names."""
     named, names = [], []
-    for n, parameter in enumerate(p.strip() for p in parameters.split(",") if p.strip()):
+    parameters = "" if parameters.strip() == "void" else re.sub(r"__dv\([^)]*\)|=[^,]*", "", parameters)
+    for n, parameter in enumerate(" ".join(p.split()) for p in parameters.split(",") if p.strip()):
         known = re.search(r"[\s*](\w+)$", parameter)
         if known and known.group(1) not in ("int", "size_t", "long", "char"):
             names.append(known.group(1))
@@ -29,7 +32,32 @@ def name_parameters(parameters):
             names.append(f"unnamed{n}")
             parameter += f" unnamed{n}"
         named.append(parameter)
-    return ", ".join(named), ", ".join(names)
+    return ", ".join(named), names
+
+
+def prototypes(api):
+    """The parameter list of each exported name. A macro of cuda.h may give a prototype's name another version."""
+    found = {}
+    for _, name, parameters in PROTOTYPE.findall(api):
+        found.setdefault(name, []).append(parameters)
+    known = {name: lists[0] for name, lists in found.items()}
+    for name, symbol in re.findall(r"#define (cu\w+)\s+(?:__CUDA_API_PT[DS][SZ]\()?(cu\w+)", api):
+        if name in found and symbol != name:
+            known.setdefault(symbol, found[name][0])
+            known[name] = found[name][-1]  # the plain name's own comes at the end, among the older ones
+    return known
+
+
+def forwards(file, column):
+    """The expression of each exported name."""
+    rows = [line.split() for line in Path(file).read_text().split("\n") if line.strip() and not line.startswith("#")]
+    return {row[column]: row[0] for row in rows if row[column] != "-"}
+
+
+def call(expression, names):
+    if "(" not in expression and expression != "cudaSuccess":
+        expression += "(" + ",".join(f"${n}" for n in range(1, len(names) + 1)) + ")"
+    return re.sub(r"\$(\d)", lambda n: f"core({names[int(n.group(1)) - 1]})", expression).replace(",", ", ")
 
 
 def errors(header):
@@ -52,17 +80,21 @@ def versions(typedefs, exports):
                 yield name, version, symbol
 
 
-def main(exports_file, implementation, own, error_header, output, typedefs=None):
+def main(column, forwards_file, exports_file, implementation, own, api, error_header, output, typedefs=None):
     exports = [line for line in Path(exports_file).read_text().split("\n") if line and not line.startswith("#")]
     source = re.sub(r",\n\s*", ", ", re.sub(r"\(\n\s*", "(", Path(implementation).read_text()))
     struct = re.findall(r"^struct (\w+) \{", source, re.M)[-1]
     functions = {name: (kind, parameters) for kind, name, parameters in FUNCTION.findall(source)
                  if name.startswith(("cu", "__cuda"))}
+    kind = next(iter(functions.values()))[0]
+    known = prototypes(Path(api).read_text())
+    forward = forwards(forwards_file, int(column))
     elsewhere = set(OWN.findall(Path(own).read_text()))
-    if unknown := (set(functions) | elsewhere) - set(exports):
+    if unknown := (set(functions) | set(forward) | elsewhere) - set(exports):
         sys.exit(f"{implementation}: the real library does not export {sorted(unknown)}")
 
-    out = [f'#include "{Path(implementation).name}"', "", "const emulated::ErrorName errorNames[] = {"]
+    out = [f'#include "{Path(implementation).name}"', '#pragma GCC diagnostic ignored "-Wunused-parameter"', "",
+           "const emulated::ErrorName errorNames[] = {"]
     out += [f'\t{{{number}, "{name}"}},' for number, name in errors(Path(error_header).read_text())]
     out += ["\t{0, nullptr},", "};", ""]
     stubs = []
@@ -70,13 +102,14 @@ def main(exports_file, implementation, own, error_header, output, typedefs=None)
         base = re.sub(r"_pt[ds][sz]$", "", name)
         if name in elsewhere:
             continue
-        if base in functions:
-            kind, parameters = functions[base]
-            parameters, names = name_parameters(parameters)
+        if base in functions or base in forward:
+            parameters, names = name_parameters(functions[base][1] if base in functions else known[base])
+            work = f"return {struct}::{base}({', '.join(names)});"
+            if base in forward:
+                work = f"using namespace emulated; return {call(forward[base], names)};"
             out.append(f'extern "C" EMULATED_EXPORT {kind} {name}({parameters})\n{{\n'
                        f'\tstatic constinit emulated::Entry entry("{name}");\n'
-                       f"\treturn {struct}::enter(entry, {'true' if base != name else 'false'}, "
-                       f"[&] {{ return {struct}::{base}({names}); }});\n}}\n")
+                       f"\treturn {struct}::enter(entry, {'true' if base != name else 'false'}, [&] {{ {work} }});\n}}\n")
         else:
             stubs.append(name)
     # Any arguments, one answer. Another name in C++, because the headers declare the real one.

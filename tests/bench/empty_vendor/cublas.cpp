@@ -9,7 +9,10 @@ cublasStatus_t cublasCreate_v2(cublasHandle_t *handle)
 	*handle = reinterpret_cast<cublasHandle_t>(&one);
 	return CUBLAS_STATUS_SUCCESS;
 }
-cublasStatus_t cublasDestroy_v2(cublasHandle_t) { return CUBLAS_STATUS_SUCCESS; }
+cublasStatus_t cublasDestroy_v2(cublasHandle_t)
+{
+	return CUBLAS_STATUS_SUCCESS;
+}
 cublasStatus_t cublasGetStream_v2(cublasHandle_t, cudaStream_t *stream)
 {
 	*stream = nullptr;

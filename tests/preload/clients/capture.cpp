@@ -1,5 +1,5 @@
-// Products in CUDA graphs: captured, replayed when much has changed, and thrown away. One case a line. The first two need
-// a process of their own: they are about its first product.
+// Products in CUDA graphs: captured, replayed when much has changed, and thrown away. One case a line. The
+// `first` ones need a process of their own each: they are about its first product.
 #include "harness.h"
 
 #include <atomic>
@@ -80,8 +80,8 @@ std::unique_ptr<Graph> record(Session &session, Problem &problem, Line &line,
                               cudaStreamCaptureMode mode = cudaStreamCaptureModeGlobal)
 {
 	return std::make_unique<Graph>(
-		session.stream,
-		[&] { line.require(problem.call(session.handle, session.light) == 0, "a captured call failed"); }, mode);
+	    session.stream,
+	    [&] { line.require(problem.call(session.handle, session.light) == 0, "a captured call failed"); }, mode);
 }
 
 // The first product of the process is a captured one.
@@ -132,6 +132,24 @@ void firstBeside(Line &line)
 	line.require(captured.compare().eta < worst, "wrong result of the captured call");
 	line.require(eager.compare().eta < worst, "wrong result of the eager call");
 	captured.describe(line);
+}
+
+// The first product after a reset is a captured one: what was ready went with the old context.
+void firstAfterReset(Line &line)
+{
+	{
+		Session session;
+		warm(session);
+	}
+	CHECK(cudaDeviceReset());
+	Session session;
+	Problem problem({.m = 45});
+	prepare(problem);
+	const auto graph = record(session, problem, line);
+	graph->replay(session.stream);
+	problem.describe(line);
+	line.bits("bits", resultBits(problem));
+	line.require(problem.compare().eta < worst, "wrong result");
 }
 
 // Captured, replayed twice, compared with the eager product's bits.
@@ -377,6 +395,23 @@ void flat(Line &line)
 	line.bits("bits", resultBits(problem));
 }
 
+// A rare event at every replay, far more often than anybody reads them.
+void events(Line &line)
+{
+	Session session;
+	warm(session);
+	Problem problem({.m = 70});
+	problem.b.array[5] = NAN;
+	prepare(problem);
+	const auto graph = record(session, problem, line);
+	constexpr int replays = 5000;
+	for (int replay = 0; replay < replays; replay++)
+		graph->launch(session.stream);
+	CHECK(cudaStreamSynchronize(session.stream));
+	problem.describe(line);
+	line.put("captured", 1).put("replays", replays).bits("bits", resultBits(problem));
+}
+
 std::vector<Case> allCases()
 {
 	constexpr auto global = cudaStreamCaptureModeGlobal;
@@ -386,30 +421,32 @@ std::vector<Case> allCases()
 		cudaStreamCaptureMode mode;
 	};
 	const Row rows[] = {
-		{"replay.global", {.m = 50}, global},
-		{"replay.thread_local", {.m = 51}, cudaStreamCaptureModeThreadLocal},
-		{"replay.relaxed", {.m = 52}, cudaStreamCaptureModeRelaxed},
-		{"replay.beta", {.m = 53, .alpha = -2, .beta = 0.5f}, global},
-		{"replay.device_scalars", {.m = 54, .alpha = -2, .beta = 0.5f, .hasDeviceScalars = true}, global},
-		{"replay.gemm_ex", {.door = Door::gemmEx, .m = 55, .transa = CUBLAS_OP_T, .padA = 1}, global},
-		{"replay.strided", {.door = Door::sgemmStridedBatched, .m = 56, .batch = 3}, global},
-		{"replay.strided_ex", {.door = Door::gemmStridedBatchedEx, .m = 57, .batch = 3, .sharesB = true}, global},
-		{"replay.lt", {.door = Door::ltMatmul, .m = 58, .epilogue = CUBLASLT_EPILOGUE_RELU_BIAS}, global},
-		{"replay.lt_own", {.door = Door::ltMatmul, .m = 59, .ltHandle = LtHandle::own, .hasOwnD = true}, global},
+	    {"replay.global", {.m = 50}, global},
+	    {"replay.thread_local", {.m = 51}, cudaStreamCaptureModeThreadLocal},
+	    {"replay.relaxed", {.m = 52}, cudaStreamCaptureModeRelaxed},
+	    {"replay.beta", {.m = 53, .alpha = -2, .beta = 0.5f}, global},
+	    {"replay.device_scalars", {.m = 54, .alpha = -2, .beta = 0.5f, .hasDeviceScalars = true}, global},
+	    {"replay.gemm_ex", {.door = Door::gemmEx, .m = 55, .transa = CUBLAS_OP_T, .padA = 1}, global},
+	    {"replay.strided", {.door = Door::sgemmStridedBatched, .m = 56, .batch = 3}, global},
+	    {"replay.strided_ex", {.door = Door::gemmStridedBatchedEx, .m = 57, .batch = 3, .sharesB = true}, global},
+	    {"replay.lt", {.door = Door::ltMatmul, .m = 58, .epilogue = CUBLASLT_EPILOGUE_RELU_BIAS}, global},
+	    {"replay.lt_own", {.door = Door::ltMatmul, .m = 59, .ltHandle = LtHandle::own, .hasOwnD = true}, global},
 	};
-	std::vector<Case> cases = {{"first.captured", first}, {"first.beside", firstBeside}};
+	std::vector<Case> cases = {
+	    {"first.captured", first}, {"first.beside", firstBeside}, {"first.after_reset", firstAfterReset}};
 	for (const Row &row : rows)
 		cases.push_back({row.name, [row](Line &line) { replayed(row.spec, row.mode, line); }});
 	const Case more[] = {
-		{"growth.host", [](Line &line) { growth(false, line); }},
-		{"growth.device", [](Line &line) { growth(true, line); }},
-		{"later.pools_grew", poolsGrew},
-		{"later.owners_gone", ownersGone},
-		{"later.concurrent", concurrent},
-		{"later.forked", forked},
-		{"later.chain", chain},
-		{"later.broken", broken},
-		{"later.flat", flat},
+	    {"growth.host", [](Line &line) { growth(false, line); }},
+	    {"growth.device", [](Line &line) { growth(true, line); }},
+	    {"later.pools_grew", poolsGrew},
+	    {"later.owners_gone", ownersGone},
+	    {"later.concurrent", concurrent},
+	    {"later.forked", forked},
+	    {"later.chain", chain},
+	    {"later.broken", broken},
+	    {"later.flat", flat},
+	    {"later.events", events},
 	};
 	cases.insert(cases.end(), std::begin(more), std::end(more));
 	return cases;

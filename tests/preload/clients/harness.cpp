@@ -176,6 +176,7 @@ void Array::move()
 void Array::upload() const
 {
 	CHECK(cudaMemcpy(device_, image_.data(), image_.size() * sizeof(float), cudaMemcpyHostToDevice));
+	CHECK(cudaStreamSynchronize(cudaStreamLegacy)); // pageable memory may still be on its way, and streams do not wait
 }
 
 void Array::uploadAsync(cudaStream_t stream) const
@@ -256,9 +257,9 @@ State::State(cublasHandle_t handle)
 
 std::string entryOf(const Spec &spec)
 {
-	static constexpr const char *names[] = {"cublasSgemm_v2", "cublasSgemmEx", "cublasGemmEx",
-	                                        "cublasSgemmStridedBatched", "cublasGemmStridedBatchedEx",
-	                                        "cublasLtMatmul"};
+	static constexpr const char *names[] = {
+	    "cublasSgemm_v2", "cublasSgemmEx", "cublasGemmEx", "cublasSgemmStridedBatched", "cublasGemmStridedBatchedEx",
+	    "cublasLtMatmul"};
 	return std::string(names[static_cast<size_t>(spec.door)]) + (spec.is64 ? "_64" : "");
 }
 
@@ -272,7 +273,10 @@ Matrix operand(int rows, int columns, bool isTransposed, int pad, int gap, bool 
 	return {rows, columns, ld, batch, isShared ? 0 : ld * columns + gap, shift};
 }
 
-bool isLt(const Spec &spec) { return spec.door == Door::ltMatmul; }
+bool isLt(const Spec &spec)
+{
+	return spec.door == Door::ltMatmul;
+}
 
 bool hasBias(const Spec &spec)
 {
@@ -287,9 +291,10 @@ bool hasRelu(const Spec &spec)
 } // namespace
 
 Problem::Problem(const Spec &wanted, uint64_t seed)
-    : spec(wanted),
-      a(operand(spec.m, spec.k, spec.transa != CUBLAS_OP_N, spec.padA, spec.gap, spec.sharesA, spec.batch, spec.shiftA)),
-      b(operand(spec.k, spec.n, spec.transb != CUBLAS_OP_N, spec.padB, spec.gap, spec.sharesB, spec.batch, spec.shiftB)),
+    : spec(wanted), a(operand(spec.m, spec.k, spec.transa != CUBLAS_OP_N, spec.padA, spec.gap, spec.sharesA, spec.batch,
+                              spec.shiftA)),
+      b(operand(spec.k, spec.n, spec.transb != CUBLAS_OP_N, spec.padB, spec.gap, spec.sharesB, spec.batch,
+                spec.shiftB)),
       c(operand(spec.m, spec.n, false, spec.padC, spec.gap, false, spec.batch, spec.shiftC)),
       d(operand(spec.hasOwnD ? spec.m : 1, spec.hasOwnD ? spec.n : 1, false, spec.padC, spec.gap, false,
                 spec.hasOwnD ? spec.batch : 1, spec.shiftC)),
@@ -355,8 +360,9 @@ int Problem::call(cublasHandle_t handle, cublasLtHandle_t light)
 	const int lda = static_cast<int>(a.ld), ldb = static_cast<int>(b.ld), ldc = static_cast<int>(c.ld);
 	constexpr cublasGemmAlgo_t algo = CUBLAS_GEMM_DEFAULT;
 	switch (s.door) {
-#define EITHER(name, ...) return s.is64 ? name##_64(handle, s.transa, s.transb, s.m, s.n, s.k, __VA_ARGS__) \
-	                                    : name(handle, s.transa, s.transb, s.m, s.n, s.k, __VA_ARGS__)
+#define EITHER(name, ...)                                                                                              \
+	return s.is64 ? name##_64(handle, s.transa, s.transb, s.m, s.n, s.k, __VA_ARGS__)                                  \
+	              : name(handle, s.transa, s.transb, s.m, s.n, s.k, __VA_ARGS__)
 	case Door::sgemm:
 		EITHER(cublasSgemm, alpha, A, lda, B, ldb, beta, C, ldc);
 	case Door::sgemmEx:
@@ -385,8 +391,8 @@ class GuardedBytes
 public:
 	explicit GuardedBytes(size_t bytes) : page_(static_cast<size_t>(sysconf(_SC_PAGESIZE)))
 	{
-		base_ = static_cast<char *>(
-			mmap(nullptr, 2 * page_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+		base_ =
+		    static_cast<char *>(mmap(nullptr, 2 * page_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
 		if (base_ == MAP_FAILED || mprotect(base_ + page_, page_, PROT_NONE))
 			fail("mmap", "refused");
 		std::memset(base_, 0xa5, page_);
@@ -495,8 +501,8 @@ int Problem::callLt(cublasHandle_t handle, cublasLtHandle_t light, cudaStream_t 
 		cublasLtMatmulPreference_t preference = nullptr;
 		int count = 0;
 		CHECK(cublasLtMatmulPreferenceCreate(&preference));
-		CHECK(cublasLtMatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &spec.workspace,
-		                                           sizeof spec.workspace));
+		CHECK(cublasLtMatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
+		                                           &spec.workspace, sizeof spec.workspace));
 		CHECK(cublasLtMatmulAlgoGetHeuristic(asked, objects.desc, layoutA, layoutB, layoutC, layoutD, preference, 1,
 		                                     &found, &count));
 		CHECK(cublasLtMatmulPreferenceDestroy(preference));

@@ -145,19 +145,19 @@ struct Spec {
 	bool is64 = false;
 	int m = 0, n = 48, k = 96, batch = 1; // m = 0: one that no other case of the program has
 	cublasOperation_t transa = CUBLAS_OP_N, transb = CUBLAS_OP_N;
-	int padA = 0, padB = 0, padC = 0;                         // leading dimension beyond the rows
-	int gap = 0;                                              // stride beyond the matrix
-	bool sharesA = false, sharesB = false;                    // stride 0
-	unsigned shiftA = 0, shiftB = 0, shiftC = 0;              // elements off alignment
+	int padA = 0, padB = 0, padC = 0;            // leading dimension beyond the rows
+	int gap = 0;                                 // stride beyond the matrix
+	bool sharesA = false, sharesB = false;       // stride 0
+	unsigned shiftA = 0, shiftB = 0, shiftC = 0; // elements off alignment
 	float alpha = 1, beta = 0;
 	bool hasDeviceScalars = false;
 	bool isCNan = false, isANan = false;
 	cublasMath_t mathMode = CUBLAS_DEFAULT_MATH;
-	cublasComputeType_t compute = CUBLAS_COMPUTE_32F;         // GemmEx, Lt
+	cublasComputeType_t compute = CUBLAS_COMPUTE_32F; // GemmEx, Lt
 	// cublasLt only
 	cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
 	Objects objects = Objects::created;
-	size_t objectBytes = sizeof(cublasLtMatmulDescOpaque_t);  // older: what that library's header had
+	size_t objectBytes = sizeof(cublasLtMatmulDescOpaque_t); // older: what that library's header had
 	LtHandle ltHandle = LtHandle::cast;
 	bool hasOwnD = false, isCNull = false, isCA = false, usesHeuristic = false;
 	size_t workspace = 0;
@@ -167,11 +167,11 @@ struct Spec {
 std::string entryOf(const Spec &spec);
 
 struct Answer {
-	double eta = 0;         // relative Frobenius error against fp64, of the product alone (beta*C and bias left out)
-	double omega = 0;       // largest error over |alpha| |A| |B|
-	long long nonfinite = 0; // elements that are Inf or NaN
-	long long spoiled = 0;  // of these: where fp64's result is none, and not at the very end of fp32's range
-	uint64_t classes = 0;   // which elements are Inf, -Inf, NaN
+	double eta = 0;            // relative Frobenius error against fp64, of the product alone (beta*C and bias left out)
+	double omega = 0;          // largest error over |alpha| |A| |B|
+	long long nonfinite = 0;   // elements that are Inf or NaN
+	long long spoiled = 0;     // of these: where fp64's result is none, and not at the very end of fp32's range
+	uint64_t classes = 0;      // which elements are Inf, -Inf, NaN
 	bool isMeasurable = false; // fp64's result lies in fp32's normal range
 };
 
@@ -180,10 +180,11 @@ class Problem
 public:
 	explicit Problem(const Spec &spec, uint64_t seed = 1);
 
-	int call(cublasHandle_t handle, cublasLtHandle_t light = nullptr); // cublasStatus_t; enqueues on the handle's stream
-	void upload();   // operands and the result's old contents
+	int call(cublasHandle_t handle,
+	         cublasLtHandle_t light = nullptr); // cublasStatus_t; enqueues on the handle's stream
+	void upload();                              // operands and the result's old contents
 	void download();
-	void restore();  // the host's C as it was at the last upload
+	void restore(); // the host's C as it was at the last upload
 	Matrix &result() { return spec.hasOwnD ? d : c; }
 	Answer compare() const; // the downloaded result against fp64
 	bool isPaddingWhole() const;

@@ -304,14 +304,15 @@ void events(Line &line)
 	call(1, 1);
 	call(0x1p20, 1); // another scale of A
 	call(0x1p20, 1);
-	call(1, 1);               // A
-	call(1, 1, 1, INFINITY);  // a non-finite A
-	call(1, 1, 1, 0, NAN);    // a non-finite B
+	call(1, 1);                     // A
+	call(1, 1, 1, INFINITY);        // a non-finite A
+	call(1, 1, 1, 0, NAN);          // a non-finite B
 	call(0x1p30, 0x1p30, 0x1p100f); // A, B, and an alpha that cannot undo them
-	call(1, 1);               // A, B
-	call(0.5, 1);             // within the cell of four binades
-	call(2, 1);               // A: the next cell
-	call(1, 1, 0x1p-120f);    // A, B: an alpha so small that both give way
+	call(1, 1);                     // A, B
+	call(0.5, 1);                   // within the cell of four binades
+	call(2, 1);                     // A: the next cell
+	call(16, 1);                    // within it
+	call(1, 1, 0x1p-120f);          // A, B: an alpha so small that both give way
 	problem.describe(line);
 	line.put("calls", calls);
 }
@@ -325,12 +326,12 @@ std::vector<Case> allCases()
 			                 [a, b](Line &line) { magnitude(a, b, line); }});
 	int m = 80;
 	const std::pair<const char *, Spec> doors[] = {
-		{"sgemm", {}},
-		{"gemm_ex", {.door = Door::gemmEx, .transa = CUBLAS_OP_T}},
-		{"strided", {.door = Door::sgemmStridedBatched, .batch = 3, .gap = 3}},
-		{"strided_ex", {.door = Door::gemmStridedBatchedEx, .batch = 3, .sharesB = true}},
-		{"lt_relu_bias", {.door = Door::ltMatmul, .epilogue = CUBLASLT_EPILOGUE_RELU_BIAS}},
-		{"lt_batched", {.door = Door::ltMatmul, .batch = 2}},
+	    {"sgemm", {}},
+	    {"gemm_ex", {.door = Door::gemmEx, .transa = CUBLAS_OP_T}},
+	    {"strided", {.door = Door::sgemmStridedBatched, .batch = 3, .gap = 3}},
+	    {"strided_ex", {.door = Door::gemmStridedBatchedEx, .batch = 3, .sharesB = true}},
+	    {"lt_relu_bias", {.door = Door::ltMatmul, .epilogue = CUBLASLT_EPILOGUE_RELU_BIAS}},
+	    {"lt_batched", {.door = Door::ltMatmul, .batch = 2}},
 	};
 	for (const auto &[name, door] : doors) {
 		Spec spec = door;
@@ -340,28 +341,38 @@ std::vector<Case> allCases()
 	const Values large = [](Random &random) { return 1e30 * random.gaussian(); };
 	const Values subnormal = [](Random &random) { return 1e-40 * random.gaussian(); };
 	const Case more[] = {
-		{"growth", growth},
-		{"mixed", mixed},
-		{"alpha.host", [](Line &line) { alphas(false, line); }},
-		{"alpha.device", [](Line &line) { alphas(true, line); }},
-		{"alpha.strange", strangeAlphas},
-		{"data.gaussian_16", [](Line &line) { data({.m = 90, .k = 16}, gaussian, gaussian, line); }},
-		{"data.gaussian_512", [](Line &line) { data({.m = 91, .k = 512}, gaussian, gaussian, line); }},
-		{"data.uniform_64", [](Line &line) { data({.m = 92, .k = 64}, uniform, uniform, line); }},
-		{"data.uniform_512", [](Line &line) { data({.m = 93, .k = 512}, uniform, uniform, line); }},
-		{"data.lognormal_2", [](Line &line) { data({.m = 94}, lognormal(2), lognormal(2), line); }},
-		{"data.lognormal_4", [](Line &line) { data({.m = 95}, lognormal(4), lognormal(4), line); }},
-		{"data.zeros", [](Line &line) { data({.m = 96}, [](Random &) { return 0; }, gaussian, line); }},
-		{"data.subnormal_a", [=](Line &line) { data({.m = 97}, subnormal, large, line); }},
-		{"data.subnormal_b", [=](Line &line) { data({.m = 98}, large, subnormal, line); }},
-		{"data.rows_apart", rowsApart},
-		{"data.one_large", oneLarge},
-		{"nonfinite.inf_a", [](Line &line) { nonfinite({INFINITY}, {}, line); }},
-		{"nonfinite.infs_a", [](Line &line) { nonfinite({INFINITY, -INFINITY, INFINITY}, {}, line); }},
-		{"nonfinite.nan_b", [](Line &line) { nonfinite({}, {NAN}, line); }},
-		{"nonfinite.both", [](Line &line) { nonfinite({-INFINITY, NAN}, {INFINITY}, line); }},
-		{"history", history},
-		{"events", events},
+	    {"growth", growth},
+	    {"mixed", mixed},
+	    {"alpha.host", [](Line &line) { alphas(false, line); }},
+	    {"alpha.device", [](Line &line) { alphas(true, line); }},
+	    {"alpha.strange", strangeAlphas},
+	    {"data.gaussian_16", [](Line &line) { data({.m = 90, .k = 16}, gaussian, gaussian, line); }},
+	    {"data.gaussian_512", [](Line &line) { data({.m = 91, .k = 512}, gaussian, gaussian, line); }},
+	    {"data.uniform_64", [](Line &line) { data({.m = 92, .k = 64}, uniform, uniform, line); }},
+	    {"data.uniform_512", [](Line &line) { data({.m = 93, .k = 512}, uniform, uniform, line); }},
+	    {"data.lognormal_2", [](Line &line) { data({.m = 94}, lognormal(2), lognormal(2), line); }},
+	    {"data.lognormal_4", [](Line &line) { data({.m = 95}, lognormal(4), lognormal(4), line); }},
+	    {"data.zeros",
+	     [](Line &line) {
+		     data(
+		         {.m = 96}, [](Random &) { return 0; }, gaussian, line);
+	     }},
+	    {"data.subnormal_a", [=](Line &line) { data({.m = 97}, subnormal, large, line); }},
+	    {"data.subnormal_b", [=](Line &line) { data({.m = 98}, large, subnormal, line); }},
+	    {"data.rows_apart", rowsApart},
+	    {"data.one_large", oneLarge},
+	    {"nonfinite.inf_a", [](Line &line) { nonfinite({INFINITY}, {}, line); }},
+	    {"nonfinite.infs_a",
+	     [](Line &line) {
+		     nonfinite({INFINITY, -INFINITY, INFINITY}, {}, line);
+	     }},
+	    {"nonfinite.nan_b", [](Line &line) { nonfinite({}, {NAN}, line); }},
+	    {"nonfinite.both",
+	     [](Line &line) {
+		     nonfinite({-INFINITY, NAN}, {INFINITY}, line);
+	     }},
+	    {"history", history},
+	    {"events", events},
 	};
 	cases.insert(cases.end(), std::begin(more), std::end(more));
 	return cases;

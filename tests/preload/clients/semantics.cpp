@@ -1,5 +1,5 @@
-// Products as an application may ask for them: every door, every argument that changes what is computed, and what else a
-// program does around them. One case a line; see harness.h for the command line.
+// Products as an application may ask for them: every door, every argument that changes what is computed, and what else
+// a program does around them. One case a line; see harness.h for the command line.
 #include "harness.h"
 
 #include <array>
@@ -20,100 +20,100 @@ struct Row {
 
 // No m: each row gets one of its own, so that a report's rows can be told apart.
 const Row rows[] = {
-	{"door.sgemm", {.door = Door::sgemm}},
-	{"door.sgemm_64", {.door = Door::sgemm, .is64 = true}},
-	{"door.sgemm_ex", {.door = Door::sgemmEx}},
-	{"door.sgemm_ex_64", {.door = Door::sgemmEx, .is64 = true}},
-	{"door.gemm_ex", {.door = Door::gemmEx}},
-	{"door.gemm_ex_64", {.door = Door::gemmEx, .is64 = true}},
-	{"door.sgemm_strided", {.door = Door::sgemmStridedBatched, .batch = 3}},
-	{"door.sgemm_strided_64", {.door = Door::sgemmStridedBatched, .is64 = true, .batch = 3}},
-	{"door.gemm_strided_ex", {.door = Door::gemmStridedBatchedEx, .batch = 3}},
-	{"door.gemm_strided_ex_64", {.door = Door::gemmStridedBatchedEx, .is64 = true, .batch = 3}},
-	{"door.lt", {.door = Door::ltMatmul}},
+    {"door.sgemm", {.door = Door::sgemm}},
+    {"door.sgemm_64", {.door = Door::sgemm, .is64 = true}},
+    {"door.sgemm_ex", {.door = Door::sgemmEx}},
+    {"door.sgemm_ex_64", {.door = Door::sgemmEx, .is64 = true}},
+    {"door.gemm_ex", {.door = Door::gemmEx}},
+    {"door.gemm_ex_64", {.door = Door::gemmEx, .is64 = true}},
+    {"door.sgemm_strided", {.door = Door::sgemmStridedBatched, .batch = 3}},
+    {"door.sgemm_strided_64", {.door = Door::sgemmStridedBatched, .is64 = true, .batch = 3}},
+    {"door.gemm_strided_ex", {.door = Door::gemmStridedBatchedEx, .batch = 3}},
+    {"door.gemm_strided_ex_64", {.door = Door::gemmStridedBatchedEx, .is64 = true, .batch = 3}},
+    {"door.lt", {.door = Door::ltMatmul}},
 
-	{"lt.bias", {.door = Door::ltMatmul, .epilogue = CUBLASLT_EPILOGUE_BIAS}},
-	{"lt.relu", {.door = Door::ltMatmul, .epilogue = CUBLASLT_EPILOGUE_RELU}},
-	{"lt.relu_bias", {.door = Door::ltMatmul, .epilogue = CUBLASLT_EPILOGUE_RELU_BIAS}},
-	{"lt.bias_beta", {.door = Door::ltMatmul, .beta = 0.5f, .epilogue = CUBLASLT_EPILOGUE_BIAS, .hasOwnD = true}},
-	{"lt.own_handle", {.door = Door::ltMatmul, .ltHandle = LtHandle::own}},
-	{"lt.transposed", {.door = Door::ltMatmul, .transa = T, .transb = N, .epilogue = CUBLASLT_EPILOGUE_RELU_BIAS}},
-	{"lt.padded", {.door = Door::ltMatmul, .padA = 5, .padB = 3, .padC = 7}},
-	{"lt.batched", {.door = Door::ltMatmul, .batch = 3, .gap = 5}},
-	{"lt.on_stack", {.door = Door::ltMatmul, .epilogue = CUBLASLT_EPILOGUE_BIAS, .objects = Objects::onStack}},
-	{"lt.older_56", {.door = Door::ltMatmul, .objects = Objects::older, .objectBytes = 56}},
-	{"lt.older_88", {.door = Door::ltMatmul, .transa = T, .objects = Objects::older, .objectBytes = 88}},
-	{"lt.older_96",
+    {"lt.bias", {.door = Door::ltMatmul, .epilogue = CUBLASLT_EPILOGUE_BIAS}},
+    {"lt.relu", {.door = Door::ltMatmul, .epilogue = CUBLASLT_EPILOGUE_RELU}},
+    {"lt.relu_bias", {.door = Door::ltMatmul, .epilogue = CUBLASLT_EPILOGUE_RELU_BIAS}},
+    {"lt.bias_beta", {.door = Door::ltMatmul, .beta = 0.5f, .epilogue = CUBLASLT_EPILOGUE_BIAS, .hasOwnD = true}},
+    {"lt.own_handle", {.door = Door::ltMatmul, .ltHandle = LtHandle::own}},
+    {"lt.transposed", {.door = Door::ltMatmul, .transa = T, .transb = N, .epilogue = CUBLASLT_EPILOGUE_RELU_BIAS}},
+    {"lt.padded", {.door = Door::ltMatmul, .padA = 5, .padB = 3, .padC = 7}},
+    {"lt.batched", {.door = Door::ltMatmul, .batch = 3, .gap = 5}},
+    {"lt.on_stack", {.door = Door::ltMatmul, .epilogue = CUBLASLT_EPILOGUE_BIAS, .objects = Objects::onStack}},
+    {"lt.older_56", {.door = Door::ltMatmul, .objects = Objects::older, .objectBytes = 56}},
+    {"lt.older_88", {.door = Door::ltMatmul, .transa = T, .objects = Objects::older, .objectBytes = 88}},
+    {"lt.older_96",
      {.door = Door::ltMatmul, .epilogue = CUBLASLT_EPILOGUE_RELU_BIAS, .objects = Objects::older, .objectBytes = 96}},
-	{"lt.older_184",
+    {"lt.older_184",
      {.door = Door::ltMatmul, .epilogue = CUBLASLT_EPILOGUE_BIAS, .objects = Objects::older, .objectBytes = 184}},
-	{"lt.guarded", {.door = Door::ltMatmul, .epilogue = CUBLASLT_EPILOGUE_RELU, .objects = Objects::guarded}},
-	{"lt.separate_d", {.door = Door::ltMatmul, .beta = -0.5f, .hasOwnD = true}},
-	{"lt.in_place", {.door = Door::ltMatmul, .beta = -0.5f}},
-	{"lt.c_is_a", {.door = Door::ltMatmul, .m = 200, .n = 60, .k = 60, .beta = 0.5f, .hasOwnD = true, .isCA = true}},
-	{"lt.c_null", {.door = Door::ltMatmul, .hasOwnD = true, .isCNull = true}},
-	{"lt.heuristic", {.door = Door::ltMatmul, .usesHeuristic = true}},
-	{"lt.workspace", {.door = Door::ltMatmul, .usesHeuristic = true, .workspace = 1 << 20}},
-	{"lt.device_scalars", {.door = Door::ltMatmul, .alpha = -0.75f, .beta = 0.5f, .hasDeviceScalars = true}},
-	{"lt.device_beta_zero", {.door = Door::ltMatmul, .hasDeviceScalars = true, .isCNan = true}},
-	{"lt.beta_zero_nan", {.door = Door::ltMatmul, .isCNan = true}},
+    {"lt.guarded", {.door = Door::ltMatmul, .epilogue = CUBLASLT_EPILOGUE_RELU, .objects = Objects::guarded}},
+    {"lt.separate_d", {.door = Door::ltMatmul, .beta = -0.5f, .hasOwnD = true}},
+    {"lt.in_place", {.door = Door::ltMatmul, .beta = -0.5f}},
+    {"lt.c_is_a", {.door = Door::ltMatmul, .m = 200, .n = 60, .k = 60, .beta = 0.5f, .hasOwnD = true, .isCA = true}},
+    {"lt.c_null", {.door = Door::ltMatmul, .hasOwnD = true, .isCNull = true}},
+    {"lt.heuristic", {.door = Door::ltMatmul, .usesHeuristic = true}},
+    {"lt.workspace", {.door = Door::ltMatmul, .usesHeuristic = true, .workspace = 1 << 20}},
+    {"lt.device_scalars", {.door = Door::ltMatmul, .alpha = -0.75f, .beta = 0.5f, .hasDeviceScalars = true}},
+    {"lt.device_beta_zero", {.door = Door::ltMatmul, .hasDeviceScalars = true, .isCNan = true}},
+    {"lt.beta_zero_nan", {.door = Door::ltMatmul, .isCNan = true}},
 
-	{"trans.nt", {.transb = T}},
-	{"trans.nc", {.transb = C}},
-	{"trans.tn", {.transa = T}},
-	{"trans.tt", {.transa = T, .transb = T}},
-	{"trans.tc", {.transa = T, .transb = C}},
-	{"trans.cn", {.transa = C}},
-	{"trans.ct", {.transa = C, .transb = T}},
-	{"trans.cc", {.transa = C, .transb = C}},
-	{"trans.strided_tn", {.door = Door::sgemmStridedBatched, .batch = 2, .transa = T}},
+    {"trans.nt", {.transb = T}},
+    {"trans.nc", {.transb = C}},
+    {"trans.tn", {.transa = T}},
+    {"trans.tt", {.transa = T, .transb = T}},
+    {"trans.tc", {.transa = T, .transb = C}},
+    {"trans.cn", {.transa = C}},
+    {"trans.ct", {.transa = C, .transb = T}},
+    {"trans.cc", {.transa = C, .transb = C}},
+    {"trans.strided_tn", {.door = Door::sgemmStridedBatched, .batch = 2, .transa = T}},
 
-	{"ld.odd", {.padA = 1, .padB = 3, .padC = 5}},
-	{"ld.large", {.padA = 70, .padB = 129, .padC = 33}},
-	{"ld.odd_tt", {.transa = T, .transb = T, .padA = 1, .padB = 3, .padC = 5}},
-	{"ld.rows_and_k_odd", {.n = 37, .k = 71}},
-	{"align.a", {.shiftA = 1}},
-	{"align.b", {.shiftB = 3}},
-	{"align.c", {.shiftC = 1}},
-	{"align.all", {.padA = 3, .padB = 3, .padC = 3, .shiftA = 3, .shiftB = 1, .shiftC = 3}},
-	{"stride.zero_a", {.door = Door::sgemmStridedBatched, .batch = 3, .sharesA = true}},
-	{"stride.zero_b", {.door = Door::gemmStridedBatchedEx, .batch = 3, .sharesB = true}},
-	{"stride.zero_both", {.door = Door::sgemmStridedBatched, .batch = 3, .sharesA = true, .sharesB = true}},
-	{"stride.gap", {.door = Door::sgemmStridedBatched, .batch = 3, .padA = 1, .padC = 2, .gap = 7}},
-	{"stride.one_matrix", {.door = Door::sgemmStridedBatched, .batch = 1}},
+    {"ld.odd", {.padA = 1, .padB = 3, .padC = 5}},
+    {"ld.large", {.padA = 70, .padB = 129, .padC = 33}},
+    {"ld.odd_tt", {.transa = T, .transb = T, .padA = 1, .padB = 3, .padC = 5}},
+    {"ld.rows_and_k_odd", {.n = 37, .k = 71}},
+    {"align.a", {.shiftA = 1}},
+    {"align.b", {.shiftB = 3}},
+    {"align.c", {.shiftC = 1}},
+    {"align.all", {.padA = 3, .padB = 3, .padC = 3, .shiftA = 3, .shiftB = 1, .shiftC = 3}},
+    {"stride.zero_a", {.door = Door::sgemmStridedBatched, .batch = 3, .sharesA = true}},
+    {"stride.zero_b", {.door = Door::gemmStridedBatchedEx, .batch = 3, .sharesB = true}},
+    {"stride.zero_both", {.door = Door::sgemmStridedBatched, .batch = 3, .sharesA = true, .sharesB = true}},
+    {"stride.gap", {.door = Door::sgemmStridedBatched, .batch = 3, .padA = 1, .padC = 2, .gap = 7}},
+    {"stride.one_matrix", {.door = Door::sgemmStridedBatched, .batch = 1}},
 
-	{"scalars.host", {.alpha = -0.75f, .beta = 0.5f}},
-	{"scalars.device", {.alpha = -0.75f, .beta = 0.5f, .hasDeviceScalars = true}},
-	{"scalars.device_strided",
+    {"scalars.host", {.alpha = -0.75f, .beta = 0.5f}},
+    {"scalars.device", {.alpha = -0.75f, .beta = 0.5f, .hasDeviceScalars = true}},
+    {"scalars.device_strided",
      {.door = Door::sgemmStridedBatched, .batch = 2, .alpha = -0.75f, .beta = 0.5f, .hasDeviceScalars = true}},
-	{"scalars.beta_zero_nan", {.isCNan = true}},
-	{"scalars.device_beta_zero_nan", {.hasDeviceScalars = true, .isCNan = true}},
-	{"scalars.alpha_zero_nan", {.alpha = 0, .beta = 0.5f, .isANan = true}},
-	{"scalars.device_alpha_zero", {.alpha = 0, .beta = 0.5f, .hasDeviceScalars = true}},
+    {"scalars.beta_zero_nan", {.isCNan = true}},
+    {"scalars.device_beta_zero_nan", {.hasDeviceScalars = true, .isCNan = true}},
+    {"scalars.alpha_zero_nan", {.alpha = 0, .beta = 0.5f, .isANan = true}},
+    {"scalars.device_alpha_zero", {.alpha = 0, .beta = 0.5f, .hasDeviceScalars = true}},
 
-	{"zero.m", {.m = -1}}, // -1: none
-	{"zero.n", {.n = 0}},
-	{"zero.k", {.k = 0, .beta = 0.5f}},
-	{"zero.k_beta_zero", {.k = 0, .isCNan = true}},
-	{"zero.batch", {.door = Door::sgemmStridedBatched, .batch = 0}},
+    {"zero.m", {.m = -1}}, // -1: none
+    {"zero.n", {.n = 0}},
+    {"zero.k", {.k = 0, .beta = 0.5f}},
+    {"zero.k_beta_zero", {.k = 0, .isCNan = true}},
+    {"zero.batch", {.door = Door::sgemmStridedBatched, .batch = 0}},
 
-	{"mode.pedantic", {.mathMode = CUBLAS_PEDANTIC_MATH}},
-	{"mode.pedantic_ex", {.door = Door::gemmEx, .mathMode = CUBLAS_PEDANTIC_MATH}},
-	{"mode.pedantic_compute", {.door = Door::gemmEx, .compute = CUBLAS_COMPUTE_32F_PEDANTIC}},
-	{"mode.pedantic_strided", {.door = Door::gemmStridedBatchedEx, .batch = 2, .compute = CUBLAS_COMPUTE_32F_PEDANTIC}},
-	{"mode.pedantic_lt", {.door = Door::ltMatmul, .compute = CUBLAS_COMPUTE_32F_PEDANTIC}},
-	{"mode.emulated", {.mathMode = CUBLAS_FP32_EMULATED_BF16X9_MATH}},
-	{"mode.emulated_compute", {.door = Door::gemmEx, .compute = CUBLAS_COMPUTE_32F_EMULATED_16BFX9}},
-	{"mode.emulated_lt", {.door = Door::ltMatmul, .compute = CUBLAS_COMPUTE_32F_EMULATED_16BFX9}},
-	{"mode.tf32", {.mathMode = CUBLAS_TF32_TENSOR_OP_MATH}},
-	{"mode.tf32_compute", {.door = Door::gemmEx, .compute = CUBLAS_COMPUTE_32F_FAST_TF32}},
-	{"mode.tf32_lt", {.door = Door::ltMatmul, .compute = CUBLAS_COMPUTE_32F_FAST_TF32}},
-	{"mode.no_reduced_reduction",
+    {"mode.pedantic", {.mathMode = CUBLAS_PEDANTIC_MATH}},
+    {"mode.pedantic_ex", {.door = Door::gemmEx, .mathMode = CUBLAS_PEDANTIC_MATH}},
+    {"mode.pedantic_compute", {.door = Door::gemmEx, .compute = CUBLAS_COMPUTE_32F_PEDANTIC}},
+    {"mode.pedantic_strided", {.door = Door::gemmStridedBatchedEx, .batch = 2, .compute = CUBLAS_COMPUTE_32F_PEDANTIC}},
+    {"mode.pedantic_lt", {.door = Door::ltMatmul, .compute = CUBLAS_COMPUTE_32F_PEDANTIC}},
+    {"mode.emulated", {.mathMode = CUBLAS_FP32_EMULATED_BF16X9_MATH}},
+    {"mode.emulated_compute", {.door = Door::gemmEx, .compute = CUBLAS_COMPUTE_32F_EMULATED_16BFX9}},
+    {"mode.emulated_lt", {.door = Door::ltMatmul, .compute = CUBLAS_COMPUTE_32F_EMULATED_16BFX9}},
+    {"mode.tf32", {.mathMode = CUBLAS_TF32_TENSOR_OP_MATH}},
+    {"mode.tf32_compute", {.door = Door::gemmEx, .compute = CUBLAS_COMPUTE_32F_FAST_TF32}},
+    {"mode.tf32_lt", {.door = Door::ltMatmul, .compute = CUBLAS_COMPUTE_32F_FAST_TF32}},
+    {"mode.no_reduced_reduction",
      {.mathMode = static_cast<cublasMath_t>(CUBLAS_DEFAULT_MATH | CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION)}},
 
-	{"size.small", {.m = 34}},
-	{"size.large", {.m = 1024, .n = 1024, .k = 1024}},
-	{"size.large_tf32", {.m = 1024, .n = 1024, .k = 1024, .mathMode = CUBLAS_TF32_TENSOR_OP_MATH}},
+    {"size.small", {.m = 34}},
+    {"size.large", {.m = 1024, .n = 1024, .k = 1024}},
+    {"size.large_tf32", {.m = 1024, .n = 1024, .k = 1024, .mathMode = CUBLAS_TF32_TENSOR_OP_MATH}},
 };
 
 void runSpec(const Spec &spec, Line &line)
@@ -184,8 +184,8 @@ void badArguments(Line &line)
 	const auto matmul = [&](cublasLtHandle_t handle, cublasLtMatmulDesc_t what, const float *alpha,
 	                        cublasLtMatrixLayout_t layoutA, cublasLtMatrixLayout_t layoutB, const float *beta,
 	                        float *result) {
-		tell(cublasLtMatmul(handle, what, alpha, A, layoutA, B, layoutB, beta, result, d, result, d, nullptr, nullptr, 0,
-		                    session.stream));
+		tell(cublasLtMatmul(handle, what, alpha, A, layoutA, B, layoutB, beta, result, d, result, d, nullptr, nullptr,
+		                    0, session.stream));
 	};
 	matmul(nullptr, desc, &one, a, b, &zero, D);
 	matmul(lt, nullptr, &one, a, b, &zero, D);
@@ -224,7 +224,8 @@ void sameOperands(Line &line)
 	problem.upload();
 	const float one = 1, zero = 0;
 	const float *const A = problem.a.array.data();
-	const int status = cublasSgemm(session.handle, N, T, 76, 76, 131, &one, A, 76, A, 76, &zero, problem.c.array.data(), 76);
+	const int status =
+	    cublasSgemm(session.handle, N, T, 76, 76, 131, &one, A, 76, A, 76, &zero, problem.c.array.data(), 76);
 	CHECK(cudaStreamSynchronize(session.stream));
 	problem.download();
 	problem.describe(line);
@@ -251,21 +252,30 @@ void userWorkspace(Line &line)
 	line.require(space.isWholeOutside(std::vector<bool>(floats, true)), "memory beside the workspace changed");
 }
 
-// Everything enqueued on the handle's stream, waited for at the end only: operands that arrive just before, and are
-// overwritten just after; a result that is fetched just after.
-void streamOrder(Line &line)
+// Everything enqueued on the handle's stream, waited for at the end only: operands, C and scalars that arrive just
+// before, and are overwritten just after; a result that is fetched just after.
+void streamOrder(bool isDevice, Line &line)
 {
 	Session session;
-	Problem problem(sized(304)), other(sized(304), 2);
+	const Spec spec = {.m = isDevice ? 309 : 304, .alpha = -2, .beta = 0.5f, .hasDeviceScalars = isDevice};
+	Problem problem(spec), other(spec, 2);
 	problem.upload();
-	std::vector<float> fetched(problem.c.array.size());
-	CHECK(cudaDeviceSynchronize());
-	CHECK(cudaMemset(problem.a.array.data(), 0, problem.a.array.size() * sizeof(float)));
+	other.setScalars(3, 7);
+	other.upload();
+	const auto replace = [&](const Array &target, const Array &source) {
+		CHECK(cudaMemcpyAsync(target.data(), source.data(), target.size() * sizeof(float), cudaMemcpyDeviceToDevice,
+		                      session.stream));
+	};
+	replace(problem.a.array, other.a.array);
+	replace(problem.c.array, other.c.array);
+	replace(problem.scalars, other.scalars);
 	CHECK(cudaDeviceSynchronize());
 	problem.a.array.uploadAsync(session.stream);
+	problem.c.array.uploadAsync(session.stream);
+	problem.scalars.uploadAsync(session.stream);
 	const int status = problem.call(session.handle);
-	const auto bytes = problem.a.array.size() * sizeof(float);
-	CHECK(cudaMemcpyAsync(problem.a.array.data(), other.a.array.data(), bytes, cudaMemcpyDeviceToDevice, session.stream));
+	replace(problem.a.array, other.a.array);
+	replace(problem.scalars, other.scalars);
 	problem.c.array.downloadAsync(session.stream);
 	CHECK(cudaStreamSynchronize(session.stream));
 	problem.describe(line);
@@ -475,6 +485,43 @@ void deviceReset(Line &line)
 	line.require(cudaGetLastError() == cudaSuccess, "an error is left");
 }
 
+// Whatever an application may combine.
+Spec anySpec(int place)
+{
+	Random random(static_cast<uint64_t>(place) + 1000);
+	const auto below = [&](int bound) { return static_cast<int>(random.uniform() * bound); };
+	const cublasOperation_t operations[] = {N, T, C};
+	const cublasLtEpilogue_t epilogues[] = {CUBLASLT_EPILOGUE_DEFAULT, CUBLASLT_EPILOGUE_BIAS, CUBLASLT_EPILOGUE_RELU,
+	                                        CUBLASLT_EPILOGUE_RELU_BIAS};
+	Spec spec = {.m = 320 + place, .n = 32 + below(50), .k = 16 + below(100)};
+	spec.door = static_cast<Door>(place % 6);
+	const bool isLt = spec.door == Door::ltMatmul;
+	spec.is64 = !isLt && below(2);
+	if (isLt || spec.door == Door::sgemmStridedBatched || spec.door == Door::gemmStridedBatchedEx)
+		spec.batch = 1 + below(3);
+	spec.transa = operations[below(3)];
+	spec.transb = operations[below(3)];
+	spec.padA = below(2) * below(20);
+	spec.padB = below(2) * below(20);
+	spec.padC = below(2) * below(20);
+	spec.gap = below(2) * below(20);
+	spec.sharesA = spec.batch > 1 && !below(4);
+	spec.sharesB = spec.batch > 1 && !below(4);
+	spec.shiftA = static_cast<unsigned>(below(4));
+	spec.shiftB = static_cast<unsigned>(below(4));
+	spec.shiftC = static_cast<unsigned>(below(4));
+	spec.alpha = static_cast<float>(random.gaussian());
+	spec.beta = below(2) ? static_cast<float>(random.gaussian()) : 0;
+	spec.hasDeviceScalars = below(2);
+	if (isLt) {
+		spec.epilogue = epilogues[below(4)];
+		spec.ltHandle = static_cast<LtHandle>(below(2));
+		spec.objects = below(2) ? Objects::created : Objects::onStack;
+		spec.hasOwnD = below(2);
+	}
+	return spec;
+}
+
 std::vector<Case> allCases()
 {
 	std::vector<Case> cases;
@@ -487,13 +534,22 @@ std::vector<Case> allCases()
 			spec.m = 0;
 		cases.push_back({row.name, [spec](Line &line) { runSpec(spec, line); }});
 	}
+	for (int place = 0; place < 48; place++)
+		cases.push_back({"any." + std::to_string(place), [place](Line &line) { runSpec(anySpec(place), line); }});
 	const Case more[] = {
-		{"state.bad_arguments", badArguments}, {"state.pending_error", pendingError},
-		{"state.workspace", userWorkspace},    {"alias.same_operands", sameOperands},
-		{"stream.order", streamOrder},         {"stream.event", streamEvent},
-		{"stream.null", nullStream},           {"handles.two", twoHandles},
-		{"threads.own", ownThreads},           {"threads.shared", sharedHandle},
-		{"devices.two", twoDevices},           {"devices.reset", deviceReset},
+	    {"state.bad_arguments", badArguments},
+	    {"state.pending_error", pendingError},
+	    {"state.workspace", userWorkspace},
+	    {"alias.same_operands", sameOperands},
+	    {"stream.order", [](Line &line) { streamOrder(false, line); }},
+	    {"stream.order_device", [](Line &line) { streamOrder(true, line); }},
+	    {"stream.event", streamEvent},
+	    {"stream.null", nullStream},
+	    {"handles.two", twoHandles},
+	    {"threads.own", ownThreads},
+	    {"threads.shared", sharedHandle},
+	    {"devices.two", twoDevices},
+	    {"devices.reset", deviceReset},
 	};
 	cases.insert(cases.end(), std::begin(more), std::end(more));
 	return cases;

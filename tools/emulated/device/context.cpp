@@ -10,7 +10,7 @@ namespace emulated {
 namespace {
 
 constexpr int maximumDevices = 16;
-std::atomic<bool> initialised{false}, forked{false};
+std::atomic<bool> initialised{false};
 Context *const primaries = new Context[maximumDevices]; // never destroyed: workers outlive static objects
 std::atomic<uint64_t> generations[maximumDevices];
 std::unordered_set<const Context *> &created() // by cuCtxCreate; under State::mutex
@@ -93,27 +93,22 @@ void afterForkInChild()
 
 const char *const deviceName = "autoamp emulated (h100 constants)";
 
-Thread &thread()
-{
-	// A thread may call us after its thread-local objects are gone (atexit handlers do): it then gets a fresh one.
-	thread_local Thread *own = nullptr;
-	if (!own) {
-		own = new Thread;
-		thread_local struct Owner {
-			~Owner()
-			{
-				delete own;
-				own = nullptr;
-			}
-		} owner;
-		(void)owner;
-	}
-	return *own;
-}
+std::atomic<bool> forked{false};
+constinit thread_local Thread *currentThread = nullptr;
 
-bool hasForked()
+// A thread may call us after its thread-local objects are gone (atexit handlers do): it then gets a fresh one.
+Thread &newThread()
 {
-	return forked.load(std::memory_order_relaxed);
+	currentThread = new Thread;
+	thread_local struct Owner {
+		~Owner()
+		{
+			delete currentThread;
+			currentThread = nullptr;
+		}
+	} owner;
+	(void)owner;
+	return *currentThread;
 }
 
 int deviceCount()
@@ -136,6 +131,8 @@ bool isUsable()
 
 cudaError_t deviceAttribute(int *value, int attribute, int device)
 {
+	if (const cudaError_t error = initialize())
+		return error;
 	if (device < 0 || device >= deviceCount())
 		return cudaErrorInvalidDevice;
 	if (!value || attribute <= 0 || attribute >= cudaDevAttrMax)
@@ -238,14 +235,11 @@ cudaError_t requireContext(Context **out)
 			return error;
 	}
 	Context *context = me.contexts.back();
-	{
-		Lock lock(state().mutex);
-		if (!context->alive) {
-			if (me.driver || !context->primary)
-				return cudaErrorContextIsDestroyed;
-			open(*context);
-			retain(*context);
-		}
+	if (!context->alive) {
+		if (me.driver || !context->primary)
+			return cudaErrorContextIsDestroyed;
+		activate(*context);
+		retain(*context);
 	}
 	*out = context;
 	return cudaError_t(context->sticky.load());

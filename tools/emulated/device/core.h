@@ -40,11 +40,11 @@ struct Context {
 	std::atomic<unsigned long long> id{0};
 	std::atomic<unsigned> references{0}; // cuDevicePrimaryCtxRetain, and the runtime's own
 	std::atomic<bool> runtimes{false};   // the runtime's own is among them: until a reset
-	std::atomic<int> sticky{0};         // what broke it
-	std::atomic<bool> cancelled{false}; // being torn down: queued work is dropped
-	std::shared_ptr<Stream> legacy;     // the default stream
-	std::unordered_set<Stream *> busy;  // streams with queued work, destroyed ones included
-	std::atomic<unsigned> peers{0};     // bits of the devices whose memory kernels here may touch
+	std::atomic<int> sticky{0};          // what broke it
+	std::atomic<bool> cancelled{false};  // being torn down: queued work is dropped
+	std::shared_ptr<Stream> legacy;      // the default stream
+	std::unordered_set<Stream *> busy;   // streams with queued work, destroyed ones included
+	std::atomic<unsigned> peers{0};      // bits of the devices whose memory kernels here may touch
 	struct Pool *pool = nullptr, *defaultPool = nullptr;
 };
 
@@ -61,7 +61,12 @@ struct Thread {
 	const Op *running = nullptr;
 	std::unordered_map<unsigned long long, std::shared_ptr<Stream>> perThread; // by context id
 };
-Thread &thread();
+extern constinit thread_local Thread *currentThread __attribute__((tls_model("initial-exec")));
+Thread &newThread();
+inline Thread &thread()
+{
+	return currentThread ? *currentThread : newThread();
+}
 
 int deviceCount();
 size_t deviceMemory(); // bytes of one device
@@ -76,7 +81,11 @@ void activate(Context &);                      // takes the lock
 cudaError_t teardown(Context &);               // drops its work, memory, streams and events
 bool isContext(const Context *);
 Context *createContext(int device);
-bool hasForked();
+extern std::atomic<bool> forked; // in a child of a process that used the device
+inline bool hasForked()
+{
+	return forked.load(std::memory_order_relaxed);
+}
 
 // ---- counters and faults (entry.cpp)
 
@@ -86,13 +95,25 @@ class Entry
 {
 public:
 	constexpr explicit Entry(const char *entryName) : name(entryName) {}
-	cudaError_t begin(); // cudaSuccess, or what the call must answer without doing anything
+	// cudaSuccess, or what the call must answer without doing anything.
+	cudaError_t begin()
+	{
+		if (hasForked()) [[unlikely]]
+			return cudaErrorInitializationError;
+		if (!enrolled_.load(std::memory_order_acquire)) [[unlikely]]
+			enrol();
+		const unsigned long call = calls.fetch_add(1, std::memory_order_relaxed) + 1;
+		if (thread().callback) [[unlikely]]
+			return misused();
+		return call == failing_ ? failure_ : cudaSuccess;
+	}
 
 	const char *const name;
 	std::atomic<unsigned long> calls{0};
 
 private:
 	void enrol();
+	static cudaError_t misused();
 
 	std::atomic<bool> enrolled_{false};
 	cudaError_t failure_ = cudaSuccess; // its documented failure
@@ -237,6 +258,7 @@ cudaError_t freeHostNow(void *); // cudaFreeHost
 // What the thread's stream handle means, with what can be asked of it.
 struct StreamFacts {
 	Context *context;
+	int device;
 	unsigned long long id;
 	unsigned flags;
 	int priority;

@@ -95,18 +95,10 @@ void Entry::enrol()
 	enrolled_.store(true, std::memory_order_release);
 }
 
-cudaError_t Entry::begin()
+cudaError_t Entry::misused()
 {
-	if (hasForked()) [[unlikely]]
-		return cudaErrorInitializationError;
-	if (!enrolled_.load(std::memory_order_acquire)) [[unlikely]]
-		enrol();
-	const unsigned long call = calls.fetch_add(1, std::memory_order_relaxed) + 1;
-	if (thread().callback) [[unlikely]] {
-		misuses.fetch_add(1);
-		return cudaErrorNotPermitted;
-	}
-	return call == failing_ ? failure_ : cudaSuccess;
+	misuses.fetch_add(1);
+	return cudaErrorNotPermitted;
 }
 
 Entry &entryOf(const char *name)

@@ -2,6 +2,7 @@
 #include "kernel.h"
 
 #include <cstring>
+#include <set>
 #include <shared_mutex>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -12,7 +13,7 @@
 namespace emulated {
 namespace {
 
-constexpr size_t page = 4096, alignment = 512, rangeBytes = size_t{1} << 40;
+constexpr size_t page = 4096, alignment = 512, rangeBytes = size_t{1} << 38, nowhereBytes = size_t{1} << 36;
 constexpr size_t guardedMost = 8192; // live guard pages: the kernel limits the mappings of a process
 constexpr size_t quarantine = 16;    // freed ranges that are not reused yet
 constexpr size_t largeBytes = size_t{16} << 20, poisonBytes = size_t{4} << 20;
@@ -27,8 +28,10 @@ struct Memory {
 	std::shared_mutex mutex;
 	uintptr_t base, offset, next; // device range; distance to the view; first page never used
 	std::map<uintptr_t, Allocation> live;
-	std::unordered_map<size_t, std::deque<uintptr_t>> freed; // by bytes of the range, oldest first
-	std::vector<size_t> used;                                // by device
+	std::deque<std::pair<uintptr_t, size_t>> resting; // freed lately
+	std::map<uintptr_t, size_t> spare;                // freed long enough ago, neighbours joined
+	std::set<std::pair<size_t, uintptr_t>> spareBySize;
+	std::vector<size_t> used; // by device
 	std::unordered_set<const Pool *> pools;
 	uint64_t ids = 0;
 	size_t guarded = 0;
@@ -39,7 +42,7 @@ struct Memory {
 		const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
 		base = uintptr_t(mmap(nullptr, rangeBytes, PROT_NONE, flags, -1, 0));
 		offset = uintptr_t(mmap(nullptr, rangeBytes, PROT_NONE, flags, -1, 0)) - base;
-		nowhere = static_cast<char *>(mmap(nullptr, rangeBytes, PROT_READ | PROT_WRITE, flags, -1, 0));
+		nowhere = static_cast<char *>(mmap(nullptr, nowhereBytes, PROT_READ | PROT_WRITE, flags, -1, 0));
 		next = base + page;
 		used.resize(size_t(deviceCount()));
 	}
@@ -164,23 +167,66 @@ void shrinkPool(Pool &pool, size_t keep) // with the lock held
 	}
 }
 
-// Addresses for the allocation: a range freed long enough ago, else fresh ones. With the lock held.
-void placeOnDevice(Allocation &one)
+void forgetSpare(std::map<uintptr_t, size_t>::iterator one) // with the lock held
+{
+	memory().spareBySize.erase({one->second, one->first});
+	memory().spare.erase(one);
+}
+
+void addSpare(uintptr_t from, size_t bytes) // with the lock held
+{
+	auto &spare = memory().spare;
+	auto next = spare.lower_bound(from);
+	if (next != spare.end() && next->first == from + bytes) {
+		bytes += next->second;
+		forgetSpare(next);
+	}
+	auto before = spare.lower_bound(from);
+	if (before != spare.begin() && (--before)->first + before->second == from) {
+		from = before->first;
+		bytes += before->second;
+		forgetSpare(before);
+	}
+	spare.emplace(from, bytes);
+	memory().spareBySize.emplace(bytes, from);
+}
+
+// Addresses: the smallest range that fits of those freed long enough ago, else fresh ones. 0: none left. With the lock
+// held.
+uintptr_t takeRange(size_t bytes)
+{
+	Memory &all = memory();
+	if (const auto found = all.spareBySize.lower_bound({bytes, 0}); found != all.spareBySize.end()) {
+		const auto [size, from] = *found;
+		forgetSpare(all.spare.find(from));
+		if (size > bytes)
+			addSpare(from + bytes, size - bytes);
+		return from;
+	}
+	if (bytes > all.base + rangeBytes - all.next)
+		return 0;
+	return std::exchange(all.next, all.next + bytes);
+}
+
+bool placeOnDevice(Allocation &one) // with the lock held
 {
 	Memory &all = memory();
 	const size_t body = roundUp(one.bytes, page);
 	const bool guarded = all.guarded < guardedMost;
 	one.rangeBytes = body + (guarded ? page : 0);
-	auto &old = all.freed[one.rangeBytes];
-	if (old.size() > quarantine) {
-		one.range = old.front();
-		old.pop_front();
-	} else {
-		one.range = all.next;
-		all.next += one.rangeBytes;
-	}
+	one.range = takeRange(one.rangeBytes);
+	if (!one.range)
+		return false;
 	all.guarded += guarded;
 	one.base = one.range + body - roundUp(one.bytes, alignment); // ends where the guard begins
+	return true;
+}
+
+// Gives the bytes of an allocation back to its pool or device. With the lock held.
+void uncount(const Allocation &one)
+{
+	size_t &counter = one.pool ? one.pool->used : memory().used[size_t(one.context->device)];
+	counter -= roundUp(one.bytes, alignment);
 }
 
 void erase(std::map<uintptr_t, Allocation>::iterator found) // with the lock held
@@ -190,12 +236,13 @@ void erase(std::map<uintptr_t, Allocation>::iterator found) // with the lock hel
 	all.live.erase(found);
 	if (onDevice(one.kind)) {
 		closePages(pagesOf(one), openBytes(one));
-		all.freed[one.rangeBytes].push_back(one.range);
+		all.resting.emplace_back(one.range, one.rangeBytes);
+		if (all.resting.size() > quarantine) {
+			addSpare(all.resting.front().first, all.resting.front().second);
+			all.resting.pop_front();
+		}
 		all.guarded -= one.rangeBytes > roundUp(one.bytes, page);
-		if (one.pool)
-			one.pool->used -= roundUp(one.bytes, alignment);
-		else
-			all.used[size_t(one.context->device)] -= roundUp(one.bytes, alignment);
+		uncount(one);
 	} else if (one.kind != Allocation::Registered) {
 		munmap(reinterpret_cast<void *>(one.base), one.rangeBytes);
 	}
@@ -229,7 +276,10 @@ cudaError_t allocate(Context &context, size_t bytes, Allocation::Kind kind, Pool
 				return cudaErrorMemoryAllocation;
 			all.used[size_t(context.device)] += size;
 		}
-		placeOnDevice(one);
+		if (!placeOnDevice(one)) {
+			uncount(one);
+			return cudaErrorMemoryAllocation;
+		}
 	} else {
 		one.rangeBytes = roundUp(bytes, page);
 		void *pages = mmap(nullptr, one.rangeBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -368,7 +418,7 @@ void *deviceAddress(const volatile void *pointer)
 	if (void *found = currentView(const_cast<const void *>(pointer), 1, true))
 		return found;
 	thread().illegal = true;
-	return memory().nowhere + rangeBytes / 2; // room for indices of both signs
+	return memory().nowhere + nowhereBytes / 2; // room for indices of both signs
 }
 
 void memoryInfo(int device, size_t *free, size_t *total)

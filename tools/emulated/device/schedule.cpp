@@ -338,7 +338,7 @@ cudaError_t streamFacts(cudaStream_t handle, StreamFacts *facts)
 	Stream *stream = nullptr;
 	if (const cudaError_t error = resolve(handle, &stream))
 		return error;
-	*facts = {stream->context, stream->id, stream->flags, stream->priority};
+	*facts = {stream->context, stream->context->device, stream->id, stream->flags, stream->priority};
 	return cudaSuccess;
 }
 

@@ -26,6 +26,12 @@ void tell(const char *name, const Call &call, const void *caller)
 	             autoamp_front_truth(index_cublasLtMatmul) ? "" : ", no cublasLt");
 }
 
+template <unsigned index, typename Fn>
+Fn *passThrough()
+{
+	return nullptr; // the tests' core has nothing that could be idle
+}
+
 template <unsigned index, typename Fn, typename Call, typename... Args>
 auto intercept(const Call &call, const void *caller, Args... args) noexcept
 {

@@ -1,0 +1,148 @@
+// cast_bandwidth BYTES...: the product's conversion kernels, launched as the product launches them, against a copy that
+// moves the same number of bytes (6 an element: 4 read, 2 written). BYTES: of the fp32 source, A and B together.
+#include "kernels/launch.h"
+#include "src/cuda/driver.h"
+#include "tests/gpu/timing.h"
+
+#include <cmath>
+
+extern "C" const unsigned char autoamp_kernels_fatbin[];
+
+namespace {
+
+using namespace client;
+namespace kernels = autoamp::kernels;
+
+constexpr size_t beyondCaches = 256u << 20;
+constexpr int rounds = 5;
+
+struct Layout {
+	const char *name;
+	int64_t pad;
+};
+constexpr Layout layouts[] = {{"contiguous", 0}, {"ld%4", 4}, {"odd_ld", 1}};
+
+struct Launcher {
+	Launcher()
+	{
+		CUlib_st *library = nullptr;
+		if (!driver ||
+		    driver->cuLibraryLoadData(&library, autoamp_kernels_fatbin, nullptr, nullptr, 0, nullptr, nullptr, 0))
+			fail("loading the kernels", "refused");
+		const std::pair<const char *, CUkern_st **> wanted[] = {{"autoamp_begin", &begin},
+		                                                        {"autoamp_cast_half", &half},
+		                                                        {"autoamp_cast_bfloat16", &bfloat16},
+		                                                        {"autoamp_settle", &settle}};
+		for (const auto &[name, kernel] : wanted)
+			if (driver->cuLibraryGetKernel(kernel, library, name))
+				fail(name, "not in the fat binary");
+		CHECK(cudaDeviceGetAttribute(&smCount, cudaDevAttrMultiProcessorCount, 0));
+	}
+
+	void operator()(CUkern_st *kernel, unsigned blocks, cudaStream_t stream, kernels::Parameters &parameters) const
+	{
+		void *arguments[] = {&parameters};
+		if (driver->cuLaunchKernel(reinterpret_cast<CUfunc_st *>(kernel), blocks, 1, 1, kernels::blockSize, 1, 1, 0,
+		                           stream, arguments, nullptr))
+			fail("cuLaunchKernel", "refused");
+	}
+
+	const autoamp::cuda::Driver *const driver = autoamp::cuda::driver();
+	CUkern_st *begin = nullptr, *half = nullptr, *bfloat16 = nullptr, *settle = nullptr;
+	int smCount = 0;
+};
+
+void measure(const Launcher &launch, cudaStream_t stream, const Layout &layout, size_t bytes)
+{
+	const auto elements = static_cast<int64_t>(bytes / sizeof(float)), each = elements / 2;
+	const int64_t rows = std::min<int64_t>(4096, int64_t(1) << (std::ilogb(double(each)) / 2));
+	const int64_t columns = each / rows, ld = rows + layout.pad;
+	const auto sourceCount = static_cast<size_t>(2 * ld * columns);
+	const size_t moved = static_cast<size_t>(elements) * 6;
+	const size_t sets =
+	    gpu::isEmulated() ? 1 : std::clamp<size_t>(beyondCaches / moved, 1, kernels::predictionCount / 2);
+
+	char *source = nullptr, *target = nullptr, *rest = nullptr;
+	const size_t sourceBytes = (sourceCount * sizeof(float) + 255) / 256 * 256,
+	             targetBytes = (moved / 2 + 255) / 256 * 256;
+	const size_t tableBytes = kernels::predictionCount * sizeof(kernels::Prediction);
+	CHECK(cudaMalloc(reinterpret_cast<void **>(&source), sets * sourceBytes));
+	CHECK(cudaMalloc(reinterpret_cast<void **>(&target), sets * targetBytes));
+	CHECK(cudaMalloc(reinterpret_cast<void **>(&rest), tableBytes + 256));
+	CHECK(cudaMemset(rest, 0, tableBytes + 256));
+	CHECK(cudaMemset(source, 0x3f, sets * sourceBytes)); // 0.747: nothing here depends on the values
+	CHECK(cudaDeviceSynchronize());                      // the stream does not wait for the legacy one
+
+	const auto parametersOf = [&](int i) {
+		const size_t set = static_cast<size_t>(i) % sets;
+		const auto *from = reinterpret_cast<const float *>(source + set * sourceBytes);
+		auto *to = reinterpret_cast<uint16_t *>(target + set * targetBytes);
+		kernels::Parameters p = {};
+		p.operand[0] = {from, to, rows, columns, ld, rows, 0, 0, 1};
+		p.operand[1] = {from + ld * columns, to + each, rows, columns, ld, rows, 0, 0, 1};
+		p.scratch = reinterpret_cast<kernels::Scratch *>(rest + tableBytes);
+		p.predictions = reinterpret_cast<kernels::Prediction *>(rest);
+		p.signatureKey = 1;
+		p.pairKey = set + 2;
+		p.alphaValue = 1;
+		return p;
+	};
+	const auto half = [&](int i, bool isSettled) {
+		kernels::Parameters p = parametersOf(i);
+		const unsigned blocks = kernels::gridSize(p, static_cast<unsigned>(launch.smCount));
+		launch(launch.begin, 1, stream, p);
+		launch(launch.half, blocks, stream, p);
+		if (isSettled)
+			launch(launch.settle, blocks, stream, p);
+	};
+	// All predictions right, as they are after a site's first calls.
+	for (size_t set = 0; set < sets; set++)
+		half(static_cast<int>(set), true);
+
+	const struct {
+		const char *name;
+		std::function<void(int)> call;
+	} kinds[] = {
+	    {"copy",
+	     [&](int i) {
+		     // source holds at least 4 bytes an element, the copy reads 3
+		     CHECK(cudaMemcpyAsync(target + size_t(i) % sets * targetBytes, source + size_t(i) % sets * sourceBytes,
+		                           moved / 2, cudaMemcpyDeviceToDevice, stream));
+	     }},
+	    {"bfloat16",
+	     [&](int i) {
+		     kernels::Parameters p = parametersOf(i);
+		     launch(launch.bfloat16, kernels::gridSize(p, static_cast<unsigned>(launch.smCount)), stream, p);
+	     }},
+	    {"float16_unsettled", [&](int i) { half(i, false); }},
+	    {"float16", [&](int i) { half(i, true); }},
+	};
+	for (int round = 0; round < rounds; round++)
+		for (const auto &[name, call] : kinds)
+			std::printf("%s %zu %s %zu %d %s\n", layout.name, bytes, name, moved, round,
+			            gpu::text(gpu::timeOnDevice(stream, call)).c_str());
+	CHECK(cudaStreamSynchronize(stream));
+	// The last kind was float16: the first set holds 0.747 as half, scaled by the power of two that it settled on.
+	kernels::Scratch scratch;
+	uint16_t bits = 0;
+	CHECK(cudaMemcpy(&scratch, rest + tableBytes, sizeof scratch, cudaMemcpyDeviceToHost));
+	CHECK(cudaMemcpy(&bits, target, sizeof bits, cudaMemcpyDeviceToHost));
+	const int exponent = ((bits >> 10) & 31) - 15;
+	if (scratch.used[0] != scratch.right[0] || exponent != scratch.right[0] - 1)
+		fail(layout.name, "the converted operand is wrong");
+	for (char *memory : {source, target, rest})
+		CHECK(cudaFree(memory));
+}
+
+} // namespace
+
+int main(int count, char **arguments)
+{
+	cudaStream_t stream;
+	CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+	const Launcher launch;
+	for (int i = 1; i < count; i++)
+		for (const Layout &layout : layouts)
+			measure(launch, stream, layout, std::strtoull(arguments[i], nullptr, 10));
+	CHECK(cudaStreamDestroy(stream));
+}

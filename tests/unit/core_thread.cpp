@@ -1,0 +1,69 @@
+#include "src/core/thread.h"
+
+#include <catch2/catch.hpp>
+
+#include <memory>
+#include <set>
+
+using namespace autoamp::core;
+
+TEST_CASE("keys are equal only when every word is")
+{
+	Key key;
+	for (unsigned i = 0; i < Key::size; i++)
+		key.words[i] = i + 1;
+	CHECK(key == Key(key));
+	for (unsigned word = 0; word < Key::size; word++)
+		for (unsigned bit : {0u, 31u, 32u, 63u}) {
+			Key other = key;
+			other.words[word] ^= uint64_t{1} << bit;
+			CAPTURE(word, bit);
+			CHECK(!(key == other));
+		}
+}
+
+TEST_CASE("a key's place depends on sizes and entry, and is one of the memo's")
+{
+	auto thread = std::make_unique<Thread>();
+	constexpr size_t places = sizeof thread->memos / sizeof *thread->memos;
+	Key key;
+	key.words[1] = key.words[2] = key.words[3] = 1024;
+	std::set<const Thread::Memo *> met;
+	for (uint64_t size = 1; size <= 64; size++)
+		for (unsigned word : {1u, 2u, 3u}) {
+			Key other = key;
+			other.words[word] = 64 * size;
+			other.words[Key::size - 2] = size % 3 << 32;
+			const Thread::Memo *place = &memoOf(*thread, other);
+			REQUIRE(place >= thread->memos);
+			REQUIRE(place < thread->memos + places);
+			met.insert(place);
+		}
+	// 190 or so keys in 256 places: a hash that is blind to one of these words meets a third of the places less.
+	CHECK(met.size() > 110);
+	// The three products of a square layer differ in nothing but transpositions, which the doors keep in the first
+	// word.
+	std::set<uint64_t> layer;
+	for (uint64_t transpositions : {uint64_t{0}, uint64_t{1}, uint64_t{1} << 32}) {
+		key.words[0] = transpositions;
+		layer.insert(key.hash());
+	}
+	CHECK(layer.size() == 3);
+	for (unsigned word : {0u, 1u, 2u, 3u, Key::size - 2}) {
+		met.clear();
+		for (uint64_t value = 1; value <= 32; value++) {
+			Key other = key;
+			other.words[word] = value;
+			met.insert(&memoOf(*thread, other));
+		}
+		CAPTURE(word);
+		CHECK(met.size() > 16);
+	}
+}
+
+TEST_CASE("an empty memo answers no key whose last word is not 0")
+{
+	Key key;
+	key.words[Key::size - 1] = 16;
+	CHECK(!(Thread::Memo().key == key));
+}

@@ -1,0 +1,126 @@
+#include "src/reroute/context.h"
+
+#include "tests/unit/fake_driver.h"
+
+#include <catch2/catch.hpp>
+
+using namespace autoamp;
+using namespace autoamp::reroute;
+using fake_driver::device;
+using policy::Reason;
+
+extern "C" const unsigned char autoamp_kernels_fatbin[1] = {};
+
+namespace {
+
+const auto stream = reinterpret_cast<cuda::Stream>(0x51);
+
+// On a fresh device of a number that no other test uses: facts are remembered.
+void enter(unsigned long long id)
+{
+	device = {};
+	device.context = reinterpret_cast<CUctx_st *>(0x11);
+	device.contextId = id;
+	device.ordinal = 11;
+}
+
+ContextAnswer ask(bool isCapturing = false)
+{
+	return currentContext(fake_driver::table, 1000, stream, isCapturing);
+}
+
+std::string name(CUkern_st *kernel)
+{
+	return reinterpret_cast<const char *>(kernel);
+}
+
+} // namespace
+
+// One case: what is loaded stays loaded, so the order matters.
+TEST_CASE("what a context needs is made once, or not at all")
+{
+	const struct {
+		const char *failing;
+		cuda::Result result;
+		Reason expected;
+	} rows[] = {{"cuCtxGetCurrent", 1, Reason::engine_failed},
+	            {"cuCtxGetId", 1, Reason::engine_failed},
+	            {"cuLibraryLoadData", 1, Reason::engine_failed},
+	            {"cuLibraryGetKernel", 1, Reason::engine_failed},
+	            {"cuDeviceGetAttribute", 1, Reason::engine_failed},
+	            {"cuMemPoolCreate", 1, Reason::engine_failed},
+	            {"cuMemPoolCreate", cuda::outOfMemory, Reason::out_of_memory},
+	            {"cuMemPoolSetAttribute", 1, Reason::engine_failed},
+	            {"cuMemHostRegister_v2", 1, Reason::engine_failed},
+	            {"cuMemHostGetDevicePointer_v2", 1, Reason::engine_failed},
+	            {"cuMemAlloc_v2", 1, Reason::engine_failed},
+	            {"cuMemsetD8Async", 1, Reason::engine_failed}};
+	for (const auto &row : rows) {
+		enter(70);
+		device.failing[row.failing] = row.result;
+		const ContextAnswer answer = ask();
+		CAPTURE(row.failing, answer.what);
+		CHECK(answer.context == nullptr);
+		CHECK(static_cast<int>(answer.reason) == static_cast<int>(row.expected));
+		CHECK(answer.what[0] != 0);
+		CHECK(contexts() == nullptr);
+		CHECK(device.pools == 0);
+		CHECK(device.live.empty());
+		CHECK(device.registered.empty());
+	}
+
+	enter(70);
+	ContextAnswer answer = ask(true);
+	CHECK(answer.context == nullptr); // a capture sets nothing up
+	CHECK(static_cast<int>(answer.reason) == static_cast<int>(Reason::capture_unready));
+	CHECK(device.pools == 0);
+
+	Context *const first = ask().context;
+	REQUIRE(first);
+	CHECK(first->id == 70);
+	CHECK(first->facts->ordinal == 11);
+	CHECK(device.poolDevice == 11);
+	CHECK(name(first->kernels->begin) == "autoamp_begin");
+	CHECK(name(first->kernels->castHalf) == "autoamp_cast_half");
+	CHECK(name(first->kernels->castBfloat16) == "autoamp_cast_bfloat16");
+	CHECK(name(first->kernels->settle) == "autoamp_settle");
+	CHECK(device.stream == stream);
+	CHECK(ask().context == first);
+	CHECK(device.pools == 1);
+
+	// A capture waits until a call has run outside of one.
+	answer = ask(true);
+	CHECK(static_cast<int>(answer.reason) == static_cast<int>(Reason::capture_unready));
+	first->isWarm = true;
+	CHECK(ask(true).context == first);
+
+	// Another context, though at the same address; the kernels serve both.
+	enter(71);
+	Context *const second = ask().context;
+	REQUIRE(second);
+	CHECK(second != first);
+	CHECK(second->kernels == first->kernels);
+	CHECK(device.calls["cuLibraryLoadData"] == 0);
+	CHECK((contexts() == second && second->next == first && first->next == nullptr));
+	device.contextId = 70;
+	CHECK(ask().context == first);
+
+	// Another thread is faster: its context is the one, and ours is given back.
+	enter(72);
+	Context *theirs = nullptr;
+	device.meanwhile["cuMemsetD8Async"] = [&] { theirs = ask().context; };
+	Context *const mine = ask().context;
+	REQUIRE(theirs);
+	CHECK(mine == theirs);
+	CHECK((contexts() == theirs && theirs->next == second));
+	CHECK(device.pools == 1);
+	CHECK(device.live.size() == 1);
+	CHECK(device.registered.size() == 1);
+
+	forgetContexts(); // a forked child
+	CHECK(contexts() == nullptr);
+	Context *const child = ask().context;
+	REQUIRE(child);
+	CHECK(child != theirs);
+	forgetContexts();
+}
