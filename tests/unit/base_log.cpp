@@ -114,6 +114,7 @@ TEST_CASE("a fault is told once")
 	leaveFault("two");
 	CHECK(take() == std::vector<std::string>{"one", "two"});
 	CHECK(take().empty());
+	CHECK(!hasFaults); // nor is it looked for again
 	for (int i = 0; i < 20; i++)
 		leaveFault("many");
 	CHECK(take().size() == 8);
