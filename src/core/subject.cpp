@@ -172,8 +172,8 @@ reroute::Outcome lower(const Asking &asking, const Subject &subject, const op::L
 	if (!op::readExtras(lt, call.computeDesc, product.extras))
 		return refused("cublasLtMatmulDescGetAttribute");
 	if (!reroute::isAccepted(subject.site->plan, lt, call)) {
-		reroute::Outcome outcome;
-		outcome.reason = policy::Reason::bad_argument;
+		reroute::Outcome outcome = refused("cublasLtMatmulAlgoCheck");
+		outcome.reason = policy::Reason::bad_argument; // the application's own choice, most likely
 		return outcome;
 	}
 	return run(asking, subject, product);

@@ -49,9 +49,14 @@ bool currentDevice(const Driver &driver, int &ordinal)
 	ordinal = 0;
 	if (const Result result = driver.cuCtxGetDevice(&ordinal); result != CUDA_ERROR_INVALID_CONTEXT)
 		return result == 0;
+	CUctx_st *current = nullptr;
+	if (driver.cuCtxGetCurrent(&current) || current)
+		return false; // there is one: the driver has another reason
 	// A thread's first call of anything of CUDA: the vendor's runtime is about to make the first device's primary
 	// context current. So do we, or this call would run in another precision than those after it.
 	const RelaxedCapture relaxed(driver);
+	if (!relaxed.isOk())
+		return false;
 	unsigned flags = 0;
 	int isActive = 0;
 	CUctx_st *primary = nullptr;
@@ -59,7 +64,8 @@ bool currentDevice(const Driver &driver, int &ordinal)
 	    driver.cuDevicePrimaryCtxRetain(&primary, 0))
 		return false;
 	const bool isSet = driver.cuCtxSetCurrent(primary) == 0;
-	driver.cuDevicePrimaryCtxRelease_v2(0);
+	if (driver.cuDevicePrimaryCtxRelease_v2(0))
+		base::leaveFault("cuDevicePrimaryCtxRelease_v2");
 	return isSet;
 }
 

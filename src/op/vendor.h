@@ -31,8 +31,8 @@ using Status = int; // cublasStatus_t: 0 is success
 	X(cublasLtMatmulPreferenceSetAttribute, (void *, int, const void *, size_t))                                       \
 	X(cublasLtMatmulAlgoGetHeuristic,                                                                                  \
 	  (void *, const void *, const void *, const void *, const void *, const void *, void *, int, void *, int *))      \
-	X(cublasLtMatmulAlgoCheck, (void *, const void *, const void *, const void *, const void *, const void *, \
-	                            const void *, void *)) \
+	X(cublasLtMatmulAlgoCheck,                                                                                         \
+	  (void *, const void *, const void *, const void *, const void *, const void *, const void *, void *))            \
 	X(cublasLtMatmul,                                                                                                  \
 	  (void *, const void *, const void *, const void *, const void *, const void *, const void *, const void *,       \
 	   const void *, const void *, void *, const void *, const void *, void *, size_t, void *))

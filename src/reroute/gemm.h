@@ -33,8 +33,8 @@ struct Settings {
 struct Engine;
 struct Plan {
 	std::atomic<Engine *> engines{nullptr};
-	std::atomic<uint64_t> accepted{0};     // hash of the algorithm that the application passed last and the vendor accepts
-	std::atomic<unsigned> refusals{0};        // of the vendor's heuristic in a row
+	std::atomic<uint64_t> accepted{0}; // hash of the algorithm that the application passed last and the vendor accepts
+	std::atomic<unsigned> refusals{0}; // of the vendor's heuristic in a row
 	std::atomic<unsigned long long> metIn{0}; // id of the last context that ran it, + 1
 	uint64_t hash = 0;                        // of the Op; not 0
 	uint32_t site = 0;                        // index in the event ring

@@ -346,10 +346,10 @@ inline __half floatToHalf(float x)
 
 inline __nv_bfloat16 floatToBfloat16(float x)
 {
-	int32_t bits;
+	uint32_t bits;
 	memcpy(&bits, &x, sizeof bits);
-	const int32_t magnitude = bits & 0x7fffffff;
-	const int32_t rounded = (magnitude + 0x7fff + (magnitude >> 16 & 1)) >> 16;
+	const uint32_t magnitude = bits & 0x7fffffff;
+	const uint32_t rounded = (magnitude + 0x7fff + (magnitude >> 16 & 1)) >> 16;
 	return __ushort_as_bfloat16(magnitude > 0x7f800000 ? 0x7fff : rounded | (bits >> 16 & 0x8000));
 }
 

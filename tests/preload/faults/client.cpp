@@ -11,6 +11,7 @@
 #include <dlfcn.h>
 #include <fstream>
 #include <string>
+#include <thread>
 #include <unistd.h>
 #include <vector>
 
@@ -153,6 +154,16 @@ void batched()
 	}
 }
 
+// A thread that has called nothing of CUDA before.
+void elsewhere()
+{
+	prepare();
+	cudaDeviceSynchronize();
+	int status = 0;
+	std::thread([&status] { status = sgemm(); }).join();
+	report("cublasSgemm_v2", status);
+}
+
 void captured()
 {
 	cudaStream_t stream;
@@ -194,6 +205,7 @@ int main(int argc, char **argv)
 	eager();
 	light();
 	batched();
+	elsewhere();
 	captured();
 	NEED(cublasDestroy_v2, handle);
 	if (argc > 1) {

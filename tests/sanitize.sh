@@ -1,0 +1,76 @@
+#!/bin/bash
+# sanitize.sh BUILD: the unit tests and the core once more with AddressSanitizer and UndefinedBehaviorSanitizer, the
+# recorder with ThreadSanitizer, in folders of their own below BUILD; clients on BUILD's emulated device, which is not
+# instrumented: its fibres and its fixed addresses are not what these tools know. Exit 77 without the tools.
+set -eu
+build=$(realpath "$1")
+root=$(realpath "$(dirname "$0")/..")
+out=$build/sanitize
+mkdir -p "$out"
+
+runtime() { # of a sanitizer, by the compiler's own name for it
+    realpath "$(g++ -print-file-name="lib$1.so")"
+}
+for library in asan ubsan tsan; do
+    [ -e "$(runtime $library)" ] || { echo "no lib$library"; exit 77; }
+done
+
+prepare() { # NAME SANITIZERS TARGET...
+    local folder=$out/$1 sanitizers=$2
+    shift 2
+    # -O0: what the compiler spends on optimizing the checks is more than they cost here. enum: an application's bad
+    # value goes through to the vendor as it is. The kernels are not run: one architecture.
+    [ -f "$folder/build.ninja" ] ||
+        meson setup "$folder" "$root" -Db_sanitize="$sanitizers" -Db_lundef=false -Doptimization=0 -Dgpu_archs=90 \
+            -Dcpp_args=-fno-sanitize=enum >"$folder.log"
+    ninja -C "$folder" -j2 "$@" >"$folder.log" || { tail -n 30 "$folder.log"; exit 1; }
+}
+
+failed=0
+check() { # WHAT COMMAND...
+    local what=$1
+    shift
+    if "$@" >"$out/output" 2>&1; then
+        echo "ok    $what"
+    else
+        echo "FAILED (exit $?) $what"
+        tail -n 40 "$out/output"
+        failed=1
+    fi
+}
+
+preloaded() { # CLIENT [VARIABLE=VALUE...]
+    local client=$1
+    shift
+    env LD_PRELOAD="$(runtime asan) $out/address/inject/libautoamp.so" LD_LIBRARY_PATH="$build/tools/emulated" \
+        AUTOAMP_STRATEGY=cast AUTOAMP_TRACE=ops AUTOAMP_TRACE_FILE="$out/traces/%e.%p.aat" "$@" "$client"
+}
+
+# What lives as long as the process is never given back.
+export ASAN_OPTIONS=detect_leaks=0:exitcode=99 UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1:exitcode=98
+export TSAN_OPTIONS=exitcode=97:die_after_fork=0
+
+prepare address address,undefined inject/libautoamp.so inject/libautoamp-core.so tests/unit/unit_policy \
+    tests/unit/unit_trace tests/unit/unit_kernels
+for name in policy kernels; do
+    check "unit_$name, address and undefined" "$out/address/tests/unit/unit_$name"
+done
+# Cutting at every byte and filling disks byte by byte are minutes here.
+check 'unit_trace, address and undefined' "$out/address/tests/unit/unit_trace" '~"a file cut at any byte*" ~"a full disk*"'
+for client in faults/faults_client clients/capture clients/semantics; do
+    for dtype in float16 bfloat16; do
+        check "${client##*/} in $dtype, address and undefined" preloaded "$build/tests/preload/$client" AUTOAMP_DTYPE=$dtype
+    done
+done
+for fault in cublasLtMatmul:2 cublasLtMatmulAlgoGetHeuristic:1 cublasLtMatrixLayoutCreate:3 cuLaunchKernel:3 \
+    cuMemAlloc_v2:2 cuMemHostRegister_v2:1 cuMemPoolCreate:1 cuUserObjectCreate:1 cuGraphRetainUserObject:1; do
+    check "faults_client without $fault, address and undefined" preloaded "$build/tests/preload/faults/faults_client" \
+        AUTOAMP_EMU_FAIL=$fault
+done
+rm -rf "$out/traces"
+
+prepare thread thread tests/unit/unit_trace
+for name in 'threads count exactly*' 'a forked child*' 'often-made calls*' 'what is recorded*'; do
+    check "unit_trace: $name, thread" "$out/thread/tests/unit/unit_trace" "$name"
+done
+exit $failed
