@@ -168,17 +168,31 @@ bool toNumber(const OptionRow &row, std::string_view value, uint64_t &number)
 	return word >= 0;
 }
 
+// Of the emulated device: FUNCTION:N, a size, a number of devices.
+bool isForEmulator(Option option, std::string_view value)
+{
+	const auto isNumber = [](std::string_view text) {
+		return !text.empty() && text.size() < 8 && text.find_first_not_of("0123456789") == text.npos;
+	};
+	uint64_t size = 0;
+	if (option == Option::emulatorMemory)
+		return parseSize(value, size);
+	if (option == Option::emulatorDevices)
+		return isNumber(value) && value.size() < 3;
+	const size_t colon = value.find(':');
+	return colon != value.npos && colon > 0 && isNumber(value.substr(colon + 1)) &&
+	       value.find_first_not_of('0', colon + 1) != value.npos;
+}
+
 // What one variable can have wrong on its own.
 std::string readVariable(Options &options, Numbers &numbers, std::string_view name, std::string_view value,
                          std::span<const char *const> entries)
 {
-	constexpr std::string_view ours = "AUTOAMP_", emulators = "AUTOAMP_EMU_";
+	constexpr std::string_view ours = "AUTOAMP_";
 	if (!name.starts_with(ours))
 		return {};
 	auto *row = std::find_if(std::begin(table), std::end(table), [&](auto &each) { return name == each.name; });
 	if (row == std::end(table)) {
-		if (name.starts_with(emulators))
-			return {}; // only the emulated device knows all of its names
 		const char *names[optionCount];
 		std::transform(std::begin(table), std::end(table), names, [](auto &each) { return each.name; });
 		return shown(name) + "=" + shown(value) + ": no such variable; the nearest is " + nearestName(name, names);
@@ -188,7 +202,7 @@ std::string readVariable(Options &options, Numbers &numbers, std::string_view na
 	if (options.origin[index] == Origin::environment || (row->type == ValueType::text && value.empty()))
 		return {}; // the first of two wins, as in getenv
 	std::string problem;
-	if (!toNumber(*row, value, numbers[index]))
+	if (!toNumber(*row, value, numbers[index]) || (row->type == ValueType::emulator && !isForEmulator(option, value)))
 		problem = "bad value; accepted: " + acceptedValues(*row);
 	else if (row->type == ValueType::names)
 		problem = parseNames(option == Option::customWhite ? options.customWhite : options.customBlack, value, entries);
@@ -270,7 +284,10 @@ std::string acceptedValues(const OptionRow &row)
 	case ValueType::names:
 		return "ops and entry points, comma-separated";
 	case ValueType::emulator:
-		return "see the emulated device";
+		return row.name == table[static_cast<size_t>(Option::emulatorFail)].name ? "function:N, N from 1"
+		       : row.name == table[static_cast<size_t>(Option::emulatorMemory)].name
+		           ? "bytes, or a number with K, M or G"
+		           : "0 to 99";
 	case ValueType::words:
 		break;
 	}

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <csignal>
 #include <cstring>
 #include <fcntl.h>
 #include <linux/magic.h>
@@ -20,10 +19,9 @@
 namespace autoamp::trace {
 namespace {
 
-constexpr uint64_t kFirstWindow = 16u << 10, kLargestWindow = 8u << 20;
-constexpr int kLowestDescriptor = 200; // programs count on getting the small ones
+constexpr uint64_t kFirstWindow = 16u << 10, kLargestWindow = 1u << 20; // a caller waits for one: some 30 us
+constexpr int kLowestDescriptor = 200;                                  // programs count on getting the small ones
 constexpr uint64_t kFlushEveryNs = 1'000'000'000;
-constexpr size_t kHelperStack = 256u << 10; // the application's static TLS is on it
 constexpr long kXfsMagic = 0x58465342;
 
 // Where a mapped page that was allocated can always be written. On others (btrfs copies on write, network file systems
@@ -88,10 +86,6 @@ void File::forget()
 	for (Piece &piece : pieces_)
 		munmap(piece.memory, piece.size);
 	pieces_.clear();
-	if (spare_.size)
-		munmap(spare_.memory, spare_.size);
-	spare_ = {};
-	hasHelper_ = isPreparing_ = false;
 	if (descriptor_ >= 0 && isOurs())
 		::close(descriptor_);
 	descriptor_ = -1;
@@ -156,26 +150,23 @@ uint64_t File::windowSize() const
 	return isBusy_ ? std::min(size, left) : size;
 }
 
-// The next window: the spare one, or one made now.
+// The next window. Made by whoever needs it: a thread of ours would keep a process alive whose last own thread has
+// ended.
 bool File::grow(uint64_t need)
 {
-	Piece window = spare_;
-	spare_ = {};
-	if (!window.size) {
-		window = {nullptr, end_, std::max(need, windowSize())};
-		if (!allocate(window)) {
-			if (errno == EOPNOTSUPP && end_ == 0) {
-				isMapped_ = false;
-				return true;
-			}
-			window.size = need; // the last that fits
-			if (!allocate(window)) {
-				stop(errno);
-				return false;
-			}
+	Piece window = {nullptr, end_, std::max(need, windowSize())};
+	if (!allocate(window)) {
+		if (errno == EOPNOTSUPP && end_ == 0) {
+			isMapped_ = false;
+			return true;
 		}
-		end_ = window.offset + window.size;
+		window.size = need; // the last that fits
+		if (!allocate(window)) {
+			stop(errno);
+			return false;
+		}
 	}
+	end_ = window.offset + window.size;
 	if (!pieces_.push(window)) {
 		stop(ENOMEM);
 		return false;
@@ -185,61 +176,6 @@ bool File::grow(uint64_t need)
 	if (header_)
 		header_->fileSize.store(std::max(header_->fileSize.load(), window.offset + window.size));
 	return true;
-}
-
-// Has the next window made by the helper: single events fill one in milliseconds, and first touches of its pages would
-// cost the callers more than the recording. Without a helper all works, slower.
-void File::prepare()
-{
-	if (spare_.size || isPreparing_ || windowSize() < kEventChunk)
-		return;
-	if (!hasHelper_) {
-		pthread_attr_t attributes;
-		pthread_t thread;
-		sigset_t all, before;
-		sem_init(&wake_, 0, 0);
-		pthread_attr_init(&attributes);
-		pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-		pthread_attr_setstacksize(&attributes, kHelperStack);
-		sigfillset(&all); // the application's handlers must not find themselves on our thread
-		pthread_sigmask(SIG_SETMASK, &all, &before);
-		hasHelper_ = pthread_create(&thread, &attributes, helper, this) == 0;
-		pthread_sigmask(SIG_SETMASK, &before, nullptr);
-		pthread_attr_destroy(&attributes);
-		if (!hasHelper_)
-			return;
-	}
-	isPreparing_ = true;
-	sem_post(&wake_);
-}
-
-void *File::helper(void *argument)
-{
-	auto &file = *static_cast<File *>(argument);
-	pthread_setname_np(pthread_self(), "autoamp-trace");
-	for (;;) {
-		while (sem_wait(&file.wake_) != 0)
-			;
-		pthread_mutex_lock(&file.lock_);
-		// The place in the file is taken now, the work is done without the lock.
-		Piece window = {nullptr, file.end_, file.windowSize()};
-		const bool wanted = file.state_ == State::open && window.size >= kEventChunk;
-		if (wanted)
-			file.end_ += window.size;
-		pthread_mutex_unlock(&file.lock_);
-		const bool made = wanted && file.allocate(window);
-		if (made)
-			madvise(window.memory, window.size, MADV_POPULATE_WRITE);
-		pthread_mutex_lock(&file.lock_);
-		if (made && file.state_ == State::open) {
-			file.spare_ = window;
-			file.isPreparing_ = false; // once it failed, it is not asked again
-		} else if (made) {             // the trace ended meanwhile
-			munmap(window.memory, window.size);
-			file.cut(file.header_->fileSize.load());
-		}
-		pthread_mutex_unlock(&file.lock_);
-	}
 }
 
 // The file's final size: gives back what was allocated and not used.
@@ -259,8 +195,6 @@ char *File::take(uint64_t size, uint64_t &offset, bool isKept)
 		offset = next_;
 		next_ += size;
 		usedEnd_ = std::max(usedEnd_, next_);
-		if (isBusy_ && size == kEventChunk)
-			prepare();
 		return window_.memory + (offset - window_.offset);
 	}
 	auto *memory = static_cast<char *>(base::mapPages(size));
@@ -289,7 +223,7 @@ bool File::hasRoom() const
 {
 	uint64_t end = next_ + kEventChunk;
 	if (isMapped_ && end > window_.offset + window_.size)
-		end = (spare_.size ? spare_.offset : end_) + kEventChunk;
+		end = end_ + kEventChunk;
 	return end <= maxSize_;
 }
 

@@ -1,5 +1,5 @@
 // A file that is memory too: pieces of it are given out and stored to, and are in the file whatever happens next.
-// Under its owner's lock, but for the helper thread, which takes that lock itself.
+// Under its owner's lock.
 #pragma once
 
 #include "src/base/pages.h"
@@ -9,7 +9,6 @@
 #include <atomic>
 #include <cstdint>
 #include <pthread.h>
-#include <semaphore.h>
 
 namespace autoamp::trace {
 
@@ -57,8 +56,6 @@ private:
 	bool allocate(Piece &window);
 	bool grow(uint64_t need);
 	void cut(uint64_t size);
-	void prepare();
-	static void *helper(void *file);
 
 	pthread_mutex_t &lock_;
 	std::atomic<State> state_ = State::none;
@@ -69,9 +66,6 @@ private:
 	uint64_t end_ = 0;                // of the place in the file that somebody has
 	uint64_t next_ = 0, usedEnd_ = 0; // where the next piece goes; the end of all that were given away
 	Piece window_ = {};               // where next_ is
-	Piece spare_ = {};                // the next one, whose pages are there already
-	bool hasHelper_ = false, isPreparing_ = false;
-	sem_t wake_ = {};
 	uint64_t flushedNs_ = 0;
 	base::Array<Piece> pieces_; // mapped: windows; else the pieces that are kept
 	Header *header_ = nullptr;

@@ -347,12 +347,14 @@ struct Trace::Loader {
 		default:
 			break;
 		}
-		trace.ended = isBeingWritten(file()) ? "running" : "killed";
+		trace.ended = isBeingWritten(file()) ? "running" : "no exit seen";
 		if (trace.ended == "running")
 			return;
 		for (const LaneInfo &lane : trace.lanes)
 			if (const RowInfo *row = trace.row(lane.inFlight); row && trace.diedInside.empty())
 				trace.diedInside = row->entry;
+		if (!trace.diedInside.empty())
+			trace.ended = "killed";
 	}
 };
 

@@ -85,7 +85,8 @@ public:
 	std::string path;
 	uint32_t pid = 0, parentPid = 0;
 	double startedNs = 0;   // CLOCK_REALTIME
-	std::string ended;      // "exit 0", "exit" (status unknown), "running", "killed"
+	std::string ended;      // "exit 0", "exit" (status unknown), "running", "killed" (inside a call), "no exit
+	                        // seen" (killed elsewhere, _exit, exec)
 	std::string diedInside; // entry of the call in flight when it was killed; "" if none
 	bool emulated = false, hasEvents = false;
 	std::string host, rank, exe, program; // program: the script's name for an interpreter; rank "": none

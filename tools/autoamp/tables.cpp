@@ -45,7 +45,7 @@ std::vector<std::string> heading(const Runs &runs, size_t width)
 		lines.push_back(fmt::format("{} processes, the first: {}", runs.size(), commandOf(first)));
 		std::vector<std::string> died;
 		for (const auto &run : runs)
-			if (!run.diedInside.empty() || run.ended == "killed")
+			if (!run.diedInside.empty())
 				died.push_back(fmt::format("pid {} {}", run.pid, endingOf(run)));
 		if (!died.empty())
 			lines.push_back(join(died, "; "));
