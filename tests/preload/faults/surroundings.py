@@ -16,7 +16,7 @@ import tempfile
 import time
 import unittest
 
-FRONT, CORE, OTHER_CORE, AUTOAMP, EMULATED, CLIENT, BUSY, READER, SMALL = map(pathlib.Path, sys.argv[1:10])
+FRONT, CORE, OTHER_CORE, AUTOAMP, EMULATED, CLIENT, BUSY, READER, SMALL = (pathlib.Path(place).resolve() for place in sys.argv[1:10])
 ROOM = pathlib.Path(tempfile.mkdtemp(prefix="autoamp-surroundings-"))
 RANDOM = random.Random(int(os.environ.get("FAULTS_SEED", "1")))
 ENTRIES = ["cublasSgemm_v2", "cublasGemmEx"]
