@@ -322,6 +322,12 @@ TEST_CASE("the device that a thread's calls go to")
 	CHECK(!currentDevice(table, ordinal));
 	CHECK(device.context == context);
 
+	device.failing["cuCtxGetDevice"] = CUDA_ERROR_INVALID_CONTEXT; // though there is one
+	device.primary = primary;
+	device.isPrimaryActive = 1;
+	CHECK(!currentDevice(table, ordinal));
+	CHECK(device.context == context);
+
 	// A thread's first call: the first device's primary context becomes current, if there is one.
 	device = {};
 	device.primary = primary;
@@ -337,7 +343,8 @@ TEST_CASE("the device that a thread's calls go to")
 	device.primary = primary;
 	CHECK(!currentDevice(table, ordinal)); // making one is the application's affair
 	CHECK(device.calls["cuDevicePrimaryCtxRetain"] == 0);
-	for (const char *failing : {"cuDevicePrimaryCtxGetState", "cuDevicePrimaryCtxRetain", "cuCtxSetCurrent"}) {
+	for (const char *failing : {"cuCtxGetCurrent", "cuThreadExchangeStreamCaptureMode", "cuDevicePrimaryCtxGetState",
+	                            "cuDevicePrimaryCtxRetain", "cuCtxSetCurrent"}) {
 		device = {};
 		device.primary = primary;
 		device.isPrimaryActive = 1;

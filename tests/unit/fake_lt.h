@@ -44,6 +44,10 @@ struct Library {
 		Attributes description, a, b, c, d, preference;
 		int most = 0;
 	} asked;
+	// An algorithm of the application's: what checking it answers, and of whose descriptors it was asked.
+	int checkStatus = 0;
+	size_t checkedWorkspace = 0;
+	std::vector<const void *> checked;
 
 	bool fails(const char *name)
 	{
@@ -205,6 +209,12 @@ inline autoamp::op::CublasLt makeTable()
 			static_cast<cublasLtMatmulHeuristicResult_t *>(results)[i] = result;
 		}
 		return library.status;
+	};
+	lt.cublasLtMatmulAlgoCheck = [](void *handle, const void *description, const void *a, const void *b, const void *c,
+	                                const void *d, const void *algo, void *result) {
+		library.checked = {handle, description, a, b, c, d, algo};
+		static_cast<cublasLtMatmulHeuristicResult_t *>(result)->workspaceSize = library.checkedWorkspace;
+		return library.checkStatus;
 	};
 	return lt;
 }

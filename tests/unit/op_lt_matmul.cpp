@@ -120,7 +120,6 @@ const Case cases[] = {
      },
      Obstacle::none},
     {"no C where beta is 0", [](Asked &q) { q.call.C = nullptr, q.call.beta = &zero; }, Obstacle::none},
-    {"neither C nor beta", [](Asked &q) { q.call.C = nullptr, q.call.beta = nullptr; }, Obstacle::none},
     {"scalars that only the device can read",
      [](Asked &q) {
 	     set(q.desc, DESC(POINTER_MODE), int{CUBLASLT_POINTER_MODE_DEVICE});
@@ -185,6 +184,8 @@ const Case cases[] = {
      },
      Obstacle::bad_argument},
     {"alpha null", [](Asked &q) { q.call.alpha = nullptr; }, Obstacle::bad_argument},
+    {"beta null", [](Asked &q) { q.call.beta = nullptr; }, Obstacle::bad_argument},
+    {"neither C nor beta", [](Asked &q) { q.call.C = nullptr, q.call.beta = nullptr; }, Obstacle::bad_argument},
     {"beta null on the device",
      [](Asked &q) {
 	     set(q.desc, DESC(POINTER_MODE), int{CUBLASLT_POINTER_MODE_DEVICE});

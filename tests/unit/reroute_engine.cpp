@@ -294,3 +294,30 @@ TEST_CASE("a call's own description fails alone")
 		CHECK(library.live.empty());
 	}
 }
+
+TEST_CASE("an algorithm and a workspace that the vendor would refuse")
+{
+	const auto at = [](uintptr_t address) { return reinterpret_cast<void *>(address); };
+	op::LtMatmulCall call;
+	call.computeDesc = at(1), call.Adesc = at(2), call.Bdesc = at(3), call.Cdesc = at(4), call.Ddesc = at(5);
+	const auto accepted = [&] { return isAccepted(fake_lt::lt, at(9), call); };
+	library = {};
+	CHECK(accepted());
+	call.workspace = at(0x1008), call.workspaceSizeInBytes = 0;
+	CHECK(accepted()); // nobody looks at it
+	call.workspaceSizeInBytes = 100;
+	CHECK(!accepted());
+	call.workspace = at(0x1010);
+	CHECK(accepted());
+	CHECK(library.checked.empty()); // the vendor chooses
+
+	call.algo = at(6);
+	library.checkedWorkspace = 100;
+	CHECK(accepted());
+	CHECK(library.checked == std::vector<const void *>{at(9), at(1), at(2), at(3), at(4), at(5), at(6)});
+	library.checkedWorkspace = 101;
+	CHECK(!accepted());
+	library.checkedWorkspace = 0;
+	library.checkStatus = CUBLAS_STATUS_NOT_SUPPORTED;
+	CHECK(!accepted());
+}
