@@ -157,18 +157,14 @@ const char *ownerOf(const void *address)
 }
 
 // By DT_GNU_HASH: the only way to dlsym itself once dlsym and dlvsym are ours.
-void *findInObject(const dl_phdr_info &info, const char *name)
+void *findInObject(const link_map &object, const char *name)
 {
-	const ElfW(Dyn) *dynamic = nullptr;
-	for (int i = 0; i < info.dlpi_phnum; i++)
-		if (info.dlpi_phdr[i].p_type == PT_DYNAMIC)
-			dynamic = reinterpret_cast<ElfW(Dyn) *>(info.dlpi_addr + info.dlpi_phdr[i].p_vaddr);
 	const ElfW(Sym) *symbols = nullptr;
 	const char *strings = nullptr;
 	const uint32_t *table = nullptr;
-	for (; dynamic && dynamic->d_tag; dynamic++) {
+	for (const ElfW(Dyn) *dynamic = object.l_ld; dynamic && dynamic->d_tag; dynamic++) {
 		const auto value = dynamic->d_un.d_ptr;
-		const auto address = value < info.dlpi_addr ? value + info.dlpi_addr : value;
+		const auto address = value < object.l_addr ? value + object.l_addr : value;
 		if (dynamic->d_tag == DT_SYMTAB)
 			symbols = reinterpret_cast<ElfW(Sym) *>(address);
 		else if (dynamic->d_tag == DT_STRTAB)
@@ -188,7 +184,7 @@ void *findInObject(const dl_phdr_info &info, const char *name)
 		return nullptr;
 	for (;; i++) {
 		if ((chain[i - first] | 1) == (hash | 1) && equal(strings + symbols[i].st_name, name) && symbols[i].st_shndx)
-			return reinterpret_cast<void *>(info.dlpi_addr + symbols[i].st_value);
+			return reinterpret_cast<void *>(object.l_addr + symbols[i].st_value);
 		if (chain[i - first] & 1)
 			return nullptr;
 	}
@@ -202,26 +198,23 @@ struct {
 	decltype(&dlerror) error;
 } loader;
 
-int readLoader(dl_phdr_info *info, size_t, void *)
-{
-	const char *file = baseName(info->dlpi_name);
-	if (!begins(file, "libc.so.6") && !begins(file, "libdl.so.2")) // libdl: before glibc 2.34
-		return 0;
-	void *const sym = findInObject(*info, "dlsym");
-	if (!sym)
-		return 0;
-	store(loader.open, findInObject(*info, "dlopen"));
-	store(loader.close, findInObject(*info, "dlclose"));
-	store(loader.error, findInObject(*info, "dlerror"));
-	store(autoamp_front_dlvsym, findInObject(*info, "dlvsym"));
-	store(autoamp_front_dlsym, sym); // last: it says that the others are there
-	return 1;
-}
-
+// By the loader's own list: dl_iterate_phdr may be a sanitizer's that calls dlsym before it can serve. What stands in
+// the list up to libc was there at the start and never goes.
 bool haveLoader()
 {
-	if (!load(autoamp_front_dlsym))
-		dl_iterate_phdr(readLoader, nullptr);
+	for (const link_map *object = _r_debug.r_map; object && !load(autoamp_front_dlsym); object = object->l_next) {
+		const char *file = baseName(object->l_name);
+		if (!begins(file, "libc.so.6") && !begins(file, "libdl.so.2")) // libdl: before glibc 2.34
+			continue;
+		void *const sym = findInObject(*object, "dlsym");
+		if (!sym)
+			continue;
+		store(loader.open, findInObject(*object, "dlopen"));
+		store(loader.close, findInObject(*object, "dlclose"));
+		store(loader.error, findInObject(*object, "dlerror"));
+		store(autoamp_front_dlvsym, findInObject(*object, "dlvsym"));
+		store(autoamp_front_dlsym, sym); // last: it says that the others are there
+	}
 	return load(autoamp_front_dlsym);
 }
 
@@ -247,18 +240,14 @@ void *findLoaded(const char *file, unsigned index)
 }
 
 // Before glibc 2.34 a process without libdl has no dlsym: then the library that is there is read directly.
-struct Search {
-	unsigned index;
-	void *found;
-};
-
-int readLibrary(dl_phdr_info *info, size_t, void *data)
+void *findInLibrary(unsigned index)
 {
-	auto &search = *static_cast<Search *>(data);
-	const auto &[name, library] = entries[search.index];
-	if (begins(baseName(info->dlpi_name), library->prefix))
-		search.found = findInObject(*info, name);
-	return search.found != nullptr;
+	const auto &[name, library] = entries[index];
+	void *found = nullptr;
+	for (const link_map *object = _r_debug.r_map; object && !found; object = object->l_next)
+		if (begins(baseName(object->l_name), library->prefix))
+			found = findInObject(*object, name);
+	return found;
 }
 
 // RTLD_NEXT first: another interposer behind us keeps its turn. It finds nothing where the library sits in an
@@ -268,11 +257,8 @@ void *findTruth(unsigned index, const void *caller)
 {
 	if (void *known = load(autoamp_front_truths[index]))
 		return known;
-	if (!haveLoader()) {
-		Search search = {index, nullptr};
-		dl_iterate_phdr(readLibrary, &search);
-		return search.found;
-	}
+	if (!haveLoader())
+		return findInLibrary(index);
 	const auto &[name, library] = entries[index];
 	void *found = autoamp_front_dlsym(RTLD_NEXT, name);
 	if (!found) {

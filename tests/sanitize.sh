@@ -73,4 +73,10 @@ prepare thread thread tests/unit/unit_trace
 for name in 'threads count exactly*' 'a forked child*' 'often-made calls*' 'what is recorded*'; do
     check "unit_trace: $name, thread" "$out/thread/tests/unit/unit_trace" "$name"
 done
+
+# Programs that are built so themselves: their runtime asks the front's dlsym before it can serve anything.
+for name in address thread; do
+    check "the front before a program with $name" env LD_PRELOAD="$build/inject/libautoamp.so" \
+        ASAN_OPTIONS=$ASAN_OPTIONS:verify_asan_link_order=0 "$out/$name/tests/unit/unit_trace" 'what is recorded*'
+done
 exit $failed

@@ -12,7 +12,7 @@ import sys
 import tempfile
 import unittest
 
-FRONT, EMULATED, CLIENT, READER, SOURCE = map(pathlib.Path, sys.argv[1:6])
+FRONT, EMULATED, CLIENT, READER, SOURCE = (pathlib.Path(place).resolve() for place in sys.argv[1:6])
 ROOM = pathlib.Path(tempfile.mkdtemp(prefix="autoamp-faults-"))
 
 # What the library calls, as its tables say; cublasGetProperty is asked for the trace's header.
