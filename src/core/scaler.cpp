@@ -6,6 +6,7 @@
 
 #include <climits>
 #include <cmath>
+#include <cstdio>
 
 namespace autoamp::core {
 
@@ -40,7 +41,14 @@ void drainScalerEvents(Process &process, bool isLast)
 			told.count = count;
 			tell(event.site, event.kind, event.operand, told);
 		});
-		for (uint32_t place = 1; isLast && siteAt(place); place++)
+		if (isLast && process.isTracing) // of signatures that came when all places were taken
+			context->slots.drainTotals(0, [&](kernels::EventKind kind, uint32_t operand, uint32_t count) {
+				char text[96];
+				std::snprintf(text, sizeof text, "%u events %s of operand %c in signatures beyond the %uth", count,
+				              word(kind), operand ? 'B' : 'A', kernels::siteCount - 1);
+				process.recorder.note("scaler_events_unplaced", text);
+			});
+		for (uint32_t place = 1; isLast && place < kernels::siteCount && siteAt(place); place++)
 			context->slots.drainTotals(place, [&](kernels::EventKind kind, uint32_t operand, uint32_t count) {
 				trace::ScalerEvent told;
 				told.isSingle = false;

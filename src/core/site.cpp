@@ -38,6 +38,7 @@ bool isEligible(const op::Op &op)
 	return isProduct && op.a == op::Dtype::float32 &&
 	       (op.obstacle == Obstacle::none || op.obstacle == Obstacle::pedantic ||
 	        op.obstacle == Obstacle::emulated_fp32 || op.obstacle == Obstacle::solver_caller ||
+	        op.obstacle == Obstacle::batched_pointers || op.obstacle == Obstacle::grouped ||
 	        op.obstacle == Obstacle::unsupported);
 }
 
@@ -102,9 +103,11 @@ Site &findSite(Process &process, const op::Op &op, const policy::Device &device)
 		site->hash = hash;
 		site->decision = decision;
 		site->plan.hash = hash;
-		site->plan.site = siteCount++;
-		if (site->plan.site < kernels::siteCount)
-			places[site->plan.site].store(site, std::memory_order_release);
+		if (decision.verdict == policy::Verdict::lowered) { // who is never lowered has nothing to tell
+			site->plan.site = siteCount < kernels::siteCount ? siteCount++ : kernels::siteCount;
+			if (site->plan.site < kernels::siteCount)
+				places[site->plan.site].store(site, std::memory_order_release);
+		}
 		site->next = buckets[hash % bucketCount];
 		buckets[hash % bucketCount] = site;
 	}

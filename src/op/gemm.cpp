@@ -54,7 +54,7 @@ Arithmetic arithmeticOf(int computeType, int mathMode, const VendorEnvironment &
 	case -1:
 		break;
 	default:
-		return {Dtype::float32, Obstacle::unsupported};
+		return {Dtype::float32, Obstacle::bad_argument};
 	}
 	switch (mathMode) {
 	case CUBLAS_PEDANTIC_MATH:
@@ -161,7 +161,8 @@ Op describe(const Entry &entry, uint16_t index, const PlainCall &call)
 	Op op;
 	op.entry = index;
 	op.library = entry.library;
-	op.kind = entry.obstacle == Obstacle::matrix_vector ? Kind::mv : Kind::none;
+	const bool isProduct = entry.obstacle == Obstacle::batched_pointers || entry.obstacle == Obstacle::grouped;
+	op.kind = isProduct ? Kind::bmm : entry.obstacle == Obstacle::matrix_vector ? Kind::mv : Kind::none;
 	const int type = call.Atype != typeOfRow ? call.Atype : call.xType;
 	op.a = op.b = op.out = op.asked = entry.dtype != Dtype::none ? entry.dtype : dtypeOf(type);
 	op.obstacle = entry.dtype == Dtype::none ? typeObstacle(op.a, op.b, op.out) : Obstacle::none;

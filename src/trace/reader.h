@@ -32,7 +32,12 @@ struct RowInfo {
 	double estNs, estLoweredNs; // NaN: unknown
 	uint64_t calls = 0, captured = 0;
 	double hostNs = 0;
-	double flops() const { return 2.0 * double(m) * double(n) * double(k) * double(batch) * double(calls); }
+	// Of calls that the vendor refuses nothing was computed.
+	double flops() const
+	{
+		const bool isWork = m > 0 && n > 0 && k > 0 && batch > 0 && reason != "bad_argument";
+		return isWork ? 2.0 * double(m) * double(n) * double(k) * double(batch) * double(calls) : 0.0;
+	}
 };
 
 struct ScalerInfo {

@@ -131,7 +131,7 @@ const Case cases[] = {
     {"pedantic", [](Asked &a) { a.call.computeType = CUBLAS_COMPUTE_32F_PEDANTIC; }, Obstacle::pedantic},
     {"pedantic and empty", [](Asked &a) { a.modes.mathMode = CUBLAS_PEDANTIC_MATH, a.call.m = 0; }, Obstacle::pedantic},
     {"emulated by the environment", [](Asked &a) { a.environment.emulatesSingle = true; }, Obstacle::emulated_fp32},
-    {"no such compute type", [](Asked &a) { a.call.computeType = CUBLAS_COMPUTE_16F; }, Obstacle::unsupported},
+    {"no such compute type", [](Asked &a) { a.call.computeType = CUBLAS_COMPUTE_16F; }, Obstacle::bad_argument},
 };
 
 } // namespace
@@ -232,7 +232,7 @@ TEST_CASE("how a compute type and a math mode let fp32 be multiplied")
 	    {CUBLAS_COMPUTE_32F_EMULATED_16BFX9, CUBLAS_DEFAULT_MATH, plain, Dtype::float32, Obstacle::emulated_fp32},
 	    {none, CUBLAS_DEFAULT_MATH, emulating, Dtype::float32, Obstacle::emulated_fp32},
 	    {CUBLAS_COMPUTE_32F_FAST_TF32, CUBLAS_TF32_TENSOR_OP_MATH, emulating, Dtype::float32, Obstacle::emulated_fp32},
-	    {CUBLAS_COMPUTE_16F, CUBLAS_DEFAULT_MATH, plain, Dtype::float32, Obstacle::unsupported},
+	    {CUBLAS_COMPUTE_16F, CUBLAS_DEFAULT_MATH, plain, Dtype::float32, Obstacle::bad_argument},
 	    {CUBLAS_COMPUTE_64F, CUBLAS_DEFAULT_MATH, plain, Dtype::float32, Obstacle::unsupported},
 	    {12345, CUBLAS_DEFAULT_MATH, plain, Dtype::float32, Obstacle::unsupported},
 	};

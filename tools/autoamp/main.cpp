@@ -4,6 +4,7 @@
 #include "tools/autoamp/help.h"
 #include "tools/autoamp/report.h"
 #include "tools/autoamp/run.h"
+#include "tools/autoamp/text.h"
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -203,12 +204,12 @@ int main(int count, char **words)
 			fail(Status::failed, "the output could not be written: {}", std::strerror(errno));
 		return status;
 	} catch (const Failure &failure) {
-		fmt::print(stderr, "autoamp: {}\n", failure.line);
+		complain("autoamp: " + std::string(failure.line) + "\n");
 		return static_cast<int>(failure.status);
 	} catch (const std::exception &error) {
 		if (errno == EPIPE)
 			return 0;
-		fmt::print(stderr, "autoamp: {}\n", error.what());
+		complain(std::string("autoamp: ") + error.what() + "\n");
 		return static_cast<int>(Status::failed);
 	}
 }

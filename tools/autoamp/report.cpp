@@ -1,4 +1,5 @@
 #include "tools/autoamp/report.h"
+#include "tools/autoamp/text.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -91,7 +92,7 @@ Status report(const ReportOptions &options, const policy::Options &configuration
 		if (auto run = trace::Trace::open(path, error)) {
 			runs.push_back(std::move(*run));
 		} else {
-			fmt::print(stderr, "autoamp: {}\n", error);
+			complain("autoamp: " + error + "\n");
 			status = Status::wrong;
 		}
 	}

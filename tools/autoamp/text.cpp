@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <cstdlib>
 #include <fmt/format.h>
 #include <sys/ioctl.h>
@@ -111,6 +112,11 @@ std::string Table::print(const Terminal &terminal, size_t width) const
 		result += terminal.paint(row.style, fit(line, width)) + "\n";
 	}
 	return result;
+}
+
+void complain(const std::string &text)
+{
+	std::fputs(text.c_str(), stderr);
 }
 
 } // namespace autoamp::tool

@@ -45,4 +45,7 @@ private:
 	std::vector<Row> rows_;
 };
 
+// To stderr, as it is. A stderr that takes nothing (closed, a full disk) changes nothing: fmt::print would throw.
+void complain(const std::string &text);
+
 } // namespace autoamp::tool
