@@ -156,8 +156,14 @@ Block Memory::allocateForGraph(const Driver &driver, Stream stream, size_t bytes
 		cuuint64_t used = 0;
 		if (driver.cuMemPoolGetAttribute(pool_, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, &used))
 			return {0, Failure::driverError};
-		// A graph's memory comes from outside the pool: always growth.
-		if (const Failure failure = reserve(driver, bytes, used, used); failure != Failure::none)
+		// A graph's memory comes from outside the pool: always growth. Blocks of destroyed graphs that fit nothing are
+		// only freed when they stand in the way: that may wait for the device.
+		Failure failure = reserve(driver, bytes, used, used);
+		if (failure == Failure::overBudget && returned_.load(std::memory_order_relaxed)) {
+			collect(driver);
+			failure = reserve(driver, bytes, used, used);
+		}
+		if (failure != Failure::none)
 			return {0, failure};
 		Address address = 0;
 		if (const Result result = driver.cuMemAlloc_v2(&address, bytes))

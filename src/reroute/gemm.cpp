@@ -214,6 +214,8 @@ Outcome runIn(bool isCaptured, const op::Op &op, op::Dtype precision, Plan &plan
 	if (!found.engine)
 		return found.why;
 	const size_t bytes = place(storedA(op), storedB(op), found.engine->workspaceSize).bytes;
+	if (!isCaptured)
+		context.memory.collect(driver); // what destroyed graphs gave back counts until then
 	const cuda::Block block = isCaptured ? context.memory.allocateForGraph(driver, stream, bytes)
 	                                     : context.memory.allocate(driver, stream, bytes);
 	if (block.failure != cuda::Failure::none)
@@ -225,7 +227,6 @@ Outcome runIn(bool isCaptured, const op::Op &op, op::Dtype precision, Plan &plan
 			outcome.failed = "cuMemFreeAsync";
 		if (outcome.isDone)
 			context.isWarm.store(true, std::memory_order_release);
-		context.memory.collect(driver);
 	}
 	return outcome;
 }

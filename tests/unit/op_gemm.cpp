@@ -233,8 +233,8 @@ TEST_CASE("how a compute type and a math mode let fp32 be multiplied")
 	    {none, CUBLAS_DEFAULT_MATH, emulating, Dtype::float32, Obstacle::emulated_fp32},
 	    {CUBLAS_COMPUTE_32F_FAST_TF32, CUBLAS_TF32_TENSOR_OP_MATH, emulating, Dtype::float32, Obstacle::emulated_fp32},
 	    {CUBLAS_COMPUTE_16F, CUBLAS_DEFAULT_MATH, plain, Dtype::float32, Obstacle::bad_argument},
-	    {CUBLAS_COMPUTE_64F, CUBLAS_DEFAULT_MATH, plain, Dtype::float32, Obstacle::unsupported},
-	    {12345, CUBLAS_DEFAULT_MATH, plain, Dtype::float32, Obstacle::unsupported},
+	    {CUBLAS_COMPUTE_64F, CUBLAS_DEFAULT_MATH, plain, Dtype::float32, Obstacle::bad_argument},
+	    {12345, CUBLAS_DEFAULT_MATH, plain, Dtype::float32, Obstacle::bad_argument},
 	};
 	for (const auto &row : rows) {
 		CAPTURE(row.computeType, row.mathMode, &row - rows);

@@ -289,7 +289,7 @@ const Case cases[] = {
     {"float16 allowed", SET(desc, DESC(COMPUTE_TYPE), int{CUBLAS_COMPUTE_32F_FAST_16F}), Obstacle::already_low},
     {"emulated", SET(desc, DESC(COMPUTE_TYPE), int{CUBLAS_COMPUTE_32F_EMULATED_16BFX9}), Obstacle::emulated_fp32},
     {"emulated by the environment", [](Asked &q) { q.environment.emulatesSingle = true; }, Obstacle::emulated_fp32},
-    {"float64 in between", SET(desc, DESC(COMPUTE_TYPE), int{CUBLAS_COMPUTE_64F}), Obstacle::unsupported},
+    {"float64 in between", SET(desc, DESC(COMPUTE_TYPE), int{CUBLAS_COMPUTE_64F}), Obstacle::bad_argument},
 };
 
 } // namespace

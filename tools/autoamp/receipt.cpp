@@ -1,5 +1,4 @@
 // What `autoamp run` says at the end: what was lowered, what was kept and why, where the trace is, what to type next.
-#include "tools/autoamp/launch.h"
 #include "tools/autoamp/report.h"
 #include "tools/autoamp/run.h"
 #include "tools/autoamp/text.h"
@@ -140,9 +139,6 @@ Diagnosis diagnose(const Outcome &outcome)
 		return {fmt::format("{} is linked with the static cuBLAS, whose calls cannot be caught; link -lcublas instead",
 		                    path),
 		        "ldd " + path};
-	if (const auto core = fs::path(findInstallation().library).parent_path() / "libautoamp-core.so"; !fs::exists(core))
-		return {fmt::format("{} is missing: the library cannot do anything without it", core.string()),
-		        "ls " + quoted(core.parent_path().string())};
 	if (configuration.trace == policy::TraceLevel::off)
 		return {"AUTOAMP_TRACE=off: what happened was not recorded", again("", " --trace summary")};
 	if (!isWritable(configuration.traceFile))
