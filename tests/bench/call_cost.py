@@ -30,11 +30,13 @@ def main(build, rounds=7):
     build = pathlib.Path(build).resolve()
     preloaded = {"LD_PRELOAD": str(build / "inject/libautoamp.so"), "AUTOAMP_TRACE_FILE": "/dev/shm/call_cost.%p.aat"}
     for name, program, variables in CASES:
+        driver = f":{build}/tools/emulated/libcuda.so.1" if program == "call_cost_driver" else ""
         program = str(build / "tests/bench" / program)
         added, bare = [], []
         for _ in range(int(rounds)):
-            bare.append(time(program, {}))
-            added.append(time(program, preloaded | variables) - bare[-1])
+            bare.append(time(program, {"LD_PRELOAD": driver}))
+            library = {"LD_PRELOAD": preloaded["LD_PRELOAD"] + driver}
+            added.append(time(program, preloaded | library | variables) - bare[-1])
         print(f"{name:42} {statistics.median(added):7.1f} ns  ({min(added):.1f} ... {max(added):.1f})"
               f"   bare {statistics.median(bare):.1f} ns")
     for trace in pathlib.Path("/dev/shm").glob("call_cost.*.aat"):
