@@ -43,6 +43,8 @@ void drainScalerEvents(Process &process, bool isLast)
 		});
 		if (isLast && process.isTracing) // of signatures that came when all places were taken
 			context->slots.drainTotals(0, [&](kernels::EventKind kind, uint32_t operand, uint32_t count) {
+				if (kind == kernels::EventKind::init || kind == kernels::EventKind::rescale)
+					return; // nothing to worry about
 				char text[96];
 				std::snprintf(text, sizeof text, "%u events %s of operand %c in signatures beyond the %uth", count,
 				              word(kind), operand ? 'B' : 'A', kernels::siteCount - 1);
