@@ -3,9 +3,7 @@
 #include "src/cuda/driver.h"
 #include "src/op/handle.h"
 
-#include <cstddef>
 #include <cstring>
-#include <type_traits>
 
 namespace autoamp::core {
 
@@ -106,17 +104,18 @@ Subject describe(const Asking &asking, const op::GemmCall &call)
 		return op::describe(asking.entry, asking.door.index, call, modes, asking.process.environment);
 	};
 	if (__builtin_expect(isUsual, 1)) {
-		Key key;
-		constexpr size_t bytes = sizeof call - offsetof(op::GemmCall, transa);
-		static_assert(bytes % 8 == 0 && bytes / 8 <= Key::size - 2 && std::is_standard_layout_v<op::GemmCall>);
-		std::memcpy(key.words, &call.transa, bytes);
 		unsigned scalars = modes.isUnknown ? 4 : modes.deviceScalars ? 8 : 0;
 		const bool areFloats = call.Atype < 0 || op::dtypeOf(call.Atype) == op::Dtype::float32;
 		if (!scalars && areFloats)
 			scalars = (*static_cast<const float *>(call.alpha) == 0 ? 1 : 0) |
 			          (*static_cast<const float *>(call.beta) == 0 ? 2 : 0);
-		key.words[Key::size - 2] = pack(asking.door.index, asking.caller.id);
-		key.words[Key::size - 1] = pack(ordinal << 8 | modes.mathMode, 16 | scalars); // never 0: that is an empty memo
+		const auto word = [](int64_t value) { return static_cast<uint64_t>(value); };
+		// Word by word, not copied as bytes: what the door has just stored in small pieces would be waited for.
+		const Key key = {{pack(call.transa, call.transb), word(call.m), word(call.n), word(call.k), word(call.lda),
+		                  word(call.ldb), word(call.ldc), word(call.strideA), word(call.strideB), word(call.strideC),
+		                  word(call.batchCount), pack(call.Atype, call.Btype), pack(call.Ctype, call.computeType), 0,
+		                  pack(asking.door.index, asking.caller.id),
+		                  pack(ordinal << 8 | modes.mathMode, 16 | scalars)}}; // the last never 0: an empty memo
 		findSite(asking, key, ordinal, subject, described);
 	} else {
 		subject.hasHandleFailed = modes.status != 0;

@@ -16,7 +16,7 @@ namespace autoamp::core {
 // last word is never 0.
 struct Key {
 	static constexpr unsigned size = 16;
-	alignas(16) uint64_t words[size] = {};
+	uint64_t words[size] = {};
 
 	uint64_t hash() const // of what usually differs; the rest is compared
 	{
@@ -25,12 +25,11 @@ struct Key {
 	}
 	bool operator==(const Key &other) const // without branches: it nearly always holds
 	{
-		using Pair [[gnu::may_alias]] = uint64_t __attribute__((vector_size(16)));
-		const auto *mine = reinterpret_cast<const Pair *>(words), *theirs = reinterpret_cast<const Pair *>(other.words);
-		Pair difference = {};
-		for (unsigned i = 0; i < size / 2; i++)
-			difference |= mine[i] ^ theirs[i];
-		return (difference[0] | difference[1]) == 0;
+		uint64_t difference = 0;
+#pragma GCC unroll 16
+		for (unsigned i = 0; i < size; i++)
+			difference |= words[i] ^ other.words[i];
+		return difference == 0;
 	}
 };
 
