@@ -111,10 +111,8 @@ void Memory::close(const Driver &driver)
 	pool_ = nullptr;
 }
 
-// `reserved`: what is there already and may serve.
-Failure Memory::reserve(const Driver &driver, size_t bytes, size_t reserved)
+Failure Memory::reserve(const Driver &driver, size_t bytes, size_t used, size_t reserved)
 {
-	const size_t used = live_.load(std::memory_order_relaxed);
 	if (used + bytes + inGraphs_.load(std::memory_order_relaxed) > budget_)
 		return Failure::overBudget;
 	if (used + bytes <= reserved)
@@ -127,26 +125,23 @@ Failure Memory::reserve(const Driver &driver, size_t bytes, size_t reserved)
 
 Block Memory::allocate(const Driver &driver, Stream stream, size_t bytes)
 {
-	cuuint64_t reserved = 0;
-	if (driver.cuMemPoolGetAttribute(pool_, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &reserved))
+	cuuint64_t used = 0, reserved = 0;
+	if (driver.cuMemPoolGetAttribute(pool_, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, &used) ||
+	    driver.cuMemPoolGetAttribute(pool_, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &reserved))
 		return {0, Failure::driverError};
-	if (const Failure failure = reserve(driver, bytes, reserved); failure != Failure::none)
+	if (const Failure failure = reserve(driver, bytes, used, reserved); failure != Failure::none)
 		return {0, failure};
 	Block block;
 	if (const Result result = driver.cuMemAllocFromPoolAsync(&block.address, bytes, pool_, stream)) {
 		driver.cuMemPoolTrimTo(pool_, 0); // what we hold idle may be what is missing
 		return {0, result == outOfMemory ? Failure::outOfMemory : Failure::driverError};
 	}
-	live_.fetch_add(bytes, std::memory_order_relaxed);
 	return block;
 }
 
-bool Memory::release(const Driver &driver, Stream stream, Address address, size_t bytes)
+bool Memory::release(const Driver &driver, Stream stream, Address address)
 {
-	if (driver.cuMemFreeAsync(address, stream))
-		return false;
-	live_.fetch_sub(bytes, std::memory_order_relaxed);
-	return true;
+	return driver.cuMemFreeAsync(address, stream) == 0;
 }
 
 Block Memory::allocateForGraph(const Driver &driver, Stream stream, size_t bytes)
@@ -158,13 +153,15 @@ Block Memory::allocateForGraph(const Driver &driver, Stream stream, size_t bytes
 		return {0, Failure::driverError};
 	GraphBlock *owned = reuse(bytes);
 	if (!owned) {
-		const size_t none = live_.load(std::memory_order_relaxed); // the pool's keep is no help
+		cuuint64_t used = 0;
+		if (driver.cuMemPoolGetAttribute(pool_, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, &used))
+			return {0, Failure::driverError};
 		// A graph's memory comes from outside the pool: always growth. Blocks of destroyed graphs that fit nothing are
 		// only freed when they stand in the way: that may wait for the device.
-		Failure failure = reserve(driver, bytes, none);
+		Failure failure = reserve(driver, bytes, used, used);
 		if (failure == Failure::overBudget && returned_.load(std::memory_order_relaxed)) {
 			collect(driver);
-			failure = reserve(driver, bytes, none);
+			failure = reserve(driver, bytes, used, used);
 		}
 		if (failure != Failure::none)
 			return {0, failure};

@@ -47,7 +47,7 @@ public:
 	// On `stream`, in stream order. Nothing waits, nothing synchronises.
 	Block allocate(const Driver &driver, Stream stream, size_t bytes);
 	// False: the driver refused, the memory stays allocated.
-	bool release(const Driver &driver, Stream stream, Address address, size_t bytes);
+	bool release(const Driver &driver, Stream stream, Address address);
 
 	// For a call that is being captured: memory that belongs to the graph and lives as long as it does.
 	Block allocateForGraph(const Driver &driver, Stream stream, size_t bytes);
@@ -58,13 +58,10 @@ private:
 	struct GraphBlock;
 	static void giveBack(void *block);
 	GraphBlock *reuse(size_t bytes);
-	Failure reserve(const Driver &driver, size_t bytes, size_t reserved);
+	Failure reserve(const Driver &driver, size_t bytes, size_t used, size_t reserved);
 
 	CUmemPoolHandle_st *pool_ = nullptr;
 	size_t budget_ = 0;
-	// In calls of this moment. By our own count: what the pool calls used includes what is freed and not yet reached,
-	// and a decision may not depend on how far the host runs ahead.
-	std::atomic<size_t> live_{0};
 	std::atomic<size_t> inGraphs_{0};
 	std::atomic<GraphBlock *> returned_{nullptr};
 };

@@ -223,7 +223,7 @@ Outcome runIn(bool isCaptured, const op::Op &op, op::Dtype precision, Plan &plan
 	Outcome outcome =
 	    enqueue(op, plan, settings, product, *found.engine, lt, driver, context, block.address, isCaptured);
 	if (!isCaptured) { // what is captured belongs to the graph now
-		if (!context.memory.release(driver, stream, block.address, bytes) && !outcome.failed)
+		if (!context.memory.release(driver, stream, block.address) && !outcome.failed)
 			outcome.failed = "cuMemFreeAsync";
 		if (outcome.isDone)
 			context.isWarm.store(true, std::memory_order_release);

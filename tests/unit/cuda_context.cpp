@@ -31,14 +31,7 @@ struct Opened {
 		device = {};
 		REQUIRE(nameOf(memory.open(table, 3, budget)) == "none");
 	}
-	// As one call does: there and gone.
-	std::string allocated(size_t bytes)
-	{
-		const Block block = memory.allocate(table, stream, bytes);
-		if (block.failure == Failure::none)
-			memory.release(table, stream, block.address, bytes);
-		return nameOf(block.failure);
-	}
+	std::string allocated(size_t bytes) { return nameOf(memory.allocate(table, stream, bytes).failure); }
 	// A capture into `graph`.
 	Block captured(CUgraph_st &graph, size_t bytes)
 	{
@@ -99,10 +92,7 @@ TEST_CASE("memory within the budget and a quarter of what is free")
 	};
 	for (const auto &row : rows) {
 		Opened opened;
-		if (row.used)
-			REQUIRE(opened.memory.allocate(table, stream, row.used).failure == Failure::none);
-		device.calls.clear();
-		device.reserved = row.reserved, device.free = row.free;
+		device.used = row.used, device.reserved = row.reserved, device.free = row.free;
 		CAPTURE(row.used, row.reserved, row.free, row.bytes);
 		CHECK(opened.allocated(row.bytes) == row.expected);
 		CHECK(device.calls["cuMemGetInfo_v2"] ==
@@ -119,11 +109,11 @@ TEST_CASE("memory comes and goes on the call's stream")
 	CHECK(device.inPool.at(block.address) == 100);
 	CHECK(device.stream == stream);
 	device.stream = nullptr;
-	CHECK(opened.memory.release(table, stream, block.address, 100));
+	CHECK(opened.memory.release(table, stream, block.address));
 	CHECK(device.stream == stream);
 	CHECK(device.inPool.empty());
 	device.failing["cuMemFreeAsync"] = invalid;
-	CHECK(!opened.memory.release(table, stream, block.address, 100));
+	CHECK(!opened.memory.release(table, stream, block.address));
 }
 
 TEST_CASE("an allocation that the driver refuses")
@@ -185,8 +175,7 @@ TEST_CASE("what graphs hold counts until it is freed")
 	CHECK(opened.allocated(601) == "overBudget");
 
 	// What eager calls use, too; what their pool merely keeps is no help, a graph's memory comes from beside it.
-	REQUIRE(opened.memory.allocate(table, stream, 300).failure == Failure::none);
-	device.reserved = 600;
+	device.used = 300, device.reserved = 600;
 	CHECK(opened.capturedOf(first, 301) == "overBudget");
 	device.free = 1199;
 	CHECK(opened.capturedOf(first, 300) == "overBudget");
@@ -251,6 +240,7 @@ TEST_CASE("a capture that fails")
 		std::string expected;
 		size_t left; // on the list, for the next
 	} rows[] = {{"cuStreamGetCaptureInfo_v2", invalid, "driverError", 0},
+	            {"cuMemPoolGetAttribute", invalid, "driverError", 0},
 	            {"cuMemGetInfo_v2", invalid, "driverError", 0},
 	            {"cuMemAlloc_v2", outOfMemory, "outOfMemory", 0},
 	            {"cuMemAlloc_v2", invalid, "driverError", 0},

@@ -37,7 +37,7 @@ struct Device {
 	// The pool, and memory beside it.
 	int pools = 0, poolDevice = -1, allocationType = 0;
 	std::map<int, uint64_t> poolAttributes;
-	size_t reserved = 0, free = size_t{1} << 40;
+	size_t used = 0, reserved = 0, free = size_t{1} << 40;
 	size_t trimmedTo = 1;
 	std::map<Address, size_t> inPool, live;
 	Address next = 0x10000;
@@ -212,9 +212,9 @@ inline autoamp::cuda::Driver makeDriver()
 		device.poolAttributes[id] = stored;
 		return 0;
 	};
-	driver.cuMemPoolGetAttribute = [](CUmemPoolHandle_st *, int, void *value) -> Result {
+	driver.cuMemPoolGetAttribute = [](CUmemPoolHandle_st *, int id, void *value) -> Result {
 		CALLED("cuMemPoolGetAttribute");
-		const uint64_t answer = device.reserved;
+		const uint64_t answer = id == CU_MEMPOOL_ATTR_USED_MEM_CURRENT ? device.used : device.reserved;
 		std::memcpy(value, &answer, 8);
 		return 0;
 	};
