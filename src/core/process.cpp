@@ -220,7 +220,8 @@ bool deviceAt(const Process &process, int ordinal, policy::Device &device)
 {
 	const cuda::Driver *driver = cuda::driver();
 	if (!driver) {
-		device = {&policy::gpuConstants(process.options.gpuModel, nullptr, 0), 0, false};
+		constexpr int nobodysFault = 90; // of the GPU there is nothing to say: driver_too_old
+		device = {&policy::gpuConstants(process.options.gpuModel, nullptr, 0), nobodysFault, false};
 		return true;
 	}
 	const cuda::DeviceFacts *facts = cuda::deviceFacts(*driver, ordinal);

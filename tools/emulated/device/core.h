@@ -128,6 +128,9 @@ struct Pool {
 	size_t reserved = 0, used = 0, reservedHigh = 0, usedHigh = 0, maximum = 0;
 	uint64_t threshold = 0;
 	int flags[3] = {1, 1, 1}; // reuse policies: follow event dependencies, opportunistic, internal dependencies
+	// By stream: bytes freed there and not yet reached, which an allocation there may take over at once; and bytes so
+	// taken over, which their free gives back no more.
+	std::unordered_map<const void *, size_t> freed, takenOver;
 };
 
 struct Allocation {
@@ -139,6 +142,7 @@ struct Allocation {
 	Pool *pool = nullptr;
 	uint64_t id = 0;
 	uint64_t freedAt = ~uint64_t{0}; // work submitted from here on may not touch it
+	const void *freedOn = nullptr;   // the stream of the free
 	bool ready = true;               // false until the stream reaches the allocation
 	bool stuck = false;              // graph memory that was freed by no node yet
 	unsigned flags = 0;              // of the host allocation
@@ -146,7 +150,8 @@ struct Allocation {
 	size_t rangeBytes = 0;
 };
 
-cudaError_t allocate(Context &, size_t bytes, Allocation::Kind, Pool *, bool ready, unsigned flags, void **out);
+cudaError_t allocate(Context &, size_t bytes, Allocation::Kind, Pool *, bool ready, unsigned flags, void **out,
+                     const void *stream = nullptr);
 cudaError_t registerHost(Context &, void *address, size_t bytes, unsigned flags);
 cudaError_t unregisterHost(void *address);
 std::optional<Allocation> findAllocation(const void *address); // that contains the address
@@ -154,7 +159,7 @@ cudaError_t release(const void *base);                         // at once
 void releaseAll(Context &);
 void reachAllocation(void *base); // the stream is there: fills it and opens it
 void retire(void *base);          // graph memory: poisons and closes it, keeps the address
-bool markFreed(void *base, uint64_t sequence);
+bool markFreed(void *base, uint64_t sequence, const void *stream);
 bool isDevicePointer(const void *address);
 void *anyView(const void *address, size_t bytes); // view() for copies: peers need no permission
 void memoryInfo(int device, size_t *free, size_t *total);

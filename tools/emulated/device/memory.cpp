@@ -139,11 +139,12 @@ void *currentView(const void *address, size_t bytes, bool peers)
 	return viewOf(uintptr_t(address), bytes, running ? running->sequence : ~uint64_t{0} - 1, context);
 }
 
-// Takes `bytes` from the device for the pool. With the lock held.
-bool growPool(Pool &pool, size_t bytes)
+// Takes `bytes` for the pool: from what the same stream has freed before, then from the device. With the lock held.
+bool growPool(Pool &pool, size_t bytes, const void *stream)
 {
 	Memory &all = memory();
-	const size_t wanted = pool.used + bytes;
+	size_t &freed = pool.freed[stream];
+	const size_t takenOver = std::min(freed, bytes), wanted = pool.used + bytes - takenOver;
 	if (wanted > pool.reserved) {
 		const size_t growth = roundUp(wanted - pool.reserved, poolGrain);
 		if ((pool.maximum && pool.reserved + growth > roundUp(pool.maximum, poolGrain)) ||
@@ -152,6 +153,8 @@ bool growPool(Pool &pool, size_t bytes)
 		all.used[size_t(pool.device)] += growth;
 		pool.reserved += growth;
 	}
+	freed -= takenOver;
+	pool.takenOver[stream] += takenOver;
 	pool.used = wanted;
 	pool.usedHigh = std::max(pool.usedHigh, pool.used);
 	pool.reservedHigh = std::max(pool.reservedHigh, pool.reserved);
@@ -225,8 +228,19 @@ bool placeOnDevice(Allocation &one) // with the lock held
 // Gives the bytes of an allocation back to its pool or device. With the lock held.
 void uncount(const Allocation &one)
 {
-	size_t &counter = one.pool ? one.pool->used : memory().used[size_t(one.context->device)];
-	counter -= roundUp(one.bytes, alignment);
+	size_t bytes = roundUp(one.bytes, alignment);
+	if (!one.pool) {
+		memory().used[size_t(one.context->device)] -= bytes;
+		return;
+	}
+	if (one.freedOn) {
+		size_t &takenOver = one.pool->takenOver[one.freedOn];
+		const size_t passedOn = std::min(takenOver, bytes);
+		takenOver -= passedOn;
+		bytes -= passedOn;
+		one.pool->freed[one.freedOn] -= bytes;
+	}
+	one.pool->used -= bytes;
 }
 
 void erase(std::map<uintptr_t, Allocation>::iterator found) // with the lock held
@@ -251,7 +265,7 @@ void erase(std::map<uintptr_t, Allocation>::iterator found) // with the lock hel
 } // namespace
 
 cudaError_t allocate(Context &context, size_t bytes, Allocation::Kind kind, Pool *pool, bool ready, unsigned flags,
-                     void **out)
+                     void **out, const void *stream)
 {
 	Memory &all = memory();
 	Allocation one;
@@ -269,7 +283,7 @@ cudaError_t allocate(Context &context, size_t bytes, Allocation::Kind kind, Pool
 	if (onDevice(kind)) {
 		const size_t size = roundUp(bytes, alignment);
 		if (pool) {
-			if (!growPool(*pool, size))
+			if (!growPool(*pool, size, stream))
 				return cudaErrorMemoryAllocation;
 		} else {
 			if (all.used[size_t(context.device)] + size > deviceMemory())
@@ -385,14 +399,19 @@ void retire(void *base)
 	closePages(pagesOf(found->second), openBytes(found->second));
 }
 
-bool markFreed(void *base, uint64_t sequence)
+bool markFreed(void *base, uint64_t sequence, const void *stream)
 {
 	Memory &all = memory();
 	std::unique_lock lock(all.mutex);
 	const auto found = all.live.find(uintptr_t(base));
 	if (found == all.live.end() || !onDevice(found->second.kind) || found->second.freedAt != ~uint64_t{0})
 		return false;
-	found->second.freedAt = sequence;
+	Allocation &one = found->second;
+	one.freedAt = sequence;
+	if (one.pool && stream) {
+		one.freedOn = stream;
+		one.pool->freed[stream] += roundUp(one.bytes, alignment);
+	}
 	return true;
 }
 
@@ -455,6 +474,8 @@ cudaError_t destroyPool(Pool *pool)
 	shrinkPool(*pool, 0);
 	memory().used[size_t(pool->device)] -= pool->reserved - pool->used;
 	pool->reserved = pool->used;
+	for (const auto &[stream, bytes] : pool->takenOver) // two allocations share them until the free is reached
+		memory().used[size_t(pool->device)] += bytes;
 	for (auto &[base, one] : memory().live)
 		if (one.pool == pool)
 			one.pool = nullptr;

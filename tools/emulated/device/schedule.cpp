@@ -592,10 +592,10 @@ cudaError_t allocateAsync(void **out, size_t bytes, Pool *pool, cudaStream_t han
 	if (!pool)
 		pool = context.pool;
 	void *base = nullptr;
-	cudaError_t error = allocate(context, bytes, kind, captured ? nullptr : pool, false, 0, &base);
+	cudaError_t error = allocate(context, bytes, kind, captured ? nullptr : pool, false, 0, &base, stream);
 	if (error == cudaErrorMemoryAllocation && !captured && !stream->queue.empty()) {
 		wait(lock, stream->queue.back()); // frees may be on their way in this very stream
-		error = allocate(context, bytes, kind, pool, false, 0, &base);
+		error = allocate(context, bytes, kind, pool, false, 0, &base, stream);
 	}
 	if (error)
 		return error;
@@ -644,7 +644,7 @@ cudaError_t freeAsync(void *base, cudaStream_t handle)
 	if (const cudaError_t error = guardLegacy(*stream))
 		return error;
 	const bool reused = one->kind == Allocation::Graph; // the graph may be launched again
-	if (!reused && !markFreed(base, state().sequence + 1))
+	if (!reused && !markFreed(base, state().sequence + 1, stream))
 		return cudaErrorInvalidValue;
 	enqueue(*stream, "free", [base, reused] {
 		if (reused)
@@ -673,7 +673,7 @@ static cudaError_t freeKind(void *base, bool host)
 	if (!one->pool) {
 		Lock lock(state().mutex);
 		drain(lock, *one->context);
-	} else if (!markFreed(base, 0)) {
+	} else if (!markFreed(base, 0, nullptr)) {
 		return cudaErrorInvalidValue;
 	}
 	return release(base);
