@@ -183,7 +183,9 @@ Executable inspect(const std::string &program)
 			break;
 		readElf(image, result);
 		// Texts that only NVIDIA's own code contains and that survive `strip`.
-		result.carriesRuntime = !result.needs("libcudart.so") && image.contains("/cudart.shm.");
+		std::string mark = "/cudart"; // in two pieces: this program carries no runtime
+		mark += ".shm.";
+		result.carriesRuntime = !result.needs("libcudart.so") && image.contains(mark);
 		result.carriesCublas = !result.needs("libcublas") && image.contains("CUBLASLT_LOG_LEVEL");
 		struct stat status;
 		result.isPrivileged = (::stat(result.path.c_str(), &status) == 0 && (status.st_mode & (S_ISUID | S_ISGID))) ||

@@ -150,8 +150,10 @@ Diagnosis diagnose(const Outcome &outcome)
 		return {"the library was loaded but not called: no cuBLAS call was made, or products run in other kernels "
 		        "(Triton, CUTLASS, a static cuBLAS in a plugin)",
 		        again("AUTOAMP_LOG=info ", "")};
-	return {"the library was loaded but not called: the program links cuBLAS but made no call",
-	        again("AUTOAMP_LOG=info ", "")};
+	return {
+	    "the library was loaded but not called: the program links cuBLAS but made no call (or autoamp stayed off: a "
+	    "line above says why)",
+	    again("AUTOAMP_LOG=info ", "")};
 }
 
 std::string reasonsIn(const Account &account, bool eligibleOnly)
