@@ -9,8 +9,7 @@ namespace autoamp::op {
 
 constexpr int typeOfRow = -1; // no such parameter: the row of the entry table knows the element type
 
-// One matrix product of cuBLAS. Sizes and strides in elements. From transa on: all that is no address, without padding,
-// so that a signature can be compared as bytes.
+// One matrix product of cuBLAS. Sizes and strides in elements.
 struct GemmCall {
 	void *handle = nullptr;
 	const void *alpha = nullptr;

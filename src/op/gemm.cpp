@@ -102,11 +102,6 @@ bool isBad(const GemmCall &call)
 	       call.ldc < std::max<int64_t>(1, call.m);
 }
 
-bool isMisaligned(const void *pointer)
-{
-	return reinterpret_cast<uintptr_t>(pointer) % alignof(float);
-}
-
 } // namespace
 
 Op describe(const Entry &entry, uint16_t index, const GemmCall &call, const HandleModes &modes,

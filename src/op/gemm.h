@@ -35,4 +35,10 @@ Arithmetic arithmeticOf(int computeType, int mathMode, const VendorEnvironment &
 // `none` for fp32 in and out.
 Obstacle typeObstacle(Dtype a, Dtype b, Dtype out);
 
+// Not even fp32 elements begin there: whatever the vendor makes of such a call is its own.
+inline bool isMisaligned(const void *pointer)
+{
+	return reinterpret_cast<uintptr_t>(pointer) % alignof(float) != 0;
+}
+
 } // namespace autoamp::op

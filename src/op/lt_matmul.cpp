@@ -168,11 +168,6 @@ Epilogue epilogueOf(uint32_t epilogue)
 	}
 }
 
-bool isMisaligned(const void *pointer)
-{
-	return reinterpret_cast<uintptr_t>(pointer) % alignof(float);
-}
-
 } // namespace
 
 Op describe(const Entry &entry, uint16_t index, const LtMatmulCall &call, const CublasLt *lt,

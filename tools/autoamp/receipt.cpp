@@ -15,7 +15,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// A pattern as a glob: placeholders are anything, so is what a second process puts before the suffix.
+// A pattern as a glob: what stands for a %-word is anything, so is what a second process puts before the suffix.
 std::string asGlob(const std::string &pattern)
 {
 	std::string result;
