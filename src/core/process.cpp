@@ -132,7 +132,7 @@ void afterForkInChild()
 	if (at == Stage::starting)
 		stage.store(Stage::none, std::memory_order_release); // whoever was starting is not here
 	if (at == Stage::on) {
-		theProcess.load()->recorder.afterForkInChild(laneOfThisThread());
+		theProcess.load()->recorder.afterForkInChild(keepThisThread());
 		theProcess.load()->isForked.store(theProcess.load()->isTracing, std::memory_order_release);
 	}
 	reroute::forgetContexts();
@@ -207,13 +207,6 @@ void reopenTrace(Process &process, const void *known)
 		const base::ErrnoGuard errnoGuard;
 		openTrace(process, known);
 	}
-}
-
-bool currentOrdinal(int &ordinal)
-{
-	ordinal = 0;
-	const cuda::Driver *driver = cuda::driver();
-	return !driver || cuda::currentDevice(*driver, ordinal);
 }
 
 bool deviceAt(const Process &process, int ordinal, policy::Device &device)

@@ -120,7 +120,7 @@ const Site *siteAt(uint32_t place)
 	return place < kernels::siteCount ? places[place].load(std::memory_order_acquire) : nullptr;
 }
 
-trace::RowId rowOf(Process &process, Site &site)
+trace::RowId makeDecidedRow(Process &process, Site &site)
 {
 	return rowAt(process, site, static_cast<unsigned>(policy::Reason::count), site.decision.verdict,
 	             site.decision.reason);

@@ -534,19 +534,17 @@ bool Recorder::writeLane(Lane &lane)
 	return true;
 }
 
-bool Lane::newCell(RowId row)
+Cell *Lane::newCell(RowId row)
 {
 	if (!recorder_->isOpen())
-		return false;
+		return nullptr;
 	Recorder::Lock lock(*recorder_);
-	return recorder_->addCell(*this, row);
+	return recorder_->addCell(*this, row) ? cells_[row] : nullptr;
 }
 
-void Lane::countFirst(RowId row, uint64_t durationTicks, bool captured)
+void Lane::lose()
 {
-	if (newCell(row))
-		add(*cells_[row], durationTicks, captured);
-	else if (Header *header = recorder_->file_.header())
+	if (Header *header = recorder_->file_.header())
 		header->lostCalls.fetch_add(1, std::memory_order_relaxed);
 }
 
