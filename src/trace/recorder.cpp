@@ -604,6 +604,8 @@ bool Recorder::newChunk(Lane &lane)
 		return false;
 	if (file_.isMapped() && lane.chunk_) // it stays in the page cache; only our address space need not keep it
 		madvise(lane.chunk_, kEventChunk, MADV_DONTNEED);
+	if (file_.isMapped()) // in one go: a fault a page is a tenth of what a recorded call costs
+		madvise(memory, kEventChunk, MADV_POPULATE_WRITE);
 	lane.chunk_ = beginChunk(memory, ChunkKind::events, kEventChunk, lane.number_);
 	lane.next_ = reinterpret_cast<Event *>(memory + sizeof(Chunk));
 	lane.end_ = reinterpret_cast<Event *>(memory + kEventChunk);

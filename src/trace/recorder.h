@@ -92,7 +92,7 @@ public:
 		if (weight == 0) {
 			add(cell.calls, 1);
 		} else if (singles_ && next_ != end_) {
-			const uint64_t duration = base::ticks() - startTicks;
+			const uint64_t endTicks = base::ticks(), duration = endTicks > startTicks ? endTicks - startTicks : 0;
 			add(cell.calls, 1);
 			add(cell.ticks, duration);
 			event(row, startTicks, duration, captured ? eventCaptured : 0);
