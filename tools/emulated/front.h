@@ -371,6 +371,17 @@ cudaError_t withoutEdges(const void *edges, cudaError_t (*work)(Arguments...), A
 	return edges ? cudaErrorNotSupported : work(arguments...);
 }
 
+template <class Edge>
+cudaError_t giveDependencies(cudaGraphNode_t node, cudaGraphNode_t *nodes, Edge *edges, size_t *count)
+{
+	if (edges && !nodes)
+		return cudaErrorInvalidValue;
+	const cudaError_t error = nodeDependencies(node, nodes, count);
+	for (size_t i = 0; !error && edges && i < *count; ++i)
+		edges[i] = {};
+	return error;
+}
+
 template <class Out>
 cudaError_t loadLibrary(Out *out, const void *code)
 {
