@@ -222,7 +222,9 @@ Outcome runIn(bool isCaptured, const op::Op &op, op::Dtype precision, Plan &plan
 		return decline(reasonOf(block.failure), "allocating converted operands");
 	Outcome outcome =
 	    enqueue(op, plan, settings, product, *found.engine, lt, driver, context, block.address, isCaptured);
-	if (!isCaptured) { // what is captured belongs to the graph now
+	if (isCaptured) {
+		context.memory.releaseForGraph(driver, stream, block);
+	} else {
 		if (!context.memory.release(driver, stream, block.address) && !outcome.failed)
 			outcome.failed = "cuMemFreeAsync";
 		if (outcome.isDone)

@@ -395,6 +395,62 @@ bool forgetsEdgeInGraph(bool right)
 	return holds(b, 1);
 }
 
+// Two branches, each of which needs its memory for itself for two steps: only launched by turns do they meet.
+bool sharesMemoryBetweenBranches(bool right)
+{
+	cudaStream_t s = stream(), branch = stream();
+	cudaEvent_t begin = event(), joined = event();
+	float *own = device(), *other = right ? device() : own, *a = device(), *b = device();
+	ok(cudaStreamBeginCapture(s, cudaStreamCaptureModeGlobal));
+	ok(cudaEventRecord(begin, s));
+	ok(cudaStreamWaitEvent(branch, begin, 0));
+	ok(fill(own, 1, count, s));
+	ok(cudaMemcpyAsync(a, own, bytes, cudaMemcpyDeviceToDevice, s));
+	ok(fill(other, 2, count, branch));
+	ok(cudaMemcpyAsync(b, other, bytes, cudaMemcpyDeviceToDevice, branch));
+	ok(cudaEventRecord(joined, branch));
+	ok(cudaStreamWaitEvent(s, joined, 0));
+	cudaGraphExec_t exec = instantiated(s);
+	bool content = true;
+	for (int i = 0; i < 2; ++i) {
+		ok(cudaGraphLaunch(exec, s));
+		content = holds(a, 1) && holds(b, 2) && content;
+	}
+	return content;
+}
+
+// The copy needs what is two nodes before it; of the two edges that lead there one may go.
+bool cutsTheOnlyEdge(bool right)
+{
+	cudaStream_t s = stream();
+	float *a = device(), *b = device(), *c = device();
+	cudaGraph_t graph = nullptr;
+	cudaGraphExec_t exec = nullptr;
+	cudaGraphNode_t nodes[2];
+	const auto last = [&] {
+		cudaStreamCaptureStatus status = {};
+		const cudaGraphNode_t *found = nullptr;
+		size_t number = 0;
+		ok(cudaStreamGetCaptureInfo(s, &status, nullptr, nullptr, &found, nullptr, &number));
+		return *found;
+	};
+	ok(fill(a, 0, count));
+	ok(cudaDeviceSynchronize());
+	ok(cudaStreamBeginCapture(s, cudaStreamCaptureModeGlobal));
+	ok(fill(a, 1, count, s));
+	nodes[0] = last();
+	ok(fill(c, 1, count, s));
+	nodes[1] = last();
+	if (right)
+		ok(cudaStreamUpdateCaptureDependencies(s, &nodes[0], nullptr, 1, cudaStreamAddCaptureDependencies));
+	ok(cudaMemcpyAsync(b, a, bytes, cudaMemcpyDeviceToDevice, s));
+	ok(cudaStreamEndCapture(s, &graph));
+	ok(cudaGraphRemoveDependencies(graph, &nodes[0], &nodes[1], nullptr, 1));
+	ok(cudaGraphInstantiate(&exec, graph, 0));
+	ok(cudaGraphLaunch(exec, s));
+	return holds(b, 1);
+}
+
 bool leavesBranchUnjoined(bool right)
 {
 	cudaStream_t s = stream(), branch = stream();
@@ -486,6 +542,8 @@ constexpr struct {
     CONTROL(synchronizesCapturingStream),
     CONTROL(usesDefaultStreamInCapture),
     CONTROL(forgetsEdgeInGraph),
+    CONTROL(sharesMemoryBetweenBranches),
+    CONTROL(cutsTheOnlyEdge),
     CONTROL(leavesBranchUnjoined),
     CONTROL(freesMemoryOfGraph),
     CONTROL(callsCudaInDestructor),

@@ -4,6 +4,7 @@
 #include <catch2/catch.hpp>
 #include <cuda_runtime.h>
 #include <thread>
+#include <vector>
 
 namespace {
 
@@ -39,6 +40,30 @@ struct Setting {
 	cudaStream_t s = nullptr, branch = nullptr;
 	cudaEvent_t event = nullptr;
 	float *a = nullptr, *b = nullptr;
+
+	// What the next captured node comes after, and what that comes after.
+	std::vector<cudaGraphNode_t> frontier(cudaStream_t stream) const
+	{
+		cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+		const cudaGraphNode_t *nodes = nullptr;
+		size_t count = 0;
+		REQUIRE(cudaStreamGetCaptureInfo(stream, &status, nullptr, nullptr, &nodes, nullptr, &count) == cudaSuccess);
+		return {nodes, nodes + count};
+	}
+	static std::vector<cudaGraphNode_t> dependencies(cudaGraphNode_t node)
+	{
+		std::vector<cudaGraphNode_t> found(8, node);
+		size_t count = 0;
+		REQUIRE(cudaGraphNodeGetDependencies(node, nullptr, nullptr, &count) == cudaSuccess);
+		size_t room = found.size();
+		std::vector<cudaGraphEdgeData> edges(room);
+		REQUIRE(cudaGraphNodeGetDependencies(node, found.data(), edges.data(), &room) == cudaSuccess);
+		CHECK(room == count);
+		for (size_t i = count; i < found.size(); ++i)
+			CHECK(found[i] == nullptr);
+		found.resize(count);
+		return found;
+	}
 };
 
 } // namespace
@@ -171,6 +196,52 @@ TEST_CASE_METHOD(Setting, "a capture ends only where and by whom it was begun, i
 	cudaEventDestroy(outside);
 }
 
+TEST_CASE_METHOD(Setting, "the edges of a graph can be asked for, added to while it is captured, and taken away")
+{
+	cudaGraph_t graph = nullptr;
+	REQUIRE(cudaStreamBeginCapture(s, cudaStreamCaptureModeGlobal) == cudaSuccess);
+	CHECK(frontier(s).empty());
+	REQUIRE(add(a, b, 100, s) == cudaSuccess);
+	cudaGraphNode_t one = frontier(s)[0];
+	CHECK(dependencies(one).empty());
+	REQUIRE(add(a, b, 100, s) == cudaSuccess);
+	const cudaGraphNode_t two = frontier(s)[0];
+	CHECK(dependencies(two) == std::vector{one});
+	REQUIRE(cudaStreamUpdateCaptureDependencies(s, &one, nullptr, 1, 0) == cudaSuccess);
+	CHECK(frontier(s) == std::vector{two, one});
+	REQUIRE(cudaStreamUpdateCaptureDependencies(s, &one, nullptr, 1, 0) == cudaSuccess);
+	CHECK(frontier(s).size() == 2); // a set
+	REQUIRE(add(a, b, 100, s) == cudaSuccess);
+	const cudaGraphNode_t three = frontier(s)[0];
+	CHECK(dependencies(three) == std::vector{two, one});
+	size_t room = 1;
+	cudaGraphNode_t found = nullptr;
+	CHECK(cudaGraphNodeGetDependencies(three, &found, nullptr, &room) == cudaSuccess);
+	CHECK(room == 1);
+	CHECK(found == two);
+	REQUIRE(cudaStreamEndCapture(s, &graph) == cudaSuccess);
+	CHECK(cudaStreamUpdateCaptureDependencies(s, &one, nullptr, 1, 0) == cudaErrorIllegalState);
+
+	CHECK(cudaGraphRemoveDependencies(graph, &two, &three, nullptr, 1) == cudaSuccess);
+	CHECK(dependencies(three) == std::vector{one});
+	CHECK(cudaGraphRemoveDependencies(graph, &two, &three, nullptr, 1) == cudaErrorInvalidValue); // there is none
+	CHECK(cudaGraphRemoveDependencies(graph, &one, nullptr, nullptr, 1) == cudaErrorInvalidValue);
+	CHECK(cudaGraphNodeGetDependencies(one, nullptr, nullptr, nullptr) == cudaErrorInvalidValue);
+	cudaGraph_t clone = nullptr;
+	REQUIRE(cudaGraphClone(&clone, graph) == cudaSuccess);
+	CHECK(cudaGraphRemoveDependencies(clone, &one, &three, nullptr, 1) == cudaErrorInvalidValue); // other nodes
+	CHECK(cudaGraphDestroy(graph) == cudaSuccess);
+	size_t count = 1;
+	CHECK(cudaGraphNodeGetDependencies(one, nullptr, nullptr, &count) == cudaErrorInvalidValue);
+	cudaGraphExec_t exec = nullptr;
+	REQUIRE(cudaGraphInstantiate(&exec, clone, 0) == cudaSuccess);
+	CHECK(cudaGraphDestroy(clone) == cudaSuccess);
+	REQUIRE(cudaGraphLaunch(exec, s) == cudaSuccess);
+	CHECK(cudaDeviceSynchronize() == cudaSuccess);
+	CHECK(first(a) == 4);
+	CHECK(cudaGraphExecDestroy(exec) == cudaSuccess);
+}
+
 TEST_CASE_METHOD(Setting, "memory allocated in a graph is there when the graph runs")
 {
 	cudaGraph_t graph = nullptr;
@@ -182,6 +253,12 @@ TEST_CASE_METHOD(Setting, "memory allocated in a graph is there when the graph r
 	REQUIRE(add(a, inside, 100, s) == cudaSuccess);
 	REQUIRE(cudaFreeAsync(inside, s) == cudaSuccess);
 	REQUIRE(cudaStreamEndCapture(s, &graph) == cudaSuccess);
+	cudaGraph_t clone = nullptr;
+	CHECK(cudaGraphClone(&clone, graph) == cudaErrorNotSupported);
+	cudaGraphNode_t nodes[2];
+	size_t count = 2;
+	REQUIRE(cudaGraphGetNodes(graph, nodes, &count) == cudaSuccess);
+	CHECK(cudaGraphRemoveDependencies(graph, &nodes[0], &nodes[1], nullptr, 1) == cudaErrorInvalidValue);
 	REQUIRE(cudaGraphInstantiate(&exec, graph, 0) == cudaSuccess);
 	REQUIRE(cudaGraphLaunch(exec, s) == cudaSuccess);
 	REQUIRE(cudaGraphLaunch(exec, s) == cudaSuccess);
@@ -191,7 +268,7 @@ TEST_CASE_METHOD(Setting, "memory allocated in a graph is there when the graph r
 	cudaGraphDestroy(graph);
 }
 
-TEST_CASE_METHOD(Setting, "a user object lives as long as the graph and all its executable copies")
+TEST_CASE_METHOD(Setting, "a user object lives as long as the graph and all its copies, executable or not")
 {
 	static std::atomic<int> destroyed{0};
 	destroyed = 0;
@@ -207,8 +284,11 @@ TEST_CASE_METHOD(Setting, "a user object lives as long as the graph and all its 
 	REQUIRE(cudaStreamGetCaptureInfo(s, &status, nullptr, &underway, nullptr, nullptr, nullptr) == cudaSuccess);
 	REQUIRE(cudaGraphRetainUserObject(underway, object, 1, cudaGraphUserObjectMove) == cudaSuccess);
 	REQUIRE(cudaStreamEndCapture(s, &graph) == cudaSuccess);
-	REQUIRE(cudaGraphInstantiate(&exec, graph, 0) == cudaSuccess);
+	cudaGraph_t clone = nullptr;
+	REQUIRE(cudaGraphClone(&clone, graph) == cudaSuccess);
 	REQUIRE(cudaGraphDestroy(graph) == cudaSuccess);
+	REQUIRE(cudaGraphInstantiate(&exec, clone, 0) == cudaSuccess);
+	REQUIRE(cudaGraphDestroy(clone) == cudaSuccess);
 	REQUIRE(cudaGraphLaunch(exec, s) == cudaSuccess);
 	REQUIRE(cudaStreamSynchronize(s) == cudaSuccess);
 	std::this_thread::sleep_for(std::chrono::milliseconds(20));

@@ -208,7 +208,7 @@ def inner(suite):
 
 def hardware(suite):
     section = Section("what only a device can answer")
-    done = suite.run([str(PROGRAMS / "hardware")])
+    done = suite.run([str(PROGRAMS / "hardware")], {**suite.environment, "AUTOAMP_EMU_MEMORY": "1G"})  # one fills it
     section.columns = ["question", "here", "emulated", ""]
     for line in done.stdout.splitlines():
         name, *pairs = line.split()

@@ -3,7 +3,7 @@ import runner
 from runner import ETA, bare, run
 
 PROGRAM = "capture"
-REST = ("replay.*", "growth.*", "later.*")
+REST = ("replay.*", "growth.*", "later.*", "shared.*")
 
 
 class First(runner.Test):
@@ -79,6 +79,39 @@ class CapturedHalf(Captured, runner.Test):
 
 class CapturedBfloat16(Captured, runner.Test):
     dtype = "bfloat16"
+
+
+class WithinTheBudget(runner.Test):
+    """Memory for two products of a graph and one that runs beside it."""
+
+    def setUp(self):
+        # A device's algorithms may ask for 32 MiB of workspace each.
+        self.memory = "800K" if runner.PLACE.emulated else "110M"
+
+    def test_graphs_of_many_products_are_lowered(self):
+        for dtype in ("float16", "bfloat16"):
+            result = run(PROGRAM, "shared.*", STRATEGY="cast", DTYPE=dtype, MEMORY=self.memory)
+            self.assertFine(result)
+            for name, case in result.cases.items():
+                with self.subTest(f"{dtype} {name}"):
+                    rows = result.rows_of(case)
+                    self.assertEqual([(row["decision"], row["captured"]) for row in rows], [("lowered", int(case["captured"]))])
+                    self.assertWithin(case["eta"], ETA[dtype], name)
+
+    def test_what_needs_more_falls_back(self):
+        result = run(PROGRAM, "shared.branches", STRATEGY="cast", MEMORY="300K")
+        self.assertEqual({row["decision"]: row["reason"] for row in result.rows_of(result.cases["shared.branches"])},
+                         {"lowered": "white_list", "fallback": "memory_budget"})
+
+    def test_pool_and_graphs_together(self):
+        """An eager product leaves 36 MB in the pool, a captured one keeps as much."""
+        if not runner.PLACE.emulated:
+            self.skipTest("a device takes memory for other things, too")
+        for memory, held in (("60M", (30, 60)), ("1G", (70, 74))):
+            result = run(PROGRAM, "held", STRATEGY="cast", MEMORY=memory)
+            self.assertFine(result)
+            self.assertEqual([row["decision"] for row in result.rows_of(result.cases["held"])], ["lowered"])
+            self.assertWithin(result.cases["held"]["held"], held, memory)
 
 
 class Untouched(runner.Test):
