@@ -15,7 +15,23 @@ TIMEOUT = 120
 PLACE = None
 
 # Relative Frobenius errors that rounding to the type must leave, and no more: m, n >= 32, Gaussian data.
-ETA = {"float16": (2.5e-4, 3.5e-4), "bfloat16": (2.0e-3, 3.0e-3)}
+ETA = {"float16": (2.5e-4, 3.5e-4), "tf32": (2.5e-4, 3.5e-4), "bfloat16": (2.0e-3, 3.0e-3)}
+
+
+class Way:
+    """A strategy by name, and what it multiplies in."""
+
+    def __init__(self, strategy, precision, **variables):
+        self.strategy, self.precision = strategy, precision
+        self.variables = {"STRATEGY": strategy, **variables}
+
+
+CAST_HALF = Way("cast", "float16")
+CAST_BFLOAT16 = Way("cast", "bfloat16", DTYPE="bfloat16")
+TF32 = Way("tf32", "tf32")
+TF32_AS_TYPE = Way("tf32", "tf32", DTYPE="tf32")
+LIBRARY_BFLOAT16 = Way("library", "bfloat16", DTYPE="bfloat16")
+LIBRARY_HALF = Way("library", "float16", SCALING="off")
 
 
 class Run:
@@ -91,11 +107,11 @@ class Test(unittest.TestCase):
         low, high = interval
         self.assertTrue(low <= float(value) <= high, f"{what}: {value} is outside [{low:g}, {high:g}]")
 
-    def assertLowered(self, result, case, dtype, calls=1):
+    def assertLowered(self, result, case, way, calls=1):
         rows = result.rows_of(case)
         self.assertEqual([(row["decision"], row["reason"], row["strategy"], row["calls"]) for row in rows],
-                         [("lowered", "white_list", "cast", calls)])
-        types = {"in": "float32", "compute": dtype, "accumulate": "float32", "out": "float32"}
+                         [("lowered", "white_list", way.strategy, calls)])
+        types = {"in": "float32", "compute": way.precision, "accumulate": "float32", "out": "float32"}
         self.assertEqual({key: rows[0]["dtype_" + key] for key in types}, types)
         return rows[0]
 
