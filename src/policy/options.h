@@ -34,9 +34,7 @@ enum class ValueType : uint8_t {
 	X(scaling, "AUTOAMP_SCALING", words, "auto off", "auto",                                                           \
 	  "auto: float16 operands are scaled, verified on the device; off: bare conversion")                               \
 	X(strategy, "AUTOAMP_STRATEGY", words, "auto cast fp32 library tf32", "auto",                                      \
-	  "auto: what the cost model finds fastest; cast (16-bit copies), library (FAST_16F, FAST_16BF), tf32: always, "   \
-	  "so;"                                                                                                            \
-	  " fp32: never")                                                                                                  \
+	  "auto: what the cost model finds fastest; cast, library, tf32: always so; fp32: never")                          \
 	X(memory, "AUTOAMP_MEMORY", size, "", "1G", "most device memory for converted operands, per device")               \
 	X(trace, "AUTOAMP_TRACE", words, "off summary ops", "summary",                                                     \
 	  "summary: exact totals; ops: every call too (default under `autoamp run`)")                                      \

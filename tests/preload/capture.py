@@ -1,6 +1,6 @@
 """Products in CUDA graphs: lowered once one has run eagerly, right at every replay, and gone with their graph."""
 import runner
-from runner import CAST_BFLOAT16, CAST_HALF, ETA, LIBRARY_BFLOAT16, TF32, bare, run
+from runner import CAST_BFLOAT16, CAST_HALF, LIBRARY_BFLOAT16, TF32, bare, run
 
 PROGRAM = "capture"
 REST = ("replay.*", "growth.*", "later.*")
@@ -20,6 +20,7 @@ class First(runner.Test):
                 self.assertEqual([(row["decision"], row["reason"], row["calls"], row["captured"]) for row in rows],
                                  [("fallback", "capture_unready", 1, 1)])
 
+    @runner.emulated_only("other workspaces")
     def test_what_needs_nothing_of_ours_is_always_ready(self):
         for way in (TF32, LIBRARY_BFLOAT16):
             for name in ("first.captured", "first.after_reset"):
@@ -70,7 +71,7 @@ class Captured:
         for name, case in self.run.cases.items():
             for key in ("eta", "least_eta"):
                 if key in case:
-                    self.assertWithin(case[key], ETA[self.way.precision], f"{name} {key}")
+                    self.assertWithin(case[key], self.way.eta(), f"{name} {key}")
 
     def test_broken_capture_answers_as_the_vendor(self):
         self.assertEqual(self.run.cases["later.broken"]["status"], self.bare.cases["later.broken"]["status"])

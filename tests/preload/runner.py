@@ -25,6 +25,11 @@ class Way:
         self.strategy, self.precision = strategy, precision
         self.variables = {"STRATEGY": strategy, **variables}
 
+    def eta(self):
+        """FAST_16F and FAST_16BF permit TF32 as well: the emulated library never takes it, a real one may."""
+        may_be_tf32 = self.strategy == "library" and not PLACE.emulated
+        return (ETA["tf32"][0] if may_be_tf32 else ETA[self.precision][0], ETA[self.precision][1])
+
 
 CAST_HALF = Way("cast", "float16")
 CAST_BFLOAT16 = Way("cast", "bfloat16", DTYPE="bfloat16")
@@ -94,6 +99,17 @@ def run(program, *cases, preload=True, **variables):
 
 def bare(program, *cases, **variables):
     return run(program, *cases, preload=False, **variables)
+
+
+def emulated_only(why):
+    def decorate(test):
+        @functools.wraps(test)
+        def wrapped(self):
+            if not PLACE.emulated:
+                self.skipTest("on the emulated libraries: " + why)
+            test(self)
+        return wrapped
+    return decorate
 
 
 class Test(unittest.TestCase):

@@ -1,6 +1,6 @@
 """Products in every form that an application may ask for: lowered with the vendor's semantics, or left alone."""
 import runner
-from runner import (CAST_BFLOAT16, CAST_HALF, ETA, LIBRARY_BFLOAT16, LIBRARY_HALF, TF32, TF32_AS_TYPE, bare, run)
+from runner import (CAST_BFLOAT16, CAST_HALF, LIBRARY_BFLOAT16, LIBRARY_HALF, TF32, TF32_AS_TYPE, bare, run)
 
 PROGRAM = "semantics"
 CASES = ("[!s]*", "s[!i]*")  # all but size.*
@@ -58,10 +58,10 @@ class Lowered:
                     self.assertEqual(*bits)
                     continue
                 if name == "alias.same_operands":  # the squares on the diagonal are large and all of one sign
-                    interval = [end * factor for end, factor in zip(ETA[self.way.precision], (0.5, 1))]
+                    interval = [end * factor for end, factor in zip(self.way.eta(), (0.5, 1))]
                     self.assertWithin(case["eta"], interval, "eta")
                 else:
-                    self.assertWithin(case["eta"], ETA[self.way.precision], "eta")
+                    self.assertWithin(case["eta"], self.way.eta(), "eta")
                 if name not in ON_TF32 or self.way.precision != "float16":  # as many bits, rounded alike: perhaps the same
                     self.assertNotEqual(*bits)
                 if "entry" in case and int(case["m"]) not in CALLS:
@@ -111,6 +111,7 @@ class LoweredTf32(Lowered, runner.Test):
     def test_as_a_type_it_is_the_same(self):
         self.assertEqual(run(PROGRAM, *CASES, **TF32_AS_TYPE.variables).bits(), self.run.bits())
 
+    @runner.emulated_only("other algorithms")
     def test_bits_are_those_of_a_handle_that_allows_it(self):
         lowered, own = run(PROGRAM, *SIZES, **self.way.variables), bare(PROGRAM, *SIZES)
         self.assertEqual(lowered.cases["size.large"]["bits"], own.cases["size.large_tf32"]["bits"])
@@ -269,6 +270,7 @@ class Choice(runner.Test):
         found = self.reasons("size.large", STRATEGY="cast", MEMORY="64K")
         self.assertEqual(found["size.large"], ("fallback", "memory_budget"))
 
+    @runner.emulated_only("other workspaces")
     def test_the_applications_operands_need_no_memory_but_the_workspace(self):
         for way in (TF32, LIBRARY_BFLOAT16, LIBRARY_HALF):
             with self.subTest(way.strategy, precision=way.precision):
