@@ -214,7 +214,7 @@ bool deviceAt(const Process &process, int ordinal, policy::Device &device)
 	const cuda::Driver *driver = cuda::driver();
 	if (!driver) {
 		constexpr int nobodysFault = 90; // of the GPU there is nothing to say: driver_too_old
-		device = {&policy::gpuConstants(process.options.gpuModel, nullptr, 0), nobodysFault, false};
+		device = {&policy::gpuConstants(process.options.gpuModel, nullptr, 0), nobodysFault, false, false};
 		return true;
 	}
 	const cuda::DeviceFacts *facts = cuda::deviceFacts(*driver, ordinal);

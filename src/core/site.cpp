@@ -103,7 +103,8 @@ Site &findSite(Process &process, const op::Op &op, const policy::Device &device)
 		site->hash = hash;
 		site->decision = decision;
 		site->plan.hash = hash;
-		if (decision.verdict == policy::Verdict::lowered) { // who is never lowered has nothing to tell
+		if (decision.verdict == policy::Verdict::lowered &&
+		    decision.strategy == policy::Strategy::cast) { // who converts nothing has nothing to tell
 			site->plan.site = siteCount < kernels::siteCount ? siteCount++ : kernels::siteCount;
 			if (site->plan.site < kernels::siteCount)
 				places[site->plan.site].store(site, std::memory_order_release);

@@ -78,7 +78,7 @@ reroute::Outcome refused(const char *getter)
 reroute::Outcome run(const Asking &asking, const Subject &subject, const reroute::Product &product)
 {
 	Site &site = *subject.site;
-	return reroute::run(site.op, site.decision.precision, site.plan, asking.process.settings, product);
+	return reroute::run(site.op, site.decision, site.plan, asking.process.settings, product);
 }
 
 } // namespace

@@ -21,11 +21,11 @@ class CommandLine(Case):
                           ["help", "rules"], ["report", "--by", "op"], ["report", "--top", "3"],
                           ["report", "--report", "kernels"], ["report", "--format", "csv"], ["report", "--sort", "x"]):
             self.refused(self.autoamp(*arguments), 2)
-        for arguments in (["--config", "x"], ["--level", "O2"], ["--dtype", "tf32"], ["--lists", "paddle"],
-                          ["--strategy", "library"], ["--trace", "kernels"], ["--device", "rocm"]):
+        for arguments in (["--config", "x"], ["--level", "O2"], ["--dtype", "fp8"], ["--lists", "paddle"],
+                          ["--strategy", "split3"], ["--trace", "kernels"], ["--device", "rocm"]):
             self.refused(self.autoamp("run", *arguments, "--", "true"), 125)
         text = "".join(self.autoamp(*a).stdout for a in (["help"], ["run", "--help"], ["report", "--help"], ["help", "env"]))
-        for word in ("explain", "doctor", "--config", "--by", "--top", "O2", "tf32", "paddle", "kernels", "AUTOAMP_SCOPE"):
+        for word in ("explain", "doctor", "--config", "--by", "--top", "O2", "split3", "paddle", "kernels", "AUTOAMP_SCOPE"):
             self.assertNotIn(word, text)
 
     def test_the_nearest_name_is_told(self):

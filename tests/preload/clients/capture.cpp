@@ -89,10 +89,10 @@ std::unique_ptr<Graph> record(Session &session, Problem &problem, Line &line,
 }
 
 // The first product of the process is a captured one.
-void first(Line &line)
+void first(const Spec &spec, Line &line)
 {
 	Session session;
-	Problem problem({.m = 40});
+	Problem problem(spec);
 	prepare(problem);
 	const auto graph = record(session, problem, line);
 	graph->replay(session.stream);
@@ -179,6 +179,18 @@ void replayed(const Spec &spec, cudaStreamCaptureMode mode, Line &line)
 	const Answer answer = problem.compare();
 	problem.describe(line);
 	line.put("captured", 1).bits("bits", bits[0]).put("eta", answer.eta);
+}
+
+// A long k is split, and the parts lie in memory that the graph has to keep.
+void workspace(Line &line)
+{
+	const Spec spec = {.m = 72, .n = 16, .k = 4096};
+	{
+		Session session;
+		Problem problem(spec);
+		eagerBits(session, problem);
+	}
+	replayed(spec, cudaStreamCaptureModeGlobal, line);
 }
 
 // Inputs that grow and shrink between the replays of one graph; device scalars that change as well.
@@ -662,10 +674,15 @@ std::vector<Case> allCases()
 	    {"replay.lt_own", {.door = Door::ltMatmul, .m = 59, .ltHandle = LtHandle::own, .hasOwnD = true}, global},
 	};
 	std::vector<Case> cases = {
-	    {"first.captured", first}, {"first.beside", firstBeside}, {"first.after_reset", firstAfterReset}};
+	    {"first.captured", [](Line &line) { first({.m = 40}, line); }},
+	    {"first.long", [](Line &line) { first({.m = 48, .n = 16, .k = 4096}, line); }},
+	    {"first.beside", firstBeside},
+	    {"first.after_reset", firstAfterReset},
+	};
 	for (const Row &row : rows)
 		cases.push_back({row.name, [row](Line &line) { replayed(row.spec, row.mode, line); }});
 	const Case more[] = {
+	    {"replay.workspace", workspace},
 	    {"growth.host", [](Line &line) { growth(false, line); }},
 	    {"growth.device", [](Line &line) { growth(true, line); }},
 	    {"later.pools_grew", poolsGrew},
