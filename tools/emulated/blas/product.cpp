@@ -1,4 +1,5 @@
 #include "tools/emulated/blas/product.h"
+#include "tools/emulated/blas/epilogue.h"
 
 #include <cblas.h>
 
@@ -97,23 +98,6 @@ const T *load(Scratch &scratch, const void *data, const Matrix &matrix, int64_t 
 	return copy;
 }
 
-// Every access of a kernel must be aligned to its element; the hardware raises an error of its own otherwise.
-cudaError_t look(const void *&where, const void *base, cudaDataType type, int64_t offset, int64_t rows, int64_t columns,
-                 int64_t ld)
-{
-	size_t size = sizeOf(type);
-	if (reinterpret_cast<uintptr_t>(base) % size != 0)
-		return cudaErrorMisalignedAddress;
-	const auto *address = static_cast<const std::byte *>(base) + offset * static_cast<int64_t>(size);
-	where = base ? view(address, ((columns - 1) * ld + rows) * size) : nullptr;
-	return where ? cudaSuccess : cudaErrorIllegalAddress;
-}
-
-cudaError_t look(const void *&where, const Matrix &matrix, int64_t batch, int64_t rows, int64_t columns)
-{
-	return look(where, matrix.data, matrix.type, batch * matrix.stride, rows, columns, matrix.ld);
-}
-
 template <typename T>
 cudaError_t scalar(const void *address, cudaDataType type, T &value)
 {
@@ -189,13 +173,17 @@ cudaError_t run(const Product &p)
 		return error;
 
 	// A device alpha of zero does not spare A and B: the kernel learns it too late.
-	const bool readsOperands = p.k > 0 && (alpha != 0 || p.deviceScalars);
+	const bool reduces = p.epilogue & (CUBLASLT_EPILOGUE_BGRADA | CUBLASLT_EPILOGUE_BGRADB);
+	const bool readsOperands = p.k > 0 && (alpha != 0 || p.deviceScalars || reduces);
 	const int64_t aRows = p.transposeA ? p.k : p.m, aColumns = p.transposeA ? p.m : p.k;
 	const int64_t bRows = p.transposeB ? p.n : p.k, bColumns = p.transposeB ? p.k : p.n;
 	T *sum = scratch.sum.get<T>(p.m * p.n);
 	T *column = scratch.column.get<T>(p.m);
+	Epilogue<T> epilogue(p);
 	for (int64_t batch = 0; batch < p.batch; ++batch) {
 		const void *where = nullptr;
+		if (cudaError_t error = epilogue.begin(batch))
+			return error;
 		if (readsOperands) {
 			if (cudaError_t error = look(where, p.a, batch, aRows, aColumns))
 				return error;
@@ -204,22 +192,17 @@ cudaError_t run(const Product &p)
 				return error;
 			const T *b = load<T>(scratch.b, where, p.b, bRows, bColumns, p.rounding);
 			accumulate(p, a, b, sum, workspace);
+			epilogue.reduce(a, b);
 		} else {
 			std::fill_n(sum, p.m * p.n, T{});
 		}
 
-		const void *c = nullptr, *bias = nullptr, *d = nullptr;
+		const void *c = nullptr, *d = nullptr;
 		if (beta != 0)
 			if (cudaError_t error = look(c, p.c, batch, p.m, p.n))
 				return error;
-		if (p.bias)
-			if (cudaError_t error = look(bias, p.bias, p.biasType, batch * p.biasStride, p.m, 1, p.m))
-				return error;
 		if (cudaError_t error = look(d, p.d, batch, p.m, p.n))
 			return error;
-		T *added = bias ? scratch.a.get<T>(p.m) : nullptr; // the operands have been used
-		if (bias)
-			widen(p.biasType, bias, added, p.m);
 		for (int64_t j = 0; j < p.n; ++j) {
 			T *value = sum + j * p.m;
 			for (int64_t i = 0; i < p.m; ++i)
@@ -229,13 +212,11 @@ cudaError_t run(const Product &p)
 				for (int64_t i = 0; i < p.m; ++i)
 					value[i] += beta * column[i];
 			}
-			for (int64_t i = 0; added && i < p.m; ++i)
-				value[i] += added[i];
-			for (int64_t i = 0; p.relu && i < p.m; ++i)
-				value[i] = value[i] < 0 ? 0 : value[i]; // NaN stays
+			epilogue.apply(j, value);
 			auto *target = const_cast<std::byte *>(static_cast<const std::byte *>(d));
 			store(p.d.type, value, target + j * p.d.ld * sizeOf(p.d.type), p.m);
 		}
+		epilogue.end();
 	}
 	return cudaSuccess;
 }
@@ -271,6 +252,27 @@ Rounding roundingOf(cublasComputeType_t compute)
 	default: // BF16x9 is native fp32 on every device but cc 10.0 and 10.3
 		return Rounding::None;
 	}
+}
+
+cudaError_t look(const void *&where, const void *address, size_t alignment, size_t bytes)
+{
+	if (reinterpret_cast<uintptr_t>(address) % alignment != 0)
+		return cudaErrorMisalignedAddress;
+	where = view(address, bytes);
+	return where ? cudaSuccess : cudaErrorIllegalAddress;
+}
+
+cudaError_t look(const void *&where, const void *base, cudaDataType type, int64_t offset, int64_t rows, int64_t columns,
+                 int64_t ld)
+{
+	const size_t size = sizeOf(type);
+	const auto *address = static_cast<const std::byte *>(base) + offset * static_cast<int64_t>(size);
+	return base ? look(where, address, size, ((columns - 1) * ld + rows) * size) : cudaErrorIllegalAddress;
+}
+
+cudaError_t look(const void *&where, const Matrix &matrix, int64_t batch, int64_t rows, int64_t columns)
+{
+	return look(where, matrix.data, matrix.type, batch * matrix.stride, rows, columns, matrix.ld);
 }
 
 size_t workspaceOf(const Product &product)

@@ -25,6 +25,20 @@ constexpr Algorithm algorithms[] = {
 };
 #undef ROW
 
+// Which engines there are for an epilogue, by EngineTypes.
+struct Epilogue {
+	cublasLtEpilogue_t id;
+	bool rows; // also into a D that is stored by rows
+	uint64_t leastK;
+	bool exists[7];
+};
+constexpr bool yes = true, guess = true, none = false;
+#define ROW(id, rows, leastK, ...) {id, rows, leastK, {__VA_ARGS__}},
+constexpr Epilogue epilogues[] = {
+#include "epilogues.inc"
+};
+#undef ROW
+
 // What this library keeps in a cublasLtMatmulAlgo_t: an algorithm with its configuration and what it was chosen for.
 struct Choice {
 	static constexpr uint32_t magicNumber = 0x616d6c61;
@@ -129,23 +143,40 @@ cublasStatus_t checkDescriptor(const MatmulDesc &desc)
 	return CUBLAS_STATUS_SUCCESS;
 }
 
+// The column of epilogues.tsv.
+int engineTypes(const Problem &p)
+{
+	if (p.a.type == CUDA_R_64F)
+		return 6;
+	if (p.desc.scale == CUDA_R_16F)
+		return 5;
+	if (p.a.type == CUDA_R_32F)
+		return 0;
+	return (p.d.type == CUDA_R_32F ? 3 : 1) + (p.a.type == CUDA_R_16BF);
+}
+
 cublasStatus_t checkEpilogue(const Problem &p, const Combination &types)
 {
-	switch (p.desc.epilogue) {
-	case CUBLASLT_EPILOGUE_DEFAULT:
+	const MatmulDesc &desc = p.desc;
+	const auto *row = std::find_if(std::begin(epilogues), std::end(epilogues),
+	                               [&](const Epilogue &epilogue) { return epilogue.id == desc.epilogue; });
+	if (row == std::end(epilogues))
+		return CUBLAS_STATUS_INVALID_VALUE;
+	const uint64_t k = desc.transa != CUBLAS_OP_N ? p.a.rows : p.a.columns;
+	if (!row->exists[engineTypes(p)] || (isRow(p.d) && !row->rows) || k < row->leastK)
+		return CUBLAS_STATUS_NOT_SUPPORTED;
+	if (row->id != CUBLASLT_EPILOGUE_DEFAULT && types.bias == Combination::none)
+		return CUBLAS_STATUS_NOT_SUPPORTED;
+	if ((row->id & vectorBits) && desc.biasType != -1 && desc.biasType != types.bias)
+		return CUBLAS_STATUS_NOT_SUPPORTED;
+	if (!(row->id & auxBit))
 		return CUBLAS_STATUS_SUCCESS;
-	case CUBLASLT_EPILOGUE_RELU:
-	case CUBLASLT_EPILOGUE_BIAS:
-	case CUBLASLT_EPILOGUE_RELU_BIAS:
-		break;
-	default:
-		emulated::missing("cublasLtMatmul with an epilogue other than DEFAULT, BIAS, RELU, RELU_BIAS");
-		return CUBLAS_STATUS_NOT_SUPPORTED;
-	}
-	const bool hasBias = p.desc.epilogue & CUBLASLT_EPILOGUE_BIAS;
-	const bool isKnownBias = p.desc.biasType == -1 || p.desc.biasType == types.bias;
-	if (types.bias == Combination::none || (hasBias && !isKnownBias) || isRow(p.d))
-		return CUBLAS_STATUS_NOT_SUPPORTED;
+	const bool isMask = row->id & maskBits;
+	const int64_t grain = isMask ? 128 : 8;
+	const bool isKnownType = desc.auxType == -1 || (!isMask && desc.auxType == p.d.type);
+	if (desc.auxLd % grain || desc.auxLd < static_cast<int64_t>(p.d.rows) || desc.auxStride % grain || !isKnownType ||
+	    (!isMask && !desc.aux)) // the real heuristic wants this pointer early (nvmath-python gives it a 1)
+		return CUBLAS_STATUS_INVALID_VALUE;
 	return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -188,12 +219,13 @@ cublasStatus_t describe(cublasLtMatmulDesc_t desc, cublasLtMatrixLayout_t Adesc,
 	product.rounding = p.a.type == CUDA_R_32F ? roundingOf(p.desc.compute) : Rounding::None;
 	product.scaleType = p.desc.scale;
 	product.deviceScalars = p.desc.pointerMode == CUBLASLT_POINTER_MODE_DEVICE;
-	product.relu = p.desc.epilogue & CUBLASLT_EPILOGUE_RELU;
-	if (p.desc.epilogue & CUBLASLT_EPILOGUE_BIAS) {
-		product.bias = p.desc.bias;
-		product.biasType = types->bias;
-		product.biasStride = p.desc.biasStride;
-	}
+	product.epilogue = p.desc.epilogue;
+	product.bias = p.desc.bias;
+	product.biasType = types->bias;
+	product.biasStride = p.desc.biasStride;
+	product.aux = p.desc.aux;
+	product.auxLd = p.desc.auxLd;
+	product.auxStride = p.desc.auxStride;
 	return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -317,7 +349,8 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t lightHandle, cublasLtMatmulDesc_t
 	Problem p;
 	if (cublasStatus_t status = describe(computeDesc, Adesc, Bdesc, Cdesc, Ddesc, {A, B, C, D}, p))
 		return status;
-	if (!A || !B || !D || !alpha || !beta || ((p.desc.epilogue & CUBLASLT_EPILOGUE_BIAS) && !p.desc.bias))
+	if (!A || !B || !D || !alpha || !beta || ((p.desc.epilogue & vectorBits) && !p.desc.bias) ||
+	    ((p.desc.epilogue & auxBit) && !p.desc.aux))
 		return CUBLAS_STATUS_INVALID_VALUE;
 	if (C == D && std::memcmp(&p.c, &p.d, sizeof p.c) != 0) // in place with two different views of the matrix
 		return CUBLAS_STATUS_INVALID_VALUE;
@@ -539,7 +572,8 @@ cublasStatus_t cublasLtMatmulAlgoCapGetAttribute(const cublasLtMatmulAlgo_t *alg
 		value = CUBLASLT_POINTER_MODE_MASK_HOST | CUBLASLT_POINTER_MODE_MASK_DEVICE;
 		break;
 	case CUBLASLT_ALGO_CAP_EPILOGUE_MASK:
-		value = CUBLASLT_EPILOGUE_DEFAULT | CUBLASLT_EPILOGUE_RELU_BIAS;
+		for (const Epilogue &epilogue : epilogues)
+			value |= epilogue.id;
 		break;
 	case CUBLASLT_ALGO_CAP_MIN_ALIGNMENT_A_BYTES:
 	case CUBLASLT_ALGO_CAP_MIN_ALIGNMENT_B_BYTES:
