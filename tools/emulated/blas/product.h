@@ -17,6 +17,7 @@ struct Matrix {
 	cudaDataType type = CUDA_R_32F;
 	int64_t ld = 0;
 	int64_t stride = 0;
+	bool isArray = false; // `data` are device pointers in device memory, one a matrix: read when the work runs
 };
 
 // The bits that cublasLtEpilogue_t is made of: a bias gradient out of the result, a bit mask or any auxiliary matrix, a
@@ -42,6 +43,9 @@ struct Product {
 	const void *beta = nullptr;
 	double alphaValue = 1;
 	double betaValue = 0;
+	bool hasAlphaVector = false; // alpha is a device vector, an element for each row; alphaStride: from batch to batch
+	bool hasBetaVector = false;
+	int64_t alphaStride = 0;
 
 	unsigned epilogue = CUBLASLT_EPILOGUE_DEFAULT;
 	const void *bias = nullptr; // the vector that the epilogue adds, or writes a gradient to
@@ -73,7 +77,6 @@ EMULATED_EXPORT cublasStatus_t enqueue(cudaStream_t stream, const char *name, co
 cudaError_t look(const void *&where, const void *address, size_t alignment, size_t bytes);
 cudaError_t look(const void *&where, const void *base, cudaDataType type, int64_t offset, int64_t rows, int64_t columns,
                  int64_t ld);
-cudaError_t look(const void *&where, const Matrix &matrix, int64_t batch, int64_t rows, int64_t columns);
 
 // Which products the documented tables hold.
 enum class Table { gemmex, sgemmex, lt };
