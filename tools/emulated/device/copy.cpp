@@ -20,9 +20,10 @@ cudaError_t check(const void *address, size_t bytes, Side side, bool *pageable)
 	*pageable = !one && !isDevicePointer(address);
 	if (!one)
 		return *pageable && side != Side::Device ? cudaSuccess : cudaErrorInvalidValue;
-	if (uintptr_t(address) + bytes > one->base + one->bytes && one->kind != Allocation::Registered)
+	const bool mayGoOn = one->kind == Allocation::Registered || one->kind == Allocation::Mapped; // into what follows
+	if (uintptr_t(address) + bytes > one->base + one->bytes && !mayGoOn)
 		return cudaErrorInvalidValue;
-	if (side == Side::Host && (one->kind == Allocation::Device || one->kind == Allocation::Graph))
+	if (side == Side::Host && onDevice(one->kind))
 		return cudaErrorInvalidValue;
 	return cudaSuccess;
 }

@@ -128,13 +128,14 @@ struct Pool {
 	size_t reserved = 0, used = 0, reservedHigh = 0, usedHigh = 0, maximum = 0;
 	uint64_t threshold = 0;
 	int flags[3] = {1, 1, 1}; // reuse policies: follow event dependencies, opportunistic, internal dependencies
+	unsigned access = 0;      // bits of the other devices whose kernels may touch it
 	// By stream: bytes freed there and not yet reached, which an allocation there may take over at once; and bytes so
 	// taken over, which their free gives back no more.
 	std::unordered_map<const void *, size_t> freed, takenOver;
 };
 
 struct Allocation {
-	enum Kind { Device, Graph, Pinned, Managed, Registered };
+	enum Kind { Device, Graph, Mapped, Pinned, Managed, Registered }; // up to Mapped: not for the host to touch
 	uintptr_t base = 0;
 	size_t bytes = 0;
 	Kind kind = Device;
@@ -144,11 +145,17 @@ struct Allocation {
 	uint64_t freedAt = ~uint64_t{0}; // work submitted from here on may not touch it
 	const void *freedOn = nullptr;   // the stream of the free
 	bool ready = true;               // false until the stream reaches the allocation
-	bool stuck = false;              // graph memory that was freed by no node yet
 	unsigned flags = 0;              // of the host allocation
+	unsigned access = 0;             // of a mapping: bits of the devices that may touch it
+	const void *physical = nullptr;  // what is mapped there
 	uintptr_t range = 0;             // pages behind it, guard included
 	size_t rangeBytes = 0;
 };
+
+inline bool onDevice(Allocation::Kind kind)
+{
+	return kind <= Allocation::Mapped;
+}
 
 cudaError_t allocate(Context &, size_t bytes, Allocation::Kind, Pool *, bool ready, unsigned flags, void **out,
                      const void *stream = nullptr);
@@ -169,6 +176,20 @@ cudaError_t destroyPool(Pool *);
 bool isPool(const Pool *);
 void trimPool(Pool &, size_t keep);
 cudaError_t poolAttribute(Pool *, int attribute, void *value, bool set);
+cudaError_t poolAccess(Pool *, const cudaMemAccessDesc *, size_t count);
+// Which devices may touch memory after `count` changes of it.
+cudaError_t changeAccess(unsigned *devices, const cudaMemAccessDesc *, size_t count);
+
+// ---- memory that is mapped at addresses of the program's choice (mapping.cpp)
+
+constexpr size_t mappingGrain = size_t{2} << 20;
+cudaError_t createPhysical(const void **handle, size_t bytes, int device);
+cudaError_t releasePhysical(const void *handle);
+cudaError_t reserveAddresses(void **, size_t bytes, size_t alignment);
+cudaError_t freeAddresses(void *, size_t bytes);
+cudaError_t mapMemory(void *, size_t bytes, size_t offset, const void *handle);
+cudaError_t unmapMemory(void *, size_t bytes);
+cudaError_t mappingAccess(void *, size_t bytes, const cudaMemAccessDesc *, size_t count);
 
 // ---- streams, events (schedule.cpp)
 

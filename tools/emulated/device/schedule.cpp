@@ -666,8 +666,8 @@ static cudaError_t freeKind(void *base, bool host)
 	if (const cudaError_t error = unsafeCall())
 		return error;
 	const auto one = findAllocation(base);
-	const bool pinned = one && one->kind == Allocation::Pinned;
-	if (!one || one->base != uintptr_t(base) || one->kind == Allocation::Registered || pinned != host)
+	const bool ours = one && one->kind != Allocation::Registered && one->kind != Allocation::Mapped;
+	if (!ours || one->base != uintptr_t(base) || (one->kind == Allocation::Pinned) != host)
 		return cudaErrorInvalidValue;
 	// As on hardware, freeing waits for the device; memory of a pool is the caller's to order.
 	if (!one->pool) {
