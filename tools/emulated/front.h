@@ -387,10 +387,11 @@ cudaError_t captureInfo(cudaStream_t stream, cudaStreamCaptureStatus *status, Id
 	return giveCapture(stream, status, reinterpret_cast<unsigned long long *>(id), rest...);
 }
 
-inline cudaError_t updateCaptureEdges(cudaStream_t stream, cudaGraphNode_t *nodes, const void *edges, size_t count,
-                                      unsigned flags)
+// Edges that are more than an order are not emulated.
+template <class... Arguments>
+cudaError_t withoutEdges(const void *edges, cudaError_t (*work)(Arguments...), Arguments... arguments)
 {
-	return edges ? cudaErrorNotSupported : updateCapture(stream, nodes, count, flags);
+	return edges ? cudaErrorNotSupported : work(arguments...);
 }
 
 template <class Out>

@@ -328,7 +328,10 @@ cudaError_t updateCapture(cudaStream_t, cudaGraphNode_t *, size_t count, unsigne
 cudaError_t exchangeMode(cudaStreamCaptureMode *);
 cudaError_t createGraph(cudaGraph_t *);
 cudaError_t destroyGraph(cudaGraph_t);
+cudaError_t cloneGraph(cudaGraph_t *, cudaGraph_t);
 cudaError_t graphNodes(cudaGraph_t, cudaGraphNode_t *, size_t *count);
+cudaError_t nodeDependencies(cudaGraphNode_t, cudaGraphNode_t *, size_t *count);
+cudaError_t removeDependencies(cudaGraph_t, const cudaGraphNode_t *from, const cudaGraphNode_t *to, size_t count);
 cudaError_t nodeType(cudaGraphNode_t, cudaGraphNodeType *);
 cudaError_t instantiate(cudaGraphExec_t *, cudaGraph_t);
 cudaError_t destroyExec(cudaGraphExec_t);

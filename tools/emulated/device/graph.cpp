@@ -80,7 +80,8 @@ struct Step {
 
 // What every launch of an executable graph shares; a launch in flight keeps it after the handle is destroyed.
 struct Program {
-	std::vector<Step> steps;
+	std::vector<Step> steps[2]; // in the two orders that launches take by turns
+	mutable std::atomic<unsigned> launches{0};
 	References references;
 	bool host = false;
 	OpPointer last;
@@ -88,7 +89,7 @@ struct Program {
 	explicit Program(const References &other) : references(other) {}
 	cudaError_t run() const
 	{
-		for (const Step &step : steps)
+		for (const Step &step : steps[launches++ % 2])
 			if (const cudaError_t error = step.body ? step.body() : cudaSuccess)
 				return error;
 		return cudaSuccess;
@@ -122,13 +123,34 @@ Graph *graphOf(cudaGraph_t handle)
 	return nullptr;
 }
 
-// An order that respects the edges and nothing else: of what may come next, the youngest node comes first, so that
-// a dependency which the program forgot shows.
-std::vector<const Node *> orderOf(const Graph &graph)
+Node *nodeOf(cudaGraphNode_t handle)
 {
-	std::vector<size_t> missing(graph.nodes.size());
+	const auto find = [handle](Graph &graph) -> Node * {
+		for (Node &node : graph.nodes)
+			if (reinterpret_cast<cudaGraphNode_t>(&node) == handle)
+				return &node;
+		return nullptr;
+	};
+	for (const auto &[graph, owner] : handles().graphs)
+		if (Node *node = find(*graph))
+			return node;
+	for (const auto &capture : state().captures)
+		if (Node *node = capture->graph ? find(*capture->graph) : nullptr)
+			return node;
+	return nullptr;
+}
+
+// An order that respects the edges and nothing else, so that a dependency which the program forgot shows: of what may
+// come next, the youngest node comes first. `inTurns`: a step of every branch in turn, so that what two branches share
+// and may not shows, too.
+std::vector<const Node *> orderOf(const Graph &graph, bool inTurns)
+{
+	std::vector<size_t> missing(graph.nodes.size()), depth(graph.nodes.size());
 	std::vector<std::vector<size_t>> followers(graph.nodes.size());
-	std::priority_queue<size_t> open;
+	const auto isLater = [&](size_t a, size_t b) {
+		return inTurns && depth[a] != depth[b] ? depth[a] > depth[b] : a < b;
+	};
+	std::priority_queue<size_t, std::vector<size_t>, decltype(isLater)> open(isLater);
 	for (const Node &node : graph.nodes) {
 		missing[node.index] = node.after.size();
 		for (const Node *before : node.after)
@@ -141,9 +163,11 @@ std::vector<const Node *> orderOf(const Graph &graph)
 		const size_t index = open.top();
 		open.pop();
 		order.push_back(&graph.nodes[index]);
-		for (const size_t next : followers[index])
+		for (const size_t next : followers[index]) {
+			depth[next] = std::max(depth[next], depth[index] + 1);
 			if (--missing[next] == 0)
 				open.push(next);
+		}
 	}
 	return order;
 }
@@ -440,16 +464,71 @@ cudaError_t destroyGraph(cudaGraph_t handle)
 	return cudaSuccess;
 }
 
+static bool isUsingMemory(const Graph &graph)
+{
+	return std::any_of(graph.nodes.begin(), graph.nodes.end(), [](const Node &node) {
+		return node.type == cudaGraphNodeTypeMemAlloc || node.type == cudaGraphNodeTypeMemFree;
+	});
+}
+
+cudaError_t cloneGraph(cudaGraph_t *out, cudaGraph_t handle)
+{
+	Lock lock(state().mutex);
+	const Graph *graph = graphOf(handle);
+	if (!graph || !out)
+		return cudaErrorInvalidValue;
+	if (isUsingMemory(*graph))
+		return cudaErrorNotSupported;
+	auto clone = std::make_unique<Graph>(*graph);
+	for (Node &node : clone->nodes)
+		for (Node *&before : node.after)
+			before = &clone->nodes[before->index];
+	*out = reinterpret_cast<cudaGraph_t>(clone.get());
+	handles().graphs.emplace(clone.get(), std::move(clone));
+	return cudaSuccess;
+}
+
+// Gives as many of `found` as fit, and the number of them; without a place for them, how many there are.
+static cudaError_t giveNodes(const std::vector<Node *> &found, cudaGraphNode_t *nodes, size_t *count)
+{
+	if (nodes)
+		for (size_t i = 0; i < *count; ++i)
+			nodes[i] = i < found.size() ? reinterpret_cast<cudaGraphNode_t>(found[i]) : nullptr;
+	*count = nodes ? std::min(*count, found.size()) : found.size();
+	return cudaSuccess;
+}
+
 cudaError_t graphNodes(cudaGraph_t handle, cudaGraphNode_t *nodes, size_t *count)
 {
 	Lock lock(state().mutex);
 	Graph *graph = graphOf(handle);
 	if (!graph || !count)
 		return cudaErrorInvalidValue;
-	if (nodes)
-		for (size_t i = 0; i < *count; ++i)
-			nodes[i] = i < graph->nodes.size() ? reinterpret_cast<cudaGraphNode_t>(&graph->nodes[i]) : nullptr;
-	*count = nodes ? std::min(*count, graph->nodes.size()) : graph->nodes.size();
+	std::vector<Node *> all;
+	for (Node &node : graph->nodes)
+		all.push_back(&node);
+	return giveNodes(all, nodes, count);
+}
+
+cudaError_t nodeDependencies(cudaGraphNode_t handle, cudaGraphNode_t *nodes, size_t *count)
+{
+	Lock lock(state().mutex);
+	const Node *node = nodeOf(handle);
+	return node && count ? giveNodes(node->after, nodes, count) : cudaErrorInvalidValue;
+}
+
+cudaError_t removeDependencies(cudaGraph_t handle, const cudaGraphNode_t *from, const cudaGraphNode_t *to, size_t count)
+{
+	Lock lock(state().mutex);
+	const Graph *graph = graphOf(handle);
+	if (!graph || (count && (!from || !to)) || isUsingMemory(*graph))
+		return cudaErrorInvalidValue;
+	for (size_t i = 0; i < count; ++i) {
+		Node *node = nodeOf(to[i]);
+		if (!node || node->index >= graph->nodes.size() || &graph->nodes[node->index] != node ||
+		    std::erase(node->after, reinterpret_cast<Node *>(from[i])) == 0)
+			return cudaErrorInvalidValue;
+	}
 	return cudaSuccess;
 }
 
@@ -473,10 +552,11 @@ cudaError_t instantiate(cudaGraphExec_t *out, cudaGraph_t handle)
 		return cudaErrorInvalidValue;
 	auto exec = std::make_unique<Exec>();
 	exec->program = std::make_shared<Program>(graph->references);
-	for (const Node *node : orderOf(*graph)) {
-		exec->program->steps.push_back({node->type, node->body});
-		exec->program->host |= node->type == cudaGraphNodeTypeHost;
-	}
+	for (const bool inTurns : {false, true})
+		for (const Node *node : orderOf(*graph, inTurns)) {
+			exec->program->steps[inTurns].push_back({node->type, node->body});
+			exec->program->host |= node->type == cudaGraphNodeTypeHost;
+		}
 	*out = reinterpret_cast<cudaGraphExec_t>(exec.get());
 	handles().execs.emplace(exec.get(), std::move(exec));
 	return cudaSuccess;
