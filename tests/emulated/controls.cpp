@@ -558,6 +558,60 @@ bool freesMemoryOfGraph(bool right)
 	return holds(b, 3);
 }
 
+// Takes for granted that an executable graph becomes any other.
+bool ignoresThatAnUpdateFailed(bool right)
+{
+	cudaStream_t s = stream();
+	float *a = device(), *b = device();
+	cudaGraph_t graph = nullptr;
+	cudaGraphExecUpdateResultInfo info;
+	ok(cudaStreamBeginCapture(s, cudaStreamCaptureModeGlobal));
+	ok(fill(a, 1, count, s));
+	cudaGraphExec_t exec = instantiated(s);
+	ok(cudaStreamBeginCapture(s, cudaStreamCaptureModeGlobal));
+	ok(fill(a, 2, count, s));
+	ok(fill(b, 2, count, s));
+	ok(cudaStreamEndCapture(s, &graph));
+	if (cudaGraphExecUpdate(exec, graph, &info) != cudaSuccess && right)
+		ok(cudaGraphInstantiate(&exec, graph, 0));
+	ok(cudaGraphLaunch(exec, s));
+	return holds(a, 2);
+}
+
+bool forgetsDependencyOfChildGraph(bool right)
+{
+	cudaStream_t s = stream();
+	float *a = device(), *b = device();
+	cudaGraph_t graph = nullptr, part = nullptr;
+	cudaGraphNode_t first = nullptr, second = nullptr;
+	cudaGraphExec_t exec = nullptr;
+	ok(cudaGraphCreate(&graph, 0));
+	ok(cudaStreamBeginCapture(s, cudaStreamCaptureModeGlobal));
+	ok(fill(a, 1, count, s));
+	ok(cudaStreamEndCapture(s, &part));
+	ok(cudaGraphAddChildGraphNode(&first, graph, nullptr, 0, part));
+	ok(cudaStreamBeginCapture(s, cudaStreamCaptureModeGlobal));
+	ok(cudaMemcpyAsync(b, a, bytes, cudaMemcpyDeviceToDevice, s));
+	ok(cudaStreamEndCapture(s, &part));
+	ok(cudaGraphAddChildGraphNode(&second, graph, &first, right ? 1 : 0, part));
+	ok(cudaGraphInstantiate(&exec, graph, 0));
+	ok(cudaGraphLaunch(exec, s));
+	return holds(b, 1);
+}
+
+bool launchesDestroyedExec(bool right)
+{
+	cudaStream_t s = stream();
+	float *a = device();
+	ok(cudaStreamBeginCapture(s, cudaStreamCaptureModeGlobal));
+	ok(fill(a, 1, count, s));
+	cudaGraphExec_t exec = instantiated(s); // the graph is gone, too
+	if (!right)
+		ok(cudaGraphExecDestroy(exec));
+	ok(cudaGraphLaunch(exec, s));
+	return holds(a, 1);
+}
+
 bool callsCudaInDestructor(bool right)
 {
 	static std::atomic<bool> gone{false};
@@ -626,6 +680,9 @@ constexpr struct {
     CONTROL(forgetsEdgeInGraph),
     CONTROL(leavesBranchUnjoined),
     CONTROL(freesMemoryOfGraph),
+    CONTROL(ignoresThatAnUpdateFailed),
+    CONTROL(forgetsDependencyOfChildGraph),
+    CONTROL(launchesDestroyedExec),
     CONTROL(callsCudaInDestructor),
 #undef CONTROL
 };

@@ -47,6 +47,10 @@ inline const cudaGraphEdgeData **core(const CUgraphEdgeData **edges)
 	return reinterpret_cast<const cudaGraphEdgeData **>(edges);
 }
 
+inline cudaGraphExecUpdateResultInfo *core(CUgraphExecUpdateResultInfo *info)
+{
+	return reinterpret_cast<cudaGraphExecUpdateResultInfo *>(info);
+}
 inline const cudaMemAccessDesc *core(const CUmemAccessDesc *access)
 {
 	return reinterpret_cast<const cudaMemAccessDesc *>(access);

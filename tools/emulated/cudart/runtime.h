@@ -178,15 +178,6 @@ struct Runtime {
 		return size ? registeredVariable(symbol, &address, size) : cudaErrorInvalidValue;
 	}
 
-	static cudaError_t cudaGraphExecUpdate(cudaGraphExec_t, cudaGraph_t, cudaGraphExecUpdateResultInfo *info)
-	{
-		if (info) {
-			*info = {};
-			info->result = cudaGraphExecUpdateErrorNotSupported;
-		}
-		return cudaErrorGraphExecUpdateFailure;
-	}
-
 	// ---- kernels
 	static cudaError_t launch(Function *function, dim3 grid, dim3 block, void **arguments, size_t shared,
 	                          cudaStream_t stream)

@@ -28,6 +28,7 @@ struct Capture;
 struct Graph;
 struct Kernel;
 struct Op;
+struct Program;
 struct Stream;
 
 // ---- contexts (context.cpp). A device's primary context is one object for ever: after a reset it comes back at the
@@ -209,6 +210,8 @@ struct Node {
 	cudaGraphNodeType type = cudaGraphNodeTypeEmpty;
 	const char *name = "";
 	Body body;
+	uint64_t fixed = 0;              // what an update of an executable graph may not change
+	std::shared_ptr<Program> inside; // of a child graph
 	std::vector<Node *> after;
 	size_t index = 0;
 };
@@ -262,7 +265,8 @@ void drain(Lock &, Context &);
 cudaError_t guardLegacy(Stream &); // using the legacy stream while a blocking stream is captured
 
 // Takes the lock. As submit(), with what only the fronts need: host functions, and the work to wait for.
-cudaError_t submitOp(cudaStream_t, const char *name, cudaGraphNodeType, Body body, OpPointer *op = nullptr);
+cudaError_t submitOp(cudaStream_t, const char *name, cudaGraphNodeType, Body body, OpPointer *op = nullptr,
+                     uint64_t fixed = 0);
 cudaError_t finish(const OpPointer &); // waits; the context's error
 cudaError_t createStream(cudaStream_t *, unsigned flags, int priority);
 cudaError_t destroyStream(cudaStream_t);
@@ -294,7 +298,7 @@ cudaError_t streamFacts(cudaStream_t, StreamFacts *);
 // ---- capture, graphs (graph.cpp)
 
 struct Capture {
-	std::unique_ptr<Graph> graph;
+	std::shared_ptr<Graph> graph;
 	unsigned long long id = 0;
 	cudaStreamCaptureMode mode = cudaStreamCaptureModeGlobal;
 	std::thread::id thread;
@@ -307,7 +311,7 @@ struct Capture {
 cudaError_t unsafeCall();
 // With the lock held.
 cudaError_t refuseUnsafe(); // the same
-cudaError_t addNode(Stream &, const char *name, cudaGraphNodeType, Body);
+cudaError_t addNode(Stream &, const char *name, cudaGraphNodeType, Body, uint64_t fixed = 0);
 cudaError_t joinCapture(Stream &, Event &);
 cudaError_t invalidate(Capture &, cudaError_t);
 
@@ -323,6 +327,7 @@ cudaError_t captureFacts(cudaStream_t, CaptureFacts *);
 cudaError_t giveCapture(cudaStream_t, cudaStreamCaptureStatus *, unsigned long long *id, cudaGraph_t *,
                         const cudaGraphNode_t **dependencies, const cudaGraphEdgeData **edges, size_t *count);
 cudaError_t beginCapture(cudaStream_t, cudaStreamCaptureMode);
+cudaError_t captureTo(cudaStream_t, cudaGraph_t, const cudaGraphNode_t *after, size_t count, cudaStreamCaptureMode);
 cudaError_t endCapture(cudaStream_t, cudaGraph_t *);
 cudaError_t updateCapture(cudaStream_t, cudaGraphNode_t *, size_t count, unsigned flags);
 cudaError_t exchangeMode(cudaStreamCaptureMode *);
@@ -333,7 +338,10 @@ cudaError_t graphNodes(cudaGraph_t, cudaGraphNode_t *, size_t *count);
 cudaError_t nodeDependencies(cudaGraphNode_t, cudaGraphNode_t *, size_t *count);
 cudaError_t removeDependencies(cudaGraph_t, const cudaGraphNode_t *from, const cudaGraphNode_t *to, size_t count);
 cudaError_t nodeType(cudaGraphNode_t, cudaGraphNodeType *);
+cudaError_t addEmptyNode(cudaGraphNode_t *, cudaGraph_t, const cudaGraphNode_t *after, size_t count);
+cudaError_t addChildNode(cudaGraphNode_t *, cudaGraph_t, const cudaGraphNode_t *after, size_t count, cudaGraph_t child);
 cudaError_t instantiate(cudaGraphExec_t *, cudaGraph_t);
+cudaError_t updateExec(cudaGraphExec_t, cudaGraph_t, cudaGraphExecUpdateResultInfo *);
 cudaError_t destroyExec(cudaGraphExec_t);
 cudaError_t launchGraph(cudaGraphExec_t, cudaStream_t);
 cudaError_t createUserObject(cudaUserObject_t *, void *, cudaHostFn_t destroy, unsigned count, unsigned flags);

@@ -262,7 +262,8 @@ cudaError_t finish(const OpPointer &op)
 	return cudaError_t(op->stream->context->sticky.load());
 }
 
-cudaError_t submitOp(cudaStream_t handle, const char *name, cudaGraphNodeType type, Body body, OpPointer *out)
+cudaError_t submitOp(cudaStream_t handle, const char *name, cudaGraphNodeType type, Body body, OpPointer *out,
+                     uint64_t fixed)
 {
 	Context *current = nullptr;
 	if (const cudaError_t error = requireContext(&current))
@@ -272,7 +273,7 @@ cudaError_t submitOp(cudaStream_t handle, const char *name, cudaGraphNodeType ty
 	if (const cudaError_t error = resolve(handle, &stream))
 		return error;
 	if (stream->capture)
-		return addNode(*stream, name, type, std::move(body));
+		return addNode(*stream, name, type, std::move(body), fixed);
 	if (const cudaError_t error = guardLegacy(*stream))
 		return error;
 	OpPointer op = enqueue(*stream, name, std::move(body), type == cudaGraphNodeTypeHost);
