@@ -27,6 +27,7 @@ struct Device {
 	int computeCapability; // of the device itself, whatever the constants are: 75, 80, 90, ...
 	bool canLoadKernels;   // the driver accepts our fat binary
 
+	static constexpr int oldestDriver = 13000; // that does, by cuDriverGetVersion
 	bool hasTf32() const { return computeCapability >= 80; }
 	bool hasBfloat16() const { return computeCapability >= 80; }
 };
