@@ -220,9 +220,8 @@ bool deviceAt(const Process &process, int ordinal, policy::Device &device)
 	const cuda::DeviceFacts *facts = cuda::deviceFacts(*driver, ordinal);
 	if (!facts)
 		return false;
-	constexpr int oldestDriver = 13000; // of our fat binary
 	device = {&policy::gpuConstants(process.options.gpuModel, facts->name, facts->capability), facts->capability,
-	          driver->version >= oldestDriver};
+	          driver->version >= policy::Device::oldestDriver};
 	return true;
 }
 

@@ -30,6 +30,7 @@ struct Device {
 	bool canLoadKernels;   // the driver accepts our fat binary
 	bool isThere = true;   // false: no driver at all
 
+	static constexpr int oldestDriver = 13000; // that does, by cuDriverGetVersion
 	bool hasTf32() const { return computeCapability >= 80; }
 	bool hasBfloat16() const { return computeCapability >= 80; }
 };

@@ -106,8 +106,7 @@ std::string adviceOn(const std::string &reason)
 
 std::string shapeOf(const trace::RowInfo &row)
 {
-	const auto shape = fmt::format("{}x{}x{}", row.m, row.n, row.k);
-	return row.batch == 1 ? shape : fmt::format("{} b{}", shape, row.batch);
+	return shape(row.m, row.n, row.k, row.batch);
 }
 
 std::string configOf(const trace::Trace &run, const char *name)
