@@ -9,6 +9,7 @@
 #include "src/core/thread.h"
 #include "src/cuda/context.h"
 #include "src/cuda/library.h"
+#include "src/op/vendor.h"
 #include "src/reroute/context.h"
 
 #include <cstdio>
@@ -77,6 +78,11 @@ void describeOptions(trace::Recorder &recorder, const policy::Options &options)
 			                  options.origin[i] == policy::Origin::environment ? "environment" : "default");
 }
 
+void tellUnseen(trace::Recorder &recorder)
+{
+	recorder.addLost(__atomic_exchange_n(&autoamp_front_unseen, 0, __ATOMIC_RELAXED));
+}
+
 bool openTrace(Process &process, const void *known)
 {
 	const policy::Options &options = process.options;
@@ -96,6 +102,7 @@ bool openTrace(Process &process, const void *known)
 		return false;
 	describeVendor(process.recorder, known);
 	describeOptions(process.recorder, options);
+	tellUnseen(process.recorder); // now: a process that is killed tells nothing at its end
 	return true;
 }
 
@@ -107,6 +114,7 @@ void onExit(int status, void *)
 	if (stage.load(std::memory_order_acquire) != Stage::on || !theProcess.load()->isTracing)
 		return;
 	drainScalerEvents(*theProcess.load(), true);
+	tellUnseen(theProcess.load()->recorder);
 	theProcess.load()->recorder.close(status);
 }
 
@@ -165,6 +173,7 @@ Process *start(const void *known)
 	process->settings.memoryBudget = options.memory;
 	process->settings.isScaling = options.scaling == policy::Scaling::automatic;
 	process->isTracing = openTrace(*process, known);
+	op::cublasLt(known); // the loader is free now; at the first lowered call another thread may be holding it
 	isIdle = options.level == policy::Level::O0 && !process->isTracing;
 	return process;
 }

@@ -174,6 +174,13 @@ void Recorder::close(int status)
 	file_.close(size);
 }
 
+void Recorder::addLost(uint64_t calls)
+{
+	Lock lock(*this);
+	if (Header *header = file_.header())
+		header->lostCalls.fetch_add(calls, std::memory_order_relaxed);
+}
+
 void Recorder::beforeFork()
 {
 	pthread_mutex_lock(&mutex_);

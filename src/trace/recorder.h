@@ -205,6 +205,9 @@ public:
 	// Something of ours that failed, in words ("engine_failed", "cublasLtMatmul status 13"); equal ones are counted.
 	void note(const char *kind, const char *text, RowId row = 0);
 
+	// Calls that went by unseen: in no total.
+	void addLost(uint64_t calls);
+
 	// Around fork(2), from the front's atfork handlers. `own`: the lane of the forking thread, may be null; it and all
 	// row ids stay valid, the file does not: the child opens its own at its first call.
 	void beforeFork();
