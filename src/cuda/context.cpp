@@ -229,7 +229,7 @@ GraphBlock *Memory::share(const Driver &driver, Stream stream, const Frontier &a
 		return block.state == State::idle && block.capture == at.capture && block.bytes >= bytes;
 	};
 	constexpr size_t mostNodes = 256, mostEdges = 32; // further back, a block of its own is cheaper than the search
-	if (at.count > mostNodes || !take(isIdle, State::idle))
+	if (at.count > mostNodes || !take(isIdle, State::idle)) // none at all: nothing to look for
 		return nullptr;
 	CUgraphNode_st *seen[mostNodes], *before[mostEdges];
 	CUgraphNode_st **end = std::copy_n(at.nodes, at.count, seen);

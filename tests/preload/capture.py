@@ -3,7 +3,7 @@ import runner
 from runner import CAST_BFLOAT16, CAST_HALF, LIBRARY_BFLOAT16, TF32, bare, run
 
 PROGRAM = "capture"
-REST = ("replay.*", "growth.*", "later.*", "shared.*")
+REST = ("replay.*", "growth.*", "later.*")
 
 
 class First(runner.Test):
@@ -114,9 +114,12 @@ class WithinTheBudget(runner.Test):
         self.memory = "800K" if runner.PLACE.emulated else "110M"
 
     def test_graphs_of_many_products_are_lowered(self):
+        plain = bare(PROGRAM, "shared.*")
+        self.assertFine(plain)
         for dtype in ("float16", "bfloat16"):
             result = run(PROGRAM, "shared.*", STRATEGY="cast", DTYPE=dtype, MEMORY=self.memory)
             self.assertFine(result)
+            self.assertEqual(result.cases.keys(), plain.cases.keys())
             for name, case in result.cases.items():
                 with self.subTest(f"{dtype} {name}"):
                     rows = result.rows_of(case)
