@@ -179,6 +179,9 @@ bool isForEmulator(Option option, std::string_view value)
 		return parseSize(value, size);
 	if (option == Option::emulatorDevices)
 		return isNumber(value) && value.size() < 3;
+	if (option == Option::emulatorPlugins)
+		return !value.empty() &&
+		       !anyPart(value, ':', [](std::string_view path) { return path.find('/') == path.npos; });
 	const size_t colon = value.find(':');
 	return colon != value.npos && colon > 0 && isNumber(value.substr(colon + 1)) &&
 	       value.find_first_not_of('0', colon + 1) != value.npos;
@@ -292,10 +295,7 @@ std::string acceptedValues(const OptionRow &row)
 	case ValueType::names:
 		return "ops and entry points, comma-separated";
 	case ValueType::emulator:
-		return row.name == table[static_cast<size_t>(Option::emulatorFail)].name ? "function:N, N from 1"
-		       : row.name == table[static_cast<size_t>(Option::emulatorMemory)].name
-		           ? "bytes, or a number with K, M or G"
-		           : "0 to 99";
+		return row.values;
 	case ValueType::words:
 		break;
 	}

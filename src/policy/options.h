@@ -20,8 +20,8 @@ enum class ValueType : uint8_t {
 	emulator, // for the emulated device alone, which judges it
 };
 
-// One row: enumerator, variable, type, accepted words (aliases after `=`; the order is that of the enum below), default
-// (for a text: what help says of it), help line.
+// One row: enumerator, variable, type, accepted words (aliases after `=`; the order is that of the enum below; for the
+// emulator: what help says of them), default (for a text: what help says of it), help line.
 #define AUTOAMP_OPTIONS(X)                                                                                             \
 	X(enabled, "AUTOAMP_ENABLED", words, "0 1", "1", "master switch; 0 intercepts nothing")                            \
 	X(level, "AUTOAMP_LEVEL", words, "O0 O1", "O1",                                                                    \
@@ -47,9 +47,13 @@ enum class ValueType : uint8_t {
 	X(hookDlsym, "AUTOAMP_HOOK_DLSYM", words, "0 1", "1", "1: catch programs that look functions up with dlsym")       \
 	X(gpuModel, "AUTOAMP_GPU_MODEL", words, "auto a100 h100 h200 b200 rtx4090 h100pcie rtx5090 pro6000", "auto",       \
 	  "whose constants the cost model uses; auto without a device: h100")                                              \
-	X(emulatorFail, "AUTOAMP_EMU_FAIL", emulator, "", "", "emulated device: function:N, the N-th call of it fails")    \
-	X(emulatorMemory, "AUTOAMP_EMU_MEMORY", emulator, "", "a quarter of RAM", "emulated device: its memory")           \
-	X(emulatorDevices, "AUTOAMP_EMU_DEVICES", emulator, "", "2", "emulated device: how many there are")
+	X(emulatorFail, "AUTOAMP_EMU_FAIL", emulator, "function:N, N from 1", "",                                          \
+	  "emulated device: function:N, the N-th call of it fails")                                                        \
+	X(emulatorMemory, "AUTOAMP_EMU_MEMORY", emulator, "bytes, or a number with K, M or G", "a quarter of RAM",         \
+	  "emulated device: its memory")                                                                                   \
+	X(emulatorDevices, "AUTOAMP_EMU_DEVICES", emulator, "0 to 99", "2", "emulated device: how many there are")         \
+	X(emulatorPlugins, "AUTOAMP_EMU_PLUGINS", emulator, "paths with a /, colon-separated", "",                         \
+	  "emulated device: plug-ins that run a program's own device functions")
 
 enum class Option : uint8_t {
 #define X(id, variable, type, values, fallback, help) id,

@@ -132,10 +132,13 @@ TEST_CASE("what is wrong is named on one line")
 	CHECK(parse({huge.c_str()}).error.size() < 250);
 	std::string hugeName = "AUTOAMP_" + std::string(100000, 'x');
 	CHECK(parse({hugeName.c_str()}).error.size() < 250);
-	CHECK(parse({"AUTOAMP_EMU_FAIL=x:1", "AUTOAMP_EMU_MEMORY=64M", "AUTOAMP_EMU_DEVICES=3"}).error.empty());
+	CHECK(parse({"AUTOAMP_EMU_FAIL=x:1", "AUTOAMP_EMU_MEMORY=64M", "AUTOAMP_EMU_DEVICES=3",
+	             "AUTOAMP_EMU_PLUGINS=./a.so:/b/c.so"})
+	          .error.empty());
 	for (const char *wrong :
 	     {"AUTOAMP_EMU_ANYTHING=1", "AUTOAMP_EMU_FAIL=x", "AUTOAMP_EMU_FAIL=x:0", "AUTOAMP_EMU_FAIL=:1",
-	      "AUTOAMP_EMU_MEMORY=abc", "AUTOAMP_EMU_DEVICES=-3", "AUTOAMP_EMU_DEVICES=x"})
+	      "AUTOAMP_EMU_MEMORY=abc", "AUTOAMP_EMU_DEVICES=-3", "AUTOAMP_EMU_DEVICES=x",
+	      "AUTOAMP_EMU_PLUGINS=", "AUTOAMP_EMU_PLUGINS=a.so", "AUTOAMP_EMU_PLUGINS=/a.so::/b.so"})
 		CHECK_FALSE(parse({wrong}).error.empty());
 }
 

@@ -58,8 +58,7 @@ std::string environment()
 	std::string text = "Every AUTOAMP_* variable. A bad value or an unknown name keeps autoamp off.\n";
 	for (const auto &row : policy::optionTable()) {
 		text += fmt::format("\n{}\n    {}\n", row.name, row.help);
-		if (row.type != policy::ValueType::emulator)
-			text += fmt::format("    values: {}\n", policy::acceptedValues(row));
+		text += fmt::format("    values: {}\n", policy::acceptedValues(row));
 		text += fmt::format("    default: {}\n", *row.fallback ? row.fallback : "empty");
 	}
 	return text;

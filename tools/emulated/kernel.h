@@ -1,4 +1,5 @@
-// How a plug-in (plugins/*.so beside libautoamp-emulated.so) gives the emulated device host functions for its kernels.
+// How a plug-in gives the emulated device host functions for kernels: a shared library in plugins/ beside
+// libautoamp-emulated.so or named by AUTOAMP_EMU_PLUGINS, linked with it. README.md shows how to make one.
 // A plug-in registers from its constructors; `run` is called by any worker, several launches at a time.
 #pragma once
 

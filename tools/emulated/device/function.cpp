@@ -2,9 +2,11 @@
 #include "kernel.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <dlfcn.h>
 #include <filesystem>
+#include <sstream>
 
 namespace emulated {
 namespace {
@@ -23,7 +25,7 @@ Functions &functions()
 	return *all;
 }
 
-// plugins/*.so beside this library.
+// plugins/*.so beside this library, then what AUTOAMP_EMU_PLUGINS names.
 void loadPlugins()
 {
 	Dl_info self;
@@ -36,6 +38,10 @@ void loadPlugins()
 		if (file.path().extension() == ".so")
 			files.push_back(file.path());
 	std::sort(files.begin(), files.end());
+	const char *named = getenv("AUTOAMP_EMU_PLUGINS");
+	std::istringstream list(named ? named : "");
+	for (std::string file; std::getline(list, file, ':');)
+		files.push_back(file);
 	for (const auto &file : files)
 		if (!dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL))
 			fprintf(stderr, "autoamp emulated: %s\n", dlerror());
