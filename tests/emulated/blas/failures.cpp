@@ -75,6 +75,14 @@ const Row rows[] = {
 	     return cublasSgemmStridedBatched(w.blas, N, N, 4, 4, 4, &w.one, w.memory, 4, 0, w.memory, 4, 0, &w.one,
 	                                      w.memory + 64, 4, 16, 2);
      }},
+    {"cublasSgemmBatched", CUBLAS_STATUS_EXECUTION_FAILED,
+     [](World &w) { return cublasSgemmBatched(w.blas, N, N, 0, 4, 4, &w.one, 0, 4, 0, 4, &w.one, 0, 4, 1); }},
+    {"cublasGemmGroupedBatchedEx_64", CUBLAS_STATUS_EXECUTION_FAILED,
+     [](World &w) {
+	     const int64_t n = 0;
+	     return cublasGemmGroupedBatchedEx_64(w.blas, &N, &N, &n, &n, &n, &w.one, nullptr, F, &n, nullptr, F, &n,
+	                                          &w.one, nullptr, F, &n, 0, &n, CUBLAS_COMPUTE_32F);
+     }},
     {"cublasSaxpy_v2", CUBLAS_STATUS_EXECUTION_FAILED,
      [](World &w) { return cublasSaxpy(w.blas, 4, &w.one, w.memory, 1, w.memory + 64, 1); }},
     {"cublasSetVector", CUBLAS_STATUS_MAPPING_ERROR,

@@ -4,7 +4,6 @@
 
 #include <bit>
 #include <cstdint>
-#include <cstring>
 
 namespace emulated::blas {
 
@@ -71,7 +70,10 @@ size_t sizeOf(cudaDataType type)
 	case CUDA_R_32F:
 		return 4;
 	case CUDA_R_64F:
+	case CUDA_C_32F:
 		return 8;
+	case CUDA_C_64F:
+		return 16;
 	default:
 		return 0;
 	}
@@ -90,9 +92,17 @@ void widen(cudaDataType type, const void *from, float *to, size_t count)
 	}
 }
 
-void widen(cudaDataType, const void *from, double *to, size_t count)
+std::complex<double> numberAt(cudaDataType type, const void *address)
 {
-	std::memcpy(to, from, count * sizeof(double)); // fp64 products have fp64 operands only
+	if (type == CUDA_C_32F)
+		return *static_cast<const std::complex<float> *>(address);
+	if (type == CUDA_C_64F)
+		return *static_cast<const std::complex<double> *>(address);
+	if (type == CUDA_R_64F)
+		return *static_cast<const double *>(address);
+	float value;
+	widen(type, address, &value, 1);
+	return value;
 }
 
 void store(cudaDataType type, const float *from, void *to, size_t count)
@@ -106,11 +116,6 @@ void store(cudaDataType type, const float *from, void *to, size_t count)
 	} else {
 		std::memcpy(to, from, count * sizeof(float));
 	}
-}
-
-void store(cudaDataType, const double *from, void *to, size_t count)
-{
-	std::memcpy(to, from, count * sizeof(double));
 }
 
 void round(Rounding rounding, float *values, size_t count)

@@ -70,12 +70,30 @@ void gemm(bool transposeA, bool transposeB, int64_t rows, int64_t columns, int64
 {
 	auto m = static_cast<blasint>(rows), n = static_cast<blasint>(columns), k = static_cast<blasint>(depth);
 	auto la = static_cast<blasint>(std::max<int64_t>(lda, 1)), lb = static_cast<blasint>(std::max<int64_t>(ldb, 1));
+	auto ls = std::max<blasint>(m, 1);
 	CBLAS_TRANSPOSE opA = transposed(transposeA), opB = transposed(transposeB);
+	const T one = 1, zero = 0;
 	std::lock_guard lock(openBlas());
 	if constexpr (std::is_same_v<T, float>)
-		cblas_sgemm(CblasColMajor, opA, opB, m, n, k, 1, a, la, b, lb, 0, sum, m);
+		cblas_sgemm(CblasColMajor, opA, opB, m, n, k, one, a, la, b, lb, zero, sum, ls);
+	else if constexpr (std::is_same_v<T, double>)
+		cblas_dgemm(CblasColMajor, opA, opB, m, n, k, one, a, la, b, lb, zero, sum, ls);
+	else if constexpr (std::is_same_v<T, std::complex<float>>)
+		cblas_cgemm(CblasColMajor, opA, opB, m, n, k, &one, a, la, b, lb, &zero, sum, ls);
 	else
-		cblas_dgemm(CblasColMajor, opA, opB, m, n, k, 1, a, la, b, lb, 0, sum, m);
+		cblas_zgemm(CblasColMajor, opA, opB, m, n, k, &one, a, la, b, lb, &zero, sum, ls);
+}
+
+template <typename T>
+constexpr bool isComplex = !std::is_floating_point_v<T>;
+
+template <typename T>
+T as(std::complex<double> value)
+{
+	if constexpr (isComplex<T>)
+		return static_cast<T>(value);
+	else
+		return static_cast<T>(value.real());
 }
 
 bool accumulatesInHalf(cublasComputeType_t compute)
@@ -92,8 +110,14 @@ const T *load(Scratch &scratch, const void *data, const Matrix &matrix, int64_t 
 	const auto *bytes = static_cast<const std::byte *>(data);
 	for (int64_t i = 0; i < columns; ++i)
 		widen(matrix.type, bytes + i * matrix.ld * sizeOf(matrix.type), copy + i * rows, rows);
+	const int64_t count = rows * columns;
 	if constexpr (std::is_same_v<T, float>)
-		round(rounding, copy, rows * columns);
+		round(rounding, copy, count);
+	if constexpr (std::is_same_v<T, std::complex<float>>)
+		round(rounding, reinterpret_cast<float *>(copy), 2 * count);
+	if constexpr (isComplex<T>)
+		for (int64_t i = 0; matrix.isConjugated && i < count; ++i)
+			copy[i] = std::conj(copy[i]);
 	return copy;
 }
 
@@ -109,9 +133,28 @@ cudaError_t look(const void *&where, const void *base, cudaDataType type, int64_
 	return where ? cudaSuccess : cudaErrorIllegalAddress;
 }
 
-cudaError_t look(const void *&where, const Matrix &matrix, int64_t batch, int64_t rows, int64_t columns)
+// Where tensor cores compute, what an array points to must be aligned as the manual says of the batched and grouped
+// products: to 16 bytes where rows of k elements are, else to 4.
+uintptr_t arrayAlignment(const Product &p)
 {
-	return look(where, matrix.data, matrix.type, batch * matrix.stride, rows, columns, matrix.ld);
+	const size_t element = sizeOf(p.a.type), row = p.k * element;
+	const bool hasTensorCores = element == 2 || p.rounding != Rounding::None;
+	return !hasTensorCores ? 1 : row % 16 == 0 ? 16 : row % 4 == 0 ? 4 : 1;
+}
+
+cudaError_t look(const void *&where, const Product &p, const Matrix &matrix, int64_t batch, int64_t rows,
+                 int64_t columns)
+{
+	if (!matrix.isArray)
+		return look(where, matrix.data, matrix.type, batch * matrix.stride, rows, columns, matrix.ld);
+	constexpr cudaDataType pointerSized = CUDA_R_64F;
+	const void *entry = nullptr;
+	if (cudaError_t error = look(entry, matrix.data, pointerSized, batch, 1, 1, 1))
+		return error;
+	const void *base = *static_cast<const void *const *>(entry);
+	if (reinterpret_cast<uintptr_t>(base) % arrayAlignment(p) != 0)
+		return cudaErrorMisalignedAddress;
+	return look(where, base, matrix.type, 0, rows, columns, matrix.ld);
 }
 
 template <typename T>
@@ -120,7 +163,7 @@ cudaError_t scalar(const void *address, cudaDataType type, T &value)
 	const void *where = nullptr;
 	if (cudaError_t error = look(where, address, type, 0, 1, 1, 1))
 		return error;
-	widen(type, where, &value, 1);
+	value = as<T>(numberAt(type, where));
 	return cudaSuccess;
 }
 
@@ -177,7 +220,7 @@ template <typename T>
 cudaError_t run(const Product &p)
 {
 	Buffers &scratch = buffers();
-	T alpha = static_cast<T>(p.alphaValue), beta = static_cast<T>(p.betaValue);
+	T alpha = as<T>(p.alphaValue), beta = as<T>(p.betaValue);
 	if (p.deviceScalars) {
 		if (cudaError_t error = scalar(p.alpha, p.scaleType, alpha))
 			return error;
@@ -189,7 +232,7 @@ cudaError_t run(const Product &p)
 		return error;
 
 	// A device alpha of zero does not spare A and B: the kernel learns it too late.
-	const bool readsOperands = p.k > 0 && (alpha != 0 || p.deviceScalars);
+	const bool readsOperands = p.k > 0 && (alpha != T{} || p.deviceScalars);
 	const int64_t aRows = p.transposeA ? p.k : p.m, aColumns = p.transposeA ? p.m : p.k;
 	const int64_t bRows = p.transposeB ? p.n : p.k, bColumns = p.transposeB ? p.k : p.n;
 	T *sum = scratch.sum.get<T>(p.m * p.n);
@@ -197,10 +240,10 @@ cudaError_t run(const Product &p)
 	for (int64_t batch = 0; batch < p.batch; ++batch) {
 		const void *where = nullptr;
 		if (readsOperands) {
-			if (cudaError_t error = look(where, p.a, batch, aRows, aColumns))
+			if (cudaError_t error = look(where, p, p.a, batch, aRows, aColumns))
 				return error;
 			const T *a = load<T>(scratch.a, where, p.a, aRows, aColumns, p.rounding);
-			if (cudaError_t error = look(where, p.b, batch, bRows, bColumns))
+			if (cudaError_t error = look(where, p, p.b, batch, bRows, bColumns))
 				return error;
 			const T *b = load<T>(scratch.b, where, p.b, bRows, bColumns, p.rounding);
 			accumulate(p, a, b, sum, workspace);
@@ -209,13 +252,13 @@ cudaError_t run(const Product &p)
 		}
 
 		const void *c = nullptr, *bias = nullptr, *d = nullptr;
-		if (beta != 0)
-			if (cudaError_t error = look(c, p.c, batch, p.m, p.n))
+		if (beta != T{})
+			if (cudaError_t error = look(c, p, p.c, batch, p.m, p.n))
 				return error;
 		if (p.bias)
 			if (cudaError_t error = look(bias, p.bias, p.biasType, batch * p.biasStride, p.m, 1, p.m))
 				return error;
-		if (cudaError_t error = look(d, p.d, batch, p.m, p.n))
+		if (cudaError_t error = look(d, p, p.d, batch, p.m, p.n))
 			return error;
 		T *added = bias ? scratch.a.get<T>(p.m) : nullptr; // the operands have been used
 		if (bias)
@@ -231,13 +274,28 @@ cudaError_t run(const Product &p)
 			}
 			for (int64_t i = 0; added && i < p.m; ++i)
 				value[i] += added[i];
-			for (int64_t i = 0; p.relu && i < p.m; ++i)
-				value[i] = value[i] < 0 ? 0 : value[i]; // NaN stays
+			if constexpr (!isComplex<T>)
+				for (int64_t i = 0; p.relu && i < p.m; ++i)
+					value[i] = value[i] < 0 ? 0 : value[i]; // NaN stays
 			auto *target = const_cast<std::byte *>(static_cast<const std::byte *>(d));
 			store(p.d.type, value, target + j * p.d.ld * sizeOf(p.d.type), p.m);
 		}
 	}
 	return cudaSuccess;
+}
+
+cudaError_t run(const Product &product)
+{
+	switch (product.scaleType) {
+	case CUDA_R_64F:
+		return run<double>(product);
+	case CUDA_C_32F:
+		return run<std::complex<float>>(product);
+	case CUDA_C_64F:
+		return run<std::complex<double>>(product);
+	default:
+		return run<float>(product);
+	}
 }
 
 #define ROW(table, ...) {Table::table, __VA_ARGS__},
@@ -249,11 +307,12 @@ constexpr Combination combinations[] = {
 
 } // namespace
 
-void multiply(bool transposeA, bool transposeB, int64_t m, int64_t n, int64_t k, const float *a, const float *b,
-              float *sum)
+template <typename T>
+void multiply(bool transposeA, bool transposeB, int64_t m, int64_t n, int64_t k, const T *a, const T *b, T *sum)
 {
 	gemm(transposeA, transposeB, m, n, k, a, transposeA ? k : m, b, transposeB ? n : k, sum);
 }
+template void multiply(bool, bool, int64_t, int64_t, int64_t, const float *, const float *, float *);
 
 Rounding roundingOf(cublasComputeType_t compute)
 {
@@ -275,7 +334,7 @@ Rounding roundingOf(cublasComputeType_t compute)
 
 size_t workspaceOf(const Product &product)
 {
-	size_t element = product.scaleType == CUDA_R_64F ? sizeof(double) : sizeof(float);
+	size_t element = std::max(sizeOf(product.scaleType), sizeof(float)); // a half accumulator is never split
 	return product.split > 1 ? product.split * product.m * product.n * element : 0;
 }
 
@@ -283,21 +342,19 @@ void readScalars(Product &product)
 {
 	if (product.deviceScalars)
 		return;
-	auto read = [&](const void *address) -> double {
-		if (product.scaleType == CUDA_R_64F)
-			return *static_cast<const double *>(address);
-		float value;
-		widen(product.scaleType, address, &value, 1);
-		return value;
-	};
-	product.alphaValue = read(product.alpha);
-	product.betaValue = read(product.beta);
+	product.alphaValue = numberAt(product.scaleType, product.alpha);
+	product.betaValue = numberAt(product.scaleType, product.beta);
 	product.alpha = product.beta = nullptr;
 }
 
-cublasStatus_t enqueue(cudaStream_t stream, const char *name, const Product &product)
+cublasStatus_t enqueue(cudaStream_t stream, const char *name, std::vector<Product> products)
 {
-	auto body = [product] { return product.scaleType == CUDA_R_64F ? run<double>(product) : run<float>(product); };
+	auto body = [products = std::move(products)] {
+		for (const Product &product : products)
+			if (cudaError_t error = run(product))
+				return error;
+		return cudaSuccess;
+	};
 	return submit(stream, name, body) == cudaSuccess ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_EXECUTION_FAILED;
 }
 

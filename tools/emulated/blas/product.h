@@ -1,12 +1,15 @@
 // One matrix product as the emulated libraries describe it, and the work that computes it on a stream. Any thread.
 // D = epilogue(alpha op(A) op(B) + beta C): operands rounded as asked, fp32 (fp64, or emulated half) accumulation,
-// alpha * sum + beta * c + bias in the accumulation type without contraction, one rounding into D's type.
+// alpha * sum + beta * c + bias in the accumulation type without contraction, one rounding into D's type. A complex
+// product has complex operands, rounded part by part.
 #pragma once
 
 #include "tools/emulated/blas/convert.h"
 #include "tools/emulated/device/device.h"
 
 #include <cublas_v2.h>
+
+#include <vector>
 
 namespace emulated::blas {
 
@@ -16,6 +19,8 @@ struct Matrix {
 	cudaDataType type = CUDA_R_32F;
 	int64_t ld = 0;
 	int64_t stride = 0;
+	bool isArray = false; // `data` are device pointers in device memory, one a matrix: read when the work runs
+	bool isConjugated = false;
 };
 
 struct Product {
@@ -33,8 +38,8 @@ struct Product {
 	bool deviceScalars = false; // alpha and beta are read when the work runs, else they were read into the values
 	const void *alpha = nullptr;
 	const void *beta = nullptr;
-	double alphaValue = 1;
-	double betaValue = 0;
+	std::complex<double> alphaValue = 1;
+	std::complex<double> betaValue = 0;
 
 	const void *bias = nullptr; // m elements, or none
 	cudaDataType biasType = CUDA_R_32F;
@@ -44,11 +49,15 @@ struct Product {
 	int split = 1; // parts of k summed one by one, kept in the workspace
 	void *workspace = nullptr;
 	size_t workspaceBytes = 0;
+
+	bool isEmpty() const { return m == 0 || n == 0 || batch == 0; } // nothing to write
 };
 
-// sum = op(A) op(B) in fp32, packed column-major operands: the one place where OpenBLAS computes.
-EMULATED_EXPORT void multiply(bool transposeA, bool transposeB, int64_t m, int64_t n, int64_t k, const float *a,
-                              const float *b, float *sum);
+// sum = op(A) op(B), packed column-major operands of float, double and the complex numbers of both: the one place where
+// OpenBLAS computes.
+template <typename T>
+EMULATED_EXPORT void multiply(bool transposeA, bool transposeB, int64_t m, int64_t n, int64_t k, const T *a, const T *b,
+                              T *sum);
 
 // The arithmetic that a compute type asks for.
 EMULATED_EXPORT Rounding roundingOf(cublasComputeType_t compute);
@@ -56,11 +65,11 @@ EMULATED_EXPORT Rounding roundingOf(cublasComputeType_t compute);
 EMULATED_EXPORT size_t workspaceOf(const Product &product);
 // Host scalars into the values; to be called by the entry point, because they may change as soon as it returns.
 EMULATED_EXPORT void readScalars(Product &product);
-// Puts the product on the stream. EXECUTION_FAILED when the stream does not take it.
-EMULATED_EXPORT cublasStatus_t enqueue(cudaStream_t stream, const char *name, const Product &product);
+// Puts the products on the stream, one after the other. EXECUTION_FAILED when the stream does not take them.
+EMULATED_EXPORT cublasStatus_t enqueue(cudaStream_t stream, const char *name, std::vector<Product> products);
 
 // Which products the documented tables hold.
-enum class Table { gemmex, sgemmex, lt };
+enum class Table { gemmex, sgemmex, grouped, lt };
 struct Combination {
 	static constexpr auto none = static_cast<cudaDataType>(-1);
 	Table table;
