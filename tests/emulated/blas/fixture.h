@@ -10,6 +10,7 @@
 
 #include <bit>
 #include <cmath>
+#include <complex>
 #include <cstring>
 #include <limits>
 #include <random>
@@ -35,6 +36,53 @@ struct TypeOf<__half> {
 template <>
 struct TypeOf<__nv_bfloat16> {
 	static constexpr cudaDataType value = CUDA_R_16BF;
+};
+
+// Whether the functions below are the _64 ones.
+inline bool asTwins = false;
+
+// A function of the four types, called by what its test computes with: S, D, C, Z are the vendor's.
+#define OF_FOUR_TYPES(name, S, D, C, Z)                                                                                \
+	template <typename T, typename... Arguments>                                                                       \
+	cublasStatus_t name(Arguments... arguments)                                                                        \
+	{                                                                                                                  \
+		if constexpr (std::is_same_v<T, float>)                                                                        \
+			return asTwins ? S##_64(arguments...) : S(arguments...);                                                   \
+		else if constexpr (std::is_same_v<T, double>)                                                                  \
+			return asTwins ? D##_64(arguments...) : D(arguments...);                                                   \
+		else if constexpr (std::is_same_v<T, std::complex<float>>)                                                     \
+			return asTwins ? C##_64(vendors(arguments)...) : C(vendors(arguments)...);                                 \
+		else                                                                                                           \
+			return asTwins ? Z##_64(vendors(arguments)...) : Z(vendors(arguments)...);                                 \
+	}
+
+template <typename T>
+T vendors(T argument)
+{
+	return argument;
+}
+#define VENDORS(ours, theirs, pointer)                                                                                 \
+	inline auto vendors(ours pointer argument)                                                                         \
+	{                                                                                                                  \
+		return reinterpret_cast<theirs pointer>(argument);                                                             \
+	}                                                                                                                  \
+	inline auto vendors(const ours pointer argument)                                                                   \
+	{                                                                                                                  \
+		return reinterpret_cast<const theirs pointer>(argument);                                                       \
+	}
+VENDORS(std::complex<float>, cuComplex, *)
+VENDORS(std::complex<float>, cuComplex, **)
+VENDORS(std::complex<double>, cuDoubleComplex, *)
+VENDORS(std::complex<double>, cuDoubleComplex, **)
+#undef VENDORS
+
+template <>
+struct TypeOf<std::complex<float>> {
+	static constexpr cudaDataType value = CUDA_C_32F;
+};
+template <>
+struct TypeOf<std::complex<double>> {
+	static constexpr cudaDataType value = CUDA_C_64F;
 };
 
 template <typename T>
@@ -83,6 +131,61 @@ inline std::vector<float> randomFloats(size_t count, unsigned seed = 1, float sc
 	for (float &value : values)
 		value = uniform(engine);
 	return values;
+}
+
+template <typename T>
+constexpr bool isComplex = std::is_same_v<T, std::complex<float>> || std::is_same_v<T, std::complex<double>>;
+
+using Wide = std::complex<double>;
+
+template <typename T>
+Wide wide(T value)
+{
+	if constexpr (isComplex<T> || std::is_same_v<T, double>)
+		return value;
+	else
+		return double(float(value));
+}
+
+template <typename T>
+T narrow(Wide value)
+{
+	if constexpr (isComplex<T>)
+		return T(value);
+	else if constexpr (std::is_same_v<T, double>)
+		return value.real();
+	else
+		return T(float(value.real()));
+}
+
+template <typename T>
+struct RealOf {
+	using type = T;
+};
+template <typename T>
+struct RealOf<std::complex<T>> {
+	using type = T;
+};
+template <typename T>
+using Real = typename RealOf<T>::type;
+
+template <typename T>
+std::vector<T> randomValues(size_t count, unsigned seed)
+{
+	const std::vector<float> parts = randomFloats(2 * count, seed);
+	std::vector<T> values(count);
+	for (size_t i = 0; i < count; ++i)
+		values[i] = narrow<T>({parts[2 * i], parts[2 * i + 1]});
+	return values;
+}
+
+template <typename T>
+double epsilon()
+{
+	return std::is_same_v<T, __half>                                            ? 0x1p-10
+	       : std::is_same_v<T, __nv_bfloat16>                                   ? 0x1p-7
+	       : std::is_same_v<T, float> || std::is_same_v<T, std::complex<float>> ? 0x1p-23
+	                                                                            : 0x1p-52;
 }
 
 template <typename T, typename From = float>

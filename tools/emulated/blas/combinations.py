@@ -2,12 +2,13 @@
 """Writes combinations.tsv from a machine-readable extract of the cuBLAS manual's type tables.
 
 usage: combinations.py cublas_types.json > combinations.tsv
-Kept are the rows over real fp32, fp64, fp16 and bf16; the emulated device has no integer, complex, fp8 or fp4 products.
+Kept are the rows over fp32, fp64, fp16 and bf16, the first two complex as well; the emulated device has no integer, fp8 or
+fp4 products.
 """
 import json
 import sys
 
-EMULATED = {'CUDA_R_32F', 'CUDA_R_64F', 'CUDA_R_16F', 'CUDA_R_16BF'}
+EMULATED = {'CUDA_R_32F', 'CUDA_R_64F', 'CUDA_R_16F', 'CUDA_R_16BF', 'CUDA_C_32F', 'CUDA_C_64F'}
 
 
 def row(table, entry, default_compute='CUBLAS_COMPUTE_32F'):
@@ -25,12 +26,13 @@ def row(table, entry, default_compute='CUBLAS_COMPUTE_32F'):
 
 tables = json.load(open(sys.argv[1], encoding='utf-8'))
 print('# Which products are emulated: exactly what the tables of the cuBLAS Library manual, release 13.2, document')
-print('# (GemmEx: 2.8.12-2.8.14; SgemmEx: 2.8.11; cublasLtMatmul: 3.4.17), real fp32, fp64, fp16 and bf16 only.')
+print('# (GemmEx: 2.8.12-2.8.14; SgemmEx: 2.8.11; grouped: 2.8.15; cublasLtMatmul: 3.4.17), no integers, fp8 or fp4.')
 print('# Written by combinations.py. Everything else is refused with CUBLAS_STATUS_NOT_SUPPORTED.')
 print('# bias: type of the bias vector of an epilogue; "-": no epilogue but DEFAULT.')
 print('#table\tcompute\tscale\ta\tb\tc\td\tbias')
 for name, rows in (('gemmex', tables['gemmex']['documented']),
                    ('sgemmex', [r for r in tables['gemmex_typed'] if r['function'] == 'cublasSgemmEx']),
+                   ('grouped', tables['gemmex']['grouped']['rows']),
                    ('lt', tables['lt']['matmul_regular'])):
     for line in filter(None, (row(name, entry) for entry in rows)):
         print(line)

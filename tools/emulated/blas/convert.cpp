@@ -4,7 +4,6 @@
 
 #include <bit>
 #include <cstdint>
-#include <cstring>
 
 namespace emulated::blas {
 
@@ -60,6 +59,19 @@ void roundBits(float *values, size_t count)
 		values[i] = std::bit_cast<float>(roundedBits<Dropped>(values[i]));
 }
 
+// The same for integers as well.
+template <typename Function>
+bool inPlace(cudaDataType type, Function function)
+{
+	if (type == CUDA_R_32I)
+		function(int32_t{});
+	else if (type == CUDA_R_64I)
+		function(int64_t{});
+	else
+		return inType(type, function);
+	return true;
+}
+
 } // namespace
 
 size_t sizeOf(cudaDataType type)
@@ -69,9 +81,14 @@ size_t sizeOf(cudaDataType type)
 	case CUDA_R_16BF:
 		return 2;
 	case CUDA_R_32F:
+	case CUDA_R_32I:
 		return 4;
 	case CUDA_R_64F:
+	case CUDA_R_64I:
+	case CUDA_C_32F:
 		return 8;
+	case CUDA_C_64F:
+		return 16;
 	default:
 		return 0;
 	}
@@ -90,9 +107,23 @@ void widen(cudaDataType type, const void *from, float *to, size_t count)
 	}
 }
 
-void widen(cudaDataType, const void *from, double *to, size_t count)
+std::complex<double> numberAt(cudaDataType type, const void *address)
 {
-	std::memcpy(to, from, count * sizeof(double)); // fp64 products have fp64 operands only
+	std::complex<double> number;
+	auto read = [&]<typename T>(T) { number = as<std::complex<double>>(*static_cast<const T *>(address)); };
+	if (!inPlace(type, read)) {
+		float value;
+		widen(type, address, &value, 1);
+		number = value;
+	}
+	return number;
+}
+
+void putNumber(cudaDataType type, std::complex<double> number, void *address)
+{
+	const auto value = as<float>(number);
+	if (!inPlace(type, [&]<typename T>(T) { *static_cast<T *>(address) = as<T>(number); }))
+		store(type, &value, address, 1);
 }
 
 void store(cudaDataType type, const float *from, void *to, size_t count)
@@ -106,11 +137,6 @@ void store(cudaDataType type, const float *from, void *to, size_t count)
 	} else {
 		std::memcpy(to, from, count * sizeof(float));
 	}
-}
-
-void store(cudaDataType, const double *from, void *to, size_t count)
-{
-	std::memcpy(to, from, count * sizeof(double));
 }
 
 void round(Rounding rounding, float *values, size_t count)

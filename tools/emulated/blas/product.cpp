@@ -72,12 +72,18 @@ void gemm(bool transposeA, bool transposeB, int64_t rows, int64_t columns, int64
 {
 	auto m = static_cast<blasint>(rows), n = static_cast<blasint>(columns), k = static_cast<blasint>(depth);
 	auto la = static_cast<blasint>(std::max<int64_t>(lda, 1)), lb = static_cast<blasint>(std::max<int64_t>(ldb, 1));
+	auto ls = std::max<blasint>(m, 1);
 	CBLAS_TRANSPOSE opA = transposed(transposeA), opB = transposed(transposeB);
+	const T one = 1, zero = 0;
 	std::lock_guard lock(openBlas());
 	if constexpr (std::is_same_v<T, float>)
-		cblas_sgemm(CblasColMajor, opA, opB, m, n, k, 1, a, la, b, lb, 0, sum, m);
+		cblas_sgemm(CblasColMajor, opA, opB, m, n, k, one, a, la, b, lb, zero, sum, ls);
+	else if constexpr (std::is_same_v<T, double>)
+		cblas_dgemm(CblasColMajor, opA, opB, m, n, k, one, a, la, b, lb, zero, sum, ls);
+	else if constexpr (std::is_same_v<T, std::complex<float>>)
+		cblas_cgemm(CblasColMajor, opA, opB, m, n, k, &one, a, la, b, lb, &zero, sum, ls);
 	else
-		cblas_dgemm(CblasColMajor, opA, opB, m, n, k, 1, a, la, b, lb, 0, sum, m);
+		cblas_zgemm(CblasColMajor, opA, opB, m, n, k, &one, a, la, b, lb, &zero, sum, ls);
 }
 
 bool accumulatesInHalf(cublasComputeType_t compute)
@@ -94,8 +100,14 @@ const T *load(Scratch &scratch, const void *data, const Matrix &matrix, int64_t 
 	const auto *bytes = static_cast<const std::byte *>(data);
 	for (int64_t i = 0; i < columns; ++i)
 		widen(matrix.type, bytes + i * matrix.ld * sizeOf(matrix.type), copy + i * rows, rows);
+	const int64_t count = rows * columns;
 	if constexpr (std::is_same_v<T, float>)
-		round(rounding, copy, rows * columns);
+		round(rounding, copy, count);
+	if constexpr (std::is_same_v<T, std::complex<float>>)
+		round(rounding, reinterpret_cast<float *>(copy), 2 * count);
+	if constexpr (isComplex<T>)
+		for (int64_t i = 0; matrix.isConjugated && i < count; ++i)
+			copy[i] = std::conj(copy[i]);
 	return copy;
 }
 
@@ -130,7 +142,7 @@ cudaError_t scalar(const void *address, cudaDataType type, T &value)
 	const void *where = nullptr;
 	if (cudaError_t error = look(where, address, type, 0, 1, 1, 1))
 		return error;
-	widen(type, where, &value, 1);
+	value = as<T>(numberAt(type, where));
 	return cudaSuccess;
 }
 
@@ -200,7 +212,7 @@ template <typename T>
 cudaError_t run(const Product &p)
 {
 	Buffers &scratch = buffers();
-	T alpha = static_cast<T>(p.alphaValue), beta = static_cast<T>(p.betaValue);
+	T alpha = as<T>(p.alphaValue), beta = as<T>(p.betaValue);
 	if (p.deviceScalars) {
 		if (cudaError_t error = scalar(p.alpha, p.scaleType, alpha))
 			return error;
@@ -213,7 +225,7 @@ cudaError_t run(const Product &p)
 
 	// A device alpha of zero does not spare A and B: the kernel learns it too late.
 	const bool reduces = p.epilogue & (CUBLASLT_EPILOGUE_BGRADA | CUBLASLT_EPILOGUE_BGRADB);
-	const bool readsOperands = p.k > 0 && (alpha != 0 || p.deviceScalars || p.hasAlphaVector || reduces);
+	const bool readsOperands = p.k > 0 && (alpha != T{} || p.deviceScalars || p.hasAlphaVector || reduces);
 	const int64_t aRows = p.transposeA ? p.k : p.m, aColumns = p.transposeA ? p.m : p.k;
 	const int64_t bRows = p.transposeB ? p.n : p.k, bColumns = p.transposeB ? p.k : p.n;
 	T *sum = scratch.sum.get<T>(p.m * p.n);
@@ -242,7 +254,7 @@ cudaError_t run(const Product &p)
 		}
 
 		const void *c = nullptr, *d = nullptr;
-		if (beta != 0 || p.hasBetaVector)
+		if (beta != T{} || p.hasBetaVector)
 			if (cudaError_t error = look(c, p, p.c, batch, p.m, p.n))
 				return error;
 		if (cudaError_t error = look(d, p, p.d, batch, p.m, p.n))
@@ -265,8 +277,16 @@ cudaError_t run(const Product &p)
 	return cudaSuccess;
 }
 
+cudaError_t run(const Product &product)
+{
+	cudaError_t error = cudaSuccess;
+	if (!inType(product.scaleType, [&]<typename T>(T) { error = run<T>(product); }))
+		error = run<float>(product); // scalars of half
+	return error;
+}
+
 #define ROW(table, ...) {Table::table, __VA_ARGS__},
-constexpr auto none = Combination::none;
+constexpr auto none = noType;
 constexpr Combination combinations[] = {
 #include "combinations.inc"
 };
@@ -274,10 +294,47 @@ constexpr Combination combinations[] = {
 
 } // namespace
 
-void multiply(bool transposeA, bool transposeB, int64_t m, int64_t n, int64_t k, const float *a, const float *b,
-              float *sum)
+template <typename T>
+void multiply(bool transposeA, bool transposeB, int64_t m, int64_t n, int64_t k, const T *a, const T *b, T *sum)
 {
 	gemm(transposeA, transposeB, m, n, k, a, transposeA ? k : m, b, transposeB ? n : k, sum);
+}
+
+template <typename T>
+void solve(bool isLeft, bool isUpper, bool isTransposed, int64_t m, int64_t n, const T *a, T *b)
+{
+	const auto rows = static_cast<blasint>(m), columns = static_cast<blasint>(n);
+	const auto lda = isLeft ? rows : columns;
+	const auto side = isLeft ? CblasLeft : CblasRight;
+	const auto triangle = isUpper ? CblasUpper : CblasLower;
+	const CBLAS_TRANSPOSE operation = transposed(isTransposed);
+	const T one = 1;
+	std::lock_guard lock(openBlas());
+	const auto call = [&](auto function, auto factor) {
+		function(CblasColMajor, side, triangle, operation, CblasNonUnit, rows, columns, factor, a, lda, b, rows);
+	};
+	if constexpr (std::is_same_v<T, float>)
+		call(cblas_strsm, one);
+	else if constexpr (std::is_same_v<T, double>)
+		call(cblas_dtrsm, one);
+	else if constexpr (std::is_same_v<T, std::complex<float>>)
+		call(cblas_ctrsm, &one);
+	else
+		call(cblas_ztrsm, &one);
+}
+
+#define OF_TYPE(T)                                                                                                     \
+	template void multiply(bool, bool, int64_t, int64_t, int64_t, const T *, const T *, T *);                          \
+	template void solve(bool, bool, bool, int64_t, int64_t, const T *, T *);
+OF_TYPE(float)
+OF_TYPE(double)
+OF_TYPE(std::complex<float>)
+OF_TYPE(std::complex<double>)
+#undef OF_TYPE
+
+void modifiedRotation(double &d1, double &d2, double &x1, double y1, double *param)
+{
+	cblas_drotmg(&d1, &d2, &x1, y1, param);
 }
 
 Rounding roundingOf(cublasComputeType_t compute)
@@ -316,7 +373,7 @@ cudaError_t look(const void *&where, const void *base, cudaDataType type, int64_
 
 size_t workspaceOf(const Product &product)
 {
-	size_t element = product.scaleType == CUDA_R_64F ? sizeof(double) : sizeof(float);
+	size_t element = std::max(sizeOf(product.scaleType), sizeof(float)); // a half accumulator is never split
 	return product.split > 1 ? product.split * product.m * product.n * element : 0;
 }
 
@@ -324,22 +381,20 @@ void readScalars(Product &product)
 {
 	if (product.deviceScalars)
 		return;
-	auto read = [&](const void *address) -> double {
-		if (product.scaleType == CUDA_R_64F)
-			return *static_cast<const double *>(address);
-		float value;
-		widen(product.scaleType, address, &value, 1);
-		return value;
-	};
 	if (!product.hasAlphaVector)
-		product.alphaValue = read(std::exchange(product.alpha, nullptr));
+		product.alphaValue = numberAt(product.scaleType, std::exchange(product.alpha, nullptr));
 	if (!product.hasBetaVector && product.beta)
-		product.betaValue = read(std::exchange(product.beta, nullptr));
+		product.betaValue = numberAt(product.scaleType, std::exchange(product.beta, nullptr));
 }
 
-cublasStatus_t enqueue(cudaStream_t stream, const char *name, const Product &product)
+cublasStatus_t enqueue(cudaStream_t stream, const char *name, std::vector<Product> products)
 {
-	auto body = [product] { return product.scaleType == CUDA_R_64F ? run<double>(product) : run<float>(product); };
+	auto body = [products = std::move(products)] {
+		for (const Product &product : products)
+			if (cudaError_t error = run(product))
+				return error;
+		return cudaSuccess;
+	};
 	return submit(stream, name, body) == cudaSuccess ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_EXECUTION_FAILED;
 }
 

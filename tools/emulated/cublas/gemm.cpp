@@ -1,40 +1,19 @@
-// Every GEMM door: argument checks in the documented order, then one Product on the handle's stream.
-#include "tools/emulated/blas/product.h"
-#include "tools/emulated/cublas/handle.h"
+// Matrix products: argument checks in the documented order, then Products on the handle's stream.
+#include "tools/emulated/cublas/call.h"
 
 #include <cublasLt.h>
 
-#include <algorithm>
-
 using namespace emulated::blas;
-using emulated::cublas::Handle;
-using emulated::cublas::handleOf;
+
+namespace emulated::cublas {
 
 namespace {
-
-// The arguments all GEMM functions share, in their own order.
-struct Call {
-	const char *name;
-	cublasHandle_t handle;
-	cublasOperation_t transa, transb;
-	int64_t m, n, k;
-	const void *alpha;
-	Matrix a, b;
-	const void *beta;
-	Matrix c;
-	int64_t batch = 1;
-};
-
-bool isOperation(cublasOperation_t operation)
-{
-	return operation == CUBLAS_OP_N || operation == CUBLAS_OP_T || operation == CUBLAS_OP_C;
-}
 
 // fp32 operands follow the math mode where the call itself leaves the choice (compute type 32F). The modes share their
 // low bits: they are compared, never tested bit by bit.
 Rounding roundingOf(const Handle &handle, cublasComputeType_t compute, cudaDataType operand)
 {
-	if (operand != CUDA_R_32F)
+	if (operand != CUDA_R_32F && operand != CUDA_C_32F)
 		return Rounding::None;
 	if (compute == CUBLAS_COMPUTE_32F && (handle.mathMode & 0xf) == CUBLAS_TF32_TENSOR_OP_MATH)
 		compute = CUBLAS_COMPUTE_32F_FAST_TF32;
@@ -45,13 +24,14 @@ Rounding roundingOf(const Handle &handle, cublasComputeType_t compute, cudaDataT
 
 // 16-bit products run through the public cublasLtMatmul, on the application's own handle: the real libcublas calls it
 // through its dynamic table as well, so whoever intercepts it sees calls that no application made.
-cublasStatus_t runThroughLt(const Call &call, const Handle &handle, const Product &product)
+cublasStatus_t runThroughLt(const Call &call, const Product &product)
 {
+	auto *handle = reinterpret_cast<cublasLtHandle_t>(call.handle);
 	constexpr int plainAlgorithm = 1; // any alignment, no workspace: the same bits whatever the handle's workspace is
 	cublasLtMatmulAlgo_t algorithm;
 	if (cublasStatus_t status =
-	        cublasLtMatmulAlgoInit(reinterpret_cast<cublasLtHandle_t>(call.handle), product.compute, product.scaleType,
-	                               call.a.type, call.b.type, call.c.type, call.c.type, plainAlgorithm, &algorithm))
+	        cublasLtMatmulAlgoInit(handle, product.compute, product.scaleType, call.A.type, call.B.type, call.C.type,
+	                               call.C.type, plainAlgorithm, &algorithm))
 		return status;
 	cublasLtMatmulDescOpaque_t desc;
 	int failed = cublasLtMatmulDescInit(&desc, product.compute, product.scaleType);
@@ -63,192 +43,148 @@ cublasStatus_t runThroughLt(const Call &call, const Handle &handle, const Produc
 	set(CUBLASLT_MATMUL_DESC_TRANSA, call.transa);
 	set(CUBLASLT_MATMUL_DESC_TRANSB, call.transb);
 	auto init = [&](cublasLtMatrixLayoutOpaque_t &layout, const Matrix &matrix, int64_t rows, int64_t columns) {
-		const int batch = static_cast<int>(call.batch);
+		const int batch = static_cast<int>(call.batchCount);
 		failed |= cublasLtMatrixLayoutInit(&layout, matrix.type, rows, columns, matrix.ld);
 		failed |= cublasLtMatrixLayoutSetAttribute(&layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &batch, sizeof batch);
 		failed |= cublasLtMatrixLayoutSetAttribute(&layout, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &matrix.stride,
 		                                           sizeof matrix.stride);
 	};
 	cublasLtMatrixLayoutOpaque_t a, b, c;
-	init(a, call.a, product.transposeA ? call.k : call.m, product.transposeA ? call.m : call.k);
-	init(b, call.b, product.transposeB ? call.n : call.k, product.transposeB ? call.k : call.n);
-	init(c, call.c, call.m, call.n);
+	init(a, call.A, product.transposeA ? call.k : call.m, product.transposeA ? call.m : call.k);
+	init(b, call.B, product.transposeB ? call.n : call.k, product.transposeB ? call.k : call.n);
+	init(c, call.C, call.m, call.n);
 	if (failed)
 		return CUBLAS_STATUS_INTERNAL_ERROR;
-	return cublasLtMatmul(reinterpret_cast<cublasLtHandle_t>(call.handle), &desc, call.alpha, call.a.data, &a,
-	                      call.b.data, &b, call.beta, call.c.data, &c, const_cast<void *>(call.c.data), &c, &algorithm,
-	                      handle.workspace, handle.workspaceBytes, handle.stream);
+	return cublasLtMatmul(handle, &desc, call.alpha.data, call.A.data, &a, call.B.data, &b, call.beta.data, call.C.data,
+	                      &c, const_cast<void *>(call.C.data), &c, &algorithm, product.workspace,
+	                      product.workspaceBytes, call.handle->stream);
 }
 
-cublasStatus_t run(const Call &call, Table table, cublasComputeType_t compute, cudaDataType scale)
+cublasComputeType_t computeOf(cudaDataType scale)
 {
-	if (emulated::mustFail(call.name))
-		return CUBLAS_STATUS_EXECUTION_FAILED;
-	Handle *handle = handleOf(call.handle);
-	if (!handle)
-		return CUBLAS_STATUS_NOT_INITIALIZED;
-	if (!isOperation(call.transa) || !isOperation(call.transb) || call.m < 0 || call.n < 0 || call.k < 0)
-		return CUBLAS_STATUS_INVALID_VALUE;
-	auto atLeast = [](int64_t ld, int64_t rows) { return ld >= std::max<int64_t>(1, rows); };
-	if (!atLeast(call.a.ld, call.transa == CUBLAS_OP_N ? call.m : call.k) ||
-	    !atLeast(call.b.ld, call.transb == CUBLAS_OP_N ? call.k : call.n) || !atLeast(call.c.ld, call.m))
-		return CUBLAS_STATUS_INVALID_VALUE;
-	if (call.batch < 0)
-		return CUBLAS_STATUS_INVALID_VALUE;
-	if (!find(table, compute, scale, call.a.type, call.b.type, call.c.type, call.c.type))
-		return CUBLAS_STATUS_NOT_SUPPORTED;
-	if (call.m == 0 || call.n == 0 || call.batch == 0)
-		return CUBLAS_STATUS_SUCCESS;
-	if (!call.alpha || !call.beta)
-		return CUBLAS_STATUS_INVALID_VALUE;
-
-	Product product;
-	product.transposeA = call.transa != CUBLAS_OP_N;
-	product.transposeB = call.transb != CUBLAS_OP_N;
-	product.m = call.m;
-	product.n = call.n;
-	product.k = call.k;
-	product.a = call.a;
-	product.b = call.b;
-	product.c = product.d = call.c;
-	product.batch = call.batch;
-	product.compute = compute;
-	product.rounding = roundingOf(*handle, compute, call.a.type);
-	product.scaleType = scale;
-	product.deviceScalars = handle->hasDeviceScalars();
-	product.alpha = call.alpha;
-	product.beta = call.beta;
-	product.workspace = handle->workspace;
-	product.workspaceBytes = handle->workspaceBytes;
-	readScalars(product);
-	if (!call.c.data && !product.deviceScalars && product.betaValue != 0)
-		return CUBLAS_STATUS_INVALID_VALUE;
-	if (cublasStatus_t status = ready(*handle, handle->stream))
-		return status;
-	if (call.a.type != scale && call.a.data && call.b.data && call.c.data)
-		return runThroughLt(call, *handle, product);
-	return enqueue(handle->stream, call.name, product);
+	return scale == CUDA_R_16F                          ? CUBLAS_COMPUTE_16F
+	       : scale == CUDA_R_64F || scale == CUDA_C_64F ? CUBLAS_COMPUTE_64F
+	                                                    : CUBLAS_COMPUTE_32F;
 }
 
-cudaDataType scaleOf(cublasComputeType_t compute)
+cudaDataType scaleOf(cublasComputeType_t compute, cudaDataType operand)
 {
+	const bool isComplex = operand == CUDA_C_32F || operand == CUDA_C_64F;
 	switch (compute) {
 	case CUBLAS_COMPUTE_16F:
 	case CUBLAS_COMPUTE_16F_PEDANTIC:
 		return CUDA_R_16F;
 	case CUBLAS_COMPUTE_64F:
 	case CUBLAS_COMPUTE_64F_PEDANTIC:
-		return CUDA_R_64F;
+		return isComplex ? CUDA_C_64F : CUDA_R_64F;
 	default:
-		return CUDA_R_32F;
+		return isComplex ? CUDA_C_32F : CUDA_R_32F;
 	}
+}
+
+// The product of a call whose arguments are in order; nothing is left to do where it is empty.
+cublasStatus_t describe(const Call &call, Table table, Product &product)
+{
+	if (!isOperation(call.transa) || !isOperation(call.transb) || call.m < 0 || call.n < 0 || call.k < 0)
+		return CUBLAS_STATUS_INVALID_VALUE;
+	if (!isLd(call.A.ld, call.transa == CUBLAS_OP_N ? call.m : call.k) ||
+	    !isLd(call.B.ld, call.transb == CUBLAS_OP_N ? call.k : call.n) || !isLd(call.C.ld, call.m))
+		return CUBLAS_STATUS_INVALID_VALUE;
+	if (call.batchCount < 0)
+		return CUBLAS_STATUS_INVALID_VALUE;
+	product.compute = call.computeType.value_or(computeOf(call.alpha.type));
+	product.scaleType = isGiven(call.alpha) ? call.alpha.type : scaleOf(product.compute, call.A.type);
+	if (!find(table, product.compute, product.scaleType, call.A.type, call.B.type, call.C.type, call.C.type))
+		return CUBLAS_STATUS_NOT_SUPPORTED;
+	product.m = call.m;
+	product.n = call.n;
+	product.k = call.k;
+	product.batch = call.batchCount;
+	if (product.isEmpty())
+		return CUBLAS_STATUS_SUCCESS;
+	if (!call.alpha.data || !call.beta.data)
+		return CUBLAS_STATUS_INVALID_VALUE;
+
+	product.transposeA = call.transa != CUBLAS_OP_N;
+	product.transposeB = call.transb != CUBLAS_OP_N;
+	product.a = call.A;
+	product.b = call.B;
+	product.c = product.d = call.C;
+	product.a.isConjugated = call.transa == CUBLAS_OP_C;
+	product.b.isConjugated = call.transb == CUBLAS_OP_C;
+	product.rounding = roundingOf(*call.handle, product.compute, call.A.type);
+	product.deviceScalars = call.handle->hasDeviceScalars();
+	product.alpha = call.alpha.data;
+	product.beta = call.beta.data;
+	product.workspace = call.handle->workspace;
+	product.workspaceBytes = call.handle->workspaceBytes;
+	readScalars(product);
+	const bool readsC = !product.deviceScalars && product.betaValue != 0.0;
+	return !call.C.data && readsC ? CUBLAS_STATUS_INVALID_VALUE : CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t run(const Call &call, Table table)
+{
+	Product product;
+	if (cublasStatus_t status = describe(call, table, product); status || product.isEmpty())
+		return status;
+	if (cublasStatus_t status = ready(*call.handle, call.handle->stream))
+		return status;
+	if (call.A.type != product.scaleType && !call.A.isArray && call.A.data && call.B.data && call.C.data)
+		return runThroughLt(call, product);
+	return enqueue(call.handle->stream, call.name, {product});
 }
 
 } // namespace
 
-extern "C" {
+ROUTINE(gemm, run, Table::gemmex)
+ROUTINE(sgemmEx, run, Table::sgemmex)
 
-// An int form and its int64_t twin of the same function.
-#define TWINS(DEFINE, name, ...)                                                                                       \
-	DEFINE(name, int, __VA_ARGS__)                                                                                     \
-	DEFINE(name##_64, int64_t, __VA_ARGS__)
-
-#define HEAD(I) cublasHandle_t handle, cublasOperation_t transa, cublasOperation_t transb, I m, I n, I k
-
-#define GEMM(name, I, T, type, compute)                                                                                \
-	cublasStatus_t name(HEAD(I), const T *alpha, const T *A, I lda, const T *B, I ldb, const T *beta, T *C, I ldc)     \
-	{                                                                                                                  \
-		return run(                                                                                                    \
-		    {__func__, handle, transa, transb, m, n, k, alpha, {A, type, lda}, {B, type, ldb}, beta, {C, type, ldc}},  \
-		    Table::gemmex, compute, type);                                                                             \
+// A group is a batch of its own; the pointers of all groups stand in the same three arrays.
+cublasStatus_t gemmGrouped(Call &call)
+{
+	for (const void *array :
+	     {static_cast<const void *>(call.transa_array), static_cast<const void *>(call.transb_array), call.m_array.data,
+	      call.n_array.data, call.k_array.data, call.alpha_array.data, call.lda_array.data, call.ldb_array.data,
+	      call.beta_array.data, call.ldc_array.data, call.group_size.data})
+		if (!array)
+			return CUBLAS_STATUS_INVALID_VALUE;
+	if (call.group_count < 0)
+		return CUBLAS_STATUS_INVALID_VALUE;
+	if (call.handle->hasDeviceScalars())
+		return CUBLAS_STATUS_NOT_SUPPORTED;
+	std::vector<Product> products;
+	Call one = call;
+	one.alpha = call.alpha_array;
+	one.beta = call.beta_array;
+	auto integer = [](const Matrix &array, int64_t i) {
+		return as<int64_t>(numberAt(array.type, array.moved(i).data));
+	};
+	for (int64_t i = 0; i < call.group_count; ++i) {
+		one.transa = call.transa_array[i];
+		one.transb = call.transb_array[i];
+		one.m = integer(call.m_array, i);
+		one.n = integer(call.n_array, i);
+		one.k = integer(call.k_array, i);
+		one.A.ld = integer(call.lda_array, i);
+		one.B.ld = integer(call.ldb_array, i);
+		one.C.ld = integer(call.ldc_array, i);
+		one.batchCount = integer(call.group_size, i);
+		Product product;
+		if (cublasStatus_t status = describe(one, Table::grouped, product))
+			return status;
+		if (!product.isEmpty())
+			products.push_back(product);
+		for (Matrix *array : {&one.A, &one.B, &one.C})
+			*array = array->moved(one.batchCount);
+		for (Matrix *scalar : {&one.alpha, &one.beta})
+			scalar->data = Matrix{scalar->data, product.scaleType}.moved(1).data;
 	}
-TWINS(GEMM, cublasSgemm_v2, float, CUDA_R_32F, CUBLAS_COMPUTE_32F)
-TWINS(GEMM, cublasDgemm_v2, double, CUDA_R_64F, CUBLAS_COMPUTE_64F)
+	if (products.empty())
+		return CUBLAS_STATUS_SUCCESS;
+	if (cublasStatus_t status = ready(*call.handle, call.handle->stream))
+		return status;
+	return enqueue(call.handle->stream, call.name, std::move(products));
+}
 
-#define STRIDED(name, I, T, type, compute)                                                                             \
-	cublasStatus_t name(HEAD(I), const T *alpha, const T *A, I lda, long long strideA, const T *B, I ldb,              \
-	                    long long strideB, const T *beta, T *C, I ldc, long long strideC, I batchCount)                \
-	{                                                                                                                  \
-		return run({__func__,                                                                                          \
-		            handle,                                                                                            \
-		            transa,                                                                                            \
-		            transb,                                                                                            \
-		            m,                                                                                                 \
-		            n,                                                                                                 \
-		            k,                                                                                                 \
-		            alpha,                                                                                             \
-		            {A, type, lda, strideA},                                                                           \
-		            {B, type, ldb, strideB},                                                                           \
-		            beta,                                                                                              \
-		            {C, type, ldc, strideC},                                                                           \
-		            batchCount},                                                                                       \
-		           Table::gemmex, compute, type);                                                                      \
-	}
-TWINS(STRIDED, cublasSgemmStridedBatched, float, CUDA_R_32F, CUBLAS_COMPUTE_32F)
-TWINS(STRIDED, cublasDgemmStridedBatched, double, CUDA_R_64F, CUBLAS_COMPUTE_64F)
-
-#define SGEMM_EX(name, I, ...)                                                                                         \
-	cublasStatus_t name(HEAD(I), const float *alpha, const void *A, cudaDataType Atype, I lda, const void *B,          \
-	                    cudaDataType Btype, I ldb, const float *beta, void *C, cudaDataType Ctype, I ldc)              \
-	{                                                                                                                  \
-		return run({__func__,                                                                                          \
-		            handle,                                                                                            \
-		            transa,                                                                                            \
-		            transb,                                                                                            \
-		            m,                                                                                                 \
-		            n,                                                                                                 \
-		            k,                                                                                                 \
-		            alpha,                                                                                             \
-		            {A, Atype, lda},                                                                                   \
-		            {B, Btype, ldb},                                                                                   \
-		            beta,                                                                                              \
-		            {C, Ctype, ldc}},                                                                                  \
-		           Table::sgemmex, CUBLAS_COMPUTE_32F, CUDA_R_32F);                                                    \
-	}
-TWINS(SGEMM_EX, cublasSgemmEx)
-
-#define GEMM_EX(name, I, ...)                                                                                          \
-	cublasStatus_t name(HEAD(I), const void *alpha, const void *A, cudaDataType Atype, I lda, const void *B,           \
-	                    cudaDataType Btype, I ldb, const void *beta, void *C, cudaDataType Ctype, I ldc,               \
-	                    cublasComputeType_t computeType, cublasGemmAlgo_t)                                             \
-	{                                                                                                                  \
-		return run({__func__,                                                                                          \
-		            handle,                                                                                            \
-		            transa,                                                                                            \
-		            transb,                                                                                            \
-		            m,                                                                                                 \
-		            n,                                                                                                 \
-		            k,                                                                                                 \
-		            alpha,                                                                                             \
-		            {A, Atype, lda},                                                                                   \
-		            {B, Btype, ldb},                                                                                   \
-		            beta,                                                                                              \
-		            {C, Ctype, ldc}},                                                                                  \
-		           Table::gemmex, computeType, scaleOf(computeType));                                                  \
-	}
-TWINS(GEMM_EX, cublasGemmEx)
-
-#define GEMM_STRIDED_EX(name, I, ...)                                                                                  \
-	cublasStatus_t name(HEAD(I), const void *alpha, const void *A, cudaDataType Atype, I lda, long long strideA,       \
-	                    const void *B, cudaDataType Btype, I ldb, long long strideB, const void *beta, void *C,        \
-	                    cudaDataType Ctype, I ldc, long long strideC, I batchCount, cublasComputeType_t computeType,   \
-	                    cublasGemmAlgo_t)                                                                              \
-	{                                                                                                                  \
-		return run({__func__,                                                                                          \
-		            handle,                                                                                            \
-		            transa,                                                                                            \
-		            transb,                                                                                            \
-		            m,                                                                                                 \
-		            n,                                                                                                 \
-		            k,                                                                                                 \
-		            alpha,                                                                                             \
-		            {A, Atype, lda, strideA},                                                                          \
-		            {B, Btype, ldb, strideB},                                                                          \
-		            beta,                                                                                              \
-		            {C, Ctype, ldc, strideC},                                                                          \
-		            batchCount},                                                                                       \
-		           Table::gemmex, computeType, scaleOf(computeType));                                                  \
-	}
-TWINS(GEMM_STRIDED_EX, cublasGemmStridedBatchedEx)
-
-} // extern "C"
+} // namespace emulated::cublas

@@ -179,7 +179,7 @@ cublasStatus_t checkEpilogue(const Problem &p, const Combination &types)
 	const uint64_t k = desc.transa != CUBLAS_OP_N ? p.a.rows : p.a.columns;
 	if (!row->exists[engineTypes(p)] || (isRow(p.d) && !row->rows) || k < row->leastK)
 		return CUBLAS_STATUS_NOT_SUPPORTED;
-	if (row->id != CUBLASLT_EPILOGUE_DEFAULT && types.bias == Combination::none)
+	if (row->id != CUBLASLT_EPILOGUE_DEFAULT && types.bias == noType)
 		return CUBLAS_STATUS_NOT_SUPPORTED;
 	if ((row->id & vectorBits) && desc.biasType != -1 && desc.biasType != types.bias)
 		return CUBLAS_STATUS_NOT_SUPPORTED;
@@ -223,6 +223,8 @@ cublasStatus_t describe(cublasLtMatmulDesc_t desc, cublasLtMatrixLayout_t Adesc,
 	// A matrix stored by rows is its transpose stored by columns; D^T = op(B)^T op(A)^T.
 	product.transposeA = (p.desc.transa != CUBLAS_OP_N) != isRow(p.a);
 	product.transposeB = (p.desc.transb != CUBLAS_OP_N) != isRow(p.b);
+	product.a.isConjugated = p.desc.transa == CUBLAS_OP_C;
+	product.b.isConjugated = p.desc.transb == CUBLAS_OP_C;
 	if (isRow(p.d)) {
 		std::swap(product.m, product.n);
 		std::swap(product.a, product.b);
@@ -232,7 +234,7 @@ cublasStatus_t describe(cublasLtMatmulDesc_t desc, cublasLtMatrixLayout_t Adesc,
 	}
 	product.batch = p.d.batch;
 	product.compute = p.desc.compute;
-	product.rounding = p.a.type == CUDA_R_32F ? roundingOf(p.desc.compute) : Rounding::None;
+	product.rounding = roundingOf(p.desc.compute);
 	product.scaleType = p.desc.scale;
 	product.deviceScalars = p.desc.pointerMode == CUBLASLT_POINTER_MODE_DEVICE;
 	product.hasAlphaVector = p.desc.pointerMode > CUBLASLT_POINTER_MODE_DEVICE;
@@ -404,13 +406,13 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t lightHandle, cublasLtMatmulDesc_t
 	product.workspace = workspace;
 	product.workspaceBytes = room;
 	readScalars(product);
-	if (!C && !product.deviceScalars && (product.betaValue != 0 || product.hasBetaVector))
+	if (!C && !product.deviceScalars && (product.betaValue != 0.0 || product.hasBetaVector))
 		return CUBLAS_STATUS_INVALID_VALUE;
 	if (cublasStatus_t status = ready(*handle, stream))
 		return status;
 	if (product.m == 0 || product.n == 0)
 		return CUBLAS_STATUS_SUCCESS;
-	return enqueue(stream, __func__, product);
+	return enqueue(stream, __func__, {product});
 }
 
 cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t lightHandle, cublasLtMatmulDesc_t operationDesc,
