@@ -49,7 +49,9 @@ def read_families(arguments):
 
 def door(name, parameters, members, family):
     arguments = [parameter_name(p) for p in parameters]
-    copied = ", ".join(f".{m} = static_cast<{t}>({m})" for m, t in members.items() if m in arguments)
+    # Aarray is A; of a pointer to constant pointers the constness goes.
+    values = {m: next((a for a in (m, m + "array") if a in arguments), None) for m in members}
+    copied = ", ".join(f".{m} = ({t})({values[m]})" for m, t in members.items() if values[m])
     return f"""
 cublasStatus_t {name}({", ".join(parameters)})
 {{
@@ -71,19 +73,20 @@ def main(include, arguments, output, *tables):
         for name, family, dtype, obstacle in table_rows:
             if name not in declared:
                 sys.exit(f"{table}: {', '.join(names)} of {include} declare no {name}")
-            rows.append((name, table.stem, "none" if dtype == "args" else dtype, obstacle))
+            arrays = any(parameter_name(p) == "Aarray" for p in declared[name])
+            rows.append((name, table.stem, "none" if dtype == "args" else dtype, obstacle, str(arrays).lower()))
             doors.append(door(name, declared[name], families[family], family))
 
     def write(file, *lines):
         (output / file).write_text("\n".join(("/* Written by inject/gen_entries.py. */", *lines, "")))
 
-    write("entries.inc", *(f"ENTRY({name}, {library})" for name, library, _, _ in rows))
+    write("entries.inc", *(f"ENTRY({name}, {library})" for name, library, *_ in rows))
     write("entry_index.h", "#pragma once", "namespace autoamp::entry {", "enum Index : unsigned {",
           *(f"\tindex_{row[0]}," for row in rows), "\tentryCount", "};", "} // namespace autoamp::entry")
     write("entry_table.h", "#pragma once", '#include "inject/entry_index.h"', '#include "src/op/entry.h"',
           "namespace autoamp::entry {", "inline constexpr op::Entry entryTable[entryCount] = {",
-          *(f'\t{{"{name}", op::Library::{library}, op::Dtype::{dtype}, op::Obstacle::{obstacle}}},'
-            for name, library, dtype, obstacle in rows),
+          *(f'\t{{"{name}", op::Library::{library}, op::Dtype::{dtype}, op::Obstacle::{obstacle}, {arrays}}},'
+            for name, library, dtype, obstacle, arrays in rows),
           "};", "} // namespace autoamp::entry")
     write("entries_core.cpp", *(f"#include <{header}>" for header in headers), '#include "src/entry/intercept.h"',
           "namespace autoamp::entry::doors {", "namespace {", *doors, "", "void *const all[] = {",

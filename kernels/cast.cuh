@@ -7,6 +7,7 @@
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
+#include <math.h>
 
 namespace autoamp::kernels {
 
@@ -35,14 +36,13 @@ public:
 			return;
 		split(thread, vector_, column_, matrix_);
 		split(threads, vectorStep_, columnStep_, matrixStep_);
-		// 16-byte loads need every column to begin on 16 bytes. 4-byte alignment is all that cuBLAS asks for.
-		wide_ = ((reinterpret_cast<uintptr_t>(operand.source) & 15) | (operand.sourceLd & 3) |
-		         (operand.batch > 1 ? operand.sourceStride & 3 : 0)) == 0;
 		batch_ = operand.batch;
+		enter();
 	}
 	__device__ bool valid() const { return matrix_ < batch_; }
 	__device__ void advance()
 	{
+		const int64_t before = matrix_;
 		vector_ += vectorStep_;
 		column_ += columnStep_;
 		matrix_ += matrixStep_;
@@ -54,6 +54,8 @@ public:
 			column_ -= operand_.columns;
 			++matrix_;
 		}
+		if (matrix_ != before)
+			enter();
 	}
 	__device__ uint4 *target() const
 	{
@@ -64,8 +66,7 @@ public:
 	// maximum nor the padding that they are written to minds).
 	__device__ void load(float (&x)[vectorSize]) const
 	{
-		const float *source =
-		    operand_.source + matrix_ * operand_.sourceStride + column_ * operand_.sourceLd + vector_ * vectorSize;
+		const float *source = source_ + column_ * operand_.sourceLd + vector_ * vectorSize;
 		const int64_t left = operand_.rows - vector_ * vectorSize;
 		if (left < vectorSize) {
 			for (int i = 0; i < vectorSize; ++i)
@@ -83,6 +84,15 @@ public:
 	}
 
 private:
+	// A matrix of the batch. 16-byte loads need every column to begin on 16 bytes; 4 is all that cuBLAS asks for.
+	__device__ void enter()
+	{
+		if (matrix_ >= batch_)
+			return;
+		source_ = operand_.isArray ? reinterpret_cast<const float *const *>(operand_.source)[matrix_]
+		                           : operand_.source + matrix_ * operand_.sourceStride;
+		wide_ = ((reinterpret_cast<uintptr_t>(source_) & 15) | (operand_.sourceLd & 3)) == 0;
+	}
 	__device__ void split(int64_t index, int64_t &vector, int64_t &column, int64_t &matrix) const
 	{
 		const int64_t columns = index / vectors_;
@@ -95,6 +105,7 @@ private:
 	int64_t vectors_;
 	int64_t vector_, column_, matrix_ = 0, batch_ = 0;
 	int64_t vectorStep_, columnStep_, matrixStep_;
+	const float *source_;
 	bool wide_;
 };
 
@@ -325,5 +336,25 @@ extern "C" __global__ void __launch_bounds__(autoamp::kernels::blockSize, 4)
 	for (const uint64_t key : {p.pairKey, p.signatureKey}) {
 		prediction.key = key;
 		slotOf(p.predictions, key) = prediction;
+	}
+}
+
+// A column is taken by the smallest power of two of threads that covers it, a block at most: small matrices leave no
+// threads idle, large ones are read and written in whole lines.
+extern "C" __global__ void __launch_bounds__(autoamp::kernels::blockSize)
+    autoamp_scatter(const __grid_constant__ autoamp::kernels::Scatter s)
+{
+	using namespace autoamp::kernels;
+	const float beta = s.beta ? *s.beta : s.betaValue;
+	uint32_t width = lanes;
+	while (width < blockSize && width < s.rows)
+		width *= 2;
+	const int64_t abreast = blockSize / width, columns = s.columns * s.batch;
+	for (int64_t index = blockIdx.x * abreast + threadIdx.x / width; index < columns; index += gridDim.x * abreast) {
+		const int64_t matrix = index / s.columns, column = index - matrix * s.columns;
+		const float *const product = s.product + matrix * s.productStride + column * s.productLd;
+		float *const target = s.targets[matrix] + column * s.targetLd;
+		for (int64_t row = threadIdx.x % width; row < s.rows; row += width)
+			target[row] = beta == 0 ? product[row] : fmaf(beta, target[row], product[row]);
 	}
 }

@@ -12,12 +12,24 @@ constexpr int operands = 2; // A, B
 // source 4-byte aligned; target 256-byte aligned with targetLd a multiple of 8, so that 8 elements are one 16-byte
 // store.
 struct Operand {
-	const float *source;
-	uint16_t *target; // half or bfloat16 bits
+	const float *source; // of a batch by pointers: `const float *const *`, an array of batch pointers
+	uint16_t *target;    // half or bfloat16 bits
 	int64_t rows, columns;
 	int64_t sourceLd, targetLd;         // elements
 	int64_t sourceStride, targetStride; // elements between matrices; a source stride of 0 arrives here as batch 1
 	int64_t batch;
+	bool isArray; // a batch by pointers
+};
+
+// Results on their way home, for a batch by pointers: C = product + beta * C, C not read where beta is 0.
+struct Scatter {
+	const float *product;
+	float *const *targets; // batch pointers, 4-byte aligned
+	int64_t rows, columns;
+	int64_t productLd, targetLd, productStride; // elements
+	int64_t batch;
+	const float *beta; // device pointer, or null: the value
+	float betaValue;
 };
 
 // A call's own scratch on the device, 256-byte aligned: exponents *used* and maxima belong to the call, never to a
@@ -83,6 +95,7 @@ struct Parameters {
 //   autoamp_cast_bfloat16    A and B in one launch: x -> bfloat16 (RN); touches no scratch
 //   autoamp_settle           right exponents, recast of the operands whose prediction was wrong, alpha_eff and beta to
 //                            the scratch, new predictions, events. With predictions == null: alpha as it is, no recast.
+//   autoamp_scatter          a Scatter instead of Parameters: every column by as many threads as it has use for
 constexpr uint32_t blockSize = 256;
 
 } // namespace autoamp::kernels

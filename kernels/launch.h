@@ -19,4 +19,11 @@ inline unsigned gridSize(const Parameters &parameters, unsigned smCount)
 	return static_cast<unsigned>(std::clamp<int64_t>(wanted, 1, 8 * std::max(smCount, 1u)));
 }
 
+// For the scatter: two elements a thread, as above.
+inline unsigned gridSize(const Scatter &scatter, unsigned smCount)
+{
+	const int64_t wanted = (scatter.rows * scatter.columns * scatter.batch + 2 * blockSize - 1) / (2 * blockSize);
+	return static_cast<unsigned>(std::clamp<int64_t>(wanted, 1, 8 * std::max(smCount, 1u)));
+}
+
 } // namespace autoamp::kernels

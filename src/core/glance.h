@@ -41,8 +41,8 @@ inline unsigned isZero(const void *scalar) // a float's bits but for its sign
 	return bits << 1 == 0;
 }
 
-[[gnu::always_inline]] inline Glance glanceAt(const op::Cublas *cublas, const cuda::Driver *driver,
-                                              const op::GemmCall &call)
+[[gnu::always_inline]] inline Glance glanceAt(const op::Entry &entry, const op::Cublas *cublas,
+                                              const cuda::Driver *driver, const op::GemmCall &call)
 {
 	Glance glance;
 	// Of the addresses a decision knows whether they are there and aligned, of host scalars whether they are zero.
@@ -54,7 +54,7 @@ inline unsigned isZero(const void *scalar) // a float's bits but for its sign
 	glance.modes = op::readModes(cublas, call.handle);
 	if (driver)
 		glance.ordinal = ordinalOf(*driver);
-	glance.isUsual = !hasNull && !((a | b | c) & 3) && !glance.modes.status;
+	glance.isUsual = !hasNull && !((a | b | c) & (entry.areArrays ? 7 : 3)) && !glance.modes.status;
 	if (!glance.isUsual)
 		return glance;
 	unsigned scalars = glance.modes.isUnknown ? 4 : 8;
@@ -64,7 +64,8 @@ inline unsigned isZero(const void *scalar) // a float's bits but for its sign
 	return glance;
 }
 
-[[gnu::always_inline]] inline Glance glanceAt(const op::Cublas *, const cuda::Driver *driver, const op::PlainCall &)
+[[gnu::always_inline]] inline Glance glanceAt(const op::Entry &, const op::Cublas *, const cuda::Driver *driver,
+                                              const op::PlainCall &)
 {
 	Glance glance;
 	if (driver)
@@ -124,8 +125,8 @@ bool isCapturing(const op::Cublas &cublas, void *handle);
 
 // Null: this call must go the long way, through dispatch().
 template <typename Call>
-[[gnu::always_inline]] inline const Thread::Memo *recall(const Thread &thread, unsigned index, const void *address,
-                                                         const Call &call)
+[[gnu::always_inline]] inline const Thread::Memo *recall(const Thread &thread, unsigned index, const op::Entry &entry,
+                                                         const void *address, const Call &call)
 {
 	const Thread::Caller &caller = placeOf(thread, address);
 	if (caller.address != address || caller.answer.kind == CallerKind::vendor || !thread.cublas)
@@ -137,7 +138,7 @@ template <typename Call>
 	const Thread::Memo &memo = thread.memos[Key::hash(hashed)];
 	if (!memo.isPassed)
 		return nullptr; // before the handle is asked: the long way asks it again
-	const Glance glance = glanceAt(thread.cublas, thread.driver, call);
+	const Glance glance = glanceAt(entry, thread.cublas, thread.driver, call);
 	// Without branches: it nearly always is the same. What the compiler knows of a door's words, such as the strides
 	// of an entry point without any, is the same in every key of that entry point; which one it is, word 14 says.
 	uint64_t difference = memo.key.words[Key::size - 1] ^ glance.state;

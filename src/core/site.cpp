@@ -31,8 +31,7 @@ bool isEligible(const op::Op &op)
 	return isProduct && op.a == op::Dtype::float32 &&
 	       (op.obstacle == Obstacle::none || op.obstacle == Obstacle::pedantic ||
 	        op.obstacle == Obstacle::emulated_fp32 || op.obstacle == Obstacle::solver_caller ||
-	        op.obstacle == Obstacle::batched_pointers || op.obstacle == Obstacle::grouped ||
-	        op.obstacle == Obstacle::unsupported);
+	        op.obstacle == Obstacle::grouped || op.obstacle == Obstacle::unsupported);
 }
 
 trace::RowId makeRow(Process &process, const Site &site, policy::Verdict verdict, policy::Reason reason)

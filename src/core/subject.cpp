@@ -94,7 +94,7 @@ Subject describe(const Asking &asking, const op::GemmCall &call)
 	Subject subject;
 	const op::Cublas *const cublas = op::cublas(asking.door.truth);
 	asking.thread.cublas = cublas;
-	const Glance glance = glanceAt(cublas, asking.thread.driver, call);
+	const Glance glance = glanceAt(asking.entry, cublas, asking.thread.driver, call);
 	const auto described = [&] {
 		return op::describe(asking.entry, asking.door.index, call, glance.modes, asking.process.environment);
 	};
@@ -166,7 +166,7 @@ Subject describe(const Asking &asking, const op::PlainCall &call)
 {
 	Subject subject;
 	asking.thread.cublas = op::cublas(asking.door.truth);
-	const Glance glance = glanceAt(nullptr, asking.thread.driver, call);
+	const Glance glance = glanceAt(asking.entry, nullptr, asking.thread.driver, call);
 	const Key key = keyOf(call, asking.door.index, asking.caller.id, glance);
 	findSite(asking, key, glance.ordinal, subject, [&] { return op::describe(asking.entry, asking.door.index, call); });
 	if (hasStreamInHandle(asking.entry) && call.handle)

@@ -54,7 +54,7 @@ template <unsigned index, typename Fn, typename Copy, typename... Args>
 	if constexpr (!std::is_same_v<decltype(copy(args...)), op::LtMatmulCall>) // its descriptors say it all
 		if (core::Thread *const thread = core::knownThread(); __builtin_expect(thread != nullptr, 1)) {
 			const auto call = copy(args...);
-			if (const auto *memo = core::recall(*thread, index, caller, call))
+			if (const auto *memo = core::recall(*thread, index, entryTable[index], caller, call))
 				return core::pass(*thread, *memo, entryTable[index], call, original);
 		}
 	return dispatchFrom<index, Fn, Copy>(truth, caller, args...);

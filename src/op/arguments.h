@@ -9,7 +9,8 @@ namespace autoamp::op {
 
 constexpr int typeOfRow = -1; // no such parameter: the row of the entry table knows the element type
 
-// One matrix product of cuBLAS. Sizes and strides in elements.
+// One matrix product of cuBLAS, or a batch of them; A, B and C are arrays of pointers where the entry's row says so.
+// Sizes and strides in elements.
 struct GemmCall {
 	void *handle = nullptr;
 	const void *alpha = nullptr;

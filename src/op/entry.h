@@ -10,6 +10,7 @@ struct Entry {
 	Library library;
 	Dtype dtype; // none: it stands in the arguments
 	Obstacle obstacle;
+	bool areArrays = false; // A, B and C are arrays of device pointers, in device memory
 };
 
 } // namespace autoamp::op

@@ -110,7 +110,7 @@ Op describe(const Entry &entry, uint16_t index, const GemmCall &call, const Hand
 	Op op;
 	op.entry = index;
 	op.library = entry.library;
-	op.kind = call.batchCount == 1 ? Kind::mm : Kind::bmm;
+	op.kind = call.batchCount == 1 && !entry.areArrays ? Kind::mm : Kind::bmm;
 	op.a = call.Atype < 0 ? Dtype::float32 : dtypeOf(call.Atype);
 	op.b = call.Btype < 0 ? op.a : dtypeOf(call.Btype);
 	op.out = call.Ctype < 0 ? op.a : dtypeOf(call.Ctype);
@@ -140,12 +140,17 @@ Op describe(const Entry &entry, uint16_t index, const GemmCall &call, const Hand
 		if (*static_cast<const float *>(call.beta) == 0)
 			op.flags |= flagBetaZero;
 	}
+	if (entry.areArrays)
+		op.flags |= flagArrays;
+	const auto isMisplaced = [&entry](const void *pointer) {
+		return !pointer || reinterpret_cast<uintptr_t>(pointer) % (entry.areArrays ? sizeof(void *) : sizeof(float));
+	};
 	if (!op.m || !op.n || !op.k || !op.batch || (op.flags & flagAlphaZero)) {
 		op.obstacle = Obstacle::zero_size; // the vendor may not read A and B there
-	} else if (!call.A || !call.B || !call.C || isMisaligned(call.A) || isMisaligned(call.B) || isMisaligned(call.C)) {
+	} else if (isMisplaced(call.A) || isMisplaced(call.B) || isMisplaced(call.C)) {
 		op.obstacle = Obstacle::bad_argument;
 	} else if (call.batchCount > INT32_MAX || op.stridea < 0 || op.strideb < 0 ||
-	           (op.batch > 1 && op.stridec < op.ldc * (op.n - 1) + op.m)) {
+	           (op.batch > 1 && !entry.areArrays && op.stridec < op.ldc * (op.n - 1) + op.m)) {
 		op.obstacle = Obstacle::unsupported; // results that overlap: whatever the vendor makes of them
 	}
 	return op;
@@ -156,8 +161,9 @@ Op describe(const Entry &entry, uint16_t index, const PlainCall &call)
 	Op op;
 	op.entry = index;
 	op.library = entry.library;
-	const bool isProduct = entry.obstacle == Obstacle::batched_pointers || entry.obstacle == Obstacle::grouped;
-	op.kind = isProduct ? Kind::bmm : entry.obstacle == Obstacle::matrix_vector ? Kind::mv : Kind::none;
+	op.kind = entry.obstacle == Obstacle::grouped         ? Kind::bmm
+	          : entry.obstacle == Obstacle::matrix_vector ? Kind::mv
+	                                                      : Kind::none;
 	const int type = call.Atype != typeOfRow ? call.Atype : call.xType;
 	op.a = op.b = op.out = op.asked = entry.dtype != Dtype::none ? entry.dtype : dtypeOf(type);
 	op.obstacle = entry.dtype == Dtype::none ? typeObstacle(op.a, op.b, op.out) : Obstacle::none;

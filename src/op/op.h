@@ -48,7 +48,6 @@ enum class Obstacle : uint8_t {
 	symmetric,
 	complex,
 	copy,
-	batched_pointers,
 	grouped,
 	factorization,
 	host_blocked,
@@ -82,6 +81,7 @@ enum Flag : uint16_t {
 	flagBetaZero = 2,      // host beta is 0: C is not read
 	flagAlphaZero = 4,     // host alpha is 0: the vendor may not read A and B
 	flagNoC = 8,           // C is null (beta 0)
+	flagArrays = 16,       // A, B and C are arrays of pointers on the device: what they hold is not known here
 };
 
 inline double flops(const Op &op)

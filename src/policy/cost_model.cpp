@@ -164,8 +164,13 @@ double estimate(const Gpu &gpu, const op::Op &op, Path path, bool scaled)
 	if (path != Path::half)
 		return product;
 	// A batch stride of 0 converts one matrix and multiplies it with all others.
-	double elements = (op.stridea ? batch : 1) * m * k + (op.strideb ? batch : 1) * k * n;
-	return castTime(gpu, elements) + product + 1e3 * (gap + (scaled ? settle : 0));
+	const bool areArrays = op.flags & op::flagArrays;
+	double elements = (op.stridea || areArrays ? batch : 1) * m * k + (op.strideb || areArrays ? batch : 1) * k * n;
+	double scatter = 0; // of the results, which are read where the product left them and added to C
+	if (areArrays)
+		scatter =
+		    castLaunch + gap + microseconds(gpu.bandwidth, (op.flags & op::flagBetaZero ? 8 : 12) * m * n * batch);
+	return castTime(gpu, elements) + product + 1e3 * (gap + scatter + (scaled ? settle : 0));
 }
 
 double launchTime(const Gpu &gpu, bool scaled)

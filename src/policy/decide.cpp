@@ -30,7 +30,6 @@ constexpr Reason reasonOf(op::Obstacle obstacle)
 		SAME(symmetric);
 		SAME(complex);
 		SAME(copy);
-		SAME(batched_pointers);
 		SAME(grouped);
 		SAME(factorization);
 		SAME(host_blocked);
@@ -186,6 +185,9 @@ Ways waysOf(const op::Op &op, const State &state, const Device &device)
 			way.why = obstacleOf(way.strategy, state, device);
 		if (isTf32 && way.strategy == Strategy::tf32)
 			way.why = Reason::already_low;
+		// What lies behind arrays of pointers is not known to be aligned as fast kernels need it.
+		if ((op.flags & op::flagArrays) && index > 0 && way.strategy != Strategy::cast && way.isAvailable())
+			way.why = Reason::unsupported;
 		if (isProduct && way.why != Reason::disabled)
 			way.estimate = static_cast<float>(estimate(*device.gpu, op, paths[index], state.scaled));
 	}

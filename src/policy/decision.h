@@ -57,7 +57,6 @@ constexpr unsigned strategyCount = static_cast<unsigned>(Strategy::tf32) + 1;
 	X(symmetric, "a symmetric product: no lower-precision engine", "")                                                 \
 	X(complex, "complex data", "")                                                                                     \
 	X(copy, "a copy, transposition or scaling: no arithmetic to lower", "")                                            \
-	X(batched_pointers, "a batch by pointer array: the matrices lie behind device pointers", "use a strided batch")    \
 	X(grouped, "a grouped batch", "")                                                                                  \
 	X(factorization, "a factorisation or inversion: needs fp32", "")                                                   \
 	X(host_blocked, "cublasXt: the operands are host memory", "")

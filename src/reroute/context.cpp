@@ -20,7 +20,8 @@ const Kernels *loadKernels(const cuda::Driver &driver)
 	if (driver.cuLibraryGetKernel(&kernels->begin, library, "autoamp_begin") ||
 	    driver.cuLibraryGetKernel(&kernels->castHalf, library, "autoamp_cast_half") ||
 	    driver.cuLibraryGetKernel(&kernels->castBfloat16, library, "autoamp_cast_bfloat16") ||
-	    driver.cuLibraryGetKernel(&kernels->settle, library, "autoamp_settle")) {
+	    driver.cuLibraryGetKernel(&kernels->settle, library, "autoamp_settle") ||
+	    driver.cuLibraryGetKernel(&kernels->scatter, library, "autoamp_scatter")) {
 		delete kernels;
 		return nullptr;
 	}

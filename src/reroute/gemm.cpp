@@ -84,7 +84,7 @@ FoundEngine findEngine(const op::Op &op, const policy::Decision &decision, Plan 
 // ---- parameters of the conversion kernels
 
 kernels::Operand operand(const StoredOperand &stored, const void *source, int64_t sourceLd, int64_t sourceStride,
-                         cuda::Address target)
+                         cuda::Address target, bool isArray)
 {
 	return {static_cast<const float *>(source),
 	        reinterpret_cast<uint16_t *>(target),
@@ -94,11 +94,12 @@ kernels::Operand operand(const StoredOperand &stored, const void *source, int64_
 	        stored.ld,
 	        sourceStride,
 	        stored.stride,
-	        stored.batch};
+	        stored.batch,
+	        isArray};
 }
 
-bool launch(const cuda::Driver &driver, CUkern_st *kernel, unsigned blocks, cuda::Stream stream,
-            kernels::Parameters &parameters)
+template <typename Parameters>
+bool launch(const cuda::Driver &driver, CUkern_st *kernel, unsigned blocks, cuda::Stream stream, Parameters &parameters)
 {
 	void *arguments[] = {&parameters};
 	// The driver takes a CUkernel where a CUfunction is wanted: it is the kernel of the current context.
@@ -106,19 +107,34 @@ bool launch(const cuda::Driver &driver, CUkern_st *kernel, unsigned blocks, cuda
 	                             stream, arguments, nullptr) == 0;
 }
 
-// One call's device memory, from `base` on: of a cast scratch, A and B in 16 bits; the engine's workspace.
+// The product of a batch by pointers, as it is run: into one piece of memory of ours, with beta 0, because nobody knows
+// here whether the matrices of C are aligned as a fast kernel wants them.
+op::Op gathered(op::Op op)
+{
+	constexpr int64_t floatsPer16Bytes = 4;
+	op.ldd = (op.m + floatsPer16Bytes - 1) / floatsPer16Bytes * floatsPer16Bytes;
+	op.strided = op.ldd * op.n;
+	op.stridea = op.lda, op.strideb = op.ldb; // as far as the copies go: one a matrix
+	op.flags |= op::flagNoC | op::flagBetaZero;
+	return op;
+}
+
+// One call's device memory, from `base` on: of a cast scratch, A and B in 16 bits; the product of a batch by pointers;
+// the engine's workspace.
 struct Places {
-	cuda::Address scratch, a, b, workspace, end;
+	cuda::Address scratch, a, b, product, workspace, end;
 };
 
 Places place(const op::Op &op, const Engine &engine, cuda::Address base)
 {
-	Places places = {base, base, base, base, base};
+	Places places = {base, base, base, base, base, base};
 	if (engine.key.isCast()) {
 		places.a = base + aligned(sizeof(kernels::Scratch));
 		places.b = places.a + aligned(storedA(op, true).bytes());
-		places.workspace = places.b + aligned(storedB(op, true).bytes());
+		places.product = places.workspace = places.b + aligned(storedB(op, true).bytes());
 	}
+	if (op.flags & op::flagArrays)
+		places.workspace += aligned(static_cast<size_t>(op.strided * op.batch) * sizeof(float));
 	places.end = places.workspace + aligned(engine.workspaceSize);
 	return places;
 }
@@ -151,14 +167,23 @@ const char *convert(const op::Op &op, Plan &plan, const Settings &settings, cons
 		return "loading the kernels";
 	const auto stream = static_cast<cuda::Stream>(product.stream);
 	kernels::Parameters parameters = {};
-	parameters.operand[0] = operand(storedA(op, true), product.A, op.lda, op.stridea, places.a);
-	parameters.operand[1] = operand(storedB(op, true), product.B, op.ldb, op.strideb, places.b);
+	const bool areArrays = op.flags & op::flagArrays;
+	parameters.operand[0] = operand(storedA(op, true), product.A, op.lda, op.stridea, places.a, areArrays);
+	parameters.operand[1] = operand(storedB(op, true), product.B, op.ldb, op.strideb, places.b, areArrays);
 	parameters.scratch = reinterpret_cast<kernels::Scratch *>(places.scratch);
 	const unsigned blocks = kernels::gridSize(parameters, static_cast<unsigned>(context.facts->smCount));
 	operands.A = parameters.operand[0].target;
 	operands.B = parameters.operand[1].target;
-	if (!isHalf)
-		return launch(driver, kernels->castBfloat16, blocks, stream, parameters) ? nullptr : "cuLaunchKernel";
+	static constexpr float zero = 0;
+	if (!isHalf) {
+		if (areArrays) // the scatter adds beta * C
+			operands.beta = op.flags & op::flagDeviceScalars ? &parameters.scratch->beta : &zero;
+		const bool needsZero = areArrays && (op.flags & op::flagDeviceScalars);
+		return (!needsZero || launch(driver, kernels->begin, 1, stream, parameters)) &&
+		               launch(driver, kernels->castBfloat16, blocks, stream, parameters)
+		           ? nullptr
+		           : "cuLaunchKernel";
+	}
 
 	parameters.predictions = settings.isScaling ? context.slots.predictions() : nullptr;
 	parameters.signatureKey = plan.hash;
@@ -171,16 +196,41 @@ const char *convert(const op::Op &op, Plan &plan, const Settings &settings, cons
 	parameters.first = isMet ? kernels::First::no : isCapturing ? kernels::First::askTotals : kernels::First::yes;
 	if (op.flags & op::flagDeviceScalars) {
 		parameters.alpha = static_cast<const float *>(product.alpha);
-		parameters.beta = static_cast<const float *>(product.beta);
+		parameters.beta = areArrays ? nullptr : static_cast<const float *>(product.beta);
 	} else {
 		parameters.alphaValue = *static_cast<const float *>(product.alpha);
-		parameters.betaValue = product.beta ? *static_cast<const float *>(product.beta) : 0;
+		parameters.betaValue = product.beta && !areArrays ? *static_cast<const float *>(product.beta) : 0;
 	}
 	operands.alpha = &parameters.scratch->alpha;
 	operands.beta = &parameters.scratch->beta;
 	const bool isLaunched = launch(driver, kernels->begin, 1, stream, parameters) &&
 	                        launch(driver, kernels->castHalf, blocks, stream, parameters) &&
 	                        launch(driver, kernels->settle, blocks, stream, parameters);
+	return isLaunched ? nullptr : "cuLaunchKernel";
+}
+
+// Takes a batch's results from our memory to where C's pointers say. The last of its steps: until then only memory of
+// ours was touched.
+const char *scatter(const op::Op &op, const Product &product, const cuda::Driver &driver, const Context &context,
+                    cuda::Address results)
+{
+	kernels::Scatter parameters = {reinterpret_cast<const float *>(results),
+	                               static_cast<float *const *>(product.D),
+	                               op.m,
+	                               op.n,
+	                               op.ldd,
+	                               op.ldc,
+	                               op.strided,
+	                               op.batch,
+	                               nullptr,
+	                               0};
+	if (op.flags & op::flagDeviceScalars)
+		parameters.beta = static_cast<const float *>(product.beta);
+	else
+		parameters.betaValue = *static_cast<const float *>(product.beta);
+	const unsigned blocks = kernels::gridSize(parameters, static_cast<unsigned>(context.facts->smCount));
+	const bool isLaunched = launch(driver, conversionKernels(driver)->scatter, blocks,
+	                               static_cast<cuda::Stream>(product.stream), parameters);
 	return isLaunched ? nullptr : "cuLaunchKernel";
 }
 
@@ -218,9 +268,14 @@ Capture captureOf(const cuda::Driver &driver, cuda::Stream stream)
 	return status == 0 ? Capture::no : status == 1 ? Capture::yes : Capture::forbidden;
 }
 
-Outcome runIn(bool isCaptured, const op::Op &op, const policy::Decision &decision, Plan &plan, const Settings &settings,
-              const Product &product, const op::CublasLt &lt, const cuda::Driver &driver)
+Outcome runIn(bool isCaptured, const op::Op &asked, const policy::Decision &decision, Plan &plan,
+              const Settings &settings, const Product &call, const op::CublasLt &lt, const cuda::Driver &driver)
 {
+	const bool areArrays = asked.flags & op::flagArrays;
+	const op::Op op = areArrays ? gathered(asked) : asked;
+	Product product = call;
+	if (areArrays)
+		product.C = product.D = nullptr;
 	const FoundEngine found = findEngine(op, decision, plan, product, lt);
 	if (!found.engine)
 		return found.why;
@@ -245,8 +300,12 @@ Outcome runIn(bool isCaptured, const op::Op &op, const policy::Decision &decisio
 	const char *failed = nullptr;
 	if (isCast)
 		failed = convert(op, plan, settings, product, isHalf, driver, context, places, isCaptured, operands);
+	if (areArrays)
+		product.D = reinterpret_cast<void *>(places.product);
 	Outcome outcome = failed ? decline(Reason::engine_failed, failed)
 	                         : multiply(op, product, *found.engine, lt, operands, places.workspace);
+	if (areArrays && outcome.isDone && (failed = scatter(op, call, driver, context, places.product)))
+		outcome = decline(Reason::engine_failed, failed);
 	if (isCaptured) {
 		context.memory.releaseForGraph(driver, stream, block);
 	} else {

@@ -10,10 +10,15 @@ SIZES = ("size.*",)
 KEPT = {
     "scalars.alpha_zero_nan": "zero_size", "zero.m": "zero_size", "zero.n": "zero_size", "zero.k": "zero_size",
     "zero.k_beta_zero": "zero_size", "zero.batch": "zero_size",
+    "arrays.none": "zero_size", "arrays.pedantic": "pedantic",
     "mode.pedantic": "pedantic", "mode.pedantic_ex": "pedantic", "mode.pedantic_compute": "pedantic",
     "mode.pedantic_strided": "pedantic", "mode.pedantic_lt": "pedantic",
     "mode.emulated": "emulated_fp32", "mode.emulated_compute": "emulated_fp32", "mode.emulated_lt": "emulated_fp32",
 }
+# Arrays of pointers have no other way than the cast.
+ARRAYS = {"door.sgemm_batched", "door.sgemm_batched_64", "door.gemm_batched_ex", "door.gemm_batched_ex_64", "arrays.one",
+          "arrays.transposed", "arrays.padded", "arrays.unaligned", "arrays.shared", "arrays.many", "arrays.scalars",
+          "arrays.device_scalars", "arrays.beta_zero_nan", "arrays.device_beta_zero_nan"}
 ON_TF32 = {"mode.tf32", "mode.tf32_compute", "mode.tf32_lt"}
 # m of the cases that make several calls: how many are lowered (per device).
 CALLS = {301: [1], 302: [1], 303: [1], 304: [1], 305: [1], 306: [2], 307: [3], 308: [3], 309: [1], 310: [16], 311: [16], 312: [32],
@@ -27,6 +32,8 @@ class Lowered:
         self.bare = bare(PROGRAM, *CASES)
         self.run = run(PROGRAM, *CASES, **self.way.variables)
         self.kept = dict(KEPT)
+        if self.way not in (CAST_HALF, CAST_BFLOAT16):
+            self.kept.update(dict.fromkeys(ARRAYS, "unsupported"))
         if self.way.precision == "tf32":
             self.kept.update(dict.fromkeys(ON_TF32, "already_low"))
 

@@ -28,6 +28,7 @@ const op::Cublas vendor = {
 };
 
 constexpr unsigned door = 7;
+constexpr op::Entry entry = {"cublasSgemm_v2", op::Library::cublas, op::Dtype::float32, op::Obstacle::none, false};
 constexpr uint32_t caller = 5;
 const void *const address = reinterpret_cast<void *>(0x1234);
 
@@ -37,7 +38,7 @@ std::unique_ptr<core::Thread> threadThatKnows(const auto &call)
 	auto thread = std::make_unique<core::Thread>();
 	thread->cublas = &vendor;
 	const_cast<core::Thread::Caller &>(placeOf(*thread, address)) = {address, {caller, core::CallerKind::application}};
-	const core::Key key = keyOf(call, door, caller, core::glanceAt(&vendor, nullptr, call));
+	const core::Key key = keyOf(call, door, caller, core::glanceAt(entry, &vendor, nullptr, call));
 	core::Thread::Memo &memo = memoOf(*thread, key);
 	memo.key = key;
 	memo.isPassed = true;
@@ -53,7 +54,9 @@ TEST_CASE("a call is passed by what is remembered of one that differs in nothing
 	op::GemmCall known{.handle = &handle, .alpha = &one, .A = matrix, .B = matrix, .beta = &zero, .C = matrix};
 	known.m = 64, known.n = 32, known.k = 16, known.lda = 64, known.ldb = 16, known.ldc = 64;
 	const auto thread = threadThatKnows(known);
-	const auto isPassed = [&](const op::GemmCall &call) { return recall(*thread, door, address, call) != nullptr; };
+	const auto isPassed = [&](const op::GemmCall &call) {
+		return recall(*thread, door, entry, address, call) != nullptr;
+	};
 	REQUIRE(isPassed(known));
 
 	SECTION("other operands, scalars that are not zero either")
@@ -110,8 +113,8 @@ TEST_CASE("a call is passed by what is remembered of one that differs in nothing
 	}
 	SECTION("another door, another caller, NVIDIA's")
 	{
-		CHECK(!recall(*thread, door + 1, address, known));
-		CHECK(!recall(*thread, door, static_cast<const char *>(address) + 1, known));
+		CHECK(!recall(*thread, door + 1, entry, address, known));
+		CHECK(!recall(*thread, door, entry, static_cast<const char *>(address) + 1, known));
 		auto &place = const_cast<core::Thread::Caller &>(placeOf(*thread, address));
 		place.answer.id++;
 		CHECK(!isPassed(known));
@@ -120,7 +123,7 @@ TEST_CASE("a call is passed by what is remembered of one that differs in nothing
 	}
 	SECTION("one that is lowered")
 	{
-		memoOf(*thread, keyOf(known, door, caller, core::glanceAt(&vendor, nullptr, known))).isPassed = false;
+		memoOf(*thread, keyOf(known, door, caller, core::glanceAt(entry, &vendor, nullptr, known))).isPassed = false;
 		CHECK(!isPassed(known));
 	}
 }
@@ -130,7 +133,7 @@ TEST_CASE("what is remembered of an entry point that is no product")
 	op::PlainCall known;
 	known.m = 64, known.n = 32, known.k = 16;
 	const auto thread = threadThatKnows(known);
-	REQUIRE(recall(*thread, door, address, known));
+	REQUIRE(recall(*thread, door, entry, address, known));
 	const std::function<void(op::PlainCall &)> changes[] = {[](auto &c) { c.m++; },     [](auto &c) { c.n++; },
 	                                                        [](auto &c) { c.k++; },     [](auto &c) { c.batchCount++; },
 	                                                        [](auto &c) { c.Atype++; }, [](auto &c) { c.xType++; }};
@@ -138,6 +141,6 @@ TEST_CASE("what is remembered of an entry point that is no product")
 		op::PlainCall call = known;
 		change(call);
 		CAPTURE(&change - changes);
-		CHECK(!recall(*thread, door, address, call));
+		CHECK(!recall(*thread, door, entry, address, call));
 	}
 }

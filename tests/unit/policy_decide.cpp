@@ -131,7 +131,6 @@ TEST_CASE("what the door saw stands, whatever the policy says")
 	    {Obstacle::symmetric, Reason::symmetric},
 	    {Obstacle::complex, Reason::complex},
 	    {Obstacle::copy, Reason::copy},
-	    {Obstacle::batched_pointers, Reason::batched_pointers},
 	    {Obstacle::grouped, Reason::grouped},
 	    {Obstacle::factorization, Reason::factorization},
 	    {Obstacle::host_blocked, Reason::host_blocked},

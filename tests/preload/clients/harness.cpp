@@ -257,9 +257,14 @@ State::State(cublasHandle_t handle)
 
 std::string entryOf(const Spec &spec)
 {
-	static constexpr const char *names[] = {
-	    "cublasSgemm_v2", "cublasSgemmEx", "cublasGemmEx", "cublasSgemmStridedBatched", "cublasGemmStridedBatchedEx",
-	    "cublasLtMatmul"};
+	static constexpr const char *names[] = {"cublasSgemm_v2",
+	                                        "cublasSgemmEx",
+	                                        "cublasGemmEx",
+	                                        "cublasSgemmStridedBatched",
+	                                        "cublasGemmStridedBatchedEx",
+	                                        "cublasSgemmBatched",
+	                                        "cublasGemmBatchedEx",
+	                                        "cublasLtMatmul"};
 	return std::string(names[static_cast<size_t>(spec.door)]) + (spec.is64 ? "_64" : "");
 }
 
@@ -298,7 +303,8 @@ Problem::Problem(const Spec &wanted, uint64_t seed)
       c(operand(spec.m, spec.n, false, spec.padC, spec.gap, false, spec.batch, spec.shiftC)),
       d(operand(spec.hasOwnD ? spec.m : 1, spec.hasOwnD ? spec.n : 1, false, spec.padC, spec.gap, false,
                 spec.hasOwnD ? spec.batch : 1, spec.shiftC)),
-      bias(static_cast<size_t>(std::max(spec.m, 1))), scalars(2), workspace(spec.workspace / sizeof(float))
+      bias(static_cast<size_t>(std::max(spec.m, 1))), scalars(2), workspace(spec.workspace / sizeof(float)),
+      pointers(6 * static_cast<size_t>(std::max(spec.batch, 1)))
 {
 	Random random(seed);
 	const auto gaussian = [&] { return random.gaussian(); };
@@ -329,6 +335,14 @@ void Problem::upload()
 		before_[i] = c.array[i];
 	for (const Matrix *matrix : {&a, &b, &c, &d})
 		matrix->array.upload();
+	size_t place = 0;
+	for (const Matrix *matrix : {&a, &b, &c})
+		for (int i = 0; i < spec.batch; i++) {
+			const auto address = reinterpret_cast<uintptr_t>(matrix->array.data() + i * matrix->stride);
+			for (const uintptr_t half : {address, address >> 32})
+				pointers[place++] = std::bit_cast<float>(static_cast<uint32_t>(half));
+		}
+	pointers.upload();
 	bias.upload();
 	scalars.upload();
 	workspace.upload();
@@ -359,6 +373,8 @@ int Problem::call(cublasHandle_t handle, cublasLtHandle_t light)
 	const cudaDataType type = CUDA_R_32F;
 	const int lda = static_cast<int>(a.ld), ldb = static_cast<int>(b.ld), ldc = static_cast<int>(c.ld);
 	constexpr cublasGemmAlgo_t algo = CUBLAS_GEMM_DEFAULT;
+	auto *const *const arrays = reinterpret_cast<float *const *>(pointers.data());
+	auto *const *const voids = reinterpret_cast<void *const *>(pointers.data());
 	switch (s.door) {
 #define EITHER(name, ...)                                                                                              \
 	return s.is64 ? name##_64(handle, s.transa, s.transb, s.m, s.n, s.k, __VA_ARGS__)                                  \
@@ -371,6 +387,11 @@ int Problem::call(cublasHandle_t handle, cublasLtHandle_t light)
 		EITHER(cublasGemmEx, alpha, A, type, lda, B, type, ldb, beta, C, type, ldc, s.compute, algo);
 	case Door::sgemmStridedBatched:
 		EITHER(cublasSgemmStridedBatched, alpha, A, lda, a.stride, B, ldb, b.stride, beta, C, ldc, c.stride, s.batch);
+	case Door::sgemmBatched:
+		EITHER(cublasSgemmBatched, alpha, arrays, lda, arrays + s.batch, ldb, beta, arrays + 2 * s.batch, ldc, s.batch);
+	case Door::gemmBatchedEx:
+		EITHER(cublasGemmBatchedEx, alpha, voids, type, lda, voids + s.batch, type, ldb, beta, voids + 2 * s.batch,
+		       type, ldc, s.batch, s.compute, algo);
 	case Door::gemmStridedBatchedEx:
 		EITHER(cublasGemmStridedBatchedEx, alpha, A, type, lda, a.stride, B, type, ldb, b.stride, beta, C, type, ldc,
 		       c.stride, s.batch, s.compute, algo);

@@ -136,7 +136,16 @@ struct State {
 
 // ---- a product
 
-enum class Door { sgemm, sgemmEx, gemmEx, sgemmStridedBatched, gemmStridedBatchedEx, ltMatmul };
+enum class Door {
+	sgemm,
+	sgemmEx,
+	gemmEx,
+	sgemmStridedBatched,
+	gemmStridedBatchedEx,
+	sgemmBatched,
+	gemmBatchedEx,
+	ltMatmul
+};
 enum class Objects { created, onStack, older, guarded }; // where cublasLt's descriptors live
 enum class LtHandle { cast, own };
 
@@ -196,6 +205,7 @@ public:
 	Spec spec;
 	Matrix a, b, c, d;
 	Array bias, scalars, workspace;
+	Array pointers; // a device pointer in two elements: those of A, then of B, then of C
 
 private:
 	int callLt(cublasHandle_t handle, cublasLtHandle_t light, cudaStream_t stream);

@@ -329,6 +329,7 @@ std::vector<Case> allCases()
 	    {"sgemm", {}},
 	    {"gemm_ex", {.door = Door::gemmEx, .transa = CUBLAS_OP_T}},
 	    {"strided", {.door = Door::sgemmStridedBatched, .batch = 3, .gap = 3}},
+	    {"batched", {.door = Door::sgemmBatched, .batch = 3, .gap = 3}},
 	    {"strided_ex", {.door = Door::gemmStridedBatchedEx, .batch = 3, .sharesB = true}},
 	    {"lt_relu_bias", {.door = Door::ltMatmul, .epilogue = CUBLASLT_EPILOGUE_RELU_BIAS}},
 	    {"lt_batched", {.door = Door::ltMatmul, .batch = 2}},

@@ -164,6 +164,22 @@ void batched()
 	}
 }
 
+void pointers()
+{
+	const float *matrices[3 * batch];
+	for (int i = 0; i < batch; i++)
+		matrices[i] = A + i * sizeA, matrices[batch + i] = B + i * sizeB, matrices[2 * batch + i] = C + i * sizeC;
+	float **arrays = nullptr;
+	NEED(cudaMalloc, reinterpret_cast<void **>(&arrays), sizeof matrices);
+	NEED(cudaMemcpy, arrays, matrices, sizeof matrices, cudaMemcpyHostToDevice);
+	for (int i = 0; i < 2; i++) {
+		prepare();
+		report("cublasSgemmBatched", cublasSgemmBatched(handle, CUBLAS_OP_N, CUBLAS_OP_N, m, n, k, &alpha, arrays, m,
+		                                                arrays + batch, k, &beta, arrays + 2 * batch, m, batch));
+	}
+	NEED(cudaFree, arrays);
+}
+
 // A thread that has called nothing of CUDA before.
 void elsewhere()
 {
@@ -228,6 +244,7 @@ int main(int argc, char **argv)
 	eager();
 	light();
 	batched();
+	pointers();
 	elsewhere();
 	captured();
 	NEED(cublasDestroy_v2, handle);

@@ -5,38 +5,69 @@
 #include "kernels/cast.cuh"
 #include "tools/emulated/kernel.h"
 
+#include <algorithm>
+#include <vector>
+
 namespace {
 
-using autoamp::kernels::Parameters;
+using autoamp::kernels::Parameters, autoamp::kernels::Scatter;
+
+// The same array of device pointers as this process can follow it; `views` keeps it.
+template <class T>
+T *const *viewed(T *const *array, int64_t count, std::vector<T *> &views)
+{
+	T *const *const pointers = emulated::deviceView(array);
+	views.resize(count);
+	std::transform(pointers, pointers + count, views.begin(), [](T *pointer) { return emulated::deviceView(pointer); });
+	return views.data();
+}
 
 // Device addresses become what this process can touch, once a launch.
-Parameters onHost(Parameters p)
-{
-	for (auto &operand : p.operand) {
-		operand.source = emulated::deviceView(operand.source);
-		operand.target = emulated::deviceView(operand.target);
-	}
-	p.scratch = emulated::deviceView(p.scratch);
-	p.predictions = emulated::deviceView(p.predictions);
-	p.ring = emulated::deviceView(p.ring);
-	p.alpha = emulated::deviceView(p.alpha);
-	p.beta = emulated::deviceView(p.beta);
-	return p;
-}
+struct OnHost {
+	std::vector<const float *> sources[autoamp::kernels::operands];
+	std::vector<float *> targets;
 
-template <void (*kernel)(const Parameters)>
+	void operator()(Parameters &p)
+	{
+		for (int i = 0; i < autoamp::kernels::operands; ++i) {
+			auto &operand = p.operand[i];
+			if (operand.isArray)
+				operand.source = reinterpret_cast<const float *>(
+				    viewed(reinterpret_cast<const float *const *>(operand.source), operand.batch, sources[i]));
+			else
+				operand.source = emulated::deviceView(operand.source);
+			operand.target = emulated::deviceView(operand.target);
+		}
+		p.scratch = emulated::deviceView(p.scratch);
+		p.predictions = emulated::deviceView(p.predictions);
+		p.ring = emulated::deviceView(p.ring);
+		p.alpha = emulated::deviceView(p.alpha);
+		p.beta = emulated::deviceView(p.beta);
+	}
+	void operator()(Scatter &s)
+	{
+		s.product = emulated::deviceView(s.product);
+		s.targets = viewed(s.targets, s.batch, targets);
+		s.beta = emulated::deviceView(s.beta);
+	}
+};
+
+template <auto kernel, class Argument = Parameters>
 void run(const emulated::Launch &launch, void **arguments)
 {
-	const Parameters parameters = onHost(*static_cast<const Parameters *>(arguments[0]));
-	simt::run(launch.grid, launch.block, [&parameters] { kernel(parameters); });
+	Argument argument = *static_cast<const Argument *>(arguments[0]);
+	OnHost onHost;
+	onHost(argument);
+	simt::run(launch.grid, launch.block, [&argument] { kernel(argument); });
 }
 
-constexpr size_t sizes[] = {sizeof(Parameters)};
+constexpr size_t sizes[] = {sizeof(Parameters)}, scatterSizes[] = {sizeof(Scatter)};
 constexpr emulated::Kernel kernels[] = {
     {"autoamp_begin", run<autoamp_begin>, sizes, 1},
     {"autoamp_cast_half", run<autoamp_cast_half>, sizes, 1},
     {"autoamp_cast_bfloat16", run<autoamp_cast_bfloat16>, sizes, 1},
     {"autoamp_settle", run<autoamp_settle>, sizes, 1},
+    {"autoamp_scatter", run<autoamp_scatter, Scatter>, scatterSizes, 1},
 };
 const emulated::Registration registration(kernels);
 
