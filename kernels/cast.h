@@ -18,7 +18,7 @@ struct Operand {
 	int64_t sourceLd, targetLd;         // elements
 	int64_t sourceStride, targetStride; // elements between matrices; a source stride of 0 arrives here as batch 1
 	int64_t batch;
-	bool isArray; // a batch by pointers
+	bool isArray = false; // a batch by pointers
 };
 
 // Results on their way home, for a batch by pointers: C = product + beta * C, C not read where beta is 0.

@@ -99,7 +99,8 @@ class Coverage(unittest.TestCase):
     def test_only_products_without_obstacle_can_be_lowered(self):
         lowerable = {name.removesuffix("_64") for name, _, _, obstacle in ROWS if obstacle == "none"}
         self.assertEqual(lowerable, {"cublasSgemm_v2", "cublasSgemmEx", "cublasGemmEx", "cublasSgemmStridedBatched",
-                                     "cublasGemmStridedBatchedEx", "cublasLtMatmul"})
+                                     "cublasGemmStridedBatchedEx", "cublasSgemmBatched", "cublasGemmBatchedEx",
+                                     "cublasLtMatmul"})
 
     def test_a_vanished_function_fails_the_build(self):
         with tempfile.TemporaryDirectory() as folder:

@@ -6,6 +6,7 @@
 #define autoamp_cast_half unsynchronizedCastHalf
 #define autoamp_cast_bfloat16 unsynchronizedCastBfloat16
 #define autoamp_settle unsynchronizedSettle
+#define autoamp_scatter unsynchronizedScatter
 #include "kernels/cast.cuh"
 #undef __syncthreads
 

@@ -132,6 +132,7 @@ TEST_CASE("the kernels are loaded once a process, when the driver can")
 	CHECK(name(kernels->castHalf) == "autoamp_cast_half");
 	CHECK(name(kernels->castBfloat16) == "autoamp_cast_bfloat16");
 	CHECK(name(kernels->settle) == "autoamp_settle");
+	CHECK(name(kernels->scatter) == "autoamp_scatter");
 	enter(81);
 	CHECK(conversionKernels(fake_driver::table) == kernels);
 	CHECK(device.calls["cuLibraryLoadData"] == 0);

@@ -514,7 +514,7 @@ Spec anySpec(int place)
 	const cublasLtEpilogue_t epilogues[] = {CUBLASLT_EPILOGUE_DEFAULT, CUBLASLT_EPILOGUE_BIAS, CUBLASLT_EPILOGUE_RELU,
 	                                        CUBLASLT_EPILOGUE_RELU_BIAS};
 	Spec spec = {.m = 320 + place, .n = 32 + below(50), .k = 16 + below(100)};
-	spec.door = static_cast<Door>(place % 6);
+	spec.door = static_cast<Door>(place % 8);
 	const bool isLt = spec.door == Door::ltMatmul;
 	spec.is64 = !isLt && below(2);
 	if (isLt || spec.door == Door::sgemmStridedBatched || spec.door == Door::gemmStridedBatchedEx)
