@@ -6,7 +6,9 @@
 
 namespace {
 
-constexpr auto N = CUBLAS_OP_N, T = CUBLAS_OP_T;
+constexpr auto N = CUBLAS_OP_N, T = CUBLAS_OP_T, C = CUBLAS_OP_C;
+constexpr auto Lower = CUBLAS_FILL_MODE_LOWER;
+constexpr auto Left = CUBLAS_SIDE_LEFT, Right = CUBLAS_SIDE_RIGHT;
 constexpr auto Invalid = CUBLAS_STATUS_INVALID_VALUE;
 constexpr auto Uninitialized = CUBLAS_STATUS_NOT_INITIALIZED;
 
@@ -292,7 +294,104 @@ TEST_CASE("Wrong programs")
 TEST_CASE("What is not emulated says so")
 {
 	Blas blas;
-	DeviceArray<float> memory(16);
-	float result;
-	CHECK(cublasSnrm2(blas, 4, memory, 1, &result) == CUBLAS_STATUS_NOT_SUPPORTED);
+	CHECK(cublasSgetrfBatched(blas, 0, nullptr, 1, nullptr, nullptr, 0) == CUBLAS_STATUS_NOT_SUPPORTED);
+}
+
+TEST_CASE("Arguments of levels 1 to 3")
+{
+	constexpr auto Good = CUBLAS_STATUS_SUCCESS, Bad = CUBLAS_STATUS_INVALID_VALUE;
+	constexpr auto NoUplo = cublasFillMode_t(2);
+	constexpr auto NoDiag = cublasDiagType_t(2);
+	constexpr auto NoSide = cublasSideMode_t(2);
+	constexpr auto NoOp = cublasOperation_t(3);
+	constexpr auto Unit = CUBLAS_DIAG_UNIT;
+	Blas made;
+	cublasHandle_t h = made;
+	DeviceArray<float> memory(256), other(256);
+	DeviceArray<cuComplex> complexes(64);
+	float one = 1, result = 0, *A = memory, *B = other;
+	const cuComplex z{1, 0};
+	cuComplex *Z = complexes;
+	const struct {
+		const char *call;
+		cublasStatus_t got, expected;
+	} rows[] = {
+#define ROW(expected, call) {#call, call, expected}
+	    ROW(CUBLAS_STATUS_NOT_INITIALIZED, cublasSaxpy(nullptr, 4, &one, A, 1, B, 1)),
+	    ROW(CUBLAS_STATUS_NOT_INITIALIZED, cublasStrsm(nullptr, NoSide, Lower, N, Unit, -1, 4, &one, A, 4, B, 4)),
+	    ROW(Good, cublasSaxpy(h, -4, &one, A, 1, B, 1)),
+	    ROW(Good, cublasSaxpy(h, 4, &one, A, 0, B, 1)),
+	    ROW(Bad, cublasSaxpy(h, 4, nullptr, A, 1, B, 1)),
+	    ROW(Good, cublasSaxpy(h, 0, nullptr, A, 1, B, 1)),
+	    ROW(Bad, cublasSnrm2(h, 4, A, 1, nullptr)),
+	    ROW(Good, cublasSnrm2(h, -4, A, 1, &result)),
+	    ROW(Bad, cublasIsamax(h, 4, A, 1, nullptr)),
+	    ROW(Bad, cublasSdot(h, 0, A, 1, B, 1, nullptr)),
+	    ROW(Bad, cublasSrotg(h, &one, nullptr, &one, &one)),
+	    ROW(Bad, cublasSrotm(h, 4, A, 1, B, 1, nullptr)),
+	    ROW(Bad, cublasSrotmg(h, &one, &one, &one, &one, nullptr)),
+	    ROW(Bad, cublasSrot(h, 4, A, 1, B, 1, &one, nullptr)),
+	    ROW(Good, cublasSgemv(h, N, 4, 4, &one, A, 4, A, 1, &one, B, 1)),
+	    ROW(Bad, cublasSgemv(h, NoOp, 4, 4, &one, A, 4, A, 1, &one, B, 1)),
+	    ROW(Good, cublasSgemv(h, N, -1, 4, &one, A, 4, A, 1, &one, B, 1)),
+	    ROW(Good, cublasSgemv(h, N, 4, -1, &one, A, 4, A, 1, &one, B, 1)),
+	    ROW(Bad, cublasSgemv(h, N, 4, 4, &one, A, 3, A, 1, &one, B, 1)),
+	    ROW(Good, cublasSgemv(h, N, 0, 4, &one, A, 0, A, 1, &one, B, 1)),
+	    ROW(Bad, cublasSgemv(h, N, 4, 4, &one, A, 4, A, 0, &one, B, 1)),
+	    ROW(Bad, cublasSgemv(h, N, 4, 4, &one, A, 4, A, 1, &one, B, 0)),
+	    ROW(Bad, cublasSgemv(h, N, 4, 4, nullptr, A, 4, A, 1, &one, B, 1)),
+	    ROW(Bad, cublasSgemv(h, N, 4, 4, &one, A, 4, A, 1, nullptr, B, 1)),
+	    ROW(Good, cublasSgemv(h, N, 4, 0, nullptr, A, 4, A, 1, nullptr, B, 1)),
+	    ROW(Bad, cublasSgemvStridedBatched(h, N, 4, 4, &one, A, 4, 16, A, 1, 4, &one, B, 1, 4, -1)),
+	    ROW(Good, cublasSgbmv(h, N, 4, 4, 1, 2, &one, A, 4, A, 1, &one, B, 1)),
+	    ROW(Bad, cublasSgbmv(h, N, 4, 4, 1, 2, &one, A, 3, A, 1, &one, B, 1)),
+	    ROW(Bad, cublasSgbmv(h, N, 4, 4, -1, 2, &one, A, 4, A, 1, &one, B, 1)),
+	    ROW(Bad, cublasSgbmv(h, N, 4, 4, 1, -2, &one, A, 4, A, 1, &one, B, 1)),
+	    ROW(Good, cublasSsbmv(h, Lower, 4, 2, &one, A, 3, A, 1, &one, B, 1)),
+	    ROW(Bad, cublasSsbmv(h, Lower, 4, 2, &one, A, 2, A, 1, &one, B, 1)),
+	    ROW(Bad, cublasSsbmv(h, Lower, 4, -2, &one, A, 3, A, 1, &one, B, 1)),
+	    ROW(Bad, cublasSsymv(h, NoUplo, 4, &one, A, 4, A, 1, &one, B, 1)),
+	    ROW(Bad, cublasSspmv(h, NoUplo, 4, &one, A, A, 1, &one, B, 1)),
+	    ROW(Bad, cublasSspr(h, Lower, 4, nullptr, A, 1, B)),
+	    ROW(Bad, cublasSspr(h, Lower, 4, &one, A, 0, B)),
+	    ROW(Bad, cublasStrmv(h, Lower, N, NoDiag, 4, A, 4, B, 1)),
+	    ROW(Bad, cublasStrsv(h, Lower, N, Unit, 4, A, 3, B, 1)),
+	    ROW(Bad, cublasStpsv(h, Lower, N, Unit, -4, A, B, 1)),
+	    ROW(Bad, cublasStbsv(h, Lower, N, Unit, 4, 2, A, 2, B, 1)),
+	    ROW(Bad, cublasSger(h, 4, 4, &one, A, 1, A, 1, B, 3)),
+	    ROW(Bad, cublasSger(h, -4, 4, &one, A, 1, A, 1, B, 4)),
+	    ROW(Good, cublasSsymm(h, Left, Lower, 4, 2, &one, A, 4, A, 4, &one, B, 4)),
+	    ROW(Bad, cublasSsymm(h, NoSide, Lower, 4, 2, &one, A, 4, A, 4, &one, B, 4)),
+	    ROW(Bad, cublasSsymm(h, Left, Lower, 4, 2, &one, A, 3, A, 4, &one, B, 4)),
+	    ROW(Good, cublasSsymm(h, Right, Lower, 4, 2, &one, A, 2, A, 4, &one, B, 4)),
+	    ROW(Bad, cublasSsymm(h, Left, Lower, 4, 2, &one, A, 4, A, 3, &one, B, 4)),
+	    ROW(Bad, cublasSsymm(h, Left, Lower, 4, 2, &one, A, 4, A, 4, &one, B, 3)),
+	    ROW(Bad, cublasSsymm(h, Left, Lower, 4, 2, &one, A, 4, A, 4, nullptr, B, 4)),
+	    ROW(Good, cublasSsyrk(h, Lower, T, 4, 2, &one, A, 2, &one, B, 4)),
+	    ROW(Bad, cublasSsyrk(h, Lower, N, 4, 2, &one, A, 2, &one, B, 4)),
+	    ROW(Bad, cublasSsyrk(h, Lower, T, 4, -2, &one, A, 2, &one, B, 4)),
+	    ROW(Good, cublasSsyrk(h, Lower, C, 4, 2, &one, A, 2, &one, B, 4)),
+	    ROW(Bad, cublasCsyrk(h, Lower, C, 4, 2, &z, Z, 2, &z, Z + 32, 4)),
+	    ROW(Bad, cublasCherk(h, Lower, T, 4, 2, &one, Z, 2, &one, Z + 32, 4)),
+	    ROW(Bad, cublasSsyr2k(h, Lower, N, 4, 2, &one, A, 4, A, 3, &one, B, 4)),
+	    ROW(Good, cublasStrmm(h, Left, Lower, N, Unit, 4, 2, &one, A, 4, A, 4, B, 4)),
+	    ROW(Bad, cublasStrmm(h, Left, Lower, N, Unit, 4, 2, &one, A, 4, A, 4, B, 3)),
+	    ROW(Bad, cublasStrsm(h, Left, NoUplo, N, Unit, 4, 2, &one, A, 4, B, 4)),
+	    ROW(Bad, cublasStrsm(h, Left, Lower, NoOp, Unit, 4, 2, &one, A, 4, B, 4)),
+	    ROW(Bad, cublasStrsm(h, Left, Lower, N, Unit, 4, 2, nullptr, A, 4, B, 4)),
+	    ROW(Good, cublasStrsm(h, Left, Lower, N, Unit, 4, 0, nullptr, A, 4, B, 4)),
+	    ROW(Good, cublasSgeam(h, N, N, 4, 4, &one, A, 4, &one, A, 4, B, 4)),
+	    ROW(Good, cublasSgeam(h, N, T, 4, 4, &one, B, 4, &one, A, 4, B, 4)),
+	    ROW(Bad, cublasSgeam(h, T, N, 4, 4, &one, B, 4, &one, A, 4, B, 4)),
+	    ROW(Bad, cublasSgeam(h, N, N, 4, 4, &one, B, 5, &one, A, 4, B, 4)),
+	    ROW(Bad, cublasSgeam(h, T, N, 4, 2, &one, A, 1, &one, A, 4, B, 4)),
+	    ROW(Bad, cublasSdgmm(h, NoSide, 4, 4, A, 4, A, 1, B, 4)),
+	    ROW(Bad, cublasSdgmm(h, Left, 4, 4, A, 3, A, 1, B, 4)),
+#undef ROW
+	};
+	for (const auto &row : rows) {
+		INFO(row.call);
+		CHECK(row.got == row.expected);
+	}
+	CHECK(cudaDeviceSynchronize() == cudaSuccess);
 }

@@ -161,6 +161,68 @@ bool passesHostArrayToGroups(bool right)
 	return groups(&two, right ? client.deviceAs : client.as.data(), client);
 }
 
+// ---- vectors and scalars
+
+bool passesHostVector(bool right)
+{
+	Client client;
+	std::vector<float> host(24, 1);
+	float result = 0;
+	ok(cublasSasum(client.blas, 24, right ? client.a : host.data(), 1, &result));
+	return result == 24;
+}
+
+bool countsElementsNotIncrements(bool right)
+{
+	Client client;
+	float result = 0; // 88 floats were allocated
+	ok(cublasSasum(client.blas, right ? 12 : 50, client.a, 2, &result));
+	return result == 12;
+}
+
+bool wantsHostResultInDeviceMode(bool right)
+{
+	Client client;
+	float result = 0;
+	if (!right)
+		ok(cublasSetPointerMode(client.blas, CUBLAS_POINTER_MODE_DEVICE));
+	ok(cublasSasum(client.blas, 24, client.a, 1, &result));
+	ok(cudaDeviceSynchronize());
+	return result == 24;
+}
+
+bool wantsDeviceResultInHostMode(bool right)
+{
+	Client client;
+	if (right)
+		ok(cublasSetPointerMode(client.blas, CUBLAS_POINTER_MODE_DEVICE));
+	ok(cublasSasum(client.blas, 24, client.a, 1, client.c));
+	return client.holds(24, 0);
+}
+
+bool readsDeviceResultWithoutWaiting(bool right)
+{
+	Client client;
+	float *pinned = nullptr;
+	ok(cudaMallocHost(reinterpret_cast<void **>(&pinned), sizeof(float)));
+	*pinned = 0;
+	ok(cublasSetPointerMode(client.blas, CUBLAS_POINTER_MODE_DEVICE));
+	ok(cublasSasum(client.blas, 24, client.a, 1, pinned));
+	if (right)
+		ok(cudaStreamSynchronize(client.stream));
+	return *pinned == 24;
+}
+
+bool freesTriangle(bool right)
+{
+	Client client;
+	if (!right)
+		ok(cudaFree(client.a));
+	ok(cublasStrmm(client.blas, CUBLAS_SIDE_LEFT, CUBLAS_FILL_MODE_LOWER, N, CUBLAS_DIAG_UNIT, 1, 1, &one, client.a, 1,
+	               client.b, 1, client.c, 1));
+	return client.holds(2, 0);
+}
+
 constexpr struct {
 	const char *name;
 	bool (*run)(bool right);
@@ -179,6 +241,12 @@ constexpr struct {
     CONTROL(freesArrayOfGraph),
     CONTROL(putsGroupSizesOnDevice),
     CONTROL(passesHostArrayToGroups),
+    CONTROL(passesHostVector),
+    CONTROL(countsElementsNotIncrements),
+    CONTROL(wantsHostResultInDeviceMode),
+    CONTROL(wantsDeviceResultInHostMode),
+    CONTROL(readsDeviceResultWithoutWaiting),
+    CONTROL(freesTriangle),
 #undef CONTROL
 };
 

@@ -85,6 +85,19 @@ const Row rows[] = {
      }},
     {"cublasSaxpy_v2", CUBLAS_STATUS_EXECUTION_FAILED,
      [](World &w) { return cublasSaxpy(w.blas, 4, &w.one, w.memory, 1, w.memory + 64, 1); }},
+    {"cublasSnrm2_v2", CUBLAS_STATUS_EXECUTION_FAILED,
+     [](World &w) { return cublasSnrm2(w.blas, 4, w.memory, 1, w.host); }},
+    {"cublasZgeru_v2_64", CUBLAS_STATUS_EXECUTION_FAILED,
+     [](World &w) {
+	     const cuDoubleComplex one{1, 0};
+	     auto *z = reinterpret_cast<cuDoubleComplex *>(w.memory);
+	     return cublasZgeru_64(w.blas, 2, 2, &one, z, 1, z, 1, z + 8, 2);
+     }},
+    {"cublasStrsmBatched", CUBLAS_STATUS_EXECUTION_FAILED,
+     [](World &w) {
+	     return cublasStrsmBatched(w.blas, CUBLAS_SIDE_LEFT, CUBLAS_FILL_MODE_LOWER, N, CUBLAS_DIAG_UNIT, 0, 4, &w.one,
+	                               nullptr, 4, nullptr, 4, 1);
+     }},
     {"cublasSetVector", CUBLAS_STATUS_MAPPING_ERROR,
      [](World &w) { return cublasSetVector(4, 4, w.host, 1, w.memory, 1); }},
     {"cublasGetMatrix", CUBLAS_STATUS_MAPPING_ERROR,

@@ -38,19 +38,22 @@ struct TypeOf<__nv_bfloat16> {
 	static constexpr cudaDataType value = CUDA_R_16BF;
 };
 
+// Whether the functions below are the _64 ones.
+inline bool asTwins = false;
+
 // A function of the four types, called by what its test computes with: S, D, C, Z are the vendor's.
 #define OF_FOUR_TYPES(name, S, D, C, Z)                                                                                \
 	template <typename T, typename... Arguments>                                                                       \
 	cublasStatus_t name(Arguments... arguments)                                                                        \
 	{                                                                                                                  \
 		if constexpr (std::is_same_v<T, float>)                                                                        \
-			return S(arguments...);                                                                                    \
+			return asTwins ? S##_64(arguments...) : S(arguments...);                                                   \
 		else if constexpr (std::is_same_v<T, double>)                                                                  \
-			return D(arguments...);                                                                                    \
+			return asTwins ? D##_64(arguments...) : D(arguments...);                                                   \
 		else if constexpr (std::is_same_v<T, std::complex<float>>)                                                     \
-			return C(vendors(arguments)...);                                                                           \
+			return asTwins ? C##_64(vendors(arguments)...) : C(vendors(arguments)...);                                 \
 		else                                                                                                           \
-			return Z(vendors(arguments)...);                                                                           \
+			return asTwins ? Z##_64(vendors(arguments)...) : Z(vendors(arguments)...);                                 \
 	}
 
 template <typename T>
@@ -72,6 +75,15 @@ VENDORS(std::complex<float>, cuComplex, **)
 VENDORS(std::complex<double>, cuDoubleComplex, *)
 VENDORS(std::complex<double>, cuDoubleComplex, **)
 #undef VENDORS
+
+template <>
+struct TypeOf<std::complex<float>> {
+	static constexpr cudaDataType value = CUDA_C_32F;
+};
+template <>
+struct TypeOf<std::complex<double>> {
+	static constexpr cudaDataType value = CUDA_C_64F;
+};
 
 template <typename T>
 class DeviceArray
@@ -145,6 +157,17 @@ T narrow(Wide value)
 	else
 		return T(float(value.real()));
 }
+
+template <typename T>
+struct RealOf {
+	using type = T;
+};
+template <typename T>
+struct RealOf<std::complex<T>> {
+	using type = T;
+};
+template <typename T>
+using Real = typename RealOf<T>::type;
 
 template <typename T>
 std::vector<T> randomValues(size_t count, unsigned seed)

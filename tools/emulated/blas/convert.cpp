@@ -59,6 +59,19 @@ void roundBits(float *values, size_t count)
 		values[i] = std::bit_cast<float>(roundedBits<Dropped>(values[i]));
 }
 
+// The same for integers as well.
+template <typename Function>
+bool inPlace(cudaDataType type, Function function)
+{
+	if (type == CUDA_R_32I)
+		function(int32_t{});
+	else if (type == CUDA_R_64I)
+		function(int64_t{});
+	else
+		return inType(type, function);
+	return true;
+}
+
 } // namespace
 
 size_t sizeOf(cudaDataType type)
@@ -68,8 +81,10 @@ size_t sizeOf(cudaDataType type)
 	case CUDA_R_16BF:
 		return 2;
 	case CUDA_R_32F:
+	case CUDA_R_32I:
 		return 4;
 	case CUDA_R_64F:
+	case CUDA_R_64I:
 	case CUDA_C_32F:
 		return 8;
 	case CUDA_C_64F:
@@ -94,15 +109,21 @@ void widen(cudaDataType type, const void *from, float *to, size_t count)
 
 std::complex<double> numberAt(cudaDataType type, const void *address)
 {
-	if (type == CUDA_C_32F)
-		return *static_cast<const std::complex<float> *>(address);
-	if (type == CUDA_C_64F)
-		return *static_cast<const std::complex<double> *>(address);
-	if (type == CUDA_R_64F)
-		return *static_cast<const double *>(address);
-	float value;
-	widen(type, address, &value, 1);
-	return value;
+	std::complex<double> number;
+	auto read = [&]<typename T>(T) { number = as<std::complex<double>>(*static_cast<const T *>(address)); };
+	if (!inPlace(type, read)) {
+		float value;
+		widen(type, address, &value, 1);
+		number = value;
+	}
+	return number;
+}
+
+void putNumber(cudaDataType type, std::complex<double> number, void *address)
+{
+	const auto value = as<float>(number);
+	if (!inPlace(type, [&]<typename T>(T) { *static_cast<T *>(address) = as<T>(number); }))
+		store(type, &value, address, 1);
 }
 
 void store(cudaDataType type, const float *from, void *to, size_t count)

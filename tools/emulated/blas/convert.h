@@ -12,14 +12,48 @@
 
 namespace emulated::blas {
 
+constexpr auto noType = static_cast<cudaDataType>(-1);
+
 // How fp32 operands are rounded before they are multiplied.
 enum class Rounding { None, Tf32, Half, Bfloat16 };
 
 EMULATED_EXPORT size_t sizeOf(cudaDataType type); // 0: not emulated
+// One number, of an integer type too.
 EMULATED_EXPORT std::complex<double> numberAt(cudaDataType type, const void *address);
+EMULATED_EXPORT void putNumber(cudaDataType type, std::complex<double> number, void *address);
 void widen(cudaDataType type, const void *from, float *to, size_t count);
 void store(cudaDataType type, const float *from, void *to, size_t count);
 void round(Rounding rounding, float *values, size_t count);
+
+template <typename T>
+constexpr bool isComplex = std::is_same_v<T, std::complex<float>> || std::is_same_v<T, std::complex<double>>;
+
+// The number in an element type, real where the type is.
+template <typename T, typename From>
+T as(From value)
+{
+	if constexpr (isComplex<From> && !isComplex<T>)
+		return static_cast<T>(value.real());
+	else
+		return static_cast<T>(value);
+}
+
+// Calls with a number of the type if it is one of the four that products are summed in.
+template <typename Function>
+bool inType(cudaDataType type, Function function)
+{
+	if (type == CUDA_R_32F)
+		function(float{});
+	else if (type == CUDA_R_64F)
+		function(double{});
+	else if (type == CUDA_C_32F)
+		function(std::complex<float>{});
+	else if (type == CUDA_C_64F)
+		function(std::complex<double>{});
+	else
+		return false;
+	return true;
+}
 
 // Other products than those of fp32 have operands and results of their own type only.
 template <typename T>

@@ -11,7 +11,9 @@ import re
 import sys
 
 TYPES = {'float': 'CUDA_R_32F', 'double': 'CUDA_R_64F', 'cuComplex': 'CUDA_C_32F', 'cuDoubleComplex': 'CUDA_C_64F',
-         '__half': 'CUDA_R_16F', '__nv_bfloat16': 'CUDA_R_16BF', 'void': 'emulated::blas::Combination::none'}
+         '__half': 'CUDA_R_16F', '__nv_bfloat16': 'CUDA_R_16BF', 'int': 'CUDA_R_32I', 'int64_t': 'CUDA_R_64I',
+         'void': 'emulated::blas::noType'}
+TOGETHER = {'ab': ['a', 'b'], 'cs': ['c', 's']}  # whose type is one argument
 
 
 def lines(path):
@@ -43,12 +45,14 @@ def assignments(parameter):
         return [f'{found[1].upper() if found[1] else found[2]}.ld = {name}']
     if found := re.fullmatch(r'stride([ABCxy])', name):
         return [f'{found[1]}.stride = {name}']
-    if (found := re.fullmatch(r'(\w+?)[tT]ype', name)) and found[1] not in ('compute', 'execution'):
-        return [f'{found[1]}.type = {name}']
+    if name.lower() == 'executiontype':
+        return [f'executionType = {name}']
+    if (found := re.fullmatch(r'(\w+?)[tT]ype', name)) and name != 'computeType':
+        return [f'{member}.type = {name}' for member in TOGETHER.get(found[1], [found[1]])]
     pointers = parameter.count('*') + parameter.count('[]')
     if pointers == 0 or element not in TYPES:
         return [f'{name} = {name}']
-    member = re.sub(r'(?<!_)array$|P$', '', name)
+    member = re.sub(r'(?<!_)array$', '', name)
     return [f'{member}.data = {name}', f'{member}.type = {TYPES[element]}', f'{member}.isArray = {int(pointers > 1)}']
 
 

@@ -84,18 +84,6 @@ void gemm(bool transposeA, bool transposeB, int64_t rows, int64_t columns, int64
 		cblas_zgemm(CblasColMajor, opA, opB, m, n, k, &one, a, la, b, lb, &zero, sum, ls);
 }
 
-template <typename T>
-constexpr bool isComplex = !std::is_floating_point_v<T>;
-
-template <typename T>
-T as(std::complex<double> value)
-{
-	if constexpr (isComplex<T>)
-		return static_cast<T>(value);
-	else
-		return static_cast<T>(value.real());
-}
-
 bool accumulatesInHalf(cublasComputeType_t compute)
 {
 	return compute == CUBLAS_COMPUTE_16F || compute == CUBLAS_COMPUTE_16F_PEDANTIC;
@@ -286,20 +274,14 @@ cudaError_t run(const Product &p)
 
 cudaError_t run(const Product &product)
 {
-	switch (product.scaleType) {
-	case CUDA_R_64F:
-		return run<double>(product);
-	case CUDA_C_32F:
-		return run<std::complex<float>>(product);
-	case CUDA_C_64F:
-		return run<std::complex<double>>(product);
-	default:
-		return run<float>(product);
-	}
+	cudaError_t error = cudaSuccess;
+	if (!inType(product.scaleType, [&]<typename T>(T) { error = run<T>(product); }))
+		error = run<float>(product); // scalars of half
+	return error;
 }
 
 #define ROW(table, ...) {Table::table, __VA_ARGS__},
-constexpr auto none = Combination::none;
+constexpr auto none = noType;
 constexpr Combination combinations[] = {
 #include "combinations.inc"
 };
@@ -312,7 +294,43 @@ void multiply(bool transposeA, bool transposeB, int64_t m, int64_t n, int64_t k,
 {
 	gemm(transposeA, transposeB, m, n, k, a, transposeA ? k : m, b, transposeB ? n : k, sum);
 }
-template void multiply(bool, bool, int64_t, int64_t, int64_t, const float *, const float *, float *);
+
+template <typename T>
+void solve(bool isLeft, bool isUpper, bool isTransposed, int64_t m, int64_t n, const T *a, T *b)
+{
+	const auto rows = static_cast<blasint>(m), columns = static_cast<blasint>(n);
+	const auto lda = isLeft ? rows : columns;
+	const auto side = isLeft ? CblasLeft : CblasRight;
+	const auto triangle = isUpper ? CblasUpper : CblasLower;
+	const CBLAS_TRANSPOSE operation = transposed(isTransposed);
+	const T one = 1;
+	std::lock_guard lock(openBlas());
+	const auto call = [&](auto function, auto factor) {
+		function(CblasColMajor, side, triangle, operation, CblasNonUnit, rows, columns, factor, a, lda, b, rows);
+	};
+	if constexpr (std::is_same_v<T, float>)
+		call(cblas_strsm, one);
+	else if constexpr (std::is_same_v<T, double>)
+		call(cblas_dtrsm, one);
+	else if constexpr (std::is_same_v<T, std::complex<float>>)
+		call(cblas_ctrsm, &one);
+	else
+		call(cblas_ztrsm, &one);
+}
+
+#define OF_TYPE(T)                                                                                                     \
+	template void multiply(bool, bool, int64_t, int64_t, int64_t, const T *, const T *, T *);                          \
+	template void solve(bool, bool, bool, int64_t, int64_t, const T *, T *);
+OF_TYPE(float)
+OF_TYPE(double)
+OF_TYPE(std::complex<float>)
+OF_TYPE(std::complex<double>)
+#undef OF_TYPE
+
+void modifiedRotation(double &d1, double &d2, double &x1, double y1, double *param)
+{
+	cblas_drotmg(&d1, &d2, &x1, y1, param);
+}
 
 Rounding roundingOf(cublasComputeType_t compute)
 {

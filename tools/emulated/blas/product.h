@@ -16,11 +16,20 @@ namespace emulated::blas {
 // As stored, column by column; `stride` elements lie between the matrices of a batch.
 struct Matrix {
 	const void *data = nullptr;
-	cudaDataType type = CUDA_R_32F;
-	int64_t ld = 0;
+	cudaDataType type = noType;
+	int64_t ld = 1;
 	int64_t stride = 0;
 	bool isArray = false; // `data` are device pointers in device memory, one a matrix: read when the work runs
 	bool isConjugated = false;
+
+	// The same from another element on, of an array from another pointer on.
+	Matrix moved(int64_t elements) const
+	{
+		Matrix there = *this;
+		there.data = static_cast<const std::byte *>(data) +
+		             elements * static_cast<int64_t>(isArray ? sizeof(void *) : sizeOf(type));
+		return there;
+	}
 };
 
 struct Product {
@@ -53,11 +62,16 @@ struct Product {
 	bool isEmpty() const { return m == 0 || n == 0 || batch == 0; } // nothing to write
 };
 
-// sum = op(A) op(B), packed column-major operands of float, double and the complex numbers of both: the one place where
-// OpenBLAS computes.
+// sum = op(A) op(B), packed column-major operands of float, double and the complex numbers of both: the place where
+// OpenBLAS computes, with the two below.
 template <typename T>
 EMULATED_EXPORT void multiply(bool transposeA, bool transposeB, int64_t m, int64_t n, int64_t k, const T *a, const T *b,
                               T *sum);
+// b = op(A)^-1 b, or b op(A)^-1: A is a packed triangle with its diagonal, b m x n.
+template <typename T>
+EMULATED_EXPORT void solve(bool isLeft, bool isUpper, bool isTransposed, int64_t m, int64_t n, const T *a, T *b);
+// rotmg of BLAS.
+EMULATED_EXPORT void modifiedRotation(double &d1, double &d2, double &x1, double y1, double *param);
 
 // The arithmetic that a compute type asks for.
 EMULATED_EXPORT Rounding roundingOf(cublasComputeType_t compute);
@@ -71,7 +85,6 @@ EMULATED_EXPORT cublasStatus_t enqueue(cudaStream_t stream, const char *name, st
 // Which products the documented tables hold.
 enum class Table { gemmex, sgemmex, grouped, lt };
 struct Combination {
-	static constexpr auto none = static_cast<cudaDataType>(-1);
 	Table table;
 	cublasComputeType_t compute;
 	cudaDataType scale, a, b, c, d, bias;

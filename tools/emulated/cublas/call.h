@@ -1,5 +1,5 @@
-// What an exported routine was called with, under the names that the headers give its parameters. Any thread.
-// The exported functions are generated (blas/generate.py): each fills a Call and gives it to what exports.txt names.
+// What an exported routine was called with, under the names that the headers give its parameters, and how it gets on
+// the stream. Any thread. The exported functions are generated (blas/generate.py): each fills a Call for its routine.
 #pragma once
 
 #include "tools/emulated/blas/product.h"
@@ -12,44 +12,30 @@ namespace emulated::cublas {
 
 using blas::Matrix;
 
-// A host array of int or int64_t.
-struct Integers {
-	const void *data = nullptr;
-	bool isWide = false;
-
-	Integers() = default;
-	Integers(const int *array) : data(array) {}
-	Integers(const int64_t *array) : data(array), isWide(true) {}
-	int64_t operator[](int64_t i) const
-	{
-		return isWide ? static_cast<const int64_t *>(data)[i] : static_cast<const int *>(data)[i];
-	}
-};
-
 struct Call {
 	const char *name = nullptr;
 	Handle *handle = nullptr;
-	cublasOperation_t transa = CUBLAS_OP_N, transb = CUBLAS_OP_N;
-	int64_t m = 0, n = 0, k = 0;
-	Matrix A, B, C; // their type is Combination::none until an argument tells it
-	Matrix alpha, beta;
-	int64_t batchCount = 1;
-	cublasGemmAlgo_t algo = CUBLAS_GEMM_DEFAULT;    // without effect since sm_80
-	std::optional<cublasComputeType_t> computeType; // of the types, unless the function asks for it
+	cublasOperation_t trans = CUBLAS_OP_N, transa = CUBLAS_OP_N, transb = CUBLAS_OP_N;
+	cublasSideMode_t side = CUBLAS_SIDE_LEFT, mode = CUBLAS_SIDE_LEFT;
+	cublasFillMode_t uplo = CUBLAS_FILL_MODE_LOWER;
+	cublasDiagType_t diag = CUBLAS_DIAG_NON_UNIT;
+	int64_t m = 0, n = 0, k = 0, kl = 0, ku = 0, batchCount = 1;
+	// A scalar is a matrix too, a vector has its increment for ld. The type is noType until an argument tells.
+	Matrix A, AP, B, C, x, y, alpha, beta, result, a, b, c, s, d1, d2, x1, y1, param;
+	cublasGemmAlgo_t algo = CUBLAS_GEMM_DEFAULT; // without effect since sm_80
+	std::optional<cublasComputeType_t> computeType;
+	std::optional<cudaDataType> executionType;
 
 	// Grouped products: host arrays, but for what A, B and C point to.
 	const cublasOperation_t *transa_array = nullptr, *transb_array = nullptr;
-	Integers m_array, n_array, k_array, lda_array, ldb_array, ldc_array, group_size;
-	Matrix alpha_array, beta_array;
+	Matrix m_array, n_array, k_array, lda_array, ldb_array, ldc_array, group_size, alpha_array, beta_array;
 	int64_t group_count = 0;
 };
 
-using Routine = cublasStatus_t(Call &call);
-// What every generated function does. NOT_INITIALIZED without a live handle.
-cublasStatus_t enter(cublasHandle_t handle, Call &call, Routine &routine);
-
-// What exports.txt names.
-Routine gemm, sgemmEx, gemmGrouped;
+inline bool isGiven(const Matrix &matrix)
+{
+	return matrix.type != blas::noType;
+}
 
 inline bool isOperation(cublasOperation_t operation)
 {
@@ -60,5 +46,92 @@ inline bool isLd(int64_t ld, int64_t rows)
 {
 	return ld >= std::max<int64_t>(1, rows);
 }
+
+template <typename T>
+T conjugate(T value)
+{
+	return blas::as<T>(std::conj(value));
+}
+
+// Calls with a number of what levels 1 and 2 compute such elements in.
+template <typename Function>
+void inWide(cudaDataType type, Function function)
+{
+	if (type == CUDA_C_32F || type == CUDA_C_64F)
+		function(std::complex<double>{});
+	else
+		function(double{});
+}
+
+// Device memory as one piece of work sees it. What the device cannot reach reads as zeros, is not written, and is the
+// work's error.
+class Memory
+{
+public:
+	cudaError_t error() const { return error_; }
+	// Elements from the `first` on, or null.
+	std::byte *at(const Matrix &where, int64_t first, int64_t count);
+	// One matrix of a batch.
+	Matrix element(const Matrix &batch, int64_t index);
+
+	// `count` elements, `step` apart; T is one of the four types.
+	template <typename T>
+	void load(const Matrix &from, int64_t first, int64_t step, int64_t count, T *to);
+	template <typename T>
+	void store(const T *from, const Matrix &to, int64_t first, int64_t step, int64_t count);
+	// Vectors: a negative increment walks backwards from the end.
+	template <typename T>
+	std::vector<T> vector(const Matrix &x, int64_t count)
+	{
+		std::vector<T> values(count);
+		load(x, x.ld < 0 ? (1 - count) * x.ld : 0, x.ld, count, values.data());
+		return values;
+	}
+	template <typename T>
+	void store(const std::vector<T> &values, const Matrix &x)
+	{
+		const auto count = static_cast<int64_t>(values.size());
+		store(values.data(), x, x.ld < 0 ? (1 - count) * x.ld : 0, x.ld, count);
+	}
+
+private:
+	cudaError_t error_ = cudaSuccess;
+};
+
+// A scalar of the handle's pointer mode: read now, or when the work runs.
+class Scalar
+{
+public:
+	Scalar(const Call &call, const Matrix &at, double otherwise, int64_t index = 0);
+	std::complex<double> read(Memory &memory) const;
+
+private:
+	Matrix at_;
+	int64_t index_;
+	bool isOnDevice_;
+	std::complex<double> value_;
+};
+
+using Work = std::function<void(Memory &)>;
+// Puts work on the handle's stream.
+cublasStatus_t run(const Call &call, Work work);
+// The same for work that ends with a result: one for the host is there when the call returns, so it fails in capture.
+cublasStatus_t runForResult(const Call &call, Work work);
+
+using Routine = cublasStatus_t(Call &call);
+#define ROUTINE(name, work, ...)                                                                                       \
+	cublasStatus_t name(Call &call)                                                                                    \
+	{                                                                                                                  \
+		return work(call, __VA_ARGS__);                                                                                \
+	}
+// What every generated function does. NOT_INITIALIZED without a live handle.
+cublasStatus_t enter(cublasHandle_t handle, Call &call, Routine &routine);
+
+// What exports.txt names.
+Routine gemm, sgemmEx, gemmGrouped;
+Routine axpy, scal, copy, swap, dot, dotc, nrm2, asum, iamax, iamin, rot, rotm, rotg, rotmg;
+Routine gemv, gbmv, symv, hemv, sbmv, hbmv, spmv, hpmv, trmv, tbmv, tpmv, trsv, tbsv, tpsv;
+Routine ger, gerc, syr, her, spr, hpr, syr2, her2, spr2, hpr2;
+Routine symm, hemm, syrk, herk, syr2k, her2k, trmm, trsm, geam, dgmm, tpttr, trttp;
 
 } // namespace emulated::cublas

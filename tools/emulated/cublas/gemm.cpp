@@ -92,9 +92,8 @@ cublasStatus_t describe(const Call &call, Table table, Product &product)
 		return CUBLAS_STATUS_INVALID_VALUE;
 	if (call.batchCount < 0)
 		return CUBLAS_STATUS_INVALID_VALUE;
-	const bool isTyped = call.alpha.type != Combination::none;
 	product.compute = call.computeType.value_or(computeOf(call.alpha.type));
-	product.scaleType = isTyped ? call.alpha.type : scaleOf(product.compute, call.A.type);
+	product.scaleType = isGiven(call.alpha) ? call.alpha.type : scaleOf(product.compute, call.A.type);
 	if (!find(table, product.compute, product.scaleType, call.A.type, call.B.type, call.C.type, call.C.type))
 		return CUBLAS_STATUS_NOT_SUPPORTED;
 	product.m = call.m;
@@ -138,15 +137,8 @@ cublasStatus_t run(const Call &call, Table table)
 
 } // namespace
 
-cublasStatus_t gemm(Call &call)
-{
-	return run(call, Table::gemmex);
-}
-
-cublasStatus_t sgemmEx(Call &call)
-{
-	return run(call, Table::sgemmex);
-}
+ROUTINE(gemm, run, Table::gemmex)
+ROUTINE(sgemmEx, run, Table::sgemmex)
 
 // A group is a batch of its own; the pointers of all groups stand in the same three arrays.
 cublasStatus_t gemmGrouped(Call &call)
@@ -165,28 +157,28 @@ cublasStatus_t gemmGrouped(Call &call)
 	Call one = call;
 	one.alpha = call.alpha_array;
 	one.beta = call.beta_array;
-	auto step = [](Matrix &matrix, int64_t bytes) {
-		matrix.data = static_cast<const std::byte *>(matrix.data) + bytes;
+	auto integer = [](const Matrix &array, int64_t i) {
+		return as<int64_t>(numberAt(array.type, array.moved(i).data));
 	};
 	for (int64_t i = 0; i < call.group_count; ++i) {
 		one.transa = call.transa_array[i];
 		one.transb = call.transb_array[i];
-		one.m = call.m_array[i];
-		one.n = call.n_array[i];
-		one.k = call.k_array[i];
-		one.A.ld = call.lda_array[i];
-		one.B.ld = call.ldb_array[i];
-		one.C.ld = call.ldc_array[i];
-		one.batchCount = call.group_size[i];
+		one.m = integer(call.m_array, i);
+		one.n = integer(call.n_array, i);
+		one.k = integer(call.k_array, i);
+		one.A.ld = integer(call.lda_array, i);
+		one.B.ld = integer(call.ldb_array, i);
+		one.C.ld = integer(call.ldc_array, i);
+		one.batchCount = integer(call.group_size, i);
 		Product product;
 		if (cublasStatus_t status = describe(one, Table::grouped, product))
 			return status;
 		if (!product.isEmpty())
 			products.push_back(product);
 		for (Matrix *array : {&one.A, &one.B, &one.C})
-			step(*array, one.batchCount * static_cast<int64_t>(sizeof(void *)));
+			*array = array->moved(one.batchCount);
 		for (Matrix *scalar : {&one.alpha, &one.beta})
-			step(*scalar, static_cast<int64_t>(sizeOf(product.scaleType)));
+			scalar->data = Matrix{scalar->data, product.scaleType}.moved(1).data;
 	}
 	if (products.empty())
 		return CUBLAS_STATUS_SUCCESS;

@@ -1,287 +1,236 @@
-// The few fp32 routines beside GEMM that programs need to pass through. Operands are gathered, the result is
-// scattered: what lies between the elements is never touched.
-#include "tools/emulated/blas/product.h"
-#include "tools/emulated/cublas/handle.h"
+// BLAS level 1, its Ex forms included: computed in fp64 and rounded once, whatever the elements are.
+#include "tools/emulated/cublas/call.h"
 
+#include <array>
 #include <cmath>
-#include <functional>
-#include <vector>
 
 using namespace emulated::blas;
-using emulated::view;
-using emulated::cublas::Handle;
-using emulated::cublas::handleOf;
+
+namespace emulated::cublas {
 
 namespace {
 
-// A vector (one row, ld = increment; a negative one walks backwards from the end) or a column-major matrix on the
-// device.
-struct Operand {
-	const float *data;
-	int64_t rows, columns, ld;
+enum Written { nothing = 0, onlyX = 1, onlyY = 2, both = 3 };
 
-	static Operand vector(const float *data, int64_t n, int64_t inc) { return {data, 1, n, inc}; }
-	float *at() const
-	{
-		int64_t elements = (columns - 1) * std::abs(ld) + rows;
-		return rows > 0 && columns > 0 ? static_cast<float *>(view(data, elements * sizeof(float))) : nullptr;
-	}
-	float *column(float *base, int64_t j) const { return base + (ld < 0 ? (columns - 1 - j) * -ld : j * ld); }
-	bool isEmpty() const { return rows <= 0 || columns <= 0; }
+// One routine's vectors (y is x where there is one only) and scalars, in double or complex<double>.
+template <typename W>
+struct Vectors {
+	std::vector<W> x, y;
+	W alpha, c, s;
+	std::array<W, 5> param;
+	W result{};
 };
 
-bool gather(const Operand &operand, std::vector<float> &values)
+double magnitude(double value)
 {
-	values.assign(std::max<int64_t>(0, operand.rows) * std::max<int64_t>(0, operand.columns), 0);
-	if (operand.isEmpty())
-		return true;
-	float *base = operand.at();
-	for (int64_t j = 0; base && j < operand.columns; ++j)
-		std::copy_n(operand.column(base, j), operand.rows, values.begin() + j * operand.rows);
-	return base;
+	return std::abs(value);
 }
 
-bool scatter(const std::vector<float> &values, const Operand &operand)
+double magnitude(std::complex<double> value)
 {
-	if (operand.isEmpty())
-		return true;
-	float *base = operand.at();
-	for (int64_t j = 0; base && j < operand.columns; ++j)
-		std::copy_n(values.begin() + j * operand.rows, operand.rows, operand.column(base, j));
-	return base;
+	return std::abs(value.real()) + std::abs(value.imag());
 }
 
-// A scalar of the handle's pointer mode: read now, or when the work runs.
-struct Scalar {
-	const float *device;
-	float value;
+cudaDataType realOf(cudaDataType type)
+{
+	return type == CUDA_C_32F ? CUDA_R_32F : type == CUDA_C_64F ? CUDA_R_64F : type;
+}
 
-	Scalar(const Handle &handle, const float *address)
-	    : device(handle.hasDeviceScalars() ? address : nullptr), value(device ? 0 : *address)
-	{
+// The types that the manual documents for the Ex forms; those that it says nothing about follow them.
+bool isSupported(const Call &call)
+{
+	const cudaDataType stored = call.x.type, computed = sizeOf(stored) == 2 ? CUDA_R_32F : stored;
+	const cudaDataType result = call.result.type;
+	auto isOf = [](const Matrix &matrix, cudaDataType type) {
+		return !isGiven(matrix) || matrix.type == type || matrix.type == realOf(type);
+	};
+	if (call.executionType) {
+		const bool isNorm = result == realOf(stored);
+		if (*call.executionType != (isNorm ? realOf(computed) : computed) ||
+		    (isGiven(call.alpha) && call.alpha.type != computed))
+			return false;
 	}
-	bool read(float &into) const
-	{
-		const auto *where = device ? static_cast<const float *>(view(device, sizeof(float))) : &value;
-		into = where ? *where : 0;
-		return where;
-	}
-};
-
-using Body = std::function<bool()>; // false: an operand is no device memory
-
-cublasStatus_t enqueue(Handle &handle, const char *name, Body body)
-{
-	if (cublasStatus_t status = ready(handle, handle.stream))
-		return status;
-	auto work = [body] { return body() ? cudaSuccess : cudaErrorIllegalAddress; };
-	return emulated::submit(handle.stream, name, work) == cudaSuccess ? CUBLAS_STATUS_SUCCESS
-	                                                                  : CUBLAS_STATUS_EXECUTION_FAILED;
+	return sizeOf(stored) > 0 && (!isGiven(call.y) || call.y.type == stored) && isOf(call.alpha, computed) &&
+	       isOf(call.c, stored) && isOf(call.s, stored) && isOf(call.param, stored) &&
+	       (isOf(call.result, stored) || result == CUDA_R_32I || result == CUDA_R_64I);
 }
 
-bool isOperation(cublasOperation_t operation)
+// A routine of one vector does nothing where its increment is not positive.
+template <typename Compute>
+cublasStatus_t onVectors(const Call &call, Written written, Compute compute)
 {
-	return operation == CUBLAS_OP_N || operation == CUBLAS_OP_T || operation == CUBLAS_OP_C;
-}
-
-bool isLd(int64_t ld, int64_t rows)
-{
-	return ld >= std::max<int64_t>(1, rows);
-}
-
-#define BEGIN(...)                                                                                                     \
-	if (emulated::mustFail(name))                                                                                      \
-		return CUBLAS_STATUS_EXECUTION_FAILED;                                                                         \
-	Handle *mine = handleOf(handle);                                                                                   \
-	if (!mine)                                                                                                         \
-		return CUBLAS_STATUS_NOT_INITIALIZED;                                                                          \
-	if (__VA_ARGS__)                                                                                                   \
+	const bool hasY = isGiven(call.y), hasResult = isGiven(call.result);
+	const int64_t n = hasY || call.x.ld > 0 ? std::max<int64_t>(call.n, 0) : 0;
+	for (const Matrix *scalar : {&call.alpha, &call.c, &call.s, &call.param})
+		if (isGiven(*scalar) && !scalar->data && n > 0)
+			return CUBLAS_STATUS_INVALID_VALUE;
+	if (hasResult && !call.result.data)
 		return CUBLAS_STATUS_INVALID_VALUE;
-
-cublasStatus_t saxpy(const char *name, cublasHandle_t handle, int64_t n, const float *alpha, const float *x,
-                     int64_t incx, float *y, int64_t incy)
-{
-	BEGIN(n > 0 && !alpha)
-	if (n <= 0)
+	if (!isSupported(call))
+		return CUBLAS_STATUS_NOT_SUPPORTED;
+	if (n == 0 && !hasResult)
 		return CUBLAS_STATUS_SUCCESS;
-	Body body = [a = Scalar(*mine, alpha), xs = Operand::vector(x, n, incx), ys = Operand::vector(y, n, incy)] {
-		float factor;
-		std::vector<float> from, to;
-		if (!a.read(factor) || !gather(xs, from) || !gather(ys, to))
-			return false;
-		for (size_t i = 0; i < to.size(); ++i)
-			to[i] += factor * from[i];
-		return scatter(to, ys);
+	Work work = [=, alpha = Scalar(call, call.alpha, 1), c = Scalar(call, call.c, 1), s = Scalar(call, call.s, 0),
+	             param = std::array{Scalar(call, call.param, 0, 0), Scalar(call, call.param, 0, 1),
+	                                Scalar(call, call.param, 0, 2), Scalar(call, call.param, 0, 3),
+	                                Scalar(call, call.param, 0, 4)}](Memory &memory) {
+		inWide(call.x.type, [&]<typename W>(W) {
+			Vectors<W> v{memory.vector<W>(call.x, n), {}, as<W>(alpha.read(memory)), as<W>(c.read(memory)),
+			             as<W>(s.read(memory)),       {}};
+			if (hasY)
+				v.y = memory.vector<W>(call.y, n);
+			for (size_t i = 0; i < param.size(); ++i)
+				v.param[i] = as<W>(param[i].read(memory));
+			compute(v);
+			if (written & onlyX)
+				memory.store(v.x, call.x);
+			if (written & onlyY)
+				memory.store(v.y, call.y);
+			void *result = const_cast<void *>(call.result.data);
+			if (hasResult && call.handle->hasDeviceScalars())
+				result = memory.at(call.result, 0, 1);
+			if (hasResult && result)
+				putNumber(call.result.type, v.result, result);
+		});
 	};
-	return enqueue(*mine, name, body);
+	return hasResult ? runForResult(call, work) : run(call, work);
 }
 
-cublasStatus_t sscal(const char *name, cublasHandle_t handle, int64_t n, const float *alpha, float *x, int64_t incx)
+// Element by element: compute(v, x, y).
+template <typename Compute>
+cublasStatus_t onElements(const Call &call, Written written, Compute compute)
 {
-	BEGIN(n > 0 && !alpha)
-	if (n <= 0 || incx <= 0)
-		return CUBLAS_STATUS_SUCCESS;
-	Body body = [a = Scalar(*mine, alpha), xs = Operand::vector(x, n, incx)] {
-		float factor;
-		std::vector<float> values;
-		if (!a.read(factor) || !gather(xs, values))
-			return false;
-		for (float &value : values)
-			value *= factor;
-		return scatter(values, xs);
-	};
-	return enqueue(*mine, name, body);
+	return onVectors(call, written, [compute](auto &v) {
+		auto &y = v.y.empty() ? v.x : v.y;
+		for (size_t i = 0; i < v.x.size(); ++i)
+			compute(v, v.x[i], y[i]);
+	});
 }
 
-// With a host result the call waits for it, which is why it fails during capture.
-cublasStatus_t sdot(const char *name, cublasHandle_t handle, int64_t n, const float *x, int64_t incx, const float *y,
-                    int64_t incy, float *result)
+// The 1-based index of the first element that is better than all before.
+template <typename IsBetter>
+cublasStatus_t findElement(const Call &call, IsBetter isBetter)
 {
-	BEGIN(!result)
-	const bool onDevice = mine->hasDeviceScalars();
-	if (!onDevice && emulated::isCapturing(mine->stream)) {
-		emulated::synchronize(mine->stream);
-		return CUBLAS_STATUS_EXECUTION_FAILED;
-	}
-	Body body = [=, xs = Operand::vector(x, n, incx), ys = Operand::vector(y, n, incy)] {
-		std::vector<float> left, right;
-		auto *where = onDevice ? static_cast<float *>(view(result, sizeof(float))) : result;
-		if (!where || !gather(xs, left) || !gather(ys, right))
-			return false;
-		multiply(true, false, 1, 1, left.size(), left.data(), right.data(), where);
-		return true;
-	};
-	cublasStatus_t status = enqueue(*mine, name, body);
-	if (status == CUBLAS_STATUS_SUCCESS && !onDevice && emulated::synchronize(mine->stream) != cudaSuccess)
-		status = CUBLAS_STATUS_EXECUTION_FAILED;
-	return status;
+	return onVectors(call, nothing, [isBetter](auto &v) {
+		size_t best = 0;
+		for (size_t i = 1; i < v.x.size(); ++i)
+			if (isBetter(magnitude(v.x[i]), magnitude(v.x[best])))
+				best = i;
+		v.result = v.x.empty() ? 0. : static_cast<double>(best + 1);
+	});
 }
 
-cublasStatus_t sgemv(const char *name, cublasHandle_t handle, cublasOperation_t trans, int64_t m, int64_t n,
-                     const float *alpha, const float *A, int64_t lda, const float *x, int64_t incx, const float *beta,
-                     float *y, int64_t incy)
+// Scalars that are read, changed and written: where the host holds them, when the call is made.
+template <typename Compute>
+cublasStatus_t onScalars(const Call &call, const std::vector<Matrix> &scalars, Compute compute)
 {
-	BEGIN(!isOperation(trans) || m < 0 || n < 0 || !isLd(lda, m) || incx == 0 || incy == 0)
-	if (m == 0 || n == 0)
-		return CUBLAS_STATUS_SUCCESS;
-	if (!alpha || !beta)
-		return CUBLAS_STATUS_INVALID_VALUE;
-	const bool isTransposed = trans != CUBLAS_OP_N;
-	const int64_t inputs = isTransposed ? m : n, outputs = isTransposed ? n : m;
-	Body body = [=, a = Scalar(*mine, alpha), b = Scalar(*mine, beta), matrix = Operand{A, m, n, lda},
-	             xs = Operand::vector(x, inputs, incx), ys = Operand::vector(y, outputs, incy)] {
-		float factor, keep;
-		std::vector<float> values, from, to(outputs), sum(outputs);
-		if (!a.read(factor) || !b.read(keep) || !gather(matrix, values) || !gather(xs, from) ||
-		    (keep != 0 && !gather(ys, to)))
-			return false;
-		multiply(isTransposed, false, outputs, 1, inputs, values.data(), from.data(), sum.data());
-		for (int64_t i = 0; i < outputs; ++i)
-			to[i] = factor * sum[i] + keep * to[i];
-		return scatter(to, ys);
-	};
-	return enqueue(*mine, name, body);
-}
-
-cublasStatus_t sgeam(const char *name, cublasHandle_t handle, cublasOperation_t transa, cublasOperation_t transb,
-                     int64_t m, int64_t n, const float *alpha, const float *A, int64_t lda, const float *beta,
-                     const float *B, int64_t ldb, float *C, int64_t ldc)
-{
-	const bool plainA = transa == CUBLAS_OP_N, plainB = transb == CUBLAS_OP_N;
-	BEGIN(!isOperation(transa) || !isOperation(transb) || m < 0 || n < 0 || !isLd(lda, plainA ? m : n) ||
-	      !isLd(ldb, plainB ? m : n) || !isLd(ldc, m))
-	if (m == 0 || n == 0)
-		return CUBLAS_STATUS_SUCCESS;
-	if (!alpha || !beta)
-		return CUBLAS_STATUS_INVALID_VALUE;
-	Body body = [=, a = Scalar(*mine, alpha), b = Scalar(*mine, beta),
-	             as = plainA ? Operand{A, m, n, lda} : Operand{A, n, m, lda},
-	             bs = plainB ? Operand{B, m, n, ldb} : Operand{B, n, m, ldb}] {
-		std::vector<float> sum(m * n);
-		auto add = [&](const Scalar &scalar, const Operand &operand, bool isPlain) {
-			float factor;
-			std::vector<float> values;
-			if (!scalar.read(factor) || (factor != 0 && !gather(operand, values)))
-				return false;
-			for (int64_t i = 0; i < static_cast<int64_t>(values.size()); ++i)
-				sum[i] += factor * values[isPlain ? i : i / m + i % m * n];
-			return true;
-		};
-		return add(a, as, plainA) && add(b, bs, plainB) && scatter(sum, {C, m, n, ldc});
-	};
-	return enqueue(*mine, name, body);
-}
-
-cublasStatus_t ssyrk(const char *name, cublasHandle_t handle, cublasFillMode_t uplo, cublasOperation_t trans, int64_t n,
-                     int64_t k, const float *alpha, const float *A, int64_t lda, const float *beta, float *C,
-                     int64_t ldc)
-{
-	const bool isUpper = uplo == CUBLAS_FILL_MODE_UPPER, isPlain = trans == CUBLAS_OP_N;
-	BEGIN((!isUpper && uplo != CUBLAS_FILL_MODE_LOWER) || !isOperation(trans) || n < 0 || k < 0 ||
-	      !isLd(lda, isPlain ? n : k) || !isLd(ldc, n))
-	if (n == 0)
-		return CUBLAS_STATUS_SUCCESS;
-	if (!alpha || !beta)
-		return CUBLAS_STATUS_INVALID_VALUE;
-	Body body = [=, a = Scalar(*mine, alpha), b = Scalar(*mine, beta),
-	             as = isPlain ? Operand{A, n, k, lda} : Operand{A, k, n, lda}] {
-		float factor, keep;
-		std::vector<float> values, sum(n * n), old;
-		if (!a.read(factor) || !b.read(keep) || !gather(as, values))
-			return false;
-		multiply(!isPlain, isPlain, n, n, k, values.data(), values.data(), sum.data());
-		for (int64_t j = 0; j < n; ++j) {
-			const int64_t first = isUpper ? 0 : j, count = isUpper ? j + 1 : n - j;
-			const Operand part{C + j * ldc + first, count, 1, ldc};
-			std::vector<float> column(sum.begin() + j * n + first, sum.begin() + j * n + first + count);
-			if (keep != 0 && !gather(part, old))
-				return false;
-			for (int64_t i = 0; i < count; ++i)
-				column[i] = factor * column[i] + (keep != 0 ? keep * old[i] : 0);
-			if (!scatter(column, part))
-				return false;
+	for (const Matrix &scalar : scalars)
+		if (!scalar.data)
+			return CUBLAS_STATUS_INVALID_VALUE;
+	auto change = [=](auto find) {
+		std::vector<std::complex<double>> values;
+		std::vector<std::byte *> places;
+		for (const Matrix &scalar : scalars) {
+			places.push_back(find(scalar));
+			if (!places.back())
+				return;
+			values.push_back(numberAt(scalar.type, places.back()));
 		}
-		return true;
+		compute(values);
+		for (size_t i = 0; i < scalars.size(); ++i)
+			putNumber(scalars[i].type, values[i], places[i]);
 	};
-	return enqueue(*mine, name, body);
+	if (call.handle->hasDeviceScalars())
+		return run(call,
+		           [=](Memory &memory) { change([&](const Matrix &scalar) { return memory.at(scalar, 0, 1); }); });
+	change([](const Matrix &scalar) { return static_cast<std::byte *>(const_cast<void *>(scalar.data)); });
+	return CUBLAS_STATUS_SUCCESS;
 }
 
 } // namespace
 
-extern "C" {
-
-#define TWINS(name, function, PARAMETERS, ...)                                                                         \
-	cublasStatus_t name(cublasHandle_t handle, PARAMETERS(int))                                                        \
+#define ELEMENTWISE(name, written, ...)                                                                                \
+	cublasStatus_t name(Call &call)                                                                                    \
 	{                                                                                                                  \
-		return function(__func__, handle, __VA_ARGS__);                                                                \
-	}                                                                                                                  \
-	cublasStatus_t name##_64(cublasHandle_t handle, PARAMETERS(int64_t))                                               \
-	{                                                                                                                  \
-		return function(__func__, handle, __VA_ARGS__);                                                                \
+		return onElements(call, written, []([[maybe_unused]] auto &v, auto &x, [[maybe_unused]] auto &y) __VA_ARGS__); \
 	}
+ELEMENTWISE(axpy, onlyY, { y += v.alpha * x; })
+ELEMENTWISE(scal, onlyX, { x *= v.alpha; })
+ELEMENTWISE(copy, onlyY, { y = x; })
+ELEMENTWISE(swap, both, { std::swap(x, y); })
+ELEMENTWISE(dot, nothing, { v.result += x * y; })
+ELEMENTWISE(dotc, nothing, { v.result += conjugate(x) * y; })
+ELEMENTWISE(asum, nothing, { v.result += magnitude(x); })
+ROUTINE(iamax, findElement, std::greater<>())
+ROUTINE(iamin, findElement, std::less<>())
 
-#define SAXPY(I) I n, const float *alpha, const float *x, I incx, float *y, I incy
-TWINS(cublasSaxpy_v2, saxpy, SAXPY, n, alpha, x, incx, y, incy)
+cublasStatus_t rot(Call &call)
+{
+	return onElements(call, both, [](auto &v, auto &x, auto &y) {
+		const auto turned = v.c * x + v.s * y;
+		y = v.c * y - conjugate(v.s) * x;
+		x = turned;
+	});
+}
 
-#define SSCAL(I) I n, const float *alpha, float *x, I incx
-TWINS(cublasSscal_v2, sscal, SSCAL, n, alpha, x, incx)
+// The flag says which elements of H = {h11, h21, h12, h22} are meant.
+cublasStatus_t rotm(Call &call)
+{
+	return onElements(call, both, [](auto &v, auto &x, auto &y) {
+		auto [flag, h11, h21, h12, h22] = v.param;
+		if (flag == -2.)
+			return;
+		if (flag == 0.)
+			h11 = h22 = 1;
+		if (flag == 1.)
+			h12 = 1, h21 = -1;
+		const auto turned = h11 * x + h12 * y;
+		y = h21 * x + h22 * y;
+		x = turned;
+	});
+}
 
-#define SDOT(I) I n, const float *x, I incx, const float *y, I incy, float *result
-TWINS(cublasSdot_v2, sdot, SDOT, n, x, incx, y, incy, result)
+cublasStatus_t nrm2(Call &call)
+{
+	return onVectors(call, nothing, [](auto &v) {
+		long double sum = 0; // whose range holds the square of every double
+		for (const std::complex<double> x : v.x)
+			sum += static_cast<long double>(x.real()) * x.real() + static_cast<long double>(x.imag()) * x.imag();
+		v.result = static_cast<double>(std::sqrt(sum));
+	});
+}
 
-#define SGEMV(I)                                                                                                       \
-	cublasOperation_t trans, I m, I n, const float *alpha, const float *A, I lda, const float *x, I incx,              \
-	    const float *beta, float *y, I incy
-TWINS(cublasSgemv_v2, sgemv, SGEMV, trans, m, n, alpha, A, lda, x, incx, beta, y, incy)
+// Turns (a, b) to (r, 0). Real ones leave in b what c and s can be had from again.
+cublasStatus_t rotg(Call &call)
+{
+	const bool isReal = realOf(call.a.type) == call.a.type;
+	return onScalars(call, {call.a, call.b, call.c, call.s}, [isReal](auto &values) {
+		auto &a = values[0], &b = values[1], &c = values[2], &s = values[3];
+		const double norm = std::hypot(std::abs(a), std::abs(b));
+		const auto larger = std::abs(a) > std::abs(b) || !isReal ? a : b;
+		const auto sign = isReal             ? std::complex<double>(std::copysign(1., larger.real()))
+		                  : std::abs(a) == 0 ? 1.
+		                                     : a / std::abs(a);
+		const auto r = sign * norm;
+		c = norm == 0 ? 1. : isReal ? a / r : std::abs(a) / norm;
+		s = norm == 0 ? 0. : isReal ? b / r : sign * std::conj(b) / norm;
+		if (isReal)
+			b = norm == 0 ? 0. : std::abs(a) > std::abs(b) ? s : c != 0. ? 1. / c : 1.;
+		a = r;
+	});
+}
 
-#define SGEAM(I)                                                                                                       \
-	cublasOperation_t transa, cublasOperation_t transb, I m, I n, const float *alpha, const float *A, I lda,           \
-	    const float *beta, const float *B, I ldb, float *C, I ldc
-TWINS(cublasSgeam, sgeam, SGEAM, transa, transb, m, n, alpha, A, lda, beta, B, ldb, C, ldc)
+cublasStatus_t rotmg(Call &call)
+{
+	std::vector<Matrix> scalars{call.d1, call.d2, call.x1, call.y1};
+	for (int64_t i = 0; i < 5; ++i)
+		scalars.push_back(call.param.data ? call.param.moved(i) : call.param);
+	return onScalars(call, scalars, [](auto &values) {
+		double all[9];
+		std::transform(values.begin(), values.end(), all, [](auto value) { return value.real(); });
+		modifiedRotation(all[0], all[1], all[2], all[3], all + 4);
+		std::copy(all, all + 9, values.begin());
+	});
+}
 
-#define SSYRK(I)                                                                                                       \
-	cublasFillMode_t uplo, cublasOperation_t trans, I n, I k, const float *alpha, const float *A, I lda,               \
-	    const float *beta, float *C, I ldc
-TWINS(cublasSsyrk_v2, ssyrk, SSYRK, uplo, trans, n, k, alpha, A, lda, beta, C, ldc)
-
-} // extern "C"
+} // namespace emulated::cublas

@@ -144,7 +144,7 @@ cublasStatus_t checkEpilogue(const Problem &p, const Combination &types)
 	}
 	const bool hasBias = p.desc.epilogue & CUBLASLT_EPILOGUE_BIAS;
 	const bool isKnownBias = p.desc.biasType == -1 || p.desc.biasType == types.bias;
-	if (types.bias == Combination::none || (hasBias && !isKnownBias) || isRow(p.d))
+	if (types.bias == noType || (hasBias && !isKnownBias) || isRow(p.d))
 		return CUBLAS_STATUS_NOT_SUPPORTED;
 	return CUBLAS_STATUS_SUCCESS;
 }
