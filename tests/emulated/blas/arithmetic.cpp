@@ -70,6 +70,96 @@ TEST_CASE("Operands are rounded as the types and compute types ask, sums are fp3
 	}
 }
 
+TEST_CASE("Each operand is rounded to nearest even, without a scale, in every form of a product")
+{
+	Blas blas;
+	const float ulp = 0x1p-10f;
+	struct Row {
+		float value, tf32, half, brain;
+	};
+	const Row rows[] = {
+	    {1 + ulp / 2, 1, 1, 1}, // a tie goes to the even neighbour
+	    {1 + 3 * ulp / 2, 1 + 2 * ulp, 1 + 2 * ulp, 1},
+	    {1 + ulp / 2 + 0x1p-23f, 1 + ulp, 1 + ulp, 1}, // one bit more is no tie
+	    {1 + 0x1p-8f, 1 + 0x1p-8f, 1 + 0x1p-8f, 1},
+	    {-1 - 0x3p-8f, -1 - 0x3p-8f, -1 - 0x3p-8f, -1 - 0x1p-6f},
+	    {65519, 65504, 65504, 65536},
+	    {65520, 65536, Inf, 65536}, // half overflows
+	    {-70000, -70016, -Inf, -70144},
+	    {1e-9f, 0x1.13p-30f, 0, 0x1.12p-30f}, // and underflows
+	    {0x1.8p-24f, 0x1.8p-24f, 0x1p-23f, 0x1.8p-24f},
+	    {3e38f, 0x1.c38p+127f, Inf, 0x1.c4p+127f},
+	    {-Inf, -Inf, -Inf, -Inf},
+	};
+	const float one = 1, zero = 0;
+	for (const Row &row : rows) {
+		DeviceArray<float> a(std::vector<float>{row.value}), unit(std::vector<float>{1}), c(1);
+		DeviceArray<float *> as(std::vector<float *>{a}), units(std::vector<float *>{unit}),
+		    cs(std::vector<float *>{c});
+		DeviceArray<std::complex<float>> z(std::vector<std::complex<float>>{{row.value, 1}}), u(1), w(1);
+		constexpr auto N = CUBLAS_OP_N;
+		auto result = [&](cublasStatus_t status) {
+			CHECK(status == CUBLAS_STATUS_SUCCESS);
+			const float value = c.read()[0];
+			cudaMemset(c, 0xff, sizeof(float));
+			return value;
+		};
+		const std::pair<cublasComputeType_t, float> computes[] = {{CUBLAS_COMPUTE_32F, row.value},
+		                                                          {CUBLAS_COMPUTE_32F_PEDANTIC, row.value},
+		                                                          {CUBLAS_COMPUTE_32F_FAST_TF32, row.tf32},
+		                                                          {CUBLAS_COMPUTE_32F_FAST_16F, row.half},
+		                                                          {CUBLAS_COMPUTE_32F_FAST_16BF, row.brain}};
+		for (auto [compute, expected] : computes)
+			for (bool isFirst : {true, false}) {
+				float *left = isFirst ? a : unit, *right = isFirst ? unit : a;
+				INFO(row.value << " " << compute);
+				CHECK(result(cublasGemmEx(blas, N, N, 1, 1, 1, &one, left, CUDA_R_32F, 1, right, CUDA_R_32F, 1, &zero,
+				                          c, CUDA_R_32F, 1, compute, CUBLAS_GEMM_DEFAULT)) == expected);
+				LtCall lt(1, 1, 1, CUDA_R_32F, CUDA_R_32F, compute);
+				CHECK(result(lt.run(blas.lt(), left, right, c, c)) == expected);
+				auto *lefts = (const void **)(isFirst ? as : units).get();
+				auto *rights = (const void **)(isFirst ? units : as).get();
+				CHECK(result(cublasGemmBatchedEx(blas, N, N, 1, 1, 1, &one, lefts, CUDA_R_32F, 1, rights, CUDA_R_32F, 1,
+				                                 &zero, (void **)cs.get(), CUDA_R_32F, 1, 1, compute,
+				                                 CUBLAS_GEMM_DEFAULT)) == expected);
+			}
+		const std::pair<int, float> modes[] = {
+		    {CUBLAS_DEFAULT_MATH, row.value},
+		    {CUBLAS_PEDANTIC_MATH, row.value},
+		    {CUBLAS_TF32_TENSOR_OP_MATH, row.tf32},
+		    {CUBLAS_TF32_TENSOR_OP_MATH | CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION, row.tf32},
+		    {CUBLAS_TENSOR_OP_MATH, row.half}};
+		for (auto [mode, expected] : modes) {
+			INFO(row.value << " mode " << mode);
+			cublasSetMathMode(blas, cublasMath_t(mode));
+			CHECK(result(cublasSgemm(blas, N, N, 1, 1, 1, &one, a, 1, unit, 1, &zero, c, 1)) == expected);
+			CHECK(result(cublasSgemmBatched(blas, N, N, 1, 1, 1, &one, as, 1, units, 1, &zero, cs, 1, 1)) == expected);
+			// A complex operand is rounded part by part: (a + i) i = -1 + ai.
+			const cuComplex i{0, 1}, none{0, 0}, unity{1, 0};
+			cudaMemcpy(u, &i, sizeof i, cudaMemcpyHostToDevice);
+			CHECK(cublasCgemm(blas, N, N, 1, 1, 1, &unity, (cuComplex *)z.get(), 1, (cuComplex *)u.get(), 1, &none,
+			                  (cuComplex *)w.get(), 1) == 0);
+			if (std::isfinite(expected))
+				CHECK(w.read()[0] == std::complex<float>(-1, expected));
+			cublasSetMathMode(blas, CUBLAS_DEFAULT_MATH);
+		}
+	}
+}
+
+TEST_CASE("NVIDIA_TF32_OVERRIDE=0 keeps fp32", "[.override]") // run in a process of its own that has it set
+{
+	Blas blas;
+	const float one = 1, zero = 0, third = 1.f / 3;
+	DeviceArray<float> a(std::vector<float>{third}), unit(std::vector<float>{1}), c(1);
+	for (int mode : {CUBLAS_DEFAULT_MATH, CUBLAS_TF32_TENSOR_OP_MATH}) {
+		cublasSetMathMode(blas, cublasMath_t(mode));
+		CHECK(cublasGemmEx(blas, CUBLAS_OP_N, CUBLAS_OP_N, 1, 1, 1, &one, a, CUDA_R_32F, 1, unit, CUDA_R_32F, 1, &zero,
+		                   c, CUDA_R_32F, 1, mode ? CUBLAS_COMPUTE_32F : CUBLAS_COMPUTE_32F_FAST_TF32,
+		                   CUBLAS_GEMM_DEFAULT) == 0);
+		CHECK(c.read()[0] == third);
+	}
+}
+
 TEST_CASE("Transposes")
 {
 	Blas blas;

@@ -30,7 +30,7 @@ for name in sys.argv[2:]:
 
 def nothing(folder):
     rows = [line.split() for line in open(exports_list, encoding='utf-8') if not line.startswith('#')]
-    names = [row[0] for row in rows if len(row) > 1]
+    names = [row[0] for row in rows if len(row) > 1 and not re.match('cublasXt.her2k', row[0])]  # they check more first
     environment = dict(os.environ, LD_LIBRARY_PATH=folder)
     return subprocess.run([sys.executable, '-c', NOTHING, folder, *names], env=environment, check=True,
                           capture_output=True, text=True).stdout.splitlines()

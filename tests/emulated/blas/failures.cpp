@@ -1,6 +1,7 @@
 // AUTOAMP_EMU_FAIL reaches every function of the emulated cuBLAS that is more than a stub: the N-th call answers its
 // documented failure and changes nothing, the next one works. Each row runs in a process of its own.
 #include <cublasLt.h>
+#include <cublasXt.h>
 #include <cublas_v2.h>
 #include <cuda_runtime_api.h>
 #include <sys/wait.h>
@@ -97,6 +98,16 @@ const Row rows[] = {
      [](World &w) {
 	     return cublasStrsmBatched(w.blas, CUBLAS_SIDE_LEFT, CUBLAS_FILL_MODE_LOWER, N, CUBLAS_DIAG_UNIT, 0, 4, &w.one,
 	                               nullptr, 4, nullptr, 4, 1);
+     }},
+    {"cublasXtCreate", CUBLAS_STATUS_ALLOC_FAILED,
+     [](World &w) { return cublasXtCreate(reinterpret_cast<cublasXtHandle_t *>(&w.spare)); }},
+    {"cublasXtSgemm", CUBLAS_STATUS_EXECUTION_FAILED,
+     [](World &w) {
+	     cublasXtHandle_t xt;
+	     int device = 0;
+	     if (cublasXtCreate(&xt) || cublasXtDeviceSelect(xt, 1, &device))
+		     return CUBLAS_STATUS_INTERNAL_ERROR;
+	     return cublasXtSgemm(xt, N, N, 2, 2, 2, &w.one, w.host, 2, w.host, 2, &w.one, w.host + 8, 2);
      }},
     {"cublasSetVector", CUBLAS_STATUS_MAPPING_ERROR,
      [](World &w) { return cublasSetVector(4, 4, w.host, 1, w.memory, 1); }},

@@ -1,6 +1,7 @@
 // Prints what the cuBLAS libraries of a folder answer to calls that need no device: sizes, defaults, versions,
 // statuses. usage: observe_blas FOLDER [version]
 #include <cublasLt.h>
+#include <cublasXt.h>
 #include <cublas_v2.h>
 #include <dlfcn.h>
 
@@ -222,6 +223,42 @@ void libraries()
 	                                                            nullptr, 1, nullptr, 1, nullptr, nullptr, 1));
 }
 
+// What cublasXt answers before a device is selected.
+void xt()
+{
+	cublasXtHandle_t handle = nullptr;
+	int number = -5;
+	auto mode = CUBLASXT_PINNING_DISABLED;
+	std::printf("xt null: %d %d %d", CALL(cublas, cublasXtCreate)(nullptr), CALL(cublas, cublasXtDestroy)(nullptr),
+	            CALL(cublas, cublasXtGetBlockDim)(nullptr, nullptr));
+	std::printf(" create %d", CALL(cublas, cublasXtCreate)(&handle));
+	std::printf(" max %d", CALL(cublas, cublasXtMaxBoards)(&number));
+	std::printf(" %d", number);
+	std::printf(" boards %d", CALL(cublas, cublasXtGetNumBoards)(0, nullptr, nullptr));
+	for (int count : {0, -1})
+		std::printf(" select %d", CALL(cublas, cublasXtDeviceSelect)(handle, count, &number));
+	std::printf(" %d\n", CALL(cublas, cublasXtDeviceSelect)(handle, 1, nullptr));
+	for (int value : {-1, 0, 1, 2, 1000, 100000}) {
+		int block = CALL(cublas, cublasXtSetBlockDim)(handle, value);
+		int pin = CALL(cublas, cublasXtSetPinningMemMode)(handle, static_cast<cublasXtPinnedMemMode_t>(value));
+		std::printf("xt set %d: %d %d", value, block, pin);
+		block = CALL(cublas, cublasXtGetBlockDim)(handle, &number);
+		pin = CALL(cublas, cublasXtGetPinningMemMode)(handle, &mode);
+		std::printf(" get %d %d, %d %d\n", block, number, pin, mode);
+	}
+	for (int routine = -1; routine <= 12; ++routine)
+		for (int type = -1; type <= 4; ++type) {
+			auto op = static_cast<cublasXtBlasOp_t>(routine);
+			auto of = static_cast<cublasXtOpType_t>(type);
+			std::printf("xt cpu %d %d: %d %d\n", routine, type, CALL(cublas, cublasXtSetCpuRatio)(handle, op, of, 0),
+			            CALL(cublas, cublasXtSetCpuRoutine)(handle, op, of, nullptr));
+		}
+	const float one = 1;
+	std::printf("xt gemm %d\n", CALL(cublas, cublasXtSgemm)(handle, CUBLAS_OP_N, CUBLAS_OP_N, 1, 1, 1, &one, &one, 1,
+	                                                        &one, 1, &one, nullptr, 1));
+	std::printf("xt destroy %d\n", CALL(cublas, cublasXtDestroy)(handle));
+}
+
 } // namespace
 
 int main(int argc, char **argv)
@@ -236,5 +273,6 @@ int main(int argc, char **argv)
 		return 0;
 	}
 	libraries();
+	xt();
 	objects();
 }

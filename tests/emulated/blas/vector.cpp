@@ -336,12 +336,13 @@ TEST_CASE("Results for the device come in stream order, also in a graph; results
 	float result = -1;
 	CHECK(cublasSnrm2(blas, 3, x, 1, &result) == 0);
 	CHECK(result == 5); // nobody has waited
-	cublasSetPointerMode(blas, CUBLAS_POINTER_MODE_DEVICE);
 	auto chain = [&] {
+		cublasSetPointerMode(blas, CUBLAS_POINTER_MODE_DEVICE);
 		CHECK(cublasSnrm2(blas, 3, x, 1, norm) == 0);
 		CHECK(cublasSaxpy(blas, 3, norm, x, 1, at, 1) == 0);
 		CHECK(cublasIsamax(blas, 3, at, 1, index) == 0);
 		CHECK(cublasSrotg(blas, x, x + 1, x + 2, at + 2) == 0); // x becomes 5, 5/3, 0.6
+		cublasSetPointerMode(blas, CUBLAS_POINTER_MODE_HOST);   // the mode of the call counts, not that of its work
 	};
 	float before = 0;
 	chain();
@@ -367,7 +368,6 @@ TEST_CASE("Results for the device come in stream order, also in a graph; results
 		CHECK(at.read() == std::vector<float>{float(15 * i * i), float(20 * i * i), 0.8f});
 	}
 	REQUIRE(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed) == cudaSuccess);
-	cublasSetPointerMode(blas, CUBLAS_POINTER_MODE_HOST);
 	CHECK(cublasSnrm2(blas, 3, x, 1, &result) == CUBLAS_STATUS_EXECUTION_FAILED);
 	CHECK(cudaStreamEndCapture(stream, &graph) != cudaSuccess);
 	cudaGetLastError();

@@ -9,7 +9,7 @@
 namespace emulated::blas {
 
 struct Context {
-	enum class Kind : uint64_t { Dead = 0x64656164, Cublas = 0x63626c73, CublasLt = 0x63624c74 };
+	enum class Kind : uint64_t { Dead = 0x64656164, Cublas = 0x63626c73, CublasLt = 0x63624c74, CublasXt = 0x63625874 };
 	Kind kind = Kind::Dead;
 	int device = 0;
 	uint64_t generation =

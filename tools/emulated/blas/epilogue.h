@@ -50,8 +50,12 @@ public:
 
 	void apply(int64_t column, T *value)
 	{
-		if constexpr (!isComplex<T>) // of complex products cublasLtMatmul has none
-			applyReal(column, value);
+		for (int64_t i = 0; is(CUBLASLT_EPILOGUE_BIAS) && i < p_.m; ++i)
+			value[i] += vector_[i];
+		if constexpr (std::is_floating_point_v<T>) // complex products have no activation
+			activate(column, value);
+		for (int64_t i = 0; is(gradientBit) && i < p_.m; ++i)
+			vector_[i] += value[i];
 	}
 
 	void end()
@@ -66,24 +70,19 @@ private:
 	bool is(unsigned bits) const { return p_.epilogue & bits; }
 	bool isMask() const { return is(maskBits); }
 
-	void applyReal(int64_t column, T *value)
+	// tanh(sqrt(2/pi) (x + 0.044715 x^3)): the documented approximation.
+	static T slope(T x) { return std::tanh(factor * (x + cubic * x * x * x)); }
+	static constexpr T factor = T(0.7978845608028654), cubic = T(0.044715);
+
+	void activate(int64_t column, T *value)
 	{
-		for (int64_t i = 0; is(CUBLASLT_EPILOGUE_BIAS) && i < p_.m; ++i)
-			value[i] += vector_[i];
 		if (is(auxBit))
 			isMask() ? applyMask(column, value) : applyMatrix(column, value);
 		for (int64_t i = 0; is(CUBLASLT_EPILOGUE_RELU) && i < p_.m; ++i)
 			value[i] = value[i] < 0 ? 0 : value[i]; // NaN stays
 		for (int64_t i = 0; is(CUBLASLT_EPILOGUE_GELU) && i < p_.m; ++i)
 			value[i] = T(0.5) * value[i] * (1 + slope(value[i]));
-		for (int64_t i = 0; is(gradientBit) && i < p_.m; ++i)
-			vector_[i] += value[i];
 	}
-
-	// tanh(sqrt(2/pi) (x + 0.044715 x^3)): the documented approximation.
-	static T slope(T x) { return std::tanh(factor * (x + cubic * x * x * x)); }
-	static constexpr T factor = T(0.7978845608028654), cubic = T(0.044715);
-
 	void applyMask(int64_t column, T *value)
 	{
 		auto *bits = static_cast<uint8_t *>(const_cast<void *>(aux_)) + column * p_.auxLd / 8;

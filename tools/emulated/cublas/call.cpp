@@ -16,6 +16,8 @@ std::byte *Memory::at(const Matrix &where, int64_t first, int64_t count)
 		error_ = cudaErrorMisalignedAddress;
 	else if (void *alias = where.data ? view(where.moved(first).data, count * size) : nullptr)
 		return static_cast<std::byte *>(alias);
+	else if (hasHost_)
+		return static_cast<std::byte *>(const_cast<void *>(where.moved(first).data));
 	else
 		error_ = cudaErrorIllegalAddress;
 	return nullptr;
@@ -100,6 +102,11 @@ std::complex<double> Scalar::read(Memory &memory) const
 
 cublasStatus_t run(const Call &call, Work work)
 {
+	if (call.handle->kind == Context::Kind::CublasXt) {
+		Memory memory(true);
+		work(memory);
+		return memory.error() || stickyError() ? CUBLAS_STATUS_EXECUTION_FAILED : CUBLAS_STATUS_SUCCESS;
+	}
 	if (cublasStatus_t status = ready(*call.handle, call.handle->stream))
 		return status;
 	auto body = [work = std::move(work)] {

@@ -5,6 +5,8 @@
 #include "tools/emulated/blas/product.h"
 #include "tools/emulated/cublas/handle.h"
 
+#include <cublasXt.h>
+
 #include <algorithm>
 #include <optional>
 
@@ -64,10 +66,11 @@ void inWide(cudaDataType type, Function function)
 }
 
 // Device memory as one piece of work sees it. What the device cannot reach reads as zeros, is not written, and is the
-// work's error.
+// work's error; for cublasXt it is the host's.
 class Memory
 {
 public:
+	explicit Memory(bool hasHost = false) : hasHost_(hasHost) {}
 	cudaError_t error() const { return error_; }
 	// Elements from the `first` on, or null.
 	std::byte *at(const Matrix &where, int64_t first, int64_t count);
@@ -95,6 +98,7 @@ public:
 	}
 
 private:
+	bool hasHost_;
 	cudaError_t error_ = cudaSuccess;
 };
 
@@ -113,7 +117,7 @@ private:
 };
 
 using Work = std::function<void(Memory &)>;
-// Puts work on the handle's stream.
+// Puts work on the handle's stream. That of cublasXt has been done when the call returns.
 cublasStatus_t run(const Call &call, Work work);
 // The same for work that ends with a result: one for the host is there when the call returns, so it fails in capture.
 cublasStatus_t runForResult(const Call &call, Work work);
@@ -126,12 +130,13 @@ using Routine = cublasStatus_t(Call &call);
 	}
 // What every generated function does. NOT_INITIALIZED without a live handle.
 cublasStatus_t enter(cublasHandle_t handle, Call &call, Routine &routine);
+cublasStatus_t enter(cublasXtHandle_t handle, Call &call, Routine &routine);
 
 // What exports.txt names.
 Routine gemm, sgemmEx, gemmGrouped;
 Routine axpy, scal, copy, swap, dot, dotc, nrm2, asum, iamax, iamin, rot, rotm, rotg, rotmg;
 Routine gemv, gbmv, symv, hemv, sbmv, hbmv, spmv, hpmv, trmv, tbmv, tpmv, trsv, tbsv, tpsv;
 Routine ger, gerc, syr, her, spr, hpr, syr2, her2, spr2, hpr2;
-Routine symm, hemm, syrk, herk, syr2k, her2k, trmm, trsm, geam, dgmm, tpttr, trttp;
+Routine symm, hemm, syrk, herk, syr2k, her2k, trmm, trsm, geam, dgmm, tpttr, trttp, gemmXt;
 
 } // namespace emulated::cublas

@@ -167,6 +167,26 @@ cublasStatus_t trsm(Call &call)
 	});
 }
 
+// C = alpha op(A) op(B) + beta C of cublasXt, whose matrices may lie anywhere
+cublasStatus_t gemmXt(Call &call)
+{
+	const bool isPlainA = call.transa == CUBLAS_OP_N, isPlainB = call.transb == CUBLAS_OP_N;
+	const Shape a = Shape::general(isPlainA ? call.m : call.k, isPlainA ? call.k : call.m, call.A.ld);
+	const Shape b = Shape::general(isPlainB ? call.k : call.n, isPlainB ? call.n : call.k, call.B.ld);
+	const Shape c = Shape::general(call.m, call.n, call.C.ld);
+	if (cublasStatus_t status = check(call, {a, b, c}))
+		return status;
+	return onMatrices(call, call.m == 0 || call.n == 0, call.C.type, [=]<typename T>(Memory &memory, T alpha, T beta) {
+		std::vector<T> sum(call.m * call.n);
+		if (alpha != T{}) {
+			const std::vector<T> left = conjugated(a.dense<T>(memory, call.A), call.transa == CUBLAS_OP_C);
+			const std::vector<T> right = conjugated(b.dense<T>(memory, call.B), call.transb == CUBLAS_OP_C);
+			blas::multiply(!isPlainA, !isPlainB, call.m, call.n, call.k, left.data(), right.data(), sum.data());
+		}
+		finish(memory, c, call.C, sum, alpha, beta);
+	});
+}
+
 // C = alpha op(A) + beta op(B), which may be A or B as they are.
 cublasStatus_t geam(Call &call)
 {

@@ -70,6 +70,7 @@ cublasStatus_t onVectors(const Call &call, Written written, Compute compute)
 		return CUBLAS_STATUS_NOT_SUPPORTED;
 	if (n == 0 && !hasResult)
 		return CUBLAS_STATUS_SUCCESS;
+	const bool isForDevice = call.handle->hasDeviceScalars(); // now: the mode may change before the work runs
 	Work work = [=, alpha = Scalar(call, call.alpha, 1), c = Scalar(call, call.c, 1), s = Scalar(call, call.s, 0),
 	             param = std::array{Scalar(call, call.param, 0, 0), Scalar(call, call.param, 0, 1),
 	                                Scalar(call, call.param, 0, 2), Scalar(call, call.param, 0, 3),
@@ -87,7 +88,7 @@ cublasStatus_t onVectors(const Call &call, Written written, Compute compute)
 			if (written & onlyY)
 				memory.store(v.y, call.y);
 			void *result = const_cast<void *>(call.result.data);
-			if (hasResult && call.handle->hasDeviceScalars())
+			if (hasResult && isForDevice)
 				result = memory.at(call.result, 0, 1);
 			if (hasResult && result)
 				putNumber(call.result.type, v.result, result);
@@ -125,8 +126,8 @@ template <typename Compute>
 cublasStatus_t onScalars(const Call &call, const std::vector<Matrix> &scalars, Compute compute)
 {
 	for (const Matrix &scalar : scalars)
-		if (!scalar.data)
-			return CUBLAS_STATUS_INVALID_VALUE;
+		if (!scalar.data || sizeOf(scalar.type) == 0)
+			return scalar.data ? CUBLAS_STATUS_NOT_SUPPORTED : CUBLAS_STATUS_INVALID_VALUE;
 	auto change = [=](auto find) {
 		std::vector<std::complex<double>> values;
 		std::vector<std::byte *> places;

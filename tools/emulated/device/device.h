@@ -30,6 +30,7 @@ using Body =
 // the stream is being captured. A body's error becomes the context's sticky error. `name` shows in diagnostics.
 EMULATED_EXPORT cudaError_t submit(cudaStream_t stream, const char *name, Body body);
 
+EMULATED_EXPORT int deviceCount();
 EMULATED_EXPORT int currentDevice();
 EMULATED_EXPORT int deviceOf(cudaStream_t stream);
 EMULATED_EXPORT bool isCapturing(cudaStream_t stream);

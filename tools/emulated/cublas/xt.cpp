@@ -1,0 +1,146 @@
+// cublasXt: handles and settings. Its routines are those of cuBLAS on matrices that may lie on the host, done on the
+// CPU before they return. What is documented nowhere is what the real library answers where it needs no device.
+#include "tools/emulated/cublas/call.h"
+
+namespace emulated::cublas {
+
+namespace {
+
+struct XtHandle : Handle {
+	bool hasDevices = false;
+	int blockDim = 1024;
+	cublasXtPinnedMemMode_t pinning = CUBLASXT_PINNING_DISABLED;
+};
+
+XtHandle *xtHandleOf(cublasXtHandle_t handle)
+{
+	auto *mine = reinterpret_cast<XtHandle *>(handle);
+	return mine && mine->kind == blas::Context::Kind::CublasXt ? mine : nullptr;
+}
+
+// Who computes is nobody's business here; the real library knows of products and of what is Hermitian.
+cublasStatus_t checkCpu(cublasXtBlasOp_t routine, cublasXtOpType_t type)
+{
+	if (routine < 0 || routine >= CUBLASXT_ROUTINE_MAX || type < 0 || type > CUBLASXT_DOUBLECOMPLEX)
+		return CUBLAS_STATUS_INVALID_VALUE;
+	const bool isHermitian =
+	    routine == CUBLASXT_HERK || routine == CUBLASXT_HEMM || routine == CUBLASXT_HER2K || routine == CUBLASXT_HERKX;
+	const bool isKnown = routine == CUBLASXT_GEMM || (isHermitian && type >= CUBLASXT_COMPLEX);
+	return isKnown ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_NOT_SUPPORTED;
+}
+
+} // namespace
+
+cublasStatus_t enter(cublasXtHandle_t handle, Call &call, Routine &routine)
+{
+	if (mustFail(call.name))
+		return CUBLAS_STATUS_EXECUTION_FAILED;
+	XtHandle *mine = xtHandleOf(handle);
+	call.handle = mine;
+	return mine && mine->hasDevices ? routine(call) : CUBLAS_STATUS_NOT_INITIALIZED;
+}
+
+} // namespace emulated::cublas
+
+using namespace emulated::cublas;
+
+// What all functions of a handle begin with.
+#define BEGIN(...)                                                                                                     \
+	FAIL_AS(INVALID_VALUE);                                                                                            \
+	XtHandle *mine = xtHandleOf(handle);                                                                               \
+	if (!mine || !(__VA_ARGS__))                                                                                       \
+		return CUBLAS_STATUS_INVALID_VALUE;
+
+extern "C" {
+
+cublasStatus_t cublasXtCreate(cublasXtHandle_t *handle)
+{
+	FAIL_AS(ALLOC_FAILED);
+	if (!handle)
+		return CUBLAS_STATUS_INVALID_VALUE;
+	auto *made = new XtHandle;
+	made->kind = XtHandle::Kind::CublasXt; // no device is needed yet
+	*handle = reinterpret_cast<cublasXtHandle_t>(made);
+	return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasXtDestroy(cublasXtHandle_t handle)
+{
+	BEGIN(true)
+	emulated::blas::close(mine);
+	return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasXtMaxBoards(int *nbGpuBoards)
+{
+	FAIL_AS(INVALID_VALUE);
+	if (!nbGpuBoards)
+		return CUBLAS_STATUS_INVALID_VALUE;
+	*nbGpuBoards = 1024;
+	return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasXtGetNumBoards(int nbDevices, int deviceId[], int *nbBoards)
+{
+	FAIL_AS(INVALID_VALUE);
+	if (nbDevices < 0)
+		return CUBLAS_STATUS_ALLOC_FAILED;
+	for (int i = 0; i < nbDevices; ++i)
+		if (deviceId[i] < 0 || deviceId[i] >= emulated::deviceCount())
+			return CUBLAS_STATUS_INVALID_VALUE;
+	if (nbDevices > 0)
+		*nbBoards = nbDevices;
+	return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasXtDeviceSelect(cublasXtHandle_t handle, int nbDevices, int deviceId[])
+{
+	BEGIN(nbDevices > 0 && deviceId)
+	for (int i = 0; i < nbDevices; ++i)
+		if (deviceId[i] < 0 || deviceId[i] >= emulated::deviceCount())
+			return CUBLAS_STATUS_INVALID_VALUE;
+	mine->hasDevices = true;
+	return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasXtSetBlockDim(cublasXtHandle_t handle, int blockDim)
+{
+	BEGIN(blockDim > 0)
+	mine->blockDim = blockDim;
+	return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasXtGetBlockDim(cublasXtHandle_t handle, int *blockDim)
+{
+	BEGIN(blockDim)
+	*blockDim = mine->blockDim;
+	return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasXtSetPinningMemMode(cublasXtHandle_t handle, cublasXtPinnedMemMode_t mode)
+{
+	BEGIN(mode == CUBLASXT_PINNING_DISABLED || mode == CUBLASXT_PINNING_ENABLED)
+	mine->pinning = mode;
+	return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasXtGetPinningMemMode(cublasXtHandle_t handle, cublasXtPinnedMemMode_t *mode)
+{
+	BEGIN(mode)
+	*mode = mine->pinning;
+	return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasXtSetCpuRoutine(cublasXtHandle_t handle, cublasXtBlasOp_t blasOp, cublasXtOpType_t type, void *)
+{
+	BEGIN(true)
+	return checkCpu(blasOp, type);
+}
+
+cublasStatus_t cublasXtSetCpuRatio(cublasXtHandle_t handle, cublasXtBlasOp_t blasOp, cublasXtOpType_t type, float)
+{
+	BEGIN(true)
+	return checkCpu(blasOp, type);
+}
+
+} // extern "C"
