@@ -16,23 +16,22 @@ struct UserObject {
 
 struct Reaper {
 	std::mutex mutex;
-	std::condition_variable wake;
 	std::deque<UserObject *> dead;
+	bool isRunning = false;
 
-	Reaper()
+	void run() // as long as there is something to do
 	{
-		std::thread([this] {
-			thread().callback = true;
-			for (std::unique_lock lock(mutex);;) {
-				wake.wait(lock, [this] { return !dead.empty(); });
-				UserObject *object = dead.front();
-				dead.pop_front();
-				lock.unlock();
-				object->destroy(object->pointer);
-				delete object;
-				lock.lock();
-			}
-		}).detach();
+		thread().callback = true;
+		for (std::unique_lock lock(mutex);;) {
+			if (!(isRunning = !dead.empty()))
+				return;
+			UserObject *object = dead.front();
+			dead.pop_front();
+			lock.unlock();
+			object->destroy(object->pointer);
+			delete object;
+			lock.lock();
+		}
 	}
 };
 
@@ -43,7 +42,8 @@ void dropReferences(UserObject *object, long count)
 		return;
 	std::lock_guard guard(reaper->mutex);
 	reaper->dead.push_back(object);
-	reaper->wake.notify_one();
+	if (!std::exchange(reaper->isRunning, true))
+		std::thread([] { reaper->run(); }).detach();
 }
 
 // References that a graph or an executable graph holds.

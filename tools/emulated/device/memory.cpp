@@ -8,7 +8,7 @@
 namespace emulated {
 namespace {
 
-constexpr size_t alignment = 512, nowhereBytes = size_t{1} << 36;
+constexpr size_t alignment = 512;
 constexpr size_t guardedMost = 8192; // live guard pages: the kernel limits the mappings of a process
 constexpr size_t quarantine = 16;    // freed ranges that are not reused yet
 constexpr size_t largeBytes = size_t{16} << 20, poisonBytes = size_t{4} << 20;
@@ -55,7 +55,7 @@ size_t openBytes(const Allocation &one)
 
 bool inDeviceRange(uintptr_t address)
 {
-	return address - memory().base < rangeBytes;
+	return address - memory().base < memory().rangeBytes;
 }
 
 // Whether work of a context may touch an allocation of any device. Without a context: whether a copy may.
@@ -206,12 +206,25 @@ void erase(std::map<uintptr_t, Allocation>::iterator found) // with the lock hel
 
 Memory::Memory()
 {
-	const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
-	base = uintptr_t(mmap(nullptr, rangeBytes, PROT_NONE, flags, -1, 0));
-	offset = uintptr_t(mmap(nullptr, rangeBytes, PROT_NONE, flags, -1, 0)) - base;
-	nowhere = static_cast<char *>(mmap(nullptr, nowhereBytes, PROT_READ | PROT_WRITE, flags, -1, 0));
-	next = base + page;
 	used.resize(size_t(deviceCount()));
+	// The device's addresses, its view of them, and a fourth of that for nowhere, with room for indices of both signs.
+	constexpr size_t least = size_t{1} << 30;
+	for (; rangeBytes >= least; rangeBytes /= 2) {
+		const size_t bytes = 2 * rangeBytes + rangeBytes / 4;
+		void *all = mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+		if (all == MAP_FAILED)
+			continue;
+		char *nobodys = static_cast<char *>(all) + 2 * rangeBytes;
+		if (mprotect(nobodys, rangeBytes / 4, PROT_READ | PROT_WRITE) == 0) {
+			base = uintptr_t(all);
+			offset = rangeBytes;
+			next = base + page;
+			nowhere = nobodys + rangeBytes / 8;
+			return;
+		}
+		munmap(all, bytes);
+	}
+	rangeBytes = 0; // every allocation is out of memory
 }
 
 Memory &memory()
@@ -246,7 +259,7 @@ uintptr_t takeRange(size_t bytes)
 			addSpare(from + bytes, size - bytes);
 		return from;
 	}
-	if (bytes > all.base + rangeBytes - all.next)
+	if (bytes > all.base + all.rangeBytes - all.next)
 		return 0;
 	return std::exchange(all.next, all.next + bytes);
 }
@@ -274,7 +287,7 @@ cudaError_t allocate(Context &context, size_t bytes, Allocation::Kind kind, Pool
 	one.flags = flags;
 	if (bytes == 0)
 		return cudaErrorInvalidValue;
-	if (bytes > rangeBytes / 4)
+	if (bytes > all.rangeBytes / 4)
 		return cudaErrorMemoryAllocation;
 	std::unique_lock lock(all.mutex);
 	if (onDevice(kind)) {
@@ -428,7 +441,7 @@ void *deviceAddress(const volatile void *pointer)
 	if (void *found = currentView(const_cast<const void *>(pointer), 1, true))
 		return found;
 	thread().illegal = true;
-	return memory().nowhere + nowhereBytes / 2; // room for indices of both signs
+	return memory().nowhere;
 }
 
 void memoryInfo(int device, size_t *free, size_t *total)

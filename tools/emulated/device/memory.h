@@ -13,7 +13,7 @@
 
 namespace emulated {
 
-constexpr size_t page = 4096, rangeBytes = size_t{1} << 38;
+constexpr size_t page = 4096;
 
 inline size_t roundUp(size_t bytes, size_t grain)
 {
@@ -22,7 +22,8 @@ inline size_t roundUp(size_t bytes, size_t grain)
 
 struct Memory {
 	std::shared_mutex mutex;
-	uintptr_t base, offset, next; // device range; distance to the view; first page never used
+	uintptr_t base = 0, offset = 0, next = 0; // device range; distance to the view; first page never used
+	size_t rangeBytes = size_t{1} << 38;      // less where the process may not have so many addresses
 	std::map<uintptr_t, Allocation> live;
 	std::deque<std::pair<uintptr_t, size_t>> resting; // freed lately
 	std::map<uintptr_t, size_t> spare;                // freed long enough ago, neighbours joined
@@ -31,7 +32,7 @@ struct Memory {
 	std::unordered_set<const Pool *> pools;
 	uint64_t ids = 0;
 	size_t guarded = 0;
-	char *nowhere; // what a kernel gets for a pointer that it may not touch
+	char *nowhere = nullptr; // what a kernel gets for a pointer that it may not touch
 
 	Memory();
 };

@@ -6,11 +6,12 @@
 
 // Streams are queues that nobody hurries: work runs when somebody waits for it, directly or through events, or when it
 // has been left alone for `reluctance`. So what is ordered by luck only (no event, no synchronisation) sees old bytes
-// every time. A few workers serve all streams.
+// every time. A few workers serve all streams; one that finds nothing to do for `patience` ends, so that a process
+// whose main thread has ended (pthread_exit) does, too.
 namespace emulated {
 namespace {
 
-constexpr auto reluctance = std::chrono::milliseconds(25);
+constexpr auto reluctance = std::chrono::milliseconds(25), patience = std::chrono::milliseconds(100);
 constexpr unsigned workersLeast = 2, workersMost = 128;
 
 bool isRunnable(const Stream &stream)
@@ -114,11 +115,14 @@ void work()
 		++all.idle;
 		if (all.leaving)
 			all.finished.notify_all();
-		if (all.lazy.empty())
-			all.work.wait(lock);
-		else
-			all.work.wait_until(lock, Clock::time_point(all.lazy.front()->due));
+		const Clock::time_point until = all.lazy.empty() ? Clock::now() + patience : all.lazy.front()->due;
+		const bool isLate = all.work.wait_until(lock, until) == std::cv_status::timeout;
 		--all.idle;
+		if (isLate && all.lazy.empty() && all.ready.empty()) {
+			--all.workers;
+			all.finished.notify_all(); // leave() may count
+			return;
+		}
 	}
 }
 
