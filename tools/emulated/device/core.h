@@ -256,6 +256,15 @@ struct State {
 State &state();
 using Lock = std::unique_lock<std::mutex>;
 
+// How most functions begin: with the thread's context, the lock and the stream behind a handle, or with what is wrong.
+struct OnStream {
+	explicit OnStream(cudaStream_t handle);
+	Context *current = nullptr;
+	Stream *stream = nullptr;
+	Lock lock;
+	cudaError_t error;
+};
+
 // With the lock held:
 cudaError_t resolve(cudaStream_t handle, Stream **stream); // default streams included; sticky errors
 OpPointer enqueue(Stream &, const char *name, Body body, bool host = false, std::vector<OpPointer> waits = {});

@@ -295,13 +295,10 @@ cudaError_t joinCapture(Stream &stream, Event &event)
 
 cudaError_t captureFacts(cudaStream_t handle, CaptureFacts *facts)
 {
-	Context *current = nullptr;
-	if (const cudaError_t error = requireContext(&current))
-		return error;
-	Lock lock(state().mutex);
-	Stream *stream = nullptr;
-	if (const cudaError_t error = resolve(handle, &stream))
-		return error;
+	OnStream on(handle);
+	Stream *const stream = on.stream;
+	if (on.error)
+		return on.error;
 	*facts = {cudaStreamCaptureStatusNone, 0, nullptr, nullptr, 0};
 	if (stream->isLegacy()) {
 		for (const auto &capture : state().captures)
@@ -352,12 +349,12 @@ bool isCapturing(cudaStream_t stream)
 	return captureFacts(stream, &facts) == cudaSuccess && facts.status == cudaStreamCaptureStatusActive;
 }
 
-static cudaError_t begin(cudaStream_t handle, std::shared_ptr<Graph> graph, std::vector<Node *> after,
+static cudaError_t begin(const OnStream &on, std::shared_ptr<Graph> graph, std::vector<Node *> after,
                          cudaStreamCaptureMode mode)
 {
-	Stream *stream = nullptr;
-	if (const cudaError_t error = resolve(handle, &stream))
-		return error;
+	Stream *const stream = on.stream;
+	if (on.error)
+		return on.error;
 	if (mode < cudaStreamCaptureModeGlobal || mode > cudaStreamCaptureModeRelaxed)
 		return cudaErrorInvalidValue;
 	if (stream->isLegacy())
@@ -379,11 +376,7 @@ static cudaError_t begin(cudaStream_t handle, std::shared_ptr<Graph> graph, std:
 
 cudaError_t beginCapture(cudaStream_t stream, cudaStreamCaptureMode mode)
 {
-	Context *current = nullptr;
-	if (const cudaError_t error = requireContext(&current))
-		return error;
-	Lock lock(state().mutex);
-	return begin(stream, std::make_shared<Graph>(), {}, mode);
+	return begin(OnStream(stream), std::make_shared<Graph>(), {}, mode);
 }
 
 // The nodes of a graph that a program names, each once.
@@ -401,29 +394,25 @@ static bool findNodes(const Graph &graph, const cudaGraphNode_t *named, size_t c
 cudaError_t captureTo(cudaStream_t stream, cudaGraph_t handle, const cudaGraphNode_t *named, size_t count,
                       cudaStreamCaptureMode mode)
 {
-	Context *current = nullptr;
-	if (const cudaError_t error = requireContext(&current))
-		return error;
-	Lock lock(state().mutex);
+	const OnStream on(stream);
+	if (on.error)
+		return on.error;
 	const auto found = handles().graphs.find(reinterpret_cast<Graph *>(handle));
 	std::vector<Node *> after;
 	if (found == handles().graphs.end() || !findNodes(*found->second, named, count, after))
 		return cudaErrorInvalidValue;
-	return begin(stream, found->second, std::move(after), mode);
+	return begin(on, found->second, std::move(after), mode);
 }
 
 cudaError_t endCapture(cudaStream_t handle, cudaGraph_t *out)
 {
-	Context *current = nullptr;
-	if (const cudaError_t error = requireContext(&current))
-		return error;
+	OnStream on(handle);
+	Stream *const stream = on.stream;
+	if (on.error)
+		return on.error;
 	if (!out)
 		return cudaErrorInvalidValue;
 	*out = nullptr;
-	Lock lock(state().mutex);
-	Stream *stream = nullptr;
-	if (const cudaError_t error = resolve(handle, &stream))
-		return error;
 	const auto capture = stream->capture;
 	if (!capture)
 		return cudaErrorIllegalState;
@@ -449,21 +438,18 @@ cudaError_t endCapture(cudaStream_t handle, cudaGraph_t *out)
 		*out = reinterpret_cast<cudaGraph_t>(graph.get());
 		handles().graphs.emplace(graph.get(), graph);
 	}
-	lock.unlock(); // an unwanted graph goes without the lock
+	on.lock.unlock(); // an unwanted graph goes without the lock
 	return error;
 }
 
 cudaError_t updateCapture(cudaStream_t handle, cudaGraphNode_t *nodes, size_t count, unsigned flags)
 {
-	Context *current = nullptr;
-	if (const cudaError_t error = requireContext(&current))
-		return error;
+	OnStream on(handle);
+	Stream *const stream = on.stream;
+	if (on.error)
+		return on.error;
 	if (flags > cudaStreamSetCaptureDependencies || (count && !nodes))
 		return cudaErrorInvalidValue;
-	Lock lock(state().mutex);
-	Stream *stream = nullptr;
-	if (const cudaError_t error = resolve(handle, &stream))
-		return error;
 	if (!stream->capture)
 		return cudaErrorIllegalState;
 	if (stream->capture->invalid)
@@ -701,16 +687,13 @@ cudaError_t destroyExec(cudaGraphExec_t handle)
 
 cudaError_t launchGraph(cudaGraphExec_t handle, cudaStream_t streamHandle)
 {
-	Context *current = nullptr;
-	if (const cudaError_t error = requireContext(&current))
-		return error;
-	Lock lock(state().mutex);
+	OnStream on(streamHandle);
+	Stream *const stream = on.stream;
+	if (on.error)
+		return on.error;
 	const auto found = handles().execs.find(reinterpret_cast<Exec *>(handle));
-	Stream *stream = nullptr;
 	if (found == handles().execs.end())
 		return cudaErrorInvalidValue;
-	if (const cudaError_t error = resolve(streamHandle, &stream))
-		return error;
 	const auto program = found->second->program;
 	if (stream->capture) {
 		const cudaError_t error = addNode(*stream, "graph", cudaGraphNodeTypeGraph, bodyOf(program));

@@ -158,6 +158,14 @@ State &state()
 	return *all;
 }
 
+OnStream::OnStream(cudaStream_t handle) : error(requireContext(&current))
+{
+	if (error)
+		return;
+	lock = Lock(state().mutex);
+	error = resolve(handle, &stream);
+}
+
 cudaError_t resolve(cudaStream_t handle, Stream **out)
 {
 	Thread &me = thread();
@@ -269,13 +277,10 @@ cudaError_t finish(const OpPointer &op)
 cudaError_t submitOp(cudaStream_t handle, const char *name, cudaGraphNodeType type, Body body, OpPointer *out,
                      uint64_t fixed)
 {
-	Context *current = nullptr;
-	if (const cudaError_t error = requireContext(&current))
-		return error;
-	Lock lock(state().mutex);
-	Stream *stream = nullptr;
-	if (const cudaError_t error = resolve(handle, &stream))
-		return error;
+	OnStream on(handle);
+	Stream *const stream = on.stream;
+	if (on.error)
+		return on.error;
 	if (stream->capture)
 		return addNode(*stream, name, type, std::move(body), fixed);
 	if (const cudaError_t error = guardLegacy(*stream))
@@ -336,13 +341,10 @@ cudaError_t destroyStream(cudaStream_t handle)
 
 cudaError_t streamFacts(cudaStream_t handle, StreamFacts *facts)
 {
-	Context *current = nullptr;
-	if (const cudaError_t error = requireContext(&current))
-		return error;
-	Lock lock(state().mutex);
-	Stream *stream = nullptr;
-	if (const cudaError_t error = resolve(handle, &stream))
-		return error;
+	OnStream on(handle);
+	Stream *const stream = on.stream;
+	if (on.error)
+		return on.error;
 	*facts = {stream->context, stream->context->device, stream->id, stream->flags, stream->priority};
 	return cudaSuccess;
 }
@@ -355,13 +357,10 @@ int deviceOf(cudaStream_t handle)
 
 cudaError_t synchronize(cudaStream_t handle)
 {
-	Context *current = nullptr;
-	if (const cudaError_t error = requireContext(&current))
-		return error;
-	Lock lock(state().mutex);
-	Stream *stream = nullptr;
-	if (const cudaError_t error = resolve(handle, &stream))
-		return error;
+	OnStream on(handle);
+	Stream *const stream = on.stream;
+	if (on.error)
+		return on.error;
 	if (stream->capture)
 		return invalidate(*stream->capture, cudaErrorStreamCaptureUnsupported);
 	if (const cudaError_t error = guardLegacy(*stream))
@@ -372,21 +371,18 @@ cudaError_t synchronize(cudaStream_t handle)
 	                 : stream->queue.empty() ? nullptr
 	                                         : stream->queue.back();
 	if (last)
-		wait(lock, last);
-	lock.unlock();
+		wait(on.lock, last);
+	on.lock.unlock();
 	trimPools(context.device);
 	return cudaError_t(context.sticky.load());
 }
 
 cudaError_t queryStream(cudaStream_t handle)
 {
-	Context *current = nullptr;
-	if (const cudaError_t error = requireContext(&current))
-		return error;
-	Lock lock(state().mutex);
-	Stream *stream = nullptr;
-	if (const cudaError_t error = resolve(handle, &stream))
-		return error;
+	OnStream on(handle);
+	Stream *const stream = on.stream;
+	if (on.error)
+		return on.error;
 	if (stream->capture)
 		return invalidate(*stream->capture, cudaErrorStreamCaptureUnsupported);
 	if (const cudaError_t error = refuseUnsafe())
@@ -458,19 +454,14 @@ cudaError_t destroyEvent(cudaEvent_t handle)
 
 cudaError_t recordEvent(cudaEvent_t handle, cudaStream_t streamHandle, unsigned flags)
 {
-	Context *current = nullptr;
-	if (const cudaError_t error = requireContext(&current))
-		return error;
+	OnStream on(streamHandle);
+	Stream *const stream = on.stream;
+	if (on.error)
+		return on.error;
+	Event *event = eventOf(handle);
 	if (flags)
 		return flags == cudaEventRecordExternal ? cudaErrorNotSupported : cudaErrorInvalidValue;
-	Lock lock(state().mutex);
-	Event *event = eventOf(handle);
-	Stream *stream = nullptr;
-	if (!event)
-		return cudaErrorInvalidResourceHandle;
-	if (const cudaError_t error = resolve(streamHandle, &stream))
-		return error;
-	if (event->context != stream->context)
+	if (!event || event->context != stream->context)
 		return cudaErrorInvalidResourceHandle;
 	if (const auto capture = stream->capture) {
 		if (capture->invalid)
@@ -490,18 +481,15 @@ cudaError_t recordEvent(cudaEvent_t handle, cudaStream_t streamHandle, unsigned 
 
 cudaError_t waitEvent(cudaStream_t streamHandle, cudaEvent_t handle, unsigned flags)
 {
-	Context *current = nullptr;
-	if (const cudaError_t error = requireContext(&current))
-		return error;
+	OnStream on(streamHandle);
+	Stream *const stream = on.stream;
+	if (on.error)
+		return on.error;
+	Event *event = eventOf(handle);
 	if (flags)
 		return flags == cudaEventWaitExternal ? cudaErrorNotSupported : cudaErrorInvalidValue;
-	Lock lock(state().mutex);
-	Event *event = eventOf(handle);
-	Stream *stream = nullptr;
 	if (!event)
 		return cudaErrorInvalidResourceHandle;
-	if (const cudaError_t error = resolve(streamHandle, &stream))
-		return error;
 	if (event->capture || stream->capture)
 		return joinCapture(*stream, *event);
 	if (const cudaError_t error = guardLegacy(*stream))
@@ -578,15 +566,12 @@ cudaError_t elapsedTime(float *milliseconds, cudaEvent_t startHandle, cudaEvent_
 
 cudaError_t allocateAsync(void **out, size_t bytes, Pool *pool, cudaStream_t handle)
 {
-	Context *current = nullptr;
-	if (const cudaError_t error = requireContext(&current))
-		return error;
+	OnStream on(handle);
+	Stream *const stream = on.stream;
+	if (on.error)
+		return on.error;
 	if (!out)
 		return cudaErrorInvalidValue;
-	Lock lock(state().mutex);
-	Stream *stream = nullptr;
-	if (const cudaError_t error = resolve(handle, &stream))
-		return error;
 	if (bytes == 0) {
 		*out = nullptr;
 		return cudaSuccess;
@@ -599,7 +584,7 @@ cudaError_t allocateAsync(void **out, size_t bytes, Pool *pool, cudaStream_t han
 	void *base = nullptr;
 	cudaError_t error = allocate(context, bytes, kind, captured ? nullptr : pool, false, 0, &base, stream);
 	if (error == cudaErrorMemoryAllocation && !captured && !stream->queue.empty()) {
-		wait(lock, stream->queue.back()); // frees may be on their way in this very stream
+		wait(on.lock, stream->queue.back()); // frees may be on their way in this very stream
 		error = allocate(context, bytes, kind, pool, false, 0, &base, stream);
 	}
 	if (error)
@@ -626,15 +611,12 @@ cudaError_t allocateAsync(void **out, size_t bytes, Pool *pool, cudaStream_t han
 
 cudaError_t freeAsync(void *base, cudaStream_t handle)
 {
-	Context *current = nullptr;
-	if (const cudaError_t error = requireContext(&current))
-		return error;
+	OnStream on(handle);
+	Stream *const stream = on.stream;
+	if (on.error)
+		return on.error;
 	if (!base)
 		return cudaSuccess;
-	Lock lock(state().mutex);
-	Stream *stream = nullptr;
-	if (const cudaError_t error = resolve(handle, &stream))
-		return error;
 	const auto one = findAllocation(base);
 	if (!one || one->base != uintptr_t(base))
 		return cudaErrorInvalidValue;
