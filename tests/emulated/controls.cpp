@@ -130,6 +130,17 @@ bool copiesPastTheEnd(bool right)
 	return true;
 }
 
+bool copiesRectanglePastTheEnd(bool right)
+{
+	std::vector<float> host(count);
+	size_t pitch = 0;
+	void *a = nullptr;
+	ok(cudaMallocPitch(&a, &pitch, 40, 10));
+	ok(cudaMemcpy2DAsync(a, pitch, host.data(), 40, 40, right ? 10 : 11, cudaMemcpyHostToDevice, nullptr));
+	ok(cudaDeviceSynchronize());
+	return true;
+}
+
 bool usesFreedMemory(bool right)
 {
 	float *a = device(), *b = device();
@@ -157,6 +168,20 @@ bool usesPeerWithoutAccess(bool right)
 	ok(cudaSetDevice(0));
 	if (right)
 		ok(cudaDeviceEnablePeerAccess(1, 0));
+	ok(fill(a, 1, count));
+	return holds(a, 1);
+}
+
+bool usesPeerAfterItsAccessEnded(bool right)
+{
+	ok(cudaSetDevice(1));
+	float *a = device();
+	ok(cudaSetDevice(0));
+	ok(cudaDeviceEnablePeerAccess(1, 0));
+	ok(fill(a, 0, count));
+	ok(cudaDeviceSynchronize());
+	if (!right)
+		ok(cudaDeviceDisablePeerAccess(1));
 	ok(fill(a, 1, count));
 	return holds(a, 1);
 }
@@ -650,9 +675,11 @@ constexpr struct {
     CONTROL(countsOnZeros),
     CONTROL(writesPastTheEnd),
     CONTROL(copiesPastTheEnd),
+    CONTROL(copiesRectanglePastTheEnd),
     CONTROL(usesFreedMemory),
     CONTROL(freesTwice),
     CONTROL(usesPeerWithoutAccess),
+    CONTROL(usesPeerAfterItsAccessEnded),
     CONTROL(writesPastManagedMemory),
     CONTROL(countsOnZerosInManagedMemory),
     CONTROL(readsManagedMemoryWithoutWaiting),
