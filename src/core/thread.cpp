@@ -2,6 +2,7 @@
 
 #include "src/base/errno_guard.h"
 
+#include <atomic>
 #include <new>
 #include <pthread.h>
 
@@ -11,14 +12,14 @@ namespace {
 
 pthread_key_t key;
 bool hasKey = false;
-Process *owner = nullptr;
+std::atomic<Process *> owner{nullptr}; // every thread sets the same
 
 void giveBack(void *state)
 {
 	auto *thread = static_cast<Thread *>(state);
 	autoamp_front_thread.core = nullptr; // a later destructor of the application may call again: then anew
 	if (thread->lane)
-		owner->recorder.detach(thread->lane);
+		owner.load()->recorder.detach(thread->lane);
 	delete thread;
 }
 
