@@ -17,6 +17,7 @@ constexpr const char *overview = R"(autoamp runs the fp32 matrix products of unm
   autoamp report [FILE|DIR...]   what a trace says; without a name: the newest one
   autoamp explain --entry E --m M --n N --k K
                                  what would be decided about such a call, and why; nothing is run
+  autoamp doctor [-- APP]        what this machine, this environment and a program let autoamp do
   autoamp help TOPIC             env: every AUTOAMP_* variable
                                  reports: what the numbers mean
                                  reasons: why a call was lowered or kept
