@@ -19,15 +19,15 @@ class CommandLine(Case):
 
     def test_what_has_not_landed_is_refused_and_not_in_help(self):
         for arguments in (["lists"], ["check", "x"], ["diff", "a", "b"], ["export"],
-                          ["help", "rules"], ["report", "--by", "op"], ["report", "--top", "3"],
-                          ["report", "--report", "kernels"], ["report", "--format", "csv"], ["report", "--sort", "x"]):
+                          ["help", "rules"], ["report", "--by", "region"], ["report", "--by", "rank"],
+                          ["report", "--report", "kernels"], ["report", "--format", "html"], ["report", "--what-if", "LEVEL=O0"]):
             self.refused(self.autoamp(*arguments), 2)
         for arguments in (["--config", "x"], ["--level", "O2"], ["--dtype", "tf32"], ["--lists", "paddle"],
                           ["--strategy", "library"], ["--trace", "kernels"], ["--device", "rocm"]):
             self.refused(self.autoamp("run", *arguments, "--", "true"), 125)
         text = "".join(self.autoamp(*a).stdout for a in (["help"], ["run", "--help"], ["report", "--help"],
                                                          ["explain", "--help"], ["doctor", "--help"], ["help", "env"]))
-        for word in ("--config", "--region", "--by", "--top", "O2", "tf32", "paddle", "kernels", "AUTOAMP_SCOPE"):
+        for word in ("--config", "--region", "--what-if", "O2", "tf32", "paddle", "kernels", "AUTOAMP_SCOPE"):
             self.assertNotIn(word, text)
 
     def test_the_nearest_name_is_told(self):

@@ -103,8 +103,14 @@ struct CommandLine {
 		reporting->add_option("traces", report.places, "trace files or folders of them")->type_name("FILE|DIR");
 		reporting->add_option("--report", report.view, "which view")
 		    ->check(CLI::IsMember({"summary", "ops", "reasons"}));
+		reporting->add_option("--by", report.selection.by, "group the rows of ops")->check(CLI::IsMember(groupings));
+		reporting->add_option("--sort", report.selection.sort, "the list by a column, named as in JSON")
+		    ->type_name("COLUMN");
+		reporting->add_option("--top", report.selection.top, "so many of the list's rows")
+		    ->check(CLI::Range(1, INT32_MAX))
+		    ->type_name("N");
 		reporting->add_option("--format", report.format, "for people or programs")
-		    ->check(CLI::IsMember({"table", "json"}));
+		    ->check(CLI::IsMember({"table", "json", "csv"}));
 		addColour(reporting, report.colour);
 
 		auto *explaining = app.add_subcommand("explain", "what would be decided about a call, and why; nothing is run");
