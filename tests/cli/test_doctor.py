@@ -133,7 +133,7 @@ class Programs(Doctor):
                 (PLAIN, True, r"comes later, with a plug-in or a Python module; there is no sign"),
                 (PROGRAMS / "plain_static", False, "statically linked"), (privileged, False, "set-user-id"),
                 (musl, False, r"another C library's loader \(/lib/ld-musl-x86_64\.so\.1\)"), (loaderless, False, "loader .* is missing"),
-                (aarch64, False, r"not a 64-bit x86 program \(aarch64\)"), (small, False, r"\(32-bit x86\)"),
+                (aarch64, False, r"program +.*, aarch64\n.*not a 64-bit x86 program"), (small, False, r", 32-bit x86\n"),
                 (PROGRAMS / "libcublas.so.12", False, "a shared library"), (lost, False, r"without libcublas\.so\.12"),
                 (PROGRAMS / "plain_cuda12", True, r"needs +libcublas\.so\.12: /.*\n.*carries +device code\n.*calls of cuBLAS\n(.*\n)*"
                                                   r".*cannot +see products in kernels of its own.*\n.*CUDA 13's libraries alone\n"),
@@ -165,7 +165,7 @@ class Programs(Doctor):
             (self.here / name).write_text(line + "\n")
             (self.here / name).chmod(0o755)
             text = self.section(f"./{name}", PATH=f"{PROGRAMS}:{self.environment['PATH']}")
-            self.assertRegex(text, rf"\n  script +\./{name}: .*\n  program +{PLAIN}\n")
+            self.assertRegex(text, rf"\n  script +\./{name}: .*\n  program +{PLAIN}, 64-bit x86\n")
         self.assertIn(f"run --device emulated -- ./a.sh 'two words' -q\n", self.doctor("./a.sh", "two words", "-q"))
 
     def test_the_next_command(self):

@@ -236,11 +236,8 @@ std::string conclude(Section &section, const Findings &findings, const policy::O
 	const auto cannot = [&](const std::string &text) { judge(section, "autoamp cannot", false, text); };
 	const bool isServed = isServedByEmulated(findings, emulated);
 	const bool hasGpu = !driver.gpus.empty() && !driver.isEmulated && findings.missing.empty();
-	std::string absent = fmt::format("{}", fmt::join(findings.missing, ", "));
-	if (program.glibc > glibcHere())
-		absent = fmt::format("glibc 2.{}", program.glibc);
-	if (!absent.empty() && (!isServed || program.glibc > glibcHere())) {
-		cannot(fmt::format("run it: it does not start here without {}", absent));
+	if (!findings.missing.empty() && !isServed) {
+		cannot(fmt::format("run it: it does not start here without {}", fmt::join(findings.missing, ", ")));
 		return "ldd " + quoted(here(program.path));
 	}
 	if (findings.cublas.ends_with(".so.11"))
@@ -271,37 +268,31 @@ std::string conclude(Section &section, const Findings &findings, const policy::O
 
 std::optional<Diagnosis> whyOutOfReach(const Executable &program)
 {
-	const auto path = quoted(here(program.path));
-	const auto name = fs::path(program.interpreter).filename().string();
+	const auto path = quoted(here(program.path)), &interpreter = program.interpreter;
+	const auto loader = fs::path(interpreter).filename().string();
 	std::error_code error;
-	if (program.isForeign)
-		return Diagnosis{fmt::format("{} is not a 64-bit x86 program ({}): the library cannot be loaded into it", path,
-		                             program.machine),
-		                 "file " + path};
-	if (program.isLibrary)
-		return Diagnosis{fmt::format("{} is a shared library: ask about the program that loads it", path),
-		                 "file " + path};
-	if (program.isStatic)
-		return Diagnosis{
-		    fmt::format("{} is statically linked: nothing can be preloaded into it; link it dynamically", path),
-		    "file " + path};
-	if (program.isPrivileged)
-		return Diagnosis{
-		    fmt::format("{} is set-user-id or has capabilities: the loader preloads nothing into it; run a copy", path),
-		    fmt::format("cp {} ./copy && {} doctor -- ./copy", path, invocation)};
-	if (!name.empty() && !name.starts_with("ld-linux-x86-64.so"))
-		return Diagnosis{
-		    fmt::format("{} has another C library's loader ({}), not glibc's: the library cannot be loaded", path,
-		                program.interpreter),
-		    "file " + path};
-	if (!name.empty() && !fs::exists(program.interpreter, error))
-		return Diagnosis{fmt::format("{} does not start here: its loader {} is missing", path, program.interpreter),
-		                 "file " + path};
-	if (program.carriesCublas())
-		return Diagnosis{
-		    fmt::format("{} is linked with the static cuBLAS, whose calls cannot be caught; link -lcublas instead",
-		                path),
-		    "ldd " + path};
+	const struct {
+		bool holds;
+		std::string cause;
+		const char *next; // null: of a copy that has no privileges
+	} obstacles[] = {
+	    {program.isForeign, "is not a 64-bit x86 program: the library cannot be loaded into it", "file"},
+	    {program.isLibrary, "is a shared library: ask about the program that loads it", "file"},
+	    {program.isStatic, "is statically linked: nothing can be preloaded into it; link it dynamically", "file"},
+	    {program.isPrivileged, "is set-user-id or has capabilities: the loader preloads nothing into it; run a copy",
+	     nullptr},
+	    {!loader.empty() && !loader.starts_with("ld-linux-x86-64.so"),
+	     fmt::format("has another C library's loader ({}), not glibc's: the library cannot be loaded", interpreter),
+	     "file"},
+	    {!loader.empty() && !fs::exists(interpreter, error),
+	     fmt::format("does not start here: its loader {} is missing", interpreter), "file"},
+	    {program.carriesCublas(),
+	     "is linked with the static cuBLAS, whose calls cannot be caught; link -lcublas instead", "ldd"}};
+	for (const auto &[holds, cause, next] : obstacles)
+		if (holds)
+			return Diagnosis{path + " " + cause,
+			                 next ? fmt::format("{} {}", next, path)
+			                      : fmt::format("cp {} ./copy && {} doctor -- ./copy", path, invocation)};
 	return {};
 }
 
@@ -331,7 +322,7 @@ void doctor(const DoctorOptions &options, const policy::ParsedOptions &configura
 		if (!program.script.empty())
 			section.add("script",
 			            here(program.script) + ": programs that it starts get the library too, ask about them");
-		section.add("program", here(program.path));
+		section.add("program", fmt::format("{}, {}", here(program.path), program.machine));
 		if (const auto obstacle = whyOutOfReach(program)) {
 			tellContents(section, {{}, {{options.command.front(), program}}, {}, {}});
 			judge(section, "autoamp cannot", false, "reach it: " + obstacle->cause);

@@ -8,6 +8,7 @@
 #include <elf.h>
 #include <fcntl.h>
 #include <filesystem>
+#include <fmt/format.h>
 #include <optional>
 #include <string_view>
 #include <sys/mman.h>
@@ -197,14 +198,11 @@ void searchSigns(std::vector<std::string_view> parts, size_t limit, Executable &
 
 std::string machineOf(const Elf64_Ehdr &header)
 {
-	static constexpr struct {
-		int number;
-		const char *name;
-	} machines[] = {{EM_386, "32-bit x86"}, {EM_AARCH64, "aarch64"}, {EM_PPC64, "ppc64"}, {EM_RISCV, "riscv"}};
-	for (const auto &[number, name] : machines)
-		if (header.e_machine == number)
-			return name;
-	return header.e_machine == EM_X86_64 ? "32-bit x86-64" : "machine " + std::to_string(header.e_machine);
+	const int number = header.e_machine;
+	const auto bits = header.e_ident[EI_CLASS] == ELFCLASS64 ? "64-bit" : "32-bit";
+	return number == EM_AARCH64                      ? "aarch64"
+	       : number == EM_X86_64 || number == EM_386 ? fmt::format("{} x86", bits)
+	                                                 : fmt::format("{} ELF machine {}", bits, number);
 }
 
 void readElf(const Image &image, size_t limit, Executable &result)
@@ -214,13 +212,11 @@ void readElf(const Image &image, size_t limit, Executable &result)
 		result.problem = "cut off in its ELF header";
 		return;
 	}
-	if (header->e_ident[EI_CLASS] != ELFCLASS64 || header->e_machine != EM_X86_64) {
-		result.isForeign = true;
-		result.machine = machineOf(*header);
+	result.machine = machineOf(*header);
+	result.isElf = result.isStatic = header->e_ident[EI_CLASS] == ELFCLASS64 && header->e_machine == EM_X86_64;
+	result.isForeign = !result.isElf;
+	if (result.isForeign)
 		return;
-	}
-	result.isElf = true;
-	result.isStatic = true;
 	std::optional<Elf64_Phdr> dynamic;
 	std::vector<Elf64_Phdr> loaded;
 	for (int i = 0; i < header->e_phnum; i++) {

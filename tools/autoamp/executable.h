@@ -15,7 +15,7 @@ struct Executable {
 	std::string script;                 // whose #! line names it; empty: it is the program itself
 	std::string problem;                // why the system would not run it; empty: it would
 	std::string interpreter;            // the loader that it asks for
-	std::string machine;                // "" for 64-bit x86
+	std::string machine;                // 64-bit x86, aarch64, ...
 	bool isElf = false;                 // 64-bit x86; scripts are described by their interpreter
 	bool isForeign = false;             // an ELF file for another machine
 	bool isStatic = false;              // no program interpreter: LD_PRELOAD is ignored

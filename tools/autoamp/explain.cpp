@@ -10,7 +10,7 @@
 #include "tools/autoamp/text.h"
 
 #include <algorithm>
-#include <cstdlib>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
@@ -136,38 +136,36 @@ Explanation walk(const Question &question, const op::Op &op, const policy::Optio
 	policy::Device device = ideal;
 	Explanation result = {op, real.category[static_cast<unsigned>(op.kind)], policy::decide(op, real, here), {}, {}};
 	estimate(result, ideal, environment, entries);
-	const auto isLowered = [&](const char *name, std::string says) {
-		result.steps.push_back({name, std::move(says), policy::decide(op, state, device)});
-		return result.steps.back().decision.verdict == Verdict::lowered;
-	};
 
-	if (!options.enabled) {
-		isLowered("enabled", "AUTOAMP_ENABLED=0");
-		return result;
-	}
 	const auto &entry = entry::entryTable[op.entry];
 	const auto *kind = op.kind == op::Kind::none ? "no product" : policy::name(op.kind);
 	const bool isUnlike = entry.dtype != op::Dtype::none && entry.dtype != op.a;
 	const auto taken = isUnlike ? fmt::format(" ({} itself takes {})", entry.name, op::name(entry.dtype)) : "";
-	bool isGoing = isLowered("call", fmt::format("{} of {} operands{}", kind, op::name(op.a), taken));
-	if (isGoing) {
-		device = here;
-		const auto place = gpu ? gpu->name : question.gpu ? "--gpu" : "no GPU here";
-		isGoing = isLowered("device", fmt::format("{}: constants of {}", place, constants.name));
-	}
-	if (isGoing) {
-		std::copy(std::begin(real.category), std::end(real.category), state.category);
-		state.customWhite = real.customWhite, state.customBlack = real.customBlack;
-		isGoing = isLowered("lists", fmt::format("{}: {} is {}", options.valueOf(policy::Option::lists), kind,
-		                                         policy::name(result.category)));
-	}
-	if (isGoing) {
-		state.strategy = real.strategy;
-		isGoing = isLowered("strategy", options.valueOf(policy::Option::strategy));
-	}
-	state.observeOnly = real.observeOnly;
-	if (isGoing || state.observeOnly)
-		isLowered("level", options.valueOf(policy::Option::level));
+	const auto place = gpu ? gpu->name : question.gpu ? "--gpu" : "no GPU here";
+	const auto value = [&](policy::Option option) { return options.valueOf(option); };
+	const struct {
+		const char *name;
+		bool isLast; // asked whatever was decided before it
+		std::string says;
+		std::function<void()> putIn;
+	} pieces[] = {
+	    {"call", false, fmt::format("{} of {} operands{}", kind, op::name(op.a), taken), [] {}},
+	    {"device", false, fmt::format("{}: constants of {}", place, constants.name), [&] { device = here; }},
+	    {"lists", false, fmt::format("{}: {} is {}", value(policy::Option::lists), kind, policy::name(result.category)),
+	     [&] {
+		     std::copy(std::begin(real.category), std::end(real.category), state.category);
+		     state.customWhite = real.customWhite, state.customBlack = real.customBlack;
+	     }},
+	    {"strategy", false, value(policy::Option::strategy), [&] { state.strategy = real.strategy; }},
+	    {"level", real.observeOnly, value(policy::Option::level), [&] { state.observeOnly = real.observeOnly; }}};
+	if (!options.enabled)
+		result.steps.push_back({"enabled", "AUTOAMP_ENABLED=0", result.decision});
+	for (const auto &piece : pieces)
+		if (options.enabled &&
+		    (result.steps.empty() || piece.isLast || result.steps.back().decision.verdict == Verdict::lowered)) {
+			piece.putIn();
+			result.steps.push_back({piece.name, piece.says, policy::decide(op, state, device)});
+		}
 	return result;
 }
 

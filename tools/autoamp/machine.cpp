@@ -36,6 +36,8 @@ struct Answer {
 // What `work` writes to stdout, in a child process whose stderr nobody hears.
 Answer askChild(const std::function<void()> &work)
 {
+	const auto run = [&]() noexcept { work(); }; // nothing is thrown into a copy of this program
+
 	int ends[2];
 	if (::pipe2(ends, O_CLOEXEC) != 0)
 		return {};
@@ -44,7 +46,7 @@ Answer askChild(const std::function<void()> &work)
 	if (child == 0) {
 		::dup2(ends[1], STDOUT_FILENO);
 		::dup2(::open("/dev/null", O_WRONLY | O_CLOEXEC), STDERR_FILENO);
-		work();
+		run();
 		std::fflush(stdout);
 		::_exit(0);
 	}
@@ -116,36 +118,28 @@ void tellOfDriver()
 	}
 }
 
-constexpr struct {
-	const char *soname, *version; // the function that tells it
-} cudaLibraries[] = {{"libcudart.so.13", "cudaRuntimeGetVersion"}, {"libcudart.so.12", "cudaRuntimeGetVersion"},
-                     {"libcublas.so.13", "cublasGetProperty"},     {"libcublas.so.12", "cublasGetProperty"},
-                     {"libcublas.so.11", "cublasGetProperty"},     {"libcublasLt.so.13", "cublasLtGetProperty"},
-                     {"libcublasLt.so.12", "cublasLtGetProperty"}, {"libcudnn.so.9", "cudnnGetVersion"}};
-
-std::string versionOf(void *library, const char *function)
+// How a library tells its version, by the beginning of its name.
+std::string versionOf(void *library, std::string_view soname)
 {
 	int number = 0, part[3] = {};
 	int (*runtime)(int *), (*property)(int, int *);
-	size_t (*dnn)();
-	const std::string_view kind = function;
-	if (kind == "cudaRuntimeGetVersion" && find(library, function, runtime) && runtime(&number) == 0)
+	if (soname.starts_with("libcudart") && find(library, "cudaRuntimeGetVersion", runtime) && runtime(&number) == 0)
 		return fmt::format("{}.{}", number / 1000, number % 1000 / 10);
-	if (kind == "cudnnGetVersion" && find(library, function, dnn))
-		return fmt::format("{}.{}.{}", dnn() / 10000, dnn() / 100 % 100, dnn() % 100);
-	if (kind.ends_with("GetProperty") && find(library, function, property) && property(0, &part[0]) == 0 &&
-	    property(1, &part[1]) == 0 && property(2, &part[2]) == 0)
+	const bool isLight = soname.starts_with("libcublasLt");
+	if (find(library, isLight ? "cublasLtGetProperty" : "cublasGetProperty", property) && !property(0, &part[0]) &&
+	    !property(1, &part[1]) && !property(2, &part[2]))
 		return fmt::format("{}.{}.{}", part[0], part[1], part[2]);
 	return "version unknown";
 }
 
 void tellOfLibraries()
 {
-	for (const auto &[soname, function] : cudaLibraries) {
+	for (const char *soname : {"libcudart.so.13", "libcudart.so.12", "libcublas.so.13", "libcublas.so.12",
+	                           "libcublas.so.11", "libcublasLt.so.13", "libcublasLt.so.12"}) {
 		void *library = ::dlopen(soname, RTLD_LAZY | RTLD_LOCAL);
 		link_map *map = nullptr;
 		if (library && ::dlinfo(library, RTLD_DI_LINKMAP, &map) == 0)
-			tell(soname, versionOf(library, function), map->l_name);
+			tell(soname, versionOf(library, soname), map->l_name);
 	}
 }
 
