@@ -11,6 +11,8 @@
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <link.h>
+#include <pthread.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
@@ -23,6 +25,7 @@ using autoamp::entry::entryCount;
 extern "C" {
 constinit thread_local ThreadBlock autoamp_front_thread;
 void *autoamp_front_truths[entryCount];
+unsigned autoamp_front_unseen;
 HIDDEN extern void *autoamp_front_slots[entryCount];
 HIDDEN extern void *const autoamp_front_entries[entryCount];
 HIDDEN decltype(&dlsym) autoamp_front_dlsym;
@@ -156,15 +159,15 @@ const char *ownerOf(const void *address)
 	return object.path ? object.path : "";
 }
 
-// By DT_GNU_HASH: the only way to dlsym itself once dlsym and dlvsym are ours.
-void *findInObject(const link_map &object, const char *name)
+// By DT_GNU_HASH: the only way to dlsym itself once dlsym and dlvsym are ours, and the only one without the loader.
+const ElfW(Sym) * findSymbol(ElfW(Addr) base, const ElfW(Dyn) * dynamic, const char *name)
 {
 	const ElfW(Sym) *symbols = nullptr;
 	const char *strings = nullptr;
 	const uint32_t *table = nullptr;
-	for (const ElfW(Dyn) *dynamic = object.l_ld; dynamic && dynamic->d_tag; dynamic++) {
+	for (; dynamic && dynamic->d_tag; dynamic++) {
 		const auto value = dynamic->d_un.d_ptr;
-		const auto address = value < object.l_addr ? value + object.l_addr : value;
+		const auto address = value < base ? value + base : value;
 		if (dynamic->d_tag == DT_SYMTAB)
 			symbols = reinterpret_cast<ElfW(Sym) *>(address);
 		else if (dynamic->d_tag == DT_STRTAB)
@@ -184,10 +187,16 @@ void *findInObject(const link_map &object, const char *name)
 		return nullptr;
 	for (;; i++) {
 		if ((chain[i - first] | 1) == (hash | 1) && equal(strings + symbols[i].st_name, name) && symbols[i].st_shndx)
-			return reinterpret_cast<void *>(object.l_addr + symbols[i].st_value);
+			return &symbols[i];
 		if (chain[i - first] & 1)
 			return nullptr;
 	}
+}
+
+void *findInObject(const link_map &object, const char *name)
+{
+	const ElfW(Sym) *const symbol = findSymbol(object.l_addr, object.l_ld, name);
+	return symbol ? reinterpret_cast<void *>(object.l_addr + symbol->st_value) : nullptr;
 }
 
 // ---------------------------------------------------------------- the loader's own functions
@@ -218,6 +227,64 @@ bool haveLoader()
 	return load(autoamp_front_dlsym);
 }
 
+void nap()
+{
+	const timespec millisecond = {0, 1000000};
+	nanosleep(&millisecond, nullptr);
+}
+
+bool isRecursive(const pthread_mutex_t &mutex)
+{
+	const auto &data = mutex.__data;
+	return data.__kind == PTHREAD_MUTEX_RECURSIVE_NP && !data.__spins && !data.__list.__prev && !data.__list.__next;
+}
+
+// Where glibc keeps the lock that dlopen and dlsym take: the first of three recursive mutexes in a row. Found nowhere
+// (another libc): a lock that nobody holds.
+const pthread_mutex_t *findLoaderLock()
+{
+	static const pthread_mutex_t none = {};
+	const link_map *object = _r_debug.r_map;
+	while (object && object->l_addr != _r_debug.r_ldbase)
+		object = object->l_next;
+	const auto *const data = object ? findSymbol(object->l_addr, object->l_ld, "_rtld_global") : nullptr;
+	auto at = data ? object->l_addr + data->st_value : 0;
+	for (const auto end = at + (data ? data->st_size : 0); at + 3 * sizeof none <= end; at += sizeof(void *)) {
+		const auto *mutex = reinterpret_cast<pthread_mutex_t *>(at);
+		if (isRecursive(mutex[0]) && isRecursive(mutex[1]) && isRecursive(mutex[2]))
+			return mutex;
+	}
+	return &none;
+}
+
+int opener = -1; // the thread that is opening the core: whoever waits for it waits for nobody else
+
+int thisThread()
+{
+	return static_cast<int>(syscall(SYS_gettid));
+}
+
+// Opening the core and looking names up need the loader's lock, and a thread that another one waits for inside dlopen
+// (a plug-in's constructor joins it) would never get it. False: someone has held it for a second, so do without.
+bool awaitLoader()
+{
+	static const pthread_mutex_t *found;
+	static int patience;
+	if (!load(found))
+		store(found, findLoaderLock());
+	const auto &lock = load(found)->__data;
+	for (int self = 0; load(lock.__lock); nap()) {
+		const int owner = load(lock.__owner);
+		self = self ? self : thisThread();
+		if (owner == self || owner == load(opener))
+			break;
+		if (__atomic_add_fetch(&patience, 1, __ATOMIC_RELAXED) > 1000)
+			return false; // the next call does not wait again
+	}
+	__atomic_store_n(&patience, 0, __ATOMIC_RELAXED);
+	return true;
+}
+
 // ---------------------------------------------------------------- the true functions
 
 // A slot outlives the client that closes its library: what stands in a slot must stay mapped.
@@ -239,15 +306,35 @@ void *findLoaded(const char *file, unsigned index)
 	return found;
 }
 
-// Before glibc 2.34 a process without libdl has no dlsym: then the library that is there is read directly.
-void *findInLibrary(unsigned index)
+struct Search {
+	unsigned index;
+	const char *caller; // the caller's file, which may carry a copy of its own
+	void *found;
+};
+
+int isInLibrary(dl_phdr_info *info, size_t, void *data)
 {
-	const auto &[name, library] = entries[index];
-	void *found = nullptr;
-	for (const link_map *object = _r_debug.r_map; object && !found; object = object->l_next)
-		if (begins(baseName(object->l_name), library->prefix))
-			found = findInObject(*object, name);
-	return found;
+	auto &search = *static_cast<Search *>(data);
+	const bool isCaller = equal(info->dlpi_name, search.caller);
+	if (!isCaller && !begins(baseName(info->dlpi_name), entries[search.index].library->prefix))
+		return 0;
+	for (int i = 0; i < info->dlpi_phnum; i++) {
+		const auto *dynamic = reinterpret_cast<ElfW(Dyn) *>(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr);
+		if (info->dlpi_phdr[i].p_type != PT_DYNAMIC)
+			continue;
+		if (const auto *symbol = findSymbol(info->dlpi_addr, dynamic, entries[search.index].name))
+			search.found = reinterpret_cast<void *>(info->dlpi_addr + symbol->st_value);
+	}
+	return search.found && !isCaller; // the library's comes first
+}
+
+// Without the loader: while somebody holds its lock, or before glibc 2.34 in a process without libdl, which has no
+// dlsym. The library that is there is read directly.
+void *findInLibrary(unsigned index, const void *caller)
+{
+	Search search = {index, caller ? ownerOf(caller) : "", nullptr};
+	dl_iterate_phdr(isInLibrary, &search);
+	return search.found;
 }
 
 // RTLD_NEXT first: another interposer behind us keeps its turn. It finds nothing where the library sits in an
@@ -258,7 +345,7 @@ void *findTruth(unsigned index, const void *caller)
 	if (void *known = load(autoamp_front_truths[index]))
 		return known;
 	if (!haveLoader())
-		return findInLibrary(index);
+		return findInLibrary(index, caller);
 	const auto &[name, library] = entries[index];
 	void *found = autoamp_front_dlsym(RTLD_NEXT, name);
 	if (!found) {
@@ -373,7 +460,12 @@ const Core *decide()
 	if (const Core *decided = load(decision))
 		return decided;
 	const char *why = nullptr;
+	int nobody = -1;
+	const bool isOpener =
+	    __atomic_compare_exchange_n(&opener, &nobody, thisThread(), false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
 	const Core *core = openCore(why);
+	if (isOpener)
+		__atomic_store_n(&opener, -1, __ATOMIC_RELEASE);
 	const Core *mine = core ? core : &untouched, *decided = nullptr;
 	if (!__atomic_compare_exchange_n(&decision, &decided, mine, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
 		return decided;
@@ -389,12 +481,6 @@ const Core *decide()
 // waiting for what the forking thread holds. Resolvers wait for forks likewise.
 int resolvers, forks;
 
-void nap()
-{
-	const timespec millisecond = {0, 1000000};
-	nanosleep(&millisecond, nullptr);
-}
-
 void beforeFork()
 {
 	__atomic_add_fetch(&forks, 1, __ATOMIC_SEQ_CST);
@@ -409,7 +495,7 @@ void afterFork()
 
 void inChild()
 {
-	forks = 0, resolvers = autoamp_front_thread.resolving;
+	forks = 0, resolvers = autoamp_front_thread.resolving, opener = -1;
 }
 
 // The only constructor. At the first call it would be too late: that is when the race is. All else works before it ran.
@@ -426,6 +512,7 @@ struct Resolving {
 		errno = error;
 	}
 	const int error = errno;
+	const bool hasLoader = awaitLoader(); // before forks have to wait for this thread
 };
 
 // ---------------------------------------------------------------- lookups
@@ -487,9 +574,13 @@ extern "C" void *autoamp_front_truth(unsigned index)
 extern "C" HIDDEN void *autoamp_front_resolve(unsigned index, const void *caller)
 {
 	const Resolving resolving;
-	void *target = findTruth(index, caller);
+	void *target = resolving.hasLoader ? findTruth(index, caller) : findInLibrary(index, caller);
 	if (!target)
 		return reinterpret_cast<void *>(absent);
+	if (!resolving.hasLoader) {
+		__atomic_add_fetch(&autoamp_front_unseen, 1, __ATOMIC_RELAXED);
+		return target;
+	}
 	if (const Core *core = decide(); core != &untouched)
 		target = core->doors[index];
 	store(autoamp_front_slots[index], target);

@@ -9,6 +9,7 @@
 #include "src/core/thread.h"
 #include "src/cuda/context.h"
 #include "src/cuda/library.h"
+#include "src/op/vendor.h"
 #include "src/reroute/context.h"
 
 #include <cstdio>
@@ -77,6 +78,11 @@ void describeOptions(trace::Recorder &recorder, const policy::Options &options)
 			                  options.origin[i] == policy::Origin::environment ? "environment" : "default");
 }
 
+void tellUnseen(trace::Recorder &recorder)
+{
+	recorder.addLost(__atomic_exchange_n(&autoamp_front_unseen, 0, __ATOMIC_RELAXED));
+}
+
 bool openTrace(Process &process, const void *known)
 {
 	const policy::Options &options = process.options;
@@ -96,6 +102,7 @@ bool openTrace(Process &process, const void *known)
 		return false;
 	describeVendor(process.recorder, known);
 	describeOptions(process.recorder, options);
+	tellUnseen(process.recorder); // now: a process that is killed tells nothing at its end
 	return true;
 }
 
@@ -107,6 +114,7 @@ void onExit(int status, void *)
 	if (stage.load(std::memory_order_acquire) != Stage::on || !theProcess.load()->isTracing)
 		return;
 	drainScalerEvents(*theProcess.load(), true);
+	tellUnseen(theProcess.load()->recorder);
 	theProcess.load()->recorder.close(status);
 }
 
@@ -132,7 +140,7 @@ void afterForkInChild()
 	if (at == Stage::starting)
 		stage.store(Stage::none, std::memory_order_release); // whoever was starting is not here
 	if (at == Stage::on) {
-		theProcess.load()->recorder.afterForkInChild(laneOfThisThread());
+		theProcess.load()->recorder.afterForkInChild(keepThisThread());
 		theProcess.load()->isForked.store(theProcess.load()->isTracing, std::memory_order_release);
 	}
 	reroute::forgetContexts();
@@ -165,6 +173,7 @@ Process *start(const void *known)
 	process->settings.memoryBudget = options.memory;
 	process->settings.isScaling = options.scaling == policy::Scaling::automatic;
 	process->isTracing = openTrace(*process, known);
+	op::cublasLt(known); // the loader is free now; at the first lowered call another thread may be holding it
 	isIdle = options.level == policy::Level::O0 && !process->isTracing;
 	return process;
 }
@@ -209,19 +218,12 @@ void reopenTrace(Process &process, const void *known)
 	}
 }
 
-bool currentOrdinal(int &ordinal)
-{
-	ordinal = 0;
-	const cuda::Driver *driver = cuda::driver();
-	return !driver || cuda::currentDevice(*driver, ordinal);
-}
-
 bool deviceAt(const Process &process, int ordinal, policy::Device &device)
 {
 	const cuda::Driver *driver = cuda::driver();
 	if (!driver) {
 		constexpr int nobodysFault = 90; // of the GPU there is nothing to say: driver_too_old
-		device = {&policy::gpuConstants(process.options.gpuModel, nullptr, 0), nobodysFault, false};
+		device = {&policy::gpuConstants(process.options.gpuModel, nullptr, 0), nobodysFault, false, false};
 		return true;
 	}
 	const cuda::DeviceFacts *facts = cuda::deviceFacts(*driver, ordinal);

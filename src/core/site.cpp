@@ -96,7 +96,8 @@ Site &findSite(Process &process, const op::Op &op, const policy::Device &device)
 		site->hash = hash;
 		site->decision = decision;
 		site->plan.hash = hash;
-		if (decision.verdict == policy::Verdict::lowered) { // who is never lowered has nothing to tell
+		if (decision.verdict == policy::Verdict::lowered &&
+		    decision.strategy == policy::Strategy::cast) { // who converts nothing has nothing to tell
 			site->plan.site = siteCount < kernels::siteCount ? siteCount++ : kernels::siteCount;
 			if (site->plan.site < kernels::siteCount)
 				places[site->plan.site].store(site, std::memory_order_release);
@@ -113,7 +114,7 @@ const Site *siteAt(uint32_t place)
 	return place < kernels::siteCount ? places[place].load(std::memory_order_acquire) : nullptr;
 }
 
-trace::RowId rowOf(Process &process, Site &site)
+trace::RowId makeDecidedRow(Process &process, Site &site)
 {
 	return rowAt(process, site, static_cast<unsigned>(policy::Reason::count), site.decision.verdict,
 	             site.decision.reason);

@@ -11,7 +11,9 @@ void *beside(const void *known, const char *name)
 		return nullptr;
 	// RTLD_NOLOAD: the object is there, and the front has pinned it; nothing new is mapped.
 	void *library = dlopen(owner.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
-	return library ? dlsym(library, name) : nullptr;
+	void *const found = library ? dlsym(library, name) : nullptr;
+	dlerror(); // what is missing is not the application's to read
+	return found;
 }
 
 } // namespace autoamp::cuda

@@ -22,12 +22,12 @@ class CommandLine(Case):
                           ["help", "rules"], ["report", "--by", "region"], ["report", "--by", "rank"],
                           ["report", "--report", "kernels"], ["report", "--format", "html"], ["report", "--what-if", "LEVEL=O0"]):
             self.refused(self.autoamp(*arguments), 2)
-        for arguments in (["--config", "x"], ["--level", "O2"], ["--dtype", "tf32"], ["--lists", "paddle"],
-                          ["--strategy", "library"], ["--trace", "kernels"], ["--device", "rocm"]):
+        for arguments in (["--config", "x"], ["--level", "O2"], ["--dtype", "fp8"], ["--lists", "paddle"],
+                          ["--strategy", "split3"], ["--trace", "kernels"], ["--device", "rocm"]):
             self.refused(self.autoamp("run", *arguments, "--", "true"), 125)
         text = "".join(self.autoamp(*a).stdout for a in (["help"], ["run", "--help"], ["report", "--help"],
                                                          ["explain", "--help"], ["doctor", "--help"], ["help", "env"]))
-        for word in ("--config", "--region", "--what-if", "O2", "tf32", "paddle", "kernels", "AUTOAMP_SCOPE"):
+        for word in ("--config", "--region", "--what-if", "O2", "split3", "paddle", "kernels", "AUTOAMP_SCOPE"):
             self.assertNotIn(word, text)
 
     def test_the_nearest_name_is_told(self):

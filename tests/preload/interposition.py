@@ -1,5 +1,8 @@
-"""interposition.py FRONT CORE BUILD: preloads the front over the clients in BUILD, with cores that tell, are missing,
-are broken. Every client checks its own numbers; what arrived in the tests' core is read from stderr."""
+"""interposition.py FRONT CORE BUILD AUTOAMP: preloads the front over the clients in BUILD, with cores that tell, are
+missing, are broken. Every client checks its own numbers; what arrived in the tests' core is read from stderr, what the
+product's core wrote by AUTOAMP's report."""
+import itertools
+import json
 import os
 import pathlib
 import shutil
@@ -9,7 +12,7 @@ import sys
 import tempfile
 import unittest
 
-FRONT, CORE, BUILD = (pathlib.Path(path).resolve() for path in sys.argv[1:4])
+FRONT, CORE, BUILD, AUTOAMP = (pathlib.Path(path).resolve() for path in sys.argv[1:5])
 CLIENTS = pathlib.Path(__file__).parent / "clients"
 ROOM = pathlib.Path(tempfile.mkdtemp(prefix="autoamp-interposition-"))
 OFF = "autoamp: off, cannot load the core: "
@@ -64,6 +67,15 @@ class Interposition(unittest.TestCase):
         if calls is not None:
             self.assertEqual(seen, [f"core: cublasSgemm_v2 64x48x32 from {caller or client}"] * calls)
         return seen
+
+    trace = itertools.count()
+
+    def reports(self, client, *arguments, **options):
+        """The client is right under the product's core; the report on it."""
+        file = ROOM / f"{next(self.trace)}.aat"
+        self.passes(run(PRODUCT, client, *arguments, AUTOAMP_TRACE_FILE=str(file), **options))
+        return json.loads(subprocess.run([AUTOAMP, "report", "--format", "json", file], check=True, capture_output=True,
+                                         text=True).stdout)
 
 
 class Binding(Interposition):
@@ -135,6 +147,26 @@ class Binding(Interposition):
                     self.works(PRODUCT, client, mode)
         for client in ("linked", "looked"):
             self.works(PRODUCT, client, "forkrace")
+
+
+class Loading(Interposition):
+    """While a plug-in is being loaded: its constructor waits for a thread that makes three calls and then one of an
+    entry point that nobody called before."""
+    joiner = str(BUILD / "libplugin_joiner.so")
+
+    def test_the_first_call_goes_by(self):
+        self.works(None, "plugin_host", self.joiner, calls=0)
+        self.works(TELLING, "plugin_host", self.joiner, calls=1, caller="libplugin_joiner.so")
+        self.works(CORELESS, "plugin_host", self.joiner)
+        report = self.reports("plugin_host", self.joiner)
+        self.assertEqual((report["totals"]["calls"], report["loss"]["calls_lost"]), (1, 4))
+
+    def test_later_calls_do_not(self):
+        plugins = [str(BUILD / "libplugin.so"), self.joiner]
+        seen = self.works(TELLING, "plugin_host", *plugins)
+        self.assertEqual([line.split(" from ")[1] for line in seen], ["libplugin.so"] + ["libplugin_joiner.so"] * 4)
+        report = self.reports("plugin_host", *plugins)
+        self.assertEqual((report["totals"]["calls"], report["loss"]["calls_lost"]), (5, 1))
 
 
 class Lookups(Interposition):

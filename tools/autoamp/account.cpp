@@ -28,6 +28,8 @@ void add(Account &account, const trace::RowInfo &row)
 	for (const auto &decision : decisions)
 		if (row.decision == decision.word)
 			decision.sum.add(row);
+	if (row.decision == "lowered")
+		account.loweredTo.insert(row.dtypeCompute);
 	if (row.eligible && row.decision == "kept")
 		account.eligibleKept.add(row);
 	if (row.eligible && row.decision == "observed" && row.strategy != "fp32")

@@ -90,7 +90,8 @@ Section support(const Driver &driver, const std::vector<Library> &libraries, con
 	                [](const auto &each) { return each.name == "libcublas.so.12" || each.name == "libcublas.so.13"; }),
 	    "cuBLAS of CUDA 12 or 13 on the loader's paths", "a program has to bring its own");
 	row(driver.version >= policy::Device::oldestDriver, "a driver that loads our kernels (CUDA 13: 580 or newer)",
-	    driver.isFound ? "calls are kept, driver_too_old" : "programs run on the emulated device only");
+	    driver.isFound ? "the vendor's TF32 and FAST_16BF alone, else driver_too_old"
+	                   : "programs run on the emulated device only");
 	for (const auto &gpu : driver.gpus) {
 		row(gpu.capability >= 75, fmt::format("float16 on {}", gpu.name), "observed only, gpu_too_old");
 		row(gpu.capability >= 80, fmt::format("bfloat16 and TF32 on {}", gpu.name), "gpu_too_old");

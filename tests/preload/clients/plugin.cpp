@@ -1,6 +1,12 @@
-// Built into three plug-ins: linked to libcublas; with a cuBLAS of its own in the same file, as static linking leaves
-// it; and (TRAMPOLINE) with stubs of cuBLAS names over dlopen and dlsym.
+// Built into four plug-ins: linked to libcublas; with a cuBLAS of its own in the same file, as static linking leaves
+// it; with stubs of cuBLAS names over dlopen and dlsym (TRAMPOLINE); and with a constructor that waits for a thread
+// which multiplies (JOINER): the loader's lock is held meanwhile, by a thread that will not give it back.
 #include "product.h"
+
+#ifdef JOINER
+#include <thread>
+#include <unistd.h>
+#endif
 
 #ifdef TRAMPOLINE
 #include <dlfcn.h>
@@ -27,6 +33,18 @@ cublasStatus_t cublasSgemm_v2(cublasHandle_t handle, cublasOperation_t transa, c
 {
 	return look(cublasSgemm_v2, "cublasSgemm_v2")(handle, transa, transb, m, n, k, alpha, A, lda, B, ldb, beta, C, ldc);
 }
+}
+#endif
+
+#ifdef JOINER
+__attribute__((constructor)) static void join()
+{
+	std::thread([] {
+		for (int i = 0; i < 3; i++)
+			if (!multiply({cublasCreate_v2, cublasDestroy_v2, cublasSgemm_v2}))
+				_exit(3);
+		cublasSasum_v2(nullptr, 0, nullptr, 1, nullptr); // another entry point: resolved by itself
+	}).join();
 }
 #endif
 

@@ -5,19 +5,22 @@
 #include "inject/front.h"
 #include "src/op/arguments.h"
 
+#include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <cublas_api.h>
 #include <dlfcn.h>
+#include <link.h>
 
 namespace autoamp::entry {
 
 template <typename Call>
 void tell(const char *name, const Call &call, const void *caller)
 {
-	Dl_info info = {};
-	dladdr(caller, &info);
-	const char *const slash = info.dli_fname ? std::strrchr(info.dli_fname, '/') : nullptr;
+	dl_find_object object; // unlike dladdr it takes no lock
+	const bool isFound = _dl_find_object(const_cast<void *>(caller), &object) == 0;
+	const char *file = isFound ? object.dlfo_link_map->l_name : "/?";
+	const char *const slash = std::strrchr(*file ? file : program_invocation_name, '/');
 	char shape[64] = "";
 	if constexpr (requires { call.m; })
 		std::snprintf(shape, sizeof shape, " %ldx%ldx%ld", call.m, call.n, call.k);
@@ -26,17 +29,11 @@ void tell(const char *name, const Call &call, const void *caller)
 	             autoamp_front_truth(index_cublasLtMatmul) ? "" : ", no cublasLt");
 }
 
-template <unsigned index, typename Fn>
-Fn *passThrough()
-{
-	return nullptr; // the tests' core has nothing that could be idle
-}
-
-template <unsigned index, typename Fn, typename Call, typename... Args>
-auto intercept(const Call &call, const void *caller, Args... args) noexcept
+template <unsigned index, typename Fn, typename Copy, typename... Args>
+auto intercept(const Copy &copy, const void *caller, Args... args) noexcept
 {
 	if (!autoamp_front_thread.depth)
-		tell(entryTable[index].name, call, caller);
+		tell(entryTable[index].name, copy(args...), caller);
 	autoamp_front_thread.depth++;
 	const auto status = reinterpret_cast<Fn *>(autoamp_front_truths[index])(args...);
 	autoamp_front_thread.depth--;
