@@ -10,6 +10,7 @@
 #include <cstring>
 #include <fcntl.h>
 #include <limits>
+#include <map>
 #include <memory>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -72,7 +73,7 @@ struct Trace::Loader {
 		uint64_t calls = 0, captured = 0;
 		double ticks = 0;
 	};
-	std::unordered_map<uint32_t, Total> totals;
+	std::unordered_map<uint32_t, std::map<uint32_t, Total>> totals; // by row and lane
 
 	const std::string &text(uint32_t id) const
 	{
@@ -176,7 +177,7 @@ struct Trace::Loader {
 			if (auto *cells = as<CellsRecord>(record, at);
 			    cells && cells->count <= (record.size - sizeof *cells) / sizeof(Cell)) {
 				for (const Cell *cell = cells->cells(); cell < cells->cells() + cells->count; ++cell)
-					addCell(*cell);
+					addCell(*cell, cells->lane);
 				return true;
 			}
 			return false;
@@ -282,12 +283,12 @@ struct Trace::Loader {
 		return true;
 	}
 
-	void addCell(const Cell &cell)
+	void addCell(const Cell &cell, uint32_t lane)
 	{
 		const uint64_t row = cell.row.load();
 		if (row == 0 || row >= kRowLimit)
 			return;
-		Total &total = totals[static_cast<uint32_t>(row)];
+		Total &total = totals[static_cast<uint32_t>(row)][lane];
 		total.calls += cell.calls.load();
 		total.captured += cell.captured.load();
 		total.ticks += static_cast<double>(cell.ticks.load());
@@ -302,10 +303,12 @@ struct Trace::Loader {
 		trace.firstTicks_ = header.first.ticks;
 
 		for (RowInfo &row : trace.rows) {
-			const Total &total = totals[row.id];
-			row.calls = total.calls;
-			row.captured = total.captured;
-			row.hostNs = total.ticks * trace.nsPerTick_;
+			for (const auto &[lane, total] : totals[row.id]) {
+				row.parts.push_back({lane, total.calls, total.ticks * trace.nsPerTick_});
+				row.calls += total.calls;
+				row.captured += total.captured;
+				row.hostNs += row.parts.back().hostNs;
+			}
 		}
 		auto site = [&](uint32_t row) {
 			const RowInfo *info = trace.row(row);

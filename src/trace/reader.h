@@ -32,6 +32,12 @@ struct RowInfo {
 	double estNs, estLoweredNs; // NaN: unknown
 	uint64_t calls = 0, captured = 0;
 	double hostNs = 0;
+	struct Part { // what one lane counted of it
+		uint32_t lane;
+		uint64_t calls;
+		double hostNs;
+	};
+	std::vector<Part> parts;
 	// Of calls that the vendor refuses nothing was computed.
 	double flops() const
 	{

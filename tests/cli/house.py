@@ -24,13 +24,14 @@ class Case(unittest.TestCase):
             folder.mkdir(parents=True)
         shutil.copy(os.environ["AUTOAMP"], self.root / "tools/autoamp")
         shutil.copy(PROGRAMS / "libfake_autoamp.so", self.root / "inject/libautoamp.so")
+        shutil.copy(PROGRAMS / "libfake_core.so", self.root / "inject/libautoamp-core.so")
         shutil.copy(PROGRAMS / "fake_cudart.so", self.root / "tools/emulated/libcudart.so.13")
         shutil.copy(PROGRAMS / "libfake_driver.so", self.root / "driver/libcuda.so.1")
         self.environment = {"PATH": os.environ["PATH"], "HOME": str(self.here), "LC_ALL": "C.UTF-8"}
 
     def autoamp(self, *arguments, **variables):
         return subprocess.run([self.root / "tools/autoamp", *arguments], cwd=self.here, capture_output=True, text=True,
-                              env=self.environment | variables, timeout=60)
+                              errors="replace", env=self.environment | variables, timeout=60)
 
     def run_(self, *arguments, **variables):
         return self.autoamp("run", "--device", "cuda", *arguments, **variables)

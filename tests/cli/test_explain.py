@@ -27,7 +27,8 @@ SHAPES += ["cublasSgemm_v2,0,64,64,1,float32", "cublasGemmEx,64,64,0,1,float32",
            "cublasSgemmStridedBatched,64,64,64,0,float32"]
 
 CONFIGURATIONS = [{}, {"STRATEGY": "cast"}, {"STRATEGY": "cast", "DTYPE": "bf16"}, {"DTYPE": "bfloat16"}, {"SCALING": "off"},
-                  {"STRATEGY": "fp32"}, {"LEVEL": "O0"}, {"GPU_MODEL": "rtx4090"}, {"GPU_MODEL": "b200"},
+                  {"STRATEGY": "library", "DTYPE": "bf16"}, {"STRATEGY": "library", "SCALING": "off"}, {"STRATEGY": "tf32"},
+                  {"DTYPE": "tf32"}, {"DTYPE": "tf32", "_NVIDIA_TF32_OVERRIDE": "0"}, {"STRATEGY": "fp32"}, {"LEVEL": "O0"}, {"GPU_MODEL": "rtx4090"}, {"GPU_MODEL": "b200"},
                   {"CUSTOM_BLACK_LIST": "bmm,cublasGemm*"}, {"CUSTOM_WHITE_LIST": "torch:mm"},
                   {"_CUBLAS_EMULATE_SINGLE_PRECISION": "1"}, {"_NVIDIA_TF32_OVERRIDE": "0"}]
 
@@ -99,7 +100,7 @@ class Answers(Explain):
         self.assertEqual([told[name] for name in FIELDS[:7]],
                          ["cublasSgemm_v2", "mm", "lower_precision", "lowered", "white_list", "float16", "cast"])
         self.assertLess(told["est_lowered_ns"], told["est_ns"])
-        self.assertEqual([step["step"] for step in told["steps"]], ["call", "device", "lists", "strategy", "level"])
+        self.assertEqual([step["step"] for step in told["steps"]], ["call", "lists", "strategy", "level"])
         told = self.plain("cublasSgemm_v2", AUTOAMP_ENABLED="0")
         self.assertEqual((told["decision"], told["reason"], told["est_ns"]), ("kept", "disabled", None))
         told = self.plain("cublasLtMatmul", AUTOAMP_LEVEL="O0")
@@ -118,12 +119,22 @@ class Answers(Explain):
             self.assertEqual((told["decision"], told["reason"]), (decision, reason))
 
     def test_estimates_of_every_strategy(self):
-        words = re.search(r"AUTOAMP_STRATEGY\n.*\n +values: (.*)\n", self.autoamp("help", "env").stdout).group(1).split(", ")
-        told = self.plain("cublasSgemm_v2", AUTOAMP_CUSTOM_BLACK_LIST="mm")
+        told = self.plain("cublasSgemm_v2", AUTOAMP_CUSTOM_BLACK_LIST="mm", AUTOAMP_DTYPE="bf16")
         self.assertEqual(told["reason"], "custom_black_list")
-        self.assertEqual(list(told["estimates"]), [word for word in words if word != "auto"])
-        self.assertEqual((told["estimates"]["fp32"], told["estimates"]["cast"]), (told["est_ns"], told["est_lowered_ns"]))
-        self.assertEqual(self.plain("cublasSaxpy_v2")["estimates"], {})
+        ways = {way["strategy"]: way for way in told["strategies"]}
+        words = re.search(r"AUTOAMP_STRATEGY\n.*\n +values: (.*)\n", self.autoamp("help", "env").stdout).group(1).split(", ")
+        self.assertEqual(set(ways), {word for word in words if word != "auto"})
+        self.assertEqual(ways["fp32"]["est_ns"], told["est_ns"])
+        self.assertEqual(min(way["est_ns"] for way in ways.values()), told["est_lowered_ns"])
+        for word in ways:  # as if it were named
+            variables = {"AUTOAMP_STRATEGY": word, "AUTOAMP_DTYPE": "bf16"}
+            if word == "tf32":
+                variables["AUTOAMP_DTYPE"] = "tf32"
+            named = self.plain("cublasSgemm_v2", **variables)
+            self.assertEqual(named["strategy"], word)
+            self.assertEqual(ways[word]["est_ns"], named["est_ns" if word == "fp32" else "est_lowered_ns"])
+            self.assertEqual(ways[word]["precision"], named["precision"])
+        self.assertEqual(self.plain("cublasSaxpy_v2")["strategies"], [])
 
     def test_gpu(self):
         models = {model: self.plain("cublasSgemm_v2", "--gpu", model)["est_ns"] for model in ("a100", "h100", "b200", "rtx4090")}
@@ -136,19 +147,19 @@ class Answers(Explain):
         driver = {"LD_LIBRARY_PATH": str(self.root / "driver"), "FAKE_DEVICES": "1"}
         self.assertEqual(self.plain("cublasSgemm_v2", **driver, FAKE_NAME="NVIDIA A100-SXM4-80GB", FAKE_CAPABILITY="80")["est_ns"],
                          self.plain("cublasSgemm_v2", "--gpu", "a100")["est_ns"])
-        for variables, reason in (({"FAKE_CAPABILITY": "70"}, "gpu_too_old"), ({"FAKE_VERSION": "12080"}, "driver_too_old"),
+        for variables, reason in (({"FAKE_CAPABILITY": "70"}, "gpu_too_old"), ({"FAKE_VERSION": "12080", "AUTOAMP_STRATEGY": "cast"}, "driver_too_old"),
                                   ({"FAKE_CAPABILITY": "75", "AUTOAMP_DTYPE": "bf16"}, "gpu_too_old"), ({}, "white_list"),
                                   ({"FAKE_DEVICES": "0", "FAKE_CAPABILITY": "70"}, "white_list")):
             told = self.plain("cublasSgemm_v2", **driver | variables)
             self.assertEqual(told["reason"], reason)
-            self.assertIn("device", [step["step"] for step in told["steps"]])
+            self.assertIn("strategy", [step["step"] for step in told["steps"]])
         self.assertEqual(self.plain("cublasSgemm_v2", "--gpu", "h100", **driver, FAKE_CAPABILITY="70")["reason"], "white_list")
 
     def test_text(self):
         sizes = ["--m", "64", "--n", "64", "--k", "64"]
         text = self.autoamp("explain", "--entry", "cublasSgemm_v2", *sizes).stdout
         self.assertRegex(text, r"\AcublasSgemm_v2 64x64x64: kept\n")
-        for words in (r"\n  call +mm of float32 operands\n", r"\n  strategy +auto\n", r"\n  model .*cast [\d.]+ us.*fp32 [\d.]+ us",
+        for words in (r"\n  call +mm of float32 operands\n", r"\n  strategy +auto to float16; no GPU here, constants of h100\n", r"\n  model +fp32 [\d.]+ us, cast [\d.]+ us",
                       r"\n  reason +too_small: too little work", r"\n  try +batch small products\n"):
             self.assertRegex(text, words)
         text = self.autoamp("explain", "--entry", "cublasSgemmStridedBatched", *sizes, "--batch", "512", AUTOAMP_STRATEGY="cast").stdout

@@ -83,12 +83,42 @@ class Receipt(Case):
                 (["--no-hook", PLAIN], "--no-hook", {}),
                 ([TRACED, "nothing"], "AUTOAMP_ENABLED=0", {"AUTOAMP_ENABLED": "0"}),
                 (["--trace", "off", PLAIN], "AUTOAMP_TRACE=off", {}),
-                (["-o", "/dev/null/x.aat", PLAIN], "no trace can be written to /dev/null/x.aat", {})):
+                (["-o", "/dev/null/x.aat", PLAIN], "no trace can be written to /dev/null/x.aat: Not a directory", {})):
             text = self.receipt(*command, **variables)
             self.assertIn(nothing, text)
             self.assertIn(cause, text)
             self.assertEqual(text.count("\n"), 2, text)
             self.assertIn("next: ", text)
+
+    def test_what_of_ours_is_broken(self):
+        core = self.root / "inject/libautoamp-core.so"
+        whole = core.read_bytes()
+        core.unlink()
+        for content, cause in ((None, "it is missing"), (whole[:3000], "signal"), (b"noise", "too short")):
+            if content is not None:
+                core.write_bytes(content)
+            text = self.receipt("--", PLAIN)
+            self.assertIn(f"autoamp stayed off, {core} cannot be loaded: ", text)
+            self.assertIn(cause, text)
+            self.assertRegex(text, rf"\nautoamp: next: \S+/autoamp doctor -- {PLAIN}\n\Z")
+
+    def test_a_full_disk(self):
+        disk = self.here / "disk"
+        disk.mkdir()
+        if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8k", "tmpfs", disk], capture_output=True).returncode:
+            self.skipTest("may not mount a small disk")
+        self.addCleanup(subprocess.run, ["umount", disk])
+        (disk / "other").write_bytes(bytes(4096))
+        text = self.receipt("-o", "disk/x.aat", "--", PLAIN)
+        self.assertRegex(text, r"no trace can be written to \S+/disk/x\.aat: No space left on device\n")
+        self.assertEqual(os.listdir(disk), ["other"])
+
+    def test_many_traces_are_named_by_their_folder(self):
+        text = self.receipt("-o", "%p.aat", "--", "sh", "-c", f"for i in 1 2 3 4; do '{TRACED}' low; done")
+        self.assertRegex(text, r"autoamp: 4 traces in \.\nautoamp: next: \S+ report \.\n\Z")
+        os.mkdir(self.here / "sub")
+        text = self.receipt("-o", "sub/%p.aat", "--", "sh", "-c", f"for i in 1 2 3 4; do '{TRACED}' low; done")
+        self.assertRegex(text, r"autoamp: 4 traces in \./sub\n")
 
     def test_calls_that_have_no_lower_form(self):
         self.assertIn("7 calls, all 16-bit already: nothing to lower", self.receipt("--", TRACED, "low"))

@@ -1,4 +1,6 @@
 """`autoamp report`: the right files, the right numbers, one clear line for what cannot be read."""
+import csv
+import io
 import json
 import os
 import pathlib
@@ -89,8 +91,22 @@ class Table(Case):
             self.assertLessEqual(max(map(len, lines)), 80, text)
         self.trace("faults", "x" * 100 + ".aat")
         for columns in ("80", "40"):
-            lines = self.summary("x" * 100 + ".aat", COLUMNS=columns).splitlines()
+            text = self.summary("x" * 100 + ".aat", COLUMNS=columns)
+            tail = text.index("next: ")
+            lines = text[:tail].splitlines()
             self.assertLessEqual(max(map(len, lines)), int(columns))
+            rows = len(lines) + sum(-(-len(line) // int(columns)) for line in text[tail:].splitlines())
+            self.assertLessEqual(rows, 23)
+
+    def test_the_next_command_is_whole(self):
+        os.mkdir(self.here / "a folder")
+        for number in range(3):
+            self.trace("mixed", f"a folder/{'y' * 40}{number}.aat")
+        for places in (["a folder"], [f"a folder/{'y' * 40}{number}.aat" for number in range(3)]):
+            command = self.summary(*places, COLUMNS="60").splitlines()[-1].removeprefix("next: ").strip()
+            result = subprocess.run(command, shell=True, cwd=self.here, env=self.environment, capture_output=True, text=True)
+            self.assertEqual((result.returncode, result.stderr), (0, ""), command)
+            self.assertRegex(result.stdout, r" 2,700 +lowered: white_list")
 
     def test_summary_answers(self):
         text = self.summary(self.trace("mixed"))
@@ -113,11 +129,111 @@ class Table(Case):
     def test_ops_merges_processes(self):
         text = self.summary("--report", "ops", self.trace("mixed", "a.aat"), self.trace("mixed", "b.aat"))
         self.assertEqual(len(text.splitlines()), 2 + 5)
-        self.assertRegex(text, r"1,800 +lowered: white_list +cublasSgemm_v2 +TN 1024x1024x1024 +float32 > float16 +mm\n")
+        self.assertRegex(text, r"5.40 ms +2.70 ms +1,800 +lowered: white_list +cublasSgemm_v2 +TN 1024x1024x1024 +float32 > float16 +mm\n")
 
     def test_reasons_say_what_to_do(self):
         text = self.summary("--report", "reasons", self.trace("faults"))
         self.assertRegex(text, r"kept: not_profitable +400 calls, 13.4 GFLOP, 0.7 % of the fp32 FLOP\n +the cost model.*\n +try: ")
+
+
+class Lists(Case):
+    GROUPINGS = {"op": {"mm", None}, "entry": {"cublasSgemm_v2", "cublasSaxpy_v2"},
+                 "shape": {"1024x1024x1024", "512x512x512", "256x256x256", "8x8x8", "64x64x64"},
+                 "reason": {"white_list", "not_profitable", "too_small", "vector_op"},
+                 "caller": {'/opt/my "app", two\nlines/program'}, "device": {"0 autoamp emulated (h100 constants)"}}
+
+    def csv(self, *arguments):
+        result = self.autoamp("report", "--format", "csv", *arguments)
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        return list(csv.reader(io.StringIO(result.stdout), strict=True))
+
+    def agree(self, table, objects):
+        """The rows of a csv are these JSON objects, column by column."""
+        self.assertEqual([len(row) for row in table], [len(table[0])] * (len(objects) + 1))
+        for row, wanted in zip(table[1:], objects):
+            self.assertEqual(table[0], list(wanted))
+            for cell, value in zip(row, wanted.values()):
+                if isinstance(value, (bool, str)) or value is None:
+                    self.assertEqual(cell, "" if value is None else str(value).lower() if value in (True, False) else value)
+                else:
+                    self.assertEqual(float(cell), value)
+
+    def test_csv_is_the_json(self):
+        self.trace("faults")
+        names = [self.trace("mixed"), "faults.aat"]
+        report = self.json(*names)
+        self.agree(self.csv(*names), report["ops"])
+        self.agree(self.csv("--report", "ops", *names), report["ops"])
+        self.agree(self.csv("--report", "reasons", *names), report["reasons"])
+        self.agree(self.csv("--by", "op", *names), self.json("--by", "op", *names)["groups"])
+        self.agree(self.csv("--top", "2", "--sort", "captured", *names),
+                   sorted(report["ops"], key=lambda row: -row["captured"])[:2])
+        raw = subprocess.run([self.root / "tools/autoamp", "report", "--format", "csv", *names], cwd=self.here,
+                             env=self.environment, capture_output=True).stdout
+        self.assertEqual(raw.count(b"\r\n"), len(report["ops"]) + 1)
+        self.assertTrue(raw.endswith(b"\r\n"))
+        self.assertIn(b',"/opt/my ""app"", two\nlines/program",', raw)
+
+    def test_groups_add_up(self):
+        name = self.trace("mixed")
+        whole = self.json(name)
+        for by, keys in self.GROUPINGS.items():
+            report = self.json("--by", by, name)
+            self.assertEqual(report["ops"], whole["ops"])
+            groups = report["groups"]
+            self.assertEqual({group[by] for group in groups}, keys)
+            for column in ("calls", "eligible", "lowered", "flops", "lowered_flops"):
+                self.assertEqual(sum(group[column] for group in groups), whole["totals"][column], (by, column))
+            for column in ("est_ns", "est_lowered_ns", "host_ns"):
+                known = [row[column] for row in whole["ops"] if row[column] is not None]
+                self.assertAlmostEqual(sum(group[column] or 0 for group in groups), sum(known), delta=len(groups))
+            self.assertEqual([group["flops"] for group in groups], sorted((g["flops"] for g in groups), reverse=True))
+            lines = self.autoamp("report", "--by", by, name).stdout.splitlines()
+            self.assertEqual((lines[0], len(lines)), (EMULATED, 2 + len(groups)))
+        vectors = next(group for group in self.json("--by", "reason", name)["groups"] if group["reason"] == "vector_op")
+        self.assertEqual((vectors["est_ns"], vectors["est_lowered_ns"]), (None, None))
+        self.assertRegex(self.autoamp("report", "--by", "op", name).stdout, r"9.00 ms +4.50 ms +3,000 +99.3 % +mm\n")
+
+    def test_threads(self):
+        for mode in ("summary", "ops"):
+            name = f"{mode}.aat"
+            subprocess.run([TRACED, "threads"], cwd=self.here, timeout=60,
+                           env={"AUTOAMP_TRACE_FILE": name, "AUTOAMP_TRACE": mode})
+            report = self.json("--by", "thread", name)
+            self.assertEqual([(group["calls"], group["lowered"]) for group in report["groups"]], [(10, 10), (7, 4)])
+            pid = report["runs"][0]["pid"]
+            first, second = (group["thread"] for group in report["groups"])
+            self.assertEqual(first, f"pid {pid} thread {pid}")
+            self.assertRegex(second, rf"^pid {pid} thread \d+$")
+            self.assertNotEqual(first, second)
+
+    def test_sort_and_top(self):
+        name = self.trace("mixed")
+        column = lambda *arguments: [row[name_] for row in self.json(*arguments, name)["ops"]]
+        for name_, reverse in (("calls", True), ("m", True), ("entry", False), ("reason", False), ("host_ns", True)):
+            everything = column()
+            self.assertEqual(column("--sort", name_), sorted(everything, reverse=reverse))
+            self.assertEqual(column("--sort", name_, "--top", "2"), sorted(everything, reverse=reverse)[:2])
+        self.assertIsNone(self.json("--sort", "est_ns", name)["ops"][-1]["est_ns"])
+        self.assertEqual([g["reason"] for g in self.json("--by", "reason", "--sort", "reason", "--top", "3", name)["groups"]],
+                         ["not_profitable", "too_small", "vector_op"])
+        report = self.json("--report", "reasons", "--sort", "calls", "--top", "1", name)
+        self.assertEqual([reason["reason"] for reason in report["reasons"]], ["too_small"])
+        self.assertEqual((len(report["ops"]), report["totals"]["calls"]), (5, 3005))
+        text = self.autoamp("report", "--top", "2", "--sort", "calls", name).stdout
+        self.assertRegex(text, r"1,600 +kept: too_small.*\n.* 900 +lowered: white_list.*\nand 3 more rows\n\Z")
+        self.assertIn("and 3 more rows\n", self.autoamp("report", "--report", "reasons", "--top", "1", name).stdout)
+
+    def test_what_is_wrong(self):
+        name = self.trace("mixed")
+        for arguments, words in ((["--by", "colour"], "device"), (["--sort", "speed"], "flops"), (["--top", "0"], "--top"),
+                                 (["--top", "many"], "many"), (["--report", "summary", "--top", "3"], "--report ops"),
+                                 (["--report", "summary", "--format", "csv"], "--report ops"),
+                                 (["--report", "reasons", "--by", "op"], "--by"), (["--by", "region"], "op,"),
+                                 (["--by", "op", "--sort", "m"], "lowered_flops"), (["--sort", "m", "--report", "reasons"], "calls")):
+            for form in ([], ["--format", "json"]):
+                if "--format" not in arguments or not form:
+                    self.refused(self.autoamp("report", *arguments, *form, name), 2, words)
 
 
 class Files(Case):

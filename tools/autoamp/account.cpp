@@ -90,6 +90,86 @@ Account add(const std::vector<trace::Trace> &runs)
 	return account;
 }
 
+void Group::add(const trace::RowInfo &row)
+{
+	const auto sum = [&](double &total, double more) { total = std::isnan(total) ? more : total + more; };
+	Sum::add(row);
+	if (row.eligible)
+		eligible.add(row);
+	if (row.decision == "lowered")
+		lowered.add(row);
+	hostNs += row.hostNs;
+	if (!std::isnan(row.estNs) && !std::isnan(row.estLoweredNs)) {
+		sum(estNs, row.estNs * double(row.calls));
+		sum(estLoweredNs, row.estLoweredNs * double(row.calls));
+	}
+}
+
+const std::vector<std::string> groupings = {"op", "entry", "shape", "reason", "caller", "thread", "device"};
+
+std::vector<Group> groupsOf(const std::vector<trace::Trace> &runs, const std::string &by)
+{
+	std::map<std::string, Group> groups;
+	for (const auto &run : runs)
+		for (auto row : run.rows) {
+			if (row.calls == 0)
+				continue;
+			if (by ==
+			    "thread") { // each lane's part of it; a thread that begins when another has ended goes on in its lane
+				for (const auto &part : row.parts) {
+					row.calls = part.calls, row.hostNs = part.hostNs;
+					for (const auto &lane : run.lanes)
+						if (lane.lane == part.lane)
+							groups[fmt::format("pid {} thread {}", run.pid, lane.tid)].add(row);
+				}
+				continue;
+			}
+			const auto device = row.device < run.devices.size() ? run.devices[row.device] : "";
+			groups[by == "op"       ? row.op
+			       : by == "entry"  ? row.entry
+			       : by == "shape"  ? shapeOf(row)
+			       : by == "reason" ? row.reason
+			       : by == "caller" ? row.caller
+			                        : fmt::format("{} {}", row.device, device)]
+			    .add(row);
+		}
+	std::vector<Group> sorted;
+	for (auto &[key, group] : groups) {
+		group.by = by, group.key = key;
+		sorted.push_back(std::move(group));
+	}
+	std::stable_sort(sorted.begin(), sorted.end(), [](auto &x, auto &y) { return x.flops > y.flops; });
+	return sorted;
+}
+
+std::vector<trace::RowInfo> mergedRows(const std::vector<trace::Trace> &runs)
+{
+	std::map<std::string, trace::RowInfo> merged;
+	for (const auto &run : runs)
+		for (const auto &row : run.rows) {
+			if (row.calls == 0)
+				continue; // decided, then done otherwise: the fallback has the calls
+			const auto key =
+			    fmt::format("{}|{}|{}{}|{}|{}|{}|{}|{}|{}", row.entry, shapeOf(row), row.transa, row.transb,
+			                row.dtypeIn, row.dtypeCompute, row.dtypeOut, row.decision, row.reason, row.strategy);
+			const auto [found, isNew] = merged.emplace(key, row);
+			if (isNew)
+				continue;
+			auto &sum = found->second;
+			const double all = double(sum.calls + row.calls);
+			sum.estNs += (row.estNs - sum.estNs) * double(row.calls) / all; // devices may differ
+			sum.estLoweredNs += (row.estLoweredNs - sum.estLoweredNs) * double(row.calls) / all;
+			sum.calls += row.calls, sum.captured += row.captured, sum.hostNs += row.hostNs;
+		}
+	std::vector<trace::RowInfo> rows;
+	for (auto &[key, row] : merged)
+		rows.push_back(std::move(row));
+	std::stable_sort(rows.begin(), rows.end(), [](auto &x, auto &y) {
+		return std::make_pair(x.flops(), x.calls) > std::make_pair(y.flops(), y.calls);
+	});
+	return rows;
+}
+
 std::optional<policy::Reason> reasonOf(const std::string &word)
 {
 	for (int i = 0; i < static_cast<int>(policy::Reason::count); i++)

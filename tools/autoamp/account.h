@@ -5,6 +5,7 @@
 #include "src/policy/decision.h"
 #include "src/trace/reader.h"
 
+#include <cmath>
 #include <optional>
 #include <set>
 #include <string>
@@ -55,6 +56,19 @@ struct Account {
 };
 
 Account add(const std::vector<trace::Trace> &runs);
+
+// The calls of all rows that have something in common.
+struct Group : Sum {
+	std::string by, key; // op, mm
+	Sum eligible, lowered;
+	double hostNs = 0;
+	double estNs = NAN, estLoweredNs = NAN; // of what the cost model knows; NaN: nothing
+	void add(const trace::RowInfo &row);
+};
+extern const std::vector<std::string> groupings;                                           // what `by` may be
+std::vector<Group> groupsOf(const std::vector<trace::Trace> &runs, const std::string &by); // most flops first
+// The same signature and decision in several processes or on several devices as one row; most flops first.
+std::vector<trace::RowInfo> mergedRows(const std::vector<trace::Trace> &runs);
 
 // A reason by its word in the trace; nothing for one that a newer autoamp wrote.
 std::optional<policy::Reason> reasonOf(const std::string &word);

@@ -3,9 +3,12 @@
 #include "src/policy/options.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 #include <elf.h>
 #include <fcntl.h>
+#include <filesystem>
+#include <fmt/format.h>
 #include <optional>
 #include <string_view>
 #include <sys/mman.h>
@@ -14,6 +17,8 @@
 #include <unistd.h>
 
 namespace autoamp::tool {
+
+namespace fs = std::filesystem;
 
 namespace {
 
@@ -57,10 +62,6 @@ public:
 		const auto rest = bytes_.substr(offset);
 		return std::string(rest.substr(0, std::min<size_t>(rest.find('\0'), 4096)));
 	}
-	bool contains(std::string_view marker) const
-	{
-		return !bytes_.empty() && ::memmem(bytes_.data(), bytes_.size(), marker.data(), marker.size());
-	}
 	std::string_view bytes() const { return bytes_; }
 
 private:
@@ -69,19 +70,16 @@ private:
 
 std::string find(const std::string &program)
 {
-	const auto isFile = [](const std::string &path) {
-		struct stat status;
-		return ::stat(path.c_str(), &status) == 0 && !S_ISDIR(status.st_mode);
-	};
+	std::error_code error;
 	if (program.find('/') != std::string::npos)
-		return isFile(program) ? program : "";
+		return fs::exists(program, error) ? program : "";
 	const char *variable = policy::environmentValue(policy::processEnvironment(), "PATH");
 	std::string_view folders = variable ? variable : "/usr/local/bin:/usr/bin:/bin";
 	while (true) {
 		const auto end = folders.find(':');
 		std::string path(folders.substr(0, end));
 		path = (path.empty() ? "." : path) + "/" + program;
-		if (isFile(path) && ::access(path.c_str(), X_OK) == 0)
+		if (fs::is_regular_file(path, error) && ::access(path.c_str(), X_OK) == 0)
 			return path;
 		if (end == std::string_view::npos)
 			return {};
@@ -89,15 +87,136 @@ std::string find(const std::string &program)
 	}
 }
 
-void readElf(const Image &image, Executable &result)
+// Of what is loaded at `address`: where it lies in the file.
+uint64_t offsetOf(const std::vector<Elf64_Phdr> &loaded, uint64_t address)
+{
+	for (const auto &segment : loaded)
+		if (address >= segment.p_vaddr && address - segment.p_vaddr < segment.p_filesz)
+			return segment.p_offset + (address - segment.p_vaddr);
+	return UINT64_MAX;
+}
+
+// The newest GLIBC_2.N among the names of the versions that it needs.
+int newestGlibc(std::string_view names)
+{
+	constexpr std::string_view prefix = "GLIBC_2.";
+	int newest = 0;
+	for (size_t at = 0; (at = names.find(prefix, at)) != names.npos;) {
+		at += prefix.size();
+		int minor = 0;
+		for (; at < names.size() && names[at] >= '0' && names[at] <= '9' && minor < 1000; at++)
+			minor = minor * 10 + names[at] - '0';
+		newest = std::max(newest, minor);
+	}
+	return newest;
+}
+
+void readDynamic(const Image &image, const Elf64_Phdr &dynamic, const std::vector<Elf64_Phdr> &loaded,
+                 Executable &result)
+{
+	std::vector<uint64_t> names;
+	uint64_t strings = UINT64_MAX, size = 0;
+	bool hasRunpath = false, isProgram = false;
+	for (uint64_t at = 0; at < dynamic.p_filesz; at += sizeof(Elf64_Dyn)) {
+		const auto entry = image.at<Elf64_Dyn>(dynamic.p_offset + at);
+		if (!entry || entry->d_tag == DT_NULL)
+			break;
+		if (entry->d_tag == DT_NEEDED)
+			names.push_back(entry->d_un.d_val);
+		else if (entry->d_tag == DT_STRTAB)
+			strings = offsetOf(loaded, entry->d_un.d_ptr);
+		else if (entry->d_tag == DT_STRSZ)
+			size = entry->d_un.d_val;
+		result.hasRpath |= entry->d_tag == DT_RPATH;
+		hasRunpath |= entry->d_tag == DT_RUNPATH;
+		isProgram |= entry->d_tag == DT_FLAGS_1 && (entry->d_un.d_val & DF_1_PIE);
+	}
+	result.hasRpath &= !hasRunpath; // the loader ignores DT_RPATH beside DT_RUNPATH
+	result.isLibrary = result.isStatic && !isProgram;
+	result.isStatic &= isProgram;
+	if (strings >= image.bytes().size())
+		return;
+	for (const auto name : names)
+		result.libraries.push_back(image.text(strings + name));
+	result.glibc = newestGlibc(image.bytes().substr(strings, size));
+}
+
+// Where texts lie: what is loaded, but is neither run nor device code. Without a table of sections all that is loaded.
+std::vector<std::string_view> dataOf(const Image &image, const Elf64_Ehdr &header,
+                                     const std::vector<Elf64_Phdr> &loaded, Executable &result)
+{
+	std::vector<std::string_view> parts;
+	const auto take = [&](uint64_t offset, uint64_t size) {
+		if (offset < image.bytes().size())
+			parts.push_back(image.bytes().substr(offset, size));
+	};
+	const auto section = [&](uint64_t i) { return image.at<Elf64_Shdr>(header.e_shoff + i * sizeof(Elf64_Shdr)); };
+	const auto names = header.e_shoff ? section(header.e_shstrndx) : std::nullopt;
+	for (uint64_t i = 0; names && i < header.e_shnum; i++) {
+		const auto each = section(i);
+		if (!each)
+			break;
+		const auto name = image.text(names->sh_offset + each->sh_name);
+		result.hasKernels |= name == ".nv_fatbin";
+		if (each->sh_type == SHT_PROGBITS && (each->sh_flags & SHF_ALLOC) && !(each->sh_flags & SHF_EXECINSTR) &&
+		    name != ".nv_fatbin" && !name.starts_with(".eh_frame"))
+			take(each->sh_offset, each->sh_size);
+	}
+	for (const auto &segment : loaded)
+		if (!names)
+			take(segment.p_offset, segment.p_filesz);
+	return parts;
+}
+
+// Texts that only the libraries of that name, programs that open them and kernels of those makers have. In two pieces:
+// this program has none of them.
+constexpr struct {
+	Sign sign;
+	const char *begin, *end;
+} signs[] = {
+    {Sign::runtime, "/cudart", ".shm."},       {Sign::cublas, "CUBLASLT_", "LOG_LEVEL"},
+    {Sign::cublas, "CUBLAS_", "LOGINFO_DBG"},  {Sign::opensCublas, "libcublas", ".so"},
+    {Sign::opensCublas, "libcublas", "Lt.so"}, {Sign::cutlass, "7cut", "lass"}, // in a mangled name
+    {Sign::cutlass, "cut", "lass_"},           {Sign::triton, "tri", "ton_"},
+};
+
+void searchSigns(std::vector<std::string_view> parts, size_t limit, Executable &result)
+{
+	for (auto &part : parts) {
+		result.isSearchedInPart |= part.size() > limit - result.searched;
+		part = part.substr(0, limit - result.searched);
+		result.searched += part.size();
+	}
+	for (const auto &[sign, begin, end] : signs) {
+		auto &found = result.signs[static_cast<int>(sign)];
+		const auto text = std::string(begin) + end;
+		for (const auto part : parts)
+			if (found.empty() && ::memmem(part.data(), part.size(), text.data(), text.size()))
+				found = text;
+	}
+}
+
+std::string machineOf(const Elf64_Ehdr &header)
+{
+	const int number = header.e_machine;
+	const auto bits = header.e_ident[EI_CLASS] == ELFCLASS64 ? "64-bit" : "32-bit";
+	return number == EM_AARCH64                      ? "aarch64"
+	       : number == EM_X86_64 || number == EM_386 ? fmt::format("{} x86", bits)
+	                                                 : fmt::format("{} ELF machine {}", bits, number);
+}
+
+void readElf(const Image &image, size_t limit, Executable &result)
 {
 	const auto header = image.at<Elf64_Ehdr>(0);
-	if (!header || header->e_ident[EI_CLASS] != ELFCLASS64 || header->e_machine != EM_X86_64) {
-		result.isForeign = true;
+	if (!header) {
+		result.problem = "cut off in its ELF header";
 		return;
 	}
-	result.isElf = true;
-	result.isStatic = true;
+	result.machine = machineOf(*header);
+	result.isElf = result.isStatic = header->e_ident[EI_CLASS] == ELFCLASS64 && header->e_machine == EM_X86_64;
+	result.isForeign = !result.isElf;
+	if (result.isForeign)
+		return;
 	std::optional<Elf64_Phdr> dynamic;
 	std::vector<Elf64_Phdr> loaded;
 	for (int i = 0; i < header->e_phnum; i++) {
@@ -105,37 +224,15 @@ void readElf(const Image &image, Executable &result)
 		if (!segment)
 			return;
 		if (segment->p_type == PT_INTERP)
-			result.isStatic = false;
+			result.isStatic = false, result.interpreter = image.text(segment->p_offset);
 		else if (segment->p_type == PT_DYNAMIC)
 			dynamic = segment;
 		else if (segment->p_type == PT_LOAD)
 			loaded.push_back(*segment);
 	}
-	if (!dynamic)
-		return;
-	std::vector<uint64_t> names;
-	uint64_t strings = 0;
-	bool hasRpath = false, hasRunpath = false;
-	for (uint64_t offset = 0; offset < dynamic->p_filesz; offset += sizeof(Elf64_Dyn)) {
-		const auto entry = image.at<Elf64_Dyn>(dynamic->p_offset + offset);
-		if (!entry || entry->d_tag == DT_NULL)
-			break;
-		if (entry->d_tag == DT_NEEDED)
-			names.push_back(entry->d_un.d_val);
-		else if (entry->d_tag == DT_STRTAB)
-			strings = entry->d_un.d_ptr;
-		else if (entry->d_tag == DT_RPATH)
-			hasRpath = true;
-		else if (entry->d_tag == DT_RUNPATH)
-			hasRunpath = true;
-	}
-	result.hasRpath = hasRpath && !hasRunpath; // the loader ignores DT_RPATH beside DT_RUNPATH
-	for (const auto &segment : loaded) {
-		if (strings < segment.p_vaddr || strings - segment.p_vaddr >= segment.p_filesz)
-			continue;
-		for (const auto name : names)
-			result.libraries.push_back(image.text(segment.p_offset + (strings - segment.p_vaddr) + name));
-	}
+	if (dynamic)
+		readDynamic(image, *dynamic, loaded, result);
+	searchSigns(dataOf(image, *header, loaded, result), limit, result);
 }
 
 // `#!interpreter argument`; for `#!/usr/bin/env NAME` it is NAME that counts.
@@ -165,28 +262,38 @@ bool Executable::needs(const char *prefix) const
 	return std::any_of(libraries.begin(), libraries.end(), [&](const auto &name) { return name.starts_with(prefix); });
 }
 
-Executable inspect(const std::string &program)
+Executable inspect(const std::string &program, size_t limit)
 {
 	Executable result;
 	result.path = find(program);
-	for (int depth = 0; depth < 4 && !result.path.empty(); depth++) {
+	if (result.path.empty())
+		result.problem = "not found";
+	for (int depth = 0; depth < 4 && result.problem.empty(); depth++) {
+		std::error_code error;
+		if (!fs::is_regular_file(result.path, error))
+			result.problem = fs::is_directory(result.path, error) ? "a folder" : "not a regular file";
+		else if (::access(result.path.c_str(), R_OK) != 0)
+			result.problem = std::strerror(errno);
+		if (!result.problem.empty())
+			break;
 		const Image image(result.path);
 		const auto bytes = image.bytes();
 		if (bytes.starts_with("#!")) {
-			const auto interpreter = find(interpreterOf(bytes));
-			if (interpreter.empty())
+			const auto name = interpreterOf(bytes);
+			const auto interpreter = find(name);
+			if (interpreter.empty()) {
+				result.problem = "its interpreter " + name + " is not found";
 				break;
+			}
+			result.script = result.script.empty() ? result.path : result.script;
 			result.path = interpreter;
 			continue;
 		}
-		if (!bytes.starts_with(ELFMAG))
+		if (!bytes.starts_with(ELFMAG)) {
+			result.problem = "neither an ELF file nor a script with a #! line";
 			break;
-		readElf(image, result);
-		// Texts that only NVIDIA's own code contains and that survive `strip`.
-		std::string mark = "/cudart"; // in two pieces: this program carries no runtime
-		mark += ".shm.";
-		result.carriesRuntime = !result.needs("libcudart.so") && image.contains(mark);
-		result.carriesCublas = !result.needs("libcublas") && image.contains("CUBLASLT_LOG_LEVEL");
+		}
+		readElf(image, limit, result);
 		struct stat status;
 		result.isPrivileged = (::stat(result.path.c_str(), &status) == 0 && (status.st_mode & (S_ISUID | S_ISGID))) ||
 		                      ::getxattr(result.path.c_str(), "security.capability", nullptr, 0) > 0;

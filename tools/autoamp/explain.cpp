@@ -10,9 +10,7 @@
 #include "tools/autoamp/text.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
 namespace autoamp::tool {
 
@@ -35,7 +33,7 @@ struct Explanation {
 	policy::Category category;
 	Decision decision;
 	std::vector<Step> steps;
-	std::vector<std::pair<std::string, double>> estimates; // ns, by the word of AUTOAMP_STRATEGY
+	policy::Ways ways;
 };
 
 size_t indexOf(const std::string &name, std::span<const char *const> entries)
@@ -90,39 +88,7 @@ op::Op describe(const Question &question, size_t index, const policy::Options &o
 	return op;
 }
 
-// The configuration with everything open that could keep a call.
-policy::State opened(const policy::Options &options)
-{
-	policy::State state(options);
-	state.observeOnly = false;
-	state.strategy = policy::StrategyChoice::cast;
-	state.customWhite = state.customBlack = {};
-	std::fill(std::begin(state.category), std::end(state.category), policy::Category::lower_precision);
-	return state;
-}
-
-// What each strategy that can be named would take, whatever else is configured.
-void estimate(Explanation &explanation, const policy::Device &device, Environment environment,
-              std::span<const char *const> entries)
-{
-	const auto &row = policy::optionTable()[static_cast<size_t>(policy::Option::strategy)];
-	std::istringstream words(row.values);
-	for (std::string word; words >> word;) {
-		environment.set(row.name, word);
-		const auto parsed = environment.parse(entries);
-		if (word == row.fallback || !parsed.error.empty()) // auto chooses among the others
-			continue;
-		auto state = opened(parsed.options);
-		state.strategy = parsed.options.strategy;
-		const auto decision = policy::decide(explanation.op, state, device);
-		const bool isLowered = decision.strategy != policy::Strategy::fp32;
-		if (const double ns = isLowered ? decision.estimateLowered : decision.estimate; ns >= 0)
-			explanation.estimates.emplace_back(word, ns);
-	}
-}
-
-Explanation walk(const Question &question, const op::Op &op, const policy::Options &options,
-                 const Environment &environment, std::span<const char *const> entries)
+Explanation walk(const Question &question, const op::Op &op, const policy::Options &options)
 {
 	const auto driver = question.gpu ? Driver{} : askDriver();
 	const auto *gpu = driver.gpus.empty() ? nullptr : &driver.gpus.front();
@@ -132,29 +98,33 @@ Explanation walk(const Question &question, const op::Op &op, const policy::Optio
 	const policy::Device here =
 	    gpu ? policy::Device{&constants, gpu->capability, driver.version >= policy::Device::oldestDriver} : ideal;
 	const policy::State real(options);
-	auto state = opened(options);
+	Explanation result = {op,
+	                      real.category[static_cast<unsigned>(op.kind)],
+	                      policy::decide(op, real, here),
+	                      {},
+	                      policy::waysOf(op, real, here)};
+	if (!options.enabled) {
+		result.steps.push_back({"enabled", "AUTOAMP_ENABLED=0", result.decision});
+		return result;
+	}
+
+	// Everything open that could keep a call; then, one after the other, as it is.
+	auto state = real;
 	policy::Device device = ideal;
-	Explanation result = {op, real.category[static_cast<unsigned>(op.kind)], policy::decide(op, real, here), {}, {}};
-	estimate(result, ideal, environment, entries);
+	state.observeOnly = false, state.tf32Allowed = true;
+	state.strategy = state.dtype == op::Dtype::tf32 ? policy::StrategyChoice::tf32 : policy::StrategyChoice::cast;
+	state.customWhite = state.customBlack = {};
+	std::fill(std::begin(state.category), std::end(state.category), policy::Category::lower_precision);
 	const auto isLowered = [&](const char *name, std::string says) {
 		result.steps.push_back({name, std::move(says), policy::decide(op, state, device)});
 		return result.steps.back().decision.verdict == Verdict::lowered;
 	};
 
-	if (!options.enabled) {
-		isLowered("enabled", "AUTOAMP_ENABLED=0");
-		return result;
-	}
 	const auto &entry = entry::entryTable[op.entry];
 	const auto *kind = op.kind == op::Kind::none ? "no product" : policy::name(op.kind);
 	const bool isUnlike = entry.dtype != op::Dtype::none && entry.dtype != op.a;
 	const auto taken = isUnlike ? fmt::format(" ({} itself takes {})", entry.name, op::name(entry.dtype)) : "";
 	bool isGoing = isLowered("call", fmt::format("{} of {} operands{}", kind, op::name(op.a), taken));
-	if (isGoing) {
-		device = here;
-		const auto place = gpu ? gpu->name : question.gpu ? "--gpu" : "no GPU here";
-		isGoing = isLowered("device", fmt::format("{}: constants of {}", place, constants.name));
-	}
 	if (isGoing) {
 		std::copy(std::begin(real.category), std::end(real.category), state.category);
 		state.customWhite = real.customWhite, state.customBlack = real.customBlack;
@@ -162,8 +132,11 @@ Explanation walk(const Question &question, const op::Op &op, const policy::Optio
 		                                         policy::name(result.category)));
 	}
 	if (isGoing) {
-		state.strategy = real.strategy;
-		isGoing = isLowered("strategy", options.valueOf(policy::Option::strategy));
+		state.strategy = real.strategy, state.tf32Allowed = real.tf32Allowed, device = here;
+		const auto place = gpu ? gpu->name : question.gpu ? "--gpu" : "no GPU here";
+		isGoing = isLowered("strategy",
+		                    fmt::format("{} to {}; {}, constants of {}", options.valueOf(policy::Option::strategy),
+		                                op::name(options.dtype), place, constants.name));
 	}
 	state.observeOnly = real.observeOnly;
 	if (isGoing || state.observeOnly)
@@ -179,14 +152,18 @@ Json orNull(float ns)
 void writeJson(const Explanation &explanation)
 {
 	const auto &decision = explanation.decision;
-	Json steps = Json::array(), estimates = Json::object();
+	Json steps = Json::array(), strategies = Json::array();
 	for (const auto &step : explanation.steps)
 		steps.push_back({{"step", step.name},
 		                 {"says", step.says},
 		                 {"decision", policy::name(step.decision.verdict)},
 		                 {"reason", policy::name(step.decision.reason)}});
-	for (const auto &[strategy, ns] : explanation.estimates)
-		estimates[strategy] = ns;
+	for (const auto &way : explanation.ways)
+		if (way.estimate >= 0)
+			strategies.push_back({{"strategy", policy::name(way.strategy)},
+			                      {"precision", op::name(way.precision)},
+			                      {"est_ns", orNull(way.estimate)},
+			                      {"unavailable", way.isAvailable() ? Json() : Json(policy::name(way.why))}});
 	const Json document = {{"entry", entry::entryTable[explanation.op.entry].name},
 	                       {"op", policy::name(explanation.op.kind)},
 	                       {"category", policy::name(explanation.category)},
@@ -196,7 +173,7 @@ void writeJson(const Explanation &explanation)
 	                       {"strategy", policy::name(decision.strategy)},
 	                       {"est_ns", orNull(decision.estimate)},
 	                       {"est_lowered_ns", orNull(decision.estimateLowered)},
-	                       {"estimates", estimates},
+	                       {"strategies", strategies},
 	                       {"steps", steps}};
 	fmt::print("{}\n", document.dump(1));
 }
@@ -215,8 +192,11 @@ void writeText(const Explanation &explanation)
 	for (const auto &step : explanation.steps)
 		fmt::print("  {:<9} {}\n", step.name, step.says);
 	std::string times;
-	for (const auto &[strategy, ns] : explanation.estimates)
-		times += fmt::format("{}{} {}", times.empty() ? "" : ", ", strategy, duration(ns));
+	for (const auto &way : explanation.ways)
+		if (way.estimate >= 0)
+			times +=
+			    fmt::format("{}{} {}{}", times.empty() ? "" : ", ", policy::name(way.strategy), duration(way.estimate),
+			                way.isAvailable() ? "" : fmt::format(" ({})", policy::name(way.why)));
 	if (!times.empty())
 		fmt::print("  {:<9} {}\n", "model", times);
 	fmt::print("  {:<9} {}: {}\n", "reason", policy::name(decision.reason), policy::meaning(decision.reason));
@@ -239,7 +219,7 @@ void explain(const Question &question, std::span<const char *const> entries)
 	if (!parsed.error.empty())
 		fail(Status::wrong, "{}", parsed.error);
 	const auto op = describe(question, index, parsed.options);
-	const auto explanation = walk(question, op, parsed.options, environment, entries);
+	const auto explanation = walk(question, op, parsed.options);
 	question.format == "json" ? writeJson(explanation) : writeText(explanation);
 }
 

@@ -17,6 +17,7 @@ constexpr const char *overview = R"(autoamp runs the fp32 matrix products of unm
   autoamp report [FILE|DIR...]   what a trace says; without a name: the newest one
   autoamp explain --entry E --m M --n N --k K
                                  what would be decided about such a call, and why; nothing is run
+  autoamp doctor [-- APP]        what this machine, this environment and a program let autoamp do
   autoamp help TOPIC             env: every AUTOAMP_* variable
                                  reports: what the numbers mean
                                  reasons: why a call was lowered or kept
@@ -30,11 +31,16 @@ A first run, on a machine without a GPU too:
 Without the command line: LD_PRELOAD=.../libautoamp.so AUTOAMP_LEVEL=O1 ./app
 )";
 
-constexpr const char *reports = R"(autoamp report [FILE|DIR...] [--report VIEW] [--format table|json]
+constexpr const char *reports = R"(autoamp report [FILE|DIR...] [--report VIEW] [--format table|json|csv]
 
   summary   how much of the fp32 work was lowered, what was kept and why, what next
   ops       one line a signature and decision, most work first
   reasons   why, most work first, with what can be done about it
+
+The lists, ops and reasons:
+  --by op|entry|shape|reason|caller|thread|device   one line for all rows of ops that share it
+  --sort COLUMN   by a column of JSON's name: numbers from the largest, texts from A
+  --top N         the first N
 
   call      one intercepted call of an entry point
   FLOP      2 m n k batch of a call: the work, whatever ran it
@@ -45,10 +51,13 @@ constexpr const char *reports = R"(autoamp report [FILE|DIR...] [--report VIEW] 
   raised    ran in a higher precision than asked
   observed  AUTOAMP_LEVEL=O0: nothing changed; the reason says what would have happened
   captured  calls during stream capture; the replays of a graph are not calls
+  est       what the cost model expects the calls to take as asked, and lowered
+  thread    a thread that begins after another has ended may share its line
   lost      what the trace could not hold; totals stay exact unless it says otherwise
 
 JSON is one object, schema autoamp.report/1; an unknown number is null, never 0. Numbers
-of an `ops` row (flops, host_ns, est_ns, ...) are totals of its calls.
+of an `ops` row (flops, host_ns, est_ns, ...) are totals of its calls. With --by it has
+`groups` as well. CSV (RFC 4180) has the columns of JSON's rows; what is unknown is empty.
 A FILE stands also for FILE with .1, .2, ... before its suffix: other processes of the run.
 Exit status: 0 done, 1 the work failed, 2 a wrong command line, variable or file.
 )";

@@ -1,6 +1,8 @@
-// The report as JSON: interface.md section 5, field by field. Unknown is null.
+// The report as JSON: interface.md section 5, field by field. Unknown is null. Its objects are the rows of CSV too, and
+// what lists are sorted by: a column has one name and one value wherever it stands.
 #include "tools/autoamp/report.h"
 
+#include <algorithm>
 #include <cmath>
 #include <ctime>
 #include <nlohmann/json.hpp>
@@ -59,9 +61,11 @@ Json describe(size_t id, const trace::Trace &run)
 	        {"config", config}};
 }
 
-Json describe(size_t run, const trace::RowInfo &row)
+Json describe(const OpsRow &place)
 {
-	return {{"run", run},
+	static const trace::RowInfo none = {};
+	const auto &row = place.row ? *place.row : none;
+	return {{"run", place.run},
 	        {"device", row.device},
 	        {"thread", nullptr},
 	        {"library", orNull(row.library)},
@@ -96,6 +100,29 @@ Json describe(size_t run, const trace::RowInfo &row)
 	        {"region", nullptr},
 	        {"caller", orNull(row.caller)},
 	        {"site", orNull(row.site)}};
+}
+
+Json describe(const ReasonSum &reason)
+{
+	return {{"reason", orNull(reason.reason)},
+	        {"decision", orNull(reason.decision)},
+	        {"calls", reason.calls},
+	        {"flops", reason.flops},
+	        {"kernel_ns", nullptr},
+	        {"advice", orNull(adviceOn(reason.reason))}};
+}
+
+Json describe(const Group &group)
+{
+	return {{group.by, orNull(group.key)},
+	        {"calls", group.calls},
+	        {"eligible", group.eligible.calls},
+	        {"lowered", group.lowered.calls},
+	        {"flops", group.flops},
+	        {"lowered_flops", group.lowered.flops},
+	        {"host_ns", nanoseconds(group.hostNs)},
+	        {"est_ns", orNull(group.estNs)},
+	        {"est_lowered_ns", orNull(group.estLoweredNs)}};
 }
 
 Json describe(const trace::ScalerInfo &event)
@@ -136,9 +163,75 @@ private:
 	bool isFirst_ = true;
 };
 
+// Unknown last, numbers from the largest, texts from A.
+bool isBefore(const Json &x, const Json &y)
+{
+	if (x.is_null() || y.is_null())
+		return !x.is_null();
+	return x.is_string() ? x < y : y < x;
+}
+
+std::string cell(const Json &value)
+{
+	if (!value.is_string())
+		return value.is_null() ? "" : value.dump();
+	auto text = Json::parse(dump(value)).get<std::string>(); // UTF-8 now
+	if (text.find_first_of(",\"\r\n") == std::string::npos)
+		return text;
+	for (size_t at = 0; (at = text.find('"', at)) != std::string::npos; at += 2)
+		text.insert(at, 1, '"');
+	return '"' + text + '"';
+}
+
 } // namespace
 
-void writeJson(std::FILE *out, const Runs &runs, const Account &account)
+template <typename Item>
+void select(std::vector<Item> &list, const Selection &selection)
+{
+	if (!selection.sort.empty() && !list.empty()) {
+		std::vector<std::string> columns;
+		const Json sample = describe(list.front());
+		for (const auto &[name, value] : sample.items())
+			columns.push_back(name);
+		if (!sample.contains(selection.sort))
+			fail(Status::wrong, "report: no column '{}' to sort by; there are {}", selection.sort,
+			     fmt::join(columns, ", "));
+		std::vector<std::pair<Json, Item>> keyed;
+		for (auto &item : list) {
+			Json key = describe(item)[selection.sort];
+			keyed.emplace_back(std::move(key), std::move(item));
+		}
+		std::stable_sort(keyed.begin(), keyed.end(), [](auto &x, auto &y) { return isBefore(x.first, y.first); });
+		std::transform(keyed.begin(), keyed.end(), list.begin(), [](auto &each) { return std::move(each.second); });
+	}
+	if (selection.top > 0 && list.size() > selection.top)
+		list.resize(selection.top);
+}
+
+template <typename Item>
+void writeCsv(std::FILE *out, const std::vector<Item> &list)
+{
+	const auto line = [&](const Item &item, bool isHeading) {
+		const char *separator = "";
+		const Json object = describe(item);
+		for (const auto &[name, value] : object.items())
+			fmt::print(out, "{}{}", std::exchange(separator, ","), isHeading ? name : cell(value));
+		std::fputs("\r\n", out);
+	};
+	line(list.empty() ? Item{} : list.front(), true);
+	for (const auto &item : list)
+		line(item, false);
+}
+
+template void select(std::vector<OpsRow> &, const Selection &);
+template void select(std::vector<Group> &, const Selection &);
+template void select(std::vector<ReasonSum> &, const Selection &);
+template void writeCsv(std::FILE *, const std::vector<OpsRow> &);
+template void writeCsv(std::FILE *, const std::vector<Group> &);
+template void writeCsv(std::FILE *, const std::vector<ReasonSum> &);
+
+void writeJson(std::FILE *out, const Runs &runs, const Account &account, const std::vector<OpsRow> &ops,
+               const std::vector<Group> &groups)
 {
 	std::fputs("{\"schema\": \"autoamp.report/1\",\n", out);
 	{
@@ -159,20 +252,18 @@ void writeJson(std::FILE *out, const Runs &runs, const Account &account)
 	fmt::print(out, "\"totals\": {},\n", dump(totals));
 	{
 		Elements list(out, "\"ops\": [", "],\n");
-		for (size_t id = 0; id < runs.size(); id++)
-			for (const auto &row : runs[id].rows)
-				if (row.calls > 0)
-					list.add(describe(id, row));
+		for (const auto &row : ops)
+			list.add(describe(row));
+	}
+	if (!groups.empty()) {
+		Elements list(out, "\"groups\": [", "],\n");
+		for (const auto &group : groups)
+			list.add(describe(group));
 	}
 	{
 		Elements list(out, "\"reasons\": [", "],\n");
 		for (const auto &reason : account.reasons)
-			list.add({{"reason", orNull(reason.reason)},
-			          {"decision", orNull(reason.decision)},
-			          {"calls", reason.calls},
-			          {"flops", reason.flops},
-			          {"kernel_ns", nullptr},
-			          {"advice", orNull(adviceOn(reason.reason))}});
+			list.add(describe(reason));
 	}
 	std::fputs("\"scaler\": {", out);
 	{

@@ -1,6 +1,15 @@
 #include "tools/autoamp/machine.h"
 
+#include "inject/entry_index.h"
+#include "inject/front.h"
+#include "src/trace/naming.h"
+#include "tools/autoamp/executable.h"
+#include "tools/autoamp/launch.h"
+
+#include <array>
 #include <cerrno>
+#include <climits>
+#include <csignal>
 #include <cstdio>
 #include <cstring>
 #include <dlfcn.h>
@@ -8,6 +17,7 @@
 #include <filesystem>
 #include <fmt/format.h>
 #include <functional>
+#include <link.h>
 #include <sstream>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -26,17 +36,17 @@ struct Answer {
 // What `work` writes to stdout, in a child process whose stderr nobody hears.
 Answer askChild(const std::function<void()> &work)
 {
+	const auto run = [&]() noexcept { work(); }; // nothing is thrown into a copy of this program
+
 	int ends[2];
-	if (::pipe(ends) != 0)
+	if (::pipe2(ends, O_CLOEXEC) != 0)
 		return {};
 	std::fflush(nullptr);
 	const pid_t child = ::fork();
 	if (child == 0) {
 		::dup2(ends[1], STDOUT_FILENO);
-		::dup2(::open("/dev/null", O_WRONLY), STDERR_FILENO);
-		::close(ends[0]);
-		::close(ends[1]);
-		work();
+		::dup2(::open("/dev/null", O_WRONLY | O_CLOEXEC), STDERR_FILENO);
+		run();
 		std::fflush(stdout);
 		::_exit(0);
 	}
@@ -44,13 +54,33 @@ Answer askChild(const std::function<void()> &work)
 	Answer answer;
 	char buffer[4096];
 	for (ssize_t got; (got = ::read(ends[0], buffer, sizeof buffer)) > 0 || (got < 0 && errno == EINTR);)
-		answer.text.append(buffer, static_cast<size_t>(std::max<ssize_t>(got, 0)));
+		answer.text.append(buffer, static_cast<size_t>(got > 0 ? got : 0));
 	::close(ends[0]);
 	int status = 0;
 	while (child > 0 && ::waitpid(child, &status, 0) < 0 && errno == EINTR) {
 	}
 	answer.signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
 	return answer;
+}
+
+// A fact is a line of three fields.
+using Fact = std::array<std::string, 3>;
+
+template <typename First, typename Second>
+void tell(const First &first, const Second &second, const char *third = "")
+{
+	fmt::print("{}\t{}\t{}\n", first, second, third);
+	std::fflush(stdout); // what follows may be the end of this process
+}
+
+std::vector<Fact> factsOf(const std::string &text)
+{
+	std::vector<Fact> facts;
+	std::istringstream lines(text);
+	for (Fact fact;
+	     std::getline(lines, fact[0], '\t') && std::getline(lines, fact[1], '\t') && std::getline(lines, fact[2]);)
+		facts.push_back(fact);
+	return facts;
 }
 
 template <typename Function>
@@ -60,30 +90,22 @@ bool find(void *library, const char *name, Function *&function)
 	return function;
 }
 
-// One line a fact: the word, a number, a text.
-void tell(const char *word, int number, const char *text = "")
-{
-	std::printf("%s %d %s\n", word, number, text);
-	std::fflush(stdout); // what follows may be the end of this process
-}
-
 void tellOfDriver()
 {
 	void *driver = ::dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
 	if (!driver)
 		return;
-	tell("found", ::dlsym(driver, "autoamp_emulated_calls") != nullptr);
+	tell("found", ::dlsym(driver, "autoamp_emulated_calls") ? 1 : 0);
 	int (*init)(unsigned), (*version)(int *), (*count)(int *), (*name)(char *, int, int), (*attribute)(int *, int, int);
-	int number = 0;
+	int number = 0, devices = 0;
 	if (find(driver, "cuDriverGetVersion", version) && version(&number) == 0)
 		tell("version", number);
 	if (!find(driver, "cuInit", init) || !find(driver, "cuDeviceGetCount", count))
-		return tell("problem", 0, "it lacks cuInit or cuDeviceGetCount");
-	int devices = 0;
+		return tell("problem", "it is no driver");
 	if (const int status = init(0))
-		return tell("problem", status, "cuInit");
+		return tell("problem", fmt::format("cuInit gives {}", status));
 	if (const int status = count(&devices))
-		return tell("problem", status, "cuDeviceGetCount");
+		return tell("problem", fmt::format("cuDeviceGetCount gives {}", status));
 	for (int device = 0; device < devices; device++) { // their numbers are their handles
 		char text[128] = "unnamed GPU";
 		int major = 0, minor = 0;
@@ -96,7 +118,49 @@ void tellOfDriver()
 	}
 }
 
+// How a library tells its version, by the beginning of its name.
+std::string versionOf(void *library, std::string_view soname)
+{
+	int number = 0, part[3] = {};
+	int (*runtime)(int *), (*property)(int, int *);
+	if (soname.starts_with("libcudart") && find(library, "cudaRuntimeGetVersion", runtime) && runtime(&number) == 0)
+		return fmt::format("{}.{}", number / 1000, number % 1000 / 10);
+	const bool isLight = soname.starts_with("libcublasLt");
+	if (find(library, isLight ? "cublasLtGetProperty" : "cublasGetProperty", property) && !property(0, &part[0]) &&
+	    !property(1, &part[1]) && !property(2, &part[2]))
+		return fmt::format("{}.{}.{}", part[0], part[1], part[2]);
+	return "version unknown";
+}
+
+void tellOfLibraries()
+{
+	for (const char *soname : {"libcudart.so.13", "libcudart.so.12", "libcublas.so.13", "libcublas.so.12",
+	                           "libcublas.so.11", "libcublasLt.so.13", "libcublasLt.so.12"}) {
+		void *library = ::dlopen(soname, RTLD_LAZY | RTLD_LOCAL);
+		link_map *map = nullptr;
+		if (library && ::dlinfo(library, RTLD_DI_LINKMAP, &map) == 0)
+			tell(soname, versionOf(library, soname), map->l_name);
+	}
+}
+
+// As the front does it (inject/front.cpp).
+void tellOfCore(const Installation &installation)
+{
+	::dlopen(installation.library.c_str(), RTLD_NOW | RTLD_GLOBAL); // the core is linked to it
+	void *core = ::dlopen(installation.core().c_str(), RTLD_NOW | RTLD_LOCAL);
+	if (!core)
+		return tell("problem", ::dlerror());
+	const auto *table = static_cast<const front::Core *>(::dlsym(core, "autoamp_core"));
+	if (!table || table->abi != front::abi || table->count != entry::entryCount)
+		tell("problem", "it is of another version");
+}
+
 } // namespace
+
+std::string Installation::core() const
+{
+	return fs::path(library).parent_path() / "libautoamp-core.so";
+}
 
 Installation findInstallation()
 {
@@ -117,26 +181,89 @@ Installation findInstallation()
 	return result;
 }
 
+std::string whyCoreFails(const Installation &installation)
+{
+	if (!fs::exists(installation.core()))
+		return "it is missing";
+	const auto answer = askChild([&] { tellOfCore(installation); });
+	if (answer.signal)
+		return fmt::format("its file is damaged: loading it ends with signal {}", answer.signal);
+	const auto facts = factsOf(answer.text);
+	return facts.empty() ? "" : facts.front()[1];
+}
+
+std::string whyNoTrace(const std::string &pattern)
+{
+	char path[PATH_MAX];
+	if (const char *problem = trace::expandName(pattern.c_str(), {}, 0, path, sizeof path))
+		return problem;
+	auto folder = fs::path(pattern.substr(0, pattern.find('%'))).parent_path();
+	std::error_code error;
+	while (folder.has_relative_path() && !fs::exists(fs::symlink_status(folder, error)))
+		folder = folder.parent_path();
+	// As the recorder begins: a file of some pages. This one has no name, or loses it at once.
+	auto name = (folder / ".autoamp-XXXXXX").string();
+	int file = ::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+	if (file < 0 && (errno == EOPNOTSUPP || errno == EISDIR) && (file = ::mkostemp(name.data(), O_CLOEXEC)) >= 0)
+		::unlink(name.c_str());
+	if (file < 0)
+		return std::strerror(errno);
+	std::signal(SIGXFSZ, SIG_IGN); // a limit on file sizes is an answer, not an end
+	const int status = ::posix_fallocate(file, 0, 20 << 10);
+	::close(file);
+	return status ? std::strerror(status) : "";
+}
+
 Driver askDriver()
 {
 	const auto answer = askChild(tellOfDriver);
 	Driver driver;
-	std::istringstream lines(answer.text);
-	std::string word, text;
-	for (int number = 0; lines >> word >> number && std::getline(lines, text);) {
-		text.erase(0, 1);
+	for (const auto &[word, value, text] : factsOf(answer.text)) {
+		driver.isFound = true;
 		if (word == "found")
-			driver.isFound = true, driver.isEmulated = number;
+			driver.isEmulated = value == "1";
 		else if (word == "version")
-			driver.version = number;
+			driver.version = std::stoi(value);
 		else if (word == "gpu")
-			driver.gpus.push_back({number, text});
+			driver.gpus.push_back({std::stoi(value), text});
 		else if (word == "problem")
-			driver.problem = number ? fmt::format("{} gives {}", text, number) : text;
+			driver.problem = value;
 	}
-	if (answer.signal)
-		driver = {driver.isFound, driver.version, fmt::format("it dies of signal {}", answer.signal), {}, false};
+	if (answer.signal) {
+		driver.problem = fmt::format("it ends with signal {}", answer.signal);
+		driver.gpus.clear();
+	}
 	return driver;
+}
+
+std::vector<Library> visibleLibraries()
+{
+	std::vector<Library> libraries;
+	for (const auto &[name, version, path] : factsOf(askChild(tellOfLibraries).text))
+		libraries.push_back({name, path, version});
+	return libraries;
+}
+
+std::vector<Library> loadedWith(const std::string &program)
+{
+	const auto loader = inspect("/proc/self/exe", 0).interpreter; // never the one that the program names
+	const auto *path = Environment().get("LD_LIBRARY_PATH");
+	const auto variable = "LD_LIBRARY_PATH=" + (path ? *path : "");
+	const auto list = [&] { // as ldd does; no other LD_ variable, some would have the program's code run
+		::execle(loader.c_str(), loader.c_str(), fs::absolute(program).c_str(), nullptr,
+		         std::array{"LD_TRACE_LOADED_OBJECTS=1", variable.c_str(), static_cast<const char *>(nullptr)}.data());
+	};
+	// "\tNAME => PATH (0x...)", "\tNAME => not found"
+	std::vector<Library> libraries;
+	std::istringstream lines(askChild(list).text);
+	for (std::string line; std::getline(lines, line);) {
+		const auto arrow = line.find(" => ");
+		if (arrow == std::string::npos || line[0] != '\t')
+			continue;
+		const auto found = line.substr(arrow + 4);
+		libraries.push_back({line.substr(1, arrow - 1), found[0] == '/' ? found.substr(0, found.rfind(" (")) : "", ""});
+	}
+	return libraries;
 }
 
 } // namespace autoamp::tool

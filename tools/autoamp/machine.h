@@ -1,4 +1,4 @@
-// What this machine has: the driver and its GPUs, the parts of autoamp. Main thread.
+// What this machine has: the driver and its GPUs, CUDA libraries, the parts of autoamp. Main thread.
 // Foreign code is loaded in a child process only: a driver that was started in this one would be inherited by nobody
 // and could take this one down.
 #pragma once
@@ -13,8 +13,16 @@ struct Installation {
 	std::string library;             // libautoamp.so; empty: in none of the places
 	std::string emulated;            // folder of the emulated device; empty: not there
 	std::vector<std::string> places; // that were looked at
+
+	std::string core() const; // where the library looks for it
 };
 Installation findInstallation();
+
+// Why the library could not load its core; empty: it can.
+std::string whyCoreFails(const Installation &installation);
+
+// Why no file could be made where a pattern of names wants it; empty: one could.
+std::string whyNoTrace(const std::string &pattern);
 
 struct Driver {
 	struct Gpu {
@@ -28,5 +36,13 @@ struct Driver {
 	bool isEmulated = false;
 };
 Driver askDriver();
+
+struct Library {
+	std::string name, path, version; // path empty: the loader does not find it
+};
+// CUDA libraries that the loader finds by name alone.
+std::vector<Library> visibleLibraries();
+// What the loader would load with a program, by its own rules; nothing of it is run. Without versions.
+std::vector<Library> loadedWith(const std::string &program);
 
 } // namespace autoamp::tool

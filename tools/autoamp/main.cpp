@@ -1,5 +1,6 @@
 // The command line: what was typed becomes options; each command is one function. Main thread.
 // One line on stderr and a status for everything that is wrong; interface.md section 4 has the statuses.
+#include "tools/autoamp/doctor.h"
 #include "tools/autoamp/explain.h"
 #include "tools/autoamp/failure.h"
 #include "tools/autoamp/help.h"
@@ -67,6 +68,7 @@ struct CommandLine {
 	RunOptions run;
 	ReportOptions report;
 	Question question;
+	DoctorOptions doctor;
 	std::string topic;
 	std::string values[std::size(mirrored)];
 	CLI::Option *typed[std::size(mirrored)];
@@ -101,8 +103,14 @@ struct CommandLine {
 		reporting->add_option("traces", report.places, "trace files or folders of them")->type_name("FILE|DIR");
 		reporting->add_option("--report", report.view, "which view")
 		    ->check(CLI::IsMember({"summary", "ops", "reasons"}));
+		reporting->add_option("--by", report.selection.by, "group the rows of ops")->check(CLI::IsMember(groupings));
+		reporting->add_option("--sort", report.selection.sort, "the list by a column, named as in JSON")
+		    ->type_name("COLUMN");
+		reporting->add_option("--top", report.selection.top, "so many of the list's rows")
+		    ->check(CLI::Range(1, INT32_MAX))
+		    ->type_name("N");
 		reporting->add_option("--format", report.format, "for people or programs")
-		    ->check(CLI::IsMember({"table", "json"}));
+		    ->check(CLI::IsMember({"table", "json", "csv"}));
 		addColour(reporting, report.colour);
 
 		auto *explaining = app.add_subcommand("explain", "what would be decided about a call, and why; nothing is run");
@@ -129,6 +137,11 @@ struct CommandLine {
 		explaining->add_option("--format", question.format, "for people or programs")
 		    ->check(CLI::IsMember({"text", "json"}));
 
+		auto *examining = app.add_subcommand("doctor", "what this machine and a program let autoamp do");
+		examining->prefix_command();
+		examining->footer("The program comes last: autoamp doctor -- APP");
+		addColour(examining, doctor.colour);
+
 		auto *helping = app.add_subcommand("help", "the manual");
 		helping->allow_extras();
 		helping->add_option("topic", topic, "env, reports or reasons")->type_name("TOPIC");
@@ -145,10 +158,14 @@ struct CommandLine {
 int carryOut(CommandLine &line, const std::vector<std::string> &application)
 {
 	const auto *command = line.app.get_subcommands().front();
+	const auto program = [&] {
+		auto words = command->remaining();
+		words.insert(words.end(), application.begin(), application.end());
+		return words;
+	};
 	if (command->get_name() == "run") {
 		refuseUnknown(*command, Status::notStarted);
-		line.run.command = command->remaining();
-		line.run.command.insert(line.run.command.end(), application.begin(), application.end());
+		line.run.command = program();
 		if (line.run.command.empty())
 			fail(Status::notStarted, "run: no program; {} run [options] -- APP ARGS...", invocation);
 		for (size_t i = 0; i < std::size(mirrored); i++)
@@ -165,7 +182,10 @@ int carryOut(CommandLine &line, const std::vector<std::string> &application)
 	refuseUnknown(*command, Status::wrong);
 	const auto parsed = policy::parseOptions(policy::processEnvironment(), entries);
 	Status status = parsed.error.empty() ? Status::done : Status::wrong;
-	if (command->get_name() == "help") {
+	if (command->get_name() == "doctor") {
+		line.doctor.command = program(); // a bad value is one of the things that it tells
+		doctor(line.doctor, parsed, entries);
+	} else if (command->get_name() == "help") {
 		// Where somebody with a bad value looks for the good ones: the text comes all the same.
 		if (!line.topic.empty() &&
 		    std::find(std::begin(helpTopics), std::end(helpTopics), line.topic) == std::end(helpTopics))
@@ -186,9 +206,10 @@ int start(int count, char **words)
 	invocation =
 	    count > 0 && std::string_view(words[0]).find('/') != std::string_view::npos ? quoted(words[0]) : "autoamp";
 	std::vector<std::string> arguments(words + std::min(count, 1), words + count), application;
-	const bool isRun = !arguments.empty() && arguments.front() == "run";
-	Status wrong = isRun ? Status::notStarted : Status::wrong;
-	if (isRun) {
+	const std::string name = arguments.empty() ? "" : arguments.front();
+	const bool hasProgram = name == "run" || name == "doctor";
+	const Status wrong = name == "run" ? Status::notStarted : Status::wrong;
+	if (hasProgram) {
 		// What follows `--` is the application's, whatever it looks like.
 		const auto separator = std::find(arguments.begin(), arguments.end(), "--");
 		application.assign(separator, arguments.end());
@@ -213,7 +234,7 @@ int start(int count, char **words)
 		fail(wrong, "{}", error.what());
 	}
 	// `run ./app -- x`: the application began before the separator, which then is its own.
-	if (isRun && !application.empty() && line.app.get_subcommand("run")->remaining().empty())
+	if (hasProgram && !application.empty() && line.app.get_subcommand(name)->remaining().empty())
 		application.erase(application.begin());
 	return carryOut(line, application);
 }

@@ -1,4 +1,6 @@
 // What `autoamp run` says at the end: what was lowered, what was kept and why, where the trace is, what to type next.
+#include "tools/autoamp/doctor.h"
+#include "tools/autoamp/machine.h"
 #include "tools/autoamp/report.h"
 #include "tools/autoamp/run.h"
 #include "tools/autoamp/text.h"
@@ -96,26 +98,12 @@ Runs collect(const Outcome &outcome)
 	return ours;
 }
 
-// The folder that the trace was to go to, or the nearest that exists: files are not made where it is closed.
-bool isWritable(const std::string &pattern)
-{
-	auto folder = fs::path(pattern.substr(0, pattern.find('%'))).parent_path();
-	std::error_code error;
-	while (folder.has_relative_path() && !fs::exists(fs::symlink_status(folder, error)))
-		folder = folder.parent_path();
-	return fs::is_directory(folder, error) && ::access(folder.c_str(), W_OK) == 0;
-}
-
-struct Diagnosis {
-	std::string cause, next;
-};
-
 // No intercepted call: why, as far as can be told from outside.
 Diagnosis diagnose(const Outcome &outcome)
 {
 	const auto &program = outcome.program;
 	const auto &configuration = outcome.configuration;
-	const auto path = quoted(here(program.path));
+	const auto installation = findInstallation();
 	std::string command;
 	for (const auto &word : outcome.command)
 		command += " " + quoted(word);
@@ -125,24 +113,16 @@ Diagnosis diagnose(const Outcome &outcome)
 	};
 	if (!configuration.enabled)
 		return {"AUTOAMP_ENABLED=0 switches autoamp off", again("AUTOAMP_ENABLED=1 ", "")};
-	if (program.isForeign)
-		return {fmt::format("{} is not a 64-bit x86 program: the library cannot be loaded into it", path),
-		        "file " + path};
-	if (program.isStatic)
-		return {fmt::format("{} is statically linked: nothing can be preloaded into it; link it dynamically", path),
-		        "file " + path};
-	if (program.isPrivileged)
-		return {
-		    fmt::format("{} is set-user-id or has capabilities: the loader preloads nothing into it; run a copy", path),
-		    fmt::format("cp {} ./copy && {} run -- ./copy", path, invocation)};
-	if (program.carriesCublas)
-		return {fmt::format("{} is linked with the static cuBLAS, whose calls cannot be caught; link -lcublas instead",
-		                    path),
-		        "ldd " + path};
+	if (auto obstacle = whyOutOfReach(program))
+		return std::move(*obstacle);
 	if (configuration.trace == policy::TraceLevel::off)
 		return {"AUTOAMP_TRACE=off: what happened was not recorded", again("", " --trace summary")};
-	if (!isWritable(configuration.traceFile))
-		return {fmt::format("no trace can be written to {}", configuration.traceFile), again("", " -o /tmp/%e.%p.aat")};
+	if (const auto problem = whyNoTrace(configuration.traceFile); !problem.empty())
+		return {fmt::format("no trace can be written to {}: {}", configuration.traceFile, problem),
+		        again("", " -o /tmp/%e.%p.aat")};
+	if (const auto problem = whyCoreFails(installation); !problem.empty())
+		return {fmt::format("autoamp stayed off, {} cannot be loaded: {}", installation.core(), problem),
+		        fmt::format("{} doctor --{}", invocation, command)};
 	if (!configuration.hookDlsym && !program.needs("libcublas"))
 		return {"the library was loaded, but nothing called cuBLAS through it, and --no-hook misses what dlsym finds",
 		        again("AUTOAMP_HOOK_DLSYM=1 ", "")};
@@ -150,10 +130,8 @@ Diagnosis diagnose(const Outcome &outcome)
 		return {"the library was loaded but not called: no cuBLAS call was made, or products run in other kernels "
 		        "(Triton, CUTLASS, a static cuBLAS in a plugin)",
 		        again("AUTOAMP_LOG=info ", "")};
-	return {
-	    "the library was loaded but not called: the program links cuBLAS but made no call (or autoamp stayed off: a "
-	    "line above says why)",
-	    again("AUTOAMP_LOG=info ", "")};
+	return {"the library was loaded but not called: the program links cuBLAS but made no call of it",
+	        again("AUTOAMP_LOG=info ", "")};
 }
 
 std::string reasonsIn(const Account &account, bool eligibleOnly)

@@ -28,8 +28,8 @@ std::string quoted(const std::string &word)
 std::string here(const std::string &path)
 {
 	std::error_code ignored;
-	const auto relative = fs::path(path).lexically_relative(fs::current_path(ignored));
-	return relative.empty() || relative.string().starts_with("..") ? path : "./" + relative.lexically_normal().string();
+	const auto relative = fs::path(path).lexically_relative(fs::current_path(ignored)).lexically_normal().string();
+	return relative.empty() || relative.starts_with("..") ? path : relative == "." ? relative : "./" + relative;
 }
 
 namespace {
@@ -65,6 +65,14 @@ std::string newestTrace(const policy::Options &options)
 
 Status report(const ReportOptions &options, const policy::Options &configuration)
 {
+	const auto &selection = options.selection;
+	const bool isList =
+	    !selection.by.empty() || !selection.sort.empty() || selection.top > 0 || options.format == "csv";
+	const auto view = !options.view.empty() ? options.view : isList ? "ops" : "summary";
+	if (view == "summary" && isList)
+		fail(Status::wrong, "report: --by, --sort, --top and csv are for lists: --report ops or reasons");
+	if (view == "reasons" && !selection.by.empty())
+		fail(Status::wrong, "report: --by groups the rows of --report ops; reasons have a report of their own");
 	std::vector<std::string> paths;
 	std::set<std::string> seen;
 	const auto take = [&](const std::string &path) {
@@ -99,16 +107,47 @@ Status report(const ReportOptions &options, const policy::Options &configuration
 	if (runs.empty())
 		return Status::wrong;
 
-	const auto account = add(runs);
+	auto account = add(runs);
+	const bool isTable = options.format == "table";
+	const auto merged = isTable ? mergedRows(runs) : std::vector<trace::RowInfo>();
+	std::vector<OpsRow> ops;
+	for (const auto &row : merged)
+		ops.push_back({0, &row});
+	for (size_t id = 0; !isTable && id < runs.size(); id++)
+		for (const auto &row : runs[id].rows)
+			if (row.calls > 0)
+				ops.push_back({id, &row});
+	auto groups = selection.by.empty() ? std::vector<Group>() : groupsOf(runs, selection.by);
+	size_t hidden = 0;
+	const auto cut = [&](auto &list) {
+		hidden = list.size();
+		select(list, selection);
+		hidden -= list.size();
+	};
+	view == "reasons" ? cut(account.reasons) : selection.by.empty() ? cut(ops) : cut(groups);
+
 	const Terminal terminal(STDOUT_FILENO, options.colour);
-	if (options.format == "json")
-		writeJson(stdout, runs, account);
-	else if (options.view == "ops")
-		writeOps(stdout, terminal, runs, account);
-	else if (options.view == "reasons")
-		writeReasons(stdout, terminal, account);
-	else
-		writeSummary(stdout, terminal, runs, account);
+	if (options.format == "json") {
+		writeJson(stdout, runs, account, ops, groups);
+	} else if (options.format == "csv") {
+		view == "reasons"      ? writeCsv(stdout, account.reasons)
+		: selection.by.empty() ? writeCsv(stdout, ops)
+		                       : writeCsv(stdout, groups);
+	} else if (view == "summary") {
+		std::string places; // as typed
+		for (const auto &place : options.places.empty() ? paths : options.places)
+			places += (places.empty() ? "" : " ") + quoted(here(place));
+		writeSummary(stdout, terminal, runs, account, places);
+	} else {
+		fmt::print("{}", account.isEmulated ? std::string(emulatedLine) + "\n" : "");
+		view == "reasons"      ? writeReasons(stdout, terminal, account)
+		: selection.by.empty() ? writeOps(stdout, terminal, ops, account)
+		                       : writeGroups(stdout, terminal, groups, account);
+		if (hidden > 0)
+			fmt::print("and {}\n", plural(hidden, "more row"));
+		if (hasLoss(account.loss))
+			fmt::print("lost: {}\n", describe(account.loss));
+	}
 	return status;
 }
 

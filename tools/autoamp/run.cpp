@@ -85,7 +85,7 @@ void setUpDevice(Environment &environment, const RunOptions &options, const Exec
 	if (options.device == "emulated") {
 		if (installation.emulated.empty())
 			fail(Status::notStarted, "the emulated device is not installed beside {}", installation.library);
-		if (program.carriesRuntime)
+		if (program.carriesRuntime())
 			fail(Status::notStarted,
 			     "{} contains the static CUDA runtime, which only a real driver can serve; relink it with nvcc -cudart "
 			     "shared (CMake: CMAKE_CUDA_RUNTIME_LIBRARY=Shared)",

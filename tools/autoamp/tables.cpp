@@ -172,7 +172,8 @@ std::vector<std::string> suggestions(const Account &account)
 	return lines;
 }
 
-void writeSummary(std::FILE *out, const Terminal &terminal, const Runs &runs, const Account &account)
+void writeSummary(std::FILE *out, const Terminal &terminal, const Runs &runs, const Account &account,
+                  const std::string &places)
 {
 	const size_t width = terminal.width ? terminal.width : usualWidth;
 	std::vector<std::string> top, tail;
@@ -192,52 +193,31 @@ void writeSummary(std::FILE *out, const Terminal &terminal, const Runs &runs, co
 		                           account.estimate / account.estimateLowered));
 	auto next = suggestions(account);
 	next.resize(std::min<size_t>(next.size(), 2));
-	std::vector<std::string> files;
-	for (const auto &run : runs)
-		files.push_back(quoted(here(run.path)));
-	next.push_back(fmt::format("{} report --report ops {}", invocation, join(files, " ")));
-	for (size_t i = 0; i < next.size(); i++)
-		tail.push_back((i == 0 ? "next: " : "      ") + next[i]);
-
+	next.push_back(fmt::format("{} report --report ops {}", invocation, places));
+	std::string commands; // to be copied: never cut
+	size_t used = top.size() + tail.size();
+	for (const auto &line : next) {
+		commands += fmt::format("{}{}\n", commands.empty() ? "next: " : "      ", line);
+		used += (6 + widthOf(line) + width - 1) / width;
+	}
 	const auto middle = work(terminal, account, width);
-	const auto used = top.size() + linesOf(middle) + tail.size();
+	used += linesOf(middle);
 	const auto reasons = whyKept(terminal, account, width, summaryLines > used ? summaryLines - used : 0);
-	fmt::print(out, "{}{}{}{}", withLines(top, width), middle, reasons, withLines(tail, width));
+	fmt::print(out, "{}{}{}{}{}", withLines(top, width), middle, reasons, withLines(tail, width), commands);
 }
 
-void writeOps(std::FILE *out, const Terminal &terminal, const Runs &runs, const Account &account)
+void writeOps(std::FILE *out, const Terminal &terminal, const std::vector<OpsRow> &list, const Account &account)
 {
-	struct Line : Sum {
-		const trace::RowInfo *row = nullptr;
-	};
-	// The same signature and decision in several processes or on several devices is one line.
-	std::map<std::string, Line> lines;
-	for (const auto &run : runs)
-		for (const auto &row : run.rows) {
-			if (row.calls == 0)
-				continue; // decided, then done otherwise: the fallback has the calls
-			auto &line =
-			    lines[fmt::format("{}|{}|{}{}|{}|{}|{}|{}|{}|{}", row.entry, shapeOf(row), row.transa, row.transb,
-			                      row.dtypeIn, row.dtypeCompute, row.dtypeOut, row.decision, row.reason, row.strategy)];
-			line.row = &row;
-			line.add(row);
-		}
-	std::vector<const Line *> sorted;
-	for (const auto &[key, line] : lines)
-		sorted.push_back(&line);
-	std::stable_sort(sorted.begin(), sorted.end(),
-	                 [](auto *x, auto *y) { return std::tie(x->flops, x->calls) > std::tie(y->flops, y->calls); });
-
-	if (account.isEmulated)
-		fmt::print(out, "{}\n", emulatedLine);
-	Table table("rrrlllll");
-	table.add({"FLOP", "share", "calls", "decision", "entry", "m x n x k", "types", "op"}, Style::bold);
-	for (const auto *line : sorted) {
-		const auto &row = *line->row;
+	Table table("rrrrrlllll");
+	table.add({"FLOP", "share", "est", "est lowered", "calls", "decision", "entry", "m x n x k", "types", "op"},
+	          Style::bold);
+	for (const auto &place : list) {
+		const auto &row = *place.row;
 		const auto types = row.dtypeCompute.empty() || row.dtypeCompute == row.dtypeIn
 		                       ? row.dtypeIn
 		                       : fmt::format("{} > {}", row.dtypeIn, row.dtypeCompute);
-		table.add({amount(line->flops), share(line->flops, account.all.flops), count(line->calls),
+		table.add({amount(row.flops()), share(row.flops(), account.all.flops), duration(row.estNs * double(row.calls)),
+		           duration(row.estLoweredNs * double(row.calls)), count(row.calls),
 		           row.reason.empty() ? row.decision : fmt::format("{}: {}", row.decision, row.reason), row.entry,
 		           fmt::format("{}{} {}", row.transa, row.transb, shapeOf(row)), types, row.op},
 		          row.decision == "lowered"    ? Style::green
@@ -245,14 +225,22 @@ void writeOps(std::FILE *out, const Terminal &terminal, const Runs &runs, const 
 		                                       : Style::plain);
 	}
 	fmt::print(out, "{}", table.print(terminal, terminal.width));
-	if (hasLoss(account.loss))
-		fmt::print(out, "lost: {}\n", describe(account.loss));
+}
+
+void writeGroups(std::FILE *out, const Terminal &terminal, const std::vector<Group> &list, const Account &account)
+{
+	Table table("rrrrrrl");
+	table.add({"FLOP", "share", "est", "est lowered", "calls", "lowered", list.empty() ? "" : list.front().by},
+	          Style::bold);
+	for (const auto &group : list)
+		table.add({amount(group.flops), share(group.flops, account.all.flops), duration(group.estNs),
+		           duration(group.estLoweredNs), count(group.calls), share(group.lowered.flops, group.flops),
+		           group.key.empty() ? "-" : group.key});
+	fmt::print(out, "{}", table.print(terminal, terminal.width));
 }
 
 void writeReasons(std::FILE *out, const Terminal &terminal, const Account &account)
 {
-	if (account.isEmulated)
-		fmt::print(out, "{}\n", emulatedLine);
 	for (const auto &reason : account.reasons) {
 		const auto head = fmt::format("{}: {}", reason.decision, reason.reason.empty() ? "?" : reason.reason);
 		fmt::print(out, "{:<32} {}, {}FLOP", terminal.paint(Style::bold, head), plural(reason.calls, "call"),
@@ -265,8 +253,6 @@ void writeReasons(std::FILE *out, const Terminal &terminal, const Account &accou
 		if (const auto advice = adviceOn(reason.reason); !advice.empty())
 			fmt::print(out, "    try: {}\n", advice);
 	}
-	if (hasLoss(account.loss))
-		fmt::print(out, "lost: {}\n", describe(account.loss));
 }
 
 } // namespace autoamp::tool

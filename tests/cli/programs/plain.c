@@ -1,9 +1,14 @@
-/* A program that needs CUDA's names and does nothing with them. MARKER: a text of NVIDIA's static libraries. */
+/* A program that needs CUDA's names and does nothing with them. MARKER: a text that others' code would leave in it;
+   KERNELS: where nvcc puts device code. */
 #include <stdio.h>
 #include <stdlib.h>
 
 #ifdef NEEDS
 extern int cudaFake(void);
+#endif
+
+#ifdef KERNELS
+__attribute__((section(".nv_fatbin"), used)) static const char kernels[64] = "P\xedU\xba";
 #endif
 
 int main(void)

@@ -1,4 +1,18 @@
-/* Stands in for libcudart.so.13, twice: 1 is the one that DT_RPATH finds, 2 the emulated one. */
+/* Stands in for a library of CUDA: 1 is the libcudart.so.13 that DT_RPATH finds, 2 the emulated one. MARKER: a text
+   that others' code would leave in it; such a library leaves a trace of being run as well. */
+#ifdef MARKER
+#include <stdio.h>
+
+const char marker[] = MARKER;
+
+__attribute__((constructor)) static void start(void)
+{
+	FILE *file = fopen("ran", "w");
+	if (file)
+		fclose(file);
+}
+#endif
+
 int cudaFake(void)
 {
 	return WHICH;

@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <string>
 #include <sys/wait.h>
+#include <thread>
 #include <unistd.h>
 
 using namespace autoamp::trace;
@@ -30,7 +31,7 @@ Row product(const char *decision, const char *reason, int64_t size)
 	row.decision = decision;
 	row.reason = reason;
 	row.strategy = std::string(reason) == "white_list" ? "cast" : "fp32";
-	row.caller = "/opt/my app/program";
+	row.caller = "/opt/my \"app\", two\nlines/program";
 	row.eligible = true;
 	row.estNs = 3000;
 	row.estLoweredNs = 1500;
@@ -90,6 +91,14 @@ void write(const std::string &scenario, int number)
 	} else if (scenario == "observed") {
 		call(lane, product("observed", "white_list", 1024), 10);
 		call(lane, product("observed", "too_small", 8), 30);
+	} else if (scenario == "threads") {
+		call(lane, product("lowered", "white_list", 1024), 10);
+		std::thread([] {
+			Lane *other = recorder.attach();
+			call(other, product("lowered", "white_list", 1024), 4);
+			call(other, product("kept", "too_small", 8), 3);
+			recorder.detach(other);
+		}).join();
 	} else if (scenario == "capped" || scenario == "many") {
 		call(lane, product("lowered", "white_list", 1024), number);
 	} else {
