@@ -36,7 +36,7 @@ BROKEN = layout("broken", ROOM / "broken-core")
 OTHER = layout("other", BUILD / "libother-core.so")
 SPACED = layout("with space", BUILD / "libtest-core.so")
 UNUSABLE = {"coreless": CORELESS, "broken": BROKEN, "other abi": OTHER}
-WAYS = ["linked", "linked_now", "looked", "looked_version"]
+WAYS = ["linked", "linked_now", "looked", "looked_version", "linked12", "looked12", "looked_version12"]
 
 
 def run(preload, client, *arguments, cwd=None, path="", **environment):
@@ -59,7 +59,8 @@ class Interposition(unittest.TestCase):
 
     def passes(self, done):
         self.assertEqual(done.returncode, 0, done)
-        return [line for line in done.stderr.splitlines() if line.startswith("core: ")]
+        # What cuBLAS calls by itself the product's core leaves alone.
+        return [line for line in done.stderr.splitlines() if line.startswith("core: ") and " from libcublas.so" not in line]
 
     def works(self, preload, client, *arguments, calls=None, caller=None, **options):
         """The client is right, and the tests' core saw so many calls, all from that file."""
@@ -169,13 +170,49 @@ class Loading(Interposition):
         self.assertEqual((report["totals"]["calls"], report["loss"]["calls_lost"]), (5, 1))
 
 
+class Copies(Interposition):
+    """Of several copies of the library one is served, the first to be used; a handle of one is an error to another."""
+
+    def test_looked_up(self):
+        shutil.copytree(BUILD / "vendor", ROOM / "copy", ignore=shutil.ignore_patterns("*.p"))
+        copy = str(ROOM / "copy" / "libcublas.so.13")
+        # Used twice around; which of both is served.
+        for first, second, served in [("libcublas.so.13", "libcublas.so.12", {0}), ("libcublas.so.12", "libcublas.so.13", {0}),
+                                      ("libcublas.so.13", copy, {0}), (copy, "libcublas.so.12", {0}),
+                                      (copy, "libcublas.so.13", {0, 1}),  # the loader takes the one that is there
+                                      ("libcublas.so.13", "new:libcublas.so.13", {0}),
+                                      ("new:libcublas.so.12", "libcublas.so.13", {1}),
+                                      ("libcublas.so.12", "linked", {0}), ("libcublas.so.13", "linked", {0, 1}),
+                                      (copy, "linked", {1})]:  # of one version the linked one, which was loaded first
+            client = "copies_linked" if second == "linked" else "copies"
+            with self.subTest(first=first, second=second):
+                self.works(None, client, first, second, calls=0)
+                seen = [line.split()[1] for line in self.works(TELLING, client, first, second)]
+                self.assertEqual(seen, (["cublasSgemm_v2"] * len(served) + ["cublasSscal_v2"] * (1 in served)) * 2)
+                self.works(CORELESS, client, first, second)
+                left = {row["entry"] for row in self.reports(client, first, second)["ops"]
+                        if row["reason"] == "second_copy" and row["decision"] == "kept"}
+                self.assertEqual(left, set(["cublasSgemm_v2"] * (len(served) == 1) + ["cublasSscal_v2"] * (1 not in served)))
+
+    def test_linked(self):
+        plugins = [str(BUILD / "libplugin.so"), str(BUILD / "libplugin12.so")]
+        for order in (plugins, plugins[::-1]):
+            with self.subTest(order):
+                self.works(None, "plugin_host", *order * 2, calls=0)
+                self.works(TELLING, "plugin_host", *order * 2, calls=2, caller=pathlib.Path(order[0]).name)
+                self.works(CORELESS, "plugin_host", *order * 2)
+                report = self.reports("plugin_host", *order * 2)
+                self.assertEqual([(row["reason"] == "second_copy", row["calls"]) for row in report["ops"]],
+                                 [(False, 2), (True, 3)])  # two lookups, and of a linked one the first call
+
+
 class Lookups(Interposition):
     def test_presence(self):
         """Whether a program believes that cuBLAS is here does not depend on us; a weak reference cannot be cured."""
-        bare = run(None, "absent").stdout.splitlines()
-        for preload in (TELLING, CORELESS, PRODUCT):
-            for hook in ("0", "1"):
-                done = run(preload, "absent", AUTOAMP_HOOK_DLSYM=hook)
+        for preload, hook, opened in itertools.product((TELLING, CORELESS, PRODUCT), "01", ([], ["libcublas.so.13"])):
+            with self.subTest(preload, hook=hook, opened=opened):
+                bare = run(None, "absent", *opened).stdout.splitlines()
+                done = run(preload, "absent", *opened, AUTOAMP_HOOK_DLSYM=hook)
                 self.assertEqual(done.stdout.splitlines(), bare)
                 self.assertEqual((done.returncode, done.stderr), (0, ""))
 

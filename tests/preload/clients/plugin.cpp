@@ -3,14 +3,14 @@
 // which multiplies (JOINER): the loader's lock is held meanwhile, by a thread that will not give it back.
 #include "product.h"
 
+#include <dlfcn.h>
+
 #ifdef JOINER
 #include <thread>
 #include <unistd.h>
 #endif
 
 #ifdef TRAMPOLINE
-#include <dlfcn.h>
-
 template <typename Fn>
 static Fn *look(Fn *, const char *name)
 {
@@ -50,5 +50,6 @@ __attribute__((constructor)) static void join()
 
 extern "C" bool pluginMultiplies()
 {
-	return multiply({cublasCreate_v2, cublasDestroy_v2, cublasSgemm_v2});
+	const bool isSeen = dlsym(RTLD_DEFAULT, "cublasSgemm_v2"); // in what this file needs; nobody else sees that
+	return multiply({cublasCreate_v2, cublasDestroy_v2, cublasSgemm_v2}) && isSeen;
 }
