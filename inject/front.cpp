@@ -12,6 +12,7 @@
 #include <fcntl.h>
 #include <link.h>
 #include <pthread.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <time.h>
@@ -141,12 +142,22 @@ void say(Text... text)
 		return; // nobody listens
 }
 
-// Whether the environment says NAME=0; `text` is "NAME=". Any other value is the core's to judge.
-bool isZero(const char *text)
+// entryCount: none.
+unsigned rowOf(const char *name)
+{
+	const unsigned count = entryCount;
+	unsigned index = begins(name, "cublas") ? 0 : count;
+	while (index < entryCount && !equal(entries[index].name, name))
+		index++;
+	return index;
+}
+
+// Whether the environment says NAME=VALUE; `text` is "NAME=". Any value that is not asked for is the core's to judge.
+bool isSet(const char *text, const char *value)
 {
 	for (char **variable = environ; variable && *variable; variable++)
 		if (begins(*variable, text))
-			return equal(*variable + length(text), "0");
+			return equal(*variable + length(text), value);
 	return false;
 }
 
@@ -293,20 +304,28 @@ bool isRecursive(const pthread_mutex_t &mutex)
 
 // Where glibc keeps the lock that dlopen and dlsym take: the first of three recursive mutexes in a row. Found nowhere
 // (another libc): a lock that nobody holds.
+constexpr pthread_mutex_t noLock = {};
 const pthread_mutex_t *findLoaderLock()
 {
-	static const pthread_mutex_t none = {};
 	Object object;
 	for (const link_map *next = _r_debug.r_map; next && object.base != _r_debug.r_ldbase;)
 		object = firstOf(next);
 	const auto *const data = findSymbol(object, "_rtld_global");
 	auto at = data ? object.base + data->st_value : 0;
-	for (const auto end = at + (data ? data->st_size : 0); at + 3 * sizeof none <= end; at += sizeof(void *)) {
+	for (const auto end = at + (data ? data->st_size : 0); at + 3 * sizeof noLock <= end; at += sizeof(void *)) {
 		const auto *mutex = reinterpret_cast<pthread_mutex_t *>(at);
 		if (isRecursive(mutex[0]) && isRecursive(mutex[1]) && isRecursive(mutex[2]))
 			return mutex;
 	}
-	return &none;
+	return &noLock;
+}
+
+const pthread_mutex_t &loaderLock()
+{
+	static const pthread_mutex_t *found;
+	if (!load(found))
+		store(found, findLoaderLock());
+	return *load(found);
 }
 
 int opener = -1; // the thread that is opening the core: whoever waits for it waits for nobody else
@@ -320,11 +339,8 @@ int thisThread()
 // (a plug-in's constructor joins it) would never get it. False: someone has held it for a second, so do without.
 bool awaitLoader()
 {
-	static const pthread_mutex_t *found;
 	static int patience;
-	if (!load(found))
-		store(found, findLoaderLock());
-	const auto &lock = load(found)->__data;
+	const auto &lock = loaderLock().__data;
 	for (int self = 0; load(lock.__lock); nap()) {
 		const int owner = load(lock.__owner);
 		self = self ? self : thisThread();
@@ -371,12 +387,10 @@ bool capture(unsigned index, void *found, const void *caller)
 void *findLoaded(const char *file, unsigned index)
 {
 	void *const handle = loader.open(file, RTLD_LAZY | RTLD_NOLOAD);
-	void *found = handle ? autoamp_front_dlsym(handle, entries[index].name) : nullptr;
-	if (isOurs(found, index))
-		found = nullptr;
-	if (handle && !found)
-		loader.close(handle);
-	return found;
+	void *const found = handle ? autoamp_front_dlsym(handle, entries[index].name) : nullptr;
+	if (handle)
+		loader.close(handle); // it stays as long as the application wants it; what is captured is pinned
+	return isOurs(found, index) ? nullptr : found;
 }
 
 struct Search {
@@ -496,7 +510,7 @@ bool isCut(const char *path)
 const Core *openCore(const char *&why)
 {
 	static constexpr char file[] = "libautoamp-core.so";
-	if (isZero("AUTOAMP_ENABLED="))
+	if (isSet("AUTOAMP_ENABLED=", "0"))
 		return nullptr;
 	why = "its folder is unknown";
 	char path[PATH_MAX] = {};
@@ -571,10 +585,13 @@ void inChild()
 	forks = 0, resolvers = autoamp_front_thread.resolving, opener = -1;
 }
 
+bool isStarted; // all that the program started with is bound
+
 // The only constructor. At the first call it would be too late: that is when the race is. All else works before it ran.
 __attribute__((constructor)) void watchForks()
 {
 	__register_atfork(beforeFork, afterFork, inChild, nullptr);
+	__atomic_store_n(&isStarted, true, __ATOMIC_RELEASE);
 }
 
 struct Resolving {
@@ -590,16 +607,18 @@ struct Resolving {
 
 // ---------------------------------------------------------------- lookups
 
-// AUTOAMP_HOOK_DLSYM, read at the first lookup that it concerns.
-bool isHooking()
+// AUTOAMP_HOOK_DLSYM, read at the first lookup.
+enum class Hook : int { unknown, off, on, got };
+Hook hook()
 {
-	static int known; // 1 yes, 2 no
-	int answer = load(known);
-	if (!answer) {
-		answer = isZero("AUTOAMP_HOOK_DLSYM=") ? 2 : 1;
+	static Hook known;
+	Hook answer = load(known);
+	if (answer == Hook::unknown) {
+		const char *const name = "AUTOAMP_HOOK_DLSYM=";
+		answer = isSet(name, "0") ? Hook::off : isSet(name, "got") ? Hook::got : Hook::on;
 		__atomic_store_n(&known, answer, __ATOMIC_RELEASE);
 	}
-	return answer == 1;
+	return answer;
 }
 
 bool isVendors(const char *file)
@@ -616,6 +635,102 @@ void count(unsigned &calls, const void *caller)
 	if (!autoamp_front_thread.depth && !isVendors(ownerOf(caller).name()))
 		__atomic_add_fetch(&calls, 1, __ATOMIC_RELAXED);
 }
+
+// ---------------------------------------------------------------- objects that were bound past us
+
+// For an object that was opened RTLD_DEEPBIND its own libraries come before what is preloaded. Its references are made
+// to lead to our slots, which find the same functions.
+
+// The version of this library that an object needs, by name; versionCount: none.
+unsigned neededVersion(const Object &object, const Library &library)
+{
+	unsigned needed = versionCount;
+	for (const ElfW(Dyn) *entry = object.dynamic; entry && entry->d_tag; entry++)
+		for (unsigned version = 0; entry->d_tag == DT_NEEDED && version < versionCount; version++)
+			if (begins(object.table<char>(DT_STRTAB) + entry->d_un.d_val, library.files[version]))
+				needed = version;
+	return needed;
+}
+
+bool isReadOnly(const dl_phdr_info &info, uintptr_t page)
+{
+	for (int i = 0; i < info.dlpi_phnum; i++)
+		if (const auto &part = info.dlpi_phdr[i]; part.p_type == PT_GNU_RELRO) {
+			const uintptr_t begin = info.dlpi_addr + part.p_vaddr, end = begin + part.p_memsz;
+			return page >= (begin & ~uintptr_t{4095}) && page < (end & ~uintptr_t{4095}); // as the loader rounds
+		}
+	return false;
+}
+
+void rebind(dl_phdr_info &info, const Object &object, unsigned index, uintptr_t at)
+{
+	const unsigned version = neededVersion(object, *entries[index].library);
+	auto &place = *reinterpret_cast<void **>(at);
+	Object target = {load(place)};
+	if (version == versionCount || isOurs(target.address, index))
+		return;
+	// What leads into the object itself is not bound yet; all else must lead where our slot will.
+	if (!isOwner(&info, 0, &target) && target.address != findInLibrary(version * entryCount + index, nullptr))
+		return;
+	auto *const page = reinterpret_cast<void *>(at & ~uintptr_t{4095});
+	const bool wasReadOnly = isReadOnly(info, at & ~uintptr_t{4095});
+	if (wasReadOnly && mprotect(page, 4096, PROT_READ | PROT_WRITE) != 0)
+		return;
+	store(place, entryOf(version, index));
+	if (wasReadOnly)
+		mprotect(page, 4096, PROT_READ);
+}
+
+struct Scan {
+	unsigned long long before, now; // how many objects have come
+};
+
+// While it runs no object comes or goes; and where nobody holds the loader's lock, none is half bound.
+constexpr int isHeld = 1, isKnown = 2;
+int rebindObject(dl_phdr_info *info, size_t, void *data)
+{
+	auto &[before, now] = *static_cast<Scan *>(data);
+	now = info->dlpi_adds;
+	if (now == before || load(loaderLock().__data.__lock))
+		return now == before ? isKnown : isHeld;
+	const Object object = describe(*info);
+	if (isVendors(object.name()) ||
+	    (neededVersion(object, cublas) == versionCount && neededVersion(object, cublaslt) == versionCount))
+		return 0;
+	const auto *symbols = object.table<Symbol>(DT_SYMTAB);
+	const auto *strings = object.table<char>(DT_STRTAB);
+	constexpr ElfW(Sxword) tables[][2] = {{DT_JMPREL, DT_PLTRELSZ}, {DT_RELA, DT_RELASZ}};
+	for (const auto &[table, size] : tables) {
+		const auto *each = object.table<ElfW(Rela)>(table), *end = each + object.value(size) / sizeof *each;
+		for (; each != end; each++) {
+			const auto type = ELF64_R_TYPE(each->r_info);
+			const Symbol &symbol = symbols[ELF64_R_SYM(each->r_info)];
+			if ((type != R_X86_64_JUMP_SLOT && type != R_X86_64_GLOB_DAT && type != R_X86_64_64) || symbol.st_shndx)
+				continue; // none that names a function, or one of its own
+			if (const unsigned index = rowOf(strings + symbol.st_name); index < entryCount)
+				rebind(*info, object, index, object.base + each->r_offset);
+		}
+	}
+	return 0;
+}
+
+// Called at every lookup, for whoever loads a plug-in looks something up in it, and at first calls. Where other threads
+// load one after the other it may miss its turn; the next lookup makes good.
+void rebindObjects()
+{
+	static unsigned long long known;
+	if (hook() != Hook::got || !load(isStarted) || &loaderLock() == &noLock || autoamp_front_thread.resolving)
+		return;
+	const Resolving resolving;
+	Scan scan = {known, 0};
+	int end = isHeld;
+	for (int i = 0; i < 100 && end == isHeld && awaitLoader(); i++)
+		end = dl_iterate_phdr(rebindObject, &scan);
+	if (!end)
+		__atomic_store_n(&known, scan.now, __ATOMIC_RELAXED);
+}
+
+// ---------------------------------------------------------------- what the assembler calls
 
 struct Answer {
 	void *symbol;
@@ -655,6 +770,7 @@ extern "C" void *autoamp_front_truth(unsigned index)
 // may come: its slots stay lazy. Each slot comes here once, so that its own caller can say where its truth is.
 extern "C" HIDDEN void *autoamp_front_resolve(unsigned slot, const void *caller)
 {
+	rebindObjects();
 	const Resolving resolving;
 	const unsigned index = slot % entryCount;
 	void *target = resolving.hasLoader ? findTruth(slot, caller) : findInLibrary(slot, caller);
@@ -677,11 +793,10 @@ extern "C" HIDDEN void *autoamp_front_resolve(unsigned slot, const void *caller)
 extern "C" HIDDEN Answer autoamp_front_lookup(void *handle, const char *name, const char *version, const void *caller)
 {
 	haveLoader();
-	if (!name || !begins(name, "cublas") || autoamp_front_thread.depth)
+	if (autoamp_front_thread.depth)
 		return {};
-	unsigned index = 0;
-	while (index < entryCount && !equal(entries[index].name, name))
-		index++;
+	rebindObjects();
+	const unsigned index = name ? rowOf(name) : entryCount;
 	if (index == entryCount)
 		return {};
 	const Resolving resolving;
@@ -703,7 +818,7 @@ extern "C" HIDDEN Answer autoamp_front_lookup(void *handle, const char *name, co
 	}
 	const Object owner = ownerOf(found);
 	const auto &library = *entries[index].library;
-	if (!found || !isHooking() || (*owner.path && !begins(owner.name(), library.files[unversioned])))
+	if (!found || hook() == Hook::off || (*owner.path && !begins(owner.name(), library.files[unversioned])))
 		return {found, 1};
 	// Linked programs of that version reach the copy that was loaded first: another one is left alone, as is one in a
 	// name space of its own, which has no owner here.

@@ -206,6 +206,39 @@ class Copies(Interposition):
                                  [(False, 2), (True, 3)])  # two lookups, and of a linked one the first call
 
 
+class BoundPastUs(Interposition):
+    """Plug-ins opened RTLD_DEEPBIND, whose own libraries come before what is preloaded."""
+    names = ["plugin", "plugin_calls", "plugin_now", "plugin_table"]
+
+    def test_each(self):
+        for name, how in itertools.product(self.names, ("deep", "lazy")):
+            with self.subTest(name, how=how):
+                plugin = f"{how}:{BUILD}/lib{name}.so"
+                self.works(None, "plugin_host", plugin, calls=0)
+                self.works(TELLING, "plugin_host", plugin, calls=0)
+                for variables in ({}, {"LD_BIND_NOW": "1"}):
+                    self.works(TELLING, "plugin_host", plugin, calls=1, caller=f"lib{name}.so", AUTOAMP_HOOK_DLSYM="got",
+                               **variables)
+                    self.works(CORELESS, "plugin_host", plugin, AUTOAMP_HOOK_DLSYM="got", **variables)
+
+    def test_later_ones(self):
+        plugins = [f"{how}:{BUILD}/lib{name}.so" for name in self.names for how in ("deep", "lazy")]
+        seen = self.works(TELLING, "plugin_host", *plugins, AUTOAMP_HOOK_DLSYM="got")
+        self.assertEqual([line.split(" from ")[1] for line in seen], [f"lib{name}.so" for name in self.names for _ in "12"])
+        report = self.reports("plugin_host", *plugins, AUTOAMP_HOOK_DLSYM="got")
+        self.assertEqual(report["totals"]["calls"], 2 * len(self.names))
+
+    def test_second_copy(self):
+        plugins = [f"deep:{BUILD}/lib{name}.so" for name in ("plugin12", "plugin", "plugin12")]
+        self.works(TELLING, "plugin_host", *plugins, calls=2, caller="libplugin12.so", AUTOAMP_HOOK_DLSYM="got")
+
+    def test_every_way(self):
+        for client in WAYS:
+            for mode in ("plain", "threads", "fork"):
+                with self.subTest(client, mode=mode):
+                    self.works(PRODUCT, client, mode, AUTOAMP_HOOK_DLSYM="got")
+
+
 class Lookups(Interposition):
     def test_presence(self):
         """Whether a program believes that cuBLAS is here does not depend on us; a weak reference cannot be cured."""
