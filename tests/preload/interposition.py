@@ -1,4 +1,4 @@
-"""interposition.py FRONT CORE BUILD AUTOAMP: preloads the front over the clients in BUILD, with cores that tell, are
+"""interposition.py FRONT CORE BUILD AUTOAMP TOOLKIT: preloads the front over the clients in BUILD, with cores that tell, are
 missing, are broken. Every client checks its own numbers; what arrived in the tests' core is read from stderr, what the
 product's core wrote by AUTOAMP's report."""
 import itertools
@@ -13,6 +13,7 @@ import tempfile
 import unittest
 
 FRONT, CORE, BUILD, AUTOAMP = (pathlib.Path(path).resolve() for path in sys.argv[1:5])
+TOOLKIT = sys.argv[5]
 CLIENTS = pathlib.Path(__file__).parent / "clients"
 ROOM = pathlib.Path(tempfile.mkdtemp(prefix="autoamp-interposition-"))
 OFF = "autoamp: off, cannot load the core: "
@@ -204,6 +205,29 @@ class Copies(Interposition):
                 report = self.reports("plugin_host", *order * 2)
                 self.assertEqual([(row["reason"] == "second_copy", row["calls"]) for row in report["ops"]],
                                  [(False, 2), (True, 3)])  # two lookups, and of a linked one the first call
+
+
+class RealLibraries(Interposition):
+    """The vendor's own, where they are: the toolkit's, and CUDA 12's from PyPI. Without a device they load, and refuse."""
+    entries = ["cublasGemmEx", "cublasLtMatmul", "cublasSasum_v2", "cublasSgemm_v2"]
+
+    def test_they_answer_as_without_us(self):
+        wheels = [str(folder / "nvidia/cublas/lib") for folder in map(pathlib.Path, sys.path)]
+        found = [file for file in ("libcublas.so.13", "libcublas.so.12")
+                 if any((pathlib.Path(folder) / file).exists() for folder in [TOOLKIT, *wheels])]
+        if not found:
+            self.skipTest("none here")
+        options = {"path": ":".join([TOOLKIT, *wheels])}
+        for libraries in itertools.chain.from_iterable(itertools.permutations(found, i + 1) for i in range(len(found))):
+            with self.subTest(libraries):
+                command = [sys.executable, str(CLIENTS / "statuses.py"), *libraries]
+                bare = run(None, *command, **options)
+                self.assertEqual(bare.returncode, 0, bare)
+                for preload in (TELLING, CORELESS, PRODUCT):
+                    self.assertEqual(run(preload, *command, **options).stdout, bare.stdout)
+                rows = [(row["entry"], row["reason"] == "second_copy") for row in self.reports(*command, **options)["ops"]]
+                self.assertEqual(sorted(rows), sorted((entry, is_second) for entry in self.entries
+                                                      for is_second in [False, True][:len(libraries)]))
 
 
 class BoundPastUs(Interposition):
