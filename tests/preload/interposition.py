@@ -111,8 +111,28 @@ class Binding(Interposition):
                 self.works(CORELESS, "plugin_host", str(BUILD / file))
 
     def test_python(self):
-        seen = self.passes(run(TELLING, sys.executable, str(CLIENTS / "lookup.py")))
-        self.assertEqual([line.split(" from ")[0] for line in seen], ["core: cublasSgemm_v2 3x2x4"])
+        for how in ("ctypes", "cffi"):
+            with self.subTest(how):
+                command = [sys.executable, str(CLIENTS / "lookup.py"), how]
+                if run(None, *command).returncode == 77:
+                    self.skipTest("no " + how)
+                seen = self.works(TELLING, *command)
+                self.assertEqual([line.split(" from ")[0] for line in seen], ["core: cublasSgemm_v2 3x2x4"])
+
+    def test_fortran(self):
+        if not (BUILD / "fortran").exists():
+            self.skipTest("no Fortran compiler")
+        self.works(None, "fortran", calls=0)
+        self.works(TELLING, "fortran", calls=1)
+        self.works(PRODUCT, "fortran")
+
+    def test_one_call_is_one_call(self):
+        """Whatever the vendor calls by itself: each entry point once, cublasXt as what it is."""
+        rows = self.reports("every_entry")["ops"]
+        self.assertEqual({row["calls"] for row in rows}, {1})
+        self.assertEqual(len({row["entry"] for row in rows}), len(rows))
+        reasons = {row["reason"] for row in rows if row["entry"].startswith("cublasXtS")}
+        self.assertEqual(reasons, {"host_blocked"})
 
     def test_constructor_before_ours(self):
         self.works(TELLING, "early_main", calls=1, caller="libearly.so")
