@@ -293,6 +293,11 @@ class Lookups(Interposition):
                 self.assertEqual(done.stdout.splitlines(), bare)
                 self.assertEqual((done.returncode, done.stderr), (0, ""))
 
+    def test_names_and_addresses(self):
+        for client in WAYS:
+            for preload in (None, TELLING, CORELESS, PRODUCT):
+                self.works(preload, client, "named")
+
     def test_next_belongs_to_the_caller(self):
         self.works(TELLING, "next_main")
 

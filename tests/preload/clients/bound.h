@@ -12,6 +12,7 @@
 #endif
 
 #ifdef LINKED
+constexpr bool isLinked = true;
 inline void openCublas() {}
 inline void closeCublas() {}
 inline Cublas cublas()
@@ -19,6 +20,7 @@ inline Cublas cublas()
 	return {cublasCreate_v2, cublasDestroy_v2, cublasSgemm_v2};
 }
 #else
+constexpr bool isLinked = false;
 inline void *library;
 inline Cublas found;
 
