@@ -53,10 +53,8 @@ def door(name, parameters, members, family):
     return f"""
 cublasStatus_t {name}({", ".join(parameters)})
 {{
-	if (auto *const truth = passThrough<index_{name}, decltype({name})>())
-		return truth({", ".join(arguments)});
-	return intercept<index_{name}, decltype({name})>(op::{family}Call{{{copied}}},
-		__builtin_return_address(0), {", ".join(arguments)});
+	const auto copy = []({", ".join(f"[[maybe_unused]] {p}" for p in parameters)}) {{ return op::{family}Call{{{copied}}}; }};
+	return intercept<index_{name}, decltype({name})>(copy, __builtin_return_address(0), {", ".join(arguments)});
 }}"""
 
 

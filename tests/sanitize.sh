@@ -63,7 +63,8 @@ for client in faults/faults_client clients/capture clients/semantics; do
     done
 done
 for fault in cublasLtMatmul:2 cublasLtMatmulAlgoGetHeuristic:1 cublasLtMatrixLayoutCreate:3 cuLaunchKernel:3 \
-    cuMemAlloc_v2:2 cuMemHostRegister_v2:1 cuMemPoolCreate:1 cuUserObjectCreate:1 cuGraphRetainUserObject:1; do
+    cuMemAlloc_v2:2 cuMemHostRegister_v2:1 cuMemPoolCreate:1 cuUserObjectCreate:1 cuGraphRetainUserObject:1 \
+    cuStreamUpdateCaptureDependencies:1; do
     check "faults_client without $fault, address and undefined" preloaded "$build/tests/preload/faults/faults_client" \
         AUTOAMP_EMU_FAIL=$fault
 done

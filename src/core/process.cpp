@@ -157,7 +157,7 @@ void afterForkInChild()
 	if (at == Stage::starting)
 		stage.store(Stage::none, std::memory_order_release); // whoever was starting is not here
 	if (at == Stage::on) {
-		theProcess.load()->recorder.afterForkInChild(laneOfThisThread());
+		theProcess.load()->recorder.afterForkInChild(keepThisThread());
 		theProcess.load()->isForked.store(theProcess.load()->isTracing, std::memory_order_release);
 	}
 	reroute::forgetContexts();
@@ -235,27 +235,19 @@ void reopenTrace(Process &process, const void *known)
 	}
 }
 
-bool currentOrdinal(int &ordinal)
-{
-	ordinal = 0;
-	const cuda::Driver *driver = cuda::driver();
-	return !driver || cuda::currentDevice(*driver, ordinal);
-}
-
 bool deviceAt(const Process &process, int ordinal, policy::Device &device)
 {
 	const cuda::Driver *driver = cuda::driver();
 	if (!driver) {
 		constexpr int nobodysFault = 90; // of the GPU there is nothing to say: driver_too_old
-		device = {&policy::gpuConstants(process.options.gpuModel, nullptr, 0), nobodysFault, false};
+		device = {&policy::gpuConstants(process.options.gpuModel, nullptr, 0), nobodysFault, false, false};
 		return true;
 	}
 	const cuda::DeviceFacts *facts = cuda::deviceFacts(*driver, ordinal);
 	if (!facts)
 		return false;
-	constexpr int oldestDriver = 13000; // of our fat binary
 	device = {&policy::gpuConstants(process.options.gpuModel, facts->name, facts->capability), facts->capability,
-	          driver->version >= oldestDriver};
+	          driver->version >= policy::Device::oldestDriver};
 	return true;
 }
 

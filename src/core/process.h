@@ -38,8 +38,6 @@ inline Process *process(const void *known)
 // In a forked child, at its first call: opens its own trace.
 void reopenTrace(Process &process, const void *known);
 
-// Of the current context. False: the driver did not answer this time. 0 without any driver.
-bool currentOrdinal(int &ordinal);
 // For the policy. False: the driver did not answer this time, so nothing may be decided for good. Without any driver
 // there is a device that can load no kernels.
 bool deviceAt(const Process &process, int ordinal, policy::Device &device);

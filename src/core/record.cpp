@@ -1,6 +1,5 @@
 #include "src/core/record.h"
 
-#include "src/base/faults.h"
 #include "src/base/log.h"
 
 #include <cstdio>
@@ -20,8 +19,7 @@ void Record::tell(const reroute::Outcome &outcome)
 	}
 	if (!outcome.isDone || !lane_)
 		return;
-	write(rowOf(process_, site_), outcome.isCaptured);
-	tellFaults();
+	span_->end(outcome.isCaptured);
 }
 
 void Record::finish(const Subject &subject, op::Status status)
@@ -37,16 +35,14 @@ void Record::finish(const Subject &subject, op::Status status)
 		row = rowOf(process_, site_);
 	if (subject.failed && row != rowOf(process_, site_))
 		process_.recorder.note(policy::name(policy::Reason::engine_failed), subject.failed, row);
-	write(row, subject.isCaptured);
-	tellFaults();
+	span_->endAs(row, subject.isCaptured);
 }
 
-// Of whichever call: they belong to no row.
-void Record::tellFaults()
+void Span::tellFaults()
 {
-	base::takeFaults([this](const char *what) {
+	base::takeFaults([](const char *what) {
 		base::log(base::LogLevel::info, "%s failed, nothing was lost by it", what);
-		process_.recorder.note(policy::name(policy::Reason::engine_failed), what);
+		theProcess.load()->recorder.note(policy::name(policy::Reason::engine_failed), what);
 	});
 }
 

@@ -17,13 +17,6 @@ std::atomic<const Site *> places[kernels::siteCount];
 uint32_t siteCount = 1;                            // 0: the totals of all that have no place
 pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; // never held while anything of CUDA or the vendor is called
 
-const char *word(op::Dtype dtype)
-{
-	static constexpr const char *words[] = {nullptr, "float32", "float16",   "bfloat16",
-	                                        "tf32",  "float64", "complex64", "other"};
-	return words[static_cast<unsigned>(dtype)];
-}
-
 char letter(op::Transpose transpose)
 {
 	const auto index = static_cast<unsigned>(transpose); // as the application gave it: perhaps none
@@ -46,18 +39,18 @@ trace::RowId makeRow(Process &process, const Site &site, policy::Verdict verdict
 {
 	const op::Op &op = site.op;
 	const bool isLowered = verdict == policy::Verdict::lowered;
-	const char *compute = word(isLowered ? site.decision.precision : op.asked);
+	const char *compute = op::name(isLowered ? site.decision.precision : op.asked);
 	trace::Row row;
 	row.entry = entry::entryTable[op.entry].name;
 	row.library = op.library == op::Library::cublas ? "cublas" : "cublaslt";
 	row.op = policy::name(op.kind);
 	row.m = op.m, row.n = op.n, row.k = op.k, row.batch = op.batch;
 	row.transa = letter(op.transa), row.transb = letter(op.transb);
-	row.dtypeIn = word(op.a);
-	row.dtypeAsked = word(op.asked);
+	row.dtypeIn = op::name(op.a);
+	row.dtypeAsked = op::name(op.asked);
 	row.dtypeCompute = compute;
 	row.dtypeAccumulate = op.a == op::Dtype::float64 ? "float64" : "float32";
-	row.dtypeOut = word(op.out);
+	row.dtypeOut = op::name(op.out);
 	row.decision = policy::name(verdict);
 	row.reason = policy::name(reason);
 	row.strategy = policy::name(verdict == policy::Verdict::fallback ? policy::Strategy::fp32 : site.decision.strategy);
@@ -103,7 +96,8 @@ Site &findSite(Process &process, const op::Op &op, const policy::Device &device)
 		site->hash = hash;
 		site->decision = decision;
 		site->plan.hash = hash;
-		if (decision.verdict == policy::Verdict::lowered) { // who is never lowered has nothing to tell
+		if (decision.verdict == policy::Verdict::lowered &&
+		    decision.strategy == policy::Strategy::cast) { // who converts nothing has nothing to tell
 			site->plan.site = siteCount < kernels::siteCount ? siteCount++ : kernels::siteCount;
 			if (site->plan.site < kernels::siteCount)
 				places[site->plan.site].store(site, std::memory_order_release);
@@ -120,7 +114,7 @@ const Site *siteAt(uint32_t place)
 	return place < kernels::siteCount ? places[place].load(std::memory_order_acquire) : nullptr;
 }
 
-trace::RowId rowOf(Process &process, Site &site)
+trace::RowId makeDecidedRow(Process &process, Site &site)
 {
 	return rowAt(process, site, static_cast<unsigned>(policy::Reason::count), site.decision.verdict,
 	             site.decision.reason);

@@ -29,7 +29,12 @@ Site &findSite(Process &process, const op::Op &op, const policy::Device &device)
 const Site *siteAt(uint32_t place);
 
 // The trace's row for what became of a call: its decision, or `fallback` for `reason`.
-trace::RowId rowOf(Process &process, Site &site);
+trace::RowId makeDecidedRow(Process &process, Site &site);
+inline trace::RowId rowOf(Process &process, Site &site)
+{
+	const trace::RowId row = site.rows[static_cast<unsigned>(policy::Reason::count)].load(std::memory_order_relaxed);
+	return __builtin_expect(row != 0, 1) ? row : makeDecidedRow(process, site);
+}
 trace::RowId fallbackRowOf(Process &process, Site &site, policy::Reason reason);
 
 // Around fork: the table is consistent in the child.

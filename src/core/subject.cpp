@@ -1,16 +1,12 @@
 #include "src/core/subject.h"
 
-#include "src/cuda/driver.h"
-#include "src/op/handle.h"
+#include "src/core/glance.h"
 
 #include <cstring>
 
 namespace autoamp::core {
 
 namespace {
-
-// A driver that did not answer: a signature of its own, so that nothing is decided for good.
-constexpr uint16_t unknownDevice = 0xffff;
 
 // The site of a call that the memo does not know.
 Site &newSite(const Asking &asking, op::Op op, int ordinal, Subject &subject)
@@ -30,12 +26,6 @@ Site &newSite(const Asking &asking, op::Op op, int ordinal, Subject &subject)
 	return findSite(asking.process, op, device);
 }
 
-int ordinalOr(int otherwise)
-{
-	int ordinal = 0;
-	return currentOrdinal(ordinal) ? ordinal : otherwise;
-}
-
 // Found through the memo, or described. What did not get an answer is described anew each time.
 template <typename Describe>
 void findSite(const Asking &asking, const Key &key, int ordinal, Subject &subject, Describe describe)
@@ -46,13 +36,16 @@ void findSite(const Asking &asking, const Key &key, int ordinal, Subject &subjec
 		return;
 	}
 	subject.site = &newSite(asking, describe(), ordinal, subject);
-	if (subject.obstacle == policy::Reason::count)
-		memo = {key, subject.site};
-}
-
-uint64_t pack(int64_t high, int64_t low)
-{
-	return static_cast<uint64_t>(high) << 32 | (static_cast<uint64_t>(low) & 0xffffffff);
+	if (subject.obstacle != policy::Reason::count)
+		return;
+	memo = {key, subject.site};
+	if (subject.site->decision.verdict == policy::Verdict::lowered)
+		return;
+	if (trace::Lane *const lane = asking.thread.lane) {
+		memo.row = rowOf(asking.process, *subject.site);
+		memo.cell = lane->cell(memo.row);
+	}
+	memo.isPassed = memo.cell || !asking.thread.lane;
 }
 
 // A lowered run finds it out by itself.
@@ -85,42 +78,33 @@ reroute::Outcome refused(const char *getter)
 reroute::Outcome run(const Asking &asking, const Subject &subject, const reroute::Product &product)
 {
 	Site &site = *subject.site;
-	return reroute::run(site.op, site.decision.precision, site.plan, asking.process.settings, product);
+	return reroute::run(site.op, site.decision, site.plan, asking.process.settings, product);
 }
 
 } // namespace
+
+bool isCapturing(const op::Cublas &cublas, void *handle)
+{
+	void *stream = nullptr;
+	return cublas.cublasGetStream_v2(handle, &stream) == 0 && reroute::isCapturing(stream);
+}
 
 Subject describe(const Asking &asking, const op::GemmCall &call)
 {
 	Subject subject;
 	const op::Cublas *const cublas = op::cublas(asking.door.truth);
-	const op::HandleModes modes = op::readModes(cublas, call.handle);
-	const int ordinal = ordinalOr(unknownDevice);
-	// Of the addresses a decision knows whether they are there and aligned, of host scalars whether they are zero.
-	const auto a = reinterpret_cast<uintptr_t>(call.A), b = reinterpret_cast<uintptr_t>(call.B),
-	           c = reinterpret_cast<uintptr_t>(call.C);
-	const bool isUsual = a && b && c && !((a | b | c) & 3) && call.alpha && call.beta && !modes.status;
+	asking.thread.cublas = cublas;
+	const Glance glance = glanceAt(cublas, asking.thread.driver, call);
 	const auto described = [&] {
-		return op::describe(asking.entry, asking.door.index, call, modes, asking.process.environment);
+		return op::describe(asking.entry, asking.door.index, call, glance.modes, asking.process.environment);
 	};
-	if (__builtin_expect(isUsual, 1)) {
-		unsigned scalars = modes.isUnknown ? 4 : modes.deviceScalars ? 8 : 0;
-		const bool areFloats = call.Atype < 0 || op::dtypeOf(call.Atype) == op::Dtype::float32;
-		if (!scalars && areFloats)
-			scalars = (*static_cast<const float *>(call.alpha) == 0 ? 1 : 0) |
-			          (*static_cast<const float *>(call.beta) == 0 ? 2 : 0);
-		const auto word = [](int64_t value) { return static_cast<uint64_t>(value); };
-		// Word by word, not copied as bytes: what the door has just stored in small pieces would be waited for.
-		const Key key = {{pack(call.transa, call.transb), word(call.m), word(call.n), word(call.k), word(call.lda),
-		                  word(call.ldb), word(call.ldc), word(call.strideA), word(call.strideB), word(call.strideC),
-		                  word(call.batchCount), pack(call.Atype, call.Btype), pack(call.Ctype, call.computeType), 0,
-		                  pack(asking.door.index, asking.caller.id),
-		                  pack(ordinal << 8 | modes.mathMode, 16 | scalars)}}; // the last never 0: an empty memo
-		findSite(asking, key, ordinal, subject, described);
+	if (glance.isUsual) {
+		const Key key = keyOf(call, asking.door.index, asking.caller.id, glance);
+		findSite(asking, key, glance.ordinal, subject, described);
 	} else {
-		subject.hasHandleFailed = modes.status != 0;
-		subject.failed = modes.refused;
-		subject.site = &newSite(asking, described(), ordinal, subject);
+		subject.hasHandleFailed = glance.modes.status != 0;
+		subject.failed = glance.modes.refused;
+		subject.site = &newSite(asking, described(), glance.ordinal, subject);
 	}
 	readStream(cublas, call.handle, subject);
 	return subject;
@@ -146,7 +130,7 @@ Subject describe(const Asking &asking, const op::LtMatmulCall &call)
 	const op::Op op = op::describe(asking.entry, asking.door.index, call, lt, asking.process.environment);
 	// Refused by a getter, not by what the call says: the vendor's fault if the call itself then succeeds.
 	subject.hasHandleFailed = op.obstacle == op::Obstacle::bad_argument;
-	const int ordinal = ordinalOr(unknownDevice);
+	const int ordinal = asking.thread.driver ? ordinalOf(*asking.thread.driver) : 0;
 	Key key;
 	static_assert(sizeof op <= sizeof key.words - 16);
 	std::memcpy(key.words, &op, sizeof op); // the descriptors had to be read anyway
@@ -181,14 +165,12 @@ reroute::Outcome lower(const Asking &asking, const Subject &subject, const op::L
 Subject describe(const Asking &asking, const op::PlainCall &call)
 {
 	Subject subject;
-	const int ordinal = ordinalOr(unknownDevice);
-	Key key = {{static_cast<uint64_t>(call.m), static_cast<uint64_t>(call.n), static_cast<uint64_t>(call.k),
-	            static_cast<uint64_t>(call.batchCount), pack(call.Atype, call.xType)}};
-	key.words[Key::size - 2] = pack(asking.door.index, asking.caller.id);
-	key.words[Key::size - 1] = pack(ordinal << 8, 16);
-	findSite(asking, key, ordinal, subject, [&] { return op::describe(asking.entry, asking.door.index, call); });
-	if (asking.entry.obstacle != op::Obstacle::host_blocked && call.handle) // cublasXt's handles are of another kind
-		readStream(op::cublas(asking.door.truth), call.handle, subject);
+	asking.thread.cublas = op::cublas(asking.door.truth);
+	const Glance glance = glanceAt(nullptr, asking.thread.driver, call);
+	const Key key = keyOf(call, asking.door.index, asking.caller.id, glance);
+	findSite(asking, key, glance.ordinal, subject, [&] { return op::describe(asking.entry, asking.door.index, call); });
+	if (hasStreamInHandle(asking.entry) && call.handle)
+		readStream(asking.thread.cublas, call.handle, subject);
 	return subject;
 }
 

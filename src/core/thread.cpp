@@ -38,6 +38,7 @@ Thread *makeThread(Process &process)
 	if (!thread)
 		return nullptr;
 	owner = &process;
+	thread->driver = cuda::driver();
 	if (process.isTracing && !(thread->lane = process.recorder.attach())) {
 		delete thread;
 		return nullptr;
@@ -48,10 +49,14 @@ Thread *makeThread(Process &process)
 	return thread;
 }
 
-trace::Lane *laneOfThisThread()
+trace::Lane *keepThisThread()
 {
-	const auto *thread = static_cast<Thread *>(autoamp_front_thread.core);
-	return thread ? thread->lane : nullptr;
+	Thread *const thread = knownThread();
+	if (!thread)
+		return nullptr;
+	for (Thread::Memo &memo : thread->memos)
+		memo = {};
+	return thread->lane;
 }
 
 } // namespace autoamp::core

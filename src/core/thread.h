@@ -5,9 +5,11 @@
 #include "inject/front.h"
 #include "src/core/caller.h"
 #include "src/core/site.h"
+#include "src/cuda/driver.h"
+#include "src/op/vendor.h"
 #include "src/trace/recorder.h"
 
-#include <cstring>
+#include <cstdint>
 
 namespace autoamp::core {
 
@@ -18,19 +20,12 @@ struct Key {
 	static constexpr unsigned size = 16;
 	uint64_t words[size] = {};
 
-	uint64_t hash() const // of what usually differs; the rest is compared
+	static uint64_t hash(const uint64_t (&words)[size]) // 8 bits, of what usually differs; the rest is compared
 	{
-		const uint64_t shape = ((words[0] * 31 + words[1]) * 31 + words[2]) * 31 + words[3];
-		return (shape + words[size - 2]) * 0x9e3779b97f4a7c15u >> 56;
+		const uint64_t sizes = words[1] + (words[2] << 21) + (words[3] << 43);
+		return (sizes + (words[0] << 9) + (words[13] << 12) + words[size - 2]) * 0x9e3779b97f4a7c15u >> 56;
 	}
-	bool operator==(const Key &other) const // without branches: it nearly always holds
-	{
-		uint64_t difference = 0;
-#pragma GCC unroll 16
-		for (unsigned i = 0; i < size; i++)
-			difference |= words[i] ^ other.words[i];
-		return difference == 0;
-	}
+	bool operator==(const Key &) const = default;
 };
 
 struct Thread {
@@ -41,26 +36,40 @@ struct Thread {
 	struct Memo {
 		Key key;
 		Site *site = nullptr;
+		trace::RowId row = 0;
+		bool isPassed = false;       // runs as it was asked, whatever else: no more to do than count it
+		trace::Cell *cell = nullptr; // there; null without a trace
 	};
 	trace::Lane *lane = nullptr;
-	Memo memos[256] = {};    // by the key's hash, 8 bits
-	Caller callers[64] = {}; // by return address
+	const cuda::Driver *driver = nullptr; // null: there is none
+	const op::Cublas *cublas = nullptr;   // null: no call has asked for it, or it has no getters
+	Memo memos[256] = {};                 // by the key's hash, 8 bits
+	Caller callers[64] = {};              // by return address
 };
 
 // Null only without memory: then the call goes through untraced.
 Thread *makeThread(Process &process);
 
+inline Thread *knownThread() // null: it has not called yet
+{
+	return static_cast<Thread *>(autoamp_front_thread.core);
+}
+
 inline Thread *thisThread(Process &process)
 {
-	auto *thread = static_cast<Thread *>(autoamp_front_thread.core);
+	Thread *const thread = knownThread();
 	return __builtin_expect(thread != nullptr, 1) ? thread : makeThread(process);
 }
 
 // Cached by return address: a plugin that is unloaded and another one in its place keep the first one's name.
+inline const Thread::Caller &placeOf(const Thread &thread, const void *address)
+{
+	return thread.callers[reinterpret_cast<uintptr_t>(address) / 4 % (sizeof thread.callers / sizeof *thread.callers)];
+}
+
 inline CallerAnswer callerOf(Thread &thread, const void *address)
 {
-	Thread::Caller &cached =
-	    thread.callers[reinterpret_cast<uintptr_t>(address) / 4 % (sizeof thread.callers / sizeof *thread.callers)];
+	auto &cached = const_cast<Thread::Caller &>(placeOf(thread, address));
 	if (__builtin_expect(cached.address != address, 0))
 		cached = {address, findCaller(address)};
 	return cached.answer;
@@ -68,10 +77,11 @@ inline CallerAnswer callerOf(Thread &thread, const void *address)
 
 inline Thread::Memo &memoOf(Thread &thread, const Key &key)
 {
-	return thread.memos[key.hash()];
+	return thread.memos[Key::hash(key.words)];
 }
 
-// In a forked child: the forking thread's state stays, its lane with it.
-trace::Lane *laneOfThisThread();
+// In a forked child: the forking thread's state stays, its lane with it. What it remembers goes: the next call must
+// open the child's trace.
+trace::Lane *keepThisThread();
 
 } // namespace autoamp::core

@@ -2,7 +2,10 @@
 
 #include "src/base/once.h"
 
+#define __CUDA_API_VERSION_INTERNAL // names as they are exported: no macro makes another version of one
+#include <algorithm>
 #include <cuda.h>
+#include <utility>
 
 namespace autoamp::cuda {
 
@@ -77,14 +80,46 @@ bool currentContext(const Driver &driver, Current &current)
 
 // ---- memory
 
-// What a graph owns. The graph's user object points here; its destructor may make no CUDA call, so it only pushes the
-// block on a list that a later call frees.
-struct Memory::GraphBlock {
-	Memory *owner;
-	Address address;
-	size_t bytes;
-	GraphBlock *next;
+enum class Memory::State : uint8_t {
+	none,     // no memory: the object waits for the next
+	inUse,    // a call's, or a graph's whose capture offers it to nobody
+	idle,     // a graph's whose capture may use it once more
+	returned, // nobody's
 };
+
+// What the user object of a graph points to. Its destructor may make no CUDA call, so it only says that the block has
+// come back: a later call uses it again or frees it.
+struct GraphBlock {
+	Memory *const owner;
+	Memory::State state = Memory::State::inUse;
+	Address address = 0;
+	size_t bytes = 0;
+	unsigned long long capture = 0;     // the graph's; no other capture of the process has this id
+	CUgraphNode_st *lastUser = nullptr; // when idle: whatever comes after this comes after all that use the block
+	GraphBlock *next = nullptr;
+};
+
+// Where the capture of a stream stands: what is captured next comes after these nodes.
+struct Frontier {
+	unsigned long long capture = 0;
+	CUgraph_st *graph = nullptr;
+	CUgraphNode_st *const *nodes = nullptr; // until the stream is used again
+	size_t count = 0;
+};
+
+// False: the stream is not being captured. A frontier that the driver does not tell is an empty one.
+static bool ask(const Driver &driver, Stream stream, Frontier &at)
+{
+	int status = 0;
+	const Result result =
+	    driver.cuStreamGetCaptureInfo_v2(stream, &status, &at.capture, &at.graph, &at.nodes, &at.count);
+	if (result == 0)
+		return at.graph;
+	if (result != lossyQuery) // an edge that is no full dependency: the older query has no word for it
+		base::leaveFault("cuStreamGetCaptureInfo_v2");
+	at.count = 0;
+	return driver.cuStreamGetCaptureInfo_v2(stream, &status, &at.capture, &at.graph, nullptr, nullptr) == 0 && at.graph;
+}
 
 Failure Memory::open(const Driver &driver, int device, size_t budget)
 {
@@ -93,15 +128,21 @@ Failure Memory::open(const Driver &driver, int device, size_t budget)
 	properties.location = {CU_MEM_LOCATION_TYPE_DEVICE, {device}};
 	if (const Result result = driver.cuMemPoolCreate(&pool_, &properties))
 		return result == outOfMemory ? Failure::outOfMemory : Failure::driverError;
-	// What is freed stays in the pool up to the budget. Without INTERNAL_DEPENDENCIES = 0 the pool would make one of
-	// the application's streams wait for another.
-	cuuint64_t threshold = budget;
+	// Without this the pool would make one of the application's streams wait for another.
 	int no = 0;
-	if (driver.cuMemPoolSetAttribute(pool_, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &threshold) ||
+	budget_ = budget;
+	if (!limitPool(driver) ||
 	    driver.cuMemPoolSetAttribute(pool_, CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES, &no))
 		return Failure::driverError;
-	budget_ = budget;
 	return Failure::none;
+}
+
+// What is freed stays in the pool, up to what graphs leave of the budget: the driver releases the rest when the
+// application next synchronizes.
+bool Memory::limitPool(const Driver &driver)
+{
+	cuuint64_t threshold = budget_ - std::min(budget_, inGraphs_.load(std::memory_order_relaxed));
+	return driver.cuMemPoolSetAttribute(pool_, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &threshold) == 0;
 }
 
 void Memory::close(const Driver &driver)
@@ -111,25 +152,32 @@ void Memory::close(const Driver &driver)
 	pool_ = nullptr;
 }
 
-Failure Memory::reserve(const Driver &driver, size_t bytes, size_t used, size_t reserved)
-{
-	if (used + bytes + inGraphs_.load(std::memory_order_relaxed) > budget_)
-		return Failure::overBudget;
-	if (used + bytes <= reserved)
-		return Failure::none; // no growth: nothing to ask
-	size_t free = 0, total = 0;
-	if (driver.cuMemGetInfo_v2(&free, &total))
-		return Failure::driverError;
-	return used + bytes - reserved > free / 4 ? Failure::overBudget : Failure::none;
-}
-
-Block Memory::allocate(const Driver &driver, Stream stream, size_t bytes)
+Failure Memory::reserve(const Driver &driver, size_t bytes, bool isForGraph)
 {
 	cuuint64_t used = 0, reserved = 0;
 	if (driver.cuMemPoolGetAttribute(pool_, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, &used) ||
 	    driver.cuMemPoolGetAttribute(pool_, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &reserved))
-		return {0, Failure::driverError};
-	if (const Failure failure = reserve(driver, bytes, used, reserved); failure != Failure::none)
+		return Failure::driverError;
+	const size_t inGraphs = inGraphs_.load(std::memory_order_relaxed);
+	if (used + bytes + inGraphs > budget_)
+		return Failure::overBudget;
+	if (isForGraph) {
+		// A graph's memory comes from beside the pool: what that only keeps makes room. This waits for nothing; what it
+		// therefore leaves, limitPool() sees to.
+		if (const size_t rest = budget_ - inGraphs - bytes; reserved > rest && driver.cuMemPoolTrimTo(pool_, rest))
+			base::leaveFault("cuMemPoolTrimTo");
+	} else if (used + bytes <= reserved) {
+		return Failure::none; // no growth: nothing to ask
+	}
+	size_t free = 0, total = 0;
+	if (driver.cuMemGetInfo_v2(&free, &total))
+		return Failure::driverError;
+	return (isForGraph ? bytes : used + bytes - reserved) > free / 4 ? Failure::overBudget : Failure::none;
+}
+
+Block Memory::allocate(const Driver &driver, Stream stream, size_t bytes)
+{
+	if (const Failure failure = reserve(driver, bytes, false); failure != Failure::none)
 		return {0, failure};
 	Block block;
 	if (const Result result = driver.cuMemAllocFromPoolAsync(&block.address, bytes, pool_, stream)) {
@@ -144,86 +192,152 @@ bool Memory::release(const Driver &driver, Stream stream, Address address)
 	return driver.cuMemFreeAsync(address, stream) == 0;
 }
 
+// ---- memory of graphs (docs/adr/0008)
+
+// The first block that fits, in its new state: nobody else can have it.
+template <typename Fits>
+GraphBlock *Memory::take(Fits fits, State state)
+{
+	const std::lock_guard lock(mutex_);
+	for (GraphBlock *block = blocks_; block; block = block->next)
+		if (fits(*block)) {
+			block->state = state;
+			return block;
+		}
+	return nullptr;
+}
+
+void Memory::mark(GraphBlock &block, State state)
+{
+	const std::lock_guard lock(mutex_);
+	block.state = state;
+}
+
+void Memory::giveBack(void *pointer)
+{
+	auto *block = static_cast<GraphBlock *>(pointer);
+	Memory &memory = *block->owner;
+	memory.mark(*block, State::returned);
+	memory.hasReturned_.store(true, std::memory_order_release);
+}
+
+// A block that the same capture has used before, nearest first, if its last user comes before what is captured next
+// anyway: two branches that the application leaves concurrent stay so.
+GraphBlock *Memory::share(const Driver &driver, Stream stream, const Frontier &at, size_t bytes)
+{
+	const auto isIdle = [&](const GraphBlock &block) {
+		return block.state == State::idle && block.capture == at.capture && block.bytes >= bytes;
+	};
+	constexpr size_t mostNodes = 256, mostEdges = 32; // further back, a block of its own is cheaper than the search
+	if (at.count > mostNodes || !take(isIdle, State::idle)) // none at all: nothing to look for
+		return nullptr;
+	CUgraphNode_st *seen[mostNodes], *before[mostEdges];
+	CUgraphNode_st **end = std::copy_n(at.nodes, at.count, seen);
+	for (CUgraphNode_st **node = seen; node != end; node++) {
+		const auto isBehind = [&](const GraphBlock &block) { return isIdle(block) && block.lastUser == *node; };
+		if (GraphBlock *block = take(isBehind, State::inUse)) {
+			// An edge of our own: the application may take away those that led here, they were for its own data.
+			if (node < seen + at.count ||
+			    !driver.cuStreamUpdateCaptureDependencies(stream, node, 1, CU_STREAM_ADD_CAPTURE_DEPENDENCIES))
+				return block;
+			base::leaveFault("cuStreamUpdateCaptureDependencies");
+			return nullptr;
+		}
+		size_t count = mostEdges;
+		if (const Result result = driver.cuGraphNodeGetDependencies(*node, before, &count)) {
+			if (result == lossyQuery)
+				continue;
+			base::leaveFault("cuGraphNodeGetDependencies");
+			return nullptr;
+		}
+		for (size_t i = 0; i < std::min(count, mostEdges) && end != std::end(seen); i++)
+			if (std::find(seen, end, before[i]) == end)
+				*end++ = before[i];
+	}
+	return nullptr;
+}
+
 Block Memory::allocateForGraph(const Driver &driver, Stream stream, size_t bytes)
 {
-	int status = 0;
-	unsigned long long id = 0;
-	CUgraph_st *graph = nullptr;
-	if (driver.cuStreamGetCaptureInfo_v2(stream, &status, &id, &graph, nullptr, nullptr) || !graph)
+	Frontier at;
+	if (!ask(driver, stream, at))
 		return {0, Failure::driverError};
-	GraphBlock *owned = reuse(bytes);
+	if (GraphBlock *shared = share(driver, stream, at, bytes))
+		return {shared->address, Failure::none, shared};
+	// What a graph gave back, as large as this or little larger. So graphs that come and go need no more than those
+	// that live, also where no eager call frees anything in between.
+	GraphBlock *owned = take(
+	    [&](const GraphBlock &block) {
+		    return block.state == State::returned && block.bytes >= bytes && block.bytes / 2 <= bytes;
+	    },
+	    State::inUse);
 	if (!owned) {
-		cuuint64_t used = 0;
-		if (driver.cuMemPoolGetAttribute(pool_, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, &used))
-			return {0, Failure::driverError};
-		// A graph's memory comes from outside the pool: always growth. Blocks of destroyed graphs that fit nothing are
-		// only freed when they stand in the way: that may wait for the device.
-		Failure failure = reserve(driver, bytes, used, used);
-		if (failure == Failure::overBudget && returned_.load(std::memory_order_relaxed)) {
+		// Blocks of destroyed graphs that fit nothing are only freed when they stand in the way: that may wait for the
+		// device.
+		Failure failure = reserve(driver, bytes, true);
+		if (failure == Failure::overBudget && hasReturned_.load(std::memory_order_relaxed)) {
 			collect(driver);
-			failure = reserve(driver, bytes, used, used);
+			failure = reserve(driver, bytes, true);
 		}
 		if (failure != Failure::none)
 			return {0, failure};
 		Address address = 0;
 		if (const Result result = driver.cuMemAlloc_v2(&address, bytes))
 			return {0, result == outOfMemory ? Failure::outOfMemory : Failure::driverError};
-		owned = new GraphBlock{this, address, bytes, nullptr};
+		owned = take([](const GraphBlock &block) { return block.state == State::none; }, State::inUse);
+		if (!owned) {
+			owned = new GraphBlock{this};
+			const std::lock_guard lock(mutex_);
+			owned->next = std::exchange(blocks_, owned);
+		}
+		owned->address = address;
+		owned->bytes = bytes;
 		inGraphs_.fetch_add(bytes, std::memory_order_relaxed);
+		if (!limitPool(driver))
+			base::leaveFault("cuMemPoolSetAttribute");
 	}
-	const Block block = {owned->address};
+	owned->capture = at.capture;
 	CUuserObject_st *object = nullptr;
 	if (driver.cuUserObjectCreate(&object, owned, giveBack, 1, CU_USER_OBJECT_NO_DESTRUCTOR_SYNC)) {
 		giveBack(owned);
 		return {0, Failure::driverError};
 	}
-	if (driver.cuGraphRetainUserObject(graph, object, 1, CU_GRAPH_USER_OBJECT_MOVE)) {
+	if (driver.cuGraphRetainUserObject(at.graph, object, 1, CU_GRAPH_USER_OBJECT_MOVE)) {
 		driver.cuUserObjectRelease(object, 1); // its destructor gives the block back
 		return {0, Failure::driverError};
 	}
-	return block;
+	return {owned->address, Failure::none, owned};
 }
 
-// What a graph gave back, as large as this or little larger. So graphs that come and go need no more than those that
-// live, also where no eager call frees anything in between, and a capture frees nothing itself: it may not wait.
-Memory::GraphBlock *Memory::reuse(size_t bytes)
+void Memory::releaseForGraph(const Driver &driver, Stream stream, const Block &block)
 {
-	GraphBlock *found = nullptr;
-	for (GraphBlock *block = returned_.exchange(nullptr, std::memory_order_acquire); block;) {
-		GraphBlock *const next = block->next;
-		if (!found && block->bytes >= bytes && block->bytes / 2 <= bytes)
-			found = block;
-		else
-			giveBack(block);
-		block = next;
+	Frontier at;
+	if (!ask(driver, stream, at) || at.count != 1)
+		return;
+	GraphBlock &owned = *block.owned;
+	const std::lock_guard lock(mutex_);
+	if (owned.state == State::inUse && owned.capture == at.capture) { // else its graph is gone already
+		owned.state = State::idle;
+		owned.lastUser = at.nodes[0];
 	}
-	return found;
-}
-
-void Memory::giveBack(void *block)
-{
-	auto *returned = static_cast<GraphBlock *>(block);
-	std::atomic<GraphBlock *> &list = returned->owner->returned_;
-	returned->next = list.load(std::memory_order_relaxed);
-	while (!list.compare_exchange_weak(returned->next, returned, std::memory_order_release))
-		;
 }
 
 void Memory::collect(const Driver &driver)
 {
-	if (!returned_.load(std::memory_order_relaxed))
+	if (!hasReturned_.load(std::memory_order_relaxed) || !hasReturned_.exchange(false, std::memory_order_acquire))
 		return;
-	for (GraphBlock *block = returned_.exchange(nullptr, std::memory_order_acquire); block;) {
-		GraphBlock *const next = block->next;
-		if (driver.cuMemFree_v2(block->address) == 0) {
-			inGraphs_.fetch_sub(block->bytes, std::memory_order_relaxed);
-			delete block;
-		} else {
+	while (GraphBlock *block =
+	           take([](const GraphBlock &block) { return block.state == State::returned; }, State::inUse)) {
+		if (driver.cuMemFree_v2(block->address)) {
 			base::leaveFault("cuMemFree_v2");
 			giveBack(block); // later
+			break;
 		}
-		block = next;
+		inGraphs_.fetch_sub(block->bytes, std::memory_order_relaxed);
+		mark(*block, State::none);
 	}
+	if (!limitPool(driver))
+		base::leaveFault("cuMemPoolSetAttribute");
 }
 
 } // namespace autoamp::cuda

@@ -5,6 +5,7 @@
 #include "src/cuda/driver.h"
 
 #include <atomic>
+#include <mutex>
 
 namespace autoamp::cuda {
 
@@ -31,10 +32,13 @@ struct Current {
 };
 bool currentContext(const Driver &driver, Current &current);
 
+struct GraphBlock;
+
 // A piece of device memory for one lowered call.
 struct Block {
 	Address address = 0;
 	Failure failure = Failure::none;
+	GraphBlock *owned = nullptr; // by a graph
 };
 
 // Stream-ordered memory of one context within the budget of AUTOAMP_MEMORY and a quarter of what is free.
@@ -49,21 +53,30 @@ public:
 	// False: the driver refused, the memory stays allocated.
 	bool release(const Driver &driver, Stream stream, Address address);
 
-	// For a call that is being captured: memory that belongs to the graph and lives as long as it does.
+	// For a call that is being captured: memory that lives as long as the graph, and no longer than it.
 	Block allocateForGraph(const Driver &driver, Stream stream, size_t bytes);
+	// The call is enqueued: what the same capture orders behind it may have the memory again.
+	void releaseForGraph(const Driver &driver, Stream stream, const Block &block);
 	// Frees what destroyed graphs gave back; for the thread whose current context this memory belongs to.
 	void collect(const Driver &driver);
 
 private:
-	struct GraphBlock;
+	enum class State : uint8_t;
+	friend struct GraphBlock;
 	static void giveBack(void *block);
-	GraphBlock *reuse(size_t bytes);
-	Failure reserve(const Driver &driver, size_t bytes, size_t used, size_t reserved);
+	template <typename Fits>
+	GraphBlock *take(Fits fits, State state);
+	void mark(GraphBlock &block, State state);
+	GraphBlock *share(const Driver &driver, Stream stream, const struct Frontier &at, size_t bytes);
+	Failure reserve(const Driver &driver, size_t bytes, bool isForGraph);
+	bool limitPool(const Driver &driver);
 
 	CUmemPoolHandle_st *pool_ = nullptr;
 	size_t budget_ = 0;
 	std::atomic<size_t> inGraphs_{0};
-	std::atomic<GraphBlock *> returned_{nullptr};
+	std::atomic<bool> hasReturned_{false};
+	std::mutex mutex_;             // of the list and of each block's state; never held while the driver is called
+	GraphBlock *blocks_ = nullptr; // all there ever were
 };
 
 } // namespace autoamp::cuda

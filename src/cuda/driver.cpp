@@ -1,6 +1,6 @@
 #include "src/cuda/driver.h"
 
-// Declares the older names too: cuStreamGetCaptureInfo_v2 is what drivers of CUDA 12 and 13 both have.
+// Declares the older names too.
 #define __CUDA_API_VERSION_INTERNAL
 #include <cuda.h>
 #include <dlfcn.h>
@@ -9,7 +9,8 @@ namespace autoamp::cuda {
 
 namespace {
 
-static_assert(CU_STREAM_CAPTURE_MODE_RELAXED == 2 && CUDA_ERROR_OUT_OF_MEMORY == outOfMemory);
+static_assert(CU_STREAM_CAPTURE_MODE_RELAXED == 2 && CUDA_ERROR_OUT_OF_MEMORY == outOfMemory &&
+              CUDA_ERROR_LOSSY_QUERY == lossyQuery);
 
 // What the list spells out must take the same number of arguments of the same size as cuda.h declares.
 template <typename... A, typename... B>

@@ -25,9 +25,10 @@ using Result = int; // CUresult: 0 is success
 using Address = unsigned long long;
 using Stream = CUstream_st *;
 
-constexpr Result outOfMemory = 2;
+constexpr Result outOfMemory = 2, lossyQuery = 402;
 
-// name in libcuda, arguments. The `_v2` names are those that cuda.h maps the plain ones to.
+// name in libcuda, arguments. The `_v2` names are those that cuda.h maps the plain ones to; what has to do with capture
+// are the versions that drivers of CUDA 12 and 13 both have.
 #define AUTOAMP_DRIVER_FUNCTIONS(X)                                                                                    \
 	X(cuDriverGetVersion, (int *))                                                                                     \
 	X(cuDeviceGetCount, (int *))                                                                                       \
@@ -44,6 +45,8 @@ constexpr Result outOfMemory = 2;
 	X(cuStreamIsCapturing, (Stream, int *))                                                                            \
 	X(cuStreamGetCaptureInfo_v2,                                                                                       \
 	  (Stream, int *, unsigned long long *, CUgraph_st **, CUgraphNode_st *const **, size_t *))                        \
+	X(cuStreamUpdateCaptureDependencies, (Stream, CUgraphNode_st **, size_t, unsigned))                                \
+	X(cuGraphNodeGetDependencies, (CUgraphNode_st *, CUgraphNode_st **, size_t *))                                     \
 	X(cuMemGetInfo_v2, (size_t *, size_t *))                                                                           \
 	X(cuMemAlloc_v2, (Address *, size_t))                                                                              \
 	X(cuMemFree_v2, (Address))                                                                                         \

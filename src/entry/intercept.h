@@ -4,9 +4,12 @@
 
 #include "inject/entry_table.h"
 #include "inject/front.h"
+#include "src/core/glance.h"
 #include "src/dispatch.h"
 
 #include <cublas_api.h>
+
+#include <type_traits>
 
 namespace autoamp::entry {
 
@@ -23,30 +26,38 @@ inline void *truthOf()
 	return __builtin_expect(truth != nullptr, 1) ? truth : autoamp_front_truth(index);
 }
 
-// The true function where there is nothing to do (inside another call, or an idle process): the door then jumps to it
-// before it has looked at an argument. Null: intercept.
-template <unsigned index, typename Fn>
-[[gnu::always_inline]] inline Fn *passThrough()
+// The long way. With copies of its own: in intercept() the arguments then stay where the application put them.
+template <unsigned index, typename Fn, typename Copy, typename... Args>
+[[gnu::noinline]] auto dispatchFrom(const void *truth, const void *caller, Args... args) noexcept
 {
-	if (__builtin_expect(autoamp_front_thread.depth > 0 || core::isIdle.load(std::memory_order_relaxed), 0))
-		return reinterpret_cast<Fn *>(truthOf<index>());
-	return nullptr;
-}
-
-// Inlined into each door, or the arguments would be copied twice on their way.
-template <unsigned index, typename Fn, typename Call, typename... Args>
-[[gnu::always_inline]] inline auto intercept(const Call &call, const void *caller, Args... args) noexcept
-{
-	void *const truth = truthOf<index>();
-	if (!truth)
-		return CUBLAS_STATUS_NOT_INITIALIZED;
-	const auto original = [&] { return reinterpret_cast<Fn *>(truth)(args...); };
-	const Inside inside;
+	const auto original = [&] { return reinterpret_cast<Fn *>(const_cast<void *>(truth))(args...); };
 	core::Process *const process = core::process(truth);
 	if (!process)
 		return original();
 	return static_cast<cublasStatus_t>(
-	    dispatch(*process, entryTable[index], Door{index, truth, caller}, call, Original(original)));
+	    dispatch(*process, entryTable[index], Door{index, truth, caller}, Copy()(args...), Original(original)));
+}
+
+// `copy` makes the family's struct of the arguments. No call of the truth is a tail call, or the compiler would first
+// move every argument to a place of its own.
+template <unsigned index, typename Fn, typename Copy, typename... Args>
+[[gnu::always_inline]] inline auto intercept(const Copy &copy, const void *caller, Args... args) noexcept
+{
+	void *const truth = truthOf<index>();
+	if (!truth)
+		return CUBLAS_STATUS_NOT_INITIALIZED;
+	const Inside inside;
+	const auto original = [&] { return reinterpret_cast<Fn *>(truth)(args...); };
+	// Inside another call, or in a process with nothing to do.
+	if (__builtin_expect(autoamp_front_thread.depth > 1 || core::isIdle.load(std::memory_order_relaxed), 0))
+		return original();
+	if constexpr (!std::is_same_v<decltype(copy(args...)), op::LtMatmulCall>) // its descriptors say it all
+		if (core::Thread *const thread = core::knownThread(); __builtin_expect(thread != nullptr, 1)) {
+			const auto call = copy(args...);
+			if (const auto *memo = core::recall(*thread, index, caller, call))
+				return core::pass(*thread, *memo, entryTable[index], call, original);
+		}
+	return dispatchFrom<index, Fn, Copy>(truth, caller, args...);
 }
 
 } // namespace autoamp::entry

@@ -13,6 +13,22 @@ struct HandleModes {
 	int mathMode = 0; // cublasMath_t without its flags
 };
 
-HandleModes readModes(const Cublas *cublas, void *handle);
+// Inline: every call of a BLAS entry point asks.
+inline HandleModes readModes(const Cublas *cublas, void *handle)
+{
+	HandleModes modes;
+	if (!cublas) {
+		modes.isUnknown = true;
+		return modes;
+	}
+	int pointerMode = 0, mathMode = 0;
+	if ((modes.status = cublas->cublasGetPointerMode_v2(handle, &pointerMode)))
+		modes.refused = "cublasGetPointerMode_v2";
+	else if ((modes.status = cublas->cublasGetMathMode(handle, &mathMode)))
+		modes.refused = "cublasGetMathMode";
+	modes.deviceScalars = pointerMode == pointerModeDevice;
+	modes.mathMode = mathMode & 0xf; // the flags beside the mode concern 16-bit results
+	return modes;
+}
 
 } // namespace autoamp::op

@@ -14,6 +14,14 @@ enum class Library : uint8_t { cublas, cublaslt, cudnn };
 // What the elements are. tf32 is never stored: it says how fp32 data may be multiplied.
 enum class Dtype : uint8_t { none, float32, float16, bfloat16, tf32, float64, complex64, other };
 
+// As reports spell it; null for none.
+inline const char *name(Dtype dtype)
+{
+	static constexpr const char *names[] = {nullptr, "float32", "float16",   "bfloat16",
+	                                        "tf32",  "float64", "complex64", "other"};
+	return names[static_cast<unsigned>(dtype)];
+}
+
 // torch's names (interface.md section 5); `none` for entry points that no op of a list system reaches.
 enum class Kind : uint8_t { none, mm, addmm, bmm, mv };
 

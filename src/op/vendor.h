@@ -9,7 +9,9 @@
 
 namespace autoamp::op {
 
-using Status = int; // cublasStatus_t: 0 is success
+using Status = int;                  // cublasStatus_t: 0 is success
+constexpr int pointerModeDevice = 1; // CUBLAS_POINTER_MODE_DEVICE
+constexpr int typeFloat32 = 0;       // CUDA_R_32F
 
 #define AUTOAMP_CUBLAS_FUNCTIONS(X)                                                                                    \
 	X(cublasGetStream_v2, (void *, void **))                                                                           \

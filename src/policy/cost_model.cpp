@@ -1,6 +1,7 @@
 // The formulas: a GEMM costs its launch and the longer of arithmetic (waves of tiles, best over tile shape and split of
 // k) and memory; a conversion its launch and 6 bytes an element. The constants were fitted to OpenXLA's published times
-// of 375 shapes on H100 and B200 (mean error 4 % bf16, 17 % TF32) and to single published anchors elsewhere.
+// of 375 shapes on H100 and B200 (mean error 4 % bf16, 17 % TF32) and to single published anchors elsewhere: the
+// figures beside the constants, in TFLOP/s. tests/unit/roofline.py is the original.
 #include "src/policy/cost_model.h"
 
 #include <algorithm>
@@ -14,25 +15,39 @@ namespace autoamp::policy {
 namespace {
 
 // clang-format off
-constexpr KernelRate hopperHalf = {880 * 0.92, 5.2, 0, .76, .70, .99, 2.1, 175}; // fitted; 0.92: fp32 result
-constexpr KernelRate hopperTf32 = {446, 5.8, 0, .51, .40, .60, 0.7, 305};        // fitted; 417 measured at 8192^3
-constexpr KernelRate hopperFp32 = {53.5, 5.0, 0, .80, .85, .95, 2.0, 40};        // 52.1 measured at 8192^3
+// Hopper, times the part's dense peak over the SXM part's.
+constexpr KernelRate hopperHalf(double part) { return {part * 880 * 0.92, 5.2, 0, .76, .70, .99, 2.1, 175}; } // fitted; 0.92: fp32 result
+constexpr KernelRate hopperTf32(double part) { return {part * 446, 5.8, 0, .51, .40, .60, 0.7, 305}; }        // fitted; 417 measured at 8192^3
+constexpr KernelRate hopperFp32(double part) { return {part * 53.5, 5.0, 0, .80, .85, .95, 2.0, 40}; }        // 52.1 measured at 8192^3
+constexpr KernelRate hopperFast(double part) { return {part * 300, 5.5, 0, .7, .8, .95, 2.0, 150}; }          // estimated: sm_80 kernels
+// GeForce and its kind: half, TF32 and fp32 as given, the rest estimated alike. fast16: 83 % of half (measured, sm_86).
+constexpr KernelRate gamingHalf(double peak) { return {peak, 4.5, 0, .8, .85, .97, 2.0, 80}; }
+constexpr KernelRate gamingTf32(double peak) { return {peak, 4.5, 0, .8, .9, .97, 2.0, 60}; }
+constexpr KernelRate gamingFp32(double peak) { return {peak, 4.5, 0, .85, .9, .97, 2.0, 40}; }
 
-// By GpuModel, without `automatic`.
+// By GpuModel, without `automatic`. Of the copy rates those of the A100, the B200 and GeForce are 85 to 92 % of the peak.
 constexpr Gpu gpus[] = {
 	{"a100", "a100", 108, 1.75, 40, 3.0, // estimated; 239 half at 4096^3, TF32 7 times SGEMM
-	 {272, 4.5, 0, .65, .75, .95, 2.0, 150}, {137, 4.5, 0, .6, .75, .95, 2.0, 100}, {19.0, 4.5, 0, .85, .9, .97, 2.0, 40}},
-	{"h100", "h100", 132, 3.0, 50, 3.6, hopperHalf, hopperTf32, hopperFp32},
-	{"h200", "h200", 132, 4.3, 60, 3.6, hopperHalf, hopperTf32, hopperFp32},
-	{"b200", "b200", 148, 6.8, 126, 8.0, // fitted; 65.8 fp32 at 8192^3
-	 {1769 * 0.92, 4.9, .25, .53, .74, .93, 2.2, 215}, {889, 6.0, .95, .65, .95, .76, 5.0, 85}, {67, 5.0, 0, .8, .85, .95, 2.0, 40}},
-	{"rtx4090", "rtx 4090", 128, 0.93, 72, 4.0, // estimated; 165-168 half
-	 {165, 4.5, 0, .8, .85, .97, 2.0, 80}, {80, 4.5, 0, .8, .9, .97, 2.0, 60}, {62, 4.5, 0, .85, .9, .97, 2.0, 40}},
+	 {{272, 4.5, 0, .65, .75, .95, 2.0, 150}, {137, 4.5, 0, .6, .75, .95, 2.0, 100}, {19.0, 4.5, 0, .85, .9, .97, 2.0, 40},
+	  {170, 4.5, 0, .7, .8, .95, 2.0, 100}}},
+	{"h100", "h100", 132, 3.0, 50, 3.6, {hopperHalf(1), hopperTf32(1), hopperFp32(1), hopperFast(1)}}, // copy measured
+	{"h200", "h200", 132, 4.3, 60, 3.6, {hopperHalf(1), hopperTf32(1), hopperFp32(1), hopperFast(1)}}, // copy measured
+	{"b200", "b200", 148, 6.8, 126, 8.0, // fitted; 65.8 fp32 at 8192^3; fast16 estimated
+	 {{1769 * 0.92, 4.9, .25, .53, .74, .93, 2.2, 215}, {889, 6.0, .95, .65, .95, .76, 5.0, 85}, {67, 5.0, 0, .8, .85, .95, 2.0, 40},
+	  {400, 5.5, 0, .7, .8, .95, 2.0, 150}}},
+	{"rtx4090", "rtx 4090", 128, 0.93, 72, 4.0, // 165-168 half
+	 {gamingHalf(165), gamingTf32(80), gamingFp32(62), gamingHalf(137)}},
+	// Peaks 756, 378 and 51; 1.86 TB/s measured for a cast.
+	{"h100pcie", "h100 pcie", 114, 1.86, 50, 3.1, {hopperHalf(.764), hopperTf32(.764), hopperFp32(.762), hopperFast(.764)}},
+	{"rtx5090", "rtx 5090", 170, 1.65, 96, 5.0, // 202.9 bf16 at 8192^3, 103.6 TF32 at 4096^3; fp32 as 4090 of its peak
+	 {gamingHalf(205), gamingTf32(104), gamingFp32(79), gamingHalf(170)}},
+	{"pro6000", "rtx pro 6000", 188, 1.7, 128, 5.0, // Max-Q: 229-240 half, 147-153 TF32, 57 fp32; 1.68-1.77 TB/s for a cast
+	 {gamingHalf(240), gamingTf32(153), gamingFp32(58), gamingHalf(199)}},
 };
 
-// Whose constants stand for GPUs that the model has none of: gaming parts of every generation share the ratios of one.
+// Whose constants stand for GPUs that the model has none of: gaming parts of a generation share the ratios of one.
 constexpr struct { int computeCapability; GpuModel model; } generations[] = {
-	{80, GpuModel::a100}, {89, GpuModel::rtx4090}, {90, GpuModel::h100}, {100, GpuModel::b200}, {120, GpuModel::rtx4090},
+	{80, GpuModel::a100}, {89, GpuModel::rtx4090}, {90, GpuModel::h100}, {100, GpuModel::b200}, {120, GpuModel::rtx5090},
 };
 
 constexpr struct { double m, n; } tiles[] = {
@@ -40,9 +55,9 @@ constexpr struct { double m, n; } tiles[] = {
 };
 // clang-format on
 
-// us, estimated: start of a conversion kernel, wait of a dependent kernel for it, and an almost empty kernel with its
-// wait (the one before the cast chooses the scales, the one after it verifies them).
-constexpr double castLaunch = 2.5, gap = 1.0, smallKernel = 2.0;
+// us, estimated: start of a conversion kernel, wait of a dependent kernel for it, and two almost empty kernels with
+// their waits (the one before the cast chooses the scales, the one after it verifies them).
+constexpr double castLaunch = 2.5, gap = 1.0, settle = 2 * 2.0;
 constexpr double gemvLaunch = 3.5;
 
 const Gpu &row(GpuModel model)
@@ -78,7 +93,7 @@ double roundUp(double x)
 
 double gemmMicroseconds(const Gpu &gpu, Path path, double m, double n, double k, double batch)
 {
-	const KernelRate &rate = path == Path::half ? gpu.half : path == Path::tf32 ? gpu.tf32 : gpu.fp32;
+	const KernelRate &rate = gpu.rates[static_cast<size_t>(path)];
 	const double operandBytes = path == Path::half ? 2 : 4;
 	const double memory = microseconds(gpu.bandwidth, batch * (operandBytes * (m * k + k * n) + 4 * m * n));
 	const double reduction = microseconds(gpu.bandwidth, 4 * m * n * batch); // of one split's partial sums
@@ -117,10 +132,13 @@ const Gpu &gpuConstants(GpuModel model, const char *deviceName, int computeCapab
 {
 	if (model != GpuModel::automatic)
 		return row(model);
-	for (const Gpu &gpu : gpus) {
+	const Gpu *named = nullptr;
+	for (const Gpu &gpu : gpus) { // the last wins: "h100 pcie" comes after "h100"
 		if (deviceName && contains(deviceName, gpu.marketed))
-			return gpu;
+			named = &gpu;
 	}
+	if (named)
+		return *named;
 	if (computeCapability <= 0)
 		return row(GpuModel::h100);
 	auto distance = [=](auto &generation) { return std::abs(generation.computeCapability - computeCapability); };
@@ -139,18 +157,21 @@ double castTime(const Gpu &gpu, double elements)
 	return 1e3 * castMicroseconds(gpu, elements);
 }
 
-Cost estimate(const Gpu &gpu, const op::Op &op, Path asked, bool scaled)
+double estimate(const Gpu &gpu, const op::Op &op, Path path, bool scaled)
 {
 	auto m = static_cast<double>(op.m), n = static_cast<double>(op.n), k = static_cast<double>(op.k);
-	double batch = op.batch;
-	double settle = scaled ? 2 * smallKernel : 0;
+	const double batch = op.batch, product = gemmTime(gpu, path, m, n, k, batch);
+	if (path != Path::half)
+		return product;
 	// A batch stride of 0 converts one matrix and multiplies it with all others.
 	double elements = (op.stridea ? batch : 1) * m * k + (op.strideb ? batch : 1) * k * n;
-	Cost cost;
-	cost.asked = gemmTime(gpu, asked, m, n, k, batch);
-	cost.lowered = castTime(gpu, elements) + gemmTime(gpu, Path::half, m, n, k, batch) + 1e3 * (gap + settle);
-	cost.launches = 1e3 * (castLaunch + gap + settle + std::min(gpu.half.launch, gemvLaunch));
-	return cost;
+	return castTime(gpu, elements) + product + 1e3 * (gap + (scaled ? settle : 0));
+}
+
+double launchTime(const Gpu &gpu, bool scaled)
+{
+	const double launch = gpu.rates[static_cast<size_t>(Path::half)].launch;
+	return 1e3 * (castLaunch + gap + (scaled ? settle : 0) + std::min(launch, gemvLaunch));
 }
 
 } // namespace autoamp::policy

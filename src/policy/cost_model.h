@@ -1,4 +1,4 @@
-// What a product costs, as asked and lowered: constants of a GPU and closed formulas. No clock, no state.
+// What a product costs on each path: constants of a GPU and closed formulas. No clock, no state.
 // Any thread. The same call gives the same answer in every process: same program, same bits.
 #pragma once
 
@@ -17,28 +17,27 @@ struct KernelRate {
 	double ramp;                 // k lost to a tile's start
 };
 
+// half: 16-bit operands, fp32 result. The others read fp32 operands; fast16 rounds them to 16 bits on its way.
+enum class Path : uint8_t { half, tf32, fp32, fast16 };
+
 struct Gpu {
 	const char *name;                                       // as in AUTOAMP_GPU_MODEL
 	const char *marketed;                                   // part of the driver's name for it
 	double processors, bandwidth, l2Megabytes, l2Bandwidth; // TB/s reached by a copy
-	KernelRate half, tf32, fp32;
+	KernelRate rates[4];                                    // by Path
 };
 
 // The model's constants; with `automatic` those of the device: by its name, else by the nearest compute capability
 // (75, 80, 90, ...; 0: no device, h100).
 const Gpu &gpuConstants(GpuModel model, const char *deviceName, int computeCapability);
 
-enum class Path : uint8_t { fp32, tf32, half }; // half: 16-bit operands that are there already, fp32 result
-
 // All times in ns. Sizes at least 1.
 double gemmTime(const Gpu &gpu, Path path, double m, double n, double k, double batch);
 double castTime(const Gpu &gpu, double elements); // fp32 -> 16-bit, operands in one launch
 
-struct Cost {
-	double asked;    // on the path that the call would have taken
-	double lowered;  // conversion, settling of the scales (`scaled`), half product
-	double launches; // the part of it that no device, however fast, would save
-};
-Cost estimate(const Gpu &gpu, const op::Op &op, Path asked, bool scaled);
+// A whole call of fp32 data. Path::half includes the conversion and, where `scaled`, the settling of the scales.
+double estimate(const Gpu &gpu, const op::Op &op, Path path, bool scaled);
+// The part of it on Path::half that no device, however fast, would save.
+double launchTime(const Gpu &gpu, bool scaled);
 
 } // namespace autoamp::policy

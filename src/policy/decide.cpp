@@ -68,11 +68,69 @@ Reason obstacleOfData(const op::Op &op)
 	return Reason::count;
 }
 
-Reason obstacleOfDevice(const State &state, const Device &device)
+// What keeps calls from a strategy, whatever the call is; `count`: nothing does.
+Reason obstacleOf(Strategy strategy, const State &state, const Device &device)
 {
-	if (device.computeCapability < 75 || (state.dtype == op::Dtype::bfloat16 && !device.hasBfloat16()))
+	using op::Dtype;
+	const bool isCast = strategy == Strategy::cast, isTf32 = strategy == Strategy::tf32;
+	if (!isTf32 && state.dtype == Dtype::tf32)
+		return Reason::disabled;
+	// Narrowing to float16 without our scale is for those who name it.
+	if (strategy == Strategy::library && state.dtype == Dtype::float16 && state.strategy != StrategyChoice::library)
+		return Reason::disabled;
+	if (isTf32 && !state.tf32Allowed)
+		return Reason::disabled;
+	const bool hasType = isTf32 ? device.hasTf32() : state.dtype == Dtype::float16 || device.hasBfloat16();
+	if (device.computeCapability < 75 || !hasType)
 		return Reason::gpu_too_old;
-	return device.canLoadKernels ? Reason::count : Reason::driver_too_old;
+	return device.isThere && (device.canLoadKernels || !isCast) ? Reason::count : Reason::driver_too_old;
+}
+
+// What the lists say of a call that could be lowered: white_list and custom_white_list allow it, everything else keeps
+// it. Custom black beats custom white beats the list system's own.
+Reason listed(const op::Op &op, const State &state)
+{
+	if (state.customBlack.has(op))
+		return Reason::custom_black_list;
+	if (op.kind == op::Kind::none) // no product: nothing could lower it, whoever names it
+		return Reason::unlisted;
+	if (state.customWhite.has(op))
+		return Reason::custom_white_list;
+	switch (state.category[static_cast<unsigned>(op.kind)]) {
+	case Category::lower_precision:
+		return Reason::white_list;
+	case Category::fp32:
+		return Reason::black_list;
+	case Category::promote: // the widest type of the operands: fp32
+		return Reason::promote;
+	case Category::banned:
+		return Reason::banned;
+	case Category::unlisted:
+		break;
+	}
+	return Reason::unlisted;
+}
+
+// The way that is named, or else the fastest that there is; without any, the one that the dtype means.
+const Way &bestOf(const Ways &ways, const State &state)
+{
+	const auto of = [&ways](Strategy strategy) { return &ways[static_cast<size_t>(strategy)]; };
+	switch (state.strategy) {
+	case StrategyChoice::cast:
+		return *of(Strategy::cast);
+	case StrategyChoice::library:
+		return *of(Strategy::library);
+	case StrategyChoice::tf32:
+		return *of(Strategy::tf32);
+	case StrategyChoice::automatic:
+	case StrategyChoice::fp32:
+		break;
+	}
+	const Way *best = of(state.dtype == op::Dtype::tf32 ? Strategy::tf32 : Strategy::cast);
+	for (const Way *way = of(Strategy::cast); way != ways.end(); ++way)
+		if (way->isAvailable() && (!best->isAvailable() || way->estimate < best->estimate))
+			best = way;
+	return *best;
 }
 
 struct Choice {
@@ -80,57 +138,31 @@ struct Choice {
 	Reason reason;
 };
 
-// What the lists say of a call that could be lowered. Custom black beats custom white beats the list system's own.
-Choice chooseByLists(const op::Op &op, const State &state)
-{
-	if (state.customBlack.has(op))
-		return {Strategy::fp32, Reason::custom_black_list};
-	if (op.kind == op::Kind::none) // no product: nothing could lower it, whoever names it
-		return {Strategy::fp32, Reason::unlisted};
-	if (state.customWhite.has(op))
-		return {Strategy::cast, Reason::custom_white_list};
-	switch (state.category[static_cast<unsigned>(op.kind)]) {
-	case Category::lower_precision:
-		return {Strategy::cast, Reason::white_list};
-	case Category::fp32:
-		return {Strategy::fp32, Reason::black_list};
-	case Category::promote: // the widest type of the operands: fp32
-		return {Strategy::fp32, Reason::promote};
-	case Category::banned:
-		return {Strategy::fp32, Reason::banned};
-	case Category::unlisted:
-		break;
-	}
-	return {Strategy::fp32, Reason::unlisted};
-}
-
-// `cost` is read for fp32 products only.
-Choice choose(const op::Op &op, const State &state, const Device &device, const Cost &cost)
+Choice choose(const op::Op &op, const State &state, const Device &device, const Ways &ways, const Way &best)
 {
 	Reason obstacle = reasonOf(op.obstacle);
 	if (obstacle == Reason::count)
 		obstacle = obstacleOfData(op);
-	if (obstacle == Reason::count)
-		obstacle = obstacleOfDevice(state, device);
 	if (obstacle != Reason::count)
 		return {Strategy::fp32, obstacle};
-
-	Choice choice = chooseByLists(op, state);
-	if (choice.strategy == Strategy::fp32 || state.strategy == StrategyChoice::cast)
-		return choice;
+	const Reason reason = listed(op, state);
+	if (reason != Reason::white_list && reason != Reason::custom_white_list)
+		return {Strategy::fp32, reason};
 	if (state.strategy == StrategyChoice::fp32)
 		return {Strategy::fp32, Reason::disabled};
-	if (cost.asked <= cost.launches)
-		return {Strategy::fp32, Reason::too_small};
-	if (cost.asked < gainWanted * cost.lowered)
-		return {Strategy::fp32, Reason::not_profitable};
-	return choice;
+	if (!best.isAvailable())
+		return {Strategy::fp32, best.why};
+	const float asked = ways[0].estimate;
+	if (state.strategy != StrategyChoice::automatic || asked >= gainWanted * best.estimate)
+		return {best.strategy, reason};
+	const bool isSmall = state.dtype != op::Dtype::tf32 && asked <= launchTime(*device.gpu, state.scaled);
+	return {Strategy::fp32, isSmall ? Reason::too_small : Reason::not_profitable};
 }
 
 } // namespace
 
 State::State(const Options &options)
-    : enabled(options.enabled), observeOnly(options.level == Level::O0),
+    : enabled(options.enabled), observeOnly(options.level == Level::O0), tf32Allowed(options.tf32Allowed),
       scaled(options.dtype == op::Dtype::float16 && options.scaling == Scaling::automatic), dtype(options.dtype),
       strategy(options.strategy), customWhite(options.customWhite), customBlack(options.customBlack)
 {
@@ -138,33 +170,49 @@ State::State(const Options &options)
 		category[kind] = policy::category(static_cast<op::Kind>(kind));
 }
 
+Ways waysOf(const op::Op &op, const State &state, const Device &device)
+{
+	const bool isTf32 = op.asked == op::Dtype::tf32 && device.hasTf32();
+	Ways ways = {{{Strategy::fp32, op.asked == op::Dtype::tf32 && !isTf32 ? op::Dtype::float32 : op.asked},
+	              {Strategy::cast, state.dtype},
+	              {Strategy::library, state.dtype},
+	              {Strategy::tf32, op::Dtype::tf32}}};
+	const Path paths[] = {isTf32 ? Path::tf32 : Path::fp32, Path::half, Path::fast16, Path::tf32};
+	const bool isProduct = op.kind != op::Kind::none && op.a == op::Dtype::float32 && op.b == op::Dtype::float32 &&
+	                       op.m > 0 && op.n > 0 && op.k > 0 && op.batch > 0;
+	for (Way &way : ways) {
+		const auto index = static_cast<size_t>(way.strategy);
+		if (index > 0)
+			way.why = obstacleOf(way.strategy, state, device);
+		if (isTf32 && way.strategy == Strategy::tf32)
+			way.why = Reason::already_low;
+		if (isProduct && way.why != Reason::disabled)
+			way.estimate = static_cast<float>(estimate(*device.gpu, op, paths[index], state.scaled));
+	}
+	return ways;
+}
+
 Decision decide(const op::Op &op, const State &state, const Device &device)
 {
-	bool isTf32 = op.asked == op::Dtype::tf32 && device.hasTf32();
 	Decision decision;
-	decision.precision = op.asked == op::Dtype::tf32 && !isTf32 ? op::Dtype::float32 : op.asked;
 	if (!state.enabled) {
+		decision.precision = op.asked == op::Dtype::tf32 && !device.hasTf32() ? op::Dtype::float32 : op.asked;
 		decision.reason = Reason::disabled;
 		return decision;
 	}
-
-	bool isProduct = op.kind != op::Kind::none && op.a == op::Dtype::float32 && op.b == op::Dtype::float32 &&
-	                 op.m > 0 && op.n > 0 && op.k > 0 && op.batch > 0;
-	Cost cost = {};
-	if (isProduct) {
-		cost = estimate(*device.gpu, op, isTf32 ? Path::tf32 : Path::fp32, state.scaled);
-		decision.estimate = static_cast<float>(cost.asked);
-		decision.estimateLowered = static_cast<float>(cost.lowered);
-	}
-
-	Choice choice = choose(op, state, device, cost);
+	const Ways ways = waysOf(op, state, device);
+	const Way &best = bestOf(ways, state);
+	const Choice choice = choose(op, state, device, ways, best);
+	decision.precision = ways[0].precision;
+	decision.estimate = ways[0].estimate;
+	decision.estimateLowered = best.estimate;
 	decision.strategy = choice.strategy;
 	decision.reason = choice.reason;
 	if (state.observeOnly) {
 		decision.verdict = Verdict::observed;
-	} else if (choice.strategy == Strategy::cast) {
+	} else if (choice.strategy != Strategy::fp32) {
 		decision.verdict = Verdict::lowered;
-		decision.precision = state.dtype;
+		decision.precision = best.precision;
 	}
 	return decision;
 }

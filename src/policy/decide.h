@@ -8,13 +8,15 @@
 #include "src/policy/lists.h"
 #include "src/policy/options.h"
 
+#include <array>
+
 namespace autoamp::policy {
 
 // The configuration as a decision needs it. Made once, shared by all threads.
 struct State {
 	explicit State(const Options &options = {});
 
-	bool enabled, observeOnly;
+	bool enabled, observeOnly, tf32Allowed;
 	bool scaled; // float16 with verified scaling
 	op::Dtype dtype;
 	StrategyChoice strategy;
@@ -26,14 +28,30 @@ struct Device {
 	const Gpu *gpu;        // constants of the cost model
 	int computeCapability; // of the device itself, whatever the constants are: 75, 80, 90, ...
 	bool canLoadKernels;   // the driver accepts our fat binary
+	bool isThere = true;   // false: no driver at all
 
+	static constexpr int oldestDriver = 13000; // that does, by cuDriverGetVersion
 	bool hasTf32() const { return computeCapability >= 80; }
 	bool hasBfloat16() const { return computeCapability >= 80; }
 };
 
+// One way to run a call that the lists allow to be lowered.
+struct Way {
+	Strategy strategy;
+	op::Dtype precision;        // of the multiplication
+	float estimate = -1;        // ns by the cost model; negative: no fp32 product, or not this way
+	Reason why = Reason::count; // what keeps calls from it; count: nothing
+
+	bool isAvailable() const { return why == Reason::count; }
+};
+// Every way, by Strategy; the one of fp32 is as asked (perhaps TF32 already) and always there.
+using Ways = std::array<Way, strategyCount>;
+Ways waysOf(const op::Op &op, const State &state, const Device &device);
+
 // How the call shall run. `lowered` is an intention: what follows may still decline, with its own reason (`fallback`).
-// At O0 the verdict is `observed`; reason and strategy then say what O1 would have done (strategy cast: lowered), while
-// precision says what happens: as asked. The estimates are there for every fp32 product, whatever the verdict.
+// At O0 the verdict is `observed`; reason and strategy then say what O1 would have done (strategy fp32: kept), while
+// precision says what happens: as asked. The estimates are there for every fp32 product, whatever the verdict:
+// estimateLowered is that of the chosen way, of a kept call the best that it could have had.
 Decision decide(const op::Op &op, const State &state, const Device &device);
 
 } // namespace autoamp::policy

@@ -16,7 +16,7 @@ constexpr ReasonText reasons[] = {
 #undef X
 };
 constexpr const char *verdicts[] = {"kept", "lowered", "raised", "fallback", "observed"};
-constexpr const char *strategies[] = {"fp32", "cast"};
+constexpr const char *strategies[strategyCount] = {"fp32", "cast", "library", "tf32"};
 
 // A value read from a damaged trace names nothing.
 template <class Enum, class Row, size_t count>

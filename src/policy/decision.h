@@ -9,7 +9,10 @@ namespace autoamp::policy {
 
 // interface.md section 5: the word in reports is the enumerator's name.
 enum class Verdict : uint8_t { kept, lowered, raised, fallback, observed };
-enum class Strategy : uint8_t { fp32, cast };
+// fp32: as asked. cast: on 16-bit copies of the operands. library, tf32: on the operands as they are, by the vendor's
+// FAST_16F or FAST_16BF, or FAST_TF32.
+enum class Strategy : uint8_t { fp32, cast, library, tf32 };
+constexpr unsigned strategyCount = static_cast<unsigned>(Strategy::tf32) + 1;
 
 // The closed list of reasons: one row here is the enum, the word in reports, the line of `autoamp help reasons`
 // (meaning) and what a user can do about it (advice; empty: nothing to do).
@@ -23,15 +26,16 @@ enum class Strategy : uint8_t { fp32, cast };
 	X(promote, "the op runs in the widest type of its operands", "")                                                   \
 	X(banned, "the list system refuses the op in lower precision", "")                                                 \
 	X(region_disabled, "an enclosing region disables autocast", "")                                                    \
-	X(disabled, "autoamp is switched off, or AUTOAMP_STRATEGY=fp32 keeps every call", "set AUTOAMP_STRATEGY=auto")     \
+	X(disabled, "switched off: autoamp, lowering (AUTOAMP_STRATEGY=fp32), or TF32 (NVIDIA_TF32_OVERRIDE=0)",           \
+	  "unset the variable that says so")                                                                               \
 	X(not_float32, "the operands are not fp32", "")                                                                    \
 	X(float64, "the operands are fp64: never lowered", "")                                                             \
-	X(already_low, "the operands are 16-bit or the call already allows 16-bit arithmetic", "")                         \
+	X(already_low, "the operands are 16-bit or the call already allows arithmetic as low", "")                         \
 	X(emulated_fp32, "the application asked for fp32 emulation (BF16x9): more precision, respected", "")               \
 	X(zero_size, "m, n, k, the batch or alpha is 0: nothing to multiply", "")                                          \
 	X(bad_argument, "the vendor's library refuses these arguments", "")                                                \
 	X(too_small, "too little work for converting the operands to pay, whatever the device", "batch small products")    \
-	X(not_profitable, "the cost model expects no gain on this device", "AUTOAMP_STRATEGY=cast lowers it anyway")       \
+	X(not_profitable, "the cost model expects no gain on this device", "a named AUTOAMP_STRATEGY lowers it anyway")    \
 	X(pedantic, "the application demands exact fp32 (PEDANTIC math)", "")                                              \
 	X(nested, "a call made inside another intercepted call", "")                                                       \
 	X(vendor_caller, "made by an NVIDIA library, not by the application", "")                                          \
@@ -41,7 +45,7 @@ enum class Strategy : uint8_t { fp32, cast };
 	X(memory_budget, "converted operands would exceed AUTOAMP_MEMORY or a quarter of the free memory",                 \
 	  "raise AUTOAMP_MEMORY")                                                                                          \
 	X(unsupported, "a feature of the call that the lowered path does not carry over", "")                              \
-	X(no_fp32_output, "the vendor has no 16-bit engine with fp32 output for it", "try AUTOAMP_DTYPE=bfloat16")         \
+	X(no_fp32_output, "the vendor has no lower engine with fp32 output for it", "try AUTOAMP_DTYPE=bfloat16")          \
 	X(driver_too_old, "the driver cannot load our kernels", "update the driver (CUDA 13: 580 or newer)")               \
 	X(gpu_too_old, "the GPU has no tensor cores for this type", "try AUTOAMP_DTYPE=float16")                           \
 	X(second_copy, "a second copy of the library in the process, left alone: lookups and first calls", "")             \

@@ -219,7 +219,8 @@ void fillFields(Options &options, const Numbers &numbers)
 	auto set = [&](auto &field, Option option) { field = static_cast<std::decay_t<decltype(field)>>(number(option)); };
 	set(options.enabled, Option::enabled);
 	set(options.level, Option::level);
-	options.dtype = number(Option::dtype) ? op::Dtype::bfloat16 : op::Dtype::float16;
+	constexpr op::Dtype dtypes[] = {op::Dtype::float16, op::Dtype::bfloat16, op::Dtype::tf32};
+	options.dtype = dtypes[number(Option::dtype)];
 	set(options.lists, Option::lists);
 	set(options.scaling, Option::scaling);
 	set(options.strategy, Option::strategy);
@@ -243,6 +244,13 @@ std::string checkTogether(const Options &options)
 	const char *levels = levelsOfLists[static_cast<size_t>(options.lists)];
 	if (wordIndex(levels, level) < 0)
 		return "AUTOAMP_LEVEL=" + level + ": not a level of AUTOAMP_LISTS=" + lists + "; accepted: " + levels;
+	const std::string strategy = "AUTOAMP_STRATEGY=" + options.valueOf(Option::strategy);
+	const bool isLibrary = options.strategy == StrategyChoice::library;
+	if (options.dtype == op::Dtype::tf32 && (isLibrary || options.strategy == StrategyChoice::cast))
+		return strategy + ": AUTOAMP_DTYPE=tf32 has no 16-bit form; accepted with it: auto, fp32, tf32";
+	if (isLibrary && options.dtype == op::Dtype::float16 && options.scaling == Scaling::automatic)
+		return strategy + ": the library does not scale float16; accepted: AUTOAMP_DTYPE=bfloat16, or "
+		                  "AUTOAMP_SCALING=off with it";
 	return {};
 }
 

@@ -26,15 +26,15 @@ enum class ValueType : uint8_t {
 	X(enabled, "AUTOAMP_ENABLED", words, "0 1", "1", "master switch; 0 intercepts nothing")                            \
 	X(level, "AUTOAMP_LEVEL", words, "O0 O1", "O1",                                                                    \
 	  "O0: observe and trace, never change; O1: lower what the lists say")                                             \
-	X(dtype, "AUTOAMP_DTYPE", words, "float16=fp16=half bfloat16=bf16", "float16", "the lower precision")              \
+	X(dtype, "AUTOAMP_DTYPE", words, "float16=fp16=half bfloat16=bf16 tf32", "float16", "the lower precision")         \
 	X(lists, "AUTOAMP_LISTS", words, "torch", "torch", "whose op lists decide")                                        \
 	X(customWhite, "AUTOAMP_CUSTOM_WHITE_LIST", names, "", "",                                                         \
 	  "ops or entry points (mm, torch:mm, cublasSgemm*) to lower as well")                                             \
 	X(customBlack, "AUTOAMP_CUSTOM_BLACK_LIST", names, "", "", "ops or entry points never to lower")                   \
 	X(scaling, "AUTOAMP_SCALING", words, "auto off", "auto",                                                           \
 	  "auto: float16 operands are scaled, verified on the device; off: bare conversion")                               \
-	X(strategy, "AUTOAMP_STRATEGY", words, "auto cast fp32", "auto",                                                   \
-	  "auto: lower where the cost model expects a gain; cast: always; fp32: never")                                    \
+	X(strategy, "AUTOAMP_STRATEGY", words, "auto cast fp32 library tf32", "auto",                                      \
+	  "auto: what the cost model finds fastest; cast, library, tf32: always so; fp32: never")                          \
 	X(memory, "AUTOAMP_MEMORY", size, "", "1G", "most device memory for converted operands, per device")               \
 	X(trace, "AUTOAMP_TRACE", words, "off summary ops", "summary",                                                     \
 	  "summary: exact totals; ops: every call too (default under `autoamp run`)")                                      \
@@ -46,7 +46,7 @@ enum class ValueType : uint8_t {
 	X(log, "AUTOAMP_LOG", words, "off error warn info debug", "warn", "messages on stderr")                            \
 	X(hookDlsym, "AUTOAMP_HOOK_DLSYM", words, "0 1 got", "1",                                                          \
 	  "1: catch programs that look functions up with dlsym; got: also plug-ins opened RTLD_DEEPBIND")                  \
-	X(gpuModel, "AUTOAMP_GPU_MODEL", words, "auto a100 h100 h200 b200 rtx4090", "auto",                                \
+	X(gpuModel, "AUTOAMP_GPU_MODEL", words, "auto a100 h100 h200 b200 rtx4090 h100pcie rtx5090 pro6000", "auto",       \
 	  "whose constants the cost model uses; auto without a device: h100")                                              \
 	X(emulatorFail, "AUTOAMP_EMU_FAIL", emulator, "", "", "emulated device: function:N, the N-th call of it fails")    \
 	X(emulatorMemory, "AUTOAMP_EMU_MEMORY", emulator, "", "a quarter of RAM", "emulated device: its memory")           \
@@ -74,10 +74,10 @@ std::string acceptedValues(const OptionRow &row);
 enum class Level : uint8_t { O0, O1 };
 enum class Lists : uint8_t { torch };
 enum class Scaling : uint8_t { automatic, off };
-enum class StrategyChoice : uint8_t { automatic, cast, fp32 };
+enum class StrategyChoice : uint8_t { automatic, cast, fp32, library, tf32 };
 enum class TraceLevel : uint8_t { off, summary, ops };
 enum class LogLevel : uint8_t { off, error, warn, info, debug };
-enum class GpuModel : uint8_t { automatic, a100, h100, h200, b200, rtx4090 };
+enum class GpuModel : uint8_t { automatic, a100, h100, h200, b200, rtx4090, h100pcie, rtx5090, pro6000 };
 
 enum class Origin : uint8_t { fallback, environment };
 

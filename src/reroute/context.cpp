@@ -37,13 +37,10 @@ Context *find(unsigned long long id)
 
 ContextAnswer make(const cuda::Driver &driver, const cuda::Current &current, size_t budget, cuda::Stream stream)
 {
-	const Kernels *kernels = theKernels.getOrRetry([&] { return loadKernels(driver); });
-	if (!kernels)
-		return {nullptr, policy::Reason::engine_failed, "loading the kernels"};
 	const cuda::DeviceFacts *facts = cuda::deviceFacts(driver, current.device);
 	if (!facts)
 		return {nullptr, policy::Reason::engine_failed, "asking for the device"};
-	auto *context = new Context{current.id, facts, kernels, {}, {}};
+	auto *context = new Context{current.id, facts, {}, {}};
 	const cuda::Failure failure = context->memory.open(driver, current.device, budget);
 	if (failure != cuda::Failure::none || !context->slots.open(driver, stream)) {
 		context->memory.close(driver);
@@ -68,13 +65,19 @@ ContextAnswer make(const cuda::Driver &driver, const cuda::Current &current, siz
 
 } // namespace
 
-ContextAnswer currentContext(const cuda::Driver &driver, size_t budget, cuda::Stream stream, bool isCapturing)
+const Kernels *conversionKernels(const cuda::Driver &driver)
+{
+	return theKernels.getOrRetry([&] { return loadKernels(driver); });
+}
+
+ContextAnswer currentContext(const cuda::Driver &driver, size_t budget, cuda::Stream stream, bool isCapturing,
+                             bool isCast)
 {
 	cuda::Current current;
 	if (!cuda::currentContext(driver, current))
 		return {nullptr, policy::Reason::engine_failed, "asking for the current context"};
 	Context *context = find(current.id);
-	if (isCapturing && !(context && context->isWarm.load(std::memory_order_acquire)))
+	if (isCapturing && !(context && (!isCast || context->isWarm.load(std::memory_order_acquire))))
 		return {nullptr, policy::Reason::capture_unready, ""};
 	return context ? ContextAnswer{context} : make(driver, current, budget, stream);
 }

@@ -16,14 +16,14 @@ namespace autoamp::reroute {
 struct Kernels {
 	CUkern_st *begin, *castHalf, *castBfloat16, *settle;
 };
+const Kernels *conversionKernels(const cuda::Driver &driver); // null: this driver does not load them
 
 struct Context {
 	unsigned long long id;
 	const cuda::DeviceFacts *facts;
-	const Kernels *kernels;
 	cuda::Memory memory;
 	scale::Slots slots;
-	std::atomic<bool> isWarm{false}; // a lowered call has run outside of capture
+	std::atomic<bool> isWarm{false}; // the conversion kernels have run here outside of capture
 	Context *next = nullptr;
 };
 
@@ -35,8 +35,10 @@ struct ContextAnswer {
 };
 
 // The state of the context that is current on this thread. `isCapturing`: only one that exists already (setting up
-// allocates), else reason capture_unready. A set-up that fails leaves nothing behind that counts and is tried again.
-ContextAnswer currentContext(const cuda::Driver &driver, size_t budget, cuda::Stream stream, bool isCapturing);
+// allocates), and where operands are converted (`isCast`) is warm, else reason capture_unready. A set-up that fails
+// leaves nothing behind that counts and is tried again.
+ContextAnswer currentContext(const cuda::Driver &driver, size_t budget, cuda::Stream stream, bool isCapturing,
+                             bool isCast);
 
 // Every context there is, newest first (walk with ->next).
 Context *contexts();

@@ -29,8 +29,10 @@ void destroyDescription(const op::CublasLt &lt, void *&description)
 	description = nullptr;
 }
 
-StoredOperand stored(int64_t rows, int64_t columns, int64_t stride, int32_t batch)
+StoredOperand stored(int64_t rows, int64_t columns, int64_t asStored, int64_t stride, int32_t batch, bool isCast)
 {
+	if (!isCast)
+		return {rows, columns, asStored, stride, batch};
 	const int64_t ld = (rows + elementsPer16Bytes - 1) / elementsPer16Bytes * elementsPer16Bytes;
 	const bool isShared = batch > 1 && stride == 0;
 	return {rows, columns, ld, isShared || batch == 1 ? 0 : ld * columns, isShared ? 1 : batch};
@@ -58,16 +60,16 @@ op::Status makeLayout(const op::CublasLt &lt, void *&layout, int type, int64_t r
 
 } // namespace
 
-StoredOperand storedA(const op::Op &op)
+StoredOperand storedA(const op::Op &op, bool isCast)
 {
 	const bool isPlain = op.transa == op::Transpose::none;
-	return stored(isPlain ? op.m : op.k, isPlain ? op.k : op.m, op.stridea, op.batch);
+	return stored(isPlain ? op.m : op.k, isPlain ? op.k : op.m, op.lda, op.stridea, op.batch, isCast);
 }
 
-StoredOperand storedB(const op::Op &op)
+StoredOperand storedB(const op::Op &op, bool isCast)
 {
 	const bool isPlain = op.transb == op::Transpose::none;
-	return stored(isPlain ? op.k : op.n, isPlain ? op.n : op.k, op.strideb, op.batch);
+	return stored(isPlain ? op.k : op.n, isPlain ? op.n : op.k, op.ldb, op.strideb, op.batch, isCast);
 }
 
 bool hasBias(const op::Op &op)
@@ -76,9 +78,9 @@ bool hasBias(const op::Op &op)
 	return epilogue == op::Epilogue::bias || epilogue == op::Epilogue::relu_bias;
 }
 
-bool hasDeviceScalars(const op::Op &op, op::Dtype precision)
+bool hasDeviceScalars(const op::Op &op, const EngineKey &key)
 {
-	return precision == op::Dtype::float16 || (op.flags & op::flagDeviceScalars);
+	return (key.isCast() && key.precision == op::Dtype::float16) || (op.flags & op::flagDeviceScalars);
 }
 
 op::Status makeDescription(const op::CublasLt &lt, const op::Op &op, const EngineKey &key, const op::LtExtras &extras,
@@ -87,7 +89,11 @@ op::Status makeDescription(const op::CublasLt &lt, const op::Op &op, const Engin
 	static constexpr uint32_t epilogues[] = {CUBLASLT_EPILOGUE_DEFAULT, CUBLASLT_EPILOGUE_BIAS, CUBLASLT_EPILOGUE_RELU,
 	                                         CUBLASLT_EPILOGUE_RELU_BIAS};
 	const auto setter = lt.cublasLtMatmulDescSetAttribute;
-	if (const op::Status status = lt.cublasLtMatmulDescCreate(&description, CUBLAS_COMPUTE_32F, CUDA_R_32F))
+	const int compute = key.isCast()                           ? CUBLAS_COMPUTE_32F
+	                    : key.precision == op::Dtype::tf32     ? CUBLAS_COMPUTE_32F_FAST_TF32
+	                    : key.precision == op::Dtype::bfloat16 ? CUBLAS_COMPUTE_32F_FAST_16BF
+	                                                           : CUBLAS_COMPUTE_32F_FAST_16F;
+	if (const op::Status status = lt.cublasLtMatmulDescCreate(&description, compute, CUDA_R_32F))
 		return status;
 	op::Status status = 0;
 	const auto put = [&](int id, const auto &value) {
@@ -97,8 +103,7 @@ op::Status makeDescription(const op::CublasLt &lt, const op::Op &op, const Engin
 	put(CUBLASLT_MATMUL_DESC_TRANSA, static_cast<int32_t>(op.transa));
 	put(CUBLASLT_MATMUL_DESC_TRANSB, static_cast<int32_t>(op.transb));
 	put(CUBLASLT_MATMUL_DESC_POINTER_MODE,
-	    static_cast<int32_t>(hasDeviceScalars(op, key.precision) ? CUBLASLT_POINTER_MODE_DEVICE
-	                                                             : CUBLASLT_POINTER_MODE_HOST));
+	    static_cast<int32_t>(hasDeviceScalars(op, key) ? CUBLASLT_POINTER_MODE_DEVICE : CUBLASLT_POINTER_MODE_HOST));
 	if (op.epilogue)
 		put(CUBLASLT_MATMUL_DESC_EPILOGUE, epilogues[op.epilogue]);
 	if (key.smCountTarget)
@@ -129,8 +134,8 @@ bool isAccepted(const op::CublasLt &lt, void *lightHandle, const op::LtMatmulCal
 EngineAnswer makeEngine(const op::CublasLt &lt, void *lightHandle, const op::Op &op, const EngineKey &key,
                         const op::LtExtras &extras)
 {
-	const int type = key.precision == op::Dtype::float16 ? CUDA_R_16F : CUDA_R_16BF;
-	const StoredOperand a = storedA(op), b = storedB(op);
+	const int type = !key.isCast() ? CUDA_R_32F : key.precision == op::Dtype::float16 ? CUDA_R_16F : CUDA_R_16BF;
+	const StoredOperand a = storedA(op, key.isCast()), b = storedB(op, key.isCast());
 	auto *engine = new Engine{};
 	engine->key = key;
 	void *preference = nullptr;
@@ -142,10 +147,11 @@ EngineAnswer makeEngine(const op::CublasLt &lt, void *lightHandle, const op::Op 
 		answer.what = what;
 		return status == 0;
 	};
-	// No in-place reduction: it would add into D in an order of its own. C and D as aligned as this call's are.
+	// No in-place reduction: it would add into D in an order of its own. Matrices as aligned as this call's are.
 	const uint32_t reductions = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE | CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE;
 	const uint64_t workspace = mostWorkspace;
-	const uint32_t alignmentAB = 256, alignmentC = key.alignmentC, alignmentD = key.alignmentD;
+	const uint32_t alignmentA = key.alignmentA, alignmentB = key.alignmentB;
+	const uint32_t alignmentC = key.alignmentC, alignmentD = key.alignmentD;
 	const auto setPreference = lt.cublasLtMatmulPreferenceSetAttribute;
 	const bool isReady =
 	    step("cublasLtMatmulDescCreate", makeDescription(lt, op, key, extras, engine->description)) &&
@@ -162,8 +168,8 @@ EngineAnswer makeEngine(const op::CublasLt &lt, void *lightHandle, const op::Op 
 	    step("cublasLtMatmulPreferenceSetAttribute",
 	         set(setPreference, preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, workspace) |
 	             set(setPreference, preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, reductions) |
-	             set(setPreference, preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignmentAB) |
-	             set(setPreference, preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignmentAB) |
+	             set(setPreference, preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignmentA) |
+	             set(setPreference, preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignmentB) |
 	             set(setPreference, preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignmentC) |
 	             set(setPreference, preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignmentD)) &&
 	    step("cublasLtMatmulAlgoGetHeuristic",

@@ -4,6 +4,7 @@
 
 #include "src/op/lt_matmul.h"
 #include "src/op/op.h"
+#include "src/policy/decision.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -12,10 +13,13 @@ namespace autoamp::reroute {
 
 // What an engine depends on beside the Op.
 struct EngineKey {
+	policy::Strategy strategy;
 	op::Dtype precision;
-	uint8_t alignmentC, alignmentD, alignmentBias; // bytes, a power of two, at most 128
+	uint16_t alignmentA, alignmentB, alignmentC, alignmentD, alignmentBias; // bytes, a power of two
 	int32_t smCountTarget;
 	bool operator==(const EngineKey &) const = default;
+
+	bool isCast() const { return strategy == policy::Strategy::cast; } // operands are our 16-bit copies
 };
 
 struct Engine {
@@ -27,14 +31,14 @@ struct Engine {
 	Engine *next = nullptr;
 };
 
-// Columns and leading dimension of an operand as stored in 16 bits: ld padded to 8 elements, so that each column begins
-// on 16 bytes whatever the application's ld is.
+// Columns and leading dimension of an operand as stored in 16 bits, ld padded to 8 elements, so that each column begins
+// on 16 bytes whatever the application's ld is; or, not cast, as the application stores it.
 struct StoredOperand {
 	int64_t rows, columns, ld, stride, batch; // stride 0: one matrix for the whole batch
 	size_t bytes() const { return static_cast<size_t>(ld * columns * batch) * 2; }
 };
-StoredOperand storedA(const op::Op &op);
-StoredOperand storedB(const op::Op &op);
+StoredOperand storedA(const op::Op &op, bool isCast);
+StoredOperand storedB(const op::Op &op, bool isCast);
 
 // status != 0: the call that failed (15: NOT_SUPPORTED, the vendor has no such engine).
 struct EngineAnswer {
@@ -54,8 +58,8 @@ op::Status makeDescription(const op::CublasLt &lt, const op::Op &op, const Engin
 // would refuse has to go to it, so that the application gets its status.
 bool isAccepted(const op::CublasLt &lt, void *lightHandle, const op::LtMatmulCall &call);
 
-// True where alpha and beta are read on the device: from the call's scratch (float16), or the application's.
-bool hasDeviceScalars(const op::Op &op, op::Dtype precision);
+// True where alpha and beta are read on the device: from the call's scratch (cast to float16), or the application's.
+bool hasDeviceScalars(const op::Op &op, const EngineKey &key);
 bool hasBias(const op::Op &op);
 
 } // namespace autoamp::reroute

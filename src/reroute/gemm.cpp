@@ -32,10 +32,10 @@ Outcome decline(Reason reason, const char *failed = nullptr, int code = 0)
 	return {false, false, 0, reason, failed, code};
 }
 
-uint8_t alignmentOf(const void *pointer)
+uint16_t alignmentOf(const void *pointer)
 {
 	const auto address = reinterpret_cast<uintptr_t>(pointer);
-	return static_cast<uint8_t>(address ? std::min(1u << std::countr_zero(address), 128u) : 128u);
+	return static_cast<uint16_t>(address ? std::min(1ull << std::countr_zero(address), 128ull) : 128u);
 }
 
 // ---- engines
@@ -45,11 +45,17 @@ struct FoundEngine {
 	Outcome why;
 };
 
-FoundEngine findEngine(const op::Op &op, op::Dtype precision, Plan &plan, const Product &product,
+FoundEngine findEngine(const op::Op &op, const policy::Decision &decision, Plan &plan, const Product &product,
                        const op::CublasLt &lt)
 {
-	const EngineKey key = {precision, alignmentOf(op.flags & op::flagNoC ? product.D : product.C),
-	                       alignmentOf(product.D), alignmentOf(reinterpret_cast<void *>(product.extras.bias)),
+	const bool isCast = decision.strategy == policy::Strategy::cast; // then A and B are memory of ours
+	const EngineKey key = {decision.strategy,
+	                       decision.precision,
+	                       isCast ? uint16_t{alignment} : alignmentOf(product.A),
+	                       isCast ? uint16_t{alignment} : alignmentOf(product.B),
+	                       alignmentOf(op.flags & op::flagNoC ? product.D : product.C),
+	                       alignmentOf(product.D),
+	                       alignmentOf(reinterpret_cast<void *>(product.extras.bias)),
 	                       product.extras.smCountTarget};
 	for (const Engine *engine = plan.engines.load(std::memory_order_acquire); engine; engine = engine->next)
 		if (engine->key == key)
@@ -100,18 +106,20 @@ bool launch(const cuda::Driver &driver, CUkern_st *kernel, unsigned blocks, cuda
 	                             stream, arguments, nullptr) == 0;
 }
 
-// One call's device memory: scratch, A and B in 16 bits, the engine's workspace.
+// One call's device memory, from `base` on: of a cast scratch, A and B in 16 bits; the engine's workspace.
 struct Places {
-	cuda::Address scratch, a, b, workspace;
-	size_t bytes;
+	cuda::Address scratch, a, b, workspace, end;
 };
 
-Places place(const StoredOperand &a, const StoredOperand &b, size_t workspace)
+Places place(const op::Op &op, const Engine &engine, cuda::Address base)
 {
-	Places places = {0, aligned(sizeof(kernels::Scratch)), 0, 0, 0};
-	places.b = places.a + aligned(a.bytes());
-	places.workspace = places.b + aligned(b.bytes());
-	places.bytes = places.workspace + aligned(workspace);
+	Places places = {base, base, base, base, base};
+	if (engine.key.isCast()) {
+		places.a = base + aligned(sizeof(kernels::Scratch));
+		places.b = places.a + aligned(storedA(op, true).bytes());
+		places.workspace = places.b + aligned(storedB(op, true).bytes());
+	}
+	places.end = places.workspace + aligned(engine.workspaceSize);
 	return places;
 }
 
@@ -127,62 +135,71 @@ Reason reasonOf(cuda::Failure failure)
 	}
 }
 
-// Casts, settles and multiplies, with the call's memory at `base`. Fails only before the GEMM is enqueued.
-Outcome enqueue(const op::Op &op, Plan &plan, const Settings &settings, const Product &product, const Engine &engine,
-                const op::CublasLt &lt, const cuda::Driver &driver, Context &context, cuda::Address base,
-                bool isCapturing)
+// What the product reads.
+struct Operands {
+	const void *A, *B, *alpha, *beta;
+};
+
+// Puts A and B in 16 bits in their places; `operands` become these, with the scalars that go with them. Null: it
+// worked; else the step that failed.
+const char *convert(const op::Op &op, Plan &plan, const Settings &settings, const Product &product, bool isHalf,
+                    const cuda::Driver &driver, Context &context, const Places &places, bool isCapturing,
+                    Operands &operands)
 {
+	const Kernels *const kernels = conversionKernels(driver);
+	if (!kernels)
+		return "loading the kernels";
 	const auto stream = static_cast<cuda::Stream>(product.stream);
-	const StoredOperand a = storedA(op), b = storedB(op);
-	const Places places = place(a, b, engine.workspaceSize);
-	const bool isHalf = engine.key.precision == op::Dtype::float16;
-	const bool isDevice = op.flags & op::flagDeviceScalars;
-
 	kernels::Parameters parameters = {};
-	parameters.operand[0] = operand(a, product.A, op.lda, op.stridea, base + places.a);
-	parameters.operand[1] = operand(b, product.B, op.ldb, op.strideb, base + places.b);
-	parameters.scratch = reinterpret_cast<kernels::Scratch *>(base);
+	parameters.operand[0] = operand(storedA(op, true), product.A, op.lda, op.stridea, places.a);
+	parameters.operand[1] = operand(storedB(op, true), product.B, op.ldb, op.strideb, places.b);
+	parameters.scratch = reinterpret_cast<kernels::Scratch *>(places.scratch);
 	const unsigned blocks = kernels::gridSize(parameters, static_cast<unsigned>(context.facts->smCount));
-	const void *alpha = product.alpha, *beta = product.beta;
-	if (isHalf) {
-		parameters.predictions = settings.isScaling ? context.slots.predictions() : nullptr;
-		parameters.signatureKey = plan.hash;
-		parameters.pairKey =
-		    mix(mix(plan.hash, reinterpret_cast<uintptr_t>(product.A)), reinterpret_cast<uintptr_t>(product.B));
-		parameters.ring = context.slots.ringOnDevice();
-		parameters.site = plan.site;
-		const bool isMet =
-		    isCapturing ? plan.metIn.load() == context.id + 1 : plan.metIn.exchange(context.id + 1) == context.id + 1;
-		parameters.first = isMet ? kernels::First::no : isCapturing ? kernels::First::askTotals : kernels::First::yes;
-		if (isDevice) {
-			parameters.alpha = static_cast<const float *>(product.alpha);
-			parameters.beta = static_cast<const float *>(product.beta);
-		} else {
-			parameters.alphaValue = *static_cast<const float *>(product.alpha);
-			parameters.betaValue = product.beta ? *static_cast<const float *>(product.beta) : 0;
-		}
-		if (!launch(driver, context.kernels->begin, 1, stream, parameters) ||
-		    !launch(driver, context.kernels->castHalf, blocks, stream, parameters) ||
-		    !launch(driver, context.kernels->settle, blocks, stream, parameters))
-			return decline(Reason::engine_failed, "cuLaunchKernel");
-		alpha = &parameters.scratch->alpha;
-		beta = &parameters.scratch->beta;
-	} else if (!launch(driver, context.kernels->castBfloat16, blocks, stream, parameters)) {
-		return decline(Reason::engine_failed, "cuLaunchKernel");
-	}
+	operands.A = parameters.operand[0].target;
+	operands.B = parameters.operand[1].target;
+	if (!isHalf)
+		return launch(driver, kernels->castBfloat16, blocks, stream, parameters) ? nullptr : "cuLaunchKernel";
 
+	parameters.predictions = settings.isScaling ? context.slots.predictions() : nullptr;
+	parameters.signatureKey = plan.hash;
+	parameters.pairKey =
+	    mix(mix(plan.hash, reinterpret_cast<uintptr_t>(product.A)), reinterpret_cast<uintptr_t>(product.B));
+	parameters.ring = context.slots.ringOnDevice();
+	parameters.site = plan.site;
+	const bool isMet =
+	    isCapturing ? plan.metIn.load() == context.id + 1 : plan.metIn.exchange(context.id + 1) == context.id + 1;
+	parameters.first = isMet ? kernels::First::no : isCapturing ? kernels::First::askTotals : kernels::First::yes;
+	if (op.flags & op::flagDeviceScalars) {
+		parameters.alpha = static_cast<const float *>(product.alpha);
+		parameters.beta = static_cast<const float *>(product.beta);
+	} else {
+		parameters.alphaValue = *static_cast<const float *>(product.alpha);
+		parameters.betaValue = product.beta ? *static_cast<const float *>(product.beta) : 0;
+	}
+	operands.alpha = &parameters.scratch->alpha;
+	operands.beta = &parameters.scratch->beta;
+	const bool isLaunched = launch(driver, kernels->begin, 1, stream, parameters) &&
+	                        launch(driver, kernels->castHalf, blocks, stream, parameters) &&
+	                        launch(driver, kernels->settle, blocks, stream, parameters);
+	return isLaunched ? nullptr : "cuLaunchKernel";
+}
+
+// Enqueues the product. Fails only before.
+Outcome multiply(const op::Op &op, const Product &product, const Engine &engine, const op::CublasLt &lt,
+                 const Operands &operands, cuda::Address workspace)
+{
 	void *description = engine.description;
 	if (!description)
 		if (const op::Status status = makeDescription(lt, op, engine.key, product.extras, description))
 			return decline(Reason::engine_failed, "cublasLtMatmulDescCreate", status);
 	static constexpr float zero = 0;
-	if (!beta)
-		beta = &zero; // the vendor takes a null beta for 0 where C is null
+	const void *const beta =
+	    operands.beta ? operands.beta : &zero; // the vendor takes a null beta for 0 where C is null
 	const void *const c = op.flags & op::flagNoC ? product.D : product.C;
-	const op::Status status = lt.cublasLtMatmul(
-	    product.lightHandle, description, alpha, reinterpret_cast<void *>(base + places.a), engine.layoutA,
-	    reinterpret_cast<void *>(base + places.b), engine.layoutB, beta, c, engine.layoutC, product.D, engine.layoutD,
-	    engine.algo, reinterpret_cast<void *>(base + places.workspace), engine.workspaceSize, product.stream);
+	const op::Status status =
+	    lt.cublasLtMatmul(product.lightHandle, description, operands.alpha, operands.A, engine.layoutA, operands.B,
+	                      engine.layoutB, beta, c, engine.layoutC, product.D, engine.layoutD, engine.algo,
+	                      reinterpret_cast<void *>(workspace), engine.workspaceSize, product.stream);
 	if (!engine.description && lt.cublasLtMatmulDescDestroy(description))
 		base::leaveFault("cublasLtMatmulDescDestroy");
 	if (status)
@@ -201,31 +218,41 @@ Capture captureOf(const cuda::Driver &driver, cuda::Stream stream)
 	return status == 0 ? Capture::no : status == 1 ? Capture::yes : Capture::forbidden;
 }
 
-Outcome runIn(bool isCaptured, const op::Op &op, op::Dtype precision, Plan &plan, const Settings &settings,
+Outcome runIn(bool isCaptured, const op::Op &op, const policy::Decision &decision, Plan &plan, const Settings &settings,
               const Product &product, const op::CublasLt &lt, const cuda::Driver &driver)
 {
+	const FoundEngine found = findEngine(op, decision, plan, product, lt);
+	if (!found.engine)
+		return found.why;
+	Operands operands = {product.A, product.B, product.alpha, product.beta};
+	const size_t bytes = place(op, *found.engine, 0).end;
+	if (bytes == 0) // nothing of ours on the device, so nothing that a capture could find missing
+		return multiply(op, product, *found.engine, lt, operands, 0);
+
+	const bool isCast = found.engine->key.isCast(), isHalf = decision.precision == op::Dtype::float16;
 	const auto stream = static_cast<cuda::Stream>(product.stream);
-	const ContextAnswer answer = currentContext(driver, settings.memoryBudget, stream, isCaptured);
+	const ContextAnswer answer = currentContext(driver, settings.memoryBudget, stream, isCaptured, isCast);
 	if (!answer.context)
 		return decline(answer.reason, answer.reason == Reason::capture_unready ? nullptr : answer.what);
 	Context &context = *answer.context;
-
-	const FoundEngine found = findEngine(op, precision, plan, product, lt);
-	if (!found.engine)
-		return found.why;
-	const size_t bytes = place(storedA(op), storedB(op), found.engine->workspaceSize).bytes;
 	if (!isCaptured)
 		context.memory.collect(driver); // what destroyed graphs gave back counts until then
 	const cuda::Block block = isCaptured ? context.memory.allocateForGraph(driver, stream, bytes)
 	                                     : context.memory.allocate(driver, stream, bytes);
 	if (block.failure != cuda::Failure::none)
 		return decline(reasonOf(block.failure), "allocating converted operands");
-	Outcome outcome =
-	    enqueue(op, plan, settings, product, *found.engine, lt, driver, context, block.address, isCaptured);
-	if (!isCaptured) { // what is captured belongs to the graph now
+	const Places places = place(op, *found.engine, block.address);
+	const char *failed = nullptr;
+	if (isCast)
+		failed = convert(op, plan, settings, product, isHalf, driver, context, places, isCaptured, operands);
+	Outcome outcome = failed ? decline(Reason::engine_failed, failed)
+	                         : multiply(op, product, *found.engine, lt, operands, places.workspace);
+	if (isCaptured) {
+		context.memory.releaseForGraph(driver, stream, block);
+	} else {
 		if (!context.memory.release(driver, stream, block.address) && !outcome.failed)
 			outcome.failed = "cuMemFreeAsync";
-		if (outcome.isDone)
+		if (outcome.isDone && isCast)
 			context.isWarm.store(true, std::memory_order_release);
 	}
 	return outcome;
@@ -256,7 +283,8 @@ bool isCapturing(void *stream)
 	return driver && captureOf(*driver, static_cast<cuda::Stream>(stream)) == Capture::yes;
 }
 
-Outcome run(const op::Op &op, op::Dtype precision, Plan &plan, const Settings &settings, const Product &product)
+Outcome run(const op::Op &op, const policy::Decision &decision, Plan &plan, const Settings &settings,
+            const Product &product)
 {
 	const cuda::Driver *const driver = cuda::driver();
 	const op::CublasLt *const lt = op::cublasLt(product.known);
@@ -269,7 +297,7 @@ Outcome run(const op::Op &op, op::Dtype precision, Plan &plan, const Settings &s
 	const Capture capture = captureOf(*driver, stream);
 	if (capture == Capture::forbidden)
 		return decline(Reason::capture_unready, "cuStreamIsCapturing");
-	Outcome outcome = runIn(capture == Capture::yes, op, precision, plan, settings, product, *lt, *driver);
+	Outcome outcome = runIn(capture == Capture::yes, op, decision, plan, settings, product, *lt, *driver);
 	outcome.isCaptured = capture == Capture::yes;
 	return outcome;
 }

@@ -1,5 +1,6 @@
-// How a matrix product is lowered: fp32 operands cast to 16 bits, scales settled, one cublasLtMatmul with fp32
-// accumulation and result, all on the call's own stream. Any thread; never waits for the device.
+// How a matrix product is lowered: one cublasLtMatmul with fp32 accumulation and result, all on the call's own stream:
+// of 16-bit copies of the operands, their scales settled, or of the operands as they are. Any thread; never waits for
+// the device.
 // Invariant: it declines before its GEMM is enqueued (until then only memory of ours was touched), or it finishes.
 #pragma once
 
@@ -54,7 +55,8 @@ struct Outcome {
 // Does the vendor accept the algorithm and the workspace of the application's own call? Asked once for each in a row.
 bool isAccepted(Plan &plan, const op::CublasLt &lt, const op::LtMatmulCall &call);
 
-Outcome run(const op::Op &op, op::Dtype precision, Plan &plan, const Settings &settings, const Product &product);
+Outcome run(const op::Op &op, const policy::Decision &decision, Plan &plan, const Settings &settings,
+            const Product &product);
 
 // Is `stream` being captured? False without a driver.
 bool isCapturing(void *stream);

@@ -3,6 +3,7 @@
 // uses the heap; only what is marked "rare" takes the lock or makes system calls. errno is left as it was.
 #pragma once
 
+#include "src/base/clock.h"
 #include "src/base/pages.h"
 #include "src/trace/file.h"
 #include "src/trace/format.h"
@@ -59,13 +60,8 @@ class Recorder;
 class Lane
 {
 public:
-	// Hot path: some 2 ns.
-	void count(RowId row, uint64_t durationTicks, bool captured)
-	{
-		if (!hasCell(row))
-			return countFirst(row, durationTicks, captured);
-		add(*cells_[row], durationTicks, captured);
-	}
+	// The totals of a row, for the life of the file; null: there is no room, its calls are counted as lost.
+	Cell *cell(RowId row) { return __builtin_expect(row < cellCount_ && cells_[row], 1) ? cells_[row] : newCell(row); }
 	// Hot path: some 3 ns. Does nothing in summary mode. flags: 4 bits, see format.h.
 	void event(RowId row, uint64_t startTicks, uint64_t durationTicks, unsigned flags)
 	{
@@ -79,21 +75,46 @@ public:
 	}
 	// How many calls the time of this row's next call stands for; 0: do not read the clock. Without single events a
 	// call that was made often is timed one time in 16: the clock costs more than all else here.
-	unsigned timing(RowId row) const
+	unsigned timing(const Cell *cell) const
 	{
-		if (singles_ || !hasCell(row))
+		if (singles_ || !cell)
 			return 1;
-		const uint64_t calls = cells_[row]->calls.load(std::memory_order_relaxed);
+		const uint64_t calls = cell->calls.load(std::memory_order_relaxed);
 		if (calls < kTimedCalls)
 			return 1;
 		// Evenly spread, and in step with no pattern that a program's loops could have.
 		return calls * 0x9e3779b97f4a7c15 >> 60 == 0 ? 16 : 0;
 	}
-	// Both of the above. weight: what timing() answered; for 0 the times do not matter.
+	// The two usual ways of record(), without what they do not need: a call that timing() leaves untimed, and a single
+	// event. False: neither.
+	[[gnu::always_inline]] bool recordShort(Cell &cell, RowId row, uint64_t startTicks, bool captured, unsigned weight)
+	{
+		if (weight == 0) {
+			add(cell.calls, 1);
+		} else if (singles_ && next_ != end_) {
+			const uint64_t endTicks = base::ticks(), duration = endTicks > startTicks ? endTicks - startTicks : 0;
+			add(cell.calls, 1);
+			add(cell.ticks, duration);
+			event(row, startTicks, duration, captured ? eventCaptured : 0);
+		} else {
+			return false;
+		}
+		if (__builtin_expect(captured, 0))
+			add(cell.captured, 1);
+		return true;
+	}
+	// Totals and event. weight: what timing() answered; for 0 the times do not matter.
 	void record(RowId row, uint64_t startTicks, uint64_t endTicks, bool captured, unsigned weight = 1)
 	{
+		record(cell(row), row, startTicks, endTicks, captured, weight);
+	}
+	void record(Cell *cell, RowId row, uint64_t startTicks, uint64_t endTicks, bool captured, unsigned weight)
+	{
 		const uint64_t duration = endTicks > startTicks ? endTicks - startTicks : 0;
-		count(row, duration * weight, captured);
+		if (__builtin_expect(cell != nullptr, 1))
+			add(*cell, duration * weight, captured);
+		else
+			lose();
 		if (singles_)
 			event(row, startTicks, duration, captured ? eventCaptured : 0);
 	}
@@ -114,9 +135,8 @@ private:
 		if (captured)
 			add(cell.captured, 1);
 	}
-	bool hasCell(RowId row) const { return row < cellCount_ && cells_[row]; }
-	bool newCell(RowId row); // rare, as is what follows, unless the trace stopped
-	void countFirst(RowId row, uint64_t durationTicks, bool captured);
+	Cell *newCell(RowId row); // rare, as is what follows, unless the trace stopped
+	void lose();
 	bool newChunk();
 
 	Cell **cells_ = nullptr; // by RowId; in cellTable_
@@ -137,15 +157,13 @@ private:
 	LaneRecord none_ = {}; // stands in while there is no file
 };
 
-// The call in flight of this thread, so that a report can say `died inside cublasLtMatmul`. Nests: restores.
+// The call in flight of this thread, so that a report can say `died inside cublasLtMatmul`. Nests: restores. Its row
+// must be in the file before that call: ask for the cell first.
 class InFlight
 {
 public:
 	InFlight(Lane &lane, RowId row) : mark_(lane.lane_->mark), outer_(mark_.load(std::memory_order_relaxed))
 	{
-		// A row whose first call kills the process must be in the file before that call.
-		if (!lane.hasCell(row))
-			lane.newCell(row);
 		mark_.store(row, std::memory_order_relaxed);
 	}
 	~InFlight() { mark_.store(outer_, std::memory_order_relaxed); }

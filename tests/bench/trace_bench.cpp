@@ -61,7 +61,7 @@ int main(int count, char **arguments)
 		});
 		measure(ops ? "ops: mark, clock, record" : "summary: mark, clock, record", [&](int call) {
 			trace::InFlight inFlight(*lane, ids[call & 15]);
-			const unsigned weight = lane->timing(ids[call & 15]);
+			const unsigned weight = lane->timing(lane->cell(ids[call & 15]));
 			const uint64_t start = weight ? autoamp::base::ticks() : 0;
 			asm volatile("" ::: "memory");
 			lane->record(ids[call & 15], start, weight ? autoamp::base::ticks() : 0, false, weight);

@@ -11,21 +11,21 @@ class CommandLine(Case):
         for arguments, word in ((["--version"], "autoamp 0."), (["help"], "autoamp run --"), ([], "autoamp run --"),
                                 (["help", "env"], "AUTOAMP_SCALING"), (["help", "reports"], "FLOP"),
                                 (["help", "reasons"], "not_profitable"), (["run", "--help"], "--trace-file"),
-                                (["report", "--help"], "--format")):
+                                (["report", "--help"], "--format"), (["explain", "--help"], "--dtype-in")):
             result = self.autoamp(*arguments)
             self.assertEqual((result.returncode, result.stderr), (0, ""), arguments)
             self.assertIn(word, result.stdout)
 
     def test_what_has_not_landed_is_refused_and_not_in_help(self):
-        for arguments in (["explain"], ["lists"], ["check", "x"], ["doctor"], ["diff", "a", "b"], ["export"],
+        for arguments in (["lists"], ["check", "x"], ["doctor"], ["diff", "a", "b"], ["export"],
                           ["help", "rules"], ["report", "--by", "op"], ["report", "--top", "3"],
                           ["report", "--report", "kernels"], ["report", "--format", "csv"], ["report", "--sort", "x"]):
             self.refused(self.autoamp(*arguments), 2)
-        for arguments in (["--config", "x"], ["--level", "O2"], ["--dtype", "tf32"], ["--lists", "paddle"],
-                          ["--strategy", "library"], ["--trace", "kernels"], ["--device", "rocm"]):
+        for arguments in (["--config", "x"], ["--level", "O2"], ["--dtype", "fp8"], ["--lists", "paddle"],
+                          ["--strategy", "split3"], ["--trace", "kernels"], ["--device", "rocm"]):
             self.refused(self.autoamp("run", *arguments, "--", "true"), 125)
-        text = "".join(self.autoamp(*a).stdout for a in (["help"], ["run", "--help"], ["report", "--help"], ["help", "env"]))
-        for word in ("explain", "doctor", "--config", "--by", "--top", "O2", "tf32", "paddle", "kernels", "AUTOAMP_SCOPE"):
+        text = "".join(self.autoamp(*a).stdout for a in (["help"], ["run", "--help"], ["report", "--help"], ["explain", "--help"], ["help", "env"]))
+        for word in ("doctor", "--config", "--region", "--by", "--top", "O2", "split3", "paddle", "kernels", "AUTOAMP_SCOPE"):
             self.assertNotIn(word, text)
 
     def test_the_nearest_name_is_told(self):

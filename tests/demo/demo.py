@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The demo as the quickstart shows it: accuracy in fp32 and float16, what is lowered and what is kept.
+"""The demo as the quickstart shows it: accuracy in fp32 and float16; and what the cost model lowers and keeps of it.
 
 usage: demo.py BUILD   (runs on the emulated device)
 """
@@ -38,13 +38,17 @@ class Demo(unittest.TestCase):
         emulated = {**clean, "LD_LIBRARY_PATH": str(build / "tools/emulated")}
         bare = subprocess.run([digits], env=emulated, check=True, capture_output=True, text=True).stdout
         fp32, kept = run("--strategy", "fp32")
-        half, lowered = run("--dtype", "float16")
+        half, converted = run("--strategy", "cast")
+        automatic, lowered = run("--dtype", "float16")
 
         self.assertEqual(fp32, bare)  # every loss, every digit
         self.assertEqual(kept["totals"]["lowered"], 0)
         self.assertGreater(accuracy(fp32), 96)
-        self.assertLess(abs(accuracy(half) - accuracy(fp32)), 1)
-        self.assertNotEqual(half, fp32)  # the losses, at least, must show that something was rounded
+        for said in (half, automatic):
+            self.assertLess(abs(accuracy(said) - accuracy(fp32)), 1)
+            self.assertNotEqual(said, fp32)  # the losses, at least, must show that something was rounded
+        self.assertEqual(converted["totals"]["lowered"], kept["totals"]["eligible"])
+        self.assertEqual({row["dtype_compute"] for row in converted["ops"] if row["eligible"]}, {"float16"})
 
         totals = lowered["totals"]
         self.assertEqual(totals["fallbacks"], 0)

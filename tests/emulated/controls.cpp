@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstdio>
 #include <cstring>
+#include <cuda.h>
 #include <thread>
 #include <vector>
 
@@ -158,6 +159,134 @@ bool usesPeerWithoutAccess(bool right)
 		ok(cudaDeviceEnablePeerAccess(1, 0));
 	ok(fill(a, 1, count));
 	return holds(a, 1);
+}
+
+float *managed(size_t size = bytes)
+{
+	float *out = nullptr;
+	ok(cudaMallocManaged(reinterpret_cast<void **>(&out), size));
+	return out;
+}
+
+bool writesPastManagedMemory(bool right)
+{
+	float *a = managed(400);
+	ok(fill(a, 1, right ? 100 : 100 + 128));
+	ok(cudaDeviceSynchronize());
+	return a[99] == 1;
+}
+
+bool countsOnZerosInManagedMemory(bool right)
+{
+	float *a = managed(), *b = device();
+	if (right)
+		memset(a, 0, bytes);
+	ok(fill(b, 1, count));
+	ok(add(b, a, count));
+	return holds(b, 1);
+}
+
+bool readsManagedMemoryWithoutWaiting(bool right)
+{
+	float *a = managed();
+	a[0] = 0;
+	ok(fill(a, 1, count));
+	if (right)
+		ok(cudaDeviceSynchronize());
+	return *static_cast<volatile float *>(a) == 1;
+}
+
+bool usesManagedMemoryAfterFree(bool right)
+{
+	float *a = managed();
+	a[0] = 1;
+	if (!right)
+		ok(cudaFree(a));
+	return *static_cast<volatile float *>(a) == 1;
+}
+
+bool usesHostMemoryAfterUnregistering(bool right)
+{
+	static float host[count];
+	ok(cudaHostRegister(host, bytes, cudaHostRegisterDefault));
+	if (!right)
+		ok(cudaHostUnregister(host));
+	ok(fill(host, 1, count));
+	return holds(host, 1);
+}
+
+// Peer access is for ordinary memory; a pool has its own.
+bool usesPoolOfPeer(bool right)
+{
+	cudaMemPool_t pool = nullptr;
+	float *a = nullptr;
+	ok(cudaSetDevice(1));
+	ok(cudaDeviceGetDefaultMemPool(&pool, 1));
+	ok(cudaMallocAsync(reinterpret_cast<void **>(&a), bytes, nullptr));
+	ok(cudaDeviceSynchronize());
+	ok(cudaSetDevice(0));
+	ok(cudaDeviceEnablePeerAccess(1, 0));
+	const cudaMemAccessDesc access{{cudaMemLocationTypeDevice, {0}}, cudaMemAccessFlagsProtReadWrite};
+	if (right)
+		ok(cudaMemPoolSetAccess(pool, &access, 1));
+	ok(fill(a, 1, count));
+	return holds(a, 1);
+}
+
+void driver(CUresult error)
+{
+	failed |= error != CUDA_SUCCESS;
+}
+
+constexpr size_t grain = 2 << 20;
+
+// Two grains mapped one after the other; access to the first, or to both.
+CUdeviceptr mapped(bool all)
+{
+	CUmemAllocationProp wanted{};
+	wanted.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+	wanted.location = {CU_MEM_LOCATION_TYPE_DEVICE, {0}};
+	const CUmemAccessDesc access{{CU_MEM_LOCATION_TYPE_DEVICE, {0}}, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+	CUdeviceptr base = 0;
+	ok(cudaFree(nullptr));
+	driver(cuMemAddressReserve(&base, 2 * grain, 0, 0, 0));
+	for (int i = 0; i < 2; ++i) {
+		CUmemGenericAllocationHandle memory = 0;
+		driver(cuMemCreate(&memory, grain, &wanted, 0));
+		driver(cuMemMap(base + size_t(i) * grain, grain, 0, memory, 0));
+		driver(cuMemRelease(memory));
+	}
+	driver(cuMemSetAccess(base, all ? 2 * grain : grain, &access, 1));
+	return base;
+}
+
+bool usesMappingWithoutAccess(bool right)
+{
+	auto *a = reinterpret_cast<float *>(mapped(right) + grain);
+	ok(fill(a, 1, count));
+	return holds(a, 1);
+}
+
+bool copiesAcrossMappingsWithoutAccess(bool right)
+{
+	std::vector<float> host(count, 1);
+	auto *a = reinterpret_cast<float *>(mapped(right) + grain - bytes / 2);
+	ok(cudaMemcpy(a, host.data(), bytes, cudaMemcpyHostToDevice));
+	return holds(a, 1);
+}
+
+// Unmapping waits for nobody.
+bool unmapsWhileInUse(bool right)
+{
+	cudaStream_t s = stream();
+	const CUdeviceptr a = mapped(true);
+	float *b = device();
+	ok(fill(reinterpret_cast<float *>(a), 1, count, s));
+	ok(cudaMemcpyAsync(b, reinterpret_cast<float *>(a), bytes, cudaMemcpyDeviceToDevice, s));
+	if (right)
+		ok(cudaStreamSynchronize(s));
+	driver(cuMemUnmap(a, 2 * grain));
+	return holds(b, 1);
 }
 
 bool keepsHandlesOverReset(bool right)
@@ -395,6 +524,62 @@ bool forgetsEdgeInGraph(bool right)
 	return holds(b, 1);
 }
 
+// Two branches, each of which needs its memory for itself for two steps: only launched by turns do they meet.
+bool sharesMemoryBetweenBranches(bool right)
+{
+	cudaStream_t s = stream(), branch = stream();
+	cudaEvent_t begin = event(), joined = event();
+	float *own = device(), *other = right ? device() : own, *a = device(), *b = device();
+	ok(cudaStreamBeginCapture(s, cudaStreamCaptureModeGlobal));
+	ok(cudaEventRecord(begin, s));
+	ok(cudaStreamWaitEvent(branch, begin, 0));
+	ok(fill(own, 1, count, s));
+	ok(cudaMemcpyAsync(a, own, bytes, cudaMemcpyDeviceToDevice, s));
+	ok(fill(other, 2, count, branch));
+	ok(cudaMemcpyAsync(b, other, bytes, cudaMemcpyDeviceToDevice, branch));
+	ok(cudaEventRecord(joined, branch));
+	ok(cudaStreamWaitEvent(s, joined, 0));
+	cudaGraphExec_t exec = instantiated(s);
+	bool content = true;
+	for (int i = 0; i < 2; ++i) {
+		ok(cudaGraphLaunch(exec, s));
+		content = holds(a, 1) && holds(b, 2) && content;
+	}
+	return content;
+}
+
+// The copy needs what is two nodes before it; of the two edges that lead there one may go.
+bool cutsTheOnlyEdge(bool right)
+{
+	cudaStream_t s = stream();
+	float *a = device(), *b = device(), *c = device();
+	cudaGraph_t graph = nullptr;
+	cudaGraphExec_t exec = nullptr;
+	cudaGraphNode_t nodes[2];
+	const auto last = [&] {
+		cudaStreamCaptureStatus status = {};
+		const cudaGraphNode_t *found = nullptr;
+		size_t number = 0;
+		ok(cudaStreamGetCaptureInfo(s, &status, nullptr, nullptr, &found, nullptr, &number));
+		return *found;
+	};
+	ok(fill(a, 0, count));
+	ok(cudaDeviceSynchronize());
+	ok(cudaStreamBeginCapture(s, cudaStreamCaptureModeGlobal));
+	ok(fill(a, 1, count, s));
+	nodes[0] = last();
+	ok(fill(c, 1, count, s));
+	nodes[1] = last();
+	if (right)
+		ok(cudaStreamUpdateCaptureDependencies(s, &nodes[0], nullptr, 1, cudaStreamAddCaptureDependencies));
+	ok(cudaMemcpyAsync(b, a, bytes, cudaMemcpyDeviceToDevice, s));
+	ok(cudaStreamEndCapture(s, &graph));
+	ok(cudaGraphRemoveDependencies(graph, &nodes[0], &nodes[1], nullptr, 1));
+	ok(cudaGraphInstantiate(&exec, graph, 0));
+	ok(cudaGraphLaunch(exec, s));
+	return holds(b, 1);
+}
+
 bool leavesBranchUnjoined(bool right)
 {
 	cudaStream_t s = stream(), branch = stream();
@@ -427,6 +612,60 @@ bool freesMemoryOfGraph(bool right)
 		ok(cudaFree(a));
 	ok(cudaGraphLaunch(exec, s));
 	return holds(b, 3);
+}
+
+// Takes for granted that an executable graph becomes any other.
+bool ignoresThatAnUpdateFailed(bool right)
+{
+	cudaStream_t s = stream();
+	float *a = device(), *b = device();
+	cudaGraph_t graph = nullptr;
+	cudaGraphExecUpdateResultInfo info;
+	ok(cudaStreamBeginCapture(s, cudaStreamCaptureModeGlobal));
+	ok(fill(a, 1, count, s));
+	cudaGraphExec_t exec = instantiated(s);
+	ok(cudaStreamBeginCapture(s, cudaStreamCaptureModeGlobal));
+	ok(fill(a, 2, count, s));
+	ok(fill(b, 2, count, s));
+	ok(cudaStreamEndCapture(s, &graph));
+	if (cudaGraphExecUpdate(exec, graph, &info) != cudaSuccess && right)
+		ok(cudaGraphInstantiate(&exec, graph, 0));
+	ok(cudaGraphLaunch(exec, s));
+	return holds(a, 2);
+}
+
+bool forgetsDependencyOfChildGraph(bool right)
+{
+	cudaStream_t s = stream();
+	float *a = device(), *b = device();
+	cudaGraph_t graph = nullptr, part = nullptr;
+	cudaGraphNode_t first = nullptr, second = nullptr;
+	cudaGraphExec_t exec = nullptr;
+	ok(cudaGraphCreate(&graph, 0));
+	ok(cudaStreamBeginCapture(s, cudaStreamCaptureModeGlobal));
+	ok(fill(a, 1, count, s));
+	ok(cudaStreamEndCapture(s, &part));
+	ok(cudaGraphAddChildGraphNode(&first, graph, nullptr, 0, part));
+	ok(cudaStreamBeginCapture(s, cudaStreamCaptureModeGlobal));
+	ok(cudaMemcpyAsync(b, a, bytes, cudaMemcpyDeviceToDevice, s));
+	ok(cudaStreamEndCapture(s, &part));
+	ok(cudaGraphAddChildGraphNode(&second, graph, &first, right ? 1 : 0, part));
+	ok(cudaGraphInstantiate(&exec, graph, 0));
+	ok(cudaGraphLaunch(exec, s));
+	return holds(b, 1);
+}
+
+bool launchesDestroyedExec(bool right)
+{
+	cudaStream_t s = stream();
+	float *a = device();
+	ok(cudaStreamBeginCapture(s, cudaStreamCaptureModeGlobal));
+	ok(fill(a, 1, count, s));
+	cudaGraphExec_t exec = instantiated(s); // the graph is gone, too
+	if (!right)
+		ok(cudaGraphExecDestroy(exec));
+	ok(cudaGraphLaunch(exec, s));
+	return holds(a, 1);
 }
 
 bool callsCudaInDestructor(bool right)
@@ -470,6 +709,15 @@ constexpr struct {
     CONTROL(usesFreedMemory),
     CONTROL(freesTwice),
     CONTROL(usesPeerWithoutAccess),
+    CONTROL(writesPastManagedMemory),
+    CONTROL(countsOnZerosInManagedMemory),
+    CONTROL(readsManagedMemoryWithoutWaiting),
+    CONTROL(usesManagedMemoryAfterFree),
+    CONTROL(usesHostMemoryAfterUnregistering),
+    CONTROL(usesPoolOfPeer),
+    CONTROL(usesMappingWithoutAccess),
+    CONTROL(copiesAcrossMappingsWithoutAccess),
+    CONTROL(unmapsWhileInUse),
     CONTROL(keepsHandlesOverReset),
     CONTROL(usesMemoryFreedInStream),
     CONTROL(freesWhileOtherStreamUses),
@@ -486,8 +734,13 @@ constexpr struct {
     CONTROL(synchronizesCapturingStream),
     CONTROL(usesDefaultStreamInCapture),
     CONTROL(forgetsEdgeInGraph),
+    CONTROL(sharesMemoryBetweenBranches),
+    CONTROL(cutsTheOnlyEdge),
     CONTROL(leavesBranchUnjoined),
     CONTROL(freesMemoryOfGraph),
+    CONTROL(ignoresThatAnUpdateFailed),
+    CONTROL(forgetsDependencyOfChildGraph),
+    CONTROL(launchesDestroyedExec),
     CONTROL(callsCudaInDestructor),
 #undef CONTROL
 };

@@ -3,7 +3,9 @@
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <cuda_runtime.h>
+#include <functional>
 #include <thread>
+#include <vector>
 
 namespace {
 
@@ -36,9 +38,52 @@ struct Setting {
 		REQUIRE(cudaMemcpy(&value, from, 4, cudaMemcpyDeviceToHost) == cudaSuccess);
 		return value;
 	}
+	// What `work` does in `s`.
+	template <class Work>
+	cudaGraph_t captured(Work work) const
+	{
+		cudaGraph_t graph = nullptr;
+		REQUIRE(cudaStreamBeginCapture(s, cudaStreamCaptureModeRelaxed) == cudaSuccess);
+		work();
+		REQUIRE(cudaStreamEndCapture(s, &graph) == cudaSuccess);
+		return graph;
+	}
+	void run(cudaGraph_t graph) const
+	{
+		cudaGraphExec_t exec = nullptr;
+		REQUIRE(cudaGraphInstantiate(&exec, graph, 0) == cudaSuccess);
+		REQUIRE(cudaGraphDestroy(graph) == cudaSuccess);
+		REQUIRE(cudaGraphLaunch(exec, s) == cudaSuccess);
+		REQUIRE(cudaGraphExecDestroy(exec) == cudaSuccess);
+		REQUIRE(cudaStreamSynchronize(s) == cudaSuccess);
+	}
 	cudaStream_t s = nullptr, branch = nullptr;
 	cudaEvent_t event = nullptr;
 	float *a = nullptr, *b = nullptr;
+
+	// What the next captured node comes after, and what that comes after.
+	std::vector<cudaGraphNode_t> frontier(cudaStream_t stream) const
+	{
+		cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+		const cudaGraphNode_t *nodes = nullptr;
+		size_t count = 0;
+		REQUIRE(cudaStreamGetCaptureInfo(stream, &status, nullptr, nullptr, &nodes, nullptr, &count) == cudaSuccess);
+		return {nodes, nodes + count};
+	}
+	static std::vector<cudaGraphNode_t> dependencies(cudaGraphNode_t node)
+	{
+		std::vector<cudaGraphNode_t> found(8, node);
+		size_t count = 0;
+		REQUIRE(cudaGraphNodeGetDependencies(node, nullptr, nullptr, &count) == cudaSuccess);
+		size_t room = found.size();
+		std::vector<cudaGraphEdgeData> edges(room);
+		REQUIRE(cudaGraphNodeGetDependencies(node, found.data(), edges.data(), &room) == cudaSuccess);
+		CHECK(room == count);
+		for (size_t i = count; i < found.size(); ++i)
+			CHECK(found[i] == nullptr);
+		found.resize(count);
+		return found;
+	}
 };
 
 } // namespace
@@ -171,6 +216,52 @@ TEST_CASE_METHOD(Setting, "a capture ends only where and by whom it was begun, i
 	cudaEventDestroy(outside);
 }
 
+TEST_CASE_METHOD(Setting, "the edges of a graph can be asked for, added to while it is captured, and taken away")
+{
+	cudaGraph_t graph = nullptr;
+	REQUIRE(cudaStreamBeginCapture(s, cudaStreamCaptureModeGlobal) == cudaSuccess);
+	CHECK(frontier(s).empty());
+	REQUIRE(add(a, b, 100, s) == cudaSuccess);
+	cudaGraphNode_t one = frontier(s)[0];
+	CHECK(dependencies(one).empty());
+	REQUIRE(add(a, b, 100, s) == cudaSuccess);
+	const cudaGraphNode_t two = frontier(s)[0];
+	CHECK(dependencies(two) == std::vector{one});
+	REQUIRE(cudaStreamUpdateCaptureDependencies(s, &one, nullptr, 1, 0) == cudaSuccess);
+	CHECK(frontier(s) == std::vector{two, one});
+	REQUIRE(cudaStreamUpdateCaptureDependencies(s, &one, nullptr, 1, 0) == cudaSuccess);
+	CHECK(frontier(s).size() == 2); // a set
+	REQUIRE(add(a, b, 100, s) == cudaSuccess);
+	const cudaGraphNode_t three = frontier(s)[0];
+	CHECK(dependencies(three) == std::vector{two, one});
+	size_t room = 1;
+	cudaGraphNode_t found = nullptr;
+	CHECK(cudaGraphNodeGetDependencies(three, &found, nullptr, &room) == cudaSuccess);
+	CHECK(room == 1);
+	CHECK(found == two);
+	REQUIRE(cudaStreamEndCapture(s, &graph) == cudaSuccess);
+	CHECK(cudaStreamUpdateCaptureDependencies(s, &one, nullptr, 1, 0) == cudaErrorIllegalState);
+
+	CHECK(cudaGraphRemoveDependencies(graph, &two, &three, nullptr, 1) == cudaSuccess);
+	CHECK(dependencies(three) == std::vector{one});
+	CHECK(cudaGraphRemoveDependencies(graph, &two, &three, nullptr, 1) == cudaErrorInvalidValue); // there is none
+	CHECK(cudaGraphRemoveDependencies(graph, &one, nullptr, nullptr, 1) == cudaErrorInvalidValue);
+	CHECK(cudaGraphNodeGetDependencies(one, nullptr, nullptr, nullptr) == cudaErrorInvalidValue);
+	cudaGraph_t clone = nullptr;
+	REQUIRE(cudaGraphClone(&clone, graph) == cudaSuccess);
+	CHECK(cudaGraphRemoveDependencies(clone, &one, &three, nullptr, 1) == cudaErrorInvalidValue); // other nodes
+	CHECK(cudaGraphDestroy(graph) == cudaSuccess);
+	size_t count = 1;
+	CHECK(cudaGraphNodeGetDependencies(one, nullptr, nullptr, &count) == cudaErrorInvalidValue);
+	cudaGraphExec_t exec = nullptr;
+	REQUIRE(cudaGraphInstantiate(&exec, clone, 0) == cudaSuccess);
+	CHECK(cudaGraphDestroy(clone) == cudaSuccess);
+	REQUIRE(cudaGraphLaunch(exec, s) == cudaSuccess);
+	CHECK(cudaDeviceSynchronize() == cudaSuccess);
+	CHECK(first(a) == 4);
+	CHECK(cudaGraphExecDestroy(exec) == cudaSuccess);
+}
+
 TEST_CASE_METHOD(Setting, "memory allocated in a graph is there when the graph runs")
 {
 	cudaGraph_t graph = nullptr;
@@ -182,6 +273,12 @@ TEST_CASE_METHOD(Setting, "memory allocated in a graph is there when the graph r
 	REQUIRE(add(a, inside, 100, s) == cudaSuccess);
 	REQUIRE(cudaFreeAsync(inside, s) == cudaSuccess);
 	REQUIRE(cudaStreamEndCapture(s, &graph) == cudaSuccess);
+	cudaGraph_t clone = nullptr;
+	CHECK(cudaGraphClone(&clone, graph) == cudaErrorNotSupported);
+	cudaGraphNode_t nodes[2];
+	size_t count = 2;
+	REQUIRE(cudaGraphGetNodes(graph, nodes, &count) == cudaSuccess);
+	CHECK(cudaGraphRemoveDependencies(graph, &nodes[0], &nodes[1], nullptr, 1) == cudaErrorInvalidValue);
 	REQUIRE(cudaGraphInstantiate(&exec, graph, 0) == cudaSuccess);
 	REQUIRE(cudaGraphLaunch(exec, s) == cudaSuccess);
 	REQUIRE(cudaGraphLaunch(exec, s) == cudaSuccess);
@@ -191,7 +288,7 @@ TEST_CASE_METHOD(Setting, "memory allocated in a graph is there when the graph r
 	cudaGraphDestroy(graph);
 }
 
-TEST_CASE_METHOD(Setting, "a user object lives as long as the graph and all its executable copies")
+TEST_CASE_METHOD(Setting, "a user object lives as long as the graph and all its copies, executable or not")
 {
 	static std::atomic<int> destroyed{0};
 	destroyed = 0;
@@ -207,8 +304,11 @@ TEST_CASE_METHOD(Setting, "a user object lives as long as the graph and all its 
 	REQUIRE(cudaStreamGetCaptureInfo(s, &status, nullptr, &underway, nullptr, nullptr, nullptr) == cudaSuccess);
 	REQUIRE(cudaGraphRetainUserObject(underway, object, 1, cudaGraphUserObjectMove) == cudaSuccess);
 	REQUIRE(cudaStreamEndCapture(s, &graph) == cudaSuccess);
-	REQUIRE(cudaGraphInstantiate(&exec, graph, 0) == cudaSuccess);
+	cudaGraph_t clone = nullptr;
+	REQUIRE(cudaGraphClone(&clone, graph) == cudaSuccess);
 	REQUIRE(cudaGraphDestroy(graph) == cudaSuccess);
+	REQUIRE(cudaGraphInstantiate(&exec, clone, 0) == cudaSuccess);
+	REQUIRE(cudaGraphDestroy(clone) == cudaSuccess);
 	REQUIRE(cudaGraphLaunch(exec, s) == cudaSuccess);
 	REQUIRE(cudaStreamSynchronize(s) == cudaSuccess);
 	std::this_thread::sleep_for(std::chrono::milliseconds(20));
@@ -217,4 +317,226 @@ TEST_CASE_METHOD(Setting, "a user object lives as long as the graph and all its 
 	for (int i = 0; i < 1000 && destroyed == 0; ++i)
 		std::this_thread::sleep_for(std::chrono::milliseconds(1));
 	CHECK(destroyed == 1);
+}
+
+TEST_CASE_METHOD(Setting,
+                 "an executable graph takes the arguments of another of its shape; what was launched keeps its own")
+{
+	static std::atomic<int> destroyed{0};
+	destroyed = 0;
+	const auto graphOf = [&](float value) {
+		cudaUserObject_t object = nullptr;
+		const cudaGraph_t graph = captured([&] {
+			REQUIRE(fill(b, value, 100, s) == cudaSuccess);
+			REQUIRE(add(a, b, 100, s) == cudaSuccess);
+		});
+		REQUIRE(cudaUserObjectCreate(
+		            &object, nullptr, [](void *) { ++destroyed; }, 1, cudaUserObjectNoDestructorSync) == cudaSuccess);
+		REQUIRE(cudaGraphRetainUserObject(graph, object, 1, cudaGraphUserObjectMove) == cudaSuccess);
+		return graph;
+	};
+	const auto awaits = [](int count) {
+		for (int i = 0; i < 1000 && destroyed < count; ++i)
+			std::this_thread::sleep_for(std::chrono::milliseconds(1));
+		return destroyed == count;
+	};
+	cudaGraph_t first = graphOf(10), second = graphOf(100);
+	cudaGraphExec_t exec = nullptr;
+	cudaGraphExecUpdateResultInfo info;
+	REQUIRE(cudaGraphInstantiate(&exec, first, 0) == cudaSuccess);
+	REQUIRE(cudaGraphDestroy(first) == cudaSuccess);
+	REQUIRE(cudaGraphLaunch(exec, s) == cudaSuccess);
+	REQUIRE(cudaGraphExecUpdate(exec, second, &info) == cudaSuccess);
+	CHECK(info.result == cudaGraphExecUpdateSuccess);
+	CHECK(info.errorNode == nullptr);
+	REQUIRE(cudaGraphDestroy(second) == cudaSuccess);
+	REQUIRE(cudaGraphLaunch(exec, branch) == cudaSuccess); // after the first launch
+	REQUIRE(cudaStreamSynchronize(branch) == cudaSuccess);
+	CHECK(this->first(a) == 111);
+	CHECK(awaits(1)); // the first graph's object is gone, the second's is not
+	REQUIRE(cudaGraphExecDestroy(exec) == cudaSuccess);
+	CHECK(awaits(2));
+}
+
+TEST_CASE_METHOD(Setting, "an executable graph keeps its shape")
+{
+	std::vector<float> host(100);
+	const auto other = [&] { // does the same in another shape
+		REQUIRE(cudaEventRecord(event, s) == cudaSuccess);
+		REQUIRE(cudaStreamWaitEvent(branch, event, 0) == cudaSuccess);
+		REQUIRE(fill(a, 2, 100, s) == cudaSuccess);
+		REQUIRE(cudaMemcpyAsync(b, a, 400, cudaMemcpyDeviceToDevice, branch) == cudaSuccess);
+		REQUIRE(cudaEventRecord(event, branch) == cudaSuccess);
+		REQUIRE(cudaStreamWaitEvent(s, event, 0) == cudaSuccess);
+	};
+	cudaStream_t there = nullptr;
+	float *remote = nullptr;
+	REQUIRE(cudaSetDevice(1) == cudaSuccess);
+	REQUIRE(cudaStreamCreate(&there) == cudaSuccess);
+	REQUIRE(cudaMalloc(reinterpret_cast<void **>(&remote), 400) == cudaSuccess);
+	REQUIRE(cudaSetDevice(0) == cudaSuccess);
+	const struct {
+		cudaGraphExecUpdateResult result;
+		int errorNode; // -1: none
+		std::function<void()> work;
+	} rows[] = {
+	    {cudaGraphExecUpdateSuccess, -1,
+	     [&] {
+		     fill(b, 3, 50, s);
+		     cudaMemcpyAsync(a, b, 40, cudaMemcpyDeviceToDevice, s);
+	     }},
+	    {cudaGraphExecUpdateSuccess, -1, // another kernel, which drivers since 11.2 take
+	     [&] {
+		     add(a, b, 100, s);
+		     cudaMemcpyAsync(b, a, 400, cudaMemcpyDeviceToDevice, s);
+	     }},
+	    {cudaGraphExecUpdateErrorTopologyChanged, -1, [&] { fill(a, 2, 100, s); }},
+	    {cudaGraphExecUpdateErrorNodeTypeChanged, 1,
+	     [&] {
+		     fill(a, 2, 100, s);
+		     add(a, b, 100, s);
+	     }},
+	    {cudaGraphExecUpdateErrorTopologyChanged, 1, other},
+	    {cudaGraphExecUpdateErrorParametersChanged, 1,
+	     [&] {
+		     fill(a, 2, 100, s);
+		     cudaMemcpyAsync(host.data(), a, 400, cudaMemcpyDeviceToHost, s);
+	     }},
+	    {cudaGraphExecUpdateErrorParametersChanged, 1,
+	     [&] {
+		     fill(a, 2, 100, s);
+		     cudaMemcpyAsync(remote, a, 400, cudaMemcpyDeviceToDevice, s);
+	     }},
+	};
+	for (const auto &row : rows) {
+		INFO(&row - rows);
+		cudaGraph_t graph = captured([&] {
+			REQUIRE(fill(a, 2, 100, s) == cudaSuccess);
+			REQUIRE(cudaMemcpyAsync(b, a, 400, cudaMemcpyDeviceToDevice, s) == cudaSuccess);
+		});
+		cudaGraph_t changed = captured(row.work);
+		cudaGraphExec_t exec = nullptr;
+		cudaGraphExecUpdateResultInfo info;
+		REQUIRE(cudaGraphInstantiate(&exec, graph, 0) == cudaSuccess);
+		CHECK(cudaGraphExecUpdate(exec, changed, &info) ==
+		      (row.result ? cudaErrorGraphExecUpdateFailure : cudaSuccess));
+		CHECK(info.result == row.result);
+		cudaGraphNode_t nodes[3] = {};
+		size_t count = 3;
+		REQUIRE(cudaGraphGetNodes(changed, nodes, &count) == cudaSuccess);
+		CHECK(info.errorNode == (row.errorNode < 0 ? nullptr : nodes[row.errorNode]));
+		REQUIRE(fill(a, 0, 100, s) == cudaSuccess);
+		REQUIRE(fill(b, 0, 100, s) == cudaSuccess);
+		REQUIRE(cudaGraphLaunch(exec, s) == cudaSuccess);
+		REQUIRE(cudaStreamSynchronize(s) == cudaSuccess);
+		if (row.result) // as it was
+			CHECK(first(b) == 2);
+		cudaGraphExecDestroy(exec);
+		cudaGraphDestroy(graph);
+		cudaGraphDestroy(changed);
+	}
+	// The same nodes, one of them after another one.
+	const auto threeNodes = [&](bool inLine) {
+		return captured([&] {
+			REQUIRE(fill(a, 2, 100, s) == cudaSuccess);
+			REQUIRE(cudaEventRecord(event, s) == cudaSuccess);
+			REQUIRE(cudaStreamWaitEvent(branch, event, 0) == cudaSuccess);
+			REQUIRE(fill(b, 2, 100, s) == cudaSuccess);
+			REQUIRE(fill(b, 3, 100, inLine ? s : branch) == cudaSuccess);
+			REQUIRE(cudaEventRecord(event, branch) == cudaSuccess);
+			REQUIRE(cudaStreamWaitEvent(s, event, 0) == cudaSuccess);
+		});
+	};
+	const cudaGraph_t line = threeNodes(true), forked = threeNodes(false);
+	cudaGraphExec_t three = nullptr;
+	cudaGraphExecUpdateResultInfo mismatch;
+	cudaGraphNode_t nodes[3];
+	size_t count = 3;
+	REQUIRE(cudaGraphInstantiate(&three, line, 0) == cudaSuccess);
+	REQUIRE(cudaGraphGetNodes(forked, nodes, &count) == cudaSuccess);
+	CHECK(cudaGraphExecUpdate(three, forked, &mismatch) == cudaErrorGraphExecUpdateFailure);
+	CHECK(mismatch.result == cudaGraphExecUpdateErrorTopologyChanged);
+	CHECK((mismatch.errorNode == nodes[2] && mismatch.errorFromNode == nodes[0]));
+	// The same kernel of another device.
+	REQUIRE(cudaSetDevice(1) == cudaSuccess);
+	cudaGraph_t graph = nullptr;
+	REQUIRE(cudaStreamBeginCapture(there, cudaStreamCaptureModeRelaxed) == cudaSuccess);
+	REQUIRE(fill(remote, 1, 100, there) == cudaSuccess);
+	REQUIRE(cudaStreamEndCapture(there, &graph) == cudaSuccess);
+	REQUIRE(cudaSetDevice(0) == cudaSuccess);
+	const cudaGraph_t here = captured([&] { REQUIRE(fill(a, 1, 100, s) == cudaSuccess); });
+	cudaGraphExec_t exec = nullptr;
+	cudaGraphExecUpdateResultInfo info;
+	REQUIRE(cudaGraphInstantiate(&exec, here, 0) == cudaSuccess);
+	CHECK(cudaGraphExecUpdate(exec, graph, &info) == cudaErrorGraphExecUpdateFailure);
+	CHECK(info.result == cudaGraphExecUpdateErrorUnsupportedFunctionChange);
+	CHECK(cudaGraphExecUpdate(exec, nullptr, &info) == cudaErrorInvalidValue);
+}
+
+TEST_CASE_METHOD(Setting, "graphs put together from others")
+{
+	cudaGraph_t graph = nullptr, clone = nullptr;
+	cudaGraph_t filling = captured([&] { REQUIRE(fill(b, 4, 100, s) == cudaSuccess); });
+	cudaGraph_t adding = captured([&] {
+		REQUIRE(add(a, b, 100, s) == cudaSuccess);
+		REQUIRE(cudaMemsetAsync(b, 0, 400, s) == cudaSuccess);
+	});
+	cudaGraphNode_t child = nullptr, empty = nullptr, last = nullptr;
+	REQUIRE(cudaGraphCreate(&graph, 0) == cudaSuccess);
+	REQUIRE(cudaGraphAddChildGraphNode(&child, graph, nullptr, 0, filling) == cudaSuccess);
+	REQUIRE(cudaGraphAddEmptyNode(&empty, graph, &child, 1) == cudaSuccess);
+	REQUIRE(cudaGraphAddChildGraphNode(&last, graph, &empty, 1, adding) == cudaSuccess);
+	cudaGraphNodeType type = cudaGraphNodeTypeCount;
+	CHECK((cudaGraphNodeGetType(child, &type) == cudaSuccess && type == cudaGraphNodeTypeGraph));
+	CHECK((cudaGraphNodeGetType(empty, &type) == cudaSuccess && type == cudaGraphNodeTypeEmpty));
+
+	const cudaGraphNode_t twice[] = {child, child}, none[] = {nullptr};
+	CHECK(cudaGraphAddEmptyNode(&empty, graph, twice, 2) == cudaErrorInvalidValue);
+	CHECK(cudaGraphAddEmptyNode(&empty, graph, none, 1) == cudaErrorInvalidValue);
+	CHECK(cudaGraphAddEmptyNode(&empty, graph, nullptr, 1) == cudaErrorInvalidValue);
+	CHECK(cudaGraphAddEmptyNode(&empty, filling, &child, 1) == cudaErrorInvalidValue);
+
+	// What was captured into it comes after the nodes that are named; clones and children are of their own.
+	REQUIRE(cudaStreamBeginCaptureToGraph(s, graph, &last, nullptr, 1, cudaStreamCaptureModeRelaxed) == cudaSuccess);
+	REQUIRE(add(a, b, 100, s) == cudaSuccess);
+	REQUIRE(fill(b, 7, 100, s) == cudaSuccess);
+	cudaGraph_t same = nullptr;
+	REQUIRE(cudaStreamEndCapture(s, &same) == cudaSuccess);
+	CHECK(same == graph);
+	REQUIRE(cudaGraphClone(&clone, graph) == cudaSuccess);
+	REQUIRE(cudaGraphAddChildGraphNode(&child, clone, nullptr, 0, graph) == cudaSuccess);
+	size_t count = 0;
+	CHECK((cudaGraphGetNodes(graph, nullptr, &count) == cudaSuccess && count == 5));
+	CHECK((cudaGraphGetNodes(clone, nullptr, &count) == cudaSuccess && count == 6));
+	cudaGraphExec_t exec = nullptr; // an update looks into children
+	cudaGraphExecUpdateResultInfo info;
+	for (const cudaGraph_t inner : {filling, adding}) {
+		cudaGraph_t outer = nullptr;
+		REQUIRE(cudaGraphCreate(&outer, 0) == cudaSuccess);
+		REQUIRE(cudaGraphAddChildGraphNode(&child, outer, nullptr, 0, inner) == cudaSuccess);
+		if (!exec)
+			REQUIRE(cudaGraphInstantiate(&exec, outer, 0) == cudaSuccess);
+		CHECK(cudaGraphExecUpdate(exec, outer, &info) ==
+		      (inner == filling ? cudaSuccess : cudaErrorGraphExecUpdateFailure));
+		cudaGraphDestroy(outer);
+	}
+	REQUIRE(cudaGraphDestroy(filling) == cudaSuccess);
+	REQUIRE(cudaGraphDestroy(adding) == cudaSuccess);
+	run(graph); // and destroys it
+	CHECK(first(a) == 5);
+	CHECK(first(b) == 7);
+	run(clone);
+	CHECK(first(a) == 13);
+
+	float *inside = nullptr;
+	cudaGraph_t holding = captured([&] {
+		REQUIRE(cudaMallocAsync(reinterpret_cast<void **>(&inside), 400, s) == cudaSuccess);
+		REQUIRE(cudaFreeAsync(inside, s) == cudaSuccess);
+	});
+	REQUIRE(cudaGraphCreate(&graph, 0) == cudaSuccess);
+	CHECK(cudaGraphAddChildGraphNode(&child, graph, nullptr, 0, holding) == cudaErrorNotSupported);
+	CHECK(cudaStreamBeginCaptureToGraph(s, graph, &last, nullptr, 1, cudaStreamCaptureModeRelaxed) ==
+	      cudaErrorInvalidValue);
+	cudaGraphDestroy(holding);
+	cudaGraphDestroy(graph);
 }

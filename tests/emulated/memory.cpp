@@ -132,11 +132,28 @@ TEST_CASE("what the pointers are")
 	CHECK(typeOf(host) == cudaMemoryTypeHost);
 	CHECK(facts.devicePointer == host);
 	CHECK(typeOf(managed) == cudaMemoryTypeManaged);
+	void *seen = nullptr;
+	CHECK(cudaHostGetDevicePointer(&seen, host, 0) == cudaSuccess);
+	CHECK(seen == host);
+	CHECK(cudaHostGetDevicePointer(&seen, managed, 0) == cudaErrorInvalidValue);
+	CHECK(cudaHostGetDevicePointer(&seen, a, 0) == cudaErrorInvalidValue);
+	CHECK(cudaFreeHost(managed) == cudaErrorInvalidValue);
+	CHECK(cudaFree(host) == cudaErrorInvalidValue);
+	CHECK(std::isnan(static_cast<float *>(managed)[15]));
+	for (void *pointer : {managed, static_cast<void *>(a), host}) {
+		const cudaError_t expected = pointer == managed ? cudaSuccess : cudaErrorInvalidValue;
+		CHECK(cudaMemPrefetchAsync(pointer, 64, {cudaMemLocationTypeDevice, {0}}, 0, nullptr) == expected);
+		CHECK(cudaMemAdvise(pointer, 64, cudaMemAdviseSetReadMostly, {cudaMemLocationTypeDevice, {0}}) == expected);
+		CHECK(cudaStreamAttachMemAsync(nullptr, pointer, 64, cudaMemAttachGlobal) == expected);
+	}
+	CHECK(cudaMemPrefetchAsync(managed, 65, {cudaMemLocationTypeDevice, {0}}, 0, nullptr) == cudaErrorInvalidValue);
 	CHECK(typeOf(&local) == cudaMemoryTypeUnregistered);
 	unsigned type = 0;
 	CHECK(cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CUdeviceptr(&local)) ==
 	      CUDA_ERROR_INVALID_VALUE);
+	CHECK(cudaHostRegister(&local, sizeof local, 64) == cudaErrorInvalidValue);
 	CHECK(cudaHostRegister(&local, sizeof local, 0) == cudaSuccess);
+	CHECK(cudaHostGetDevicePointer(&seen, &local, 0) == cudaSuccess);
 	CHECK(cudaHostRegister(&local, sizeof local, 0) == cudaErrorHostMemoryAlreadyRegistered);
 	CHECK(typeOf(&local) == cudaMemoryTypeHost);
 	CHECK(cudaHostUnregister(&local) == cudaSuccess);
@@ -180,4 +197,71 @@ TEST_CASE("rectangles, patterns and peers")
 	CHECK(cudaFree(other) == cudaSuccess);
 	REQUIRE(cudaSetDevice(0) == cudaSuccess);
 	CHECK(cudaFree(a) == cudaSuccess);
+}
+
+TEST_CASE("memory mapped where the program wants it")
+{
+	REQUIRE(cudaFree(nullptr) == cudaSuccess);
+	CUmemAllocationProp wanted{};
+	wanted.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+	wanted.location = {CU_MEM_LOCATION_TYPE_DEVICE, {0}};
+	CUmemAccessDesc access{{CU_MEM_LOCATION_TYPE_DEVICE, {0}}, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+	const size_t before = freeBytes();
+	size_t grain = 0;
+	REQUIRE(cuMemGetAllocationGranularity(&grain, &wanted, CU_MEM_ALLOC_GRANULARITY_MINIMUM) == CUDA_SUCCESS);
+	CUdeviceptr base = 0;
+	CUmemGenericAllocationHandle first = 0, second = 0;
+	REQUIRE(cuMemAddressReserve(&base, 4 * grain, 0, 0, 0) == CUDA_SUCCESS);
+	CHECK(base % grain == 0);
+	CHECK(cuMemCreate(&first, grain + 1, &wanted, 0) == CUDA_ERROR_INVALID_VALUE);
+	CHECK(cuMemCreate(&first, (before / grain + 1) * grain, &wanted, 0) == CUDA_ERROR_OUT_OF_MEMORY);
+	REQUIRE(cuMemCreate(&first, grain, &wanted, 0) == CUDA_SUCCESS);
+	REQUIRE(cuMemCreate(&second, grain, &wanted, 0) == CUDA_SUCCESS);
+	CHECK(freeBytes() == before - 2 * grain);
+	REQUIRE(cuMemMap(base, grain, 0, first, 0) == CUDA_SUCCESS);
+	CHECK(cuMemMap(base, grain, 0, second, 0) == CUDA_ERROR_INVALID_VALUE);             // taken
+	CHECK(cuMemMap(base + 512, grain, 0, second, 0) == CUDA_ERROR_INVALID_VALUE);       // between the grains
+	CHECK(cuMemMap(base + 4 * grain, grain, 0, second, 0) == CUDA_ERROR_INVALID_VALUE); // not reserved
+	CHECK(cuMemMap(base + grain, 2 * grain, 0, second, 0) == CUDA_ERROR_INVALID_VALUE); // more than there is
+	CHECK(cuMemMap(base + grain, grain, 0, second + 100, 0) == CUDA_ERROR_INVALID_VALUE);
+	REQUIRE(cuMemMap(base + grain, grain, 0, second, 0) == CUDA_SUCCESS);
+	CHECK(cuMemSetAccess(base, 3 * grain, &access, 1) == CUDA_ERROR_INVALID_VALUE);
+	REQUIRE(cuMemSetAccess(base, 2 * grain, &access, 1) == CUDA_SUCCESS);
+
+	// One range across the border, and the same bytes at another address.
+	REQUIRE(cuMemMap(base + 3 * grain, grain, 0, second, 0) == CUDA_SUCCESS);
+	REQUIRE(cuMemSetAccess(base + 3 * grain, grain, &access, 1) == CUDA_SUCCESS);
+	const auto at = [&](size_t offset) { return reinterpret_cast<float *>(base + offset); };
+	float values[8];
+	REQUIRE(cudaMemcpy(values, at(grain - 16), 32, cudaMemcpyDeviceToHost) == cudaSuccess);
+	CHECK((std::isnan(values[0]) && std::isnan(values[7])));
+	REQUIRE(fill(at(grain - 16), 5, 8) == cudaSuccess);
+	REQUIRE(cudaMemcpy(values, at(3 * grain), 16, cudaMemcpyDeviceToHost) == cudaSuccess);
+	CHECK(values[3] == 5);
+	cudaPointerAttributes facts;
+	REQUIRE(cudaPointerGetAttributes(&facts, at(8)) == cudaSuccess);
+	CHECK(facts.type == cudaMemoryTypeDevice);
+	CHECK(cudaFree(at(0)) == cudaErrorInvalidValue);
+	CHECK(cudaFreeAsync(at(0), nullptr) == cudaErrorInvalidValue);
+
+	CHECK(cuMemUnmap(base, grain / 2) == CUDA_ERROR_INVALID_VALUE);
+	REQUIRE(cuMemRelease(second) == CUDA_SUCCESS);
+	CHECK(cuMemRelease(second) == CUDA_ERROR_INVALID_VALUE);
+	REQUIRE(cuMemUnmap(base, 2 * grain) == CUDA_SUCCESS);
+	CHECK(cuMemUnmap(base, grain) == CUDA_ERROR_INVALID_VALUE);
+	CHECK(freeBytes() == before - 2 * grain); // one by its handle, one by its other mapping
+	REQUIRE(cudaMemcpy(values, at(3 * grain), 16, cudaMemcpyDeviceToHost) == cudaSuccess);
+	CHECK(values[0] == 5);
+	CHECK(cuMemAddressFree(base, 4 * grain) == CUDA_ERROR_INVALID_VALUE);
+	REQUIRE(cuMemUnmap(base + 3 * grain, grain) == CUDA_SUCCESS);
+	REQUIRE(cuMemRelease(first) == CUDA_SUCCESS);
+	CHECK(freeBytes() == before);
+	CHECK(cuMemAddressFree(base, grain) == CUDA_ERROR_INVALID_VALUE);
+
+	REQUIRE(cuMemCreate(&first, 2 * grain, &wanted, 0) == CUDA_SUCCESS);
+	REQUIRE(cuMemMap(base, 2 * grain, 0, first, 0) == CUDA_SUCCESS);
+	CHECK(cuMemMap(base + grain, grain, 0, first, 0) == CUDA_ERROR_INVALID_VALUE); // in the midst of another
+	REQUIRE(cuMemUnmap(base, 2 * grain) == CUDA_SUCCESS);
+	REQUIRE(cuMemRelease(first) == CUDA_SUCCESS);
+	CHECK(cuMemAddressFree(base, 4 * grain) == CUDA_SUCCESS);
 }

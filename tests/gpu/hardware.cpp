@@ -2,7 +2,11 @@
 // and whether the product needs that answer (then another one is a failure, not a difference to write down).
 #include "tests/preload/clients/harness.h"
 
+#include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <dlfcn.h>
+#include <thread>
 
 using namespace client;
 
@@ -133,24 +137,180 @@ void globalCapture(Line &line, bool isEmulatedSo, const std::function<cudaError_
 	cudaGetLastError();
 }
 
-cudaError_t makePool(cudaStream_t)
+cudaError_t newPool(cudaMemPool_t *pool)
 {
 	cudaMemPoolProps properties = {};
 	properties.allocType = cudaMemAllocationTypePinned;
 	properties.location = {cudaMemLocationTypeDevice, 0};
+	return cudaMemPoolCreate(pool, &properties);
+}
+
+cudaError_t makePool(cudaStream_t)
+{
 	cudaMemPool_t pool = nullptr;
-	const cudaError_t status = cudaMemPoolCreate(&pool, &properties);
+	const cudaError_t status = newPool(&pool);
 	if (pool)
 		cudaMemPoolDestroy(pool);
 	return status;
 }
 
+// A pool that keeps `bytes` and uses none of them.
+cudaMemPool_t idlePool(const Session &session, size_t bytes)
+{
+	cudaMemPool_t pool = nullptr;
+	CHECK(newPool(&pool));
+	uint64_t all = UINT64_MAX;
+	CHECK(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &all));
+	void *memory = nullptr;
+	CHECK(cudaMallocFromPoolAsync(&memory, bytes, pool, session.stream));
+	CHECK(cudaFreeAsync(memory, session.stream));
+	CHECK(cudaStreamSynchronize(session.stream));
+	return pool;
+}
+
+// The application asks for three quarters of the memory, of which a pool keeps half.
+void idlePoolMakesRoom(Line &line)
+{
+	Session session;
+	size_t free = 0, total = 0;
+	CHECK(cudaMemGetInfo(&free, &total));
+	const cudaMemPool_t pool = idlePool(session, free / 2);
+	void *memory = nullptr;
+	const cudaError_t status = cudaMalloc(&memory, free / 4 * 3);
+	line.put("status", status);
+	answer(line, status == cudaSuccess, false);
+	cudaGetLastError();
+	CHECK(cudaFree(memory));
+	CHECK(cudaMemPoolDestroy(pool));
+}
+
+// While something runs that only ends when the pool has been trimmed, or after two seconds.
+void trimmingWaits(Line &line)
+{
+	static std::atomic<bool> isTrimmed{false}, hasWaited{false};
+	Session session, other;
+	const cudaMemPool_t pool = idlePool(session, 64 << 20);
+	CHECK(cudaLaunchHostFunc(
+	    other.stream,
+	    [](void *) {
+		    for (int i = 0; i < 200 && !isTrimmed; i++)
+			    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+		    hasWaited = !isTrimmed;
+	    },
+	    nullptr));
+	CHECK(cudaMemPoolTrimTo(pool, 0));
+	isTrimmed = true;
+	CHECK(cudaStreamSynchronize(other.stream));
+	answer(line, hasWaited, false);
+	CHECK(cudaMemPoolDestroy(pool));
+}
+
+// ---- what a capture comes after, asked and told as the product does
+
+using Nodes = std::vector<cudaGraphNode_t>;
+
+template <typename Function>
+Function driver(const char *name)
+{
+	return reinterpret_cast<Function>(dlsym(dlopen("libcuda.so.1", RTLD_NOW), name));
+}
+
+Nodes frontierOf(const Session &session)
+{
+	const auto ask =
+	    driver<int (*)(cudaStream_t, int *, unsigned long long *, cudaGraph_t *, const cudaGraphNode_t **, size_t *)>(
+	        "cuStreamGetCaptureInfo_v2");
+	int status = 0;
+	const cudaGraphNode_t *nodes = nullptr;
+	size_t count = 0;
+	if (ask(session.stream, &status, nullptr, nullptr, &nodes, &count))
+		fail("cuStreamGetCaptureInfo_v2", "refused");
+	return {nodes, nodes + count};
+}
+
+struct Told {
+	int status;
+	Nodes nodes;
+};
+Told dependenciesOf(cudaGraphNode_t node)
+{
+	const auto ask = driver<int (*)(cudaGraphNode_t, cudaGraphNode_t *, size_t *)>("cuGraphNodeGetDependencies");
+	Nodes nodes(32);
+	size_t count = nodes.size();
+	const int status = ask(node, nodes.data(), &count);
+	nodes.resize(status ? 0 : count);
+	return {status, nodes};
+}
+
+// Three fills, one after the other; before the last one an edge from the first or from the second is added.
+struct Added {
+	int status;       // of adding
+	Nodes before;     // what the last one comes after
+	bool isDone;      // the graph ran
+	Nodes first, two; // of each the one node
+};
+Added addEdge(bool isTwice)
+{
+	const auto add =
+	    driver<int (*)(cudaStream_t, cudaGraphNode_t *, size_t, unsigned)>("cuStreamUpdateCaptureDependencies");
+	Session session;
+	Array memory(4);
+	cudaGraph_t graph = nullptr;
+	cudaGraphExec_t exec = nullptr;
+	const auto fill = [&](int value) {
+		CHECK(cudaMemsetAsync(memory.data(), value, 16, session.stream));
+		return frontierOf(session);
+	};
+	CHECK(cudaStreamBeginCapture(session.stream, cudaStreamCaptureModeRelaxed));
+	Added added = {};
+	added.first = fill(1);
+	added.two = fill(2);
+	Nodes which = isTwice ? added.two : added.first;
+	added.status = add(session.stream, which.data(), 1, 0);
+	const cudaError_t last = cudaMemsetAsync(memory.data(), 0, 16, session.stream);
+	if (!last)
+		added.before = dependenciesOf(frontierOf(session)[0]).nodes;
+	added.isDone = !last && !cudaStreamEndCapture(session.stream, &graph) && !cudaGraphInstantiate(&exec, graph, 0) &&
+	               !cudaGraphLaunch(exec, session.stream) && !cudaStreamSynchronize(session.stream);
+	cudaGetLastError();
+	memory.download();
+	added.isDone = added.isDone && memory[0] == 0;
+	if (exec)
+		CHECK(cudaGraphExecDestroy(exec));
+	if (graph)
+		CHECK(cudaGraphDestroy(graph));
+	return added;
+}
+
+// A captured product: the node that the next one comes after, and all before it told.
+void capturedProduct(Line &line)
+{
+	Session session;
+	Problem problem(gaussian);
+	problem.upload();
+	cudaGraph_t graph;
+	CHECK(cudaStreamBeginCapture(session.stream, cudaStreamCaptureModeRelaxed));
+	for (int i = 0; i < 2; i++)
+		CHECK(static_cast<cublasStatus_t>(problem.call(session.handle)));
+	const Nodes last = frontierOf(session);
+	Nodes open = last;
+	int status = 0;
+	for (size_t i = 0; i < open.size(); i++) {
+		const Told told = dependenciesOf(open[i]);
+		status = status ? status : told.status;
+		open.insert(open.end(), told.nodes.begin(), told.nodes.end());
+	}
+	line.put("nodes", static_cast<long long>(open.size())).put("status", status);
+	answer(line, last.size() == 1 && status == 0 && open.size() > 1, true);
+	CHECK(cudaStreamEndCapture(session.stream, &graph));
+	CHECK(cudaGraphDestroy(graph));
+}
+
 // The product keeps its state under the context's id: one that came again would find pointers into memory that is gone.
 void resetContext(Line &line)
 {
-	void *const driver = dlopen("libcuda.so.1", RTLD_NOW);
-	const auto current = reinterpret_cast<int (*)(void **)>(dlsym(driver, "cuCtxGetCurrent"));
-	const auto id = reinterpret_cast<int (*)(void *, unsigned long long *)>(dlsym(driver, "cuCtxGetId"));
+	const auto current = driver<int (*)(void **)>("cuCtxGetCurrent");
+	const auto id = driver<int (*)(void *, unsigned long long *)>("cuCtxGetId");
 	unsigned long long ids[2] = {};
 	for (unsigned long long &one : ids) {
 		CHECK(cudaDeviceReset());
@@ -266,6 +426,26 @@ const std::vector<Case> cases = {
     {"capture.global_allows_synchronizing_another_stream",
      [](Line &line) { globalCapture(line, true, cudaStreamSynchronize); }},
     {"capture.global_allows_making_a_pool", [](Line &line) { globalCapture(line, false, makePool); }},
+    {"capture.a_product_ends_in_one_node_and_tells_its_edges", capturedProduct},
+    {"capture.an_edge_that_is_implied_may_be_added",
+     [](Line &line) {
+	     const Added added = addEdge(false);
+	     line.put("status", added.status);
+	     answer(line, added.status == 0 && added.isDone, true, true);
+     }},
+    {"capture.an_edge_that_is_implied_is_kept",
+     [](Line &line) {
+	     const Added added = addEdge(false);
+	     answer(line, std::count(added.before.begin(), added.before.end(), added.first[0]) == 1, true);
+     }},
+    {"capture.an_edge_may_be_added_twice",
+     [](Line &line) {
+	     const Added added = addEdge(true);
+	     line.put("status", added.status).put("edges", static_cast<long long>(added.before.size()));
+	     answer(line, added.status == 0 && added.isDone, true);
+     }},
+    {"memory.an_idle_pool_makes_room_for_malloc", idlePoolMakesRoom},
+    {"memory.trimming_a_pool_waits_for_the_device", trimmingWaits},
     {"context.has_another_id_after_a_reset", resetContext},
     {"lt.refuses_a_pointer_less_aligned_than_promised", misaligned}, // last: it may break the context
 };

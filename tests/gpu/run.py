@@ -55,13 +55,16 @@ WAYS = {
     "fp32": ("default", {"STRATEGY": "fp32", **ROOM}),
     "cast fp16": ("default", {"STRATEGY": "cast", "DTYPE": "float16", **ROOM}),
     "cast bf16": ("default", {"STRATEGY": "cast", "DTYPE": "bfloat16", **ROOM}),
+    "tf32": ("default", {"STRATEGY": "tf32", **ROOM}),
+    "library bf16": ("default", {"STRATEGY": "library", "DTYPE": "bfloat16", **ROOM}),
     "auto": ("default", {"STRATEGY": "auto", **ROOM}),
     "auto on TF32": ("tf32", {"STRATEGY": "auto", **ROOM}),
 }
 # Column: whose time over whose.
 RATIOS = {
     "TF32/bare": ("bare TF32", "bare"), "fp32/bare": ("fp32", "bare"), "fp16/bare": ("cast fp16", "bare"),
-    "bf16/bare": ("cast bf16", "bare"), "auto/bare": ("auto", "bare"), "fp16/TF32": ("cast fp16", "bare TF32"),
+    "bf16/bare": ("cast bf16", "bare"), "tf32/TF32": ("tf32", "bare TF32"), "library/TF32": ("library bf16", "bare TF32"),
+    "auto/bare": ("auto", "bare"), "fp16/TF32": ("cast fp16", "bare TF32"),
     "bf16/TF32": ("cast bf16", "bare TF32"), "auto/TF32": ("auto on TF32", "bare TF32"),
 }
 LEAST_ON_TF32 = 0.98
@@ -208,7 +211,7 @@ def inner(suite):
 
 def hardware(suite):
     section = Section("what only a device can answer")
-    done = suite.run([str(PROGRAMS / "hardware")])
+    done = suite.run([str(PROGRAMS / "hardware")], {**suite.environment, "AUTOAMP_EMU_MEMORY": "1G"})  # one fills it
     section.columns = ["question", "here", "emulated", ""]
     for line in done.stdout.splitlines():
         name, *pairs = line.split()

@@ -9,7 +9,7 @@ import sys
 
 # Room: the rooms and single files that its files may include, itself aside. A file belongs to the room with the longest
 # matching name.
-SEAM = ["inject/front.h", "inject/vendors.h"]  # what front and core both know
+SEAM = ["inject/front.h", "inject/vendors.h"]  # what front and core both know, and the command line tells of
 ROOMS = {
     "inject": ["src/base"],
     "kernels": [],
@@ -24,7 +24,7 @@ ROOMS = {
     "src/reroute": ["src/op", "src/policy", "src/scale", "kernels", "src/cuda", "src/base"],
     "src/core": ["src/dispatch.h", *SEAM]
     + [f"src/{name}" for name in ("base", "cuda", "op", "policy", "scale", "trace", "reroute")],
-    "tools": ["src/trace", "src/policy", "src/op", "src/base"],
+    "tools": ["src/trace", "src/policy", "src/op", "src/base", *SEAM],
     "tools/demo": [],
     "tools/emulated": [],
     "tools/emulated/plugins": ["tools/emulated", "kernels"],  # the project's kernels as host functions
@@ -41,7 +41,7 @@ USES = {
     "cupti.h": (r'#\s*include\s*[<"]cupti', ["src/trace/cupti", "tests/"]),
     "dlsym or dlopen": (
         r"\b(dlv?sym|dlm?open)\s*\(",
-        ["inject/", "src/cuda/", "src/trace/cupti", r"tools/autoamp/launch\.cpp", "tools/emulated/", "tests/"],
+        ["inject/", "src/cuda/", "src/trace/cupti", r"tools/autoamp/machine\.cpp", "tools/emulated/", "tests/"],
     ),
     "getenv": (r"\b(secure_)?getenv\s*\(", [r"src/policy/options\.cpp", "inject/", "tools/", "tests/"]),
 }

@@ -1,6 +1,6 @@
 """Products in CUDA graphs: lowered once one has run eagerly, right at every replay, and gone with their graph."""
 import runner
-from runner import ETA, bare, run
+from runner import CAST_BFLOAT16, CAST_HALF, LIBRARY_BFLOAT16, TF32, bare, run
 
 PROGRAM = "capture"
 REST = ("replay.*", "growth.*", "later.*")
@@ -20,6 +20,23 @@ class First(runner.Test):
                 self.assertEqual([(row["decision"], row["reason"], row["calls"], row["captured"]) for row in rows],
                                  [("fallback", "capture_unready", 1, 1)])
 
+    @runner.emulated_only("other workspaces")
+    def test_what_needs_nothing_of_ours_is_always_ready(self):
+        for way in (TF32, LIBRARY_BFLOAT16):
+            for name in ("first.captured", "first.after_reset"):
+                with self.subTest(name, way=way.strategy):
+                    result = run(PROGRAM, name, **way.variables)
+                    self.assertFine(result)
+                    rows = result.rows_of(result.cases[name])
+                    self.assertEqual([(row["decision"], row["strategy"], row["captured"]) for row in rows],
+                                     [("lowered", way.strategy, 1)])
+                    self.assertNotEqual(result.bits(), bare(PROGRAM, name).bits())
+            result = run(PROGRAM, "first.long", **way.variables)  # a workspace is memory of ours
+            self.assertFine(result)
+            row = result.rows_of(result.cases["first.long"])[0]
+            self.assertEqual((row["decision"], row["reason"]), ("fallback", "capture_unready"))
+            self.assertEqual(result.bits(), bare(PROGRAM, "first.long").bits())
+
     def test_beside_a_capture_of_another_thread(self):
         for dtype in ("float16", "bfloat16"):
             with self.subTest(dtype):
@@ -31,11 +48,11 @@ class First(runner.Test):
 
 
 class Captured:
-    dtype = None
+    way = None
 
     def setUp(self):
         self.bare = bare(PROGRAM, *REST)
-        self.run = run(PROGRAM, *REST, STRATEGY="cast", DTYPE=self.dtype)
+        self.run = run(PROGRAM, *REST, **self.way.variables)
 
     def test_programs_are_content(self):
         self.assertFine(self.bare)
@@ -54,7 +71,7 @@ class Captured:
         for name, case in self.run.cases.items():
             for key in ("eta", "least_eta"):
                 if key in case:
-                    self.assertWithin(case[key], ETA[self.dtype], f"{name} {key}")
+                    self.assertWithin(case[key], self.way.eta(), f"{name} {key}")
 
     def test_broken_capture_answers_as_the_vendor(self):
         self.assertEqual(self.run.cases["later.broken"]["status"], self.bare.cases["later.broken"]["status"])
@@ -64,7 +81,7 @@ class Captured:
 
 
 class CapturedHalf(Captured, runner.Test):
-    dtype = "float16"
+    way = CAST_HALF
 
     def test_growth_is_rescaled_on_the_device(self):
         rows = self.run.rows_of(self.run.cases["growth.host"])
@@ -78,7 +95,51 @@ class CapturedHalf(Captured, runner.Test):
 
 
 class CapturedBfloat16(Captured, runner.Test):
-    dtype = "bfloat16"
+    way = CAST_BFLOAT16
+
+
+class CapturedTf32(Captured, runner.Test):
+    way = TF32
+
+
+class CapturedLibrary(Captured, runner.Test):
+    way = LIBRARY_BFLOAT16
+
+
+class WithinTheBudget(runner.Test):
+    """Memory for two products of a graph and one that runs beside it."""
+
+    def setUp(self):
+        # A device's algorithms may ask for 32 MiB of workspace each.
+        self.memory = "800K" if runner.PLACE.emulated else "110M"
+
+    def test_graphs_of_many_products_are_lowered(self):
+        plain = bare(PROGRAM, "shared.*")
+        self.assertFine(plain)
+        for dtype in ("float16", "bfloat16"):
+            result = run(PROGRAM, "shared.*", STRATEGY="cast", DTYPE=dtype, MEMORY=self.memory)
+            self.assertFine(result)
+            self.assertEqual(result.cases.keys(), plain.cases.keys())
+            for name, case in result.cases.items():
+                with self.subTest(f"{dtype} {name}"):
+                    rows = result.rows_of(case)
+                    self.assertEqual([(row["decision"], row["captured"]) for row in rows], [("lowered", int(case["captured"]))])
+                    self.assertWithin(case["eta"], ETA[dtype], name)
+
+    def test_what_needs_more_falls_back(self):
+        result = run(PROGRAM, "shared.branches", STRATEGY="cast", MEMORY="300K")
+        self.assertEqual({row["decision"]: row["reason"] for row in result.rows_of(result.cases["shared.branches"])},
+                         {"lowered": "white_list", "fallback": "memory_budget"})
+
+    def test_pool_and_graphs_together(self):
+        """An eager product leaves 36 MB in the pool, a captured one keeps as much."""
+        if not runner.PLACE.emulated:
+            self.skipTest("a device takes memory for other things, too")
+        for memory, held in (("60M", (30, 60)), ("1G", (70, 74))):
+            result = run(PROGRAM, "held", STRATEGY="cast", MEMORY=memory)
+            self.assertFine(result)
+            self.assertEqual([row["decision"] for row in result.rows_of(result.cases["held"])], ["lowered"])
+            self.assertWithin(result.cases["held"]["held"], held, memory)
 
 
 class Untouched(runner.Test):

@@ -2,12 +2,12 @@
 import math
 
 import runner
-from runner import ETA, bare, run
+from runner import CAST_BFLOAT16, CAST_HALF, ETA, LIBRARY_BFLOAT16, LIBRARY_HALF, TF32, bare, run
 
 PROGRAM = "numerics"
 CAST = {"STRATEGY": "cast"}
 # Largest error of an element over |A||B|: two roundings of an operand, and the sum's.
-UNIT = {"float16": 2**-11, "bfloat16": 2**-8}
+UNIT = {"float16": 2**-11, "tf32": 2**-11, "bfloat16": 2**-8}
 
 
 def omega_bound(dtype, k):
@@ -15,7 +15,7 @@ def omega_bound(dtype, k):
 
 
 def uniform_eta(dtype, k):
-    expected = {"float16": 3.4e-4, "bfloat16": 2.7e-3}[dtype] / math.sqrt(k)
+    expected = {"float16": 3.4e-4, "tf32": 3.4e-4, "bfloat16": 2.7e-3}[dtype] / math.sqrt(k)
     truncated = 0 if runner.PLACE.emulated else 2 * (k / 4) * 2**-24  # by the accumulators of the hardware
     return 0.7 * expected, 1.35 * expected + truncated
 
@@ -94,21 +94,29 @@ class Scaled(runner.Test):
         self.assertEqual(again.bits(), self.run.bits())
 
 
-class Bfloat16(runner.Test):
+class Unscalable:
+    """Types that have the range of fp32."""
+    way = None
+
     def setUp(self):
         self.bare = bare(PROGRAM)
-        self.run = run(PROGRAM, DTYPE="bfloat16", **CAST)
+        self.run = run(PROGRAM, **self.way.variables)
+        self.dtype = self.way.precision
 
     def test_as_exact_as_the_type(self):
         self.assertFine(self.run)
+        totals = self.run.report["totals"]
+        self.assertEqual(totals["lowered"], totals["calls"])
         for name, case in self.run.cases.items():
             with self.subTest(name):
                 if name.startswith(("magnitude.", "doors.", "data.gaussian", "data.rows_apart")) and "eta" in case:
-                    self.assertWithin(case["eta"], ETA["bfloat16"], "eta")
+                    self.assertWithin(case["eta"], self.way.eta(), "eta")
                 if name.startswith("data.uniform"):
-                    self.assertWithin(case["eta"], uniform_eta("bfloat16", int(case["k"])), "eta")
+                    low, high = uniform_eta(self.dtype, int(case["k"]))
+                    is_sure = self.way.strategy != "library" or runner.PLACE.emulated
+                    self.assertWithin(case["eta"], (low if is_sure else 0, high), "eta")
                 if name.startswith("data.") and "subnormal" not in name and "omega" in case:
-                    self.assertLessEqual(float(case["omega"]), omega_bound("bfloat16", int(case["k"])))
+                    self.assertLessEqual(float(case["omega"]), omega_bound(self.dtype, int(case["k"])))
 
     def test_no_inf_or_nan_that_fp32_does_not_have(self):
         for name, case in self.run.cases.items():
@@ -121,11 +129,31 @@ class Bfloat16(runner.Test):
         self.assertEqual(self.run.scaler_totals(), {})
 
 
+class Bfloat16(Unscalable, runner.Test):
+    way = CAST_BFLOAT16
+
+
+class Tf32(Unscalable, runner.Test):
+    way = TF32
+
+
+class LibraryBfloat16(Unscalable, runner.Test):
+    way = LIBRARY_BFLOAT16
+
+
 class Unscaled(runner.Test):
     """The same programs show what the scaling is for."""
 
     def setUp(self):
         self.run = run(PROGRAM, SCALING="off", **CAST)
+
+    @runner.emulated_only("may be TF32")
+    def test_the_library_fails_alike(self):
+        library = run(PROGRAM, **LIBRARY_HALF.variables)
+        for name, case in self.run.cases.items():
+            if name.startswith(("magnitude.", "nonfinite.", "growth", "mixed")):  # sums of one order, so the same bits
+                self.assertEqual(library.cases[name].get("spoiled"), case.get("spoiled"), name)
+        self.assertEqual(library.scaler_totals(), {})
 
     def test_failures_show(self):
         for name in ("magnitude.1e10_1e-10", "magnitude.1e-10_1e10", "doors.sgemm", "doors.lt_batched", "growth", "mixed"):
@@ -144,7 +172,8 @@ class Events(runner.Test):
     def totals(self, **variables):
         result = run(PROGRAM, "events", **CAST, **variables)
         self.assertEqual((result.status, result.cases["events"]["calls"]), (0, "13"))
-        row = self.assertLowered(result, result.cases["events"], variables.get("DTYPE", "float16"), calls=13)
+        way = CAST_BFLOAT16 if "DTYPE" in variables else CAST_HALF
+        row = self.assertLowered(result, result.cases["events"], way, calls=13)
         self.assertEqual({total["site"] for total in result.report["scaler"]["totals"]} - {row["site"]}, set())
         return result
 

@@ -15,7 +15,28 @@ TIMEOUT = 120
 PLACE = None
 
 # Relative Frobenius errors that rounding to the type must leave, and no more: m, n >= 32, Gaussian data.
-ETA = {"float16": (2.5e-4, 3.5e-4), "bfloat16": (2.0e-3, 3.0e-3)}
+ETA = {"float16": (2.5e-4, 3.5e-4), "tf32": (2.5e-4, 3.5e-4), "bfloat16": (2.0e-3, 3.0e-3)}
+
+
+class Way:
+    """A strategy by name, and what it multiplies in."""
+
+    def __init__(self, strategy, precision, **variables):
+        self.strategy, self.precision = strategy, precision
+        self.variables = {"STRATEGY": strategy, **variables}
+
+    def eta(self):
+        """FAST_16F and FAST_16BF permit TF32 as well: the emulated library never takes it, a real one may."""
+        may_be_tf32 = self.strategy == "library" and not PLACE.emulated
+        return (ETA["tf32"][0] if may_be_tf32 else ETA[self.precision][0], ETA[self.precision][1])
+
+
+CAST_HALF = Way("cast", "float16")
+CAST_BFLOAT16 = Way("cast", "bfloat16", DTYPE="bfloat16")
+TF32 = Way("tf32", "tf32")
+TF32_AS_TYPE = Way("tf32", "tf32", DTYPE="tf32")
+LIBRARY_BFLOAT16 = Way("library", "bfloat16", DTYPE="bfloat16")
+LIBRARY_HALF = Way("library", "float16", SCALING="off")
 
 
 class Run:
@@ -80,6 +101,17 @@ def bare(program, *cases, **variables):
     return run(program, *cases, preload=False, **variables)
 
 
+def emulated_only(why):
+    def decorate(test):
+        @functools.wraps(test)
+        def wrapped(self):
+            if not PLACE.emulated:
+                self.skipTest("on the emulated libraries: " + why)
+            test(self)
+        return wrapped
+    return decorate
+
+
 class Test(unittest.TestCase):
     maxDiff = None
 
@@ -91,11 +123,11 @@ class Test(unittest.TestCase):
         low, high = interval
         self.assertTrue(low <= float(value) <= high, f"{what}: {value} is outside [{low:g}, {high:g}]")
 
-    def assertLowered(self, result, case, dtype, calls=1):
+    def assertLowered(self, result, case, way, calls=1):
         rows = result.rows_of(case)
         self.assertEqual([(row["decision"], row["reason"], row["strategy"], row["calls"]) for row in rows],
-                         [("lowered", "white_list", "cast", calls)])
-        types = {"in": "float32", "compute": dtype, "accumulate": "float32", "out": "float32"}
+                         [("lowered", "white_list", way.strategy, calls)])
+        types = {"in": "float32", "compute": way.precision, "accumulate": "float32", "out": "float32"}
         self.assertEqual({key: rows[0]["dtype_" + key] for key in types}, types)
         return rows[0]
 

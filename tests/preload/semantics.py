@@ -1,6 +1,6 @@
 """Products in every form that an application may ask for: lowered with the vendor's semantics, or left alone."""
 import runner
-from runner import ETA, bare, run
+from runner import (CAST_BFLOAT16, CAST_HALF, LIBRARY_BFLOAT16, LIBRARY_HALF, TF32, TF32_AS_TYPE, bare, run)
 
 PROGRAM = "semantics"
 CASES = ("[!s]*", "s[!i]*")  # all but size.*
@@ -14,18 +14,21 @@ KEPT = {
     "mode.pedantic_strided": "pedantic", "mode.pedantic_lt": "pedantic",
     "mode.emulated": "emulated_fp32", "mode.emulated_compute": "emulated_fp32", "mode.emulated_lt": "emulated_fp32",
 }
-TF32 = {"mode.tf32", "mode.tf32_compute", "mode.tf32_lt"}
+ON_TF32 = {"mode.tf32", "mode.tf32_compute", "mode.tf32_lt"}
 # m of the cases that make several calls: how many are lowered (per device).
 CALLS = {301: [1], 302: [1], 303: [1], 304: [1], 305: [1], 306: [2], 307: [3], 308: [3], 309: [1], 310: [16], 311: [16], 312: [32],
          313: [8, 8], 314: [2, 2], 315: [6]}
 
 
 class Lowered:
-    dtype = None
+    way = None
 
     def setUp(self):
         self.bare = bare(PROGRAM, *CASES)
-        self.run = run(PROGRAM, *CASES, STRATEGY="cast", DTYPE=self.dtype)
+        self.run = run(PROGRAM, *CASES, **self.way.variables)
+        self.kept = dict(KEPT)
+        if self.way.precision == "tf32":
+            self.kept.update(dict.fromkeys(ON_TF32, "already_low"))
 
     def test_programs_are_content(self):
         self.assertFine(self.bare)
@@ -38,7 +41,7 @@ class Lowered:
                              {name: case.get(key) for name, case in self.bare.cases.items()})
 
     def test_kept_calls_are_the_vendors_to_the_bit(self):
-        for name, reason in KEPT.items():
+        for name, reason in self.kept.items():
             with self.subTest(name):
                 case = self.run.cases[name]
                 self.assertEqual(case["bits"], self.bare.cases[name]["bits"])
@@ -47,7 +50,7 @@ class Lowered:
 
     def test_lowered_calls_are_as_exact_as_the_type(self):
         for name, case in self.run.cases.items():
-            if name in KEPT or "eta" not in case:
+            if name in self.kept or "eta" not in case:
                 continue
             with self.subTest(name):
                 bits = case["bits"], self.bare.cases[name]["bits"]
@@ -55,18 +58,19 @@ class Lowered:
                     self.assertEqual(*bits)
                     continue
                 if name == "alias.same_operands":  # the squares on the diagonal are large and all of one sign
-                    self.assertWithin(case["eta"], [end * factor for end, factor in zip(ETA[self.dtype], (0.5, 1))], "eta")
+                    interval = [end * factor for end, factor in zip(self.way.eta(), (0.5, 1))]
+                    self.assertWithin(case["eta"], interval, "eta")
                 else:
-                    self.assertWithin(case["eta"], ETA[self.dtype], "eta")
-                if name not in TF32 or self.dtype != "float16":  # as many bits, rounded alike: sums may be the same
+                    self.assertWithin(case["eta"], self.way.eta(), "eta")
+                if name not in ON_TF32 or self.way.precision != "float16":  # as many bits, rounded alike: perhaps the same
                     self.assertNotEqual(*bits)
                 if "entry" in case and int(case["m"]) not in CALLS:
-                    row = self.assertLowered(self.run, case, self.dtype)
-                    self.assertEqual(row["dtype_asked"], "tf32" if name in TF32 else "float32")
+                    row = self.assertLowered(self.run, case, self.way)
+                    self.assertEqual(row["dtype_asked"], "tf32" if name in ON_TF32 else "float32")
 
     def test_bare_runs_are_exact(self):
         for name, case in self.bare.cases.items():
-            if "eta" in case and name not in TF32:
+            if "eta" in case and name not in ON_TF32:
                 with self.subTest(name):
                     self.assertLess(float(case["eta"]), 1e-6)
 
@@ -94,11 +98,32 @@ class Lowered:
 
 
 class LoweredHalf(Lowered, runner.Test):
-    dtype = "float16"
+    way = CAST_HALF
 
 
 class LoweredBfloat16(Lowered, runner.Test):
-    dtype = "bfloat16"
+    way = CAST_BFLOAT16
+
+
+class LoweredTf32(Lowered, runner.Test):
+    way = TF32
+
+    def test_as_a_type_it_is_the_same(self):
+        self.assertEqual(run(PROGRAM, *CASES, **TF32_AS_TYPE.variables).bits(), self.run.bits())
+
+    @runner.emulated_only("other algorithms")
+    def test_bits_are_those_of_a_handle_that_allows_it(self):
+        lowered, own = run(PROGRAM, *SIZES, **self.way.variables), bare(PROGRAM, *SIZES)
+        self.assertEqual(lowered.cases["size.large"]["bits"], own.cases["size.large_tf32"]["bits"])
+        self.assertNotEqual(own.cases["size.large"]["bits"], own.cases["size.large_tf32"]["bits"])
+
+
+class LoweredLibraryBfloat16(Lowered, runner.Test):
+    way = LIBRARY_BFLOAT16
+
+
+class LoweredLibraryHalf(Lowered, runner.Test):
+    way = LIBRARY_HALF
 
 
 class Untouched(runner.Test):
@@ -139,7 +164,7 @@ class Choice(runner.Test):
     """What the cost model, the lists and the budget make of it."""
 
     def decisions(self, *cases, **variables):
-        result = run(PROGRAM, *cases, GPU_MODEL="h100", **variables)
+        result = run(PROGRAM, *cases, **{"GPU_MODEL": "h100", **variables})
         self.assertFine(result)
         reference = bare(PROGRAM, *cases)
         found = {}
@@ -155,21 +180,60 @@ class Choice(runner.Test):
     def reasons(self, *cases, **variables):
         return {name: (row["decision"], row["reason"]) for name, row in self.decisions(*cases, **variables).items()}
 
-    def test_auto_lowers_the_large_and_keeps_the_small(self):
-        found = self.reasons(*SIZES)
-        self.assertEqual(found["size.small"], ("kept", "too_small"))
-        self.assertEqual(found["size.large"], ("lowered", "white_list"))
+    def test_auto_takes_what_the_model_finds_fastest(self):
+        """By GPU and type: what becomes of 256^3, of 1024^3, and of that where TF32 is allowed already."""
+        kept, tf32, library = ("fp32", "not_profitable"), ("tf32", "white_list"), ("library", "white_list")
+        cast, low = ("cast", "white_list"), ("fp32", "already_low")
+        for gpu, dtype, expected in (("h100", "float16", (tf32, tf32, kept)), ("h100", "bfloat16", (library, library, library)),
+                                     ("h100", "tf32", (tf32, tf32, low)), ("a100", "float16", (tf32, cast, cast)),
+                                     ("a100", "bfloat16", (library, cast, cast)),
+                                     ("rtx4090", "float16", (tf32, cast, cast)),
+                                     ("rtx4090", "bfloat16", (library, library, library))):
+            with self.subTest(gpu=gpu, dtype=dtype):
+                found = self.decisions(*SIZES, GPU_MODEL=gpu, DTYPE=dtype)
+                rows = [found[name] for name in ("size.middle", "size.large", "size.large_tf32")]
+                self.assertEqual(tuple((row["strategy"], row["reason"]) for row in rows), expected)
+                for row in rows:
+                    compute = {"fp32": row["dtype_asked"], "tf32": "tf32"}.get(row["strategy"], dtype)
+                    self.assertEqual(row["dtype_compute"], compute)
+                    self.assertEqual(row["decision"], "kept" if row["strategy"] == "fp32" else "lowered")
+                    gains = row["est_ns"] >= 1.05 * row["est_lowered_ns"]
+                    self.assertEqual(gains, row["decision"] == "lowered")
+
+    def test_auto_keeps_the_small(self):
+        self.assertEqual(self.reasons("size.small")["size.small"], ("kept", "too_small"))
 
     def test_a_handle_that_allows_tf32_is_compared_with_tf32(self):
         found = self.decisions(*SIZES)
         plain, tf32 = found["size.large"], found["size.large_tf32"]
-        self.assertEqual(plain["est_lowered_ns"], tf32["est_lowered_ns"])
+        self.assertEqual(plain["est_lowered_ns"], tf32["est_ns"])
         self.assertLess(tf32["est_ns"], 0.6 * plain["est_ns"])
         self.assertEqual(tf32["reason"], "not_profitable")
 
     def test_tf32_override_of_the_vendor(self):
         result = run(PROGRAM, "mode.tf32", STRATEGY="cast", _NVIDIA_TF32_OVERRIDE="0")
-        self.assertEqual(self.assertLowered(result, result.cases["mode.tf32"], "float16")["dtype_asked"], "float32")
+        self.assertEqual(self.assertLowered(result, result.cases["mode.tf32"], CAST_HALF)["dtype_asked"], "float32")
+        for way in (TF32, TF32_AS_TYPE):
+            result = run(PROGRAM, "door.sgemm", _NVIDIA_TF32_OVERRIDE="0", **way.variables)
+            row = result.rows_of(result.cases["door.sgemm"])[0]
+            self.assertEqual((row["decision"], row["reason"], row["dtype_compute"]), ("kept", "disabled", "float32"))
+            self.assertEqual(result.bits(), bare(PROGRAM, "door.sgemm").bits())
+
+    def test_named_strategies_lower_whatever_the_gain(self):
+        for way in (TF32, LIBRARY_BFLOAT16, LIBRARY_HALF):
+            with self.subTest(way.strategy, precision=way.precision):
+                found = self.decisions("size.small", **way.variables)["size.small"]
+                self.assertEqual((found["decision"], found["strategy"]), ("lowered", way.strategy))
+                self.assertEqual(found["est_ns"], self.decisions("size.small", STRATEGY="cast")["size.small"]["est_ns"])
+
+    def test_a_strategy_that_does_not_go_with_the_type(self):
+        for variables in ({"STRATEGY": "library"}, {"STRATEGY": "library", "DTYPE": "tf32"},
+                          {"STRATEGY": "cast", "DTYPE": "tf32"}):
+            with self.subTest(**variables):
+                result = run(PROGRAM, "door.sgemm", **variables)
+                self.assertEqual((result.status, len(result.errors.splitlines()), result.report), (0, 1, None))
+                self.assertIn("AUTOAMP_STRATEGY=" + variables["STRATEGY"], result.errors)
+                self.assertEqual(result.bits(), bare(PROGRAM, "door.sgemm").bits())
 
     def test_cast_lowers_whatever_the_gain(self):
         for name, found in self.reasons(*SIZES, STRATEGY="cast").items():
@@ -195,6 +259,7 @@ class Choice(runner.Test):
 
     def test_a_white_list_does_not_make_small_calls_pay(self):
         self.assertEqual(self.reasons("size.small", CUSTOM_WHITE_LIST="mm")["size.small"], ("kept", "too_small"))
+        self.assertEqual(self.reasons("size.middle", CUSTOM_WHITE_LIST="mm")["size.middle"], ("lowered", "custom_white_list"))
 
     def test_a_name_on_both_lists(self):
         result = run(PROGRAM, "door.sgemm", STRATEGY="cast", CUSTOM_WHITE_LIST="mm", CUSTOM_BLACK_LIST="mm")
@@ -204,6 +269,18 @@ class Choice(runner.Test):
     def test_memory_budget(self):
         found = self.reasons("size.large", STRATEGY="cast", MEMORY="64K")
         self.assertEqual(found["size.large"], ("fallback", "memory_budget"))
+
+    @runner.emulated_only("other workspaces")
+    def test_the_applications_operands_need_no_memory_but_the_workspace(self):
+        for way in (TF32, LIBRARY_BFLOAT16, LIBRARY_HALF):
+            with self.subTest(way.strategy, precision=way.precision):
+                found = self.reasons("size.large", MEMORY="1", **way.variables)
+                self.assertEqual(found["size.large"], ("lowered", "white_list"))
+                # A long k is split, and the parts lie in a workspace.
+                self.assertEqual(self.reasons("size.long", MEMORY="1", **way.variables)["size.long"],
+                                 ("fallback", "memory_budget"))
+                long = self.decisions("size.long", **way.variables)["size.long"]
+                self.assertEqual(long["decision"], "lowered")
 
 
 if __name__ == "__main__":

@@ -5,6 +5,8 @@
 #include <catch2/catch.hpp>
 
 #include <memory>
+#include <string>
+#include <vector>
 
 using namespace autoamp::cuda;
 using fake_driver::device;
@@ -42,6 +44,38 @@ struct Opened {
 	}
 	std::string capturedOf(CUgraph_st &graph, size_t bytes) { return nameOf(captured(graph, bytes).failure); }
 };
+
+// A capture of products, one after the other where nobody sets device.frontier.
+struct Captured : Opened {
+	CUgraph_st graph;
+
+	Captured() { device.graph = &graph; }
+	~Captured()
+	{
+		device.failing.clear();
+		fake_driver::destroyGraph(graph);
+		memory.collect(table);
+		CHECK(device.live.empty());
+	}
+	Address product(size_t bytes, int nodesAfter = 1)
+	{
+		const Block block = memory.allocateForGraph(table, stream, bytes);
+		REQUIRE(nameOf(block.failure) == "none");
+		CHECK(device.live.at(block.address) >= bytes);
+		fake_driver::enqueue();
+		if (nodesAfter > 1)
+			device.frontier.push_back(&graph.nodes.emplace_back());
+		memory.releaseForGraph(table, stream, block);
+		return block.address;
+	}
+};
+
+std::vector<std::string> takenFaults()
+{
+	std::vector<std::string> faults;
+	autoamp::base::takeFaults([&](const char *what) { faults.push_back(what); });
+	return faults;
+}
 
 } // namespace
 
@@ -283,6 +317,167 @@ TEST_CASE("what cannot be freed now is freed later")
 	opened.memory.collect(table);
 	CHECK(device.live.empty());
 	CHECK(opened.allocated(1000) == "none");
+}
+
+TEST_CASE("products of one capture that come one after the other share a block")
+{
+	Captured captured;
+	const Address first = captured.product(200);
+	CHECK(captured.product(200) == first);
+	CHECK(captured.product(20) == first);
+	CHECK(captured.product(200) == first);
+	CHECK(device.calls["cuGraphNodeGetDependencies"] == 0);
+	CHECK(device.calls["cuStreamUpdateCaptureDependencies"] == 0); // the edge is there anyway
+	const Address larger = captured.product(201);
+	CHECK(larger != first);
+	CHECK(captured.product(200) == larger); // the nearest
+	CHECK(captured.product(201) == larger);
+	CHECK(device.calls["cuMemAlloc_v2"] == 2);
+	CHECK(captured.graph.owned.size() == 2);
+}
+
+TEST_CASE("a block's last user is looked for behind other nodes, and gets an edge of its own")
+{
+	const struct {
+		int nodes;
+		bool isShared;
+	} rows[] = {{1, true}, {3, true}, {255, true}, {256, false}};
+	for (const auto &row : rows) {
+		Captured captured;
+		const Address first = captured.product(200);
+		CUgraphNode_st *const last = device.frontier[0];
+		for (int i = 0; i < row.nodes; i++)
+			fake_driver::enqueue();
+		CUgraphNode_st *const before = device.frontier[0];
+		const size_t count = captured.graph.nodes.size();
+		CAPTURE(row.nodes);
+		CHECK((captured.product(200) == first) == row.isShared);
+		CHECK(captured.graph.nodes[count].after == (row.isShared ? std::vector{before, last} : std::vector{before}));
+	}
+}
+
+TEST_CASE("what the application leaves concurrent gets blocks of its own")
+{
+	Captured captured;
+	fake_driver::enqueue();
+	const auto root = device.frontier;
+	const Address left = captured.product(200);
+	const auto leftEnd = device.frontier;
+	device.frontier = root;
+	const Address right = captured.product(200);
+	const auto rightEnd = device.frontier;
+	CHECK(left != right);
+	device.frontier = leftEnd;
+	CHECK(captured.product(200) == left);
+	device.frontier.push_back(rightEnd[0]); // joined
+	const Address joined = captured.product(200);
+	CHECK(joined == left);
+	CHECK(captured.product(200) == joined);
+	device.frontier = {};
+	CHECK(captured.product(200) != right); // comes after nothing
+	CHECK(device.calls["cuStreamUpdateCaptureDependencies"] == 0);
+	CHECK(device.calls["cuMemAlloc_v2"] == 3);
+}
+
+TEST_CASE("blocks that are not shared")
+{
+	const struct {
+		const char *what;
+		std::function<void()> between; // two products
+		int nodesAfter;
+		std::vector<std::string> faults;
+	} rows[] = {
+	    {"another capture into the same graph", [] { device.capture++; }, 1, {}},
+	    {"a product that ends in two nodes", [] {}, 2, {}},
+	    {"an edge that is no full dependency", [] { device.partial = fake_driver::enqueue(); }, 1, {}},
+	    {"one further back", [] { device.partial = fake_driver::enqueue(), fake_driver::enqueue(); }, 1, {}},
+	    {"a frontier that is not told",
+	     [] { // once
+		     device.failing["cuStreamGetCaptureInfo_v2"] = invalid;
+		     device.meanwhile["cuStreamGetCaptureInfo_v2"] = [] {
+			     device.meanwhile["cuStreamGetCaptureInfo_v2"] = [] { device.failing.clear(); };
+		     };
+	     },
+	     1,
+	     {"cuStreamGetCaptureInfo_v2"}},
+	    {"dependencies that are not told",
+	     [] { fake_driver::enqueue(), device.failing["cuGraphNodeGetDependencies"] = invalid; },
+	     1,
+	     {"cuGraphNodeGetDependencies"}},
+	    {"an edge that is refused",
+	     [] { fake_driver::enqueue(), device.failing["cuStreamUpdateCaptureDependencies"] = invalid; },
+	     1,
+	     {"cuStreamUpdateCaptureDependencies"}},
+	};
+	takenFaults();
+	for (const auto &row : rows) {
+		Captured captured;
+		const Address first = captured.product(200, row.nodesAfter);
+		row.between();
+		CAPTURE(row.what);
+		CHECK(captured.product(200) != first);
+		CHECK(takenFaults() == row.faults);
+	}
+}
+
+TEST_CASE("a block that was shared goes with its graph")
+{
+	Opened opened;
+	CUgraph_st graph;
+	device.graph = &graph;
+	const Block block = opened.memory.allocateForGraph(table, stream, 200);
+	fake_driver::enqueue();
+	opened.memory.releaseForGraph(table, stream, block);
+	fake_driver::destroyGraph(graph);
+	device.capture++;
+	const Block next = opened.memory.allocateForGraph(table, stream, 200);
+	CHECK(next.address == block.address);
+	CHECK(graph.owned.size() == 1); // it has an owner again
+	opened.memory.releaseForGraph(table, stream, next);
+
+	// A graph that goes while a call is being captured into it: nobody is offered the block but the next graph.
+	device.capture++;
+	const Block late = opened.memory.allocateForGraph(table, stream, 200);
+	fake_driver::destroyGraph(graph);
+	opened.memory.releaseForGraph(table, stream, late);
+	opened.memory.collect(table);
+	CHECK(device.live.empty());
+}
+
+TEST_CASE("pool and graphs together keep to the budget")
+{
+	const struct {
+		size_t used, reserved, bytes, trimmedTo; // 1: not at all
+		std::string expected;
+	} rows[] = {
+	    {0, 0, 1000, 1, "none"},    {0, 600, 400, 1, "none"},      {0, 601, 400, 600, "none"},
+	    {0, 1000, 1000, 0, "none"}, {300, 1000, 700, 300, "none"}, {300, 1000, 701, 1, "overBudget"},
+	};
+	for (const auto &row : rows) {
+		Opened opened;
+		CUgraph_st graph;
+		device.used = row.used, device.reserved = row.reserved;
+		CAPTURE(row.used, row.reserved, row.bytes);
+		CHECK(opened.capturedOf(graph, row.bytes) == row.expected);
+		CHECK(device.trimmedTo == row.trimmedTo);
+		uint64_t &threshold = device.poolAttributes.at(CU_MEMPOOL_ATTR_RELEASE_THRESHOLD);
+		CHECK(threshold == (row.expected == "none" ? budget - row.bytes : budget));
+		fake_driver::destroyGraph(graph);
+		opened.memory.collect(table);
+		CHECK(threshold == budget);
+	}
+	takenFaults();
+	for (const char *failing : {"cuMemPoolTrimTo", "cuMemPoolSetAttribute"}) {
+		Opened opened;
+		CUgraph_st graph;
+		device.reserved = 1000;
+		device.failing[failing] = invalid;
+		CHECK(opened.capturedOf(graph, 100) == "none");
+		CHECK(takenFaults() == std::vector<std::string>{failing});
+		fake_driver::destroyGraph(graph);
+		opened.memory.collect(table);
+		takenFaults();
+	}
 }
 
 TEST_CASE("a device's facts, asked until there is an answer and then no more")

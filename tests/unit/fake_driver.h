@@ -4,9 +4,12 @@
 
 #include "src/cuda/driver.h"
 
+#define __CUDA_API_VERSION_INTERNAL // names as they are exported
 #include <cuda.h>
 
+#include <algorithm>
 #include <cstring>
+#include <deque>
 #include <functional>
 #include <map>
 #include <set>
@@ -18,8 +21,12 @@ struct CUuserObject_st {
 	void (*destroy)(void *);
 	unsigned references;
 };
+struct CUgraphNode_st {
+	std::vector<CUgraphNode_st *> after;
+};
 struct CUgraph_st {
 	std::vector<CUuserObject_st *> owned;
+	std::deque<CUgraphNode_st> nodes;
 };
 
 namespace fake_driver {
@@ -44,6 +51,9 @@ struct Device {
 	Stream stream = nullptr; // of the last call that took one
 
 	CUgraph_st *graph = nullptr; // being captured
+	unsigned long long capture = 1;
+	std::vector<CUgraphNode_st *> frontier;
+	CUgraphNode_st *partial = nullptr; // it depends on what comes before by more or less than an order
 	unsigned objectFlags = 0, retainFlags = 0;
 	int objects = 0;
 
@@ -76,6 +86,14 @@ inline void dropped(CUuserObject_st *object, unsigned count)
 	device.isDestroying = false;
 	device.objects--;
 	delete object;
+}
+
+// Captures one node.
+inline CUgraphNode_st *enqueue()
+{
+	CUgraphNode_st &node = device.graph->nodes.emplace_back(CUgraphNode_st{device.frontier});
+	device.frontier = {&node};
+	return &node;
 }
 
 // What the runtime does when the last of a graph goes.
@@ -149,11 +167,38 @@ inline autoamp::cuda::Driver makeDriver()
 		std::swap(*mode, device.captureMode);
 		return 0;
 	};
-	driver.cuStreamGetCaptureInfo_v2 = [](Stream, int *status, unsigned long long *, CUgraph_st **graph,
-	                                      CUgraphNode_st *const **, size_t *) -> Result {
+	driver.cuStreamGetCaptureInfo_v2 = [](Stream, int *status, unsigned long long *id, CUgraph_st **graph,
+	                                      CUgraphNode_st *const **nodes, size_t *count) -> Result {
 		CALLED("cuStreamGetCaptureInfo_v2");
+		if (nodes && device.partial && device.partial == device.frontier[0])
+			return CUDA_ERROR_LOSSY_QUERY;
 		*status = device.graph ? 1 : 0;
+		*id = device.capture;
 		*graph = device.graph;
+		if (nodes)
+			*nodes = device.frontier.data();
+		if (count)
+			*count = device.frontier.size();
+		return 0;
+	};
+	driver.cuStreamUpdateCaptureDependencies = [](Stream, CUgraphNode_st **nodes, size_t count,
+	                                              unsigned flags) -> Result {
+		CALLED("cuStreamUpdateCaptureDependencies");
+		if (flags != CU_STREAM_ADD_CAPTURE_DEPENDENCIES)
+			return CUDA_ERROR_INVALID_VALUE;
+		for (size_t i = 0; i < count; i++)
+			if (std::count(device.frontier.begin(), device.frontier.end(), nodes[i]))
+				return CUDA_ERROR_INVALID_VALUE; // not known from documents: it may be an error to add one twice
+		device.frontier.insert(device.frontier.end(), nodes, nodes + count);
+		return 0;
+	};
+	driver.cuGraphNodeGetDependencies = [](CUgraphNode_st *node, CUgraphNode_st **after, size_t *count) -> Result {
+		CALLED("cuGraphNodeGetDependencies");
+		if (node == device.partial)
+			return CUDA_ERROR_LOSSY_QUERY;
+		for (size_t i = 0; i < *count; i++)
+			after[i] = i < node->after.size() ? node->after[i] : nullptr;
+		*count = std::min(*count, node->after.size());
 		return 0;
 	};
 	driver.cuMemGetInfo_v2 = [](size_t *free, size_t *total) -> Result {
@@ -221,6 +266,7 @@ inline autoamp::cuda::Driver makeDriver()
 	driver.cuMemPoolTrimTo = [](CUmemPoolHandle_st *, size_t bytes) -> Result {
 		CALLED("cuMemPoolTrimTo");
 		device.trimmedTo = bytes;
+		device.reserved = std::max(device.used, std::min(device.reserved, bytes));
 		return 0;
 	};
 	driver.cuMemAllocFromPoolAsync = [](Address *address, size_t bytes, CUmemPoolHandle_st *, Stream stream) -> Result {

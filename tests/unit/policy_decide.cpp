@@ -46,7 +46,7 @@ const op::Op large = product(4096, 4096, 4096), small = product(64, 64, 64);
 const Device h100 = {&gpuConstants(GpuModel::h100, nullptr, 0), 90, true};
 const Device turing = {&gpuConstants(GpuModel::automatic, "Tesla T4", 75), 75, true};
 const Device volta = {&gpuConstants(GpuModel::automatic, "Tesla V100", 70), 70, true};
-const Device oldDriver = {h100.gpu, 90, false};
+const Device oldDriver = {h100.gpu, 90, false}, noDriver = {h100.gpu, 90, false, false};
 
 // For the reasons that every test of this file met.
 std::set<Reason> &met()
@@ -68,7 +68,7 @@ void expect(const Decision &decision, Verdict verdict, Reason reason, Dtype prec
 	CHECK(decision.verdict == verdict);
 	CHECK(decision.reason == reason);
 	CHECK(decision.precision == precision);
-	CHECK(decision.strategy == (verdict == Verdict::lowered ? Strategy::cast : Strategy::fp32));
+	CHECK((decision.strategy == Strategy::fp32) == (verdict != Verdict::lowered));
 }
 
 void expectKept(const Decision &decision, Reason reason, Dtype precision = Dtype::float32)
@@ -76,9 +76,16 @@ void expectKept(const Decision &decision, Reason reason, Dtype precision = Dtype
 	expect(decision, Verdict::kept, reason, precision);
 }
 
-void expectLowered(const Decision &decision, Reason reason, Dtype precision = Dtype::float16)
+void expectLowered(const Decision &decision, Reason reason, Dtype precision = Dtype::float16,
+                   Strategy strategy = Strategy::cast)
 {
 	expect(decision, Verdict::lowered, reason, precision);
+	CHECK(decision.strategy == strategy);
+}
+
+void expectTf32(const Decision &decision)
+{
+	expectLowered(decision, Reason::white_list, Dtype::tf32, Strategy::tf32);
 }
 
 } // namespace
@@ -173,6 +180,25 @@ TEST_CASE("the device must be able to")
 	expectKept(decided(large, bfloat16, turing), Reason::gpu_too_old);
 	expectKept(decided(large, cast, oldDriver), Reason::driver_too_old);
 	expectKept(decided(large, bfloat16, oldDriver), Reason::driver_too_old);
+
+	// What needs none of our kernels runs under any driver.
+	State tf32 = stateOf({"AUTOAMP_STRATEGY=tf32"}), typed = stateOf({"AUTOAMP_DTYPE=tf32"});
+	State library = stateOf({"AUTOAMP_STRATEGY=library", "AUTOAMP_DTYPE=bf16"});
+	State unscaled = stateOf({"AUTOAMP_STRATEGY=library", "AUTOAMP_SCALING=off"});
+	expectTf32(decided(large, tf32, oldDriver));
+	expectTf32(decided(large, stateOf({}), oldDriver));
+	expectLowered(decided(large, library, oldDriver), Reason::white_list, Dtype::bfloat16, Strategy::library);
+	expectKept(decided(changed(large, [](op::Op &op) { op.asked = Dtype::tf32; }), stateOf({}), oldDriver),
+	           Reason::driver_too_old, Dtype::tf32);
+	for (const State *state : {&tf32, &typed, &library, &unscaled}) {
+		expectKept(decided(large, *state, noDriver), Reason::driver_too_old);
+		expectKept(decided(large, *state, volta), Reason::gpu_too_old);
+	}
+	expectKept(decided(large, tf32, turing), Reason::gpu_too_old);
+	expectKept(decided(large, typed, turing), Reason::gpu_too_old);
+	expectKept(decided(large, library, turing), Reason::gpu_too_old);
+	expectLowered(decided(large, unscaled, turing), Reason::white_list, Dtype::float16, Strategy::library);
+	expectLowered(decided(large, stateOf({}), turing), Reason::white_list);
 }
 
 TEST_CASE("custom lists beat the list system's, black beats white")
@@ -222,6 +248,73 @@ TEST_CASE("a named strategy asks no model")
 	           Reason::custom_black_list);
 }
 
+TEST_CASE("a named strategy runs as named, in its type")
+{
+	op::Op onTf32 = changed(large, [](op::Op &op) { op.asked = Dtype::tf32; });
+	State tf32 = stateOf({"AUTOAMP_STRATEGY=tf32"});
+	State library = stateOf({"AUTOAMP_STRATEGY=library", "AUTOAMP_DTYPE=bf16"});
+	State unscaled = stateOf({"AUTOAMP_STRATEGY=library", "AUTOAMP_SCALING=off"});
+	for (const op::Op &call : {large, small}) {
+		expectTf32(decided(call, tf32));
+		expectLowered(decided(call, library), Reason::white_list, Dtype::bfloat16, Strategy::library);
+		expectLowered(decided(call, unscaled), Reason::white_list, Dtype::float16, Strategy::library);
+	}
+	expectKept(decided(onTf32, tf32), Reason::already_low, Dtype::tf32);
+	expectLowered(decided(onTf32, library), Reason::white_list, Dtype::bfloat16, Strategy::library);
+	expectKept(decided(large, stateOf({"AUTOAMP_STRATEGY=tf32", "AUTOAMP_CUSTOM_BLACK_LIST=mm"})),
+	           Reason::custom_black_list);
+	// The vendor's own opt-out counts for TF32 alone.
+	expectKept(decided(large, stateOf({"AUTOAMP_STRATEGY=tf32", "NVIDIA_TF32_OVERRIDE=0"})), Reason::disabled);
+	expectKept(decided(large, stateOf({"AUTOAMP_DTYPE=tf32", "NVIDIA_TF32_OVERRIDE=0"})), Reason::disabled);
+	expectLowered(decided(large, stateOf({"NVIDIA_TF32_OVERRIDE=0"})), Reason::white_list);
+	expectKept(decided(product(256, 256, 256), stateOf({"NVIDIA_TF32_OVERRIDE=0"})), Reason::not_profitable);
+}
+
+TEST_CASE("tf32 as the lower type")
+{
+	State state = stateOf({"AUTOAMP_DTYPE=tf32"});
+	expectTf32(decided(large, state));
+	expectTf32(decided(product(256, 256, 256), state));
+	expectKept(decided(small, state), Reason::not_profitable); // nothing is converted: never too small for it
+	expectKept(decided(changed(large, [](op::Op &op) { op.asked = Dtype::tf32; }), state), Reason::already_low,
+	           Dtype::tf32);
+}
+
+TEST_CASE("every way has its estimate, or why it is none")
+{
+	const auto check = [](std::vector<const char *> environment, const Device &device, Dtype asked,
+	                      std::array<Dtype, strategyCount> precisions, std::array<Reason, strategyCount> reasons) {
+		op::Op call = changed(large, [=](op::Op &op) { op.asked = asked; });
+		State state = stateOf(environment);
+		const Ways ways = waysOf(call, state, device);
+		for (unsigned i = 0; i < strategyCount; ++i) {
+			INFO(name(static_cast<Strategy>(i)) << " " << name(ways[i].why));
+			CHECK(ways[i].strategy == static_cast<Strategy>(i));
+			CHECK(ways[i].precision == precisions[i]);
+			CHECK(ways[i].why == reasons[i]);
+			CHECK((ways[i].estimate > 0) == (reasons[i] != Reason::disabled));
+		}
+		CHECK(waysOf(product(0, 1, 1), state, device)[1].estimate < 0);
+		return ways;
+	};
+	constexpr Dtype f32 = Dtype::float32, f16 = Dtype::float16, b16 = Dtype::bfloat16, t32 = Dtype::tf32;
+	constexpr Reason none = Reason::count, off = Reason::disabled, old = Reason::gpu_too_old;
+	const Ways half = check({}, h100, f32, {f32, f16, f16, t32}, {none, none, off, none});
+	const Ways bfloat = check({"AUTOAMP_DTYPE=bf16"}, h100, f32, {f32, b16, b16, t32}, {none, none, none, none});
+	CHECK(bfloat[1].estimate == half[1].estimate - 4000); // no scales
+	CHECK(half[1].estimate < half[3].estimate);
+	CHECK(half[3].estimate < half[0].estimate);
+	check({}, h100, t32, {t32, f16, f16, t32}, {none, none, off, Reason::already_low});
+	check({"AUTOAMP_SCALING=off"}, h100, f32, {f32, f16, f16, t32}, {none, none, off, none});
+	check({"AUTOAMP_SCALING=off", "AUTOAMP_STRATEGY=library"}, h100, f32, {f32, f16, f16, t32},
+	      {none, none, none, none});
+	check({"AUTOAMP_DTYPE=tf32"}, h100, f32, {f32, t32, t32, t32}, {none, off, off, none});
+	check({"NVIDIA_TF32_OVERRIDE=0"}, h100, f32, {f32, f16, f16, t32}, {none, none, off, off});
+	check({}, turing, t32, {f32, f16, f16, t32}, {none, none, off, old});
+	check({"AUTOAMP_DTYPE=bf16"}, turing, f32, {f32, b16, b16, t32}, {none, old, old, old});
+	check({}, oldDriver, f32, {f32, f16, f16, t32}, {none, Reason::driver_too_old, off, none});
+}
+
 TEST_CASE("auto lowers what gains against the path that the call would have taken")
 {
 	State state = stateOf({}), unscaled = stateOf({"AUTOAMP_SCALING=off"}), bfloat16 = stateOf({"AUTOAMP_DTYPE=bf16"});
@@ -229,9 +322,10 @@ TEST_CASE("auto lowers what gains against the path that the call would have take
 	op::Op square2048 = product(2048, 2048, 2048), decode = product(1, 4096, 4096), square320 = product(320, 320, 320);
 
 	expectKept(decided(small, state), Reason::too_small);
-	expectKept(decided(product(256, 256, 256), state), Reason::not_profitable);
-	expectLowered(decided(product(256, 256, 256), unscaled), Reason::white_list);
-	expectLowered(decided(square2048, state), Reason::white_list);
+	expectTf32(decided(product(256, 256, 256), state)); // no conversion to pay for
+	expectLowered(decided(square2048, unscaled), Reason::white_list);
+	expectLowered(decided(product(4096, 3072, 1024), state), Reason::white_list);
+	expectTf32(decided(square2048, state)); // the two small kernels of the scales tip it
 	expectKept(decided(tf32(square2048), state), Reason::not_profitable, Dtype::tf32);
 	expectLowered(decided(tf32(large), state), Reason::white_list);
 	expectKept(decided(decode, state), Reason::not_profitable);
@@ -239,8 +333,15 @@ TEST_CASE("auto lowers what gains against the path that the call would have take
 	CHECK(decided(tf32(large), state).estimate < decided(large, state).estimate / 5);
 
 	// The scales cost two small kernels that bfloat16 does not need.
-	CHECK(decided(square320, state).estimateLowered > decided(square320, bfloat16).estimateLowered);
-	CHECK(decided(square320, unscaled).estimateLowered == decided(square320, bfloat16).estimateLowered);
+	const auto estimate = [&](const State &state) { return waysOf(square320, state, h100)[1].estimate; };
+	CHECK(estimate(state) > estimate(bfloat16));
+	CHECK(estimate(unscaled) == estimate(bfloat16));
+
+	// Where the vendor's own conversion is as fast as on GeForce, it is taken, but never into float16.
+	const Device geforce = {&gpuConstants(GpuModel::rtx4090, nullptr, 0), 89, true};
+	expectLowered(decided(square2048, bfloat16, geforce), Reason::white_list, Dtype::bfloat16, Strategy::library);
+	for (const State *half : {&state, &unscaled})
+		CHECK(decided(square2048, *half, geforce).strategy != Strategy::library);
 
 	// A device without TF32 runs such a call in fp32.
 	Decision onTuring = decided(tf32(square2048), state, turing);

@@ -105,9 +105,9 @@ TEST_CASE("what is wrong is named on one line")
 	    {"AUTOAMP_USE_PROMOTE=1", "AUTOAMP_USE_PROMOTE=1: no such variable; the nearest is AUTOAMP_MEMORY"},
 	    {"AUTOAMP_LEVEL=O2", "AUTOAMP_LEVEL=O2: bad value; accepted: O0, O1"},
 	    {"AUTOAMP_LEVEL=", "AUTOAMP_LEVEL=: bad value; accepted: O0, O1"},
-	    {"AUTOAMP_DTYPE=fp8", "AUTOAMP_DTYPE=fp8: bad value; accepted: float16 (fp16 half), bfloat16 (bf16)"},
+	    {"AUTOAMP_DTYPE=fp8", "AUTOAMP_DTYPE=fp8: bad value; accepted: float16 (fp16 half), bfloat16 (bf16), tf32"},
 	    {"AUTOAMP_LISTS=paddle", "AUTOAMP_LISTS=paddle: bad value; accepted: torch"},
-	    {"AUTOAMP_STRATEGY=tf32", "AUTOAMP_STRATEGY=tf32: bad value; accepted: auto, cast, fp32"},
+	    {"AUTOAMP_STRATEGY=split3", "AUTOAMP_STRATEGY=split3: bad value; accepted: auto, cast, fp32, library, tf32"},
 	    {"AUTOAMP_HOOK_DLSYM=yes", "AUTOAMP_HOOK_DLSYM=yes: bad value; accepted: 0, 1, got"},
 	    {"AUTOAMP_TRACE=kernels", "AUTOAMP_TRACE=kernels: bad value; accepted: off, summary, ops"},
 	    {"AUTOAMP_ENABLED=yes\nno", "AUTOAMP_ENABLED=yes?no: bad value; accepted: 0, 1"},
@@ -177,6 +177,31 @@ TEST_CASE("a name in both custom lists is an error, in whichever spelling")
 	CHECK(parse({"AUTOAMP_CUSTOM_WHITE_LIST=mm", "AUTOAMP_CUSTOM_BLACK_LIST=cublasSgemm*"}).error.empty());
 }
 
+TEST_CASE("a strategy that does not go with the type")
+{
+	const char *const strategies[] = {"auto", "cast", "fp32", "library", "tf32"};
+	struct {
+		const char *dtype, *scaling, *refused; // strategies
+	} const cases[] = {{"float16", "auto", "library"},   {"float16", "off", ""},
+	                   {"bfloat16", "auto", ""},         {"bfloat16", "off", ""},
+	                   {"tf32", "auto", "cast library"}, {"tf32", "off", "cast library"}};
+	for (auto &each : cases) {
+		for (const char *strategy : strategies) {
+			const std::string dtype = std::string("AUTOAMP_DTYPE=") + each.dtype;
+			const std::string scaling = std::string("AUTOAMP_SCALING=") + each.scaling;
+			const std::string named = std::string("AUTOAMP_STRATEGY=") + strategy;
+			const std::string error = parse({named.c_str(), scaling.c_str(), dtype.c_str()}).error;
+			INFO(dtype << " " << scaling << " " << named << ": " << error);
+			CHECK(error.empty() == (std::string(each.refused).find(strategy) == std::string::npos));
+			CHECK((error.empty() || error.starts_with(named + ": ")));
+			CHECK(error.find('\n') == std::string::npos);
+		}
+	}
+	CHECK(parse({"AUTOAMP_STRATEGY=library"}).error ==
+	      "AUTOAMP_STRATEGY=library: the library does not scale float16; accepted: AUTOAMP_DTYPE=bfloat16, or "
+	      "AUTOAMP_SCALING=off with it");
+}
+
 TEST_CASE("the table is fit to print")
 {
 	std::set<std::string> names;
@@ -184,6 +209,6 @@ TEST_CASE("the table is fit to print")
 		CHECK(names.insert(row.name).second);
 		CHECK(std::strncmp(row.name, "AUTOAMP_", 8) == 0);
 		CHECK(std::strlen(row.help) > 0);
-		CHECK(acceptedValues(row).size() < 60);
+		CHECK(acceptedValues(row).size() < 68); // after "    values: ", on 80 columns
 	}
 }

@@ -42,7 +42,10 @@ void withBias(op::Op &op)
 	op.epilogue = static_cast<uint8_t>(op::Epilogue::relu_bias);
 }
 
-constexpr EngineKey halfKey = {Dtype::float16, 64, 32, 16, 0}, bfloatKey = {Dtype::bfloat16, 128, 4, 16, 0};
+using policy::Strategy;
+constexpr EngineKey halfKey = {Strategy::cast, Dtype::float16, 256, 256, 64, 32, 16, 0};
+constexpr EngineKey bfloatKey = {Strategy::cast, Dtype::bfloat16, 256, 256, 128, 4, 16, 0};
+constexpr EngineKey fewProcessors = {Strategy::cast, Dtype::float16, 256, 256, 64, 32, 16, 9};
 
 // A fresh library, and one engine made with it.
 struct Made {
@@ -69,26 +72,30 @@ struct Made {
 TEST_CASE("operands are stored with columns on 16 bytes")
 {
 	op::Op op = product();
-	StoredOperand a = storedA(op), b = storedB(op);
+	StoredOperand a = storedA(op, true), b = storedB(op, true);
 	CHECK((a.rows == 10 && a.columns == 30 && a.ld == 16 && a.stride == 0 && a.batch == 1));
 	CHECK((b.rows == 30 && b.columns == 20 && b.ld == 32 && b.stride == 0 && b.batch == 1));
 	CHECK(a.bytes() == 16 * 30 * 2);
 
 	op.transa = op::Transpose::transposed, op.transb = op::Transpose::conjugate;
-	a = storedA(op), b = storedB(op);
+	a = storedA(op, true), b = storedB(op, true);
 	CHECK((a.rows == 30 && a.columns == 10 && a.ld == 32));
 	CHECK((b.rows == 20 && b.columns == 30 && b.ld == 24));
 
 	op.m = 8, op.transa = op::Transpose::none;
-	CHECK(storedA(op).ld == 8);
+	CHECK(storedA(op, true).ld == 8);
 
 	op = batched(3);
-	a = storedA(op);
+	a = storedA(op, true);
 	CHECK((a.stride == 16 * 30 && a.batch == 3 && a.bytes() == 3 * 16 * 30 * 2));
 	op.stridea = 0; // one matrix for the whole batch
-	a = storedA(op);
+	a = storedA(op, true);
 	CHECK((a.stride == 0 && a.batch == 1 && a.bytes() == 16 * 30 * 2));
-	CHECK(storedB(op).batch == 3);
+	CHECK(storedB(op, true).batch == 3);
+
+	a = storedA(op, false), b = storedB(op, false); // not converted: as the application stores them
+	CHECK((a.rows == 10 && a.columns == 30 && a.ld == 13 && a.stride == 0));
+	CHECK((b.rows == 30 && b.columns == 20 && b.ld == 31 && b.stride == 700));
 }
 
 TEST_CASE("a float16 engine: 16-bit operands, fp32 result, scalars from the scratch")
@@ -164,12 +171,42 @@ TEST_CASE("bfloat16 needs no scale: the application's scalars where they are")
 	CHECK(get<int>(library.asked.description, CUBLASLT_MATMUL_DESC_POINTER_MODE) == CUBLASLT_POINTER_MODE_DEVICE);
 }
 
+TEST_CASE("the application's own operands, by what the vendor makes of them")
+{
+	const struct {
+		EngineKey key;
+		int compute;
+	} rows[] = {{{Strategy::tf32, Dtype::tf32, 16, 4, 64, 32, 16, 0}, CUBLAS_COMPUTE_32F_FAST_TF32},
+	            {{Strategy::library, Dtype::bfloat16, 16, 4, 64, 32, 16, 0}, CUBLAS_COMPUTE_32F_FAST_16BF},
+	            {{Strategy::library, Dtype::float16, 16, 4, 64, 32, 16, 0}, CUBLAS_COMPUTE_32F_FAST_16F}};
+	for (const auto &row : rows)
+		for (const bool isDevice : {false, true}) {
+			op::Op op = batched(3);
+			op.stridea = 0;
+			op.flags = isDevice ? op::flagDeviceScalars : 0;
+			Made made(op, row.key);
+			const auto &asked = library.asked;
+			CHECK(get<int>(asked.description, CUBLASLT_MATMUL_DESC_COMPUTE_TYPE) == row.compute);
+			CHECK(get<int>(asked.description, CUBLASLT_MATMUL_DESC_SCALE_TYPE) == CUDA_R_32F);
+			CHECK(get<int>(asked.description, CUBLASLT_MATMUL_DESC_POINTER_MODE) ==
+			      (isDevice ? CUBLASLT_POINTER_MODE_DEVICE : CUBLASLT_POINTER_MODE_HOST));
+			for (const fake_lt::Attributes *layout : {&asked.a, &asked.b, &asked.c, &asked.d})
+				CHECK(get<int>(*layout, CUBLASLT_MATRIX_LAYOUT_TYPE) == CUDA_R_32F);
+			CHECK(get<int64_t>(asked.a, CUBLASLT_MATRIX_LAYOUT_LD) == 13);
+			CHECK(get<int64_t>(asked.b, CUBLASLT_MATRIX_LAYOUT_LD) == 31);
+			CHECK(get<int64_t>(asked.a, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET) == 0);
+			CHECK(get<int64_t>(asked.b, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET) == 700);
+			CHECK(get<uint32_t>(asked.preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES) == 16);
+			CHECK(get<uint32_t>(asked.preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES) == 4);
+		}
+}
+
 TEST_CASE("transpositions, SM count and batches are carried over")
 {
 	op::Op op = batched(3);
 	op.transa = op::Transpose::transposed, op.transb = op::Transpose::conjugate;
 	op.strideb = 0; // shared
-	Made made(op, {Dtype::float16, 64, 32, 16, 9});
+	Made made(op, fewProcessors);
 	const auto &asked = library.asked;
 	CHECK(get<int>(asked.description, CUBLASLT_MATMUL_DESC_TRANSA) == CUBLAS_OP_T);
 	CHECK(get<int>(asked.description, CUBLASLT_MATMUL_DESC_TRANSB) == CUBLAS_OP_C);
@@ -264,8 +301,7 @@ TEST_CASE("whichever call fails, nothing is left and the answer tells")
 	for (bool isReached = true; isReached; steps++) {
 		library = {};
 		library.failAt = steps + 1;
-		const EngineAnswer answer =
-		    makeEngine(fake_lt::lt, &library, op, {Dtype::float16, 64, 32, 16, 9}, {0x5000, 64, 0});
+		const EngineAnswer answer = makeEngine(fake_lt::lt, &library, op, fewProcessors, {0x5000, 64, 0});
 		isReached = !library.failed.empty();
 		CAPTURE(steps, library.failed);
 		CHECK((answer.engine == nullptr) == isReached);

@@ -99,7 +99,7 @@ TEST_CASE("chunks are read in the order they were begun, wherever they lie")
 		const std::string caller = "lib" + std::to_string(m); // a string a row, so that some lie in the chunk before
 		auto one = row(m);
 		one.caller = caller.c_str();
-		lane->count(recorder.row(one), 1, false);
+		lane->record(recorder.row(one), 0, 1, false);
 	}
 	recorder.close(0);
 	std::string bytes = slurp(file);

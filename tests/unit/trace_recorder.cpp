@@ -184,7 +184,7 @@ TEST_CASE("rows differ by any of their fields, sites only by entry, shape, trans
 	REQUIRE(recorder.open(options(Mode::summary, file)));
 	trace::Lane *lane = recorder.attach();
 	for (auto each : ids)
-		lane->count(each, 1, false);
+		lane->record(each, 0, 1, false);
 	std::set<std::string> sites;
 	for (const auto &row : read(file).rows)
 		sites.insert(row.site);
@@ -200,6 +200,7 @@ TEST_CASE("a marked call is what a killed process died inside")
 		recorder.open(options(Mode::summary, file));
 		trace::Lane *lane = recorder.attach();
 		const auto outer = recorder.row(row(1, "cublasLtMatmul")), inner = recorder.row(row(2, "cublasSgemm_v2"));
+		lane->cell(outer);
 		trace::InFlight first(*lane, outer);
 		{
 			trace::InFlight nested(*lane, inner);
@@ -323,7 +324,7 @@ TEST_CASE("too many signatures share a row")
 	trace::Lane *lane = recorder.attach();
 	constexpr int64_t kShapes = trace::kMaxRows + 1000;
 	for (int64_t m = 1; m <= kShapes; ++m)
-		lane->count(recorder.row(row(m)), 1, false);
+		lane->record(recorder.row(row(m)), 0, 1, false);
 	recorder.close(0);
 	auto trace = read(file);
 	CHECK(calls(trace) == kShapes);
@@ -438,11 +439,11 @@ TEST_CASE("often-made calls are timed one time in 16, without bias")
 	REQUIRE(recorder.open(options(Mode::summary, file)));
 	trace::Lane *lane = recorder.attach();
 	const auto id = recorder.row(row(1));
-	CHECK(lane->timing(id) == 1);
+	CHECK(lane->timing(nullptr) == 1);
 	uint64_t sum = 0, timed = 0, estimate = 0;
 	for (int call = 0; call < 160000; ++call) {
 		const uint64_t duration = call % 16 == 3 ? 1600 : 100; // in step with the sampling's rate
-		const unsigned weight = lane->timing(id);
+		const unsigned weight = lane->timing(lane->cell(id));
 		lane->record(id, 1, 1 + duration, false, weight);
 		CHECK((call >= 64 || weight == 1));
 		sum += duration;

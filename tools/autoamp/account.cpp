@@ -28,6 +28,8 @@ void add(Account &account, const trace::RowInfo &row)
 	for (const auto &decision : decisions)
 		if (row.decision == decision.word)
 			decision.sum.add(row);
+	if (row.decision == "lowered")
+		account.loweredTo.insert(row.dtypeCompute);
 	if (row.eligible && row.decision == "kept")
 		account.eligibleKept.add(row);
 	if (row.eligible && row.decision == "observed" && row.strategy != "fp32")
@@ -104,8 +106,7 @@ std::string adviceOn(const std::string &reason)
 
 std::string shapeOf(const trace::RowInfo &row)
 {
-	const auto shape = fmt::format("{}x{}x{}", row.m, row.n, row.k);
-	return row.batch == 1 ? shape : fmt::format("{} b{}", shape, row.batch);
+	return shape(row.m, row.n, row.k, row.batch);
 }
 
 std::string configOf(const trace::Trace &run, const char *name)

@@ -6,6 +6,7 @@
 #include "src/trace/reader.h"
 
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -36,8 +37,9 @@ struct ScalerSum {
 
 struct Account {
 	Sum all, eligible, lowered, kept, raised, fallback, observed;
-	Sum eligibleKept, wouldLower;   // wouldLower: observed calls that O1 would have lowered
-	std::vector<ReasonSum> reasons; // most flops first
+	Sum eligibleKept, wouldLower;    // wouldLower: observed calls that O1 would have lowered
+	std::set<std::string> loweredTo; // what lowered products multiplied in
+	std::vector<ReasonSum> reasons;  // most flops first
 	std::vector<ScalerSum> scaler;
 	uint64_t notes = 0;
 	std::string firstNote;

@@ -15,6 +15,8 @@ constexpr const char *overview = R"(autoamp runs the fp32 matrix products of unm
 
   autoamp run -- APP ARGS...     run a program with autoamp in front, then say what happened
   autoamp report [FILE|DIR...]   what a trace says; without a name: the newest one
+  autoamp explain --entry E --m M --n N --k K
+                                 what would be decided about such a call, and why; nothing is run
   autoamp help TOPIC             env: every AUTOAMP_* variable
                                  reports: what the numbers mean
                                  reasons: why a call was lowered or kept

@@ -4,7 +4,6 @@
 
 #include <csignal>
 #include <cstring>
-#include <dlfcn.h>
 #include <filesystem>
 #include <spawn.h>
 #include <sys/wait.h>
@@ -55,36 +54,14 @@ std::vector<std::string> Environment::strings() const
 	return result;
 }
 
-Installation findInstallation()
+policy::ParsedOptions Environment::parse(std::span<const char *const> entries) const
 {
-	const auto folder = fs::read_symlink("/proc/self/exe").parent_path();
-	const struct {
-		fs::path library, emulated;
-	} places[] = {{folder / "../inject", folder / "emulated"},
-	              {folder / "../lib/autoamp", folder / "../lib/autoamp/emulated"}};
-	for (const auto &place : places) {
-		const auto library = place.library / "libautoamp.so";
-		if (fs::exists(library))
-			return {fs::canonical(library), fs::exists(place.emulated) ? fs::canonical(place.emulated).string() : ""};
-	}
-	fail(Status::notStarted, "libautoamp.so is neither in {} nor in {}", places[0].library.lexically_normal().string(),
-	     places[1].library.lexically_normal().string());
-}
-
-bool hasUsableDriver()
-{
-	const pid_t child = ::fork();
-	if (child == 0) {
-		void *driver = ::dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
-		const auto init = driver ? reinterpret_cast<int (*)(unsigned)>(::dlsym(driver, "cuInit")) : nullptr;
-		const auto count = driver ? reinterpret_cast<int (*)(int *)>(::dlsym(driver, "cuDeviceGetCount")) : nullptr;
-		int devices = 0;
-		::_exit(init && count && init(0) == 0 && count(&devices) == 0 && devices > 0 ? 0 : 1);
-	}
-	int status = -1;
-	while (child > 0 && ::waitpid(child, &status, 0) < 0 && errno == EINTR) {
-	}
-	return child > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+	const auto texts = strings();
+	std::vector<const char *> pointers;
+	for (const auto &text : texts)
+		pointers.push_back(text.c_str());
+	pointers.push_back(nullptr);
+	return policy::parseOptions(pointers.data(), entries);
 }
 
 namespace {

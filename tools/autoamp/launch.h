@@ -2,7 +2,10 @@
 // The environment is data until the program is spawned: nothing of autoamp's own process changes.
 #pragma once
 
+#include "src/policy/options.h"
+
 #include <map>
+#include <span>
 #include <string>
 #include <sys/types.h>
 #include <vector>
@@ -18,21 +21,12 @@ public:
 	// Puts `entry` before what a list variable holds, once; never takes anything away.
 	void prepend(const std::string &name, const std::string &entry);
 	std::vector<std::string> strings() const;
+	// What the library would make of it.
+	policy::ParsedOptions parse(std::span<const char *const> entries) const;
 
 private:
 	std::map<std::string, std::string> values_;
 };
-
-// Where the things that the application needs lie: beside this program in the build tree, or under ../lib/autoamp.
-struct Installation {
-	std::string library;  // libautoamp.so
-	std::string emulated; // folder of the emulated device
-};
-Installation findInstallation();
-
-// A driver that can run something: libcuda.so.1 loads, starts and has a device. Asked in a child process, because a
-// driver that was started in this one would be inherited by nobody and could take this one down.
-bool hasUsableDriver();
 
 struct Ending {
 	pid_t pid = 0;

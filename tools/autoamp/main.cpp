@@ -1,5 +1,6 @@
 // The command line: what was typed becomes options; each command is one function. Main thread.
 // One line on stderr and a status for everything that is wrong; interface.md section 4 has the statuses.
+#include "tools/autoamp/explain.h"
 #include "tools/autoamp/failure.h"
 #include "tools/autoamp/help.h"
 #include "tools/autoamp/report.h"
@@ -65,6 +66,7 @@ struct CommandLine {
 	CLI::App app{"autoamp runs the fp32 matrix products of unmodified CUDA programs in 16 bits.", "autoamp"};
 	RunOptions run;
 	ReportOptions report;
+	Question question;
 	std::string topic;
 	std::string values[std::size(mirrored)];
 	CLI::Option *typed[std::size(mirrored)];
@@ -102,6 +104,30 @@ struct CommandLine {
 		reporting->add_option("--format", report.format, "for people or programs")
 		    ->check(CLI::IsMember({"table", "json"}));
 		addColour(reporting, report.colour);
+
+		auto *explaining = app.add_subcommand("explain", "what would be decided about a call, and why; nothing is run");
+		explaining->allow_extras();
+		explaining->add_option("--entry", question.entry, "entry point: cublasSgemm_v2, cublasLtMatmul, ...")
+		    ->required();
+		const struct {
+			const char *name;
+			int64_t &size;
+			const char *says;
+		} sizes[] = {{"--m", question.m, "rows of the result"},
+		             {"--n", question.n, "columns of the result"},
+		             {"--k", question.k, "length of the sums"},
+		             {"--batch", question.batch, "products in the call"}};
+		for (const auto &[name, size, says] : sizes)
+			explaining->add_option(name, size, says)
+			    ->check(CLI::Range(int64_t{0}, int64_t{INT32_MAX}))
+			    ->required(&size != &question.batch);
+		explaining->add_option("--dtype-in", question.dtype, "type of the operands")
+		    ->check(CLI::IsMember(operandTypes));
+		explaining->add_option("--caller", question.caller, "object file that makes the call: libcusolver.so.12");
+		explaining->add_option("--gpu", question.gpu, "whose constants, instead of this machine's (AUTOAMP_GPU_MODEL)")
+		    ->type_name("MODEL");
+		explaining->add_option("--format", question.format, "for people or programs")
+		    ->check(CLI::IsMember({"text", "json"}));
 
 		auto *helping = app.add_subcommand("help", "the manual");
 		helping->allow_extras();
@@ -145,6 +171,8 @@ int carryOut(CommandLine &line, const std::vector<std::string> &application)
 		    std::find(std::begin(helpTopics), std::end(helpTopics), line.topic) == std::end(helpTopics))
 			fail(Status::wrong, "no help on '{}'; topics: {}", line.topic, fmt::join(helpTopics, ", "));
 		fmt::print("{}", help(line.topic));
+	} else if (status == Status::done && command->get_name() == "explain") {
+		explain(line.question, entries);
 	} else if (status == Status::done) {
 		status = report(line.report, parsed.options);
 	}

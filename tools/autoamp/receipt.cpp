@@ -196,9 +196,11 @@ std::vector<std::string> describe(const Runs &runs, const Account &account)
 {
 	std::vector<std::string> lines;
 	const auto all = count(account.eligible.calls);
+	const auto types = account.loweredTo.empty() ? configOf(runs.front(), "dtype")
+	                                             : fmt::format("{}", fmt::join(account.loweredTo, " and "));
 	const auto lowered = [&](const char *verb, const Sum &sum) {
 		lines.push_back(fmt::format("{} {} of {} fp32 products ({} of their FLOP) to {}", verb, count(sum.calls), all,
-		                            share(sum.flops, account.eligible.flops), configOf(runs.front(), "dtype")));
+		                            share(sum.flops, account.eligible.flops), types));
 	};
 	if (account.eligible.calls == 0) {
 		const bool isLow = std::all_of(account.reasons.begin(), account.reasons.end(),

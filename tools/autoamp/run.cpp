@@ -3,6 +3,7 @@
 #include "src/trace/naming.h"
 #include "src/trace/reader.h"
 #include "tools/autoamp/failure.h"
+#include "tools/autoamp/machine.h"
 #include "tools/autoamp/report.h"
 
 #include <algorithm>
@@ -17,15 +18,10 @@ namespace {
 
 policy::Options parse(const Environment &environment, std::span<const char *const> entries)
 {
-	const auto strings = environment.strings();
-	std::vector<const char *> pointers;
-	for (const auto &text : strings)
-		pointers.push_back(text.c_str());
-	pointers.push_back(nullptr);
-	const auto parsed = policy::parseOptions(pointers.data(), entries);
+	auto parsed = environment.parse(entries);
 	if (!parsed.error.empty())
 		fail(Status::notStarted, "{}", parsed.error);
-	return parsed.options;
+	return std::move(parsed.options);
 }
 
 // The application may change its folder before its first call: patterns are made absolute here.
@@ -83,6 +79,8 @@ void preload(Environment &environment, const std::vector<std::string> &libraries
 void setUpDevice(Environment &environment, const RunOptions &options, const Executable &program)
 {
 	const auto installation = findInstallation();
+	if (installation.library.empty())
+		fail(Status::notStarted, "libautoamp.so is neither in {}", fmt::join(installation.places, " nor in "));
 	std::vector<std::string> libraries = {installation.library};
 	if (options.device == "emulated") {
 		if (installation.emulated.empty())
@@ -108,7 +106,7 @@ void setUpDevice(Environment &environment, const RunOptions &options, const Exec
 		environment.prepend("LD_LIBRARY_PATH", installation.emulated);
 		return;
 	}
-	if (options.device == "auto" && !hasUsableDriver())
+	if (options.device == "auto" && askDriver().gpus.empty())
 		fail(Status::notStarted, "no usable NVIDIA driver here; --device emulated runs it on the emulated device");
 	preload(environment, libraries);
 }

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <fmt/format.h>
+#include <span>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -44,13 +45,34 @@ std::string count(uint64_t number)
 	return text;
 }
 
+namespace {
+
+// Three digits and the unit, each a thousand times the one before.
+std::string scaled(double number, std::span<const char *const> units)
+{
+	size_t unit = 0;
+	for (; number >= 999.5 && unit + 1 < units.size(); unit++)
+		number /= 1000;
+	return fmt::format("{:.{}f}{}", number, unit == 0 || number >= 99.95 ? 0 : number >= 9.995 ? 1 : 2, units[unit]);
+}
+
+} // namespace
+
 std::string amount(double number)
 {
 	static constexpr const char *units[] = {"", " k", " M", " G", " T", " P", " E"};
-	size_t unit = 0;
-	for (; number >= 999.5 && unit + 1 < std::size(units); unit++)
-		number /= 1000;
-	return fmt::format("{:.{}f}{}", number, unit == 0 || number >= 99.95 ? 0 : number >= 9.995 ? 1 : 2, units[unit]);
+	return scaled(number, units);
+}
+
+std::string duration(double ns)
+{
+	static constexpr const char *units[] = {" ns", " us", " ms", " s"};
+	return ns >= 0 ? scaled(ns, units) : "-";
+}
+
+std::string shape(int64_t m, int64_t n, int64_t k, int64_t batch)
+{
+	return fmt::format("{}x{}x{}{}", m, n, k, batch == 1 ? "" : fmt::format(" b{}", batch));
 }
 
 std::string share(double part, double whole)

@@ -21,10 +21,12 @@ struct Terminal {
 	size_t width; // 0: not a terminal and COLUMNS says nothing: no limit
 };
 
-std::string count(uint64_t number);                    // 12,345
-std::string amount(double number);                     // 1.23 T
-std::string share(double part, double whole);          // 93.4 %
-std::string plural(uint64_t number, const char *noun); // 1 call, 2 calls
+std::string count(uint64_t number);                                // 12,345
+std::string amount(double number);                                 // 1.23 T
+std::string duration(double ns);                                   // 2.68 ms; "-" if unknown
+std::string shape(int64_t m, int64_t n, int64_t k, int64_t batch); // 512x512x64 b16
+std::string share(double part, double whole);                      // 93.4 %
+std::string plural(uint64_t number, const char *noun);             // 1 call, 2 calls
 size_t widthOf(std::string_view text);
 std::string fit(const std::string &text, size_t width); // cut with "…"; width 0: as it is
 

@@ -173,6 +173,19 @@ inline cudaError_t askPeer(int *can, int device, int peer)
 	return checkDevice(device) || checkDevice(peer) ? cudaErrorInvalidDevice : give(can, device != peer);
 }
 
+inline cudaError_t changePeer(int peer, bool enable)
+{
+	Context *context = nullptr;
+	if (const cudaError_t error = requireContext(&context))
+		return error;
+	if (checkDevice(peer) || peer == context->device)
+		return cudaErrorInvalidDevice;
+	const unsigned bit = 1u << peer, before = enable ? context->peers.fetch_or(bit) : context->peers.fetch_and(~bit);
+	if (bool(before & bit) == enable)
+		return enable ? cudaErrorPeerAccessAlreadyEnabled : cudaErrorPeerAccessNotEnabled;
+	return cudaSuccess;
+}
+
 template <class Out>
 cudaError_t devicePool(Out *out, int device, Pool *Context::*which)
 {
@@ -243,7 +256,7 @@ template <class Out>
 cudaError_t hostDevicePointer(Out *out, void *address, unsigned flags)
 {
 	const auto one = findAllocation(address);
-	if (flags || !one || one->kind < Allocation::Pinned)
+	if (flags || !one || (one->kind != Allocation::Pinned && one->kind != Allocation::Registered))
 		return cudaErrorInvalidValue;
 	return give(out, address);
 }
@@ -252,6 +265,27 @@ inline cudaError_t hostFlags(unsigned *flags, void *address)
 {
 	const auto one = findAllocation(address);
 	return one && one->kind == Allocation::Pinned ? give(flags, one->flags) : cudaErrorInvalidValue;
+}
+
+inline cudaError_t streamThere(cudaStream_t stream)
+{
+	StreamFacts facts;
+	return streamFacts(stream, &facts);
+}
+
+// Advice, prefetches and attachment are for managed memory alone.
+inline cudaError_t managedThere(const void *address, size_t bytes)
+{
+	const auto one = findAllocation(address);
+	if (!one || one->kind != Allocation::Managed || bytes > one->base + one->bytes - uintptr_t(address))
+		return cudaErrorInvalidValue;
+	return ready();
+}
+
+inline cudaError_t managedInStream(const void *address, size_t bytes, cudaStream_t stream)
+{
+	const cudaError_t error = managedThere(address, bytes);
+	return error ? error : streamThere(stream);
 }
 
 inline cudaError_t memoryInfo(size_t *free, size_t *total)
@@ -271,11 +305,6 @@ cudaError_t allocateInStream(Out *out, size_t bytes, cudaStream_t stream)
 	if (bytes == 0 && thread().driver)
 		return cudaErrorInvalidValue;
 	return allocateAsync(reinterpret_cast<void **>(out), bytes, nullptr, stream);
-}
-
-inline cudaError_t poolThere(Pool *pool)
-{
-	return isPool(pool) ? cudaSuccess : cudaErrorInvalidValue;
 }
 
 template <class Out>
@@ -332,12 +361,6 @@ inline cudaError_t fillArea(void *to, size_t pitch, unsigned value, unsigned uni
 	return fill({to, pitch ? pitch : width * unit, value, unit, width, height}, stream, async);
 }
 
-inline cudaError_t streamThere(cudaStream_t stream)
-{
-	StreamFacts facts;
-	return streamFacts(stream, &facts);
-}
-
 template <class Out, class Field>
 cudaError_t streamFact(cudaStream_t stream, Out *out, Field StreamFacts::*field)
 {
@@ -364,10 +387,22 @@ cudaError_t captureInfo(cudaStream_t stream, cudaStreamCaptureStatus *status, Id
 	return giveCapture(stream, status, reinterpret_cast<unsigned long long *>(id), rest...);
 }
 
-inline cudaError_t updateCaptureEdges(cudaStream_t stream, cudaGraphNode_t *nodes, const void *edges, size_t count,
-                                      unsigned flags)
+// Edges that are more than an order are not emulated.
+template <class... Arguments>
+cudaError_t withoutEdges(const void *edges, cudaError_t (*work)(Arguments...), Arguments... arguments)
 {
-	return edges ? cudaErrorNotSupported : updateCapture(stream, nodes, count, flags);
+	return edges ? cudaErrorNotSupported : work(arguments...);
+}
+
+template <class Edge>
+cudaError_t giveDependencies(cudaGraphNode_t node, cudaGraphNode_t *nodes, Edge *edges, size_t *count)
+{
+	if (edges && !nodes)
+		return cudaErrorInvalidValue;
+	const cudaError_t error = nodeDependencies(node, nodes, count);
+	for (size_t i = 0; !error && edges && i < *count; ++i)
+		edges[i] = {};
+	return error;
 }
 
 template <class Out>

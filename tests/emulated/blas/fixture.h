@@ -85,12 +85,12 @@ inline std::vector<float> randomFloats(size_t count, unsigned seed = 1, float sc
 	return values;
 }
 
-template <typename T>
-std::vector<T> as(const std::vector<float> &values)
+template <typename T, typename From = float>
+std::vector<T> as(const std::vector<From> &values)
 {
 	std::vector<T> converted(values.size());
 	for (size_t i = 0; i < values.size(); ++i)
-		converted[i] = T(values[i]);
+		converted[i] = T(float(values[i]));
 	return converted;
 }
 

@@ -2,6 +2,7 @@
 // `first` ones need a process of their own each: they are about its first product.
 #include "harness.h"
 
+#include <algorithm>
 #include <atomic>
 #include <memory>
 #include <thread>
@@ -15,14 +16,17 @@ constexpr double worst = 4e-3;
 class Graph
 {
 public:
-	// What `enqueue` puts on the stream. The graph itself is destroyed at once: its executable lives on its own.
+	// What `enqueue` puts on the stream, and `edit` makes of it. The graph itself is destroyed at once: its executable
+	// lives on its own.
 	Graph(cudaStream_t stream, const std::function<void()> &enqueue,
-	      cudaStreamCaptureMode mode = cudaStreamCaptureModeGlobal)
+	      cudaStreamCaptureMode mode = cudaStreamCaptureModeGlobal, const std::function<void(cudaGraph_t &)> &edit = {})
 	{
 		cudaGraph_t graph = nullptr;
 		CHECK(cudaStreamBeginCapture(stream, mode));
 		enqueue();
 		CHECK(cudaStreamEndCapture(stream, &graph));
+		if (edit)
+			edit(graph);
 		CHECK(cudaGraphInstantiate(&executable_, graph, 0));
 		CHECK(cudaGraphDestroy(graph));
 	}
@@ -85,10 +89,10 @@ std::unique_ptr<Graph> record(Session &session, Problem &problem, Line &line,
 }
 
 // The first product of the process is a captured one.
-void first(Line &line)
+void first(const Spec &spec, Line &line)
 {
 	Session session;
-	Problem problem({.m = 40});
+	Problem problem(spec);
 	prepare(problem);
 	const auto graph = record(session, problem, line);
 	graph->replay(session.stream);
@@ -175,6 +179,18 @@ void replayed(const Spec &spec, cudaStreamCaptureMode mode, Line &line)
 	const Answer answer = problem.compare();
 	problem.describe(line);
 	line.put("captured", 1).bits("bits", bits[0]).put("eta", answer.eta);
+}
+
+// A long k is split, and the parts lie in memory that the graph has to keep.
+void workspace(Line &line)
+{
+	const Spec spec = {.m = 72, .n = 16, .k = 4096};
+	{
+		Session session;
+		Problem problem(spec);
+		eagerBits(session, problem);
+	}
+	replayed(spec, cudaStreamCaptureModeGlobal, line);
 }
 
 // Inputs that grow and shrink between the replays of one graph; device scalars that change as well.
@@ -345,6 +361,213 @@ void chain(Line &line)
 	line.put("captured", length).bits("bits", eager);
 }
 
+// ---- graphs of many products
+
+// What `then` gets from now on comes after what `first` has.
+void order(const Session &first, const Session &then)
+{
+	cudaEvent_t event = nullptr;
+	CHECK(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
+	CHECK(cudaEventRecord(event, first.stream));
+	CHECK(cudaStreamWaitEvent(then.stream, event, 0));
+	CHECK(cudaEventDestroy(event));
+}
+
+// The one node that the next of a stream under capture comes after.
+cudaGraphNode_t lastNode(const Session &session)
+{
+	cudaStreamCaptureStatus status = {};
+	const cudaGraphNode_t *nodes = nullptr;
+	const cudaGraphEdgeData *edges = nullptr;
+	size_t count = 0;
+	CHECK(cudaStreamGetCaptureInfo(session.stream, &status, nullptr, nullptr, &nodes, &edges, &count));
+	if (count != 1)
+		fail("cudaStreamGetCaptureInfo", "not one node");
+	return nodes[0];
+}
+
+bool comesAfter(cudaGraphNode_t node, cudaGraphNode_t other)
+{
+	std::vector<cudaGraphNode_t> open{node};
+	for (size_t i = 0; i < open.size(); i++) {
+		cudaGraphNode_t before[8];
+		cudaGraphEdgeData edges[8];
+		size_t count = 8;
+		CHECK(cudaGraphNodeGetDependencies(open[i], before, edges, &count));
+		for (size_t j = 0; j < count; j++)
+			if (before[j] == other)
+				return true;
+			else if (std::find(open.begin(), open.end(), before[j]) == open.end())
+				open.push_back(before[j]);
+	}
+	return false;
+}
+
+// Products of one shape on four pairs of operands, each with a result of its own.
+struct Products {
+	Products(int m, size_t count)
+	{
+		for (uint64_t seed = 1; seed <= 4; seed++)
+			problems.push_back(std::make_unique<Problem>(Spec{.m = m, .n = 32, .k = 1024}, seed));
+		for (size_t i = 0; i < count; i++)
+			results.emplace_back(problems[0]->c.array.size());
+	}
+	int call(const Session &session, size_t i) const
+	{
+		const Problem &problem = *problems[i % problems.size()];
+		const Spec &spec = problem.spec;
+		return cublasSgemm(session.handle, CUBLAS_OP_N, CUBLAS_OP_N, spec.m, spec.n, spec.k, &spec.alpha,
+		                   problem.a.array.data(), spec.m, problem.b.array.data(), spec.k, &spec.beta,
+		                   results[i].data(), spec.m);
+	}
+	// A node of the application's own.
+	void copy(const Session &session)
+	{
+		CHECK(cudaMemcpyAsync(scratch.data(), problems[0]->a.array.data(), sizeof(float), cudaMemcpyDeviceToDevice,
+		                      session.stream));
+	}
+
+	std::vector<std::unique_ptr<Problem>> problems;
+	std::vector<Array> results;
+	Array scratch{1};
+};
+
+// One graph, captured on two streams.
+struct Shared {
+	Products &products;
+	Session main, side;
+	Line &line;
+	cudaGraphNode_t cut[2] = {}; // an edge
+	bool isWrong = false;
+
+	void call(const Session &session, size_t i)
+	{
+		if (products.call(session, i))
+			isWrong = true;
+	}
+};
+
+void many(Shared &shared)
+{
+	for (size_t i = 0; i < shared.products.results.size(); i++) {
+		shared.call(shared.main, i);
+		if (i % 3 == 0)
+			shared.products.copy(shared.main);
+	}
+}
+
+// Two branches in which everything may run at once.
+void branches(Shared &shared)
+{
+	order(shared.main, shared.side);
+	for (size_t i = 0; i < shared.products.results.size(); i++)
+		shared.call(i % 2 ? shared.side : shared.main, i);
+	const cudaGraphNode_t left = lastNode(shared.main), right = lastNode(shared.side);
+	shared.line.require(!comesAfter(left, right) && !comesAfter(right, left), "two branches wait for each other");
+	order(shared.side, shared.main);
+}
+
+void byTwoThreads(Shared &shared)
+{
+	order(shared.main, shared.side);
+	const auto half = [&](const Session &session, size_t first) {
+		for (size_t i = first; i < shared.products.results.size(); i += 2)
+			shared.call(session, i);
+	};
+	std::thread other([&] { half(shared.side, 1); });
+	half(shared.main, 0);
+	other.join();
+	order(shared.side, shared.main);
+}
+
+void byEvents(Shared &shared)
+{
+	for (size_t i = 0; i < shared.products.results.size(); i += 2) {
+		shared.call(shared.main, i);
+		order(shared.main, shared.side);
+		shared.call(shared.side, i + 1);
+		order(shared.side, shared.main);
+	}
+}
+
+// A copy between two products, which needs neither: the edge that leads to it goes.
+void aroundCopy(Shared &shared)
+{
+	shared.call(shared.main, 0);
+	shared.cut[0] = lastNode(shared.main);
+	shared.products.copy(shared.main);
+	shared.cut[1] = lastNode(shared.main);
+	shared.call(shared.main, 1);
+}
+
+void cutEdge(Shared &shared, cudaGraph_t &graph)
+{
+	CHECK(cudaGraphRemoveDependencies(graph, &shared.cut[0], &shared.cut[1], nullptr, 1));
+}
+
+// A copy of the graph, which lives on when the graph has gone and eager products have taken what they could.
+void replaceByClone(Shared &shared, cudaGraph_t &graph)
+{
+	const cudaGraph_t original = graph;
+	CHECK(cudaGraphClone(&graph, original));
+	CHECK(cudaGraphDestroy(original));
+	for (int i = 0; i < 2; i++) {
+		std::this_thread::sleep_for(std::chrono::milliseconds(10)); // destructors run some time later
+		warm(shared.main);
+	}
+}
+
+struct SharedRow {
+	const char *name;
+	int m;
+	size_t count;
+	void (*enqueue)(Shared &);
+	void (*edit)(Shared &, cudaGraph_t &) = nullptr;
+};
+
+// Captures, and replays beside eager products of the same shape: every result is the eager one.
+void shares(const SharedRow &row, Line &line)
+{
+	Products products(row.m, row.count);
+	Shared shared{.products = products, .main = {}, .side = {}, .line = line};
+	Session third;
+	warm(shared.main);
+	std::vector<uint64_t> wanted;
+	double eta = 0;
+	for (const auto &problem : products.problems) {
+		wanted.push_back(eagerBits(third, *problem));
+		eta = std::max(eta, problem->compare().eta);
+	}
+	const Graph graph(
+	    shared.main.stream, [&] { row.enqueue(shared); }, cudaStreamCaptureModeRelaxed,
+	    [&](cudaGraph_t &captured) {
+		    if (row.edit)
+			    row.edit(shared, captured);
+	    });
+	for (int replay = 0; replay < 2; replay++) { // the emulated device has two orders
+		for (const Array &result : products.results)
+			result.upload();
+		CHECK(cudaDeviceSynchronize());
+		graph.launch(shared.main.stream);
+		for (const auto &problem : products.problems) {
+			shared.isWrong |= problem->call(third.handle) != 0;
+			CHECK(cudaStreamSynchronize(third.stream)); // or what they have freed would count
+		}
+		CHECK(cudaDeviceSynchronize());
+		size_t wrong = 0;
+		for (size_t i = 0; i < row.count; i++) {
+			products.results[i].download();
+			wrong += products.results[i].bits() != wanted[i % wanted.size()];
+		}
+		line.require(wrong == 0, "replayed bits differ from eager ones");
+		for (size_t i = 0; i < wanted.size(); i++)
+			line.require(resultBits(*products.problems[i]) == wanted[i], "eager products are disturbed");
+	}
+	line.require(!shared.isWrong, "a call failed");
+	products.problems[0]->describe(line);
+	line.put("captured", static_cast<long long>(row.count)).put("eta", eta).bits("bits", wanted[0]);
+}
+
 // A capture that the application itself has broken: the product in it, and what follows, is as the vendor has it.
 void broken(Line &line)
 {
@@ -362,12 +585,27 @@ void broken(Line &line)
 	line.require(problem.compare().eta < worst, "wrong result after a broken capture");
 }
 
-size_t freeMemory()
+size_t freeMemory(bool isWaiting = true)
 {
 	size_t free = 0, total = 0;
-	CHECK(cudaDeviceSynchronize());
+	if (isWaiting)
+		CHECK(cudaDeviceSynchronize());
 	CHECK(cudaMemGetInfo(&free, &total));
 	return free;
+}
+
+// What an eager product leaves idle and what a captured one keeps: MB that are gone for good.
+void held(Line &line)
+{
+	Session session;
+	warm(session);
+	const size_t before = freeMemory();
+	Problem problem({.m = 78, .n = 64, .k = 1 << 17});
+	const size_t own = before - freeMemory();
+	eagerBits(session, problem);
+	const auto graph = record(session, problem, line);
+	problem.describe(line);
+	line.put("captured", 1).put("held", static_cast<long long>((before - own - freeMemory(false)) >> 20));
 }
 
 // Graphs that come and go leave nothing behind, whether they were replayed or not, and no eager product in between.
@@ -377,20 +615,23 @@ void flat(Line &line)
 	warm(session);
 	Problem problem({.m = 256, .n = 256, .k = 256});
 	prepare(problem);
-	constexpr int settling = 100, cycles = 1000;
+	constexpr int settling = 100, cycles = 1000, products = 3;
 	// A few graphs' worth: they may go some time after they were destroyed. Every graph's would be hundreds of MB.
 	constexpr size_t slack = 64 << 20;
 	size_t before = 0;
 	for (int cycle = 0; cycle < cycles; cycle++) {
 		if (cycle == settling)
 			before = freeMemory();
-		const auto graph = record(session, problem, line);
+		const Graph graph(session.stream, [&] {
+			for (int i = 0; i < products; i++)
+				line.require(problem.call(session.handle) == 0, "a captured call failed");
+		});
 		if (cycle % 50 == 0)
-			graph->replay(session.stream);
+			graph.replay(session.stream);
 	}
 	const size_t after = freeMemory();
 	problem.describe(line);
-	line.put("captured", cycles).put("lost", static_cast<long long>(before) - static_cast<long long>(after));
+	line.put("captured", cycles * products).put("lost", static_cast<long long>(before) - static_cast<long long>(after));
 	line.require(before <= after + slack, "memory is lost");
 	line.bits("bits", resultBits(problem));
 }
@@ -433,10 +674,15 @@ std::vector<Case> allCases()
 	    {"replay.lt_own", {.door = Door::ltMatmul, .m = 59, .ltHandle = LtHandle::own, .hasOwnD = true}, global},
 	};
 	std::vector<Case> cases = {
-	    {"first.captured", first}, {"first.beside", firstBeside}, {"first.after_reset", firstAfterReset}};
+	    {"first.captured", [](Line &line) { first({.m = 40}, line); }},
+	    {"first.long", [](Line &line) { first({.m = 48, .n = 16, .k = 4096}, line); }},
+	    {"first.beside", firstBeside},
+	    {"first.after_reset", firstAfterReset},
+	};
 	for (const Row &row : rows)
 		cases.push_back({row.name, [row](Line &line) { replayed(row.spec, row.mode, line); }});
 	const Case more[] = {
+	    {"replay.workspace", workspace},
 	    {"growth.host", [](Line &line) { growth(false, line); }},
 	    {"growth.device", [](Line &line) { growth(true, line); }},
 	    {"later.pools_grew", poolsGrew},
@@ -447,8 +693,19 @@ std::vector<Case> allCases()
 	    {"later.broken", broken},
 	    {"later.flat", flat},
 	    {"later.events", events},
+	    {"held", held},
 	};
 	cases.insert(cases.end(), std::begin(more), std::end(more));
+	const SharedRow shared[] = {
+	    {"shared.many", 71, 400, many},
+	    {"shared.branches", 72, 20, branches},
+	    {"shared.by_events", 73, 20, byEvents},
+	    {"shared.by_two_threads", 74, 60, byTwoThreads},
+	    {"shared.cut", 75, 2, aroundCopy, cutEdge},
+	    {"shared.clone", 76, 2, byEvents, replaceByClone},
+	};
+	for (const SharedRow &row : shared)
+		cases.push_back({row.name, [row](Line &line) { shares(row, line); }});
 	return cases;
 }
 

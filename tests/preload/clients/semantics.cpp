@@ -111,7 +111,9 @@ const Row rows[] = {
     {"mode.no_reduced_reduction",
      {.mathMode = static_cast<cublasMath_t>(CUBLAS_DEFAULT_MATH | CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION)}},
 
-    {"size.small", {.m = 34}},
+    {"size.small", {.m = 34, .n = 32, .k = 32}},
+    {"size.middle", {.m = 256, .n = 256, .k = 256}},
+    {"size.long", {.m = 32, .n = 32, .k = 4096}},
     {"size.large", {.m = 1024, .n = 1024, .k = 1024}},
     {"size.large_tf32", {.m = 1024, .n = 1024, .k = 1024, .mathMode = CUBLAS_TF32_TENSOR_OP_MATH}},
 };

@@ -5,6 +5,7 @@
 #include <cublas_v2.h>
 #include <cuda_runtime_api.h>
 
+#include <atomic>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -12,7 +13,6 @@
 #include <fstream>
 #include <string>
 #include <thread>
-#include <unistd.h>
 #include <vector>
 
 namespace {
@@ -57,13 +57,14 @@ float *onDevice(size_t count, unsigned seed)
 	return static_cast<float *>(data);
 }
 
-float *A, *B, *C, *initialC, *bias;
+float *A, *B, *C, *otherC, *initialC, *bias;
 cublasHandle_t handle;
 
 // The same C before each product, so that no result depends on another, and an error that is the application's.
 void prepare()
 {
-	NEED(cudaMemcpy, C, initialC, batch * sizeC * sizeof(float), cudaMemcpyDeviceToDevice);
+	for (float *result : {C, otherC})
+		NEED(cudaMemcpy, result, initialC, batch * sizeC * sizeof(float), cudaMemcpyDeviceToDevice);
 	cudaSetDevice(99);
 }
 
@@ -80,12 +81,12 @@ struct Own {
 	}
 };
 
-void report(const char *what, int status)
+void report(const char *what, int status, const float *from = C)
 {
 	const Own own;
 	float result[batch * sizeC];
 	NEED(cudaDeviceSynchronize);
-	NEED(cudaMemcpy, result, C, sizeof result, cudaMemcpyDeviceToHost);
+	NEED(cudaMemcpy, result, from, sizeof result, cudaMemcpyDeviceToHost);
 	uint64_t hash = 0xcbf29ce484222325;
 	for (size_t i = 0; i < sizeof result; i++)
 		hash = (hash ^ reinterpret_cast<unsigned char *>(result)[i]) * 0x100000001b3;
@@ -97,16 +98,25 @@ void report(const char *what, int status)
 
 constexpr float alpha = 1.25f, beta = 0.5f;
 
-int sgemm()
+int sgemm(float *result = C)
 {
-	return cublasSgemm_v2(handle, CUBLAS_OP_N, CUBLAS_OP_N, m, n, k, &alpha, A, m, B, k, &beta, C, m);
+	return cublasSgemm_v2(handle, CUBLAS_OP_N, CUBLAS_OP_N, m, n, k, &alpha, A, m, B, k, &beta, result, m);
+}
+
+// So long a k that parts of it are summed in a workspace.
+int longSgemm()
+{
+	constexpr int rows = 4, columns = 3, depth = 1024;
+	static_assert(rows * depth <= batch * sizeA && depth * columns <= batch * sizeB);
+	return cublasSgemm_v2(handle, CUBLAS_OP_N, CUBLAS_OP_N, rows, columns, depth, &alpha, A, rows, B, depth, &beta, C,
+	                      rows);
 }
 
 void eager()
 {
 	for (int i = 0; i < 3; i++) {
 		prepare();
-		report("cublasSgemm_v2", sgemm());
+		report("cublasSgemm_v2", i < 1 ? sgemm() : longSgemm());
 	}
 }
 
@@ -171,24 +181,36 @@ void captured()
 	NEED(cublasSetStream_v2, handle, stream);
 	cudaSetDevice(99);
 	NEED(cudaStreamBeginCapture, stream, cudaStreamCaptureModeGlobal);
-	const int status = sgemm();
+	const int status = longSgemm();
 	const Own own;
+	NEED(cudaMemsetAsync, bias, 0, sizeof(float), stream); // something between them
+	const int other = sgemm(otherC);
+	const Own otherOwn;
 	cudaGraph_t graph;
 	cudaGraphExec_t executable;
 	NEED(cudaStreamEndCapture, stream, &graph);
 	NEED(cudaGraphInstantiate, &executable, graph, 0);
 	std::printf("captured cublasSgemm_v2 status %d error %d mode %d\n", status, own.error, own.mode);
+	std::printf("captured cublasSgemm_v2 status %d error %d mode %d\n", other, otherOwn.error, otherOwn.mode);
 	for (int i = 0; i < 2; i++) {
 		prepare();
 		report("replay", cudaGraphLaunch(executable, stream));
+		report("other", 0, otherC);
 	}
 	NEED(cudaGraphExecDestroy, executable);
 	NEED(cudaGraphDestroy, graph);
 	NEED(cublasSetStream_v2, handle, nullptr);
 	NEED(cudaStreamDestroy, stream);
-	usleep(10000); // destructors of what a graph owned run on a thread of the driver's
+	// Destructors run on a thread of the driver's: what the graph owned has been destroyed when this one has.
+	static std::atomic<bool> isGone{false};
+	cudaUserObject_t object;
+	NEED(
+	    cudaUserObjectCreate, &object, nullptr, [](void *) { isGone = true; }, 1, cudaUserObjectNoDestructorSync);
+	NEED(cudaUserObjectRelease, object, 1);
+	while (!isGone)
+		std::this_thread::yield();
 	prepare();
-	report("cublasSgemm_v2", sgemm()); // what the graph owned is given back here
+	report("cublasSgemm_v2", longSgemm()); // what the graph owned is given back here
 }
 
 } // namespace
@@ -200,6 +222,7 @@ int main(int argc, char **argv)
 	A = onDevice(batch * sizeA, 1);
 	B = onDevice(batch * sizeB, 2);
 	C = onDevice(batch * sizeC, 3);
+	otherC = onDevice(batch * sizeC, 3);
 	initialC = onDevice(batch * sizeC, 4);
 	bias = onDevice(m, 5);
 	eager();

@@ -1,4 +1,5 @@
 #include "tools/emulated/blas/product.h"
+#include "tools/emulated/blas/epilogue.h"
 
 #include <cblas.h>
 
@@ -9,6 +10,7 @@
 #include <memory>
 #include <mutex>
 #include <new>
+#include <utility>
 
 namespace emulated::blas {
 
@@ -97,21 +99,29 @@ const T *load(Scratch &scratch, const void *data, const Matrix &matrix, int64_t 
 	return copy;
 }
 
-// Every access of a kernel must be aligned to its element; the hardware raises an error of its own otherwise.
-cudaError_t look(const void *&where, const void *base, cudaDataType type, int64_t offset, int64_t rows, int64_t columns,
-                 int64_t ld)
+// Where tensor cores compute, what an array points to must be aligned as the manual says of the batched and grouped
+// products: to 16 bytes where rows of k elements are, else to 4.
+uintptr_t arrayAlignment(const Product &p)
 {
-	size_t size = sizeOf(type);
-	if (reinterpret_cast<uintptr_t>(base) % size != 0)
-		return cudaErrorMisalignedAddress;
-	const auto *address = static_cast<const std::byte *>(base) + offset * static_cast<int64_t>(size);
-	where = base ? view(address, ((columns - 1) * ld + rows) * size) : nullptr;
-	return where ? cudaSuccess : cudaErrorIllegalAddress;
+	const size_t element = sizeOf(p.a.type), row = p.k * element;
+	const bool hasTensorCores = element == 2 || p.rounding != Rounding::None;
+	return !hasTensorCores ? 1 : row % 16 == 0 ? 16 : row % 4 == 0 ? 4 : 1;
 }
 
-cudaError_t look(const void *&where, const Matrix &matrix, int64_t batch, int64_t rows, int64_t columns)
+using emulated::blas::look;
+cudaError_t look(const void *&where, const Product &p, const Matrix &matrix, int64_t batch, int64_t rows,
+                 int64_t columns)
 {
-	return look(where, matrix.data, matrix.type, batch * matrix.stride, rows, columns, matrix.ld);
+	if (!matrix.isArray)
+		return look(where, matrix.data, matrix.type, batch * matrix.stride, rows, columns, matrix.ld);
+	constexpr cudaDataType pointerSized = CUDA_R_64F;
+	const void *entry = nullptr;
+	if (cudaError_t error = look(entry, matrix.data, pointerSized, batch, 1, 1, 1))
+		return error;
+	const void *base = *static_cast<const void *const *>(entry);
+	if (reinterpret_cast<uintptr_t>(base) % arrayAlignment(p) != 0)
+		return cudaErrorMisalignedAddress;
+	return look(where, base, matrix.type, 0, rows, columns, matrix.ld);
 }
 
 template <typename T>
@@ -121,6 +131,19 @@ cudaError_t scalar(const void *address, cudaDataType type, T &value)
 	if (cudaError_t error = look(where, address, type, 0, 1, 1, 1))
 		return error;
 	widen(type, where, &value, 1);
+	return cudaSuccess;
+}
+
+// What each row is multiplied with, in one batch.
+template <typename T>
+cudaError_t scalars(const Product &p, bool isVector, const void *address, int64_t offset, T *values)
+{
+	const void *where = nullptr;
+	if (!isVector)
+		return cudaSuccess;
+	if (cudaError_t error = look(where, address, p.scaleType, offset, p.m, 1, p.m))
+		return error;
+	widen(p.scaleType, where, values, p.m);
 	return cudaSuccess;
 }
 
@@ -189,53 +212,55 @@ cudaError_t run(const Product &p)
 		return error;
 
 	// A device alpha of zero does not spare A and B: the kernel learns it too late.
-	const bool readsOperands = p.k > 0 && (alpha != 0 || p.deviceScalars);
+	const bool reduces = p.epilogue & (CUBLASLT_EPILOGUE_BGRADA | CUBLASLT_EPILOGUE_BGRADB);
+	const bool readsOperands = p.k > 0 && (alpha != 0 || p.deviceScalars || p.hasAlphaVector || reduces);
 	const int64_t aRows = p.transposeA ? p.k : p.m, aColumns = p.transposeA ? p.m : p.k;
 	const int64_t bRows = p.transposeB ? p.n : p.k, bColumns = p.transposeB ? p.k : p.n;
 	T *sum = scratch.sum.get<T>(p.m * p.n);
 	T *column = scratch.column.get<T>(p.m);
+	std::vector<T> alphas(p.m, alpha), betas(p.m, beta);
+	Epilogue<T> epilogue(p);
 	for (int64_t batch = 0; batch < p.batch; ++batch) {
 		const void *where = nullptr;
+		if (cudaError_t error = epilogue.begin(batch))
+			return error;
+		if (cudaError_t error = scalars(p, p.hasAlphaVector, p.alpha, batch * p.alphaStride, alphas.data()))
+			return error;
+		if (cudaError_t error = scalars(p, p.hasBetaVector, p.beta, 0, betas.data()))
+			return error;
 		if (readsOperands) {
-			if (cudaError_t error = look(where, p.a, batch, aRows, aColumns))
+			if (cudaError_t error = look(where, p, p.a, batch, aRows, aColumns))
 				return error;
 			const T *a = load<T>(scratch.a, where, p.a, aRows, aColumns, p.rounding);
-			if (cudaError_t error = look(where, p.b, batch, bRows, bColumns))
+			if (cudaError_t error = look(where, p, p.b, batch, bRows, bColumns))
 				return error;
 			const T *b = load<T>(scratch.b, where, p.b, bRows, bColumns, p.rounding);
 			accumulate(p, a, b, sum, workspace);
+			epilogue.reduce(a, b);
 		} else {
 			std::fill_n(sum, p.m * p.n, T{});
 		}
 
-		const void *c = nullptr, *bias = nullptr, *d = nullptr;
-		if (beta != 0)
-			if (cudaError_t error = look(c, p.c, batch, p.m, p.n))
+		const void *c = nullptr, *d = nullptr;
+		if (beta != 0 || p.hasBetaVector)
+			if (cudaError_t error = look(c, p, p.c, batch, p.m, p.n))
 				return error;
-		if (p.bias)
-			if (cudaError_t error = look(bias, p.bias, p.biasType, batch * p.biasStride, p.m, 1, p.m))
-				return error;
-		if (cudaError_t error = look(d, p.d, batch, p.m, p.n))
+		if (cudaError_t error = look(d, p, p.d, batch, p.m, p.n))
 			return error;
-		T *added = bias ? scratch.a.get<T>(p.m) : nullptr; // the operands have been used
-		if (bias)
-			widen(p.biasType, bias, added, p.m);
 		for (int64_t j = 0; j < p.n; ++j) {
 			T *value = sum + j * p.m;
 			for (int64_t i = 0; i < p.m; ++i)
-				value[i] *= alpha;
+				value[i] *= alphas[i];
 			if (c) {
 				widen(p.c.type, static_cast<const std::byte *>(c) + j * p.c.ld * sizeOf(p.c.type), column, p.m);
 				for (int64_t i = 0; i < p.m; ++i)
-					value[i] += beta * column[i];
+					value[i] += betas[i] * column[i];
 			}
-			for (int64_t i = 0; added && i < p.m; ++i)
-				value[i] += added[i];
-			for (int64_t i = 0; p.relu && i < p.m; ++i)
-				value[i] = value[i] < 0 ? 0 : value[i]; // NaN stays
+			epilogue.apply(j, value);
 			auto *target = const_cast<std::byte *>(static_cast<const std::byte *>(d));
 			store(p.d.type, value, target + j * p.d.ld * sizeOf(p.d.type), p.m);
 		}
+		epilogue.end();
 	}
 	return cudaSuccess;
 }
@@ -273,6 +298,22 @@ Rounding roundingOf(cublasComputeType_t compute)
 	}
 }
 
+cudaError_t look(const void *&where, const void *address, size_t alignment, size_t bytes)
+{
+	if (reinterpret_cast<uintptr_t>(address) % alignment != 0)
+		return cudaErrorMisalignedAddress;
+	where = view(address, bytes);
+	return where ? cudaSuccess : cudaErrorIllegalAddress;
+}
+
+cudaError_t look(const void *&where, const void *base, cudaDataType type, int64_t offset, int64_t rows, int64_t columns,
+                 int64_t ld)
+{
+	const size_t size = sizeOf(type);
+	const auto *address = static_cast<const std::byte *>(base) + offset * static_cast<int64_t>(size);
+	return base ? look(where, address, size, ((columns - 1) * ld + rows) * size) : cudaErrorIllegalAddress;
+}
+
 size_t workspaceOf(const Product &product)
 {
 	size_t element = product.scaleType == CUDA_R_64F ? sizeof(double) : sizeof(float);
@@ -290,9 +331,10 @@ void readScalars(Product &product)
 		widen(product.scaleType, address, &value, 1);
 		return value;
 	};
-	product.alphaValue = read(product.alpha);
-	product.betaValue = read(product.beta);
-	product.alpha = product.beta = nullptr;
+	if (!product.hasAlphaVector)
+		product.alphaValue = read(std::exchange(product.alpha, nullptr));
+	if (!product.hasBetaVector && product.beta)
+		product.betaValue = read(std::exchange(product.beta, nullptr));
 }
 
 cublasStatus_t enqueue(cudaStream_t stream, const char *name, const Product &product)

@@ -6,6 +6,7 @@
 #include "tools/emulated/blas/convert.h"
 #include "tools/emulated/device/device.h"
 
+#include <cublasLt.h>
 #include <cublas_v2.h>
 
 namespace emulated::blas {
@@ -16,7 +17,14 @@ struct Matrix {
 	cudaDataType type = CUDA_R_32F;
 	int64_t ld = 0;
 	int64_t stride = 0;
+	bool isArray = false; // `data` are device pointers in device memory, one a matrix: read when the work runs
 };
+
+// The bits that cublasLtEpilogue_t is made of: a bias gradient out of the result, a bit mask or any auxiliary matrix, a
+// bias vector in or out.
+constexpr unsigned gradientBit = 16, auxBit = 128, maskBits = CUBLASLT_EPILOGUE_RELU | 8;
+constexpr unsigned vectorBits =
+    CUBLASLT_EPILOGUE_BIAS | gradientBit | CUBLASLT_EPILOGUE_BGRADA | CUBLASLT_EPILOGUE_BGRADB;
 
 struct Product {
 	bool transposeA = false;
@@ -35,11 +43,16 @@ struct Product {
 	const void *beta = nullptr;
 	double alphaValue = 1;
 	double betaValue = 0;
+	bool hasAlphaVector = false; // alpha is a device vector, an element for each row; alphaStride: from batch to batch
+	bool hasBetaVector = false;
+	int64_t alphaStride = 0;
 
-	const void *bias = nullptr; // m elements, or none
+	unsigned epilogue = CUBLASLT_EPILOGUE_DEFAULT;
+	const void *bias = nullptr; // the vector that the epilogue adds, or writes a gradient to
 	cudaDataType biasType = CUDA_R_32F;
 	int64_t biasStride = 0;
-	bool relu = false;
+	const void *aux = nullptr; // a bit for each element (ReLU), or a matrix of D's type (GELU)
+	int64_t auxLd = 0, auxStride = 0;
 
 	int split = 1; // parts of k summed one by one, kept in the workspace
 	void *workspace = nullptr;
@@ -58,6 +71,12 @@ EMULATED_EXPORT size_t workspaceOf(const Product &product);
 EMULATED_EXPORT void readScalars(Product &product);
 // Puts the product on the stream. EXECUTION_FAILED when the stream does not take it.
 EMULATED_EXPORT cublasStatus_t enqueue(cudaStream_t stream, const char *name, const Product &product);
+
+// What the device sees of memory that a kernel touches when it runs. Every access must be aligned to its element; the
+// hardware raises an error of its own otherwise. `offset`: in elements.
+cudaError_t look(const void *&where, const void *address, size_t alignment, size_t bytes);
+cudaError_t look(const void *&where, const void *base, cudaDataType type, int64_t offset, int64_t rows, int64_t columns,
+                 int64_t ld);
 
 // Which products the documented tables hold.
 enum class Table { gemmex, sgemmex, lt };

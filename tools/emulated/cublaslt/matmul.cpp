@@ -17,11 +17,27 @@ struct Algorithm {
 	int split;
 	cublasLtReductionScheme_t reduction;
 	uint32_t alignment;
+	uint32_t pointers; // mask of cublasLtPointerMode_t
+	bool arrays;
 };
 
 #define ROW(...) {__VA_ARGS__},
 constexpr Algorithm algorithms[] = {
 #include "algorithms.inc"
+};
+#undef ROW
+
+// Which engines there are for an epilogue, by EngineTypes.
+struct Epilogue {
+	cublasLtEpilogue_t id;
+	bool rows; // also into a D that is stored by rows
+	uint64_t leastK;
+	bool exists[7];
+};
+constexpr bool yes = true, guess = true, none = false;
+#define ROW(id, rows, leastK, ...) {id, rows, leastK, {__VA_ARGS__}},
+constexpr Epilogue epilogues[] = {
+#include "epilogues.inc"
 };
 #undef ROW
 
@@ -105,11 +121,7 @@ cublasStatus_t checkLayouts(const Problem &p)
 	for (const MatrixLayout *layout : all)
 		if (layout->order != CUBLASLT_ORDER_COL && layout->order != CUBLASLT_ORDER_ROW)
 			return CUBLAS_STATUS_NOT_SUPPORTED;
-	if (p.d.batchMode != CUBLASLT_BATCH_MODE_STRIDED) {
-		emulated::missing("cublasLtMatmul with a batch mode other than STRIDED");
-		return CUBLAS_STATUS_NOT_SUPPORTED;
-	}
-	return CUBLAS_STATUS_SUCCESS;
+	return p.d.batchMode <= CUBLASLT_BATCH_MODE_POINTER_ARRAY ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_INVALID_VALUE;
 }
 
 cublasStatus_t checkDescriptor(const MatmulDesc &desc)
@@ -122,30 +134,63 @@ cublasStatus_t checkDescriptor(const MatmulDesc &desc)
 		return CUBLAS_STATUS_INVALID_VALUE;
 	if (desc.transc != CUBLAS_OP_N || desc.fill != CUBLAS_FILL_MODE_FULL)
 		return CUBLAS_STATUS_NOT_SUPPORTED;
-	if (desc.pointerMode != CUBLASLT_POINTER_MODE_HOST && desc.pointerMode != CUBLASLT_POINTER_MODE_DEVICE) {
-		emulated::missing("cublasLtMatmul with a pointer mode other than HOST and DEVICE");
-		return CUBLAS_STATUS_NOT_SUPPORTED;
-	}
 	return CUBLAS_STATUS_SUCCESS;
+}
+
+// The column of epilogues.tsv.
+int engineTypes(const Problem &p)
+{
+	if (p.a.type == CUDA_R_64F)
+		return 6;
+	if (p.desc.scale == CUDA_R_16F)
+		return 5;
+	if (p.a.type == CUDA_R_32F)
+		return 0;
+	return (p.d.type == CUDA_R_32F ? 3 : 1) + (p.a.type == CUDA_R_16BF);
+}
+
+bool hasArrays(const Problem &p)
+{
+	return p.d.batchMode == CUBLASLT_BATCH_MODE_POINTER_ARRAY;
+}
+
+// Vectors of scalars, an element for each row of D, and arrays of pointers.
+cublasStatus_t checkPointers(const MatmulDesc &desc, const Problem &p)
+{
+	if (desc.pointerMode < CUBLASLT_POINTER_MODE_HOST ||
+	    desc.pointerMode > CUBLASLT_POINTER_MODE_ALPHA_DEVICE_VECTOR_BETA_HOST)
+		return CUBLAS_STATUS_INVALID_VALUE;
+	const bool hasVector = desc.pointerMode > CUBLASLT_POINTER_MODE_DEVICE;
+	const bool mayStep = desc.pointerMode == CUBLASLT_POINTER_MODE_ALPHA_DEVICE_VECTOR_BETA_HOST;
+	if (hasArrays(p) && (hasVector || desc.epilogue != CUBLASLT_EPILOGUE_DEFAULT))
+		return CUBLAS_STATUS_NOT_SUPPORTED;
+	if (desc.alphaStride != 0 && (hasArrays(p) || (hasVector && !mayStep)))
+		return CUBLAS_STATUS_INVALID_VALUE;
+	return hasVector && isRow(p.d) ? CUBLAS_STATUS_NOT_SUPPORTED : CUBLAS_STATUS_SUCCESS;
 }
 
 cublasStatus_t checkEpilogue(const Problem &p, const Combination &types)
 {
-	switch (p.desc.epilogue) {
-	case CUBLASLT_EPILOGUE_DEFAULT:
+	const MatmulDesc &desc = p.desc;
+	const auto *row = std::find_if(std::begin(epilogues), std::end(epilogues),
+	                               [&](const Epilogue &epilogue) { return epilogue.id == desc.epilogue; });
+	if (row == std::end(epilogues))
+		return CUBLAS_STATUS_INVALID_VALUE;
+	const uint64_t k = desc.transa != CUBLAS_OP_N ? p.a.rows : p.a.columns;
+	if (!row->exists[engineTypes(p)] || (isRow(p.d) && !row->rows) || k < row->leastK)
+		return CUBLAS_STATUS_NOT_SUPPORTED;
+	if (row->id != CUBLASLT_EPILOGUE_DEFAULT && types.bias == Combination::none)
+		return CUBLAS_STATUS_NOT_SUPPORTED;
+	if ((row->id & vectorBits) && desc.biasType != -1 && desc.biasType != types.bias)
+		return CUBLAS_STATUS_NOT_SUPPORTED;
+	if (!(row->id & auxBit))
 		return CUBLAS_STATUS_SUCCESS;
-	case CUBLASLT_EPILOGUE_RELU:
-	case CUBLASLT_EPILOGUE_BIAS:
-	case CUBLASLT_EPILOGUE_RELU_BIAS:
-		break;
-	default:
-		emulated::missing("cublasLtMatmul with an epilogue other than DEFAULT, BIAS, RELU, RELU_BIAS");
-		return CUBLAS_STATUS_NOT_SUPPORTED;
-	}
-	const bool hasBias = p.desc.epilogue & CUBLASLT_EPILOGUE_BIAS;
-	const bool isKnownBias = p.desc.biasType == -1 || p.desc.biasType == types.bias;
-	if (types.bias == Combination::none || (hasBias && !isKnownBias) || isRow(p.d))
-		return CUBLAS_STATUS_NOT_SUPPORTED;
+	const bool isMask = row->id & maskBits;
+	const int64_t grain = isMask ? 128 : 8;
+	const bool isKnownType = desc.auxType == -1 || (!isMask && desc.auxType == p.d.type);
+	if (desc.auxLd % grain || desc.auxLd < static_cast<int64_t>(p.d.rows) || desc.auxStride % grain || !isKnownType ||
+	    (!isMask && !desc.aux)) // the real heuristic wants this pointer early (nvmath-python gives it a 1)
+		return CUBLAS_STATUS_INVALID_VALUE;
 	return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -162,6 +207,8 @@ cublasStatus_t describe(cublasLtMatmulDesc_t desc, cublasLtMatrixLayout_t Adesc,
 	const Combination *types = find(Table::lt, p.desc.compute, p.desc.scale, p.a.type, p.b.type, p.c.type, p.d.type);
 	if (!types)
 		return CUBLAS_STATUS_NOT_SUPPORTED;
+	if (cublasStatus_t status = checkPointers(p.desc, p))
+		return status;
 	if (cublasStatus_t status = checkEpilogue(p, *types))
 		return status;
 
@@ -169,10 +216,10 @@ cublasStatus_t describe(cublasLtMatmulDesc_t desc, cublasLtMatrixLayout_t Adesc,
 	product.m = static_cast<int64_t>(p.d.rows);
 	product.n = static_cast<int64_t>(p.d.columns);
 	product.k = static_cast<int64_t>(p.desc.transa != CUBLAS_OP_N ? p.a.rows : p.a.columns);
-	product.a = {at.a, p.a.type, p.a.ld, p.a.stride};
-	product.b = {at.b, p.b.type, p.b.ld, p.b.stride};
-	product.c = {at.c, p.c.type, p.c.ld, p.c.stride};
-	product.d = {at.d, p.d.type, p.d.ld, p.d.stride};
+	product.a = {at.a, p.a.type, p.a.ld, p.a.stride, hasArrays(p)};
+	product.b = {at.b, p.b.type, p.b.ld, p.b.stride, hasArrays(p)};
+	product.c = {at.c, p.c.type, p.c.ld, p.c.stride, hasArrays(p)};
+	product.d = {at.d, p.d.type, p.d.ld, p.d.stride, hasArrays(p)};
 	// A matrix stored by rows is its transpose stored by columns; D^T = op(B)^T op(A)^T.
 	product.transposeA = (p.desc.transa != CUBLAS_OP_N) != isRow(p.a);
 	product.transposeB = (p.desc.transb != CUBLAS_OP_N) != isRow(p.b);
@@ -188,12 +235,16 @@ cublasStatus_t describe(cublasLtMatmulDesc_t desc, cublasLtMatrixLayout_t Adesc,
 	product.rounding = p.a.type == CUDA_R_32F ? roundingOf(p.desc.compute) : Rounding::None;
 	product.scaleType = p.desc.scale;
 	product.deviceScalars = p.desc.pointerMode == CUBLASLT_POINTER_MODE_DEVICE;
-	product.relu = p.desc.epilogue & CUBLASLT_EPILOGUE_RELU;
-	if (p.desc.epilogue & CUBLASLT_EPILOGUE_BIAS) {
-		product.bias = p.desc.bias;
-		product.biasType = types->bias;
-		product.biasStride = p.desc.biasStride;
-	}
+	product.hasAlphaVector = p.desc.pointerMode > CUBLASLT_POINTER_MODE_DEVICE;
+	product.hasBetaVector = p.desc.pointerMode == CUBLASLT_POINTER_MODE_DEVICE_VECTOR;
+	product.alphaStride = p.desc.alphaStride;
+	product.epilogue = p.desc.epilogue;
+	product.bias = p.desc.bias;
+	product.biasType = types->bias;
+	product.biasStride = p.desc.biasStride;
+	product.aux = p.desc.aux;
+	product.auxLd = p.desc.auxLd;
+	product.auxStride = p.desc.auxStride;
 	return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -214,7 +265,7 @@ bool isAligned(const Algorithm &algorithm, const Problem &p, const Alignments &p
 		auto element = static_cast<int64_t>(sizeOf(layout.type));
 		int64_t needed = std::max<int64_t>(algorithm.alignment, element);
 		return base % needed == 0 && layout.ld * element % needed == 0 &&
-		       (layout.batch == 1 || layout.stride * element % needed == 0);
+		       (layout.batch == 1 || hasArrays(p) || layout.stride * element % needed == 0);
 	};
 	return check(p.a, promised.a) && check(p.b, promised.b) && check(p.c, promised.c) && check(p.d, promised.d);
 }
@@ -224,6 +275,11 @@ bool isWorthSplitting(const Product &product)
 {
 	const bool isLong = product.k >= 1024 && product.k >= 4 * std::max(product.m, product.n);
 	return isLong && product.scaleType != CUDA_R_16F;
+}
+
+bool canAddress(const Algorithm &algorithm, const Problem &p)
+{
+	return algorithm.pointers >> p.desc.pointerMode & 1 && (algorithm.arrays || !hasArrays(p));
 }
 
 Choice choose(const Algorithm &algorithm, const Problem &p)
@@ -258,7 +314,7 @@ cublasStatus_t checkChoice(const Choice &choice, const Problem &p, const Alignme
 	const bool isConfigured = choice.split == expected.split && choice.reduction == expected.reduction &&
 	                          choice.swizzle <= 1 && choice.custom == 0;
 	const bool canSplit = choice.split == 1 || p.desc.scale != CUDA_R_16F;
-	if (!isSame || !isConfigured || !canSplit || !isAligned(*algorithm, p, alignments))
+	if (!isSame || !isConfigured || !canSplit || !canAddress(*algorithm, p) || !isAligned(*algorithm, p, alignments))
 		return CUBLAS_STATUS_INVALID_VALUE;
 	return CUBLAS_STATUS_SUCCESS;
 }
@@ -290,7 +346,7 @@ int candidates(const Problem &p, const Alignments &alignments, size_t workspace,
 		Choice choice = choose(algorithm, p);
 		const bool isSplit = algorithm.split > 1;
 		if (count == most || (isSplit && (!isWorthSplitting(p.product) || !(reductions & algorithm.reduction))) ||
-		    workspaceOf(choice, p) > workspace || !isAligned(algorithm, p, alignments))
+		    workspaceOf(choice, p) > workspace || !canAddress(algorithm, p) || !isAligned(algorithm, p, alignments))
 			continue;
 		choices[count++] = choice;
 	}
@@ -317,7 +373,9 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t lightHandle, cublasLtMatmulDesc_t
 	Problem p;
 	if (cublasStatus_t status = describe(computeDesc, Adesc, Bdesc, Cdesc, Ddesc, {A, B, C, D}, p))
 		return status;
-	if (!A || !B || !D || !alpha || !beta || ((p.desc.epilogue & CUBLASLT_EPILOGUE_BIAS) && !p.desc.bias))
+	const bool hasBeta = p.desc.pointerMode != CUBLASLT_POINTER_MODE_ALPHA_DEVICE_VECTOR_BETA_ZERO;
+	if (!A || !B || !D || !alpha || (!beta && hasBeta) || ((p.desc.epilogue & vectorBits) && !p.desc.bias) ||
+	    ((p.desc.epilogue & auxBit) && !p.desc.aux))
 		return CUBLAS_STATUS_INVALID_VALUE;
 	if (C == D && std::memcmp(&p.c, &p.d, sizeof p.c) != 0) // in place with two different views of the matrix
 		return CUBLAS_STATUS_INVALID_VALUE;
@@ -325,7 +383,9 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t lightHandle, cublasLtMatmulDesc_t
 		return CUBLAS_STATUS_INVALID_VALUE;
 	const size_t room = workspace ? workspaceSizeInBytes : 0;
 
-	const Alignments alignments{alignmentOf(A), alignmentOf(B), alignmentOf(C), alignmentOf(D)};
+	Alignments alignments{alignmentOf(A), alignmentOf(B), alignmentOf(C), alignmentOf(D)};
+	if (hasArrays(p)) // what they point to is for the device to see
+		alignments = {256, 256, 256, 256};
 	Choice choice;
 	if (algo) {
 		choice = choiceOf(algo);
@@ -339,12 +399,12 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t lightHandle, cublasLtMatmulDesc_t
 
 	Product &product = p.product;
 	product.alpha = alpha;
-	product.beta = beta;
+	product.beta = hasBeta ? beta : nullptr;
 	product.split = choice.split;
 	product.workspace = workspace;
 	product.workspaceBytes = room;
 	readScalars(product);
-	if (!C && !product.deviceScalars && product.betaValue != 0)
+	if (!C && !product.deviceScalars && (product.betaValue != 0 || product.hasBetaVector))
 		return CUBLAS_STATUS_INVALID_VALUE;
 	if (cublasStatus_t status = ready(*handle, stream))
 		return status;
@@ -535,11 +595,15 @@ cublasStatus_t cublasLtMatmulAlgoCapGetAttribute(const cublasLtMatmulAlgo_t *alg
 	case CUBLASLT_ALGO_CAP_OUT_OF_PLACE_RESULT_SUPPORT:
 		value = 1;
 		break;
+	case CUBLASLT_ALGO_CAP_POINTER_ARRAY_BATCH_SUPPORT:
+		value = algorithm->arrays;
+		break;
 	case CUBLASLT_ALGO_CAP_POINTER_MODE_MASK:
-		value = CUBLASLT_POINTER_MODE_MASK_HOST | CUBLASLT_POINTER_MODE_MASK_DEVICE;
+		value = algorithm->pointers;
 		break;
 	case CUBLASLT_ALGO_CAP_EPILOGUE_MASK:
-		value = CUBLASLT_EPILOGUE_DEFAULT | CUBLASLT_EPILOGUE_RELU_BIAS;
+		for (const Epilogue &epilogue : epilogues)
+			value |= epilogue.id;
 		break;
 	case CUBLASLT_ALGO_CAP_MIN_ALIGNMENT_A_BYTES:
 	case CUBLASLT_ALGO_CAP_MIN_ALIGNMENT_B_BYTES:
@@ -554,7 +618,6 @@ cublasStatus_t cublasLtMatmulAlgoCapGetAttribute(const cublasLtMatmulAlgo_t *alg
 	case CUBLASLT_ALGO_CAP_CUSTOM_MEMORY_ORDER:
 	case CUBLASLT_ALGO_CAP_STAGES_IDS:
 	case CUBLASLT_ALGO_CAP_LD_NEGATIVE:
-	case CUBLASLT_ALGO_CAP_POINTER_ARRAY_BATCH_SUPPORT:
 	case CUBLASLT_ALGO_CAP_FLOATING_POINT_EMULATION_SUPPORT:
 		break;
 	case CUBLASLT_ALGO_CAP_NUMERICAL_IMPL_FLAGS: {

@@ -47,6 +47,15 @@ inline const cudaGraphEdgeData **core(const CUgraphEdgeData **edges)
 	return reinterpret_cast<const cudaGraphEdgeData **>(edges);
 }
 
+inline cudaGraphExecUpdateResultInfo *core(CUgraphExecUpdateResultInfo *info)
+{
+	return reinterpret_cast<cudaGraphExecUpdateResultInfo *>(info);
+}
+inline const cudaMemAccessDesc *core(const CUmemAccessDesc *access)
+{
+	return reinterpret_cast<const cudaMemAccessDesc *>(access);
+}
+
 } // namespace emulated
 
 struct Driver {
@@ -238,15 +247,17 @@ struct Driver {
 		                                                      : CUDA_ERROR_CONTEXT_IS_DESTROYED;
 	}
 	static CUresult cuCtxGetApiVersion(CUcontext, unsigned int *version) { return give(version, CUDA_VERSION); }
-	static CUresult cuCtxEnablePeerAccess(CUcontext peer, unsigned int)
+	static CUresult peer(CUcontext handle, bool enable)
 	{
-		if (!emulated::isContext(contextOf(peer)))
+		if (!emulated::isContext(contextOf(handle)))
 			return CUDA_ERROR_INVALID_CONTEXT;
-		return inContext([&](auto &context) {
-			const unsigned bit = 1u << contextOf(peer)->device;
-			return context.peers.fetch_or(bit) & bit ? CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED : CUDA_SUCCESS;
-		});
+		return as(emulated::changePeer(contextOf(handle)->device, enable));
 	}
+	static CUresult cuCtxEnablePeerAccess(CUcontext handle, unsigned int flags)
+	{
+		return flags ? CUDA_ERROR_INVALID_VALUE : peer(handle, true);
+	}
+	static CUresult cuCtxDisablePeerAccess(CUcontext handle) { return peer(handle, false); }
 
 	// ---- memory
 	static CUresult cuMemGetAddressRange_v2(CUdeviceptr *base, size_t *bytes, CUdeviceptr address)
@@ -261,6 +272,25 @@ struct Driver {
 		return CUDA_SUCCESS;
 	}
 
+	static bool isPhysical(const CUmemAllocationProp *wanted)
+	{
+		return wanted && wanted->type == CU_MEM_ALLOCATION_TYPE_PINNED &&
+		       wanted->location.type == CU_MEM_LOCATION_TYPE_DEVICE && deviceContext(wanted->location.id);
+	}
+	static CUresult cuMemGetAllocationGranularity(size_t *bytes, const CUmemAllocationProp *wanted,
+	                                              CUmemAllocationGranularity_flags)
+	{
+		return isPhysical(wanted) ? give(bytes, emulated::mappingGrain) : CUDA_ERROR_INVALID_VALUE;
+	}
+	static CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t bytes, const CUmemAllocationProp *wanted,
+	                            unsigned long long flags)
+	{
+		static_assert(sizeof *handle == sizeof(void *));
+		if (!handle || flags || !isPhysical(wanted))
+			return CUDA_ERROR_INVALID_VALUE;
+		return as(emulated::createPhysical(reinterpret_cast<const void **>(handle), bytes, wanted->location.id));
+	}
+
 	// What is known of a pointer; false: the attribute has no meaning for it.
 	static bool pointerFact(void *out, CUpointer_attribute attribute, CUdeviceptr address)
 	{
@@ -271,10 +301,10 @@ struct Driver {
 		};
 		if (!one)
 			return false;
-		const bool device = one->kind == Allocation::Device || one->kind == Allocation::Graph;
+		const bool device = onDevice(one->kind);
 		switch (attribute) {
 		case CU_POINTER_ATTRIBUTE_CONTEXT:
-			return put(one->pool ? nullptr : handleOf(one->context));
+			return put(one->pool || one->physical ? nullptr : handleOf(one->context));
 		case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
 			return put(
 			    unsigned(device || one->kind == Allocation::Managed ? CU_MEMORYTYPE_DEVICE : CU_MEMORYTYPE_HOST));

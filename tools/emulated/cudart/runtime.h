@@ -108,24 +108,10 @@ struct Runtime {
 		*device = int(bus) - 1;
 		return cudaSuccess;
 	}
-	static cudaError_t changePeer(int peer, bool enable)
-	{
-		emulated::Context *context = nullptr;
-		if (const cudaError_t error = emulated::requireContext(&context))
-			return error;
-		if (emulated::checkDevice(peer) || peer == context->device)
-			return cudaErrorInvalidDevice;
-		const unsigned bit = 1u << peer,
-		               before = enable ? context->peers.fetch_or(bit) : context->peers.fetch_and(~bit);
-		if (bool(before & bit) == enable)
-			return enable ? cudaErrorPeerAccessAlreadyEnabled : cudaErrorPeerAccessNotEnabled;
-		return cudaSuccess;
-	}
 	static cudaError_t cudaDeviceEnablePeerAccess(int peer, unsigned int flags)
 	{
-		return flags ? cudaErrorInvalidValue : changePeer(peer, true);
+		return flags ? cudaErrorInvalidValue : emulated::changePeer(peer, true);
 	}
-	static cudaError_t cudaDeviceDisablePeerAccess(int peer) { return changePeer(peer, false); }
 
 	// ---- memory
 	static cudaError_t cudaPointerGetAttributes(cudaPointerAttributes *attributes, const void *pointer)
@@ -141,11 +127,8 @@ struct Runtime {
 			attributes->hostPointer = emulated::isDevicePointer(pointer) ? nullptr : const_cast<void *>(pointer);
 			return cudaSuccess;
 		}
-		using Kind = emulated::Allocation;
-		const bool device = one->kind == Kind::Device || one->kind == Kind::Graph;
-		attributes->type = device                       ? cudaMemoryTypeDevice
-		                   : one->kind == Kind::Managed ? cudaMemoryTypeManaged
-		                                                : cudaMemoryTypeHost;
+		const bool device = onDevice(one->kind), managed = one->kind == emulated::Allocation::Managed;
+		attributes->type = device ? cudaMemoryTypeDevice : managed ? cudaMemoryTypeManaged : cudaMemoryTypeHost;
 		attributes->device = one->context->device;
 		attributes->devicePointer = const_cast<void *>(pointer);
 		attributes->hostPointer = device ? nullptr : const_cast<void *>(pointer);
@@ -193,15 +176,6 @@ struct Runtime {
 	{
 		void *address = nullptr;
 		return size ? registeredVariable(symbol, &address, size) : cudaErrorInvalidValue;
-	}
-
-	static cudaError_t cudaGraphExecUpdate(cudaGraphExec_t, cudaGraph_t, cudaGraphExecUpdateResultInfo *info)
-	{
-		if (info) {
-			*info = {};
-			info->result = cudaGraphExecUpdateErrorNotSupported;
-		}
-		return cudaErrorGraphExecUpdateFailure;
 	}
 
 	// ---- kernels

@@ -20,9 +20,10 @@ cudaError_t check(const void *address, size_t bytes, Side side, bool *pageable)
 	*pageable = !one && !isDevicePointer(address);
 	if (!one)
 		return *pageable && side != Side::Device ? cudaSuccess : cudaErrorInvalidValue;
-	if (uintptr_t(address) + bytes > one->base + one->bytes && one->kind != Allocation::Registered)
+	const bool mayGoOn = one->kind == Allocation::Registered || one->kind == Allocation::Mapped; // into what follows
+	if (uintptr_t(address) + bytes > one->base + one->bytes && !mayGoOn)
 		return cudaErrorInvalidValue;
-	if (side == Side::Host && (one->kind == Allocation::Device || one->kind == Allocation::Graph))
+	if (side == Side::Host && onDevice(one->kind))
 		return cudaErrorInvalidValue;
 	return cudaSuccess;
 }
@@ -31,6 +32,13 @@ cudaError_t check(const void *address, size_t bytes, Side side, bool *pageable)
 char *resolveSide(const void *address, size_t bytes, bool pageable)
 {
 	return static_cast<char *>(pageable ? const_cast<void *>(address) : anyView(address, bytes));
+}
+
+// What an update of an executable graph may not change about an operand.
+uint64_t placeOf(const void *address)
+{
+	const auto one = findAllocation(address);
+	return one && onDevice(one->kind) ? uint64_t(one->context->device) + 1 : 0;
 }
 
 cudaError_t run(const Rectangle &what, const char *from, char *to)
@@ -81,7 +89,7 @@ cudaError_t copy(const Rectangle &what, cudaMemcpyKind kind, cudaStream_t stream
 		    return run(what, staged ? staged->data() : resolveSide(what.from, fromBytes, fromPageable),
 		               resolveSide(what.to, toBytes, toPageable));
 	    },
-	    &op);
+	    &op, placeOf(what.to) * 64 + placeOf(what.from));
 	if (error)
 		return error;
 	// Between device buffers nobody waits, even without Async in the name; into pageable memory, everybody does.
@@ -105,6 +113,7 @@ cudaError_t fill(const Fill &what, cudaStream_t stream, bool async)
 	if (!async)
 		if (const cudaError_t error = unsafeCall())
 			return error;
+	const uint64_t area = what.height > 1 ? (what.pitch * 31 + row) * 31 + what.height : 0;
 	OpPointer op;
 	const cudaError_t error = submitOp(
 	    stream, "memset", cudaGraphNodeTypeMemset,
@@ -117,7 +126,7 @@ cudaError_t fill(const Fill &what, cudaStream_t stream, bool async)
 				    memcpy(to + x * what.unit, &what.value, what.unit); // little endian
 		    return cudaSuccess;
 	    },
-	    &op);
+	    &op, area * 64 + placeOf(what.to));
 	if (error || async || isDevicePointer(what.to)) // device memory is filled behind the caller's back
 		return error;
 	return finish(op);

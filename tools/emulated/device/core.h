@@ -28,6 +28,7 @@ struct Capture;
 struct Graph;
 struct Kernel;
 struct Op;
+struct Program;
 struct Stream;
 
 // ---- contexts (context.cpp). A device's primary context is one object for ever: after a reset it comes back at the
@@ -128,13 +129,14 @@ struct Pool {
 	size_t reserved = 0, used = 0, reservedHigh = 0, usedHigh = 0, maximum = 0;
 	uint64_t threshold = 0;
 	int flags[3] = {1, 1, 1}; // reuse policies: follow event dependencies, opportunistic, internal dependencies
+	unsigned access = 0;      // bits of the other devices whose kernels may touch it
 	// By stream: bytes freed there and not yet reached, which an allocation there may take over at once; and bytes so
 	// taken over, which their free gives back no more.
 	std::unordered_map<const void *, size_t> freed, takenOver;
 };
 
 struct Allocation {
-	enum Kind { Device, Graph, Pinned, Managed, Registered };
+	enum Kind { Device, Graph, Mapped, Pinned, Managed, Registered }; // up to Mapped: not for the host to touch
 	uintptr_t base = 0;
 	size_t bytes = 0;
 	Kind kind = Device;
@@ -144,11 +146,17 @@ struct Allocation {
 	uint64_t freedAt = ~uint64_t{0}; // work submitted from here on may not touch it
 	const void *freedOn = nullptr;   // the stream of the free
 	bool ready = true;               // false until the stream reaches the allocation
-	bool stuck = false;              // graph memory that was freed by no node yet
 	unsigned flags = 0;              // of the host allocation
+	unsigned access = 0;             // of a mapping: bits of the devices that may touch it
+	const void *physical = nullptr;  // what is mapped there
 	uintptr_t range = 0;             // pages behind it, guard included
 	size_t rangeBytes = 0;
 };
+
+inline bool onDevice(Allocation::Kind kind)
+{
+	return kind <= Allocation::Mapped;
+}
 
 cudaError_t allocate(Context &, size_t bytes, Allocation::Kind, Pool *, bool ready, unsigned flags, void **out,
                      const void *stream = nullptr);
@@ -169,6 +177,20 @@ cudaError_t destroyPool(Pool *);
 bool isPool(const Pool *);
 void trimPool(Pool &, size_t keep);
 cudaError_t poolAttribute(Pool *, int attribute, void *value, bool set);
+cudaError_t poolAccess(Pool *, const cudaMemAccessDesc *, size_t count);
+// Which devices may touch memory after `count` changes of it.
+cudaError_t changeAccess(unsigned *devices, const cudaMemAccessDesc *, size_t count);
+
+// ---- memory that is mapped at addresses of the program's choice (mapping.cpp)
+
+constexpr size_t mappingGrain = size_t{2} << 20;
+cudaError_t createPhysical(const void **handle, size_t bytes, int device);
+cudaError_t releasePhysical(const void *handle);
+cudaError_t reserveAddresses(void **, size_t bytes, size_t alignment);
+cudaError_t freeAddresses(void *, size_t bytes);
+cudaError_t mapMemory(void *, size_t bytes, size_t offset, const void *handle);
+cudaError_t unmapMemory(void *, size_t bytes);
+cudaError_t mappingAccess(void *, size_t bytes, const cudaMemAccessDesc *, size_t count);
 
 // ---- streams, events (schedule.cpp)
 
@@ -188,6 +210,8 @@ struct Node {
 	cudaGraphNodeType type = cudaGraphNodeTypeEmpty;
 	const char *name = "";
 	Body body;
+	uint64_t fixed = 0;              // what an update of an executable graph may not change
+	std::shared_ptr<Program> inside; // of a child graph
 	std::vector<Node *> after;
 	size_t index = 0;
 };
@@ -241,7 +265,8 @@ void drain(Lock &, Context &);
 cudaError_t guardLegacy(Stream &); // using the legacy stream while a blocking stream is captured
 
 // Takes the lock. As submit(), with what only the fronts need: host functions, and the work to wait for.
-cudaError_t submitOp(cudaStream_t, const char *name, cudaGraphNodeType, Body body, OpPointer *op = nullptr);
+cudaError_t submitOp(cudaStream_t, const char *name, cudaGraphNodeType, Body body, OpPointer *op = nullptr,
+                     uint64_t fixed = 0);
 cudaError_t finish(const OpPointer &); // waits; the context's error
 cudaError_t createStream(cudaStream_t *, unsigned flags, int priority);
 cudaError_t destroyStream(cudaStream_t);
@@ -273,7 +298,7 @@ cudaError_t streamFacts(cudaStream_t, StreamFacts *);
 // ---- capture, graphs (graph.cpp)
 
 struct Capture {
-	std::unique_ptr<Graph> graph;
+	std::shared_ptr<Graph> graph;
 	unsigned long long id = 0;
 	cudaStreamCaptureMode mode = cudaStreamCaptureModeGlobal;
 	std::thread::id thread;
@@ -286,7 +311,7 @@ struct Capture {
 cudaError_t unsafeCall();
 // With the lock held.
 cudaError_t refuseUnsafe(); // the same
-cudaError_t addNode(Stream &, const char *name, cudaGraphNodeType, Body);
+cudaError_t addNode(Stream &, const char *name, cudaGraphNodeType, Body, uint64_t fixed = 0);
 cudaError_t joinCapture(Stream &, Event &);
 cudaError_t invalidate(Capture &, cudaError_t);
 
@@ -302,14 +327,21 @@ cudaError_t captureFacts(cudaStream_t, CaptureFacts *);
 cudaError_t giveCapture(cudaStream_t, cudaStreamCaptureStatus *, unsigned long long *id, cudaGraph_t *,
                         const cudaGraphNode_t **dependencies, const cudaGraphEdgeData **edges, size_t *count);
 cudaError_t beginCapture(cudaStream_t, cudaStreamCaptureMode);
+cudaError_t captureTo(cudaStream_t, cudaGraph_t, const cudaGraphNode_t *after, size_t count, cudaStreamCaptureMode);
 cudaError_t endCapture(cudaStream_t, cudaGraph_t *);
 cudaError_t updateCapture(cudaStream_t, cudaGraphNode_t *, size_t count, unsigned flags);
 cudaError_t exchangeMode(cudaStreamCaptureMode *);
 cudaError_t createGraph(cudaGraph_t *);
 cudaError_t destroyGraph(cudaGraph_t);
+cudaError_t cloneGraph(cudaGraph_t *, cudaGraph_t);
 cudaError_t graphNodes(cudaGraph_t, cudaGraphNode_t *, size_t *count);
+cudaError_t nodeDependencies(cudaGraphNode_t, cudaGraphNode_t *, size_t *count);
+cudaError_t removeDependencies(cudaGraph_t, const cudaGraphNode_t *from, const cudaGraphNode_t *to, size_t count);
 cudaError_t nodeType(cudaGraphNode_t, cudaGraphNodeType *);
+cudaError_t addEmptyNode(cudaGraphNode_t *, cudaGraph_t, const cudaGraphNode_t *after, size_t count);
+cudaError_t addChildNode(cudaGraphNode_t *, cudaGraph_t, const cudaGraphNode_t *after, size_t count, cudaGraph_t child);
 cudaError_t instantiate(cudaGraphExec_t *, cudaGraph_t);
+cudaError_t updateExec(cudaGraphExec_t, cudaGraph_t, cudaGraphExecUpdateResultInfo *);
 cudaError_t destroyExec(cudaGraphExec_t);
 cudaError_t launchGraph(cudaGraphExec_t, cudaStream_t);
 cudaError_t createUserObject(cudaUserObject_t *, void *, cudaHostFn_t destroy, unsigned count, unsigned flags);

@@ -69,31 +69,50 @@ struct References {
 struct Graph {
 	std::deque<Node> nodes;
 	References references;
+
+	Graph() = default;
+	Graph(const Graph &other) : nodes(other.nodes), references(other.references)
+	{
+		for (Node &node : nodes)
+			for (Node *&before : node.after)
+				before = &nodes[before->index];
+	}
 };
 
 namespace {
 
-struct Step {
-	cudaGraphNodeType type;
-	Body body;
-};
+std::vector<const Node *> orderOf(const Graph &, bool inTurns);
+
+} // namespace
 
 // What every launch of an executable graph shares; a launch in flight keeps it after the handle is destroyed.
 struct Program {
-	std::vector<Step> steps;
-	References references;
+	const Graph graph;
+	const std::vector<const Node *> orders[2]; // that launches take by turns
+	mutable std::atomic<unsigned> launches{0};
 	bool host = false;
 	OpPointer last;
 
-	explicit Program(const References &other) : references(other) {}
+	explicit Program(const Graph &other) : graph(other), orders{orderOf(graph, false), orderOf(graph, true)}
+	{
+		for (const Node &node : graph.nodes)
+			host |= node.type == cudaGraphNodeTypeHost || (node.inside && node.inside->host);
+	}
 	cudaError_t run() const
 	{
-		for (const Step &step : steps)
-			if (const cudaError_t error = step.body ? step.body() : cudaSuccess)
+		for (const Node *node : orders[launches++ % 2])
+			if (const cudaError_t error = node->body ? node->body() : cudaSuccess)
 				return error;
 		return cudaSuccess;
 	}
 };
+
+namespace {
+
+Body bodyOf(const std::shared_ptr<Program> &program)
+{
+	return [program] { return program->run(); };
+}
 
 struct Exec {
 	std::shared_ptr<Program> program;
@@ -101,7 +120,7 @@ struct Exec {
 
 // Live handles; under State::mutex.
 struct Handles {
-	std::unordered_map<Graph *, std::unique_ptr<Graph>> graphs;
+	std::unordered_map<Graph *, std::shared_ptr<Graph>> graphs;
 	std::unordered_map<Exec *, std::unique_ptr<Exec>> execs;
 };
 
@@ -122,13 +141,34 @@ Graph *graphOf(cudaGraph_t handle)
 	return nullptr;
 }
 
-// An order that respects the edges and nothing else: of what may come next, the youngest node comes first, so that
-// a dependency which the program forgot shows.
-std::vector<const Node *> orderOf(const Graph &graph)
+Node *nodeOf(cudaGraphNode_t handle)
 {
-	std::vector<size_t> missing(graph.nodes.size());
+	const auto find = [handle](Graph &graph) -> Node * {
+		for (Node &node : graph.nodes)
+			if (reinterpret_cast<cudaGraphNode_t>(&node) == handle)
+				return &node;
+		return nullptr;
+	};
+	for (const auto &[graph, owner] : handles().graphs)
+		if (Node *node = find(*graph))
+			return node;
+	for (const auto &capture : state().captures)
+		if (Node *node = capture->graph ? find(*capture->graph) : nullptr)
+			return node;
+	return nullptr;
+}
+
+// An order that respects the edges and nothing else, so that a dependency which the program forgot shows: of what may
+// come next, the youngest node comes first. `inTurns`: a step of every branch in turn, so that what two branches share
+// and may not shows, too.
+std::vector<const Node *> orderOf(const Graph &graph, bool inTurns)
+{
+	std::vector<size_t> missing(graph.nodes.size()), depth(graph.nodes.size());
 	std::vector<std::vector<size_t>> followers(graph.nodes.size());
-	std::priority_queue<size_t> open;
+	const auto isLater = [&](size_t a, size_t b) {
+		return inTurns && depth[a] != depth[b] ? depth[a] > depth[b] : a < b;
+	};
+	std::priority_queue<size_t, std::vector<size_t>, decltype(isLater)> open(isLater);
 	for (const Node &node : graph.nodes) {
 		missing[node.index] = node.after.size();
 		for (const Node *before : node.after)
@@ -141,9 +181,11 @@ std::vector<const Node *> orderOf(const Graph &graph)
 		const size_t index = open.top();
 		open.pop();
 		order.push_back(&graph.nodes[index]);
-		for (const size_t next : followers[index])
+		for (const size_t next : followers[index]) {
+			depth[next] = std::max(depth[next], depth[index] + 1);
 			if (--missing[next] == 0)
 				open.push(next);
+		}
 	}
 	return order;
 }
@@ -211,7 +253,7 @@ cudaError_t guardLegacy(Stream &stream)
 	return cudaSuccess;
 }
 
-cudaError_t addNode(Stream &stream, const char *name, cudaGraphNodeType type, Body body)
+cudaError_t addNode(Stream &stream, const char *name, cudaGraphNodeType type, Body body, uint64_t fixed)
 {
 	Capture &capture = *stream.capture;
 	if (capture.invalid)
@@ -220,6 +262,7 @@ cudaError_t addNode(Stream &stream, const char *name, cudaGraphNodeType type, Bo
 	node.type = type;
 	node.name = name;
 	node.body = std::move(body);
+	node.fixed = fixed * 31 + uintptr_t(stream.context);
 	node.after = stream.frontier;
 	node.index = capture.graph->nodes.size() - 1;
 	stream.frontier = {&node};
@@ -309,12 +352,9 @@ bool isCapturing(cudaStream_t stream)
 	return captureFacts(stream, &facts) == cudaSuccess && facts.status == cudaStreamCaptureStatusActive;
 }
 
-cudaError_t beginCapture(cudaStream_t handle, cudaStreamCaptureMode mode)
+static cudaError_t begin(cudaStream_t handle, std::shared_ptr<Graph> graph, std::vector<Node *> after,
+                         cudaStreamCaptureMode mode)
 {
-	Context *current = nullptr;
-	if (const cudaError_t error = requireContext(&current))
-		return error;
-	Lock lock(state().mutex);
 	Stream *stream = nullptr;
 	if (const cudaError_t error = resolve(handle, &stream))
 		return error;
@@ -325,16 +365,51 @@ cudaError_t beginCapture(cudaStream_t handle, cudaStreamCaptureMode mode)
 	if (stream->capture)
 		return cudaErrorIllegalState;
 	auto capture = std::make_shared<Capture>();
-	capture->graph = std::make_unique<Graph>();
+	capture->graph = std::move(graph);
 	capture->id = ++state().ids;
 	capture->mode = mode;
 	capture->thread = std::this_thread::get_id();
 	capture->origin = stream;
 	capture->streams.push_back(stream->shared_from_this());
 	stream->capture = capture;
-	stream->frontier.clear();
+	stream->frontier = std::move(after);
 	state().captures.push_back(capture);
 	return cudaSuccess;
+}
+
+cudaError_t beginCapture(cudaStream_t stream, cudaStreamCaptureMode mode)
+{
+	Context *current = nullptr;
+	if (const cudaError_t error = requireContext(&current))
+		return error;
+	Lock lock(state().mutex);
+	return begin(stream, std::make_shared<Graph>(), {}, mode);
+}
+
+// The nodes of a graph that a program names, each once.
+static bool findNodes(const Graph &graph, const cudaGraphNode_t *named, size_t count, std::vector<Node *> &found)
+{
+	for (size_t i = 0; named && i < count; ++i) {
+		Node *node = nodeOf(named[i]);
+		if (!node || node->index >= graph.nodes.size() || &graph.nodes[node->index] != node)
+			return false;
+		merge(found, {node});
+	}
+	return found.size() == count;
+}
+
+cudaError_t captureTo(cudaStream_t stream, cudaGraph_t handle, const cudaGraphNode_t *named, size_t count,
+                      cudaStreamCaptureMode mode)
+{
+	Context *current = nullptr;
+	if (const cudaError_t error = requireContext(&current))
+		return error;
+	Lock lock(state().mutex);
+	const auto found = handles().graphs.find(reinterpret_cast<Graph *>(handle));
+	std::vector<Node *> after;
+	if (found == handles().graphs.end() || !findNodes(*found->second, named, count, after))
+		return cudaErrorInvalidValue;
+	return begin(stream, found->second, std::move(after), mode);
 }
 
 cudaError_t endCapture(cudaStream_t handle, cudaGraph_t *out)
@@ -369,10 +444,10 @@ cudaError_t endCapture(cudaStream_t handle, cudaGraph_t *out)
 	capture->origin = nullptr;
 	capture->streams.clear();
 	state().captures.remove(capture);
-	std::unique_ptr<Graph> graph = std::move(capture->graph);
+	const std::shared_ptr<Graph> graph = std::move(capture->graph);
 	if (!error) {
 		*out = reinterpret_cast<cudaGraph_t>(graph.get());
-		handles().graphs.emplace(graph.get(), std::move(graph));
+		handles().graphs.emplace(graph.get(), graph);
 	}
 	lock.unlock(); // an unwanted graph goes without the lock
 	return error;
@@ -420,7 +495,7 @@ cudaError_t createGraph(cudaGraph_t *out)
 {
 	if (!out)
 		return cudaErrorInvalidValue;
-	auto graph = std::make_unique<Graph>();
+	auto graph = std::make_shared<Graph>();
 	Lock lock(state().mutex);
 	*out = reinterpret_cast<cudaGraph_t>(graph.get());
 	handles().graphs.emplace(graph.get(), std::move(graph));
@@ -429,7 +504,7 @@ cudaError_t createGraph(cudaGraph_t *out)
 
 cudaError_t destroyGraph(cudaGraph_t handle)
 {
-	std::unique_ptr<Graph> graph; // destroyed after the lock is gone
+	std::shared_ptr<Graph> graph; // destroyed after the lock is gone
 	Lock lock(state().mutex);
 	const auto found = handles().graphs.find(reinterpret_cast<Graph *>(handle));
 	if (found == handles().graphs.end())
@@ -440,16 +515,68 @@ cudaError_t destroyGraph(cudaGraph_t handle)
 	return cudaSuccess;
 }
 
+static bool isUsingMemory(const Graph &graph)
+{
+	return std::any_of(graph.nodes.begin(), graph.nodes.end(), [](const Node &node) {
+		return node.type == cudaGraphNodeTypeMemAlloc || node.type == cudaGraphNodeTypeMemFree;
+	});
+}
+
+cudaError_t cloneGraph(cudaGraph_t *out, cudaGraph_t handle)
+{
+	Lock lock(state().mutex);
+	const Graph *graph = graphOf(handle);
+	if (!graph || !out)
+		return cudaErrorInvalidValue;
+	if (isUsingMemory(*graph))
+		return cudaErrorNotSupported;
+	auto clone = std::make_shared<Graph>(*graph);
+	*out = reinterpret_cast<cudaGraph_t>(clone.get());
+	handles().graphs.emplace(clone.get(), std::move(clone));
+	return cudaSuccess;
+}
+
+// Gives as many of `found` as fit, and the number of them; without a place for them, how many there are.
+static cudaError_t giveNodes(const std::vector<Node *> &found, cudaGraphNode_t *nodes, size_t *count)
+{
+	if (nodes)
+		for (size_t i = 0; i < *count; ++i)
+			nodes[i] = i < found.size() ? reinterpret_cast<cudaGraphNode_t>(found[i]) : nullptr;
+	*count = nodes ? std::min(*count, found.size()) : found.size();
+	return cudaSuccess;
+}
+
 cudaError_t graphNodes(cudaGraph_t handle, cudaGraphNode_t *nodes, size_t *count)
 {
 	Lock lock(state().mutex);
 	Graph *graph = graphOf(handle);
 	if (!graph || !count)
 		return cudaErrorInvalidValue;
-	if (nodes)
-		for (size_t i = 0; i < *count; ++i)
-			nodes[i] = i < graph->nodes.size() ? reinterpret_cast<cudaGraphNode_t>(&graph->nodes[i]) : nullptr;
-	*count = nodes ? std::min(*count, graph->nodes.size()) : graph->nodes.size();
+	std::vector<Node *> all;
+	for (Node &node : graph->nodes)
+		all.push_back(&node);
+	return giveNodes(all, nodes, count);
+}
+
+cudaError_t nodeDependencies(cudaGraphNode_t handle, cudaGraphNode_t *nodes, size_t *count)
+{
+	Lock lock(state().mutex);
+	const Node *node = nodeOf(handle);
+	return node && count ? giveNodes(node->after, nodes, count) : cudaErrorInvalidValue;
+}
+
+cudaError_t removeDependencies(cudaGraph_t handle, const cudaGraphNode_t *from, const cudaGraphNode_t *to, size_t count)
+{
+	Lock lock(state().mutex);
+	const Graph *graph = graphOf(handle);
+	if (!graph || (count && (!from || !to)) || isUsingMemory(*graph))
+		return cudaErrorInvalidValue;
+	for (size_t i = 0; i < count; ++i) {
+		Node *node = nodeOf(to[i]);
+		if (!node || node->index >= graph->nodes.size() || &graph->nodes[node->index] != node ||
+		    std::erase(node->after, reinterpret_cast<Node *>(from[i])) == 0)
+			return cudaErrorInvalidValue;
+	}
 	return cudaSuccess;
 }
 
@@ -462,6 +589,38 @@ cudaError_t nodeType(cudaGraphNode_t node, cudaGraphNodeType *type)
 	return cudaSuccess;
 }
 
+static cudaError_t addTo(Graph *graph, const cudaGraphNode_t *named, size_t count, Node node, cudaGraphNode_t *out)
+{
+	if (!out || !graph || !findNodes(*graph, named, count, node.after))
+		return cudaErrorInvalidValue;
+	node.index = graph->nodes.size();
+	*out = reinterpret_cast<cudaGraphNode_t>(&graph->nodes.emplace_back(std::move(node)));
+	return cudaSuccess;
+}
+
+cudaError_t addEmptyNode(cudaGraphNode_t *out, cudaGraph_t handle, const cudaGraphNode_t *after, size_t count)
+{
+	Lock lock(state().mutex);
+	return addTo(graphOf(handle), after, count, {}, out);
+}
+
+cudaError_t addChildNode(cudaGraphNode_t *out, cudaGraph_t handle, const cudaGraphNode_t *after, size_t count,
+                         cudaGraph_t childHandle)
+{
+	Lock lock(state().mutex);
+	const Graph *child = graphOf(childHandle);
+	if (!child)
+		return cudaErrorInvalidValue;
+	if (isUsingMemory(*child))
+		return cudaErrorNotSupported;
+	Node node;
+	node.type = cudaGraphNodeTypeGraph;
+	node.name = "graph";
+	node.inside = std::make_shared<Program>(*child);
+	node.body = bodyOf(node.inside);
+	return addTo(graphOf(handle), after, count, std::move(node), out);
+}
+
 cudaError_t instantiate(cudaGraphExec_t *out, cudaGraph_t handle)
 {
 	Context *current = nullptr;
@@ -472,13 +631,58 @@ cudaError_t instantiate(cudaGraphExec_t *out, cudaGraph_t handle)
 	if (!graph || !out)
 		return cudaErrorInvalidValue;
 	auto exec = std::make_unique<Exec>();
-	exec->program = std::make_shared<Program>(graph->references);
-	for (const Node *node : orderOf(*graph)) {
-		exec->program->steps.push_back({node->type, node->body});
-		exec->program->host |= node->type == cudaGraphNodeTypeHost;
-	}
+	exec->program = std::make_shared<Program>(*graph);
 	*out = reinterpret_cast<cudaGraphExec_t>(exec.get());
 	handles().execs.emplace(exec.get(), std::move(exec));
+	return cudaSuccess;
+}
+
+// What keeps an executable graph from becoming another one; `info` names the node. Nodes are paired by their order.
+static cudaGraphExecUpdateResult compare(const Graph &before, const Graph &now, cudaGraphExecUpdateResultInfo &info)
+{
+	if (before.nodes.size() != now.nodes.size())
+		return cudaGraphExecUpdateErrorTopologyChanged;
+	for (const Node &node : now.nodes) {
+		const Node &old = before.nodes[node.index];
+		info.errorNode = reinterpret_cast<cudaGraphNode_t>(const_cast<Node *>(&node));
+		if (node.type != old.type)
+			return cudaGraphExecUpdateErrorNodeTypeChanged;
+		if (node.after.size() != old.after.size())
+			return cudaGraphExecUpdateErrorTopologyChanged;
+		for (size_t i = 0; i < node.after.size(); ++i)
+			if (node.after[i]->index != old.after[i]->index) {
+				info.errorFromNode = reinterpret_cast<cudaGraphNode_t>(node.after[i]);
+				return cudaGraphExecUpdateErrorTopologyChanged;
+			}
+		if (node.type == cudaGraphNodeTypeMemAlloc || node.type == cudaGraphNodeTypeMemFree)
+			return cudaGraphExecUpdateErrorNotSupported;
+		if (node.fixed != old.fixed)
+			return node.type == cudaGraphNodeTypeKernel ? cudaGraphExecUpdateErrorUnsupportedFunctionChange
+			                                            : cudaGraphExecUpdateErrorParametersChanged;
+		if (node.inside)
+			if (const auto result = compare(old.inside->graph, node.inside->graph, info))
+				return result;
+	}
+	info = {};
+	return cudaGraphExecUpdateSuccess;
+}
+
+cudaError_t updateExec(cudaGraphExec_t handle, cudaGraph_t graphHandle, cudaGraphExecUpdateResultInfo *out)
+{
+	cudaGraphExecUpdateResultInfo info{};
+	std::shared_ptr<Program> replaced; // goes without the lock
+	Lock lock(state().mutex);
+	const auto found = handles().execs.find(reinterpret_cast<Exec *>(handle));
+	const Graph *graph = graphOf(graphHandle);
+	if (!out || found == handles().execs.end() || !graph)
+		return cudaErrorInvalidValue;
+	info.result = compare(found->second->program->graph, *graph, info);
+	*out = info;
+	if (info.result)
+		return cudaErrorGraphExecUpdateFailure;
+	replaced = std::exchange(found->second->program, std::make_shared<Program>(*graph));
+	found->second->program->last = replaced->last; // launches of one graph keep their order
+	lock.unlock();
 	return cudaSuccess;
 }
 
@@ -508,12 +712,16 @@ cudaError_t launchGraph(cudaGraphExec_t handle, cudaStream_t streamHandle)
 	if (const cudaError_t error = resolve(streamHandle, &stream))
 		return error;
 	const auto program = found->second->program;
-	const Body body = [program] { return program->run(); };
-	if (stream->capture)
-		return addNode(*stream, "graph", cudaGraphNodeTypeGraph, body);
+	if (stream->capture) {
+		const cudaError_t error = addNode(*stream, "graph", cudaGraphNodeTypeGraph, bodyOf(program));
+		if (!error)
+			stream->frontier.front()->inside = program;
+		return error;
+	}
 	if (const cudaError_t error = guardLegacy(*stream))
 		return error;
-	program->last = enqueue(*stream, "graph", body, program->host, {program->last}); // one launch after the other
+	program->last =
+	    enqueue(*stream, "graph", bodyOf(program), program->host, {program->last}); // one launch after the other
 	return cudaSuccess;
 }
 

@@ -1,58 +1,18 @@
-#include "core.h"
+#include "memory.h"
 #include "kernel.h"
 
 #include <cstring>
-#include <set>
-#include <shared_mutex>
 #include <sys/mman.h>
 #include <unistd.h>
 
-// Device addresses lie in a range that is never accessible, so that a host access faults; the device's own view is the
-// same range a constant distance away, where only live allocations are accessible and each ends at a guard page.
-// Pinned, managed and registered memory is ordinary host memory: its own view.
 namespace emulated {
 namespace {
 
-constexpr size_t page = 4096, alignment = 512, rangeBytes = size_t{1} << 38, nowhereBytes = size_t{1} << 36;
+constexpr size_t alignment = 512, nowhereBytes = size_t{1} << 36;
 constexpr size_t guardedMost = 8192; // live guard pages: the kernel limits the mappings of a process
 constexpr size_t quarantine = 16;    // freed ranges that are not reused yet
 constexpr size_t largeBytes = size_t{16} << 20, poisonBytes = size_t{4} << 20;
 constexpr size_t poolGrain = size_t{2} << 20;
-
-size_t roundUp(size_t bytes, size_t grain)
-{
-	return (bytes + grain - 1) / grain * grain;
-}
-
-struct Memory {
-	std::shared_mutex mutex;
-	uintptr_t base, offset, next; // device range; distance to the view; first page never used
-	std::map<uintptr_t, Allocation> live;
-	std::deque<std::pair<uintptr_t, size_t>> resting; // freed lately
-	std::map<uintptr_t, size_t> spare;                // freed long enough ago, neighbours joined
-	std::set<std::pair<size_t, uintptr_t>> spareBySize;
-	std::vector<size_t> used; // by device
-	std::unordered_set<const Pool *> pools;
-	uint64_t ids = 0;
-	size_t guarded = 0;
-	char *nowhere; // what a kernel gets for a pointer that it may not touch
-
-	Memory()
-	{
-		const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
-		base = uintptr_t(mmap(nullptr, rangeBytes, PROT_NONE, flags, -1, 0));
-		offset = uintptr_t(mmap(nullptr, rangeBytes, PROT_NONE, flags, -1, 0)) - base;
-		nowhere = static_cast<char *>(mmap(nullptr, nowhereBytes, PROT_READ | PROT_WRITE, flags, -1, 0));
-		next = base + page;
-		used.resize(size_t(deviceCount()));
-	}
-};
-
-Memory &memory()
-{
-	static auto *all = new Memory;
-	return *all;
-}
 
 // A file of 0xff bytes: large allocations map it privately and cost only what is touched.
 int poisonFile()
@@ -83,34 +43,14 @@ bool openPages(void *from, size_t bytes)
 	return true;
 }
 
-void closePages(void *from, size_t bytes)
-{
-	mmap(from, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
-}
-
-bool onDevice(Allocation::Kind kind)
-{
-	return kind == Allocation::Device || kind == Allocation::Graph;
-}
-
 // The pages of an allocation as the device sees them, without the guard.
 void *pagesOf(const Allocation &one)
 {
-	return reinterpret_cast<void *>(one.range + memory().offset);
+	return reinterpret_cast<void *>(one.range + (onDevice(one.kind) ? memory().offset : 0));
 }
 size_t openBytes(const Allocation &one)
 {
 	return roundUp(one.bytes, alignment) + (one.base - one.range);
-}
-
-Allocation *containing(uintptr_t address)
-{
-	auto &live = memory().live;
-	auto next = live.upper_bound(address);
-	if (next == live.begin())
-		return nullptr;
-	Allocation &one = std::prev(next)->second;
-	return address - one.base < one.bytes ? &one : nullptr;
 }
 
 bool inDeviceRange(uintptr_t address)
@@ -118,17 +58,30 @@ bool inDeviceRange(uintptr_t address)
 	return address - memory().base < rangeBytes;
 }
 
-// The view of a live range, for work submitted as number `sequence`. With the lock held.
+// Whether work of a context may touch an allocation of any device. Without a context: whether a copy may.
+bool mayTouch(const Allocation &one, const Context *context)
+{
+	if (one.kind == Allocation::Mapped)
+		return context ? one.access >> context->device & 1 : one.access;
+	if (!context || !onDevice(one.kind) || one.context->device == context->device)
+		return true;
+	return one.pool ? one.pool->access >> context->device & 1 : context->peers >> one.context->device & 1;
+}
+
+// The view of a live range, for work submitted as number `sequence`. Mappings that follow each other are one range.
+// With the lock held.
 void *viewOf(uintptr_t address, size_t bytes, uint64_t sequence, const Context *context)
 {
 	const Allocation *one = containing(address);
-	if (!one || bytes > one->bytes - (address - one->base) || !one->ready || sequence >= one->freedAt)
-		return nullptr;
-	if (!onDevice(one->kind))
-		return reinterpret_cast<void *>(address);
-	if (context && one->context->device != context->device && !(context->peers >> one->context->device & 1))
-		return nullptr;
-	return reinterpret_cast<void *>(address + memory().offset);
+	const bool isDevice = one && onDevice(one->kind), isMapped = one && one->kind == Allocation::Mapped;
+	for (uintptr_t at = address, end = address + bytes;;) {
+		if (!one || !one->ready || sequence >= one->freedAt || !mayTouch(*one, context))
+			return nullptr;
+		at = one->base + one->bytes;
+		if (end <= at)
+			return reinterpret_cast<void *>(address + (isDevice ? memory().offset : 0));
+		one = isMapped ? containing(at) : nullptr;
+	}
 }
 
 void *currentView(const void *address, size_t bytes, bool peers)
@@ -194,34 +147,23 @@ void addSpare(uintptr_t from, size_t bytes) // with the lock held
 	memory().spareBySize.emplace(bytes, from);
 }
 
-// Addresses: the smallest range that fits of those freed long enough ago, else fresh ones. 0: none left. With the lock
-// held.
-uintptr_t takeRange(size_t bytes)
-{
-	Memory &all = memory();
-	if (const auto found = all.spareBySize.lower_bound({bytes, 0}); found != all.spareBySize.end()) {
-		const auto [size, from] = *found;
-		forgetSpare(all.spare.find(from));
-		if (size > bytes)
-			addSpare(from + bytes, size - bytes);
-		return from;
-	}
-	if (bytes > all.base + rangeBytes - all.next)
-		return 0;
-	return std::exchange(all.next, all.next + bytes);
-}
-
-bool placeOnDevice(Allocation &one) // with the lock held
+// Finds room for an allocation that ends where a guard page begins. With the lock held.
+bool place(Allocation &one)
 {
 	Memory &all = memory();
 	const size_t body = roundUp(one.bytes, page);
 	const bool guarded = all.guarded < guardedMost;
 	one.rangeBytes = body + (guarded ? page : 0);
-	one.range = takeRange(one.rangeBytes);
+	if (onDevice(one.kind)) {
+		one.range = takeRange(one.rangeBytes);
+	} else {
+		void *pages = mmap(nullptr, one.rangeBytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+		one.range = pages == MAP_FAILED ? 0 : uintptr_t(pages);
+	}
 	if (!one.range)
 		return false;
 	all.guarded += guarded;
-	one.base = one.range + body - roundUp(one.bytes, alignment); // ends where the guard begins
+	one.base = one.range + body - roundUp(one.bytes, alignment);
 	return true;
 }
 
@@ -248,21 +190,76 @@ void erase(std::map<uintptr_t, Allocation>::iterator found) // with the lock hel
 	Memory &all = memory();
 	const Allocation one = found->second;
 	all.live.erase(found);
+	if (one.kind == Allocation::Registered)
+		return;
+	all.guarded -= one.rangeBytes > roundUp(one.bytes, page);
 	if (onDevice(one.kind)) {
 		closePages(pagesOf(one), openBytes(one));
-		all.resting.emplace_back(one.range, one.rangeBytes);
-		if (all.resting.size() > quarantine) {
-			addSpare(all.resting.front().first, all.resting.front().second);
-			all.resting.pop_front();
-		}
-		all.guarded -= one.rangeBytes > roundUp(one.bytes, page);
+		restRange(one.range, one.rangeBytes);
 		uncount(one);
-	} else if (one.kind != Allocation::Registered) {
-		munmap(reinterpret_cast<void *>(one.base), one.rangeBytes);
+	} else {
+		munmap(pagesOf(one), one.rangeBytes);
 	}
 }
 
 } // namespace
+
+Memory::Memory()
+{
+	const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+	base = uintptr_t(mmap(nullptr, rangeBytes, PROT_NONE, flags, -1, 0));
+	offset = uintptr_t(mmap(nullptr, rangeBytes, PROT_NONE, flags, -1, 0)) - base;
+	nowhere = static_cast<char *>(mmap(nullptr, nowhereBytes, PROT_READ | PROT_WRITE, flags, -1, 0));
+	next = base + page;
+	used.resize(size_t(deviceCount()));
+}
+
+Memory &memory()
+{
+	static auto *all = new Memory;
+	return *all;
+}
+
+void closePages(void *from, size_t bytes)
+{
+	mmap(from, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+}
+
+Allocation *containing(uintptr_t address)
+{
+	auto &live = memory().live;
+	auto next = live.upper_bound(address);
+	if (next == live.begin())
+		return nullptr;
+	Allocation &one = std::prev(next)->second;
+	return address - one.base < one.bytes ? &one : nullptr;
+}
+
+// The smallest range that fits of those freed long enough ago, else fresh addresses.
+uintptr_t takeRange(size_t bytes)
+{
+	Memory &all = memory();
+	if (const auto found = all.spareBySize.lower_bound({bytes, 0}); found != all.spareBySize.end()) {
+		const auto [size, from] = *found;
+		forgetSpare(all.spare.find(from));
+		if (size > bytes)
+			addSpare(from + bytes, size - bytes);
+		return from;
+	}
+	if (bytes > all.base + rangeBytes - all.next)
+		return 0;
+	return std::exchange(all.next, all.next + bytes);
+}
+
+void restRange(uintptr_t from, size_t bytes)
+{
+	Memory &all = memory();
+	all.resting.emplace_back(from, bytes);
+	if (all.resting.size() > quarantine) {
+		addSpare(all.resting.front().first, all.resting.front().second);
+		all.resting.pop_front();
+	}
+}
 
 cudaError_t allocate(Context &context, size_t bytes, Allocation::Kind kind, Pool *pool, bool ready, unsigned flags,
                      void **out, const void *stream)
@@ -290,24 +287,16 @@ cudaError_t allocate(Context &context, size_t bytes, Allocation::Kind kind, Pool
 				return cudaErrorMemoryAllocation;
 			all.used[size_t(context.device)] += size;
 		}
-		if (!placeOnDevice(one)) {
+	}
+	if (!place(one)) {
+		if (onDevice(kind))
 			uncount(one);
-			return cudaErrorMemoryAllocation;
-		}
-	} else {
-		one.rangeBytes = roundUp(bytes, page);
-		void *pages = mmap(nullptr, one.rangeBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-		if (pages == MAP_FAILED)
-			return cudaErrorMemoryAllocation;
-		one.base = one.range = uintptr_t(pages);
+		return cudaErrorMemoryAllocation;
 	}
 	one.id = ++all.ids;
-	const auto place = all.live.emplace(one.base, one).first;
-	const bool opened = !ready || kind == Allocation::Managed ||
-	                    openPages(onDevice(kind) ? pagesOf(one) : reinterpret_cast<void *>(one.base),
-	                              onDevice(kind) ? openBytes(one) : one.rangeBytes);
-	if (!opened) {
-		erase(place);
+	const auto row = all.live.emplace(one.base, one).first;
+	if (ready && !openPages(pagesOf(one), openBytes(one))) {
+		erase(row);
 		return cudaErrorMemoryAllocation;
 	}
 	*out = reinterpret_cast<void *>(one.base);
@@ -318,7 +307,9 @@ cudaError_t registerHost(Context &context, void *address, size_t bytes, unsigned
 {
 	Memory &all = memory();
 	std::unique_lock lock(all.mutex);
-	if (!address || bytes == 0 || inDeviceRange(uintptr_t(address)))
+	constexpr unsigned known =
+	    cudaHostRegisterPortable | cudaHostRegisterMapped | cudaHostRegisterIoMemory | cudaHostRegisterReadOnly;
+	if (!address || bytes == 0 || flags & ~known || inDeviceRange(uintptr_t(address)))
 		return cudaErrorInvalidValue;
 	Allocation one;
 	one.base = uintptr_t(address);
@@ -369,7 +360,7 @@ void releaseAll(Context &context)
 	std::unique_lock lock(all.mutex);
 	for (auto one = all.live.begin(); one != all.live.end();) {
 		const auto next = std::next(one);
-		if (one->second.context == &context)
+		if (one->second.context == &context && one->second.kind != Allocation::Mapped)
 			erase(one);
 		one = next;
 	}
@@ -404,7 +395,7 @@ bool markFreed(void *base, uint64_t sequence, const void *stream)
 	Memory &all = memory();
 	std::unique_lock lock(all.mutex);
 	const auto found = all.live.find(uintptr_t(base));
-	if (found == all.live.end() || !onDevice(found->second.kind) || found->second.freedAt != ~uint64_t{0})
+	if (found == all.live.end() || found->second.kind > Allocation::Graph || found->second.freedAt != ~uint64_t{0})
 		return false;
 	Allocation &one = found->second;
 	one.freedAt = sequence;
@@ -493,6 +484,29 @@ void trimPool(Pool &pool, size_t keep)
 {
 	std::unique_lock lock(memory().mutex);
 	shrinkPool(pool, keep);
+}
+
+cudaError_t changeAccess(unsigned *devices, const cudaMemAccessDesc *changes, size_t count)
+{
+	unsigned changed = *devices;
+	if (count && !changes)
+		return cudaErrorInvalidValue;
+	for (const cudaMemAccessDesc *one = changes; one < changes + count; ++one) {
+		if (one->location.type != cudaMemLocationTypeDevice || !primaryContext(one->location.id))
+			return cudaErrorInvalidValue;
+		if (one->flags == cudaMemAccessFlagsProtRead) // the host could not keep a kernel from writing
+			return cudaErrorNotSupported;
+		const unsigned bit = 1u << one->location.id;
+		changed = one->flags == cudaMemAccessFlagsProtReadWrite ? changed | bit : changed & ~bit;
+	}
+	*devices = changed;
+	return cudaSuccess;
+}
+
+cudaError_t poolAccess(Pool *pool, const cudaMemAccessDesc *changes, size_t count)
+{
+	std::unique_lock lock(memory().mutex);
+	return memory().pools.count(pool) ? changeAccess(&pool->access, changes, count) : cudaErrorInvalidValue;
 }
 
 cudaError_t poolAttribute(Pool *pool, int attribute, void *value, bool set)

@@ -262,7 +262,8 @@ cudaError_t finish(const OpPointer &op)
 	return cudaError_t(op->stream->context->sticky.load());
 }
 
-cudaError_t submitOp(cudaStream_t handle, const char *name, cudaGraphNodeType type, Body body, OpPointer *out)
+cudaError_t submitOp(cudaStream_t handle, const char *name, cudaGraphNodeType type, Body body, OpPointer *out,
+                     uint64_t fixed)
 {
 	Context *current = nullptr;
 	if (const cudaError_t error = requireContext(&current))
@@ -272,7 +273,7 @@ cudaError_t submitOp(cudaStream_t handle, const char *name, cudaGraphNodeType ty
 	if (const cudaError_t error = resolve(handle, &stream))
 		return error;
 	if (stream->capture)
-		return addNode(*stream, name, type, std::move(body));
+		return addNode(*stream, name, type, std::move(body), fixed);
 	if (const cudaError_t error = guardLegacy(*stream))
 		return error;
 	OpPointer op = enqueue(*stream, name, std::move(body), type == cudaGraphNodeTypeHost);
@@ -666,8 +667,8 @@ static cudaError_t freeKind(void *base, bool host)
 	if (const cudaError_t error = unsafeCall())
 		return error;
 	const auto one = findAllocation(base);
-	const bool pinned = one && one->kind == Allocation::Pinned;
-	if (!one || one->base != uintptr_t(base) || one->kind == Allocation::Registered || pinned != host)
+	const bool ours = one && one->kind != Allocation::Registered && one->kind != Allocation::Mapped;
+	if (!ours || one->base != uintptr_t(base) || (one->kind == Allocation::Pinned) != host)
 		return cudaErrorInvalidValue;
 	// As on hardware, freeing waits for the device; memory of a pool is the caller's to order.
 	if (!one->pool) {

@@ -29,17 +29,11 @@ void tell(const char *name, const Call &call, const void *caller)
 	             autoamp_front_truth(index_cublasLtMatmul) ? "" : ", no cublasLt");
 }
 
-template <unsigned index, typename Fn>
-Fn *passThrough()
-{
-	return nullptr; // the tests' core has nothing that could be idle
-}
-
-template <unsigned index, typename Fn, typename Call, typename... Args>
-auto intercept(const Call &call, const void *caller, Args... args) noexcept
+template <unsigned index, typename Fn, typename Copy, typename... Args>
+auto intercept(const Copy &copy, const void *caller, Args... args) noexcept
 {
 	if (!autoamp_front_thread.depth)
-		tell(entryTable[index].name, call, caller);
+		tell(entryTable[index].name, copy(args...), caller);
 	autoamp_front_thread.depth++;
 	const auto status = reinterpret_cast<Fn *>(autoamp_front_truths[index])(args...);
 	autoamp_front_thread.depth--;

@@ -1,0 +1,176 @@
+"""`autoamp explain` says what the library does: for a table of calls what a preloaded run records of them, for every row of
+the entry tables what the row says."""
+import json
+import os
+import pathlib
+import re
+import subprocess
+import unittest
+
+from house import PROGRAMS, Case
+
+AUTOAMP = os.environ["AUTOAMP"]  # in the build tree: with the library and the emulated device
+TABLES = pathlib.Path(os.environ["TABLES"]).glob("*.entries")
+FIELDS = ["entry", "op", "category", "decision", "reason", "precision", "strategy", "est_ns", "est_lowered_ns", "steps"]
+
+SHAPES = [f"{door},{m},{n},{k},1,float32" for door in ("cublasSgemm_v2", "cublasGemmEx", "cublasLtMatmul")
+          for m, n, k in ((8, 8, 8), (64, 64, 64), (320, 320, 320), (512, 512, 512), (1, 1024, 1024), (1000, 24, 777),
+                          (640, 640, 640))]
+SHAPES += [f"{door},{m},{n},{k},{batch},float32" for door in ("cublasSgemmStridedBatched", "cublasLtMatmul",
+                                                             "cublasGemmStridedBatchedEx")
+           for m, n, k, batch in ((32, 32, 32, 3), (256, 256, 256, 12), (256, 256, 64, 24))]
+SHAPES += [f"{door},64,48,32,1,{dtype}" for door in ("cublasGemmEx", "cublasSgemmEx", "cublasScalEx")
+           for dtype in ("float16", "bfloat16", "float64", "float32")]
+SHAPES += [f"{door},64,48,32,1,float32" for door in ("cublasSgemm_v2_64", "cublasSgemv_v2", "cublasSaxpy_v2", "cublasSsyrk_v2",
+                                                     "cublasStrsm_v2", "cublasCgemm_v2")]
+SHAPES += ["cublasSgemm_v2,0,64,64,1,float32", "cublasGemmEx,64,64,0,1,float32",
+           "cublasSgemmStridedBatched,64,64,64,0,float32"]
+
+CONFIGURATIONS = [{}, {"STRATEGY": "cast"}, {"STRATEGY": "cast", "DTYPE": "bf16"}, {"DTYPE": "bfloat16"}, {"SCALING": "off"},
+                  {"STRATEGY": "fp32"}, {"LEVEL": "O0"}, {"GPU_MODEL": "rtx4090"}, {"GPU_MODEL": "b200"},
+                  {"CUSTOM_BLACK_LIST": "bmm,cublasGemm*"}, {"CUSTOM_WHITE_LIST": "torch:mm"},
+                  {"_CUBLAS_EMULATE_SINGLE_PRECISION": "1"}, {"_NVIDIA_TF32_OVERRIDE": "0"}]
+
+
+class Explain(Case):
+    def explain(self, *arguments, **variables):
+        result = subprocess.run([AUTOAMP, "explain", "--format", "json", *arguments], capture_output=True, text=True,
+                                env=self.environment | variables, timeout=60)
+        self.assertEqual((result.returncode, result.stderr), (0, ""), arguments)
+        return json.loads(result.stdout)
+
+    def plain(self, entry, *arguments, size=4096, **variables):
+        return self.explain("--entry", entry, "--m", str(size), "--n", str(size), "--k", str(size), *arguments, **variables)
+
+
+class AsRecorded(Explain):
+    def run_shapes(self, variables, name):
+        result = subprocess.run([AUTOAMP, "run", "--device", "emulated", "--quiet", "-o", name, "--trace", "summary", "--",
+                                 PROGRAMS / "shapes", *SHAPES], cwd=self.here, env=self.environment | variables,
+                                capture_output=True, text=True, timeout=300)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        return self.json(name)["ops"]
+
+    def test_decisions_reasons_and_estimates(self):
+        decided = set()
+        for number, configuration in enumerate(CONFIGURATIONS):
+            variables = {key[1:] if key[0] == "_" else "AUTOAMP_" + key: value for key, value in configuration.items()}
+            rows = self.run_shapes(variables, f"{number}.aat")
+            self.assertEqual(sum(row["calls"] for row in rows), len(SHAPES))
+            for row in rows:
+                arguments = ["--entry", row["entry"], "--dtype-in", row["dtype_in"], "--caller", row["caller"]]
+                for size in ("m", "n", "k", "batch"):
+                    arguments += ["--" + size, str(row[size])]
+                with self.subTest(configuration, arguments=arguments):
+                    told = self.explain(*arguments, **variables)
+                    for name in ("op", "decision", "reason", "strategy"):
+                        self.assertEqual(told[name], row[name], name)
+                    for name in ("est_ns", "est_lowered_ns"):
+                        self.assertEqual(told[name], row[name] and row[name] / row["calls"], name)
+                    self.assertEqual(told["precision"], row["dtype_compute"])
+                    last = told["steps"][-1]
+                    self.assertEqual((last["decision"], last["reason"]), (told["decision"], told["reason"]))
+                decided.add((row["decision"], row["reason"]))
+        self.assertLessEqual({("lowered", "white_list"), ("lowered", "custom_white_list"), ("observed", "white_list"),
+                              ("observed", "too_small"), ("kept", "too_small"), ("kept", "not_profitable"),
+                              ("kept", "custom_black_list"), ("kept", "disabled"), ("kept", "already_low"), ("kept", "float64"),
+                              ("kept", "zero_size"), ("kept", "emulated_fp32"), ("kept", "vector_op"), ("kept", "complex"),
+                              ("kept", "matrix_vector"), ("kept", "rank_update"), ("kept", "triangular")}, decided)
+
+
+class Answers(Explain):
+    def test_every_entry_of_the_tables(self):
+        rows = [line.split("#")[0].split() for table in TABLES for line in table.read_text().splitlines()]
+        count = 0
+        for name, _, dtype, *obstacle in (row for row in rows if row and row[0] != "headers"):
+            short = name.removesuffix("[_64]")
+            for entry in [short] + [short + "_64"] * (short != name):
+                told = self.plain(entry)
+                self.assertEqual([key for key in FIELDS if key not in told], [])
+                self.assertEqual(told["entry"], entry)
+                wanted = ("kept", *obstacle) if obstacle else ("lowered", "white_list")
+                self.assertEqual((told["decision"], told["reason"]), wanted, entry)
+                self.assertNotIn("available", told)  # every row has a door
+                count += 1
+        self.assertGreater(count, 250)
+
+    def test_the_contract(self):
+        told = self.plain("cublasSgemm_v2")
+        self.assertEqual([told[name] for name in FIELDS[:7]],
+                         ["cublasSgemm_v2", "mm", "lower_precision", "lowered", "white_list", "float16", "cast"])
+        self.assertLess(told["est_lowered_ns"], told["est_ns"])
+        self.assertEqual([step["step"] for step in told["steps"]], ["call", "device", "lists", "strategy", "level"])
+        told = self.plain("cublasSgemm_v2", AUTOAMP_ENABLED="0")
+        self.assertEqual((told["decision"], told["reason"], told["est_ns"]), ("kept", "disabled", None))
+        told = self.plain("cublasLtMatmul", AUTOAMP_LEVEL="O0")
+        self.assertEqual((told["decision"], told["reason"], told["strategy"], told["precision"]),
+                         ("observed", "white_list", "cast", "float32"))
+        told = self.plain("cublasSaxpy_v2")
+        self.assertEqual((told["op"], told["category"], told["decision"], told["reason"]),
+                         ("none", "unlisted", "kept", "vector_op"))
+        for dtype, reason in (("float16", "already_low"), ("bfloat16", "already_low"), ("float64", "float64"),
+                              ("complex64", "complex")):
+            for entry in ("cublasGemmEx", "cublasLtMatmul", "cublasSgemm_v2"):
+                self.assertEqual(self.plain(entry, "--dtype-in", dtype)["reason"], reason)
+        for caller, decision, reason in (("/usr/lib/libcusolver.so.12", "kept", "vendor_caller"), ("libcudnn.so.9", "kept", "vendor_caller"),
+                                         ("libmagma.so.2", "kept", "solver_caller"), ("libmagmadnn.so", "lowered", "white_list")):
+            told = self.plain("cublasSgemm_v2", "--caller", caller)
+            self.assertEqual((told["decision"], told["reason"]), (decision, reason))
+
+    def test_estimates_of_every_strategy(self):
+        words = re.search(r"AUTOAMP_STRATEGY\n.*\n +values: (.*)\n", self.autoamp("help", "env").stdout).group(1).split(", ")
+        told = self.plain("cublasSgemm_v2", AUTOAMP_CUSTOM_BLACK_LIST="mm")
+        self.assertEqual(told["reason"], "custom_black_list")
+        self.assertEqual(list(told["estimates"]), [word for word in words if word != "auto"])
+        self.assertEqual((told["estimates"]["fp32"], told["estimates"]["cast"]), (told["est_ns"], told["est_lowered_ns"]))
+        self.assertEqual(self.plain("cublasSaxpy_v2")["estimates"], {})
+
+    def test_gpu(self):
+        models = {model: self.plain("cublasSgemm_v2", "--gpu", model)["est_ns"] for model in ("a100", "h100", "b200", "rtx4090")}
+        self.assertEqual(len(set(models.values())), 4)
+        self.assertEqual(self.plain("cublasSgemm_v2", AUTOAMP_GPU_MODEL="a100")["est_ns"], models["a100"])
+        self.assertEqual(self.plain("cublasSgemm_v2", "--gpu", "b200", AUTOAMP_GPU_MODEL="a100")["est_ns"], models["b200"])
+        self.assertEqual(self.plain("cublasSgemm_v2")["est_ns"], models["h100"])
+
+    def test_this_machines_gpu(self):
+        driver = {"LD_LIBRARY_PATH": str(self.root / "driver"), "FAKE_DEVICES": "1"}
+        self.assertEqual(self.plain("cublasSgemm_v2", **driver, FAKE_NAME="NVIDIA A100-SXM4-80GB", FAKE_CAPABILITY="80")["est_ns"],
+                         self.plain("cublasSgemm_v2", "--gpu", "a100")["est_ns"])
+        for variables, reason in (({"FAKE_CAPABILITY": "70"}, "gpu_too_old"), ({"FAKE_VERSION": "12080"}, "driver_too_old"),
+                                  ({"FAKE_CAPABILITY": "75", "AUTOAMP_DTYPE": "bf16"}, "gpu_too_old"), ({}, "white_list"),
+                                  ({"FAKE_DEVICES": "0", "FAKE_CAPABILITY": "70"}, "white_list")):
+            told = self.plain("cublasSgemm_v2", **driver | variables)
+            self.assertEqual(told["reason"], reason)
+            self.assertIn("device", [step["step"] for step in told["steps"]])
+        self.assertEqual(self.plain("cublasSgemm_v2", "--gpu", "h100", **driver, FAKE_CAPABILITY="70")["reason"], "white_list")
+
+    def test_text(self):
+        sizes = ["--m", "64", "--n", "64", "--k", "64"]
+        text = self.autoamp("explain", "--entry", "cublasSgemm_v2", *sizes).stdout
+        self.assertRegex(text, r"\AcublasSgemm_v2 64x64x64: kept\n")
+        for words in (r"\n  call +mm of float32 operands\n", r"\n  strategy +auto\n", r"\n  model .*cast [\d.]+ us.*fp32 [\d.]+ us",
+                      r"\n  reason +too_small: too little work", r"\n  try +batch small products\n"):
+            self.assertRegex(text, words)
+        text = self.autoamp("explain", "--entry", "cublasSgemmStridedBatched", *sizes, "--batch", "512", AUTOAMP_STRATEGY="cast").stdout
+        self.assertTrue(text.startswith("cublasSgemmStridedBatched 64x64x64 b512: lowered to float16 by cast\n"), text)
+
+    def test_what_is_wrong(self):
+        sizes = ["--m", "64", "--n", "64", "--k", "64"]
+        sgemm = ["--entry", "cublasSgemm_v2"]
+        for arguments, words in (([*sizes], ["--entry"]), ([*sgemm, "--m", "64"], ["required"]),
+                                 ([*sizes, "--entry", "cublasSgem_v2"], ["cublasSgem_v2", "cublasSgemm_v2"]),
+                                 ([*sizes, "--entry", "cublasSgemm"], ["nearest is cublasSgemm_v2"]),
+                                 ([*sizes, "--entry", "cudnnConvolutionForward"], ["cudnnConvolutionForward"]),
+                                 ([*sizes, *sgemm, "--region", "x"], ["--region"]), ([*sizes, *sgemm, "--batch", "2"], ["no batch"]),
+                                 ([*sizes, *sgemm, "--dtype-in", "tf32"], ["float32"]), ([*sizes, *sgemm, "--gpu", "v100"], ["h100"]),
+                                 ([*sizes, *sgemm, "--gpu", ""], ["h100"]), ([*sizes, *sgemm, "--format", "csv"], ["csv"]),
+                                 ([*sgemm, "--m", "-1", "--n", "1", "--k", "1"], ["-1"]),
+                                 ([*sgemm, "--m", "x", "--n", "1", "--k", "1"], ["x"]),
+                                 ([*sgemm, "--m", "1.5", "--n", "1", "--k", "1"], ["1.5"]),
+                                 ([*sgemm, "--m", "99999999999", "--n", "1", "--k", "1"], ["99999999999"]),
+                                 ([*sizes, *sgemm, "word"], ["word"])):
+            self.refused(self.autoamp("explain", *arguments), 2, *words)
+        self.refused(self.autoamp("explain", *sizes, *sgemm, AUTOAMP_LEVEL="O9"), 2, "AUTOAMP_LEVEL=O9")
+
+
+unittest.main()

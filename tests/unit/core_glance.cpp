@@ -1,0 +1,143 @@
+#include "src/core/glance.h"
+
+#include <catch2/catch.hpp>
+#include <cublas_v2.h>
+
+#include <functional>
+#include <memory>
+
+using namespace autoamp;
+
+namespace {
+
+struct Handle {
+	int pointerMode = CUBLAS_POINTER_MODE_HOST, mathMode = 0, status = 0;
+};
+
+const op::Cublas vendor = {
+    nullptr,
+    [](void *handle, int *mode) {
+	    *mode = static_cast<Handle *>(handle)->pointerMode;
+	    return static_cast<Handle *>(handle)->status;
+    },
+    [](void *handle, int *mode) {
+	    *mode = static_cast<Handle *>(handle)->mathMode;
+	    return 0;
+    },
+    nullptr,
+};
+
+constexpr unsigned door = 7;
+constexpr uint32_t caller = 5;
+const void *const address = reinterpret_cast<void *>(0x1234);
+
+// A thread that has met `call` through that door, from that caller, and passes it.
+std::unique_ptr<core::Thread> threadThatKnows(const auto &call)
+{
+	auto thread = std::make_unique<core::Thread>();
+	thread->cublas = &vendor;
+	const_cast<core::Thread::Caller &>(placeOf(*thread, address)) = {address, {caller, core::CallerKind::application}};
+	const core::Key key = keyOf(call, door, caller, core::glanceAt(&vendor, nullptr, call));
+	core::Thread::Memo &memo = memoOf(*thread, key);
+	memo.key = key;
+	memo.isPassed = true;
+	return thread;
+}
+
+} // namespace
+
+TEST_CASE("a call is passed by what is remembered of one that differs in nothing that counts")
+{
+	Handle handle;
+	float one = 1, zero = 0, matrix[4] = {};
+	op::GemmCall known{.handle = &handle, .alpha = &one, .A = matrix, .B = matrix, .beta = &zero, .C = matrix};
+	known.m = 64, known.n = 32, known.k = 16, known.lda = 64, known.ldb = 16, known.ldc = 64;
+	const auto thread = threadThatKnows(known);
+	const auto isPassed = [&](const op::GemmCall &call) { return recall(*thread, door, address, call) != nullptr; };
+	REQUIRE(isPassed(known));
+
+	SECTION("other operands, scalars that are not zero either")
+	{
+		op::GemmCall call = known;
+		float two = 2, other[4] = {};
+		call.A = call.B = call.C = other;
+		call.alpha = &two;
+		CHECK(isPassed(call));
+	}
+	SECTION("any other size, stride, type, transposition")
+	{
+		const std::function<void(op::GemmCall &)> changes[] = {
+		    [](auto &c) { c.transa++; },     [](auto &c) { c.transb++; },  [](auto &c) { c.m++; },
+		    [](auto &c) { c.n++; },          [](auto &c) { c.k++; },       [](auto &c) { c.lda++; },
+		    [](auto &c) { c.ldb++; },        [](auto &c) { c.ldc++; },     [](auto &c) { c.strideA++; },
+		    [](auto &c) { c.strideB++; },    [](auto &c) { c.strideC++; }, [](auto &c) { c.batchCount++; },
+		    [](auto &c) { c.Atype++; },      [](auto &c) { c.Btype++; },   [](auto &c) { c.Ctype++; },
+		    [](auto &c) { c.computeType++; }};
+		for (const auto &change : changes) {
+			op::GemmCall call = known;
+			change(call);
+			CAPTURE(&change - changes);
+			CHECK(!isPassed(call));
+		}
+	}
+	SECTION("another zero, another mode, a handle that does not answer")
+	{
+		for (const void *op::GemmCall::*scalar : {&op::GemmCall::alpha, &op::GemmCall::beta}) {
+			op::GemmCall call = known;
+			call.*scalar = scalar == &op::GemmCall::alpha ? &zero : &one;
+			CHECK(!isPassed(call));
+		}
+		handle.mathMode = CUBLAS_TF32_TENSOR_OP_MATH;
+		CHECK(!isPassed(known));
+		handle = {CUBLAS_POINTER_MODE_DEVICE, 0, 0};
+		CHECK(!isPassed(known));
+		handle = {CUBLAS_POINTER_MODE_HOST, 0, 1};
+		CHECK(!isPassed(known));
+	}
+	SECTION("null or misaligned")
+	{
+		for (const void *op::GemmCall::*pointer :
+		     {&op::GemmCall::alpha, &op::GemmCall::A, &op::GemmCall::B, &op::GemmCall::beta}) {
+			op::GemmCall call = known;
+			call.*pointer = nullptr;
+			CHECK(!isPassed(call));
+		}
+		op::GemmCall call = known;
+		call.C = nullptr;
+		CHECK(!isPassed(call));
+		call.C = reinterpret_cast<char *>(matrix) + 2;
+		CHECK(!isPassed(call));
+	}
+	SECTION("another door, another caller, NVIDIA's")
+	{
+		CHECK(!recall(*thread, door + 1, address, known));
+		CHECK(!recall(*thread, door, static_cast<const char *>(address) + 1, known));
+		auto &place = const_cast<core::Thread::Caller &>(placeOf(*thread, address));
+		place.answer.id++;
+		CHECK(!isPassed(known));
+		place.answer = {caller, core::CallerKind::vendor};
+		CHECK(!isPassed(known));
+	}
+	SECTION("one that is lowered")
+	{
+		memoOf(*thread, keyOf(known, door, caller, core::glanceAt(&vendor, nullptr, known))).isPassed = false;
+		CHECK(!isPassed(known));
+	}
+}
+
+TEST_CASE("what is remembered of an entry point that is no product")
+{
+	op::PlainCall known;
+	known.m = 64, known.n = 32, known.k = 16;
+	const auto thread = threadThatKnows(known);
+	REQUIRE(recall(*thread, door, address, known));
+	const std::function<void(op::PlainCall &)> changes[] = {[](auto &c) { c.m++; },     [](auto &c) { c.n++; },
+	                                                        [](auto &c) { c.k++; },     [](auto &c) { c.batchCount++; },
+	                                                        [](auto &c) { c.Atype++; }, [](auto &c) { c.xType++; }};
+	for (const auto &change : changes) {
+		op::PlainCall call = known;
+		change(call);
+		CAPTURE(&change - changes);
+		CHECK(!recall(*thread, door, address, call));
+	}
+}

@@ -1,0 +1,246 @@
+#include "tools/autoamp/explain.h"
+
+#include "inject/entry_table.h"
+#include "inject/vendors.h"
+#include "src/op/gemm.h"
+#include "src/policy/decide.h"
+#include "tools/autoamp/failure.h"
+#include "tools/autoamp/launch.h"
+#include "tools/autoamp/machine.h"
+#include "tools/autoamp/text.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+namespace autoamp::tool {
+
+const std::vector<std::string> operandTypes = {"float32", "float16", "bfloat16", "float64", "complex64"};
+
+namespace {
+
+using op::Obstacle, policy::Decision, policy::Verdict;
+using Json = nlohmann::ordered_json;
+
+// One piece of the configuration, and what is decided with it and those before it.
+struct Step {
+	const char *name;
+	std::string says;
+	Decision decision;
+};
+
+struct Explanation {
+	op::Op op;
+	policy::Category category;
+	Decision decision;
+	std::vector<Step> steps;
+	std::vector<std::pair<std::string, double>> estimates; // ns, by the word of AUTOAMP_STRATEGY
+};
+
+size_t indexOf(const std::string &name, std::span<const char *const> entries)
+{
+	const auto found = std::find(entries.begin(), entries.end(), name);
+	if (found != entries.end())
+		return static_cast<size_t>(found - entries.begin());
+	const auto current = name + "_v2"; // what cublas_v2.h makes of the name in a program
+	const bool isMacro = std::find(entries.begin(), entries.end(), current) != entries.end();
+	fail(Status::wrong, "explain: no entry point '{}'; the nearest is {}", name,
+	     isMacro ? current : policy::nearestName(name, entries));
+}
+
+template <typename Files>
+bool isAnyOf(std::string_view file, const Files &beginnings)
+{
+	file.remove_prefix(file.rfind('/') + 1);
+	return std::any_of(std::begin(beginnings), std::end(beginnings),
+	                   [&](const char *beginning) { return file.starts_with(beginning); });
+}
+
+// The call as the door would describe it: a plain product, or what the row of the entry tables says.
+op::Op describe(const Question &question, size_t index, const policy::Options &options)
+{
+	const op::Entry &entry = entry::entryTable[index];
+	const auto row = static_cast<uint16_t>(index);
+	int type = 0;
+	while (op::name(op::dtypeOf(type)) != question.dtype)
+		type++;
+	op::Op op;
+	if (entry.obstacle != Obstacle::none) {
+		op::PlainCall call;
+		call.m = question.m, call.n = question.n, call.k = question.k, call.batchCount = question.batch;
+		call.Atype = call.xType = type;
+		op = op::describe(entry, row, call);
+	} else {
+		static float one = 1, zero = 0; // no address is read but these
+		op::GemmCall call;
+		call.handle = call.C = &one;
+		call.alpha = call.A = call.B = &one;
+		call.beta = &zero;
+		call.m = question.m, call.n = question.n, call.k = question.k, call.batchCount = question.batch;
+		call.lda = std::max<int64_t>(1, call.m), call.ldb = std::max<int64_t>(1, call.k), call.ldc = call.lda;
+		call.strideA = call.m * call.k, call.strideB = call.k * call.n, call.strideC = call.m * call.n;
+		call.Atype = call.Btype = call.Ctype = type;
+		op = op::describe(entry, row, call, {}, {options.tf32Allowed, options.emulatesSingle});
+	}
+	if (isAnyOf(question.caller, front::vendorFiles))
+		op.obstacle = Obstacle::vendor_caller;
+	else if (op.obstacle == Obstacle::none && isAnyOf(question.caller, front::solverFiles))
+		op.obstacle = Obstacle::solver_caller;
+	return op;
+}
+
+// The configuration with everything open that could keep a call.
+policy::State opened(const policy::Options &options)
+{
+	policy::State state(options);
+	state.observeOnly = false;
+	state.strategy = policy::StrategyChoice::cast;
+	state.customWhite = state.customBlack = {};
+	std::fill(std::begin(state.category), std::end(state.category), policy::Category::lower_precision);
+	return state;
+}
+
+// What each strategy that can be named would take, whatever else is configured.
+void estimate(Explanation &explanation, const policy::Device &device, Environment environment,
+              std::span<const char *const> entries)
+{
+	const auto &row = policy::optionTable()[static_cast<size_t>(policy::Option::strategy)];
+	std::istringstream words(row.values);
+	for (std::string word; words >> word;) {
+		environment.set(row.name, word);
+		const auto parsed = environment.parse(entries);
+		if (word == row.fallback || !parsed.error.empty()) // auto chooses among the others
+			continue;
+		auto state = opened(parsed.options);
+		state.strategy = parsed.options.strategy;
+		const auto decision = policy::decide(explanation.op, state, device);
+		const bool isLowered = decision.strategy != policy::Strategy::fp32;
+		if (const double ns = isLowered ? decision.estimateLowered : decision.estimate; ns >= 0)
+			explanation.estimates.emplace_back(word, ns);
+	}
+}
+
+Explanation walk(const Question &question, const op::Op &op, const policy::Options &options,
+                 const Environment &environment, std::span<const char *const> entries)
+{
+	const auto driver = question.gpu ? Driver{} : askDriver();
+	const auto *gpu = driver.gpus.empty() ? nullptr : &driver.gpus.front();
+	const auto &constants =
+	    policy::gpuConstants(options.gpuModel, gpu ? gpu->name.c_str() : nullptr, gpu ? gpu->capability : 0);
+	const policy::Device ideal = {&constants, 90, true};
+	const policy::Device here =
+	    gpu ? policy::Device{&constants, gpu->capability, driver.version >= policy::Device::oldestDriver} : ideal;
+	const policy::State real(options);
+	auto state = opened(options);
+	policy::Device device = ideal;
+	Explanation result = {op, real.category[static_cast<unsigned>(op.kind)], policy::decide(op, real, here), {}, {}};
+	estimate(result, ideal, environment, entries);
+	const auto isLowered = [&](const char *name, std::string says) {
+		result.steps.push_back({name, std::move(says), policy::decide(op, state, device)});
+		return result.steps.back().decision.verdict == Verdict::lowered;
+	};
+
+	if (!options.enabled) {
+		isLowered("enabled", "AUTOAMP_ENABLED=0");
+		return result;
+	}
+	const auto &entry = entry::entryTable[op.entry];
+	const auto *kind = op.kind == op::Kind::none ? "no product" : policy::name(op.kind);
+	const bool isUnlike = entry.dtype != op::Dtype::none && entry.dtype != op.a;
+	const auto taken = isUnlike ? fmt::format(" ({} itself takes {})", entry.name, op::name(entry.dtype)) : "";
+	bool isGoing = isLowered("call", fmt::format("{} of {} operands{}", kind, op::name(op.a), taken));
+	if (isGoing) {
+		device = here;
+		const auto place = gpu ? gpu->name : question.gpu ? "--gpu" : "no GPU here";
+		isGoing = isLowered("device", fmt::format("{}: constants of {}", place, constants.name));
+	}
+	if (isGoing) {
+		std::copy(std::begin(real.category), std::end(real.category), state.category);
+		state.customWhite = real.customWhite, state.customBlack = real.customBlack;
+		isGoing = isLowered("lists", fmt::format("{}: {} is {}", options.valueOf(policy::Option::lists), kind,
+		                                         policy::name(result.category)));
+	}
+	if (isGoing) {
+		state.strategy = real.strategy;
+		isGoing = isLowered("strategy", options.valueOf(policy::Option::strategy));
+	}
+	state.observeOnly = real.observeOnly;
+	if (isGoing || state.observeOnly)
+		isLowered("level", options.valueOf(policy::Option::level));
+	return result;
+}
+
+Json orNull(float ns)
+{
+	return ns >= 0 ? Json(double{ns}) : Json();
+}
+
+void writeJson(const Explanation &explanation)
+{
+	const auto &decision = explanation.decision;
+	Json steps = Json::array(), estimates = Json::object();
+	for (const auto &step : explanation.steps)
+		steps.push_back({{"step", step.name},
+		                 {"says", step.says},
+		                 {"decision", policy::name(step.decision.verdict)},
+		                 {"reason", policy::name(step.decision.reason)}});
+	for (const auto &[strategy, ns] : explanation.estimates)
+		estimates[strategy] = ns;
+	const Json document = {{"entry", entry::entryTable[explanation.op.entry].name},
+	                       {"op", policy::name(explanation.op.kind)},
+	                       {"category", policy::name(explanation.category)},
+	                       {"decision", policy::name(decision.verdict)},
+	                       {"reason", policy::name(decision.reason)},
+	                       {"precision", op::name(decision.precision)},
+	                       {"strategy", policy::name(decision.strategy)},
+	                       {"est_ns", orNull(decision.estimate)},
+	                       {"est_lowered_ns", orNull(decision.estimateLowered)},
+	                       {"estimates", estimates},
+	                       {"steps", steps}};
+	fmt::print("{}\n", document.dump(1));
+}
+
+void writeText(const Explanation &explanation)
+{
+	const auto &decision = explanation.decision;
+	const auto &op = explanation.op;
+	std::string how;
+	if (decision.verdict == Verdict::lowered)
+		how = fmt::format(" to {} by {}", op::name(decision.precision), policy::name(decision.strategy));
+	else if (decision.strategy != policy::Strategy::fp32)
+		how = fmt::format(", O1 would lower it by {}", policy::name(decision.strategy));
+	fmt::print("{} {}: {}{}\n", entry::entryTable[op.entry].name, shape(op.m, op.n, op.k, op.batch),
+	           policy::name(decision.verdict), how);
+	for (const auto &step : explanation.steps)
+		fmt::print("  {:<9} {}\n", step.name, step.says);
+	std::string times;
+	for (const auto &[strategy, ns] : explanation.estimates)
+		times += fmt::format("{}{} {}", times.empty() ? "" : ", ", strategy, duration(ns));
+	if (!times.empty())
+		fmt::print("  {:<9} {}\n", "model", times);
+	fmt::print("  {:<9} {}: {}\n", "reason", policy::name(decision.reason), policy::meaning(decision.reason));
+	if (*policy::advice(decision.reason))
+		fmt::print("  {:<9} {}\n", "try", policy::advice(decision.reason));
+}
+
+} // namespace
+
+void explain(const Question &question, std::span<const char *const> entries)
+{
+	const auto index = indexOf(question.entry, entries);
+	if (question.batch != 1 && entry::entryTable[index].library == op::Library::cublas &&
+	    question.entry.find("Batched") == std::string::npos)
+		fail(Status::wrong, "explain: {} takes no batch; cublasSgemmStridedBatched does", question.entry);
+	Environment environment;
+	if (question.gpu)
+		environment.set("AUTOAMP_GPU_MODEL", *question.gpu);
+	const auto parsed = environment.parse(entries);
+	if (!parsed.error.empty())
+		fail(Status::wrong, "{}", parsed.error);
+	const auto op = describe(question, index, parsed.options);
+	const auto explanation = walk(question, op, parsed.options, environment, entries);
+	question.format == "json" ? writeJson(explanation) : writeText(explanation);
+}
+
+} // namespace autoamp::tool

@@ -1,0 +1,32 @@
+// What this machine has: the driver and its GPUs, the parts of autoamp. Main thread.
+// Foreign code is loaded in a child process only: a driver that was started in this one would be inherited by nobody
+// and could take this one down.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace autoamp::tool {
+
+// Where the things that the application needs lie: beside this program in the build tree, or under ../lib/autoamp.
+struct Installation {
+	std::string library;             // libautoamp.so; empty: in none of the places
+	std::string emulated;            // folder of the emulated device; empty: not there
+	std::vector<std::string> places; // that were looked at
+};
+Installation findInstallation();
+
+struct Driver {
+	struct Gpu {
+		int capability = 0; // 90 for sm_90
+		std::string name;
+	};
+	bool isFound = false;  // libcuda.so.1 loads
+	int version = 0;       // of CUDA, 13000; 0: it does not say
+	std::string problem;   // why there is no GPU
+	std::vector<Gpu> gpus; // none: nothing can run on it
+	bool isEmulated = false;
+};
+Driver askDriver();
+
+} // namespace autoamp::tool
