@@ -2,6 +2,7 @@
 
 #include "inject/entry_table.h"
 #include "inject/front.h"
+#include "src/base/clock.h"
 #include "src/base/errno_guard.h"
 #include "src/base/faults.h"
 #include "src/base/log.h"
@@ -118,7 +119,7 @@ void tellCopies(Process &process)
 		row.reason = policy::name(policy::Reason::second_copy);
 		row.strategy = policy::name(policy::Strategy::fp32);
 		for (unsigned calls = autoamp_front_second[i]; calls; calls--)
-			lane->count(process.recorder.row(row), 0, false);
+			lane->record(process.recorder.row(row), base::ticks(), 0, false);
 	}
 }
 

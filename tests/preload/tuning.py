@@ -27,7 +27,7 @@ class Tuning(runner.Test):
                     for key in ("statuses", "calls", "heuristics", "heuristic_bits"):
                         self.assertEqual(case.get(key), reference.cases[name].get(key))
                     self.assertNotEqual(case["bits"], reference.cases[name]["bits"])
-                    self.assertLowered(result, case, dtype, calls=int(case["calls"]))
+                    self.assertLowered(result, case, runner.Way("cast", dtype), calls=int(case["calls"]))
 
     def test_set_up_once(self):
         """The second call of whatever sets up would fail, and show; the first one's failure does."""
