@@ -12,6 +12,7 @@
 #include <fcntl.h>
 #include <link.h>
 #include <pthread.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <time.h>
@@ -26,8 +27,10 @@ extern "C" {
 constinit thread_local ThreadBlock autoamp_front_thread;
 void *autoamp_front_truths[entryCount];
 unsigned autoamp_front_unseen;
-HIDDEN extern void *autoamp_front_slots[entryCount];
-HIDDEN extern void *const autoamp_front_entries[entryCount];
+unsigned autoamp_front_second[entryCount];
+// Three of each: of references without a version, to CUDA 13's library, to CUDA 12's.
+HIDDEN extern void *autoamp_front_slots[];
+HIDDEN extern const int autoamp_front_entries[]; // places, seen from the table
 HIDDEN decltype(&dlsym) autoamp_front_dlsym;
 HIDDEN decltype(&dlvsym) autoamp_front_dlvsym;
 // pthread_atfork would need crtbegin.
@@ -58,13 +61,16 @@ T settle(T &cell, T value)
 
 // ---------------------------------------------------------------- tables
 
+// The loader binds by version: each of the vendor's libraries has one, its SONAME. A slot is the row of an entry point
+// in one of three copies of the table.
+constexpr unsigned unversioned = 0, versionCount = 3;
+
 struct Library {
-	const char *prefix; // of the file that owns the true functions: libcublas.so is not libcublasLt.so
-	const char *sonames[3];
+	const char *files[versionCount]; // SONAMEs; the first is how all of them begin: libcublas.so is not libcublasLt.so
 };
 
-constexpr Library cublas = {"libcublas.so", {"libcublas.so.13", "libcublas.so.12"}};
-constexpr Library cublaslt = {"libcublasLt.so", {"libcublasLt.so.13", "libcublasLt.so.12"}};
+constexpr Library cublas = {{"libcublas.so", "libcublas.so.13", "libcublas.so.12"}};
+constexpr Library cublaslt = {{"libcublasLt.so", "libcublasLt.so.13", "libcublasLt.so.12"}};
 
 const struct {
 	const char *name;
@@ -74,6 +80,20 @@ const struct {
 #include "inject/entries.inc"
 #undef ENTRY
 };
+
+void *entryOf(unsigned version, unsigned index)
+{
+	const auto *base = reinterpret_cast<const char *>(autoamp_front_entries);
+	return const_cast<char *>(base + autoamp_front_entries[version * entryCount + index]);
+}
+
+bool isOurs(const void *function, unsigned index)
+{
+	unsigned version = 0;
+	while (version < versionCount && entryOf(version, index) != function)
+		version++;
+	return version < versionCount;
+}
 
 // What a call returns while no such library is in the process: CUBLAS_STATUS_NOT_INITIALIZED.
 int absent()
@@ -122,21 +142,66 @@ void say(Text... text)
 		return; // nobody listens
 }
 
-// Whether the environment says NAME=0; `text` is "NAME=". Any other value is the core's to judge.
-bool isZero(const char *text)
+// entryCount: none.
+unsigned rowOf(const char *name)
+{
+	const unsigned count = entryCount;
+	unsigned index = begins(name, "cublas") ? 0 : count;
+	while (index < entryCount && !equal(entries[index].name, name))
+		index++;
+	return index;
+}
+
+// Whether the environment says NAME=VALUE; `text` is "NAME=". Any value that is not asked for is the core's to judge.
+bool isSet(const char *text, const char *value)
 {
 	for (char **variable = environ; variable && *variable; variable++)
 		if (begins(*variable, text))
-			return equal(*variable + length(text), "0");
+			return equal(*variable + length(text), value);
 	return false;
 }
 
 // ---------------------------------------------------------------- objects in memory
 
+using Symbol = ElfW(Sym);
+
 struct Object {
-	const void *address;
-	const char *path; // the loader's name for the file that holds address, null if none does
+	const void *address = nullptr;
+	ElfW(Addr) base = 0;
+	const ElfW(Dyn) *dynamic = nullptr;
+	const char *path = ""; // the loader's name for it; "": the program, or nothing holds the address
+
+	uintptr_t value(ElfW(Sxword) tag) const
+	{
+		const ElfW(Dyn) *entry = dynamic;
+		while (entry && entry->d_tag && entry->d_tag != tag)
+			entry++;
+		return entry && entry->d_tag ? entry->d_un.d_val : 0;
+	}
+	// The loader makes an address of what is an offset in the file, but not in every object.
+	template <typename T>
+	const T *table(ElfW(Sxword) tag) const
+	{
+		const uintptr_t at = value(tag);
+		return reinterpret_cast<const T *>(at && at < base ? at + base : at);
+	}
+	// By which others need it: the file may have any name.
+	const char *name() const
+	{
+		const uintptr_t soname = value(DT_SONAME);
+		return soname ? table<char>(DT_STRTAB) + soname : baseName(path);
+	}
+	void *find(const char *symbol) const;
 };
+
+Object describe(const dl_phdr_info &info)
+{
+	Object object = {nullptr, info.dlpi_addr, nullptr, info.dlpi_name};
+	for (int i = 0; i < info.dlpi_phnum; i++)
+		if (info.dlpi_phdr[i].p_type == PT_DYNAMIC)
+			object.dynamic = reinterpret_cast<ElfW(Dyn) *>(info.dlpi_addr + info.dlpi_phdr[i].p_vaddr);
+	return object;
+}
 
 int isOwner(dl_phdr_info *info, size_t, void *data)
 {
@@ -145,36 +210,26 @@ int isOwner(dl_phdr_info *info, size_t, void *data)
 		const auto &segment = info->dlpi_phdr[i];
 		const auto offset = reinterpret_cast<uintptr_t>(object.address) - info->dlpi_addr - segment.p_vaddr;
 		if (segment.p_type == PT_LOAD && offset < segment.p_memsz) {
-			object.path = info->dlpi_name;
+			object = describe(*info);
 			return 1;
 		}
 	}
 	return 0;
 }
 
-const char *ownerOf(const void *address)
+Object ownerOf(const void *address)
 {
-	Object object = {address, nullptr};
+	Object object = {address};
 	dl_iterate_phdr(isOwner, &object);
-	return object.path ? object.path : "";
+	return object;
 }
 
 // By DT_GNU_HASH: the only way to dlsym itself once dlsym and dlvsym are ours, and the only one without the loader.
-const ElfW(Sym) * findSymbol(ElfW(Addr) base, const ElfW(Dyn) * dynamic, const char *name)
+const Symbol *findSymbol(const Object &object, const char *name)
 {
-	const ElfW(Sym) *symbols = nullptr;
-	const char *strings = nullptr;
-	const uint32_t *table = nullptr;
-	for (; dynamic && dynamic->d_tag; dynamic++) {
-		const auto value = dynamic->d_un.d_ptr;
-		const auto address = value < base ? value + base : value;
-		if (dynamic->d_tag == DT_SYMTAB)
-			symbols = reinterpret_cast<ElfW(Sym) *>(address);
-		else if (dynamic->d_tag == DT_STRTAB)
-			strings = reinterpret_cast<char *>(address);
-		else if (dynamic->d_tag == DT_GNU_HASH)
-			table = reinterpret_cast<uint32_t *>(address);
-	}
+	const auto *symbols = object.table<Symbol>(DT_SYMTAB);
+	const auto *strings = object.table<char>(DT_STRTAB);
+	const auto *table = object.table<uint32_t>(DT_GNU_HASH);
 	if (!symbols || !strings || !table)
 		return nullptr;
 	const uint32_t buckets = table[0], first = table[1], bloom = table[2];
@@ -193,10 +248,10 @@ const ElfW(Sym) * findSymbol(ElfW(Addr) base, const ElfW(Dyn) * dynamic, const c
 	}
 }
 
-void *findInObject(const link_map &object, const char *name)
+void *Object::find(const char *symbol) const
 {
-	const ElfW(Sym) *const symbol = findSymbol(object.l_addr, object.l_ld, name);
-	return symbol ? reinterpret_cast<void *>(object.l_addr + symbol->st_value) : nullptr;
+	const auto *const found = findSymbol(*this, symbol);
+	return found ? reinterpret_cast<void *>(base + found->st_value) : nullptr;
 }
 
 // ---------------------------------------------------------------- the loader's own functions
@@ -207,21 +262,29 @@ struct {
 	decltype(&dlerror) error;
 } loader;
 
-// By the loader's own list: dl_iterate_phdr may be a sanitizer's that calls dlsym before it can serve. What stands in
-// the list up to libc was there at the start and never goes.
+// In the loader's own list: dl_iterate_phdr may be a sanitizer's that calls dlsym before it can serve. What stands in
+// it up to libc was there at the start and never goes.
+Object firstOf(const link_map *&next)
+{
+	const Object object = {nullptr, next->l_addr, next->l_ld, next->l_name};
+	next = next->l_next;
+	return object;
+}
+
 bool haveLoader()
 {
-	for (const link_map *object = _r_debug.r_map; object && !load(autoamp_front_dlsym); object = object->l_next) {
-		const char *file = baseName(object->l_name);
+	for (const link_map *next = _r_debug.r_map; next && !load(autoamp_front_dlsym);) {
+		const Object object = firstOf(next);
+		const char *file = baseName(object.path);
 		if (!begins(file, "libc.so.6") && !begins(file, "libdl.so.2")) // libdl: before glibc 2.34
 			continue;
-		void *const sym = findInObject(*object, "dlsym");
+		void *const sym = object.find("dlsym");
 		if (!sym)
 			continue;
-		store(loader.open, findInObject(*object, "dlopen"));
-		store(loader.close, findInObject(*object, "dlclose"));
-		store(loader.error, findInObject(*object, "dlerror"));
-		store(autoamp_front_dlvsym, findInObject(*object, "dlvsym"));
+		store(loader.open, object.find("dlopen"));
+		store(loader.close, object.find("dlclose"));
+		store(loader.error, object.find("dlerror"));
+		store(autoamp_front_dlvsym, object.find("dlvsym"));
 		store(autoamp_front_dlsym, sym); // last: it says that the others are there
 	}
 	return load(autoamp_front_dlsym);
@@ -241,20 +304,28 @@ bool isRecursive(const pthread_mutex_t &mutex)
 
 // Where glibc keeps the lock that dlopen and dlsym take: the first of three recursive mutexes in a row. Found nowhere
 // (another libc): a lock that nobody holds.
+constexpr pthread_mutex_t noLock = {};
 const pthread_mutex_t *findLoaderLock()
 {
-	static const pthread_mutex_t none = {};
-	const link_map *object = _r_debug.r_map;
-	while (object && object->l_addr != _r_debug.r_ldbase)
-		object = object->l_next;
-	const auto *const data = object ? findSymbol(object->l_addr, object->l_ld, "_rtld_global") : nullptr;
-	auto at = data ? object->l_addr + data->st_value : 0;
-	for (const auto end = at + (data ? data->st_size : 0); at + 3 * sizeof none <= end; at += sizeof(void *)) {
+	Object object;
+	for (const link_map *next = _r_debug.r_map; next && object.base != _r_debug.r_ldbase;)
+		object = firstOf(next);
+	const auto *const data = findSymbol(object, "_rtld_global");
+	auto at = data ? object.base + data->st_value : 0;
+	for (const auto end = at + (data ? data->st_size : 0); at + 3 * sizeof noLock <= end; at += sizeof(void *)) {
 		const auto *mutex = reinterpret_cast<pthread_mutex_t *>(at);
 		if (isRecursive(mutex[0]) && isRecursive(mutex[1]) && isRecursive(mutex[2]))
 			return mutex;
 	}
-	return &none;
+	return &noLock;
+}
+
+const pthread_mutex_t &loaderLock()
+{
+	static const pthread_mutex_t *found;
+	if (!load(found))
+		store(found, findLoaderLock());
+	return *load(found);
 }
 
 int opener = -1; // the thread that is opening the core: whoever waits for it waits for nobody else
@@ -268,11 +339,8 @@ int thisThread()
 // (a plug-in's constructor joins it) would never get it. False: someone has held it for a second, so do without.
 bool awaitLoader()
 {
-	static const pthread_mutex_t *found;
 	static int patience;
-	if (!load(found))
-		store(found, findLoaderLock());
-	const auto &lock = load(found)->__data;
+	const auto &lock = loaderLock().__data;
 	for (int self = 0; load(lock.__lock); nap()) {
 		const int owner = load(lock.__owner);
 		self = self ? self : thisThread();
@@ -287,27 +355,46 @@ bool awaitLoader()
 
 // ---------------------------------------------------------------- the true functions
 
-// A slot outlives the client that closes its library: what stands in a slot must stay mapped.
-void *capture(unsigned index, void *found)
+int versionInUse = -1; // of the library that is served
+
+unsigned versionOf(const Object &object, unsigned index)
 {
-	loader.open(ownerOf(found), RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
-	return settle(autoamp_front_truths[index], found);
+	unsigned version = versionCount - 1;
+	while (version != unversioned && !begins(object.name(), entries[index].library->files[version]))
+		version--;
+	return version;
+}
+
+// Whether `found`, which somebody calls or looked up, is the entry point's true function. The first to come is: a
+// handle of one copy of the library is nothing to another copy, so the others are left alone. A file that is not the
+// vendor's may be an interposer behind us, which serves any copy; the caller's own file is a copy.
+bool capture(unsigned index, void *found, const void *caller)
+{
+	const Object owner = ownerOf(found);
+	// A slot outlives the client that closes its library: what stands in it must stay mapped.
+	loader.open(owner.path, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
+	const int version = static_cast<int>(versionOf(owner, index));
+	int inUse = -1;
+	const bool isFirst =
+	    (version || owner.base == ownerOf(caller).base) &&
+	    __atomic_compare_exchange_n(&versionInUse, &inUse, version, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
+	if (!isFirst && inUse != version && version)
+		return false;
+	return settle(autoamp_front_truths[index], found) == found;
 }
 
 // In a file that is loaded already, or in what that file needs.
 void *findLoaded(const char *file, unsigned index)
 {
 	void *const handle = loader.open(file, RTLD_LAZY | RTLD_NOLOAD);
-	void *found = handle ? autoamp_front_dlsym(handle, entries[index].name) : nullptr;
-	if (found == autoamp_front_entries[index])
-		found = nullptr;
-	if (handle && !found)
-		loader.close(handle);
-	return found;
+	void *const found = handle ? autoamp_front_dlsym(handle, entries[index].name) : nullptr;
+	if (handle)
+		loader.close(handle); // it stays as long as the application wants it; what is captured is pinned
+	return isOurs(found, index) ? nullptr : found;
 }
 
 struct Search {
-	unsigned index;
+	unsigned slot;
 	const char *caller; // the caller's file, which may carry a copy of its own
 	void *found;
 };
@@ -315,47 +402,46 @@ struct Search {
 int isInLibrary(dl_phdr_info *info, size_t, void *data)
 {
 	auto &search = *static_cast<Search *>(data);
-	const bool isCaller = equal(info->dlpi_name, search.caller);
-	if (!isCaller && !begins(baseName(info->dlpi_name), entries[search.index].library->prefix))
-		return 0;
-	for (int i = 0; i < info->dlpi_phnum; i++) {
-		const auto *dynamic = reinterpret_cast<ElfW(Dyn) *>(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr);
-		if (info->dlpi_phdr[i].p_type != PT_DYNAMIC)
-			continue;
-		if (const auto *symbol = findSymbol(info->dlpi_addr, dynamic, entries[search.index].name))
-			search.found = reinterpret_cast<void *>(info->dlpi_addr + symbol->st_value);
-	}
-	return search.found && !isCaller; // the library's comes first
+	const auto &[name, library] = entries[search.slot % entryCount];
+	const Object object = describe(*info);
+	const bool isLibrary = begins(object.name(), library->files[search.slot / entryCount]);
+	if (isLibrary || object.path == search.caller)
+		if (void *found = object.find(name))
+			search.found = found;
+	return search.found && isLibrary; // it comes first
 }
 
 // Without the loader: while somebody holds its lock, or before glibc 2.34 in a process without libdl, which has no
 // dlsym. The library that is there is read directly.
-void *findInLibrary(unsigned index, const void *caller)
+void *findInLibrary(unsigned slot, const void *caller)
 {
-	Search search = {index, caller ? ownerOf(caller) : "", nullptr};
+	Search search = {slot, ownerOf(caller).path, nullptr};
 	dl_iterate_phdr(isInLibrary, &search);
 	return search.found;
 }
 
-// RTLD_NEXT first: another interposer behind us keeps its turn. It finds nothing where the library sits in an
-// RTLD_LOCAL scope. The caller's own file (null: unknown) comes last: it may carry a copy, or trampolines of these
-// names.
-void *findTruth(unsigned index, const void *caller)
+// What the loader would have bound: RTLD_NEXT first, where another interposer behind us keeps its turn. It finds
+// nothing where the library sits in an RTLD_LOCAL scope. The caller's own file (null: unknown) comes last: it may carry
+// a copy, or trampolines of these names.
+void *findTruth(unsigned slot, const void *caller)
 {
-	if (void *known = load(autoamp_front_truths[index]))
+	const unsigned index = slot % entryCount, version = slot / entryCount;
+	const auto &[name, library] = entries[index];
+	if (void *known = load(autoamp_front_truths[index]); known && static_cast<int>(version) == load(versionInUse))
 		return known;
 	if (!haveLoader())
-		return findInLibrary(index, caller);
-	const auto &[name, library] = entries[index];
-	void *found = autoamp_front_dlsym(RTLD_NEXT, name);
+		return findInLibrary(slot, caller);
+	void *found =
+	    version ? autoamp_front_dlvsym(RTLD_NEXT, name, library->files[version]) : autoamp_front_dlsym(RTLD_NEXT, name);
 	if (!found) {
-		for (const char *const *soname = library->sonames; !found && *soname; soname++)
-			found = findLoaded(*soname, index);
-		if (!found && caller)
-			found = findLoaded(ownerOf(caller), index);
+		for (unsigned each = unversioned + 1; !found && each < versionCount; each++)
+			if (!version || each == version)
+				found = findLoaded(library->files[each], index);
+		if (!found && !version && caller)
+			found = findLoaded(ownerOf(caller).path, index);
 		loader.error(); // what failed on the way is not the application's to read
 	}
-	return found ? capture(index, found) : nullptr;
+	return found;
 }
 
 // ---------------------------------------------------------------- the core
@@ -390,7 +476,8 @@ bool ownFolder(char (&path)[PATH_MAX])
 		}
 	close(file);
 	if (!isFound) // no /proc
-		for (const char *name = ownerOf(reinterpret_cast<void *>(&absent)); *name && size < sizeof path - 1; name++)
+		for (const char *name = ownerOf(reinterpret_cast<void *>(&absent)).path; *name && size < sizeof path - 1;
+		     name++)
 			path[size++] = *name;
 	while (size && path[size - 1] != '/')
 		size--;
@@ -423,7 +510,7 @@ bool isCut(const char *path)
 const Core *openCore(const char *&why)
 {
 	static constexpr char file[] = "libautoamp-core.so";
-	if (isZero("AUTOAMP_ENABLED="))
+	if (isSet("AUTOAMP_ENABLED=", "0"))
 		return nullptr;
 	why = "its folder is unknown";
 	char path[PATH_MAX] = {};
@@ -498,10 +585,13 @@ void inChild()
 	forks = 0, resolvers = autoamp_front_thread.resolving, opener = -1;
 }
 
+bool isStarted; // all that the program started with is bound
+
 // The only constructor. At the first call it would be too late: that is when the race is. All else works before it ran.
 __attribute__((constructor)) void watchForks()
 {
 	__register_atfork(beforeFork, afterFork, inChild, nullptr);
+	__atomic_store_n(&isStarted, true, __ATOMIC_RELEASE);
 }
 
 struct Resolving {
@@ -517,16 +607,18 @@ struct Resolving {
 
 // ---------------------------------------------------------------- lookups
 
-// AUTOAMP_HOOK_DLSYM, read at the first lookup that it concerns.
-bool isHooking()
+// AUTOAMP_HOOK_DLSYM, read at the first lookup.
+enum class Hook : int { unknown, off, on, got };
+Hook hook()
 {
-	static int known; // 1 yes, 2 no
-	int answer = load(known);
-	if (!answer) {
-		answer = isZero("AUTOAMP_HOOK_DLSYM=") ? 2 : 1;
+	static Hook known;
+	Hook answer = load(known);
+	if (answer == Hook::unknown) {
+		const char *const name = "AUTOAMP_HOOK_DLSYM=";
+		answer = isSet(name, "0") ? Hook::off : isSet(name, "got") ? Hook::got : Hook::on;
 		__atomic_store_n(&known, answer, __ATOMIC_RELEASE);
 	}
-	return answer == 1;
+	return answer;
 }
 
 bool isVendors(const char *file)
@@ -536,6 +628,109 @@ bool isVendors(const char *file)
 			return true;
 	return false;
 }
+
+// What the application is told of: a call inside another one, or of the vendor's own, is none.
+void count(unsigned &calls, const void *caller)
+{
+	if (!autoamp_front_thread.depth && !isVendors(ownerOf(caller).name()))
+		__atomic_add_fetch(&calls, 1, __ATOMIC_RELAXED);
+}
+
+// ---------------------------------------------------------------- objects that were bound past us
+
+// For an object that was opened RTLD_DEEPBIND its own libraries come before what is preloaded. Its references are made
+// to lead to our slots, which find the same functions.
+
+// The version of this library that an object needs, by name; versionCount: none.
+unsigned neededVersion(const Object &object, const Library &library)
+{
+	unsigned needed = versionCount;
+	for (const ElfW(Dyn) *entry = object.dynamic; entry && entry->d_tag; entry++)
+		for (unsigned version = 0; entry->d_tag == DT_NEEDED && version < versionCount; version++)
+			if (begins(object.table<char>(DT_STRTAB) + entry->d_un.d_val, library.files[version]))
+				needed = version;
+	return needed;
+}
+
+bool isReadOnly(const dl_phdr_info &info, uintptr_t page)
+{
+	for (int i = 0; i < info.dlpi_phnum; i++)
+		if (const auto &part = info.dlpi_phdr[i]; part.p_type == PT_GNU_RELRO) {
+			const uintptr_t begin = info.dlpi_addr + part.p_vaddr, end = begin + part.p_memsz;
+			return page >= (begin & ~uintptr_t{4095}) && page < (end & ~uintptr_t{4095}); // as the loader rounds
+		}
+	return false;
+}
+
+void rebind(dl_phdr_info &info, const Object &object, unsigned index, uintptr_t at)
+{
+	const unsigned version = neededVersion(object, *entries[index].library);
+	auto &place = *reinterpret_cast<void **>(at);
+	Object target = {load(place)};
+	if (version == versionCount || isOurs(target.address, index))
+		return;
+	// What leads into the object itself is not bound yet; all else must lead where our slot will.
+	if (!isOwner(&info, 0, &target) && target.address != findInLibrary(version * entryCount + index, nullptr))
+		return;
+	auto *const page = reinterpret_cast<void *>(at & ~uintptr_t{4095});
+	const bool wasReadOnly = isReadOnly(info, at & ~uintptr_t{4095});
+	if (wasReadOnly && mprotect(page, 4096, PROT_READ | PROT_WRITE) != 0)
+		return;
+	store(place, entryOf(version, index));
+	if (wasReadOnly)
+		mprotect(page, 4096, PROT_READ);
+}
+
+struct Scan {
+	unsigned long long before, now; // how many objects have come
+};
+
+// While it runs no object comes or goes; and where nobody holds the loader's lock, none is half bound.
+constexpr int isHeld = 1, isKnown = 2;
+int rebindObject(dl_phdr_info *info, size_t, void *data)
+{
+	auto &[before, now] = *static_cast<Scan *>(data);
+	now = info->dlpi_adds;
+	if (now == before || load(loaderLock().__data.__lock))
+		return now == before ? isKnown : isHeld;
+	const Object object = describe(*info);
+	if (isVendors(object.name()) ||
+	    (neededVersion(object, cublas) == versionCount && neededVersion(object, cublaslt) == versionCount))
+		return 0;
+	const auto *symbols = object.table<Symbol>(DT_SYMTAB);
+	const auto *strings = object.table<char>(DT_STRTAB);
+	constexpr ElfW(Sxword) tables[][2] = {{DT_JMPREL, DT_PLTRELSZ}, {DT_RELA, DT_RELASZ}};
+	for (const auto &[table, size] : tables) {
+		const auto *each = object.table<ElfW(Rela)>(table), *end = each + object.value(size) / sizeof *each;
+		for (; each != end; each++) {
+			const auto type = ELF64_R_TYPE(each->r_info);
+			const Symbol &symbol = symbols[ELF64_R_SYM(each->r_info)];
+			if ((type != R_X86_64_JUMP_SLOT && type != R_X86_64_GLOB_DAT && type != R_X86_64_64) || symbol.st_shndx)
+				continue; // none that names a function, or one of its own
+			if (const unsigned index = rowOf(strings + symbol.st_name); index < entryCount)
+				rebind(*info, object, index, object.base + each->r_offset);
+		}
+	}
+	return 0;
+}
+
+// Called at every lookup, for whoever loads a plug-in looks something up in it, and at first calls. Where other threads
+// load one after the other it may miss its turn; the next lookup makes good.
+void rebindObjects()
+{
+	static unsigned long long known;
+	if (hook() != Hook::got || !load(isStarted) || &loaderLock() == &noLock || autoamp_front_thread.resolving)
+		return;
+	const Resolving resolving;
+	Scan scan = {known, 0};
+	int end = isHeld;
+	for (int i = 0; i < 100 && end == isHeld && awaitLoader(); i++)
+		end = dl_iterate_phdr(rebindObject, &scan);
+	if (!end)
+		__atomic_store_n(&known, scan.now, __ATOMIC_RELAXED);
+}
+
+// ---------------------------------------------------------------- what the assembler calls
 
 struct Answer {
 	void *symbol;
@@ -566,53 +761,72 @@ extern "C" void *autoamp_front_truth(unsigned index)
 	if (void *known = load(autoamp_front_truths[index]))
 		return known;
 	const Resolving resolving;
-	return findTruth(index, nullptr);
+	const int version = load(versionInUse);
+	void *const found = findTruth((version > 0 ? static_cast<unsigned>(version) : 0) * entryCount + index, nullptr);
+	return found && capture(index, found, nullptr) ? found : nullptr;
 }
 
 // From a lazy slot. Returns where the call goes, and lets later calls go there at once. A library that is not here yet
-// may come: its slots stay lazy. Each entry point comes here once, so that its own caller can say where its truth is.
-extern "C" HIDDEN void *autoamp_front_resolve(unsigned index, const void *caller)
+// may come: its slots stay lazy. Each slot comes here once, so that its own caller can say where its truth is.
+extern "C" HIDDEN void *autoamp_front_resolve(unsigned slot, const void *caller)
 {
+	rebindObjects();
 	const Resolving resolving;
-	void *target = resolving.hasLoader ? findTruth(index, caller) : findInLibrary(index, caller);
+	const unsigned index = slot % entryCount;
+	void *target = resolving.hasLoader ? findTruth(slot, caller) : findInLibrary(slot, caller);
 	if (!target)
 		return reinterpret_cast<void *>(absent);
 	if (!resolving.hasLoader) {
-		__atomic_add_fetch(&autoamp_front_unseen, 1, __ATOMIC_RELAXED);
+		count(autoamp_front_unseen, caller);
 		return target;
 	}
-	if (const Core *core = decide(); core != &untouched)
+	if (!capture(index, target, caller))
+		count(autoamp_front_second[index], caller);
+	else if (const Core *core = decide(); core != &untouched)
 		target = core->doors[index];
-	store(autoamp_front_slots[index], target);
+	store(autoamp_front_slots[slot], target);
 	return target;
 }
 
-// Exporting these names must not change whether a program believes that cuBLAS is here: a lookup that would find ours
-// while no such library is loaded fails as it would without us, with dlerror() set.
+// Exporting these names must not change whether a program believes that cuBLAS is here: a lookup that finds ours finds
+// what stands behind us, or, where nothing does, in what the caller's file needs; else it fails, with dlerror() set.
 extern "C" HIDDEN Answer autoamp_front_lookup(void *handle, const char *name, const char *version, const void *caller)
 {
 	haveLoader();
-	if (!name || !begins(name, "cublas") || autoamp_front_thread.depth)
+	if (autoamp_front_thread.depth)
 		return {};
-	unsigned index = 0;
-	while (index < entryCount && !equal(entries[index].name, name))
-		index++;
+	rebindObjects();
+	const unsigned index = name ? rowOf(name) : entryCount;
 	if (index == entryCount)
 		return {};
 	const Resolving resolving;
-	if (isVendors(baseName(ownerOf(caller)))) // libcudnn.so.9 asks for its own public names
+	const Object asking = ownerOf(caller);
+	if (isVendors(asking.name())) // libcudnn.so.9 asks for its own public names
 		return {};
-	void *const ours = autoamp_front_entries[index];
-	void *found = ours;
-	if (handle != RTLD_NEXT)
-		found = version ? autoamp_front_dlvsym(handle, name, version) : autoamp_front_dlsym(handle, name);
-	if (found == ours) {
-		if (findTruth(index, caller))
-			return {ours, handle != RTLD_NEXT};       // who is next is the caller's question: the real function answers
-		found = autoamp_front_dlsym(RTLD_NEXT, name); // null, and sets what dlerror() tells
-		return {found, 1};
+	const auto look = [name, version](void *where) {
+		return version ? autoamp_front_dlvsym(where, name, version) : autoamp_front_dlsym(where, name);
+	};
+	void *found = handle == RTLD_NEXT ? entryOf(unversioned, index) : look(handle);
+	if (isOurs(found, index)) {
+		found = look(RTLD_NEXT);
+		if (!found && (found = findLoaded(asking.path, index)))
+			loader.error();
+		if (!found)
+			return {autoamp_front_dlsym(RTLD_NEXT, name), 1};
+		if (handle == RTLD_NEXT)
+			return {}; // who is next is the caller's question: the real function answers
 	}
-	if (!found || !isHooking() || !begins(baseName(ownerOf(found)), entries[index].library->prefix))
+	const Object owner = ownerOf(found);
+	const auto &library = *entries[index].library;
+	if (!found || hook() == Hook::off || (*owner.path && !begins(owner.name(), library.files[unversioned])))
 		return {found, 1};
-	return {capture(index, found) == found ? ours : found, 1}; // a second copy is left alone
+	// Linked programs of that version reach the copy that was loaded first: another one is left alone, as is one in a
+	// name space of its own, which has no owner here.
+	const unsigned its = versionOf(owner, index);
+	void *const first = its ? findLoaded(library.files[its], index) : found;
+	loader.error();
+	if (*owner.path && (!first || first == found) && capture(index, found, nullptr))
+		return {entryOf(its, index), 1};
+	count(autoamp_front_second[index], caller);
+	return {found, 1};
 }

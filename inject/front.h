@@ -32,6 +32,7 @@ AUTOAMP_EXPORT extern constinit thread_local autoamp::front::ThreadBlock
 AUTOAMP_EXPORT extern void *autoamp_front_truths[];       // by row; null: ask autoamp_front_truth
 AUTOAMP_EXPORT void *autoamp_front_truth(unsigned index); // null: no such library in this process
 AUTOAMP_EXPORT extern unsigned autoamp_front_unseen;      // calls that went by while the core could not be opened
+AUTOAMP_EXPORT extern unsigned autoamp_front_second[];    // by row; how often a second copy's function was left alone
 // Forks of other threads wait meanwhile (a second at most), and these wait for forks: around whatever takes a lock of
 // libc or the loader in a first call, because a child born then would inherit it held for ever. Nests.
 AUTOAMP_EXPORT void autoamp_front_hold_forks();

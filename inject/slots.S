@@ -10,43 +10,57 @@
 	.hidden autoamp_front_slots
 autoamp_front_slots: /* where each entry point goes now */
 
-	.section .data.rel.ro.local, "aw"
+	.section .rodata
 	.balign 8
 	.globl autoamp_front_entries
 	.hidden autoamp_front_entries
-autoamp_front_entries: /* what a lookup hands out */
+autoamp_front_entries:
+.Lentries: /* what a lookup hands out, seen from here: nothing to relocate at every program's start */
 
 	.text
 	.set index, 0
 
-	.macro slot name
+	.macro slot name, library, version
 	.balign 16
-	.globl \name
-	.type \name, @function
-\name:
-.Lentry_\name:
+	.globl \name\()_\version
+	.type \name\()_\version, @function
+\name\()_\version:
+.Lentry_\name\()_\version:
 	.cfi_startproc
 	_CET_ENDBR
-	jmp *.Lslot_\name(%rip)
-.Llazy_\name:
+	jmp *.Lslot_\name\()_\version(%rip)
+.Llazy_\name\()_\version:
 	_CET_ENDBR
 	push $index
 	.cfi_adjust_cfa_offset 8
 	jmp autoamp_front_lazy
 	.cfi_endproc
-	.size \name, . - \name
+	.size \name\()_\version, . - \name\()_\version
+	.ifc \version, any
+	.symver \name\()_\version, \name\()@@autoamp, remove
+	.else
+	.symver \name\()_\version, \name\()@lib\library\().so.\version, remove
+	.endif
 
 	.pushsection .data.rel.local
-.Lslot_\name:
-	.quad .Llazy_\name
+.Lslot_\name\()_\version:
+	.quad .Llazy_\name\()_\version
 	.popsection
-	.pushsection .data.rel.ro.local
-	.quad .Lentry_\name
+	.pushsection .rodata
+	.long .Lentry_\name\()_\version - .Lentries
 	.popsection
 	.set index, index + 1
 	.endm
 
-#define ENTRY(name, library) slot name
+/* Three of each, which the loader tells apart by the version that a reference asks for: none, CUDA 13's, CUDA 12's. */
+#define cublaslt cublasLt
+#define ENTRY(name, library) slot name, library, any
+#include "inject/entries.inc"
+#undef ENTRY
+#define ENTRY(name, library) slot name, library, 13
+#include "inject/entries.inc"
+#undef ENTRY
+#define ENTRY(name, library) slot name, library, 12
 #include "inject/entries.inc"
 
 	.macro save reg

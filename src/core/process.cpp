@@ -2,6 +2,7 @@
 
 #include "inject/entry_table.h"
 #include "inject/front.h"
+#include "src/base/clock.h"
 #include "src/base/errno_guard.h"
 #include "src/base/faults.h"
 #include "src/base/log.h"
@@ -106,6 +107,22 @@ bool openTrace(Process &process, const void *known)
 	return true;
 }
 
+// What the front left alone: each lookup and each linked program's first call counts as one.
+void tellCopies(Process &process)
+{
+	trace::Lane *const lane = process.recorder.attach();
+	for (unsigned i = 0; lane && i < entry::entryCount; i++) {
+		trace::Row row;
+		row.entry = entry::entryTable[i].name;
+		row.library = entry::entryTable[i].library == op::Library::cublas ? "cublas" : "cublaslt";
+		row.decision = policy::name(policy::Verdict::kept);
+		row.reason = policy::name(policy::Reason::second_copy);
+		row.strategy = policy::name(policy::Strategy::fp32);
+		for (unsigned calls = autoamp_front_second[i]; calls; calls--)
+			lane->record(process.recorder.row(row), base::ticks(), 0, false);
+	}
+}
+
 // ---- life
 
 void onExit(int status, void *)
@@ -115,6 +132,7 @@ void onExit(int status, void *)
 		return;
 	drainScalerEvents(*theProcess.load(), true);
 	tellUnseen(theProcess.load()->recorder);
+	tellCopies(*theProcess.load());
 	theProcess.load()->recorder.close(status);
 }
 

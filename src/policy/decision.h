@@ -48,7 +48,7 @@ constexpr unsigned strategyCount = static_cast<unsigned>(Strategy::tf32) + 1;
 	X(no_fp32_output, "the vendor has no lower engine with fp32 output for it", "try AUTOAMP_DTYPE=bfloat16")          \
 	X(driver_too_old, "the driver cannot load our kernels", "update the driver (CUDA 13: 580 or newer)")               \
 	X(gpu_too_old, "the GPU has no tensor cores for this type", "try AUTOAMP_DTYPE=float16")                           \
-	X(second_copy, "a second copy of the library in the process: left alone", "")                                      \
+	X(second_copy, "a second copy of the library in the process, left alone: lookups and first calls", "")             \
 	X(engine_failed, "a vendor call of the lowered path failed", "run with AUTOAMP_LOG=info")                          \
 	X(vector_op, "a vector operation: bound by memory, not by arithmetic", "")                                         \
 	X(matrix_vector, "a matrix-vector product: bound by memory", "batch the vectors into one matrix product")          \

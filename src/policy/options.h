@@ -44,7 +44,8 @@ enum class ValueType : uint8_t {
 	  "trace file: %e program, %t time, %h host, %p pid, %n counter, %q{VAR}, %rank%, %%")                             \
 	X(traceMaxSize, "AUTOAMP_TRACE_MAX_SIZE", size, "", "256M", "beyond it no more single events; totals stay exact")  \
 	X(log, "AUTOAMP_LOG", words, "off error warn info debug", "warn", "messages on stderr")                            \
-	X(hookDlsym, "AUTOAMP_HOOK_DLSYM", words, "0 1", "1", "1: catch programs that look functions up with dlsym")       \
+	X(hookDlsym, "AUTOAMP_HOOK_DLSYM", words, "0 1 got", "1",                                                          \
+	  "1: catch programs that look functions up with dlsym; got: also plug-ins opened RTLD_DEEPBIND")                  \
 	X(gpuModel, "AUTOAMP_GPU_MODEL", words, "auto a100 h100 h200 b200 rtx4090 h100pcie rtx5090 pro6000", "auto",       \
 	  "whose constants the cost model uses; auto without a device: h100")                                              \
 	X(emulatorFail, "AUTOAMP_EMU_FAIL", emulator, "function:N, N from 1", "",                                          \

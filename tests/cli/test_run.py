@@ -1,4 +1,5 @@
 """`autoamp run` starts programs as they would start by themselves, with the library in front."""
+import pathlib
 import shutil
 import signal
 import subprocess
@@ -148,6 +149,11 @@ class RunFromFolderWithColon(Case):
 
     def test_it_says_that_it_cannot(self):
         self.refused(self.run_("--", PLAIN), 125, "colon")
+        self.refused(self.autoamp("run", "--device", "emulated", "--", PLAIN), 125, "colon")
+        shutil.copy(pathlib.Path(__file__).parents[2] / "tools/quickstart", self.root / "tools")
+        result = subprocess.run([self.root / "tools/quickstart"], env=self.environment, capture_output=True, text=True)
+        self.assertEqual((result.returncode, result.stdout, result.stderr.count("\n")), (1, "", 1), result.stderr)
+        self.assertIn("colon", result.stderr)
 
 
 unittest.main()

@@ -20,7 +20,8 @@ def needed(file):
 
 
 def exports(file):
-    return {line.split()[-1] for line in read("nm", "-D", "--defined-only", "--without-symbol-versions", file).splitlines()}
+    names = read("nm", "-D", "--defined-only", "--without-symbol-versions", file).splitlines()
+    return {line.split()[-1] for line in names if line.split()[-2] != "A"}  # A: the name of a version
 
 
 def newest(file, family="GLIBC"):
@@ -50,7 +51,8 @@ class Front(unittest.TestCase):
             names = set(re.findall(r"ENTRY\((\w+),", file.read()))
         self.assertIn("cublasSgemm_v2_64", names)
         seam = {"dlsym", "dlvsym", "autoamp_front_thread", "autoamp_front_truths", "autoamp_front_truth",
-                "autoamp_front_unseen", "autoamp_front_hold_forks", "autoamp_front_release_forks"}
+                "autoamp_front_unseen", "autoamp_front_second", "autoamp_front_hold_forks",
+                "autoamp_front_release_forks"}
         self.assertEqual(exports(FRONT), names | seam)
 
     def test_no_reference_to_the_loader(self):
@@ -65,9 +67,19 @@ class Front(unittest.TestCase):
 
     def test_entry_points_begin_with_endbr64(self):
         code = read("objdump", "-d", "--no-show-raw-insn", FRONT)
-        for name in exports(FRONT) - {"autoamp_front_thread", "autoamp_front_truths", "autoamp_front_unseen"}:
-            first = re.search(rf"<{name}>:\n\s*\w+:\s*(\w+)", code).group(1)
-            self.assertEqual(first, "endbr64", name)
+        functions = re.findall(r"<(\w+)(?:@\S+)?>:\n\s*\w+:\s*(\w+)", code)
+        data = {f"autoamp_front_{name}" for name in ("thread", "truths", "unseen", "second")}
+        self.assertFalse(exports(FRONT) - data - {name for name, _ in functions})
+        for name, first in functions:
+            self.assertTrue(first == "endbr64" or name not in exports(FRONT), name)
+
+    def test_every_entry_point_in_three_versions(self):
+        """Which the loader tells apart: of one version alone a program of the other would get the wrong copy."""
+        found = re.findall(r"\s(cublas\w+)@@?([\w.]+)", read("readelf", "--dyn-syms", "-W", FRONT))
+        for name in {name for name, _ in found}:
+            library = "libcublasLt.so" if name.startswith("cublasLt") else "libcublas.so"
+            self.assertEqual({version for each, version in found if each == name},
+                             {"autoamp", f"{library}.12", f"{library}.13"}, name)
 
     def test_never_unloaded_and_bound_at_once(self):
         flags = dict(dynamic(FRONT))["FLAGS_1"]

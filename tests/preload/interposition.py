@@ -1,4 +1,4 @@
-"""interposition.py FRONT CORE BUILD AUTOAMP: preloads the front over the clients in BUILD, with cores that tell, are
+"""interposition.py FRONT CORE BUILD AUTOAMP TOOLKIT: preloads the front over the clients in BUILD, with cores that tell, are
 missing, are broken. Every client checks its own numbers; what arrived in the tests' core is read from stderr, what the
 product's core wrote by AUTOAMP's report."""
 import itertools
@@ -13,6 +13,7 @@ import tempfile
 import unittest
 
 FRONT, CORE, BUILD, AUTOAMP = (pathlib.Path(path).resolve() for path in sys.argv[1:5])
+TOOLKIT = sys.argv[5]
 CLIENTS = pathlib.Path(__file__).parent / "clients"
 ROOM = pathlib.Path(tempfile.mkdtemp(prefix="autoamp-interposition-"))
 OFF = "autoamp: off, cannot load the core: "
@@ -36,7 +37,7 @@ BROKEN = layout("broken", ROOM / "broken-core")
 OTHER = layout("other", BUILD / "libother-core.so")
 SPACED = layout("with space", BUILD / "libtest-core.so")
 UNUSABLE = {"coreless": CORELESS, "broken": BROKEN, "other abi": OTHER}
-WAYS = ["linked", "linked_now", "looked", "looked_version"]
+WAYS = ["linked", "linked_now", "looked", "looked_version", "linked12", "looked12", "looked_version12"]
 
 
 def run(preload, client, *arguments, cwd=None, path="", **environment):
@@ -59,7 +60,8 @@ class Interposition(unittest.TestCase):
 
     def passes(self, done):
         self.assertEqual(done.returncode, 0, done)
-        return [line for line in done.stderr.splitlines() if line.startswith("core: ")]
+        # What cuBLAS calls by itself the product's core leaves alone.
+        return [line for line in done.stderr.splitlines() if line.startswith("core: ") and " from libcublas.so" not in line]
 
     def works(self, preload, client, *arguments, calls=None, caller=None, **options):
         """The client is right, and the tests' core saw so many calls, all from that file."""
@@ -109,8 +111,28 @@ class Binding(Interposition):
                 self.works(CORELESS, "plugin_host", str(BUILD / file))
 
     def test_python(self):
-        seen = self.passes(run(TELLING, sys.executable, str(CLIENTS / "lookup.py")))
-        self.assertEqual([line.split(" from ")[0] for line in seen], ["core: cublasSgemm_v2 3x2x4"])
+        for how in ("ctypes", "cffi"):
+            with self.subTest(how):
+                command = [sys.executable, str(CLIENTS / "lookup.py"), how]
+                if run(None, *command).returncode == 77:
+                    self.skipTest("no " + how)
+                seen = self.works(TELLING, *command)
+                self.assertEqual([line.split(" from ")[0] for line in seen], ["core: cublasSgemm_v2 3x2x4"])
+
+    def test_fortran(self):
+        if not (BUILD / "fortran").exists():
+            self.skipTest("no Fortran compiler")
+        self.works(None, "fortran", calls=0)
+        self.works(TELLING, "fortran", calls=1)
+        self.works(PRODUCT, "fortran")
+
+    def test_one_call_is_one_call(self):
+        """Whatever the vendor calls by itself: each entry point once, cublasXt as what it is."""
+        rows = self.reports("every_entry")["ops"]
+        self.assertEqual({row["calls"] for row in rows}, {1})
+        self.assertEqual(len({row["entry"] for row in rows}), len(rows))
+        reasons = {row["reason"] for row in rows if row["entry"].startswith("cublasXtS")}
+        self.assertEqual(reasons, {"host_blocked"})
 
     def test_constructor_before_ours(self):
         self.works(TELLING, "early_main", calls=1, caller="libearly.so")
@@ -169,15 +191,112 @@ class Loading(Interposition):
         self.assertEqual((report["totals"]["calls"], report["loss"]["calls_lost"]), (5, 1))
 
 
+class Copies(Interposition):
+    """Of several copies of the library one is served, the first to be used; a handle of one is an error to another."""
+
+    def test_looked_up(self):
+        shutil.copytree(BUILD / "vendor", ROOM / "copy", ignore=shutil.ignore_patterns("*.p"))
+        copy = str(ROOM / "copy" / "libcublas.so.13")
+        # Used twice around; which of both is served.
+        for first, second, served in [("libcublas.so.13", "libcublas.so.12", {0}), ("libcublas.so.12", "libcublas.so.13", {0}),
+                                      ("libcublas.so.13", copy, {0}), (copy, "libcublas.so.12", {0}),
+                                      (copy, "libcublas.so.13", {0, 1}),  # the loader takes the one that is there
+                                      ("libcublas.so.13", "new:libcublas.so.13", {0}),
+                                      ("new:libcublas.so.12", "libcublas.so.13", {1}),
+                                      ("libcublas.so.12", "linked", {0}), ("libcublas.so.13", "linked", {0, 1}),
+                                      (copy, "linked", {1})]:  # of one version the linked one, which was loaded first
+            client = "copies_linked" if second == "linked" else "copies"
+            with self.subTest(first=first, second=second):
+                self.works(None, client, first, second, calls=0)
+                seen = [line.split()[1] for line in self.works(TELLING, client, first, second)]
+                self.assertEqual(seen, (["cublasSgemm_v2"] * len(served) + ["cublasSscal_v2"] * (1 in served)) * 2)
+                self.works(CORELESS, client, first, second)
+                left = {row["entry"] for row in self.reports(client, first, second)["ops"]
+                        if row["reason"] == "second_copy" and row["decision"] == "kept"}
+                self.assertEqual(left, set(["cublasSgemm_v2"] * (len(served) == 1) + ["cublasSscal_v2"] * (1 not in served)))
+
+    def test_linked(self):
+        plugins = [str(BUILD / "libplugin.so"), str(BUILD / "libplugin12.so")]
+        for order in (plugins, plugins[::-1]):
+            with self.subTest(order):
+                self.works(None, "plugin_host", *order * 2, calls=0)
+                self.works(TELLING, "plugin_host", *order * 2, calls=2, caller=pathlib.Path(order[0]).name)
+                self.works(CORELESS, "plugin_host", *order * 2)
+                report = self.reports("plugin_host", *order * 2)
+                self.assertEqual([(row["reason"] == "second_copy", row["calls"]) for row in report["ops"]],
+                                 [(False, 2), (True, 3)])  # two lookups, and of a linked one the first call
+
+
+class RealLibraries(Interposition):
+    """The vendor's own, where they are: the toolkit's, and CUDA 12's from PyPI. Without a device they load, and refuse."""
+    entries = ["cublasGemmEx", "cublasLtMatmul", "cublasSasum_v2", "cublasSgemm_v2"]
+
+    def test_they_answer_as_without_us(self):
+        wheels = [str(folder / "nvidia/cublas/lib") for folder in map(pathlib.Path, sys.path)]
+        found = [file for file in ("libcublas.so.13", "libcublas.so.12")
+                 if any((pathlib.Path(folder) / file).exists() for folder in [TOOLKIT, *wheels])]
+        if not found:
+            self.skipTest("none here")
+        options = {"path": ":".join([TOOLKIT, *wheels])}
+        for libraries in itertools.chain.from_iterable(itertools.permutations(found, i + 1) for i in range(len(found))):
+            with self.subTest(libraries):
+                command = [sys.executable, str(CLIENTS / "statuses.py"), *libraries]
+                bare = run(None, *command, **options)
+                self.assertEqual(bare.returncode, 0, bare)
+                for preload in (TELLING, CORELESS, PRODUCT):
+                    self.assertEqual(run(preload, *command, **options).stdout, bare.stdout)
+                rows = [(row["entry"], row["reason"] == "second_copy") for row in self.reports(*command, **options)["ops"]]
+                self.assertEqual(sorted(rows), sorted((entry, is_second) for entry in self.entries
+                                                      for is_second in [False, True][:len(libraries)]))
+
+
+class BoundPastUs(Interposition):
+    """Plug-ins opened RTLD_DEEPBIND, whose own libraries come before what is preloaded."""
+    names = ["plugin", "plugin_calls", "plugin_now", "plugin_table"]
+
+    def test_each(self):
+        for name, how in itertools.product(self.names, ("deep", "lazy")):
+            with self.subTest(name, how=how):
+                plugin = f"{how}:{BUILD}/lib{name}.so"
+                self.works(None, "plugin_host", plugin, calls=0)
+                self.works(TELLING, "plugin_host", plugin, calls=0)
+                for variables in ({}, {"LD_BIND_NOW": "1"}):
+                    self.works(TELLING, "plugin_host", plugin, calls=1, caller=f"lib{name}.so", AUTOAMP_HOOK_DLSYM="got",
+                               **variables)
+                    self.works(CORELESS, "plugin_host", plugin, AUTOAMP_HOOK_DLSYM="got", **variables)
+
+    def test_later_ones(self):
+        plugins = [f"{how}:{BUILD}/lib{name}.so" for name in self.names for how in ("deep", "lazy")]
+        seen = self.works(TELLING, "plugin_host", *plugins, AUTOAMP_HOOK_DLSYM="got")
+        self.assertEqual([line.split(" from ")[1] for line in seen], [f"lib{name}.so" for name in self.names for _ in "12"])
+        report = self.reports("plugin_host", *plugins, AUTOAMP_HOOK_DLSYM="got")
+        self.assertEqual(report["totals"]["calls"], 2 * len(self.names))
+
+    def test_second_copy(self):
+        plugins = [f"deep:{BUILD}/lib{name}.so" for name in ("plugin12", "plugin", "plugin12")]
+        self.works(TELLING, "plugin_host", *plugins, calls=2, caller="libplugin12.so", AUTOAMP_HOOK_DLSYM="got")
+
+    def test_every_way(self):
+        for client in WAYS:
+            for mode in ("plain", "threads", "fork"):
+                with self.subTest(client, mode=mode):
+                    self.works(PRODUCT, client, mode, AUTOAMP_HOOK_DLSYM="got")
+
+
 class Lookups(Interposition):
     def test_presence(self):
         """Whether a program believes that cuBLAS is here does not depend on us; a weak reference cannot be cured."""
-        bare = run(None, "absent").stdout.splitlines()
-        for preload in (TELLING, CORELESS, PRODUCT):
-            for hook in ("0", "1"):
-                done = run(preload, "absent", AUTOAMP_HOOK_DLSYM=hook)
+        for preload, hook, opened in itertools.product((TELLING, CORELESS, PRODUCT), "01", ([], ["libcublas.so.13"])):
+            with self.subTest(preload, hook=hook, opened=opened):
+                bare = run(None, "absent", *opened).stdout.splitlines()
+                done = run(preload, "absent", *opened, AUTOAMP_HOOK_DLSYM=hook)
                 self.assertEqual(done.stdout.splitlines(), bare)
                 self.assertEqual((done.returncode, done.stderr), (0, ""))
+
+    def test_names_and_addresses(self):
+        for client in WAYS:
+            for preload in (None, TELLING, CORELESS, PRODUCT):
+                self.works(preload, client, "named")
 
     def test_next_belongs_to_the_caller(self):
         self.works(TELLING, "next_main")

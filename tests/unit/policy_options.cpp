@@ -72,6 +72,7 @@ TEST_CASE("every accepted word arrives in its field")
 	CHECK(parse({"AUTOAMP_TRACE=ops"}).options.trace == TraceLevel::ops);
 	CHECK(parse({"AUTOAMP_LOG=debug"}).options.log == LogLevel::debug);
 	CHECK_FALSE(parse({"AUTOAMP_HOOK_DLSYM=0"}).options.hookDlsym);
+	CHECK(parse({"AUTOAMP_HOOK_DLSYM=got"}).options.hookDlsym);
 	CHECK(parse({"AUTOAMP_GPU_MODEL=h200"}).options.gpuModel == GpuModel::h200);
 	CHECK(parse({"AUTOAMP_GPU_MODEL=rtx4090"}).options.gpuModel == GpuModel::rtx4090);
 	CHECK(parse({"AUTOAMP_MEMORY=512K"}).options.memory == 512u << 10);
@@ -107,7 +108,7 @@ TEST_CASE("what is wrong is named on one line")
 	    {"AUTOAMP_DTYPE=fp8", "AUTOAMP_DTYPE=fp8: bad value; accepted: float16 (fp16 half), bfloat16 (bf16), tf32"},
 	    {"AUTOAMP_LISTS=paddle", "AUTOAMP_LISTS=paddle: bad value; accepted: torch"},
 	    {"AUTOAMP_STRATEGY=split3", "AUTOAMP_STRATEGY=split3: bad value; accepted: auto, cast, fp32, library, tf32"},
-	    {"AUTOAMP_HOOK_DLSYM=got", "AUTOAMP_HOOK_DLSYM=got: bad value; accepted: 0, 1"},
+	    {"AUTOAMP_HOOK_DLSYM=yes", "AUTOAMP_HOOK_DLSYM=yes: bad value; accepted: 0, 1, got"},
 	    {"AUTOAMP_TRACE=kernels", "AUTOAMP_TRACE=kernels: bad value; accepted: off, summary, ops"},
 	    {"AUTOAMP_ENABLED=yes\nno", "AUTOAMP_ENABLED=yes?no: bad value; accepted: 0, 1"},
 	    {"AUTOAMP_MEMORY=1T", "AUTOAMP_MEMORY=1T: bad value; accepted: bytes, or a number with K, M or G"},

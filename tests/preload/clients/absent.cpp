@@ -1,4 +1,5 @@
-// A program without cuBLAS that looks in every way whether it is here. Prints what it found.
+// absent [FILE]: a program without cuBLAS that looks in every way whether it is here, or whether a copy can be seen
+// that it opened for itself and uses. Prints what it found.
 #include <cstdio>
 #include <dlfcn.h>
 
@@ -10,13 +11,15 @@ static void tell(const char *how, const void *found)
 	std::printf("%s: %s, %s\n", how, found ? "found" : "null", error ? "dlerror" : "no dlerror");
 }
 
-int main()
+int main(int, char **argv)
 {
+	if (argv[1] && !dlsym(dlopen(argv[1], RTLD_NOW | RTLD_LOCAL), "cublasSgemm_v2"))
+		return 2;
 	tell("default", dlsym(RTLD_DEFAULT, "cublasSgemm_v2"));
 	tell("next", dlsym(RTLD_NEXT, "cublasSgemm_v2"));
 	tell("handle", dlsym(dlopen(nullptr, RTLD_NOW), "cublasSgemm_v2"));
 	tell("version", dlvsym(RTLD_DEFAULT, "cublasLtMatmul", "libcublasLt.so.13"));
 	tell("no such name", dlsym(RTLD_DEFAULT, "cublasNoSuchName"));
 	int (*volatile weak)(...) = cublasSgemm_v2;
-	std::printf("weak: %d\n", weak ? weak(0) : 1); // CUBLAS_STATUS_NOT_INITIALIZED
+	std::printf("weak: %d\n", weak && !argv[1] ? weak(0) : 1); // CUBLAS_STATUS_NOT_INITIALIZED
 }

@@ -1,4 +1,5 @@
-// cuBLAS for a client: with LINKED through the linker, with VERSIONED by dlvsym, else by dlopen and dlsym.
+// cuBLAS for a client: with LINKED through the linker, with VERSIONED by dlvsym, else by dlopen and dlsym. CUBLAS:
+// which.
 #pragma once
 
 #include "product.h"
@@ -6,7 +7,12 @@
 #include <cstdlib>
 #include <dlfcn.h>
 
+#ifndef CUBLAS
+#define CUBLAS "libcublas.so.13"
+#endif
+
 #ifdef LINKED
+constexpr bool isLinked = true;
 inline void openCublas() {}
 inline void closeCublas() {}
 inline Cublas cublas()
@@ -14,6 +20,7 @@ inline Cublas cublas()
 	return {cublasCreate_v2, cublasDestroy_v2, cublasSgemm_v2};
 }
 #else
+constexpr bool isLinked = false;
 inline void *library;
 inline Cublas found;
 
@@ -22,7 +29,7 @@ void lookUp(Fn &function, const char *name)
 {
 	dlerror();
 #ifdef VERSIONED
-	function = reinterpret_cast<Fn>(dlvsym(library, name, "libcublas.so.13"));
+	function = reinterpret_cast<Fn>(dlvsym(library, name, CUBLAS));
 #else
 	function = reinterpret_cast<Fn>(dlsym(library, name));
 #endif
@@ -34,7 +41,7 @@ void lookUp(Fn &function, const char *name)
 
 inline void openCublas()
 {
-	library = dlopen("libcublas.so.13", RTLD_NOW | RTLD_LOCAL);
+	library = dlopen(CUBLAS, RTLD_NOW | RTLD_LOCAL);
 	lookUp(found.create, "cublasCreate_v2");
 	lookUp(found.destroy, "cublasDestroy_v2");
 	lookUp(found.sgemm, "cublasSgemm_v2");

@@ -81,6 +81,15 @@ static bool reopens()
 	return calls();
 }
 
+// Who asks what the function is called, or whether the one that others would find is the same.
+static bool isNamed()
+{
+	auto *const function = reinterpret_cast<void *>(cublas().sgemm);
+	Dl_info info = {};
+	return dladdr(function, &info) && info.dli_sname == std::string("cublasSgemm_v2") &&
+	       (!isLinked || dlsym(RTLD_DEFAULT, "cublasSgemm_v2") == function);
+}
+
 static bool run(const std::string &mode, char **argv)
 {
 	if (mode == "chdir" && chdir("/"))
@@ -94,6 +103,8 @@ static bool run(const std::string &mode, char **argv)
 		return calls() && childAgrees() && calls();
 	if (mode == "forkrace")
 		return forksInFirstCall(200);
+	if (mode == "named")
+		return isNamed() && calls() && isNamed();
 	if (mode == "reopen")
 		return reopens();
 	if (mode == "exec") {

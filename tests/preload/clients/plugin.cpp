@@ -1,7 +1,10 @@
-// Built into four plug-ins: linked to libcublas; with a cuBLAS of its own in the same file, as static linking leaves
-// it; with stubs of cuBLAS names over dlopen and dlsym (TRAMPOLINE); and with a constructor that waits for a thread
-// which multiplies (JOINER): the loader's lock is held meanwhile, by a thread that will not give it back.
+// Built into plug-ins: linked to libcublas, whose functions it takes from its GOT, calls by its PLT (CALLS) or has in a
+// table (TABLE); with a cuBLAS of its own in the same file, as static linking leaves it; with stubs of cuBLAS names
+// over dlopen and dlsym (TRAMPOLINE); and with a constructor that waits for a thread which multiplies (JOINER): the
+// loader's lock is held meanwhile, by a thread that will not give it back.
 #include "product.h"
+
+#include <dlfcn.h>
 
 #ifdef JOINER
 #include <thread>
@@ -9,8 +12,6 @@
 #endif
 
 #ifdef TRAMPOLINE
-#include <dlfcn.h>
-
 template <typename Fn>
 static Fn *look(Fn *, const char *name)
 {
@@ -50,5 +51,16 @@ __attribute__((constructor)) static void join()
 
 extern "C" bool pluginMultiplies()
 {
-	return multiply({cublasCreate_v2, cublasDestroy_v2, cublasSgemm_v2});
+	const bool isSeen = dlsym(RTLD_DEFAULT, "cublasSgemm_v2"); // in what this file needs; nobody else sees that
+#if defined(CALLS)
+	const Cublas bound = {cublasCreate_v2, cublasDestroy_v2,
+	                      [](auto... arguments) { return cublasSgemm_v2(arguments...); }};
+#elif defined(TABLE)
+	static const Cublas table[] = {{cublasCreate_v2, cublasDestroy_v2, cublasSgemm_v2}};
+	static const Cublas *const volatile read = table;
+	const Cublas bound = *read;
+#else
+	const Cublas bound = {cublasCreate_v2, cublasDestroy_v2, cublasSgemm_v2};
+#endif
+	return multiply(bound) && isSeen;
 }
