@@ -106,18 +106,27 @@ bool launch(const cuda::Driver &driver, CUkern_st *kernel, unsigned blocks, cuda
 	                             stream, arguments, nullptr) == 0;
 }
 
-// One call's device memory, from `base` on: of a cast scratch, A and B in 16 bits; the engine's workspace.
+size_t maximaBytes(const StoredOperand &stored)
+{
+	return static_cast<size_t>(kernels::maximaWords(stored.rows, stored.columns, stored.batch)) * sizeof(uint32_t);
+}
+
+// One call's device memory, from `base` on: of a cast scratch, A and B in 16 bits, and maxima for those calls of a site
+// that are judged, which must not need other memory than the others; the engine's workspace.
 struct Places {
-	cuda::Address scratch, a, b, workspace, end;
+	cuda::Address scratch, a, b, maxima, workspace, end;
 };
 
 Places place(const op::Op &op, const Engine &engine, cuda::Address base)
 {
-	Places places = {base, base, base, base, base};
+	Places places = {base, base, base, base, base, base};
 	if (engine.key.isCast()) {
+		const StoredOperand a = storedA(op, true), b = storedB(op, true);
 		places.a = base + aligned(sizeof(kernels::Scratch));
-		places.b = places.a + aligned(storedA(op, true).bytes());
-		places.workspace = places.b + aligned(storedB(op, true).bytes());
+		places.b = places.a + aligned(a.bytes());
+		places.maxima = places.b + aligned(b.bytes());
+		const bool isHalf = engine.key.precision == op::Dtype::float16;
+		places.workspace = places.maxima + (isHalf ? aligned(maximaBytes(a) + maximaBytes(b)) : 0);
 	}
 	places.end = places.workspace + aligned(engine.workspaceSize);
 	return places;
@@ -160,7 +169,13 @@ const char *convert(const op::Op &op, Plan &plan, const Settings &settings, cons
 	if (!isHalf)
 		return launch(driver, kernels->castBfloat16, blocks, stream, parameters) ? nullptr : "cuLaunchKernel";
 
-	parameters.predictions = settings.isScaling ? context.slots.predictions() : nullptr;
+	if (settings.isScaling) {
+		parameters.predictions = context.slots.predictions();
+		parameters.calls = context.slots.calls();
+	}
+	parameters.maxima = reinterpret_cast<uint32_t *>(places.maxima);
+	parameters.isAlongRows[0] = op.transa != op::Transpose::none;
+	parameters.isAlongRows[1] = op.transb == op::Transpose::none;
 	parameters.signatureKey = plan.hash;
 	parameters.pairKey =
 	    mix(mix(plan.hash, reinterpret_cast<uintptr_t>(product.A)), reinterpret_cast<uintptr_t>(product.B));
