@@ -194,6 +194,11 @@ TEST_CASE("the loss verdict is that of the published table")
 	    opposed(3, false),
 	    {"subnormals", false, both, plain(of([] { return 1e-40 * gaussian(); })),
 	     plain(of([] { return 1e30 * gaussian(); }))},
+	    {"subnormals, some far below",
+	     false,
+	     both, // all of them exact in half
+	     plain([](int64_t i, int64_t) { return (i % 2 ? 1e-44 : 1e-40) * gaussian(); }),
+	     {}},
 	    {"magnitudes", true, {16}, plain(of([] { return std::pow(10, uniform(-37.9, 38)); })), plain(of([] {
 		     return std::pow(10, uniform(-45, -8));
 	     }))},
