@@ -43,6 +43,8 @@ constexpr const char *reports = R"(autoamp report [FILE|DIR...] [--report VIEW] 
   raised    ran in a higher precision than asked
   observed  AUTOAMP_LEVEL=O0: nothing changed; the reason says what would have happened
   captured  calls during stream capture; the replays of a graph are not calls
+  scaling   of float16: rescale (a scale had to be changed), underflow (a sampled call lost
+            small rows; the line below says what to set), overflow, nonfinite_input, ...
   lost      what the trace could not hold; totals stay exact unless it says otherwise
 
 JSON is one object, schema autoamp.report/1; an unknown number is null, never 0. Numbers
