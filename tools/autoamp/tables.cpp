@@ -148,7 +148,7 @@ std::vector<std::string> scalerWorries(const Account &account)
 			if (kind.isWorry && worst.empty())
 				worst = fmt::format("{} at {} ({})", kind.meaning, plural(sum.sites.size(), "site"), sum.example);
 			if (sum.kind == "underflow")
-				rule = fmt::format("scaling: try {} or AUTOAMP_DTYPE=tf32", ruleFor(sum.entries));
+				rule = fmt::format("scaling: try {} or AUTOAMP_DTYPE=bfloat16", ruleFor(sum.entries));
 		}
 	std::vector<std::string> lines;
 	if (!totals.empty())
