@@ -3,7 +3,6 @@
 #pragma once
 
 #include "kernels/cast.h"
-#include "kernels/scaling.h"
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
@@ -40,6 +39,9 @@ public:
 		enter();
 	}
 	__device__ bool valid() const { return matrix_ < batch_; }
+	__device__ int64_t row() const { return vector_ * vectorSize; }
+	__device__ int64_t column() const { return column_; }
+	__device__ int64_t matrix() const { return matrix_; }
 	__device__ void advance()
 	{
 		const int64_t before = matrix_;
@@ -103,10 +105,10 @@ private:
 
 	const Operand &operand_;
 	int64_t vectors_;
-	int64_t vector_, column_, matrix_ = 0, batch_ = 0;
-	int64_t vectorStep_, columnStep_, matrixStep_;
-	const float *source_;
-	bool wide_;
+	int64_t vector_ = 0, column_ = 0, matrix_ = 0, batch_ = 0;
+	int64_t vectorStep_ = 0, columnStep_ = 0, matrixStep_ = 0;
+	const float *source_ = nullptr;
+	bool wide_ = false;
 };
 
 // What becomes of eight elements. Plain loops: the compiler of either side makes of them what its machine likes.
@@ -119,6 +121,12 @@ struct ToBfloat16 {
 	}
 };
 
+__device__ inline int32_t finiteMagnitude(float x)
+{
+	const int32_t magnitude = bitsOf(x) & magnitudeMask;
+	return magnitude < static_cast<int32_t>(infinityBits) ? magnitude : 0;
+}
+
 struct ToHalf {
 	float scale;
 	int32_t amax = 0,
@@ -127,9 +135,8 @@ struct ToHalf {
 	{
 		AUTOAMP_UNROLL
 		for (int i = 0; i < vectorSize; ++i) {
-			const int32_t magnitude = bitsOf(x[i]) & magnitudeMask; // of x, not of the half: a stale scale overflows
-			amax = max(amax, magnitude < static_cast<int32_t>(infinityBits) ? magnitude : 0);
-			largest = max(largest, magnitude);
+			amax = max(amax, finiteMagnitude(x[i])); // of x, not of the half: a stale scale overflows
+			largest = max(largest, static_cast<int32_t>(bitsOf(x[i]) & magnitudeMask));
 		}
 		AUTOAMP_UNROLL
 		for (int i = 0; i < vectorSize; ++i)
@@ -207,9 +214,167 @@ __device__ inline void report(const Parameters &p, EventKind kind, uint32_t oper
 	sequence = index + 1;
 }
 
+// ---- the loss verdict: docs/adr on it
+
+struct Maxima {
+	uint32_t *rows, *columns, *all;
+	unsigned long long *product;
+};
+
+// Of one matrix of an operand; a shared one is its own for all.
+__device__ inline Maxima maximaOf(const Parameters &p, int operand, int64_t matrix)
+{
+	const Operand &a = p.operand[0], &it = p.operand[operand];
+	uint32_t *const first = p.maxima + (operand == 0 ? 0 : maximaWords(a.rows, a.columns, a.batch));
+	const int64_t words = maximaOfMatrix(it.rows, it.columns);
+	uint32_t *const rows = first + (it.batch > 1 ? matrix : 0) * words, *const all = rows + words - 8;
+	return {rows, rows + (it.rows + 7) / 8 * 8, all, reinterpret_cast<unsigned long long *>(all + 2)};
+}
+
+// Most are no maximum: reading first spares the atomic, and what was read too early is only too small.
+template <class Word>
+__device__ inline void raise(Word &word, Word value)
+{
+	if (value > word)
+		atomicMax(&word, value);
+}
+
+__device__ inline void maximaShare(const Parameters &p, int operand, uint32_t block)
+{
+	const int64_t threads = static_cast<int64_t>(gridDim.x) * blockSize;
+	for (Walk walk(p.operand[operand], static_cast<int64_t>(block) * blockSize + threadIdx.x, threads); walk.valid();
+	     walk.advance()) {
+		float x[vectorSize];
+		walk.load(x);
+		const Maxima maxima = maximaOf(p, operand, walk.matrix());
+		uint32_t known[vectorSize], most = 0;
+		const uint4 *const wide = reinterpret_cast<const uint4 *>(maxima.rows + walk.row());
+		const uint4 low = wide[0], high = wide[1];
+		memcpy(known, &low, sizeof low);
+		memcpy(known + 4, &high, sizeof high);
+		AUTOAMP_UNROLL
+		for (int i = 0; i < vectorSize; ++i) {
+			const uint32_t magnitude = finiteMagnitude(x[i]);
+			most = max(most, magnitude);
+			if (magnitude > known[i])
+				atomicMax(&maxima.rows[walk.row() + i], magnitude);
+		}
+		raise(maxima.columns[walk.column()], most);
+		raise(*maxima.all, most);
+	}
+}
+
+// Every thread of settle takes a share; the last block has everything and tells. Exponents are those that the data
+// alone wants: what alpha takes off them is no loss that another way of running the product would spare.
+// A call of its own: inlined it would take registers from the recast.
+static __device__ __attribute__((noinline)) void judge(const Parameters &p, Scratch &scratch)
+{
+	__shared__ bool isLast;
+	const int64_t first = static_cast<int64_t>(blockIdx.x) * blockSize + threadIdx.x;
+	const int64_t threads = static_cast<int64_t>(gridDim.x) * blockSize;
+	const Operand &a = p.operand[0];
+	const int widest = a.batch >= p.operand[1].batch ? 0 : 1;
+	const int64_t batch = p.operand[widest].batch, k = p.isAlongRows[0] ? a.rows : a.columns;
+	int exponent[operands];
+	int64_t across[operands]; // rows of op(A), columns of op(B)
+	double scale[operands];
+	AUTOAMP_UNROLL
+	for (int i = 0; i < operands; ++i) {
+		exponent[i] = rightExponent(scratch.amax[i]);
+		scale[i] = powerOfTwo(exponent[i]);
+		across[i] = p.isAlongRows[i] ? p.operand[i].columns : p.operand[i].rows;
+		if (exponent[i] == maxExponent) // fp32 subnormals: exact in half at this scale
+			continue;
+		for (int64_t at = first; at < across[i] * p.operand[i].batch; at += threads) {
+			const Maxima maxima = maximaOf(p, i, at / across[i]);
+			const uint32_t most = (p.isAlongRows[i] ? maxima.columns : maxima.rows)[at % across[i]];
+			if (most == 0)
+				atomicAdd(&scratch.empty[i], 1u);
+			else if (exponentOf(most) + exponent[i] < -10)
+				atomicAdd(&scratch.lost[i], 1u);
+		}
+	}
+	constexpr int64_t part = 32; // of k, by one thread: few atomics, and enough loads under way
+	const int64_t parts = (k + part - 1) / part;
+	for (int64_t at = first; at < parts * batch; at += threads) {
+		const Maxima ofA = maximaOf(p, 0, at / parts), ofB = maximaOf(p, 1, at / parts);
+		const uint32_t *const alongA = p.isAlongRows[0] ? ofA.rows : ofA.columns;
+		const uint32_t *const alongB = p.isAlongRows[1] ? ofB.rows : ofB.columns;
+		double most = 0;
+		for (int64_t l = at % parts * part, end = l + part < k ? l + part : k; l < end; ++l)
+			most = max(most, static_cast<double>(floatOf(alongA[l])) * static_cast<double>(floatOf(alongB[l])));
+		unsigned long long bits;
+		memcpy(&bits, &most, sizeof bits); // ordered as the numbers are
+		raise(*(widest == 0 ? ofA : ofB).product, bits);
+	}
+	__syncthreads();
+	if (threadIdx.x == 0) {
+		__threadfence_system(); // before: what this block has raised; behind: nothing that it read too early is kept
+		isLast = atomicAdd(&scratch.judges, 1u) == gridDim.x - 1;
+		__threadfence_system();
+	}
+	__syncthreads();
+	if (!isLast)
+		return;
+	for (int64_t matrix = threadIdx.x; matrix < batch; matrix += blockSize) {
+		const Maxima ofA = maximaOf(p, 0, matrix), ofB = maximaOf(p, 1, matrix);
+		double product;
+		memcpy(&product, (widest == 0 ? ofA : ofB).product, sizeof product);
+		const double largest = max(floatOf(*ofA.all) * scale[0], floatOf(*ofB.all) * scale[1]);
+		if (product > 0 && product * scale[0] * scale[1] * 4096 < largest)
+			scratch.crossed = 1;
+	}
+	__syncthreads();
+	if (threadIdx.x != 0)
+		return;
+	const Scales scales = scalesFor(scratch.amax[0], scratch.amax[1], p.alpha ? *p.alpha : p.alphaValue);
+	for (int i = 0; i < operands; ++i) {
+		const int64_t filled = across[i] * p.operand[i].batch - scratch.empty[i];
+		if (scratch.crossed || static_cast<int64_t>(scratch.lost[i]) * 1024 > filled)
+			report(p, EventKind::underflow, i, scales.exponent[i], scales.exponent[i], scratch.amax[i]);
+	}
+}
+
 __device__ inline Prediction &slotOf(Prediction *predictions, uint64_t key)
 {
 	return predictions[key & (predictionCount - 1)];
+}
+
+// What one thread of settle does at the end: scalars for the product, predictions, events.
+__device__ inline void conclude(const Parameters &p, Scratch &scratch, const Scales &scales,
+                                const bool (&isRecast)[operands])
+{
+	const bool isScaling = p.predictions != nullptr;
+	scratch.alpha = scales.alpha;
+	scratch.beta = p.beta ? *p.beta : p.betaValue;
+	const bool isFirst = p.first == First::yes || (p.first == First::askTotals && totalOf(p, EventKind::init) == 0);
+	Prediction prediction = {};
+	AUTOAMP_UNROLL
+	for (int i = 0; i < operands; ++i) {
+		const int used = scratch.used[i], right = scales.exponent[i];
+		const uint32_t amax = scratch.amax[i];
+		scratch.right[i] = prediction.exponent[i] = right;
+		if (isScaling && isFirst)
+			report(p, EventKind::init, i, INT32_MIN, right, amax);
+		else if (isRecast[i])
+			report(p, EventKind::rescale, i, used, right, amax);
+		// Rounding is monotonic: some finite x became Inf exactly when the largest did.
+		const uint32_t half = __half_as_ushort(__float2half_rn(floatOf(amax) * powerOfTwo(used)));
+		scratch.overflow[i] = half == 0x7c00;
+		if (!isScaling && scratch.overflow[i])
+			report(p, EventKind::overflow, i, used, right, amax);
+		if (scratch.nonfinite[i])
+			report(p, EventKind::nonfinite_input, i, used, right, amax);
+	}
+	if (scales.excess > 0) // the exponent that alpha would have needed, and the one it has
+		report(p, EventKind::scale_range, 0, maxExponent + scales.excess, maxExponent, scratch.amax[0]);
+	if (!isScaling)
+		return;
+	// Plain stores: a begin that reads a slot half written, of these or of two keys, predicts wrongly and recasts.
+	for (const uint64_t key : {p.pairKey, p.signatureKey}) {
+		prediction.key = key;
+		slotOf(p.predictions, key) = prediction;
+	}
 }
 
 } // namespace autoamp::kernels
@@ -218,21 +383,34 @@ extern "C" __global__ void __launch_bounds__(autoamp::kernels::blockSize)
     autoamp_begin(const __grid_constant__ autoamp::kernels::Parameters p)
 {
 	using namespace autoamp::kernels;
-	if (blockIdx.x != 0 || threadIdx.x != 0)
+	__shared__ bool isJudged;
+	if (blockIdx.x != 0)
 		return;
-	Scratch scratch = {};
-	// Another stream's settle may be writing the slot: a torn prediction is a wrong one, and costs a recast.
-	if (p.predictions) {
-		for (const uint64_t key : {p.pairKey, p.signatureKey}) {
-			const Prediction prediction = slotOf(p.predictions, key);
-			if (prediction.key != key)
-				continue;
-			for (int i = 0; i < operands; ++i)
-				scratch.used[i] = prediction.exponent[i];
-			break;
+	if (threadIdx.x == 0) {
+		const uint32_t count = p.calls ? atomicAdd(&p.calls[p.site < siteCount ? p.site : 0], 1u) : 1;
+		Scratch scratch = {};
+		// Another stream's settle may be writing the slot: a torn prediction is a wrong one, and costs a recast.
+		if (p.predictions) {
+			for (const uint64_t key : {p.pairKey, p.signatureKey}) {
+				const Prediction prediction = slotOf(p.predictions, key);
+				if (prediction.key != key)
+					continue;
+				for (int i = 0; i < operands; ++i)
+					scratch.used[i] = prediction.exponent[i];
+				break;
+			}
 		}
+		scratch.isJudged = isJudged = count % judgedEvery == 0;
+		*p.scratch = scratch;
 	}
-	*p.scratch = scratch;
+	__syncthreads();
+	if (!isJudged)
+		return;
+	int64_t words = 0;
+	for (const Operand &operand : p.operand)
+		words += maximaWords(operand.rows, operand.columns, operand.batch);
+	for (int64_t i = threadIdx.x; i < words / 4; i += blockSize)
+		__stwb(reinterpret_cast<uint4 *>(p.maxima) + i, uint4{});
 }
 
 extern "C" __global__ void __launch_bounds__(autoamp::kernels::blockSize, 4)
@@ -246,6 +424,8 @@ extern "C" __global__ void __launch_bounds__(autoamp::kernels::blockSize, 4)
 		castShare(p.operand[i], blockFor(i), convert);
 		maxima[i][threadIdx.x] =
 		    convert.amax | (convert.largest >= static_cast<int32_t>(infinityBits) ? nonfiniteFlag : 0);
+		if (p.scratch->isJudged)
+			maximaShare(p, i, blockFor(i));
 	}
 	__syncthreads();
 	// One warp an operand, so that a block ends with one atomic an operand.
@@ -304,39 +484,10 @@ extern "C" __global__ void __launch_bounds__(autoamp::kernels::blockSize, 4)
 			castShare(p.operand[i], blockFor(i), convert);
 		}
 	}
-	if (blockIdx.x != 0 || threadIdx.x != 0)
-		return;
-
-	scratch.alpha = scales.alpha;
-	scratch.beta = p.beta ? *p.beta : p.betaValue;
-	const bool isFirst = p.first == First::yes || (p.first == First::askTotals && totalOf(p, EventKind::init) == 0);
-	Prediction prediction = {};
-	AUTOAMP_UNROLL
-	for (int i = 0; i < operands; ++i) {
-		const int used = scratch.used[i], right = scales.exponent[i];
-		const uint32_t amax = scratch.amax[i];
-		scratch.right[i] = prediction.exponent[i] = right;
-		if (isScaling && isFirst)
-			report(p, EventKind::init, i, INT32_MIN, right, amax);
-		else if (isRecast[i])
-			report(p, EventKind::rescale, i, used, right, amax);
-		// Rounding is monotonic: some finite x became Inf exactly when the largest did.
-		const uint32_t half = __half_as_ushort(__float2half_rn(floatOf(amax) * powerOfTwo(used)));
-		scratch.overflow[i] = half == 0x7c00;
-		if (!isScaling && scratch.overflow[i])
-			report(p, EventKind::overflow, i, used, right, amax);
-		if (scratch.nonfinite[i])
-			report(p, EventKind::nonfinite_input, i, used, right, amax);
-	}
-	if (scales.excess > 0) // the exponent that alpha would have needed, and the one it has
-		report(p, EventKind::scale_range, 0, maxExponent + scales.excess, maxExponent, scratch.amax[0]);
-	if (!isScaling)
-		return;
-	// Plain stores: a begin that reads a slot half written, of these or of two keys, predicts wrongly and recasts.
-	for (const uint64_t key : {p.pairKey, p.signatureKey}) {
-		prediction.key = key;
-		slotOf(p.predictions, key) = prediction;
-	}
+	if (blockIdx.x == 0 && threadIdx.x == 0)
+		conclude(p, scratch, scales, isRecast);
+	if (scratch.isJudged)
+		judge(p, scratch);
 }
 
 // A column is taken by the smallest power of two of threads that covers it, a block at most: small matrices leave no

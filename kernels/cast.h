@@ -2,6 +2,8 @@
 // policy, no allocation. Formulas: docs/adr on verified scaling. The same text compiles for the GPU and as host C++.
 #pragma once
 
+#include "kernels/scaling.h"
+
 #include <cstdint>
 
 namespace autoamp::kernels {
@@ -41,7 +43,24 @@ struct Scratch {
 	uint32_t nonfinite[operands]; // 1: some Inf or NaN
 	uint32_t overflow[operands];  // 1: a finite x became Inf in 16 bits (scaling off, or a stale scale)
 	int32_t right[operands];      // settle: the exponent the operand must have
+	// Of the loss verdict, where this call takes one:
+	uint32_t isJudged;
+	uint32_t lost[operands], empty[operands]; // rows of op(A), columns of op(B)
+	uint32_t crossed;                         // a product whose operands' scales undo each other
+	uint32_t judges;                          // blocks of settle that have done their share
 };
+
+// What the loss verdict is taken from: bits of the largest finite |x| of each stored row, of each column, and of the
+// whole matrix; behind that, in the operand with more matrices, bits of the largest product that any k contributes, as
+// double. Rows and columns padded to 8 words, so that 8 elements' maxima are two 16-byte loads.
+AUTOAMP_HOST_DEVICE constexpr int64_t maximaOfMatrix(int64_t rows, int64_t columns)
+{
+	return (rows + 7) / 8 * 8 + (columns + 7) / 8 * 8 + 8;
+}
+AUTOAMP_HOST_DEVICE constexpr int64_t maximaWords(int64_t rows, int64_t columns, int64_t batch)
+{
+	return maximaOfMatrix(rows, columns) * batch;
+}
 
 // Predictions, a device table, written only as predictions: collisions and races cost a recast, never a bit.
 struct Prediction {
@@ -50,7 +69,12 @@ struct Prediction {
 };
 constexpr uint32_t predictionCount = 4096; // power of two; slot = key & (predictionCount - 1)
 
-enum class EventKind : uint32_t { init = 1, rescale, scale_range, overflow, nonfinite_input };
+// The loss verdict is taken at one call of a site in 127, the first included, counted on the device so that replays of
+// a graph count: such a call reads 4 bytes an element once more where the cast moves 6, which is 0.5 % of all casts. A
+// prime: a site that stands for several layers in turn shows all of them.
+constexpr uint32_t judgedEvery = 127;
+
+enum class EventKind : uint32_t { init = 1, rescale, scale_range, overflow, nonfinite_input, underflow };
 
 // Rare events reach the host through mapped host memory, read at later calls and at exit. A record is complete when
 // `sequence` (written last) is its index + 1.
@@ -64,7 +88,7 @@ struct Event {
 };
 constexpr uint32_t ringSize = 4096;
 // Exact totals a site, also when the ring wrapped: [site][operand][kind]. Site 0: all that have no place of their own.
-constexpr uint32_t siteCount = 4096, kindCount = 6;
+constexpr uint32_t siteCount = 4096, kindCount = 7;
 struct Ring {
 	uint64_t written;
 	Event events[ringSize];
@@ -78,23 +102,29 @@ enum class First : uint32_t { no, yes, askTotals };
 struct Parameters {
 	Operand operand[operands];
 	Scratch *scratch;
-	Prediction *predictions;   // null: scaling off
-	uint64_t pairKey;          // hash of signature and both pointers; never 0
-	uint64_t signatureKey;     // hash of the signature alone; never 0
-	Ring *ring;                // device pointer to mapped host memory; null: no events
-	uint32_t site;             // 1 … siteCount - 1; beyond: the totals of 0, which is nobody's, no single events
-	First first;               // `init` is told, not `rescale`, at the site's first call in this context
-	const float *alpha, *beta; // device pointers, or null: the values below
+	Prediction *predictions;    // null: scaling off
+	uint32_t *calls;            // [siteCount]: how many calls of each site this context has begun; null: no verdicts
+	uint32_t *maxima;           // maximaWords() of A, then of B, 16-byte aligned; where there are verdicts
+	bool isAlongRows[operands]; // the operand's rows, as stored, are what k counts
+	uint64_t pairKey;           // hash of signature and both pointers; never 0
+	uint64_t signatureKey;      // hash of the signature alone; never 0
+	Ring *ring;                 // device pointer to mapped host memory; null: no events
+	uint32_t site;              // 1 … siteCount - 1; beyond: the totals of 0, which is nobody's, no single events
+	First first;                // `init` is told, not `rescale`, at the site's first call in this context
+	const float *alpha, *beta;  // device pointers, or null: the values below
 	float alphaValue, betaValue;
 };
 
 // Kernels, all extern "C", one parameter: `Parameters` by value.
 //   autoamp_begin            1 block: zero the scratch, choose the prediction (pair key, else signature key, else 0)
 //                            and write it as scratch->used. In stream order before the cast: one choice for all blocks.
-//   autoamp_cast_half        A and B in one launch: x * 2^used -> half (RN), amax, non-finite and overflow flags
+//                            Counts the call; where it is to be judged, zeroes the maxima.
+//   autoamp_cast_half        A and B in one launch: x * 2^used -> half (RN), amax, non-finite and overflow flags; where
+//                            judged, the maxima
 //   autoamp_cast_bfloat16    A and B in one launch: x -> bfloat16 (RN); touches no scratch
 //   autoamp_settle           right exponents, recast of the operands whose prediction was wrong, alpha_eff and beta to
 //                            the scratch, new predictions, events. With predictions == null: alpha as it is, no recast.
+//                            Where judged, the loss verdict, which is an event and nothing else.
 //   autoamp_scatter          a Scatter instead of Parameters: every column by as many threads as it has use for
 constexpr uint32_t blockSize = 256;
 

@@ -119,19 +119,29 @@ op::Op gathered(op::Op op)
 	return op;
 }
 
-// One call's device memory, from `base` on: of a cast scratch, A and B in 16 bits; the product of a batch by pointers;
-// the engine's workspace.
+size_t maximaBytes(const StoredOperand &stored)
+{
+	return static_cast<size_t>(kernels::maximaWords(stored.rows, stored.columns, stored.batch)) * sizeof(uint32_t);
+}
+
+// One call's device memory, from `base` on: of a cast scratch, A and B in 16 bits, and maxima for those calls of a site
+// that are judged, which must not need other memory than the others; the product of a batch by pointers; the engine's
+// workspace.
 struct Places {
-	cuda::Address scratch, a, b, product, workspace, end;
+	cuda::Address scratch, a, b, maxima, product, workspace, end;
 };
 
 Places place(const op::Op &op, const Engine &engine, cuda::Address base)
 {
-	Places places = {base, base, base, base, base, base};
+	Places places = {base, base, base, base, base, base, base};
 	if (engine.key.isCast()) {
+		const StoredOperand a = storedA(op, true), b = storedB(op, true);
 		places.a = base + aligned(sizeof(kernels::Scratch));
-		places.b = places.a + aligned(storedA(op, true).bytes());
-		places.product = places.workspace = places.b + aligned(storedB(op, true).bytes());
+		places.b = places.a + aligned(a.bytes());
+		places.maxima = places.b + aligned(b.bytes());
+		const bool isHalf = engine.key.precision == op::Dtype::float16;
+		places.product = places.workspace =
+		    places.maxima + (isHalf ? aligned(maximaBytes(a) + maximaBytes(b)) : 0);
 	}
 	if (op.flags & op::flagArrays)
 		places.workspace += aligned(static_cast<size_t>(op.strided * op.batch) * sizeof(float));
@@ -185,7 +195,13 @@ const char *convert(const op::Op &op, Plan &plan, const Settings &settings, cons
 		           : "cuLaunchKernel";
 	}
 
-	parameters.predictions = settings.isScaling ? context.slots.predictions() : nullptr;
+	if (settings.isScaling) {
+		parameters.predictions = context.slots.predictions();
+		parameters.calls = context.slots.calls();
+	}
+	parameters.maxima = reinterpret_cast<uint32_t *>(places.maxima);
+	parameters.isAlongRows[0] = op.transa != op::Transpose::none;
+	parameters.isAlongRows[1] = op.transb == op::Transpose::none;
 	parameters.signatureKey = plan.hash;
 	parameters.pairKey =
 	    mix(mix(plan.hash, reinterpret_cast<uintptr_t>(product.A)), reinterpret_cast<uintptr_t>(product.B));

@@ -7,7 +7,7 @@ namespace autoamp::scale {
 
 bool Slots::open(const cuda::Driver &driver, cuda::Stream stream)
 {
-	constexpr size_t tableBytes = sizeof(kernels::Prediction) * kernels::predictionCount;
+	constexpr size_t tableBytes = predictionBytes + sizeof(uint32_t) * kernels::siteCount;
 	constexpr unsigned portableAndMapped = 1 | 2; // CU_MEMHOSTREGISTER_PORTABLE | _DEVICEMAP
 	void *const ring = mmap(nullptr, sizeof(kernels::Ring), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (ring == MAP_FAILED)

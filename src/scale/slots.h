@@ -22,14 +22,15 @@ struct Event {
 class Slots
 {
 public:
-	// Zero predictions on the device; the ring in host memory of ours, registered with the driver, so that reading it
-	// stays legal after the application destroyed the context.
-	// The table is cleared on `stream`: the legacy stream would be forbidden while another thread captures. Kernels of
-	// other streams may meet it uncleared, which costs them a recast.
+	// Zero predictions and counts of calls on the device; the ring in host memory of ours, registered with the driver,
+	// so that reading it stays legal after the application destroyed the context. They are cleared on `stream`: the
+	// legacy stream would be forbidden while another thread captures. Kernels of other streams may meet them uncleared,
+	// which costs them a recast, or the verdict on a first call.
 	bool open(const cuda::Driver &driver, cuda::Stream stream);
 	void close(const cuda::Driver &driver); // before any kernel used it
 
 	kernels::Prediction *predictions() const { return reinterpret_cast<kernels::Prediction *>(predictions_); }
+	uint32_t *calls() const { return reinterpret_cast<uint32_t *>(predictions_ + predictionBytes); }
 	kernels::Ring *ringOnDevice() const { return reinterpret_cast<kernels::Ring *>(ringOnDevice_); }
 
 	// Hands every event that has arrived to `take(const Event &, count)`: how many of its kind are new. Each is counted
@@ -68,7 +69,8 @@ private:
 		return total - std::exchange(told_[site][operand][kind], total);
 	}
 
-	cuda::Address predictions_ = 0, ringOnDevice_ = 0;
+	static constexpr size_t predictionBytes = sizeof(kernels::Prediction) * kernels::predictionCount;
+	cuda::Address predictions_ = 0, ringOnDevice_ = 0; // behind the predictions how many calls each site has begun
 	kernels::Ring *ring_ = nullptr;
 	std::atomic<uint64_t> read_{0};
 	std::atomic<bool> isDraining_{false};

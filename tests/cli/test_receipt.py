@@ -60,6 +60,8 @@ class Receipt(Case):
         text = self.receipt("--", TRACED, "faults")
         self.assertIn("2 calls fell back to fp32: engine_failed: cublasLtMatmul status 13", text)
         self.assertIn("overflow", text)
+        self.assertIn("scaling: try AUTOAMP_CUSTOM_BLACK_LIST=cublasSgemm_v2 or AUTOAMP_DTYPE=bfloat16\n", text)
+        self.assertRegex(text, r"at 1 site \(site \w+: A of cublasSgemm_v2 1024x1024x1024\)")
         result = self.run_("--", TRACED, "killed")
         self.assertEqual(result.returncode, 137)
         self.assertRegex(result.stderr, r"pid \d+ died inside cublasSgemm_v2")

@@ -66,6 +66,11 @@ class Json(Case):
         self.assertIsNone(report["runs"][0]["rank"])
         self.assertIsNone(report["runs"][0]["died_inside"])
 
+    def test_a_loss_names_the_rule_to_add(self):
+        rules = {event["kind"]: event["rule"] for event in self.json(self.trace("faults"))["scaler"]["events"]}
+        self.assertEqual(rules.pop("underflow"), "AUTOAMP_CUSTOM_BLACK_LIST=cublasSgemm_v2")
+        self.assertEqual(set(rules.values()), {None})
+
     def test_died_inside(self):
         run = self.json(self.trace("killed"))["runs"][0]
         self.assertEqual((run["ended"], run["died_inside"]), ("killed", "cublasSgemm_v2"))

@@ -95,6 +95,11 @@ class CapturedHalf(Captured, runner.Test):
         totals = self.run.scaler_totals(self.run.rows_of(case)[0]["site"])
         self.assertEqual(totals["nonfinite_input"], int(case["replays"]))
 
+    def test_a_loss_is_met_by_the_sample_of_the_replays(self):
+        case = self.run.cases["later.loss"]
+        totals = self.run.scaler_totals(self.run.rows_of(case)[0]["site"])
+        self.assertEqual(totals["underflow"], int(case["losses"]))
+
 
 class CapturedBfloat16(Captured, runner.Test):
     way = CAST_BFLOAT16

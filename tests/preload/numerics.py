@@ -82,6 +82,29 @@ class Scaled(runner.Test):
                     self.assertLessEqual(float(case["omega"]), omega_bound("float16", int(case["k"])))
         self.assertEqual(cases["zeros"]["bits"], self.bare.cases["data.zeros"]["bits"])
 
+    def test_losses_are_told_where_they_are(self):
+        """Exactly the cases that lose, by the operands that do; a site's first call is judged, later ones by sample."""
+        operands = {"loss.rows": "A", "loss.rows_transposed": "A", "loss.columns": "B", "loss.later": "AA",
+                    "loss.opposed": "AB", "loss.batched": "AB", "loss.lt": "AB"}
+        expected = {self.run.rows_of(self.run.cases[name])[0]["site"]: lost for name, lost in operands.items()}
+        told = {}
+        for total in self.run.report["scaler"]["totals"]:
+            if total["kind"] == "underflow":
+                told[total["site"]] = told.get(total["site"], "") + total["operand"] * total["count"]
+        self.assertEqual({site: "".join(sorted(lost)) for site, lost in told.items()}, expected)
+        for event in self.run.report["scaler"]["events"]:
+            if event["kind"] == "underflow":
+                entry = next(row["entry"] for row in self.run.report["ops"] if row["site"] == event["site"])
+                self.assertEqual(event["rule"], "AUTOAMP_CUSTOM_BLACK_LIST=" + entry)
+                self.assertEqual(event["scale_before"], event["scale_after"])
+        # It is told because it is so, and the rule mends it.
+        self.assertGreater(float(self.run.cases["loss.opposed"]["eta"]), 0.1)
+        self.assertGreater(float(self.run.cases["loss.lt"]["eta"]), 0.1)
+        mended = run(PROGRAM, "loss.opposed", "loss.lt", CUSTOM_BLACK_LIST="cublasSgemm_v2,cublasLtMatmul", **CAST)
+        for name in ("loss.opposed", "loss.lt"):
+            self.assertLess(float(mended.cases[name]["eta"]), 1e-6)
+        self.assertNotIn("underflow", mended.scaler_totals())
+
     def test_history(self):
         # The program itself compares many histories; here the other processes, where nothing or something came before.
         alone = run(PROGRAM, "history", **CAST)
@@ -109,7 +132,8 @@ class Unscalable:
         self.assertEqual(totals["lowered"], totals["calls"])
         for name, case in self.run.cases.items():
             with self.subTest(name):
-                if name.startswith(("magnitude.", "doors.", "data.gaussian", "data.rows_apart")) and "eta" in case:
+                wide = ("loss.opposed", "loss.batched", "loss.lt", "kept.opposed")  # what float16 loses, or nearly
+                if name.startswith(("magnitude.", "doors.", "data.gaussian", "data.rows_apart", *wide)) and "eta" in case:
                     self.assertWithin(case["eta"], self.way.eta(), "eta")
                 if name.startswith("data.uniform"):
                     low, high = uniform_eta(self.dtype, int(case["k"]))

@@ -66,8 +66,12 @@ Account add(const std::vector<trace::Trace> &runs)
 			sum.count += total.count;
 			if (std::find(sum.sites.begin(), sum.sites.end(), total.site) == sum.sites.end())
 				sum.sites.push_back(total.site);
-			if (const auto *row = run.row(total.row); row && sum.example.empty())
-				sum.example = fmt::format("{} of {} {}", total.operand, row->entry, shapeOf(*row));
+			if (const auto *row = run.row(total.row)) {
+				sum.entries.insert(row->entry);
+				if (sum.example.empty())
+					sum.example =
+					    fmt::format("site {}: {} of {} {}", total.site, total.operand, row->entry, shapeOf(*row));
+			}
 		}
 		for (const auto &note : run.notes) {
 			account.notes += note.count;
@@ -187,6 +191,11 @@ std::string adviceOn(const std::string &reason)
 std::string shapeOf(const trace::RowInfo &row)
 {
 	return shape(row.m, row.n, row.k, row.batch);
+}
+
+std::string ruleFor(const std::set<std::string> &entries)
+{
+	return fmt::format("AUTOAMP_CUSTOM_BLACK_LIST={}", fmt::join(entries, ","));
 }
 
 std::string configOf(const trace::Trace &run, const char *name)

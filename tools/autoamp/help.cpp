@@ -53,6 +53,8 @@ The lists, ops and reasons:
   captured  calls during stream capture; the replays of a graph are not calls
   est       what the cost model expects the calls to take as asked, and lowered
   thread    a thread that begins after another has ended may share its line
+  scaling   of float16: rescale (a scale had to be changed), underflow (a sampled call lost
+            small rows; the line below says what to set), overflow, nonfinite_input, ...
   lost      what the trace could not hold; totals stay exact unless it says otherwise
 
 JSON is one object, schema autoamp.report/1; an unknown number is null, never 0. Numbers

@@ -125,15 +125,17 @@ Json describe(const Group &group)
 	        {"est_lowered_ns", orNull(group.estLoweredNs)}};
 }
 
-Json describe(const trace::ScalerInfo &event)
+Json describe(const trace::ScalerInfo &event, const trace::RowInfo *row)
 {
+	const bool isLoss = event.kind == "underflow" && row;
 	return {{"time_ns", nanoseconds(event.timeNs)},
 	        {"kind", event.kind},
 	        {"site", orNull(event.site)},
 	        {"operand", std::string(1, event.operand)},
 	        {"scale_before", orNull(event.scaleBefore)},
 	        {"scale_after", orNull(event.scaleAfter)},
-	        {"amax", orNull(event.amax)}};
+	        {"amax", orNull(event.amax)},
+	        {"rule", isLoss ? Json(ruleFor({row->entry})) : Json()}};
 }
 
 // Text of the application (paths, arguments) may be no UTF-8: shown, never refused.
@@ -270,7 +272,7 @@ void writeJson(std::FILE *out, const Runs &runs, const Account &account, const s
 		Elements list(out, "\"events\": [", "],\n");
 		for (const auto &run : runs)
 			for (const auto &event : run.scaler)
-				list.add(describe(event));
+				list.add(describe(event, run.row(event.row)));
 	}
 	{
 		Elements list(out, "\"totals\": [", "],\n\"observed\": []},\n");

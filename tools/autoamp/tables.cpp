@@ -135,11 +135,11 @@ std::vector<std::string> scalerWorries(const Account &account)
 		const char *kind, *meaning;
 		bool isWorry;
 	} kinds[] = {{"overflow", "float16 overflowed, because scaling is off", true},
-	             {"underflow", "small rows were lost below float16's range", true},
+	             {"underflow", "float16 lost small rows, or scales that cancel", true},
 	             {"scale_range", "no power of two brings all values into float16's range", true},
 	             {"nonfinite_input", "the operand had Inf or NaN", true},
 	             {"rescale", "", false}};
-	std::string totals, worst;
+	std::string totals, worst, rule;
 	for (const auto &kind : kinds)
 		for (const auto &sum : account.scaler) {
 			if (sum.kind != kind.kind || sum.count == 0)
@@ -147,12 +147,16 @@ std::vector<std::string> scalerWorries(const Account &account)
 			totals += fmt::format("{}{} {}", totals.empty() ? "scaling: " : ", ", count(sum.count), sum.kind);
 			if (kind.isWorry && worst.empty())
 				worst = fmt::format("{} at {} ({})", kind.meaning, plural(sum.sites.size(), "site"), sum.example);
+			if (sum.kind == "underflow")
+				rule = fmt::format("scaling: try {} or AUTOAMP_DTYPE=bfloat16", ruleFor(sum.entries));
 		}
 	std::vector<std::string> lines;
 	if (!totals.empty())
 		lines.push_back(totals);
 	if (!worst.empty())
 		lines.push_back("scaling: " + worst);
+	if (!rule.empty())
+		lines.push_back(rule);
 	return lines;
 }
 

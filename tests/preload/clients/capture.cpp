@@ -653,6 +653,26 @@ void events(Line &line)
 	line.put("captured", 1).put("replays", replays).bits("bits", resultBits(problem));
 }
 
+// Data that gets so that float16 loses rows of it, between the replays of one graph.
+void loss(Line &line)
+{
+	Session session;
+	warm(session);
+	Problem problem({.m = 73, .n = 32, .k = 32});
+	prepare(problem);
+	const auto graph = record(session, problem, line);
+	graph->replay(session.stream);
+	for (int64_t j = 0; j < problem.a.columns; j++)
+		problem.a.array[problem.a.index(0, 5, j)] *= 1e-10f;
+	prepare(problem);
+	constexpr int replays = 300; // one in 127 is judged, the first included
+	for (int replay = 1; replay < replays; replay++)
+		graph->launch(session.stream);
+	CHECK(cudaStreamSynchronize(session.stream));
+	problem.describe(line);
+	line.put("captured", 1).put("losses", 2).bits("bits", resultBits(problem));
+}
+
 std::vector<Case> allCases()
 {
 	constexpr auto global = cudaStreamCaptureModeGlobal;
@@ -695,6 +715,7 @@ std::vector<Case> allCases()
 	    {"later.flat", flat},
 	    {"later.events", events},
 	    {"held", held},
+	    {"later.loss", loss},
 	};
 	cases.insert(cases.end(), std::begin(more), std::end(more));
 	const SharedRow shared[] = {

@@ -180,20 +180,57 @@ Values lognormal(double width)
 	return [width](Random &random) { return sign(random) * std::exp(width * random.gaussian()); };
 }
 
+// Rows (or columns) as stored times factors of 10^-power to 10^power; undone: divided by the same ones.
+void spread(Matrix &matrix, double power, bool isOfColumns = false, bool isUndone = false)
+{
+	Random random(43);
+	std::vector<double> factors;
+	for (int64_t i = 0; i < (isOfColumns ? matrix.columns : matrix.rows); i++)
+		factors.push_back(std::pow(10, (isUndone ? -1 : 1) * power * (2 * random.uniform() - 1)));
+	for (int64_t batch = 0; batch < matrix.batch; batch++)
+		for (int64_t j = 0; j < matrix.columns; j++)
+			for (int64_t i = 0; i < matrix.rows; i++)
+				matrix.array[matrix.index(batch, i, j)] *=
+				    static_cast<float>(factors[static_cast<size_t>(isOfColumns ? j : i)]);
+}
+
 // Rows of A that differ by six orders of magnitude.
 void rowsApart(Line &line)
 {
 	Session session;
 	Problem problem({.m = 70});
-	Random random(43);
-	std::vector<double> factors;
-	for (int i = 0; i < problem.spec.m; i++)
-		factors.push_back(std::pow(10, -3 + 6 * random.uniform()));
-	for (int64_t j = 0; j < problem.a.columns; j++)
-		for (int64_t i = 0; i < problem.a.rows; i++)
-			problem.a.array[problem.a.index(0, i, j)] *= static_cast<float>(factors[static_cast<size_t>(i)]);
+	spread(problem.a, 3);
 	problem.describe(line);
 	put(line, problem, multiply(session, problem, line));
+}
+
+// Rows of A, columns of B, or both along k with factors that cancel: lost where they differ by more than half can hold.
+enum class Loss { rows, columns, opposed };
+void loss(Spec spec, Loss kind, double power, Line &line)
+{
+	Session session;
+	Problem problem(spec);
+	const bool isPlainA = spec.transa == CUBLAS_OP_N, isPlainB = spec.transb == CUBLAS_OP_N;
+	if (kind != Loss::columns)
+		spread(problem.a, power, isPlainA == (kind == Loss::opposed));
+	if (kind != Loss::rows)
+		spread(problem.b, power, isPlainB == (kind == Loss::columns), kind == Loss::opposed);
+	problem.describe(line);
+	put(line, problem, multiply(session, problem, line));
+}
+
+// Harmless at first; what comes later is met by a sample.
+void laterLoss(Line &line)
+{
+	Session session;
+	Problem problem({.m = 79, .n = 32, .k = 32});
+	multiply(session, problem, line);
+	spread(problem.a, 6);
+	constexpr int calls = 255;
+	for (int i = 1; i < calls; i++)
+		multiply(session, problem, line);
+	problem.describe(line);
+	line.put("calls", calls);
 }
 
 void oneLarge(Line &line)
@@ -372,6 +409,20 @@ std::vector<Case> allCases()
 	     [](Line &line) {
 		     nonfinite({-INFINITY, NAN}, {INFINITY}, line);
 	     }},
+	    {"loss.rows", [](Line &line) { loss({.m = 101}, Loss::rows, 6, line); }},
+	    {"loss.rows_transposed",
+	     [](Line &line) { loss({.m = 102, .transa = CUBLAS_OP_T, .transb = CUBLAS_OP_T}, Loss::rows, 6, line); }},
+	    {"loss.columns", [](Line &line) { loss({.m = 103, .transb = CUBLAS_OP_T}, Loss::columns, 6, line); }},
+	    {"loss.opposed", [](Line &line) { loss({.m = 104}, Loss::opposed, 6, line); }},
+	    {"loss.batched",
+	     [](Line &line) {
+		     loss({.door = Door::sgemmStridedBatched, .m = 105, .batch = 3, .sharesB = true}, Loss::opposed, 6, line);
+	     }},
+	    {"loss.lt",
+	     [](Line &line) { loss({.door = Door::ltMatmul, .m = 106, .transa = CUBLAS_OP_T}, Loss::opposed, 6, line); }},
+	    {"loss.later", laterLoss},
+	    {"kept.opposed", [](Line &line) { loss({.m = 107}, Loss::opposed, 3, line); }},
+	    {"kept.columns", [](Line &line) { loss({.m = 108}, Loss::columns, 3, line); }},
 	    {"history", history},
 	    {"events", events},
 	};

@@ -40,6 +40,8 @@ struct OnHost {
 		}
 		p.scratch = emulated::deviceView(p.scratch);
 		p.predictions = emulated::deviceView(p.predictions);
+		p.calls = emulated::deviceView(p.calls);
+		p.maxima = emulated::deviceView(p.maxima);
 		p.ring = emulated::deviceView(p.ring);
 		p.alpha = emulated::deviceView(p.alpha);
 		p.beta = emulated::deviceView(p.beta);
