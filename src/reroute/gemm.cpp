@@ -140,8 +140,7 @@ Places place(const op::Op &op, const Engine &engine, cuda::Address base)
 		places.b = places.a + aligned(a.bytes());
 		places.maxima = places.b + aligned(b.bytes());
 		const bool isHalf = engine.key.precision == op::Dtype::float16;
-		places.product = places.workspace =
-		    places.maxima + (isHalf ? aligned(maximaBytes(a) + maximaBytes(b)) : 0);
+		places.product = places.workspace = places.maxima + (isHalf ? aligned(maximaBytes(a) + maximaBytes(b)) : 0);
 	}
 	if (op.flags & op::flagArrays)
 		places.workspace += aligned(static_cast<size_t>(op.strided * op.batch) * sizeof(float));
