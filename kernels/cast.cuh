@@ -287,7 +287,8 @@ static __device__ __attribute__((noinline)) void judge(const Parameters &p, Scra
 			continue;
 		for (int64_t at = first; at < across[i] * p.operand[i].batch; at += threads) {
 			const Maxima maxima = maximaOf(p, i, at / across[i]);
-			const uint32_t most = (p.isAlongRows[i] ? maxima.columns : maxima.rows)[at % across[i]];
+			const uint32_t *const vector = p.isAlongRows[i] ? maxima.columns : maxima.rows;
+			const uint32_t most = vector[at % across[i]];
 			if (most == 0)
 				atomicAdd(&scratch.empty[i], 1u);
 			else if (exponentOf(most) + exponent[i] < -10)

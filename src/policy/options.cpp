@@ -164,7 +164,8 @@ bool toNumber(const OptionRow &row, std::string_view value, uint64_t &number)
 	if (row.type == ValueType::size)
 		return parseSize(value, number);
 	int word = row.type == ValueType::words ? wordIndex(row.values, value) : 0;
-	number = static_cast<uint64_t>(word);
+	if (word >= 0)
+		number = static_cast<uint64_t>(word);
 	return word >= 0;
 }
 

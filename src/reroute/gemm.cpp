@@ -310,7 +310,7 @@ Outcome runIn(bool isCaptured, const op::Op &asked, const policy::Decision &deci
 	const cuda::Block block = isCaptured ? context.memory.allocateForGraph(driver, stream, bytes)
 	                                     : context.memory.allocate(driver, stream, bytes);
 	if (block.failure != cuda::Failure::none)
-		return decline(reasonOf(block.failure), "allocating converted operands");
+		return decline(reasonOf(block.failure), "allocating device memory");
 	const Places places = place(op, *found.engine, block.address);
 	const char *failed = nullptr;
 	if (isCast)
