@@ -82,6 +82,9 @@ class Receipt(Case):
                 ([PROGRAMS / "plain_static_cublas"], "static cuBLAS", {}),
                 ([privileged], "set-user-id", {}),
                 ([PLAIN], "loaded but not called", {}),
+                ([PLAIN], "RTLD_DEEPBIND", {}),
+                ([PLAIN], "loaded but not called", {"AUTOAMP_HOOK_DLSYM": "got"}),
+                ([PROGRAMS / "plain_older"], "linked to libcublas.so.11", {}),
                 (["--no-hook", PLAIN], "--no-hook", {}),
                 ([TRACED, "nothing"], "AUTOAMP_ENABLED=0", {"AUTOAMP_ENABLED": "0"}),
                 (["--trace", "off", PLAIN], "AUTOAMP_TRACE=off", {}),
@@ -121,6 +124,10 @@ class Receipt(Case):
         os.mkdir(self.here / "sub")
         text = self.receipt("-o", "sub/%p.aat", "--", "sh", "-c", f"for i in 1 2 3 4; do '{TRACED}' low; done")
         self.assertRegex(text, r"autoamp: 4 traces in \./sub\n")
+
+    def test_a_second_copy(self):
+        self.assertIn("a second copy of cuBLAS", self.receipt("--", TRACED, "copies"))
+        self.assertNotIn("a second copy", self.receipt("--", TRACED, "mixed"))
 
     def test_calls_that_have_no_lower_form(self):
         self.assertIn("7 calls, all 16-bit already: nothing to lower", self.receipt("--", TRACED, "low"))

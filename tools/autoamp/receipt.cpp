@@ -126,6 +126,15 @@ Diagnosis diagnose(const Outcome &outcome)
 	if (!configuration.hookDlsym && !program.needs("libcublas"))
 		return {"the library was loaded, but nothing called cuBLAS through it, and --no-hook misses what dlsym finds",
 		        again("AUTOAMP_HOOK_DLSYM=1 ", "")};
+	if (!program.needs("libcublas") && configuration.valueOf(policy::Option::hookDlsym) != "got")
+		return {
+		    "the library was loaded but not called: no cuBLAS call was made, or by a plug-in that binds past what is "
+		    "preloaded (RTLD_DEEPBIND), or products run in other kernels (Triton, CUTLASS, a static cuBLAS in a "
+		    "plugin)",
+		    again("AUTOAMP_HOOK_DLSYM=got ", "")};
+	for (const auto &library : program.libraries)
+		if (library.starts_with("libcublas.so.") && !library.ends_with(".12") && !library.ends_with(".13"))
+			return {fmt::format("{} is linked to {}; autoamp serves CUDA 12 and 13", path, library), "ldd " + path};
 	if (program.isElf && !program.needs("libcublas"))
 		return {"the library was loaded but not called: no cuBLAS call was made, or products run in other kernels "
 		        "(Triton, CUTLASS, a static cuBLAS in a plugin)",
@@ -197,6 +206,9 @@ std::vector<std::string> describe(const Runs &runs, const Account &account)
 	if (account.fallback.calls > 0)
 		lines.push_back(fmt::format("{} fell back to fp32: {}", plural(account.fallback.calls, "call"),
 		                            account.firstNote.empty() ? "see the reasons" : account.firstNote));
+	for (const auto &reason : account.reasons)
+		if (reason.reason == policy::name(policy::Reason::second_copy))
+			lines.push_back("left alone: what is called in a second copy of cuBLAS; `report --report ops` names it");
 	for (const auto &worry : scalerWorries(account))
 		lines.push_back(worry);
 	for (const auto &run : runs)

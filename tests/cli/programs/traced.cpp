@@ -107,6 +107,8 @@ void write(const std::string &scenario, int number)
 		call(lane, product("kept", "not_profitable", 256), 400);
 		call(lane, product("kept", "too_small", 8), 1600);
 		call(lane, other("cublasSaxpy_v2", "float32", "vector_op"), 5);
+		if (scenario == "copies")
+			call(lane, other("cublasSgemm_v2", "float32", "second_copy"), 1);
 		scaler(lowered, "init", 'A');
 		scaler(lowered, "rescale", 'A');
 		scaler(lowered, "nonfinite_input", 'B');
