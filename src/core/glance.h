@@ -59,7 +59,7 @@ inline unsigned isZero(const void *scalar) // a float's bits but for its sign
 		return glance;
 	unsigned scalars = glance.modes.isUnknown ? 4 : 8;
 	if (!glance.modes.isUnknown && !glance.modes.deviceScalars)
-		scalars = call.Atype < 0 || call.Atype == op::typeFloat32 ? isZero(call.alpha) | isZero(call.beta) << 1 : 0;
+		scalars = call.Atype == op::typeFloat32 ? isZero(call.alpha) | isZero(call.beta) << 1 : 0;
 	glance.state = pack(glance.ordinal << 8 | glance.modes.mathMode, 16 | scalars);
 	return glance;
 }

@@ -154,8 +154,8 @@ reroute::Outcome lower(const Asking &asking, const Subject &subject, const op::L
 	const op::CublasLt &lt = *op::cublasLt(asking.door.truth);
 	if (!op::readExtras(lt, call.computeDesc, product.extras))
 		return refused("cublasLtMatmulDescGetAttribute");
-	if (!reroute::isAccepted(subject.site->plan, lt, call)) {
-		reroute::Outcome outcome = refused("cublasLtMatmulAlgoCheck");
+	if (const char *const refusal = reroute::refusalOf(subject.site->plan, lt, call)) {
+		reroute::Outcome outcome = refused(refusal);
 		outcome.reason = policy::Reason::bad_argument; // the application's own choice, most likely
 		return outcome;
 	}

@@ -7,10 +7,12 @@
 
 namespace autoamp::op {
 
-constexpr int typeOfRow = -1; // no such parameter: the row of the entry table knows the element type
+constexpr int typeFloat32 = 0;     // CUDA_R_32F
+constexpr int computeFloat32 = 68; // CUBLAS_COMPUTE_32F
+constexpr int typeOfRow = -1;      // no such parameter: the row of the entry table knows the element type
 
 // One matrix product of cuBLAS, or a batch of them; A, B and C are arrays of pointers where the entry's row says so.
-// Sizes and strides in elements.
+// Sizes and strides in elements. An entry point without types is one of floats.
 struct GemmCall {
 	void *handle = nullptr;
 	const void *alpha = nullptr;
@@ -23,8 +25,8 @@ struct GemmCall {
 	int64_t lda = 0, ldb = 0, ldc = 0;
 	int64_t strideA = 0, strideB = 0, strideC = 0;
 	int64_t batchCount = 1;
-	int Atype = typeOfRow, Btype = typeOfRow, Ctype = typeOfRow;
-	int computeType = -1;
+	int Atype = typeFloat32, Btype = typeFloat32, Ctype = typeFloat32;
+	int computeType = computeFloat32;
 };
 
 // One product of cuBLASLt. `algo` and workspace were chosen for fp32: a lowered call has its own, but looks whether the

@@ -7,6 +7,8 @@
 
 namespace autoamp::op {
 
+static_assert(typeFloat32 == CUDA_R_32F && computeFloat32 == CUBLAS_COMPUTE_32F);
+
 Dtype dtypeOf(int cudaType)
 {
 	switch (cudaType) {
@@ -51,7 +53,6 @@ Arithmetic arithmeticOf(int computeType, int mathMode, const VendorEnvironment &
 		return {Dtype::float32, Obstacle::emulated_fp32};
 	case CUBLAS_COMPUTE_32F_FAST_TF32:
 	case CUBLAS_COMPUTE_32F:
-	case -1:
 		break;
 	default:
 		return {Dtype::float32, Obstacle::bad_argument};
@@ -111,9 +112,9 @@ Op describe(const Entry &entry, uint16_t index, const GemmCall &call, const Hand
 	op.entry = index;
 	op.library = entry.library;
 	op.kind = call.batchCount == 1 && !entry.areArrays ? Kind::mm : Kind::bmm;
-	op.a = call.Atype < 0 ? Dtype::float32 : dtypeOf(call.Atype);
-	op.b = call.Btype < 0 ? op.a : dtypeOf(call.Btype);
-	op.out = call.Ctype < 0 ? op.a : dtypeOf(call.Ctype);
+	op.a = dtypeOf(call.Atype);
+	op.b = dtypeOf(call.Btype);
+	op.out = dtypeOf(call.Ctype);
 	op.transa = transposeOf(call.transa);
 	op.transb = transposeOf(call.transb);
 	op.m = call.m, op.n = call.n, op.k = call.k;

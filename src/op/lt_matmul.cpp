@@ -138,6 +138,8 @@ struct Layout {
 	uint64_t rows = 0, columns = 0;
 	int64_t ld = 0, stride = 0;
 	int32_t batch = 1;
+
+	bool operator==(const Layout &) const = default;
 };
 
 bool readLayout(const CublasLt &lt, const void *object, Layout &layout)
@@ -256,8 +258,8 @@ Op describe(const Entry &entry, uint16_t index, const LtMatmulCall &call, const 
 		return op;
 	}
 	if (!call.A || !call.B || !call.D || (!call.C && !(op.flags & flagNoC)) || isMisaligned(call.A) ||
-	    isMisaligned(call.B) || isMisaligned(call.C) || isMisaligned(call.D))
-		return op;
+	    isMisaligned(call.B) || isMisaligned(call.C) || isMisaligned(call.D) || (call.C == call.D && c != d))
+		return op; // in place with two views of the matrix: refused even where nothing reads what differs
 
 	LtExtras extras;
 	int32_t biasType = -1;

@@ -11,7 +11,6 @@ namespace autoamp::op {
 
 using Status = int;                  // cublasStatus_t: 0 is success
 constexpr int pointerModeDevice = 1; // CUBLAS_POINTER_MODE_DEVICE
-constexpr int typeFloat32 = 0;       // CUDA_R_32F
 
 #define AUTOAMP_CUBLAS_FUNCTIONS(X)                                                                                    \
 	X(cublasGetStream_v2, (void *, void **))                                                                           \
@@ -35,6 +34,7 @@ constexpr int typeFloat32 = 0;       // CUDA_R_32F
 	  (void *, const void *, const void *, const void *, const void *, const void *, void *, int, void *, int *))      \
 	X(cublasLtMatmulAlgoCheck,                                                                                         \
 	  (void *, const void *, const void *, const void *, const void *, const void *, const void *, void *))            \
+	X(cublasLtMatmulAlgoCapGetAttribute, (const void *, int, void *, size_t, size_t *))                                \
 	X(cublasLtMatmul,                                                                                                  \
 	  (void *, const void *, const void *, const void *, const void *, const void *, const void *, const void *,       \
 	   const void *, const void *, void *, const void *, const void *, void *, size_t, void *))

@@ -72,21 +72,28 @@ bool parseSize(std::string_view text, uint64_t &bytes)
 	return bytes >> shift == number;
 }
 
-// Shell globs: `*`, `?`; everything else is itself.
+// Shell globs: `*`, `?`; everything else is itself. A `*` that fails is never returned to once a later one was met:
+// with each of them tried again a list of some twenty hangs the application.
 bool matches(const char *pattern, const char *text)
 {
-	for (; *pattern; ++pattern, ++text) {
+	const char *star = nullptr, *rest = nullptr; // what follows the latest `*`, and the text that it has not taken
+	while (*text) {
 		if (*pattern == '*') {
-			do {
-				if (matches(pattern + 1, text))
-					return true;
-			} while (*text++);
+			star = ++pattern;
+			rest = text;
+		} else if (*pattern == '?' || *pattern == *text) {
+			++pattern;
+			++text;
+		} else if (star) {
+			pattern = star;
+			text = ++rest;
+		} else {
 			return false;
 		}
-		if (!*text || (*pattern != '?' && *pattern != *text))
-			return false;
 	}
-	return !*text;
+	while (*pattern == '*')
+		++pattern;
+	return !*pattern;
 }
 
 // What a user typed, on one line whatever it holds.
@@ -163,8 +170,8 @@ bool toNumber(const OptionRow &row, std::string_view value, uint64_t &number)
 {
 	if (row.type == ValueType::size)
 		return parseSize(value, number);
-	int word = row.type == ValueType::words ? wordIndex(row.values, value) : 0;
-	if (word >= 0)
+	const int word = row.type == ValueType::words ? wordIndex(row.values, value) : 0;
+	if (word >= 0) // else it stays the default's: fillFields() looks it up in tables
 		number = static_cast<uint64_t>(word);
 	return word >= 0;
 }
@@ -190,7 +197,7 @@ bool isForEmulator(Option option, std::string_view value)
 
 // What one variable can have wrong on its own.
 std::string readVariable(Options &options, Numbers &numbers, std::string_view name, std::string_view value,
-                         std::span<const char *const> entries)
+                         const char *const *environment, std::span<const char *const> entries)
 {
 	constexpr std::string_view ours = "AUTOAMP_";
 	if (!name.starts_with(ours))
@@ -203,8 +210,9 @@ std::string readVariable(Options &options, Numbers &numbers, std::string_view na
 	}
 	auto index = static_cast<size_t>(row - table);
 	auto option = static_cast<Option>(index);
-	if (options.origin[index] == Origin::environment || (row->type == ValueType::text && value.empty()))
-		return {}; // the first of two wins, as in getenv
+	const bool isFirst = environmentValue(environment, name) == value.data(); // of two that one wins, as in getenv
+	if (!isFirst || (row->type == ValueType::text && value.empty()))
+		return {};
 	std::string problem;
 	if (!toNumber(*row, value, numbers[index]) || (row->type == ValueType::emulator && !isForEmulator(option, value)))
 		problem = "bad value; accepted: " + acceptedValues(*row);
@@ -326,7 +334,7 @@ ParsedOptions parseOptions(const char *const *environment, std::span<const char 
 		std::string_view text = *variable;
 		size_t equals = std::min(text.find('='), text.size());
 		std::string_view value = text.substr(std::min(equals + 1, text.size()));
-		parsed.error = readVariable(options, numbers, text.substr(0, equals), value, entries);
+		parsed.error = readVariable(options, numbers, text.substr(0, equals), value, environment, entries);
 	}
 	fillFields(options, numbers);
 	if (parsed.error.empty())

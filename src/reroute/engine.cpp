@@ -118,17 +118,31 @@ op::Status makeDescription(const op::CublasLt &lt, const op::Op &op, const Engin
 	return status;
 }
 
-bool isAccepted(const op::CublasLt &lt, void *lightHandle, const op::LtMatmulCall &call)
+const char *refusalOf(const op::CublasLt &lt, void *lightHandle, const op::LtMatmulCall &call)
 {
-	constexpr uintptr_t workspaceAlignment = 16; // cublasLtMatmul's documentation
-	if (call.workspaceSizeInBytes && reinterpret_cast<uintptr_t>(call.workspace) % workspaceAlignment)
-		return false;
+	const auto isAligned = [](const void *pointer, uint32_t bytes) {
+		return bytes == 0 || reinterpret_cast<uintptr_t>(pointer) % bytes == 0;
+	};
+	if (!isAligned(call.workspace, 256)) // cublasLtMatmul's documentation
+		return "cublasLtMatmul";
 	if (!call.algo)
-		return true;
+		return nullptr;
 	cublasLtMatmulHeuristicResult_t result = {};
-	return lt.cublasLtMatmulAlgoCheck(lightHandle, call.computeDesc, call.Adesc, call.Bdesc, call.Cdesc, call.Ddesc,
-	                                  call.algo, &result) == 0 &&
-	       result.workspaceSize <= call.workspaceSizeInBytes;
+	if (lt.cublasLtMatmulAlgoCheck(lightHandle, call.computeDesc, call.Adesc, call.Bdesc, call.Cdesc, call.Ddesc,
+	                               call.algo, &result) ||
+	    result.workspaceSize > call.workspaceSizeInBytes)
+		return "cublasLtMatmulAlgoCheck";
+	// That knows no addresses: a program may have promised more than it gives.
+	const void *const pointers[] = {call.A, call.B, call.C, call.D};
+	for (int i = 0; i < 4; i++) {
+		uint32_t bytes = 0;
+		size_t written = 0;
+		const int id = CUBLASLT_ALGO_CAP_MIN_ALIGNMENT_A_BYTES + i; // then those of B, C, D
+		if (lt.cublasLtMatmulAlgoCapGetAttribute(call.algo, id, &bytes, sizeof bytes, &written) ||
+		    !isAligned(pointers[i], bytes))
+			return "cublasLtMatmulAlgoCapGetAttribute";
+	}
+	return nullptr;
 }
 
 EngineAnswer makeEngine(const op::CublasLt &lt, void *lightHandle, const op::Op &op, const EngineKey &key,

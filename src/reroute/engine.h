@@ -54,9 +54,9 @@ void destroyEngine(const op::CublasLt &lt, Engine *engine);
 op::Status makeDescription(const op::CublasLt &lt, const op::Op &op, const EngineKey &key, const op::LtExtras &extras,
                            void *&description);
 
-// Would the vendor run the application's own call with this algorithm and workspace (null: its own choice)? What it
-// would refuse has to go to it, so that the application gets its status.
-bool isAccepted(const op::CublasLt &lt, void *lightHandle, const op::LtMatmulCall &call);
+// Null: the vendor would run the application's own call with this algorithm and workspace (null: its own choice). Else
+// who says no: what it would refuse has to go to it, so that the application gets its status.
+const char *refusalOf(const op::CublasLt &lt, void *lightHandle, const op::LtMatmulCall &call);
 
 // True where alpha and beta are read on the device: from the call's scratch (cast to float16), or the application's.
 bool hasDeviceScalars(const op::Op &op, const EngineKey &key);

@@ -52,8 +52,8 @@ struct Outcome {
 	int code = 0;
 };
 
-// Does the vendor accept the algorithm and the workspace of the application's own call? Asked once for each in a row.
-bool isAccepted(Plan &plan, const op::CublasLt &lt, const op::LtMatmulCall &call);
+// As reroute::refusalOf() in engine.h, asked once for each algorithm, workspace and alignment in a row.
+const char *refusalOf(Plan &plan, const op::CublasLt &lt, const op::LtMatmulCall &call);
 
 Outcome run(const op::Op &op, const policy::Decision &decision, Plan &plan, const Settings &settings,
             const Product &product);

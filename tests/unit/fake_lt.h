@@ -47,6 +47,7 @@ struct Library {
 	// An algorithm of the application's: what checking it answers, and of whose descriptors it was asked.
 	int checkStatus = 0;
 	size_t checkedWorkspace = 0;
+	uint32_t alignmentOfD = 0; // what the algorithm needs
 	std::vector<const void *> checked;
 
 	bool fails(const char *name)
@@ -215,6 +216,13 @@ inline autoamp::op::CublasLt makeTable()
 		library.checked = {handle, description, a, b, c, d, algo};
 		static_cast<cublasLtMatmulHeuristicResult_t *>(result)->workspaceSize = library.checkedWorkspace;
 		return library.checkStatus;
+	};
+	lt.cublasLtMatmulAlgoCapGetAttribute = [](const void *, int id, void *value, size_t size, size_t *written) {
+		const bool isOfD = id == CUBLASLT_ALGO_CAP_MIN_ALIGNMENT_D_BYTES;
+		const uint32_t bytes = isOfD ? library.alignmentOfD : 0;
+		*written = size;
+		std::memcpy(value, &bytes, size);
+		return FAILS("cublasLtMatmulAlgoCapGetAttribute") : 0;
 	};
 	return lt;
 }

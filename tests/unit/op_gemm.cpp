@@ -122,6 +122,7 @@ const Case cases[] = {
     {"float16", [](Asked &a) { a.call.Atype = CUDA_R_16F; }, Obstacle::already_low},
     {"bfloat16 with an fp32 result",
      [](Asked &a) { a.call.Atype = a.call.Btype = CUDA_R_16BF, a.call.Ctype = CUDA_R_32F; }, Obstacle::already_low},
+    {"no type at all", [](Asked &a) { a.call.Atype = a.call.Btype = a.call.Ctype = -1; }, Obstacle::not_float32},
     {"int8", [](Asked &a) { a.call.Atype = CUDA_R_8I; }, Obstacle::not_float32},
     {"fp32 and float16", [](Asked &a) { a.call.Btype = CUDA_R_16F; }, Obstacle::not_float32},
     {"fp32 with a float16 result", [](Asked &a) { a.call.Ctype = CUDA_R_16F; }, Obstacle::not_float32},
@@ -196,7 +197,7 @@ TEST_CASE("a cuBLAS product in our words")
 	}
 	SECTION("what other elements ask for is themselves")
 	{
-		asked.call.Atype = CUDA_R_16F;
+		asked.call.Atype = asked.call.Btype = asked.call.Ctype = CUDA_R_16F;
 		asked.modes.mathMode = CUBLAS_TF32_TENSOR_OP_MATH;
 		op = asked.described();
 		CHECK((op.a == Dtype::float16 && op.b == Dtype::float16 && op.out == Dtype::float16));
@@ -206,7 +207,7 @@ TEST_CASE("a cuBLAS product in our words")
 
 TEST_CASE("how a compute type and a math mode let fp32 be multiplied")
 {
-	constexpr int none = -1;
+	constexpr int none = GemmCall().computeType; // of an entry point without one
 	const VendorEnvironment plain, noTf32 = {false, false}, emulating = {true, true};
 	const struct {
 		int computeType, mathMode;
@@ -235,6 +236,7 @@ TEST_CASE("how a compute type and a math mode let fp32 be multiplied")
 	    {CUBLAS_COMPUTE_16F, CUBLAS_DEFAULT_MATH, plain, Dtype::float32, Obstacle::bad_argument},
 	    {CUBLAS_COMPUTE_64F, CUBLAS_DEFAULT_MATH, plain, Dtype::float32, Obstacle::bad_argument},
 	    {12345, CUBLAS_DEFAULT_MATH, plain, Dtype::float32, Obstacle::bad_argument},
+	    {-1, CUBLAS_DEFAULT_MATH, plain, Dtype::float32, Obstacle::bad_argument},
 	};
 	for (const auto &row : rows) {
 		CAPTURE(row.computeType, row.mathMode, &row - rows);

@@ -336,14 +336,13 @@ TEST_CASE("an algorithm and a workspace that the vendor would refuse")
 	const auto at = [](uintptr_t address) { return reinterpret_cast<void *>(address); };
 	op::LtMatmulCall call;
 	call.computeDesc = at(1), call.Adesc = at(2), call.Bdesc = at(3), call.Cdesc = at(4), call.Ddesc = at(5);
-	const auto accepted = [&] { return isAccepted(fake_lt::lt, at(9), call); };
+	call.D = at(0x2010);
+	const auto accepted = [&] { return !refusalOf(fake_lt::lt, at(9), call); };
 	library = {};
 	CHECK(accepted());
-	call.workspace = at(0x1008), call.workspaceSizeInBytes = 0;
-	CHECK(accepted()); // nobody looks at it
-	call.workspaceSizeInBytes = 100;
+	call.workspace = at(0x1080);
 	CHECK(!accepted());
-	call.workspace = at(0x1010);
+	call.workspace = at(0x1100), call.workspaceSizeInBytes = 100;
 	CHECK(accepted());
 	CHECK(library.checked.empty()); // the vendor chooses
 
@@ -356,4 +355,10 @@ TEST_CASE("an algorithm and a workspace that the vendor would refuse")
 	library.checkedWorkspace = 0;
 	library.checkStatus = CUBLAS_STATUS_NOT_SUPPORTED;
 	CHECK(!accepted());
+	library.checkStatus = 0;
+	library.alignmentOfD = 16;
+	CHECK(accepted());
+	library.alignmentOfD = 32;
+	CHECK(!accepted());
+	CHECK(refusalOf(fake_lt::lt, at(9), call) == std::string("cublasLtMatmulAlgoCapGetAttribute"));
 }
