@@ -61,22 +61,17 @@ T settle(T &cell, T value)
 
 // ---------------------------------------------------------------- tables
 
-// The loader binds by version: each of the vendor's libraries has one, its SONAME. A slot is the row of an entry point
-// in one of three copies of the table.
+// The loader binds by version: each of the vendor's libraries has one, its SONAME. The first are without any. A slot is
+// the row of an entry point in one of as many copies of the table.
 constexpr unsigned unversioned = 0, versionCount = 3;
-
-struct Library {
-	const char *files[versionCount]; // SONAMEs; the first is how all of them begin: libcublas.so is not libcublasLt.so
-};
-
-constexpr Library cublas = {{"libcublas.so", "libcublas.so.13", "libcublas.so.12"}};
-constexpr Library cublaslt = {{"libcublasLt.so", "libcublasLt.so.13", "libcublasLt.so.12"}};
+constexpr const char *cublas[versionCount] = {"libcublas.so", "libcublas.so.13", "libcublas.so.12"};
+constexpr const char *cublaslt[versionCount] = {"libcublasLt.so", "libcublasLt.so.13", "libcublasLt.so.12"};
 
 const struct {
 	const char *name;
-	const Library *library;
+	const char *const *sonames;
 } entries[] = {
-#define ENTRY(name, library) {#name, &library},
+#define ENTRY(name, library) {#name, library},
 #include "inject/entries.inc"
 #undef ENTRY
 };
@@ -87,12 +82,9 @@ void *entryOf(unsigned version, unsigned index)
 	return const_cast<char *>(base + autoamp_front_entries[version * entryCount + index]);
 }
 
-bool isOurs(const void *function, unsigned index)
+bool isOurs(const void *function)
 {
-	unsigned version = 0;
-	while (version < versionCount && entryOf(version, index) != function)
-		version++;
-	return version < versionCount;
+	return function >= entryOf(0, 0) && function <= entryOf(versionCount - 1, entryCount - 1);
 }
 
 // What a call returns while no such library is in the process: CUBLAS_STATUS_NOT_INITIALIZED.
@@ -115,6 +107,15 @@ bool begins(const char *text, const char *prefix)
 	for (; *prefix && *text == *prefix; text++, prefix++)
 		;
 	return !*prefix;
+}
+
+// versionCount: it is another library's file, or of a version whose signatures nobody has looked at.
+unsigned versionOf(const char *file, const char *const *sonames)
+{
+	unsigned version = 0;
+	while (version < versionCount && !equal(file, sonames[version]))
+		version++;
+	return version;
 }
 
 const char *baseName(const char *path)
@@ -191,7 +192,11 @@ struct Object {
 		const uintptr_t soname = value(DT_SONAME);
 		return soname ? table<char>(DT_STRTAB) + soname : baseName(path);
 	}
-	void *find(const char *symbol) const;
+	const Symbol *find(const char *symbol) const;
+	void *place(const Symbol *symbol) const
+	{
+		return symbol ? reinterpret_cast<void *>(base + symbol->st_value) : nullptr;
+	}
 };
 
 Object describe(const dl_phdr_info &info)
@@ -225,33 +230,27 @@ Object ownerOf(const void *address)
 }
 
 // By DT_GNU_HASH: the only way to dlsym itself once dlsym and dlvsym are ours, and the only one without the loader.
-const Symbol *findSymbol(const Object &object, const char *name)
+const Symbol *Object::find(const char *symbol) const
 {
-	const auto *symbols = object.table<Symbol>(DT_SYMTAB);
-	const auto *strings = object.table<char>(DT_STRTAB);
-	const auto *table = object.table<uint32_t>(DT_GNU_HASH);
+	const auto *symbols = table<Symbol>(DT_SYMTAB);
+	const auto *strings = table<char>(DT_STRTAB);
+	const auto *table = this->table<uint32_t>(DT_GNU_HASH);
 	if (!symbols || !strings || !table)
 		return nullptr;
 	const uint32_t buckets = table[0], first = table[1], bloom = table[2];
 	const uint32_t *bucket = table + 4 + bloom * (sizeof(ElfW(Addr)) / sizeof(uint32_t)), *chain = bucket + buckets;
 	uint32_t hash = 5381;
-	for (const char *c = name; *c; c++)
+	for (const char *c = symbol; *c; c++)
 		hash = hash * 33 + static_cast<unsigned char>(*c);
 	uint32_t i = bucket[hash % buckets];
 	if (i < first)
 		return nullptr;
 	for (;; i++) {
-		if ((chain[i - first] | 1) == (hash | 1) && equal(strings + symbols[i].st_name, name) && symbols[i].st_shndx)
+		if ((chain[i - first] | 1) == (hash | 1) && equal(strings + symbols[i].st_name, symbol) && symbols[i].st_shndx)
 			return &symbols[i];
 		if (chain[i - first] & 1)
 			return nullptr;
 	}
-}
-
-void *Object::find(const char *symbol) const
-{
-	const auto *const found = findSymbol(*this, symbol);
-	return found ? reinterpret_cast<void *>(base + found->st_value) : nullptr;
 }
 
 // ---------------------------------------------------------------- the loader's own functions
@@ -262,30 +261,23 @@ struct {
 	decltype(&dlerror) error;
 } loader;
 
-// In the loader's own list: dl_iterate_phdr may be a sanitizer's that calls dlsym before it can serve. What stands in
-// it up to libc was there at the start and never goes.
-Object firstOf(const link_map *&next)
-{
-	const Object object = {nullptr, next->l_addr, next->l_ld, next->l_name};
-	next = next->l_next;
-	return object;
-}
-
+// By the loader's own list: dl_iterate_phdr may be a sanitizer's that calls dlsym before it can serve. What stands in
+// the list up to libc was there at the start and never goes.
 bool haveLoader()
 {
-	for (const link_map *next = _r_debug.r_map; next && !load(autoamp_front_dlsym);) {
-		const Object object = firstOf(next);
+	for (const link_map *map = _r_debug.r_map; map && !load(autoamp_front_dlsym); map = map->l_next) {
+		const Object object = {nullptr, map->l_addr, map->l_ld, map->l_name};
 		const char *file = baseName(object.path);
 		if (!begins(file, "libc.so.6") && !begins(file, "libdl.so.2")) // libdl: before glibc 2.34
 			continue;
-		void *const sym = object.find("dlsym");
-		if (!sym)
+		const auto function = [&object](const char *name) { return object.place(object.find(name)); };
+		if (!function("dlsym"))
 			continue;
-		store(loader.open, object.find("dlopen"));
-		store(loader.close, object.find("dlclose"));
-		store(loader.error, object.find("dlerror"));
-		store(autoamp_front_dlvsym, object.find("dlvsym"));
-		store(autoamp_front_dlsym, sym); // last: it says that the others are there
+		store(loader.open, function("dlopen"));
+		store(loader.close, function("dlclose"));
+		store(loader.error, function("dlerror"));
+		store(autoamp_front_dlvsym, function("dlvsym"));
+		store(autoamp_front_dlsym, function("dlsym")); // last: it says that the others are there
 	}
 	return load(autoamp_front_dlsym);
 }
@@ -307,11 +299,12 @@ bool isRecursive(const pthread_mutex_t &mutex)
 constexpr pthread_mutex_t noLock = {};
 const pthread_mutex_t *findLoaderLock()
 {
-	Object object;
-	for (const link_map *next = _r_debug.r_map; next && object.base != _r_debug.r_ldbase;)
-		object = firstOf(next);
-	const auto *const data = findSymbol(object, "_rtld_global");
-	auto at = data ? object.base + data->st_value : 0;
+	const link_map *map = _r_debug.r_map;
+	while (map && map->l_addr != _r_debug.r_ldbase)
+		map = map->l_next;
+	const Object object = {nullptr, map ? map->l_addr : 0, map ? map->l_ld : nullptr};
+	const Symbol *const data = object.find("_rtld_global");
+	auto at = reinterpret_cast<uintptr_t>(object.place(data));
 	for (const auto end = at + (data ? data->st_size : 0); at + 3 * sizeof noLock <= end; at += sizeof(void *)) {
 		const auto *mutex = reinterpret_cast<pthread_mutex_t *>(at);
 		if (isRecursive(mutex[0]) && isRecursive(mutex[1]) && isRecursive(mutex[2]))
@@ -330,11 +323,6 @@ const pthread_mutex_t &loaderLock()
 
 int opener = -1; // the thread that is opening the core: whoever waits for it waits for nobody else
 
-int thisThread()
-{
-	return static_cast<int>(syscall(SYS_gettid));
-}
-
 // Opening the core and looking names up need the loader's lock, and a thread that another one waits for inside dlopen
 // (a plug-in's constructor joins it) would never get it. False: someone has held it for a second, so do without.
 bool awaitLoader()
@@ -343,7 +331,7 @@ bool awaitLoader()
 	const auto &lock = loaderLock().__data;
 	for (int self = 0; load(lock.__lock); nap()) {
 		const int owner = load(lock.__owner);
-		self = self ? self : thisThread();
+		self = self ? self : static_cast<int>(syscall(SYS_gettid));
 		if (owner == self || owner == load(opener))
 			break;
 		if (__atomic_add_fetch(&patience, 1, __ATOMIC_RELAXED) > 1000)
@@ -355,15 +343,8 @@ bool awaitLoader()
 
 // ---------------------------------------------------------------- the true functions
 
-int versionInUse = -1; // of the library that is served
-
-unsigned versionOf(const Object &object, unsigned index)
-{
-	unsigned version = versionCount - 1;
-	while (version != unversioned && !begins(object.name(), entries[index].library->files[version]))
-		version--;
-	return version;
-}
+constexpr unsigned undecided = versionCount + 1;
+unsigned versionInUse = undecided; // what is served; versionCount: a copy in a file of the application's
 
 // Whether `found`, which somebody calls or looked up, is the entry point's true function. The first to come is: a
 // handle of one copy of the library is nothing to another copy, so the others are left alone. A file that is not the
@@ -372,14 +353,14 @@ bool capture(unsigned index, void *found, const void *caller)
 {
 	const Object owner = ownerOf(found);
 	// A slot outlives the client that closes its library: what stands in it must stay mapped.
-	loader.open(owner.path, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
-	const int version = static_cast<int>(versionOf(owner, index));
-	int inUse = -1;
-	const bool isFirst =
-	    (version || owner.base == ownerOf(caller).base) &&
-	    __atomic_compare_exchange_n(&versionInUse, &inUse, version, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
-	if (!isFirst && inUse != version && version)
-		return false;
+	if (haveLoader())
+		loader.open(owner.path, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
+	const unsigned version = versionOf(owner.name(), entries[index].sonames);
+	unsigned inUse = undecided;
+	if (version < versionCount || owner.base == ownerOf(caller).base)
+		if (!__atomic_compare_exchange_n(&versionInUse, &inUse, version, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE) &&
+		    inUse != version)
+			return false;
 	return settle(autoamp_front_truths[index], found) == found;
 }
 
@@ -390,7 +371,7 @@ void *findLoaded(const char *file, unsigned index)
 	void *const found = handle ? autoamp_front_dlsym(handle, entries[index].name) : nullptr;
 	if (handle)
 		loader.close(handle); // it stays as long as the application wants it; what is captured is pinned
-	return isOurs(found, index) ? nullptr : found;
+	return isOurs(found) ? nullptr : found;
 }
 
 struct Search {
@@ -402,12 +383,13 @@ struct Search {
 int isInLibrary(dl_phdr_info *info, size_t, void *data)
 {
 	auto &search = *static_cast<Search *>(data);
-	const auto &[name, library] = entries[search.slot % entryCount];
+	const auto &[name, sonames] = entries[search.slot % entryCount];
 	const Object object = describe(*info);
-	const bool isLibrary = begins(object.name(), library->files[search.slot / entryCount]);
+	const unsigned version = versionOf(object.name(), sonames), wanted = search.slot / entryCount;
+	const bool isLibrary = wanted ? version == wanted : version < versionCount;
 	if (isLibrary || object.path == search.caller)
-		if (void *found = object.find(name))
-			search.found = found;
+		if (const Symbol *symbol = object.find(name))
+			search.found = object.place(symbol);
 	return search.found && isLibrary; // it comes first
 }
 
@@ -423,20 +405,20 @@ void *findInLibrary(unsigned slot, const void *caller)
 // What the loader would have bound: RTLD_NEXT first, where another interposer behind us keeps its turn. It finds
 // nothing where the library sits in an RTLD_LOCAL scope. The caller's own file (null: unknown) comes last: it may carry
 // a copy, or trampolines of these names.
-void *findTruth(unsigned slot, const void *caller)
+void *findTruth(unsigned slot, const void *caller, bool hasLoader)
 {
 	const unsigned index = slot % entryCount, version = slot / entryCount;
-	const auto &[name, library] = entries[index];
-	if (void *known = load(autoamp_front_truths[index]); known && static_cast<int>(version) == load(versionInUse))
+	const auto &[name, sonames] = entries[index];
+	if (void *known = load(autoamp_front_truths[index]); known && version == load(versionInUse))
 		return known;
-	if (!haveLoader())
+	if (!hasLoader || !haveLoader())
 		return findInLibrary(slot, caller);
 	void *found =
-	    version ? autoamp_front_dlvsym(RTLD_NEXT, name, library->files[version]) : autoamp_front_dlsym(RTLD_NEXT, name);
+	    version ? autoamp_front_dlvsym(RTLD_NEXT, name, sonames[version]) : autoamp_front_dlsym(RTLD_NEXT, name);
 	if (!found) {
 		for (unsigned each = unversioned + 1; !found && each < versionCount; each++)
 			if (!version || each == version)
-				found = findLoaded(library->files[each], index);
+				found = findLoaded(sonames[each], index);
 		if (!found && !version && caller)
 			found = findLoaded(ownerOf(caller).path, index);
 		loader.error(); // what failed on the way is not the application's to read
@@ -547,9 +529,9 @@ const Core *decide()
 	if (const Core *decided = load(decision))
 		return decided;
 	const char *why = nullptr;
-	int nobody = -1;
+	int nobody = -1, self = static_cast<int>(syscall(SYS_gettid));
 	const bool isOpener =
-	    __atomic_compare_exchange_n(&opener, &nobody, thisThread(), false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
+	    __atomic_compare_exchange_n(&opener, &nobody, self, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
 	const Core *core = openCore(why);
 	if (isOpener)
 		__atomic_store_n(&opener, -1, __ATOMIC_RELEASE);
@@ -641,14 +623,12 @@ void count(unsigned &calls, const void *caller)
 // For an object that was opened RTLD_DEEPBIND its own libraries come before what is preloaded. Its references are made
 // to lead to our slots, which find the same functions.
 
-// The version of this library that an object needs, by name; versionCount: none.
-unsigned neededVersion(const Object &object, const Library &library)
+unsigned neededVersion(const Object &object, const char *const *sonames)
 {
 	unsigned needed = versionCount;
-	for (const ElfW(Dyn) *entry = object.dynamic; entry && entry->d_tag; entry++)
-		for (unsigned version = 0; entry->d_tag == DT_NEEDED && version < versionCount; version++)
-			if (begins(object.table<char>(DT_STRTAB) + entry->d_un.d_val, library.files[version]))
-				needed = version;
+	for (const ElfW(Dyn) *entry = object.dynamic; entry && entry->d_tag && needed == versionCount; entry++)
+		if (entry->d_tag == DT_NEEDED)
+			needed = versionOf(object.table<char>(DT_STRTAB) + entry->d_un.d_val, sonames);
 	return needed;
 }
 
@@ -664,10 +644,10 @@ bool isReadOnly(const dl_phdr_info &info, uintptr_t page)
 
 void rebind(dl_phdr_info &info, const Object &object, unsigned index, uintptr_t at)
 {
-	const unsigned version = neededVersion(object, *entries[index].library);
+	const unsigned version = neededVersion(object, entries[index].sonames);
 	auto &place = *reinterpret_cast<void **>(at);
 	Object target = {load(place)};
-	if (version == versionCount || isOurs(target.address, index))
+	if (version == versionCount || isOurs(target.address))
 		return;
 	// What leads into the object itself is not bound yet; all else must lead where our slot will.
 	if (!isOwner(&info, 0, &target) && target.address != findInLibrary(version * entryCount + index, nullptr))
@@ -686,13 +666,12 @@ struct Scan {
 };
 
 // While it runs no object comes or goes; and where nobody holds the loader's lock, none is half bound.
-constexpr int isHeld = 1, isKnown = 2;
 int rebindObject(dl_phdr_info *info, size_t, void *data)
 {
 	auto &[before, now] = *static_cast<Scan *>(data);
 	now = info->dlpi_adds;
 	if (now == before || load(loaderLock().__data.__lock))
-		return now == before ? isKnown : isHeld;
+		return 1;
 	const Object object = describe(*info);
 	if (isVendors(object.name()) ||
 	    (neededVersion(object, cublas) == versionCount && neededVersion(object, cublaslt) == versionCount))
@@ -719,14 +698,14 @@ int rebindObject(dl_phdr_info *info, size_t, void *data)
 void rebindObjects()
 {
 	static unsigned long long known;
-	if (hook() != Hook::got || !load(isStarted) || &loaderLock() == &noLock || autoamp_front_thread.resolving)
+	if (!load(isStarted) || hook() != Hook::got || &loaderLock() == &noLock || autoamp_front_thread.resolving)
 		return;
 	const Resolving resolving;
 	Scan scan = {known, 0};
-	int end = isHeld;
-	for (int i = 0; i < 100 && end == isHeld && awaitLoader(); i++)
-		end = dl_iterate_phdr(rebindObject, &scan);
-	if (!end)
+	bool isHeld = true;
+	for (int i = 0; i < 100 && isHeld && awaitLoader(); i++)
+		isHeld = dl_iterate_phdr(rebindObject, &scan) && scan.now != scan.before;
+	if (!isHeld)
 		__atomic_store_n(&known, scan.now, __ATOMIC_RELAXED);
 }
 
@@ -761,9 +740,9 @@ extern "C" void *autoamp_front_truth(unsigned index)
 	if (void *known = load(autoamp_front_truths[index]))
 		return known;
 	const Resolving resolving;
-	const int version = load(versionInUse);
-	void *const found = findTruth((version > 0 ? static_cast<unsigned>(version) : 0) * entryCount + index, nullptr);
-	return found && capture(index, found, nullptr) ? found : nullptr;
+	const unsigned version = load(versionInUse), slot = (version < versionCount ? version : 0) * entryCount + index;
+	void *const found = findTruth(slot, nullptr, resolving.hasLoader);
+	return found && (!resolving.hasLoader || capture(index, found, nullptr)) ? found : nullptr;
 }
 
 // From a lazy slot. Returns where the call goes, and lets later calls go there at once. A library that is not here yet
@@ -773,7 +752,7 @@ extern "C" HIDDEN void *autoamp_front_resolve(unsigned slot, const void *caller)
 	rebindObjects();
 	const Resolving resolving;
 	const unsigned index = slot % entryCount;
-	void *target = resolving.hasLoader ? findTruth(slot, caller) : findInLibrary(slot, caller);
+	void *target = findTruth(slot, caller, resolving.hasLoader);
 	if (!target)
 		return reinterpret_cast<void *>(absent);
 	if (!resolving.hasLoader) {
@@ -807,7 +786,7 @@ extern "C" HIDDEN Answer autoamp_front_lookup(void *handle, const char *name, co
 		return version ? autoamp_front_dlvsym(where, name, version) : autoamp_front_dlsym(where, name);
 	};
 	void *found = handle == RTLD_NEXT ? entryOf(unversioned, index) : look(handle);
-	if (isOurs(found, index)) {
+	if (isOurs(found)) {
 		found = look(RTLD_NEXT);
 		if (!found && (found = findLoaded(asking.path, index)))
 			loader.error();
@@ -817,13 +796,13 @@ extern "C" HIDDEN Answer autoamp_front_lookup(void *handle, const char *name, co
 			return {}; // who is next is the caller's question: the real function answers
 	}
 	const Object owner = ownerOf(found);
-	const auto &library = *entries[index].library;
-	if (!found || hook() == Hook::off || (*owner.path && !begins(owner.name(), library.files[unversioned])))
+	const auto *sonames = entries[index].sonames;
+	const unsigned its = versionOf(owner.name(), sonames);
+	if (!found || hook() == Hook::off || (*owner.path && its == versionCount))
 		return {found, 1};
 	// Linked programs of that version reach the copy that was loaded first: another one is left alone, as is one in a
 	// name space of its own, which has no owner here.
-	const unsigned its = versionOf(owner, index);
-	void *const first = its ? findLoaded(library.files[its], index) : found;
+	const void *const first = *owner.path ? findLoaded(sonames[its], index) : nullptr;
 	loader.error();
 	if (*owner.path && (!first || first == found) && capture(index, found, nullptr))
 		return {entryOf(its, index), 1};

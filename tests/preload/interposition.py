@@ -215,6 +215,13 @@ class Copies(Interposition):
                         if row["reason"] == "second_copy" and row["decision"] == "kept"}
                 self.assertEqual(left, set(["cublasSgemm_v2"] * (len(served) == 1) + ["cublasSscal_v2"] * (1 not in served)))
 
+    def test_versions_that_nobody_knows(self):
+        self.works(None, "copies", "libcublas.so.11", "libcublas.so.13", calls=0)
+        self.works(TELLING, "copies", "libcublas.so.11", calls=0)
+        rows = self.reports("copies", "libcublas.so.11", "libcublas.so.13")["ops"]
+        self.assertEqual([(row["reason"] == "second_copy", row["calls"]) for row in rows], [(False, 2), (False, 2)])
+        self.works(TELLING, "linked11", calls=0)
+
     def test_linked(self):
         plugins = [str(BUILD / "libplugin.so"), str(BUILD / "libplugin12.so")]
         for order in (plugins, plugins[::-1]):

@@ -129,7 +129,8 @@ class Unscalable:
     def test_as_exact_as_the_type(self):
         self.assertFine(self.run)
         totals = self.run.report["totals"]
-        self.assertEqual(totals["lowered"], totals["calls"])
+        arrays = 0 if self.way is CAST_BFLOAT16 else 1  # the call by arrays of pointers, which can only be cast
+        self.assertEqual(totals["lowered"], totals["calls"] - arrays)
         for name, case in self.run.cases.items():
             with self.subTest(name):
                 wide = ("loss.opposed", "loss.batched", "loss.lt", "kept.opposed")  # what float16 loses, or nearly

@@ -134,7 +134,8 @@ Diagnosis diagnose(const Outcome &outcome)
 		    again("AUTOAMP_HOOK_DLSYM=got ", "")};
 	for (const auto &library : program.libraries)
 		if (library.starts_with("libcublas.so.") && !library.ends_with(".12") && !library.ends_with(".13"))
-			return {fmt::format("{} is linked to {}; autoamp serves CUDA 12 and 13", path, library), "ldd " + path};
+			return {fmt::format("{} is linked to {}; autoamp serves CUDA 12 and 13", program.path, library),
+			        "ldd " + quoted(program.path)};
 	if (program.isElf && !program.needs("libcublas"))
 		return {"the library was loaded but not called: no cuBLAS call was made, or products run in other kernels "
 		        "(Triton, CUTLASS, a static cuBLAS in a plugin)",
