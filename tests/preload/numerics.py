@@ -132,6 +132,8 @@ class Unscalable:
         arrays = 0 if self.way is CAST_BFLOAT16 else 1  # the call by arrays of pointers, which can only be cast
         self.assertEqual(totals["lowered"], totals["calls"] - arrays)
         for name, case in self.run.cases.items():
+            if arrays and name == "doors.batched":
+                continue
             with self.subTest(name):
                 wide = ("loss.opposed", "loss.batched", "loss.lt", "kept.opposed")  # what float16 loses, or nearly
                 if name.startswith(("magnitude.", "doors.", "data.gaussian", "data.rows_apart", *wide)) and "eta" in case:
