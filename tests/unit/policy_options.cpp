@@ -94,6 +94,7 @@ TEST_CASE("every accepted word arrives in its field")
 	auto twice = parse({"AUTOAMP_LEVEL=O0", "AUTOAMP_LEVEL=O1"});
 	CHECK(twice.options.level == Level::O0);
 	CHECK(twice.options.valueOf(Option::level) == "O0");
+	CHECK(parse({"AUTOAMP_DIR=", "AUTOAMP_DIR=/d", "HOME=/h"}).options.directory == "/h/.local/state/autoamp");
 }
 
 TEST_CASE("what is wrong is named on one line")
@@ -171,6 +172,9 @@ TEST_CASE("custom lists name ops and entry points")
 	CHECK(black.has(call(op::Kind::none, 3)));
 	CHECK(black.has(call(op::Kind::none, 4)));
 	CHECK_FALSE(black.has(call(op::Kind::none, 1000)));
+
+	// Minutes, were each `*` tried at every place.
+	CHECK_FALSE(parse({"AUTOAMP_CUSTOM_WHITE_LIST=*?*?*?*?*?*?*?*?*?*?*?*!"}).error.empty());
 }
 
 TEST_CASE("a name in both custom lists is an error, in whichever spelling")

@@ -1,0 +1,255 @@
+#include "tests/fuzz/environment.h"
+
+#include "inject/entry_table.h"
+#include "src/policy/lists.h"
+#include "src/policy/options.h"
+#include "tests/fuzz/fuzz.h"
+
+#include <algorithm>
+#include <cctype>
+#include <optional>
+
+using namespace autoamp;
+using namespace autoamp::policy;
+
+namespace fuzz {
+
+namespace {
+
+std::vector<const char *> entryNames()
+{
+	std::vector<const char *> names;
+	for (const op::Entry &entry : entry::entryTable)
+		names.push_back(entry.name);
+	return names;
+}
+const std::vector<const char *> entries = entryNames();
+
+ParsedOptions parse(const std::vector<std::string> &variables)
+{
+	std::vector<const char *> environment;
+	for (const std::string &variable : variables)
+		environment.push_back(variable.c_str());
+	environment.push_back(nullptr);
+	return parseOptions(environment.data(), entries);
+}
+
+std::vector<std::string> split(const std::string &text, char separator)
+{
+	std::vector<std::string> parts(1);
+	for (char c : text) {
+		if (c == separator)
+			parts.emplace_back();
+		else
+			parts.back() += c;
+	}
+	return parts;
+}
+
+// What getenv would find.
+std::optional<std::string> typed(const std::vector<std::string> &variables, const std::string &name)
+{
+	for (const std::string &variable : variables)
+		if (variable.starts_with(name + "="))
+			return variable.substr(name.size() + 1);
+	return {};
+}
+
+// What of the options a variable of words or a size decides: the word's position, or bytes.
+uint64_t field(const Options &options, Option option)
+{
+	switch (option) {
+	case Option::enabled:
+		return options.enabled;
+	case Option::level:
+		return static_cast<uint64_t>(options.level);
+	case Option::dtype:
+		return options.dtype == op::Dtype::float16 ? 0 : options.dtype == op::Dtype::bfloat16 ? 1 : 2;
+	case Option::lists:
+		return static_cast<uint64_t>(options.lists);
+	case Option::scaling:
+		return static_cast<uint64_t>(options.scaling);
+	case Option::strategy:
+		return static_cast<uint64_t>(options.strategy);
+	case Option::memory:
+		return options.memory;
+	case Option::trace:
+		return static_cast<uint64_t>(options.trace);
+	case Option::traceMaxSize:
+		return options.traceMaxSize;
+	case Option::log:
+		return static_cast<uint64_t>(options.log);
+	case Option::hookDlsym:
+		return options.hookDlsym;
+	case Option::gpuModel:
+		return static_cast<uint64_t>(options.gpuModel);
+	default:
+		REQUIRE(!"a variable of words or a size that this target does not know");
+		return 0;
+	}
+}
+
+bool isNumber(const std::string &text)
+{
+	return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
+}
+
+// Bytes, or a number with K, M or G, below 2^64.
+std::optional<uint64_t> size(std::string text)
+{
+	const size_t unit = text.empty() ? text.npos : std::string("KMG").find(text.back());
+	const unsigned shift = unit == text.npos ? 0 : 10 * static_cast<unsigned>(unit + 1);
+	if (shift)
+		text.pop_back();
+	if (!isNumber(text) || text.size() > 20)
+		return {};
+	unsigned __int128 number = 0;
+	for (char digit : text)
+		number = number * 10 + static_cast<unsigned>(digit - '0');
+	number <<= shift;
+	return number >> 64 ? std::optional<uint64_t>() : static_cast<uint64_t>(number);
+}
+
+// All places of the text that a pattern may have come to, one of its characters after the other.
+bool matches(const std::string &pattern, const std::string &text)
+{
+	std::vector<bool> at(text.size() + 1);
+	at[0] = true;
+	for (char c : pattern) {
+		for (size_t i = text.size(); i > 0; --i)
+			at[i] = c == '*' ? at[i] : at[i - 1] && (c == '?' || c == text[i - 1]);
+		at[0] = at[0] && c == '*';
+		for (size_t i = 0; c == '*' && i < text.size(); ++i)
+			at[i + 1] = at[i + 1] || at[i];
+	}
+	return at.back();
+}
+
+// The names that a list was typed as, against what became of them: every one is an op, or a pattern that some entry
+// point matches, and nothing else is in the set.
+void checkNames(const NameSet &set, const std::string &list)
+{
+	uint32_t kinds = 0;
+	std::vector<uint64_t> wanted((entries.size() + 63) / 64);
+	std::vector<std::string> names;
+	for (std::string name : split(list, ',')) {
+		name.erase(0, std::min(name.find_first_not_of(' '), name.size()));
+		name.erase(name.find_last_not_of(' ') + 1);
+		if (name.empty())
+			continue;
+		const bool isOfTorch = name.starts_with("torch:");
+		names.push_back(isOfTorch ? name.substr(6) : name);
+		if (const TorchOp *op = findTorchOp(names.back())) {
+			kinds |= op->kinds;
+			continue;
+		}
+		REQUIRE(!isOfTorch);
+		bool isKnown = false;
+		for (size_t row = 0; row < entries.size(); ++row)
+			if (matches(name, entries[row])) {
+				isKnown = true;
+				wanted[row / 64] |= uint64_t{1} << row % 64;
+			}
+		REQUIRE(isKnown);
+	}
+	REQUIRE(set.kinds == kinds);
+	REQUIRE(set.names == names);
+	std::vector<uint64_t> got = set.entries;
+	got.resize(wanted.size());
+	REQUIRE(got == wanted);
+}
+
+// An accepted value means what it says, by a reading of its own; `canonical`: in one spelling.
+std::string checkValue(const Options &options, Option option, const OptionRow &row, const std::string &value)
+{
+	switch (row.type) {
+	case ValueType::words: {
+		const std::vector<std::string> group = split(split(row.values, ' ').at(field(options, option)), '=');
+		REQUIRE(std::find(group.begin(), group.end(), value) != group.end());
+		return group.front();
+	}
+	case ValueType::size:
+		REQUIRE(size(value) == field(options, option));
+		// Numbers of 20 digits are taken with a unit only.
+		return field(options, option) % 1024 ? std::to_string(field(options, option))
+		                                     : std::to_string(field(options, option) >> 10) + "K";
+	case ValueType::names: {
+		const NameSet &set = option == Option::customWhite ? options.customWhite : options.customBlack;
+		checkNames(set, value);
+		std::string list;
+		for (const std::string &name : set.names)
+			list += name + ",";
+		return list;
+	}
+	case ValueType::emulator: {
+		const size_t colon = value.find(':');
+		if (option == Option::emulatorMemory)
+			REQUIRE(size(value));
+		else if (option == Option::emulatorDevices)
+			REQUIRE(isNumber(value) && std::stoi(value) < 100);
+		else
+			REQUIRE(colon != 0 && colon != value.npos && isNumber(value.substr(colon + 1)) &&
+			        std::stoull(value.substr(colon + 1)) > 0);
+		return value;
+	}
+	case ValueType::text:
+		break;
+	}
+	return value;
+}
+
+bool hasSameFields(const Options &x, const Options &y)
+{
+	const auto table = optionTable();
+	for (size_t i = 0; i < table.size(); ++i)
+		if ((table[i].type == ValueType::words || table[i].type == ValueType::size) &&
+		    field(x, static_cast<Option>(i)) != field(y, static_cast<Option>(i)))
+			return false;
+	return x.customWhite.kinds == y.customWhite.kinds && x.customWhite.entries == y.customWhite.entries &&
+	       x.customBlack.kinds == y.customBlack.kinds && x.customBlack.entries == y.customBlack.entries &&
+	       x.directory == y.directory && x.traceFile == y.traceFile;
+}
+
+void checkError(const std::string &error)
+{
+	REQUIRE(error.starts_with("AUTOAMP_") && error.size() < 600);
+	REQUIRE(std::none_of(error.begin(), error.end(), [](unsigned char c) { return std::iscntrl(c); }));
+}
+
+} // namespace
+
+std::vector<std::string> strings(const char *data, size_t size)
+{
+	return split(std::string(data, size), '\0');
+}
+
+void checkEnvironment(const std::vector<std::string> &variables)
+{
+	const ParsedOptions parsed = parse(variables);
+	if (!parsed.error.empty())
+		return checkError(parsed.error);
+	const Options &options = parsed.options;
+	const auto table = optionTable();
+	for (const std::string &variable : variables)
+		REQUIRE(!variable.starts_with("AUTOAMP_") || std::any_of(table.begin(), table.end(), [&](const OptionRow &row) {
+			return variable.substr(0, variable.find('=')) == row.name;
+		}));
+	std::vector<std::string> printed;
+	for (const char *name : {"HOME", "XDG_STATE_HOME"})
+		if (const auto value = typed(variables, name))
+			printed.push_back(name + ("=" + *value));
+	for (size_t i = 0; i < table.size(); ++i) {
+		const auto option = static_cast<Option>(i);
+		const auto value = typed(variables, table[i].name);
+		const bool isSet = value && !(table[i].type == ValueType::text && value->empty());
+		REQUIRE(options.originOf(option) == (isSet ? Origin::environment : Origin::fallback));
+		REQUIRE(options.valueOf(option) == (isSet ? *value : table[i].fallback));
+		if (isSet)
+			printed.push_back(std::string(table[i].name) + "=" + checkValue(options, option, table[i], *value));
+	}
+	const ParsedOptions again = parse(printed);
+	REQUIRE(again.error.empty());
+	REQUIRE(hasSameFields(options, again.options));
+}
+
+} // namespace fuzz
