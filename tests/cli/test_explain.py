@@ -17,7 +17,8 @@ SHAPES = [f"{door},{m},{n},{k},1,float32" for door in ("cublasSgemm_v2", "cublas
           for m, n, k in ((8, 8, 8), (64, 64, 64), (320, 320, 320), (512, 512, 512), (1, 1024, 1024), (1000, 24, 777),
                           (640, 640, 640))]
 SHAPES += [f"{door},{m},{n},{k},{batch},float32" for door in ("cublasSgemmStridedBatched", "cublasLtMatmul",
-                                                             "cublasGemmStridedBatchedEx")
+                                                             "cublasGemmStridedBatchedEx", "cublasSgemmBatched",
+                                                             "cublasGemmBatchedEx")
            for m, n, k, batch in ((32, 32, 32, 3), (256, 256, 256, 12), (256, 256, 64, 24))]
 SHAPES += [f"{door},64,48,32,1,{dtype}" for door in ("cublasGemmEx", "cublasSgemmEx", "cublasScalEx")
            for dtype in ("float16", "bfloat16", "float64", "float32")]

@@ -70,7 +70,7 @@ op::Op describe(const Question &question, size_t index, const policy::Options &o
 		call.Atype = call.xType = type;
 		op = op::describe(entry, row, call);
 	} else {
-		static float one = 1, zero = 0; // no address is read but these
+		alignas(void *) static float one = 1, zero = 0; // no address is read but these
 		op::GemmCall call;
 		call.handle = call.C = &one;
 		call.alpha = call.A = call.B = &one;
@@ -111,8 +111,8 @@ Explanation walk(const Question &question, const op::Op &op, const policy::Optio
 	// Everything open that could keep a call; then, one after the other, as it is.
 	auto state = real;
 	policy::Device device = ideal;
-	state.observeOnly = false, state.tf32Allowed = true;
-	state.strategy = state.dtype == op::Dtype::tf32 ? policy::StrategyChoice::tf32 : policy::StrategyChoice::cast;
+	state.observeOnly = false;
+	state.strategy = policy::StrategyChoice::cast, state.dtype = op::Dtype::float16; // a way that every product has
 	state.customWhite = state.customBlack = {};
 	std::fill(std::begin(state.category), std::end(state.category), policy::Category::lower_precision);
 	const auto isLowered = [&](const char *name, std::string says) {
@@ -132,7 +132,7 @@ Explanation walk(const Question &question, const op::Op &op, const policy::Optio
 		                                         policy::name(result.category)));
 	}
 	if (isGoing) {
-		state.strategy = real.strategy, state.tf32Allowed = real.tf32Allowed, device = here;
+		state.strategy = real.strategy, state.dtype = real.dtype, device = here;
 		const auto place = gpu ? gpu->name : question.gpu ? "--gpu" : "no GPU here";
 		isGoing = isLowered("strategy",
 		                    fmt::format("{} to {}; {}, constants of {}", options.valueOf(policy::Option::strategy),

@@ -44,6 +44,28 @@ void matmul(cublasHandle_t h, const Call &c, float *x, float *y)
 	               y, layout[2], nullptr, nullptr, 0, nullptr);
 }
 
+// All matrices of a batch are the first; the results are different ones.
+void batched(cublasHandle_t h, const Call &c, float *x, float *y)
+{
+	float *host[64];
+	float **results = nullptr, **operands = nullptr;
+	for (float *&pointer : host)
+		pointer = x;
+	cudaMalloc(reinterpret_cast<void **>(&operands), sizeof host);
+	cudaMemcpy(operands, host, sizeof host, cudaMemcpyHostToDevice);
+	for (int i = 0; i < 64; i++)
+		host[i] = y + static_cast<ptrdiff_t>(i % c.batch) * c.m * c.n;
+	cudaMalloc(reinterpret_cast<void **>(&results), sizeof host);
+	cudaMemcpy(results, host, sizeof host, cudaMemcpyHostToDevice);
+	if (c.is("cublasSgemmBatched"))
+		cublasSgemmBatched(h, N, N, c.m, c.n, c.k, &one, operands, c.m, operands, c.k, &zero, results, c.m, c.batch);
+	else
+		cublasGemmBatchedEx(h, N, N, c.m, c.n, c.k, &one, reinterpret_cast<void **>(operands), c.dtype(), c.m,
+		                    reinterpret_cast<void **>(operands), c.dtype(), c.k, &zero,
+		                    reinterpret_cast<void **>(results), c.dtype(), c.m, c.batch, CUBLAS_COMPUTE_32F,
+		                    CUBLAS_GEMM_DEFAULT);
+}
+
 void call(cublasHandle_t h, const Call &c, float *x, float *y)
 {
 	const int m = c.m, n = c.n, k = c.k, lda = m ? m : 1, ldb = k ? k : 1;
@@ -63,6 +85,8 @@ void call(cublasHandle_t h, const Call &c, float *x, float *y)
 	else if (c.is("cublasGemmStridedBatchedEx"))
 		cublasGemmStridedBatchedEx(h, N, N, m, n, k, &one, x, t, lda, a, x, t, ldb, b, &zero, y, t, lda, r, c.batch,
 		                           compute, CUBLAS_GEMM_DEFAULT);
+	else if (c.is("cublasSgemmBatched") || c.is("cublasGemmBatchedEx"))
+		batched(h, c, x, y);
 	else if (c.is("cublasLtMatmul"))
 		matmul(h, c, x, y);
 	else if (c.is("cublasSgemv_v2"))
