@@ -8,8 +8,6 @@
 #include "src/op/entry.h"
 #include "src/op/handle.h"
 
-#include <cstring>
-
 namespace autoamp::core {
 
 // What the handle, the device and the scalars of this moment add to the arguments.
@@ -34,13 +32,6 @@ inline uint64_t pack(int64_t high, int64_t low)
 	return static_cast<uint64_t>(high) << 32 | (static_cast<uint64_t>(low) & 0xffffffff);
 }
 
-inline unsigned isZero(const void *scalar) // a float's bits but for its sign
-{
-	uint32_t bits;
-	std::memcpy(&bits, scalar, sizeof bits);
-	return bits << 1 == 0;
-}
-
 [[gnu::always_inline]] inline Glance glanceAt(const op::Entry &entry, const op::Cublas *cublas,
                                               const cuda::Driver *driver, const op::GemmCall &call)
 {
@@ -59,7 +50,7 @@ inline unsigned isZero(const void *scalar) // a float's bits but for its sign
 		return glance;
 	unsigned scalars = glance.modes.isUnknown ? 4 : 8;
 	if (!glance.modes.isUnknown && !glance.modes.deviceScalars)
-		scalars = call.Atype == op::typeFloat32 ? isZero(call.alpha) | isZero(call.beta) << 1 : 0;
+		scalars = call.Atype == op::typeFloat32 ? op::isZero(call.alpha) | op::isZero(call.beta) << 1 : 0;
 	glance.state = pack(glance.ordinal << 8 | glance.modes.mathMode, 16 | scalars);
 	return glance;
 }

@@ -136,9 +136,9 @@ Op describe(const Entry &entry, uint16_t index, const GemmCall &call, const Hand
 	if (modes.deviceScalars) {
 		op.flags |= flagDeviceScalars;
 	} else {
-		if (*static_cast<const float *>(call.alpha) == 0)
+		if (isZero(call.alpha))
 			op.flags |= flagAlphaZero;
-		if (*static_cast<const float *>(call.beta) == 0)
+		if (isZero(call.beta))
 			op.flags |= flagBetaZero;
 	}
 	if (entry.areArrays)

@@ -6,6 +6,8 @@
 #include "src/op/handle.h"
 #include "src/op/op.h"
 
+#include <cstring>
+
 namespace autoamp::op {
 
 // What the process's environment says about the arithmetic of fp32 products, whatever the handle says.
@@ -39,6 +41,15 @@ Obstacle typeObstacle(Dtype a, Dtype b, Dtype out);
 inline bool isMisaligned(const void *pointer)
 {
 	return reinterpret_cast<uintptr_t>(pointer) % alignof(float) != 0;
+}
+
+// A host scalar, by its bits: a program that treats subnormal numbers as 0 would make one of an alpha that is none, for
+// every later call of the signature.
+inline bool isZero(const void *scalar)
+{
+	uint32_t bits;
+	std::memcpy(&bits, scalar, sizeof bits);
+	return bits << 1 == 0;
 }
 
 } // namespace autoamp::op

@@ -246,9 +246,9 @@ Op describe(const Entry &entry, uint16_t index, const LtMatmulCall &call, const 
 	if (pointerMode == CUBLASLT_POINTER_MODE_DEVICE) {
 		op.flags |= flagDeviceScalars;
 	} else {
-		if (*static_cast<const float *>(call.alpha) == 0)
+		if (isZero(call.alpha))
 			op.flags |= flagAlphaZero;
-		if (*static_cast<const float *>(call.beta) == 0)
+		if (isZero(call.beta))
 			op.flags |= flagBetaZero;
 	}
 	if (!call.C && (op.flags & flagBetaZero))

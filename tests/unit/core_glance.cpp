@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <memory>
+#include <xmmintrin.h>
 
 using namespace autoamp;
 
@@ -66,6 +67,18 @@ TEST_CASE("a call is passed by what is remembered of one that differs in nothing
 		call.A = call.B = call.C = other;
 		call.alpha = &two;
 		CHECK(isPassed(call));
+	}
+	SECTION("an alpha that is 0 only to a caller who flushes subnormal numbers")
+	{
+		op::GemmCall call = known;
+		float tiny = 1e-42f;
+		call.alpha = &tiny;
+		const unsigned usual = _mm_getcsr();
+		_mm_setcsr(usual | 0x8040); // DAZ and FTZ
+		const bool passes = isPassed(call), isZero = op::isZero(&tiny);
+		_mm_setcsr(usual);
+		CHECK(passes);
+		CHECK(!isZero);
 	}
 	SECTION("any other size, stride, type, transposition")
 	{

@@ -32,8 +32,10 @@ void add(Account &account, const trace::RowInfo &row)
 		account.loweredTo.insert(row.dtypeCompute);
 	if (row.eligible && row.decision == "kept")
 		account.eligibleKept.add(row);
-	if (row.eligible && row.decision == "observed" && row.strategy != "fp32")
+	if (row.eligible && row.decision == "observed" && row.strategy != "fp32") {
 		account.wouldLower.add(row);
+		account.wouldLowerBy.insert(row.strategy);
+	}
 	if (row.decision == "lowered" && !std::isnan(row.estNs) && !std::isnan(row.estLoweredNs)) {
 		account.estimate += row.estNs * double(row.calls);
 		account.estimateLowered += row.estLoweredNs * double(row.calls);

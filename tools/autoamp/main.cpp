@@ -64,7 +64,7 @@ void refuseUnknown(const CLI::App &command, Status status)
 }
 
 struct CommandLine {
-	CLI::App app{"autoamp runs the fp32 matrix products of unmodified CUDA programs in 16 bits.", "autoamp"};
+	CLI::App app{"autoamp runs the fp32 matrix products of unmodified CUDA programs in lower precision.", "autoamp"};
 	RunOptions run;
 	ReportOptions report;
 	Question question;

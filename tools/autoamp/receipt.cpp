@@ -184,11 +184,14 @@ std::vector<std::string> describe(const Runs &runs, const Account &account)
 {
 	std::vector<std::string> lines;
 	const auto all = count(account.eligible.calls);
-	const auto types = account.loweredTo.empty() ? configOf(runs.front(), "dtype")
-	                                             : fmt::format("{}", fmt::join(account.loweredTo, " and "));
+	auto types = account.loweredTo;
+	if (types.empty()) // of what was only observed the strategy is known
+		for (const auto &strategy : account.wouldLowerBy)
+			types.insert(strategy == "tf32" ? strategy : configOf(runs.front(), "dtype"));
 	const auto lowered = [&](const char *verb, const Sum &sum) {
-		lines.push_back(fmt::format("{} {} of {} fp32 products ({} of their FLOP) to {}", verb, count(sum.calls), all,
-		                            share(sum.flops, account.eligible.flops), types));
+		lines.push_back(fmt::format("{} {} of {} fp32 products ({} of their FLOP){}{}", verb, count(sum.calls), all,
+		                            share(sum.flops, account.eligible.flops), types.empty() ? "" : " to ",
+		                            fmt::join(types, " and ")));
 	};
 	if (account.eligible.calls == 0) {
 		const bool isLow = std::all_of(account.reasons.begin(), account.reasons.end(),
