@@ -31,7 +31,7 @@ def exported(library):
 
 
 def main(folder, source, toolkit, static_program):
-    real = {"cudart": toolkit / "lib64/libcudart.so.13", "cuda": toolkit / "lib64/stubs/libcuda.so"}
+    real = {"cudart": toolkit / "libcudart.so.13", "cuda": toolkit / "stubs/libcuda.so"}
     for name, soname in SONAMES.items():
         names = listed(source / name / "exports.txt")
         mine, versioned = exported(folder / soname)
