@@ -113,7 +113,7 @@ struct Options {
 	std::string traceFile; // pattern; empty: no directory to put it in
 	uint64_t traceMaxSize = uint64_t{256} << 20;
 	LogLevel log = LogLevel::warn;
-	bool hookDlsym = true;
+	int hookDlsym = 1; // index of the word: 2 is `got`, the front's own
 	GpuModel gpuModel = GpuModel::automatic;
 	bool tf32Allowed = true;     // false: NVIDIA_TF32_OVERRIDE=0
 	bool emulatesSingle = false; // CUBLAS_EMULATE_SINGLE_PRECISION=1

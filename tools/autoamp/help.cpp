@@ -11,7 +11,8 @@ const char *const helpTopics[3] = {"env", "reports", "reasons"};
 
 namespace {
 
-constexpr const char *overview = R"(autoamp runs the fp32 matrix products of unmodified CUDA programs in lower precision.
+constexpr const char *overview =
+    R"(autoamp runs the fp32 matrix products of unmodified CUDA programs in lower precision.
 
   autoamp run -- APP ARGS...     run a program with autoamp in front, then say what happened
   autoamp report [FILE|DIR...]   what a trace says; without a name: the newest one
