@@ -187,6 +187,8 @@ std::string checkValue(const Options &options, Option option, const OptionRow &r
 			REQUIRE(size(value));
 		else if (option == Option::emulatorDevices)
 			REQUIRE(isNumber(value) && std::stoi(value) < 100);
+		else if (option == Option::emulatorPlugins)
+			REQUIRE(value.find('/') != value.npos);
 		else
 			REQUIRE(colon != 0 && colon != value.npos && isNumber(value.substr(colon + 1)) &&
 			        std::stoull(value.substr(colon + 1)) > 0);
