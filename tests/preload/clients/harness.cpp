@@ -131,12 +131,21 @@ namespace {
 
 constexpr size_t guard = 64; // elements before and behind: 256 bytes
 
+const Home plain = {[](size_t bytes) {
+	                    void *memory = nullptr;
+	                    CHECK(cudaMalloc(&memory, bytes));
+	                    return memory;
+                    },
+                    [](void *memory) { cudaFree(memory); }};
+
 uint32_t bitsOf(float x)
 {
 	return std::bit_cast<uint32_t>(x);
 }
 
 } // namespace
+
+thread_local const Home *home = &plain;
 
 Array::Array(size_t count, size_t shift)
     : count_(count), before_(guard + shift), image_(before_ + count + guard, std::bit_cast<float>(untouched))
@@ -147,11 +156,11 @@ Array::Array(size_t count, size_t shift)
 Array::~Array()
 {
 	if (device_)
-		cudaFree(device_);
+		home_->give(device_);
 }
 
 Array::Array(Array &&other) noexcept
-    : count_(other.count_), before_(other.before_), image_(std::move(other.image_)),
+    : count_(other.count_), before_(other.before_), image_(std::move(other.image_)), home_(other.home_),
       device_(std::exchange(other.device_, nullptr))
 {
 }
@@ -161,6 +170,7 @@ Array &Array::operator=(Array &&other) noexcept
 	std::swap(count_, other.count_);
 	std::swap(before_, other.before_);
 	image_.swap(other.image_);
+	std::swap(home_, other.home_);
 	std::swap(device_, other.device_);
 	return *this;
 }
@@ -168,30 +178,30 @@ Array &Array::operator=(Array &&other) noexcept
 void Array::move()
 {
 	float *const old = device_;
-	CHECK(cudaMalloc(reinterpret_cast<void **>(&device_), image_.size() * sizeof(float)));
+	device_ = static_cast<float *>(home_->take(image_.size() * sizeof(float)));
 	if (old)
-		CHECK(cudaFree(old));
+		home_->give(old);
 }
 
 void Array::upload() const
 {
-	CHECK(cudaMemcpy(device_, image_.data(), image_.size() * sizeof(float), cudaMemcpyHostToDevice));
+	CHECK(cudaMemcpy(device_, image_.data(), image_.size() * sizeof(float), cudaMemcpyDefault));
 	CHECK(cudaStreamSynchronize(cudaStreamLegacy)); // pageable memory may still be on its way, and streams do not wait
 }
 
 void Array::uploadAsync(cudaStream_t stream) const
 {
-	CHECK(cudaMemcpyAsync(device_, image_.data(), image_.size() * sizeof(float), cudaMemcpyHostToDevice, stream));
+	CHECK(cudaMemcpyAsync(device_, image_.data(), image_.size() * sizeof(float), cudaMemcpyDefault, stream));
 }
 
 void Array::download()
 {
-	CHECK(cudaMemcpy(image_.data(), device_, image_.size() * sizeof(float), cudaMemcpyDeviceToHost));
+	CHECK(cudaMemcpy(image_.data(), device_, image_.size() * sizeof(float), cudaMemcpyDefault));
 }
 
 void Array::downloadAsync(cudaStream_t stream)
 {
-	CHECK(cudaMemcpyAsync(image_.data(), device_, image_.size() * sizeof(float), cudaMemcpyDeviceToHost, stream));
+	CHECK(cudaMemcpyAsync(image_.data(), device_, image_.size() * sizeof(float), cudaMemcpyDefault, stream));
 }
 
 bool Array::isWholeOutside(const std::vector<bool> &written) const

@@ -64,6 +64,13 @@ private:
 
 uint64_t hash(const void *data, size_t bytes, uint64_t seed = 0xcbf29ce484222325u);
 
+// Where arrays live: those made from now on in what `home` names, which is cudaMalloc at first.
+struct Home {
+	void *(*take)(size_t bytes);
+	void (*give)(void *memory);
+};
+extern thread_local const Home *home;
+
 // Floats on the device. Everything starts as a NaN of one pattern, so that a read or a write outside a matrix shows:
 // between columns, between the matrices of a batch, before and behind.
 class Array
@@ -91,6 +98,7 @@ public:
 private:
 	size_t count_, before_;
 	std::vector<float> image_;
+	const Home *home_ = home;
 	float *device_ = nullptr;
 };
 

@@ -1,0 +1,46 @@
+"""Products of operands wherever a program keeps them: every door lowers them whatever the kind of memory."""
+import collections
+
+import runner
+from runner import CAST_BFLOAT16, CAST_HALF, bare, run
+
+PROGRAM = "places"
+
+
+class Table(runner.Test):
+    """Doors x kinds of memory x pointer modes x transposes, each eager and captured, in both types. What CUDA has not is
+    left out: capture on the legacy stream. The peer's column needs two devices."""
+
+    def setUp(self):
+        self.bare = bare(PROGRAM, "table.*")
+
+    def test_bare_is_exact(self):
+        self.assertFine(self.bare)
+        for name, case in self.bare.cases.items():
+            if "eta" in case:
+                self.assertLess(float(case["eta"]), 1e-6, name)
+
+    def test_every_cell_is_lowered(self):
+        for way in (CAST_HALF, CAST_BFLOAT16):
+            result = run(PROGRAM, "table.*", **way.variables)
+            self.assertFine(result)
+            self.assertEqual(result.cases.keys(), self.bare.cases.keys())
+            found = collections.defaultdict(list)
+            for row in result.report["ops"]:
+                found[row["entry"], str(row["m"]), row["transa"], row["transb"]].append(row)
+            for name, case in result.cases.items():
+                if "skipped" in case:
+                    self.assertFalse(runner.PLACE.emulated, name)
+                    continue
+                with self.subTest(f"{way.precision} {name}"):
+                    self.assertWithin(case["eta"], way.eta(), "eta")
+                    for key in ("status", "captured_status"):
+                        self.assertEqual(case[key], self.bare.cases[name][key])
+                    rows = found[case["entry"], case["m"], case["transa"], case["transb"]]
+                    self.assertEqual([(row["decision"], row["reason"], row["strategy"], row["dtype_compute"], row["calls"],
+                                       row["captured"]) for row in rows],
+                                     [("lowered", "white_list", "cast", way.precision, 2, 1)])
+
+
+if __name__ == "__main__":
+    runner.main()
