@@ -42,5 +42,41 @@ class Table(runner.Test):
                                      [("lowered", "white_list", "cast", way.precision, 2, 1)])
 
 
+class Overlapping(runner.Test):
+    """Operands that share memory. Where BLAS says nothing about the result, nothing but the status is the vendor's."""
+
+    def test_statuses_are_the_vendors(self):
+        reference = bare(PROGRAM, "overlap.*", "undefined.*")
+        self.assertFine(reference)
+        for way in (CAST_HALF, CAST_BFLOAT16):
+            result = run(PROGRAM, "overlap.*", "undefined.*", **way.variables)
+            self.assertFine(result)
+            for name, case in result.cases.items():
+                with self.subTest(f"{way.precision} {name}"):
+                    self.assertEqual(case["status"], reference.cases[name]["status"])
+                    if name == "undefined.strided_into_one":
+                        self.assertEqual([(row["decision"], row["reason"]) for row in result.rows_of(case)],
+                                         [("kept", "unsupported")])
+                        continue
+                    self.assertLowered(result, case, way)
+                    if "eta" in case:
+                        self.assertLess(float(reference.cases[name]["eta"]), 1e-6)
+                        self.assertWithin(case["eta"], way.eta(), "eta")
+
+
+class Devices(runner.Test):
+    def test_operands_of_the_other_device(self):
+        for way in (CAST_HALF, CAST_BFLOAT16):
+            result = run(PROGRAM, "devices.*", **way.variables)
+            self.assertFine(result)
+            case = result.cases["devices.exchanged"]
+            if "skipped" in case:
+                self.assertFalse(runner.PLACE.emulated)
+                continue
+            self.assertWithin(case["eta"], way.eta(), "eta")
+            self.assertEqual(sorted((row["device"], row["decision"], row["calls"]) for row in result.rows(m=81)),
+                             [(0, "lowered", 9), (1, "lowered", 9)])
+
+
 if __name__ == "__main__":
     runner.main()

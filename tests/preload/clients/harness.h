@@ -33,6 +33,7 @@ public:
 	Line &bits(const char *key, uint64_t value);
 	void require(bool condition, const char *what);
 	bool print() const; // ok?
+	bool isOk() const { return ok_; }
 
 	const std::string name;
 

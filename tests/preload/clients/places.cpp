@@ -2,8 +2,12 @@
 // overlap; and of two devices. One case a line; see harness.h for the command line.
 #include "harness.h"
 
+#include <array>
+#include <atomic>
 #include <cstdlib>
 #include <cuda.h>
+#include <thread>
+#include <utility>
 
 using namespace client;
 
@@ -112,14 +116,29 @@ void giveMapped(void *memory)
 	spareMappings.push_back(memory);
 }
 
-// Of the other device. Peer access is for memory of that device's own making, so a product of this one may have it.
+// Of the other device.
 void *takeFromPeer(size_t bytes)
 {
+	int device = 0;
 	void *memory = nullptr;
-	CHECK(cudaSetDevice(1));
+	CHECK(cudaGetDevice(&device));
+	CHECK(cudaSetDevice(1 - device));
 	CHECK(cudaMalloc(&memory, bytes));
-	CHECK(cudaSetDevice(0));
+	CHECK(cudaSetDevice(device));
 	return memory;
+}
+
+// Lets this device have the other one's memory, if there is another and it can.
+bool hasPeer()
+{
+	int count = 0, device = 0, can = 0;
+	CHECK(cudaGetDeviceCount(&count));
+	CHECK(cudaGetDevice(&device));
+	if (count > 1)
+		CHECK(cudaDeviceCanAccessPeer(&can, device, 1 - device));
+	if (can && cudaDeviceEnablePeerAccess(1 - device, 0) == cudaErrorPeerAccessAlreadyEnabled)
+		cudaGetLastError();
+	return can;
 }
 
 const struct {
@@ -154,20 +173,6 @@ const struct {
     {"gemm_batched_ex", Door::gemmBatchedEx, true, 2},
     {"lt", Door::ltMatmul, false, 1},
 };
-
-bool hasPeer()
-{
-	int count = 0, can = 0;
-	CHECK(cudaGetDeviceCount(&count));
-	if (count > 1)
-		CHECK(cudaDeviceCanAccessPeer(&can, 0, 1));
-	if (!can)
-		return false;
-	const cudaError_t status = cudaDeviceEnablePeerAccess(1, 0);
-	if (status != cudaErrorPeerAccessAlreadyEnabled)
-		CHECK(status);
-	return cudaGetLastError() || true;
-}
 
 // One cell: eager and captured, the same bits both times.
 void cell(const Spec &spec, Line &line)
@@ -240,9 +245,209 @@ std::vector<Case> table()
 	return cases;
 }
 
+// ---- matrices that overlap
+
+// Where matrices lie in a piece of memory that all of a call share, in elements.
+struct View {
+	size_t at;
+	int64_t ld, stride = 0;
+	size_t index(int64_t matrix, int64_t row, int64_t column) const
+	{
+		return at + static_cast<size_t>(matrix * stride + column * ld + row);
+	}
+};
+
+struct Overlap {
+	const char *name;
+	Door door;
+	View a, b, c, d;
+	int batch = 1;
+	float beta = 0.5f;
+	bool isDefined = true; // else BLAS says nothing about the result
+};
+
+const View A = {0, 80}, B = {8000, 48}, C = {16000, 80}, D = {32000, 80};
+const View manyA = {0, 80, 4000}, manyB = {24000, 48, 2400}, manyC = {32000, 80, 4000};
+
+const Overlap overlaps[] = {
+    {"same", Door::sgemm, A, A, C, C},
+    {"partial", Door::gemmEx, A, {407, 80}, C, C},
+    {"views", Door::sgemmEx, A, {3, 131}, C, C},
+    {"blocks", Door::sgemm, {0, 400}, {100, 400}, {200, 400}, {200, 400}}, // of one matrix
+    {"strided", Door::sgemmStridedBatched, {0, 80, 40}, {3, 48, 0}, manyC, manyC, 3},
+    {"arrays_same", Door::sgemmBatched, A, B, manyC, manyC, 3},
+    {"arrays_partial", Door::gemmBatchedEx, {0, 80, 40}, {7, 48, 33}, manyC, manyC, 3},
+    {"arrays_into_one", Door::sgemmBatched, A, B, D, D, 2, 0},
+    {"lt_in_place", Door::ltMatmul, A, B, C, C},
+    {"lt_c_is_a", Door::ltMatmul, A, B, A, D},
+    {"lt_c_near_b", Door::ltMatmul, A, B, {8100, 80}, D},
+
+    {"c_is_a", Door::sgemm, A, B, A, A, 1, 0.5f, false},
+    {"c_near_b", Door::gemmEx, A, B, {8100, 80}, {8100, 80}, 1, 0.5f, false},
+    {"strided_into_one", Door::sgemmStridedBatched, manyA, manyB, D, D, 2, 0.5f, false},
+    {"arrays_c_is_a", Door::gemmBatchedEx, manyA, manyB, manyA, manyA, 2, 0.5f, false},
+    {"arrays_others_into_one", Door::sgemmBatched, manyA, manyB, D, D, 2, 0.5f, false},
+    {"lt_d_near_c", Door::ltMatmul, A, B, C, {16100, 80}, 1, 0.5f, false},
+};
+
+int multiply(const Overlap &row, int m, const Session &session, float *memory, const float *alpha)
+{
+	constexpr int n = 48, k = 48;
+	const float *const a = memory + row.a.at, *const b = memory + row.b.at, *const beta = &row.beta;
+	float *const c = memory + row.c.at;
+	const auto lda = static_cast<int>(row.a.ld), ldb = static_cast<int>(row.b.ld), ldc = static_cast<int>(row.c.ld);
+	constexpr auto f32 = CUDA_R_32F;
+	constexpr auto compute = CUBLAS_COMPUTE_32F;
+	constexpr auto algo = CUBLAS_GEMM_DEFAULT;
+	const cublasHandle_t h = session.handle;
+	switch (row.door) {
+	case Door::sgemm:
+		return cublasSgemm(h, N, N, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
+	case Door::sgemmEx:
+		return cublasSgemmEx(h, N, N, m, n, k, alpha, a, f32, lda, b, f32, ldb, beta, c, f32, ldc);
+	case Door::gemmEx:
+		return cublasGemmEx(h, N, N, m, n, k, alpha, a, f32, lda, b, f32, ldb, beta, c, f32, ldc, compute, algo);
+	case Door::sgemmStridedBatched:
+		return cublasSgemmStridedBatched(h, N, N, m, n, k, alpha, a, lda, row.a.stride, b, ldb, row.b.stride, beta, c,
+		                                 ldc, row.c.stride, row.batch);
+	case Door::ltMatmul: {
+		cublasLtMatmulDesc_t what = nullptr;
+		cublasLtMatrixLayout_t layouts[4];
+		CHECK(cublasLtMatmulDescCreate(&what, compute, f32));
+		CHECK(cublasLtMatrixLayoutCreate(&layouts[0], f32, static_cast<uint64_t>(m), k, lda));
+		CHECK(cublasLtMatrixLayoutCreate(&layouts[1], f32, k, n, ldb));
+		CHECK(cublasLtMatrixLayoutCreate(&layouts[2], f32, static_cast<uint64_t>(m), n, ldc));
+		CHECK(cublasLtMatrixLayoutCreate(&layouts[3], f32, static_cast<uint64_t>(m), n, row.d.ld));
+		const int status = cublasLtMatmul(session.light, what, alpha, a, layouts[0], b, layouts[1], beta, c, layouts[2],
+		                                  memory + row.d.at, layouts[3], nullptr, nullptr, 0, session.stream);
+		for (const auto layout : layouts)
+			CHECK(cublasLtMatrixLayoutDestroy(layout));
+		CHECK(cublasLtMatmulDescDestroy(what));
+		return status;
+	}
+	default:
+		break;
+	}
+	std::vector<float *> addresses;
+	for (const View &view : {row.a, row.b, row.c})
+		for (int i = 0; i < row.batch; i++)
+			addresses.push_back(memory + view.index(i, 0, 0));
+	float **arrays = nullptr; // never freed: the call may still be under way
+	const size_t bytes = addresses.size() * sizeof(float *);
+	CHECK(cudaMalloc(reinterpret_cast<void **>(&arrays), bytes));
+	CHECK(cudaMemcpy(arrays, addresses.data(), bytes, cudaMemcpyHostToDevice));
+	float **const bs = arrays + row.batch, **const cs = bs + row.batch;
+	if (row.door == Door::sgemmBatched)
+		return cublasSgemmBatched(h, N, N, m, n, k, alpha, arrays, lda, bs, ldb, beta, cs, ldc, row.batch);
+	return cublasGemmBatchedEx(h, N, N, m, n, k, alpha, reinterpret_cast<void **>(arrays), f32, lda,
+	                           reinterpret_cast<void **>(bs), f32, ldb, beta, reinterpret_cast<void **>(cs), f32, ldc,
+	                           row.batch, compute, algo);
+}
+
+void overlap(const Overlap &row, int m, Line &line)
+{
+	Session session;
+	Array memory(48000), before(48000);
+	Random random(1);
+	for (size_t i = 0; i < memory.size(); i++)
+		memory[i] = before[i] = static_cast<float>(random.gaussian());
+	memory.upload();
+	CHECK(cudaDeviceSynchronize());
+	const float alpha = -0.75f;
+	const int status = multiply(row, m, session, memory.data(), &alpha);
+	CHECK(cudaStreamSynchronize(session.stream));
+	memory.download();
+	double error = 0, size = 0;
+	std::vector<bool> isResult(memory.size());
+	for (int64_t matrix = 0; matrix < row.batch; matrix++)
+		for (int64_t j = 0; j < 48; j++)
+			for (int64_t i = 0; i < m; i++) {
+				double product = 0;
+				for (int64_t l = 0; l < 48; l++)
+					product +=
+					    static_cast<double>(before[row.a.index(matrix, i, l)]) * before[row.b.index(matrix, l, j)];
+				product *= alpha;
+				const size_t place = row.d.index(matrix, i, j);
+				const double difference = memory[place] - product - row.beta * before[row.c.index(matrix, i, j)];
+				error += difference * difference;
+				size += product * product;
+				isResult[place] = true;
+				line.require(std::isfinite(memory[place]), "Inf or NaN");
+			}
+	for (size_t i = 0; i < memory.size(); i++)
+		line.require(isResult[i] || memory[i] == before[i], "memory outside the result changed");
+	line.put("entry", entryOf({.door = row.door})).put("m", m).put("n", 48).put("k", 48).put("batch", row.batch);
+	line.put("status", status);
+	if (row.isDefined)
+		line.put("eta", std::sqrt(error / size)).bits("bits", memory.bits());
+	Problem next({.m = 80}); // whatever that did, the handle and the context are well
+	Line other("next");
+	next.runOn(session, other);
+	line.require(other.isOk(), "the product after it is wrong");
+}
+
+// ---- devices
+
+// Two devices at once, a thread each, with operands of the other one.
+void exchanged(Line &line)
+{
+	if (!hasPeer()) {
+		line.put("skipped", "no_peer");
+		return;
+	}
+	std::array<uint64_t, 2> bits{};
+	std::atomic<int> wrong{0}, waiting{2};
+	std::vector<std::thread> threads;
+	for (int device = 0; device < 2; device++)
+		threads.emplace_back([&, device] {
+			CHECK(cudaSetDevice(device));
+			wrong += !hasPeer();
+			const Home peer = {takeFromPeer, given<cudaFree>};
+			home = &peer;
+			Session session;
+			Problem problem({.m = 81, .alpha = -0.75f, .beta = 0.5f, .hasDeviceScalars = true});
+			problem.upload();
+			CHECK(cudaDeviceSynchronize());
+			waiting--;
+			while (waiting > 0)
+				std::this_thread::yield();
+			for (int turn = 0; turn < 8; turn++)
+				wrong += problem.call(session.handle) != 0;
+			CHECK(cudaStreamSynchronize(session.stream));
+			problem.restore();
+			problem.upload();
+			CHECK(cudaDeviceSynchronize());
+			wrong += problem.call(session.handle) != 0;
+			CHECK(cudaStreamSynchronize(session.stream));
+			problem.download();
+			wrong += problem.compare().eta >= worst || !problem.isPaddingWhole();
+			bits[static_cast<size_t>(device)] = problem.c.array.bits();
+			if (device == 0)
+				line.put("eta", problem.compare().eta);
+		});
+	for (std::thread &thread : threads)
+		thread.join();
+	line.bits("bits", bits[0]);
+	line.require(bits[0] == bits[1], "the devices differ");
+	line.require(wrong == 0, "a device had a wrong result");
+}
+
+std::vector<Case> allCases()
+{
+	std::vector<Case> cases = table();
+	int m = 61; // each row one of its own, so that a report's rows can be told apart
+	for (const Overlap &row : overlaps) {
+		cases.push_back({std::string(row.isDefined ? "overlap." : "undefined.") + row.name,
+		                 [&row, m](Line &line) { overlap(row, m, line); }});
+		m++;
+	}
+	cases.push_back({"devices.exchanged", exchanged});
+	return cases;
+}
+
 } // namespace
 
 int main(int argc, char **argv)
 {
-	return runCases(argc, argv, table());
+	return runCases(argc, argv, allCases());
 }
