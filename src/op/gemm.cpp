@@ -151,8 +151,8 @@ Op describe(const Entry &entry, uint16_t index, const GemmCall &call, const Hand
 	} else if (isMisplaced(call.A) || isMisplaced(call.B) || isMisplaced(call.C)) {
 		op.obstacle = Obstacle::bad_argument;
 	} else if (call.batchCount > INT32_MAX || op.stridea < 0 || op.strideb < 0 ||
-	           (op.batch > 1 && !entry.areArrays && op.stridec < op.ldc * (op.n - 1) + op.m)) {
-		op.obstacle = Obstacle::unsupported; // results that overlap: whatever the vendor makes of them
+	           !(entry.areArrays || areApart(op))) { // what overlaps is whatever the vendor makes of it
+		op.obstacle = Obstacle::unsupported;
 	}
 	return op;
 }

@@ -270,8 +270,7 @@ Op describe(const Entry &entry, uint16_t index, const LtMatmulCall &call, const 
 	bool isPlain = learnt && learnt->matmul.areDefaults(get, call.computeDesc);
 	for (const void *layout : {call.Adesc, call.Bdesc, call.Cdesc, call.Ddesc})
 		isPlain = isPlain && learnt->layout.areDefaults(getterOfLayout(*lt), layout);
-	const bool isOverlapping = op.batch > 1 && op.strided < op.ldd * (op.n - 1) + op.m;
-	if (!isColumn || !isPlain || scaleType != CUDA_R_32F || c.type != d.type || isOverlapping || op.stridea < 0 ||
+	if (!isColumn || !isPlain || scaleType != CUDA_R_32F || c.type != d.type || !areApart(op) || op.stridea < 0 ||
 	    op.strideb < 0 || op.stridec < 0 || kindOfEpilogue == Epilogue::other ||
 	    !readExtras(*lt, call.computeDesc, extras) ||
 	    (hasBias && ((read(get, call.computeDesc, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, biasType) == 0 &&

@@ -89,6 +89,14 @@ inline double flops(const Op &op)
 	return 2.0 * static_cast<double>(op.m) * static_cast<double>(op.n) * static_cast<double>(op.k) * op.batch;
 }
 
+// Do no two results of a batch have an element in common? They lie one behind the other, or side by side in the columns
+// of one matrix, as the heads of attention do.
+inline bool areApart(const Op &op)
+{
+	return op.batch < 2 || op.strided >= op.ldd * (op.n - 1) + op.m ||
+	       (op.strided >= op.m && op.strided <= (op.ldd - op.m) / (op.batch - 1));
+}
+
 inline bool operator==(const Op &x, const Op &y)
 {
 	return std::memcmp(&x, &y, sizeof(Op)) == 0;

@@ -243,6 +243,8 @@ const Case cases[] = {
     {"C and D of different types", SET(c, LAYOUT(TYPE), int{CUDA_R_16F}), Obstacle::unsupported},
     {"scalars of another type", SET(desc, DESC(SCALE_TYPE), int{CUDA_R_64F}), Obstacle::unsupported},
     {"results that touch", [](Asked &q) { q.batch(2, 300, 600, 200, 11 * 19 + 10); }, Obstacle::none},
+    {"results side by side", [](Asked &q) { q.batch(2, 300, 600, 200, 10), set(q.d, LAYOUT(LD), int64_t{20}); },
+     Obstacle::none},
     {"results that overlap by one", [](Asked &q) { q.batch(2, 300, 600, 200, 11 * 19 + 9); }, Obstacle::unsupported},
     {"A backwards", [](Asked &q) { q.batch(2, -300, 600, 200, 220); }, Obstacle::unsupported},
     {"B backwards", [](Asked &q) { q.batch(2, 300, -600, 200, 220); }, Obstacle::unsupported},

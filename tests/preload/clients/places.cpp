@@ -275,11 +275,13 @@ const Overlap overlaps[] = {
     {"views", Door::sgemmEx, A, {3, 131}, C, C},
     {"blocks", Door::sgemm, {0, 400}, {100, 400}, {200, 400}, {200, 400}}, // of one matrix
     {"strided", Door::sgemmStridedBatched, {0, 80, 40}, {3, 48, 0}, manyC, manyC, 3},
+    {"side_by_side", Door::sgemmStridedBatched, {0, 240, 80}, {12000, 144, 48}, {20000, 240, 80}, {20000, 240, 80}, 3},
     {"arrays_same", Door::sgemmBatched, A, B, manyC, manyC, 3},
     {"arrays_partial", Door::gemmBatchedEx, {0, 80, 40}, {7, 48, 33}, manyC, manyC, 3},
     {"arrays_into_one", Door::sgemmBatched, A, B, D, D, 2, 0},
     {"lt_in_place", Door::ltMatmul, A, B, C, C},
     {"lt_c_is_a", Door::ltMatmul, A, B, A, D},
+    {"lt_side_by_side", Door::ltMatmul, {0, 240, 80}, {12000, 144, 48}, {20000, 240, 80}, {32000, 240, 80}, 3},
     {"lt_c_near_b", Door::ltMatmul, A, B, {8100, 80}, D},
 
     {"c_is_a", Door::sgemm, A, B, A, A, 1, 0.5f, false},
@@ -318,6 +320,13 @@ int multiply(const Overlap &row, int m, const Session &session, float *memory, c
 		CHECK(cublasLtMatrixLayoutCreate(&layouts[1], f32, k, n, ldb));
 		CHECK(cublasLtMatrixLayoutCreate(&layouts[2], f32, static_cast<uint64_t>(m), n, ldc));
 		CHECK(cublasLtMatrixLayoutCreate(&layouts[3], f32, static_cast<uint64_t>(m), n, row.d.ld));
+		const View *const views[] = {&row.a, &row.b, &row.c, &row.d};
+		for (int i = 0; i < 4 && row.batch > 1; i++) {
+			CHECK(cublasLtMatrixLayoutSetAttribute(layouts[i], CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &row.batch,
+			                                       sizeof row.batch));
+			CHECK(cublasLtMatrixLayoutSetAttribute(layouts[i], CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET,
+			                                       &views[i]->stride, sizeof views[i]->stride));
+		}
 		const int status = cublasLtMatmul(session.light, what, alpha, a, layouts[0], b, layouts[1], beta, c, layouts[2],
 		                                  memory + row.d.at, layouts[3], nullptr, nullptr, 0, session.stream);
 		for (const auto layout : layouts)
