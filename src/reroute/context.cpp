@@ -42,13 +42,17 @@ ContextAnswer make(const cuda::Driver &driver, const cuda::Current &current, siz
 	if (!facts)
 		return {nullptr, policy::Reason::engine_failed, "asking for the device"};
 	auto *context = new Context{current.id, facts, {}, {}};
-	const cuda::Failure failure = context->memory.open(driver, current.device, budget);
-	if (failure != cuda::Failure::none || !context->slots.open(driver, stream)) {
+	const char *what = "making the memory pool";
+	cuda::Failure failure = context->memory.open(driver, current.device, budget);
+	if (failure == cuda::Failure::none) {
+		what = "allocating the scaling slots";
+		failure = context->slots.open(driver, stream);
+	}
+	if (failure != cuda::Failure::none) {
 		context->memory.close(driver);
 		delete context;
-		return {nullptr,
-		        failure == cuda::Failure::outOfMemory ? policy::Reason::out_of_memory : policy::Reason::engine_failed,
-		        failure == cuda::Failure::none ? "allocating the scaling slots" : "making the memory pool"};
+		const bool isOutOfMemory = failure == cuda::Failure::outOfMemory;
+		return {nullptr, isOutOfMemory ? policy::Reason::out_of_memory : policy::Reason::engine_failed, what};
 	}
 	context->next = theContexts.load(std::memory_order_acquire);
 	do {
