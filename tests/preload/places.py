@@ -65,17 +65,23 @@ class Overlapping(runner.Test):
 
 
 class Devices(runner.Test):
+    """Two of them, each with the other's operands: by case the m of its products, their number and how many are captured."""
+
+    CALLS = {"devices.exchanged": (81, 9, 0), "devices.one_graph": (82, 4, 3)}
+
     def test_operands_of_the_other_device(self):
+        self.assertFine(bare(PROGRAM, "devices.*"))
         for way in (CAST_HALF, CAST_BFLOAT16):
             result = run(PROGRAM, "devices.*", **way.variables)
             self.assertFine(result)
-            case = result.cases["devices.exchanged"]
-            if "skipped" in case:
-                self.assertFalse(runner.PLACE.emulated)
-                continue
-            self.assertWithin(case["eta"], way.eta(), "eta")
-            self.assertEqual(sorted((row["device"], row["decision"], row["calls"]) for row in result.rows(m=81)),
-                             [(0, "lowered", 9), (1, "lowered", 9)])
+            for name, (m, *calls) in self.CALLS.items():
+                case = result.cases[name]
+                if "skipped" in case:
+                    self.assertFalse(runner.PLACE.emulated)
+                    continue
+                self.assertWithin(case["eta"], way.eta(), "eta")
+                self.assertEqual(sorted([row["device"], row["decision"], row["calls"], row["captured"]] for row in result.rows(m=m)),
+                                 [[device, "lowered", *calls] for device in (0, 1)])
 
 
 if __name__ == "__main__":

@@ -384,8 +384,9 @@ struct Greedy {
 	std::vector<void *> pieces;
 };
 
-// Eager and captured, while memory is there, is not, and is again: everything but the results' precision is as ever.
-void full(bool isFirst, size_t rest, Line &line)
+// Eager and captured, while memory is there, is not (but for one `part` of it), and is again: everything but the
+// results' precision is as ever.
+void full(bool isFirst, size_t part, Line &line)
 {
 	Session session;
 	Problem problem({.m = 600, .n = 590, .k = 600, .beta = 0.5f});
@@ -400,7 +401,9 @@ void full(bool isFirst, size_t rest, Line &line)
 	CHECK(cudaDeviceSynchronize());
 	line.put("held", static_cast<long long>(before) - static_cast<long long>(freeMemory()));
 	{
-		const Greedy greedy(rest);
+		size_t free = 0, total = 0;
+		CHECK(cudaMemGetInfo(&free, &total));
+		const Greedy greedy(total / part);
 		eager("full_bits");
 		problem.restore();
 		problem.upload();
@@ -431,9 +434,9 @@ int main(int argc, char **argv)
 	    {"streams.alive", aliveStreams},
 	    {"handles.cublas", [](Line &line) { handles(false, line); }},
 	    {"handles.lt", [](Line &line) { handles(true, line); }},
-	    {"full.later", [](Line &line) { full(false, 5 << 20, line); }},
-	    {"full.first", [](Line &line) { full(true, 5 << 20, line); }},
-	    {"full.nothing", [](Line &line) { full(true, 64 << 10, line); }},
+	    {"full.later", [](Line &line) { full(false, 50, line); }},
+	    {"full.first", [](Line &line) { full(true, 50, line); }},
+	    {"full.nothing", [](Line &line) { full(true, 2000, line); }},
 	};
 	const struct {
 		const char *name;

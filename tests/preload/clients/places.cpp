@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstdlib>
 #include <cuda.h>
+#include <memory>
 #include <thread>
 #include <utility>
 
@@ -441,6 +442,69 @@ void exchanged(Line &line)
 	line.require(wrong == 0, "a device had a wrong result");
 }
 
+// One graph of products on both, each with operands of the other.
+void oneGraph(Line &line)
+{
+	if (!hasPeer()) {
+		line.put("skipped", "no_peer");
+		return;
+	}
+	const Home peer = {takeFromPeer, given<cudaFree>}, *const before = std::exchange(home, &peer);
+	std::unique_ptr<Session> sessions[2];
+	std::unique_ptr<Problem> problems[2];
+	uint64_t eager[2] = {};
+	for (const int device : {1, 0}) {
+		CHECK(cudaSetDevice(device));
+		hasPeer();
+		sessions[device] = std::make_unique<Session>();
+		problems[device] = std::make_unique<Problem>(Spec{.m = 82}, device);
+		Problem &problem = *problems[device];
+		problem.upload();
+		CHECK(cudaDeviceSynchronize());
+		line.require(problem.call(sessions[device]->handle) == 0, "an eager call failed");
+		CHECK(cudaStreamSynchronize(sessions[device]->stream));
+		problem.download();
+		eager[device] = problem.c.array.bits();
+	}
+	const cudaStream_t stream = sessions[0]->stream, other = sessions[1]->stream;
+	cudaEvent_t fork = nullptr, join = nullptr;
+	CHECK(cudaEventCreateWithFlags(&fork, cudaEventDisableTiming));
+	CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
+	CHECK(cudaEventRecord(fork, stream));
+	CHECK(cudaStreamWaitEvent(other, fork, 0));
+	for (int turn = 0; turn < 3; turn++)
+		for (const int device : {1, 0}) {
+			CHECK(cudaSetDevice(device));
+			line.require(problems[device]->call(sessions[device]->handle) == 0, "a captured call failed");
+		}
+	CHECK(cudaSetDevice(1));
+	CHECK(cudaEventCreateWithFlags(&join, cudaEventDisableTiming));
+	CHECK(cudaEventRecord(join, other));
+	CHECK(cudaSetDevice(0));
+	CHECK(cudaStreamWaitEvent(stream, join, 0));
+	cudaGraph_t graph = nullptr;
+	cudaGraphExec_t executable = nullptr;
+	CHECK(cudaStreamEndCapture(stream, &graph));
+	CHECK(cudaGraphInstantiate(&executable, graph, 0));
+	CHECK(cudaGraphDestroy(graph));
+	for (int replay = 0; replay < 2; replay++) {
+		for (const auto &problem : problems) {
+			problem->restore();
+			problem->upload();
+		}
+		CHECK(cudaDeviceSynchronize());
+		CHECK(cudaGraphLaunch(executable, stream));
+		CHECK(cudaStreamSynchronize(stream));
+		for (const int device : {0, 1}) {
+			problems[device]->download();
+			line.require(problems[device]->c.array.bits() == eager[device], "captured bits differ from eager ones");
+		}
+	}
+	CHECK(cudaGraphExecDestroy(executable));
+	line.put("eta", problems[1]->compare().eta).bits("bits", eager[0] ^ eager[1]);
+	home = before;
+}
+
 std::vector<Case> allCases()
 {
 	std::vector<Case> cases = table();
@@ -451,6 +515,7 @@ std::vector<Case> allCases()
 		m++;
 	}
 	cases.push_back({"devices.exchanged", exchanged});
+	cases.push_back({"devices.one_graph", oneGraph});
 	return cases;
 }
 
