@@ -510,3 +510,10 @@ extern "C" __global__ void __launch_bounds__(autoamp::kernels::blockSize)
 			target[row] = beta == 0 ? product[row] : fmaf(beta, target[row], product[row]);
 	}
 }
+
+extern "C" __global__ void __launch_bounds__(autoamp::kernels::blockSize)
+    autoamp_widen(const __grid_constant__ autoamp::kernels::Scalars s)
+{
+	if (blockIdx.x == 0 && threadIdx.x < 2)
+		s.widened[threadIdx.x] = autoamp::kernels::floatOfHalf(*(threadIdx.x == 0 ? s.alpha : s.beta));
+}

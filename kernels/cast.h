@@ -34,6 +34,12 @@ struct Scatter {
 	float betaValue;
 };
 
+// The scalars of a product that summed in half, for one that sums in float.
+struct Scalars {
+	const uint16_t *alpha, *beta; // device pointers to half
+	float *widened;               // alpha, then beta
+};
+
 // A call's own scratch on the device, 256-byte aligned: exponents *used* and maxima belong to the call, never to a
 // shared slot (two host threads on one stream run cast1 cast2 settle1 settle2).
 struct Scratch {
@@ -126,6 +132,7 @@ struct Parameters {
 //                            the scratch, new predictions, events. With predictions == null: alpha as it is, no recast.
 //                            Where judged, the loss verdict, which is an event and nothing else.
 //   autoamp_scatter          a Scatter instead of Parameters: every column by as many threads as it has use for
+//   autoamp_widen            a Scalars instead of Parameters, one block
 constexpr uint32_t blockSize = 256;
 
 } // namespace autoamp::kernels

@@ -216,13 +216,15 @@ Op describe(const Entry &entry, uint16_t index, const LtMatmulCall &call, const 
 
 	const Arithmetic arithmetic = arithmeticOf(computeType, 0, environment);
 	op.asked = op.a == Dtype::float32 ? arithmetic.asked : op.a;
-	op.obstacle = typeObstacle(op.a, op.b, op.out);
-	if (op.obstacle == Obstacle::none)
+	op.obstacle = typeObstacle(op, computeType);
+	const bool isHalf = op.flags & flagHalfSums;
+	if (op.obstacle == Obstacle::none && !isHalf)
 		op.obstacle = arithmetic.obstacle;
 	if (op.obstacle != Obstacle::none)
 		return op;
 
-	// From here on: an fp32 product that asks for nothing but fp32 or TF32. What the vendor would refuse goes to it.
+	// From here on: an fp32 product that asks for nothing but fp32 or TF32, or one that sums float16 in float16. What
+	// the vendor would refuse goes to it.
 	op.obstacle = Obstacle::bad_argument;
 	const bool isColumn = a.order == CUBLASLT_ORDER_COL && b.order == CUBLASLT_ORDER_COL &&
 	                      c.order == CUBLASLT_ORDER_COL && d.order == CUBLASLT_ORDER_COL;
@@ -246,9 +248,9 @@ Op describe(const Entry &entry, uint16_t index, const LtMatmulCall &call, const 
 	if (pointerMode == CUBLASLT_POINTER_MODE_DEVICE) {
 		op.flags |= flagDeviceScalars;
 	} else {
-		if (isZero(call.alpha))
+		if (isZero(call.alpha, isHalf))
 			op.flags |= flagAlphaZero;
-		if (isZero(call.beta))
+		if (isZero(call.beta, isHalf))
 			op.flags |= flagBetaZero;
 	}
 	if (!call.C && (op.flags & flagBetaZero))
@@ -257,12 +259,14 @@ Op describe(const Entry &entry, uint16_t index, const LtMatmulCall &call, const 
 		op.obstacle = Obstacle::zero_size;
 		return op;
 	}
-	if (!call.A || !call.B || !call.D || (!call.C && !(op.flags & flagNoC)) || isMisaligned(call.A) ||
-	    isMisaligned(call.B) || isMisaligned(call.C) || isMisaligned(call.D) || (call.C == call.D && c != d))
+	if (!call.A || !call.B || !call.D || (!call.C && !(op.flags & flagNoC)) || isMisaligned(call.A, op) ||
+	    isMisaligned(call.B, op) || isMisaligned(call.C, op) || isMisaligned(call.D, op) ||
+	    (call.C == call.D && c != d))
 		return op; // in place with two views of the matrix: refused even where nothing reads what differs
 
 	LtExtras extras;
 	int32_t biasType = -1;
+	const int32_t type = isHalf ? CUDA_R_16F : CUDA_R_32F; // of the scalars and the bias
 	const auto ask = [&] { return learn(*lt); };
 	const Learnt *learnt = theAttributes.getOrRetry(ask);
 	if (!learnt) // without it the decision would be another one
@@ -271,11 +275,11 @@ Op describe(const Entry &entry, uint16_t index, const LtMatmulCall &call, const 
 	for (const void *layout : {call.Adesc, call.Bdesc, call.Cdesc, call.Ddesc})
 		isPlain = isPlain && learnt->layout.areDefaults(getterOfLayout(*lt), layout);
 	const bool isOverlapping = op.batch > 1 && op.strided < op.ldd * (op.n - 1) + op.m;
-	if (!isColumn || !isPlain || scaleType != CUDA_R_32F || c.type != d.type || isOverlapping || op.stridea < 0 ||
+	if (!isColumn || !isPlain || scaleType != type || c.type != d.type || isOverlapping || op.stridea < 0 ||
 	    op.strideb < 0 || op.stridec < 0 || kindOfEpilogue == Epilogue::other ||
 	    !readExtras(*lt, call.computeDesc, extras) ||
 	    (hasBias && ((read(get, call.computeDesc, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, biasType) == 0 &&
-	                  biasType != -1 && biasType != CUDA_R_32F) ||
+	                  biasType != -1 && biasType != type) ||
 	                 !extras.bias)))
 		op.obstacle = Obstacle::unsupported;
 	else

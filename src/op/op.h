@@ -82,6 +82,7 @@ enum Flag : uint16_t {
 	flagAlphaZero = 4,     // host alpha is 0: the vendor may not read A and B
 	flagNoC = 8,           // C is null (beta 0)
 	flagArrays = 16,       // A, B and C are arrays of pointers on the device: what they hold is not known here
+	flagHalfSums = 256,    // float16 summed in float16, alpha and beta of that type
 };
 
 inline double flops(const Op &op)

@@ -49,12 +49,14 @@ FoundEngine findEngine(const op::Op &op, const policy::Decision &decision, Plan 
                        const op::CublasLt &lt)
 {
 	const bool isCast = decision.strategy == policy::Strategy::cast; // then A and B are memory of ours
+	const bool areArrays = op.flags & op::flagArrays && !isCast;
+	const auto of = [areArrays](const void *pointer) { return areArrays ? uint16_t{2} : alignmentOf(pointer); };
 	const EngineKey key = {decision.strategy,
 	                       decision.precision,
-	                       isCast ? uint16_t{alignment} : alignmentOf(product.A),
-	                       isCast ? uint16_t{alignment} : alignmentOf(product.B),
-	                       alignmentOf(op.flags & op::flagNoC ? product.D : product.C),
-	                       alignmentOf(product.D),
+	                       isCast ? uint16_t{alignment} : of(product.A),
+	                       isCast ? uint16_t{alignment} : of(product.B),
+	                       of(op.flags & op::flagNoC ? product.D : product.C),
+	                       of(product.D),
 	                       alignmentOf(reinterpret_cast<void *>(product.extras.bias)),
 	                       product.extras.smCountTarget};
 	for (const Engine *engine = plan.engines.load(std::memory_order_acquire); engine; engine = engine->next)
@@ -124,6 +126,12 @@ size_t maximaBytes(const StoredOperand &stored)
 	return static_cast<size_t>(kernels::maximaWords(stored.rows, stored.columns, stored.batch)) * sizeof(uint32_t);
 }
 
+// Scalars in half, which the raised product wants as floats: in its scratch, where they are on the device.
+bool needsWidening(const op::Op &op)
+{
+	return op.flags & op::flagHalfSums && op.flags & op::flagDeviceScalars;
+}
+
 // One call's device memory, from `base` on: of a cast scratch, A and B in 16 bits, and maxima for those calls of a site
 // that are judged, which must not need other memory than the others; the product of a batch by pointers; the engine's
 // workspace.
@@ -142,7 +150,9 @@ Places place(const op::Op &op, const Engine &engine, cuda::Address base)
 		const bool isHalf = engine.key.precision == op::Dtype::float16;
 		places.product = places.workspace = places.maxima + (isHalf ? aligned(maximaBytes(a) + maximaBytes(b)) : 0);
 	}
-	if (op.flags & op::flagArrays)
+	if (needsWidening(op))
+		places.product = places.workspace = base + aligned(sizeof(kernels::Scratch));
+	if (op.flags & op::flagArrays && engine.key.isCast())
 		places.workspace += aligned(static_cast<size_t>(op.strided * op.batch) * sizeof(float));
 	places.end = places.workspace + aligned(engine.workspaceSize);
 	return places;
@@ -224,6 +234,20 @@ const char *convert(const op::Op &op, Plan &plan, const Settings &settings, cons
 	return isLaunched ? nullptr : "cuLaunchKernel";
 }
 
+const char *widen(const Product &product, const cuda::Driver &driver, cuda::Address scratch, Operands &operands)
+{
+	const Kernels *const kernels = conversionKernels(driver);
+	if (!kernels)
+		return "loading the kernels";
+	auto *const widened = reinterpret_cast<float *>(scratch);
+	kernels::Scalars parameters = {static_cast<const uint16_t *>(product.alpha),
+	                               static_cast<const uint16_t *>(product.beta), widened};
+	operands.alpha = widened;
+	operands.beta = widened + 1;
+	return launch(driver, kernels->widen, 1, static_cast<cuda::Stream>(product.stream), parameters) ? nullptr
+	                                                                                                : "cuLaunchKernel";
+}
+
 // Takes a batch's results from our memory to where C's pointers say. The last of its steps: until then only memory of
 // ours was touched.
 const char *scatter(const op::Op &op, const Product &product, const cuda::Driver &driver, const Context &context,
@@ -286,7 +310,8 @@ Capture captureOf(const cuda::Driver &driver, cuda::Stream stream)
 Outcome runIn(bool isCaptured, const op::Op &asked, const policy::Decision &decision, Plan &plan,
               const Settings &settings, const Product &call, const op::CublasLt &lt, const cuda::Driver &driver)
 {
-	const bool areArrays = asked.flags & op::flagArrays;
+	const bool isCast = decision.strategy == policy::Strategy::cast;
+	const bool areArrays = asked.flags & op::flagArrays && isCast;
 	const op::Op op = areArrays ? gathered(asked) : asked;
 	Product product = call;
 	if (areArrays)
@@ -295,13 +320,22 @@ Outcome runIn(bool isCaptured, const op::Op &asked, const policy::Decision &deci
 	if (!found.engine)
 		return found.why;
 	Operands operands = {product.A, product.B, product.alpha, product.beta};
+	float scalars[2] = {};
+	if (op.flags & op::flagHalfSums && !needsWidening(op)) {
+		const void **const given[] = {&operands.alpha, &operands.beta};
+		for (int i = 0; i < 2; i++)
+			if (*given[i]) {
+				scalars[i] = kernels::floatOfHalf(*static_cast<const uint16_t *>(*given[i]));
+				*given[i] = &scalars[i];
+			}
+	}
 	const size_t bytes = place(op, *found.engine, 0).end;
 	if (bytes == 0) // nothing of ours on the device, so nothing that a capture could find missing
 		return multiply(op, product, *found.engine, lt, operands, 0);
 
-	const bool isCast = found.engine->key.isCast(), isHalf = decision.precision == op::Dtype::float16;
+	const bool isHalf = decision.precision == op::Dtype::float16, hasKernels = isCast || needsWidening(op);
 	const auto stream = static_cast<cuda::Stream>(product.stream);
-	const ContextAnswer answer = currentContext(driver, settings.memoryBudget, stream, isCaptured, isCast);
+	const ContextAnswer answer = currentContext(driver, settings.memoryBudget, stream, isCaptured, hasKernels);
 	if (!answer.context)
 		return decline(answer.reason, answer.reason == Reason::capture_unready ? nullptr : answer.what);
 	Context &context = *answer.context;
@@ -315,6 +349,8 @@ Outcome runIn(bool isCaptured, const op::Op &asked, const policy::Decision &deci
 	const char *failed = nullptr;
 	if (isCast)
 		failed = convert(op, plan, settings, product, isHalf, driver, context, places, isCaptured, operands);
+	else if (hasKernels)
+		failed = widen(product, driver, places.scratch, operands);
 	if (areArrays)
 		product.D = reinterpret_cast<void *>(places.product);
 	Outcome outcome = failed ? decline(Reason::engine_failed, failed)
@@ -326,7 +362,7 @@ Outcome runIn(bool isCaptured, const op::Op &asked, const policy::Decision &deci
 	} else {
 		if (!context.memory.release(driver, stream, block.address) && !outcome.failed)
 			outcome.failed = "cuMemFreeAsync";
-		if (outcome.isDone && isCast)
+		if (outcome.isDone && hasKernels)
 			context.isWarm.store(true, std::memory_order_release);
 	}
 	return outcome;

@@ -10,7 +10,7 @@
 
 namespace {
 
-using autoamp::kernels::Parameters, autoamp::kernels::Scatter;
+using autoamp::kernels::Parameters, autoamp::kernels::Scalars, autoamp::kernels::Scatter;
 
 // The same array of device pointers as this process can follow it; `views` keeps it.
 template <class T>
@@ -52,6 +52,12 @@ struct OnHost {
 		s.targets = viewed(s.targets, s.batch, targets);
 		s.beta = emulated::deviceView(s.beta);
 	}
+	void operator()(Scalars &s)
+	{
+		s.alpha = emulated::deviceView(s.alpha);
+		s.beta = emulated::deviceView(s.beta);
+		s.widened = emulated::deviceView(s.widened);
+	}
 };
 
 template <auto kernel, class Argument = Parameters>
@@ -63,13 +69,14 @@ void run(const emulated::Launch &launch, void **arguments)
 	simt::run(launch.grid, launch.block, [&argument] { kernel(argument); });
 }
 
-constexpr size_t sizes[] = {sizeof(Parameters)}, scatterSizes[] = {sizeof(Scatter)};
+constexpr size_t sizes[] = {sizeof(Parameters)}, scatterSizes[] = {sizeof(Scatter)}, widenSizes[] = {sizeof(Scalars)};
 constexpr emulated::Kernel kernels[] = {
     {"autoamp_begin", run<autoamp_begin>, sizes, 1},
     {"autoamp_cast_half", run<autoamp_cast_half>, sizes, 1},
     {"autoamp_cast_bfloat16", run<autoamp_cast_bfloat16>, sizes, 1},
     {"autoamp_settle", run<autoamp_settle>, sizes, 1},
     {"autoamp_scatter", run<autoamp_scatter, Scatter>, scatterSizes, 1},
+    {"autoamp_widen", run<autoamp_widen, Scalars>, widenSizes, 1},
 };
 const emulated::Registration registration(kernels);
 
