@@ -66,14 +66,15 @@ FoundEngine findEngine(const op::Op &op, const policy::Decision &decision, Plan 
 	// us.
 	constexpr unsigned mostRefusals = 8;
 	constexpr int notSupported = 15; // CUBLAS_STATUS_NOT_SUPPORTED
+	const Reason refused = op.flags & op::flagHalfSums ? Reason::unsupported : Reason::no_fp32_output;
 	if (plan.refusals.load(std::memory_order_relaxed) >= mostRefusals)
-		return {nullptr, decline(Reason::no_fp32_output)};
+		return {nullptr, decline(refused)};
 	const EngineAnswer answer = makeEngine(lt, product.lightHandle, op, key, product.extras);
 	if (!answer.engine) {
 		if (answer.status != notSupported)
 			return {nullptr, decline(Reason::engine_failed, answer.what, answer.status)};
 		plan.refusals.fetch_add(1, std::memory_order_relaxed);
-		return {nullptr, decline(Reason::no_fp32_output, answer.what, answer.status)};
+		return {nullptr, decline(refused, answer.what, answer.status)};
 	}
 	plan.refusals.store(0, std::memory_order_relaxed);
 	// Two threads may each make one; both are right, the one in front is found.
