@@ -10,12 +10,13 @@ SIZES = ("size.*",)
 KEPT = {
     "scalars.alpha_zero_nan": "zero_size", "zero.m": "zero_size", "zero.n": "zero_size", "zero.k": "zero_size",
     "zero.k_beta_zero": "zero_size", "zero.batch": "zero_size",
-    "arrays.none": "zero_size", "arrays.pedantic": "pedantic",
+    "arrays.none": "zero_size", "arrays.pedantic": "pedantic", "grouped.none": "zero_size", "grouped.pedantic": "pedantic",
+    "grouped.mixed": "grouped", "grouped.mixed_64": "grouped",
     "mode.pedantic": "pedantic", "mode.pedantic_ex": "pedantic", "mode.pedantic_compute": "pedantic",
     "mode.pedantic_strided": "pedantic", "mode.pedantic_lt": "pedantic",
     "mode.emulated": "emulated_fp32", "mode.emulated_compute": "emulated_fp32", "mode.emulated_lt": "emulated_fp32",
 }
-ON_TF32 = {"mode.tf32", "mode.tf32_compute", "mode.tf32_lt"}
+ON_TF32 = {"mode.tf32", "mode.tf32_compute", "mode.tf32_lt", "grouped.tf32"}
 # m of the cases that make several calls: how many are lowered (per device).
 CALLS = {301: [1], 302: [1], 303: [1], 304: [1], 305: [1], 306: [2], 307: [3], 308: [3], 309: [1], 310: [16], 311: [16], 312: [32],
          313: [8, 8], 314: [2, 2], 315: [6]}
@@ -30,7 +31,8 @@ class Lowered:
         self.kept = dict(KEPT)
         if self.way not in (CAST_HALF, CAST_BFLOAT16):  # arrays of pointers have no other way
             self.kept |= {name: "unsupported" for name, case in self.run.cases.items() if name not in KEPT and
-                          case.get("entry", "").removesuffix("_64") in ("cublasSgemmBatched", "cublasGemmBatchedEx")}
+                          case.get("entry", "").removesuffix("_64") in
+                          ("cublasSgemmBatched", "cublasGemmBatchedEx", "cublasSgemmGroupedBatched", "cublasGemmGroupedBatchedEx")}
         if self.way.precision == "tf32":
             self.kept.update(dict.fromkeys(ON_TF32, "already_low"))
 
