@@ -541,3 +541,10 @@ extern "C" __global__ void __launch_bounds__(autoamp::kernels::blockSize)
 		__syncthreads();
 	}
 }
+
+extern "C" __global__ void __launch_bounds__(autoamp::kernels::blockSize)
+    autoamp_widen(const __grid_constant__ autoamp::kernels::Scalars s)
+{
+	if (blockIdx.x == 0 && threadIdx.x < 2)
+		s.widened[threadIdx.x] = autoamp::kernels::floatOfHalf(*(threadIdx.x == 0 ? s.alpha : s.beta));
+}

@@ -45,6 +45,12 @@ struct Sum {
 	bool isAlongRows; // the operand's rows, as stored, are what is summed
 };
 
+// The scalars of a product that summed in half, for one that sums in float.
+struct Scalars {
+	const uint16_t *alpha, *beta; // device pointers to half
+	float *widened;               // alpha, then beta
+};
+
 // A call's own scratch on the device, 256-byte aligned: exponents *used* and maxima belong to the call, never to a
 // shared slot (two host threads on one stream run cast1 cast2 settle1 settle2).
 struct Scratch {
@@ -138,6 +144,7 @@ struct Parameters {
 //                            Where judged, the loss verdict, which is an event and nothing else.
 //   autoamp_scatter          a Scatter instead of Parameters: every column by as many threads as it has use for
 //   autoamp_sum              a Sum: a block has some outputs at a time, in an order that is always the same
+//   autoamp_widen            a Scalars instead of Parameters, one block
 constexpr uint32_t blockSize = 256;
 
 } // namespace autoamp::kernels

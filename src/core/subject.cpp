@@ -39,7 +39,7 @@ void findSite(const Asking &asking, const Key &key, int ordinal, Subject &subjec
 	if (subject.obstacle != policy::Reason::count)
 		return;
 	memo = {key, subject.site};
-	if (subject.site->decision.verdict == policy::Verdict::lowered)
+	if (!subject.site->decision.isAsAsked())
 		return;
 	if (trace::Lane *const lane = asking.thread.lane) {
 		memo.row = rowOf(asking.process, *subject.site);
@@ -51,7 +51,7 @@ void findSite(const Asking &asking, const Key &key, int ordinal, Subject &subjec
 // A lowered run finds it out by itself.
 void readCapture(Subject &subject)
 {
-	if (subject.site->decision.verdict != policy::Verdict::lowered || subject.obstacle != policy::Reason::count)
+	if (subject.site->decision.isAsAsked() || subject.obstacle != policy::Reason::count)
 		subject.isCaptured = reroute::isCapturing(subject.stream);
 }
 

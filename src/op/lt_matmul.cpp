@@ -180,7 +180,7 @@ Epilogue epilogueOf(uint32_t epilogue)
 }
 
 // Whether a lowered call can have the epilogue with its arguments: nothing that the vendor would refuse.
-bool isCarriedOver(const CublasLt &lt, const void *computeDesc, const Op &op)
+bool isCarriedOver(const CublasLt &lt, const void *computeDesc, const Op &op, int32_t typeOfD)
 {
 	LtExtras extras;
 	if (op.epilogue == static_cast<uint8_t>(Epilogue::other) || !readExtras(lt, computeDesc, op, extras))
@@ -190,13 +190,14 @@ bool isCarriedOver(const CublasLt &lt, const void *computeDesc, const Op &op)
 		int32_t type = -1;
 		return read(getterOfMatmul(lt), computeDesc, id, type) ? -1 : type;
 	};
-	const auto isOfD = [](int32_t type) { return type == -1 || type == CUDA_R_32F; };
+	const auto isOfD = [typeOfD](int32_t type) { return type == -1 || type == typeOfD; };
 	if ((beside & (addsBias | writesGradient | sumsOperand)) &&
 	    (!extras.bias || !isOfD(typeOf(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE))))
 		return false;
 	// A kernel of ours writes that sum: not where batches would overwrite each other.
 	const int64_t length = op.epilogue == static_cast<uint8_t>(Epilogue::bgrada) ? op.m : op.n;
-	if ((beside & sumsOperand) && (extras.bias % sizeof(float) || (op.batch > 1 && extras.biasBatchStride < length)))
+	if ((beside & sumsOperand) &&
+	    (typeOfD != CUDA_R_32F || extras.bias % sizeof(float) || (op.batch > 1 && extras.biasBatchStride < length)))
 		return false;
 	if (!(beside & (hasMatrix | hasMask)))
 		return true;
@@ -251,13 +252,15 @@ Op describe(const Entry &entry, uint16_t index, const LtMatmulCall &call, const 
 
 	const Arithmetic arithmetic = arithmeticOf(computeType, 0, environment);
 	op.asked = op.a == Dtype::float32 ? arithmetic.asked : op.a;
-	op.obstacle = typeObstacle(op.a, op.b, op.out);
-	if (op.obstacle == Obstacle::none)
+	op.obstacle = typeObstacle(op, computeType);
+	const bool isHalf = op.flags & flagHalfSums;
+	if (op.obstacle == Obstacle::none && !isHalf)
 		op.obstacle = arithmetic.obstacle;
 	if (op.obstacle != Obstacle::none)
 		return op;
 
-	// From here on: an fp32 product that asks for nothing but fp32 or TF32. What the vendor would refuse goes to it.
+	// From here on: an fp32 product that asks for nothing but fp32 or TF32, or one that sums float16 in float16. What
+	// the vendor would refuse goes to it.
 	op.obstacle = Obstacle::bad_argument;
 	const uint64_t rowsA = transa == CUBLAS_OP_N ? d.rows : static_cast<uint64_t>(op.k);
 	const uint64_t rowsB = transb == CUBLAS_OP_N ? static_cast<uint64_t>(op.k) : d.columns;
@@ -284,9 +287,9 @@ Op describe(const Entry &entry, uint16_t index, const LtMatmulCall &call, const 
 	if (pointerMode == CUBLASLT_POINTER_MODE_DEVICE) {
 		op.flags |= flagDeviceScalars;
 	} else {
-		if (isZero(call.alpha))
+		if (isZero(call.alpha, isHalf))
 			op.flags |= flagAlphaZero;
-		if (isZero(call.beta))
+		if (isZero(call.beta, isHalf))
 			op.flags |= flagBetaZero;
 	}
 	if (!call.C && (op.flags & flagBetaZero))
@@ -295,8 +298,9 @@ Op describe(const Entry &entry, uint16_t index, const LtMatmulCall &call, const 
 		op.obstacle = Obstacle::zero_size;
 		return op;
 	}
-	const auto isMisplaced = [areArrays](const void *pointer) {
-		return reinterpret_cast<uintptr_t>(pointer) % (areArrays ? sizeof(void *) : sizeof(float));
+	const size_t alignment = areArrays ? sizeof(void *) : isHalf ? sizeof(uint16_t) : sizeof(float);
+	const auto isMisplaced = [alignment](const void *pointer) {
+		return reinterpret_cast<uintptr_t>(pointer) % alignment != 0;
 	};
 	if (!call.A || !call.B || !call.D || (!call.C && !(op.flags & flagNoC)) || isMisplaced(call.A) ||
 	    isMisplaced(call.B) || isMisplaced(call.C) || isMisplaced(call.D) || (call.C == call.D && c != d))
@@ -312,8 +316,9 @@ Op describe(const Entry &entry, uint16_t index, const LtMatmulCall &call, const 
 	// By rows D's transpose is computed, which only what treats all elements alike can follow. What is beside a product
 	// would have to wait for beta * C, which a batch by pointers gets last.
 	const bool isBesideKept = (d.isByRows() && besideOf(op)) || (areArrays && epilogue != CUBLASLT_EPILOGUE_DEFAULT);
-	if (!areKnown || !isPlain || scaleType != CUDA_R_32F || c.type != d.type || !areApart(op) || op.stridea < 0 ||
-	    op.strideb < 0 || op.stridec < 0 || isBesideKept || !isCarriedOver(*lt, call.computeDesc, op))
+	const int32_t scalarType = isHalf ? CUDA_R_16F : CUDA_R_32F; // of the scalars, and of what is beside the product
+	if (!areKnown || !isPlain || scaleType != scalarType || c.type != d.type || !areApart(op) || op.stridea < 0 ||
+	    op.strideb < 0 || op.stridec < 0 || isBesideKept || !isCarriedOver(*lt, call.computeDesc, op, scalarType))
 		op.obstacle = Obstacle::unsupported;
 	else
 		op.obstacle = Obstacle::none;

@@ -126,7 +126,8 @@ enum Flag : uint16_t {
 	flagArrays = 16,       // A, B, C and D are arrays of pointers on the device: what they hold is not known here
 	flagRowA = 32,         // A is stored by rows
 	flagRowB = 64,
-	flagRowD = 128, // C and D are
+	flagRowD = 128,     // C and D are
+	flagHalfSums = 256, // float16 summed in float16, alpha and beta of that type
 };
 
 inline double flops(const Op &op)

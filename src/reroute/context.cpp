@@ -22,7 +22,8 @@ const Kernels *loadKernels(const cuda::Driver &driver)
 	    driver.cuLibraryGetKernel(&kernels->castBfloat16, library, "autoamp_cast_bfloat16") ||
 	    driver.cuLibraryGetKernel(&kernels->settle, library, "autoamp_settle") ||
 	    driver.cuLibraryGetKernel(&kernels->scatter, library, "autoamp_scatter") ||
-	    driver.cuLibraryGetKernel(&kernels->sum, library, "autoamp_sum")) {
+	    driver.cuLibraryGetKernel(&kernels->sum, library, "autoamp_sum") ||
+	    driver.cuLibraryGetKernel(&kernels->widen, library, "autoamp_widen")) {
 		delete kernels;
 		return nullptr;
 	}
@@ -77,13 +78,13 @@ const Kernels *conversionKernels(const cuda::Driver &driver)
 }
 
 ContextAnswer currentContext(const cuda::Driver &driver, size_t budget, cuda::Stream stream, bool isCapturing,
-                             bool isCast)
+                             bool hasKernels)
 {
 	cuda::Current current;
 	if (!cuda::currentContext(driver, current))
 		return {nullptr, policy::Reason::engine_failed, "asking for the current context"};
 	Context *context = find(current.id);
-	if (isCapturing && !(context && (!isCast || context->isWarm.load(std::memory_order_acquire))))
+	if (isCapturing && !(context && (!hasKernels || context->isWarm.load(std::memory_order_acquire))))
 		return {nullptr, policy::Reason::capture_unready, ""};
 	return context ? ContextAnswer{context} : make(driver, current, budget, stream);
 }

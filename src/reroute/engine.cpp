@@ -44,8 +44,13 @@ op::Status set(op::Status (*setter)(void *, int, const void *, size_t), void *ob
 	return setter(object, id, &value, sizeof value);
 }
 
+int typeOf(op::Dtype dtype)
+{
+	return dtype == op::Dtype::float16 ? CUDA_R_16F : dtype == op::Dtype::bfloat16 ? CUDA_R_16BF : CUDA_R_32F;
+}
+
 op::Status makeLayout(const op::CublasLt &lt, void *&layout, int type, int64_t rows, int64_t columns, int64_t ld,
-                      int32_t batch, int64_t stride)
+                      int32_t batch, int64_t stride, bool isArray)
 {
 	op::Status status =
 	    lt.cublasLtMatrixLayoutCreate(&layout, type, static_cast<uint64_t>(rows), static_cast<uint64_t>(columns), ld);
@@ -55,6 +60,9 @@ op::Status makeLayout(const op::CublasLt &lt, void *&layout, int type, int64_t r
 		if (!status)
 			status = set(setter, layout, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, stride);
 	}
+	if (!status && isArray)
+		status = set(lt.cublasLtMatrixLayoutSetAttribute, layout, CUBLASLT_MATRIX_LAYOUT_BATCH_MODE,
+		             uint32_t{CUBLASLT_BATCH_MODE_POINTER_ARRAY});
 	return status;
 }
 
@@ -86,7 +94,8 @@ op::Status makeDescription(const op::CublasLt &lt, const op::Op &op, const Engin
 #undef X
 	};
 	const auto setter = lt.cublasLtMatmulDescSetAttribute;
-	const int compute = key.isCast()                           ? CUBLAS_COMPUTE_32F
+	const bool isPlain = key.isCast() || key.strategy == policy::Strategy::fp32;
+	const int compute = isPlain                                ? CUBLAS_COMPUTE_32F
 	                    : key.precision == op::Dtype::tf32     ? CUBLAS_COMPUTE_32F_FAST_TF32
 	                    : key.precision == op::Dtype::bfloat16 ? CUBLAS_COMPUTE_32F_FAST_16BF
 	                                                           : CUBLAS_COMPUTE_32F_FAST_16F;
@@ -152,7 +161,8 @@ const char *refusalOf(const op::CublasLt &lt, void *lightHandle, const op::LtMat
 EngineAnswer makeEngine(const op::CublasLt &lt, void *lightHandle, const op::Op &op, const EngineKey &key,
                         const op::LtExtras &extras)
 {
-	const int type = !key.isCast() ? CUDA_R_32F : key.precision == op::Dtype::float16 ? CUDA_R_16F : CUDA_R_16BF;
+	const int type = typeOf(key.isCast() ? key.precision : op.a), typeOfResult = typeOf(op.out);
+	const bool areArrays = op.flags & op::flagArrays && !key.isCast();
 	const StoredOperand a = storedA(op, key.isCast()), b = storedB(op, key.isCast());
 	auto *engine = new Engine{};
 	engine->key = key;
@@ -174,14 +184,14 @@ EngineAnswer makeEngine(const op::CublasLt &lt, void *lightHandle, const op::Op 
 	const bool isReady =
 	    step("cublasLtMatmulDescCreate", makeDescription(lt, op, key, extras, engine->description)) &&
 	    step("cublasLtMatrixLayoutCreate",
-	         makeLayout(lt, engine->layoutA, type, a.rows, a.columns, a.ld, op.batch, a.stride)) &&
+	         makeLayout(lt, engine->layoutA, type, a.rows, a.columns, a.ld, op.batch, a.stride, areArrays)) &&
 	    step("cublasLtMatrixLayoutCreate",
-	         makeLayout(lt, engine->layoutB, type, b.rows, b.columns, b.ld, op.batch, b.stride)) &&
+	         makeLayout(lt, engine->layoutB, type, b.rows, b.columns, b.ld, op.batch, b.stride, areArrays)) &&
 	    step("cublasLtMatrixLayoutCreate",
-	         makeLayout(lt, engine->layoutC, CUDA_R_32F, op.m, op.n, op.flags & op::flagNoC ? op.ldd : op.ldc, op.batch,
-	                    op.flags & op::flagNoC ? op.strided : op.stridec)) &&
+	         makeLayout(lt, engine->layoutC, typeOfResult, op.m, op.n, op.flags & op::flagNoC ? op.ldd : op.ldc,
+	                    op.batch, op.flags & op::flagNoC ? op.strided : op.stridec, areArrays)) &&
 	    step("cublasLtMatrixLayoutCreate",
-	         makeLayout(lt, engine->layoutD, CUDA_R_32F, op.m, op.n, op.ldd, op.batch, op.strided)) &&
+	         makeLayout(lt, engine->layoutD, typeOfResult, op.m, op.n, op.ldd, op.batch, op.strided, areArrays)) &&
 	    step("cublasLtMatmulPreferenceCreate", lt.cublasLtMatmulPreferenceCreate(&preference)) &&
 	    step("cublasLtMatmulPreferenceSetAttribute",
 	         set(setPreference, preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, workspace) |

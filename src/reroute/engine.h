@@ -11,7 +11,7 @@
 
 namespace autoamp::reroute {
 
-// What an engine depends on beside the Op.
+// What an engine depends on beside the Op. Of arrays of pointers the alignments are those that any element has.
 struct EngineKey {
 	policy::Strategy strategy;
 	op::Dtype precision;

@@ -50,12 +50,14 @@ FoundEngine findEngine(const op::Op &op, const policy::Decision &decision, Plan 
                        const op::CublasLt &lt)
 {
 	const bool isCast = decision.strategy == policy::Strategy::cast; // then A and B are memory of ours
+	const bool areArrays = op.flags & op::flagArrays && !isCast;
+	const auto of = [areArrays](const void *pointer) { return areArrays ? uint16_t{2} : alignmentOf(pointer); };
 	const EngineKey key = {decision.strategy,
 	                       decision.precision,
-	                       isCast ? uint16_t{alignment} : alignmentOf(product.A),
-	                       isCast ? uint16_t{alignment} : alignmentOf(product.B),
-	                       alignmentOf(op.flags & op::flagNoC ? product.D : product.C),
-	                       alignmentOf(product.D),
+	                       isCast ? uint16_t{alignment} : of(product.A),
+	                       isCast ? uint16_t{alignment} : of(product.B),
+	                       of(op.flags & op::flagNoC ? product.D : product.C),
+	                       of(product.D),
 	                       alignmentOf(reinterpret_cast<void *>(product.extras.bias)),
 	                       product.extras.smCountTarget,
 	                       alignmentOf(reinterpret_cast<void *>(product.extras.aux))};
@@ -66,14 +68,15 @@ FoundEngine findEngine(const op::Op &op, const policy::Decision &decision, Plan 
 	// us.
 	constexpr unsigned mostRefusals = 8;
 	constexpr int notSupported = 15; // CUBLAS_STATUS_NOT_SUPPORTED
+	const Reason refused = op.flags & op::flagHalfSums ? Reason::unsupported : Reason::no_fp32_output;
 	if (plan.refusals.load(std::memory_order_relaxed) >= mostRefusals)
-		return {nullptr, decline(Reason::no_fp32_output)};
+		return {nullptr, decline(refused)};
 	const EngineAnswer answer = makeEngine(lt, product.lightHandle, op, key, product.extras);
 	if (!answer.engine) {
 		if (answer.status != notSupported)
 			return {nullptr, decline(Reason::engine_failed, answer.what, answer.status)};
 		plan.refusals.fetch_add(1, std::memory_order_relaxed);
-		return {nullptr, decline(Reason::no_fp32_output, answer.what, answer.status)};
+		return {nullptr, decline(refused, answer.what, answer.status)};
 	}
 	plan.refusals.store(0, std::memory_order_relaxed);
 	// Two threads may each make one; both are right, the one in front is found.
@@ -147,6 +150,12 @@ size_t maximaBytes(const StoredOperand &stored)
 	return static_cast<size_t>(kernels::maximaWords(stored.rows, stored.columns, stored.batch)) * sizeof(uint32_t);
 }
 
+// Scalars in half, which the raised product wants as floats: in its scratch, where they are on the device.
+bool needsWidening(const op::Op &op)
+{
+	return op.flags & op::flagHalfSums && op.flags & op::flagDeviceScalars;
+}
+
 // One call's device memory, from `base` on: of a cast scratch, A and B in 16 bits, and maxima for those calls of a site
 // that are judged, which must not need other memory than the others; the product of a batch by pointers; the engine's
 // workspace.
@@ -165,7 +174,9 @@ Places place(const op::Op &op, const Engine &engine, cuda::Address base)
 		const bool isHalf = engine.key.precision == op::Dtype::float16;
 		places.product = places.workspace = places.maxima + (isHalf ? aligned(maximaBytes(a) + maximaBytes(b)) : 0);
 	}
-	if (op.flags & op::flagArrays)
+	if (needsWidening(op))
+		places.product = places.workspace = base + aligned(sizeof(kernels::Scratch));
+	if (op.flags & op::flagArrays && engine.key.isCast())
 		places.workspace += aligned(static_cast<size_t>(op.strided * op.batch) * sizeof(float));
 	places.end = places.workspace + aligned(engine.workspaceSize);
 	return places;
@@ -245,6 +256,20 @@ const char *convert(const op::Op &op, Plan &plan, const Settings &settings, cons
 	                        launch(driver, kernels->castHalf, blocks, stream, parameters) &&
 	                        launch(driver, kernels->settle, blocks, stream, parameters);
 	return isLaunched ? nullptr : "cuLaunchKernel";
+}
+
+const char *widen(const Product &product, const cuda::Driver &driver, cuda::Address scratch, Operands &operands)
+{
+	const Kernels *const kernels = conversionKernels(driver);
+	if (!kernels)
+		return "loading the kernels";
+	auto *const widened = reinterpret_cast<float *>(scratch);
+	kernels::Scalars parameters = {static_cast<const uint16_t *>(product.alpha),
+	                               static_cast<const uint16_t *>(product.beta), widened};
+	operands.alpha = widened;
+	operands.beta = widened + 1;
+	return launch(driver, kernels->widen, 1, static_cast<cuda::Stream>(product.stream), parameters) ? nullptr
+	                                                                                                : "cuLaunchKernel";
 }
 
 // Takes a batch's results from our memory to where C's pointers say. The last of its steps: until then only memory of
@@ -332,9 +357,10 @@ Capture captureOf(const cuda::Driver &driver, cuda::Stream stream)
 Outcome runIn(bool isCaptured, const op::Op &asked, const policy::Decision &decision, Plan &plan,
               const Settings &settings, const Product &call, const op::CublasLt &lt, const cuda::Driver &driver)
 {
+	const bool isCast = decision.strategy == policy::Strategy::cast;
 	Product product = call;
 	const op::Op there = byColumns(asked, product);
-	const bool areArrays = asked.flags & op::flagArrays;
+	const bool areArrays = asked.flags & op::flagArrays && isCast;
 	const op::Op op = areArrays ? gathered(there) : there;
 	if (areArrays)
 		product.C = product.D = nullptr;
@@ -342,13 +368,22 @@ Outcome runIn(bool isCaptured, const op::Op &asked, const policy::Decision &deci
 	if (!found.engine)
 		return found.why;
 	Operands operands = {product.A, product.B, product.alpha, product.beta};
+	float scalars[2] = {};
+	if (op.flags & op::flagHalfSums && !needsWidening(op)) {
+		const void **const given[] = {&operands.alpha, &operands.beta};
+		for (int i = 0; i < 2; i++)
+			if (*given[i]) {
+				scalars[i] = kernels::floatOfHalf(*static_cast<const uint16_t *>(*given[i]));
+				*given[i] = &scalars[i];
+			}
+	}
 	const size_t bytes = place(op, *found.engine, 0).end;
 	if (bytes == 0) // nothing of ours on the device, so nothing that a capture could find missing
 		return multiply(op, product, *found.engine, lt, operands, 0);
 
-	const bool isCast = found.engine->key.isCast(), isHalf = decision.precision == op::Dtype::float16;
+	const bool isHalf = decision.precision == op::Dtype::float16, hasKernels = isCast || needsWidening(op);
 	const auto stream = static_cast<cuda::Stream>(product.stream);
-	const ContextAnswer answer = currentContext(driver, settings.memoryBudget, stream, isCaptured, isCast);
+	const ContextAnswer answer = currentContext(driver, settings.memoryBudget, stream, isCaptured, hasKernels);
 	if (!answer.context)
 		return decline(answer.reason, answer.reason == Reason::capture_unready ? nullptr : answer.what);
 	Context &context = *answer.context;
@@ -362,6 +397,8 @@ Outcome runIn(bool isCaptured, const op::Op &asked, const policy::Decision &deci
 	const char *failed = nullptr;
 	if (isCast)
 		failed = convert(op, plan, settings, product, isHalf, driver, context, places, isCaptured, operands);
+	else if (hasKernels)
+		failed = widen(product, driver, places.scratch, operands);
 	if (!failed && (op::besideOf(op) & op::sumsOperand))
 		failed = sumOperand(op, product, driver, context);
 	if (areArrays)
@@ -375,7 +412,7 @@ Outcome runIn(bool isCaptured, const op::Op &asked, const policy::Decision &deci
 	} else {
 		if (!context.memory.release(driver, stream, block.address) && !outcome.failed)
 			outcome.failed = "cuMemFreeAsync";
-		if (outcome.isDone && isCast)
+		if (outcome.isDone && hasKernels)
 			context.isWarm.store(true, std::memory_order_release);
 	}
 	return outcome;

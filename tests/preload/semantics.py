@@ -10,12 +10,13 @@ SIZES = ("size.*",)
 KEPT = {
     "scalars.alpha_zero_nan": "zero_size", "zero.m": "zero_size", "zero.n": "zero_size", "zero.k": "zero_size",
     "zero.k_beta_zero": "zero_size", "zero.batch": "zero_size",
-    "arrays.none": "zero_size", "arrays.pedantic": "pedantic",
+    "arrays.none": "zero_size", "arrays.pedantic": "pedantic", "grouped.none": "zero_size", "grouped.pedantic": "pedantic",
+    "grouped.mixed": "grouped", "grouped.mixed_64": "grouped",
     "mode.pedantic": "pedantic", "mode.pedantic_ex": "pedantic", "mode.pedantic_compute": "pedantic",
     "mode.pedantic_strided": "pedantic", "mode.pedantic_lt": "pedantic",
     "mode.emulated": "emulated_fp32", "mode.emulated_compute": "emulated_fp32", "mode.emulated_lt": "emulated_fp32",
 }
-ON_TF32 = {"mode.tf32", "mode.tf32_compute", "mode.tf32_lt"}
+ON_TF32 = {"mode.tf32", "mode.tf32_compute", "mode.tf32_lt", "grouped.tf32"}
 # Epilogues that read or write a matrix of GELU: no 16-bit engine with fp32 output. Those that sum an operand: a kernel of
 # ours does, beside a cast.
 REFUSED, SUMMED = {"160", "164", "192", "208"}, {"256", "512"}
@@ -36,7 +37,8 @@ class Lowered:
             self.fallbacks = {name for name, case in self.run.cases.items() if case.get("epilogue") in REFUSED}
         else:  # arrays of pointers have no other way
             self.kept |= {name: "unsupported" for name, case in self.run.cases.items() if name not in KEPT and
-                          (case.get("entry", "").removesuffix("_64") in ("cublasSgemmBatched", "cublasGemmBatchedEx")
+                          (case.get("entry", "").removesuffix("_64") in
+                           ("cublasSgemmBatched", "cublasGemmBatchedEx", "cublasSgemmGroupedBatched", "cublasGemmGroupedBatchedEx")
                            or case.get("arrays") == "1" or case.get("epilogue") in SUMMED)}
         if self.way.precision == "tf32":
             self.kept.update(dict.fromkeys(ON_TF32, "already_low"))

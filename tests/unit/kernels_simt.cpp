@@ -8,6 +8,7 @@
 #define autoamp_settle unsynchronizedSettle
 #define autoamp_scatter unsynchronizedScatter
 #define autoamp_sum unsynchronizedSum
+#define autoamp_widen unsynchronizedWiden
 #include "kernels/cast.cuh"
 #undef __syncthreads
 

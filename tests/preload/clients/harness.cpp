@@ -276,6 +276,8 @@ std::string entryOf(const Spec &spec)
 	                                        "cublasGemmStridedBatchedEx",
 	                                        "cublasSgemmBatched",
 	                                        "cublasGemmBatchedEx",
+	                                        "cublasSgemmGroupedBatched",
+	                                        "cublasGemmGroupedBatchedEx",
 	                                        "cublasLtMatmul"};
 	return std::string(names[static_cast<size_t>(spec.door)]) + (spec.is64 ? "_64" : "");
 }
@@ -302,6 +304,44 @@ constexpr unsigned maskedBit = 8, gradientBit = 16, derivedBit = 64, auxBit = 12
 bool hasBias(const Spec &spec)
 {
 	return spec.epilogue & CUBLASLT_EPILOGUE_BIAS;
+}
+
+// One group after the other; the last one takes what is left of the batch.
+template <typename Int>
+struct Groups {
+	explicit Groups(const Spec &spec, const Matrix &a, const Matrix &b, const Matrix &c)
+	    : transa(count(spec), spec.transa), transb(count(spec), spec.transb), alpha(count(spec), spec.alpha),
+	      beta(count(spec), spec.beta), size(count(spec), static_cast<Int>(spec.batch / spec.groups))
+	{
+		const int64_t numbers[] = {spec.m, spec.n, spec.k, a.ld, b.ld, c.ld};
+		for (int i = 0; i < 6; i++)
+			shape[i].assign(count(spec), static_cast<Int>(numbers[i]));
+		size.back() = static_cast<Int>(spec.batch - spec.batch / spec.groups * (spec.groups - 1));
+		if (spec.hasOddGroup)
+			beta.back() = -0.0f;
+	}
+	static size_t count(const Spec &spec) { return static_cast<size_t>(spec.groups); }
+
+	std::vector<cublasOperation_t> transa, transb;
+	std::vector<float> alpha, beta;
+	std::vector<Int> shape[6], size;
+};
+
+template <typename Int, typename Function, typename Pointers, typename... Compute>
+int callGrouped(Function function, cublasHandle_t handle, const Spec &spec, const Groups<Int> &g, Pointers arrays,
+                Compute... compute)
+{
+	const float *const scalars[] = {g.alpha.data(), g.beta.data()};
+	const auto B = arrays + spec.batch, C = B + spec.batch;
+	if constexpr (sizeof...(compute) == 0)
+		return function(handle, g.transa.data(), g.transb.data(), g.shape[0].data(), g.shape[1].data(),
+		                g.shape[2].data(), scalars[0], arrays, g.shape[3].data(), B, g.shape[4].data(), scalars[1], C,
+		                g.shape[5].data(), static_cast<Int>(spec.groups), g.size.data());
+	else
+		return function(handle, g.transa.data(), g.transb.data(), g.shape[0].data(), g.shape[1].data(),
+		                g.shape[2].data(), scalars[0], arrays, CUDA_R_32F, g.shape[3].data(), B, CUDA_R_32F,
+		                g.shape[4].data(), scalars[1], C, CUDA_R_32F, g.shape[5].data(), static_cast<Int>(spec.groups),
+		                g.size.data(), compute...);
 }
 
 bool hasGradient(const Spec &spec)
@@ -439,6 +479,13 @@ int Problem::call(cublasHandle_t handle, cublasLtHandle_t light)
 		EITHER(cublasGemmStridedBatchedEx, alpha, A, type, lda, a.stride, B, type, ldb, b.stride, beta, C, type, ldc,
 		       c.stride, s.batch, s.compute, algo);
 #undef EITHER
+	case Door::sgemmGrouped:
+		return s.is64 ? callGrouped(cublasSgemmGroupedBatched_64, handle, s, Groups<int64_t>(s, a, b, c), arrays)
+		              : callGrouped(cublasSgemmGroupedBatched, handle, s, Groups<int>(s, a, b, c), arrays);
+	case Door::gemmGroupedEx:
+		return s.is64 ? callGrouped(cublasGemmGroupedBatchedEx_64, handle, s, Groups<int64_t>(s, a, b, c), voids,
+		                            s.compute)
+		              : callGrouped(cublasGemmGroupedBatchedEx, handle, s, Groups<int>(s, a, b, c), voids, s.compute);
 	case Door::ltMatmul:
 		break;
 	}
@@ -720,7 +767,12 @@ bool Problem::isPaddingWhole() const
 
 void Problem::describe(Line &line) const
 {
-	line.put("entry", entryOf(spec)).put("m", spec.m).put("n", spec.n).put("k", spec.k).put("batch", spec.batch);
+	const bool hasShape = !spec.hasOddGroup; // a report does not choose among those of the groups
+	line.put("entry", entryOf(spec))
+	    .put("m", hasShape * spec.m)
+	    .put("n", hasShape * spec.n)
+	    .put("k", hasShape * spec.k);
+	line.put("batch", spec.batch);
 	if (isLt(spec))
 		line.put("epilogue", static_cast<int>(spec.epilogue)).put("arrays", spec.areArrays);
 }

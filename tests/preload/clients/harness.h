@@ -155,6 +155,8 @@ enum class Door {
 	gemmStridedBatchedEx,
 	sgemmBatched,
 	gemmBatchedEx,
+	sgemmGrouped,
+	gemmGroupedEx,
 	ltMatmul
 };
 enum class Objects { created, onStack, older, guarded }; // where cublasLt's descriptors live
@@ -167,6 +169,8 @@ struct Spec {
 	cublasOperation_t transa = CUBLAS_OP_N, transb = CUBLAS_OP_N;
 	int padA = 0, padB = 0, padC = 0;            // leading dimension beyond the rows
 	int gap = 0;                                 // stride beyond the matrix
+	int groups = 1;                              // that the batch is cut into, of a grouped door
+	bool hasOddGroup = false;                    // the last one's beta is -0
 	bool sharesA = false, sharesB = false;       // stride 0
 	unsigned shiftA = 0, shiftB = 0, shiftC = 0; // elements off alignment
 	float alpha = 1, beta = 0;

@@ -50,6 +50,18 @@ const Row rows[] = {
     {"arrays.none", {.door = Door::sgemmBatched, .batch = 0}},
     {"arrays.pedantic", {.door = Door::gemmBatchedEx, .batch = 2, .compute = CUBLAS_COMPUTE_32F_PEDANTIC}},
 
+    {"grouped.one", {.door = Door::sgemmGrouped, .batch = 3}},
+    {"grouped.one_64", {.door = Door::sgemmGrouped, .is64 = true, .batch = 3}},
+    {"grouped.ex", {.door = Door::gemmGroupedEx, .batch = 3}},
+    {"grouped.ex_64", {.door = Door::gemmGroupedEx, .is64 = true, .batch = 3}},
+    {"grouped.alike", {.door = Door::sgemmGrouped, .batch = 5, .padA = 1, .padC = 2, .groups = 3, .beta = 0.5f}},
+    {"grouped.transposed", {.door = Door::gemmGroupedEx, .is64 = true, .batch = 4, .transa = T, .groups = 2}},
+    {"grouped.mixed", {.door = Door::sgemmGrouped, .batch = 4, .groups = 2, .hasOddGroup = true}},
+    {"grouped.mixed_64", {.door = Door::gemmGroupedEx, .is64 = true, .batch = 4, .groups = 2, .hasOddGroup = true}},
+    {"grouped.none", {.door = Door::sgemmGrouped, .batch = 0}},
+    {"grouped.pedantic", {.door = Door::gemmGroupedEx, .batch = 2, .compute = CUBLAS_COMPUTE_32F_PEDANTIC}},
+    {"grouped.tf32", {.door = Door::gemmGroupedEx, .batch = 2, .compute = CUBLAS_COMPUTE_32F_FAST_TF32}},
+
     {"lt.bias", {.door = Door::ltMatmul, .epilogue = CUBLASLT_EPILOGUE_BIAS}},
     {"lt.relu", {.door = Door::ltMatmul, .epilogue = CUBLASLT_EPILOGUE_RELU}},
     {"lt.relu_bias", {.door = Door::ltMatmul, .epilogue = CUBLASLT_EPILOGUE_RELU_BIAS}},
@@ -289,6 +301,25 @@ void badArguments(Line &line)
 	                                compute, algo));
 	tell(cublasGemmStridedBatchedEx(h, N, N, m, n, k, &one, A, f32, m, 0, B, f32, k, 0, &zero, D, f32, m, 0, -1,
 	                                compute, algo));
+
+	const float *const arrays[] = {A, B}; // of the host's: nothing reads them before all else is in order
+	const int size = 1, none = -1;
+	const auto grouped = [&](cublasHandle_t handle, const int *ms, const int *lds, int count, const int *sizes) {
+		tell(cublasSgemmGroupedBatched(handle, &N, &N, ms, &n, &k, &one, arrays, lds, arrays, &k, &zero,
+		                               const_cast<float *const *>(reinterpret_cast<const float *const *>(arrays)), &m,
+		                               count, sizes));
+	};
+	grouped(nullptr, &m, &m, 1, &size);
+	grouped(h, nullptr, &m, 1, &size);
+	grouped(h, &none, &m, 1, &size);
+	grouped(h, &m, &size, 1, &size);
+	grouped(h, &m, &m, -1, &size);
+	grouped(h, &m, &m, 0, &size);
+	grouped(h, &m, &m, 1, &none);
+	grouped(h, &m, &m, 1, nullptr);
+	CHECK(cublasSetPointerMode(h, CUBLAS_POINTER_MODE_DEVICE));
+	grouped(h, &m, &m, 1, &size);
+	CHECK(cublasSetPointerMode(h, CUBLAS_POINTER_MODE_HOST));
 
 	const auto lt = reinterpret_cast<cublasLtHandle_t>(h);
 	cublasLtMatmulDesc_t desc = nullptr;
@@ -613,7 +644,10 @@ Spec anySpec(int place)
 	                                        CUBLASLT_EPILOGUE_GELU_BIAS,   CUBLASLT_EPILOGUE_GELU_AUX_BIAS,
 	                                        CUBLASLT_EPILOGUE_DRELU_BGRAD, CUBLASLT_EPILOGUE_BGRADA};
 	Spec spec = {.m = 320 + place, .n = 32 + below(50), .k = 16 + below(100)};
-	spec.door = static_cast<Door>(place % 8);
+	constexpr Door doors[] = {
+	    Door::sgemm,        Door::sgemmEx,       Door::gemmEx,  Door::sgemmStridedBatched, Door::gemmStridedBatchedEx,
+	    Door::sgemmBatched, Door::gemmBatchedEx, Door::ltMatmul};
+	spec.door = doors[place % 8];
 	const bool isLt = spec.door == Door::ltMatmul;
 	spec.is64 = !isLt && below(2);
 	if (isLt || spec.door == Door::sgemmStridedBatched || spec.door == Door::gemmStridedBatchedEx)

@@ -10,7 +10,7 @@
 
 namespace {
 
-using autoamp::kernels::Parameters, autoamp::kernels::Scatter, autoamp::kernels::Sum;
+using autoamp::kernels::Parameters, autoamp::kernels::Scalars, autoamp::kernels::Scatter, autoamp::kernels::Sum;
 
 // The same array of device pointers as this process can follow it; `views` keeps it.
 template <class T>
@@ -59,6 +59,12 @@ struct OnHost {
 		s.source = emulated::deviceView(s.source);
 		s.target = emulated::deviceView(s.target);
 	}
+	void operator()(Scalars &s)
+	{
+		s.alpha = emulated::deviceView(s.alpha);
+		s.beta = emulated::deviceView(s.beta);
+		s.widened = emulated::deviceView(s.widened);
+	}
 };
 
 template <auto kernel, class Argument = Parameters>
@@ -70,7 +76,8 @@ void run(const emulated::Launch &launch, void **arguments)
 	simt::run(launch.grid, launch.block, [&argument] { kernel(argument); });
 }
 
-constexpr size_t sizes[] = {sizeof(Parameters)}, scatterSizes[] = {sizeof(Scatter)}, sumSizes[] = {sizeof(Sum)};
+constexpr size_t sizes[] = {sizeof(Parameters)}, scatterSizes[] = {sizeof(Scatter)}, sumSizes[] = {sizeof(Sum)},
+                 widenSizes[] = {sizeof(Scalars)};
 constexpr emulated::Kernel kernels[] = {
     {"autoamp_begin", run<autoamp_begin>, sizes, 1},
     {"autoamp_cast_half", run<autoamp_cast_half>, sizes, 1},
@@ -78,6 +85,7 @@ constexpr emulated::Kernel kernels[] = {
     {"autoamp_settle", run<autoamp_settle>, sizes, 1},
     {"autoamp_scatter", run<autoamp_scatter, Scatter>, scatterSizes, 1},
     {"autoamp_sum", run<autoamp_sum, Sum>, sumSizes, 1},
+    {"autoamp_widen", run<autoamp_widen, Scalars>, widenSizes, 1},
 };
 const emulated::Registration registration(kernels);
 
