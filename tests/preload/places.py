@@ -69,6 +69,18 @@ class Devices(runner.Test):
 
     CALLS = {"devices.exchanged": (81, 9, 0), "devices.one_graph": (82, 4, 3)}
 
+    def test_a_stream_of_the_other_device(self):
+        reference, result = bare(PROGRAM, "devices.mismatched"), run(PROGRAM, "devices.mismatched", **CAST_HALF.variables)
+        self.assertFine(reference)
+        self.assertFine(result)
+        case = result.cases["devices.mismatched"]
+        if "skipped" in case:
+            return
+        self.assertEqual(case["statuses"], reference.cases["devices.mismatched"]["statuses"])
+        self.assertEqual([(row["device"], row["decision"], row["reason"], row["calls"]) for row in
+                          sorted(result.rows_of(case), key=lambda row: row["device"])],
+                         [(0, "fallback", "bad_argument", 1), (1, "lowered", "white_list", 2)])
+
     def test_operands_of_the_other_device(self):
         self.assertFine(bare(PROGRAM, "devices.*"))
         for way in (CAST_HALF, CAST_BFLOAT16):

@@ -442,6 +442,30 @@ void exchanged(Line &line)
 	line.require(wrong == 0, "a device had a wrong result");
 }
 
+// The other device is current, which no documentation allows: as bare, and the device is as well as before.
+void mismatched(Line &line)
+{
+	int count = 0;
+	CHECK(cudaGetDeviceCount(&count));
+	if (count < 2) {
+		line.put("skipped", "one_device");
+		return;
+	}
+	CHECK(cudaSetDevice(1));
+	Session session;
+	Problem problem({.m = 83});
+	Line lowered("lowered");
+	problem.runOn(session, lowered);
+	line.require(lowered.isOk(), "wrong result");
+	CHECK(cudaSetDevice(0));
+	line.put("statuses", std::to_string(problem.call(session.handle)) + "," +
+	                         std::to_string(cudaStreamSynchronize(session.stream)));
+	CHECK(cudaSetDevice(1));
+	line.require(cudaGetLastError() == cudaSuccess, "an error is left");
+	problem.runOn(session, line);
+	CHECK(cudaSetDevice(0));
+}
+
 // One graph of products on both, each with operands of the other.
 void oneGraph(Line &line)
 {
@@ -515,6 +539,7 @@ std::vector<Case> allCases()
 		m++;
 	}
 	cases.push_back({"devices.exchanged", exchanged});
+	cases.push_back({"devices.mismatched", mismatched});
 	cases.push_back({"devices.one_graph", oneGraph});
 	return cases;
 }
