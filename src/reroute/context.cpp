@@ -21,7 +21,8 @@ const Kernels *loadKernels(const cuda::Driver &driver)
 	    driver.cuLibraryGetKernel(&kernels->castHalf, library, "autoamp_cast_half") ||
 	    driver.cuLibraryGetKernel(&kernels->castBfloat16, library, "autoamp_cast_bfloat16") ||
 	    driver.cuLibraryGetKernel(&kernels->settle, library, "autoamp_settle") ||
-	    driver.cuLibraryGetKernel(&kernels->scatter, library, "autoamp_scatter")) {
+	    driver.cuLibraryGetKernel(&kernels->scatter, library, "autoamp_scatter") ||
+	    driver.cuLibraryGetKernel(&kernels->sum, library, "autoamp_sum")) {
 		delete kernels;
 		return nullptr;
 	}
