@@ -27,16 +27,17 @@ class Table(runner.Test):
             self.assertEqual(result.cases.keys(), self.bare.cases.keys())
             found = collections.defaultdict(list)
             for row in result.report["ops"]:
-                found[row["entry"], str(row["m"]), row["transa"], row["transb"]].append(row)
+                found[row["entry"], str(row["m"]), str(row["n"]), row["transa"], row["transb"]].append(row)
             for name, case in result.cases.items():
                 if "skipped" in case:
                     self.assertFalse(runner.PLACE.emulated, name)
                     continue
                 with self.subTest(f"{way.precision} {name}"):
                     self.assertWithin(case["eta"], way.eta(), "eta")
+                    self.assertEqual(case["bits"], case["captured_bits"])
                     for key in ("status", "captured_status"):
                         self.assertEqual(case[key], self.bare.cases[name][key])
-                    rows = found[case["entry"], case["m"], case["transa"], case["transb"]]
+                    rows = found[case["entry"], case["m"], case["n"], case["transa"], case["transb"]]
                     self.assertEqual([(row["decision"], row["reason"], row["strategy"], row["dtype_compute"], row["calls"],
                                        row["captured"]) for row in rows],
                                      [("lowered", "white_list", "cast", way.precision, 2, 1)])
