@@ -385,7 +385,7 @@ Outcome runIn(bool isCaptured, const op::Op &asked, const policy::Decision &deci
 	const auto stream = static_cast<cuda::Stream>(product.stream);
 	const ContextAnswer answer = currentContext(driver, settings.memoryBudget, stream, isCaptured, hasKernels);
 	if (!answer.context)
-		return decline(answer.reason, answer.reason == Reason::capture_unready ? nullptr : answer.what);
+		return decline(answer.reason, answer.what);
 	Context &context = *answer.context;
 	if (!isCaptured)
 		context.memory.collect(driver); // what destroyed graphs gave back counts until then
