@@ -93,7 +93,7 @@ class Scaled(runner.Test):
 
     def test_losses_are_told_where_they_are(self):
         """Exactly the cases that lose, by the operands that do; a site's first call is judged, later ones by sample."""
-        operands = {"loss.rows": "A", "loss.rows_transposed": "A", "loss.columns": "B", "loss.later": "AA",
+        operands = {"loss.rows": "A", "loss.rows_transposed": "A", "loss.columns": "B", "loss.later": "AA", "loss.by_rows": "A",
                     "loss.opposed": "AB", "loss.batched": "AB", "loss.lt": "AB"}
         expected = {self.run.rows_of(self.run.cases[name])[0]["site"]: lost for name, lost in operands.items()}
         told = {}

@@ -46,7 +46,7 @@ void put(Line &line, const Problem &problem, const Answer &answer)
 {
 	if (answer.isMeasurable)
 		line.put("eta", answer.eta).put("omega", answer.omega);
-	if (answer.beside >= 0)
+	if (!(answer.beside < 0))
 		line.put("beside", answer.beside);
 	line.put("nonfinite", answer.nonfinite).put("spoiled", answer.spoiled).bits("classes", answer.classes);
 	line.bits("bits", const_cast<Problem &>(problem).result().array.bits());
@@ -438,6 +438,8 @@ std::vector<Case> allCases()
 	     }},
 	    {"loss.lt",
 	     [](Line &line) { loss({.door = Door::ltMatmul, .m = 106, .transa = CUBLAS_OP_T}, Loss::opposed, 6, line); }},
+	    {"loss.by_rows",
+	     [](Line &line) { loss({.door = Door::ltMatmul, .m = 111, .isRowD = true}, Loss::rows, 6, line); }},
 	    {"loss.later", laterLoss},
 	    {"kept.opposed", [](Line &line) { loss({.m = 107}, Loss::opposed, 3, line); }},
 	    {"kept.columns", [](Line &line) { loss({.m = 108}, Loss::columns, 3, line); }},
