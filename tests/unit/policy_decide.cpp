@@ -312,6 +312,14 @@ TEST_CASE("every way has its estimate, or why it is none")
 	check({}, turing, t32, {f32, f16, f16, t32}, {none, none, off, old});
 	check({"AUTOAMP_DTYPE=bf16"}, turing, f32, {f32, b16, b16, t32}, {none, old, old, old});
 	check({}, oldDriver, f32, {f32, f16, f16, t32}, {none, Reason::driver_too_old, off, none});
+
+	// What needs a kernel of ours beside the product has no other way than the cast, and pays for it.
+	const auto sum = [](op::Op &op) { op.epilogue = static_cast<uint8_t>(op::Epilogue::bgradb); };
+	for (const op::Op &call : {changed(large, sum), changed(large, [](op::Op &op) { op.flags |= op::flagArrays; })}) {
+		const Ways ways = waysOf(call, stateOf({}), h100);
+		CHECK((ways[1].isAvailable() && ways[1].estimate > half[1].estimate + 1000));
+		CHECK((ways[3].why == Reason::unsupported && ways[2].why == off));
+	}
 }
 
 TEST_CASE("auto lowers what gains against the path that the call would have taken")
