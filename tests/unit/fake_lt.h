@@ -149,6 +149,7 @@ inline Attributes freshLayout(int type, uint64_t rows, uint64_t columns, int64_t
 	        {CUBLASLT_MATRIX_LAYOUT_LD, bytesOf(ld)},
 	        {CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, bytesOf(1)},
 	        {CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, bytesOf(int64_t{0})},
+	        {CUBLASLT_MATRIX_LAYOUT_BATCH_MODE, bytesOf(uint32_t{0})},
 	        {CUBLASLT_MATRIX_LAYOUT_PLANE_OFFSET, bytesOf(int64_t{0})},
 	        {laterOfLayout, bytesOf(5)}};
 }

@@ -207,8 +207,9 @@ void badArguments(Line &line)
 
 	const float *const arrays[] = {A, B}; // of the host's: nothing reads them before all else is in order
 	const int size = 1, none = -1;
+	const float *scalars = &one;
 	const auto grouped = [&](cublasHandle_t handle, const int *ms, const int *lds, int count, const int *sizes) {
-		tell(cublasSgemmGroupedBatched(handle, &N, &N, ms, &n, &k, &one, arrays, lds, arrays, &k, &zero,
+		tell(cublasSgemmGroupedBatched(handle, &N, &N, ms, &n, &k, scalars, arrays, lds, arrays, &k, &zero,
 		                               const_cast<float *const *>(reinterpret_cast<const float *const *>(arrays)), &m,
 		                               count, sizes));
 	};
@@ -220,6 +221,9 @@ void badArguments(Line &line)
 	grouped(h, &m, &m, 0, &size);
 	grouped(h, &m, &m, 1, &none);
 	grouped(h, &m, &m, 1, nullptr);
+	scalars = nullptr;
+	grouped(h, &m, &m, 1, &size);
+	scalars = &one;
 	CHECK(cublasSetPointerMode(h, CUBLAS_POINTER_MODE_DEVICE));
 	grouped(h, &m, &m, 1, &size);
 	CHECK(cublasSetPointerMode(h, CUBLAS_POINTER_MODE_HOST));
