@@ -256,6 +256,32 @@ void badArguments(Line &line)
 	problem.runOn(session, line);
 }
 
+// What has no lower form but a mode of the handle: nobody sets it.
+void structured(Line &line)
+{
+	constexpr int size = 96;
+	constexpr auto lower = CUBLAS_FILL_MODE_LOWER;
+	constexpr auto left = CUBLAS_SIDE_LEFT;
+	Session session;
+	Problem problem({.m = size, .n = size, .k = size});
+	problem.upload();
+	CHECK(cudaDeviceSynchronize());
+	const float one = 1, half = 0.5f;
+	const float *const A = problem.a.array.data(), *const B = problem.b.array.data();
+	float *const D = problem.c.array.data();
+	const cublasHandle_t h = session.handle;
+	const State before(h);
+	const int status = cublasSsyrk(h, lower, N, size, size, &one, A, size, &half, D, size) +
+	                   cublasSsyrkx(h, lower, T, size, size, &one, A, size, B, size, &half, D, size) +
+	                   cublasSsyr2k_64(h, lower, N, size, size, &one, A, size, B, size, &half, D, size) +
+	                   cublasSsymm(h, left, lower, size, size, &one, A, size, B, size, &half, D, size) +
+	                   cublasStrmm(h, left, lower, N, CUBLAS_DIAG_UNIT, size, size, &one, A, size, B, size, D, size);
+	line.require(State(h) == before, "the handle or the pending error changed");
+	CHECK(cudaStreamSynchronize(session.stream));
+	problem.download();
+	line.put("status", status).bits("bits", problem.c.array.bits());
+}
+
 // A failed call of the application's own stays pending across products that succeed.
 void pendingError(Line &line)
 {
@@ -596,6 +622,7 @@ std::vector<Case> allCases()
 		cases.push_back({"any." + std::to_string(place), [place](Line &line) { runSpec(anySpec(place), line); }});
 	const Case more[] = {
 	    {"state.bad_arguments", badArguments},
+	    {"state.structured", structured},
 	    {"state.pending_error", pendingError},
 	    {"state.workspace", userWorkspace},
 	    {"alias.same_operands", sameOperands},
