@@ -152,7 +152,7 @@ reroute::Outcome lower(const Asking &asking, const Subject &subject, const op::L
 	product.alpha = call.alpha, product.A = call.A, product.B = call.B, product.beta = call.beta;
 	product.C = call.C, product.D = call.D;
 	const op::CublasLt &lt = *op::cublasLt(asking.door.truth);
-	if (!op::readExtras(lt, call.computeDesc, product.extras))
+	if (!op::readExtras(lt, call.computeDesc, subject.site->op, product.extras))
 		return refused("cublasLtMatmulDescGetAttribute");
 	if (const char *const refusal = reroute::refusalOf(subject.site->plan, lt, call)) {
 		reroute::Outcome outcome = refused(refusal);

@@ -205,9 +205,8 @@ Op describe(const Entry &entry, uint16_t index, const GemmCall &call, const Hand
 		op.obstacle = Obstacle::zero_size; // the vendor may not read A and B there
 	} else if (isMisplaced(call.A) || isMisplaced(call.B) || isMisplaced(call.C)) {
 		op.obstacle = Obstacle::bad_argument;
-	} else if (call.batchCount > INT32_MAX || op.stridea < 0 || op.strideb < 0 ||
-	           (op.batch > 1 && !entry.areArrays && op.stridec < op.ldc * (op.n - 1) + op.m)) {
-		op.obstacle = Obstacle::unsupported; // results that overlap: whatever the vendor makes of them
+	} else if (call.batchCount > INT32_MAX || op.stridea < 0 || op.strideb < 0 || !areApart(op)) {
+		op.obstacle = Obstacle::unsupported; // what overlaps is whatever the vendor makes of it
 	}
 	return op;
 }

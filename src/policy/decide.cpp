@@ -195,8 +195,10 @@ Ways waysOf(const op::Op &op, const State &state, const Device &device)
 			way.why = obstacleOf(way.strategy, state, device);
 		if (isTf32 && way.strategy == Strategy::tf32)
 			way.why = Reason::already_low;
-		// What lies behind arrays of pointers is not known to be aligned as fast kernels need it.
-		if ((op.flags & op::flagArrays) && index > 0 && way.strategy != Strategy::cast && way.isAvailable())
+		// What lies behind arrays of pointers is not known to be aligned as fast kernels need it, and the sum of an
+		// operand is a kernel of ours, which may not load where nothing is cast.
+		if (((op.flags & op::flagArrays) || (op::besideOf(op) & op::sumsOperand)) && index > 0 &&
+		    way.strategy != Strategy::cast && way.isAvailable())
 			way.why = Reason::unsupported;
 		if (isProduct && way.why != Reason::disabled)
 			way.estimate = static_cast<float>(estimate(*device.gpu, op, paths[index], state.scaled));

@@ -22,6 +22,7 @@ const Kernels *loadKernels(const cuda::Driver &driver)
 	    driver.cuLibraryGetKernel(&kernels->castBfloat16, library, "autoamp_cast_bfloat16") ||
 	    driver.cuLibraryGetKernel(&kernels->settle, library, "autoamp_settle") ||
 	    driver.cuLibraryGetKernel(&kernels->scatter, library, "autoamp_scatter") ||
+	    driver.cuLibraryGetKernel(&kernels->sum, library, "autoamp_sum") ||
 	    driver.cuLibraryGetKernel(&kernels->widen, library, "autoamp_widen")) {
 		delete kernels;
 		return nullptr;
@@ -43,13 +44,17 @@ ContextAnswer make(const cuda::Driver &driver, const cuda::Current &current, siz
 	if (!facts)
 		return {nullptr, policy::Reason::engine_failed, "asking for the device"};
 	auto *context = new Context{current.id, facts, {}, {}};
-	const cuda::Failure failure = context->memory.open(driver, current.device, budget);
-	if (failure != cuda::Failure::none || !context->slots.open(driver, stream)) {
+	const char *what = "making the memory pool";
+	cuda::Failure failure = context->memory.open(driver, current.device, budget);
+	if (failure == cuda::Failure::none) {
+		what = "allocating the scaling slots";
+		failure = context->slots.open(driver, stream);
+	}
+	if (failure != cuda::Failure::none) {
 		context->memory.close(driver);
 		delete context;
-		return {nullptr,
-		        failure == cuda::Failure::outOfMemory ? policy::Reason::out_of_memory : policy::Reason::engine_failed,
-		        failure == cuda::Failure::none ? "allocating the scaling slots" : "making the memory pool"};
+		const bool isOutOfMemory = failure == cuda::Failure::outOfMemory;
+		return {nullptr, isOutOfMemory ? policy::Reason::out_of_memory : policy::Reason::engine_failed, what};
 	}
 	context->next = theContexts.load(std::memory_order_acquire);
 	do {

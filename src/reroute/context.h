@@ -14,7 +14,7 @@ namespace autoamp::reroute {
 // The conversion kernels (kernels/cast.cu), loaded once a process: a CUlibrary belongs to no context and survives
 // cudaDeviceReset.
 struct Kernels {
-	CUkern_st *begin, *castHalf, *castBfloat16, *settle, *scatter, *widen;
+	CUkern_st *begin, *castHalf, *castBfloat16, *settle, *scatter, *sum, *widen;
 };
 const Kernels *conversionKernels(const cuda::Driver &driver); // null: this driver does not load them
 

@@ -80,12 +80,6 @@ StoredOperand storedB(const op::Op &op, bool isCast)
 	return stored(isPlain ? op.k : op.n, isPlain ? op.n : op.k, op.ldb, op.strideb, op.batch, isCast);
 }
 
-bool hasBias(const op::Op &op)
-{
-	const auto epilogue = static_cast<op::Epilogue>(op.epilogue);
-	return epilogue == op::Epilogue::bias || epilogue == op::Epilogue::relu_bias;
-}
-
 bool hasDeviceScalars(const op::Op &op, const EngineKey &key)
 {
 	return (key.isCast() && key.precision == op::Dtype::float16) || (op.flags & op::flagDeviceScalars);
@@ -94,8 +88,11 @@ bool hasDeviceScalars(const op::Op &op, const EngineKey &key)
 op::Status makeDescription(const op::CublasLt &lt, const op::Op &op, const EngineKey &key, const op::LtExtras &extras,
                            void *&description)
 {
-	static constexpr uint32_t epilogues[] = {CUBLASLT_EPILOGUE_DEFAULT, CUBLASLT_EPILOGUE_BIAS, CUBLASLT_EPILOGUE_RELU,
-	                                         CUBLASLT_EPILOGUE_RELU_BIAS};
+	static constexpr uint32_t epilogues[] = {
+#define X(name, vendor, beside) CUBLASLT_EPILOGUE_##vendor,
+	    AUTOAMP_EPILOGUES(X)
+#undef X
+	};
 	const auto setter = lt.cublasLtMatmulDescSetAttribute;
 	const bool isPlain = key.isCast() || key.strategy == policy::Strategy::fp32;
 	const int compute = isPlain                                ? CUBLAS_COMPUTE_32F
@@ -113,14 +110,21 @@ op::Status makeDescription(const op::CublasLt &lt, const op::Op &op, const Engin
 	put(CUBLASLT_MATMUL_DESC_TRANSB, static_cast<int32_t>(op.transb));
 	put(CUBLASLT_MATMUL_DESC_POINTER_MODE,
 	    static_cast<int32_t>(hasDeviceScalars(op, key) ? CUBLASLT_POINTER_MODE_DEVICE : CUBLASLT_POINTER_MODE_HOST));
-	if (op.epilogue)
+	const unsigned beside = op::besideOf(op);
+	if (op.epilogue && !(beside & op::sumsOperand)) // that sum is ours: the vendor would take it from rounded operands
 		put(CUBLASLT_MATMUL_DESC_EPILOGUE, epilogues[op.epilogue]);
 	if (key.smCountTarget)
 		put(CUBLASLT_MATMUL_DESC_SM_COUNT_TARGET, key.smCountTarget);
-	if (hasBias(op)) { // elements of D's type, which stays fp32
+	if (beside & (op::addsBias | op::writesGradient)) { // elements of D's type, which stays fp32
 		put(CUBLASLT_MATMUL_DESC_BIAS_POINTER, extras.bias);
 		if (extras.biasBatchStride)
 			put(CUBLASLT_MATMUL_DESC_BIAS_BATCH_STRIDE, extras.biasBatchStride);
+	}
+	if (beside & (op::hasMatrix | op::hasMask)) {
+		put(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, extras.aux);
+		put(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, extras.auxLd);
+		if (extras.auxBatchStride)
+			put(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_BATCH_STRIDE, extras.auxBatchStride);
 	}
 	if (status)
 		destroyDescription(lt, description);
@@ -207,7 +211,7 @@ EngineAnswer makeEngine(const op::CublasLt &lt, void *lightHandle, const op::Op 
 	if (isReady && chosen < found) {
 		std::memcpy(engine->algo, &results[chosen].algo, sizeof engine->algo);
 		engine->workspaceSize = results[chosen].workspaceSize;
-		if (hasBias(op))
+		if (op::besideOf(op) & ~unsigned{op::sumsOperand})
 			destroyDescription(lt, engine->description);
 		answer.engine = engine;
 		return answer;

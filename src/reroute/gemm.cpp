@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <utility>
 
 namespace autoamp::reroute {
 
@@ -58,7 +59,8 @@ FoundEngine findEngine(const op::Op &op, const policy::Decision &decision, Plan 
 	                       of(op.flags & op::flagNoC ? product.D : product.C),
 	                       of(product.D),
 	                       alignmentOf(reinterpret_cast<void *>(product.extras.bias)),
-	                       product.extras.smCountTarget};
+	                       product.extras.smCountTarget,
+	                       alignmentOf(reinterpret_cast<void *>(product.extras.aux))};
 	for (const Engine *engine = plan.engines.load(std::memory_order_acquire); engine; engine = engine->next)
 		if (engine->key == key)
 			return {engine, {}};
@@ -108,6 +110,27 @@ bool launch(const cuda::Driver &driver, CUkern_st *kernel, unsigned blocks, cuda
 	// The driver takes a CUkernel where a CUfunction is wanted: it is the kernel of the current context.
 	return driver.cuLaunchKernel(reinterpret_cast<CUfunc_st *>(kernel), blocks, 1, 1, kernels::blockSize, 1, 1, 0,
 	                             stream, arguments, nullptr) == 0;
+}
+
+// The same product of matrices stored by columns: one stored by rows is its transpose, and D^T = op(B)^T op(A)^T.
+op::Op byColumns(op::Op op, Product &product)
+{
+	const auto flip = [](op::Transpose &transpose) {
+		transpose = transpose == op::Transpose::none ? op::Transpose::transposed : op::Transpose::none;
+	};
+	if (op.flags & op::flagRowA)
+		flip(op.transa);
+	if (op.flags & op::flagRowB)
+		flip(op.transb);
+	if (op.flags & op::flagRowD) {
+		flip(op.transa), flip(op.transb);
+		std::swap(op.transa, op.transb);
+		std::swap(op.m, op.n);
+		std::swap(op.lda, op.ldb);
+		std::swap(op.stridea, op.strideb);
+		std::swap(product.A, product.B);
+	}
+	return op;
 }
 
 // The product of a batch by pointers, as it is run: into one piece of memory of ours, with beta 0, because nobody knows
@@ -254,13 +277,16 @@ const char *widen(const Product &product, const cuda::Driver &driver, cuda::Addr
 const char *scatter(const op::Op &op, const Product &product, const cuda::Driver &driver, const Context &context,
                     cuda::Address results)
 {
+	const op::Op there = gathered(op);
 	kernels::Scatter parameters = {reinterpret_cast<const float *>(results),
+	                               op.flags & op::flagBetaZero ? nullptr : static_cast<const float *const *>(product.C),
 	                               static_cast<float *const *>(product.D),
 	                               op.m,
 	                               op.n,
-	                               op.ldd,
+	                               there.ldd,
 	                               op.ldc,
-	                               op.strided,
+	                               op.ldd,
+	                               there.strided,
 	                               op.batch,
 	                               nullptr,
 	                               0};
@@ -271,6 +297,26 @@ const char *scatter(const op::Op &op, const Product &product, const cuda::Driver
 	const unsigned blocks = kernels::gridSize(parameters, static_cast<unsigned>(context.facts->smCount));
 	const bool isLaunched = launch(driver, conversionKernels(driver)->scatter, blocks,
 	                               static_cast<cuda::Stream>(product.stream), parameters);
+	return isLaunched ? nullptr : "cuLaunchKernel";
+}
+
+// The gradient that an epilogue takes from an operand: of what the application passed, not of what is multiplied. Goes
+// before the product, so that a failure of either is a kept call: that writes the same there.
+const char *sumOperand(const op::Op &op, const Product &product, const cuda::Driver &driver, const Context &context)
+{
+	const bool isA = op.epilogue == static_cast<uint8_t>(op::Epilogue::bgrada);
+	kernels::Sum parameters = {static_cast<const float *>(isA ? product.A : product.B),
+	                           reinterpret_cast<float *>(product.extras.bias),
+	                           isA ? op.m : op.n,
+	                           op.k,
+	                           isA ? op.lda : op.ldb,
+	                           isA ? op.stridea : op.strideb,
+	                           product.extras.biasBatchStride,
+	                           op.batch,
+	                           ((isA ? op.transa : op.transb) != op::Transpose::none) == isA};
+	const unsigned blocks = kernels::gridSize(parameters, static_cast<unsigned>(context.facts->smCount));
+	const bool isLaunched =
+	    launch(driver, conversionKernels(driver)->sum, blocks, static_cast<cuda::Stream>(product.stream), parameters);
 	return isLaunched ? nullptr : "cuLaunchKernel";
 }
 
@@ -312,9 +358,10 @@ Outcome runIn(bool isCaptured, const op::Op &asked, const policy::Decision &deci
               const Settings &settings, const Product &call, const op::CublasLt &lt, const cuda::Driver &driver)
 {
 	const bool isCast = decision.strategy == policy::Strategy::cast;
-	const bool areArrays = asked.flags & op::flagArrays && isCast;
-	const op::Op op = areArrays ? gathered(asked) : asked;
 	Product product = call;
+	const op::Op there = byColumns(asked, product);
+	const bool areArrays = asked.flags & op::flagArrays && isCast;
+	const op::Op op = areArrays ? gathered(there) : there;
 	if (areArrays)
 		product.C = product.D = nullptr;
 	const FoundEngine found = findEngine(op, decision, plan, product, lt);
@@ -352,11 +399,13 @@ Outcome runIn(bool isCaptured, const op::Op &asked, const policy::Decision &deci
 		failed = convert(op, plan, settings, product, isHalf, driver, context, places, isCaptured, operands);
 	else if (hasKernels)
 		failed = widen(product, driver, places.scratch, operands);
+	if (!failed && (op::besideOf(op) & op::sumsOperand))
+		failed = sumOperand(op, product, driver, context);
 	if (areArrays)
 		product.D = reinterpret_cast<void *>(places.product);
 	Outcome outcome = failed ? decline(Reason::engine_failed, failed)
 	                         : multiply(op, product, *found.engine, lt, operands, places.workspace);
-	if (areArrays && outcome.isDone && (failed = scatter(op, call, driver, context, places.product)))
+	if (areArrays && outcome.isDone && (failed = scatter(there, call, driver, context, places.product)))
 		outcome = decline(Reason::engine_failed, failed);
 	if (isCaptured) {
 		context.memory.releaseForGraph(driver, stream, block);

@@ -88,6 +88,103 @@ const Row rows[] = {
     {"lt.device_beta_zero", {.door = Door::ltMatmul, .hasDeviceScalars = true, .isCNan = true}},
     {"lt.beta_zero_nan", {.door = Door::ltMatmul, .isCNan = true}},
 
+    // Everything that an epilogue may be, with what surrounds it: C apart and in place, batches, scalars on the device.
+    {"beside.gelu", {.door = Door::ltMatmul, .epilogue = CUBLASLT_EPILOGUE_GELU}},
+    {"beside.gelu_bias",
+     {.door = Door::ltMatmul, .alpha = 0.05f, .beta = 0.5f, .epilogue = CUBLASLT_EPILOGUE_GELU_BIAS, .hasOwnD = true}},
+    {"beside.gelu_in_place",
+     {.door = Door::ltMatmul, .alpha = 0.1f, .beta = -1, .hasDeviceScalars = true, .epilogue = CUBLASLT_EPILOGUE_GELU}},
+    {"beside.relu_aux", {.door = Door::ltMatmul, .epilogue = CUBLASLT_EPILOGUE_RELU_AUX}},
+    {"beside.relu_aux_bias",
+     {.door = Door::ltMatmul, .batch = 3, .gap = 8, .beta = 0.5f, .epilogue = CUBLASLT_EPILOGUE_RELU_AUX_BIAS}},
+    {"beside.gelu_aux", {.door = Door::ltMatmul, .padC = 3, .epilogue = CUBLASLT_EPILOGUE_GELU_AUX}},
+    {"beside.gelu_aux_bias",
+     {.door = Door::ltMatmul, .batch = 2, .beta = 0.5f, .epilogue = CUBLASLT_EPILOGUE_GELU_AUX_BIAS, .hasOwnD = true}},
+    {"beside.drelu", {.door = Door::ltMatmul, .beta = 0.5f, .epilogue = CUBLASLT_EPILOGUE_DRELU}},
+    {"beside.drelu_bgrad",
+     {.door = Door::ltMatmul, .batch = 3, .gap = 5, .alpha = -2, .epilogue = CUBLASLT_EPILOGUE_DRELU_BGRAD}},
+    {"beside.drelu_bgrad_device",
+     {.door = Door::ltMatmul,
+      .beta = 0.5f,
+      .hasDeviceScalars = true,
+      .epilogue = CUBLASLT_EPILOGUE_DRELU_BGRAD,
+      .hasOwnD = true}},
+    {"beside.dgelu", {.door = Door::ltMatmul, .transb = T, .epilogue = CUBLASLT_EPILOGUE_DGELU}},
+    {"beside.dgelu_bgrad", {.door = Door::ltMatmul, .batch = 2, .epilogue = CUBLASLT_EPILOGUE_DGELU_BGRAD}},
+    {"beside.bgrada", {.door = Door::ltMatmul, .alpha = 3, .beta = 0.5f, .epilogue = CUBLASLT_EPILOGUE_BGRADA}},
+    {"beside.bgrada_transposed",
+     {.door = Door::ltMatmul, .transa = T, .padA = 3, .epilogue = CUBLASLT_EPILOGUE_BGRADA, .hasOwnD = true}},
+    {"beside.bgrada_batched",
+     {.door = Door::ltMatmul, .batch = 3, .gap = 3, .shiftA = 1, .epilogue = CUBLASLT_EPILOGUE_BGRADA}},
+    {"beside.bgrada_shared",
+     {.door = Door::ltMatmul, .batch = 2, .transa = C, .sharesA = true, .epilogue = CUBLASLT_EPILOGUE_BGRADA}},
+    {"beside.bgradb", {.door = Door::ltMatmul, .padB = 5, .epilogue = CUBLASLT_EPILOGUE_BGRADB}},
+    {"beside.bgradb_transposed",
+     {.door = Door::ltMatmul, .batch = 2, .transb = C, .epilogue = CUBLASLT_EPILOGUE_BGRADB, .isRowA = true}},
+    {"beside.bgradb_by_rows", {.door = Door::ltMatmul, .epilogue = CUBLASLT_EPILOGUE_BGRADB, .isRowB = true}},
+    {"beside.bgrada_large",
+     {.door = Door::ltMatmul, .m = 600, .n = 33, .k = 300, .epilogue = CUBLASLT_EPILOGUE_BGRADA}},
+
+    {"rows.all", {.door = Door::ltMatmul, .isRowA = true, .isRowB = true, .isRowD = true}},
+    {"rows.a", {.door = Door::ltMatmul, .transb = T, .padA = 3, .isRowA = true}},
+    {"rows.b", {.door = Door::ltMatmul, .transa = C, .isRowB = true}},
+    {"rows.d", {.door = Door::ltMatmul, .transa = T, .beta = 0.5f, .isRowD = true, .hasOwnD = true}},
+    {"rows.batched",
+     {.door = Door::ltMatmul,
+      .batch = 3,
+      .transb = T,
+      .padA = 1,
+      .padB = 2,
+      .padC = 3,
+      .gap = 5,
+      .sharesA = true,
+      .beta = -0.5f,
+      .isRowA = true,
+      .isRowB = true,
+      .isRowD = true}},
+    {"rows.gelu", {.door = Door::ltMatmul, .epilogue = CUBLASLT_EPILOGUE_GELU, .isRowB = true, .isRowD = true}},
+    {"rows.relu",
+     {.door = Door::ltMatmul,
+      .beta = 0.5f,
+      .hasDeviceScalars = true,
+      .epilogue = CUBLASLT_EPILOGUE_RELU,
+      .isRowD = true}},
+    {"rows.bias", {.door = Door::ltMatmul, .epilogue = CUBLASLT_EPILOGUE_RELU_BIAS, .isRowA = true, .isRowB = true}},
+
+    {"lt_arrays.plain", {.door = Door::ltMatmul, .batch = 3, .gap = 4, .areArrays = true}},
+    {"lt_arrays.one", {.door = Door::ltMatmul, .areArrays = true}},
+    {"lt_arrays.apart",
+     {.door = Door::ltMatmul,
+      .batch = 3,
+      .transa = T,
+      .padA = 4,
+      .padC = 8,
+      .gap = 4,
+      .alpha = -2,
+      .beta = 0.5f,
+      .areArrays = true,
+      .hasOwnD = true}},
+    {"lt_arrays.in_place", {.door = Door::ltMatmul, .batch = 2, .beta = 0.5f, .areArrays = true}},
+    {"lt_arrays.device",
+     {.door = Door::ltMatmul, .batch = 2, .beta = 0.5f, .hasDeviceScalars = true, .areArrays = true, .hasOwnD = true}},
+    {"lt_arrays.device_beta_zero",
+     {.door = Door::ltMatmul,
+      .batch = 2,
+      .hasDeviceScalars = true,
+      .isCNan = true,
+      .areArrays = true,
+      .hasOwnD = true}},
+    {"lt_arrays.c_null", {.door = Door::ltMatmul, .batch = 2, .areArrays = true, .hasOwnD = true, .isCNull = true}},
+    {"lt_arrays.by_rows",
+     {.door = Door::ltMatmul,
+      .batch = 2,
+      .transb = T,
+      .beta = 0.5f,
+      .isRowA = true,
+      .isRowD = true,
+      .areArrays = true,
+      .hasOwnD = true}},
+
     {"trans.nt", {.transb = T}},
     {"trans.nc", {.transb = C}},
     {"trans.tn", {.transa = T}},
@@ -572,8 +669,10 @@ Spec anySpec(int place)
 	Random random(static_cast<uint64_t>(place) + 1000);
 	const auto below = [&](int bound) { return static_cast<int>(random.uniform() * bound); };
 	const cublasOperation_t operations[] = {N, T, C};
-	const cublasLtEpilogue_t epilogues[] = {CUBLASLT_EPILOGUE_DEFAULT, CUBLASLT_EPILOGUE_BIAS, CUBLASLT_EPILOGUE_RELU,
-	                                        CUBLASLT_EPILOGUE_RELU_BIAS};
+	const cublasLtEpilogue_t epilogues[] = {CUBLASLT_EPILOGUE_DEFAULT,     CUBLASLT_EPILOGUE_BIAS,
+	                                        CUBLASLT_EPILOGUE_RELU,        CUBLASLT_EPILOGUE_RELU_BIAS,
+	                                        CUBLASLT_EPILOGUE_GELU_BIAS,   CUBLASLT_EPILOGUE_GELU_AUX_BIAS,
+	                                        CUBLASLT_EPILOGUE_DRELU_BGRAD, CUBLASLT_EPILOGUE_BGRADA};
 	Spec spec = {.m = 320 + place, .n = 32 + below(50), .k = 16 + below(100)};
 	constexpr Door doors[] = {
 	    Door::sgemm,        Door::sgemmEx,       Door::gemmEx,  Door::sgemmStridedBatched, Door::gemmStridedBatchedEx,
@@ -598,7 +697,9 @@ Spec anySpec(int place)
 	spec.beta = below(2) ? static_cast<float>(random.gaussian()) : 0;
 	spec.hasDeviceScalars = below(2);
 	if (isLt) {
-		spec.epilogue = epilogues[below(4)];
+		spec.epilogue = epilogues[below(8)];
+		spec.isRowA = below(2);
+		spec.isRowB = below(2);
 		spec.ltHandle = static_cast<LtHandle>(below(2));
 		spec.objects = below(2) ? Objects::created : Objects::onStack;
 		spec.hasOwnD = below(2);
