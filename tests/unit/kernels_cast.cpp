@@ -30,6 +30,17 @@ std::vector<float> interesting()
 
 } // namespace
 
+TEST_CASE("every half has its own value as a float")
+{
+	for (uint32_t bits = 0; bits < 0x10000; ++bits) {
+		const auto half = static_cast<uint16_t>(bits);
+		const float value = floatOfHalf(half), expected = widened(half);
+		CAPTURE(bits);
+		REQUIRE((std::isnan(expected) ? std::isnan(value)
+		                              : std::bit_cast<uint32_t>(value) == std::bit_cast<uint32_t>(expected)));
+	}
+}
+
 TEST_CASE("every half is the nearest one, at any scale")
 {
 	const std::vector<float> values = interesting();

@@ -144,6 +144,39 @@ TEST_CASE("what the door saw stands, whatever the policy says")
 	}
 }
 
+TEST_CASE("sums in half are raised where a list wants fp32")
+{
+	const op::Op half = changed(large, [](op::Op &op) {
+		op.a = op.b = op.out = op.asked = Dtype::float16;
+		op.flags = op::flagHalfSums;
+	});
+	const struct {
+		std::vector<const char *> environment;
+		Verdict verdict;
+		Reason reason;
+	} rows[] = {
+	    {{}, Verdict::kept, Reason::already_low},
+	    {{"AUTOAMP_CUSTOM_WHITE_LIST=mm", "AUTOAMP_STRATEGY=cast"}, Verdict::kept, Reason::already_low},
+	    {{"AUTOAMP_CUSTOM_BLACK_LIST=bmm"}, Verdict::kept, Reason::already_low},
+	    {{"AUTOAMP_CUSTOM_BLACK_LIST=mm"}, Verdict::raised, Reason::custom_black_list},
+	    {{"AUTOAMP_CUSTOM_BLACK_LIST=cublasSgemm*", "AUTOAMP_DTYPE=tf32"}, Verdict::raised, Reason::custom_black_list},
+	    {{"AUTOAMP_CUSTOM_BLACK_LIST=mm", "AUTOAMP_STRATEGY=fp32"}, Verdict::kept, Reason::disabled},
+	    {{"AUTOAMP_CUSTOM_BLACK_LIST=mm", "AUTOAMP_LEVEL=O0"}, Verdict::observed, Reason::custom_black_list},
+	};
+	for (const auto &row : rows) {
+		const Decision decision = decided(half, stateOf(row.environment));
+		expect(decision, row.verdict, row.reason, Dtype::float16);
+		CHECK(decision.strategy == Strategy::fp32);
+		CHECK(decision.isAsAsked() == (row.verdict != Verdict::raised));
+	}
+	State black = stateOf({"AUTOAMP_CUSTOM_BLACK_LIST=mm"}), listed = stateOf({});
+	listed.category[static_cast<unsigned>(Kind::mm)] = Category::fp32;
+	expect(decided(half, listed), Verdict::raised, Reason::black_list, Dtype::float16);
+	const op::Op empty = changed(half, [](op::Op &op) { op.obstacle = Obstacle::zero_size; });
+	expect(decided(empty, black), Verdict::kept, Reason::zero_size, Dtype::float16);
+	expect(decided(empty, stateOf({})), Verdict::kept, Reason::already_low, Dtype::float16);
+}
+
 TEST_CASE("types and sizes keep a call even where no door objected")
 {
 	State state = stateOf({"AUTOAMP_STRATEGY=cast"});

@@ -690,6 +690,7 @@ std::vector<Case> allCases()
 	    {"replay.gemm_ex", {.door = Door::gemmEx, .m = 55, .transa = CUBLAS_OP_T, .padA = 1}, global},
 	    {"replay.strided", {.door = Door::sgemmStridedBatched, .m = 56, .batch = 3}, global},
 	    {"replay.batched", {.door = Door::sgemmBatched, .m = 60, .batch = 3, .beta = 0.5f}, global},
+	    {"replay.grouped", {.door = Door::sgemmGrouped, .m = 79, .batch = 3, .groups = 2, .beta = 0.5f}, global},
 	    {"replay.strided_ex", {.door = Door::gemmStridedBatchedEx, .m = 57, .batch = 3, .sharesB = true}, global},
 	    {"replay.lt", {.door = Door::ltMatmul, .m = 58, .epilogue = CUBLASLT_EPILOGUE_RELU_BIAS}, global},
 	    {"replay.lt_gradient",

@@ -3,6 +3,7 @@
 // often each was called, and which of those calls were its own.
 #include <cublasLt.h>
 #include <cublas_v2.h>
+#include <cuda_fp16.h>
 #include <cuda_runtime_api.h>
 
 #include <atomic>
@@ -200,7 +201,34 @@ void pointers()
 	}
 	light(CUBLASLT_EPILOGUE_DEFAULT, 1, arrays);
 	light(CUBLASLT_EPILOGUE_BGRADA, 1);
+	const cublasOperation_t N = CUBLAS_OP_N;
+	prepare();
+	report("cublasSgemmGroupedBatched",
+	       cublasSgemmGroupedBatched(handle, &N, &N, &m, &n, &k, &alpha, arrays, &m, arrays + batch, &k, &beta,
+	                                 arrays + 2 * batch, &m, 1, &batch));
 	NEED(cudaFree, arrays);
+}
+
+// Sums in half, of A and B as bits of small numbers.
+void halves()
+{
+	std::vector<uint16_t> bits(sizeA + sizeB + 2, 0x3c00);
+	for (size_t i = 0; i < bits.size() - 2; i++)
+		bits[i] = static_cast<uint16_t>(0x3800 | i * 7919 % 1024);
+	bits.back() = 0; // beta
+	__half *data = nullptr;
+	NEED(cudaMalloc, reinterpret_cast<void **>(&data), bits.size() * sizeof bits[0]);
+	NEED(cudaMemcpy, data, bits.data(), bits.size() * sizeof bits[0], cudaMemcpyHostToDevice);
+	const auto *const scalars = reinterpret_cast<__half *>(bits.data() + bits.size() - 2);
+	for (const bool isDevice : {false, true}) {
+		NEED(cublasSetPointerMode_v2, handle, isDevice ? CUBLAS_POINTER_MODE_DEVICE : CUBLAS_POINTER_MODE_HOST);
+		const __half *const x = isDevice ? data + sizeA + sizeB : scalars;
+		prepare();
+		report("cublasHgemm", cublasHgemm(handle, CUBLAS_OP_N, CUBLAS_OP_N, m, n, k, x, data, m, data + sizeA, k, x + 1,
+		                                  reinterpret_cast<__half *>(C), m));
+	}
+	NEED(cublasSetPointerMode_v2, handle, CUBLAS_POINTER_MODE_HOST);
+	NEED(cudaFree, data);
 }
 
 // A thread that has called nothing of CUDA before.
@@ -270,8 +298,10 @@ int main(int argc, char **argv)
 	light(CUBLASLT_EPILOGUE_RELU_BIAS, 2);
 	light(CUBLASLT_EPILOGUE_DRELU_BGRAD, 1);
 	batched();
-	if (!std::getenv("WITHOUT_ARRAYS"))
+	if (!std::getenv("WITHOUT_ARRAYS")) {
 		pointers();
+		halves();
+	}
 	elsewhere();
 	captured();
 	NEED(cublasDestroy_v2, handle);
