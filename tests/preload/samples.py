@@ -24,7 +24,6 @@ ROWS = [
     ("4_CUDA_Libraries/simpleCUBLAS", {LOWERED}, True),
     ("4_CUDA_Libraries/matrixMulCUBLAS", {LOWERED}, True),
     ("4_CUDA_Libraries/batchCUBLAS", {LOWERED}, False),
-    ("4_CUDA_Libraries/simpleCUBLASXT", set(), False),
     ("cuBLASLt/LtSgemm", {LOWERED}, False),
     ("cuBLASLt/LtSgemmSimpleAutoTuning", {LOWERED}, False),
     ("Emulation/bf16x9_sgemm", {LOWERED, "kept emulated_fp32"}, False),
