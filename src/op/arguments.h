@@ -29,6 +29,7 @@ struct GemmCall {
 	int64_t batchCount = 1;
 	int Atype = typeFloat32, Btype = typeFloat32, Ctype = typeFloat32;
 	int computeType = computeFloat32;
+	int64_t groups = 1; // alpha and beta are arrays of as many scalars
 };
 
 // An array of the host's: of int, or of int64_t in the `_64` twins.

@@ -113,6 +113,9 @@ bool isBad(const GemmCall &call)
 
 } // namespace
 
+// What nobody needs to be alike is not worth reading at every call.
+constexpr int64_t mostGroups = 1 << 16;
+
 GemmCall batchOf(const GroupedCall &groups)
 {
 	GemmCall call;
@@ -122,19 +125,21 @@ GemmCall batchOf(const GroupedCall &groups)
 	call.A = groups.A, call.B = groups.B, call.C = groups.C;
 	const Integers *const arrays[] = {&groups.m_array,   &groups.n_array,   &groups.k_array,   &groups.lda_array,
 	                                  &groups.ldb_array, &groups.ldc_array, &groups.group_size};
-	if (groups.group_count < 0 || !groups.transa_array || !groups.transb_array || !groups.alpha_array ||
-	    !groups.beta_array ||
+	if (groups.group_count < 0 || !groups.transa_array || !groups.transb_array ||
 	    std::any_of(std::begin(arrays), std::end(arrays), [](const Integers *array) { return !array->data; }))
 		return call; // without scalars: bad
 	call.alpha = groups.alpha_array, call.beta = groups.beta_array;
+	call.groups = groups.group_count;
 	call.lda = call.ldb = call.ldc = 1;
 	call.batchCount = 0;
+	if (groups.group_count > mostGroups) {
+		call.lda = mixedGroups;
+		return call;
+	}
 	const Integers transa(static_cast<const int *>(groups.transa_array));
 	const Integers transb(static_cast<const int *>(groups.transb_array));
-	const Integers alpha(static_cast<const int *>(groups.alpha_array)); // by their bits
-	const Integers beta(static_cast<const int *>(groups.beta_array));
-	const Integers *const shape[] = {&transa,   &transb,   &alpha,    &beta,     arrays[0],
-	                                 arrays[1], arrays[2], arrays[3], arrays[4], arrays[5]};
+	const Integers *const shape[] = {&transa,   &transb,   arrays[0], arrays[1],
+	                                 arrays[2], arrays[3], arrays[4], arrays[5]};
 	bool areAlike = true;
 	for (int64_t i = 0; i < groups.group_count; i++) {
 		for (const Integers *array : shape)
@@ -182,6 +187,8 @@ Op describe(const Entry &entry, uint16_t index, const GemmCall &call, const Hand
 		op.obstacle = Obstacle::grouped;
 	if (op.obstacle == Obstacle::none && (modes.status || isBad(call) || (isGrouped && modes.deviceScalars)))
 		op.obstacle = Obstacle::bad_argument;
+	if (op.obstacle == Obstacle::none && isGrouped && !modes.isUnknown && !haveSameScalars(call))
+		op.obstacle = Obstacle::grouped;
 	if (op.obstacle == Obstacle::none)
 		op.obstacle = modes.isUnknown ? Obstacle::unsupported : mathObstacle;
 	if (op.obstacle != Obstacle::none)

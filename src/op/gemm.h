@@ -63,4 +63,15 @@ inline bool isZero(const void *scalar, bool isHalf)
 	return bits << 17 == 0;
 }
 
+// Whether the groups of a batch have the same host scalars, by their bits.
+inline bool haveSameScalars(const GemmCall &call)
+{
+	const auto *alpha = static_cast<const char *>(call.alpha), *beta = static_cast<const char *>(call.beta);
+	for (int64_t i = 1; i < call.groups; i++)
+		if (std::memcmp(alpha + i * 4, alpha, sizeof(float)) != 0 ||
+		    std::memcmp(beta + i * 4, beta, sizeof(float)) != 0)
+			return false;
+	return true;
+}
+
 } // namespace autoamp::op

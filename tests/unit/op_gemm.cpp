@@ -268,13 +268,14 @@ TEST_CASE("groups that are alike are one batch")
 	    {"another B", [](GroupedCall &g) { g.transb_array = other; }, Obstacle::grouped, 7},
 	    {"another alpha", [](GroupedCall &g) { g.alpha_array = zeros; }, Obstacle::grouped, 7},
 	    {"another beta", [](GroupedCall &g) { g.beta_array = zeros; }, Obstacle::grouped, 7},
+	    {"more than are looked at", [](GroupedCall &g) { g.group_count = INT64_MAX; }, Obstacle::grouped, 0},
 	    {"none", [](GroupedCall &g) { g.group_count = 0; }, Obstacle::zero_size, 0},
 	    {"fewer", [](GroupedCall &g) { g.group_count = -1; }, Obstacle::bad_argument, 1},
 	    {"a group of fewer", [](GroupedCall &g) { g.group_size = Integers(negative); }, Obstacle::bad_argument, 1},
 	    {"no sizes", [](GroupedCall &g) { g.group_size = nullptr; }, Obstacle::bad_argument, 1},
 	    {"no n", [](GroupedCall &g) { g.n_array = nullptr; }, Obstacle::bad_argument, 1},
-	    {"no beta", [](GroupedCall &g) { g.beta_array = nullptr; }, Obstacle::bad_argument, 1},
-	    {"no alpha", [](GroupedCall &g) { g.alpha_array = nullptr; }, Obstacle::bad_argument, 1},
+	    {"no beta", [](GroupedCall &g) { g.beta_array = nullptr; }, Obstacle::bad_argument, 7},
+	    {"no alpha", [](GroupedCall &g) { g.alpha_array = nullptr; }, Obstacle::bad_argument, 7},
 	};
 	const Entry entry = {"", Library::cublas, Dtype::float32, Obstacle::grouped, true};
 	for (const auto &row : rows) {

@@ -70,7 +70,7 @@ op::Op describe(const Question &question, size_t index, const policy::Options &o
 		call.Atype = call.xType = type;
 		op = op::describe(entry, row, call);
 	} else {
-		alignas(void *) static float one = 1, zero = 0; // no address is read but these
+		alignas(void *) static uint32_t one = 0x3f803c00, zero = 0; // no address is read but these, of float or half
 		op::GemmCall call;
 		call.handle = call.C = &one;
 		call.alpha = call.A = call.B = &one;

@@ -323,6 +323,9 @@ void badArguments(Line &line)
 	scalars = &one;
 	CHECK(cublasSetPointerMode(h, CUBLAS_POINTER_MODE_DEVICE));
 	grouped(h, &m, &m, 1, &size);
+	scalars = A;
+	grouped(h, &m, &m, 1, &size);
+	scalars = &one;
 	CHECK(cublasSetPointerMode(h, CUBLAS_POINTER_MODE_HOST));
 
 	const auto lt = reinterpret_cast<cublasLtHandle_t>(h);

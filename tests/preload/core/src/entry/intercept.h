@@ -12,6 +12,15 @@
 #include <dlfcn.h>
 #include <link.h>
 
+namespace autoamp::op {
+
+inline const GroupedCall &batchOf(const GroupedCall &groups) // told as it came
+{
+	return groups;
+}
+
+} // namespace autoamp::op
+
 namespace autoamp::entry {
 
 template <typename Call>
