@@ -767,12 +767,7 @@ bool Problem::isPaddingWhole() const
 
 void Problem::describe(Line &line) const
 {
-	const bool hasShape = !spec.hasOddGroup; // a report does not choose among those of the groups
-	line.put("entry", entryOf(spec))
-	    .put("m", hasShape * spec.m)
-	    .put("n", hasShape * spec.n)
-	    .put("k", hasShape * spec.k);
-	line.put("batch", spec.batch);
+	line.put("entry", entryOf(spec)).put("m", spec.m).put("n", spec.n).put("k", spec.k).put("batch", spec.batch);
 	if (isLt(spec))
 		line.put("epilogue", static_cast<int>(spec.epilogue)).put("arrays", spec.areArrays);
 }
