@@ -194,7 +194,7 @@ Ways waysOf(const op::Op &op, const State &state, const Device &device)
 	return ways;
 }
 
-Decision decide(const op::Op &op, const State &state, const Device &device)
+Decision decide(const op::Op &op, const State &state, const Where &, const Device &device)
 {
 	Decision decision;
 	if (!state.enabled) {

@@ -7,8 +7,10 @@
 #include "src/policy/decision.h"
 #include "src/policy/lists.h"
 #include "src/policy/options.h"
+#include "src/policy/rules.h"
 
 #include <array>
+#include <string_view>
 
 namespace autoamp::policy {
 
@@ -22,6 +24,14 @@ struct State {
 	StrategyChoice strategy;
 	NameSet customWhite, customBlack;
 	Category category[kindCount]; // by op::Kind
+	Rules rules;
+};
+
+// A call's surroundings, as far as the rules ask.
+struct Where {
+	std::string_view caller; // the object file's name without its folder
+	uint64_t regions = 0;    // bit i: an open region matches State::rules.regionPatterns[i]
+	uint32_t threads = 0;    // bit i: the thread's name matches State::rules.threadPatterns[i]
 };
 
 struct Device {
@@ -52,6 +62,6 @@ Ways waysOf(const op::Op &op, const State &state, const Device &device);
 // At O0 the verdict is `observed`; reason and strategy then say what O1 would have done (strategy fp32: kept), while
 // precision says what happens: as asked. The estimates are there for every fp32 product, whatever the verdict:
 // estimateLowered is that of the chosen way, of a kept call the best that it could have had.
-Decision decide(const op::Op &op, const State &state, const Device &device);
+Decision decide(const op::Op &op, const State &state, const Where &where, const Device &device);
 
 } // namespace autoamp::policy

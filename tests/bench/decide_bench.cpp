@@ -31,7 +31,7 @@ void measure(const char *what, op::Op call, const State &state)
 		auto start = std::chrono::steady_clock::now();
 		for (int i = 0; i < calls; ++i) {
 			call.lda = i; // another call each time, so that nothing is hoisted out of the loop
-			kept += decide(call, state, device).verdict == Verdict::kept;
+			kept += decide(call, state, {}, device).verdict == Verdict::kept;
 		}
 		time = std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now() - start).count() / calls;
 	}

@@ -39,7 +39,7 @@ std::unique_ptr<core::Thread> threadThatKnows(const auto &call)
 	auto thread = std::make_unique<core::Thread>();
 	thread->cublas = &vendor;
 	const_cast<core::Thread::Caller &>(placeOf(*thread, address)) = {address, {caller, core::CallerKind::application}};
-	const core::Key key = keyOf(call, door, caller, core::glanceAt(entry, &vendor, nullptr, call));
+	const core::Key key = keyOf(call, door, caller, core::glanceAt(entry, &vendor, nullptr, 0, call));
 	core::Thread::Memo &memo = memoOf(*thread, key);
 	memo.key = key;
 	memo.isPassed = true;
@@ -136,7 +136,7 @@ TEST_CASE("a call is passed by what is remembered of one that differs in nothing
 	}
 	SECTION("one that is lowered")
 	{
-		memoOf(*thread, keyOf(known, door, caller, core::glanceAt(entry, &vendor, nullptr, known))).isPassed = false;
+		memoOf(*thread, keyOf(known, door, caller, core::glanceAt(entry, &vendor, nullptr, 0, known))).isPassed = false;
 		CHECK(!isPassed(known));
 	}
 }

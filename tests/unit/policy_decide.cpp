@@ -57,7 +57,7 @@ std::set<Reason> &met()
 
 Decision decided(const op::Op &call, const State &state, const Device &device = h100)
 {
-	Decision decision = decide(call, state, device);
+	Decision decision = decide(call, state, {}, device);
 	met().insert(decision.reason);
 	return decision;
 }
@@ -399,9 +399,9 @@ TEST_CASE("the same call always gets the same answer")
 	};
 	for (const op::Op &call : {large, small, product(300, 17, 5000, Kind::bmm), product(0, 0, 0)}) {
 		op::Op before = call;
-		auto first = bytes(decide(call, state, h100));
-		decide(large, again, volta);
-		CHECK(bytes(decide(call, again, h100)) == first);
+		auto first = bytes(decide(call, state, {}, h100));
+		decide(large, again, {}, volta);
+		CHECK(bytes(decide(call, again, {}, h100)) == first);
 		CHECK(call == before);
 	}
 }

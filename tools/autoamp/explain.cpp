@@ -98,9 +98,10 @@ Explanation walk(const Question &question, const op::Op &op, const policy::Optio
 	const policy::Device here =
 	    gpu ? policy::Device{&constants, gpu->capability, driver.version >= policy::Device::oldestDriver} : ideal;
 	const policy::State real(options);
+	const policy::Where where = {question.caller};
 	Explanation result = {op,
 	                      real.category[static_cast<unsigned>(op.kind)],
-	                      policy::decide(op, real, here),
+	                      policy::decide(op, real, where, here),
 	                      {},
 	                      policy::waysOf(op, real, here)};
 	if (!options.enabled) {
@@ -116,7 +117,7 @@ Explanation walk(const Question &question, const op::Op &op, const policy::Optio
 	state.customWhite = state.customBlack = {};
 	std::fill(std::begin(state.category), std::end(state.category), policy::Category::lower_precision);
 	const auto isLowered = [&](const char *name, std::string says) {
-		result.steps.push_back({name, std::move(says), policy::decide(op, state, device)});
+		result.steps.push_back({name, std::move(says), policy::decide(op, state, where, device)});
 		return result.steps.back().decision.verdict == Verdict::lowered;
 	};
 

@@ -1,0 +1,12 @@
+#include "src/core/context.h"
+
+#include "src/core/caller.h"
+
+namespace autoamp::core {
+
+policy::Where whereOf(const Process &, uint32_t, const op::Op &op)
+{
+	return {callerName(op.caller)};
+}
+
+} // namespace autoamp::core
