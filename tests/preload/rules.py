@@ -65,6 +65,16 @@ class Rules(runner.Test):
         kept = run(PROGRAM, *PRODUCTS, CONFIG=os.path.join(FOLDER.name, "float32 first.toml"))
         self.assertRan(kept, "door.sgemm", None, reason="rule")
 
+    def test_sums_in_half_are_raised(self):
+        result = run("half", CONFIG=written(rule("", "float32"), "raised.toml"))
+        listed = run("half", CUSTOM_BLACK_LIST="mm,bmm,addmm")
+        self.assertFine(result)
+        self.assertEqual(result.bits(), listed.bits())
+        told = [sorted((row["entry"], row["m"], row["decision"], row["reason"].replace("custom_black_list", "rule"))
+                       for row in each.report["ops"]) for each in (result, listed)]
+        self.assertEqual(*told)
+        self.assertIn(("raised", "rule"), [row[2:] for row in told[0]])
+
     def test_threads_by_name(self):
         text = rule('thread = "work*"', "bfloat16") + rule('thread = "configured"', "tf32")
         result = run(PROGRAM, "threads", CONFIG=written(text, "threads.toml"))
