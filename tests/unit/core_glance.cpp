@@ -134,6 +134,18 @@ TEST_CASE("a call is passed by what is remembered of one that differs in nothing
 		place.answer = {caller, core::CallerKind::vendor};
 		CHECK(!isPassed(known));
 	}
+	SECTION("a thread that other rules may mean")
+	{
+		thread->nameClass = 1;
+		CHECK(!isPassed(known));
+		thread->memos[0] =
+		    memoOf(*thread, keyOf(known, door, caller, core::glanceAt(entry, &vendor, nullptr, 0, known)));
+		for (auto &memo : thread->memos)
+			memo = thread->memos[0]; // wherever it is looked for
+		CHECK(!isPassed(known));
+		thread->nameClass = 0;
+		CHECK(isPassed(known));
+	}
 	SECTION("one that is lowered")
 	{
 		memoOf(*thread, keyOf(known, door, caller, core::glanceAt(entry, &vendor, nullptr, 0, known))).isPassed = false;
