@@ -155,7 +155,7 @@ reroute::Outcome lower(const Asking &asking, const Subject &subject, const op::L
 	const op::CublasLt &lt = *op::cublasLt(asking.door.truth);
 	if (!op::readExtras(lt, call.computeDesc, subject.site->op, product.extras))
 		return refused("cublasLtMatmulDescGetAttribute");
-	if (const char *const refusal = reroute::refusalOf(subject.site->plan, lt, call)) {
+	if (const char *const refusal = reroute::refusalOf(subject.site->plan, lt, subject.site->op, call)) {
 		reroute::Outcome outcome = refused(refusal);
 		outcome.reason = policy::Reason::bad_argument; // the application's own choice, most likely
 		return outcome;

@@ -122,7 +122,8 @@ GemmCall batchOf(const GroupedCall &groups)
 	call.A = groups.A, call.B = groups.B, call.C = groups.C;
 	const Integers *const arrays[] = {&groups.m_array,   &groups.n_array,   &groups.k_array,   &groups.lda_array,
 	                                  &groups.ldb_array, &groups.ldc_array, &groups.group_size};
-	if (groups.group_count < 0 || !groups.transa_array || !groups.transb_array || !groups.beta_array ||
+	if (groups.group_count < 0 || !groups.transa_array || !groups.transb_array || !groups.alpha_array ||
+	    !groups.beta_array ||
 	    std::any_of(std::begin(arrays), std::end(arrays), [](const Integers *array) { return !array->data; }))
 		return call; // without scalars: bad
 	call.alpha = groups.alpha_array, call.beta = groups.beta_array;

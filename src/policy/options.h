@@ -33,7 +33,8 @@ enum class ValueType : uint8_t {
 	X(lists, "AUTOAMP_LISTS", words, "torch", "torch", "whose op lists decide")                                        \
 	X(customWhite, "AUTOAMP_CUSTOM_WHITE_LIST", names, "", "",                                                         \
 	  "ops or entry points (mm, torch:mm, cublasSgemm*) to lower as well")                                             \
-	X(customBlack, "AUTOAMP_CUSTOM_BLACK_LIST", names, "", "", "ops or entry points never to lower")                   \
+	X(customBlack, "AUTOAMP_CUSTOM_BLACK_LIST", names, "", "",                                                         \
+	  "ops or entry points never to lower; sums in float16 are raised to fp32")                                        \
 	X(scaling, "AUTOAMP_SCALING", words, "auto off", "auto",                                                           \
 	  "auto: float16 operands are scaled, verified on the device; off: bare conversion")                               \
 	X(strategy, "AUTOAMP_STRATEGY", words, "auto cast fp32 library tf32", "auto",                                      \

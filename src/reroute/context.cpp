@@ -83,9 +83,14 @@ ContextAnswer currentContext(const cuda::Driver &driver, size_t budget, cuda::St
 	cuda::Current current;
 	if (!cuda::currentContext(driver, current))
 		return {nullptr, policy::Reason::engine_failed, "asking for the current context"};
+	CUctx_st *own = nullptr;
+	if (driver.cuStreamGetCtx(stream, &own))
+		return {nullptr, policy::Reason::engine_failed, "cuStreamGetCtx"};
+	if (own != current.handle) // our kernels would run there, and may not touch this one's memory
+		return {nullptr, policy::Reason::bad_argument};
 	Context *context = find(current.id);
 	if (isCapturing && !(context && (!hasKernels || context->isWarm.load(std::memory_order_acquire))))
-		return {nullptr, policy::Reason::capture_unready, ""};
+		return {nullptr, policy::Reason::capture_unready};
 	return context ? ContextAnswer{context} : make(driver, current, budget, stream);
 }
 

@@ -27,16 +27,16 @@ struct Context {
 	Context *next = nullptr;
 };
 
-// Why there is no context: `reason` is out_of_memory, driver_too_old or engine_failed; `what` names the step.
+// Why there is no context; `what` names the step that failed, if one did.
 struct ContextAnswer {
 	Context *context = nullptr;
 	policy::Reason reason = policy::Reason::engine_failed;
-	const char *what = "";
+	const char *what = nullptr;
 };
 
-// The state of the context that is current on this thread. `isCapturing`: only one that exists already (setting up
-// allocates), and where kernels of ours run (`hasKernels`) is warm, else reason capture_unready. A set-up that fails
-// leaves nothing behind that counts and is tried again.
+// The state of the context that is current on this thread and `stream`'s, else bad_argument. `isCapturing`: only one
+// that exists already (setting up allocates), and where kernels of ours run (`hasKernels`) is warm, else reason
+// capture_unready. A set-up that fails leaves nothing behind that counts and is tried again.
 ContextAnswer currentContext(const cuda::Driver &driver, size_t budget, cuda::Stream stream, bool isCapturing,
                              bool hasKernels);
 

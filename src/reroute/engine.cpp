@@ -131,7 +131,7 @@ op::Status makeDescription(const op::CublasLt &lt, const op::Op &op, const Engin
 	return status;
 }
 
-const char *refusalOf(const op::CublasLt &lt, void *lightHandle, const op::LtMatmulCall &call)
+const char *refusalOf(const op::CublasLt &lt, void *lightHandle, const op::LtMatmulCall &call, bool areArrays)
 {
 	const auto isAligned = [](const void *pointer, uint32_t bytes) {
 		return bytes == 0 || reinterpret_cast<uintptr_t>(pointer) % bytes == 0;
@@ -147,7 +147,7 @@ const char *refusalOf(const op::CublasLt &lt, void *lightHandle, const op::LtMat
 		return "cublasLtMatmulAlgoCheck";
 	// That knows no addresses: a program may have promised more than it gives.
 	const void *const pointers[] = {call.A, call.B, call.C, call.D};
-	for (int i = 0; i < 4; i++) {
+	for (int i = 0; i < 4 && !areArrays; i++) {
 		uint32_t bytes = 0;
 		size_t written = 0;
 		const int id = CUBLASLT_ALGO_CAP_MIN_ALIGNMENT_A_BYTES + i; // then those of B, C, D

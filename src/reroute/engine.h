@@ -57,7 +57,8 @@ op::Status makeDescription(const op::CublasLt &lt, const op::Op &op, const Engin
 
 // Null: the vendor would run the application's own call with this algorithm and workspace (null: its own choice). Else
 // who says no: what it would refuse has to go to it, so that the application gets its status.
-const char *refusalOf(const op::CublasLt &lt, void *lightHandle, const op::LtMatmulCall &call);
+// Where the matrices of a batch are found through arrays (`areArrays`), only the device sees how they are aligned.
+const char *refusalOf(const op::CublasLt &lt, void *lightHandle, const op::LtMatmulCall &call, bool areArrays = false);
 
 // True where alpha and beta are read on the device: from the call's scratch (cast to float16), or the application's.
 bool hasDeviceScalars(const op::Op &op, const EngineKey &key);

@@ -385,7 +385,7 @@ Outcome runIn(bool isCaptured, const op::Op &asked, const policy::Decision &deci
 	const auto stream = static_cast<cuda::Stream>(product.stream);
 	const ContextAnswer answer = currentContext(driver, settings.memoryBudget, stream, isCaptured, hasKernels);
 	if (!answer.context)
-		return decline(answer.reason, answer.reason == Reason::capture_unready ? nullptr : answer.what);
+		return decline(answer.reason, answer.what);
 	Context &context = *answer.context;
 	if (!isCaptured)
 		context.memory.collect(driver); // what destroyed graphs gave back counts until then
@@ -420,7 +420,7 @@ Outcome runIn(bool isCaptured, const op::Op &asked, const policy::Decision &deci
 
 } // namespace
 
-const char *refusalOf(Plan &plan, const op::CublasLt &lt, const op::LtMatmulCall &call)
+const char *refusalOf(Plan &plan, const op::CublasLt &lt, const op::Op &op, const op::LtMatmulCall &call)
 {
 	uint64_t hash = mix(1, call.workspaceSizeInBytes ^ (reinterpret_cast<uintptr_t>(call.workspace) & 255) << 56);
 	if (call.algo) {
@@ -433,7 +433,7 @@ const char *refusalOf(Plan &plan, const op::CublasLt &lt, const op::LtMatmulCall
 	}
 	if (plan.accepted.load(std::memory_order_relaxed) == hash)
 		return nullptr;
-	const char *const refusal = refusalOf(lt, call.lightHandle, call);
+	const char *const refusal = refusalOf(lt, call.lightHandle, call, op.flags & op::flagArrays);
 	if (!refusal)
 		plan.accepted.store(hash, std::memory_order_relaxed);
 	return refusal;

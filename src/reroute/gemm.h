@@ -54,7 +54,7 @@ struct Outcome {
 };
 
 // As reroute::refusalOf() in engine.h, asked once for each algorithm, workspace and alignment in a row.
-const char *refusalOf(Plan &plan, const op::CublasLt &lt, const op::LtMatmulCall &call);
+const char *refusalOf(Plan &plan, const op::CublasLt &lt, const op::Op &op, const op::LtMatmulCall &call);
 
 Outcome run(const op::Op &op, const policy::Decision &decision, Plan &plan, const Settings &settings,
             const Product &product);

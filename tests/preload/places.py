@@ -27,16 +27,17 @@ class Table(runner.Test):
             self.assertEqual(result.cases.keys(), self.bare.cases.keys())
             found = collections.defaultdict(list)
             for row in result.report["ops"]:
-                found[row["entry"], str(row["m"]), row["transa"], row["transb"]].append(row)
+                found[row["entry"], str(row["m"]), str(row["n"]), row["transa"], row["transb"]].append(row)
             for name, case in result.cases.items():
                 if "skipped" in case:
                     self.assertFalse(runner.PLACE.emulated, name)
                     continue
                 with self.subTest(f"{way.precision} {name}"):
                     self.assertWithin(case["eta"], way.eta(), "eta")
+                    self.assertEqual(case["bits"], case["captured_bits"])
                     for key in ("status", "captured_status"):
                         self.assertEqual(case[key], self.bare.cases[name][key])
-                    rows = found[case["entry"], case["m"], case["transa"], case["transb"]]
+                    rows = found[case["entry"], case["m"], case["n"], case["transa"], case["transb"]]
                     self.assertEqual([(row["decision"], row["reason"], row["strategy"], row["dtype_compute"], row["calls"],
                                        row["captured"]) for row in rows],
                                      [("lowered", "white_list", "cast", way.precision, 2, 1)])
@@ -68,6 +69,18 @@ class Devices(runner.Test):
     """Two of them, each with the other's operands: by case the m of its products, their number and how many are captured."""
 
     CALLS = {"devices.exchanged": (81, 9, 0), "devices.one_graph": (82, 4, 3)}
+
+    def test_a_stream_of_the_other_device(self):
+        reference, result = bare(PROGRAM, "devices.mismatched"), run(PROGRAM, "devices.mismatched", **CAST_HALF.variables)
+        self.assertFine(reference)
+        self.assertFine(result)
+        case = result.cases["devices.mismatched"]
+        if "skipped" in case:
+            return
+        self.assertEqual(case["statuses"], reference.cases["devices.mismatched"]["statuses"])
+        self.assertEqual([(row["device"], row["decision"], row["reason"], row["calls"]) for row in
+                          sorted(result.rows_of(case), key=lambda row: row["device"])],
+                         [(0, "fallback", "bad_argument", 1), (1, "lowered", "white_list", 2)])
 
     def test_operands_of_the_other_device(self):
         self.assertFine(bare(PROGRAM, "devices.*"))

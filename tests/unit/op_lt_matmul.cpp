@@ -389,6 +389,46 @@ TEST_CASE("each reason to leave a cuBLASLt product alone")
 	CHECK(library.live.empty());
 }
 
+TEST_CASE("a cuBLASLt product of half that is summed in half")
+{
+	firstAnswers();
+	static const uint16_t zeroThenOne[2] = {0x8000, 0x3c00};
+	const Case halves[] = {
+	    {"as it is", [](Asked &) {}, Obstacle::none},
+	    {"D on two bytes", [](Asked &q) { q.call.D = const_cast<void *>(at(0x4002)); }, Obstacle::none},
+	    {"D misaligned", [](Asked &q) { q.call.D = const_cast<void *>(at(0x4001)); }, Obstacle::bad_argument},
+	    {"alpha = -0", [](Asked &q) { q.call.alpha = zeroThenOne; }, Obstacle::zero_size},
+	    {"scalars in fp32", SET(desc, DESC(SCALE_TYPE), int{CUDA_R_32F}), Obstacle::unsupported},
+	    {"bias", [](Asked &q) { q.epilogue(CUBLASLT_EPILOGUE_BIAS, 0x5000); }, Obstacle::none},
+	    {"a bias of half",
+	     [](Asked &q) {
+		     q.epilogue(CUBLASLT_EPILOGUE_BIAS, 0x5000);
+		     set(q.desc, DESC(BIAS_DATA_TYPE), int{CUDA_R_16F});
+	     },
+	     Obstacle::none},
+	    {"a bias of fp32",
+	     [](Asked &q) {
+		     q.epilogue(CUBLASLT_EPILOGUE_BIAS, 0x5000);
+		     set(q.desc, DESC(BIAS_DATA_TYPE), int{CUDA_R_32F});
+	     },
+	     Obstacle::unsupported},
+	    {"pedantic", SET(desc, DESC(COMPUTE_TYPE), int{CUBLAS_COMPUTE_16F_PEDANTIC}), Obstacle::already_low},
+	    {"summed in fp32", SET(desc, DESC(COMPUTE_TYPE), int{CUBLAS_COMPUTE_32F}), Obstacle::already_low},
+	};
+	for (const Case &one : halves) {
+		Asked asked;
+		asked.everyLayout(LAYOUT(TYPE), int{CUDA_R_16F});
+		set(asked.desc, DESC(COMPUTE_TYPE), int{CUBLAS_COMPUTE_16F});
+		set(asked.desc, DESC(SCALE_TYPE), int{CUDA_R_16F});
+		asked.call.alpha = asked.call.beta = zeroThenOne + 1;
+		one.change(asked);
+		INFO(one.what);
+		const Op op = asked.described();
+		CHECK(static_cast<int>(op.obstacle) == static_cast<int>(one.expected));
+		CHECK(((op.flags & flagHalfSums) != 0) == (one.expected != Obstacle::already_low));
+	}
+}
+
 TEST_CASE("an attribute that a product cannot do without is refused")
 {
 	firstAnswers();

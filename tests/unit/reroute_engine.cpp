@@ -171,6 +171,26 @@ TEST_CASE("bfloat16 needs no scale: the application's scalars where they are")
 	CHECK(get<int>(library.asked.description, CUBLASLT_MATMUL_DESC_POINTER_MODE) == CUBLASLT_POINTER_MODE_DEVICE);
 }
 
+TEST_CASE("sums in half, raised: the application's own matrices, summed in fp32")
+{
+	const EngineKey key = {Strategy::fp32, Dtype::float16, 2, 2, 2, 2, 16, 0};
+	for (const bool areArrays : {false, true}) {
+		op::Op op = batched(3);
+		op.a = op.b = op.out = Dtype::float16;
+		op.flags = static_cast<uint16_t>(op::flagHalfSums | (areArrays ? op::flagArrays : 0));
+		Made made(op, key);
+		const auto &asked = library.asked;
+		CHECK(get<int>(asked.description, CUBLASLT_MATMUL_DESC_COMPUTE_TYPE) == CUBLAS_COMPUTE_32F);
+		CHECK(get<int>(asked.description, CUBLASLT_MATMUL_DESC_SCALE_TYPE) == CUDA_R_32F);
+		CHECK(get<uint32_t>(asked.preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES) == 2);
+		for (const fake_lt::Attributes *layout : {&asked.a, &asked.b, &asked.c, &asked.d}) {
+			CHECK(get<int>(*layout, CUBLASLT_MATRIX_LAYOUT_TYPE) == CUDA_R_16F);
+			CHECK(get<uint32_t>(*layout, CUBLASLT_MATRIX_LAYOUT_BATCH_MODE) == (areArrays ? 1 : 0));
+		}
+		CHECK(get<int64_t>(asked.a, CUBLASLT_MATRIX_LAYOUT_LD) == 13);
+	}
+}
+
 TEST_CASE("the application's own operands, by what the vendor makes of them")
 {
 	const struct {

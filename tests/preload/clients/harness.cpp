@@ -798,7 +798,7 @@ void Problem::runOn(Session &session, Line &line)
 	if (status == 0) {
 		const Answer answer = compare();
 		line.put("eta", answer.eta).put("omega", answer.omega).put("nonfinite", answer.nonfinite);
-		if (answer.beside >= 0)
+		if (!(answer.beside < 0)) // NaN is one
 			line.put("beside", answer.beside).bits("beside_bits", bias.bits() ^ aux.bits());
 		line.require(answer.spoiled == 0, "Inf or NaN where there is none");
 		line.require(answer.eta < worst, "wrong result");

@@ -304,8 +304,9 @@ void badArguments(Line &line)
 
 	const float *const arrays[] = {A, B}; // of the host's: nothing reads them before all else is in order
 	const int size = 1, none = -1;
+	const float *scalars = &one;
 	const auto grouped = [&](cublasHandle_t handle, const int *ms, const int *lds, int count, const int *sizes) {
-		tell(cublasSgemmGroupedBatched(handle, &N, &N, ms, &n, &k, &one, arrays, lds, arrays, &k, &zero,
+		tell(cublasSgemmGroupedBatched(handle, &N, &N, ms, &n, &k, scalars, arrays, lds, arrays, &k, &zero,
 		                               const_cast<float *const *>(reinterpret_cast<const float *const *>(arrays)), &m,
 		                               count, sizes));
 	};
@@ -317,6 +318,9 @@ void badArguments(Line &line)
 	grouped(h, &m, &m, 0, &size);
 	grouped(h, &m, &m, 1, &none);
 	grouped(h, &m, &m, 1, nullptr);
+	scalars = nullptr;
+	grouped(h, &m, &m, 1, &size);
+	scalars = &one;
 	CHECK(cublasSetPointerMode(h, CUBLAS_POINTER_MODE_DEVICE));
 	grouped(h, &m, &m, 1, &size);
 	CHECK(cublasSetPointerMode(h, CUBLAS_POINTER_MODE_HOST));
@@ -347,6 +351,32 @@ void badArguments(Line &line)
 
 	line.put("statuses", told);
 	problem.runOn(session, line);
+}
+
+// What has no lower form but a mode of the handle: nobody sets it.
+void structured(Line &line)
+{
+	constexpr int size = 96;
+	constexpr auto lower = CUBLAS_FILL_MODE_LOWER;
+	constexpr auto left = CUBLAS_SIDE_LEFT;
+	Session session;
+	Problem problem({.m = size, .n = size, .k = size});
+	problem.upload();
+	CHECK(cudaDeviceSynchronize());
+	const float one = 1, half = 0.5f;
+	const float *const A = problem.a.array.data(), *const B = problem.b.array.data();
+	float *const D = problem.c.array.data();
+	const cublasHandle_t h = session.handle;
+	const State before(h);
+	const int status = cublasSsyrk(h, lower, N, size, size, &one, A, size, &half, D, size) +
+	                   cublasSsyrkx(h, lower, T, size, size, &one, A, size, B, size, &half, D, size) +
+	                   cublasSsyr2k_64(h, lower, N, size, size, &one, A, size, B, size, &half, D, size) +
+	                   cublasSsymm(h, left, lower, size, size, &one, A, size, B, size, &half, D, size) +
+	                   cublasStrmm(h, left, lower, N, CUBLAS_DIAG_UNIT, size, size, &one, A, size, B, size, D, size);
+	line.require(State(h) == before, "the handle or the pending error changed");
+	CHECK(cudaStreamSynchronize(session.stream));
+	problem.download();
+	line.put("status", status).bits("bits", problem.c.array.bits());
 }
 
 // A failed call of the application's own stays pending across products that succeed.
@@ -693,6 +723,7 @@ std::vector<Case> allCases()
 		cases.push_back({"any." + std::to_string(place), [place](Line &line) { runSpec(anySpec(place), line); }});
 	const Case more[] = {
 	    {"state.bad_arguments", badArguments},
+	    {"state.structured", structured},
 	    {"state.pending_error", pendingError},
 	    {"state.workspace", userWorkspace},
 	    {"alias.same_operands", sameOperands},
