@@ -2,6 +2,7 @@
 // look into the thread's memo, the true function, the totals. Inlined into each door; the calling thread's.
 #pragma once
 
+#include "src/core/context.h"
 #include "src/core/record.h"
 #include "src/cuda/context.h"
 #include "src/op/arguments.h"
@@ -32,8 +33,13 @@ inline uint64_t pack(int64_t high, int64_t low)
 	return static_cast<uint64_t>(high) << 32 | (static_cast<uint64_t>(low) & 0xffffffff);
 }
 
+inline uint64_t stateOf(int ordinal, int mathMode, unsigned scalars, uint32_t context)
+{
+	return pack(ordinal << 8 | mathMode, 16 | scalars | int64_t{context} << 8);
+}
+
 [[gnu::always_inline]] inline Glance glanceAt(const op::Entry &entry, const op::Cublas *cublas,
-                                              const cuda::Driver *driver, const op::GemmCall &call)
+                                              const cuda::Driver *driver, uint32_t context, const op::GemmCall &call)
 {
 	Glance glance;
 	// Of the addresses a decision knows whether they are there and aligned, of host scalars whether they are zero.
@@ -59,17 +65,17 @@ inline uint64_t pack(int64_t high, int64_t low)
 		          : call.Atype == op::typeFloat32 ? op::isZero(call.alpha, false) | op::isZero(call.beta, false) << 1
 		                                          : 0;
 	}
-	glance.state = pack(glance.ordinal << 8 | glance.modes.mathMode, 16 | scalars);
+	glance.state = stateOf(glance.ordinal, glance.modes.mathMode, scalars, context);
 	return glance;
 }
 
 [[gnu::always_inline]] inline Glance glanceAt(const op::Entry &, const op::Cublas *, const cuda::Driver *driver,
-                                              const op::PlainCall &)
+                                              uint32_t context, const op::PlainCall &)
 {
 	Glance glance;
 	if (driver)
 		glance.ordinal = ordinalOf(*driver);
-	glance.state = pack(glance.ordinal << 8, 16);
+	glance.state = stateOf(glance.ordinal, 0, 0, context);
 	return glance;
 }
 
@@ -130,14 +136,16 @@ template <typename Call>
 	const Thread::Caller &caller = placeOf(thread, address);
 	if (caller.address != address || caller.answer.kind == CallerKind::vendor || !thread.cublas)
 		return nullptr;
+	const uint32_t context = contextOf(thread);
 	uint64_t hashed[Key::size] = {};
+	hashed[Key::size - 1] = uint64_t{context} << 8; // of the state, what can be known already
 	eachWord(
 	    call, index,
 	    caller.answer.id, [&](unsigned i, uint64_t word) __attribute__((always_inline)) { hashed[i] = word; });
 	const Thread::Memo &memo = thread.memos[Key::hash(hashed)];
 	if (!memo.isPassed)
 		return nullptr; // before the handle is asked: the long way asks it again
-	const Glance glance = glanceAt(entry, thread.cublas, thread.driver, call);
+	const Glance glance = glanceAt(entry, thread.cublas, thread.driver, context, call);
 	// Without branches: it nearly always is the same. What the compiler knows of a door's words, such as the strides
 	// of an entry point without any, is the same in every key of that entry point; which one it is, word 14 says.
 	uint64_t difference = memo.key.words[Key::size - 1] ^ glance.state;

@@ -3,6 +3,7 @@
 #include "inject/entry_table.h"
 #include "src/base/hash.h"
 #include "src/core/caller.h"
+#include "src/core/context.h"
 #include "src/policy/lists.h"
 
 #include <pthread.h>
@@ -74,25 +75,29 @@ trace::RowId rowAt(Process &process, Site &site, unsigned place, policy::Verdict
 	return row;
 }
 
-Site *lookUp(const op::Op &op, uint64_t hash)
+Site *lookUp(const op::Op &op, uint32_t context, uint64_t hash)
 {
 	Site *site = buckets[hash % bucketCount];
-	while (site && !(site->hash == hash && site->op == op))
+	while (site && !(site->hash == hash && site->context == context && site->op == op))
 		site = site->next;
 	return site;
 }
 
 } // namespace
 
-Site &findSite(Process &process, const op::Op &op, const policy::Device &device)
+Site &findSite(Process &process, const op::Op &op, uint32_t context, const policy::Device &device)
 {
-	const uint64_t hash = base::hashBytes(&op, sizeof op) | 1;
-	const policy::Decision decision = policy::decide(op, process.state, device);
+	uint64_t hash = base::hashBytes(&op, sizeof op);
+	if (context)
+		hash = base::hashBytes(&context, sizeof context, hash);
+	hash |= 1;
+	const policy::Decision decision = policy::decide(op, process.state, whereOf(process, context, op), device);
 	pthread_mutex_lock(&mutex);
-	Site *site = lookUp(op, hash);
+	Site *site = lookUp(op, context, hash);
 	if (!site) {
 		site = new Site;
 		site->op = op;
+		site->context = context;
 		site->hash = hash;
 		site->decision = decision;
 		site->plan.hash = hash;

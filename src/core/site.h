@@ -14,6 +14,7 @@ namespace autoamp::core {
 
 struct Site {
 	op::Op op;
+	uint32_t context; // core::contextOf()
 	uint64_t hash;
 	policy::Decision decision;
 	reroute::Plan plan;
@@ -22,8 +23,8 @@ struct Site {
 	std::atomic<trace::RowId> rows[static_cast<unsigned>(policy::Reason::count) + 1] = {};
 };
 
-// The site of `op`, deciding it if it is new.
-Site &findSite(Process &process, const op::Op &op, const policy::Device &device);
+// The site of `op` in that context, deciding it if it is new.
+Site &findSite(Process &process, const op::Op &op, uint32_t context, const policy::Device &device);
 
 // The site with this place in the event ring; null if none has it.
 const Site *siteAt(uint32_t place);

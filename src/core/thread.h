@@ -14,8 +14,8 @@
 namespace autoamp::core {
 
 // What a call's site depends on, as the door can gather it without looking at anything twice: arguments that are no
-// addresses, the handle's modes, the device, the caller. Equal keys have equal Ops, so a hit skips the description. The
-// last word is never 0.
+// addresses, the handle's modes, the device, the caller, the context. Equal keys have equal Ops, so a hit skips the
+// description. The last word is never 0.
 struct Key {
 	static constexpr unsigned size = 16;
 	uint64_t words[size] = {};
@@ -23,7 +23,8 @@ struct Key {
 	static uint64_t hash(const uint64_t (&words)[size]) // 8 bits, of what usually differs; the rest is compared
 	{
 		const uint64_t sizes = words[1] + (words[2] << 21) + (words[3] << 43);
-		return (sizes + (words[0] << 9) + (words[13] << 12) + words[size - 2]) * 0x9e3779b97f4a7c15u >> 56;
+		const uint64_t context = words[size - 1] & 0xffffff00;
+		return (sizes + (words[0] << 9) + (words[13] << 12) + words[size - 2] + context) * 0x9e3779b97f4a7c15u >> 56;
 	}
 	bool operator==(const Key &) const = default;
 };
@@ -43,6 +44,7 @@ struct Thread {
 	trace::Lane *lane = nullptr;
 	const cuda::Driver *driver = nullptr; // null: there is none
 	const op::Cublas *cublas = nullptr;   // null: no call has asked for it, or it has no getters
+	uint32_t nameClass = 0;               // 8 bits; 0: no rule asks for its name
 	Memo memos[256] = {};                 // by the key's hash, 8 bits
 	Caller callers[64] = {};              // by return address
 };

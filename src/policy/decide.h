@@ -7,21 +7,30 @@
 #include "src/policy/decision.h"
 #include "src/policy/lists.h"
 #include "src/policy/options.h"
+#include "src/policy/rules.h"
 
 #include <array>
 
 namespace autoamp::policy {
 
-// The configuration as a decision needs it. Made once, shared by all threads.
-struct State {
-	explicit State(const Options &options = {});
-
-	bool enabled, observeOnly, tf32Allowed;
-	bool scaled; // float16 with verified scaling
+// What a lowered call becomes, and how.
+struct Aim {
 	op::Dtype dtype;
 	StrategyChoice strategy;
+	bool isScaling, tf32Allowed;
+	bool isDemanded = false; // by a rule: in this precision, gain or not
+
+	bool scaled() const { return dtype == op::Dtype::float16 && isScaling; } // verified scaling
+};
+
+// The configuration as a decision needs it. Made once, shared by all threads.
+struct State : Aim {
+	explicit State(const Options &options = {});
+
+	bool enabled, observeOnly;
 	NameSet customWhite, customBlack;
 	Category category[kindCount]; // by op::Kind
+	Rules rules;
 };
 
 struct Device {
@@ -46,13 +55,16 @@ struct Way {
 };
 // Every way, by Strategy; the one of fp32 is as asked (perhaps TF32 already) and always there.
 using Ways = std::array<Way, strategyCount>;
-Ways waysOf(const op::Op &op, const State &state, const Device &device);
+Ways waysOf(const op::Op &op, const Aim &aim, const Device &device);
 
-// How the call shall run: lowered; raised, that is its float16 products summed in fp32, where a list says that the op
-// runs in fp32; or as it was asked. `lowered` and `raised` are intentions: what follows may still decline, with its own
-// reason (`fallback`). At O0 the verdict is `observed`; reason and strategy then say what O1 would have done (strategy
-// fp32: kept), while precision says what happens: as asked. The estimates are there for every fp32 product, whatever
-// the verdict: estimateLowered is that of the chosen way, of a kept call the best that it could have had.
-Decision decide(const op::Op &op, const State &state, const Device &device);
+// That of a call which `rule` matches (null: none). A strategy that has no such precision gives way to one that has.
+Aim aimOf(const State &state, const Rule *rule);
+
+// How the call shall run: lowered; raised, that is its float16 products summed in fp32, where a list or a rule says
+// that it runs in fp32; or as it was asked. `lowered` and `raised` are intentions: what follows may still decline, with
+// its own reason (`fallback`). At O0 the verdict is `observed`; reason and strategy then say what O1 would have done
+// (strategy fp32: kept), while precision says what happens: as asked. The estimates are there for every fp32 product,
+// whatever the verdict: estimateLowered is that of the chosen way, of a kept call the best that it could have had.
+Decision decide(const op::Op &op, const State &state, const Where &where, const Device &device);
 
 } // namespace autoamp::policy

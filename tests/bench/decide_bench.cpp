@@ -1,5 +1,5 @@
 // What one decision costs: ns per decide(), median and spread over rounds, for a call that the lists keep, one that the
-// door keeps, and products of growing size (the cost model tries more splits of k).
+// door keeps, and products of growing size (the cost model tries more splits of k); with rules that do not match.
 #include "src/policy/decide.h"
 
 #include <algorithm>
@@ -31,7 +31,7 @@ void measure(const char *what, op::Op call, const State &state)
 		auto start = std::chrono::steady_clock::now();
 		for (int i = 0; i < calls; ++i) {
 			call.lda = i; // another call each time, so that nothing is hoisted out of the loop
-			kept += decide(call, state, device).verdict == Verdict::kept;
+			kept += decide(call, state, {}, device).verdict == Verdict::kept;
 		}
 		time = std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now() - start).count() / calls;
 	}
@@ -50,6 +50,13 @@ int main()
 	op::Op vector = {};
 	vector.obstacle = op::Obstacle::vector_op;
 	measure("vector_op", vector, State());
+	Rule rule;
+	rule.asked[static_cast<size_t>(Matcher::caller)] = "lib*torch*";
+	rule.asked[static_cast<size_t>(Matcher::m)] = ">4096";
+	rule.range[static_cast<size_t>(Matcher::m)].low = 4097;
+	State ruled;
+	ruled.rules.list.assign(50, rule);
+	measure("square 1024, 50 rules", product(1024), ruled);
 	for (int64_t n : {64, 512, 1024, 4096})
 		measure(("square " + std::to_string(n)).c_str(), product(n), State());
 }

@@ -5,6 +5,7 @@ import os
 import pathlib
 import re
 import subprocess
+import tempfile
 import unittest
 
 from house import PROGRAMS, Case
@@ -27,7 +28,13 @@ SHAPES += [f"{door},64,48,32,1,float32" for door in ("cublasSgemm_v2_64", "cubla
 SHAPES += ["cublasSgemm_v2,0,64,64,1,float32", "cublasGemmEx,64,64,0,1,float32",
            "cublasSgemmStridedBatched,64,64,64,0,float32"]
 
-CONFIGURATIONS = [{}, {"STRATEGY": "cast"}, {"STRATEGY": "cast", "DTYPE": "bf16"}, {"DTYPE": "bfloat16"}, {"SCALING": "off"},
+RULES = tempfile.NamedTemporaryFile("w", suffix=".toml")
+RULES.write('''
+rule = [{entry = "*Gemm*", m = "<512", precision = "bfloat16"}, {op = "bmm", k = 64, precision = "float32"},
+        {caller = "shapes", flops = ">=1e9", precision = "tf32"}, {n = 24, precision = "float16"}]
+''')
+RULES.flush()
+CONFIGURATIONS = [{}, {"CONFIG": RULES.name}, {"CONFIG": RULES.name, "STRATEGY": "cast", "CUSTOM_BLACK_LIST": "mm"}, {"STRATEGY": "cast"}, {"STRATEGY": "cast", "DTYPE": "bf16"}, {"DTYPE": "bfloat16"}, {"SCALING": "off"},
                   {"STRATEGY": "library", "DTYPE": "bf16"}, {"STRATEGY": "library", "SCALING": "off"}, {"STRATEGY": "tf32"},
                   {"DTYPE": "tf32"}, {"DTYPE": "tf32", "_NVIDIA_TF32_OVERRIDE": "0"}, {"STRATEGY": "fp32"}, {"LEVEL": "O0"}, {"GPU_MODEL": "rtx4090"}, {"GPU_MODEL": "b200"},
                   {"CUSTOM_BLACK_LIST": "bmm,cublasGemm*"}, {"CUSTOM_WHITE_LIST": "torch:mm"},
@@ -176,7 +183,7 @@ class Answers(Explain):
                                  ([*sizes, "--entry", "cublasSgem_v2"], ["cublasSgem_v2", "cublasSgemm_v2"]),
                                  ([*sizes, "--entry", "cublasSgemm"], ["nearest is cublasSgemm_v2"]),
                                  ([*sizes, "--entry", "cudnnConvolutionForward"], ["cudnnConvolutionForward"]),
-                                 ([*sizes, *sgemm, "--region", "x"], ["--region"]), ([*sizes, *sgemm, "--batch", "2"], ["no batch"]),
+                                 ([*sizes, *sgemm, "--batch", "2"], ["no batch"]),
                                  ([*sizes, *sgemm, "--dtype-in", "tf32"], ["float32"]), ([*sizes, *sgemm, "--gpu", "v100"], ["h100"]),
                                  ([*sizes, *sgemm, "--gpu", ""], ["h100"]), ([*sizes, *sgemm, "--format", "csv"], ["csv"]),
                                  ([*sgemm, "--m", "-1", "--n", "1", "--k", "1"], ["-1"]),

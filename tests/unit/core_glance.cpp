@@ -39,7 +39,7 @@ std::unique_ptr<core::Thread> threadThatKnows(const auto &call)
 	auto thread = std::make_unique<core::Thread>();
 	thread->cublas = &vendor;
 	const_cast<core::Thread::Caller &>(placeOf(*thread, address)) = {address, {caller, core::CallerKind::application}};
-	const core::Key key = keyOf(call, door, caller, core::glanceAt(entry, &vendor, nullptr, call));
+	const core::Key key = keyOf(call, door, caller, core::glanceAt(entry, &vendor, nullptr, 0, call));
 	core::Thread::Memo &memo = memoOf(*thread, key);
 	memo.key = key;
 	memo.isPassed = true;
@@ -134,9 +134,21 @@ TEST_CASE("a call is passed by what is remembered of one that differs in nothing
 		place.answer = {caller, core::CallerKind::vendor};
 		CHECK(!isPassed(known));
 	}
+	SECTION("a thread that other rules may mean")
+	{
+		thread->nameClass = 1;
+		CHECK(!isPassed(known));
+		thread->memos[0] =
+		    memoOf(*thread, keyOf(known, door, caller, core::glanceAt(entry, &vendor, nullptr, 0, known)));
+		for (auto &memo : thread->memos)
+			memo = thread->memos[0]; // wherever it is looked for
+		CHECK(!isPassed(known));
+		thread->nameClass = 0;
+		CHECK(isPassed(known));
+	}
 	SECTION("one that is lowered")
 	{
-		memoOf(*thread, keyOf(known, door, caller, core::glanceAt(entry, &vendor, nullptr, known))).isPassed = false;
+		memoOf(*thread, keyOf(known, door, caller, core::glanceAt(entry, &vendor, nullptr, 0, known))).isPassed = false;
 		CHECK(!isPassed(known));
 	}
 }

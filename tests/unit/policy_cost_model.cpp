@@ -65,7 +65,7 @@ TEST_CASE("auto chooses what the published model finds fastest")
 		if (call.batch > 1)
 			call.stridea = call.strideb = 1 << 30;
 		call.asked = asked;
-		return decide(call, State(options), {&gpuConstants(row.gpu, nullptr, 0), 90, true}).strategy;
+		return decide(call, State(options), {}, {&gpuConstants(row.gpu, nullptr, 0), 90, true}).strategy;
 	};
 	int settled = 0;
 	for (auto &row : expected) {

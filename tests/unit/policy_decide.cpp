@@ -57,7 +57,7 @@ std::set<Reason> &met()
 
 Decision decided(const op::Op &call, const State &state, const Device &device = h100)
 {
-	Decision decision = decide(call, state, device);
+	Decision decision = decide(call, state, {}, device);
 	met().insert(decision.reason);
 	return decision;
 }
@@ -440,16 +440,16 @@ TEST_CASE("the same call always gets the same answer")
 	};
 	for (const op::Op &call : {large, small, product(300, 17, 5000, Kind::bmm), product(0, 0, 0)}) {
 		op::Op before = call;
-		auto first = bytes(decide(call, state, h100));
-		decide(large, again, volta);
-		CHECK(bytes(decide(call, again, h100)) == first);
+		auto first = bytes(decide(call, state, {}, h100));
+		decide(large, again, {}, volta);
+		CHECK(bytes(decide(call, again, {}, h100)) == first);
 		CHECK(call == before);
 	}
 }
 
 TEST_CASE("every reason has its words, and is either the policy's or somebody else's to give")
 {
-	// rule, region_disabled: need a configuration file or regions. The others are what becomes of a call elsewhere:
+	// rule has tests of its own, region_disabled needs regions. The others are what becomes of a call elsewhere:
 	// in the door (nested, second_copy) or while it is being lowered.
 	const std::set<Reason> elsewhere = {Reason::rule,          Reason::region_disabled, Reason::nested,
 	                                    Reason::second_copy,   Reason::capture_unready, Reason::out_of_memory,

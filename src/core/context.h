@@ -1,0 +1,24 @@
+// What a decision knows of a call's surroundings besides the caller: one number, equal where the rules see the same.
+// Any thread, of itself.
+#pragma once
+
+#include "src/core/process.h"
+#include "src/core/thread.h"
+#include "src/policy/decide.h"
+
+#include <string_view>
+
+namespace autoamp::core {
+
+// The class of a thread with that name: the rules see the same in two of one class. At most 8 bits.
+uint32_t nameClassOf(const Process &process, std::string_view name);
+
+// 24 bits, that is what a key has room for: the class of the thread's name in the lowest 8.
+inline uint32_t contextOf(const Thread &thread)
+{
+	return thread.nameClass;
+}
+
+policy::Where whereOf(const Process &process, uint32_t context, const op::Op &op);
+
+} // namespace autoamp::core
