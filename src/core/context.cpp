@@ -4,9 +4,9 @@
 
 namespace autoamp::core {
 
-policy::Where whereOf(const Process &, uint32_t, const op::Op &op)
+policy::Where whereOf(const Process &, uint32_t context, const op::Op &op)
 {
-	return {callerName(op.caller)};
+	return {callerName(op.caller), regionOf(context).patterns};
 }
 
 } // namespace autoamp::core

@@ -3,15 +3,21 @@
 #pragma once
 
 #include "src/core/process.h"
+#include "src/core/region.h"
 #include "src/core/thread.h"
 #include "src/policy/decide.h"
 
 namespace autoamp::core {
 
-// 24 bits, that is what a key has room for: the class of the thread's name in the lowest 8.
+// 24 bits, that is what a key has room for: the class of the thread's name in the lowest 8, then the region.
 inline uint32_t contextOf(const Thread &thread)
 {
-	return thread.nameClass;
+	return thread.nameClass | currentRegion() << 8;
+}
+static_assert(regionBits <= 16);
+inline const Region &regionOf(uint32_t context)
+{
+	return regionAt(context >> 8);
 }
 
 policy::Where whereOf(const Process &process, uint32_t context, const op::Op &op);

@@ -14,7 +14,6 @@ namespace autoamp::core {
 
 struct Process {
 	policy::Options options;
-	policy::State state;
 	op::VendorEnvironment environment;
 	reroute::Settings settings;
 	trace::Recorder recorder;

@@ -144,6 +144,8 @@ Choice choose(const op::Op &op, const State &state, const Device &device, const 
 		obstacle = obstacleOfData(op);
 	if (obstacle != Reason::count)
 		return {Strategy::fp32, obstacle};
+	if (state.isRegionOff)
+		return {Strategy::fp32, Reason::region_disabled};
 	const Reason reason = listed(op, state);
 	if (reason != Reason::white_list && reason != Reason::custom_white_list)
 		return {Strategy::fp32, reason};

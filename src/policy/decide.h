@@ -19,7 +19,8 @@ struct State {
 	explicit State(const Options &options = {});
 
 	bool enabled, observeOnly, tf32Allowed;
-	bool scaled; // float16 with verified scaling
+	bool isRegionOff = false; // a region that disables, or outside of all where they alone are meant (AUTOAMP_SCOPE)
+	bool scaled;              // float16 with verified scaling
 	op::Dtype dtype;
 	StrategyChoice strategy;
 	NameSet customWhite, customBlack;

@@ -14,6 +14,8 @@
 
 namespace autoamp::entry {
 
+constexpr const front::Regions *regions = nullptr;
+
 template <typename Call>
 void tell(const char *name, const Call &call, const void *caller)
 {
