@@ -181,6 +181,13 @@ std::vector<Shared> &sharedRegions()
 	return *made;
 }
 uint64_t ticketCount = 1; // 1: a range that nobody means
+std::atomic<size_t> sharedCount{0};
+
+void shareOthers() // under the lock, where they changed
+{
+	sharedCount = sharedRegions().size();
+	regionEpoch++;
+}
 
 void watchForks();
 
@@ -192,7 +199,7 @@ uint64_t share(const Region &part)
 	if (sharedRegions().size() >= sharedLimit)
 		return 0;
 	sharedRegions().push_back({++ticketCount, part});
-	regionEpoch++;
+	shareOthers();
 	return ticketCount;
 }
 
@@ -200,7 +207,7 @@ void unshare(uint64_t ticket)
 {
 	const Lock lock;
 	if (std::erase_if(sharedRegions(), [ticket](const Shared &each) { return each.ticket == ticket; }))
-		regionEpoch++;
+		shareOthers();
 }
 
 // ---- what a thread has open
@@ -254,7 +261,7 @@ void afterForkInChild()
 		const auto isIts = [&each](const Frame &frame) { return frame.ticket == each.ticket; };
 		return each.part.policy && !(stack && std::any_of(stack->frames.begin(), stack->frames.end(), isIts));
 	});
-	regionEpoch++;
+	shareOthers();
 	pthread_mutex_unlock(&mutex);
 }
 
@@ -289,7 +296,7 @@ Region above(const Region &below, const Region &own)
 Region together(const Region &own)
 {
 	Region all;
-	{
+	if (sharedCount > 0) {
 		const Lock lock;
 		for (const Shared &each : sharedRegions())
 			if (!own.policy || !each.part.policy)
@@ -386,8 +393,8 @@ constexpr struct {
 void describe(const autoamp_region &region, const Policy *around, std::string &key)
 {
 	key.assign(reinterpret_cast<const char *>(&around), sizeof around);
-	key += static_cast<char>(region.enabled);
-	key += static_cast<char>(region.use_promote);
+	for (const int &flag : {region.enabled, region.use_promote})
+		key.append(reinterpret_cast<const char *>(&flag), sizeof flag);
 	for (const char *text : {region.name, region.threads, region.dtype, region.level, region.lists,
 	                         region.custom_white_list, region.custom_black_list}) {
 		key += text ? '+' : '-';
@@ -455,7 +462,7 @@ int pushRegion(const autoamp_region *given)
 	                                 ? &configuration()->base // outside of all
 	                                 : current.policy;
 	describe(region, around, stack->key);
-	Memo &memo = stack->memos[base::hashBytes(stack->key.data(), stack->key.size()) % std::size(stack->memos)];
+	Memo &memo = stack->memos[std::hash<std::string>()(stack->key) % std::size(stack->memos)];
 	if (memo.key != stack->key) {
 		memo.key.clear();
 		if (const std::string problem = resolve(region, *around, memo); !problem.empty())
