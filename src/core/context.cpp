@@ -2,11 +2,34 @@
 
 #include "src/core/caller.h"
 
+#include <atomic>
+
 namespace autoamp::core {
 
-policy::Where whereOf(const Process &, uint32_t context, const op::Op &op)
+namespace {
+
+constexpr uint32_t classLimit = 256;
+
+// By class: which of the rules' thread patterns are met. Append-only, written by one compare-and-swap a place.
+std::atomic<uint32_t> masks[classLimit]; // [0]: none
+
+} // namespace
+
+uint32_t nameClassOf(const Process &process, std::string_view name)
 {
-	return {callerName(op.caller), regionOf(context).patterns};
+	const auto mask = static_cast<uint32_t>(policy::bitsOf(process.options.rules.threadPatterns, name));
+	for (uint32_t i = 0; i < classLimit; i++) {
+		uint32_t known = masks[i].load(std::memory_order_relaxed);
+		if (known == mask || (i > 0 && !known && masks[i].compare_exchange_strong(known, mask)) || known == mask)
+			return i;
+	}
+	return 0; // more kinds of names than anybody has
+}
+
+policy::Where whereOf(uint32_t context, const op::Op &op)
+{
+	return {callerName(op.caller), regionOf(context).patterns,
+	        masks[context % classLimit].load(std::memory_order_relaxed)};
 }
 
 } // namespace autoamp::core

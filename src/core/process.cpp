@@ -13,7 +13,10 @@
 #include "src/cuda/library.h"
 #include "src/op/vendor.h"
 #include "src/reroute/context.h"
+#include "src/trace/naming.h"
 
+#include <array>
+#include <climits>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -35,6 +38,17 @@ struct ForkHold {
 const char *valueOf(const char *name)
 {
 	return policy::environmentValue(policy::processEnvironment(), name);
+}
+
+// As %e of a trace's name.
+std::string programName()
+{
+	policy::ConfigFile arguments;
+	std::string ignored;
+	policy::readFile("/proc/self/cmdline", arguments, ignored);
+	char name[NAME_MAX + 1];
+	trace::programName(arguments.text.data(), arguments.text.size(), name, sizeof name);
+	return name;
 }
 
 // ---- the trace's header
@@ -76,8 +90,11 @@ void describeOptions(trace::Recorder &recorder, const policy::Options &options)
 	const auto table = policy::optionTable();
 	for (size_t i = 0; i < table.size(); i++)
 		if (table[i].type != policy::ValueType::emulator)
-			recorder.property("config", table[i].name, options.value[i].c_str(),
-			                  options.origin[i] == policy::Origin::environment ? "environment" : "default");
+			recorder.property("config", table[i].name, options.value[i].c_str(), options.place[i].c_str());
+	for (size_t i = 0; i < options.rules.list.size(); i++) {
+		const policy::Rule &rule = options.rules.list[i];
+		recorder.property("rule", std::to_string(i + 1).c_str(), policy::describe(rule).c_str(), rule.line.c_str());
+	}
 }
 
 void tellUnseen(trace::Recorder &recorder)
@@ -93,9 +110,8 @@ bool openTrace(Process &process, const void *known)
 	trace::Options trace;
 	trace.mode = options.trace == policy::TraceLevel::ops ? trace::Mode::ops : trace::Mode::summary;
 	// The default pattern lies in AUTOAMP_DIR, which the recorder prunes; a pattern of the user's is his own.
-	trace.pattern = options.originOf(policy::Option::traceFile) == policy::Origin::environment
-	                    ? options.traceFile.c_str()
-	                    : nullptr;
+	trace.pattern =
+	    options.originOf(policy::Option::traceFile) == policy::Origin::fallback ? nullptr : options.traceFile.c_str();
 	trace.dir = options.directory.c_str();
 	trace.maxSize = options.traceMaxSize;
 	trace.lookup = valueOf;
@@ -194,6 +210,22 @@ Process *start(const void *known)
 constinit std::atomic<bool> isIdle{false};
 
 constinit std::atomic<Process *> theProcess{nullptr};
+
+std::span<const char *const> entryNames()
+{
+	static const auto names = [] {
+		std::array<const char *, entry::entryCount> made;
+		for (unsigned i = 0; i < entry::entryCount; i++)
+			made[i] = entry::entryTable[i].name;
+		return made;
+	}();
+	return names;
+}
+
+policy::ParsedOptions readConfiguration()
+{
+	return policy::configure(policy::processEnvironment(), entryNames(), programName());
+}
 
 Process *startProcess(const void *known)
 {

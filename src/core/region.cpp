@@ -1,11 +1,10 @@
 #include "src/core/region.h"
 
-#include "inject/entry_table.h"
 #include "src/base/errno_guard.h"
 #include "src/base/hash.h"
 #include "src/base/log.h"
 #include "src/base/once.h"
-#include "src/policy/glob.h"
+#include "src/core/process.h"
 
 #include <algorithm>
 #include <cstring>
@@ -80,23 +79,12 @@ Policy policyOf(const policy::Options &options)
 	return policy;
 }
 
-std::span<const char *const> entryNames()
-{
-	static const auto *const names = [] {
-		auto *const made = new const char *[entry::entryCount];
-		for (unsigned i = 0; i < entry::entryCount; i++)
-			made[i] = entry::entryTable[i].name;
-		return made;
-	}();
-	return {names, entry::entryCount};
-}
-
 const Configuration *configuration()
 {
 	static base::Once<const Configuration> once;
 	return once.get([]() -> const Configuration * {
 		const base::ErrnoGuard errnoGuard;
-		const policy::ParsedOptions parsed = policy::parseOptions(policy::processEnvironment(), entryNames());
+		const policy::ParsedOptions parsed = readConfiguration();
 		if (!parsed.error.empty()) {
 			base::setLogLevel(base::LogLevel::error);
 			base::log(base::LogLevel::error, "off: %s", parsed.error.c_str());
@@ -148,10 +136,7 @@ uint32_t idOf(const Region &wanted)
 // Null: a name that says nothing to anybody, or the limit.
 const RangeName *nameOf(std::string_view text, bool isStored)
 {
-	const auto &meant = configuration()->base.state.rules.regionPatterns;
-	uint64_t patterns = 0;
-	for (size_t i = 0; i < meant.size(); i++)
-		patterns |= uint64_t{policy::matches(meant[i], text)} << i;
+	const uint64_t patterns = policy::bitsOf(configuration()->base.options.rules.regionPatterns, text);
 	if (text.empty() || (!patterns && !isStored))
 		return nullptr;
 	const Lock lock;
@@ -409,22 +394,22 @@ std::string resolve(const autoamp_region &region, const Policy &around, Memo &me
 	memo.isShared = is("all");
 	if (region.threads && !memo.isShared && !is("current"))
 		return "threads=" + std::string(region.threads) + ": bad value; accepted: current, all";
-	policy::Setting settings[std::size(fields)];
+	policy::Change changes[std::size(fields)];
 	size_t count = 0;
 	std::string flags[2];
 	for (const auto &[variable, text, flag] : fields) {
 		if (flag && region.*flag != AUTOAMP_SAME) {
 			std::string &number = flags[flag == &autoamp_region::use_promote];
-			settings[count++] = {variable, number = std::to_string(region.*flag)};
+			changes[count++] = {variable, number = std::to_string(region.*flag)};
 		} else if (text && region.*text) {
-			settings[count++] = {variable, region.*text};
+			changes[count++] = {variable, region.*text};
 		}
 	}
 	memo.name = region.name ? nameOf(region.name, true) : nullptr;
 	memo.policy = &around;
 	if (count == 0)
 		return {};
-	const policy::ParsedOptions parsed = policy::changed(around.options, {settings, count}, entryNames());
+	const policy::ParsedOptions parsed = policy::changed(around.options, {changes, count}, entryNames());
 	if (!parsed.error.empty())
 		return parsed.error;
 	Policy made = policyOf(parsed.options);
@@ -556,7 +541,7 @@ void renewRegion()
 bool areRangesMeant()
 {
 	const Configuration *const known = configuration();
-	return known && !known->base.state.rules.regionPatterns.empty();
+	return known && !known->base.options.rules.regionPatterns.empty();
 }
 
 const RangeName *findRangeName(std::string_view text)

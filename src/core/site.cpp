@@ -85,14 +85,13 @@ Site *lookUp(const op::Op &op, uint32_t context, uint64_t hash)
 
 } // namespace
 
-Site &findSite(Process &process, const op::Op &op, uint32_t context, const policy::Device &device)
+Site &findSite(Process &, const op::Op &op, uint32_t context, const policy::Device &device)
 {
 	uint64_t hash = base::hashBytes(&op, sizeof op);
 	if (context)
 		hash = base::hashBytes(&context, sizeof context, hash);
 	hash |= 1;
-	const policy::Decision decision =
-	    policy::decide(op, regionOf(context).policy->state, whereOf(process, context, op), device);
+	const policy::Decision decision = policy::decide(op, regionOf(context).policy->state, whereOf(context, op), device);
 	pthread_mutex_lock(&mutex);
 	Site *site = lookUp(op, context, hash);
 	if (!site) {

@@ -1,6 +1,7 @@
 #include "src/core/thread.h"
 
 #include "src/base/errno_guard.h"
+#include "src/core/context.h"
 
 #include <atomic>
 #include <new>
@@ -40,6 +41,9 @@ Thread *makeThread(Process &process)
 		return nullptr;
 	owner = &process;
 	thread->driver = cuda::driver();
+	char name[16] = "";
+	if (!process.options.rules.threadPatterns.empty() && pthread_getname_np(pthread_self(), name, sizeof name) == 0)
+		thread->nameClass = nameClassOf(process, name);
 	if (process.isTracing && !(thread->lane = process.recorder.attach())) {
 		delete thread;
 		return nullptr;

@@ -68,18 +68,18 @@ Reason obstacleOfData(const op::Op &op)
 }
 
 // What keeps calls from a strategy, whatever the call is; `count`: nothing does.
-Reason obstacleOf(Strategy strategy, const State &state, const Device &device)
+Reason obstacleOf(Strategy strategy, const Aim &aim, const Device &device)
 {
 	using op::Dtype;
 	const bool isCast = strategy == Strategy::cast, isTf32 = strategy == Strategy::tf32;
-	if (!isTf32 && state.dtype == Dtype::tf32)
+	if (isTf32 ? aim.isDemanded && aim.dtype != Dtype::tf32 : aim.dtype == Dtype::tf32)
 		return Reason::disabled;
 	// Narrowing to float16 without our scale is for those who name it.
-	if (strategy == Strategy::library && state.dtype == Dtype::float16 && state.strategy != StrategyChoice::library)
+	if (strategy == Strategy::library && aim.dtype == Dtype::float16 && aim.strategy != StrategyChoice::library)
 		return Reason::disabled;
-	if (isTf32 && !state.tf32Allowed)
+	if (isTf32 && !aim.tf32Allowed)
 		return Reason::disabled;
-	const bool hasType = isTf32 ? device.hasTf32() : state.dtype == Dtype::float16 || device.hasBfloat16();
+	const bool hasType = isTf32 ? device.hasTf32() : aim.dtype == Dtype::float16 || device.hasBfloat16();
 	if (device.computeCapability < 75 || !hasType)
 		return Reason::gpu_too_old;
 	return device.isThere && (device.canLoadKernels || !isCast) ? Reason::count : Reason::driver_too_old;
@@ -110,11 +110,17 @@ Reason listed(const op::Op &op, const State &state)
 	return Reason::unlisted;
 }
 
+// What decides, and how: a region, a rule, the lists.
+Reason wordOf(const op::Op &op, const Rule *rule, const State &state)
+{
+	return state.isRegionOff ? Reason::region_disabled : rule ? Reason::rule : listed(op, state);
+}
+
 // The way that is named, or else the fastest that there is; without any, the one that the dtype means.
-const Way &bestOf(const Ways &ways, const State &state)
+const Way &bestOf(const Ways &ways, const Aim &aim)
 {
 	const auto of = [&ways](Strategy strategy) { return &ways[static_cast<size_t>(strategy)]; };
-	switch (state.strategy) {
+	switch (aim.strategy) {
 	case StrategyChoice::cast:
 		return *of(Strategy::cast);
 	case StrategyChoice::library:
@@ -125,7 +131,7 @@ const Way &bestOf(const Ways &ways, const State &state)
 	case StrategyChoice::fp32:
 		break;
 	}
-	const Way *best = of(state.dtype == op::Dtype::tf32 ? Strategy::tf32 : Strategy::cast);
+	const Way *best = of(aim.dtype == op::Dtype::tf32 ? Strategy::tf32 : Strategy::cast);
 	for (const Way *way = of(Strategy::cast); way != ways.end(); ++way)
 		if (way->isAvailable() && (!best->isAvailable() || way->estimate < best->estimate))
 			best = way;
@@ -137,46 +143,59 @@ struct Choice {
 	Reason reason;
 };
 
-Choice choose(const op::Op &op, const State &state, const Device &device, const Ways &ways, const Way &best)
+// `reason`: what the rules or the lists say.
+Choice choose(const op::Op &op, Reason reason, const Aim &aim, const Device &device, const Ways &ways, const Way &best)
 {
 	Reason obstacle = reasonOf(op.obstacle);
 	if (obstacle == Reason::count)
 		obstacle = obstacleOfData(op);
 	if (obstacle != Reason::count)
 		return {Strategy::fp32, obstacle};
-	if (state.isRegionOff)
-		return {Strategy::fp32, Reason::region_disabled};
-	const Reason reason = listed(op, state);
-	if (reason != Reason::white_list && reason != Reason::custom_white_list)
+	if (reason != Reason::white_list && reason != Reason::custom_white_list && !aim.isDemanded)
 		return {Strategy::fp32, reason};
-	if (state.strategy == StrategyChoice::fp32)
+	if (aim.strategy == StrategyChoice::fp32)
 		return {Strategy::fp32, Reason::disabled};
 	if (!best.isAvailable())
 		return {Strategy::fp32, best.why};
 	const float asked = ways[0].estimate;
-	if (state.strategy != StrategyChoice::automatic || asked >= gainWanted * best.estimate)
+	if (aim.strategy != StrategyChoice::automatic || aim.isDemanded || asked >= gainWanted * best.estimate)
 		return {best.strategy, reason};
-	const bool isSmall = state.dtype != op::Dtype::tf32 && asked <= launchTime(*device.gpu, state.scaled);
+	const bool isSmall = aim.dtype != op::Dtype::tf32 && asked <= launchTime(*device.gpu, aim.scaled());
 	return {Strategy::fp32, isSmall ? Reason::too_small : Reason::not_profitable};
 }
 
 } // namespace
 
 State::State(const Options &options)
-    : enabled(options.enabled), observeOnly(options.level == Level::O0), tf32Allowed(options.tf32Allowed),
-      scaled(options.dtype == op::Dtype::float16 && options.scaling == Scaling::automatic), dtype(options.dtype),
-      strategy(options.strategy), customWhite(options.customWhite), customBlack(options.customBlack)
+    : Aim{options.dtype, options.strategy, options.scaling == Scaling::automatic, options.tf32Allowed},
+      enabled(options.enabled), observeOnly(options.level == Level::O0), customWhite(options.customWhite),
+      customBlack(options.customBlack), rules(options.rules)
 {
 	for (unsigned kind = 0; kind < kindCount; ++kind)
 		category[kind] = policy::category(static_cast<op::Kind>(kind));
 }
 
-Ways waysOf(const op::Op &op, const State &state, const Device &device)
+Aim aimOf(const State &state, const Rule *rule)
+{
+	using op::Dtype;
+	Aim aim = state;
+	if (!rule || rule->precision == Dtype::float32)
+		return aim;
+	aim.isDemanded = true;
+	aim.dtype = rule->precision;
+	const bool isUnscaled = aim.strategy == StrategyChoice::library && aim.scaled(); // parseOptions() refuses it, too
+	const bool isOther = (aim.dtype == Dtype::tf32) != (aim.strategy == StrategyChoice::tf32);
+	if (aim.strategy != StrategyChoice::fp32 && (isOther || isUnscaled))
+		aim.strategy = StrategyChoice::automatic;
+	return aim;
+}
+
+Ways waysOf(const op::Op &op, const Aim &aim, const Device &device)
 {
 	const bool isTf32 = op.asked == op::Dtype::tf32 && device.hasTf32();
 	Ways ways = {{{Strategy::fp32, op.asked == op::Dtype::tf32 && !isTf32 ? op::Dtype::float32 : op.asked},
-	              {Strategy::cast, state.dtype},
-	              {Strategy::library, state.dtype},
+	              {Strategy::cast, aim.dtype},
+	              {Strategy::library, aim.dtype},
 	              {Strategy::tf32, op::Dtype::tf32}}};
 	const Path paths[] = {isTf32 ? Path::tf32 : Path::fp32, Path::half, Path::fast16, Path::tf32};
 	const bool isProduct = op.kind != op::Kind::none && op.a == op::Dtype::float32 && op.b == op::Dtype::float32 &&
@@ -184,19 +203,19 @@ Ways waysOf(const op::Op &op, const State &state, const Device &device)
 	for (Way &way : ways) {
 		const auto index = static_cast<size_t>(way.strategy);
 		if (index > 0)
-			way.why = obstacleOf(way.strategy, state, device);
+			way.why = obstacleOf(way.strategy, aim, device);
 		if (isTf32 && way.strategy == Strategy::tf32)
 			way.why = Reason::already_low;
 		// What lies behind arrays of pointers is not known to be aligned as fast kernels need it.
 		if ((op.flags & op::flagArrays) && index > 0 && way.strategy != Strategy::cast && way.isAvailable())
 			way.why = Reason::unsupported;
 		if (isProduct && way.why != Reason::disabled)
-			way.estimate = static_cast<float>(estimate(*device.gpu, op, paths[index], state.scaled));
+			way.estimate = static_cast<float>(estimate(*device.gpu, op, paths[index], aim.scaled()));
 	}
 	return ways;
 }
 
-Decision decide(const op::Op &op, const State &state, const Where &, const Device &device)
+Decision decide(const op::Op &op, const State &state, const Where &where, const Device &device)
 {
 	Decision decision;
 	if (!state.enabled) {
@@ -204,9 +223,13 @@ Decision decide(const op::Op &op, const State &state, const Where &, const Devic
 		decision.reason = Reason::disabled;
 		return decision;
 	}
-	const Ways ways = waysOf(op, state, device);
-	const Way &best = bestOf(ways, state);
-	const Choice choice = choose(op, state, device, ways, best);
+	// What is no product could not be lowered, whoever names it.
+	const bool canBeMeant = op.kind != op::Kind::none && !state.isRegionOff;
+	const Rule *const rule = canBeMeant ? state.rules.find(op, where) : nullptr;
+	const Aim aim = aimOf(state, rule);
+	const Ways ways = waysOf(op, aim, device);
+	const Way &best = bestOf(ways, aim);
+	const Choice choice = choose(op, wordOf(op, rule, state), aim, device, ways, best);
 	decision.precision = ways[0].precision;
 	decision.estimate = ways[0].estimate;
 	decision.estimateLowered = best.estimate;

@@ -10,29 +10,28 @@
 #include "src/policy/rules.h"
 
 #include <array>
-#include <string_view>
 
 namespace autoamp::policy {
 
-// The configuration as a decision needs it. Made once, shared by all threads.
-struct State {
-	explicit State(const Options &options = {});
-
-	bool enabled, observeOnly, tf32Allowed;
-	bool isRegionOff = false; // a region that disables, or outside of all where they alone are meant (AUTOAMP_SCOPE)
-	bool scaled;              // float16 with verified scaling
+// What a lowered call becomes, and how.
+struct Aim {
 	op::Dtype dtype;
 	StrategyChoice strategy;
+	bool isScaling, tf32Allowed;
+	bool isDemanded = false; // by a rule: in this precision, gain or not
+
+	bool scaled() const { return dtype == op::Dtype::float16 && isScaling; } // verified scaling
+};
+
+// The configuration as a decision needs it. Made once, shared by all threads.
+struct State : Aim {
+	explicit State(const Options &options = {});
+
+	bool enabled, observeOnly;
+	bool isRegionOff = false; // a region that disables, or outside of all where they alone are meant (AUTOAMP_SCOPE)
 	NameSet customWhite, customBlack;
 	Category category[kindCount]; // by op::Kind
 	Rules rules;
-};
-
-// A call's surroundings, as far as the rules ask.
-struct Where {
-	std::string_view caller; // the object file's name without its folder
-	uint64_t regions = 0;    // bit i: an open region matches State::rules.regionPatterns[i]
-	uint32_t threads = 0;    // bit i: the thread's name matches State::rules.threadPatterns[i]
 };
 
 struct Device {
@@ -57,7 +56,10 @@ struct Way {
 };
 // Every way, by Strategy; the one of fp32 is as asked (perhaps TF32 already) and always there.
 using Ways = std::array<Way, strategyCount>;
-Ways waysOf(const op::Op &op, const State &state, const Device &device);
+Ways waysOf(const op::Op &op, const Aim &aim, const Device &device);
+
+// That of a call which `rule` matches (null: none). A strategy that has no such precision gives way to one that has.
+Aim aimOf(const State &state, const Rule *rule);
 
 // How the call shall run. `lowered` is an intention: what follows may still decline, with its own reason (`fallback`).
 // At O0 the verdict is `observed`; reason and strategy then say what O1 would have done (strategy fp32: kept), while

@@ -21,7 +21,7 @@ constexpr unsigned strategyCount = static_cast<unsigned>(Strategy::tf32) + 1;
 	X(black_list, "the op is on the list system's fp32 list", "add it to AUTOAMP_CUSTOM_WHITE_LIST")                   \
 	X(custom_white_list, "AUTOAMP_CUSTOM_WHITE_LIST names it", "")                                                     \
 	X(custom_black_list, "AUTOAMP_CUSTOM_BLACK_LIST names it", "take it off AUTOAMP_CUSTOM_BLACK_LIST")                \
-	X(rule, "a rule of the configuration file matches", "see the rule")                                                \
+	X(rule, "a rule of the configuration matches", "autoamp report --report config shows the rules")                   \
 	X(unlisted, "no list names the op: it runs as asked", "add it to AUTOAMP_CUSTOM_WHITE_LIST")                       \
 	X(promote, "the op runs in the widest type of its operands", "")                                                   \
 	X(banned, "the list system refuses the op in lower precision", "")                                                 \

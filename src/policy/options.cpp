@@ -1,10 +1,12 @@
 #include "src/policy/options.h"
 
+#include "src/policy/glob.h"
 #include "src/policy/lists.h"
 
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <cstring>
 #include <numeric>
 #include <type_traits>
 
@@ -72,40 +74,6 @@ bool parseSize(std::string_view text, uint64_t &bytes)
 	return bytes >> shift == number;
 }
 
-// Shell globs: `*`, `?`; everything else is itself. A `*` that fails is never returned to once a later one was met:
-// with each of them tried again a list of some twenty hangs the application.
-bool matches(const char *pattern, const char *text)
-{
-	const char *star = nullptr, *rest = nullptr; // what follows the latest `*`, and the text that it has not taken
-	while (*text) {
-		if (*pattern == '*') {
-			star = ++pattern;
-			rest = text;
-		} else if (*pattern == '?' || *pattern == *text) {
-			++pattern;
-			++text;
-		} else if (star) {
-			pattern = star;
-			text = ++rest;
-		} else {
-			return false;
-		}
-	}
-	while (*pattern == '*')
-		++pattern;
-	return !*pattern;
-}
-
-// What a user typed, on one line whatever it holds.
-std::string shown(std::string_view value)
-{
-	constexpr size_t longest = 100;
-	std::string text(value.substr(0, longest));
-	std::replace_if(
-	    text.begin(), text.end(), [](unsigned char c) { return std::iscntrl(c); }, '?');
-	return value.size() > longest ? text + "..." : text;
-}
-
 std::string_view trimmed(std::string_view text)
 {
 	while (!text.empty() && text.front() == ' ')
@@ -130,7 +98,7 @@ std::string addName(NameSet &set, std::string_view name, std::span<const char *c
 	if (torchOp)
 		set.kinds |= torchOp->kinds;
 	for (size_t row = 0; bare && !torchOp && row < entries.size(); ++row) {
-		if (!matches(key.c_str(), entries[row]))
+		if (!matches(key, entries[row]))
 			continue;
 		known = true;
 		set.entries.resize((entries.size() + 63) / 64);
@@ -221,8 +189,76 @@ std::string readVariable(Options &options, Numbers &numbers, std::string_view na
 	if (!problem.empty())
 		return shown(name) + "=" + shown(value) + ": " + problem;
 	options.origin[index] = Origin::environment;
+	options.place[index] = "environment";
 	options.value[index] = value;
 	return {};
+}
+
+std::string lowerName(const OptionRow &row)
+{
+	std::string name(row.name + std::strlen("AUTOAMP_"));
+	std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return std::tolower(c); });
+	return name;
+}
+
+// What one value of a file can have wrong on its own. What is stronger was read before.
+std::string readSetting(Options &options, Numbers &numbers, const Setting &setting,
+                        std::span<const char *const> entries)
+{
+	const auto *row =
+	    std::find_if(std::begin(table), std::end(table), [&](auto &each) { return setting.key == lowerName(each); });
+	if (row == std::end(table)) {
+		std::vector<std::string> keys = {"rule"};
+		for (const OptionRow &each : table)
+			if (!keyOf(each).empty())
+				keys.push_back(keyOf(each));
+		std::vector<const char *> names;
+		for (const std::string &key : keys)
+			names.push_back(key.c_str());
+		return setting.keyPlace + ": " + shown(setting.key) + ": no such key; the nearest is " +
+		       nearestName(setting.key, names);
+	}
+	if (keyOf(*row).empty())
+		return setting.keyPlace + ": " + setting.key + ": not in a file; there is a variable " + row->name;
+	const auto index = static_cast<size_t>(row - table);
+	const auto option = static_cast<Option>(index);
+	const bool isList = row->type == ValueType::names, isTruth = setting.value == "true" || setting.value == "false";
+	const std::string value =
+	    row->type == ValueType::words && isTruth ? setting.value == "true" ? "1" : "0" : setting.value;
+	std::string problem;
+	uint64_t number = 0;
+	if (setting.isElement && !isList)
+		problem = "one value, no array";
+	else if (!toNumber(*row, value, number))
+		problem = "bad value; accepted: " + acceptedValues(*row);
+	else if (isList)
+		problem = parseNames(option == Option::customWhite ? options.customWhite : options.customBlack, value, entries);
+	if (!problem.empty())
+		return setting.place + ": " + setting.key + "=" + shown(setting.value) + ": " + problem;
+	if (row->type == ValueType::text && value.empty())
+		return {};
+	if (options.origin[index] == Origin::fallback) {
+		options.origin[index] = Origin::file;
+		options.place[index] = setting.line;
+		options.value[index] = value;
+		numbers[index] = number;
+	} else if (isList) {
+		options.value[index] += "," + value;
+		if (!options.place[index].ends_with(setting.line))
+			options.place[index] += ", " + setting.line;
+	}
+	return {};
+}
+
+std::string takeFile(Options &options, Numbers &numbers, const ConfigFile &file, std::span<const char *const> entries)
+{
+	const Document document = parseToml(file);
+	std::string problem = document.error;
+	for (size_t i = 0; i < document.top.settings.size() && problem.empty(); ++i)
+		problem = readSetting(options, numbers, document.top.settings[i], entries);
+	for (size_t i = 0; i < document.rules.size() && problem.empty(); ++i)
+		problem = options.rules.add(document.rules[i], entries);
+	return problem;
 }
 
 void fillFields(Options &options, const Numbers &numbers)
@@ -245,24 +281,36 @@ void fillFields(Options &options, const Numbers &numbers)
 	set(options.gpuModel, Option::gpuModel);
 }
 
-std::string checkLists(const NameSet &white, const NameSet &black)
+// Where a value was typed, in the words of that place; with it as NAME=value.
+std::string sourceOf(const Options &options, Option option, bool hasValue = true)
 {
-	for (const std::string &name : black.names)
-		if (std::find(white.names.begin(), white.names.end(), name) != white.names.end())
-			return "AUTOAMP_CUSTOM_BLACK_LIST: '" + shown(name) + "' is in AUTOAMP_CUSTOM_WHITE_LIST as well";
+	const auto index = static_cast<size_t>(option);
+	const std::string name =
+	    options.origin[index] == Origin::file ? options.place[index] + ": " + keyOf(table[index]) : table[index].name;
+	return hasValue ? name + "=" + shown(options.value[index]) : name;
+}
+
+std::string checkLists(const Options &options)
+{
+	for (const std::string &name : options.customBlack.names) {
+		auto &white = options.customWhite.names;
+		if (std::find(white.begin(), white.end(), name) != white.end())
+			return sourceOf(options, Option::customBlack, false) + ": '" + shown(name) +
+			       "' is in AUTOAMP_CUSTOM_WHITE_LIST as well";
+	}
 	return {};
 }
 
-// What only two variables together can have wrong.
+// What only two values together can have wrong.
 std::string checkTogether(const Options &options)
 {
-	if (const std::string problem = checkLists(options.customWhite, options.customBlack); !problem.empty())
+	if (const std::string problem = checkLists(options); !problem.empty())
 		return problem;
 	const std::string &level = options.valueOf(Option::level), &lists = options.valueOf(Option::lists);
 	const char *levels = levelsOfLists[static_cast<size_t>(options.lists)];
 	if (wordIndex(levels, level) < 0)
-		return "AUTOAMP_LEVEL=" + level + ": not a level of AUTOAMP_LISTS=" + lists + "; accepted: " + levels;
-	const std::string strategy = "AUTOAMP_STRATEGY=" + options.valueOf(Option::strategy);
+		return sourceOf(options, Option::level) + ": not a level of AUTOAMP_LISTS=" + lists + "; accepted: " + levels;
+	const std::string strategy = sourceOf(options, Option::strategy);
 	const bool isLibrary = options.strategy == StrategyChoice::library;
 	if (options.dtype == op::Dtype::tf32 && (isLibrary || options.strategy == StrategyChoice::cast))
 		return strategy + ": AUTOAMP_DTYPE=tf32 has no 16-bit form; accepted with it: auto, fp32, tf32";
@@ -290,22 +338,24 @@ void unite(NameSet &set, const NameSet &more, NameSet &other)
 	}
 }
 
+// The XDG specification: a relative path is to be ignored.
+std::string folderIn(const char *const *environment, const char *variable, const char *below)
+{
+	const char *base = environmentValue(environment, variable);
+	return base && *base == '/' ? std::string(base) + below : std::string();
+}
+
 // The defaults of paths depend on other variables.
 void resolvePaths(Options &options, const char *const *environment)
 {
 	auto typed = [&](Option option) {
-		return options.originOf(option) == Origin::environment ? options.valueOf(option) : std::string();
-	};
-	auto folder = [&](const char *variable, const char *below) {
-		const char *base = environmentValue(environment, variable);
-		// The XDG specification: a relative path is to be ignored.
-		return base && *base == '/' ? std::string(base) + below : std::string();
+		return options.originOf(option) == Origin::fallback ? std::string() : options.valueOf(option);
 	};
 	options.directory = typed(Option::directory);
 	if (options.directory.empty())
-		options.directory = folder("XDG_STATE_HOME", "/autoamp");
+		options.directory = folderIn(environment, "XDG_STATE_HOME", "/autoamp");
 	if (options.directory.empty())
-		options.directory = folder("HOME", "/.local/state/autoamp");
+		options.directory = folderIn(environment, "HOME", "/.local/state/autoamp");
 	options.traceFile = typed(Option::traceFile);
 	if (options.traceFile.empty() && !options.directory.empty())
 		options.traceFile = options.directory + "/%e.%t.%p.aat";
@@ -345,13 +395,23 @@ std::string acceptedValues(const OptionRow &row)
 	return text;
 }
 
-ParsedOptions parseOptions(const char *const *environment, std::span<const char *const> entries)
+std::string keyOf(const OptionRow &row)
+{
+	const auto option = static_cast<Option>(&row - table);
+	// The front asks for it before there is a core; a file leads to no other; the emulated device reads no file.
+	const bool isVariable = option == Option::hookDlsym || option == Option::config || row.type == ValueType::emulator;
+	return isVariable ? std::string() : lowerName(row);
+}
+
+ParsedOptions parseOptions(const char *const *environment, std::span<const char *const> entries,
+                           std::span<const ConfigFile> files)
 {
 	ParsedOptions parsed;
 	Options &options = parsed.options;
 	Numbers numbers = {};
 	for (size_t i = 0; i < optionCount; ++i) {
 		options.value[i] = table[i].fallback;
+		options.place[i] = "default";
 		toNumber(table[i], table[i].fallback, numbers[i]);
 	}
 	for (auto *variable = environment; variable && *variable && parsed.error.empty(); ++variable) {
@@ -360,6 +420,8 @@ ParsedOptions parseOptions(const char *const *environment, std::span<const char 
 		std::string_view value = text.substr(std::min(equals + 1, text.size()));
 		parsed.error = readVariable(options, numbers, text.substr(0, equals), value, environment, entries);
 	}
+	for (auto file = files.begin(); file != files.end() && parsed.error.empty(); ++file)
+		parsed.error = takeFile(options, numbers, *file, entries);
 	fillFields(options, numbers);
 	if (parsed.error.empty())
 		parsed.error = checkTogether(options);
@@ -373,7 +435,7 @@ ParsedOptions parseOptions(const char *const *environment, std::span<const char 
 	return parsed;
 }
 
-ParsedOptions changed(const Options &around, std::span<const Setting> settings, std::span<const char *const> entries)
+ParsedOptions changed(const Options &around, std::span<const Change> changes, std::span<const char *const> entries)
 {
 	ParsedOptions parsed = {around, {}};
 	Options &options = parsed.options;
@@ -381,7 +443,7 @@ ParsedOptions changed(const Options &around, std::span<const Setting> settings, 
 	for (size_t i = 0; i < optionCount; ++i)
 		toNumber(table[i], options.value[i], numbers[i]);
 	Options added; // the region's own lists
-	for (const auto &[name, value] : settings) {
+	for (const auto &[name, value] : changes) {
 		auto *row = std::find_if(std::begin(table), std::end(table), [&](auto &each) { return name == each.name; });
 		if (row == std::end(table))
 			return {around, std::string(name) + ": no such variable"};
@@ -401,9 +463,10 @@ ParsedOptions changed(const Options &around, std::span<const Setting> settings, 
 			continue;
 		numbers[index] = number;
 		options.value[index] = value;
+		options.origin[index] = Origin::fallback; // of no file, and no level that stays
 	}
 	fillFields(options, numbers);
-	parsed.error = checkLists(added.customWhite, added.customBlack);
+	parsed.error = checkLists(added);
 	unite(options.customWhite, added.customWhite, options.customBlack);
 	unite(options.customBlack, added.customBlack, options.customWhite);
 	for (Option option : {Option::customWhite, Option::customBlack}) {
@@ -415,6 +478,37 @@ ParsedOptions changed(const Options &around, std::span<const Setting> settings, 
 	}
 	if (parsed.error.empty())
 		parsed.error = checkTogether(options);
+	return parsed;
+}
+
+ParsedOptions configure(const char *const *environment, std::span<const char *const> entries,
+                        const std::string &program)
+{
+	std::vector<ConfigFile> files;
+	std::string problem;
+	// A missing one is an error only where somebody named it.
+	const auto read = [&](const std::string &path, const char *named) {
+		ConfigFile file;
+		std::string error;
+		const Reading reading = readFile(path, file, error);
+		if (reading == Reading::done)
+			files.push_back(std::move(file));
+		else if (problem.empty() && (named || reading == Reading::failed))
+			problem = (named ? named + ("=" + shown(path)) : shown(path)) + ": " + error;
+	};
+	const char *const name = table[static_cast<size_t>(Option::config)].name;
+	if (const char *path = environmentValue(environment, name); path && *path)
+		read(path, name);
+	std::string folder = folderIn(environment, "XDG_CONFIG_HOME", "/autoamp/");
+	if (folder.empty())
+		folder = folderIn(environment, "HOME", "/.config/autoamp/");
+	if (!folder.empty() && !program.empty() && program != "autoamp")
+		read(folder + program + ".toml", nullptr);
+	if (!folder.empty())
+		read(folder + "autoamp.toml", nullptr);
+	ParsedOptions parsed = parseOptions(environment, entries, files);
+	if (parsed.error.empty())
+		parsed.error = std::move(problem);
 	return parsed;
 }
 

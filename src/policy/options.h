@@ -1,8 +1,11 @@
-// The configuration: one table of AUTOAMP_* variables, and what they were set to. Feeds the library and the command
-// line. Any thread for reading; parsed once a process. The only place of the library that looks at the environment.
+// The configuration: one table of AUTOAMP_* variables, which are the keys of the files too, and what they were set to.
+// Feeds the library and the command line. Any thread for reading; parsed once a process. The only place of the library
+// that looks at the environment.
 #pragma once
 
 #include "src/op/op.h"
+#include "src/policy/rules.h"
+#include "src/policy/toml.h"
 
 #include <cstdint>
 #include <span>
@@ -45,6 +48,7 @@ enum class ValueType : uint8_t {
 	X(traceFile, "AUTOAMP_TRACE_FILE", text, "", "<AUTOAMP_DIR>/%e.%t.%p.aat",                                         \
 	  "trace file: %e program, %t time, %h host, %p pid, %n counter, %q{VAR}, %rank%, %%")                             \
 	X(traceMaxSize, "AUTOAMP_TRACE_MAX_SIZE", size, "", "256M", "beyond it no more single events; totals stay exact")  \
+	X(config, "AUTOAMP_CONFIG", text, "", "", "TOML file of settings and rules: autoamp help rules")                   \
 	X(log, "AUTOAMP_LOG", words, "off error warn info debug", "warn", "messages on stderr")                            \
 	X(hookDlsym, "AUTOAMP_HOOK_DLSYM", words, "0 1 got", "1",                                                          \
 	  "1: catch programs that look functions up with dlsym; got: also plug-ins opened RTLD_DEEPBIND")                  \
@@ -76,6 +80,7 @@ struct OptionRow {
 // By Option. acceptedValues() is the column `values` for people: "float16 (fp16, half), bfloat16 (bf16)".
 std::span<const OptionRow> optionTable();
 std::string acceptedValues(const OptionRow &row);
+std::string keyOf(const OptionRow &row); // in a file: level, dtype, ...; empty: it is a variable only
 
 enum class Level : uint8_t { O0, O1 };
 enum class Lists : uint8_t { torch };
@@ -86,7 +91,7 @@ enum class TraceLevel : uint8_t { off, summary, ops };
 enum class LogLevel : uint8_t { off, error, warn, info, debug };
 enum class GpuModel : uint8_t { automatic, a100, h100, h200, b200, rtx4090, h100pcie, rtx5090, pro6000 };
 
-enum class Origin : uint8_t { fallback, environment };
+enum class Origin : uint8_t { fallback, file, environment };
 
 // A custom list, resolved: which calls it names.
 struct NameSet {
@@ -121,7 +126,9 @@ struct Options {
 	GpuModel gpuModel = GpuModel::automatic;
 	bool tf32Allowed = true;     // false: NVIDIA_TF32_OVERRIDE=0
 	bool emulatesSingle = false; // CUBLAS_EMULATE_SINGLE_PRECISION=1
-	Origin origin[static_cast<size_t>(Option::count)] = {};
+	Rules rules;
+	Origin origin[static_cast<size_t>(Option::count)] = {}; // of the strongest that says something
+	std::string place[static_cast<size_t>(Option::count)]; // default, environment, file:line; of lists all, with commas
 	std::string value[static_cast<size_t>(Option::count)]; // as typed; where unset, the table's default
 
 	Origin originOf(Option option) const { return origin[static_cast<size_t>(option)]; }
@@ -135,15 +142,20 @@ struct ParsedOptions {
 };
 
 // `environment`: NAME=value strings up to a null pointer, as environ. `entries`: names by row of the entry tables.
-// Names that do not begin with AUTOAMP_ are not judged.
-ParsedOptions parseOptions(const char *const *environment, std::span<const char *const> entries);
+// Names that do not begin with AUTOAMP_ are not judged. `files`: the strongest first; the environment is stronger.
+ParsedOptions parseOptions(const char *const *environment, std::span<const char *const> entries,
+                           std::span<const ConfigFile> files = {});
+// The same with the files that the environment leads to: AUTOAMP_CONFIG, then <program>.toml and autoamp.toml where the
+// user's configuration lies. `program`: as %e of a trace's name; empty: not known.
+ParsedOptions configure(const char *const *environment, std::span<const char *const> entries,
+                        const std::string &program);
 
 // What a region changes of the options around it. Lists are united; what one names leaves the other that it was on.
 // Level O0 of the environment stays. `name`: a variable's.
-struct Setting {
+struct Change {
 	std::string_view name, value;
 };
-ParsedOptions changed(const Options &around, std::span<const Setting> settings, std::span<const char *const> entries);
+ParsedOptions changed(const Options &around, std::span<const Change> changes, std::span<const char *const> entries);
 
 // This process's environment, and one value of an environment (null: unset). For everything else that the library asks
 // of it (XDG folders, ranks, %q{VAR}).

@@ -230,6 +230,8 @@ struct Trace::Loader {
 			trace.command.push_back(value);
 		else if (group == "config")
 			set(trace.config);
+		else if (group == "rule")
+			set(trace.rules);
 		else if (group == "version")
 			set(trace.versions);
 		else if (group == "device") {

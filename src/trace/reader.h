@@ -102,9 +102,9 @@ public:
 	bool emulated = false, hasEvents = false;
 	std::string host, rank, exe, program; // program: the script's name for an interpreter; rank "": none
 	std::vector<std::string> command;
-	std::vector<PropertyInfo> config, versions; // in the order written
-	std::vector<std::string> devices;           // by ordinal
-	std::vector<RowInfo> rows;                  // one a signature and decision; some have no calls: skip those
+	std::vector<PropertyInfo> config, rules, versions; // in the order written
+	std::vector<std::string> devices;                  // by ordinal
+	std::vector<RowInfo> rows;                         // one a signature and decision; some have no calls: skip those
 	std::vector<ScalerInfo> scaler;
 	std::vector<ScalerTotal> scalerTotals;
 	std::vector<NoteInfo> notes;

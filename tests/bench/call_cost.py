@@ -10,6 +10,9 @@ import statistics
 import subprocess
 import sys
 
+RULES = "/dev/shm/call_cost.toml"  # of every kind, none of which matches
+MATCHERS = ('entry = "cublasLt*"', 'm = ">1000000"', 'caller = "lib*"', 'thread = "worker-{}"', 'region = "step {}*"')
+
 # Name, program, variables. The empty cuBLAS is found by the program's own path; of the emulated device only the runtime and
 # the driver are used.
 CASES = [
@@ -17,6 +20,7 @@ CASES = [
     ("O0, summary", "call_cost", {"AUTOAMP_LEVEL": "O0", "AUTOAMP_TRACE": "summary"}),
     ("O0, ops", "call_cost", {"AUTOAMP_LEVEL": "O0", "AUTOAMP_TRACE": "ops"}),
     ("kept at O1, emulated driver, trace off", "call_cost_driver", {"AUTOAMP_TRACE": "off"}),
+    ("kept at O1, emulated driver, trace off, 50 rules", "call_cost_driver", {"AUTOAMP_TRACE": "off", "AUTOAMP_CONFIG": RULES}),
     ("kept at O1, emulated driver, summary", "call_cost_driver", {"AUTOAMP_TRACE": "summary"}),
 ]
 
@@ -28,6 +32,7 @@ def time(program, environment):
 
 def main(build, rounds=7):
     build = pathlib.Path(build).resolve()
+    pathlib.Path(RULES).write_text("".join(f'[[rule]]\n{MATCHERS[i % 5].format(i)}\nprecision = "bfloat16"\n' for i in range(50)))
     preloaded = {"LD_PRELOAD": str(build / "inject/libautoamp.so"), "AUTOAMP_TRACE_FILE": "/dev/shm/call_cost.%p.aat"}
     for name, program, variables in CASES:
         driver = f":{build}/tools/emulated/libcuda.so.1" if program == "call_cost_driver" else ""
@@ -37,8 +42,9 @@ def main(build, rounds=7):
             bare.append(time(program, {"LD_PRELOAD": driver}))
             library = {"LD_PRELOAD": preloaded["LD_PRELOAD"] + driver}
             added.append(time(program, preloaded | library | variables) - bare[-1])
-        print(f"{name:42} {statistics.median(added):7.1f} ns  ({min(added):.1f} ... {max(added):.1f})"
+        print(f"{name:50} {statistics.median(added):7.1f} ns  ({min(added):.1f} ... {max(added):.1f})"
               f"   bare {statistics.median(bare):.1f} ns")
+    pathlib.Path(RULES).unlink()
     for trace in pathlib.Path("/dev/shm").glob("call_cost.*.aat"):
         trace.unlink()
 

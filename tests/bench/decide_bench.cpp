@@ -1,5 +1,5 @@
 // What one decision costs: ns per decide(), median and spread over rounds, for a call that the lists keep, one that the
-// door keeps, and products of growing size (the cost model tries more splits of k).
+// door keeps, and products of growing size (the cost model tries more splits of k); with rules that do not match.
 #include "src/policy/decide.h"
 
 #include <algorithm>
@@ -50,6 +50,13 @@ int main()
 	op::Op vector = {};
 	vector.obstacle = op::Obstacle::vector_op;
 	measure("vector_op", vector, State());
+	Rule rule;
+	rule.asked[static_cast<size_t>(Matcher::caller)] = "lib*torch*";
+	rule.asked[static_cast<size_t>(Matcher::m)] = ">4096";
+	rule.range[static_cast<size_t>(Matcher::m)].low = 4097;
+	State ruled;
+	ruled.rules.list.assign(50, rule);
+	measure("square 1024, 50 rules", product(1024), ruled);
 	for (int64_t n : {64, 512, 1024, 4096})
 		measure(("square " + std::to_string(n)).c_str(), product(n), State());
 }

@@ -173,7 +173,7 @@ class Answers(Explain):
                                  ([*sizes, "--entry", "cublasSgem_v2"], ["cublasSgem_v2", "cublasSgemm_v2"]),
                                  ([*sizes, "--entry", "cublasSgemm"], ["nearest is cublasSgemm_v2"]),
                                  ([*sizes, "--entry", "cudnnConvolutionForward"], ["cudnnConvolutionForward"]),
-                                 ([*sizes, *sgemm, "--region", "x"], ["--region"]), ([*sizes, *sgemm, "--batch", "2"], ["no batch"]),
+                                 ([*sizes, *sgemm, "--batch", "2"], ["no batch"]),
                                  ([*sizes, *sgemm, "--dtype-in", "tf32"], ["float32"]), ([*sizes, *sgemm, "--gpu", "v100"], ["h100"]),
                                  ([*sizes, *sgemm, "--gpu", ""], ["h100"]), ([*sizes, *sgemm, "--format", "csv"], ["csv"]),
                                  ([*sgemm, "--m", "-1", "--n", "1", "--k", "1"], ["-1"]),

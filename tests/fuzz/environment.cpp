@@ -25,6 +25,13 @@ std::vector<const char *> entryNames()
 }
 const std::vector<const char *> entries = entryNames();
 
+ParsedOptions parseFile(const std::string &text)
+{
+	const char *const nothing = nullptr;
+	const ConfigFile file = {"f", text};
+	return parseOptions(&nothing, entries, {&file, 1});
+}
+
 ParsedOptions parse(const std::vector<std::string> &variables)
 {
 	std::vector<const char *> environment;
@@ -212,9 +219,22 @@ bool hasSameFields(const Options &x, const Options &y)
 	       x.directory == y.directory && x.traceFile == y.traceFile;
 }
 
-void checkError(const std::string &error)
+bool hasSameRules(const Rules &x, const Rules &y)
 {
-	REQUIRE(error.starts_with("AUTOAMP_") && error.size() < 600);
+	const auto isSame = [](const Rule &x, const Rule &y) {
+		for (size_t i = 0; i < matcherCount; ++i)
+			if (x.range[i].low != y.range[i].low || x.range[i].high != y.range[i].high)
+				return false;
+		return describe(x) == describe(y) && x.entries == y.entries && x.kinds == y.kinds && x.region == y.region &&
+		       x.thread == y.thread && x.precision == y.precision;
+	};
+	return x.regionPatterns == y.regionPatterns && x.threadPatterns == y.threadPatterns &&
+	       std::equal(x.list.begin(), x.list.end(), y.list.begin(), y.list.end(), isSame);
+}
+
+void checkError(const std::string &error, const char *beginning = "AUTOAMP_")
+{
+	REQUIRE(error.starts_with(beginning) && error.size() < 900);
 	REQUIRE(std::none_of(error.begin(), error.end(), [](unsigned char c) { return std::iscntrl(c); }));
 }
 
@@ -252,6 +272,31 @@ void checkEnvironment(const std::vector<std::string> &variables)
 	const ParsedOptions again = parse(printed);
 	REQUIRE(again.error.empty());
 	REQUIRE(hasSameFields(options, again.options));
+}
+
+void checkFile(const std::string &text)
+{
+	const auto [options, error] = parseFile(text);
+	if (!error.empty())
+		return checkError(error, "f:");
+	std::string printed;
+	const auto table = optionTable();
+	for (size_t i = 0; i < table.size(); ++i) {
+		const auto option = static_cast<Option>(i);
+		REQUIRE(options.originOf(option) != Origin::environment);
+		if (options.originOf(option) == Origin::file)
+			printed +=
+			    keyOf(table[i]) + " = " + quoted(checkValue(options, option, table[i], options.valueOf(option))) + "\n";
+	}
+	printed += "rule = [\n";
+	for (const Rule &rule : options.rules.list)
+		printed += "{ " + describe(rule) + " },\n";
+	for (const std::string &warning : options.rules.warnings())
+		checkError(warning, "f:");
+	const auto [again, problem] = parseFile(printed + "]\n");
+	REQUIRE(problem.empty());
+	REQUIRE(hasSameFields(options, again));
+	REQUIRE(hasSameRules(options.rules, again.rules));
 }
 
 } // namespace fuzz

@@ -1,6 +1,8 @@
 """Programs that say what their products run in, through autoamp.h and through autoamp.autocast: what the report says, what
 the rounding of each result shows, and what happens where nobody is there."""
 import os
+import subprocess
+import tempfile
 
 import runner
 from runner import run
@@ -39,6 +41,25 @@ ROWS = {
               ("entry", "kept", "custom_black_list", S, 1), (None, "lowered", "white_list", H, 1)},
     "levels": {("observed", "observed", "white_list", S, 2), ("lowered", "lowered", "white_list", H, 1),
                (None, "lowered", "white_list", H, 1)},
+}
+
+# A program's NVTX ranges under RULES.
+RULES = """
+[[rule]]
+region = "exact*"
+precision = "float32"
+[[rule]]
+region = "back*"
+precision = "bfloat16"
+"""
+RAN_RANGES = {
+    "pushed": [B, B, B, H] * 6,
+    "object": [B, B, B, H] * 6,
+    "domains": [B, B, H, H],
+    "unbalanced": [B, H],
+    "started": [B, B, H, H] * 3,
+    "threads": [H, B, B, H],
+    "nested": [S, B, H],
 }
 
 
@@ -116,6 +137,54 @@ class Regions(runner.Test):
     def test_python_knows_that_it_is_loaded(self):
         case = run(SCRIPT, "nested", STRATEGY="cast", **PYTHON).cases["nested"]
         self.assertEqual((case["loaded"], case["available"]), ("True", "True,False"))
+
+
+class Ranges(runner.Test):
+    """NVTX's, of a program that nobody changed."""
+
+    def setUp(self):
+        with tempfile.NamedTemporaryFile("w", suffix=".toml", delete=False) as file:
+            file.write(RULES)
+        self.addCleanup(os.unlink, file.name)
+        self.config = file.name
+
+    def ran(self, *cases, **variables):
+        result = run("ranges", *cases, STRATEGY="cast", _NVTX_INJECTION64_PATH=runner.PLACE.preload, **variables)
+        self.assertFine(result)
+        return {name: case["ran"].split(",") for name, case in result.cases.items()}, result
+
+    def test_rules_match_them(self):
+        for name, expected in RAN_RANGES.items():
+            with self.subTest(name):
+                ran, result = self.ran(name, CONFIG=self.config)
+                self.assertEqual(ran, {name: expected})
+                self.assertEqual({row["region"] for row in result.report["ops"]},
+                                 {None, "backward"} | ({"exact part"} if name == "nested" else set()))
+                self.assertEqual({row["reason"] for row in result.rows(region="backward")}, {"rule"})
+
+    def test_where_no_rule_means_them_they_are_nothing(self):
+        ran, result = self.ran()
+        self.assertEqual(set(sum(ran.values(), [])), {H})
+        self.assertEqual({row["region"] for row in result.report["ops"]}, {None})
+
+    def test_scope(self):
+        """A range that a rule means is a region; any other is none."""
+        ran, _ = self.ran("nested", "started", CONFIG=self.config, SCOPE="regions")
+        self.assertEqual(ran, {"nested": [S, B, S], "started": [B, B, S, S] * 3})
+
+    def test_run_leads_them_here_where_a_rule_asks(self):
+        def path(**variables):
+            environment = {name: value for name, value in os.environ.items() if not name.startswith(("AUTOAMP_", "NVTX_"))}
+            told = subprocess.run([runner.PLACE.autoamp, "run", "--quiet", "--device", "emulated", "--", "env"],
+                                  env=environment | variables, capture_output=True, text=True, check=True).stdout
+            return [line.split("=", 1)[1] for line in told.splitlines() if line.startswith("NVTX_INJECTION64_PATH=")]
+
+        if not runner.PLACE.emulated:
+            self.skipTest("the emulated device is asked for")
+        self.assertEqual([os.path.basename(each) for each in path(AUTOAMP_CONFIG=self.config)], ["libautoamp.so"])
+        self.assertEqual(path(AUTOAMP_CONFIG=self.config, NVTX_INJECTION64_PATH="/other/tool.so"), ["/other/tool.so"])
+        self.assertEqual(path(), [])
+        self.assertEqual(path(AUTOAMP_SCOPE="regions"), [])
 
 
 if __name__ == "__main__":

@@ -408,7 +408,7 @@ TEST_CASE("the same call always gets the same answer")
 
 TEST_CASE("every reason has its words, and is either the policy's or somebody else's to give")
 {
-	// rule, region_disabled: need a configuration file or regions. The others are what becomes of a call elsewhere:
+	// rule has tests of its own, region_disabled needs regions. The others are what becomes of a call elsewhere:
 	// in the door (nested, second_copy) or while it is being lowered.
 	const std::set<Reason> elsewhere = {Reason::rule,          Reason::region_disabled, Reason::nested,
 	                                    Reason::second_copy,   Reason::capture_unready, Reason::out_of_memory,

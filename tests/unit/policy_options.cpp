@@ -219,3 +219,131 @@ TEST_CASE("the table is fit to print")
 		CHECK(acceptedValues(row).size() < 68); // after "    values: ", on 80 columns
 	}
 }
+
+namespace {
+
+ParsedOptions layered(std::vector<ConfigFile> files, std::vector<const char *> environment = {})
+{
+	environment.push_back(nullptr);
+	return parseOptions(environment.data(), entryNames, files);
+}
+
+} // namespace
+
+TEST_CASE("a scalar is the strongest's, lists are united, rules stand one after the other")
+{
+	const std::vector<ConfigFile> files = {
+	    {"a", "dtype = \"bf16\"\ncustom_black_list = [\"mm\", \"bmm\"]\n[[rule]]\nm = 1\nprecision = \"float32\""},
+	    {"b",
+	     "memory = \"64M\"\ndtype = \"tf32\"\ncustom_black_list = \"addmm\"\n[[rule]]\nm = 2\nprecision = \"tf32\""}};
+	auto [options, error] = layered(files, {"AUTOAMP_CUSTOM_BLACK_LIST=mv", "AUTOAMP_LEVEL=O0"});
+	REQUIRE(error == "");
+	CHECK(options.dtype == op::Dtype::bfloat16);
+	CHECK(options.memory == 64u << 20);
+	CHECK(options.level == Level::O0);
+	const auto is = [&options = options](Option option, Origin origin, const char *place, const char *value) {
+		CHECK(options.originOf(option) == origin);
+		CHECK(options.place[static_cast<size_t>(option)] == place);
+		CHECK(options.valueOf(option) == value);
+	};
+	is(Option::level, Origin::environment, "environment", "O0");
+	is(Option::dtype, Origin::file, "a:1", "bf16");
+	is(Option::memory, Origin::file, "b:1", "64M");
+	is(Option::trace, Origin::fallback, "default", "summary");
+	is(Option::customBlack, Origin::environment, "environment, a:2, b:3", "mv,mm,bmm,addmm");
+	CHECK(options.customBlack.names == std::vector<std::string>{"mv", "mm", "bmm", "addmm"});
+	REQUIRE(options.rules.list.size() == 2);
+	CHECK(describe(options.rules.list[0]) == "m = \"1\", precision = \"float32\"");
+	CHECK(options.rules.list[1].line == "b:4");
+	CHECK(layered(files, {"AUTOAMP_DTYPE=float16"}).options.dtype == op::Dtype::float16);
+}
+
+TEST_CASE("every setting of a file means what its variable means")
+{
+	std::set<std::string> keys;
+	for (const OptionRow &row : optionTable()) {
+		const std::string key = keyOf(row);
+		if (key.empty() || row.type == ValueType::names)
+			continue;
+		keys.insert(key);
+		const std::string value = row.type == ValueType::text ? "/x" : *row.fallback == '1' ? row.fallback : "off";
+		const std::string typed = row.type == ValueType::words && std::strstr(row.values, value.c_str()) == nullptr
+		                              ? row.fallback
+		                          : value == "off" && row.type == ValueType::size ? "3K"
+		                                                                          : value;
+		const std::string variable = std::string(row.name) + "=" + typed;
+		auto [file, fileError] = layered({{"f", key + " = \"" + typed + "\""}});
+		auto [environment, error] = parse({variable.c_str()});
+		INFO(variable);
+		CHECK(fileError == error);
+		const auto fields = [](const Options &x) {
+			return std::make_tuple(x.enabled, x.level, x.dtype, x.lists, x.scaling, x.strategy, x.memory, x.trace,
+			                       x.traceMaxSize, x.log, x.gpuModel, x.directory, x.traceFile);
+		};
+		CHECK(fields(file) == fields(environment));
+	}
+	CHECK(keys.count("trace_file") + keys.count("level") + keys.count("enabled") == 3);
+	CHECK(keys.count("config") + keys.count("hook_dlsym") + keys.count("emu_fail") == 0);
+	for (const char *text : {"enabled = false", "enabled = 0", "enabled = \"0\""})
+		CHECK_FALSE(layered({{"f", text}}).options.enabled);
+	CHECK(layered({{"f", "memory = 4096\ntrace_max_size = 1"}}).options.memory == 4096);
+}
+
+TEST_CASE("what is wrong with a file is named with its place")
+{
+	struct {
+		const char *text, *error;
+	} const cases[] = {
+	    {"level = \"O7\"", "f.toml:1:9: level=O7: bad value; accepted: O0, O1"},
+	    {"\n  lvel = 1", "f.toml:2:3: lvel: no such key; the nearest is level"},
+	    {"rules = 1", "f.toml:1:1: rules: no such key; the nearest is rule"},
+	    {"hook_dlsym = 0", "f.toml:1:1: hook_dlsym: not in a file; there is a variable AUTOAMP_HOOK_DLSYM"},
+	    {"level = [\"O0\"]", "f.toml:1:10: level=O0: one value, no array"},
+	    {"level = 1.5", "f.toml:1:9: expected a string, a whole number or true or false"},
+	    {"level = 1979-05-27", "f.toml:1:9: expected a string, a whole number or true or false"},
+	    {"level = {}", "f.toml:1:9: expected a string, a whole number or true or false"},
+	    {"memory = -1", "f.toml:1:10: memory=-1: bad value; accepted: bytes, or a number with K, M or G"},
+	    {"dir = \"a\\u0000b\"", "f.toml:1:7: a value with a control character"},
+	    {"dir = \"a\\nb\"", "f.toml:1:7: a value with a control character"},
+	    {"custom_white_list = [\n\"mm\",\n\"conv2\"]",
+	     "f.toml:3:1: custom_white_list=conv2: no op or entry point 'conv2'; the nearest is conv2d"},
+	    {"custom_white_list = [1]", "f.toml:1:22: expected a string"},
+	    {"custom_white_list = [\"mm\"]\ncustom_black_list = [\"mm\"]",
+	     "f.toml:2: custom_black_list: 'mm' is in AUTOAMP_CUSTOM_WHITE_LIST as well"},
+	    {"level = \"O1\"\nlevel = \"O0\"", "f.toml:2:"},
+	    {"level = \"O1", "f.toml:1:"},
+	    {"level", "f.toml:1:"},
+	    {"strategy = \"library\"", "f.toml:1: strategy=library: the library does not scale float16; accepted: "
+	                               "AUTOAMP_DTYPE=bfloat16, or AUTOAMP_SCALING=off with it"},
+	    {"rule = 1", "f.toml:1:8: rules are written [[rule]], each"},
+	    {"[rule]\nm = 1", "f.toml:1:1: rules are written [[rule]], each"},
+	    {"[level]\n", "f.toml:1:1: expected a string, a whole number or true or false"},
+	    {"[[rule]]\nm = 1", "f.toml:1:1: a rule without precision; accepted: float32, float16, bfloat16, tf32"},
+	    {"[[rule]]\nprecision = \"fp16\"",
+	     "f.toml:2:13: precision=fp16: bad value; accepted: float32, float16, bfloat16, tf32"},
+	    {"[[rule]]\nprecison = \"fp16\"", "f.toml:2:1: precison: no such key of a rule; the nearest is precision"},
+	    {"[[rule]]\nm = \"256..\"",
+	     "f.toml:2:5: m=256..: bad value; accepted: 256, \">=256\", \">256\", \"<=64\", \"<64\", \"128..4096\""},
+	    {"[[rule]]\nentry = [\"a\", \"b\"]", "f.toml:2:10: entry=a: a rule asks for one value"},
+	    {"[[rule]]\nentry = \"\"", "f.toml:2:9: entry=: bad value; accepted: a pattern"},
+	};
+	for (const auto &each : cases) {
+		INFO(each.text);
+		const std::string error = layered({{"f.toml", each.text}}).error, wanted = each.error;
+		CHECK((wanted.ends_with(":") ? error.substr(0, wanted.size()) : error) == wanted);
+		CHECK(error.find('\n') == std::string::npos);
+	}
+	for (const char *range : {"",     " 5", "5 ",    "-5",  "+5",  "=5",      "==5", "=>5",   "><5", "1.5",
+	                          "0x10", "1e", "1e400", "nan", "inf", "1..2..3", "..5", "5...6", ">=",  "true"})
+		CHECK_FALSE(
+		    layered({{"f", std::string("[[rule]]\nprecision = \"tf32\"\nm = \"") + range + "\""}}).error.empty());
+	CHECK_FALSE(layered({{"f", "[[rule]]\nprecision = \"tf32\"\nm = true"}}).error.empty());
+	// Deep nests would take the stack of the application's thread with them.
+	for (const std::string deep : {"a.", "[", "{a="}) {
+		std::string text = "x = ";
+		for (int i = 0; i < 50000; ++i)
+			text += deep;
+		CHECK(layered({{"f", text}}).error.starts_with("f:1:"));
+		CHECK(layered({{"f", text.substr(4) + "b = 1"}}).error.starts_with("f:1:"));
+	}
+}

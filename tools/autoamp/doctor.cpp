@@ -119,7 +119,7 @@ Section installation(const Installation &installation, const policy::Options &op
 	judge(section, "emulated", !installation.emulated.empty(),
 	      installation.emulated.empty() ? "the emulated device is not installed" : installation.emulated);
 	tellTrace(section, "traces", options.traceFile);
-	if (options.originOf(policy::Option::traceFile) != policy::Origin::environment)
+	if (options.originOf(policy::Option::traceFile) == policy::Origin::fallback)
 		tellTrace(section, "", "./%e.%p.aat");
 	return section;
 }
@@ -146,6 +146,15 @@ Section environment(const policy::ParsedOptions &configuration, std::span<const 
 		isWrong |= !problem.empty();
 		isEmpty = false;
 	}
+	const auto &options = configuration.options;
+	const auto table = policy::optionTable();
+	for (size_t i = 0; i < table.size(); i++)
+		if (options.origin[i] == policy::Origin::file)
+			section.add(fmt::format("{}={}", policy::keyOf(table[i]), options.value[i]), options.place[i]);
+	for (const auto &rule : options.rules.list)
+		section.add("rule", fmt::format("{}, {}", policy::describe(rule), rule.line));
+	isEmpty &= std::count(std::begin(options.origin), std::end(options.origin), policy::Origin::file) == 0 &&
+	           options.rules.list.empty();
 	if (!isWrong && !configuration.error.empty())
 		judge(section, "together", false, configuration.error);
 	for (const auto &[name, wanted, says] : others) {

@@ -34,6 +34,7 @@ struct Explanation {
 	Decision decision;
 	std::vector<Step> steps;
 	policy::Ways ways;
+	const policy::Rule *rule;
 };
 
 size_t indexOf(const std::string &name, std::span<const char *const> entries)
@@ -47,10 +48,15 @@ size_t indexOf(const std::string &name, std::span<const char *const> entries)
 	     isMacro ? current : policy::nearestName(name, entries));
 }
 
-template <typename Files>
-bool isAnyOf(std::string_view file, const Files &beginnings)
+std::string_view fileName(std::string_view path)
 {
-	file.remove_prefix(file.rfind('/') + 1);
+	return path.substr(path.rfind('/') + 1); // npos + 1 is 0
+}
+
+template <typename Files>
+bool isAnyOf(std::string_view path, const Files &beginnings)
+{
+	const auto file = fileName(path);
 	return std::any_of(std::begin(beginnings), std::end(beginnings),
 	                   [&](const char *beginning) { return file.starts_with(beginning); });
 }
@@ -98,12 +104,18 @@ Explanation walk(const Question &question, const op::Op &op, const policy::Optio
 	const policy::Device here =
 	    gpu ? policy::Device{&constants, gpu->capability, driver.version >= policy::Device::oldestDriver} : ideal;
 	const policy::State real(options);
-	const policy::Where where = {question.caller};
+	const auto &rules = options.rules;
+	const auto bits = [](auto &patterns, auto &name) { return name.empty() ? 0 : policy::bitsOf(patterns, name); };
+	const policy::Where where = {fileName(question.caller), bits(rules.regionPatterns, question.region),
+	                             static_cast<uint32_t>(bits(rules.threadPatterns, question.thread))};
+	const auto *rule = op.kind == op::Kind::none ? nullptr : rules.find(op, where);
+	const auto aim = policy::aimOf(real, rule);
 	Explanation result = {op,
 	                      real.category[static_cast<unsigned>(op.kind)],
 	                      policy::decide(op, real, where, here),
 	                      {},
-	                      policy::waysOf(op, real, here)};
+	                      policy::waysOf(op, aim, here),
+	                      rule};
 	if (!options.enabled) {
 		result.steps.push_back({"enabled", "AUTOAMP_ENABLED=0", result.decision});
 		return result;
@@ -115,6 +127,7 @@ Explanation walk(const Question &question, const op::Op &op, const policy::Optio
 	state.observeOnly = false;
 	state.strategy = policy::StrategyChoice::cast, state.dtype = op::Dtype::float16; // a way that every product has
 	state.customWhite = state.customBlack = {};
+	state.rules = {};
 	std::fill(std::begin(state.category), std::end(state.category), policy::Category::lower_precision);
 	const auto isLowered = [&](const char *name, std::string says) {
 		result.steps.push_back({name, std::move(says), policy::decide(op, state, where, device)});
@@ -126,7 +139,12 @@ Explanation walk(const Question &question, const op::Op &op, const policy::Optio
 	const bool isUnlike = entry.dtype != op::Dtype::none && entry.dtype != op.a;
 	const auto taken = isUnlike ? fmt::format(" ({} itself takes {})", entry.name, op::name(entry.dtype)) : "";
 	bool isGoing = isLowered("call", fmt::format("{} of {} operands{}", kind, op::name(op.a), taken));
-	if (isGoing) {
+	if (isGoing && !rules.list.empty()) {
+		state.rules = rules;
+		isGoing = isLowered("rules", rule ? fmt::format("{}: {}", rule->line, policy::describe(*rule))
+		                                  : fmt::format("none of {} matches", plural(rules.list.size(), "rule")));
+	}
+	if (isGoing && !rule) {
 		std::copy(std::begin(real.category), std::end(real.category), state.category);
 		state.customWhite = real.customWhite, state.customBlack = real.customBlack;
 		isGoing = isLowered("lists", fmt::format("{}: {} is {}", options.valueOf(policy::Option::lists), kind,
@@ -137,7 +155,7 @@ Explanation walk(const Question &question, const op::Op &op, const policy::Optio
 		const auto place = gpu ? gpu->name : question.gpu ? "--gpu" : "no GPU here";
 		isGoing = isLowered("strategy",
 		                    fmt::format("{} to {}; {}, constants of {}", options.valueOf(policy::Option::strategy),
-		                                op::name(options.dtype), place, constants.name));
+		                                op::name(aim.dtype), place, constants.name));
 	}
 	state.observeOnly = real.observeOnly;
 	if (isGoing || state.observeOnly)
@@ -174,6 +192,7 @@ void writeJson(const Explanation &explanation)
 	                       {"strategy", policy::name(decision.strategy)},
 	                       {"est_ns", orNull(decision.estimate)},
 	                       {"est_lowered_ns", orNull(decision.estimateLowered)},
+	                       {"rule", explanation.rule ? Json(explanation.rule->line) : Json()},
 	                       {"strategies", strategies},
 	                       {"steps", steps}};
 	fmt::print("{}\n", document.dump(1));

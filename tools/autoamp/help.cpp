@@ -2,12 +2,13 @@
 
 #include "src/policy/decision.h"
 #include "src/policy/options.h"
+#include "src/policy/rules.h"
 
 #include <fmt/format.h>
 
 namespace autoamp::tool {
 
-const char *const helpTopics[3] = {"env", "reports", "reasons"};
+const char *const helpTopics[4] = {"env", "rules", "reports", "reasons"};
 
 namespace {
 
@@ -18,8 +19,10 @@ constexpr const char *overview =
   autoamp report [FILE|DIR...]   what a trace says; without a name: the newest one
   autoamp explain --entry E --m M --n N --k K
                                  what would be decided about such a call, and why; nothing is run
+  autoamp check FILE             whether a configuration file is right
   autoamp doctor [-- APP]        what this machine, this environment and a program let autoamp do
   autoamp help TOPIC             env: every AUTOAMP_* variable
+                                 rules: the configuration file
                                  reports: what the numbers mean
                                  reasons: why a call was lowered or kept
   autoamp COMMAND --help         the options of a command
@@ -37,6 +40,7 @@ constexpr const char *reports = R"(autoamp report [FILE|DIR...] [--report VIEW] 
   summary   how much of the fp32 work was lowered, what was kept and why, what next
   ops       one line a signature and decision, most work first
   reasons   why, most work first, with what can be done about it
+  config    the configuration that held, where each value came from, and the rules
 
 The lists, ops and reasons:
   --by op|entry|shape|reason|caller|thread|device   one line for all rows of ops that share it
@@ -65,6 +69,51 @@ A FILE stands also for FILE with .1, .2, ... before its suffix: other processes 
 Exit status: 0 done, 1 the work failed, 2 a wrong command line, variable or file.
 )";
 
+constexpr const char *rulesBefore =
+    R"(The configuration as TOML files; every one that exists counts. The strongest first:
+  the environment (autoamp help env)
+  the file of AUTOAMP_CONFIG, or of autoamp run --config
+  $XDG_CONFIG_HOME/autoamp/PROGRAM.toml   (PROGRAM: %e of the trace's name; the folder
+  $XDG_CONFIG_HOME/autoamp/autoamp.toml    is ~/.config/autoamp where the variable is unset)
+
+  level = "O1"                     of a setting the strongest holds
+  custom_black_list = ["mv"]       lists are united
+
+  [[rule]]                         rules stand one after the other, the strongest file's first
+  entry = "cublasSgemm*"
+  m = ">=256"
+  precision = "bfloat16"
+
+The first rule that matches decides, whatever the lists and the cost model say; where none
+matches, the lists do. What a call itself forbids (its types, PEDANTIC math, ...) and what the
+GPU cannot do still stand, and AUTOAMP_LEVEL=O0, AUTOAMP_STRATEGY=fp32 and AUTOAMP_ENABLED=0
+beat every rule. A strategy that has no such precision gives way to one that has.
+
+A rule has
+  precision  float32 (as the program asked), float16, bfloat16 or tf32
+and matches calls that meet all of these, as far as it has them; patterns know * and ?, numbers
+are 256, ">=256", ">256", "<=64", "<64" or "128..4096" with both ends:
+)";
+
+constexpr const char *rulesAfter = R"(
+The files are read once, at a program's first intercepted call. A wrong one keeps autoamp off,
+with one line that has the place; `autoamp check FILE` says it before, and which rule can never
+match. `autoamp explain` names the rule that decides, `autoamp report --report config` shows
+what held in a run.
+)";
+
+std::string rules()
+{
+	std::string text = rulesBefore;
+	for (const auto &[name, says] : policy::matcherTable())
+		text += fmt::format("  {:<10} {}\n", name, says);
+	text += "\nSettings:";
+	for (const auto &row : policy::optionTable())
+		if (const auto key = policy::keyOf(row); !key.empty())
+			text += " " + key;
+	return text + "\n" + rulesAfter;
+}
+
 std::string environment()
 {
 	std::string text = "Every AUTOAMP_* variable. A bad value or an unknown name keeps autoamp off.\n";
@@ -92,7 +141,11 @@ std::string reasons()
 
 std::string help(const std::string &topic)
 {
-	return topic == "env" ? environment() : topic == "reports" ? reports : topic == "reasons" ? reasons() : overview;
+	return topic == "env"       ? environment()
+	       : topic == "rules"   ? rules()
+	       : topic == "reports" ? reports
+	       : topic == "reasons" ? reasons()
+	                            : overview;
 }
 
 } // namespace autoamp::tool

@@ -5,7 +5,7 @@
 
 namespace autoamp::tool {
 
-extern const char *const helpTopics[3];
+extern const char *const helpTopics[4];
 std::string help(const std::string &topic); // "": the overview
 
 } // namespace autoamp::tool

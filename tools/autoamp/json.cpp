@@ -41,9 +41,11 @@ Json describe(size_t id, const trace::Trace &run)
 	Json versions = {{"autoamp", nullptr}, {"cublas", nullptr}, {"cudnn", nullptr}, {"cuda_driver", nullptr}};
 	for (const auto &property : run.versions)
 		versions[property.name] = orNull(property.value);
-	Json config = Json::object();
+	Json config = Json::object(), origins = Json::object(), rules = Json::array();
 	for (const auto &property : run.config)
-		config[configName(property.name)] = property.value;
+		config[configName(property.name)] = property.value, origins[configName(property.name)] = property.origin;
+	for (const auto &property : run.rules)
+		rules.push_back({{"rule", property.value}, {"origin", property.origin}});
 	const bool isNumber =
 	    !run.rank.empty() && run.rank.find_first_not_of("0123456789") == std::string::npos && run.rank.size() < 10;
 	return {{"id", id},
@@ -58,7 +60,9 @@ Json describe(size_t id, const trace::Trace &run)
 	        {"ended", orNull(run.ended)},
 	        {"died_inside", orNull(run.diedInside)},
 	        {"versions", versions},
-	        {"config", config}};
+	        {"config", config},
+	        {"config_origin", origins},
+	        {"rules", rules}};
 }
 
 Json describe(const OpsRow &place)

@@ -1,7 +1,9 @@
 #include "tools/autoamp/launch.h"
 
+#include "src/trace/naming.h"
 #include "tools/autoamp/failure.h"
 
+#include <climits>
 #include <csignal>
 #include <cstring>
 #include <filesystem>
@@ -54,14 +56,24 @@ std::vector<std::string> Environment::strings() const
 	return result;
 }
 
-policy::ParsedOptions Environment::parse(std::span<const char *const> entries) const
+policy::ParsedOptions Environment::parse(std::span<const char *const> entries, const std::string &program) const
 {
 	const auto texts = strings();
 	std::vector<const char *> pointers;
 	for (const auto &text : texts)
 		pointers.push_back(text.c_str());
 	pointers.push_back(nullptr);
-	return policy::parseOptions(pointers.data(), entries);
+	return policy::configure(pointers.data(), entries, program);
+}
+
+std::string programName(const std::vector<std::string> &command)
+{
+	std::string arguments;
+	for (const auto &word : command)
+		arguments += word + '\0';
+	char name[NAME_MAX + 1];
+	trace::programName(arguments.data(), arguments.size(), name, sizeof name);
+	return name;
 }
 
 namespace {

@@ -21,12 +21,16 @@ public:
 	// Puts `entry` before what a list variable holds, once; never takes anything away.
 	void prepend(const std::string &name, const std::string &entry);
 	std::vector<std::string> strings() const;
-	// What the library would make of it.
-	policy::ParsedOptions parse(std::span<const char *const> entries) const;
+	// What the library would make of it, in a process of that program (empty: not known).
+	policy::ParsedOptions parse(std::span<const char *const> entries, const std::string &program = {}) const;
 
 private:
 	std::map<std::string, std::string> values_;
 };
+
+// What the library will call a program that is started like this: %e of a trace's name, and the name of its file of the
+// configuration.
+std::string programName(const std::vector<std::string> &command);
 
 struct Ending {
 	pid_t pid = 0;

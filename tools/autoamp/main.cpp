@@ -1,5 +1,6 @@
 // The command line: what was typed becomes options; each command is one function. Main thread.
 // One line on stderr and a status for everything that is wrong; interface.md section 4 has the statuses.
+#include "tools/autoamp/check.h"
 #include "tools/autoamp/doctor.h"
 #include "tools/autoamp/explain.h"
 #include "tools/autoamp/failure.h"
@@ -26,15 +27,11 @@ constexpr const char *entries[] = {
 constexpr struct {
 	const char *names;
 	policy::Option option;
-} mirrored[] = {{"--level", policy::Option::level},
-                {"--dtype", policy::Option::dtype},
-                {"--lists", policy::Option::lists},
-                {"--white", policy::Option::customWhite},
-                {"--black", policy::Option::customBlack},
-                {"--scaling", policy::Option::scaling},
-                {"--strategy", policy::Option::strategy},
-                {"--trace", policy::Option::trace},
-                {"-o,--trace-file", policy::Option::traceFile}};
+} mirrored[] = {{"--level", policy::Option::level},       {"--dtype", policy::Option::dtype},
+                {"--lists", policy::Option::lists},       {"--white", policy::Option::customWhite},
+                {"--black", policy::Option::customBlack}, {"--config", policy::Option::config},
+                {"--scaling", policy::Option::scaling},   {"--strategy", policy::Option::strategy},
+                {"--trace", policy::Option::trace},       {"-o,--trace-file", policy::Option::traceFile}};
 
 const std::map<std::string, Colour> colours = {
     {"auto", Colour::automatic}, {"always", Colour::always}, {"never", Colour::never}};
@@ -69,7 +66,7 @@ struct CommandLine {
 	ReportOptions report;
 	Question question;
 	DoctorOptions doctor;
-	std::string topic;
+	std::string topic, file;
 	std::string values[std::size(mirrored)];
 	CLI::Option *typed[std::size(mirrored)];
 	bool noHook = false;
@@ -102,7 +99,7 @@ struct CommandLine {
 		reporting->allow_extras();
 		reporting->add_option("traces", report.places, "trace files or folders of them")->type_name("FILE|DIR");
 		reporting->add_option("--report", report.view, "which view")
-		    ->check(CLI::IsMember({"summary", "ops", "reasons"}));
+		    ->check(CLI::IsMember({"summary", "ops", "reasons", "config"}));
 		reporting->add_option("--by", report.selection.by, "group the rows of ops")->check(CLI::IsMember(groupings));
 		reporting->add_option("--sort", report.selection.sort, "the list by a column, named as in JSON")
 		    ->type_name("COLUMN");
@@ -132,10 +129,16 @@ struct CommandLine {
 		explaining->add_option("--dtype-in", question.dtype, "type of the operands")
 		    ->check(CLI::IsMember(operandTypes));
 		explaining->add_option("--caller", question.caller, "object file that makes the call: libcusolver.so.12");
+		explaining->add_option("--region", question.region, "NVTX range or region around the call");
+		explaining->add_option("--thread", question.thread, "name of the calling thread");
 		explaining->add_option("--gpu", question.gpu, "whose constants, instead of this machine's (AUTOAMP_GPU_MODEL)")
 		    ->type_name("MODEL");
 		explaining->add_option("--format", question.format, "for people or programs")
 		    ->check(CLI::IsMember({"text", "json"}));
+
+		auto *checking = app.add_subcommand("check", "whether a configuration file is right; nothing is run");
+		checking->allow_extras();
+		checking->add_option("file", file, "TOML: autoamp help rules")->required()->type_name("FILE");
 
 		auto *examining = app.add_subcommand("doctor", "what this machine and a program let autoamp do");
 		examining->prefix_command();
@@ -144,7 +147,7 @@ struct CommandLine {
 
 		auto *helping = app.add_subcommand("help", "the manual");
 		helping->allow_extras();
-		helping->add_option("topic", topic, "env, reports or reasons")->type_name("TOPIC");
+		helping->add_option("topic", topic, "env, rules, reports or reasons")->type_name("TOPIC");
 	}
 
 	static void addColour(CLI::App *command, Colour &colour)
@@ -180,7 +183,13 @@ int carryOut(CommandLine &line, const std::vector<std::string> &application)
 	}
 
 	refuseUnknown(*command, Status::wrong);
-	const auto parsed = policy::parseOptions(policy::processEnvironment(), entries);
+	// A file is checked, and help is given, whatever other files say.
+	const auto parsed =
+	    command->get_name() == "check" || command->get_name() == "help"
+	        ? policy::parseOptions(policy::processEnvironment(), entries)
+	        : Environment().parse(entries, programName(application.empty()
+	                                                       ? command->remaining()
+	                                                       : std::vector(application.begin() + 1, application.end())));
 	Status status = parsed.error.empty() ? Status::done : Status::wrong;
 	if (command->get_name() == "doctor") {
 		line.doctor.command = program(); // a bad value is one of the things that it tells
@@ -193,6 +202,8 @@ int carryOut(CommandLine &line, const std::vector<std::string> &application)
 		fmt::print("{}", help(line.topic));
 	} else if (status == Status::done && command->get_name() == "explain") {
 		explain(line.question, entries);
+	} else if (status == Status::done && command->get_name() == "check") {
+		check(line.file, entries);
 	} else if (status == Status::done) {
 		status = report(line.report, parsed.options);
 	}

@@ -69,7 +69,7 @@ Status report(const ReportOptions &options, const policy::Options &configuration
 	const bool isList =
 	    !selection.by.empty() || !selection.sort.empty() || selection.top > 0 || options.format == "csv";
 	const auto view = !options.view.empty() ? options.view : isList ? "ops" : "summary";
-	if (view == "summary" && isList)
+	if ((view == "summary" || view == "config") && isList)
 		fail(Status::wrong, "report: --by, --sort, --top and csv are for lists: --report ops or reasons");
 	if (view == "reasons" && !selection.by.empty())
 		fail(Status::wrong, "report: --by groups the rows of --report ops; reasons have a report of their own");
@@ -138,6 +138,8 @@ Status report(const ReportOptions &options, const policy::Options &configuration
 		for (const auto &place : options.places.empty() ? paths : options.places)
 			places += (places.empty() ? "" : " ") + quoted(here(place));
 		writeSummary(stdout, terminal, runs, account, places);
+	} else if (view == "config") {
+		writeConfig(stdout, terminal, runs);
 	} else {
 		fmt::print("{}", account.isEmulated ? std::string(emulatedLine) + "\n" : "");
 		view == "reasons"      ? writeReasons(stdout, terminal, account)

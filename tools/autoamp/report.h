@@ -23,8 +23,8 @@ struct Selection {
 
 struct ReportOptions {
 	std::vector<std::string> places; // files and folders; none: the newest trace
-	std::string view;                // summary, ops, reasons; empty: summary, or ops where a list is selected from
-	std::string format = "table";    // table, json, csv
+	std::string view;             // summary, ops, reasons, config; empty: summary, or ops where a list is selected from
+	std::string format = "table"; // table, json, csv
 	Selection selection;
 	Colour colour = Colour::automatic;
 };
@@ -54,6 +54,7 @@ struct OpsRow {
 void writeOps(std::FILE *out, const Terminal &terminal, const std::vector<OpsRow> &list, const Account &account);
 void writeGroups(std::FILE *out, const Terminal &terminal, const std::vector<Group> &list, const Account &account);
 void writeReasons(std::FILE *out, const Terminal &terminal, const Account &account);
+void writeConfig(std::FILE *out, const Terminal &terminal, const Runs &runs);
 void writeJson(std::FILE *out, const Runs &runs, const Account &account, const std::vector<OpsRow> &ops,
                const std::vector<Group> &groups);
 

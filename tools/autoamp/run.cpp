@@ -16,9 +16,9 @@ namespace fs = std::filesystem;
 
 namespace {
 
-policy::Options parse(const Environment &environment, std::span<const char *const> entries)
+policy::Options parse(const Environment &environment, std::span<const char *const> entries, const std::string &program)
 {
-	auto parsed = environment.parse(entries);
+	auto parsed = environment.parse(entries, program);
 	if (!parsed.error.empty())
 		fail(Status::notStarted, "{}", parsed.error);
 	return std::move(parsed.options);
@@ -125,18 +125,27 @@ int run(const RunOptions &options, std::span<const char *const> entries)
 	Environment environment;
 	for (const auto &[name, value] : options.variables)
 		environment.set(name, value);
-	if (!environment.get("AUTOAMP_TRACE"))
+	// The application may change its folder before it reads the file.
+	if (const auto *file = environment.get("AUTOAMP_CONFIG"); file && !file->empty())
+		environment.set("AUTOAMP_CONFIG", fs::absolute(*file));
+	const auto program = programName(options.command);
+	const auto typed = parse(environment, entries, program);
+	const auto isOpen = [&](policy::Option option) { return typed.originOf(option) == policy::Origin::fallback; };
+	if (isOpen(policy::Option::trace))
 		environment.set("AUTOAMP_TRACE", "ops");
-	const auto *pattern = environment.get("AUTOAMP_TRACE_FILE");
-	environment.set("AUTOAMP_TRACE_FILE", absolute(pattern && !pattern->empty() ? *pattern : "./%e.%p.aat"));
+	environment.set("AUTOAMP_TRACE_FILE",
+	                absolute(isOpen(policy::Option::traceFile) ? "./%e.%p.aat" : typed.traceFile));
 
 	Outcome outcome;
-	outcome.configuration = parse(environment, entries);
+	outcome.configuration = parse(environment, entries, program);
 	outcome.command = options.command;
 	outcome.isEmulated = options.device == "emulated";
 	outcome.program = inspect(options.command.front());
 	const auto name = fixedName(outcome.configuration.traceFile);
 	setUpDevice(environment, options, outcome.program);
+	// NVTX's ranges cost something where they are received, and another tool may want them.
+	if (!outcome.configuration.rules.regionPatterns.empty() && !environment.get("NVTX_INJECTION64_PATH"))
+		environment.set("NVTX_INJECTION64_PATH", findInstallation().library);
 	if (options.hasFile && !name.empty())
 		makeRoom(name, options.force);
 

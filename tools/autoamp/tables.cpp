@@ -243,6 +243,25 @@ void writeGroups(std::FILE *out, const Terminal &terminal, const std::vector<Gro
 	fmt::print(out, "{}", table.print(terminal, terminal.width));
 }
 
+void writeConfig(std::FILE *out, const Terminal &terminal, const Runs &runs)
+{
+	std::string before; // the processes of a run nearly always agree
+	for (const auto &run : runs) {
+		Table table("lll");
+		table.add({"setting", "value", "from"}, Style::bold);
+		for (const auto &[name, value, origin] : run.config)
+			table.add({configName(name), value.empty() ? "-" : value, origin});
+		for (const auto &[number, rule, origin] : run.rules)
+			table.add({"rule " + number, rule, origin});
+		auto text = table.print(terminal, terminal.width);
+		if (text == before)
+			continue;
+		fmt::print(out, "{}{}{}", run.emulated && before.empty() ? std::string(emulatedLine) + "\n" : "",
+		           runs.size() > 1 ? fmt::format("pid {}\n", run.pid) : "", text);
+		before = std::move(text);
+	}
+}
+
 void writeReasons(std::FILE *out, const Terminal &terminal, const Account &account)
 {
 	for (const auto &reason : account.reasons) {

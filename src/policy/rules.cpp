@@ -1,0 +1,257 @@
+#include "src/policy/rules.h"
+
+#include "src/policy/glob.h"
+#include "src/policy/lists.h"
+#include "src/policy/options.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+
+namespace autoamp::policy {
+
+namespace {
+
+constexpr MatcherRow table[] = {
+#define X(name, help) {#name, help},
+    AUTOAMP_MATCHERS(X)
+#undef X
+};
+static_assert(std::size(table) == matcherCount);
+
+constexpr op::Dtype precisions[] = {op::Dtype::float32, op::Dtype::float16, op::Dtype::bfloat16, op::Dtype::tf32};
+constexpr const char *precisionKey = "precision";
+
+// A whole number: 256, 1e9.
+bool readNumber(std::string_view text, double &number)
+{
+	if (text.empty() || text.find_first_not_of("0123456789e") != text.npos)
+		return false;
+	const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+	return error == std::errc() && end == text.data() + text.size() && number == std::floor(number);
+}
+
+// 256, >=256, >256, <=64, <64, 128..4096
+bool readRange(std::string_view text, Range &range)
+{
+	double number = 0;
+	if (const size_t dots = text.find(".."); dots != text.npos)
+		return readNumber(text.substr(0, dots), range.low) && readNumber(text.substr(dots + 2), range.high);
+	const size_t sign = std::min(text.find_first_not_of("<>="), text.size());
+	const std::string_view relation = text.substr(0, sign);
+	if (!readNumber(text.substr(sign), number))
+		return false;
+	if (relation == ">=" || relation == ">")
+		range.low = number + (relation == ">");
+	else if (relation == "<=" || relation == "<")
+		range.high = number - (relation == "<");
+	else
+		range.low = range.high = number;
+	return relation.size() < 2 ? relation != "=" : relation == ">=" || relation == "<=";
+}
+
+double numberOf(const op::Op &op, Matcher matcher)
+{
+	switch (matcher) {
+	case Matcher::m:
+		return static_cast<double>(op.m);
+	case Matcher::n:
+		return static_cast<double>(op.n);
+	case Matcher::k:
+		return static_cast<double>(op.k);
+	case Matcher::batch:
+		return op.batch;
+	case Matcher::flops:
+		return flops(op);
+	default:
+		return op.device;
+	}
+}
+
+// The place of a pattern among those that the rules ask for, made if need be; false: there are too many.
+bool place(std::vector<std::string> &patterns, size_t most, const std::string &pattern, uint8_t &bit)
+{
+	const auto found = std::find(patterns.begin(), patterns.end(), pattern);
+	bit = static_cast<uint8_t>(found - patterns.begin());
+	if (found == patterns.end() && patterns.size() < most)
+		patterns.push_back(pattern);
+	return bit < patterns.size();
+}
+
+// True only if whatever the second pattern matches, the first one matches too.
+bool covers(const std::string &general, const std::string &special)
+{
+	return general == special || (general.find('?') == general.npos && matches(general, special));
+}
+
+bool isPart(const std::vector<uint64_t> &part, const std::vector<uint64_t> &whole)
+{
+	for (size_t word = 0; word < part.size(); ++word)
+		if (part[word] & ~(word < whole.size() ? whole[word] : 0))
+			return false;
+	return true;
+}
+
+// Whatever the second rule matches, the first one does.
+bool shadows(const Rule &first, const Rule &second)
+{
+	for (size_t i = 0; i < matcherCount; ++i) {
+		if (first.asked[i].empty())
+			continue;
+		if (second.asked[i].empty())
+			return false;
+		const bool isWider =
+		    i == static_cast<size_t>(Matcher::entry) ? isPart(second.entries, first.entries)
+		    : i == static_cast<size_t>(Matcher::op)  ? !(second.kinds & ~first.kinds)
+		    : i < globCount                          ? covers(first.asked[i], second.asked[i])
+		                    : first.range[i].low <= second.range[i].low && second.range[i].high <= first.range[i].high;
+		if (!isWider)
+			return false;
+	}
+	return true;
+}
+
+// Why no call can meet it, whatever the other rules are; empty: one can.
+std::string whyNever(const Rule &rule)
+{
+	const auto is = [&](Matcher matcher, const char *what) {
+		const auto i = static_cast<size_t>(matcher);
+		return std::string(table[i].name) + " = " + quoted(rule.asked[i]) + " " + what;
+	};
+	if (rule.asks(Matcher::entry) &&
+	    std::all_of(rule.entries.begin(), rule.entries.end(), [](uint64_t word) { return !word; }))
+		return is(Matcher::entry, "matches no entry point");
+	if (rule.asks(Matcher::op) && !rule.kinds)
+		return is(Matcher::op, "matches no op that a library call is known for");
+	for (size_t i = globCount; i < matcherCount; ++i)
+		if (!(rule.range[i].low <= rule.range[i].high))
+			return is(static_cast<Matcher>(i), "is an empty range");
+	return {};
+}
+
+} // namespace
+
+std::span<const MatcherRow> matcherTable()
+{
+	return table;
+}
+
+bool Rule::matches(const op::Op &op, const Where &where) const
+{
+	if (asks(Matcher::entry) && !(op.entry / 64u < entries.size() && (entries[op.entry / 64u] >> op.entry % 64u & 1u)))
+		return false;
+	if (asks(Matcher::op) && !(kinds & bit(op.kind)))
+		return false;
+	if (asks(Matcher::caller) && !policy::matches(asked[static_cast<size_t>(Matcher::caller)], where.caller))
+		return false;
+	if (asks(Matcher::region) && !(where.regions >> region & 1u))
+		return false;
+	if (asks(Matcher::thread) && !(where.threads >> thread & 1u))
+		return false;
+	for (size_t i = globCount; i < matcherCount; ++i)
+		if (!asked[i].empty() && !range[i].has(numberOf(op, static_cast<Matcher>(i))))
+			return false;
+	return true;
+}
+
+std::string describe(const Rule &rule)
+{
+	std::string text;
+	for (size_t i = 0; i < matcherCount; ++i)
+		if (!rule.asked[i].empty())
+			text += std::string(table[i].name) + " = " + quoted(rule.asked[i]) + ", ";
+	return text + precisionKey + " = " + quoted(op::name(rule.precision));
+}
+
+const Rule *Rules::find(const op::Op &op, const Where &where) const
+{
+	const auto found =
+	    std::find_if(list.begin(), list.end(), [&](const Rule &rule) { return rule.matches(op, where); });
+	return found == list.end() ? nullptr : &*found;
+}
+
+std::string Rules::add(const Table &from, std::span<const char *const> entries)
+{
+	Rule rule;
+	rule.line = from.line;
+	for (const Setting &setting : from.settings) {
+		const std::string head = setting.place + ": " + shown(setting.key) + "=" + shown(setting.value) + ": ";
+		if (setting.isElement)
+			return head + "a rule asks for one value";
+		if (setting.key == precisionKey) {
+			const auto found = std::find_if(std::begin(precisions), std::end(precisions),
+			                                [&](op::Dtype type) { return setting.value == op::name(type); });
+			if (found == std::end(precisions))
+				return head + "bad value; accepted: float32, float16, bfloat16, tf32";
+			rule.precision = *found;
+			continue;
+		}
+		const auto *row = std::find_if(std::begin(table), std::end(table),
+		                               [&](const MatcherRow &each) { return setting.key == each.name; });
+		if (row == std::end(table)) {
+			std::vector<const char *> names = {precisionKey};
+			for (const MatcherRow &each : table)
+				names.push_back(each.name);
+			return setting.keyPlace + ": " + shown(setting.key) + ": no such key of a rule; the nearest is " +
+			       nearestName(setting.key, names);
+		}
+		const auto index = static_cast<size_t>(row - table);
+		if (setting.value.empty())
+			return head + "bad value; accepted: a pattern";
+		rule.asked[index] = setting.value;
+		if (index >= globCount && !readRange(setting.value, rule.range[index]))
+			return head + "bad value; accepted: 256, \">=256\", \">256\", \"<=64\", \"<64\", \"128..4096\"";
+		switch (static_cast<Matcher>(index)) {
+		case Matcher::entry:
+			rule.entries.resize((entries.size() + 63) / 64);
+			for (size_t entry = 0; entry < entries.size(); ++entry)
+				rule.entries[entry / 64] |= uint64_t{matches(setting.value, entries[entry])} << entry % 64;
+			break;
+		case Matcher::op:
+			for (const TorchOp &op : torchOps())
+				if (matches(setting.value, op.name) || matches(setting.value, std::string("torch:") + op.name))
+					rule.kinds |= op.kinds;
+			break;
+		case Matcher::region:
+			if (!place(regionPatterns, mostRegions, setting.value, rule.region))
+				return head + "more than " + std::to_string(mostRegions) + " different patterns";
+			break;
+		case Matcher::thread:
+			if (!place(threadPatterns, mostThreads, setting.value, rule.thread))
+				return head + "more than " + std::to_string(mostThreads) + " different patterns";
+			break;
+		default:
+			break;
+		}
+	}
+	if (rule.precision == op::Dtype::none)
+		return from.place + ": a rule without precision; accepted: float32, float16, bfloat16, tf32";
+	list.push_back(std::move(rule));
+	return {};
+}
+
+std::vector<std::string> Rules::warnings() const
+{
+	std::vector<std::string> lines;
+	for (const Rule &rule : list) {
+		if (std::string why = whyNever(rule); !why.empty()) {
+			lines.push_back(rule.line + ": the rule never matches: " + why);
+			continue;
+		}
+		const auto earlier = std::find_if(list.begin(), list.end(),
+		                                  [&](const Rule &other) { return &other == &rule || shadows(other, rule); });
+		if (&*earlier != &rule)
+			lines.push_back(rule.line + ": the rule never matches: that of " + earlier->line + " takes all its calls");
+	}
+	return lines;
+}
+
+uint64_t bitsOf(std::span<const std::string> patterns, std::string_view name)
+{
+	uint64_t bits = 0;
+	for (size_t i = 0; i < patterns.size(); ++i)
+		bits |= uint64_t{matches(patterns[i], name)} << i;
+	return bits;
+}
+
+} // namespace autoamp::policy
