@@ -492,6 +492,7 @@ int describeRegion(autoamp_region *region)
 				const std::string &value = current.policy->options.value[i];
 				flag ? void(region->*flag = value != "0") : void(region->*text = value.c_str());
 			}
+	region->dtype = op::name(current.policy->options.dtype); // by its first name
 	region->enabled = !current.policy->state.isRegionOff;
 	region->name = current.name;
 	region->threads = "current";
