@@ -80,6 +80,8 @@ struct Decision {
 	Reason reason = Reason::unlisted;
 	op::Dtype precision = op::Dtype::float32;  // of the multiplication
 	float estimate = -1, estimateLowered = -1; // ns by the cost model; negative: unknown
+
+	bool isAsAsked() const { return verdict != Verdict::lowered && verdict != Verdict::raised; }
 };
 
 } // namespace autoamp::policy

@@ -55,7 +55,9 @@ class Config(Case):
             self.refused(self.autoamp(*arguments, AUTOAMP_CONFIG="none.toml"), 2, "AUTOAMP_CONFIG=none.toml: No such file")
         result = self.autoamp("doctor", AUTOAMP_CONFIG="wrong.toml")
         self.assertIn("wrong.toml:1:1: levl", result.stdout)
-        wrong.rename(self.here / "rules.toml")
+        self.write("x = 1\n", ".config/autoamp/sh.toml")
+        self.assertIn("sh.toml:1:1: x", self.autoamp("doctor", "--", "sh").stdout)
+        self.assertIn("sh.toml:1:1: x", self.autoamp("doctor", "sh", "-c", "true").stdout)
         self.write(RULES)
         self.assertIn("rules.toml:2", self.autoamp("doctor", AUTOAMP_CONFIG="rules.toml").stdout)
 

@@ -24,7 +24,8 @@ def rule(matchers, precision):
     return f"[[rule]]\n{matchers}\nprecision = \"{precision}\"\n"
 
 
-# Rules; the products that they lower, and to what. All others are too small for the cost model.
+BLACK = {"CUSTOM_BLACK_LIST": "mm,bmm,addmm"}  # what no rule matches is kept
+# Rules; the products that they lower, and to what.
 RULES = {
     "everything": (rule("", "float16"), dict.fromkeys(ALL, "float16")),
     "entry": (rule('entry = "cublasSgemm*"', "bfloat16"), dict.fromkeys(("door.sgemm", "door.strided", "size.narrow",
@@ -57,17 +58,27 @@ class Rules(runner.Test):
     def test_precision_by_rule(self):
         for name, (text, lowered) in RULES.items():
             with self.subTest(name):
-                result = run(PROGRAM, *PRODUCTS, CONFIG=written(text, name + ".toml"))
+                result = run(PROGRAM, *PRODUCTS, CONFIG=written(text, name + ".toml"), **BLACK)
                 self.assertFine(result)
                 for product in ALL:
                     self.assertRan(result, product, lowered.get(product))
                 self.assertRan(result, "mode.pedantic", None, reason="pedantic")
-        kept = run(PROGRAM, *PRODUCTS, CONFIG=os.path.join(FOLDER.name, "float32 first.toml"))
+        kept = run(PROGRAM, *PRODUCTS, CONFIG=os.path.join(FOLDER.name, "float32 first.toml"), **BLACK)
         self.assertRan(kept, "door.sgemm", None, reason="rule")
+
+    def test_sums_in_half_are_raised(self):
+        result = run("half", CONFIG=written(rule("", "float32"), "raised.toml"))
+        listed = run("half", **BLACK)
+        self.assertFine(result)
+        self.assertEqual(result.bits(), listed.bits())
+        told = [sorted((row["entry"], row["m"], row["decision"], row["reason"].replace("custom_black_list", "rule"))
+                       for row in each.report["ops"]) for each in (result, listed)]
+        self.assertEqual(*told)
+        self.assertIn(("raised", "rule"), [row[2:] for row in told[0]])
 
     def test_threads_by_name(self):
         text = rule('thread = "work*"', "bfloat16") + rule('thread = "configured"', "tf32")
-        result = run(PROGRAM, "threads", CONFIG=written(text, "threads.toml"))
+        result = run(PROGRAM, "threads", CONFIG=written(text, "threads.toml"), **BLACK)
         self.assertFine(result)
         case = result.cases["threads"]
         self.assertWithin(case["eta_main"], ETA["tf32"], "main")
@@ -75,7 +86,7 @@ class Rules(runner.Test):
             self.assertWithin(case["worker-7_" + turn], ETA["bfloat16"], "worker")
             self.assertLess(float(case["loader_" + turn]), 1e-6)
         self.assertEqual(sorted((row["reason"], row["dtype_compute"], row["calls"]) for row in result.rows_of(case)),
-                         [("rule", "bfloat16", 2), ("rule", "tf32", 1), ("too_small", "float32", 2)])
+                         [("custom_black_list", "float32", 2), ("rule", "bfloat16", 2), ("rule", "tf32", 1)])
 
     def test_what_changes_later_changes_nothing(self):
         path = written(rule("", "bfloat16"), "later.toml")
@@ -95,7 +106,7 @@ class Layers(runner.Test):
         named = written('scaling = "off"\ncustom_black_list = ["bmm"]\n' + rule("m = 60", "float32"), "layers/named.toml")
         program = written('dtype = "bfloat16"\nscaling = "auto"\n' + rule("m = 60", "bfloat16") + rule("m = 61", "bfloat16"),
                           "layers/autoamp/configured.toml")
-        user = written('# all programs\ndtype = "tf32"\nmemory = "64M"\ncustom_black_list = "addmm"\n' + rule("m = 61", "tf32")
+        user = written('# all programs\ndtype = "tf32"\nmemory = "64M"\ncustom_black_list = "conv2d"\n' + rule("m = 61", "tf32")
                        + rule("m = 62", "tf32"), "layers/autoamp/autoamp.toml")
         variables = {"_XDG_CONFIG_HOME": xdg, "CONFIG": named, "STRATEGY": "cast", "CUSTOM_BLACK_LIST": "mv"}
         result = run(PROGRAM, *PRODUCTS, **variables)
@@ -104,7 +115,7 @@ class Layers(runner.Test):
         for key, (value, origin) in {"dtype": ("bfloat16", program + ":1"), "scaling": ("off", named + ":1"),
                                      "memory": ("64M", user + ":3"), "strategy": ("cast", "environment"),
                                      "config": (named, "environment"), "log": ("warn", "default"),
-                                     "custom_black_list": ("mv,bmm,addmm", f"environment, {named}:2, {user}:4")}.items():
+                                     "custom_black_list": ("mv,bmm,conv2d", f"environment, {named}:2, {user}:4")}.items():
             self.assertEqual((told["config"][key], told["config_origin"][key]), (value, origin))
         self.assertEqual([(each["rule"], each["origin"]) for each in told["rules"]],
                          [(f'm = "{m}", precision = "{precision}"', f"{path}:{line}") for m, precision, path, line in

@@ -7,6 +7,8 @@
 #define autoamp_cast_bfloat16 unsynchronizedCastBfloat16
 #define autoamp_settle unsynchronizedSettle
 #define autoamp_scatter unsynchronizedScatter
+#define autoamp_sum unsynchronizedSum
+#define autoamp_widen unsynchronizedWiden
 #include "kernels/cast.cuh"
 #undef __syncthreads
 

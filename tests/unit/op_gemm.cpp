@@ -106,7 +106,12 @@ const Case cases[] = {
 
     {"no getters", [](Asked &a) { a.modes.isUnknown = true; }, Obstacle::unsupported},
     {"a batch without end", [](Asked &a) { a.batch(int64_t{INT32_MAX} + 1, 200); }, Obstacle::unsupported},
-    {"results side by side", [](Asked &a) { a.batch(2, 200); }, Obstacle::none},
+    {"results one behind the other", [](Asked &a) { a.batch(2, 200); }, Obstacle::none},
+    {"results side by side", [](Asked &a) { a.batch(3, 10), a.call.ldc = 30; }, Obstacle::none},
+    {"results side by side that overlap by one", [](Asked &a) { a.batch(3, 9), a.call.ldc = 30; },
+     Obstacle::unsupported},
+    {"results side by side, and one too many", [](Asked &a) { a.batch(4, 10), a.call.ldc = 39; },
+     Obstacle::unsupported},
     {"results as near as padding lets them", [](Asked &a) { a.batch(2, 12 * 19 + 10), a.call.ldc = 12; },
      Obstacle::none},
     {"results that overlap by one", [](Asked &a) { a.batch(2, 12 * 19 + 9), a.call.ldc = 12; }, Obstacle::unsupported},

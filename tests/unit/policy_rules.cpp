@@ -179,6 +179,13 @@ TEST_CASE("what a rule decides")
 		CHECK(decision.precision == each.precision);
 		CHECK(decision.strategy == each.strategy);
 	}
+	op::Op half = large; // summed in half
+	half.a = half.b = half.out = half.asked = Dtype::float16;
+	half.flags = op::flagHalfSums;
+	const Decision raised = decide(half, stateOf(rule("", "float32")), {}, h100);
+	CHECK(raised.verdict == Verdict::raised);
+	CHECK(raised.reason == Reason::rule);
+	CHECK(decide(half, stateOf(rule("", "float16")), {}, h100).reason == Reason::already_low);
 	op::Op allowed = large; // TF32 by the application already
 	allowed.asked = Dtype::tf32;
 	CHECK(decide(allowed, stateOf(rule("", "tf32")), {}, h100).reason == Reason::already_low);

@@ -133,6 +133,7 @@ TEST_CASE("the kernels are loaded once a process, when the driver can")
 	CHECK(name(kernels->castBfloat16) == "autoamp_cast_bfloat16");
 	CHECK(name(kernels->settle) == "autoamp_settle");
 	CHECK(name(kernels->scatter) == "autoamp_scatter");
+	CHECK(name(kernels->sum) == "autoamp_sum");
 	enter(81);
 	CHECK(conversionKernels(fake_driver::table) == kernels);
 	CHECK(device.calls["cuLibraryLoadData"] == 0);

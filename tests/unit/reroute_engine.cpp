@@ -243,11 +243,18 @@ TEST_CASE("epilogues, and a bias pointer that is each call's own")
 	const struct {
 		op::Epilogue epilogue;
 		int expected;
-	} rows[] = {{op::Epilogue::bias, CUBLASLT_EPILOGUE_BIAS}, {op::Epilogue::relu_bias, CUBLASLT_EPILOGUE_RELU_BIAS}};
+	} rows[] = {{op::Epilogue::bias, CUBLASLT_EPILOGUE_BIAS},
+	            {op::Epilogue::relu_bias, CUBLASLT_EPILOGUE_RELU_BIAS},
+	            {op::Epilogue::gelu_aux_bias, CUBLASLT_EPILOGUE_GELU_AUX_BIAS},
+	            {op::Epilogue::drelu_bgrad, CUBLASLT_EPILOGUE_DRELU_BGRAD}};
 	for (const auto &row : rows) {
 		op.epilogue = static_cast<uint8_t>(row.epilogue);
-		Made made(op, halfKey, {0x5000, 64, 0});
+		Made made(op, halfKey, {0x5000, 64, 0, 0x6000, 128, 256});
 		const auto &asked = library.asked.description;
+		const bool hasAux = op::besideOf(op) & (op::hasMatrix | op::hasMask);
+		CHECK(get<uint64_t>(asked, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER) == (hasAux ? 0x6000 : 0));
+		CHECK(get<int64_t>(asked, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD) == (hasAux ? 128 : 0));
+		CHECK(get<int64_t>(asked, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_BATCH_STRIDE) == (hasAux ? 256 : 0));
 		CHECK(get<int>(asked, CUBLASLT_MATMUL_DESC_EPILOGUE) == row.expected);
 		CHECK(get<uint64_t>(asked, CUBLASLT_MATMUL_DESC_BIAS_POINTER) == 0x5000);
 		CHECK(get<int64_t>(asked, CUBLASLT_MATMUL_DESC_BIAS_BATCH_STRIDE) == 64);
@@ -260,6 +267,17 @@ TEST_CASE("epilogues, and a bias pointer that is each call's own")
 		CHECK(get<int64_t>(fake_lt::of(description), CUBLASLT_MATMUL_DESC_BIAS_BATCH_STRIDE) == 0);
 		fake_lt::destroy(description);
 	}
+}
+
+TEST_CASE("the vendor is not asked to sum an operand that is rounded")
+{
+	op::Op op = product();
+	op.epilogue = static_cast<uint8_t>(op::Epilogue::bgradb);
+	Made made(op, halfKey, {0x5000, 64, 0});
+	const auto &asked = library.asked.description;
+	CHECK(get<int>(asked, CUBLASLT_MATMUL_DESC_EPILOGUE) == CUBLASLT_EPILOGUE_DEFAULT);
+	CHECK(get<uint64_t>(asked, CUBLASLT_MATMUL_DESC_BIAS_POINTER) == 0);
+	CHECK(made.answer.engine->description);
 }
 
 TEST_CASE("the first algorithm that can run is taken, with its workspace")

@@ -184,12 +184,9 @@ int carryOut(CommandLine &line, const std::vector<std::string> &application)
 
 	refuseUnknown(*command, Status::wrong);
 	// A file is checked, and help is given, whatever other files say.
-	const auto parsed =
-	    command->get_name() == "check" || command->get_name() == "help"
-	        ? policy::parseOptions(policy::processEnvironment(), entries)
-	        : Environment().parse(entries, programName(application.empty()
-	                                                       ? command->remaining()
-	                                                       : std::vector(application.begin() + 1, application.end())));
+	const bool isAlone = command->get_name() == "check" || command->get_name() == "help";
+	const auto parsed = isAlone ? policy::parseOptions(policy::processEnvironment(), entries)
+	                            : Environment().parse(entries, programName(program()));
 	Status status = parsed.error.empty() ? Status::done : Status::wrong;
 	if (command->get_name() == "doctor") {
 		line.doctor.command = program(); // a bad value is one of the things that it tells

@@ -185,7 +185,7 @@ std::vector<std::string> describe(const Runs &runs, const Account &account)
 	std::vector<std::string> lines;
 	const auto all = count(account.eligible.calls);
 	auto types = account.loweredTo;
-	if (types.empty()) // of what was only observed the strategy is known
+	if (types.empty() && runs.front().rules.empty()) // of what was only observed the strategy is known
 		for (const auto &strategy : account.wouldLowerBy)
 			types.insert(strategy == "tf32" ? strategy : configOf(runs.front(), "dtype"));
 	const auto lowered = [&](const char *verb, const Sum &sum) {
