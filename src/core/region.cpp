@@ -59,21 +59,34 @@ struct Configuration {
 	Region none;
 };
 
+// The fields that are options, by the variables' names.
+constexpr struct {
+	const char *variable;
+	const char *autoamp_region::*text;
+	int autoamp_region::*flag;
+} fields[] = {{"AUTOAMP_ENABLED", nullptr, &autoamp_region::enabled},
+              {"AUTOAMP_DTYPE", &autoamp_region::dtype, nullptr},
+              {"AUTOAMP_LEVEL", &autoamp_region::level, nullptr},
+              {"AUTOAMP_LISTS", &autoamp_region::lists, nullptr},
+              {"AUTOAMP_CUSTOM_WHITE_LIST", &autoamp_region::custom_white_list, nullptr},
+              {"AUTOAMP_CUSTOM_BLACK_LIST", &autoamp_region::custom_black_list, nullptr},
+              {"AUTOAMP_USE_PROMOTE", nullptr, &autoamp_region::use_promote}};
+
 Policy policyOf(const policy::Options &options)
 {
 	Policy policy = {options, policy::State(options), {}};
 	policy.state.enabled = true;
 	policy.state.isRegionOff = !options.enabled;
-	// Of the options that a region can change; a word by any of its names is the same.
-	policy.key = std::to_string(options.enabled);
-	for (const auto word : {static_cast<unsigned>(options.level), static_cast<unsigned>(options.dtype),
-	                        static_cast<unsigned>(options.lists)})
-		policy.key += ' ' + std::to_string(word);
+	// Of what a region can change; a word by any of its names is the same.
+	for (const auto &[variable, text, flag] : fields)
+		for (size_t i = 0; i < policy::optionTable().size(); i++)
+			if (const policy::OptionRow &row = policy::optionTable()[i];
+			    row.type == policy::ValueType::words && !std::strcmp(row.name, variable))
+				(policy.key += text == &autoamp_region::dtype ? op::name(options.dtype) : options.value[i]) += ' ';
 	for (const policy::NameSet *set : {&options.customWhite, &options.customBlack}) {
-		std::vector<std::string> names = set->names;
-		std::sort(names.begin(), names.end());
-		for (const std::string &name : names)
-			policy.key += ',' + name;
+		policy.key += std::to_string(set->kinds); // not by name: of two lists the later one took what it names
+		for (const uint64_t word : set->entries)
+			policy.key += ',' + std::to_string(word);
 		policy.key += ';';
 	}
 	return policy;
@@ -360,19 +373,6 @@ int refuse(Stack &stack, int status, const std::string &why)
 	base::log(base::LogLevel::warn, "region refused: %s", why.c_str());
 	return status;
 }
-
-// The fields that are options, by the variables' names.
-constexpr struct {
-	const char *variable;
-	const char *autoamp_region::*text;
-	int autoamp_region::*flag;
-} fields[] = {{"AUTOAMP_ENABLED", nullptr, &autoamp_region::enabled},
-              {"AUTOAMP_DTYPE", &autoamp_region::dtype, nullptr},
-              {"AUTOAMP_LEVEL", &autoamp_region::level, nullptr},
-              {"AUTOAMP_LISTS", &autoamp_region::lists, nullptr},
-              {"AUTOAMP_CUSTOM_WHITE_LIST", &autoamp_region::custom_white_list, nullptr},
-              {"AUTOAMP_CUSTOM_BLACK_LIST", &autoamp_region::custom_black_list, nullptr},
-              {"AUTOAMP_USE_PROMOTE", nullptr, &autoamp_region::use_promote}};
 
 // `key`: what was asked for, word for word, so that the same need not be worked out again.
 void describe(const autoamp_region &region, const Policy *around, std::string &key)

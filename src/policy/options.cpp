@@ -442,21 +442,15 @@ ParsedOptions changed(const Options &around, std::span<const Change> changes, st
 	Numbers numbers = {};
 	for (size_t i = 0; i < optionCount; ++i)
 		toNumber(table[i], options.value[i], numbers[i]);
-	Options added; // the region's own lists
 	for (const auto &[name, value] : changes) {
 		auto *row = std::find_if(std::begin(table), std::end(table), [&](auto &each) { return name == each.name; });
 		if (row == std::end(table))
 			return {around, std::string(name) + ": no such variable"};
 		auto index = static_cast<size_t>(row - table);
 		auto option = static_cast<Option>(index);
-		std::string problem;
 		uint64_t number = 0;
-		if (row->type == ValueType::names)
-			problem = parseNames(option == Option::customWhite ? added.customWhite : added.customBlack, value, entries);
-		else if (!toNumber(*row, value, number))
-			problem = "bad value; accepted: " + acceptedValues(*row);
-		if (!problem.empty())
-			return {around, shown(name) + "=" + shown(value) + ": " + problem};
+		if (!toNumber(*row, value, number))
+			return {around, shown(name) + "=" + shown(value) + ": bad value; accepted: " + acceptedValues(*row)};
 		const bool isFixed = option == Option::level && around.level == Level::O0 &&
 		                     around.originOf(Option::level) == Origin::environment;
 		if (row->type == ValueType::names || isFixed)
@@ -466,6 +460,15 @@ ParsedOptions changed(const Options &around, std::span<const Change> changes, st
 		options.origin[index] = Origin::fallback; // of no file, and no level that stays
 	}
 	fillFields(options, numbers);
+	Options added; // the region's own lists
+	for (const auto &[name, value] : changes) {
+		const bool isWhite = name == table[static_cast<size_t>(Option::customWhite)].name;
+		if (!isWhite && name != table[static_cast<size_t>(Option::customBlack)].name)
+			continue;
+		if (const auto problem = parseNames(isWhite ? added.customWhite : added.customBlack, value, entries);
+		    !problem.empty())
+			return {around, shown(name) + "=" + shown(value) + ": " + problem};
+	}
 	parsed.error = checkLists(added);
 	unite(options.customWhite, added.customWhite, options.customBlack);
 	unite(options.customBlack, added.customBlack, options.customWhite);

@@ -16,6 +16,7 @@ H, B, S = "float16", "bfloat16", "float32"
 RAN = {
     "torch": [H, H, S, H, B, S, B, H, H],
     "lists": [S, H, S, S, H],
+    "order": [H, S],
     "levels": [S, H, S, H],
     "refused": [B, B, B, B, H],
     "plain": [H, H, H],

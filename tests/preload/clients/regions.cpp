@@ -89,6 +89,12 @@ const std::pair<const char *, std::vector<Step>> scripts[] = {
       push(with(region("white"), &autoamp_region::custom_white_list, "mm")), call,
       push(with(region("entry"), &autoamp_region::custom_black_list, "bmm, cublasSgemm*")), call, pop, pop, call, pop,
       call}},
+    // The same names in another order are another pair of lists.
+    {"order",
+     {push(with(region("outer"), &autoamp_region::custom_black_list, "matmul")),
+      push(with(region("inner"), &autoamp_region::custom_white_list, "mm")), call, pop, pop,
+      push(with(region("outer"), &autoamp_region::custom_white_list, "mm")),
+      push(with(region("inner"), &autoamp_region::custom_black_list, "matmul")), call, pop, pop}},
     {"levels",
      {push(with(region("observed"), &autoamp_region::level, "O0")), call,
       push(with(region("lowered"), &autoamp_region::level, "O1")), call, pop, call, pop, call}},
