@@ -768,6 +768,57 @@ extern "C" HIDDEN void *autoamp_front_resolve(unsigned slot, const void *caller)
 	return target;
 }
 
+// ---- regions: autoamp.h, and NVTX's entry
+
+// `asks`: the program asked for regions, which is reason enough to open the core. Null: there are none here.
+static const Regions *regionsOf(bool asks)
+{
+	const Core *core = load(decision);
+	if (!core && asks) {
+		const Resolving resolving;
+		core = resolving.hasLoader ? decide() : nullptr;
+	}
+	return core ? core->regions : nullptr;
+}
+
+extern "C" int autoamp_push(const autoamp_region *region)
+{
+	const Regions *const regions = regionsOf(true);
+	return regions ? regions->push(region) : load(decision) ? 0 : AUTOAMP_UNKNOWN;
+}
+
+extern "C" int autoamp_pop()
+{
+	const Regions *const regions = regionsOf(false);
+	return regions ? regions->pop() : load(decision) ? 0 : AUTOAMP_UNBALANCED;
+}
+
+extern "C" int autoamp_current(autoamp_region *region)
+{
+	const Regions *const regions = regionsOf(false);
+	return regions ? regions->current(region) : AUTOAMP_UNKNOWN;
+}
+
+extern "C" int autoamp_active()
+{
+	const Regions *const regions = regionsOf(false);
+	return regions ? regions->active() : !load(decision) && !isSet("AUTOAMP_ENABLED=", "0");
+}
+
+extern "C" const char *autoamp_error()
+{
+	const Regions *const regions = regionsOf(false);
+	return regions ? regions->error() : nullptr;
+}
+
+extern "C" int InitializeInjectionNvtx2(const void *tables)
+{
+	const Regions *const regions = regionsOf(true);
+	return regions ? regions->receiveRanges(tables) : 0;
+}
+
+// ----
+
 // Exporting these names must not change whether a program believes that cuBLAS is here: a lookup that finds ours finds
 // what stands behind us, or, where nothing does, in what the caller's file needs; else it fails, with dlerror() set.
 extern "C" HIDDEN Answer autoamp_front_lookup(void *handle, const char *name, const char *version, const void *caller)

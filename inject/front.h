@@ -2,6 +2,9 @@
 // The core is linked to the front, so the loader does the plumbing and a mismatch is a failed dlopen.
 #pragma once
 
+#define AUTOAMP_IMPLEMENTATION
+#include "inject/autoamp.h"
+
 #define AUTOAMP_EXPORT __attribute__((visibility("default")))
 
 namespace autoamp::front {
@@ -9,19 +12,32 @@ namespace autoamp::front {
 // One block a thread, zero at the start, at most 64 bytes. The front owns it: its memory is laid out before main, so
 // initial-exec access can never run out of room, and the dlsym hook sees the door's guard.
 struct ThreadBlock {
-	int depth;     // > 0 inside a door: lookups get the truth, calls go to the truth
-	int resolving; // > 0 between autoamp_front_hold_forks and autoamp_front_release_forks
-	void *core;    // the core's own per-thread state
-	void *region;  // reserved for pushed regions
+	int depth;       // > 0 inside a door: lookups get the truth, calls go to the truth
+	int resolving;   // > 0 between autoamp_front_hold_forks and autoamp_front_release_forks
+	void *core;      // the core's own per-thread state
+	void *regions;   // the core's, too: those that this thread has open; null: none so far
+	unsigned region; // what its calls run in, by the core's count; 0: as the process was configured
+	unsigned epoch;  // of what all threads share; another one: `region` is out of date
 };
 static_assert(sizeof(ThreadBlock) <= 64);
 
-struct Core {
-	unsigned abi, count;
-	void *const *doors; // by row of the entry tables, typed functions
+// What stands behind autoamp.h, by the names there; and NVTX's entry, which gets NVTX's own table of tables.
+struct Regions {
+	decltype(&autoamp_push) push;
+	decltype(&autoamp_pop) pop;
+	decltype(&autoamp_current) current;
+	decltype(&autoamp_active) active;
+	decltype(&autoamp_error) error;
+	int (*receiveRanges)(const void *tables);
 };
 
-constexpr unsigned abi = 1;
+struct Core {
+	unsigned abi, count;
+	void *const *doors;     // by row of the entry tables, typed functions
+	const Regions *regions; // null: this core has none
+};
+
+constexpr unsigned abi = 2;
 
 } // namespace autoamp::front
 
@@ -37,6 +53,8 @@ AUTOAMP_EXPORT extern unsigned autoamp_front_second[];    // by row; how often a
 // libc or the loader in a first call, because a child born then would inherit it held for ever. Nests.
 AUTOAMP_EXPORT void autoamp_front_hold_forks();
 AUTOAMP_EXPORT void autoamp_front_release_forks();
+// By NVTX, in each object that brings a copy of it, where NVTX_INJECTION64_PATH leads here. 0: no, thank you.
+AUTOAMP_EXPORT int InitializeInjectionNvtx2(const void *tables);
 // Core: constant data, so that nothing has to be started and threads may race to read it.
 AUTOAMP_EXPORT extern const autoamp::front::Core autoamp_core;
 }

@@ -102,7 +102,7 @@ def main(include, arguments, output, *tables):
           *(f"\treinterpret_cast<void *>({row[0]})," for row in rows), "};", "} // namespace",
           "} // namespace autoamp::entry::doors",
           'extern "C" const autoamp::front::Core autoamp_core = {autoamp::front::abi, autoamp::entry::entryCount,',
-          "\tautoamp::entry::doors::all};")
+          "\tautoamp::entry::doors::all, autoamp::entry::regions};")
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 #include "src/dispatch.h"
 
+#include "src/core/context.h"
 #include "src/core/record.h"
 #include "src/core/scaler.h"
 #include "src/core/site.h"
@@ -24,7 +25,7 @@ op::Status dispatch(core::Process &process, const op::Entry &entry, const Door &
 		core::reopenTrace(process, door.truth);
 
 	// What was called.
-	const core::Asking asking = {process, *thread, entry, door, caller};
+	const core::Asking asking = {process, *thread, entry, door, caller, core::contextOf(*thread)};
 	core::Subject subject = core::describe(asking, call);
 	// What to do: decided at the signature's first call, and the same ever after.
 	core::Site &site = *subject.site;

@@ -66,7 +66,7 @@ for name in policy kernels; do
 done
 # Cutting at every byte and filling disks byte by byte are minutes here.
 check 'unit_trace, address and undefined' "$out/address/tests/unit/unit_trace" '~"a file cut at any byte*" ~"a full disk*"'
-clients address faults/faults_client clients/capture clients/semantics
+clients address faults/faults_client clients/capture clients/semantics clients/regions
 for fault in cublasLtMatmul:2 cublasLtMatmulAlgoGetHeuristic:1 cublasLtMatrixLayoutCreate:3 cuLaunchKernel:3 \
     cuMemAlloc_v2:2 cuMemHostRegister_v2:1 cuMemPoolCreate:1 cuUserObjectCreate:1 cuGraphRetainUserObject:1 \
     cuStreamUpdateCaptureDependencies:1; do
@@ -74,7 +74,7 @@ for fault in cublasLtMatmul:2 cublasLtMatmulAlgoGetHeuristic:1 cublasLtMatrixLay
 done
 
 prepare thread thread inject/libautoamp.so inject/libautoamp-core.so tests/unit/unit_trace
-clients thread faults/faults_client clients/capture clients/semantics
+clients thread faults/faults_client clients/capture clients/semantics clients/regions
 rm -rf "$out/traces"
 for name in 'threads count exactly*' 'a forked child*' 'often-made calls*' 'what is recorded*'; do
     check "unit_trace: $name, thread" "$out/thread/tests/unit/unit_trace" "$name"

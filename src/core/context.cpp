@@ -17,7 +17,7 @@ std::atomic<uint32_t> masks[classLimit]; // [0]: none
 
 uint32_t nameClassOf(const Process &process, std::string_view name)
 {
-	const auto mask = static_cast<uint32_t>(policy::bitsOf(process.state.rules.threadPatterns, name));
+	const auto mask = static_cast<uint32_t>(policy::bitsOf(process.options.rules.threadPatterns, name));
 	for (uint32_t i = 0; i < classLimit; i++) {
 		uint32_t known = masks[i].load(std::memory_order_relaxed);
 		if (known == mask || (i > 0 && !known && masks[i].compare_exchange_strong(known, mask)) || known == mask)
@@ -26,9 +26,10 @@ uint32_t nameClassOf(const Process &process, std::string_view name)
 	return 0; // more kinds of names than anybody has
 }
 
-policy::Where whereOf(const Process &, uint32_t context, const op::Op &op)
+policy::Where whereOf(uint32_t context, const op::Op &op)
 {
-	return {callerName(op.caller), 0, masks[context % classLimit].load(std::memory_order_relaxed)};
+	return {callerName(op.caller), regionOf(context).patterns,
+	        masks[context % classLimit].load(std::memory_order_relaxed)};
 }
 
 } // namespace autoamp::core

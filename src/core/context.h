@@ -3,6 +3,7 @@
 #pragma once
 
 #include "src/core/process.h"
+#include "src/core/region.h"
 #include "src/core/thread.h"
 #include "src/policy/decide.h"
 
@@ -13,12 +14,17 @@ namespace autoamp::core {
 // The class of a thread with that name: the rules see the same in two of one class. At most 8 bits.
 uint32_t nameClassOf(const Process &process, std::string_view name);
 
-// 24 bits, that is what a key has room for: the class of the thread's name in the lowest 8.
+// 24 bits, that is what a key has room for: the class of the thread's name in the lowest 8, then the region.
 inline uint32_t contextOf(const Thread &thread)
 {
-	return thread.nameClass;
+	return thread.nameClass | currentRegion() << 8;
+}
+static_assert(regionBits <= 16);
+inline const Region &regionOf(uint32_t context)
+{
+	return regionAt(context >> 8);
 }
 
-policy::Where whereOf(const Process &process, uint32_t context, const op::Op &op);
+policy::Where whereOf(uint32_t context, const op::Op &op);
 
 } // namespace autoamp::core

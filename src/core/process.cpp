@@ -6,6 +6,7 @@
 #include "src/base/errno_guard.h"
 #include "src/base/faults.h"
 #include "src/base/log.h"
+#include "src/core/region.h"
 #include "src/core/scaler.h"
 #include "src/core/thread.h"
 #include "src/cuda/context.h"
@@ -14,6 +15,7 @@
 #include "src/reroute/context.h"
 #include "src/trace/naming.h"
 
+#include <array>
 #include <climits>
 #include <cstdio>
 #include <cstdlib>
@@ -187,27 +189,19 @@ Process *start(const void *known)
 		pthread_atfork(beforeFork, afterForkInParent, afterForkInChild);
 		on_exit(onExit, nullptr);
 	}
-	const char *names[entry::entryCount];
-	for (unsigned i = 0; i < entry::entryCount; i++)
-		names[i] = entry::entryTable[i].name;
-	policy::ParsedOptions parsed = policy::configure(policy::processEnvironment(), names, programName());
-	if (!parsed.error.empty()) {
-		base::setLogLevel(base::LogLevel::error);
-		base::log(base::LogLevel::error, "off: %s", parsed.error.c_str());
+	const Policy *const configured = processPolicy();
+	if (!configured)
 		return nullptr;
-	}
-	const policy::Options &options = parsed.options;
-	base::setLogLevel(static_cast<base::LogLevel>(options.log));
-	if (!options.enabled)
-		return nullptr;
-	auto *process = new Process{options, policy::State(options), {}, {}, {}, false, {}};
+	const policy::Options &options = configured->options;
+	auto *process = new Process{options, {}, {}, {}, false, {}};
 	process->environment.tf32Allowed = options.tf32Allowed;
 	process->environment.emulatesSingle = options.emulatesSingle;
 	process->settings.memoryBudget = options.memory;
 	process->settings.isScaling = options.scaling == policy::Scaling::automatic;
 	process->isTracing = openTrace(*process, known);
 	op::cublasLt(known); // the loader is free now; at the first lowered call another thread may be holding it
-	isIdle = options.level == policy::Level::O0 && !process->isTracing;
+	const bool isFixed = options.originOf(policy::Option::level) == policy::Origin::environment;
+	isIdle = options.level == policy::Level::O0 && isFixed && !process->isTracing;
 	return process;
 }
 
@@ -216,6 +210,22 @@ Process *start(const void *known)
 constinit std::atomic<bool> isIdle{false};
 
 constinit std::atomic<Process *> theProcess{nullptr};
+
+std::span<const char *const> entryNames()
+{
+	static const auto names = [] {
+		std::array<const char *, entry::entryCount> made;
+		for (unsigned i = 0; i < entry::entryCount; i++)
+			made[i] = entry::entryTable[i].name;
+		return made;
+	}();
+	return names;
+}
+
+policy::ParsedOptions readConfiguration()
+{
+	return policy::configure(policy::processEnvironment(), entryNames(), programName());
+}
 
 Process *startProcess(const void *known)
 {

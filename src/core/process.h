@@ -14,7 +14,6 @@ namespace autoamp::core {
 
 struct Process {
 	policy::Options options;
-	policy::State state;
 	op::VendorEnvironment environment;
 	reroute::Settings settings;
 	trace::Recorder recorder;
@@ -24,6 +23,11 @@ struct Process {
 
 // Nothing to change and nothing to tell (off, or O0 without a trace): calls go straight through.
 extern std::atomic<bool> isIdle;
+
+// Of the entry tables, by row.
+std::span<const char *const> entryNames();
+// What the environment and the files say.
+policy::ParsedOptions readConfiguration();
 
 // Null: autoamp is off in this process (AUTOAMP_ENABLED=0, or a variable is wrong and stderr says which). `known`: a
 // true function of the vendor's library in use, for its version.

@@ -56,6 +56,7 @@ trace::RowId makeRow(Process &process, const Site &site, policy::Verdict verdict
 	row.reason = policy::name(reason);
 	row.strategy = policy::name(verdict == policy::Verdict::fallback ? policy::Strategy::fp32 : site.decision.strategy);
 	row.caller = callerName(op.caller);
+	row.region = regionOf(site.context).name;
 	row.eligible = isEligible(op);
 	row.device = op.device;
 	row.estNs = site.decision.estimate;
@@ -85,13 +86,13 @@ Site *lookUp(const op::Op &op, uint32_t context, uint64_t hash)
 
 } // namespace
 
-Site &findSite(Process &process, const op::Op &op, uint32_t context, const policy::Device &device)
+Site &findSite(Process &, const op::Op &op, uint32_t context, const policy::Device &device)
 {
 	uint64_t hash = base::hashBytes(&op, sizeof op);
 	if (context)
 		hash = base::hashBytes(&context, sizeof context, hash);
 	hash |= 1;
-	const policy::Decision decision = policy::decide(op, process.state, whereOf(process, context, op), device);
+	const policy::Decision decision = policy::decide(op, regionOf(context).policy->state, whereOf(context, op), device);
 	pthread_mutex_lock(&mutex);
 	Site *site = lookUp(op, context, hash);
 	if (!site) {

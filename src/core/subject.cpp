@@ -23,7 +23,7 @@ Site &newSite(const Asking &asking, op::Op op, int ordinal, Subject &subject)
 	op.caller = asking.caller.id;
 	if (asking.caller.kind == CallerKind::solver && op.obstacle == op::Obstacle::none)
 		op.obstacle = op::Obstacle::solver_caller;
-	return findSite(asking.process, op, contextOf(asking.thread), device);
+	return findSite(asking.process, op, asking.context, device);
 }
 
 // Found through the memo, or described. What did not get an answer is described anew each time.
@@ -94,7 +94,7 @@ Subject describe(const Asking &asking, const op::GemmCall &call)
 	Subject subject;
 	const op::Cublas *const cublas = op::cublas(asking.door.truth);
 	asking.thread.cublas = cublas;
-	const Glance glance = glanceAt(asking.entry, cublas, asking.thread.driver, contextOf(asking.thread), call);
+	const Glance glance = glanceAt(asking.entry, cublas, asking.thread.driver, asking.context, call);
 	const auto described = [&] {
 		return op::describe(asking.entry, asking.door.index, call, glance.modes, asking.process.environment);
 	};
@@ -137,7 +137,7 @@ Subject describe(const Asking &asking, const op::LtMatmulCall &call)
 	std::memcpy(key.words, &op, sizeof op); // the descriptors had to be read anyway
 	// Where the hash sees it.
 	key.words[Key::size - 2] = static_cast<uint64_t>(op.k);
-	key.words[Key::size - 1] = stateOf(ordinal, 0, 0, contextOf(asking.thread));
+	key.words[Key::size - 1] = stateOf(ordinal, 0, 0, asking.context);
 	findSite(asking, key, ordinal, subject, [&] { return op; });
 	subject.stream = call.stream;
 	readCapture(subject);
@@ -167,7 +167,7 @@ Subject describe(const Asking &asking, const op::PlainCall &call)
 {
 	Subject subject;
 	asking.thread.cublas = op::cublas(asking.door.truth);
-	const Glance glance = glanceAt(asking.entry, nullptr, asking.thread.driver, contextOf(asking.thread), call);
+	const Glance glance = glanceAt(asking.entry, nullptr, asking.thread.driver, asking.context, call);
 	const Key key = keyOf(call, asking.door.index, asking.caller.id, glance);
 	findSite(asking, key, glance.ordinal, subject, [&] { return op::describe(asking.entry, asking.door.index, call); });
 	if (hasStreamInHandle(asking.entry) && call.handle)

@@ -28,6 +28,7 @@ struct Asking {
 	const op::Entry &entry;
 	const Door &door;
 	CallerAnswer caller;
+	uint32_t context; // once: another thread may change it meanwhile
 };
 
 Subject describe(const Asking &asking, const op::GemmCall &call);

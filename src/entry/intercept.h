@@ -5,6 +5,7 @@
 #include "inject/entry_table.h"
 #include "inject/front.h"
 #include "src/core/glance.h"
+#include "src/core/region.h"
 #include "src/dispatch.h"
 
 #include <cublas_api.h>
@@ -12,6 +13,8 @@
 #include <type_traits>
 
 namespace autoamp::entry {
+
+constexpr const front::Regions *regions = &core::regionCalls; // for the front
 
 // Calls from inside a door (the vendor's own, or ours) go straight to the truth.
 struct Inside {

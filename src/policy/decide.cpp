@@ -110,6 +110,12 @@ Reason listed(const op::Op &op, const State &state)
 	return Reason::unlisted;
 }
 
+// What decides, and how: a region, a rule, the lists.
+Reason wordOf(const op::Op &op, const Rule *rule, const State &state)
+{
+	return state.isRegionOff ? Reason::region_disabled : rule ? Reason::rule : listed(op, state);
+}
+
 // The way that is named, or else the fastest that there is; without any, the one that the dtype means.
 const Way &bestOf(const Ways &ways, const Aim &aim)
 {
@@ -231,11 +237,12 @@ Decision decide(const op::Op &op, const State &state, const Where &where, const 
 		return decision;
 	}
 	// What is no product could not be lowered, whoever names it.
-	const Rule *const rule = op.kind == op::Kind::none ? nullptr : state.rules.find(op, where);
+	const bool canBeMeant = op.kind != op::Kind::none && !state.isRegionOff;
+	const Rule *const rule = canBeMeant ? state.rules.find(op, where) : nullptr;
 	const Aim aim = aimOf(state, rule);
 	const Ways ways = waysOf(op, aim, device);
 	const Way &best = bestOf(ways, aim);
-	const Choice choice = choose(op, rule ? Reason::rule : listed(op, state), aim, device, ways, best);
+	const Choice choice = choose(op, wordOf(op, rule, state), aim, device, ways, best);
 	decision.precision = ways[0].precision;
 	decision.estimate = ways[0].estimate;
 	decision.estimateLowered = best.estimate;

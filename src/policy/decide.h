@@ -28,6 +28,7 @@ struct State : Aim {
 	explicit State(const Options &options = {});
 
 	bool enabled, observeOnly;
+	bool isRegionOff = false; // a region that disables, or outside of all where they alone are meant (AUTOAMP_SCOPE)
 	NameSet customWhite, customBlack;
 	Category category[kindCount]; // by op::Kind
 	Rules rules;

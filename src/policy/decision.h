@@ -25,7 +25,7 @@ constexpr unsigned strategyCount = static_cast<unsigned>(Strategy::tf32) + 1;
 	X(unlisted, "no list names the op: it runs as asked", "add it to AUTOAMP_CUSTOM_WHITE_LIST")                       \
 	X(promote, "the op runs in the widest type of its operands", "")                                                   \
 	X(banned, "the list system refuses the op in lower precision", "")                                                 \
-	X(region_disabled, "an enclosing region disables autocast", "")                                                    \
+	X(region_disabled, "the program's region disables it, or AUTOAMP_SCOPE=regions outside of all", "")                \
 	X(disabled, "switched off: autoamp, lowering (AUTOAMP_STRATEGY=fp32), or TF32 (NVIDIA_TF32_OVERRIDE=0)",           \
 	  "unset the variable that says so")                                                                               \
 	X(not_float32, "the operands are not fp32", "")                                                                    \

@@ -272,6 +272,7 @@ void fillFields(Options &options, const Numbers &numbers)
 	set(options.lists, Option::lists);
 	set(options.scaling, Option::scaling);
 	set(options.strategy, Option::strategy);
+	set(options.scope, Option::scope);
 	set(options.memory, Option::memory);
 	set(options.trace, Option::trace);
 	set(options.traceMaxSize, Option::traceMaxSize);
@@ -289,8 +290,7 @@ std::string sourceOf(const Options &options, Option option, bool hasValue = true
 	return hasValue ? name + "=" + shown(options.value[index]) : name;
 }
 
-// What only two values together can have wrong.
-std::string checkTogether(const Options &options)
+std::string checkLists(const Options &options)
 {
 	for (const std::string &name : options.customBlack.names) {
 		auto &white = options.customWhite.names;
@@ -298,6 +298,14 @@ std::string checkTogether(const Options &options)
 			return sourceOf(options, Option::customBlack, false) + ": '" + shown(name) +
 			       "' is in AUTOAMP_CUSTOM_WHITE_LIST as well";
 	}
+	return {};
+}
+
+// What only two values together can have wrong.
+std::string checkTogether(const Options &options)
+{
+	if (const std::string problem = checkLists(options); !problem.empty())
+		return problem;
 	const std::string &level = options.valueOf(Option::level), &lists = options.valueOf(Option::lists);
 	const char *levels = levelsOfLists[static_cast<size_t>(options.lists)];
 	if (wordIndex(levels, level) < 0)
@@ -310,6 +318,24 @@ std::string checkTogether(const Options &options)
 		return strategy + ": the library does not scale float16; accepted: AUTOAMP_DTYPE=bfloat16, or "
 		                  "AUTOAMP_SCALING=off with it";
 	return {};
+}
+
+// `more` joins the set and leaves `other`.
+void unite(NameSet &set, const NameSet &more, NameSet &other)
+{
+	set.kinds |= more.kinds;
+	other.kinds &= ~more.kinds;
+	set.entries.resize(std::max(set.entries.size(), more.entries.size()));
+	for (size_t word = 0; word < more.entries.size(); ++word) {
+		set.entries[word] |= more.entries[word];
+		if (word < other.entries.size())
+			other.entries[word] &= ~more.entries[word];
+	}
+	for (const std::string &name : more.names) {
+		std::erase(other.names, name);
+		std::erase(set.names, name);
+		set.names.push_back(name);
+	}
 }
 
 // The XDG specification: a relative path is to be ignored.
@@ -406,6 +432,55 @@ ParsedOptions parseOptions(const char *const *environment, std::span<const char 
 	options.tf32Allowed = !isSet("NVIDIA_TF32_OVERRIDE", "0");
 	options.emulatesSingle = isSet("CUBLAS_EMULATE_SINGLE_PRECISION", "1");
 	resolvePaths(options, environment);
+	return parsed;
+}
+
+ParsedOptions changed(const Options &around, std::span<const Change> changes, std::span<const char *const> entries)
+{
+	ParsedOptions parsed = {around, {}};
+	Options &options = parsed.options;
+	Numbers numbers = {};
+	for (size_t i = 0; i < optionCount; ++i)
+		toNumber(table[i], options.value[i], numbers[i]);
+	for (const auto &[name, value] : changes) {
+		auto *row = std::find_if(std::begin(table), std::end(table), [&](auto &each) { return name == each.name; });
+		if (row == std::end(table))
+			return {around, std::string(name) + ": no such variable"};
+		auto index = static_cast<size_t>(row - table);
+		auto option = static_cast<Option>(index);
+		uint64_t number = 0;
+		if (!toNumber(*row, value, number))
+			return {around, shown(name) + "=" + shown(value) + ": bad value; accepted: " + acceptedValues(*row)};
+		const bool isFixed = option == Option::level && around.level == Level::O0 &&
+		                     around.originOf(Option::level) == Origin::environment;
+		if (row->type == ValueType::names || isFixed)
+			continue;
+		numbers[index] = number;
+		options.value[index] = value;
+		options.origin[index] = Origin::fallback; // of no file, and no level that stays
+	}
+	fillFields(options, numbers);
+	Options added; // the region's own lists
+	for (const auto &[name, value] : changes) {
+		const bool isWhite = name == table[static_cast<size_t>(Option::customWhite)].name;
+		if (!isWhite && name != table[static_cast<size_t>(Option::customBlack)].name)
+			continue;
+		if (const auto problem = parseNames(isWhite ? added.customWhite : added.customBlack, value, entries);
+		    !problem.empty())
+			return {around, shown(name) + "=" + shown(value) + ": " + problem};
+	}
+	parsed.error = checkLists(added);
+	unite(options.customWhite, added.customWhite, options.customBlack);
+	unite(options.customBlack, added.customBlack, options.customWhite);
+	for (Option option : {Option::customWhite, Option::customBlack}) {
+		std::string &text = options.value[static_cast<size_t>(option)];
+		text.clear();
+		for (const std::string &name :
+		     (option == Option::customWhite ? options.customWhite : options.customBlack).names)
+			text += (text.empty() ? "" : ",") + name;
+	}
+	if (parsed.error.empty())
+		parsed.error = checkTogether(options);
 	return parsed;
 }
 

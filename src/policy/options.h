@@ -39,6 +39,8 @@ enum class ValueType : uint8_t {
 	  "auto: float16 operands are scaled, verified on the device; off: bare conversion")                               \
 	X(strategy, "AUTOAMP_STRATEGY", words, "auto cast fp32 library tf32", "auto",                                      \
 	  "auto: what the cost model finds fastest; cast, library, tf32: always so; fp32: never")                          \
+	X(scope, "AUTOAMP_SCOPE", words, "process regions", "process",                                                     \
+	  "regions: nothing is lowered outside a region of the program (autoamp.h)")                                       \
 	X(memory, "AUTOAMP_MEMORY", size, "", "1G", "most device memory for converted operands, per device")               \
 	X(trace, "AUTOAMP_TRACE", words, "off summary ops", "summary",                                                     \
 	  "summary: exact totals; ops: every call too (default under `autoamp run`)")                                      \
@@ -85,6 +87,7 @@ enum class Level : uint8_t { O0, O1 };
 enum class Lists : uint8_t { torch };
 enum class Scaling : uint8_t { automatic, off };
 enum class StrategyChoice : uint8_t { automatic, cast, fp32, library, tf32 };
+enum class Scope : uint8_t { process, regions };
 enum class TraceLevel : uint8_t { off, summary, ops };
 enum class LogLevel : uint8_t { off, error, warn, info, debug };
 enum class GpuModel : uint8_t { automatic, a100, h100, h200, b200, rtx4090, h100pcie, rtx5090, pro6000 };
@@ -113,6 +116,7 @@ struct Options {
 	NameSet customWhite, customBlack;
 	Scaling scaling = Scaling::automatic;
 	StrategyChoice strategy = StrategyChoice::automatic;
+	Scope scope = Scope::process;
 	uint64_t memory = uint64_t{1} << 30;
 	TraceLevel trace = TraceLevel::summary;
 	std::string directory; // resolved; empty: neither AUTOAMP_DIR, XDG_STATE_HOME nor HOME is set
@@ -146,6 +150,13 @@ ParsedOptions parseOptions(const char *const *environment, std::span<const char 
 // user's configuration lies. `program`: as %e of a trace's name; empty: not known.
 ParsedOptions configure(const char *const *environment, std::span<const char *const> entries,
                         const std::string &program);
+
+// What a region changes of the options around it. Lists are united; what one names leaves the other that it was on.
+// Level O0 of the environment stays. `name`: a variable's.
+struct Change {
+	std::string_view name, value;
+};
+ParsedOptions changed(const Options &around, std::span<const Change> changes, std::span<const char *const> entries);
 
 // This process's environment, and one value of an environment (null: unset). For everything else that the library asks
 // of it (XDG folders, ranks, %q{VAR}).

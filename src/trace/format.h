@@ -106,6 +106,12 @@ struct RowRecord : Record {
 };
 static_assert(sizeof(RowRecord) == 112);
 
+// The same, longer: of calls in a region, and so that what reads no regions reads the rest.
+struct RegionRowRecord : RowRecord {
+	uint32_t region, reserved2; // string
+};
+static_assert(sizeof(RegionRowRecord) == 120);
+
 constexpr uint32_t rowEligible = 1; // RowRecord::flags
 
 // One a thread at a time; a thread that begins when another has ended takes its lane over.

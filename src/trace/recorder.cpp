@@ -344,9 +344,9 @@ void Recorder::property(const char *group, const char *name, const char *value, 
 RowId Recorder::row(const Row &row)
 {
 	Lock lock(*this);
-	RowRecord record = {};
+	RegionRowRecord record = {};
 	record.type = RecordType::row;
-	record.size = sizeof record;
+	record.size = sizeof(RowRecord);
 	record.entry = intern(row.entry);
 	if (rows_.size() + 1 >= kMaxRows)
 		record.entry = intern("(more signatures)");
@@ -372,16 +372,20 @@ RowId Recorder::row(const Row &row)
 		record.transa = row.transa;
 		record.transb = row.transb;
 		record.flags = row.eligible ? rowEligible : 0;
+		record.region = intern(row.region);
+		if (record.region)
+			record.size = sizeof record;
 	}
 	uint64_t site = base::hashBytes(row.entry, row.entry ? strlen(row.entry) : 0);
 	site = base::hashBytes(&record.m, 4 * sizeof record.m, site);
 	site = base::hashByte(static_cast<unsigned char>(record.transa), site);
 	site = base::hashByte(static_cast<unsigned char>(record.transb), site);
 	site = base::hashBytes(row.caller, row.caller ? strlen(row.caller) : 0, site);
+	site = base::hashBytes(row.region, row.region ? strlen(row.region) : 0, site);
 	record.site = static_cast<uint32_t>(site ^ (site >> 32));
 
 	constexpr size_t from = sizeof(Record) + 2 * sizeof(uint32_t); // behind id and site
-	auto key = [](const RowRecord &known) { return reinterpret_cast<const char *>(&known) + from; };
+	auto key = [](const RegionRowRecord &known) { return reinterpret_cast<const char *>(&known) + from; };
 	const uint64_t hash = base::hashBytes(key(record), sizeof record - from);
 	KnownRow *known = rowIndex_.find(
 	    hash, [&](const KnownRow &other) { return memcmp(key(other.record), key(record), sizeof record - from) == 0; });
@@ -403,15 +407,15 @@ bool Recorder::writeRow(RowId row)
 	KnownRow *known = rows_[row - 1];
 	if (known->written == generation_)
 		return true;
-	const RowRecord &record = known->record;
+	const RegionRowRecord &record = known->record;
 	for (uint32_t text : {record.entry, record.library, record.op, record.caller, record.dtypeIn, record.dtypeAsked,
 	                      record.dtypeCompute, record.dtypeAccumulate, record.dtypeOut, record.decision, record.reason,
-	                      record.strategy})
+	                      record.strategy, record.region})
 		writeText(text);
-	auto *written = append<RowRecord>(RecordType::row);
+	auto *written = append<Record>(RecordType::row, record.size - sizeof(Record));
 	if (!written)
 		return false;
-	*written = record;
+	memcpy(written, &record, record.size);
 	commit();
 	known->written = generation_;
 	return true;

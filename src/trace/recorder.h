@@ -36,6 +36,7 @@ struct Row {
 	           *dtypeOut = nullptr;
 	const char *decision = nullptr, *reason = nullptr, *strategy = nullptr;
 	const char *caller = nullptr; // object file
+	const char *region = nullptr; // the innermost that has a name
 	bool eligible = false;        // fp32 data and a lower form exists
 	uint16_t device = 0;
 	float estNs = -1, estLoweredNs = -1; // negative: unknown
@@ -221,7 +222,7 @@ private:
 		char bytes[1];
 	};
 	struct KnownRow {
-		RowRecord record;
+		RegionRowRecord record;
 		uint32_t written;
 	};
 	struct Property {

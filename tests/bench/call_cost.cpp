@@ -1,5 +1,8 @@
 // Nanoseconds a cublasSgemm call: `call_cost [SIZE] [REPEATS]` prints the median of the repeats and their spread. Run
-// by call_cost.py bare and preloaded; what it is linked to decides what is measured.
+// by call_cost.py bare and preloaded; what it is linked to decides what is measured. `call_cost SIZE REPEATS region`:
+// with a region open; then also the nanoseconds of opening and closing one.
+#include "inject/autoamp.h"
+
 #include <cublas_v2.h>
 #ifdef WITH_CONTEXT // a driver that answers: libcudart and libcuda of the emulated device
 #include <cuda_runtime_api.h>
@@ -23,6 +26,11 @@ int main(int count, char **arguments)
 	cublasHandle_t handle;
 	if (cublasCreate(&handle) != CUBLAS_STATUS_SUCCESS)
 		return 1;
+	const bool isInside = count > 3;
+	autoamp_region region = AUTOAMP_REGION;
+	region.name = "region", region.dtype = "bfloat16";
+	if (isInside)
+		autoamp_push(&region);
 	float one = 1, zero = 0, a = 0, b = 0, c = 0; // never dereferenced: the product is kept, or the library is empty
 	std::vector<double> times;
 	for (int repeat = 0; repeat <= repeats; repeat++) {
@@ -34,6 +42,13 @@ int main(int count, char **arguments)
 			times.push_back(time.count() / calls);
 	}
 	std::sort(times.begin(), times.end());
-	std::printf("%.2f %.2f %.2f\n", times[times.size() / 2], times.front(), times.back());
+	std::printf("%.2f %.2f %.2f", times[times.size() / 2], times.front(), times.back());
+	const auto start = std::chrono::steady_clock::now();
+	for (int i = 0; isInside && i < calls; i++) {
+		autoamp_push(&region);
+		autoamp_pop();
+	}
+	const std::chrono::duration<double, std::nano> time = std::chrono::steady_clock::now() - start;
+	std::printf(" %.2f\n", time.count() / calls);
 	cublasDestroy(handle);
 }

@@ -2,7 +2,8 @@
 """What autoamp adds to a call that it passes through or keeps, and to a dlsym, in nanoseconds.
 
 call_cost.py BUILD [ROUNDS]: rounds of interleaved pairs, bare and preloaded; the added cost is the median over the rounds
-of (preloaded - bare), with the smallest and the largest.
+of (preloaded - bare), with the smallest and the largest. Then the same calls with a region open, against those without, as
+a ratio of what is added; and what opening and closing a region costs.
 """
 import os
 import pathlib
@@ -27,9 +28,10 @@ CASES = [
 ]
 
 
-def time(program, environment):
-    run = subprocess.run([program, "16", "9"], env=os.environ | environment, capture_output=True, text=True, check=True)
-    return float(run.stdout.split()[0])
+def time(program, environment, *how):
+    run = subprocess.run([program, "16", "9", *how], env=os.environ | environment, capture_output=True, text=True, check=True)
+    numbers = run.stdout.split()
+    return float(numbers[0]), float(numbers[-1])
 
 
 def main(build, rounds=7):
@@ -39,13 +41,17 @@ def main(build, rounds=7):
     for name, program, variables in CASES:
         driver = f":{build}/tools/emulated/libcuda.so.1" if program == "call_cost_driver" else ""
         program = str(build / "tests/bench" / program)
-        added, bare = [], []
+        added, bare, inside, regions = [], [], [], []
         for _ in range(int(rounds)):
-            bare.append(time(program, {"LD_PRELOAD": driver}))
-            library = {"LD_PRELOAD": preloaded["LD_PRELOAD"] + driver}
-            added.append(time(program, preloaded | library | variables) - bare[-1])
+            bare.append(time(program, {"LD_PRELOAD": driver})[0])
+            environment = preloaded | variables | {"LD_PRELOAD": preloaded["LD_PRELOAD"] + driver}
+            added.append(time(program, environment)[0] - bare[-1])
+            call, region = time(program, environment, "region")
+            inside.append(call - bare[-1])
+            regions.append(region)
         print(f"{name:50} {statistics.median(added):7.1f} ns  ({min(added):.1f} ... {max(added):.1f})"
-              f"   bare {statistics.median(bare):.1f} ns")
+              f"   bare {statistics.median(bare):.1f} ns   in a region x{statistics.median(inside) / statistics.median(added):.2f}"
+              f"   push and pop {statistics.median(regions):.0f} ns")
     pathlib.Path(RULES).unlink()
     for trace in pathlib.Path("/dev/shm").glob("call_cost.*.aat"):
         trace.unlink()

@@ -9,7 +9,7 @@ import sys
 
 # Room: the rooms and single files that its files may include, itself aside. A file belongs to the room with the longest
 # matching name.
-SEAM = ["inject/front.h", "inject/vendors.h"]  # what front and core both know, and the command line tells of
+SEAM = ["inject/autoamp.h", "inject/front.h", "inject/vendors.h"]  # what front and core both know, and the command line tells of
 ROOMS = {
     "inject": ["src/base"],
     "kernels": [],

@@ -103,7 +103,7 @@ TEST_CASE("what is wrong is named on one line")
 		const char *setting, *error;
 	} const cases[] = {
 	    {"AUTOAMP_LEVL=O1", "AUTOAMP_LEVL=O1: no such variable; the nearest is AUTOAMP_LEVEL"},
-	    {"AUTOAMP_USE_PROMOTE=1", "AUTOAMP_USE_PROMOTE=1: no such variable; the nearest is AUTOAMP_MEMORY"},
+	    {"AUTOAMP_USE_PROMOTE=1", "AUTOAMP_USE_PROMOTE=1: no such variable; the nearest is AUTOAMP_SCOPE"},
 	    {"AUTOAMP_LEVEL=O2", "AUTOAMP_LEVEL=O2: bad value; accepted: O0, O1"},
 	    {"AUTOAMP_LEVEL=", "AUTOAMP_LEVEL=: bad value; accepted: O0, O1"},
 	    {"AUTOAMP_DTYPE=fp8", "AUTOAMP_DTYPE=fp8: bad value; accepted: float16 (fp16 half), bfloat16 (bf16), tf32"},

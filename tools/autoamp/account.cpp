@@ -111,7 +111,7 @@ void Group::add(const trace::RowInfo &row)
 	}
 }
 
-const std::vector<std::string> groupings = {"op", "entry", "shape", "reason", "caller", "thread", "device"};
+const std::vector<std::string> groupings = {"op", "entry", "shape", "reason", "caller", "region", "thread", "device"};
 
 std::vector<Group> groupsOf(const std::vector<trace::Trace> &runs, const std::string &by)
 {
@@ -136,6 +136,7 @@ std::vector<Group> groupsOf(const std::vector<trace::Trace> &runs, const std::st
 			       : by == "shape"  ? shapeOf(row)
 			       : by == "reason" ? row.reason
 			       : by == "caller" ? row.caller
+			       : by == "region" ? row.region
 			                        : fmt::format("{} {}", row.device, device)]
 			    .add(row);
 		}

@@ -130,7 +130,8 @@ Section environment(const policy::ParsedOptions &configuration, std::span<const 
 		const char *name, *value, *says; // value: "" any
 	} others[] = {{"LD_PRELOAD", "", "preloaded too; autoamp run puts itself before it"},
 	              {"CUDA_INJECTION64_PATH", "", "another tool is loaded into CUDA programs"},
-	              {"NVTX_INJECTION64_PATH", "", "another tool receives the NVTX ranges"},
+	              {"NVTX_INJECTION64_PATH", "",
+	               "another tool receives the NVTX ranges: rules by region see regions of autoamp.h alone"},
 	              {"NVIDIA_TF32_OVERRIDE", "0", "no TF32: products are compared with fp32"},
 	              {"CUBLAS_EMULATE_SINGLE_PRECISION", "1", "fp32 products are emulated: kept, emulated_fp32"}};
 	Section section("environment");

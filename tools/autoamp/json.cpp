@@ -101,7 +101,7 @@ Json describe(const OpsRow &place)
 	        {"est_lowered_ns", orNull(row.estLoweredNs * double(row.calls))},
 	        {"est_source", "model"},
 	        {"max_error", nullptr},
-	        {"region", nullptr},
+	        {"region", orNull(row.region)},
 	        {"caller", orNull(row.caller)},
 	        {"site", orNull(row.site)}};
 }

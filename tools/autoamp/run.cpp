@@ -143,6 +143,9 @@ int run(const RunOptions &options, std::span<const char *const> entries)
 	outcome.program = inspect(options.command.front());
 	const auto name = fixedName(outcome.configuration.traceFile);
 	setUpDevice(environment, options, outcome.program);
+	// NVTX's ranges cost something where they are received, and another tool may want them.
+	if (!outcome.configuration.rules.regionPatterns.empty() && !environment.get("NVTX_INJECTION64_PATH"))
+		environment.set("NVTX_INJECTION64_PATH", findInstallation().library);
 	if (options.hasFile && !name.empty())
 		makeRoom(name, options.force);
 

@@ -23,6 +23,8 @@ inline const GroupedCall &batchOf(const GroupedCall &groups) // told as it came
 
 namespace autoamp::entry {
 
+constexpr const front::Regions *regions = nullptr;
+
 template <typename Call>
 void tell(const char *name, const Call &call, const void *caller)
 {

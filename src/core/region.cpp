@@ -1,0 +1,598 @@
+#include "src/core/region.h"
+
+#include "src/base/errno_guard.h"
+#include "src/base/hash.h"
+#include "src/base/log.h"
+#include "src/base/once.h"
+#include "src/core/process.h"
+
+#include <algorithm>
+#include <cstring>
+#include <new>
+#include <pthread.h>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+namespace autoamp::core {
+
+std::atomic<unsigned> regionEpoch{0};
+
+namespace {
+
+// A program may make its names up as it goes: beyond these numbers a name is dropped, then what it matched, and what is
+// decided stays. Every region multiplies the signatures that are remembered.
+constexpr size_t nameLimit = 1024, policyLimit = 4096, depthLimit = 1u << 16, sharedLimit = 256;
+constexpr uint32_t regionLimit = 1u << regionBits;
+
+// Over all that stands below; never held while anything is called that could wait.
+pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+struct Lock {
+	Lock() { pthread_mutex_lock(&mutex); }
+	~Lock() { pthread_mutex_unlock(&mutex); }
+};
+
+// ---- what there is to run in
+
+struct Node : Region {
+	uint32_t id;
+	Node *next; // in its bucket
+};
+constexpr unsigned bucketCount = 1024;
+std::atomic<Node *> buckets[bucketCount]; // read without the lock
+std::atomic<const Region *> regions[regionLimit];
+uint32_t regionCount = 1; // 0 is the process's own
+
+struct Tables {
+	std::unordered_map<std::string, Policy> policies; // by key
+	std::unordered_map<std::string, RangeName> names;
+	std::unordered_map<uint64_t, RangeName> nameless; // by patterns
+};
+Tables &tables()
+{
+	static auto *const made = new Tables; // under the lock
+	return *made;
+}
+
+struct Configuration {
+	Policy base, outside; // of regions that change nothing; of calls outside of all
+	Region none;
+};
+
+// The fields that are options, by the variables' names.
+constexpr struct {
+	const char *variable;
+	const char *autoamp_region::*text;
+	int autoamp_region::*flag;
+} fields[] = {{"AUTOAMP_ENABLED", nullptr, &autoamp_region::enabled},
+              {"AUTOAMP_DTYPE", &autoamp_region::dtype, nullptr},
+              {"AUTOAMP_LEVEL", &autoamp_region::level, nullptr},
+              {"AUTOAMP_LISTS", &autoamp_region::lists, nullptr},
+              {"AUTOAMP_CUSTOM_WHITE_LIST", &autoamp_region::custom_white_list, nullptr},
+              {"AUTOAMP_CUSTOM_BLACK_LIST", &autoamp_region::custom_black_list, nullptr},
+              {"AUTOAMP_USE_PROMOTE", nullptr, &autoamp_region::use_promote}};
+
+Policy policyOf(const policy::Options &options)
+{
+	Policy policy = {options, policy::State(options), {}};
+	policy.state.enabled = true;
+	policy.state.isRegionOff = !options.enabled;
+	// Of what a region can change; a word by any of its names is the same.
+	for (const auto &[variable, text, flag] : fields)
+		for (size_t i = 0; i < policy::optionTable().size(); i++)
+			if (const policy::OptionRow &row = policy::optionTable()[i];
+			    row.type == policy::ValueType::words && !std::strcmp(row.name, variable))
+				(policy.key += text == &autoamp_region::dtype ? op::name(options.dtype) : options.value[i]) += ' ';
+	for (const policy::NameSet *set : {&options.customWhite, &options.customBlack}) {
+		policy.key += std::to_string(set->kinds); // not by name: of two lists the later one took what it names
+		for (const uint64_t word : set->entries)
+			policy.key += ',' + std::to_string(word);
+		policy.key += ';';
+	}
+	return policy;
+}
+
+const Configuration *configuration()
+{
+	static base::Once<const Configuration> once;
+	return once.get([]() -> const Configuration * {
+		const base::ErrnoGuard errnoGuard;
+		const policy::ParsedOptions parsed = readConfiguration();
+		if (!parsed.error.empty()) {
+			base::setLogLevel(base::LogLevel::error);
+			base::log(base::LogLevel::error, "off: %s", parsed.error.c_str());
+			return nullptr;
+		}
+		base::setLogLevel(static_cast<base::LogLevel>(parsed.options.log));
+		if (!parsed.options.enabled)
+			return nullptr;
+		auto *const made = new Configuration{policyOf(parsed.options), policyOf(parsed.options), {}};
+		made->outside.state.isRegionOff = parsed.options.scope == policy::Scope::regions;
+		made->none.policy = made->outside.state.isRegionOff ? &made->outside : &made->base;
+		return made;
+	});
+}
+
+Node *findNode(const Region &wanted, unsigned bucket)
+{
+	Node *node = buckets[bucket].load(std::memory_order_acquire);
+	while (node && (node->policy != wanted.policy || node->patterns != wanted.patterns || node->name != wanted.name))
+		node = node->next;
+	return node;
+}
+
+uint32_t idOf(const Region &wanted)
+{
+	const Region &none = configuration()->none;
+	if (wanted.policy == none.policy && wanted.patterns == none.patterns && wanted.name == none.name)
+		return 0;
+	const uint64_t words[] = {reinterpret_cast<uintptr_t>(wanted.policy), wanted.patterns,
+	                          reinterpret_cast<uintptr_t>(wanted.name)};
+	const unsigned bucket = base::hashBytes(words, sizeof words) % bucketCount;
+	if (const Node *known = findNode(wanted, bucket))
+		return known->id;
+	{
+		const Lock lock;
+		if (const Node *known = findNode(wanted, bucket))
+			return known->id;
+		// The last ones are for policies alone.
+		if (regionCount < (wanted.patterns || wanted.name ? regionLimit - policyLimit : regionLimit)) {
+			auto *const made = new Node{wanted, regionCount++, buckets[bucket].load(std::memory_order_relaxed)};
+			regions[made->id].store(made, std::memory_order_release);
+			buckets[bucket].store(made, std::memory_order_release);
+			return made->id;
+		}
+	}
+	return wanted.patterns || wanted.name ? idOf({wanted.policy, 0, nullptr}) : 0;
+}
+
+// Null: a name that says nothing to anybody, or the limit.
+const RangeName *nameOf(std::string_view text, bool isStored)
+{
+	const uint64_t patterns = policy::bitsOf(configuration()->base.options.rules.regionPatterns, text);
+	if (text.empty() || (!patterns && !isStored))
+		return nullptr;
+	const Lock lock;
+	Tables &all = tables();
+	const std::string key(text);
+	const auto known = all.names.find(key);
+	if (known != all.names.end())
+		return &known->second;
+	if (all.names.size() < nameLimit) {
+		const auto added = all.names.emplace(key, RangeName{patterns, nullptr}).first;
+		added->second.text = added->first.c_str();
+		return &added->second;
+	}
+	return patterns ? &all.nameless.emplace(patterns, RangeName{patterns, nullptr}).first->second : nullptr;
+}
+
+// ---- what all threads share
+
+// A region for all threads, or an NVTX range of the process.
+struct Shared {
+	uint64_t ticket;
+	Region part; // without a policy: a range
+};
+std::vector<Shared> &sharedRegions()
+{
+	static auto *const made = new std::vector<Shared>; // under the lock
+	return *made;
+}
+uint64_t ticketCount = 1; // 1: a range that nobody means
+std::atomic<size_t> sharedCount{0};
+
+void shareOthers() // under the lock, where they changed
+{
+	sharedCount = sharedRegions().size();
+	regionEpoch++;
+}
+
+void watchForks();
+
+// 0: too many.
+uint64_t share(const Region &part)
+{
+	watchForks();
+	const Lock lock;
+	if (sharedRegions().size() >= sharedLimit)
+		return 0;
+	sharedRegions().push_back({++ticketCount, part});
+	shareOthers();
+	return ticketCount;
+}
+
+void unshare(uint64_t ticket)
+{
+	const Lock lock;
+	if (std::erase_if(sharedRegions(), [ticket](const Shared &each) { return each.ticket == ticket; }))
+		shareOthers();
+}
+
+// ---- what a thread has open
+
+struct Frame {
+	uint64_t domain; // whose pop ends it; 0: of autoamp.h
+	Region own;      // no policy: an NVTX range
+	uint64_t ticket; // shared with all threads; 0: not
+	unsigned above;  // ranges of the domain that nobody means, opened since
+	Region all;      // with everything below
+	uint32_t id;
+	unsigned epoch; // of id; another one: out of date
+};
+
+struct Memo {
+	std::string key;
+	const Policy *policy = nullptr;
+	const RangeName *name = nullptr;
+	bool isShared = false;
+};
+
+struct Stack {
+	std::vector<Frame> frames;
+	Memo memos[16]; // by the hash of what was pushed
+	std::string key, error;
+};
+
+pthread_key_t stackKey;
+
+Stack *knownStack()
+{
+	return static_cast<Stack *>(autoamp_front_thread.regions);
+}
+
+void giveBack(void *state)
+{
+	auto *const stack = static_cast<Stack *>(state);
+	autoamp_front_thread.regions = nullptr;
+	autoamp_front_thread.epoch = regionEpoch.load(std::memory_order_relaxed) - 1; // later calls look again
+	for (const Frame &frame : stack->frames)
+		if (frame.ticket)
+			unshare(frame.ticket);
+	delete stack;
+}
+
+// In a forked child only this thread is left, and what it shares.
+void afterForkInChild()
+{
+	const Stack *const stack = knownStack();
+	std::erase_if(sharedRegions(), [stack](const Shared &each) {
+		const auto isIts = [&each](const Frame &frame) { return frame.ticket == each.ticket; };
+		return each.part.policy && !(stack && std::any_of(stack->frames.begin(), stack->frames.end(), isIts));
+	});
+	shareOthers();
+	pthread_mutex_unlock(&mutex);
+}
+
+void watchForks()
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	pthread_once(&once, [] {
+		pthread_key_create(&stackKey, giveBack);
+		pthread_atfork([] { pthread_mutex_lock(&mutex); }, [] { pthread_mutex_unlock(&mutex); }, afterForkInChild);
+	});
+}
+
+Stack *thisStack()
+{
+	if (Stack *const known = knownStack())
+		return known;
+	watchForks();
+	auto *const made = new (std::nothrow) Stack;
+	if (made) {
+		autoamp_front_thread.regions = made;
+		pthread_setspecific(stackKey, made);
+	}
+	return made;
+}
+
+Region above(const Region &below, const Region &own)
+{
+	return {own.policy ? own.policy : below.policy, below.patterns | own.patterns, own.name ? own.name : below.name};
+}
+
+// What the thread's calls run in: its own regions, with the ranges of the process; without any, those for all threads.
+Region together(const Region &own)
+{
+	Region all;
+	if (sharedCount > 0) {
+		const Lock lock;
+		for (const Shared &each : sharedRegions())
+			if (!own.policy || !each.part.policy)
+				all = above(all, each.part);
+	}
+	all = above(all, own);
+	const Configuration &known = *configuration();
+	if (!all.policy)
+		all.policy = all.patterns ? &known.base : known.none.policy;
+	return all;
+}
+
+void settle(Stack &stack)
+{
+	front::ThreadBlock &block = autoamp_front_thread;
+	block.epoch = regionEpoch.load(std::memory_order_acquire);
+	if (stack.frames.empty()) {
+		block.region = idOf(together({}));
+		return;
+	}
+	Frame &frame = stack.frames.back();
+	if (frame.epoch != block.epoch) {
+		frame.id = idOf(together(frame.all));
+		frame.epoch = block.epoch;
+	}
+	block.region = frame.id;
+}
+
+void pileUp(Stack &stack, size_t from)
+{
+	for (size_t i = from; i < stack.frames.size(); i++) {
+		Frame &frame = stack.frames[i];
+		frame.all = above(i ? stack.frames[i - 1].all : Region{}, frame.own);
+		frame.epoch = regionEpoch.load(std::memory_order_relaxed) - 1;
+	}
+}
+
+void push(Stack &stack, const Frame &frame)
+{
+	stack.frames.push_back(frame);
+	pileUp(stack, stack.frames.size() - 1);
+	settle(stack);
+}
+
+Frame *innermost(Stack &stack, uint64_t domain)
+{
+	const auto found = std::find_if(stack.frames.rbegin(), stack.frames.rend(),
+	                                [domain](const Frame &frame) { return frame.domain == domain; });
+	return found == stack.frames.rend() ? nullptr : &*found;
+}
+
+void remove(Stack &stack, const Frame *frame)
+{
+	const auto place = static_cast<size_t>(frame - stack.frames.data());
+	if (frame->ticket)
+		unshare(frame->ticket);
+	stack.frames.erase(stack.frames.begin() + static_cast<std::ptrdiff_t>(place));
+	pileUp(stack, place);
+	settle(stack);
+}
+
+int levelOf(const Stack &stack, uint64_t domain)
+{
+	unsigned level = 0;
+	for (const Frame &frame : stack.frames)
+		if (frame.domain == domain)
+			level += frame.above + (frame.own.patterns != 0);
+	return static_cast<int>(level);
+}
+
+// ---- autoamp.h
+
+int refuse(Stack &stack, int status, const std::string &why)
+{
+	stack.error = why;
+	base::log(base::LogLevel::warn, "region refused: %s", why.c_str());
+	return status;
+}
+
+// `key`: what was asked for, word for word, so that the same need not be worked out again.
+void describe(const autoamp_region &region, const Policy *around, std::string &key)
+{
+	key.assign(reinterpret_cast<const char *>(&around), sizeof around);
+	for (const int &flag : {region.enabled, region.use_promote})
+		key.append(reinterpret_cast<const char *>(&flag), sizeof flag);
+	for (const char *text : {region.name, region.threads, region.dtype, region.level, region.lists,
+	                         region.custom_white_list, region.custom_black_list}) {
+		key += text ? '+' : '-';
+		key.append(text ? text : "").push_back('\0');
+	}
+}
+
+// What is wrong with it, or nothing.
+std::string resolve(const autoamp_region &region, const Policy &around, Memo &memo)
+{
+	const auto is = [&region](const char *word) { return region.threads && !std::strcmp(region.threads, word); };
+	memo.isShared = is("all");
+	if (region.threads && !memo.isShared && !is("current"))
+		return "threads=" + std::string(region.threads) + ": bad value; accepted: current, all";
+	policy::Change changes[std::size(fields)];
+	size_t count = 0;
+	std::string flags[2];
+	for (const auto &[variable, text, flag] : fields) {
+		if (flag && region.*flag != AUTOAMP_SAME) {
+			std::string &number = flags[flag == &autoamp_region::use_promote];
+			changes[count++] = {variable, number = std::to_string(region.*flag)};
+		} else if (text && region.*text) {
+			changes[count++] = {variable, region.*text};
+		}
+	}
+	memo.name = region.name ? nameOf(region.name, true) : nullptr;
+	memo.policy = &around;
+	if (count == 0)
+		return {};
+	const policy::ParsedOptions parsed = policy::changed(around.options, {changes, count}, entryNames());
+	if (!parsed.error.empty())
+		return parsed.error;
+	Policy made = policyOf(parsed.options);
+	if (const Policy &base = configuration()->base; made.key == base.key) {
+		memo.policy = &base;
+		return {};
+	}
+	const Lock lock;
+	auto &all = tables().policies;
+	const std::string key = made.key;
+	const auto known = all.find(key);
+	memo.policy = known != all.end()         ? &known->second
+	              : all.size() < policyLimit ? &all.emplace(key, std::move(made)).first->second
+	                                         : nullptr;
+	return {};
+}
+
+int pushRegion(const autoamp_region *given)
+{
+	if (!configuration())
+		return 0;
+	const base::ErrnoGuard errnoGuard;
+	Stack *const stack = thisStack();
+	if (!stack)
+		return AUTOAMP_TOO_MANY;
+	// A longer one is of a later version: what we do not know of it must not be set.
+	autoamp_region region = AUTOAMP_REGION;
+	const auto *const bytes = reinterpret_cast<const char *>(given);
+	if (!given || given->size < sizeof region ||
+	    std::any_of(bytes + sizeof region, bytes + given->size, [](char byte) { return byte != 0; }))
+		return refuse(*stack, AUTOAMP_BAD_VALUE, "size: not that of a region of this version");
+	region = *given;
+	const Region &current = regionAt(currentRegion());
+	const Policy *const around = current.policy->state.isRegionOff && current.policy->options.enabled
+	                                 ? &configuration()->base // outside of all
+	                                 : current.policy;
+	describe(region, around, stack->key);
+	Memo &memo = stack->memos[std::hash<std::string>()(stack->key) % std::size(stack->memos)];
+	if (memo.key != stack->key) {
+		memo.key.clear();
+		if (const std::string problem = resolve(region, *around, memo); !problem.empty())
+			return refuse(*stack, AUTOAMP_BAD_VALUE, problem);
+		if (memo.policy)
+			memo.key = stack->key;
+	}
+	const Region own = {memo.policy, memo.name ? memo.name->patterns : 0, memo.name ? memo.name->text : nullptr};
+	if (!own.policy || stack->frames.size() >= depthLimit)
+		return refuse(*stack, AUTOAMP_TOO_MANY, "too many regions are open, or too many different ones were");
+	Frame frame = {};
+	frame.own = own;
+	if (memo.isShared && !(frame.ticket = share(own)))
+		return refuse(*stack, AUTOAMP_TOO_MANY, "too many regions for all threads are open");
+	push(*stack, frame);
+	stack->error.clear();
+	return 0;
+}
+
+int popRegion()
+{
+	if (!configuration())
+		return 0;
+	Stack *const stack = knownStack();
+	const Frame *const frame = stack ? innermost(*stack, 0) : nullptr;
+	if (!frame)
+		return AUTOAMP_UNBALANCED;
+	remove(*stack, frame);
+	return 0;
+}
+
+int describeRegion(autoamp_region *region)
+{
+	if (!configuration())
+		return AUTOAMP_UNKNOWN;
+	if (!region || region->size < sizeof *region)
+		return AUTOAMP_BAD_VALUE;
+	const Region &current = regionAt(currentRegion());
+	for (const auto &[variable, text, flag] : fields)
+		for (size_t i = 0; i < policy::optionTable().size(); i++)
+			if (!std::strcmp(policy::optionTable()[i].name, variable)) {
+				const std::string &value = current.policy->options.value[i];
+				flag ? void(region->*flag = value != "0") : void(region->*text = value.c_str());
+			}
+	region->dtype = op::name(current.policy->options.dtype); // by its first name
+	region->enabled = !current.policy->state.isRegionOff;
+	region->name = current.name;
+	region->threads = "current";
+	return 0;
+}
+
+int isActive()
+{
+	if (!configuration())
+		return 0;
+	const policy::State &state = regionAt(currentRegion()).policy->state;
+	return !state.isRegionOff && !state.observeOnly;
+}
+
+const char *lastError()
+{
+	const Stack *const stack = knownStack();
+	return stack ? stack->error.c_str() : nullptr;
+}
+
+} // namespace
+
+const front::Regions regionCalls = {pushRegion, popRegion, describeRegion, isActive, lastError, receiveRanges};
+
+const Policy *processPolicy()
+{
+	const Configuration *const known = configuration();
+	return known ? &known->base : nullptr;
+}
+
+const Region &regionAt(uint32_t id)
+{
+	return id ? *regions[id].load(std::memory_order_acquire) : configuration()->none;
+}
+
+void renewRegion()
+{
+	const base::ErrnoGuard errnoGuard;
+	if (Stack *const stack = knownStack()) {
+		settle(*stack);
+	} else {
+		autoamp_front_thread.epoch = regionEpoch.load(std::memory_order_acquire);
+		autoamp_front_thread.region = idOf(together({}));
+	}
+}
+
+bool areRangesMeant()
+{
+	const Configuration *const known = configuration();
+	return known && !known->base.options.rules.regionPatterns.empty();
+}
+
+const RangeName *findRangeName(std::string_view text)
+{
+	return nameOf(text, false);
+}
+
+int pushRange(uint64_t domain, const RangeName *name)
+{
+	const base::ErrnoGuard errnoGuard;
+	Stack *const stack = thisStack();
+	if (!stack)
+		return 0;
+	const int level = levelOf(*stack, domain);
+	Frame *const below = innermost(*stack, domain);
+	if ((!name || stack->frames.size() >= depthLimit) && below)
+		below->above++;
+	else
+		push(*stack, {domain, {nullptr, name ? name->patterns : 0, name ? name->text : nullptr}, 0, !name, {}, 0, 0});
+	return level;
+}
+
+int popRange(uint64_t domain)
+{
+	Stack *const stack = knownStack();
+	Frame *const frame = stack ? innermost(*stack, domain) : nullptr;
+	if (!frame)
+		return -1;
+	const base::ErrnoGuard errnoGuard;
+	if (frame->above)
+		frame->above--;
+	else
+		remove(*stack, frame);
+	if (const Frame *const counter = innermost(*stack, domain); counter && !counter->above && !counter->own.patterns)
+		remove(*stack, counter);
+	return levelOf(*stack, domain);
+}
+
+uint64_t startRange(const RangeName *name)
+{
+	const base::ErrnoGuard errnoGuard;
+	const uint64_t ticket = name ? share({nullptr, name->patterns, name->text}) : 0;
+	return ticket ? ticket : 1;
+}
+
+void endRange(uint64_t id)
+{
+	const base::ErrnoGuard errnoGuard;
+	if (id > 1)
+		unshare(id);
+}
+
+} // namespace autoamp::core

@@ -1,0 +1,65 @@
+// Regions: what a piece of the program runs in, as it says itself (inject/autoamp.h) or as its NVTX ranges do that a
+// rule names. A thread's are its own; a call costs a look at the thread block. Any thread.
+#pragma once
+
+#include "inject/front.h"
+#include "src/policy/decide.h"
+
+#include <atomic>
+#include <cstdint>
+#include <string_view>
+
+namespace autoamp::core {
+
+struct Policy {
+	policy::Options options;
+	policy::State state;
+	std::string key; // equal ones decide alike
+};
+
+// What calls run in, all taken together. Never changes or goes; a few thousand at most.
+struct Region {
+	const Policy *policy = nullptr;
+	uint64_t patterns = 0;      // bit: the pattern of a rule that an open region matches
+	const char *name = nullptr; // of the innermost that has one; null: none
+};
+const Region &regionAt(uint32_t id);
+
+// The configuration, read at the first call or region of the process. Null: off (AUTOAMP_ENABLED=0, or a variable is
+// wrong and stderr says which).
+const Policy *processPolicy();
+
+extern std::atomic<unsigned> regionEpoch;
+void renewRegion(); // of the calling thread
+
+// Of the region that the calling thread's calls run in now.
+inline uint32_t currentRegion()
+{
+	const front::ThreadBlock &block = autoamp_front_thread;
+	if (__builtin_expect(block.epoch != regionEpoch.load(std::memory_order_relaxed), 0))
+		renewRegion();
+	return block.region;
+}
+constexpr unsigned regionBits = 16;
+
+// ---- for the NVTX receiver
+
+// A name and the rules that mean it. Never goes.
+struct RangeName {
+	uint64_t patterns;
+	const char *text; // null: there were too many names
+};
+bool areRangesMeant();                                 // some rule names a region
+const RangeName *findRangeName(std::string_view text); // null: no rule means it
+// The calling thread's ranges of a domain (from 1). How many were open there before; popRange: -1: none, else how many
+// are left.
+int pushRange(uint64_t domain, const RangeName *name);
+int popRange(uint64_t domain);
+// Ranges of the process: of all threads. The answer ends it, on whatever thread.
+uint64_t startRange(const RangeName *name);
+void endRange(uint64_t id);
+int receiveRanges(const void *tables);
+
+extern const front::Regions regionCalls;
+
+} // namespace autoamp::core

@@ -1,0 +1,192 @@
+#!/usr/bin/env python3
+"""A program that says itself, by autoamp.autocast, what its products shall run in: cuBLAS through ctypes. As regions.cpp:
+`ran` is what the rounding of each product shows."""
+import asyncio
+import ctypes
+import sys
+import threading
+
+import autoamp
+from autoamp import autocast
+
+runtime, blas = ctypes.CDLL("libcudart.so.13"), ctypes.CDLL("libcublas.so.13")
+SIZE = 64
+# float16 keeps 2^-9 of it and bfloat16 neither.
+VALUE = 1 + 2**-9 + 2**-12
+CLASSES = {VALUE: "float32", 1 + 2**-9: "float16", 1.0: "bfloat16"}
+
+
+class torch_like:
+    """What str() makes of a dtype is all that is asked of it."""
+
+    def __init__(self, text):
+        self.text = text
+
+    def __str__(self):
+        return self.text
+
+
+class float16:  # numpy's are classes
+    pass
+
+
+class Products(threading.local):
+    """Of this thread: its own handle and operands."""
+
+    def __init__(self):
+        self.handle = ctypes.c_void_p()
+        assert blas.cublasCreate_v2(ctypes.byref(self.handle)) == 0
+        self.host = (ctypes.c_float * (SIZE * SIZE))
+        self.places = []
+        for value in (VALUE, 1.0, 0.0):
+            place, data = ctypes.c_void_p(), self.host(*[value] * (SIZE * SIZE))
+            assert runtime.cudaMalloc(ctypes.byref(place), ctypes.c_size_t(ctypes.sizeof(data))) == 0
+            assert runtime.cudaMemcpy(place, data, ctypes.c_size_t(ctypes.sizeof(data)), 1) == 0
+            self.places.append(place)
+
+    def run(self):
+        one, zero, result = ctypes.c_float(1), ctypes.c_float(0), self.host()
+        a, b, c = self.places
+        assert blas.cublasSgemm_v2(self.handle, 0, 0, SIZE, SIZE, SIZE, ctypes.byref(one), a, SIZE, b, SIZE,
+                                   ctypes.byref(zero), c, SIZE) == 0
+        assert runtime.cudaMemcpy(result, c, ctypes.c_size_t(ctypes.sizeof(result)), 2) == 0
+        return CLASSES.get(result[0] / SIZE, "wrong")
+
+
+products = Products()
+run = products.run
+
+
+def nested():
+    """torch's documentation: off inside on, and another type inside."""
+    yield run()
+    with autocast(device_type="cuda"):
+        yield run()
+        with autocast("cuda", enabled=False):
+            yield run()
+        with autocast("cuda", dtype=torch_like("torch.bfloat16")):
+            yield run()
+        yield run()
+    yield run()
+
+
+def dtypes():
+    for dtype in ("bf16", "bfloat16", torch_like("torch.bfloat16"), torch_like("paddle.float16"), float16,
+                  torch_like("Float16"), None):
+        with autocast(dtype=dtype):
+            yield run()
+
+
+def lists():
+    with autocast(custom_black_list={"mm"}):
+        yield run()
+        with autocast(custom_white_list=["mm"]):
+            yield run()
+    with autocast(level="O0"):
+        yield run()
+
+
+def reentered():
+    region = autocast(dtype="bfloat16")
+
+    @region
+    def recursive(depth):
+        with region:
+            found = [run()]
+            with autocast(enabled=False):
+                return found + (recursive(depth - 1) if depth else []) + [run()]
+
+    yield from recursive(2)
+    yield run()
+
+
+def exceptions():
+    @autocast(dtype="bfloat16")
+    def fail():
+        raise KeyError(run())
+
+    for _ in range(3):
+        try:
+            with autocast(enabled=False):
+                fail()
+        except KeyError as error:
+            yield error.args[0]
+    yield run()
+
+
+def refused():
+    for bad in ({"dtype": "fp8"}, {"level": "O9"}, {"threads": "some"}, {"custom_white_list": "no_op"}):
+        try:
+            with autocast(**bad):
+                yield "entered"
+        except ValueError as error:
+            yield "ValueError" if str(error) else "mute"
+    try:
+        autocast(device_type=0)
+    except ValueError:
+        yield "ValueError"
+    yield run()
+
+
+def other_devices():
+    with autocast("cpu", dtype="bfloat16"):
+        yield run()
+
+
+def generators():
+    """As in torch: state is the thread's, so a suspended body's region is its caller's; a decorator covers the call alone."""
+
+    def body():
+        with autocast(dtype="bfloat16"):
+            yield run()
+        yield run()
+
+    @autocast(dtype="bfloat16")
+    def decorated():
+        yield run()
+
+    suspended = body()
+    yield next(suspended)
+    yield run()  # inside
+    yield next(suspended)
+    yield run()
+    yield next(decorated())
+
+
+def coroutines():
+    async def body():
+        with autocast(dtype="bfloat16"):
+            await asyncio.sleep(0)
+            return run()
+
+    yield asyncio.run(body())
+    yield run()
+
+
+def workers():
+    """PyTorch's backward: on threads that are none of the program's."""
+    found = []
+
+    def work():
+        found.append(run())
+
+    def wait():
+        thread = threading.Thread(target=work)
+        thread.start()
+        thread.join()
+
+    with autocast(dtype="bfloat16"):
+        wait()
+    with autocast(dtype="bfloat16", threads="all"):
+        wait()
+    wait()
+    yield from found
+
+
+CASES = (nested, dtypes, lists, reentered, exceptions, refused, other_devices, generators, coroutines, workers)
+if __name__ == "__main__":
+    wanted = sys.argv[2::2]
+    for case in CASES:
+        if not wanted or case.__name__ in wanted:
+            print(case.__name__, "ran=" + ",".join(case()), f"loaded={autoamp.is_loaded()}",
+                  f"available={autoamp.is_autocast_available('cuda')},{autoamp.is_autocast_available('cpu')}")

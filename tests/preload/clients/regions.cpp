@@ -1,0 +1,337 @@
+// A program that says itself what its products shall run in. What they ran in shows in their rounding: `ran` is that,
+// call by call; `said` is what autoamp.h answers.
+#include "harness.h"
+
+#include "inject/autoamp.h"
+
+#include <atomic>
+#include <barrier>
+#include <fstream>
+#include <mutex>
+#include <stdexcept>
+#include <sys/wait.h>
+#include <thread>
+#include <unistd.h>
+
+using namespace client;
+
+namespace {
+
+// One product of that size, and what its rounding says.
+const char *product(Session &session, int m)
+{
+	Problem problem({.m = m, .n = 64, .k = 64});
+	problem.upload();
+	CHECK(static_cast<cublasStatus_t>(problem.call(session.handle)));
+	CHECK(cudaStreamSynchronize(session.stream));
+	problem.download();
+	const double eta = problem.compare().eta;
+	return eta < 1e-6 ? "float32" : eta < 3.5e-4 ? "float16" : eta < 3e-3 ? "bfloat16" : "wrong";
+}
+
+autoamp_region region(const char *name = nullptr, const char *dtype = nullptr, int enabled = AUTOAMP_SAME)
+{
+	autoamp_region made = AUTOAMP_REGION;
+	made.name = name, made.dtype = dtype, made.enabled = enabled;
+	return made;
+}
+
+autoamp_region with(autoamp_region made, const char *autoamp_region::*field, const char *value)
+{
+	made.*field = value;
+	return made;
+}
+
+// What this thread's calls run in, as autoamp_current tells.
+std::string current()
+{
+	autoamp_region now = AUTOAMP_REGION;
+	if (const int status = autoamp_current(&now))
+		return std::to_string(status);
+	return std::string(now.name ? now.name : "-") + "/" + (now.enabled ? now.dtype : "off") + "/" + now.level;
+}
+
+// ---- scripts: one thread, step by step
+
+struct Step {
+	enum { push, pop, call } kind;
+	autoamp_region region = AUTOAMP_REGION;
+	int status = 0; // that the push or pop must answer where autoamp is
+};
+Step push(const autoamp_region &region, int status = 0)
+{
+	return {Step::push, region, status};
+}
+const Step pop = {Step::pop}, unbalanced = {Step::pop, AUTOAMP_REGION, AUTOAMP_UNBALANCED}, call = {Step::call};
+
+autoamp_region sized(size_t size)
+{
+	autoamp_region made = AUTOAMP_REGION;
+	made.size = size;
+	return made;
+}
+
+const std::pair<const char *, std::vector<Step>> scripts[] = {
+    // torch's documentation: a region that is off inside one that is on, and one of another type.
+    {"torch", {call, push(region("outer", "float16", 1)),
+               call, push(region(nullptr, nullptr, 0)),
+               call, pop,
+               call, push(region("inner", "bfloat16")),
+               call, push(region(nullptr, nullptr, 0)),
+               call, push(region(nullptr, nullptr, 1)),
+               call, pop,
+               pop,  pop,
+               call, pop,
+               call, unbalanced}},
+    // paddle's amp_guard: lists of its own, united with those around it; the inner one decides.
+    {"lists",
+     {push(with(region("black"), &autoamp_region::custom_black_list, "mm")), call,
+      push(with(region("white"), &autoamp_region::custom_white_list, "mm")), call,
+      push(with(region("entry"), &autoamp_region::custom_black_list, "bmm, cublasSgemm*")), call, pop, pop, call, pop,
+      call}},
+    // The same names in another order are another pair of lists.
+    {"order",
+     {push(with(region("outer"), &autoamp_region::custom_black_list, "matmul")),
+      push(with(region("inner"), &autoamp_region::custom_white_list, "mm")), call, pop, pop,
+      push(with(region("outer"), &autoamp_region::custom_white_list, "mm")),
+      push(with(region("inner"), &autoamp_region::custom_black_list, "matmul")), call, pop, pop}},
+    {"levels",
+     {push(with(region("observed"), &autoamp_region::level, "O0")), call,
+      push(with(region("lowered"), &autoamp_region::level, "O1")), call, pop, call, pop, call}},
+    {"refused",
+     {push(region("kept", "bf16")),
+      call,
+      push(region("bad", "fp8"), AUTOAMP_BAD_VALUE),
+      call,
+      push(region("bad", nullptr, 2), AUTOAMP_BAD_VALUE),
+      push(region("bad", nullptr, 256), AUTOAMP_BAD_VALUE),
+      call,
+      push(with(region("bad"), &autoamp_region::level, "O9"), AUTOAMP_BAD_VALUE),
+      push(with(region("bad"), &autoamp_region::lists, "jax"), AUTOAMP_BAD_VALUE),
+      push(with(region("bad"), &autoamp_region::custom_white_list, "no_op"), AUTOAMP_BAD_VALUE),
+      push(
+          with(with(region("bad"), &autoamp_region::custom_white_list, "mm"), &autoamp_region::custom_black_list, "mm"),
+          AUTOAMP_BAD_VALUE),
+      push(with(region("bad"), &autoamp_region::threads, "some"), AUTOAMP_BAD_VALUE),
+      push(region("bad", "tf32"), AUTOAMP_BAD_VALUE), // with AUTOAMP_STRATEGY=cast
+      push(sized(0), AUTOAMP_BAD_VALUE),
+      push(sized(sizeof(autoamp_region) - 1), AUTOAMP_BAD_VALUE),
+      call,
+      pop,
+      unbalanced,
+      unbalanced,
+      call}},
+    {"plain", {call, push(region()), call, pop, call}},
+};
+
+void runScript(const std::vector<Step> &steps, Line &line)
+{
+	Session session;
+	std::string ran, said;
+	for (const Step &step : steps) {
+		if (step.kind == Step::call) {
+			ran += (ran.empty() ? "" : ",") + std::string(product(session, 64));
+			said += (said.empty() ? "" : ",") + current();
+			continue;
+		}
+		const std::string before = current();
+		const int status = step.kind == Step::push ? autoamp_push(&step.region) : autoamp_pop();
+		const bool isThere = current() != std::to_string(AUTOAMP_UNKNOWN);
+		line.require(status == (isThere ? step.status : 0), "another status");
+		line.require(!status || current() == before, "a refused step changed something");
+		line.require(step.kind != Step::push || !isThere || !step.status == !*autoamp_error(),
+		             "no reason, or one too many");
+	}
+	line.put("ran", ran).put("said", said);
+}
+
+// ---- whatever a program does
+
+// Random regions, left by exceptions as well: inside, the calls are as the innermost says; behind, as before.
+void explore(Random &random, Session &session, const std::string &expected, int depth, Line &line)
+{
+	static const char *const dtypes[] = {nullptr, "float16", "bfloat16"};
+	const std::string before = current();
+	for (int i = 0; i < 3; i++) {
+		const char *const dtype = dtypes[static_cast<int>(random.uniform() * 3)];
+		const int enabled = static_cast<int>(random.uniform() * 3) - 1;
+		const bool wasOn = expected.find('-') == expected.npos; // "bfloat16", or "-bfloat16" where it is off
+		const bool isOn = enabled == AUTOAMP_SAME ? wasOn : enabled;
+		const std::string within = (isOn ? "" : "-") + (dtype ? std::string(dtype) : expected.substr(wasOn ? 0 : 1));
+		try {
+			const autoamp::Region inside(region(nullptr, dtype, enabled));
+			line.require(inside.status == 0, "refused");
+			if (autoamp_active() || before != std::to_string(AUTOAMP_UNKNOWN))
+				line.require(product(session, 48) == (isOn ? within : "float32"), "not in what was asked for");
+			if (depth > 0)
+				explore(random, session, within, depth - 1, line);
+			if (random.uniform() < 0.5)
+				throw std::runtime_error("left");
+		} catch (const std::runtime_error &) {
+		}
+		line.require(current() == before, "something is left open");
+	}
+}
+
+void anySequence(Line &line)
+{
+	Session session;
+	Random random(7);
+	product(session, 48); // nothing is known before
+	explore(random, session, "float16", 3, line);
+}
+
+// ---- threads
+
+// Eight at once, each in regions of its own, never see one another's.
+void eightThreads(Line &line)
+{
+	std::barrier<> together(8);
+	std::atomic<int> wrong = 0;
+	std::vector<std::thread> threads;
+	for (int number = 0; number < 8; number++)
+		threads.emplace_back([&, number] {
+			static const char *const types[] = {"float16", "bfloat16", "float32"};
+			static const char *const names[] = {"zero", "one", "two", "three", "four", "five", "six", "seven"};
+			Session session;
+			for (int i = 0; i < 12; i++) {
+				const int type = (number + i) % 3;
+				together.arrive_and_wait();
+				const autoamp::Region inside(region(names[number], type < 2 ? types[type] : nullptr, type < 2));
+				const bool isThere = current() != std::to_string(AUTOAMP_UNKNOWN);
+				wrong += product(session, 56) != std::string(isThere ? types[type] : "float32");
+				wrong += isThere && current().find(names[number]) != 0;
+			}
+			wrong += current().find('-') != 0 && current() != std::to_string(AUTOAMP_UNKNOWN);
+		});
+	for (std::thread &thread : threads)
+		thread.join();
+	line.require(wrong == 0, "a thread saw another one's region");
+}
+
+// One region for all threads: those that were there and those that come, but none that has its own; until it ends, also
+// with its thread.
+void allThreads(Line &line)
+{
+	std::barrier<> turn(2);
+	std::string ran;
+	std::mutex mutex; // which a sanitizer knows, as it does not know the barrier
+	const auto tell = [&](const char *word) {
+		const std::lock_guard lock(mutex);
+		ran += (ran.empty() ? "" : ",") + std::string(word);
+	};
+	std::thread old([&] {
+		Session session;
+		for (int i = 0; i < 4; i++) {
+			turn.arrive_and_wait();
+			tell(product(session, 72));
+			turn.arrive_and_wait();
+		}
+	});
+	const auto next = [&] {
+		turn.arrive_and_wait();
+		turn.arrive_and_wait();
+	};
+	next(); // as configured
+	const auto everywhere = with(region("everywhere", "bfloat16"), &autoamp_region::threads, "all");
+	{
+		const autoamp::Region all(everywhere);
+		next(); // an old thread
+		std::thread([&] {
+			Session session;
+			tell(product(session, 72)); // a new one
+			const autoamp::Region own(region("own", "float16"));
+			tell(product(session, 72));
+		}).join();
+	}
+	next(); // it has ended
+	std::thread([&] { autoamp_push(&everywhere); }).join();
+	next(); // it ended with its thread
+	old.join();
+	line.put("ran", ran);
+}
+
+// ---- the process
+
+void forked(Line &line)
+{
+	Session session;
+	std::thread([] {
+		autoamp_region all = with(region("lost", "bfloat16"), &autoamp_region::threads, "all");
+		autoamp_push(&all);
+		autoamp_region own = region("mine", "bfloat16");
+		autoamp_push(&own);
+		const std::string before = current();
+		const pid_t child = fork();
+		if (child == 0)
+			_exit(current() == before && autoamp_pop() == autoamp_pop() ? 0 : 1);
+		int status = 0;
+		waitpid(child, &status, 0);
+		if (status)
+			fail("the child", "has other regions");
+	}).join();
+	std::barrier<> turn(2);
+	std::thread open([&] {
+		autoamp_region all = with(region("lost", "bfloat16"), &autoamp_region::threads, "all");
+		autoamp_push(&all);
+		turn.arrive_and_wait();
+		turn.arrive_and_wait();
+	});
+	turn.arrive_and_wait();
+	const std::string covered = current();
+	const pid_t child = fork();
+	if (child == 0) // whose thread is not here
+		_exit(current() != covered || covered == std::to_string(AUTOAMP_UNKNOWN) ? 0 : 1);
+	int status = 0;
+	waitpid(child, &status, 0);
+	line.require(status == 0, "the child is still in the region of a thread that it has not");
+	turn.arrive_and_wait();
+	open.join();
+}
+
+long residentPages()
+{
+	long size = 0, resident = 0;
+	std::ifstream("/proc/self/statm") >> size >> resident;
+	return resident;
+}
+
+// Names that are made up as it goes, and recursion without end: memory does not grow for ever, what is decided stays.
+void manyNames(Line &line)
+{
+	Session session;
+	long pages = 0;
+	for (int i = 0; i < 60000; i++) {
+		const autoamp::Region inside(region(("step " + std::to_string(i)).c_str(), i % 2 ? "bfloat16" : "float16"));
+		line.require(inside.status == 0, "refused");
+		if (i == 4000)
+			pages = residentPages();
+		if (i == 59998)
+			line.require(residentPages() - pages < 256, "a megabyte more");
+		const bool isLast = i > 59997; // the first ones need memory, too
+		if (const char *const ran = isLast || i < 2 ? product(session, 80) : nullptr; isLast)
+			line.put(i % 2 ? "odd" : "even", ran);
+	}
+	int depth = 0;
+	while (depth < 100000 && !autoamp_push(&pop.region))
+		depth++;
+	line.put("depth", depth);
+	while (depth-- > 0)
+		line.require(autoamp_pop() == 0, "unbalanced");
+}
+
+} // namespace
+
+int main(int argc, char **argv)
+{
+	std::vector<Case> cases;
+	for (const auto &[name, steps] : scripts)
+		cases.push_back({name, [&steps = steps](Line &line) { runScript(steps, line); }});
+	const Case others[] = {{"any", anySequence},
+	                       {"eight", eightThreads},
+	                       {"all", allThreads},
+	                       {"forked", forked},
+	                       {"names", manyNames}}; // last: behind it no name is stored
+	cases.insert(cases.end(), std::begin(others), std::end(others));
+	return runCases(argc, argv, cases);
+}

@@ -1,0 +1,192 @@
+"""Programs that say what their products run in, through autoamp.h and through autoamp.autocast: what the report says, what
+the rounding of each result shows, and what happens where nobody is there."""
+import os
+import subprocess
+import tempfile
+
+import runner
+from runner import run
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+PROGRAM, SCRIPT = "regions", os.path.join(HERE, "clients/autocast.py")
+PYTHON = {"_PYTHONPATH": os.path.join(HERE, "../../tools/python")}
+ALONE = ("any", "eight", "all", "forked", "names")  # that judge themselves
+
+H, B, S = "float16", "bfloat16", "float32"
+RAN = {
+    "torch": [H, H, S, H, B, S, B, H, H],
+    "lists": [S, H, S, S, H],
+    "order": [H, S],
+    "levels": [S, H, S, H],
+    "refused": [B, B, B, B, H],
+    "plain": [H, H, H],
+}
+RAN_SCRIPT = {
+    "nested": [H, H, S, B, H, H],
+    "dtypes": [B, B, B, H, H, H, H],
+    "lists": [S, H, S],
+    "reentered": [B, B, B, S, S, S, H],
+    "exceptions": [B, B, B, H],
+    "refused": ["ValueError"] * 5 + [H],
+    "other_devices": [H],
+    "generators": [B, B, H, H, H],
+    "coroutines": [B, H],
+    "workers": [H, B, H],
+}
+# Of the rows: region, decision, reason, what it ran in, calls.
+ROWS = {
+    "torch": {(None, "lowered", "white_list", H, 2), ("outer", "lowered", "white_list", H, 3),
+              ("outer", "kept", "region_disabled", S, 1), ("inner", "lowered", "white_list", B, 2),
+              ("inner", "kept", "region_disabled", S, 1)},
+    "lists": {("black", "kept", "custom_black_list", S, 2), ("white", "lowered", "custom_white_list", H, 1),
+              ("entry", "kept", "custom_black_list", S, 1), (None, "lowered", "white_list", H, 1)},
+    "levels": {("observed", "observed", "white_list", S, 2), ("lowered", "lowered", "white_list", H, 1),
+               (None, "lowered", "white_list", H, 1)},
+}
+
+# A program's NVTX ranges under RULES.
+RULES = """
+[[rule]]
+region = "exact*"
+precision = "float32"
+[[rule]]
+region = "back*"
+precision = "bfloat16"
+"""
+RAN_RANGES = {
+    "pushed": [B, B, B, H] * 6,
+    "object": [B, B, B, H] * 6,
+    "domains": [B, B, H, H],
+    "unbalanced": [B, H],
+    "started": [B, B, H, H] * 3,
+    "threads": [H, B, B, H],
+    "nested": [S, B, H],
+}
+
+
+class Regions(runner.Test):
+    def ran(self, result):
+        self.assertEqual(result.status, 0, result.errors)
+        return {name: case["ran"].split(",") for name, case in result.cases.items() if "ran" in case}
+
+    def test_products_run_in_what_is_said(self):
+        for program, expected, more in ((PROGRAM, RAN, {}), (SCRIPT, RAN_SCRIPT, PYTHON)):
+            for name, ran in expected.items():
+                with self.subTest(name):
+                    self.assertEqual(self.ran(run(program, name, STRATEGY="cast", **more)), {name: ran})
+
+    def test_reports_name_them(self):
+        for name, rows in ROWS.items():
+            result = run(PROGRAM, name, STRATEGY="cast")
+            self.assertEqual({(row["region"], row["decision"], row["reason"], row["dtype_compute"], row["calls"])
+                              for row in result.report["ops"]}, rows)
+            # A site is what has its region; what was decided there is no part of it.
+            self.assertEqual(len({row["site"] for row in result.report["ops"]}), len({row[0] for row in rows}))
+
+    def test_programs_that_judge_themselves(self):
+        for name in ALONE:
+            for variables in ({"STRATEGY": "cast"}, {"STRATEGY": "cast", "TRACE": "off"}, {"ENABLED": "0"}):
+                with self.subTest(name, **variables):
+                    result = run(PROGRAM, name, **variables)
+                    if variables.get("ENABLED") == "0" and name != "names":
+                        result.errors = ""
+                    self.assertEqual(result.status, 0, result.errors)
+        self.assertEqual(self.ran(run(PROGRAM, "all", STRATEGY="cast")), {"all": [H, B, B, H, H, H]})
+        names = run(PROGRAM, "names", STRATEGY="cast")
+        self.assertEqual((names.cases["names"]["even"], names.cases["names"]["odd"]), (H, B))
+        rows = {row["region"] for row in names.report["ops"]}
+        self.assertTrue(rows == {None} or all(row is None or row.startswith("step ") for row in rows))
+
+    def test_environment_beats_them(self):
+        for name in RAN:
+            off = run(PROGRAM, name, ENABLED="0")
+            self.assertEqual(set(self.ran(off)[name]), {S})
+            self.assertIsNone(off.report)
+            observed = run(PROGRAM, name, STRATEGY="cast", LEVEL="O0")
+            self.assertEqual(set(self.ran(observed)[name]), {S})
+            self.assertEqual({row["decision"] for row in observed.report["ops"]}, {"observed"})
+        # What O1 would do there is still said.
+        self.assertEqual({(row["region"], row["reason"], row["strategy"]) for row in
+                          run(PROGRAM, "torch", STRATEGY="cast", LEVEL="O0").report["ops"]},
+                         {(None, "white_list", "cast"), ("outer", "white_list", "cast"), ("inner", "white_list", "cast"),
+                          ("outer", "region_disabled", "fp32"), ("inner", "region_disabled", "fp32")})
+
+    def test_nobody_there(self):
+        for program, expected, more in ((PROGRAM, RAN, {}), (SCRIPT, RAN_SCRIPT, PYTHON)):
+            result = runner.bare(program, *expected, **more)
+            for name, ran in self.ran(result).items():
+                wanted = [word if word == "ValueError" else S for word in expected[name]]
+                self.assertEqual([word for word in ran if word != "entered"], wanted if "entered" not in ran else ["ValueError", S])
+            if program == SCRIPT:
+                self.assertEqual({(case["loaded"], case["available"]) for case in result.cases.values()},
+                                 {("False", "False,False")})
+
+    def test_scope(self):
+        """Outside of regions nothing is lowered; inside as ever."""
+        result = run(PROGRAM, "torch", STRATEGY="cast", SCOPE="regions")
+        self.assertEqual(self.ran(result)["torch"], [S, H, S, H, B, S, B, H, S])
+        self.assertEqual([(row["decision"], row["reason"], row["calls"]) for row in result.rows(region=None)],
+                         [("kept", "region_disabled", 2)])
+        self.assertEqual(self.ran(run(PROGRAM, "plain", STRATEGY="cast", SCOPE="regions"))["plain"], [S, H, S])
+        self.assertEqual(self.ran(run(PROGRAM, "all", STRATEGY="cast", SCOPE="regions"))["all"], [S, B, B, H, S, S])
+
+    def test_a_bad_variable_is_off(self):
+        result = run(PROGRAM, "torch", DTYPE="fp8")
+        self.assertEqual(set(self.ran(result)["torch"]), {S})
+        self.assertEqual(result.errors.count("autoamp: "), 1)
+
+    def test_python_knows_that_it_is_loaded(self):
+        case = run(SCRIPT, "nested", STRATEGY="cast", **PYTHON).cases["nested"]
+        self.assertEqual((case["loaded"], case["available"]), ("True", "True,False"))
+
+
+class Ranges(runner.Test):
+    """NVTX's, of a program that nobody changed."""
+
+    def setUp(self):
+        with tempfile.NamedTemporaryFile("w", suffix=".toml", delete=False) as file:
+            file.write(RULES)
+        self.addCleanup(os.unlink, file.name)
+        self.config = file.name
+
+    def ran(self, *cases, **variables):
+        result = run("ranges", *cases, STRATEGY="cast", _NVTX_INJECTION64_PATH=runner.PLACE.preload, **variables)
+        self.assertFine(result)
+        return {name: case["ran"].split(",") for name, case in result.cases.items()}, result
+
+    def test_rules_match_them(self):
+        for name, expected in RAN_RANGES.items():
+            with self.subTest(name):
+                ran, result = self.ran(name, CONFIG=self.config)
+                self.assertEqual(ran, {name: expected})
+                self.assertEqual({row["region"] for row in result.report["ops"]},
+                                 {None, "backward"} | ({"exact part"} if name == "nested" else set()))
+                self.assertEqual({row["reason"] for row in result.rows(region="backward")}, {"rule"})
+
+    def test_where_no_rule_means_them_they_are_nothing(self):
+        ran, result = self.ran()
+        self.assertEqual(set(sum(ran.values(), [])), {H})
+        self.assertEqual({row["region"] for row in result.report["ops"]}, {None})
+
+    def test_scope(self):
+        """A range that a rule means is a region; any other is none."""
+        ran, _ = self.ran("nested", "started", CONFIG=self.config, SCOPE="regions")
+        self.assertEqual(ran, {"nested": [S, B, S], "started": [B, B, S, S] * 3})
+
+    def test_run_leads_them_here_where_a_rule_asks(self):
+        def path(**variables):
+            environment = {name: value for name, value in os.environ.items() if not name.startswith(("AUTOAMP_", "NVTX_"))}
+            told = subprocess.run([runner.PLACE.autoamp, "run", "--quiet", "--device", "emulated", "--", "env"],
+                                  env=environment | variables, capture_output=True, text=True, check=True).stdout
+            return [line.split("=", 1)[1] for line in told.splitlines() if line.startswith("NVTX_INJECTION64_PATH=")]
+
+        if not runner.PLACE.emulated:
+            self.skipTest("the emulated device is asked for")
+        self.assertEqual([os.path.basename(each) for each in path(AUTOAMP_CONFIG=self.config)], ["libautoamp.so"])
+        self.assertEqual(path(AUTOAMP_CONFIG=self.config, NVTX_INJECTION64_PATH="/other/tool.so"), ["/other/tool.so"])
+        self.assertEqual(path(), [])
+        self.assertEqual(path(AUTOAMP_SCOPE="regions"), [])
+
+
+if __name__ == "__main__":
+    runner.main()
