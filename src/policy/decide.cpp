@@ -85,31 +85,6 @@ Reason obstacleOf(Strategy strategy, const State &state, const Device &device)
 	return device.isThere && (device.canLoadKernels || !isCast) ? Reason::count : Reason::driver_too_old;
 }
 
-// What the lists say of a call that could be lowered: white_list and custom_white_list allow it, everything else keeps
-// it. Custom black beats custom white beats the list system's own.
-Reason listed(const op::Op &op, const State &state)
-{
-	if (state.customBlack.has(op))
-		return Reason::custom_black_list;
-	if (op.kind == op::Kind::none) // no product: nothing could lower it, whoever names it
-		return Reason::unlisted;
-	if (state.customWhite.has(op))
-		return Reason::custom_white_list;
-	switch (state.category[static_cast<unsigned>(op.kind)]) {
-	case Category::lower_precision:
-		return Reason::white_list;
-	case Category::fp32:
-		return Reason::black_list;
-	case Category::promote: // the widest type of the operands: fp32
-		return Reason::promote;
-	case Category::banned:
-		return Reason::banned;
-	case Category::unlisted:
-		break;
-	}
-	return Reason::unlisted;
-}
-
 // The way that is named, or else the fastest that there is; without any, the one that the dtype means.
 const Way &bestOf(const Ways &ways, const State &state)
 {
@@ -144,8 +119,8 @@ Choice choose(const op::Op &op, const State &state, const Device &device, const 
 		obstacle = obstacleOfData(op);
 	if (obstacle != Reason::count)
 		return {Strategy::fp32, obstacle};
-	const Reason reason = listed(op, state);
-	if (reason != Reason::white_list && reason != Reason::custom_white_list)
+	const auto [reason, isLowered] = listed(op, state);
+	if (!isLowered)
 		return {Strategy::fp32, reason};
 	if (state.strategy == StrategyChoice::fp32)
 		return {Strategy::fp32, Reason::disabled};
@@ -163,10 +138,27 @@ Choice choose(const op::Op &op, const State &state, const Device &device, const 
 State::State(const Options &options)
     : enabled(options.enabled), observeOnly(options.level == Level::O0), tf32Allowed(options.tf32Allowed),
       scaled(options.dtype == op::Dtype::float16 && options.scaling == Scaling::automatic), dtype(options.dtype),
-      strategy(options.strategy), customWhite(options.customWhite), customBlack(options.customBlack)
+      strategy(options.strategy), customWhite(options.customWhite),
+      customBlack(options.customBlack), lists{options.lists, options.level, options.dtype, options.usePromote}
 {
-	for (unsigned kind = 0; kind < kindCount; ++kind)
-		category[kind] = policy::category(static_cast<op::Kind>(kind));
+	if (observeOnly && options.lists == Lists::paddle) // whose O0 takes no names
+		customWhite = customBlack = {};
+	for (size_t row = 0; row < callRowCount; ++row)
+		category[row] = lists.category(callRows()[row]);
+}
+
+Listing listed(const op::Op &op, const State &state)
+{
+	if (state.customBlack.has(op))
+		return {Reason::custom_black_list, false};
+	if (op.kind == op::Kind::none) // no product: nothing could lower it, whoever names it
+		return {Reason::unlisted, false};
+	if (state.customWhite.has(op))
+		return {Reason::custom_white_list, true};
+	constexpr Reason reasons[] = {Reason::unlisted, Reason::white_list, Reason::black_list, Reason::promote,
+	                              Reason::banned}; // by Category
+	const Category category = state.category[static_cast<unsigned>(op.kind)];
+	return {reasons[static_cast<unsigned>(category)], state.lists.lowers(category)};
 }
 
 Ways waysOf(const op::Op &op, const State &state, const Device &device)

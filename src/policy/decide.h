@@ -21,8 +21,16 @@ struct State {
 	op::Dtype dtype;
 	StrategyChoice strategy;
 	NameSet customWhite, customBlack;
-	Category category[kindCount]; // by op::Kind
+	ListChoice lists;
+	Category category[callRowCount]; // by op::Kind
 };
+
+// What the lists say of a call that could be lowered. Custom black beats custom white beats the list system's own.
+struct Listing {
+	Reason reason;
+	bool isLowered;
+};
+Listing listed(const op::Op &op, const State &state);
 
 struct Device {
 	const Gpu *gpu;        // constants of the cost model

@@ -1,12 +1,14 @@
 #include "src/policy/options.h"
 
 #include "src/policy/lists.h"
+#include "src/policy/words.h"
 
 #include <algorithm>
 #include <array>
 #include <cctype>
 #include <numeric>
 #include <type_traits>
+#include <utility>
 
 #include <unistd.h>
 
@@ -21,22 +23,6 @@ constexpr OptionRow table[] = {
 };
 constexpr size_t optionCount = std::size(table);
 static_assert(optionCount == static_cast<size_t>(Option::count));
-
-// Which levels a list system defines.
-constexpr const char *levelsOfLists[] = {"O0 O1"};
-
-// Calls `visit(part)` for each part of `text` until one returns true.
-template <class Visit>
-bool anyPart(std::string_view text, char separator, Visit visit)
-{
-	while (!text.empty()) {
-		size_t end = std::min(text.find(separator), text.size());
-		if (visit(text.substr(0, end)))
-			return true;
-		text.remove_prefix(std::min(end + 1, text.size()));
-	}
-	return false;
-}
 
 // Position among words; aliases count as the word they follow. -1: not one of them.
 int wordIndex(std::string_view words, std::string_view value)
@@ -74,26 +60,25 @@ bool parseSize(std::string_view text, uint64_t &bytes)
 
 // Shell globs: `*`, `?`; everything else is itself. A `*` that fails is never returned to once a later one was met:
 // with each of them tried again a list of some twenty hangs the application.
-bool matches(const char *pattern, const char *text)
+bool matches(std::string_view pattern, std::string_view text)
 {
-	const char *star = nullptr, *rest = nullptr; // what follows the latest `*`, and the text that it has not taken
-	while (*text) {
-		if (*pattern == '*') {
-			star = ++pattern;
-			rest = text;
-		} else if (*pattern == '?' || *pattern == *text) {
-			++pattern;
-			++text;
-		} else if (star) {
-			pattern = star;
-			text = ++rest;
+	size_t at = 0, rest = 0;
+	size_t star = pattern.npos; // what follows the latest `*`; `rest`: the text that it has not taken
+	for (size_t i = 0; i < text.size();) {
+		if (at < pattern.size() && pattern[at] == '*') {
+			star = ++at;
+			rest = i;
+		} else if (at < pattern.size() && (pattern[at] == '?' || pattern[at] == text[i])) {
+			++at;
+			++i;
+		} else if (star != pattern.npos) {
+			at = star;
+			i = ++rest;
 		} else {
 			return false;
 		}
 	}
-	while (*pattern == '*')
-		++pattern;
-	return !*pattern;
+	return pattern.find_first_not_of('*', at) == pattern.npos;
 }
 
 // What a user typed, on one line whatever it holds.
@@ -116,47 +101,62 @@ std::string_view trimmed(std::string_view text)
 }
 
 // One name of a custom list into the set; what is wrong with it, or nothing. interface.md section 6.
-std::string addName(NameSet &set, std::string_view name, std::span<const char *const> entries)
+std::string addName(NameSet &set, std::string_view name, Lists lists, std::span<const char *const> entries)
 {
-	constexpr std::string_view system = "torch:";
-	bool bare = name.find(':') == std::string_view::npos;
-	if (!bare && !name.starts_with(system))
-		return "unknown list system in '" + shown(name) + "'; accepted: torch";
-	std::string_view opName = bare ? name : name.substr(system.size());
-	std::string key(opName);
-
-	const TorchOp *torchOp = findTorchOp(opName);
-	bool known = torchOp != nullptr;
-	if (torchOp)
-		set.kinds |= torchOp->kinds;
-	for (size_t row = 0; bare && !torchOp && row < entries.size(); ++row) {
-		if (!matches(key.c_str(), entries[row]))
-			continue;
-		known = true;
-		set.entries.resize((entries.size() + 63) / 64);
-		set.entries[row / 64] |= uint64_t{1} << row % 64;
+	const size_t colon = name.find(':');
+	const bool bare = colon == name.npos;
+	std::string systems;
+	for (unsigned i = 0; i < listsCount && !bare; ++i) {
+		const char *prefix = listSystem(static_cast<Lists>(i)).prefix;
+		systems += (systems.empty() ? "" : ", ") + std::string(prefix);
+		if (name.substr(0, colon) == prefix) {
+			lists = static_cast<Lists>(i);
+			systems.clear();
+			break;
+		}
 	}
-	if (known) {
-		set.names.push_back(std::move(key));
+	if (!systems.empty())
+		return "unknown list system in '" + shown(name) + "'; accepted: " + systems;
+
+	std::string op(bare ? name : name.substr(colon + 1));
+	if (lists == Lists::mindspore) // nn.Dense, ops.MatMul
+		op.erase(0, op.rfind('.') + 1);
+	auto candidates = opsOf(lists);
+	if (std::binary_search(candidates.begin(), candidates.end(), op)) {
+		const uint64_t rows = rowsOf(lists, op);
+		set.ops |= rows;
+		set.names.push_back(listSystem(lists).prefix + (":" + op));
+		if (!hasLowForm(rows))
+			set.idle.push_back(set.names.back());
 		return {};
 	}
-
-	std::vector<const char *> candidates;
-	for (const TorchOp &candidate : torchOps())
-		candidates.push_back(candidate.name);
-	if (bare)
+	if (bare) {
+		const size_t count = candidates.size();
 		candidates.insert(candidates.end(), entries.begin(), entries.end());
-	const char *nearest = nearestName(opName, candidates);
-	return "no op or entry point '" + shown(name) + "'; the nearest is " + nearest;
+		for (std::string_view entry : entriesWithoutDoor(entries))
+			candidates.push_back(entry);
+		bool known = false;
+		set.entries.resize((candidates.size() - count + 63) / 64);
+		for (size_t row = 0; row < candidates.size() - count; ++row)
+			if (matches(op, candidates[count + row])) {
+				known = true;
+				set.entries[row / 64] |= uint64_t{1} << row % 64;
+			}
+		if (known) {
+			set.names.push_back(op);
+			return {};
+		}
+	}
+	return "no op or entry point '" + shown(name) + "'; the nearest is " + std::string(nearestName(op, candidates));
 }
 
-std::string parseNames(NameSet &set, std::string_view text, std::span<const char *const> entries)
+std::string parseNames(NameSet &set, std::string_view text, Lists lists, std::span<const char *const> entries)
 {
 	std::string problem;
 	anyPart(text, ',', [&](std::string_view name) {
 		name = trimmed(name);
 		if (!name.empty())
-			problem = addName(set, name, entries);
+			problem = addName(set, name, lists, entries);
 		return !problem.empty();
 	});
 	return problem;
@@ -197,7 +197,7 @@ bool isForEmulator(Option option, std::string_view value)
 
 // What one variable can have wrong on its own.
 std::string readVariable(Options &options, Numbers &numbers, std::string_view name, std::string_view value,
-                         const char *const *environment, std::span<const char *const> entries)
+                         const char *const *environment)
 {
 	constexpr std::string_view ours = "AUTOAMP_";
 	if (!name.starts_with(ours))
@@ -216,8 +216,6 @@ std::string readVariable(Options &options, Numbers &numbers, std::string_view na
 	std::string problem;
 	if (!toNumber(*row, value, numbers[index]) || (row->type == ValueType::emulator && !isForEmulator(option, value)))
 		problem = "bad value; accepted: " + acceptedValues(*row);
-	else if (row->type == ValueType::names)
-		problem = parseNames(option == Option::customWhite ? options.customWhite : options.customBlack, value, entries);
 	if (!problem.empty())
 		return shown(name) + "=" + shown(value) + ": " + problem;
 	options.origin[index] = Origin::environment;
@@ -234,6 +232,7 @@ void fillFields(Options &options, const Numbers &numbers)
 	constexpr op::Dtype dtypes[] = {op::Dtype::float16, op::Dtype::bfloat16, op::Dtype::tf32};
 	options.dtype = dtypes[number(Option::dtype)];
 	set(options.lists, Option::lists);
+	set(options.usePromote, Option::usePromote);
 	set(options.scaling, Option::scaling);
 	set(options.strategy, Option::strategy);
 	set(options.memory, Option::memory);
@@ -244,18 +243,31 @@ void fillFields(Options &options, const Numbers &numbers)
 	set(options.gpuModel, Option::gpuModel);
 }
 
-// What only two variables together can have wrong.
-std::string checkTogether(const Options &options)
+// What only two variables together can have wrong; resolves the names, which are those of the chosen system.
+std::string checkTogether(Options &options, std::span<const char *const> entries)
 {
+	for (auto [set, option] :
+	     {std::pair{&options.customWhite, Option::customWhite}, std::pair{&options.customBlack, Option::customBlack}}) {
+		const std::string &value = options.valueOf(option);
+		if (auto problem = parseNames(*set, value, options.lists, entries); !problem.empty())
+			return table[static_cast<size_t>(option)].name + ("=" + shown(value)) + ": " + problem;
+	}
 	for (const std::string &name : options.customBlack.names) {
 		auto &white = options.customWhite.names;
 		if (std::find(white.begin(), white.end(), name) != white.end())
 			return "AUTOAMP_CUSTOM_BLACK_LIST: '" + shown(name) + "' is in AUTOAMP_CUSTOM_WHITE_LIST as well";
 	}
-	const std::string &level = options.valueOf(Option::level), &lists = options.valueOf(Option::lists);
-	const char *levels = levelsOfLists[static_cast<size_t>(options.lists)];
-	if (wordIndex(levels, level) < 0)
-		return "AUTOAMP_LEVEL=" + level + ": not a level of AUTOAMP_LISTS=" + lists + "; accepted: " + levels;
+	const uint8_t levels = listSystem(options.lists).levels;
+	if (!(levels & bit(options.level))) {
+		std::string accepted;
+		anyPart(table[static_cast<size_t>(Option::level)].values, ' ', [&, level = 0u](std::string_view word) mutable {
+			if (levels >> level++ & 1u)
+				accepted += (accepted.empty() ? "" : ", ") + std::string(word);
+			return false;
+		});
+		return "AUTOAMP_LEVEL=" + options.valueOf(Option::level) +
+		       ": not a level of AUTOAMP_LISTS=" + options.valueOf(Option::lists) + "; accepted: " + accepted;
+	}
 	const std::string strategy = "AUTOAMP_STRATEGY=" + options.valueOf(Option::strategy);
 	const bool isLibrary = options.strategy == StrategyChoice::library;
 	if (options.dtype == op::Dtype::tf32 && (isLibrary || options.strategy == StrategyChoice::cast))
@@ -334,11 +346,11 @@ ParsedOptions parseOptions(const char *const *environment, std::span<const char 
 		std::string_view text = *variable;
 		size_t equals = std::min(text.find('='), text.size());
 		std::string_view value = text.substr(std::min(equals + 1, text.size()));
-		parsed.error = readVariable(options, numbers, text.substr(0, equals), value, environment, entries);
+		parsed.error = readVariable(options, numbers, text.substr(0, equals), value, environment);
 	}
 	fillFields(options, numbers);
 	if (parsed.error.empty())
-		parsed.error = checkTogether(options);
+		parsed.error = checkTogether(options, entries);
 	auto isSet = [&](const char *name, std::string_view wanted) {
 		const char *value = environmentValue(environment, name);
 		return value && value == wanted;
@@ -364,28 +376,33 @@ const char *environmentValue(const char *const *environment, std::string_view na
 	return nullptr;
 }
 
-const char *nearestName(std::string_view name, std::span<const char *const> candidates)
+std::string_view nearestName(std::string_view name, std::span<const std::string_view> candidates)
 {
 	name = name.substr(0, 100); // a value may be a whole file
-	const char *best = nullptr;
+	std::string_view best;
 	size_t bestDistance = 0;
 	std::vector<size_t> distance(name.size() + 1); // of the first i characters to the candidate read so far
-	for (const char *candidate : candidates) {
+	for (std::string_view candidate : candidates) {
 		std::iota(distance.begin(), distance.end(), size_t{0});
-		for (const char *c = candidate; *c; ++c) {
+		for (char c : candidate) {
 			size_t diagonal = distance[0]++;
 			for (size_t i = 1; i <= name.size(); ++i) {
-				size_t changed = diagonal + (name[i - 1] != *c);
+				size_t changed = diagonal + (name[i - 1] != c);
 				diagonal = distance[i];
 				distance[i] = std::min({changed, distance[i] + 1, distance[i - 1] + 1});
 			}
 		}
-		if (!best || distance.back() < bestDistance) {
+		if (best.empty() || distance.back() < bestDistance) {
 			best = candidate;
 			bestDistance = distance.back();
 		}
 	}
 	return best;
+}
+
+const char *nearestName(std::string_view name, std::span<const char *const> candidates)
+{
+	return nearestName(name, std::vector<std::string_view>(candidates.begin(), candidates.end())).data();
 }
 
 } // namespace autoamp::policy

@@ -18,6 +18,7 @@ constexpr const char *overview =
   autoamp report [FILE|DIR...]   what a trace says; without a name: the newest one
   autoamp explain --entry E --m M --n N --k K
                                  what would be decided about such a call, and why; nothing is run
+  autoamp lists                  each op and entry point, and what the lists say of it
   autoamp doctor [-- APP]        what this machine, this environment and a program let autoamp do
   autoamp help TOPIC             env: every AUTOAMP_* variable
                                  reports: what the numbers mean
