@@ -11,7 +11,8 @@
 // - Attention under Paddle is flash_attn (both types), not fused_attention (float16 only).
 // - The epilogues of cublasLtMatmul run in fp32 with the product: the product decides.
 // - cudnnBackendExecute runs a graph of nodes: each node is its op; without more, the convolution.
-// - Structured BLAS (syrk, symm, trmm, ...), copies, transforms and 64-bit, complex, integer and FP8 data are no op of
+// - cublasSsymv and its like are reported as mv; other structured BLAS (syrk, symm, trmm, ...), copies, transforms and
+// 64-bit, complex, integer and FP8 data are no op of
 //   any framework's lists: unlisted.
 #include "src/policy/lists.h"
 
@@ -44,7 +45,8 @@ constexpr CallRow rows[] = {
      {"bmm baddbmm addbmm matmul __matmul__ einsum", "matmul_v2 matmul einsum bmm",
       "BatchMatMul BatchMatMulExt Einsum Addbmm Baddbmm"}},
     {"mv",
-     "cublasSgemv_v2 cublasSgemvBatched cublasSgemvStridedBatched",
+     "cublasSgemv_v2 cublasSgemvBatched cublasSgemvStridedBatched cublasSgbmv_v2 cublasSsymv_v2 cublasSsbmv_v2 "
+     "cublasSspmv_v2",
      {"mv addmv matmul __matmul__", "mv matmul_v2 matmul", "Mv Addmv"},
      false},
     {"addr", "cublasSger_v2", {"addr", "outer", "Ger"}, false},

@@ -11,6 +11,7 @@ from mindspore.ops import auto_generate
 from mindspore.train import amp as train
 
 VERSION = mindspore.__version__
+HOW = "run on the CPU: the rewriting (O1), to_float (O2, O3), the C++ strategy (auto); listed: from its lists"
 CELLS = ["O0", "O1", "O2", "O3", "auto"]
 DTYPES = {"float16": mindspore.float16, "bfloat16": mindspore.bfloat16}
 ARGUMENTS = {  # of Cells and Primitives that need some
@@ -34,10 +35,11 @@ def listed(level, name):
 
 def make(name):
     """The Cell or Primitive of that name; None: there is none, or it wants arguments that are not known here."""
-    for place in (nn, ops, auto_generate):
-        if isinstance(getattr(place, name, None), type):
+    known = {each.__name__: each for each in train.AMP_AUTO_WHITE_LIST + train.AMP_AUTO_BLACK_LIST + amp.get_white_list() + amp.get_black_list()}
+    for each in (known.get(name), *(getattr(place, name, None) for place in (nn, ops, auto_generate))):
+        if isinstance(each, type):
             try:
-                return getattr(place, name)(*ARGUMENTS.get(name, ()))
+                return each(*ARGUMENTS.get(name, ()))
             except (TypeError, ValueError):
                 pass
     return None
@@ -50,6 +52,16 @@ class Network(nn.Cell):
 
     def construct(self, x):
         y = self.inner(x)
+        return y
+
+
+class Binary(nn.Cell):
+    def __init__(self, inner):
+        super().__init__()
+        self.inner = inner
+
+    def construct(self, x):
+        y = self.inner(x, x)
         return y
 
 
@@ -67,22 +79,23 @@ def rewritten(level, dtype, name):
     if inner is None:
         return None
     if level == "O1":
-        code = amp.auto_mixed_precision(Network(inner), "O1", DTYPES[dtype])
-        text = getattr(code, "get_code", lambda: "")() or source(code)
-        return None if text is None else "h" if "amp_cast" in text else "s"
+        rewrite = mindspore.rewrite
+        rewrite.common.namespace._ms_cells_to_subtree = True  # as auto_mixed_precision sets it meanwhile
+        for network in (Network, Binary):
+            try:
+                tree = rewrite.SymbolTree.create(network(inner))
+                break
+            except TypeError:
+                pass
+        else:
+            return None  # its source cannot be read
+        train._insert_cast_for_operators(tree, DTYPES[dtype], False, white_list=amp.get_white_list(), black_list=None)
+        return "h" if any(node.get_instance_type() is train._amp_cast_op for node in tree.nodes(all_nodes=True)) else "s"
     network = amp.auto_mixed_precision(Network(inner), level, DTYPES[dtype])
     if not isinstance(inner, nn.Cell):
         return None  # runs in its Cell's type
     flags = inner.get_flags()
     return "h" if flags.get("fp16") or flags.get("bf16") else "s"
-
-
-def source(network):
-    import inspect
-    try:
-        return inspect.getsource(type(network))
-    except (OSError, TypeError):
-        return None
 
 
 def cell(level, dtype, names):
@@ -97,5 +110,7 @@ def cell(level, dtype, names):
                 raise SystemExit(f"auto {name}: listed {category}, run {kind}")
         elif level != "O0":
             seen = rewritten(level, dtype, name)
+            if level == "O1" and seen and (seen == "h") != (category == "lower_precision"):
+                raise SystemExit(f"O1 {name}: listed {category}, run {seen}")
         found[name] = (category, seen or "listed")
     return found

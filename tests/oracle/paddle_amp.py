@@ -5,6 +5,7 @@ from paddle.amp.amp_lists import black_list, white_list
 from paddle.nn import functional as F
 
 VERSION = paddle.__version__
+HOW = "run as a static program, which is not executed; listed: from paddle.amp.amp_lists"
 CELLS = ["O0", "O1", "O2", "O2 use_promote=0", "OD"]
 HELPERS = {"pd_op.data", "pd_op.cast", "pd_op.full", "pd_op.full_int_array", "pd_op.reshape", "pd_op.unsqueeze", "pd_op.squeeze",
            "pd_op.transpose", "builtin.combine", "pd_op.full_like"}

@@ -8,6 +8,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 VERSION = torch.__version__
+HOW = "run on fake CUDA tensors; listed: from the registrations for AutocastCUDA"
 DTYPES = {"float16": torch.float16, "bfloat16": torch.bfloat16}
 CELLS = ["O0", "O1"]
 F = torch.nn.functional
@@ -109,7 +110,9 @@ def observe(call, low):
     return (widest or "?") + (letter.get(returned.dtype, "?") if returned is not None else "?")
 
 
-def category(seen, is_registered):
+def category(seen, level, is_registered):
+    if level == "O0":
+        return "unlisted"
     (one, _), half, (mixed, _) = seen
     if one in "Xh":
         return {"X": "banned", "h": "lower_precision"}[one]
@@ -139,9 +142,9 @@ def cell(level, dtype, names):
             finally:
                 torch.set_autocast_enabled("cuda", False)
         seen = max(rows, key=lambda row: -"".join(row).count("?"))
-        kinds = {category(row, level == "O1" and name in REGISTERED | {"grid_sample"}) for row in rows if "?" not in row[0]}
+        kinds = {category(row, level, name in REGISTERED | {"grid_sample"}) for row in rows if "?" not in row[0]}
         if not kinds:  # none ran to its end; a cast seen is a cast all the same
-            kinds = {category(row, level == "O1" and name in REGISTERED) for row in rows if row[0] != "??" or row[2] != "??"}
+            kinds = {category(row, level, name in REGISTERED) for row in rows if row[0] != "??" or row[2] != "??"}
         if not kinds or name in NOT_RUN:
             found[name] = (NOT_RUN[name] if level == "O1" and name in NOT_RUN else "unlisted", "listed")
         elif len(kinds) > 1:

@@ -37,20 +37,21 @@ std::vector<Arrival> arrivals(std::span<const char *const> entries)
 struct Line {
 	std::string_view op;
 	policy::Category category;
-	bool hasCall = false, hasDoor = false, hasLowForm = false;
-	std::vector<std::string_view> entries;
+	bool hasCall = false, hasDoor = false, hasLowForm = false, isCaught = false; // isCaught: in a 16-bit form
+	std::vector<std::string_view> entries = {};
 };
 
 std::vector<Line> opLines(const policy::ListChoice &choice, const std::vector<Arrival> &all)
 {
 	std::vector<Line> lines;
 	for (const auto op : policy::opsOf(choice.lists)) {
-		Line line = {op, choice.category(op), false, false, false, {}};
+		Line line = {op, choice.category(op)};
 		const auto rows = policy::rowsOf(choice.lists, op);
 		for (const auto &[entry, row, hasDoor, hasLowForm] : all) {
 			if (!(rows >> (row - policy::callRows().data()) & 1u))
 				continue;
 			line.hasCall = true, line.hasDoor |= hasDoor, line.hasLowForm |= hasLowForm;
+			line.isCaught |= hasDoor && hasLowForm;
 			if (line.entries.empty() || line.entries.back() != entry)
 				line.entries.push_back(entry);
 		}
@@ -75,6 +76,9 @@ void lists(const ListsOptions &options, std::span<const char *const> entries)
 	const policy::ListChoice choice = {set.lists, set.level, set.dtype, set.usePromote};
 	const auto all = arrivals(entries);
 	const auto lines = opLines(choice, all);
+	const auto lowers = [&](policy::Category category) {
+		return set.level != policy::Level::O0 && choice.lowers(category);
+	};
 	const std::string system = set.valueOf(policy::Option::lists), level = set.valueOf(policy::Option::level);
 	const char *const source = policy::listSystem(set.lists).source;
 
@@ -83,7 +87,7 @@ void lists(const ListsOptions &options, std::span<const char *const> entries)
 		for (const auto &line : lines)
 			ops.push_back({{"op", line.op},
 			               {"category", policy::name(line.category)},
-			               {"lowered", choice.lowers(line.category)},
+			               {"lowered", lowers(line.category)},
 			               {"call", line.hasCall},
 			               {"available", line.hasDoor},
 			               {"low_form", line.hasLowForm},
@@ -93,7 +97,7 @@ void lists(const ListsOptions &options, std::span<const char *const> entries)
 			calls.push_back({{"entry", entry},
 			                 {"op", row->op},
 			                 {"category", policy::name(category)},
-			                 {"lowered", choice.lowers(category) && hasDoor && hasLowForm},
+			                 {"lowered", lowers(category) && hasDoor && hasLowForm},
 			                 {"available", hasDoor},
 			                 {"low_form", hasLowForm}});
 		}
@@ -106,10 +110,10 @@ void lists(const ListsOptions &options, std::span<const char *const> entries)
 	Table ops("llll"), calls("llll");
 	ops.add({"op", "category", "fp32 data", "library call"}, Style::bold);
 	for (const auto &line : lines)
-		ops.add({std::string(line.op), policy::name(line.category), choice.lowers(line.category) ? "lowered" : "kept",
+		ops.add({std::string(line.op), policy::name(line.category), lowers(line.category) ? "lowered" : "kept",
 		         !line.hasCall     ? "none"
-		         : !line.hasDoor   ? "not caught"
-		         : line.hasLowForm ? "yes"
+		         : line.isCaught   ? "yes"
+		         : line.hasLowForm ? "not caught"
 		                           : "no 16-bit form"});
 	calls.add({"entry point", "op", "category", "caught"}, Style::bold);
 	for (const auto &[entry, row, hasDoor, hasLowForm] : all)
