@@ -33,6 +33,7 @@ HIDDEN extern void *autoamp_front_slots[];
 HIDDEN extern const int autoamp_front_entries[]; // places, seen from the table
 HIDDEN decltype(&dlsym) autoamp_front_dlsym;
 HIDDEN decltype(&dlvsym) autoamp_front_dlvsym;
+HIDDEN bool autoamp_front_passes; // lookups of names that are not cub… need nothing of us
 // pthread_atfork would need crtbegin.
 int __register_atfork(void (*prepare)(), void (*parent)(), void (*child)(), void *object);
 }
@@ -771,10 +772,12 @@ extern "C" HIDDEN void *autoamp_front_resolve(unsigned slot, const void *caller)
 // what stands behind us, or, where nothing does, in what the caller's file needs; else it fails, with dlerror() set.
 extern "C" HIDDEN Answer autoamp_front_lookup(void *handle, const char *name, const char *version, const void *caller)
 {
-	haveLoader();
+	const bool canPass = haveLoader() && load(isStarted) && hook() != Hook::got; // not before there is an environment
 	if (autoamp_front_thread.depth)
 		return {};
 	rebindObjects();
+	if (canPass)
+		__atomic_store_n(&autoamp_front_passes, true, __ATOMIC_RELEASE);
 	const unsigned index = name ? rowOf(name) : entryCount;
 	if (index == entryCount)
 		return {};

@@ -47,15 +47,24 @@ def read_families(arguments):
     return families
 
 
-def door(name, parameters, members, family):
+# Types that stand in the name of an entry point, not in its parameters.
+FIXED = {("Gemm", "float16"): [f".{member} = op::typeFloat16" for member in ("Atype", "Btype", "Ctype")]
+         + [".computeType = op::computeFloat16"]}
+
+
+# A family's call that the core knows as another.
+MADE = {"Grouped": "op::batchOf"}
+
+
+def door(name, parameters, members, family, dtype):
     arguments = [parameter_name(p) for p in parameters]
     # Aarray is A; of a pointer to constant pointers the constness goes.
     values = {m: next((a for a in (m, m + "array") if a in arguments), None) for m in members}
-    copied = ", ".join(f".{m} = ({t})({values[m]})" for m, t in members.items() if values[m])
+    copied = [f".{m} = ({t})({values[m]})" for m, t in members.items() if values[m]] + FIXED.get((family, dtype), [])
     return f"""
 cublasStatus_t {name}({", ".join(parameters)})
 {{
-	const auto copy = []({", ".join(f"[[maybe_unused]] {p}" for p in parameters)}) {{ return op::{family}Call{{{copied}}}; }};
+	const auto copy = []({", ".join(f"[[maybe_unused]] {p}" for p in parameters)}) {{ return {MADE.get(family, "")}(op::{family}Call{{{", ".join(copied)}}}); }};
 	return intercept<index_{name}, decltype({name})>(copy, __builtin_return_address(0), {", ".join(arguments)});
 }}"""
 
@@ -75,7 +84,7 @@ def main(include, arguments, output, *tables):
                 sys.exit(f"{table}: {', '.join(names)} of {include} declare no {name}")
             arrays = any(parameter_name(p) == "Aarray" for p in declared[name])
             rows.append((name, table.stem, "none" if dtype == "args" else dtype, obstacle, str(arrays).lower()))
-            doors.append(door(name, declared[name], families[family], family))
+            doors.append(door(name, declared[name], families[family], family, dtype))
 
     def write(file, *lines):
         (output / file).write_text("\n".join(("/* Written by inject/gen_entries.py. */", *lines, "")))
@@ -89,7 +98,7 @@ def main(include, arguments, output, *tables):
             for name, library, dtype, obstacle, arrays in rows),
           "};", "} // namespace autoamp::entry")
     write("entries_core.cpp", *(f"#include <{header}>" for header in headers), '#include "src/entry/intercept.h"',
-          "namespace autoamp::entry::doors {", "namespace {", *doors, "", "void *const all[] = {",
+          "namespace autoamp::entry::doors {", "namespace {", "using op::Integers;", *doors, "", "void *const all[] = {",
           *(f"\treinterpret_cast<void *>({row[0]})," for row in rows), "};", "} // namespace",
           "} // namespace autoamp::entry::doors",
           'extern "C" const autoamp::front::Core autoamp_core = {autoamp::front::abi, autoamp::entry::entryCount,',

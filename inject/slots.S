@@ -106,8 +106,9 @@ autoamp_front_lazy:
 	.size autoamp_front_lazy, . - autoamp_front_lazy
 
 /* dlsym(handle, name), dlvsym(handle, name, version). RTLD_NEXT means "next after whoever called",
- * which the real function reads from its return address: so it is jumped to, never called. */
-	.hidden autoamp_front_lookup, autoamp_front_dlsym, autoamp_front_dlvsym
+ * which the real function reads from its return address: so it is jumped to, never called. Once it is known that lookups
+ * of other names mean nothing to us, these pass here. Byte by byte: a short name may end its page. */
+	.hidden autoamp_front_lookup, autoamp_front_dlsym, autoamp_front_dlvsym, autoamp_front_passes
 	.macro hook name, version
 	.balign 16
 	.globl \name
@@ -115,7 +116,17 @@ autoamp_front_lazy:
 \name:
 	.cfi_startproc
 	_CET_ENDBR
-	save rdi
+	cmpb $0, autoamp_front_passes(%rip)
+	je 2f
+	test %rsi, %rsi
+	je 2f
+	cmpb $'c', (%rsi)
+	jne 3f
+	cmpb $'u', 1(%rsi)
+	jne 3f
+	cmpb $'b', 2(%rsi)
+	jne 3f
+2:	save rdi
 	save rsi
 	save rdx
 	.ifnb \version
@@ -128,7 +139,7 @@ autoamp_front_lazy:
 	restore rsi
 	restore rdi
 	jnz 1f
-	jmp *autoamp_front_\name(%rip)
+3:	jmp *autoamp_front_\name(%rip)
 1:	ret
 	.cfi_endproc
 	.size \name, . - \name

@@ -505,8 +505,46 @@ extern "C" __global__ void __launch_bounds__(autoamp::kernels::blockSize)
 	for (int64_t index = blockIdx.x * abreast + threadIdx.x / width; index < columns; index += gridDim.x * abreast) {
 		const int64_t matrix = index / s.columns, column = index - matrix * s.columns;
 		const float *const product = s.product + matrix * s.productStride + column * s.productLd;
+		const float *const source = beta == 0 ? nullptr : s.sources[matrix] + column * s.sourceLd;
 		float *const target = s.targets[matrix] + column * s.targetLd;
 		for (int64_t row = threadIdx.x % width; row < s.rows; row += width)
-			target[row] = beta == 0 ? product[row] : fmaf(beta, target[row], product[row]);
+			target[row] = beta == 0 ? product[row] : fmaf(beta, source[row], product[row]);
 	}
+}
+
+// Warps read whole lines either way: 32 neighbours of one output, or of 32 outputs one each.
+extern "C" __global__ void __launch_bounds__(autoamp::kernels::blockSize)
+    autoamp_sum(const __grid_constant__ autoamp::kernels::Sum s)
+{
+	using namespace autoamp::kernels;
+	constexpr uint32_t warps = blockSize / lanes;
+	__shared__ float parts[warps][lanes + 1];
+	const uint32_t warp = threadIdx.x / lanes, lane = threadIdx.x % lanes;
+	const uint32_t abreast = s.isAlongRows ? warps : lanes, apart = s.isAlongRows ? lanes : warps;
+	const int64_t step = s.isAlongRows ? 1 : s.sourceLd, across = s.isAlongRows ? s.sourceLd : 1;
+	const int64_t groups = (s.outputs + abreast - 1) / abreast;
+	for (int64_t index = blockIdx.x; index < groups * s.batch; index += gridDim.x) {
+		const int64_t matrix = index / groups, first = (index - matrix * groups) * abreast;
+		const int64_t output = first + (s.isAlongRows ? warp : lane);
+		const float *const source = s.source + matrix * s.sourceStride + output * across;
+		float sum = 0;
+		for (int64_t l = s.isAlongRows ? lane : warp; output < s.outputs && l < s.depth; l += apart)
+			sum += source[l * step];
+		parts[warp][lane] = sum;
+		__syncthreads();
+		if (threadIdx.x < abreast && first + threadIdx.x < s.outputs) {
+			sum = 0;
+			for (uint32_t i = 0; i < apart; ++i)
+				sum += s.isAlongRows ? parts[threadIdx.x][i] : parts[i][threadIdx.x];
+			s.target[matrix * s.targetStride + first + threadIdx.x] = sum;
+		}
+		__syncthreads();
+	}
+}
+
+extern "C" __global__ void __launch_bounds__(autoamp::kernels::blockSize)
+    autoamp_widen(const __grid_constant__ autoamp::kernels::Scalars s)
+{
+	if (blockIdx.x == 0 && threadIdx.x < 2)
+		s.widened[threadIdx.x] = autoamp::kernels::floatOfHalf(*(threadIdx.x == 0 ? s.alpha : s.beta));
 }

@@ -23,15 +23,32 @@ struct Operand {
 	bool isArray = false; // a batch by pointers
 };
 
-// Results on their way home, for a batch by pointers: C = product + beta * C, C not read where beta is 0.
+// Results on their way home, for a batch by pointers: D = product + beta * C, C not read where beta is 0.
 struct Scatter {
 	const float *product;
-	float *const *targets; // batch pointers, 4-byte aligned
+	const float *const *sources; // C: batch pointers, 4-byte aligned
+	float *const *targets;       // D: the same
 	int64_t rows, columns;
-	int64_t productLd, targetLd, productStride; // elements
+	int64_t productLd, sourceLd, targetLd, productStride; // elements
 	int64_t batch;
 	const float *beta; // device pointer, or null: the value
 	float betaValue;
+};
+
+// The sum of an operand over k, for a gradient: as many outputs as the operand has rows or columns.
+struct Sum {
+	const float *source; // 4-byte aligned, as the target
+	float *target;
+	int64_t outputs, depth;
+	int64_t sourceLd, sourceStride, targetStride; // elements
+	int64_t batch;
+	bool isAlongRows; // the operand's rows, as stored, are what is summed
+};
+
+// The scalars of a product that summed in half, for one that sums in float.
+struct Scalars {
+	const uint16_t *alpha, *beta; // device pointers to half
+	float *widened;               // alpha, then beta
 };
 
 // A call's own scratch on the device, 256-byte aligned: exponents *used* and maxima belong to the call, never to a
@@ -126,6 +143,8 @@ struct Parameters {
 //                            the scratch, new predictions, events. With predictions == null: alpha as it is, no recast.
 //                            Where judged, the loss verdict, which is an event and nothing else.
 //   autoamp_scatter          a Scatter instead of Parameters: every column by as many threads as it has use for
+//   autoamp_sum              a Sum: a block has some outputs at a time, in an order that is always the same
+//   autoamp_widen            a Scalars instead of Parameters, one block
 constexpr uint32_t blockSize = 256;
 
 } // namespace autoamp::kernels

@@ -26,4 +26,12 @@ inline unsigned gridSize(const Scatter &scatter, unsigned smCount)
 	return static_cast<unsigned>(std::clamp<int64_t>(wanted, 1, 8 * std::max(smCount, 1u)));
 }
 
+// For the sum: a block for each 8 or 32 outputs.
+inline unsigned gridSize(const Sum &sum, unsigned smCount)
+{
+	const int64_t abreast = sum.isAlongRows ? 8 : 32;
+	const int64_t wanted = (sum.outputs + abreast - 1) / abreast * sum.batch;
+	return static_cast<unsigned>(std::clamp<int64_t>(wanted, 1, 8 * std::max(smCount, 1u)));
+}
+
 } // namespace autoamp::kernels

@@ -32,6 +32,17 @@ AUTOAMP_HOST_DEVICE inline float floatOf(uint32_t bits)
 	return x;
 }
 
+// The value of a half: exact.
+AUTOAMP_HOST_DEVICE inline float floatOfHalf(uint16_t half)
+{
+	const uint32_t sign = static_cast<uint32_t>(half & 0x8000) << 16, magnitude = half & 0x7fffu;
+	if (magnitude >= 0x7c00) // Inf and NaN
+		return floatOf(sign | infinityBits | magnitude << 13);
+	// As a float 2^112 times too small, subnormal ones included; the product is exact.
+	const float scaled = floatOf(magnitude << 13) * floatOf(0x77800000);
+	return floatOf(sign | bitsOf(scaled));
+}
+
 // 2^exponent for an exponent in [-126, 127].
 AUTOAMP_HOST_DEVICE inline float powerOfTwo(int exponent)
 {

@@ -30,8 +30,8 @@ op::Status dispatch(core::Process &process, const op::Entry &entry, const Door &
 	core::Site &site = *subject.site;
 	core::Record record(process, *thread, site);
 
-	// How: lowered, or, whenever anything stands in the way before C is touched, as it was asked.
-	if (subject.obstacle == Reason::count && site.decision.verdict == Verdict::lowered) {
+	// How: otherwise, or, whenever anything stands in the way before C is touched, as it was asked.
+	if (subject.obstacle == Reason::count && !site.decision.isAsAsked()) {
 		const reroute::Outcome outcome = core::lower(asking, subject, call);
 		record.tell(outcome);
 		if (outcome.isDone) {

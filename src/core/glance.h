@@ -50,7 +50,10 @@ inline uint64_t pack(int64_t high, int64_t low)
 		return glance;
 	unsigned scalars = glance.modes.isUnknown ? 4 : 8;
 	if (!glance.modes.isUnknown && !glance.modes.deviceScalars)
-		scalars = call.Atype == op::typeFloat32 ? op::isZero(call.alpha) | op::isZero(call.beta) << 1 : 0;
+		scalars = call.computeType == op::computeFloat16
+		              ? op::isZero(call.alpha, true) | op::isZero(call.beta, true) << 1
+		          : call.Atype == op::typeFloat32 ? op::isZero(call.alpha, false) | op::isZero(call.beta, false) << 1
+		                                          : 0;
 	glance.state = pack(glance.ordinal << 8 | glance.modes.mathMode, 16 | scalars);
 	return glance;
 }

@@ -27,7 +27,7 @@ void Record::finish(const Subject &subject, op::Status status)
 	if (!lane_)
 		return;
 	trace::RowId row;
-	if (site_.decision.verdict == policy::Verdict::lowered)
+	if (!site_.decision.isAsAsked())
 		row = fallbackRowOf(process_, site_, subject.obstacle);
 	else if (subject.hasHandleFailed && status == 0)
 		row = fallbackRowOf(process_, site_, policy::Reason::engine_failed);

@@ -29,7 +29,8 @@ void drainScalerEvents(Process &process, bool isLast)
 			return;
 		told.kind = word(kind);
 		told.row = rowOf(process, const_cast<Site &>(*site));
-		told.operand = operand ? 'B' : 'A';
+		const bool isSwapped = site->op.flags & op::flagRowD; // its transpose was multiplied
+		told.operand = (operand != 0) != isSwapped ? 'B' : 'A';
 		told.ticks = base::ticks();
 		process.recorder.scaler(told);
 	};

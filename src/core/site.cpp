@@ -48,7 +48,8 @@ trace::RowId makeRow(Process &process, const Site &site, policy::Verdict verdict
 	row.dtypeIn = op::name(op.a);
 	row.dtypeAsked = op::name(op.asked);
 	row.dtypeCompute = compute;
-	row.dtypeAccumulate = op.a == op::Dtype::float64 ? "float64" : "float32";
+	const bool isHalf = op.flags & op::flagHalfSums && verdict != policy::Verdict::raised;
+	row.dtypeAccumulate = op::name(isHalf || op.a == op::Dtype::float64 ? op.a : op::Dtype::float32);
 	row.dtypeOut = op::name(op.out);
 	row.decision = policy::name(verdict);
 	row.reason = policy::name(reason);

@@ -39,7 +39,7 @@ void findSite(const Asking &asking, const Key &key, int ordinal, Subject &subjec
 	if (subject.obstacle != policy::Reason::count)
 		return;
 	memo = {key, subject.site};
-	if (subject.site->decision.verdict == policy::Verdict::lowered)
+	if (!subject.site->decision.isAsAsked())
 		return;
 	if (trace::Lane *const lane = asking.thread.lane) {
 		memo.row = rowOf(asking.process, *subject.site);
@@ -51,7 +51,7 @@ void findSite(const Asking &asking, const Key &key, int ordinal, Subject &subjec
 // A lowered run finds it out by itself.
 void readCapture(Subject &subject)
 {
-	if (subject.site->decision.verdict != policy::Verdict::lowered || subject.obstacle != policy::Reason::count)
+	if (subject.site->decision.isAsAsked() || subject.obstacle != policy::Reason::count)
 		subject.isCaptured = reroute::isCapturing(subject.stream);
 }
 
@@ -152,9 +152,9 @@ reroute::Outcome lower(const Asking &asking, const Subject &subject, const op::L
 	product.alpha = call.alpha, product.A = call.A, product.B = call.B, product.beta = call.beta;
 	product.C = call.C, product.D = call.D;
 	const op::CublasLt &lt = *op::cublasLt(asking.door.truth);
-	if (!op::readExtras(lt, call.computeDesc, product.extras))
+	if (!op::readExtras(lt, call.computeDesc, subject.site->op, product.extras))
 		return refused("cublasLtMatmulDescGetAttribute");
-	if (const char *const refusal = reroute::refusalOf(subject.site->plan, lt, call)) {
+	if (const char *const refusal = reroute::refusalOf(subject.site->plan, lt, subject.site->op, call)) {
 		reroute::Outcome outcome = refused(refusal);
 		outcome.reason = policy::Reason::bad_argument; // the application's own choice, most likely
 		return outcome;

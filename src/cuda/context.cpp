@@ -94,6 +94,7 @@ struct GraphBlock {
 	Memory::State state = Memory::State::inUse;
 	Address address = 0;
 	size_t bytes = 0;
+	size_t asked = 0;                   // of these, by the capture's first user
 	unsigned long long capture = 0;     // the graph's; no other capture of the process has this id
 	CUgraphNode_st *lastUser = nullptr; // when idle: whatever comes after this comes after all that use the block
 	GraphBlock *next = nullptr;
@@ -127,7 +128,7 @@ Failure Memory::open(const Driver &driver, int device, size_t budget)
 	properties.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
 	properties.location = {CU_MEM_LOCATION_TYPE_DEVICE, {device}};
 	if (const Result result = driver.cuMemPoolCreate(&pool_, &properties))
-		return result == outOfMemory ? Failure::outOfMemory : Failure::driverError;
+		return failureOf(result);
 	// Without this the pool would make one of the application's streams wait for another.
 	int no = 0;
 	budget_ = budget;
@@ -182,7 +183,7 @@ Block Memory::allocate(const Driver &driver, Stream stream, size_t bytes)
 	Block block;
 	if (const Result result = driver.cuMemAllocFromPoolAsync(&block.address, bytes, pool_, stream)) {
 		driver.cuMemPoolTrimTo(pool_, 0); // what we hold idle may be what is missing
-		return {0, result == outOfMemory ? Failure::outOfMemory : Failure::driverError};
+		return {0, failureOf(result)};
 	}
 	return block;
 }
@@ -222,11 +223,12 @@ void Memory::giveBack(void *pointer)
 }
 
 // A block that the same capture has used before, nearest first, if its last user comes before what is captured next
-// anyway: two branches that the application leaves concurrent stay so.
+// anyway: two branches that the application leaves concurrent stay so. What a block has beyond what was asked of it is
+// nobody's: the graph's edges would depend on the memory there is, and cudaGraphExecUpdate finds them changed.
 GraphBlock *Memory::share(const Driver &driver, Stream stream, const Frontier &at, size_t bytes)
 {
 	const auto isIdle = [&](const GraphBlock &block) {
-		return block.state == State::idle && block.capture == at.capture && block.bytes >= bytes;
+		return block.state == State::idle && block.capture == at.capture && block.asked >= bytes;
 	};
 	constexpr size_t mostNodes = 256, mostEdges = 32; // further back, a block of its own is cheaper than the search
 	if (at.count > mostNodes || !take(isIdle, State::idle)) // none at all: nothing to look for
@@ -283,7 +285,7 @@ Block Memory::allocateForGraph(const Driver &driver, Stream stream, size_t bytes
 			return {0, failure};
 		Address address = 0;
 		if (const Result result = driver.cuMemAlloc_v2(&address, bytes))
-			return {0, result == outOfMemory ? Failure::outOfMemory : Failure::driverError};
+			return {0, failureOf(result)};
 		owned = take([](const GraphBlock &block) { return block.state == State::none; }, State::inUse);
 		if (!owned) {
 			owned = new GraphBlock{this};
@@ -296,6 +298,7 @@ Block Memory::allocateForGraph(const Driver &driver, Stream stream, size_t bytes
 		if (!limitPool(driver))
 			base::leaveFault("cuMemPoolSetAttribute");
 	}
+	owned->asked = bytes;
 	owned->capture = at.capture;
 	CUuserObject_st *object = nullptr;
 	if (driver.cuUserObjectCreate(&object, owned, giveBack, 1, CU_USER_OBJECT_NO_DESTRUCTOR_SYNC)) {

@@ -10,6 +10,10 @@
 namespace autoamp::cuda {
 
 enum class Failure : uint8_t { none, outOfMemory, overBudget, driverError };
+constexpr Failure failureOf(Result result)
+{
+	return result == 0 ? Failure::none : result == outOfMemory ? Failure::outOfMemory : Failure::driverError;
+}
 
 struct DeviceFacts {
 	int ordinal = -1;

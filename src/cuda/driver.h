@@ -42,6 +42,7 @@ constexpr Result outOfMemory = 2, lossyQuery = 402;
 	X(cuDevicePrimaryCtxRetain, (CUctx_st **, int))                                                                    \
 	X(cuDevicePrimaryCtxRelease_v2, (int))                                                                             \
 	X(cuThreadExchangeStreamCaptureMode, (int *))                                                                      \
+	X(cuStreamGetCtx, (Stream, CUctx_st **))                                                                           \
 	X(cuStreamIsCapturing, (Stream, int *))                                                                            \
 	X(cuStreamGetCaptureInfo_v2,                                                                                       \
 	  (Stream, int *, unsigned long long *, CUgraph_st **, CUgraphNode_st *const **, size_t *))                        \

@@ -8,11 +8,13 @@
 namespace autoamp::op {
 
 constexpr int typeFloat32 = 0;     // CUDA_R_32F
+constexpr int typeFloat16 = 2;     // CUDA_R_16F
 constexpr int computeFloat32 = 68; // CUBLAS_COMPUTE_32F
+constexpr int computeFloat16 = 64; // CUBLAS_COMPUTE_16F
 constexpr int typeOfRow = -1;      // no such parameter: the row of the entry table knows the element type
 
 // One matrix product of cuBLAS, or a batch of them; A, B and C are arrays of pointers where the entry's row says so.
-// Sizes and strides in elements. An entry point without types is one of floats.
+// Sizes and strides in elements. An entry point without types is one of floats, or of what its row says.
 struct GemmCall {
 	void *handle = nullptr;
 	const void *alpha = nullptr;
@@ -25,6 +27,35 @@ struct GemmCall {
 	int64_t lda = 0, ldb = 0, ldc = 0;
 	int64_t strideA = 0, strideB = 0, strideC = 0;
 	int64_t batchCount = 1;
+	int Atype = typeFloat32, Btype = typeFloat32, Ctype = typeFloat32;
+	int computeType = computeFloat32;
+};
+
+// An array of the host's: of int, or of int64_t in the `_64` twins.
+struct Integers {
+	const void *data = nullptr;
+	bool isWide = false;
+
+	Integers(std::nullptr_t) {}
+	explicit Integers(const int *narrow) : data(narrow) {}
+	explicit Integers(const int64_t *wide) : data(wide), isWide(true) {}
+	int64_t operator[](int64_t i) const
+	{
+		return isWide ? static_cast<const int64_t *>(data)[i] : static_cast<const int *>(data)[i];
+	}
+};
+
+// Several batches in one call. A, B and C are on the device, as of any batch by pointers, all else is on the host.
+struct GroupedCall {
+	void *handle = nullptr;
+	const void *transa_array = nullptr, *transb_array = nullptr;
+	Integers m_array = nullptr, n_array = nullptr, k_array = nullptr;
+	Integers lda_array = nullptr, ldb_array = nullptr, ldc_array = nullptr;
+	const void *alpha_array = nullptr, *beta_array = nullptr;
+	const void *A = nullptr, *B = nullptr;
+	void *C = nullptr;
+	int64_t group_count = 0;
+	Integers group_size = nullptr;
 	int Atype = typeFloat32, Btype = typeFloat32, Ctype = typeFloat32;
 	int computeType = computeFloat32;
 };

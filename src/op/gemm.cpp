@@ -84,6 +84,14 @@ Obstacle typeObstacle(Dtype a, Dtype b, Dtype out)
 	return Obstacle::not_float32;
 }
 
+Obstacle typeObstacle(Op &op, int computeType)
+{
+	if (computeType != CUBLAS_COMPUTE_16F || op.a != Dtype::float16 || op.b != op.a || op.out != op.a)
+		return typeObstacle(op.a, op.b, op.out);
+	op.flags |= flagHalfSums;
+	return Obstacle::none;
+}
+
 namespace {
 
 bool isTransposition(int operation)
@@ -105,6 +113,46 @@ bool isBad(const GemmCall &call)
 
 } // namespace
 
+GemmCall batchOf(const GroupedCall &groups)
+{
+	GemmCall call;
+	call.handle = groups.handle;
+	call.Atype = groups.Atype, call.Btype = groups.Btype, call.Ctype = groups.Ctype;
+	call.computeType = groups.computeType;
+	call.A = groups.A, call.B = groups.B, call.C = groups.C;
+	const Integers *const arrays[] = {&groups.m_array,   &groups.n_array,   &groups.k_array,   &groups.lda_array,
+	                                  &groups.ldb_array, &groups.ldc_array, &groups.group_size};
+	if (groups.group_count < 0 || !groups.transa_array || !groups.transb_array || !groups.alpha_array ||
+	    !groups.beta_array ||
+	    std::any_of(std::begin(arrays), std::end(arrays), [](const Integers *array) { return !array->data; }))
+		return call; // without scalars: bad
+	call.alpha = groups.alpha_array, call.beta = groups.beta_array;
+	call.lda = call.ldb = call.ldc = 1;
+	call.batchCount = 0;
+	const Integers transa(static_cast<const int *>(groups.transa_array));
+	const Integers transb(static_cast<const int *>(groups.transb_array));
+	const Integers alpha(static_cast<const int *>(groups.alpha_array)); // by their bits
+	const Integers beta(static_cast<const int *>(groups.beta_array));
+	const Integers *const shape[] = {&transa,   &transb,   &alpha,    &beta,     arrays[0],
+	                                 arrays[1], arrays[2], arrays[3], arrays[4], arrays[5]};
+	bool areAlike = true;
+	for (int64_t i = 0; i < groups.group_count; i++) {
+		for (const Integers *array : shape)
+			areAlike = areAlike && (*array)[i] == (*array)[0];
+		if (groups.group_size[i] < 0)
+			call.lda = 0; // bad
+		call.batchCount += groups.group_size[i];
+	}
+	if (!areAlike) {
+		call.lda = mixedGroups;
+	} else if (groups.group_count > 0 && call.lda) {
+		call.transa = static_cast<int>(transa[0]), call.transb = static_cast<int>(transb[0]);
+		call.m = groups.m_array[0], call.n = groups.n_array[0], call.k = groups.k_array[0];
+		call.lda = groups.lda_array[0], call.ldb = groups.ldb_array[0], call.ldc = groups.ldc_array[0];
+	}
+	return call;
+}
+
 Op describe(const Entry &entry, uint16_t index, const GemmCall &call, const HandleModes &modes,
             const VendorEnvironment &environment)
 {
@@ -123,10 +171,16 @@ Op describe(const Entry &entry, uint16_t index, const GemmCall &call, const Hand
 	if (op.batch > 1)
 		op.stridea = call.strideA, op.strideb = call.strideB, op.stridec = op.strided = call.strideC;
 
-	const auto [asked, mathObstacle] = arithmeticOf(call.computeType, modes.mathMode, environment);
+	auto [asked, mathObstacle] = arithmeticOf(call.computeType, modes.mathMode, environment);
 	op.asked = op.a == Dtype::float32 ? asked : op.a;
-	op.obstacle = typeObstacle(op.a, op.b, op.out);
-	if (op.obstacle == Obstacle::none && (modes.status || isBad(call)))
+	op.obstacle = typeObstacle(op, call.computeType);
+	const bool isHalf = op.flags & flagHalfSums;
+	if (isHalf) // of the modes this one alone is about it
+		mathObstacle = modes.mathMode == CUBLAS_PEDANTIC_MATH ? Obstacle::pedantic : Obstacle::none;
+	const bool isGrouped = entry.obstacle == Obstacle::grouped;
+	if (op.obstacle == Obstacle::none && isGrouped && call.lda == mixedGroups)
+		op.obstacle = Obstacle::grouped;
+	if (op.obstacle == Obstacle::none && (modes.status || isBad(call) || (isGrouped && modes.deviceScalars)))
 		op.obstacle = Obstacle::bad_argument;
 	if (op.obstacle == Obstacle::none)
 		op.obstacle = modes.isUnknown ? Obstacle::unsupported : mathObstacle;
@@ -136,23 +190,23 @@ Op describe(const Entry &entry, uint16_t index, const GemmCall &call, const Hand
 	if (modes.deviceScalars) {
 		op.flags |= flagDeviceScalars;
 	} else {
-		if (isZero(call.alpha))
+		if (isZero(call.alpha, isHalf))
 			op.flags |= flagAlphaZero;
-		if (isZero(call.beta))
+		if (isZero(call.beta, isHalf))
 			op.flags |= flagBetaZero;
 	}
 	if (entry.areArrays)
 		op.flags |= flagArrays;
-	const auto isMisplaced = [&entry](const void *pointer) {
-		return !pointer || reinterpret_cast<uintptr_t>(pointer) % (entry.areArrays ? sizeof(void *) : sizeof(float));
+	const auto isMisplaced = [&](const void *pointer) {
+		return !pointer || (entry.areArrays ? reinterpret_cast<uintptr_t>(pointer) % sizeof(void *) != 0
+		                                    : isMisaligned(pointer, op));
 	};
 	if (!op.m || !op.n || !op.k || !op.batch || (op.flags & flagAlphaZero)) {
 		op.obstacle = Obstacle::zero_size; // the vendor may not read A and B there
 	} else if (isMisplaced(call.A) || isMisplaced(call.B) || isMisplaced(call.C)) {
 		op.obstacle = Obstacle::bad_argument;
-	} else if (call.batchCount > INT32_MAX || op.stridea < 0 || op.strideb < 0 ||
-	           (op.batch > 1 && !entry.areArrays && op.stridec < op.ldc * (op.n - 1) + op.m)) {
-		op.obstacle = Obstacle::unsupported; // results that overlap: whatever the vendor makes of them
+	} else if (call.batchCount > INT32_MAX || op.stridea < 0 || op.strideb < 0 || !areApart(op)) {
+		op.obstacle = Obstacle::unsupported; // what overlaps is whatever the vendor makes of it
 	}
 	return op;
 }
@@ -162,9 +216,7 @@ Op describe(const Entry &entry, uint16_t index, const PlainCall &call)
 	Op op;
 	op.entry = index;
 	op.library = entry.library;
-	op.kind = entry.obstacle == Obstacle::grouped         ? Kind::bmm
-	          : entry.obstacle == Obstacle::matrix_vector ? Kind::mv
-	                                                      : Kind::none;
+	op.kind = entry.obstacle == Obstacle::matrix_vector ? Kind::mv : Kind::none;
 	const int type = call.Atype != typeOfRow ? call.Atype : call.xType;
 	op.a = op.b = op.out = op.asked = entry.dtype != Dtype::none ? entry.dtype : dtypeOf(type);
 	op.obstacle = entry.dtype == Dtype::none ? typeObstacle(op.a, op.b, op.out) : Obstacle::none;

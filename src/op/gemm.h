@@ -21,6 +21,10 @@ Op describe(const Entry &entry, uint16_t index, const GemmCall &call, const Hand
             const VendorEnvironment &environment);
 Op describe(const Entry &entry, uint16_t index, const PlainCall &call);
 
+// The groups as the one batch that they are where they are alike (a single one is); else with mixedGroups as `lda`.
+GemmCall batchOf(const GroupedCall &call);
+constexpr int64_t mixedGroups = INT64_MIN;
+
 // cudaDataType in our words.
 Dtype dtypeOf(int cudaType);
 
@@ -37,19 +41,26 @@ Arithmetic arithmeticOf(int computeType, int mathMode, const VendorEnvironment &
 // `none` for fp32 in and out.
 Obstacle typeObstacle(Dtype a, Dtype b, Dtype out);
 
-// Not even fp32 elements begin there: whatever the vendor makes of such a call is its own.
-inline bool isMisaligned(const void *pointer)
+// The same of a product; `none` also for float16 in and out, summed in that type: sets flagHalfSums.
+Obstacle typeObstacle(Op &op, int computeType);
+
+// Not even an element begins there: whatever the vendor makes of such a call is its own.
+inline bool isMisaligned(const void *pointer, const Op &op)
 {
-	return reinterpret_cast<uintptr_t>(pointer) % alignof(float) != 0;
+	return reinterpret_cast<uintptr_t>(pointer) % (op.flags & flagHalfSums ? sizeof(uint16_t) : sizeof(float)) != 0;
 }
 
 // A host scalar, by its bits: a program that treats subnormal numbers as 0 would make one of an alpha that is none, for
 // every later call of the signature.
-inline bool isZero(const void *scalar)
+inline bool isZero(const void *scalar, bool isHalf)
 {
-	uint32_t bits;
-	std::memcpy(&bits, scalar, sizeof bits);
-	return bits << 1 == 0;
+	uint32_t bits = 0;
+	if (!isHalf) {
+		std::memcpy(&bits, scalar, sizeof bits);
+		return bits << 1 == 0;
+	}
+	std::memcpy(&bits, scalar, sizeof(uint16_t));
+	return bits << 17 == 0;
 }
 
 } // namespace autoamp::op

@@ -94,17 +94,19 @@ constexpr uint64_t bits(std::initializer_list<int> ids)
 	return set;
 }
 
-// Handled by name below or carried over by the engine. Of no meaning without the epilogue or the tensor-wide scales
-// that would use them, and so kept out of `known`: auxiliary pointers, scale pointers and modes, amax.
+// Handled by name below or carried over by the engine. Of no meaning without the tensor-wide scales that would use
+// them, and so kept out of `known`: scale pointers and modes, amax.
 constexpr uint64_t knownOfMatmul =
     bits({CUBLASLT_MATMUL_DESC_COMPUTE_TYPE, CUBLASLT_MATMUL_DESC_SCALE_TYPE, CUBLASLT_MATMUL_DESC_POINTER_MODE,
           CUBLASLT_MATMUL_DESC_TRANSA, CUBLASLT_MATMUL_DESC_TRANSB, CUBLASLT_MATMUL_DESC_EPILOGUE,
           CUBLASLT_MATMUL_DESC_BIAS_POINTER, CUBLASLT_MATMUL_DESC_BIAS_BATCH_STRIDE,
-          CUBLASLT_MATMUL_DESC_SM_COUNT_TARGET, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE});
+          CUBLASLT_MATMUL_DESC_SM_COUNT_TARGET, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE,
+          CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD,
+          CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_BATCH_STRIDE, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_DATA_TYPE});
 constexpr uint64_t knownOfLayout =
     bits({CUBLASLT_MATRIX_LAYOUT_TYPE, CUBLASLT_MATRIX_LAYOUT_ORDER, CUBLASLT_MATRIX_LAYOUT_ROWS,
           CUBLASLT_MATRIX_LAYOUT_COLS, CUBLASLT_MATRIX_LAYOUT_LD, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT,
-          CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET});
+          CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, CUBLASLT_MATRIX_LAYOUT_BATCH_MODE});
 
 const Learnt *learn(const CublasLt &lt)
 {
@@ -138,13 +140,23 @@ struct Layout {
 	uint64_t rows = 0, columns = 0;
 	int64_t ld = 0, stride = 0;
 	int32_t batch = 1;
+	uint32_t batchMode = CUBLASLT_BATCH_MODE_STRIDED;
 
 	bool operator==(const Layout &) const = default;
+	bool isByRows() const { return order == CUBLASLT_ORDER_ROW; }
+	bool isKnown() const
+	{
+		return (order == CUBLASLT_ORDER_COL || isByRows()) && batchMode <= CUBLASLT_BATCH_MODE_POINTER_ARRAY;
+	}
+	bool canHold() const { return ld >= 1 && ld >= static_cast<int64_t>(isByRows() ? columns : rows); }
 };
 
 bool readLayout(const CublasLt &lt, const void *object, Layout &layout)
 {
 	const Getter get = getterOfLayout(lt);
+	// Not of older libraries, which refuse it.
+	if (object && read(get, object, CUBLASLT_MATRIX_LAYOUT_BATCH_MODE, layout.batchMode))
+		layout.batchMode = CUBLASLT_BATCH_MODE_STRIDED;
 	return object && read(get, object, CUBLASLT_MATRIX_LAYOUT_TYPE, layout.type) == 0 &&
 	       read(get, object, CUBLASLT_MATRIX_LAYOUT_ORDER, layout.order) == 0 &&
 	       read(get, object, CUBLASLT_MATRIX_LAYOUT_ROWS, layout.rows) == 0 &&
@@ -157,17 +169,42 @@ bool readLayout(const CublasLt &lt, const void *object, Layout &layout)
 Epilogue epilogueOf(uint32_t epilogue)
 {
 	switch (epilogue) {
-	case CUBLASLT_EPILOGUE_DEFAULT:
-		return Epilogue::none;
-	case CUBLASLT_EPILOGUE_BIAS:
-		return Epilogue::bias;
-	case CUBLASLT_EPILOGUE_RELU:
-		return Epilogue::relu;
-	case CUBLASLT_EPILOGUE_RELU_BIAS:
-		return Epilogue::relu_bias;
+#define X(name, vendor, beside)                                                                                        \
+	case CUBLASLT_EPILOGUE_##vendor:                                                                                   \
+		return Epilogue::name;
+		AUTOAMP_EPILOGUES(X)
+#undef X
 	default:
 		return Epilogue::other;
 	}
+}
+
+// Whether a lowered call can have the epilogue with its arguments: nothing that the vendor would refuse.
+bool isCarriedOver(const CublasLt &lt, const void *computeDesc, const Op &op, int32_t typeOfD)
+{
+	LtExtras extras;
+	if (op.epilogue == static_cast<uint8_t>(Epilogue::other) || !readExtras(lt, computeDesc, op, extras))
+		return false;
+	const unsigned beside = besideOf(op);
+	const auto typeOf = [&](int id) { // -1: the default
+		int32_t type = -1;
+		return read(getterOfMatmul(lt), computeDesc, id, type) ? -1 : type;
+	};
+	const auto isOfD = [typeOfD](int32_t type) { return type == -1 || type == typeOfD; };
+	if ((beside & (addsBias | writesGradient | sumsOperand)) &&
+	    (!extras.bias || !isOfD(typeOf(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE))))
+		return false;
+	// A kernel of ours writes that sum: not where batches would overwrite each other.
+	const int64_t length = op.epilogue == static_cast<uint8_t>(Epilogue::bgrada) ? op.m : op.n;
+	if ((beside & sumsOperand) &&
+	    (typeOfD != CUDA_R_32F || extras.bias % sizeof(float) || (op.batch > 1 && extras.biasBatchStride < length)))
+		return false;
+	if (!(beside & (hasMatrix | hasMask)))
+		return true;
+	const int32_t auxType = typeOf(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_DATA_TYPE);
+	const int64_t grain = beside & hasMask ? 128 : 8; // of bits, of elements
+	return extras.aux && extras.auxLd >= op.m && extras.auxLd % grain == 0 && extras.auxBatchStride % grain == 0 &&
+	       (beside & hasMask ? auxType == -1 : isOfD(auxType));
 }
 
 } // namespace
@@ -207,25 +244,24 @@ Op describe(const Entry &entry, uint16_t index, const LtMatmulCall &call, const 
 	op.k = static_cast<int64_t>(transa == CUBLAS_OP_N ? a.columns : a.rows);
 	op.lda = a.ld, op.ldb = b.ld, op.ldc = c.ld, op.ldd = d.ld;
 	op.batch = d.batch;
-	if (op.batch > 1)
+	const bool areArrays = d.batchMode != CUBLASLT_BATCH_MODE_STRIDED;
+	if (op.batch > 1 && !areArrays)
 		op.stridea = a.stride, op.strideb = b.stride, op.stridec = c.stride, op.strided = d.stride;
-	const Epilogue kindOfEpilogue = epilogueOf(epilogue);
-	op.epilogue = static_cast<uint8_t>(kindOfEpilogue);
-	const bool hasBias = kindOfEpilogue == Epilogue::bias || kindOfEpilogue == Epilogue::relu_bias;
-	op.kind = op.batch != 1 ? Kind::bmm : hasBias ? Kind::addmm : Kind::mm;
+	op.epilogue = static_cast<uint8_t>(epilogueOf(epilogue));
+	op.kind = op.batch != 1 || areArrays ? Kind::bmm : besideOf(op) & addsBias ? Kind::addmm : Kind::mm;
 
 	const Arithmetic arithmetic = arithmeticOf(computeType, 0, environment);
 	op.asked = op.a == Dtype::float32 ? arithmetic.asked : op.a;
-	op.obstacle = typeObstacle(op.a, op.b, op.out);
-	if (op.obstacle == Obstacle::none)
+	op.obstacle = typeObstacle(op, computeType);
+	const bool isHalf = op.flags & flagHalfSums;
+	if (op.obstacle == Obstacle::none && !isHalf)
 		op.obstacle = arithmetic.obstacle;
 	if (op.obstacle != Obstacle::none)
 		return op;
 
-	// From here on: an fp32 product that asks for nothing but fp32 or TF32. What the vendor would refuse goes to it.
+	// From here on: an fp32 product that asks for nothing but fp32 or TF32, or one that sums float16 in float16. What
+	// the vendor would refuse goes to it.
 	op.obstacle = Obstacle::bad_argument;
-	const bool isColumn = a.order == CUBLASLT_ORDER_COL && b.order == CUBLASLT_ORDER_COL &&
-	                      c.order == CUBLASLT_ORDER_COL && d.order == CUBLASLT_ORDER_COL;
 	const uint64_t rowsA = transa == CUBLAS_OP_N ? d.rows : static_cast<uint64_t>(op.k);
 	const uint64_t rowsB = transb == CUBLAS_OP_N ? static_cast<uint64_t>(op.k) : d.columns;
 	const uint64_t columnsA = transa == CUBLAS_OP_N ? static_cast<uint64_t>(op.k) : d.rows;
@@ -234,9 +270,14 @@ Op describe(const Entry &entry, uint16_t index, const LtMatmulCall &call, const 
 	    c.columns != d.columns || a.batch != d.batch || b.batch != d.batch || c.batch != d.batch || op.batch < 0 ||
 	    transa < CUBLAS_OP_N || transa > CUBLAS_OP_C || transb < CUBLAS_OP_N || transb > CUBLAS_OP_C)
 		return op;
-	if (isColumn && (a.ld < static_cast<int64_t>(a.rows) || b.ld < static_cast<int64_t>(b.rows) || c.ld < op.m ||
-	                 d.ld < op.m || a.ld < 1 || b.ld < 1 || c.ld < 1 || d.ld < 1))
-		return op;
+	bool areKnown = c.order == d.order;
+	for (const Layout *layout : {&a, &b, &c, &d}) {
+		areKnown = areKnown && layout->isKnown();
+		if (layout->batchMode != d.batchMode || (layout->isKnown() && !layout->canHold()))
+			return op;
+	}
+	op.flags |= (areArrays ? flagArrays : 0) | (a.isByRows() ? flagRowA : 0) | (b.isByRows() ? flagRowB : 0) |
+	            (d.isByRows() ? flagRowD : 0);
 	if (pointerMode != CUBLASLT_POINTER_MODE_HOST && pointerMode != CUBLASLT_POINTER_MODE_DEVICE) {
 		op.obstacle = Obstacle::unsupported; // a vector of alphas
 		return op;
@@ -246,9 +287,9 @@ Op describe(const Entry &entry, uint16_t index, const LtMatmulCall &call, const 
 	if (pointerMode == CUBLASLT_POINTER_MODE_DEVICE) {
 		op.flags |= flagDeviceScalars;
 	} else {
-		if (isZero(call.alpha))
+		if (isZero(call.alpha, isHalf))
 			op.flags |= flagAlphaZero;
-		if (isZero(call.beta))
+		if (isZero(call.beta, isHalf))
 			op.flags |= flagBetaZero;
 	}
 	if (!call.C && (op.flags & flagBetaZero))
@@ -257,12 +298,14 @@ Op describe(const Entry &entry, uint16_t index, const LtMatmulCall &call, const 
 		op.obstacle = Obstacle::zero_size;
 		return op;
 	}
-	if (!call.A || !call.B || !call.D || (!call.C && !(op.flags & flagNoC)) || isMisaligned(call.A) ||
-	    isMisaligned(call.B) || isMisaligned(call.C) || isMisaligned(call.D) || (call.C == call.D && c != d))
+	const size_t alignment = areArrays ? sizeof(void *) : isHalf ? sizeof(uint16_t) : sizeof(float);
+	const auto isMisplaced = [alignment](const void *pointer) {
+		return reinterpret_cast<uintptr_t>(pointer) % alignment != 0;
+	};
+	if (!call.A || !call.B || !call.D || (!call.C && !(op.flags & flagNoC)) || isMisplaced(call.A) ||
+	    isMisplaced(call.B) || isMisplaced(call.C) || isMisplaced(call.D) || (call.C == call.D && c != d))
 		return op; // in place with two views of the matrix: refused even where nothing reads what differs
 
-	LtExtras extras;
-	int32_t biasType = -1;
 	const auto ask = [&] { return learn(*lt); };
 	const Learnt *learnt = theAttributes.getOrRetry(ask);
 	if (!learnt) // without it the decision would be another one
@@ -270,20 +313,19 @@ Op describe(const Entry &entry, uint16_t index, const LtMatmulCall &call, const 
 	bool isPlain = learnt && learnt->matmul.areDefaults(get, call.computeDesc);
 	for (const void *layout : {call.Adesc, call.Bdesc, call.Cdesc, call.Ddesc})
 		isPlain = isPlain && learnt->layout.areDefaults(getterOfLayout(*lt), layout);
-	const bool isOverlapping = op.batch > 1 && op.strided < op.ldd * (op.n - 1) + op.m;
-	if (!isColumn || !isPlain || scaleType != CUDA_R_32F || c.type != d.type || isOverlapping || op.stridea < 0 ||
-	    op.strideb < 0 || op.stridec < 0 || kindOfEpilogue == Epilogue::other ||
-	    !readExtras(*lt, call.computeDesc, extras) ||
-	    (hasBias && ((read(get, call.computeDesc, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, biasType) == 0 &&
-	                  biasType != -1 && biasType != CUDA_R_32F) ||
-	                 !extras.bias)))
+	// By rows D's transpose is computed, which only what treats all elements alike can follow. What is beside a product
+	// would have to wait for beta * C, which a batch by pointers gets last.
+	const bool isBesideKept = (d.isByRows() && besideOf(op)) || (areArrays && epilogue != CUBLASLT_EPILOGUE_DEFAULT);
+	const int32_t scalarType = isHalf ? CUDA_R_16F : CUDA_R_32F; // of the scalars, and of what is beside the product
+	if (!areKnown || !isPlain || scaleType != scalarType || c.type != d.type || !areApart(op) || op.stridea < 0 ||
+	    op.strideb < 0 || op.stridec < 0 || isBesideKept || !isCarriedOver(*lt, call.computeDesc, op, scalarType))
 		op.obstacle = Obstacle::unsupported;
 	else
 		op.obstacle = Obstacle::none;
 	return op;
 }
 
-bool readExtras(const CublasLt &lt, const void *computeDesc, LtExtras &extras)
+bool readExtras(const CublasLt &lt, const void *computeDesc, const Op &op, LtExtras &extras)
 {
 	const Getter get = getterOfMatmul(lt);
 	if (read(get, computeDesc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, extras.bias))
@@ -293,6 +335,10 @@ bool readExtras(const CublasLt &lt, const void *computeDesc, LtExtras &extras)
 		extras.biasBatchStride = 0;
 	if (read(get, computeDesc, CUBLASLT_MATMUL_DESC_SM_COUNT_TARGET, extras.smCountTarget))
 		extras.smCountTarget = 0;
+	if (besideOf(op) & (hasMatrix | hasMask))
+		return read(get, computeDesc, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, extras.aux) == 0 &&
+		       read(get, computeDesc, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, extras.auxLd) == 0 &&
+		       read(get, computeDesc, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_BATCH_STRIDE, extras.auxBatchStride) == 0;
 	return true;
 }
 

@@ -15,10 +15,12 @@ Op describe(const Entry &entry, uint16_t index, const LtMatmulCall &call, const 
 // What the lowered call carries over from the application's descriptor (never a null pointer's worth of guessing: an
 // attribute that the application's descriptor is too short for has its default).
 struct LtExtras {
-	uint64_t bias = 0; // device address
+	uint64_t bias = 0; // device address, of a gradient as well
 	int64_t biasBatchStride = 0;
 	int32_t smCountTarget = 0;
+	uint64_t aux = 0; // read where the epilogue has one
+	int64_t auxLd = 0, auxBatchStride = 0;
 };
-bool readExtras(const CublasLt &lt, const void *computeDesc, LtExtras &extras);
+bool readExtras(const CublasLt &lt, const void *computeDesc, const Op &op, LtExtras &extras);
 
 } // namespace autoamp::op

@@ -53,8 +53,8 @@ enum class Obstacle : uint8_t {
 	host_blocked,
 };
 
-// 64-bit sizes: the `_64` twins pass them. Column-major as the vendor counts. Zero-initialised, no padding: hashed and
-// compared as bytes.
+// 64-bit sizes: the `_64` twins pass them. Rows and columns as the vendor counts, column-major but for op::Flag.
+// Zero-initialised, no padding: hashed and compared as bytes.
 struct Op {
 	uint16_t entry = 0; // row of the entry tables (inject/*.entries), see entry::name()
 	Library library = Library::cublas;
@@ -74,19 +74,75 @@ struct Op {
 };
 static_assert(std::is_trivially_copyable_v<Op> && sizeof(Op) % 8 == 0);
 
-enum class Epilogue : uint8_t { none, bias, relu, relu_bias, other };
+// What becomes of a product on its way into D: our name, cuBLASLt's, and what it means beside D.
+enum Beside : uint8_t {
+	addsBias = 1,
+	writesGradient = 2, // of the bias, from D
+	sumsOperand = 4,    // the same from op(A) or op(B), over k
+	hasMatrix = 8,      // an auxiliary matrix like D
+	hasMask = 16,       // an auxiliary bit for each element
+};
+#define AUTOAMP_EPILOGUES(X)                                                                                           \
+	X(none, DEFAULT, 0)                                                                                                \
+	X(bias, BIAS, addsBias)                                                                                            \
+	X(relu, RELU, 0)                                                                                                   \
+	X(relu_bias, RELU_BIAS, addsBias)                                                                                  \
+	X(gelu, GELU, 0)                                                                                                   \
+	X(gelu_bias, GELU_BIAS, addsBias)                                                                                  \
+	X(relu_aux, RELU_AUX, hasMask)                                                                                     \
+	X(relu_aux_bias, RELU_AUX_BIAS, hasMask | addsBias)                                                                \
+	X(gelu_aux, GELU_AUX, hasMatrix)                                                                                   \
+	X(gelu_aux_bias, GELU_AUX_BIAS, hasMatrix | addsBias)                                                              \
+	X(drelu, DRELU, hasMask)                                                                                           \
+	X(drelu_bgrad, DRELU_BGRAD, hasMask | writesGradient)                                                              \
+	X(dgelu, DGELU, hasMatrix)                                                                                         \
+	X(dgelu_bgrad, DGELU_BGRAD, hasMatrix | writesGradient)                                                            \
+	X(bgrada, BGRADA, sumsOperand)                                                                                     \
+	X(bgradb, BGRADB, sumsOperand)
+
+enum class Epilogue : uint8_t {
+#define X(name, vendor, beside) name,
+	AUTOAMP_EPILOGUES(X)
+#undef X
+	    other
+};
+
+// Set of op::Beside.
+inline unsigned besideOf(const Op &op)
+{
+	static constexpr unsigned beside[] = {
+#define X(name, vendor, beside) beside,
+	    AUTOAMP_EPILOGUES(X)
+#undef X
+	        0};
+	return beside[op.epilogue];
+}
 
 enum Flag : uint16_t {
 	flagDeviceScalars = 1, // alpha and beta live on the device: never read here
 	flagBetaZero = 2,      // host beta is 0: C is not read
 	flagAlphaZero = 4,     // host alpha is 0: the vendor may not read A and B
 	flagNoC = 8,           // C is null (beta 0)
-	flagArrays = 16,       // A, B and C are arrays of pointers on the device: what they hold is not known here
+	flagArrays = 16,       // A, B, C and D are arrays of pointers on the device: what they hold is not known here
+	flagRowA = 32,         // A is stored by rows
+	flagRowB = 64,
+	flagRowD = 128,     // C and D are
+	flagHalfSums = 256, // float16 summed in float16, alpha and beta of that type
 };
 
 inline double flops(const Op &op)
 {
 	return 2.0 * static_cast<double>(op.m) * static_cast<double>(op.n) * static_cast<double>(op.k) * op.batch;
+}
+
+// Do no two results of a batch have an element in common? They lie one behind the other, or side by side in the columns
+// of one matrix, as the heads of attention do.
+inline bool areApart(const Op &op)
+{
+	const bool isByRows = op.flags & flagRowD;
+	const int64_t across = isByRows ? op.n : op.m, along = isByRows ? op.m : op.n;
+	return op.batch < 2 || (op.flags & flagArrays) || op.strided >= op.ldd * (along - 1) + across ||
+	       (op.strided >= across && op.strided <= (op.ldd - across) / (op.batch - 1));
 }
 
 inline bool operator==(const Op &x, const Op &y)

@@ -166,11 +166,14 @@ double estimate(const Gpu &gpu, const op::Op &op, Path path, bool scaled)
 	// A batch stride of 0 converts one matrix and multiplies it with all others.
 	const bool areArrays = op.flags & op::flagArrays;
 	double elements = (op.stridea || areArrays ? batch : 1) * m * k + (op.strideb || areArrays ? batch : 1) * k * n;
-	double scatter = 0; // of the results, which are read where the product left them and added to C
+	double more = 0; // the results, which are read where the product left them and added to C; the sum of an operand
 	if (areArrays)
-		scatter =
-		    castLaunch + gap + microseconds(gpu.bandwidth, (op.flags & op::flagBetaZero ? 8 : 12) * m * n * batch);
-	return castTime(gpu, elements) + product + 1e3 * (gap + scatter + (scaled ? settle : 0));
+		more += (op.flags & op::flagBetaZero ? 8 : 12) * m * n * batch;
+	if (op::besideOf(op) & op::sumsOperand)
+		more += 4 * (op.epilogue == static_cast<uint8_t>(op::Epilogue::bgrada) ? m : n) * k * batch;
+	if (more > 0)
+		more = castLaunch + gap + microseconds(gpu.bandwidth, more);
+	return castTime(gpu, elements) + product + 1e3 * (gap + more + (scaled ? settle : 0));
 }
 
 double launchTime(const Gpu &gpu, bool scaled)

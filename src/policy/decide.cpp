@@ -110,27 +110,37 @@ const Way &bestOf(const Ways &ways, const State &state)
 struct Choice {
 	Strategy strategy;
 	Reason reason;
+	Verdict verdict; // at O1
 };
+
+Choice keep(Reason reason)
+{
+	return {Strategy::fp32, reason, Verdict::kept};
+}
 
 Choice choose(const op::Op &op, const State &state, const Device &device, const Ways &ways, const Way &best)
 {
-	Reason obstacle = reasonOf(op.obstacle);
-	if (obstacle == Reason::count)
+	const auto [reason, isLowered] = listed(op, state);
+	const bool isRaised =
+	    op.flags & op::flagHalfSums && (reason == Reason::black_list || reason == Reason::custom_black_list);
+	Reason obstacle = op.flags & op::flagHalfSums && !isRaised ? Reason::already_low : reasonOf(op.obstacle);
+	if (obstacle == Reason::count && !isRaised)
 		obstacle = obstacleOfData(op);
 	if (obstacle != Reason::count)
-		return {Strategy::fp32, obstacle};
-	const auto [reason, isLowered] = listed(op, state);
-	if (!isLowered)
-		return {Strategy::fp32, reason};
+		return keep(obstacle);
+	if (!isLowered && !isRaised)
+		return keep(reason);
 	if (state.strategy == StrategyChoice::fp32)
-		return {Strategy::fp32, Reason::disabled};
+		return keep(Reason::disabled);
+	if (isRaised)
+		return {Strategy::fp32, reason, Verdict::raised};
 	if (!best.isAvailable())
-		return {Strategy::fp32, best.why};
+		return keep(best.why);
 	const float asked = ways[0].estimate;
 	if (state.strategy != StrategyChoice::automatic || asked >= gainWanted * best.estimate)
-		return {best.strategy, reason};
+		return {best.strategy, reason, Verdict::lowered};
 	const bool isSmall = state.dtype != op::Dtype::tf32 && asked <= launchTime(*device.gpu, state.scaled);
-	return {Strategy::fp32, isSmall ? Reason::too_small : Reason::not_profitable};
+	return keep(isSmall ? Reason::too_small : Reason::not_profitable);
 }
 
 } // namespace
@@ -177,8 +187,10 @@ Ways waysOf(const op::Op &op, const State &state, const Device &device)
 			way.why = obstacleOf(way.strategy, state, device);
 		if (isTf32 && way.strategy == Strategy::tf32)
 			way.why = Reason::already_low;
-		// What lies behind arrays of pointers is not known to be aligned as fast kernels need it.
-		if ((op.flags & op::flagArrays) && index > 0 && way.strategy != Strategy::cast && way.isAvailable())
+		// What lies behind arrays of pointers is not known to be aligned as fast kernels need it, and the sum of an
+		// operand is a kernel of ours, which may not load where nothing is cast.
+		if (((op.flags & op::flagArrays) || (op::besideOf(op) & op::sumsOperand)) && index > 0 &&
+		    way.strategy != Strategy::cast && way.isAvailable())
 			way.why = Reason::unsupported;
 		if (isProduct && way.why != Reason::disabled)
 			way.estimate = static_cast<float>(estimate(*device.gpu, op, paths[index], state.scaled));
@@ -202,12 +214,9 @@ Decision decide(const op::Op &op, const State &state, const Device &device)
 	decision.estimateLowered = best.estimate;
 	decision.strategy = choice.strategy;
 	decision.reason = choice.reason;
-	if (state.observeOnly) {
-		decision.verdict = Verdict::observed;
-	} else if (choice.strategy != Strategy::fp32) {
-		decision.verdict = Verdict::lowered;
+	decision.verdict = state.observeOnly ? Verdict::observed : choice.verdict;
+	if (decision.verdict == Verdict::lowered)
 		decision.precision = best.precision;
-	}
 	return decision;
 }
 

@@ -56,10 +56,11 @@ struct Way {
 using Ways = std::array<Way, strategyCount>;
 Ways waysOf(const op::Op &op, const State &state, const Device &device);
 
-// How the call shall run. `lowered` is an intention: what follows may still decline, with its own reason (`fallback`).
-// At O0 the verdict is `observed`; reason and strategy then say what O1 would have done (strategy fp32: kept), while
-// precision says what happens: as asked. The estimates are there for every fp32 product, whatever the verdict:
-// estimateLowered is that of the chosen way, of a kept call the best that it could have had.
+// How the call shall run: lowered; raised, that is its float16 products summed in fp32, where a list says that the op
+// runs in fp32; or as it was asked. `lowered` and `raised` are intentions: what follows may still decline, with its own
+// reason (`fallback`). At O0 the verdict is `observed`; reason and strategy then say what O1 would have done (strategy
+// fp32: kept), while precision says what happens: as asked. The estimates are there for every fp32 product, whatever
+// the verdict: estimateLowered is that of the chosen way, of a kept call the best that it could have had.
 Decision decide(const op::Op &op, const State &state, const Device &device);
 
 } // namespace autoamp::policy

@@ -53,12 +53,15 @@ constexpr unsigned strategyCount = static_cast<unsigned>(Strategy::tf32) + 1;
 	X(engine_failed, "a vendor call of the lowered path failed", "run with AUTOAMP_LOG=info")                          \
 	X(vector_op, "a vector operation: bound by memory, not by arithmetic", "")                                         \
 	X(matrix_vector, "a matrix-vector product: bound by memory", "batch the vectors into one matrix product")          \
-	X(triangular, "a triangular solve or product: no lower-precision engine", "")                                      \
-	X(rank_update, "a rank update: no lower-precision engine", "")                                                     \
-	X(symmetric, "a symmetric product: no lower-precision engine", "")                                                 \
+	X(triangular, "a triangular solve or product: no lower form but a mode of the application's handle",               \
+	  "set CUBLAS_TF32_TENSOR_OP_MATH in the program")                                                                 \
+	X(rank_update, "a rank update: no lower form but a mode of the application's handle",                              \
+	  "set CUBLAS_TF32_TENSOR_OP_MATH in the program")                                                                 \
+	X(symmetric, "a symmetric product: no lower form but a mode of the application's handle",                          \
+	  "set CUBLAS_TF32_TENSOR_OP_MATH in the program")                                                                 \
 	X(complex, "complex data", "")                                                                                     \
 	X(copy, "a copy, transposition or scaling: no arithmetic to lower", "")                                            \
-	X(grouped, "a grouped batch", "")                                                                                  \
+	X(grouped, "a grouped batch of groups that differ", "make each group a batch of its own")                          \
 	X(factorization, "a factorisation or inversion: needs fp32", "")                                                   \
 	X(host_blocked, "cublasXt: the operands are host memory", "")
 
@@ -81,6 +84,8 @@ struct Decision {
 	Reason reason = Reason::unlisted;
 	op::Dtype precision = op::Dtype::float32;  // of the multiplication
 	float estimate = -1, estimateLowered = -1; // ns by the cost model; negative: unknown
+
+	bool isAsAsked() const { return verdict != Verdict::lowered && verdict != Verdict::raised; }
 };
 
 } // namespace autoamp::policy

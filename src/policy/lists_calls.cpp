@@ -35,13 +35,14 @@ constexpr CallRow rows[] = {
      "cudnnTransformFilter cudnnScaleTensor cudnnSetTensor cudnnIm2Col cudnnReorderFilterAndBias",
      {"", "", ""}},
     {"mm",
-     "cublasSgemm_v2 cublasSgemmEx cublasGemmEx cublasLtMatmul " BACKEND,
+     "cublasSgemm_v2 cublasSgemmEx cublasGemmEx cublasHgemm cublasLtMatmul " BACKEND,
      {"mm addmm linear matmul __matmul__ einsum linalg_multi_dot multi_dot chain_matmul",
       "matmul_v2 matmul mul einsum linear_v2", "MatMul MatMulExt Dense Addmm Einsum"}},
     {"addmm", "cublasLtMatmul", {"addmm linear", "fused_gemm_epilogue linear_v2", "Dense Addmm"}},
     {"bmm",
      "cublasSgemmStridedBatched cublasSgemmBatched cublasGemmStridedBatchedEx cublasGemmBatchedEx "
-     "cublasSgemmGroupedBatched cublasGemmGroupedBatchedEx cublasLtMatmul " BACKEND,
+     "cublasSgemmGroupedBatched cublasGemmGroupedBatchedEx cublasHgemmStridedBatched cublasHgemmBatched "
+     "cublasLtMatmul " BACKEND,
      {"bmm baddbmm addbmm matmul __matmul__ einsum", "matmul_v2 matmul einsum bmm",
       "BatchMatMul BatchMatMulExt Einsum Addbmm Baddbmm"}},
     {"mv",

@@ -32,7 +32,8 @@ enum class ValueType : uint8_t {
 	  "whose op lists decide: torch O0 O1; paddle O0 O1 O2 OD; mindspore O0 O1 O2 O3 auto")                            \
 	X(customWhite, "AUTOAMP_CUSTOM_WHITE_LIST", names, "", "",                                                         \
 	  "ops (mm; torch:mm, paddle:mul, ms:MatMul) or entry points (cublasSgemm*) to lower as well")                     \
-	X(customBlack, "AUTOAMP_CUSTOM_BLACK_LIST", names, "", "", "ops or entry points never to lower")                   \
+	X(customBlack, "AUTOAMP_CUSTOM_BLACK_LIST", names, "", "",                                                         \
+	  "ops or entry points never to lower; sums in float16 are raised to fp32")                                        \
 	X(usePromote, "AUTOAMP_USE_PROMOTE", words, "0 1", "1",                                                            \
 	  "paddle at O2: 1 keeps fp32 data of ops on no list, 0 lowers it")                                                \
 	X(scaling, "AUTOAMP_SCALING", words, "auto off", "auto",                                                           \

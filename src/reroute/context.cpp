@@ -21,7 +21,9 @@ const Kernels *loadKernels(const cuda::Driver &driver)
 	    driver.cuLibraryGetKernel(&kernels->castHalf, library, "autoamp_cast_half") ||
 	    driver.cuLibraryGetKernel(&kernels->castBfloat16, library, "autoamp_cast_bfloat16") ||
 	    driver.cuLibraryGetKernel(&kernels->settle, library, "autoamp_settle") ||
-	    driver.cuLibraryGetKernel(&kernels->scatter, library, "autoamp_scatter")) {
+	    driver.cuLibraryGetKernel(&kernels->scatter, library, "autoamp_scatter") ||
+	    driver.cuLibraryGetKernel(&kernels->sum, library, "autoamp_sum") ||
+	    driver.cuLibraryGetKernel(&kernels->widen, library, "autoamp_widen")) {
 		delete kernels;
 		return nullptr;
 	}
@@ -42,13 +44,17 @@ ContextAnswer make(const cuda::Driver &driver, const cuda::Current &current, siz
 	if (!facts)
 		return {nullptr, policy::Reason::engine_failed, "asking for the device"};
 	auto *context = new Context{current.id, facts, {}, {}};
-	const cuda::Failure failure = context->memory.open(driver, current.device, budget);
-	if (failure != cuda::Failure::none || !context->slots.open(driver, stream)) {
+	const char *what = "making the memory pool";
+	cuda::Failure failure = context->memory.open(driver, current.device, budget);
+	if (failure == cuda::Failure::none) {
+		what = "allocating the scaling slots";
+		failure = context->slots.open(driver, stream);
+	}
+	if (failure != cuda::Failure::none) {
 		context->memory.close(driver);
 		delete context;
-		return {nullptr,
-		        failure == cuda::Failure::outOfMemory ? policy::Reason::out_of_memory : policy::Reason::engine_failed,
-		        failure == cuda::Failure::none ? "allocating the scaling slots" : "making the memory pool"};
+		const bool isOutOfMemory = failure == cuda::Failure::outOfMemory;
+		return {nullptr, isOutOfMemory ? policy::Reason::out_of_memory : policy::Reason::engine_failed, what};
 	}
 	context->next = theContexts.load(std::memory_order_acquire);
 	do {
@@ -72,14 +78,19 @@ const Kernels *conversionKernels(const cuda::Driver &driver)
 }
 
 ContextAnswer currentContext(const cuda::Driver &driver, size_t budget, cuda::Stream stream, bool isCapturing,
-                             bool isCast)
+                             bool hasKernels)
 {
 	cuda::Current current;
 	if (!cuda::currentContext(driver, current))
 		return {nullptr, policy::Reason::engine_failed, "asking for the current context"};
+	CUctx_st *own = nullptr;
+	if (driver.cuStreamGetCtx(stream, &own))
+		return {nullptr, policy::Reason::engine_failed, "cuStreamGetCtx"};
+	if (own != current.handle) // our kernels would run there, and may not touch this one's memory
+		return {nullptr, policy::Reason::bad_argument};
 	Context *context = find(current.id);
-	if (isCapturing && !(context && (!isCast || context->isWarm.load(std::memory_order_acquire))))
-		return {nullptr, policy::Reason::capture_unready, ""};
+	if (isCapturing && !(context && (!hasKernels || context->isWarm.load(std::memory_order_acquire))))
+		return {nullptr, policy::Reason::capture_unready};
 	return context ? ContextAnswer{context} : make(driver, current, budget, stream);
 }
 

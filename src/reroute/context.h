@@ -14,7 +14,7 @@ namespace autoamp::reroute {
 // The conversion kernels (kernels/cast.cu), loaded once a process: a CUlibrary belongs to no context and survives
 // cudaDeviceReset.
 struct Kernels {
-	CUkern_st *begin, *castHalf, *castBfloat16, *settle, *scatter;
+	CUkern_st *begin, *castHalf, *castBfloat16, *settle, *scatter, *sum, *widen;
 };
 const Kernels *conversionKernels(const cuda::Driver &driver); // null: this driver does not load them
 
@@ -27,18 +27,18 @@ struct Context {
 	Context *next = nullptr;
 };
 
-// Why there is no context: `reason` is out_of_memory, driver_too_old or engine_failed; `what` names the step.
+// Why there is no context; `what` names the step that failed, if one did.
 struct ContextAnswer {
 	Context *context = nullptr;
 	policy::Reason reason = policy::Reason::engine_failed;
-	const char *what = "";
+	const char *what = nullptr;
 };
 
-// The state of the context that is current on this thread. `isCapturing`: only one that exists already (setting up
-// allocates), and where operands are converted (`isCast`) is warm, else reason capture_unready. A set-up that fails
-// leaves nothing behind that counts and is tried again.
+// The state of the context that is current on this thread and `stream`'s, else bad_argument. `isCapturing`: only one
+// that exists already (setting up allocates), and where kernels of ours run (`hasKernels`) is warm, else reason
+// capture_unready. A set-up that fails leaves nothing behind that counts and is tried again.
 ContextAnswer currentContext(const cuda::Driver &driver, size_t budget, cuda::Stream stream, bool isCapturing,
-                             bool isCast);
+                             bool hasKernels);
 
 // Every context there is, newest first (walk with ->next).
 Context *contexts();

@@ -44,8 +44,13 @@ op::Status set(op::Status (*setter)(void *, int, const void *, size_t), void *ob
 	return setter(object, id, &value, sizeof value);
 }
 
+int typeOf(op::Dtype dtype)
+{
+	return dtype == op::Dtype::float16 ? CUDA_R_16F : dtype == op::Dtype::bfloat16 ? CUDA_R_16BF : CUDA_R_32F;
+}
+
 op::Status makeLayout(const op::CublasLt &lt, void *&layout, int type, int64_t rows, int64_t columns, int64_t ld,
-                      int32_t batch, int64_t stride)
+                      int32_t batch, int64_t stride, bool isArray)
 {
 	op::Status status =
 	    lt.cublasLtMatrixLayoutCreate(&layout, type, static_cast<uint64_t>(rows), static_cast<uint64_t>(columns), ld);
@@ -55,6 +60,9 @@ op::Status makeLayout(const op::CublasLt &lt, void *&layout, int type, int64_t r
 		if (!status)
 			status = set(setter, layout, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, stride);
 	}
+	if (!status && isArray)
+		status = set(lt.cublasLtMatrixLayoutSetAttribute, layout, CUBLASLT_MATRIX_LAYOUT_BATCH_MODE,
+		             uint32_t{CUBLASLT_BATCH_MODE_POINTER_ARRAY});
 	return status;
 }
 
@@ -72,12 +80,6 @@ StoredOperand storedB(const op::Op &op, bool isCast)
 	return stored(isPlain ? op.k : op.n, isPlain ? op.n : op.k, op.ldb, op.strideb, op.batch, isCast);
 }
 
-bool hasBias(const op::Op &op)
-{
-	const auto epilogue = static_cast<op::Epilogue>(op.epilogue);
-	return epilogue == op::Epilogue::bias || epilogue == op::Epilogue::relu_bias;
-}
-
 bool hasDeviceScalars(const op::Op &op, const EngineKey &key)
 {
 	return (key.isCast() && key.precision == op::Dtype::float16) || (op.flags & op::flagDeviceScalars);
@@ -86,10 +88,14 @@ bool hasDeviceScalars(const op::Op &op, const EngineKey &key)
 op::Status makeDescription(const op::CublasLt &lt, const op::Op &op, const EngineKey &key, const op::LtExtras &extras,
                            void *&description)
 {
-	static constexpr uint32_t epilogues[] = {CUBLASLT_EPILOGUE_DEFAULT, CUBLASLT_EPILOGUE_BIAS, CUBLASLT_EPILOGUE_RELU,
-	                                         CUBLASLT_EPILOGUE_RELU_BIAS};
+	static constexpr uint32_t epilogues[] = {
+#define X(name, vendor, beside) CUBLASLT_EPILOGUE_##vendor,
+	    AUTOAMP_EPILOGUES(X)
+#undef X
+	};
 	const auto setter = lt.cublasLtMatmulDescSetAttribute;
-	const int compute = key.isCast()                           ? CUBLAS_COMPUTE_32F
+	const bool isPlain = key.isCast() || key.strategy == policy::Strategy::fp32;
+	const int compute = isPlain                                ? CUBLAS_COMPUTE_32F
 	                    : key.precision == op::Dtype::tf32     ? CUBLAS_COMPUTE_32F_FAST_TF32
 	                    : key.precision == op::Dtype::bfloat16 ? CUBLAS_COMPUTE_32F_FAST_16BF
 	                                                           : CUBLAS_COMPUTE_32F_FAST_16F;
@@ -104,21 +110,28 @@ op::Status makeDescription(const op::CublasLt &lt, const op::Op &op, const Engin
 	put(CUBLASLT_MATMUL_DESC_TRANSB, static_cast<int32_t>(op.transb));
 	put(CUBLASLT_MATMUL_DESC_POINTER_MODE,
 	    static_cast<int32_t>(hasDeviceScalars(op, key) ? CUBLASLT_POINTER_MODE_DEVICE : CUBLASLT_POINTER_MODE_HOST));
-	if (op.epilogue)
+	const unsigned beside = op::besideOf(op);
+	if (op.epilogue && !(beside & op::sumsOperand)) // that sum is ours: the vendor would take it from rounded operands
 		put(CUBLASLT_MATMUL_DESC_EPILOGUE, epilogues[op.epilogue]);
 	if (key.smCountTarget)
 		put(CUBLASLT_MATMUL_DESC_SM_COUNT_TARGET, key.smCountTarget);
-	if (hasBias(op)) { // elements of D's type, which stays fp32
+	if (beside & (op::addsBias | op::writesGradient)) { // elements of D's type, which stays fp32
 		put(CUBLASLT_MATMUL_DESC_BIAS_POINTER, extras.bias);
 		if (extras.biasBatchStride)
 			put(CUBLASLT_MATMUL_DESC_BIAS_BATCH_STRIDE, extras.biasBatchStride);
+	}
+	if (beside & (op::hasMatrix | op::hasMask)) {
+		put(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, extras.aux);
+		put(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, extras.auxLd);
+		if (extras.auxBatchStride)
+			put(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_BATCH_STRIDE, extras.auxBatchStride);
 	}
 	if (status)
 		destroyDescription(lt, description);
 	return status;
 }
 
-const char *refusalOf(const op::CublasLt &lt, void *lightHandle, const op::LtMatmulCall &call)
+const char *refusalOf(const op::CublasLt &lt, void *lightHandle, const op::LtMatmulCall &call, bool areArrays)
 {
 	const auto isAligned = [](const void *pointer, uint32_t bytes) {
 		return bytes == 0 || reinterpret_cast<uintptr_t>(pointer) % bytes == 0;
@@ -134,7 +147,7 @@ const char *refusalOf(const op::CublasLt &lt, void *lightHandle, const op::LtMat
 		return "cublasLtMatmulAlgoCheck";
 	// That knows no addresses: a program may have promised more than it gives.
 	const void *const pointers[] = {call.A, call.B, call.C, call.D};
-	for (int i = 0; i < 4; i++) {
+	for (int i = 0; i < 4 && !areArrays; i++) {
 		uint32_t bytes = 0;
 		size_t written = 0;
 		const int id = CUBLASLT_ALGO_CAP_MIN_ALIGNMENT_A_BYTES + i; // then those of B, C, D
@@ -148,7 +161,8 @@ const char *refusalOf(const op::CublasLt &lt, void *lightHandle, const op::LtMat
 EngineAnswer makeEngine(const op::CublasLt &lt, void *lightHandle, const op::Op &op, const EngineKey &key,
                         const op::LtExtras &extras)
 {
-	const int type = !key.isCast() ? CUDA_R_32F : key.precision == op::Dtype::float16 ? CUDA_R_16F : CUDA_R_16BF;
+	const int type = typeOf(key.isCast() ? key.precision : op.a), typeOfResult = typeOf(op.out);
+	const bool areArrays = op.flags & op::flagArrays && !key.isCast();
 	const StoredOperand a = storedA(op, key.isCast()), b = storedB(op, key.isCast());
 	auto *engine = new Engine{};
 	engine->key = key;
@@ -170,14 +184,14 @@ EngineAnswer makeEngine(const op::CublasLt &lt, void *lightHandle, const op::Op 
 	const bool isReady =
 	    step("cublasLtMatmulDescCreate", makeDescription(lt, op, key, extras, engine->description)) &&
 	    step("cublasLtMatrixLayoutCreate",
-	         makeLayout(lt, engine->layoutA, type, a.rows, a.columns, a.ld, op.batch, a.stride)) &&
+	         makeLayout(lt, engine->layoutA, type, a.rows, a.columns, a.ld, op.batch, a.stride, areArrays)) &&
 	    step("cublasLtMatrixLayoutCreate",
-	         makeLayout(lt, engine->layoutB, type, b.rows, b.columns, b.ld, op.batch, b.stride)) &&
+	         makeLayout(lt, engine->layoutB, type, b.rows, b.columns, b.ld, op.batch, b.stride, areArrays)) &&
 	    step("cublasLtMatrixLayoutCreate",
-	         makeLayout(lt, engine->layoutC, CUDA_R_32F, op.m, op.n, op.flags & op::flagNoC ? op.ldd : op.ldc, op.batch,
-	                    op.flags & op::flagNoC ? op.strided : op.stridec)) &&
+	         makeLayout(lt, engine->layoutC, typeOfResult, op.m, op.n, op.flags & op::flagNoC ? op.ldd : op.ldc,
+	                    op.batch, op.flags & op::flagNoC ? op.strided : op.stridec, areArrays)) &&
 	    step("cublasLtMatrixLayoutCreate",
-	         makeLayout(lt, engine->layoutD, CUDA_R_32F, op.m, op.n, op.ldd, op.batch, op.strided)) &&
+	         makeLayout(lt, engine->layoutD, typeOfResult, op.m, op.n, op.ldd, op.batch, op.strided, areArrays)) &&
 	    step("cublasLtMatmulPreferenceCreate", lt.cublasLtMatmulPreferenceCreate(&preference)) &&
 	    step("cublasLtMatmulPreferenceSetAttribute",
 	         set(setPreference, preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, workspace) |
@@ -197,7 +211,7 @@ EngineAnswer makeEngine(const op::CublasLt &lt, void *lightHandle, const op::Op 
 	if (isReady && chosen < found) {
 		std::memcpy(engine->algo, &results[chosen].algo, sizeof engine->algo);
 		engine->workspaceSize = results[chosen].workspaceSize;
-		if (hasBias(op))
+		if (op::besideOf(op) & ~unsigned{op::sumsOperand})
 			destroyDescription(lt, engine->description);
 		answer.engine = engine;
 		return answer;

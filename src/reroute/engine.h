@@ -11,12 +11,13 @@
 
 namespace autoamp::reroute {
 
-// What an engine depends on beside the Op.
+// What an engine depends on beside the Op. Of arrays of pointers the alignments are those that any element has.
 struct EngineKey {
 	policy::Strategy strategy;
 	op::Dtype precision;
 	uint16_t alignmentA, alignmentB, alignmentC, alignmentD, alignmentBias; // bytes, a power of two
 	int32_t smCountTarget;
+	uint16_t alignmentAux = 128;
 	bool operator==(const EngineKey &) const = default;
 
 	bool isCast() const { return strategy == policy::Strategy::cast; } // operands are our 16-bit copies
@@ -25,7 +26,7 @@ struct EngineKey {
 struct Engine {
 	EngineKey key;
 	void *layoutA = nullptr, *layoutB = nullptr, *layoutC = nullptr, *layoutD = nullptr;
-	void *description = nullptr;       // null with a bias epilogue: the bias pointer is the call's own
+	void *description = nullptr;       // null where the epilogue has pointers: they are the call's own
 	alignas(8) unsigned char algo[64]; // cublasLtMatmulAlgo_t
 	size_t workspaceSize = 0;
 	Engine *next = nullptr;
@@ -50,16 +51,16 @@ EngineAnswer makeEngine(const op::CublasLt &lt, void *lightHandle, const op::Op 
                         const op::LtExtras &extras);
 void destroyEngine(const op::CublasLt &lt, Engine *engine);
 
-// The matmul descriptor of a call. With a bias epilogue each call makes and destroys its own.
+// The matmul descriptor of a call. Where the epilogue has pointers each call makes and destroys its own.
 op::Status makeDescription(const op::CublasLt &lt, const op::Op &op, const EngineKey &key, const op::LtExtras &extras,
                            void *&description);
 
 // Null: the vendor would run the application's own call with this algorithm and workspace (null: its own choice). Else
 // who says no: what it would refuse has to go to it, so that the application gets its status.
-const char *refusalOf(const op::CublasLt &lt, void *lightHandle, const op::LtMatmulCall &call);
+// Where the matrices of a batch are found through arrays (`areArrays`), only the device sees how they are aligned.
+const char *refusalOf(const op::CublasLt &lt, void *lightHandle, const op::LtMatmulCall &call, bool areArrays = false);
 
 // True where alpha and beta are read on the device: from the call's scratch (cast to float16), or the application's.
 bool hasDeviceScalars(const op::Op &op, const EngineKey &key);
-bool hasBias(const op::Op &op);
 
 } // namespace autoamp::reroute

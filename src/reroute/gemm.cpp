@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <utility>
 
 namespace autoamp::reroute {
 
@@ -49,14 +50,17 @@ FoundEngine findEngine(const op::Op &op, const policy::Decision &decision, Plan 
                        const op::CublasLt &lt)
 {
 	const bool isCast = decision.strategy == policy::Strategy::cast; // then A and B are memory of ours
+	const bool areArrays = op.flags & op::flagArrays && !isCast;
+	const auto of = [areArrays](const void *pointer) { return areArrays ? uint16_t{2} : alignmentOf(pointer); };
 	const EngineKey key = {decision.strategy,
 	                       decision.precision,
-	                       isCast ? uint16_t{alignment} : alignmentOf(product.A),
-	                       isCast ? uint16_t{alignment} : alignmentOf(product.B),
-	                       alignmentOf(op.flags & op::flagNoC ? product.D : product.C),
-	                       alignmentOf(product.D),
+	                       isCast ? uint16_t{alignment} : of(product.A),
+	                       isCast ? uint16_t{alignment} : of(product.B),
+	                       of(op.flags & op::flagNoC ? product.D : product.C),
+	                       of(product.D),
 	                       alignmentOf(reinterpret_cast<void *>(product.extras.bias)),
-	                       product.extras.smCountTarget};
+	                       product.extras.smCountTarget,
+	                       alignmentOf(reinterpret_cast<void *>(product.extras.aux))};
 	for (const Engine *engine = plan.engines.load(std::memory_order_acquire); engine; engine = engine->next)
 		if (engine->key == key)
 			return {engine, {}};
@@ -64,14 +68,15 @@ FoundEngine findEngine(const op::Op &op, const policy::Decision &decision, Plan 
 	// us.
 	constexpr unsigned mostRefusals = 8;
 	constexpr int notSupported = 15; // CUBLAS_STATUS_NOT_SUPPORTED
+	const Reason refused = op.flags & op::flagHalfSums ? Reason::unsupported : Reason::no_fp32_output;
 	if (plan.refusals.load(std::memory_order_relaxed) >= mostRefusals)
-		return {nullptr, decline(Reason::no_fp32_output)};
+		return {nullptr, decline(refused)};
 	const EngineAnswer answer = makeEngine(lt, product.lightHandle, op, key, product.extras);
 	if (!answer.engine) {
 		if (answer.status != notSupported)
 			return {nullptr, decline(Reason::engine_failed, answer.what, answer.status)};
 		plan.refusals.fetch_add(1, std::memory_order_relaxed);
-		return {nullptr, decline(Reason::no_fp32_output, answer.what, answer.status)};
+		return {nullptr, decline(refused, answer.what, answer.status)};
 	}
 	plan.refusals.store(0, std::memory_order_relaxed);
 	// Two threads may each make one; both are right, the one in front is found.
@@ -107,6 +112,27 @@ bool launch(const cuda::Driver &driver, CUkern_st *kernel, unsigned blocks, cuda
 	                             stream, arguments, nullptr) == 0;
 }
 
+// The same product of matrices stored by columns: one stored by rows is its transpose, and D^T = op(B)^T op(A)^T.
+op::Op byColumns(op::Op op, Product &product)
+{
+	const auto flip = [](op::Transpose &transpose) {
+		transpose = transpose == op::Transpose::none ? op::Transpose::transposed : op::Transpose::none;
+	};
+	if (op.flags & op::flagRowA)
+		flip(op.transa);
+	if (op.flags & op::flagRowB)
+		flip(op.transb);
+	if (op.flags & op::flagRowD) {
+		flip(op.transa), flip(op.transb);
+		std::swap(op.transa, op.transb);
+		std::swap(op.m, op.n);
+		std::swap(op.lda, op.ldb);
+		std::swap(op.stridea, op.strideb);
+		std::swap(product.A, product.B);
+	}
+	return op;
+}
+
 // The product of a batch by pointers, as it is run: into one piece of memory of ours, with beta 0, because nobody knows
 // here whether the matrices of C are aligned as a fast kernel wants them.
 op::Op gathered(op::Op op)
@@ -122,6 +148,12 @@ op::Op gathered(op::Op op)
 size_t maximaBytes(const StoredOperand &stored)
 {
 	return static_cast<size_t>(kernels::maximaWords(stored.rows, stored.columns, stored.batch)) * sizeof(uint32_t);
+}
+
+// Scalars in half, which the raised product wants as floats: in its scratch, where they are on the device.
+bool needsWidening(const op::Op &op)
+{
+	return op.flags & op::flagHalfSums && op.flags & op::flagDeviceScalars;
 }
 
 // One call's device memory, from `base` on: of a cast scratch, A and B in 16 bits, and maxima for those calls of a site
@@ -142,7 +174,9 @@ Places place(const op::Op &op, const Engine &engine, cuda::Address base)
 		const bool isHalf = engine.key.precision == op::Dtype::float16;
 		places.product = places.workspace = places.maxima + (isHalf ? aligned(maximaBytes(a) + maximaBytes(b)) : 0);
 	}
-	if (op.flags & op::flagArrays)
+	if (needsWidening(op))
+		places.product = places.workspace = base + aligned(sizeof(kernels::Scratch));
+	if (op.flags & op::flagArrays && engine.key.isCast())
 		places.workspace += aligned(static_cast<size_t>(op.strided * op.batch) * sizeof(float));
 	places.end = places.workspace + aligned(engine.workspaceSize);
 	return places;
@@ -224,18 +258,35 @@ const char *convert(const op::Op &op, Plan &plan, const Settings &settings, cons
 	return isLaunched ? nullptr : "cuLaunchKernel";
 }
 
+const char *widen(const Product &product, const cuda::Driver &driver, cuda::Address scratch, Operands &operands)
+{
+	const Kernels *const kernels = conversionKernels(driver);
+	if (!kernels)
+		return "loading the kernels";
+	auto *const widened = reinterpret_cast<float *>(scratch);
+	kernels::Scalars parameters = {static_cast<const uint16_t *>(product.alpha),
+	                               static_cast<const uint16_t *>(product.beta), widened};
+	operands.alpha = widened;
+	operands.beta = widened + 1;
+	return launch(driver, kernels->widen, 1, static_cast<cuda::Stream>(product.stream), parameters) ? nullptr
+	                                                                                                : "cuLaunchKernel";
+}
+
 // Takes a batch's results from our memory to where C's pointers say. The last of its steps: until then only memory of
 // ours was touched.
 const char *scatter(const op::Op &op, const Product &product, const cuda::Driver &driver, const Context &context,
                     cuda::Address results)
 {
+	const op::Op there = gathered(op);
 	kernels::Scatter parameters = {reinterpret_cast<const float *>(results),
+	                               op.flags & op::flagBetaZero ? nullptr : static_cast<const float *const *>(product.C),
 	                               static_cast<float *const *>(product.D),
 	                               op.m,
 	                               op.n,
-	                               op.ldd,
+	                               there.ldd,
 	                               op.ldc,
-	                               op.strided,
+	                               op.ldd,
+	                               there.strided,
 	                               op.batch,
 	                               nullptr,
 	                               0};
@@ -246,6 +297,26 @@ const char *scatter(const op::Op &op, const Product &product, const cuda::Driver
 	const unsigned blocks = kernels::gridSize(parameters, static_cast<unsigned>(context.facts->smCount));
 	const bool isLaunched = launch(driver, conversionKernels(driver)->scatter, blocks,
 	                               static_cast<cuda::Stream>(product.stream), parameters);
+	return isLaunched ? nullptr : "cuLaunchKernel";
+}
+
+// The gradient that an epilogue takes from an operand: of what the application passed, not of what is multiplied. Goes
+// before the product, so that a failure of either is a kept call: that writes the same there.
+const char *sumOperand(const op::Op &op, const Product &product, const cuda::Driver &driver, const Context &context)
+{
+	const bool isA = op.epilogue == static_cast<uint8_t>(op::Epilogue::bgrada);
+	kernels::Sum parameters = {static_cast<const float *>(isA ? product.A : product.B),
+	                           reinterpret_cast<float *>(product.extras.bias),
+	                           isA ? op.m : op.n,
+	                           op.k,
+	                           isA ? op.lda : op.ldb,
+	                           isA ? op.stridea : op.strideb,
+	                           product.extras.biasBatchStride,
+	                           op.batch,
+	                           ((isA ? op.transa : op.transb) != op::Transpose::none) == isA};
+	const unsigned blocks = kernels::gridSize(parameters, static_cast<unsigned>(context.facts->smCount));
+	const bool isLaunched =
+	    launch(driver, conversionKernels(driver)->sum, blocks, static_cast<cuda::Stream>(product.stream), parameters);
 	return isLaunched ? nullptr : "cuLaunchKernel";
 }
 
@@ -286,24 +357,35 @@ Capture captureOf(const cuda::Driver &driver, cuda::Stream stream)
 Outcome runIn(bool isCaptured, const op::Op &asked, const policy::Decision &decision, Plan &plan,
               const Settings &settings, const Product &call, const op::CublasLt &lt, const cuda::Driver &driver)
 {
-	const bool areArrays = asked.flags & op::flagArrays;
-	const op::Op op = areArrays ? gathered(asked) : asked;
+	const bool isCast = decision.strategy == policy::Strategy::cast;
 	Product product = call;
+	const op::Op there = byColumns(asked, product);
+	const bool areArrays = asked.flags & op::flagArrays && isCast;
+	const op::Op op = areArrays ? gathered(there) : there;
 	if (areArrays)
 		product.C = product.D = nullptr;
 	const FoundEngine found = findEngine(op, decision, plan, product, lt);
 	if (!found.engine)
 		return found.why;
 	Operands operands = {product.A, product.B, product.alpha, product.beta};
+	float scalars[2] = {};
+	if (op.flags & op::flagHalfSums && !needsWidening(op)) {
+		const void **const given[] = {&operands.alpha, &operands.beta};
+		for (int i = 0; i < 2; i++)
+			if (*given[i]) {
+				scalars[i] = kernels::floatOfHalf(*static_cast<const uint16_t *>(*given[i]));
+				*given[i] = &scalars[i];
+			}
+	}
 	const size_t bytes = place(op, *found.engine, 0).end;
 	if (bytes == 0) // nothing of ours on the device, so nothing that a capture could find missing
 		return multiply(op, product, *found.engine, lt, operands, 0);
 
-	const bool isCast = found.engine->key.isCast(), isHalf = decision.precision == op::Dtype::float16;
+	const bool isHalf = decision.precision == op::Dtype::float16, hasKernels = isCast || needsWidening(op);
 	const auto stream = static_cast<cuda::Stream>(product.stream);
-	const ContextAnswer answer = currentContext(driver, settings.memoryBudget, stream, isCaptured, isCast);
+	const ContextAnswer answer = currentContext(driver, settings.memoryBudget, stream, isCaptured, hasKernels);
 	if (!answer.context)
-		return decline(answer.reason, answer.reason == Reason::capture_unready ? nullptr : answer.what);
+		return decline(answer.reason, answer.what);
 	Context &context = *answer.context;
 	if (!isCaptured)
 		context.memory.collect(driver); // what destroyed graphs gave back counts until then
@@ -315,18 +397,22 @@ Outcome runIn(bool isCaptured, const op::Op &asked, const policy::Decision &deci
 	const char *failed = nullptr;
 	if (isCast)
 		failed = convert(op, plan, settings, product, isHalf, driver, context, places, isCaptured, operands);
+	else if (hasKernels)
+		failed = widen(product, driver, places.scratch, operands);
+	if (!failed && (op::besideOf(op) & op::sumsOperand))
+		failed = sumOperand(op, product, driver, context);
 	if (areArrays)
 		product.D = reinterpret_cast<void *>(places.product);
 	Outcome outcome = failed ? decline(Reason::engine_failed, failed)
 	                         : multiply(op, product, *found.engine, lt, operands, places.workspace);
-	if (areArrays && outcome.isDone && (failed = scatter(op, call, driver, context, places.product)))
+	if (areArrays && outcome.isDone && (failed = scatter(there, call, driver, context, places.product)))
 		outcome = decline(Reason::engine_failed, failed);
 	if (isCaptured) {
 		context.memory.releaseForGraph(driver, stream, block);
 	} else {
 		if (!context.memory.release(driver, stream, block.address) && !outcome.failed)
 			outcome.failed = "cuMemFreeAsync";
-		if (outcome.isDone && isCast)
+		if (outcome.isDone && hasKernels)
 			context.isWarm.store(true, std::memory_order_release);
 	}
 	return outcome;
@@ -334,7 +420,7 @@ Outcome runIn(bool isCaptured, const op::Op &asked, const policy::Decision &deci
 
 } // namespace
 
-const char *refusalOf(Plan &plan, const op::CublasLt &lt, const op::LtMatmulCall &call)
+const char *refusalOf(Plan &plan, const op::CublasLt &lt, const op::Op &op, const op::LtMatmulCall &call)
 {
 	uint64_t hash = mix(1, call.workspaceSizeInBytes ^ (reinterpret_cast<uintptr_t>(call.workspace) & 255) << 56);
 	if (call.algo) {
@@ -347,7 +433,7 @@ const char *refusalOf(Plan &plan, const op::CublasLt &lt, const op::LtMatmulCall
 	}
 	if (plan.accepted.load(std::memory_order_relaxed) == hash)
 		return nullptr;
-	const char *const refusal = refusalOf(lt, call.lightHandle, call);
+	const char *const refusal = refusalOf(lt, call.lightHandle, call, op.flags & op::flagArrays);
 	if (!refusal)
 		plan.accepted.store(hash, std::memory_order_relaxed);
 	return refusal;

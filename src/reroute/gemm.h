@@ -1,5 +1,6 @@
 // How a matrix product is lowered: one cublasLtMatmul with fp32 accumulation and result, all on the call's own stream:
-// of 16-bit copies of the operands, their scales settled, or of the operands as they are. Any thread; never waits for
+// of 16-bit copies of the operands, their scales settled, or of the operands as they are. Raised: the same, of float16
+// operands as they are, with a float16 result. Any thread; never waits for
 // the device.
 // Invariant: it declines before its GEMM is enqueued (until then only memory of ours was touched), or it finishes.
 #pragma once
@@ -53,7 +54,7 @@ struct Outcome {
 };
 
 // As reroute::refusalOf() in engine.h, asked once for each algorithm, workspace and alignment in a row.
-const char *refusalOf(Plan &plan, const op::CublasLt &lt, const op::LtMatmulCall &call);
+const char *refusalOf(Plan &plan, const op::CublasLt &lt, const op::Op &op, const op::LtMatmulCall &call);
 
 Outcome run(const op::Op &op, const policy::Decision &decision, Plan &plan, const Settings &settings,
             const Product &product);

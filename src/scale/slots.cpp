@@ -5,24 +5,26 @@
 
 namespace autoamp::scale {
 
-bool Slots::open(const cuda::Driver &driver, cuda::Stream stream)
+cuda::Failure Slots::open(const cuda::Driver &driver, cuda::Stream stream)
 {
 	constexpr size_t tableBytes = predictionBytes + sizeof(uint32_t) * kernels::siteCount;
 	constexpr unsigned portableAndMapped = 1 | 2; // CU_MEMHOSTREGISTER_PORTABLE | _DEVICEMAP
 	void *const ring = mmap(nullptr, sizeof(kernels::Ring), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (ring == MAP_FAILED)
-		return false;
-	if (driver.cuMemHostRegister_v2(ring, sizeof(kernels::Ring), portableAndMapped)) {
+		return cuda::Failure::outOfMemory;
+	if (const cuda::Result result = driver.cuMemHostRegister_v2(ring, sizeof(kernels::Ring), portableAndMapped)) {
 		munmap(ring, sizeof(kernels::Ring));
-		return false;
+		return cuda::failureOf(result);
 	}
 	ring_ = static_cast<kernels::Ring *>(ring);
-	if (driver.cuMemHostGetDevicePointer_v2(&ringOnDevice_, ring, 0) == 0 &&
-	    driver.cuMemAlloc_v2(&predictions_, tableBytes) == 0 &&
-	    driver.cuMemsetD8Async(predictions_, 0, tableBytes, stream) == 0)
-		return true;
-	close(driver);
-	return false;
+	cuda::Result result = driver.cuMemHostGetDevicePointer_v2(&ringOnDevice_, ring, 0);
+	if (!result)
+		result = driver.cuMemAlloc_v2(&predictions_, tableBytes);
+	if (!result)
+		result = driver.cuMemsetD8Async(predictions_, 0, tableBytes, stream);
+	if (result)
+		close(driver);
+	return cuda::failureOf(result);
 }
 
 void Slots::close(const cuda::Driver &driver)

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "kernels/cast.h"
-#include "src/cuda/driver.h"
+#include "src/cuda/context.h"
 
 #include <atomic>
 #include <utility>
@@ -26,7 +26,7 @@ public:
 	// so that reading it stays legal after the application destroyed the context. They are cleared on `stream`: the
 	// legacy stream would be forbidden while another thread captures. Kernels of other streams may meet them uncleared,
 	// which costs them a recast, or the verdict on a first call.
-	bool open(const cuda::Driver &driver, cuda::Stream stream);
+	cuda::Failure open(const cuda::Driver &driver, cuda::Stream stream);
 	void close(const cuda::Driver &driver); // before any kernel used it
 
 	kernels::Prediction *predictions() const { return reinterpret_cast<kernels::Prediction *>(predictions_); }

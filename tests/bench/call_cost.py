@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What autoamp adds to a call that it passes through or keeps, in nanoseconds.
+"""What autoamp adds to a call that it passes through or keeps, and to a dlsym, in nanoseconds.
 
 call_cost.py BUILD [ROUNDS]: rounds of interleaved pairs, bare and preloaded; the added cost is the median over the rounds
 of (preloaded - bare), with the smallest and the largest.
@@ -18,6 +18,8 @@ CASES = [
     ("O0, ops", "call_cost", {"AUTOAMP_LEVEL": "O0", "AUTOAMP_TRACE": "ops"}),
     ("kept at O1, emulated driver, trace off", "call_cost_driver", {"AUTOAMP_TRACE": "off"}),
     ("kept at O1, emulated driver, summary", "call_cost_driver", {"AUTOAMP_TRACE": "summary"}),
+    ("dlsym of another name", "lookup_cost", {"AUTOAMP_LEVEL": "O0"}),
+    ("dlsym of another name, HOOK_DLSYM=got", "lookup_cost", {"AUTOAMP_LEVEL": "O0", "AUTOAMP_HOOK_DLSYM": "got"}),
 ]
 
 

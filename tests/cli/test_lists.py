@@ -58,7 +58,8 @@ class Entries(Lists):
         for row in (line.split("#")[0].split() for table in TABLES for line in table.read_text().splitlines()):
             if row and row[0] != "headers":
                 short = row[0].removesuffix("[_64]")
-                doors |= dict.fromkeys([short] + [short + "_64"] * (short != row[0]), len(row) == 3)
+                doors |= dict.fromkeys([short] + [short + "_64"] * (short != row[0]),
+                                       row[3:] in ([], ["grouped"]) and row[2] in ("args", "float32"))
         for system, levels in LEVELS.items():
             for level in levels:
                 rows = self.told("lists", "--lists", system, "--level", level)["entries"]

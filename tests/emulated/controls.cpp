@@ -258,6 +258,20 @@ bool usesPoolOfPeer(bool right)
 	return holds(a, 1);
 }
 
+// Memory is where its pool is, whichever device's stream it is taken on.
+bool allocatesFromPoolOfPeer(bool right)
+{
+	cudaMemPool_t pool = nullptr;
+	float *a = nullptr;
+	ok(cudaDeviceGetDefaultMemPool(&pool, 1));
+	const cudaMemAccessDesc access{{cudaMemLocationTypeDevice, {0}}, cudaMemAccessFlagsProtReadWrite};
+	if (right)
+		ok(cudaMemPoolSetAccess(pool, &access, 1));
+	ok(cudaMallocFromPoolAsync(reinterpret_cast<void **>(&a), bytes, pool, nullptr));
+	ok(fill(a, 1, count));
+	return holds(a, 1);
+}
+
 void driver(CUresult error)
 {
 	failed |= error != CUDA_SUCCESS;
@@ -742,6 +756,7 @@ constexpr struct {
     CONTROL(usesManagedMemoryAfterFree),
     CONTROL(usesHostMemoryAfterUnregistering),
     CONTROL(usesPoolOfPeer),
+    CONTROL(allocatesFromPoolOfPeer),
     CONTROL(usesMappingWithoutAccess),
     CONTROL(copiesAcrossMappingsWithoutAccess),
     CONTROL(unmapsWhileInUse),

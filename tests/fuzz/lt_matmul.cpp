@@ -37,6 +37,9 @@ constexpr size_t reach = size_t{32} << 10; // bytes to either side
 enum Array { A, B, C, D, bias, aux, scalars, workspace, arrays };
 
 struct Memory {
+	static constexpr int matrices = 4; // of a batch by pointers
+	static constexpr size_t apart = 4096;
+	std::byte *pointers; // to the matrices of A, of B, C and D
 	std::byte *device[arrays];
 	std::vector<std::byte> initial[arrays];
 
@@ -50,6 +53,11 @@ struct Memory {
 			initial[i].resize(2 * reach);
 			std::memcpy(initial[i].data(), values.data(), 2 * reach);
 		}
+		const std::byte *places[4 * matrices];
+		for (int i = 0; i < 4 * matrices; ++i)
+			places[i] = at(static_cast<Array>(i / matrices), static_cast<size_t>(i % matrices) * apart);
+		REQUIRE(cudaMalloc(reinterpret_cast<void **>(&pointers), sizeof places) == cudaSuccess);
+		REQUIRE(cudaMemcpy(pointers, places, sizeof places, cudaMemcpyHostToDevice) == cudaSuccess);
 	}
 	void reset() const
 	{
@@ -65,6 +73,10 @@ struct Memory {
 		return all;
 	}
 	std::byte *at(Array array, size_t shift = 0) const { return device[array] + reach + shift; }
+	const std::byte *pointersTo(Array array) const
+	{
+		return pointers + static_cast<size_t>(array) * matrices * sizeof(void *);
+	}
 };
 
 // ---- objects: made by the library, or, of any version, in memory of their own size
@@ -136,8 +148,10 @@ bool isInside(const Objects &objects)
 		const bool isByRows = get<int32_t>(layout, CUBLASLT_MATRIX_LAYOUT_ORDER) == CUBLASLT_ORDER_ROW;
 		const uint64_t across = isByRows ? columns : rows, along = isByRows ? rows : columns;
 		const Wide matrix = Wide{across} + Wide{along} * ld, batches = Wide{batch} * stride;
-		if (across > reach || along > reach || !isNear(matrix) || !isNear(batches) || !isNear(matrix + batches) ||
-		    get<int32_t>(layout, CUBLASLT_MATRIX_LAYOUT_BATCH_MODE) != 0)
+		if (across > reach || along > reach || !isNear(matrix) || !isNear(batches) || !isNear(matrix + batches))
+			return false;
+		if (get<int32_t>(layout, CUBLASLT_MATRIX_LAYOUT_BATCH_MODE) != 0 &&
+		    (batch > Memory::matrices || matrix * Wide{sizeof(double)} > Wide{Memory::apart}))
 			return false;
 		longest = std::max({longest, rows, columns});
 	}
@@ -240,8 +254,12 @@ bool makeObjects(Input &input, Objects &objects)
 	constexpr size_t descSizes[] = {0, 256, 184, 96, 88, 56, 300}; // 0: created
 	constexpr size_t layoutSizes[] = {0, 64, 80};
 	constexpr cublasLtEpilogue_t epilogues[] = {
-	    CUBLASLT_EPILOGUE_DEFAULT, CUBLASLT_EPILOGUE_BIAS,     CUBLASLT_EPILOGUE_RELU,  CUBLASLT_EPILOGUE_RELU_BIAS,
-	    CUBLASLT_EPILOGUE_GELU,    CUBLASLT_EPILOGUE_RELU_AUX, CUBLASLT_EPILOGUE_BGRADB};
+	    CUBLASLT_EPILOGUE_DEFAULT,       CUBLASLT_EPILOGUE_BIAS,        CUBLASLT_EPILOGUE_RELU,
+	    CUBLASLT_EPILOGUE_RELU_BIAS,     CUBLASLT_EPILOGUE_GELU,        CUBLASLT_EPILOGUE_RELU_AUX,
+	    CUBLASLT_EPILOGUE_BGRADB,        CUBLASLT_EPILOGUE_BGRADA,      CUBLASLT_EPILOGUE_GELU_BIAS,
+	    CUBLASLT_EPILOGUE_RELU_AUX_BIAS, CUBLASLT_EPILOGUE_GELU_AUX,    CUBLASLT_EPILOGUE_GELU_AUX_BIAS,
+	    CUBLASLT_EPILOGUE_DRELU,         CUBLASLT_EPILOGUE_DRELU_BGRAD, CUBLASLT_EPILOGUE_DGELU,
+	    CUBLASLT_EPILOGUE_DGELU_BGRAD};
 	const int64_t m = input.pick(extents), n = input.pick(extents), k = input.pick(extents);
 	const auto transa = static_cast<cublasOperation_t>(input.byte() % 3);
 	const auto transb = static_cast<cublasOperation_t>(input.byte() % 3);
@@ -258,11 +276,14 @@ bool makeObjects(Input &input, Objects &objects)
 	objects.areLayoutsCreated = !layoutSize;
 	const int32_t batch = input.byte() % 4 + 1;
 	const int64_t sizes[4][2] = {{m, k}, {k, n}, {m, n}, {m, n}};
+	const uint8_t orders = input.byte(); // most often columns, and strides
+	const bool areArrays = orders >= 224;
 	for (int i = 0; i < 4; ++i) {
 		const bool isTransposed = (i == A && transa) || (i == B && transb);
 		const int64_t rows = sizes[i][isTransposed], columns = sizes[i][!isTransposed];
 		const uint8_t form = input.byte();
-		const int64_t ld = std::max<int64_t>(rows, 1) + form % 4;
+		const bool isByRows = orders >> std::min(i, 2) & 1 && orders >= 128;
+		const int64_t ld = std::max<int64_t>(isByRows ? columns : rows, 1) + form % 4;
 		objects.layout[i] = make<cublasLtMatrixLayoutOpaque_t>(
 		    layoutSize, objects.kept,
 		    [&](cublasLtMatrixLayout_t *made) { return cublasLtMatrixLayoutCreate(made, type, rows, columns, ld); },
@@ -274,7 +295,11 @@ bool makeObjects(Input &input, Objects &objects)
 		set(objects.layout[i], CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, batch);
 		const bool isShared = i < C && form & 16;
 		set(objects.layout[i], CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET,
-		    isShared ? int64_t{0} : ld * columns + form / 32);
+		    isShared ? int64_t{0} : ld * (isByRows ? rows : columns) + form / 32);
+		if (isByRows)
+			set(objects.layout[i], CUBLASLT_MATRIX_LAYOUT_ORDER, CUBLASLT_ORDER_ROW);
+		if (areArrays)
+			set(objects.layout[i], CUBLASLT_MATRIX_LAYOUT_BATCH_MODE, CUBLASLT_BATCH_MODE_POINTER_ARRAY);
 	}
 	if (!objects.desc)
 		return false;
@@ -284,10 +309,12 @@ bool makeObjects(Input &input, Objects &objects)
 	set(objects.desc, CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue);
 	if (epilogue != CUBLASLT_EPILOGUE_DEFAULT)
 		set(objects.desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, memory->at(bias));
-	if (epilogue == CUBLASLT_EPILOGUE_RELU_AUX) {
+	if (epilogue & 128) { // has an auxiliary matrix
 		set(objects.desc, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, memory->at(aux));
 		set(objects.desc, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, int64_t{128});
 	}
+	if (epilogue >= CUBLASLT_EPILOGUE_BGRADA)
+		set(objects.desc, CUBLASLT_MATMUL_DESC_BIAS_BATCH_STRIDE, int64_t{orders} & 127);
 	return true;
 }
 
@@ -356,6 +383,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	for (int most = 12; input.data < input.end && most; --most)
 		setAny(input, call.objects);
 
+	const auto modeOf = [&call](int i) {
+		return get<int32_t>(call.objects.layout[i], CUBLASLT_MATRIX_LAYOUT_BATCH_MODE);
+	};
+	if (modeOf(D)) { // calls of which only some are arrays are refused
+		const bool isInPlace = call.C == call.D;
+		call.A = call.A ? memory->pointersTo(A) : nullptr;
+		call.B = call.B ? memory->pointersTo(B) : nullptr;
+		call.C = isInPlace ? memory->pointersTo(D) : call.C ? memory->pointersTo(C) : nullptr;
+		call.D = call.D ? const_cast<std::byte *>(memory->pointersTo(D)) : nullptr;
+	}
 	const auto mode = get<int32_t>(call.objects.desc, CUBLASLT_MATMUL_DESC_POINTER_MODE);
 	const bool isStillWide = get<int32_t>(call.objects.desc, CUBLASLT_MATMUL_DESC_SCALE_TYPE) == CUDA_R_64F;
 	cublasLtMatmulHeuristicResult_t result = {};

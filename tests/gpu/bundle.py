@@ -32,6 +32,7 @@ BUILT = {
     "lib/autoamp": ("inject", ["libautoamp.so", "libautoamp-core.so"]),
     "programs": ("", ["tests/gpu/speed", "tests/gpu/hardware", "tests/gpu/inner_calls", "tests/gpu/cast_bandwidth",
                       "tests/preload/clients/semantics", "tests/preload/clients/numerics", "tests/preload/clients/capture",
+                      "tests/preload/clients/places",
                       "tests/preload/linked", "tests/preload/linked_now", "tests/preload/looked",
                       "tests/preload/looked_version", "tests/preload/plugin_host", "tests/preload/libplugin.so",
                       "tests/preload/early_main", "tests/preload/libearly.so", "tools/demo/digits"]),
@@ -45,7 +46,7 @@ SOURCES = {
     "": ["tests/gpu/run.py", "tests/gpu/torch_demo.py", "LICENSE"],
     "programs": ["tools/demo/digits.csv", "tools/demo/DATA-LICENSE.md"],
     "drivers": ["tests/preload/runner.py", "tests/preload/semantics.py", "tests/preload/numerics.py",
-                "tests/preload/capture.py", "tests/preload/clients/lookup.py"],
+                "tests/preload/capture.py", "tests/preload/places.py", "tests/preload/clients/lookup.py"],
 }
 
 

@@ -81,7 +81,7 @@ CALLERS = [["linked"], ["linked_now"], ["looked"], ["looked_version"], ["linked"
            ["linked", "fork"], ["linked", "exec"], ["plugin_host", str(PROGRAMS / "libplugin.so")], ["early_main"],
            [sys.executable, str(HERE / "drivers/lookup.py")]]
 DRIVERS = {"semantics": ["-k", "test_programs_are_content", "-k", "Choice"], "numerics": ["-k", "Events"],
-           "capture": ["-k", "First"]}  # and what of it runs where the whole has its own place
+           "capture": ["-k", "First"], "places": ["-k", "Overlapping"]}  # and what of it runs where the whole has its own place
 
 
 class Section:

@@ -10,12 +10,16 @@ SIZES = ("size.*",)
 KEPT = {
     "scalars.alpha_zero_nan": "zero_size", "zero.m": "zero_size", "zero.n": "zero_size", "zero.k": "zero_size",
     "zero.k_beta_zero": "zero_size", "zero.batch": "zero_size",
-    "arrays.none": "zero_size", "arrays.pedantic": "pedantic",
+    "arrays.none": "zero_size", "arrays.pedantic": "pedantic", "grouped.none": "zero_size", "grouped.pedantic": "pedantic",
+    "grouped.mixed": "grouped", "grouped.mixed_64": "grouped",
     "mode.pedantic": "pedantic", "mode.pedantic_ex": "pedantic", "mode.pedantic_compute": "pedantic",
     "mode.pedantic_strided": "pedantic", "mode.pedantic_lt": "pedantic",
     "mode.emulated": "emulated_fp32", "mode.emulated_compute": "emulated_fp32", "mode.emulated_lt": "emulated_fp32",
 }
-ON_TF32 = {"mode.tf32", "mode.tf32_compute", "mode.tf32_lt"}
+ON_TF32 = {"mode.tf32", "mode.tf32_compute", "mode.tf32_lt", "grouped.tf32"}
+# Epilogues that read or write a matrix of GELU: no 16-bit engine with fp32 output. Those that sum an operand: a kernel of
+# ours does, beside a cast.
+REFUSED, SUMMED = {"160", "164", "192", "208"}, {"256", "512"}
 # m of the cases that make several calls: how many are lowered (per device).
 CALLS = {301: [1], 302: [1], 303: [1], 304: [1], 305: [1], 306: [2], 307: [3], 308: [3], 309: [1], 310: [16], 311: [16], 312: [32],
          313: [8, 8], 314: [2, 2], 315: [6]}
@@ -28,9 +32,14 @@ class Lowered:
         self.bare = bare(PROGRAM, *CASES)
         self.run = run(PROGRAM, *CASES, **self.way.variables)
         self.kept = dict(KEPT)
-        if self.way not in (CAST_HALF, CAST_BFLOAT16):  # arrays of pointers have no other way
+        self.fallbacks = set()
+        if self.way in (CAST_HALF, CAST_BFLOAT16):
+            self.fallbacks = {name for name, case in self.run.cases.items() if case.get("epilogue") in REFUSED}
+        else:  # arrays of pointers have no other way
             self.kept |= {name: "unsupported" for name, case in self.run.cases.items() if name not in KEPT and
-                          case.get("entry", "").removesuffix("_64") in ("cublasSgemmBatched", "cublasGemmBatchedEx")}
+                          (case.get("entry", "").removesuffix("_64") in
+                           ("cublasSgemmBatched", "cublasGemmBatchedEx", "cublasSgemmGroupedBatched", "cublasGemmGroupedBatchedEx")
+                           or case.get("arrays") == "1" or case.get("epilogue") in SUMMED)}
         if self.way.precision == "tf32":
             self.kept.update(dict.fromkeys(ON_TF32, "already_low"))
 
@@ -51,10 +60,21 @@ class Lowered:
                 self.assertEqual(case["bits"], self.bare.cases[name]["bits"])
                 rows = self.run.rows_of(case)
                 self.assertEqual([(row["decision"], row["reason"], row["calls"]) for row in rows], [("kept", reason, 1)])
+                self.assertEqual(case.get("beside_bits"), self.bare.cases[name].get("beside_bits"))
+
+    @runner.emulated_only("may have engines")
+    def test_what_the_vendor_has_no_engine_for_is_the_vendors_to_the_bit(self):
+        for name in self.fallbacks:
+            with self.subTest(name):
+                case, bare_case = self.run.cases[name], self.bare.cases[name]
+                for key in ("bits", "beside_bits"):
+                    self.assertEqual(case.get(key), bare_case.get(key))
+                self.assertEqual([(row["decision"], row["reason"], row["calls"]) for row in self.run.rows_of(case)],
+                                 [("fallback", "no_fp32_output", 1)])
 
     def test_lowered_calls_are_as_exact_as_the_type(self):
         for name, case in self.run.cases.items():
-            if name in self.kept or "eta" not in case:
+            if name in self.kept or name in self.fallbacks or "eta" not in case:
                 continue
             with self.subTest(name):
                 bits = case["bits"], self.bare.cases[name]["bits"]
@@ -66,6 +86,11 @@ class Lowered:
                     self.assertWithin(case["eta"], interval, "eta")
                 else:
                     self.assertWithin(case["eta"], self.way.eta(), "eta")
+                if case.get("epilogue") in SUMMED:
+                    self.assertLess(float(case["beside"]), 1e-6)  # of what the application passed
+                elif "beside" in case:
+                    low, high = self.way.eta() if "aux" not in name or "gelu" in name else (0, 0)  # a mask is D's
+                    self.assertWithin(case["beside"], (0.7 * low, 1.4 * high), "beside")
                 if name not in ON_TF32 or self.way.precision != "float16":  # as many bits, rounded alike: perhaps the same
                     self.assertNotEqual(*bits)
                 if "entry" in case and int(case["m"]) not in CALLS:
@@ -86,7 +111,9 @@ class Lowered:
                 self.assertEqual([row["calls"] for row in self.run.rows(m=m, decision="lowered")], calls)
 
     def test_nothing_falls_back(self):
-        self.assertEqual(self.run.report["totals"]["fallbacks"], 0)
+        self.assertEqual({row["reason"] for row in self.run.rows(decision="fallback")} - {"no_fp32_output"}, set())
+        if runner.PLACE.emulated:
+            self.assertEqual(self.run.report["totals"]["fallbacks"], len(self.fallbacks))
 
     def test_labels(self):
         by_case = {name: self.run.rows_of(self.run.cases[name])[0] for name in
@@ -155,6 +182,16 @@ class Untouched(runner.Test):
         self.assertEqual(result.report["totals"]["lowered"], 0)
         row = result.rows_of(result.cases["door.sgemm"])[0]
         self.assertEqual((row["decision"], row["reason"]), ("kept", "disabled"))
+
+    def test_structured_products_whoever_names_them(self):
+        for variables in ({"STRATEGY": "tf32"}, {"DTYPE": "tf32"}, {"STRATEGY": "cast"}):
+            result = run(PROGRAM, "state.structured", CUSTOM_WHITE_LIST="cublasSs*,cublasStrmm*", **variables)
+            self.assertFine(result)
+            self.assertEqual(result.bits(), bare(PROGRAM, "state.structured").bits())
+            reasons = {"cublasSsyrk_v2": "rank_update", "cublasSsyrkx": "rank_update", "cublasSsyr2k_v2_64": "rank_update",
+                       "cublasSsymm_v2": "symmetric", "cublasStrmm_v2": "triangular"}
+            self.assertEqual({row["entry"]: (row["decision"], row["reason"]) for row in result.report["ops"]},
+                             {entry: ("kept", reason) for entry, reason in reasons.items()})
 
     def test_bad_setting(self):
         result = run(PROGRAM, "door.*", STRATEGY="quick")

@@ -60,7 +60,7 @@ struct Device {
 	std::set<void *> registered;
 	unsigned registerFlags = 0;
 
-	CUctx_st *context = nullptr, *primary = nullptr;
+	CUctx_st *context = nullptr, *primary = nullptr, *contextOfStream = nullptr; // null: the current one
 	unsigned long long contextId = 41;
 	int isPrimaryActive = 0, retained = 0, ordinal = 0, captureMode = 0;
 };
@@ -132,6 +132,11 @@ inline autoamp::cuda::Driver makeDriver()
 	driver.cuCtxGetId = [](CUctx_st *, unsigned long long *id) -> Result {
 		CALLED("cuCtxGetId");
 		*id = device.contextId;
+		return 0;
+	};
+	driver.cuStreamGetCtx = [](Stream, CUctx_st **context) -> Result {
+		CALLED("cuStreamGetCtx");
+		*context = device.contextOfStream ? device.contextOfStream : device.context;
 		return 0;
 	};
 	driver.cuCtxGetDevice = [](int *ordinal) -> Result {

@@ -131,6 +131,9 @@ inline Attributes freshMatmul(int computeType, int scaleType)
 	                    {CUBLASLT_MATMUL_DESC_BIAS_POINTER, eight},
 	                    {CUBLASLT_MATMUL_DESC_BIAS_BATCH_STRIDE, eight},
 	                    {CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, eight},
+	                    {CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, eight},
+	                    {CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_BATCH_STRIDE, eight},
+	                    {CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_DATA_TYPE, bytesOf(-1)},
 	                    {CUBLASLT_MATMUL_DESC_SM_COUNT_TARGET, four},
 	                    {CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, eight},
 	                    {CUBLASLT_MATMUL_DESC_FAST_ACCUM, Bytes(1, 0)},
@@ -149,6 +152,7 @@ inline Attributes freshLayout(int type, uint64_t rows, uint64_t columns, int64_t
 	        {CUBLASLT_MATRIX_LAYOUT_LD, bytesOf(ld)},
 	        {CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, bytesOf(1)},
 	        {CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, bytesOf(int64_t{0})},
+	        {CUBLASLT_MATRIX_LAYOUT_BATCH_MODE, bytesOf(0)},
 	        {CUBLASLT_MATRIX_LAYOUT_PLANE_OFFSET, bytesOf(int64_t{0})},
 	        {laterOfLayout, bytesOf(5)}};
 }

@@ -30,6 +30,17 @@ std::vector<float> interesting()
 
 } // namespace
 
+TEST_CASE("every half has its own value as a float")
+{
+	for (uint32_t bits = 0; bits < 0x10000; ++bits) {
+		const auto half = static_cast<uint16_t>(bits);
+		const float value = floatOfHalf(half), expected = widened(half);
+		CAPTURE(bits);
+		REQUIRE((std::isnan(expected) ? std::isnan(value)
+		                              : std::bit_cast<uint32_t>(value) == std::bit_cast<uint32_t>(expected)));
+	}
+}
+
 TEST_CASE("every half is the nearest one, at any scale")
 {
 	const std::vector<float> values = interesting();
@@ -153,4 +164,33 @@ TEST_CASE("the grid follows the work and the device")
 	CHECK(gridSize(call.parameters, 132) == 32); // 4096 * 32 / 8 vectors, 512 a block
 	CHECK(gridSize(call.parameters, 2) == 16);
 	CHECK(gridSize(Call(b, b, nullptr).parameters, 132) == 1);
+}
+
+TEST_CASE("the sum of an operand is what is stored, however many blocks take it")
+{
+	for (const auto &[rows, columns] : {std::pair<int64_t, int64_t>{1, 1}, {67, 45}, {45, 67}, {300, 7}})
+		for (const bool isAlongRows : {false, true})
+			for (const unsigned blocks : {1u, 3u, 100u}) {
+				Matrix a({rows, columns, rows + 3, (rows + 7) / 8 * 8, 2, 5}, 1);
+				a.fill(7);
+				const int64_t outputs = isAlongRows ? columns : rows, depth = isAlongRows ? rows : columns;
+				const int64_t stride = outputs + 2;
+				std::vector<float> sums(static_cast<size_t>(2 * stride), -1);
+				const Operand &operand = a.operand();
+				launch("autoamp_sum", blocks,
+				       Sum{operand.source, sums.data(), outputs, depth, operand.sourceLd, operand.sourceStride, stride,
+				           2, isAlongRows});
+				std::vector<double> right(sums.size()), size(sums.size());
+				a.each([&](int64_t row, int64_t column, int64_t matrix) {
+					const auto i = static_cast<size_t>(matrix * stride + (isAlongRows ? column : row));
+					right[i] += a.at(row, column, matrix);
+					size[i] += std::fabs(a.at(row, column, matrix));
+				});
+				CAPTURE(rows, columns, isAlongRows, blocks);
+				for (size_t i = 0; i < sums.size(); ++i)
+					if (static_cast<int64_t>(i) % stride < outputs)
+						CHECK(std::fabs(sums[i] - right[i]) <= 1e-6 * size[i]);
+					else
+						CHECK(sums[i] == -1);
+			}
 }

@@ -37,12 +37,11 @@ std::vector<std::string> registered()
 	return names;
 }
 
-void launch(const std::string &name, unsigned blocks, const Parameters &parameters)
+void launchWith(const std::string &name, unsigned blocks, void *parameters)
 {
 	for (const emulated::Kernel &kernel : table())
 		if (kernel.name == name) {
-			Parameters copy = parameters;
-			void *arguments[] = {&copy};
+			void *arguments[] = {parameters};
 			kernel.run({dim3(blocks), dim3(blockSize), 0}, arguments);
 			return;
 		}

@@ -17,7 +17,12 @@ namespace kernels_host {
 using namespace autoamp::kernels;
 
 std::vector<std::string> registered();
-void launch(const std::string &name, unsigned blocks, const Parameters &parameters);
+void launchWith(const std::string &name, unsigned blocks, void *parameters);
+template <class Argument>
+void launch(const std::string &name, unsigned blocks, Argument argument)
+{
+	launchWith(name, blocks, &argument);
+}
 
 // Memory that begins `skew` elements off a 16-byte boundary and ends where a page does that cannot be read, or with up
 // to 3 NaNs before it. In front of it are NaNs.

@@ -7,6 +7,8 @@
 #define autoamp_cast_bfloat16 unsynchronizedCastBfloat16
 #define autoamp_settle unsynchronizedSettle
 #define autoamp_scatter unsynchronizedScatter
+#define autoamp_sum unsynchronizedSum
+#define autoamp_widen unsynchronizedWiden
 #include "kernels/cast.cuh"
 #undef __syncthreads
 
@@ -84,6 +86,19 @@ TEST_CASE("a cast without its barrier finds a wrong maximum, each time")
 		simt::run(dim3(1), dim3(blockSize), [&] { unsynchronizedCastHalf(broken.parameters); });
 		CHECK((broken.scratch.amax[0] != call.scratch.amax[0] || broken.scratch.nonfinite[0] != 0));
 	}
+}
+
+TEST_CASE("the sum of an operand needs its barriers")
+{
+	Matrix a({70, 70, 70, 72});
+	a.fill(3);
+	const Operand &operand = a.operand();
+	std::vector<float> sums(70), broken(70);
+	Sum sum = {operand.source, sums.data(), 70, 70, operand.sourceLd, operand.sourceStride, 70, 1, true};
+	launch("autoamp_sum", 2, sum);
+	sum.target = broken.data();
+	simt::run(dim3(2), dim3(blockSize), [&] { unsynchronizedSum(sum); });
+	CHECK(broken != sums);
 }
 
 TEST_CASE("lanes exchange within their warp, threads know where they are")

@@ -106,7 +106,12 @@ const Case cases[] = {
 
     {"no getters", [](Asked &a) { a.modes.isUnknown = true; }, Obstacle::unsupported},
     {"a batch without end", [](Asked &a) { a.batch(int64_t{INT32_MAX} + 1, 200); }, Obstacle::unsupported},
-    {"results side by side", [](Asked &a) { a.batch(2, 200); }, Obstacle::none},
+    {"results one behind the other", [](Asked &a) { a.batch(2, 200); }, Obstacle::none},
+    {"results side by side", [](Asked &a) { a.batch(3, 10), a.call.ldc = 30; }, Obstacle::none},
+    {"results side by side that overlap by one", [](Asked &a) { a.batch(3, 9), a.call.ldc = 30; },
+     Obstacle::unsupported},
+    {"results side by side, and one too many", [](Asked &a) { a.batch(4, 10), a.call.ldc = 39; },
+     Obstacle::unsupported},
     {"results as near as padding lets them", [](Asked &a) { a.batch(2, 12 * 19 + 10), a.call.ldc = 12; },
      Obstacle::none},
     {"results that overlap by one", [](Asked &a) { a.batch(2, 12 * 19 + 9), a.call.ldc = 12; }, Obstacle::unsupported},
@@ -202,6 +207,99 @@ TEST_CASE("a cuBLAS product in our words")
 		op = asked.described();
 		CHECK((op.a == Dtype::float16 && op.b == Dtype::float16 && op.out == Dtype::float16));
 		CHECK(op.asked == Dtype::float16);
+	}
+}
+
+TEST_CASE("products of half that are summed in half")
+{
+	static const uint16_t halfZero[2] = {0x8000, 0x3c00}, halfTiny[2] = {0x0001, 0};
+	static uint16_t elements[64];
+	const Case halves[] = {
+	    {"as they are", [](Asked &) {}, Obstacle::none},
+	    {"A on two bytes", [](Asked &a) { a.call.A = elements + 1; }, Obstacle::none},
+	    {"A misaligned", [](Asked &a) { a.call.A = at(0x1001); }, Obstacle::bad_argument},
+	    {"alpha = -0", [](Asked &a) { a.call.alpha = halfZero; }, Obstacle::zero_size},
+	    {"the smallest alpha", [](Asked &a) { a.call.alpha = halfTiny; }, Obstacle::none},
+	    {"wrong", [](Asked &a) { a.call.lda = 9; }, Obstacle::bad_argument},
+	    {"pedantic mode", [](Asked &a) { a.modes.mathMode = CUBLAS_PEDANTIC_MATH; }, Obstacle::pedantic},
+	    {"a mode of fp32's", [](Asked &a) { a.modes.mathMode = CUBLAS_TENSOR_OP_MATH; }, Obstacle::none},
+	    {"emulation of fp32", [](Asked &a) { a.environment.emulatesSingle = true; }, Obstacle::none},
+	    {"pedantic", [](Asked &a) { a.call.computeType = CUBLAS_COMPUTE_16F_PEDANTIC; }, Obstacle::already_low},
+	    {"summed in fp32", [](Asked &a) { a.call.computeType = CUBLAS_COMPUTE_32F; }, Obstacle::already_low},
+	    {"an fp32 result", [](Asked &a) { a.call.Ctype = CUDA_R_32F; }, Obstacle::already_low},
+	    {"bfloat16", [](Asked &a) { a.call.Atype = a.call.Btype = a.call.Ctype = CUDA_R_16BF; }, Obstacle::already_low},
+	};
+	for (const Case &one : halves) {
+		Asked asked;
+		asked.call.Atype = asked.call.Btype = asked.call.Ctype = typeFloat16;
+		asked.call.computeType = computeFloat16;
+		asked.call.alpha = asked.call.beta = halfZero + 1;
+		one.change(asked);
+		INFO(one.what);
+		const Op op = asked.described();
+		CHECK(static_cast<int>(op.obstacle) == static_cast<int>(one.expected));
+		CHECK(((op.flags & flagHalfSums) != 0) == (one.expected != Obstacle::already_low));
+	}
+}
+
+TEST_CASE("groups that are alike are one batch")
+{
+	static const int trans[] = {CUBLAS_OP_T, CUBLAS_OP_T}, m[] = {10, 10}, n[] = {20, 20}, k[] = {30, 30},
+	                 lda[] = {31, 31}, ldb[] = {32, 32}, ldc[] = {33, 33}, sizes[] = {2, 5}, other[] = {40, 41},
+	                 negative[] = {2, -1};
+	static const float alphas[] = {2, 2}, betas[] = {0, 0}, zeros[] = {0, -0.0f};
+	static const int64_t wide[] = {int64_t{1} << 40, int64_t{1} << 40};
+	const struct {
+		const char *what;
+		void (*change)(GroupedCall &);
+		Obstacle expected;
+		int64_t batch;
+	} rows[] = {
+	    {"as they are", [](GroupedCall &) {}, Obstacle::none, 7},
+	    {"one", [](GroupedCall &g) { g.group_count = 1, g.m_array = Integers(m + 1); }, Obstacle::none, 2},
+	    {"of 64 bits", [](GroupedCall &g) { g.ldc_array = Integers(wide); }, Obstacle::none, 7},
+	    {"another m", [](GroupedCall &g) { g.m_array = Integers(other); }, Obstacle::grouped, 7},
+	    {"another n", [](GroupedCall &g) { g.n_array = Integers(other); }, Obstacle::grouped, 7},
+	    {"another k", [](GroupedCall &g) { g.k_array = Integers(other); }, Obstacle::grouped, 7},
+	    {"another lda", [](GroupedCall &g) { g.lda_array = Integers(other); }, Obstacle::grouped, 7},
+	    {"another ldb", [](GroupedCall &g) { g.ldb_array = Integers(other); }, Obstacle::grouped, 7},
+	    {"another ldc", [](GroupedCall &g) { g.ldc_array = Integers(other); }, Obstacle::grouped, 7},
+	    {"another A", [](GroupedCall &g) { g.transa_array = other; }, Obstacle::grouped, 7},
+	    {"another B", [](GroupedCall &g) { g.transb_array = other; }, Obstacle::grouped, 7},
+	    {"another alpha", [](GroupedCall &g) { g.alpha_array = zeros; }, Obstacle::grouped, 7},
+	    {"another beta", [](GroupedCall &g) { g.beta_array = zeros; }, Obstacle::grouped, 7},
+	    {"none", [](GroupedCall &g) { g.group_count = 0; }, Obstacle::zero_size, 0},
+	    {"fewer", [](GroupedCall &g) { g.group_count = -1; }, Obstacle::bad_argument, 1},
+	    {"a group of fewer", [](GroupedCall &g) { g.group_size = Integers(negative); }, Obstacle::bad_argument, 1},
+	    {"no sizes", [](GroupedCall &g) { g.group_size = nullptr; }, Obstacle::bad_argument, 1},
+	    {"no n", [](GroupedCall &g) { g.n_array = nullptr; }, Obstacle::bad_argument, 1},
+	    {"no beta", [](GroupedCall &g) { g.beta_array = nullptr; }, Obstacle::bad_argument, 1},
+	    {"no alpha", [](GroupedCall &g) { g.alpha_array = nullptr; }, Obstacle::bad_argument, 1},
+	};
+	const Entry entry = {"", Library::cublas, Dtype::float32, Obstacle::grouped, true};
+	for (const auto &row : rows) {
+		GroupedCall groups;
+		groups.handle = at(8), groups.A = at(0x1000), groups.B = at(0x2000), groups.C = at(0x3000);
+		groups.transa_array = groups.transb_array = trans;
+		groups.m_array = Integers(m), groups.n_array = Integers(n), groups.k_array = Integers(k);
+		groups.lda_array = Integers(lda), groups.ldb_array = Integers(ldb), groups.ldc_array = Integers(ldc);
+		groups.alpha_array = alphas, groups.beta_array = betas;
+		groups.group_count = 2, groups.group_size = Integers(sizes);
+		row.change(groups);
+		INFO(row.what);
+		const Op op = describe(entry, 7, batchOf(groups), {}, {});
+		CHECK(static_cast<int>(op.obstacle) == static_cast<int>(row.expected));
+		CHECK(op.batch == row.batch);
+		CHECK(op.kind == Kind::bmm);
+		if (row.expected == Obstacle::none) {
+			CHECK((op.m == 10 && op.n == 20 && op.k == 30 && op.lda == 31 && op.ldb == 32));
+			CHECK(op.ldc == groups.ldc_array[0]);
+			CHECK(op.transa == Transpose::transposed);
+			CHECK(op.flags == (flagArrays | flagBetaZero));
+			HandleModes modes;
+			modes.deviceScalars = true; // the vendor refuses them, and the arrays are the host's
+			CHECK(describe(entry, 7, batchOf(groups), modes, {}).obstacle == Obstacle::bad_argument);
+		}
 	}
 }
 

@@ -68,6 +68,26 @@ struct Asked {
 		set(desc, CUBLASLT_MATMUL_DESC_EPILOGUE, kind);
 		set(desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias);
 	}
+	void withAux(int kind, int64_t ld, int64_t stride = 0, int type = -1)
+	{
+		epilogue(kind, 0x5000);
+		set(desc, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, uint64_t{0x6000});
+		set(desc, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, ld);
+		set(desc, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_BATCH_STRIDE, stride);
+		set(desc, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_DATA_TYPE, type);
+	}
+	void byRows(std::initializer_list<void *> layouts)
+	{
+		for (void *layout : layouts) {
+			set(layout, CUBLASLT_MATRIX_LAYOUT_ORDER, int{CUBLASLT_ORDER_ROW});
+			set(layout, CUBLASLT_MATRIX_LAYOUT_LD, int64_t{30});
+		}
+	}
+	void arrays(int mode = CUBLASLT_BATCH_MODE_POINTER_ARRAY)
+	{
+		everyLayout(CUBLASLT_MATRIX_LAYOUT_BATCH_MODE, mode);
+		batch(3, 0, 0, 0, 0);
+	}
 	Op described() const { return describe(row, 3, call, &fake_lt::lt, environment); }
 };
 
@@ -225,32 +245,87 @@ const Case cases[] = {
      SET(desc, DESC(POINTER_MODE), int{CUBLASLT_POINTER_MODE_ALPHA_DEVICE_VECTOR_BETA_ZERO}), Obstacle::unsupported},
     {"a vector of alphas and host beta",
      SET(desc, DESC(POINTER_MODE), int{CUBLASLT_POINTER_MODE_ALPHA_DEVICE_VECTOR_BETA_HOST}), Obstacle::unsupported},
-    {"A in row order", SET(a, LAYOUT(ORDER), int{CUBLASLT_ORDER_ROW}), Obstacle::unsupported},
+    {"A in row order, its leading dimension too small for that", SET(a, LAYOUT(ORDER), int{CUBLASLT_ORDER_ROW}),
+     Obstacle::bad_argument},
+    {"A in row order", [](Asked &q) { q.byRows({q.a}); }, Obstacle::none},
     {"B in row order, its leading dimension counted so",
      [](Asked &q) {
 	     set(q.b, LAYOUT(ORDER), int{CUBLASLT_ORDER_ROW});
 	     set(q.b, LAYOUT(LD), int64_t{20});
      },
-     Obstacle::unsupported},
-    {"D in row order", SET(d, LAYOUT(ORDER), int{CUBLASLT_ORDER_ROW}), Obstacle::unsupported},
-    {"all in row order",
-     [](Asked &q) {
-	     q.everyLayout(LAYOUT(ORDER), int{CUBLASLT_ORDER_ROW});
-	     q.everyLayout(LAYOUT(LD), int64_t{30});
-     },
-     Obstacle::unsupported},
+     Obstacle::none},
+    {"D in row order, C not", [](Asked &q) { q.byRows({q.d}); }, Obstacle::unsupported},
+    {"all in row order", [](Asked &q) { q.byRows({q.a, q.b, q.c, q.d}); }, Obstacle::none},
+    {"results in row order that touch",
+     [](Asked &q) { q.byRows({q.c, q.d}), q.batch(2, 300, 600, 0, 30 * 9 + 20); }, Obstacle::none},
+    {"results in row order that overlap by one",
+     [](Asked &q) { q.byRows({q.c, q.d}), q.batch(2, 300, 600, 0, 30 * 9 + 19); }, Obstacle::unsupported},
+    {"relu in row order",
+     [](Asked &q) { q.byRows({q.c, q.d}), q.epilogue(CUBLASLT_EPILOGUE_RELU, 0); }, Obstacle::none},
+    {"a bias in row order",
+     [](Asked &q) { q.byRows({q.c, q.d}), q.epilogue(CUBLASLT_EPILOGUE_BIAS, 0x5000); }, Obstacle::unsupported},
+    {"arrays of pointers", [](Asked &q) { q.arrays(); }, Obstacle::none},
+    {"groups", [](Asked &q) { q.arrays(2); }, Obstacle::unsupported},
+    {"an array of pointers for A alone", SET(a, LAYOUT(BATCH_MODE), int{CUBLASLT_BATCH_MODE_POINTER_ARRAY}),
+     Obstacle::bad_argument},
+    {"an array of pointers that is none", [](Asked &q) { q.arrays(), q.call.B = at(0x2004); }, Obstacle::bad_argument},
+    {"arrays of pointers and an epilogue",
+     [](Asked &q) { q.arrays(), q.epilogue(CUBLASLT_EPILOGUE_RELU, 0); }, Obstacle::unsupported},
     {"B in tiles", SET(b, LAYOUT(ORDER), int{CUBLASLT_ORDER_COL32}), Obstacle::unsupported},
     {"C and D of different types", SET(c, LAYOUT(TYPE), int{CUDA_R_16F}), Obstacle::unsupported},
     {"scalars of another type", SET(desc, DESC(SCALE_TYPE), int{CUDA_R_64F}), Obstacle::unsupported},
     {"results that touch", [](Asked &q) { q.batch(2, 300, 600, 200, 11 * 19 + 10); }, Obstacle::none},
+    {"results side by side", [](Asked &q) { q.batch(2, 300, 600, 200, 10), set(q.d, LAYOUT(LD), int64_t{20}); },
+     Obstacle::none},
     {"results that overlap by one", [](Asked &q) { q.batch(2, 300, 600, 200, 11 * 19 + 9); }, Obstacle::unsupported},
     {"A backwards", [](Asked &q) { q.batch(2, -300, 600, 200, 220); }, Obstacle::unsupported},
     {"B backwards", [](Asked &q) { q.batch(2, 300, -600, 200, 220); }, Obstacle::unsupported},
     {"C backwards", [](Asked &q) { q.batch(2, 300, 600, -200, 220); }, Obstacle::unsupported},
-    {"gelu", [](Asked &q) { q.epilogue(CUBLASLT_EPILOGUE_GELU, 0); }, Obstacle::unsupported},
-    {"relu with an auxiliary result", [](Asked &q) { q.epilogue(CUBLASLT_EPILOGUE_RELU_AUX, 0); },
+    {"gelu", [](Asked &q) { q.epilogue(CUBLASLT_EPILOGUE_GELU, 0); }, Obstacle::none},
+    {"no such epilogue", [](Asked &q) { q.epilogue(3, 0x5000); }, Obstacle::unsupported},
+    {"an auxiliary result that is nowhere", [](Asked &q) { q.epilogue(CUBLASLT_EPILOGUE_RELU_AUX, 0); },
      Obstacle::unsupported},
-    {"a gradient of the bias", [](Asked &q) { q.epilogue(CUBLASLT_EPILOGUE_BGRADA, 0x5000); }, Obstacle::unsupported},
+    {"a mask", [](Asked &q) { q.withAux(CUBLASLT_EPILOGUE_RELU_AUX, 128, 2560); }, Obstacle::none},
+    {"a mask, badly led", [](Asked &q) { q.withAux(CUBLASLT_EPILOGUE_RELU_AUX, 64); }, Obstacle::unsupported},
+    {"a mask, badly apart", [](Asked &q) { q.withAux(CUBLASLT_EPILOGUE_DRELU, 128, 64); }, Obstacle::unsupported},
+    {"a mask with a type", [](Asked &q) { q.withAux(CUBLASLT_EPILOGUE_DRELU, 128, 0, CUDA_R_32F); },
+     Obstacle::unsupported},
+    {"a matrix of gelu", [](Asked &q) { q.withAux(CUBLASLT_EPILOGUE_GELU_AUX_BIAS, 16, 320, CUDA_R_32F); },
+     Obstacle::none},
+    {"a matrix of gelu in 16 bits", [](Asked &q) { q.withAux(CUBLASLT_EPILOGUE_GELU_AUX, 16, 320, CUDA_R_16F); },
+     Obstacle::unsupported},
+    {"a matrix of gelu with fewer rows", [](Asked &q) { q.withAux(CUBLASLT_EPILOGUE_DGELU, 8); },
+     Obstacle::unsupported},
+    {"a gradient of the bias", [](Asked &q) { q.withAux(CUBLASLT_EPILOGUE_DRELU_BGRAD, 128); }, Obstacle::none},
+    {"a gradient that is nowhere",
+     [](Asked &q) {
+	     q.withAux(CUBLASLT_EPILOGUE_DGELU_BGRAD, 16);
+	     set(q.desc, DESC(BIAS_POINTER), uint64_t{0});
+     },
+     Obstacle::unsupported},
+    {"a descriptor without room for a mask",
+     [](Asked &q) {
+	     q.withAux(CUBLASLT_EPILOGUE_RELU_AUX, 128);
+	     fake_lt::of(q.desc).erase(DESC(EPILOGUE_AUX_LD));
+     },
+     Obstacle::unsupported},
+    {"an auxiliary pointer that no epilogue reads", SET(desc, DESC(EPILOGUE_AUX_POINTER), uint64_t{0x6000}),
+     Obstacle::none},
+    {"the sum of A", [](Asked &q) { q.epilogue(CUBLASLT_EPILOGUE_BGRADA, 0x5000); }, Obstacle::none},
+    {"the sum of A, misaligned", [](Asked &q) { q.epilogue(CUBLASLT_EPILOGUE_BGRADA, 0x5002); },
+     Obstacle::unsupported},
+    {"sums that touch",
+     [](Asked &q) {
+	     q.batch(2, 300, 600, 200, 220), q.epilogue(CUBLASLT_EPILOGUE_BGRADB, 0x5000);
+	     set(q.desc, DESC(BIAS_BATCH_STRIDE), int64_t{20});
+     },
+     Obstacle::none},
+    {"sums that overlap by one",
+     [](Asked &q) {
+	     q.batch(2, 300, 600, 200, 220), q.epilogue(CUBLASLT_EPILOGUE_BGRADB, 0x5000);
+	     set(q.desc, DESC(BIAS_BATCH_STRIDE), int64_t{19});
+     },
+     Obstacle::unsupported},
     {"a bias that is nowhere", [](Asked &q) { q.epilogue(CUBLASLT_EPILOGUE_BIAS, 0); }, Obstacle::unsupported},
     {"a relu and a bias that is nowhere", [](Asked &q) { q.epilogue(CUBLASLT_EPILOGUE_RELU_BIAS, 0); },
      Obstacle::unsupported},
@@ -312,6 +387,46 @@ TEST_CASE("each reason to leave a cuBLASLt product alone")
 		CHECK(static_cast<int>(asked.described().obstacle) == static_cast<int>(one.expected));
 	}
 	CHECK(library.live.empty());
+}
+
+TEST_CASE("a cuBLASLt product of half that is summed in half")
+{
+	firstAnswers();
+	static const uint16_t zeroThenOne[2] = {0x8000, 0x3c00};
+	const Case halves[] = {
+	    {"as it is", [](Asked &) {}, Obstacle::none},
+	    {"D on two bytes", [](Asked &q) { q.call.D = const_cast<void *>(at(0x4002)); }, Obstacle::none},
+	    {"D misaligned", [](Asked &q) { q.call.D = const_cast<void *>(at(0x4001)); }, Obstacle::bad_argument},
+	    {"alpha = -0", [](Asked &q) { q.call.alpha = zeroThenOne; }, Obstacle::zero_size},
+	    {"scalars in fp32", SET(desc, DESC(SCALE_TYPE), int{CUDA_R_32F}), Obstacle::unsupported},
+	    {"bias", [](Asked &q) { q.epilogue(CUBLASLT_EPILOGUE_BIAS, 0x5000); }, Obstacle::none},
+	    {"a bias of half",
+	     [](Asked &q) {
+		     q.epilogue(CUBLASLT_EPILOGUE_BIAS, 0x5000);
+		     set(q.desc, DESC(BIAS_DATA_TYPE), int{CUDA_R_16F});
+	     },
+	     Obstacle::none},
+	    {"a bias of fp32",
+	     [](Asked &q) {
+		     q.epilogue(CUBLASLT_EPILOGUE_BIAS, 0x5000);
+		     set(q.desc, DESC(BIAS_DATA_TYPE), int{CUDA_R_32F});
+	     },
+	     Obstacle::unsupported},
+	    {"pedantic", SET(desc, DESC(COMPUTE_TYPE), int{CUBLAS_COMPUTE_16F_PEDANTIC}), Obstacle::already_low},
+	    {"summed in fp32", SET(desc, DESC(COMPUTE_TYPE), int{CUBLAS_COMPUTE_32F}), Obstacle::already_low},
+	};
+	for (const Case &one : halves) {
+		Asked asked;
+		asked.everyLayout(LAYOUT(TYPE), int{CUDA_R_16F});
+		set(asked.desc, DESC(COMPUTE_TYPE), int{CUBLAS_COMPUTE_16F});
+		set(asked.desc, DESC(SCALE_TYPE), int{CUDA_R_16F});
+		asked.call.alpha = asked.call.beta = zeroThenOne + 1;
+		one.change(asked);
+		INFO(one.what);
+		const Op op = asked.described();
+		CHECK(static_cast<int>(op.obstacle) == static_cast<int>(one.expected));
+		CHECK(((op.flags & flagHalfSums) != 0) == (one.expected != Obstacle::already_low));
+	}
 }
 
 TEST_CASE("an attribute that a product cannot do without is refused")
@@ -385,13 +500,28 @@ TEST_CASE("a cuBLASLt product in our words")
 		} rows[] = {{CUBLASLT_EPILOGUE_RELU, Epilogue::relu, Kind::mm},
 		            {CUBLASLT_EPILOGUE_BIAS, Epilogue::bias, Kind::addmm},
 		            {CUBLASLT_EPILOGUE_RELU_BIAS, Epilogue::relu_bias, Kind::addmm},
-		            {CUBLASLT_EPILOGUE_GELU_BIAS, Epilogue::other, Kind::mm}};
+		            {CUBLASLT_EPILOGUE_GELU_BIAS, Epilogue::gelu_bias, Kind::addmm},
+		            {CUBLASLT_EPILOGUE_DGELU_BGRAD, Epilogue::dgelu_bgrad, Kind::mm},
+		            {CUBLASLT_EPILOGUE_BGRADB, Epilogue::bgradb, Kind::mm},
+		            {3, Epilogue::other, Kind::mm}};
 		for (const auto &row : rows) {
 			asked.epilogue(row.epilogue, 0x5000);
 			op = asked.described();
 			CHECK(op.epilogue == static_cast<uint8_t>(row.expected));
 			CHECK(static_cast<int>(op.kind) == static_cast<int>(row.kind));
 		}
+	}
+	SECTION("row order and arrays of pointers")
+	{
+		asked.byRows({asked.a, asked.c, asked.d});
+		CHECK(asked.described().flags == (flagRowA | flagRowD));
+		asked.byRows({asked.b});
+		asked.arrays();
+		asked.everyLayout(LAYOUT(STRIDED_BATCH_OFFSET), int64_t{5}); // of no meaning
+		op = asked.described();
+		CHECK(op.flags == (flagRowA | flagRowB | flagRowD | flagArrays));
+		CHECK((op.kind == Kind::bmm && op.batch == 3 && op.stridea == 0 && op.strided == 0));
+		CHECK((op.m == 10 && op.n == 20 && op.transa == Transpose::none)); // as asked
 	}
 	SECTION("scalars")
 	{
@@ -427,15 +557,24 @@ TEST_CASE("what a lowered call carries over")
 	set(asked.desc, DESC(BIAS_BATCH_STRIDE), int64_t{64});
 	set(asked.desc, DESC(SM_COUNT_TARGET), 12);
 	LtExtras extras;
-	REQUIRE(readExtras(fake_lt::lt, asked.desc, extras));
+	Op op;
+	REQUIRE(readExtras(fake_lt::lt, asked.desc, op, extras));
 	CHECK((extras.bias == 0x5000 && extras.biasBatchStride == 64 && extras.smCountTarget == 12));
 
 	// A descriptor too short for the later ones has their defaults.
 	fake_lt::of(asked.desc).erase(DESC(BIAS_BATCH_STRIDE));
 	fake_lt::of(asked.desc).erase(DESC(SM_COUNT_TARGET));
-	REQUIRE(readExtras(fake_lt::lt, asked.desc, extras));
+	REQUIRE(readExtras(fake_lt::lt, asked.desc, op, extras));
 	CHECK((extras.bias == 0x5000 && extras.biasBatchStride == 0 && extras.smCountTarget == 0));
 
 	fake_lt::of(asked.desc).erase(DESC(BIAS_POINTER));
-	CHECK(!readExtras(fake_lt::lt, asked.desc, extras));
+	CHECK(!readExtras(fake_lt::lt, asked.desc, op, extras));
+
+	Asked other;
+	other.withAux(CUBLASLT_EPILOGUE_GELU_AUX, 16, 320);
+	REQUIRE(readExtras(fake_lt::lt, other.desc, op, extras)); // that nobody reads
+	CHECK((extras.aux == 0 && extras.auxLd == 0));
+	op.epilogue = static_cast<uint8_t>(Epilogue::gelu_aux);
+	REQUIRE(readExtras(fake_lt::lt, other.desc, op, extras));
+	CHECK((extras.aux == 0x6000 && extras.auxLd == 16 && extras.auxBatchStride == 320));
 }

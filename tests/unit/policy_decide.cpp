@@ -144,6 +144,39 @@ TEST_CASE("what the door saw stands, whatever the policy says")
 	}
 }
 
+TEST_CASE("sums in half are raised where a list wants fp32")
+{
+	const op::Op half = changed(large, [](op::Op &op) {
+		op.a = op.b = op.out = op.asked = Dtype::float16;
+		op.flags = op::flagHalfSums;
+	});
+	const struct {
+		std::vector<const char *> environment;
+		Verdict verdict;
+		Reason reason;
+	} rows[] = {
+	    {{}, Verdict::kept, Reason::already_low},
+	    {{"AUTOAMP_CUSTOM_WHITE_LIST=mm", "AUTOAMP_STRATEGY=cast"}, Verdict::kept, Reason::already_low},
+	    {{"AUTOAMP_CUSTOM_BLACK_LIST=bmm"}, Verdict::kept, Reason::already_low},
+	    {{"AUTOAMP_CUSTOM_BLACK_LIST=mm"}, Verdict::raised, Reason::custom_black_list},
+	    {{"AUTOAMP_CUSTOM_BLACK_LIST=cublasSgemm*", "AUTOAMP_DTYPE=tf32"}, Verdict::raised, Reason::custom_black_list},
+	    {{"AUTOAMP_CUSTOM_BLACK_LIST=mm", "AUTOAMP_STRATEGY=fp32"}, Verdict::kept, Reason::disabled},
+	    {{"AUTOAMP_CUSTOM_BLACK_LIST=mm", "AUTOAMP_LEVEL=O0"}, Verdict::observed, Reason::custom_black_list},
+	};
+	for (const auto &row : rows) {
+		const Decision decision = decided(half, stateOf(row.environment));
+		expect(decision, row.verdict, row.reason, Dtype::float16);
+		CHECK(decision.strategy == Strategy::fp32);
+		CHECK(decision.isAsAsked() == (row.verdict != Verdict::raised));
+	}
+	State black = stateOf({"AUTOAMP_CUSTOM_BLACK_LIST=mm"}), listed = stateOf({});
+	listed.category[static_cast<unsigned>(Kind::mm)] = Category::fp32;
+	expect(decided(half, listed), Verdict::raised, Reason::black_list, Dtype::float16);
+	const op::Op empty = changed(half, [](op::Op &op) { op.obstacle = Obstacle::zero_size; });
+	expect(decided(empty, black), Verdict::kept, Reason::zero_size, Dtype::float16);
+	expect(decided(empty, stateOf({})), Verdict::kept, Reason::already_low, Dtype::float16);
+}
+
 TEST_CASE("types and sizes keep a call even where no door objected")
 {
 	State state = stateOf({"AUTOAMP_STRATEGY=cast"});
@@ -374,6 +407,14 @@ TEST_CASE("every way has its estimate, or why it is none")
 	check({}, turing, t32, {f32, f16, f16, t32}, {none, none, off, old});
 	check({"AUTOAMP_DTYPE=bf16"}, turing, f32, {f32, b16, b16, t32}, {none, old, old, old});
 	check({}, oldDriver, f32, {f32, f16, f16, t32}, {none, Reason::driver_too_old, off, none});
+
+	// What needs a kernel of ours beside the product has no other way than the cast, and pays for it.
+	const auto sum = [](op::Op &op) { op.epilogue = static_cast<uint8_t>(op::Epilogue::bgradb); };
+	for (const op::Op &call : {changed(large, sum), changed(large, [](op::Op &op) { op.flags |= op::flagArrays; })}) {
+		const Ways ways = waysOf(call, stateOf({}), h100);
+		CHECK((ways[1].isAvailable() && ways[1].estimate > half[1].estimate + 1000));
+		CHECK((ways[3].why == Reason::unsupported && ways[2].why == off));
+	}
 }
 
 TEST_CASE("auto lowers what gains against the path that the call would have taken")

@@ -45,6 +45,7 @@ TEST_CASE("what a context needs is made once, or not at all")
 		Reason expected;
 	} rows[] = {{"cuCtxGetCurrent", 1, Reason::engine_failed},
 	            {"cuCtxGetId", 1, Reason::engine_failed},
+	            {"cuStreamGetCtx", 1, Reason::engine_failed},
 	            {"cuDeviceGetAttribute", 1, Reason::engine_failed},
 	            {"cuMemPoolCreate", 1, Reason::engine_failed},
 	            {"cuMemPoolCreate", cuda::outOfMemory, Reason::out_of_memory},
@@ -52,6 +53,7 @@ TEST_CASE("what a context needs is made once, or not at all")
 	            {"cuMemHostRegister_v2", 1, Reason::engine_failed},
 	            {"cuMemHostGetDevicePointer_v2", 1, Reason::engine_failed},
 	            {"cuMemAlloc_v2", 1, Reason::engine_failed},
+	            {"cuMemAlloc_v2", cuda::outOfMemory, Reason::out_of_memory},
 	            {"cuMemsetD8Async", 1, Reason::engine_failed}};
 	for (const auto &row : rows) {
 		enter(70);
@@ -72,6 +74,13 @@ TEST_CASE("what a context needs is made once, or not at all")
 	CHECK(answer.context == nullptr); // a capture sets nothing up
 	CHECK(static_cast<int>(answer.reason) == static_cast<int>(Reason::capture_unready));
 	CHECK(device.pools == 0);
+
+	device.contextOfStream = reinterpret_cast<CUctx_st *>(0x12);
+	answer = ask();
+	CHECK((answer.context == nullptr && answer.what == nullptr));
+	CHECK(static_cast<int>(answer.reason) == static_cast<int>(Reason::bad_argument));
+	CHECK(device.pools == 0);
+	device.contextOfStream = nullptr;
 
 	Context *const first = ask().context;
 	REQUIRE(first);
@@ -133,6 +142,7 @@ TEST_CASE("the kernels are loaded once a process, when the driver can")
 	CHECK(name(kernels->castBfloat16) == "autoamp_cast_bfloat16");
 	CHECK(name(kernels->settle) == "autoamp_settle");
 	CHECK(name(kernels->scatter) == "autoamp_scatter");
+	CHECK(name(kernels->sum) == "autoamp_sum");
 	enter(81);
 	CHECK(conversionKernels(fake_driver::table) == kernels);
 	CHECK(device.calls["cuLibraryLoadData"] == 0);

@@ -171,6 +171,26 @@ TEST_CASE("bfloat16 needs no scale: the application's scalars where they are")
 	CHECK(get<int>(library.asked.description, CUBLASLT_MATMUL_DESC_POINTER_MODE) == CUBLASLT_POINTER_MODE_DEVICE);
 }
 
+TEST_CASE("sums in half, raised: the application's own matrices, summed in fp32")
+{
+	const EngineKey key = {Strategy::fp32, Dtype::float16, 2, 2, 2, 2, 16, 0};
+	for (const bool areArrays : {false, true}) {
+		op::Op op = batched(3);
+		op.a = op.b = op.out = Dtype::float16;
+		op.flags = static_cast<uint16_t>(op::flagHalfSums | (areArrays ? op::flagArrays : 0));
+		Made made(op, key);
+		const auto &asked = library.asked;
+		CHECK(get<int>(asked.description, CUBLASLT_MATMUL_DESC_COMPUTE_TYPE) == CUBLAS_COMPUTE_32F);
+		CHECK(get<int>(asked.description, CUBLASLT_MATMUL_DESC_SCALE_TYPE) == CUDA_R_32F);
+		CHECK(get<uint32_t>(asked.preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES) == 2);
+		for (const fake_lt::Attributes *layout : {&asked.a, &asked.b, &asked.c, &asked.d}) {
+			CHECK(get<int>(*layout, CUBLASLT_MATRIX_LAYOUT_TYPE) == CUDA_R_16F);
+			CHECK(get<uint32_t>(*layout, CUBLASLT_MATRIX_LAYOUT_BATCH_MODE) == (areArrays ? 1 : 0));
+		}
+		CHECK(get<int64_t>(asked.a, CUBLASLT_MATRIX_LAYOUT_LD) == 13);
+	}
+}
+
 TEST_CASE("the application's own operands, by what the vendor makes of them")
 {
 	const struct {
@@ -243,11 +263,18 @@ TEST_CASE("epilogues, and a bias pointer that is each call's own")
 	const struct {
 		op::Epilogue epilogue;
 		int expected;
-	} rows[] = {{op::Epilogue::bias, CUBLASLT_EPILOGUE_BIAS}, {op::Epilogue::relu_bias, CUBLASLT_EPILOGUE_RELU_BIAS}};
+	} rows[] = {{op::Epilogue::bias, CUBLASLT_EPILOGUE_BIAS},
+	            {op::Epilogue::relu_bias, CUBLASLT_EPILOGUE_RELU_BIAS},
+	            {op::Epilogue::gelu_aux_bias, CUBLASLT_EPILOGUE_GELU_AUX_BIAS},
+	            {op::Epilogue::drelu_bgrad, CUBLASLT_EPILOGUE_DRELU_BGRAD}};
 	for (const auto &row : rows) {
 		op.epilogue = static_cast<uint8_t>(row.epilogue);
-		Made made(op, halfKey, {0x5000, 64, 0});
+		Made made(op, halfKey, {0x5000, 64, 0, 0x6000, 128, 256});
 		const auto &asked = library.asked.description;
+		const bool hasAux = op::besideOf(op) & (op::hasMatrix | op::hasMask);
+		CHECK(get<uint64_t>(asked, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER) == (hasAux ? 0x6000 : 0));
+		CHECK(get<int64_t>(asked, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD) == (hasAux ? 128 : 0));
+		CHECK(get<int64_t>(asked, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_BATCH_STRIDE) == (hasAux ? 256 : 0));
 		CHECK(get<int>(asked, CUBLASLT_MATMUL_DESC_EPILOGUE) == row.expected);
 		CHECK(get<uint64_t>(asked, CUBLASLT_MATMUL_DESC_BIAS_POINTER) == 0x5000);
 		CHECK(get<int64_t>(asked, CUBLASLT_MATMUL_DESC_BIAS_BATCH_STRIDE) == 64);
@@ -260,6 +287,17 @@ TEST_CASE("epilogues, and a bias pointer that is each call's own")
 		CHECK(get<int64_t>(fake_lt::of(description), CUBLASLT_MATMUL_DESC_BIAS_BATCH_STRIDE) == 0);
 		fake_lt::destroy(description);
 	}
+}
+
+TEST_CASE("the vendor is not asked to sum an operand that is rounded")
+{
+	op::Op op = product();
+	op.epilogue = static_cast<uint8_t>(op::Epilogue::bgradb);
+	Made made(op, halfKey, {0x5000, 64, 0});
+	const auto &asked = library.asked.description;
+	CHECK(get<int>(asked, CUBLASLT_MATMUL_DESC_EPILOGUE) == CUBLASLT_EPILOGUE_DEFAULT);
+	CHECK(get<uint64_t>(asked, CUBLASLT_MATMUL_DESC_BIAS_POINTER) == 0);
+	CHECK(made.answer.engine->description);
 }
 
 TEST_CASE("the first algorithm that can run is taken, with its workspace")

@@ -26,7 +26,7 @@ struct Opened {
 	Opened()
 	{
 		device = {};
-		REQUIRE(slots.open(table, stream));
+		REQUIRE(slots.open(table, stream) == cuda::Failure::none);
 		ring = static_cast<kernels::Ring *>(*device.registered.begin());
 	}
 	~Opened() { slots.close(table); }
@@ -91,7 +91,7 @@ TEST_CASE("slots that cannot be made leave nothing behind")
 		device.failing[failing] = CUDA_ERROR_OUT_OF_MEMORY;
 		Slots slots;
 		CAPTURE(failing);
-		CHECK(!slots.open(table, stream));
+		CHECK(slots.open(table, stream) == cuda::Failure::outOfMemory);
 		CHECK(device.live.empty());
 		CHECK(device.registered.empty());
 		slots.drain([](const Event &, uint32_t) { FAIL("an event of nowhere"); });

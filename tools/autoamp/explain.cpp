@@ -88,7 +88,7 @@ op::Op describe(const Question &question, size_t index, const policy::Options &o
 	const auto row = static_cast<uint16_t>(index);
 	const int type = typeOf(question);
 	op::Op op;
-	if (entry.obstacle != Obstacle::none) {
+	if (entry.obstacle != Obstacle::none && entry.obstacle != Obstacle::grouped) {
 		op::PlainCall call;
 		call.m = question.m, call.n = question.n, call.k = question.k, call.batchCount = question.batch;
 		call.Atype = call.xType = type;
@@ -102,6 +102,8 @@ op::Op describe(const Question &question, size_t index, const policy::Options &o
 		call.m = question.m, call.n = question.n, call.k = question.k, call.batchCount = question.batch;
 		call.lda = std::max<int64_t>(1, call.m), call.ldb = std::max<int64_t>(1, call.k), call.ldc = call.lda;
 		call.strideA = call.m * call.k, call.strideB = call.k * call.n, call.strideC = call.m * call.n;
+		if (entry.dtype == op::Dtype::float16) // by its name: cublasHgemm
+			type = op::typeFloat16, call.computeType = op::computeFloat16;
 		call.Atype = call.Btype = call.Ctype = type;
 		op = op::describe(entry, row, call, {}, {options.tf32Allowed, options.emulatesSingle});
 	}
@@ -148,7 +150,7 @@ Explanation walk(const Question &question, const op::Op &op, const policy::Optio
 	const bool isUnlike = entry.dtype != op::Dtype::none && entry.dtype != op.a;
 	const auto taken = isUnlike ? fmt::format(" ({} itself takes {})", entry.name, op::name(entry.dtype)) : "";
 	bool isGoing = isLowered("call", fmt::format("{} of {} operands{}", kind, op::name(op.a), taken));
-	if (isGoing) {
+	if (isGoing || result.decision.verdict == Verdict::raised) {
 		std::copy(std::begin(real.category), std::end(real.category), state.category);
 		state.customWhite = real.customWhite, state.customBlack = real.customBlack;
 		isGoing = isLowered("lists", listsStep(options, kind, category));
@@ -242,6 +244,8 @@ void writeText(const Explanation &explanation)
 	std::string how;
 	if (decision.verdict == Verdict::lowered)
 		how = fmt::format(" to {} by {}", op::name(decision.precision), policy::name(decision.strategy));
+	else if (decision.verdict == Verdict::raised)
+		how = " to sums in fp32";
 	else if (decision.strategy != policy::Strategy::fp32)
 		how = fmt::format(", O1 would lower it by {}", policy::name(decision.strategy));
 	fmt::print("{} {}: {}{}\n", explanation.entry, shape(op.m, op.n, op.k, op.batch), policy::name(decision.verdict),

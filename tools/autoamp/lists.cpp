@@ -19,15 +19,18 @@ using Json = nlohmann::ordered_json;
 struct Arrival {
 	std::string_view entry;
 	const policy::CallRow *row;
-	bool hasDoor, hasLowForm;
+	bool hasDoor, hasLowForm; // of a call on fp32 data
 };
 
 std::vector<Arrival> arrivals(std::span<const char *const> entries)
 {
 	std::vector<Arrival> all;
-	for (const auto &entry : entry::entryTable)
+	for (const auto &entry : entry::entryTable) {
+		const bool isProduct = entry.obstacle == op::Obstacle::none || entry.obstacle == op::Obstacle::grouped;
+		const bool takesSingle = entry.dtype == op::Dtype::none || entry.dtype == op::Dtype::float32;
 		for (const auto *row : policy::rowsAt(entry.name))
-			all.push_back({entry.name, row, true, entry.obstacle == op::Obstacle::none});
+			all.push_back({entry.name, row, true, isProduct && takesSingle});
+	}
 	for (const auto entry : policy::entriesWithoutDoor(entries))
 		for (const auto *row : policy::rowsAt(entry))
 			all.push_back({entry, row, false, row->hasLowForm && row != policy::callRows().data()});

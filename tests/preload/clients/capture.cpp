@@ -171,7 +171,7 @@ void replayed(const Spec &spec, cudaStreamCaptureMode mode, Line &line)
 		graph->replay(session.stream);
 		now = resultBits(problem);
 		line.require(problem.isPaddingWhole(), "memory outside the matrices changed");
-		line.require(problem.compare().eta < worst, "wrong result");
+		line.require(problem.compare().eta < worst && problem.compare().beside < worst, "wrong result");
 	}
 	line.require(bits[0] == bits[1], "bits differ between replays");
 	problem.restore();
@@ -690,8 +690,19 @@ std::vector<Case> allCases()
 	    {"replay.gemm_ex", {.door = Door::gemmEx, .m = 55, .transa = CUBLAS_OP_T, .padA = 1}, global},
 	    {"replay.strided", {.door = Door::sgemmStridedBatched, .m = 56, .batch = 3}, global},
 	    {"replay.batched", {.door = Door::sgemmBatched, .m = 60, .batch = 3, .beta = 0.5f}, global},
+	    {"replay.grouped", {.door = Door::sgemmGrouped, .m = 79, .batch = 3, .groups = 2, .beta = 0.5f}, global},
 	    {"replay.strided_ex", {.door = Door::gemmStridedBatchedEx, .m = 57, .batch = 3, .sharesB = true}, global},
 	    {"replay.lt", {.door = Door::ltMatmul, .m = 58, .epilogue = CUBLASLT_EPILOGUE_RELU_BIAS}, global},
+	    {"replay.lt_gradient",
+	     {.door = Door::ltMatmul, .m = 91, .beta = 0.5f, .epilogue = CUBLASLT_EPILOGUE_DRELU_BGRAD, .hasOwnD = true},
+	     global},
+	    {"replay.lt_sum", {.door = Door::ltMatmul, .m = 92, .epilogue = CUBLASLT_EPILOGUE_BGRADA}, global},
+	    {"replay.lt_arrays",
+	     {.door = Door::ltMatmul, .m = 93, .batch = 3, .beta = 0.5f, .areArrays = true, .hasOwnD = true},
+	     global},
+	    {"replay.lt_rows",
+	     {.door = Door::ltMatmul, .m = 94, .transa = CUBLAS_OP_T, .isRowA = true, .isRowD = true},
+	     global},
 	    {"replay.lt_own", {.door = Door::ltMatmul, .m = 59, .ltHandle = LtHandle::own, .hasOwnD = true}, global},
 	};
 	std::vector<Case> cases = {

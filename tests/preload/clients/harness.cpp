@@ -131,12 +131,21 @@ namespace {
 
 constexpr size_t guard = 64; // elements before and behind: 256 bytes
 
+const Home plain = {[](size_t bytes) {
+	                    void *memory = nullptr;
+	                    CHECK(cudaMalloc(&memory, bytes));
+	                    return memory;
+                    },
+                    [](void *memory) { cudaFree(memory); }};
+
 uint32_t bitsOf(float x)
 {
 	return std::bit_cast<uint32_t>(x);
 }
 
 } // namespace
+
+thread_local const Home *home = &plain;
 
 Array::Array(size_t count, size_t shift)
     : count_(count), before_(guard + shift), image_(before_ + count + guard, std::bit_cast<float>(untouched))
@@ -147,11 +156,11 @@ Array::Array(size_t count, size_t shift)
 Array::~Array()
 {
 	if (device_)
-		cudaFree(device_);
+		home_->give(device_);
 }
 
 Array::Array(Array &&other) noexcept
-    : count_(other.count_), before_(other.before_), image_(std::move(other.image_)),
+    : count_(other.count_), before_(other.before_), image_(std::move(other.image_)), home_(other.home_),
       device_(std::exchange(other.device_, nullptr))
 {
 }
@@ -161,6 +170,7 @@ Array &Array::operator=(Array &&other) noexcept
 	std::swap(count_, other.count_);
 	std::swap(before_, other.before_);
 	image_.swap(other.image_);
+	std::swap(home_, other.home_);
 	std::swap(device_, other.device_);
 	return *this;
 }
@@ -168,30 +178,30 @@ Array &Array::operator=(Array &&other) noexcept
 void Array::move()
 {
 	float *const old = device_;
-	CHECK(cudaMalloc(reinterpret_cast<void **>(&device_), image_.size() * sizeof(float)));
+	device_ = static_cast<float *>(home_->take(image_.size() * sizeof(float)));
 	if (old)
-		CHECK(cudaFree(old));
+		home_->give(old);
 }
 
 void Array::upload() const
 {
-	CHECK(cudaMemcpy(device_, image_.data(), image_.size() * sizeof(float), cudaMemcpyHostToDevice));
+	CHECK(cudaMemcpy(device_, image_.data(), image_.size() * sizeof(float), cudaMemcpyDefault));
 	CHECK(cudaStreamSynchronize(cudaStreamLegacy)); // pageable memory may still be on its way, and streams do not wait
 }
 
 void Array::uploadAsync(cudaStream_t stream) const
 {
-	CHECK(cudaMemcpyAsync(device_, image_.data(), image_.size() * sizeof(float), cudaMemcpyHostToDevice, stream));
+	CHECK(cudaMemcpyAsync(device_, image_.data(), image_.size() * sizeof(float), cudaMemcpyDefault, stream));
 }
 
 void Array::download()
 {
-	CHECK(cudaMemcpy(image_.data(), device_, image_.size() * sizeof(float), cudaMemcpyDeviceToHost));
+	CHECK(cudaMemcpy(image_.data(), device_, image_.size() * sizeof(float), cudaMemcpyDefault));
 }
 
 void Array::downloadAsync(cudaStream_t stream)
 {
-	CHECK(cudaMemcpyAsync(image_.data(), device_, image_.size() * sizeof(float), cudaMemcpyDeviceToHost, stream));
+	CHECK(cudaMemcpyAsync(image_.data(), device_, image_.size() * sizeof(float), cudaMemcpyDefault, stream));
 }
 
 bool Array::isWholeOutside(const std::vector<bool> &written) const
@@ -204,9 +214,11 @@ bool Array::isWholeOutside(const std::vector<bool> &written) const
 	return true;
 }
 
-Matrix::Matrix(int64_t rows, int64_t columns, int64_t ld, int64_t batch, int64_t stride, size_t shift)
-    : rows(rows), columns(columns), ld(ld), batch(batch), stride(stride),
-      array(static_cast<size_t>(std::max<int64_t>(0, stride * (batch - 1)) + ld * std::max<int64_t>(columns, 1)), shift)
+Matrix::Matrix(int64_t rows, int64_t columns, int64_t ld, int64_t batch, int64_t stride, size_t shift, bool isByRows)
+    : rows(rows), columns(columns), ld(ld), batch(batch), stride(stride), isByRows(isByRows),
+      array(static_cast<size_t>(std::max<int64_t>(0, stride * (batch - 1)) +
+                                ld * std::max<int64_t>(isByRows ? rows : columns, 1)),
+            shift)
 {
 }
 
@@ -264,18 +276,21 @@ std::string entryOf(const Spec &spec)
 	                                        "cublasGemmStridedBatchedEx",
 	                                        "cublasSgemmBatched",
 	                                        "cublasGemmBatchedEx",
+	                                        "cublasSgemmGroupedBatched",
+	                                        "cublasGemmGroupedBatchedEx",
 	                                        "cublasLtMatmul"};
 	return std::string(names[static_cast<size_t>(spec.door)]) + (spec.is64 ? "_64" : "");
 }
 
 namespace {
 
-Matrix operand(int rows, int columns, bool isTransposed, int pad, int gap, bool isShared, int batch, unsigned shift)
+Matrix operand(int rows, int columns, bool isTransposed, int pad, int gap, bool isShared, int batch, unsigned shift,
+               bool isByRows)
 {
 	if (isTransposed)
 		std::swap(rows, columns);
-	const int64_t ld = std::max(rows, 1) + pad;
-	return {rows, columns, ld, batch, isShared ? 0 : ld * columns + gap, shift};
+	const int64_t ld = std::max(isByRows ? columns : rows, 1) + pad;
+	return {rows, columns, ld, batch, isShared ? 0 : ld * (isByRows ? rows : columns) + gap, shift, isByRows};
 }
 
 bool isLt(const Spec &spec)
@@ -283,28 +298,90 @@ bool isLt(const Spec &spec)
 	return spec.door == Door::ltMatmul;
 }
 
+// The bits that cublasLtEpilogue_t is made of and has no names for.
+constexpr unsigned maskedBit = 8, gradientBit = 16, derivedBit = 64, auxBit = 128;
+
 bool hasBias(const Spec &spec)
 {
-	return spec.epilogue == CUBLASLT_EPILOGUE_BIAS || spec.epilogue == CUBLASLT_EPILOGUE_RELU_BIAS;
+	return spec.epilogue & CUBLASLT_EPILOGUE_BIAS;
 }
 
-bool hasRelu(const Spec &spec)
+// One group after the other; the last one takes what is left of the batch.
+template <typename Int>
+struct Groups {
+	explicit Groups(const Spec &spec, const Matrix &a, const Matrix &b, const Matrix &c)
+	    : transa(count(spec), spec.transa), transb(count(spec), spec.transb), alpha(count(spec), spec.alpha),
+	      beta(count(spec), spec.beta), size(count(spec), static_cast<Int>(spec.batch / spec.groups))
+	{
+		const int64_t numbers[] = {spec.m, spec.n, spec.k, a.ld, b.ld, c.ld};
+		for (int i = 0; i < 6; i++)
+			shape[i].assign(count(spec), static_cast<Int>(numbers[i]));
+		size.back() = static_cast<Int>(spec.batch - spec.batch / spec.groups * (spec.groups - 1));
+		if (spec.hasOddGroup)
+			beta.back() = -0.0f;
+	}
+	static size_t count(const Spec &spec) { return static_cast<size_t>(spec.groups); }
+
+	std::vector<cublasOperation_t> transa, transb;
+	std::vector<float> alpha, beta;
+	std::vector<Int> shape[6], size;
+};
+
+template <typename Int, typename Function, typename Pointers, typename... Compute>
+int callGrouped(Function function, cublasHandle_t handle, const Spec &spec, const Groups<Int> &g, Pointers arrays,
+                Compute... compute)
 {
-	return spec.epilogue == CUBLASLT_EPILOGUE_RELU || spec.epilogue == CUBLASLT_EPILOGUE_RELU_BIAS;
+	const float *const scalars[] = {g.alpha.data(), g.beta.data()};
+	const auto B = arrays + spec.batch, C = B + spec.batch;
+	if constexpr (sizeof...(compute) == 0)
+		return function(handle, g.transa.data(), g.transb.data(), g.shape[0].data(), g.shape[1].data(),
+		                g.shape[2].data(), scalars[0], arrays, g.shape[3].data(), B, g.shape[4].data(), scalars[1], C,
+		                g.shape[5].data(), static_cast<Int>(spec.groups), g.size.data());
+	else
+		return function(handle, g.transa.data(), g.transb.data(), g.shape[0].data(), g.shape[1].data(),
+		                g.shape[2].data(), scalars[0], arrays, CUDA_R_32F, g.shape[3].data(), B, CUDA_R_32F,
+		                g.shape[4].data(), scalars[1], C, CUDA_R_32F, g.shape[5].data(), static_cast<Int>(spec.groups),
+		                g.size.data(), compute...);
+}
+
+bool hasGradient(const Spec &spec)
+{
+	return spec.epilogue & (gradientBit | CUBLASLT_EPILOGUE_BGRADA | CUBLASLT_EPILOGUE_BGRADB);
+}
+
+size_t auxSize(const Spec &spec, int64_t ld) // in floats
+{
+	const int64_t elements = ld * spec.n * spec.batch;
+	return !(spec.epilogue & auxBit)                              ? 0
+	       : spec.epilogue & (CUBLASLT_EPILOGUE_RELU | maskedBit) ? static_cast<size_t>(elements / 32)
+	                                                              : static_cast<size_t>(elements);
+}
+
+double gelu(double x)
+{
+	return 0.5 * x * (1 + std::tanh(0.7978845608028654 * (x + 0.044715 * x * x * x)));
+}
+
+double slopeOfGelu(double x)
+{
+	const double t = std::tanh(0.7978845608028654 * (x + 0.044715 * x * x * x));
+	return 0.5 * (1 + t + x * (1 - t * t) * 0.7978845608028654 * (1 + 3 * 0.044715 * x * x));
 }
 
 } // namespace
 
 Problem::Problem(const Spec &wanted, uint64_t seed)
     : spec(wanted), a(operand(spec.m, spec.k, spec.transa != CUBLAS_OP_N, spec.padA, spec.gap, spec.sharesA, spec.batch,
-                              spec.shiftA)),
-      b(operand(spec.k, spec.n, spec.transb != CUBLAS_OP_N, spec.padB, spec.gap, spec.sharesB, spec.batch,
-                spec.shiftB)),
-      c(operand(spec.m, spec.n, false, spec.padC, spec.gap, false, spec.batch, spec.shiftC)),
+                              spec.shiftA, spec.isRowA)),
+      b(operand(spec.k, spec.n, spec.transb != CUBLAS_OP_N, spec.padB, spec.gap, spec.sharesB, spec.batch, spec.shiftB,
+                spec.isRowB)),
+      c(operand(spec.m, spec.n, false, spec.padC, spec.gap, false, spec.batch, spec.shiftC, spec.isRowD)),
       d(operand(spec.hasOwnD ? spec.m : 1, spec.hasOwnD ? spec.n : 1, false, spec.padC, spec.gap, false,
-                spec.hasOwnD ? spec.batch : 1, spec.shiftC)),
-      bias(static_cast<size_t>(std::max(spec.m, 1))), scalars(2), workspace(spec.workspace / sizeof(float)),
-      pointers(6 * static_cast<size_t>(std::max(spec.batch, 1)))
+                spec.hasOwnD ? spec.batch : 1, spec.shiftC, spec.isRowD)),
+      bias(static_cast<size_t>(std::max({spec.m, spec.n, 1}) + spec.gap) * static_cast<size_t>(spec.batch + 1)),
+      aux(auxSize(spec, (spec.m + 255) / 128 * 128)), scalars(2), workspace(spec.workspace / sizeof(float)),
+      biasStride(hasGradient(spec) ? std::max(spec.m, spec.n) + spec.gap : 0), auxLd((spec.m + 255) / 128 * 128),
+      pointers(8 * static_cast<size_t>(std::max(spec.batch, 1)))
 {
 	Random random(seed);
 	const auto gaussian = [&] { return random.gaussian(); };
@@ -312,7 +389,10 @@ Problem::Problem(const Spec &wanted, uint64_t seed)
 	b.fill(gaussian);
 	c.fill(gaussian);
 	for (size_t i = 0; i < bias.size(); i++)
-		bias[i] = static_cast<float>(random.gaussian());
+		bias[i] = hasGradient(spec) ? bias[i] : static_cast<float>(random.gaussian());
+	if (spec.epilogue & (maskedBit | derivedBit)) // of an operation's gradient: an input
+		for (size_t i = 0; i < aux.size(); i++)
+			aux[i] = static_cast<float>(random.gaussian());
 	if (spec.isCNan)
 		c.fill([] { return NAN; });
 	if (spec.isANan)
@@ -336,7 +416,7 @@ void Problem::upload()
 	for (const Matrix *matrix : {&a, &b, &c, &d})
 		matrix->array.upload();
 	size_t place = 0;
-	for (const Matrix *matrix : {&a, &b, &c})
+	for (const Matrix *matrix : {&a, &b, &c, &result()})
 		for (int i = 0; i < spec.batch; i++) {
 			const auto address = reinterpret_cast<uintptr_t>(matrix->array.data() + i * matrix->stride);
 			for (const uintptr_t half : {address, address >> 32})
@@ -344,6 +424,7 @@ void Problem::upload()
 		}
 	pointers.upload();
 	bias.upload();
+	aux.upload();
 	scalars.upload();
 	workspace.upload();
 }
@@ -353,6 +434,8 @@ void Problem::download()
 	for (Matrix *matrix : {&a, &b, &c, &d})
 		matrix->array.download();
 	workspace.download();
+	bias.download();
+	aux.download();
 }
 
 void Problem::restore()
@@ -396,6 +479,13 @@ int Problem::call(cublasHandle_t handle, cublasLtHandle_t light)
 		EITHER(cublasGemmStridedBatchedEx, alpha, A, type, lda, a.stride, B, type, ldb, b.stride, beta, C, type, ldc,
 		       c.stride, s.batch, s.compute, algo);
 #undef EITHER
+	case Door::sgemmGrouped:
+		return s.is64 ? callGrouped(cublasSgemmGroupedBatched_64, handle, s, Groups<int64_t>(s, a, b, c), arrays)
+		              : callGrouped(cublasSgemmGroupedBatched, handle, s, Groups<int>(s, a, b, c), arrays);
+	case Door::gemmGroupedEx:
+		return s.is64 ? callGrouped(cublasGemmGroupedBatchedEx_64, handle, s, Groups<int64_t>(s, a, b, c), voids,
+		                            s.compute)
+		              : callGrouped(cublasGemmGroupedBatchedEx, handle, s, Groups<int>(s, a, b, c), voids, s.compute);
 	case Door::ltMatmul:
 		break;
 	}
@@ -465,7 +555,7 @@ public:
 	{
 		CHECK(cublasLtMatmulDescSetAttribute(desc, attribute, &value, sizeof value));
 	}
-	cublasLtMatrixLayout_t layout(const Matrix &matrix)
+	cublasLtMatrixLayout_t layout(const Matrix &matrix, bool isArray)
 	{
 		cublasLtMatrixLayout_t &made = made_[count_];
 		const auto rows = static_cast<uint64_t>(matrix.rows), columns = static_cast<uint64_t>(matrix.columns);
@@ -482,6 +572,13 @@ public:
 			CHECK(cublasLtMatrixLayoutSetAttribute(made, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &matrix.stride,
 			                                       sizeof matrix.stride));
 		}
+		const auto set = [made](cublasLtMatrixLayoutAttribute_t id, uint32_t value) {
+			CHECK(cublasLtMatrixLayoutSetAttribute(made, id, &value, sizeof value));
+		};
+		if (matrix.isByRows)
+			set(CUBLASLT_MATRIX_LAYOUT_ORDER, CUBLASLT_ORDER_ROW);
+		if (isArray)
+			set(CUBLASLT_MATRIX_LAYOUT_BATCH_MODE, CUBLASLT_BATCH_MODE_POINTER_ARRAY);
 		count_++;
 		return made;
 	}
@@ -507,12 +604,20 @@ int Problem::callLt(cublasHandle_t handle, cublasLtHandle_t light, cudaStream_t 
 	objects.set(CUBLASLT_MATMUL_DESC_TRANSB, spec.transb);
 	if (spec.epilogue != CUBLASLT_EPILOGUE_DEFAULT)
 		objects.set(CUBLASLT_MATMUL_DESC_EPILOGUE, spec.epilogue);
-	if (hasBias(spec))
+	if (hasBias(spec) || hasGradient(spec))
 		objects.set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, static_cast<const void *>(bias.data()));
+	if (biasStride)
+		objects.set(CUBLASLT_MATMUL_DESC_BIAS_BATCH_STRIDE, biasStride);
+	if (spec.epilogue & auxBit) {
+		objects.set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, static_cast<const void *>(aux.data()));
+		objects.set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, auxLd);
+		objects.set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_BATCH_STRIDE, auxLd * spec.n);
+	}
 	if (spec.hasDeviceScalars)
 		objects.set(CUBLASLT_MATMUL_DESC_POINTER_MODE, CUBLASLT_POINTER_MODE_DEVICE);
-	cublasLtMatrixLayout_t layoutA = objects.layout(a), layoutB = objects.layout(b),
-	                       layoutC = objects.layout(spec.isCA ? a : c), layoutD = objects.layout(result());
+	cublasLtMatrixLayout_t layoutA = objects.layout(a, spec.areArrays), layoutB = objects.layout(b, spec.areArrays),
+	                       layoutC = objects.layout(spec.isCA ? a : c, spec.areArrays),
+	                       layoutD = objects.layout(result(), spec.areArrays);
 
 	const cublasLtHandle_t asked = spec.ltHandle == LtHandle::own ? light : reinterpret_cast<cublasLtHandle_t>(handle);
 	const float *const alpha = spec.hasDeviceScalars ? scalars.data() : &spec.alpha;
@@ -530,12 +635,22 @@ int Problem::callLt(cublasHandle_t handle, cublasLtHandle_t light, cudaStream_t 
 		if (count != 1)
 			fail("cublasLtMatmulAlgoGetHeuristic", "no algorithm");
 	}
-	return cublasLtMatmul(asked, objects.desc, alpha, a.array.data(), layoutA, b.array.data(), layoutB, beta,
-	                      spec.isCNull ? nullptr
-	                      : spec.isCA  ? a.array.data()
-	                                   : c.array.data(),
-	                      layoutC, result().array.data(), layoutD, spec.usesHeuristic ? &found.algo : nullptr,
+	const float *const A = a.array.data(), *const B = b.array.data(),
+	                   *const C = spec.isCNull ? nullptr : (spec.isCA ? a : c).array.data();
+	float *const *const arrays = reinterpret_cast<float *const *>(pointers.data()); // of C the result's, if it is C
+	const auto of = [&](const float *data, int which) {
+		return spec.areArrays && data ? static_cast<const void *>(arrays + which * spec.batch) : data;
+	};
+	return cublasLtMatmul(asked, objects.desc, alpha, of(A, 0), layoutA, of(B, 1), layoutB, beta,
+	                      of(C, spec.hasOwnD ? 2 : 3), layoutC, const_cast<void *>(of(result().array.data(), 3)),
+	                      layoutD, spec.usesHeuristic ? &found.algo : nullptr,
 	                      spec.workspace ? workspace.data() : nullptr, spec.workspace, stream);
+}
+
+bool Problem::maskAt(int64_t matrix, int64_t row, int64_t column) const
+{
+	const int64_t bit = (matrix * spec.n + column) * auxLd + row;
+	return std::bit_cast<uint32_t>(aux[static_cast<size_t>(bit / 32)]) >> bit % 32 & 1;
 }
 
 Answer Problem::compare() const
@@ -547,8 +662,14 @@ Answer Problem::compare() const
 	const bool isTransA = spec.transa != CUBLAS_OP_N, isTransB = spec.transb != CUBLAS_OP_N;
 	constexpr double roundings = 0x1p-7; // of two bfloat16 operands, in |A||B|
 	Answer answer;
-	double error = 0, size = 0, largest = 0, squares = 0;
+	double error = 0, size = 0, largest = 0, squares = 0, besideError = 0, besideSize = 0;
 	long long count = 0;
+	const unsigned epilogue = spec.epilogue;
+	std::vector<double> gradient(bias.size()), gradientOfProduct(bias.size());
+	const auto toGradient = [&](int64_t matrix, int64_t i, double value, double ofProduct) {
+		gradient[static_cast<size_t>(matrix * biasStride + i)] += value;
+		gradientOfProduct[static_cast<size_t>(matrix * biasStride + i)] += ofProduct;
+	};
 	for (int64_t place = 0; place < int64_t{1} * spec.batch * spec.m * spec.n; place++) {
 		const int64_t i = place % spec.m, j = place / spec.m % spec.n, matrix = place / spec.m / spec.n;
 		const float out = got.at(matrix, i, j);
@@ -561,6 +682,10 @@ Answer Problem::compare() const
 		for (int64_t l = 0; l < (spec.alpha != 0 ? spec.k : 0); l++) {
 			const double x = isTransA ? a.at(matrix, l, i) : a.at(matrix, i, l);
 			const double y = isTransB ? b.at(matrix, j, l) : b.at(matrix, l, j);
+			if (epilogue & CUBLASLT_EPILOGUE_BGRADA && j == 0)
+				toGradient(matrix, i, x, x);
+			if (epilogue & CUBLASLT_EPILOGUE_BGRADB && i == 0)
+				toGradient(matrix, j, y, y);
 			product += x * y;
 			magnitude += std::fabs(x * y);
 		}
@@ -571,24 +696,45 @@ Answer Problem::compare() const
 			sum += spec.beta * (spec.isCA ? a.at(matrix, i, j) : before_[c.index(matrix, i, j)]);
 		if (hasBias(spec))
 			sum += bias[static_cast<size_t>(i)];
-		const bool isClipped = hasRelu(spec) && sum < 0;
-		const double wanted = isClipped ? 0 : sum;
+		double slope = 1; // how much of the product's error is the result's
+		if (epilogue & CUBLASLT_EPILOGUE_RELU)
+			slope = sum >= 0;
+		else if (epilogue & CUBLASLT_EPILOGUE_GELU)
+			slope = slopeOfGelu(sum);
+		else if (epilogue & maskedBit)
+			slope = maskAt(matrix, i, j);
+		const int64_t auxPlace = (matrix * spec.n + j) * auxLd + i;
+		if (epilogue & derivedBit)
+			slope = slopeOfGelu(aux[static_cast<size_t>(auxPlace)]);
+		const double wanted = epilogue & CUBLASLT_EPILOGUE_GELU ? gelu(sum) : sum * slope;
+		if (epilogue & gradientBit)
+			toGradient(matrix, i, wanted, product * slope);
+		if (epilogue & auxBit && epilogue & CUBLASLT_EPILOGUE_GELU) {
+			besideError += std::pow(aux[static_cast<size_t>(auxPlace)] - sum, 2);
+			besideSize += product * product;
+		}
+		if (epilogue & auxBit && epilogue & CUBLASLT_EPILOGUE_RELU) {
+			besideError += maskAt(matrix, i, j) != (out > 0); // where it is 0 exactly, nothing was rounded
+			besideSize++;
+		}
 		answer.spoiled += category != 0 && std::fabs(wanted) + roundings * magnitude < 3.4e38;
 		largest = std::max(largest, std::fabs(wanted));
 		squares += wanted * wanted;
 		count++;
-		if (isClipped) {
-			if (out != 0) // rounding may have made it positive
-				error += out * out;
-			continue;
-		}
-		const double difference = static_cast<double>(out) - wanted;
+		const double difference = static_cast<double>(out) - wanted; // of what is clipped, rounding may have made some
 		error += difference * difference;
-		size += product * product;
-		if (magnitude > 0)
+		size += product * product * slope * slope;
+		if (magnitude > 0 && slope != 0)
 			answer.omega = std::max(answer.omega, std::fabs(difference) / magnitude);
 	}
 	answer.eta = size > 0 ? std::sqrt(error / size) : error > 0 ? INFINITY : 0;
+	for (size_t i = 0; hasGradient(spec) && i < gradient.size(); i++)
+		if (gradientOfProduct[i] != 0) {
+			besideError += std::pow(bias[i] - gradient[i], 2);
+			besideSize += std::pow(gradientOfProduct[i], 2);
+		}
+	if (besideSize > 0)
+		answer.beside = std::sqrt(besideError / besideSize);
 	const double usual = count ? std::sqrt(squares / static_cast<double>(count)) : 0;
 	answer.isMeasurable = largest <= 3.4e38 && usual >= 1e-30;
 	return answer;
@@ -604,13 +750,31 @@ bool Problem::isPaddingWhole() const
 					belongs[matrix.index(batch, row, column)] = true;
 		return matrix.array.isWholeOutside(belongs);
 	};
+	const int perWord = hasMask() ? 32 : 1;
+	std::vector<bool> inAux(aux.size()), inBias(bias.size(), !hasGradient(spec));
+	for (size_t i = 0; i < aux.size(); i++)
+		inAux[i] = static_cast<int64_t>(i) * perWord % auxLd < spec.m || spec.epilogue & (maskedBit | derivedBit);
+	for (size_t i = 0; biasStride && i < bias.size(); i++) {
+		const auto place = static_cast<int64_t>(i);
+		inBias[i] = place / biasStride < spec.batch &&
+		            place % biasStride < (spec.epilogue & CUBLASLT_EPILOGUE_BGRADB ? spec.n : spec.m);
+	}
+	if (!aux.isWholeOutside(inAux) || !bias.isWholeOutside(inBias))
+		return false;
 	return isWhole(a) && isWhole(b) && isWhole(c) && (!spec.hasOwnD || isWhole(d)) &&
 	       workspace.isWholeOutside(std::vector<bool>(workspace.size(), true));
 }
 
 void Problem::describe(Line &line) const
 {
-	line.put("entry", entryOf(spec)).put("m", spec.m).put("n", spec.n).put("k", spec.k).put("batch", spec.batch);
+	const bool hasShape = !spec.hasOddGroup; // a report does not choose among those of the groups
+	line.put("entry", entryOf(spec))
+	    .put("m", hasShape * spec.m)
+	    .put("n", hasShape * spec.n)
+	    .put("k", hasShape * spec.k);
+	line.put("batch", spec.batch);
+	if (isLt(spec))
+		line.put("epilogue", static_cast<int>(spec.epilogue)).put("arrays", spec.areArrays);
 }
 
 void Problem::runOn(Session &session, Line &line)
@@ -634,6 +798,8 @@ void Problem::runOn(Session &session, Line &line)
 	if (status == 0) {
 		const Answer answer = compare();
 		line.put("eta", answer.eta).put("omega", answer.omega).put("nonfinite", answer.nonfinite);
+		if (!(answer.beside < 0)) // NaN is one
+			line.put("beside", answer.beside).bits("beside_bits", bias.bits() ^ aux.bits());
 		line.require(answer.spoiled == 0, "Inf or NaN where there is none");
 		line.require(answer.eta < worst, "wrong result");
 	}

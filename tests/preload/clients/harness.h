@@ -33,6 +33,7 @@ public:
 	Line &bits(const char *key, uint64_t value);
 	void require(bool condition, const char *what);
 	bool print() const; // ok?
+	bool isOk() const { return ok_; }
 
 	const std::string name;
 
@@ -64,6 +65,13 @@ private:
 
 uint64_t hash(const void *data, size_t bytes, uint64_t seed = 0xcbf29ce484222325u);
 
+// Where arrays live: those made from now on in what `home` names, which is cudaMalloc at first.
+struct Home {
+	void *(*take)(size_t bytes);
+	void (*give)(void *memory);
+};
+extern thread_local const Home *home;
+
 // Floats on the device. Everything starts as a NaN of one pattern, so that a read or a write outside a matrix shows:
 // between columns, between the matrices of a batch, before and behind.
 class Array
@@ -91,20 +99,23 @@ public:
 private:
 	size_t count_, before_;
 	std::vector<float> image_;
+	const Home *home_ = home;
 	float *device_ = nullptr;
 };
 
 struct Matrix {
-	Matrix(int64_t rows, int64_t columns, int64_t ld, int64_t batch, int64_t stride, size_t shift);
+	Matrix(int64_t rows, int64_t columns, int64_t ld, int64_t batch, int64_t stride, size_t shift,
+	       bool isByRows = false);
 	size_t index(int64_t matrix, int64_t row, int64_t column) const
 	{
-		return static_cast<size_t>(matrix * stride + column * ld + row);
+		return static_cast<size_t>(matrix * stride + (isByRows ? row * ld + column : column * ld + row));
 	}
 	float at(int64_t matrix, int64_t row, int64_t column) const { return array[index(matrix, row, column)]; }
 	void each(const std::function<void(float &)> &visit); // every element that belongs to a matrix, once
 	void fill(const std::function<double()> &value);
 
 	int64_t rows, columns, ld, batch, stride;
+	bool isByRows;
 	Array array;
 };
 
@@ -144,6 +155,8 @@ enum class Door {
 	gemmStridedBatchedEx,
 	sgemmBatched,
 	gemmBatchedEx,
+	sgemmGrouped,
+	gemmGroupedEx,
 	ltMatmul
 };
 enum class Objects { created, onStack, older, guarded }; // where cublasLt's descriptors live
@@ -156,6 +169,8 @@ struct Spec {
 	cublasOperation_t transa = CUBLAS_OP_N, transb = CUBLAS_OP_N;
 	int padA = 0, padB = 0, padC = 0;            // leading dimension beyond the rows
 	int gap = 0;                                 // stride beyond the matrix
+	int groups = 1;                              // that the batch is cut into, of a grouped door
+	bool hasOddGroup = false;                    // the last one's beta is -0
 	bool sharesA = false, sharesB = false;       // stride 0
 	unsigned shiftA = 0, shiftB = 0, shiftC = 0; // elements off alignment
 	float alpha = 1, beta = 0;
@@ -168,6 +183,7 @@ struct Spec {
 	Objects objects = Objects::created;
 	size_t objectBytes = sizeof(cublasLtMatmulDescOpaque_t); // older: what that library's header had
 	LtHandle ltHandle = LtHandle::cast;
+	bool isRowA = false, isRowB = false, isRowD = false, areArrays = false;
 	bool hasOwnD = false, isCNull = false, isCA = false, usesHeuristic = false;
 	size_t workspace = 0;
 };
@@ -181,6 +197,7 @@ struct Answer {
 	long long nonfinite = 0;   // elements that are Inf or NaN
 	long long spoiled = 0;     // of these: where fp64's result is none, and not at the very end of fp32's range
 	uint64_t classes = 0;      // which elements are Inf, -Inf, NaN
+	double beside = -1;        // error, as eta, of the auxiliary matrix or the gradient of the bias, where there is one
 	bool isMeasurable = false; // fp64's result lies in fp32's normal range
 };
 
@@ -204,10 +221,13 @@ public:
 
 	Spec spec;
 	Matrix a, b, c, d;
-	Array bias, scalars, workspace;
-	Array pointers; // a device pointer in two elements: those of A, then of B, then of C
+	Array bias, aux, scalars, workspace;
+	int64_t biasStride = 0, auxLd = 0; // of a mask in bits
+	Array pointers;                    // a device pointer in two elements: those of A, then of B, of C, of the result
 
 private:
+	bool hasMask() const { return spec.epilogue & (CUBLASLT_EPILOGUE_RELU | 8); }
+	bool maskAt(int64_t matrix, int64_t row, int64_t column) const;
 	int callLt(cublasHandle_t handle, cublasLtHandle_t light, cudaStream_t stream);
 	std::vector<float> before_; // C as it was
 };

@@ -46,8 +46,10 @@ void put(Line &line, const Problem &problem, const Answer &answer)
 {
 	if (answer.isMeasurable)
 		line.put("eta", answer.eta).put("omega", answer.omega);
+	if (!(answer.beside < 0))
+		line.put("beside", answer.beside);
 	line.put("nonfinite", answer.nonfinite).put("spoiled", answer.spoiled).bits("classes", answer.classes);
-	line.bits("bits", problem.c.array.bits());
+	line.bits("bits", const_cast<Problem &>(problem).result().array.bits());
 }
 
 // One site for all magnitudes: mixed calls, each with scales of its own.
@@ -70,7 +72,7 @@ void magnitudeOf(Spec spec, Line &line)
 	spec.padA = spec.padB = spec.padC = 3;
 	Problem problem(spec);
 	fill(problem.a, 11, 1e25);
-	fill(problem.b, 12, 1e-22);
+	fill(problem.b, 12, 1e-25); // a result as large as C and the bias, and where GELU is curved
 	problem.describe(line);
 	put(line, problem, multiply(session, problem, line));
 }
@@ -361,7 +363,7 @@ std::vector<Case> allCases()
 		for (const int b : {-30, -20, -10, 0, 10, 20, 30})
 			cases.push_back({"magnitude.1e" + std::to_string(a) + "_1e" + std::to_string(b),
 			                 [a, b](Line &line) { magnitude(a, b, line); }});
-	int m = 80;
+	int m = 200;
 	const std::pair<const char *, Spec> doors[] = {
 	    {"sgemm", {}},
 	    {"gemm_ex", {.door = Door::gemmEx, .transa = CUBLAS_OP_T}},
@@ -370,6 +372,22 @@ std::vector<Case> allCases()
 	    {"strided_ex", {.door = Door::gemmStridedBatchedEx, .batch = 3, .sharesB = true}},
 	    {"lt_relu_bias", {.door = Door::ltMatmul, .epilogue = CUBLASLT_EPILOGUE_RELU_BIAS}},
 	    {"lt_batched", {.door = Door::ltMatmul, .batch = 2}},
+	    {"lt_gelu_bias", {.door = Door::ltMatmul, .beta = 2, .epilogue = CUBLASLT_EPILOGUE_GELU_BIAS}},
+	    {"lt_relu_aux",
+	     {.door = Door::ltMatmul, .batch = 2, .beta = 2, .epilogue = CUBLASLT_EPILOGUE_RELU_AUX_BIAS, .hasOwnD = true}},
+	    {"lt_drelu_bgrad", {.door = Door::ltMatmul, .batch = 2, .beta = 2, .epilogue = CUBLASLT_EPILOGUE_DRELU_BGRAD}},
+	    {"lt_drelu_apart",
+	     {.door = Door::ltMatmul,
+	      .alpha = 0.5f,
+	      .beta = -2,
+	      .hasDeviceScalars = true,
+	      .epilogue = CUBLASLT_EPILOGUE_DRELU_BGRAD,
+	      .hasOwnD = true}},
+	    {"lt_bgrada", {.door = Door::ltMatmul, .batch = 2, .beta = 2, .epilogue = CUBLASLT_EPILOGUE_BGRADA}},
+	    {"lt_bgradb", {.door = Door::ltMatmul, .transb = CUBLAS_OP_T, .epilogue = CUBLASLT_EPILOGUE_BGRADB}},
+	    {"lt_rows",
+	     {.door = Door::ltMatmul, .beta = 2, .isRowA = true, .isRowB = true, .isRowD = true, .hasOwnD = true}},
+	    {"lt_arrays", {.door = Door::ltMatmul, .batch = 3, .gap = 3, .beta = 2, .areArrays = true, .hasOwnD = true}},
 	};
 	for (const auto &[name, door] : doors) {
 		Spec spec = door;
@@ -420,6 +438,8 @@ std::vector<Case> allCases()
 	     }},
 	    {"loss.lt",
 	     [](Line &line) { loss({.door = Door::ltMatmul, .m = 106, .transa = CUBLAS_OP_T}, Loss::opposed, 6, line); }},
+	    {"loss.by_rows",
+	     [](Line &line) { loss({.door = Door::ltMatmul, .m = 111, .isRowD = true}, Loss::rows, 6, line); }},
 	    {"loss.later", laterLoss},
 	    {"kept.opposed", [](Line &line) { loss({.m = 107}, Loss::opposed, 3, line); }},
 	    {"kept.columns", [](Line &line) { loss({.m = 108}, Loss::columns, 3, line); }},

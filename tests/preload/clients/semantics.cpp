@@ -50,6 +50,18 @@ const Row rows[] = {
     {"arrays.none", {.door = Door::sgemmBatched, .batch = 0}},
     {"arrays.pedantic", {.door = Door::gemmBatchedEx, .batch = 2, .compute = CUBLAS_COMPUTE_32F_PEDANTIC}},
 
+    {"grouped.one", {.door = Door::sgemmGrouped, .batch = 3}},
+    {"grouped.one_64", {.door = Door::sgemmGrouped, .is64 = true, .batch = 3}},
+    {"grouped.ex", {.door = Door::gemmGroupedEx, .batch = 3}},
+    {"grouped.ex_64", {.door = Door::gemmGroupedEx, .is64 = true, .batch = 3}},
+    {"grouped.alike", {.door = Door::sgemmGrouped, .batch = 5, .padA = 1, .padC = 2, .groups = 3, .beta = 0.5f}},
+    {"grouped.transposed", {.door = Door::gemmGroupedEx, .is64 = true, .batch = 4, .transa = T, .groups = 2}},
+    {"grouped.mixed", {.door = Door::sgemmGrouped, .batch = 4, .groups = 2, .hasOddGroup = true}},
+    {"grouped.mixed_64", {.door = Door::gemmGroupedEx, .is64 = true, .batch = 4, .groups = 2, .hasOddGroup = true}},
+    {"grouped.none", {.door = Door::sgemmGrouped, .batch = 0}},
+    {"grouped.pedantic", {.door = Door::gemmGroupedEx, .batch = 2, .compute = CUBLAS_COMPUTE_32F_PEDANTIC}},
+    {"grouped.tf32", {.door = Door::gemmGroupedEx, .batch = 2, .compute = CUBLAS_COMPUTE_32F_FAST_TF32}},
+
     {"lt.bias", {.door = Door::ltMatmul, .epilogue = CUBLASLT_EPILOGUE_BIAS}},
     {"lt.relu", {.door = Door::ltMatmul, .epilogue = CUBLASLT_EPILOGUE_RELU}},
     {"lt.relu_bias", {.door = Door::ltMatmul, .epilogue = CUBLASLT_EPILOGUE_RELU_BIAS}},
@@ -75,6 +87,103 @@ const Row rows[] = {
     {"lt.device_scalars", {.door = Door::ltMatmul, .alpha = -0.75f, .beta = 0.5f, .hasDeviceScalars = true}},
     {"lt.device_beta_zero", {.door = Door::ltMatmul, .hasDeviceScalars = true, .isCNan = true}},
     {"lt.beta_zero_nan", {.door = Door::ltMatmul, .isCNan = true}},
+
+    // Everything that an epilogue may be, with what surrounds it: C apart and in place, batches, scalars on the device.
+    {"beside.gelu", {.door = Door::ltMatmul, .epilogue = CUBLASLT_EPILOGUE_GELU}},
+    {"beside.gelu_bias",
+     {.door = Door::ltMatmul, .alpha = 0.05f, .beta = 0.5f, .epilogue = CUBLASLT_EPILOGUE_GELU_BIAS, .hasOwnD = true}},
+    {"beside.gelu_in_place",
+     {.door = Door::ltMatmul, .alpha = 0.1f, .beta = -1, .hasDeviceScalars = true, .epilogue = CUBLASLT_EPILOGUE_GELU}},
+    {"beside.relu_aux", {.door = Door::ltMatmul, .epilogue = CUBLASLT_EPILOGUE_RELU_AUX}},
+    {"beside.relu_aux_bias",
+     {.door = Door::ltMatmul, .batch = 3, .gap = 8, .beta = 0.5f, .epilogue = CUBLASLT_EPILOGUE_RELU_AUX_BIAS}},
+    {"beside.gelu_aux", {.door = Door::ltMatmul, .padC = 3, .epilogue = CUBLASLT_EPILOGUE_GELU_AUX}},
+    {"beside.gelu_aux_bias",
+     {.door = Door::ltMatmul, .batch = 2, .beta = 0.5f, .epilogue = CUBLASLT_EPILOGUE_GELU_AUX_BIAS, .hasOwnD = true}},
+    {"beside.drelu", {.door = Door::ltMatmul, .beta = 0.5f, .epilogue = CUBLASLT_EPILOGUE_DRELU}},
+    {"beside.drelu_bgrad",
+     {.door = Door::ltMatmul, .batch = 3, .gap = 5, .alpha = -2, .epilogue = CUBLASLT_EPILOGUE_DRELU_BGRAD}},
+    {"beside.drelu_bgrad_device",
+     {.door = Door::ltMatmul,
+      .beta = 0.5f,
+      .hasDeviceScalars = true,
+      .epilogue = CUBLASLT_EPILOGUE_DRELU_BGRAD,
+      .hasOwnD = true}},
+    {"beside.dgelu", {.door = Door::ltMatmul, .transb = T, .epilogue = CUBLASLT_EPILOGUE_DGELU}},
+    {"beside.dgelu_bgrad", {.door = Door::ltMatmul, .batch = 2, .epilogue = CUBLASLT_EPILOGUE_DGELU_BGRAD}},
+    {"beside.bgrada", {.door = Door::ltMatmul, .alpha = 3, .beta = 0.5f, .epilogue = CUBLASLT_EPILOGUE_BGRADA}},
+    {"beside.bgrada_transposed",
+     {.door = Door::ltMatmul, .transa = T, .padA = 3, .epilogue = CUBLASLT_EPILOGUE_BGRADA, .hasOwnD = true}},
+    {"beside.bgrada_batched",
+     {.door = Door::ltMatmul, .batch = 3, .gap = 3, .shiftA = 1, .epilogue = CUBLASLT_EPILOGUE_BGRADA}},
+    {"beside.bgrada_shared",
+     {.door = Door::ltMatmul, .batch = 2, .transa = C, .sharesA = true, .epilogue = CUBLASLT_EPILOGUE_BGRADA}},
+    {"beside.bgradb", {.door = Door::ltMatmul, .padB = 5, .epilogue = CUBLASLT_EPILOGUE_BGRADB}},
+    {"beside.bgradb_transposed",
+     {.door = Door::ltMatmul, .batch = 2, .transb = C, .epilogue = CUBLASLT_EPILOGUE_BGRADB, .isRowA = true}},
+    {"beside.bgradb_by_rows", {.door = Door::ltMatmul, .epilogue = CUBLASLT_EPILOGUE_BGRADB, .isRowB = true}},
+    {"beside.bgrada_large",
+     {.door = Door::ltMatmul, .m = 600, .n = 33, .k = 300, .epilogue = CUBLASLT_EPILOGUE_BGRADA}},
+
+    {"rows.all", {.door = Door::ltMatmul, .isRowA = true, .isRowB = true, .isRowD = true}},
+    {"rows.a", {.door = Door::ltMatmul, .transb = T, .padA = 3, .isRowA = true}},
+    {"rows.b", {.door = Door::ltMatmul, .transa = C, .isRowB = true}},
+    {"rows.d", {.door = Door::ltMatmul, .transa = T, .beta = 0.5f, .isRowD = true, .hasOwnD = true}},
+    {"rows.batched",
+     {.door = Door::ltMatmul,
+      .batch = 3,
+      .transb = T,
+      .padA = 1,
+      .padB = 2,
+      .padC = 3,
+      .gap = 5,
+      .sharesA = true,
+      .beta = -0.5f,
+      .isRowA = true,
+      .isRowB = true,
+      .isRowD = true}},
+    {"rows.gelu", {.door = Door::ltMatmul, .epilogue = CUBLASLT_EPILOGUE_GELU, .isRowB = true, .isRowD = true}},
+    {"rows.relu",
+     {.door = Door::ltMatmul,
+      .beta = 0.5f,
+      .hasDeviceScalars = true,
+      .epilogue = CUBLASLT_EPILOGUE_RELU,
+      .isRowD = true}},
+    {"rows.bias", {.door = Door::ltMatmul, .epilogue = CUBLASLT_EPILOGUE_RELU_BIAS, .isRowA = true, .isRowB = true}},
+
+    {"lt_arrays.plain", {.door = Door::ltMatmul, .batch = 3, .gap = 4, .areArrays = true}},
+    {"lt_arrays.one", {.door = Door::ltMatmul, .areArrays = true}},
+    {"lt_arrays.apart",
+     {.door = Door::ltMatmul,
+      .batch = 3,
+      .transa = T,
+      .padA = 4,
+      .padC = 8,
+      .gap = 4,
+      .alpha = -2,
+      .beta = 0.5f,
+      .areArrays = true,
+      .hasOwnD = true}},
+    {"lt_arrays.in_place", {.door = Door::ltMatmul, .batch = 2, .beta = 0.5f, .areArrays = true}},
+    {"lt_arrays.device",
+     {.door = Door::ltMatmul, .batch = 2, .beta = 0.5f, .hasDeviceScalars = true, .areArrays = true, .hasOwnD = true}},
+    {"lt_arrays.device_beta_zero",
+     {.door = Door::ltMatmul,
+      .batch = 2,
+      .hasDeviceScalars = true,
+      .isCNan = true,
+      .areArrays = true,
+      .hasOwnD = true}},
+    {"lt_arrays.c_null", {.door = Door::ltMatmul, .batch = 2, .areArrays = true, .hasOwnD = true, .isCNull = true}},
+    {"lt_arrays.by_rows",
+     {.door = Door::ltMatmul,
+      .batch = 2,
+      .transb = T,
+      .beta = 0.5f,
+      .isRowA = true,
+      .isRowD = true,
+      .areArrays = true,
+      .hasOwnD = true}},
 
     {"trans.nt", {.transb = T}},
     {"trans.nc", {.transb = C}},
@@ -193,6 +302,29 @@ void badArguments(Line &line)
 	tell(cublasGemmStridedBatchedEx(h, N, N, m, n, k, &one, A, f32, m, 0, B, f32, k, 0, &zero, D, f32, m, 0, -1,
 	                                compute, algo));
 
+	const float *const arrays[] = {A, B}; // of the host's: nothing reads them before all else is in order
+	const int size = 1, none = -1;
+	const float *scalars = &one;
+	const auto grouped = [&](cublasHandle_t handle, const int *ms, const int *lds, int count, const int *sizes) {
+		tell(cublasSgemmGroupedBatched(handle, &N, &N, ms, &n, &k, scalars, arrays, lds, arrays, &k, &zero,
+		                               const_cast<float *const *>(reinterpret_cast<const float *const *>(arrays)), &m,
+		                               count, sizes));
+	};
+	grouped(nullptr, &m, &m, 1, &size);
+	grouped(h, nullptr, &m, 1, &size);
+	grouped(h, &none, &m, 1, &size);
+	grouped(h, &m, &size, 1, &size);
+	grouped(h, &m, &m, -1, &size);
+	grouped(h, &m, &m, 0, &size);
+	grouped(h, &m, &m, 1, &none);
+	grouped(h, &m, &m, 1, nullptr);
+	scalars = nullptr;
+	grouped(h, &m, &m, 1, &size);
+	scalars = &one;
+	CHECK(cublasSetPointerMode(h, CUBLAS_POINTER_MODE_DEVICE));
+	grouped(h, &m, &m, 1, &size);
+	CHECK(cublasSetPointerMode(h, CUBLAS_POINTER_MODE_HOST));
+
 	const auto lt = reinterpret_cast<cublasLtHandle_t>(h);
 	cublasLtMatmulDesc_t desc = nullptr;
 	cublasLtMatrixLayout_t a = nullptr, b = nullptr, d = nullptr, wrong = nullptr;
@@ -219,6 +351,32 @@ void badArguments(Line &line)
 
 	line.put("statuses", told);
 	problem.runOn(session, line);
+}
+
+// What has no lower form but a mode of the handle: nobody sets it.
+void structured(Line &line)
+{
+	constexpr int size = 96;
+	constexpr auto lower = CUBLAS_FILL_MODE_LOWER;
+	constexpr auto left = CUBLAS_SIDE_LEFT;
+	Session session;
+	Problem problem({.m = size, .n = size, .k = size});
+	problem.upload();
+	CHECK(cudaDeviceSynchronize());
+	const float one = 1, half = 0.5f;
+	const float *const A = problem.a.array.data(), *const B = problem.b.array.data();
+	float *const D = problem.c.array.data();
+	const cublasHandle_t h = session.handle;
+	const State before(h);
+	const int status = cublasSsyrk(h, lower, N, size, size, &one, A, size, &half, D, size) +
+	                   cublasSsyrkx(h, lower, T, size, size, &one, A, size, B, size, &half, D, size) +
+	                   cublasSsyr2k_64(h, lower, N, size, size, &one, A, size, B, size, &half, D, size) +
+	                   cublasSsymm(h, left, lower, size, size, &one, A, size, B, size, &half, D, size) +
+	                   cublasStrmm(h, left, lower, N, CUBLAS_DIAG_UNIT, size, size, &one, A, size, B, size, D, size);
+	line.require(State(h) == before, "the handle or the pending error changed");
+	CHECK(cudaStreamSynchronize(session.stream));
+	problem.download();
+	line.put("status", status).bits("bits", problem.c.array.bits());
 }
 
 // A failed call of the application's own stays pending across products that succeed.
@@ -511,10 +669,15 @@ Spec anySpec(int place)
 	Random random(static_cast<uint64_t>(place) + 1000);
 	const auto below = [&](int bound) { return static_cast<int>(random.uniform() * bound); };
 	const cublasOperation_t operations[] = {N, T, C};
-	const cublasLtEpilogue_t epilogues[] = {CUBLASLT_EPILOGUE_DEFAULT, CUBLASLT_EPILOGUE_BIAS, CUBLASLT_EPILOGUE_RELU,
-	                                        CUBLASLT_EPILOGUE_RELU_BIAS};
+	const cublasLtEpilogue_t epilogues[] = {CUBLASLT_EPILOGUE_DEFAULT,     CUBLASLT_EPILOGUE_BIAS,
+	                                        CUBLASLT_EPILOGUE_RELU,        CUBLASLT_EPILOGUE_RELU_BIAS,
+	                                        CUBLASLT_EPILOGUE_GELU_BIAS,   CUBLASLT_EPILOGUE_GELU_AUX_BIAS,
+	                                        CUBLASLT_EPILOGUE_DRELU_BGRAD, CUBLASLT_EPILOGUE_BGRADA};
 	Spec spec = {.m = 320 + place, .n = 32 + below(50), .k = 16 + below(100)};
-	spec.door = static_cast<Door>(place % 8);
+	constexpr Door doors[] = {
+	    Door::sgemm,        Door::sgemmEx,       Door::gemmEx,  Door::sgemmStridedBatched, Door::gemmStridedBatchedEx,
+	    Door::sgemmBatched, Door::gemmBatchedEx, Door::ltMatmul};
+	spec.door = doors[place % 8];
 	const bool isLt = spec.door == Door::ltMatmul;
 	spec.is64 = !isLt && below(2);
 	if (isLt || spec.door == Door::sgemmStridedBatched || spec.door == Door::gemmStridedBatchedEx)
@@ -534,7 +697,9 @@ Spec anySpec(int place)
 	spec.beta = below(2) ? static_cast<float>(random.gaussian()) : 0;
 	spec.hasDeviceScalars = below(2);
 	if (isLt) {
-		spec.epilogue = epilogues[below(4)];
+		spec.epilogue = epilogues[below(8)];
+		spec.isRowA = below(2);
+		spec.isRowB = below(2);
 		spec.ltHandle = static_cast<LtHandle>(below(2));
 		spec.objects = below(2) ? Objects::created : Objects::onStack;
 		spec.hasOwnD = below(2);
@@ -558,6 +723,7 @@ std::vector<Case> allCases()
 		cases.push_back({"any." + std::to_string(place), [place](Line &line) { runSpec(anySpec(place), line); }});
 	const Case more[] = {
 	    {"state.bad_arguments", badArguments},
+	    {"state.structured", structured},
 	    {"state.pending_error", pendingError},
 	    {"state.workspace", userWorkspace},
 	    {"alias.same_operands", sameOperands},

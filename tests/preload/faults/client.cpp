@@ -3,6 +3,7 @@
 // often each was called, and which of those calls were its own.
 #include <cublasLt.h>
 #include <cublas_v2.h>
+#include <cuda_fp16.h>
 #include <cuda_runtime_api.h>
 
 #include <atomic>
@@ -19,6 +20,7 @@ namespace {
 
 constexpr int m = 40, n = 24, k = 56, batch = 3;
 constexpr size_t sizeA = size_t{m} * k, sizeB = size_t{k} * n, sizeC = size_t{m} * n;
+constexpr size_t sizeResult = batch * sizeC + m; // behind C a gradient of the bias
 
 // ---- what the emulated device counted; 0 anywhere else
 
@@ -57,14 +59,14 @@ float *onDevice(size_t count, unsigned seed)
 	return static_cast<float *>(data);
 }
 
-float *A, *B, *C, *otherC, *initialC, *bias;
+float *A, *B, *C, *otherC, *initialC, *bias, *mask, *gradient;
 cublasHandle_t handle;
 
 // The same C before each product, so that no result depends on another, and an error that is the application's.
 void prepare()
 {
 	for (float *result : {C, otherC})
-		NEED(cudaMemcpy, result, initialC, batch * sizeC * sizeof(float), cudaMemcpyDeviceToDevice);
+		NEED(cudaMemcpy, result, initialC, sizeResult * sizeof(float), cudaMemcpyDeviceToDevice);
 	cudaSetDevice(99);
 }
 
@@ -84,7 +86,7 @@ struct Own {
 void report(const char *what, int status, const float *from = C)
 {
 	const Own own;
-	float result[batch * sizeC];
+	float result[sizeResult];
 	NEED(cudaDeviceSynchronize);
 	NEED(cudaMemcpy, result, from, sizeof result, cudaMemcpyDeviceToHost);
 	uint64_t hash = 0xcbf29ce484222325;
@@ -120,19 +122,43 @@ void eager()
 	}
 }
 
-void light()
+// A, B and C of a batch as arrays of pointers, one behind the other.
+float **arraysOfPointers()
+{
+	const float *matrices[3 * batch];
+	for (int i = 0; i < batch; i++)
+		matrices[i] = A + i * sizeA, matrices[batch + i] = B + i * sizeB, matrices[2 * batch + i] = C + i * sizeC;
+	float **arrays = nullptr;
+	NEED(cudaMalloc, reinterpret_cast<void **>(&arrays), sizeof matrices);
+	NEED(cudaMemcpy, arrays, matrices, sizeof matrices, cudaMemcpyHostToDevice);
+	return arrays;
+}
+
+void light(cublasLtEpilogue_t epilogue, int times, float **arrays = nullptr)
 {
 	cublasLtHandle_t lightHandle;
 	NEED(cublasLtCreate, &lightHandle);
 	cublasLtMatmulDesc_t product;
 	NEED(cublasLtMatmulDescCreate, &product, CUBLAS_COMPUTE_32F, CUDA_R_32F);
-	const cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_RELU_BIAS;
+	float *const vector = epilogue == CUBLASLT_EPILOGUE_RELU_BIAS ? bias : gradient;
+	const int64_t maskLd = 128;
 	NEED(cublasLtMatmulDescSetAttribute, product, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue);
-	NEED(cublasLtMatmulDescSetAttribute, product, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias);
+	NEED(cublasLtMatmulDescSetAttribute, product, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &vector, sizeof vector);
+	NEED(cublasLtMatmulDescSetAttribute, product, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, &mask, sizeof mask);
+	NEED(cublasLtMatmulDescSetAttribute, product, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, &maskLd, sizeof maskLd);
 	cublasLtMatrixLayout_t layoutA, layoutB, layoutC;
 	NEED(cublasLtMatrixLayoutCreate, &layoutA, CUDA_R_32F, m, k, m);
 	NEED(cublasLtMatrixLayoutCreate, &layoutB, CUDA_R_32F, k, n, k);
 	NEED(cublasLtMatrixLayoutCreate, &layoutC, CUDA_R_32F, m, n, m);
+	const int32_t count = arrays ? batch : 1;
+	const uint32_t mode = arrays ? CUBLASLT_BATCH_MODE_POINTER_ARRAY : CUBLASLT_BATCH_MODE_STRIDED;
+	for (cublasLtMatrixLayout_t layout : {layoutA, layoutB, layoutC}) {
+		NEED(cublasLtMatrixLayoutSetAttribute, layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count, sizeof count);
+		NEED(cublasLtMatrixLayoutSetAttribute, layout, CUBLASLT_MATRIX_LAYOUT_BATCH_MODE, &mode, sizeof mode);
+	}
+	const auto of = [arrays](float *data, int which) {
+		return arrays ? static_cast<void *>(arrays + which * batch) : data;
+	};
 	// As most programs do: an algorithm that the heuristic chose, without a workspace.
 	cublasLtMatmulPreference_t preference;
 	NEED(cublasLtMatmulPreferenceCreate, &preference);
@@ -140,10 +166,11 @@ void light()
 	int found = 0;
 	NEED(cublasLtMatmulAlgoGetHeuristic, lightHandle, product, layoutA, layoutB, layoutC, layoutC, preference, 1,
 	     &chosen, &found);
-	for (int i = 0; i < 2; i++) {
+	for (int i = 0; i < times; i++) {
 		prepare();
-		report("cublasLtMatmul", cublasLtMatmul(lightHandle, product, &alpha, A, layoutA, B, layoutB, &beta, C, layoutC,
-		                                        C, layoutC, &chosen.algo, nullptr, 0, nullptr));
+		report("cublasLtMatmul",
+		       cublasLtMatmul(lightHandle, product, &alpha, of(A, 0), layoutA, of(B, 1), layoutB, &beta, of(C, 2),
+		                      layoutC, of(C, 2), layoutC, &chosen.algo, nullptr, 0, nullptr));
 	}
 	NEED(cublasLtMatmulPreferenceDestroy, preference);
 	NEED(cublasLtMatrixLayoutDestroy, layoutC);
@@ -166,18 +193,42 @@ void batched()
 
 void pointers()
 {
-	const float *matrices[3 * batch];
-	for (int i = 0; i < batch; i++)
-		matrices[i] = A + i * sizeA, matrices[batch + i] = B + i * sizeB, matrices[2 * batch + i] = C + i * sizeC;
-	float **arrays = nullptr;
-	NEED(cudaMalloc, reinterpret_cast<void **>(&arrays), sizeof matrices);
-	NEED(cudaMemcpy, arrays, matrices, sizeof matrices, cudaMemcpyHostToDevice);
+	float **const arrays = arraysOfPointers();
 	for (int i = 0; i < 2; i++) {
 		prepare();
 		report("cublasSgemmBatched", cublasSgemmBatched(handle, CUBLAS_OP_N, CUBLAS_OP_N, m, n, k, &alpha, arrays, m,
 		                                                arrays + batch, k, &beta, arrays + 2 * batch, m, batch));
 	}
+	light(CUBLASLT_EPILOGUE_DEFAULT, 1, arrays);
+	light(CUBLASLT_EPILOGUE_BGRADA, 1);
+	const cublasOperation_t N = CUBLAS_OP_N;
+	prepare();
+	report("cublasSgemmGroupedBatched",
+	       cublasSgemmGroupedBatched(handle, &N, &N, &m, &n, &k, &alpha, arrays, &m, arrays + batch, &k, &beta,
+	                                 arrays + 2 * batch, &m, 1, &batch));
 	NEED(cudaFree, arrays);
+}
+
+// Sums in half, of A and B as bits of small numbers.
+void halves()
+{
+	std::vector<uint16_t> bits(sizeA + sizeB + 2, 0x3c00);
+	for (size_t i = 0; i < bits.size() - 2; i++)
+		bits[i] = static_cast<uint16_t>(0x3800 | i * 7919 % 1024);
+	bits.back() = 0; // beta
+	__half *data = nullptr;
+	NEED(cudaMalloc, reinterpret_cast<void **>(&data), bits.size() * sizeof bits[0]);
+	NEED(cudaMemcpy, data, bits.data(), bits.size() * sizeof bits[0], cudaMemcpyHostToDevice);
+	const auto *const scalars = reinterpret_cast<__half *>(bits.data() + bits.size() - 2);
+	for (const bool isDevice : {false, true}) {
+		NEED(cublasSetPointerMode_v2, handle, isDevice ? CUBLAS_POINTER_MODE_DEVICE : CUBLAS_POINTER_MODE_HOST);
+		const __half *const x = isDevice ? data + sizeA + sizeB : scalars;
+		prepare();
+		report("cublasHgemm", cublasHgemm(handle, CUBLAS_OP_N, CUBLAS_OP_N, m, n, k, x, data, m, data + sizeA, k, x + 1,
+		                                  reinterpret_cast<__half *>(C), m));
+	}
+	NEED(cublasSetPointerMode_v2, handle, CUBLAS_POINTER_MODE_HOST);
+	NEED(cudaFree, data);
 }
 
 // A thread that has called nothing of CUDA before.
@@ -237,15 +288,20 @@ int main(int argc, char **argv)
 	NEED(cublasCreate_v2, &handle);
 	A = onDevice(batch * sizeA, 1);
 	B = onDevice(batch * sizeB, 2);
-	C = onDevice(batch * sizeC, 3);
-	otherC = onDevice(batch * sizeC, 3);
-	initialC = onDevice(batch * sizeC, 4);
+	C = onDevice(sizeResult, 3);
+	gradient = C + batch * sizeC;
+	otherC = onDevice(sizeResult, 3);
+	initialC = onDevice(sizeResult, 4);
 	bias = onDevice(m, 5);
+	mask = onDevice(128 / 32 * n, 6);
 	eager();
-	light();
+	light(CUBLASLT_EPILOGUE_RELU_BIAS, 2);
+	light(CUBLASLT_EPILOGUE_DRELU_BGRAD, 1);
 	batched();
-	if (!std::getenv("WITHOUT_ARRAYS"))
+	if (!std::getenv("WITHOUT_ARRAYS")) {
 		pointers();
+		halves();
+	}
 	elsewhere();
 	captured();
 	NEED(cublasDestroy_v2, handle);

@@ -281,7 +281,7 @@ cudaError_t allocate(Context &context, size_t bytes, Allocation::Kind kind, Pool
 	Allocation one;
 	one.bytes = bytes;
 	one.kind = kind;
-	one.context = &context;
+	one.context = pool && pool->device != context.device ? primaryContext(pool->device) : &context;
 	one.pool = pool;
 	one.ready = ready;
 	one.flags = flags;

@@ -10,7 +10,7 @@
 
 namespace {
 
-using autoamp::kernels::Parameters, autoamp::kernels::Scatter;
+using autoamp::kernels::Parameters, autoamp::kernels::Scalars, autoamp::kernels::Scatter, autoamp::kernels::Sum;
 
 // The same array of device pointers as this process can follow it; `views` keeps it.
 template <class T>
@@ -24,7 +24,7 @@ T *const *viewed(T *const *array, int64_t count, std::vector<T *> &views)
 
 // Device addresses become what this process can touch, once a launch.
 struct OnHost {
-	std::vector<const float *> sources[autoamp::kernels::operands];
+	std::vector<const float *> sources[autoamp::kernels::operands], added;
 	std::vector<float *> targets;
 
 	void operator()(Parameters &p)
@@ -49,8 +49,21 @@ struct OnHost {
 	void operator()(Scatter &s)
 	{
 		s.product = emulated::deviceView(s.product);
+		if (s.sources)
+			s.sources = viewed(s.sources, s.batch, added);
 		s.targets = viewed(s.targets, s.batch, targets);
 		s.beta = emulated::deviceView(s.beta);
+	}
+	void operator()(Sum &s)
+	{
+		s.source = emulated::deviceView(s.source);
+		s.target = emulated::deviceView(s.target);
+	}
+	void operator()(Scalars &s)
+	{
+		s.alpha = emulated::deviceView(s.alpha);
+		s.beta = emulated::deviceView(s.beta);
+		s.widened = emulated::deviceView(s.widened);
 	}
 };
 
@@ -63,13 +76,16 @@ void run(const emulated::Launch &launch, void **arguments)
 	simt::run(launch.grid, launch.block, [&argument] { kernel(argument); });
 }
 
-constexpr size_t sizes[] = {sizeof(Parameters)}, scatterSizes[] = {sizeof(Scatter)};
+constexpr size_t sizes[] = {sizeof(Parameters)}, scatterSizes[] = {sizeof(Scatter)}, sumSizes[] = {sizeof(Sum)},
+                 widenSizes[] = {sizeof(Scalars)};
 constexpr emulated::Kernel kernels[] = {
     {"autoamp_begin", run<autoamp_begin>, sizes, 1},
     {"autoamp_cast_half", run<autoamp_cast_half>, sizes, 1},
     {"autoamp_cast_bfloat16", run<autoamp_cast_bfloat16>, sizes, 1},
     {"autoamp_settle", run<autoamp_settle>, sizes, 1},
     {"autoamp_scatter", run<autoamp_scatter, Scatter>, scatterSizes, 1},
+    {"autoamp_sum", run<autoamp_sum, Sum>, sumSizes, 1},
+    {"autoamp_widen", run<autoamp_widen, Scalars>, widenSizes, 1},
 };
 const emulated::Registration registration(kernels);
 

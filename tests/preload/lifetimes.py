@@ -1,0 +1,72 @@
+"""What comes, goes and runs out around products: graphs, streams, handles, the device's memory."""
+import runner
+from runner import CAST_BFLOAT16, CAST_HALF, bare, run
+
+PROGRAM = "lifetimes"
+SLACK = 3 << 20  # bytes that a process may differ by from one run to the next
+DEVICE = "128M"
+
+
+class Graphs(runner.Test):
+    """Updated, cloned, nested, launched twice, thrown away: as bare, and every byte of theirs is given back."""
+
+    def test_graphs(self):
+        reference = bare(PROGRAM, "graphs.*")
+        self.assertFine(reference)
+        for way in (CAST_HALF, CAST_BFLOAT16):
+            result = run(PROGRAM, "graphs.*", **way.variables)
+            self.assertFine(result)
+            self.assertEqual(result.report["totals"]["lowered"], result.report["totals"]["calls"])
+            self.assertEqual(result.cases.keys(), reference.cases.keys())
+            for name, case in result.cases.items():
+                with self.subTest(f"{way.precision} {name}"):
+                    self.assertEqual(case.get("statuses"), reference.cases[name].get("statuses"))
+                    self.assertLessEqual(int(case["lost"]), 0 if runner.PLACE.emulated else SLACK)
+
+
+class Flat(runner.Test):
+    """10,000 streams, 1,000 handles, each used once: neither host nor device memory grows with them."""
+
+    def test_streams_and_handles(self):
+        for name in ("streams.destroyed", "streams.alive", "handles.cublas", "handles.lt"):
+            with self.subTest(name):
+                reference, result = bare(PROGRAM, name), run(PROGRAM, name, **CAST_HALF.variables)
+                for one in (reference, result):
+                    self.assertFine(one)
+                case = result.cases[name]
+                self.assertLowered(result, case, CAST_HALF, calls=int(case["calls"]))
+                for key in ("lost", "grown"):
+                    self.assertLessEqual(int(case[key]), int(reference.cases[name][key]) + SLACK, key)
+
+
+class Full(runner.Test):
+    """An application that takes nearly all of the device: what autoamp has no room for runs as asked, with the
+    application's own bits, until there is room again."""
+
+    # What is kept while memory is short: by an eager call, by a captured one. What lies idle in autoamp's pool needs no room.
+    SHORT = {"full.later": (None, "memory_budget"), "full.first": ("memory_budget", "capture_unready"),
+             "full.nothing": ("out_of_memory", "capture_unready")}
+
+    @runner.emulated_only("a small device")
+    def test_full(self):
+        for way in (CAST_HALF, CAST_BFLOAT16):
+            for name, short in self.SHORT.items():
+                with self.subTest(f"{way.precision} {name}"):
+                    reference = bare(PROGRAM, name, EMU_MEMORY=DEVICE)
+                    result = run(PROGRAM, name, EMU_MEMORY=DEVICE, **way.variables)
+                    for one in (reference, result):
+                        self.assertFine(one)
+                    case, own = result.cases[name], reference.cases[name]
+                    self.assertEqual(case["status"], own["status"])
+                    for key, reason in zip(("full_bits", "captured_bits"), short):
+                        self.assertEqual(case[key] == own[key], reason is not None, key)
+                    self.assertNotEqual(case["after_bits"], own["after_bits"])
+                    self.assertWithin(case["eta"], way.eta(), "eta")
+                    self.assertEqual(sorted(row["reason"] for row in result.rows_of(case) if row["decision"] == "fallback"),
+                                     sorted(filter(None, short)))
+                    # What an application that does not ask what is free finds missing.
+                    self.assertLessEqual(int(case["held"]), 4 << 20)
+
+
+if __name__ == "__main__":
+    runner.main()

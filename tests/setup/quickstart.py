@@ -1,0 +1,146 @@
+#!/usr/bin/env python3
+"""tools/quickstart where no CUDA toolkit is installed: quickstart.py SOURCE_ROOT TOOLKIT.
+
+Everything that it runs is a stand-in, nothing is fetched: pip lays out, for each package that it is asked for, what the
+installed toolkit has of it. That what PyPI really has is enough to build with is not shown here."""
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+ROOT, TOOLKIT = (pathlib.Path(argument) for argument in sys.argv[1:3])
+PINNED = "nvidia-cublas nvidia-cuda-cccl nvidia-cuda-crt nvidia-cuda-nvcc nvidia-cuda-runtime nvidia-nvvm".split()
+BRINGING = "bringing the CUDA toolkit to build-toolkit"
+NO_TOOLKIT = "No CUDA 13 toolkit, and pip could not bring the packages of tools/toolkit.txt"
+TOOLS = "bash sh env cat cp cmp dirname grep mkdir mv readlink rm sed tail".split()  # all that is in PATH but these:
+STAND_INS = {
+    "python3": """
+[ "$1 $2" = '-m pip' ] || exec PYTHON "$@"
+[ "$PIP" != none ] || exit 1
+[ "$3" != --version ] || exit 0
+echo "pip $* TMPDIR=$TMPDIR" >>"$CALLS"
+[ "$PIP" != offline ] || { echo 'Could not find a version'; exit 1; }
+while [ "$1" != --target ]; do shift; done
+target=$2 requirements=$4
+lay() { mkdir -p "$target/nvidia/cu13/${1%%/*}" && cp TOOLKIT/$1 "$target/nvidia/cu13/$1"; }
+while read -r package; do
+    case $package in
+    nvidia-cublas==13.*) lay include/cublas_v2.h ;;
+    nvidia-cuda-runtime==13.*) lay include/cuda.h && [ "$PIP" != killed ] || kill -9 $$ ;;
+    nvidia-cuda-nvcc==13.*) [ "$PIP" = partial ] || lay bin/nvcc ;;
+    esac || exit 1
+done <"$requirements"
+""",
+    "meson": """
+echo "meson $1 $(tools/find-toolkit)" >>"$CALLS"
+mkdir -p build/meson-logs && echo >build/build.ninja && echo '{"result": "OK"}' >build/meson-logs/testlog.json
+""",
+    "ninja": "exit 0",
+    "dpkg-query": 'for package; do [ "$package" = "$MISSING" ] || echo "$package installed"; done',
+    "id": 'echo "${USER_ID-0}"',
+    "apt-get": 'echo "apt-get $*" >>"$CALLS"',
+}
+
+
+class Quickstart(unittest.TestCase):
+    def setUp(self):
+        place = tempfile.TemporaryDirectory()
+        self.addCleanup(place.cleanup)
+        self.place = pathlib.Path(place.name).resolve()
+        (self.place / "bin").mkdir()
+        (self.place / "tools").mkdir()
+        for name in TOOLS:
+            (self.place / "bin" / name).symlink_to(shutil.which(name))
+        for name, text in STAND_INS.items():
+            program = self.place / "bin" / name
+            program.write_text("#!/bin/sh\n" + text.replace("PYTHON", sys.executable).replace("TOOLKIT", str(TOOLKIT)))
+            program.chmod(0o755)
+        for name in ("quickstart", "find-toolkit", "toolkit.txt"):
+            shutil.copy(ROOT / "tools" / name, self.place / "tools")
+        # The one toolkit that no variable hides.
+        find = self.place / "tools/find-toolkit"
+        self.assertEqual(find.read_text().count(" /usr/local/cuda "), 1)
+        find.write_text(find.read_text().replace(" /usr/local/cuda ", " /nowhere "))
+        self.brought = self.place / "build-toolkit/nvidia/cu13"
+        self.calls = self.place / "calls"
+
+    def run_it(self, **variables):
+        """Exit status, what it said, what it called."""
+        self.calls.write_text("")
+        environment = {"PATH": str(self.place / "bin"), "CALLS": str(self.calls), "HOME": str(self.place), **variables}
+        done = subprocess.run([self.place / "tools/quickstart", "test"], env=environment, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, text=True, timeout=60, check=False)
+        return done.returncode, done.stdout, self.calls.read_text()
+
+    def assert_brought(self, result):
+        status, said, called = result
+        self.assertEqual(status, 0, said)
+        self.assertIn(BRINGING, said)
+        self.assertEqual(called.count("-m pip install"), 1)
+        self.assertIn(f"meson setup {self.brought}\n", called)
+        self.assertFalse((self.place / "build-toolkit.part").exists())
+
+    def assert_stopped(self, result):
+        status, said, called = result
+        self.assertEqual(status, 1, said)
+        self.assertIn(NO_TOOLKIT, said)
+        self.assertTrue(said.endswith("0 passed, 1 failed, 0 skipped\n"), said)
+        self.assertNotIn("meson", called)
+        self.assertFalse((self.place / "build-toolkit.part").exists())
+
+    def test_what_is_asked_for(self):
+        result = self.run_it()
+        self.assert_brought(result)
+        part = self.place / "build-toolkit.part"
+        asked = next(line for line in result[2].splitlines() if "-m pip install" in line)
+        for argument in ("--no-deps", "--only-binary :all:", f"--target {part}", "--requirement tools/toolkit.txt", f"TMPDIR={part}"):
+            self.assertIn(argument, asked)
+        packages = [line for line in (ROOT / "tools/toolkit.txt").read_text().splitlines() if not line.startswith("#")]
+        self.assertEqual([package.split("==13.")[0] for package in packages], PINNED)
+        self.assertTrue(all("==" in package for package in packages), "a package without a pin")
+
+    def test_second_run_is_silent(self):
+        self.run_it()
+        status, said, called = self.run_it()
+        self.assertEqual((status, BRINGING in said, "pip" in called), (0, False, False), said)
+
+    def test_newer_table_is_brought(self):
+        self.run_it()
+        with open(self.place / "tools/toolkit.txt", "a", encoding="utf-8") as table:
+            table.write("# newer\n")
+        (self.place / "build/build.ninja").unlink()
+        self.assert_brought(self.run_it())
+
+    def test_failures_leave_nothing_behind(self):
+        for how in ("offline", "killed", "partial"):
+            with self.subTest(how):
+                self.assert_stopped(self.run_it(PIP=how))
+        self.assert_brought(self.run_it())
+
+    def test_interrupted(self):
+        """Quickstart itself was killed: the half that is there does not count, and does not stay."""
+        half = self.place / "build-toolkit.part/nvidia/cu13/include"
+        half.mkdir(parents=True)
+        (half / "stale.h").write_text("")
+        self.assert_brought(self.run_it())
+        self.assertFalse((self.brought / "include/stale.h").exists())
+
+    def test_no_pip(self):
+        """Debian has it in a package of its own."""
+        status, said, called = self.run_it(PIP="none", MISSING="python3-pip")
+        self.assertIn("apt-get install -y --no-install-recommends python3-pip", called)
+        status, said, called = self.run_it(PIP="none", MISSING="python3-pip", USER_ID="1000")
+        self.assertEqual((status, called), (1, ""))
+        self.assertIn("apt-get install python3-pip\n", said)
+
+    def test_installed_toolkit(self):
+        status, said, called = self.run_it(CUDA_HOME=str(TOOLKIT))
+        self.assertEqual((status, "pip" in called), (0, False), said)
+        self.assertIn(f"meson setup {TOOLKIT}\n", called)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1] + sys.argv[3:])
