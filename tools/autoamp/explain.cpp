@@ -86,7 +86,7 @@ op::Op describe(const Question &question, size_t index, const policy::Options &o
 {
 	const op::Entry &entry = entry::entryTable[index];
 	const auto row = static_cast<uint16_t>(index);
-	const int type = typeOf(question);
+	int type = typeOf(question);
 	op::Op op;
 	if (entry.obstacle != Obstacle::none && entry.obstacle != Obstacle::grouped) {
 		op::PlainCall call;
