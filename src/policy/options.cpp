@@ -8,7 +8,6 @@
 #include <cctype>
 #include <numeric>
 #include <type_traits>
-#include <utility>
 
 #include <unistd.h>
 
@@ -105,7 +104,7 @@ std::string addName(NameSet &set, std::string_view name, Lists lists, std::span<
 {
 	const size_t colon = name.find(':');
 	const bool bare = colon == name.npos;
-	std::string systems;
+	std::string systems; // known ones, unless the name is of one
 	for (unsigned i = 0; i < listsCount && !bare; ++i) {
 		const char *prefix = listSystem(static_cast<Lists>(i)).prefix;
 		systems += (systems.empty() ? "" : ", ") + std::string(prefix);
@@ -195,18 +194,25 @@ bool isForEmulator(Option option, std::string_view value)
 	       value.find_first_not_of('0', colon + 1) != value.npos;
 }
 
+// Names of a custom list as they were typed: which ops they are, only the list system that is chosen tells.
+struct TypedNames {
+	Option option;
+	std::string_view value;
+	std::string where; // for what is wrong with them
+};
+
 // What one variable can have wrong on its own.
-std::string readVariable(Options &options, Numbers &numbers, std::string_view name, std::string_view value,
-                         const char *const *environment)
+std::string readVariable(Options &options, Numbers &numbers, std::vector<TypedNames> &names, std::string_view name,
+                         std::string_view value, const char *const *environment)
 {
 	constexpr std::string_view ours = "AUTOAMP_";
 	if (!name.starts_with(ours))
 		return {};
 	auto *row = std::find_if(std::begin(table), std::end(table), [&](auto &each) { return name == each.name; });
 	if (row == std::end(table)) {
-		const char *names[optionCount];
-		std::transform(std::begin(table), std::end(table), names, [](auto &each) { return each.name; });
-		return shown(name) + "=" + shown(value) + ": no such variable; the nearest is " + nearestName(name, names);
+		const char *known[optionCount];
+		std::transform(std::begin(table), std::end(table), known, [](auto &each) { return each.name; });
+		return shown(name) + "=" + shown(value) + ": no such variable; the nearest is " + nearestName(name, known);
 	}
 	auto index = static_cast<size_t>(row - table);
 	auto option = static_cast<Option>(index);
@@ -218,6 +224,8 @@ std::string readVariable(Options &options, Numbers &numbers, std::string_view na
 		problem = "bad value; accepted: " + acceptedValues(*row);
 	if (!problem.empty())
 		return shown(name) + "=" + shown(value) + ": " + problem;
+	if (row->type == ValueType::names)
+		names.push_back({option, value, shown(name) + "=" + shown(value)});
 	options.origin[index] = Origin::environment;
 	options.value[index] = value;
 	return {};
@@ -243,15 +251,9 @@ void fillFields(Options &options, const Numbers &numbers)
 	set(options.gpuModel, Option::gpuModel);
 }
 
-// What only two variables together can have wrong; resolves the names, which are those of the chosen system.
-std::string checkTogether(Options &options, std::span<const char *const> entries)
+// What only two variables together can have wrong.
+std::string checkTogether(const Options &options)
 {
-	for (auto [set, option] :
-	     {std::pair{&options.customWhite, Option::customWhite}, std::pair{&options.customBlack, Option::customBlack}}) {
-		const std::string &value = options.valueOf(option);
-		if (auto problem = parseNames(*set, value, options.lists, entries); !problem.empty())
-			return table[static_cast<size_t>(option)].name + ("=" + shown(value)) + ": " + problem;
-	}
 	for (const std::string &name : options.customBlack.names) {
 		auto &white = options.customWhite.names;
 		if (std::find(white.begin(), white.end(), name) != white.end())
@@ -338,6 +340,7 @@ ParsedOptions parseOptions(const char *const *environment, std::span<const char 
 	ParsedOptions parsed;
 	Options &options = parsed.options;
 	Numbers numbers = {};
+	std::vector<TypedNames> names;
 	for (size_t i = 0; i < optionCount; ++i) {
 		options.value[i] = table[i].fallback;
 		toNumber(table[i], table[i].fallback, numbers[i]);
@@ -346,11 +349,17 @@ ParsedOptions parseOptions(const char *const *environment, std::span<const char 
 		std::string_view text = *variable;
 		size_t equals = std::min(text.find('='), text.size());
 		std::string_view value = text.substr(std::min(equals + 1, text.size()));
-		parsed.error = readVariable(options, numbers, text.substr(0, equals), value, environment);
+		parsed.error = readVariable(options, numbers, names, text.substr(0, equals), value, environment);
 	}
 	fillFields(options, numbers);
+	for (const auto &[option, value, where] : names) {
+		NameSet &set = option == Option::customWhite ? options.customWhite : options.customBlack;
+		const std::string problem = parsed.error.empty() ? parseNames(set, value, options.lists, entries) : "";
+		if (!problem.empty())
+			parsed.error = where + ": " + problem;
+	}
 	if (parsed.error.empty())
-		parsed.error = checkTogether(options, entries);
+		parsed.error = checkTogether(options);
 	auto isSet = [&](const char *name, std::string_view wanted) {
 		const char *value = environmentValue(environment, name);
 		return value && value == wanted;
