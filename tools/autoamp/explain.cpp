@@ -94,7 +94,8 @@ op::Op describe(const Question &question, size_t index, const policy::Options &o
 		call.Atype = call.xType = type;
 		op = op::describe(entry, row, call);
 	} else {
-		alignas(void *) static float one = 1, zero = 0; // no address is read but these
+		// No address is read but these; read as a half, `one` is not 0 either.
+		alignas(void *) static float one = 1 + 0x1p-10f, zero = 0;
 		op::GemmCall call;
 		call.handle = call.C = &one;
 		call.alpha = call.A = call.B = &one;
