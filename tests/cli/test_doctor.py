@@ -110,7 +110,7 @@ class Machine(Doctor):
         self.assertRegex(text, r"\n  AUTOAMP_MEMORY=1G +valid\n")
         self.assertIn("help env\n", text)
         text = self.doctor(status=2, AUTOAMP_CUSTOM_WHITE_LIST="mm", AUTOAMP_CUSTOM_BLACK_LIST="mm")
-        self.assertRegex(text, r"\n  together +AUTOAMP_CUSTOM_BLACK_LIST: 'mm' is in AUTOAMP_CUSTOM_WHITE_LIST as well\n")
+        self.assertRegex(text, r"\n  together +AUTOAMP_CUSTOM_BLACK_LIST: 'torch:mm' is in AUTOAMP_CUSTOM_WHITE_LIST as well\n")
 
 
 class Programs(Doctor):
