@@ -84,7 +84,7 @@ Policy policyOf(const policy::Options &options)
 			    row.type == policy::ValueType::words && !std::strcmp(row.name, variable))
 				(policy.key += text == &autoamp_region::dtype ? op::name(options.dtype) : options.value[i]) += ' ';
 	for (const policy::NameSet *set : {&options.customWhite, &options.customBlack}) {
-		policy.key += std::to_string(set->kinds); // not by name: of two lists the later one took what it names
+		policy.key += std::to_string(set->ops); // not by name: of two lists the later one took what it names
 		for (const uint64_t word : set->entries)
 			policy.key += ',' + std::to_string(word);
 		policy.key += ';';

@@ -85,35 +85,12 @@ Reason obstacleOf(Strategy strategy, const Aim &aim, const Device &device)
 	return device.isThere && (device.canLoadKernels || !isCast) ? Reason::count : Reason::driver_too_old;
 }
 
-// What the lists say of a call that could be lowered: white_list and custom_white_list allow it, everything else keeps
-// it. Custom black beats custom white beats the list system's own.
-Reason listed(const op::Op &op, const State &state)
-{
-	if (state.customBlack.has(op))
-		return Reason::custom_black_list;
-	if (op.kind == op::Kind::none) // no product: nothing could lower it, whoever names it
-		return Reason::unlisted;
-	if (state.customWhite.has(op))
-		return Reason::custom_white_list;
-	switch (state.category[static_cast<unsigned>(op.kind)]) {
-	case Category::lower_precision:
-		return Reason::white_list;
-	case Category::fp32:
-		return Reason::black_list;
-	case Category::promote: // the widest type of the operands: fp32
-		return Reason::promote;
-	case Category::banned:
-		return Reason::banned;
-	case Category::unlisted:
-		break;
-	}
-	return Reason::unlisted;
-}
-
 // What decides, and how: a region, a rule, the lists.
-Reason wordOf(const op::Op &op, const Rule *rule, const State &state)
+Listing wordOf(const op::Op &op, const Rule *rule, const State &state)
 {
-	return state.isRegionOff ? Reason::region_disabled : rule ? Reason::rule : listed(op, state);
+	if (state.isRegionOff)
+		return {Reason::region_disabled, false};
+	return rule ? Listing{Reason::rule, rule->precision != op::Dtype::float32} : listed(op, state);
 }
 
 // The way that is named, or else the fastest that there is; without any, the one that the dtype means.
@@ -150,17 +127,18 @@ Choice keep(Reason reason)
 }
 
 // `reason`: what the rules or the lists say.
-Choice choose(const op::Op &op, Reason reason, const Aim &aim, const Device &device, const Ways &ways, const Way &best)
+Choice choose(const op::Op &op, const Listing &word, const Aim &aim, const Device &device, const Ways &ways, const Way &best)
 {
+	const auto [reason, isLowered] = word;
 	const bool isFp32 = reason == Reason::black_list || reason == Reason::custom_black_list ||
-	                    (reason == Reason::rule && !aim.isDemanded);
+	                    (reason == Reason::rule && !isLowered);
 	const bool isRaised = op.flags & op::flagHalfSums && isFp32;
 	Reason obstacle = op.flags & op::flagHalfSums && !isRaised ? Reason::already_low : reasonOf(op.obstacle);
 	if (obstacle == Reason::count && !isRaised)
 		obstacle = obstacleOfData(op);
 	if (obstacle != Reason::count)
 		return keep(obstacle);
-	if (reason != Reason::white_list && reason != Reason::custom_white_list && !aim.isDemanded && !isRaised)
+	if (!isLowered && !isRaised)
 		return keep(reason);
 	if (aim.strategy == StrategyChoice::fp32)
 		return keep(Reason::disabled);
@@ -180,10 +158,27 @@ Choice choose(const op::Op &op, Reason reason, const Aim &aim, const Device &dev
 State::State(const Options &options)
     : Aim{options.dtype, options.strategy, options.scaling == Scaling::automatic, options.tf32Allowed},
       enabled(options.enabled), observeOnly(options.level == Level::O0), customWhite(options.customWhite),
-      customBlack(options.customBlack), rules(options.rules)
+      customBlack(options.customBlack), lists{options.lists, options.level, options.dtype, options.usePromote},
+      rules(options.rules)
 {
-	for (unsigned kind = 0; kind < kindCount; ++kind)
-		category[kind] = policy::category(static_cast<op::Kind>(kind));
+	if (observeOnly && options.lists == Lists::paddle) // whose O0 takes no names
+		customWhite = customBlack = {};
+	for (size_t row = 0; row < callRowCount; ++row)
+		category[row] = lists.category(callRows()[row]);
+}
+
+Listing listed(const op::Op &op, const State &state)
+{
+	if (state.customBlack.has(op))
+		return {Reason::custom_black_list, false};
+	if (op.kind == op::Kind::none) // no product: nothing could lower it, whoever names it
+		return {Reason::unlisted, false};
+	if (state.customWhite.has(op))
+		return {Reason::custom_white_list, true};
+	constexpr Reason reasons[] = {Reason::unlisted, Reason::white_list, Reason::black_list, Reason::promote,
+	                              Reason::banned}; // by Category
+	const Category category = state.category[static_cast<unsigned>(op.kind)];
+	return {reasons[static_cast<unsigned>(category)], state.lists.lowers(category)};
 }
 
 Aim aimOf(const State &state, const Rule *rule)

@@ -30,9 +30,17 @@ struct State : Aim {
 	bool enabled, observeOnly;
 	bool isRegionOff = false; // a region that disables, or outside of all where they alone are meant (AUTOAMP_SCOPE)
 	NameSet customWhite, customBlack;
-	Category category[kindCount]; // by op::Kind
+	ListChoice lists;
+	Category category[callRowCount]; // by op::Kind
 	Rules rules;
 };
+
+// What the lists say of a call that could be lowered. Custom black beats custom white beats the list system's own.
+struct Listing {
+	Reason reason;
+	bool isLowered;
+};
+Listing listed(const op::Op &op, const State &state);
 
 struct Device {
 	const Gpu *gpu;        // constants of the cost model

@@ -22,7 +22,8 @@ constexpr unsigned strategyCount = static_cast<unsigned>(Strategy::tf32) + 1;
 	X(custom_white_list, "AUTOAMP_CUSTOM_WHITE_LIST names it", "")                                                     \
 	X(custom_black_list, "AUTOAMP_CUSTOM_BLACK_LIST names it", "take it off AUTOAMP_CUSTOM_BLACK_LIST")                \
 	X(rule, "a rule of the configuration matches", "autoamp report --report config shows the rules")                   \
-	X(unlisted, "no list names the op: it runs as asked", "add it to AUTOAMP_CUSTOM_WHITE_LIST")                       \
+	X(unlisted, "on no list: lowered by MindSpore's O2 and O3 (Paddle's O2 without promotion), else as asked",         \
+	  "a custom list that names it decides otherwise")                                                                 \
 	X(promote, "the op runs in the widest type of its operands", "")                                                   \
 	X(banned, "the list system refuses the op in lower precision", "")                                                 \
 	X(region_disabled, "the program's region disables it, or AUTOAMP_SCOPE=regions outside of all", "")                \

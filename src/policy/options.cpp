@@ -2,6 +2,7 @@
 
 #include "src/policy/glob.h"
 #include "src/policy/lists.h"
+#include "src/policy/words.h"
 
 #include <algorithm>
 #include <array>
@@ -23,22 +24,6 @@ constexpr OptionRow table[] = {
 };
 constexpr size_t optionCount = std::size(table);
 static_assert(optionCount == static_cast<size_t>(Option::count));
-
-// Which levels a list system defines.
-constexpr const char *levelsOfLists[] = {"O0 O1"};
-
-// Calls `visit(part)` for each part of `text` until one returns true.
-template <class Visit>
-bool anyPart(std::string_view text, char separator, Visit visit)
-{
-	while (!text.empty()) {
-		size_t end = std::min(text.find(separator), text.size());
-		if (visit(text.substr(0, end)))
-			return true;
-		text.remove_prefix(std::min(end + 1, text.size()));
-	}
-	return false;
-}
 
 // Position among words; aliases count as the word they follow. -1: not one of them.
 int wordIndex(std::string_view words, std::string_view value)
@@ -84,47 +69,62 @@ std::string_view trimmed(std::string_view text)
 }
 
 // One name of a custom list into the set; what is wrong with it, or nothing. interface.md section 6.
-std::string addName(NameSet &set, std::string_view name, std::span<const char *const> entries)
+std::string addName(NameSet &set, std::string_view name, Lists lists, std::span<const char *const> entries)
 {
-	constexpr std::string_view system = "torch:";
-	bool bare = name.find(':') == std::string_view::npos;
-	if (!bare && !name.starts_with(system))
-		return "unknown list system in '" + shown(name) + "'; accepted: torch";
-	std::string_view opName = bare ? name : name.substr(system.size());
-	std::string key(opName);
-
-	const TorchOp *torchOp = findTorchOp(opName);
-	bool known = torchOp != nullptr;
-	if (torchOp)
-		set.kinds |= torchOp->kinds;
-	for (size_t row = 0; bare && !torchOp && row < entries.size(); ++row) {
-		if (!matches(key, entries[row]))
-			continue;
-		known = true;
-		set.entries.resize((entries.size() + 63) / 64);
-		set.entries[row / 64] |= uint64_t{1} << row % 64;
+	const size_t colon = name.find(':');
+	const bool bare = colon == name.npos;
+	std::string systems; // known ones, unless the name is of one
+	for (unsigned i = 0; i < listsCount && !bare; ++i) {
+		const char *prefix = listSystem(static_cast<Lists>(i)).prefix;
+		systems += (systems.empty() ? "" : ", ") + std::string(prefix);
+		if (name.substr(0, colon) == prefix) {
+			lists = static_cast<Lists>(i);
+			systems.clear();
+			break;
+		}
 	}
-	if (known) {
-		set.names.push_back(std::move(key));
+	if (!systems.empty())
+		return "unknown list system in '" + shown(name) + "'; accepted: " + systems;
+
+	std::string op(bare ? name : name.substr(colon + 1));
+	if (lists == Lists::mindspore) // nn.Dense, ops.MatMul
+		op.erase(0, op.rfind('.') + 1);
+	auto candidates = opsOf(lists);
+	if (std::binary_search(candidates.begin(), candidates.end(), op)) {
+		const uint64_t rows = rowsOf(lists, op);
+		set.ops |= rows;
+		set.names.push_back(listSystem(lists).prefix + (":" + op));
+		if (!hasLowForm(rows))
+			set.idle.push_back(set.names.back());
 		return {};
 	}
-
-	std::vector<const char *> candidates;
-	for (const TorchOp &candidate : torchOps())
-		candidates.push_back(candidate.name);
-	if (bare)
+	if (bare) {
+		const size_t count = candidates.size();
 		candidates.insert(candidates.end(), entries.begin(), entries.end());
-	const char *nearest = nearestName(opName, candidates);
-	return "no op or entry point '" + shown(name) + "'; the nearest is " + nearest;
+		for (std::string_view entry : entriesWithoutDoor(entries))
+			candidates.push_back(entry);
+		bool known = false;
+		set.entries.resize((candidates.size() - count + 63) / 64);
+		for (size_t row = 0; row < candidates.size() - count; ++row)
+			if (matches(op, candidates[count + row])) {
+				known = true;
+				set.entries[row / 64] |= uint64_t{1} << row % 64;
+			}
+		if (known) {
+			set.names.push_back(op);
+			return {};
+		}
+	}
+	return "no op or entry point '" + shown(name) + "'; the nearest is " + std::string(nearestName(op, candidates));
 }
 
-std::string parseNames(NameSet &set, std::string_view text, std::span<const char *const> entries)
+std::string parseNames(NameSet &set, std::string_view text, Lists lists, std::span<const char *const> entries)
 {
 	std::string problem;
 	anyPart(text, ',', [&](std::string_view name) {
 		name = trimmed(name);
 		if (!name.empty())
-			problem = addName(set, name, entries);
+			problem = addName(set, name, lists, entries);
 		return !problem.empty();
 	});
 	return problem;
@@ -163,18 +163,25 @@ bool isForEmulator(Option option, std::string_view value)
 	       value.find_first_not_of('0', colon + 1) != value.npos;
 }
 
+// Names of a custom list as they were typed: which ops they are, only the list system that is chosen tells.
+struct TypedNames {
+	Option option;
+	std::string value;
+	std::string where; // for what is wrong with them
+};
+
 // What one variable can have wrong on its own.
-std::string readVariable(Options &options, Numbers &numbers, std::string_view name, std::string_view value,
-                         const char *const *environment, std::span<const char *const> entries)
+std::string readVariable(Options &options, Numbers &numbers, std::vector<TypedNames> &names, std::string_view name,
+                         std::string_view value, const char *const *environment)
 {
 	constexpr std::string_view ours = "AUTOAMP_";
 	if (!name.starts_with(ours))
 		return {};
 	auto *row = std::find_if(std::begin(table), std::end(table), [&](auto &each) { return name == each.name; });
 	if (row == std::end(table)) {
-		const char *names[optionCount];
-		std::transform(std::begin(table), std::end(table), names, [](auto &each) { return each.name; });
-		return shown(name) + "=" + shown(value) + ": no such variable; the nearest is " + nearestName(name, names);
+		const char *known[optionCount];
+		std::transform(std::begin(table), std::end(table), known, [](auto &each) { return each.name; });
+		return shown(name) + "=" + shown(value) + ": no such variable; the nearest is " + nearestName(name, known);
 	}
 	auto index = static_cast<size_t>(row - table);
 	auto option = static_cast<Option>(index);
@@ -184,10 +191,10 @@ std::string readVariable(Options &options, Numbers &numbers, std::string_view na
 	std::string problem;
 	if (!toNumber(*row, value, numbers[index]) || (row->type == ValueType::emulator && !isForEmulator(option, value)))
 		problem = "bad value; accepted: " + acceptedValues(*row);
-	else if (row->type == ValueType::names)
-		problem = parseNames(option == Option::customWhite ? options.customWhite : options.customBlack, value, entries);
 	if (!problem.empty())
 		return shown(name) + "=" + shown(value) + ": " + problem;
+	if (row->type == ValueType::names)
+		names.push_back({option, std::string(value), shown(name) + "=" + shown(value)});
 	options.origin[index] = Origin::environment;
 	options.place[index] = "environment";
 	options.value[index] = value;
@@ -202,8 +209,7 @@ std::string lowerName(const OptionRow &row)
 }
 
 // What one value of a file can have wrong on its own. What is stronger was read before.
-std::string readSetting(Options &options, Numbers &numbers, const Setting &setting,
-                        std::span<const char *const> entries)
+std::string readSetting(Options &options, Numbers &numbers, std::vector<TypedNames> &names, const Setting &setting)
 {
 	const auto *row =
 	    std::find_if(std::begin(table), std::end(table), [&](auto &each) { return setting.key == lowerName(each); });
@@ -212,11 +218,11 @@ std::string readSetting(Options &options, Numbers &numbers, const Setting &setti
 		for (const OptionRow &each : table)
 			if (!keyOf(each).empty())
 				keys.push_back(keyOf(each));
-		std::vector<const char *> names;
+		std::vector<const char *> known;
 		for (const std::string &key : keys)
-			names.push_back(key.c_str());
+			known.push_back(key.c_str());
 		return setting.keyPlace + ": " + shown(setting.key) + ": no such key; the nearest is " +
-		       nearestName(setting.key, names);
+		       nearestName(setting.key, known);
 	}
 	if (keyOf(*row).empty())
 		return setting.keyPlace + ": " + setting.key + ": not in a file; there is a variable " + row->name;
@@ -232,7 +238,7 @@ std::string readSetting(Options &options, Numbers &numbers, const Setting &setti
 	else if (!toNumber(*row, value, number))
 		problem = "bad value; accepted: " + acceptedValues(*row);
 	else if (isList)
-		problem = parseNames(option == Option::customWhite ? options.customWhite : options.customBlack, value, entries);
+		names.push_back({option, value, setting.place + ": " + setting.key + "=" + shown(setting.value)});
 	if (!problem.empty())
 		return setting.place + ": " + setting.key + "=" + shown(setting.value) + ": " + problem;
 	if (row->type == ValueType::text && value.empty())
@@ -250,14 +256,11 @@ std::string readSetting(Options &options, Numbers &numbers, const Setting &setti
 	return {};
 }
 
-std::string takeFile(Options &options, Numbers &numbers, const ConfigFile &file, std::span<const char *const> entries)
+std::string readSettings(Options &options, Numbers &numbers, std::vector<TypedNames> &names, const Document &document)
 {
-	const Document document = parseToml(file);
 	std::string problem = document.error;
 	for (size_t i = 0; i < document.top.settings.size() && problem.empty(); ++i)
-		problem = readSetting(options, numbers, document.top.settings[i], entries);
-	for (size_t i = 0; i < document.rules.size() && problem.empty(); ++i)
-		problem = options.rules.add(document.rules[i], entries);
+		problem = readSetting(options, numbers, names, document.top.settings[i]);
 	return problem;
 }
 
@@ -270,6 +273,7 @@ void fillFields(Options &options, const Numbers &numbers)
 	constexpr op::Dtype dtypes[] = {op::Dtype::float16, op::Dtype::bfloat16, op::Dtype::tf32};
 	options.dtype = dtypes[number(Option::dtype)];
 	set(options.lists, Option::lists);
+	set(options.usePromote, Option::usePromote);
 	set(options.scaling, Option::scaling);
 	set(options.strategy, Option::strategy);
 	set(options.scope, Option::scope);
@@ -306,10 +310,17 @@ std::string checkTogether(const Options &options)
 {
 	if (const std::string problem = checkLists(options); !problem.empty())
 		return problem;
-	const std::string &level = options.valueOf(Option::level), &lists = options.valueOf(Option::lists);
-	const char *levels = levelsOfLists[static_cast<size_t>(options.lists)];
-	if (wordIndex(levels, level) < 0)
-		return sourceOf(options, Option::level) + ": not a level of AUTOAMP_LISTS=" + lists + "; accepted: " + levels;
+	const uint8_t levels = listSystem(options.lists).levels;
+	if (!(levels & bit(options.level))) {
+		std::string accepted;
+		anyPart(table[static_cast<size_t>(Option::level)].values, ' ', [&, level = 0u](std::string_view word) mutable {
+			if (levels >> level++ & 1u)
+				accepted += (accepted.empty() ? "" : ", ") + std::string(word);
+			return false;
+		});
+		return sourceOf(options, Option::level) + ": not a level of AUTOAMP_LISTS=" + options.valueOf(Option::lists) +
+		       "; accepted: " + accepted;
+	}
 	const std::string strategy = sourceOf(options, Option::strategy);
 	const bool isLibrary = options.strategy == StrategyChoice::library;
 	if (options.dtype == op::Dtype::tf32 && (isLibrary || options.strategy == StrategyChoice::cast))
@@ -323,8 +334,8 @@ std::string checkTogether(const Options &options)
 // `more` joins the set and leaves `other`.
 void unite(NameSet &set, const NameSet &more, NameSet &other)
 {
-	set.kinds |= more.kinds;
-	other.kinds &= ~more.kinds;
+	set.ops |= more.ops;
+	other.ops &= ~more.ops;
 	set.entries.resize(std::max(set.entries.size(), more.entries.size()));
 	for (size_t word = 0; word < more.entries.size(); ++word) {
 		set.entries[word] |= more.entries[word];
@@ -335,6 +346,11 @@ void unite(NameSet &set, const NameSet &more, NameSet &other)
 		std::erase(other.names, name);
 		std::erase(set.names, name);
 		set.names.push_back(name);
+	}
+	for (const std::string &name : more.idle) {
+		std::erase(other.idle, name);
+		std::erase(set.idle, name);
+		set.idle.push_back(name);
 	}
 }
 
@@ -409,6 +425,7 @@ ParsedOptions parseOptions(const char *const *environment, std::span<const char 
 	ParsedOptions parsed;
 	Options &options = parsed.options;
 	Numbers numbers = {};
+	std::vector<TypedNames> names;
 	for (size_t i = 0; i < optionCount; ++i) {
 		options.value[i] = table[i].fallback;
 		options.place[i] = "default";
@@ -418,11 +435,23 @@ ParsedOptions parseOptions(const char *const *environment, std::span<const char 
 		std::string_view text = *variable;
 		size_t equals = std::min(text.find('='), text.size());
 		std::string_view value = text.substr(std::min(equals + 1, text.size()));
-		parsed.error = readVariable(options, numbers, text.substr(0, equals), value, environment, entries);
+		parsed.error = readVariable(options, numbers, names, text.substr(0, equals), value, environment);
 	}
-	for (auto file = files.begin(); file != files.end() && parsed.error.empty(); ++file)
-		parsed.error = takeFile(options, numbers, *file, entries);
+	std::vector<Document> documents;
+	for (auto file = files.begin(); file != files.end() && parsed.error.empty(); ++file) {
+		documents.push_back(parseToml(*file));
+		parsed.error = readSettings(options, numbers, names, documents.back());
+	}
 	fillFields(options, numbers);
+	for (const auto &[option, value, where] : names) {
+		NameSet &set = option == Option::customWhite ? options.customWhite : options.customBlack;
+		const std::string problem = parsed.error.empty() ? parseNames(set, value, options.lists, entries) : "";
+		if (!problem.empty())
+			parsed.error = where + ": " + problem;
+	}
+	for (const Document &document : documents)
+		for (size_t i = 0; i < document.rules.size() && parsed.error.empty(); ++i)
+			parsed.error = options.rules.add(document.rules[i], options.lists, entries);
 	if (parsed.error.empty())
 		parsed.error = checkTogether(options);
 	auto isSet = [&](const char *name, std::string_view wanted) {
@@ -465,7 +494,7 @@ ParsedOptions changed(const Options &around, std::span<const Change> changes, st
 		const bool isWhite = name == table[static_cast<size_t>(Option::customWhite)].name;
 		if (!isWhite && name != table[static_cast<size_t>(Option::customBlack)].name)
 			continue;
-		if (const auto problem = parseNames(isWhite ? added.customWhite : added.customBlack, value, entries);
+		if (const auto problem = parseNames(isWhite ? added.customWhite : added.customBlack, value, options.lists, entries);
 		    !problem.empty())
 			return {around, shown(name) + "=" + shown(value) + ": " + problem};
 	}
@@ -530,28 +559,33 @@ const char *environmentValue(const char *const *environment, std::string_view na
 	return nullptr;
 }
 
-const char *nearestName(std::string_view name, std::span<const char *const> candidates)
+std::string_view nearestName(std::string_view name, std::span<const std::string_view> candidates)
 {
 	name = name.substr(0, 100); // a value may be a whole file
-	const char *best = nullptr;
+	std::string_view best;
 	size_t bestDistance = 0;
 	std::vector<size_t> distance(name.size() + 1); // of the first i characters to the candidate read so far
-	for (const char *candidate : candidates) {
+	for (std::string_view candidate : candidates) {
 		std::iota(distance.begin(), distance.end(), size_t{0});
-		for (const char *c = candidate; *c; ++c) {
+		for (char c : candidate) {
 			size_t diagonal = distance[0]++;
 			for (size_t i = 1; i <= name.size(); ++i) {
-				size_t changed = diagonal + (name[i - 1] != *c);
+				size_t changed = diagonal + (name[i - 1] != c);
 				diagonal = distance[i];
 				distance[i] = std::min({changed, distance[i] + 1, distance[i - 1] + 1});
 			}
 		}
-		if (!best || distance.back() < bestDistance) {
+		if (best.empty() || distance.back() < bestDistance) {
 			best = candidate;
 			bestDistance = distance.back();
 		}
 	}
 	return best;
+}
+
+const char *nearestName(std::string_view name, std::span<const char *const> candidates)
+{
+	return nearestName(name, std::vector<std::string_view>(candidates.begin(), candidates.end())).data();
 }
 
 } // namespace autoamp::policy

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "src/op/op.h"
+#include "src/policy/lists.h"
 #include "src/policy/rules.h"
 #include "src/policy/toml.h"
 
@@ -27,14 +28,17 @@ enum class ValueType : uint8_t {
 // emulator: what help says of them), default (for a text: what help says of it), help line.
 #define AUTOAMP_OPTIONS(X)                                                                                             \
 	X(enabled, "AUTOAMP_ENABLED", words, "0 1", "1", "master switch; 0 intercepts nothing")                            \
-	X(level, "AUTOAMP_LEVEL", words, "O0 O1", "O1",                                                                    \
-	  "O0: observe and trace, never change; O1: lower what the lists say")                                             \
+	X(level, "AUTOAMP_LEVEL", words, "O0 O1 O2 O3 auto OD", "O1",                                                      \
+	  "O0: observe and trace, never change; others: what AUTOAMP_LISTS says of it")                                    \
 	X(dtype, "AUTOAMP_DTYPE", words, "float16=fp16=half bfloat16=bf16 tf32", "float16", "the lower precision")         \
-	X(lists, "AUTOAMP_LISTS", words, "torch", "torch", "whose op lists decide")                                        \
+	X(lists, "AUTOAMP_LISTS", words, "torch paddle mindspore", "torch",                                                \
+	  "whose op lists decide: torch O0 O1; paddle O0 O1 O2 OD; mindspore O0 O1 O2 O3 auto")                            \
 	X(customWhite, "AUTOAMP_CUSTOM_WHITE_LIST", names, "", "",                                                         \
-	  "ops or entry points (mm, torch:mm, cublasSgemm*) to lower as well")                                             \
+	  "ops (mm; torch:mm, paddle:mul, ms:MatMul) or entry points (cublasSgemm*) to lower as well")                     \
 	X(customBlack, "AUTOAMP_CUSTOM_BLACK_LIST", names, "", "",                                                         \
 	  "ops or entry points never to lower; sums in float16 are raised to fp32")                                        \
+	X(usePromote, "AUTOAMP_USE_PROMOTE", words, "0 1", "1",                                                            \
+	  "paddle at O2: 1 keeps fp32 data of ops on no list, 0 lowers it")                                                \
 	X(scaling, "AUTOAMP_SCALING", words, "auto off", "auto",                                                           \
 	  "auto: float16 operands are scaled, verified on the device; off: bare conversion")                               \
 	X(strategy, "AUTOAMP_STRATEGY", words, "auto cast fp32 library tf32", "auto",                                      \
@@ -83,8 +87,6 @@ std::span<const OptionRow> optionTable();
 std::string acceptedValues(const OptionRow &row);
 std::string keyOf(const OptionRow &row); // in a file: level, dtype, ...; empty: it is a variable only
 
-enum class Level : uint8_t { O0, O1 };
-enum class Lists : uint8_t { torch };
 enum class Scaling : uint8_t { automatic, off };
 enum class StrategyChoice : uint8_t { automatic, cast, fp32, library, tf32 };
 enum class Scope : uint8_t { process, regions };
@@ -97,13 +99,14 @@ enum class Origin : uint8_t { fallback, file, environment };
 // A custom list, resolved: which calls it names.
 struct NameSet {
 	std::vector<std::string> names;
-	uint32_t kinds = 0;            // bit: op::Kind
-	std::vector<uint64_t> entries; // bit: row of the entry tables
+	std::vector<std::string> idle; // of those, ops that reach no library call in a 16-bit form
+	uint64_t ops = 0;              // bit: row of callRows()
+	std::vector<uint64_t> entries; // bit: row of the entry tables; after those, of entriesWithoutDoor()
 
 	bool has(const op::Op &op) const
 	{
 		size_t word = op.entry / 64u;
-		return (kinds >> static_cast<unsigned>(op.kind) & 1u) ||
+		return (ops >> static_cast<unsigned>(op.kind) & 1u) ||
 		       (word < entries.size() && (entries[word] >> op.entry % 64u & 1u));
 	}
 };
@@ -113,6 +116,7 @@ struct Options {
 	Level level = Level::O1;
 	op::Dtype dtype = op::Dtype::float16;
 	Lists lists = Lists::torch;
+	bool usePromote = true;
 	NameSet customWhite, customBlack;
 	Scaling scaling = Scaling::automatic;
 	StrategyChoice strategy = StrategyChoice::automatic;
@@ -164,6 +168,7 @@ const char *const *processEnvironment();
 const char *environmentValue(const char *const *environment, std::string_view name);
 
 // The candidate with the smallest edit distance; null without candidates.
+std::string_view nearestName(std::string_view name, std::span<const std::string_view> candidates);
 const char *nearestName(std::string_view name, std::span<const char *const> candidates);
 
 } // namespace autoamp::policy

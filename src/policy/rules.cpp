@@ -78,6 +78,23 @@ bool place(std::vector<std::string> &patterns, size_t most, const std::string &p
 	return bit < patterns.size();
 }
 
+// The rows that the ops of this name reach: the chosen system's, or with its prefix any system's.
+uint64_t opsLike(std::string pattern, Lists chosen)
+{
+	uint64_t rows = 0;
+	const size_t colon = pattern.find(':'), name = colon == pattern.npos ? 0 : colon + 1;
+	if (const size_t dot = pattern.rfind('.'); dot != pattern.npos && dot > name) // nn.Dense, ops.MatMul
+		pattern.erase(name, dot + 1 - name);
+	for (unsigned i = 0; i < listsCount; ++i) {
+		const auto system = static_cast<Lists>(i);
+		for (const std::string_view op : opsOf(system))
+			if ((system == chosen && matches(pattern, op)) ||
+			    matches(pattern, std::string(listSystem(system).prefix) + ":" + std::string(op)))
+				rows |= rowsOf(system, op);
+	}
+	return rows;
+}
+
 // True only if whatever the second pattern matches, the first one matches too.
 bool covers(const std::string &general, const std::string &special)
 {
@@ -102,7 +119,7 @@ bool shadows(const Rule &first, const Rule &second)
 			return false;
 		const bool isWider =
 		    i == static_cast<size_t>(Matcher::entry) ? isPart(second.entries, first.entries)
-		    : i == static_cast<size_t>(Matcher::op)  ? !(second.kinds & ~first.kinds)
+		    : i == static_cast<size_t>(Matcher::op)  ? !(second.ops & ~first.ops)
 		    : i < globCount                          ? covers(first.asked[i], second.asked[i])
 		                    : first.range[i].low <= second.range[i].low && second.range[i].high <= first.range[i].high;
 		if (!isWider)
@@ -121,7 +138,7 @@ std::string whyNever(const Rule &rule)
 	if (rule.asks(Matcher::entry) &&
 	    std::all_of(rule.entries.begin(), rule.entries.end(), [](uint64_t word) { return !word; }))
 		return is(Matcher::entry, "matches no entry point");
-	if (rule.asks(Matcher::op) && !rule.kinds)
+	if (rule.asks(Matcher::op) && !rule.ops)
 		return is(Matcher::op, "matches no op that a library call is known for");
 	for (size_t i = globCount; i < matcherCount; ++i)
 		if (!(rule.range[i].low <= rule.range[i].high))
@@ -140,7 +157,7 @@ bool Rule::matches(const op::Op &op, const Where &where) const
 {
 	if (asks(Matcher::entry) && !(op.entry / 64u < entries.size() && (entries[op.entry / 64u] >> op.entry % 64u & 1u)))
 		return false;
-	if (asks(Matcher::op) && !(kinds & bit(op.kind)))
+	if (asks(Matcher::op) && !(ops >> static_cast<unsigned>(op.kind) & 1u))
 		return false;
 	if (asks(Matcher::caller) && !policy::matches(asked[static_cast<size_t>(Matcher::caller)], where.caller))
 		return false;
@@ -170,7 +187,7 @@ const Rule *Rules::find(const op::Op &op, const Where &where) const
 	return found == list.end() ? nullptr : &*found;
 }
 
-std::string Rules::add(const Table &from, std::span<const char *const> entries)
+std::string Rules::add(const Table &from, Lists lists, std::span<const char *const> entries)
 {
 	Rule rule;
 	rule.line = from.line;
@@ -208,9 +225,7 @@ std::string Rules::add(const Table &from, std::span<const char *const> entries)
 				rule.entries[entry / 64] |= uint64_t{matches(setting.value, entries[entry])} << entry % 64;
 			break;
 		case Matcher::op:
-			for (const TorchOp &op : torchOps())
-				if (matches(setting.value, op.name) || matches(setting.value, std::string("torch:") + op.name))
-					rule.kinds |= op.kinds;
+			rule.ops = opsLike(setting.value, lists);
 			break;
 		case Matcher::region:
 			if (!place(regionPatterns, mostRegions, setting.value, rule.region))

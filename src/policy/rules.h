@@ -2,6 +2,7 @@
 #pragma once
 
 #include "src/op/op.h"
+#include "src/policy/lists.h"
 #include "src/policy/toml.h"
 
 #include <cstdint>
@@ -57,7 +58,7 @@ struct Rule {
 	std::string asked[matcherCount]; // as typed; empty: not asked
 	Range range[matcherCount];       // of those that are no globs
 	std::vector<uint64_t> entries;   // bit: row of the entry tables
-	uint32_t kinds = 0;              // bit: op::Kind
+	uint64_t ops = 0;                // bit: row of callRows()
 	uint8_t region = 0, thread = 0;  // bits of Where
 	op::Dtype precision = op::Dtype::none;
 	std::string line; // file:line
@@ -76,7 +77,7 @@ struct Rules {
 	const Rule *find(const op::Op &op, const Where &where) const; // null: none matches
 
 	// Behind those that are there. What is wrong with it, with its place, or nothing.
-	std::string add(const Table &table, std::span<const char *const> entries);
+	std::string add(const Table &table, Lists lists, std::span<const char *const> entries);
 	// What no call can ever meet, one line each.
 	std::vector<std::string> warnings() const;
 };

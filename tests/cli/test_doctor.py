@@ -105,12 +105,12 @@ class Machine(Doctor):
                       r"NVTX_INJECTION64_PATH=/y.so +another tool", r"LD_PRELOAD=libm.so.6 +", r"NVIDIA_TF32_OVERRIDE=0 +no TF32"):
             self.assertRegex(text, r"\n  " + words)
         text = self.doctor(status=2, AUTOAMP_LEVEL="O9", AUTOAMP_MEMORY="1G", AUTOAMP_LEVLE="O1")
-        self.assertRegex(text, r"\n  AUTOAMP_LEVEL=O9 +bad value; accepted: O0, O1\n")
+        self.assertRegex(text, r"\n  AUTOAMP_LEVEL=O9 +bad value; accepted: O0, O1, O2, O3, auto, OD\n")
         self.assertRegex(text, r"\n  AUTOAMP_LEVLE=O1 +no such variable; the nearest is AUTOAMP_LEVEL\n")
         self.assertRegex(text, r"\n  AUTOAMP_MEMORY=1G +valid\n")
         self.assertIn("help env\n", text)
         text = self.doctor(status=2, AUTOAMP_CUSTOM_WHITE_LIST="mm", AUTOAMP_CUSTOM_BLACK_LIST="mm")
-        self.assertRegex(text, r"\n  together +AUTOAMP_CUSTOM_BLACK_LIST: 'mm' is in AUTOAMP_CUSTOM_WHITE_LIST as well\n")
+        self.assertRegex(text, r"\n  together +AUTOAMP_CUSTOM_BLACK_LIST: 'torch:mm' is in AUTOAMP_CUSTOM_WHITE_LIST as well\n")
 
 
 class Programs(Doctor):

@@ -182,7 +182,7 @@ class Answers(Explain):
         for arguments, words in (([*sizes], ["--entry"]), ([*sgemm, "--m", "64"], ["required"]),
                                  ([*sizes, "--entry", "cublasSgem_v2"], ["cublasSgem_v2", "cublasSgemm_v2"]),
                                  ([*sizes, "--entry", "cublasSgemm"], ["nearest is cublasSgemm_v2"]),
-                                 ([*sizes, "--entry", "cudnnConvolutionForward"], ["cudnnConvolutionForward"]),
+                                 ([*sizes, "--entry", "cudnnConvolutionForwrd"], ["nearest is cudnnConvolutionForward"]),
                                  ([*sizes, *sgemm, "--batch", "2"], ["no batch"]),
                                  ([*sizes, *sgemm, "--dtype-in", "tf32"], ["float32"]), ([*sizes, *sgemm, "--gpu", "v100"], ["h100"]),
                                  ([*sizes, *sgemm, "--gpu", ""], ["h100"]), ([*sizes, *sgemm, "--format", "csv"], ["csv"]),

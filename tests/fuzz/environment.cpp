@@ -74,6 +74,8 @@ uint64_t field(const Options &options, Option option)
 		return options.dtype == op::Dtype::float16 ? 0 : options.dtype == op::Dtype::bfloat16 ? 1 : 2;
 	case Option::lists:
 		return static_cast<uint64_t>(options.lists);
+	case Option::usePromote:
+		return options.usePromote;
 	case Option::scaling:
 		return static_cast<uint64_t>(options.scaling);
 	case Option::strategy:
@@ -134,32 +136,44 @@ bool matches(const std::string &pattern, const std::string &text)
 
 // The names that a list was typed as, against what became of them: every one is an op, or a pattern that some entry
 // point matches, and nothing else is in the set.
-void checkNames(const NameSet &set, const std::string &list)
+void checkNames(const NameSet &set, const std::string &list, Lists chosen)
 {
-	uint32_t kinds = 0;
-	std::vector<uint64_t> wanted((entries.size() + 63) / 64);
+	uint64_t ops = 0;
+	std::vector<std::string> all(entries.begin(), entries.end());
+	for (std::string_view entry : entriesWithoutDoor(entries))
+		all.emplace_back(entry);
+	std::vector<uint64_t> wanted((all.size() + 63) / 64);
 	std::vector<std::string> names;
 	for (std::string name : split(list, ',')) {
 		name.erase(0, std::min(name.find_first_not_of(' '), name.size()));
 		name.erase(name.find_last_not_of(' ') + 1);
 		if (name.empty())
 			continue;
-		const bool isOfTorch = name.starts_with("torch:");
-		names.push_back(isOfTorch ? name.substr(6) : name);
-		if (const TorchOp *op = findTorchOp(names.back())) {
-			kinds |= op->kinds;
+		const size_t colon = name.find(':');
+		Lists lists = chosen;
+		for (Lists each : {Lists::torch, Lists::paddle, Lists::mindspore})
+			if (name.substr(0, std::min(colon, name.size())) == listSystem(each).prefix && colon != name.npos)
+				lists = each;
+		std::string op = colon == name.npos ? name : name.substr(colon + 1);
+		if (lists == Lists::mindspore)
+			op = split(op, '.').back();
+		const auto known = opsOf(lists);
+		if (std::find(known.begin(), known.end(), op) != known.end()) {
+			ops |= rowsOf(lists, op);
+			names.push_back(listSystem(lists).prefix + (":" + op));
 			continue;
 		}
-		REQUIRE(!isOfTorch);
+		REQUIRE(colon == name.npos);
+		names.push_back(op);
 		bool isKnown = false;
-		for (size_t row = 0; row < entries.size(); ++row)
-			if (matches(name, entries[row])) {
+		for (size_t row = 0; row < all.size(); ++row)
+			if (matches(op, all[row])) {
 				isKnown = true;
 				wanted[row / 64] |= uint64_t{1} << row % 64;
 			}
 		REQUIRE(isKnown);
 	}
-	REQUIRE(set.kinds == kinds);
+	REQUIRE(set.ops == ops);
 	REQUIRE(set.names == names);
 	std::vector<uint64_t> got = set.entries;
 	got.resize(wanted.size());
@@ -182,7 +196,7 @@ std::string checkValue(const Options &options, Option option, const OptionRow &r
 		                                     : std::to_string(field(options, option) >> 10) + "K";
 	case ValueType::names: {
 		const NameSet &set = option == Option::customWhite ? options.customWhite : options.customBlack;
-		checkNames(set, value);
+		checkNames(set, value, options.lists);
 		std::string list;
 		for (const std::string &name : set.names)
 			list += name + ",";
@@ -214,8 +228,8 @@ bool hasSameFields(const Options &x, const Options &y)
 		if ((table[i].type == ValueType::words || table[i].type == ValueType::size) &&
 		    field(x, static_cast<Option>(i)) != field(y, static_cast<Option>(i)))
 			return false;
-	return x.customWhite.kinds == y.customWhite.kinds && x.customWhite.entries == y.customWhite.entries &&
-	       x.customBlack.kinds == y.customBlack.kinds && x.customBlack.entries == y.customBlack.entries &&
+	return x.customWhite.ops == y.customWhite.ops && x.customWhite.entries == y.customWhite.entries &&
+	       x.customBlack.ops == y.customBlack.ops && x.customBlack.entries == y.customBlack.entries &&
 	       x.directory == y.directory && x.traceFile == y.traceFile;
 }
 

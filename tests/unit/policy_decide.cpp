@@ -203,6 +203,68 @@ TEST_CASE("types and sizes keep a call even where no door objected")
 	expectKept(decided(product(-1, 1, 1), state), Reason::bad_argument);
 }
 
+TEST_CASE("a custom name decides about the calls that it reaches, and no other")
+{
+	const struct {
+		const char *word;
+		Lists lists;
+		std::vector<const char *> levels;
+	} systems[] = {{"torch", Lists::torch, {"O1"}},
+	               {"paddle", Lists::paddle, {"O1", "O2", "OD"}},
+	               {"mindspore", Lists::mindspore, {"O1", "O2", "O3", "auto"}}};
+	for (auto &system : systems)
+		for (const char *level : system.levels) {
+			const std::string lists = std::string("AUTOAMP_LISTS=") + system.word;
+			const std::string chosen = std::string("AUTOAMP_LEVEL=") + level;
+			const State usual = stateOf({lists.c_str(), chosen.c_str()});
+			for (std::string_view name : opsOf(system.lists)) {
+				const std::string white = "AUTOAMP_CUSTOM_WHITE_LIST=" + std::string(name);
+				const std::string black = "AUTOAMP_CUSTOM_BLACK_LIST=" + std::string(name);
+				const State lowering = stateOf({lists.c_str(), chosen.c_str(), white.c_str()});
+				const State keeping = stateOf({lists.c_str(), chosen.c_str(), black.c_str()});
+				const uint64_t reached = rowsOf(system.lists, name);
+				for (unsigned row = 0; row < callRowCount; ++row) {
+					const op::Op call = product(1, 1, 1, static_cast<Kind>(row));
+					const bool isReached = reached >> row & 1;
+					const Listing as = listed(call, usual);
+					const Listing lowered = listed(call, lowering), kept = listed(call, keeping);
+					if (lowered.isLowered != (isReached || as.isLowered) ||
+					    kept.isLowered != (!isReached && as.isLowered) ||
+					    lowered.reason != (isReached ? Reason::custom_white_list : as.reason) ||
+					    kept.reason != (isReached ? Reason::custom_black_list : as.reason))
+						FAIL(lists << " " << level << " " << name << " " << callRows()[row].op);
+				}
+			}
+		}
+	SUCCEED();
+}
+
+TEST_CASE("Paddle's O0 takes no names, and no O0 changes anything")
+{
+	for (const char *lists : {"AUTOAMP_LISTS=torch", "AUTOAMP_LISTS=paddle", "AUTOAMP_LISTS=mindspore"}) {
+		const State state = stateOf({lists, "AUTOAMP_LEVEL=O0", "AUTOAMP_CUSTOM_BLACK_LIST=torch:mm"});
+		const Decision decision = decided(large, state);
+		CHECK(decision.verdict == Verdict::observed);
+		CHECK(decision.precision == Dtype::float32);
+		const bool isPaddle = std::string(lists).ends_with("paddle");
+		CHECK(decision.reason == (isPaddle ? Reason::white_list : Reason::custom_black_list));
+	}
+}
+
+TEST_CASE("what is on no list is lowered where the system does so")
+{
+	expectLowered(decided(large, stateOf({"AUTOAMP_LISTS=mindspore", "AUTOAMP_LEVEL=O2"})), Reason::unlisted);
+	expectLowered(decided(large, stateOf({"AUTOAMP_LISTS=mindspore", "AUTOAMP_LEVEL=O3"})), Reason::unlisted);
+	expectLowered(decided(large, stateOf({"AUTOAMP_LISTS=mindspore", "AUTOAMP_LEVEL=auto"})), Reason::white_list);
+	const op::Op vector = product(4096, 1, 4096, Kind::mv); // Paddle's mv: on no list
+	const State cast = stateOf({"AUTOAMP_LISTS=paddle", "AUTOAMP_STRATEGY=cast"});
+	expectKept(decided(vector, cast), Reason::unlisted);
+	const char *const level = "AUTOAMP_LEVEL=O2", *const lists = "AUTOAMP_LISTS=paddle";
+	expectKept(decided(vector, stateOf({lists, level, "AUTOAMP_STRATEGY=cast"})), Reason::unlisted);
+	expectLowered(decided(vector, stateOf({lists, level, "AUTOAMP_STRATEGY=cast", "AUTOAMP_USE_PROMOTE=0"})),
+	              Reason::unlisted);
+}
+
 TEST_CASE("the device must be able to")
 {
 	State cast = stateOf({"AUTOAMP_STRATEGY=cast"});

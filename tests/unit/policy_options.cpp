@@ -103,11 +103,11 @@ TEST_CASE("what is wrong is named on one line")
 		const char *setting, *error;
 	} const cases[] = {
 	    {"AUTOAMP_LEVL=O1", "AUTOAMP_LEVL=O1: no such variable; the nearest is AUTOAMP_LEVEL"},
-	    {"AUTOAMP_USE_PROMOTE=1", "AUTOAMP_USE_PROMOTE=1: no such variable; the nearest is AUTOAMP_SCOPE"},
-	    {"AUTOAMP_LEVEL=O2", "AUTOAMP_LEVEL=O2: bad value; accepted: O0, O1"},
-	    {"AUTOAMP_LEVEL=", "AUTOAMP_LEVEL=: bad value; accepted: O0, O1"},
+	    {"AUTOAMP_USE_PROMOTE=2", "AUTOAMP_USE_PROMOTE=2: bad value; accepted: 0, 1"},
+	    {"AUTOAMP_LEVEL=O2", "AUTOAMP_LEVEL=O2: not a level of AUTOAMP_LISTS=torch; accepted: O0, O1"},
+	    {"AUTOAMP_LEVEL=", "AUTOAMP_LEVEL=: bad value; accepted: O0, O1, O2, O3, auto, OD"},
 	    {"AUTOAMP_DTYPE=fp8", "AUTOAMP_DTYPE=fp8: bad value; accepted: float16 (fp16 half), bfloat16 (bf16), tf32"},
-	    {"AUTOAMP_LISTS=paddle", "AUTOAMP_LISTS=paddle: bad value; accepted: torch"},
+	    {"AUTOAMP_LISTS=tf", "AUTOAMP_LISTS=tf: bad value; accepted: torch, paddle, mindspore"},
 	    {"AUTOAMP_STRATEGY=split3", "AUTOAMP_STRATEGY=split3: bad value; accepted: auto, cast, fp32, library, tf32"},
 	    {"AUTOAMP_HOOK_DLSYM=yes", "AUTOAMP_HOOK_DLSYM=yes: bad value; accepted: 0, 1, got"},
 	    {"AUTOAMP_TRACE=kernels", "AUTOAMP_TRACE=kernels: bad value; accepted: off, summary, ops"},
@@ -125,8 +125,10 @@ TEST_CASE("what is wrong is named on one line")
 	    {"AUTOAMP_CUSTOM_BLACK_LIST=torch:cublasSgemm_v2",
 	     "AUTOAMP_CUSTOM_BLACK_LIST=torch:cublasSgemm_v2: no op or entry point 'torch:cublasSgemm_v2'; the nearest is "
 	     "baddbmm"},
-	    {"AUTOAMP_CUSTOM_WHITE_LIST=paddle:mul",
-	     "AUTOAMP_CUSTOM_WHITE_LIST=paddle:mul: unknown list system in 'paddle:mul'; accepted: torch"},
+	    {"AUTOAMP_CUSTOM_WHITE_LIST=tf:MatMul",
+	     "AUTOAMP_CUSTOM_WHITE_LIST=tf:MatMul: unknown list system in 'tf:MatMul'; accepted: torch, paddle, ms"},
+	    {"AUTOAMP_CUSTOM_WHITE_LIST=MatMul",
+	     "AUTOAMP_CUSTOM_WHITE_LIST=MatMul: no op or entry point 'MatMul'; the nearest is matmul"},
 	};
 	for (auto &each : cases)
 		CHECK(parse({each.setting}).error == each.error);
@@ -162,7 +164,7 @@ TEST_CASE("custom lists name ops and entry points")
 		return call;
 	};
 	const NameSet &white = good.options.customWhite, &black = good.options.customBlack;
-	CHECK(white.names == std::vector<std::string>{"bmm", "conv2d"});
+	CHECK(white.names == std::vector<std::string>{"torch:bmm", "torch:conv2d"});
 	CHECK(white.has(call(op::Kind::bmm, 0)));
 	CHECK_FALSE(white.has(call(op::Kind::mm, 0)));
 	CHECK_FALSE(white.has(call(op::Kind::none, 0)));
@@ -180,8 +182,56 @@ TEST_CASE("custom lists name ops and entry points")
 TEST_CASE("a name in both custom lists is an error, in whichever spelling")
 {
 	CHECK(parse({"AUTOAMP_CUSTOM_WHITE_LIST=mm,bmm", "AUTOAMP_CUSTOM_BLACK_LIST=torch:bmm"}).error ==
-	      "AUTOAMP_CUSTOM_BLACK_LIST: 'bmm' is in AUTOAMP_CUSTOM_WHITE_LIST as well");
+	      "AUTOAMP_CUSTOM_BLACK_LIST: 'torch:bmm' is in AUTOAMP_CUSTOM_WHITE_LIST as well");
 	CHECK(parse({"AUTOAMP_CUSTOM_WHITE_LIST=mm", "AUTOAMP_CUSTOM_BLACK_LIST=cublasSgemm*"}).error.empty());
+}
+
+TEST_CASE("every list system takes its own levels only")
+{
+	const char *const words[] = {"O0", "O1", "O2", "O3", "auto", "OD"};
+	const struct {
+		const char *lists, *levels;
+	} systems[] = {{"torch", "O0, O1"}, {"paddle", "O0, O1, O2, OD"}, {"mindspore", "O0, O1, O2, O3, auto"}};
+	for (auto &system : systems) {
+		const std::string lists = std::string("AUTOAMP_LISTS=") + system.lists;
+		CHECK(parse({lists.c_str()}).options.level == Level::O1);
+		for (const char *word : words) {
+			const std::string level = std::string("AUTOAMP_LEVEL=") + word;
+			const bool isOne = (std::string(system.levels) + ",").find(std::string(word) + ",") != std::string::npos;
+			const auto parsed = parse({level.c_str(), lists.c_str()});
+			CHECK(parsed.error == (isOne ? "" : level + ": not a level of " + lists + "; accepted: " + system.levels));
+			CHECK((!isOne || parsed.options.valueOf(Option::level) == word));
+		}
+	}
+}
+
+TEST_CASE("a bare name is one of the chosen system, wherever that stands in the environment")
+{
+	constexpr uint64_t mm = 1 << static_cast<int>(op::Kind::mm), bmm = 1 << static_cast<int>(op::Kind::bmm);
+	const struct {
+		std::vector<const char *> environment;
+		uint64_t ops;
+		std::vector<std::string> idle;
+	} cases[] = {
+	    {{"AUTOAMP_CUSTOM_WHITE_LIST=bmm"}, bmm, {}},
+	    {{"AUTOAMP_CUSTOM_WHITE_LIST=mul", "AUTOAMP_LISTS=paddle"}, mm, {}},
+	    {{"AUTOAMP_LISTS=mindspore", "AUTOAMP_CUSTOM_WHITE_LIST=MatMul,BatchMatMul"}, mm | bmm, {}},
+	    {{"AUTOAMP_LISTS=mindspore", "AUTOAMP_CUSTOM_WHITE_LIST=nn.PReLU,ms:ops.MatMul"}, mm, {"ms:PReLU"}},
+	    {{"AUTOAMP_CUSTOM_WHITE_LIST=paddle:mul,ms:BatchMatMul,prelu,mv"},
+	     mm | bmm | 1 << static_cast<int>(op::Kind::mv),
+	     {"torch:prelu", "torch:mv"}},
+	};
+	for (auto &each : cases) {
+		const auto parsed = parse(each.environment);
+		REQUIRE(parsed.error == "");
+		CHECK(parsed.options.customWhite.ops == each.ops);
+		CHECK(parsed.options.customWhite.idle == each.idle);
+	}
+	CHECK(parse({"AUTOAMP_CUSTOM_WHITE_LIST=mm", "AUTOAMP_LISTS=paddle"})
+	          .error.starts_with("AUTOAMP_CUSTOM_WHITE_LIST=mm: no op or entry point 'mm'; the nearest is "));
+	CHECK(parse({"AUTOAMP_CUSTOM_WHITE_LIST=torch:mul", "AUTOAMP_CUSTOM_BLACK_LIST=paddle:mul"}).error.empty());
+	// No door catches it, but the lists know it.
+	CHECK(parse({"AUTOAMP_CUSTOM_BLACK_LIST=cudnnConvolution*"}).error.empty());
 }
 
 TEST_CASE("a strategy that does not go with the type")

@@ -23,10 +23,9 @@ void check(const std::string &path, std::span<const char *const> entries)
 	auto warnings = options.rules.warnings();
 	for (const auto option : {policy::Option::customWhite, policy::Option::customBlack})
 		for (const auto &name :
-		     (option == policy::Option::customWhite ? options.customWhite : options.customBlack).names)
-			if (const auto *op = policy::findTorchOp(name); op && !op->kinds)
-				warnings.push_back(fmt::format("{}: {} has no library call: nothing changes",
-				                               options.place[static_cast<size_t>(option)], name));
+		     (option == policy::Option::customWhite ? options.customWhite : options.customBlack).idle)
+			warnings.push_back(fmt::format("{}: {} has no library call in a 16-bit form: nothing changes",
+			                               options.place[static_cast<size_t>(option)], name));
 	for (const auto &warning : warnings)
 		complain(fmt::format("autoamp: warning: {}\n", warning));
 	const auto isSet = [](policy::Origin origin) { return origin != policy::Origin::fallback; };

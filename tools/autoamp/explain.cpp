@@ -29,6 +29,8 @@ struct Step {
 };
 
 struct Explanation {
+	std::string entry;
+	bool isAvailable;
 	op::Op op;
 	policy::Category category;
 	Decision decision;
@@ -37,15 +39,19 @@ struct Explanation {
 	const policy::Rule *rule;
 };
 
+// Among the doors and, after those, the entry points of the lists that have none.
 size_t indexOf(const std::string &name, std::span<const char *const> entries)
 {
-	const auto found = std::find(entries.begin(), entries.end(), name);
-	if (found != entries.end())
-		return static_cast<size_t>(found - entries.begin());
+	std::vector<std::string_view> all(entries.begin(), entries.end());
+	const auto withoutDoor = policy::entriesWithoutDoor(entries);
+	all.insert(all.end(), withoutDoor.begin(), withoutDoor.end());
+	const auto found = std::find(all.begin(), all.end(), name);
+	if (found != all.end())
+		return static_cast<size_t>(found - all.begin());
 	const auto current = name + "_v2"; // what cublas_v2.h makes of the name in a program
-	const bool isMacro = std::find(entries.begin(), entries.end(), current) != entries.end();
+	const bool isMacro = std::find(all.begin(), all.end(), current) != all.end();
 	fail(Status::wrong, "explain: no entry point '{}'; the nearest is {}", name,
-	     isMacro ? current : policy::nearestName(name, entries));
+	     isMacro ? current : policy::nearestName(name, all));
 }
 
 std::string_view fileName(std::string_view path)
@@ -61,14 +67,32 @@ bool isAnyOf(std::string_view path, const Files &beginnings)
 	                   [&](const char *beginning) { return file.starts_with(beginning); });
 }
 
+// As a cudaDataType.
+int typeOf(const Question &question)
+{
+	int type = 0;
+	while (op::name(op::dtypeOf(type)) != question.dtype)
+		type++;
+	return type;
+}
+
+// "paddle O1: mm is lower_precision", and the names of the custom lists that do nothing.
+std::string listsStep(const policy::Options &options, const char *op, policy::Category category)
+{
+	auto says = fmt::format("{} {}: {} is {}", options.valueOf(policy::Option::lists),
+	                        options.valueOf(policy::Option::level), op, policy::name(category));
+	for (const auto *set : {&options.customWhite, &options.customBlack})
+		for (const auto &name : set->idle)
+			says += fmt::format("; {} reaches no library call with a 16-bit form", name);
+	return says;
+}
+
 // The call as the door would describe it: a plain product, or what the row of the entry tables says.
 op::Op describe(const Question &question, size_t index, const policy::Options &options)
 {
 	const op::Entry &entry = entry::entryTable[index];
 	const auto row = static_cast<uint16_t>(index);
-	int type = 0;
-	while (op::name(op::dtypeOf(type)) != question.dtype)
-		type++;
+	int type = typeOf(question);
 	op::Op op;
 	if (entry.obstacle != Obstacle::none && entry.obstacle != Obstacle::grouped) {
 		op::PlainCall call;
@@ -96,6 +120,13 @@ op::Op describe(const Question &question, size_t index, const policy::Options &o
 	return op;
 }
 
+policy::Where whereOf(const Question &question, const policy::Rules &rules)
+{
+	const auto bits = [](auto &patterns, auto &name) { return name.empty() ? 0 : policy::bitsOf(patterns, name); };
+	return {fileName(question.caller), bits(rules.regionPatterns, question.region),
+	        static_cast<uint32_t>(bits(rules.threadPatterns, question.thread))};
+}
+
 Explanation walk(const Question &question, const op::Op &op, const policy::Options &options)
 {
 	const auto driver = question.gpu ? Driver{} : askDriver();
@@ -106,18 +137,15 @@ Explanation walk(const Question &question, const op::Op &op, const policy::Optio
 	const policy::Device here =
 	    gpu ? policy::Device{&constants, gpu->capability, driver.version >= policy::Device::oldestDriver} : ideal;
 	const policy::State real(options);
+	const auto &entry = entry::entryTable[op.entry];
+	const auto category = op.kind == op::Kind::none ? real.lists.category(*policy::rowsAt(entry.name).front())
+	                                                : real.category[static_cast<unsigned>(op.kind)];
 	const auto &rules = options.rules;
-	const auto bits = [](auto &patterns, auto &name) { return name.empty() ? 0 : policy::bitsOf(patterns, name); };
-	const policy::Where where = {fileName(question.caller), bits(rules.regionPatterns, question.region),
-	                             static_cast<uint32_t>(bits(rules.threadPatterns, question.thread))};
+	const auto where = whereOf(question, rules);
 	const auto *rule = op.kind == op::Kind::none ? nullptr : rules.find(op, where);
 	const auto aim = policy::aimOf(real, rule);
-	Explanation result = {op,
-	                      real.category[static_cast<unsigned>(op.kind)],
-	                      policy::decide(op, real, where, here),
-	                      {},
-	                      policy::waysOf(op, aim, here),
-	                      rule};
+	Explanation result = {entry.name, true, op, category, policy::decide(op, real, where, here),
+	                      {},         policy::waysOf(op, aim, here), rule};
 	if (!options.enabled) {
 		result.steps.push_back({"enabled", "AUTOAMP_ENABLED=0", result.decision});
 		return result;
@@ -136,7 +164,6 @@ Explanation walk(const Question &question, const op::Op &op, const policy::Optio
 		return result.steps.back().decision.verdict == Verdict::lowered;
 	};
 
-	const auto &entry = entry::entryTable[op.entry];
 	const auto *kind = op.kind == op::Kind::none ? "no product" : policy::name(op.kind);
 	const bool isUnlike = entry.dtype != op::Dtype::none && entry.dtype != op.a;
 	const auto taken = isUnlike ? fmt::format(" ({} itself takes {})", entry.name, op::name(entry.dtype)) : "";
@@ -150,8 +177,7 @@ Explanation walk(const Question &question, const op::Op &op, const policy::Optio
 	if ((isGoing || isRaised) && !rule) {
 		std::copy(std::begin(real.category), std::end(real.category), state.category);
 		state.customWhite = real.customWhite, state.customBlack = real.customBlack;
-		isGoing = isLowered("lists", fmt::format("{}: {} is {}", options.valueOf(policy::Option::lists), kind,
-		                                         policy::name(result.category)));
+		isGoing = isLowered("lists", listsStep(options, kind, category));
 	}
 	if (isGoing) {
 		state.strategy = real.strategy, state.dtype = real.dtype, device = here;
@@ -163,6 +189,41 @@ Explanation walk(const Question &question, const op::Op &op, const policy::Optio
 	state.observeOnly = real.observeOnly;
 	if (isGoing || state.observeOnly)
 		isLowered("level", options.valueOf(policy::Option::level));
+	return result;
+}
+
+// A call that no door catches runs as asked, whatever the lists say of it.
+Explanation walkWithoutDoor(const Question &question, size_t index, const policy::Options &options)
+{
+	const auto *row = policy::rowsAt(question.entry).front();
+	op::Op op;
+	op.entry = static_cast<uint16_t>(index);
+	op.library = op::Library::cudnn;
+	op.kind = static_cast<op::Kind>(row - policy::callRows().data());
+	op.a = op.b = op.out = op.asked = op::dtypeOf(typeOf(question));
+	op.m = question.m, op.n = question.n, op.k = question.k, op.batch = static_cast<int32_t>(question.batch);
+
+	policy::State state(options);
+	state.observeOnly = false, state.strategy = policy::StrategyChoice::cast, state.dtype = op::Dtype::float16;
+	const policy::Device ideal = {&policy::gpuConstants(options.gpuModel, nullptr, 0), 90, true};
+	const auto category = state.category[static_cast<unsigned>(op.kind)];
+	const auto where = whereOf(question, options.rules);
+	Explanation result = {question.entry, false, op, category, policy::decide(op, state, where, ideal), {}, {}, {}};
+	result.rule = options.rules.find(op, where);
+	auto &decision = result.decision;
+	const bool isLowered = decision.verdict == Verdict::lowered;
+	decision.estimate = decision.estimateLowered = -1; // the model knows the products of the doors
+	if (options.enabled)
+		result.steps = {{"call", fmt::format("{} of {} operands", row->op, question.dtype), decision},
+		                {"lists", listsStep(options, row->op, category), decision}};
+	if (isLowered) {
+		decision.verdict = Verdict::kept, decision.strategy = policy::Strategy::fp32;
+		decision.reason = policy::Reason::unsupported, decision.precision = op.a;
+	}
+	result.steps.push_back(
+	    {"door",
+	     row->hasLowForm ? "none: its calls are not seen, and run as asked" : "none: it has no 16-bit form either",
+	     decision});
 	return result;
 }
 
@@ -186,18 +247,20 @@ void writeJson(const Explanation &explanation)
 			                      {"precision", op::name(way.precision)},
 			                      {"est_ns", orNull(way.estimate)},
 			                      {"unavailable", way.isAvailable() ? Json() : Json(policy::name(way.why))}});
-	const Json document = {{"entry", entry::entryTable[explanation.op.entry].name},
-	                       {"op", policy::name(explanation.op.kind)},
-	                       {"category", policy::name(explanation.category)},
-	                       {"decision", policy::name(decision.verdict)},
-	                       {"reason", policy::name(decision.reason)},
-	                       {"precision", op::name(decision.precision)},
-	                       {"strategy", policy::name(decision.strategy)},
-	                       {"est_ns", orNull(decision.estimate)},
-	                       {"est_lowered_ns", orNull(decision.estimateLowered)},
-	                       {"rule", explanation.rule ? Json(explanation.rule->line) : Json()},
-	                       {"strategies", strategies},
-	                       {"steps", steps}};
+	Json document = {{"entry", explanation.entry},
+	                 {"op", policy::name(explanation.op.kind)},
+	                 {"category", policy::name(explanation.category)},
+	                 {"decision", policy::name(decision.verdict)},
+	                 {"reason", policy::name(decision.reason)},
+	                 {"precision", op::name(decision.precision)},
+	                 {"strategy", policy::name(decision.strategy)},
+	                 {"est_ns", orNull(decision.estimate)},
+	                 {"est_lowered_ns", orNull(decision.estimateLowered)},
+	                 {"rule", explanation.rule ? Json(explanation.rule->line) : Json()},
+	                 {"strategies", strategies},
+	                 {"steps", steps}};
+	if (!explanation.isAvailable)
+		document["available"] = false;
 	fmt::print("{}\n", document.dump(1));
 }
 
@@ -212,8 +275,8 @@ void writeText(const Explanation &explanation)
 		how = " to sums in fp32";
 	else if (decision.strategy != policy::Strategy::fp32)
 		how = fmt::format(", O1 would lower it by {}", policy::name(decision.strategy));
-	fmt::print("{} {}: {}{}\n", entry::entryTable[op.entry].name, shape(op.m, op.n, op.k, op.batch),
-	           policy::name(decision.verdict), how);
+	fmt::print("{} {}: {}{}\n", explanation.entry, shape(op.m, op.n, op.k, op.batch), policy::name(decision.verdict),
+	           how);
 	for (const auto &step : explanation.steps)
 		fmt::print("  {:<9} {}\n", step.name, step.says);
 	std::string times;
@@ -234,7 +297,8 @@ void writeText(const Explanation &explanation)
 void explain(const Question &question, std::span<const char *const> entries)
 {
 	const auto index = indexOf(question.entry, entries);
-	if (question.batch != 1 && entry::entryTable[index].library == op::Library::cublas &&
+	const bool hasDoor = index < entries.size();
+	if (hasDoor && question.batch != 1 && entry::entryTable[index].library == op::Library::cublas &&
 	    question.entry.find("Batched") == std::string::npos)
 		fail(Status::wrong, "explain: {} takes no batch; cublasSgemmStridedBatched does", question.entry);
 	Environment environment;
@@ -243,8 +307,9 @@ void explain(const Question &question, std::span<const char *const> entries)
 	const auto parsed = environment.parse(entries);
 	if (!parsed.error.empty())
 		fail(Status::wrong, "{}", parsed.error);
-	const auto op = describe(question, index, parsed.options);
-	const auto explanation = walk(question, op, parsed.options);
+	const auto &options = parsed.options;
+	const auto explanation = hasDoor ? walk(question, describe(question, index, options), options)
+	                                 : walkWithoutDoor(question, index, options);
 	question.format == "json" ? writeJson(explanation) : writeText(explanation);
 }
 

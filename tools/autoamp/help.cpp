@@ -20,6 +20,7 @@ constexpr const char *overview =
   autoamp explain --entry E --m M --n N --k K
                                  what would be decided about such a call, and why; nothing is run
   autoamp check FILE             whether a configuration file is right
+  autoamp lists                  each op and entry point, and what the lists say of it
   autoamp doctor [-- APP]        what this machine, this environment and a program let autoamp do
   autoamp help TOPIC             env: every AUTOAMP_* variable
                                  rules: the configuration file

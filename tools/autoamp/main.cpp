@@ -5,6 +5,7 @@
 #include "tools/autoamp/explain.h"
 #include "tools/autoamp/failure.h"
 #include "tools/autoamp/help.h"
+#include "tools/autoamp/lists.h"
 #include "tools/autoamp/report.h"
 #include "tools/autoamp/run.h"
 #include "tools/autoamp/text.h"
@@ -66,6 +67,7 @@ struct CommandLine {
 	ReportOptions report;
 	Question question;
 	DoctorOptions doctor;
+	ListsOptions lists;
 	std::string topic, file;
 	std::string values[std::size(mirrored)];
 	CLI::Option *typed[std::size(mirrored)];
@@ -140,6 +142,12 @@ struct CommandLine {
 		checking->allow_extras();
 		checking->add_option("file", file, "TOML: autoamp help rules")->required()->type_name("FILE");
 
+		auto *listing = app.add_subcommand("lists", "what the lists say of every op and entry point");
+		listing->allow_extras();
+		listing->add_option("--lists", lists.lists, "whose (AUTOAMP_LISTS)")->type_name("SYSTEM");
+		listing->add_option("--level", lists.level, "at which level (AUTOAMP_LEVEL)")->type_name("LEVEL");
+		listing->add_option("--format", lists.format, "for people or programs")->check(CLI::IsMember({"text", "json"}));
+
 		auto *examining = app.add_subcommand("doctor", "what this machine and a program let autoamp do");
 		examining->prefix_command();
 		examining->footer("The program comes last: autoamp doctor -- APP");
@@ -185,6 +193,10 @@ int carryOut(CommandLine &line, const std::vector<std::string> &application)
 	refuseUnknown(*command, Status::wrong);
 	// A file is checked, and help is given, whatever other files say.
 	const bool isAlone = command->get_name() == "check" || command->get_name() == "help";
+	if (command->get_name() == "lists") {
+		lists(line.lists, entries);
+		return static_cast<int>(Status::done);
+	}
 	const auto parsed = isAlone ? policy::parseOptions(policy::processEnvironment(), entries)
 	                            : Environment().parse(entries, programName(program()));
 	Status status = parsed.error.empty() ? Status::done : Status::wrong;

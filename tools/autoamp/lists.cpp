@@ -1,0 +1,132 @@
+#include "tools/autoamp/lists.h"
+
+#include "inject/entry_table.h"
+#include "src/policy/lists.h"
+#include "tools/autoamp/failure.h"
+#include "tools/autoamp/launch.h"
+#include "tools/autoamp/text.h"
+
+#include <nlohmann/json.hpp>
+#include <unistd.h>
+
+namespace autoamp::tool {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// An entry point as one of the ops that it may be.
+struct Arrival {
+	std::string_view entry;
+	const policy::CallRow *row;
+	bool hasDoor, hasLowForm; // of a call on fp32 data
+};
+
+std::vector<Arrival> arrivals(std::span<const char *const> entries)
+{
+	std::vector<Arrival> all;
+	for (const auto &entry : entry::entryTable) {
+		const bool isProduct = entry.obstacle == op::Obstacle::none || entry.obstacle == op::Obstacle::grouped;
+		const bool takesSingle = entry.dtype == op::Dtype::none || entry.dtype == op::Dtype::float32;
+		for (const auto *row : policy::rowsAt(entry.name))
+			all.push_back({entry.name, row, true, isProduct && takesSingle});
+	}
+	for (const auto entry : policy::entriesWithoutDoor(entries))
+		for (const auto *row : policy::rowsAt(entry))
+			all.push_back({entry, row, false, row->hasLowForm && row != policy::callRows().data()});
+	return all;
+}
+
+struct Line {
+	std::string_view op;
+	policy::Category category;
+	bool hasCall = false, hasDoor = false, hasLowForm = false, isCaught = false; // isCaught: in a 16-bit form
+	std::vector<std::string_view> entries = {};
+};
+
+std::vector<Line> opLines(const policy::ListChoice &choice, const std::vector<Arrival> &all)
+{
+	std::vector<Line> lines;
+	for (const auto op : policy::opsOf(choice.lists)) {
+		Line line = {op, choice.category(op)};
+		const auto rows = policy::rowsOf(choice.lists, op);
+		for (const auto &[entry, row, hasDoor, hasLowForm] : all) {
+			if (!(rows >> (row - policy::callRows().data()) & 1u))
+				continue;
+			line.hasCall = true, line.hasDoor |= hasDoor, line.hasLowForm |= hasLowForm;
+			line.isCaught |= hasDoor && hasLowForm;
+			if (line.entries.empty() || line.entries.back() != entry)
+				line.entries.push_back(entry);
+		}
+		lines.push_back(line);
+	}
+	return lines;
+}
+
+} // namespace
+
+void lists(const ListsOptions &options, std::span<const char *const> entries)
+{
+	Environment environment;
+	if (options.lists)
+		environment.set("AUTOAMP_LISTS", *options.lists);
+	if (options.level)
+		environment.set("AUTOAMP_LEVEL", *options.level);
+	const auto parsed = environment.parse(entries);
+	if (!parsed.error.empty())
+		fail(Status::wrong, "{}", parsed.error);
+	const auto &set = parsed.options;
+	const policy::ListChoice choice = {set.lists, set.level, set.dtype, set.usePromote};
+	const auto all = arrivals(entries);
+	const auto lines = opLines(choice, all);
+	const auto lowers = [&](policy::Category category) {
+		return set.level != policy::Level::O0 && choice.lowers(category);
+	};
+	const std::string system = set.valueOf(policy::Option::lists), level = set.valueOf(policy::Option::level);
+	const char *const source = policy::listSystem(set.lists).source;
+
+	if (options.format == "json") {
+		Json ops = Json::array(), calls = Json::array();
+		for (const auto &line : lines)
+			ops.push_back({{"op", line.op},
+			               {"category", policy::name(line.category)},
+			               {"lowered", lowers(line.category)},
+			               {"call", line.hasCall},
+			               {"available", line.hasDoor},
+			               {"low_form", line.hasLowForm},
+			               {"entries", line.entries}});
+		for (const auto &[entry, row, hasDoor, hasLowForm] : all) {
+			const auto category = choice.category(*row);
+			calls.push_back({{"entry", entry},
+			                 {"op", row->op},
+			                 {"category", policy::name(category)},
+			                 {"lowered", lowers(category) && hasDoor && hasLowForm},
+			                 {"available", hasDoor},
+			                 {"low_form", hasLowForm}});
+		}
+		const Json document = {{"lists", system},  {"level", level}, {"dtype", op::name(choice.dtype)},
+		                       {"source", source}, {"ops", ops},     {"entries", calls}};
+		fmt::print("{}\n", document.dump(1));
+		return;
+	}
+
+	Table ops("llll"), calls("llll");
+	ops.add({"op", "category", "fp32 data", "library call"}, Style::bold);
+	for (const auto &line : lines)
+		ops.add({std::string(line.op), policy::name(line.category), lowers(line.category) ? "lowered" : "kept",
+		         !line.hasCall     ? "none"
+		         : line.isCaught   ? "yes"
+		         : line.hasLowForm ? "not caught"
+		                           : "no 16-bit form"});
+	calls.add({"entry point", "op", "category", "caught"}, Style::bold);
+	for (const auto &[entry, row, hasDoor, hasLowForm] : all)
+		calls.add({std::string(entry), row->op, policy::name(choice.category(*row)),
+		           !hasDoor     ? "no"
+		           : hasLowForm ? "yes"
+		                        : "kept: no 16-bit form"});
+	const Terminal terminal(STDOUT_FILENO, Colour::automatic);
+	fmt::print("{} {} {} ({})\n\n{}\n{}", system, level, op::name(choice.dtype), source,
+	           ops.print(terminal, terminal.width), calls.print(terminal, terminal.width));
+}
+
+} // namespace autoamp::tool
