@@ -127,11 +127,12 @@ Choice keep(Reason reason)
 }
 
 // `reason`: what the rules or the lists say.
-Choice choose(const op::Op &op, const Listing &word, const Aim &aim, const Device &device, const Ways &ways, const Way &best)
+Choice choose(const op::Op &op, const Listing &word, const Aim &aim, const Device &device, const Ways &ways,
+              const Way &best)
 {
 	const auto [reason, isLowered] = word;
-	const bool isFp32 = reason == Reason::black_list || reason == Reason::custom_black_list ||
-	                    (reason == Reason::rule && !isLowered);
+	const bool isFp32 =
+	    reason == Reason::black_list || reason == Reason::custom_black_list || (reason == Reason::rule && !isLowered);
 	const bool isRaised = op.flags & op::flagHalfSums && isFp32;
 	Reason obstacle = op.flags & op::flagHalfSums && !isRaised ? Reason::already_low : reasonOf(op.obstacle);
 	if (obstacle == Reason::count && !isRaised)

@@ -472,7 +472,8 @@ ParsedOptions changed(const Options &around, std::span<const Change> changes, st
 	for (size_t i = 0; i < optionCount; ++i)
 		toNumber(table[i], options.value[i], numbers[i]);
 	for (const auto &[name, value] : changes) {
-		auto *row = std::find_if(std::begin(table), std::end(table), [&](auto &each) { return name == each.name; });
+		const auto is = [&wanted = name](const OptionRow &each) { return wanted == each.name; };
+		auto *row = std::find_if(std::begin(table), std::end(table), is);
 		if (row == std::end(table))
 			return {around, std::string(name) + ": no such variable"};
 		auto index = static_cast<size_t>(row - table);
@@ -494,7 +495,8 @@ ParsedOptions changed(const Options &around, std::span<const Change> changes, st
 		const bool isWhite = name == table[static_cast<size_t>(Option::customWhite)].name;
 		if (!isWhite && name != table[static_cast<size_t>(Option::customBlack)].name)
 			continue;
-		if (const auto problem = parseNames(isWhite ? added.customWhite : added.customBlack, value, options.lists, entries);
+		if (const auto problem =
+		        parseNames(isWhite ? added.customWhite : added.customBlack, value, options.lists, entries);
 		    !problem.empty())
 			return {around, shown(name) + "=" + shown(value) + ": " + problem};
 	}

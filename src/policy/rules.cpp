@@ -138,8 +138,9 @@ std::string whyNever(const Rule &rule)
 	if (rule.asks(Matcher::entry) &&
 	    std::all_of(rule.entries.begin(), rule.entries.end(), [](uint64_t word) { return !word; }))
 		return is(Matcher::entry, "matches no entry point");
-	if (rule.asks(Matcher::op) && !rule.ops)
-		return is(Matcher::op, "matches no op that a library call is known for");
+	constexpr uint64_t caught = (uint64_t{1} << kindCount) - 1;
+	if (rule.asks(Matcher::op) && !(rule.ops & caught))
+		return is(Matcher::op, "reaches no call that autoamp catches");
 	for (size_t i = globCount; i < matcherCount; ++i)
 		if (!(rule.range[i].low <= rule.range[i].high))
 			return is(static_cast<Matcher>(i), "is an empty range");

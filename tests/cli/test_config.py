@@ -34,11 +34,11 @@ class Config(Case):
         self.write(RULES)
         result = self.autoamp("check", "rules.toml")
         self.assertEqual((result.returncode, result.stdout, result.stderr), (0, "rules.toml: 1 setting, 3 rules\n", ""))
-        self.write('custom_black_list = ["mm", "conv2d"]\n[[rule]]\nprecision = "tf32"\n[[rule]]\nm = 1\nprecision = "tf32"\n')
+        self.write('custom_black_list = ["mm", "prelu"]\n[[rule]]\nprecision = "tf32"\n[[rule]]\nm = 1\nprecision = "tf32"\n')
         result = self.autoamp("check", "rules.toml")
         self.assertEqual((result.returncode, result.stdout), (0, "rules.toml: 1 setting, 2 rules\n"))
         self.assertEqual(result.stderr, "autoamp: warning: rules.toml:4: the rule never matches: that of rules.toml:2 takes all "
-                                        "its calls\nautoamp: warning: rules.toml:1: conv2d has no library call: nothing changes\n")
+                                        "its calls\nautoamp: warning: rules.toml:1: torch:prelu has no library call in a 16-bit form: nothing changes\n")
         self.write('level = "O1"\nlevl = 1\n', "wrong.toml")
         self.refused(self.autoamp("check", "wrong.toml"), 2, "wrong.toml:2:1: levl", "level")
         self.refused(self.autoamp("check", "missing.toml"), 2, "missing.toml: No such file")
@@ -93,7 +93,7 @@ class Config(Case):
             self.assertNotIn("lists", [step["step"] for step in told["steps"]])
         text = self.autoamp("explain", "--entry", "cublasSgemm_v2", "--m", "8", "--n", "8", "--k", "8", AUTOAMP_CONFIG=str(path)).stdout
         self.assertIn("  rules     none of 3 rules matches\n", text)
-        self.assertIn("  lists     torch: mm is lower_precision\n", text)
+        self.assertIn("  lists     torch O1: mm is lower_precision\n", text)
 
     def test_report_shows_what_held(self):
         path = self.write(RULES)

@@ -234,7 +234,7 @@ class Lists(Case):
         for arguments, words in ((["--by", "colour"], "device"), (["--sort", "speed"], "flops"), (["--top", "0"], "--top"),
                                  (["--top", "many"], "many"), (["--report", "summary", "--top", "3"], "--report ops"),
                                  (["--report", "summary", "--format", "csv"], "--report ops"),
-                                 (["--report", "reasons", "--by", "op"], "--by"), (["--by", "region"], "op,"),
+                                 (["--report", "reasons", "--by", "op"], "--by"),
                                  (["--by", "op", "--sort", "m"], "lowered_flops"), (["--sort", "m", "--report", "reasons"], "calls")):
             for form in ([], ["--format", "json"]):
                 if "--format" not in arguments or not form:

@@ -80,6 +80,8 @@ uint64_t field(const Options &options, Option option)
 		return static_cast<uint64_t>(options.scaling);
 	case Option::strategy:
 		return static_cast<uint64_t>(options.strategy);
+	case Option::scope:
+		return static_cast<uint64_t>(options.scope);
 	case Option::memory:
 		return options.memory;
 	case Option::trace:
@@ -239,7 +241,7 @@ bool hasSameRules(const Rules &x, const Rules &y)
 		for (size_t i = 0; i < matcherCount; ++i)
 			if (x.range[i].low != y.range[i].low || x.range[i].high != y.range[i].high)
 				return false;
-		return describe(x) == describe(y) && x.entries == y.entries && x.kinds == y.kinds && x.region == y.region &&
+		return describe(x) == describe(y) && x.entries == y.entries && x.ops == y.ops && x.region == y.region &&
 		       x.thread == y.thread && x.precision == y.precision;
 	};
 	return x.regionPatterns == y.regionPatterns && x.threadPatterns == y.threadPatterns &&

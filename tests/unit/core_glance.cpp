@@ -9,6 +9,13 @@
 
 using namespace autoamp;
 
+// Of the front and of the regions, which are tested as a program has them.
+constinit thread_local front::ThreadBlock autoamp_front_thread;
+namespace autoamp::core {
+std::atomic<unsigned> regionEpoch{0};
+void renewRegion() {}
+} // namespace autoamp::core
+
 namespace {
 
 struct Handle {

@@ -301,7 +301,7 @@ TEST_CASE("a scalar is the strongest's, lists are united, rules stand one after 
 	is(Option::memory, Origin::file, "b:1", "64M");
 	is(Option::trace, Origin::fallback, "default", "summary");
 	is(Option::customBlack, Origin::environment, "environment, a:2, b:3", "mv,mm,bmm,addmm");
-	CHECK(options.customBlack.names == std::vector<std::string>{"mv", "mm", "bmm", "addmm"});
+	CHECK(options.customBlack.names == std::vector<std::string>{"torch:mv", "torch:mm", "torch:bmm", "torch:addmm"});
 	REQUIRE(options.rules.list.size() == 2);
 	CHECK(describe(options.rules.list[0]) == "m = \"1\", precision = \"float32\"");
 	CHECK(options.rules.list[1].line == "b:4");
@@ -344,7 +344,7 @@ TEST_CASE("what is wrong with a file is named with its place")
 	struct {
 		const char *text, *error;
 	} const cases[] = {
-	    {"level = \"O7\"", "f.toml:1:9: level=O7: bad value; accepted: O0, O1"},
+	    {"level = \"O7\"", "f.toml:1:9: level=O7: bad value; accepted: O0, O1, O2, O3, auto, OD"},
 	    {"\n  lvel = 1", "f.toml:2:3: lvel: no such key; the nearest is level"},
 	    {"rules = 1", "f.toml:1:1: rules: no such key; the nearest is rule"},
 	    {"hook_dlsym = 0", "f.toml:1:1: hook_dlsym: not in a file; there is a variable AUTOAMP_HOOK_DLSYM"},
@@ -359,7 +359,7 @@ TEST_CASE("what is wrong with a file is named with its place")
 	     "f.toml:3:1: custom_white_list=conv2: no op or entry point 'conv2'; the nearest is conv2d"},
 	    {"custom_white_list = [1]", "f.toml:1:22: expected a string"},
 	    {"custom_white_list = [\"mm\"]\ncustom_black_list = [\"mm\"]",
-	     "f.toml:2: custom_black_list: 'mm' is in AUTOAMP_CUSTOM_WHITE_LIST as well"},
+	     "f.toml:2: custom_black_list: 'torch:mm' is in AUTOAMP_CUSTOM_WHITE_LIST as well"},
 	    {"level = \"O1\"\nlevel = \"O0\"", "f.toml:2:"},
 	    {"level = \"O1", "f.toml:1:"},
 	    {"level", "f.toml:1:"},

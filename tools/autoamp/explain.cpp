@@ -144,8 +144,8 @@ Explanation walk(const Question &question, const op::Op &op, const policy::Optio
 	const auto where = whereOf(question, rules);
 	const auto *rule = op.kind == op::Kind::none ? nullptr : rules.find(op, where);
 	const auto aim = policy::aimOf(real, rule);
-	Explanation result = {entry.name, true, op, category, policy::decide(op, real, where, here),
-	                      {},         policy::waysOf(op, aim, here), rule};
+	Explanation result = {
+	    entry.name, true, op, category, policy::decide(op, real, where, here), {}, policy::waysOf(op, aim, here), rule};
 	if (!options.enabled) {
 		result.steps.push_back({"enabled", "AUTOAMP_ENABLED=0", result.decision});
 		return result;

@@ -258,7 +258,7 @@ class Traces(Surroundings):
 WRONG = [("AUTOAMP_LEVEL", "O7", "O0, O1"), ("AUTOAMP_DTYPE", "float8", "float16"), ("AUTOAMP_STRATEGY", "fast", "cast"),
          ("AUTOAMP_MEMORY", "much", "K, M or G"), ("AUTOAMP_TRACE", "2", "summary"), ("AUTOAMP_ENABLED", "yes", "0, 1"),
          ("AUTOAMP_CUSTOM_BLACK_LIST", "no_such_op", "no_such_op"), ("AUTOAMP_LEVLE", "O1", "AUTOAMP_LEVEL"),
-         ("AUTOAMP_SCOPE", "regions", "no such variable"), ("AUTOAMP_LOG", "", "warn")]
+         ("AUTOAMP_SCOPE", "region", "regions"), ("AUTOAMP_LOG", "", "warn")]
 
 
 class Variables(Surroundings):
