@@ -40,10 +40,11 @@ check() { # WHAT COMMAND...
 }
 
 preloaded() { # NAME CLIENT [VARIABLE=VALUE...]
-    local name=$1 client=$build/tests/preload/$2
+    local name=$1 client
+    read -ra client <<<"$build/tests/preload/$2" # it may have arguments
     shift 2
     env LD_PRELOAD="$(runtime "${name:0:1}san") $out/$name/inject/libautoamp.so" LD_LIBRARY_PATH="$build/tools/emulated" \
-        AUTOAMP_STRATEGY=cast AUTOAMP_TRACE=ops AUTOAMP_TRACE_FILE="$out/traces/%e.%p.aat" "$@" "$client"
+        AUTOAMP_STRATEGY=cast AUTOAMP_TRACE=ops AUTOAMP_TRACE_FILE="$out/traces/%e.%p.aat" "$@" "${client[@]}"
 }
 clients() { # NAME CLIENT...
     local name=$1 client dtype
@@ -54,6 +55,9 @@ clients() { # NAME CLIENT...
         done
     done
 }
+
+# Names without a limit are minutes here.
+regions='clients/regions --case [!n]*'
 
 # What lives as long as the process is never given back.
 export ASAN_OPTIONS=detect_leaks=0:exitcode=99 UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1:exitcode=98
@@ -66,7 +70,7 @@ for name in policy kernels; do
 done
 # Cutting at every byte and filling disks byte by byte are minutes here.
 check 'unit_trace, address and undefined' "$out/address/tests/unit/unit_trace" '~"a file cut at any byte*" ~"a full disk*"'
-clients address faults/faults_client clients/capture clients/semantics clients/regions
+clients address faults/faults_client clients/capture clients/semantics "$regions"
 for fault in cublasLtMatmul:2 cublasLtMatmulAlgoGetHeuristic:1 cublasLtMatrixLayoutCreate:3 cuLaunchKernel:3 \
     cuMemAlloc_v2:2 cuMemHostRegister_v2:1 cuMemPoolCreate:1 cuUserObjectCreate:1 cuGraphRetainUserObject:1 \
     cuStreamUpdateCaptureDependencies:1; do
@@ -74,7 +78,7 @@ for fault in cublasLtMatmul:2 cublasLtMatmulAlgoGetHeuristic:1 cublasLtMatrixLay
 done
 
 prepare thread thread inject/libautoamp.so inject/libautoamp-core.so tests/unit/unit_trace
-clients thread faults/faults_client clients/capture clients/semantics clients/regions
+clients thread faults/faults_client clients/capture clients/semantics "$regions"
 rm -rf "$out/traces"
 for name in 'threads count exactly*' 'a forked child*' 'often-made calls*' 'what is recorded*'; do
     check "unit_trace: $name, thread" "$out/thread/tests/unit/unit_trace" "$name"
