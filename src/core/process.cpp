@@ -213,8 +213,9 @@ constinit std::atomic<Process *> theProcess{nullptr};
 
 std::span<const char *const> entryNames()
 {
-	static const auto names = [] {
-		std::array<const char *, entry::entryCount> made;
+	// No guard to wait for: a child that is born meanwhile would wait for ever.
+	static constexpr auto names = [] {
+		std::array<const char *, entry::entryCount> made = {};
 		for (unsigned i = 0; i < entry::entryCount; i++)
 			made[i] = entry::entryTable[i].name;
 		return made;

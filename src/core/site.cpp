@@ -86,7 +86,7 @@ Site *lookUp(const op::Op &op, uint32_t context, uint64_t hash)
 
 } // namespace
 
-Site &findSite(Process &, const op::Op &op, uint32_t context, const policy::Device &device)
+Site &findSite(const op::Op &op, uint32_t context, const policy::Device &device)
 {
 	uint64_t hash = base::hashBytes(&op, sizeof op);
 	if (context)

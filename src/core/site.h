@@ -24,7 +24,7 @@ struct Site {
 };
 
 // The site of `op` in that context, deciding it if it is new.
-Site &findSite(Process &process, const op::Op &op, uint32_t context, const policy::Device &device);
+Site &findSite(const op::Op &op, uint32_t context, const policy::Device &device);
 
 // The site with this place in the event ring; null if none has it.
 const Site *siteAt(uint32_t place);

@@ -23,7 +23,7 @@ Site &newSite(const Asking &asking, op::Op op, int ordinal, Subject &subject)
 	op.caller = asking.caller.id;
 	if (asking.caller.kind == CallerKind::solver && op.obstacle == op::Obstacle::none)
 		op.obstacle = op::Obstacle::solver_caller;
-	return findSite(asking.process, op, asking.context, device);
+	return findSite(op, asking.context, device);
 }
 
 // Found through the memo, or described. What did not get an answer is described anew each time.

@@ -126,7 +126,7 @@ Choice keep(Reason reason)
 	return {Strategy::fp32, reason, Verdict::kept};
 }
 
-// `reason`: what the rules or the lists say.
+// `word`: what the region, the rules or the lists say.
 Choice choose(const op::Op &op, const Listing &word, const Aim &aim, const Device &device, const Ways &ways,
               const Way &best)
 {
