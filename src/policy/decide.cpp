@@ -234,7 +234,7 @@ Decision decide(const op::Op &op, const State &state, const Where &where, const 
 	}
 	// What is no product could not be lowered, whoever names it.
 	const bool canBeMeant = op.kind != op::Kind::none && !state.isRegionOff;
-	const Rule *const rule = canBeMeant ? state.rules.find(op, where) : nullptr;
+	const Rule *const rule = canBeMeant ? state.rules->find(op, where) : nullptr;
 	const Aim aim = aimOf(state, rule);
 	const Ways ways = waysOf(op, aim, device);
 	const Way &best = bestOf(ways, aim);

@@ -32,7 +32,7 @@ struct State : Aim {
 	NameSet customWhite, customBlack;
 	ListChoice lists;
 	Category category[callRowCount]; // by op::Kind
-	Rules rules;
+	std::shared_ptr<const Rules> rules;
 };
 
 // What the lists say of a call that could be lowered. Custom black beats custom white beats the list system's own.

@@ -97,6 +97,17 @@ class Regions(runner.Test):
         rows = {row["region"] for row in names.report["ops"]}
         self.assertTrue(rows == {None} or all(row is None or row.startswith("step ") for row in rows))
 
+    def test_settings_have_an_end_and_share_the_rules(self):
+        with tempfile.NamedTemporaryFile("w", suffix=".toml") as file:
+            file.write("".join(f'[[rule]]\nm = "{10 ** 9 + i}"\nprecision = "tf32"\n' for i in range(50)))
+            file.flush()
+            for rules in ({}, {"CONFIG": file.name}):
+                result = run(PROGRAM, "new_settings", STRATEGY="cast", LOG="error", TRACE="off", **rules)
+                self.assertFine(result)
+                case = result.cases["new_settings"]
+                self.assertEqual((case["known"], case["ran"]), ("4096", H))
+                self.assertLess(int(case["bytes_each"]), 5000)
+
     def test_environment_beats_them(self):
         for name in RAN:
             off = run(PROGRAM, name, ENABLED="0")

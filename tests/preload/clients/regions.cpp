@@ -320,6 +320,32 @@ void manyNames(Line &line)
 		line.require(autoamp_pop() == 0, "unbalanced");
 }
 
+// Settings that are made up as it goes: so many, then a new one is refused; a known one never is.
+void newSettings(Line &line)
+{
+	static const char *const ops[] = {"conv2d", "softmax", "cat",  "exp",     "sum", "mean", "prod",
+	                                  "gelu",   "max",     "relu", "dropout", "add", "mul"};
+	int known = 0;
+	long pages = 0;
+	for (int i = 1; i < 1 << std::size(ops); i++) {
+		std::string names;
+		for (size_t bit = 0; bit < std::size(ops); bit++)
+			names += i >> bit & 1 ? (names.empty() ? "" : ",") + std::string(ops[bit]) : "";
+		const autoamp::Region inside(with(region(), &autoamp_region::custom_black_list, names.c_str()));
+		line.require(!inside.status || inside.status == AUTOAMP_TOO_MANY, "another status");
+		line.require(inside.status || known == i - 1, "one that is new after the limit");
+		known += !inside.status;
+		if (known == 100)
+			pages = residentPages();
+	}
+	line.put("known", known).put("bytes_each", static_cast<int>((residentPages() - pages) * getpagesize() / known));
+	line.require(!autoamp::Region(with(region(), &autoamp_region::custom_black_list, "conv2d")).status,
+	             "no longer known");
+	Session session;
+	const autoamp::Region inside(region(nullptr, "bfloat16"));
+	line.put("ran", product(session, 88)); // as around it: refused
+}
+
 } // namespace
 
 int main(int argc, char **argv)
@@ -327,11 +353,9 @@ int main(int argc, char **argv)
 	std::vector<Case> cases;
 	for (const auto &[name, steps] : scripts)
 		cases.push_back({name, [&steps = steps](Line &line) { runScript(steps, line); }});
-	const Case others[] = {{"any", anySequence},
-	                       {"eight", eightThreads},
-	                       {"all", allThreads},
-	                       {"forked", forked},
-	                       {"names", manyNames}}; // last: behind it no name is stored
+	const Case others[] = {{"any", anySequence},         {"eight", eightThreads}, {"all", allThreads},
+	                       {"forked", forked},           {"names", manyNames}, // behind it no name is stored
+	                       {"new_settings", newSettings}};                     // behind it no setting is
 	cases.insert(cases.end(), std::begin(others), std::end(others));
 	return runCases(argc, argv, cases);
 }
