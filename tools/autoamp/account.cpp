@@ -32,6 +32,8 @@ void add(Account &account, const trace::RowInfo &row)
 		account.loweredTo.insert(row.dtypeCompute);
 	if (row.eligible && row.decision == "kept")
 		account.eligibleKept.add(row);
+	if (row.eligible && row.decision == "raised")
+		account.eligibleRaised.add(row);
 	if (row.eligible && row.decision == "observed" && row.strategy != "fp32") {
 		account.wouldLower.add(row);
 		account.wouldLowerBy.insert(row.strategy);

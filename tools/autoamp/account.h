@@ -42,10 +42,10 @@ std::string ruleFor(const std::set<std::string> &entries);
 
 struct Account {
 	Sum all, eligible, lowered, kept, raised, fallback, observed;
-	Sum eligibleKept, wouldLower;       // wouldLower: observed calls that O1 would have lowered
-	std::set<std::string> loweredTo;    // what lowered products multiplied in
-	std::set<std::string> wouldLowerBy; // the strategies of what O1 would lower
-	std::vector<ReasonSum> reasons;     // most flops first
+	Sum eligibleKept, eligibleRaised, wouldLower; // wouldLower: observed calls that O1 would have lowered
+	std::set<std::string> loweredTo;              // what lowered products multiplied in
+	std::set<std::string> wouldLowerBy;           // the strategies of what O1 would lower
+	std::vector<ReasonSum> reasons;               // most flops first
 	std::vector<ScalerSum> scaler;
 	uint64_t notes = 0;
 	std::string firstNote;

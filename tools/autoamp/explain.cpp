@@ -272,7 +272,7 @@ void writeText(const Explanation &explanation)
 	if (decision.verdict == Verdict::lowered)
 		how = fmt::format(" to {} by {}", op::name(decision.precision), policy::name(decision.strategy));
 	else if (decision.verdict == Verdict::raised)
-		how = " to sums in fp32";
+		how = op.a == op::Dtype::float32 ? " to fp32" : " to sums in fp32";
 	else if (decision.strategy != policy::Strategy::fp32)
 		how = fmt::format(", O1 would lower it by {}", policy::name(decision.strategy));
 	fmt::print("{} {}: {}{}\n", explanation.entry, shape(op.m, op.n, op.k, op.batch), policy::name(decision.verdict),

@@ -75,12 +75,15 @@ std::string work(const Terminal &terminal, const Account &account, size_t width)
 	table.add({"fp32 products", "calls", "", "FLOP", ""}, Style::bold);
 	add("  lowered", account.lowered, Style::green);
 	add("  would be lowered", account.wouldLower, Style::green);
+	add("  raised", account.eligibleRaised, Style::green);
 	add("  fallback", account.fallback, Style::red);
 	add("  kept", account.eligibleKept, Style::yellow);
 	table.add({"  all", count(account.eligible.calls), "", amount(account.eligible.flops), ""});
-	if (account.raised.calls > 0)
-		table.add({"raised to fp32", count(account.raised.calls), "", amount(account.raised.flops), ""});
-	const uint64_t others = account.all.calls - account.eligible.calls - account.raised.calls;
+	const uint64_t raised = account.raised.calls - account.eligibleRaised.calls;
+	if (raised > 0)
+		table.add(
+		    {"raised to fp32", count(raised), "", amount(account.raised.flops - account.eligibleRaised.flops), ""});
+	const uint64_t others = account.all.calls - account.eligible.calls - raised;
 	if (others > 0)
 		table.add({"other calls", count(others), "", "", ""});
 	return table.print(terminal, width);
