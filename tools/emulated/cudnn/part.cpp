@@ -1,0 +1,1 @@
+// A sub-library of cuDNN: what is looked up in it is found in the libcudnn.so.9 that it needs.
