@@ -271,6 +271,8 @@ def versions():
     for name in ('GetVersion', 'GetCudartVersion', 'GetMaxDeviceVersion', 'GraphVersionCheck', 'OpsVersionCheck',
                  'CnnVersionCheck', 'AdvVersionCheck'):
         say(name, call(name))
+    for part, name in (('graph', 'BackendFinalize'), ('ops', 'AddTensor'), ('cnn', 'ConvolutionForward'), ('adv', 'RNNForward')):
+        say(part, hasattr(ctypes.CDLL(f'{sys.argv[1]}/libcudnn_{part}.so.9'), 'cudnn' + name))
     for what in range(-1, 5):
         value = ctypes.c_int(-7)
         say('property', what, call('GetProperty', what, ctypes.byref(value)), value.value)
