@@ -364,8 +364,9 @@ std::vector<Engine> enginesFor(const Graph &graph, int version)
 			column = i;
 	if (column == std::size(architectures) || !isServed(graph))
 		return {};
-	const std::vector<Match> matches = matchesOf(subjectOf(graph));
-	if (matches.empty() || matches[0].family != 0)
+	const Subject subject = subjectOf(graph);
+	const std::vector<Match> matches = matchesOf(subject);
+	if (matches.empty() || matches[0].row->subject.in != subject.in)
 		return {};
 	std::vector<Engine> engines = parse(matches[0].row->engines[column]);
 	for (const Match &match : matches) {
