@@ -1,5 +1,6 @@
 """Programs that say what their products run in, through autoamp.h and through autoamp.autocast: what the report says, what
 the rounding of each result shows, and what happens where nobody is there."""
+import json
 import os
 import subprocess
 import tempfile
@@ -13,6 +14,8 @@ PYTHON = {"_PYTHONPATH": os.path.join(HERE, "../../tools/python")}
 ALONE = ("any", "eight", "all", "forked", "names")  # that judge themselves
 
 H, B, S = "float16", "bfloat16", "float32"
+with open(os.path.join(HERE, "../oracle/torch_scopes.json"), encoding="utf-8") as FILE:
+    TORCH = json.load(FILE)  # what torch did
 RAN = {
     "torch": [H, H, S, H, B, S, B, H, H],
     "lists": [S, H, S, S, H],
@@ -29,8 +32,7 @@ RAN_SCRIPT = {
     "exceptions": [B, B, B, H],
     "refused": ["ValueError"] * 5 + [H],
     "other_devices": [H],
-    "generators": [B, B, H, H, H],
-    "coroutines": [B, H],
+    "scopes": [{"inside": B, "outside": H}[each] for answers in TORCH["answers"].values() for each in answers],
     "workers": [H, B, H],
 }
 # Of the rows: region, decision, reason, what it ran in, calls.
