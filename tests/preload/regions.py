@@ -216,6 +216,8 @@ class Regions(runner.Test):
         result = run(PROGRAM, "torch", DTYPE="fp8")
         self.assertEqual(set(self.ran(result)["torch"]), {S})
         self.assertEqual(result.errors.count("autoamp: "), 1)
+        for turn in range(10):  # of eight threads' first regions and calls at once
+            self.assertEqual(run(PROGRAM, "eight", DTYPE="fp8", _TURN=str(turn)).errors.count("off: "), 1)
 
     def test_python_knows_that_it_is_loaded(self):
         case = run(SCRIPT, "nested", STRATEGY="cast", **PYTHON).cases["nested"]
