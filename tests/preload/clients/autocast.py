@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
 """A program that says itself, by autoamp.autocast, what its products shall run in: cuBLAS through ctypes. As regions.cpp:
 `ran` is what the rounding of each product shows."""
-import asyncio
 import ctypes
 import os
 import sys
@@ -9,6 +8,9 @@ import threading
 
 import autoamp
 from autoamp import autocast
+
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../oracle"))
+import scopes as oracle  # noqa: E402
 
 runtime, blas = ctypes.CDLL("libcudart.so.13"), ctypes.CDLL("libcublas.so.13")
 SIZE = 64
@@ -140,34 +142,10 @@ def other_devices():
         yield run()
 
 
-def generators():
-    """As in torch: state is the thread's, so a suspended body's region is its caller's; a decorator covers the call alone."""
-
-    def body():
-        with autocast(dtype="bfloat16"):
-            yield run()
-        yield run()
-
-    @autocast(dtype="bfloat16")
-    def decorated():
-        yield run()
-
-    suspended = body()
-    yield next(suspended)
-    yield run()  # inside
-    yield next(suspended)
-    yield run()
-    yield next(decorated())
-
-
-def coroutines():
-    async def body():
-        with autocast(dtype="bfloat16"):
-            await asyncio.sleep(0)
-            return run()
-
-    yield asyncio.run(body())
-    yield run()
+def scopes():
+    """Code that is suspended, as torch runs it: tests/oracle."""
+    for case in oracle.CASES:
+        yield from case(lambda: autocast(dtype="bfloat16"), run)
 
 
 def workers():
@@ -210,7 +188,7 @@ def examples():
             yield run(word)
 
 
-CASES = (examples, nested, dtypes, lists, reentered, exceptions, refused, other_devices, generators, coroutines, workers)
+CASES = (examples, nested, dtypes, lists, reentered, exceptions, refused, other_devices, scopes, workers)
 if __name__ == "__main__":
     wanted = sys.argv[2::2]
     for case in CASES:
