@@ -231,12 +231,16 @@ std::string readSetting(Options &options, Numbers &numbers, std::vector<TypedNam
 	const bool isList = row->type == ValueType::names, isTruth = setting.value == "true" || setting.value == "false";
 	const std::string value =
 	    row->type == ValueType::words && isTruth ? setting.value == "true" ? "1" : "0" : setting.value;
+	if (isList && setting.isEmpty)
+		return {};
 	std::string problem;
 	uint64_t number = 0;
 	if (setting.isElement && !isList)
 		problem = "one value, no array";
 	else if (!toNumber(*row, value, number))
 		problem = "bad value; accepted: " + acceptedValues(*row);
+	else if (isList && setting.isElement && trimmed(value).empty())
+		problem = "an empty name";
 	else if (isList)
 		names.push_back({option, value, setting.place + ": " + setting.key + "=" + shown(setting.value)});
 	if (!problem.empty())
@@ -245,13 +249,13 @@ std::string readSetting(Options &options, Numbers &numbers, std::vector<TypedNam
 		return {};
 	if (options.origin[index] == Origin::fallback) {
 		options.origin[index] = Origin::file;
-		options.place[index] = setting.line;
+		options.place[index] = setting.keyPlace;
 		options.value[index] = value;
 		numbers[index] = number;
 	} else if (isList) {
 		options.value[index] += "," + value;
-		if (!options.place[index].ends_with(setting.line))
-			options.place[index] += ", " + setting.line;
+		if (!options.place[index].ends_with(setting.keyPlace))
+			options.place[index] += ", " + setting.keyPlace;
 	}
 	return {};
 }
@@ -517,6 +521,12 @@ ParsedOptions changed(const Options &around, std::span<const Change> changes, st
 	return parsed;
 }
 
+std::string configFolder(const char *const *environment)
+{
+	const std::string folder = folderIn(environment, "XDG_CONFIG_HOME", "/autoamp/");
+	return folder.empty() ? folderIn(environment, "HOME", "/.config/autoamp/") : folder;
+}
+
 ParsedOptions configure(const char *const *environment, std::span<const char *const> entries,
                         const std::string &program)
 {
@@ -535,9 +545,7 @@ ParsedOptions configure(const char *const *environment, std::span<const char *co
 	const char *const name = table[static_cast<size_t>(Option::config)].name;
 	if (const char *path = environmentValue(environment, name); path && *path)
 		read(path, name);
-	std::string folder = folderIn(environment, "XDG_CONFIG_HOME", "/autoamp/");
-	if (folder.empty())
-		folder = folderIn(environment, "HOME", "/.config/autoamp/");
+	const std::string folder = configFolder(environment);
 	if (!folder.empty() && !program.empty() && program != "autoamp")
 		read(folder + program + ".toml", nullptr);
 	if (!folder.empty())

@@ -191,7 +191,7 @@ const Rule *Rules::find(const op::Op &op, const Where &where) const
 std::string Rules::add(const Table &from, Lists lists, std::span<const char *const> entries)
 {
 	Rule rule;
-	rule.line = from.line;
+	rule.place = from.place;
 	for (const Setting &setting : from.settings) {
 		const std::string head = setting.place + ": " + shown(setting.key) + "=" + shown(setting.value) + ": ";
 		if (setting.isElement)
@@ -251,13 +251,14 @@ std::vector<std::string> Rules::warnings() const
 	std::vector<std::string> lines;
 	for (const Rule &rule : list) {
 		if (std::string why = whyNever(rule); !why.empty()) {
-			lines.push_back(rule.line + ": the rule never matches: " + why);
+			lines.push_back(rule.place + ": the rule never matches: " + why);
 			continue;
 		}
 		const auto earlier = std::find_if(list.begin(), list.end(),
 		                                  [&](const Rule &other) { return &other == &rule || shadows(other, rule); });
 		if (&*earlier != &rule)
-			lines.push_back(rule.line + ": the rule never matches: that of " + earlier->line + " takes all its calls");
+			lines.push_back(rule.place + ": the rule never matches: that of " + earlier->place +
+			                " takes all its calls");
 	}
 	return lines;
 }

@@ -152,7 +152,7 @@ Section environment(const policy::ParsedOptions &configuration, std::span<const 
 		if (options.origin[i] == policy::Origin::file)
 			section.add(fmt::format("{}={}", policy::keyOf(table[i]), options.value[i]), options.place[i]);
 	for (const auto &rule : options.rules->list)
-		section.add("rule", fmt::format("{}, {}", policy::describe(rule), rule.line));
+		section.add("rule", fmt::format("{}, {}", policy::describe(rule), rule.place));
 	isEmpty &= std::count(std::begin(options.origin), std::end(options.origin), policy::Origin::file) == 0 &&
 	           options.rules->list.empty();
 	if (!isWrong && !configuration.error.empty())

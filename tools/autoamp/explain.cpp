@@ -171,7 +171,7 @@ Explanation walk(const Question &question, const op::Op &op, const policy::Optio
 	const bool isRaised = result.decision.verdict == Verdict::raised;
 	if ((isGoing || isRaised) && !rules.list.empty()) {
 		state.rules = options.rules;
-		isGoing = isLowered("rules", rule ? fmt::format("{}: {}", rule->line, policy::describe(*rule))
+		isGoing = isLowered("rules", rule ? fmt::format("{}: {}", rule->place, policy::describe(*rule))
 		                                  : fmt::format("none of {} matches", plural(rules.list.size(), "rule")));
 	}
 	if ((isGoing || isRaised) && !rule) {
@@ -256,7 +256,7 @@ void writeJson(const Explanation &explanation)
 	                 {"strategy", policy::name(decision.strategy)},
 	                 {"est_ns", orNull(decision.estimate)},
 	                 {"est_lowered_ns", orNull(decision.estimateLowered)},
-	                 {"rule", explanation.rule ? Json(explanation.rule->line) : Json()},
+	                 {"rule", explanation.rule ? Json(explanation.rule->place) : Json()},
 	                 {"strategies", strategies},
 	                 {"steps", steps}};
 	if (!explanation.isAvailable)
