@@ -38,8 +38,8 @@ bool isEligible(const op::Op &op)
 trace::RowId makeRow(Process &process, const Site &site, policy::Verdict verdict, policy::Reason reason)
 {
 	const op::Op &op = site.op;
-	const bool isLowered = verdict == policy::Verdict::lowered;
-	const char *compute = op::name(isLowered ? site.decision.precision : op.asked);
+	const bool isOther = verdict == policy::Verdict::lowered || verdict == policy::Verdict::raised;
+	const char *compute = op::name(isOther ? site.decision.precision : op.asked);
 	trace::Row row;
 	row.entry = entry::entryTable[op.entry].name;
 	row.library = op.library == op::Library::cublas ? "cublas" : "cublaslt";

@@ -189,6 +189,22 @@ TEST_CASE("what a rule decides")
 	op::Op allowed = large; // TF32 by the application already
 	allowed.asked = Dtype::tf32;
 	CHECK(decide(allowed, stateOf(rule("", "tf32")), {}, h100).reason == Reason::already_low);
+
+	// TF32 and less that the application allows: a rule of float32 does not, a list has no say in it.
+	const auto verdict = [](const op::Op &op, const std::string &text, const char *variable, const Device &device) {
+		const Decision decision = decide(op, stateOf(text, {variable}), {}, device);
+		CHECK(decision.precision == (decision.verdict == Verdict::raised ? Dtype::float32 : op.asked));
+		return decision.verdict;
+	};
+	for (const Dtype asked : {Dtype::tf32, Dtype::float16, Dtype::bfloat16}) {
+		allowed.asked = asked;
+		allowed.obstacle = asked == Dtype::tf32 ? op::Obstacle::none : op::Obstacle::already_low;
+		CHECK(verdict(allowed, rule("", "float32"), "", h100) == Verdict::raised);
+		CHECK(verdict(allowed, rule("", "float32"), "AUTOAMP_STRATEGY=fp32", h100) == Verdict::kept);
+		CHECK(verdict(allowed, "", "AUTOAMP_CUSTOM_BLACK_LIST=mm", h100) == Verdict::kept);
+	}
+	allowed.asked = Dtype::tf32, allowed.obstacle = op::Obstacle::none; // which this device has not
+	CHECK(decide(allowed, stateOf(rule("", "float32")), {}, turing).verdict == Verdict::kept);
 	CHECK(decide(allowed, stateOf(rule("", "bfloat16")), {}, h100).strategy == Strategy::cast);
 }
 

@@ -45,13 +45,11 @@ size_t indexOf(const std::string &name, std::span<const char *const> entries)
 	std::vector<std::string_view> all(entries.begin(), entries.end());
 	const auto withoutDoor = policy::entriesWithoutDoor(entries);
 	all.insert(all.end(), withoutDoor.begin(), withoutDoor.end());
-	const auto found = std::find(all.begin(), all.end(), name);
-	if (found != all.end())
-		return static_cast<size_t>(found - all.begin());
-	const auto current = name + "_v2"; // what cublas_v2.h makes of the name in a program
-	const bool isMacro = std::find(all.begin(), all.end(), current) != all.end();
-	fail(Status::wrong, "explain: no entry point '{}'; the nearest is {}", name,
-	     isMacro ? current : policy::nearestName(name, all));
+	const bool is64 = name.ends_with("_64"); // cublasSgemm: cublas_v2.h makes cublasSgemm_v2 of it in a program
+	for (const auto &each : {name, name.substr(0, name.size() - 3 * is64) + (is64 ? "_v2_64" : "_v2")})
+		if (const auto found = std::find(all.begin(), all.end(), each); found != all.end())
+			return static_cast<size_t>(found - all.begin());
+	fail(Status::wrong, "explain: no entry point '{}'; the nearest is {}", name, policy::nearestName(name, all));
 }
 
 std::string_view fileName(std::string_view path)
@@ -166,7 +164,10 @@ Explanation walk(const Question &question, const op::Op &op, const policy::Optio
 
 	const auto *kind = op.kind == op::Kind::none ? "no product" : policy::name(op.kind);
 	const bool isUnlike = entry.dtype != op::Dtype::none && entry.dtype != op.a;
-	const auto taken = isUnlike ? fmt::format(" ({} itself takes {})", entry.name, op::name(entry.dtype)) : "";
+	const bool isGrouped = entry.obstacle == Obstacle::grouped;
+	const auto taken = isGrouped  ? ", if the groups are alike; else kept, grouped"
+	                   : isUnlike ? fmt::format(" ({} itself takes {})", entry.name, op::name(entry.dtype))
+	                              : "";
 	bool isGoing = isLowered("call", fmt::format("{} of {} operands{}", kind, op::name(op.a), taken));
 	const bool isRaised = result.decision.verdict == Verdict::raised;
 	if ((isGoing || isRaised) && !rules.list.empty()) {
@@ -272,7 +273,7 @@ void writeText(const Explanation &explanation)
 	if (decision.verdict == Verdict::lowered)
 		how = fmt::format(" to {} by {}", op::name(decision.precision), policy::name(decision.strategy));
 	else if (decision.verdict == Verdict::raised)
-		how = " to sums in fp32";
+		how = op.a == op::Dtype::float32 ? " to fp32" : " to sums in fp32";
 	else if (decision.strategy != policy::Strategy::fp32)
 		how = fmt::format(", O1 would lower it by {}", policy::name(decision.strategy));
 	fmt::print("{} {}: {}{}\n", explanation.entry, shape(op.m, op.n, op.k, op.batch), policy::name(decision.verdict),
@@ -301,6 +302,12 @@ void explain(const Question &question, std::span<const char *const> entries)
 	if (hasDoor && question.batch != 1 && entry::entryTable[index].library == op::Library::cublas &&
 	    question.entry.find("Batched") == std::string::npos)
 		fail(Status::wrong, "explain: {} takes no batch; cublasSgemmStridedBatched does", question.entry);
+	const bool is64 = question.entry.ends_with("_64") || question.entry.find("Lt") != std::string::npos;
+	if (std::max({question.m, question.n, question.k}) > INT32_MAX && !is64)
+		fail(Status::wrong, "explain: {} takes sizes below 2^31; its _64 twin takes more", question.entry);
+	const double m(question.m), n(question.n), k(question.k);
+	if (std::max({m * n, m * k, n * k}) > 0x1p62) // elements are counted as the library does
+		fail(Status::wrong, "explain: a matrix of these sizes has more elements than there are addresses");
 	Environment environment;
 	if (question.gpu)
 		environment.set("AUTOAMP_GPU_MODEL", *question.gpu);

@@ -126,7 +126,7 @@ struct CommandLine {
 		             {"--batch", question.batch, "products in the call"}};
 		for (const auto &[name, size, says] : sizes)
 			explaining->add_option(name, size, says)
-			    ->check(CLI::Range(int64_t{0}, int64_t{INT32_MAX}))
+			    ->check(CLI::Range(int64_t{0}, &size == &question.batch ? int64_t{INT32_MAX} : INT64_MAX))
 			    ->required(&size != &question.batch);
 		explaining->add_option("--dtype-in", question.dtype, "type of the operands")
 		    ->check(CLI::IsMember(operandTypes));
