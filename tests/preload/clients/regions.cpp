@@ -483,14 +483,10 @@ int main(int argc, char **argv)
 	std::vector<Case> cases;
 	for (const auto &[name, steps] : scripts)
 		cases.push_back({name, [&steps = steps](Line &line) { runScript(steps, line); }});
-	const Case others[] = {{"any", anySequence},         {"eight", eightThreads},
-<<<<<<< HEAD
-	                       {"all", allThreads},          {"order_of_ends", anyOrder},
-=======
-	                       {"examples", examples},       {"all", allThreads},
->>>>>>> policy5
-	                       {"forked", forked},           {"names", manyNames}, // behind it no name is stored
-	                       {"new_settings", newSettings}};                     // behind it no setting is
+	const Case others[] = {{"any", anySequence},         {"eight", eightThreads}, {"all", allThreads},
+	                       {"order_of_ends", anyOrder},  {"examples", examples},  {"forked", forked},
+	                       {"names", manyNames},           // behind it no name is stored
+	                       {"new_settings", newSettings}}; // behind it no setting is
 	cases.insert(cases.end(), std::begin(others), std::end(others));
 	return runCases(argc, argv, cases);
 }
