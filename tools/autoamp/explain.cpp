@@ -125,6 +125,12 @@ policy::Where whereOf(const Question &question, const policy::Rules &rules)
 	        static_cast<uint32_t>(bits(rules.threadPatterns, question.thread))};
 }
 
+// With AUTOAMP_SCOPE=regions nothing is lowered there.
+bool isOutside(const Question &question, const policy::Options &options)
+{
+	return options.scope == policy::Scope::regions && question.region.empty();
+}
+
 Explanation walk(const Question &question, const op::Op &op, const policy::Options &options)
 {
 	const auto driver = question.gpu ? Driver{} : askDriver();
@@ -134,13 +140,14 @@ Explanation walk(const Question &question, const op::Op &op, const policy::Optio
 	const policy::Device ideal = {&constants, 90, true};
 	const policy::Device here =
 	    gpu ? policy::Device{&constants, gpu->capability, driver.version >= policy::Device::oldestDriver} : ideal;
-	const policy::State real(options);
+	policy::State real(options);
+	real.isRegionOff = isOutside(question, options);
 	const auto &entry = entry::entryTable[op.entry];
 	const auto category = op.kind == op::Kind::none ? real.lists.category(*policy::rowsAt(entry.name).front())
 	                                                : real.category[static_cast<unsigned>(op.kind)];
 	const auto &rules = *options.rules;
 	const auto where = whereOf(question, rules);
-	const auto *rule = op.kind == op::Kind::none ? nullptr : rules.find(op, where);
+	const auto *rule = op.kind == op::Kind::none || real.isRegionOff ? nullptr : rules.find(op, where);
 	const auto aim = policy::aimOf(real, rule);
 	Explanation result = {
 	    entry.name, true, op, category, policy::decide(op, real, where, here), {}, policy::waysOf(op, aim, here), rule};
@@ -152,7 +159,7 @@ Explanation walk(const Question &question, const op::Op &op, const policy::Optio
 	// Everything open that could keep a call; then, one after the other, as it is.
 	auto state = real;
 	policy::Device device = ideal;
-	state.observeOnly = false;
+	state.observeOnly = state.isRegionOff = false;
 	state.strategy = policy::StrategyChoice::cast, state.dtype = op::Dtype::float16; // a way that every product has
 	state.customWhite = state.customBlack = {};
 	state.rules = policy::Options().rules;
@@ -170,9 +177,17 @@ Explanation walk(const Question &question, const op::Op &op, const policy::Optio
 	                              : "";
 	bool isGoing = isLowered("call", fmt::format("{} of {} operands{}", kind, op::name(op.a), taken));
 	const bool isRaised = result.decision.verdict == Verdict::raised;
+	if (isGoing && options.scope == policy::Scope::regions) {
+		state.isRegionOff = real.isRegionOff;
+		isGoing = isLowered("scope", question.region.empty()
+		                                 ? "regions: outside of all (--region)"
+		                                 : fmt::format("regions: inside {}, if the program opens it (autoamp.h) or a "
+		                                               "rule names it",
+		                                               question.region));
+	}
 	if ((isGoing || isRaised) && !rules.list.empty()) {
 		state.rules = options.rules;
-		isGoing = isLowered("rules", rule ? fmt::format("{}: {}", rule->line, policy::describe(*rule))
+		isGoing = isLowered("rules", rule ? fmt::format("{}: {}", rule->place, policy::describe(*rule))
 		                                  : fmt::format("none of {} matches", plural(rules.list.size(), "rule")));
 	}
 	if ((isGoing || isRaised) && !rule) {
@@ -205,6 +220,7 @@ Explanation walkWithoutDoor(const Question &question, size_t index, const policy
 	op.m = question.m, op.n = question.n, op.k = question.k, op.batch = static_cast<int32_t>(question.batch);
 
 	policy::State state(options);
+	state.isRegionOff = isOutside(question, options);
 	state.observeOnly = false, state.strategy = policy::StrategyChoice::cast, state.dtype = op::Dtype::float16;
 	const policy::Device ideal = {&policy::gpuConstants(options.gpuModel, nullptr, 0), 90, true};
 	const auto category = state.category[static_cast<unsigned>(op.kind)];
@@ -257,7 +273,7 @@ void writeJson(const Explanation &explanation)
 	                 {"strategy", policy::name(decision.strategy)},
 	                 {"est_ns", orNull(decision.estimate)},
 	                 {"est_lowered_ns", orNull(decision.estimateLowered)},
-	                 {"rule", explanation.rule ? Json(explanation.rule->line) : Json()},
+	                 {"rule", explanation.rule ? Json(explanation.rule->place) : Json()},
 	                 {"strategies", strategies},
 	                 {"steps", steps}};
 	if (!explanation.isAvailable)
@@ -311,7 +327,7 @@ void explain(const Question &question, std::span<const char *const> entries)
 	Environment environment;
 	if (question.gpu)
 		environment.set("AUTOAMP_GPU_MODEL", *question.gpu);
-	const auto parsed = environment.parse(entries);
+	const auto parsed = environment.parse(entries, question.program);
 	if (!parsed.error.empty())
 		fail(Status::wrong, "{}", parsed.error);
 	const auto &options = parsed.options;

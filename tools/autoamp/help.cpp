@@ -44,7 +44,7 @@ constexpr const char *reports = R"(autoamp report [FILE|DIR...] [--report VIEW] 
   config    the configuration that held, where each value came from, and the rules
 
 The lists, ops and reasons:
-  --by op|entry|shape|reason|caller|thread|device   one line for all rows of ops that share it
+  --by op|entry|shape|reason|caller|region|thread|device   one line for all rows of ops that share it
   --sort COLUMN   by a column of JSON's name: numbers from the largest, texts from A
   --top N         the first N
 
