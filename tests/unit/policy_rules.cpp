@@ -230,7 +230,8 @@ TEST_CASE("what no call can meet is told")
 		std::string rules;
 		const char *warning;
 	} const cases[] = {
-	    {rule("entry = \"cudnn*\""), R"(f.toml:1:1: the rule never matches: entry = "cudnn*" matches no entry point of a product)"},
+	    {rule("entry = \"cudnn*\""),
+	     R"(f.toml:1:1: the rule never matches: entry = "cudnn*" matches no entry point of a product)"},
 	    {rule("op = \"softmax\""),
 	     R"(f.toml:1:1: the rule never matches: op = "softmax" reaches no call that autoamp catches)"},
 	    {rule("k = \"9..8\""), R"(f.toml:1:1: the rule never matches: k = "9..8" is an empty range)"},
