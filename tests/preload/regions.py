@@ -10,7 +10,7 @@ from runner import run
 HERE = os.path.dirname(os.path.abspath(__file__))
 PROGRAM, SCRIPT = "regions", os.path.join(HERE, "clients/autocast.py")
 PYTHON = {"_PYTHONPATH": os.path.join(HERE, "../../tools/python")}
-ALONE = ("any", "eight", "all", "forked", "names")  # that judge themselves
+ALONE = ("any", "eight", "all", "described", "forked", "names")  # that judge themselves
 
 H, B, S = "float16", "bfloat16", "float32"
 RAN = {
@@ -115,6 +115,7 @@ RAN_RANGES = {
     "started": [B, B, H, H] * 3,
     "threads": [H, B, B, H],
     "nested": [S, B, H],
+    "destroyed": [B, H],
     "many": [S, S, H, B, H],
 }
 

@@ -1,4 +1,5 @@
 #include "src/policy/decide.h"
+#include "src/policy/glob.h"
 
 #include <catch2/catch.hpp>
 
@@ -9,8 +10,9 @@ using op::Kind;
 
 namespace {
 
-const char *const entryNames[] = {"cublasSgemm_v2", "cublasSgemm_v2_64", "cublasGemmEx", "cublasSaxpy_v2",
-                                  "cublasLtMatmul"};
+const char *const entryNames[] = {"cublasSgemm_v2",           "cublasSgemm_v2_64", "cublasGemmEx",
+                                  "cublasSaxpy_v2",           "cublasLtMatmul",    "cublasSgemv_v2",
+                                  "cublasSgemmStridedBatched"};
 
 ParsedOptions parse(const std::string &text, std::vector<const char *> environment = {})
 {
@@ -215,6 +217,15 @@ TEST_CASE("a rule prints as it was meant")
 	CHECK(state.rules->list[0].place == "f.toml:1:1");
 }
 
+TEST_CASE("a ? is a character, whatever its bytes")
+{
+	CHECK(matches("caf?", "caf\u00e9"));
+	CHECK(matches("?", "\u20ac"));
+	CHECK(matches("*?.so", "a\u00e9.so"));
+	CHECK_FALSE(matches("?", "\u00e9\u00e9"));
+	CHECK_FALSE(matches("??", "\u00e9"));
+}
+
 TEST_CASE("what no call can meet is told")
 {
 	const auto warnings = [](const std::string &text) { return stateOf(text).rules->warnings(); };
@@ -230,7 +241,8 @@ TEST_CASE("what no call can meet is told")
 		std::string rules;
 		const char *warning;
 	} const cases[] = {
-	    {rule("entry = \"cudnn*\""), R"(f.toml:1:1: the rule never matches: entry = "cudnn*" matches no entry point of a product)"},
+	    {rule("entry = \"cudnn*\""),
+	     R"(f.toml:1:1: the rule never matches: entry = "cudnn*" matches no entry point of a product)"},
 	    {rule("op = \"softmax\""),
 	     R"(f.toml:1:1: the rule never matches: op = "softmax" reaches no call that autoamp catches)"},
 	    {rule("k = \"9..8\""), R"(f.toml:1:1: the rule never matches: k = "9..8" is an empty range)"},
