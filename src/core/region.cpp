@@ -101,8 +101,10 @@ const Configuration *configuration()
 		const base::ErrnoGuard errnoGuard;
 		const policy::ParsedOptions parsed = readConfiguration();
 		if (!parsed.error.empty()) {
+			static std::atomic<bool> isTold{false}; // another thread may have found it out, too
 			base::setLogLevel(base::LogLevel::error);
-			base::log(base::LogLevel::error, "off: %s", parsed.error.c_str());
+			if (!isTold.exchange(true))
+				base::log(base::LogLevel::error, "off: %s", parsed.error.c_str());
 			return nullptr;
 		}
 		base::setLogLevel(static_cast<base::LogLevel>(parsed.options.log));

@@ -1,5 +1,6 @@
 """Programs that say what their products run in, through autoamp.h and through autoamp.autocast: what the report says, what
 the rounding of each result shows, and what happens where nobody is there."""
+import json
 import os
 import subprocess
 import tempfile
@@ -13,6 +14,8 @@ PYTHON = {"_PYTHONPATH": os.path.join(HERE, "../../tools/python")}
 ALONE = ("any", "eight", "all", "described", "forked", "names")  # that judge themselves
 
 H, B, S = "float16", "bfloat16", "float32"
+with open(os.path.join(HERE, "../oracle/torch_scopes.json"), encoding="utf-8") as FILE:
+    TORCH = json.load(FILE)  # what torch did
 RAN = {
     "torch": [H, H, S, H, B, S, B, H, H],
     "lists": [S, H, S, S, H],
@@ -30,8 +33,7 @@ RAN_SCRIPT = {
     "exceptions": [B, B, B, H],
     "refused": ["ValueError"] * 5 + [H],
     "other_devices": [H] + ["RuntimeError"] * 3,
-    "generators": [B, B, H, H, H],
-    "coroutines": [B, H],
+    "scopes": [{"inside": B, "outside": H}[each] for answers in TORCH["answers"].values() for each in answers],
     "orders": [B, S, H, H] * 2 + [S, H, S, H],
     "workers": [H, B, H],
 }
@@ -229,6 +231,8 @@ class Regions(runner.Test):
         result = run(PROGRAM, "torch", DTYPE="fp8")
         self.assertEqual(set(self.ran(result)["torch"]), {S})
         self.assertEqual(result.errors.count("autoamp: "), 1)
+        for turn in range(10):  # of eight threads' first regions and calls at once
+            self.assertEqual(run(PROGRAM, "eight", DTYPE="fp8", _TURN=str(turn)).errors.count("off: "), 1)
 
     def test_python_knows_that_it_is_loaded(self):
         for available, variables in (("True,False", {}), ("False,False", {"ENABLED": "0"}), ("False,False", {"DTYPE": "fp8"})):

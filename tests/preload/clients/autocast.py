@@ -11,6 +11,9 @@ import threading
 import autoamp
 from autoamp import autocast
 
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../oracle"))
+import scopes as oracle  # noqa: E402
+
 runtime, blas = ctypes.CDLL("libcudart.so.13"), ctypes.CDLL("libcublas.so.13")
 SIZE = 64
 # float16 keeps 2^-9 of it and bfloat16 neither.
@@ -147,34 +150,10 @@ def other_devices():
             yield "RuntimeError"
 
 
-def generators():
-    """As in torch: state is the thread's, so a suspended body's region is its caller's; a decorator covers the call alone."""
-
-    def body():
-        with autocast(dtype="bfloat16"):
-            yield run()
-        yield run()
-
-    @autocast(dtype="bfloat16")
-    def decorated():
-        yield run()
-
-    suspended = body()
-    yield next(suspended)
-    yield run()  # inside
-    yield next(suspended)
-    yield run()
-    yield next(decorated())
-
-
-def coroutines():
-    async def body():
-        with autocast(dtype="bfloat16"):
-            await asyncio.sleep(0)
-            return run()
-
-    yield asyncio.run(body())
-    yield run()
+def scopes():
+    """Code that is suspended, as torch runs it: tests/oracle."""
+    for case in oracle.CASES:
+        yield from case(lambda: autocast(dtype="bfloat16"), run)
 
 
 def orders():
@@ -269,7 +248,7 @@ def examples():
             yield run(word)
 
 
-CASES = (examples, nested, dtypes, lists, reentered, exceptions, refused, other_devices, generators, coroutines, orders, workers)
+CASES = (examples, nested, dtypes, lists, reentered, exceptions, refused, other_devices, scopes, orders, workers)
 if __name__ == "__main__":
     wanted = sys.argv[2::2]
     for case in CASES:
