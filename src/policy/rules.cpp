@@ -161,17 +161,18 @@ bool shadows(const Rule &first, const Rule &second, size_t ignored = matcherCoun
 // Several rules before this one that differ in one range, and leave nothing of its own.
 bool areShadowing(std::span<const Rule> earlier, const Rule &rule, size_t matcher)
 {
+	const double last = std::min(rule.range[matcher].high, std::numeric_limits<double>::max());
 	double next = rule.range[matcher].low; // the first number that is left
-	for (bool isMoving = true; isMoving && next <= rule.range[matcher].high;) {
+	for (bool isMoving = true; isMoving && next <= last;) {
 		isMoving = false;
 		for (const Rule &other : earlier)
 			if (const Range &range = other.range[matcher];
 			    range.low <= next && range.high >= next && shadows(other, rule, matcher)) {
-				next = range.high + 1;
+				next = std::max(range.high + 1, std::nextafter(range.high, std::numeric_limits<double>::infinity()));
 				isMoving = true;
 			}
 	}
-	return next > rule.range[matcher].high || next > std::numeric_limits<double>::max();
+	return next > last;
 }
 
 // Why no call can meet it, whatever the other rules are; empty: one can.

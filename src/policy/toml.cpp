@@ -74,7 +74,7 @@ struct Reader {
 		else if (const auto *truth = node.as_boolean())
 			setting.value = truth->get() ? "true" : "false";
 		else if (node.is_array() && !isElement)
-			setting.isEmpty = true;
+			setting.isElement = setting.isEmpty = true;
 		else if (node.is_table())
 			return fail(setting.keyPlace, shown(setting.key) + ": no such table; rules are written [[rule]], each");
 		else

@@ -11,7 +11,7 @@ from runner import run
 HERE = os.path.dirname(os.path.abspath(__file__))
 PROGRAM, SCRIPT = "regions", os.path.join(HERE, "clients/autocast.py")
 PYTHON = {"_PYTHONPATH": os.path.join(HERE, "../../tools/python")}
-ALONE = ("any", "eight", "all", "forked", "names")  # that judge themselves
+ALONE = ("any", "eight", "all", "described", "forked", "names")  # that judge themselves
 
 H, B, S = "float16", "bfloat16", "float32"
 with open(os.path.join(HERE, "../oracle/torch_scopes.json"), encoding="utf-8") as FILE:
@@ -117,6 +117,7 @@ RAN_RANGES = {
     "started": [B, B, H, H] * 3,
     "threads": [H, B, B, H],
     "nested": [S, B, H],
+    "destroyed": [B, H],
     "many": [S, S, H, B, H],
 }
 

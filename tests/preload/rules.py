@@ -140,13 +140,13 @@ class Layers(runner.Test):
         result = run(PROGRAM, *PRODUCTS, **variables)
         self.assertFine(result)
         told = result.report["runs"][0]
-        for key, (value, origin) in {"dtype": ("bfloat16", program + ":1"), "scaling": ("off", named + ":1"),
-                                     "memory": ("64M", user + ":3"), "strategy": ("cast", "environment"),
+        for key, (value, origin) in {"dtype": ("bfloat16", program + ":1:1"), "scaling": ("off", named + ":1:1"),
+                                     "memory": ("64M", user + ":3:1"), "strategy": ("cast", "environment"),
                                      "config": (named, "environment"), "log": ("warn", "default"),
                                      "custom_black_list": ("mv,bmm,conv2d", f"environment, {named}:2:1, {user}:4:1")}.items():
             self.assertEqual((told["config"][key], told["config_origin"][key]), (value, origin))
         self.assertEqual([(each["rule"], each["origin"]) for each in told["rules"]],
-                         [(f'm = "{m}", precision = "{precision}"', f"{path}:{line}") for m, precision, path, line in
+                         [(f'm = "{m}", precision = "{precision}"', f"{path}:{line}:1") for m, precision, path, line in
                           ((60, "float32", named, 3), (60, "bfloat16", program, 3), (61, "bfloat16", program, 6),
                            (61, "tf32", user, 5), (62, "tf32", user, 8))])
         for product, decision, reason, precision in (("door.sgemm", "kept", "rule", "float32"),

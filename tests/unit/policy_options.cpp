@@ -354,7 +354,7 @@ TEST_CASE("what is wrong with a file is named with its place")
 	    {"level = {}", "f.toml:1:1: level: no such table; rules are written [[rule]], each"},
 	    {"[[rules]]\nm = 1", "f.toml:1:3: rules: no such table; rules are written [[rule]], each"},
 	    {"level = []", "f.toml:1:9: level=: one value, no array"},
-	    {"bogus = []", "f.toml:1:1: bogus: no such key; the nearest is scope"},
+	    {"bogus = []", "f.toml:1:1: bogus: no such key; the nearest is log"},
 	    {"custom_black_list = [\" \"]", "f.toml:1:22: custom_black_list= : an empty name"},
 	    {"memory = -1", "f.toml:1:10: memory=-1: bad value; accepted: bytes, or a number with K, M or G"},
 	    {"dir = \"a\\u0000b\"", "f.toml:1:7: a value with a control character"},

@@ -1,4 +1,5 @@
 #include "src/policy/decide.h"
+#include "src/policy/glob.h"
 
 #include <catch2/catch.hpp>
 
@@ -9,8 +10,9 @@ using op::Kind;
 
 namespace {
 
-const char *const entryNames[] = {"cublasSgemm_v2", "cublasSgemm_v2_64", "cublasGemmEx", "cublasSaxpy_v2",
-                                  "cublasLtMatmul"};
+const char *const entryNames[] = {"cublasSgemm_v2",           "cublasSgemm_v2_64", "cublasGemmEx",
+                                  "cublasSaxpy_v2",           "cublasLtMatmul",    "cublasSgemv_v2",
+                                  "cublasSgemmStridedBatched"};
 
 ParsedOptions parse(const std::string &text, std::vector<const char *> environment = {})
 {
@@ -213,6 +215,15 @@ TEST_CASE("a rule prints as it was meant")
 	const State state = stateOf(rule("op = 'b?\"x\\'\nm = 7\nflops = \">=1e9\""));
 	CHECK(describe(state.rules->list[0]) == R"(op = "b?\"x\\", m = "7", flops = ">=1e9", precision = "bfloat16")");
 	CHECK(state.rules->list[0].place == "f.toml:1:1");
+}
+
+TEST_CASE("a ? is a character, whatever its bytes")
+{
+	CHECK(matches("caf?", "caf\u00e9"));
+	CHECK(matches("?", "\u20ac"));
+	CHECK(matches("*?.so", "a\u00e9.so"));
+	CHECK_FALSE(matches("?", "\u00e9\u00e9"));
+	CHECK_FALSE(matches("??", "\u00e9"));
 }
 
 TEST_CASE("what no call can meet is told")

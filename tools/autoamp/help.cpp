@@ -93,8 +93,9 @@ beat every rule. A strategy that has no such precision gives way to one that has
 A rule has
   precision  float32 (not lowered; TF32, FAST_16F and sums in float16 are raised to fp32),
              float16, bfloat16 or tf32
-and matches calls that meet all of these, as far as it has them; patterns know * and ?, numbers
-are 256, ">=256", ">256", "<=64", "<64" or "128..4096" with both ends:
+and matches calls that meet all of these, as far as it has them; patterns know * and ?, an entry
+point goes by its name in a program too and with its _64 twin, numbers are 256, ">=256",
+">256", "<=64", "<64" or "128..4096" with both ends:
 )";
 
 constexpr const char *rulesAfter = R"(

@@ -121,6 +121,18 @@ void nested(Line &)
 	product();
 }
 
+// What is open in a domain goes with it.
+void destroyed(Line &)
+{
+	const nvtxDomainHandle_t domain = nvtxDomainCreateA("short");
+	const nvtxEventAttributes_t attributes = attributesOf(rangeAttributes, "backward");
+	nvtxDomainRangePushEx(domain, &attributes);
+	nvtxDomainRangeStartEx(domain, &attributes);
+	product();
+	nvtxDomainDestroy(domain);
+	product();
+}
+
 // More than anybody should: whatever is open counts, and so does how deep a thread is in.
 void many(Line &line)
 {
@@ -168,6 +180,7 @@ int main(int argc, char **argv)
 	                 {"unbalanced", run<unbalanced>},
 	                 {"started", run<started>},
 	                 {"threads", run<threads>},
+	                 {"destroyed", run<destroyed>},
 	                 {"many", run<many>},
 	                 {"nested", run<nested>}});
 }

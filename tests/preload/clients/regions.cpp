@@ -381,6 +381,29 @@ void anyOrder(Line &line)
 	line.put("ran", ran);
 }
 
+// What autoamp_current tells, pushed where nothing else is open, decides as what it was told of.
+void described(Line &line)
+{
+	Session session;
+	product(session, 32);
+	for (const auto &[black, white] :
+	     {std::pair{"mm", "matmul"}, {"matmul", "mm"}, {"cublasSgemm_v2", "cublasS*"}, {"bmm,mm", "linear,bmm"}}) {
+		autoamp_region told = AUTOAMP_REGION;
+		std::string ran;
+		{
+			const autoamp::Region outer(with(region(), &autoamp_region::custom_black_list, black));
+			const autoamp::Region inner(with(region(), &autoamp_region::custom_white_list, white));
+			ran = product(session, 32);
+			if (autoamp_current(&told))
+				continue;
+		}
+		told.name = nullptr;
+		const autoamp::Region again(told);
+		line.require(again.status == 0, "refused");
+		line.require(ran == product(session, 32), "other lists than those that hold");
+	}
+}
+
 // ---- the process
 
 void forked(Line &line)
@@ -485,8 +508,8 @@ int main(int argc, char **argv)
 		cases.push_back({name, [&steps = steps](Line &line) { runScript(steps, line); }});
 	const Case others[] = {{"any", anySequence},         {"eight", eightThreads}, {"all", allThreads},
 	                       {"order_of_ends", anyOrder},  {"examples", examples},  {"forked", forked},
-	                       {"names", manyNames},           // behind it no name is stored
-	                       {"new_settings", newSettings}}; // behind it no setting is
+	                       {"described", described},     {"names", manyNames}, // behind it no name is stored
+	                       {"new_settings", newSettings}};                     // behind it no setting is
 	cases.insert(cases.end(), std::begin(others), std::end(others));
 	return runCases(argc, argv, cases);
 }
