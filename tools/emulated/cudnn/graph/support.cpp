@@ -29,6 +29,7 @@ enum Trait {
 	traitCount
 };
 using Traits = std::array<int, traitCount>;
+constexpr int anyGroups = 3;
 using Sizes = std::array<int64_t, 6>;
 
 struct Subject {
@@ -268,7 +269,7 @@ Subject subjectOf(const Graph &graph)
 	const Tensor &left = isData ? two : one, &right = isData ? one : two;
 	traits[layout] = layoutOf({&left, &right, &result});
 	traits[spatial] = c.spatial == 2 ? 0 : c.spatial;
-	traits[flipped] = c.isFlipped;
+	traits[flipped] = c.isFlipped && w.countFrom(2) > 1;
 	traits[alpha] = operation.alpha != 1;
 	traits[beta] = operation.beta != 0;
 	traits[dilation] = std::any_of(c.dilation, c.dilation + c.spatial, [](int64_t one) { return one > 1; });
@@ -319,10 +320,13 @@ std::vector<Match> matchesOf(const Subject &subject)
 			});
 		};
 		Traits traits = subject.traits;
+		// Of layouts nobody asked about, all NCHW is the worst; of groups, any are like those that were asked about.
 		if (knows(layout, traits[layout]))
 			isLayoutKnown = true;
-		else // of layouts nobody asked about, all NCHW is the worst
+		else
 			traits[layout] = isLayoutKnown ? 0 : layoutCode("ccc");
+		if (!knows(groups, traits[groups]))
+			traits[groups] = anyGroups;
 		for (const Row &row : rows())
 			if (row.subject.isSameFamily(families[family]) && isWithin(row.subject.traits, traits))
 				matches.push_back({&row, family});
