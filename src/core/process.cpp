@@ -91,8 +91,8 @@ void describeOptions(trace::Recorder &recorder, const policy::Options &options)
 	for (size_t i = 0; i < table.size(); i++)
 		if (table[i].type != policy::ValueType::emulator)
 			recorder.property("config", table[i].name, options.value[i].c_str(), options.place[i].c_str());
-	for (size_t i = 0; i < options.rules.list.size(); i++) {
-		const policy::Rule &rule = options.rules.list[i];
+	for (size_t i = 0; i < options.rules->list.size(); i++) {
+		const policy::Rule &rule = options.rules->list[i];
 		recorder.property("rule", std::to_string(i + 1).c_str(), policy::describe(rule).c_str(), rule.line.c_str());
 	}
 }

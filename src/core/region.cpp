@@ -149,7 +149,7 @@ uint32_t idOf(const Region &wanted)
 // Null: a name that says nothing to anybody, or the limit.
 const RangeName *nameOf(std::string_view text, bool isStored)
 {
-	const uint64_t patterns = policy::bitsOf(configuration()->base.options.rules.regionPatterns, text);
+	const uint64_t patterns = policy::bitsOf(configuration()->base.options.rules->regionPatterns, text);
 	if (text.empty() || (!patterns && !isStored))
 		return nullptr;
 	const Lock lock;
@@ -221,6 +221,7 @@ struct Frame {
 };
 
 struct Memo {
+	size_t hash = 0; // of the key
 	std::string key;
 	const Policy *policy = nullptr;
 	const RangeName *name = nullptr;
@@ -229,7 +230,8 @@ struct Memo {
 
 struct Stack {
 	std::vector<Frame> frames;
-	Memo memos[16]; // by the hash of what was pushed
+	Memo memos[16]; // of what was pushed
+	unsigned oldestMemo = 0;
 	std::string key, error;
 };
 
@@ -447,13 +449,17 @@ int pushRegion(const autoamp_region *given)
 	                                 ? &configuration()->base // outside of all
 	                                 : current.policy;
 	describe(region, around, stack->key);
-	Memo &memo = stack->memos[std::hash<std::string>()(stack->key) % std::size(stack->memos)];
-	if (memo.key != stack->key) {
+	const size_t hash = std::hash<std::string>()(stack->key);
+	auto *const known = std::find_if(std::begin(stack->memos), std::end(stack->memos),
+	                                 [&](const Memo &each) { return each.hash == hash && each.key == stack->key; });
+	const bool isKnown = known != std::end(stack->memos);
+	Memo &memo = isKnown ? *known : stack->memos[stack->oldestMemo++ % std::size(stack->memos)];
+	if (!isKnown) {
 		memo.key.clear();
 		if (const std::string problem = resolve(region, *around, memo); !problem.empty())
 			return refuse(*stack, AUTOAMP_BAD_VALUE, problem);
 		if (memo.policy)
-			memo.key = stack->key;
+			memo.hash = hash, memo.key = stack->key;
 	}
 	const Region own = {memo.policy, memo.name ? memo.name->patterns : 0, memo.name ? memo.name->text : nullptr};
 	if (!own.policy || stack->frames.size() >= depthLimit)
@@ -542,7 +548,7 @@ void renewRegion()
 bool areRangesMeant()
 {
 	const Configuration *const known = configuration();
-	return known && !known->base.options.rules.regionPatterns.empty();
+	return known && !known->base.options.rules->regionPatterns.empty();
 }
 
 const RangeName *findRangeName(std::string_view text)

@@ -449,9 +449,11 @@ ParsedOptions parseOptions(const char *const *environment, std::span<const char 
 		if (!problem.empty())
 			parsed.error = where + ": " + problem;
 	}
+	Rules rules;
 	for (const Document &document : documents)
 		for (size_t i = 0; i < document.rules.size() && parsed.error.empty(); ++i)
-			parsed.error = options.rules.add(document.rules[i], options.lists, entries);
+			parsed.error = rules.add(document.rules[i], options.lists, entries);
+	options.rules = std::make_shared<const Rules>(std::move(rules));
 	if (parsed.error.empty())
 		parsed.error = checkTogether(options);
 	auto isSet = [&](const char *name, std::string_view wanted) {

@@ -44,6 +44,58 @@ ROWS = {
                (None, "lowered", "white_list", H, 1)},
 }
 
+# What the frameworks' documents show, with a product where they have a convolution: what is around a call, from the outside
+# in; the call; what it runs in, and what a report says of it. torch.autocast's nested region is the script `torch`.
+# An addition has no 16-bit form here, whatever a list says (docs/frameworks.md).
+O2 = {"lists": "paddle", "level": "O2"}
+ON = ("lowered", "white_list")
+NAMED, OFF = ("kept", "custom_black_list"), ("kept", "region_disabled")
+EXAMPLES = [
+    # paddle.amp.auto_cast, and amp_guard, which it was
+    ([{"lists": "paddle"}], "mm", H, *ON),
+    ([{"lists": "paddle"}], "bmm", H, *ON),
+    ([{"lists": "paddle", "enabled": "0"}], "mm", S, *OFF),
+    ([{"lists": "paddle", "custom_black_list": "matmul_v2"}], "mm", S, *NAMED),
+    ([{"lists": "paddle", "custom_black_list": "matmul_v2"}], "bmm", S, *NAMED),
+    ([{"lists": "paddle", "custom_black_list": "mul"}], "bmm", H, *ON),
+    ([{"lists": "paddle", "custom_black_list": "conv2d"}], "mm", H, *ON),
+    ([{"lists": "paddle", "custom_white_list": "elementwise_add"}], "add", S, "kept", "copy"),
+    ([{"lists": "paddle", "custom_white_list": "elementwise_add"}], "mm", H, *ON),
+    ([{**O2, "custom_white_list": "elementwise_add"}], "add", S, "kept", "copy"),
+    ([{**O2, "custom_white_list": "elementwise_add"}], "mm", H, *ON),
+    ([{**O2, "custom_black_list": "matmul_v2"}], "mm", S, *NAMED),
+    ([{**O2, "use_promote": "0"}], "mm", H, *ON),
+    ([{**O2, "use_promote": "0"}], "mv", S, "kept", "matrix_vector"),
+    ([{**O2, "use_promote": "0", "custom_black_list": "matmul_v2,mul"}], "mm", S, *NAMED),
+    ([{**O2, "dtype": "bfloat16"}], "mm", B, *ON),
+    ([{"lists": "paddle", "level": "OD"}], "mm", H, *ON),
+    ([{"lists": "paddle", "level": "OD"}], "mv", S, "kept", "matrix_vector"),
+    ([{"lists": "paddle", "level": "O0", "custom_white_list": "matmul_v2"}], "mm", S, "observed", "white_list"),
+    ([{"lists": "paddle"}, {"enabled": "0"}], "mm", S, *OFF),
+    ([{"lists": "paddle", "enabled": "0"}, {"enabled": "1"}], "mm", H, *ON),
+    ([{"lists": "paddle", "custom_black_list": "matmul_v2"}, {"custom_white_list": "matmul_v2"}], "mm", H, "lowered",
+     "custom_white_list"),
+    ([{"lists": "paddle", "custom_white_list": "matmul_v2", "custom_black_list": "matmul_v2"}], "mm", "ValueError", None, None),
+    ([{"lists": "paddle", "level": "O3"}], "mm", "ValueError", None, None),
+    # mindspore.amp.auto_mixed_precision and custom_mixed_precision
+    ([{"lists": "mindspore", "level": "O0"}], "mm", S, "observed", "white_list"),
+    ([{"lists": "mindspore", "level": "O1"}], "mm", H, *ON),
+    ([{"lists": "mindspore", "level": "O1"}], "bmm", H, *ON),
+    ([{"lists": "mindspore", "level": "O2"}], "mm", H, "lowered", "unlisted"),
+    ([{"lists": "mindspore", "level": "O3"}], "mm", H, "lowered", "unlisted"),
+    ([{"lists": "mindspore", "level": "O3", "dtype": "bfloat16"}], "bmm", B, "lowered", "unlisted"),
+    ([{"lists": "mindspore", "level": "auto"}], "mm", H, *ON),
+    ([{"lists": "mindspore", "level": "auto", "dtype": "bfloat16"}], "mm", B, *ON),
+    ([{"lists": "mindspore", "level": "O2", "custom_black_list": "nn.Dense"}], "mm", S, *NAMED),
+    ([{"lists": "mindspore", "level": "O2", "custom_black_list": "nn.Dense"}], "bmm", H, "lowered", "unlisted"),
+    ([{"lists": "mindspore", "level": "O1", "custom_white_list": "ops.MatMul"}], "mm", H, "lowered", "custom_white_list"),
+    ([{"lists": "mindspore", "level": "O3"}, {"lists": "torch", "level": "O1"}], "mm", H, *ON),
+    ([{"lists": "mindspore", "level": "OD"}], "mm", "ValueError", None, None),
+    # torch.autocast
+    ([{"dtype": "float16"}, {"enabled": "0"}], "mm", S, *OFF),
+    ([{"dtype": "float16"}, {"dtype": "bfloat16"}], "bmm", B, *ON),
+]
+
 # A program's NVTX ranges under RULES.
 RULES = """
 [[rule]]
@@ -83,6 +135,23 @@ class Regions(runner.Test):
             # A site is what has its region; what was decided there is no part of it.
             self.assertEqual(len({row["site"] for row in result.report["ops"]}), len({row[0] for row in rows}))
 
+    def test_documented_examples(self):
+        steps = []
+        for i, (around, call, ran, *_) in enumerate(EXAMPLES):
+            for depth, settings in enumerate(around):
+                steps.append("push " + " ".join(f"{key}={value}" for key, value in {"name": f"{i}.{depth}", **settings}.items()))
+            # What is refused opens nothing.
+            steps += ["mm"] if ran == "ValueError" else [call] + ["pop"] * len(around)
+        expected = sum(([ran, H] if ran == "ValueError" else [ran] for _, _, ran, *_ in EXAMPLES), [])
+        for program, more in ((PROGRAM, {}), (SCRIPT, PYTHON)):
+            result = run(program, "examples", STRATEGY="cast", LOG="error", _CLIENT_SCRIPT="|".join(steps), **more)
+            self.assertEqual(self.ran(result), {"examples": expected})
+            for i, (around, call, ran, decision, reason) in enumerate(EXAMPLES):
+                with self.subTest(program, around=around, call=call):
+                    rows = [(row["decision"], row["reason"], row["dtype_compute"], row["calls"])
+                            for row in result.rows(region=f"{i}.{len(around) - 1}")]
+                    self.assertEqual(rows, [(decision, reason, ran, 1)] if decision else [])
+
     def test_programs_that_judge_themselves(self):
         for name in ALONE:
             for variables in ({"STRATEGY": "cast"}, {"STRATEGY": "cast", "TRACE": "off"}, {"ENABLED": "0"}):
@@ -96,6 +165,17 @@ class Regions(runner.Test):
         self.assertEqual((names.cases["names"]["even"], names.cases["names"]["odd"]), (H, B))
         rows = {row["region"] for row in names.report["ops"]}
         self.assertTrue(rows == {None} or all(row is None or row.startswith("step ") for row in rows))
+
+    def test_settings_have_an_end_and_share_the_rules(self):
+        with tempfile.NamedTemporaryFile("w", suffix=".toml") as file:
+            file.write("".join(f'[[rule]]\nm = "{10 ** 9 + i}"\nprecision = "tf32"\n' for i in range(50)))
+            file.flush()
+            for rules in ({}, {"CONFIG": file.name}):
+                result = run(PROGRAM, "new_settings", STRATEGY="cast", LOG="error", TRACE="off", **rules)
+                self.assertFine(result)
+                case = result.cases["new_settings"]
+                self.assertEqual((case["known"], case["ran"]), ("4096", H))
+                self.assertLess(int(case["bytes_each"]), 5000)
 
     def test_environment_beats_them(self):
         for name in RAN:

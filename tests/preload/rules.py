@@ -76,6 +76,34 @@ class Rules(runner.Test):
         self.assertEqual(*told)
         self.assertIn(("raised", "rule"), [row[2:] for row in told[0]])
 
+    def test_float32_raises_what_the_application_allows(self):
+        reference = bare(PROGRAM, "narrow.*", "stays.*")
+        stays = {"stays.sum": "unsupported", "stays.odd_groups": "grouped", "stays.pedantic": "pedantic", "stays.zero": "zero_size"}
+        path = written(rule("", "float32"), "float32.toml")
+        for variables in ({}, {"STRATEGY": "cast"}, {"STRATEGY": "tf32", "DTYPE": "tf32"}):
+            result = run(PROGRAM, "narrow.*", "stays.*", CONFIG=path, **variables)
+            self.assertFine(result)
+            for name, case in result.cases.items():
+                with self.subTest(name, **variables):
+                    kept, rows = stays.get(name), result.rows_of(case)
+                    asked = next((dtype for word, dtype in (("half", "float16"), ("bfloat16", "bfloat16"), ("narrow", "tf32"))
+                                  if word in name), None)
+                    told = [[row[key] for key in ("decision", "reason", "strategy", "dtype_compute")] for row in rows]
+                    if kept:
+                        self.assertEqual([row[:3] for row in told], [["kept", kept, "fp32"]])
+                        self.assertEqual(case["bits"], reference.cases[name]["bits"])
+                        continue
+                    self.assertEqual(told, [["raised", "rule", "fp32", "float32"]])
+                    self.assertEqual(rows[0]["dtype_asked"], asked)
+                    self.assertLess(float(case["eta"]), 1e-6)
+                    if runner.PLACE.emulated:  # a device is free not to round
+                        self.assertWithin(reference.cases[name]["eta"], ETA[asked], "bare")
+            raised = len(result.cases) - len(stays)
+            self.assertEqual((result.report["totals"]["raised"], result.report["totals"]["fallbacks"]), (raised, 0))
+        # A list keeps them from us, and no more; nor does a rule where nothing may be changed.
+        for variables in (BLACK, {"CONFIG": path, "STRATEGY": "fp32"}, {"CONFIG": path, "LEVEL": "O0"}):
+            self.assertEqual(run(PROGRAM, "narrow.*", "stays.*", **variables).bits(), reference.bits())
+
     def test_threads_by_name(self):
         text = rule('thread = "work*"', "bfloat16") + rule('thread = "configured"', "tf32")
         result = run(PROGRAM, "threads", CONFIG=written(text, "threads.toml"), **BLACK)

@@ -302,9 +302,9 @@ TEST_CASE("a scalar is the strongest's, lists are united, rules stand one after 
 	is(Option::trace, Origin::fallback, "default", "summary");
 	is(Option::customBlack, Origin::environment, "environment, a:2, b:3", "mv,mm,bmm,addmm");
 	CHECK(options.customBlack.names == std::vector<std::string>{"torch:mv", "torch:mm", "torch:bmm", "torch:addmm"});
-	REQUIRE(options.rules.list.size() == 2);
-	CHECK(describe(options.rules.list[0]) == "m = \"1\", precision = \"float32\"");
-	CHECK(options.rules.list[1].line == "b:4");
+	REQUIRE(options.rules->list.size() == 2);
+	CHECK(describe(options.rules->list[0]) == "m = \"1\", precision = \"float32\"");
+	CHECK(options.rules->list[1].line == "b:4");
 	CHECK(layered(files, {"AUTOAMP_DTYPE=float16"}).options.dtype == op::Dtype::float16);
 }
 

@@ -20,7 +20,7 @@ void check(const std::string &path, std::span<const char *const> entries)
 	const auto [options, error] = policy::parseOptions(&nothing, entries, {&file, 1});
 	if (!error.empty())
 		fail(Status::wrong, "{}", error);
-	auto warnings = options.rules.warnings();
+	auto warnings = options.rules->warnings();
 	for (const auto option : {policy::Option::customWhite, policy::Option::customBlack})
 		for (const auto &name :
 		     (option == policy::Option::customWhite ? options.customWhite : options.customBlack).idle)
@@ -32,7 +32,7 @@ void check(const std::string &path, std::span<const char *const> entries)
 	fmt::print("{}: {}, {}\n", path,
 	           plural(static_cast<size_t>(std::count_if(std::begin(options.origin), std::end(options.origin), isSet)),
 	                  "setting"),
-	           plural(options.rules.list.size(), "rule"));
+	           plural(options.rules->list.size(), "rule"));
 }
 
 } // namespace autoamp::tool

@@ -151,10 +151,10 @@ Section environment(const policy::ParsedOptions &configuration, std::span<const 
 	for (size_t i = 0; i < table.size(); i++)
 		if (options.origin[i] == policy::Origin::file)
 			section.add(fmt::format("{}={}", policy::keyOf(table[i]), options.value[i]), options.place[i]);
-	for (const auto &rule : options.rules.list)
+	for (const auto &rule : options.rules->list)
 		section.add("rule", fmt::format("{}, {}", policy::describe(rule), rule.line));
 	isEmpty &= std::count(std::begin(options.origin), std::end(options.origin), policy::Origin::file) == 0 &&
-	           options.rules.list.empty();
+	           options.rules->list.empty();
 	if (!isWrong && !configuration.error.empty())
 		judge(section, "together", false, configuration.error);
 	for (const auto &[name, wanted, says] : others) {

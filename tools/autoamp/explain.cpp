@@ -140,7 +140,7 @@ Explanation walk(const Question &question, const op::Op &op, const policy::Optio
 	const auto &entry = entry::entryTable[op.entry];
 	const auto category = op.kind == op::Kind::none ? real.lists.category(*policy::rowsAt(entry.name).front())
 	                                                : real.category[static_cast<unsigned>(op.kind)];
-	const auto &rules = options.rules;
+	const auto &rules = *options.rules;
 	const auto where = whereOf(question, rules);
 	const auto *rule = op.kind == op::Kind::none ? nullptr : rules.find(op, where);
 	const auto aim = policy::aimOf(real, rule);
@@ -157,7 +157,7 @@ Explanation walk(const Question &question, const op::Op &op, const policy::Optio
 	state.observeOnly = false;
 	state.strategy = policy::StrategyChoice::cast, state.dtype = op::Dtype::float16; // a way that every product has
 	state.customWhite = state.customBlack = {};
-	state.rules = {};
+	state.rules = policy::Options().rules;
 	std::fill(std::begin(state.category), std::end(state.category), policy::Category::lower_precision);
 	const auto isLowered = [&](const char *name, std::string says) {
 		result.steps.push_back({name, std::move(says), policy::decide(op, state, where, device)});
@@ -170,7 +170,7 @@ Explanation walk(const Question &question, const op::Op &op, const policy::Optio
 	bool isGoing = isLowered("call", fmt::format("{} of {} operands{}", kind, op::name(op.a), taken));
 	const bool isRaised = result.decision.verdict == Verdict::raised;
 	if ((isGoing || isRaised) && !rules.list.empty()) {
-		state.rules = rules;
+		state.rules = options.rules;
 		isGoing = isLowered("rules", rule ? fmt::format("{}: {}", rule->line, policy::describe(*rule))
 		                                  : fmt::format("none of {} matches", plural(rules.list.size(), "rule")));
 	}
@@ -207,9 +207,9 @@ Explanation walkWithoutDoor(const Question &question, size_t index, const policy
 	state.observeOnly = false, state.strategy = policy::StrategyChoice::cast, state.dtype = op::Dtype::float16;
 	const policy::Device ideal = {&policy::gpuConstants(options.gpuModel, nullptr, 0), 90, true};
 	const auto category = state.category[static_cast<unsigned>(op.kind)];
-	const auto where = whereOf(question, options.rules);
+	const auto where = whereOf(question, *options.rules);
 	Explanation result = {question.entry, false, op, category, policy::decide(op, state, where, ideal), {}, {}, {}};
-	result.rule = options.rules.find(op, where);
+	result.rule = options.rules->find(op, where);
 	auto &decision = result.decision;
 	const bool isLowered = decision.verdict == Verdict::lowered;
 	decision.estimate = decision.estimateLowered = -1; // the model knows the products of the doors
@@ -272,7 +272,7 @@ void writeText(const Explanation &explanation)
 	if (decision.verdict == Verdict::lowered)
 		how = fmt::format(" to {} by {}", op::name(decision.precision), policy::name(decision.strategy));
 	else if (decision.verdict == Verdict::raised)
-		how = " to sums in fp32";
+		how = op.a == op::Dtype::float32 ? " to fp32" : " to sums in fp32";
 	else if (decision.strategy != policy::Strategy::fp32)
 		how = fmt::format(", O1 would lower it by {}", policy::name(decision.strategy));
 	fmt::print("{} {}: {}{}\n", explanation.entry, shape(op.m, op.n, op.k, op.batch), policy::name(decision.verdict),

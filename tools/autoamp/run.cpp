@@ -144,7 +144,7 @@ int run(const RunOptions &options, std::span<const char *const> entries)
 	const auto name = fixedName(outcome.configuration.traceFile);
 	setUpDevice(environment, options, outcome.program);
 	// NVTX's ranges cost something where they are received, and another tool may want them.
-	if (!outcome.configuration.rules.regionPatterns.empty() && !environment.get("NVTX_INJECTION64_PATH"))
+	if (!outcome.configuration.rules->regionPatterns.empty() && !environment.get("NVTX_INJECTION64_PATH"))
 		environment.set("NVTX_INJECTION64_PATH", findInstallation().library);
 	if (options.hasFile && !name.empty())
 		makeRoom(name, options.force);

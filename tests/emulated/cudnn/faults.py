@@ -1,20 +1,12 @@
 #!/usr/bin/env python3
-"""AUTOAMP_EMU_FAIL reaches every function of the emulated cuDNN that is more than a stub, before it looks at anything;
-what is still a stub is listed here.
+"""AUTOAMP_EMU_FAIL reaches every function of the emulated cuDNN that is more than a stub, before it looks at anything.
 
 usage: faults.py FOLDER exports.txt"""
 import ctypes
 import os
 import sys
 
-STUBS = ('cudnnFusedOps', 'cudnnCreateFusedOps', 'cudnnDestroyFusedOps', 'cudnnMakeFusedOps', 'cudnnSetFusedOps',
-         'cudnnGetFusedOps', 'cudnnMultiHeadAttn', 'cudnnGetMultiHeadAttn', 'cudnnCreateAttn', 'cudnnDestroyAttn',
-         'cudnnSetAttn', 'cudnnGetAttn', 'cudnnCreateSeqData', 'cudnnDestroySeqData', 'cudnnSetSeqData', 'cudnnGetSeqData',
-         'cudnnSpatialTf', 'cudnnCTCLoss', 'cudnnGetCTCLossWorkspaceSize', 'cudnnDivisiveNormalization', 'cudnnIm2Col',
-         'cudnnReorderFilterAndBias', 'cudnnGetFoldedConvBackwardDataDescriptors', 'cudnnGetBackdoor', 'cudnnSetBackdoor',
-         'cudnnGetRNNDropoutLocationsInternal')
-ANSWERS = ('cudnnGetVersion', 'cudnnGetMaxDeviceVersion', 'cudnnGetCudartVersion', 'cudnnGetErrorString',
-           'cudnnGetLastErrorString')  # no statuses
+from names import STUBS, exported
 
 
 def fails(folder, name):
@@ -32,9 +24,7 @@ def fails(folder, name):
 
 
 folder, listed = sys.argv[1:]
-with open(listed, encoding='utf-8') as file:
-    names = [line.split()[0] for line in file if line.strip() and not line.startswith('#')]
-names = [name for name in names if name not in ANSWERS]
+names = exported(listed)
 bad = [name for name in names if fails(folder, name) == name.startswith(STUBS)]
 print('\n'.join(bad) or f'{len(names)} functions')
 sys.exit(1 if bad else 0)

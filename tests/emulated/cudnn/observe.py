@@ -2,28 +2,30 @@
 """Prints what the libcudnn.so.9 of a folder answers to calls that need no device: descriptors above all. Each setter is
 swept: valid arguments, and for each of them others in its place; after each call the getter tells what is kept.
 
-usage: observe.py FOLDER
-       observe.py REAL_FOLDER EMULATED_FOLDER    compares both (exit 77: there is no real library)"""
+usage: observe.py exports.txt FOLDER
+       observe.py exports.txt REAL_FOLDER EMULATED_FOLDER    compares both (exit 77: there is no real library)"""
 import ctypes
 import os
 import re
 import subprocess
 import sys
 
+from names import STUBS, exported
+
 
 def compare():
-    if not os.path.exists(sys.argv[1] + '/libcudnn.so.9'):
+    if not os.path.exists(sys.argv[2] + '/libcudnn.so.9'):
         return 77
-    real, emulated = (subprocess.run([sys.executable, __file__, folder], check=True, capture_output=True, text=True,
+    real, emulated = (subprocess.run([sys.executable, __file__, sys.argv[1], folder], check=True, capture_output=True, text=True,
                                      env=dict(os.environ, LD_LIBRARY_PATH=folder)).stdout.splitlines()
-                      for folder in sys.argv[1:])
+                      for folder in sys.argv[2:])
     version = [line for line in real if line.startswith('GetVersion')]
     if version != [line for line in emulated if line.startswith('GetVersion')]:
         print('the real library is another one:', *version)
         return 77
     names = [set(re.findall(r'\s(cudnn\S+@@\S+)', subprocess.run(['readelf', '--dyn-syms', '-W', f'{folder}/libcudnn.so.9'],
                                                                    check=True, capture_output=True, text=True).stdout))
-             for folder in sys.argv[1:]]
+             for folder in sys.argv[2:]]
     real.append(f'other names {names[0] ^ names[1]}')
     emulated.append('other names set()')
     bad = [f'real: {a}\nemulated: {b}' for a, b in zip(real, emulated) if a != b and not a.endswith('crashed')]
@@ -31,9 +33,9 @@ def compare():
     return 1 if bad or len(real) != len(emulated) or len(real) < 1000 else 0
 
 
-if len(sys.argv) > 2:
+if len(sys.argv) > 3:
     sys.exit(compare())
-library = ctypes.CDLL(sys.argv[1] + '/libcudnn.so.9')
+library = ctypes.CDLL(sys.argv[2] + '/libcudnn.so.9')
 BIG = 1 << 20
 TYPES = range(-1, 23)
 
@@ -271,6 +273,8 @@ def versions():
     for name in ('GetVersion', 'GetCudartVersion', 'GetMaxDeviceVersion', 'GraphVersionCheck', 'OpsVersionCheck',
                  'CnnVersionCheck', 'AdvVersionCheck'):
         say(name, call(name))
+    for part, name in (('graph', 'BackendFinalize'), ('ops', 'AddTensor'), ('cnn', 'ConvolutionForward'), ('adv', 'RNNForward')):
+        say(part, hasattr(ctypes.CDLL(f'{sys.argv[2]}/libcudnn_{part}.so.9'), 'cudnn' + name))
     for what in range(-1, 5):
         value = ctypes.c_int(-7)
         say('property', what, call('GetProperty', what, ctypes.byref(value)), value.value)
@@ -280,5 +284,11 @@ def versions():
         guarded('null', kind, lambda: (call(f'Create{kind}Descriptor', None), call(f'Destroy{kind}Descriptor', None)))
 
 
-for part in (versions, tensors, convolutions, outputs_of, layers, recurrent):
+def nothing():
+    for name in exported(sys.argv[1]):
+        if not name.startswith(STUBS):
+            guarded(name, 'of nothing', lambda: getattr(library, name)(*[ctypes.c_void_p(0)] * 40))
+
+
+for part in (versions, tensors, convolutions, outputs_of, layers, recurrent, nothing):
     part()

@@ -3,6 +3,7 @@
 `ran` is what the rounding of each product shows."""
 import asyncio
 import ctypes
+import os
 import sys
 import threading
 
@@ -44,13 +45,19 @@ class Products(threading.local):
             assert runtime.cudaMemcpy(place, data, ctypes.c_size_t(ctypes.sizeof(data)), 1) == 0
             self.places.append(place)
 
-    def run(self):
-        one, zero, result = ctypes.c_float(1), ctypes.c_float(0), self.host()
+    def run(self, call="mm"):
+        one, zero, result = ctypes.byref(ctypes.c_float(1)), ctypes.byref(ctypes.c_float(0)), self.host()
+        n, none, half = SIZE, ctypes.c_longlong(0), ctypes.c_longlong(SIZE * SIZE // 2)
         a, b, c = self.places
-        assert blas.cublasSgemm_v2(self.handle, 0, 0, SIZE, SIZE, SIZE, ctypes.byref(one), a, SIZE, b, SIZE,
-                                   ctypes.byref(zero), c, SIZE) == 0
+        function, *arguments = {
+            "mm": (blas.cublasSgemm_v2, 0, 0, n, n, n, one, a, n, b, n, zero, c, n),
+            "bmm": (blas.cublasSgemmStridedBatched, 0, 0, n, n // 2, n, one, a, n, none, b, n, half, zero, c, n, half, 2),
+            "mv": (blas.cublasSgemv_v2, 0, n, n, one, a, n, b, 1, zero, c, 1),
+            "add": (blas.cublasSgeam, 0, 0, n, n, one, a, n, zero, b, n, c, n),
+        }[call]
+        assert function(self.handle, *arguments) == 0, call
         assert runtime.cudaMemcpy(result, c, ctypes.c_size_t(ctypes.sizeof(result)), 2) == 0
-        return CLASSES.get(result[0] / SIZE, "wrong")
+        return CLASSES.get(result[0] / (1 if call == "add" else SIZE), "wrong")
 
 
 products = Products()
@@ -183,7 +190,27 @@ def workers():
     yield from found
 
 
-CASES = (nested, dtypes, lists, reentered, exceptions, refused, other_devices, generators, coroutines, workers)
+def examples():
+    """As CLIENT_SCRIPT says: regions.cpp."""
+    regions = []
+    for step in filter(None, os.environ.get("CLIENT_SCRIPT", "").split("|")):
+        word, *settings = step.split()
+        if word == "push":
+            keys = dict(setting.split("=", 1) for setting in settings)
+            regions.append(autocast(**{key: value == "1" if key in ("enabled", "use_promote") else value
+                                       for key, value in keys.items()}))
+            try:
+                regions[-1].__enter__()
+            except ValueError:
+                regions.pop()
+                yield "ValueError"
+        elif word == "pop":
+            regions.pop().__exit__(None, None, None)
+        else:
+            yield run(word)
+
+
+CASES = (examples, nested, dtypes, lists, reentered, exceptions, refused, other_devices, generators, coroutines, workers)
 if __name__ == "__main__":
     wanted = sys.argv[2::2]
     for case in CASES:

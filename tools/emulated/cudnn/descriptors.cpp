@@ -780,8 +780,8 @@ cudnnStatus_t cudnnDeriveNormTensorDescriptor(cudnnTensorDescriptor_t scaleBias,
                                               const cudnnTensorDescriptor_t x, cudnnNormMode_t mode, int groups)
 {
 	FAIL_AS(BAD_PARAM);
-	REFUSE_IF(!scaleBias || !meanVar || !x || !isBetween(mode, 0, 1), BAD_PARAM);
 	REFUSE_IF(groups != 1, NOT_SUPPORTED);
+	REFUSE_IF(!scaleBias || !meanVar || !x || !isBetween(mode, 0, 1), BAD_PARAM);
 	const auto as = mode == CUDNN_NORM_PER_CHANNEL ? CUDNN_BATCHNORM_SPATIAL : CUDNN_BATCHNORM_PER_ACTIVATION;
 	const cudnnStatus_t status = cudnnDeriveBNTensorDescriptor(scaleBias, x, as);
 	return status == CUDNN_STATUS_SUCCESS ? cudnnDeriveBNTensorDescriptor(meanVar, x, as) : status;

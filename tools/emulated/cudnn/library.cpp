@@ -54,8 +54,10 @@ constexpr StatusName statusNames[] = {
 
 Handle *handleOf(cudnnHandle_t handle)
 {
-	blas::Context *context = blas::live(handle);
-	return context && context->kind == blas::Context::Kind::Cudnn ? static_cast<Handle *>(context) : nullptr;
+	const auto address = reinterpret_cast<uintptr_t>(handle);
+	auto *mine = reinterpret_cast<Handle *>(handle);
+	const bool isHandle = address >= 4096 && address % alignof(Handle) == 0 && mine->kind == Handle::Kind::Cudnn;
+	return isHandle && mine->generation == deviceGeneration(mine->device) ? mine : nullptr;
 }
 
 cudnnStatus_t refuse(cudnnStatus_t status, const char *why)

@@ -23,12 +23,11 @@ struct Norm {
 	int64_t statistics(const Tensor &x) const { return isPerActivation ? x.countFrom(1) : x.dims[1]; }
 };
 
-cudnnStatus_t describe(Norm &norm, int mode, int channelMode, int ops, int algorithm, int groups,
+cudnnStatus_t describe(Norm &norm, int mode, int channelMode, int ops, int algorithm,
                        const cudnnActivationStruct *activation, double epsilon, const cudnnTensorStruct *x,
                        const cudnnTensorStruct *parameters)
 {
 	REFUSE_IF(mode < 0 || mode > channelMode || ops < 0 || ops > 2 || algorithm < 0 || algorithm > 1, BAD_PARAM);
-	REFUSE_IF(groups != 1, NOT_SUPPORTED);
 	REFUSE_IF(!x || !parameters || x->tensor.rank < 4 || x->tensor.rank > 5 || epsilon < 0, BAD_PARAM);
 	REFUSE_IF(ops != 0 && (!activation || activation->mode != CUDNN_ACTIVATION_RELU), BAD_PARAM);
 	norm.isPerActivation = mode == 0;
@@ -195,10 +194,10 @@ cudnnStatus_t goBack(cudnnHandle_t handle, const char *name, const Norm &norm, P
 
 #define NORM(modes, ops, algorithm, groups, activation, epsilon, parameters)                                           \
 	FAIL_AS(EXECUTION_FAILED);                                                                                         \
+	REFUSE_IF((groups) != 1, NOT_SUPPORTED);                                                                           \
 	REFUSE_IF(!handleOf(handle), BAD_PARAM);                                                                           \
 	Norm norm;                                                                                                         \
-	if (cudnnStatus_t status =                                                                                         \
-	        describe(norm, mode, modes, ops, algorithm, groups, activation, epsilon, xDesc, parameters))               \
+	if (cudnnStatus_t status = describe(norm, mode, modes, ops, algorithm, activation, epsilon, xDesc, parameters))    \
 		return status;
 #define SIZE(value)                                                                                                    \
 	REFUSE_IF(!bytes, BAD_PARAM);                                                                                      \
@@ -362,8 +361,8 @@ cudnnStatus_t cudnnGetBatchNormalizationTrainingExReserveSpaceSize(cudnnHandle_t
                                                                    const cudnnTensorDescriptor_t xDesc, size_t *bytes)
 {
 	cudnnTensorStruct parameters;
-	if (xDesc && cudnnDeriveBNTensorDescriptor(&parameters, xDesc, mode))
-		return CUDNN_STATUS_BAD_PARAM;
+	if (xDesc)
+		cudnnDeriveBNTensorDescriptor(&parameters, xDesc, mode); // refused below, if it is
 	NORM(2, ops, 0, 1, activation, 0, &parameters)
 	SIZE(reserveOf(norm, xDesc->tensor));
 }
@@ -397,8 +396,8 @@ cudnnStatus_t cudnnGetNormalizationTrainingReserveSpaceSize(cudnnHandle_t handle
                                                             int groups)
 {
 	cudnnTensorStruct parameters, others;
-	if (xDesc && cudnnDeriveNormTensorDescriptor(&parameters, &others, xDesc, mode, groups))
-		return CUDNN_STATUS_BAD_PARAM;
+	if (xDesc)
+		cudnnDeriveNormTensorDescriptor(&parameters, &others, xDesc, mode, groups);
 	NORM(1, ops, algorithm, groups, activation, 0, &parameters)
 	SIZE(reserveOf(norm, xDesc->tensor));
 }

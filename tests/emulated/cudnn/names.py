@@ -1,0 +1,17 @@
+"""The names of cuDNN, and which of them the emulated library leaves to stubs."""
+
+STUBS = ('cudnnFusedOps', 'cudnnCreateFusedOps', 'cudnnDestroyFusedOps', 'cudnnMakeFusedOps', 'cudnnSetFusedOps',
+         'cudnnGetFusedOps', 'cudnnMultiHeadAttn', 'cudnnGetMultiHeadAttn', 'cudnnCreateAttn', 'cudnnDestroyAttn',
+         'cudnnSetAttn', 'cudnnGetAttn', 'cudnnCreateSeqData', 'cudnnDestroySeqData', 'cudnnSetSeqData', 'cudnnGetSeqData',
+         'cudnnSpatialTf', 'cudnnCTCLoss', 'cudnnGetCTCLossWorkspaceSize', 'cudnnDivisiveNormalization', 'cudnnIm2Col',
+         'cudnnReorderFilterAndBias', 'cudnnGetFoldedConvBackwardDataDescriptors', 'cudnnGetBackdoor', 'cudnnSetBackdoor',
+         'cudnnGetRNNDropoutLocationsInternal')
+ANSWERS = ('cudnnGetVersion', 'cudnnGetMaxDeviceVersion', 'cudnnGetCudartVersion', 'cudnnGetErrorString',
+           'cudnnGetLastErrorString')  # no statuses
+
+
+def exported(path):
+    """Those of exports.txt that answer with a status."""
+    with open(path, encoding='utf-8') as file:
+        names = [line.split()[0] for line in file if line.strip() and not line.startswith('#')]
+    return [name for name in names if name not in ANSWERS]
