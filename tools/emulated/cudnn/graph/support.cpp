@@ -29,6 +29,7 @@ enum Trait {
 	traitCount
 };
 using Traits = std::array<int, traitCount>;
+constexpr int anyGroups = 3;
 using Sizes = std::array<int64_t, 6>;
 
 struct Subject {
@@ -78,8 +79,11 @@ void describe(const Shape &shape, Subject &subject)
 	subject.sizes = {shape.n, shape.c, shape.k, shape.h, shape.r, shape.groups};
 	traits[first] = granularity(shape.c);
 	traits[second] = granularity(shape.k);
-	constexpr int few = 16; // channels of a group
-	traits[groups] = shape.groups == 1 ? 0 : shape.groups == shape.c ? 1 : shape.c / shape.groups < few ? 2 : 3;
+	constexpr int depthwise = 1, small = 2, few = 16; // channels of a group
+	traits[groups] = shape.groups == 1              ? 0
+	                 : shape.groups == shape.c      ? depthwise
+	                 : shape.c / shape.groups < few ? small
+	                                                : anyGroups;
 	traits[filter] = shape.r == 1 ? 1 : shape.r < 7 ? 0 : 7;
 	traits[image] = shape.n == 1 ? 1 : shape.h < 8 ? 2 : 0;
 }
@@ -319,10 +323,13 @@ std::vector<Match> matchesOf(const Subject &subject)
 			});
 		};
 		Traits traits = subject.traits;
+		// Of layouts nobody asked about, all NCHW is the worst; of groups, any are like those that were asked about.
 		if (knows(layout, traits[layout]))
 			isLayoutKnown = true;
-		else // of layouts nobody asked about, all NCHW is the worst
+		else
 			traits[layout] = isLayoutKnown ? 0 : layoutCode("ccc");
+		if (!knows(groups, traits[groups]))
+			traits[groups] = anyGroups;
 		for (const Row &row : rows())
 			if (row.subject.isSameFamily(families[family]) && isWithin(row.subject.traits, traits))
 				matches.push_back({&row, family});
@@ -377,14 +384,21 @@ std::vector<Engine> enginesFor(const Graph &graph, int version)
 	const std::vector<Match> matches = matchesOf(subject);
 	if (matches.empty() || matches[0].row->subject.in != subject.in)
 		return {};
-	std::vector<Engine> engines = parse(matches[0].row->engines[column]);
-	for (const Match &match : matches) {
-		const std::vector<Engine> left = parse(match.row->engines[column]);
+	std::vector<std::vector<Engine>> lists;
+	for (const Match &match : matches)
+		lists.push_back(parse(match.row->engines[column]));
+	std::vector<Engine> engines = lists[0];
+	for (const auto &left : lists)
 		std::erase_if(engines, [&](const Engine &one) {
 			return std::none_of(left.begin(), left.end(),
 			                    [&](const Engine &other) { return other.index == one.index; });
 		});
-	}
+	const bool isOneFamily = std::all_of(matches.begin(), matches.end(),
+	                                     [&](const Match &match) { return match.row->subject.in == subject.in; });
+	if (engines.empty() &&
+	    isOneFamily) // of engines that replace each other, those of the narrowest row; none if a row has none
+		engines = *std::min_element(lists.begin(), lists.end(),
+		                            [](const auto &a, const auto &b) { return a.size() < b.size(); });
 	return engines;
 }
 
