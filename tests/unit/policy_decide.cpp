@@ -134,8 +134,17 @@ TEST_CASE("what the door saw stands, whatever the policy says")
 	    {Obstacle::grouped, Reason::grouped},
 	    {Obstacle::factorization, Reason::factorization},
 	    {Obstacle::host_blocked, Reason::host_blocked},
+	    {Obstacle::no_fp32_output, Reason::no_fp32_output},
+	    {Obstacle::graph, Reason::graph},
+	    {Obstacle::softmax, Reason::softmax},
+	    {Obstacle::normalization, Reason::normalization},
+	    {Obstacle::pooling, Reason::pooling},
+	    {Obstacle::elementwise, Reason::elementwise},
+	    {Obstacle::reduction, Reason::reduction},
+	    {Obstacle::loss, Reason::loss},
+	    {Obstacle::sampling, Reason::sampling},
 	};
-	CHECK(std::size(cases) == static_cast<size_t>(Obstacle::host_blocked));
+	CHECK(std::size(cases) == static_cast<size_t>(Obstacle::sampling));
 	State forced = stateOf({"AUTOAMP_CUSTOM_WHITE_LIST=mm,cublasSgemm*", "AUTOAMP_STRATEGY=cast"});
 	for (auto &each : cases) {
 		op::Op call = changed(large, [&](op::Op &op) { op.obstacle = each.obstacle; });
@@ -515,7 +524,7 @@ TEST_CASE("every reason has its words, and is either the policy's or somebody el
 	// in the door (nested, second_copy) or while it is being lowered.
 	const std::set<Reason> elsewhere = {Reason::rule,          Reason::region_disabled, Reason::nested,
 	                                    Reason::second_copy,   Reason::capture_unready, Reason::out_of_memory,
-	                                    Reason::memory_budget, Reason::no_fp32_output,  Reason::engine_failed};
+	                                    Reason::memory_budget, Reason::engine_failed};
 	if (met().empty())
 		return; // run alone
 	std::set<std::string> names;
