@@ -18,6 +18,10 @@ constexpr bool isSame(Result (*)(A...), Status (*)(B...))
 #define X(name, arguments) static_assert(isSame(&::name, static_cast<Status(*) arguments>(nullptr)));
 AUTOAMP_CUBLAS_FUNCTIONS(X)
 AUTOAMP_CUBLASLT_FUNCTIONS(X)
+AUTOAMP_CUDNN_FUNCTIONS(X)
+AUTOAMP_CUDNN_OPS_FUNCTIONS(X)
+AUTOAMP_CUDNN_CNN_FUNCTIONS(X)
+AUTOAMP_CUDNN_ADV_FUNCTIONS(X)
 AUTOAMP_CUDNN_GRAPH_FUNCTIONS(X)
 #undef X
 static_assert(pointerModeDevice == CUBLAS_POINTER_MODE_DEVICE);
@@ -63,15 +67,23 @@ const CublasLt *loadCublasLt(const void *known)
 	});
 }
 
-const CudnnGraph *loadCudnnGraph(const void *known)
-{
-	return load<CudnnGraph>([&](CudnnGraph &table) {
-		bool isComplete = true;
 #define X(name, arguments) isComplete = find(table.name, known, #name) && isComplete;
-		AUTOAMP_CUDNN_GRAPH_FUNCTIONS(X)
+#define PART(Part, FUNCTIONS)                                                                                          \
+	template <>                                                                                                        \
+	const Part *loadCudnn(const void *known)                                                                           \
+	{                                                                                                                  \
+		return load<Part>([&](Part &table) {                                                                           \
+			bool isComplete = true;                                                                                    \
+			FUNCTIONS(X)                                                                                               \
+			return isComplete;                                                                                         \
+		});                                                                                                            \
+	}
+PART(Cudnn, AUTOAMP_CUDNN_FUNCTIONS)
+PART(CudnnOps, AUTOAMP_CUDNN_OPS_FUNCTIONS)
+PART(CudnnCnn, AUTOAMP_CUDNN_CNN_FUNCTIONS)
+PART(CudnnAdv, AUTOAMP_CUDNN_ADV_FUNCTIONS)
+PART(CudnnGraph, AUTOAMP_CUDNN_GRAPH_FUNCTIONS)
+#undef PART
 #undef X
-		return isComplete;
-	});
-}
 
 } // namespace autoamp::op

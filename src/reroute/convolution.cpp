@@ -277,7 +277,7 @@ Outcome run(const op::Op &op, const policy::Decision &decision, Plan &plan, cons
             const op::ConvolutionCall &call, const void *known, void *stream)
 {
 	const cuda::Driver *const driver = cuda::driver();
-	const op::CudnnGraph *const cudnn = op::cudnnGraph(known);
+	const op::CudnnGraph *const cudnn = op::cudnn<op::CudnnGraph>(known);
 	if (!driver || !cudnn)
 		return decline(Reason::unsupported);
 	const cuda::RelaxedCapture relaxed(*driver);
