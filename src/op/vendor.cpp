@@ -4,19 +4,25 @@
 
 #include <cublasLt.h>
 #include <cublas_v2.h>
+#include <cudnn.h>
 
 namespace autoamp::op {
 
 namespace {
 
-template <typename... A, typename... B>
-constexpr bool isSame(cublasStatus_t (*)(A...), Status (*)(B...))
+template <typename Result, typename... A, typename... B>
+constexpr bool isSame(Result (*)(A...), Status (*)(B...))
 {
 	return sizeof...(A) == sizeof...(B) && ((sizeof(A) == sizeof(B)) && ...);
 }
 #define X(name, arguments) static_assert(isSame(&::name, static_cast<Status(*) arguments>(nullptr)));
 AUTOAMP_CUBLAS_FUNCTIONS(X)
 AUTOAMP_CUBLASLT_FUNCTIONS(X)
+AUTOAMP_CUDNN_FUNCTIONS(X)
+AUTOAMP_CUDNN_OPS_FUNCTIONS(X)
+AUTOAMP_CUDNN_CNN_FUNCTIONS(X)
+AUTOAMP_CUDNN_ADV_FUNCTIONS(X)
+AUTOAMP_CUDNN_GRAPH_FUNCTIONS(X)
 #undef X
 static_assert(pointerModeDevice == CUBLAS_POINTER_MODE_DEVICE);
 
@@ -60,5 +66,24 @@ const CublasLt *loadCublasLt(const void *known)
 		return isComplete;
 	});
 }
+
+#define X(name, arguments) isComplete = find(table.name, known, #name) && isComplete;
+#define PART(Part, FUNCTIONS)                                                                                          \
+	template <>                                                                                                        \
+	const Part *loadCudnn(const void *known)                                                                           \
+	{                                                                                                                  \
+		return load<Part>([&](Part &table) {                                                                           \
+			bool isComplete = true;                                                                                    \
+			FUNCTIONS(X)                                                                                               \
+			return isComplete;                                                                                         \
+		});                                                                                                            \
+	}
+PART(Cudnn, AUTOAMP_CUDNN_FUNCTIONS)
+PART(CudnnOps, AUTOAMP_CUDNN_OPS_FUNCTIONS)
+PART(CudnnCnn, AUTOAMP_CUDNN_CNN_FUNCTIONS)
+PART(CudnnAdv, AUTOAMP_CUDNN_ADV_FUNCTIONS)
+PART(CudnnGraph, AUTOAMP_CUDNN_GRAPH_FUNCTIONS)
+#undef PART
+#undef X
 
 } // namespace autoamp::op

@@ -1,5 +1,7 @@
 #include "src/policy/decide.h"
 
+#include "src/op/shadow.h"
+
 namespace autoamp::policy {
 
 namespace {
@@ -33,6 +35,15 @@ constexpr Reason reasonOf(op::Obstacle obstacle)
 		SAME(grouped);
 		SAME(factorization);
 		SAME(host_blocked);
+		SAME(no_fp32_output);
+		SAME(graph);
+		SAME(softmax);
+		SAME(normalization);
+		SAME(pooling);
+		SAME(elementwise);
+		SAME(reduction);
+		SAME(loss);
+		SAME(sampling);
 #undef SAME
 	case op::Obstacle::none:
 		break;
@@ -177,7 +188,7 @@ Listing listed(const op::Op &op, const State &state)
 {
 	if (state.customBlack.has(op))
 		return {Reason::custom_black_list, false};
-	if (op.kind == op::Kind::none) // no product: nothing could lower it, whoever names it
+	if (!op::isProduct(op.kind)) // nothing could lower it, whoever names it
 		return {Reason::unlisted, false};
 	if (state.customWhite.has(op))
 		return {Reason::custom_white_list, true};
@@ -202,15 +213,31 @@ Aim aimOf(const State &state, const Rule *rule)
 	return aim;
 }
 
+namespace {
+
+// What keeps a convolution from a strategy that its call could take.
+Reason obstacleOf(Strategy strategy, const op::Convolution &convolution, op::Dtype precision, const Device &device)
+{
+	if (strategy == Strategy::library) // no engine narrows its operands: it would run as it was asked
+		return Reason::unsupported;
+	const bool isCast = strategy == Strategy::cast;
+	return isCast && op::formOf(convolution, precision, device.computeCapability) == op::Form::none
+	           ? Reason::no_fp32_output
+	           : Reason::count;
+}
+
+} // namespace
+
 Ways waysOf(const op::Op &op, const Aim &aim, const Device &device)
 {
+	const op::Convolution *const convolution = op::isConvolution(op.kind) ? op::convolutionAt(op.geometry) : nullptr;
 	const bool isTf32 = op.asked == op::Dtype::tf32 && device.hasTf32();
 	Ways ways = {{{Strategy::fp32, op.asked == op::Dtype::tf32 && !isTf32 ? op::Dtype::float32 : op.asked},
 	              {Strategy::cast, aim.dtype},
 	              {Strategy::library, aim.dtype},
 	              {Strategy::tf32, op::Dtype::tf32}}};
 	const Path paths[] = {isTf32 ? Path::tf32 : Path::fp32, Path::half, Path::fast16, Path::tf32};
-	const bool isProduct = op.kind != op::Kind::none && op.a == op::Dtype::float32 && op.b == op::Dtype::float32 &&
+	const bool isProduct = op::isProduct(op.kind) && op.a == op::Dtype::float32 && op.b == op::Dtype::float32 &&
 	                       op.m > 0 && op.n > 0 && op.k > 0 && op.batch > 0;
 	for (Way &way : ways) {
 		const auto index = static_cast<size_t>(way.strategy);
@@ -223,6 +250,8 @@ Ways waysOf(const op::Op &op, const Aim &aim, const Device &device)
 		if (((op.flags & op::flagArrays) || (op::besideOf(op) & op::sumsOperand)) && index > 0 &&
 		    way.strategy != Strategy::cast && way.isAvailable())
 			way.why = Reason::unsupported;
+		if (convolution && way.isAvailable())
+			way.why = obstacleOf(way.strategy, *convolution, way.precision, device);
 		if (isProduct && way.why != Reason::disabled)
 			way.estimate = static_cast<float>(estimate(*device.gpu, op, paths[index], aim.scaled()));
 	}
@@ -238,7 +267,7 @@ Decision decide(const op::Op &op, const State &state, const Where &where, const 
 		return decision;
 	}
 	// What is no product could not be lowered, whoever names it.
-	const bool canBeMeant = op.kind != op::Kind::none && !state.isRegionOff;
+	const bool canBeMeant = op::isProduct(op.kind) && !state.isRegionOff;
 	const Rule *const rule = canBeMeant ? state.rules->find(op, where) : nullptr;
 	const Aim aim = aimOf(state, rule);
 	const Ways ways = waysOf(op, aim, device);

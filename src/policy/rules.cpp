@@ -102,8 +102,13 @@ bool covers(const std::string &general, const std::string &special)
 	return general == special || (isPlain && matches(general, special));
 }
 
-// Rows that a rule may decide about: none is asked of `none`.
-constexpr uint64_t products = (uint64_t{1} << kindCount) - 2;
+// Rows that a rule may decide about.
+constexpr uint64_t products = [] {
+	uint64_t kinds = 0;
+	for (unsigned kind = 0; kind < kindCount; ++kind)
+		kinds |= uint64_t{op::isProduct(static_cast<op::Kind>(kind))} << kind;
+	return kinds;
+}();
 
 // Some entry point that the rule asks for makes a product that it asks for.
 bool meansProduct(const Rule &rule, std::span<const char *const> entries)
@@ -187,7 +192,7 @@ std::string whyNever(const Rule &rule)
 		return is(Matcher::entry, rule.asks(Matcher::op) ? "matches no entry point of a product with that op"
 		                                                 : "matches no entry point of a product");
 	if (rule.asks(Matcher::op) && !(rule.ops & products))
-		return is(Matcher::op, "reaches no call that autoamp catches");
+		return is(Matcher::op, "reaches no product that autoamp catches");
 	if (rule.asked[static_cast<size_t>(Matcher::caller)].find('/') != std::string::npos)
 		return is(Matcher::caller, "has a folder; the name of the file alone is compared");
 	const std::string &thread = rule.asked[static_cast<size_t>(Matcher::thread)];

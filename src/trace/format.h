@@ -49,6 +49,9 @@ static_assert(sizeof(Header) == 128);
 // Header::flags
 constexpr uint32_t headerEmulated = 1, headerSingles = 2, headerWritten = 4;
 
+// The kind of a note that tells of a plan of cuDNN built for a signature's first call; all others tell of failures.
+constexpr const char *noteOfPlan = "plan_built";
+
 enum class ChunkKind : uint32_t { records = 1, events = 2 };
 
 struct Chunk {
@@ -106,9 +109,9 @@ struct RowRecord : Record {
 };
 static_assert(sizeof(RowRecord) == 112);
 
-// The same, longer: of calls in a region, and so that what reads no regions reads the rest.
+// The same, longer: of calls in a region or with a geometry; what reads neither reads the rest.
 struct RegionRowRecord : RowRecord {
-	uint32_t region, reserved2; // string
+	uint32_t region, shape; // strings
 };
 static_assert(sizeof(RegionRowRecord) == 120);
 

@@ -37,6 +37,7 @@ struct Row {
 	const char *decision = nullptr, *reason = nullptr, *strategy = nullptr;
 	const char *caller = nullptr; // object file
 	const char *region = nullptr; // the innermost that has a name
+	const char *shape = nullptr;  // where m, n, k and batch do not say it
 	bool eligible = false;        // fp32 data and a lower form exists
 	uint16_t device = 0;
 	float estNs = -1, estLoweredNs = -1; // negative: unknown
@@ -204,6 +205,7 @@ public:
 	// Counted exactly a site, operand and kind; the first 64 of them also as single events.
 	void scaler(const ScalerEvent &event);
 	// Something of ours that failed, in words ("engine_failed", "cublasLtMatmul status 13"); equal ones are counted.
+	// And what is no failure: noteOfPlan, with the time it took.
 	void note(const char *kind, const char *text, RowId row = 0);
 
 	// Calls that went by unseen: in no total.
