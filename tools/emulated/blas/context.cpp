@@ -53,8 +53,8 @@ Context *live(const void *handle)
 		return nullptr;
 	if (context->kind == Context::Kind::CublasLt)
 		return context;
-	bool alive = context->kind == Context::Kind::Cublas && context->generation == deviceGeneration(context->device);
-	return alive ? context : nullptr;
+	const bool isKnown = context->kind == Context::Kind::Cublas || context->kind == Context::Kind::Cudnn;
+	return isKnown && context->generation == deviceGeneration(context->device) ? context : nullptr;
 }
 
 void close(Context *context)

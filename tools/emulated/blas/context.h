@@ -1,4 +1,4 @@
-// What a cublasHandle_t and a cublasLtHandle_t have in common, so that either library recognises both. Any thread.
+// What the handles of cuBLAS, cuBLASLt and cuDNN have in common, so that each library recognises all. Any thread.
 // A handle that is destroyed keeps its memory: using it afterwards is NOT_INITIALIZED, not a crash.
 #pragma once
 
@@ -9,7 +9,13 @@
 namespace emulated::blas {
 
 struct Context {
-	enum class Kind : uint64_t { Dead = 0x64656164, Cublas = 0x63626c73, CublasLt = 0x63624c74, CublasXt = 0x63625874 };
+	enum class Kind : uint64_t {
+		Dead = 0x64656164,
+		Cublas = 0x63626c73,
+		CublasLt = 0x63624c74,
+		CublasXt = 0x63625874,
+		Cudnn = 0x63646e6e
+	};
 	Kind kind = Kind::Dead;
 	int device = 0;
 	uint64_t generation =

@@ -21,9 +21,9 @@ EMULATED_EXPORT size_t sizeOf(cudaDataType type); // 0: not emulated
 // One number, of an integer type too.
 EMULATED_EXPORT std::complex<double> numberAt(cudaDataType type, const void *address);
 EMULATED_EXPORT void putNumber(cudaDataType type, std::complex<double> number, void *address);
-void widen(cudaDataType type, const void *from, float *to, size_t count);
-void store(cudaDataType type, const float *from, void *to, size_t count);
-void round(Rounding rounding, float *values, size_t count);
+EMULATED_EXPORT void widen(cudaDataType type, const void *from, float *to, size_t count);
+EMULATED_EXPORT void store(cudaDataType type, const float *from, void *to, size_t count);
+EMULATED_EXPORT void round(Rounding rounding, float *values, size_t count);
 
 template <typename T>
 constexpr bool isComplex = std::is_same_v<T, std::complex<float>> || std::is_same_v<T, std::complex<double>>;

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Writes what the emulated cuBLAS libraries keep as data.
+"""Writes what the emulated cuBLAS and cuDNN libraries keep as data.
 
 usage: generate.py exports LIBRARY exports.txt stubs.cpp exports.map functions.cpp HEADER...
-       generate.py rows table.tsv rows.inc
+       generate.py rows|texts table.tsv rows.inc
 exports: the version script that exports exactly the names of exports.txt. A name with a second word is a function of
 that routine: it has the prototype of the HEADERs and hands on its arguments by their names there (cublas/call.h). Every
-other one gets a weak stub, which a definition elsewhere replaces. rows: one ROW(...) for each line; "-" becomes `none`.
+other one gets a weak stub, which a definition elsewhere replaces. rows: one ROW(...) for each line; "-" becomes `none`. texts: the
+same with every cell a string.
 """
 import re
 import sys
@@ -13,6 +14,7 @@ import sys
 TYPES = {'float': 'CUDA_R_32F', 'double': 'CUDA_R_64F', 'cuComplex': 'CUDA_C_32F', 'cuDoubleComplex': 'CUDA_C_64F',
          '__half': 'CUDA_R_16F', '__nv_bfloat16': 'CUDA_R_16BF', 'int': 'CUDA_R_32I', 'int64_t': 'CUDA_R_64I',
          'void': 'emulated::blas::noType'}
+NOT_SUPPORTED = [15, 3000]  # of cuBLAS, of cuDNN
 TOGETHER = {'ab': ['a', 'b'], 'cs': ['c', 's']}  # whose type is one argument
 
 
@@ -69,12 +71,12 @@ if sys.argv[1] == 'exports':
     names = {words[0]: words[1] if len(words) > 1 else None for words in map(str.split, lines(source))}
     known = prototypes(headers)
     write(stubs, '#include "tools/emulated/blas/stub.h"\n' +
-          ''.join(f'STUB({name})\n' for name, routine in names.items() if not routine))
+          ''.join(f'STUB({name}, {NOT_SUPPORTED["cudnn" in library]})\n' for name, routine in names.items() if not routine))
     write(script, f'{library} {{\nglobal:\n' + ''.join(f'\t{name};\n' for name in names) + 'local:\n\t*;\n};\n')
     write(functions, ''.join(f'#include <{header.rsplit("/")[-1]}>\n' for header in headers) +
           ('#include "tools/emulated/cublas/call.h"\n' if headers else '') +
           ''.join(function(name, routine, known[name]) for name, routine in names.items() if routine))
 else:
-    source, target = sys.argv[2:]
-    write(target, ''.join('ROW(' + ', '.join('none' if cell == '-' else cell for cell in line.split('\t')) + ')\n'
-                          for line in lines(source)))
+    kind, source, target = sys.argv[1:]
+    shown = (lambda cell: f'"{cell}"') if kind == 'texts' else (lambda cell: 'none' if cell == '-' else cell)
+    write(target, ''.join('ROW(' + ', '.join(map(shown, line.split('\t'))) + ')\n' for line in lines(source)))

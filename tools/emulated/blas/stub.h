@@ -4,10 +4,10 @@
 
 #include "tools/emulated/device/device.h"
 
-#define STUB(name)                                                                                                     \
+#define STUB(name, status)                                                                                             \
 	extern "C" __attribute__((weak, visibility("default"))) int name();                                                \
 	int name()                                                                                                         \
 	{                                                                                                                  \
 		emulated::missing(#name);                                                                                      \
-		return 15; /* CUBLAS_STATUS_NOT_SUPPORTED, also where the real function returns nothing */                     \
+		return status; /* the library's NOT_SUPPORTED, also where the real function returns nothing */                 \
 	}
