@@ -243,19 +243,6 @@ Process *startProcess()
 	}
 }
 
-void wakeProcess()
-{
-	if (isWoken.load(std::memory_order_relaxed) || isWoken.exchange(true))
-		return;
-	Stage now = stage.load(std::memory_order_acquire);
-	for (; now == Stage::starting; now = stage.load(std::memory_order_acquire))
-		sched_yield();
-	if (now == Stage::off) {
-		stage.store(Stage::none, std::memory_order_release);
-		isIdle = false;
-	}
-}
-
 void meetFirst(Process &process, op::Library library, const void *known)
 {
 	const base::ErrnoGuard errnoGuard;
@@ -279,6 +266,19 @@ void meetFirst(Process &process, op::Library library, const void *known)
 		} else {
 			base::leaveFault(name);
 		}
+	}
+}
+
+void wakeProcess()
+{
+	if (isWoken.load(std::memory_order_relaxed) || isWoken.exchange(true))
+		return;
+	Stage now = stage.load(std::memory_order_acquire);
+	for (; now == Stage::starting; now = stage.load(std::memory_order_acquire))
+		sched_yield();
+	if (now == Stage::off) {
+		stage.store(Stage::none, std::memory_order_release);
+		isIdle = false;
 	}
 }
 

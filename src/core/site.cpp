@@ -58,7 +58,7 @@ trace::RowId makeRow(Process &process, const Site &site, policy::Verdict verdict
 	row.caller = callerName(op.caller);
 	row.region = regionOf(site.context).name;
 	const std::string shape = op::shapeOf(op);
-	row.shape = shape.c_str();
+	row.shape = !shape.empty() ? shape.c_str() : op.library == op::Library::cudnn ? "unknown" : nullptr;
 	row.eligible = isEligible(op);
 	row.device = op.device;
 	row.estNs = site.decision.estimate;

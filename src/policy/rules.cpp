@@ -102,13 +102,8 @@ bool covers(const std::string &general, const std::string &special)
 	return general == special || (isPlain && matches(general, special));
 }
 
-// Rows that a rule may decide about.
-constexpr uint64_t products = [] {
-	uint64_t kinds = 0;
-	for (unsigned kind = 0; kind < kindCount; ++kind)
-		kinds |= uint64_t{op::isProduct(static_cast<op::Kind>(kind))} << kind;
-	return kinds;
-}();
+// Rows that a rule may decide about: none is asked of `none`.
+constexpr uint64_t products = (uint64_t{2} << static_cast<unsigned>(op::lastProduct)) - 2;
 
 // Some entry point that the rule asks for makes a product that it asks for.
 bool meansProduct(const Rule &rule, std::span<const char *const> entries)

@@ -148,7 +148,7 @@ Explanation walk(const Question &question, const op::Op &op, const policy::Optio
 	                                                : real.category[static_cast<unsigned>(op.kind)];
 	const auto &rules = *options.rules;
 	const auto where = whereOf(question, rules);
-	const auto *rule = !op::isProduct(op.kind) || real.isRegionOff ? nullptr : rules.find(op, where);
+	const auto *rule = op::isProduct(op.kind) && !real.isRegionOff ? rules.find(op, where) : nullptr;
 	const auto aim = policy::aimOf(real, rule);
 	Explanation result = {
 	    entry.name, op, category, policy::decide(op, real, where, here), {}, policy::waysOf(op, aim, here), rule};
