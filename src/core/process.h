@@ -39,6 +39,9 @@ inline Process *process(const void *known)
 	return __builtin_expect(process != nullptr, 1) ? process : startProcess(known);
 }
 
+// A region is enabled: where a file disables everything, calls begin to count.
+void wakeProcess();
+
 // In a forked child, at its first call: opens its own trace.
 void reopenTrace(Process &process, const void *known);
 

@@ -121,11 +121,11 @@ int main(int count, char **arguments)
 			                             [way = way, isInside](benchmark::State &state) {
 				                             autoamp_region region = AUTOAMP_REGION;
 				                             region.name = "region", region.dtype = "bfloat16";
-				                             if (isInside && core::regionCalls.push(&region))
+				                             if (isInside && core::regionCalls.enter(&region, nullptr))
 					                             std::abort();
 				                             way(state);
 				                             if (isInside)
-					                             core::regionCalls.pop();
+					                             core::regionCalls.leave(0);
 			                             });
 	benchmark::Initialize(&count, arguments);
 	benchmark::RunSpecifiedBenchmarks();

@@ -1,5 +1,6 @@
 """Programs that say what their products run in, through autoamp.h and through autoamp.autocast: what the report says, what
 the rounding of each result shows, and what happens where nobody is there."""
+import json
 import os
 import subprocess
 import tempfile
@@ -10,9 +11,11 @@ from runner import run
 HERE = os.path.dirname(os.path.abspath(__file__))
 PROGRAM, SCRIPT = "regions", os.path.join(HERE, "clients/autocast.py")
 PYTHON = {"_PYTHONPATH": os.path.join(HERE, "../../tools/python")}
-ALONE = ("any", "eight", "all", "forked", "names")  # that judge themselves
+ALONE = ("any", "eight", "all", "described", "forked", "names")  # that judge themselves
 
 H, B, S = "float16", "bfloat16", "float32"
+with open(os.path.join(HERE, "../oracle/torch_scopes.json"), encoding="utf-8") as FILE:
+    TORCH = json.load(FILE)  # what torch did
 RAN = {
     "torch": [H, H, S, H, B, S, B, H, H],
     "lists": [S, H, S, S, H],
@@ -20,6 +23,7 @@ RAN = {
     "levels": [S, H, S, H],
     "refused": [B, B, B, B, H],
     "plain": [H, H, H],
+    "order_of_ends": [B, S, S, H, H] * 2 + [H],
 }
 RAN_SCRIPT = {
     "nested": [H, H, S, B, H, H],
@@ -28,9 +32,9 @@ RAN_SCRIPT = {
     "reentered": [B, B, B, S, S, S, H],
     "exceptions": [B, B, B, H],
     "refused": ["ValueError"] * 5 + [H],
-    "other_devices": [H],
-    "generators": [B, B, H, H, H],
-    "coroutines": [B, H],
+    "other_devices": [H] + ["RuntimeError"] * 3,
+    "scopes": [{"inside": B, "outside": H}[each] for answers in TORCH["answers"].values() for each in answers],
+    "orders": [B, S, H, H] * 2 + [S, H, S, H],
     "workers": [H, B, H],
 }
 # Of the rows: region, decision, reason, what it ran in, calls.
@@ -113,6 +117,8 @@ RAN_RANGES = {
     "started": [B, B, H, H] * 3,
     "threads": [H, B, B, H],
     "nested": [S, B, H],
+    "destroyed": [B, H],
+    "many": [S, S, H, B, H],
 }
 
 
@@ -195,7 +201,7 @@ class Regions(runner.Test):
         for program, expected, more in ((PROGRAM, RAN, {}), (SCRIPT, RAN_SCRIPT, PYTHON)):
             result = runner.bare(program, *expected, **more)
             for name, ran in self.ran(result).items():
-                wanted = [word if word == "ValueError" else S for word in expected[name]]
+                wanted = [word if word.endswith("Error") else S for word in expected[name]]
                 self.assertEqual([word for word in ran if word != "entered"], wanted if "entered" not in ran else ["ValueError", S])
             if program == SCRIPT:
                 self.assertEqual({(case["loaded"], case["available"]) for case in result.cases.values()},
@@ -210,14 +216,28 @@ class Regions(runner.Test):
         self.assertEqual(self.ran(run(PROGRAM, "plain", STRATEGY="cast", SCOPE="regions"))["plain"], [S, H, S])
         self.assertEqual(self.ran(run(PROGRAM, "all", STRATEGY="cast", SCOPE="regions"))["all"], [S, B, B, H, S, S])
 
+    def test_they_beat_a_file(self):
+        with tempfile.NamedTemporaryFile("w", suffix=".toml") as file:
+            file.write("enabled = false")
+            file.flush()
+            result = run(PROGRAM, "torch", STRATEGY="cast", CONFIG=file.name)
+            self.assertEqual(self.ran(result)["torch"], [S, H, S, H, B, S, B, H, S])
+            self.assertEqual([(row["decision"], row["reason"], row["calls"]) for row in result.rows(region=None)],
+                             [("kept", "region_disabled", 1)])  # not the first one: nothing was asked for yet
+            plain = run(PROGRAM, "plain", STRATEGY="cast", CONFIG=file.name)
+            self.assertEqual((self.ran(plain)["plain"], plain.report), ([S, S, S], None))
+
     def test_a_bad_variable_is_off(self):
         result = run(PROGRAM, "torch", DTYPE="fp8")
         self.assertEqual(set(self.ran(result)["torch"]), {S})
         self.assertEqual(result.errors.count("autoamp: "), 1)
+        for turn in range(10):  # of eight threads' first regions and calls at once
+            self.assertEqual(run(PROGRAM, "eight", DTYPE="fp8", _TURN=str(turn)).errors.count("off: "), 1)
 
     def test_python_knows_that_it_is_loaded(self):
-        case = run(SCRIPT, "nested", STRATEGY="cast", **PYTHON).cases["nested"]
-        self.assertEqual((case["loaded"], case["available"]), ("True", "True,False"))
+        for available, variables in (("True,False", {}), ("False,False", {"ENABLED": "0"}), ("False,False", {"DTYPE": "fp8"})):
+            case = run(SCRIPT, "nested", STRATEGY="cast", **variables, **PYTHON).cases["nested"]
+            self.assertEqual((case["loaded"], case["available"]), ("True", available))
 
 
 class Ranges(runner.Test):
@@ -240,7 +260,7 @@ class Ranges(runner.Test):
                 ran, result = self.ran(name, CONFIG=self.config)
                 self.assertEqual(ran, {name: expected})
                 self.assertEqual({row["region"] for row in result.report["ops"]},
-                                 {None, "backward"} | ({"exact part"} if name == "nested" else set()))
+                                 {None, "backward"} | {"nested": {"exact part"}, "many": {"exact"}}.get(name, set()))
                 self.assertEqual({row["reason"] for row in result.rows(region="backward")}, {"rule"})
 
     def test_where_no_rule_means_them_they_are_nothing(self):

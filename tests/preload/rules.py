@@ -140,13 +140,13 @@ class Layers(runner.Test):
         result = run(PROGRAM, *PRODUCTS, **variables)
         self.assertFine(result)
         told = result.report["runs"][0]
-        for key, (value, origin) in {"dtype": ("bfloat16", program + ":1"), "scaling": ("off", named + ":1"),
-                                     "memory": ("64M", user + ":3"), "strategy": ("cast", "environment"),
+        for key, (value, origin) in {"dtype": ("bfloat16", program + ":1:1"), "scaling": ("off", named + ":1:1"),
+                                     "memory": ("64M", user + ":3:1"), "strategy": ("cast", "environment"),
                                      "config": (named, "environment"), "log": ("warn", "default"),
-                                     "custom_black_list": ("mv,bmm,conv2d", f"environment, {named}:2, {user}:4")}.items():
+                                     "custom_black_list": ("mv,bmm,conv2d", f"environment, {named}:2:1, {user}:4:1")}.items():
             self.assertEqual((told["config"][key], told["config_origin"][key]), (value, origin))
         self.assertEqual([(each["rule"], each["origin"]) for each in told["rules"]],
-                         [(f'm = "{m}", precision = "{precision}"', f"{path}:{line}") for m, precision, path, line in
+                         [(f'm = "{m}", precision = "{precision}"', f"{path}:{line}:1") for m, precision, path, line in
                           ((60, "float32", named, 3), (60, "bfloat16", program, 3), (61, "bfloat16", program, 6),
                            (61, "tf32", user, 5), (62, "tf32", user, 8))])
         for product, decision, reason, precision in (("door.sgemm", "kept", "rule", "float32"),
@@ -159,7 +159,7 @@ class Layers(runner.Test):
         # Where XDG_CONFIG_HOME is unset, HOME has them.
         os.rename(xdg, os.path.join(FOLDER.name, ".config"))
         home = run(PROGRAM, "door.lt", _HOME=FOLDER.name, _XDG_CONFIG_HOME="").report["runs"][0]
-        self.assertEqual(home["config_origin"]["dtype"], os.path.join(FOLDER.name, ".config/autoamp/configured.toml:1"))
+        self.assertEqual(home["config_origin"]["dtype"], os.path.join(FOLDER.name, ".config/autoamp/configured.toml:1:1"))
 
     def test_the_environment_switches_off_whatever_a_file_says(self):
         path = written('enabled = true\nlevel = "O1"\n' + rule("", "float16"), "on.toml")

@@ -1,4 +1,5 @@
 #include "src/policy/decide.h"
+#include "src/policy/glob.h"
 
 #include <catch2/catch.hpp>
 
@@ -9,8 +10,9 @@ using op::Kind;
 
 namespace {
 
-const char *const entryNames[] = {"cublasSgemm_v2", "cublasSgemm_v2_64", "cublasGemmEx", "cublasSaxpy_v2",
-                                  "cublasLtMatmul"};
+const char *const entryNames[] = {"cublasSgemm_v2",           "cublasSgemm_v2_64", "cublasGemmEx",
+                                  "cublasSaxpy_v2",           "cublasLtMatmul",    "cublasSgemv_v2",
+                                  "cublasSgemmStridedBatched"};
 
 ParsedOptions parse(const std::string &text, std::vector<const char *> environment = {})
 {
@@ -212,7 +214,16 @@ TEST_CASE("a rule prints as it was meant")
 {
 	const State state = stateOf(rule("op = 'b?\"x\\'\nm = 7\nflops = \">=1e9\""));
 	CHECK(describe(state.rules->list[0]) == R"(op = "b?\"x\\", m = "7", flops = ">=1e9", precision = "bfloat16")");
-	CHECK(state.rules->list[0].line == "f.toml:1");
+	CHECK(state.rules->list[0].place == "f.toml:1:1");
+}
+
+TEST_CASE("a ? is a character, whatever its bytes")
+{
+	CHECK(matches("caf?", "caf\u00e9"));
+	CHECK(matches("?", "\u20ac"));
+	CHECK(matches("*?.so", "a\u00e9.so"));
+	CHECK_FALSE(matches("?", "\u00e9\u00e9"));
+	CHECK_FALSE(matches("??", "\u00e9"));
 }
 
 TEST_CASE("what no call can meet is told")
@@ -220,25 +231,49 @@ TEST_CASE("what no call can meet is told")
 	const auto warnings = [](const std::string &text) { return stateOf(text).rules->warnings(); };
 	CHECK(warnings(rule("m = \">=256\"") + rule("m = \">=128\"") + rule("")).empty());
 	CHECK(warnings(rule("caller = \"lib?\"") + rule("caller = \"lib*\"")).empty());
-	CHECK(warnings(rule("caller = \"lib?\"") + rule("caller = \"liba\"")).empty()); // not told, perhaps
+	CHECK(warnings(rule("region = \"*\"") + rule("") + rule("")).size() == 1); // a call may be outside of all
+	CHECK(warnings(rule("m = \"<256\"") + rule("m = \">256\"") + rule("")).empty());
+	CHECK(warnings(rule("m = \"<256\"\nn = 1") + rule("m = \">=256\"") + rule("")).empty());
+	CHECK(warnings(rule("entry = \"cublasSgemmStridedBatched\"\nop = \"mm\"")).empty()); // a batch of one
+	CHECK(warnings(rule("m = \">=10\"\nn = \">=10\"\nk = \">=10\"\nflops = \"<=2000\"")).empty());
+	CHECK(warnings(rule("thread = \"fifteen*letters*\"") + rule("caller = \"lib*\"")).empty());
 	struct {
 		std::string rules;
 		const char *warning;
 	} const cases[] = {
-	    {rule("entry = \"cudnn*\""), R"(f.toml:1: the rule never matches: entry = "cudnn*" matches no entry point)"},
+	    {rule("entry = \"cudnn*\""),
+	     R"(f.toml:1:1: the rule never matches: entry = "cudnn*" matches no entry point of a product)"},
 	    {rule("op = \"softmax\""),
-	     R"(f.toml:1: the rule never matches: op = "softmax" reaches no call that autoamp catches)"},
-	    {rule("k = \"9..8\""), R"(f.toml:1: the rule never matches: k = "9..8" is an empty range)"},
-	    {rule("m = \"<0\""), R"(f.toml:1: the rule never matches: m = "<0" is an empty range)"},
-	    {rule("") + rule("m = 1"), "f.toml:4: the rule never matches: that of f.toml:1 takes all its calls"},
+	     R"(f.toml:1:1: the rule never matches: op = "softmax" reaches no call that autoamp catches)"},
+	    {rule("k = \"9..8\""), R"(f.toml:1:1: the rule never matches: k = "9..8" is an empty range)"},
+	    {rule("m = \"<0\""), R"(f.toml:1:1: the rule never matches: m = "<0" is an empty range)"},
+	    {rule("") + rule("m = 1"), "f.toml:4:1: the rule never matches: that of f.toml:1:1 takes all its calls"},
 	    {rule("m = \">=128\"") + rule("m = \">=256\"\nn = 1"),
-	     "f.toml:4: the rule never matches: that of f.toml:1 takes all its calls"},
+	     "f.toml:4:1: the rule never matches: that of f.toml:1:1 takes all its calls"},
 	    {rule("entry = \"cublasS*\"") + rule("entry = \"cublasSgemm*\""),
-	     "f.toml:4: the rule never matches: that of f.toml:1 takes all its calls"},
+	     "f.toml:4:1: the rule never matches: that of f.toml:1:1 takes all its calls"},
 	    {rule("op = \"linear\"") + rule("op = \"mm\""),
-	     "f.toml:4: the rule never matches: that of f.toml:1 takes all its calls"},
+	     "f.toml:4:1: the rule never matches: that of f.toml:1:1 takes all its calls"},
 	    {rule("region = \"back*\"") + rule("region = \"backward*\""),
-	     "f.toml:4: the rule never matches: that of f.toml:1 takes all its calls"},
+	     "f.toml:4:1: the rule never matches: that of f.toml:1:1 takes all its calls"},
+	    {rule("caller = \"lib?\"") + rule("caller = \"liba\""),
+	     "f.toml:4:1: the rule never matches: that of f.toml:1:1 takes all its calls"},
+	    {rule("entry = \"*\"\nop = \"*\"\ncaller = \"**\"\nthread = \"*\"\nm = \">=0\"") + rule(""),
+	     "f.toml:8:1: the rule never matches: that of f.toml:1:1 takes all its calls"},
+	    {rule("m = \"<256\"") + rule("m = \">=256\"") + rule("n = 1"),
+	     "f.toml:7:1: the rule never matches: those before it take all its calls"},
+	    {rule("k = \"1..9\"") + rule("k = \"10..19\"") + rule("k = \"5..15\""),
+	     "f.toml:7:1: the rule never matches: those before it take all its calls"},
+	    {rule("entry = \"cublasSgemv*\"\nop = \"mm\""),
+	     R"(f.toml:1:1: the rule never matches: entry = "cublasSgemv*" matches no entry point of a product with that op)"},
+	    {rule("entry = \"cublasSaxpy*\""),
+	     R"(f.toml:1:1: the rule never matches: entry = "cublasSaxpy*" matches no entry point of a product)"},
+	    {rule("caller = \"/usr/lib/x.so\""),
+	     R"(f.toml:1:1: the rule never matches: caller = "/usr/lib/x.so" has a folder; the name of the file alone is compared)"},
+	    {rule("thread = \"sixteen_letters_\""),
+	     R"(f.toml:1:1: the rule never matches: thread = "sixteen_letters_" is longer than the system's names of threads, 15 bytes)"},
+	    {rule("m = \">=10\"\nn = \">=10\"\nk = \">=10\"\nflops = \"<2000\""),
+	     R"(f.toml:1:1: the rule never matches: flops = "<2000" is not the work of such sizes)"},
 	};
 	for (const auto &each : cases)
 		CHECK(warnings(each.rules) == std::vector<std::string>{each.warning});

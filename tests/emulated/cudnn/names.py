@@ -1,4 +1,4 @@
-"""The names of cuDNN's legacy interface, and which of them the emulated library leaves to stubs."""
+"""The names of cuDNN's interface, and which of them the emulated library leaves to stubs."""
 
 STUBS = ('cudnnFusedOps', 'cudnnCreateFusedOps', 'cudnnDestroyFusedOps', 'cudnnMakeFusedOps', 'cudnnSetFusedOps',
          'cudnnGetFusedOps', 'cudnnMultiHeadAttn', 'cudnnGetMultiHeadAttn', 'cudnnCreateAttn', 'cudnnDestroyAttn',
@@ -14,4 +14,4 @@ def exported(path):
     """Those of exports.txt that answer with a status."""
     with open(path, encoding='utf-8') as file:
         names = [line.split()[0] for line in file if line.strip() and not line.startswith('#')]
-    return [name for name in names if name not in ANSWERS and not name.startswith('cudnnBackend')]
+    return [name for name in names if name not in ANSWERS]

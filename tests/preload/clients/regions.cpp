@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <list>
+#include <memory>
 #include <mutex>
 #include <sstream>
 #include <stdexcept>
@@ -327,6 +328,82 @@ void allThreads(Line &line)
 	line.put("ran", ran);
 }
 
+// In whatever order regions end: one that has ended governs nobody, the others stay.
+void anyOrder(Line &line)
+{
+	Session session;
+	std::string ran;
+	const auto tell = [&](bool isElsewhere = false) {
+		const char *word = nullptr;
+		const auto call = [&] {
+			Session own;
+			word = product(own, 40);
+		};
+		isElsewhere ? std::thread(call).join() : call();
+		ran += (ran.empty() ? "" : ",") + std::string(word);
+	};
+	const auto open = [](const autoamp_region &region) { return std::make_unique<autoamp::Region>(region); };
+	const auto everywhere = with(region("everywhere", "bfloat16"), &autoamp_region::threads, "all");
+	for (const autoamp_region &outer : {region("outer", "bfloat16"), everywhere}) {
+		auto first = open(outer), second = open(region("second", nullptr, 0)),
+		     third = open(region("third", nullptr, 1));
+		tell();
+		third.reset();
+		tell();
+		first.reset();
+		tell(); // off, as the second one says
+		tell(true);
+		line.require(current().find("second/off/") == 0 || current() == std::to_string(AUTOAMP_UNKNOWN), "renamed");
+		second.reset();
+		tell();
+	}
+	// One of its own takes nothing from those for all threads, that may end before it.
+	auto all = open(everywhere);
+	std::barrier<> turn(2);
+	std::thread other([&] {
+		Session own;
+		const autoamp::Region named(region("mine"));
+		turn.arrive_and_wait();
+		turn.arrive_and_wait();
+		ran += std::string(",") + product(own, 40);
+	});
+	turn.arrive_and_wait();
+	all.reset();
+	turn.arrive_and_wait();
+	other.join();
+	size_t number = 0;
+	const autoamp_region mine = region("mine");
+	autoamp_enter(&mine, &number);
+	const bool isThere = current() != std::to_string(AUTOAMP_UNKNOWN);
+	const int unbalanced = isThere ? AUTOAMP_UNBALANCED : 0;
+	std::thread([&] { line.require(autoamp_leave(number) == unbalanced, "another thread's"); }).join();
+	line.require(!autoamp_leave(number) && autoamp_leave(number) == unbalanced, "ended twice");
+	line.put("ran", ran);
+}
+
+// What autoamp_current tells, pushed where nothing else is open, decides as what it was told of.
+void described(Line &line)
+{
+	Session session;
+	product(session, 32);
+	for (const auto &[black, white] :
+	     {std::pair{"mm", "matmul"}, {"matmul", "mm"}, {"cublasSgemm_v2", "cublasS*"}, {"bmm,mm", "linear,bmm"}}) {
+		autoamp_region told = AUTOAMP_REGION;
+		std::string ran;
+		{
+			const autoamp::Region outer(with(region(), &autoamp_region::custom_black_list, black));
+			const autoamp::Region inner(with(region(), &autoamp_region::custom_white_list, white));
+			ran = product(session, 32);
+			if (autoamp_current(&told))
+				continue;
+		}
+		told.name = nullptr;
+		const autoamp::Region again(told);
+		line.require(again.status == 0, "refused");
+		line.require(ran == product(session, 32), "other lists than those that hold");
+	}
+}
+
 // ---- the process
 
 void forked(Line &line)
@@ -429,9 +506,9 @@ int main(int argc, char **argv)
 	std::vector<Case> cases;
 	for (const auto &[name, steps] : scripts)
 		cases.push_back({name, [&steps = steps](Line &line) { runScript(steps, line); }});
-	const Case others[] = {{"any", anySequence},         {"eight", eightThreads},
-	                       {"examples", examples},       {"all", allThreads},
-	                       {"forked", forked},           {"names", manyNames}, // behind it no name is stored
+	const Case others[] = {{"any", anySequence},         {"eight", eightThreads}, {"all", allThreads},
+	                       {"order_of_ends", anyOrder},  {"examples", examples},  {"forked", forked},
+	                       {"described", described},     {"names", manyNames}, // behind it no name is stored
 	                       {"new_settings", newSettings}};                     // behind it no setting is
 	cases.insert(cases.end(), std::begin(others), std::end(others));
 	return runCases(argc, argv, cases);
