@@ -97,7 +97,7 @@ template <typename Visit>
 	visit(10, static_cast<uint64_t>(call.batchCount));
 	visit(11, pack(call.Atype, call.Btype));
 	visit(12, pack(call.Ctype, call.computeType));
-	visit(14, pack(index, caller));
+	visit(Key::size - 2, pack(index, caller));
 }
 
 template <typename Visit>
@@ -108,7 +108,7 @@ template <typename Visit>
 	visit(2, static_cast<uint64_t>(call.n));
 	visit(3, static_cast<uint64_t>(call.k));
 	visit(4, static_cast<uint64_t>(call.batchCount));
-	visit(14, pack(index, caller));
+	visit(Key::size - 2, pack(index, caller));
 }
 
 template <typename Call>
@@ -147,7 +147,8 @@ template <typename Call>
 		return nullptr; // before the handle is asked: the long way asks it again
 	const Glance glance = glanceAt(entry, thread.cublas, thread.driver, context, call);
 	// Without branches: it nearly always is the same. What the compiler knows of a door's words, such as the strides
-	// of an entry point without any, is the same in every key of that entry point; which one it is, word 14 says.
+	// of an entry point without any, is the same in every key of that entry point; which one it is, the last word but
+	// one says.
 	uint64_t difference = memo.key.words[Key::size - 1] ^ glance.state;
 	eachWord(
 	    call, index, caller.answer.id, [&](unsigned i, uint64_t word) __attribute__((always_inline)) {

@@ -17,7 +17,7 @@ namespace autoamp::core {
 // addresses, the handle's modes, the device, the caller, the context. Equal keys have equal Ops, so a hit skips the
 // description. The last word is never 0.
 struct Key {
-	static constexpr unsigned size = 16;
+	static constexpr unsigned size = 17;
 	uint64_t words[size] = {};
 
 	static uint64_t hash(const uint64_t (&words)[size]) // 8 bits, of what usually differs; the rest is compared

@@ -79,6 +79,25 @@ struct LtMatmulCall {
 	void *stream = nullptr;
 };
 
+// Of a convolution's tensors x, w and y it says which is written.
+enum class Direction : uint8_t { forward, backwardData, backwardFilter };
+
+// One convolution of cuDNN. x, w and y stand for dx, dw and dy where the call has those.
+// alpha and beta are on the host, floats where x is not float64; with bias and activation they are alpha1 and
+// alpha2, which is z's. Algorithm and workspace are the application's own: a lowered call has others.
+struct ConvolutionCall {
+	void *handle = nullptr;
+	const void *alpha = nullptr, *beta = nullptr;
+	void *convDesc = nullptr, *activationDesc = nullptr;
+	void *xDesc = nullptr, *wDesc = nullptr, *yDesc = nullptr, *zDesc = nullptr, *biasDesc = nullptr;
+	void *x = nullptr, *w = nullptr, *y = nullptr;
+	const void *z = nullptr, *bias = nullptr;
+	int algo = 0;
+	void *workSpace = nullptr;
+	size_t workSpaceSizeInBytes = 0;
+	Direction direction = Direction::forward;
+};
+
 // Everything that is never lowered: what a report can say about it. The handle of a cublasXt entry point is of
 // another type than the others'.
 struct PlainCall {

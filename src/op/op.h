@@ -23,7 +23,13 @@ inline const char *name(Dtype dtype)
 }
 
 // torch's names (interface.md section 5); `none` for entry points that no op of a list system reaches.
-enum class Kind : uint8_t { none, mm, addmm, bmm, mv };
+// The convolutions' backward calls are the forward's kind. The same order as policy::callRows().
+enum class Kind : uint8_t { none, mm, addmm, bmm, mv, conv2d, conv3d, conv_depthwise2d };
+
+inline bool isConvolution(Kind kind)
+{
+	return kind >= Kind::conv2d && kind <= Kind::conv_depthwise2d;
+}
 
 enum class Transpose : uint8_t { none, transposed, conjugate };
 
@@ -71,6 +77,9 @@ struct Op {
 	int64_t stridea = 0, strideb = 0, stridec = 0, strided = 0; // elements between the matrices of a batch
 	int32_t batch = 1;
 	uint32_t caller = 0; // object file that made the call: caller::name()
+	uint32_t geometry =
+	    0; // of a convolution: its number (convolution.h); m, n, k are its implicit product, batch the groups
+	uint32_t reserved = 0;
 };
 static_assert(std::is_trivially_copyable_v<Op> && sizeof(Op) % 8 == 0);
 

@@ -55,7 +55,7 @@ struct CallRow {
 };
 std::span<const CallRow> callRows();
 constexpr size_t callRowCount = 44;
-constexpr unsigned kindCount = static_cast<unsigned>(op::Kind::mv) + 1;
+constexpr unsigned kindCount = static_cast<unsigned>(op::Kind::conv_depthwise2d) + 1;
 const char *name(op::Kind kind);
 
 // What the lists are looked up for. O0 looks at those of O1, to say what they would do.

@@ -1,0 +1,132 @@
+#include "src/op/convolution.h"
+
+#include <algorithm>
+#include <atomic>
+#include <new>
+
+namespace autoamp::op {
+
+namespace {
+
+// Open addressing: the place of a value is its number. Place 0 stays empty.
+constexpr uint32_t places = 1u << 16, mostValues = places / 2 - 1;
+std::atomic<const Convolution *> table[places];
+std::atomic<uint32_t> valueCount;
+
+// By words: at every call.
+uint64_t hashOf(const Convolution &convolution)
+{
+	constexpr size_t words = sizeof convolution / sizeof(uint64_t);
+	static_assert(words * sizeof(uint64_t) == sizeof convolution);
+	uint64_t values[words], hash = 0;
+	std::memcpy(values, &convolution, sizeof values);
+	for (const uint64_t value : values)
+		hash = (hash ^ value ^ hash >> 29) * 0x9e3779b97f4a7c15u;
+	return hash >> 40;
+}
+
+int64_t spatialSize(const Tensor &tensor)
+{
+	int64_t size = 1;
+	for (int i = 2; i < tensor.rank; i++)
+		size *= tensor.dims[i];
+	return size;
+}
+
+// The channels vary fastest (isLast), or behind the image, all without gaps.
+bool isPacked(const Tensor &tensor, bool isLast)
+{
+	int64_t stride = isLast ? tensor.dims[1] : 1;
+	for (int i = tensor.rank - 1; i >= 2; stride *= tensor.dims[i--])
+		if (tensor.strides[i] != stride)
+			return false;
+	return tensor.strides[1] == (isLast ? 1 : stride) &&
+	       tensor.strides[0] == (isLast ? stride : stride * tensor.dims[1]);
+}
+
+// "28x28"
+std::string across(const int64_t *values, int count)
+{
+	std::string text;
+	for (int i = 0; i < count; i++)
+		text += (i ? "x" : "") + std::to_string(values[i]);
+	return text;
+}
+
+// " s1", or " s1x2" where they differ
+std::string each(const char *name, const int32_t *values, int count)
+{
+	int64_t wide[mostSpatial] = {};
+	std::copy_n(values, count, wide);
+	const bool isOne = std::all_of(values, values + count, [&](int32_t value) { return value == values[0]; });
+	return name + across(wide, isOne ? 1 : count);
+}
+
+} // namespace
+
+uint32_t numberOf(const Convolution &convolution)
+{
+	const Convolution *mine = nullptr;
+	uint32_t place = static_cast<uint32_t>(hashOf(convolution)) % places;
+	for (;; place = (place + 1) % places) {
+		if (!place)
+			continue;
+		const Convolution *known = table[place].load(std::memory_order_acquire);
+		if (!known) {
+			if (!mine && (valueCount.load(std::memory_order_relaxed) >= mostValues ||
+			              !(mine = new (std::nothrow) Convolution(convolution))))
+				return 0;
+			if (table[place].compare_exchange_strong(known, mine, std::memory_order_acq_rel)) {
+				valueCount.fetch_add(1, std::memory_order_relaxed);
+				return place;
+			}
+		}
+		if (std::memcmp(known, &convolution, sizeof convolution) == 0) {
+			delete mine; // another thread was faster
+			return place;
+		}
+	}
+}
+
+const Convolution *convolutionAt(uint32_t number)
+{
+	return table[number].load(std::memory_order_acquire);
+}
+
+void setProduct(Op &op, const Convolution &convolution)
+{
+	const Tensor &x = convolution.x, &w = convolution.w, &y = convolution.y;
+	const int64_t groups = std::max(1, convolution.groups);
+	const int64_t channels = w.dims[1], filters = w.dims[0] / groups, taps = spatialSize(w); // of a group
+	op.batch = static_cast<int32_t>(groups);
+	switch (convolution.direction) {
+	case Direction::forward:
+		op.m = y.dims[0] * spatialSize(y), op.n = filters, op.k = channels * taps;
+		break;
+	case Direction::backwardData:
+		op.m = x.dims[0] * spatialSize(x), op.n = channels, op.k = filters * taps;
+		break;
+	case Direction::backwardFilter:
+		op.m = filters, op.n = channels * taps, op.k = y.dims[0] * spatialSize(y);
+		break;
+	}
+}
+
+const char *layoutOf(const Tensor &tensor)
+{
+	return isPacked(tensor, false) ? "nchw" : isPacked(tensor, true) ? "nhwc" : "strided";
+}
+
+std::string shapeOf(const Convolution &convolution)
+{
+	const Tensor &x = convolution.x, &w = convolution.w;
+	const int spatial = convolution.spatial;
+	std::string text = "n" + std::to_string(x.dims[0]) + " c" + std::to_string(x.dims[1]) + " " +
+	                   across(x.dims + 2, spatial) + " k" + std::to_string(w.dims[0]) + " " +
+	                   across(w.dims + 2, spatial) + each(" s", convolution.stride, spatial) +
+	                   each(" p", convolution.padBefore, spatial) + each(" d", convolution.dilation, spatial) + " g" +
+	                   std::to_string(convolution.groups) + " " + layoutOf(x);
+	return text;
+}
+
+} // namespace autoamp::op
