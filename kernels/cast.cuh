@@ -176,13 +176,127 @@ __device__ inline void castShare(const Operand &operand, uint32_t block, Convert
 	}
 }
 
+// ---- tensors
+
+// A tile on its way from one layout to another: as many columns as rows leave it, each row a word longer than these, so
+// that a warp meets no bank twice either way.
+struct Tile {
+	float x[tileElements + mostTileRows];
+	int64_t offset[tileElements / 8], added[tileElements / 8]; // of each column
+};
+
+class TileShape
+{
+public:
+	__device__ explicit TileShape(int64_t rows)
+	{
+		while (1 << log_ < tileRows(rows))
+			++log_;
+	}
+	__device__ int rows() const { return 1 << log_; }
+	__device__ int columns() const { return tileElements >> log_; }
+	__device__ int place(int row, int column) const { return row * (columns() + 1) + column; }
+	// Which element thread's turn `i` is, when neighbours are those of one column, or of one row.
+	__device__ void split(int i, bool isDown, int &row, int &column) const
+	{
+		row = isDown ? i & (rows() - 1) : i / columns();
+		column = isDown ? i >> log_ : i & (columns() - 1);
+	}
+
+private:
+	int log_ = 3;
+};
+
+__device__ inline int64_t offsetOf(const TensorLayout &layout, const int64_t (&stride)[tensorLevels], int64_t column)
+{
+	int64_t offset = 0;
+	int level = 0;
+	for (; level + 1 < layout.levels; ++level) {
+		const int64_t next = column / layout.extent[level];
+		offset += (column - next * layout.extent[level]) * stride[level];
+		column = next;
+	}
+	return offset + column * stride[level];
+}
+
+// Do neighbours in memory lie in one column?
+__device__ inline bool isDown(const TensorLayout &layout)
+{
+	return layout.rowStride == 1;
+}
+
+// Templates from here on are static: a test compiles them once more without barriers.
+
+// This block's share of a tensor. Whole lines are read whichever way they lie, and whole lines written.
+template <class Convert>
+static __device__ inline void castShare(const Tensor &tensor, uint32_t block, Convert &convert, Tile &tile)
+{
+	const TensorLayout &layout = tensor.layout;
+	const TileShape shape(layout.rows);
+	const int64_t filled = layout.columns(), columns = filled + tensor.zeroColumns;
+	const int64_t tiles = tileCount(layout.rows, columns), across = tileCount(layout.rows, 1);
+	const bool isWide = tensor.targetLd % vectorSize == 0;
+	for (int64_t index = block; index < tiles; index += gridDim.x) {
+		const int64_t firstColumn = index / across * shape.columns(), firstRow = index % across * shape.rows();
+		const int mine = static_cast<int>(threadIdx.x);
+		if (mine < shape.columns() && firstColumn + mine < filled)
+			tile.offset[mine] = offsetOf(layout, layout.stride, firstColumn + mine);
+		__syncthreads();
+		float x[vectorSize];
+		AUTOAMP_UNROLL
+		for (int i = 0; i < vectorSize; ++i) {
+			int row, column;
+			shape.split(i * blockSize + mine, isDown(layout), row, column);
+			const bool isThere = firstRow + row < layout.rows && firstColumn + column < filled;
+			x[i] = isThere ? __ldcs(tensor.source + tile.offset[column] + (firstRow + row) * layout.rowStride) : 0.0f;
+		}
+		AUTOAMP_UNROLL
+		for (int i = 0; i < vectorSize; ++i) {
+			int row, column;
+			shape.split(i * blockSize + mine, isDown(layout), row, column);
+			tile.x[shape.place(row, column)] = x[i];
+		}
+		__syncthreads();
+		int row, column;
+		shape.split(mine * vectorSize, true, row, column);
+		const int64_t left = layout.rows - firstRow - row;
+		if (left > 0 && firstColumn + column < columns) {
+			AUTOAMP_UNROLL
+			for (int i = 0; i < vectorSize; ++i)
+				x[i] = tile.x[shape.place(row + i, column)];
+			uint16_t *const target = tensor.target + (firstColumn + column) * tensor.targetLd + firstRow + row;
+			if (isWide) {
+				store(x, reinterpret_cast<uint4 *>(target), convert);
+			} else {
+				uint16_t y[vectorSize];
+				convert(x, y);
+				for (int i = 0; i < vectorSize && i < left; ++i)
+					target[i] = y[i];
+			}
+		}
+		__syncthreads();
+	}
+}
+
 // The grid walks A, then B from its other end: the blocks that had one vector more of A have one less of B.
 __device__ inline uint32_t blockFor(int operand)
 {
 	return operand == 0 ? blockIdx.x : gridDim.x - 1 - blockIdx.x;
 }
 
-__device__ inline uint32_t totalOf(const Parameters &p, EventKind kind)
+template <class Convert>
+static __device__ inline void castOperand(const Parameters &p, int operand, Convert &convert, Tile *)
+{
+	castShare(p.operand[operand], blockFor(operand), convert);
+}
+
+template <class Convert>
+static __device__ inline void castOperand(const TensorParameters &p, int operand, Convert &convert, Tile *tile)
+{
+	castShare(p.tensor[operand], blockFor(operand), convert, *tile);
+}
+
+__device__ inline uint32_t totalOf(const Scaling &p, EventKind kind)
 {
 	const volatile uint32_t *totals = p.ring && p.site < siteCount ? p.ring->totals[p.site][0] : nullptr;
 	return totals ? totals[static_cast<uint32_t>(kind)] : 1;
@@ -190,7 +304,7 @@ __device__ inline uint32_t totalOf(const Parameters &p, EventKind kind)
 
 // A totals entry is always exact. The single record is complete when its sequence says so, and is taken back first, or
 // a reader of a ring that wrapped would take the fields of two records for one.
-__device__ inline void report(const Parameters &p, EventKind kind, uint32_t operand, int before, int after,
+__device__ inline void report(const Scaling &p, EventKind kind, uint32_t operand, int before, int after,
                               uint32_t amax)
 {
 	if (!p.ring)
@@ -233,7 +347,7 @@ __device__ inline Maxima maximaOf(const Parameters &p, int operand, int64_t matr
 
 // Most are no maximum: reading first spares the atomic, and what was read too early is only too small.
 template <class Word>
-__device__ inline void raise(Word &word, Word value)
+static __device__ inline void raise(Word &word, Word value)
 {
 	if (value > word)
 		atomicMax(&word, value);
@@ -342,7 +456,7 @@ __device__ inline Prediction &slotOf(Prediction *predictions, uint64_t key)
 }
 
 // What one thread of settle does at the end: scalars for the product, predictions, events.
-__device__ inline void conclude(const Parameters &p, Scratch &scratch, const Scales &scales,
+__device__ inline void conclude(const Scaling &p, Scratch &scratch, const Scales &scales,
                                 const bool (&isRecast)[operands])
 {
 	const bool isScaling = p.predictions != nullptr;
@@ -376,6 +490,85 @@ __device__ inline void conclude(const Parameters &p, Scratch &scratch, const Sca
 		prediction.key = key;
 		slotOf(p.predictions, key) = prediction;
 	}
+}
+
+__device__ inline void maximaShareOf(const Parameters &p, int operand)
+{
+	if (p.scratch->isJudged)
+		maximaShare(p, operand, blockFor(operand));
+}
+__device__ inline void maximaShareOf(const TensorParameters &, int)
+{
+}
+
+// Both operands to half in one launch, whatever they are.
+template <class Call>
+static __device__ inline void castToHalf(const Call &p, uint32_t (&maxima)[operands][blockSize], Tile *tile)
+{
+	AUTOAMP_UNROLL
+	for (int i = 0; i < operands; ++i) {
+		ToHalf convert{powerOfTwo(p.scratch->used[i])};
+		castOperand(p, i, convert, tile);
+		maxima[i][threadIdx.x] =
+		    convert.amax | (convert.largest >= static_cast<int32_t>(infinityBits) ? nonfiniteFlag : 0);
+		maximaShareOf(p, i);
+	}
+	__syncthreads();
+	// One warp an operand, so that a block ends with one atomic an operand.
+	const uint32_t operand = threadIdx.x / lanes, lane = threadIdx.x % lanes;
+	if (operand >= operands)
+		return;
+	uint32_t flag = 0, amax = 0;
+	for (uint32_t i = lane; i < blockSize; i += lanes) {
+		const uint32_t word = maxima[operand][i];
+		flag |= word & nonfiniteFlag;
+		amax = max(amax, word & magnitudeMask);
+	}
+	for (uint32_t step = lanes / 2; step > 0; step /= 2) {
+		const uint32_t other = __shfl_xor_sync(0xffffffffu, amax | flag, step);
+		flag |= other & nonfiniteFlag;
+		amax = max(amax, other & magnitudeMask);
+	}
+	if (lane != 0)
+		return;
+	if (amax)
+		atomicMax(&p.scratch->amax[operand], amax);
+	if (flag)
+		atomicMax(&p.scratch->nonfinite[operand], 1u);
+}
+
+template <class Call>
+static __device__ inline void castToBfloat16(const Call &p, Tile *tile)
+{
+	ToBfloat16 convert;
+	AUTOAMP_UNROLL
+	for (int i = 0; i < operands; ++i)
+		castOperand(p, i, convert, tile);
+}
+
+// Every block comes to the same verdict by itself, from words that no settle block writes (used, amax, alpha): what one
+// thread writes in conclude() is read by nobody here.
+template <class Call>
+static __device__ inline void settle(const Call &p, Tile *tile)
+{
+	Scratch &scratch = *p.scratch;
+	const float alpha = p.alpha ? *p.alpha : p.alphaValue;
+	Scales scales = {{0, 0}, alpha, 0};
+	if (p.predictions)
+		scales = scalesFor(scratch.amax[0], scratch.amax[1], alpha);
+	bool isRecast[operands];
+	AUTOAMP_UNROLL
+	for (int i = 0; i < operands; ++i) {
+		if (scratch.amax[i] == 0) // zeros, Infs and NaNs are right at any scale: what was used is kept
+			scales.exponent[i] = scratch.used[i];
+		isRecast[i] = scales.exponent[i] != scratch.used[i];
+		if (isRecast[i]) {
+			ToHalf convert{powerOfTwo(scales.exponent[i])};
+			castOperand(p, i, convert, tile);
+		}
+	}
+	if (blockIdx.x == 0 && threadIdx.x == 0)
+		conclude(p, scratch, scales, isRecast);
 }
 
 } // namespace autoamp::kernels
@@ -419,76 +612,96 @@ extern "C" __global__ void __launch_bounds__(autoamp::kernels::blockSize, 4)
 {
 	using namespace autoamp::kernels;
 	__shared__ uint32_t maxima[operands][blockSize];
-	AUTOAMP_UNROLL
-	for (int i = 0; i < operands; ++i) {
-		ToHalf convert{powerOfTwo(p.scratch->used[i])};
-		castShare(p.operand[i], blockFor(i), convert);
-		maxima[i][threadIdx.x] =
-		    convert.amax | (convert.largest >= static_cast<int32_t>(infinityBits) ? nonfiniteFlag : 0);
-		if (p.scratch->isJudged)
-			maximaShare(p, i, blockFor(i));
-	}
-	__syncthreads();
-	// One warp an operand, so that a block ends with one atomic an operand.
-	const uint32_t operand = threadIdx.x / lanes, lane = threadIdx.x % lanes;
-	if (operand >= operands)
-		return;
-	uint32_t flag = 0, amax = 0;
-	for (uint32_t i = lane; i < blockSize; i += lanes) {
-		const uint32_t word = maxima[operand][i];
-		flag |= word & nonfiniteFlag;
-		amax = max(amax, word & magnitudeMask);
-	}
-	for (uint32_t step = lanes / 2; step > 0; step /= 2) {
-		const uint32_t other = __shfl_xor_sync(0xffffffffu, amax | flag, step);
-		flag |= other & nonfiniteFlag;
-		amax = max(amax, other & magnitudeMask);
-	}
-	if (lane != 0)
-		return;
-	if (amax)
-		atomicMax(&p.scratch->amax[operand], amax);
-	if (flag)
-		atomicMax(&p.scratch->nonfinite[operand], 1u);
+	castToHalf(p, maxima, nullptr);
 }
 
 extern "C" __global__ void __launch_bounds__(autoamp::kernels::blockSize, 4)
     autoamp_cast_bfloat16(const __grid_constant__ autoamp::kernels::Parameters p)
 {
-	using namespace autoamp::kernels;
-	ToBfloat16 convert;
-	AUTOAMP_UNROLL
-	for (int i = 0; i < operands; ++i)
-		castShare(p.operand[i], blockFor(i), convert);
+	autoamp::kernels::castToBfloat16(p, nullptr);
 }
 
-// Every block comes to the same verdict by itself, from words that no settle block writes (used, amax, alpha): what one
-// thread writes below is read by nobody here.
 extern "C" __global__ void __launch_bounds__(autoamp::kernels::blockSize, 4)
     autoamp_settle(const __grid_constant__ autoamp::kernels::Parameters p)
 {
+	autoamp::kernels::settle(p, nullptr);
+	if (p.scratch->isJudged)
+		autoamp::kernels::judge(p, *p.scratch);
+}
+
+extern "C" __global__ void __launch_bounds__(autoamp::kernels::blockSize, 4)
+    autoamp_cast_tensor_half(const __grid_constant__ autoamp::kernels::TensorParameters p)
+{
 	using namespace autoamp::kernels;
-	Scratch &scratch = *p.scratch;
-	const float alpha = p.alpha ? *p.alpha : p.alphaValue;
-	const bool isScaling = p.predictions != nullptr;
-	Scales scales = {{0, 0}, alpha, 0};
-	if (isScaling)
-		scales = scalesFor(scratch.amax[0], scratch.amax[1], alpha);
-	bool isRecast[operands];
-	AUTOAMP_UNROLL
-	for (int i = 0; i < operands; ++i) {
-		if (scratch.amax[i] == 0) // zeros, Infs and NaNs are right at any scale: what was used is kept
-			scales.exponent[i] = scratch.used[i];
-		isRecast[i] = scales.exponent[i] != scratch.used[i];
-		if (isRecast[i]) {
-			ToHalf convert{powerOfTwo(scales.exponent[i])};
-			castShare(p.operand[i], blockFor(i), convert);
-		}
-	}
+	__shared__ uint32_t maxima[operands][blockSize];
+	__shared__ Tile tile;
+	castToHalf(p, maxima, &tile);
+}
+
+extern "C" __global__ void __launch_bounds__(autoamp::kernels::blockSize, 4)
+    autoamp_cast_tensor_bfloat16(const __grid_constant__ autoamp::kernels::TensorParameters p)
+{
+	using namespace autoamp::kernels;
+	__shared__ Tile tile;
 	if (blockIdx.x == 0 && threadIdx.x == 0)
-		conclude(p, scratch, scales, isRecast);
-	if (scratch.isJudged)
-		judge(p, scratch);
+		p.scratch->alpha = p.alphaValue;
+	castToBfloat16(p, &tile);
+}
+
+extern "C" __global__ void __launch_bounds__(autoamp::kernels::blockSize, 4)
+    autoamp_settle_tensor(const __grid_constant__ autoamp::kernels::TensorParameters p)
+{
+	using namespace autoamp::kernels;
+	__shared__ Tile tile;
+	settle(p, &tile);
+}
+
+extern "C" __global__ void __launch_bounds__(autoamp::kernels::blockSize)
+    autoamp_place(const __grid_constant__ autoamp::kernels::Placement p)
+{
+	using namespace autoamp::kernels;
+	__shared__ Tile tile;
+	const TensorLayout &layout = p.layout;
+	const TileShape shape(layout.rows);
+	const int64_t columns = layout.columns();
+	const int64_t tiles = tileCount(layout.rows, columns), across = tileCount(layout.rows, 1);
+	const int mine = static_cast<int>(threadIdx.x);
+	for (int64_t index = blockIdx.x; index < tiles; index += gridDim.x) {
+		const int64_t firstColumn = index / across * shape.columns(), firstRow = index % across * shape.rows();
+		if (mine < shape.columns() && firstColumn + mine < columns) {
+			tile.offset[mine] = offsetOf(layout, layout.stride, firstColumn + mine);
+			tile.added[mine] = p.added ? offsetOf(layout, p.addedStride, firstColumn + mine) : 0;
+		}
+		AUTOAMP_UNROLL
+		for (int i = 0; i < vectorSize; ++i) {
+			int row, column;
+			shape.split(i * blockSize + mine, true, row, column);
+			if (firstRow + row >= layout.rows || firstColumn + column >= columns)
+				continue;
+			const int64_t at = (firstColumn + column) * p.resultLd + firstRow + row;
+			tile.x[shape.place(row, column)] =
+			    p.isBfloat16
+			        ? floatOf(static_cast<uint32_t>(static_cast<const uint16_t *>(p.result)[at]) << 16) * p.scale
+			        : static_cast<const float *>(p.result)[at];
+		}
+		__syncthreads();
+		AUTOAMP_UNROLL
+		for (int i = 0; i < vectorSize; ++i) {
+			int row, column;
+			shape.split(i * blockSize + mine, isDown(layout), row, column);
+			if (firstRow + row >= layout.rows || firstColumn + column >= columns)
+				continue;
+			float value = tile.x[shape.place(row, column)];
+			if (p.added)
+				value = fmaf(p.factor, p.added[tile.added[column] + (firstRow + row) * p.addedRowStride], value);
+			if (p.bias)
+				value += p.bias[firstRow + row];
+			if (p.activation != Activation::none && !(value > 0) && !(p.activation == Activation::reluOfNan && value != value))
+				value = 0;
+			p.target[tile.offset[column] + (firstRow + row) * layout.rowStride] = value;
+		}
+		__syncthreads();
+	}
 }
 
 // A column is taken by the smallest power of two of threads that covers it, a block at most: small matrices leave no

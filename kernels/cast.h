@@ -23,6 +23,43 @@ struct Operand {
 	bool isArray = false; // a batch by pointers
 };
 
+// Where the elements of a tensor lie. Rows are its channels; columns are everything else, the innermost level first.
+// Strides in elements, negative along a filter that is turned round (the base pointer is then its last element).
+constexpr int tensorLevels = 4;
+struct TensorLayout {
+	int64_t rows, rowStride;
+	int levels; // at least 1; what lies beyond has extent 1
+	int64_t extent[tensorLevels], stride[tensorLevels];
+
+	AUTOAMP_HOST_DEVICE int64_t columns() const { return extent[0] * extent[1] * extent[2] * extent[3]; }
+};
+
+// One operand of a convolution, on its way to channels-last: any strides become columns of `rows` contiguous elements,
+// targetLd apart, zeros behind them, and `zeroColumns` columns of zeros behind those.
+struct Tensor {
+	const float *source; // 4-byte aligned
+	uint16_t *target;    // 256-byte aligned
+	TensorLayout layout;
+	int64_t targetLd; // rows, or more: the next multiple of 8
+	int64_t zeroColumns;
+};
+
+// A convolution's result on its way from channels-last to where the application wants it:
+// target = activation(result + factor * added + bias).
+enum class Activation : uint32_t { none, relu, reluOfNan }; // reluOfNan: a NaN stays one
+struct Placement {
+	const void *result; // columns resultLd apart, each of layout.rows elements or more
+	bool isBfloat16;    // else float
+	int64_t resultLd;
+	float *target;
+	TensorLayout layout; // of the target
+	const float *added;  // null: nothing; else of the same extents as the target, which it may be
+	int64_t addedRowStride, addedStride[tensorLevels];
+	float scale, factor; // scale: of a bfloat16 result
+	const float *bias;   // one for each row; null: none
+	Activation activation;
+};
+
 // Results on their way home, for a batch by pointers: D = product + beta * C, C not read where beta is 0.
 struct Scatter {
 	const float *product;
@@ -116,20 +153,29 @@ struct Ring {
 // costs a read across the bus, so calls that need not ask do not.
 enum class First : uint32_t { no, yes, askTotals };
 
-struct Parameters {
-	Operand operand[operands];
+// Of any call that converts two operands.
+struct Scaling {
 	Scratch *scratch;
-	Prediction *predictions;    // null: scaling off
-	uint32_t *calls;            // [siteCount]: how many calls of each site this context has begun; null: no verdicts
+	Prediction *predictions;   // null: scaling off
+	uint32_t *calls;           // [siteCount]: how many calls of each site this context has begun; null: no verdicts
+	uint64_t pairKey;          // hash of signature and both pointers; never 0
+	uint64_t signatureKey;     // hash of the signature alone; never 0
+	Ring *ring;                // device pointer to mapped host memory; null: no events
+	uint32_t site;             // 1 … siteCount - 1; beyond: the totals of 0, which is nobody's, no single events
+	First first;               // `init` is told, not `rescale`, at the site's first call in this context
+	const float *alpha, *beta; // device pointers, or null: the values below
+	float alphaValue, betaValue;
+};
+
+struct Parameters : Scaling {
+	Operand operand[operands];
 	uint32_t *maxima;           // maximaWords() of A, then of B, 16-byte aligned; where there are verdicts
 	bool isAlongRows[operands]; // the operand's rows, as stored, are what k counts
-	uint64_t pairKey;           // hash of signature and both pointers; never 0
-	uint64_t signatureKey;      // hash of the signature alone; never 0
-	Ring *ring;                 // device pointer to mapped host memory; null: no events
-	uint32_t site;              // 1 … siteCount - 1; beyond: the totals of 0, which is nobody's, no single events
-	First first;                // `init` is told, not `rescale`, at the site's first call in this context
-	const float *alpha, *beta;  // device pointers, or null: the values below
-	float alphaValue, betaValue;
+};
+
+// A convolution takes no loss verdict: `calls` is null.
+struct TensorParameters : Scaling {
+	Tensor tensor[operands];
 };
 
 // Kernels, all extern "C", one parameter: `Parameters` by value.
@@ -142,9 +188,28 @@ struct Parameters {
 //   autoamp_settle           right exponents, recast of the operands whose prediction was wrong, alpha_eff and beta to
 //                            the scratch, new predictions, events. With predictions == null: alpha as it is, no recast.
 //                            Where judged, the loss verdict, which is an event and nothing else.
+//   autoamp_cast_tensor_half, autoamp_cast_tensor_bfloat16, autoamp_settle_tensor
+//                            the same of TensorParameters; that to bfloat16 writes alpha to the scratch, which the
+//                            convolution reads either way
+//   autoamp_place            a Placement
 //   autoamp_scatter          a Scatter instead of Parameters: every column by as many threads as it has use for
 //   autoamp_sum              a Sum: a block has some outputs at a time, in an order that is always the same
 //   autoamp_widen            a Scalars instead of Parameters, one block
 constexpr uint32_t blockSize = 256;
+
+// A tensor's layout is changed tile by tile, through shared memory: as many rows as it has use for, 64 at most.
+constexpr int tileElements = 2048, mostTileRows = 64;
+AUTOAMP_HOST_DEVICE constexpr int tileRows(int64_t rows)
+{
+	int most = 8;
+	while (most < mostTileRows && most < rows)
+		most *= 2;
+	return most;
+}
+AUTOAMP_HOST_DEVICE constexpr int64_t tileCount(int64_t rows, int64_t columns)
+{
+	const int across = tileRows(rows), along = tileElements / across;
+	return ((rows + across - 1) / across) * ((columns + along - 1) / along);
+}
 
 } // namespace autoamp::kernels

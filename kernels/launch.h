@@ -19,6 +19,25 @@ inline unsigned gridSize(const Parameters &parameters, unsigned smCount)
 	return static_cast<unsigned>(std::clamp<int64_t>(wanted, 1, 8 * std::max(smCount, 1u)));
 }
 
+// For tensors, in tiles of 8 elements a thread.
+inline unsigned gridOfTiles(int64_t tiles, unsigned smCount)
+{
+	return static_cast<unsigned>(std::clamp<int64_t>(tiles, 1, 8 * std::max(smCount, 1u)));
+}
+
+inline unsigned gridSize(const TensorParameters &parameters, unsigned smCount)
+{
+	int64_t tiles = 0;
+	for (const Tensor &tensor : parameters.tensor)
+		tiles = std::max(tiles, tileCount(tensor.layout.rows, tensor.layout.columns() + tensor.zeroColumns));
+	return gridOfTiles(tiles, smCount);
+}
+
+inline unsigned gridSize(const Placement &placement, unsigned smCount)
+{
+	return gridOfTiles(tileCount(placement.layout.rows, placement.layout.columns()), smCount);
+}
+
 // For the scatter: two elements a thread, as above.
 inline unsigned gridSize(const Scatter &scatter, unsigned smCount)
 {

@@ -4,19 +4,21 @@
 
 #include <cublasLt.h>
 #include <cublas_v2.h>
+#include <cudnn.h>
 
 namespace autoamp::op {
 
 namespace {
 
-template <typename... A, typename... B>
-constexpr bool isSame(cublasStatus_t (*)(A...), Status (*)(B...))
+template <typename Result, typename... A, typename... B>
+constexpr bool isSame(Result (*)(A...), Status (*)(B...))
 {
 	return sizeof...(A) == sizeof...(B) && ((sizeof(A) == sizeof(B)) && ...);
 }
 #define X(name, arguments) static_assert(isSame(&::name, static_cast<Status(*) arguments>(nullptr)));
 AUTOAMP_CUBLAS_FUNCTIONS(X)
 AUTOAMP_CUBLASLT_FUNCTIONS(X)
+AUTOAMP_CUDNN_GRAPH_FUNCTIONS(X)
 #undef X
 static_assert(pointerModeDevice == CUBLAS_POINTER_MODE_DEVICE);
 
@@ -56,6 +58,17 @@ const CublasLt *loadCublasLt(const void *known)
 		bool isComplete = true;
 #define X(name, arguments) isComplete = find(table.name, known, #name) && isComplete;
 		AUTOAMP_CUBLASLT_FUNCTIONS(X)
+#undef X
+		return isComplete;
+	});
+}
+
+const CudnnGraph *loadCudnnGraph(const void *known)
+{
+	return load<CudnnGraph>([&](CudnnGraph &table) {
+		bool isComplete = true;
+#define X(name, arguments) isComplete = find(table.name, known, #name) && isComplete;
+		AUTOAMP_CUDNN_GRAPH_FUNCTIONS(X)
 #undef X
 		return isComplete;
 	});

@@ -39,6 +39,14 @@ constexpr int pointerModeDevice = 1; // CUBLAS_POINTER_MODE_DEVICE
 	  (void *, const void *, const void *, const void *, const void *, const void *, const void *, const void *,       \
 	   const void *, const void *, void *, const void *, const void *, void *, size_t, void *))
 
+#define AUTOAMP_CUDNN_GRAPH_FUNCTIONS(X)                                                                               \
+	X(cudnnBackendCreateDescriptor, (int, void **))                                                                    \
+	X(cudnnBackendDestroyDescriptor, (void *))                                                                         \
+	X(cudnnBackendFinalize, (void *))                                                                                  \
+	X(cudnnBackendSetAttribute, (void *, int, int, int64_t, const void *))                                             \
+	X(cudnnBackendGetAttribute, (const void *, int, int, int64_t, int64_t *, void *))                                  \
+	X(cudnnBackendExecute, (void *, void *, void *))
+
 struct Cublas {
 #define X(name, arguments) Status(*name) arguments;
 	AUTOAMP_CUBLAS_FUNCTIONS(X)
@@ -51,11 +59,19 @@ struct CublasLt {
 #undef X
 };
 
+struct CudnnGraph {
+#define X(name, arguments) Status(*name) arguments;
+	AUTOAMP_CUDNN_GRAPH_FUNCTIONS(X)
+#undef X
+};
+
 // `known`: a true function of the copy in use. Null when a function is missing there; what is absent is asked for once.
 const Cublas *loadCublas(const void *known);
 const CublasLt *loadCublasLt(const void *known);
+const CudnnGraph *loadCudnnGraph(const void *known);
 inline constinit base::Once<const Cublas> theCublas;
 inline constinit base::Once<const CublasLt> theCublasLt;
+inline constinit base::Once<const CudnnGraph> theCudnnGraph;
 
 inline const Cublas *cublas(const void *known)
 {
@@ -65,6 +81,11 @@ inline const Cublas *cublas(const void *known)
 inline const CublasLt *cublasLt(const void *known)
 {
 	return theCublasLt.get([known] { return loadCublasLt(known); });
+}
+
+inline const CudnnGraph *cudnnGraph(const void *known)
+{
+	return theCudnnGraph.get([known] { return loadCudnnGraph(known); });
 }
 
 } // namespace autoamp::op

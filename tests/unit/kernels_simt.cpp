@@ -6,6 +6,10 @@
 #define autoamp_cast_half unsynchronizedCastHalf
 #define autoamp_cast_bfloat16 unsynchronizedCastBfloat16
 #define autoamp_settle unsynchronizedSettle
+#define autoamp_cast_tensor_half unsynchronizedCastTensorHalf
+#define autoamp_cast_tensor_bfloat16 unsynchronizedCastTensorBfloat16
+#define autoamp_settle_tensor unsynchronizedSettleTensor
+#define autoamp_place unsynchronizedPlace
 #define autoamp_scatter unsynchronizedScatter
 #define autoamp_sum unsynchronizedSum
 #define autoamp_widen unsynchronizedWiden
@@ -99,6 +103,21 @@ TEST_CASE("the sum of an operand needs its barriers")
 	sum.target = broken.data();
 	simt::run(dim3(2), dim3(blockSize), [&] { unsynchronizedSum(sum); });
 	CHECK(broken != sums);
+}
+
+TEST_CASE("a tile needs its barriers")
+{
+	std::vector<float> result(16 * 128), target(result.size()), broken(result.size());
+	for (size_t i = 0; i < result.size(); ++i)
+		result[i] = static_cast<float>(i);
+	Placement p = {
+	    result.data(), false,           16, target.data(), {16, 128, 1, {128, 1, 1, 1}, {1}}, nullptr, 0, {}, 1, 0,
+	    nullptr,       Activation::none};
+	launch("autoamp_place", 1, p);
+	CHECK(target[128 * 3 + 7] == result[16 * 7 + 3]);
+	p.target = broken.data();
+	simt::run(dim3(1), dim3(blockSize), [&] { unsynchronizedPlace(p); });
+	CHECK(std::memcmp(target.data(), broken.data(), target.size() * sizeof(float)) != 0);
 }
 
 TEST_CASE("lanes exchange within their warp, threads know where they are")

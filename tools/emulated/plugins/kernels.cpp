@@ -10,7 +10,8 @@
 
 namespace {
 
-using autoamp::kernels::Parameters, autoamp::kernels::Scalars, autoamp::kernels::Scatter, autoamp::kernels::Sum;
+using autoamp::kernels::Parameters, autoamp::kernels::Placement, autoamp::kernels::Scalars, autoamp::kernels::Scaling,
+    autoamp::kernels::Scatter, autoamp::kernels::Sum, autoamp::kernels::TensorParameters;
 
 // The same array of device pointers as this process can follow it; `views` keeps it.
 template <class T>
@@ -27,8 +28,18 @@ struct OnHost {
 	std::vector<const float *> sources[autoamp::kernels::operands], added;
 	std::vector<float *> targets;
 
+	void operator()(Scaling &p)
+	{
+		p.scratch = emulated::deviceView(p.scratch);
+		p.predictions = emulated::deviceView(p.predictions);
+		p.calls = emulated::deviceView(p.calls);
+		p.ring = emulated::deviceView(p.ring);
+		p.alpha = emulated::deviceView(p.alpha);
+		p.beta = emulated::deviceView(p.beta);
+	}
 	void operator()(Parameters &p)
 	{
+		(*this)(static_cast<Scaling &>(p));
 		for (int i = 0; i < autoamp::kernels::operands; ++i) {
 			auto &operand = p.operand[i];
 			if (operand.isArray)
@@ -38,13 +49,22 @@ struct OnHost {
 				operand.source = emulated::deviceView(operand.source);
 			operand.target = emulated::deviceView(operand.target);
 		}
-		p.scratch = emulated::deviceView(p.scratch);
-		p.predictions = emulated::deviceView(p.predictions);
-		p.calls = emulated::deviceView(p.calls);
 		p.maxima = emulated::deviceView(p.maxima);
-		p.ring = emulated::deviceView(p.ring);
-		p.alpha = emulated::deviceView(p.alpha);
-		p.beta = emulated::deviceView(p.beta);
+	}
+	void operator()(TensorParameters &p)
+	{
+		(*this)(static_cast<Scaling &>(p));
+		for (auto &tensor : p.tensor) {
+			tensor.source = emulated::deviceView(tensor.source);
+			tensor.target = emulated::deviceView(tensor.target);
+		}
+	}
+	void operator()(Placement &p)
+	{
+		p.result = emulated::deviceView(p.result);
+		p.target = emulated::deviceView(p.target);
+		p.added = emulated::deviceView(p.added);
+		p.bias = emulated::deviceView(p.bias);
 	}
 	void operator()(Scatter &s)
 	{
@@ -76,13 +96,18 @@ void run(const emulated::Launch &launch, void **arguments)
 	simt::run(launch.grid, launch.block, [&argument] { kernel(argument); });
 }
 
-constexpr size_t sizes[] = {sizeof(Parameters)}, scatterSizes[] = {sizeof(Scatter)}, sumSizes[] = {sizeof(Sum)},
+constexpr size_t sizes[] = {sizeof(Parameters)}, tensorSizes[] = {sizeof(TensorParameters)},
+                 placementSizes[] = {sizeof(Placement)}, scatterSizes[] = {sizeof(Scatter)}, sumSizes[] = {sizeof(Sum)},
                  widenSizes[] = {sizeof(Scalars)};
 constexpr emulated::Kernel kernels[] = {
     {"autoamp_begin", run<autoamp_begin>, sizes, 1},
     {"autoamp_cast_half", run<autoamp_cast_half>, sizes, 1},
     {"autoamp_cast_bfloat16", run<autoamp_cast_bfloat16>, sizes, 1},
     {"autoamp_settle", run<autoamp_settle>, sizes, 1},
+    {"autoamp_cast_tensor_half", run<autoamp_cast_tensor_half, TensorParameters>, tensorSizes, 1},
+    {"autoamp_cast_tensor_bfloat16", run<autoamp_cast_tensor_bfloat16, TensorParameters>, tensorSizes, 1},
+    {"autoamp_settle_tensor", run<autoamp_settle_tensor, TensorParameters>, tensorSizes, 1},
+    {"autoamp_place", run<autoamp_place, Placement>, placementSizes, 1},
     {"autoamp_scatter", run<autoamp_scatter, Scatter>, scatterSizes, 1},
     {"autoamp_sum", run<autoamp_sum, Sum>, sumSizes, 1},
     {"autoamp_widen", run<autoamp_widen, Scalars>, widenSizes, 1},

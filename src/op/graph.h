@@ -1,0 +1,44 @@
+// An operation graph of cuDNN as a value: tensors by uid, and what is done with them. Plain data, no vendor's types.
+// Any thread.
+#pragma once
+
+#include "src/op/op.h"
+
+#include <vector>
+
+namespace autoamp::op {
+
+constexpr int mostGraphDims = 8;
+
+struct GraphTensor {
+	int64_t uid = 0;
+	Dtype type = Dtype::none;
+	int rank = 0;
+	int64_t dims[mostGraphDims] = {}, strides[mostGraphDims] = {};
+	int64_t alignment = 16; // bytes
+	bool isVirtual = false; // in no memory
+	bool isByValue = false; // a scalar of the host's
+};
+
+enum class NodeKind : uint8_t { forward, backwardData, backwardFilter, matmul, pointwise };
+
+// result = kind(first, second): forward x, w; backwardData dy, w; backwardFilter x, dy.
+struct GraphNode {
+	NodeKind kind = NodeKind::pointwise;
+	int64_t first = 0, second = 0, result = 0; // uids; second 0: a pointwise node of one operand
+	int pointwise = 0;                         // cudnnPointwiseMode_t
+	Dtype compute = Dtype::float32;
+	double alpha = 1, beta = 0;
+	// Of a convolution:
+	bool isFlipped = false;
+	int spatial = 0;
+	int64_t padBefore[mostGraphDims] = {}, padAfter[mostGraphDims] = {};
+	int64_t stride[mostGraphDims] = {}, dilation[mostGraphDims] = {};
+};
+
+struct Graph {
+	std::vector<GraphTensor> tensors;
+	std::vector<GraphNode> nodes; // in the order in which they are computed
+};
+
+} // namespace autoamp::op

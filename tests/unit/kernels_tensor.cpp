@@ -1,0 +1,321 @@
+#include "tests/unit/kernels_host.h"
+
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <numeric>
+#include <set>
+
+using namespace kernels_host;
+
+namespace {
+
+// A tensor in memory: every element that is not its own is a NaN, and behind it lies a page that cannot be read.
+struct Stored {
+	std::vector<int64_t> extent; // rows, then the levels of the columns
+	std::vector<int64_t> stride;
+	Source memory;
+	int64_t first = 0; // of the element with index 0 everywhere: negative strides
+
+	static int64_t span(const std::vector<int64_t> &extent, const std::vector<int64_t> &stride)
+	{
+		int64_t most = 0;
+		for (size_t i = 0; i < extent.size(); ++i)
+			most += (extent[i] - 1) * std::abs(stride[i]);
+		return most + 1;
+	}
+	Stored(std::vector<int64_t> extents, std::vector<int64_t> strides, unsigned skew)
+	    : extent(std::move(extents)), stride(std::move(strides)), memory(span(extent, stride), skew)
+	{
+		for (size_t i = 0; i < extent.size(); ++i)
+			first += stride[i] < 0 ? (1 - extent[i]) * stride[i] : 0;
+	}
+	float *base() const { return memory.data() + first; }
+	TensorLayout layout() const
+	{
+		TensorLayout layout = {
+		    extent[0], stride[0], std::max<int>(1, static_cast<int>(extent.size()) - 1), {1, 1, 1, 1}, {}};
+		for (size_t i = 1; i < extent.size(); ++i)
+			layout.extent[i - 1] = extent[i], layout.stride[i - 1] = stride[i];
+		return layout;
+	}
+	// Calls with each element's address, row and position in the order of columns.
+	template <class Function>
+	void each(Function function) const
+	{
+		std::vector<int64_t> index(extent.size());
+		for (bool isMore = true; isMore;) {
+			float *at = base();
+			int64_t column = 0, weight = 1;
+			for (size_t i = 0; i < index.size(); ++i) {
+				at += index[i] * stride[i];
+				if (i > 0)
+					column += index[i] * weight, weight *= extent[i];
+			}
+			function(*at, index[0], column);
+			isMore = false;
+			for (size_t i = 0; i < index.size() && !isMore; ++i) {
+				isMore = ++index[i] < extent[i];
+				if (!isMore)
+					index[i] = 0;
+			}
+		}
+	}
+	void fill(unsigned seed, float scale = 1) const
+	{
+		std::mt19937 random(seed);
+		std::normal_distribution<float> normal;
+		each([&](float &x, int64_t, int64_t) { x = normal(random) * scale; });
+	}
+	uint32_t amax() const
+	{
+		uint32_t most = 0;
+		each([&](float x, int64_t, int64_t) {
+			const uint32_t bits = std::bit_cast<uint32_t>(x) & 0x7fffffff;
+			most = bits < 0x7f800000 ? std::max(most, bits) : most;
+		});
+		return most;
+	}
+	int64_t columns() const
+	{
+		return std::accumulate(extent.begin() + 1, extent.end(), int64_t{1}, std::multiplies<>());
+	}
+};
+
+constexpr uint16_t guard = 0xbeef;
+
+// Where one is converted to, with guards before and behind.
+struct Converted {
+	int64_t ld, zeroColumns, size;
+	std::unique_ptr<uint16_t[], void (*)(uint16_t *)> memory{nullptr, [](uint16_t *words) { free(words); }};
+
+	Converted(const Stored &from, bool isPadded, int64_t zeros)
+	    : ld(isPadded ? (from.extent[0] + 7) / 8 * 8 : from.extent[0]), zeroColumns(zeros),
+	      size(ld * (from.columns() + zeros))
+	{
+		memory.reset(static_cast<uint16_t *>(aligned_alloc(64, ((size + 64) * 2 + 63) / 64 * 64)));
+		std::fill(memory.get(), memory.get() + size + 64, guard);
+	}
+	Tensor of(const Stored &from) const { return {from.base(), memory.get() + 32, from.layout(), ld, zeroColumns}; }
+	// How many words are not what they have to be.
+	int wrong(const Stored &from, int exponent, Format format) const
+	{
+		std::vector<uint16_t> right(size + 64, guard);
+		std::fill(right.begin() + 32, right.begin() + 32 + size, 0);
+		from.each([&](float x, int64_t row, int64_t column) {
+			right[32 + column * ld + row] = rounded(x, exponent, format);
+		});
+		int count = 0;
+		for (size_t i = 0; i < right.size(); ++i)
+			count += right[i] != memory[i];
+		return count;
+	}
+};
+
+struct TensorCall {
+	Scratch scratch = {};
+	TensorParameters parameters = {};
+	TensorCall(const Tensor &a, const Tensor &b, Prediction *predictions)
+	{
+		parameters.tensor[0] = a, parameters.tensor[1] = b;
+		parameters.scratch = &scratch;
+		parameters.predictions = predictions;
+		parameters.pairKey = 0x1234567, parameters.signatureKey = 0x89abcdf;
+		parameters.alphaValue = 1;
+	}
+	void launchTensor(const char *name, unsigned smCount = 132)
+	{
+		launch(name, gridSize(parameters, smCount), parameters);
+	}
+	void run(unsigned smCount = 132)
+	{
+		Parameters begun = {};
+		static_cast<Scaling &>(begun) = parameters;
+		launch("autoamp_begin", 1, begun);
+		launchTensor("autoamp_cast_tensor_half", smCount);
+		launchTensor("autoamp_settle_tensor", smCount);
+	}
+};
+
+struct Strided {
+	std::vector<int64_t> extent, stride;
+};
+
+// Channels first and last, packed and not, filters turned round, three spatial dimensions, ends of all kinds.
+std::vector<Strided> shapes()
+{
+	return {
+	    {{1, 1}, {1, 1}},
+	    {{3, 35}, {35, 1}},
+	    {{3, 35, 2}, {35, 1, 105}},                                 // NCHW of two images
+	    {{64, 49, 3}, {49, 1, 64 * 49}},                            // a tile does not end where an image does
+	    {{64, 49 * 3}, {1, 64}},                                    // the same, NHWC
+	    {{65, 33}, {33, 1}},                                        // one row and one column over
+	    {{7, 300}, {1, 7}},                                         // NHWC, not a multiple of 8
+	    {{100, 130}, {130, 1}},                                     // several tiles either way
+	    {{5, 3, 3, 4}, {9, -1, -3, 45}},                            // KCRS turned round
+	    {{5, 3, 3, 4}, {1, -5, -15, 45}},                           // KRSC turned round
+	    {{6, 5, 4, 3, 2}, {500, 2, 13, 70, 4000}},                  // nothing touches
+	    {{6, 5, 4, 3, 2}, {7 * 6 * 3, 1, 7, 7 * 6, 7 * 6 * 3 * 6}}, // rows of images longer than read
+	    {{1, 9, 40}, {9, 1, 9}},                                    // depthwise filter
+	    {{32, 5, 5}, {0, 1, 5}},                                    // the same plane for every channel
+	};
+}
+
+} // namespace
+
+TEST_CASE("a tensor of any strides becomes channels-last")
+{
+	const Stored other({16, 40}, {1, 16}, 0);
+	other.fill(3);
+	unsigned seed = 0;
+	for (const Strided &shape : shapes())
+		for (const unsigned skew : {0u, 1u, 3u})
+			for (const bool isPadded : {true, false})
+				for (const int64_t zeros : {0, 5}) {
+					const Stored from(shape.extent, shape.stride, skew);
+					from.fill(++seed);
+					for (const bool isA : {true, false})
+						for (const unsigned smCount : {1u, 132u}) {
+							const Converted to(from, isPadded, zeros), otherTo(other, true, 0);
+							TensorCall call(isA ? to.of(from) : otherTo.of(other),
+							                isA ? otherTo.of(other) : to.of(from), nullptr);
+							const int i = isA ? 0 : 1;
+							call.scratch.used[i] = 3;
+							call.launchTensor("autoamp_cast_tensor_half", smCount);
+							CAPTURE(shape.extent, shape.stride, skew, isPadded, zeros, isA, smCount);
+							REQUIRE(to.wrong(from, 3, half) == 0);
+							REQUIRE(otherTo.wrong(other, 0, half) == 0);
+							REQUIRE(call.scratch.amax[i] == from.amax());
+							REQUIRE(call.scratch.amax[1 - i] == other.amax());
+							REQUIRE(call.scratch.nonfinite[i] == 0);
+						}
+					const Converted to(from, isPadded, zeros), otherTo(other, true, 0);
+					TensorCall call(to.of(from), otherTo.of(other), nullptr);
+					call.parameters.alphaValue = 2.5f;
+					call.launchTensor("autoamp_cast_tensor_bfloat16");
+					REQUIRE(to.wrong(from, 0, bfloat16) == 0);
+					REQUIRE(otherTo.wrong(other, 0, bfloat16) == 0);
+					REQUIRE(call.scratch.alpha == 2.5f);
+				}
+}
+
+TEST_CASE("the scale of a tensor is that of its data alone")
+{
+	std::vector<Prediction> predictions(predictionCount);
+	for (const float magnitude : {1.0f, 1e6f, 1e-9f, 3e38f, 1e-44f, 0.0f}) {
+		const Stored a({20, 49, 3}, {49, 1, 980}, 0), b({20, 9, 7}, {9, 1, 180}, 0);
+		a.fill(1), b.fill(2, 1e-3f);
+		if (magnitude != 1)
+			a.each([&](float &x, int64_t row, int64_t column) {
+				x = static_cast<float>((row + column) % 3 - 1) * magnitude;
+			});
+		for (const int stale : {0, -100, 100}) { // whatever was predicted
+			predictions[0x1234567 & (predictionCount - 1)] = {0x1234567, {stale, stale}};
+			const Converted toA(a, true, 0), toB(b, true, 1);
+			TensorCall call(toA.of(a), toB.of(b), predictions.data());
+			call.run();
+			CAPTURE(magnitude, stale);
+			const Scales right = scalesFor(a.amax(), b.amax(), 1);
+			const int exponentA = magnitude == 0 ? stale : right.exponent[0]; // of zeros any is right
+			CHECK(call.scratch.right[0] == exponentA);
+			CHECK(toA.wrong(a, exponentA, half) == 0);
+			CHECK(toB.wrong(b, right.exponent[1], half) == 0);
+			CHECK(call.scratch.alpha == right.alpha);
+		}
+	}
+}
+
+TEST_CASE("what is not finite is found in a tensor, and is no maximum")
+{
+	const Stored b({8, 8}, {1, 8}, 0);
+	b.fill(1);
+	for (int64_t place = 0; place < 20 * 147; place += 13) {
+		const Stored a({20, 49, 3}, {49, 1, 980}, 0);
+		a.fill(2);
+		a.each([&](float &x, int64_t row, int64_t column) {
+			const int64_t at = row * 147 + column;
+			x = at == place ? (place % 2 ? NAN : -INFINITY) : at == place + 1 ? 77 : x;
+		});
+		const Converted toA(a, true, 0), toB(b, true, 0);
+		TensorCall call(toA.of(a), toB.of(b), nullptr);
+		call.launchTensor("autoamp_cast_tensor_half", 1);
+		REQUIRE(call.scratch.amax[0] == std::bit_cast<uint32_t>(77.0f));
+		REQUIRE(call.scratch.nonfinite[0] == 1);
+		REQUIRE(call.scratch.nonfinite[1] == 0);
+	}
+}
+
+TEST_CASE("a result goes home to any strides, and only there")
+{
+	std::mt19937 random(5);
+	std::normal_distribution<float> normal;
+	for (const Strided &shape : shapes()) {
+		if (shape.stride[0] == 0)
+			continue; // no target
+		for (const bool isBfloat16 : {false, true})
+			for (const float factor : {0.0f, -1.5f})
+				for (const Activation activation : {Activation::none, Activation::relu, Activation::reluOfNan}) {
+					const Stored target(shape.extent, shape.stride, 1);
+					// Added from a tensor that is stored the other way round, or from the target itself.
+					const bool isInPlace = activation == Activation::none;
+					std::vector<int64_t> dense(shape.extent.size(), 1);
+					for (size_t i = dense.size() - 1; i-- > 0;)
+						dense[i] = dense[i + 1] * shape.extent[i + 1];
+					const Stored separate(shape.extent, dense, 0);
+					const Stored &added = isInPlace ? target : separate;
+					target.fill(3), separate.fill(4);
+					const int64_t ld = (shape.extent[0] + 7) / 8 * 8;
+					std::vector<float> result(ld * target.columns());
+					std::vector<uint16_t> narrow(result.size());
+					for (size_t i = 0; i < result.size(); ++i) {
+						result[i] = i % 31 == 30 ? NAN : normal(random);
+						narrow[i] = rounded(result[i], 0, bfloat16);
+						if (isBfloat16)
+							result[i] = 0.5f * std::bit_cast<float>(static_cast<uint32_t>(narrow[i]) << 16);
+					}
+					std::vector<float> bias(shape.extent[0]);
+					std::generate(bias.begin(), bias.end(), [&] { return normal(random); });
+					Placement p = {result.data(),
+					               isBfloat16,
+					               ld,
+					               target.base(),
+					               target.layout(),
+					               nullptr,
+					               0,
+					               {},
+					               0.5f,
+					               factor,
+					               activation == Activation::relu ? bias.data() : nullptr,
+					               activation};
+					if (isBfloat16)
+						p.result = narrow.data();
+					if (factor != 0) {
+						p.added = added.base();
+						p.addedRowStride = added.stride[0];
+						std::copy(added.stride.begin() + 1, added.stride.end(), p.addedStride);
+					}
+					std::vector<float> expected(Stored::span(shape.extent, shape.stride));
+					std::copy(target.memory.data(), target.memory.data() + expected.size(), expected.begin());
+					std::vector<float> terms(result.size());
+					if (factor != 0)
+						added.each([&](float x, int64_t row, int64_t column) { terms[column * ld + row] = x; });
+					target.each([&](const float &x, int64_t row, int64_t column) {
+						const int64_t at = column * ld + row;
+						float y = std::fma(factor, terms[at], result[at]) + (p.bias ? bias[row] : 0);
+						if (activation == Activation::relu)
+							y = y > 0 ? y : 0;
+						else if (activation == Activation::reluOfNan)
+							y = std::isnan(y) || y > 0 ? y : 0;
+						expected[&x - target.memory.data()] = y;
+					});
+					launch("autoamp_place", gridSize(p, 2), p);
+					int wrong = 0;
+					for (size_t i = 0; i < expected.size(); ++i) {
+						const float got = target.memory.data()[i];
+						wrong += std::isnan(expected[i]) ? !std::isnan(got) : got != expected[i];
+					}
+					CAPTURE(shape.extent, shape.stride, isBfloat16, factor, static_cast<int>(activation));
+					REQUIRE(wrong == 0);
+				}
+	}
+}
