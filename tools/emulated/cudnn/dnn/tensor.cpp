@@ -51,6 +51,8 @@ void eachOffset(const Tensor &tensor, Function function)
 		return;
 	int64_t at[maxRank] = {}, offset = 0;
 	const int last = tensor.rank - 1;
+	if (last < 0)
+		return function(0);
 	for (;;) {
 		for (int64_t i = 0; i < tensor.dims[last]; ++i)
 			function(offset + i * tensor.strides[last]);
