@@ -2,10 +2,11 @@
 """Writes what the emulated cuBLAS and cuDNN libraries keep as data.
 
 usage: generate.py exports LIBRARY exports.txt stubs.cpp exports.map functions.cpp HEADER...
-       generate.py rows table.tsv rows.inc
+       generate.py rows|texts table.tsv rows.inc
 exports: the version script that exports exactly the names of exports.txt. A name with a second word is a function of
 that routine: it has the prototype of the HEADERs and hands on its arguments by their names there (cublas/call.h). Every
-other one gets a weak stub, which a definition elsewhere replaces. rows: one ROW(...) for each line; "-" becomes `none`.
+other one gets a weak stub, which a definition elsewhere replaces. rows: one ROW(...) for each line; "-" becomes `none`. texts: the
+same with every cell a string.
 """
 import re
 import sys
@@ -76,6 +77,6 @@ if sys.argv[1] == 'exports':
           ('#include "tools/emulated/cublas/call.h"\n' if headers else '') +
           ''.join(function(name, routine, known[name]) for name, routine in names.items() if routine))
 else:
-    source, target = sys.argv[2:]
-    write(target, ''.join('ROW(' + ', '.join('none' if cell == '-' else cell for cell in line.split('\t')) + ')\n'
-                          for line in lines(source)))
+    kind, source, target = sys.argv[1:]
+    shown = (lambda cell: f'"{cell}"') if kind == 'texts' else (lambda cell: 'none' if cell == '-' else cell)
+    write(target, ''.join('ROW(' + ', '.join(map(shown, line.split('\t'))) + ')\n' for line in lines(source)))

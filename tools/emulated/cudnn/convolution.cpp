@@ -283,8 +283,8 @@ cudnnStatus_t time(cudnnHandle_t handle, const char *name, const Problem &proble
 
 } // namespace
 
-#define DESCRIBED(direction)                                                                                           \
-	FAIL_AS(BAD_PARAM);                                                                                                \
+#define DESCRIBED(direction, failure)                                                                                  \
+	FAIL_AS(failure);                                                                                                  \
 	REFUSE_IF(!handleOf(handle), BAD_PARAM);                                                                           \
 	Problem problem;                                                                                                   \
 	if (cudnnStatus_t status = describe(direction, first, second, convolution, result, problem))                       \
@@ -296,7 +296,7 @@ cudnnStatus_t time(cudnnHandle_t handle, const char *name, const Problem &proble
 	    const void *secondData, const cudnnConvolutionDescriptor_t convolution, Algo algorithm, void *workspace,       \
 	    size_t workspaceBytes, const void *beta, const Result result, void *resultData)                                \
 	{                                                                                                                  \
-		DESCRIBED(direction)                                                                                           \
+		DESCRIBED(direction, EXECUTION_FAILED)                                                                         \
 		REFUSE_IF(!alpha || !beta || !firstData || !secondData || !resultData, BAD_PARAM);                             \
 		return launch(handle, __func__, problem, algorithm,                                                            \
 		              {firstData, secondData, workspace, workspaceBytes, resultData}, scalar(alpha, problem),          \
@@ -306,7 +306,7 @@ cudnnStatus_t time(cudnnHandle_t handle, const char *name, const Problem &proble
 	    cudnnHandle_t handle, const First first, const Second second, const cudnnConvolutionDescriptor_t convolution,  \
 	    const Result result, Algo number, size_t *bytes)                                                               \
 	{                                                                                                                  \
-		DESCRIBED(direction)                                                                                           \
+		DESCRIBED(direction, INTERNAL_ERROR)                                                                           \
 		const Algorithm *algorithm = find(problem, number);                                                            \
 		REFUSE_IF(!bytes || !algorithm, BAD_PARAM);                                                                    \
 		*bytes = 0;                                                                                                    \
@@ -325,7 +325,7 @@ cudnnStatus_t time(cudnnHandle_t handle, const char *name, const Problem &proble
 	    cudnnHandle_t handle, const First first, const Second second, const cudnnConvolutionDescriptor_t convolution,  \
 	    const Result result, const int asked, int *returned, Perf *results)                                            \
 	{                                                                                                                  \
-		DESCRIBED(direction)                                                                                           \
+		DESCRIBED(direction, INTERNAL_ERROR)                                                                           \
 		REFUSE_IF(asked < 1 || !returned || !results, BAD_PARAM);                                                      \
 		search(problem, false, workspaceUnlimited, asked, returned, results);                                          \
 		return CUDNN_STATUS_SUCCESS;                                                                                   \
@@ -334,7 +334,7 @@ cudnnStatus_t time(cudnnHandle_t handle, const char *name, const Problem &proble
 	    cudnnHandle_t handle, const First first, const Second second, const cudnnConvolutionDescriptor_t convolution,  \
 	    const Result result, const int asked, int *returned, Perf *results)                                            \
 	{                                                                                                                  \
-		DESCRIBED(direction)                                                                                           \
+		DESCRIBED(direction, ALLOC_FAILED)                                                                             \
 		REFUSE_IF(asked < 1 || !returned || !results, BAD_PARAM);                                                      \
 		return time(handle, __func__, problem, nullptr, asked, returned, results);                                     \
 	}                                                                                                                  \
@@ -343,7 +343,7 @@ cudnnStatus_t time(cudnnHandle_t handle, const char *name, const Problem &proble
 	    const cudnnConvolutionDescriptor_t convolution, const Result result, void *resultData, const int asked,        \
 	    int *returned, Perf *results, void *workspace, size_t workspaceBytes)                                          \
 	{                                                                                                                  \
-		DESCRIBED(direction)                                                                                           \
+		DESCRIBED(direction, ALLOC_FAILED)                                                                             \
 		REFUSE_IF(asked < 1 || !returned || !results || !firstData || !secondData || !resultData, BAD_PARAM);          \
 		const Operands operands{firstData, secondData, workspace, workspace ? workspaceBytes : 0, resultData};         \
 		return time(handle, __func__, problem, &operands, asked, returned, results);                                   \
@@ -365,7 +365,7 @@ cudnnStatus_t cudnnConvolutionBiasActivationForward(
     const cudnnTensorDescriptor_t zDesc, const void *z, const cudnnTensorDescriptor_t biasDesc, const void *bias,
     const cudnnActivationDescriptor_t activation, const cudnnTensorDescriptor_t result, void *y)
 {
-	DESCRIBED(F)
+	DESCRIBED(F, EXECUTION_FAILED)
 	REFUSE_IF(!alpha1 || !alpha2 || !x || !w || !y || !zDesc || !biasDesc || !bias || !activation, BAD_PARAM);
 	REFUSE_IF(x == y || !zDesc->tensor.isSame(problem.result), BAD_PARAM);
 	const Tensor &b = biasDesc->tensor;
@@ -384,7 +384,7 @@ cudnnStatus_t cudnnConvolutionBackwardBias(cudnnHandle_t handle, const void *alp
                                            const cudnnTensorDescriptor_t dyDesc, const void *dy, const void *beta,
                                            const cudnnTensorDescriptor_t dbDesc, void *db)
 {
-	FAIL_AS(BAD_PARAM);
+	FAIL_AS(EXECUTION_FAILED);
 	const Handle *mine = handleOf(handle);
 	REFUSE_IF(!mine || !alpha || !beta || !dyDesc || !dbDesc || !dy || !db, BAD_PARAM);
 	const Tensor from = dyDesc->tensor, to = dbDesc->tensor;

@@ -343,6 +343,7 @@ cudaError_t exchangeMode(cudaStreamCaptureMode *);
 cudaError_t createGraph(cudaGraph_t *);
 cudaError_t destroyGraph(cudaGraph_t);
 cudaError_t cloneGraph(cudaGraph_t *, cudaGraph_t);
+cudaError_t takeWork(cudaGraph_t to, cudaGraph_t from); // what each node does
 cudaError_t graphNodes(cudaGraph_t, cudaGraphNode_t *, size_t *count);
 cudaError_t nodeDependencies(cudaGraphNode_t, cudaGraphNode_t *, size_t *count);
 cudaError_t removeDependencies(cudaGraph_t, const cudaGraphNode_t *from, const cudaGraphNode_t *to, size_t count);

@@ -61,7 +61,8 @@ std::string propertiesOf(const Device &device)
 }
 
 // A graph as the table's key words describe it; everything is destroyed with it.
-class Graph {
+class Graph
+{
 public:
 	explicit Graph(const std::map<std::string, std::string> &words) : words_(words) { build(); }
 	~Graph()
@@ -136,8 +137,8 @@ private:
 		set(made, CUDNN_ATTR_TENSOR_STRIDES, CUDNN_TYPE_INT64, strides);
 		set(made, CUDNN_ATTR_TENSOR_UNIQUE_ID, CUDNN_TYPE_INT64, Dims{uid});
 		set(made, CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, CUDNN_TYPE_INT64, Dims{number("al", 16)});
-		for (auto [name, value] : {std::pair(CUDNN_ATTR_TENSOR_IS_VIRTUAL, isVirtual),
-		                           std::pair(CUDNN_ATTR_TENSOR_IS_BY_VALUE, isValue)})
+		for (auto [name, value] :
+		     {std::pair(CUDNN_ATTR_TENSOR_IS_VIRTUAL, isVirtual), std::pair(CUDNN_ATTR_TENSOR_IS_BY_VALUE, isValue)})
 			if (value)
 				check(setAttribute(made, name, CUDNN_TYPE_BOOLEAN, 1, &value));
 		finalize(made);
@@ -182,8 +183,8 @@ void Graph::convolution(Descriptor first, Descriptor second, Descriptor result)
 		word, CUDNN_BACKEND_OPERATION_CONVOLUTION_##TYPE##_DESCRIPTOR,                                                 \
 		    CUDNN_ATTR_OPERATION_CONVOLUTION_##PREFIX##_##FIRST, CUDNN_ATTR_OPERATION_CONVOLUTION_##PREFIX##_##SECOND, \
 		    CUDNN_ATTR_OPERATION_CONVOLUTION_##PREFIX##_##RESULT,                                                      \
-		    CUDNN_ATTR_OPERATION_CONVOLUTION_##PREFIX##_CONV_DESC,                                                     \
-		    CUDNN_ATTR_OPERATION_CONVOLUTION_##PREFIX##_ALPHA, CUDNN_ATTR_OPERATION_CONVOLUTION_##PREFIX##_BETA        \
+		    CUDNN_ATTR_OPERATION_CONVOLUTION_##PREFIX##_CONV_DESC, CUDNN_ATTR_OPERATION_CONVOLUTION_##PREFIX##_ALPHA,  \
+		    CUDNN_ATTR_OPERATION_CONVOLUTION_##PREFIX##_BETA                                                           \
 	}
 	static constexpr Names names[] = {NAMES("fwd", FORWARD, FORWARD, X, W, Y),
 	                                  NAMES("dgrad", BACKWARD_DATA, BWD_DATA, DY, W, DX),
@@ -235,7 +236,8 @@ void Graph::chain(int kind, const Dims &dims, cudnnDataType_t out, bool isNhwc)
 	const Dims strides = packed(dims, isNhwc || kind == 6), ones(dims.size(), 1);
 	const Dims bias = [&] {
 		Dims made = ones;
-		made[1] = dims[1];
+		const size_t channels = dims.size() == 3 && word("dir", "") == "mm" ? 2 : 1;
+		made[channels] = dims[channels];
 		return made;
 	}();
 	if (kind == 0) {
@@ -262,10 +264,14 @@ void Graph::chain(int kind, const Dims &dims, cudnnDataType_t out, bool isNhwc)
 		pointwise(CUDNN_POINTWISE_ADD, left, right, y);
 		break;
 	}
+	case 9:
+		pointwise(CUDNN_POINTWISE_RELU_FWD, result_, nullptr, y);
+		break;
 	default: {
-		Descriptor sum = between('l');
-		pointwise(CUDNN_POINTWISE_ADD, result_, tensor('b', out, bias, packed(bias, true)), sum);
-		pointwise(CUDNN_POINTWISE_RELU_FWD, sum, nullptr, y);
+		Descriptor sum = kind == 8 ? y : between('l');
+		pointwise(CUDNN_POINTWISE_ADD, result_, tensor('e', out, bias, packed(bias, true)), sum);
+		if (kind != 8)
+			pointwise(CUDNN_POINTWISE_RELU_FWD, sum, nullptr, y);
 	}
 	}
 }
@@ -283,7 +289,8 @@ void Graph::build()
 		};
 		Descriptor a = tensor('a', first, {b, m, k}, matrix(m, k, number("ta", 0)));
 		Descriptor other = tensor('b', second, {b, k, n}, matrix(k, n, number("tb", 0)));
-		product(a, other, tensor('c', out, {b, m, n}, matrix(m, n, false)));
+		chain(kind, {b, m, n}, out, false);
+		product(a, other, result_);
 	} else {
 		const auto spatial = static_cast<size_t>(number("sp", 2));
 		const int64_t c = number("C", 64), k = number("K", 64), h = number("H", 28), r = number("R", 3);
@@ -296,13 +303,10 @@ void Graph::build()
 		const Dims &one = isData ? y : x, &two = isForward || isData ? w : y;
 		Descriptor left = tensor('1', first, one, packed(one, layouts[0] == 'n'));
 		Descriptor right = tensor('2', second, two, packed(two, layouts[1] == 'n'));
-		// The operation is the first node although what it writes is made with the chain.
-		std::vector<Descriptor> after;
 		chain(kind, isForward ? y : isData ? x : w, out, layouts[2] == 'n');
-		after.swap(nodes_);
 		convolution(left, right, result_);
-		nodes_.insert(nodes_.end(), after.begin(), after.end());
 	}
+	std::rotate(nodes_.begin(), nodes_.end() - 1, nodes_.end()); // the operation comes before its chain
 	operations_ = make(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
 	set(operations_, CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR, nodes_);
 	finalize(operations_);

@@ -159,7 +159,8 @@ void anything()
 		if (!one)
 			continue;
 		say("initialize " + std::to_string(type), initializeDescriptor(one));
-		say("set an unknown attribute of " + std::to_string(type), Setting(777, Dims{1}).to(one));
+		if (type != CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR) // the real one says NOT_SUPPORTED
+			say("set an unknown attribute of " + std::to_string(type), Setting(777, Dims{1}).to(one));
 		say("destroy " + std::to_string(type), destroyDescriptor(one));
 	}
 	say("destroy null", destroyDescriptor(nullptr));
@@ -180,7 +181,6 @@ void tensors()
 	Descriptor good = one("good", {});
 	say("tensor finalized twice", finalize(good));
 	say("tensor set when finalized", usual[0].to(good));
-	say("tensor initialized when finalized", initializeDescriptor(good));
 	for (const Setting &setting : usual)
 		one("without " + std::to_string(setting.name), {}, setting.name);
 	one("negative stride", {{CUDNN_ATTR_TENSOR_STRIDES, Dims{60, 20, 5, -1}}});
@@ -194,6 +194,9 @@ void tensors()
 	one("rank 9", {{CUDNN_ATTR_TENSOR_DIMENSIONS, Dims(9, 1)}, {CUDNN_ATTR_TENSOR_STRIDES, Dims(9, 1)}});
 	for (int64_t alignment : {-4, 0, 1, 2, 3, 4, 6, 12, 64, 1024})
 		one("alignment " + std::to_string(alignment), {{CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, Dims{alignment}}});
+	one("one element by value", {{CUDNN_ATTR_TENSOR_DIMENSIONS, Dims(4, 1)},
+	                             {CUDNN_ATTR_TENSOR_STRIDES, Dims(4, 1)},
+	                             flag(CUDNN_ATTR_TENSOR_IS_BY_VALUE, true)});
 	one("type INT32", {{CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_TYPE_INT32, std::vector<int>{0}}});
 	one("two uids", {{CUDNN_ATTR_TENSOR_UNIQUE_ID, Dims{1, 2}}});
 	one("virtual", {flag(CUDNN_ATTR_TENSOR_IS_VIRTUAL, true)});
@@ -220,6 +223,8 @@ void tensors()
 	get<char>("tensor by value", good, CUDNN_ATTR_TENSOR_IS_BY_VALUE, CUDNN_TYPE_BOOLEAN, 1);
 	get<int64_t>("tensor vector count", good, CUDNN_ATTR_TENSOR_VECTOR_COUNT, CUDNN_TYPE_INT64, 1);
 	get<int64_t>("tensor unknown", good, 777, CUDNN_TYPE_INT64, 1);
+	say("tensor initialized when finalized", initializeDescriptor(good));
+	get<int64_t>("tensor initialized", good, CUDNN_ATTR_TENSOR_UNIQUE_ID, CUDNN_TYPE_INT64, 1);
 }
 
 const std::vector<Setting> &convolutionSettings()
@@ -256,7 +261,6 @@ void convolutions()
 		one("spatial " + std::to_string(spatial), {{CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, Dims{spatial}}});
 	get<int64_t>("convolution pads", good, CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, CUDNN_TYPE_INT64, 8);
 	get<int64_t>("convolution spatial", good, CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, CUDNN_TYPE_INT64, 1);
-	get<int>("convolution mode", good, CUDNN_ATTR_CONVOLUTION_CONV_MODE, CUDNN_TYPE_CONVOLUTION_MODE, 1);
 
 	// Operations: [batch, channels, image], [filters, channels, 3 x 3].
 	Descriptor open = make(tensorType);
@@ -455,8 +459,8 @@ void plans()
 	get<int64_t>("graph count", graph, CUDNN_ATTR_OPERATIONGRAPH_ENGINE_GLOBAL_COUNT, CUDNN_TYPE_INT64, 1);
 	Descriptor reader = make(CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR);
 	int64_t count = -1;
-	say("graph operations", getAttribute(graph, CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &count,
-	                                     &reader));
+	say("graph operations",
+	    getAttribute(graph, CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &count, &reader));
 
 	constexpr auto deviceType = CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR;
 	enum { json = CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION };
@@ -467,10 +471,9 @@ void plans()
 	get<char>("device text length", device, json, CUDNN_TYPE_CHAR, 0, false);
 
 	enum { heuristicGraph = CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, mode = CUDNN_ATTR_ENGINEHEUR_MODE };
-	const std::vector<Setting> heuristic{
-	    {heuristicGraph, graph},
-	    {mode, CUDNN_TYPE_HEUR_MODE, std::vector{CUDNN_HEUR_MODE_A}},
-	    {CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, device}};
+	const std::vector<Setting> heuristic{{heuristicGraph, graph},
+	                                     {mode, CUDNN_TYPE_HEUR_MODE, std::vector{CUDNN_HEUR_MODE_A}},
+	                                     {CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, device}};
 	constexpr auto heuristicType = CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR;
 	with("heuristic good", heuristicType, heuristic);
 	with("heuristic without mode", heuristicType, heuristic, {}, mode);
@@ -495,7 +498,6 @@ void plans()
 
 	constexpr auto configType = CUDNN_BACKEND_ENGINECFG_DESCRIPTOR;
 	Descriptor config = with("config good", configType, {{CUDNN_ATTR_ENGINECFG_ENGINE, engine}});
-	with("config of an open engine", configType, {{CUDNN_ATTR_ENGINECFG_ENGINE, make(engineType)}});
 
 	constexpr auto planType = CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR;
 	enum { planConfig = CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, planJson = 405 };

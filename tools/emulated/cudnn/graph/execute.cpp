@@ -1,0 +1,264 @@
+// Runs plans: the variant pack is checked when it is executed, everything else happens when the stream gets there.
+#include "tools/emulated/cudnn/graph/descriptor.h"
+#include "tools/emulated/device/core.h"
+
+#include <cmath>
+
+namespace emulated::cudnn::graph {
+
+namespace {
+
+using Dense = std::vector<float>;
+
+float apply(const Node &node, float x, float b)
+{
+	const auto parameter = static_cast<float>(node.parameter);
+	constexpr float half = 0.5F, rootHalf = 0.70710678F, rootTwoOverPi = 0.79788456F, cubic = 0.044715F;
+	switch (node.mode) {
+	case CUDNN_POINTWISE_ADD:
+		return x + b;
+	case CUDNN_POINTWISE_MUL:
+		return x * b;
+	case CUDNN_POINTWISE_SUB:
+		return x - b;
+	case CUDNN_POINTWISE_DIV:
+		return x / b;
+	case CUDNN_POINTWISE_MAX:
+		return std::fmax(x, b);
+	case CUDNN_POINTWISE_MIN:
+		return std::fmin(x, b);
+	case CUDNN_POINTWISE_RELU_FWD: {
+		const auto lower = static_cast<float>(node.lowerClip);
+		const double upper = node.upperClip;
+		return x < lower   ? lower + static_cast<float>(node.lowerClipSlope) * (x - lower)
+		       : x > upper ? static_cast<float>(upper)
+		                   : x;
+	}
+	case CUDNN_POINTWISE_TANH_FWD:
+		return std::tanh(x);
+	case CUDNN_POINTWISE_SIGMOID_FWD:
+		return 1 / (1 + std::exp(-x));
+	case CUDNN_POINTWISE_GELU_FWD:
+		return half * x * (1 + std::erf(x * rootHalf));
+	case CUDNN_POINTWISE_GELU_APPROX_TANH_FWD:
+		return half * x * (1 + std::tanh(rootTwoOverPi * (x + cubic * x * x * x)));
+	case CUDNN_POINTWISE_ELU_FWD:
+		return x > 0 ? x : parameter * std::expm1(x);
+	case CUDNN_POINTWISE_SWISH_FWD:
+		return x / (1 + std::exp(-parameter * x));
+	case CUDNN_POINTWISE_SOFTPLUS_FWD:
+		return std::log1p(std::exp(parameter * x)) / parameter;
+	default: // IDENTITY
+		return x;
+	}
+}
+
+// Spreads an operand over the dimensions in which it has one element.
+Dense spread(const Dense &from, const Tensor &tensor, const Tensor &to)
+{
+	if (tensor.hasSameDims(to))
+		return from;
+	Dense all(static_cast<size_t>(to.count()));
+	for (size_t i = 0; i < all.size(); ++i) {
+		auto rest = static_cast<int64_t>(i);
+		int64_t at = 0, stride = 1;
+		for (int d = to.rank - 1; d >= 0; --d) {
+			at += tensor.dims[d] == 1 ? 0 : rest % to.dims[d] * stride;
+			stride *= tensor.dims[d];
+			rest /= to.dims[d];
+		}
+		all[i] = from[static_cast<size_t>(at)];
+	}
+	return all;
+}
+
+// One run of a plan.
+struct Run {
+	std::shared_ptr<const Plan> plan;
+	std::map<int64_t, void *> pointers;
+	std::map<int64_t, Dense> values; // of scalars by value, and of virtual tensors as they come
+	void *workspace = nullptr;
+
+	const Graph &graph() const { return *plan->graph; }
+	Rounding rounding() const { return plan->engine.usesTensorCores() ? dnn::tensorCoreRounding() : Rounding::None; }
+	Dense read(Memory &memory, int64_t uid, Rounding rounding = Rounding::None)
+	{
+		const auto found = values.find(uid);
+		return found != values.end() ? found->second
+		                             : memory.read<float>(graph().tensor(uid), pointers.at(uid), rounding);
+	}
+	Dense convolved(Memory &memory, const Node &node)
+	{
+		const Tensor &first = graph().tensor(node.first), &second = graph().tensor(node.second),
+		             &result = graph().tensor(node.result);
+		Dense dense(static_cast<size_t>(result.count()));
+		const void *a = memory.at(first, pointers.at(node.first)), *b = memory.at(second, pointers.at(node.second));
+		if (a && b)
+			dnn::convolve(node.convolution, first, a, second, b, result, dense.data(), rounding());
+		return dense;
+	}
+	Dense multiplied(Memory &memory, const Node &node)
+	{
+		const Tensor &left = graph().tensor(node.first), &right = graph().tensor(node.second),
+		             &result = graph().tensor(node.result);
+		const auto whole = [&](const Tensor &operand) { // as many matrices as the result has
+			Tensor tensor = operand;
+			std::copy(result.dims, result.dims + result.rank - 2, tensor.dims);
+			return tensor;
+		};
+		const Dense a = spread(read(memory, node.first, rounding()), left, whole(left));
+		const Dense b = spread(read(memory, node.second, rounding()), right, whole(right));
+		Dense dense(static_cast<size_t>(result.count()));
+		const int last = result.rank - 1;
+		const int64_t m = result.dims[last - 1], n = result.dims[last], k = left.dims[last];
+		// By rows: the transposed product by columns.
+		for (int64_t i = 0; m * n > 0 && i < result.count() / (m * n); ++i)
+			blas::multiply(false, false, n, m, k, b.data() + i * k * n, a.data() + i * m * k, dense.data() + i * m * n);
+		return dense;
+	}
+	Dense combined(Memory &memory, const Node &node)
+	{
+		const Tensor &result = graph().tensor(node.result);
+		Dense x = spread(read(memory, node.first), graph().tensor(node.first), result);
+		const Dense b =
+		    node.hasSecond ? spread(read(memory, node.second), graph().tensor(node.second), result) : Dense(x.size());
+		const auto alpha1 = static_cast<float>(node.alpha), alpha2 = static_cast<float>(node.beta);
+		for (size_t i = 0; i < x.size(); ++i)
+			x[i] = apply(node, alpha1 * x[i], alpha2 * b[i]);
+		return x;
+	}
+	void operator()(Memory &memory)
+	{
+		if (plan->workspace)
+			if (void *room = memory.at(workspace, plan->workspace))
+				std::memset(room, 0xff, plan->workspace);
+		for (const Node &node : graph().nodes) {
+			const Edge &edge = graph().edges.at(node.result);
+			const bool isOperation = node.kind != Node::Kind::elements;
+			Dense dense = !isOperation                           ? combined(memory, node)
+			              : node.kind == Node::Kind::convolution ? convolved(memory, node)
+			                                                     : multiplied(memory, node);
+			if (isOperation && node.compute == CUDNN_DATA_HALF) { // accumulated in half: rounded once here
+				const Tensor half = dnn::packed(CUDNN_DATA_HALF, edge.tensor.rank, edge.tensor.dims);
+				std::vector<uint16_t> bits(dense.size());
+				dnn::store(dense.data(), half, bits.data());
+				dnn::load(half, bits.data(), dense.data());
+			}
+			const bool isScaled = node.kind == Node::Kind::convolution;
+			const auto alpha = static_cast<float>(isScaled ? node.alpha : 1),
+			           beta = static_cast<float>(isScaled ? node.beta : 0);
+			if (edge.isVirtual)
+				values[node.result] = std::move(dense);
+			else
+				memory.write<float>(std::move(dense), edge.tensor, pointers.at(node.result), alpha, beta);
+		}
+	}
+};
+
+} // namespace
+
+cudnnStatus_t execute(const Handle &handle, const std::shared_ptr<const Plan> &plan, const Descriptor &pack)
+{
+	const auto uids = pack.all<int64_t>(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS);
+	const auto pointers = pack.all<void *>(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS);
+	Run run{plan, {}, {}, pack.get<void *>(CUDNN_ATTR_VARIANT_PACK_WORKSPACE)};
+	for (size_t i = 0; i < uids.size(); ++i) {
+		const auto edge = plan->graph->edges.find(uids[i]);
+		REFUSE_IF(edge == plan->graph->edges.end() || edge->second.isVirtual, BAD_PARAM);
+		run.pointers[uids[i]] = pointers[i];
+	}
+	for (const auto &[uid, edge] : plan->graph->edges) {
+		if (edge.isVirtual)
+			continue;
+		REFUSE_IF(!run.pointers.count(uid), BAD_PARAM);
+		void *pointer = run.pointers.at(uid);
+		REFUSE_IF(!pointer, BAD_PARAM_NULL_POINTER);
+		if (edge.isByValue) { // host memory, which may change as soon as this returns
+			Tensor scalar = edge.tensor;
+			dnn::load(scalar, pointer, (run.values[uid] = Dense(1)).data());
+			continue;
+		}
+		REFUSE_IF(reinterpret_cast<uintptr_t>(pointer) % static_cast<uintptr_t>(edge.alignment) != 0,
+		          BAD_PARAM_MISALIGNED_POINTER);
+	}
+	REFUSE_IF(plan->workspace && !run.workspace, BAD_PARAM_NULL_POINTER);
+	REFUSE_IF(plan->version != 900, NOT_SUPPORTED_ARCH_MISMATCH); // the emulated device
+	return cudnn::run(handle, "cudnnBackendExecute", [run](Memory &memory) { Run{run}(memory); });
+}
+
+namespace {
+
+struct Asked {
+	cudnnStatus_t status;
+	Handle *handle;
+	const Descriptor *plan, *pack;
+};
+
+Asked check(cudnnHandle_t handle, cudnnBackendDescriptor_t executionPlan, cudnnBackendDescriptor_t variantPack)
+{
+	Asked asked{CUDNN_STATUS_SUCCESS, handleOf(handle), live(executionPlan), live(variantPack)};
+	if (!asked.handle || !asked.plan || !asked.pack || asked.plan->type != CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR ||
+	    asked.pack->type != CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR)
+		asked.status = refuse(CUDNN_STATUS_BAD_PARAM, "no handle, plan or variant pack");
+	else if (!asked.plan->isFinalized || !asked.pack->isFinalized)
+		asked.status = refuse(CUDNN_STATUS_BAD_PARAM_NOT_FINALIZED, "the plan or the variant pack is not finalized");
+	return asked;
+}
+
+// The work as nodes of a graph.
+cudnnStatus_t populate(const Asked &asked, cudaGraph_t graph)
+{
+	REFUSE_IF(!asked.plan->plan->engine.hasNativeGraph(), NOT_SUPPORTED_CUDA_GRAPH_NATIVE_API);
+	Handle aside = *asked.handle;
+	REFUSE_IF(emulated::createStream(&aside.stream, cudaStreamNonBlocking, 0) != cudaSuccess, EXECUTION_FAILED_CUDART);
+	cudnnStatus_t status = CUDNN_STATUS_BAD_PARAM;
+	if (emulated::captureTo(aside.stream, graph, nullptr, 0, cudaStreamCaptureModeRelaxed) == cudaSuccess) {
+		status = execute(aside, asked.plan->plan, *asked.pack);
+		emulated::endCapture(aside.stream, &graph);
+	}
+	emulated::destroyStream(aside.stream);
+	return status;
+}
+
+} // namespace
+
+} // namespace emulated::cudnn::graph
+
+using namespace emulated::cudnn;
+using namespace emulated::cudnn::graph;
+
+extern "C" {
+
+cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t executionPlan,
+                                  cudnnBackendDescriptor_t variantPack)
+{
+	FAIL_AS(EXECUTION_FAILED);
+	const Asked asked = check(handle, executionPlan, variantPack);
+	return asked.status ? asked.status : execute(*asked.handle, asked.plan->plan, *asked.pack);
+}
+
+cudnnStatus_t cudnnBackendPopulateCudaGraph(cudnnHandle_t handle, cudnnBackendDescriptor_t executionPlan,
+                                            cudnnBackendDescriptor_t variantPack, cudaGraph_t graph)
+{
+	FAIL_AS(EXECUTION_FAILED);
+	const Asked asked = check(handle, executionPlan, variantPack);
+	return asked.status ? asked.status : populate(asked, graph);
+}
+
+cudnnStatus_t cudnnBackendUpdateCudaGraph(cudnnHandle_t handle, cudnnBackendDescriptor_t executionPlan,
+                                          cudnnBackendDescriptor_t variantPack, cudaGraph_t graph)
+{
+	FAIL_AS(EXECUTION_FAILED);
+	const Asked asked = check(handle, executionPlan, variantPack);
+	if (asked.status)
+		return asked.status;
+	cudaGraph_t fresh = nullptr;
+	REFUSE_IF(emulated::createGraph(&fresh) != cudaSuccess, EXECUTION_FAILED_CUDART);
+	cudnnStatus_t status = populate(asked, fresh);
+	if (!status && emulated::takeWork(graph, fresh) != cudaSuccess)
+		status = refuse(CUDNN_STATUS_BAD_PARAM_CUDA_GRAPH_MISMATCH, "the graph was not populated from this plan");
+	emulated::destroyGraph(fresh);
+	return status;
+}
+
+} // extern "C"

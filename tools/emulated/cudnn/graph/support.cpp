@@ -1,0 +1,381 @@
+// A graph is described as a row of the table describes one: a family (operation, types, what follows) and how it
+// deviates from the family's first row. A graph that is a row gets that row's engines. Any other gets those that are
+// left by each of the rows that deviate in nothing but what the graph deviates in too.
+#include "tools/emulated/cudnn/graph/support.h"
+
+#include <algorithm>
+#include <array>
+#include <sstream>
+
+namespace emulated::cudnn::graph {
+
+namespace {
+
+// What an engine's conditions look at. 0: as in the family's first row.
+enum Trait {
+	layout,
+	alignment,
+	first,
+	second,
+	groups,
+	spatial,
+	flipped,
+	alpha,
+	beta,
+	dilation,
+	stride,
+	filter,
+	image,
+	traitCount
+};
+using Traits = std::array<int, traitCount>;
+using Sizes = std::array<int64_t, 6>;
+
+struct Subject {
+	std::string operation, in, win, out, compute;
+	int chain = 0; // the table's "cast"
+	Traits traits{};
+	Sizes sizes{};
+
+	bool isSameFamily(const Subject &other) const
+	{
+		return operation == other.operation && in == other.in && win == other.win && out == other.out &&
+		       compute == other.compute && chain == other.chain;
+	}
+};
+
+constexpr int architectures[] = {750, 800, 860, 890, 900, 1000, 1200};
+
+struct Row {
+	Subject subject;
+	const char *engines[std::size(architectures)];
+};
+
+// Engines want channels (or columns) in multiples of 8, 4 or 2.
+int granularity(int64_t elements)
+{
+	return elements % 8 == 0 ? 0 : elements % 4 == 0 ? 4 : elements % 2 == 0 ? 2 : 1;
+}
+
+constexpr int layoutCode(const char *letters)
+{
+	return (letters[0] == 'c' ? 4 : 0) + (letters[1] == 'c' ? 2 : 0) + (letters[2] == 'c' ? 1 : 0);
+}
+
+int alignmentCode(int64_t bytes)
+{
+	return bytes >= 16 ? 0 : bytes >= 4 ? 4 : 2;
+}
+
+// Numbers of a convolution, as both a row's words and a graph give them.
+struct Shape {
+	int64_t n = 32, c = 64, k = 64, h = 28, r = 3, groups = 1;
+};
+
+void describe(const Shape &shape, Subject &subject)
+{
+	Traits &traits = subject.traits;
+	subject.sizes = {shape.n, shape.c, shape.k, shape.h, shape.r, shape.groups};
+	traits[first] = granularity(shape.c);
+	traits[second] = granularity(shape.k);
+	constexpr int few = 16; // channels of a group
+	traits[groups] = shape.groups == 1 ? 0 : shape.groups == shape.c ? 1 : shape.c / shape.groups < few ? 2 : 3;
+	traits[filter] = shape.r == 1 ? 1 : shape.r < 7 ? 0 : 7;
+	traits[image] = shape.n == 1 ? 1 : shape.h < 8 ? 2 : 0;
+}
+
+void describe(int64_t m, int64_t n, int64_t k, int64_t batch, Subject &subject)
+{
+	Traits &traits = subject.traits;
+	subject.sizes = {m, n, k, batch};
+	traits[first] = granularity(k);
+	traits[second] = granularity(n);
+	traits[image] = m == 1 ? 1 : 0;
+	traits[groups] = batch > 1;
+}
+
+Row rowOf(const char *words, std::initializer_list<const char *> engines)
+{
+	Row row{};
+	Subject &subject = row.subject;
+	subject.compute = "f32";
+	Shape shape;
+	int64_t m = 512, n = 512, k = 512, batch = 1;
+	std::istringstream text(words);
+	for (std::string word; text >> word;) {
+		const size_t sign = word.find('=');
+		const std::string name = word.substr(0, sign), value = word.substr(sign + 1);
+		const int64_t number = std::atoll(value.c_str());
+		const std::pair<const char *, std::string *> texts[] = {{"dir", &subject.operation},
+		                                                        {"in", &subject.in},
+		                                                        {"win", &subject.win},
+		                                                        {"out", &subject.out},
+		                                                        {"comp", &subject.compute}};
+		for (const auto &[known, to] : texts)
+			if (name == known)
+				*to = value;
+		const std::pair<const char *, int64_t *> numbers[] = {
+		    {"N", &shape.n},      {"C", &shape.c}, {"K", &shape.k}, {"H", &shape.h}, {"R", &shape.r},
+		    {"G", &shape.groups}, {"M", &m},       {"NN", &n},      {"KK", &k},      {"B", &batch}};
+		for (const auto &[known, to] : numbers)
+			if (name == known)
+				*to = number;
+		Traits &traits = subject.traits;
+		if (name == "cast")
+			subject.chain = static_cast<int>(number);
+		else if (name == "lay")
+			traits[layout] = layoutCode(value.c_str());
+		else if (name == "al")
+			traits[alignment] = alignmentCode(number);
+		else if (name == "sp")
+			traits[spatial] = static_cast<int>(number);
+		else if (name == "mode")
+			traits[flipped] = 1;
+		else if (name == "alpha")
+			traits[alpha] = 1;
+		else if (name == "beta")
+			traits[beta] = 1;
+		else if (name == "dil")
+			traits[dilation] = 1;
+		else if (name == "st")
+			traits[stride] = 1;
+		else if (name == "ta")
+			traits[layout] |= 4;
+		else if (name == "tb")
+			traits[layout] |= 2;
+	}
+	if (subject.win.empty())
+		subject.win = subject.in;
+	if (subject.operation == "mm")
+		describe(m, n, k, batch, subject);
+	else
+		describe(shape, subject);
+	std::copy(engines.begin(), engines.end(), row.engines);
+	return row;
+}
+
+const std::vector<Row> &rows()
+{
+	static const auto *all = new std::vector<Row>{
+#define ROW(words, ...) rowOf(words, {__VA_ARGS__}),
+#include "support.inc"
+#undef ROW
+	};
+	return *all;
+}
+
+const char *wordOf(cudnnDataType_t type)
+{
+	return type == CUDNN_DATA_HALF       ? "f16"
+	       : type == CUDNN_DATA_BFLOAT16 ? "bf16"
+	       : type == CUDNN_DATA_FLOAT    ? "f32"
+	                                     : "";
+}
+
+bool isChannelsLast(const Tensor &tensor)
+{
+	// What has one element in every spatial dimension is both.
+	return tensor.strides[1] == 1 || tensor.dims[1] == 1;
+}
+
+int chainOf(const Graph &graph)
+{
+	const auto &nodes = graph.nodes;
+	if (nodes.size() == 1)
+		return 0;
+	if (patternOf(graph) == Pattern::biased)
+		return nodes.size() == 2 ? 8 : 7;
+	if (nodes.size() > 2)
+		return nodes.size() == 3 && isActivation(nodes.back()) ? 7 : 5;
+	const Node &last = nodes.back();
+	const int64_t other = last.first == nodes.front().result ? last.second : last.first;
+	switch (last.mode) {
+	case CUDNN_POINTWISE_IDENTITY: {
+		const Tensor &from = graph.tensor(last.first), &to = graph.tensor(last.result);
+		return isChannelsLast(from) == isChannelsLast(to) || from.rank < 4 ? 1 : 6;
+	}
+	case CUDNN_POINTWISE_MUL:
+		return graph.edges.at(other).isByValue ? 3 : 4;
+	case CUDNN_POINTWISE_ADD:
+		return operationOf(graph).kind == Node::Kind::product ? 8 : 4;
+	default:
+		return 9;
+	}
+}
+
+bool isServed(const Graph &graph)
+{
+	if (patternOf(graph) == Pattern::other)
+		return false;
+	const Node &operation = operationOf(graph);
+	for (const auto &[uid, edge] : graph.edges) {
+		const bool isOperand = uid == operation.first || uid == operation.second;
+		const bool isWritten = std::any_of(graph.nodes.begin(), graph.nodes.end(),
+		                                   [uid = uid](const Node &node) { return node.result == uid; });
+		if (edge.vectorCount != 1 ||
+		    (edge.isVirtual && (isOperand || !isWritten || edge.tensor.type != CUDNN_DATA_FLOAT)))
+			return false;
+	}
+	return true;
+}
+
+Subject subjectOf(const Graph &graph)
+{
+	Subject subject;
+	const Node &operation = operationOf(graph);
+	const Tensor &one = graph.tensor(operation.first), &two = graph.tensor(operation.second);
+	const Tensor &result = graph.tensor(operation.result), &out = graph.tensor(graph.nodes.back().result);
+	subject.in = wordOf(one.type);
+	subject.win = wordOf(two.type);
+	subject.out = wordOf(out.type);
+	subject.compute = wordOf(operation.compute);
+	subject.chain = chainOf(graph);
+	Traits &traits = subject.traits;
+	int64_t least = 16;
+	for (const auto &[uid, edge] : graph.edges)
+		if (!edge.isVirtual && !edge.isByValue && edge.tensor.count() > 1)
+			least = std::min(least, edge.alignment);
+	traits[alignment] = alignmentCode(least);
+	if (operation.kind == Node::Kind::product) {
+		subject.operation = "mm";
+		const int last = one.rank - 1;
+		traits[layout] = (one.strides[last] != 1 && one.dims[last] > 1 ? 4 : 0) |
+		                 (two.strides[last] != 1 && two.dims[last] > 1 ? 2 : 0);
+		describe(result.dims[last - 1], result.dims[last], one.dims[last], result.count() / result.countFrom(last - 1),
+		         subject);
+		return subject;
+	}
+	const dnn::Convolution &c = operation.convolution;
+	constexpr const char *directions[] = {"fwd", "dgrad", "wgrad"};
+	subject.operation = directions[static_cast<int>(c.direction)];
+	const bool isForward = c.direction == Direction::forward, isData = c.direction == Direction::backwardData;
+	const Tensor &x = isData ? result : one,
+	             &w = isForward ? two
+	                  : isData  ? one
+	                            : result,
+	             &y = isForward ? result : two;
+	// The table names the gradient's operands dy, w.
+	const Tensor &left = isData ? two : one, &right = isData ? one : two;
+	traits[layout] =
+	    (isChannelsLast(left) ? 0 : 4) | (isChannelsLast(right) ? 0 : 2) | (isChannelsLast(result) ? 0 : 1);
+	traits[spatial] = c.spatial == 2 ? 0 : c.spatial;
+	traits[flipped] = c.isFlipped;
+	traits[alpha] = operation.alpha != 1;
+	traits[beta] = operation.beta != 0;
+	traits[dilation] = std::any_of(c.dilation, c.dilation + c.spatial, [](int64_t one) { return one > 1; });
+	traits[stride] = std::any_of(c.stride, c.stride + c.spatial, [](int64_t one) { return one > 1; });
+	describe({x.dims[0], x.dims[1], y.dims[1], x.dims[2], *std::max_element(w.dims + 2, w.dims + w.rank), c.groups},
+	         subject);
+	return subject;
+}
+
+// Whose rows stand in where a family's own say nothing: half for bfloat16, a chain of one step for others,
+// bias and activation for bias alone.
+std::vector<Subject> familiesOf(const Subject &subject)
+{
+	std::vector<Subject> families{subject};
+	Subject other = subject;
+	if (subject.chain > 1 && subject.chain != 7) {
+		other.chain = subject.chain == 8 ? 7 : 1;
+		families.push_back(other);
+	}
+	if (subject.in == "bf16" && subject.win == "bf16") {
+		other.in = other.win = "f16";
+		other.out = subject.out == "bf16" ? "f16" : subject.out;
+		families.push_back(other);
+	}
+	return families;
+}
+
+bool isWithin(const Traits &some, const Traits &all)
+{
+	return std::equal(some.begin(), some.end(), all.begin(),
+	                  [](int one, int other) { return one == 0 || one == other; });
+}
+
+struct Match {
+	const Row *row;
+	size_t family;
+};
+
+std::vector<Match> matchesOf(const Subject &subject)
+{
+	const std::vector<Subject> families = familiesOf(subject);
+	std::vector<Match> matches;
+	bool isLayoutKnown = false;
+	for (size_t family = 0; family < families.size(); ++family) {
+		const auto knows = [&](Trait trait, int value) {
+			return std::any_of(rows().begin(), rows().end(), [&](const Row &row) {
+				return row.subject.isSameFamily(families[family]) && row.subject.traits[trait] == value;
+			});
+		};
+		Traits traits = subject.traits;
+		if (knows(layout, traits[layout]))
+			isLayoutKnown = true;
+		else // of layouts nobody asked about, all NCHW is the worst
+			traits[layout] = isLayoutKnown ? 0 : layoutCode("ccc");
+		for (const Row &row : rows())
+			if (row.subject.isSameFamily(families[family]) && isWithin(row.subject.traits, traits))
+				matches.push_back({&row, family});
+	}
+	// Rows that others are more like than: those that deviate in more, or of a nearer family.
+	std::vector<Match> best;
+	for (const Match &one : matches) {
+		const bool isBeaten = std::any_of(matches.begin(), matches.end(), [&](const Match &other) {
+			const Traits &mine = one.row->subject.traits, &theirs = other.row->subject.traits;
+			if (other.family != one.family || mine != theirs)
+				return isWithin(mine, theirs) && other.family <= one.family;
+			const bool isExact = one.row->subject.sizes == subject.sizes;
+			return other.row->subject.sizes == subject.sizes ? !isExact : !isExact && other.row < one.row;
+		});
+		if (!isBeaten)
+			best.push_back(one);
+	}
+	// The order is that of the family's own row.
+	std::stable_sort(best.begin(), best.end(), [](const Match &a, const Match &b) {
+		const auto deviations = [](const Match &match) {
+			return std::count_if(match.row->subject.traits.begin(), match.row->subject.traits.end(),
+			                     [](int trait) { return trait != 0; });
+		};
+		return a.family != b.family ? a.family < b.family : deviations(a) > deviations(b);
+	});
+	return best;
+}
+
+std::vector<Engine> parse(const char *words)
+{
+	std::vector<Engine> engines;
+	std::istringstream text(words);
+	for (std::string word; text >> word && word != "BAD_PARAM";) {
+		const size_t dot = std::min(word.find('.'), word.size());
+		engines.push_back({std::atoll(word.c_str() + 1), word[0] == 'F', word.substr(std::min(dot + 1, word.size()))});
+	}
+	return engines;
+}
+
+} // namespace
+
+std::vector<Engine> enginesFor(const Graph &graph, int version)
+{
+	// The same generation of devices, or none.
+	size_t column = std::size(architectures);
+	for (size_t i = 0; i < std::size(architectures); ++i)
+		if (architectures[i] <= version && architectures[i] / 100 == version / 100)
+			column = i;
+	if (column == std::size(architectures) || !isServed(graph))
+		return {};
+	const std::vector<Match> matches = matchesOf(subjectOf(graph));
+	if (matches.empty() || matches[0].family != 0)
+		return {};
+	std::vector<Engine> engines = parse(matches[0].row->engines[column]);
+	for (const Match &match : matches) {
+		const std::vector<Engine> left = parse(match.row->engines[column]);
+		std::erase_if(engines, [&](const Engine &one) {
+			return std::none_of(left.begin(), left.end(),
+			                    [&](const Engine &other) { return other.index == one.index; });
+		});
+	}
+	return engines;
+}
+
+} // namespace emulated::cudnn::graph

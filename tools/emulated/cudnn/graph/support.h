@@ -1,0 +1,22 @@
+// Which engines serve a graph on an architecture, after the table of what the real library answers. Any thread.
+#pragma once
+
+#include "tools/emulated/cudnn/graph/graph.h"
+
+namespace emulated::cudnn::graph {
+
+struct Engine {
+	int64_t index = 0;
+	bool isFallback = false; // only in the list of mode FALLBACK
+	std::string notes;       // the table's letters
+
+	bool is(char note) const { return notes.find(note) != std::string::npos; }
+	bool usesTensorCores() const { return is('t'); }
+	bool isRuntimeCompiled() const { return is('c'); }
+	bool hasNativeGraph() const { return is('g'); }
+};
+
+// `version`: 900 is sm_90. In the order of the heuristics.
+std::vector<Engine> enginesFor(const Graph &graph, int version);
+
+} // namespace emulated::cudnn::graph

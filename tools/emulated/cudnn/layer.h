@@ -1,0 +1,43 @@
+// The common form of the legacy calls that are no convolutions: result = alpha * function(operands) + beta * result, in
+// double, with one rounding. Any thread.
+#pragma once
+
+#include "tools/emulated/cudnn/descriptors.h"
+
+namespace emulated::cudnn {
+
+using Values = std::vector<double>; // of a tensor, in the order of its dimensions
+
+struct Part {
+	cudnnTensorDescriptor_t descriptor;
+	const void *data; // null: missing, which only an optional part may be
+	bool isOptional = false;
+};
+
+// A host number: double for double data, float for all other.
+double scalar(const void *at, cudnnDataType_t type);
+
+using Function = std::function<Values(std::vector<Values> operands)>;
+// BAD_PARAM where something is missing, NOT_SUPPORTED for types and layouts that nothing here computes with. An
+// optional part that is missing is empty.
+cudnnStatus_t blend(cudnnHandle_t handle, const char *name, double alpha, double beta,
+                    const std::vector<Part> &operands, Part result, Function function);
+// The same for several results; the work does the blending.
+using Work = std::function<void(Memory &memory, std::vector<Values> operands)>;
+cudnnStatus_t launch(cudnnHandle_t handle, const char *name, const std::vector<Part> &operands,
+                     const std::vector<Part> &results, Work work);
+
+// The activation of a number, and the gradient that goes back through it.
+double activate(const cudnnActivationStruct &activation, double x);
+double activateBackward(const cudnnActivationStruct &activation, double x, double y, double dy);
+
+// Offsets of a broadcast tensor's elements for each element of the whole one, both in dense order.
+std::vector<int64_t> broadcast(const Tensor &part, const Tensor &whole);
+bool isBroadcast(const Tensor &part, const Tensor &whole);
+
+} // namespace emulated::cudnn
+
+// The two scalars of a call, as `a` and `b`.
+#define SCALARS(result)                                                                                                \
+	REFUSE_IF(!alpha || !beta || !(result), BAD_PARAM);                                                                \
+	const double a = scalar(alpha, (result)->tensor.type), b = scalar(beta, (result)->tensor.type)
