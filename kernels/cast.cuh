@@ -182,7 +182,7 @@ __device__ inline void castShare(const Operand &operand, uint32_t block, Convert
 // that a warp meets no bank twice either way.
 struct Tile {
 	float x[tileElements + mostTileRows];
-	int64_t offset[tileElements / 8], added[tileElements / 8]; // of each column
+	int64_t offset[tileElements / 8]; // of each column
 };
 
 class TileShape
@@ -207,16 +207,16 @@ private:
 	int log_ = 3;
 };
 
-__device__ inline int64_t offsetOf(const TensorLayout &layout, const int64_t (&stride)[tensorLevels], int64_t column)
+__device__ inline int64_t offsetOf(const TensorLayout &layout, int64_t column)
 {
 	int64_t offset = 0;
 	int level = 0;
 	for (; level + 1 < layout.levels; ++level) {
 		const int64_t next = column / layout.extent[level];
-		offset += (column - next * layout.extent[level]) * stride[level];
+		offset += (column - next * layout.extent[level]) * layout.stride[level];
 		column = next;
 	}
-	return offset + column * stride[level];
+	return offset + column * layout.stride[level];
 }
 
 // Do neighbours in memory lie in one column?
@@ -240,7 +240,7 @@ static __device__ inline void castShare(const Tensor &tensor, uint32_t block, Co
 		const int64_t firstColumn = index / across * shape.columns(), firstRow = index % across * shape.rows();
 		const int mine = static_cast<int>(threadIdx.x);
 		if (mine < shape.columns() && firstColumn + mine < filled)
-			tile.offset[mine] = offsetOf(layout, layout.stride, firstColumn + mine);
+			tile.offset[mine] = offsetOf(layout, firstColumn + mine);
 		__syncthreads();
 		float x[vectorSize];
 		AUTOAMP_UNROLL
@@ -304,8 +304,7 @@ __device__ inline uint32_t totalOf(const Scaling &p, EventKind kind)
 
 // A totals entry is always exact. The single record is complete when its sequence says so, and is taken back first, or
 // a reader of a ring that wrapped would take the fields of two records for one.
-__device__ inline void report(const Scaling &p, EventKind kind, uint32_t operand, int before, int after,
-                              uint32_t amax)
+__device__ inline void report(const Scaling &p, EventKind kind, uint32_t operand, int before, int after, uint32_t amax)
 {
 	if (!p.ring)
 		return;
@@ -497,9 +496,7 @@ __device__ inline void maximaShareOf(const Parameters &p, int operand)
 	if (p.scratch->isJudged)
 		maximaShare(p, operand, blockFor(operand));
 }
-__device__ inline void maximaShareOf(const TensorParameters &, int)
-{
-}
+__device__ inline void maximaShareOf(const TensorParameters &, int) {}
 
 // Both operands to half in one launch, whatever they are.
 template <class Call>
@@ -668,10 +665,8 @@ extern "C" __global__ void __launch_bounds__(autoamp::kernels::blockSize)
 	const int mine = static_cast<int>(threadIdx.x);
 	for (int64_t index = blockIdx.x; index < tiles; index += gridDim.x) {
 		const int64_t firstColumn = index / across * shape.columns(), firstRow = index % across * shape.rows();
-		if (mine < shape.columns() && firstColumn + mine < columns) {
-			tile.offset[mine] = offsetOf(layout, layout.stride, firstColumn + mine);
-			tile.added[mine] = p.added ? offsetOf(layout, p.addedStride, firstColumn + mine) : 0;
-		}
+		if (mine < shape.columns() && firstColumn + mine < columns)
+			tile.offset[mine] = offsetOf(layout, firstColumn + mine);
 		AUTOAMP_UNROLL
 		for (int i = 0; i < vectorSize; ++i) {
 			int row, column;
@@ -692,13 +687,15 @@ extern "C" __global__ void __launch_bounds__(autoamp::kernels::blockSize)
 			if (firstRow + row >= layout.rows || firstColumn + column >= columns)
 				continue;
 			float value = tile.x[shape.place(row, column)];
+			const int64_t at = tile.offset[column] + (firstRow + row) * layout.rowStride;
 			if (p.added)
-				value = fmaf(p.factor, p.added[tile.added[column] + (firstRow + row) * p.addedRowStride], value);
+				value = fmaf(p.factor, p.added[at], value);
 			if (p.bias)
 				value += p.bias[firstRow + row];
-			if (p.activation != Activation::none && !(value > 0) && !(p.activation == Activation::reluOfNan && value != value))
+			if (p.activation != Activation::none && !(value > 0) &&
+			    !(p.activation == Activation::reluOfNan && value != value))
 				value = 0;
-			p.target[tile.offset[column] + (firstRow + row) * layout.rowStride] = value;
+			p.target[at] = value;
 		}
 		__syncthreads();
 	}

@@ -53,8 +53,7 @@ struct Placement {
 	int64_t resultLd;
 	float *target;
 	TensorLayout layout; // of the target
-	const float *added;  // null: nothing; else of the same extents as the target, which it may be
-	int64_t addedRowStride, addedStride[tensorLevels];
+	const float *added;  // null: nothing; else laid out as the target, which it may be
 	float scale, factor; // scale: of a bfloat16 result
 	const float *bias;   // one for each row; null: none
 	Activation activation;

@@ -38,7 +38,8 @@ struct Convolution {
 	Activation activation = Activation::none;
 	uint8_t mathType = 0; // cudnnMathType_t, as set
 	Dtype compute = Dtype::none;
-	uint8_t reserved[4] = {};
+	bool propagatesNan = false; // of the activation
+	uint8_t reserved[3] = {};
 
 	const Tensor &first() const { return direction == Direction::backwardData ? y : x; }
 	const Tensor &second() const { return direction == Direction::backwardFilter ? y : w; }

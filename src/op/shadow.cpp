@@ -10,22 +10,22 @@ constexpr int pointwiseMul = 1; // CUDNN_POINTWISE_MUL
 
 // Zeros more cost nothing that counts, and without them most channels have no fast engine. Channels of a group cannot
 // get any: they would be the next group's.
-int64_t padded(int64_t channels, int32_t groups)
+int64_t paddedTo8(int64_t channels, int32_t groups)
 {
 	return groups == 1 ? (channels + 7) / 8 * 8 : channels;
 }
 
-GraphTensor tensorOf(int64_t uid, Dtype type, const ShadowTensor &from, int spatial)
+// Packed, channels-last; one dimension is an image of height 1.
+GraphTensor tensorOf(int64_t uid, Dtype type, const Tensor &from, int spatial)
 {
 	GraphTensor tensor = {.uid = uid, .type = type, .rank = 2 + spatial};
-	tensor.dims[0] = from.dims[0], tensor.dims[1] = from.dims[1];
-	int64_t stride = from.dims[1];
+	tensor.dims[0] = from.dims[0], tensor.dims[1] = from.dims[1], tensor.dims[2] = 1;
+	for (int i = 2; i < from.rank; i++)
+		tensor.dims[i + tensor.rank - from.rank] = from.dims[i];
+	int64_t stride = tensor.dims[1];
 	tensor.strides[1] = 1;
-	for (int i = spatial; i > 0; i--) {
-		tensor.dims[1 + i] = from.dims[1 + i + mostSpatial - spatial];
-		tensor.strides[1 + i] = stride;
-		stride *= tensor.dims[1 + i];
-	}
+	for (int i = tensor.rank - 1; i >= 2; stride *= tensor.dims[i--])
+		tensor.strides[i] = stride;
 	tensor.strides[0] = stride;
 	return tensor;
 }
@@ -56,41 +56,43 @@ Form formOf(const Convolution &convolution, Dtype precision, int computeCapabili
 	return isNarrow ? Form::narrow : Form::none;
 }
 
-Shadow shadowOf(const Convolution &convolution)
+Convolution padded(const Convolution &convolution)
 {
-	Shadow shadow = {std::max<int>(2, convolution.spatial), {}, {}, {}};
-	const auto fill = [&](ShadowTensor &to, const Tensor &from, int64_t outer, int64_t channels) {
-		to.dims[0] = outer, to.dims[1] = channels;
-		for (int i = 0; i < mostSpatial; i++) {
-			const int at = i - (mostSpatial - convolution.spatial);
-			to.dims[2 + i] = at < 0 ? 1 : from.dims[2 + at];
-		}
-	};
+	Convolution shadow = convolution;
 	const int32_t groups = convolution.groups;
-	const int64_t filters = padded(convolution.w.dims[0], groups);
-	fill(shadow.x, convolution.x, convolution.x.dims[0], padded(convolution.x.dims[1], groups));
-	fill(shadow.w, convolution.w, filters, padded(convolution.w.dims[1], groups));
-	fill(shadow.y, convolution.y, convolution.y.dims[0], filters);
+	shadow.w.dims[0] = shadow.y.dims[1] = paddedTo8(convolution.w.dims[0], groups);
+	shadow.w.dims[1] = paddedTo8(convolution.w.dims[1], groups);
+	shadow.x.dims[1] = shadow.w.dims[1] * groups;
 	return shadow;
+}
+
+bool isWrittenInPlace(const Convolution &convolution, bool isBetaZero)
+{
+	const Tensor &result = convolution.result(), dense = padded(convolution).result();
+	const GraphTensor packed = tensorOf(0, Dtype::float32, dense, convolution.spatial);
+	bool isSame = isBetaZero && !convolution.hasBias && convolution.activation == Activation::none &&
+	              !(convolution.isFlipped && convolution.direction == Direction::backwardFilter);
+	for (int i = 0; isSame && i < result.rank; i++) // where there is one, it has no stride that counts
+		isSame = result.dims[i] == dense.dims[i] && (result.dims[i] == 1 || result.strides[i] == packed.strides[i]);
+	return isSame;
 }
 
 Graph graphOf(const Convolution &convolution, Form form, Dtype precision)
 {
-	const Shadow shadow = shadowOf(convolution);
-	const Direction direction = convolution.direction;
+	const Convolution shadow = padded(convolution);
+	const int spatial = std::max<int>(2, convolution.spatial);
 	const bool isWide = form == Form::wide;
 	Graph graph;
-	graph.tensors = {
-	    tensorOf(uidFirst, precision, shadow.first(direction), shadow.spatial),
-	    tensorOf(uidSecond, precision, shadow.second(direction), shadow.spatial),
-	    tensorOf(uidResult, isWide ? Dtype::float32 : precision, shadow.result(direction), shadow.spatial)};
-	GraphNode node = {.kind = static_cast<NodeKind>(direction),
+	graph.tensors = {tensorOf(uidFirst, precision, shadow.first(), spatial),
+	                 tensorOf(uidSecond, precision, shadow.second(), spatial),
+	                 tensorOf(uidResult, isWide ? Dtype::float32 : precision, shadow.result(), spatial)};
+	GraphNode node = {.kind = static_cast<NodeKind>(convolution.direction),
 	                  .first = uidFirst,
 	                  .second = uidSecond,
 	                  .result = isWide ? uidVirtual : uidResult,
-	                  .spatial = shadow.spatial};
-	for (int i = 0; i < shadow.spatial; i++) {
-		const int at = i - (shadow.spatial - convolution.spatial);
+	                  .spatial = spatial};
+	for (int i = 0; i < spatial; i++) {
+		const int at = i - (spatial - convolution.spatial);
 		node.padBefore[i] = at < 0 ? 0 : convolution.padBefore[at];
 		node.padAfter[i] = at < 0 ? 0 : convolution.padAfter[at];
 		node.stride[i] = at < 0 ? 1 : convolution.stride[at];
@@ -98,8 +100,7 @@ Graph graphOf(const Convolution &convolution, Form form, Dtype precision)
 	}
 	graph.nodes = {node};
 	if (isWide) {
-		GraphTensor sum = graph.tensors.back(),
-		            scale = {.uid = uidScale, .type = Dtype::float32, .rank = 2 + shadow.spatial};
+		GraphTensor sum = graph.tensors.back(), scale = {.uid = uidScale, .type = Dtype::float32, .rank = 2 + spatial};
 		sum.uid = uidVirtual, sum.isVirtual = true;
 		std::fill_n(scale.dims, scale.rank, 1);
 		std::fill_n(scale.strides, scale.rank, 1);

@@ -4,6 +4,8 @@
 // figures beside the constants, in TFLOP/s. tests/unit/roofline.py is the original.
 #include "src/policy/cost_model.h"
 
+#include "src/op/shadow.h"
+
 #include <algorithm>
 #include <cctype>
 #include <cmath>
@@ -91,11 +93,10 @@ double roundUp(double x)
 	return near < x ? near + 1 : near;
 }
 
-double gemmMicroseconds(const Gpu &gpu, Path path, double m, double n, double k, double batch)
+// Of the best tile shape and split of k; more precisely than `enough` nobody wants to know.
+double arithmeticMicroseconds(const Gpu &gpu, Path path, double m, double n, double k, double batch, double enough)
 {
 	const KernelRate &rate = gpu.rates[static_cast<size_t>(path)];
-	const double operandBytes = path == Path::half ? 2 : 4;
-	const double memory = microseconds(gpu.bandwidth, batch * (operandBytes * (m * k + k * n) + 4 * m * n));
 	const double reduction = microseconds(gpu.bandwidth, 4 * m * n * batch); // of one split's partial sums
 	// A reciprocal, for speed, and a hair less: a whole number of waves must not become one more by rounding.
 	const double wavesPerTile = (1 - 1e-12) / gpu.processors;
@@ -111,9 +112,18 @@ double gemmMicroseconds(const Gpu &gpu, Path path, double m, double n, double k,
 			double summing = split > 1 ? rate.split + reduction * split : 0;
 			arithmetic = std::min(arithmetic, waves * (perStep * (part + rate.ramp) + rate.wave) + summing);
 		}
-		if (arithmetic <= memory)
+		if (arithmetic <= enough)
 			break;
 	}
+	return arithmetic;
+}
+
+double gemmMicroseconds(const Gpu &gpu, Path path, double m, double n, double k, double batch)
+{
+	const KernelRate &rate = gpu.rates[static_cast<size_t>(path)];
+	const double operandBytes = path == Path::half ? 2 : 4;
+	const double memory = microseconds(gpu.bandwidth, batch * (operandBytes * (m * k + k * n) + 4 * m * n));
+	const double arithmetic = arithmeticMicroseconds(gpu, path, m, n, k, batch, memory);
 	double time = rate.launch + std::max(arithmetic, memory);
 	// Skinny products run on kernels of their own, bound by memory.
 	return std::min(m, n) <= 16 ? std::min(time, gemvLaunch + 1.1 * memory) : time;
@@ -124,6 +134,31 @@ double castMicroseconds(const Gpu &gpu, double elements)
 	double bytes = 6 * elements;
 	bool isCached = bytes < 0.5e6 * gpu.l2Megabytes;
 	return castLaunch + microseconds(isCached ? gpu.l2Bandwidth : gpu.bandwidth, bytes);
+}
+
+double sizeOf(const op::Tensor &tensor)
+{
+	double size = 1;
+	for (int i = 0; i < tensor.rank; i++)
+		size *= static_cast<double>(tensor.dims[i]);
+	return size;
+}
+
+double convolutionMicroseconds(const Gpu &gpu, const op::Convolution &convolution, Path path)
+{
+	// Of the rate that a GEMM of the same implicit shape reaches; estimated.
+	const double efficiency = path == Path::fp32 ? 0.8 : 0.6;
+	const double operandBytes = path == Path::half ? 2 : 4;
+	const KernelRate &rate = gpu.rates[static_cast<size_t>(path)];
+	op::Op product;
+	op::setProduct(product, convolution);
+	const double memory =
+	    microseconds(gpu.bandwidth, operandBytes * (sizeOf(convolution.first()) + sizeOf(convolution.second())) +
+	                                    4 * sizeOf(convolution.result()));
+	const double arithmetic =
+	    arithmeticMicroseconds(gpu, path, static_cast<double>(product.m), static_cast<double>(product.n),
+	                           static_cast<double>(product.k), product.batch, memory * efficiency);
+	return rate.launch + std::max(arithmetic / efficiency, memory);
 }
 
 } // namespace
@@ -157,8 +192,29 @@ double castTime(const Gpu &gpu, double elements)
 	return 1e3 * castMicroseconds(gpu, elements);
 }
 
+double convolutionTime(const Gpu &gpu, const op::Convolution &convolution, Path path)
+{
+	return 1e3 * convolutionMicroseconds(gpu, convolution, path);
+}
+
+double placementTime(const Gpu &gpu, double elements, bool isAdded)
+{
+	return 1e3 * (castLaunch + gap + microseconds(gpu.bandwidth, (isAdded ? 12 : 8) * elements));
+}
+
 double estimate(const Gpu &gpu, const op::Op &op, Path path, bool scaled)
 {
+	const op::Convolution *const convolution = op::isConvolution(op.kind) ? op::convolutionAt(op.geometry) : nullptr;
+	if (convolution) {
+		if (path != Path::half)
+			return convolutionTime(gpu, *convolution, path);
+		const double elements = sizeOf(convolution->first()) + sizeOf(convolution->second());
+		const double home = op::isWrittenInPlace(*convolution, op.flags & op::flagBetaZero)
+		                        ? 0
+		                        : placementTime(gpu, sizeOf(convolution->result()), !(op.flags & op::flagBetaZero));
+		return castTime(gpu, elements) + convolutionTime(gpu, op::padded(*convolution), path) + home +
+		       1e3 * (gap + (scaled ? settle : 0));
+	}
 	auto m = static_cast<double>(op.m), n = static_cast<double>(op.n), k = static_cast<double>(op.k);
 	const double batch = op.batch, product = gemmTime(gpu, path, m, n, k, batch);
 	if (path != Path::half)

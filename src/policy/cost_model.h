@@ -2,6 +2,7 @@
 // Any thread. The same call gives the same answer in every process: same program, same bits.
 #pragma once
 
+#include "src/op/convolution.h"
 #include "src/op/op.h"
 #include "src/policy/options.h"
 
@@ -34,6 +35,10 @@ const Gpu &gpuConstants(GpuModel model, const char *deviceName, int computeCapab
 // All times in ns. Sizes at least 1.
 double gemmTime(const Gpu &gpu, Path path, double m, double n, double k, double batch);
 double castTime(const Gpu &gpu, double elements); // fp32 -> 16-bit, operands in one launch
+// A convolution's kernel alone, by its implicit product. Nothing is counted for what the vendor may have to transpose.
+double convolutionTime(const Gpu &gpu, const op::Convolution &convolution, Path path);
+double placementTime(const Gpu &gpu, double elements,
+                     bool isAdded); // its result on the way home, added to what is there
 
 // A whole call of fp32 data. Path::half includes the conversion and, where `scaled`, the settling of the scales.
 double estimate(const Gpu &gpu, const op::Op &op, Path path, bool scaled);

@@ -1,5 +1,7 @@
 #include "src/policy/decide.h"
 
+#include "src/op/shadow.h"
+
 namespace autoamp::policy {
 
 namespace {
@@ -197,8 +199,24 @@ Aim aimOf(const State &state, const Rule *rule)
 	return aim;
 }
 
+namespace {
+
+// What keeps a convolution from a strategy that its call could take.
+Reason obstacleOf(Strategy strategy, const op::Convolution &convolution, op::Dtype precision, const Device &device)
+{
+	if (strategy == Strategy::library) // no engine narrows its operands: it would run as it was asked
+		return Reason::unsupported;
+	const bool isCast = strategy == Strategy::cast;
+	return isCast && op::formOf(convolution, precision, device.computeCapability) == op::Form::none
+	           ? Reason::no_fp32_output
+	           : Reason::count;
+}
+
+} // namespace
+
 Ways waysOf(const op::Op &op, const Aim &aim, const Device &device)
 {
+	const op::Convolution *const convolution = op::isConvolution(op.kind) ? op::convolutionAt(op.geometry) : nullptr;
 	const bool isTf32 = op.asked == op::Dtype::tf32 && device.hasTf32();
 	Ways ways = {{{Strategy::fp32, op.asked == op::Dtype::tf32 && !isTf32 ? op::Dtype::float32 : op.asked},
 	              {Strategy::cast, aim.dtype},
@@ -218,6 +236,8 @@ Ways waysOf(const op::Op &op, const Aim &aim, const Device &device)
 		if (((op.flags & op::flagArrays) || (op::besideOf(op) & op::sumsOperand)) && index > 0 &&
 		    way.strategy != Strategy::cast && way.isAvailable())
 			way.why = Reason::unsupported;
+		if (convolution && way.isAvailable())
+			way.why = obstacleOf(way.strategy, *convolution, way.precision, device);
 		if (isProduct && way.why != Reason::disabled)
 			way.estimate = static_cast<float>(estimate(*device.gpu, op, paths[index], aim.scaled()));
 	}

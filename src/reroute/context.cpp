@@ -17,16 +17,27 @@ const Kernels *loadKernels(const cuda::Driver &driver)
 	if (driver.cuLibraryLoadData(&library, autoamp_kernels_fatbin, nullptr, nullptr, 0, nullptr, nullptr, 0))
 		return nullptr;
 	auto *kernels = new Kernels{};
-	if (driver.cuLibraryGetKernel(&kernels->begin, library, "autoamp_begin") ||
-	    driver.cuLibraryGetKernel(&kernels->castHalf, library, "autoamp_cast_half") ||
-	    driver.cuLibraryGetKernel(&kernels->castBfloat16, library, "autoamp_cast_bfloat16") ||
-	    driver.cuLibraryGetKernel(&kernels->settle, library, "autoamp_settle") ||
-	    driver.cuLibraryGetKernel(&kernels->scatter, library, "autoamp_scatter") ||
-	    driver.cuLibraryGetKernel(&kernels->sum, library, "autoamp_sum") ||
-	    driver.cuLibraryGetKernel(&kernels->widen, library, "autoamp_widen")) {
-		delete kernels;
-		return nullptr;
-	}
+	const struct {
+		CUkern_st **kernel;
+		const char *name;
+	} wanted[] = {
+	    {&kernels->begin, "autoamp_begin"},
+	    {&kernels->castHalf, "autoamp_cast_half"},
+	    {&kernels->castBfloat16, "autoamp_cast_bfloat16"},
+	    {&kernels->settle, "autoamp_settle"},
+	    {&kernels->scatter, "autoamp_scatter"},
+	    {&kernels->sum, "autoamp_sum"},
+	    {&kernels->widen, "autoamp_widen"},
+	    {&kernels->castTensorHalf, "autoamp_cast_tensor_half"},
+	    {&kernels->castTensorBfloat16, "autoamp_cast_tensor_bfloat16"},
+	    {&kernels->settleTensor, "autoamp_settle_tensor"},
+	    {&kernels->place, "autoamp_place"},
+	};
+	for (const auto &[kernel, name] : wanted)
+		if (driver.cuLibraryGetKernel(kernel, library, name)) {
+			delete kernels;
+			return nullptr;
+		}
 	return kernels;
 }
 

@@ -301,7 +301,7 @@ DnnPlan *makeDnnPlan(const op::CudnnGraph &cudnn, void *handle, const op::Graph 
 	int64_t bytes = 0;
 	maker.get(made, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1, &bytes);
 	answer = {{}, maker.status, maker.what};
-	return maker.status ? nullptr : new DnnPlan{0, std::move(made), static_cast<size_t>(bytes), nullptr};
+	return maker.status ? nullptr : new DnnPlan{std::move(made), static_cast<size_t>(bytes)};
 }
 
 DnnAnswer execute(const op::CudnnGraph &cudnn, void *handle, const DnnPlan &plan, std::span<const int64_t> uids,

@@ -32,9 +32,14 @@ struct DnnTarget {
 };
 
 struct DnnPlan {
-	unsigned long long context = 0; // id: a plan's kernels are loaded in one
 	DnnDescriptor plan;
 	size_t workspaceSize = 0;
+	// Whoever keeps it:
+	unsigned long long context = 0; // id: a plan's kernels are loaded in one
+	uint32_t geometry = 0;
+	op::Dtype precision = op::Dtype::none;
+	op::Status status = 0; // else there is none, for good
+	const char *what = "";
 	DnnPlan *next = nullptr;
 };
 

@@ -1,7 +1,6 @@
 #include "src/reroute/gemm.h"
 
-#include "kernels/launch.h"
-#include "src/reroute/context.h"
+#include "src/reroute/call.h"
 #include "src/reroute/engine.h"
 
 #include <algorithm>
@@ -14,24 +13,6 @@ namespace autoamp::reroute {
 namespace {
 
 using policy::Reason;
-
-constexpr size_t alignment = 256;
-
-size_t aligned(size_t bytes)
-{
-	return (bytes + alignment - 1) / alignment * alignment;
-}
-
-uint64_t mix(uint64_t hash, uint64_t word)
-{
-	hash = (hash ^ word) * 0x9e3779b97f4a7c15u;
-	return (hash ^ hash >> 32) | 1; // never 0: that is an empty prediction
-}
-
-Outcome decline(Reason reason, const char *failed = nullptr, int code = 0)
-{
-	return {false, false, 0, reason, failed, code};
-}
 
 uint16_t alignmentOf(const void *pointer)
 {
@@ -101,15 +82,6 @@ kernels::Operand operand(const StoredOperand &stored, const void *source, int64_
 	        stored.stride,
 	        stored.batch,
 	        isArray};
-}
-
-template <typename Parameters>
-bool launch(const cuda::Driver &driver, CUkern_st *kernel, unsigned blocks, cuda::Stream stream, Parameters &parameters)
-{
-	void *arguments[] = {&parameters};
-	// The driver takes a CUkernel where a CUfunction is wanted: it is the kernel of the current context.
-	return driver.cuLaunchKernel(reinterpret_cast<CUfunc_st *>(kernel), blocks, 1, 1, kernels::blockSize, 1, 1, 0,
-	                             stream, arguments, nullptr) == 0;
 }
 
 // The same product of matrices stored by columns: one stored by rows is its transpose, and D^T = op(B)^T op(A)^T.
@@ -182,18 +154,6 @@ Places place(const op::Op &op, const Engine &engine, cuda::Address base)
 	return places;
 }
 
-Reason reasonOf(cuda::Failure failure)
-{
-	switch (failure) {
-	case cuda::Failure::outOfMemory:
-		return Reason::out_of_memory;
-	case cuda::Failure::overBudget:
-		return Reason::memory_budget;
-	default:
-		return Reason::engine_failed;
-	}
-}
-
 // What the product reads.
 struct Operands {
 	const void *A, *B, *alpha, *beta;
@@ -228,21 +188,12 @@ const char *convert(const op::Op &op, Plan &plan, const Settings &settings, cons
 		           : "cuLaunchKernel";
 	}
 
-	if (settings.isScaling) {
-		parameters.predictions = context.slots.predictions();
+	prepareScaling(parameters, plan, settings, context, product.A, product.B, isCapturing);
+	if (settings.isScaling)
 		parameters.calls = context.slots.calls();
-	}
 	parameters.maxima = reinterpret_cast<uint32_t *>(places.maxima);
 	parameters.isAlongRows[0] = op.transa != op::Transpose::none;
 	parameters.isAlongRows[1] = op.transb == op::Transpose::none;
-	parameters.signatureKey = plan.hash;
-	parameters.pairKey =
-	    mix(mix(plan.hash, reinterpret_cast<uintptr_t>(product.A)), reinterpret_cast<uintptr_t>(product.B));
-	parameters.ring = context.slots.ringOnDevice();
-	parameters.site = plan.site;
-	const bool isMet =
-	    isCapturing ? plan.metIn.load() == context.id + 1 : plan.metIn.exchange(context.id + 1) == context.id + 1;
-	parameters.first = isMet ? kernels::First::no : isCapturing ? kernels::First::askTotals : kernels::First::yes;
 	if (op.flags & op::flagDeviceScalars) {
 		parameters.alpha = static_cast<const float *>(product.alpha);
 		parameters.beta = areArrays ? nullptr : static_cast<const float *>(product.beta);
@@ -340,18 +291,9 @@ Outcome multiply(const op::Op &op, const Product &product, const Engine &engine,
 		base::leaveFault("cublasLtMatmulDescDestroy");
 	if (status)
 		return decline(Reason::engine_failed, "cublasLtMatmul", status);
-	return {true, false, 0, Reason::white_list, nullptr, 0};
-}
-
-enum class Capture { no, yes, forbidden };
-
-Capture captureOf(const cuda::Driver &driver, cuda::Stream stream)
-{
-	int status = 0;
-	// An error here is the legacy stream's while another stream is captured: nothing may be touched.
-	if (driver.cuStreamIsCapturing(stream, &status))
-		return Capture::forbidden;
-	return status == 0 ? Capture::no : status == 1 ? Capture::yes : Capture::forbidden;
+	Outcome done;
+	done.isDone = true;
+	return done;
 }
 
 Outcome runIn(bool isCaptured, const op::Op &asked, const policy::Decision &decision, Plan &plan,
@@ -387,13 +329,10 @@ Outcome runIn(bool isCaptured, const op::Op &asked, const policy::Decision &deci
 	if (!answer.context)
 		return decline(answer.reason, answer.what);
 	Context &context = *answer.context;
-	if (!isCaptured)
-		context.memory.collect(driver); // what destroyed graphs gave back counts until then
-	const cuda::Block block = isCaptured ? context.memory.allocateForGraph(driver, stream, bytes)
-	                                     : context.memory.allocate(driver, stream, bytes);
-	if (block.failure != cuda::Failure::none)
-		return decline(reasonOf(block.failure), "allocating device memory");
-	const Places places = place(op, *found.engine, block.address);
+	CallMemory memory(driver, context, stream, isCaptured, bytes);
+	if (memory.block().failure != cuda::Failure::none)
+		return decline(reasonOf(memory.block().failure), "allocating device memory");
+	const Places places = place(op, *found.engine, memory.block().address);
 	const char *failed = nullptr;
 	if (isCast)
 		failed = convert(op, plan, settings, product, isHalf, driver, context, places, isCaptured, operands);
@@ -407,14 +346,9 @@ Outcome runIn(bool isCaptured, const op::Op &asked, const policy::Decision &deci
 	                         : multiply(op, product, *found.engine, lt, operands, places.workspace);
 	if (areArrays && outcome.isDone && (failed = scatter(there, call, driver, context, places.product)))
 		outcome = decline(Reason::engine_failed, failed);
-	if (isCaptured) {
-		context.memory.releaseForGraph(driver, stream, block);
-	} else {
-		if (!context.memory.release(driver, stream, block.address) && !outcome.failed)
-			outcome.failed = "cuMemFreeAsync";
-		if (outcome.isDone && hasKernels)
-			context.isWarm.store(true, std::memory_order_release);
-	}
+	memory.release(outcome);
+	if (!isCaptured && outcome.isDone && hasKernels)
+		context.isWarm.store(true, std::memory_order_release);
 	return outcome;
 }
 

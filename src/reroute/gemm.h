@@ -51,6 +51,7 @@ struct Outcome {
 	policy::Reason reason = policy::Reason::engine_failed;
 	const char *failed = nullptr;
 	int code = 0;
+	uint64_t builtNs = 0; // what building an engine took that this call was the first to need
 };
 
 // As reroute::refusalOf() in engine.h, asked once for each algorithm, workspace and alignment in a row.

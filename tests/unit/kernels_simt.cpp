@@ -110,9 +110,8 @@ TEST_CASE("a tile needs its barriers")
 	std::vector<float> result(16 * 128), target(result.size()), broken(result.size());
 	for (size_t i = 0; i < result.size(); ++i)
 		result[i] = static_cast<float>(i);
-	Placement p = {
-	    result.data(), false,           16, target.data(), {16, 128, 1, {128, 1, 1, 1}, {1}}, nullptr, 0, {}, 1, 0,
-	    nullptr,       Activation::none};
+	Placement p = {result.data(), false, 16, target.data(), {16, 128, 1, {128, 1, 1, 1}, {1}},
+	               nullptr,       1,     0,  nullptr,       Activation::none};
 	launch("autoamp_place", 1, p);
 	CHECK(target[128 * 3 + 7] == result[16 * 7 + 3]);
 	p.target = broken.data();

@@ -256,13 +256,9 @@ TEST_CASE("a result goes home to any strides, and only there")
 			for (const float factor : {0.0f, -1.5f})
 				for (const Activation activation : {Activation::none, Activation::relu, Activation::reluOfNan}) {
 					const Stored target(shape.extent, shape.stride, 1);
-					// Added from a tensor that is stored the other way round, or from the target itself.
-					const bool isInPlace = activation == Activation::none;
-					std::vector<int64_t> dense(shape.extent.size(), 1);
-					for (size_t i = dense.size() - 1; i-- > 0;)
-						dense[i] = dense[i + 1] * shape.extent[i + 1];
-					const Stored separate(shape.extent, dense, 0);
-					const Stored &added = isInPlace ? target : separate;
+					// Added from another one, or from the target itself.
+					const Stored separate(shape.extent, shape.stride, 2);
+					const Stored &added = activation == Activation::none ? target : separate;
 					target.fill(3), separate.fill(4);
 					const int64_t ld = (shape.extent[0] + 7) / 8 * 8;
 					std::vector<float> result(ld * target.columns());
@@ -275,24 +271,15 @@ TEST_CASE("a result goes home to any strides, and only there")
 					}
 					std::vector<float> bias(shape.extent[0]);
 					std::generate(bias.begin(), bias.end(), [&] { return normal(random); });
-					Placement p = {result.data(),
-					               isBfloat16,
-					               ld,
-					               target.base(),
-					               target.layout(),
-					               nullptr,
-					               0,
-					               {},
-					               0.5f,
-					               factor,
-					               activation == Activation::relu ? bias.data() : nullptr,
-					               activation};
+					Placement p = {
+					    result.data(), isBfloat16,      ld,
+					    target.base(), target.layout(), nullptr,
+					    0.5f,          factor,          activation == Activation::relu ? bias.data() : nullptr,
+					    activation};
 					if (isBfloat16)
 						p.result = narrow.data();
 					if (factor != 0) {
 						p.added = added.base();
-						p.addedRowStride = added.stride[0];
-						std::copy(added.stride.begin() + 1, added.stride.end(), p.addedStride);
 					}
 					std::vector<float> expected(Stored::span(shape.extent, shape.stride));
 					std::copy(target.memory.data(), target.memory.data() + expected.size(), expected.begin());

@@ -1,5 +1,6 @@
 #include "src/policy/cost_model.h"
 
+#include "src/op/convolution.h"
 #include "src/policy/decide.h"
 
 #include <catch2/catch.hpp>
@@ -22,6 +23,46 @@ struct {
 } const expected[] = {
 #include "tests/unit/policy_roofline.inc"
 };
+
+// The same of convolutions (policy_convolutions.py).
+struct {
+	GpuModel gpu;
+	int n, c, k, filter, stride, size;
+	double fp32, tf32, cast; // us
+} const convolutions[] = {
+#include "tests/unit/policy_convolutions.inc"
+};
+
+// Packed channels-last, its image padded to keep its size.
+op::Convolution convolutionOf(int n, int c, int k, int filter, int stride, int size)
+{
+	op::Convolution it;
+	const auto fill = [](op::Tensor &tensor, int64_t outer, int64_t channels, int64_t extent) {
+		tensor = {{outer, channels, extent, extent},
+		          {channels * extent * extent, 1, channels * extent, channels},
+		          4,
+		          op::Dtype::float32};
+	};
+	it.spatial = 2;
+	fill(it.x, n, c, size), fill(it.w, k, c, filter), fill(it.y, n, k, size / stride);
+	for (int i = 0; i < 2; i++) {
+		it.stride[i] = stride, it.dilation[i] = 1;
+		it.padBefore[i] = it.padAfter[i] = filter / 2;
+	}
+	return it;
+}
+
+op::Op callOf(const op::Convolution &convolution)
+{
+	op::Op call;
+	call.kind = op::Kind::conv2d;
+	call.a = call.b = call.out = op::Dtype::float32;
+	call.asked = op::Dtype::tf32;
+	call.flags = op::flagBetaZero;
+	call.geometry = op::numberOf(convolution);
+	op::setProduct(call, convolution);
+	return call;
+}
 
 op::Op product(int64_t n, int32_t batch = 1)
 {
@@ -50,6 +91,34 @@ TEST_CASE("the formulas give the published model's numbers")
 		double elements = static_cast<double>(row.batch) * row.k * (row.m + row.n);
 		CHECK(castTime(gpu, elements) / 1e3 == Approx(row.conversion).epsilon(1e-5));
 	}
+}
+
+TEST_CASE("the formulas give the published model's numbers of convolutions")
+{
+	for (auto &row : convolutions) {
+		const Gpu &gpu = gpuConstants(row.gpu, nullptr, 0);
+		op::Convolution it = convolutionOf(row.n, row.c, row.k, row.filter, row.stride, row.size);
+		INFO(gpu.name << " " << op::shapeOf(it));
+		CHECK(convolutionTime(gpu, it, Path::fp32) / 1e3 == Approx(row.fp32).epsilon(1e-5));
+		CHECK(convolutionTime(gpu, it, Path::tf32) / 1e3 == Approx(row.tf32).epsilon(1e-5));
+		op::Op call = callOf(it);
+		CHECK(estimate(gpu, call, Path::half, false) / 1e3 == Approx(row.cast).epsilon(1e-5));
+		CHECK(estimate(gpu, call, Path::half, true) / 1e3 == Approx(row.cast + 4).epsilon(1e-5));
+		// Where the result is taken home: a launch, a wait, and 8 bytes an element, 12 where it is added.
+		const double elements = double(row.n) * row.k * (row.size / row.stride) * (row.size / row.stride);
+		call.flags = 0;
+		CHECK(estimate(gpu, call, Path::half, false) / 1e3 ==
+		      Approx(row.cast + 3.5 + 12 * elements / (gpu.bandwidth * 1e6)).epsilon(1e-5));
+		it.y.strides[1] = 5;
+		call = callOf(it);
+		CHECK(estimate(gpu, call, Path::half, false) / 1e3 ==
+		      Approx(row.cast + 3.5 + 8 * elements / (gpu.bandwidth * 1e6)).epsilon(1e-5));
+	}
+	// A group's channels stay as they are, all others are padded: 3 are converted as 3 and multiplied as 8.
+	const Gpu &gpu = gpuConstants(GpuModel::h100, nullptr, 0);
+	const op::Convolution narrow = convolutionOf(64, 3, 64, 7, 2, 224), wide = convolutionOf(64, 8, 64, 7, 2, 224);
+	CHECK(estimate(gpu, callOf(narrow), Path::half, false) - castTime(gpu, 64. * 3 * 224 * 224 + 64 * 3 * 49) ==
+	      Approx(estimate(gpu, callOf(wide), Path::half, false) - castTime(gpu, 64. * 8 * 224 * 224 + 64 * 8 * 49)));
 }
 
 // Equal for bfloat16 and for float16 that is not scaled. Scaling costs two small kernels that the original does not

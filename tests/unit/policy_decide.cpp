@@ -1,3 +1,4 @@
+#include "src/op/convolution.h"
 #include "src/policy/decide.h"
 
 #include <catch2/catch.hpp>
@@ -364,6 +365,48 @@ TEST_CASE("a named strategy runs as named, in its type")
 	expectKept(decided(product(256, 256, 256), stateOf({"NVIDIA_TF32_OVERRIDE=0"})), Reason::not_profitable);
 }
 
+TEST_CASE("a convolution is cast where a tensor-core engine takes it")
+{
+	op::Convolution it;
+	it.spatial = 2;
+	const auto fill = [](op::Tensor &tensor, int64_t outer, int64_t channels, int64_t size) {
+		tensor = {{outer, channels, size, size}, {channels * size * size, size * size, size, 1}, 4, Dtype::float32};
+	};
+	fill(it.x, 64, 256, 56), fill(it.w, 256, 256, 3), fill(it.y, 64, 256, 56);
+	for (int i = 0; i < 2; i++)
+		it.padBefore[i] = it.padAfter[i] = it.stride[i] = it.dilation[i] = 1;
+	const auto callOf = [](const op::Convolution &convolution) {
+		op::Op call = product(1, 1, 1, Kind::conv2d);
+		call.asked = Dtype::tf32;
+		op::setProduct(call, convolution);
+		call.geometry = op::numberOf(convolution);
+		return call;
+	};
+	op::Convolution depthwise = it;
+	depthwise.groups = 256, depthwise.w.dims[1] = 1;
+	const State half = stateOf({}), brain = stateOf({"AUTOAMP_DTYPE=bfloat16"});
+	const State cast = stateOf({"AUTOAMP_STRATEGY=cast"}),
+	            brainCast = stateOf({"AUTOAMP_STRATEGY=cast", "AUTOAMP_DTYPE=bfloat16"});
+	for (const op::Direction direction :
+	     {op::Direction::forward, op::Direction::backwardData, op::Direction::backwardFilter}) {
+		it.direction = depthwise.direction = direction;
+		CHECK(decided(callOf(it), half).strategy == Strategy::cast);
+		CHECK(decided(callOf(it), brain).strategy == Strategy::cast);
+		CHECK(decided(callOf(it), cast, turing).strategy == Strategy::cast);
+		CHECK(decided(callOf(it), brainCast, turing).reason == Reason::gpu_too_old);
+		// float16 has no engine for it, bfloat16 one with a bfloat16 result.
+		for (const State *state : {&half, &cast}) {
+			CHECK(decided(callOf(depthwise), *state).verdict == Verdict::kept);
+			CHECK(decided(callOf(depthwise), *state).reason == Reason::no_fp32_output);
+			CHECK(decided(callOf(depthwise), *state).precision == Dtype::tf32);
+		}
+		CHECK(decided(callOf(depthwise), brainCast).verdict == Verdict::lowered);
+		CHECK(decided(callOf(it), stateOf({"AUTOAMP_STRATEGY=tf32"})).reason == Reason::already_low);
+		CHECK(decided(callOf(it), stateOf({"AUTOAMP_STRATEGY=library", "AUTOAMP_SCALING=off"})).reason ==
+		      Reason::unsupported);
+	}
+}
+
 TEST_CASE("tf32 as the lower type")
 {
 	State state = stateOf({"AUTOAMP_DTYPE=tf32"});
@@ -515,7 +558,7 @@ TEST_CASE("every reason has its words, and is either the policy's or somebody el
 	// in the door (nested, second_copy) or while it is being lowered.
 	const std::set<Reason> elsewhere = {Reason::rule,          Reason::region_disabled, Reason::nested,
 	                                    Reason::second_copy,   Reason::capture_unready, Reason::out_of_memory,
-	                                    Reason::memory_budget, Reason::no_fp32_output,  Reason::engine_failed};
+	                                    Reason::memory_budget, Reason::engine_failed};
 	if (met().empty())
 		return; // run alone
 	std::set<std::string> names;
