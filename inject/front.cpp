@@ -28,12 +28,12 @@ constinit thread_local ThreadBlock autoamp_front_thread;
 void *autoamp_front_truths[entryCount];
 unsigned autoamp_front_unseen;
 unsigned autoamp_front_second[entryCount];
-// Three of each: of references without a version, to CUDA 13's library, to CUDA 12's.
+// Three of each: of references without a version, to the newer library (CUDA 13's, cuDNN 9), to the older (12's, 8).
 HIDDEN extern void *autoamp_front_slots[];
 HIDDEN extern const int autoamp_front_entries[]; // places, seen from the table
 HIDDEN decltype(&dlsym) autoamp_front_dlsym;
 HIDDEN decltype(&dlvsym) autoamp_front_dlvsym;
-HIDDEN bool autoamp_front_passes; // lookups of names that are not cub… need nothing of us
+HIDDEN bool autoamp_front_passes; // lookups of names that are not cub… or cudn… need nothing of us
 // pthread_atfork would need crtbegin.
 int __register_atfork(void (*prepare)(), void (*parent)(), void (*child)(), void *object);
 }
@@ -65,14 +65,38 @@ T settle(T &cell, T value)
 // The loader binds by version: each of the vendor's libraries has one, its SONAME. The first are without any. A slot is
 // the row of an entry point in one of as many copies of the table.
 constexpr unsigned unversioned = 0, versionCount = 3;
-constexpr const char *cublas[versionCount] = {"libcublas.so", "libcublas.so.13", "libcublas.so.12"};
-constexpr const char *cublaslt[versionCount] = {"libcublasLt.so", "libcublasLt.so.13", "libcublasLt.so.12"};
+constexpr unsigned undecided = versionCount + 1;
+unsigned blasInUse = undecided, dnnInUse = undecided;
+
+// What a call returns while no such library is in the process: NOT_INITIALIZED of cuBLAS, and of cuDNN 9.
+int absentBlas()
+{
+	return 1;
+}
+
+int absentDnn()
+{
+	return 1001;
+}
+
+struct Library {
+	const char *sonames[versionCount];
+	const char *parts[4];   // of the newer: what it leads to, and programs may link to as well
+	unsigned &versionInUse; // what is served; versionCount: a copy in a file of the application's
+	int (*absent)();
+};
+const Library cublas = {{"libcublas.so", "libcublas.so.13", "libcublas.so.12"}, {}, blasInUse, absentBlas};
+const Library cublaslt = {{"libcublasLt.so", "libcublasLt.so.13", "libcublasLt.so.12"}, {}, blasInUse, absentBlas};
+const Library cudnn = {{"libcudnn.so", "libcudnn.so.9", "libcudnn.so.8"},
+                       {"libcudnn_graph.so.9", "libcudnn_ops.so.9", "libcudnn_cnn.so.9", "libcudnn_adv.so.9"},
+                       dnnInUse,
+                       absentDnn};
 
 const struct {
 	const char *name;
-	const char *const *sonames;
+	const Library &library;
 } entries[] = {
-#define ENTRY(name, library) {#name, library},
+#define ENTRY(name, library, ...) {#name, library},
 #include "inject/entries.inc"
 #undef ENTRY
 };
@@ -86,12 +110,6 @@ void *entryOf(unsigned version, unsigned index)
 bool isOurs(const void *function)
 {
 	return function >= entryOf(0, 0) && function <= entryOf(versionCount - 1, entryCount - 1);
-}
-
-// What a call returns while no such library is in the process: CUBLAS_STATUS_NOT_INITIALIZED.
-int absent()
-{
-	return 1;
 }
 
 // ---------------------------------------------------------------- text
@@ -111,10 +129,13 @@ bool begins(const char *text, const char *prefix)
 }
 
 // versionCount: it is another library's file, or of a version whose signatures nobody has looked at.
-unsigned versionOf(const char *file, const char *const *sonames)
+unsigned versionOf(const char *file, const Library &library)
 {
+	for (const char *part : library.parts)
+		if (part && equal(file, part))
+			return 1;
 	unsigned version = 0;
-	while (version < versionCount && !equal(file, sonames[version]))
+	while (version < versionCount && !equal(file, library.sonames[version]))
 		version++;
 	return version;
 }
@@ -148,7 +169,7 @@ void say(Text... text)
 unsigned rowOf(const char *name)
 {
 	const unsigned count = entryCount;
-	unsigned index = begins(name, "cublas") ? 0 : count;
+	unsigned index = begins(name, "cublas") || begins(name, "cudnn") ? 0 : count;
 	while (index < entryCount && !equal(entries[index].name, name))
 		index++;
 	return index;
@@ -344,9 +365,6 @@ bool awaitLoader()
 
 // ---------------------------------------------------------------- the true functions
 
-constexpr unsigned undecided = versionCount + 1;
-unsigned versionInUse = undecided; // what is served; versionCount: a copy in a file of the application's
-
 // Whether `found`, which somebody calls or looked up, is the entry point's true function. The first to come is: a
 // handle of one copy of the library is nothing to another copy, so the others are left alone. A file that is not the
 // vendor's may be an interposer behind us, which serves any copy; the caller's own file is a copy.
@@ -356,13 +374,20 @@ bool capture(unsigned index, void *found, const void *caller)
 	// A slot outlives the client that closes its library: what stands in it must stay mapped.
 	if (haveLoader())
 		loader.open(owner.path, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
-	const unsigned version = versionOf(owner.name(), entries[index].sonames);
+	const Library &library = entries[index].library;
+	const unsigned version = versionOf(owner.name(), library);
 	unsigned inUse = undecided;
 	if (version < versionCount || owner.base == ownerOf(caller).base)
-		if (!__atomic_compare_exchange_n(&versionInUse, &inUse, version, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE) &&
+		if (!__atomic_compare_exchange_n(&library.versionInUse, &inUse, version, false, __ATOMIC_ACQ_REL,
+		                                 __ATOMIC_ACQUIRE) &&
 		    inUse != version)
 			return false;
-	return settle(autoamp_front_truths[index], found) == found;
+	const void *const truth = settle(autoamp_front_truths[index], found);
+	if (truth == found)
+		return true;
+	// A library and the part that it leads to are one copy.
+	const char *const other = ownerOf(truth).name();
+	return version < versionCount && versionOf(other, library) == version && !equal(other, owner.name());
 }
 
 // In a file that is loaded already, or in what that file needs.
@@ -384,9 +409,9 @@ struct Search {
 int isInLibrary(dl_phdr_info *info, size_t, void *data)
 {
 	auto &search = *static_cast<Search *>(data);
-	const auto &[name, sonames] = entries[search.slot % entryCount];
+	const auto &[name, library] = entries[search.slot % entryCount];
 	const Object object = describe(*info);
-	const unsigned version = versionOf(object.name(), sonames), wanted = search.slot / entryCount;
+	const unsigned version = versionOf(object.name(), library), wanted = search.slot / entryCount;
 	const bool isLibrary = wanted ? version == wanted : version < versionCount;
 	if (isLibrary || object.path == search.caller)
 		if (const Symbol *symbol = object.find(name))
@@ -409,17 +434,21 @@ void *findInLibrary(unsigned slot, const void *caller)
 void *findTruth(unsigned slot, const void *caller, bool hasLoader)
 {
 	const unsigned index = slot % entryCount, version = slot / entryCount;
-	const auto &[name, sonames] = entries[index];
-	if (void *known = load(autoamp_front_truths[index]); known && version == load(versionInUse))
+	const auto &[name, library] = entries[index];
+	if (void *known = load(autoamp_front_truths[index]); known && version == load(library.versionInUse))
 		return known;
 	if (!hasLoader || !haveLoader())
 		return findInLibrary(slot, caller);
-	void *found =
-	    version ? autoamp_front_dlvsym(RTLD_NEXT, name, sonames[version]) : autoamp_front_dlsym(RTLD_NEXT, name);
+	void *found = version ? autoamp_front_dlvsym(RTLD_NEXT, name, library.sonames[version])
+	                      : autoamp_front_dlsym(RTLD_NEXT, name);
+	for (unsigned i = 0; !found && version == 1 && i < 4 && library.parts[i]; i++)
+		found = autoamp_front_dlvsym(RTLD_NEXT, name, library.parts[i]);
 	if (!found) {
 		for (unsigned each = unversioned + 1; !found && each < versionCount; each++)
 			if (!version || each == version)
-				found = findLoaded(sonames[each], index);
+				found = findLoaded(library.sonames[each], index);
+		for (unsigned i = 0; !found && version < 2 && i < 4 && library.parts[i]; i++)
+			found = findLoaded(library.parts[i], index);
 		if (!found && !version && caller)
 			found = findLoaded(ownerOf(caller).path, index);
 		loader.error(); // what failed on the way is not the application's to read
@@ -436,7 +465,7 @@ const Core *decision;
 // now.
 bool ownFolder(char (&path)[PATH_MAX])
 {
-	const auto wanted = reinterpret_cast<uintptr_t>(&absent); // code: the pages of .bss bear no file's name
+	const auto wanted = reinterpret_cast<uintptr_t>(&absentBlas); // code: the pages of .bss bear no file's name
 	size_t size = 0;
 	const int file = open("/proc/self/maps", O_RDONLY | O_CLOEXEC); // "start-end perms offset dev inode   /path\n"
 	uintptr_t bound[2] = {};
@@ -459,7 +488,7 @@ bool ownFolder(char (&path)[PATH_MAX])
 		}
 	close(file);
 	if (!isFound) // no /proc
-		for (const char *name = ownerOf(reinterpret_cast<void *>(&absent)).path; *name && size < sizeof path - 1;
+		for (const char *name = ownerOf(reinterpret_cast<void *>(&absentBlas)).path; *name && size < sizeof path - 1;
 		     name++)
 			path[size++] = *name;
 	while (size && path[size - 1] != '/')
@@ -624,12 +653,12 @@ void count(unsigned &calls, const void *caller)
 // For an object that was opened RTLD_DEEPBIND its own libraries come before what is preloaded. Its references are made
 // to lead to our slots, which find the same functions.
 
-unsigned neededVersion(const Object &object, const char *const *sonames)
+unsigned neededVersion(const Object &object, const Library &library)
 {
 	unsigned needed = versionCount;
 	for (const ElfW(Dyn) *entry = object.dynamic; entry && entry->d_tag && needed == versionCount; entry++)
 		if (entry->d_tag == DT_NEEDED)
-			needed = versionOf(object.table<char>(DT_STRTAB) + entry->d_un.d_val, sonames);
+			needed = versionOf(object.table<char>(DT_STRTAB) + entry->d_un.d_val, library);
 	return needed;
 }
 
@@ -645,7 +674,7 @@ bool isReadOnly(const dl_phdr_info &info, uintptr_t page)
 
 void rebind(dl_phdr_info &info, const Object &object, unsigned index, uintptr_t at)
 {
-	const unsigned version = neededVersion(object, entries[index].sonames);
+	const unsigned version = neededVersion(object, entries[index].library);
 	auto &place = *reinterpret_cast<void **>(at);
 	Object target = {load(place)};
 	if (version == versionCount || isOurs(target.address))
@@ -675,7 +704,8 @@ int rebindObject(dl_phdr_info *info, size_t, void *data)
 		return 1;
 	const Object object = describe(*info);
 	if (isVendors(object.name()) ||
-	    (neededVersion(object, cublas) == versionCount && neededVersion(object, cublaslt) == versionCount))
+	    (neededVersion(object, cublas) == versionCount && neededVersion(object, cublaslt) == versionCount &&
+	     neededVersion(object, cudnn) == versionCount))
 		return 0;
 	const auto *symbols = object.table<Symbol>(DT_SYMTAB);
 	const auto *strings = object.table<char>(DT_STRTAB);
@@ -741,7 +771,8 @@ extern "C" void *autoamp_front_truth(unsigned index)
 	if (void *known = load(autoamp_front_truths[index]))
 		return known;
 	const Resolving resolving;
-	const unsigned version = load(versionInUse), slot = (version < versionCount ? version : 0) * entryCount + index;
+	const unsigned version = load(entries[index].library.versionInUse),
+	               slot = (version < versionCount ? version : 0) * entryCount + index;
 	void *const found = findTruth(slot, nullptr, resolving.hasLoader);
 	return found && (!resolving.hasLoader || capture(index, found, nullptr)) ? found : nullptr;
 }
@@ -755,7 +786,7 @@ extern "C" HIDDEN void *autoamp_front_resolve(unsigned slot, const void *caller)
 	const unsigned index = slot % entryCount;
 	void *target = findTruth(slot, caller, resolving.hasLoader);
 	if (!target)
-		return reinterpret_cast<void *>(absent);
+		return reinterpret_cast<void *>(entries[index].library.absent);
 	if (!resolving.hasLoader) {
 		count(autoamp_front_unseen, caller);
 		return target;
@@ -819,8 +850,9 @@ extern "C" int InitializeInjectionNvtx2(const void *tables)
 
 // ----
 
-// Exporting these names must not change whether a program believes that cuBLAS is here: a lookup that finds ours finds
-// what stands behind us, or, where nothing does, in what the caller's file needs; else it fails, with dlerror() set.
+// Exporting these names must not change whether a program believes that cuBLAS or cuDNN is here: a lookup that finds
+// ours finds what stands behind us, or, where nothing does, in what the caller's file needs; else it fails, with
+// dlerror() set.
 extern "C" HIDDEN Answer autoamp_front_lookup(void *handle, const char *name, const char *version, const void *caller)
 {
 	const bool canPass = haveLoader() && load(isStarted) && hook() != Hook::got; // not before there is an environment
@@ -850,13 +882,12 @@ extern "C" HIDDEN Answer autoamp_front_lookup(void *handle, const char *name, co
 			return {}; // who is next is the caller's question: the real function answers
 	}
 	const Object owner = ownerOf(found);
-	const auto *sonames = entries[index].sonames;
-	const unsigned its = versionOf(owner.name(), sonames);
+	const unsigned its = versionOf(owner.name(), entries[index].library);
 	if (!found || hook() == Hook::off || (*owner.path && its == versionCount))
 		return {found, 1};
 	// Linked programs of that version reach the copy that was loaded first: another one is left alone, as is one in a
 	// name space of its own, which has no owner here.
-	const void *const first = *owner.path ? findLoaded(sonames[its], index) : nullptr;
+	const void *const first = *owner.path ? findLoaded(owner.name(), index) : nullptr;
 	loader.error();
 	if (*owner.path && (!first || first == found) && capture(index, found, nullptr))
 		return {entryOf(its, index), 1};

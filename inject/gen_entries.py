@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes front and core their entry points, from the tables and the vendor's installed headers.
 
-gen_entries.py INCLUDE ARGUMENTS OUTPUT TABLE...: INCLUDE is the folder of the headers, ARGUMENTS the header with the
+gen_entries.py INCLUDE ARGUMENTS OUTPUT TABLE...: INCLUDE is the folder of the headers, or several with colons, ARGUMENTS the header with the
 family structs, OUTPUT the folder for entries.inc (front), entry_index.h (both), entry_table.h and entries_core.cpp (core).
 A function that the headers do not declare is an error, so no signature is ever typed by hand.
 """
@@ -13,8 +13,12 @@ import sys
 def prototypes(header):
     """{name: [parameter, ...]} of a vendor header. C++ overloads and bodies end in a brace and are not seen."""
     text = re.sub(r"/\*.*?\*/|//[^\n]*", "", header.read_text(), flags=re.S)
-    found = re.findall(r"cublasStatus_t\s+(?:CUBLASWINAPI\s+)?(\w+)\s*\(([^;{}()]*)\)\s*;", text)
+    found = re.findall(r"(?:cublas|cudnn)Status_t\s+(?:CUBLASWINAPI\s+|CUDNNWINAPI\s+)?(\w+)\s*\(([^;{}()]*)\)\s*;", text)
     return {name: [" ".join(p.split()) for p in parameters.split(",")] for name, parameters in found}
+
+
+def header_at(include, header):
+    return next(path for path in (pathlib.Path(folder) / header for folder in str(include).split(":")) if path.exists())
 
 
 def parameter_name(parameter):
@@ -22,16 +26,16 @@ def parameter_name(parameter):
 
 
 def read_table(table):
-    """(headers, [(name, family, dtype, obstacle)]) of a table; NAME[_64] gives two rows."""
+    """(headers, [(name, family, dtype, obstacle, kind)]) of a table; NAME[_64] gives two rows."""
     headers, rows = [], []
     for line in table.read_text().splitlines():
         words = line.split("#")[0].split()
         if words and words[0] == "headers":
             headers = words[1:]
         elif words:
-            name, family, dtype, obstacle = (words + ["none"])[:4]
+            name, family, dtype, obstacle, kind = words + ["none"] * (5 - len(words))
             short = name.removesuffix("[_64]")
-            rows += [(n, family, dtype, obstacle) for n in ([short, short + "_64"] if short != name else [name])]
+            rows += [(n, family, dtype, obstacle, kind) for n in ([short, short + "_64"] if short != name else [name])]
     return headers, rows
 
 
@@ -55,14 +59,31 @@ FIXED = {("Gemm", "float16"): [f".{member} = op::typeFloat16" for member in ("At
 # A family's call that the core knows as another.
 MADE = {"Grouped": "op::batchOf"}
 
+# A member's other names: A of arrays; a gradient, which the call's direction tells from what it is the gradient of.
+SPELT = {"alpha": ["alpha1"], "beta": ["alpha2"], **{m: [m + "array"] for m in "ABC"},
+         **{m: ["d" + m] for m in ("x", "w", "y", "xDesc", "wDesc", "yDesc")}}
+DIRECTIONS = {"dx": "backwardData", "dw": "backwardFilter"}
+
+# Of which type the parameter is that describes the data of a Dnn call.
+DESCRIBED = {"cudnnTensorDescriptor_t": "tensor", "cudnnFilterDescriptor_t": "filter", "cudnnSeqDataDescriptor_t": "sequence"}
+
+# Library of a table: its name, that of its SONAME, and the versions whose signatures are known.
+VERSIONS = {"cublas": ("cublas", 13, 12), "cublaslt": ("cublasLt", 13, 12), "cudnn": ("cudnn", 9, 8)}
+
 
 def door(name, parameters, members, family, dtype):
     arguments = [parameter_name(p) for p in parameters]
-    # Aarray is A; of a pointer to constant pointers the constness goes.
-    values = {m: next((a for a in (m, m + "array") if a in arguments), None) for m in members}
+    values = {m: next((a for a in (m, *SPELT.get(m, [])) if a in arguments), None) for m in members}
+    if family == "Dnn":
+        types = {parameter_name(p): DESCRIBED.get(p.removeprefix("const ").split()[0]) for p in parameters}
+        values |= {types[dtype]: dtype} if dtype != "-" else {}
+    # Of a pointer to constant pointers the constness goes.
     copied = [f".{m} = ({t})({values[m]})" for m, t in members.items() if values[m]] + FIXED.get((family, dtype), [])
+    if family == "Convolution":
+        copied += [f".direction = op::Direction::{direction}" for a, direction in DIRECTIONS.items() if a in arguments]
+    status = "cudnnStatus_t" if name.startswith("cudnn") else "cublasStatus_t"
     return f"""
-cublasStatus_t {name}({", ".join(parameters)})
+{status} {name}({", ".join(parameters)})
 {{
 	const auto copy = []({", ".join(f"[[maybe_unused]] {p}" for p in parameters)}) {{ return {MADE.get(family, "")}(op::{family}Call{{{", ".join(copied)}}}); }};
 	return intercept<index_{name}, decltype({name})>(copy, __builtin_return_address(0), {", ".join(arguments)});
@@ -70,32 +91,38 @@ cublasStatus_t {name}({", ".join(parameters)})
 
 
 def main(include, arguments, output, *tables):
-    include, output = pathlib.Path(include), pathlib.Path(output)
+    output = pathlib.Path(output)
     families = read_families(pathlib.Path(arguments))
-    rows, headers, doors = [], [], []
+    rows, slots, headers, doors = [], [], [], []
     for table in map(pathlib.Path, tables):
-        declared = {}
+        declared, parts = {}, {}
         names, table_rows = read_table(table)
+        library, *versions = VERSIONS[table.stem]
         for header in names:
-            declared |= prototypes(include / header)
+            found = prototypes(header_at(include, header))
+            declared |= found
+            # A function of cuDNN lives in the library of its header, which may be linked to as well.
+            parts |= dict.fromkeys(found, header.removesuffix(".h") if library == "cudnn" else library)
         headers += names
-        for name, family, dtype, obstacle in table_rows:
+        for name, family, dtype, obstacle, kind in table_rows:
             if name not in declared:
                 sys.exit(f"{table}: {', '.join(names)} of {include} declare no {name}")
             arrays = any(parameter_name(p) == "Aarray" for p in declared[name])
-            rows.append((name, table.stem, "none" if dtype == "args" else dtype, obstacle, str(arrays).lower()))
+            is_said = dtype == "args" or family == "Dnn"
+            rows.append((name, table.stem, "none" if is_said else dtype, obstacle, str(arrays).lower(), kind))
+            slots.append(f"ENTRY({name}, {table.stem}, {library}, {parts[name]}, {versions[0]}, {versions[1]})")
             doors.append(door(name, declared[name], families[family], family, dtype))
 
     def write(file, *lines):
         (output / file).write_text("\n".join(("/* Written by inject/gen_entries.py. */", *lines, "")))
 
-    write("entries.inc", *(f"ENTRY({name}, {library})" for name, library, *_ in rows))
+    write("entries.inc", *slots)
     write("entry_index.h", "#pragma once", "namespace autoamp::entry {", "enum Index : unsigned {",
           *(f"\tindex_{row[0]}," for row in rows), "\tentryCount", "};", "} // namespace autoamp::entry")
     write("entry_table.h", "#pragma once", '#include "inject/entry_index.h"', '#include "src/op/entry.h"',
           "namespace autoamp::entry {", "inline constexpr op::Entry entryTable[entryCount] = {",
-          *(f'\t{{"{name}", op::Library::{library}, op::Dtype::{dtype}, op::Obstacle::{obstacle}, {arrays}}},'
-            for name, library, dtype, obstacle, arrays in rows),
+          *(f'\t{{"{name}", op::Library::{library}, op::Dtype::{dtype}, op::Obstacle::{obstacle}, {arrays}, op::Kind::{kind}}},'
+            for name, library, dtype, obstacle, arrays, kind in rows),
           "};", "} // namespace autoamp::entry")
     write("entries_core.cpp", *(f"#include <{header}>" for header in headers), '#include "src/entry/intercept.h"',
           "namespace autoamp::entry::doors {", "namespace {", "using op::Integers;", *doors, "", "void *const all[] = {",

@@ -20,7 +20,7 @@ autoamp_front_entries:
 	.text
 	.set index, 0
 
-	.macro slot name, library, version
+	.macro slot name, version, library, part
 	.balign 16
 	.globl \name\()_\version
 	.type \name\()_\version, @function
@@ -36,6 +36,12 @@ autoamp_front_entries:
 	jmp autoamp_front_lazy
 	.cfi_endproc
 	.size \name\()_\version, . - \name\()_\version
+	.ifnc \part, \library /* the same slot */
+	.globl \name\()_part
+	.type \name\()_part, @function
+	.set \name\()_part, \name\()_\version
+	.symver \name\()_part, \name\()@lib\part\().so.\version, remove
+	.endif
 	.ifc \version, any
 	.symver \name\()_\version, \name\()@@autoamp, remove
 	.else
@@ -52,15 +58,15 @@ autoamp_front_entries:
 	.set index, index + 1
 	.endm
 
-/* Three of each, which the loader tells apart by the version that a reference asks for: none, CUDA 13's, CUDA 12's. */
-#define cublaslt cublasLt
-#define ENTRY(name, library) slot name, library, any
+/* Three of each, which the loader tells apart by the version that a reference asks for: none, CUDA 13's or cuDNN 9's,
+ * CUDA 12's or cuDNN 8's. */
+#define ENTRY(name, library, soname, part, newer, older) slot name, any, soname, soname
 #include "inject/entries.inc"
 #undef ENTRY
-#define ENTRY(name, library) slot name, library, 13
+#define ENTRY(name, library, soname, part, newer, older) slot name, newer, soname, part
 #include "inject/entries.inc"
 #undef ENTRY
-#define ENTRY(name, library) slot name, library, 12
+#define ENTRY(name, library, soname, part, newer, older) slot name, older, soname, soname
 #include "inject/entries.inc"
 
 	.macro save reg
@@ -125,6 +131,10 @@ autoamp_front_lazy:
 	cmpb $'u', 1(%rsi)
 	jne 3f
 	cmpb $'b', 2(%rsi)
+	je 2f
+	cmpb $'d', 2(%rsi)
+	jne 3f
+	cmpb $'n', 3(%rsi)
 	jne 3f
 2:	save rdi
 	save rsi

@@ -22,7 +22,8 @@ op::Status dispatch(core::Process &process, const op::Entry &entry, const Door &
 	if (caller.kind == core::CallerKind::vendor) // NVIDIA's own libraries chose fp32 knowingly
 		return original();
 	if (process.isForked.load(std::memory_order_relaxed))
-		core::reopenTrace(process, door.truth);
+		core::reopenTrace(process);
+	core::meet(process, entry.library, door.truth);
 
 	// What was called.
 	const core::Asking asking = {process, *thread, entry, door, caller, core::contextOf(*thread)};
@@ -49,9 +50,15 @@ op::Status dispatch(core::Process &process, const op::Entry &entry, const Door &
 	return status;
 }
 
-template op::Status dispatch(core::Process &, const op::Entry &, const Door &, const op::GemmCall &, const Original &);
-template op::Status dispatch(core::Process &, const op::Entry &, const Door &, const op::LtMatmulCall &,
-                             const Original &);
-template op::Status dispatch(core::Process &, const op::Entry &, const Door &, const op::PlainCall &, const Original &);
+#define FOR(Call)                                                                                                      \
+	template op::Status dispatch(core::Process &, const op::Entry &, const Door &, const op::Call &, const Original &);
+FOR(GemmCall)
+FOR(LtMatmulCall)
+FOR(PlainCall)
+FOR(ConvolutionCall)
+FOR(GraphCall)
+FOR(RnnCall)
+FOR(DnnCall)
+#undef FOR
 
 } // namespace autoamp

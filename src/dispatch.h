@@ -32,7 +32,7 @@ struct Door {
 	const void *caller; // return address
 };
 
-// For op::GemmCall, op::LtMatmulCall and op::PlainCall.
+// For the calls of op/arguments.h that the doors make.
 template <typename Call>
 op::Status dispatch(core::Process &process, const op::Entry &entry, const Door &door, const Call &call,
                     const Original &original);

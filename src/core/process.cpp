@@ -53,20 +53,9 @@ std::string programName()
 
 // ---- the trace's header
 
-void describeVendor(trace::Recorder &recorder, const void *known)
+void describeDriver(trace::Recorder &recorder)
 {
 	recorder.property("version", "autoamp", AUTOAMP_VERSION);
-	using GetProperty = int(int, int *);
-	if (auto *get = reinterpret_cast<GetProperty *>(cuda::beside(known, "cublasGetProperty"))) {
-		int part[3] = {};
-		if (get(0, &part[0]) == 0 && get(1, &part[1]) == 0 && get(2, &part[2]) == 0) {
-			char text[48];
-			std::snprintf(text, sizeof text, "%d.%d.%d", part[0], part[1], part[2]);
-			recorder.property("version", "cublas", text);
-		} else {
-			base::leaveFault("cublasGetProperty");
-		}
-	}
 	if (const cuda::Driver *driver = cuda::driver()) {
 		char text[24];
 		std::snprintf(text, sizeof text, "%d.%d", driver->version / 1000, driver->version % 1000 / 10);
@@ -102,7 +91,7 @@ void tellUnseen(trace::Recorder &recorder)
 	recorder.addLost(__atomic_exchange_n(&autoamp_front_unseen, 0, __ATOMIC_RELAXED));
 }
 
-bool openTrace(Process &process, const void *known)
+bool openTrace(Process &process)
 {
 	const policy::Options &options = process.options;
 	if (options.trace == policy::TraceLevel::off)
@@ -118,7 +107,7 @@ bool openTrace(Process &process, const void *known)
 	trace.emulated = cuda::driver() && cuda::driver()->isEmulated;
 	if (!process.recorder.open(trace))
 		return false;
-	describeVendor(process.recorder, known);
+	describeDriver(process.recorder);
 	describeOptions(process.recorder, options);
 	tellUnseen(process.recorder); // now: a process that is killed tells nothing at its end
 	return true;
@@ -131,7 +120,7 @@ void tellCopies(Process &process)
 	for (unsigned i = 0; lane && i < entry::entryCount; i++) {
 		trace::Row row;
 		row.entry = entry::entryTable[i].name;
-		row.library = entry::entryTable[i].library == op::Library::cublas ? "cublas" : "cublaslt";
+		row.library = op::name(entry::entryTable[i].library);
 		row.decision = policy::name(policy::Verdict::kept);
 		row.reason = policy::name(policy::Reason::second_copy);
 		row.strategy = policy::name(policy::Strategy::fp32);
@@ -182,7 +171,7 @@ void afterForkInChild()
 	unlockSites();
 }
 
-Process *start(const void *known)
+Process *start()
 {
 	static std::atomic<bool> isWatching{false};
 	if (!isWatching.exchange(true)) { // again in a child that was born during the start
@@ -193,13 +182,12 @@ Process *start(const void *known)
 	if (!configured)
 		return nullptr;
 	const policy::Options &options = configured->options;
-	auto *process = new Process{options, {}, {}, {}, false, {}};
+	auto *process = new Process{options, {}, {}, {}, false, {}, {}};
 	process->environment.tf32Allowed = options.tf32Allowed;
 	process->environment.emulatesSingle = options.emulatesSingle;
 	process->settings.memoryBudget = options.memory;
 	process->settings.isScaling = options.scaling == policy::Scaling::automatic;
-	process->isTracing = openTrace(*process, known);
-	op::cublasLt(known); // the loader is free now; at the first lowered call another thread may be holding it
+	process->isTracing = openTrace(*process);
 	const bool isFixed = options.originOf(policy::Option::level) == policy::Origin::environment;
 	isIdle = options.level == policy::Level::O0 && isFixed && !process->isTracing;
 	return process;
@@ -228,7 +216,7 @@ policy::ParsedOptions readConfiguration()
 	return policy::configure(policy::processEnvironment(), entryNames(), programName());
 }
 
-Process *startProcess(const void *known)
+Process *startProcess()
 {
 	for (;;) {
 		Stage now = stage.load(std::memory_order_acquire);
@@ -245,7 +233,7 @@ Process *startProcess(const void *known)
 		const ForkHold hold;
 		if (stage.compare_exchange_strong(now, Stage::starting, std::memory_order_acq_rel)) {
 			const base::ErrnoGuard errnoGuard;
-			Process *const started = start(known);
+			Process *const started = start();
 			theProcess.store(started, std::memory_order_release);
 			if (!started)
 				isIdle = true;
@@ -254,11 +242,38 @@ Process *startProcess(const void *known)
 	}
 }
 
-void reopenTrace(Process &process, const void *known)
+void meetFirst(Process &process, op::Library library, const void *known)
+{
+	const base::ErrnoGuard errnoGuard;
+	const ForkHold hold;
+	const unsigned bit = 1u << static_cast<unsigned>(library);
+	if (process.met.fetch_or(bit, std::memory_order_relaxed) & bit)
+		return;
+	const bool isDnn = library == op::Library::cudnn;
+	if (!isDnn)
+		op::cublasLt(known);
+	if (!process.isTracing || library == op::Library::cublaslt)
+		return;
+	using GetProperty = int(int, int *);
+	const char *const name = isDnn ? "cudnnGetProperty" : "cublasGetProperty";
+	if (auto *get = reinterpret_cast<GetProperty *>(cuda::beside(known, name))) {
+		int part[3] = {};
+		if (get(0, &part[0]) == 0 && get(1, &part[1]) == 0 && get(2, &part[2]) == 0) {
+			char text[48];
+			std::snprintf(text, sizeof text, "%d.%d.%d", part[0], part[1], part[2]);
+			process.recorder.property("version", op::name(library), text);
+		} else {
+			base::leaveFault(name);
+		}
+	}
+}
+
+void reopenTrace(Process &process)
 {
 	if (process.isForked.exchange(false, std::memory_order_acq_rel)) {
 		const base::ErrnoGuard errnoGuard;
-		openTrace(process, known);
+		openTrace(process);
+		process.met = 0;
 	}
 }
 

@@ -4,6 +4,7 @@
 #include "src/base/hash.h"
 #include "src/core/caller.h"
 #include "src/core/context.h"
+#include "src/op/convolution.h"
 #include "src/policy/lists.h"
 
 #include <pthread.h>
@@ -28,8 +29,7 @@ char letter(op::Transpose transpose)
 bool isEligible(const op::Op &op)
 {
 	using op::Kind, op::Obstacle;
-	const bool isProduct = op.kind == Kind::mm || op.kind == Kind::addmm || op.kind == Kind::bmm;
-	return isProduct && op.a == op::Dtype::float32 &&
+	return op::isProduct(op.kind) && op.kind != Kind::mv && op.a == op::Dtype::float32 &&
 	       (op.obstacle == Obstacle::none || op.obstacle == Obstacle::pedantic ||
 	        op.obstacle == Obstacle::emulated_fp32 || op.obstacle == Obstacle::solver_caller ||
 	        op.obstacle == Obstacle::grouped || op.obstacle == Obstacle::unsupported);
@@ -42,7 +42,7 @@ trace::RowId makeRow(Process &process, const Site &site, policy::Verdict verdict
 	const char *compute = op::name(isLowered ? site.decision.precision : op.asked);
 	trace::Row row;
 	row.entry = entry::entryTable[op.entry].name;
-	row.library = op.library == op::Library::cublas ? "cublas" : "cublaslt";
+	row.library = op::name(op.library);
 	row.op = policy::name(op.kind);
 	row.m = op.m, row.n = op.n, row.k = op.k, row.batch = op.batch;
 	row.transa = letter(op.transa), row.transb = letter(op.transb);
@@ -57,6 +57,8 @@ trace::RowId makeRow(Process &process, const Site &site, policy::Verdict verdict
 	row.strategy = policy::name(verdict == policy::Verdict::fallback ? policy::Strategy::fp32 : site.decision.strategy);
 	row.caller = callerName(op.caller);
 	row.region = regionOf(site.context).name;
+	const std::string shape = op::shapeOf(op);
+	row.shape = shape.c_str();
 	row.eligible = isEligible(op);
 	row.device = op.device;
 	row.estNs = site.decision.estimate;

@@ -1,6 +1,7 @@
 #include "src/core/subject.h"
 
 #include "src/core/glance.h"
+#include "src/op/dnn.h"
 
 #include <cstring>
 
@@ -55,17 +56,60 @@ void readCapture(Subject &subject)
 		subject.isCaptured = reroute::isCapturing(subject.stream);
 }
 
-// The stream of the application's handle; only a driver can tell whether it is being captured.
-void readStream(const op::Cublas *cublas, void *handle, Subject &subject)
+// The stream of the application's handle, by `name` (null: no such getter); only a driver can tell whether it is being
+// captured.
+void readStream(op::Status (*get)(void *, void **), const char *name, void *handle, Subject &subject)
 {
-	if (!cublas || !cuda::driver() || subject.hasHandleFailed)
+	if (!get || !cuda::driver() || subject.hasHandleFailed)
 		return;
-	if (cublas->cublasGetStream_v2(handle, &subject.stream)) {
+	if (get(handle, &subject.stream)) {
 		subject.obstacle = policy::Reason::engine_failed;
-		subject.failed = "cublasGetStream_v2";
+		subject.failed = name;
 	} else {
 		readCapture(subject);
 	}
+}
+
+void readStream(const op::Cublas *cublas, void *handle, Subject &subject)
+{
+	readStream(cublas ? cublas->cublasGetStream_v2 : nullptr, "cublasGetStream_v2", handle, subject);
+}
+
+// Of a call whose descriptors had to be read anyway: the Op is its key.
+Subject subjectOf(const Asking &asking, op::Op op)
+{
+	Subject subject;
+	op.caller = asking.caller.id;
+	// Refused by a getter, not by what the call says: the vendor's fault if the call itself then succeeds.
+	subject.hasHandleFailed = op.obstacle == op::Obstacle::bad_argument;
+	const int ordinal = asking.thread.driver ? ordinalOf(*asking.thread.driver) : 0;
+	Key key;
+	static_assert(sizeof op <= sizeof key.words - 16);
+	std::memcpy(key.words, &op, sizeof op);
+	// Where the hash sees it.
+	key.words[Key::size - 2] = static_cast<uint64_t>(op.k) + op.geometry;
+	key.words[Key::size - 1] = stateOf(ordinal, 0, 0, asking.context);
+	findSite(asking, key, ordinal, subject, [&] { return op; });
+	return subject;
+}
+
+template <typename Call>
+Subject describeDnn(const Asking &asking, const Call &call)
+{
+	const void *const known = asking.door.truth;
+	constexpr bool isConvolution = std::is_same_v<Call, op::ConvolutionCall>;
+	op::DnnGetters getters;
+	if constexpr (!std::is_same_v<Call, op::GraphCall>)
+		getters.ops = op::cudnn<op::CudnnOps>(known);
+	if constexpr (isConvolution)
+		getters.cnn = op::cudnn<op::CudnnCnn>(known);
+	if (asking.entry.obstacle == op::Obstacle::no_fp32_output)
+		getters.adv = op::cudnn<op::CudnnAdv>(known);
+	Subject subject =
+	    subjectOf(asking, op::describe(asking.entry, asking.door.index, call, getters, asking.process.environment));
+	const op::Cudnn *const handle = op::cudnn<op::Cudnn>(known);
+	readStream(handle && call.handle ? handle->cudnnGetStream : nullptr, "cudnnGetStream", call.handle, subject);
+	return subject;
 }
 
 reroute::Outcome refused(const char *getter)
@@ -125,20 +169,9 @@ reroute::Outcome lower(const Asking &asking, const Subject &subject, const op::G
 
 Subject describe(const Asking &asking, const op::LtMatmulCall &call)
 {
-	Subject subject;
 	const op::CublasLt *const lt = op::cublasLt(asking.door.truth);
-	op::Op op = op::describe(asking.entry, asking.door.index, call, lt, asking.process.environment);
-	op.caller = asking.caller.id; // before it becomes the key
-	// Refused by a getter, not by what the call says: the vendor's fault if the call itself then succeeds.
-	subject.hasHandleFailed = op.obstacle == op::Obstacle::bad_argument;
-	const int ordinal = asking.thread.driver ? ordinalOf(*asking.thread.driver) : 0;
-	Key key;
-	static_assert(sizeof op <= sizeof key.words - 16);
-	std::memcpy(key.words, &op, sizeof op); // the descriptors had to be read anyway
-	// Where the hash sees it.
-	key.words[Key::size - 2] = static_cast<uint64_t>(op.k);
-	key.words[Key::size - 1] = stateOf(ordinal, 0, 0, asking.context);
-	findSite(asking, key, ordinal, subject, [&] { return op; });
+	Subject subject =
+	    subjectOf(asking, op::describe(asking.entry, asking.door.index, call, lt, asking.process.environment));
 	subject.stream = call.stream;
 	readCapture(subject);
 	return subject;
@@ -175,9 +208,29 @@ Subject describe(const Asking &asking, const op::PlainCall &call)
 	return subject;
 }
 
-reroute::Outcome lower(const Asking &, const Subject &, const op::PlainCall &)
+Subject describe(const Asking &asking, const op::ConvolutionCall &call)
 {
-	return {}; // no decision lowers one
+	return describeDnn(asking, call);
+}
+
+reroute::Outcome lower(const Asking &, const Subject &, const op::ConvolutionCall &)
+{
+	return {}; // op::describe() leaves none to lower
+}
+
+Subject describe(const Asking &asking, const op::GraphCall &call)
+{
+	return describeDnn(asking, call);
+}
+
+Subject describe(const Asking &asking, const op::RnnCall &call)
+{
+	return describeDnn(asking, call);
+}
+
+Subject describe(const Asking &asking, const op::DnnCall &call)
+{
+	return describeDnn(asking, call);
 }
 
 } // namespace autoamp::core

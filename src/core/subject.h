@@ -34,10 +34,19 @@ struct Asking {
 Subject describe(const Asking &asking, const op::GemmCall &call);
 Subject describe(const Asking &asking, const op::LtMatmulCall &call);
 Subject describe(const Asking &asking, const op::PlainCall &call);
+Subject describe(const Asking &asking, const op::ConvolutionCall &call);
+Subject describe(const Asking &asking, const op::GraphCall &call);
+Subject describe(const Asking &asking, const op::RnnCall &call);
+Subject describe(const Asking &asking, const op::DnnCall &call);
 
 // Runs the call as its site decided.
 reroute::Outcome lower(const Asking &asking, const Subject &subject, const op::GemmCall &call);
 reroute::Outcome lower(const Asking &asking, const Subject &subject, const op::LtMatmulCall &call);
-reroute::Outcome lower(const Asking &asking, const Subject &subject, const op::PlainCall &call);
+reroute::Outcome lower(const Asking &asking, const Subject &subject, const op::ConvolutionCall &call);
+template <typename Call>
+reroute::Outcome lower(const Asking &, const Subject &, const Call &)
+{
+	return {}; // no decision lowers one of the others
+}
 
 } // namespace autoamp::core

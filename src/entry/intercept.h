@@ -9,6 +9,7 @@
 #include "src/dispatch.h"
 
 #include <cublas_api.h>
+#include <cudnn_graph.h>
 
 #include <type_traits>
 
@@ -22,6 +23,11 @@ struct Inside {
 	~Inside() { autoamp_front_thread.depth--; }
 };
 
+template <typename Status>
+constexpr Status notInitialized = CUBLAS_STATUS_NOT_INITIALIZED;
+template <>
+inline constexpr cudnnStatus_t notInitialized<cudnnStatus_t> = CUDNN_STATUS_NOT_INITIALIZED;
+
 template <unsigned index>
 inline void *truthOf()
 {
@@ -34,10 +40,10 @@ template <unsigned index, typename Fn, typename Copy, typename... Args>
 [[gnu::noinline]] auto dispatchFrom(const void *truth, const void *caller, Args... args) noexcept
 {
 	const auto original = [&] { return reinterpret_cast<Fn *>(const_cast<void *>(truth))(args...); };
-	core::Process *const process = core::process(truth);
+	core::Process *const process = core::process();
 	if (!process)
 		return original();
-	return static_cast<cublasStatus_t>(
+	return static_cast<std::invoke_result_t<Fn, Args...>>(
 	    dispatch(*process, entryTable[index], Door{index, truth, caller}, Copy()(args...), Original(original)));
 }
 
@@ -48,13 +54,15 @@ template <unsigned index, typename Fn, typename Copy, typename... Args>
 {
 	void *const truth = truthOf<index>();
 	if (!truth)
-		return CUBLAS_STATUS_NOT_INITIALIZED;
+		return notInitialized<std::invoke_result_t<Fn, Args...>>;
 	const Inside inside;
 	const auto original = [&] { return reinterpret_cast<Fn *>(truth)(args...); };
 	// Inside another call, or in a process with nothing to do.
 	if (__builtin_expect(autoamp_front_thread.depth > 1 || core::isIdle.load(std::memory_order_relaxed), 0))
 		return original();
-	if constexpr (!std::is_same_v<decltype(copy(args...)), op::LtMatmulCall>) // its descriptors say it all
+	using Call = decltype(copy(args...));
+	// Of the others the descriptors say it all.
+	if constexpr (std::is_same_v<Call, op::GemmCall> || std::is_same_v<Call, op::PlainCall>)
 		if (core::Thread *const thread = core::knownThread(); __builtin_expect(thread != nullptr, 1)) {
 			const auto call = copy(args...);
 			if (const auto *memo = core::recall(*thread, index, entryTable[index], caller, call))

@@ -98,8 +98,30 @@ struct ConvolutionCall {
 	Direction direction = Direction::forward;
 };
 
-// Everything that is never lowered: what a report can say about it. The handle of a cublasXt entry point is of
-// another type than the others'.
+// A plan of cuDNN's graph API, and where its data is.
+struct GraphCall {
+	void *handle = nullptr;
+	void *executionPlan = nullptr, *variantPack = nullptr;
+};
+
+// A recurrent net.
+struct RnnCall {
+	void *handle = nullptr;
+	void *rnnDesc = nullptr;
+	void *xDesc = nullptr;
+};
+
+// Every other call of cuDNN. One of the first three describes the data (the entry's row says which parameter that is),
+// the others say what is done.
+struct DnnCall {
+	void *handle = nullptr;
+	void *tensor = nullptr, *filter = nullptr, *sequence = nullptr;
+	void *activationDesc = nullptr, *poolingDesc = nullptr, *reduceTensorDesc = nullptr, *opTensorDesc = nullptr;
+	int algo = 0; // of a softmax
+};
+
+// Everything of cuBLAS that is never lowered: what a report can say about it. The handle of a cublasXt entry point is
+// of another type than the others'.
 struct PlainCall {
 	void *handle = nullptr;
 	int64_t m = 0, n = 0, k = 0;

@@ -121,12 +121,30 @@ std::string shapeOf(const Convolution &convolution)
 {
 	const Tensor &x = convolution.x, &w = convolution.w;
 	const int spatial = convolution.spatial;
-	std::string text = "n" + std::to_string(x.dims[0]) + " c" + std::to_string(x.dims[1]) + " " +
-	                   across(x.dims + 2, spatial) + " k" + std::to_string(w.dims[0]) + " " +
-	                   across(w.dims + 2, spatial) + each(" s", convolution.stride, spatial) +
-	                   each(" p", convolution.padBefore, spatial) + each(" d", convolution.dilation, spatial) + " g" +
-	                   std::to_string(convolution.groups) + " " + layoutOf(x);
-	return text;
+	const auto named = [](const char *name, int64_t value) { return name + std::to_string(value); };
+	std::string text = named("n", x.dims[0]) + named(" c", x.dims[1]);
+	if (x.rank > 2)
+		text += " " + across(x.dims + 2, x.rank - 2);
+	if (w.rank)
+		text += named(" k", w.dims[0]) + " " + across(w.dims + 2, spatial) + each(" s", convolution.stride, spatial) +
+		        each(" p", convolution.padBefore, spatial) + each(" d", convolution.dilation, spatial) +
+		        named(" g", convolution.groups);
+	return text + " " + layoutOf(x);
+}
+
+std::string shapeOf(const Op &op)
+{
+	const Convolution *const geometry = convolutionAt(op.geometry);
+	if (!geometry)
+		return {};
+	if (!isRecurrent(op.kind))
+		return shapeOf(*geometry);
+	const int64_t *const data = geometry->x.dims, *const net = geometry->w.dims;
+	const int64_t values[] = {data[0], data[1], data[2], net[0], net[1]};
+	std::string text;
+	for (int i = 0; i < 5; i++)
+		text += (i ? " " : "") + std::string(1, "tnihl"[i]) + std::to_string(values[i]);
+	return text + (net[2] == 2 ? " bidirectional" : "") + (net[3] != net[0] ? " p" + std::to_string(net[3]) : "");
 }
 
 } // namespace autoamp::op

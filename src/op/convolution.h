@@ -53,13 +53,17 @@ static_assert(std::has_unique_object_representations_v<Convolution>);
 
 // Its number, the same for equal ones, never 0 but where the table is full or the memory (32 767 different ones fit):
 // then nobody knows its geometry, and it runs as it was asked.
+// Of other calls of cuDNN the same table keeps the tensor that they are about, as x without w and y; of a recurrent net
+// steps, batch and input as x, hidden size, layers, directions and projection as w.
 uint32_t numberOf(const Convolution &convolution);
 const Convolution *convolutionAt(uint32_t number); // null: number 0
 
 // The implicit product: m, n and k, and groups as its batch. Sizes that do not fit together are the vendor's to refuse.
 void setProduct(Op &op, const Convolution &convolution);
 
-// For reports: "n32 c64 28x28 k64 3x3 s1 p1 d1 g1 nhwc".
+// For reports: "n32 c64 28x28 k64 3x3 s1 p1 d1 g1 nhwc"; of what is no convolution, "n32 c64 28x28 nhwc" of the tensor
+// that it is about (x alone is there), of a recurrent net "t20 n32 i128 h256 l2". Empty: nobody knows.
+std::string shapeOf(const Op &op);
 std::string shapeOf(const Convolution &convolution);
 // "nchw", "nhwc" where its elements lie so without gaps, else "strided".
 const char *layoutOf(const Tensor &tensor);

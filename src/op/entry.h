@@ -11,6 +11,7 @@ struct Entry {
 	Dtype dtype; // none: it stands in the arguments
 	Obstacle obstacle;
 	bool areArrays = false; // A, B and C are arrays of device pointers, in device memory
+	Kind kind = Kind::none; // of cuDNN's; the descriptors may say it better
 };
 
 } // namespace autoamp::op

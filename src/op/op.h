@@ -11,6 +11,13 @@ namespace autoamp::op {
 
 enum class Library : uint8_t { cublas, cublaslt, cudnn };
 
+// As reports spell it.
+inline const char *name(Library library)
+{
+	static constexpr const char *names[] = {"cublas", "cublaslt", "cudnn"};
+	return names[static_cast<unsigned>(library)];
+}
+
 // What the elements are. tf32 is never stored: it says how fp32 data may be multiplied.
 enum class Dtype : uint8_t { none, float32, float16, bfloat16, tf32, float64, complex64, other };
 
@@ -22,13 +29,59 @@ inline const char *name(Dtype dtype)
 	return names[static_cast<unsigned>(dtype)];
 }
 
-// torch's names (interface.md section 5); `none` for entry points that no op of a list system reaches.
-// The convolutions' backward calls are the forward's kind. The same order as policy::callRows().
-enum class Kind : uint8_t { none, mm, addmm, bmm, mv, conv2d, conv3d, conv_depthwise2d };
+// torch's names (interface.md section 5), a backward call's that of its forward; `none` for entry points that no op of
+// a list system reaches. The same order as policy::callRows().
+enum class Kind : uint8_t {
+	none,
+	mm,
+	addmm,
+	bmm,
+	mv,
+	conv2d,
+	conv3d,
+	conv_depthwise2d,
+	lstm,
+	gru,
+	rnn_tanh,
+	rnn_relu,
+	scaled_dot_product_attention,
+	softmax,
+	log_softmax,
+	batch_norm,
+	local_response_norm,
+	max_pool2d,
+	avg_pool2d,
+	relu,
+	sigmoid,
+	tanh,
+	elu,
+	silu,
+	add,
+	mul,
+	max,
+	min,
+	sum,
+	mean,
+	prod,
+	norm,
+	bias_add,
+	dropout,
+	ctc_loss,
+	grid_sampler,
+	affine_grid_generator,
+};
 
 inline bool isConvolution(Kind kind)
 {
 	return kind >= Kind::conv2d && kind <= Kind::conv_depthwise2d;
+}
+inline bool isProduct(Kind kind) // one that the cost model knows
+{
+	return kind != Kind::none && kind <= Kind::conv_depthwise2d;
+}
+inline bool isRecurrent(Kind kind)
+{
+	return kind >= Kind::lstm && kind <= Kind::rnn_relu;
 }
 
 enum class Transpose : uint8_t { none, transposed, conjugate };
@@ -57,6 +110,15 @@ enum class Obstacle : uint8_t {
 	grouped,
 	factorization,
 	host_blocked,
+	no_fp32_output,
+	graph,
+	softmax,
+	normalization,
+	pooling,
+	elementwise,
+	reduction,
+	loss,
+	sampling,
 };
 
 // 64-bit sizes: the `_64` twins pass them. Rows and columns as the vendor counts, column-major but for op::Flag.

@@ -19,6 +19,10 @@ constexpr bool isSame(Result (*)(A...), Status (*)(B...))
 AUTOAMP_CUBLAS_FUNCTIONS(X)
 AUTOAMP_CUBLASLT_FUNCTIONS(X)
 AUTOAMP_CUDNN_GRAPH_FUNCTIONS(X)
+AUTOAMP_CUDNN_FUNCTIONS(X)
+AUTOAMP_CUDNN_OPS_FUNCTIONS(X)
+AUTOAMP_CUDNN_CNN_FUNCTIONS(X)
+AUTOAMP_CUDNN_ADV_FUNCTIONS(X)
 #undef X
 static_assert(pointerModeDevice == CUBLAS_POINTER_MODE_DEVICE);
 
@@ -73,5 +77,23 @@ const CudnnGraph *loadCudnnGraph(const void *known)
 		return isComplete;
 	});
 }
+
+#define X(name, arguments) isComplete = find(table.name, known, #name) && isComplete;
+#define PART(Part, FUNCTIONS)                                                                                          \
+	template <>                                                                                                        \
+	const Part *loadCudnn(const void *known)                                                                           \
+	{                                                                                                                  \
+		return load<Part>([&](Part &table) {                                                                           \
+			bool isComplete = true;                                                                                    \
+			FUNCTIONS(X)                                                                                               \
+			return isComplete;                                                                                         \
+		});                                                                                                            \
+	}
+PART(Cudnn, AUTOAMP_CUDNN_FUNCTIONS)
+PART(CudnnOps, AUTOAMP_CUDNN_OPS_FUNCTIONS)
+PART(CudnnCnn, AUTOAMP_CUDNN_CNN_FUNCTIONS)
+PART(CudnnAdv, AUTOAMP_CUDNN_ADV_FUNCTIONS)
+#undef PART
+#undef X
 
 } // namespace autoamp::op

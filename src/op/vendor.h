@@ -47,6 +47,28 @@ constexpr int pointerModeDevice = 1; // CUBLAS_POINTER_MODE_DEVICE
 	X(cudnnBackendGetAttribute, (const void *, int, int, int64_t, int64_t *, void *))                                  \
 	X(cudnnBackendExecute, (void *, void *, void *))
 
+// By the part of cuDNN that they live in: a program may have one part and not the next.
+#define AUTOAMP_CUDNN_FUNCTIONS(X) X(cudnnGetStream, (void *, void **))
+
+#define AUTOAMP_CUDNN_OPS_FUNCTIONS(X)                                                                                 \
+	X(cudnnGetTensorNdDescriptor, (const void *, int, int *, int *, int *, int *))                                     \
+	X(cudnnGetFilterNdDescriptor, (const void *, int, int *, int *, int *, int *))                                     \
+	X(cudnnGetActivationDescriptor, (const void *, int *, int *, double *))                                            \
+	X(cudnnGetPoolingNdDescriptor, (const void *, int, int *, int *, int *, int *, int *, int *))                      \
+	X(cudnnGetReduceTensorDescriptor, (const void *, int *, int *, int *, int *, int *))                               \
+	X(cudnnGetOpTensorDescriptor, (const void *, int *, int *, int *))
+
+#define AUTOAMP_CUDNN_CNN_FUNCTIONS(X)                                                                                 \
+	X(cudnnGetConvolutionNdDescriptor, (const void *, int, int *, int *, int *, int *, int *, int *))                  \
+	X(cudnnGetConvolutionMathType, (const void *, int *))                                                              \
+	X(cudnnGetConvolutionGroupCount, (const void *, int *))
+
+#define AUTOAMP_CUDNN_ADV_FUNCTIONS(X)                                                                                 \
+	X(cudnnGetRNNDescriptor_v8, (const void *, int *, int *, int *, int *, int *, int *, int *, int *, int32_t *,      \
+	                             int32_t *, int32_t *, int32_t *, void **, uint32_t *))                                \
+	X(cudnnGetRNNDataDescriptor, (const void *, int *, int *, int *, int *, int *, int, int *, void *))                \
+	X(cudnnGetSeqDataDescriptor, (const void *, int *, int *, int, int *, int *, size_t *, size_t, int *, void *))
+
 struct Cublas {
 #define X(name, arguments) Status(*name) arguments;
 	AUTOAMP_CUBLAS_FUNCTIONS(X)
@@ -64,6 +86,21 @@ struct CudnnGraph {
 	AUTOAMP_CUDNN_GRAPH_FUNCTIONS(X)
 #undef X
 };
+
+#define X(name, arguments) Status(*name) arguments;
+struct Cudnn {
+	AUTOAMP_CUDNN_FUNCTIONS(X)
+};
+struct CudnnOps {
+	AUTOAMP_CUDNN_OPS_FUNCTIONS(X)
+};
+struct CudnnCnn {
+	AUTOAMP_CUDNN_CNN_FUNCTIONS(X)
+};
+struct CudnnAdv {
+	AUTOAMP_CUDNN_ADV_FUNCTIONS(X)
+};
+#undef X
 
 // `known`: a true function of the copy in use. Null when a function is missing there; what is absent is asked for once.
 const Cublas *loadCublas(const void *known);
@@ -86,6 +123,17 @@ inline const CublasLt *cublasLt(const void *known)
 inline const CudnnGraph *cudnnGraph(const void *known)
 {
 	return theCudnnGraph.get([known] { return loadCudnnGraph(known); });
+
+// The same, of a part of cuDNN: `known` is a function of that part, or of one that needs it.
+template <typename Part>
+const Part *loadCudnn(const void *known);
+template <typename Part>
+inline constinit base::Once<const Part> theCudnn;
+
+template <typename Part>
+const Part *cudnn(const void *known)
+{
+	return theCudnn<Part>.get([known] { return loadCudnn<Part>(known); });
 }
 
 } // namespace autoamp::op

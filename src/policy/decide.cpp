@@ -35,6 +35,15 @@ constexpr Reason reasonOf(op::Obstacle obstacle)
 		SAME(grouped);
 		SAME(factorization);
 		SAME(host_blocked);
+		SAME(no_fp32_output);
+		SAME(graph);
+		SAME(softmax);
+		SAME(normalization);
+		SAME(pooling);
+		SAME(elementwise);
+		SAME(reduction);
+		SAME(loss);
+		SAME(sampling);
 #undef SAME
 	case op::Obstacle::none:
 		break;
@@ -174,7 +183,7 @@ Listing listed(const op::Op &op, const State &state)
 {
 	if (state.customBlack.has(op))
 		return {Reason::custom_black_list, false};
-	if (op.kind == op::Kind::none) // no product: nothing could lower it, whoever names it
+	if (!op::isProduct(op.kind)) // nothing could lower it, whoever names it
 		return {Reason::unlisted, false};
 	if (state.customWhite.has(op))
 		return {Reason::custom_white_list, true};
@@ -223,7 +232,7 @@ Ways waysOf(const op::Op &op, const Aim &aim, const Device &device)
 	              {Strategy::library, aim.dtype},
 	              {Strategy::tf32, op::Dtype::tf32}}};
 	const Path paths[] = {isTf32 ? Path::tf32 : Path::fp32, Path::half, Path::fast16, Path::tf32};
-	const bool isProduct = op.kind != op::Kind::none && op.a == op::Dtype::float32 && op.b == op::Dtype::float32 &&
+	const bool isProduct = op::isProduct(op.kind) && op.a == op::Dtype::float32 && op.b == op::Dtype::float32 &&
 	                       op.m > 0 && op.n > 0 && op.k > 0 && op.batch > 0;
 	for (Way &way : ways) {
 		const auto index = static_cast<size_t>(way.strategy);
@@ -253,7 +262,7 @@ Decision decide(const op::Op &op, const State &state, const Where &where, const 
 		return decision;
 	}
 	// What is no product could not be lowered, whoever names it.
-	const bool canBeMeant = op.kind != op::Kind::none && !state.isRegionOff;
+	const bool canBeMeant = op::isProduct(op.kind) && !state.isRegionOff;
 	const Rule *const rule = canBeMeant ? state.rules.find(op, where) : nullptr;
 	const Aim aim = aimOf(state, rule);
 	const Ways ways = waysOf(op, aim, device);

@@ -63,7 +63,15 @@ constexpr unsigned strategyCount = static_cast<unsigned>(Strategy::tf32) + 1;
 	X(copy, "a copy, transposition or scaling: no arithmetic to lower", "")                                            \
 	X(grouped, "a grouped batch of groups that differ", "make each group a batch of its own")                          \
 	X(factorization, "a factorisation or inversion: needs fp32", "")                                                   \
-	X(host_blocked, "cublasXt: the operands are host memory", "")
+	X(host_blocked, "cublasXt: the operands are host memory", "")                                                      \
+	X(graph, "a graph of cuDNN's, or one of its fused plans: seen, not looked into", "")                               \
+	X(softmax, "a softmax: bound by memory, and fp32 where it sums", "")                                               \
+	X(normalization, "a normalisation: bound by memory, and fp32 where it sums", "")                                   \
+	X(pooling, "pooling: no product to lower", "")                                                                     \
+	X(elementwise, "one element at a time: bound by memory", "")                                                       \
+	X(reduction, "a reduction: a sum that needs fp32", "")                                                             \
+	X(loss, "a loss: needs fp32", "")                                                                                  \
+	X(sampling, "a spatial transformer: no product to lower", "")
 
 enum class Reason : uint8_t {
 #define X(name, meaning, advice) name,

@@ -106,19 +106,6 @@ std::vector<std::string_view> opsOf(Lists lists)
 	return ops;
 }
 
-std::vector<std::string_view> entriesWithoutDoor(std::span<const char *const> entries)
-{
-	std::vector<std::string_view> names;
-	for (const CallRow &row : callRows())
-		anyPart(row.entries, ' ', [&](std::string_view name) {
-			if (std::find(entries.begin(), entries.end(), name) == entries.end())
-				names.push_back(name);
-			return false;
-		});
-	sortOnce(names);
-	return names;
-}
-
 std::vector<const CallRow *> rowsAt(std::string_view entry)
 {
 	std::vector<const CallRow *> found;

@@ -54,8 +54,8 @@ struct CallRow {
 	bool hasLowForm = true; // some of the entry points take 16-bit data
 };
 std::span<const CallRow> callRows();
-constexpr size_t callRowCount = 44;
-constexpr unsigned kindCount = static_cast<unsigned>(op::Kind::conv_depthwise2d) + 1;
+constexpr size_t callRowCount = 52;
+constexpr unsigned kindCount = static_cast<unsigned>(op::Kind::affine_grid_generator) + 1;
 const char *name(op::Kind kind);
 
 // What the lists are looked up for. O0 looks at those of O1, to say what they would do.
@@ -75,8 +75,6 @@ uint64_t rowsOf(Lists lists, std::string_view op);
 bool hasLowForm(uint64_t rows); // any of them
 // Every op that the system's lists or the rows know, once each, sorted.
 std::vector<std::string_view> opsOf(Lists lists);
-// Entry points of the rows that are not among `entries`: no door catches them.
-std::vector<std::string_view> entriesWithoutDoor(std::span<const char *const> entries);
 // The rows that an entry point may be, the most usual first; `none` if there is none.
 std::vector<const CallRow *> rowsAt(std::string_view entry);
 

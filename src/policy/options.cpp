@@ -101,8 +101,6 @@ std::string addName(NameSet &set, std::string_view name, Lists lists, std::span<
 	if (bare) {
 		const size_t count = candidates.size();
 		candidates.insert(candidates.end(), entries.begin(), entries.end());
-		for (std::string_view entry : entriesWithoutDoor(entries))
-			candidates.push_back(entry);
 		bool known = false;
 		set.entries.resize((candidates.size() - count + 63) / 64);
 		for (size_t row = 0; row < candidates.size() - count; ++row)

@@ -101,7 +101,7 @@ struct NameSet {
 	std::vector<std::string> names;
 	std::vector<std::string> idle; // of those, ops that reach no library call in a 16-bit form
 	uint64_t ops = 0;              // bit: row of callRows()
-	std::vector<uint64_t> entries; // bit: row of the entry tables; after those, of entriesWithoutDoor()
+	std::vector<uint64_t> entries; // bit: row of the entry tables
 
 	bool has(const op::Op &op) const
 	{

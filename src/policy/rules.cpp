@@ -138,9 +138,11 @@ std::string whyNever(const Rule &rule)
 	if (rule.asks(Matcher::entry) &&
 	    std::all_of(rule.entries.begin(), rule.entries.end(), [](uint64_t word) { return !word; }))
 		return is(Matcher::entry, "matches no entry point");
-	constexpr uint64_t caught = (uint64_t{1} << kindCount) - 1;
-	if (rule.asks(Matcher::op) && !(rule.ops & caught))
-		return is(Matcher::op, "reaches no call that autoamp catches");
+	uint64_t products = 0;
+	for (unsigned kind = 0; kind < kindCount; ++kind)
+		products |= uint64_t{op::isProduct(static_cast<op::Kind>(kind))} << kind;
+	if (rule.asks(Matcher::op) && !(rule.ops & products))
+		return is(Matcher::op, "reaches no product that autoamp catches");
 	for (size_t i = globCount; i < matcherCount; ++i)
 		if (!(rule.range[i].low <= rule.range[i].high))
 			return is(static_cast<Matcher>(i), "is an empty range");

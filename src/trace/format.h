@@ -106,9 +106,9 @@ struct RowRecord : Record {
 };
 static_assert(sizeof(RowRecord) == 112);
 
-// The same, longer: of calls in a region, and so that what reads no regions reads the rest.
+// The same, longer: of calls in a region or with a geometry; what reads neither reads the rest.
 struct RegionRowRecord : RowRecord {
-	uint32_t region, reserved2; // string
+	uint32_t region, shape; // strings
 };
 static_assert(sizeof(RegionRowRecord) == 120);
 

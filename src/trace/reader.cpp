@@ -261,8 +261,10 @@ struct Trace::Loader {
 		row.library = text(record.library);
 		row.op = text(record.op);
 		row.caller = text(record.caller);
-		if (record.size >= sizeof(RegionRowRecord))
+		if (record.size >= sizeof(RegionRowRecord)) {
 			row.region = text(static_cast<const RegionRowRecord &>(record).region);
+			row.shape = text(static_cast<const RegionRowRecord &>(record).shape);
+		}
 		row.dtypeIn = text(record.dtypeIn);
 		row.dtypeAsked = text(record.dtypeAsked);
 		row.dtypeCompute = text(record.dtypeCompute);

@@ -373,7 +373,8 @@ RowId Recorder::row(const Row &row)
 		record.transb = row.transb;
 		record.flags = row.eligible ? rowEligible : 0;
 		record.region = intern(row.region);
-		if (record.region)
+		record.shape = intern(row.shape);
+		if (record.region || record.shape)
 			record.size = sizeof record;
 	}
 	uint64_t site = base::hashBytes(row.entry, row.entry ? strlen(row.entry) : 0);
@@ -382,6 +383,7 @@ RowId Recorder::row(const Row &row)
 	site = base::hashByte(static_cast<unsigned char>(record.transb), site);
 	site = base::hashBytes(row.caller, row.caller ? strlen(row.caller) : 0, site);
 	site = base::hashBytes(row.region, row.region ? strlen(row.region) : 0, site);
+	site = base::hashBytes(row.shape, row.shape ? strlen(row.shape) : 0, site);
 	record.site = static_cast<uint32_t>(site ^ (site >> 32));
 
 	constexpr size_t from = sizeof(Record) + 2 * sizeof(uint32_t); // behind id and site
@@ -410,7 +412,7 @@ bool Recorder::writeRow(RowId row)
 	const RegionRowRecord &record = known->record;
 	for (uint32_t text : {record.entry, record.library, record.op, record.caller, record.dtypeIn, record.dtypeAsked,
 	                      record.dtypeCompute, record.dtypeAccumulate, record.dtypeOut, record.decision, record.reason,
-	                      record.strategy, record.region})
+	                      record.strategy, record.region, record.shape})
 		writeText(text);
 	auto *written = append<Record>(RecordType::row, record.size - sizeof(Record));
 	if (!written)

@@ -37,6 +37,7 @@ struct Row {
 	const char *decision = nullptr, *reason = nullptr, *strategy = nullptr;
 	const char *caller = nullptr; // object file
 	const char *region = nullptr; // the innermost that has a name
+	const char *shape = nullptr;  // where m, n, k and batch do not say it
 	bool eligible = false;        // fp32 data and a lower form exists
 	uint16_t device = 0;
 	float estNs = -1, estLoweredNs = -1; // negative: unknown

@@ -142,8 +142,6 @@ void checkNames(const NameSet &set, const std::string &list, Lists chosen)
 {
 	uint64_t ops = 0;
 	std::vector<std::string> all(entries.begin(), entries.end());
-	for (std::string_view entry : entriesWithoutDoor(entries))
-		all.emplace_back(entry);
 	std::vector<uint64_t> wanted((all.size() + 63) / 64);
 	std::vector<std::string> names;
 	for (std::string name : split(list, ',')) {

@@ -76,11 +76,19 @@ class Front(unittest.TestCase):
 
     def test_every_entry_point_in_three_versions(self):
         """Which the loader tells apart: of one version alone a program of the other would get the wrong copy."""
-        found = re.findall(r"\s(cublas\w+)@@?([\w.]+)", read("readelf", "--dyn-syms", "-W", FRONT))
+        found = re.findall(r"\s(cu(?:blas|dnn)\w+)@@?([\w.]+)", read("readelf", "--dyn-syms", "-W", FRONT))
+        parts = set()
         for name in {name for name, _ in found}:
-            library = "libcublasLt.so" if name.startswith("cublasLt") else "libcublas.so"
-            self.assertEqual({version for each, version in found if each == name},
-                             {"autoamp", f"{library}.12", f"{library}.13"}, name)
+            library, newer, older = (("libcudnn.so", 9, 8) if name.startswith("cudnn") else
+                                     ("libcublasLt.so" if name.startswith("cublasLt") else "libcublas.so", 13, 12))
+            versions = {version for each, version in found if each == name}
+            if name.startswith("cudnn"):  # and that of the part where it lives, which programs may link to
+                part = {version for version in versions if version.startswith("libcudnn_")}
+                self.assertEqual(len(part), 1, name)
+                versions -= part
+                parts |= part
+            self.assertEqual(versions, {"autoamp", f"{library}.{older}", f"{library}.{newer}"}, name)
+        self.assertEqual(parts, {f"libcudnn_{part}.so.9" for part in ("graph", "ops", "cnn", "adv")})
 
     def test_never_unloaded_and_bound_at_once(self):
         flags = dict(dynamic(FRONT))["FLAGS_1"]

@@ -7,21 +7,25 @@ import sys
 import tempfile
 import unittest
 
-INJECT, INCLUDE = map(pathlib.Path, sys.argv[1:3])
+INJECT, INCLUDE = pathlib.Path(sys.argv[1]), sys.argv[2]
 sys.path.insert(0, str(INJECT))
-from gen_entries import parameter_name, prototypes, read_families, read_table  # noqa: E402
+from gen_entries import header_at, parameter_name, prototypes, read_families, read_table  # noqa: E402
 
-TABLES = [INJECT / "cublas.entries", INJECT / "cublaslt.entries"]
+TABLES = [INJECT / f"{library}.entries" for library in ("cublas", "cublaslt", "cudnn")]
 # The data type is an argument, but the function touches no data.
 SETTINGS = {"cublasXtSetCpuRatio", "cublasLtMatrixLayoutCreate", "cublasLtMatrixLayoutInit_internal",
             "cublasLtMatmulDescCreate", "cublasLtMatmulDescInit_internal", "cublasLtMatrixTransformDescCreate",
-            "cublasLtMatrixTransformDescInit_internal", "cublasLtMatmulAlgoGetIds", "cublasLtMatmulAlgoInit"}
+            "cublasLtMatrixTransformDescInit_internal", "cublasLtMatmulAlgoGetIds", "cublasLtMatmulAlgoInit",
+            "cudnnSetDropoutDescriptor", "cudnnGetDropoutDescriptor", "cudnnRestoreDropoutDescriptor"}
+# It gets data of the device, but to say where parts of it lie, to work on no data of a descriptor's type, or to try.
+NO_CALLS = {"cudnnGetRNNWeightParams", "cudnnGetMultiHeadAttnWeights", "cudnnFindConvolutionForwardAlgorithmEx",
+            "cudnnFindConvolutionBackwardDataAlgorithmEx", "cudnnFindConvolutionBackwardFilterAlgorithmEx"}
 
 
 def all_names(header):
     """Every declared function, whatever it returns."""
-    text = re.sub(r"/\*.*?\*/|//[^\n]*", "", (INCLUDE / header).read_text(), flags=re.S)
-    found = re.findall(r"(\w+)[\s*]+(?:CUBLASWINAPI\s+)?(cublas\w+)\s*\([^;{}()]*\)\s*;", text)
+    text = re.sub(r"/\*.*?\*/|//[^\n]*", "", header_at(INCLUDE, header).read_text(), flags=re.S)
+    found = re.findall(r"(\w+)[\s*]+(?:CUBLASWINAPI\s+|CUDNNWINAPI\s+)?((?:cublas|cudnn)\w+)\s*\([^;{}()]*\)\s*;", text)
     return {name for before, name in found if before != "return"}
 
 
@@ -44,7 +48,7 @@ for table in TABLES:
     ROWS += rows
 DECLARED = {}
 for header in HEADERS:
-    DECLARED |= prototypes(INCLUDE / header)
+    DECLARED |= prototypes(header_at(INCLUDE, header))
 IN_TABLES = [row[0] for row in ROWS]
 LEFT = left_alone()
 
@@ -59,12 +63,13 @@ def touches_fp32(name):
 
 class Coverage(unittest.TestCase):
     def test_every_function_is_accounted_for(self):
-        for header in HEADERS + ["cublas_v2.h"]:
+        for header in HEADERS + ["cublas_v2.h", "cudnn.h"]:
             missing = {n for n in all_names(header) if n not in IN_TABLES and not is_left_alone(n)}
             self.assertFalse(missing, f"{header} declares functions that are in no table and not on the left-alone list")
 
     def test_the_headers_were_read(self):
-        for name in ("cublasSgemm_v2_64", "cublasGemmEx", "cublasXtSgemm", "cublasLtMatmul", "cublasGetStatusName"):
+        for name in ("cublasSgemm_v2_64", "cublasGemmEx", "cublasXtSgemm", "cublasLtMatmul", "cublasGetStatusName",
+                     "cudnnBackendExecute", "cudnnConvolutionForward", "cudnnGetErrorString", "cudnnSoftmaxBackward", "cudnnRNNForward"):
             self.assertTrue(any(name in all_names(header) for header in HEADERS), name)
 
     def test_nothing_stands_twice(self):
@@ -88,6 +93,19 @@ class Coverage(unittest.TestCase):
         alone = {n for n in LEFT if n.startswith("cublasLt") and "cudaStream_t" in ", ".join(DECLARED.get(n, []))}
         self.assertFalse(alone, "takes a stream, so it may enqueue work")
 
+    def test_cudnn_calls_that_work_on_data_are_in_the_table(self):  # their types stand in descriptors, too
+        takes = {n for n, parameters in DECLARED.items()
+                 if n.startswith("cudnn") and parameters[0] == "cudnnHandle_t handle" and
+                 (n.startswith("cudnnBackend") or n.endswith("Execute") or
+                  any(re.search(r"(?<!udata)(?<!states)\bvoid \*+\w+$", p) and p not in ("void *workSpace", "void *workspace")
+                      for p in parameters))}
+        self.assertEqual(takes - NO_CALLS, {n for n in IN_TABLES if n.startswith("cudnn")})
+
+    def test_the_parameter_that_describes_the_data_exists(self):
+        for name, family, parameter, *_ in ROWS:
+            if family == "Dnn" and parameter != "-":
+                self.assertIn(parameter, [parameter_name(p) for p in DECLARED[name]])
+
     def test_twins(self):
         for name in IN_TABLES:
             if name + "_64" in DECLARED:
@@ -97,11 +115,13 @@ class Coverage(unittest.TestCase):
         self.assertFalse(set(IN_TABLES) & all_names("cublas.h"))
 
     def test_only_products_without_obstacle_can_be_lowered(self):
-        lowerable = {name.removesuffix("_64") for name, _, _, obstacle in ROWS if obstacle in ("none", "grouped")}
+        lowerable = {name.removesuffix("_64") for name, _, _, obstacle, _ in ROWS if obstacle in ("none", "grouped")}
         self.assertEqual(lowerable, {"cublasSgemm_v2", "cublasSgemmEx", "cublasGemmEx", "cublasSgemmStridedBatched",
                                      "cublasGemmStridedBatchedEx", "cublasSgemmBatched", "cublasGemmBatchedEx",
                                      "cublasSgemmGroupedBatched", "cublasGemmGroupedBatchedEx", "cublasLtMatmul",
-                                     "cublasHgemm", "cublasHgemmStridedBatched", "cublasHgemmBatched"})  # raised
+                                     "cublasHgemm", "cublasHgemmStridedBatched", "cublasHgemmBatched",  # raised
+                                     "cudnnConvolutionForward", "cudnnConvolutionBiasActivationForward",
+                                     "cudnnConvolutionBackwardData", "cudnnConvolutionBackwardFilter"})
 
     def test_a_vanished_function_fails_the_build(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -116,7 +136,7 @@ class Coverage(unittest.TestCase):
 
     def test_families_copy_what_they_need(self):
         families = read_families(INJECT.parent / "src/op/arguments.h")
-        for name, family, _, _ in ROWS:
+        for _, family, *_ in ROWS:
             self.assertIn(family, families)
         # Nothing of the call is lost but what a lowered call chooses itself, and no member is misspelt.
         for entry, family, own in (("cublasGemmStridedBatchedEx", "Gemm", {"algo"}), ("cublasGemmGroupedBatchedEx", "Grouped", set()),
@@ -124,6 +144,10 @@ class Coverage(unittest.TestCase):
             arguments = {re.sub("^([ABC])array$", r"\1", parameter_name(parameter)) for parameter in DECLARED[entry]}
             self.assertLessEqual(arguments - own, set(families[family]))
             self.assertLessEqual(set(families[family]) - {"groups"}, arguments)  # the Grouped family's, as one batch
+        for name in (name for name, family, *_ in ROWS if family == "Convolution"):
+            arguments = {re.sub("^d(?=[xwy])|(?<=alpha)1$", "", parameter_name(p)).replace("alpha2", "beta") for p in DECLARED[name]}
+            others = set() if "Activation" in name else {"z", "zDesc", "bias", "biasDesc", "activationDesc"}
+            self.assertEqual(arguments, set(families["Convolution"]) - {"direction"} - others, name)
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ import tempfile
 import unittest
 
 ROOT, TOOLKIT = (pathlib.Path(argument) for argument in sys.argv[1:3])
-PINNED = "nvidia-cublas nvidia-cuda-cccl nvidia-cuda-crt nvidia-cuda-nvcc nvidia-cuda-runtime nvidia-nvtx nvidia-nvvm".split()
+PINNED = "nvidia-cublas nvidia-cuda-cccl nvidia-cuda-crt nvidia-cuda-nvcc nvidia-cuda-runtime nvidia-cudnn-jit-cu13 nvidia-nvtx nvidia-nvvm".split()
 BRINGING = "bringing the CUDA toolkit to build-toolkit"
 NO_TOOLKIT = "No CUDA 13 toolkit, and pip could not bring the packages of tools/toolkit.txt"
 TOOLS = "bash sh env cat cp cmp dirname grep mkdir mv readlink rm sed tail".split()  # all that is in PATH but these:
@@ -30,6 +30,9 @@ while read -r package; do
     case $package in
     nvidia-cublas==13.*) lay include/cublas_v2.h ;;
     nvidia-cuda-runtime==13.*) lay include/cuda.h && [ "$PIP" != killed ] || kill -9 $$ ;;
+    nvidia-cudnn-jit-cu13==9.*)
+        mkdir -p "$target/nvidia/cudnn_jit/include" && echo >"$target/nvidia/cudnn_jit/include/cudnn_graph.h"
+        echo '#define CUDNN_MAJOR 9' >"$target/nvidia/cudnn_jit/include/cudnn_version.h" ;;
     nvidia-cuda-nvcc==13.*) [ "$PIP" = partial ] || lay bin/nvcc ;;
     esac || exit 1
 done <"$requirements"
@@ -60,10 +63,11 @@ class Quickstart(unittest.TestCase):
             program.chmod(0o755)
         for name in ("quickstart", "find-toolkit", "toolkit.txt"):
             shutil.copy(ROOT / "tools" / name, self.place / "tools")
-        # The one toolkit that no variable hides.
+        # What no variable hides.
         find = self.place / "tools/find-toolkit"
-        self.assertEqual(find.read_text().count(" /usr/local/cuda "), 1)
-        find.write_text(find.read_text().replace(" /usr/local/cuda ", " /nowhere "))
+        for folder in ("/usr/local/cuda", "/usr/include", "/usr/include/x86_64-linux-gnu"):
+            self.assertEqual(find.read_text().count(f" {folder} "), 1)
+            find.write_text(find.read_text().replace(f" {folder} ", " /nowhere "))
         self.brought = self.place / "build-toolkit/nvidia/cu13"
         self.calls = self.place / "calls"
 
@@ -99,7 +103,7 @@ class Quickstart(unittest.TestCase):
         for argument in ("--no-deps", "--only-binary :all:", f"--target {part}", "--requirement tools/toolkit.txt", f"TMPDIR={part}"):
             self.assertIn(argument, asked)
         packages = [line for line in (ROOT / "tools/toolkit.txt").read_text().splitlines() if not line.startswith("#")]
-        self.assertEqual([package.split("==13.")[0] for package in packages], PINNED)
+        self.assertEqual([package.split("==")[0] for package in packages], PINNED)
         self.assertTrue(all("==" in package for package in packages), "a package without a pin")
 
     def test_second_run_is_silent(self):
@@ -137,9 +141,21 @@ class Quickstart(unittest.TestCase):
         self.assertIn("apt-get install python3-pip\n", said)
 
     def test_installed_toolkit(self):
-        status, said, called = self.run_it(CUDA_HOME=str(TOOLKIT))
-        self.assertEqual((status, "pip" in called), (0, False), said)
-        self.assertIn(f"meson setup {TOOLKIT}\n", called)
+        """Of cuDNN it may have nothing: then its headers are brought, and they alone."""
+        toolkit = self.place / "toolkit"
+        for file in ("include/cublas_v2.h", "include/cuda.h", "bin/nvcc"):
+            (toolkit / file).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(TOOLKIT / file, toolkit / file)
+        for has_headers in (False, True):
+            status, said, called = self.run_it(CUDA_HOME=str(toolkit))
+            self.assertEqual((status, "headers.txt" in called, "cuDNN's headers" in said), (0, not has_headers, not has_headers), said)
+            self.assertIn(f"meson setup {toolkit}\n" if not has_headers else "", called)
+            self.assertEqual([file.name for file in (self.place / "build-toolkit/nvidia").iterdir()], ["cudnn_jit"])
+        shutil.rmtree(self.place / "build-toolkit")
+        (toolkit / "include/cudnn_graph.h").write_text("")
+        (toolkit / "include/cudnn_version.h").write_text("#define CUDNN_MAJOR 9\n")
+        status, said, called = self.run_it(CUDA_HOME=str(toolkit))
+        self.assertEqual((status, "pip install" in called), (0, False), said)
 
 
 if __name__ == "__main__":

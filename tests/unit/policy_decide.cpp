@@ -135,8 +135,17 @@ TEST_CASE("what the door saw stands, whatever the policy says")
 	    {Obstacle::grouped, Reason::grouped},
 	    {Obstacle::factorization, Reason::factorization},
 	    {Obstacle::host_blocked, Reason::host_blocked},
+	    {Obstacle::no_fp32_output, Reason::no_fp32_output},
+	    {Obstacle::graph, Reason::graph},
+	    {Obstacle::softmax, Reason::softmax},
+	    {Obstacle::normalization, Reason::normalization},
+	    {Obstacle::pooling, Reason::pooling},
+	    {Obstacle::elementwise, Reason::elementwise},
+	    {Obstacle::reduction, Reason::reduction},
+	    {Obstacle::loss, Reason::loss},
+	    {Obstacle::sampling, Reason::sampling},
 	};
-	CHECK(std::size(cases) == static_cast<size_t>(Obstacle::host_blocked));
+	CHECK(std::size(cases) == static_cast<size_t>(Obstacle::sampling));
 	State forced = stateOf({"AUTOAMP_CUSTOM_WHITE_LIST=mm,cublasSgemm*", "AUTOAMP_STRATEGY=cast"});
 	for (auto &each : cases) {
 		op::Op call = changed(large, [&](op::Op &op) { op.obstacle = each.obstacle; });

@@ -230,8 +230,6 @@ TEST_CASE("a bare name is one of the chosen system, wherever that stands in the 
 	CHECK(parse({"AUTOAMP_CUSTOM_WHITE_LIST=mm", "AUTOAMP_LISTS=paddle"})
 	          .error.starts_with("AUTOAMP_CUSTOM_WHITE_LIST=mm: no op or entry point 'mm'; the nearest is "));
 	CHECK(parse({"AUTOAMP_CUSTOM_WHITE_LIST=torch:mul", "AUTOAMP_CUSTOM_BLACK_LIST=paddle:mul"}).error.empty());
-	// No door catches it, but the lists know it.
-	CHECK(parse({"AUTOAMP_CUSTOM_BLACK_LIST=cudnnConvolution*"}).error.empty());
 }
 
 TEST_CASE("a strategy that does not go with the type")

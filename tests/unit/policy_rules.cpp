@@ -211,7 +211,7 @@ TEST_CASE("what no call can meet is told")
 	} const cases[] = {
 	    {rule("entry = \"cudnn*\""), R"(f.toml:1: the rule never matches: entry = "cudnn*" matches no entry point)"},
 	    {rule("op = \"softmax\""),
-	     R"(f.toml:1: the rule never matches: op = "softmax" reaches no call that autoamp catches)"},
+	     R"(f.toml:1: the rule never matches: op = "softmax" reaches no product that autoamp catches)"},
 	    {rule("k = \"9..8\""), R"(f.toml:1: the rule never matches: k = "9..8" is an empty range)"},
 	    {rule("m = \"<0\""), R"(f.toml:1: the rule never matches: m = "<0" is an empty range)"},
 	    {rule("") + rule("m = 1"), "f.toml:4: the rule never matches: that of f.toml:1 takes all its calls"},

@@ -193,7 +193,7 @@ std::string adviceOn(const std::string &reason)
 
 std::string shapeOf(const trace::RowInfo &row)
 {
-	return shape(row.m, row.n, row.k, row.batch);
+	return row.shape.empty() ? shape(row.m, row.n, row.k, row.batch) : row.shape;
 }
 
 std::string ruleFor(const std::set<std::string> &entries)

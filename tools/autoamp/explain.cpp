@@ -2,7 +2,7 @@
 
 #include "inject/entry_table.h"
 #include "inject/vendors.h"
-#include "src/op/gemm.h"
+#include "src/op/dnn.h"
 #include "src/policy/decide.h"
 #include "tools/autoamp/failure.h"
 #include "tools/autoamp/launch.h"
@@ -30,7 +30,6 @@ struct Step {
 
 struct Explanation {
 	std::string entry;
-	bool isAvailable;
 	op::Op op;
 	policy::Category category;
 	Decision decision;
@@ -39,12 +38,9 @@ struct Explanation {
 	const policy::Rule *rule;
 };
 
-// Among the doors and, after those, the entry points of the lists that have none.
 size_t indexOf(const std::string &name, std::span<const char *const> entries)
 {
-	std::vector<std::string_view> all(entries.begin(), entries.end());
-	const auto withoutDoor = policy::entriesWithoutDoor(entries);
-	all.insert(all.end(), withoutDoor.begin(), withoutDoor.end());
+	const std::vector<std::string_view> all(entries.begin(), entries.end());
 	const auto found = std::find(all.begin(), all.end(), name);
 	if (found != all.end())
 		return static_cast<size_t>(found - all.begin());
@@ -87,14 +83,19 @@ std::string listsStep(const policy::Options &options, const char *op, policy::Ca
 	return says;
 }
 
-// The call as the door would describe it: a plain product, or what the row of the entry tables says.
+// The call as the door would describe it: a plain product, a convolution of which nothing stands in the way but its
+// types, or what the row of the entry tables says.
 op::Op describe(const Question &question, size_t index, const policy::Options &options)
 {
 	const op::Entry &entry = entry::entryTable[index];
 	const auto row = static_cast<uint16_t>(index);
 	int type = typeOf(question);
+	const op::VendorEnvironment environment = {options.tf32Allowed, options.emulatesSingle};
 	op::Op op;
-	if (entry.obstacle != Obstacle::none && entry.obstacle != Obstacle::grouped) {
+	if (entry.library == op::Library::cudnn) {
+		op = op::describe(entry, row, op::dtypeOf(type), environment);
+		op.m = question.m, op.n = question.n, op.k = question.k, op.batch = static_cast<int32_t>(question.batch);
+	} else if (entry.obstacle != Obstacle::none && entry.obstacle != Obstacle::grouped) {
 		op::PlainCall call;
 		call.m = question.m, call.n = question.n, call.k = question.k, call.batchCount = question.batch;
 		call.Atype = call.xType = type;
@@ -111,7 +112,7 @@ op::Op describe(const Question &question, size_t index, const policy::Options &o
 		if (entry.dtype == op::Dtype::float16) // by its name: cublasHgemm
 			type = op::typeFloat16, call.computeType = op::computeFloat16;
 		call.Atype = call.Btype = call.Ctype = type;
-		op = op::describe(entry, row, call, {}, {options.tf32Allowed, options.emulatesSingle});
+		op = op::describe(entry, row, call, {}, environment);
 	}
 	if (isAnyOf(question.caller, front::vendorFiles))
 		op.obstacle = Obstacle::vendor_caller;
@@ -142,10 +143,10 @@ Explanation walk(const Question &question, const op::Op &op, const policy::Optio
 	                                                : real.category[static_cast<unsigned>(op.kind)];
 	const auto &rules = options.rules;
 	const auto where = whereOf(question, rules);
-	const auto *rule = op.kind == op::Kind::none ? nullptr : rules.find(op, where);
+	const auto *rule = op::isProduct(op.kind) ? rules.find(op, where) : nullptr;
 	const auto aim = policy::aimOf(real, rule);
 	Explanation result = {
-	    entry.name, true, op, category, policy::decide(op, real, where, here), {}, policy::waysOf(op, aim, here), rule};
+	    entry.name, op, category, policy::decide(op, real, where, here), {}, policy::waysOf(op, aim, here), rule};
 	if (!options.enabled) {
 		result.steps.push_back({"enabled", "AUTOAMP_ENABLED=0", result.decision});
 		return result;
@@ -192,41 +193,6 @@ Explanation walk(const Question &question, const op::Op &op, const policy::Optio
 	return result;
 }
 
-// A call that no door catches runs as asked, whatever the lists say of it.
-Explanation walkWithoutDoor(const Question &question, size_t index, const policy::Options &options)
-{
-	const auto *row = policy::rowsAt(question.entry).front();
-	op::Op op;
-	op.entry = static_cast<uint16_t>(index);
-	op.library = op::Library::cudnn;
-	op.kind = static_cast<op::Kind>(row - policy::callRows().data());
-	op.a = op.b = op.out = op.asked = op::dtypeOf(typeOf(question));
-	op.m = question.m, op.n = question.n, op.k = question.k, op.batch = static_cast<int32_t>(question.batch);
-
-	policy::State state(options);
-	state.observeOnly = false, state.strategy = policy::StrategyChoice::cast, state.dtype = op::Dtype::float16;
-	const policy::Device ideal = {&policy::gpuConstants(options.gpuModel, nullptr, 0), 90, true};
-	const auto category = state.category[static_cast<unsigned>(op.kind)];
-	const auto where = whereOf(question, options.rules);
-	Explanation result = {question.entry, false, op, category, policy::decide(op, state, where, ideal), {}, {}, {}};
-	result.rule = options.rules.find(op, where);
-	auto &decision = result.decision;
-	const bool isLowered = decision.verdict == Verdict::lowered;
-	decision.estimate = decision.estimateLowered = -1; // the model knows the products of the doors
-	if (options.enabled)
-		result.steps = {{"call", fmt::format("{} of {} operands", row->op, question.dtype), decision},
-		                {"lists", listsStep(options, row->op, category), decision}};
-	if (isLowered) {
-		decision.verdict = Verdict::kept, decision.strategy = policy::Strategy::fp32;
-		decision.reason = policy::Reason::unsupported, decision.precision = op.a;
-	}
-	result.steps.push_back(
-	    {"door",
-	     row->hasLowForm ? "none: its calls are not seen, and run as asked" : "none: it has no 16-bit form either",
-	     decision});
-	return result;
-}
-
 Json orNull(float ns)
 {
 	return ns >= 0 ? Json(double{ns}) : Json();
@@ -247,20 +213,18 @@ void writeJson(const Explanation &explanation)
 			                      {"precision", op::name(way.precision)},
 			                      {"est_ns", orNull(way.estimate)},
 			                      {"unavailable", way.isAvailable() ? Json() : Json(policy::name(way.why))}});
-	Json document = {{"entry", explanation.entry},
-	                 {"op", policy::name(explanation.op.kind)},
-	                 {"category", policy::name(explanation.category)},
-	                 {"decision", policy::name(decision.verdict)},
-	                 {"reason", policy::name(decision.reason)},
-	                 {"precision", op::name(decision.precision)},
-	                 {"strategy", policy::name(decision.strategy)},
-	                 {"est_ns", orNull(decision.estimate)},
-	                 {"est_lowered_ns", orNull(decision.estimateLowered)},
-	                 {"rule", explanation.rule ? Json(explanation.rule->line) : Json()},
-	                 {"strategies", strategies},
-	                 {"steps", steps}};
-	if (!explanation.isAvailable)
-		document["available"] = false;
+	const Json document = {{"entry", explanation.entry},
+	                       {"op", policy::name(explanation.op.kind)},
+	                       {"category", policy::name(explanation.category)},
+	                       {"decision", policy::name(decision.verdict)},
+	                       {"reason", policy::name(decision.reason)},
+	                       {"precision", op::name(decision.precision)},
+	                       {"strategy", policy::name(decision.strategy)},
+	                       {"est_ns", orNull(decision.estimate)},
+	                       {"est_lowered_ns", orNull(decision.estimateLowered)},
+	                       {"rule", explanation.rule ? Json(explanation.rule->line) : Json()},
+	                       {"strategies", strategies},
+	                       {"steps", steps}};
 	fmt::print("{}\n", document.dump(1));
 }
 
@@ -297,8 +261,7 @@ void writeText(const Explanation &explanation)
 void explain(const Question &question, std::span<const char *const> entries)
 {
 	const auto index = indexOf(question.entry, entries);
-	const bool hasDoor = index < entries.size();
-	if (hasDoor && question.batch != 1 && entry::entryTable[index].library == op::Library::cublas &&
+	if (question.batch != 1 && entry::entryTable[index].library == op::Library::cublas &&
 	    question.entry.find("Batched") == std::string::npos)
 		fail(Status::wrong, "explain: {} takes no batch; cublasSgemmStridedBatched does", question.entry);
 	Environment environment;
@@ -308,8 +271,7 @@ void explain(const Question &question, std::span<const char *const> entries)
 	if (!parsed.error.empty())
 		fail(Status::wrong, "{}", parsed.error);
 	const auto &options = parsed.options;
-	const auto explanation = hasDoor ? walk(question, describe(question, index, options), options)
-	                                 : walkWithoutDoor(question, index, options);
+	const auto explanation = walk(question, describe(question, index, options), options);
 	question.format == "json" ? writeJson(explanation) : writeText(explanation);
 }
 

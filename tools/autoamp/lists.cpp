@@ -19,28 +19,25 @@ using Json = nlohmann::ordered_json;
 struct Arrival {
 	std::string_view entry;
 	const policy::CallRow *row;
-	bool hasDoor, hasLowForm; // of a call on fp32 data
+	bool hasLowForm; // of a call on fp32 data
 };
 
-std::vector<Arrival> arrivals(std::span<const char *const> entries)
+std::vector<Arrival> arrivals()
 {
 	std::vector<Arrival> all;
 	for (const auto &entry : entry::entryTable) {
 		const bool isProduct = entry.obstacle == op::Obstacle::none || entry.obstacle == op::Obstacle::grouped;
 		const bool takesSingle = entry.dtype == op::Dtype::none || entry.dtype == op::Dtype::float32;
 		for (const auto *row : policy::rowsAt(entry.name))
-			all.push_back({entry.name, row, true, isProduct && takesSingle});
+			all.push_back({entry.name, row, isProduct && takesSingle});
 	}
-	for (const auto entry : policy::entriesWithoutDoor(entries))
-		for (const auto *row : policy::rowsAt(entry))
-			all.push_back({entry, row, false, row->hasLowForm && row != policy::callRows().data()});
 	return all;
 }
 
 struct Line {
 	std::string_view op;
 	policy::Category category;
-	bool hasCall = false, hasDoor = false, hasLowForm = false, isCaught = false; // isCaught: in a 16-bit form
+	bool hasCall = false, hasLowForm = false;
 	std::vector<std::string_view> entries = {};
 };
 
@@ -50,11 +47,10 @@ std::vector<Line> opLines(const policy::ListChoice &choice, const std::vector<Ar
 	for (const auto op : policy::opsOf(choice.lists)) {
 		Line line = {op, choice.category(op)};
 		const auto rows = policy::rowsOf(choice.lists, op);
-		for (const auto &[entry, row, hasDoor, hasLowForm] : all) {
+		for (const auto &[entry, row, hasLowForm] : all) {
 			if (!(rows >> (row - policy::callRows().data()) & 1u))
 				continue;
-			line.hasCall = true, line.hasDoor |= hasDoor, line.hasLowForm |= hasLowForm;
-			line.isCaught |= hasDoor && hasLowForm;
+			line.hasCall = true, line.hasLowForm |= hasLowForm;
 			if (line.entries.empty() || line.entries.back() != entry)
 				line.entries.push_back(entry);
 		}
@@ -77,7 +73,7 @@ void lists(const ListsOptions &options, std::span<const char *const> entries)
 		fail(Status::wrong, "{}", parsed.error);
 	const auto &set = parsed.options;
 	const policy::ListChoice choice = {set.lists, set.level, set.dtype, set.usePromote};
-	const auto all = arrivals(entries);
+	const auto all = arrivals();
 	const auto lines = opLines(choice, all);
 	const auto lowers = [&](policy::Category category) {
 		return set.level != policy::Level::O0 && choice.lowers(category);
@@ -92,16 +88,16 @@ void lists(const ListsOptions &options, std::span<const char *const> entries)
 			               {"category", policy::name(line.category)},
 			               {"lowered", lowers(line.category)},
 			               {"call", line.hasCall},
-			               {"available", line.hasDoor},
+			               {"available", line.hasCall},
 			               {"low_form", line.hasLowForm},
 			               {"entries", line.entries}});
-		for (const auto &[entry, row, hasDoor, hasLowForm] : all) {
+		for (const auto &[entry, row, hasLowForm] : all) {
 			const auto category = choice.category(*row);
 			calls.push_back({{"entry", entry},
 			                 {"op", row->op},
 			                 {"category", policy::name(category)},
-			                 {"lowered", lowers(category) && hasDoor && hasLowForm},
-			                 {"available", hasDoor},
+			                 {"lowered", lowers(category) && hasLowForm},
+			                 {"available", true},
 			                 {"low_form", hasLowForm}});
 		}
 		const Json document = {{"lists", system},  {"level", level}, {"dtype", op::name(choice.dtype)},
@@ -115,15 +111,12 @@ void lists(const ListsOptions &options, std::span<const char *const> entries)
 	for (const auto &line : lines)
 		ops.add({std::string(line.op), policy::name(line.category), lowers(line.category) ? "lowered" : "kept",
 		         !line.hasCall     ? "none"
-		         : line.isCaught   ? "yes"
-		         : line.hasLowForm ? "not caught"
+		         : line.hasLowForm ? "yes"
 		                           : "no 16-bit form"});
 	calls.add({"entry point", "op", "category", "caught"}, Style::bold);
-	for (const auto &[entry, row, hasDoor, hasLowForm] : all)
+	for (const auto &[entry, row, hasLowForm] : all)
 		calls.add({std::string(entry), row->op, policy::name(choice.category(*row)),
-		           !hasDoor     ? "no"
-		           : hasLowForm ? "yes"
-		                        : "kept: no 16-bit form"});
+		           hasLowForm ? "yes" : "kept: no 16-bit form"});
 	const Terminal terminal(STDOUT_FILENO, Colour::automatic);
 	fmt::print("{} {} {} ({})\n\n{}\n{}", system, level, op::name(choice.dtype), source,
 	           ops.print(terminal, terminal.width), calls.print(terminal, terminal.width));

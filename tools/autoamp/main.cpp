@@ -19,7 +19,7 @@ namespace autoamp::tool {
 namespace {
 
 constexpr const char *entries[] = {
-#define ENTRY(name, library) #name,
+#define ENTRY(name, ...) #name,
 #include "inject/entries.inc"
 #undef ENTRY
 };

@@ -4,9 +4,17 @@
 
 #include <cstdint>
 #include <cstring>
+#include <dlfcn.h>
 
 extern "C" void standInRemember(const char *name, uint64_t sum); // per thread, in libcudart.so.13
 extern "C" uint64_t standInLast(const char **name);
+
+// As libcudnn.so.9 does: its functions look for their own names in the part that has them.
+template <typename Function, typename... Args>
+auto forward(const char *part, const char *name, Function *, Args... args)
+{
+	return reinterpret_cast<Function *>(dlsym(dlopen(part, RTLD_NOW), name))(args...);
+}
 
 template <typename... Args>
 uint64_t checksum(Args... args)

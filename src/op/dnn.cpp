@@ -1,0 +1,351 @@
+#include "src/op/dnn.h"
+
+#include <cudnn.h>
+
+#include <algorithm>
+#include <iterator>
+
+namespace autoamp::op {
+
+namespace {
+
+Dtype dtypeOf(cudnnDataType_t type)
+{
+	switch (type) {
+	case CUDNN_DATA_FLOAT:
+		return Dtype::float32;
+	case CUDNN_DATA_HALF:
+		return Dtype::float16;
+	case CUDNN_DATA_BFLOAT16:
+		return Dtype::bfloat16;
+	case CUDNN_DATA_DOUBLE:
+		return Dtype::float64;
+	default:
+		return Dtype::other;
+	}
+}
+
+// As the getters of cuDNN answer: the type, how many dimensions, and those.
+struct Answer {
+	int type = 0, rank = 0, dims[CUDNN_DIM_MAX] = {}, strides[CUDNN_DIM_MAX] = {};
+};
+
+// What has more dimensions than we keep has the last ones as one.
+Tensor tensorOf(const Answer &answer)
+{
+	Tensor tensor;
+	tensor.type = dtypeOf(static_cast<cudnnDataType_t>(answer.type));
+	const int rank = std::clamp(answer.rank, 0, CUDNN_DIM_MAX);
+	tensor.rank = std::min(rank, mostDims);
+	std::copy_n(answer.dims, tensor.rank, tensor.dims);
+	std::copy_n(answer.strides, tensor.rank, tensor.strides);
+	for (int i = mostDims; i < rank; i++) {
+		tensor.dims[mostDims - 1] *= answer.dims[i];
+		tensor.strides[mostDims - 1] = answer.strides[i];
+	}
+	return tensor;
+}
+
+bool readTensor(const DnnGetters &getters, const void *desc, Tensor &tensor)
+{
+	Answer answer;
+	if (!desc || !getters.ops ||
+	    getters.ops->cudnnGetTensorNdDescriptor(desc, CUDNN_DIM_MAX, &answer.type, &answer.rank, answer.dims,
+	                                            answer.strides))
+		return false;
+	tensor = tensorOf(answer);
+	return true;
+}
+
+// A filter has no strides but those of its format.
+bool readFilter(const DnnGetters &getters, const void *desc, Tensor &tensor)
+{
+	Answer answer;
+	int format = 0;
+	if (!desc || !getters.ops ||
+	    getters.ops->cudnnGetFilterNdDescriptor(desc, CUDNN_DIM_MAX, &answer.type, &format, &answer.rank, answer.dims))
+		return false;
+	tensor = tensorOf(answer);
+	const bool isLast = format == CUDNN_TENSOR_NHWC;
+	int64_t stride = isLast ? tensor.dims[1] : 1;
+	for (int i = tensor.rank - 1; i >= 2; stride *= tensor.dims[i--])
+		tensor.strides[i] = stride;
+	tensor.strides[1] = isLast ? 1 : stride;
+	tensor.strides[0] = isLast ? stride : stride * tensor.dims[1];
+	return true;
+}
+
+// How a math type lets fp32 data be multiplied.
+Arithmetic arithmeticOf(int mathType, const VendorEnvironment &environment)
+{
+	switch (mathType) {
+	case CUDNN_DEFAULT_MATH: // the header: TF32 where the device has it
+	case CUDNN_TENSOR_OP_MATH:
+		return {environment.tf32Allowed ? Dtype::tf32 : Dtype::float32, Obstacle::none};
+	case CUDNN_TENSOR_OP_MATH_ALLOW_CONVERSION:
+		return {Dtype::float16, Obstacle::already_low};
+	case CUDNN_FMA_MATH:
+		return {Dtype::float32, Obstacle::pedantic};
+	default:
+		return {Dtype::float32, Obstacle::bad_argument};
+	}
+}
+
+struct Types {
+	Dtype a, b, out;
+	int mathType = CUDNN_DEFAULT_MATH;
+};
+
+// What the entry point, the types and the math mode say about a call.
+Op begin(const Entry &entry, uint16_t index, const Types &types, const VendorEnvironment &environment)
+{
+	Op op;
+	op.entry = index;
+	op.library = entry.library;
+	op.kind = entry.kind;
+	op.a = op.asked = types.a, op.b = types.b, op.out = types.out;
+	const bool isProduct = entry.obstacle == Obstacle::none || entry.obstacle == Obstacle::no_fp32_output;
+	op.obstacle = types.a == Dtype::none ? Obstacle::none : typeObstacle(types.a, types.b, types.out);
+	if (op.obstacle == Obstacle::none && isProduct && types.a != Dtype::none) {
+		const Arithmetic arithmetic = arithmeticOf(types.mathType, environment);
+		op.asked = arithmetic.asked, op.obstacle = arithmetic.obstacle;
+	}
+	if (op.obstacle == Obstacle::none)
+		op.obstacle =
+		    entry.obstacle == Obstacle::none ? Obstacle::unsupported : entry.obstacle; // nothing lowers one yet
+	return op;
+}
+
+Op refused(const Entry &entry, uint16_t index)
+{
+	Op op;
+	op.entry = index;
+	op.library = entry.library;
+	op.kind = entry.kind;
+	op.obstacle = Obstacle::bad_argument;
+	return op;
+}
+
+// The geometry of the one tensor that says what a call is about.
+void setGeometry(Op &op, const Tensor &tensor)
+{
+	Convolution geometry;
+	geometry.x = tensor;
+	op.geometry = numberOf(geometry);
+}
+
+Kind kindOf(const Convolution &convolution)
+{
+	if (convolution.spatial == 3)
+		return Kind::conv3d;
+	return convolution.groups > 1 && convolution.w.dims[1] == 1 ? Kind::conv_depthwise2d : Kind::conv2d;
+}
+
+// Whether the vendor takes them together.
+bool fits(const Convolution &c)
+{
+	bool isRight = c.spatial >= 1 && c.x.rank == c.spatial + 2 && c.w.rank == c.x.rank && c.y.rank == c.x.rank &&
+	               c.groups >= 1 && c.x.dims[0] == c.y.dims[0] && c.x.dims[1] == c.w.dims[1] * c.groups &&
+	               c.y.dims[1] == c.w.dims[0] && c.w.dims[0] % c.groups == 0;
+	for (int i = 0; isRight && i < c.spatial; i++) {
+		const int64_t reach = int64_t{c.dilation[i]} * (c.w.dims[2 + i] - 1) + 1;
+		const int64_t left = c.x.dims[2 + i] + 2 * int64_t{c.padBefore[i]} - reach;
+		isRight = c.stride[i] > 0 && left >= 0 && c.y.dims[2 + i] == left / c.stride[i] + 1;
+	}
+	return isRight;
+}
+
+// What nobody may read or write at a call's own strides: backwards, or a result whose elements share places.
+bool isOrderly(const Tensor &tensor, bool isWritten)
+{
+	for (int i = 0; i < tensor.rank; i++) {
+		int64_t reach = 1; // of what lies within one step of this dimension
+		for (int j = 0; j < tensor.rank; j++)
+			if (j != i && tensor.strides[j] <= tensor.strides[i])
+				reach += (tensor.dims[j] - 1) * tensor.strides[j];
+		if (tensor.strides[i] < 0 || (isWritten && tensor.dims[i] > 1 && tensor.strides[i] < reach))
+			return false;
+	}
+	return true;
+}
+
+bool readConvolution(const DnnGetters &getters, const ConvolutionCall &call, Convolution &c)
+{
+	int spatial = 0, pads[CUDNN_DIM_MAX], strides[CUDNN_DIM_MAX], dilations[CUDNN_DIM_MAX], mode = 0, compute = 0;
+	int mathType = 0;
+	if (!call.convDesc || !getters.cnn || !readTensor(getters, call.xDesc, c.x) ||
+	    !readFilter(getters, call.wDesc, c.w) || !readTensor(getters, call.yDesc, c.y) ||
+	    getters.cnn->cudnnGetConvolutionNdDescriptor(call.convDesc, mostSpatial, &spatial, pads, strides, dilations,
+	                                                 &mode, &compute) ||
+	    getters.cnn->cudnnGetConvolutionMathType(call.convDesc, &mathType) ||
+	    getters.cnn->cudnnGetConvolutionGroupCount(call.convDesc, &c.groups))
+		return false;
+	c.direction = call.direction;
+	c.spatial = static_cast<uint8_t>(std::clamp(spatial, 0, mostSpatial));
+	std::copy_n(pads, c.spatial, c.padBefore);
+	std::copy_n(pads, c.spatial, c.padAfter);
+	std::copy_n(strides, c.spatial, c.stride);
+	std::copy_n(dilations, c.spatial, c.dilation);
+	c.isFlipped = mode == CUDNN_CONVOLUTION;
+	c.mathType = static_cast<uint8_t>(mathType);
+	c.compute = dtypeOf(static_cast<cudnnDataType_t>(compute));
+	return spatial <= mostSpatial;
+}
+
+// What follows the product in cudnnConvolutionBiasActivationForward. False: not as it could be carried over.
+bool readFollowing(const DnnGetters &getters, const ConvolutionCall &call, bool isSourceRead, Convolution &c)
+{
+	int mode = 0, nan = 0;
+	double coefficient = 0;
+	Tensor z, bias;
+	if (getters.ops->cudnnGetActivationDescriptor(call.activationDesc, &mode, &nan, &coefficient) ||
+	    !readTensor(getters, call.zDesc, z) || !readTensor(getters, call.biasDesc, bias))
+		return false;
+	c.hasBias = c.hasSource = true;
+	c.propagatesNan = nan == CUDNN_PROPAGATE_NAN;
+	c.activation = mode == CUDNN_ACTIVATION_IDENTITY ? Activation::none
+	               : mode == CUDNN_ACTIVATION_RELU   ? Activation::relu
+	                                                 : Activation::other;
+	Tensor wanted = c.y;
+	std::fill_n(wanted.dims, wanted.rank, 1);
+	wanted.dims[1] = c.y.dims[1];
+	return c.activation != Activation::other && bias.type == c.y.type && bias.rank == wanted.rank &&
+	       std::equal(bias.dims, bias.dims + bias.rank, wanted.dims) && bias.strides[1] == 1 &&
+	       (!isSourceRead || z == c.y);
+}
+
+} // namespace
+
+Op describe(const Entry &entry, uint16_t index, Dtype type, const VendorEnvironment &environment)
+{
+	return begin(entry, index, {type, type, type}, environment);
+}
+
+Op describe(const Entry &entry, uint16_t index, const ConvolutionCall &call, const DnnGetters &getters,
+            const VendorEnvironment &environment)
+{
+	Convolution c;
+	if (!readConvolution(getters, call, c))
+		return refused(entry, index);
+	const bool isFused = call.activationDesc;
+	const bool areScalars = call.alpha && call.beta && c.x.type == Dtype::float32;
+	const bool isBetaZero = areScalars && isZero(call.beta, false);
+	const bool isCarried = !isFused || readFollowing(getters, call, !isBetaZero, c);
+	Op op = begin(entry, index, {c.first().type, c.second().type, c.result().type, c.mathType}, environment);
+	op.kind = kindOf(c);
+	setProduct(op, c);
+	op.geometry = numberOf(c);
+	if (op.obstacle != Obstacle::none && op.obstacle != Obstacle::unsupported)
+		return op;
+	const auto isMisplaced = [](const void *pointer) {
+		return !pointer || reinterpret_cast<uintptr_t>(pointer) % sizeof(float) != 0;
+	};
+	if (isBetaZero)
+		op.flags |= flagBetaZero;
+	if (areScalars && isZero(call.alpha, false))
+		op.flags |= flagAlphaZero;
+	if (!call.handle || !areScalars || !fits(c) || c.compute != Dtype::float32 || isMisplaced(call.x) ||
+	    isMisplaced(call.w) || isMisplaced(call.y) ||
+	    (isFused && (isMisplaced(call.bias) || (!isBetaZero && isMisplaced(call.z)))))
+		op.obstacle = Obstacle::bad_argument;
+	else if ((op.flags & flagAlphaZero) || !op.m || !op.n || !op.k)
+		op.obstacle = Obstacle::zero_size;
+	else if (!isCarried || !op.geometry || !isOrderly(c.first(), false) || !isOrderly(c.second(), false) ||
+	         !isOrderly(c.result(), true))
+		op.obstacle = Obstacle::unsupported;
+	return op;
+}
+
+// Gates, and what they multiply: the input, and what the net said a step before.
+Op describe(const Entry &entry, uint16_t index, const RnnCall &call, const DnnGetters &getters,
+            const VendorEnvironment &environment)
+{
+	int algo = 0, cell = 0, bias = 0, dir = 0, input = 0, type = 0, precision = 0, math = 0, layout = 0, steps = 0;
+	int batch = 0, width = 0, dataType = 0;
+	int32_t inputSize = 0, hidden = 0, projection = 0, layers = 0;
+	uint32_t aux = 0;
+	void *dropout = nullptr;
+	char fill[sizeof(double)];
+	if (!call.rnnDesc || !call.xDesc || !getters.adv ||
+	    getters.adv->cudnnGetRNNDescriptor_v8(call.rnnDesc, &algo, &cell, &bias, &dir, &input, &type, &precision, &math,
+	                                          &inputSize, &hidden, &projection, &layers, &dropout, &aux) ||
+	    getters.adv->cudnnGetRNNDataDescriptor(call.xDesc, &dataType, &layout, &steps, &batch, &width, 0, nullptr,
+	                                           fill))
+		return refused(entry, index);
+	constexpr Kind kinds[] = {Kind::rnn_relu, Kind::rnn_tanh, Kind::lstm, Kind::gru}; // by cudnnRNNMode_t
+	constexpr int gates[] = {1, 1, 4, 3};
+	const Dtype data = dtypeOf(static_cast<cudnnDataType_t>(dataType));
+	Op op = begin(entry, index, {data, dtypeOf(static_cast<cudnnDataType_t>(type)), data, math}, environment);
+	if (cell < 0 || cell >= static_cast<int>(std::size(kinds)))
+		return op;
+	op.kind = kinds[cell];
+	const int64_t directions = dir == CUDNN_BIDIRECTIONAL ? 2 : 1;
+	op.m = int64_t{steps} * batch, op.n = gates[cell] * hidden * directions;
+	op.k = inputSize + (layers - 1) * directions * projection + int64_t{layers} * projection;
+	Convolution geometry;
+	geometry.x.rank = 3, geometry.w.rank = 4;
+	const int64_t data3[] = {steps, batch, inputSize}, net[] = {hidden, layers, directions, projection};
+	std::copy_n(data3, 3, geometry.x.dims);
+	std::copy_n(net, 4, geometry.w.dims);
+	op.geometry = numberOf(geometry);
+	return op;
+}
+
+Op describe(const Entry &entry, uint16_t index, const DnnCall &call, const DnnGetters &getters,
+            const VendorEnvironment &environment)
+{
+	Tensor tensor;
+	const CudnnOps *const ops = getters.ops;
+	if (call.sequence) {
+		Answer answer;
+		int axes[CUDNN_SEQDATA_DIM_COUNT];
+		size_t lengths = 0;
+		char fill[sizeof(double)];
+		if (!getters.adv ||
+		    getters.adv->cudnnGetSeqDataDescriptor(call.sequence, &answer.type, &answer.rank, CUDNN_SEQDATA_DIM_COUNT,
+		                                           answer.dims, axes, &lengths, 0, nullptr, fill))
+			return refused(entry, index);
+		tensor = tensorOf(answer);
+	} else if (call.filter ? !readFilter(getters, call.filter, tensor)
+	                       : call.tensor && !readTensor(getters, call.tensor, tensor)) {
+		return refused(entry, index);
+	}
+	Op op = begin(entry, index, {tensor.type, tensor.type, tensor.type}, environment);
+	int mode = -1, number = 0;
+	double coefficient = 0;
+	int ignored[3][CUDNN_DIM_MAX];
+	const auto among = [&](std::initializer_list<Kind> kinds) {
+		op.kind = mode >= 0 && mode < static_cast<int>(kinds.size()) ? kinds.begin()[mode] : Kind::none;
+	};
+	if (op.kind == Kind::relu && call.activationDesc) {
+		if (ops->cudnnGetActivationDescriptor(call.activationDesc, &mode, &number, &coefficient) == 0)
+			among({Kind::sigmoid, Kind::relu, Kind::tanh, Kind::relu, Kind::elu, Kind::none, Kind::silu});
+	} else if (call.poolingDesc) {
+		if (ops->cudnnGetPoolingNdDescriptor(call.poolingDesc, mostSpatial, &mode, &number, ignored[0], ignored[0],
+		                                     ignored[1], ignored[2]) == 0)
+			among({Kind::max_pool2d, Kind::avg_pool2d, Kind::avg_pool2d, Kind::max_pool2d});
+	} else if (call.reduceTensorDesc) {
+		if (ops->cudnnGetReduceTensorDescriptor(call.reduceTensorDesc, &mode, ignored[0], ignored[0], ignored[0],
+		                                        ignored[0]) == 0)
+			among({Kind::sum, Kind::prod, Kind::min, Kind::max, Kind::max, Kind::mean, Kind::norm, Kind::norm,
+			       Kind::prod});
+	} else if (call.opTensorDesc) {
+		if (ops->cudnnGetOpTensorDescriptor(call.opTensorDesc, &mode, ignored[0], ignored[0]) == 0)
+			among({Kind::add, Kind::mul, Kind::min, Kind::max});
+	} else if (op.kind == Kind::softmax && call.algo == CUDNN_SOFTMAX_LOG) {
+		op.kind = Kind::log_softmax;
+	} else if (op.kind == Kind::conv2d && tensor.rank == 5) { // a gradient of the bias
+		op.kind = Kind::conv3d;
+	}
+	if (tensor.rank)
+		setGeometry(op, tensor);
+	return op;
+}
+
+Op describe(const Entry &entry, uint16_t index, const GraphCall &, const DnnGetters &,
+            const VendorEnvironment &environment)
+{
+	return begin(entry, index, {Dtype::none, Dtype::none, Dtype::none}, environment);
+}
+
+} // namespace autoamp::op
