@@ -37,14 +37,16 @@ Form formOf(const Convolution &convolution, Dtype precision, int computeCapabili
 	const bool isHalf = precision == Dtype::float16, isForward = convolution.direction == Direction::forward;
 	const bool isData = convolution.direction == Direction::backwardData, isDeep = convolution.spatial == 3;
 	const int64_t channels = convolution.w.dims[1], filters = convolution.w.dims[0] / convolution.groups;
-	bool hasStride = false;
-	for (int i = 0; i < convolution.spatial; i++)
+	bool hasStride = false, isDilated = false;
+	for (int i = 0; i < convolution.spatial; i++) {
 		hasStride |= convolution.stride[i] > 1;
+		isDilated |= convolution.dilation[i] > 1;
+	}
 	if (computeCapability < (isHalf ? 75 : 80))
 		return Form::none;
 	bool isWide;
 	if (convolution.groups == 1)
-		isWide = !isData || !hasStride || (!isDeep && computeCapability >= 80);
+		isWide = !isData || !hasStride || (!isDeep && !isDilated && computeCapability >= 80);
 	else if (isForward)
 		isWide = computeCapability >= 80 && (isDeep || channels % 2 == 0);
 	else

@@ -24,6 +24,7 @@ constexpr Case cases[] = {
     {.name = "k7", .k = 7},
     {.name = "c1 k8", .c = 1, .k = 8},
     {.name = "s2", .stride = 2},
+    {.name = "s3 d2", .size = 15, .filter = 5, .stride = 3, .dilation = 2, .pad = 2},
     {.name = "g2", .groups = 2},
     {.name = "g2 s2", .stride = 2, .groups = 2},
     {.name = "g4 c48", .c = 48, .k = 48, .groups = 4},
