@@ -11,6 +11,7 @@
 #include "src/core/thread.h"
 #include "src/cuda/context.h"
 #include "src/cuda/library.h"
+#include "src/op/backend.h"
 #include "src/op/vendor.h"
 #include "src/reroute/context.h"
 #include "src/trace/naming.h"
@@ -145,6 +146,7 @@ void onExit(int status, void *)
 void beforeFork()
 {
 	lockSites();
+	op::lockDescriptors();
 	if (stage.load(std::memory_order_acquire) == Stage::on)
 		theProcess.load()->recorder.beforeFork();
 }
@@ -153,6 +155,7 @@ void afterForkInParent()
 {
 	if (stage.load(std::memory_order_acquire) == Stage::on)
 		theProcess.load()->recorder.afterForkInParent();
+	op::unlockDescriptors();
 	unlockSites();
 }
 
@@ -168,6 +171,7 @@ void afterForkInChild()
 		theProcess.load()->isForked.store(theProcess.load()->isTracing, std::memory_order_release);
 	}
 	reroute::forgetContexts();
+	op::unlockDescriptors();
 	unlockSites();
 }
 

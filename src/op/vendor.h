@@ -123,6 +123,7 @@ inline const CublasLt *cublasLt(const void *known)
 inline const CudnnGraph *cudnnGraph(const void *known)
 {
 	return theCudnnGraph.get([known] { return loadCudnnGraph(known); });
+}
 
 // The same, of a part of cuDNN: `known` is a function of that part, or of one that needs it.
 template <typename Part>

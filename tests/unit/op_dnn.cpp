@@ -109,7 +109,8 @@ struct Example {
 	}
 	Op described(const VendorEnvironment &environment = {}) const
 	{
-		const Entry entry = {"cudnnConvolutionForward", Library::cudnn, Dtype::none, Obstacle::none, false, Kind::conv2d};
+		const Entry entry = {
+		    "cudnnConvolutionForward", Library::cudnn, Dtype::none, Obstacle::none, false, Kind::conv2d};
 		return describe(entry, 7, call, getters, environment);
 	}
 };
@@ -178,8 +179,14 @@ TEST_CASE("what keeps a convolution as it is")
 	    {Obstacle::bad_argument, [](Example &e) { e.call.alpha = nullptr; }},
 	    {Obstacle::bad_argument, [](Example &e) { e.call.xDesc = nullptr; }},
 	    {Obstacle::bad_argument, [](Example &e) { e.call.convDesc = nullptr; }},
-	    {Obstacle::bad_argument, [](Example &e) { e.x = tensor({2, 9, 10, 12}); }},
-	    {Obstacle::bad_argument, [](Example &e) { e.y = tensor({2, 16, 10, 11}); }},
+	    {Obstacle::bad_argument,
+	     [](Example &e) {
+		     e.x = tensor({2, 9, 10, 12});
+	     }},
+	    {Obstacle::bad_argument,
+	     [](Example &e) {
+		     e.y = tensor({2, 16, 10, 11});
+	     }},
 	    {Obstacle::bad_argument, [](Example &e) { e.conv.groups = 3; }},
 	    {Obstacle::bad_argument, [](Example &e) { e.conv.strides[0] = 0; }},
 	    {Obstacle::zero_size, [](Example &e) { e.one = 0; }},
@@ -239,7 +246,8 @@ TEST_CASE("other calls say what they do and to what")
 {
 	refused = "";
 	const auto described = [](Kind kind, const DnnCall &call) {
-		return describe({"cudnnSome", Library::cudnn, Dtype::none, Obstacle::pooling, false, kind}, 3, call, getters, {});
+		return describe({"cudnnSome", Library::cudnn, Dtype::none, Obstacle::pooling, false, kind}, 3, call, getters,
+		                {});
 	};
 	Fake data = tensor({2, 3, 4, 5}), wide = tensor({2, 3, 4, 5, 6, 7}), how;
 	DnnCall call;
@@ -252,7 +260,8 @@ TEST_CASE("other calls say what they do and to what")
 	CHECK(kindOf(Kind::relu, &DnnCall::activationDesc, CUDNN_ACTIVATION_TANH) == Kind::tanh);
 	CHECK(kindOf(Kind::relu, &DnnCall::activationDesc, CUDNN_ACTIVATION_RELU) == Kind::relu);
 	CHECK(kindOf(Kind::batch_norm, &DnnCall::activationDesc, CUDNN_ACTIVATION_TANH) == Kind::batch_norm);
-	CHECK(kindOf(Kind::max_pool2d, &DnnCall::poolingDesc, CUDNN_POOLING_AVERAGE_COUNT_EXCLUDE_PADDING) == Kind::avg_pool2d);
+	CHECK(kindOf(Kind::max_pool2d, &DnnCall::poolingDesc, CUDNN_POOLING_AVERAGE_COUNT_EXCLUDE_PADDING) ==
+	      Kind::avg_pool2d);
 	CHECK(kindOf(Kind::sum, &DnnCall::reduceTensorDesc, CUDNN_REDUCE_TENSOR_NORM2) == Kind::norm);
 	CHECK(kindOf(Kind::sum, &DnnCall::reduceTensorDesc, 99) == Kind::none);
 	CHECK(kindOf(Kind::add, &DnnCall::opTensorDesc, CUDNN_OP_TENSOR_MUL) == Kind::mul);
