@@ -17,6 +17,11 @@ void Record::tell(const reroute::Outcome &outcome)
 			                       outcome.isDone ? rowOf(process_, site_)
 			                                      : fallbackRowOf(process_, site_, outcome.reason));
 	}
+	if (outcome.builtNs && lane_) {
+		char text[32];
+		std::snprintf(text, sizeof text, "%.1f ms", static_cast<double>(outcome.builtNs) / 1e6);
+		process_.recorder.note(trace::noteOfPlan, text, rowOf(process_, site_));
+	}
 	if (!outcome.isDone || !lane_)
 		return;
 	span_->end(outcome.isCaptured);

@@ -219,16 +219,19 @@ Subject describe(const Asking &asking, const op::ConvolutionCall &call)
 	return describeDnn(asking, call);
 }
 
-reroute::Outcome lower(const Asking &, const Subject &, const op::ConvolutionCall &)
+reroute::Outcome lower(const Asking &asking, const Subject &subject, const op::ConvolutionCall &call)
 {
-	return {}; // op::describe() leaves none to lower
+	Site &site = *subject.site;
+	return reroute::run(site.op, site.decision, site.plan, asking.process.settings, call, asking.door.truth,
+	                    subject.stream);
 }
 
 Subject describe(const Asking &asking, const op::GraphCall &call)
 {
 	const void *const known = asking.door.truth;
-	Subject subject = subjectOf(asking, op::describe(asking.entry, asking.door.index, call, op::cudnnGraph(known),
-	                                                 asking.process.environment, asking.thread.execution));
+	Subject subject =
+	    subjectOf(asking, op::describe(asking.entry, asking.door.index, call, op::cudnn<op::CudnnGraph>(known),
+	                                   asking.process.environment, asking.thread.execution));
 	readDnnStream(known, call.handle, subject);
 	return subject;
 }

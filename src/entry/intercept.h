@@ -82,7 +82,7 @@ auto watch(Watch *watch, Args... args) noexcept
 	const Inside inside;
 	const op::CudnnGraph *cudnn = nullptr;
 	if (autoamp_front_thread.depth == 1 && !core::isIdle.load(std::memory_order_relaxed))
-		cudnn = op::cudnnGraph(truth);
+		cudnn = op::cudnn<op::CudnnGraph>(truth);
 	return cudnn ? static_cast<cudnnStatus_t>(watch(*cudnn, args...)) : reinterpret_cast<Fn *>(truth)(args...);
 }
 

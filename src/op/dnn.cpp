@@ -111,8 +111,7 @@ Op begin(const Entry &entry, uint16_t index, const Types &types, const VendorEnv
 		op.asked = arithmetic.asked, op.obstacle = arithmetic.obstacle;
 	}
 	if (op.obstacle == Obstacle::none)
-		op.obstacle =
-		    entry.obstacle == Obstacle::none ? Obstacle::unsupported : entry.obstacle; // nothing lowers one yet
+		op.obstacle = entry.obstacle;
 	return op;
 }
 
@@ -234,7 +233,7 @@ Op describe(const Entry &entry, uint16_t index, const ConvolutionCall &call, con
 	op.kind = kindOf(c);
 	setProduct(op, c);
 	op.geometry = numberOf(c);
-	if (op.obstacle != Obstacle::none && op.obstacle != Obstacle::unsupported)
+	if (op.obstacle != Obstacle::none)
 		return op;
 	const auto isMisplaced = [](const void *pointer) {
 		return !pointer || reinterpret_cast<uintptr_t>(pointer) % sizeof(float) != 0;

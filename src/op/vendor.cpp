@@ -18,11 +18,11 @@ constexpr bool isSame(Result (*)(A...), Status (*)(B...))
 #define X(name, arguments) static_assert(isSame(&::name, static_cast<Status(*) arguments>(nullptr)));
 AUTOAMP_CUBLAS_FUNCTIONS(X)
 AUTOAMP_CUBLASLT_FUNCTIONS(X)
-AUTOAMP_CUDNN_GRAPH_FUNCTIONS(X)
 AUTOAMP_CUDNN_FUNCTIONS(X)
 AUTOAMP_CUDNN_OPS_FUNCTIONS(X)
 AUTOAMP_CUDNN_CNN_FUNCTIONS(X)
 AUTOAMP_CUDNN_ADV_FUNCTIONS(X)
+AUTOAMP_CUDNN_GRAPH_FUNCTIONS(X)
 #undef X
 static_assert(pointerModeDevice == CUBLAS_POINTER_MODE_DEVICE);
 
@@ -67,17 +67,6 @@ const CublasLt *loadCublasLt(const void *known)
 	});
 }
 
-const CudnnGraph *loadCudnnGraph(const void *known)
-{
-	return load<CudnnGraph>([&](CudnnGraph &table) {
-		bool isComplete = true;
-#define X(name, arguments) isComplete = find(table.name, known, #name) && isComplete;
-		AUTOAMP_CUDNN_GRAPH_FUNCTIONS(X)
-#undef X
-		return isComplete;
-	});
-}
-
 #define X(name, arguments) isComplete = find(table.name, known, #name) && isComplete;
 #define PART(Part, FUNCTIONS)                                                                                          \
 	template <>                                                                                                        \
@@ -93,6 +82,7 @@ PART(Cudnn, AUTOAMP_CUDNN_FUNCTIONS)
 PART(CudnnOps, AUTOAMP_CUDNN_OPS_FUNCTIONS)
 PART(CudnnCnn, AUTOAMP_CUDNN_CNN_FUNCTIONS)
 PART(CudnnAdv, AUTOAMP_CUDNN_ADV_FUNCTIONS)
+PART(CudnnGraph, AUTOAMP_CUDNN_GRAPH_FUNCTIONS)
 #undef PART
 #undef X
 

@@ -39,14 +39,6 @@ constexpr int pointerModeDevice = 1; // CUBLAS_POINTER_MODE_DEVICE
 	  (void *, const void *, const void *, const void *, const void *, const void *, const void *, const void *,       \
 	   const void *, const void *, void *, const void *, const void *, void *, size_t, void *))
 
-#define AUTOAMP_CUDNN_GRAPH_FUNCTIONS(X)                                                                               \
-	X(cudnnBackendCreateDescriptor, (int, void **))                                                                    \
-	X(cudnnBackendDestroyDescriptor, (void *))                                                                         \
-	X(cudnnBackendFinalize, (void *))                                                                                  \
-	X(cudnnBackendSetAttribute, (void *, int, int, int64_t, const void *))                                             \
-	X(cudnnBackendGetAttribute, (const void *, int, int, int64_t, int64_t *, void *))                                  \
-	X(cudnnBackendExecute, (void *, void *, void *))
-
 // By the part of cuDNN that they live in: a program may have one part and not the next.
 #define AUTOAMP_CUDNN_FUNCTIONS(X) X(cudnnGetStream, (void *, void **))
 
@@ -69,6 +61,14 @@ constexpr int pointerModeDevice = 1; // CUBLAS_POINTER_MODE_DEVICE
 	X(cudnnGetRNNDataDescriptor, (const void *, int *, int *, int *, int *, int *, int, int *, void *))                \
 	X(cudnnGetSeqDataDescriptor, (const void *, int *, int *, int, int *, int *, size_t *, size_t, int *, void *))
 
+#define AUTOAMP_CUDNN_GRAPH_FUNCTIONS(X)                                                                               \
+	X(cudnnBackendCreateDescriptor, (int, void **))                                                                    \
+	X(cudnnBackendDestroyDescriptor, (void *))                                                                         \
+	X(cudnnBackendFinalize, (void *))                                                                                  \
+	X(cudnnBackendSetAttribute, (void *, int, int, int64_t, const void *))                                             \
+	X(cudnnBackendGetAttribute, (const void *, int, int, int64_t, int64_t *, void *))                                  \
+	X(cudnnBackendExecute, (void *, void *, void *))
+
 struct Cublas {
 #define X(name, arguments) Status(*name) arguments;
 	AUTOAMP_CUBLAS_FUNCTIONS(X)
@@ -78,12 +78,6 @@ struct Cublas {
 struct CublasLt {
 #define X(name, arguments) Status(*name) arguments;
 	AUTOAMP_CUBLASLT_FUNCTIONS(X)
-#undef X
-};
-
-struct CudnnGraph {
-#define X(name, arguments) Status(*name) arguments;
-	AUTOAMP_CUDNN_GRAPH_FUNCTIONS(X)
 #undef X
 };
 
@@ -100,15 +94,16 @@ struct CudnnCnn {
 struct CudnnAdv {
 	AUTOAMP_CUDNN_ADV_FUNCTIONS(X)
 };
+struct CudnnGraph {
+	AUTOAMP_CUDNN_GRAPH_FUNCTIONS(X)
+};
 #undef X
 
 // `known`: a true function of the copy in use. Null when a function is missing there; what is absent is asked for once.
 const Cublas *loadCublas(const void *known);
 const CublasLt *loadCublasLt(const void *known);
-const CudnnGraph *loadCudnnGraph(const void *known);
 inline constinit base::Once<const Cublas> theCublas;
 inline constinit base::Once<const CublasLt> theCublasLt;
-inline constinit base::Once<const CudnnGraph> theCudnnGraph;
 
 inline const Cublas *cublas(const void *known)
 {
@@ -118,11 +113,6 @@ inline const Cublas *cublas(const void *known)
 inline const CublasLt *cublasLt(const void *known)
 {
 	return theCublasLt.get([known] { return loadCublasLt(known); });
-}
-
-inline const CudnnGraph *cudnnGraph(const void *known)
-{
-	return theCudnnGraph.get([known] { return loadCudnnGraph(known); });
 }
 
 // The same, of a part of cuDNN: `known` is a function of that part, or of one that needs it.

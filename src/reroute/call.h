@@ -167,7 +167,7 @@ template <typename Run>
 Outcome runOnStream(const void *known, void *stream, Run run)
 {
 	const cuda::Driver *const driver = cuda::driver();
-	const op::CudnnGraph *const cudnn = op::cudnnGraph(known);
+	const op::CudnnGraph *const cudnn = op::cudnn<op::CudnnGraph>(known);
 	if (!driver || !cudnn)
 		return decline(policy::Reason::unsupported);
 	const cuda::RelaxedCapture relaxed(*driver);

@@ -49,6 +49,9 @@ static_assert(sizeof(Header) == 128);
 // Header::flags
 constexpr uint32_t headerEmulated = 1, headerSingles = 2, headerWritten = 4;
 
+// The kind of a note that tells of a plan of cuDNN built for a signature's first call; all others tell of failures.
+constexpr const char *noteOfPlan = "plan_built";
+
 enum class ChunkKind : uint32_t { records = 1, events = 2 };
 
 struct Chunk {

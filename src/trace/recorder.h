@@ -205,6 +205,7 @@ public:
 	// Counted exactly a site, operand and kind; the first 64 of them also as single events.
 	void scaler(const ScalerEvent &event);
 	// Something of ours that failed, in words ("engine_failed", "cublasLtMatmul status 13"); equal ones are counted.
+	// And what is no failure: noteOfPlan, with the time it took.
 	void note(const char *kind, const char *text, RowId row = 0);
 
 	// Calls that went by unseen: in no total.

@@ -57,7 +57,7 @@ inline const autoamp::op::CudnnGraph *load(const char *folder)
 		if (!dlopen((path + library).c_str(), RTLD_NOW | RTLD_GLOBAL))
 			return nullptr;
 	void *const known = dlsym(RTLD_DEFAULT, "cudnnBackendExecute");
-	return known ? autoamp::op::cudnnGraph(known) : nullptr;
+	return known ? autoamp::op::cudnn<autoamp::op::CudnnGraph>(known) : nullptr;
 }
 
 inline autoamp::reroute::DnnDescriptor propertiesDescriptor(const autoamp::op::CudnnGraph &cudnn, const Device &device)

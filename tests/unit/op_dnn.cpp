@@ -115,7 +115,7 @@ struct Example {
 	}
 };
 
-constexpr Obstacle usual = Obstacle::unsupported; // nothing lowers one yet
+constexpr Obstacle usual = Obstacle::none; // in the way of it
 
 } // namespace
 

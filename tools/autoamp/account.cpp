@@ -1,10 +1,12 @@
 #include "tools/autoamp/account.h"
 
+#include "src/trace/format.h"
 #include "tools/autoamp/text.h"
 
 #include <algorithm>
 #include <cctype>
 #include <cmath>
+#include <cstdlib>
 #include <fmt/format.h>
 #include <map>
 
@@ -76,6 +78,11 @@ Account add(const std::vector<trace::Trace> &runs)
 			}
 		}
 		for (const auto &note : run.notes) {
+			if (note.kind == trace::noteOfPlan) {
+				account.plans += note.count;
+				account.planMs += std::strtod(note.text.c_str(), nullptr) * static_cast<double>(note.count);
+				continue;
+			}
 			account.notes += note.count;
 			if (account.firstNote.empty())
 				account.firstNote = note.text.empty() ? note.kind : note.kind + ": " + note.text;

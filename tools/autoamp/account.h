@@ -49,6 +49,8 @@ struct Account {
 	std::vector<ScalerSum> scaler;
 	uint64_t notes = 0;
 	std::string firstNote;
+	uint64_t plans = 0; // of cuDNN, built for the first call of each signature
+	double planMs = 0;
 	trace::Loss loss;
 	bool isEmulated = false;
 	double estimate = 0, estimateLowered = 0; // ns of the lowered calls by the cost model; 0: unknown

@@ -191,6 +191,9 @@ void writeSummary(std::FILE *out, const Terminal &terminal, const Runs &runs, co
 	tail = scalerWorries(account);
 	if (account.notes > 0)
 		tail.push_back(fmt::format("failures: {}, the first: {}", count(account.notes), account.firstNote));
+	if (account.plans > 0)
+		tail.push_back(fmt::format("plans of cuDNN built at first calls: {}, {:.0f} ms in all", count(account.plans),
+		                           account.planMs));
 	if (hasLoss(account.loss))
 		tail.push_back("lost: " + describe(account.loss));
 	if (!account.isEmulated && account.estimateLowered > 0)

@@ -5,6 +5,7 @@
 #include <cublas_v2.h>
 #include <cuda_fp16.h>
 #include <cuda_runtime_api.h>
+#include <cudnn.h>
 
 #include <atomic>
 #include <cstdint>
@@ -231,6 +232,40 @@ void halves()
 	NEED(cudaFree, data);
 }
 
+// Convolutions of 8 channels of 6 x 6 in all directions, each twice: the first one builds its plan.
+void convolutions()
+{
+	cudnnHandle_t dnn;
+	cudnnTensorDescriptor_t image;
+	cudnnFilterDescriptor_t filter;
+	cudnnConvolutionDescriptor_t convolution;
+	NEED(cudnnCreate, &dnn);
+	NEED(cudnnCreateTensorDescriptor, &image);
+	NEED(cudnnSetTensor4dDescriptor, image, CUDNN_TENSOR_NCHW, CUDNN_DATA_FLOAT, 2, 8, 6, 6);
+	NEED(cudnnCreateFilterDescriptor, &filter);
+	NEED(cudnnSetFilter4dDescriptor, filter, CUDNN_DATA_FLOAT, CUDNN_TENSOR_NCHW, 8, 8, 3, 3);
+	NEED(cudnnCreateConvolutionDescriptor, &convolution);
+	NEED(cudnnSetConvolution2dDescriptor, convolution, 1, 1, 1, 1, 1, 1, CUDNN_CROSS_CORRELATION, CUDNN_DATA_FLOAT);
+	for (int i = 0; i < 2; i++) {
+		prepare();
+		report("cudnnConvolutionForward",
+		       cudnnConvolutionForward(dnn, &alpha, image, A, filter, B, convolution,
+		                               CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_GEMM, nullptr, 0, &beta, image, C));
+		prepare();
+		report("cudnnConvolutionBackwardData",
+		       cudnnConvolutionBackwardData(dnn, &alpha, filter, B, image, A, convolution,
+		                                    CUDNN_CONVOLUTION_BWD_DATA_ALGO_0, nullptr, 0, &beta, image, C));
+		prepare();
+		report("cudnnConvolutionBackwardFilter",
+		       cudnnConvolutionBackwardFilter(dnn, &alpha, image, A, image, B, convolution,
+		                                      CUDNN_CONVOLUTION_BWD_FILTER_ALGO_0, nullptr, 0, &beta, filter, C));
+	}
+	NEED(cudnnDestroyConvolutionDescriptor, convolution);
+	NEED(cudnnDestroyFilterDescriptor, filter);
+	NEED(cudnnDestroyTensorDescriptor, image);
+	NEED(cudnnDestroy, dnn);
+}
+
 // A thread that has called nothing of CUDA before.
 void elsewhere()
 {
@@ -301,6 +336,7 @@ int main(int argc, char **argv)
 	if (!std::getenv("WITHOUT_ARRAYS")) {
 		pointers();
 		halves();
+		convolutions();
 	}
 	elsewhere();
 	captured();
