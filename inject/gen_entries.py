@@ -82,6 +82,12 @@ def door(name, parameters, members, family, dtype):
     if family == "Convolution":
         copied += [f".direction = op::Direction::{direction}" for a, direction in DIRECTIONS.items() if a in arguments]
     status = "cudnnStatus_t" if name.startswith("cudnn") else "cublasStatus_t"
+    if family == "Watched":
+        return f"""
+{status} {name}({", ".join(parameters)})
+{{
+	return watch<index_{name}, decltype({name})>(op::{name.replace("cudnnBackend", "watch")}, {", ".join(arguments)});
+}}"""
     return f"""
 {status} {name}({", ".join(parameters)})
 {{
@@ -108,10 +114,10 @@ def main(include, arguments, output, *tables):
             if name not in declared:
                 sys.exit(f"{table}: {', '.join(names)} of {include} declare no {name}")
             arrays = any(parameter_name(p) == "Aarray" for p in declared[name])
-            is_said = dtype == "args" or family == "Dnn"
+            is_said = dtype == "args" or family in ("Dnn", "Watched")
             rows.append((name, table.stem, "none" if is_said else dtype, obstacle, str(arrays).lower(), kind))
             slots.append(f"ENTRY({name}, {table.stem}, {library}, {parts[name]}, {versions[0]}, {versions[1]})")
-            doors.append(door(name, declared[name], families[family], family, dtype))
+            doors.append(door(name, declared[name], families.get(family, {}), family, dtype))
 
     def write(file, *lines):
         (output / file).write_text("\n".join(("/* Written by inject/gen_entries.py. */", *lines, "")))

@@ -11,6 +11,7 @@
 #include "src/core/thread.h"
 #include "src/cuda/context.h"
 #include "src/cuda/library.h"
+#include "src/op/backend.h"
 #include "src/op/vendor.h"
 #include "src/reroute/context.h"
 #include "src/trace/naming.h"
@@ -146,6 +147,7 @@ void onExit(int status, void *)
 void beforeFork()
 {
 	lockSites();
+	op::lockDescriptors();
 	if (stage.load(std::memory_order_acquire) == Stage::on)
 		theProcess.load()->recorder.beforeFork();
 }
@@ -154,6 +156,7 @@ void afterForkInParent()
 {
 	if (stage.load(std::memory_order_acquire) == Stage::on)
 		theProcess.load()->recorder.afterForkInParent();
+	op::unlockDescriptors();
 	unlockSites();
 }
 
@@ -169,6 +172,7 @@ void afterForkInChild()
 		theProcess.load()->isForked.store(theProcess.load()->isTracing, std::memory_order_release);
 	}
 	reroute::forgetContexts();
+	op::unlockDescriptors();
 	unlockSites();
 }
 

@@ -3,6 +3,7 @@
 #include "src/core/glance.h"
 #include "src/op/dnn.h"
 #include "src/reroute/convolution.h"
+#include "src/reroute/graph.h"
 
 #include <cstring>
 
@@ -94,22 +95,26 @@ Subject subjectOf(const Asking &asking, op::Op op)
 	return subject;
 }
 
+void readDnnStream(const void *known, void *handle, Subject &subject)
+{
+	const op::Cudnn *const cudnn = op::cudnn<op::Cudnn>(known);
+	readStream(cudnn && handle ? cudnn->cudnnGetStream : nullptr, "cudnnGetStream", handle, subject);
+}
+
 template <typename Call>
 Subject describeDnn(const Asking &asking, const Call &call)
 {
 	const void *const known = asking.door.truth;
 	constexpr bool isConvolution = std::is_same_v<Call, op::ConvolutionCall>;
 	op::DnnGetters getters;
-	if constexpr (!std::is_same_v<Call, op::GraphCall>)
-		getters.ops = op::cudnn<op::CudnnOps>(known);
+	getters.ops = op::cudnn<op::CudnnOps>(known);
 	if constexpr (isConvolution)
 		getters.cnn = op::cudnn<op::CudnnCnn>(known);
 	if (asking.entry.obstacle == op::Obstacle::no_fp32_output)
 		getters.adv = op::cudnn<op::CudnnAdv>(known);
 	Subject subject =
 	    subjectOf(asking, op::describe(asking.entry, asking.door.index, call, getters, asking.process.environment));
-	const op::Cudnn *const handle = op::cudnn<op::Cudnn>(known);
-	readStream(handle && call.handle ? handle->cudnnGetStream : nullptr, "cudnnGetStream", call.handle, subject);
+	readDnnStream(known, call.handle, subject);
 	return subject;
 }
 
@@ -223,7 +228,40 @@ reroute::Outcome lower(const Asking &asking, const Subject &subject, const op::C
 
 Subject describe(const Asking &asking, const op::GraphCall &call)
 {
-	return describeDnn(asking, call);
+	const void *const known = asking.door.truth;
+	Subject subject =
+	    subjectOf(asking, op::describe(asking.entry, asking.door.index, call, op::cudnn<op::CudnnGraph>(known),
+	                                   asking.process.environment, asking.thread.execution));
+	readDnnStream(known, call.handle, subject);
+	return subject;
+}
+
+// One convolution alone: as the legacy interface would ask for it, whatever its layouts. Everything else: the
+// application's own graph, with other operands.
+reroute::Outcome lower(const Asking &asking, const Subject &subject, const op::GraphCall &call)
+{
+	Site &site = *subject.site;
+	const op::KnownGraph &graph = *asking.thread.execution.graph;
+	const op::VariantPack &pack = asking.thread.execution.pack;
+	const op::GraphNode &product = *graph.product;
+	if (product.kind == op::NodeKind::matmul || graph.graph.nodes.size() > 1 ||
+	    site.decision.strategy != policy::Strategy::cast)
+		return reroute::run(site.op, site.decision, site.plan, asking.process.settings, graph, pack, call.handle,
+		                    asking.door.truth, subject.stream);
+	const float alpha = static_cast<float>(product.alpha), beta = static_cast<float>(product.beta);
+	void *const first = *pack.find(product.first), *const second = *pack.find(product.second),
+	            *const result = *pack.find(product.result);
+	const bool isData = product.kind == op::NodeKind::backwardData,
+	           isFilter = product.kind == op::NodeKind::backwardFilter;
+	op::ConvolutionCall convolution;
+	convolution.handle = call.handle;
+	convolution.alpha = &alpha, convolution.beta = &beta;
+	convolution.x = isData ? result : first;
+	convolution.w = isFilter ? result : second;
+	convolution.y = isData ? first : isFilter ? second : result;
+	convolution.direction = graph.convolution.direction;
+	return reroute::run(site.op, site.decision, site.plan, asking.process.settings, convolution, asking.door.truth,
+	                    subject.stream);
 }
 
 Subject describe(const Asking &asking, const op::RnnCall &call)

@@ -43,6 +43,7 @@ Subject describe(const Asking &asking, const op::DnnCall &call);
 reroute::Outcome lower(const Asking &asking, const Subject &subject, const op::GemmCall &call);
 reroute::Outcome lower(const Asking &asking, const Subject &subject, const op::LtMatmulCall &call);
 reroute::Outcome lower(const Asking &asking, const Subject &subject, const op::ConvolutionCall &call);
+reroute::Outcome lower(const Asking &asking, const Subject &subject, const op::GraphCall &call);
 template <typename Call>
 reroute::Outcome lower(const Asking &, const Subject &, const Call &)
 {

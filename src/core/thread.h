@@ -6,6 +6,7 @@
 #include "src/core/caller.h"
 #include "src/core/site.h"
 #include "src/cuda/driver.h"
+#include "src/op/backend.h"
 #include "src/op/vendor.h"
 #include "src/trace/recorder.h"
 
@@ -44,6 +45,7 @@ struct Thread {
 	trace::Lane *lane = nullptr;
 	const cuda::Driver *driver = nullptr; // null: there is none
 	const op::Cublas *cublas = nullptr;   // null: no call has asked for it, or it has no getters
+	op::Execution execution;              // the latest of cuDNN's graph API
 	uint32_t nameClass = 0;               // 8 bits; 0: no rule asks for its name
 	Memo memos[256] = {};                 // by the key's hash, 8 bits
 	Caller callers[64] = {};              // by return address

@@ -7,6 +7,7 @@
 #include "src/core/glance.h"
 #include "src/core/region.h"
 #include "src/dispatch.h"
+#include "src/op/backend.h"
 
 #include <cublas_api.h>
 #include <cudnn_graph.h>
@@ -69,6 +70,20 @@ template <unsigned index, typename Fn, typename Copy, typename... Args>
 				return core::pass(*thread, *memo, entryTable[index], call, original);
 		}
 	return dispatchFrom<index, Fn, Copy>(truth, caller, args...);
+}
+
+// What is no call of its own, but says what one is about.
+template <unsigned index, typename Fn, typename Watch, typename... Args>
+auto watch(Watch *watch, Args... args) noexcept
+{
+	void *const truth = truthOf<index>();
+	if (!truth)
+		return notInitialized<std::invoke_result_t<Fn, Args...>>;
+	const Inside inside;
+	const op::CudnnGraph *cudnn = nullptr;
+	if (autoamp_front_thread.depth == 1 && !core::isIdle.load(std::memory_order_relaxed))
+		cudnn = op::cudnn<op::CudnnGraph>(truth);
+	return cudnn ? static_cast<cudnnStatus_t>(watch(*cudnn, args...)) : reinterpret_cast<Fn *>(truth)(args...);
 }
 
 } // namespace autoamp::entry

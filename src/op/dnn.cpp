@@ -133,27 +133,6 @@ void setGeometry(Op &op, const Tensor &tensor)
 	op.geometry = numberOf(geometry);
 }
 
-Kind kindOf(const Convolution &convolution)
-{
-	if (convolution.spatial == 3)
-		return Kind::conv3d;
-	return convolution.groups > 1 && convolution.w.dims[1] == 1 ? Kind::conv_depthwise2d : Kind::conv2d;
-}
-
-// Whether the vendor takes them together.
-bool fits(const Convolution &c)
-{
-	bool isRight = c.spatial >= 1 && c.x.rank == c.spatial + 2 && c.w.rank == c.x.rank && c.y.rank == c.x.rank &&
-	               c.groups >= 1 && c.x.dims[0] == c.y.dims[0] && c.x.dims[1] == c.w.dims[1] * c.groups &&
-	               c.y.dims[1] == c.w.dims[0] && c.w.dims[0] % c.groups == 0;
-	for (int i = 0; isRight && i < c.spatial; i++) {
-		const int64_t reach = int64_t{c.dilation[i]} * (c.w.dims[2 + i] - 1) + 1;
-		const int64_t left = c.x.dims[2 + i] + 2 * int64_t{c.padBefore[i]} - reach;
-		isRight = c.stride[i] > 0 && left >= 0 && c.y.dims[2 + i] == left / c.stride[i] + 1;
-	}
-	return isRight;
-}
-
 // What nobody may read or write at a call's own strides: backwards, or a result whose elements share places.
 bool isOrderly(const Tensor &tensor, bool isWritten)
 {
@@ -214,6 +193,26 @@ bool readFollowing(const DnnGetters &getters, const ConvolutionCall &call, bool 
 }
 
 } // namespace
+
+Kind kindOf(const Convolution &convolution)
+{
+	if (convolution.spatial == 3)
+		return Kind::conv3d;
+	return convolution.groups > 1 && convolution.w.dims[1] == 1 ? Kind::conv_depthwise2d : Kind::conv2d;
+}
+
+bool fits(const Convolution &c)
+{
+	bool isRight = c.spatial >= 1 && c.x.rank == c.spatial + 2 && c.w.rank == c.x.rank && c.y.rank == c.x.rank &&
+	               c.groups >= 1 && c.x.dims[0] == c.y.dims[0] && c.x.dims[1] == c.w.dims[1] * c.groups &&
+	               c.y.dims[1] == c.w.dims[0] && c.w.dims[0] % c.groups == 0;
+	for (int i = 0; isRight && i < c.spatial; i++) {
+		const int64_t reach = int64_t{c.dilation[i]} * (c.w.dims[2 + i] - 1) + 1;
+		const int64_t left = c.x.dims[2 + i] + c.padBefore[i] + c.padAfter[i] - reach;
+		isRight = c.stride[i] > 0 && left >= 0 && c.y.dims[2 + i] == left / c.stride[i] + 1;
+	}
+	return isRight;
+}
 
 Op describe(const Entry &entry, uint16_t index, Dtype type, const VendorEnvironment &environment)
 {
@@ -339,12 +338,6 @@ Op describe(const Entry &entry, uint16_t index, const DnnCall &call, const DnnGe
 	if (tensor.rank)
 		setGeometry(op, tensor);
 	return op;
-}
-
-Op describe(const Entry &entry, uint16_t index, const GraphCall &, const DnnGetters &,
-            const VendorEnvironment &environment)
-{
-	return begin(entry, index, {}, environment);
 }
 
 } // namespace autoamp::op

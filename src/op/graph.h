@@ -4,6 +4,7 @@
 
 #include "src/op/op.h"
 
+#include <limits>
 #include <vector>
 
 namespace autoamp::op {
@@ -20,15 +21,20 @@ struct GraphTensor {
 	bool isByValue = false; // a scalar of the host's
 };
 
-enum class NodeKind : uint8_t { forward, backwardData, backwardFilter, matmul, pointwise };
+// other: nothing of ours knows it; `obstacle` then says what it is.
+enum class NodeKind : uint8_t { forward, backwardData, backwardFilter, matmul, pointwise, other };
 
 // result = kind(first, second): forward x, w; backwardData dy, w; backwardFilter x, dy.
 struct GraphNode {
 	NodeKind kind = NodeKind::pointwise;
 	int64_t first = 0, second = 0, result = 0; // uids; second 0: a pointwise node of one operand
-	int pointwise = 0;                         // cudnnPointwiseMode_t
+	Obstacle obstacle = Obstacle::none;
+	int pointwise = 0; // cudnnPointwiseMode_t
 	Dtype compute = Dtype::float32;
 	double alpha = 1, beta = 0;
+	// Of a pointwise node: what its operands are multiplied by, and the shape of a RELU.
+	double factor[2] = {1, 1};
+	double lowerClip = 0, upperClip = std::numeric_limits<double>::max(), slope = 0;
 	// Of a convolution:
 	bool isFlipped = false;
 	int spatial = 0;

@@ -114,6 +114,9 @@ enum class Obstacle : uint8_t {
 	host_blocked,
 	no_fp32_output,
 	graph,
+	native_graph,
+	unknown_graph,
+	unseen_graph,
 	softmax,
 	normalization,
 	pooling,
@@ -143,7 +146,7 @@ struct Op {
 	uint32_t caller = 0; // object file that made the call: caller::name()
 	uint32_t geometry =
 	    0; // of a convolution: its number (convolution.h); m, n, k are its implicit product, batch the groups
-	uint32_t reserved = 0;
+	uint32_t graph = 0; // of a plan of cuDNN's: the number of its graph (plan.h)
 };
 static_assert(std::is_trivially_copyable_v<Op> && sizeof(Op) % 8 == 0);
 

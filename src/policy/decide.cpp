@@ -37,6 +37,9 @@ constexpr Reason reasonOf(op::Obstacle obstacle)
 		SAME(host_blocked);
 		SAME(no_fp32_output);
 		SAME(graph);
+		SAME(native_graph);
+		SAME(unknown_graph);
+		SAME(unseen_graph);
 		SAME(softmax);
 		SAME(normalization);
 		SAME(pooling);
@@ -218,8 +221,6 @@ namespace {
 // What keeps a convolution from a strategy that its call could take.
 Reason obstacleOf(Strategy strategy, const op::Convolution &convolution, op::Dtype precision, const Device &device)
 {
-	if (strategy == Strategy::library) // no engine narrows its operands: it would run as it was asked
-		return Reason::unsupported;
 	const bool isCast = strategy == Strategy::cast;
 	return isCast && op::formOf(convolution, precision, device.computeCapability) == op::Form::none
 	           ? Reason::no_fp32_output
@@ -249,6 +250,9 @@ Ways waysOf(const op::Op &op, const Aim &aim, const Device &device)
 		// operand is a kernel of ours, which may not load where nothing is cast.
 		if (((op.flags & op::flagArrays) || (op::besideOf(op) & op::sumsOperand)) && index > 0 &&
 		    way.strategy != Strategy::cast && way.isAvailable())
+			way.why = Reason::unsupported;
+		// No engine of cuDNN's narrows its operands: it would run as it was asked.
+		if (op.library == op::Library::cudnn && way.strategy == Strategy::library && way.isAvailable())
 			way.why = Reason::unsupported;
 		if (convolution && way.isAvailable())
 			way.why = obstacleOf(way.strategy, *convolution, way.precision, device);

@@ -64,7 +64,10 @@ constexpr unsigned strategyCount = static_cast<unsigned>(Strategy::tf32) + 1;
 	X(grouped, "a grouped batch of groups that differ", "make each group a batch of its own")                          \
 	X(factorization, "a factorisation or inversion: needs fp32", "")                                                   \
 	X(host_blocked, "cublasXt: the operands are host memory", "")                                                      \
-	X(graph, "a graph of cuDNN's, or one of its fused plans: seen, not looked into", "")                               \
+	X(graph, "a graph of cuDNN's that is not one fp32 product with pointwise nodes", "")                               \
+	X(native_graph, "cuDNN puts this plan into a CUDA graph itself", "")                                               \
+	X(unknown_graph, "a plan of cuDNN's that describes itself in words not known here", "")                            \
+	X(unseen_graph, "a plan or variant pack of cuDNN's that was made out of sight", "")                                \
 	X(softmax, "a softmax: bound by memory, and fp32 where it sums", "")                                               \
 	X(normalization, "a normalisation: bound by memory, and fp32 where it sums", "")                                   \
 	X(pooling, "pooling: no product to lower", "")                                                                     \

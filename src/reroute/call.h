@@ -2,7 +2,9 @@
 #pragma once
 
 #include "kernels/launch.h"
+#include "src/base/clock.h"
 #include "src/reroute/context.h"
+#include "src/reroute/dnn_plan.h"
 #include "src/reroute/gemm.h"
 
 namespace autoamp::reroute {
@@ -97,5 +99,86 @@ private:
 	bool isCaptured_;
 	cuda::Block block_;
 };
+
+// Puts both operands of `parameters` in 16 bits in their places, alpha in the scratch. Null: it worked; else the step
+// that failed.
+inline const char *castTensors(kernels::TensorParameters &parameters, Plan &plan, const Settings &settings, bool isHalf,
+                               const void *first, const void *second, const cuda::Driver &driver, Context &context,
+                               cuda::Stream stream, cuda::Address scratch, bool isCaptured)
+{
+	const Kernels *const kernels = conversionKernels(driver);
+	if (!kernels)
+		return "loading the kernels";
+	parameters.scratch = reinterpret_cast<kernels::Scratch *>(scratch);
+	const unsigned blocks = kernels::gridSize(parameters, static_cast<unsigned>(context.facts->smCount));
+	if (!isHalf)
+		return launch(driver, kernels->castTensorBfloat16, blocks, stream, parameters) ? nullptr : "cuLaunchKernel";
+	prepareScaling(parameters, plan, settings, context, first, second, isCaptured);
+	kernels::Parameters begun = {};
+	static_cast<kernels::Scaling &>(begun) = parameters;
+	const bool isLaunched = launch(driver, kernels->begin, 1, stream, begun) &&
+	                        launch(driver, kernels->castTensorHalf, blocks, stream, parameters) &&
+	                        launch(driver, kernels->settleTensor, blocks, stream, parameters);
+	return isLaunched ? nullptr : "cuLaunchKernel";
+}
+
+struct FoundPlan {
+	const DnnPlan *plan = nullptr;
+	Outcome why;
+	uint64_t builtNs = 0;
+};
+
+// Whichever site a call belongs to, a plan is built once. `graphOf()`: what it computes.
+template <typename GraphOf>
+FoundPlan findPlan(const op::CudnnGraph &cudnn, void *handle, const DnnKey &key, bool isCaptured, GraphOf graphOf)
+{
+	FoundPlan found;
+	const DnnPlan *known = knownPlan(key);
+	if (!known && isCaptured) {
+		found.why = decline(policy::Reason::capture_unready);
+		return found;
+	}
+	if (!known) {
+		const uint64_t start = base::nanoseconds(CLOCK_MONOTONIC);
+		DnnAnswer answer;
+		DnnPlan *made = makeDnnPlan(cudnn, handle, graphOf(), answer);
+		constexpr int notSupported = 3; // thousands: CUDNN_STATUS_NOT_SUPPORTED and what it is made of
+		if (!made && answer.status / 1000 != notSupported) {
+			found.why = decline(policy::Reason::engine_failed, answer.what, answer.status);
+			return found;
+		}
+		if (!made) // remembered: asking again would cost every call some milliseconds
+			made = new DnnPlan{};
+		made->key = key;
+		made->status = answer.status, made->what = answer.what;
+		found.builtNs = base::nanoseconds(CLOCK_MONOTONIC) - start;
+		keepPlan(made);
+		known = made;
+	}
+	if (known->status)
+		found.why = decline(policy::Reason::no_fp32_output, known->what, known->status);
+	else
+		found.plan = known;
+	return found;
+}
+
+// A call of cuDNN's on its own stream; run(isCaptured, cudnn, driver).
+template <typename Run>
+Outcome runOnStream(const void *known, void *stream, Run run)
+{
+	const cuda::Driver *const driver = cuda::driver();
+	const op::CudnnGraph *const cudnn = op::cudnn<op::CudnnGraph>(known);
+	if (!driver || !cudnn)
+		return decline(policy::Reason::unsupported);
+	const cuda::RelaxedCapture relaxed(*driver);
+	if (!relaxed.isOk())
+		return decline(policy::Reason::engine_failed, "cuThreadExchangeStreamCaptureMode");
+	const Capture capture = captureOf(*driver, static_cast<cuda::Stream>(stream));
+	if (capture == Capture::forbidden)
+		return decline(policy::Reason::capture_unready, "cuStreamIsCapturing");
+	Outcome outcome = run(capture == Capture::yes, *cudnn, *driver);
+	outcome.isCaptured = capture == Capture::yes;
+	return outcome;
+}
 
 } // namespace autoamp::reroute

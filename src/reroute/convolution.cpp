@@ -15,59 +15,6 @@ namespace {
 using op::Direction;
 using policy::Reason;
 
-// ---- plans, by context and geometry: whichever site a call belongs to, it is built once
-
-constexpr unsigned bucketCount = 1024;
-constinit std::atomic<DnnPlan *> buckets[bucketCount] = {};
-
-DnnPlan *find(unsigned long long context, uint32_t geometry, op::Dtype precision)
-{
-	DnnPlan *plan = buckets[geometry % bucketCount].load(std::memory_order_acquire);
-	while (plan && !(plan->geometry == geometry && plan->context == context && plan->precision == precision))
-		plan = plan->next;
-	return plan;
-}
-
-struct FoundPlan {
-	const DnnPlan *plan = nullptr;
-	Outcome why;
-	uint64_t builtNs = 0;
-};
-
-FoundPlan findPlan(const op::CudnnGraph &cudnn, void *handle, const Context &context, const op::Op &op, op::Form form,
-                   op::Dtype precision, bool isCaptured)
-{
-	const DnnPlan *known = find(context.id, op.geometry, precision);
-	if (!known && isCaptured)
-		return {nullptr, decline(Reason::capture_unready)};
-	FoundPlan found;
-	if (!known) {
-		const uint64_t start = base::nanoseconds(CLOCK_MONOTONIC);
-		DnnAnswer answer;
-		DnnPlan *made =
-		    makeDnnPlan(cudnn, handle, op::graphOf(*op::convolutionAt(op.geometry), form, precision), answer);
-		constexpr int notSupported = 3; // thousands: CUDNN_STATUS_NOT_SUPPORTED and what it is made of
-		if (!made && answer.status / 1000 != notSupported)
-			return {nullptr, decline(Reason::engine_failed, answer.what, answer.status)};
-		if (!made) // remembered: asking again would cost every call some milliseconds
-			made = new DnnPlan{};
-		made->context = context.id, made->geometry = op.geometry, made->precision = precision;
-		made->status = answer.status, made->what = answer.what;
-		found.builtNs = base::nanoseconds(CLOCK_MONOTONIC) - start;
-		// Two threads may each make one; both are right, the one in front is found.
-		std::atomic<DnnPlan *> &bucket = buckets[op.geometry % bucketCount];
-		made->next = bucket.load(std::memory_order_relaxed);
-		while (!bucket.compare_exchange_weak(made->next, made, std::memory_order_release))
-			;
-		known = made;
-	}
-	if (known->status)
-		found.why = decline(Reason::no_fp32_output, known->what, known->status);
-	else
-		found.plan = known;
-	return found;
-}
-
 // ---- tensors
 
 // Where a tensor's elements lie, in the order of its shadow's; `first` becomes where the first one does. Levels that
@@ -188,27 +135,14 @@ Places place(const Asked &asked, size_t workspaceSize, cuda::Address base)
 const char *convert(const Asked &asked, Plan &plan, const Settings &settings, bool isHalf, const cuda::Driver &driver,
                     Context &context, cuda::Stream stream, const Places &places, bool isCaptured)
 {
-	const Kernels *const kernels = conversionKernels(driver);
-	if (!kernels)
-		return "loading the kernels";
 	const op::Convolution &convolution = asked.convolution;
 	kernels::TensorParameters parameters = {};
 	parameters.tensor[0] = operand(convolution.first(), asked.shadow.first(), false, asked.first, places.first);
 	parameters.tensor[1] = operand(convolution.second(), asked.shadow.second(),
 	                               convolution.isFlipped && !asked.isFilterResult, asked.second, places.second);
-	parameters.scratch = reinterpret_cast<kernels::Scratch *>(places.scratch);
 	parameters.alphaValue = asked.alpha;
-	const unsigned blocks = kernels::gridSize(parameters, static_cast<unsigned>(context.facts->smCount));
-	if (!isHalf)
-		return launch(driver, kernels->castTensorBfloat16, blocks, stream, parameters) ? nullptr : "cuLaunchKernel";
-	prepareScaling(parameters, plan, settings, context, asked.first, asked.second, isCaptured);
-	kernels::Parameters begun = {};
-	static_cast<kernels::Scaling &>(begun) = parameters;
-	return launch(driver, kernels->begin, 1, stream, begun) &&
-	               launch(driver, kernels->castTensorHalf, blocks, stream, parameters) &&
-	               launch(driver, kernels->settleTensor, blocks, stream, parameters)
-	           ? nullptr
-	           : "cuLaunchKernel";
+	return castTensors(parameters, plan, settings, isHalf, asked.first, asked.second, driver, context, stream,
+	                   places.scratch, isCaptured);
 }
 
 // From the casts to where the result belongs. Fails only before anything of the application's was written.
@@ -248,7 +182,8 @@ Outcome runIn(bool isCaptured, const op::Op &op, const policy::Decision &decisio
 	Context &context = *answer.context;
 	const op::Form form = op::formOf(convolution, decision.precision, context.facts->capability);
 	const Asked asked(convolution, call, form);
-	const FoundPlan found = findPlan(cudnn, call.handle, context, op, form, decision.precision, isCaptured);
+	const FoundPlan found = findPlan(cudnn, call.handle, {context.id, op.geometry, 0, decision.precision}, isCaptured,
+	                                 [&] { return op::graphOf(convolution, form, decision.precision); });
 	Outcome outcome = found.why;
 	if (found.plan) {
 		const size_t workspaceSize = found.plan->workspaceSize;
@@ -276,20 +211,9 @@ Outcome runIn(bool isCaptured, const op::Op &op, const policy::Decision &decisio
 Outcome run(const op::Op &op, const policy::Decision &decision, Plan &plan, const Settings &settings,
             const op::ConvolutionCall &call, const void *known, void *stream)
 {
-	const cuda::Driver *const driver = cuda::driver();
-	const op::CudnnGraph *const cudnn = op::cudnn<op::CudnnGraph>(known);
-	if (!driver || !cudnn)
-		return decline(Reason::unsupported);
-	const cuda::RelaxedCapture relaxed(*driver);
-	if (!relaxed.isOk())
-		return decline(Reason::engine_failed, "cuThreadExchangeStreamCaptureMode");
-	const auto own = static_cast<cuda::Stream>(stream);
-	const Capture capture = captureOf(*driver, own);
-	if (capture == Capture::forbidden)
-		return decline(Reason::capture_unready, "cuStreamIsCapturing");
-	Outcome outcome = runIn(capture == Capture::yes, op, decision, plan, settings, call, *cudnn, *driver, own);
-	outcome.isCaptured = capture == Capture::yes;
-	return outcome;
+	return runOnStream(known, stream, [&](bool isCaptured, const op::CudnnGraph &cudnn, const cuda::Driver &driver) {
+		return runIn(isCaptured, op, decision, plan, settings, call, cudnn, driver, static_cast<cuda::Stream>(stream));
+	});
 }
 
 } // namespace autoamp::reroute

@@ -5,6 +5,7 @@
 #include <cudnn.h>
 
 #include <algorithm>
+#include <atomic>
 #include <utility>
 
 namespace autoamp::reroute {
@@ -131,6 +132,11 @@ DnnDescriptor description(Maker &maker, const op::GraphNode &node)
 		made = maker.make(CUDNN_BACKEND_POINTWISE_DESCRIPTOR);
 		maker.set(made, CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE, &mode);
 		maker.set(made, CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_TYPE_DATA_TYPE, &type);
+		if (mode == CUDNN_POINTWISE_RELU_FWD) {
+			maker.set(made, CUDNN_ATTR_POINTWISE_RELU_LOWER_CLIP, CUDNN_TYPE_DOUBLE, &node.lowerClip);
+			maker.set(made, CUDNN_ATTR_POINTWISE_RELU_UPPER_CLIP, CUDNN_TYPE_DOUBLE, &node.upperClip);
+			maker.set(made, CUDNN_ATTR_POINTWISE_RELU_LOWER_CLIP_SLOPE, CUDNN_TYPE_DOUBLE, &node.slope);
+		}
 		break;
 	}
 	default: {
@@ -174,6 +180,9 @@ DnnDescriptor operationGraph(Maker &maker, const DnnTarget &target, const op::Gr
 		if (name.alpha) {
 			maker.set(operation, name.alpha, CUDNN_TYPE_DOUBLE, &node.alpha);
 			maker.set(operation, name.beta, CUDNN_TYPE_DOUBLE, &node.beta);
+		} else if (node.factor[0] != 1 || node.factor[1] != 1) {
+			maker.set(operation, CUDNN_ATTR_OPERATION_POINTWISE_ALPHA1, CUDNN_TYPE_DOUBLE, &node.factor[0]);
+			maker.set(operation, CUDNN_ATTR_OPERATION_POINTWISE_ALPHA2, CUDNN_TYPE_DOUBLE, &node.factor[1]);
 		}
 		maker.finalize(operation);
 		pointers.push_back(operation.get());
@@ -249,6 +258,14 @@ DnnDescriptor bestOf(Maker &maker, const DnnTarget &target, const DnnDescriptor 
 	return compiled;
 }
 
+constexpr unsigned bucketCount = 1024;
+constinit std::atomic<DnnPlan *> buckets[bucketCount] = {};
+
+std::atomic<DnnPlan *> &bucketOf(const DnnKey &key)
+{
+	return buckets[(key.geometry * 31 + key.graph) % bucketCount];
+}
+
 } // namespace
 
 DnnDescriptor::DnnDescriptor(const op::CudnnGraph &cudnn, int type) : cudnn_(&cudnn)
@@ -302,6 +319,23 @@ DnnPlan *makeDnnPlan(const op::CudnnGraph &cudnn, void *handle, const op::Graph 
 	maker.get(made, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1, &bytes);
 	answer = {{}, maker.status, maker.what};
 	return maker.status ? nullptr : new DnnPlan{std::move(made), static_cast<size_t>(bytes)};
+}
+
+const DnnPlan *knownPlan(const DnnKey &key)
+{
+	const DnnPlan *plan = bucketOf(key).load(std::memory_order_acquire);
+	while (plan && !(plan->key == key))
+		plan = plan->next;
+	return plan;
+}
+
+// Two threads may each make one; both are right, the one in front is found.
+void keepPlan(DnnPlan *plan)
+{
+	std::atomic<DnnPlan *> &bucket = bucketOf(plan->key);
+	plan->next = bucket.load(std::memory_order_relaxed);
+	while (!bucket.compare_exchange_weak(plan->next, plan, std::memory_order_release))
+		;
 }
 
 DnnAnswer execute(const op::CudnnGraph &cudnn, void *handle, const DnnPlan &plan, std::span<const int64_t> uids,

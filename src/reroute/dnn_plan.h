@@ -31,13 +31,19 @@ struct DnnTarget {
 	void *handle = nullptr, *deviceProperties = nullptr;
 };
 
+// What a plan is built for.
+struct DnnKey {
+	unsigned long long context; // id: a plan's kernels are loaded in one
+	uint32_t geometry, graph;   // op::Op's
+	op::Dtype precision;
+	bool operator==(const DnnKey &) const = default;
+};
+
 struct DnnPlan {
 	DnnDescriptor plan;
 	size_t workspaceSize = 0;
 	// Whoever keeps it:
-	unsigned long long context = 0; // id: a plan's kernels are loaded in one
-	uint32_t geometry = 0;
-	op::Dtype precision = op::Dtype::none;
+	DnnKey key = {};
 	op::Status status = 0; // else there is none, for good
 	const char *what = "";
 	DnnPlan *next = nullptr;
@@ -56,6 +62,10 @@ DnnAnswer chooseEngine(const op::CudnnGraph &cudnn, const DnnTarget &target, con
 
 // Null with `answer` saying why. Outside of capture only: it may compile, and load a module.
 DnnPlan *makeDnnPlan(const op::CudnnGraph &cudnn, void *handle, const op::Graph &graph, DnnAnswer &answer);
+
+// Kept for ever, what could not be built included; null: not met yet.
+const DnnPlan *knownPlan(const DnnKey &key);
+void keepPlan(DnnPlan *plan);
 
 // On the handle's stream. Fails only before anything is enqueued.
 DnnAnswer execute(const op::CudnnGraph &cudnn, void *handle, const DnnPlan &plan, std::span<const int64_t> uids,

@@ -19,6 +19,8 @@ inline const GroupedCall &batchOf(const GroupedCall &groups) // told as it came
 	return groups;
 }
 
+constexpr int watchCreateDescriptor = 0, watchSetAttribute = 0, watchFinalize = 0, watchDestroyDescriptor = 0;
+
 } // namespace autoamp::op
 
 namespace autoamp::entry {
@@ -49,6 +51,13 @@ auto intercept(const Copy &copy, const void *caller, Args... args) noexcept
 	const auto status = reinterpret_cast<Fn *>(autoamp_front_truths[index])(args...);
 	autoamp_front_thread.depth--;
 	return status;
+}
+
+// No call: nothing is told.
+template <unsigned index, typename Fn, typename... Args>
+auto watch(int, Args... args) noexcept
+{
+	return reinterpret_cast<Fn *>(autoamp_front_truths[index])(args...);
 }
 
 } // namespace autoamp::entry

@@ -1,0 +1,275 @@
+#include "src/op/backend.h"
+
+#include "src/base/faults.h"
+
+#include <cudnn.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <pthread.h>
+#include <string>
+#include <unordered_map>
+
+namespace autoamp::op {
+
+namespace {
+
+struct Plan {
+	uint64_t generation; // the address alone may be another plan's by now
+	bool isRead = false;
+	PlanFacts facts;
+};
+
+struct Shelf {
+	pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; // never held while anything of the vendor is called
+	std::unordered_map<const void *, VariantPack> packs;
+	std::unordered_map<const void *, Plan> plans;
+};
+
+constexpr size_t shelfCount = 16;
+std::atomic<uint64_t> generations;
+
+Shelf *shelves()
+{
+	static Shelf *const made = new Shelf[shelfCount]; // never destroyed: other threads' calls may come at exit
+	return made;
+}
+
+// A descriptor's place, locked while this lives.
+class Hold
+{
+public:
+	explicit Hold(const void *descriptor) : shelf_(shelves()[reinterpret_cast<uintptr_t>(descriptor) / 64 % shelfCount])
+	{
+		pthread_mutex_lock(&shelf_.mutex);
+	}
+	~Hold() { pthread_mutex_unlock(&shelf_.mutex); }
+	Hold(const Hold &) = delete;
+	Hold &operator=(const Hold &) = delete;
+	Shelf *operator->() const { return &shelf_; }
+
+private:
+	Shelf &shelf_;
+};
+
+template <typename Value>
+int64_t copy(Value (&to)[mostPackTensors], const void *values, int64_t count)
+{
+	if (count > mostPackTensors)
+		return 0;
+	std::memcpy(to, values, static_cast<size_t>(count) * sizeof(Value));
+	return count;
+}
+
+bool multipliesOnTensorCores(const CudnnGraph &truth, void *plan)
+{
+	void *configuration = nullptr, *engine = nullptr;
+	cudnnBackendNumericalNote_t notes[CUDNN_NUMERICAL_NOTE_TYPE_COUNT];
+	int64_t count = 0;
+	const bool isRead =
+	    !truth.cudnnBackendCreateDescriptor(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, &configuration) &&
+	    !truth.cudnnBackendCreateDescriptor(CUDNN_BACKEND_ENGINE_DESCRIPTOR, &engine) &&
+	    !truth.cudnnBackendGetAttribute(plan, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1,
+	                                    &count, &configuration) &&
+	    !truth.cudnnBackendGetAttribute(configuration, CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1,
+	                                    &count, &engine) &&
+	    !truth.cudnnBackendGetAttribute(engine, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE,
+	                                    CUDNN_NUMERICAL_NOTE_TYPE_COUNT, &count, notes);
+	for (void *const made : {engine, configuration})
+		if (made && truth.cudnnBackendDestroyDescriptor(made))
+			base::leaveFault("cudnnBackendDestroyDescriptor");
+	return isRead && std::find(notes, notes + std::min<int64_t>(count, std::size(notes)),
+	                           CUDNN_NUMERICAL_NOTE_TENSOR_CORE) != notes + count;
+}
+
+// False: it does not answer; not finalized, most likely.
+bool readPlan(const CudnnGraph &truth, void *plan, PlanFacts &facts)
+{
+	int64_t length = 0, written = 0, workspace = 0;
+	if (truth.cudnnBackendGetAttribute(plan, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1, &written,
+	                                   &workspace) ||
+	    truth.cudnnBackendGetAttribute(plan, CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION, CUDNN_TYPE_CHAR, 0, &length,
+	                                   nullptr) ||
+	    length <= 0)
+		return false;
+	std::string text(static_cast<size_t>(length), '\0');
+	if (truth.cudnnBackendGetAttribute(plan, CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION, CUDNN_TYPE_CHAR, length,
+	                                   &written, text.data()))
+		return false;
+	facts.graph = knownGraph(text.c_str());
+	facts.needsWorkspace = workspace > 0;
+	facts.isOnTensorCores = facts.graph && multipliesOnTensorCores(truth, plan);
+	return true;
+}
+
+} // namespace
+
+Status watchCreateDescriptor(const CudnnGraph &truth, int type, void **descriptor)
+{
+	const Status status = truth.cudnnBackendCreateDescriptor(type, descriptor);
+	if (status)
+		return status;
+	const Hold shelf(*descriptor);
+	shelf->packs.erase(*descriptor); // one that was destroyed past us
+	shelf->plans.erase(*descriptor);
+	if (type == CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR)
+		shelf->packs[*descriptor] = {};
+	else if (type == CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR)
+		shelf->plans[*descriptor] = {++generations, false, {}};
+	return status;
+}
+
+Status watchSetAttribute(const CudnnGraph &truth, void *descriptor, int name, int type, int64_t count,
+                         const void *values)
+{
+	const Status status = truth.cudnnBackendSetAttribute(descriptor, name, type, count, values);
+	if (status || name < CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS || name > CUDNN_ATTR_VARIANT_PACK_OVERRIDE_STRIDES)
+		return status;
+	const Hold shelf(descriptor);
+	const auto found = shelf->packs.find(descriptor);
+	if (found == shelf->packs.end())
+		return status;
+	VariantPack &pack = found->second;
+	switch (name) {
+	case CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS:
+		pack.count = copy(pack.uids, values, count);
+		break;
+	case CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS:
+		pack.pointerCount = copy(pack.pointers, values, count);
+		break;
+	case CUDNN_ATTR_VARIANT_PACK_WORKSPACE:
+		std::memcpy(&pack.workspace, values, sizeof pack.workspace);
+		break;
+	default: // shapes other than the plan's
+		pack.isPlain = false;
+	}
+	return status;
+}
+
+Status watchFinalize(const CudnnGraph &truth, void *descriptor)
+{
+	const Status status = truth.cudnnBackendFinalize(descriptor);
+	if (status)
+		return status;
+	const Hold shelf(descriptor);
+	if (const auto found = shelf->packs.find(descriptor); found != shelf->packs.end())
+		found->second.isFinal = true;
+	return status;
+}
+
+// Forgotten before the vendor frees it: the next one at that address may be another thread's, at once.
+Status watchDestroyDescriptor(const CudnnGraph &truth, void *descriptor)
+{
+	decltype(Shelf::packs)::node_type pack;
+	decltype(Shelf::plans)::node_type plan;
+	{
+		const Hold shelf(descriptor);
+		pack = shelf->packs.extract(descriptor);
+		plan = shelf->plans.extract(descriptor);
+	}
+	const Status status = truth.cudnnBackendDestroyDescriptor(descriptor);
+	if (status && (pack || plan)) {
+		const Hold shelf(descriptor);
+		shelf->packs.insert(std::move(pack));
+		shelf->plans.insert(std::move(plan));
+	}
+	return status;
+}
+
+bool findPack(const void *descriptor, VariantPack &pack)
+{
+	const Hold shelf(descriptor);
+	const auto found = shelf->packs.find(descriptor);
+	if (found == shelf->packs.end())
+		return false;
+	const VariantPack &there = found->second;
+	std::copy_n(there.uids, there.count, pack.uids);
+	std::copy_n(there.pointers, there.pointerCount, pack.pointers);
+	pack.count = there.count == there.pointerCount ? there.count : 0;
+	pack.pointerCount = there.pointerCount;
+	pack.workspace = there.workspace;
+	pack.isFinal = there.isFinal, pack.isPlain = there.isPlain;
+	return true;
+}
+
+bool findPlan(const CudnnGraph &truth, void *descriptor, PlanFacts &facts)
+{
+	uint64_t generation;
+	{
+		const Hold shelf(descriptor);
+		const auto found = shelf->plans.find(descriptor);
+		if (found == shelf->plans.end())
+			return false;
+		facts = found->second.facts;
+		if (found->second.isRead)
+			return true;
+		generation = found->second.generation;
+	}
+	if (!readPlan(truth, descriptor, facts))
+		return true;
+	const Hold shelf(descriptor);
+	if (const auto found = shelf->plans.find(descriptor);
+	    found != shelf->plans.end() && found->second.generation == generation) {
+		found->second.isRead = true;
+		found->second.facts = facts;
+	}
+	return true;
+}
+
+// What the vendor would refuse has to go to it, so that the application gets its status.
+static Obstacle obstacleOf(const GraphCall &call, const PlanFacts &facts, const VariantPack &pack)
+{
+	if (!call.handle || !pack.isFinal || (facts.needsWorkspace && !pack.workspace))
+		return Obstacle::bad_argument;
+	if (!pack.isPlain || !pack.count)
+		return Obstacle::unsupported;
+	for (const GraphTensor &tensor : facts.graph->graph.tensors) {
+		if (tensor.isVirtual)
+			continue;
+		void *const *const pointer = pack.find(tensor.uid);
+		if (!pointer || !*pointer || reinterpret_cast<uintptr_t>(*pointer) % sizeof(float))
+			return Obstacle::bad_argument;
+	}
+	for (int64_t i = 0; i < pack.count; i++)
+		if (pack.find(pack.uids[i]) != &pack.pointers[i])
+			return Obstacle::bad_argument; // named twice: which one counts is the vendor's secret
+	return Obstacle::none;
+}
+
+Op describe(const Entry &entry, uint16_t index, const GraphCall &call, const CudnnGraph *truth,
+            const VendorEnvironment &environment, Execution &execution)
+{
+	Op op;
+	op.entry = index;
+	op.library = entry.library;
+	op.obstacle = entry.obstacle;
+	if (op.obstacle != Obstacle::none)
+		return op;
+	PlanFacts facts;
+	const bool isSeen =
+	    truth && findPack(call.variantPack, execution.pack) && findPlan(*truth, call.executionPlan, facts);
+	execution.graph = facts.graph;
+	if (!isSeen || !facts.graph) {
+		op.obstacle = isSeen ? Obstacle::unknown_graph : Obstacle::unseen_graph;
+		return op;
+	}
+	op = describe(entry, index, *facts.graph, facts.isOnTensorCores, environment);
+	if (op.obstacle == Obstacle::none)
+		op.obstacle = obstacleOf(call, facts, execution.pack);
+	return op;
+}
+
+void lockDescriptors()
+{
+	for (size_t i = 0; i < shelfCount; i++)
+		pthread_mutex_lock(&shelves()[i].mutex);
+}
+
+void unlockDescriptors()
+{
+	for (size_t i = shelfCount; i--;)
+		pthread_mutex_unlock(&shelves()[i].mutex);
+}
+
+} // namespace autoamp::op

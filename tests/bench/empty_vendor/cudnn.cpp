@@ -1,0 +1,65 @@
+// A libcudnn.so.9 that does nothing, as cublas.cpp beside it: every plan says that it is one convolution of float,
+// every heuristic has one engine, on tensor cores.
+#include <cudnn_graph.h>
+
+#include <cstring>
+#include <iterator>
+
+namespace {
+
+constexpr char plan[] =
+    R"({"cudnnVersion":91900,"schemaVersion":4,"operationGraph":{"finalizeMode":"CONV_FORWARD","tensors":[)"
+    R"({"name":"120","dataType":"CUDNN_DATA_FLOAT","dim":[32,64,28,28],"stride":[50176,1,1792,64],"isVirtual":false,)"
+    R"("isByValue":false,"vectCount":1,"vectDim":-1,"ptrAlignment":16,"reordering":"CUDNN_TENSOR_REORDERING_NONE"},)"
+    R"({"name":"119","dataType":"CUDNN_DATA_FLOAT","dim":[64,64,3,3],"stride":[576,1,192,64],"isVirtual":false,)"
+    R"("isByValue":false,"vectCount":1,"vectDim":-1,"ptrAlignment":16,"reordering":"CUDNN_TENSOR_REORDERING_NONE"},)"
+    R"({"name":"121","dataType":"CUDNN_DATA_FLOAT","dim":[32,64,28,28],"stride":[50176,1,1792,64],"isVirtual":false,)"
+    R"("isByValue":false,"vectCount":1,"vectDim":-1,"ptrAlignment":16,"reordering":"CUDNN_TENSOR_REORDERING_NONE"}],)"
+    R"("nodes":[{"operation":"CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR","mode":"CUDNN_CROSS_CORRELATION",)"
+    R"("mathPrec":"CUDNN_DATA_FLOAT","alpha":1.0,"beta":0.0,"pad":[1,1],"stride":[1,1],"dilation":[1,1],"X":"120",)"
+    R"("W":"119","Y":"121"}]}})";
+int places[64], next;
+
+} // namespace
+
+extern "C" {
+cudnnStatus_t cudnnGetStream(cudnnHandle_t, cudaStream_t *stream)
+{
+	*stream = nullptr;
+	return CUDNN_STATUS_SUCCESS;
+}
+cudnnStatus_t cudnnBackendCreateDescriptor(cudnnBackendDescriptorType_t type, cudnnBackendDescriptor_t *descriptor)
+{
+	static int plans;
+	*descriptor = type == CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR ? &plans : &places[next++ % std::size(places)];
+	return CUDNN_STATUS_SUCCESS;
+}
+cudnnStatus_t cudnnBackendDestroyDescriptor(cudnnBackendDescriptor_t)
+{
+	return CUDNN_STATUS_SUCCESS;
+}
+cudnnStatus_t cudnnBackendFinalize(cudnnBackendDescriptor_t)
+{
+	return CUDNN_STATUS_SUCCESS;
+}
+cudnnStatus_t cudnnBackendSetAttribute(cudnnBackendDescriptor_t, cudnnBackendAttributeName_t,
+                                       cudnnBackendAttributeType_t, int64_t, const void *)
+{
+	return CUDNN_STATUS_SUCCESS;
+}
+cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t, cudnnBackendAttributeName_t name,
+                                       cudnnBackendAttributeType_t, int64_t wanted, int64_t *count, void *values)
+{
+	const bool isText = name == CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION;
+	*count = isText ? sizeof plan : name != CUDNN_ATTR_ENGINE_BEHAVIOR_NOTE;
+	if (isText && wanted)
+		std::memcpy(values, plan, sizeof plan);
+	else if (name == CUDNN_ATTR_ENGINE_NUMERICAL_NOTE)
+		*static_cast<cudnnBackendNumericalNote_t *>(values) = CUDNN_NUMERICAL_NOTE_TENSOR_CORE;
+	return CUDNN_STATUS_SUCCESS;
+}
+cudnnStatus_t cudnnBackendExecute(cudnnHandle_t, cudnnBackendDescriptor_t, cudnnBackendDescriptor_t)
+{
+	return CUDNN_STATUS_SUCCESS;
+}
+}

@@ -1,0 +1,42 @@
+#!/usr/bin/env python3
+"""What autoamp adds to a call through cuDNN's graph API on libraries that do nothing, in nanoseconds, kept and lowered.
+
+graph_cost.py BUILD [ROUNDS]: rounds of interleaved pairs, bare and preloaded; the added cost is the median over the rounds
+of (preloaded - bare), with the smallest and the largest: of a variant pack made, executed and destroyed, of the execution
+alone, and of the pack alone.
+"""
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+
+WAYS = {"kept": {"AUTOAMP_STRATEGY": "fp32"}, "lowered, bfloat16": {"AUTOAMP_STRATEGY": "cast", "AUTOAMP_DTYPE": "bfloat16"},
+        "lowered, float16": {"AUTOAMP_STRATEGY": "cast"}}
+
+
+def time(program, environment):
+    run = subprocess.run([program, "9"], env=os.environ | environment, capture_output=True, text=True, check=True)
+    return [float(line.split()[0]) for line in run.stdout.splitlines()]
+
+
+def main(build, rounds=7):
+    build = pathlib.Path(build).resolve()
+    program = str(build / "tests/bench/graph_cost")
+    driver = f"{build}/tests/bench/empty_vendor/libcuda.so.1"
+    for name, variables in WAYS.items():
+        for trace in ("off", "summary"):
+            added = []
+            for _ in range(int(rounds)):
+                bare = time(program, {"LD_PRELOAD": driver})
+                preloaded = time(program, variables | {"LD_PRELOAD": f"{build}/inject/libautoamp.so:{driver}",
+                                                       "AUTOAMP_TRACE": trace, "AUTOAMP_TRACE_FILE": "/dev/shm/graph_cost.%p.aat"})
+                added.append([a - b for a, b in zip(preloaded, bare)])
+            columns = [f"{statistics.median(one):7.1f} ({min(one):.1f} ... {max(one):.1f})" for one in zip(*added)]
+            print(f"{name + ', trace ' + trace:32} call {columns[0]}   execute {columns[1]}   pack {columns[2]}")
+    for trace in pathlib.Path("/dev/shm").glob("graph_cost.*.aat"):
+        trace.unlink()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

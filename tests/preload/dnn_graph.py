@@ -1,0 +1,183 @@
+"""Convolutions and products that a program runs through cuDNN's graph API: lowered with the rounding of the type and no
+more, left alone where nothing could lower them, and the program's own descriptors as it made them."""
+import pathlib
+import re
+
+import runner
+from runner import CAST_BFLOAT16, CAST_HALF, TF32, bare, run
+
+PROGRAM = "dnn_graph"
+PLAIN = ["forward.*", "data.*", "filter.*", "matmul.*"]
+# No engine has the result in fp32, or has it in the layout that is asked for. Of bfloat16 there are engines with a bfloat16
+# result, which is then rounded twice.
+NONE = {"float16": {"data.groups", "filter.groups", "forward.planes"}, "bfloat16": {"forward.planes"}, "tf32": set()}
+TWICE = {"data.groups", "filter.groups"}
+SLACK = 3 << 20  # bytes
+
+
+class Lowered(runner.Test):
+    def check(self, way):
+        reference, result = bare(PROGRAM, *PLAIN), run(PROGRAM, *PLAIN, **way.variables)
+        for one in (reference, result):
+            self.assertFine(one)
+        self.assertEqual(result.cases.keys(), reference.cases.keys())
+        for name, case in result.cases.items():
+            own = reference.cases[name]
+            with self.subTest(f"{way.precision} {name}"):
+                self.assertEqual(case["status"], own["status"])
+                if name in NONE[way.precision]:
+                    self.assertEqual(case["bits"], own["bits"])
+                    self.assertEqual([row["reason"] for row in result.rows_of(case)], ["no_fp32_output"])
+                    continue
+                low, high = way.eta()
+                self.assertWithin(case["eta"], (low, high * 1.3 if name in TWICE else high), "eta")
+                self.assertEqual(case["nonfinite"], "0")
+                row = self.assertLowered(result, case, way)
+                self.assertEqual(row["dtype_asked"], "float32" if name.endswith(".fma") else "tf32")
+                kind = "mm" if name == "matmul.odd" else "bmm" if "matmul" in name else "conv3d" if "cube" in name else "conv2d"
+                self.assertEqual(row["op"], kind)
+                self.assertEqual(row["library"], "cudnn")
+                if name.endswith(".fma"):
+                    self.assertLess(float(own["eta"]), 1e-5)
+
+    def test_float16(self):
+        self.check(CAST_HALF)
+
+    def test_bfloat16(self):
+        self.check(CAST_BFLOAT16)
+
+    def test_what_is_told(self):
+        result = run(PROGRAM, *PLAIN, **CAST_HALF.variables)
+        row = result.rows_of(result.cases["forward.ccc"])[0]
+        self.assertRegex(row["shape"], r"^n\d+ c16 9x9 k24 3x3 s1 p1 d1 g1 nchw$")
+        self.assertEqual(result.report["totals"]["calls"], len(result.cases))  # a descriptor's are none
+
+
+class Tf32(runner.Test):
+    def test_it(self):
+        cases = ["forward.fma", "data.fma", "filter.fma"]
+        result = run(PROGRAM, *cases, **TF32.variables)
+        self.assertFine(result)
+        for name in cases:
+            self.assertWithin(result.cases[name]["eta"], TF32.eta(), name)
+            self.assertLowered(result, result.cases[name], TF32)
+
+
+class Captured(runner.Test):
+    def test_after_an_eager_call(self):
+        cases = ["captured.forward", "captured.data", "captured.filter", "captured.matmul"]
+        for way in (CAST_HALF, CAST_BFLOAT16):
+            result = run(PROGRAM, *cases, **way.variables)
+            self.assertFine(result)
+            for name in cases:
+                with self.subTest(f"{way.precision} {name}"):
+                    row = self.assertLowered(result, result.cases[name], way, calls=2)
+                    self.assertEqual(row["captured"], 1)
+                    self.assertWithin(result.cases[name]["eta"], way.eta(), "eta")
+
+    def test_the_first_is_kept(self):
+        reference, result = bare(PROGRAM, "captured.first"), run(PROGRAM, "captured.first", **CAST_HALF.variables)
+        for one in (reference, result):
+            self.assertFine(one)
+        self.assertEqual(result.bits(), reference.bits())
+        rows = result.rows_of(result.cases["captured.first"])
+        self.assertEqual([(row["decision"], row["reason"], row["calls"]) for row in rows], [("fallback", "capture_unready", 1)])
+
+
+class Faults(runner.Test):
+    """Every function that a lowered call makes use of fails once: the program's own plan runs, and the trace says so."""
+
+    SOURCE = pathlib.Path(__file__).resolve().parents[2] / "src"
+    TABLES = [("cuda/driver.h", "AUTOAMP_DRIVER_FUNCTIONS"), ("op/vendor.h", "AUTOAMP_CUDNN_FUNCTIONS"),
+              ("op/vendor.h", "AUTOAMP_CUDNN_GRAPH_FUNCTIONS")]
+
+    def counted(self):
+        for file, table in self.TABLES:
+            text = re.search(rf"#define {table}\(X\)(.*?[^\\])\n\n", (self.SOURCE / file).read_text(), re.DOTALL).group(1)
+            yield from re.findall(r"X\((\w+),", text)
+
+    def check(self, name, own, whole, fail):
+        result = run(PROGRAM, name, EMU_FAIL=fail, **CAST_HALF.variables)
+        self.assertFine(result)
+        got = [result.cases[name][when] for when in ("first_bits", "second_bits")]
+        self.assertLessEqual(set(got), {own, whole})
+        self.assertEqual(sum(row["calls"] for row in result.rows(decision="lowered")), got.count(whole))
+        for row in result.rows():
+            if row["decision"] != "lowered":
+                self.assertIn((row["decision"], row["reason"]),
+                              {("fallback", "engine_failed"), ("fallback", "out_of_memory"), ("fallback", "no_fp32_output"),
+                               ("fallback", "capture_unready"), ("fallback", "bad_argument"), ("kept", "unknown_graph")})
+
+    @runner.emulated_only("functions that fail when they are told to")
+    def test_each_once(self):
+        counted = ",".join(self.counted())
+        for name in ("faulted.convolution", "faulted.chain"):
+            reference, plain = bare(PROGRAM, name), run(PROGRAM, name, _COUNTED=counted, **CAST_HALF.variables)
+            for one in (reference, plain):
+                self.assertFine(one)
+            own, whole = reference.cases[name]["first_bits"], plain.cases[name]["first_bits"]
+            self.assertEqual(plain.cases[name]["second_bits"], whole)
+            self.assertNotEqual(own, whole)
+            tried = 0
+            for key, span in plain.cases[name].items():
+                when, _, function = key.partition(".")
+                if not function or when not in ("first", "second"):
+                    continue
+                start, end = map(int, span.split("-"))
+                calls = range(start + 1, end + 1)
+                for call in calls if len(calls) < 9 else [*calls[:3], *calls[3:-3:9], *calls[-3:]]:
+                    tried += 1
+                    with self.subTest(f"{name} {function}:{call}"):
+                        self.check(name, own, whole, f"{function}:{call}")
+            self.assertGreater(tried, 40)
+
+
+class Descriptors(runner.Test):
+    def test_another_one_at_the_same_address(self):
+        result = run(PROGRAM, "reused", **CAST_HALF.variables)
+        self.assertFine(result)
+        self.assertEqual(result.report["totals"]["lowered"], 8)
+        self.assertEqual(len(result.rows()), 8)
+        case = result.cases["reused"]
+        for key, eta in case.items():
+            if key.startswith("eta"):
+                self.assertWithin(eta, CAST_HALF.eta(), key)
+
+    def test_ten_thousand_leave_nothing(self):
+        reference, result = bare(PROGRAM, "cycles"), run(PROGRAM, "cycles", **CAST_HALF.variables)
+        for one in (reference, result):
+            self.assertFine(one)
+        self.assertLowered(result, result.cases["cycles"], CAST_HALF, calls=10000)
+        self.assertLessEqual(int(result.cases["cycles"]["grown"]), int(reference.cases["cycles"]["grown"]) + SLACK)
+
+    def test_threads(self):
+        result = run(PROGRAM, "threads", **CAST_HALF.variables)
+        self.assertFine(result)
+        self.assertEqual(result.report["totals"]["lowered"], 4 * 3 * 9)
+
+    def test_a_plan_from_a_text(self):
+        result = run(PROGRAM, "deserialized", **CAST_HALF.variables)
+        self.assertFine(result)
+        self.assertLowered(result, result.cases["deserialized"], CAST_HALF)
+        self.assertWithin(result.cases["deserialized"]["eta"], CAST_HALF.eta(), "eta")
+
+    def test_a_pack_from_elsewhere(self):
+        result = run(PROGRAM, "unseen", HOOK_DLSYM="0", **CAST_HALF.variables)
+        self.assertFine(result)
+        self.assertEqual([(row["decision"], row["reason"]) for row in result.rows()], [("kept", "unseen_graph")])
+
+    def test_pointers_that_move(self):
+        result = run(PROGRAM, "moved", **CAST_HALF.variables)
+        self.assertFine(result)
+        self.assertEqual(result.report["totals"]["lowered"], 2)
+
+    def test_what_the_library_refuses(self):
+        reference, result = bare(PROGRAM, "refused"), run(PROGRAM, "refused", **CAST_HALF.variables)
+        for one in (reference, result):
+            self.assertFine(one)
+        self.assertEqual(result.bits(), reference.bits())
+        self.assertEqual(result.report["totals"]["lowered"], 0)
+
+
+if __name__ == "__main__":
+    runner.main()
