@@ -108,6 +108,8 @@ Subject describeDnn(const Asking &asking, const Call &call)
 		getters.adv = op::cudnn<op::CudnnAdv>(known);
 	Subject subject =
 	    subjectOf(asking, op::describe(asking.entry, asking.door.index, call, getters, asking.process.environment));
+	if (subject.hasHandleFailed)
+		subject.failed = "reading cuDNN's descriptors";
 	const op::Cudnn *const handle = op::cudnn<op::Cudnn>(known);
 	readStream(handle && call.handle ? handle->cudnnGetStream : nullptr, "cudnnGetStream", call.handle, subject);
 	return subject;

@@ -278,7 +278,7 @@ Outcome run(const op::Op &op, const policy::Decision &decision, Plan &plan, cons
 {
 	const cuda::Driver *const driver = cuda::driver();
 	const op::CudnnGraph *const cudnn = op::cudnn<op::CudnnGraph>(known);
-	if (!driver || !cudnn)
+	if (!driver || !cudnn || decision.strategy != policy::Strategy::cast)
 		return decline(Reason::unsupported);
 	const cuda::RelaxedCapture relaxed(*driver);
 	if (!relaxed.isOk())
