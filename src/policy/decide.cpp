@@ -152,8 +152,11 @@ Choice choose(const op::Op &op, const Listing &word, const Aim &aim, const Devic
 	const bool isHalf = op.flags & op::flagHalfSums,
 	           isRaised = isFp32 && (isHalf || (isNarrowed && reason == Reason::rule));
 	Reason obstacle = isHalf && !isRaised ? Reason::already_low : reasonOf(op.obstacle);
-	if (isRaised && (obstacle == Reason::already_low || obstacle == Reason::count)) // the vendor takes that sum rounded
-		obstacle = op::besideOf(op) & op::sumsOperand ? Reason::unsupported : Reason::count;
+	// The vendor takes that sum rounded, and has no such mode for a convolution but one of the application's
+	// descriptor.
+	if (isRaised && (obstacle == Reason::already_low || obstacle == Reason::count))
+		obstacle =
+		    (op::besideOf(op) & op::sumsOperand) || op::isConvolution(op.kind) ? Reason::unsupported : Reason::count;
 	if (obstacle == Reason::count && !isRaised)
 		obstacle = obstacleOfData(op);
 	if (obstacle != Reason::count)

@@ -42,7 +42,7 @@ class Entries(Test):
         for name, (_, obstacle, op) in ROWS.items():
             row, known = rows[name], name not in UNKNOWN
             self.assertEqual((row["library"], row["decision"], row["reason"], row["op"], row["shape"], row["dtype_in"], row["eligible"]),
-                             ("cudnn", "kept", {"none": "unsupported"}.get(obstacle, obstacle), OPS.get(name, op),
+                             ("cudnn", "kept", {"none": "too_small"}.get(obstacle, obstacle), OPS.get(name, op),
                               SHAPES.get(name, TENSOR) if known else "unknown", "float32" if known else None, name in CONVOLUTIONS), name)
         for name, sizes in CONVOLUTIONS.items():
             self.assertEqual((rows[name]["m"], rows[name]["n"], rows[name]["k"], rows[name]["dtype_asked"]), (*sizes, "tf32"))
@@ -65,7 +65,7 @@ class Entries(Test):
 
     def test_what_the_process_says(self):
         for variables, key, value in (({"_NVIDIA_TF32_OVERRIDE": "0"}, "dtype_asked", "float32"), ({"LEVEL": "O0"}, "decision", "observed"),
-                                      ({"CUSTOM_BLACK_LIST": "conv2d"}, "reason", "unsupported")):
+                                      ({"CUSTOM_BLACK_LIST": "conv2d"}, "reason", "custom_black_list")):
             result = run("dnn", "cudnnConvolution*", **variables)
             self.assertEqual({row[key] for row in result.report["ops"] if row["entry"] in CONVOLUTIONS}, {value}, variables)
         off = run("dnn", ENABLED="0")

@@ -235,12 +235,12 @@ TEST_CASE("a custom name decides about the calls that it reaches, and no other")
 				const uint64_t reached = rowsOf(system.lists, name);
 				for (unsigned row = 0; row < callRowCount; ++row) {
 					const op::Op call = product(1, 1, 1, static_cast<Kind>(row));
-					const bool isReached = reached >> row & 1;
+					const bool isReached = reached >> row & 1, isNamed = isReached && op::isProduct(call.kind);
 					const Listing as = listed(call, usual);
 					const Listing lowered = listed(call, lowering), kept = listed(call, keeping);
-					if (lowered.isLowered != (isReached || as.isLowered) ||
+					if (lowered.isLowered != (isNamed || as.isLowered) ||
 					    kept.isLowered != (!isReached && as.isLowered) ||
-					    lowered.reason != (isReached ? Reason::custom_white_list : as.reason) ||
+					    lowered.reason != (isNamed ? Reason::custom_white_list : as.reason) ||
 					    kept.reason != (isReached ? Reason::custom_black_list : as.reason))
 						FAIL(lists << " " << level << " " << name << " " << callRows()[row].op);
 				}
@@ -411,6 +411,7 @@ TEST_CASE("a convolution is cast where a tensor-core engine takes it")
 		}
 		CHECK(decided(callOf(depthwise), brainCast).verdict == Verdict::lowered);
 		CHECK(decided(callOf(it), stateOf({"AUTOAMP_STRATEGY=tf32"})).reason == Reason::already_low);
+		CHECK(decided(callOf(it), stateOf({"AUTOAMP_CUSTOM_BLACK_LIST=conv2d"})).verdict == Verdict::kept);
 		CHECK(decided(callOf(it), stateOf({"AUTOAMP_STRATEGY=library", "AUTOAMP_SCALING=off"})).reason ==
 		      Reason::unsupported);
 	}
