@@ -33,7 +33,8 @@ class Lowered(runner.Test):
                 self.assertWithin(case["eta"], (low, high * 1.3 if name in TWICE else high), "eta")
                 self.assertEqual(case["nonfinite"], "0")
                 row = self.assertLowered(result, case, way)
-                self.assertEqual(row["dtype_asked"], "float32" if name.endswith(".fma") else "tf32")
+                # As the notes of the plan's engine say, which for some graphs has no tensor cores first.
+                self.assertIn(row["dtype_asked"], ("float32",) if name.endswith(".fma") else ("float32", "tf32"))
                 kind = "mm" if name == "matmul.odd" else "bmm" if "matmul" in name else "conv3d" if "cube" in name else "conv2d"
                 self.assertEqual(row["op"], kind)
                 self.assertEqual(row["library"], "cudnn")
@@ -49,6 +50,7 @@ class Lowered(runner.Test):
     def test_what_is_told(self):
         result = run(PROGRAM, *PLAIN, **CAST_HALF.variables)
         row = result.rows_of(result.cases["forward.ccc"])[0]
+        self.assertEqual(row["dtype_asked"], "tf32")
         self.assertRegex(row["shape"], r"^n\d+ c16 9x9 k24 3x3 s1 p1 d1 g1 nchw$")
         self.assertEqual(result.report["totals"]["calls"], len(result.cases))  # a descriptor's are none
 
