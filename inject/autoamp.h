@@ -8,8 +8,9 @@
  *     ...
  *     autoamp_pop();
  *
- * Regions belong to the thread that pushes them and nest; a new thread starts with none. What a region leaves unset is
- * as it is around it. AUTOAMP_ENABLED=0 and AUTOAMP_LEVEL=O0 in the environment beat every region. */
+ * Regions belong to the thread that pushes them and nest; a new thread starts with none. What a region leaves unset it
+ * takes, as it opens, from its thread's region around it, or else from the configuration. AUTOAMP_ENABLED=0 and
+ * AUTOAMP_LEVEL=O0 in the environment beat every region. */
 #ifndef AUTOAMP_H
 #define AUTOAMP_H
 
@@ -25,7 +26,7 @@ enum {
 	/* Answers. After all but 0 nothing has changed. */
 	AUTOAMP_UNKNOWN = 1,     /* nothing is known: no autoamp here, nothing called so far, or inside dlopen */
 	AUTOAMP_BAD_VALUE = -1,  /* a field holds what the variable of its name would not take; stderr says which */
-	AUTOAMP_UNBALANCED = -2, /* this thread has no open region to pop */
+	AUTOAMP_UNBALANCED = -2, /* this thread has no such region open */
 	AUTOAMP_TOO_MANY = -3    /* too deep, or too many different ones: is there a push without its pop? */
 };
 
@@ -55,7 +56,7 @@ typedef struct autoamp_region {
 #endif
 /* Looked up once: the library is in front of the program from the start, or never. */
 #define AUTOAMP_FUNCTION(type, name, parameters, arguments, absent)                                                    \
-	static inline type name parameters                                                                                 \
+	static __inline__ type name parameters                                                                             \
 	{                                                                                                                  \
 		static void *known;                                                                                            \
 		void *found = __atomic_load_n(&known, __ATOMIC_RELAXED);                                                       \
@@ -73,6 +74,10 @@ typedef struct autoamp_region {
 AUTOAMP_FUNCTION(int, autoamp_push, (const autoamp_region *region), (region), 0);
 /* Ends this thread's innermost one. */
 AUTOAMP_FUNCTION(int, autoamp_pop, (void), (), 0);
+/* The same for a region that may end before those within it: it gets a number, by which its thread ends it. Those
+ * within stay as they are. Number 0: the innermost one. */
+AUTOAMP_FUNCTION(int, autoamp_enter, (const autoamp_region *region, size_t *number), (region, number), 0);
+AUTOAMP_FUNCTION(int, autoamp_leave, (size_t number), (number), 0);
 /* What this thread's calls run in now, into `region`, whose size must be set. The texts stay as long as the
  * process. */
 AUTOAMP_FUNCTION(int, autoamp_current, (autoamp_region * region), (region), AUTOAMP_UNKNOWN);
@@ -86,15 +91,17 @@ AUTOAMP_FUNCTION(const char *, autoamp_error, (void), (), 0);
 
 namespace autoamp {
 
-/* A region as long as this object: on the stack, on one thread. */
+/* A region as long as this object, on one thread. */
 class Region
 {
+	size_t number_ = 0;
+
 public:
-	explicit Region(const autoamp_region &region) : status(autoamp_push(&region)) {}
+	explicit Region(const autoamp_region &region) : status(autoamp_enter(&region, &number_)) {}
 	~Region()
 	{
 		if (status == 0)
-			autoamp_pop();
+			autoamp_leave(number_);
 	}
 	Region(const Region &) = delete;
 	Region &operator=(const Region &) = delete;

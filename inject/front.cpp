@@ -812,16 +812,26 @@ static const Regions *regionsOf(bool asks)
 	return core ? core->regions : nullptr;
 }
 
-extern "C" int autoamp_push(const autoamp_region *region)
+extern "C" int autoamp_enter(const autoamp_region *region, size_t *number)
 {
 	const Regions *const regions = regionsOf(true);
-	return regions ? regions->push(region) : load(decision) ? 0 : AUTOAMP_UNKNOWN;
+	return regions ? regions->enter(region, number) : load(decision) ? 0 : AUTOAMP_UNKNOWN;
+}
+
+extern "C" int autoamp_leave(size_t number)
+{
+	const Regions *const regions = regionsOf(false);
+	return regions ? regions->leave(number) : load(decision) ? 0 : AUTOAMP_UNBALANCED;
+}
+
+extern "C" int autoamp_push(const autoamp_region *region)
+{
+	return autoamp_enter(region, nullptr);
 }
 
 extern "C" int autoamp_pop()
 {
-	const Regions *const regions = regionsOf(false);
-	return regions ? regions->pop() : load(decision) ? 0 : AUTOAMP_UNBALANCED;
+	return autoamp_leave(0);
 }
 
 extern "C" int autoamp_current(autoamp_region *region)
@@ -833,7 +843,8 @@ extern "C" int autoamp_current(autoamp_region *region)
 extern "C" int autoamp_active()
 {
 	const Regions *const regions = regionsOf(false);
-	return regions ? regions->active() : !load(decision) && !isSet("AUTOAMP_ENABLED=", "0");
+	return regions ? regions->active()
+	               : !load(decision) && !isSet("AUTOAMP_ENABLED=", "0") && !isSet("AUTOAMP_SCOPE=", "regions");
 }
 
 extern "C" const char *autoamp_error()

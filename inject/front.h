@@ -23,8 +23,8 @@ static_assert(sizeof(ThreadBlock) <= 64);
 
 // What stands behind autoamp.h, by the names there; and NVTX's entry, which gets NVTX's own table of tables.
 struct Regions {
-	decltype(&autoamp_push) push;
-	decltype(&autoamp_pop) pop;
+	decltype(&autoamp_enter) enter;
+	decltype(&autoamp_leave) leave;
 	decltype(&autoamp_current) current;
 	decltype(&autoamp_active) active;
 	decltype(&autoamp_error) error;
@@ -37,7 +37,7 @@ struct Core {
 	const Regions *regions; // null: this core has none
 };
 
-constexpr unsigned abi = 2;
+constexpr unsigned abi = 3;
 
 } // namespace autoamp::front
 

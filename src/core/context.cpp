@@ -17,7 +17,7 @@ std::atomic<uint32_t> masks[classLimit]; // [0]: none
 
 uint32_t nameClassOf(const Process &process, std::string_view name)
 {
-	const auto mask = static_cast<uint32_t>(policy::bitsOf(process.options.rules.threadPatterns, name));
+	const auto mask = static_cast<uint32_t>(policy::bitsOf(process.options.rules->threadPatterns, name));
 	for (uint32_t i = 0; i < classLimit; i++) {
 		uint32_t known = masks[i].load(std::memory_order_relaxed);
 		if (known == mask || (i > 0 && !known && masks[i].compare_exchange_strong(known, mask)) || known == mask)

@@ -85,14 +85,14 @@ int pop()
 }
 
 template <typename Name>
-nvtxRangeId_t startIn(nvtxDomainHandle_t, Name name)
+nvtxRangeId_t startIn(nvtxDomainHandle_t domain, Name name)
 {
-	return startRange(nameOf(name));
+	return startRange(numberOf(domain), nameOf(name));
 }
 template <typename Name>
 nvtxRangeId_t start(Name name)
 {
-	return startRange(nameOf(name));
+	return startRange(1, nameOf(name));
 }
 void endIn(nvtxDomainHandle_t, nvtxRangeId_t id)
 {
@@ -109,6 +109,10 @@ template <typename Name>
 nvtxDomainHandle_t create(Name)
 {
 	return reinterpret_cast<nvtxDomainHandle_t>(++domainCount);
+}
+void destroy(nvtxDomainHandle_t domain)
+{
+	endRanges(numberOf(domain));
 }
 
 using Text = const char *;
@@ -137,7 +141,8 @@ const Entry domainEntries[] = {ENTRY(CORE2, DomainRangeStartEx, startIn<Attribut
                                ENTRY(CORE2, DomainRegisterStringA, registerIn<Text>),
                                ENTRY(CORE2, DomainRegisterStringW, registerIn<WideText>),
                                ENTRY(CORE2, DomainCreateA, create<Text>),
-                               ENTRY(CORE2, DomainCreateW, create<WideText>)};
+                               ENTRY(CORE2, DomainCreateW, create<WideText>),
+                               ENTRY(CORE2, DomainDestroy, destroy)};
 #undef ENTRY
 
 template <size_t count>

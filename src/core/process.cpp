@@ -30,6 +30,7 @@ namespace {
 
 enum class Stage : int { none, starting, on, off };
 std::atomic<Stage> stage{Stage::none};
+std::atomic<bool> isWoken{false}; // there was an enabled region
 
 struct ForkHold {
 	ForkHold() { autoamp_front_hold_forks(); }
@@ -81,9 +82,9 @@ void describeOptions(trace::Recorder &recorder, const policy::Options &options)
 	for (size_t i = 0; i < table.size(); i++)
 		if (table[i].type != policy::ValueType::emulator)
 			recorder.property("config", table[i].name, options.value[i].c_str(), options.place[i].c_str());
-	for (size_t i = 0; i < options.rules.list.size(); i++) {
-		const policy::Rule &rule = options.rules.list[i];
-		recorder.property("rule", std::to_string(i + 1).c_str(), policy::describe(rule).c_str(), rule.line.c_str());
+	for (size_t i = 0; i < options.rules->list.size(); i++) {
+		const policy::Rule &rule = options.rules->list[i];
+		recorder.property("rule", std::to_string(i + 1).c_str(), policy::describe(rule).c_str(), rule.place.c_str());
 	}
 }
 
@@ -183,7 +184,7 @@ Process *start()
 		on_exit(onExit, nullptr);
 	}
 	const Policy *const configured = processPolicy();
-	if (!configured)
+	if (!configured || !(configured->options.enabled || isWoken))
 		return nullptr;
 	const policy::Options &options = configured->options;
 	auto *process = new Process{options, {}, {}, {}, false, {}, {}};
@@ -269,6 +270,19 @@ void meetFirst(Process &process, op::Library library, const void *known)
 		} else {
 			base::leaveFault(name);
 		}
+	}
+}
+
+void wakeProcess()
+{
+	if (isWoken.load(std::memory_order_relaxed) || isWoken.exchange(true))
+		return;
+	Stage now = stage.load(std::memory_order_acquire);
+	for (; now == Stage::starting; now = stage.load(std::memory_order_acquire))
+		sched_yield();
+	if (now == Stage::off) {
+		stage.store(Stage::none, std::memory_order_release);
+		isIdle = false;
 	}
 }
 

@@ -48,6 +48,9 @@ inline void meet(Process &process, op::Library library, const void *known)
 		meetFirst(process, library, known);
 }
 
+// A region is enabled: where a file disables everything, calls begin to count.
+void wakeProcess();
+
 // In a forked child, at its first call: opens its own trace.
 void reopenTrace(Process &process);
 

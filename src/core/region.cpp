@@ -8,10 +8,12 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
 #include <new>
 #include <pthread.h>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 namespace autoamp::core {
@@ -22,7 +24,7 @@ namespace {
 
 // A program may make its names up as it goes: beyond these numbers a name is dropped, then what it matched, and what is
 // decided stays. Every region multiplies the signatures that are remembered.
-constexpr size_t nameLimit = 1024, policyLimit = 4096, depthLimit = 1u << 16, sharedLimit = 256;
+constexpr size_t nameLimit = 1024, policyLimit = 4096, depthLimit = 1u << 16, sharedLimit = 256, rangeLimit = 1u << 16;
 constexpr uint32_t regionLimit = 1u << regionBits;
 
 // Over all that stands below; never held while anything is called that could wait.
@@ -99,12 +101,15 @@ const Configuration *configuration()
 		const base::ErrnoGuard errnoGuard;
 		const policy::ParsedOptions parsed = readConfiguration();
 		if (!parsed.error.empty()) {
+			static std::atomic<bool> isTold{false}; // another thread may have found it out, too
 			base::setLogLevel(base::LogLevel::error);
-			base::log(base::LogLevel::error, "off: %s", parsed.error.c_str());
+			if (!isTold.exchange(true))
+				base::log(base::LogLevel::error, "off: %s", parsed.error.c_str());
 			return nullptr;
 		}
 		base::setLogLevel(static_cast<base::LogLevel>(parsed.options.log));
-		if (!parsed.options.enabled)
+		// Of a file it is what holds outside of regions.
+		if (!parsed.options.enabled && parsed.options.originOf(policy::Option::enabled) == policy::Origin::environment)
 			return nullptr;
 		auto *const made = new Configuration{policyOf(parsed.options), policyOf(parsed.options), {}};
 		made->outside.state.isRegionOff = parsed.options.scope == policy::Scope::regions;
@@ -149,42 +154,71 @@ uint32_t idOf(const Region &wanted)
 // Null: a name that says nothing to anybody, or the limit.
 const RangeName *nameOf(std::string_view text, bool isStored)
 {
-	const uint64_t patterns = policy::bitsOf(configuration()->base.options.rules.regionPatterns, text);
+	const uint64_t patterns = policy::bitsOf(configuration()->base.options.rules->regionPatterns, text);
 	if (text.empty() || (!patterns && !isStored))
 		return nullptr;
-	const Lock lock;
-	Tables &all = tables();
-	const std::string key(text);
-	const auto known = all.names.find(key);
-	if (known != all.names.end())
-		return &known->second;
-	if (all.names.size() < nameLimit) {
-		const auto added = all.names.emplace(key, RangeName{patterns, nullptr}).first;
-		added->second.text = added->first.c_str();
-		return &added->second;
+	const RangeName *nameless = nullptr;
+	{
+		const Lock lock;
+		Tables &all = tables();
+		const std::string key(text);
+		const auto known = all.names.find(key);
+		if (known != all.names.end())
+			return &known->second;
+		if (all.names.size() < nameLimit) {
+			const auto added = all.names.emplace(key, RangeName{patterns, nullptr}).first;
+			added->second.text = added->first.c_str();
+			return &added->second;
+		}
+		if (patterns)
+			nameless = &all.nameless.emplace(patterns, RangeName{patterns, nullptr}).first->second;
 	}
-	return patterns ? &all.nameless.emplace(patterns, RangeName{patterns, nullptr}).first->second : nullptr;
+	base::log(base::LogLevel::warn, "more than %zu names of regions: reports name none after these", nameLimit);
+	return nameless;
 }
 
 // ---- what all threads share
 
-// A region for all threads, or an NVTX range of the process.
 struct Shared {
-	uint64_t ticket;
-	Region part; // without a policy: a range
+	struct Part {
+		uint64_t ticket;
+		Region region;
+	};
+	std::vector<Part> regions; // for all threads
+	// NVTX's ranges of the process, by ticket. A program may open thousands: what they say together is kept.
+	struct Range {
+		uint64_t domain;
+		const RangeName *name;
+	};
+	std::map<uint64_t, Range> ranges;
+	std::unordered_map<const RangeName *, size_t> open;
+	Region range;
+	uint64_t ticketCount = 1; // 1: a range that nobody means
 };
-std::vector<Shared> &sharedRegions()
+Shared &shared()
 {
-	static auto *const made = new std::vector<Shared>; // under the lock
+	static auto *const made = new Shared; // under the lock
 	return *made;
 }
-uint64_t ticketCount = 1; // 1: a range that nobody means
-std::atomic<size_t> sharedCount{0};
+std::atomic<bool> isShared{false};
 
 void shareOthers() // under the lock, where they changed
 {
-	sharedCount = sharedRegions().size();
+	isShared = !shared().regions.empty() || !shared().ranges.empty();
 	regionEpoch++;
+}
+
+void renewRange() // under the lock
+{
+	Shared &all = shared();
+	Region range;
+	for (const auto &[name, count] : all.open)
+		range.patterns |= name->patterns;
+	range.name = all.ranges.empty() ? nullptr : all.ranges.rbegin()->second.name->text;
+	if (range.patterns == all.range.patterns && range.name == all.range.name)
+		return;
+	all.range = range;
+	shareOthers();
 }
 
 void watchForks();
@@ -194,17 +228,18 @@ uint64_t share(const Region &part)
 {
 	watchForks();
 	const Lock lock;
-	if (sharedRegions().size() >= sharedLimit)
+	Shared &all = shared();
+	if (all.regions.size() >= sharedLimit)
 		return 0;
-	sharedRegions().push_back({++ticketCount, part});
+	all.regions.push_back({++all.ticketCount, part});
 	shareOthers();
-	return ticketCount;
+	return all.ticketCount;
 }
 
 void unshare(uint64_t ticket)
 {
 	const Lock lock;
-	if (std::erase_if(sharedRegions(), [ticket](const Shared &each) { return each.ticket == ticket; }))
+	if (std::erase_if(shared().regions, [ticket](const Shared::Part &each) { return each.ticket == ticket; }))
 		shareOthers();
 }
 
@@ -215,12 +250,19 @@ struct Frame {
 	Region own;      // no policy: an NVTX range
 	uint64_t ticket; // shared with all threads; 0: not
 	unsigned above;  // ranges of the domain that nobody means, opened since
-	Region all;      // with everything below
+	size_t number;   // of a region: by which it ends
+	// What follows pileUp() knows.
+	size_t below; // the domain's next one is the one before this; 0: none
+	int level;    // how many of the domain are open below
+	Region all;   // with everything below
 	uint32_t id;
 	unsigned epoch; // of id; another one: out of date
+
+	int height() const { return level + static_cast<int>(above) + (own.patterns != 0); }
 };
 
 struct Memo {
+	size_t hash = 0; // of the key
 	std::string key;
 	const Policy *policy = nullptr;
 	const RangeName *name = nullptr;
@@ -229,7 +271,9 @@ struct Memo {
 
 struct Stack {
 	std::vector<Frame> frames;
-	Memo memos[16]; // by the hash of what was pushed
+	std::unordered_map<uint64_t, size_t> tops; // by domain: its innermost frame is the one before this
+	Memo memos[16];                            // of what was pushed
+	unsigned oldestMemo = 0;
 	std::string key, error;
 };
 
@@ -255,9 +299,9 @@ void giveBack(void *state)
 void afterForkInChild()
 {
 	const Stack *const stack = knownStack();
-	std::erase_if(sharedRegions(), [stack](const Shared &each) {
+	std::erase_if(shared().regions, [stack](const Shared::Part &each) {
 		const auto isIts = [&each](const Frame &frame) { return frame.ticket == each.ticket; };
-		return each.part.policy && !(stack && std::any_of(stack->frames.begin(), stack->frames.end(), isIts));
+		return !(stack && std::any_of(stack->frames.begin(), stack->frames.end(), isIts));
 	});
 	shareOthers();
 	pthread_mutex_unlock(&mutex);
@@ -294,11 +338,16 @@ Region above(const Region &below, const Region &own)
 Region together(const Region &own)
 {
 	Region all;
-	if (sharedCount > 0) {
+	if (isShared) {
 		const Lock lock;
-		for (const Shared &each : sharedRegions())
-			if (!own.policy || !each.part.policy)
-				all = above(all, each.part);
+		const Shared &others = shared();
+		const bool isCovered = !own.policy && !others.regions.empty();
+		for (const Shared::Part &each : others.regions)
+			if (isCovered)
+				all = above(all, each.region);
+		const bool isRangeInner =
+		    !isCovered || others.ranges.empty() || others.ranges.rbegin()->first > others.regions.back().ticket;
+		all = isRangeInner ? above(all, others.range) : above(others.range, all);
 	}
 	all = above(all, own);
 	const Configuration &known = *configuration();
@@ -327,6 +376,8 @@ void pileUp(Stack &stack, size_t from)
 {
 	for (size_t i = from; i < stack.frames.size(); i++) {
 		Frame &frame = stack.frames[i];
+		frame.below = std::exchange(stack.tops[frame.domain], i + 1);
+		frame.level = frame.below ? stack.frames[frame.below - 1].height() : 0;
 		frame.all = above(i ? stack.frames[i - 1].all : Region{}, frame.own);
 		frame.epoch = regionEpoch.load(std::memory_order_relaxed) - 1;
 	}
@@ -341,9 +392,8 @@ void push(Stack &stack, const Frame &frame)
 
 Frame *innermost(Stack &stack, uint64_t domain)
 {
-	const auto found = std::find_if(stack.frames.rbegin(), stack.frames.rend(),
-	                                [domain](const Frame &frame) { return frame.domain == domain; });
-	return found == stack.frames.rend() ? nullptr : &*found;
+	const auto top = stack.tops.find(domain);
+	return top == stack.tops.end() || !top->second ? nullptr : &stack.frames[top->second - 1];
 }
 
 void remove(Stack &stack, const Frame *frame)
@@ -351,18 +401,17 @@ void remove(Stack &stack, const Frame *frame)
 	const auto place = static_cast<size_t>(frame - stack.frames.data());
 	if (frame->ticket)
 		unshare(frame->ticket);
+	for (size_t i = stack.frames.size(); i-- > place;)
+		stack.tops[stack.frames[i].domain] = stack.frames[i].below;
 	stack.frames.erase(stack.frames.begin() + static_cast<std::ptrdiff_t>(place));
 	pileUp(stack, place);
 	settle(stack);
 }
 
-int levelOf(const Stack &stack, uint64_t domain)
+int levelOf(Stack &stack, uint64_t domain)
 {
-	unsigned level = 0;
-	for (const Frame &frame : stack.frames)
-		if (frame.domain == domain)
-			level += frame.above + (frame.own.patterns != 0);
-	return static_cast<int>(level);
+	const Frame *const top = innermost(stack, domain);
+	return top ? top->height() : 0;
 }
 
 // ---- autoamp.h
@@ -427,7 +476,7 @@ std::string resolve(const autoamp_region &region, const Policy &around, Memo &me
 	return {};
 }
 
-int pushRegion(const autoamp_region *given)
+int enterRegion(const autoamp_region *given, size_t *number)
 {
 	if (!configuration())
 		return 0;
@@ -442,18 +491,21 @@ int pushRegion(const autoamp_region *given)
 	    std::any_of(bytes + sizeof region, bytes + given->size, [](char byte) { return byte != 0; }))
 		return refuse(*stack, AUTOAMP_BAD_VALUE, "size: not that of a region of this version");
 	region = *given;
-	const Region &current = regionAt(currentRegion());
-	const Policy *const around = current.policy->state.isRegionOff && current.policy->options.enabled
-	                                 ? &configuration()->base // outside of all
-	                                 : current.policy;
+	// Not those for all threads: they may end before it.
+	const Policy *around = stack->frames.empty() ? nullptr : stack->frames.back().all.policy;
+	around = around ? around : &configuration()->base;
 	describe(region, around, stack->key);
-	Memo &memo = stack->memos[std::hash<std::string>()(stack->key) % std::size(stack->memos)];
-	if (memo.key != stack->key) {
+	const size_t hash = std::hash<std::string>()(stack->key);
+	auto *const known = std::find_if(std::begin(stack->memos), std::end(stack->memos),
+	                                 [&](const Memo &each) { return each.hash == hash && each.key == stack->key; });
+	const bool isKnown = known != std::end(stack->memos);
+	Memo &memo = isKnown ? *known : stack->memos[stack->oldestMemo++ % std::size(stack->memos)];
+	if (!isKnown) {
 		memo.key.clear();
 		if (const std::string problem = resolve(region, *around, memo); !problem.empty())
 			return refuse(*stack, AUTOAMP_BAD_VALUE, problem);
 		if (memo.policy)
-			memo.key = stack->key;
+			memo.hash = hash, memo.key = stack->key;
 	}
 	const Region own = {memo.policy, memo.name ? memo.name->patterns : 0, memo.name ? memo.name->text : nullptr};
 	if (!own.policy || stack->frames.size() >= depthLimit)
@@ -462,17 +514,26 @@ int pushRegion(const autoamp_region *given)
 	frame.own = own;
 	if (memo.isShared && !(frame.ticket = share(own)))
 		return refuse(*stack, AUTOAMP_TOO_MANY, "too many regions for all threads are open");
+	if (own.policy->options.enabled)
+		wakeProcess();
+	static std::atomic<size_t> count{0};
+	frame.number = ++count;
 	push(*stack, frame);
+	if (number)
+		*number = frame.number;
 	stack->error.clear();
 	return 0;
 }
 
-int popRegion()
+int leaveRegion(size_t number)
 {
 	if (!configuration())
 		return 0;
+	const base::ErrnoGuard errnoGuard;
 	Stack *const stack = knownStack();
-	const Frame *const frame = stack ? innermost(*stack, 0) : nullptr;
+	const Frame *frame = stack ? innermost(*stack, 0) : nullptr;
+	while (frame && number && frame->number != number)
+		frame = frame->below ? &stack->frames[frame->below - 1] : nullptr;
 	if (!frame)
 		return AUTOAMP_UNBALANCED;
 	remove(*stack, frame);
@@ -515,7 +576,7 @@ const char *lastError()
 
 } // namespace
 
-const front::Regions regionCalls = {pushRegion, popRegion, describeRegion, isActive, lastError, receiveRanges};
+const front::Regions regionCalls = {enterRegion, leaveRegion, describeRegion, isActive, lastError, receiveRanges};
 
 const Policy *processPolicy()
 {
@@ -542,7 +603,7 @@ void renewRegion()
 bool areRangesMeant()
 {
 	const Configuration *const known = configuration();
-	return known && !known->base.options.rules.regionPatterns.empty();
+	return known && !known->base.options.rules->regionPatterns.empty();
 }
 
 const RangeName *findRangeName(std::string_view text)
@@ -557,11 +618,18 @@ int pushRange(uint64_t domain, const RangeName *name)
 	if (!stack)
 		return 0;
 	const int level = levelOf(*stack, domain);
+	Frame frame = {};
+	frame.domain = domain;
+	frame.own = {nullptr, name ? name->patterns : 0, name ? name->text : nullptr};
+	frame.above = !name;
 	Frame *const below = innermost(*stack, domain);
-	if ((!name || stack->frames.size() >= depthLimit) && below)
+	const bool isTooDeep = name && stack->frames.size() >= depthLimit;
+	if (isTooDeep)
+		base::log(base::LogLevel::warn, "%zu regions of a thread are open: another NVTX range is ignored", depthLimit);
+	if ((!name || isTooDeep) && below)
 		below->above++;
 	else
-		push(*stack, {domain, {nullptr, name ? name->patterns : 0, name ? name->text : nullptr}, 0, !name, {}, 0, 0});
+		push(*stack, frame);
 	return level;
 }
 
@@ -581,18 +649,53 @@ int popRange(uint64_t domain)
 	return levelOf(*stack, domain);
 }
 
-uint64_t startRange(const RangeName *name)
+uint64_t startRange(uint64_t domain, const RangeName *name)
 {
 	const base::ErrnoGuard errnoGuard;
-	const uint64_t ticket = name ? share({nullptr, name->patterns, name->text}) : 0;
-	return ticket ? ticket : 1;
+	if (!name)
+		return 1;
+	watchForks();
+	{
+		const Lock lock;
+		Shared &all = shared();
+		if (all.ranges.size() < rangeLimit) {
+			all.ranges[++all.ticketCount] = {domain, name};
+			all.open[name]++;
+			renewRange();
+			return all.ticketCount;
+		}
+	}
+	base::log(base::LogLevel::warn, "%zu NVTX ranges of the process are open: another one is ignored", rangeLimit);
+	return 1;
 }
 
 void endRange(uint64_t id)
 {
 	const base::ErrnoGuard errnoGuard;
-	if (id > 1)
-		unshare(id);
+	const Lock lock;
+	Shared &all = shared();
+	const auto known = all.ranges.find(id);
+	if (known == all.ranges.end())
+		return;
+	if (!--all.open[known->second.name])
+		all.open.erase(known->second.name);
+	all.ranges.erase(known);
+	renewRange();
+}
+
+void endRanges(uint64_t domain)
+{
+	while (popRange(domain) >= 0)
+		;
+	std::vector<uint64_t> started;
+	{
+		const Lock lock;
+		for (const auto &[id, range] : shared().ranges)
+			if (range.domain == domain)
+				started.push_back(id);
+	}
+	for (const uint64_t id : started)
+		endRange(id);
 }
 
 } // namespace autoamp::core

@@ -56,8 +56,9 @@ const RangeName *findRangeName(std::string_view text); // null: no rule means it
 int pushRange(uint64_t domain, const RangeName *name);
 int popRange(uint64_t domain);
 // Ranges of the process: of all threads. The answer ends it, on whatever thread.
-uint64_t startRange(const RangeName *name);
+uint64_t startRange(uint64_t domain, const RangeName *name);
 void endRange(uint64_t id);
+void endRanges(uint64_t domain); // that the calling thread, or the process, has open there
 int receiveRanges(const void *tables);
 
 extern const front::Regions regionCalls;

@@ -14,7 +14,7 @@ namespace autoamp::core {
 namespace {
 
 constexpr unsigned bucketCount = 4096;
-Site *buckets[bucketCount];
+std::atomic<Site *> buckets[bucketCount]; // read without the lock
 std::atomic<const Site *> places[kernels::siteCount];
 uint32_t siteCount = 1;                            // 0: the totals of all that have no place
 pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; // never held while anything of CUDA or the vendor is called
@@ -38,8 +38,8 @@ bool isEligible(const op::Op &op)
 trace::RowId makeRow(Process &process, const Site &site, policy::Verdict verdict, policy::Reason reason)
 {
 	const op::Op &op = site.op;
-	const bool isLowered = verdict == policy::Verdict::lowered;
-	const char *compute = op::name(isLowered ? site.decision.precision : op.asked);
+	const bool isOther = verdict == policy::Verdict::lowered || verdict == policy::Verdict::raised;
+	const char *compute = op::name(isOther ? site.decision.precision : op.asked);
 	trace::Row row;
 	row.entry = entry::entryTable[op.entry].name;
 	row.library = op::name(op.library);
@@ -58,7 +58,7 @@ trace::RowId makeRow(Process &process, const Site &site, policy::Verdict verdict
 	row.caller = callerName(op.caller);
 	row.region = regionOf(site.context).name;
 	const std::string shape = op::shapeOf(op);
-	row.shape = shape.c_str();
+	row.shape = !shape.empty() ? shape.c_str() : op.library == op::Library::cudnn ? "unknown" : nullptr;
 	row.eligible = isEligible(op);
 	row.device = op.device;
 	row.estNs = site.decision.estimate;
@@ -80,7 +80,7 @@ trace::RowId rowAt(Process &process, Site &site, unsigned place, policy::Verdict
 
 Site *lookUp(const op::Op &op, uint32_t context, uint64_t hash)
 {
-	Site *site = buckets[hash % bucketCount];
+	Site *site = buckets[hash % bucketCount].load(std::memory_order_acquire);
 	while (site && !(site->hash == hash && site->context == context && site->op == op))
 		site = site->next;
 	return site;
@@ -94,6 +94,8 @@ Site &findSite(const op::Op &op, uint32_t context, const policy::Device &device)
 	if (context)
 		hash = base::hashBytes(&context, sizeof context, hash);
 	hash |= 1;
+	if (Site *const known = lookUp(op, context, hash))
+		return *known;
 	const policy::Decision decision = policy::decide(op, regionOf(context).policy->state, whereOf(context, op), device);
 	pthread_mutex_lock(&mutex);
 	Site *site = lookUp(op, context, hash);
@@ -110,8 +112,8 @@ Site &findSite(const op::Op &op, uint32_t context, const policy::Device &device)
 			if (site->plan.site < kernels::siteCount)
 				places[site->plan.site].store(site, std::memory_order_release);
 		}
-		site->next = buckets[hash % bucketCount];
-		buckets[hash % bucketCount] = site;
+		site->next = buckets[hash % bucketCount].load(std::memory_order_relaxed);
+		buckets[hash % bucketCount].store(site, std::memory_order_release);
 	}
 	pthread_mutex_unlock(&mutex);
 	return *site;

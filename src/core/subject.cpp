@@ -114,6 +114,8 @@ Subject describeDnn(const Asking &asking, const Call &call)
 		getters.adv = op::cudnn<op::CudnnAdv>(known);
 	Subject subject =
 	    subjectOf(asking, op::describe(asking.entry, asking.door.index, call, getters, asking.process.environment));
+	if (subject.hasHandleFailed)
+		subject.failed = "reading cuDNN's descriptors";
 	readDnnStream(known, call.handle, subject);
 	return subject;
 }

@@ -42,7 +42,7 @@ Thread *makeThread(Process &process)
 	owner = &process;
 	thread->driver = cuda::driver();
 	char name[16] = "";
-	if (!process.options.rules.threadPatterns.empty() && pthread_getname_np(pthread_self(), name, sizeof name) == 0)
+	if (!process.options.rules->threadPatterns.empty() && pthread_getname_np(pthread_self(), name, sizeof name) == 0)
 		thread->nameClass = nameClassOf(process, name);
 	if (process.isTracing && !(thread->lane = process.recorder.attach())) {
 		delete thread;

@@ -92,7 +92,7 @@ Arithmetic arithmeticOf(int mathType, const VendorEnvironment &environment)
 }
 
 struct Types {
-	Dtype a, b, out;
+	Dtype a = Dtype::none, b = Dtype::none, out = Dtype::none; // none: nobody knows
 	int mathType = CUDNN_DEFAULT_MATH;
 };
 
@@ -269,7 +269,7 @@ Op describe(const Entry &entry, uint16_t index, const RnnCall &call, const DnnGe
 	                                          &inputSize, &hidden, &projection, &layers, &dropout, &aux) ||
 	    getters.adv->cudnnGetRNNDataDescriptor(call.xDesc, &dataType, &layout, &steps, &batch, &width, 0, nullptr,
 	                                           fill))
-		return refused(entry, index);
+		return begin(entry, index, {}, environment);
 	constexpr Kind kinds[] = {Kind::rnn_relu, Kind::rnn_tanh, Kind::lstm, Kind::gru}; // by cudnnRNNMode_t
 	constexpr int gates[] = {1, 1, 4, 3};
 	const Dtype data = dtypeOf(static_cast<cudnnDataType_t>(dataType));
@@ -302,11 +302,11 @@ Op describe(const Entry &entry, uint16_t index, const DnnCall &call, const DnnGe
 		if (!getters.adv ||
 		    getters.adv->cudnnGetSeqDataDescriptor(call.sequence, &answer.type, &answer.rank, CUDNN_SEQDATA_DIM_COUNT,
 		                                           answer.dims, axes, &lengths, 0, nullptr, fill))
-			return refused(entry, index);
+			return begin(entry, index, {}, environment);
 		tensor = tensorOf(answer);
 	} else if (call.filter ? !readFilter(getters, call.filter, tensor)
 	                       : call.tensor && !readTensor(getters, call.tensor, tensor)) {
-		return refused(entry, index);
+		return begin(entry, index, {}, environment);
 	}
 	Op op = begin(entry, index, {tensor.type, tensor.type, tensor.type}, environment);
 	int mode = -1, number = 0;

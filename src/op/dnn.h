@@ -17,7 +17,8 @@ struct DnnGetters {
 	const CudnnAdv *adv = nullptr;
 };
 
-// A descriptor that does not answer, and what the vendor refuses anyway, is `bad_argument`.
+// Of a convolution a descriptor that does not answer, and what the vendor refuses anyway, is `bad_argument`; of what is
+// never lowered it only leaves unknown what the data is.
 Op describe(const Entry &entry, uint16_t index, const ConvolutionCall &call, const DnnGetters &getters,
             const VendorEnvironment &environment);
 Op describe(const Entry &entry, uint16_t index, const RnnCall &call, const DnnGetters &getters,

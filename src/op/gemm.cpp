@@ -191,7 +191,7 @@ Op describe(const Entry &entry, uint16_t index, const GemmCall &call, const Hand
 		op.obstacle = Obstacle::grouped;
 	if (op.obstacle == Obstacle::none)
 		op.obstacle = modes.isUnknown ? Obstacle::unsupported : mathObstacle;
-	if (op.obstacle != Obstacle::none)
+	if (op.obstacle != Obstacle::none && !isNarrowed(op))
 		return op;
 
 	if (modes.deviceScalars) {

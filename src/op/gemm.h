@@ -44,6 +44,13 @@ Obstacle typeObstacle(Dtype a, Dtype b, Dtype out);
 // The same of a product; `none` also for float16 in and out, summed in that type: sets flagHalfSums.
 Obstacle typeObstacle(Op &op, int computeType);
 
+// An fp32 product that the application itself allows to be rounded to 16 bits: as it was asked, unless a rule wants
+// fp32.
+inline bool isNarrowed(const Op &op)
+{
+	return op.obstacle == Obstacle::already_low && op.a == Dtype::float32;
+}
+
 // Not even an element begins there: whatever the vendor makes of such a call is its own.
 inline bool isMisaligned(const void *pointer, const Op &op)
 {

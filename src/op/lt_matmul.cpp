@@ -256,10 +256,11 @@ Op describe(const Entry &entry, uint16_t index, const LtMatmulCall &call, const 
 	const bool isHalf = op.flags & flagHalfSums;
 	if (op.obstacle == Obstacle::none && !isHalf)
 		op.obstacle = arithmetic.obstacle;
-	if (op.obstacle != Obstacle::none)
+	if (op.obstacle != Obstacle::none && !isNarrowed(op))
 		return op;
+	const Obstacle usual = op.obstacle;
 
-	// From here on: an fp32 product that asks for nothing but fp32 or TF32, or one that sums float16 in float16. What
+	// From here on: an fp32 product, whatever it allows, or one that sums float16 in float16. What
 	// the vendor would refuse goes to it.
 	op.obstacle = Obstacle::bad_argument;
 	const uint64_t rowsA = transa == CUBLAS_OP_N ? d.rows : static_cast<uint64_t>(op.k);
@@ -321,7 +322,7 @@ Op describe(const Entry &entry, uint16_t index, const LtMatmulCall &call, const 
 	    op.strideb < 0 || op.stridec < 0 || isBesideKept || !isCarriedOver(*lt, call.computeDesc, op, scalarType))
 		op.obstacle = Obstacle::unsupported;
 	else
-		op.obstacle = Obstacle::none;
+		op.obstacle = usual;
 	return op;
 }
 

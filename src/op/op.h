@@ -75,9 +75,11 @@ inline bool isConvolution(Kind kind)
 {
 	return kind >= Kind::conv2d && kind <= Kind::conv_depthwise2d;
 }
-inline bool isProduct(Kind kind) // one that the cost model knows
+// Those that the cost model knows.
+constexpr Kind lastProduct = Kind::conv_depthwise2d;
+inline bool isProduct(Kind kind)
 {
-	return kind != Kind::none && kind <= Kind::conv_depthwise2d;
+	return kind != Kind::none && kind <= lastProduct;
 }
 inline bool isRecurrent(Kind kind)
 {

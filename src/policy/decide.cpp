@@ -147,8 +147,16 @@ Choice choose(const op::Op &op, const Listing &word, const Aim &aim, const Devic
 	const auto [reason, isLowered] = word;
 	const bool isFp32 =
 	    reason == Reason::black_list || reason == Reason::custom_black_list || (reason == Reason::rule && !isLowered);
-	const bool isRaised = op.flags & op::flagHalfSums && isFp32;
-	Reason obstacle = op.flags & op::flagHalfSums && !isRaised ? Reason::already_low : reasonOf(op.obstacle);
+	// A list keeps an op from autoamp; TF32 and FAST_16F are the application's own. A rule of float32 means just that.
+	const bool isNarrowed = op.a == op::Dtype::float32 && ways[0].precision != op::Dtype::float32;
+	const bool isHalf = op.flags & op::flagHalfSums,
+	           isRaised = isFp32 && (isHalf || (isNarrowed && reason == Reason::rule));
+	Reason obstacle = isHalf && !isRaised ? Reason::already_low : reasonOf(op.obstacle);
+	// The vendor takes that sum rounded, and has no such mode for a convolution but one of the application's
+	// descriptor.
+	if (isRaised && (obstacle == Reason::already_low || obstacle == Reason::count))
+		obstacle =
+		    (op::besideOf(op) & op::sumsOperand) || op::isConvolution(op.kind) ? Reason::unsupported : Reason::count;
 	if (obstacle == Reason::count && !isRaised)
 		obstacle = obstacleOfData(op);
 	if (obstacle != Reason::count)
@@ -267,7 +275,7 @@ Decision decide(const op::Op &op, const State &state, const Where &where, const 
 	}
 	// What is no product could not be lowered, whoever names it.
 	const bool canBeMeant = op::isProduct(op.kind) && !state.isRegionOff;
-	const Rule *const rule = canBeMeant ? state.rules.find(op, where) : nullptr;
+	const Rule *const rule = canBeMeant ? state.rules->find(op, where) : nullptr;
 	const Aim aim = aimOf(state, rule);
 	const Ways ways = waysOf(op, aim, device);
 	const Way &best = bestOf(ways, aim);
@@ -280,6 +288,8 @@ Decision decide(const op::Op &op, const State &state, const Where &where, const 
 	decision.verdict = state.observeOnly ? Verdict::observed : choice.verdict;
 	if (decision.verdict == Verdict::lowered)
 		decision.precision = best.precision;
+	else if (decision.verdict == Verdict::raised && op.a == op::Dtype::float32)
+		decision.precision = op.a;
 	return decision;
 }
 

@@ -32,7 +32,7 @@ struct State : Aim {
 	NameSet customWhite, customBlack;
 	ListChoice lists;
 	Category category[callRowCount]; // by op::Kind
-	Rules rules;
+	std::shared_ptr<const Rules> rules;
 };
 
 // What the lists say of a call that could be lowered. Custom black beats custom white beats the list system's own.
@@ -70,10 +70,11 @@ Ways waysOf(const op::Op &op, const Aim &aim, const Device &device);
 Aim aimOf(const State &state, const Rule *rule);
 
 // How the call shall run: lowered; raised, that is its float16 products summed in fp32, where a list or a rule says
-// that it runs in fp32; or as it was asked. `lowered` and `raised` are intentions: what follows may still decline, with
-// its own reason (`fallback`). At O0 the verdict is `observed`; reason and strategy then say what O1 would have done
-// (strategy fp32: kept), while precision says what happens: as asked. The estimates are there for every fp32 product,
-// whatever the verdict: estimateLowered is that of the chosen way, of a kept call the best that it could have had.
+// that it runs in fp32, or in fp32 where the application allows less and a rule does not; or as it was asked. `lowered`
+// and `raised` are intentions: what follows may still decline, with its own reason (`fallback`). At O0 the verdict is
+// `observed`; reason and strategy then say what O1 would have done (strategy fp32: kept), while precision says what
+// happens: as asked. The estimates are there for every fp32 product, whatever the verdict: estimateLowered is that of
+// the chosen way, of a kept call the best that it could have had.
 Decision decide(const op::Op &op, const State &state, const Where &where, const Device &device);
 
 } // namespace autoamp::policy

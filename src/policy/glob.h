@@ -1,6 +1,7 @@
-// Shell globs: `*`, `?`; everything else is itself. Any thread; no state.
+// Shell globs: `*`, `?` (a character of UTF-8); everything else is itself. Any thread; no state.
 #pragma once
 
+#include <string>
 #include <string_view>
 
 namespace autoamp::policy {
@@ -10,13 +11,16 @@ namespace autoamp::policy {
 inline bool matches(std::string_view pattern, std::string_view text)
 {
 	size_t at = 0, read = 0, star = pattern.npos, taken = 0; // what the latest `*` has taken ends there
+	const auto isInside = [text](size_t place) { return place < text.size() && (text[place] & 0xc0) == 0x80; };
 	while (read < text.size()) {
 		if (at < pattern.size() && pattern[at] == '*') {
 			star = ++at;
 			taken = read;
 		} else if (at < pattern.size() && (pattern[at] == '?' || pattern[at] == text[read])) {
+			do
+				++read;
+			while (pattern[at] == '?' && isInside(read));
 			++at;
-			++read;
 		} else if (star != pattern.npos) {
 			at = star;
 			read = ++taken;
@@ -25,6 +29,17 @@ inline bool matches(std::string_view pattern, std::string_view text)
 		}
 	}
 	return pattern.find_first_not_of('*', at) == pattern.npos;
+}
+
+// By any of an entry point's names: cublasSgemm_v2_64 is cublasSgemm_v2 too, and in a program's source cublasSgemm_64
+// or cublasSgemm.
+inline bool matchesEntry(std::string_view pattern, std::string_view entry)
+{
+	const bool is64 = entry.ends_with("_64");
+	const std::string_view base = entry.substr(0, entry.size() - (is64 ? 3 : 0));
+	const std::string_view source = base.substr(0, base.size() - (base.ends_with("_v2") ? 3 : 0));
+	return matches(pattern, entry) || matches(pattern, base) || matches(pattern, source) ||
+	       (is64 && matches(pattern, std::string(source) + "_64"));
 }
 
 } // namespace autoamp::policy

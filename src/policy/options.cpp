@@ -104,7 +104,7 @@ std::string addName(NameSet &set, std::string_view name, Lists lists, std::span<
 		bool known = false;
 		set.entries.resize((candidates.size() - count + 63) / 64);
 		for (size_t row = 0; row < candidates.size() - count; ++row)
-			if (matches(op, candidates[count + row])) {
+			if (matchesEntry(op, candidates[count + row])) {
 				known = true;
 				set.entries[row / 64] |= uint64_t{1} << row % 64;
 			}
@@ -229,12 +229,16 @@ std::string readSetting(Options &options, Numbers &numbers, std::vector<TypedNam
 	const bool isList = row->type == ValueType::names, isTruth = setting.value == "true" || setting.value == "false";
 	const std::string value =
 	    row->type == ValueType::words && isTruth ? setting.value == "true" ? "1" : "0" : setting.value;
+	if (isList && setting.isEmpty)
+		return {};
 	std::string problem;
 	uint64_t number = 0;
 	if (setting.isElement && !isList)
 		problem = "one value, no array";
 	else if (!toNumber(*row, value, number))
 		problem = "bad value; accepted: " + acceptedValues(*row);
+	else if (isList && setting.isElement && trimmed(value).empty())
+		problem = "an empty name";
 	else if (isList)
 		names.push_back({option, value, setting.place + ": " + setting.key + "=" + shown(setting.value)});
 	if (!problem.empty())
@@ -243,13 +247,14 @@ std::string readSetting(Options &options, Numbers &numbers, std::vector<TypedNam
 		return {};
 	if (options.origin[index] == Origin::fallback) {
 		options.origin[index] = Origin::file;
-		options.place[index] = setting.line;
+		options.place[index] = setting.keyPlace;
 		options.value[index] = value;
 		numbers[index] = number;
 	} else if (isList) {
-		options.value[index] += "," + value;
-		if (!options.place[index].ends_with(setting.line))
-			options.place[index] += ", " + setting.line;
+		if (!anyPart(options.value[index], ',', [&](std::string_view known) { return trimmed(known) == value; }))
+			options.value[index] += "," + value;
+		if (!options.place[index].ends_with(setting.keyPlace))
+			options.place[index] += ", " + setting.keyPlace;
 	}
 	return {};
 }
@@ -329,9 +334,39 @@ std::string checkTogether(const Options &options)
 	return {};
 }
 
-// `more` joins the set and leaves `other`.
-void unite(NameSet &set, const NameSet &more, NameSet &other)
+// The names of `set` that say what is left of it without `taken`: an op whose calls went in part is told as the others.
+std::vector<std::string> namesWithout(const NameSet &set, const NameSet &taken, std::span<const char *const> entries)
 {
+	std::vector<std::string> left;
+	const auto keep = [&left](const std::string &name) {
+		if (std::find(left.begin(), left.end(), name) == left.end())
+			left.push_back(name);
+	};
+	const auto bitsOf = [](const NameSet &names, size_t word) {
+		return word < names.entries.size() ? names.entries[word] : 0;
+	};
+	for (const std::string &name : set.names) {
+		NameSet one;
+		addName(one, name, Lists::torch, entries);
+		bool isTouched = one.ops & taken.ops;
+		for (size_t word = 0; word < one.entries.size(); ++word)
+			isTouched |= (bitsOf(one, word) & bitsOf(taken, word)) != 0;
+		if (!isTouched)
+			keep(name);
+		for (size_t row = 0; row < callRowCount && isTouched; ++row)
+			if ((one.ops & ~taken.ops) >> row & 1)
+				keep(torchLists.prefix + (":" + std::string(callRows()[row].op)));
+		for (size_t row = 0; row < entries.size() && isTouched; ++row)
+			if ((bitsOf(one, row / 64) & ~bitsOf(taken, row / 64)) >> row % 64 & 1)
+				keep(entries[row]);
+	}
+	return left;
+}
+
+// `more` joins the set and leaves `other`.
+void unite(NameSet &set, const NameSet &more, NameSet &other, std::span<const char *const> entries)
+{
+	other.names = namesWithout(other, more, entries);
 	set.ops |= more.ops;
 	other.ops &= ~more.ops;
 	set.entries.resize(std::max(set.entries.size(), more.entries.size()));
@@ -341,7 +376,6 @@ void unite(NameSet &set, const NameSet &more, NameSet &other)
 			other.entries[word] &= ~more.entries[word];
 	}
 	for (const std::string &name : more.names) {
-		std::erase(other.names, name);
 		std::erase(set.names, name);
 		set.names.push_back(name);
 	}
@@ -447,9 +481,11 @@ ParsedOptions parseOptions(const char *const *environment, std::span<const char 
 		if (!problem.empty())
 			parsed.error = where + ": " + problem;
 	}
+	Rules rules;
 	for (const Document &document : documents)
 		for (size_t i = 0; i < document.rules.size() && parsed.error.empty(); ++i)
-			parsed.error = options.rules.add(document.rules[i], options.lists, entries);
+			parsed.error = rules.add(document.rules[i], options.lists, entries);
+	options.rules = std::make_shared<const Rules>(std::move(rules));
 	if (parsed.error.empty())
 		parsed.error = checkTogether(options);
 	auto isSet = [&](const char *name, std::string_view wanted) {
@@ -499,8 +535,8 @@ ParsedOptions changed(const Options &around, std::span<const Change> changes, st
 			return {around, shown(name) + "=" + shown(value) + ": " + problem};
 	}
 	parsed.error = checkLists(added);
-	unite(options.customWhite, added.customWhite, options.customBlack);
-	unite(options.customBlack, added.customBlack, options.customWhite);
+	unite(options.customWhite, added.customWhite, options.customBlack, entries);
+	unite(options.customBlack, added.customBlack, options.customWhite, entries);
 	for (Option option : {Option::customWhite, Option::customBlack}) {
 		std::string &text = options.value[static_cast<size_t>(option)];
 		text.clear();
@@ -511,6 +547,12 @@ ParsedOptions changed(const Options &around, std::span<const Change> changes, st
 	if (parsed.error.empty())
 		parsed.error = checkTogether(options);
 	return parsed;
+}
+
+std::string configFolder(const char *const *environment)
+{
+	const std::string folder = folderIn(environment, "XDG_CONFIG_HOME", "/autoamp/");
+	return folder.empty() ? folderIn(environment, "HOME", "/.config/autoamp/") : folder;
 }
 
 ParsedOptions configure(const char *const *environment, std::span<const char *const> entries,
@@ -531,9 +573,7 @@ ParsedOptions configure(const char *const *environment, std::span<const char *co
 	const char *const name = table[static_cast<size_t>(Option::config)].name;
 	if (const char *path = environmentValue(environment, name); path && *path)
 		read(path, name);
-	std::string folder = folderIn(environment, "XDG_CONFIG_HOME", "/autoamp/");
-	if (folder.empty())
-		folder = folderIn(environment, "HOME", "/.config/autoamp/");
+	const std::string folder = configFolder(environment);
 	if (!folder.empty() && !program.empty() && program != "autoamp")
 		read(folder + program + ".toml", nullptr);
 	if (!folder.empty())

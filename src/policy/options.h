@@ -9,6 +9,7 @@
 #include "src/policy/toml.h"
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -129,11 +130,11 @@ struct Options {
 	LogLevel log = LogLevel::warn;
 	int hookDlsym = 1; // index of the word: 2 is `got`, the front's own
 	GpuModel gpuModel = GpuModel::automatic;
-	bool tf32Allowed = true;     // false: NVIDIA_TF32_OVERRIDE=0
-	bool emulatesSingle = false; // CUBLAS_EMULATE_SINGLE_PRECISION=1
-	Rules rules;
-	Origin origin[static_cast<size_t>(Option::count)] = {}; // of the strongest that says something
-	std::string place[static_cast<size_t>(Option::count)]; // default, environment, file:line; of lists all, with commas
+	bool tf32Allowed = true;                                              // false: NVIDIA_TF32_OVERRIDE=0
+	bool emulatesSingle = false;                                          // CUBLAS_EMULATE_SINGLE_PRECISION=1
+	std::shared_ptr<const Rules> rules = std::make_shared<const Rules>(); // every region's: one for the process
+	Origin origin[static_cast<size_t>(Option::count)] = {};               // of the strongest that says something
+	std::string place[static_cast<size_t>(Option::count)]; // default, environment, file:line:column; of lists all
 	std::string value[static_cast<size_t>(Option::count)]; // as typed; where unset, the table's default
 
 	Origin originOf(Option option) const { return origin[static_cast<size_t>(option)]; }
@@ -154,6 +155,7 @@ ParsedOptions parseOptions(const char *const *environment, std::span<const char 
 // user's configuration lies. `program`: as %e of a trace's name; empty: not known.
 ParsedOptions configure(const char *const *environment, std::span<const char *const> entries,
                         const std::string &program);
+std::string configFolder(const char *const *environment); // with a / behind it; empty: not known
 
 // What a region changes of the options around it. Lists are united; what one names leaves the other that it was on.
 // Level O0 of the environment stays. `name`: a variable's.

@@ -98,7 +98,26 @@ uint64_t opsLike(std::string pattern, Lists chosen)
 // True only if whatever the second pattern matches, the first one matches too.
 bool covers(const std::string &general, const std::string &special)
 {
-	return general == special || (general.find('?') == general.npos && matches(general, special));
+	const bool isPlain = general.find('?') == general.npos || special.find('*') == special.npos;
+	return general == special || (isPlain && matches(general, special));
+}
+
+// Rows that a rule may decide about: none is asked of `none`.
+constexpr uint64_t products = (uint64_t{2} << static_cast<unsigned>(op::lastProduct)) - 2;
+
+// Some entry point that the rule asks for makes a product that it asks for.
+bool meansProduct(const Rule &rule, std::span<const char *const> entries)
+{
+	const uint64_t wanted = rule.asks(Matcher::op) ? rule.ops & products : products;
+	for (size_t entry = 0; entry < entries.size(); ++entry)
+		if (rule.entries[entry / 64] >> entry % 64 & 1u)
+			for (const CallRow *row : rowsAt(entries[entry])) {
+				const auto kind = static_cast<op::Kind>(row - callRows().data());
+				const bool mayBeOne = kind == op::Kind::bmm && (wanted >> static_cast<unsigned>(op::Kind::mm) & 1u);
+				if (mayBeOne || (wanted >> static_cast<unsigned>(kind) & 1u)) // a batch of one is no batch
+					return true;
+			}
+	return false;
 }
 
 bool isPart(const std::vector<uint64_t> &part, const std::vector<uint64_t> &whole)
@@ -109,11 +128,22 @@ bool isPart(const std::vector<uint64_t> &part, const std::vector<uint64_t> &whol
 	return true;
 }
 
-// Whatever the second rule matches, the first one does.
-bool shadows(const Rule &first, const Rule &second)
+// Every call that a rule may decide about meets it.
+bool isMetByAll(const Rule &rule, size_t i)
+{
+	if (i == static_cast<size_t>(Matcher::op))
+		return !(products & ~rule.ops);
+	if (i == static_cast<size_t>(Matcher::region)) // not outside of all
+		return false;
+	return i < globCount ? rule.asked[i].find_first_not_of('*') == rule.asked[i].npos
+	                     : rule.range[i].low <= 0 && rule.range[i].high > std::numeric_limits<double>::max();
+}
+
+// Whatever the second rule matches, the first one does, as far as all but one matcher say.
+bool shadows(const Rule &first, const Rule &second, size_t ignored = matcherCount)
 {
 	for (size_t i = 0; i < matcherCount; ++i) {
-		if (first.asked[i].empty())
+		if (first.asked[i].empty() || i == ignored || isMetByAll(first, i))
 			continue;
 		if (second.asked[i].empty())
 			return false;
@@ -128,6 +158,22 @@ bool shadows(const Rule &first, const Rule &second)
 	return true;
 }
 
+// Several rules before this one that differ in one range, and leave nothing of its own.
+bool areShadowing(std::span<const Rule> earlier, const Rule &rule, size_t matcher)
+{
+	double next = rule.range[matcher].low; // the first number that is left
+	for (bool isMoving = true; isMoving && next <= rule.range[matcher].high;) {
+		isMoving = false;
+		for (const Rule &other : earlier)
+			if (const Range &range = other.range[matcher];
+			    range.low <= next && range.high >= next && shadows(other, rule, matcher)) {
+				next = range.high + 1;
+				isMoving = true;
+			}
+	}
+	return next > rule.range[matcher].high || next > std::numeric_limits<double>::max();
+}
+
 // Why no call can meet it, whatever the other rules are; empty: one can.
 std::string whyNever(const Rule &rule)
 {
@@ -137,15 +183,26 @@ std::string whyNever(const Rule &rule)
 	};
 	if (rule.asks(Matcher::entry) &&
 	    std::all_of(rule.entries.begin(), rule.entries.end(), [](uint64_t word) { return !word; }))
-		return is(Matcher::entry, "matches no entry point");
-	uint64_t products = 0;
-	for (unsigned kind = 0; kind < kindCount; ++kind)
-		products |= uint64_t{op::isProduct(static_cast<op::Kind>(kind))} << kind;
+		return is(Matcher::entry, rule.asks(Matcher::op) ? "matches no entry point of a product with that op"
+		                                                 : "matches no entry point of a product");
 	if (rule.asks(Matcher::op) && !(rule.ops & products))
-		return is(Matcher::op, "reaches no product that autoamp catches");
+		return is(Matcher::op, "reaches no call that autoamp catches");
+	if (rule.asked[static_cast<size_t>(Matcher::caller)].find('/') != std::string::npos)
+		return is(Matcher::caller, "has a folder; the name of the file alone is compared");
+	const std::string &thread = rule.asked[static_cast<size_t>(Matcher::thread)];
+	if (thread.size() - static_cast<size_t>(std::count(thread.begin(), thread.end(), '*')) > 15)
+		return is(Matcher::thread, "is longer than the system's names of threads, 15 bytes");
 	for (size_t i = globCount; i < matcherCount; ++i)
 		if (!(rule.range[i].low <= rule.range[i].high))
 			return is(static_cast<Matcher>(i), "is an empty range");
+	double least = 2, most = 2;
+	for (const Matcher matcher : {Matcher::m, Matcher::n, Matcher::k, Matcher::batch}) {
+		const auto &[low, high] = rule.range[static_cast<size_t>(matcher)];
+		least *= matcher == Matcher::batch ? std::max(low, 1.0) : low;
+		most *= high;
+	}
+	if (const Range &flops = rule.range[static_cast<size_t>(Matcher::flops)]; least > flops.high || most < flops.low)
+		return is(Matcher::flops, "is not the work of such sizes");
 	return {};
 }
 
@@ -193,7 +250,7 @@ const Rule *Rules::find(const op::Op &op, const Where &where) const
 std::string Rules::add(const Table &from, Lists lists, std::span<const char *const> entries)
 {
 	Rule rule;
-	rule.line = from.line;
+	rule.place = from.place;
 	for (const Setting &setting : from.settings) {
 		const std::string head = setting.place + ": " + shown(setting.key) + "=" + shown(setting.value) + ": ";
 		if (setting.isElement)
@@ -225,7 +282,7 @@ std::string Rules::add(const Table &from, Lists lists, std::span<const char *con
 		case Matcher::entry:
 			rule.entries.resize((entries.size() + 63) / 64);
 			for (size_t entry = 0; entry < entries.size(); ++entry)
-				rule.entries[entry / 64] |= uint64_t{matches(setting.value, entries[entry])} << entry % 64;
+				rule.entries[entry / 64] |= uint64_t{matchesEntry(setting.value, entries[entry])} << entry % 64;
 			break;
 		case Matcher::op:
 			rule.ops = opsLike(setting.value, lists);
@@ -244,6 +301,8 @@ std::string Rules::add(const Table &from, Lists lists, std::span<const char *con
 	}
 	if (rule.precision == op::Dtype::none)
 		return from.place + ": a rule without precision; accepted: float32, float16, bfloat16, tf32";
+	if (rule.asks(Matcher::entry) && !meansProduct(rule, entries))
+		std::fill(rule.entries.begin(), rule.entries.end(), 0);
 	list.push_back(std::move(rule));
 	return {};
 }
@@ -253,13 +312,20 @@ std::vector<std::string> Rules::warnings() const
 	std::vector<std::string> lines;
 	for (const Rule &rule : list) {
 		if (std::string why = whyNever(rule); !why.empty()) {
-			lines.push_back(rule.line + ": the rule never matches: " + why);
+			lines.push_back(rule.place + ": the rule never matches: " + why);
 			continue;
 		}
 		const auto earlier = std::find_if(list.begin(), list.end(),
 		                                  [&](const Rule &other) { return &other == &rule || shadows(other, rule); });
+		const std::span before(list.data(), &rule);
+		bool isTaken = false;
+		for (size_t i = globCount; i < matcherCount; ++i)
+			isTaken |= areShadowing(before, rule, i);
 		if (&*earlier != &rule)
-			lines.push_back(rule.line + ": the rule never matches: that of " + earlier->line + " takes all its calls");
+			lines.push_back(rule.place + ": the rule never matches: that of " + earlier->place +
+			                " takes all its calls");
+		else if (isTaken)
+			lines.push_back(rule.place + ": the rule never matches: those before it take all its calls");
 	}
 	return lines;
 }

@@ -61,7 +61,7 @@ struct Rule {
 	uint64_t ops = 0;                // bit: row of callRows()
 	uint8_t region = 0, thread = 0;  // bits of Where
 	op::Dtype precision = op::Dtype::none;
-	std::string line; // file:line
+	std::string place; // file:line:column
 
 	bool asks(Matcher matcher) const { return !asked[static_cast<size_t>(matcher)].empty(); }
 	bool matches(const op::Op &op, const Where &where) const;

@@ -67,16 +67,18 @@ struct Reader {
 		setting.isElement = isElement;
 		setting.keyPlace = at(key.source().begin);
 		setting.place = at(node.source().begin);
-		setting.line = path + ":" + std::to_string(key.source().begin.line);
 		if (const auto *text = node.as_string())
 			setting.value = text->get();
-		else if (const auto *number = isElement ? nullptr : node.as_integer())
+		else if (const auto *number = node.as_integer())
 			setting.value = std::to_string(number->get());
-		else if (const auto *truth = isElement ? nullptr : node.as_boolean())
+		else if (const auto *truth = node.as_boolean())
 			setting.value = truth->get() ? "true" : "false";
+		else if (node.is_array() && !isElement)
+			setting.isEmpty = true;
+		else if (node.is_table())
+			return fail(setting.keyPlace, shown(setting.key) + ": no such table; rules are written [[rule]], each");
 		else
-			return fail(setting.place,
-			            isElement ? "expected a string" : "expected a string, a whole number or true or false");
+			return fail(setting.place, "expected a string, a whole number or true or false");
 		if (std::any_of(setting.value.begin(), setting.value.end(), isControl))
 			return fail(setting.place, "a value with a control character");
 		table.settings.push_back(std::move(setting));
@@ -85,9 +87,8 @@ struct Reader {
 	void addTable(Table &table, const toml::table &from)
 	{
 		table.place = at(from.source().begin);
-		table.line = path + ":" + std::to_string(from.source().begin.line);
 		for (const auto &[key, node] : from) {
-			if (const auto *array = node.as_array()) {
+			if (const auto *array = node.as_array(); array && !array->empty()) {
 				for (const toml::node &element : *array)
 					addValue(table, key, element, true);
 			} else {

@@ -18,16 +18,15 @@ enum class Reading : uint8_t { done, missing, failed };
 Reading readFile(const std::string &path, ConfigFile &file, std::string &error);
 
 // One value as a variable would have it: strings as they are, numbers in decimal, `true` and `false`. An array
-// of strings is as many settings as it has elements.
+// is as many settings as it has elements; one without any is one that is empty.
 struct Setting {
 	std::string key, value;
-	bool isElement = false;
+	bool isElement = false, isEmpty = false;
 	std::string keyPlace, place; // file:line:column
-	std::string line;            // file:line
 };
 
 struct Table {
-	std::string place, line; // of its beginning
+	std::string place; // of its beginning
 	std::vector<Setting> settings;
 };
 

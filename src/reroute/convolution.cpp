@@ -211,6 +211,8 @@ Outcome runIn(bool isCaptured, const op::Op &op, const policy::Decision &decisio
 Outcome run(const op::Op &op, const policy::Decision &decision, Plan &plan, const Settings &settings,
             const op::ConvolutionCall &call, const void *known, void *stream)
 {
+	if (decision.strategy != policy::Strategy::cast)
+		return decline(Reason::unsupported);
 	return runOnStream(known, stream, [&](bool isCaptured, const op::CudnnGraph &cudnn, const cuda::Driver &driver) {
 		return runIn(isCaptured, op, decision, plan, settings, call, cudnn, driver, static_cast<cuda::Stream>(stream));
 	});

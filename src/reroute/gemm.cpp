@@ -32,7 +32,8 @@ FoundEngine findEngine(const op::Op &op, const policy::Decision &decision, Plan 
 {
 	const bool isCast = decision.strategy == policy::Strategy::cast; // then A and B are memory of ours
 	const bool areArrays = op.flags & op::flagArrays && !isCast;
-	const auto of = [areArrays](const void *pointer) { return areArrays ? uint16_t{2} : alignmentOf(pointer); };
+	const uint16_t element = op.flags & op::flagHalfSums ? 2 : 4;
+	const auto of = [=](const void *pointer) { return areArrays ? element : alignmentOf(pointer); };
 	const EngineKey key = {decision.strategy,
 	                       decision.precision,
 	                       isCast ? uint16_t{alignment} : of(product.A),

@@ -276,7 +276,10 @@ void Recorder::commit()
 
 uint32_t Recorder::intern(const char *text)
 {
-	const size_t length = text ? strnlen(text, kMaxString) : 0;
+	size_t length = text ? strnlen(text, kMaxString) : 0;
+	if (length == kMaxString)
+		while (length && (text[length] & 0xc0) == 0x80) // between characters
+			length--;
 	if (!length)
 		return 0;
 	const uint64_t hash = base::hashBytes(text, length);

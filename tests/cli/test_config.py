@@ -37,15 +37,38 @@ class Config(Case):
         self.write('custom_black_list = ["mm", "prelu"]\n[[rule]]\nprecision = "tf32"\n[[rule]]\nm = 1\nprecision = "tf32"\n')
         result = self.autoamp("check", "rules.toml")
         self.assertEqual((result.returncode, result.stdout), (0, "rules.toml: 1 setting, 2 rules\n"))
-        self.assertEqual(result.stderr, "autoamp: warning: rules.toml:4: the rule never matches: that of rules.toml:2 takes all "
-                                        "its calls\nautoamp: warning: rules.toml:1: torch:prelu has no library call in a 16-bit form: nothing changes\n")
+        self.assertEqual(result.stderr, "autoamp: warning: rules.toml:4:1: the rule never matches: that of rules.toml:2:1 takes all "
+                                        "its calls\nautoamp: warning: rules.toml:1:1: torch:prelu has no library call in a 16-bit form: nothing changes\n")
         self.write('level = "O1"\nlevl = 1\n', "wrong.toml")
         self.refused(self.autoamp("check", "wrong.toml"), 2, "wrong.toml:2:1: levl", "level")
         self.refused(self.autoamp("check", "missing.toml"), 2, "missing.toml: No such file")
         self.refused(self.autoamp("check", "."), 2, ".: no regular file")
         self.refused(self.autoamp("check"), 2)
-        # The file alone: what else is configured here, and wrongly, is another matter.
-        self.assertEqual(self.autoamp("check", "rules.toml", AUTOAMP_CONFIG="wrong.toml", AUTOAMP_DTYPE="tf32").returncode, 0)
+        # As a run with --config would have it; what is wrong elsewhere is told, and no fault of the file's.
+        result = self.autoamp("check", "rules.toml", AUTOAMP_CONFIG="wrong.toml", AUTOAMP_STRATEGY="cast", AUTOAMP_DTYPE="tf32")
+        self.refused(result, 2, "AUTOAMP_STRATEGY=cast: AUTOAMP_DTYPE=tf32 has no 16-bit form")
+        self.write('level = "O2"\ncustom_black_list = ["matmul_v2"]\n', "paddle.toml")
+        self.refused(self.autoamp("check", "paddle.toml"), 2, "paddle.toml:2:22: custom_black_list=matmul_v2: no op")
+        self.assertEqual(self.autoamp("check", "paddle.toml", AUTOAMP_LISTS="paddle").returncode, 0)
+        self.write('levl = 1\n', ".config/autoamp/autoamp.toml")
+        result = self.autoamp("check", "rules.toml")
+        self.assertEqual((result.returncode, result.stdout), (0, "rules.toml: 1 setting, 2 rules\n"))
+        self.assertIn("warning: with the environment and the files here: ", result.stderr)
+        self.write("", ".config/autoamp/autoamp.toml")
+
+    def test_check_refuses_what_says_nothing(self):
+        for text in ('[[rule]]\nentry = []\nprecision = "float32"\n', "level = []\n", "bogus = []\n", 'custom_white_list = [""]\n'):
+            self.write(text, "empty.toml")
+            self.refused(self.autoamp("check", "empty.toml"), 2, "empty.toml:")
+        self.write("custom_white_list = []\n", "empty.toml")
+        self.assertEqual(self.autoamp("check", "empty.toml").returncode, 0)
+        # A program's source says cublasSgemm; its twin of 64-bit sizes is meant too.
+        self.write('custom_black_list = ["cublasSgemm"]\n[[rule]]\nentry = "cublasHgemm"\nprecision = "float32"\n', "names.toml")
+        result = self.autoamp("check", "names.toml")
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        for entry in ("cublasSgemm_v2", "cublasSgemm_v2_64"):
+            told = json.loads(self.autoamp("explain", "--format", "json", "--entry", entry, *SIZES, AUTOAMP_CONFIG="names.toml").stdout)
+            self.assertEqual(told["reason"], "custom_black_list", entry)
 
     def test_every_command_reads_the_same_files(self):
         self.trace("mixed")
@@ -87,13 +110,32 @@ class Config(Case):
             result = self.autoamp("explain", "--format", "json", "--entry", "cublasSgemm_v2", *SIZES, *arguments, AUTOAMP_CONFIG=str(path))
             told = json.loads(result.stdout)
             self.assertEqual((told["reason"], told["decision"], told["precision"], told["rule"]),
-                             ("rule", decision, precision, f"{path}:{line}"))
+                             ("rule", decision, precision, f"{path}:{line}:1"))
             rules = [step for step in told["steps"] if step["step"] == "rules"]
-            self.assertIn(f"{path}:{line}: ", rules[0]["says"])
+            self.assertIn(f"{path}:{line}:1: ", rules[0]["says"])
             self.assertNotIn("lists", [step["step"] for step in told["steps"]])
         text = self.autoamp("explain", "--entry", "cublasSgemm_v2", "--m", "8", "--n", "8", "--k", "8", AUTOAMP_CONFIG=str(path)).stdout
         self.assertIn("  rules     none of 3 rules matches\n", text)
         self.assertIn("  lists     torch O1: mm is lower_precision\n", text)
+
+    def test_explain_stands_where_the_call_does(self):
+        def told(*arguments, **variables):
+            result = self.autoamp("explain", "--format", "json", "--entry", "cublasSgemm_v2", *SIZES, *arguments, AUTOAMP_STRATEGY="cast", **variables)
+            document = json.loads(result.stdout)
+            return document["decision"], document["reason"], document["precision"]
+
+        self.assertEqual(told(AUTOAMP_SCOPE="regions"), ("kept", "region_disabled", "float32"))
+        self.assertEqual(told("--region", "step", AUTOAMP_SCOPE="regions"), ("lowered", "white_list", "float16"))
+        self.write('dtype = "bfloat16"\n', ".config/autoamp/app.toml")
+        self.assertEqual(told(), ("lowered", "white_list", "float16"))
+        self.assertEqual(told("--program", "app"), ("lowered", "white_list", "bfloat16"))
+
+    def test_run_leads_ranges_here_for_whatever_program_has_rules(self):
+        show = ("--quiet", "--", "env", "sh", "-c", 'printf "%s" "$NVTX_INJECTION64_PATH"')
+        self.write('[[rule]]\nm = 1\nprecision = "tf32"\n', ".config/autoamp/other.toml")
+        self.assertEqual(self.run_(*show).stdout, "")
+        self.write('[[rule]]\nregion = "back*"\nprecision = "tf32"\n', ".config/autoamp/app.toml")
+        self.assertEqual(os.path.basename(self.run_(*show).stdout), "libautoamp.so")
 
     def test_report_shows_what_held(self):
         path = self.write(RULES)
@@ -105,12 +147,12 @@ class Config(Case):
         self.assertEqual(sorted((row["m"], row["reason"], row["dtype_compute"]) for row in report["ops"]),
                          [(8, "white_list", "float16"), (64, "rule", "bfloat16")])
         run = report["runs"][0]
-        self.assertEqual((run["config"]["strategy"], run["config_origin"]["strategy"]), ("cast", f"{path}:1"))
-        self.assertEqual(run["rules"][2], {"rule": 'm = ">=64", precision = "bfloat16"', "origin": f"{path}:10"})
+        self.assertEqual((run["config"]["strategy"], run["config_origin"]["strategy"]), ("cast", f"{path}:1:1"))
+        self.assertEqual(run["rules"][2], {"rule": 'm = ">=64", precision = "bfloat16"', "origin": f"{path}:10:1"})
         text = self.autoamp("report", "--report", "config", "x.aat").stdout
         self.assertTrue(text.startswith(EMULATED + "\nsetting "), text)
-        for line in (rf"strategy +cast +{path}:1\n", r"dtype +float16 +default\n", rf"config +{path} +environment\n",
-                     rf'rule 3 +m = ">=64", precision = "bfloat16" +{path}:10\n'):
+        for line in (rf"strategy +cast +{path}:1:1\n", r"dtype +float16 +default\n", rf"config +{path} +environment\n",
+                     rf'rule 3 +m = ">=64", precision = "bfloat16" +{path}:10:1\n'):
             self.assertRegex(text, line)
         self.refused(self.autoamp("report", "--report", "config", "--top", "1", "x.aat"), 2)
 

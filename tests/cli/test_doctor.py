@@ -110,7 +110,21 @@ class Machine(Doctor):
         self.assertRegex(text, r"\n  AUTOAMP_MEMORY=1G +valid\n")
         self.assertIn("help env\n", text)
         text = self.doctor(status=2, AUTOAMP_CUSTOM_WHITE_LIST="mm", AUTOAMP_CUSTOM_BLACK_LIST="mm")
-        self.assertRegex(text, r"\n  together +AUTOAMP_CUSTOM_BLACK_LIST: 'torch:mm' is in AUTOAMP_CUSTOM_WHITE_LIST as well\n")
+        self.assertRegex(text, r"\n  AUTOAMP_CUSTOM_BLACK_LIST=mm +'torch:mm' is in AUTOAMP_CUSTOM_WHITE_LIST as well\n")
+        for variables in ({"LISTS": "paddle", "LEVEL": "O2"}, {"LISTS": "mindspore", "CUSTOM_BLACK_LIST": "MatMul"},
+                          {"LISTS": "paddle", "CUSTOM_WHITE_LIST": "conv3d_transpose"}, {"STRATEGY": "library", "SCALING": "off"}):
+            self.assertNotRegex(self.doctor(**{"AUTOAMP_" + name: value for name, value in variables.items()}), "no op|not a level|scale float16")
+        file = self.here / "paddle.toml"
+        file.write_text('lists = "paddle"\n')
+        self.assertRegex(self.doctor(AUTOAMP_CONFIG=str(file), AUTOAMP_LEVEL="O2"), r"\n  AUTOAMP_LEVEL=O2 +valid\n")
+        file.write_text("levl = 1\n")
+        (self.here / ".config/autoamp").mkdir(parents=True)
+        file.rename(self.here / ".config/autoamp/autoamp.toml")
+        text = self.doctor(status=2)
+        self.assertRegex(text, r"\n  together +\S*autoamp.toml:1:1: levl")
+        self.assertNotIn("nothing set", text)
+        (self.here / ".config/autoamp/autoamp.toml").unlink()
+        self.assertRegex(self.doctor(NVTX_INJECTION64_PATH=str(self.root / "inject/libautoamp.so")), r"libautoamp.so +autoamp's own\n")
 
 
 class Programs(Doctor):

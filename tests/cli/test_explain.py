@@ -129,6 +129,18 @@ class Answers(Explain):
             told = self.plain("cublasSgemm_v2", "--caller", caller)
             self.assertEqual((told["decision"], told["reason"]), (decision, reason))
 
+    def test_names_of_the_header_and_sizes_of_64_bits(self):
+        for name, entry in (("cublasSgemm", "cublasSgemm_v2"), ("cublasSgemm_64", "cublasSgemm_v2_64"), ("cublasSaxpy", "cublasSaxpy_v2")):
+            self.assertEqual(self.plain(name), self.plain(entry))
+            self.assertEqual(self.plain(name)["entry"], entry)
+        for entry in ("cublasSgemm_64", "cublasLtMatmul"):
+            told = self.explain("--entry", entry, "--m", str(5 * 10**9), "--n", "512", "--k", "512")
+            self.assertEqual((told["decision"], told["reason"]), ("lowered", "white_list"))
+            self.assertGreater(told["est_ns"], 1e7)
+        said = {entry: self.plain(entry, "--batch", "4")["steps"][0]["says"] for entry in
+                ("cublasSgemmGroupedBatched", "cublasGemmGroupedBatchedEx", "cublasSgemmBatched")}
+        self.assertEqual(["groups are alike" in says for says in said.values()], [True, True, False])
+
     def test_estimates_of_every_strategy(self):
         told = self.plain("cublasSgemm_v2", AUTOAMP_CUSTOM_BLACK_LIST="mm", AUTOAMP_DTYPE="bf16")
         self.assertEqual(told["reason"], "custom_black_list")
@@ -181,7 +193,9 @@ class Answers(Explain):
         sgemm = ["--entry", "cublasSgemm_v2"]
         for arguments, words in (([*sizes], ["--entry"]), ([*sgemm, "--m", "64"], ["required"]),
                                  ([*sizes, "--entry", "cublasSgem_v2"], ["cublasSgem_v2", "cublasSgemm_v2"]),
-                                 ([*sizes, "--entry", "cublasSgemm"], ["nearest is cublasSgemm_v2"]),
+                                 ([*sizes, "--entry", "cublasSgem_v2"], ["nearest is cublasSgemm_v2"]),
+                                 (["--m", "3000000000", "--n", "64", "--k", "64", "--entry", "cublasSgemm"], ["2^31", "_64"]),
+                                 (["--m", "3000000000", "--n", "3000000000", "--k", "64", "--entry", "cublasSgemm_64"], ["elements"]),
                                  ([*sizes, "--entry", "cudnnConvolutionForwrd"], ["nearest is cudnnConvolutionForward"]),
                                  ([*sizes, *sgemm, "--batch", "2"], ["no batch"]),
                                  ([*sizes, *sgemm, "--dtype-in", "tf32"], ["float32"]), ([*sizes, *sgemm, "--gpu", "v100"], ["h100"]),
@@ -189,7 +203,7 @@ class Answers(Explain):
                                  ([*sgemm, "--m", "-1", "--n", "1", "--k", "1"], ["-1"]),
                                  ([*sgemm, "--m", "x", "--n", "1", "--k", "1"], ["x"]),
                                  ([*sgemm, "--m", "1.5", "--n", "1", "--k", "1"], ["1.5"]),
-                                 ([*sgemm, "--m", "99999999999", "--n", "1", "--k", "1"], ["99999999999"]),
+                                 ([*sgemm, "--m", "99999999999", "--n", "1", "--k", "1"], ["2^31"]),
                                  ([*sizes, *sgemm, "word"], ["word"])):
             self.refused(self.autoamp("explain", *arguments), 2, *words)
         self.refused(self.autoamp("explain", *sizes, *sgemm, AUTOAMP_LEVEL="O9"), 2, "AUTOAMP_LEVEL=O9")

@@ -85,9 +85,9 @@ class Entries(Lists):
                         self.assertEqual(told["decision"] == "lowered", row["lowered"])
 
     def test_what_is_not_there(self):
-        told = self.explain("cudnnConvolutionForward")
+        told = self.explain("cudnnConvolutionForward")  # as the product that it is
         self.assertEqual([told[key] for key in ("op", "category", "decision", "reason")],
-                         ["conv2d", "lower_precision", "kept", "unsupported"])
+                         ["conv2d", "lower_precision", "lowered", "white_list"])
         for variables, category, reason in (({}, "fp32", "softmax"), ({"AUTOAMP_ENABLED": "0"}, "fp32", "disabled"),
                                             ({"AUTOAMP_LISTS": "mindspore", "AUTOAMP_LEVEL": "O2"}, "unlisted", "softmax"),
                                             ({"AUTOAMP_LISTS": "paddle", "AUTOAMP_LEVEL": "OD"}, "unlisted", "softmax"),

@@ -3,6 +3,7 @@ import os
 import re
 import shutil
 import subprocess
+import tempfile
 import unittest
 
 from house import EMULATED, PLAIN, PROGRAMS, TRACED, Case
@@ -60,7 +61,13 @@ class Receipt(Case):
         text = self.receipt("--", TRACED, "faults")
         self.assertIn("2 calls fell back to fp32: engine_failed: cublasLtMatmul status 13", text)
         self.assertIn("overflow", text)
-        self.assertIn("scaling: try AUTOAMP_CUSTOM_BLACK_LIST=cublasSgemm_v2 or AUTOAMP_DTYPE=bfloat16\n", text)
+        head = "scaling: try AUTOAMP_DTYPE=bfloat16, or in a file of AUTOAMP_CONFIG:\n"
+        self.assertIn(head, text)
+        with tempfile.NamedTemporaryFile("w", suffix=".toml") as file:  # as a user pastes it
+            file.write(text.split(head)[1].split("autoamp:")[0])
+            file.flush()
+            checked = subprocess.run([os.environ["AUTOAMP"], "check", file.name], capture_output=True, text=True, check=True)
+        self.assertIn("1 rule", checked.stdout)
         self.assertRegex(text, r"at 1 site \(site \w+: A of cublasSgemm_v2 1024x1024x1024\)")
         result = self.run_("--", TRACED, "killed")
         self.assertEqual(result.returncode, 137)

@@ -68,7 +68,9 @@ class Json(Case):
 
     def test_a_loss_names_the_rule_to_add(self):
         rules = {event["kind"]: event["rule"] for event in self.json(self.trace("faults"))["scaler"]["events"]}
-        self.assertEqual(rules.pop("underflow"), "AUTOAMP_CUSTOM_BLACK_LIST=cublasSgemm_v2")
+        rule = rules.pop("underflow")
+        self.assertEqual(rule.split("\n"), ["[[rule]]", 'entry = "cublasSgemm_v2"', "m = 1024", "n = 1024", "k = 1024",
+                                            'precision = "float32"'])
         self.assertEqual(set(rules.values()), {None})
 
     def test_died_inside(self):

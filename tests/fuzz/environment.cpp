@@ -303,14 +303,14 @@ void checkFile(const std::string &text)
 			    keyOf(table[i]) + " = " + quoted(checkValue(options, option, table[i], options.valueOf(option))) + "\n";
 	}
 	printed += "rule = [\n";
-	for (const Rule &rule : options.rules.list)
+	for (const Rule &rule : options.rules->list)
 		printed += "{ " + describe(rule) + " },\n";
-	for (const std::string &warning : options.rules.warnings())
+	for (const std::string &warning : options.rules->warnings())
 		checkError(warning, "f:");
 	const auto [again, problem] = parseFile(printed + "]\n");
 	REQUIRE(problem.empty());
 	REQUIRE(hasSameFields(options, again));
-	REQUIRE(hasSameRules(options.rules, again.rules));
+	REQUIRE(hasSameRules(*options.rules, *again.rules));
 }
 
 } // namespace fuzz

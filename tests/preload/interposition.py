@@ -82,7 +82,7 @@ class Interposition(unittest.TestCase):
 
 class Binding(Interposition):
     def test_clients_are_right_without_us(self):
-        for client in [*WAYS, "every_entry", "early_main", "early_looked_main", "vendor_callers", "next_main"]:
+        for client in [*WAYS, "every_entry", "every_part", "early_main", "early_looked_main", "vendor_callers", "next_main"]:
             with self.subTest(client):
                 self.works(None, client, calls=0)
 
@@ -93,13 +93,15 @@ class Binding(Interposition):
                     self.works(TELLING, client, calls=1, LD_BIND_NOW=now)
 
     def test_every_entry_point_passes_every_argument(self):
-        seen = self.works(TELLING, "every_entry")
-        names = [line.split()[1] for line in seen]
-        self.assertEqual(len(names), len(set(names)))
-        self.assertTrue({"cublasSgemm_v2_64", "cublasLtMatmul", "cublasXtSgemm", "cublasGemmGroupedBatchedEx"} <= set(names))
-        self.assertGreater(len(names), 290)
-        for preload in (PRODUCT, CORELESS):
-            self.works(preload, "every_entry")
+        for client in ("every_entry", "every_part"):
+            seen = self.works(TELLING, client)
+            names = [line.split()[1] for line in seen]
+            self.assertEqual(len(names), len(set(names)))
+            self.assertTrue({"cublasSgemm_v2_64", "cublasLtMatmul", "cublasXtSgemm", "cublasGemmGroupedBatchedEx",
+                             "cudnnConvolutionForward", "cudnnBackendExecute", "cudnnRNNForward", "cudnnAddTensor"} <= set(names))
+            self.assertGreater(len(names), 340)
+            for preload in (PRODUCT, CORELESS):
+                self.works(preload, client)
 
     def test_plugins_in_a_scope_of_their_own(self):
         for plugin in ("plugin", "plugin_carrier", "plugin_trampoline"):

@@ -1,5 +1,7 @@
 """What becomes of numbers: as exact as the type allows at every magnitude, and no Inf or NaN that fp32 does not have."""
 import math
+import subprocess
+import tempfile
 
 import runner
 from runner import CAST_BFLOAT16, CAST_HALF, ETA, LIBRARY_BFLOAT16, LIBRARY_HALF, TF32, bare, run
@@ -101,17 +103,28 @@ class Scaled(runner.Test):
             if total["kind"] == "underflow":
                 told[total["site"]] = told.get(total["site"], "") + total["operand"] * total["count"]
         self.assertEqual({site: "".join(sorted(lost)) for site, lost in told.items()}, expected)
+        rules = set()
         for event in self.run.report["scaler"]["events"]:
             if event["kind"] == "underflow":
                 entry = next(row["entry"] for row in self.run.report["ops"] if row["site"] == event["site"])
-                self.assertEqual(event["rule"], "AUTOAMP_CUSTOM_BLACK_LIST=" + entry)
+                self.assertIn(f'entry = "{entry}"', event["rule"])
+                rules.add(event["rule"])
                 self.assertEqual(event["scale_before"], event["scale_after"])
         # It is told because it is so, and the rule mends it.
         self.assertGreater(float(self.run.cases["loss.opposed"]["eta"]), 0.1)
         self.assertGreater(float(self.run.cases["loss.lt"]["eta"]), 0.1)
-        mended = run(PROGRAM, "loss.opposed", "loss.lt", CUSTOM_BLACK_LIST="cublasSgemm_v2,cublasLtMatmul", **CAST)
-        for name in ("loss.opposed", "loss.lt"):
-            self.assertLess(float(mended.cases[name]["eta"]), 1e-6)
+        with tempfile.NamedTemporaryFile("w", suffix=".toml") as file:
+            file.write("\n".join(sorted(rules)))
+            file.flush()
+            subprocess.run([runner.PLACE.autoamp, "check", file.name], capture_output=True, check=True)
+            mended = run(PROGRAM, *operands, "data.gaussian*", CONFIG=file.name, **CAST)
+        for name, case in mended.cases.items():
+            row = mended.rows_of(case)[0]
+            if name in operands:
+                self.assertEqual((row["decision"], row["reason"]), ("kept", "rule"), name)
+                self.assertLess(float(case.get("eta", 0)), 1e-6)
+            else:
+                self.assertEqual(row["decision"], "lowered", name)
         self.assertNotIn("underflow", mended.scaler_totals())
 
     def test_history(self):

@@ -1,5 +1,6 @@
 """Programs that say what their products run in, through autoamp.h and through autoamp.autocast: what the report says, what
 the rounding of each result shows, and what happens where nobody is there."""
+import json
 import os
 import subprocess
 import tempfile
@@ -13,6 +14,8 @@ PYTHON = {"_PYTHONPATH": os.path.join(HERE, "../../tools/python")}
 ALONE = ("any", "eight", "all", "forked", "names")  # that judge themselves
 
 H, B, S = "float16", "bfloat16", "float32"
+with open(os.path.join(HERE, "../oracle/torch_scopes.json"), encoding="utf-8") as FILE:
+    TORCH = json.load(FILE)  # what torch did
 RAN = {
     "torch": [H, H, S, H, B, S, B, H, H],
     "lists": [S, H, S, S, H],
@@ -20,6 +23,7 @@ RAN = {
     "levels": [S, H, S, H],
     "refused": [B, B, B, B, H],
     "plain": [H, H, H],
+    "order_of_ends": [B, S, S, H, H] * 2 + [H],
 }
 RAN_SCRIPT = {
     "nested": [H, H, S, B, H, H],
@@ -28,9 +32,9 @@ RAN_SCRIPT = {
     "reentered": [B, B, B, S, S, S, H],
     "exceptions": [B, B, B, H],
     "refused": ["ValueError"] * 5 + [H],
-    "other_devices": [H],
-    "generators": [B, B, H, H, H],
-    "coroutines": [B, H],
+    "other_devices": [H] + ["RuntimeError"] * 3,
+    "scopes": [{"inside": B, "outside": H}[each] for answers in TORCH["answers"].values() for each in answers],
+    "orders": [B, S, H, H] * 2 + [S, H, S, H],
     "workers": [H, B, H],
 }
 # Of the rows: region, decision, reason, what it ran in, calls.
@@ -43,6 +47,58 @@ ROWS = {
     "levels": {("observed", "observed", "white_list", S, 2), ("lowered", "lowered", "white_list", H, 1),
                (None, "lowered", "white_list", H, 1)},
 }
+
+# What the frameworks' documents show, with a product where they have a convolution: what is around a call, from the outside
+# in; the call; what it runs in, and what a report says of it. torch.autocast's nested region is the script `torch`.
+# An addition has no 16-bit form here, whatever a list says (docs/frameworks.md).
+O2 = {"lists": "paddle", "level": "O2"}
+ON = ("lowered", "white_list")
+NAMED, OFF = ("kept", "custom_black_list"), ("kept", "region_disabled")
+EXAMPLES = [
+    # paddle.amp.auto_cast, and amp_guard, which it was
+    ([{"lists": "paddle"}], "mm", H, *ON),
+    ([{"lists": "paddle"}], "bmm", H, *ON),
+    ([{"lists": "paddle", "enabled": "0"}], "mm", S, *OFF),
+    ([{"lists": "paddle", "custom_black_list": "matmul_v2"}], "mm", S, *NAMED),
+    ([{"lists": "paddle", "custom_black_list": "matmul_v2"}], "bmm", S, *NAMED),
+    ([{"lists": "paddle", "custom_black_list": "mul"}], "bmm", H, *ON),
+    ([{"lists": "paddle", "custom_black_list": "conv2d"}], "mm", H, *ON),
+    ([{"lists": "paddle", "custom_white_list": "elementwise_add"}], "add", S, "kept", "copy"),
+    ([{"lists": "paddle", "custom_white_list": "elementwise_add"}], "mm", H, *ON),
+    ([{**O2, "custom_white_list": "elementwise_add"}], "add", S, "kept", "copy"),
+    ([{**O2, "custom_white_list": "elementwise_add"}], "mm", H, *ON),
+    ([{**O2, "custom_black_list": "matmul_v2"}], "mm", S, *NAMED),
+    ([{**O2, "use_promote": "0"}], "mm", H, *ON),
+    ([{**O2, "use_promote": "0"}], "mv", S, "kept", "matrix_vector"),
+    ([{**O2, "use_promote": "0", "custom_black_list": "matmul_v2,mul"}], "mm", S, *NAMED),
+    ([{**O2, "dtype": "bfloat16"}], "mm", B, *ON),
+    ([{"lists": "paddle", "level": "OD"}], "mm", H, *ON),
+    ([{"lists": "paddle", "level": "OD"}], "mv", S, "kept", "matrix_vector"),
+    ([{"lists": "paddle", "level": "O0", "custom_white_list": "matmul_v2"}], "mm", S, "observed", "white_list"),
+    ([{"lists": "paddle"}, {"enabled": "0"}], "mm", S, *OFF),
+    ([{"lists": "paddle", "enabled": "0"}, {"enabled": "1"}], "mm", H, *ON),
+    ([{"lists": "paddle", "custom_black_list": "matmul_v2"}, {"custom_white_list": "matmul_v2"}], "mm", H, "lowered",
+     "custom_white_list"),
+    ([{"lists": "paddle", "custom_white_list": "matmul_v2", "custom_black_list": "matmul_v2"}], "mm", "ValueError", None, None),
+    ([{"lists": "paddle", "level": "O3"}], "mm", "ValueError", None, None),
+    # mindspore.amp.auto_mixed_precision and custom_mixed_precision
+    ([{"lists": "mindspore", "level": "O0"}], "mm", S, "observed", "white_list"),
+    ([{"lists": "mindspore", "level": "O1"}], "mm", H, *ON),
+    ([{"lists": "mindspore", "level": "O1"}], "bmm", H, *ON),
+    ([{"lists": "mindspore", "level": "O2"}], "mm", H, "lowered", "unlisted"),
+    ([{"lists": "mindspore", "level": "O3"}], "mm", H, "lowered", "unlisted"),
+    ([{"lists": "mindspore", "level": "O3", "dtype": "bfloat16"}], "bmm", B, "lowered", "unlisted"),
+    ([{"lists": "mindspore", "level": "auto"}], "mm", H, *ON),
+    ([{"lists": "mindspore", "level": "auto", "dtype": "bfloat16"}], "mm", B, *ON),
+    ([{"lists": "mindspore", "level": "O2", "custom_black_list": "nn.Dense"}], "mm", S, *NAMED),
+    ([{"lists": "mindspore", "level": "O2", "custom_black_list": "nn.Dense"}], "bmm", H, "lowered", "unlisted"),
+    ([{"lists": "mindspore", "level": "O1", "custom_white_list": "ops.MatMul"}], "mm", H, "lowered", "custom_white_list"),
+    ([{"lists": "mindspore", "level": "O3"}, {"lists": "torch", "level": "O1"}], "mm", H, *ON),
+    ([{"lists": "mindspore", "level": "OD"}], "mm", "ValueError", None, None),
+    # torch.autocast
+    ([{"dtype": "float16"}, {"enabled": "0"}], "mm", S, *OFF),
+    ([{"dtype": "float16"}, {"dtype": "bfloat16"}], "bmm", B, *ON),
+]
 
 # A program's NVTX ranges under RULES.
 RULES = """
@@ -61,6 +117,7 @@ RAN_RANGES = {
     "started": [B, B, H, H] * 3,
     "threads": [H, B, B, H],
     "nested": [S, B, H],
+    "many": [S, S, H, B, H],
 }
 
 
@@ -83,6 +140,23 @@ class Regions(runner.Test):
             # A site is what has its region; what was decided there is no part of it.
             self.assertEqual(len({row["site"] for row in result.report["ops"]}), len({row[0] for row in rows}))
 
+    def test_documented_examples(self):
+        steps = []
+        for i, (around, call, ran, *_) in enumerate(EXAMPLES):
+            for depth, settings in enumerate(around):
+                steps.append("push " + " ".join(f"{key}={value}" for key, value in {"name": f"{i}.{depth}", **settings}.items()))
+            # What is refused opens nothing.
+            steps += ["mm"] if ran == "ValueError" else [call] + ["pop"] * len(around)
+        expected = sum(([ran, H] if ran == "ValueError" else [ran] for _, _, ran, *_ in EXAMPLES), [])
+        for program, more in ((PROGRAM, {}), (SCRIPT, PYTHON)):
+            result = run(program, "examples", STRATEGY="cast", LOG="error", _CLIENT_SCRIPT="|".join(steps), **more)
+            self.assertEqual(self.ran(result), {"examples": expected})
+            for i, (around, call, ran, decision, reason) in enumerate(EXAMPLES):
+                with self.subTest(program, around=around, call=call):
+                    rows = [(row["decision"], row["reason"], row["dtype_compute"], row["calls"])
+                            for row in result.rows(region=f"{i}.{len(around) - 1}")]
+                    self.assertEqual(rows, [(decision, reason, ran, 1)] if decision else [])
+
     def test_programs_that_judge_themselves(self):
         for name in ALONE:
             for variables in ({"STRATEGY": "cast"}, {"STRATEGY": "cast", "TRACE": "off"}, {"ENABLED": "0"}):
@@ -96,6 +170,17 @@ class Regions(runner.Test):
         self.assertEqual((names.cases["names"]["even"], names.cases["names"]["odd"]), (H, B))
         rows = {row["region"] for row in names.report["ops"]}
         self.assertTrue(rows == {None} or all(row is None or row.startswith("step ") for row in rows))
+
+    def test_settings_have_an_end_and_share_the_rules(self):
+        with tempfile.NamedTemporaryFile("w", suffix=".toml") as file:
+            file.write("".join(f'[[rule]]\nm = "{10 ** 9 + i}"\nprecision = "tf32"\n' for i in range(50)))
+            file.flush()
+            for rules in ({}, {"CONFIG": file.name}):
+                result = run(PROGRAM, "new_settings", STRATEGY="cast", LOG="error", TRACE="off", **rules)
+                self.assertFine(result)
+                case = result.cases["new_settings"]
+                self.assertEqual((case["known"], case["ran"]), ("4096", H))
+                self.assertLess(int(case["bytes_each"]), 5000)
 
     def test_environment_beats_them(self):
         for name in RAN:
@@ -115,7 +200,7 @@ class Regions(runner.Test):
         for program, expected, more in ((PROGRAM, RAN, {}), (SCRIPT, RAN_SCRIPT, PYTHON)):
             result = runner.bare(program, *expected, **more)
             for name, ran in self.ran(result).items():
-                wanted = [word if word == "ValueError" else S for word in expected[name]]
+                wanted = [word if word.endswith("Error") else S for word in expected[name]]
                 self.assertEqual([word for word in ran if word != "entered"], wanted if "entered" not in ran else ["ValueError", S])
             if program == SCRIPT:
                 self.assertEqual({(case["loaded"], case["available"]) for case in result.cases.values()},
@@ -130,14 +215,28 @@ class Regions(runner.Test):
         self.assertEqual(self.ran(run(PROGRAM, "plain", STRATEGY="cast", SCOPE="regions"))["plain"], [S, H, S])
         self.assertEqual(self.ran(run(PROGRAM, "all", STRATEGY="cast", SCOPE="regions"))["all"], [S, B, B, H, S, S])
 
+    def test_they_beat_a_file(self):
+        with tempfile.NamedTemporaryFile("w", suffix=".toml") as file:
+            file.write("enabled = false")
+            file.flush()
+            result = run(PROGRAM, "torch", STRATEGY="cast", CONFIG=file.name)
+            self.assertEqual(self.ran(result)["torch"], [S, H, S, H, B, S, B, H, S])
+            self.assertEqual([(row["decision"], row["reason"], row["calls"]) for row in result.rows(region=None)],
+                             [("kept", "region_disabled", 1)])  # not the first one: nothing was asked for yet
+            plain = run(PROGRAM, "plain", STRATEGY="cast", CONFIG=file.name)
+            self.assertEqual((self.ran(plain)["plain"], plain.report), ([S, S, S], None))
+
     def test_a_bad_variable_is_off(self):
         result = run(PROGRAM, "torch", DTYPE="fp8")
         self.assertEqual(set(self.ran(result)["torch"]), {S})
         self.assertEqual(result.errors.count("autoamp: "), 1)
+        for turn in range(10):  # of eight threads' first regions and calls at once
+            self.assertEqual(run(PROGRAM, "eight", DTYPE="fp8", _TURN=str(turn)).errors.count("off: "), 1)
 
     def test_python_knows_that_it_is_loaded(self):
-        case = run(SCRIPT, "nested", STRATEGY="cast", **PYTHON).cases["nested"]
-        self.assertEqual((case["loaded"], case["available"]), ("True", "True,False"))
+        for available, variables in (("True,False", {}), ("False,False", {"ENABLED": "0"}), ("False,False", {"DTYPE": "fp8"})):
+            case = run(SCRIPT, "nested", STRATEGY="cast", **variables, **PYTHON).cases["nested"]
+            self.assertEqual((case["loaded"], case["available"]), ("True", available))
 
 
 class Ranges(runner.Test):
@@ -160,7 +259,7 @@ class Ranges(runner.Test):
                 ran, result = self.ran(name, CONFIG=self.config)
                 self.assertEqual(ran, {name: expected})
                 self.assertEqual({row["region"] for row in result.report["ops"]},
-                                 {None, "backward"} | ({"exact part"} if name == "nested" else set()))
+                                 {None, "backward"} | {"nested": {"exact part"}, "many": {"exact"}}.get(name, set()))
                 self.assertEqual({row["reason"] for row in result.rows(region="backward")}, {"rule"})
 
     def test_where_no_rule_means_them_they_are_nothing(self):

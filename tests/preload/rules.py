@@ -76,6 +76,34 @@ class Rules(runner.Test):
         self.assertEqual(*told)
         self.assertIn(("raised", "rule"), [row[2:] for row in told[0]])
 
+    def test_float32_raises_what_the_application_allows(self):
+        reference = bare(PROGRAM, "narrow.*", "stays.*")
+        stays = {"stays.sum": "unsupported", "stays.odd_groups": "grouped", "stays.pedantic": "pedantic", "stays.zero": "zero_size"}
+        path = written(rule("", "float32"), "float32.toml")
+        for variables in ({}, {"STRATEGY": "cast"}, {"STRATEGY": "tf32", "DTYPE": "tf32"}):
+            result = run(PROGRAM, "narrow.*", "stays.*", CONFIG=path, **variables)
+            self.assertFine(result)
+            for name, case in result.cases.items():
+                with self.subTest(name, **variables):
+                    kept, rows = stays.get(name), result.rows_of(case)
+                    asked = next((dtype for word, dtype in (("half", "float16"), ("bfloat16", "bfloat16"), ("narrow", "tf32"))
+                                  if word in name), None)
+                    told = [[row[key] for key in ("decision", "reason", "strategy", "dtype_compute")] for row in rows]
+                    if kept:
+                        self.assertEqual([row[:3] for row in told], [["kept", kept, "fp32"]])
+                        self.assertEqual(case["bits"], reference.cases[name]["bits"])
+                        continue
+                    self.assertEqual(told, [["raised", "rule", "fp32", "float32"]])
+                    self.assertEqual(rows[0]["dtype_asked"], asked)
+                    self.assertLess(float(case["eta"]), 1e-6)
+                    if runner.PLACE.emulated:  # a device is free not to round
+                        self.assertWithin(reference.cases[name]["eta"], ETA[asked], "bare")
+            raised = len(result.cases) - len(stays)
+            self.assertEqual((result.report["totals"]["raised"], result.report["totals"]["fallbacks"]), (raised, 0))
+        # A list keeps them from us, and no more; nor does a rule where nothing may be changed.
+        for variables in (BLACK, {"CONFIG": path, "STRATEGY": "fp32"}, {"CONFIG": path, "LEVEL": "O0"}):
+            self.assertEqual(run(PROGRAM, "narrow.*", "stays.*", **variables).bits(), reference.bits())
+
     def test_threads_by_name(self):
         text = rule('thread = "work*"', "bfloat16") + rule('thread = "configured"', "tf32")
         result = run(PROGRAM, "threads", CONFIG=written(text, "threads.toml"), **BLACK)
@@ -115,7 +143,7 @@ class Layers(runner.Test):
         for key, (value, origin) in {"dtype": ("bfloat16", program + ":1"), "scaling": ("off", named + ":1"),
                                      "memory": ("64M", user + ":3"), "strategy": ("cast", "environment"),
                                      "config": (named, "environment"), "log": ("warn", "default"),
-                                     "custom_black_list": ("mv,bmm,conv2d", f"environment, {named}:2, {user}:4")}.items():
+                                     "custom_black_list": ("mv,bmm,conv2d", f"environment, {named}:2:1, {user}:4:1")}.items():
             self.assertEqual((told["config"][key], told["config_origin"][key]), (value, origin))
         self.assertEqual([(each["rule"], each["origin"]) for each in told["rules"]],
                          [(f'm = "{m}", precision = "{precision}"', f"{path}:{line}") for m, precision, path, line in
@@ -131,7 +159,7 @@ class Layers(runner.Test):
         # Where XDG_CONFIG_HOME is unset, HOME has them.
         os.rename(xdg, os.path.join(FOLDER.name, ".config"))
         home = run(PROGRAM, "door.lt", _HOME=FOLDER.name, _XDG_CONFIG_HOME="").report["runs"][0]
-        self.assertEqual(home["config_origin"]["dtype"], os.path.join(FOLDER.name, ".config/autoamp/configured.toml:1"))
+        self.assertEqual(home["config_origin"]["dtype"], os.path.join(FOLDER.name, ".config/autoamp/configured.toml:1:1"))
 
     def test_the_environment_switches_off_whatever_a_file_says(self):
         path = written('enabled = true\nlevel = "O1"\n' + rule("", "float16"), "on.toml")

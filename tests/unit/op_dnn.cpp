@@ -272,11 +272,12 @@ TEST_CASE("other calls say what they do and to what")
 	CHECK(op.a == Dtype::float32);
 	CHECK(shapeOf(op) == "n2 c3 4x5 nchw");
 	call.tensor = &wide;
-	CHECK(shapeOf(described(Kind::none, call)) == "n2 c3 4x5x42 strided");
+	CHECK(shapeOf(described(Kind::none, call)) == "n2 c3 4x5x42 nchw");
 	data.type = CUDNN_DATA_HALF, call.tensor = &data;
 	CHECK(described(Kind::none, call).obstacle == Obstacle::already_low);
 	refused = "tensor";
-	CHECK(described(Kind::none, call).obstacle == Obstacle::bad_argument);
+	CHECK(described(Kind::none, call).obstacle == Obstacle::pooling);
+	CHECK(described(Kind::none, call).a == Dtype::none);
 	refused = "";
 	CHECK(described(Kind::none, {}).a == Dtype::none); // nothing describes the data
 }

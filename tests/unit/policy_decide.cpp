@@ -235,12 +235,12 @@ TEST_CASE("a custom name decides about the calls that it reaches, and no other")
 				const uint64_t reached = rowsOf(system.lists, name);
 				for (unsigned row = 0; row < callRowCount; ++row) {
 					const op::Op call = product(1, 1, 1, static_cast<Kind>(row));
-					const bool isReached = reached >> row & 1;
+					const bool isReached = reached >> row & 1, isNamed = isReached && op::isProduct(call.kind);
 					const Listing as = listed(call, usual);
 					const Listing lowered = listed(call, lowering), kept = listed(call, keeping);
-					if (lowered.isLowered != (isReached || as.isLowered) ||
+					if (lowered.isLowered != (isNamed || as.isLowered) ||
 					    kept.isLowered != (!isReached && as.isLowered) ||
-					    lowered.reason != (isReached ? Reason::custom_white_list : as.reason) ||
+					    lowered.reason != (isNamed ? Reason::custom_white_list : as.reason) ||
 					    kept.reason != (isReached ? Reason::custom_black_list : as.reason))
 						FAIL(lists << " " << level << " " << name << " " << callRows()[row].op);
 				}
@@ -411,6 +411,7 @@ TEST_CASE("a convolution is cast where a tensor-core engine takes it")
 		}
 		CHECK(decided(callOf(depthwise), brainCast).verdict == Verdict::lowered);
 		CHECK(decided(callOf(it), stateOf({"AUTOAMP_STRATEGY=tf32"})).reason == Reason::already_low);
+		CHECK(decided(callOf(it), stateOf({"AUTOAMP_CUSTOM_BLACK_LIST=conv2d"})).verdict == Verdict::kept);
 		CHECK(decided(callOf(it), stateOf({"AUTOAMP_STRATEGY=library", "AUTOAMP_SCALING=off"})).reason ==
 		      Reason::unsupported);
 	}
@@ -584,4 +585,41 @@ TEST_CASE("every reason has its words, and is either the policy's or somebody el
 	CHECK(std::string(name(Strategy::cast)) == "cast");
 	CHECK(std::string(name(Reason::count)) == "?");
 	CHECK(std::string(name(static_cast<Verdict>(99))) == "?");
+}
+
+TEST_CASE("whatever a custom list names, nothing else is decided otherwise, and nothing is done at O0")
+{
+	const auto isSame = [](const Decision &x, const Decision &y) {
+		return x.verdict == y.verdict && x.reason == y.reason && x.strategy == y.strategy && x.precision == y.precision;
+	};
+	const struct {
+		const char *lists, *prefix;
+		Lists system;
+		std::vector<const char *> levels;
+	} systems[] = {{"AUTOAMP_LISTS=torch", "torch:", Lists::torch, {"O0", "O1"}},
+	               {"AUTOAMP_LISTS=paddle", "paddle:", Lists::paddle, {"O0", "OD", "O1", "O2"}},
+	               {"AUTOAMP_LISTS=mindspore", "ms:", Lists::mindspore, {"O0", "O1", "O2", "O3", "auto"}}};
+	for (const auto &[lists, prefix, system, levels] : systems)
+		for (const char *level : levels) {
+			const std::string levelIs = std::string("AUTOAMP_LEVEL=") + level;
+			const State without = stateOf({lists, levelIs.c_str()});
+			for (const std::string_view name : opsOf(system))
+				for (const bool isWhite : {true, false}) {
+					const std::string named = (isWhite ? "AUTOAMP_CUSTOM_WHITE_LIST=" : "AUTOAMP_CUSTOM_BLACK_LIST=") +
+					                          (prefix + std::string(name));
+					const State with = stateOf({lists, levelIs.c_str(), named.c_str()});
+					for (const Kind kind : {Kind::none, Kind::mm, Kind::addmm, Kind::bmm, Kind::mv}) {
+						const op::Op call = product(4096, 4096, 4096, kind);
+						const Decision decision = decided(call, with);
+						const bool isNamed = rowsOf(system, name) >> static_cast<unsigned>(kind) & 1u;
+						INFO(lists << " " << level << " " << named << " " << policy::name(kind));
+						if (!isNamed)
+							REQUIRE(isSame(decision, decided(call, without)));
+						if (without.observeOnly)
+							REQUIRE(decision.isAsAsked());
+						else if (isNamed && kind != Kind::none)
+							REQUIRE((decision.verdict == Verdict::lowered) == isWhite);
+					}
+				}
+		}
 }

@@ -295,14 +295,14 @@ TEST_CASE("a scalar is the strongest's, lists are united, rules stand one after 
 		CHECK(options.valueOf(option) == value);
 	};
 	is(Option::level, Origin::environment, "environment", "O0");
-	is(Option::dtype, Origin::file, "a:1", "bf16");
-	is(Option::memory, Origin::file, "b:1", "64M");
+	is(Option::dtype, Origin::file, "a:1:1", "bf16");
+	is(Option::memory, Origin::file, "b:1:1", "64M");
 	is(Option::trace, Origin::fallback, "default", "summary");
-	is(Option::customBlack, Origin::environment, "environment, a:2, b:3", "mv,mm,bmm,addmm");
+	is(Option::customBlack, Origin::environment, "environment, a:2:1, b:3:1", "mv,mm,bmm,addmm");
 	CHECK(options.customBlack.names == std::vector<std::string>{"torch:mv", "torch:mm", "torch:bmm", "torch:addmm"});
-	REQUIRE(options.rules.list.size() == 2);
-	CHECK(describe(options.rules.list[0]) == "m = \"1\", precision = \"float32\"");
-	CHECK(options.rules.list[1].line == "b:4");
+	REQUIRE(options.rules->list.size() == 2);
+	CHECK(describe(options.rules->list[0]) == "m = \"1\", precision = \"float32\"");
+	CHECK(options.rules->list[1].place == "b:4:1");
 	CHECK(layered(files, {"AUTOAMP_DTYPE=float16"}).options.dtype == op::Dtype::float16);
 }
 
@@ -349,23 +349,28 @@ TEST_CASE("what is wrong with a file is named with its place")
 	    {"level = [\"O0\"]", "f.toml:1:10: level=O0: one value, no array"},
 	    {"level = 1.5", "f.toml:1:9: expected a string, a whole number or true or false"},
 	    {"level = 1979-05-27", "f.toml:1:9: expected a string, a whole number or true or false"},
-	    {"level = {}", "f.toml:1:9: expected a string, a whole number or true or false"},
+	    {"level = {}", "f.toml:1:1: level: no such table; rules are written [[rule]], each"},
+	    {"[[rules]]\nm = 1", "f.toml:1:3: rules: no such table; rules are written [[rule]], each"},
+	    {"level = []", "f.toml:1:9: level=: one value, no array"},
+	    {"bogus = []", "f.toml:1:1: bogus: no such key; the nearest is scope"},
+	    {"custom_black_list = [\" \"]", "f.toml:1:22: custom_black_list= : an empty name"},
 	    {"memory = -1", "f.toml:1:10: memory=-1: bad value; accepted: bytes, or a number with K, M or G"},
 	    {"dir = \"a\\u0000b\"", "f.toml:1:7: a value with a control character"},
 	    {"dir = \"a\\nb\"", "f.toml:1:7: a value with a control character"},
 	    {"custom_white_list = [\n\"mm\",\n\"conv2\"]",
 	     "f.toml:3:1: custom_white_list=conv2: no op or entry point 'conv2'; the nearest is conv2d"},
-	    {"custom_white_list = [1]", "f.toml:1:22: expected a string"},
+	    {"custom_white_list = [1]", "f.toml:1:22: custom_white_list=1: no op or entry point '1'; the nearest is mm"},
+	    {"custom_white_list = [[\"mm\"]]", "f.toml:1:22: expected a string, a whole number or true or false"},
 	    {"custom_white_list = [\"mm\"]\ncustom_black_list = [\"mm\"]",
-	     "f.toml:2: custom_black_list: 'torch:mm' is in AUTOAMP_CUSTOM_WHITE_LIST as well"},
+	     "f.toml:2:1: custom_black_list: 'torch:mm' is in AUTOAMP_CUSTOM_WHITE_LIST as well"},
 	    {"level = \"O1\"\nlevel = \"O0\"", "f.toml:2:"},
 	    {"level = \"O1", "f.toml:1:"},
 	    {"level", "f.toml:1:"},
-	    {"strategy = \"library\"", "f.toml:1: strategy=library: the library does not scale float16; accepted: "
+	    {"strategy = \"library\"", "f.toml:1:1: strategy=library: the library does not scale float16; accepted: "
 	                               "AUTOAMP_DTYPE=bfloat16, or AUTOAMP_SCALING=off with it"},
 	    {"rule = 1", "f.toml:1:8: rules are written [[rule]], each"},
 	    {"[rule]\nm = 1", "f.toml:1:1: rules are written [[rule]], each"},
-	    {"[level]\n", "f.toml:1:1: expected a string, a whole number or true or false"},
+	    {"[level]\n", "f.toml:1:2: level: no such table; rules are written [[rule]], each"},
 	    {"[[rule]]\nm = 1", "f.toml:1:1: a rule without precision; accepted: float32, float16, bfloat16, tf32"},
 	    {"[[rule]]\nprecision = \"fp16\"",
 	     "f.toml:2:13: precision=fp16: bad value; accepted: float32, float16, bfloat16, tf32"},
@@ -373,6 +378,9 @@ TEST_CASE("what is wrong with a file is named with its place")
 	    {"[[rule]]\nm = \"256..\"",
 	     "f.toml:2:5: m=256..: bad value; accepted: 256, \">=256\", \">256\", \"<=64\", \"<64\", \"128..4096\""},
 	    {"[[rule]]\nentry = [\"a\", \"b\"]", "f.toml:2:10: entry=a: a rule asks for one value"},
+	    {"[[rule]]\nm = [64, 128]", "f.toml:2:6: m=64: a rule asks for one value"},
+	    {"[[rule]]\nentry = []", "f.toml:2:9: entry=: a rule asks for one value"},
+	    {"[[rule]]\nbogus = []\nprecision = \"tf32\"", "f.toml:2:9: bogus=: a rule asks for one value"},
 	    {"[[rule]]\nentry = \"\"", "f.toml:2:9: entry=: bad value; accepted: a pattern"},
 	};
 	for (const auto &each : cases) {

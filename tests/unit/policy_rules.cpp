@@ -99,8 +99,8 @@ TEST_CASE("what a rule matches")
 	for (const auto &each : cases) {
 		INFO(each.matchers);
 		const State state = stateOf(patterns + rule(each.matchers)); // the patterns keep their places
-		REQUIRE(state.rules.list.size() == 3);
-		CHECK(state.rules.list[2].matches(each.call, where) == each.matches);
+		REQUIRE(state.rules->list.size() == 3);
+		CHECK(state.rules->list[2].matches(each.call, where) == each.matches);
 	}
 }
 
@@ -108,11 +108,11 @@ TEST_CASE("regions and threads are asked for by each pattern once")
 {
 	const State state =
 	    stateOf(rule("region = \"a\"") + rule("region = \"b*\"\nthread = \"x\"") + rule("region = \"a\""));
-	CHECK(state.rules.regionPatterns == std::vector<std::string>{"a", "b*"});
-	CHECK(state.rules.threadPatterns == std::vector<std::string>{"x"});
-	CHECK(bitsOf(state.rules.regionPatterns, "bc") == 2);
-	CHECK(bitsOf(state.rules.regionPatterns, "a") == 1);
-	CHECK(bitsOf(state.rules.regionPatterns, "") == 0);
+	CHECK(state.rules->regionPatterns == std::vector<std::string>{"a", "b*"});
+	CHECK(state.rules->threadPatterns == std::vector<std::string>{"x"});
+	CHECK(bitsOf(state.rules->regionPatterns, "bc") == 2);
+	CHECK(bitsOf(state.rules->regionPatterns, "a") == 1);
+	CHECK(bitsOf(state.rules->regionPatterns, "") == 0);
 	for (const auto &[key, most] : {std::pair{"region", 64}, std::pair{"thread", 32}}) {
 		std::string text;
 		for (int i = 0; i < most; ++i)
@@ -189,40 +189,80 @@ TEST_CASE("what a rule decides")
 	op::Op allowed = large; // TF32 by the application already
 	allowed.asked = Dtype::tf32;
 	CHECK(decide(allowed, stateOf(rule("", "tf32")), {}, h100).reason == Reason::already_low);
+
+	// TF32 and less that the application allows: a rule of float32 does not, a list has no say in it.
+	const auto verdict = [](const op::Op &op, const std::string &text, const char *variable, const Device &device) {
+		const Decision decision = decide(op, stateOf(text, {variable}), {}, device);
+		CHECK(decision.precision == (decision.verdict == Verdict::raised ? Dtype::float32 : op.asked));
+		return decision.verdict;
+	};
+	for (const Dtype asked : {Dtype::tf32, Dtype::float16, Dtype::bfloat16}) {
+		allowed.asked = asked;
+		allowed.obstacle = asked == Dtype::tf32 ? op::Obstacle::none : op::Obstacle::already_low;
+		CHECK(verdict(allowed, rule("", "float32"), "", h100) == Verdict::raised);
+		CHECK(verdict(allowed, rule("", "float32"), "AUTOAMP_STRATEGY=fp32", h100) == Verdict::kept);
+		CHECK(verdict(allowed, "", "AUTOAMP_CUSTOM_BLACK_LIST=mm", h100) == Verdict::kept);
+	}
+	allowed.asked = Dtype::tf32, allowed.obstacle = op::Obstacle::none; // which this device has not
+	CHECK(decide(allowed, stateOf(rule("", "float32")), {}, turing).verdict == Verdict::kept);
 	CHECK(decide(allowed, stateOf(rule("", "bfloat16")), {}, h100).strategy == Strategy::cast);
 }
 
 TEST_CASE("a rule prints as it was meant")
 {
 	const State state = stateOf(rule("op = 'b?\"x\\'\nm = 7\nflops = \">=1e9\""));
-	CHECK(describe(state.rules.list[0]) == R"(op = "b?\"x\\", m = "7", flops = ">=1e9", precision = "bfloat16")");
-	CHECK(state.rules.list[0].line == "f.toml:1");
+	CHECK(describe(state.rules->list[0]) == R"(op = "b?\"x\\", m = "7", flops = ">=1e9", precision = "bfloat16")");
+	CHECK(state.rules->list[0].place == "f.toml:1:1");
 }
 
 TEST_CASE("what no call can meet is told")
 {
-	const auto warnings = [](const std::string &text) { return stateOf(text).rules.warnings(); };
+	const auto warnings = [](const std::string &text) { return stateOf(text).rules->warnings(); };
 	CHECK(warnings(rule("m = \">=256\"") + rule("m = \">=128\"") + rule("")).empty());
 	CHECK(warnings(rule("caller = \"lib?\"") + rule("caller = \"lib*\"")).empty());
-	CHECK(warnings(rule("caller = \"lib?\"") + rule("caller = \"liba\"")).empty()); // not told, perhaps
+	CHECK(warnings(rule("region = \"*\"") + rule("") + rule("")).size() == 1); // a call may be outside of all
+	CHECK(warnings(rule("m = \"<256\"") + rule("m = \">256\"") + rule("")).empty());
+	CHECK(warnings(rule("m = \"<256\"\nn = 1") + rule("m = \">=256\"") + rule("")).empty());
+	CHECK(warnings(rule("entry = \"cublasSgemmStridedBatched\"\nop = \"mm\"")).empty()); // a batch of one
+	CHECK(warnings(rule("m = \">=10\"\nn = \">=10\"\nk = \">=10\"\nflops = \"<=2000\"")).empty());
+	CHECK(warnings(rule("thread = \"fifteen*letters*\"") + rule("caller = \"lib*\"")).empty());
 	struct {
 		std::string rules;
 		const char *warning;
 	} const cases[] = {
-	    {rule("entry = \"cudnn*\""), R"(f.toml:1: the rule never matches: entry = "cudnn*" matches no entry point)"},
+	    {rule("entry = \"cudnn*\""),
+	     R"(f.toml:1:1: the rule never matches: entry = "cudnn*" matches no entry point of a product)"},
 	    {rule("op = \"softmax\""),
-	     R"(f.toml:1: the rule never matches: op = "softmax" reaches no product that autoamp catches)"},
-	    {rule("k = \"9..8\""), R"(f.toml:1: the rule never matches: k = "9..8" is an empty range)"},
-	    {rule("m = \"<0\""), R"(f.toml:1: the rule never matches: m = "<0" is an empty range)"},
-	    {rule("") + rule("m = 1"), "f.toml:4: the rule never matches: that of f.toml:1 takes all its calls"},
+	     R"(f.toml:1:1: the rule never matches: op = "softmax" reaches no call that autoamp catches)"},
+	    {rule("k = \"9..8\""), R"(f.toml:1:1: the rule never matches: k = "9..8" is an empty range)"},
+	    {rule("m = \"<0\""), R"(f.toml:1:1: the rule never matches: m = "<0" is an empty range)"},
+	    {rule("") + rule("m = 1"), "f.toml:4:1: the rule never matches: that of f.toml:1:1 takes all its calls"},
 	    {rule("m = \">=128\"") + rule("m = \">=256\"\nn = 1"),
-	     "f.toml:4: the rule never matches: that of f.toml:1 takes all its calls"},
+	     "f.toml:4:1: the rule never matches: that of f.toml:1:1 takes all its calls"},
 	    {rule("entry = \"cublasS*\"") + rule("entry = \"cublasSgemm*\""),
-	     "f.toml:4: the rule never matches: that of f.toml:1 takes all its calls"},
+	     "f.toml:4:1: the rule never matches: that of f.toml:1:1 takes all its calls"},
 	    {rule("op = \"linear\"") + rule("op = \"mm\""),
-	     "f.toml:4: the rule never matches: that of f.toml:1 takes all its calls"},
+	     "f.toml:4:1: the rule never matches: that of f.toml:1:1 takes all its calls"},
 	    {rule("region = \"back*\"") + rule("region = \"backward*\""),
-	     "f.toml:4: the rule never matches: that of f.toml:1 takes all its calls"},
+	     "f.toml:4:1: the rule never matches: that of f.toml:1:1 takes all its calls"},
+	    {rule("caller = \"lib?\"") + rule("caller = \"liba\""),
+	     "f.toml:4:1: the rule never matches: that of f.toml:1:1 takes all its calls"},
+	    {rule("entry = \"*\"\nop = \"*\"\ncaller = \"**\"\nthread = \"*\"\nm = \">=0\"") + rule(""),
+	     "f.toml:8:1: the rule never matches: that of f.toml:1:1 takes all its calls"},
+	    {rule("m = \"<256\"") + rule("m = \">=256\"") + rule("n = 1"),
+	     "f.toml:7:1: the rule never matches: those before it take all its calls"},
+	    {rule("k = \"1..9\"") + rule("k = \"10..19\"") + rule("k = \"5..15\""),
+	     "f.toml:7:1: the rule never matches: those before it take all its calls"},
+	    {rule("entry = \"cublasSgemv*\"\nop = \"mm\""),
+	     R"(f.toml:1:1: the rule never matches: entry = "cublasSgemv*" matches no entry point of a product with that op)"},
+	    {rule("entry = \"cublasSaxpy*\""),
+	     R"(f.toml:1:1: the rule never matches: entry = "cublasSaxpy*" matches no entry point of a product)"},
+	    {rule("caller = \"/usr/lib/x.so\""),
+	     R"(f.toml:1:1: the rule never matches: caller = "/usr/lib/x.so" has a folder; the name of the file alone is compared)"},
+	    {rule("thread = \"sixteen_letters_\""),
+	     R"(f.toml:1:1: the rule never matches: thread = "sixteen_letters_" is longer than the system's names of threads, 15 bytes)"},
+	    {rule("m = \">=10\"\nn = \">=10\"\nk = \">=10\"\nflops = \"<2000\""),
+	     R"(f.toml:1:1: the rule never matches: flops = "<2000" is not the work of such sizes)"},
 	};
 	for (const auto &each : cases)
 		CHECK(warnings(each.rules) == std::vector<std::string>{each.warning});

@@ -34,6 +34,8 @@ void add(Account &account, const trace::RowInfo &row)
 		account.loweredTo.insert(row.dtypeCompute);
 	if (row.eligible && row.decision == "kept")
 		account.eligibleKept.add(row);
+	if (row.eligible && row.decision == "raised")
+		account.eligibleRaised.add(row);
 	if (row.eligible && row.decision == "observed" && row.strategy != "fp32") {
 		account.wouldLower.add(row);
 		account.wouldLowerBy.insert(row.strategy);
@@ -71,7 +73,7 @@ Account add(const std::vector<trace::Trace> &runs)
 			if (std::find(sum.sites.begin(), sum.sites.end(), total.site) == sum.sites.end())
 				sum.sites.push_back(total.site);
 			if (const auto *row = run.row(total.row)) {
-				sum.entries.insert(row->entry);
+				sum.rules.insert(ruleFor(*row));
 				if (sum.example.empty())
 					sum.example =
 					    fmt::format("site {}: {} of {} {}", total.site, total.operand, row->entry, shapeOf(*row));
@@ -203,9 +205,10 @@ std::string shapeOf(const trace::RowInfo &row)
 	return row.shape.empty() ? shape(row.m, row.n, row.k, row.batch) : row.shape;
 }
 
-std::string ruleFor(const std::set<std::string> &entries)
+std::string ruleFor(const trace::RowInfo &row)
 {
-	return fmt::format("AUTOAMP_CUSTOM_BLACK_LIST={}", fmt::join(entries, ","));
+	return fmt::format("[[rule]]\nentry = \"{}\"\nm = {}\nn = {}\nk = {}\nprecision = \"float32\"", row.entry, row.m,
+	                   row.n, row.k);
 }
 
 std::string configOf(const trace::Trace &run, const char *name)

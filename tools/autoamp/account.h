@@ -33,19 +33,19 @@ struct ScalerSum {
 	std::string kind;
 	uint64_t count = 0;
 	std::vector<std::string> sites;
-	std::string example;           // the call of the first site, in words
-	std::set<std::string> entries; // that its calls came through
+	std::string example;         // the call of the first site, in words
+	std::set<std::string> rules; // that keep its calls
 };
 
-// What to set so that a call of these entries is not lowered to float16.
-std::string ruleFor(const std::set<std::string> &entries);
+// For a configuration file: calls like this one are not lowered.
+std::string ruleFor(const trace::RowInfo &row);
 
 struct Account {
 	Sum all, eligible, lowered, kept, raised, fallback, observed;
-	Sum eligibleKept, wouldLower;       // wouldLower: observed calls that O1 would have lowered
-	std::set<std::string> loweredTo;    // what lowered products multiplied in
-	std::set<std::string> wouldLowerBy; // the strategies of what O1 would lower
-	std::vector<ReasonSum> reasons;     // most flops first
+	Sum eligibleKept, eligibleRaised, wouldLower; // wouldLower: observed calls that O1 would have lowered
+	std::set<std::string> loweredTo;              // what lowered products multiplied in
+	std::set<std::string> wouldLowerBy;           // the strategies of what O1 would lower
+	std::vector<ReasonSum> reasons;               // most flops first
 	std::vector<ScalerSum> scaler;
 	uint64_t notes = 0;
 	std::string firstNote;

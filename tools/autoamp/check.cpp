@@ -3,10 +3,11 @@
 #include "src/policy/lists.h"
 #include "src/policy/options.h"
 #include "tools/autoamp/failure.h"
+#include "tools/autoamp/launch.h"
 #include "tools/autoamp/text.h"
 
-#include <algorithm>
 #include <fmt/format.h>
+#include <set>
 
 namespace autoamp::tool {
 
@@ -16,23 +17,39 @@ void check(const std::string &path, std::span<const char *const> entries)
 	std::string problem;
 	if (policy::readFile(path, file, problem) != policy::Reading::done)
 		fail(Status::wrong, "{}: {}", path, problem);
-	const char *const nothing = nullptr; // the file alone
-	const auto [options, error] = policy::parseOptions(&nothing, entries, {&file, 1});
-	if (!error.empty())
-		fail(Status::wrong, "{}", error);
-	auto warnings = options.rules.warnings();
+	// As a run would have it: with what is weaker and stronger here. What is wrong elsewhere is no fault of this
+	// file's.
+	Environment here;
+	here.set("AUTOAMP_CONFIG", path);
+	const char *const nothing = nullptr;
+	auto [options, error] = here.parse(entries);
+	std::vector<std::string> warnings;
+	if (!error.empty()) {
+		auto alone = policy::parseOptions(&nothing, entries, {&file, 1});
+		if (!alone.error.empty())
+			fail(Status::wrong, "{}", error.starts_with(path + ":") ? error : alone.error);
+		if (error.starts_with("AUTOAMP_"))
+			fail(Status::wrong, "{}", error);
+		warnings.push_back("with the environment and the files here: " + error);
+		options = std::move(alone.options);
+	}
+	const auto isIn = [&](const std::string &place) { return place.find(path + ":") != std::string::npos; };
+	for (const auto &line : options.rules->warnings())
+		if (line.starts_with(path + ":"))
+			warnings.push_back(line);
 	for (const auto option : {policy::Option::customWhite, policy::Option::customBlack})
 		for (const auto &name :
 		     (option == policy::Option::customWhite ? options.customWhite : options.customBlack).idle)
-			warnings.push_back(fmt::format("{}: {} has no library call in a 16-bit form: nothing changes",
-			                               options.place[static_cast<size_t>(option)], name));
+			if (isIn(options.place[static_cast<size_t>(option)]))
+				warnings.push_back(fmt::format("{}: {} has no library call in a 16-bit form: nothing changes",
+				                               options.place[static_cast<size_t>(option)], name));
 	for (const auto &warning : warnings)
 		complain(fmt::format("autoamp: warning: {}\n", warning));
-	const auto isSet = [](policy::Origin origin) { return origin != policy::Origin::fallback; };
-	fmt::print("{}: {}, {}\n", path,
-	           plural(static_cast<size_t>(std::count_if(std::begin(options.origin), std::end(options.origin), isSet)),
-	                  "setting"),
-	           plural(options.rules.list.size(), "rule"));
+	const auto document = policy::parseToml(file);
+	std::set<std::string> keys;
+	for (const auto &setting : document.top.settings)
+		keys.insert(setting.key);
+	fmt::print("{}: {}, {}\n", path, plural(keys.size(), "setting"), plural(document.rules.size(), "rule"));
 }
 
 } // namespace autoamp::tool

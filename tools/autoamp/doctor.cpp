@@ -124,7 +124,30 @@ Section installation(const Installation &installation, const policy::Options &op
 	return section;
 }
 
-Section environment(const policy::ParsedOptions &configuration, std::span<const char *const> entries)
+// What each variable has wrong where the others are as they are, by name; "": what no variable alone has.
+std::map<std::string, std::string> judgeVariables(policy::ParsedOptions configuration,
+                                                  std::span<const char *const> entries, const std::string &program)
+{
+	std::map<std::string, std::string> problems;
+	Environment environment;
+	while (!configuration.error.empty()) {
+		const auto name = configuration.error.substr(0, configuration.error.find_first_of("=:"));
+		const auto *value = environment.get(name);
+		if (!value) {
+			problems[""] = configuration.error;
+			break;
+		}
+		const auto text = configuration.error.substr(name.size());
+		const auto typed = "=" + policy::shown(*value) + ": ";
+		problems[name] = text.substr(text.starts_with(typed) ? typed.size() : text.find(": ") + 2);
+		environment.unset(name);
+		configuration = environment.parse(entries, program);
+	}
+	return problems;
+}
+
+Section environment(const policy::ParsedOptions &configuration, std::span<const char *const> entries,
+                    const std::string &program, const Installation &installation)
 {
 	static constexpr struct {
 		const char *name, *value, *says; // value: "" any
@@ -135,15 +158,13 @@ Section environment(const policy::ParsedOptions &configuration, std::span<const 
 	              {"NVIDIA_TF32_OVERRIDE", "0", "no TF32: products are compared with fp32"},
 	              {"CUBLAS_EMULATE_SINGLE_PRECISION", "1", "fp32 products are emulated: kept, emulated_fp32"}};
 	Section section("environment");
-	bool isEmpty = true, isWrong = false;
+	auto problems = judgeVariables(configuration, entries, program);
+	bool isEmpty = configuration.error.empty();
 	for (auto *variable = policy::processEnvironment(); *variable; variable++) {
 		const std::string text = *variable, name = text.substr(0, text.find('='));
 		if (!name.starts_with("AUTOAMP_"))
 			continue;
-		const char *const alone[] = {*variable, nullptr};
-		const auto problem = policy::parseOptions(alone, entries).error;
-		judge(section, text, problem.empty(), problem.empty() ? "valid" : problem.substr(problem.find(": ") + 2));
-		isWrong |= !problem.empty();
+		judge(section, text, !problems.count(name), problems.count(name) ? problems[name] : "valid");
 		isEmpty = false;
 	}
 	const auto &options = configuration.options;
@@ -151,17 +172,19 @@ Section environment(const policy::ParsedOptions &configuration, std::span<const 
 	for (size_t i = 0; i < table.size(); i++)
 		if (options.origin[i] == policy::Origin::file)
 			section.add(fmt::format("{}={}", policy::keyOf(table[i]), options.value[i]), options.place[i]);
-	for (const auto &rule : options.rules.list)
-		section.add("rule", fmt::format("{}, {}", policy::describe(rule), rule.line));
+	for (const auto &rule : options.rules->list)
+		section.add("rule", fmt::format("{}, {}", policy::describe(rule), rule.place));
 	isEmpty &= std::count(std::begin(options.origin), std::end(options.origin), policy::Origin::file) == 0 &&
-	           options.rules.list.empty();
-	if (!isWrong && !configuration.error.empty())
-		judge(section, "together", false, configuration.error);
+	           options.rules->list.empty();
+	if (problems.count(""))
+		judge(section, "together", false, problems[""]);
 	for (const auto &[name, wanted, says] : others) {
 		const char *value = policy::environmentValue(policy::processEnvironment(), name);
 		if (!value || !*value || (*wanted && value != std::string_view(wanted)))
 			continue;
-		section.add(fmt::format("{}={}", name, value), says);
+		std::error_code error;
+		const bool isOurs = fs::equivalent(value, installation.library, error);
+		section.add(fmt::format("{}={}", name, value), isOurs ? "autoamp's own" : says);
 		isEmpty = false;
 	}
 	if (isEmpty)
@@ -326,7 +349,7 @@ void doctor(const DoctorOptions &options, const policy::ParsedOptions &configura
 	machine(driver, libraries).print(terminal);
 	support(driver, libraries, inspect(house.core())).print(terminal);
 	installation(house, configuration.options).print(terminal);
-	environment(configuration, entries).print(terminal);
+	environment(configuration, entries, programName(options.command), house).print(terminal);
 	std::string next = fmt::format("{} doctor -- APP", invocation);
 	if (!command.empty()) {
 		Section section(options.command.front());

@@ -41,13 +41,11 @@ struct Explanation {
 size_t indexOf(const std::string &name, std::span<const char *const> entries)
 {
 	const std::vector<std::string_view> all(entries.begin(), entries.end());
-	const auto found = std::find(all.begin(), all.end(), name);
-	if (found != all.end())
-		return static_cast<size_t>(found - all.begin());
-	const auto current = name + "_v2"; // what cublas_v2.h makes of the name in a program
-	const bool isMacro = std::find(all.begin(), all.end(), current) != all.end();
-	fail(Status::wrong, "explain: no entry point '{}'; the nearest is {}", name,
-	     isMacro ? current : policy::nearestName(name, all));
+	const bool is64 = name.ends_with("_64"); // cublasSgemm: cublas_v2.h makes cublasSgemm_v2 of it in a program
+	for (const auto &each : {name, name.substr(0, name.size() - 3 * is64) + (is64 ? "_v2_64" : "_v2")})
+		if (const auto found = std::find(all.begin(), all.end(), each); found != all.end())
+			return static_cast<size_t>(found - all.begin());
+	fail(Status::wrong, "explain: no entry point '{}'; the nearest is {}", name, policy::nearestName(name, all));
 }
 
 std::string_view fileName(std::string_view path)
@@ -128,6 +126,12 @@ policy::Where whereOf(const Question &question, const policy::Rules &rules)
 	        static_cast<uint32_t>(bits(rules.threadPatterns, question.thread))};
 }
 
+// With AUTOAMP_SCOPE=regions nothing is lowered there.
+bool isOutside(const Question &question, const policy::Options &options)
+{
+	return options.scope == policy::Scope::regions && question.region.empty();
+}
+
 Explanation walk(const Question &question, const op::Op &op, const policy::Options &options)
 {
 	const auto driver = question.gpu ? Driver{} : askDriver();
@@ -137,13 +141,14 @@ Explanation walk(const Question &question, const op::Op &op, const policy::Optio
 	const policy::Device ideal = {&constants, 90, true};
 	const policy::Device here =
 	    gpu ? policy::Device{&constants, gpu->capability, driver.version >= policy::Device::oldestDriver} : ideal;
-	const policy::State real(options);
+	policy::State real(options);
+	real.isRegionOff = isOutside(question, options);
 	const auto &entry = entry::entryTable[op.entry];
 	const auto category = op.kind == op::Kind::none ? real.lists.category(*policy::rowsAt(entry.name).front())
 	                                                : real.category[static_cast<unsigned>(op.kind)];
-	const auto &rules = options.rules;
+	const auto &rules = *options.rules;
 	const auto where = whereOf(question, rules);
-	const auto *rule = op::isProduct(op.kind) ? rules.find(op, where) : nullptr;
+	const auto *rule = op::isProduct(op.kind) && !real.isRegionOff ? rules.find(op, where) : nullptr;
 	const auto aim = policy::aimOf(real, rule);
 	Explanation result = {
 	    entry.name, op, category, policy::decide(op, real, where, here), {}, policy::waysOf(op, aim, here), rule};
@@ -155,10 +160,10 @@ Explanation walk(const Question &question, const op::Op &op, const policy::Optio
 	// Everything open that could keep a call; then, one after the other, as it is.
 	auto state = real;
 	policy::Device device = ideal;
-	state.observeOnly = false;
+	state.observeOnly = state.isRegionOff = false;
 	state.strategy = policy::StrategyChoice::cast, state.dtype = op::Dtype::float16; // a way that every product has
 	state.customWhite = state.customBlack = {};
-	state.rules = {};
+	state.rules = policy::Options().rules;
 	std::fill(std::begin(state.category), std::end(state.category), policy::Category::lower_precision);
 	const auto isLowered = [&](const char *name, std::string says) {
 		result.steps.push_back({name, std::move(says), policy::decide(op, state, where, device)});
@@ -167,12 +172,23 @@ Explanation walk(const Question &question, const op::Op &op, const policy::Optio
 
 	const auto *kind = op.kind == op::Kind::none ? "no product" : policy::name(op.kind);
 	const bool isUnlike = entry.dtype != op::Dtype::none && entry.dtype != op.a;
-	const auto taken = isUnlike ? fmt::format(" ({} itself takes {})", entry.name, op::name(entry.dtype)) : "";
+	const bool isGrouped = entry.obstacle == Obstacle::grouped;
+	const auto taken = isGrouped  ? ", if the groups are alike; else kept, grouped"
+	                   : isUnlike ? fmt::format(" ({} itself takes {})", entry.name, op::name(entry.dtype))
+	                              : "";
 	bool isGoing = isLowered("call", fmt::format("{} of {} operands{}", kind, op::name(op.a), taken));
 	const bool isRaised = result.decision.verdict == Verdict::raised;
+	if (isGoing && options.scope == policy::Scope::regions) {
+		state.isRegionOff = real.isRegionOff;
+		isGoing = isLowered("scope", question.region.empty()
+		                                 ? "regions: outside of all (--region)"
+		                                 : fmt::format("regions: inside {}, if the program opens it (autoamp.h) or a "
+		                                               "rule names it",
+		                                               question.region));
+	}
 	if ((isGoing || isRaised) && !rules.list.empty()) {
-		state.rules = rules;
-		isGoing = isLowered("rules", rule ? fmt::format("{}: {}", rule->line, policy::describe(*rule))
+		state.rules = options.rules;
+		isGoing = isLowered("rules", rule ? fmt::format("{}: {}", rule->place, policy::describe(*rule))
 		                                  : fmt::format("none of {} matches", plural(rules.list.size(), "rule")));
 	}
 	if ((isGoing || isRaised) && !rule) {
@@ -222,7 +238,7 @@ void writeJson(const Explanation &explanation)
 	                       {"strategy", policy::name(decision.strategy)},
 	                       {"est_ns", orNull(decision.estimate)},
 	                       {"est_lowered_ns", orNull(decision.estimateLowered)},
-	                       {"rule", explanation.rule ? Json(explanation.rule->line) : Json()},
+	                       {"rule", explanation.rule ? Json(explanation.rule->place) : Json()},
 	                       {"strategies", strategies},
 	                       {"steps", steps}};
 	fmt::print("{}\n", document.dump(1));
@@ -236,7 +252,7 @@ void writeText(const Explanation &explanation)
 	if (decision.verdict == Verdict::lowered)
 		how = fmt::format(" to {} by {}", op::name(decision.precision), policy::name(decision.strategy));
 	else if (decision.verdict == Verdict::raised)
-		how = " to sums in fp32";
+		how = op.a == op::Dtype::float32 ? " to fp32" : " to sums in fp32";
 	else if (decision.strategy != policy::Strategy::fp32)
 		how = fmt::format(", O1 would lower it by {}", policy::name(decision.strategy));
 	fmt::print("{} {}: {}{}\n", explanation.entry, shape(op.m, op.n, op.k, op.batch), policy::name(decision.verdict),
@@ -264,10 +280,16 @@ void explain(const Question &question, std::span<const char *const> entries)
 	if (question.batch != 1 && entry::entryTable[index].library == op::Library::cublas &&
 	    question.entry.find("Batched") == std::string::npos)
 		fail(Status::wrong, "explain: {} takes no batch; cublasSgemmStridedBatched does", question.entry);
+	const bool is64 = question.entry.ends_with("_64") || question.entry.find("Lt") != std::string::npos;
+	if (std::max({question.m, question.n, question.k}) > INT32_MAX && !is64)
+		fail(Status::wrong, "explain: {} takes sizes below 2^31; its _64 twin takes more", question.entry);
+	const double m(question.m), n(question.n), k(question.k);
+	if (std::max({m * n, m * k, n * k}) > 0x1p62) // elements are counted as the library does
+		fail(Status::wrong, "explain: a matrix of these sizes has more elements than there are addresses");
 	Environment environment;
 	if (question.gpu)
 		environment.set("AUTOAMP_GPU_MODEL", *question.gpu);
-	const auto parsed = environment.parse(entries);
+	const auto parsed = environment.parse(entries, question.program);
 	if (!parsed.error.empty())
 		fail(Status::wrong, "{}", parsed.error);
 	const auto &options = parsed.options;

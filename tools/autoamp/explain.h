@@ -11,7 +11,7 @@
 namespace autoamp::tool {
 
 struct Question {
-	std::string entry, dtype = "float32", caller, region, thread, format = "text"; // text, json
+	std::string entry, dtype = "float32", caller, region, thread, program, format = "text"; // text, json
 	std::optional<std::string> gpu; // as AUTOAMP_GPU_MODEL; none: this machine's
 	int64_t m = 0, n = 0, k = 0, batch = 1;
 };

@@ -44,7 +44,7 @@ constexpr const char *reports = R"(autoamp report [FILE|DIR...] [--report VIEW] 
   config    the configuration that held, where each value came from, and the rules
 
 The lists, ops and reasons:
-  --by op|entry|shape|reason|caller|thread|device   one line for all rows of ops that share it
+  --by op|entry|shape|reason|caller|region|thread|device   one line for all rows of ops that share it
   --sort COLUMN   by a column of JSON's name: numbers from the largest, texts from A
   --top N         the first N
 
@@ -91,8 +91,8 @@ GPU cannot do still stand, and AUTOAMP_LEVEL=O0, AUTOAMP_STRATEGY=fp32 and AUTOA
 beat every rule. A strategy that has no such precision gives way to one that has.
 
 A rule has
-  precision  float32 (as the program asked; sums in float16 are raised to fp32), float16,
-             bfloat16 or tf32
+  precision  float32 (not lowered; TF32, FAST_16F and sums in float16 are raised to fp32),
+             float16, bfloat16 or tf32
 and matches calls that meet all of these, as far as it has them; patterns know * and ?, numbers
 are 256, ">=256", ">256", "<=64", "<64" or "128..4096" with both ends:
 )";

@@ -139,7 +139,7 @@ Json describe(const trace::ScalerInfo &event, const trace::RowInfo *row)
 	        {"scale_before", orNull(event.scaleBefore)},
 	        {"scale_after", orNull(event.scaleAfter)},
 	        {"amax", orNull(event.amax)},
-	        {"rule", isLoss ? Json(ruleFor({row->entry})) : Json()}};
+	        {"rule", isLoss ? Json(ruleFor(*row)) : Json()}};
 }
 
 // Text of the application (paths, arguments) may be no UTF-8: shown, never refused.

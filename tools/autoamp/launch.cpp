@@ -35,6 +35,11 @@ void Environment::set(const std::string &name, const std::string &value)
 	values_[name] = value;
 }
 
+void Environment::unset(const std::string &name)
+{
+	values_.erase(name);
+}
+
 void Environment::prepend(const std::string &name, const std::string &entry)
 {
 	auto &value = values_[name];

@@ -18,6 +18,7 @@ public:
 	Environment(); // that of this process
 	const std::string *get(const std::string &name) const;
 	void set(const std::string &name, const std::string &value);
+	void unset(const std::string &name);
 	// Puts `entry` before what a list variable holds, once; never takes anything away.
 	void prepend(const std::string &name, const std::string &entry);
 	std::vector<std::string> strings() const;

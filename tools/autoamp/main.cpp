@@ -126,13 +126,16 @@ struct CommandLine {
 		             {"--batch", question.batch, "products in the call"}};
 		for (const auto &[name, size, says] : sizes)
 			explaining->add_option(name, size, says)
-			    ->check(CLI::Range(int64_t{0}, int64_t{INT32_MAX}))
+			    ->check(CLI::Range(int64_t{0}, &size == &question.batch ? int64_t{INT32_MAX} : INT64_MAX))
 			    ->required(&size != &question.batch);
 		explaining->add_option("--dtype-in", question.dtype, "type of the operands")
 		    ->check(CLI::IsMember(operandTypes));
 		explaining->add_option("--caller", question.caller, "object file that makes the call: libcusolver.so.12");
 		explaining->add_option("--region", question.region, "NVTX range or region around the call");
 		explaining->add_option("--thread", question.thread, "name of the calling thread");
+		explaining
+		    ->add_option("--program", question.program, "whose file of ~/.config/autoamp holds: NAME of NAME.toml")
+		    ->type_name("NAME");
 		explaining->add_option("--gpu", question.gpu, "whose constants, instead of this machine's (AUTOAMP_GPU_MODEL)")
 		    ->type_name("MODEL");
 		explaining->add_option("--format", question.format, "for people or programs")
@@ -191,14 +194,17 @@ int carryOut(CommandLine &line, const std::vector<std::string> &application)
 	}
 
 	refuseUnknown(*command, Status::wrong);
-	// A file is checked, and help is given, whatever other files say.
-	const bool isAlone = command->get_name() == "check" || command->get_name() == "help";
+	if (command->get_name() == "check") {
+		check(line.file, entries);
+		return static_cast<int>(Status::done);
+	}
 	if (command->get_name() == "lists") {
 		lists(line.lists, entries);
 		return static_cast<int>(Status::done);
 	}
-	const auto parsed = isAlone ? policy::parseOptions(policy::processEnvironment(), entries)
-	                            : Environment().parse(entries, programName(program()));
+	const auto parsed = command->get_name() == "help" // which is given whatever the files say
+	                        ? policy::parseOptions(policy::processEnvironment(), entries)
+	                        : Environment().parse(entries, programName(program()));
 	Status status = parsed.error.empty() ? Status::done : Status::wrong;
 	if (command->get_name() == "doctor") {
 		line.doctor.command = program(); // a bad value is one of the things that it tells
@@ -211,8 +217,6 @@ int carryOut(CommandLine &line, const std::vector<std::string> &application)
 		fmt::print("{}", help(line.topic));
 	} else if (status == Status::done && command->get_name() == "explain") {
 		explain(line.question, entries);
-	} else if (status == Status::done && command->get_name() == "check") {
-		check(line.file, entries);
 	} else if (status == Status::done) {
 		status = report(line.report, parsed.options);
 	}

@@ -206,7 +206,7 @@ std::vector<std::string> describe(const Runs &runs, const Account &account)
 		lowered("lowered", account.lowered);
 	}
 	if (account.raised.calls > 0)
-		lines.push_back(fmt::format("raised {} to sums in fp32", plural(account.raised.calls, "float16 product")));
+		lines.push_back(fmt::format("raised {} to fp32", plural(account.raised.calls, "product")));
 	if (account.eligibleKept.calls > 0)
 		lines.push_back(fmt::format("kept {}: {}", count(account.eligibleKept.calls), reasonsIn(account, true)));
 	if (account.fallback.calls > 0)

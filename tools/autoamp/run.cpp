@@ -111,6 +111,25 @@ void setUpDevice(Environment &environment, const RunOptions &options, const Exec
 	preload(environment, libraries);
 }
 
+// Of this program's configuration, or of another program's, which it may start.
+bool mayNameRegions(const policy::Options &options)
+{
+	if (!options.rules->regionPatterns.empty())
+		return true;
+	std::error_code error;
+	std::string ignored;
+	for (const auto &entry : fs::directory_iterator(policy::configFolder(policy::processEnvironment()), error)) {
+		policy::ConfigFile file;
+		if (entry.path().extension() == ".toml" &&
+		    policy::readFile(entry.path(), file, ignored) == policy::Reading::done)
+			for (const auto &rule : policy::parseToml(file).rules)
+				for (const auto &setting : rule.settings)
+					if (setting.key == "region")
+						return true;
+	}
+	return false;
+}
+
 double now()
 {
 	timespec time = {};
@@ -144,7 +163,7 @@ int run(const RunOptions &options, std::span<const char *const> entries)
 	const auto name = fixedName(outcome.configuration.traceFile);
 	setUpDevice(environment, options, outcome.program);
 	// NVTX's ranges cost something where they are received, and another tool may want them.
-	if (!outcome.configuration.rules.regionPatterns.empty() && !environment.get("NVTX_INJECTION64_PATH"))
+	if (mayNameRegions(outcome.configuration) && !environment.get("NVTX_INJECTION64_PATH"))
 		environment.set("NVTX_INJECTION64_PATH", findInstallation().library);
 	if (options.hasFile && !name.empty())
 		makeRoom(name, options.force);

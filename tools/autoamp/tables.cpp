@@ -75,12 +75,15 @@ std::string work(const Terminal &terminal, const Account &account, size_t width)
 	table.add({"fp32 products", "calls", "", "FLOP", ""}, Style::bold);
 	add("  lowered", account.lowered, Style::green);
 	add("  would be lowered", account.wouldLower, Style::green);
+	add("  raised", account.eligibleRaised, Style::green);
 	add("  fallback", account.fallback, Style::red);
 	add("  kept", account.eligibleKept, Style::yellow);
 	table.add({"  all", count(account.eligible.calls), "", amount(account.eligible.flops), ""});
-	if (account.raised.calls > 0)
-		table.add({"raised to fp32", count(account.raised.calls), "", amount(account.raised.flops), ""});
-	const uint64_t others = account.all.calls - account.eligible.calls - account.raised.calls;
+	const uint64_t raised = account.raised.calls - account.eligibleRaised.calls;
+	if (raised > 0)
+		table.add(
+		    {"raised to fp32", count(raised), "", amount(account.raised.flops - account.eligibleRaised.flops), ""});
+	const uint64_t others = account.all.calls - account.eligible.calls - raised;
 	if (others > 0)
 		table.add({"other calls", count(others), "", "", ""});
 	return table.print(terminal, width);
@@ -149,7 +152,11 @@ std::vector<std::string> scalerWorries(const Account &account)
 			if (kind.isWorry && worst.empty())
 				worst = fmt::format("{} at {} ({})", kind.meaning, plural(sum.sites.size(), "site"), sum.example);
 			if (sum.kind == "underflow")
-				rule = fmt::format("scaling: try {} or AUTOAMP_DTYPE=bfloat16", ruleFor(sum.entries));
+				rule = fmt::format("scaling: try AUTOAMP_DTYPE=bfloat16, or in a file of AUTOAMP_CONFIG{}:\n{}",
+				                   sum.rules.size() > 1
+				                       ? fmt::format(" (with {} more: report --format json)", sum.rules.size() - 1)
+				                       : "",
+				                   *sum.rules.begin());
 		}
 	std::vector<std::string> lines;
 	if (!totals.empty())
@@ -189,6 +196,9 @@ void writeSummary(std::FILE *out, const Terminal &terminal, const Runs &runs, co
 	top.push_back("");
 
 	tail = scalerWorries(account);
+	for (auto &line : tail) // a rule of several lines leaves no room for what was kept
+		if (const size_t end = line.find('\n'); end != line.npos)
+			line = line.substr(0, end) + " the rule of --format json";
 	if (account.notes > 0)
 		tail.push_back(fmt::format("failures: {}, the first: {}", count(account.notes), account.firstNote));
 	if (account.plans > 0)

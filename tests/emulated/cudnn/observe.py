@@ -6,6 +6,7 @@ usage: observe.py FOLDER
        observe.py REAL_FOLDER EMULATED_FOLDER    compares both (exit 77: there is no real library)"""
 import ctypes
 import os
+import re
 import subprocess
 import sys
 
@@ -20,6 +21,11 @@ def compare():
     if version != [line for line in emulated if line.startswith('GetVersion')]:
         print('the real library is another one:', *version)
         return 77
+    names = [set(re.findall(r'\s(cudnn\S+@@\S+)', subprocess.run(['readelf', '--dyn-syms', '-W', f'{folder}/libcudnn.so.9'],
+                                                                   check=True, capture_output=True, text=True).stdout))
+             for folder in sys.argv[1:]]
+    real.append(f'other names {names[0] ^ names[1]}')
+    emulated.append('other names set()')
     bad = [f'real: {a}\nemulated: {b}' for a, b in zip(real, emulated) if a != b and not a.endswith('crashed')]
     print('\n'.join(bad[:40]) or f'{len(real)} answers')
     return 1 if bad or len(real) != len(emulated) or len(real) < 1000 else 0
@@ -265,6 +271,8 @@ def versions():
     for name in ('GetVersion', 'GetCudartVersion', 'GetMaxDeviceVersion', 'GraphVersionCheck', 'OpsVersionCheck',
                  'CnnVersionCheck', 'AdvVersionCheck'):
         say(name, call(name))
+    for part, name in (('graph', 'BackendFinalize'), ('ops', 'AddTensor'), ('cnn', 'ConvolutionForward'), ('adv', 'RNNForward')):
+        say(part, hasattr(ctypes.CDLL(f'{sys.argv[1]}/libcudnn_{part}.so.9'), 'cudnn' + name))
     for what in range(-1, 5):
         value = ctypes.c_int(-7)
         say('property', what, call('GetProperty', what, ctypes.byref(value)), value.value)

@@ -2,12 +2,17 @@
 """A program that says itself, by autoamp.autocast, what its products shall run in: cuBLAS through ctypes. As regions.cpp:
 `ran` is what the rounding of each product shows."""
 import asyncio
+import contextlib
 import ctypes
+import os
 import sys
 import threading
 
 import autoamp
 from autoamp import autocast
+
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../oracle"))
+import scopes as oracle  # noqa: E402
 
 runtime, blas = ctypes.CDLL("libcudart.so.13"), ctypes.CDLL("libcublas.so.13")
 SIZE = 64
@@ -44,13 +49,19 @@ class Products(threading.local):
             assert runtime.cudaMemcpy(place, data, ctypes.c_size_t(ctypes.sizeof(data)), 1) == 0
             self.places.append(place)
 
-    def run(self):
-        one, zero, result = ctypes.c_float(1), ctypes.c_float(0), self.host()
+    def run(self, call="mm"):
+        one, zero, result = ctypes.byref(ctypes.c_float(1)), ctypes.byref(ctypes.c_float(0)), self.host()
+        n, none, half = SIZE, ctypes.c_longlong(0), ctypes.c_longlong(SIZE * SIZE // 2)
         a, b, c = self.places
-        assert blas.cublasSgemm_v2(self.handle, 0, 0, SIZE, SIZE, SIZE, ctypes.byref(one), a, SIZE, b, SIZE,
-                                   ctypes.byref(zero), c, SIZE) == 0
+        function, *arguments = {
+            "mm": (blas.cublasSgemm_v2, 0, 0, n, n, n, one, a, n, b, n, zero, c, n),
+            "bmm": (blas.cublasSgemmStridedBatched, 0, 0, n, n // 2, n, one, a, n, none, b, n, half, zero, c, n, half, 2),
+            "mv": (blas.cublasSgemv_v2, 0, n, n, one, a, n, b, 1, zero, c, 1),
+            "add": (blas.cublasSgeam, 0, 0, n, n, one, a, n, zero, b, n, c, n),
+        }[call]
+        assert function(self.handle, *arguments) == 0, call
         assert runtime.cudaMemcpy(result, c, ctypes.c_size_t(ctypes.sizeof(result)), 2) == 0
-        return CLASSES.get(result[0] / SIZE, "wrong")
+        return CLASSES.get(result[0] / (1 if call == "add" else SIZE), "wrong")
 
 
 products = Products()
@@ -131,35 +142,69 @@ def refused():
 def other_devices():
     with autocast("cpu", dtype="bfloat16"):
         yield run()
+    for unknown in ("cuda:0", "cdua", ""):
+        try:
+            autocast(unknown, enabled=False)
+            yield "made"
+        except RuntimeError:
+            yield "RuntimeError"
 
 
-def generators():
-    """As in torch: state is the thread's, so a suspended body's region is its caller's; a decorator covers the call alone."""
+def scopes():
+    """Code that is suspended, as torch runs it: tests/oracle."""
+    for case in oracle.CASES:
+        yield from case(lambda: autocast(dtype="bfloat16"), run)
+
+
+def orders():
+    """Regions end in another order than they nest: in a generator that is collected, driven on or closed, in two tasks and
+    two stacks. What has ended governs nothing, what is open does."""
 
     def body():
-        with autocast(dtype="bfloat16"):
+        with autocast(dtype="bfloat16", threads="all"):
+            yield
+        yield
+
+    def elsewhere():
+        found = []
+        thread = threading.Thread(target=lambda: found.append(run()))
+        thread.start()
+        thread.join()
+        return found[0]
+
+    for leave in (next, lambda suspended: suspended.close()):
+        suspended = body()
+        next(suspended)
+        with autocast("cuda", enabled=False):
+            yield elsewhere()
+            leave(suspended)
             yield run()
+            yield elsewhere()
         yield run()
 
-    @autocast(dtype="bfloat16")
-    def decorated():
-        yield run()
-
-    suspended = body()
-    yield next(suspended)
-    yield run()  # inside
-    yield next(suspended)
-    yield run()
-    yield next(decorated())
-
-
-def coroutines():
-    async def body():
-        with autocast(dtype="bfloat16"):
-            await asyncio.sleep(0)
+    async def task(enabled, mine, others):
+        with autocast(enabled=enabled, dtype="bfloat16"):
+            mine.set()
+            await others.wait()
             return run()
 
-    yield asyncio.run(body())
+    async def tasks():
+        first, second, end = asyncio.Event(), asyncio.Event(), asyncio.Event()
+        one = asyncio.create_task(task(True, first, second))
+        await first.wait()
+        other = asyncio.create_task(task(False, second, end))
+        await one
+        end.set()
+        return await other
+
+    yield asyncio.run(tasks())
+    yield run()
+    first, second = contextlib.ExitStack(), contextlib.ExitStack()
+    first.enter_context(autocast(dtype="bfloat16"))
+    second.enter_context(autocast(enabled=False))
+    first.close()
+    yield run()
+    second.close()
     yield run()
 
 
@@ -183,7 +228,27 @@ def workers():
     yield from found
 
 
-CASES = (nested, dtypes, lists, reentered, exceptions, refused, other_devices, generators, coroutines, workers)
+def examples():
+    """As CLIENT_SCRIPT says: regions.cpp."""
+    regions = []
+    for step in filter(None, os.environ.get("CLIENT_SCRIPT", "").split("|")):
+        word, *settings = step.split()
+        if word == "push":
+            keys = dict(setting.split("=", 1) for setting in settings)
+            regions.append(autocast(**{key: value == "1" if key in ("enabled", "use_promote") else value
+                                       for key, value in keys.items()}))
+            try:
+                regions[-1].__enter__()
+            except ValueError:
+                regions.pop()
+                yield "ValueError"
+        elif word == "pop":
+            regions.pop().__exit__(None, None, None)
+        else:
+            yield run(word)
+
+
+CASES = (examples, nested, dtypes, lists, reentered, exceptions, refused, other_devices, scopes, orders, workers)
 if __name__ == "__main__":
     wanted = sys.argv[2::2]
     for case in CASES:

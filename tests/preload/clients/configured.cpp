@@ -69,5 +69,30 @@ int main(int argc, char **argv)
 	};
 	for (const auto &[name, spec] : products)
 		cases.push_back({name, [spec](Line &line) { product(line, spec); }});
+	// That the application itself lets be rounded.
+	constexpr auto tf32 = CUBLAS_COMPUTE_32F_FAST_TF32, half = CUBLAS_COMPUTE_32F_FAST_16F;
+	const std::pair<const char *, Spec> narrow[] = {
+	    {"narrow.sgemm", {.m = 80, .beta = 0.5f, .mathMode = CUBLAS_TF32_TENSOR_OP_MATH}},
+	    {"narrow.device", {.m = 81, .beta = 0.5f, .hasDeviceScalars = true, .mathMode = CUBLAS_TF32_TENSOR_OP_MATH}},
+	    {"narrow.gemm_ex", {.door = Door::gemmEx, .m = 82, .transa = CUBLAS_OP_T, .padA = 3, .compute = tf32}},
+	    {"narrow.strided", {.door = Door::gemmStridedBatchedEx, .m = 83, .batch = 3, .compute = tf32}},
+	    {"narrow.batched", {.door = Door::gemmBatchedEx, .m = 84, .batch = 3, .compute = tf32}},
+	    {"narrow.grouped", {.door = Door::gemmGroupedEx, .m = 85, .batch = 4, .groups = 2, .compute = tf32}},
+	    {"narrow.lt", {.door = Door::ltMatmul, .m = 86, .beta = 0.5f, .compute = tf32, .hasOwnD = true}},
+	    {"narrow.lt_bias", {.door = Door::ltMatmul, .m = 88, .compute = tf32, .epilogue = CUBLASLT_EPILOGUE_RELU_BIAS}},
+	    {"narrow.lt_rows",
+	     {.door = Door::ltMatmul, .m = 96, .compute = tf32, .isRowA = true, .isRowB = true, .isRowD = true}},
+	    {"narrow.half", {.door = Door::gemmEx, .m = 89, .compute = half}},
+	    {"narrow.half_mode", {.m = 90, .mathMode = CUBLAS_TENSOR_OP_MATH}},
+	    {"narrow.half_lt", {.door = Door::ltMatmul, .m = 91, .compute = half}},
+	    {"narrow.bfloat16", {.door = Door::gemmEx, .m = 92, .compute = CUBLAS_COMPUTE_32F_FAST_16BF}},
+	    {"stays.sum", {.door = Door::ltMatmul, .m = 93, .compute = tf32, .epilogue = CUBLASLT_EPILOGUE_BGRADA}},
+	    {"stays.odd_groups",
+	     {.door = Door::gemmGroupedEx, .m = 94, .batch = 4, .groups = 2, .hasOddGroup = true, .compute = tf32}},
+	    {"stays.pedantic", {.door = Door::gemmEx, .m = 95, .compute = CUBLAS_COMPUTE_32F_PEDANTIC}},
+	    {"stays.zero", {.door = Door::gemmEx, .m = 97, .alpha = 0, .compute = half}},
+	};
+	for (const auto &[name, spec] : narrow)
+		cases.push_back({name, [spec](Line &line) { product(line, spec); }});
 	return runCases(argc, argv, cases);
 }

@@ -121,6 +121,29 @@ void nested(Line &)
 	product();
 }
 
+// More than anybody should: whatever is open counts, and so does how deep a thread is in.
+void many(Line &line)
+{
+	std::vector<uint64_t> ranges;
+	for (int i = 0; i < 1000; i++)
+		ranges.push_back(ownRanges.start(rangeText, "backward"));
+	const uint64_t exact = ownRanges.start(rangeText, "exact");
+	product();
+	for (const uint64_t range : ranges)
+		ownRanges.end(rangeText, range);
+	product();
+	ownRanges.end(rangeText, exact);
+	product();
+	int level = 0;
+	for (int i = 0; i < 50000; i++)
+		level = ownRanges.push(rangeText, "backward");
+	line.require(level == 49999 || level == NVTX_NO_PUSH_POP_TRACKING, "another depth");
+	product();
+	for (int i = 0; i < 50000; i++)
+		ownRanges.pop(rangeText);
+	product();
+}
+
 template <void (*body)(Line &)>
 void run(Line &line)
 {
@@ -145,5 +168,6 @@ int main(int argc, char **argv)
 	                 {"unbalanced", run<unbalanced>},
 	                 {"started", run<started>},
 	                 {"threads", run<threads>},
+	                 {"many", run<many>},
 	                 {"nested", run<nested>}});
 }

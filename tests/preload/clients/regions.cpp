@@ -6,8 +6,12 @@
 
 #include <atomic>
 #include <barrier>
+#include <cstdlib>
 #include <fstream>
+#include <list>
+#include <memory>
 #include <mutex>
+#include <sstream>
 #include <stdexcept>
 #include <sys/wait.h>
 #include <thread>
@@ -145,6 +149,79 @@ void runScript(const std::vector<Step> &steps, Line &line)
 	line.put("ran", ran).put("said", said);
 }
 
+// ---- what CLIENT_SCRIPT says, for a table that autocast.py reads as well: `push key=value...`, `pop`, or a call
+
+// A call of square matrices of a value of which float16 keeps a half and bfloat16 nothing; what it ran in.
+const char *run(Session &session, const std::string &call)
+{
+	constexpr int n = 64, half = n * n / 2;
+	constexpr auto none = CUBLAS_OP_N;
+	constexpr float kept = 1 + 0x1p-9f, value = kept + 0x1p-12f, one = 1, zero = 0;
+	Array a(n * n), b(n * n), c(n * n);
+	for (int i = 0; i < n * n; i++)
+		a[i] = value, b[i] = 1, c[i] = 0;
+	for (const Array *array : {&a, &b, &c})
+		array->upload();
+	cublasHandle_t handle = session.handle;
+	float *const A = a.data(), *const B = b.data(), *const C = c.data();
+	if (call == "mm")
+		CHECK(cublasSgemm(handle, none, none, n, n, n, &one, A, n, B, n, &zero, C, n));
+	else if (call == "bmm")
+		CHECK(cublasSgemmStridedBatched(handle, none, none, n, n / 2, n, &one, A, n, 0, B, n, half, &zero, C, n, half,
+		                                2));
+	else if (call == "mv")
+		CHECK(cublasSgemv(handle, none, n, n, &one, A, n, B, 1, &zero, C, 1));
+	else if (call == "add")
+		CHECK(cublasSgeam(handle, none, none, n, n, &one, A, n, &zero, B, n, C, n));
+	else
+		fail("no such call", call.c_str());
+	CHECK(cudaStreamSynchronize(session.stream));
+	c.download();
+	const float each = c[0] / (call == "add" ? 1 : n);
+	return each == value ? "float32" : each == kept ? "float16" : each == 1 ? "bfloat16" : "wrong";
+}
+
+void examples(Line &line)
+{
+	constexpr std::pair<const char *, const char * autoamp_region::*> texts[] = {
+	    {"name", &autoamp_region::name},
+	    {"dtype", &autoamp_region::dtype},
+	    {"level", &autoamp_region::level},
+	    {"lists", &autoamp_region::lists},
+	    {"custom_white_list", &autoamp_region::custom_white_list},
+	    {"custom_black_list", &autoamp_region::custom_black_list}};
+	constexpr std::pair<const char *, int autoamp_region::*> flags[] = {{"enabled", &autoamp_region::enabled},
+	                                                                    {"use_promote", &autoamp_region::use_promote}};
+	const char *const script = std::getenv("CLIENT_SCRIPT");
+	std::istringstream steps(script ? script : "");
+	Session session;
+	std::string ran;
+	const auto tell = [&ran](const char *word) { ran += (ran.empty() ? "" : ",") + std::string(word); };
+	for (std::string step; std::getline(steps, step, '|');) {
+		std::istringstream words(step);
+		std::string word;
+		words >> word;
+		if (word == "pop") {
+			line.require(autoamp_pop() == 0, "unbalanced");
+		} else if (word == "push") {
+			autoamp_region made = AUTOAMP_REGION;
+			std::list<std::string> values; // where they stay
+			for (std::string key; std::getline(words >> std::ws, key, '=');) {
+				words >> values.emplace_back();
+				for (const auto &[name, text] : texts)
+					made.*text = key == name ? values.back().c_str() : made.*text;
+				for (const auto &[name, flag] : flags)
+					made.*flag = key == name ? values.back() == "1" : made.*flag;
+			}
+			if (autoamp_push(&made) == AUTOAMP_BAD_VALUE)
+				tell("ValueError");
+		} else {
+			tell(run(session, word));
+		}
+	}
+	line.put("ran", ran);
+}
+
 // ---- whatever a program does
 
 // Random regions, left by exceptions as well: inside, the calls are as the innermost says; behind, as before.
@@ -251,6 +328,59 @@ void allThreads(Line &line)
 	line.put("ran", ran);
 }
 
+// In whatever order regions end: one that has ended governs nobody, the others stay.
+void anyOrder(Line &line)
+{
+	Session session;
+	std::string ran;
+	const auto tell = [&](bool isElsewhere = false) {
+		const char *word = nullptr;
+		const auto call = [&] {
+			Session own;
+			word = product(own, 40);
+		};
+		isElsewhere ? std::thread(call).join() : call();
+		ran += (ran.empty() ? "" : ",") + std::string(word);
+	};
+	const auto open = [](const autoamp_region &region) { return std::make_unique<autoamp::Region>(region); };
+	const auto everywhere = with(region("everywhere", "bfloat16"), &autoamp_region::threads, "all");
+	for (const autoamp_region &outer : {region("outer", "bfloat16"), everywhere}) {
+		auto first = open(outer), second = open(region("second", nullptr, 0)),
+		     third = open(region("third", nullptr, 1));
+		tell();
+		third.reset();
+		tell();
+		first.reset();
+		tell(); // off, as the second one says
+		tell(true);
+		line.require(current().find("second/off/") == 0 || current() == std::to_string(AUTOAMP_UNKNOWN), "renamed");
+		second.reset();
+		tell();
+	}
+	// One of its own takes nothing from those for all threads, that may end before it.
+	auto all = open(everywhere);
+	std::barrier<> turn(2);
+	std::thread other([&] {
+		Session own;
+		const autoamp::Region named(region("mine"));
+		turn.arrive_and_wait();
+		turn.arrive_and_wait();
+		ran += std::string(",") + product(own, 40);
+	});
+	turn.arrive_and_wait();
+	all.reset();
+	turn.arrive_and_wait();
+	other.join();
+	size_t number = 0;
+	const autoamp_region mine = region("mine");
+	autoamp_enter(&mine, &number);
+	const bool isThere = current() != std::to_string(AUTOAMP_UNKNOWN);
+	const int unbalanced = isThere ? AUTOAMP_UNBALANCED : 0;
+	std::thread([&] { line.require(autoamp_leave(number) == unbalanced, "another thread's"); }).join();
+	line.require(!autoamp_leave(number) && autoamp_leave(number) == unbalanced, "ended twice");
+	line.put("ran", ran);
+}
+
 // ---- the process
 
 void forked(Line &line)
@@ -320,6 +450,32 @@ void manyNames(Line &line)
 		line.require(autoamp_pop() == 0, "unbalanced");
 }
 
+// Settings that are made up as it goes: so many, then a new one is refused; a known one never is.
+void newSettings(Line &line)
+{
+	static const char *const ops[] = {"conv2d", "softmax", "cat",  "exp",     "sum", "mean", "prod",
+	                                  "gelu",   "max",     "relu", "dropout", "add", "mul"};
+	int known = 0;
+	long pages = 0;
+	for (int i = 1; i < 1 << std::size(ops); i++) {
+		std::string names;
+		for (size_t bit = 0; bit < std::size(ops); bit++)
+			names += i >> bit & 1 ? (names.empty() ? "" : ",") + std::string(ops[bit]) : "";
+		const autoamp::Region inside(with(region(), &autoamp_region::custom_black_list, names.c_str()));
+		line.require(!inside.status || inside.status == AUTOAMP_TOO_MANY, "another status");
+		line.require(inside.status || known == i - 1, "one that is new after the limit");
+		known += !inside.status;
+		if (known == 100)
+			pages = residentPages();
+	}
+	line.put("known", known).put("bytes_each", static_cast<int>((residentPages() - pages) * getpagesize() / known));
+	line.require(!autoamp::Region(with(region(), &autoamp_region::custom_black_list, "conv2d")).status,
+	             "no longer known");
+	Session session;
+	const autoamp::Region inside(region(nullptr, "bfloat16"));
+	line.put("ran", product(session, 88)); // as around it: refused
+}
+
 } // namespace
 
 int main(int argc, char **argv)
@@ -327,11 +483,10 @@ int main(int argc, char **argv)
 	std::vector<Case> cases;
 	for (const auto &[name, steps] : scripts)
 		cases.push_back({name, [&steps = steps](Line &line) { runScript(steps, line); }});
-	const Case others[] = {{"any", anySequence},
-	                       {"eight", eightThreads},
-	                       {"all", allThreads},
-	                       {"forked", forked},
-	                       {"names", manyNames}}; // last: behind it no name is stored
+	const Case others[] = {{"any", anySequence},         {"eight", eightThreads}, {"all", allThreads},
+	                       {"order_of_ends", anyOrder},  {"examples", examples},  {"forked", forked},
+	                       {"names", manyNames},           // behind it no name is stored
+	                       {"new_settings", newSettings}}; // behind it no setting is
 	cases.insert(cases.end(), std::begin(others), std::end(others));
 	return runCases(argc, argv, cases);
 }

@@ -15,12 +15,12 @@ import unittest
 FRONT, EMULATED, CLIENT, READER, SOURCE = (pathlib.Path(place).resolve() for place in sys.argv[1:6])
 ROOM = pathlib.Path(tempfile.mkdtemp(prefix="autoamp-faults-"))
 
-# What the library calls, as its tables say; cublasGetProperty is asked for the trace's header.
+# What the library calls, as its tables say; the versions are asked for the trace's header.
 TABLES = [("src/cuda/driver.h", "AUTOAMP_DRIVER_FUNCTIONS"), ("src/op/vendor.h", "AUTOAMP_CUBLAS_FUNCTIONS"),
           ("src/op/vendor.h", "AUTOAMP_CUBLASLT_FUNCTIONS"), ("src/op/vendor.h", "AUTOAMP_CUDNN_FUNCTIONS"),
           ("src/op/vendor.h", "AUTOAMP_CUDNN_OPS_FUNCTIONS"), ("src/op/vendor.h", "AUTOAMP_CUDNN_CNN_FUNCTIONS"),
           ("src/op/vendor.h", "AUTOAMP_CUDNN_GRAPH_FUNCTIONS")]
-BESIDE = {"cublasGetProperty"}
+BESIDE = {"cublasGetProperty", "cudnnGetProperty"}
 # Called only when something else has failed already, so one failure cannot reach them.
 SECOND = {"cuMemPoolDestroy", "cuMemHostUnregister", "cuUserObjectRelease"}
 # Of layers that are never lowered, or that this client has none of.
@@ -187,7 +187,9 @@ class Faults(unittest.TestCase):
             self.assertEqual({call[1] for call in sweep.trace.calls}, {"lowered"} | raised)
             self.assertEqual(len(sweep.trace.calls), len(sweep.results))
             self.assertEqual(sweep.trace.notes, [])
-            self.assertFalse([pair for pair in zip(bare.hashes, clean.hashes) if pair[0] == pair[1]])
+            # A convolution is TF32 by itself, which rounds as float16 does.
+            same = [answer[0] for answer, *pair in zip(bare.answers, bare.hashes, clean.hashes) if pair[0] == pair[1]]
+            self.assertFalse([call for call in same if sweep.dtype != "float16" or "cudnn" not in call])
 
     def test_every_call_of_ours_fails_once(self):
         problems, silent = [], collections.Counter()

@@ -742,7 +742,7 @@ cudnnStatus_t cudnnSetRNNDataDescriptor(cudnnRNNDataDescriptor_t descriptor, cud
 	double value = 0;
 	if (fill)
 		emulated::dnn::load(emulated::dnn::packed(type, 0, nullptr), fill, &value);
-	*descriptor = {type, layout, maxLength, batch, vector, {lengths, lengths + batch}, value};
+	*descriptor = {type, layout, maxLength, batch, vector, {lengths, lengths + batch}, value, fill != nullptr};
 	return CUDNN_STATUS_SUCCESS;
 }
 

@@ -103,6 +103,7 @@ struct cudnnRNNDataStruct {
 	int maxLength = 0, batch = 0, vector = 0;
 	std::vector<int> lengths;
 	double fill = 0; // at the padding of an output
+	bool hasFill = false;
 };
 
 namespace emulated::cudnn {

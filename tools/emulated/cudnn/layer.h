@@ -35,6 +35,21 @@ double activateBackward(const cudnnActivationStruct &activation, double x, doubl
 std::vector<int64_t> broadcast(const Tensor &part, const Tensor &whole);
 bool isBroadcast(const Tensor &part, const Tensor &whole);
 
+// The states of dropout hold how many masks were made; a mask is a hash of the seed, that number and the element.
+struct DropoutState {
+	static constexpr size_t bytes = 1 << 16;
+	unsigned long long seed, masks;
+	bool isKept(int64_t element, float probability) const
+	{
+		uint64_t bits = seed * 0x9e3779b97f4a7c15u + masks * 0xd1342543de82ef95u + static_cast<uint64_t>(element);
+		for (int i = 0; i < 3; ++i) {
+			bits = (bits ^ (bits >> 31)) * 0xbf58476d1ce4e5b9u;
+			bits ^= bits >> 27;
+		}
+		return static_cast<double>(bits >> 11) * 0x1p-53 >= probability;
+	}
+};
+
 } // namespace emulated::cudnn
 
 // The two scalars of a call, as `a` and `b`.

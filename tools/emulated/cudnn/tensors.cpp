@@ -124,23 +124,6 @@ cudnnStatus_t transform(cudnnHandle_t handle, const char *name, const cudnnTenso
 	});
 }
 
-// Dropout: the states hold how many masks were made; a mask is a hash of the seed, that number and the element.
-constexpr size_t dropoutStateBytes = 1 << 16;
-struct DropoutState {
-	unsigned long long seed, masks;
-};
-
-bool isKept(const DropoutState &state, int64_t element, float probability)
-{
-	uint64_t bits =
-	    state.seed * 0x9e3779b97f4a7c15u + state.masks * 0xd1342543de82ef95u + static_cast<uint64_t>(element);
-	for (int i = 0; i < 3; ++i) {
-		bits = (bits ^ (bits >> 31)) * 0xbf58476d1ce4e5b9u;
-		bits ^= bits >> 27;
-	}
-	return static_cast<double>(bits >> 11) * 0x1p-53 >= probability;
-}
-
 cudnnStatus_t dropOut(cudnnHandle_t handle, const char *name, const cudnnDropoutStruct *d, Part from, Part to,
                       void *reserve, size_t reserveBytes, bool isForward)
 {
@@ -152,12 +135,12 @@ cudnnStatus_t dropOut(cudnnHandle_t handle, const char *name, const cudnnDropout
 	const cudnnDropoutStruct drop = *d;
 	return launch(handle, name, {from}, {to}, [=](Memory &memory, std::vector<Values> v) {
 		auto *mask = static_cast<unsigned char *>(memory.at(reserve, bytes));
-		auto *state = isForward ? static_cast<DropoutState *>(memory.at(drop.states, dropoutStateBytes)) : nullptr;
+		auto *state = isForward ? static_cast<DropoutState *>(memory.at(drop.states, DropoutState::bytes)) : nullptr;
 		if (memory.error())
 			return;
 		for (int64_t i = 0; isForward && i < x.count(); ++i) {
 			const int bit = 1 << i % 8;
-			const bool keeps = isKept(*state, i, drop.probability);
+			const bool keeps = state->isKept(i, drop.probability);
 			mask[i / 8] = static_cast<unsigned char>((mask[i / 8] & ~bit) | (keeps ? bit : 0));
 		}
 		if (state)
@@ -333,7 +316,7 @@ cudnnStatus_t cudnnDropoutGetStatesSize(cudnnHandle_t handle, size_t *bytes)
 {
 	FAIL_AS(BAD_PARAM);
 	REFUSE_IF(!handleOf(handle) || !bytes, BAD_PARAM);
-	*bytes = dropoutStateBytes;
+	*bytes = DropoutState::bytes;
 	return CUDNN_STATUS_SUCCESS;
 }
 
@@ -342,7 +325,7 @@ cudnnStatus_t cudnnRestoreDropoutDescriptor(cudnnDropoutDescriptor_t descriptor,
 {
 	FAIL_AS(BAD_PARAM);
 	REFUSE_IF(!descriptor || !handleOf(handle) || !(dropout >= 0 && dropout <= 1), BAD_PARAM);
-	REFUSE_IF(states && bytes < dropoutStateBytes, INVALID_VALUE);
+	REFUSE_IF(states && bytes < DropoutState::bytes, INVALID_VALUE);
 	*descriptor = {dropout, states, seed};
 	return CUDNN_STATUS_SUCCESS;
 }
@@ -355,8 +338,8 @@ cudnnStatus_t cudnnSetDropoutDescriptor(cudnnDropoutDescriptor_t descriptor, cud
 	if (status || !states)
 		return status;
 	return run(*handleOf(handle), __func__, [=](Memory &memory) {
-		if (void *at = memory.at(states, dropoutStateBytes)) {
-			std::memset(at, 0, dropoutStateBytes);
+		if (void *at = memory.at(states, DropoutState::bytes)) {
+			std::memset(at, 0, DropoutState::bytes);
 			static_cast<DropoutState *>(at)->seed = seed;
 		}
 	});

@@ -2,7 +2,8 @@
 
 Works without autoamp in the process (it then does nothing), and without torch. State belongs to the thread, as torch's
 does: a generator or coroutine that is suspended inside `with` leaves its region open to whoever runs on that thread, and of a
-decorated one only the call that makes it runs inside. Unlike torch's, one instance may be entered again while it is open.
+decorated one only the call that makes it runs inside. Whatever the order in which regions end, each ends itself alone. Unlike
+torch's, one instance may be entered again while it is open.
 """
 import ctypes
 import functools
@@ -11,6 +12,7 @@ import threading
 __all__ = ["autocast", "is_autocast_available", "is_loaded"]
 
 _SAME = -1
+_OTHER_DEVICES = ("cpu", "xpu", "mps", "hpu", "xla", "ipu", "mtia", "maia", "privateuseone")  # of torch: nothing to do
 
 
 class _Region(ctypes.Structure):
@@ -24,8 +26,8 @@ def _find():
     try:
         library = ctypes.CDLL(None)
         library.autoamp_error.restype = ctypes.c_char_p
-        library.autoamp_push.argtypes = [ctypes.POINTER(_Region)]
-        library.autoamp_pop.argtypes = []
+        library.autoamp_enter.argtypes = [ctypes.POINTER(_Region), ctypes.POINTER(ctypes.c_size_t)]
+        library.autoamp_leave.argtypes = [ctypes.c_size_t]
         return library
     except AttributeError:
         return None
@@ -41,7 +43,10 @@ def is_loaded():
 
 def is_autocast_available(device_type):
     """Whether `autocast(device_type)` does anything here."""
-    return device_type == "cuda" and is_loaded()
+    if device_type != "cuda" or not is_loaded():
+        return False
+    with autocast(enabled=None):  # the first one reads the configuration
+        return _library.autoamp_current(None) != 1
 
 
 def _word(value):
@@ -65,6 +70,8 @@ class autocast:
                  custom_black_list=None, use_promote=None, threads="current", name=None):
         if device_type is not None and not isinstance(device_type, str):
             raise ValueError(f"device_type must be a string, got {type(device_type).__name__}")
+        if device_type not in (None, "cuda", *_OTHER_DEVICES):
+            raise RuntimeError(f"unsupported autocast device_type '{device_type}'")
         self._is_ours = device_type in (None, "cuda")
         flags = {"enabled": enabled, "use_promote": use_promote}
         texts = {"name": name, "dtype": _word(dtype), "level": level, "lists": lists,
@@ -73,23 +80,24 @@ class autocast:
         self._region = _Region(size=ctypes.sizeof(_Region),
                                **{key: _SAME if flag is None else int(bool(flag)) for key, flag in flags.items()},
                                **{key: None if text is None else text.encode() for key, text in texts.items()})
-        self._threads = []  # that are inside, innermost last
+        self._open = []  # of each time that it was entered: the thread, and the region's number there
 
     def __enter__(self):
         if self._is_ours and _library:
-            status = _library.autoamp_push(ctypes.byref(self._region))
+            number = ctypes.c_size_t()
+            status = _library.autoamp_enter(ctypes.byref(self._region), ctypes.byref(number))
             if status:
                 raise (ValueError if status == -1 else RuntimeError)((_library.autoamp_error() or b"not now").decode())
-            self._threads.append(threading.get_ident())
+            self._open.append((threading.get_ident(), number.value))
         return self
 
     def __exit__(self, *exception):
         if self._is_ours and _library:
-            here = threading.get_ident()
-            if here not in self._threads:
+            entered = next((each for each in reversed(self._open) if each[0] == threading.get_ident()), None)
+            if not entered:
                 raise RuntimeError("autocast: left on a thread that did not enter it")
-            self._threads.remove(here)
-            _library.autoamp_pop()
+            self._open.remove(entered)
+            _library.autoamp_leave(entered[1])
         return False
 
     def __call__(self, function):

@@ -174,8 +174,18 @@ const char *wordOf(cudnnDataType_t type)
 
 bool isChannelsLast(const Tensor &tensor)
 {
-	// What has one element in every spatial dimension is both.
-	return tensor.strides[1] == 1 || tensor.dims[1] == 1;
+	return tensor.strides[1] == 1;
+}
+
+// The letters of "lay". What has one channel, or one element in every spatial dimension, is as the others are.
+int layoutOf(std::initializer_list<const Tensor *> tensors)
+{
+	const auto isEither = [](const Tensor *one) { return one->dims[1] == 1 || one->countFrom(2) == 1; };
+	const auto clear = std::find_if_not(tensors.begin(), tensors.end(), isEither);
+	int code = 0;
+	for (const Tensor *one : tensors)
+		code = 2 * code + !(clear == tensors.end() || isChannelsLast(isEither(one) ? **clear : *one));
+	return code;
 }
 
 int chainOf(const Graph &graph)
@@ -256,8 +266,7 @@ Subject subjectOf(const Graph &graph)
 	             &y = isForward ? result : two;
 	// The table names the gradient's operands dy, w.
 	const Tensor &left = isData ? two : one, &right = isData ? one : two;
-	traits[layout] =
-	    (isChannelsLast(left) ? 0 : 4) | (isChannelsLast(right) ? 0 : 2) | (isChannelsLast(result) ? 0 : 1);
+	traits[layout] = layoutOf({&left, &right, &result});
 	traits[spatial] = c.spatial == 2 ? 0 : c.spatial;
 	traits[flipped] = c.isFlipped;
 	traits[alpha] = operation.alpha != 1;
@@ -364,8 +373,9 @@ std::vector<Engine> enginesFor(const Graph &graph, int version)
 			column = i;
 	if (column == std::size(architectures) || !isServed(graph))
 		return {};
-	const std::vector<Match> matches = matchesOf(subjectOf(graph));
-	if (matches.empty() || matches[0].family != 0)
+	const Subject subject = subjectOf(graph);
+	const std::vector<Match> matches = matchesOf(subject);
+	if (matches.empty() || matches[0].row->subject.in != subject.in)
 		return {};
 	std::vector<Engine> engines = parse(matches[0].row->engines[column]);
 	for (const Match &match : matches) {

@@ -1,0 +1,521 @@
+// Plans of the graph API that run: against sums in fp64, on streams, in captures, as nodes, out of their own text.
+#include "tests/emulated/cudnn/fixture.h"
+#include "tests/emulated/cudnn/graph/plan.h"
+
+#include <cudnn.h>
+
+#include <memory>
+#include <string>
+
+namespace {
+
+using namespace graph;
+
+constexpr int forward = CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA;
+constexpr int backwardData = CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA;
+constexpr int backwardFilter = CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA;
+constexpr auto HALF = CUDNN_DATA_HALF, BF16 = CUDNN_DATA_BFLOAT16, FLOAT = CUDNN_DATA_FLOAT;
+
+struct Case {
+	const char *name;
+	int direction;
+	cudnnDataType_t type, out;
+	Layout layout;
+	int spatial = 2, groups = 1, pad = 1, stride = 1, dilation = 1;
+	bool isFlipped = false;
+	float alpha = 1, beta = 0;
+	int chain = 0; // as in support.tsv: 1 identity, 4 mul by a device scalar, 5 with the old result, 7 bias and relu
+	float scale = 1;
+};
+
+const Case cases[] = {
+    {"forward half", forward, HALF, HALF, Layout::nhwc},
+    {"forward half to NCHW", forward, HALF, HALF, Layout::nchw},
+    {"forward bfloat16", forward, BF16, BF16, Layout::nhwc},
+    {"forward float", forward, FLOAT, FLOAT, Layout::nhwc},
+    {"forward float, NCHW", forward, FLOAT, FLOAT, Layout::nchw},
+    {"forward half to float", forward, HALF, FLOAT, Layout::nhwc},
+    {"forward grouped", forward, FLOAT, FLOAT, Layout::nchw, 2, 2},
+    {"forward dilated", forward, FLOAT, FLOAT, Layout::nchw, 2, 1, 2, 1, 2},
+    {"forward strided", forward, HALF, HALF, Layout::nhwc, 2, 1, 1, 2},
+    {"forward 3-D", forward, FLOAT, FLOAT, Layout::nhwc, 3},
+    {"forward flipped", forward, FLOAT, FLOAT, Layout::nchw, 2, 1, 1, 1, 1, true},
+    {"forward alpha and beta", forward, FLOAT, FLOAT, Layout::nchw, 2, 1, 1, 1, 1, false, -2, 0.5F},
+    {"backward data half", backwardData, HALF, HALF, Layout::nhwc},
+    {"backward data float", backwardData, FLOAT, FLOAT, Layout::nchw, 2, 1, 1, 2},
+    {"backward data alpha and beta", backwardData, FLOAT, FLOAT, Layout::nhwc, 2, 2, 1, 1, 1, false, 3, 1},
+    {"backward filter bfloat16", backwardFilter, BF16, BF16, Layout::nhwc},
+    {"backward filter float", backwardFilter, FLOAT, FLOAT, Layout::nchw, 3},
+    {"backward filter flipped", backwardFilter, FLOAT, FLOAT, Layout::nchw, 2, 1, 1, 1, 1, true, 1, 1},
+    {"identity", forward, HALF, FLOAT, Layout::nhwc, 2, 1, 1, 1, 1, false, 1, 0, 1},
+    {"scaled forward", forward, HALF, FLOAT, Layout::nhwc, 2, 1, 1, 1, 1, false, 1, 0, 4},
+    {"scaled backward data", backwardData, HALF, FLOAT, Layout::nhwc, 2, 1, 1, 1, 1, false, 1, 0, 4},
+    {"scaled backward filter", backwardFilter, BF16, FLOAT, Layout::nhwc, 2, 1, 1, 1, 1, false, 1, 0, 4},
+    {"added to the old", forward, BF16, FLOAT, Layout::nhwc, 2, 1, 1, 1, 1, false, 1, 0, 5},
+    {"bias and relu", forward, FLOAT, FLOAT, Layout::nchw, 2, 1, 1, 1, 1, false, 1, 0, 7},
+    {"bias and relu in half", forward, HALF, HALF, Layout::nhwc, 2, 1, 1, 1, 1, false, 1, 0, 7},
+    {"beyond half, in float", forward, HALF, FLOAT, Layout::nhwc, 2, 1, 1, 1, 1, false, 1, 0, 4, 200},
+    {"beyond half", forward, HALF, HALF, Layout::nhwc, 2, 1, 1, 1, 1, false, 1, 0, 0, 200},
+};
+
+float tf32(double value)
+{
+	auto bits = std::bit_cast<uint32_t>(static_cast<float>(value));
+	bits += 0xfff + (bits >> 13 & 1);
+	return std::bit_cast<float>(bits & ~0x1fffU);
+}
+
+Dims wide(const std::vector<int> &values)
+{
+	return {values.begin(), values.end()};
+}
+
+struct Sum {
+	double value = 0, weight = 0; // and the sum of what it adds, all positive
+};
+
+// In fp64: every pair of an element of x and one of w that meets in an element of y, added to the one that is asked
+// for.
+std::vector<Sum> sums(const Case &c, const std::vector<int> &x, const std::vector<int> &w, const std::vector<int> &y,
+                      const std::vector<double> &first, const std::vector<double> &second)
+{
+	const auto count = [](const std::vector<int> &dims, size_t from = 0) {
+		int product = 1;
+		for (size_t i = from; i < dims.size(); ++i)
+			product *= dims[i];
+		return product;
+	};
+	std::vector<Sum> result(static_cast<size_t>(count(c.direction == forward        ? y
+	                                                  : c.direction == backwardData ? x
+	                                                                                : w)));
+	const int taps = count(w, 2), pixels = count(y, 2), filters = w[0] / c.groups;
+	for (int n = 0; n < y[0]; ++n)
+		for (int k = 0; k < y[1]; ++k)
+			for (int p = 0; p < pixels; ++p)
+				for (int channel = 0; channel < w[1]; ++channel)
+					for (int t = 0; t < taps; ++t) {
+						int at = 0, scale = 1, pixel = p, tap = t;
+						bool isInside = true;
+						for (size_t d = w.size(); d-- > 2;) {
+							const int r = c.isFlipped ? w[d] - 1 - tap % w[d] : tap % w[d];
+							const int position = pixel % y[d] * c.stride - c.pad + r * c.dilation;
+							isInside &= position >= 0 && position < x[d];
+							at += position * scale;
+							scale *= x[d];
+							pixel /= y[d];
+							tap /= w[d];
+						}
+						if (!isInside)
+							continue;
+						const int xAt = (n * x[1] + k / filters * w[1] + channel) * count(x, 2) + at;
+						const int wAt = (k * w[1] + channel) * taps + t, yAt = (n * y[1] + k) * pixels + p;
+						const bool isForward = c.direction == forward, isData = c.direction == backwardData;
+						const double product = first[static_cast<size_t>(isData ? wAt : xAt)] *
+						                       second[static_cast<size_t>(isForward ? wAt : yAt)];
+						Sum &sum = result[static_cast<size_t>(isForward ? yAt : isData ? xAt : wAt)];
+						sum.value += product;
+						sum.weight += std::fabs(product);
+					}
+	return result;
+}
+
+void compare(const Case &c, const std::vector<Sum> &expected, Numbers &result, double old, double bias, double factor)
+{
+	int worst = -1;
+	for (int i = 0; i < result.count(); ++i) {
+		const Sum &sum = expected[static_cast<size_t>(i)];
+		double want = c.alpha * factor * sum.value + c.beta * old + (c.chain == 5 ? 2 * old : 0);
+		if (c.chain == 7)
+			want = std::fmax(want + bias, 0.0);
+		const double bound =
+		    1e-5 * std::fabs(factor * c.alpha) * sum.weight + 1e-6 + 2 * roundoff(c.out) * std::fabs(want);
+		const bool isTooLarge = c.out == HALF && std::fabs(want) > 65520;
+		if (isTooLarge ? !std::isinf(result[i]) : std::fabs(want) < 65500 && !(std::fabs(result[i] - want) <= bound))
+			worst = i;
+	}
+	const auto at = static_cast<size_t>(std::max(worst, 0));
+	CAPTURE(result[static_cast<int>(at)], expected[at].value);
+	CHECK(worst == -1);
+}
+
+} // namespace
+
+TEST_CASE("plans compute what their graph says, on every engine")
+{
+	for (const Case &c : cases) {
+		CAPTURE(c.name);
+		Dnn dnn;
+		const int channels = 16, filters = 8, size = 6;
+		std::vector<int> x{2, channels}, w{filters, channels / c.groups}, y{2, filters};
+		x.insert(x.end(), c.spatial, size);
+		w.insert(w.end(), c.spatial, 3);
+		y.insert(y.end(), c.spatial, (size + 2 * c.pad - 2 * c.dilation - 1) / c.stride + 1);
+		const bool isForward = c.direction == forward, isData = c.direction == backwardData;
+		auto random = gaussian(1);
+		const auto next = [&] { return c.scale * random(); };
+		constexpr double old = 0.5, bias = 0.25, factor = 0.125;
+		Numbers first(c.type, c.layout, isData ? w : x, next), second(c.type, c.layout, isForward ? w : y, next);
+		Numbers scalar(FLOAT, Layout::nchw, std::vector<int>(x.size(), 1), [=] { return factor; });
+		Numbers twice(FLOAT, Layout::nchw, std::vector<int>(x.size(), 1), [] { return 2.0; });
+		std::vector<int> biasDims(x.size(), 1);
+		biasDims[1] = isForward ? y[1] : isData ? x[1] : w[1];
+		Numbers biases(c.out, Layout::nhwc, biasDims, [=] { return bias; });
+		const auto resultDims = isForward ? y : isData ? x : w;
+
+		Client client;
+		const auto edge = [&](int64_t uid, const Numbers &numbers) {
+			return client.tensor(uid, numbers.type, wide(numbers.dims), wide(numbers.strides));
+		};
+		Numbers result(c.out, c.layout, resultDims, [=] { return old; });
+		const auto between = [&](int64_t uid) {
+			return client.tensor(uid, FLOAT, wide(result.dims), wide(result.strides), true);
+		};
+		Descriptor a = edge(1, first), b = edge(2, second), end = edge(3, result);
+		Descriptor convolved = c.chain ? between(10) : end;
+		const auto each = static_cast<size_t>(c.spatial);
+		Descriptor node = client.convolution(c.direction,
+		                                     isForward ? b
+		                                     : isData  ? a
+		                                               : convolved,
+		                                     isForward ? a
+		                                     : isData  ? convolved
+		                                               : a,
+		                                     isForward ? convolved : b, Dims(each, c.pad), Dims(each, c.stride),
+		                                     Dims(each, c.dilation), c.isFlipped, c.alpha, c.beta);
+		std::vector<Descriptor> nodes{node};
+		std::vector<std::pair<int64_t, void *>> pointers{{1, first.device}, {2, second.device}, {3, result.device}};
+		Numbers before(FLOAT, c.layout, resultDims, [=] { return old; });
+		if (c.chain == 1) {
+			nodes.push_back(client.pointwise(CUDNN_POINTWISE_IDENTITY, convolved, nullptr, end));
+		} else if (c.chain == 4) {
+			nodes.push_back(client.pointwise(CUDNN_POINTWISE_MUL, convolved, edge(4, scalar), end));
+			pointers.emplace_back(4, scalar.device);
+		} else if (c.chain == 5) {
+			Descriptor left = between(11), right = between(12);
+			nodes.push_back(client.pointwise(CUDNN_POINTWISE_MUL, convolved, edge(4, scalar), left));
+			nodes.push_back(client.pointwise(CUDNN_POINTWISE_MUL, edge(5, before), edge(6, twice), right));
+			nodes.push_back(client.pointwise(CUDNN_POINTWISE_ADD, left, right, end));
+			pointers.insert(pointers.end(), {{4, scalar.device}, {5, before.device}, {6, twice.device}});
+		} else if (c.chain == 7) {
+			Descriptor sum = between(11);
+			nodes.push_back(client.pointwise(CUDNN_POINTWISE_ADD, convolved, edge(4, biases), sum));
+			nodes.push_back(client.pointwise(CUDNN_POINTWISE_RELU_FWD, sum, nullptr, end));
+			pointers.emplace_back(4, biases.device);
+		}
+		const double scale = c.chain == 4 || c.chain == 5 ? factor : 1;
+		const std::vector<double> ones = first.values(), twos = second.values();
+		const auto exact = sums(c, x, w, y, ones, twos);
+		std::vector<double> roundOnes, roundTwos;
+		for (double one : ones)
+			roundOnes.push_back(tf32(one));
+		for (double one : twos)
+			roundTwos.push_back(tf32(one));
+		const auto rounded = sums(c, x, w, y, roundOnes, roundTwos);
+		const auto configs = client.configs(client.operations(dnn, nodes));
+		CHECK(client.status() == CUDNN_STATUS_SUCCESS);
+		CHECK_FALSE(configs.empty());
+		for (Descriptor config : configs) {
+			result.fill(old);
+			Descriptor plan = client.plan(dnn, config);
+			void *workspace = nullptr;
+			REQUIRE(cudaMalloc(&workspace, static_cast<size_t>(client.workspace(plan)) + 1) == cudaSuccess);
+			OK(cudnnBackendExecute(dnn, plan, client.pack(pointers, workspace)));
+			CHECK(client.status() == CUDNN_STATUS_SUCCESS);
+			CHECK(result.download());
+			const bool isTf32 = c.type == FLOAT && client.usesTensorCores(config);
+			compare(c, isTf32 ? rounded : exact, result, old, bias, scale);
+			CHECK(cudaFree(workspace) == cudaSuccess);
+		}
+	}
+}
+
+TEST_CASE("matrix products, batched, broadcast and followed by more")
+{
+	for (cudnnDataType_t type : {HALF, BF16, FLOAT})
+		for (bool isTransposed : {false, true})
+			for (bool isChain : {false, true}) {
+				CAPTURE(type, isTransposed, isChain);
+				Dnn dnn;
+				Client client;
+				const int batch = 3, m = 8, n = 16, k = 24;
+				Numbers a(type, Layout::nchw, {batch, m, k}, gaussian(1)),
+				    c(FLOAT, Layout::nchw, {batch, m, n}, gaussian(2));
+				Numbers b(type, Layout::nchw, isTransposed ? std::vector{1, n, k} : std::vector{1, k, n}, gaussian(3));
+				float factor = -0.5F;
+				const Dims bStrides = isTransposed ? Dims{n * k, 1, k} : Dims{n * k, n, 1};
+				Descriptor end = client.tensor(3, FLOAT, wide(c.dims), wide(c.strides));
+				Descriptor product = isChain ? client.tensor(9, FLOAT, wide(c.dims), wide(c.strides), true) : end;
+				std::vector<Descriptor> nodes{client.product(client.tensor(1, type, wide(a.dims), wide(a.strides)),
+				                                             client.tensor(2, type, {1, k, n}, bStrides), product)};
+				std::vector<std::pair<int64_t, void *>> pointers{{1, a.device}, {2, b.device}, {3, c.device}};
+				if (isChain) {
+					Descriptor value = client.tensor(4, FLOAT, {1, 1, 1}, {1, 1, 1}, false, true);
+					nodes.push_back(client.pointwise(CUDNN_POINTWISE_MUL, product, value, end));
+					pointers.emplace_back(4, &factor);
+				}
+				const auto configs = client.configs(client.operations(dnn, nodes));
+				REQUIRE_FALSE(configs.empty());
+				Descriptor pack = client.pack(pointers, nullptr);
+				OK(cudnnBackendExecute(dnn, client.plan(dnn, configs[0]), pack));
+				if (isChain)
+					factor = NaN; // was read when it was executed
+				CHECK(client.status() == CUDNN_STATUS_SUCCESS);
+				CHECK(c.download());
+				bool isRight = true;
+				for (int i = 0; i < c.count(); ++i) {
+					double want = 0, weight = 0;
+					for (int j = 0; j < k; ++j) {
+						const int column = i % n, row = i / n;
+						double left = a[row * k + j], right = b[isTransposed ? column * k + j : j * n + column];
+						if (type == FLOAT) {
+							left = tf32(left);
+							right = tf32(right);
+						}
+						want += left * right;
+						weight += std::fabs(left * right);
+					}
+					isRight &= std::fabs(c[i] - (isChain ? -0.5 : 1) * want) <= 1e-5 * weight;
+				}
+				CHECK(isRight);
+			}
+}
+
+namespace {
+
+// A chain on a runtime engine of half operands, or a plain float convolution on a pre-compiled one: 1x1, of ones.
+struct Small {
+	Dnn dnn;
+	Client client;
+	Numbers x, w, y, scalar;
+	Descriptor operations = nullptr;
+	std::vector<Descriptor> configs;
+	std::vector<std::pair<int64_t, void *>> pointers;
+
+	explicit Small(bool isChain)
+	    : x(isChain ? HALF : FLOAT, Layout::nhwc, {1, 8, 2, 2}, [] { return 1.0; }),
+	      w(isChain ? HALF : FLOAT, Layout::nhwc, {8, 8, 1, 1}, [] { return 1.0; }),
+	      y(FLOAT, Layout::nhwc, {1, 8, 2, 2}, [] { return 0.0; }),
+	      scalar(FLOAT, Layout::nchw, {1, 1, 1, 1}, [] { return 2.0; })
+	{
+		const auto edge = [&](int64_t uid, const Numbers &numbers, bool isVirtual = false) {
+			return client.tensor(uid, numbers.type, wide(numbers.dims), packed(wide(numbers.dims), true), isVirtual);
+		};
+		Descriptor end = edge(3, y), middle = isChain ? edge(9, y, true) : end;
+		std::vector<Descriptor> nodes{
+		    client.convolution(forward, edge(2, w), edge(1, x), middle, {0, 0}, {1, 1}, {1, 1})};
+		pointers = {{1, x.device}, {2, w.device}, {3, y.device}};
+		if (isChain) {
+			nodes.push_back(client.pointwise(CUDNN_POINTWISE_MUL, middle, edge(4, scalar), end));
+			pointers.emplace_back(4, scalar.device);
+		}
+		operations = client.operations(dnn, nodes);
+		configs = client.configs(operations);
+		REQUIRE_FALSE(configs.empty());
+	}
+	double first()
+	{
+		CHECK(y.download());
+		return y[0];
+	}
+};
+
+} // namespace
+
+TEST_CASE("plans are captured and replayed, and runtime engines are not built meanwhile")
+{
+	Small small(true);
+	Client &client = small.client;
+	Descriptor plan = client.plan(small.dnn, small.configs[0]), pack = client.pack(small.pointers, nullptr);
+	cudaStream_t stream = nullptr;
+	cudaGraph_t graph = nullptr;
+	cudaGraphExec_t executable = nullptr;
+	REQUIRE(cudaStreamCreate(&stream) == cudaSuccess);
+	OK(cudnnSetStream(small.dnn, stream));
+	REQUIRE(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal) == cudaSuccess);
+	OK(cudnnBackendExecute(small.dnn, plan, pack));
+	REQUIRE(cudaStreamEndCapture(stream, &graph) == cudaSuccess);
+	CHECK(small.first() == 0);
+	REQUIRE(cudaGraphInstantiate(&executable, graph, 0) == cudaSuccess);
+	for (float scale : {3.0F, -1.0F}) {
+		small.scalar.fill(scale);
+		REQUIRE(cudaGraphLaunch(executable, stream) == cudaSuccess);
+		CHECK(small.first() == 8 * scale);
+	}
+	REQUIRE(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal) == cudaSuccess);
+	Client late;
+	late.plan(small.dnn, small.configs[0]);
+	CHECK(late.status() == CUDNN_STATUS_EXECUTION_FAILED_CUDA_DRIVER);
+	cudaGraph_t broken = nullptr;
+	CHECK(cudaStreamEndCapture(stream, &broken) == cudaErrorStreamCaptureInvalidated);
+	cudaGetLastError();
+
+	Small plain(false);
+	OK(cudnnSetStream(plain.dnn, stream));
+	REQUIRE(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal) == cudaSuccess);
+	plain.client.plan(plain.dnn, plain.configs[0]);
+	CHECK(plain.client.status() == CUDNN_STATUS_SUCCESS);
+	CHECK(cudaStreamEndCapture(stream, &broken) == cudaSuccess);
+	cudaGraphDestroy(broken);
+	cudaGraphExecDestroy(executable);
+	cudaGraphDestroy(graph);
+	cudaStreamDestroy(stream);
+}
+
+TEST_CASE("engines with the note become nodes, others do not")
+{
+	Small small(true), plain(false);
+	Client &client = small.client;
+	Descriptor plan = client.plan(small.dnn, small.configs[0]);
+	cudaGraph_t graph = nullptr, other = nullptr, whole = nullptr;
+	cudaGraphExec_t executable = nullptr;
+	REQUIRE(cudaGraphCreate(&graph, 0) == cudaSuccess);
+	REQUIRE(cudaGraphCreate(&other, 0) == cudaSuccess);
+	REQUIRE(cudaGraphCreate(&whole, 0) == cudaSuccess);
+	OK(cudnnBackendPopulateCudaGraph(small.dnn, plan, client.pack(small.pointers, nullptr), graph));
+	cudaGraphNode_t child = nullptr;
+	REQUIRE(cudaGraphAddChildGraphNode(&child, whole, nullptr, 0, graph) == cudaSuccess);
+	REQUIRE(cudaGraphInstantiate(&executable, whole, 0) == cudaSuccess);
+	REQUIRE(cudaGraphLaunch(executable, nullptr) == cudaSuccess);
+	CHECK(small.first() == 16);
+	cudaGraphExecDestroy(executable);
+
+	auto pointers = small.pointers;
+	Numbers elsewhere(FLOAT, Layout::nchw, {1, 1, 1, 1}, [] { return -4.0; });
+	pointers[3].second = elsewhere.device;
+	OK(cudnnBackendUpdateCudaGraph(small.dnn, plan, client.pack(pointers, nullptr), graph));
+	REQUIRE(cudaGraphInstantiate(&executable, graph, 0) == cudaSuccess);
+	REQUIRE(cudaGraphLaunch(executable, nullptr) == cudaSuccess);
+	CHECK(small.first() == -32);
+	CHECK(cudnnBackendUpdateCudaGraph(small.dnn, plan, client.pack(pointers, nullptr), other) ==
+	      CUDNN_STATUS_BAD_PARAM_CUDA_GRAPH_MISMATCH);
+	Descriptor compiled = plain.client.plan(plain.dnn, plain.configs[0]);
+	CHECK(cudnnBackendPopulateCudaGraph(plain.dnn, compiled, plain.client.pack(plain.pointers, nullptr), other) ==
+	      CUDNN_STATUS_NOT_SUPPORTED_CUDA_GRAPH_NATIVE_API);
+	cudaGraphExecDestroy(executable);
+	for (cudaGraph_t one : {graph, other, whole})
+		cudaGraphDestroy(one);
+}
+
+TEST_CASE("a plan's text is a plan")
+{
+	for (bool isChain : {false, true}) {
+		Small small(isChain);
+		Client &client = small.client;
+		Descriptor plan = client.plan(small.dnn, small.configs[0]);
+		constexpr auto name = CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION;
+		const auto textOf = [&](Descriptor one) {
+			int64_t length = 0;
+			client.get(one, name, CUDNN_TYPE_CHAR, 0, &length, nullptr);
+			std::vector<char> text(static_cast<size_t>(length));
+			client.get(one, name, CUDNN_TYPE_CHAR, length, &length, text.data());
+			return text;
+		};
+		const auto text = textOf(plan);
+		const auto planOf = [&](std::vector<char> given) {
+			Descriptor one = client.make(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
+			client.set(one, CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE,
+			           std::vector{static_cast<cudnnHandle_t>(small.dnn)});
+			client.set(one, name, CUDNN_TYPE_CHAR, given);
+			return one;
+		};
+		Descriptor again = client.finalized(planOf(text));
+		CHECK(textOf(again) == text);
+		const int64_t bytes = client.workspace(again);
+		CHECK(bytes == client.workspace(plan));
+		void *workspace = nullptr;
+		REQUIRE(cudaMalloc(&workspace, static_cast<size_t>(bytes) + 1) == cudaSuccess);
+		OK(cudnnBackendExecute(small.dnn, again, client.pack(small.pointers, workspace)));
+		CHECK(client.status() == CUDNN_STATUS_SUCCESS);
+		CHECK(small.first() == (isChain ? 16 : 8));
+		std::string other(text.begin(), text.end());
+		other.replace(other.find("91"), 2, "77");
+		CHECK(cudnnBackendFinalize(planOf({other.begin(), other.end()})) ==
+		      CUDNN_STATUS_SERIALIZATION_VERSION_MISMATCH);
+		CHECK(cudnnBackendFinalize(planOf({text.begin(), text.end() - 9})) == CUDNN_STATUS_BAD_PARAM);
+		CHECK(cudaFree(workspace) == cudaSuccess);
+	}
+}
+
+TEST_CASE("what a variant pack must hold")
+{
+	Small small(false);
+	Client &client = small.client;
+	Descriptor plan = nullptr;
+	for (Descriptor config : small.configs)
+		if (!plan || client.workspace(plan) == 0)
+			plan = client.plan(small.dnn, config);
+	REQUIRE(client.workspace(plan) > 0);
+	void *workspace = nullptr;
+	REQUIRE(cudaMalloc(&workspace, 1024) == cudaSuccess);
+	const auto with = [&](size_t which, std::pair<int64_t, void *> other, void *room) {
+		auto pointers = small.pointers;
+		if (which < pointers.size())
+			pointers[which] = other;
+		return cudnnBackendExecute(small.dnn, plan, client.pack(pointers, room));
+	};
+	OK(with(9, {}, workspace));
+	CHECK(with(0, {77, small.x.device}, workspace) == CUDNN_STATUS_BAD_PARAM);
+	CHECK(with(0, {1, nullptr}, workspace) == CUDNN_STATUS_BAD_PARAM_NULL_POINTER);
+	CHECK(with(0, {1, small.x.device + 4}, workspace) == CUDNN_STATUS_BAD_PARAM_MISALIGNED_POINTER);
+	CHECK(with(9, {}, nullptr) == CUDNN_STATUS_BAD_PARAM_NULL_POINTER);
+	auto pointers = small.pointers;
+	pointers.emplace_back(5, small.x.device);
+	CHECK(cudnnBackendExecute(small.dnn, plan, client.pack(pointers, workspace)) == CUDNN_STATUS_BAD_PARAM);
+	Descriptor open = client.make(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
+	CHECK(cudnnBackendExecute(small.dnn, plan, open) == CUDNN_STATUS_BAD_PARAM_NOT_FINALIZED);
+	CHECK(cudnnBackendExecute(small.dnn, open, plan) == CUDNN_STATUS_BAD_PARAM);
+	Descriptor gone = nullptr;
+	OK(cudnnBackendCreateDescriptor(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR, &gone));
+	OK(cudnnBackendDestroyDescriptor(gone));
+	CHECK(cudnnBackendExecute(small.dnn, plan, gone) == CUDNN_STATUS_BAD_PARAM);
+	CHECK(small.first() == 8);
+	CHECK(cudaFree(workspace) == cudaSuccess);
+}
+
+TEST_CASE("graphs that no engine serves", "[none]")
+{
+	Small small(true);
+	Client &client = small.client;
+	Descriptor norm = client.finalized(client.make(CUDNN_BACKEND_OPERATION_NORM_FORWARD_DESCRIPTOR));
+	CHECK(client.configs(client.operations(small.dnn, {norm})).empty());
+	Descriptor engine = client.make(CUDNN_BACKEND_ENGINE_DESCRIPTOR);
+	client.link(engine, CUDNN_ATTR_ENGINE_OPERATION_GRAPH, small.operations);
+	client.set(engine, CUDNN_ATTR_ENGINE_GLOBAL_INDEX, CUDNN_TYPE_INT64, Dims{4});
+	CHECK(cudnnBackendFinalize(engine) == CUDNN_STATUS_NOT_SUPPORTED);
+	CHECK(client.status() == CUDNN_STATUS_SUCCESS);
+}
+
+// AUTOAMP_EMU_FAIL names one of the functions: the first client meets its failure, the second is served.
+TEST_CASE("a failure is told and passes", "[fail]")
+{
+	const auto serve = [] {
+		Dnn dnn;
+		Client client;
+		Numbers x(HALF, Layout::nhwc, {1, 8, 2, 2}, [] { return 1.0; }),
+		    w(HALF, Layout::nhwc, {8, 8, 1, 1}, [] { return 1.0; }),
+		    y(FLOAT, Layout::nhwc, {1, 8, 2, 2}, [] { return 0.0; });
+		Descriptor spare = nullptr;
+		client.check(cudnnBackendCreateDescriptor(CUDNN_BACKEND_TENSOR_DESCRIPTOR, &spare));
+		client.check(spare ? cudnnBackendInitialize(spare) : CUDNN_STATUS_BAD_PARAM);
+		client.check(spare ? cudnnBackendDestroyDescriptor(spare) : CUDNN_STATUS_BAD_PARAM);
+		const auto edge = [&](int64_t uid, const Numbers &numbers, bool isVirtual = false) {
+			return client.tensor(uid, numbers.type, wide(numbers.dims), packed(wide(numbers.dims), true), isVirtual);
+		};
+		Descriptor middle = edge(9, y, true);
+		Descriptor node = client.convolution(forward, edge(2, w), edge(1, x), middle, {0, 0}, {1, 1}, {1, 1});
+		Descriptor copied = client.pointwise(CUDNN_POINTWISE_IDENTITY, middle, nullptr, edge(3, y));
+		const auto configs = client.configs(client.operations(dnn, {node, copied}));
+		Descriptor plan = client.plan(dnn, configs.empty() ? nullptr : configs[0]);
+		Descriptor pack = client.pack({{1, x.device}, {2, w.device}, {3, y.device}}, nullptr);
+		client.check(cudnnBackendExecute(dnn, plan, pack));
+		cudaGraph_t graph = nullptr;
+		CHECK(cudaGraphCreate(&graph, 0) == cudaSuccess);
+		client.check(cudnnBackendPopulateCudaGraph(dnn, plan, pack, graph));
+		client.check(cudnnBackendUpdateCudaGraph(dnn, plan, pack, graph));
+		CHECK(cudaGraphDestroy(graph) == cudaSuccess);
+		CHECK(y.download());
+		return std::pair(client.status(), y[0]);
+	};
+	CHECK(serve().first != CUDNN_STATUS_SUCCESS);
+	CHECK(serve() == std::pair(CUDNN_STATUS_SUCCESS, 8.0));
+}

@@ -1,0 +1,41 @@
+"""What a call costs that the library knows: no memory and no lock, with 50 rules as with none, in regions and outside."""
+import os
+import tempfile
+
+import runner
+from runner import run
+
+# Of every kind; some mean this program and its regions, none its calls.
+MATCHERS = ('entry = "cublasLt*"\nm = ">1000000"', 'm = ">1000000"', 'caller = "lib{}*"', 'thread = "worker-{}"',
+            'region = "o*"\nn = {}000000')
+RULES = "".join(f'[[rule]]\n{MATCHERS[i % 5].format(i)}\nprecision = "bfloat16"\n' for i in range(50))
+
+
+class HotPath(runner.Test):
+    def test_known_calls_take_no_memory_and_no_lock(self):
+        with tempfile.NamedTemporaryFile("w", suffix=".toml") as file:
+            file.write(RULES)
+            file.flush()
+            for strategy in ("cast", "tf32", "auto"):  # lowered so and so, and mostly kept
+                for trace in ("off", "summary", "ops"):
+                    for rules in ({"CONFIG": file.name}, *({} for _ in range(trace == "summary"))):
+                        with self.subTest(strategy=strategy, trace=trace, **rules):
+                            # Of float16 a recast is an event of the trace, which takes its lock: two operands whose
+                            # predictions share a place, which their addresses decide, make one at each call.
+                            result = run("hot_path", STRATEGY=strategy, TRACE=trace, DTYPE="bfloat16", **rules)
+                            self.assertFine(result)
+                            self.check(result, trace)
+
+    def check(self, result, trace):
+        for name, case in result.cases.items():
+            count = {key: int(value) for key, value in case.items()}
+            # The first time both are needed: the counters count.
+            self.assertTrue(count["first_allocations"] and count["first_locks"], name)
+            # Of the trace's every event, each chunk of some thousand takes a lock.
+            chunks = count["calls"] // 2000 if trace == "ops" else 0
+            self.assertEqual(count["allocations"], 0, name)
+            self.assertLessEqual(count["locks"], chunks, name)
+
+
+if __name__ == "__main__":
+    runner.main()
