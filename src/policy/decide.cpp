@@ -194,7 +194,7 @@ Listing listed(const op::Op &op, const State &state)
 {
 	if (state.customBlack.has(op))
 		return {Reason::custom_black_list, false};
-	if (op.kind == op::Kind::none) // no product: nothing could lower it, whoever names it
+	if (!op::isProduct(op.kind)) // nothing could lower it, whoever names it
 		return {Reason::unlisted, false};
 	if (state.customWhite.has(op))
 		return {Reason::custom_white_list, true};

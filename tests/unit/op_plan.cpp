@@ -112,7 +112,7 @@ TEST_CASE("the geometry that a plan tells")
 	// What its bias and its activation are.
 	const KnownGraph *const fused = knownGraph(textOf("forward_f32_bias_relu"));
 	REQUIRE(fused);
-	CHECK(fused->graph.nodes[1].second == 'b');
+	CHECK(fused->graph.nodes[1].second == 'e');
 	CHECK(fused->graph.nodes[2].upperClip > 1e308);
 	CHECK(tensorOf(fused->graph, 'v')->isVirtual);
 }

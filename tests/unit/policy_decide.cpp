@@ -137,6 +137,9 @@ TEST_CASE("what the door saw stands, whatever the policy says")
 	    {Obstacle::host_blocked, Reason::host_blocked},
 	    {Obstacle::no_fp32_output, Reason::no_fp32_output},
 	    {Obstacle::graph, Reason::graph},
+	    {Obstacle::native_graph, Reason::native_graph},
+	    {Obstacle::unknown_graph, Reason::unknown_graph},
+	    {Obstacle::unseen_graph, Reason::unseen_graph},
 	    {Obstacle::softmax, Reason::softmax},
 	    {Obstacle::normalization, Reason::normalization},
 	    {Obstacle::pooling, Reason::pooling},
@@ -389,6 +392,7 @@ TEST_CASE("a convolution is cast where a tensor-core engine takes it")
 		call.asked = Dtype::tf32;
 		op::setProduct(call, convolution);
 		call.geometry = op::numberOf(convolution);
+		op.library = op::Library::cudnn;
 		return call;
 	};
 	op::Convolution depthwise = it;
