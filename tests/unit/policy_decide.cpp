@@ -392,7 +392,7 @@ TEST_CASE("a convolution is cast where a tensor-core engine takes it")
 		call.asked = Dtype::tf32;
 		op::setProduct(call, convolution);
 		call.geometry = op::numberOf(convolution);
-		op.library = op::Library::cudnn;
+		call.library = op::Library::cudnn;
 		return call;
 	};
 	op::Convolution depthwise = it;
