@@ -137,7 +137,8 @@ class Coverage(unittest.TestCase):
     def test_families_copy_what_they_need(self):
         families = read_families(INJECT.parent / "src/op/arguments.h")
         for _, family, *_ in ROWS:
-            self.assertIn(family, families)
+            if family != "Watched":  # no call: what it is told is looked at, and nothing copied
+                self.assertIn(family, families)
         # Nothing of the call is lost but what a lowered call chooses itself, and no member is misspelt.
         for entry, family, own in (("cublasGemmStridedBatchedEx", "Gemm", {"algo"}), ("cublasGemmGroupedBatchedEx", "Grouped", set()),
                                    ("cublasLtMatmul", "LtMatmul", {"algo", "workspace", "workspaceSizeInBytes"})):

@@ -92,6 +92,8 @@ op::Op describe(const Question &question, size_t index, const policy::Options &o
 	op::Op op;
 	if (entry.library == op::Library::cudnn) {
 		op = op::describe(entry, row, op::dtypeOf(type), environment);
+		if (entry.obstacle == Obstacle::none && op.kind == op::Kind::none)
+			op.kind = op::Kind::mm; // of a graph's plan, which could be anything
 		op.m = question.m, op.n = question.n, op.k = question.k, op.batch = static_cast<int32_t>(question.batch);
 	} else if (entry.obstacle != Obstacle::none && entry.obstacle != Obstacle::grouped) {
 		op::PlainCall call;

@@ -26,10 +26,12 @@ std::vector<Arrival> arrivals()
 {
 	std::vector<Arrival> all;
 	for (const auto &entry : entry::entryTable) {
-		const bool isProduct = entry.obstacle == op::Obstacle::none || entry.obstacle == op::Obstacle::grouped;
+		const bool mayBeProduct = entry.obstacle == op::Obstacle::none || entry.obstacle == op::Obstacle::grouped;
 		const bool takesSingle = entry.dtype == op::Dtype::none || entry.dtype == op::Dtype::float32;
-		for (const auto *row : policy::rowsAt(entry.name))
-			all.push_back({entry.name, row, isProduct && takesSingle});
+		for (const auto *row : policy::rowsAt(entry.name)) {
+			const auto kind = static_cast<op::Kind>(row - policy::callRows().data());
+			all.push_back({entry.name, row, mayBeProduct && takesSingle && op::isProduct(kind)});
+		}
 	}
 	return all;
 }
