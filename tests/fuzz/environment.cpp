@@ -136,6 +136,20 @@ bool matches(const std::string &pattern, const std::string &text)
 	return at.back();
 }
 
+// cublasSgemm_v2_64 is also named as its twin is, and as the headers' macros are; nothing else ends so.
+bool isNamed(const std::string &pattern, std::string entry)
+{
+	if (matches(pattern, entry))
+		return true;
+	std::string width;
+	if (entry.size() > 3 && entry.substr(entry.size() - 3) == "_64")
+		width = "_64", entry.erase(entry.size() - 3);
+	std::string macro = entry;
+	if (macro.size() > 3 && macro.substr(macro.size() - 3) == "_v2")
+		macro.erase(macro.size() - 3);
+	return matches(pattern, entry) || matches(pattern, macro) || matches(pattern, macro + width);
+}
+
 // The names that a list was typed as, against what became of them: every one is an op, or a pattern that some entry
 // point matches, and nothing else is in the set.
 void checkNames(const NameSet &set, const std::string &list, Lists chosen)
@@ -167,7 +181,7 @@ void checkNames(const NameSet &set, const std::string &list, Lists chosen)
 		names.push_back(op);
 		bool isKnown = false;
 		for (size_t row = 0; row < all.size(); ++row)
-			if (matches(op, all[row])) {
+			if (isNamed(op, all[row])) {
 				isKnown = true;
 				wanted[row / 64] |= uint64_t{1} << row % 64;
 			}
