@@ -64,12 +64,12 @@ T settle(T &cell, T value)
 
 // The loader binds by version: each of the vendor's libraries has one, its SONAME. The first are without any. A slot is
 // the row of an entry point in one of as many copies of the table.
-constexpr unsigned unversioned = 0, versionCount = 3;
+constexpr unsigned unversioned = 0, older = 2, versionCount = 3;
 constexpr unsigned undecided = versionCount + 1;
 unsigned blasInUse = undecided, dnnInUse = undecided;
 
-// What a call returns while no such library is in the process: NOT_INITIALIZED of cuBLAS, and of cuDNN 9.
-int absentBlas()
+// What a call returns while no such library is in the process: NOT_INITIALIZED of cuBLAS and cuDNN 8, and of cuDNN 9.
+int absent()
 {
 	return 1;
 }
@@ -79,16 +79,21 @@ int absentDnn()
 	return 1001;
 }
 
+constexpr unsigned mostParts = 6;
+
 struct Library {
 	const char *sonames[versionCount];
-	const char *parts[4];   // of the newer: what it leads to, and programs may link to as well
-	unsigned &versionInUse; // what is served; versionCount: a copy in a file of the application's
-	int (*absent)();
+	const char *parts[versionCount][mostParts]; // what it leads to, and programs may link to as well
+	unsigned &versionInUse;                     // what is served; versionCount: a copy in a file of the application's
+	int (*absent)();                            // of the newer
 };
-const Library cublas = {{"libcublas.so", "libcublas.so.13", "libcublas.so.12"}, {}, blasInUse, absentBlas};
-const Library cublaslt = {{"libcublasLt.so", "libcublasLt.so.13", "libcublasLt.so.12"}, {}, blasInUse, absentBlas};
+const Library cublas = {{"libcublas.so", "libcublas.so.13", "libcublas.so.12"}, {}, blasInUse, absent};
+const Library cublaslt = {{"libcublasLt.so", "libcublasLt.so.13", "libcublasLt.so.12"}, {}, blasInUse, absent};
 const Library cudnn = {{"libcudnn.so", "libcudnn.so.9", "libcudnn.so.8"},
-                       {"libcudnn_graph.so.9", "libcudnn_ops.so.9", "libcudnn_cnn.so.9", "libcudnn_adv.so.9"},
+                       {{},
+                        {"libcudnn_graph.so.9", "libcudnn_ops.so.9", "libcudnn_cnn.so.9", "libcudnn_adv.so.9"},
+                        {"libcudnn_ops_infer.so.8", "libcudnn_ops_train.so.8", "libcudnn_cnn_infer.so.8",
+                         "libcudnn_cnn_train.so.8", "libcudnn_adv_infer.so.8", "libcudnn_adv_train.so.8"}},
                        dnnInUse,
                        absentDnn};
 
@@ -128,14 +133,33 @@ bool begins(const char *text, const char *prefix)
 	return !*prefix;
 }
 
+// Also when a wheel's repair has made libcudnn-463fd6d5.so.8.9.7 of it.
+bool isCopyOf(const char *file, const char *soname)
+{
+	for (; *soname && *file; file++, soname++) {
+		if (*file == '-' && *soname == '.')
+			while (*file && *file != '.')
+				file++;
+		if (*file != *soname)
+			return false;
+	}
+	return !*soname && (!*file || *file == '.');
+}
+
+bool isPart(const char *file, const Library &library, unsigned version)
+{
+	for (const char *part : library.parts[version])
+		if (part && isCopyOf(file, part))
+			return true;
+	return false;
+}
+
 // versionCount: it is another library's file, or of a version whose signatures nobody has looked at.
 unsigned versionOf(const char *file, const Library &library)
 {
-	for (const char *part : library.parts)
-		if (part && equal(file, part))
-			return 1;
-	unsigned version = 0;
-	while (version < versionCount && !equal(file, library.sonames[version]))
+	unsigned version = equal(file, library.sonames[unversioned]) ? unversioned : unversioned + 1;
+	while (version && version < versionCount && !isCopyOf(file, library.sonames[version]) &&
+	       !isPart(file, library, version))
 		version++;
 	return version;
 }
@@ -387,7 +411,8 @@ bool capture(unsigned index, void *found, const void *caller)
 		return true;
 	// A library and the part that it leads to are one copy.
 	const char *const other = ownerOf(truth).name();
-	return version < versionCount && versionOf(other, library) == version && !equal(other, owner.name());
+	return version < versionCount && versionOf(other, library) == version && !equal(other, owner.name()) &&
+	       (isPart(other, library, version) || isPart(owner.name(), library, version));
 }
 
 // In a file that is loaded already, or in what that file needs.
@@ -430,7 +455,7 @@ void *findInLibrary(unsigned slot, const void *caller)
 
 // What the loader would have bound: RTLD_NEXT first, where another interposer behind us keeps its turn. It finds
 // nothing where the library sits in an RTLD_LOCAL scope. The caller's own file (null: unknown) comes last: it may carry
-// a copy, or trampolines of these names.
+// a copy, or trampolines of these names, or need a copy under another name.
 void *findTruth(unsigned slot, const void *caller, bool hasLoader)
 {
 	const unsigned index = slot % entryCount, version = slot / entryCount;
@@ -441,15 +466,19 @@ void *findTruth(unsigned slot, const void *caller, bool hasLoader)
 		return findInLibrary(slot, caller);
 	void *found = version ? autoamp_front_dlvsym(RTLD_NEXT, name, library.sonames[version])
 	                      : autoamp_front_dlsym(RTLD_NEXT, name);
-	for (unsigned i = 0; !found && version == 1 && i < 4 && library.parts[i]; i++)
-		found = autoamp_front_dlvsym(RTLD_NEXT, name, library.parts[i]);
+	for (const char *part : library.parts[version])
+		if (!found && part)
+			found = autoamp_front_dlvsym(RTLD_NEXT, name, part);
 	if (!found) {
+		const auto isWanted = [version](unsigned each) { return !version || each == version; };
 		for (unsigned each = unversioned + 1; !found && each < versionCount; each++)
-			if (!version || each == version)
+			if (isWanted(each))
 				found = findLoaded(library.sonames[each], index);
-		for (unsigned i = 0; !found && version < 2 && i < 4 && library.parts[i]; i++)
-			found = findLoaded(library.parts[i], index);
-		if (!found && !version && caller)
+		for (unsigned each = unversioned + 1; !found && each < versionCount; each++)
+			for (const char *part : library.parts[each])
+				if (!found && part && isWanted(each))
+					found = findLoaded(part, index);
+		if (!found && caller)
 			found = findLoaded(ownerOf(caller).path, index);
 		loader.error(); // what failed on the way is not the application's to read
 	}
@@ -465,7 +494,7 @@ const Core *decision;
 // now.
 bool ownFolder(char (&path)[PATH_MAX])
 {
-	const auto wanted = reinterpret_cast<uintptr_t>(&absentBlas); // code: the pages of .bss bear no file's name
+	const auto wanted = reinterpret_cast<uintptr_t>(&absent); // code: the pages of .bss bear no file's name
 	size_t size = 0;
 	const int file = open("/proc/self/maps", O_RDONLY | O_CLOEXEC); // "start-end perms offset dev inode   /path\n"
 	uintptr_t bound[2] = {};
@@ -488,7 +517,7 @@ bool ownFolder(char (&path)[PATH_MAX])
 		}
 	close(file);
 	if (!isFound) // no /proc
-		for (const char *name = ownerOf(reinterpret_cast<void *>(&absentBlas)).path; *name && size < sizeof path - 1;
+		for (const char *name = ownerOf(reinterpret_cast<void *>(&absent)).path; *name && size < sizeof path - 1;
 		     name++)
 			path[size++] = *name;
 	while (size && path[size - 1] != '/')
@@ -786,7 +815,7 @@ extern "C" HIDDEN void *autoamp_front_resolve(unsigned slot, const void *caller)
 	const unsigned index = slot % entryCount;
 	void *target = findTruth(slot, caller, resolving.hasLoader);
 	if (!target)
-		return reinterpret_cast<void *>(entries[index].library.absent);
+		return reinterpret_cast<void *>(slot / entryCount == older ? absent : entries[index].library.absent);
 	if (!resolving.hasLoader) {
 		count(autoamp_front_unseen, caller);
 		return target;

@@ -62,13 +62,22 @@ MADE = {"Grouped": "op::batchOf"}
 # A member's other names: A of arrays; a gradient, which the call's direction tells from what it is the gradient of.
 SPELT = {"alpha": ["alpha1"], "beta": ["alpha2"], **{m: [m + "array"] for m in "ABC"},
          **{m: ["d" + m] for m in ("x", "w", "y", "xDesc", "wDesc", "yDesc")}}
-DIRECTIONS = {"dx": "backwardData", "dw": "backwardFilter"}
+DIRECTIONS = {"dx": "backwardData", "dw": "backwardFilter", "dweightSpace": "backwardFilter"}
 
 # Of which type the parameter is that describes the data of a Dnn call.
 DESCRIBED = {"cudnnTensorDescriptor_t": "tensor", "cudnnFilterDescriptor_t": "filter", "cudnnSeqDataDescriptor_t": "sequence"}
 
 # Library of a table: its name, that of its SONAME, and the versions whose signatures are known.
 VERSIONS = {"cublas": ("cublas", 13, 12), "cublaslt": ("cublasLt", 13, 12), "cudnn": ("cudnn", 9, 8)}
+
+
+def older_part(name, part, library):
+    """Where it lived in the older version: cuDNN 8 has the backward calls apart, and no library of the graph API."""
+    if library != "cudnn":
+        return part
+    place = "cnn" if name.startswith("cudnnBackend") else part.removeprefix("cudnn_").replace("graph", "ops")
+    is_training = re.search("Backward|Training|CTC|FusedOps", name) and name != "cudnnConvolutionBackwardData"
+    return f"cudnn_{place}_{'train' if is_training else 'infer'}"
 
 
 def door(name, parameters, members, family, dtype):
@@ -79,7 +88,7 @@ def door(name, parameters, members, family, dtype):
         values |= {types[dtype]: dtype} if dtype != "-" else {}
     # Of a pointer to constant pointers the constness goes.
     copied = [f".{m} = ({t})({values[m]})" for m, t in members.items() if values[m]] + FIXED.get((family, dtype), [])
-    if family == "Convolution":
+    if family in ("Convolution", "Rnn"):
         copied += [f".direction = op::Direction::{direction}" for a, direction in DIRECTIONS.items() if a in arguments]
     status = "cudnnStatus_t" if name.startswith("cudnn") else "cublasStatus_t"
     if family == "Watched":
@@ -116,7 +125,8 @@ def main(include, arguments, output, *tables):
             arrays = any(parameter_name(p) == "Aarray" for p in declared[name])
             is_said = dtype == "args" or family in ("Dnn", "Watched")
             rows.append((name, table.stem, "none" if is_said else dtype, obstacle, str(arrays).lower(), kind))
-            slots.append(f"ENTRY({name}, {table.stem}, {library}, {parts[name]}, {versions[0]}, {versions[1]})")
+            places = ", ".join((parts[name], older_part(name, parts[name], library)))
+            slots.append(f"ENTRY({name}, {table.stem}, {library}, {places}, {versions[0]}, {versions[1]})")
             doors.append(door(name, declared[name], families.get(family, {}), family, dtype))
 
     def write(file, *lines):

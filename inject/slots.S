@@ -37,10 +37,10 @@ autoamp_front_entries:
 	.cfi_endproc
 	.size \name\()_\version, . - \name\()_\version
 	.ifnc \part, \library /* the same slot */
-	.globl \name\()_part
-	.type \name\()_part, @function
-	.set \name\()_part, \name\()_\version
-	.symver \name\()_part, \name\()@lib\part\().so.\version, remove
+	.globl \name\()_\part
+	.type \name\()_\part, @function
+	.set \name\()_\part, \name\()_\version
+	.symver \name\()_\part, \name\()@lib\part\().so.\version, remove
 	.endif
 	.ifc \version, any
 	.symver \name\()_\version, \name\()@@autoamp, remove
@@ -60,13 +60,13 @@ autoamp_front_entries:
 
 /* Three of each, which the loader tells apart by the version that a reference asks for: none, CUDA 13's or cuDNN 9's,
  * CUDA 12's or cuDNN 8's. */
-#define ENTRY(name, library, soname, part, newer, older) slot name, any, soname, soname
+#define ENTRY(name, library, soname, part, olderPart, newer, older) slot name, any, soname, soname
 #include "inject/entries.inc"
 #undef ENTRY
-#define ENTRY(name, library, soname, part, newer, older) slot name, newer, soname, part
+#define ENTRY(name, library, soname, part, olderPart, newer, older) slot name, newer, soname, part
 #include "inject/entries.inc"
 #undef ENTRY
-#define ENTRY(name, library, soname, part, newer, older) slot name, older, soname, soname
+#define ENTRY(name, library, soname, part, olderPart, newer, older) slot name, older, soname, olderPart
 #include "inject/entries.inc"
 
 	.macro save reg

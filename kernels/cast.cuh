@@ -758,3 +758,25 @@ extern "C" __global__ void __launch_bounds__(autoamp::kernels::blockSize)
 	if (blockIdx.x == 0 && threadIdx.x < 2)
 		s.widened[threadIdx.x] = autoamp::kernels::floatOfHalf(*(threadIdx.x == 0 ? s.alpha : s.beta));
 }
+
+extern "C" __global__ void __launch_bounds__(autoamp::kernels::blockSize)
+    autoamp_runs(const __grid_constant__ autoamp::kernels::Runs r)
+{
+	using namespace autoamp::kernels;
+	const int64_t first = int64_t{blockIdx.x} * blockSize + threadIdx.x, step = int64_t{gridDim.x} * blockSize;
+	for (int32_t i = 0; i < r.count; ++i) {
+		const auto &run = r.run[i];
+		for (int64_t at = first; at < run.count; at += step) {
+			if (r.isWidening) {
+				float *const target = static_cast<float *>(run.target);
+				const float value = floatOf(static_cast<uint32_t>(static_cast<const uint16_t *>(run.source)[at]) << 16);
+				target[at] = r.isAdded ? target[at] + value : value;
+			} else {
+				static_cast<uint16_t *>(run.target)[at] =
+				    run.source
+				        ? __bfloat16_as_ushort(__float2bfloat16_rn(static_cast<const float *>(run.source)[at]))
+				        : uint16_t{0};
+			}
+		}
+	}
+}

@@ -81,6 +81,20 @@ struct Sum {
 	bool isAlongRows; // the operand's rows, as stored, are what is summed
 };
 
+// Runs of elements between float and bfloat16, as many as one launch takes: what a recurrent net reads and writes lies
+// in many places.
+constexpr int mostRuns = 120;
+struct Runs {
+	struct {
+		const void *source; // null: zeros, of bfloat16
+		void *target;
+		int64_t count;
+	} run[mostRuns];
+	int32_t count;
+	bool isWidening; // bfloat16 to float
+	bool isAdded;    // to what is there
+};
+
 // The scalars of a product that summed in half, for one that sums in float.
 struct Scalars {
 	const uint16_t *alpha, *beta; // device pointers to half
@@ -191,6 +205,7 @@ struct TensorParameters : Scaling {
 //                            the same of TensorParameters; that to bfloat16 writes alpha to the scratch, which the
 //                            convolution reads either way
 //   autoamp_place            a Placement
+//   autoamp_runs             a Runs instead of Parameters: to bfloat16 (RN), or back
 //   autoamp_scatter          a Scatter instead of Parameters: every column by as many threads as it has use for
 //   autoamp_sum              a Sum: a block has some outputs at a time, in an order that is always the same
 //   autoamp_widen            a Scalars instead of Parameters, one block

@@ -38,6 +38,15 @@ inline unsigned gridSize(const Placement &placement, unsigned smCount)
 	return gridOfTiles(tileCount(placement.layout.rows, placement.layout.columns()), smCount);
 }
 
+inline unsigned gridSize(const Runs &runs, unsigned smCount)
+{
+	int64_t most = 0;
+	for (int i = 0; i < runs.count; ++i)
+		most = std::max(most, runs.run[i].count);
+	return static_cast<unsigned>(
+	    std::clamp<int64_t>((most + 4 * blockSize - 1) / (4 * blockSize), 1, 8 * std::max(smCount, 1u)));
+}
+
 // For the scatter: two elements a thread, as above.
 inline unsigned gridSize(const Scatter &scatter, unsigned smCount)
 {

@@ -1,6 +1,7 @@
 #include "src/dispatch.h"
 
 #include "src/core/context.h"
+#include "src/core/launches.h"
 #include "src/core/record.h"
 #include "src/core/scaler.h"
 #include "src/core/site.h"
@@ -31,6 +32,7 @@ op::Status dispatch(core::Process &process, const op::Entry &entry, const Door &
 	// What to do: decided at the signature's first call, and the same ever after.
 	core::Site &site = *subject.site;
 	core::Record record(process, *thread, site);
+	core::Launches launches(process, *thread, site);
 
 	// How: otherwise, or, whenever anything stands in the way before C is touched, as it was asked.
 	if (subject.obstacle == Reason::count && !site.decision.isAsAsked()) {
@@ -42,8 +44,11 @@ op::Status dispatch(core::Process &process, const op::Entry &entry, const Door &
 		}
 		subject.obstacle = outcome.reason;
 		subject.isCaptured = outcome.isCaptured;
+		launches.fallBack(process, site, subject.obstacle);
+		if (subject.refusal && outcome.code)
+			subject.refusal = outcome.code;
 	}
-	const op::Status status = original();
+	const op::Status status = subject.refusal ? subject.refusal : original();
 
 	// What happened.
 	record.finish(subject, status);

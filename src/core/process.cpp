@@ -6,6 +6,7 @@
 #include "src/base/errno_guard.h"
 #include "src/base/faults.h"
 #include "src/base/log.h"
+#include "src/core/launches.h"
 #include "src/core/region.h"
 #include "src/core/scaler.h"
 #include "src/core/thread.h"
@@ -99,7 +100,8 @@ bool openTrace(Process &process)
 	if (options.trace == policy::TraceLevel::off)
 		return false;
 	trace::Options trace;
-	trace.mode = options.trace == policy::TraceLevel::ops ? trace::Mode::ops : trace::Mode::summary;
+	constexpr trace::Mode modes[] = {trace::Mode::off, trace::Mode::summary, trace::Mode::ops, trace::Mode::kernels};
+	trace.mode = modes[static_cast<unsigned>(options.trace)];
 	// The default pattern lies in AUTOAMP_DIR, which the recorder prunes; a pattern of the user's is his own.
 	trace.pattern =
 	    options.originOf(policy::Option::traceFile) == policy::Origin::fallback ? nullptr : options.traceFile.c_str();
@@ -138,6 +140,7 @@ void onExit(int status, void *)
 	const base::ErrnoGuard errnoGuard;
 	if (stage.load(std::memory_order_acquire) != Stage::on || !theProcess.load()->isTracing)
 		return;
+	trace::cupti::finish();
 	drainScalerEvents(*theProcess.load(), true);
 	tellUnseen(theProcess.load()->recorder);
 	tellCopies(*theProcess.load());
@@ -171,6 +174,7 @@ void afterForkInChild()
 		theProcess.load()->recorder.afterForkInChild(keepThisThread());
 		theProcess.load()->isForked.store(theProcess.load()->isTracing, std::memory_order_release);
 	}
+	trace::cupti::forget();
 	reroute::forgetContexts();
 	op::unlockDescriptors();
 	unlockSites();
@@ -195,6 +199,9 @@ Process *start()
 	process->isTracing = openTrace(*process);
 	const bool isFixed = options.originOf(policy::Option::level) == policy::Origin::environment;
 	isIdle = options.level == policy::Level::O0 && isFixed && !process->isTracing;
+	// Before another thread is let in: its first kernels would be nobody's.
+	if (process->isTracing && options.trace == policy::TraceLevel::kernels)
+		watchLaunches(*process);
 	return process;
 }
 
@@ -291,6 +298,8 @@ void reopenTrace(Process &process)
 	if (process.isForked.exchange(false, std::memory_order_acq_rel)) {
 		const base::ErrnoGuard errnoGuard;
 		openTrace(process);
+		if (process.options.trace == policy::TraceLevel::kernels)
+			process.recorder.note(trace::noteOfKernels, "CUPTI does not work in a forked child");
 		process.met = 0;
 	}
 }

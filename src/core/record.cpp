@@ -19,7 +19,7 @@ void Record::tell(const reroute::Outcome &outcome)
 	}
 	if (outcome.builtNs && lane_) {
 		char text[32];
-		std::snprintf(text, sizeof text, "%.1f ms", static_cast<double>(outcome.builtNs) / 1e6);
+		std::snprintf(text, sizeof text, "%.3f ms", static_cast<double>(outcome.builtNs) / 1e6);
 		process_.recorder.note(trace::noteOfPlan, text, rowOf(process_, site_));
 	}
 	if (!outcome.isDone || !lane_)

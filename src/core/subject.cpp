@@ -4,6 +4,7 @@
 #include "src/op/dnn.h"
 #include "src/reroute/convolution.h"
 #include "src/reroute/graph.h"
+#include "src/reroute/rnn.h"
 
 #include <cstring>
 
@@ -23,6 +24,9 @@ Site &newSite(const Asking &asking, op::Op op, int ordinal, Subject &subject)
 	} else {
 		op.device = static_cast<uint16_t>(ordinal);
 	}
+	if (op.library == op::Library::cudnn)
+		if (const auto *const cudnn = op::cudnn<op::CudnnGraph>(asking.door.truth))
+			device.cudnnVersion = static_cast<size_t>(cudnn->cudnnGetVersion());
 	op.caller = asking.caller.id;
 	if (asking.caller.kind == CallerKind::solver && op.obstacle == op::Obstacle::none)
 		op.obstacle = op::Obstacle::solver_caller;
@@ -48,7 +52,8 @@ void findSite(const Asking &asking, const Key &key, int ordinal, Subject &subjec
 		memo.row = rowOf(asking.process, *subject.site);
 		memo.cell = lane->cell(memo.row);
 	}
-	memo.isPassed = memo.cell || !asking.thread.lane;
+	const bool isWatched = asking.process.options.trace == policy::TraceLevel::kernels; // then dispatch() is needed
+	memo.isPassed = (memo.cell || !asking.thread.lane) && !isWatched;
 }
 
 // A lowered run finds it out by itself.
@@ -105,15 +110,24 @@ template <typename Call>
 Subject describeDnn(const Asking &asking, const Call &call)
 {
 	const void *const known = asking.door.truth;
-	constexpr bool isConvolution = std::is_same_v<Call, op::ConvolutionCall>;
+	constexpr bool isConvolution = std::is_same_v<Call, op::ConvolutionCall>, isRnn = std::is_same_v<Call, op::RnnCall>;
 	op::DnnGetters getters;
 	getters.ops = op::cudnn<op::CudnnOps>(known);
 	if constexpr (isConvolution)
 		getters.cnn = op::cudnn<op::CudnnCnn>(known);
-	if (asking.entry.obstacle == op::Obstacle::no_fp32_output)
+	if (isRnn || asking.entry.obstacle == op::Obstacle::no_fp32_output)
 		getters.adv = op::cudnn<op::CudnnAdv>(known);
-	Subject subject =
-	    subjectOf(asking, op::describe(asking.entry, asking.door.index, call, getters, asking.process.environment));
+	op::Op op = op::describe(asking.entry, asking.door.index, call, getters, asking.process.environment);
+	if constexpr (isRnn) {
+		const op::Cudnn *const cudnn = op::cudnn<op::Cudnn>(known);
+		void *stream = nullptr;
+		if (cudnn && call.handle && cudnn->cudnnGetStream(call.handle, &stream))
+			stream = nullptr; // what follows asks again, and says so
+		op.flags |= reroute::meetReserve(call, op, stream);
+	}
+	Subject subject = subjectOf(asking, op);
+	if constexpr (isRnn)
+		subject.refusal = reroute::refusalOf(call, op);
 	if (subject.hasHandleFailed)
 		subject.failed = "reading cuDNN's descriptors";
 	readDnnStream(known, call.handle, subject);
@@ -269,6 +283,13 @@ reroute::Outcome lower(const Asking &asking, const Subject &subject, const op::G
 Subject describe(const Asking &asking, const op::RnnCall &call)
 {
 	return describeDnn(asking, call);
+}
+
+reroute::Outcome lower(const Asking &asking, const Subject &subject, const op::RnnCall &call)
+{
+	Site &site = *subject.site;
+	return reroute::run(site.op, site.decision, site.plan, asking.process.settings, call, asking.door.truth,
+	                    subject.stream);
 }
 
 Subject describe(const Asking &asking, const op::DnnCall &call)

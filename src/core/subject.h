@@ -20,6 +20,7 @@ struct Subject {
 	    false; // a getter of the application's handle refused: bad_argument, or a fault of the vendor's
 	const char *failed = nullptr;                    // the step of ours behind hasHandleFailed or the obstacle
 	policy::Reason obstacle = policy::Reason::count; // why this one call cannot be lowered; count: nothing
+	op::Status refusal = 0;                          // what a call answers that must not run as it was asked; 0: it may
 };
 
 struct Asking {
@@ -44,6 +45,7 @@ reroute::Outcome lower(const Asking &asking, const Subject &subject, const op::G
 reroute::Outcome lower(const Asking &asking, const Subject &subject, const op::LtMatmulCall &call);
 reroute::Outcome lower(const Asking &asking, const Subject &subject, const op::ConvolutionCall &call);
 reroute::Outcome lower(const Asking &asking, const Subject &subject, const op::GraphCall &call);
+reroute::Outcome lower(const Asking &asking, const Subject &subject, const op::RnnCall &call);
 template <typename Call>
 reroute::Outcome lower(const Asking &, const Subject &, const Call &)
 {

@@ -176,9 +176,10 @@ Failure Memory::reserve(const Driver &driver, size_t bytes, bool isForGraph)
 	return (isForGraph ? bytes : used + bytes - reserved) > free / 4 ? Failure::overBudget : Failure::none;
 }
 
-Block Memory::allocate(const Driver &driver, Stream stream, size_t bytes)
+Block Memory::allocate(const Driver &driver, Stream stream, size_t bytes, bool isUnbounded)
 {
-	if (const Failure failure = reserve(driver, bytes, false); failure != Failure::none)
+	const Failure failure = isUnbounded ? Failure::none : reserve(driver, bytes, false);
+	if (failure != Failure::none)
 		return {0, failure};
 	Block block;
 	if (const Result result = driver.cuMemAllocFromPoolAsync(&block.address, bytes, pool_, stream)) {
@@ -259,7 +260,7 @@ GraphBlock *Memory::share(const Driver &driver, Stream stream, const Frontier &a
 	return nullptr;
 }
 
-Block Memory::allocateForGraph(const Driver &driver, Stream stream, size_t bytes)
+Block Memory::allocateForGraph(const Driver &driver, Stream stream, size_t bytes, bool isUnbounded)
 {
 	Frontier at;
 	if (!ask(driver, stream, at))
@@ -281,7 +282,7 @@ Block Memory::allocateForGraph(const Driver &driver, Stream stream, size_t bytes
 			collect(driver);
 			failure = reserve(driver, bytes, true);
 		}
-		if (failure != Failure::none)
+		if (failure != Failure::none && !(isUnbounded && failure == Failure::overBudget))
 			return {0, failure};
 		Address address = 0;
 		if (const Result result = driver.cuMemAlloc_v2(&address, bytes))

@@ -52,13 +52,14 @@ public:
 	Failure open(const Driver &driver, int device, size_t budget);
 	void close(const Driver &driver); // nothing may be allocated
 
-	// On `stream`, in stream order. Nothing waits, nothing synchronises.
-	Block allocate(const Driver &driver, Stream stream, size_t bytes);
+	// On `stream`, in stream order. Nothing waits, nothing synchronises. `isUnbounded`: past the budget, for calls that
+	// have no other way.
+	Block allocate(const Driver &driver, Stream stream, size_t bytes, bool isUnbounded = false);
 	// False: the driver refused, the memory stays allocated.
 	bool release(const Driver &driver, Stream stream, Address address);
 
 	// For a call that is being captured: memory that lives as long as the graph, and no longer than it.
-	Block allocateForGraph(const Driver &driver, Stream stream, size_t bytes);
+	Block allocateForGraph(const Driver &driver, Stream stream, size_t bytes, bool isUnbounded = false);
 	// The call is enqueued: what the same capture orders behind it may have the memory again.
 	void releaseForGraph(const Driver &driver, Stream stream, const Block &block);
 	// Frees what destroyed graphs gave back; for the thread whose current context this memory belongs to.

@@ -104,11 +104,25 @@ struct GraphCall {
 	void *executionPlan = nullptr, *variantPack = nullptr;
 };
 
-// A recurrent net.
+// A recurrent net there, and back to its data or its weights. x stands for dx where the call has that.
 struct RnnCall {
 	void *handle = nullptr;
 	void *rnnDesc = nullptr;
-	void *xDesc = nullptr;
+	int fwdMode = 1, addGrad = 0; // cudnnForwardMode_t; cudnnWgradMode_t
+	const void *devSeqLengths = nullptr;
+	void *xDesc = nullptr, *yDesc = nullptr, *hDesc = nullptr, *cDesc = nullptr;
+	void *x = nullptr, *y = nullptr;
+	const void *dy = nullptr;
+	const void *hx = nullptr, *dhy = nullptr;
+	void *hy = nullptr, *dhx = nullptr;
+	const void *cx = nullptr, *dcy = nullptr;
+	void *cy = nullptr, *dcx = nullptr;
+	size_t weightSpaceSize = 0;
+	void *weightSpace = nullptr, *dweightSpace = nullptr;
+	size_t workSpaceSize = 0, reserveSpaceSize = 0;
+	void *workSpace = nullptr;
+	void *reserveSpace = nullptr;
+	Direction direction = Direction::forward;
 };
 
 // Every other call of cuDNN. One of the first three describes the data (the entry's row says which parameter that is),

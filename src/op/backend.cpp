@@ -17,7 +17,7 @@ namespace {
 
 struct Plan {
 	uint64_t generation; // the address alone may be another plan's by now
-	bool isRead = false;
+	bool isRead = false, isFromText = false;
 	PlanFacts facts;
 };
 
@@ -25,6 +25,7 @@ struct Shelf {
 	pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; // never held while anything of the vendor is called
 	std::unordered_map<const void *, VariantPack> packs;
 	std::unordered_map<const void *, Plan> plans;
+	std::atomic<uint64_t> packChanges{1}, planChanges{1}; // written with the mutex held
 };
 
 constexpr size_t shelfCount = 16;
@@ -36,14 +37,26 @@ Shelf *shelves()
 	return made;
 }
 
+Shelf &shelfOf(const void *descriptor)
+{
+	return shelves()[reinterpret_cast<uintptr_t>(descriptor) / 64 % shelfCount];
+}
+
+void noteChange(std::atomic<uint64_t> &changes)
+{
+	changes.store(changes.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+}
+
+bool isStill(const Sighting &seen, const void *descriptor, const std::atomic<uint64_t> &changes)
+{
+	return seen.descriptor == descriptor && seen.when == changes.load(std::memory_order_acquire);
+}
+
 // A descriptor's place, locked while this lives.
 class Hold
 {
 public:
-	explicit Hold(const void *descriptor) : shelf_(shelves()[reinterpret_cast<uintptr_t>(descriptor) / 64 % shelfCount])
-	{
-		pthread_mutex_lock(&shelf_.mutex);
-	}
+	explicit Hold(const void *descriptor) : shelf_(shelfOf(descriptor)) { pthread_mutex_lock(&shelf_.mutex); }
 	~Hold() { pthread_mutex_unlock(&shelf_.mutex); }
 	Hold(const Hold &) = delete;
 	Hold &operator=(const Hold &) = delete;
@@ -79,8 +92,9 @@ bool multipliesOnTensorCores(const CudnnGraph &truth, void *plan)
 	for (void *const made : {engine, configuration})
 		if (made && truth.cudnnBackendDestroyDescriptor(made))
 			base::leaveFault("cudnnBackendDestroyDescriptor");
-	return isRead && std::find(notes, notes + std::min<int64_t>(count, std::size(notes)),
-	                           CUDNN_NUMERICAL_NOTE_TENSOR_CORE) != notes + count;
+	const auto *const end = notes + std::min<int64_t>(count, std::size(notes));
+	return isRead && std::find(static_cast<const cudnnBackendNumericalNote_t *>(notes), end,
+	                           CUDNN_NUMERICAL_NOTE_TENSOR_CORE) != end;
 }
 
 // False: it does not answer; not finalized, most likely.
@@ -111,12 +125,16 @@ Status watchCreateDescriptor(const CudnnGraph &truth, int type, void **descripto
 	if (status)
 		return status;
 	const Hold shelf(*descriptor);
-	shelf->packs.erase(*descriptor); // one that was destroyed past us
-	shelf->plans.erase(*descriptor);
-	if (type == CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR)
+	const bool isPack = type == CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR,
+	           isPlan = type == CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR;
+	if (shelf->packs.erase(*descriptor) || isPack) // one that was destroyed past us
+		noteChange(shelf->packChanges);
+	if (shelf->plans.erase(*descriptor) || isPlan)
+		noteChange(shelf->planChanges);
+	if (isPack)
 		shelf->packs[*descriptor] = {};
-	else if (type == CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR)
-		shelf->plans[*descriptor] = {++generations, false, {}};
+	else if (isPlan)
+		shelf->plans[*descriptor] = {++generations, false, false, {}};
 	return status;
 }
 
@@ -124,6 +142,11 @@ Status watchSetAttribute(const CudnnGraph &truth, void *descriptor, int name, in
                          const void *values)
 {
 	const Status status = truth.cudnnBackendSetAttribute(descriptor, name, type, count, values);
+	if (!status && name == CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION) {
+		const Hold shelf(descriptor);
+		if (const auto found = shelf->plans.find(descriptor); found != shelf->plans.end())
+			found->second.isFromText = true;
+	}
 	if (status || name < CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS || name > CUDNN_ATTR_VARIANT_PACK_OVERRIDE_STRIDES)
 		return status;
 	const Hold shelf(descriptor);
@@ -131,6 +154,7 @@ Status watchSetAttribute(const CudnnGraph &truth, void *descriptor, int name, in
 	if (found == shelf->packs.end())
 		return status;
 	VariantPack &pack = found->second;
+	noteChange(shelf->packChanges);
 	switch (name) {
 	case CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS:
 		pack.count = copy(pack.uids, values, count);
@@ -153,8 +177,10 @@ Status watchFinalize(const CudnnGraph &truth, void *descriptor)
 	if (status)
 		return status;
 	const Hold shelf(descriptor);
-	if (const auto found = shelf->packs.find(descriptor); found != shelf->packs.end())
+	if (const auto found = shelf->packs.find(descriptor); found != shelf->packs.end()) {
 		found->second.isFinal = true;
+		noteChange(shelf->packChanges);
+	}
 	return status;
 }
 
@@ -167,6 +193,10 @@ Status watchDestroyDescriptor(const CudnnGraph &truth, void *descriptor)
 		const Hold shelf(descriptor);
 		pack = shelf->packs.extract(descriptor);
 		plan = shelf->plans.extract(descriptor);
+		if (pack)
+			noteChange(shelf->packChanges);
+		if (plan)
+			noteChange(shelf->planChanges);
 	}
 	const Status status = truth.cudnnBackendDestroyDescriptor(descriptor);
 	if (status && (pack || plan)) {
@@ -177,42 +207,58 @@ Status watchDestroyDescriptor(const CudnnGraph &truth, void *descriptor)
 	return status;
 }
 
-bool findPack(const void *descriptor, VariantPack &pack)
+bool findPack(const void *descriptor, Execution &execution)
 {
+	if (isStill(execution.packSeen, descriptor, shelfOf(descriptor).packChanges))
+		return true;
+	execution.packSeen = {};
 	const Hold shelf(descriptor);
 	const auto found = shelf->packs.find(descriptor);
 	if (found == shelf->packs.end())
 		return false;
 	const VariantPack &there = found->second;
+	VariantPack &pack = execution.pack;
 	std::copy_n(there.uids, there.count, pack.uids);
 	std::copy_n(there.pointers, there.pointerCount, pack.pointers);
 	pack.count = there.count == there.pointerCount ? there.count : 0;
 	pack.pointerCount = there.pointerCount;
 	pack.workspace = there.workspace;
 	pack.isFinal = there.isFinal, pack.isPlain = there.isPlain;
+	execution.packSeen = {descriptor, shelf->packChanges.load(std::memory_order_relaxed)};
 	return true;
 }
 
-bool findPlan(const CudnnGraph &truth, void *descriptor, PlanFacts &facts)
+bool findPlan(const CudnnGraph &truth, void *descriptor, Execution &execution)
 {
-	uint64_t generation;
+	if (isStill(execution.planSeen, descriptor, shelfOf(descriptor).planChanges))
+		return true;
+	execution.planSeen = {};
+	uint64_t generation, when;
+	bool isFromText;
 	{
 		const Hold shelf(descriptor);
 		const auto found = shelf->plans.find(descriptor);
 		if (found == shelf->plans.end())
 			return false;
-		facts = found->second.facts;
-		if (found->second.isRead)
+		execution.facts = found->second.facts;
+		when = shelf->planChanges.load(std::memory_order_relaxed);
+		if (found->second.isRead) {
+			execution.planSeen = {descriptor, when};
 			return true;
+		}
 		generation = found->second.generation;
+		isFromText = found->second.isFromText;
 	}
-	if (!readPlan(truth, descriptor, facts))
+	if (!readPlan(truth, descriptor, execution.facts))
 		return true;
+	// Its engine has no notes: it may be TF32, and who takes it for that does nothing wrong.
+	execution.facts.isOnTensorCores |= isFromText;
 	const Hold shelf(descriptor);
 	if (const auto found = shelf->plans.find(descriptor);
 	    found != shelf->plans.end() && found->second.generation == generation) {
 		found->second.isRead = true;
-		found->second.facts = facts;
+		found->second.facts = execution.facts;
+		execution.planSeen = {descriptor, when};
 	}
 	return true;
 }
@@ -228,12 +274,14 @@ static Obstacle obstacleOf(const GraphCall &call, const PlanFacts &facts, const 
 		if (tensor.isVirtual)
 			continue;
 		void *const *const pointer = pack.find(tensor.uid);
-		if (!pointer || !*pointer || reinterpret_cast<uintptr_t>(*pointer) % sizeof(float))
+		const auto alignment = static_cast<uintptr_t>(tensor.isByValue ? 0 : tensor.alignment);
+		if (!pointer || !*pointer ||
+		    reinterpret_cast<uintptr_t>(*pointer) % std::max<uintptr_t>(sizeof(float), alignment))
 			return Obstacle::bad_argument;
 	}
 	for (int64_t i = 0; i < pack.count; i++)
-		if (pack.find(pack.uids[i]) != &pack.pointers[i])
-			return Obstacle::bad_argument; // named twice: which one counts is the vendor's secret
+		if (pack.find(pack.uids[i]) != &pack.pointers[i] || !tensorOf(facts.graph->graph, pack.uids[i]))
+			return Obstacle::bad_argument; // named twice: which one counts is the vendor's secret; or of no tensor
 	return Obstacle::none;
 }
 
@@ -246,18 +294,22 @@ Op describe(const Entry &entry, uint16_t index, const GraphCall &call, const Cud
 	op.obstacle = entry.obstacle;
 	if (op.obstacle != Obstacle::none)
 		return op;
-	PlanFacts facts;
+	if (execution.op.entry == index && execution.handle == call.handle &&
+	    isStill(execution.packSeen, call.variantPack, shelfOf(call.variantPack).packChanges) &&
+	    isStill(execution.planSeen, call.executionPlan, shelfOf(call.executionPlan).planChanges))
+		return execution.op;
 	const bool isSeen =
-	    truth && findPack(call.variantPack, execution.pack) && findPlan(*truth, call.executionPlan, facts);
-	execution.graph = facts.graph;
-	if (!isSeen || !facts.graph) {
+	    truth && findPack(call.variantPack, execution) && findPlan(*truth, call.executionPlan, execution);
+	execution.graph = isSeen ? execution.facts.graph : nullptr;
+	if (!execution.graph) {
 		op.obstacle = isSeen ? Obstacle::unknown_graph : Obstacle::unseen_graph;
-		return op;
+	} else {
+		op = describe(entry, index, *execution.graph, execution.facts.isOnTensorCores, environment);
+		if (op.obstacle == Obstacle::none)
+			op.obstacle = obstacleOf(call, execution.facts, execution.pack);
 	}
-	op = describe(entry, index, *facts.graph, facts.isOnTensorCores, environment);
-	if (op.obstacle == Obstacle::none)
-		op.obstacle = obstacleOf(call, facts, execution.pack);
-	return op;
+	execution.handle = call.handle;
+	return execution.op = op;
 }
 
 void lockDescriptors()

@@ -45,16 +45,28 @@ Status watchSetAttribute(const CudnnGraph &truth, void *descriptor, int name, in
 Status watchFinalize(const CudnnGraph &truth, void *descriptor);
 Status watchDestroyDescriptor(const CudnnGraph &truth, void *descriptor);
 
-// False: made before anybody looked, or past us.
-bool findPack(const void *descriptor, VariantPack &pack);
-// Reads the plan at the first question, through the vendor's getters.
-bool findPlan(const CudnnGraph &truth, void *descriptor, PlanFacts &facts);
+// A descriptor that was found, and when: while no other one of its kind nearby has changed it is still that.
+struct Sighting {
+	const void *descriptor = nullptr;
+	uint64_t when = 0;
+};
 
-// A plan that is executed, and what on: the contents of both at this moment.
+// The latest plan that a thread has executed, and what on: the contents of both at that moment.
 struct Execution {
 	const KnownGraph *graph = nullptr;
 	VariantPack pack;
+	PlanFacts facts;
+	Sighting packSeen, planSeen;
+	const void *handle = nullptr;
+	Op op; // as it was described; entry 0: not yet
 };
+
+// Into `execution`, where it is not there already. False: made before anybody looked, or past us.
+bool findPack(const void *descriptor, Execution &execution);
+// Reads the plan at the first question, through the vendor's getters.
+bool findPlan(const CudnnGraph &truth, void *descriptor, Execution &execution);
+
+// Of the same execution as before it takes no lock.
 Op describe(const Entry &entry, uint16_t index, const GraphCall &call, const CudnnGraph *truth,
             const VendorEnvironment &environment, Execution &execution);
 

@@ -10,7 +10,12 @@ namespace {
 
 // Open addressing: the place of a value is its number. Place 0 stays empty.
 constexpr uint32_t places = 1u << 16, mostValues = places / 2 - 1;
-std::atomic<const Convolution *> table[places];
+struct Kept {
+	explicit Kept(const Convolution &convolution) : value(convolution), facts(factsOf(convolution)) {}
+	const Convolution value;
+	const Facts facts;
+};
+std::atomic<const Kept *> table[places];
 std::atomic<uint32_t> valueCount;
 
 // By words: at every call.
@@ -18,11 +23,21 @@ uint64_t hashOf(const Convolution &convolution)
 {
 	constexpr size_t words = sizeof convolution / sizeof(uint64_t);
 	static_assert(words * sizeof(uint64_t) == sizeof convolution);
-	uint64_t values[words], hash = 0;
-	std::memcpy(values, &convolution, sizeof values);
-	for (const uint64_t value : values)
-		hash = (hash ^ value ^ hash >> 29) * 0x9e3779b97f4a7c15u;
-	return hash >> 40;
+	constexpr uint64_t odd = 0x9e3779b97f4a7c15u;
+	const auto word = [at = reinterpret_cast<const char *>(&convolution)](size_t i) {
+		uint64_t value;
+		std::memcpy(&value, at + i * sizeof value, sizeof value);
+		return value;
+	};
+	uint64_t a = 1, b = 2, c = 3, d = word(words - 1); // side by side: each step waits for the one before
+	static_assert(words % 4 == 1);
+	for (size_t i = 0; i + 1 < words; i += 4) {
+		a = (a ^ word(i)) * odd, b = (b ^ word(i + 1)) * odd;
+		c = (c ^ word(i + 2)) * odd, d = (d ^ word(i + 3)) * odd;
+	}
+	for (const uint64_t other : {b, c, d})
+		a = (a ^ a >> 32 ^ other) * odd;
+	return a >> 40;
 }
 
 int64_t spatialSize(const Tensor &tensor)
@@ -62,26 +77,74 @@ std::string each(const char *name, const int32_t *values, int count)
 	return name + across(wide, isOne ? 1 : count);
 }
 
+// What nobody may read or write at a call's own strides: backwards, or a result whose elements share places.
+bool isOrderly(const Tensor &tensor, bool isWritten)
+{
+	for (int i = 0; i < tensor.rank; i++) {
+		int64_t reach = 1; // of what lies within one step of this dimension
+		for (int j = 0; j < tensor.rank; j++)
+			if (j != i && tensor.strides[j] <= tensor.strides[i])
+				reach += (tensor.dims[j] - 1) * tensor.strides[j];
+		if (tensor.strides[i] < 0 || (isWritten && tensor.dims[i] > 1 && tensor.strides[i] < reach))
+			return false;
+	}
+	return true;
+}
+
+Kind kindOf(const Convolution &convolution)
+{
+	if (convolution.spatial == 3)
+		return Kind::conv3d;
+	return convolution.groups > 1 && convolution.w.dims[1] == 1 ? Kind::conv_depthwise2d : Kind::conv2d;
+}
+
+bool fits(const Convolution &c)
+{
+	bool isRight = c.spatial >= 1 && c.x.rank == c.spatial + 2 && c.w.rank == c.x.rank && c.y.rank == c.x.rank &&
+	               c.groups >= 1 && c.x.dims[0] == c.y.dims[0] && c.x.dims[1] == c.w.dims[1] * c.groups &&
+	               c.y.dims[1] == c.w.dims[0] && c.w.dims[0] % c.groups == 0;
+	for (int i = 0; isRight && i < c.spatial; i++) {
+		const int64_t reach = int64_t{c.dilation[i]} * (c.w.dims[2 + i] - 1) + 1;
+		const int64_t left = c.x.dims[2 + i] + c.padBefore[i] + c.padAfter[i] - reach;
+		isRight = c.stride[i] > 0 && left >= 0 && c.y.dims[2 + i] == left / c.stride[i] + 1;
+	}
+	return isRight;
+}
+
 } // namespace
+
+Facts factsOf(const Convolution &convolution)
+{
+	Op product;
+	setProduct(product, convolution);
+	return {product.m,
+	        product.n,
+	        product.k,
+	        product.batch,
+	        kindOf(convolution),
+	        fits(convolution),
+	        isOrderly(convolution.first(), false) && isOrderly(convolution.second(), false) &&
+	            isOrderly(convolution.result(), true)};
+}
 
 uint32_t numberOf(const Convolution &convolution)
 {
-	const Convolution *mine = nullptr;
+	const Kept *mine = nullptr;
 	uint32_t place = static_cast<uint32_t>(hashOf(convolution)) % places;
 	for (;; place = (place + 1) % places) {
 		if (!place)
 			continue;
-		const Convolution *known = table[place].load(std::memory_order_acquire);
+		const Kept *known = table[place].load(std::memory_order_acquire);
 		if (!known) {
 			if (!mine && (valueCount.load(std::memory_order_relaxed) >= mostValues ||
-			              !(mine = new (std::nothrow) Convolution(convolution))))
+			              !(mine = new (std::nothrow) Kept(convolution))))
 				return 0;
 			if (table[place].compare_exchange_strong(known, mine, std::memory_order_acq_rel)) {
 				valueCount.fetch_add(1, std::memory_order_relaxed);
 				return place;
 			}
 		}
-		if (std::memcmp(known, &convolution, sizeof convolution) == 0) {
+		if (std::memcmp(&known->value, &convolution, sizeof convolution) == 0) {
 			delete mine; // another thread was faster
 			return place;
 		}
@@ -90,7 +153,13 @@ uint32_t numberOf(const Convolution &convolution)
 
 const Convolution *convolutionAt(uint32_t number)
 {
-	return table[number].load(std::memory_order_acquire);
+	const Kept *const known = table[number].load(std::memory_order_acquire);
+	return known ? &known->value : nullptr;
+}
+
+const Facts &factsAt(uint32_t number)
+{
+	return table[number].load(std::memory_order_acquire)->facts;
 }
 
 void setProduct(Op &op, const Convolution &convolution)

@@ -54,11 +54,27 @@ static_assert(std::has_unique_object_representations_v<Convolution>);
 // Its number, the same for equal ones, never 0 but where the table is full or the memory (32 767 different ones fit):
 // then nobody knows its geometry, and it runs as it was asked.
 // Of other calls of cuDNN the same table keeps the tensor that they are about, as x without w and y; of a recurrent net
-// steps, batch and input as x, hidden size, layers, directions and projection as w.
+// steps, batch and input as x, hidden size, layers, directions and projection as w, and as y what else its descriptor
+// says of the weights: algorithm, cell, bias, input mode, flags.
 uint32_t numberOf(const Convolution &convolution);
 const Convolution *convolutionAt(uint32_t number); // null: number 0
 
-// The implicit product: m, n and k, and groups as its batch. Sizes that do not fit together are the vendor's to refuse.
+// What follows from a geometry alone; of one that has a number it is kept with it.
+struct Facts {
+	int64_t m = 0, n = 0, k = 0; // of the implicit product, groups as its batch
+	int32_t batch = 1;
+	Kind kind = Kind::none;
+	bool fits = false;      // the vendor takes its tensors together
+	bool isOrderly = false; // no stride goes backwards, no two results share a place
+};
+Facts factsOf(const Convolution &convolution);
+const Facts &factsAt(uint32_t number); // not 0
+
+inline void setFacts(Op &op, const Facts &facts)
+{
+	op.m = facts.m, op.n = facts.n, op.k = facts.k, op.batch = facts.batch, op.kind = facts.kind;
+}
+// The implicit product alone.
 void setProduct(Op &op, const Convolution &convolution);
 
 // For reports: "n32 c64 28x28 k64 3x3 s1 p1 d1 g1 nhwc"; of what is no convolution, "n32 c64 28x28 nhwc" of the tensor

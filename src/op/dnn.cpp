@@ -104,7 +104,7 @@ Op begin(const Entry &entry, uint16_t index, const Types &types, const VendorEnv
 	op.library = entry.library;
 	op.kind = entry.kind;
 	op.a = op.asked = types.a, op.b = types.b, op.out = types.out;
-	const bool isProduct = entry.obstacle == Obstacle::none || entry.obstacle == Obstacle::no_fp32_output;
+	const bool isProduct = entry.obstacle == Obstacle::none || entry.obstacle == Obstacle::no_fp32_output; // attention
 	op.obstacle = types.a == Dtype::none ? Obstacle::none : typeObstacle(types.a, types.b, types.out);
 	if (op.obstacle == Obstacle::none && isProduct && types.a != Dtype::none) {
 		const Arithmetic arithmetic = arithmeticOf(types.mathType, environment);
@@ -133,18 +133,9 @@ void setGeometry(Op &op, const Tensor &tensor)
 	op.geometry = numberOf(geometry);
 }
 
-// What nobody may read or write at a call's own strides: backwards, or a result whose elements share places.
-bool isOrderly(const Tensor &tensor, bool isWritten)
+bool isMisplaced(const void *pointer)
 {
-	for (int i = 0; i < tensor.rank; i++) {
-		int64_t reach = 1; // of what lies within one step of this dimension
-		for (int j = 0; j < tensor.rank; j++)
-			if (j != i && tensor.strides[j] <= tensor.strides[i])
-				reach += (tensor.dims[j] - 1) * tensor.strides[j];
-		if (tensor.strides[i] < 0 || (isWritten && tensor.dims[i] > 1 && tensor.strides[i] < reach))
-			return false;
-	}
-	return true;
+	return !pointer || reinterpret_cast<uintptr_t>(pointer) % sizeof(float) != 0;
 }
 
 bool readConvolution(const DnnGetters &getters, const ConvolutionCall &call, Convolution &c)
@@ -194,26 +185,6 @@ bool readFollowing(const DnnGetters &getters, const ConvolutionCall &call, bool 
 
 } // namespace
 
-Kind kindOf(const Convolution &convolution)
-{
-	if (convolution.spatial == 3)
-		return Kind::conv3d;
-	return convolution.groups > 1 && convolution.w.dims[1] == 1 ? Kind::conv_depthwise2d : Kind::conv2d;
-}
-
-bool fits(const Convolution &c)
-{
-	bool isRight = c.spatial >= 1 && c.x.rank == c.spatial + 2 && c.w.rank == c.x.rank && c.y.rank == c.x.rank &&
-	               c.groups >= 1 && c.x.dims[0] == c.y.dims[0] && c.x.dims[1] == c.w.dims[1] * c.groups &&
-	               c.y.dims[1] == c.w.dims[0] && c.w.dims[0] % c.groups == 0;
-	for (int i = 0; isRight && i < c.spatial; i++) {
-		const int64_t reach = int64_t{c.dilation[i]} * (c.w.dims[2 + i] - 1) + 1;
-		const int64_t left = c.x.dims[2 + i] + c.padBefore[i] + c.padAfter[i] - reach;
-		isRight = c.stride[i] > 0 && left >= 0 && c.y.dims[2 + i] == left / c.stride[i] + 1;
-	}
-	return isRight;
-}
-
 Op describe(const Entry &entry, uint16_t index, Dtype type, const VendorEnvironment &environment)
 {
 	return begin(entry, index, {type, type, type}, environment);
@@ -230,26 +201,22 @@ Op describe(const Entry &entry, uint16_t index, const ConvolutionCall &call, con
 	const bool isBetaZero = areScalars && isZero(call.beta, false);
 	const bool isCarried = !isFused || readFollowing(getters, call, !isBetaZero, c);
 	Op op = begin(entry, index, {c.first().type, c.second().type, c.result().type, c.mathType}, environment);
-	op.kind = kindOf(c);
-	setProduct(op, c);
 	op.geometry = numberOf(c);
+	const Facts facts = op.geometry ? factsAt(op.geometry) : factsOf(c);
+	setFacts(op, facts);
 	if (op.obstacle != Obstacle::none)
 		return op;
-	const auto isMisplaced = [](const void *pointer) {
-		return !pointer || reinterpret_cast<uintptr_t>(pointer) % sizeof(float) != 0;
-	};
 	if (isBetaZero)
 		op.flags |= flagBetaZero;
 	if (areScalars && isZero(call.alpha, false))
 		op.flags |= flagAlphaZero;
-	if (!call.handle || !areScalars || !fits(c) || c.compute != Dtype::float32 || isMisplaced(call.x) ||
+	if (!call.handle || !areScalars || !facts.fits || c.compute != Dtype::float32 || isMisplaced(call.x) ||
 	    isMisplaced(call.w) || isMisplaced(call.y) ||
 	    (isFused && (isMisplaced(call.bias) || (!isBetaZero && isMisplaced(call.z)))))
 		op.obstacle = Obstacle::bad_argument;
 	else if ((op.flags & flagAlphaZero) || !op.m || !op.n || !op.k)
 		op.obstacle = Obstacle::zero_size;
-	else if (!isCarried || !op.geometry || !isOrderly(c.first(), false) || !isOrderly(c.second(), false) ||
-	         !isOrderly(c.result(), true))
+	else if (!isCarried || !op.geometry || !facts.isOrderly)
 		op.obstacle = Obstacle::unsupported;
 	return op;
 }
@@ -269,23 +236,34 @@ Op describe(const Entry &entry, uint16_t index, const RnnCall &call, const DnnGe
 	                                          &inputSize, &hidden, &projection, &layers, &dropout, &aux) ||
 	    getters.adv->cudnnGetRNNDataDescriptor(call.xDesc, &dataType, &layout, &steps, &batch, &width, 0, nullptr,
 	                                           fill))
-		return begin(entry, index, {}, environment);
+		return refused(entry, index);
 	constexpr Kind kinds[] = {Kind::rnn_relu, Kind::rnn_tanh, Kind::lstm, Kind::gru}; // by cudnnRNNMode_t
 	constexpr int gates[] = {1, 1, 4, 3};
 	const Dtype data = dtypeOf(static_cast<cudnnDataType_t>(dataType));
 	Op op = begin(entry, index, {data, dtypeOf(static_cast<cudnnDataType_t>(type)), data, math}, environment);
 	if (cell < 0 || cell >= static_cast<int>(std::size(kinds)))
-		return op;
+		return refused(entry, index);
 	op.kind = kinds[cell];
 	const int64_t directions = dir == CUDNN_BIDIRECTIONAL ? 2 : 1;
 	op.m = int64_t{steps} * batch, op.n = gates[cell] * hidden * directions;
 	op.k = inputSize + (layers - 1) * directions * projection + int64_t{layers} * projection;
 	Convolution geometry;
-	geometry.x.rank = 3, geometry.w.rank = 4;
+	geometry.x.rank = 3, geometry.w.rank = 4, geometry.y.rank = 5;
 	const int64_t data3[] = {steps, batch, inputSize}, net[] = {hidden, layers, directions, projection};
+	const int64_t rest[] = {algo, cell, bias, input, aux};
 	std::copy_n(data3, 3, geometry.x.dims);
 	std::copy_n(net, 4, geometry.w.dims);
-	op.geometry = numberOf(geometry);
+	std::copy_n(rest, 5, geometry.y.dims);
+	op.geometry = numberOf(geometry); // without the math type: what a reserve space holds does not depend on it
+	if (op.obstacle != Obstacle::none)
+		return op;
+	const void *const weights = call.direction == Direction::backwardFilter ? call.dweightSpace : call.weightSpace;
+	const bool isBack = call.direction == Direction::backwardData;
+	if (!call.handle || !call.yDesc || isMisplaced(call.x) || isMisplaced(call.y) || isMisplaced(weights) ||
+	    (isBack && isMisplaced(call.dy)))
+		op.obstacle = Obstacle::bad_argument;
+	else if (!op.geometry || algo == CUDNN_RNN_ALGO_PERSIST_DYNAMIC) // which is compiled for its descriptor
+		op.obstacle = Obstacle::unsupported;
 	return op;
 }
 

@@ -26,9 +26,6 @@ Op describe(const Entry &entry, uint16_t index, const RnnCall &call, const DnnGe
 Op describe(const Entry &entry, uint16_t index, const DnnCall &call, const DnnGetters &getters,
             const VendorEnvironment &environment);
 
-Kind kindOf(const Convolution &convolution);
-bool fits(const Convolution &c); // whether the vendor takes its tensors together
-
 // A call of which no more is known than the types of its data, in cuDNN's default math mode.
 Op describe(const Entry &entry, uint16_t index, Dtype type, const VendorEnvironment &environment);
 

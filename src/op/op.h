@@ -76,7 +76,7 @@ inline bool isConvolution(Kind kind)
 	return kind >= Kind::conv2d && kind <= Kind::conv_depthwise2d;
 }
 // Those that the cost model knows.
-constexpr Kind lastProduct = Kind::conv_depthwise2d;
+constexpr Kind lastProduct = Kind::rnn_relu;
 inline bool isProduct(Kind kind)
 {
 	return kind != Kind::none && kind <= lastProduct;
@@ -204,6 +204,9 @@ enum Flag : uint16_t {
 	flagRowB = 64,
 	flagRowD = 128,     // C and D are
 	flagHalfSums = 256, // float16 summed in float16, alpha and beta of that type
+	// Of a recurrent net's way back, what its way there has left in the reserve space:
+	flagReserveLow = 512,    // that of a net in bfloat16
+	flagReserveAsked = 1024, // that of the net as it was asked for, or of nobody knows what
 };
 
 inline double flops(const Op &op)

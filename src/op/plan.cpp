@@ -302,7 +302,7 @@ bool setConvolution(const Graph &graph, const GraphNode &node, Convolution &c)
 	}
 	c.isFlipped = node.isFlipped;
 	c.compute = node.compute;
-	return fits(c);
+	return factsOf(c).fits;
 }
 
 // Batches of matrices, those of the first or the second perhaps one for all.
@@ -344,7 +344,9 @@ void judge(KnownGraph &known)
 	const auto isFloat = [](Dtype type) { return type == Dtype::float32; };
 	const bool hasFollowing = graph.nodes.size() > 1, isFilter = product.kind == NodeKind::backwardFilter;
 	// Into what is virtual nothing can be added, and nobody can turn it round.
-	const bool isOdd = hasFollowing && (product.beta != 0 || (isFilter && product.isFlipped));
+	const bool isComputed =
+	    tensorOf(graph, product.first)->isVirtual || tensorOf(graph, product.second)->isVirtual; // by a node before it
+	const bool isOdd = isComputed || (hasFollowing && (product.beta != 0 || (isFilter && product.isFlipped)));
 	known.obstacle = isUnderstood && !isOdd ? Obstacle::none : Obstacle::graph;
 	if (known.obstacle != Obstacle::none || !isFloat(tensorOf(graph, product.first)->type))
 		return;
@@ -388,6 +390,8 @@ const KnownGraph *knownGraph(std::string_view text)
 		return nullptr;
 	}
 	judge(*made);
+	if (made->product && made->product->kind != NodeKind::matmul)
+		made->geometry = numberOf(made->convolution);
 	std::string name = json->dump(-1, ' ', false, Json::error_handler_t::replace);
 	pthread_mutex_lock(&mutex);
 	const auto [place, isNew] = known().try_emplace(std::move(name), made);
@@ -421,9 +425,8 @@ Op describe(const Entry &entry, uint16_t index, const KnownGraph &known, bool is
 		op.kind = op.batch == 1 ? Kind::mm : Kind::bmm;
 		op.m = result.dims[result.rank - 2], op.n = result.dims[result.rank - 1], op.k = first.dims[first.rank - 1];
 	} else {
-		op.kind = kindOf(known.convolution);
-		setProduct(op, known.convolution);
-		op.geometry = numberOf(known.convolution);
+		op.geometry = known.geometry;
+		setFacts(op, op.geometry ? factsAt(op.geometry) : factsOf(known.convolution));
 	}
 	if (const Obstacle obstacle = typeObstacle(op.a, op.b, op.out); obstacle != Obstacle::none)
 		op.obstacle = obstacle;

@@ -16,6 +16,7 @@ struct KnownGraph {
 	Obstacle obstacle = Obstacle::none; // none: one product, and nothing but pointwise nodes with it, all in float
 	const GraphNode *product = nullptr; // the only one
 	Convolution convolution;            // where it is one
+	uint32_t geometry = 0;              // its number
 	uint32_t number = 0;                // of Op::graph
 
 	KnownGraph() = default;

@@ -32,7 +32,7 @@ GraphTensor tensorOf(int64_t uid, Dtype type, const Tensor &from, int spatial)
 
 } // namespace
 
-Form formOf(const Convolution &convolution, Dtype precision, int computeCapability)
+Forms formsOf(const Convolution &convolution, Dtype precision, int computeCapability, size_t cudnnVersion)
 {
 	const bool isHalf = precision == Dtype::float16, isForward = convolution.direction == Direction::forward;
 	const bool isData = convolution.direction == Direction::backwardData, isDeep = convolution.spatial == 3;
@@ -43,7 +43,7 @@ Form formOf(const Convolution &convolution, Dtype precision, int computeCapabili
 		isDilated |= convolution.dilation[i] > 1;
 	}
 	if (computeCapability < (isHalf ? 75 : 80))
-		return Form::none;
+		return {};
 	bool isWide;
 	if (convolution.groups == 1)
 		isWide = !isData || !hasStride || (!isDeep && !isDilated && computeCapability >= 80);
@@ -51,11 +51,9 @@ Form formOf(const Convolution &convolution, Dtype precision, int computeCapabili
 		isWide = computeCapability >= 80 && (isDeep || channels % 2 == 0);
 	else
 		isWide = computeCapability / 10 == 10 && channels % 8 == 0 && filters % 8 == 0 && !(isData && hasStride);
-	if (isWide)
-		return Form::wide;
+	const bool isNarrow = !isDeep || convolution.groups == 1 || channels == 1 || (channels >= 8 && !(isWide && isData));
 	// A float16 result would overflow.
-	const bool isNarrow = !isHalf && (!isDeep || convolution.groups == 1 || channels == 1 || channels >= 8);
-	return isNarrow ? Form::narrow : Form::none;
+	return {isWide && !isDeadly(convolution.direction, true, computeCapability, cudnnVersion), isNarrow && !isHalf};
 }
 
 Convolution padded(const Convolution &convolution)

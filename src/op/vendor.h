@@ -55,11 +55,51 @@ constexpr int pointerModeDevice = 1; // CUBLAS_POINTER_MODE_DEVICE
 	X(cudnnGetConvolutionMathType, (const void *, int *))                                                              \
 	X(cudnnGetConvolutionGroupCount, (const void *, int *))
 
+// For a descriptor of ours that differs from the application's in its math type.
+#define AUTOAMP_CUDNN_CONVOLUTION_FUNCTIONS(X)                                                                         \
+	X(cudnnCreateConvolutionDescriptor, (void **))                                                                     \
+	X(cudnnDestroyConvolutionDescriptor, (void *))                                                                     \
+	X(cudnnSetConvolutionNdDescriptor, (void *, int, const int *, const int *, const int *, int, int))                 \
+	X(cudnnSetConvolutionGroupCount, (void *, int))                                                                    \
+	X(cudnnSetConvolutionMathType, (void *, int))                                                                      \
+	X(cudnnGetConvolutionForwardWorkspaceSize,                                                                         \
+	  (void *, const void *, const void *, const void *, const void *, int, size_t *))                                 \
+	X(cudnnGetConvolutionBackwardDataWorkspaceSize,                                                                    \
+	  (void *, const void *, const void *, const void *, const void *, int, size_t *))                                 \
+	X(cudnnGetConvolutionBackwardFilterWorkspaceSize,                                                                  \
+	  (void *, const void *, const void *, const void *, const void *, int, size_t *))
+
 #define AUTOAMP_CUDNN_ADV_FUNCTIONS(X)                                                                                 \
 	X(cudnnGetRNNDescriptor_v8, (const void *, int *, int *, int *, int *, int *, int *, int *, int *, int32_t *,      \
 	                             int32_t *, int32_t *, int32_t *, void **, uint32_t *))                                \
 	X(cudnnGetRNNDataDescriptor, (const void *, int *, int *, int *, int *, int *, int, int *, void *))                \
 	X(cudnnGetSeqDataDescriptor, (const void *, int *, int *, int, int *, int *, size_t *, size_t, int *, void *))
+
+// Of what a recurrent net in another type needs.
+#define AUTOAMP_CUDNN_RNN_FUNCTIONS(X)                                                                                 \
+	X(cudnnCreateTensorDescriptor, (void **))                                                                          \
+	X(cudnnDestroyTensorDescriptor, (void *))                                                                          \
+	X(cudnnSetTensorNdDescriptor, (void *, int, int, const int *, const int *))                                        \
+	X(cudnnCreateRNNDescriptor, (void **))                                                                             \
+	X(cudnnDestroyRNNDescriptor, (void *))                                                                             \
+	X(cudnnSetRNNDescriptor_v8,                                                                                        \
+	  (void *, int, int, int, int, int, int, int, int, int32_t, int32_t, int32_t, int32_t, void *, uint32_t))          \
+	X(cudnnRNNGetClip_v8, (void *, int *, int *, double *, double *))                                                  \
+	X(cudnnRNNSetClip_v8, (void *, int, int, double, double))                                                          \
+	X(cudnnCreateRNNDataDescriptor, (void **))                                                                         \
+	X(cudnnDestroyRNNDataDescriptor, (void *))                                                                         \
+	X(cudnnSetRNNDataDescriptor, (void *, int, int, int, int, int, const int *, void *))                               \
+	X(cudnnGetRNNTempSpaceSizes, (void *, void *, int, void *, size_t *, size_t *))                                    \
+	X(cudnnGetRNNWeightSpaceSize, (void *, void *, size_t *))                                                          \
+	X(cudnnGetRNNWeightParams,                                                                                         \
+	  (void *, void *, int32_t, size_t, const void *, int32_t, void *, void **, void *, void **))                      \
+	X(cudnnRNNForward, (void *, void *, int, const void *, void *, const void *, void *, void *, void *, const void *, \
+	                    void *, void *, const void *, void *, size_t, const void *, size_t, void *, size_t, void *))   \
+	X(cudnnRNNBackwardData_v8, (void *, void *, const void *, void *, const void *, const void *, void *, void *,      \
+	                            void *, const void *, const void *, void *, void *, const void *, const void *,        \
+	                            void *, size_t, const void *, size_t, void *, size_t, void *))                         \
+	X(cudnnRNNBackwardWeights_v8, (void *, void *, int, const void *, void *, const void *, void *, const void *,      \
+	                               void *, const void *, size_t, void *, size_t, void *, size_t, void *))
 
 #define AUTOAMP_CUDNN_GRAPH_FUNCTIONS(X)                                                                               \
 	X(cudnnBackendCreateDescriptor, (int, void **))                                                                    \
@@ -67,7 +107,8 @@ constexpr int pointerModeDevice = 1; // CUBLAS_POINTER_MODE_DEVICE
 	X(cudnnBackendFinalize, (void *))                                                                                  \
 	X(cudnnBackendSetAttribute, (void *, int, int, int64_t, const void *))                                             \
 	X(cudnnBackendGetAttribute, (const void *, int, int, int64_t, int64_t *, void *))                                  \
-	X(cudnnBackendExecute, (void *, void *, void *))
+	X(cudnnBackendExecute, (void *, void *, void *))                                                                   \
+	X(cudnnGetVersion, ()) // a size_t, small
 
 struct Cublas {
 #define X(name, arguments) Status(*name) arguments;
@@ -91,8 +132,14 @@ struct CudnnOps {
 struct CudnnCnn {
 	AUTOAMP_CUDNN_CNN_FUNCTIONS(X)
 };
+struct CudnnConvolutions {
+	AUTOAMP_CUDNN_CONVOLUTION_FUNCTIONS(X)
+};
 struct CudnnAdv {
 	AUTOAMP_CUDNN_ADV_FUNCTIONS(X)
+};
+struct CudnnRnn {
+	AUTOAMP_CUDNN_RNN_FUNCTIONS(X)
 };
 struct CudnnGraph {
 	AUTOAMP_CUDNN_GRAPH_FUNCTIONS(X)

@@ -4,8 +4,6 @@
 // figures beside the constants, in TFLOP/s. tests/unit/roofline.py is the original.
 #include "src/policy/cost_model.h"
 
-#include "src/op/shadow.h"
-
 #include <algorithm>
 #include <cctype>
 #include <cmath>
@@ -129,9 +127,9 @@ double gemmMicroseconds(const Gpu &gpu, Path path, double m, double n, double k,
 	return std::min(m, n) <= 16 ? std::min(time, gemvLaunch + 1.1 * memory) : time;
 }
 
-double castMicroseconds(const Gpu &gpu, double elements)
+// A kernel of ours that moves so many bytes.
+double passMicroseconds(const Gpu &gpu, double bytes)
 {
-	double bytes = 6 * elements;
 	bool isCached = bytes < 0.5e6 * gpu.l2Megabytes;
 	return castLaunch + microseconds(isCached ? gpu.l2Bandwidth : gpu.bandwidth, bytes);
 }
@@ -144,7 +142,7 @@ double sizeOf(const op::Tensor &tensor)
 	return size;
 }
 
-double convolutionMicroseconds(const Gpu &gpu, const op::Convolution &convolution, Path path)
+double convolutionMicroseconds(const Gpu &gpu, const op::Convolution &convolution, Path path, double resultBytes)
 {
 	// Of the rate that a GEMM of the same implicit shape reaches; estimated.
 	const double efficiency = path == Path::fp32 ? 0.8 : 0.6;
@@ -154,7 +152,7 @@ double convolutionMicroseconds(const Gpu &gpu, const op::Convolution &convolutio
 	op::setProduct(product, convolution);
 	const double memory =
 	    microseconds(gpu.bandwidth, operandBytes * (sizeOf(convolution.first()) + sizeOf(convolution.second())) +
-	                                    4 * sizeOf(convolution.result()));
+	                                    resultBytes * sizeOf(convolution.result()));
 	const double arithmetic =
 	    arithmeticMicroseconds(gpu, path, static_cast<double>(product.m), static_cast<double>(product.n),
 	                           static_cast<double>(product.k), product.batch, memory * efficiency);
@@ -189,31 +187,30 @@ double gemmTime(const Gpu &gpu, Path path, double m, double n, double k, double 
 
 double castTime(const Gpu &gpu, double elements)
 {
-	return 1e3 * castMicroseconds(gpu, elements);
+	return 1e3 * passMicroseconds(gpu, 6 * elements);
 }
 
 double convolutionTime(const Gpu &gpu, const op::Convolution &convolution, Path path)
 {
-	return 1e3 * convolutionMicroseconds(gpu, convolution, path);
+	return 1e3 * convolutionMicroseconds(gpu, convolution, path, 4);
 }
 
-double placementTime(const Gpu &gpu, double elements, bool isAdded)
-{
-	return 1e3 * (castLaunch + gap + microseconds(gpu.bandwidth, (isAdded ? 12 : 8) * elements));
-}
-
-double estimate(const Gpu &gpu, const op::Op &op, Path path, bool scaled)
+double estimate(const Gpu &gpu, const op::Op &op, Path path, bool scaled, op::Form form)
 {
 	const op::Convolution *const convolution = op::isConvolution(op.kind) ? op::convolutionAt(op.geometry) : nullptr;
 	if (convolution) {
 		if (path != Path::half)
 			return convolutionTime(gpu, *convolution, path);
 		const double elements = sizeOf(convolution->first()) + sizeOf(convolution->second());
-		const double home = op::isWrittenInPlace(*convolution, op.flags & op::flagBetaZero)
-		                        ? 0
-		                        : placementTime(gpu, sizeOf(convolution->result()), !(op.flags & op::flagBetaZero));
-		return castTime(gpu, elements) + convolutionTime(gpu, op::padded(*convolution), path) + home +
-		       1e3 * (gap + (scaled ? settle : 0));
+		const bool isWide = form == op::Form::wide, isBetaZero = op.flags & op::flagBetaZero;
+		const double resultBytes = isWide ? 4 : 2, added = isBetaZero ? 0 : 4;
+		const double home =
+		    isWide && op::isWrittenInPlace(*convolution, isBetaZero)
+		        ? 0
+		        : gap + passMicroseconds(gpu, (resultBytes + 4 + added) * sizeOf(convolution->result()));
+		return castTime(gpu, elements) +
+		       1e3 * (convolutionMicroseconds(gpu, op::padded(*convolution), path, resultBytes) + home + gap +
+		              (scaled ? settle : 0));
 	}
 	auto m = static_cast<double>(op.m), n = static_cast<double>(op.n), k = static_cast<double>(op.k);
 	const double batch = op.batch, product = gemmTime(gpu, path, m, n, k, batch);
@@ -227,6 +224,8 @@ double estimate(const Gpu &gpu, const op::Op &op, Path path, bool scaled)
 		more += (op.flags & op::flagBetaZero ? 8 : 12) * m * n * batch;
 	if (op::besideOf(op) & op::sumsOperand)
 		more += 4 * (op.epilogue == static_cast<uint8_t>(op::Epilogue::bgrada) ? m : n) * k * batch;
+	if (op::isRecurrent(op.kind)) // its states, which m * k counts already, come home by another launch
+		more += 1;
 	if (more > 0)
 		more = castLaunch + gap + microseconds(gpu.bandwidth, more);
 	return castTime(gpu, elements) + product + 1e3 * (gap + more + (scaled ? settle : 0));

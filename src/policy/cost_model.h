@@ -2,8 +2,8 @@
 // Any thread. The same call gives the same answer in every process: same program, same bits.
 #pragma once
 
-#include "src/op/convolution.h"
 #include "src/op/op.h"
+#include "src/op/shadow.h"
 #include "src/policy/options.h"
 
 namespace autoamp::policy {
@@ -37,11 +37,10 @@ double gemmTime(const Gpu &gpu, Path path, double m, double n, double k, double 
 double castTime(const Gpu &gpu, double elements); // fp32 -> 16-bit, operands in one launch
 // A convolution's kernel alone, by its implicit product. Nothing is counted for what the vendor may have to transpose.
 double convolutionTime(const Gpu &gpu, const op::Convolution &convolution, Path path);
-double placementTime(const Gpu &gpu, double elements,
-                     bool isAdded); // its result on the way home, added to what is there
 
-// A whole call of fp32 data. Path::half includes the conversion and, where `scaled`, the settling of the scales.
-double estimate(const Gpu &gpu, const op::Op &op, Path path, bool scaled);
+// A whole call of fp32 data. Path::half includes the conversion and, where `scaled`, the settling of the scales; of a
+// convolution, in that form, taking its result home.
+double estimate(const Gpu &gpu, const op::Op &op, Path path, bool scaled, op::Form form = op::Form::wide);
 // The part of it on Path::half that no device, however fast, would save.
 double launchTime(const Gpu &gpu, bool scaled);
 

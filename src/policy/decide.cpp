@@ -1,7 +1,5 @@
 #include "src/policy/decide.h"
 
-#include "src/op/shadow.h"
-
 namespace autoamp::policy {
 
 namespace {
@@ -108,7 +106,7 @@ Listing wordOf(const op::Op &op, const Rule *rule, const State &state)
 }
 
 // The way that is named, or else the fastest that there is; without any, the one that the dtype means.
-const Way &bestOf(const Ways &ways, const Aim &aim)
+const Way &bestOf(const op::Op &op, const Ways &ways, const Aim &aim)
 {
 	const auto of = [&ways](Strategy strategy) { return &ways[static_cast<size_t>(strategy)]; };
 	switch (aim.strategy) {
@@ -126,7 +124,12 @@ const Way &bestOf(const Ways &ways, const Aim &aim)
 	for (const Way *way = of(Strategy::cast); way != ways.end(); ++way)
 		if (way->isAvailable() && (!best->isAvailable() || way->estimate < best->estimate))
 			best = way;
-	return *best;
+	// Where the vendor has no engine of the type TF32 is left, and the call may allow that already. Of a recurrent net
+	// the reason shall say that bfloat16 has one.
+	const Way *const tf32 = of(Strategy::tf32);
+	const bool isLeft = !op::isRecurrent(op.kind) && best->why == Reason::no_fp32_output &&
+	                    tf32->why == Reason::already_low && !aim.isDemanded;
+	return isLeft ? *tf32 : *best;
 }
 
 struct Choice {
@@ -152,11 +155,11 @@ Choice choose(const op::Op &op, const Listing &word, const Aim &aim, const Devic
 	const bool isHalf = op.flags & op::flagHalfSums,
 	           isRaised = isFp32 && (isHalf || (isNarrowed && reason == Reason::rule));
 	Reason obstacle = isHalf && !isRaised ? Reason::already_low : reasonOf(op.obstacle);
-	// The vendor takes that sum rounded, and has no such mode for a convolution but one of the application's
+	// The vendor takes that sum rounded, and has no such mode for a recurrent net but one of the application's
 	// descriptor.
 	if (isRaised && (obstacle == Reason::already_low || obstacle == Reason::count))
 		obstacle =
-		    (op::besideOf(op) & op::sumsOperand) || op::isConvolution(op.kind) ? Reason::unsupported : Reason::count;
+		    (op::besideOf(op) & op::sumsOperand) || op::isRecurrent(op.kind) ? Reason::unsupported : Reason::count;
 	if (obstacle == Reason::count && !isRaised)
 		obstacle = obstacleOfData(op);
 	if (obstacle != Reason::count)
@@ -171,7 +174,8 @@ Choice choose(const op::Op &op, const Listing &word, const Aim &aim, const Devic
 		return keep(best.why);
 	const float asked = ways[0].estimate;
 	if (aim.strategy != StrategyChoice::automatic || aim.isDemanded || asked >= gainWanted * best.estimate)
-		return {best.strategy, reason, Verdict::lowered};
+		return op.flags & op::flagReserveAsked ? keep(Reason::reserve_space)
+		                                       : Choice{best.strategy, reason, Verdict::lowered};
 	const bool isSmall = aim.dtype != op::Dtype::tf32 && asked <= launchTime(*device.gpu, aim.scaled());
 	return keep(isSmall ? Reason::too_small : Reason::not_profitable);
 }
@@ -221,13 +225,23 @@ Aim aimOf(const State &state, const Rule *rule)
 
 namespace {
 
-// What keeps a convolution from a strategy that its call could take.
-Reason obstacleOf(Strategy strategy, const op::Convolution &convolution, op::Dtype precision, const Device &device)
+// Of those that there are the one that the model finds faster. A 16-bit result is rounded once more: it has to be worth
+// that.
+op::Form formOf(const op::Op &op, const op::Convolution &convolution, const Aim &aim, const Device &device)
 {
-	const bool isCast = strategy == Strategy::cast;
-	return isCast && op::formOf(convolution, precision, device.computeCapability) == op::Form::none
-	           ? Reason::no_fp32_output
-	           : Reason::count;
+	const op::Forms forms = op::formsOf(convolution, aim.dtype, device.computeCapability, device.cudnnVersion);
+	const auto time = [&](op::Form form) { return estimate(*device.gpu, op, Path::half, aim.scaled(), form); };
+	if (forms.isWide && forms.isNarrow)
+		return time(op::Form::wide) < gainWanted * time(op::Form::narrow) ? op::Form::wide : op::Form::narrow;
+	return forms.isWide ? op::Form::wide : forms.isNarrow ? op::Form::narrow : op::Form::none;
+}
+
+// The vendor's own narrowing is a math type of the old interface's descriptors, to float16 alone; no engine that a
+// graph can have does it.
+bool canNarrow(const op::Op &op, op::Dtype precision)
+{
+	return op.library != op::Library::cudnn ||
+	       (op::isConvolution(op.kind) && !op.graph && precision == op::Dtype::float16);
 }
 
 } // namespace
@@ -254,13 +268,15 @@ Ways waysOf(const op::Op &op, const Aim &aim, const Device &device)
 		if (((op.flags & op::flagArrays) || (op::besideOf(op) & op::sumsOperand)) && index > 0 &&
 		    way.strategy != Strategy::cast && way.isAvailable())
 			way.why = Reason::unsupported;
-		// No engine of cuDNN's narrows its operands: it would run as it was asked.
-		if (op.library == op::Library::cudnn && way.strategy == Strategy::library && way.isAvailable())
+		if (way.strategy == Strategy::library && way.isAvailable() && !canNarrow(op, way.precision))
 			way.why = Reason::unsupported;
-		if (convolution && way.isAvailable())
-			way.why = obstacleOf(way.strategy, *convolution, way.precision, device);
+		if (convolution && way.strategy == Strategy::cast && way.isAvailable() &&
+		    (way.form = formOf(op, *convolution, aim, device)) == op::Form::none)
+			way.why = Reason::no_fp32_output;
+		if (op::isRecurrent(op.kind) && way.precision == op::Dtype::float16 && way.isAvailable())
+			way.why = Reason::no_fp32_output;
 		if (isProduct && way.why != Reason::disabled)
-			way.estimate = static_cast<float>(estimate(*device.gpu, op, paths[index], aim.scaled()));
+			way.estimate = static_cast<float>(estimate(*device.gpu, op, paths[index], aim.scaled(), way.form));
 	}
 	return ways;
 }
@@ -278,18 +294,27 @@ Decision decide(const op::Op &op, const State &state, const Where &where, const 
 	const Rule *const rule = canBeMeant ? state.rules->find(op, where) : nullptr;
 	const Aim aim = aimOf(state, rule);
 	const Ways ways = waysOf(op, aim, device);
-	const Way &best = bestOf(ways, aim);
+	const Way &best = bestOf(op, ways, aim);
 	const Choice choice = choose(op, wordOf(op, rule, state), aim, device, ways, best);
 	decision.precision = ways[0].precision;
 	decision.estimate = ways[0].estimate;
 	decision.estimateLowered = best.estimate;
 	decision.strategy = choice.strategy;
+	decision.form = choice.strategy == Strategy::cast ? best.form : op::Form::none;
 	decision.reason = choice.reason;
 	decision.verdict = state.observeOnly ? Verdict::observed : choice.verdict;
 	if (decision.verdict == Verdict::lowered)
 		decision.precision = best.precision;
 	else if (decision.verdict == Verdict::raised && op.a == op::Dtype::float32)
 		decision.precision = op.a;
+	// Whatever the policy has become: nobody else can read that reserve space.
+	const bool isPossible = op.obstacle == op::Obstacle::none || op.obstacle == op::Obstacle::pedantic ||
+	                        op.obstacle == op::Obstacle::already_low;
+	if ((op.flags & op::flagReserveLow) && isPossible &&
+	    (decision.verdict != Verdict::lowered || decision.precision != op::Dtype::bfloat16)) {
+		decision.verdict = Verdict::lowered, decision.reason = Reason::reserve_space;
+		decision.strategy = Strategy::cast, decision.precision = op::Dtype::bfloat16;
+	}
 	return decision;
 }
 

@@ -43,10 +43,11 @@ struct Listing {
 Listing listed(const op::Op &op, const State &state);
 
 struct Device {
-	const Gpu *gpu;        // constants of the cost model
-	int computeCapability; // of the device itself, whatever the constants are: 75, 80, 90, ...
-	bool canLoadKernels;   // the driver accepts our fat binary
-	bool isThere = true;   // false: no driver at all
+	const Gpu *gpu;              // constants of the cost model
+	int computeCapability;       // of the device itself, whatever the constants are: 75, 80, 90, ...
+	bool canLoadKernels;         // the driver accepts our fat binary
+	bool isThere = true;         // false: no driver at all
+	size_t cudnnVersion = 91900; // of the copy in use
 
 	static constexpr int oldestDriver = 13000; // that does, by cuDriverGetVersion
 	bool hasTf32() const { return computeCapability >= 80; }
@@ -56,9 +57,10 @@ struct Device {
 // One way to run a call that the lists allow to be lowered.
 struct Way {
 	Strategy strategy;
-	op::Dtype precision;        // of the multiplication
-	float estimate = -1;        // ns by the cost model; negative: no fp32 product, or not this way
-	Reason why = Reason::count; // what keeps calls from it; count: nothing
+	op::Dtype precision;            // of the multiplication
+	float estimate = -1;            // ns by the cost model; negative: no fp32 product, or not this way
+	Reason why = Reason::count;     // what keeps calls from it; count: nothing
+	op::Form form = op::Form::wide; // of a convolution
 
 	bool isAvailable() const { return why == Reason::count; }
 };

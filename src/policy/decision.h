@@ -2,6 +2,7 @@
 #pragma once
 
 #include "src/op/op.h"
+#include "src/op/shadow.h"
 
 #include <cstdint>
 
@@ -46,7 +47,8 @@ constexpr unsigned strategyCount = static_cast<unsigned>(Strategy::tf32) + 1;
 	X(memory_budget, "converted operands would exceed AUTOAMP_MEMORY or a quarter of the free memory",                 \
 	  "raise AUTOAMP_MEMORY")                                                                                          \
 	X(unsupported, "a feature of the call that the lowered path does not carry over", "")                              \
-	X(no_fp32_output, "the vendor has no lower engine with fp32 output for it", "try AUTOAMP_DTYPE=bfloat16")          \
+	X(no_fp32_output, "the vendor has no lower engine with fp32 output for it",                                        \
+	  "bfloat16 has more of them than float16")                                                                        \
 	X(driver_too_old, "the driver cannot load our kernels", "update the driver (CUDA 13: 580 or newer)")               \
 	X(gpu_too_old, "the GPU has no tensor cores for this type", "try AUTOAMP_DTYPE=float16")                           \
 	X(second_copy, "a second copy of the library in the process, left alone: lookups and first calls", "")             \
@@ -74,7 +76,8 @@ constexpr unsigned strategyCount = static_cast<unsigned>(Strategy::tf32) + 1;
 	X(elementwise, "one element at a time: bound by memory", "")                                                       \
 	X(reduction, "a reduction: a sum that needs fp32", "")                                                             \
 	X(loss, "a loss: needs fp32", "")                                                                                  \
-	X(sampling, "a spatial transformer: no product to lower", "")
+	X(sampling, "a spatial transformer: no product to lower", "")                                                      \
+	X(reserve_space, "a recurrent net's way back runs as its way there did, or was not seen to", "")
 
 enum class Reason : uint8_t {
 #define X(name, meaning, advice) name,
@@ -94,6 +97,7 @@ struct Decision {
 	Strategy strategy = Strategy::fp32;
 	Reason reason = Reason::unlisted;
 	op::Dtype precision = op::Dtype::float32;  // of the multiplication
+	op::Form form = op::Form::none;            // of a convolution that is cast
 	float estimate = -1, estimateLowered = -1; // ns by the cost model; negative: unknown
 
 	bool isAsAsked() const { return verdict != Verdict::lowered && verdict != Verdict::raised; }

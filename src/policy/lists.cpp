@@ -91,6 +91,16 @@ bool hasLowForm(uint64_t rows)
 	return any;
 }
 
+std::string_view withoutModule(Lists lists, std::string_view op)
+{
+	if (lists != Lists::mindspore)
+		return op;
+	for (const std::string_view module : {"mindspore.", "mint.", "nn.", "ops.", "functional."})
+		if (op.starts_with(module))
+			op.remove_prefix(module.size());
+	return op;
+}
+
 std::vector<std::string_view> opsOf(Lists lists)
 {
 	std::vector<std::string_view> ops;

@@ -72,6 +72,8 @@ struct ListChoice {
 
 // Bits of the rows that an op of the system reaches.
 uint64_t rowsOf(Lists lists, std::string_view op);
+// MindSpore's names may come with their module: nn.Dense, ops.MatMul. Of another system's nothing is taken off.
+std::string_view withoutModule(Lists lists, std::string_view op);
 bool hasLowForm(uint64_t rows); // any of them
 // Every op that the system's lists or the rows know, once each, sorted.
 std::vector<std::string_view> opsOf(Lists lists);

@@ -1,5 +1,6 @@
 #include "src/policy/options.h"
 
+#include "src/base/name_pattern.h"
 #include "src/policy/glob.h"
 #include "src/policy/lists.h"
 #include "src/policy/words.h"
@@ -86,9 +87,7 @@ std::string addName(NameSet &set, std::string_view name, Lists lists, std::span<
 	if (!systems.empty())
 		return "unknown list system in '" + shown(name) + "'; accepted: " + systems;
 
-	std::string op(bare ? name : name.substr(colon + 1));
-	if (lists == Lists::mindspore) // nn.Dense, ops.MatMul
-		op.erase(0, op.rfind('.') + 1);
+	const std::string op(withoutModule(lists, bare ? name : name.substr(colon + 1)));
 	auto candidates = opsOf(lists);
 	if (std::binary_search(candidates.begin(), candidates.end(), op)) {
 		const uint64_t rows = rowsOf(lists, op);
@@ -142,7 +141,7 @@ bool toNumber(const OptionRow &row, std::string_view value, uint64_t &number)
 	return word >= 0;
 }
 
-// Of the emulated device: FUNCTION:N, a size, a number of devices.
+// Of the emulated device: FUNCTION:N, a size, a number of devices, words.
 bool isForEmulator(Option option, std::string_view value)
 {
 	const auto isNumber = [](std::string_view text) {
@@ -151,11 +150,17 @@ bool isForEmulator(Option option, std::string_view value)
 	uint64_t size = 0;
 	if (option == Option::emulatorMemory)
 		return parseSize(value, size);
+	if (option == Option::emulatorCudnn)
+		return isNumber(value) && value.size() == 5 && value.front() == '9';
 	if (option == Option::emulatorDevices)
 		return isNumber(value) && value.size() < 3;
 	if (option == Option::emulatorPlugins)
 		return !value.empty() &&
 		       !anyPart(value, ':', [](std::string_view path) { return path.find('/') == path.npos; });
+	if (option == Option::emulatorCupti)
+		return !value.empty() && !anyPart(value, ',', [](std::string_view word) {
+			return wordIndex("late shuffled lost reversed dropped taken", word) < 0;
+		});
 	const size_t colon = value.find(':');
 	return colon != value.npos && colon > 0 && isNumber(value.substr(colon + 1)) &&
 	       value.find_first_not_of('0', colon + 1) != value.npos;
@@ -189,6 +194,8 @@ std::string readVariable(Options &options, Numbers &numbers, std::vector<TypedNa
 	std::string problem;
 	if (!toNumber(*row, value, numbers[index]) || (row->type == ValueType::emulator && !isForEmulator(option, value)))
 		problem = "bad value; accepted: " + acceptedValues(*row);
+	else if (const char *unknown = option == Option::traceFile ? base::problemOfPattern(value) : nullptr)
+		problem = unknown;
 	if (!problem.empty())
 		return shown(name) + "=" + shown(value) + ": " + problem;
 	if (row->type == ValueType::names)
@@ -237,6 +244,8 @@ std::string readSetting(Options &options, Numbers &numbers, std::vector<TypedNam
 		problem = "one value, no array";
 	else if (!toNumber(*row, value, number))
 		problem = "bad value; accepted: " + acceptedValues(*row);
+	else if (const char *unknown = option == Option::traceFile ? base::problemOfPattern(value) : nullptr)
+		problem = unknown;
 	else if (isList && setting.isElement && trimmed(value).empty())
 		problem = "an empty name";
 	else if (isList)
@@ -404,6 +413,7 @@ void resolvePaths(Options &options, const char *const *environment)
 		options.directory = folderIn(environment, "XDG_STATE_HOME", "/autoamp");
 	if (options.directory.empty())
 		options.directory = folderIn(environment, "HOME", "/.local/state/autoamp");
+	options.cuptiPath = typed(Option::cuptiPath);
 	options.traceFile = typed(Option::traceFile);
 	if (options.traceFile.empty() && !options.directory.empty())
 		options.traceFile = options.directory + "/%e.%t.%p.aat";

@@ -47,13 +47,14 @@ enum class ValueType : uint8_t {
 	X(scope, "AUTOAMP_SCOPE", words, "process regions", "process",                                                     \
 	  "regions: nothing is lowered outside a region of the program (autoamp.h)")                                       \
 	X(memory, "AUTOAMP_MEMORY", size, "", "1G", "most device memory for converted operands, per device")               \
-	X(trace, "AUTOAMP_TRACE", words, "off summary ops", "summary",                                                     \
-	  "summary: exact totals; ops: every call too (default under `autoamp run`)")                                      \
+	X(trace, "AUTOAMP_TRACE", words, "off summary ops kernels", "summary",                                             \
+	  "summary: exact totals; ops: every call too (default under `autoamp run`); kernels: the device too, by CUPTI")   \
 	X(directory, "AUTOAMP_DIR", text, "", "$XDG_STATE_HOME/autoamp or ~/.local/state/autoamp",                         \
 	  "where traces of plain preloaded runs go")                                                                       \
 	X(traceFile, "AUTOAMP_TRACE_FILE", text, "", "<AUTOAMP_DIR>/%e.%t.%p.aat",                                         \
 	  "trace file: %e program, %t time, %h host, %p pid, %n counter, %q{VAR}, %rank%, %%")                             \
 	X(traceMaxSize, "AUTOAMP_TRACE_MAX_SIZE", size, "", "256M", "beyond it no more single events; totals stay exact")  \
+	X(cuptiPath, "AUTOAMP_CUPTI_PATH", text, "", "", "which libcupti to load for AUTOAMP_TRACE=kernels")               \
 	X(config, "AUTOAMP_CONFIG", text, "", "", "TOML file of settings and rules: autoamp help rules")                   \
 	X(log, "AUTOAMP_LOG", words, "off error warn info debug", "warn", "messages on stderr")                            \
 	X(hookDlsym, "AUTOAMP_HOOK_DLSYM", words, "0 1 got", "1",                                                          \
@@ -65,6 +66,10 @@ enum class ValueType : uint8_t {
 	X(emulatorMemory, "AUTOAMP_EMU_MEMORY", emulator, "bytes, or a number with K, M or G", "a quarter of RAM",         \
 	  "emulated device: its memory")                                                                                   \
 	X(emulatorDevices, "AUTOAMP_EMU_DEVICES", emulator, "0 to 99", "2", "emulated device: how many there are")         \
+	X(emulatorCudnn, "AUTOAMP_EMU_CUDNN", emulator, "90000 to 99999", "that of the header",                            \
+	  "emulated device: the version its libcudnn says it is; before 91900 it dies as those do")                        \
+	X(emulatorCupti, "AUTOAMP_EMU_CUPTI", emulator, "late shuffled lost reversed dropped taken, comma-separated", "",  \
+	  "emulated device: what its libcupti does wrong")                                                                 \
 	X(emulatorPlugins, "AUTOAMP_EMU_PLUGINS", emulator, "paths with a /, colon-separated", "",                         \
 	  "emulated device: plug-ins that run a program's own device functions")
 
@@ -91,7 +96,7 @@ std::string keyOf(const OptionRow &row); // in a file: level, dtype, ...; empty:
 enum class Scaling : uint8_t { automatic, off };
 enum class StrategyChoice : uint8_t { automatic, cast, fp32, library, tf32 };
 enum class Scope : uint8_t { process, regions };
-enum class TraceLevel : uint8_t { off, summary, ops };
+enum class TraceLevel : uint8_t { off, summary, ops, kernels };
 enum class LogLevel : uint8_t { off, error, warn, info, debug };
 enum class GpuModel : uint8_t { automatic, a100, h100, h200, b200, rtx4090, h100pcie, rtx5090, pro6000 };
 
@@ -125,6 +130,7 @@ struct Options {
 	uint64_t memory = uint64_t{1} << 30;
 	TraceLevel trace = TraceLevel::summary;
 	std::string directory; // resolved; empty: neither AUTOAMP_DIR, XDG_STATE_HOME nor HOME is set
+	std::string cuptiPath;
 	std::string traceFile; // pattern; empty: no directory to put it in
 	uint64_t traceMaxSize = uint64_t{256} << 20;
 	LogLevel log = LogLevel::warn;

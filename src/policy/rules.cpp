@@ -79,18 +79,21 @@ bool place(std::vector<std::string> &patterns, size_t most, const std::string &p
 }
 
 // The rows that the ops of this name reach: the chosen system's, or with its prefix any system's.
-uint64_t opsLike(std::string pattern, Lists chosen)
+uint64_t opsLike(const std::string &pattern, Lists chosen)
 {
 	uint64_t rows = 0;
-	const size_t colon = pattern.find(':'), name = colon == pattern.npos ? 0 : colon + 1;
-	if (const size_t dot = pattern.rfind('.'); dot != pattern.npos && dot > name) // nn.Dense, ops.MatMul
-		pattern.erase(name, dot + 1 - name);
+	const size_t colon = pattern.find(':');
+	const std::string_view prefix = std::string_view(pattern).substr(0, colon == pattern.npos ? 0 : colon + 1);
+	const std::string_view name = std::string_view(pattern).substr(prefix.size());
 	for (unsigned i = 0; i < listsCount; ++i) {
 		const auto system = static_cast<Lists>(i);
-		for (const std::string_view op : opsOf(system))
-			if ((system == chosen && matches(pattern, op)) ||
-			    matches(pattern, std::string(listSystem(system).prefix) + ":" + std::string(op)))
-				rows |= rowsOf(system, op);
+		const std::string_view op = withoutModule(system, name);
+		const bool isMeant = prefix.empty() && system == chosen;
+		for (const std::string_view each : opsOf(system))
+			if ((isMeant && matches(op, each)) ||
+			    matches(std::string(prefix).append(op),
+			            std::string(listSystem(system).prefix) + ":" + std::string(each)))
+				rows |= rowsOf(system, each);
 	}
 	return rows;
 }

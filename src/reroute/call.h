@@ -3,6 +3,7 @@
 
 #include "kernels/launch.h"
 #include "src/base/clock.h"
+#include "src/base/own_work.h"
 #include "src/reroute/context.h"
 #include "src/reroute/dnn_plan.h"
 #include "src/reroute/gemm.h"
@@ -39,6 +40,7 @@ inline policy::Reason reasonOf(cuda::Failure failure)
 template <typename Parameters>
 bool launch(const cuda::Driver &driver, CUkern_st *kernel, unsigned blocks, cuda::Stream stream, Parameters &parameters)
 {
+	const base::OwnWork ownWork;
 	void *arguments[] = {&parameters};
 	// The driver takes a CUkernel where a CUfunction is wanted: it is the kernel of the current context.
 	return driver.cuLaunchKernel(reinterpret_cast<CUfunc_st *>(kernel), blocks, 1, 1, kernels::blockSize, 1, 1, 0,
@@ -75,13 +77,14 @@ inline void prepareScaling(kernels::Scaling &scaling, Plan &plan, const Settings
 class CallMemory
 {
 public:
-	CallMemory(const cuda::Driver &driver, Context &context, cuda::Stream stream, bool isCaptured, size_t bytes)
+	CallMemory(const cuda::Driver &driver, Context &context, cuda::Stream stream, bool isCaptured, size_t bytes,
+	           bool isUnbounded = false)
 	    : driver_(driver), context_(context), stream_(stream), isCaptured_(isCaptured)
 	{
 		if (!isCaptured)
 			context.memory.collect(driver); // what destroyed graphs gave back counts until then
-		block_ = isCaptured ? context.memory.allocateForGraph(driver, stream, bytes)
-		                    : context.memory.allocate(driver, stream, bytes);
+		block_ = isCaptured ? context.memory.allocateForGraph(driver, stream, bytes, isUnbounded)
+		                    : context.memory.allocate(driver, stream, bytes, isUnbounded);
 	}
 	const cuda::Block &block() const { return block_; }
 	void release(Outcome &outcome)
@@ -99,6 +102,31 @@ private:
 	bool isCaptured_;
 	cuda::Block block_;
 };
+
+// The device memory of one call, and there its conversions and what follows: convert(base) names the step that failed,
+// execute(base) fails only before anything of the application's was written. `hasKernels`: they are ours.
+template <typename Convert, typename Execute>
+Outcome runInMemory(const cuda::Driver &driver, Context &context, cuda::Stream stream, bool isCaptured, size_t bytes,
+                    bool hasKernels, Convert convert, Execute execute)
+{
+	if (bytes == 0)
+		return execute(cuda::Address{});
+	CallMemory memory(driver, context, stream, isCaptured, bytes);
+	if (memory.block().failure != cuda::Failure::none)
+		return decline(reasonOf(memory.block().failure), "allocating device memory");
+	const char *const failed = hasKernels ? convert(memory.block().address) : nullptr;
+	Outcome outcome = failed ? decline(policy::Reason::engine_failed, failed) : execute(memory.block().address);
+	memory.release(outcome);
+	if (!isCaptured && outcome.isDone && hasKernels)
+		context.isWarm.store(true, std::memory_order_release);
+	return outcome;
+}
+
+inline kernels::Tensor tensorOf(const Passage &passage, const void *source, cuda::Address target)
+{
+	return {static_cast<const float *>(source) + passage.first, reinterpret_cast<uint16_t *>(target), passage.layout,
+	        passage.ld, passage.zeroColumns};
+}
 
 // Puts both operands of `parameters` in 16 bits in their places, alpha in the scratch. Null: it worked; else the step
 // that failed.
@@ -122,15 +150,23 @@ inline const char *castTensors(kernels::TensorParameters &parameters, Plan &plan
 	return isLaunched ? nullptr : "cuLaunchKernel";
 }
 
+inline bool isNotSupported(op::Status cudnn)
+{
+	constexpr int notSupported = 3; // thousands: CUDNN_STATUS_NOT_SUPPORTED and what it is made of
+	return cudnn / 1000 == notSupported;
+}
+
 struct FoundPlan {
 	const DnnPlan *plan = nullptr;
 	Outcome why;
 	uint64_t builtNs = 0;
 };
 
-// Whichever site a call belongs to, a plan is built once. `graphOf()`: what it computes.
-template <typename GraphOf>
-FoundPlan findPlan(const op::CudnnGraph &cudnn, void *handle, const DnnKey &key, bool isCaptured, GraphOf graphOf)
+// Whichever site a call belongs to, a plan is built once. `graphOf()`: what it computes; `prepare(plan)`: what else is
+// remembered with it.
+template <typename GraphOf, typename Prepare>
+FoundPlan findPlan(const op::CudnnGraph &cudnn, const DnnTarget &target, const DnnKey &key, bool isCaptured,
+                   GraphOf graphOf, Prepare prepare)
 {
 	FoundPlan found;
 	const DnnPlan *known = knownPlan(key);
@@ -140,15 +176,16 @@ FoundPlan findPlan(const op::CudnnGraph &cudnn, void *handle, const DnnKey &key,
 	}
 	if (!known) {
 		const uint64_t start = base::nanoseconds(CLOCK_MONOTONIC);
+		const bool isRaised = key.precision == op::Dtype::float32;
 		DnnAnswer answer;
-		DnnPlan *made = makeDnnPlan(cudnn, handle, graphOf(), answer);
-		constexpr int notSupported = 3; // thousands: CUDNN_STATUS_NOT_SUPPORTED and what it is made of
-		if (!made && answer.status / 1000 != notSupported) {
+		DnnPlan *made = makeDnnPlan(cudnn, target, graphOf(), isRaised, answer);
+		if (!made && !isNotSupported(answer.status)) {
 			found.why = decline(policy::Reason::engine_failed, answer.what, answer.status);
 			return found;
 		}
 		if (!made) // remembered: asking again would cost every call some milliseconds
 			made = new DnnPlan{};
+		prepare(*made);
 		made->key = key;
 		made->status = answer.status, made->what = answer.what;
 		found.builtNs = base::nanoseconds(CLOCK_MONOTONIC) - start;
@@ -156,18 +193,21 @@ FoundPlan findPlan(const op::CudnnGraph &cudnn, void *handle, const DnnKey &key,
 		known = made;
 	}
 	if (known->status)
-		found.why = decline(policy::Reason::no_fp32_output, known->what, known->status);
+		found.why =
+		    decline(key.precision == op::Dtype::float32 ? policy::Reason::unsupported : policy::Reason::no_fp32_output,
+		            known->what, known->status),
+		found.why.builtNs = found.builtNs;
 	else
 		found.plan = known;
 	return found;
 }
 
-// A call of cuDNN's on its own stream; run(isCaptured, cudnn, driver).
-template <typename Run>
+// A call of cuDNN's on its own stream; run(isCaptured, cudnn, driver), with the part of it that is needed.
+template <typename Part = op::CudnnGraph, typename Run>
 Outcome runOnStream(const void *known, void *stream, Run run)
 {
 	const cuda::Driver *const driver = cuda::driver();
-	const op::CudnnGraph *const cudnn = op::cudnn<op::CudnnGraph>(known);
+	const Part *const cudnn = op::cudnn<Part>(known);
 	if (!driver || !cudnn)
 		return decline(policy::Reason::unsupported);
 	const cuda::RelaxedCapture relaxed(*driver);

@@ -32,6 +32,7 @@ const Kernels *loadKernels(const cuda::Driver &driver)
 	    {&kernels->castTensorBfloat16, "autoamp_cast_tensor_bfloat16"},
 	    {&kernels->settleTensor, "autoamp_settle_tensor"},
 	    {&kernels->place, "autoamp_place"},
+	    {&kernels->runs, "autoamp_runs"},
 	};
 	for (const auto &[kernel, name] : wanted)
 		if (driver.cuLibraryGetKernel(kernel, library, name)) {

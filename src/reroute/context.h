@@ -15,7 +15,7 @@ namespace autoamp::reroute {
 // cudaDeviceReset.
 struct Kernels {
 	CUkern_st *begin, *castHalf, *castBfloat16, *settle, *scatter, *sum, *widen;
-	CUkern_st *castTensorHalf, *castTensorBfloat16, *settleTensor, *place;
+	CUkern_st *castTensorHalf, *castTensorBfloat16, *settleTensor, *place, *runs;
 };
 const Kernels *conversionKernels(const cuda::Driver &driver); // null: this driver does not load them
 

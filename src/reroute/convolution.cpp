@@ -1,9 +1,11 @@
 #include "src/reroute/convolution.h"
 
-#include "src/base/clock.h"
+#include "src/base/faults.h"
 #include "src/op/shadow.h"
 #include "src/reroute/call.h"
 #include "src/reroute/dnn_plan.h"
+
+#include <cudnn.h>
 
 #include <algorithm>
 #include <cstddef>
@@ -52,55 +54,61 @@ int64_t sizeOf(const op::Tensor &tensor)
 	return size;
 }
 
-kernels::Tensor operand(const op::Tensor &tensor, const op::Tensor &shadow, bool isFlipped, const void *source,
-                        cuda::Address target)
+// `each`: bytes of an element of ours.
+Passage passage(const op::Tensor &tensor, const op::Tensor &shadow, bool isFlipped, size_t each)
 {
-	int64_t first;
-	const kernels::TensorLayout layout = layoutOf(tensor, isFlipped, first);
-	const int64_t columns = sizeOf(shadow) / shadow.dims[1];
-	return {static_cast<const float *>(source) + first, reinterpret_cast<uint16_t *>(target), layout, shadow.dims[1],
-	        columns - layout.columns()};
+	Passage made;
+	made.layout = layoutOf(tensor, isFlipped, made.first);
+	made.ld = shadow.dims[1];
+	made.zeroColumns = sizeOf(shadow) / made.ld - made.layout.columns();
+	made.bytes = aligned(static_cast<size_t>(sizeOf(shadow)) * each);
+	return made;
+}
+
+void prepare(const op::Convolution &convolution, op::Form form, DnnPlan &plan)
+{
+	const op::Convolution shadow = op::padded(convolution);
+	const bool isFilterResult = convolution.direction == Direction::backwardFilter;
+	plan.operand[0] = passage(convolution.first(), shadow.first(), false, 2);
+	plan.operand[1] = passage(convolution.second(), shadow.second(), convolution.isFlipped && !isFilterResult, 2);
+	plan.result = passage(convolution.result(), shadow.result(), convolution.isFlipped && isFilterResult,
+	                      form == op::Form::narrow ? 2 : 4);
+	plan.isInPlace = form == op::Form::wide && op::isWrittenInPlace(convolution, true);
 }
 
 // One call, in words of its direction.
 struct Asked {
 	const op::Convolution &convolution;
-	const op::Convolution shadow;
-	const bool isNarrow, isFilterResult;
+	const DnnPlan &plan;
+	const bool isNarrow;
 	const float *first, *second, *added, *bias;
 	float *result;
 	float alpha, beta;
+	bool isDirect; // the plan writes the result: it is as aligned as was promised
 
-	Asked(const op::Convolution &of, const op::ConvolutionCall &call, op::Form form)
-	    : convolution(of), shadow(op::padded(of)), isNarrow(form == op::Form::narrow),
-	      isFilterResult(of.direction == Direction::backwardFilter),
+	Asked(const op::Convolution &of, const op::ConvolutionCall &call, const DnnPlan &by)
+	    : convolution(of), plan(by), isNarrow(by.key.form == op::Form::narrow),
 	      bias(static_cast<const float *>(of.hasBias ? call.bias : nullptr)),
 	      alpha(*static_cast<const float *>(call.alpha)), beta(*static_cast<const float *>(call.beta))
 	{
 		float *const x = static_cast<float *>(call.x), *const w = static_cast<float *>(call.w),
 		             *const y = static_cast<float *>(call.y);
-		const bool isData = of.direction == Direction::backwardData;
+		const bool isData = of.direction == Direction::backwardData,
+		           isFilter = of.direction == Direction::backwardFilter;
 		first = isData ? y : x;
-		second = isFilterResult ? y : w;
-		result = isData ? x : isFilterResult ? w : y;
+		second = isFilter ? y : w;
+		result = isData ? x : isFilter ? w : y;
 		added = beta == 0 ? nullptr : of.hasSource ? static_cast<const float *>(call.z) : result;
-	}
-	// May the plan write it? As aligned as it was promised.
-	bool isDirect() const
-	{
-		return !isNarrow && op::isWrittenInPlace(convolution, beta == 0) &&
-		       reinterpret_cast<uintptr_t>(result) % 16 == 0;
+		isDirect = by.isInPlace && beta == 0 && reinterpret_cast<uintptr_t>(result) % 16 == 0;
 	}
 	kernels::Placement placement(cuda::Address from) const
 	{
-		int64_t offset;
-		const kernels::TensorLayout layout =
-		    layoutOf(convolution.result(), isFilterResult && convolution.isFlipped, offset);
+		const int64_t offset = plan.result.first;
 		return {reinterpret_cast<const void *>(from),
 		        isNarrow,
-		        shadow.result().dims[1],
+		        plan.result.ld,
 		        result + offset,
-		        layout,
+		        plan.result.layout,
 		        added ? added + offset : nullptr,
 		        alpha,
 		        beta,
@@ -116,18 +124,16 @@ struct Places {
 	cuda::Address scratch, first, second, result, workspace, end;
 };
 
-Places place(const Asked &asked, size_t workspaceSize, cuda::Address base)
+Places place(const Asked &asked, cuda::Address base)
 {
-	const auto bytes = [](const op::Tensor &tensor, size_t each) {
-		return aligned(static_cast<size_t>(sizeOf(tensor)) * each);
-	};
+	const DnnPlan &plan = asked.plan;
 	Places places;
 	places.scratch = base;
 	places.first = base + aligned(sizeof(kernels::Scratch));
-	places.second = places.first + bytes(asked.shadow.first(), 2);
-	places.result = places.second + bytes(asked.shadow.second(), 2);
-	places.workspace = places.result + (asked.isDirect() ? 0 : bytes(asked.shadow.result(), asked.isNarrow ? 2 : 4));
-	places.end = places.workspace + aligned(workspaceSize);
+	places.second = places.first + plan.operand[0].bytes;
+	places.result = places.second + plan.operand[1].bytes;
+	places.workspace = places.result + (asked.isDirect ? 0 : plan.result.bytes);
+	places.end = places.workspace + aligned(plan.workspaceSize);
 	return places;
 }
 
@@ -135,28 +141,26 @@ Places place(const Asked &asked, size_t workspaceSize, cuda::Address base)
 const char *convert(const Asked &asked, Plan &plan, const Settings &settings, bool isHalf, const cuda::Driver &driver,
                     Context &context, cuda::Stream stream, const Places &places, bool isCaptured)
 {
-	const op::Convolution &convolution = asked.convolution;
 	kernels::TensorParameters parameters = {};
-	parameters.tensor[0] = operand(convolution.first(), asked.shadow.first(), false, asked.first, places.first);
-	parameters.tensor[1] = operand(convolution.second(), asked.shadow.second(),
-	                               convolution.isFlipped && !asked.isFilterResult, asked.second, places.second);
+	parameters.tensor[0] = tensorOf(asked.plan.operand[0], asked.first, places.first);
+	parameters.tensor[1] = tensorOf(asked.plan.operand[1], asked.second, places.second);
 	parameters.alphaValue = asked.alpha;
 	return castTensors(parameters, plan, settings, isHalf, asked.first, asked.second, driver, context, stream,
 	                   places.scratch, isCaptured);
 }
 
 // From the casts to where the result belongs. Fails only before anything of the application's was written.
-Outcome convolve(const Asked &asked, const op::CudnnGraph &cudnn, void *handle, const DnnPlan &plan,
-                 const cuda::Driver &driver, const Context &context, cuda::Stream stream, const Places &places)
+Outcome convolve(const Asked &asked, const op::CudnnGraph &cudnn, void *handle, const cuda::Driver &driver,
+                 const Context &context, cuda::Stream stream, const Places &places)
 {
 	const auto at = [](cuda::Address address) { return reinterpret_cast<void *>(address); };
-	const bool isDirect = asked.isDirect();
+	const bool isDirect = asked.isDirect;
 	const int64_t uids[] = {op::uidFirst, op::uidSecond, op::uidResult, op::uidScale};
 	void *const pointers[] = {at(places.first), at(places.second), isDirect ? asked.result : at(places.result),
 	                          at(places.scratch)}; // which begins with alpha
 	const size_t count = asked.isNarrow ? 3 : 4;
 	const DnnAnswer answer =
-	    execute(cudnn, handle, plan, std::span(uids, count), std::span(pointers, count), at(places.workspace));
+	    execute(cudnn, handle, asked.plan, std::span(uids, count), std::span(pointers, count), at(places.workspace));
 	if (answer.status)
 		return decline(Reason::engine_failed, answer.what, answer.status);
 	if (!isDirect) {
@@ -180,30 +184,176 @@ Outcome runIn(bool isCaptured, const op::Op &op, const policy::Decision &decisio
 	if (!answer.context)
 		return decline(answer.reason, answer.what);
 	Context &context = *answer.context;
-	const op::Form form = op::formOf(convolution, decision.precision, context.facts->capability);
-	const Asked asked(convolution, call, form);
-	const FoundPlan found = findPlan(cudnn, call.handle, {context.id, op.geometry, 0, decision.precision}, isCaptured,
-	                                 [&] { return op::graphOf(convolution, form, decision.precision); });
-	Outcome outcome = found.why;
-	if (found.plan) {
-		const size_t workspaceSize = found.plan->workspaceSize;
-		CallMemory memory(driver, context, stream, isCaptured, place(asked, workspaceSize, 0).end);
-		if (memory.block().failure == cuda::Failure::none) {
-			const Places places = place(asked, workspaceSize, memory.block().address);
-			const bool isHalf = decision.precision == op::Dtype::float16;
-			const char *const failed =
-			    convert(asked, plan, settings, isHalf, driver, context, stream, places, isCaptured);
-			outcome = failed ? decline(Reason::engine_failed, failed)
-			                 : convolve(asked, cudnn, call.handle, *found.plan, driver, context, stream, places);
-			memory.release(outcome);
-			if (!isCaptured && outcome.isDone)
-				context.isWarm.store(true, std::memory_order_release);
-		} else {
-			outcome = decline(reasonOf(memory.block().failure), "allocating device memory");
-		}
-	}
+	const op::Form form = decision.form;
+	const FoundPlan found = findPlan(
+	    cudnn, {call.handle, nullptr, context.facts->capability},
+	    {context.id, op.geometry, 0, decision.precision, form}, isCaptured,
+	    [&] { return op::graphOf(convolution, form, decision.precision); },
+	    [&](DnnPlan &made) { prepare(convolution, form, made); });
+	if (!found.plan)
+		return found.why;
+	const Asked asked(convolution, call, *found.plan);
+	const bool isHalf = decision.precision == op::Dtype::float16;
+	Outcome outcome = runInMemory(
+	    driver, context, stream, isCaptured, place(asked, 0).end, true,
+	    [&](cuda::Address base) {
+		    return convert(asked, plan, settings, isHalf, driver, context, stream, place(asked, base), isCaptured);
+	    },
+	    [&](cuda::Address base) {
+		    return convolve(asked, cudnn, call.handle, driver, context, stream, place(asked, base));
+	    });
 	outcome.builtNs = found.builtNs;
 	return outcome;
+}
+
+// ---- the application's own call, but for the math type of its convolution
+
+// Like the application's, with another math type.
+class Description
+{
+public:
+	Description(const op::CudnnConvolutions &cudnn, const op::Convolution &convolution, cudnnMathType_t type)
+	    : cudnn_(cudnn)
+	{
+		const int mode = convolution.isFlipped ? CUDNN_CONVOLUTION : CUDNN_CROSS_CORRELATION;
+		if (const op::Status refused = cudnn.cudnnCreateConvolutionDescriptor(&descriptor_)) {
+			status = refused;
+			descriptor_ = nullptr;
+		} else if (!(status = cudnn.cudnnSetConvolutionNdDescriptor(descriptor_, convolution.spatial,
+		                                                            convolution.padBefore, convolution.stride,
+		                                                            convolution.dilation, mode, CUDNN_DATA_FLOAT)) &&
+		           !(status = cudnn.cudnnSetConvolutionGroupCount(descriptor_, convolution.groups))) {
+			status = cudnn.cudnnSetConvolutionMathType(descriptor_, type);
+		}
+	}
+	~Description()
+	{
+		if (descriptor_ && cudnn_.cudnnDestroyConvolutionDescriptor(descriptor_))
+			base::leaveFault("cudnnDestroyConvolutionDescriptor");
+	}
+	Description(const Description &) = delete;
+	Description &operator=(const Description &) = delete;
+	void *get() const { return descriptor_; }
+
+	op::Status status = 0;
+
+private:
+	const op::CudnnConvolutions &cudnn_;
+	void *descriptor_ = nullptr;
+};
+
+// Its three tensors in the order of its parameters.
+struct Ordered {
+	void *firstDesc, *secondDesc, *resultDesc;
+	void *first, *second, *result;
+};
+
+Ordered ordered(const op::ConvolutionCall &call)
+{
+	switch (call.direction) {
+	case Direction::forward:
+		return {call.xDesc, call.wDesc, call.yDesc, call.x, call.w, call.y};
+	case Direction::backwardData:
+		return {call.wDesc, call.yDesc, call.xDesc, call.w, call.y, call.x};
+	default:
+		return {call.xDesc, call.yDesc, call.wDesc, call.x, call.y, call.w};
+	}
+}
+
+op::Status workspaceSizeOf(const op::CudnnConvolutions &cudnn, const op::ConvolutionCall &call, void *description,
+                           size_t &bytes)
+{
+	const auto ask = call.direction == Direction::forward        ? cudnn.cudnnGetConvolutionForwardWorkspaceSize
+	                 : call.direction == Direction::backwardData ? cudnn.cudnnGetConvolutionBackwardDataWorkspaceSize
+	                                                             : cudnn.cudnnGetConvolutionBackwardFilterWorkspaceSize;
+	const Ordered by = ordered(call);
+	return ask(call.handle, by.firstDesc, by.secondDesc, description, by.resultDesc, call.algo, &bytes);
+}
+
+// `known` is the function that the application called.
+op::Status callAgain(const void *known, const op::ConvolutionCall &call, void *description, void *workspace,
+                     size_t bytes)
+{
+	const Ordered by = ordered(call);
+	void *const function = const_cast<void *>(known);
+	if (call.activationDesc)
+		return reinterpret_cast<decltype(&cudnnConvolutionBiasActivationForward)>(function)(
+		    static_cast<cudnnHandle_t>(call.handle), call.alpha, static_cast<cudnnTensorDescriptor_t>(call.xDesc),
+		    call.x, static_cast<cudnnFilterDescriptor_t>(call.wDesc), call.w,
+		    static_cast<cudnnConvolutionDescriptor_t>(description), static_cast<cudnnConvolutionFwdAlgo_t>(call.algo),
+		    workspace, bytes, call.beta, static_cast<cudnnTensorDescriptor_t>(call.zDesc), call.z,
+		    static_cast<cudnnTensorDescriptor_t>(call.biasDesc), call.bias,
+		    static_cast<cudnnActivationDescriptor_t>(call.activationDesc),
+		    static_cast<cudnnTensorDescriptor_t>(call.yDesc), call.y);
+	// The other three, which differ in names.
+	using Function = op::Status(void *, const void *, void *, void *, void *, void *, void *, int, void *, size_t,
+	                            const void *, void *, void *);
+	return reinterpret_cast<Function *>(function)(call.handle, call.alpha, by.firstDesc, by.first, by.secondDesc,
+	                                              by.second, description, call.algo, workspace, bytes, call.beta,
+	                                              by.resultDesc, by.result);
+}
+
+Outcome runAgain(bool isCaptured, const op::Op &op, const policy::Decision &decision, const Settings &settings,
+                 const op::ConvolutionCall &call, const void *known, const cuda::Driver &driver, cuda::Stream stream)
+{
+	const auto *const cudnn = op::cudnn<op::CudnnConvolutions>(known);
+	if (!cudnn)
+		return decline(Reason::unsupported);
+	// Raised, or by the vendor's own narrowing. TF32 is what no call is without: who forbids it has said so.
+	const cudnnMathType_t type =
+	    decision.precision == op::Dtype::float32 ? CUDNN_FMA_MATH : CUDNN_TENSOR_OP_MATH_ALLOW_CONVERSION;
+	const Description description(*cudnn, *op::convolutionAt(op.geometry), type);
+	if (description.status)
+		return decline(Reason::engine_failed, "cudnnSetConvolutionNdDescriptor", description.status);
+	size_t bytes = 0;
+	if (const op::Status status = workspaceSizeOf(*cudnn, call, description.get(), bytes))
+		return decline(isNotSupported(status) ? Reason::unsupported : Reason::engine_failed,
+		               "cudnnGetConvolution...WorkspaceSize", status);
+	const auto execute = [&](cuda::Address workspace) {
+		Outcome done;
+		done.status = callAgain(known, call, description.get(), reinterpret_cast<void *>(workspace), bytes);
+		if (done.status)
+			return decline(Reason::engine_failed, "cudnnConvolution", done.status);
+		done.isDone = true;
+		return done;
+	};
+	if (bytes == 0)
+		return execute(0);
+	const ContextAnswer answer = currentContext(driver, settings.memoryBudget, stream, isCaptured, false);
+	if (!answer.context)
+		return decline(answer.reason, answer.what);
+	return runInMemory(
+	    driver, *answer.context, stream, isCaptured, aligned(bytes), false, [](cuda::Address) { return nullptr; },
+	    execute);
+}
+
+} // namespace
+
+namespace {
+
+// Would the vendor take the application's own call? Its algorithm and its workspace are asked about once in a row. Not
+// done: no, and what the vendor said.
+Outcome askVendor(const op::Op &op, Plan &plan, const op::ConvolutionCall &call, const void *known)
+{
+	constexpr uint64_t most = (uint64_t{1} << 48) - 1;
+	const uint64_t algorithm = (0x8000u | (static_cast<uint64_t>(call.algo) & 0x7fff)) << 48;
+	uint64_t accepted = plan.accepted.load(std::memory_order_relaxed);
+	if ((accepted & ~most) != algorithm) {
+		const auto *const cudnn = op::cudnn<op::CudnnConvolutions>(known);
+		const bool isIdentity =
+		    call.activationDesc && op::convolutionAt(op.geometry)->activation == op::Activation::none;
+		size_t bytes = 0;
+		if (!cudnn || (isIdentity && call.algo != CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_PRECOMP_GEMM))
+			return decline(Reason::bad_argument);
+		if (const op::Status status = workspaceSizeOf(*cudnn, call, call.convDesc, bytes))
+			return decline(Reason::bad_argument, "cudnnGetConvolution...WorkspaceSize", status);
+		accepted = algorithm | std::min<uint64_t>(bytes, most);
+		plan.accepted.store(accepted, std::memory_order_relaxed);
+	}
+	const uint64_t bytes = accepted & most;
+	Outcome answer = decline(Reason::bad_argument);
+	answer.isDone = bytes == 0 || (call.workSpace && call.workSpaceSizeInBytes >= bytes);
+	return answer;
 }
 
 } // namespace
@@ -211,10 +361,14 @@ Outcome runIn(bool isCaptured, const op::Op &op, const policy::Decision &decisio
 Outcome run(const op::Op &op, const policy::Decision &decision, Plan &plan, const Settings &settings,
             const op::ConvolutionCall &call, const void *known, void *stream)
 {
-	if (decision.strategy != policy::Strategy::cast)
-		return decline(Reason::unsupported);
+	if (call.convDesc) // else it is a plan of the application's
+		if (const Outcome answer = askVendor(op, plan, call, known); !answer.isDone)
+			return answer;
 	return runOnStream(known, stream, [&](bool isCaptured, const op::CudnnGraph &cudnn, const cuda::Driver &driver) {
-		return runIn(isCaptured, op, decision, plan, settings, call, cudnn, driver, static_cast<cuda::Stream>(stream));
+		const auto on = static_cast<cuda::Stream>(stream);
+		return decision.strategy == policy::Strategy::cast
+		           ? runIn(isCaptured, op, decision, plan, settings, call, cudnn, driver, on)
+		           : runAgain(isCaptured, op, decision, settings, call, known, driver, on);
 	});
 }
 

@@ -201,7 +201,7 @@ DnnDescriptor operationGraph(Maker &maker, const DnnTarget &target, const op::Gr
 struct Notes {
 	bool isWanted, isCompiled;
 };
-Notes notesOf(Maker &maker, const DnnDescriptor &configuration)
+Notes notesOf(Maker &maker, const DnnDescriptor &configuration, bool isRaised)
 {
 	const DnnDescriptor engine = maker.make(CUDNN_BACKEND_ENGINE_DESCRIPTOR);
 	void *pointer = engine.get();
@@ -218,14 +218,16 @@ Notes notesOf(Maker &maker, const DnnDescriptor &configuration)
 		return std::find(static_cast<const cudnnBackendNumericalNote_t *>(numerical), numericalEnd, note) !=
 		       numericalEnd;
 	};
-	return {has(CUDNN_NUMERICAL_NOTE_TENSOR_CORE) && !has(CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION) &&
+	return {has(CUDNN_NUMERICAL_NOTE_TENSOR_CORE) != isRaised &&
+	            !has(CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION) &&
 	            !has(CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS) && !has(CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC),
 	        std::find(static_cast<const cudnnBackendBehaviorNote_t *>(behaviour), behaviourEnd,
 	                  CUDNN_BEHAVIOR_NOTE_RUNTIME_COMPILATION) != behaviourEnd};
 }
 
 // The best of one list; null: none will do.
-DnnDescriptor bestOf(Maker &maker, const DnnTarget &target, const DnnDescriptor &graph, cudnnBackendHeurMode_t mode)
+DnnDescriptor bestOf(Maker &maker, const DnnTarget &target, const DnnDescriptor &graph, cudnnBackendHeurMode_t mode,
+                     bool isRaised)
 {
 	DnnDescriptor heuristics = maker.make(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
 	maker.set(heuristics, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph);
@@ -247,7 +249,7 @@ DnnDescriptor bestOf(Maker &maker, const DnnTarget &target, const DnnDescriptor 
 		                                  count, pointers.data()));
 	DnnDescriptor compiled;
 	for (int64_t i = 0; i < count; i++) {
-		const Notes notes = notesOf(maker, proposed[i]);
+		const Notes notes = notesOf(maker, proposed[i], isRaised);
 		if (maker.status || !notes.isWanted)
 			continue;
 		if (!notes.isCompiled)
@@ -292,33 +294,44 @@ DnnDescriptor &DnnDescriptor::operator=(DnnDescriptor &&other) noexcept
 	return *this;
 }
 
-DnnAnswer chooseEngine(const op::CudnnGraph &cudnn, const DnnTarget &target, const op::Graph &graph)
+DnnAnswer chooseEngine(const op::CudnnGraph &cudnn, const DnnTarget &target, const op::Graph &graph, bool isRaised)
 {
 	Maker maker(cudnn);
+	const auto version = static_cast<size_t>(cudnn.cudnnGetVersion());
+	for (const op::GraphNode &node : graph.nodes)
+		if (node.kind == op::NodeKind::backwardFilter &&
+		    op::isDeadly(op::Direction::backwardFilter, graph.nodes.size() > 1, target.computeCapability, version))
+			maker.fail(CUDNN_STATUS_NOT_SUPPORTED, "cudnnBackendFinalize");
 	const DnnDescriptor operations = operationGraph(maker, target, graph);
 	DnnDescriptor chosen;
 	for (const cudnnBackendHeurMode_t mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK})
 		if (!maker.status && !chosen.get())
-			chosen = bestOf(maker, target, operations, mode);
+			chosen = bestOf(maker, target, operations, mode, isRaised);
 	if (!maker.status && !chosen.get())
 		maker.fail(CUDNN_STATUS_NOT_SUPPORTED, "cudnnBackendGetAttribute");
 	return {std::move(chosen), maker.status, maker.what};
 }
 
-DnnPlan *makeDnnPlan(const op::CudnnGraph &cudnn, void *handle, const op::Graph &graph, DnnAnswer &answer)
+DnnPlan *makeDnnPlan(const op::CudnnGraph &cudnn, const DnnTarget &target, const op::Graph &graph, bool isRaised,
+                     DnnAnswer &answer)
 {
-	answer = chooseEngine(cudnn, {handle, nullptr}, graph);
+	answer = chooseEngine(cudnn, target, graph, isRaised);
 	if (answer.status)
 		return nullptr;
 	Maker maker(cudnn);
 	DnnDescriptor made = maker.make(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
-	maker.set(made, CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, &handle);
+	maker.set(made, CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, &target.handle);
 	maker.set(made, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, answer.descriptor);
 	maker.finalize(made);
 	int64_t bytes = 0;
 	maker.get(made, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1, &bytes);
 	answer = {{}, maker.status, maker.what};
-	return maker.status ? nullptr : new DnnPlan{std::move(made), static_cast<size_t>(bytes)};
+	if (maker.status)
+		return nullptr;
+	auto *const plan = new DnnPlan;
+	plan->plan = std::move(made);
+	plan->workspaceSize = static_cast<size_t>(bytes);
+	return plan;
 }
 
 const DnnPlan *knownPlan(const DnnKey &key)

@@ -33,8 +33,10 @@ struct Settings {
 
 // What is remembered for one signature (an Op): engines by alignment, the place in the event ring.
 struct Engine;
+struct RnnWeights;
 struct Plan {
 	std::atomic<Engine *> engines{nullptr};
+	std::atomic<const RnnWeights *> weights{nullptr}; // of a recurrent net: where they lie
 	std::atomic<uint64_t> accepted{0}; // hash of the algorithm that the application passed last and the vendor accepts
 	std::atomic<unsigned> refusals{0}; // of the vendor's heuristic in a row
 	std::atomic<unsigned long long> metIn{0}; // id of the last context that ran it, + 1

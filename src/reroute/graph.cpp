@@ -11,19 +11,29 @@ namespace {
 
 using policy::Reason;
 
-// Which dimension of an operand is contiguous in 16 bits, and padded to 8 if that changes nothing of the result.
+// Else another engine multiplies the application's own operands: as TF32, or raised.
+bool isCast(op::Dtype precision)
+{
+	return precision == op::Dtype::float16 || precision == op::Dtype::bfloat16;
+}
+
+// Which dimension of an operand is contiguous in 16 bits, and which is padded to 8 (-1: none): the one that is summed
+// over. All others are the result's, and with it those of every tensor that the application's own nodes read and write.
 struct Inner {
-	int dimension;
-	bool isPadded;
+	int dimension, padded;
 };
 
 Inner innerOf(const op::KnownGraph &known, bool isSecond)
 {
 	const op::GraphNode &product = *known.product;
 	const int rank = op::tensorOf(known.graph, product.first)->rank;
-	if (product.kind == op::NodeKind::matmul)
-		return {isSecond ? rank - 2 : rank - 1, true}; // k: of rows of the one, of columns of the other
-	return {1, product.kind == op::NodeKind::forward && known.convolution.groups == 1};
+	if (product.kind == op::NodeKind::matmul) { // k: of rows of the one, of columns of the other
+		const int k = isSecond ? rank - 2 : rank - 1;
+		return {k, k};
+	}
+	if (known.convolution.groups > 1 || product.kind == op::NodeKind::backwardFilter)
+		return {1, -1};
+	return {1, isSecond && product.kind == op::NodeKind::backwardData ? 0 : 1}; // of a gradient's filter K, all else C
 }
 
 int64_t padded(int64_t extent)
@@ -36,10 +46,9 @@ op::GraphTensor narrowed(op::GraphTensor tensor, const Inner &inner, int64_t uid
 {
 	tensor.uid = uid, tensor.type = precision;
 	tensor.alignment = 16;
-	int64_t &extent = tensor.dims[inner.dimension];
-	if (inner.isPadded)
-		extent = padded(extent);
-	int64_t stride = extent;
+	if (inner.padded >= 0)
+		tensor.dims[inner.padded] = padded(tensor.dims[inner.padded]);
+	int64_t stride = tensor.dims[inner.dimension];
 	for (int i = tensor.rank; i-- > 0;)
 		if (i != inner.dimension) {
 			tensor.strides[i] = stride;
@@ -53,13 +62,18 @@ struct Uids {
 	int64_t first, second, sum, scale;
 };
 
+Uids uidsFrom(int64_t first)
+{
+	return {first, first + 1, first + 2, first + 3};
+}
+
 // That no tensor of the application's has.
 Uids uidsOf(const op::Graph &graph)
 {
-	int64_t most = 0;
+	int64_t least = 0, most = 0;
 	for (const op::GraphTensor &tensor : graph.tensors)
-		most = std::max(most, tensor.uid);
-	return {most + 1, most + 2, most + 3, most + 4};
+		least = std::min(least, tensor.uid), most = std::max(most, tensor.uid);
+	return uidsFrom(most < INT64_MAX - 4 ? most + 1 : least - 4);
 }
 
 } // namespace
@@ -67,7 +81,7 @@ Uids uidsOf(const op::Graph &graph)
 op::Graph shadowOf(const op::KnownGraph &known, op::Dtype precision)
 {
 	op::Graph shadow = known.graph;
-	if (precision == op::Dtype::tf32)
+	if (!isCast(precision))
 		return shadow;
 	const op::GraphNode &product = *known.product;
 	const Uids uids = uidsOf(known.graph);
@@ -118,40 +132,37 @@ kernels::TensorLayout layoutOf(const op::GraphTensor &tensor, int inner, bool is
 	return layout;
 }
 
-// One of the product's operands: as the application has it, and as it is multiplied.
-struct Operand {
-	op::GraphTensor from, to;
-	Inner inner;
+Passage passage(const op::KnownGraph &known, bool isSecond, op::Dtype precision)
+{
+	const op::GraphNode &product = *known.product;
+	const op::GraphTensor &from = *op::tensorOf(known.graph, isSecond ? product.second : product.first);
+	const Inner inner = innerOf(known, isSecond);
+	const op::GraphTensor to = narrowed(from, inner, 0, precision);
+	Passage made;
+	made.layout = layoutOf(from, inner.dimension, isSecond && product.isFlipped, made.first);
+	made.ld = to.dims[inner.dimension];
+	int64_t size = 1;
+	for (int i = 0; i < to.rank; i++)
+		size *= to.dims[i];
+	made.zeroColumns = size / made.ld - made.layout.columns();
+	made.bytes = aligned(static_cast<size_t>(size) * 2);
+	return made;
+}
 
-	Operand(const op::KnownGraph &known, bool isSecond, op::Dtype precision)
-	    : from(*op::tensorOf(known.graph, isSecond ? known.product->second : known.product->first)),
-	      inner(innerOf(known, isSecond))
-	{
-		const Uids uids = uidsOf(known.graph);
-		to = narrowed(from, inner, isSecond ? uids.second : uids.first, precision);
-	}
-	size_t bytes() const
-	{
-		size_t bytes = 2;
-		for (int i = 0; i < to.rank; i++)
-			bytes *= static_cast<size_t>(to.dims[i]);
-		return bytes;
-	}
-	kernels::Tensor cast(const void *source, bool isFlipped, cuda::Address target) const
-	{
-		int64_t first = 0;
-		const kernels::TensorLayout layout = layoutOf(from, inner.dimension, isFlipped, first);
-		return {static_cast<const float *>(source) + first, reinterpret_cast<uint16_t *>(target), layout,
-		        to.dims[inner.dimension], 0};
-	}
-};
+void prepare(const op::KnownGraph &known, op::Dtype precision, DnnPlan &plan)
+{
+	if (!isCast(precision))
+		return;
+	plan.operand[0] = passage(known, false, precision);
+	plan.operand[1] = passage(known, true, precision);
+	plan.ownUid = uidsOf(known.graph).first;
+}
 
 struct Asked {
 	const op::KnownGraph &known;
 	const op::VariantPack &pack;
 	op::Dtype precision;
-	const Operand first, second;
-	bool isCast() const { return precision != op::Dtype::tf32; }
+	bool isCast() const { return reroute::isCast(precision); }
 };
 
 // One call's device memory, from `base` on.
@@ -159,27 +170,28 @@ struct Places {
 	cuda::Address scratch, first, second, workspace, end;
 };
 
-Places place(const Asked &asked, size_t workspaceSize, cuda::Address base)
+Places place(const Asked &asked, const DnnPlan &plan, cuda::Address base)
 {
 	Places places = {base, base, base, base, base};
 	if (asked.isCast()) {
 		places.first = base + aligned(sizeof(kernels::Scratch));
-		places.second = places.first + aligned(asked.first.bytes());
-		places.workspace = places.second + aligned(asked.second.bytes());
+		places.second = places.first + plan.operand[0].bytes;
+		places.workspace = places.second + plan.operand[1].bytes;
 	}
-	places.end = places.workspace + aligned(workspaceSize);
+	places.end = places.workspace + aligned(plan.workspaceSize);
 	return places;
 }
 
 // Puts both operands in 16 bits in their places, alpha in the scratch. Null: it worked; else the step that failed.
-const char *convert(const Asked &asked, Plan &plan, const Settings &settings, const cuda::Driver &driver,
-                    Context &context, cuda::Stream stream, const Places &places, bool isCaptured)
+const char *convert(const Asked &asked, const DnnPlan &by, Plan &plan, const Settings &settings,
+                    const cuda::Driver &driver, Context &context, cuda::Stream stream, const Places &places,
+                    bool isCaptured)
 {
 	const op::GraphNode &product = *asked.known.product;
 	const void *const first = *asked.pack.find(product.first), *const second = *asked.pack.find(product.second);
 	kernels::TensorParameters parameters = {};
-	parameters.tensor[0] = asked.first.cast(first, false, places.first);
-	parameters.tensor[1] = asked.second.cast(second, product.isFlipped, places.second);
+	parameters.tensor[0] = tensorOf(by.operand[0], first, places.first);
+	parameters.tensor[1] = tensorOf(by.operand[1], second, places.second);
 	parameters.alphaValue = static_cast<float>(product.alpha);
 	return castTensors(parameters, plan, settings, asked.precision == op::Dtype::float16, first, second, driver,
 	                   context, stream, places.scratch, isCaptured);
@@ -203,7 +215,7 @@ Outcome execute(const Asked &asked, const op::CudnnGraph &cudnn, void *handle, c
 		if (!asked.isCast() || isRead(asked.pack.uids[i]))
 			put(asked.pack.uids[i], asked.pack.pointers[i]);
 	if (asked.isCast()) {
-		const Uids ours = uidsOf(asked.known.graph);
+		const Uids ours = uidsFrom(plan.ownUid);
 		put(ours.first, reinterpret_cast<void *>(places.first));
 		put(ours.second, reinterpret_cast<void *>(places.second));
 		put(ours.scale, reinterpret_cast<void *>(places.scratch)); // which begins with alpha
@@ -224,24 +236,19 @@ Outcome runIn(bool isCaptured, const op::Op &op, const Asked &asked, Plan &plan,
 	if (!answer.context)
 		return decline(answer.reason, answer.what);
 	Context &context = *answer.context;
-	const FoundPlan found = findPlan(cudnn, handle, {context.id, 0, op.graph, asked.precision}, isCaptured,
-	                                 [&] { return shadowOf(asked.known, asked.precision); });
-	Outcome outcome = found.why;
-	if (found.plan) {
-		CallMemory memory(driver, context, stream, isCaptured, place(asked, found.plan->workspaceSize, 0).end);
-		if (memory.block().failure == cuda::Failure::none) {
-			const Places places = place(asked, found.plan->workspaceSize, memory.block().address);
-			const char *const failed =
-			    asked.isCast() ? convert(asked, plan, settings, driver, context, stream, places, isCaptured) : nullptr;
-			outcome =
-			    failed ? decline(Reason::engine_failed, failed) : execute(asked, cudnn, handle, *found.plan, places);
-			memory.release(outcome);
-			if (!isCaptured && outcome.isDone && asked.isCast())
-				context.isWarm.store(true, std::memory_order_release);
-		} else {
-			outcome = decline(reasonOf(memory.block().failure), "allocating device memory");
-		}
-	}
+	const FoundPlan found = findPlan(
+	    cudnn, {handle, nullptr, context.facts->capability}, {context.id, 0, op.graph, asked.precision}, isCaptured,
+	    [&] { return shadowOf(asked.known, asked.precision); },
+	    [&](DnnPlan &made) { prepare(asked.known, asked.precision, made); });
+	if (!found.plan)
+		return found.why;
+	const DnnPlan &by = *found.plan;
+	Outcome outcome = runInMemory(
+	    driver, context, stream, isCaptured, place(asked, by, 0).end, asked.isCast(),
+	    [&](cuda::Address base) {
+		    return convert(asked, by, plan, settings, driver, context, stream, place(asked, by, base), isCaptured);
+	    },
+	    [&](cuda::Address base) { return execute(asked, cudnn, handle, by, place(asked, by, base)); });
 	outcome.builtNs = found.builtNs;
 	return outcome;
 }
@@ -251,8 +258,7 @@ Outcome runIn(bool isCaptured, const op::Op &op, const Asked &asked, Plan &plan,
 Outcome run(const op::Op &op, const policy::Decision &decision, Plan &plan, const Settings &settings,
             const op::KnownGraph &graph, const op::VariantPack &pack, void *handle, const void *known, void *stream)
 {
-	const op::Dtype precision = decision.precision;
-	const Asked asked = {graph, pack, precision, {graph, false, precision}, {graph, true, precision}};
+	const Asked asked = {graph, pack, decision.precision};
 	return runOnStream(known, stream, [&](bool isCaptured, const op::CudnnGraph &cudnn, const cuda::Driver &driver) {
 		return runIn(isCaptured, op, asked, plan, settings, handle, cudnn, driver, static_cast<cuda::Stream>(stream));
 	});

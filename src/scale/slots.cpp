@@ -1,5 +1,7 @@
 #include "src/scale/slots.h"
 
+#include "src/base/own_work.h"
+
 #include <bit>
 #include <sys/mman.h>
 
@@ -20,8 +22,10 @@ cuda::Failure Slots::open(const cuda::Driver &driver, cuda::Stream stream)
 	cuda::Result result = driver.cuMemHostGetDevicePointer_v2(&ringOnDevice_, ring, 0);
 	if (!result)
 		result = driver.cuMemAlloc_v2(&predictions_, tableBytes);
-	if (!result)
+	if (!result) {
+		const base::OwnWork ownWork;
 		result = driver.cuMemsetD8Async(predictions_, 0, tableBytes, stream);
+	}
 	if (result)
 		close(driver);
 	return cuda::failureOf(result);

@@ -49,10 +49,11 @@ static_assert(sizeof(Header) == 128);
 // Header::flags
 constexpr uint32_t headerEmulated = 1, headerSingles = 2, headerWritten = 4;
 
-// The kind of a note that tells of a plan of cuDNN built for a signature's first call; all others tell of failures.
-constexpr const char *noteOfPlan = "plan_built";
+// The kind of a note that tells of a plan of cuDNN built for a signature's first call, and of one that says why kernels
+// are not recorded, or no longer; all others tell of failures.
+constexpr const char *noteOfPlan = "plan_built", *noteOfKernels = "kernels_off";
 
-enum class ChunkKind : uint32_t { records = 1, events = 2 };
+enum class ChunkKind : uint32_t { records = 1, events = 2, kernels = 3 };
 
 struct Chunk {
 	uint32_t magic;
@@ -70,6 +71,7 @@ struct Event {
 	uint64_t packed;
 };
 static_assert(sizeof(Event) == 16);
+constexpr uint32_t kEventsInChunk = (kEventChunk - sizeof(Chunk)) / sizeof(Event);
 
 constexpr uint32_t eventCaptured = 1; // flags of an event
 
@@ -79,8 +81,35 @@ constexpr uint64_t packEvent(uint32_t row, unsigned flags, uint64_t duration)
 	return (uint64_t{row} << 44) | (uint64_t{flags & 15} << 40) | (duration < kMaxDuration ? duration : kMaxDuration);
 }
 
+// One kernel or copy of the device, in chunks of kind `kernels`. Times: ns since Header::first.
+struct Kernel {
+	uint64_t startNs, endNs;
+	uint64_t call;      // lane << 32 | 1 + the index of its event in that lane; 0: none
+	uint32_t name, row; // string; 0: of no intercepted call
+	uint32_t stream;    // CUPTI's number of it
+	uint16_t device, flags;
+};
+static_assert(sizeof(Kernel) == 40);
+
+// Kernel::flags, and the first two and the last in KernelTotalRecord::flags. ours: converts operands for a call.
+// outside: known to be of no intercepted call; without it row 0 means that nobody knows.
+constexpr uint16_t kernelOurs = 1, kernelMemory = 2, kernelGraph = 4, kernelOutside = 8, kernelEmulated = 16;
+
 // Records: in chunks of kind `records`. size: of the whole record, a multiple of 8. Unknown types are skipped.
-enum class RecordType : uint16_t { padding, string, property, row, lane, cells, scaler, scalerTotal, note };
+enum class RecordType : uint16_t {
+	padding,
+	string,
+	property,
+	row,
+	lane,
+	cells,
+	scaler,
+	scalerTotal,
+	note,
+	kernelTotal,
+	kernelLoss,
+	clock,
+};
 
 struct Record {
 	RecordType type;
@@ -158,5 +187,31 @@ struct NoteRecord : Record {
 	uint64_t firstTicks;
 	Counter lastTicks, count;
 };
+
+// All kernels of one name on one device that one row's calls launched.
+struct KernelTotalRecord : Record {
+	uint32_t row, name;
+	uint16_t device, flags;
+	uint32_t reserved2;
+	Counter count, ns; // ns: of those whose times are valid
+	uint64_t firstNs;
+	Counter lastNs; // when the first and the latest began
+};
+static_assert(sizeof(KernelTotalRecord) == 56);
+
+// One a file, where kernels are recorded at all.
+struct KernelLossRecord : Record {
+	Counter unattributed; // kernels whose launch was not seen
+	Counter invalid;      // whose times are impossible: in `count`, not in `ns`
+	Counter dropped;      // that CUPTI says it lost: nowhere else
+	Counter singles;      // in the totals, but not recorded one by one
+};
+
+// The same moment on every clock, each second: kernels' times are CUPTI's, machines are aligned by realtimeNs.
+struct ClockRecord : Record {
+	uint64_t ticks, monotonicNs, realtimeNs;
+	uint64_t cuptiNs; // 0: there is no CUPTI
+};
+static_assert(sizeof(ClockRecord) == 40);
 
 } // namespace autoamp::trace

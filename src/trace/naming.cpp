@@ -1,5 +1,6 @@
 #include "src/trace/naming.h"
 
+#include "src/base/name_pattern.h"
 #include "src/base/pages.h"
 #include "src/trace/file_lock.h"
 #include "src/trace/format.h"
@@ -12,6 +13,7 @@
 #include <ctime>
 #include <dirent.h>
 #include <fcntl.h>
+#include <string>
 #include <string_view>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -73,13 +75,14 @@ bool isInterpreter(std::string_view name)
 	return false;
 }
 
-bool usesCounter(const char *pattern)
+bool usesCounter(std::string_view pattern)
 {
-	for (; *pattern; ++pattern)
-		if (*pattern == '%' && *++pattern == 'n')
+	for (size_t at = 0; (at = pattern.find('%', at)) != pattern.npos;) {
+		const base::Directive found = base::directiveAt(pattern.substr(at));
+		if (found.letter == 'n')
 			return true;
-		else if (!*pattern)
-			break;
+		at += found.length;
+	}
 	return false;
 }
 
@@ -120,7 +123,11 @@ const char *expandName(const char *pattern, const NameParts &parts, unsigned cou
 			writer.put(std::string_view(at, 1));
 			continue;
 		}
-		switch (*++at) {
+		const base::Directive found = base::directiveAt(at);
+		if (found.problem)
+			return found.problem;
+		at += found.length - 1;
+		switch (found.letter) {
 		case 'e':
 			writer.put(std::string_view(parts.program));
 			break;
@@ -145,27 +152,11 @@ const char *expandName(const char *pattern, const NameParts &parts, unsigned cou
 		case '%':
 			writer.put("%");
 			break;
-		case 'q': {
-			const char *close = at[1] == '{' ? strchr(at, '}') : nullptr;
-			char name[256];
-			if (!close || close == at + 2 || close - at - 2 >= static_cast<ptrdiff_t>(sizeof name))
-				return "%q must be followed by {VARIABLE}";
-			size_t length = static_cast<size_t>(close - at - 2);
-			memcpy(name, at + 2, length);
-			name[length] = 0;
-			writer.put(lookUp(parts.lookup, name));
-			at = close;
+		case 'q':
+			writer.put(lookUp(parts.lookup, std::string(found.variable).c_str()));
 			break;
-		}
-		case 'r':
-			if (strncmp(at, "rank%", 5) == 0) {
-				writer.put(std::string_view(*parts.rank ? parts.rank : "0"));
-				at += 4;
-				break;
-			}
-			[[fallthrough]];
 		default:
-			return "unknown % in the file name: %e %t %h %p %n %q{VAR} %rank% %% are known";
+			writer.put(std::string_view(*parts.rank ? parts.rank : "0"));
 		}
 	}
 	return writer.fits() ? nullptr : kTooLong;

@@ -67,20 +67,13 @@ struct Trace::Loader {
 	Buffer buffer;
 	Header header = {};
 	uint64_t fileSize = 0;
-	std::unordered_map<uint32_t, std::string> texts;
-
 	struct Total {
 		uint64_t calls = 0, captured = 0;
 		double ticks = 0;
 	};
 	std::unordered_map<uint32_t, std::map<uint32_t, Total>> totals; // by row and lane
 
-	const std::string &text(uint32_t id) const
-	{
-		static const std::string none;
-		auto found = texts.find(id);
-		return found == texts.end() ? none : found->second;
-	}
+	const std::string &text(uint32_t id) const { return trace.text(id); }
 
 	bool readHeader(std::string &error)
 	{
@@ -119,11 +112,13 @@ struct Trace::Loader {
 			const auto bytes = static_cast<uint32_t>(std::min(committed, there));
 			if (chunk.kind == ChunkKind::events && bytes > sizeof(Chunk))
 				trace.chunks_.push_back({chunk.sequence, offset, bytes, chunk.lane});
+			if (chunk.kind == ChunkKind::kernels && bytes > sizeof(Chunk))
+				trace.kernelChunks_.push_back({chunk.sequence, offset, bytes, 0});
 			if (chunk.kind == ChunkKind::records)
 				records.push_back({chunk.sequence, offset, bytes, 0});
 			offset += chunk.size;
 		}
-		for (std::vector<Place> *places : {&records, &trace.chunks_})
+		for (std::vector<Place> *places : {&records, &trace.chunks_, &trace.kernelChunks_})
 			std::stable_sort(places->begin(), places->end(),
 			                 [](const Place &x, const Place &y) { return x.sequence < y.sequence; });
 		for (const Place &chunk : records)
@@ -156,7 +151,8 @@ struct Trace::Loader {
 		switch (record.type) {
 		case RecordType::string:
 			if (auto *string = as<StringRecord>(record, at); string && string->length <= record.size - sizeof *string)
-				return texts[string->id].assign(reinterpret_cast<const char *>(string + 1), string->length), true;
+				return trace.texts_[string->id].assign(reinterpret_cast<const char *>(string + 1), string->length),
+				       true;
 			return false;
 		case RecordType::property:
 			if (auto *property = as<PropertyRecord>(record, at))
@@ -206,6 +202,27 @@ struct Trace::Loader {
 				trace.notes.push_back({text(note->kind), text(note->text), note->row, note->count.load(),
 				                       since(note->firstTicks, header.first.ticks),
 				                       since(note->lastTicks.load(), header.first.ticks)});
+				return true;
+			}
+			return false;
+		case RecordType::kernelTotal:
+			if (auto *total = as<KernelTotalRecord>(record, at))
+				return readKernels(*total), true;
+			return false;
+		case RecordType::kernelLoss:
+			if (auto *losses = as<KernelLossRecord>(record, at)) {
+				trace.hasKernels = true;
+				trace.loss.kernelsUnattributed += losses->unattributed.load();
+				trace.loss.invalidTimestamps += losses->invalid.load();
+				trace.loss.kernelsDropped += losses->dropped.load();
+				trace.loss.kernelsCapped += losses->singles.load();
+				return true;
+			}
+			return false;
+		case RecordType::clock:
+			if (auto *clock = as<ClockRecord>(record, at)) {
+				trace.clocks.push_back({since(clock->monotonicNs, header.first.monotonicNs), clock->monotonicNs,
+				                        clock->realtimeNs, clock->cuptiNs});
 				return true;
 			}
 			return false;
@@ -283,10 +300,57 @@ struct Trace::Loader {
 		row.eligible = record.flags & rowEligible;
 		row.estNs = orUnknown(record.estNs);
 		row.estLoweredNs = orUnknown(record.estLoweredNs);
+		row.kernelNs = row.castNs = kUnknown;
 		trace.rows.push_back(std::move(row));
 		trace.rowIndex_.resize(std::max<size_t>(trace.rowIndex_.size(), record.id + 1));
 		trace.rowIndex_[record.id] = static_cast<uint32_t>(trace.rows.size());
 		return true;
+	}
+
+	void readKernels(const KernelTotalRecord &record)
+	{
+		const bool isUnknown = header.flags & headerEmulated || record.flags & kernelEmulated;
+		auto time = [&](uint64_t ns) { return isUnknown ? kUnknown : static_cast<double>(ns); };
+		KernelTotal total;
+		total.name = text(record.name);
+		total.row = record.row;
+		total.device = record.device;
+		total.isOurs = record.flags & kernelOurs;
+		total.isMemory = record.flags & kernelMemory;
+		total.count = record.count.load();
+		total.ns = time(record.ns.load());
+		total.firstNs = time(record.firstNs);
+		total.lastNs = time(record.lastNs.load());
+		total.facts = total.isMemory || total.isOurs ? KernelFacts{} : factsOf(total.name);
+		trace.kernels.push_back(std::move(total));
+	}
+
+	// What the kernels say of the rows and of the program's own scaler.
+	void finishKernels()
+	{
+		for (const KernelTotal &total : trace.kernels) {
+			if (const uint32_t at = total.row < trace.rowIndex_.size() ? trace.rowIndex_[total.row] : 0) {
+				RowInfo &row = trace.rows[at - 1];
+				(total.isOurs ? row.casts : row.kernels) += total.count;
+				double &ns = total.isOurs ? row.castNs : row.kernelNs;
+				ns = std::isnan(ns) ? total.ns : ns + total.ns;
+				// One that uses them is enough: others beside it add up partial sums.
+				if (total.facts.tensorCores != TensorCores::unknown && row.tensorCores != TensorCores::yes)
+					row.tensorCores = total.facts.tensorCores;
+			}
+			if (!total.facts.scalerOf)
+				continue;
+			auto same = [&](const ObservedScaler &known) {
+				return known.framework == total.facts.scalerOf && known.step == total.facts.scalerStep;
+			};
+			auto known = std::find_if(trace.observed.begin(), trace.observed.end(), same);
+			if (known == trace.observed.end())
+				known = trace.observed.insert(
+				    known, {total.facts.scalerOf, total.facts.scalerStep, 0, total.firstNs, total.lastNs});
+			known->count += total.count;
+			known->firstNs = std::min(known->firstNs, total.firstNs);
+			known->lastNs = std::max(known->lastNs, total.lastNs);
+		}
 	}
 
 	void addCell(const Cell &cell, uint32_t lane)
@@ -316,6 +380,7 @@ struct Trace::Loader {
 				row.hostNs += row.parts.back().hostNs;
 			}
 		}
+		finishKernels();
 		auto site = [&](uint32_t row) {
 			const RowInfo *info = trace.row(row);
 			return info ? info->site : std::string();
@@ -404,19 +469,43 @@ const RowInfo *Trace::row(uint32_t id) const
 	return at ? &rows[at - 1] : nullptr;
 }
 
-void Trace::forEachEvent(const std::function<void(const EventInfo &)> &visit) const
+const std::string &Trace::text(uint32_t id) const
+{
+	static const std::string none;
+	auto found = texts_.find(id);
+	return found == texts_.end() ? none : found->second;
+}
+
+template <class T, class Visit>
+void Trace::forEachIn(const std::vector<Place> &chunks, Visit visit) const
 {
 	Buffer buffer;
-	for (const Place &chunk : chunks_) {
+	for (const Place &chunk : chunks) {
 		const size_t got = readAt(file_.descriptor, buffer.data(), chunk.bytes, chunk.offset);
-		if (got <= sizeof(Chunk))
-			continue;
-		auto *event = reinterpret_cast<const Event *>(buffer.data() + sizeof(Chunk));
-		for (size_t left = (got - sizeof(Chunk)) / sizeof(Event); left; --left, ++event)
-			visit({static_cast<uint32_t>(event->packed >> 44), chunk.lane, (event->packed >> 40 & eventCaptured) != 0,
-			       since(event->start, firstTicks_) * nsPerTick_,
-			       static_cast<double>(event->packed & kMaxDuration) * nsPerTick_});
+		auto *thing = reinterpret_cast<const T *>(buffer.data() + sizeof(Chunk));
+		for (size_t left = got > sizeof(Chunk) ? (got - sizeof(Chunk)) / sizeof(T) : 0; left; --left, ++thing)
+			visit(*thing, chunk.lane);
 	}
+}
+
+void Trace::forEachEvent(const std::function<void(const EventInfo &)> &visit) const
+{
+	std::unordered_map<uint32_t, uint64_t> counts; // by lane
+	forEachIn<Event>(chunks_, [&](const Event &event, uint32_t lane) {
+		visit({static_cast<uint32_t>(event.packed >> 44), lane, (event.packed >> 40 & eventCaptured) != 0,
+		       since(event.start, firstTicks_) * nsPerTick_,
+		       static_cast<double>(event.packed & kMaxDuration) * nsPerTick_, uint64_t{lane} << 32 | ++counts[lane]});
+	});
+}
+
+void Trace::forEachKernel(const std::function<void(const KernelInfo &)> &visit) const
+{
+	forEachIn<Kernel>(kernelChunks_, [&](const Kernel &kernel, uint32_t) {
+		visit({text(kernel.name), kernel.row, kernel.device, kernel.stream, kernel.call,
+		       (kernel.flags & kernelOurs) != 0, (kernel.flags & kernelMemory) != 0, (kernel.flags & kernelGraph) != 0,
+		       (kernel.flags & kernelOutside) != 0, static_cast<double>(kernel.startNs),
+		       static_cast<double>(kernel.endNs - kernel.startNs)});
+	});
 }
 
 std::vector<std::string> family(const std::string &path)

@@ -3,11 +3,13 @@
 #pragma once
 
 #include "src/trace/format.h"
+#include "src/trace/kernel_name.h"
 
 #include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -32,7 +34,11 @@ struct RowInfo {
 	double estNs, estLoweredNs; // NaN: unknown
 	uint64_t calls = 0, captured = 0;
 	double hostNs = 0;
-	struct Part { // what one lane counted of it
+	// Of the device, where kernels were recorded; NaN: unknown, or emulated. kernelNs: without our conversions.
+	double kernelNs, castNs;
+	uint64_t kernels = 0, casts = 0;                // how many there were
+	TensorCores tensorCores = TensorCores::unknown; // what the names of its kernels say
+	struct Part {                                   // what one lane counted of it
 		uint32_t lane;
 		uint64_t calls;
 		double hostNs;
@@ -68,14 +74,41 @@ struct NoteInfo {
 	double firstNs = 0, lastNs = 0;
 };
 
+// All kernels of one name on one device that one row's calls launched.
+struct KernelTotal {
+	std::string name; // as the compiler mangled it; "[memcpy HtoD]"
+	uint32_t row = 0; // 0: of no intercepted call
+	uint32_t device = 0;
+	bool isOurs = false, isMemory = false; // our conversion; a copy or fill
+	uint64_t count = 0;
+	double ns, firstNs, lastNs; // sum, when the first and the latest began; NaN: unknown, or emulated
+	KernelFacts facts;
+};
+
+// What the program's own gradient scaler did, by the kernels it launched.
+struct ObservedScaler {
+	std::string framework, step; // torch, paddle, apex; unscale (and look for Inf), update (of the scale)
+	uint64_t count = 0;
+	double firstNs, lastNs; // NaN: unknown, or emulated
+};
+
+struct ClockInfo {
+	double traceNs;                            // since the start of the trace
+	uint64_t monotonicNs, realtimeNs, cuptiNs; // cuptiNs 0: there was no CUPTI
+};
+
 struct LaneInfo {
 	uint32_t lane = 0, tid = 0;
 	uint32_t inFlight = 0; // row, 0: none
 };
 
 struct Loss {
-	uint64_t eventsDropped = 0; // single events: over the cap, or no room
-	uint64_t callsLost = 0;     // calls that are in no total
+	uint64_t eventsDropped = 0;       // single events: over the cap, or no room
+	uint64_t callsLost = 0;           // calls that are in no total
+	uint64_t kernelsUnattributed = 0; // nobody knows who launched them
+	uint64_t invalidTimestamps = 0;   // kernels that are counted but not timed
+	uint64_t kernelsDropped = 0;      // CUPTI lost them
+	uint64_t kernelsCapped = 0;       // in the totals, not among the single kernels
 	bool diskFull = false;
 	bool truncated = false; // single events are missing, or the file is shorter than its writer made it
 };
@@ -84,6 +117,16 @@ struct Loss {
 struct EventInfo {
 	uint32_t row, lane;
 	bool captured;
+	double startNs, durationNs;
+	uint64_t call; // what its kernels call it
+};
+
+// One kernel, with times since the start of the trace: of an emulated device they mean nothing.
+struct KernelInfo {
+	const std::string &name;
+	uint32_t row, device, stream;
+	uint64_t call; // EventInfo::call; 0: none
+	bool isOurs, isMemory, isGraph, isOutside;
 	double startNs, durationNs;
 };
 
@@ -100,6 +143,7 @@ public:
 	                        // seen" (killed elsewhere, _exit, exec)
 	std::string diedInside; // entry of the call in flight when it was killed; "" if none
 	bool emulated = false, hasEvents = false;
+	bool hasKernels = false;              // what the device did was recorded, perhaps nothing
 	std::string host, rank, exe, program; // program: the script's name for an interpreter; rank "": none
 	std::vector<std::string> command;
 	std::vector<PropertyInfo> config, rules, versions; // in the order written
@@ -108,12 +152,17 @@ public:
 	std::vector<ScalerInfo> scaler;
 	std::vector<ScalerTotal> scalerTotals;
 	std::vector<NoteInfo> notes;
+	std::vector<KernelTotal> kernels;
+	std::vector<ObservedScaler> observed;
+	std::vector<ClockInfo> clocks;
 	std::vector<LaneInfo> lanes;
 	Loss loss;
 
 	const RowInfo *row(uint32_t id) const;
 	// Every single event, reading one chunk at a time; those of one lane in the order they were recorded.
 	void forEachEvent(const std::function<void(const EventInfo &)> &visit) const;
+	// Every single kernel, in no order.
+	void forEachKernel(const std::function<void(const KernelInfo &)> &visit) const;
 
 private:
 	Trace() = default;
@@ -122,7 +171,11 @@ private:
 		uint64_t sequence, offset;
 		uint32_t bytes, lane;
 	};
-	std::vector<Place> chunks_;      // of single events
+	const std::string &text(uint32_t id) const;
+	template <class T, class Visit>
+	void forEachIn(const std::vector<Place> &chunks, Visit visit) const;
+	std::vector<Place> chunks_, kernelChunks_; // of single events and kernels
+	std::unordered_map<uint32_t, std::string> texts_;
 	std::vector<uint32_t> rowIndex_; // id -> index + 1
 	double nsPerTick_ = 0;
 	uint64_t firstTicks_ = 0;

@@ -118,7 +118,7 @@ bool Recorder::makeFile(const Options &options)
 		strcpy(scratch->pattern + length, "/%e.%t.%p.aat");
 		pattern = scratch->pattern;
 	}
-	singles_ = options.mode == Mode::ops;
+	singles_ = options.mode >= Mode::ops;
 	if (!file_.create(pattern, parts, options.maxSize, singles_))
 		return false;
 	++generation_;
@@ -167,6 +167,8 @@ void Recorder::close(int status)
 	for (Lane *lane = lanes_; lane && !file_.isMapped(); lane = lane->nextLane_)
 		if (lane->chunk_ && isOpen())
 			file_.write(lane->chunk_, lane->chunk_->committed.load(std::memory_order_acquire), lane->chunkOffset_);
+	if (kernels_ && !file_.isMapped() && isOpen())
+		file_.write(kernels_, kernels_->committed.load(), kernelsOffset_);
 	// Other threads may still be counting in what they were given; the newest records' pages that are empty can go.
 	uint64_t size = file_.usedEnd();
 	if (file_.isMapped() && records_ && recordsOffset_ + records_->size == size)
@@ -196,6 +198,10 @@ void Recorder::afterForkInChild(Lane *own)
 	// Not one more byte of the parent's file is written from here.
 	file_.forget();
 	records_ = nullptr;
+	if (!file_.isMapped())
+		base::unmapPages(kernels_, kEventChunk);
+	kernels_ = nullptr;
+	kernelLoss_ = nullptr;
 	for (Lane *lane = lanes_; lane; lane = lane->nextLane_) {
 		if (!file_.isMapped() && lane->chunk_)
 			base::unmapPages(lane->chunk_, kEventChunk);
@@ -204,6 +210,7 @@ void Recorder::afterForkInChild(Lane *own)
 		lane->cellCount_ = 0;
 		lane->next_ = lane->end_ = nullptr;
 		lane->chunk_ = nullptr;
+		lane->eventsBefore_ = 0;
 		lane->block_ = nullptr;
 		lane->lane_ = &lane->none_;
 		lane->singles_ = false;
@@ -602,31 +609,127 @@ bool Lane::newChunk()
 	return false;
 }
 
-bool Recorder::newChunk(Lane &lane)
+// The chunk after `chunk` for single things, null: no more of them. Where the file is not mapped its memory is used
+// again.
+Chunk *Recorder::nextChunk(Chunk *chunk, uint64_t &offset, ChunkKind kind, uint32_t lane)
 {
-	const bool isReused = !file_.isMapped() && lane.chunk_;
+	const bool isReused = !file_.isMapped() && chunk;
 	if (isReused)
-		file_.write(lane.chunk_, lane.chunk_->committed.load(), lane.chunkOffset_);
+		file_.write(chunk, chunk->committed.load(), offset);
 	if (!isOpen())
-		return false;
+		return nullptr;
 	if (!file_.hasRoom()) {
 		isCapped_ = true;
 		file_.header()->stopped.store(2);
-		return false;
+		return nullptr;
 	}
-	char *memory = reinterpret_cast<char *>(lane.chunk_);
-	if (isReused ? !file_.place(kEventChunk, lane.chunkOffset_)
-	             : !(memory = file_.take(kEventChunk, lane.chunkOffset_, false)))
-		return false;
-	if (file_.isMapped() && lane.chunk_) // it stays in the page cache; only our address space need not keep it
-		madvise(lane.chunk_, kEventChunk, MADV_DONTNEED);
+	char *memory = reinterpret_cast<char *>(chunk);
+	if (isReused ? !file_.place(kEventChunk, offset) : !(memory = file_.take(kEventChunk, offset, false)))
+		return nullptr;
+	if (file_.isMapped() && chunk) // it stays in the page cache; only our address space need not keep it
+		madvise(chunk, kEventChunk, MADV_DONTNEED);
 	if (file_.isMapped()) // in one go: a fault a page is a tenth of what a recorded call costs
 		madvise(memory, kEventChunk, MADV_POPULATE_WRITE);
-	lane.chunk_ = beginChunk(memory, ChunkKind::events, kEventChunk, lane.number_);
-	lane.next_ = reinterpret_cast<Event *>(memory + sizeof(Chunk));
-	lane.end_ = reinterpret_cast<Event *>(memory + kEventChunk);
 	file_.header()->last = clockPair();
+	return beginChunk(memory, kind, kEventChunk, lane);
+}
+
+bool Recorder::newChunk(Lane &lane)
+{
+	Chunk *const chunk = nextChunk(lane.chunk_, lane.chunkOffset_, ChunkKind::events, lane.number_);
+	if (!chunk)
+		return false;
+	if (lane.chunk_)
+		lane.eventsBefore_ += kEventsInChunk;
+	lane.chunk_ = chunk;
+	lane.end_ = reinterpret_cast<Event *>(chunk + 1) + kEventsInChunk;
+	lane.next_ = lane.end_ - kEventsInChunk;
 	return true;
+}
+
+// --- kernels --------------------------------------------------------------------------------------------------------
+
+void Recorder::kernels(std::span<const KernelEvent> events, const KernelLosses &losses)
+{
+	Lock lock(*this);
+	if (isOpen() && !kernelLoss_ && (kernelLoss_ = append<KernelLossRecord>(RecordType::kernelLoss)))
+		commit();
+	if (!kernelLoss_)
+		return;
+	Lane::add(kernelLoss_->unattributed, losses.unattributed);
+	Lane::add(kernelLoss_->invalid, losses.invalid);
+	Lane::add(kernelLoss_->dropped, losses.dropped);
+	for (const KernelEvent &event : events)
+		addKernel(event, singles_ && !isCapped_);
+}
+
+void Recorder::addKernel(const KernelEvent &event, bool isSingle)
+{
+	constexpr uint16_t kindFlags = kernelOurs | kernelMemory | kernelEmulated;
+	const uint32_t name = intern(event.name), kind = event.flags & kindFlags;
+	const uint32_t key[3] = {event.row, name, uint32_t{event.device} << 16 | kind};
+	const uint64_t hash = base::hashBytes(key, sizeof key);
+	KnownKernel *known =
+	    kernelIndex_.find(hash, [&](const KnownKernel &other) { return memcmp(&other, key, sizeof key) == 0; });
+	if (!known) {
+		known = arena_.make<KnownKernel>();
+		if (!known)
+			return;
+		memcpy(static_cast<void *>(known), key, sizeof key);
+		kernelIndex_.add(hash, known);
+	}
+	if (known->written != generation_) {
+		writeText(name);
+		writeRow(event.row);
+		known->total = append<KernelTotalRecord>(RecordType::kernelTotal);
+		if (!known->total)
+			return;
+		known->total->row = event.row;
+		known->total->name = name;
+		known->total->device = event.device;
+		known->total->flags = static_cast<uint16_t>(kind);
+		known->total->firstNs = event.startNs;
+		commit();
+		known->written = generation_;
+	}
+	Lane::add(known->total->count, 1);
+	Lane::add(known->total->ns, event.endNs - event.startNs);
+	if (event.startNs > known->total->lastNs.load(std::memory_order_relaxed))
+		known->total->lastNs.store(event.startNs, std::memory_order_relaxed);
+	if (!event.endNs) // not known when
+		return;
+	uint64_t used = kernels_ ? kernels_->committed.load(std::memory_order_relaxed) : kEventChunk;
+	if (isSingle && used + sizeof(Kernel) > kEventChunk) {
+		Chunk *const chunk = nextChunk(kernels_, kernelsOffset_, ChunkKind::kernels, 0);
+		isSingle = chunk != nullptr;
+		if (chunk) {
+			kernels_ = chunk;
+			used = sizeof(Chunk);
+		}
+	}
+	if (!isSingle) {
+		Lane::add(kernelLoss_->singles, 1);
+		return;
+	}
+	*reinterpret_cast<Kernel *>(reinterpret_cast<char *>(kernels_) + used) = {
+	    event.startNs, event.endNs, event.call, name, event.row, event.stream, event.device, event.flags};
+	kernels_->committed.store(used + sizeof(Kernel), std::memory_order_release);
+}
+
+uint64_t Recorder::clock(uint64_t cuptiNs)
+{
+	Lock lock(*this);
+	if (!isOpen())
+		return 0;
+	const ClockPair now = clockPair();
+	if (auto *record = append<ClockRecord>(RecordType::clock)) {
+		record->ticks = now.ticks;
+		record->monotonicNs = now.monotonicNs;
+		record->realtimeNs = base::nanoseconds(CLOCK_REALTIME);
+		record->cuptiNs = cuptiNs;
+		commit();
+	}
+	return now.monotonicNs - file_.header()->first.monotonicNs;
 }
 
 } // namespace autoamp::trace

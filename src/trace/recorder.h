@@ -12,10 +12,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <pthread.h>
+#include <span>
 
 namespace autoamp::trace {
 
-enum class Mode : uint8_t { off, summary, ops };
+enum class Mode : uint8_t { off, summary, ops, kernels };
 
 struct Options {
 	Mode mode = Mode::summary;
@@ -56,6 +57,20 @@ struct ScalerEvent {
 	bool isSingle = true; // false: counted only, the fields above mean nothing
 };
 
+// One kernel or copy that the device has run, as format.h says it; flags among them. `name` is copied.
+struct KernelEvent {
+	uint64_t startNs = 0, endNs = 0; // since clock() was first asked; both 0: not known
+	uint64_t call = 0;
+	const char *name = nullptr;
+	RowId row = 0;
+	uint32_t stream = 0;
+	uint16_t device = 0, flags = 0;
+};
+
+struct KernelLosses {
+	uint64_t unattributed = 0, invalid = 0, dropped = 0;
+};
+
 class Recorder;
 
 // What one thread writes to without any lock: its totals, its single events and the mark of its call in flight.
@@ -74,6 +89,12 @@ public:
 		++next_;
 		chunk_->committed.store(reinterpret_cast<char *>(next_) - reinterpret_cast<char *>(chunk_),
 		                        std::memory_order_release);
+	}
+	// What the next event will be to a kernel, Kernel::call.
+	uint64_t nextCall() const
+	{
+		const uint64_t here = chunk_ ? static_cast<uint64_t>(next_ - (end_ - kEventsInChunk)) : 0;
+		return uint64_t{number_} << 32 | (eventsBefore_ + here + 1);
 	}
 	// How many calls the time of this row's next call stands for; 0: do not read the clock. Without single events a
 	// call that was made often is timed one time in 16: the clock costs more than all else here.
@@ -152,9 +173,9 @@ private:
 	base::Array<Cell *> cellTable_;
 	CellsRecord *block_ = nullptr; // where the next cell comes from
 	uint32_t blockUsed_ = 0;
-	uint32_t number_ = 0;
-	uint64_t chunkOffset_ = 0; // in the file
-	bool free_ = false;        // no thread has it
+	uint32_t number_ = 0, eventsBefore_ = 0; // its number; events in the chunks before this one
+	uint64_t chunkOffset_ = 0;               // in the file
+	bool free_ = false;                      // no thread has it
 	Lane *nextLane_ = nullptr;
 	LaneRecord none_ = {}; // stands in while there is no file
 };
@@ -208,6 +229,11 @@ public:
 	// And what is no failure: noteOfPlan, with the time it took.
 	void note(const char *kind, const char *text, RowId row = 0);
 
+	// What the device did, in Mode::kernels: totals and, up to the size cap, each. One thread at a time.
+	void kernels(std::span<const KernelEvent> events, const KernelLosses &losses);
+	// Writes down what the clocks say; cuptiNs: what CUPTI's said just now. The answer: ns since the trace's beginning.
+	uint64_t clock(uint64_t cuptiNs);
+
 	// Calls that went by unseen: in no total.
 	void addLost(uint64_t calls);
 
@@ -239,6 +265,10 @@ private:
 		uint32_t kind, text, row, written;
 		NoteRecord *record;
 	};
+	struct KnownKernel {
+		uint32_t row, name, place, written; // place: device and flags
+		KernelTotalRecord *total;
+	};
 	class Lock;
 
 	// All of these: under the lock.
@@ -256,6 +286,8 @@ private:
 	bool writeLane(Lane &lane);
 	bool addCell(Lane &lane, RowId row);
 	bool newChunk(Lane &lane);
+	Chunk *nextChunk(Chunk *chunk, uint64_t &offset, ChunkKind kind, uint32_t lane);
+	void addKernel(const KernelEvent &event, bool isSingle);
 
 	pthread_mutex_t mutex_ = PTHREAD_MUTEX_INITIALIZER;
 	File file_{mutex_};
@@ -274,6 +306,10 @@ private:
 	base::Index<KnownRow> rowIndex_;
 	base::Index<KnownScaler> scalerIndex_;
 	base::Index<KnownNote> noteIndex_;
+	base::Index<KnownKernel> kernelIndex_;
+	Chunk *kernels_ = nullptr; // where the next single kernel goes
+	uint64_t kernelsOffset_ = 0;
+	KernelLossRecord *kernelLoss_ = nullptr;
 	Lane *lanes_ = nullptr;
 };
 

@@ -1,12 +1,13 @@
-// Nanoseconds of a call through cuDNN's graph API on libraries that do nothing: `graph_cost [REPEATS]` prints the
-// median of a variant pack made, executed and destroyed, its smallest and largest, and the same of the execution alone.
-// graph_cost.py runs it bare and preloaded.
-#include <cudnn_graph.h>
+// Nanoseconds of a call of cuDNN on libraries that do nothing: `graph_cost [REPEATS]` prints the median, smallest and
+// largest of a variant pack made, executed and destroyed, of the execution alone, of the pack alone, and of a
+// cudnnConvolutionForward. graph_cost.py runs it bare and preloaded.
+#include <cudnn.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <type_traits>
 #include <vector>
 
 namespace {
@@ -34,7 +35,7 @@ void time(int repeats, Call call)
 int main(int count, char **arguments)
 {
 	const int repeats = count > 1 ? std::atoi(arguments[1]) : 21;
-	static int handleOf, memory[8];
+	alignas(16) static int handleOf, memory[8];
 	auto *const handle = reinterpret_cast<cudnnHandle_t>(&handleOf);
 	cudnnBackendDescriptor_t plan = nullptr;
 	cudnnBackendCreateDescriptor(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, &plan);
@@ -57,4 +58,14 @@ int main(int count, char **arguments)
 	cudnnBackendDescriptor_t pack = make();
 	time(repeats, [&] { cudnnBackendExecute(handle, plan, pack); });
 	time(repeats, [&] { cudnnBackendDestroyDescriptor(make()); });
+	const float one = 1, zero = 0;
+	const auto description = [](auto *&of) { return of = reinterpret_cast<std::decay_t<decltype(of)>>(&handleOf); };
+	cudnnTensorDescriptor_t tensor;
+	cudnnFilterDescriptor_t filter;
+	cudnnConvolutionDescriptor_t convolution;
+	description(tensor), description(filter), description(convolution);
+	time(repeats, [&] {
+		cudnnConvolutionForward(handle, &one, tensor, &memory[0], filter, &memory[4], convolution,
+		                        CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_GEMM, nullptr, 0, &zero, tensor, &memory[0]);
+	});
 }

@@ -1,4 +1,5 @@
-// Writes a trace: make_trace FILE EVENTS. The sample of the unit tests, then EVENTS single events by two threads.
+// Writes a trace: make_trace FILE EVENTS [KERNELS]. The sample of the unit tests, then EVENTS single events by two
+// threads; before them the sample's kernels until there are KERNELS of them.
 #include "src/base/clock.h"
 #include "tests/unit/trace_sample.h"
 
@@ -10,17 +11,19 @@ using namespace trace_test;
 
 int main(int count, char **arguments)
 {
-	if (count != 3) {
-		fprintf(stderr, "usage: make_trace FILE EVENTS\n");
+	if (count != 3 && count != 4) {
+		fprintf(stderr, "usage: make_trace FILE EVENTS [KERNELS]\n");
 		return 2;
 	}
 	const long events = atol(arguments[2]);
 	trace::Recorder &recorder = newRecorder();
 	const std::string file = arguments[1];
-	auto opts = options(trace::Mode::ops, file);
+	auto opts = options(count == 4 ? trace::Mode::kernels : trace::Mode::ops, file);
 	opts.maxSize = uint64_t{1} << 40;
 	if (!recorder.open(opts))
 		return 1;
+	for (long kernel = 0; count == 4 && kernel < atol(arguments[3]); kernel += 7)
+		fillKernels(recorder, 1 + static_cast<uint64_t>(kernel) / 7);
 	fill(recorder, recorder.attach());
 	auto work = [&](long share) {
 		trace::Lane *lane = recorder.attach();

@@ -41,6 +41,11 @@ class Config(Case):
                                         "its calls\nautoamp: warning: rules.toml:1:1: torch:prelu has no library call in a 16-bit form: nothing changes\n")
         self.write('level = "O1"\nlevl = 1\n', "wrong.toml")
         self.refused(self.autoamp("check", "wrong.toml"), 2, "wrong.toml:2:1: levl", "level")
+        for pattern in ("%z", "x/%rankle", "%q{}", "100%"):
+            self.write(f'trace_file = "{pattern}"\n', "named.toml")
+            self.refused(self.autoamp("check", "named.toml"), 2, f"named.toml:1:14: trace_file={pattern}: ", "%")
+        self.write('trace_file = "%e.%t.%h.%p.%n.%q{HOME}.%rank%.%%.aat"\n', "named.toml")
+        self.assertEqual(self.autoamp("check", "named.toml").returncode, 0)
         self.refused(self.autoamp("check", "missing.toml"), 2, "missing.toml: No such file")
         self.refused(self.autoamp("check", "."), 2, ".: no regular file")
         self.refused(self.autoamp("check"), 2)

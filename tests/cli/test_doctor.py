@@ -69,6 +69,8 @@ class Machine(Doctor):
         build = os.path.dirname(os.environ["AUTOAMP"])
         self.assertRegex(self.doctor(LD_LIBRARY_PATH=f"{build}/emulated"),
                          rf"\n  library +libcublas\.so\.13 13\.\d+\.\d+  {build}/emulated/libcublas\.so\.13\n")
+        self.assertRegex(self.doctor(LD_LIBRARY_PATH=f"{build}/emulated"),
+                         rf"\n  library +libcudnn\.so\.9 9\.\d+\.\d+  {build}/emulated/libcudnn\.so\.9\n(.*\n)+  yes +cuDNN 9 ")
 
     def test_installation(self):
         core = self.root / "inject/libautoamp-core.so"
@@ -94,8 +96,9 @@ class Machine(Doctor):
         self.assertEqual(os.listdir(self.here), [])
         (self.here / "file").write_text("")
         for variables, words in (({"AUTOAMP_DIR": f"{self.here}/file"}, "Not a directory"), ({"AUTOAMP_DIR": "/proc/x"}, "/proc/x"),
-                                 ({"AUTOAMP_TRACE_FILE": "%z"}, "%z: "), ({"HOME": ""}, "no folder is known")):
+                                 ({"HOME": ""}, "no folder is known")):
             self.assertRegex(self.doctor(**variables), rf"\n  traces .*{words}")
+        self.assertRegex(self.doctor(status=2, AUTOAMP_TRACE_FILE="%z"), r"\n  AUTOAMP_TRACE_FILE=%z +unknown % ")
 
     def test_environment(self):
         self.assertRegex(self.doctor(), r"\nenvironment\n  nothing set +the defaults hold\n")

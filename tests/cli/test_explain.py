@@ -101,6 +101,9 @@ class Answers(Explain):
                     self.assertEqual(self.plain(entry, AUTOAMP_CUSTOM_BLACK_LIST="mm,bmm")["decision"], "raised")
                     obstacle = ["already_low"]
                 wanted = ("lowered", "white_list") if obstacle[:1] in ([], ["none"], ["grouped"]) else ("kept", obstacle[0])
+                if family == "Rnn":  # bfloat16 alone
+                    self.assertEqual(self.plain(entry, AUTOAMP_DTYPE="bfloat16")["decision"], "lowered", entry)
+                    wanted = ("kept", "no_fp32_output")
                 self.assertEqual((told["decision"], told["reason"]), wanted, entry)
                 self.assertNotIn("available", told)  # every row has a door
                 count += 1

@@ -5,6 +5,7 @@ import json
 import os
 import pathlib
 import random
+import re
 import resource
 import subprocess
 import time
@@ -51,7 +52,7 @@ class Json(Case):
         self.assertGreater(row["host_ns"], 0)
         self.assertEqual(sum(row["calls"] for row in report["ops"]), 3005)
         self.assertEqual([(r["reason"], r["calls"]) for r in report["reasons"]],
-                         [("white_list", 1000), ("not_profitable", 400), ("too_small", 1600), ("vector_op", 5)])
+                         [("too_small", 1600), ("white_list", 1000), ("not_profitable", 400), ("vector_op", 5)])
         self.assertEqual([event["kind"] for event in report["scaler"]["events"]], ["init", "rescale", "nonfinite_input"])
         self.assertEqual(report["runs"][0]["config"], {"level": "O1", "dtype": "float16"})
         self.assertEqual(report["runs"][0]["ended"], "exit 0")
@@ -138,9 +139,26 @@ class Table(Case):
         self.assertEqual(len(text.splitlines()), 2 + 5)
         self.assertRegex(text, r"5.40 ms +2.70 ms +1,800 +lowered: white_list +cublasSgemm_v2 +TN 1024x1024x1024 +float32 > float16 +mm\n")
 
+    def test_summary_answers_five_questions(self):
+        text = self.summary(self.trace("real"))
+        self.assertRegex(text, r"fp32 products +calls +FLOP +model\n")  # where does fp32 time go
+        self.assertRegex(text, r"all +3,000 +1.97 T +7.50 ms\n")
+        self.assertIn("most time: mm 8x8x8 64.0 %, mm 1024x1024x1024 18.0 %, mm 256x256x256 16.0 %\n", text)
+        self.assertRegex(text, r"lowered +1,000 +33.3 % +1.96 T +99.3 % +1.50 ms +20.0 %")  # what ran lower
+        self.assertIn("gain: the cost model's estimate for the lowered products is 2.0x\n", text)  # what did it gain
+        self.assertRegex(text, r"kept because.*\n +too_small")  # why not
+        self.assertIn("scaling: 1 nonfinite_input, 1 rescale\n", text)  # what did the scaler do
+        self.assertIn("gain: unknown, the times of the emulated device", self.summary(self.trace("mixed")))
+        self.assertIn("gain: none", self.summary(self.trace("observed")))
+        text = self.summary(self.trace("kernels", "k.aat", "1000"))
+        self.assertRegex(text, r"FLOP +kernels\n")
+        self.assertRegex(text, r"lowered +75 +75.0 % +161 G +96.0 % +105 us +80.8 %")
+        self.assertIn("gain: 105 us in kernels, casting included; in fp32 225 us by the cost model\n", text)
+        self.assertIn("scaling: no scale had to change\n", text)
+
     def test_reasons_say_what_to_do(self):
         text = self.summary("--report", "reasons", self.trace("faults"))
-        self.assertRegex(text, r"kept: not_profitable +400 calls, 13.4 GFLOP, 0.7 % of the fp32 FLOP\n +the cost model.*\n +try: ")
+        self.assertRegex(text, r"kept: not_profitable +400 calls, 13.4 GFLOP, 0.7 % of the fp32 FLOP, 1.20 ms by the cost model\n +the cost model.*\n +try: ")
 
 
 class Lists(Case):
@@ -241,6 +259,118 @@ class Lists(Case):
             for form in ([], ["--format", "json"]):
                 if "--format" not in arguments or not form:
                     self.refused(self.autoamp("report", *arguments, *form, name), 2, words)
+
+
+class Views(Case):
+    def lines(self, *arguments):
+        result = self.autoamp("report", "--format", "jsonl", *arguments)
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        return [json.loads(line) for line in result.stdout.splitlines()]
+
+    def text(self, *arguments, **variables):
+        result = self.autoamp("report", *arguments, **variables)
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        return result.stdout
+
+    def test_json_lines_are_the_rows(self):
+        names = [self.trace("mixed"), self.trace("kernels", "k.aat", "1000")]
+        report = self.json("--by", "op", *names)
+        self.assertEqual(self.lines(*names), report["ops"])
+        self.assertEqual(self.lines("--by", "op", *names), report["groups"])
+        self.assertEqual(self.lines("--report", "reasons", *names), report["reasons"])
+        self.assertEqual(self.lines("--report", "kernels", *names), report["kernels"])
+        self.assertEqual(self.lines("--report", "scaler", *names), report["scaler"]["events"])
+
+    def test_kernels(self):
+        name = self.trace("kernels", "k.aat", "1000")
+        rows = {row["kernel"]: row for row in self.lines("--report", "kernels", name)}
+        gemm = rows["sm90_xmma_gemm_f16f16_f16f32_f32_nt_n"]
+        self.assertEqual([gemm[field] for field in ("count", "kernel_ns", "cast", "tc", "entry", "shape", "decision")],
+                         [75, 75000, False, True, "cublasSgemm_v2", "1024x1024x1024", "lowered"])
+        self.assertEqual([rows["autoamp_cast_half"][field] for field in ("count", "kernel_ns", "cast")], [75, 30000, True])
+        self.assertIsNone(rows["stranger"]["entry"])
+        report = self.json(name)
+        row = next(row for row in report["ops"] if row["decision"] == "lowered")
+        self.assertEqual((row["kernel_ns"], row["cast_ns"], row["tc"]), (75000, 30000, True))
+        self.assertEqual(report["loss"]["kernels_unattributed"], 1)
+        self.assertRegex(self.text("--report", "kernels", name), r"75.0 us +75 +true .*cublasSgemm_v2 1024x1024x1024 +sm90_xmma")
+        merged = self.text("--report", "kernels", name, self.trace("kernels", "l.aat", "1000"))
+        self.assertRegex(merged, r"150 us +150 +true ")
+        self.assertIn("1 kernel of unknown origin", self.text("--report", "kernels", name))
+        self.assertIn("AUTOAMP_TRACE=kernels", self.text("--report", "kernels", self.trace("mixed")))
+
+    def test_no_device_time_of_an_emulated_run(self):
+        name = self.trace("emulated_kernels", "e.aat", "1000")
+        report = self.json(name)
+        self.assertEqual({row["kernel_ns"] for row in report["ops"] + report["kernels"] + report["reasons"]}, {None})
+        self.assertEqual(sum(row["count"] for row in report["kernels"]), 177)
+        self.assertNotIn(" us", self.text("--report", "kernels", name))
+        for view in ("summary", "ops"):
+            self.assertNotRegex(self.text("--report", view, name), r"105 us|casting|FLOP +kernels")
+
+    def test_scaler(self):
+        name = self.trace("faults")
+        text = self.text("--report", "scaler", name)
+        self.assertRegex(text, r"init +[0-9a-f]{8} +A +- +2\^3 +1.5\n")
+        worst = text[text.index("Where the scaler"):].splitlines()
+        self.assertNotRegex(worst[2], " (init|rescale) ")
+        observed = self.json(self.trace("kernels", "k.aat", "1000"))["scaler"]["observed"]
+        self.assertEqual([(row["framework"], row["step"], row["count"]) for row in observed], [("torch", "unscale", 1)])
+
+    def test_loss(self):
+        rows = self.lines("--report", "loss", self.trace("capped", "capped.aat", "200000"), self.trace("mixed"))
+        self.assertEqual([(row["run"], row["events_dropped"] > 0, row["truncated"], row["kernels_unattributed"]) for row in rows],
+                         [(0, True, True, None), (1, False, False, None)])
+        self.assertEqual(self.lines("--report", "loss", self.trace("kernels", "k.aat"))[0]["kernels_unattributed"], 1)
+
+    def test_markdown(self):
+        name = self.trace("kernels", "k.aat", "1000")
+        for view in ("ops", "reasons", "kernels", "scaler", "loss"):
+            lines = self.text("--report", view, "--format", "md", name).splitlines()
+            table = [line for line in lines if line.startswith("|")]
+            self.assertGreaterEqual(len(table), 3, view)
+            heads = [line for line in table if "---" in line]
+            self.assertTrue(all(re.fullmatch(r"\|( -+:? \|)+", line) for line in heads), view)
+        text = self.text("--report", "kernels", "--format", "md", name)
+        self.assertIn("sgemm &lt;a\\|b&gt;", text)
+        self.assertRegex(self.text("--format", "md", name), r"\A```\n[^`]+```\n\Z")
+
+    def test_width_of_the_terminal(self):
+        name = self.trace("kernels", "k.aat", "1000")
+        for view in ("summary", "ops", "kernels", "scaler", "loss"):
+            text = self.text("--report", view, name, COLUMNS="60")
+            self.assertLessEqual(max(map(len, text[:text.find("next:")].splitlines())), 60 if view != "scaler" else 70, view)
+
+    def test_by_rank(self):
+        for rank in "01":
+            subprocess.run([TRACED, "mixed" if rank == "0" else "low"], cwd=self.here, timeout=60,
+                           env={"AUTOAMP_TRACE_FILE": f"d/r%rank%.aat", "OMPI_COMM_WORLD_RANK": rank})
+        groups = self.json("--by", "rank", "d")["groups"]
+        self.assertEqual([(group["rank"], group["calls"]) for group in groups], [("0", 3005), ("1", 7)])
+
+    def test_what_if(self):
+        name = self.trace("observed")
+        before, after = self.json(name), self.json("--what-if", "level=O1,STRATEGY=cast", name)
+        self.assertEqual((before["what_if"], after["what_if"]), (None, "level=O1,STRATEGY=cast"))
+        self.assertEqual((before["totals"]["lowered"], after["totals"]["lowered"]), (0, 40))
+        bfloat = self.json("--what-if", "LEVEL=O1,STRATEGY=cast,DTYPE=bfloat16", name)
+        self.assertEqual({row["dtype_compute"] for row in bfloat["ops"]}, {"bfloat16"})
+        self.assertEqual({row["host_ns"] for row in bfloat["ops"]}, {None})
+        kept = self.json("--what-if", "CUSTOM_BLACK_LIST=mm,LEVEL=O1", name)
+        self.assertEqual({(row["decision"], row["reason"]) for row in kept["ops"]}, {("kept", "custom_black_list")})
+        text = self.text("--what-if", "LEVEL=O1", name)
+        self.assertIn("WHAT IF LEVEL=O1: decided again, nothing was run\n", text)
+        # What lies in the call stands: these are no products of fp32.
+        self.assertEqual(self.json("--what-if", "LEVEL=O1", self.trace("vectors"))["totals"]["kept"], 11)
+        # The same settings, the same decisions: as explain says them.
+        explained = json.loads(self.autoamp("explain", "--entry", "cublasSgemm_v2", "--m", "1024", "--n", "1024", "--k", "1024",
+                                            "--gpu", "h100", "--format", "json").stdout)
+        row = next(row for row in self.json("--what-if", "LEVEL=O1", name)["ops"] if row["m"] == 1024)
+        self.assertEqual([row[field] for field in ("decision", "reason", "strategy")],
+                         [explained[field] for field in ("decision", "reason", "strategy")])
+        for settings, word in (("LEVEL=O9", "O9"), ("COLOUR=red", "AUTOAMP_COLOUR"), ("LEVEL", "NAME=VALUE"), ("", "NAME=VALUE")):
+            if settings:
+                self.refused(self.autoamp("report", "--what-if", settings, name), 2, word)
 
 
 class Files(Case):

@@ -17,33 +17,34 @@ struct Device {
 	const char *name;
 	int capability, processors, sharedKilobytes, threads, blocks;
 	double l2Megabytes;
-	int gigabytes, clockMegahertz;
+	int gigabytes, clockMegahertz, busBits;
 };
 // As the vendor publishes them.
 constexpr Device devices[] = {
-    {"Tesla T4", 75, 40, 64, 1024, 16, 4, 16, 1590},
-    {"NVIDIA A100-SXM4-80GB", 80, 108, 164, 2048, 32, 40, 80, 1410},
-    {"NVIDIA GeForce RTX 3090", 86, 82, 100, 1536, 16, 6, 24, 1695},
-    {"NVIDIA GeForce RTX 4090", 89, 128, 100, 1536, 24, 72, 24, 2520},
-    {"NVIDIA H100 80GB HBM3", 90, 132, 228, 2048, 32, 50, 80, 1980},
-    {"NVIDIA B200", 100, 148, 228, 2048, 32, 126, 180, 1965},
-    {"NVIDIA GeForce RTX 5090", 120, 170, 100, 1536, 24, 96, 32, 2407},
+    {"Tesla T4", 75, 40, 64, 1024, 16, 4, 16, 1590, 256},
+    {"NVIDIA A100-SXM4-80GB", 80, 108, 164, 2048, 32, 40, 80, 1410, 5120},
+    {"NVIDIA GeForce RTX 3090", 86, 82, 100, 1536, 16, 6, 24, 1695, 384},
+    {"NVIDIA GeForce RTX 4090", 89, 128, 100, 1536, 24, 72, 24, 2520, 384},
+    {"NVIDIA H100 80GB HBM3", 90, 132, 228, 2048, 32, 50, 80, 1980, 5120},
+    {"NVIDIA B200", 100, 148, 228, 2048, 32, 126, 180, 1965, 8192},
+    {"NVIDIA GeForce RTX 5090", 120, 170, 100, 1536, 24, 96, 32, 2407, 512},
 };
 
 inline std::string propertiesOf(const Device &device)
 {
-	char text[2048];
-	std::snprintf(text, sizeof text,
-	              R"({"maxGridSize":[2147483647,65535,65535],"maxBlockSize":[1024,1024,64],"regsPerBlock":65536,)"
-	              R"("multiProcessorCount":%d,"warpSize":32,"maxSharedMemoryPerBlock":49152,)"
-	              R"("maxSharedMemoryPerBlockOptin":%d,"reservedSharedMemoryPerBlock":%d,"maxRegistersPerSM":65536,)"
-	              R"("maxCtasPerSM":%d,"maxThreadsPerBlock":1024,"maxThreadsPerSM":%d,"pciDeviceId":0,"isTccDriver":0,)"
-	              R"("supportCoopLaunch":1,"totalGlobalMem":%lld,"smClockRateKHz":%d,"memClockRateKHz":1215000,)"
-	              R"("l2CacheSize":%d,"cudaDeviceId":0,"deviceVer":%d,"driverVer":13000,"deviceName":"%s"})",
-	              device.processors, device.capability == 75 ? 65536 : (device.sharedKilobytes - 1) * 1024,
-	              device.capability == 75 ? 0 : 1024, device.blocks, device.threads,
-	              static_cast<long long>(device.gigabytes) << 30, device.clockMegahertz * 1000,
-	              static_cast<int>(device.l2Megabytes * 1048576), device.capability * 10, device.name);
+	char text[2048]; // a key that a version does not know is skipped; memoryBusWidth is asked for since about 9.28
+	std::snprintf(
+	    text, sizeof text,
+	    R"({"maxGridSize":[2147483647,65535,65535],"maxBlockSize":[1024,1024,64],"regsPerBlock":65536,)"
+	    R"("multiProcessorCount":%d,"warpSize":32,"maxSharedMemoryPerBlock":49152,)"
+	    R"("maxSharedMemoryPerBlockOptin":%d,"reservedSharedMemoryPerBlock":%d,"maxRegistersPerSM":65536,)"
+	    R"("maxCtasPerSM":%d,"maxThreadsPerBlock":1024,"maxThreadsPerSM":%d,"pciDeviceId":0,"isTccDriver":0,)"
+	    R"("supportCoopLaunch":1,"totalGlobalMem":%lld,"smClockRateKHz":%d,"memClockRateKHz":1215000,"memoryBusWidth":%d,)"
+	    R"("l2CacheSize":%d,"cudaDeviceId":0,"deviceVer":%d,"driverVer":13000,"deviceName":"%s"})",
+	    device.processors, device.capability == 75 ? 65536 : (device.sharedKilobytes - 1) * 1024,
+	    device.capability == 75 ? 0 : 1024, device.blocks, device.threads,
+	    static_cast<long long>(device.gigabytes) << 30, device.clockMegahertz * 1000, device.busBits,
+	    static_cast<int>(device.l2Megabytes * 1048576), device.capability * 10, device.name);
 	return text;
 }
 

@@ -170,7 +170,8 @@ void checkNames(const NameSet &set, const std::string &list, Lists chosen)
 				lists = each;
 		std::string op = colon == name.npos ? name : name.substr(colon + 1);
 		if (lists == Lists::mindspore)
-			op = split(op, '.').back();
+			for (const std::string module : {"mindspore.", "mint.", "nn.", "ops.", "functional."})
+				op.erase(0, op.compare(0, module.size(), module) ? 0 : module.size());
 		const auto known = opsOf(lists);
 		if (std::find(known.begin(), known.end(), op) != known.end()) {
 			ops |= rowsOf(lists, op);
@@ -222,6 +223,10 @@ std::string checkValue(const Options &options, Option option, const OptionRow &r
 			REQUIRE(size(value));
 		else if (option == Option::emulatorDevices)
 			REQUIRE(isNumber(value) && std::stoi(value) < 100);
+		else if (option == Option::emulatorCudnn)
+			REQUIRE(isNumber(value) && value.size() == 5 && value.front() == '9');
+		else if (option == Option::emulatorCupti)
+			REQUIRE(!value.empty());
 		else if (option == Option::emulatorPlugins)
 			REQUIRE(value.find('/') != value.npos);
 		else

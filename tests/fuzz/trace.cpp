@@ -57,6 +57,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	REQUIRE(trace.scalerTotals.size() <= size / sizeof(trace::ScalerTotalRecord));
 	REQUIRE(trace.notes.size() <= size / sizeof(trace::NoteRecord));
 	REQUIRE(trace.lanes.size() <= size / sizeof(trace::LaneRecord));
+	REQUIRE(trace.kernels.size() <= size / sizeof(trace::KernelTotalRecord));
+	REQUIRE(trace.observed.size() <= trace.kernels.size());
+	REQUIRE(trace.clocks.size() <= size / sizeof(trace::ClockRecord));
 	REQUIRE(trace.diedInside.empty() || trace.ended == "killed");
 	size_t events = 0;
 	trace.forEachEvent([&](const trace::EventInfo &event) {
@@ -64,6 +67,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		++events;
 	});
 	REQUIRE(events <= size / sizeof(trace::Event));
+	size_t kernels = 0;
+	trace.forEachKernel([&](const trace::KernelInfo &kernel) {
+		REQUIRE(kernel.name.size() <= size && !(kernel.durationNs < 0));
+		++kernels;
+	});
+	REQUIRE(kernels <= size / sizeof(trace::Kernel));
 	return 0;
 }
 

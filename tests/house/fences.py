@@ -38,7 +38,7 @@ USES = {
         ["src/entry/", r"src/op/\w+\.cpp", "src/reroute/", "tools/demo/", "tools/emulated/", "tests/"],
     ),
     "cuda.h": (r'#\s*include\s*[<"]cuda\.h', ["src/cuda/", "tools/emulated/", "tests/"]),
-    "cupti.h": (r'#\s*include\s*[<"]cupti', ["src/trace/cupti", "tests/"]),
+    "cupti.h": (r'#\s*include\s*[<"]cupti', ["src/trace/cupti", "tools/emulated/cupti/", "tests/"]),
     "dlsym or dlopen": (
         r"\b(dlv?sym|dlm?open)\s*\(",
         ["inject/", "src/cuda/", "src/trace/cupti", r"tools/autoamp/machine\.cpp", "tools/emulated/", "tests/"],

@@ -1,9 +1,12 @@
 """Legacy convolutions of cuDNN under the library: as exact as the type allows in every direction and layout, where the vendor
 has an engine; as they were asked where it has none."""
+import contextlib
+import fnmatch
 import math
+import tempfile
 
 import runner
-from runner import CAST_BFLOAT16, CAST_HALF, ETA, bare, run
+from runner import CAST_BFLOAT16, CAST_HALF, ETA, TF32, bare, run
 
 PROGRAM = "convolutions"
 # A bfloat16 result is rounded once more.
@@ -12,6 +15,12 @@ TABLE = ("wide.*", "narrow.*", "fused.*")
 # Of `narrow`, what float16 has an engine for: forward, where channels of a group are even or there are no groups.
 FORWARD = {"narrow.groups.forward", "narrow.groups_c3.forward", "narrow.3d_strided.forward",
            "narrow.strided_dilated.forward", "narrow.3d_strided.filter", "narrow.strided_dilated.filter"}
+# After these nothing shows any more whether a result was bfloat16.
+FOLLOWED = ("*scaled*", "*added*", "fused.*")
+
+
+def is_any(name, patterns):
+    return any(fnmatch.fnmatch(name, pattern) for pattern in patterns)
 
 
 class Table:
@@ -53,6 +62,9 @@ class Half(Table, runner.Test):
         decided = {(row["decision"], row["reason"]): 0 for row in self.run.report["ops"]}
         for row in self.run.report["ops"]:
             decided[row["decision"], row["reason"]] += row["calls"]
+        # Whichever row of a geometry was called first has built its plan.
+        built = {row["decision"] for row in self.run.report["ops"] if row["plan_ns"] is not None and row["plan_ns"] > 1e4}
+        self.assertEqual(built, {"lowered"})
         lowered = sum(self.is_wide(name) for name in self.run.cases)
         self.assertEqual(decided, {("lowered", "white_list"): lowered,
                                    ("kept", "no_fp32_output"): len(self.run.cases) - lowered})
@@ -70,7 +82,18 @@ class Bfloat16(Table, runner.Test):
     def test_errors(self):
         for name, case in self.run.cases.items():
             with self.subTest(name):
-                self.assertWithin(case["eta"], NARROW if name.startswith("narrow.") else ETA["bfloat16"], "eta")
+                is_narrow = not self.is_wide(name)
+                self.assertWithin(case["eta"], NARROW if is_narrow else ETA["bfloat16"], "eta")
+                if not is_any(name, FOLLOWED):
+                    self.assertEqual(case["is_narrow"], str(int(is_narrow)))
+
+    def test_the_faster_form(self):
+        """A large result that has to be taken home is given in bfloat16, one that is written in place in fp32."""
+        result = run(PROGRAM, "preferred.*", GPU_MODEL="rtx4090", **self.way.variables)
+        self.assertFine(result)
+        for name, wanted, eta in (("nchw", "1", (2.4e-3, 3e-3)), ("nhwc", "0", (2e-3, 2.5e-3))):
+            self.assertEqual(result.cases["preferred." + name]["is_narrow"], wanted, name)
+            self.assertWithin(result.cases["preferred." + name]["eta"], eta, name)
 
     def test_all_are_lowered(self):
         totals = self.run.report["totals"]
@@ -106,15 +129,148 @@ class Others(runner.Test):
         self.assertLess(int(result.cases["memory"]["grown"]), 4096)
         self.assertEqual(result.cases["memory"]["device"], "0")
 
-    def test_strategies_that_have_no_engine(self):
-        for strategy, reason in (("tf32", "already_low"), ("library", "unsupported")):
-            result = run(PROGRAM, "wide.nchw.*", STRATEGY=strategy, SCALING="off")
-            self.assertEqual({(row["decision"], row["reason"]) for row in result.report["ops"]}, {("kept", reason)})
-
     def test_what_the_model_finds_too_small_is_kept(self):
         result = run(PROGRAM, "wide.nchw.*")
         self.assertEqual({row["decision"] for row in result.report["ops"]}, {"kept"})
         self.assertEqual(result.bits(), bare(PROGRAM, "wide.nchw.*").bits())
+
+
+FP32 = (0, 2e-6)
+ROUNDED = {"default": "tf32", "tensor_op": "tf32", "conversion": "float16", "fma": "float32"}  # as the application asks
+AS_ASKED = {"conversion": ("kept", "already_low"), "fma": ("kept", "pedantic")}
+
+
+class MathTypes(runner.Test):
+    """Every math type that a descriptor can have, under every strategy."""
+
+    def check(self, permitted, precision, raised=None, **variables):
+        """`permitted`: what becomes of the types that permit TF32; `raised`: of the one that permits float16."""
+        result = run(PROGRAM, "math.*", **variables)
+        self.assertFine(result)
+        self.assertEqual(len(result.cases), 16)
+        reference = bare(PROGRAM, "math.*")
+        wanted = {math: AS_ASKED.get(math, permitted) for math in ROUNDED}
+        wanted["conversion"] = raised or wanted["conversion"]
+        for name, case in result.cases.items():
+            math = name.split(".")[1]
+            with self.subTest(name, **variables):
+                if wanted[math][0] == "kept":
+                    self.assertEqual(case["bits"], reference.cases[name]["bits"])
+                else:
+                    self.assertWithin(case["eta"], FP32 if precision == "float32" else ETA[precision], "eta")
+        told = {}
+        for row in result.rows():
+            key = row["decision"], row["reason"], row["dtype_compute"]
+            told[key] = told.get(key, 0) + row["calls"]
+        expected = {}
+        for math, (decision, reason) in wanted.items():
+            key = decision, reason, ROUNDED[math] if decision == "kept" else precision
+            expected[key] = expected.get(key, 0) + 4
+        self.assertEqual(told, expected)
+        return result
+
+    def test_cast(self):
+        self.check(("lowered", "white_list"), "float16", **CAST_HALF.variables)
+
+    def test_tf32_is_permitted_by_default(self):
+        self.check(("kept", "already_low"), "tf32", **TF32.variables)
+
+    def test_library_narrows_to_float16_alone(self):
+        self.check(("lowered", "white_list"), "float16", STRATEGY="library", SCALING="off")
+        self.check(("kept", "unsupported"), "bfloat16", STRATEGY="library", DTYPE="bfloat16")
+
+    @contextlib.contextmanager
+    def rule_of_float32(self):
+        with tempfile.NamedTemporaryFile("w", suffix=".toml") as file:
+            file.write('[[rule]]\nop = "conv2d"\nprecision = "float32"\n')
+            file.flush()
+            yield file
+
+    @runner.emulated_only("functions that fail when they are told to")
+    def test_what_fails_on_the_way_is_the_application_s_own_call(self):
+        case = "math.default.forward"
+        own = bare(PROGRAM, case).bits()
+        with self.rule_of_float32() as file:
+            whole = run(PROGRAM, case, CONFIG=file.name).bits()
+            self.assertNotEqual(own, whole)
+            # The application's own calls come first, but that of Destroy.
+            for function, time in (("CreateConvolutionDescriptor", 2), ("SetConvolutionNdDescriptor", 2),
+                                   ("SetConvolutionGroupCount", 2), ("SetConvolutionMathType", 2),
+                                   ("GetConvolutionForwardWorkspaceSize", 1), ("ConvolutionForward", 1),
+                                   ("DestroyConvolutionDescriptor", 1)):
+                with self.subTest(function):
+                    result = run(PROGRAM, case, CONFIG=file.name, EMU_FAIL=f"cudnn{function}:{time}")
+                    self.assertFine(result)
+                    is_done = function.startswith("Destroy")
+                    self.assertEqual(result.bits(), whole if is_done else own)
+                    self.assertEqual([row["decision"] for row in result.rows()], ["raised" if is_done else "fallback"])
+
+    def test_a_rule_of_float32_raises(self):
+        with self.rule_of_float32() as file:
+            result = self.check(("raised", "rule"), "float32", raised=("raised", "rule"), CONFIG=file.name)
+            self.assertEqual({row["strategy"] for row in result.rows()}, {"fp32"})
+            # As a plan of the graph API: another engine of the same graph.
+            cases = ["forward.lll", "data.ccc", "filter.lll", "forward.biasRelu", "data.fma"]
+            result = run("dnn_graph", *cases, CONFIG=file.name)
+            self.assertFine(result)
+            for name in cases:
+                self.assertWithin(result.cases[name]["eta"], FP32, name)
+                decisions = [(row["decision"], row["reason"], row["dtype_compute"]) for row in result.rows_of(result.cases[name])]
+                self.assertEqual(decisions, [("kept" if name == "data.fma" else "raised", "rule", "float32")], name)
+
+    def test_a_list_leaves_tf32_to_its_switch(self):
+        self.check(("kept", "custom_black_list"), "tf32", CUSTOM_BLACK_LIST="conv2d")
+
+
+@runner.emulated_only("a libcudnn of another version")
+class OldVersion(runner.Test):
+    """Before 9.19 the heuristics divide by zero for the gradient of a filter that is fused: the process would be gone."""
+
+    def test_the_gradient_of_a_filter(self):
+        for precision, told in (("float16", ("kept", "no_fp32_output")), ("bfloat16", ("lowered", "white_list"))):
+            for program, case, entry in ((PROGRAM, "math.default.filter", "cudnnConvolutionBackwardFilter"),
+                                         ("dnn_graph", "filter.lll", "cudnnBackendExecute")):
+                with self.subTest(case, precision=precision):
+                    result = run(program, case, EMU_CUDNN="91002", STRATEGY="cast", DTYPE=precision)
+                    self.assertFine(result)
+                    is_graph = program == "dnn_graph"  # the narrow form is for legacy calls
+                    wanted = ("fallback", "no_fp32_output") if is_graph else told
+                    self.assertEqual([(row["decision"], row["reason"]) for row in result.rows(entry=entry)], [wanted])
+                    self.assertEqual(result.bits() == bare(program, case).bits(), wanted[0] != "lowered")
+
+    def test_other_directions_are_lowered(self):
+        result = run(PROGRAM, "math.default.forward", "math.default.data", EMU_CUDNN="91002", **CAST_HALF.variables)
+        self.assertFine(result)
+        self.assertEqual({row["decision"] for row in result.rows()}, {"lowered"})
+
+
+class NoEngine(runner.Test):
+    """Float16 has no tensor-core engine for these."""
+
+    def told(self, *cases, program=PROGRAM, **variables):
+        result = run(program, *cases, **variables)
+        self.assertFine(result)
+        return {(row["decision"], row["reason"], row["dtype_compute"], row["strategy"]) for row in result.rows()}
+
+    def test_auto_takes_tf32(self):
+        cases = "narrow.depthwise.*", "narrow.groups.data", "narrow.3d_strided.data"
+        self.assertEqual(self.told(*cases), {("kept", "already_low", "tf32", "fp32")})
+        self.assertEqual(self.told(*cases, _NVIDIA_TF32_OVERRIDE="0"), {("kept", "no_fp32_output", "float32", "fp32")})
+        self.assertEqual(self.told(*cases, **CAST_HALF.variables), {("kept", "no_fp32_output", "tf32", "fp32")})
+        self.assertEqual(self.told("auto.groups", program="dnn_graph", GPU_MODEL="a100"), {("lowered", "white_list", "tf32", "tf32")})
+
+    def test_odd_channels_of_a_chain(self):
+        """Those that are summed over are padded; those of the result are every other tensor's of the graph, too."""
+        for way in (CAST_HALF, CAST_BFLOAT16):
+            result = run("dnn_graph", "odd_chain.*", **way.variables)
+            self.assertFine(result)
+            for name in ("forward", "data_k"):
+                case = result.cases["odd_chain." + name]
+                self.assertLowered(result, case, way)
+                self.assertWithin(case["eta"], way.eta(), name)
+            for name in ("data_c", "filter"):
+                rows = result.rows_of(result.cases["odd_chain." + name])
+                self.assertEqual([(row["decision"], row["reason"]) for row in rows], [("fallback", "no_fp32_output")], name)
 
 
 if __name__ == "__main__":

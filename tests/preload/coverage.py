@@ -117,6 +117,7 @@ class Coverage(unittest.TestCase):
     def test_only_products_without_obstacle_can_be_lowered(self):
         lowerable = {name.removesuffix("_64") for name, _, _, obstacle, _ in ROWS if obstacle in ("none", "grouped")}
         self.assertEqual(lowerable, {"cublasSgemm_v2", "cublasSgemmEx", "cublasGemmEx", "cublasSgemmStridedBatched",
+                                     "cudnnRNNForward", "cudnnRNNBackwardData_v8", "cudnnRNNBackwardWeights_v8",
                                      "cublasGemmStridedBatchedEx", "cublasSgemmBatched", "cublasGemmBatchedEx",
                                      "cublasSgemmGroupedBatched", "cublasGemmGroupedBatchedEx", "cublasLtMatmul",
                                      "cublasHgemm", "cublasHgemmStridedBatched", "cublasHgemmBatched",  # raised

@@ -26,6 +26,18 @@ class HotPath(runner.Test):
                             self.assertFine(result)
                             self.check(result, trace)
 
+    def test_known_calls_of_cudnn(self):
+        for program, cases in (("convolutions", 4), ("dnn_graph", 3)):
+            for trace in ("off", "summary", "ops"):
+                for strategy, lowered in (("cast", True), ("fp32", False)):
+                    with self.subTest(program, trace=trace, strategy=strategy):
+                        result = run(program, "hot_path.*", STRATEGY=strategy, TRACE=trace, DTYPE="bfloat16")
+                        self.assertFine(result)
+                        self.assertEqual(len(result.cases), cases)
+                        if trace != "off":
+                            self.assertEqual({row["decision"] == "lowered" for row in result.rows()}, {lowered})
+                        self.check(result, trace)
+
     def check(self, result, trace):
         for name, case in result.cases.items():
             count = {key: int(value) for key, value in case.items()}

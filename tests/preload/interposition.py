@@ -112,6 +112,13 @@ class Binding(Interposition):
                 self.works(TELLING, "plugin_host", str(BUILD / file), calls=1, caller=file + carried)
                 self.works(CORELESS, "plugin_host", str(BUILD / file))
 
+    def test_library_that_a_wheel_renamed(self):
+        plugin = str(BUILD / "libplugin_repaired.so")
+        self.works(None, "plugin_host", plugin, calls=0)
+        for hook in "01":  # 0: nothing but the reference itself leads there
+            self.works(TELLING, "plugin_host", plugin, calls=1, caller="libplugin_repaired.so", AUTOAMP_HOOK_DLSYM=hook)
+            self.works(CORELESS, "plugin_host", plugin, AUTOAMP_HOOK_DLSYM=hook)
+
     def test_python(self):
         for how in ("ctypes", "cffi"):
             with self.subTest(how):

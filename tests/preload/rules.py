@@ -175,7 +175,9 @@ class Layers(runner.Test):
         deep = written("x = " + "[" * 50000, "deep.toml")
         hidden = os.path.join(FOLDER.name, "xdg")
         written("[[rule]]\nm = 1\n", "xdg/autoamp/autoamp.toml")
-        for variables, line in (({"CONFIG": bad}, f"{bad}:2:9: dtype=fp8: bad value; accepted: "),
+        named = written('trace_file = "x/%z.aat"\n', "named.toml")
+        for variables, line in (({"CONFIG": named}, f"{named}:1:14: trace_file=x/%z.aat: unknown % in the file name"),
+                                ({"CONFIG": bad}, f"{bad}:2:9: dtype=fp8: bad value; accepted: "),
                                 ({"CONFIG": bad, "DTYPE": "float16"}, f"{bad}:2:9: dtype=fp8: bad value; accepted: "),
                                 ({"CONFIG": deep}, f"{deep}:1:"),
                                 ({"CONFIG": "/no/such/file"}, "AUTOAMP_CONFIG=/no/such/file: No such file or directory"),

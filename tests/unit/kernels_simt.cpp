@@ -11,8 +11,10 @@
 #define autoamp_settle_tensor unsynchronizedSettleTensor
 #define autoamp_place unsynchronizedPlace
 #define autoamp_scatter unsynchronizedScatter
+#define autoamp_runs unsynchronizedRuns
 #define autoamp_sum unsynchronizedSum
 #define autoamp_widen unsynchronizedWiden
+#define autoamp_runs unsynchronizedRuns
 #include "kernels/cast.cuh"
 #undef __syncthreads
 

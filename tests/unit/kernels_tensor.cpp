@@ -306,3 +306,32 @@ TEST_CASE("a result goes home to any strides, and only there")
 				}
 	}
 }
+
+TEST_CASE("runs of elements become bfloat16 and float again")
+{
+	const float x[] = {1, 1.00390625f, 1.01171875f, -3.3895314e38f, 1e-40f, HUGE_VALF, -0.0f};
+	const uint16_t rounded[] = {0x3f80, 0x3f80, 0x3f82, 0xff7f, 0x0001, 0x7f80, 0x8000}; // ties to even
+	std::vector<uint16_t> narrow(20, 0x4242);
+	Runs runs = {};
+	runs.run[0] = {x, narrow.data(), 7};
+	runs.run[1] = {nullptr, narrow.data() + 8, 3};
+	runs.run[2] = {x + 1, narrow.data() + 12, 2};
+	runs.count = 3;
+	launch("autoamp_runs", gridSize(runs, 2), runs);
+	for (int i = 0; i < 20; ++i) {
+		const uint16_t wanted = i < 7                ? rounded[i]
+		                        : i >= 8 && i < 11   ? 0
+		                        : i == 12 || i == 13 ? rounded[i - 11]
+		                                             : 0x4242;
+		CHECK(narrow[i] == wanted);
+	}
+	std::vector<float> wide(4000, 5);
+	std::vector<uint16_t> many(3000, 0x3fc0);
+	for (const bool isAdded : {false, true}) {
+		runs.run[0] = {many.data(), wide.data() + 1, 3000};
+		runs.count = 1, runs.isWidening = true, runs.isAdded = isAdded;
+		launch("autoamp_runs", gridSize(runs, 2), runs);
+		for (int i = 0; i < 4000; ++i)
+			REQUIRE(wide[i] == (i < 1 || i > 3000 ? 5 : isAdded ? 3 : 1.5f));
+	}
+}

@@ -42,7 +42,8 @@ const CudnnGraph vendor = {.cudnnBackendCreateDescriptor =
 	                               }
 	                               return answer();
                                },
-                           .cudnnBackendExecute = nullptr};
+                           .cudnnBackendExecute = nullptr,
+                           .cudnnGetVersion = nullptr};
 
 void *make(int type)
 {
@@ -75,8 +76,8 @@ Op described(void *plan, void *pack)
 {
 	const Entry entry = {
 	    .name = "cudnnBackendExecute", .library = Library::cudnn, .dtype = Dtype::none, .obstacle = Obstacle::none};
-	Execution execution;
-	return describe(entry, 0, {&place, plan, pack}, &vendor, {}, execution);
+	static Execution execution; // one thread's, from call to call
+	return describe(entry, 1, {&place, plan, pack}, &vendor, {}, execution);
 }
 
 } // namespace
@@ -84,8 +85,9 @@ Op described(void *plan, void *pack)
 TEST_CASE("a variant pack is what was set last")
 {
 	void *const pack = makePack();
-	VariantPack seen;
-	REQUIRE(findPack(pack, seen));
+	Execution execution;
+	const VariantPack &seen = execution.pack;
+	REQUIRE(findPack(pack, execution));
 	CHECK(seen.count == 3);
 	CHECK(*seen.find('2') == reinterpret_cast<void *>(512));
 	CHECK_FALSE(seen.find('3'));
@@ -96,68 +98,71 @@ TEST_CASE("a variant pack is what was set last")
 	// What the vendor refuses has not happened.
 	failing = 2000;
 	CHECK(set(pack, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, {1, 2, 3}) == 2000);
-	REQUIRE(findPack(pack, seen));
+	REQUIRE(findPack(pack, execution));
 	CHECK(*seen.find('1') == reinterpret_cast<void *>(1024));
 	CHECK(seen.workspace == reinterpret_cast<void *>(4096));
 	CHECK(seen.isFinal);
 	CHECK(seen.isPlain);
 	failing = 2002;
 	CHECK(watchDestroyDescriptor(vendor, pack) == 2002);
-	CHECK(findPack(pack, seen)); // it lives
+	CHECK(findPack(pack, execution)); // it lives
 	CHECK(watchDestroyDescriptor(vendor, pack) == 0);
-	CHECK_FALSE(findPack(pack, seen));
+	CHECK_FALSE(findPack(pack, execution));
 }
 
 TEST_CASE("a pack that is more than uids and pointers, or not even that")
 {
-	VariantPack seen;
+	Execution execution;
+	const VariantPack &seen = execution.pack;
 	void *const pack = makePack();
 	set(pack, CUDNN_ATTR_VARIANT_PACK_OVERRIDE_UNIQUE_IDS, {'1'});
-	REQUIRE(findPack(pack, seen));
+	REQUIRE(findPack(pack, execution));
 	CHECK_FALSE(seen.isPlain);
 	watchDestroyDescriptor(vendor, pack);
 	void *const large = make(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
 	const int64_t many[mostPackTensors + 1] = {};
 	for (int name : {CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS})
 		watchSetAttribute(vendor, large, name, CUDNN_TYPE_INT64, mostPackTensors + 1, many);
-	REQUIRE(findPack(large, seen));
+	REQUIRE(findPack(large, execution));
 	CHECK(seen.count == 0);
 	watchDestroyDescriptor(vendor, large);
 }
 
 TEST_CASE("a plan is read once, and another one at its address again")
 {
-	PlanFacts facts;
+	Execution execution;
+	const PlanFacts &facts = execution.facts;
 	void *const plan = makePlan("forward_f32");
-	REQUIRE(findPlan(vendor, plan, facts));
+	REQUIRE(findPlan(vendor, plan, execution));
 	REQUIRE(facts.graph);
 	const KnownGraph *const first = facts.graph;
 	const int before = asked;
-	REQUIRE(findPlan(vendor, plan, facts));
+	REQUIRE(findPlan(vendor, plan, execution));
 	CHECK(asked == before);
 	watchDestroyDescriptor(vendor, plan);
-	CHECK_FALSE(findPlan(vendor, plan, facts));
+	CHECK_FALSE(findPlan(vendor, plan, execution));
 	REQUIRE(makePlan("matmul_f32_batch") == plan);
-	REQUIRE(findPlan(vendor, plan, facts));
+	REQUIRE(findPlan(vendor, plan, execution));
 	CHECK(facts.graph != first);
 	CHECK(facts.graph->product->kind == NodeKind::matmul);
 	// Destroyed past us, and made again.
 	REQUIRE(makePlan("forward_f32") == plan);
-	REQUIRE(findPlan(vendor, plan, facts));
+	REQUIRE(findPlan(vendor, plan, execution));
 	CHECK(facts.graph == first);
 	// Something else is there now.
 	make(CUDNN_BACKEND_TENSOR_DESCRIPTOR);
-	CHECK_FALSE(findPlan(vendor, plan, facts));
+	CHECK_FALSE(findPlan(vendor, plan, execution));
 }
 
 TEST_CASE("a plan that does not answer is asked again")
 {
-	PlanFacts facts;
+	Execution execution;
+	const PlanFacts &facts = execution.facts;
 	void *const plan = makePlan("forward_f32");
 	failing = 1001;
-	REQUIRE(findPlan(vendor, plan, facts));
+	REQUIRE(findPlan(vendor, plan, execution));
 	CHECK_FALSE(facts.graph);
-	REQUIRE(findPlan(vendor, plan, facts));
+	REQUIRE(findPlan(vendor, plan, execution));
 	CHECK(facts.graph);
 	watchDestroyDescriptor(vendor, plan);
 }
@@ -183,6 +188,9 @@ TEST_CASE("what keeps one execution")
 	const Op op = described(plan, pack);
 	CHECK(op.obstacle == Obstacle::none);
 	CHECK(op.kind == Kind::conv2d);
+	const int before = asked;
+	CHECK(described(plan, pack) == op);
+	CHECK(asked == before);
 	const std::initializer_list<int64_t> wrong[] = {{256, 512, 0}, {256, 512, 770}};
 	for (const auto &pointers : wrong) {
 		set(pack, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, pointers);

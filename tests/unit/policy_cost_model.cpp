@@ -28,7 +28,7 @@ struct {
 struct {
 	GpuModel gpu;
 	int n, c, k, filter, stride, size;
-	double fp32, tf32, cast; // us
+	double fp32, tf32, cast, narrow; // us
 } const convolutions[] = {
 #include "tests/unit/policy_convolutions.inc"
 };
@@ -104,15 +104,16 @@ TEST_CASE("the formulas give the published model's numbers of convolutions")
 		op::Op call = callOf(it);
 		CHECK(estimate(gpu, call, Path::half, false) / 1e3 == Approx(row.cast).epsilon(1e-5));
 		CHECK(estimate(gpu, call, Path::half, true) / 1e3 == Approx(row.cast + 4).epsilon(1e-5));
-		// Where the result is taken home: a launch, a wait, and 8 bytes an element, 12 where it is added.
+		CHECK(estimate(gpu, call, Path::half, false, op::Form::narrow) / 1e3 == Approx(row.narrow).epsilon(1e-5));
+		// Where the result is taken home: a kernel like a cast, of 8 bytes an element, 12 where it is added.
+		const auto home = [&](double bytes) { return 1 + castTime(gpu, bytes / 6) / 1e3; };
 		const double elements = double(row.n) * row.k * (row.size / row.stride) * (row.size / row.stride);
 		call.flags = 0;
-		CHECK(estimate(gpu, call, Path::half, false) / 1e3 ==
-		      Approx(row.cast + 3.5 + 12 * elements / (gpu.bandwidth * 1e6)).epsilon(1e-5));
+		CHECK(estimate(gpu, call, Path::half, false) / 1e3 == Approx(row.cast + home(12 * elements)).epsilon(1e-5));
 		it.y.strides[1] = 5;
 		call = callOf(it);
-		CHECK(estimate(gpu, call, Path::half, false) / 1e3 ==
-		      Approx(row.cast + 3.5 + 8 * elements / (gpu.bandwidth * 1e6)).epsilon(1e-5));
+		CHECK(estimate(gpu, call, Path::half, false) / 1e3 == Approx(row.cast + home(8 * elements)).epsilon(1e-5));
+		CHECK(estimate(gpu, call, Path::half, false, op::Form::narrow) / 1e3 == Approx(row.narrow).epsilon(1e-5));
 	}
 	// A group's channels stay as they are, all others are padded: 3 are converted as 3 and multiplied as 8.
 	const Gpu &gpu = gpuConstants(GpuModel::h100, nullptr, 0);

@@ -3,6 +3,7 @@
 
 #include <catch2/catch.hpp>
 
+#include <algorithm>
 #include <cstring>
 #include <initializer_list>
 #include <set>
@@ -407,16 +408,40 @@ TEST_CASE("a convolution is cast where a tensor-core engine takes it")
 		CHECK(decided(callOf(it), brain).strategy == Strategy::cast);
 		CHECK(decided(callOf(it), cast, turing).strategy == Strategy::cast);
 		CHECK(decided(callOf(it), brainCast, turing).reason == Reason::gpu_too_old);
+		CHECK(decided(callOf(it), half).form == op::Form::wide);
 		// float16 has no engine for it, bfloat16 one with a bfloat16 result.
 		for (const State *state : {&half, &cast}) {
 			CHECK(decided(callOf(depthwise), *state).verdict == Verdict::kept);
-			CHECK(decided(callOf(depthwise), *state).reason == Reason::no_fp32_output);
+			CHECK(decided(callOf(depthwise), *state).reason ==
+			      (state == &half ? Reason::already_low : Reason::no_fp32_output));
 			CHECK(decided(callOf(depthwise), *state).precision == Dtype::tf32);
 		}
 		CHECK(decided(callOf(depthwise), brainCast).verdict == Verdict::lowered);
+		CHECK(decided(callOf(depthwise), brainCast).form == op::Form::narrow);
+		// Of both forms the one that is faster, where the result is large and has to be taken home.
+		op::Convolution thin = it;
+		thin.x.dims[1] = thin.w.dims[1] = 64;
+		const op::Form home = direction == op::Direction::forward ? op::Form::narrow : op::Form::wide;
+		CHECK(decided(callOf(thin), brainCast).form == home);
+		op::Convolution last = thin;
+		for (op::Tensor *tensor : {&last.x, &last.w, &last.y}) {
+			const int64_t channels = tensor->dims[1], size = tensor->dims[2];
+			const int64_t strides[] = {channels * size * size, 1, channels * size, channels};
+			std::copy_n(strides, 4, tensor->strides);
+		}
+		op::Op call = callOf(last);
+		call.flags = op::flagBetaZero;
+		CHECK(decided(call, brainCast).form == op::Form::wide);
+		call.flags = 0;
+		CHECK(decided(call, brainCast).form == home);
 		CHECK(decided(callOf(it), stateOf({"AUTOAMP_STRATEGY=tf32"})).reason == Reason::already_low);
 		CHECK(decided(callOf(it), stateOf({"AUTOAMP_CUSTOM_BLACK_LIST=conv2d"})).verdict == Verdict::kept);
-		CHECK(decided(callOf(it), stateOf({"AUTOAMP_STRATEGY=library", "AUTOAMP_SCALING=off"})).reason ==
+		const State library = stateOf({"AUTOAMP_STRATEGY=library", "AUTOAMP_SCALING=off"});
+		CHECK(decided(callOf(it), library).strategy == Strategy::library);
+		op::Op planned = callOf(it);
+		planned.graph = 1;
+		CHECK(decided(planned, library).reason == Reason::unsupported);
+		CHECK(decided(callOf(it), stateOf({"AUTOAMP_STRATEGY=library", "AUTOAMP_DTYPE=bfloat16"})).reason ==
 		      Reason::unsupported);
 	}
 }
@@ -429,6 +454,33 @@ TEST_CASE("tf32 as the lower type")
 	expectKept(decided(small, state), Reason::not_profitable); // nothing is converted: never too small for it
 	expectKept(decided(changed(large, [](op::Op &op) { op.asked = Dtype::tf32; }), state), Reason::already_low,
 	           Dtype::tf32);
+}
+
+TEST_CASE("a recurrent net is lowered to bfloat16 alone, and goes back as it came")
+{
+	const auto net = [](uint16_t flags, Obstacle obstacle = Obstacle::none) {
+		op::Op op = product(6400, 4096, 2048, Kind::lstm);
+		op.library = op::Library::cudnn, op.asked = Dtype::tf32;
+		op.flags = flags, op.obstacle = obstacle;
+		return op;
+	};
+	const State bfloat16 = stateOf({"AUTOAMP_DTYPE=bfloat16", "AUTOAMP_STRATEGY=cast"});
+	expectLowered(decided(net(0), bfloat16), Reason::white_list, Dtype::bfloat16);
+	expectLowered(decided(net(0), stateOf({"AUTOAMP_DTYPE=bfloat16"})), Reason::white_list, Dtype::bfloat16);
+	expectKept(decided(net(0), stateOf({"AUTOAMP_STRATEGY=cast"})), Reason::no_fp32_output, Dtype::tf32);
+	expectKept(decided(net(0), stateOf({})), Reason::no_fp32_output, Dtype::tf32);
+	expectKept(decided(net(0), stateOf({"AUTOAMP_STRATEGY=tf32"})), Reason::already_low, Dtype::tf32);
+	expectKept(decided(net(0), bfloat16, turing), Reason::gpu_too_old);
+	expectLowered(decided(net(op::flagReserveLow), bfloat16), Reason::white_list, Dtype::bfloat16);
+	expectKept(decided(net(op::flagReserveAsked), bfloat16), Reason::reserve_space, Dtype::tf32);
+	for (std::vector<const char *> changed : std::vector<std::vector<const char *>>{
+	         {}, {"AUTOAMP_LEVEL=O0"}, {"AUTOAMP_CUSTOM_BLACK_LIST=lstm"}, {"AUTOAMP_STRATEGY=fp32"}}) {
+		State state = stateOf(changed);
+		expectLowered(decided(net(op::flagReserveLow), state), Reason::reserve_space, Dtype::bfloat16);
+		state.isRegionOff = true;
+		expectLowered(decided(net(op::flagReserveLow), state), Reason::reserve_space, Dtype::bfloat16);
+	}
+	expectKept(decided(net(op::flagReserveLow, Obstacle::bad_argument), bfloat16), Reason::bad_argument, Dtype::tf32);
 }
 
 TEST_CASE("every way has its estimate, or why it is none")

@@ -110,7 +110,7 @@ TEST_CASE("what is wrong is named on one line")
 	    {"AUTOAMP_LISTS=tf", "AUTOAMP_LISTS=tf: bad value; accepted: torch, paddle, mindspore"},
 	    {"AUTOAMP_STRATEGY=split3", "AUTOAMP_STRATEGY=split3: bad value; accepted: auto, cast, fp32, library, tf32"},
 	    {"AUTOAMP_HOOK_DLSYM=yes", "AUTOAMP_HOOK_DLSYM=yes: bad value; accepted: 0, 1, got"},
-	    {"AUTOAMP_TRACE=kernels", "AUTOAMP_TRACE=kernels: bad value; accepted: off, summary, ops"},
+	    {"AUTOAMP_TRACE=all", "AUTOAMP_TRACE=all: bad value; accepted: off, summary, ops, kernels"},
 	    {"AUTOAMP_ENABLED=yes\nno", "AUTOAMP_ENABLED=yes?no: bad value; accepted: 0, 1"},
 	    {"AUTOAMP_MEMORY=1T", "AUTOAMP_MEMORY=1T: bad value; accepted: bytes, or a number with K, M or G"},
 	    {"AUTOAMP_MEMORY=", "AUTOAMP_MEMORY=: bad value; accepted: bytes, or a number with K, M or G"},
@@ -127,6 +127,9 @@ TEST_CASE("what is wrong is named on one line")
 	     "baddbmm"},
 	    {"AUTOAMP_CUSTOM_WHITE_LIST=tf:MatMul",
 	     "AUTOAMP_CUSTOM_WHITE_LIST=tf:MatMul: unknown list system in 'tf:MatMul'; accepted: torch, paddle, ms"},
+	    {"AUTOAMP_CUSTOM_BLACK_LIST=ms:foo.bar.Dense",
+	     "AUTOAMP_CUSTOM_BLACK_LIST=ms:foo.bar.Dense: no op or entry point 'ms:foo.bar.Dense'; the nearest is "
+	     "Dense"},
 	    {"AUTOAMP_CUSTOM_WHITE_LIST=MatMul",
 	     "AUTOAMP_CUSTOM_WHITE_LIST=MatMul: no op or entry point 'MatMul'; the nearest is matmul"},
 	};
@@ -136,12 +139,13 @@ TEST_CASE("what is wrong is named on one line")
 	CHECK(parse({huge.c_str()}).error.size() < 250);
 	std::string hugeName = "AUTOAMP_" + std::string(100000, 'x');
 	CHECK(parse({hugeName.c_str()}).error.size() < 250);
-	CHECK(parse({"AUTOAMP_EMU_FAIL=x:1", "AUTOAMP_EMU_MEMORY=64M", "AUTOAMP_EMU_DEVICES=3",
-	             "AUTOAMP_EMU_PLUGINS=./a.so:/b/c.so"})
+	CHECK(parse({"AUTOAMP_EMU_FAIL=x:1", "AUTOAMP_EMU_MEMORY=64M", "AUTOAMP_EMU_DEVICES=3", "AUTOAMP_EMU_CUDNN=91002",
+	             "AUTOAMP_EMU_PLUGINS=./a.so:/b/c.so", "AUTOAMP_EMU_CUPTI=late,shuffled"})
 	          .error.empty());
 	for (const char *wrong :
 	     {"AUTOAMP_EMU_ANYTHING=1", "AUTOAMP_EMU_FAIL=x", "AUTOAMP_EMU_FAIL=x:0", "AUTOAMP_EMU_FAIL=:1",
-	      "AUTOAMP_EMU_MEMORY=abc", "AUTOAMP_EMU_DEVICES=-3", "AUTOAMP_EMU_DEVICES=x",
+	      "AUTOAMP_EMU_MEMORY=abc", "AUTOAMP_EMU_CUDNN=9.1", "AUTOAMP_EMU_CUDNN=8907", "AUTOAMP_EMU_DEVICES=-3",
+	      "AUTOAMP_EMU_DEVICES=x", "AUTOAMP_EMU_CUPTI=", "AUTOAMP_EMU_CUPTI=late,,lost", "AUTOAMP_EMU_CUPTI=early",
 	      "AUTOAMP_EMU_PLUGINS=", "AUTOAMP_EMU_PLUGINS=a.so", "AUTOAMP_EMU_PLUGINS=/a.so::/b.so"})
 		CHECK_FALSE(parse({wrong}).error.empty());
 }

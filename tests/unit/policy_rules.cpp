@@ -245,6 +245,8 @@ TEST_CASE("what no call can meet is told")
 	     R"(f.toml:1:1: the rule never matches: entry = "cudnn*" matches no entry point of a product)"},
 	    {rule("op = \"softmax\""),
 	     R"(f.toml:1:1: the rule never matches: op = "softmax" reaches no product that autoamp catches)"},
+	    {rule("op = \"x.mm\""),
+	     R"(f.toml:1:1: the rule never matches: op = "x.mm" reaches no product that autoamp catches)"},
 	    {rule("k = \"9..8\""), R"(f.toml:1:1: the rule never matches: k = "9..8" is an empty range)"},
 	    {rule("m = \"<0\""), R"(f.toml:1:1: the rule never matches: m = "<0" is an empty range)"},
 	    {rule("") + rule("m = 1"), "f.toml:4:1: the rule never matches: that of f.toml:1:1 takes all its calls"},

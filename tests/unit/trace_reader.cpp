@@ -184,6 +184,31 @@ TEST_CASE("a trace of format version 1 is read for ever")
 	CHECK_FALSE(trace.loss.truncated);
 }
 
+TEST_CASE("a trace of format version 1 with kernels is read for ever")
+{
+	auto trace = read(GOLDEN "/v1-kernels.aat");
+	CHECK(trace.host == "golden");
+	CHECK(trace.rows.size() == 20);
+	CHECK(trace.hasKernels);
+	CHECK(trace.loss.kernelsUnattributed == 2);
+	CHECK(trace.loss.invalidTimestamps == 2);
+	CHECK(trace.loss.kernelsDropped == 6);
+	CHECK(trace.kernels.size() == 6);
+	REQUIRE(trace.clocks.size() == 2);
+	CHECK(trace.clocks[1].realtimeNs == 1767225600000002000);
+	CHECK(trace.clocks[1].traceNs == 2000);
+	const auto row = std::find_if(trace.rows.begin(), trace.rows.end(), [](auto &info) { return info.m == 5; });
+	REQUIRE(row != trace.rows.end());
+	CHECK((row->kernelNs == 2 * 1510 && row->castNs == 2 * 150));
+	CHECK(row->tensorCores == trace::TensorCores::yes);
+	REQUIRE(trace.observed.size() == 1);
+	CHECK((trace.observed[0].framework == "torch" && trace.observed[0].count == 2));
+	uint64_t kernels = 0;
+	trace.forEachKernel([&](const trace::KernelInfo &kernel) { kernels += kernel.durationNs > 0; });
+	CHECK(kernels == 14);
+	CHECK_FALSE(trace.loss.truncated);
+}
+
 TEST_CASE("the files of one run are found together")
 {
 	Folder folder;

@@ -368,6 +368,8 @@ static void recordAll(const std::string &file, Mode mode, int rows = 100)
 	fill(recorder, lane);
 	for (int call = 0; call < 500000; ++call)
 		lane->record(recorder.row(row(call % rows)), 0, 1, false);
+	for (int round = 0; mode == Mode::kernels && round < 1000; ++round)
+		fillKernels(recorder, lane->nextCall());
 	fill(recorder, lane);
 	recorder.close(0);
 }
@@ -404,9 +406,12 @@ TEST_CASE("where files cannot be mapped safely, whole chunks are written")
 		~Unmount() { umount(folder.path.c_str()); }
 	} unmount{folder};
 	const std::string file = folder / "a.aat";
-	CHECK(inChild([&] { recordAll(file, Mode::ops); }) == 0);
+	CHECK(inChild([&] { recordAll(file, Mode::kernels); }) == 0);
 	{
 		auto trace = read(file);
+		uint64_t kernels = 0;
+		trace.forEachKernel([&](const trace::KernelInfo &kernel) { kernels += kernel.name != ""; });
+		CHECK(kernels == 7000);
 		CHECK(trace.ended == "exit 0");
 		CHECK(calls(trace) == 500000 + 2 * 210);
 		CHECK(events(trace) == 500000 + 2 * 210);
@@ -429,6 +434,101 @@ TEST_CASE("where files cannot be mapped safely, whole chunks are written")
 	CHECK(events(trace) > 100210 - 4094);
 	CHECK(events(trace) <= 100210);
 	CHECK(trace.loss.truncated);
+}
+
+TEST_CASE("kernels are read back, each and in their totals")
+{
+	Folder folder;
+	const std::string file = folder / "a.aat";
+	const bool isEmulated = GENERATE(false, true), isCapped = GENERATE(false, true);
+	trace::Recorder &recorder = newRecorder();
+	auto opts = options(Mode::kernels, file);
+	opts.emulated = isEmulated;
+	if (isCapped)
+		opts.maxSize = 0;
+	REQUIRE(recorder.open(opts));
+	trace::Lane *lane = recorder.attach();
+	for (int call = 0; call < 3; ++call)
+		lane->record(recorder.row(row(4)), 1, 2, false);
+	const uint64_t call = lane->nextCall();
+	lane->record(recorder.row(row(5)), 3, 4, false);
+	for (int round = 0; round < 1000; ++round)
+		fillKernels(recorder, call);
+	recorder.close(0);
+
+	const auto trace = read(file);
+	CHECK(trace.hasKernels);
+	CHECK(trace.loss.kernelsUnattributed == 1000);
+	CHECK(trace.loss.invalidTimestamps == 1000);
+	CHECK(trace.loss.kernelsDropped == 3000);
+	CHECK(trace.loss.kernelsCapped == (isCapped ? 7000 : 0));
+	REQUIRE(trace.clocks.size() == 1000);
+	CHECK(trace.clocks[0].cuptiNs == 1767225600000000000);
+	CHECK(trace.clocks[9].traceNs > 0);
+	CHECK(trace.clocks[9].traceNs < 1e11);
+	CHECK(double(trace.clocks[9].realtimeNs) == Approx(trace.startedNs).epsilon(1e-3));
+
+	REQUIRE(trace.kernels.size() == 6);
+	const auto &cast = trace.kernels[0], &product = trace.kernels[2];
+	CHECK((cast.isOurs && cast.name == "autoamp_cast_half" && cast.count == 1000 && cast.device == 1));
+	CHECK((!product.isOurs && product.count == 3000));
+	CHECK(product.facts.tensorCores == trace::TensorCores::yes);
+	CHECK(product.facts.dtype == std::string("float16"));
+	CHECK(trace.kernels[3].isMemory);
+	CHECK(trace.kernels[4].row == 0);
+	const auto *called = trace.row(product.row);
+	REQUIRE(called);
+	CHECK(called->m == 5);
+	CHECK(called->tensorCores == trace::TensorCores::yes);
+	CHECK(called->casts == 2000);
+	CHECK(called->kernels == 4000);
+	REQUIRE(trace.observed.size() == 1);
+	CHECK((trace.observed[0].framework == "torch" && trace.observed[0].step == "unscale"));
+	CHECK(trace.observed[0].count == 1000);
+	if (isEmulated) { // times that nobody measured are told to nobody
+		CHECK(std::isnan(cast.ns));
+		CHECK((std::isnan(called->kernelNs) && std::isnan(called->castNs) && std::isnan(trace.observed[0].firstNs)));
+	} else {
+		CHECK(cast.ns == 1000 * 100);
+		CHECK(called->castNs == 1000 * 150);
+		CHECK(called->kernelNs == 1000 * 1510);
+		CHECK((product.firstNs == 1200 && product.lastNs == 5200));
+	}
+	CHECK(std::isnan(trace.rows[0].kernelNs));
+
+	uint64_t kernels = 0, graphs = 0, outside = 0, found = 0, last = 0;
+	trace.forEachEvent([&](const trace::EventInfo &event) { found = event.call == call ? event.row : found; });
+	trace.forEachKernel([&](const trace::KernelInfo &kernel) {
+		++kernels;
+		graphs += kernel.isGraph;
+		outside += kernel.isOutside;
+		last += kernel.startNs == 6000 && kernel.durationNs == 1 && kernel.name == "stranger";
+		if (kernel.row)
+			CHECK((kernel.row == called->id && kernel.call == call && kernel.stream == 7));
+	});
+	CHECK(kernels == (isCapped ? 0 : 7000));
+	CHECK((graphs == kernels / 7 && outside == kernels / 7 && last == kernels / 7));
+	CHECK(found == (isCapped ? 0 : called->id));
+}
+
+TEST_CASE("a call's number goes on where its lane's chunk ends")
+{
+	Folder folder;
+	const std::string file = folder / "a.aat";
+	trace::Recorder &recorder = newRecorder();
+	REQUIRE(recorder.open(options(Mode::kernels, file)));
+	recorder.attach();
+	trace::Lane *lane = recorder.attach(); // the second
+	std::vector<uint64_t> calls;
+	for (int call = 0; call < 10000; ++call) {
+		calls.push_back(lane->nextCall());
+		lane->record(recorder.row(row(1)), 1, 2, false);
+	}
+	recorder.close(0);
+	size_t at = 0;
+	read(file).forEachEvent([&](const trace::EventInfo &event) { CHECK(event.call == calls.at(at++)); });
+	CHECK(at == 10000);
+	CHECK(calls[9999] == (uint64_t{1} << 32 | 10000));
 }
 
 TEST_CASE("often-made calls are timed one time in 16, without bias")

@@ -72,4 +72,25 @@ inline void fill(trace::Recorder &recorder, trace::Lane *lane)
 	recorder.note("engine_failed", "cublasLtMatmul status 13", recorder.row(row(2)));
 }
 
+// What the device did meanwhile: two casts and a product of a call of the 5th signature, the same from a graph, a fill,
+// a kernel of the program's own, one whose times are lost and one that nobody knows.
+inline void fillKernels(trace::Recorder &recorder, uint64_t call)
+{
+	const trace::RowId id = recorder.row(row(5));
+	const char *const product = "sm90_xmma_gemm_f16f16_f16f32_f32_nt_n_tilesize64x64x64_warpgroupsize1x1x1";
+	const char *const unscale = "at::native::_amp_foreach_non_finite_check_and_unscale_cuda_";
+	const trace::KernelEvent events[] = {
+	    {1000, 1100, call, "autoamp_cast_half", id, 7, 1, trace::kernelOurs},
+	    {1100, 1150, call, "autoamp_settle", id, 7, 1, trace::kernelOurs},
+	    {1200, 2200, call, product, id, 7, 1, 0},
+	    {5200, 5700, call, product, id, 7, 1, trace::kernelGraph},
+	    {2200, 2210, call, "[memset]", id, 7, 1, trace::kernelMemory},
+	    {3000, 3300, 0, unscale, 0, 8, 1, trace::kernelOutside},
+	    {0, 0, call, product, id, 7, 1, 0},
+	    {6000, 6001, 0, "stranger", 0, 8, 0, 0},
+	};
+	recorder.kernels(events, {1, 1, 3});
+	recorder.clock(1767225600000000000);
+}
+
 } // namespace trace_test

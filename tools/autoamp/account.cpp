@@ -40,19 +40,37 @@ void add(Account &account, const trace::RowInfo &row)
 		account.wouldLower.add(row);
 		account.wouldLowerBy.insert(row.strategy);
 	}
-	if (row.decision == "lowered" && !std::isnan(row.estNs) && !std::isnan(row.estLoweredNs)) {
-		account.estimate += row.estNs * double(row.calls);
-		account.estimateLowered += row.estLoweredNs * double(row.calls);
-	}
+}
+
+// NaN: nothing is known of the sum yet.
+void addKnown(double &sum, double more)
+{
+	if (!std::isnan(more))
+		sum = std::isnan(sum) ? more : sum + more;
 }
 
 } // namespace
+
+void Sum::add(const trace::RowInfo &row)
+{
+	calls += row.calls;
+	flops += row.flops();
+	hostNs += row.hostNs;
+	addKnown(kernelNs, row.kernelNs);
+	addKnown(kernelNs, row.castNs);
+	if (std::isnan(row.estNs) || std::isnan(row.estLoweredNs))
+		return;
+	addKnown(estNs, row.estNs * double(row.calls));
+	addKnown(estLoweredNs, row.estLoweredNs * double(row.calls));
+	modelNs += (row.decision == "lowered" ? row.estLoweredNs : row.estNs) * double(row.calls);
+}
 
 Account add(const std::vector<trace::Trace> &runs)
 {
 	Account account;
 	std::map<std::pair<std::string, std::string>, ReasonSum> reasons;
 	std::map<std::string, ScalerSum> scaler;
+	std::map<std::string, Sum> work;
 	for (const auto &run : runs) {
 		for (const auto &row : run.rows) {
 			if (row.calls == 0)
@@ -63,8 +81,10 @@ Account add(const std::vector<trace::Trace> &runs)
 			sum.reason = row.reason;
 			sum.add(row);
 			sum.isLower |= row.strategy != "fp32";
-			if (row.eligible)
-				sum.eligible.add(row);
+			if (!row.eligible)
+				continue;
+			sum.eligible.add(row);
+			work[fmt::format("{} {}", row.op, shapeOf(row))].add(row);
 		}
 		for (const auto &total : run.scalerTotals) {
 			auto &sum = scaler[total.kind];
@@ -93,34 +113,51 @@ Account add(const std::vector<trace::Trace> &runs)
 		account.loss.callsLost += run.loss.callsLost;
 		account.loss.diskFull |= run.loss.diskFull;
 		account.loss.truncated |= run.loss.truncated;
+		account.loss.kernelsUnattributed += run.loss.kernelsUnattributed;
+		account.loss.invalidTimestamps += run.loss.invalidTimestamps;
+		account.loss.kernelsDropped += run.loss.kernelsDropped;
+		account.loss.kernelsCapped += run.loss.kernelsCapped;
 		account.isEmulated |= run.emulated;
+		account.hasKernels |= run.hasKernels;
 	}
 	for (auto &[key, sum] : reasons)
 		account.reasons.push_back(std::move(sum));
 	for (auto &[kind, sum] : scaler)
 		account.scaler.push_back(std::move(sum));
-	std::stable_sort(account.reasons.begin(), account.reasons.end(), [](const auto &x, const auto &y) {
-		return std::tie(x.eligible.flops, x.flops, x.calls) > std::tie(y.eligible.flops, y.flops, y.calls);
+	account.isMeasured = !std::isnan(account.all.kernelNs);
+	std::stable_sort(account.reasons.begin(), account.reasons.end(), [&](const auto &x, const auto &y) {
+		const auto rank = [&](const ReasonSum &each) {
+			return std::tuple(each.timeNs(account.isMeasured), each.eligible.flops, each.flops, each.calls);
+		};
+		return rank(x) > rank(y);
 	});
+	for (const auto &[name, sum] : work)
+		account.heaviest.emplace_back(name, sum.timeNs(account.isMeasured));
+	std::stable_sort(account.heaviest.begin(), account.heaviest.end(),
+	                 [](auto &x, auto &y) { return x.second > y.second; });
 	return account;
+}
+
+double planNsOf(const trace::Trace &run, const trace::RowInfo &row)
+{
+	double sum = NAN;
+	for (const auto &note : run.notes)
+		if (note.kind == trace::noteOfPlan && run.row(note.row) == &row)
+			sum = (std::isnan(sum) ? 0 : sum) + 1e6 * std::strtod(note.text.c_str(), nullptr) * double(note.count);
+	return sum;
 }
 
 void Group::add(const trace::RowInfo &row)
 {
-	const auto sum = [&](double &total, double more) { total = std::isnan(total) ? more : total + more; };
 	Sum::add(row);
 	if (row.eligible)
 		eligible.add(row);
 	if (row.decision == "lowered")
 		lowered.add(row);
-	hostNs += row.hostNs;
-	if (!std::isnan(row.estNs) && !std::isnan(row.estLoweredNs)) {
-		sum(estNs, row.estNs * double(row.calls));
-		sum(estLoweredNs, row.estLoweredNs * double(row.calls));
-	}
 }
 
-const std::vector<std::string> groupings = {"op", "entry", "shape", "reason", "caller", "region", "thread", "device"};
+const std::vector<std::string> groupings = {"op",     "entry",  "shape",  "reason", "caller",
+                                            "region", "thread", "device", "rank"};
 
 std::vector<Group> groupsOf(const std::vector<trace::Trace> &runs, const std::string &by)
 {
@@ -146,6 +183,7 @@ std::vector<Group> groupsOf(const std::vector<trace::Trace> &runs, const std::st
 			       : by == "reason" ? row.reason
 			       : by == "caller" ? row.caller
 			       : by == "region" ? row.region
+			       : by == "rank"   ? run.rank
 			                        : fmt::format("{} {}", row.device, device)]
 			    .add(row);
 		}
@@ -176,6 +214,7 @@ std::vector<trace::RowInfo> mergedRows(const std::vector<trace::Trace> &runs)
 			sum.estNs += (row.estNs - sum.estNs) * double(row.calls) / all; // devices may differ
 			sum.estLoweredNs += (row.estLoweredNs - sum.estLoweredNs) * double(row.calls) / all;
 			sum.calls += row.calls, sum.captured += row.captured, sum.hostNs += row.hostNs;
+			addKnown(sum.kernelNs, row.kernelNs), addKnown(sum.castNs, row.castNs);
 		}
 	std::vector<trace::RowInfo> rows;
 	for (auto &[key, row] : merged)
@@ -227,9 +266,20 @@ std::string configName(std::string variable)
 	return variable;
 }
 
+std::vector<std::string> warnings(const Account &account)
+{
+	std::vector<std::string> lines;
+	if (account.isEmulated)
+		lines.push_back(emulatedLine);
+	if (!account.whatIf.empty())
+		lines.push_back("WHAT IF " + account.whatIf + ": decided again, nothing was run");
+	return lines;
+}
+
 bool hasLoss(const trace::Loss &loss)
 {
-	return loss.eventsDropped > 0 || loss.callsLost > 0 || loss.diskFull || loss.truncated;
+	return loss.eventsDropped > 0 || loss.callsLost > 0 || loss.diskFull || loss.truncated ||
+	       loss.kernelsUnattributed > 0 || loss.invalidTimestamps > 0 || loss.kernelsDropped > 0;
 }
 
 std::string describe(const trace::Loss &loss)
@@ -241,6 +291,12 @@ std::string describe(const trace::Loss &loss)
 	if (loss.eventsDropped > 0)
 		say(plural(loss.eventsDropped, "single event") + " not recorded" +
 		    (loss.callsLost > 0 ? "" : " (totals are exact)"));
+	if (loss.kernelsDropped > 0)
+		say(plural(loss.kernelsDropped, "kernel") + " lost by CUPTI");
+	if (loss.kernelsUnattributed > 0)
+		say(plural(loss.kernelsUnattributed, "kernel") + " of unknown origin");
+	if (loss.invalidTimestamps > 0)
+		say(plural(loss.invalidTimestamps, "kernel") + " without a valid time");
 	if (loss.diskFull)
 		say("the disk was full");
 	if (text.empty() && loss.truncated)

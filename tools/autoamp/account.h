@@ -15,12 +15,12 @@ namespace autoamp::tool {
 
 struct Sum {
 	uint64_t calls = 0;
-	double flops = 0;
-	void add(const trace::RowInfo &row)
-	{
-		calls += row.calls;
-		flops += row.flops();
-	}
+	double flops = 0, hostNs = 0;
+	double kernelNs = NAN;                  // measured on the device, casting included; NaN: nothing was
+	double estNs = NAN, estLoweredNs = NAN; // of what the cost model knows; NaN: nothing
+	double modelNs = 0;                     // its estimate of the way they ran
+	void add(const trace::RowInfo &row);
+	double timeNs(bool isMeasured) const { return isMeasured ? (std::isnan(kernelNs) ? 0 : kernelNs) : modelNs; }
 };
 
 struct ReasonSum : Sum {
@@ -42,18 +42,20 @@ std::string ruleFor(const trace::RowInfo &row);
 
 struct Account {
 	Sum all, eligible, lowered, kept, raised, fallback, observed;
-	Sum eligibleKept, eligibleRaised, wouldLower; // wouldLower: observed calls that O1 would have lowered
-	std::set<std::string> loweredTo;              // what lowered products multiplied in
-	std::set<std::string> wouldLowerBy;           // the strategies of what O1 would lower
-	std::vector<ReasonSum> reasons;               // most flops first
+	Sum eligibleKept, eligibleRaised, wouldLower;         // wouldLower: observed calls that O1 would have lowered
+	std::set<std::string> loweredTo;                      // what lowered products multiplied in
+	std::set<std::string> wouldLowerBy;                   // the strategies of what O1 would lower
+	std::vector<ReasonSum> reasons;                       // most time first
+	bool isMeasured = false;                              // times are those of kernels, else the cost model's
+	std::vector<std::pair<std::string, double>> heaviest; // fp32 products by op and shape, with their time
 	std::vector<ScalerSum> scaler;
 	uint64_t notes = 0;
 	std::string firstNote;
+	std::string whatIf; // the settings that all of it was decided again with
 	uint64_t plans = 0; // of cuDNN, built for the first call of each signature
 	double planMs = 0;
 	trace::Loss loss;
-	bool isEmulated = false;
-	double estimate = 0, estimateLowered = 0; // ns of the lowered calls by the cost model; 0: unknown
+	bool isEmulated = false, hasKernels = false;
 
 	// Worth a user's time: one percent of the fp32 work.
 	bool matters(const ReasonSum &reason) const
@@ -68,8 +70,6 @@ Account add(const std::vector<trace::Trace> &runs);
 struct Group : Sum {
 	std::string by, key; // op, mm
 	Sum eligible, lowered;
-	double hostNs = 0;
-	double estNs = NAN, estLoweredNs = NAN; // of what the cost model knows; NaN: nothing
 	void add(const trace::RowInfo &row);
 };
 extern const std::vector<std::string> groupings;                                           // what `by` may be
@@ -77,12 +77,15 @@ std::vector<Group> groupsOf(const std::vector<trace::Trace> &runs, const std::st
 // The same signature and decision in several processes or on several devices as one row; most flops first.
 std::vector<trace::RowInfo> mergedRows(const std::vector<trace::Trace> &runs);
 
+double planNsOf(const trace::Trace &run, const trace::RowInfo &row); // NaN: no plan of cuDNN was built for it
 // A reason by its word in the trace; nothing for one that a newer autoamp wrote.
 std::optional<policy::Reason> reasonOf(const std::string &word);
 std::string adviceOn(const std::string &reason);                 // "": nothing to do
 std::string shapeOf(const trace::RowInfo &row);                  // 512x512x64 b16
 std::string configName(std::string variable);                    // AUTOAMP_LEVEL: level
 std::string configOf(const trace::Trace &run, const char *name); // by configName; "": unknown
+// What every report of these runs begins with: their times mean nothing, they never ran like this.
+std::vector<std::string> warnings(const Account &account);
 bool hasLoss(const trace::Loss &loss);
 std::string describe(const trace::Loss &loss);
 

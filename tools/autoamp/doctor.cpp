@@ -86,9 +86,13 @@ Section support(const Driver &driver, const std::vector<Library> &libraries, con
 	row(true, "Linux x86-64");
 	row(glibcHere() >= 17, "the front, which needs glibc 2.17");
 	row(glibcHere() >= core.glibc, fmt::format("the core, which needs glibc 2.{}", core.glibc), "autoamp stays off");
-	row(std::any_of(libraries.begin(), libraries.end(),
-	                [](const auto &each) { return each.name == "libcublas.so.12" || each.name == "libcublas.so.13"; }),
-	    "cuBLAS of CUDA 12 or 13 on the loader's paths", "a program has to bring its own");
+	const auto has = [&](std::string_view name) {
+		return std::any_of(libraries.begin(), libraries.end(), [=](const auto &each) { return each.name == name; });
+	};
+	row(has("libcublas.so.12") || has("libcublas.so.13"), "cuBLAS of CUDA 12 or 13 on the loader's paths",
+	    "a program has to bring its own");
+	row(has("libcudnn.so.9"), "cuDNN 9 on the loader's paths, whose convolutions can be lowered",
+	    has("libcudnn.so.8") ? "of cuDNN 8 the legacy calls alone" : "a program has to bring its own");
 	row(driver.version >= policy::Device::oldestDriver, "a driver that loads our kernels (CUDA 13: 580 or newer)",
 	    driver.isFound ? "the vendor's TF32 and FAST_16BF alone, else driver_too_old"
 	                   : "programs run on the emulated device only");
@@ -278,6 +282,8 @@ std::string conclude(Section &section, const Findings &findings, const policy::O
 		cannot("lower its calls: it is built for CUDA 11, and 12 and 13 are supported");
 	else if (!findings.cublas.empty())
 		can("catch its calls of cuBLAS");
+	else if (program.needs("libcudnn"))
+		can("catch its calls of cuDNN");
 	else if (!options.hookDlsym)
 		cannot("catch calls of a cuBLAS that it opens while it runs: AUTOAMP_HOOK_DLSYM=0");
 	else if (findings.has(Sign::opensCublas))

@@ -93,7 +93,7 @@ op::Op describe(const Question &question, size_t index, const policy::Options &o
 	if (entry.library == op::Library::cudnn) {
 		op = op::describe(entry, row, op::dtypeOf(type), environment);
 		if (entry.obstacle == Obstacle::none && op.kind == op::Kind::none)
-			op.kind = op::Kind::mm; // of a graph's plan, which could be anything
+			op.kind = op::Kind::conv2d, op.graph = 1; // of a plan, as most are: whatever its graph is
 		op.m = question.m, op.n = question.n, op.k = question.k, op.batch = static_cast<int32_t>(question.batch);
 	} else if (entry.obstacle != Obstacle::none && entry.obstacle != Obstacle::grouped) {
 		op::PlainCall call;
@@ -163,7 +163,9 @@ Explanation walk(const Question &question, const op::Op &op, const policy::Optio
 	auto state = real;
 	policy::Device device = ideal;
 	state.observeOnly = state.isRegionOff = false;
-	state.strategy = policy::StrategyChoice::cast, state.dtype = op::Dtype::float16; // a way that every product has
+	// A way that every product has, or every recurrent net.
+	state.strategy = policy::StrategyChoice::cast;
+	state.dtype = op::isRecurrent(op.kind) ? op::Dtype::bfloat16 : op::Dtype::float16;
 	state.customWhite = state.customBlack = {};
 	state.rules = policy::Options().rules;
 	std::fill(std::begin(state.category), std::end(state.category), policy::Category::lower_precision);
@@ -176,6 +178,7 @@ Explanation walk(const Question &question, const op::Op &op, const policy::Optio
 	const bool isUnlike = entry.dtype != op::Dtype::none && entry.dtype != op.a;
 	const bool isGrouped = entry.obstacle == Obstacle::grouped;
 	const auto taken = isGrouped  ? ", if the groups are alike; else kept, grouped"
+	                   : op.graph ? ", if its graph is one with pointwise nodes; so is a matmul; else kept, graph"
 	                   : isUnlike ? fmt::format(" ({} itself takes {})", entry.name, op::name(entry.dtype))
 	                              : "";
 	bool isGoing = isLowered("call", fmt::format("{} of {} operands{}", kind, op::name(op.a), taken));
@@ -275,6 +278,27 @@ void writeText(const Explanation &explanation)
 }
 
 } // namespace
+
+std::optional<Decision> decideAgain(const trace::RowInfo &row, const std::string &device,
+                                    const policy::Options &options, std::span<const char *const> entries)
+{
+	const auto found = std::find(entries.begin(), entries.end(), std::string_view(row.entry));
+	if (found == entries.end() ||
+	    std::find(operandTypes.begin(), operandTypes.end(), row.dtypeIn) == operandTypes.end())
+		return std::nullopt;
+	Question question;
+	question.entry = row.entry, question.dtype = row.dtypeIn, question.caller = row.caller,
+	question.region = row.region;
+	question.m = row.m, question.n = row.n, question.k = row.k, question.batch = row.batch;
+	auto op = describe(question, static_cast<size_t>(found - entries.begin()), options);
+	op.obstacle = Obstacle::none; // what kept the call for its own sake is no reason that is asked about again
+	if (row.dtypeAsked == op::name(op::Dtype::tf32))
+		op.asked = op::Dtype::tf32;
+	policy::State state(options);
+	state.isRegionOff = isOutside(question, options);
+	const auto &constants = policy::gpuConstants(options.gpuModel, device.c_str(), 0);
+	return policy::decide(op, state, whereOf(question, *options.rules), {&constants, 90, true});
+}
 
 void explain(const Question &question, std::span<const char *const> entries)
 {

@@ -2,6 +2,9 @@
 // the decision is the library's own function, asked again and again while the configuration is put in piece by piece.
 #pragma once
 
+#include "src/policy/decide.h"
+#include "src/trace/reader.h"
+
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -17,6 +20,9 @@ struct Question {
 };
 
 extern const std::vector<std::string> operandTypes; // that a Question may have
+// What would be decided of calls of a trace's row on a device of that name; none: the entry point is not known.
+std::optional<policy::Decision> decideAgain(const trace::RowInfo &row, const std::string &device,
+                                            const policy::Options &options, std::span<const char *const> entries);
 void explain(const Question &question, std::span<const char *const> entries);
 
 } // namespace autoamp::tool

@@ -17,6 +17,9 @@ constexpr const char *overview =
 
   autoamp run -- APP ARGS...     run a program with autoamp in front, then say what happened
   autoamp report [FILE|DIR...]   what a trace says; without a name: the newest one
+  autoamp diff A B               two runs, signature by signature
+  autoamp export --type TYPE -o OUT FILE...
+                                 sqlite, perfetto, chrome, csv, jsonl or parquet
   autoamp explain --entry E --m M --n N --k K
                                  what would be decided about such a call, and why; nothing is run
   autoamp check FILE             whether a configuration file is right
@@ -36,17 +39,32 @@ A first run, on a machine without a GPU too:
 Without the command line: LD_PRELOAD=.../libautoamp.so AUTOAMP_LEVEL=O1 ./app
 )";
 
-constexpr const char *reports = R"(autoamp report [FILE|DIR...] [--report VIEW] [--format table|json|csv]
+constexpr const char *reports = R"(autoamp report [FILE|DIR...] [--report VIEW] [--format table|json|csv|jsonl|md|html]
 
-  summary   how much of the fp32 work was lowered, what was kept and why, what next
+  summary   what ran lower, where fp32 time goes, what it gained, why not, what the scaler did
   ops       one line a signature and decision, most work first
-  reasons   why, most work first, with what can be done about it
+  reasons   why, most time first, with what can be done about it
+  kernels   what the device ran, by the call that launched it (AUTOAMP_TRACE=kernels)
+  scaler    the history of the scales, the sites to worry about, the program's own scaler
+  loss      what the traces could not hold
   config    the configuration that held, where each value came from, and the rules
 
-The lists, ops and reasons:
-  --by op|entry|shape|reason|caller|region|thread|device   one line for all rows of ops that share it
+The lists:
+  --by op|entry|shape|reason|caller|region|thread|device|rank   one line for all rows of ops that share it
   --sort COLUMN   by a column of JSON's name: numbers from the largest, texts from A
   --top N         the first N
+Any of them:
+  --what-if LEVEL=O2,DTYPE=bfloat16   with the signatures decided again under other settings:
+                  nothing is run; what lies in a call or the machine stands
+
+autoamp diff A B   [--format table|json|csv|jsonl|md] [--sort COLUMN] [--top N]
+  per signature: calls, time, ratio of the time a call takes, how it ran. Exit status 1:
+  --fail-if-slower PCT   the calls of both took so many percent longer
+  --fail-if-error E      a lowered call's max_error is above E, or unknown
+
+autoamp export --type sqlite|perfetto|chrome|csv|jsonl|parquet -o OUT [--force] FILE|DIR...
+  OUT appears when it is whole; docs/export.md says what is in it
+
 
   call      one intercepted call of an entry point
   FLOP      2 m n k batch of a call: the work, whatever ran it
@@ -57,6 +75,8 @@ The lists, ops and reasons:
   raised    ran in a higher precision than asked
   observed  AUTOAMP_LEVEL=O0: nothing changed; the reason says what would have happened
   captured  calls during stream capture; the replays of a graph are not calls
+  model     what the cost model expects the calls to take the way they ran; "kernels" where
+            they were measured, casting included. Of emulated runs no time means anything
   est       what the cost model expects the calls to take as asked, and lowered
   thread    a thread that begins after another has ended may share its line
   scaling   of float16: rescale (a scale had to be changed), underflow (a sampled call lost
@@ -65,7 +85,8 @@ The lists, ops and reasons:
 
 JSON is one object, schema autoamp.report/1; an unknown number is null, never 0. Numbers
 of an `ops` row (flops, host_ns, est_ns, ...) are totals of its calls. With --by it has
-`groups` as well. CSV (RFC 4180) has the columns of JSON's rows; what is unknown is empty.
+`groups` as well. CSV (RFC 4180) and JSON Lines have JSON's rows; what is unknown is empty.
+HTML is one page with all of it, without network; md the table of a list.
 A FILE stands also for FILE with .1, .2, ... before its suffix: other processes of the run.
 Exit status: 0 done, 1 the work failed, 2 a wrong command line, variable or file.
 )";

@@ -30,7 +30,9 @@ std::vector<Arrival> arrivals()
 		const bool takesSingle = entry.dtype == op::Dtype::none || entry.dtype == op::Dtype::float32;
 		for (const auto *row : policy::rowsAt(entry.name)) {
 			const auto kind = static_cast<op::Kind>(row - policy::callRows().data());
-			all.push_back({entry.name, row, mayBeProduct && takesSingle && op::isProduct(kind)});
+			// A transposed convolution is another one's gradient, and called that.
+			const bool isProduct = op::isProduct(kind) || std::string_view(row->op).starts_with("conv_transpose");
+			all.push_back({entry.name, row, mayBeProduct && takesSingle && isProduct});
 		}
 	}
 	return all;

@@ -125,6 +125,11 @@ std::string versionOf(void *library, std::string_view soname)
 	int (*runtime)(int *), (*property)(int, int *);
 	if (soname.starts_with("libcudart") && find(library, "cudaRuntimeGetVersion", runtime) && runtime(&number) == 0)
 		return fmt::format("{}.{}", number / 1000, number % 1000 / 10);
+	size_t (*version)();
+	if (soname.starts_with("libcudnn") && find(library, "cudnnGetVersion", version)) { // of 8: 8907, of 9: 91900
+		const auto whole = static_cast<int>(version()), base = whole < 10000 ? 1000 : 10000;
+		return fmt::format("{}.{}.{}", whole / base, whole % base / 100, whole % 100);
+	}
 	const bool isLight = soname.starts_with("libcublasLt");
 	if (find(library, isLight ? "cublasLtGetProperty" : "cublasGetProperty", property) && !property(0, &part[0]) &&
 	    !property(1, &part[1]) && !property(2, &part[2]))
@@ -134,8 +139,9 @@ std::string versionOf(void *library, std::string_view soname)
 
 void tellOfLibraries()
 {
-	for (const char *soname : {"libcudart.so.13", "libcudart.so.12", "libcublas.so.13", "libcublas.so.12",
-	                           "libcublas.so.11", "libcublasLt.so.13", "libcublasLt.so.12"}) {
+	for (const char *soname :
+	     {"libcudart.so.13", "libcudart.so.12", "libcublas.so.13", "libcublas.so.12", "libcublas.so.11",
+	      "libcublasLt.so.13", "libcublasLt.so.12", "libcudnn.so.9", "libcudnn.so.8"}) {
 		void *library = ::dlopen(soname, RTLD_LAZY | RTLD_LOCAL);
 		link_map *map = nullptr;
 		if (library && ::dlinfo(library, RTLD_DI_LINKMAP, &map) == 0)

@@ -1,8 +1,10 @@
 // The command line: what was typed becomes options; each command is one function. Main thread.
 // One line on stderr and a status for everything that is wrong; interface.md section 4 has the statuses.
 #include "tools/autoamp/check.h"
+#include "tools/autoamp/diff.h"
 #include "tools/autoamp/doctor.h"
 #include "tools/autoamp/explain.h"
+#include "tools/autoamp/export.h"
 #include "tools/autoamp/failure.h"
 #include "tools/autoamp/help.h"
 #include "tools/autoamp/lists.h"
@@ -65,6 +67,8 @@ struct CommandLine {
 	CLI::App app{"autoamp runs the fp32 matrix products of unmodified CUDA programs in lower precision.", "autoamp"};
 	RunOptions run;
 	ReportOptions report;
+	DiffOptions diff;
+	ExportOptions exporting;
 	Question question;
 	DoctorOptions doctor;
 	ListsOptions lists;
@@ -100,17 +104,39 @@ struct CommandLine {
 		auto *reporting = app.add_subcommand("report", "what a trace says; without a name: the newest one");
 		reporting->allow_extras();
 		reporting->add_option("traces", report.places, "trace files or folders of them")->type_name("FILE|DIR");
-		reporting->add_option("--report", report.view, "which view")
-		    ->check(CLI::IsMember({"summary", "ops", "reasons", "config"}));
+		reporting->add_option("--report", report.view, "which view")->check(CLI::IsMember(views));
 		reporting->add_option("--by", report.selection.by, "group the rows of ops")->check(CLI::IsMember(groupings));
-		reporting->add_option("--sort", report.selection.sort, "the list by a column, named as in JSON")
-		    ->type_name("COLUMN");
-		reporting->add_option("--top", report.selection.top, "so many of the list's rows")
-		    ->check(CLI::Range(1, INT32_MAX))
-		    ->type_name("N");
-		reporting->add_option("--format", report.format, "for people or programs")
-		    ->check(CLI::IsMember({"table", "json", "csv"}));
+		addSelection(reporting, report.selection);
+		reporting->add_option("--format", report.format, "for people or programs")->check(CLI::IsMember(formats));
 		addColour(reporting, report.colour);
+
+		reporting->add_option("--what-if", report.whatIf, "decide again with other settings: LEVEL=O2,DTYPE=bfloat16")
+		    ->type_name("NAME=VALUE,...");
+
+		auto *comparing = app.add_subcommand("diff", "what two runs did with the same calls");
+		comparing->allow_extras();
+		comparing->add_option("before", diff.before, "a trace file or a folder of them")->required()->type_name("A");
+		comparing->add_option("after", diff.after, "another one")->required()->type_name("B");
+		comparing
+		    ->add_option("--fail-if-slower", diff.slower, "exit 1 if the calls of both took so many percent longer")
+		    ->type_name("PCT");
+		comparing
+		    ->add_option("--fail-if-error", diff.error, "exit 1 if a lowered call's max_error is above, or unknown")
+		    ->check(CLI::NonNegativeNumber)
+		    ->type_name("E");
+		addSelection(comparing, diff.selection);
+		comparing->add_option("--format", diff.format, "for people or programs")
+		    ->check(CLI::IsMember({"table", "json", "csv", "jsonl", "md"}));
+		addColour(comparing, diff.colour);
+
+		auto *exports = app.add_subcommand("export", "traces in other people's formats");
+		exports->allow_extras();
+		exports->add_option("--type", exporting.type, "which one")->required()->check(CLI::IsMember(exportTypes));
+		exports->add_option("-o,--out", exporting.out, "where to; parquet: a folder")->required()->type_name("OUT");
+		exports->add_flag("--force", exporting.force, "replace OUT if it exists");
+		exports->add_option("traces", exporting.places, "trace files or folders of them")
+		    ->required()
+		    ->type_name("FILE|DIR");
 
 		auto *explaining = app.add_subcommand("explain", "what would be decided about a call, and why; nothing is run");
 		explaining->allow_extras();
@@ -159,6 +185,14 @@ struct CommandLine {
 		auto *helping = app.add_subcommand("help", "the manual");
 		helping->allow_extras();
 		helping->add_option("topic", topic, "env, rules, reports or reasons")->type_name("TOPIC");
+	}
+
+	static void addSelection(CLI::App *command, Selection &selection)
+	{
+		command->add_option("--sort", selection.sort, "the list by a column, named as in JSON")->type_name("COLUMN");
+		command->add_option("--top", selection.top, "so many of the list's rows")
+		    ->check(CLI::Range(1, INT32_MAX))
+		    ->type_name("N");
 	}
 
 	static void addColour(CLI::App *command, Colour &colour)
@@ -217,8 +251,12 @@ int carryOut(CommandLine &line, const std::vector<std::string> &application)
 		fmt::print("{}", help(line.topic));
 	} else if (status == Status::done && command->get_name() == "explain") {
 		explain(line.question, entries);
+	} else if (status == Status::done && command->get_name() == "diff") {
+		status = diff(line.diff, parsed.options);
+	} else if (status == Status::done && command->get_name() == "export") {
+		status = exportTraces(line.exporting, parsed.options);
 	} else if (status == Status::done) {
-		status = report(line.report, parsed.options);
+		status = report(line.report, parsed.options, entries);
 	}
 	if (!parsed.error.empty())
 		fail(Status::wrong, "{}", parsed.error);

@@ -123,24 +123,27 @@ Diagnosis diagnose(const Outcome &outcome)
 	if (const auto problem = whyCoreFails(installation); !problem.empty())
 		return {fmt::format("autoamp stayed off, {} cannot be loaded: {}", installation.core(), problem),
 		        fmt::format("{} doctor --{}", invocation, command)};
-	if (!configuration.hookDlsym && !program.needs("libcublas"))
-		return {"the library was loaded, but nothing called cuBLAS through it, and --no-hook misses what dlsym finds",
+	const bool isLinked = program.needs("libcublas") || program.needs("libcudnn");
+	if (!configuration.hookDlsym && !isLinked)
+		return {"the library was loaded, but nothing called cuBLAS or cuDNN through it, and --no-hook misses what "
+		        "dlsym finds",
 		        again("AUTOAMP_HOOK_DLSYM=1 ", "")};
-	if (!program.needs("libcublas") && configuration.valueOf(policy::Option::hookDlsym) != "got")
-		return {
-		    "the library was loaded but not called: no cuBLAS call was made, or by a plug-in that binds past what is "
-		    "preloaded (RTLD_DEEPBIND), or products run in other kernels (Triton, CUTLASS, a static cuBLAS in a "
-		    "plugin)",
-		    again("AUTOAMP_HOOK_DLSYM=got ", "")};
+	if (!isLinked && configuration.valueOf(policy::Option::hookDlsym) != "got")
+		return {"the library was loaded but not called: no cuBLAS or cuDNN call was made, or by a plug-in that binds "
+		        "past what is "
+		        "preloaded (RTLD_DEEPBIND), or products run in other kernels (Triton, CUTLASS, a static cuBLAS in a "
+		        "plugin)",
+		        again("AUTOAMP_HOOK_DLSYM=got ", "")};
 	for (const auto &library : program.libraries)
 		if (library.starts_with("libcublas.so.") && !library.ends_with(".12") && !library.ends_with(".13"))
 			return {fmt::format("{} is linked to {}; autoamp serves CUDA 12 and 13", program.path, library),
 			        "ldd " + quoted(program.path)};
-	if (program.isElf && !program.needs("libcublas"))
-		return {"the library was loaded but not called: no cuBLAS call was made, or products run in other kernels "
-		        "(Triton, CUTLASS, a static cuBLAS in a plugin)",
-		        again("AUTOAMP_LOG=info ", "")};
-	return {"the library was loaded but not called: the program links cuBLAS but made no call of it",
+	if (program.isElf && !isLinked)
+		return {
+		    "the library was loaded but not called: no cuBLAS or cuDNN call was made, or products run in other kernels "
+		    "(Triton, CUTLASS, a static cuBLAS in a plugin)",
+		    again("AUTOAMP_LOG=info ", "")};
+	return {"the library was loaded but not called: the program is linked to the libraries but made no call of them",
 	        again("AUTOAMP_LOG=info ", "")};
 }
 
@@ -242,7 +245,7 @@ void writeReceipt(const Outcome &outcome, Colour colour)
 	std::vector<std::string> lines;
 	if (account.all.calls == 0) {
 		const auto diagnosis = diagnose(outcome);
-		lines = {"no cuBLAS call was intercepted: " + diagnosis.cause, "next: " + diagnosis.next};
+		lines = {"no cuBLAS or cuDNN call was intercepted: " + diagnosis.cause, "next: " + diagnosis.next};
 	} else {
 		lines = describe(runs, account);
 	}

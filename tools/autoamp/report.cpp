@@ -1,5 +1,6 @@
 #include "tools/autoamp/report.h"
 #include "tools/autoamp/text.h"
+#include "tools/autoamp/views.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -63,23 +64,18 @@ std::string newestTrace(const policy::Options &options)
 
 } // namespace
 
-Status report(const ReportOptions &options, const policy::Options &configuration)
+const std::vector<std::string> views = {"summary", "ops", "reasons", "kernels", "scaler", "loss", "config"};
+const std::vector<std::string> formats = {"table", "json", "csv", "jsonl", "md", "html"};
+
+Runs gather(const std::vector<std::string> &places, const policy::Options &configuration, Status &status)
 {
-	const auto &selection = options.selection;
-	const bool isList =
-	    !selection.by.empty() || !selection.sort.empty() || selection.top > 0 || options.format == "csv";
-	const auto view = !options.view.empty() ? options.view : isList ? "ops" : "summary";
-	if ((view == "summary" || view == "config") && isList)
-		fail(Status::wrong, "report: --by, --sort, --top and csv are for lists: --report ops or reasons");
-	if (view == "reasons" && !selection.by.empty())
-		fail(Status::wrong, "report: --by groups the rows of --report ops; reasons have a report of their own");
 	std::vector<std::string> paths;
 	std::set<std::string> seen;
 	const auto take = [&](const std::string &path) {
 		if (seen.insert(fs::absolute(path).lexically_normal().string()).second)
 			paths.push_back(path);
 	};
-	for (const auto &place : options.places) {
+	for (const auto &place : places) {
 		std::error_code error;
 		const bool isFolder = fs::is_directory(place, error);
 		const auto found = isFolder ? tracesIn(place) : trace::family(place);
@@ -89,12 +85,10 @@ Status report(const ReportOptions &options, const policy::Options &configuration
 		if (!isFolder)
 			take(place); // if it is missing, opening it says so
 	}
-	if (options.places.empty())
+	if (places.empty())
 		paths.push_back(newestTrace(configuration));
 
-	// One bad file among many does not hide the others, but it is said and the status tells.
 	Runs runs;
-	Status status = Status::done;
 	for (const auto &path : paths) {
 		std::string error;
 		if (auto run = trace::Trace::open(path, error)) {
@@ -104,52 +98,110 @@ Status report(const ReportOptions &options, const policy::Options &configuration
 			status = Status::wrong;
 		}
 	}
+	return runs;
+}
+
+Status report(const ReportOptions &options, const policy::Options &configuration, std::span<const char *const> entries)
+{
+	const auto &selection = options.selection;
+	const auto &format = options.format;
+	const bool isRows = format == "csv" || format == "jsonl"; // one list and nothing else
+	const bool isList = !selection.by.empty() || !selection.sort.empty() || selection.top > 0 || isRows;
+	const auto view = !options.view.empty() ? options.view : isList && format != "html" ? "ops" : "summary";
+	if ((view == "summary" || view == "config") && isList && format != "html")
+		fail(Status::wrong, "report: --by, --sort, --top, csv and jsonl are for lists: --report ops, reasons, ...");
+	if (view != "ops" && format != "html" && !selection.by.empty())
+		fail(Status::wrong, "report: --by groups the rows of --report ops; {} has a report of its own", view);
+
+	Status status = Status::done;
+	auto runs = gather(options.places, configuration, status);
 	if (runs.empty())
 		return Status::wrong;
+	if (!options.whatIf.empty())
+		redecide(runs, options.whatIf, entries);
 
 	auto account = add(runs);
-	const bool isTable = options.format == "table";
-	const auto merged = isTable ? mergedRows(runs) : std::vector<trace::RowInfo>();
-	std::vector<OpsRow> ops;
+	account.whatIf = options.whatIf;
+	const bool isMerged = !isRows && format != "json"; // for people
+	const auto merged = isMerged ? mergedRows(runs) : std::vector<trace::RowInfo>();
+	std::vector<OpsRow> rows;
 	for (const auto &row : merged)
-		ops.push_back({0, &row});
-	for (size_t id = 0; !isTable && id < runs.size(); id++)
+		rows.push_back({0, &row});
+	for (size_t id = 0; !isMerged && id < runs.size(); id++)
 		for (const auto &row : runs[id].rows)
 			if (row.calls > 0)
-				ops.push_back({id, &row});
-	auto groups = selection.by.empty() ? std::vector<Group>() : groupsOf(runs, selection.by);
-	size_t hidden = 0;
-	const auto cut = [&](auto &list) {
-		hidden = list.size();
-		select(list, selection);
-		hidden -= list.size();
-	};
-	view == "reasons" ? cut(account.reasons) : selection.by.empty() ? cut(ops) : cut(groups);
+				rows.push_back({id, &row, planNsOf(runs[id], row)});
+	std::vector<Sheet> sheets; // of the view, the one that is selected from first
+	auto ops = opsSheet(std::move(rows), account), reasons = reasonsSheet(account);
+	const bool isGrouped = !selection.by.empty();
+	auto groups = groupsSheet(isGrouped ? groupsOf(runs, selection.by) : std::vector<Group>(), account);
+	auto &list = view == "reasons" ? reasons : isGrouped ? groups : ops;
+	const bool isOfDocument = view == "summary" || view == "ops" || view == "reasons";
+	if (isOfDocument)
+		list.select(selection);
+	else if (format == "json" && isList)
+		fail(Status::wrong, "report: --sort and --top of json are for ops and reasons; --format jsonl has {} alone",
+		     view);
 
 	const Terminal terminal(STDOUT_FILENO, options.colour);
-	if (options.format == "json") {
-		writeJson(stdout, runs, account, ops, groups);
-	} else if (options.format == "csv") {
-		view == "reasons"      ? writeCsv(stdout, account.reasons)
-		: selection.by.empty() ? writeCsv(stdout, ops)
-		                       : writeCsv(stdout, groups);
-	} else if (view == "summary") {
-		std::string places; // as typed
-		for (const auto &place : options.places.empty() ? paths : options.places)
-			places += (places.empty() ? "" : " ") + quoted(here(place));
-		writeSummary(stdout, terminal, runs, account, places);
-	} else if (view == "config") {
-		writeConfig(stdout, terminal, runs);
-	} else {
-		fmt::print("{}", account.isEmulated ? std::string(emulatedLine) + "\n" : "");
-		view == "reasons"      ? writeReasons(stdout, terminal, account)
-		: selection.by.empty() ? writeOps(stdout, terminal, ops, account)
-		                       : writeGroups(stdout, terminal, groups, account);
-		if (hidden > 0)
-			fmt::print("and {}\n", plural(hidden, "more row"));
-		if (hasLoss(account.loss))
-			fmt::print("lost: {}\n", describe(account.loss));
+	if (format == "json") {
+		writeJson(stdout, runs, account, ops, isGrouped ? &groups : nullptr, reasons);
+		return status;
 	}
+	std::string places; // as typed
+	for (const auto &place : options.places.empty() ? std::vector{runs.front().path} : options.places)
+		places += (places.empty() ? "" : " ") + quoted(here(place));
+	if (format == "html") {
+		if (isGrouped)
+			sheets.push_back(std::move(groups));
+		for (auto &sheet : {ops, reasons, kernelsSheet(runs, true), scalerSitesSheet(runs), scalerSheet(runs),
+		                    observedSheet(runs), lossSheet(runs)})
+			sheets.push_back(sheet);
+		writeHtml(stdout, runs, account, sheets, places);
+		return status;
+	}
+	if (view == "summary") {
+		fmt::print("{}", format == "md" ? "```\n" : "");
+		writeSummary(stdout, terminal, runs, account, places);
+		fmt::print("{}", format == "md" ? "```\n" : "");
+		return status;
+	}
+	if (view == "config") {
+		writeConfig(stdout, terminal, runs);
+		return status;
+	}
+	if (view == "scaler")
+		sheets = {scalerSheet(runs), scalerSitesSheet(runs), observedSheet(runs)};
+	else if (view == "kernels")
+		sheets = {kernelsSheet(runs, isMerged)};
+	else if (view == "loss")
+		sheets = {lossSheet(runs)};
+	else
+		sheets = {std::move(list)};
+	if (!isOfDocument)
+		sheets.front().select(selection);
+	if (isRows) {
+		format == "csv" ? writeCsv(stdout, sheets.front()) : writeJsonLines(stdout, sheets.front());
+		return status;
+	}
+	for (const auto &line : warnings(account))
+		fmt::print("{}\n{}", line, format == "md" ? "\n" : "");
+	if (view == "kernels" && !account.hasKernels)
+		fmt::print("no kernels in this trace: AUTOAMP_TRACE=kernels records them\n");
+	for (const auto &sheet : sheets) {
+		if (sheets.size() > 1)
+			fmt::print("{}{}\n{}", &sheet == &sheets.front() ? "" : "\n", sheet.caption, format == "md" ? "\n" : "");
+		if (format == "md")
+			writeMarkdown(stdout, sheet);
+		else if (view == "reasons")
+			writeReasons(stdout, terminal, sheet, account);
+		else
+			writeTable(stdout, terminal, sheet);
+		if (sheet.hidden > 0)
+			fmt::print("{}and {}\n", format == "md" ? "\n" : "", plural(sheet.hidden, "more row"));
+	}
+	if (hasLoss(account.loss))
+		fmt::print("{}lost: {}\n", format == "md" ? "\n" : "", describe(account.loss));
 	return status;
 }
 

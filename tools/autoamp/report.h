@@ -1,5 +1,5 @@
 // `autoamp report`: which traces, which view, which format. Main thread.
-// Views write to a stream and know nothing of files; tools/autoamp/account.h has the numbers.
+// The views themselves: tools/autoamp/views.h.
 #pragma once
 
 #include "src/policy/options.h"
@@ -8,7 +8,9 @@
 #include "tools/autoamp/failure.h"
 #include "tools/autoamp/text.h"
 
+#include <cmath>
 #include <cstdio>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -17,19 +19,21 @@ namespace autoamp::tool {
 // What of a list is shown, and in which order.
 struct Selection {
 	std::string by;   // one of groupings; empty: each row
-	std::string sort; // a column by its name in JSON: numbers from the largest, texts from A; empty: as the list is
+	std::string sort; // a field: numbers from the largest, texts from A; empty: as the list is
 	size_t top = 0;   // 0: all
 };
 
 struct ReportOptions {
 	std::vector<std::string> places; // files and folders; none: the newest trace
-	std::string view;             // summary, ops, reasons, config; empty: summary, or ops where a list is selected from
-	std::string format = "table"; // table, json, csv
+	std::string view;                // one of views; empty: summary, or ops where a list is selected from
+	std::string format = "table";    // one of formats
 	Selection selection;
+	std::string whatIf; // NAME=VALUE,...
 	Colour colour = Colour::automatic;
 };
 
-Status report(const ReportOptions &options, const policy::Options &configuration);
+extern const std::vector<std::string> views, formats;
+Status report(const ReportOptions &options, const policy::Options &configuration, std::span<const char *const> entries);
 
 // How this program was called, for commands to copy: autoamp, ./build/tools/autoamp.
 extern std::string invocation;
@@ -39,29 +43,14 @@ std::string quoted(const std::string &word);
 std::string here(const std::string &path);
 
 using Runs = std::vector<trace::Trace>;
+// The traces of files and folders; of nothing the newest one. A bad file among many does not hide the others, but it is
+// said and the status tells.
+Runs gather(const std::vector<std::string> &places, const policy::Options &configuration, Status &status);
+// The runs as they would be with other settings: NAME=VALUE,...
+void redecide(Runs &runs, const std::string &settings, std::span<const char *const> entries);
 // What the user can do about it, best first: each one line.
 std::vector<std::string> suggestions(const Account &account);
 // What the scaler met, and what the worst of it means; empty: nothing that a user has to know.
 std::vector<std::string> scalerWorries(const Account &account);
-// `places`: what to give `report` to see these runs again.
-void writeSummary(std::FILE *out, const Terminal &terminal, const Runs &runs, const Account &account,
-                  const std::string &places);
-// One row of a list, of one run; of several where rows were merged: 0.
-struct OpsRow {
-	size_t run = 0;
-	const trace::RowInfo *row = nullptr;
-};
-void writeOps(std::FILE *out, const Terminal &terminal, const std::vector<OpsRow> &list, const Account &account);
-void writeGroups(std::FILE *out, const Terminal &terminal, const std::vector<Group> &list, const Account &account);
-void writeReasons(std::FILE *out, const Terminal &terminal, const Account &account);
-void writeConfig(std::FILE *out, const Terminal &terminal, const Runs &runs);
-void writeJson(std::FILE *out, const Runs &runs, const Account &account, const std::vector<OpsRow> &ops,
-               const std::vector<Group> &groups);
-
-// Of OpsRow, Group and ReasonSum. Columns are named as in JSON.
-template <typename Item>
-void select(std::vector<Item> &list, const Selection &selection);
-template <typename Item>
-void writeCsv(std::FILE *out, const std::vector<Item> &list); // RFC 4180
 
 } // namespace autoamp::tool

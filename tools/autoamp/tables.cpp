@@ -1,5 +1,6 @@
-// The report as tables. The summary fits 80x24 and answers: how much was lowered, what was kept and why, what next.
-#include "tools/autoamp/report.h"
+// The report as text. The summary fits 80x24 and answers: what ran lower, where fp32 time goes, what it gained, what
+// was kept and why, what the scaler did, and what next.
+#include "tools/autoamp/views.h"
 
 #include <algorithm>
 #include <cmath>
@@ -65,28 +66,53 @@ std::vector<std::string> heading(const Runs &runs, size_t width)
 
 std::string work(const Terminal &terminal, const Account &account, size_t width)
 {
-	Table table("lrrrr");
+	Table table("lrrrrrr");
+	const auto time = [&](const Sum &sum) { return sum.timeNs(account.isMeasured); };
 	const auto add = [&](const char *name, const Sum &sum, Style style) {
 		if (sum.calls > 0)
 			table.add({name, count(sum.calls), share(double(sum.calls), double(account.eligible.calls)),
-			           amount(sum.flops), share(sum.flops, account.eligible.flops)},
+			           amount(sum.flops), share(sum.flops, account.eligible.flops), duration(time(sum)),
+			           share(time(sum), time(account.eligible))},
 			          style);
 	};
-	table.add({"fp32 products", "calls", "", "FLOP", ""}, Style::bold);
+	table.add({"fp32 products", "calls", "", "FLOP", "", account.isMeasured ? "kernels" : "model", ""}, Style::bold);
 	add("  lowered", account.lowered, Style::green);
 	add("  would be lowered", account.wouldLower, Style::green);
 	add("  raised", account.eligibleRaised, Style::green);
 	add("  fallback", account.fallback, Style::red);
 	add("  kept", account.eligibleKept, Style::yellow);
-	table.add({"  all", count(account.eligible.calls), "", amount(account.eligible.flops), ""});
+	table.add({"  all", count(account.eligible.calls), "", amount(account.eligible.flops), "",
+	           duration(time(account.eligible)), ""});
 	const uint64_t raised = account.raised.calls - account.eligibleRaised.calls;
 	if (raised > 0)
-		table.add(
-		    {"raised to fp32", count(raised), "", amount(account.raised.flops - account.eligibleRaised.flops), ""});
+		table.add({"raised to fp32", count(raised), "", amount(account.raised.flops - account.eligibleRaised.flops), "",
+		           "", ""});
 	const uint64_t others = account.all.calls - account.eligible.calls - raised;
 	if (others > 0)
-		table.add({"other calls", count(others), "", "", ""});
-	return table.print(terminal, width);
+		table.add({"other calls", count(others), "", "", "", "", ""});
+	auto text = table.print(terminal, width);
+	std::string most;
+	for (size_t i = 0; i < account.heaviest.size() && i < 3 && account.heaviest[i].second > 0; i++)
+		most += fmt::format("{}{} {}", i ? ", " : "", account.heaviest[i].first,
+		                    share(account.heaviest[i].second, time(account.eligible)));
+	return most.empty() ? text : text + fit("most time: " + most, width) + "\n";
+}
+
+// What lowering brought, as far as it can be said.
+std::string gain(const Account &account)
+{
+	const auto &lowered = account.lowered;
+	if (lowered.calls == 0)
+		return "gain: none, nothing was lowered";
+	if (account.isEmulated)
+		return "gain: unknown, the times of the emulated device say nothing";
+	if (account.isMeasured && lowered.estNs > 0)
+		return fmt::format("gain: {} in kernels, casting included; in fp32 {} by the cost model",
+		                   duration(lowered.timeNs(true)), duration(lowered.estNs));
+	if (lowered.estLoweredNs > 0)
+		return fmt::format("gain: the cost model's estimate for the lowered products is {:.1f}x",
+		                   lowered.estNs / lowered.estLoweredNs);
+	return "gain: unknown to the cost model";
 }
 
 bool isKept(const ReasonSum &reason)
@@ -188,14 +214,14 @@ void writeSummary(std::FILE *out, const Terminal &terminal, const Runs &runs, co
                   const std::string &places)
 {
 	const size_t width = terminal.width ? terminal.width : usualWidth;
-	std::vector<std::string> top, tail;
-	if (account.isEmulated)
-		top.push_back(emulatedLine);
+	std::vector<std::string> top = warnings(account), tail;
 	const auto head = heading(runs, width);
 	top.insert(top.end(), head.begin(), head.end());
 	top.push_back("");
 
 	tail = scalerWorries(account);
+	if (tail.empty() && account.loweredTo.contains("float16"))
+		tail.push_back("scaling: no scale had to change");
 	for (auto &line : tail) // a rule of several lines leaves no room for what was kept
 		if (const size_t end = line.find('\n'); end != line.npos)
 			line = line.substr(0, end) + " the rule of --format json";
@@ -206,55 +232,24 @@ void writeSummary(std::FILE *out, const Terminal &terminal, const Runs &runs, co
 		                           account.planMs));
 	if (hasLoss(account.loss))
 		tail.push_back("lost: " + describe(account.loss));
-	if (!account.isEmulated && account.estimateLowered > 0)
-		tail.push_back(fmt::format("the cost model's estimate for the lowered products: {:.1f}x",
-		                           account.estimate / account.estimateLowered));
 	auto next = suggestions(account);
 	next.resize(std::min<size_t>(next.size(), 2));
 	next.push_back(fmt::format("{} report --report ops {}", invocation, places));
-	std::string commands; // to be copied: never cut
-	size_t used = top.size() + tail.size();
-	for (const auto &line : next) {
+	const auto middle = work(terminal, account, width) + fit(gain(account), width) + "\n";
+	size_t used;
+	const auto rows = [&] { // what is to be copied is never cut
+		used = top.size() + tail.size() + linesOf(middle);
+		for (const auto &line : next)
+			used += (6 + widthOf(line) + width - 1) / width;
+		return used;
+	};
+	while (rows() > summaryLines && next.size() > 1)
+		next.erase(next.end() - 2);
+	std::string commands;
+	for (const auto &line : next)
 		commands += fmt::format("{}{}\n", commands.empty() ? "next: " : "      ", line);
-		used += (6 + widthOf(line) + width - 1) / width;
-	}
-	const auto middle = work(terminal, account, width);
-	used += linesOf(middle);
 	const auto reasons = whyKept(terminal, account, width, summaryLines > used ? summaryLines - used : 0);
 	fmt::print(out, "{}{}{}{}{}", withLines(top, width), middle, reasons, withLines(tail, width), commands);
-}
-
-void writeOps(std::FILE *out, const Terminal &terminal, const std::vector<OpsRow> &list, const Account &account)
-{
-	Table table("rrrrrlllll");
-	table.add({"FLOP", "share", "est", "est lowered", "calls", "decision", "entry", "m x n x k", "types", "op"},
-	          Style::bold);
-	for (const auto &place : list) {
-		const auto &row = *place.row;
-		const auto types = row.dtypeCompute.empty() || row.dtypeCompute == row.dtypeIn
-		                       ? row.dtypeIn
-		                       : fmt::format("{} > {}", row.dtypeIn, row.dtypeCompute);
-		table.add({amount(row.flops()), share(row.flops(), account.all.flops), duration(row.estNs * double(row.calls)),
-		           duration(row.estLoweredNs * double(row.calls)), count(row.calls),
-		           row.reason.empty() ? row.decision : fmt::format("{}: {}", row.decision, row.reason), row.entry,
-		           fmt::format("{}{} {}", row.transa, row.transb, shapeOf(row)), types, row.op},
-		          row.decision == "lowered"    ? Style::green
-		          : row.decision == "fallback" ? Style::red
-		                                       : Style::plain);
-	}
-	fmt::print(out, "{}", table.print(terminal, terminal.width));
-}
-
-void writeGroups(std::FILE *out, const Terminal &terminal, const std::vector<Group> &list, const Account &account)
-{
-	Table table("rrrrrrl");
-	table.add({"FLOP", "share", "est", "est lowered", "calls", "lowered", list.empty() ? "" : list.front().by},
-	          Style::bold);
-	for (const auto &group : list)
-		table.add({amount(group.flops), share(group.flops, account.all.flops), duration(group.estNs),
-		           duration(group.estLoweredNs), count(group.calls), share(group.lowered.flops, group.flops),
-		           group.key.empty() ? "-" : group.key});
-	fmt::print(out, "{}", table.print(terminal, terminal.width));
 }
 
 void writeConfig(std::FILE *out, const Terminal &terminal, const Runs &runs)
@@ -276,14 +271,17 @@ void writeConfig(std::FILE *out, const Terminal &terminal, const Runs &runs)
 	}
 }
 
-void writeReasons(std::FILE *out, const Terminal &terminal, const Account &account)
+void writeReasons(std::FILE *out, const Terminal &terminal, const Sheet &reasons, const Account &account)
 {
-	for (const auto &reason : account.reasons) {
+	for (const size_t number : reasons.order) {
+		const auto &reason = account.reasons[number];
 		const auto head = fmt::format("{}: {}", reason.decision, reason.reason.empty() ? "?" : reason.reason);
 		fmt::print(out, "{:<32} {}, {}FLOP", terminal.paint(Style::bold, head), plural(reason.calls, "call"),
 		           amount(reason.flops) + (reason.flops >= 999.5 ? "" : " "));
 		if (reason.eligible.calls > 0)
 			fmt::print(out, ", {} of the fp32 FLOP", share(reason.eligible.flops, account.eligible.flops));
+		if (const double time = reason.timeNs(account.isMeasured); time > 0)
+			fmt::print(out, ", {}{}", duration(time), account.isMeasured ? " in kernels" : " by the cost model");
 		fmt::print(out, "\n");
 		if (const auto known = reasonOf(reason.reason))
 			fmt::print(out, "    {}\n", policy::meaning(*known));

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <csignal>
 #include <cstdlib>
+#include <span>
 #include <string>
 #include <sys/wait.h>
 #include <thread>
@@ -65,15 +66,40 @@ void scaler(RowId row, const char *kind, char operand)
 	recorder.scaler({kind, row, operand, NAN, 3, 1.5f, autoamp::base::ticks()});
 }
 
+// 100 calls, three of four lowered, each with its kernels; one kernel of a gradient scaler, one that nobody knows.
+void deviceWork(Lane *lane, int kernelNs)
+{
+	recorder.clock(0);
+	for (uint64_t i = 0; i < 100; i++) {
+		const bool isLowered = i % 4 != 0;
+		const Row row = isLowered ? product("lowered", "white_list", 1024) : product("kept", "black_list", 512);
+		const uint64_t number = lane->nextCall(), start = 1000000 + i * 10000,
+		               end = start + static_cast<uint64_t>(kernelNs);
+		const RowId id = call(lane, row, 1);
+		if (i == 0)
+			scaler(id, "init", 'A');
+		const KernelEvent cast = {start - 500, start - 100, number, "autoamp_cast_half", id, 7, 0, kernelOurs};
+		const KernelEvent gemm = {
+		    start, end, number, isLowered ? "sm90_xmma_gemm_f16f16_f16f32_f32_nt_n" : "sgemm <a|b>", id, 7, 0, 0};
+		const KernelEvent both[] = {cast, gemm};
+		recorder.kernels(std::span(both).subspan(isLowered ? 0 : 1), {});
+	}
+	const char *const unscale = "at::native::_amp_foreach_non_finite_check_and_unscale_cuda_";
+	const KernelEvent others[] = {{5000000, 5000300, 0, unscale, 0, 8, 0, kernelOutside},
+	                              {6000000, 6000100, 0, "stranger", 0, 8, 0, 0}};
+	recorder.kernels(others, {1, 0, 0});
+}
+
 void write(const std::string &scenario, int number)
 {
 	Options options;
 	const char *pattern = std::getenv("AUTOAMP_TRACE_FILE");
 	const char *mode = std::getenv("AUTOAMP_TRACE");
 	options.pattern = pattern;
-	options.mode = mode && std::string(mode) == "summary" ? Mode::summary : Mode::ops;
+	const bool hasKernels = scenario.find("kernels") != std::string::npos;
+	options.mode = mode && std::string(mode) == "summary" ? Mode::summary : hasKernels ? Mode::kernels : Mode::ops;
 	options.lookup = [](const char *name) -> const char * { return std::getenv(name); };
-	options.emulated = scenario != "real";
+	options.emulated = scenario != "real" && scenario != "kernels";
 	options.maxSize = scenario == "capped" ? 1u << 20 : 1u << 30;
 	if (!recorder.open(options))
 		std::exit(9);
@@ -99,6 +125,8 @@ void write(const std::string &scenario, int number)
 			call(other, product("kept", "too_small", 8), 3);
 			recorder.detach(other);
 		}).join();
+	} else if (hasKernels) {
+		deviceWork(lane, number);
 	} else if (scenario == "capped" || scenario == "many") {
 		call(lane, product("lowered", "white_list", 1024), number);
 	} else {

@@ -375,21 +375,23 @@ TEST_CASE("which algorithms serve, and what they need")
 		const auto xs = x.tensor.descriptor, ys = y.tensor.descriptor;
 		const auto ws = convolution.filter.descriptor;
 		const auto c = convolution.descriptor.descriptor;
-		using namespace std::placeholders;
+		const auto with = [](auto function, auto... first) {
+			return [=](auto... rest) { return function(first..., rest...); };
+		};
 		examine(row.forward, 10, 8, cudnnGetConvolutionForwardAlgorithmMaxCount,
-		        std::bind(cudnnGetConvolutionForwardAlgorithm_v7, dnn.handle, xs, ws, c, ys, _1, _2, _3),
-		        std::bind(cudnnFindConvolutionForwardAlgorithm, dnn.handle, xs, ws, c, ys, _1, _2, _3),
-		        std::bind(cudnnGetConvolutionForwardWorkspaceSize, dnn.handle, xs, ws, c, ys, _1, _2),
+		        with(cudnnGetConvolutionForwardAlgorithm_v7, dnn.handle, xs, ws, c, ys),
+		        with(cudnnFindConvolutionForwardAlgorithm, dnn.handle, xs, ws, c, ys),
+		        with(cudnnGetConvolutionForwardWorkspaceSize, dnn.handle, xs, ws, c, ys),
 		        std::vector<cudnnConvolutionFwdAlgoPerf_t>());
 		examine(row.data, 8, 6, cudnnGetConvolutionBackwardDataAlgorithmMaxCount,
-		        std::bind(cudnnGetConvolutionBackwardDataAlgorithm_v7, dnn.handle, ws, ys, c, xs, _1, _2, _3),
-		        std::bind(cudnnFindConvolutionBackwardDataAlgorithm, dnn.handle, ws, ys, c, xs, _1, _2, _3),
-		        std::bind(cudnnGetConvolutionBackwardDataWorkspaceSize, dnn.handle, ws, ys, c, xs, _1, _2),
+		        with(cudnnGetConvolutionBackwardDataAlgorithm_v7, dnn.handle, ws, ys, c, xs),
+		        with(cudnnFindConvolutionBackwardDataAlgorithm, dnn.handle, ws, ys, c, xs),
+		        with(cudnnGetConvolutionBackwardDataWorkspaceSize, dnn.handle, ws, ys, c, xs),
 		        std::vector<cudnnConvolutionBwdDataAlgoPerf_t>());
 		examine(row.filter, 9, 7, cudnnGetConvolutionBackwardFilterAlgorithmMaxCount,
-		        std::bind(cudnnGetConvolutionBackwardFilterAlgorithm_v7, dnn.handle, xs, ys, c, ws, _1, _2, _3),
-		        std::bind(cudnnFindConvolutionBackwardFilterAlgorithm, dnn.handle, xs, ys, c, ws, _1, _2, _3),
-		        std::bind(cudnnGetConvolutionBackwardFilterWorkspaceSize, dnn.handle, xs, ys, c, ws, _1, _2),
+		        with(cudnnGetConvolutionBackwardFilterAlgorithm_v7, dnn.handle, xs, ys, c, ws),
+		        with(cudnnFindConvolutionBackwardFilterAlgorithm, dnn.handle, xs, ys, c, ws),
+		        with(cudnnGetConvolutionBackwardFilterWorkspaceSize, dnn.handle, xs, ys, c, ws),
 		        std::vector<cudnnConvolutionBwdFilterAlgoPerf_t>());
 	}
 }

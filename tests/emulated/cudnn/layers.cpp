@@ -259,6 +259,18 @@ TEST_CASE("element by element")
 		    return cudnnTransformTensor(dnn, s.alpha(), from.tensor, from.device, s.beta(), to.tensor, to.device);
 	    },
 	    [](Vector x) { return x; });
+	const auto ramp = [next = 0.]() mutable { return next += 1. / 3; };
+	const auto nothing = [] { return NaN; };
+	Numbers wide(F, Layout::padded, dims, ramp), half(CUDNN_DATA_HALF, Layout::nhwc, dims, nothing),
+	    brain(CUDNN_DATA_BFLOAT16, Layout::nhwc, dims, nothing);
+	const float one = 1, zero = 0;
+	OK(cudnnTransformTensor(dnn, &one, wide.tensor, wide.device, &zero, half.tensor, half.device));
+	CHECK(half.download());
+	for (int i = 0; i < half.count(); ++i)
+		CHECK(half[i] == __half2float(__float2half_rn(static_cast<float>(wide[i]))));
+	CHECK(cudnnTransformTensor(dnn, &one, wide.tensor, wide.device, &zero, brain.tensor, brain.device) ==
+	      CUDNN_STATUS_NOT_SUPPORTED);
+
 	DESCRIBED(TensorTransform) padding;
 	const int before[] = {0, 0, 1, 0}, after[] = {0, 1, 0, 2};
 	OK(cudnnSetTensorTransformDescriptor(padding, 4, CUDNN_TENSOR_NHWC, before, after, nullptr, CUDNN_TRANSFORM_FOLD));

@@ -3,9 +3,8 @@
 STUBS = ('cudnnFusedOps', 'cudnnCreateFusedOps', 'cudnnDestroyFusedOps', 'cudnnMakeFusedOps', 'cudnnSetFusedOps',
          'cudnnGetFusedOps', 'cudnnMultiHeadAttn', 'cudnnGetMultiHeadAttn', 'cudnnCreateAttn', 'cudnnDestroyAttn',
          'cudnnSetAttn', 'cudnnGetAttn', 'cudnnCreateSeqData', 'cudnnDestroySeqData', 'cudnnSetSeqData', 'cudnnGetSeqData',
-         'cudnnSpatialTf', 'cudnnCTCLoss', 'cudnnGetCTCLossWorkspaceSize', 'cudnnDivisiveNormalization', 'cudnnIm2Col',
-         'cudnnReorderFilterAndBias', 'cudnnGetFoldedConvBackwardDataDescriptors', 'cudnnGetBackdoor', 'cudnnSetBackdoor',
-         'cudnnGetRNNDropoutLocationsInternal')
+         'cudnnDivisiveNormalization', 'cudnnReorderFilterAndBias', 'cudnnGetFoldedConvBackwardDataDescriptors',
+         'cudnnGetBackdoor', 'cudnnSetBackdoor', 'cudnnGetRNNDropoutLocationsInternal')
 ANSWERS = ('cudnnGetVersion', 'cudnnGetMaxDeviceVersion', 'cudnnGetCudartVersion', 'cudnnGetErrorString',
            'cudnnGetLastErrorString')  # no statuses
 

@@ -1,6 +1,7 @@
 // Legacy convolutions of cuDNN in all directions, layouts and sizes, checked on the host against fp64. One case a line.
 // Nothing here knows of autoamp.
-#include "harness.h"
+#include "counting.h"
+#include "products.h"
 
 #include <cudnn.h>
 
@@ -36,6 +37,7 @@ struct Spec {
 	bool isRelu = false;
 	double magnitude = 1, magnitudeOfSecond = 1;
 	bool isNan = false; // what the result's place holds
+	cudnnMathType_t math = CUDNN_DEFAULT_MATH;
 };
 
 using Index = std::vector<int64_t>;
@@ -152,6 +154,7 @@ public:
 		    convolution, spec.spatial, all(spec.pad).data(), all(spec.stride).data(), all(spec.dilation).data(),
 		    spec.isFlipped ? CUDNN_CONVOLUTION : CUDNN_CROSS_CORRELATION, CUDNN_DATA_FLOAT));
 		NEED(cudnnSetConvolutionGroupCount(convolution, spec.groups));
+		NEED(cudnnSetConvolutionMathType(convolution, spec.math));
 		const std::vector<int> one = sizes(1, spec.k, spec.spatial, 1);
 		NEED(cudnnCreateTensorDescriptor(&biasDescriptor));
 		NEED(cudnnSetTensorNdDescriptor(biasDescriptor, CUDNN_DATA_FLOAT, static_cast<int>(one.size()), one.data(),
@@ -230,31 +233,20 @@ public:
 	std::vector<double> expected() const
 	{
 		std::vector<double> sums(const_cast<Problem *>(this)->result().array.size());
-		const int64_t perGroup = spec.c / spec.groups, filters = spec.k / spec.groups;
-		Index inX(x.dims.size()), inW(w.dims.size());
-		y.each([&](const Index &inY) {
-			w.each([&](const Index &tap) {
-				if (tap[0] != inY[1])
-					return;
-				inX[0] = inY[0], inX[1] = inY[1] / filters * perGroup + tap[1];
-				inW = tap;
-				for (int i = 0; i < spec.spatial; i++) {
-					const auto at = static_cast<size_t>(2 + i);
-					inX[at] = inY[at] * spec.stride - spec.pad + tap[at] * spec.dilation;
-					if (inX[at] < 0 || inX[at] >= x.dims[at])
-						return;
-					if (spec.isFlipped)
-						inW[at] = spec.filter - 1 - tap[at];
-				}
-				const double xs = x.array[x.at(inX)], ws = w.array[w.at(inW)], ys = y.array[y.at(inY)];
-				if (spec.direction == Direction::data)
-					sums[x.at(inX)] += ys * ws;
-				else if (spec.direction == Direction::filter)
-					sums[w.at(inW)] += ys * xs;
-				else
-					sums[y.at(inY)] += xs * ws;
-			});
-		});
+		const auto placeOf = [](const Tensor &tensor) {
+			return Place{{tensor.dims.begin(), tensor.dims.end()}, {tensor.strides.begin(), tensor.strides.end()}};
+		};
+		eachProduct(placeOf(x), placeOf(w), placeOf(y), {spec.stride, spec.dilation, spec.pad, spec.isFlipped},
+		            [&](int64_t inX, int64_t inW, int64_t inY) {
+			            const auto atX = static_cast<size_t>(inX), atW = static_cast<size_t>(inW),
+			                       atY = static_cast<size_t>(inY);
+			            if (spec.direction == Direction::data)
+				            sums[atX] += static_cast<double>(y.array[atY]) * w.array[atW];
+			            else if (spec.direction == Direction::filter)
+				            sums[atW] += static_cast<double>(y.array[atY]) * x.array[atX];
+			            else
+				            sums[atY] += static_cast<double>(x.array[atX]) * w.array[atW];
+		            });
 		return sums;
 	}
 	// After download(): the error of the convolution alone, relative to all of it.
@@ -268,7 +260,7 @@ public:
 			result().array[i] = before_[i]; // the reference reads the operands only
 		const std::vector<double> sums = expected();
 		double error = 0, all = 0;
-		long long nonfinite = 0, count = 0;
+		long long nonfinite = 0, count = 0, narrow = 0;
 		double lost = 0; // the largest element that has become 0
 		got.each([&](const Index &index) {
 			const size_t at = got.at(index);
@@ -281,13 +273,18 @@ public:
 				own = whole = 0;
 			const double off = downloaded[at] - whole;
 			nonfinite += !std::isfinite(downloaded[at]);
+			uint32_t word;
+			std::memcpy(&word, &downloaded[at], sizeof word);
+			narrow += (word & 0xffff) == 0; // what bfloat16 can say
 			if (downloaded[at] == 0)
 				lost = std::max(lost, std::abs(whole));
 			error += off * off, all += own * own, count++;
 		});
 		for (size_t i = 0; i < before_.size(); i++)
 			result().array[i] = downloaded[i];
-		line.put("nonfinite", nonfinite).put("lost", lost / std::sqrt(all / static_cast<double>(count)));
+		line.put("nonfinite", nonfinite)
+		    .put("is_narrow", static_cast<int>(narrow == count))
+		    .put("lost", lost / std::sqrt(all / static_cast<double>(count)));
 		return std::sqrt(error / all);
 	}
 	void run(const Dnn &dnn, Line &line)
@@ -335,6 +332,7 @@ constexpr Spec table[] = {
     {.name = "wide.gaps", .layout = Layout::gaps, .layoutOfResult = Layout::gaps},
     {.name = "wide.c3_k5", .c = 3, .k = 5},
     {.name = "wide.1x1", .c = 40, .k = 33, .filter = 1, .pad = 0},
+    {.name = "wide.1x1_strided", .n = 1, .size = 28, .filter = 1, .stride = 2, .pad = 0},
     {.name = "wide.dilated", .size = 11, .dilation = 2},
     {.name = "wide.strided", .size = 11, .stride = 2},
     {.name = "wide.5x5_strided", .size = 15, .filter = 5, .stride = 3, .pad = 2},
@@ -382,6 +380,14 @@ constexpr Spec fused[] = {
      .beta = 0.5f,
      .isRelu = true},
 };
+
+constexpr struct {
+	const char *name;
+	cudnnMathType_t type;
+} maths[] = {{"default", CUDNN_DEFAULT_MATH},
+             {"tensor_op", CUDNN_TENSOR_OP_MATH},
+             {"conversion", CUDNN_TENSOR_OP_MATH_ALLOW_CONVERSION},
+             {"fma", CUDNN_FMA_MATH}};
 
 uint64_t bitsOf(Problem &problem, const Dnn &dnn, Line &line)
 {
@@ -465,6 +471,17 @@ void threads(Line &line)
 	}
 }
 
+void hotPath(Direction direction, Line &line)
+{
+	Dnn dnn;
+	Problem other({.name = "", .c = 8}), problem({.name = "", .direction = direction, .c = 21});
+	line.require(other.call(dnn) == 0, "a call failed");
+	countTurns(line, 1, [&] {
+		line.require(problem.call(dnn) == 0, "a call failed");
+		CHECK(cudaStreamSynchronize(dnn.stream));
+	});
+}
+
 long residentKilobytes()
 {
 	FILE *const file = std::fopen("/proc/self/statm", "r");
@@ -512,8 +529,22 @@ int runAll(int argc, char **argv)
 		}
 	for (const Spec &spec : fused)
 		add(spec, spec.name);
+	Spec large = {.name = "", .n = 8, .c = 8, .k = 64, .size = 40, .filter = 1, .pad = 0};
+	add(large, "preferred.nchw");
+	large.layoutOfResult = Layout::nhwc;
+	add(large, "preferred.nhwc");
+	for (const auto &[name, type] : maths) {
+		for (const auto &[direction, way] : directions)
+			add({.name = "", .direction = way, .c = 20, .isFlipped = true, .beta = 0.5f, .math = type},
+			    std::string("math.") + name + "." + direction);
+		add({.name = "", .direction = Direction::fused, .isRelu = true, .math = type},
+		    std::string("math.") + name + ".fused");
+	}
 	for (const auto &[direction, way] : directions)
 		cases.push_back({std::string("capture.") + direction, [way](Line &line) { capture(way, line); }});
+	for (const auto &[direction, way] : directions)
+		cases.push_back({std::string("hot_path.") + direction, [way](Line &line) { hotPath(way, line); }});
+	cases.push_back({"hot_path.fused", [](Line &line) { hotPath(Direction::fused, line); }});
 	cases.push_back({"capture_first", captureFirst});
 	cases.push_back({"threads", threads});
 	cases.push_back({"memory", memory});

@@ -189,10 +189,10 @@ int main(int argc, char **argv)
 	CASE(cudnnScaleTensor, handle, t, y, &one)
 	CASE(cudnnSetTensor, handle, t, y, &one)
 	CASE(cudnnReduceTensor, handle, reduce, nullptr, 0, work, size, &one, t, x, &zero, r, y)
-	CASE(cudnnCTCLoss, handle, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr,
+	CASE(cudnnCTCLoss, handle, t, x, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr,
 	     CUDNN_CTC_LOSS_ALGO_DETERMINISTIC, nullptr, nullptr, 0)
-	CASE(cudnnCTCLoss_v8, handle, CUDNN_CTC_LOSS_ALGO_DETERMINISTIC, nullptr, nullptr, nullptr, nullptr, nullptr,
-	     nullptr, nullptr, nullptr, nullptr, 0, nullptr)
+	CASE(cudnnCTCLoss_v8, handle, CUDNN_CTC_LOSS_ALGO_DETERMINISTIC, nullptr, t, x, nullptr, nullptr, nullptr, nullptr,
+	     nullptr, nullptr, 0, nullptr)
 	CASE(cudnnSpatialTfGridGeneratorForward, handle, nullptr, x, y)
 	CASE(cudnnSpatialTfGridGeneratorBackward, handle, nullptr, x, y)
 	CASE(cudnnSpatialTfSamplerForward, handle, nullptr, &one, t, x, more, &zero, t, y)

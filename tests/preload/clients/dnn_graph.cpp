@@ -1,6 +1,7 @@
 // Convolutions and products through cuDNN's graph API, as PyTorch asks for them: heuristics, a plan that is kept, a
 // variant pack a call. One case a line; the results are checked against fp64.
-#include "harness.h"
+#include "counting.h"
+#include "products.h"
 
 #include <cudnn.h>
 
@@ -86,13 +87,14 @@ struct Tensor {
 			last += (dims[i] - 1) * strides[i];
 		return static_cast<size_t>(last) + 1;
 	}
-	float &at(const Dims &index) const
+	int64_t offset(const Dims &index) const
 	{
-		int64_t offset = 0;
+		int64_t sum = 0;
 		for (size_t i = 0; i < dims.size(); i++)
-			offset += (dims[i] == 1 ? 0 : index[i]) * strides[i];
-		return (*array)[static_cast<size_t>(offset)];
+			sum += (dims[i] == 1 ? 0 : index[i]) * strides[i];
+		return sum;
 	}
+	float &at(const Dims &index) const { return (*array)[static_cast<size_t>(offset(index))]; }
 	template <typename Visit>
 	void each(Visit visit) const
 	{
@@ -194,7 +196,7 @@ public:
 	double eta = 0; // of the last check
 
 private:
-	double reference(const Dims &index, double &magnitude) const;
+	std::vector<double> reference() const;
 	std::vector<Descriptor> operations(std::vector<Descriptor> &described) const;
 	size_t chainEnd_ = 2;
 	std::unique_ptr<Descriptor> plan_;
@@ -426,76 +428,38 @@ Descriptor Problem::pack() const
 	return pack;
 }
 
-// The product alone, and the size of what was added up.
-double Problem::reference(const Dims &index, double &magnitude) const
+// The product alone, where its elements lie.
+std::vector<double> Problem::reference() const
 {
-	double sum = 0;
-	magnitude = 0;
-	const auto add = [&](float a, float b) {
-		sum += static_cast<double>(a) * b;
-		magnitude += std::abs(static_cast<double>(a) * b);
+	const Tensor &first = tensors[0], &second = tensors[1], &product = tensors[2];
+	const Array &a = *first.array, &b = *second.array;
+	std::vector<double> sums(product.extent());
+	const auto add = [&](int64_t at, int64_t inA, int64_t inB) {
+		sums[static_cast<size_t>(at)] += static_cast<double>(a[static_cast<size_t>(inA)]) * b[static_cast<size_t>(inB)];
 	};
-	const Tensor &first = tensors[0], &second = tensors[1];
-	if (spec.kind == Kind::matmul) {
-		for (int64_t l = 0; l < spec.depth; l++)
-			add(first.at({index[0], index[1], l}), second.at({index[0], l, index[2]}));
-		return sum;
+	const auto placeOf = [](const Tensor &tensor) { return Place{tensor.dims, tensor.strides}; };
+	const Sliding how{spec.stride, spec.dilation, spec.pad, spec.isFlipped};
+	switch (spec.kind) {
+	case Kind::matmul:
+		product.each([&](const Dims &i) {
+			for (int64_t l = 0; l < spec.depth; l++)
+				add(product.offset(i), first.offset({i[0], i[1], l}), second.offset({i[0], l, i[2]}));
+		});
+		break;
+	case Kind::forward:
+		eachProduct(placeOf(first), placeOf(second), placeOf(product), how,
+		            [&](int64_t x, int64_t w, int64_t y) { add(y, x, w); });
+		break;
+	case Kind::backwardData:
+		eachProduct(placeOf(product), placeOf(second), placeOf(first), how,
+		            [&](int64_t x, int64_t w, int64_t y) { add(x, y, w); });
+		break;
+	case Kind::backwardFilter:
+		eachProduct(placeOf(first), placeOf(product), placeOf(second), how,
+		            [&](int64_t x, int64_t w, int64_t y) { add(w, x, y); });
+		break;
 	}
-	const auto spatial = static_cast<size_t>(spec.spatial);
-	const bool isData = spec.kind == Kind::backwardData, isFilter = spec.kind == Kind::backwardFilter;
-	const Tensor &w = isFilter ? tensors[2] : second, &y = isData ? first : isFilter ? second : tensors[2];
-	const int64_t filters = spec.k / spec.groups, channels = spec.c / spec.groups;
-	// All (image, filter, channel of the group, position of y, tap) that meet in this element.
-	const auto tapOf = [&](int64_t tap) { return spec.isFlipped ? spec.filter - 1 - tap : tap; };
-	Tensor places, taps; // index spaces
-	places.dims.assign(y.dims.begin() + 2, y.dims.end());
-	taps.dims.assign(w.dims.begin() + 2, w.dims.end());
-	const auto xOf = [&](const Dims &place, const Dims &tap, Dims &x) {
-		for (size_t i = 0; i < spatial; i++) {
-			x[2 + i] = place[i] * spec.stride + tapOf(tap[i]) * spec.dilation - spec.pad;
-			if (x[2 + i] < 0 || x[2 + i] >= spec.size)
-				return false;
-		}
-		return true;
-	};
-	const auto joined = [&](int64_t a, int64_t b, const Dims &rest) {
-		Dims all{a, b};
-		all.insert(all.end(), rest.begin(), rest.end());
-		return all;
-	};
-	Dims x(2 + spatial), rest(index.begin() + 2, index.end());
-	if (spec.kind == Kind::forward) {
-		const int64_t group = index[1] / filters;
-		taps.each([&](const Dims &tap) {
-			x[0] = index[0];
-			if (xOf(rest, tap, x))
-				for (int64_t c = 0; c < channels; c++) {
-					x[1] = group * channels + c;
-					add(first.at(x), second.at(joined(index[1], c, tap)));
-				}
-		});
-	} else if (isData) {
-		const int64_t group = index[1] / channels;
-		places.each([&](const Dims &place) {
-			taps.each([&](const Dims &tap) {
-				if (!xOf(place, tap, x) || !std::equal(rest.begin(), rest.end(), x.begin() + 2))
-					return;
-				for (int64_t k = group * filters; k < (group + 1) * filters; k++)
-					add(first.at(joined(index[0], k, place)), second.at(joined(k, index[1] % channels, tap)));
-			});
-		});
-	} else {
-		const int64_t group = index[0] / filters;
-		places.each([&](const Dims &place) {
-			if (!xOf(place, rest, x))
-				return;
-			for (int64_t n = 0; n < spec.n; n++) {
-				x[0] = n, x[1] = group * channels + index[1];
-				add(first.at(x), second.at(joined(n, index[0], place)));
-			}
-		});
-	}
-	return sum;
+	return sums;
 }
 
 void Problem::check(Line &line)
@@ -509,12 +473,10 @@ void Problem::check(Line &line)
 	double error = 0, norm = 0;
 	long long nonfinite = 0;
 	std::vector<bool> written(out.array->size());
+	const std::vector<double> products = reference();
 	out.each([&](const Dims &index) {
-		int64_t offset = 0;
-		for (size_t i = 0; i < index.size(); i++)
-			offset += index[i] * out.strides[i];
-		written[static_cast<size_t>(offset)] = true;
-		double magnitude = 0, product = spec.alpha * reference(index, magnitude);
+		written[static_cast<size_t>(out.offset(index))] = true;
+		const double product = spec.alpha * products[static_cast<size_t>(tensors[2].offset(index))];
 		const double operand = spec.chain == Chain::none ? spec.beta * before.at(index) : tensors[3].at(index);
 		double expected = spec.chain == Chain::scale ? product * operand : product + operand;
 		const bool isCut = spec.chain == Chain::biasRelu && expected < 0;
@@ -845,6 +807,21 @@ void faulted(const Spec &spec, Line &line)
 	}
 }
 
+// The same pack again, as programs that keep theirs do.
+void hotPath(const Spec &spec, Line &line)
+{
+	Session session;
+	Problem other({.n = 1}), problem(spec);
+	for (Problem *each : {&other, &problem})
+		each->plan(session.handle);
+	line.require(other.call(session.handle) == 0, "a call failed");
+	const Descriptor pack = problem.pack();
+	countTurns(line, 1, [&] {
+		line.require(cudnnBackendExecute(session.handle, problem.plan(), pack) == 0, "a call failed");
+		CHECK(cudaStreamSynchronize(session.stream));
+	});
+}
+
 std::vector<Case> cases()
 {
 	std::vector<Case> all;
@@ -853,9 +830,10 @@ std::vector<Case> cases()
 	};
 	const std::pair<const char *, Kind> kinds[] = {
 	    {"forward", Kind::forward}, {"data", Kind::backwardData}, {"filter", Kind::backwardFilter}};
-	int64_t n = 2;
+	int64_t n = 0;
 	for (const auto &[kind, direction] : kinds) {
 		const std::string name = kind;
+		n = 2;
 		// No two alike, so that each has a row of the report to itself.
 		const auto variant = [&](const char *what, Spec spec) {
 			spec.kind = direction;
@@ -879,15 +857,30 @@ std::vector<Case> cases()
 		variant("scale", {.chain = Chain::scale});
 		variant("fma", {.pick = Pick::noTensorCores});
 	}
+	n = 30;
 	add("forward.bias", {.n = ++n, .chain = Chain::bias});
 	add("forward.residual", {.n = ++n, .chain = Chain::residual});
 	add("forward.biasRelu", {.n = ++n, .chain = Chain::biasRelu});
 	add("forward.planes", {.n = ++n, .layouts = "ccc", .chain = Chain::bias});
+	const std::pair<const char *, Spec> odd[] = {{"forward", {.n = ++n, .c = 3, .k = 13}},
+	                                             {"data_k", {.kind = Kind::backwardData, .n = ++n, .k = 13}},
+	                                             {"data_c", {.kind = Kind::backwardData, .n = ++n, .c = 3}},
+	                                             {"filter", {.kind = Kind::backwardFilter, .n = ++n, .k = 13}}};
+	add("auto.groups",
+	    {.kind = Kind::backwardData, .n = 4, .c = 64, .k = 64, .groups = 2, .pick = Pick::noTensorCores});
+	for (auto [name, spec] : odd) {
+		spec.chain = Chain::scale;
+		add(std::string("odd_chain.") + name, spec);
+	}
 	n = 40;
 	for (const char *layouts : {"rrr", "trr", "rtr", "ttr", "rrt"})
 		add(std::string("matmul.") + layouts, {.kind = Kind::matmul, .layouts = layouts, .rows = ++n});
 	add("matmul.odd", {.kind = Kind::matmul, .layouts = "rrr", .batch = 1, .rows = 37, .columns = 33, .depth = 23});
 	add("matmul.large", {.kind = Kind::matmul, .layouts = "rrr", .rows = ++n, .scale = 1e3});
+	add("matmul.scale", {.kind = Kind::matmul, .layouts = "rtr", .chain = Chain::scale, .rows = ++n});
+	add("matmul.bias", {.kind = Kind::matmul, .layouts = "rrr", .chain = Chain::bias, .rows = ++n});
+	add("matmul.residual", {.kind = Kind::matmul, .layouts = "trr", .chain = Chain::residual, .rows = ++n});
+	add("matmul.biasRelu", {.kind = Kind::matmul, .layouts = "rrr", .chain = Chain::biasRelu, .rows = ++n});
 	for (const auto &[kind, direction] : kinds)
 		all.push_back({std::string("captured.") + kind, [direction = direction](Line &line) {
 			               captured({.kind = direction, .layouts = "ccc"}, false, line);
@@ -899,6 +892,11 @@ std::vector<Case> cases()
 	                                                {"chain", {.chain = Chain::scale, .pick = Pick::noTensorCores}}};
 	for (const auto &[name, spec] : faults)
 		all.push_back({std::string("faulted.") + name, [spec = spec](Line &line) { faulted(spec, line); }});
+	const std::pair<const char *, Spec> hot[] = {{"convolution", {}},
+	                                             {"chain", {.chain = Chain::biasRelu}},
+	                                             {"matmul", {.kind = Kind::matmul, .layouts = "rrr"}}};
+	for (const auto &[name, spec] : hot)
+		all.push_back({std::string("hot_path.") + name, [spec = spec](Line &line) { hotPath(spec, line); }});
 	all.push_back({"reused", reused});
 	all.push_back({"cycles", cycles});
 	all.push_back({"threads", threads});

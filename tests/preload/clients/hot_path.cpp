@@ -1,75 +1,12 @@
-// What the library's own code allocates and locks while it handles what it knows. This program's malloc and
-// pthread_mutex_lock count the calls that come from libautoamp-core.so: at the first turn of each case, and in later
-// ones.
-#include "harness.h"
+// What the library's own code allocates and locks while it handles what it knows (counting.h): at the first turn of
+// each case, and in later ones.
+#include "counting.h"
 
 #include "inject/autoamp.h"
-
-#include <algorithm>
-#include <atomic>
-#include <cstring>
-#include <dlfcn.h>
-#include <link.h>
-#include <pthread.h>
-
-namespace {
-
-uintptr_t low, high; // of the core; nothing before it is there
-struct Count {
-	int allocations, locks;
-};
-thread_local Count count; // of this program: initial-exec, so counting allocates nothing
-
-bool isOurs(const void *caller)
-{
-	return reinterpret_cast<uintptr_t>(caller) - low < high - low;
-}
-
-} // namespace
-
-extern "C" {
-void *__libc_malloc(size_t bytes);
-void *__libc_calloc(size_t number, size_t bytes);
-void *__libc_realloc(void *memory, size_t bytes);
-
-void *malloc(size_t bytes)
-{
-	count.allocations += isOurs(__builtin_return_address(0));
-	return __libc_malloc(bytes);
-}
-void *calloc(size_t number, size_t bytes)
-{
-	count.allocations += isOurs(__builtin_return_address(0));
-	return __libc_calloc(number, bytes);
-}
-void *realloc(void *memory, size_t bytes)
-{
-	count.allocations += isOurs(__builtin_return_address(0));
-	return __libc_realloc(memory, bytes);
-}
-int pthread_mutex_lock(pthread_mutex_t *mutex)
-{
-	static std::atomic<int (*)(pthread_mutex_t *)> known;
-	if (!known)
-		known = reinterpret_cast<int (*)(pthread_mutex_t *)>(dlsym(RTLD_NEXT, "pthread_mutex_lock"));
-	count.locks += isOurs(__builtin_return_address(0));
-	return known.load()(mutex);
-}
-}
 
 using namespace client;
 
 namespace {
-
-int findCore(dl_phdr_info *object, size_t, void *)
-{
-	if (!std::strstr(object->dlpi_name, "libautoamp-core.so"))
-		return 0;
-	low = object->dlpi_addr;
-	for (int i = 0; i < object->dlpi_phnum; i++)
-		high = std::max<uintptr_t>(high, low + object->dlpi_phdr[i].p_vaddr + object->dlpi_phdr[i].p_memsz);
-	return 1;
-}
 
 autoamp_region region(const char *name, const char *dtype = nullptr, int enabled = AUTOAMP_SAME)
 {
@@ -121,18 +58,8 @@ void run(const Work &work, Line &line)
 		problems.emplace_back(spec), problems.back().upload();
 	other.front().upload();
 	turn(session, other, {}); // the core is there from here on
-	dl_iterate_phdr(findCore, nullptr);
-	count = {};
-	turn(session, problems, work);
-	line.put("first_allocations", count.allocations).put("first_locks", count.locks);
-	for (int i = 0; i < 3; i++)
-		turn(session, problems, work);
-	count = {};
-	constexpr int rounds = 40;
-	for (int i = 0; i < rounds; i++)
-		turn(session, problems, work);
-	line.put("calls", static_cast<int>(std::max<size_t>(1, work.regions.size()) * wanted) * rounds);
-	line.put("allocations", count.allocations).put("locks", count.locks);
+	countTurns(line, static_cast<int>(std::max<size_t>(1, work.regions.size()) * wanted),
+	           [&] { turn(session, problems, work); });
 }
 
 } // namespace

@@ -20,12 +20,14 @@ TABLES = [("src/cuda/driver.h", "AUTOAMP_DRIVER_FUNCTIONS"), ("src/op/vendor.h",
           ("src/op/vendor.h", "AUTOAMP_CUBLASLT_FUNCTIONS"), ("src/op/vendor.h", "AUTOAMP_CUDNN_FUNCTIONS"),
           ("src/op/vendor.h", "AUTOAMP_CUDNN_OPS_FUNCTIONS"), ("src/op/vendor.h", "AUTOAMP_CUDNN_CNN_FUNCTIONS"),
           ("src/op/vendor.h", "AUTOAMP_CUDNN_GRAPH_FUNCTIONS")]
-BESIDE = {"cublasGetProperty", "cudnnGetProperty"}
+BESIDE = {"cublasGetProperty", "cudnnGetProperty",
+          # Of a table whose rest is for convolutions that the vendor computes with another math type.
+          *(f"cudnnGetConvolution{direction}WorkspaceSize" for direction in ("Forward", "BackwardData", "BackwardFilter"))}
 # Called only when something else has failed already, so one failure cannot reach them.
 SECOND = {"cuMemPoolDestroy", "cuMemHostUnregister", "cuUserObjectRelease"}
-# Of layers that are never lowered, or that this client has none of.
+# Of layers that are never lowered, or that this client has none of; and what cannot fail.
 LAYERS = {"cudnnGetActivationDescriptor", "cudnnGetPoolingNdDescriptor", "cudnnGetReduceTensorDescriptor",
-          "cudnnGetOpTensorDescriptor"}
+          "cudnnGetOpTensorDescriptor", "cudnnGetVersion"}
 
 
 def table(file, name):

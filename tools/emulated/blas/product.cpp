@@ -387,8 +387,32 @@ void readScalars(Product &product)
 		product.betaValue = numberAt(product.scaleType, std::exchange(product.beta, nullptr));
 }
 
+// As the vendor calls its kernels: readers find the types in the names.
+static const char *kernelName(const Product &product, const char *otherwise)
+{
+	switch (product.a.type) {
+	case CUDA_R_16F:
+		return product.compute == CUBLAS_COMPUTE_16F || product.compute == CUBLAS_COMPUTE_16F_PEDANTIC
+		           ? "sm90_xmma_gemm_f16f16_f16f16_f16_nn_n_tilesize128x128x64_warpgroupsize1x1x1_execute_kernel"
+		       : product.d.type == CUDA_R_16F
+		           ? "sm90_xmma_gemm_f16f16_f16f32_f16_nn_n_tilesize128x128x64_warpgroupsize1x1x1_execute_kernel"
+		           : "sm90_xmma_gemm_f16f16_f16f32_f32_nn_n_tilesize128x128x64_warpgroupsize1x1x1_execute_kernel";
+	case CUDA_R_16BF:
+		return "sm90_xmma_gemm_bf16bf16_bf16f32_f32_nn_n_tilesize128x128x64_warpgroupsize1x1x1_execute_kernel";
+	case CUDA_R_32F:
+		return product.rounding == Rounding::None   ? "void cutlass_80_simt_sgemm_128x128_8x4_nn_align1"
+		       : product.rounding == Rounding::Tf32 ? "sm90_xmma_gemm_f32f32_tf32f32_f32_nn_n_tilesize64x64x32_cublas"
+		       : product.rounding == Rounding::Half ? "void cutlass_80_tensorop_s1688f16gemm_128x128_16x4_nn_align4"
+		                                            : "void cutlass_80_tensorop_s1688bf16gemm_128x128_16x4_nn_align4";
+	default:
+		return otherwise;
+	}
+}
+
 cublasStatus_t enqueue(cudaStream_t stream, const char *name, std::vector<Product> products)
 {
+	if (!products.empty())
+		name = kernelName(products[0], name);
 	auto body = [products = std::move(products)] {
 		for (const Product &product : products)
 			if (cudaError_t error = run(product))

@@ -751,13 +751,12 @@ cudnnStatus_t cudnnGetRNNDataDescriptor(cudnnRNNDataDescriptor_t descriptor, cud
                                         int asked, int lengths[], void *fill)
 {
 	FAIL_AS(BAD_PARAM);
-	REFUSE_IF(!descriptor, BAD_PARAM);
+	REFUSE_IF(!descriptor || !fill, BAD_PARAM);
 	const auto &d = *descriptor;
 	give(type, d.type, layout, d.layout, maxLength, d.maxLength, batch, d.batch, vector, d.vector);
 	for (int i = 0; lengths && i < asked; ++i)
 		lengths[i] = i < d.batch ? d.lengths[i] : 0;
-	if (fill)
-		emulated::dnn::store(&d.fill, emulated::dnn::packed(d.type, 0, nullptr), fill);
+	emulated::dnn::store(&d.fill, emulated::dnn::packed(d.type, 0, nullptr), fill);
 	return CUDNN_STATUS_SUCCESS;
 }
 

@@ -2,6 +2,7 @@
 #include "tools/emulated/cudnn/handle.h"
 
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <mutex>
 #include <string>
@@ -152,7 +153,8 @@ cudnnStatus_t cudnnGetStream(cudnnHandle_t handle, cudaStream_t *stream)
 
 size_t cudnnGetVersion()
 {
-	return CUDNN_VERSION;
+	static const char *const wanted = getenv("AUTOAMP_EMU_CUDNN"); // a program may have been built for another one
+	return wanted ? strtoul(wanted, nullptr, 10) : CUDNN_VERSION;
 }
 
 size_t cudnnGetMaxDeviceVersion()

@@ -40,7 +40,12 @@ struct Net {
 	// What one pseudo-layer keeps: gates, the recurrent part of the new memory, cells, states before the projection,
 	// outputs, the gradients of what enters the gates from either side, of the outputs, and dropout's factors.
 	int64_t kept() const { return steps * batch * (3 * gates() * hidden() + 3 * hidden() + 2 * outputs() + outputs()); }
-	size_t reserveBytes() const { return pseudoLayers() * kept() * emulated::dnn::sizeOf(computeType()); }
+	// A net of another type need not fit in the same reserve space.
+	size_t reserveBytes() const
+	{
+		const bool isLarger = rnn.algorithm == CUDNN_RNN_ALGO_PERSIST_STATIC && emulated::dnn::sizeOf(rnn.type) == 2;
+		return pseudoLayers() * kept() * emulated::dnn::sizeOf(computeType()) + (isLarger ? 4096 : 0);
+	}
 	size_t workspaceBytes() const { return 256 + steps * batch * gates() * hidden() * 4; }
 };
 

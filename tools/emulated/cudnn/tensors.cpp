@@ -203,7 +203,9 @@ cudnnStatus_t cudnnTransformTensor(cudnnHandle_t handle, const void *alpha, cons
 	FAIL_AS(EXECUTION_FAILED);
 	SCALARS(yDesc);
 	REFUSE_IF(!xDesc || !xDesc->tensor.hasSameDims(yDesc->tensor), BAD_PARAM);
-	REFUSE_IF(xDesc->tensor.type != yDesc->tensor.type, NOT_SUPPORTED);
+	const auto converts = [](cudnnDataType_t type) { return type == CUDNN_DATA_FLOAT || type == CUDNN_DATA_HALF; };
+	const cudnnDataType_t from = xDesc->tensor.type, to = yDesc->tensor.type;
+	REFUSE_IF(from != to && !(converts(from) && converts(to)), NOT_SUPPORTED);
 	return blend(handle, __func__, a, b, {{xDesc, x}}, {yDesc, y}, [](std::vector<Values> v) { return v[0]; });
 }
 

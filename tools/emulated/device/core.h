@@ -3,6 +3,7 @@
 #pragma once
 
 #include "device.h"
+#include "watch.h"
 
 #include <atomic>
 #include <chrono>
@@ -199,6 +200,8 @@ struct Op {
 	const char *name = "";
 	Body body;
 	bool host = false, demanded = false, done = false;
+	cudaGraphNodeType type = cudaGraphNodeTypeEmpty; // for who watches, with the launch's number
+	uint32_t correlation = 0;
 	uint64_t sequence = 0;
 	Clock::time_point due, finished;
 	std::vector<std::shared_ptr<Op>> waits;
@@ -214,6 +217,7 @@ struct Node {
 	std::shared_ptr<Program> inside; // of a child graph
 	std::vector<Node *> after;
 	size_t index = 0;
+	uint64_t number = 0; // of all nodes there ever were
 };
 
 struct Stream : std::enable_shared_from_this<Stream> {
@@ -276,6 +280,8 @@ cudaError_t guardLegacy(Stream &); // using the legacy stream while a blocking s
 // Takes the lock. As submit(), with what only the fronts need: host functions, and the work to wait for.
 cudaError_t submitOp(cudaStream_t, const char *name, cudaGraphNodeType, Body body, OpPointer *op = nullptr,
                      uint64_t fixed = 0);
+// Runs one piece of work and tells whoever watches.
+cudaError_t runWatched(cudaGraphNodeType, const char *name, const Body &, uint64_t node);
 cudaError_t finish(const OpPointer &); // waits; the context's error
 cudaError_t createStream(cudaStream_t *, unsigned flags, int priority);
 cudaError_t destroyStream(cudaStream_t);

@@ -65,7 +65,25 @@ struct References {
 	}
 };
 
+// A new node of the program's, or the copy of one.
+void enrol(Node &node, const Node *original)
+{
+	static std::atomic<uint64_t> count{0};
+	node.number = ++count;
+	const Watcher *const watching = watcher;
+	const auto handle = [](const Node *one) { return reinterpret_cast<cudaGraphNode_t>(const_cast<Node *>(one)); };
+	if (watching && original)
+		watching->cloned(handle(&node), handle(original));
+	else if (watching)
+		watching->created(handle(&node));
+}
+
 } // namespace
+
+uint64_t nodeNumber(cudaGraphNode_t node)
+{
+	return reinterpret_cast<Node *>(node)->number;
+}
 
 struct Graph {
 	std::deque<Node> nodes;
@@ -74,9 +92,11 @@ struct Graph {
 	Graph() = default;
 	Graph(const Graph &other) : nodes(other.nodes), references(other.references)
 	{
-		for (Node &node : nodes)
+		for (Node &node : nodes) {
 			for (Node *&before : node.after)
 				before = &nodes[before->index];
+			enrol(node, &other.nodes[node.index]);
+		}
 	}
 };
 
@@ -102,7 +122,8 @@ struct Program {
 	cudaError_t run() const
 	{
 		for (const Node *node : orders[launches++ % 2])
-			if (const cudaError_t error = node->body ? node->body() : cudaSuccess)
+			if (const cudaError_t error =
+			        node->body ? runWatched(node->type, node->name, node->body, node->number) : cudaSuccess)
 				return error;
 		return cudaSuccess;
 	}
@@ -267,6 +288,7 @@ cudaError_t addNode(Stream &stream, const char *name, cudaGraphNodeType type, Bo
 	node.after = stream.frontier;
 	node.index = capture.graph->nodes.size() - 1;
 	stream.frontier = {&node};
+	enrol(node, nullptr);
 	return cudaSuccess;
 }
 
@@ -596,7 +618,9 @@ static cudaError_t addTo(Graph *graph, const cudaGraphNode_t *named, size_t coun
 	if (!out || !graph || !findNodes(*graph, named, count, node.after))
 		return cudaErrorInvalidValue;
 	node.index = graph->nodes.size();
-	*out = reinterpret_cast<cudaGraphNode_t>(&graph->nodes.emplace_back(std::move(node)));
+	Node &added = graph->nodes.emplace_back(std::move(node));
+	enrol(added, nullptr);
+	*out = reinterpret_cast<cudaGraphNode_t>(&added);
 	return cudaSuccess;
 }
 
@@ -721,6 +745,8 @@ cudaError_t launchGraph(cudaGraphExec_t handle, cudaStream_t streamHandle)
 		return error;
 	program->last =
 	    enqueue(*stream, "graph", bodyOf(program), program->host, {program->last}); // one launch after the other
+	if (const Watcher *watching = watcher)
+		program->last->correlation = watching->launched(cudaGraphNodeTypeGraph, thread().driver);
 	return cudaSuccess;
 }
 

@@ -53,7 +53,7 @@ void execute(Op &op)
 	Thread &me = thread();
 	me.running = &op;
 	me.illegal = false;
-	cudaError_t error = op.body ? op.body() : cudaSuccess;
+	cudaError_t error = op.body ? runWatched(op.type, op.name, op.body, 0) : cudaSuccess;
 	me.running = nullptr;
 	if (me.illegal)
 		error = cudaErrorIllegalAddress;
@@ -265,6 +265,30 @@ void drain(Lock &lock, Context &context)
 		wait(lock, op);
 }
 
+std::atomic<const Watcher *> watcher{nullptr};
+
+static uint64_t realTime()
+{
+	timespec now;
+	clock_gettime(CLOCK_REALTIME, &now);
+	return uint64_t(now.tv_sec) * 1'000'000'000 + uint64_t(now.tv_nsec);
+}
+
+cudaError_t runWatched(cudaGraphNodeType type, const char *name, const Body &body, uint64_t node)
+{
+	const Watcher *const watching = watcher;
+	const bool isWork =
+	    type == cudaGraphNodeTypeKernel || type == cudaGraphNodeTypeMemcpy || type == cudaGraphNodeTypeMemset;
+	if (!watching || !isWork)
+		return body();
+	const uint64_t start = realTime();
+	const cudaError_t error = body();
+	const Op &op = *thread().running;
+	watching->ran({type, name, op.stream->context->device, op.stream->context->id, op.stream->id, op.correlation, node,
+	               start, realTime()});
+	return error;
+}
+
 cudaError_t finish(const OpPointer &op)
 {
 	if (!op) // it went into a graph
@@ -286,6 +310,9 @@ cudaError_t submitOp(cudaStream_t handle, const char *name, cudaGraphNodeType ty
 	if (const cudaError_t error = guardLegacy(*stream))
 		return error;
 	OpPointer op = enqueue(*stream, name, std::move(body), type == cudaGraphNodeTypeHost);
+	op->type = type;
+	if (const Watcher *watching = watcher)
+		op->correlation = watching->launched(type, thread().driver);
 	if (out)
 		*out = std::move(op);
 	return cudaSuccess;

@@ -10,8 +10,8 @@
 
 namespace {
 
-using autoamp::kernels::Parameters, autoamp::kernels::Placement, autoamp::kernels::Scalars, autoamp::kernels::Scaling,
-    autoamp::kernels::Scatter, autoamp::kernels::Sum, autoamp::kernels::TensorParameters;
+using autoamp::kernels::Parameters, autoamp::kernels::Placement, autoamp::kernels::Runs, autoamp::kernels::Scalars,
+    autoamp::kernels::Scaling, autoamp::kernels::Scatter, autoamp::kernels::Sum, autoamp::kernels::TensorParameters;
 
 // The same array of device pointers as this process can follow it; `views` keeps it.
 template <class T>
@@ -66,6 +66,13 @@ struct OnHost {
 		p.added = emulated::deviceView(p.added);
 		p.bias = emulated::deviceView(p.bias);
 	}
+	void operator()(Runs &r)
+	{
+		for (int i = 0; i < r.count; ++i) {
+			r.run[i].source = emulated::deviceView(r.run[i].source);
+			r.run[i].target = emulated::deviceView(r.run[i].target);
+		}
+	}
 	void operator()(Scatter &s)
 	{
 		s.product = emulated::deviceView(s.product);
@@ -98,7 +105,7 @@ void run(const emulated::Launch &launch, void **arguments)
 
 constexpr size_t sizes[] = {sizeof(Parameters)}, tensorSizes[] = {sizeof(TensorParameters)},
                  placementSizes[] = {sizeof(Placement)}, scatterSizes[] = {sizeof(Scatter)}, sumSizes[] = {sizeof(Sum)},
-                 widenSizes[] = {sizeof(Scalars)};
+                 widenSizes[] = {sizeof(Scalars)}, runsSizes[] = {sizeof(Runs)};
 constexpr emulated::Kernel kernels[] = {
     {"autoamp_begin", run<autoamp_begin>, sizes, 1},
     {"autoamp_cast_half", run<autoamp_cast_half>, sizes, 1},
@@ -108,6 +115,7 @@ constexpr emulated::Kernel kernels[] = {
     {"autoamp_cast_tensor_bfloat16", run<autoamp_cast_tensor_bfloat16, TensorParameters>, tensorSizes, 1},
     {"autoamp_settle_tensor", run<autoamp_settle_tensor, TensorParameters>, tensorSizes, 1},
     {"autoamp_place", run<autoamp_place, Placement>, placementSizes, 1},
+    {"autoamp_runs", run<autoamp_runs, Runs>, runsSizes, 1},
     {"autoamp_scatter", run<autoamp_scatter, Scatter>, scatterSizes, 1},
     {"autoamp_sum", run<autoamp_sum, Sum>, sumSizes, 1},
     {"autoamp_widen", run<autoamp_widen, Scalars>, widenSizes, 1},

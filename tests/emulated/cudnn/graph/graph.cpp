@@ -399,10 +399,10 @@ TEST_CASE("engines with the note become nodes, others do not")
 
 TEST_CASE("a plan's text is a plan")
 {
-	for (bool isChain : {false, true}) {
+	for (auto [isChain, config] : {std::pair(false, size_t{0}), {false, 1}, {true, 0}, {true, 1}}) {
 		Small small(isChain);
 		Client &client = small.client;
-		Descriptor plan = client.plan(small.dnn, small.configs[0]);
+		Descriptor plan = client.plan(small.dnn, small.configs[config]);
 		constexpr auto name = CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION;
 		const auto textOf = [&](Descriptor one) {
 			int64_t length = 0;
@@ -437,6 +437,47 @@ TEST_CASE("a plan's text is a plan")
 	}
 }
 
+TEST_CASE("an engine is listed with each of its tiles and takes no other knob")
+{
+	Small small(false);
+	Client &client = small.client;
+	Descriptor engine = client.make(CUDNN_BACKEND_ENGINE_DESCRIPTOR),
+	           info = client.make(CUDNN_BACKEND_KNOB_INFO_DESCRIPTOR);
+	const auto number = [&](Descriptor from, int name) {
+		int64_t value = -1, count = 0;
+		client.get(from, name, CUDNN_TYPE_INT64, 1, &count, &value);
+		return value;
+	};
+	const auto at = std::find_if(small.configs.begin(), small.configs.end(),
+	                             [&](Descriptor config) { return client.usesTensorCores(config); });
+	REQUIRE(at + 1 < small.configs.end());
+	int64_t count = 0;
+	client.get(*at, CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &count, &engine);
+	client.get(engine, CUDNN_ATTR_ENGINE_KNOB_INFO, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &count, &info);
+	CHECK(count == 1);
+	int knob = -1;
+	client.get(info, CUDNN_ATTR_KNOB_INFO_TYPE, CUDNN_TYPE_KNOB_TYPE, 1, &count, &knob);
+	CHECK(knob == CUDNN_KNOB_TYPE_TILE_SIZE);
+	CHECK(number(info, CUDNN_ATTR_KNOB_INFO_MAXIMUM_VALUE) == 1);
+	const auto roomOf = [&](Descriptor config) { return client.workspace(client.plan(small.dnn, config)); };
+	const int64_t room = roomOf(at[0]);
+	CHECK(roomOf(at[1]) > room + (1 << 20));
+	const auto with = [&](int type, int64_t value) {
+		Descriptor choice = client.make(CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR),
+		           config = client.make(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
+		client.set(choice, CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE, CUDNN_TYPE_KNOB_TYPE, std::vector{type});
+		client.set(choice, CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE, CUDNN_TYPE_INT64, std::vector{value});
+		client.link(config, CUDNN_ATTR_ENGINECFG_ENGINE, engine);
+		client.link(config, CUDNN_ATTR_ENGINECFG_KNOB_CHOICES, client.finalized(choice));
+		return config;
+	};
+	CHECK(roomOf(client.finalized(with(CUDNN_KNOB_TYPE_TILE_SIZE, 1))) == roomOf(at[1]));
+	CHECK(roomOf(client.finalized(with(CUDNN_KNOB_TYPE_TILE_SIZE, 0))) == room);
+	CHECK(cudnnBackendFinalize(with(CUDNN_KNOB_TYPE_TILE_SIZE, 2)) == CUDNN_STATUS_NOT_SUPPORTED);
+	CHECK(cudnnBackendFinalize(with(CUDNN_KNOB_TYPE_SWIZZLE, 0)) == CUDNN_STATUS_NOT_SUPPORTED);
+	CHECK(client.status() == CUDNN_STATUS_SUCCESS);
+}
+
 TEST_CASE("what a variant pack must hold")
 {
 	Small small(false);
@@ -468,7 +509,9 @@ TEST_CASE("what a variant pack must hold")
 	Descriptor gone = nullptr;
 	OK(cudnnBackendCreateDescriptor(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR, &gone));
 	OK(cudnnBackendDestroyDescriptor(gone));
+	CHECK(cudnnBackendDestroyDescriptor(gone) == CUDNN_STATUS_BAD_PARAM);
 	CHECK(cudnnBackendExecute(small.dnn, plan, gone) == CUDNN_STATUS_BAD_PARAM);
+	CHECK(cudnnBackendExecute(nullptr, plan, client.pack(small.pointers, workspace)) == CUDNN_STATUS_BAD_PARAM);
 	CHECK(small.first() == 8);
 	CHECK(cudaFree(workspace) == cudaSuccess);
 }

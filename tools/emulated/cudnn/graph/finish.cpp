@@ -2,6 +2,7 @@
 #include "tools/emulated/cudnn/graph/descriptor.h"
 #include "tools/emulated/device/core.h"
 
+#include <csignal>
 #include <numeric>
 
 namespace emulated::cudnn::graph {
@@ -233,6 +234,28 @@ void describe(Descriptor &d, const Engine &engine)
 			behaviour.push_back(note);
 	d.put(CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE, numerical);
 	d.put(CUDNN_ATTR_ENGINE_BEHAVIOR_NOTE, CUDNN_TYPE_BEHAVIOR_NOTE, behaviour);
+	if (engine.tileCount() == 0)
+		return;
+	auto knob = std::make_shared<Descriptor>();
+	knob->type = CUDNN_BACKEND_KNOB_INFO_DESCRIPTOR;
+	knob->isFinalized = true;
+	knob->put<int>(CUDNN_ATTR_KNOB_INFO_TYPE, CUDNN_TYPE_KNOB_TYPE, {CUDNN_KNOB_TYPE_TILE_SIZE});
+	for (auto [name, value] : {std::pair(CUDNN_ATTR_KNOB_INFO_MINIMUM_VALUE, int64_t{0}),
+	                           std::pair(CUDNN_ATTR_KNOB_INFO_MAXIMUM_VALUE, engine.tileCount() - 1),
+	                           std::pair(CUDNN_ATTR_KNOB_INFO_STRIDE, int64_t{1})})
+		knob->put<int64_t>(name, CUDNN_TYPE_INT64, {value});
+	d.values[CUDNN_ATTR_ENGINE_KNOB_INFO] = {CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, {}, {knob}};
+}
+
+// An engine with a tile, as the heuristics list it.
+Copy configOf(const Copy &engine, int64_t tile)
+{
+	auto config = std::make_shared<Descriptor>();
+	config->type = CUDNN_BACKEND_ENGINECFG_DESCRIPTOR;
+	config->isFinalized = true;
+	config->engine.tile = tile;
+	config->values[CUDNN_ATTR_ENGINECFG_ENGINE] = {CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, {}, {engine}};
+	return config;
 }
 
 Status finishHeuristic(Descriptor &d)
@@ -242,7 +265,16 @@ Status finishHeuristic(Descriptor &d)
 	REFUSE_IF(!graph->isFinalized, BAD_PARAM_NOT_FINALIZED);
 	if (Status status = chooseDevice(d, CUDNN_ATTR_ENGINEHEUR_DEVICEPROP))
 		return status;
-	std::vector<Engine> engines = enginesFor(*graph->graph, d.version);
+	// Their heuristics divide by zero for a filter's gradient that is fused with anything, for GPUs since Hopper: seen
+	// in 9.10.2 and 9.13 to 9.18.1.
+	const Graph &asked = *graph->graph;
+	const auto isFilterGradient = [](const Node &node) {
+		return node.kind == Node::Kind::convolution && node.convolution.direction == Direction::backwardFilter;
+	};
+	if (cudnnGetVersion() < 91900 && d.version >= 900 && asked.nodes.size() > 1 &&
+	    std::any_of(asked.nodes.begin(), asked.nodes.end(), isFilterGradient))
+		raise(SIGFPE);
+	std::vector<Engine> engines = enginesFor(asked, d.version);
 	const auto middle =
 	    std::stable_partition(engines.begin(), engines.end(), [](const Engine &one) { return !one.isFallback; });
 	if (d.get(CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_HEUR_MODE_A) == CUDNN_HEUR_MODE_FALLBACK)
@@ -258,13 +290,10 @@ Status finishHeuristic(Descriptor &d)
 		engine->properties = d.properties;
 		engine->isFinalized = true;
 		describe(*engine, one);
-		auto config = std::make_shared<Descriptor>();
-		config->type = CUDNN_BACKEND_ENGINECFG_DESCRIPTOR;
-		config->isFinalized = true;
-		config->values[CUDNN_ATTR_ENGINECFG_ENGINE] = {CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, {}, {engine}};
-		results.copies.push_back(config);
-		++results.count;
+		for (int64_t tile = 0; tile == 0 || tile < one.tileCount(); ++tile)
+			results.copies.push_back(configOf(engine, tile));
 	}
+	results.count = static_cast<int64_t>(results.copies.size());
 	return success;
 }
 
@@ -290,7 +319,13 @@ Status finishConfig(Descriptor &d)
 	const Copy engine = d.link(CUDNN_ATTR_ENGINECFG_ENGINE);
 	REFUSE_IF(!engine, BAD_PARAM);
 	REFUSE_IF(!engine->isFinalized, BAD_PARAM_NOT_FINALIZED);
-	REFUSE_IF(d.has(CUDNN_ATTR_ENGINECFG_KNOB_CHOICES), NOT_SUPPORTED); // the emulated engines have none
+	if (d.has(CUDNN_ATTR_ENGINECFG_KNOB_CHOICES))
+		for (const Copy &choice : d.values.at(CUDNN_ATTR_ENGINECFG_KNOB_CHOICES).copies) {
+			d.engine.tile = choice->get<int64_t>(CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE, -1);
+			REFUSE_IF(choice->get<int>(CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE, -1) != CUDNN_KNOB_TYPE_TILE_SIZE ||
+			              d.engine.tile < 0 || d.engine.tile >= engine->engine.tileCount(),
+			          NOT_SUPPORTED);
+		}
 	return success;
 }
 
@@ -299,7 +334,7 @@ size_t workspaceOf(const Graph &graph, const Engine &engine)
 {
 	if (engine.isRuntimeCompiled() || !engine.usesTensorCores())
 		return 0;
-	size_t bytes = 131; // as many of the real library's ask for
+	size_t bytes = engine.tile ? 1048771 : 131; // as many of the real library's ask for, which differ by their knobs
 	for (const auto &[uid, edge] : graph.edges)
 		if (!edge.isVirtual && edge.tensor.rank > 3 && edge.tensor.strides[1] != 1)
 			bytes += static_cast<size_t>(edge.tensor.count()) * dnn::sizeOf(edge.tensor.type);
@@ -317,6 +352,7 @@ Status finishPlan(Descriptor &d)
 		const Copy engine = config->link(CUDNN_ATTR_ENGINECFG_ENGINE);
 		plan->graph = engine->graph;
 		plan->engine = engine->engine;
+		plan->engine.tile = config->engine.tile;
 		plan->version = engine->version;
 		properties = engine->properties;
 	} else {
@@ -336,8 +372,11 @@ Status finishPlan(Descriptor &d)
 			if (one.index == json["engine"].value("engineId", int64_t{-1}))
 				plan->engine = one;
 		REFUSE_IF(plan->engine.index < 0, NOT_SUPPORTED);
+		plan->engine.tile = json["engine"].value("/knobChoices/CUDNN_KNOB_TYPE_TILE_SIZE"_json_pointer, int64_t{0});
 	}
 	Json engine{{"engineId", plan->engine.index}, {"smVersion", plan->version}, {"knobChoices", Json::object()}};
+	if (plan->engine.tileCount())
+		engine["knobChoices"]["CUDNN_KNOB_TYPE_TILE_SIZE"] = plan->engine.tile;
 	if (plan->engine.isRuntimeCompiled()) {
 		void *library = nullptr; // what has just been compiled
 		REFUSE_IF(emulated::loadLibrary(&library) != cudaSuccess, EXECUTION_FAILED_CUDA_DRIVER);

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <sstream>
+#include <utility>
 
 namespace emulated::cudnn::graph {
 
@@ -334,11 +335,18 @@ std::vector<Match> matchesOf(const Subject &subject)
 			if (row.subject.isSameFamily(families[family]) && isWithin(row.subject.traits, traits))
 				matches.push_back({&row, family});
 	}
-	// Rows that others are more like than: those that deviate in more, or of a nearer family.
+	// Rows that others are more like than: those that deviate in more, or of a nearer family. A small image alone,
+	// which takes another engine as well, says nothing of what deviates in its filter or stride.
+	const auto isImageOnly = [](Traits traits) {
+		const bool isSmall = std::exchange(traits[image], 0) != 0;
+		return isSmall && traits == Traits{};
+	};
 	std::vector<Match> best;
 	for (const Match &one : matches) {
 		const bool isBeaten = std::any_of(matches.begin(), matches.end(), [&](const Match &other) {
 			const Traits &mine = one.row->subject.traits, &theirs = other.row->subject.traits;
+			if (other.family == one.family && isImageOnly(mine) && (theirs[filter] != 0 || theirs[stride] != 0))
+				return true;
 			if (other.family != one.family || mine != theirs)
 				return isWithin(mine, theirs) && other.family <= one.family;
 			const bool isExact = one.row->subject.sizes == subject.sizes;

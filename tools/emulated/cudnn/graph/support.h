@@ -9,11 +9,13 @@ struct Engine {
 	int64_t index = 0;
 	bool isFallback = false; // only in the list of mode FALLBACK
 	std::string notes;       // the table's letters
+	int64_t tile = 0;        // as configured
 
 	bool is(char note) const { return notes.find(note) != std::string::npos; }
 	bool usesTensorCores() const { return is('t'); }
 	bool isRuntimeCompiled() const { return is('c'); }
 	bool hasNativeGraph() const { return is('g'); }
+	int64_t tileCount() const { return usesTensorCores() ? 2 : 0; }
 };
 
 // `version`: 900 is sm_90. In the order of the heuristics.

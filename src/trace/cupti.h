@@ -1,0 +1,36 @@
+// What the device does, as CUPTI tells it: which call launched each kernel, and when it ran. One a process, opt-in.
+// start, finish and forget: the process's first call, its exit, a forked child. The rest: any thread.
+#pragma once
+
+#include "src/trace/recorder.h"
+
+#include <atomic>
+#include <cstdint>
+
+namespace autoamp::trace::cupti {
+
+// Whose work a thread is launching: the calls of a row, one of its calls, and whether the kernels are ours. 0:
+// nobody's.
+using Launcher = uint64_t;
+constexpr Launcher launcherOurs = uint64_t{1} << 63;
+// call: Kernel::call; a lane beyond the 2047th, or a call beyond the first 2^32 of one, is not told apart.
+constexpr Launcher launcherOf(RowId row, uint64_t call)
+{
+	return uint64_t{row} << 43 | (call >> 43 ? 0 : call);
+}
+
+extern std::atomic<bool> isOn;
+
+// Begins to watch. It does not where CUPTI is absent, or somebody else's: one line in the log and a note say why. The
+// first error does the same later. path: AUTOAMP_CUPTI_PATH; current: the calling thread's launcher.
+void start(Recorder &recorder, const char *path, Launcher (*current)());
+// What is still with CUPTI is waited for. Nothing is recorded afterwards.
+void finish();
+// Nothing of CUPTI may be called in a forked child.
+void forget();
+
+// Around what a thread launches; they nest.
+void push(Launcher launcher);
+void pop();
+
+} // namespace autoamp::trace::cupti

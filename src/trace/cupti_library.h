@@ -1,0 +1,85 @@
+// The functions of CUPTI that the collector calls, from whatever libcupti there is, and what is read of its records.
+// Only for src/trace/cupti*. Any thread; found once.
+#pragma once
+
+#include <cupti.h>
+
+#include <cstdint>
+
+namespace autoamp::trace {
+
+#define AUTOAMP_CUPTI_FUNCTIONS(X)                                                                                     \
+	X(cuptiGetVersion)                                                                                                 \
+	X(cuptiGetTimestamp)                                                                                               \
+	X(cuptiSubscribe)                                                                                                  \
+	X(cuptiUnsubscribe)                                                                                                \
+	X(cuptiEnableCallback)                                                                                             \
+	X(cuptiGetGraphNodeId)                                                                                             \
+	X(cuptiActivityRegisterCallbacks)                                                                                  \
+	X(cuptiActivityEnable)                                                                                             \
+	X(cuptiActivityDisable)                                                                                            \
+	X(cuptiActivityEnableRuntimeApi)                                                                                   \
+	X(cuptiActivityEnableDriverApi)                                                                                    \
+	X(cuptiActivityFlushAll)                                                                                           \
+	X(cuptiActivityGetNextRecord)                                                                                      \
+	X(cuptiActivityGetNumDroppedRecords)                                                                               \
+	X(cuptiActivityPushExternalCorrelationId)                                                                          \
+	X(cuptiActivityPopExternalCorrelationId)                                                                           \
+	X(cuptiActivitySetAttribute)
+
+struct Cupti {
+#define X(name) decltype(&::name) name;
+	AUTOAMP_CUPTI_FUNCTIONS(X)
+#undef X
+	decltype(&::cuptiSubscribe_v2) cuptiSubscribe_v2; // null: before CUDA 13
+	bool isEmulated;                                  // its times are nobody's
+};
+
+// False: there is none, or it lacks something; `why` says it. path: AUTOAMP_CUPTI_PATH, or empty.
+bool loadCupti(const char *path, Cupti &cupti, char (&why)[160]);
+
+// CUPTI fills the newest version of each record that it knows. These are the beginnings that all versions since CUDA
+// 11.0 have in common; cupti_library.cpp holds them against the header.
+struct [[gnu::packed]] KernelRecord {
+	uint32_t kind;
+	char unused1[12];
+	uint64_t start, end;
+	char unused2[8];
+	uint32_t deviceId, contextId, streamId;
+	char unused3[40];
+	uint32_t correlationId;
+	char unused4[8];
+	const char *name;
+	char unused5[32];
+	uint64_t graphNodeId;
+};
+
+struct [[gnu::packed]] MemoryRecord { // of a copy, and of a fill
+	uint32_t kind;
+	uint8_t copyKind; // of a fill: its value
+	char unused1[11];
+	uint64_t start, end;
+	uint32_t deviceId, contextId, streamId, correlationId;
+	char unused2[16];
+	uint64_t graphNodeId;
+};
+
+struct [[gnu::packed]] ApiRecord {
+	uint32_t kind, cbid;
+	uint64_t start, end;
+	uint32_t processId, threadId, correlationId;
+};
+
+struct [[gnu::packed]] OverheadRecord {
+	uint32_t kind, overheadKind;
+	char unused[16];
+	uint64_t start, end;
+};
+
+struct [[gnu::packed]] ExternalRecord {
+	uint32_t kind, externalKind;
+	uint64_t externalId;
+	uint32_t correlationId;
+};
+
+} // namespace autoamp::trace

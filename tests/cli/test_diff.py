@@ -1,0 +1,94 @@
+"""`autoamp diff`: what two runs did with the same calls, and when that is a failure."""
+import csv
+import io
+import json
+import unittest
+
+from house import EMULATED, Case
+
+
+class Diff(Case):
+    def diff(self, *arguments):
+        result = self.autoamp("diff", *arguments)
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        return result.stdout
+
+    def rows(self, *arguments):
+        return {row["shape"]: row for row in json.loads(self.diff("--format", "json", *arguments))["signatures"]}
+
+    def test_calls_time_and_ratio(self):
+        before, after = self.trace("kernels", "a.aat", "1000"), self.trace("kernels", "b.aat", "1500")
+        whole = json.loads(self.diff("--format", "json", before, after))
+        self.assertEqual((whole["schema"], whole["time"], whole["emulated"], whole["changed"], whole["max_error"]),
+                         ("autoamp.diff/1", "kernel_ns", False, 0, None))
+        rows = {row["shape"]: row for row in whole["signatures"]}
+        lowered, kept = rows["1024x1024x1024"], rows["512x512x512"]
+        self.assertEqual((lowered["calls_before"], lowered["kernel_ns_before"], lowered["kernel_ns_after"]),
+                         (75, 75 * 1400, 75 * 1900))
+        self.assertAlmostEqual(lowered["ratio"], 1900 / 1400)
+        self.assertAlmostEqual(kept["ratio"], 1.5)
+        self.assertAlmostEqual(whole["slower_percent"], 100 * ((75 * 1900 + 25 * 1500) / (75 * 1400 + 25 * 1000) - 1))
+        text = self.diff(before, after)
+        self.assertRegex(text, r" 75 +75 +105 us +142 us +1.36 +cublasSgemm_v2 +TN 1024x1024x1024 ")
+        self.assertIn("calls of both took +38.5 % of device time", text)
+
+    def test_gates(self):
+        slow = self.trace("kernels", "a.aat", "1000"), self.trace("kernels", "b.aat", "1500")
+        self.assertEqual(self.autoamp("diff", "--fail-if-slower", "40", *slow).returncode, 0)
+        result = self.autoamp("diff", "--fail-if-slower", "30", *slow)
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("38.5 % slower, more than 30 %", result.stderr)
+        self.assertEqual(self.autoamp("diff", "--fail-if-slower", "0", *reversed(slow)).returncode, 0)
+        # An unknown error is no small one; without lowered calls there is none.
+        result = self.autoamp("diff", "--fail-if-error", "1e-3", *slow)
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("unknown", result.stderr)
+        self.assertEqual(self.autoamp("diff", "--fail-if-error", "1e-3", slow[0], self.trace("vectors")).returncode, 0)
+        unlike = self.autoamp("diff", "--fail-if-slower", "3", self.trace("real"), self.trace("kernels", "c.aat"))
+        self.assertIn(unlike.returncode, (0, 1))
+
+    def test_precision_and_decision(self):
+        before, after = self.trace("observed"), self.trace("mixed")
+        rows = self.rows(before, after)
+        row = rows["1024x1024x1024"]
+        self.assertEqual((row["way_before"], row["way_after"], row["changed"]),
+                         ("observed float32 (white_list)", "lowered float16 (white_list)", True))
+        self.assertEqual((rows["512x512x512"]["calls_before"], rows["512x512x512"]["way_before"]), (None, None))
+        self.assertRegex(self.diff(before, after), r"signatures, 2 with another precision or reason\n\Z")
+
+    def test_no_speed_of_an_emulated_run(self):
+        names = self.trace("mixed"), self.trace("emulated_kernels")
+        text = self.diff(*names)
+        self.assertTrue(text.startswith(EMULATED + "\n"))
+        self.assertNotIn("ratio", text)
+        self.assertNotIn("% of", text)
+        self.assertEqual({row["ratio"] for row in self.rows(*names).values()}, {None})
+        result = self.autoamp("diff", "--fail-if-slower", "5", *names)
+        self.assertEqual(result.returncode, 2)
+        self.assertIn("emulated", result.stderr)
+
+    def test_formats_agree(self):
+        names = self.trace("observed"), self.trace("mixed")
+        whole = json.loads(self.diff("--format", "json", *names))["signatures"]
+        lines = [json.loads(line) for line in self.diff("--format", "jsonl", *names).splitlines()]
+        self.assertEqual(lines, whole)
+        table = list(csv.DictReader(io.StringIO(self.diff("--format", "csv", *names))))
+        self.assertEqual([row["entry"] for row in table], [row["entry"] for row in whole])
+        marked = self.diff("--format", "md", "--top", "1", *names)
+        self.assertIn("| calls | then | entry |", marked)
+        self.assertIn("and 4 more rows", marked)
+        ordered = json.loads(self.diff("--format", "json", "--sort", "calls_after", *names))["signatures"]
+        self.assertEqual(ordered[0]["calls_after"], 1600)
+
+    def test_what_is_wrong(self):
+        name = self.trace("mixed")
+        self.refused(self.autoamp("diff", name), 2, "after")
+        self.refused(self.autoamp("diff", name, name, "--fail-if-slower", "much"), 2, "much")
+        self.refused(self.autoamp("diff", name, name, "--fail-if-error", "-1"), 2, "-1")
+        self.refused(self.autoamp("diff", name, name, "--format", "html"), 2, "html")
+        self.refused(self.autoamp("diff", name, "missing.aat"), 2, "missing.aat")
+        self.refused(self.autoamp("diff", name, name, "--sort", "speed"), 2, "ratio")
+        self.refused(self.autoamp("diff", name, name, name), 2, "unexpected")
+
+
+unittest.main()

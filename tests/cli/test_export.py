@@ -1,0 +1,191 @@
+"""`autoamp export`: each format is read again by somebody else's reader."""
+import csv
+import json
+import os
+import pathlib
+import re
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+import unittest
+
+from house import TRACED, Case
+
+try:
+    from perfetto.protos.perfetto.trace import perfetto_trace_pb2 as perfetto
+except ImportError:
+    perfetto = None
+try:
+    import pyarrow.compute as compute
+    import pyarrow.dataset as dataset
+    import pyarrow.parquet as parquet
+except ImportError:
+    dataset = None
+SOURCE = pathlib.Path(os.environ["SOURCE"])
+
+
+class Exports(Case):
+    def export(self, kind, out, *arguments, **variables):
+        result = self.autoamp("export", "--type", kind, "-o", out, *arguments, **variables)
+        self.assertEqual((result.returncode, result.stderr, result.stdout), (0, "", ""))
+        return self.here / out
+
+    def test_rows_of_text(self):
+        name = self.trace("kernels", "k.aat", "1000")
+        rows = list(csv.DictReader(self.export("csv", "a.csv", name).open(newline="")))
+        objects = [json.loads(line) for line in self.export("jsonl", "a.jsonl", name).open()]
+        self.assertEqual([{key: value for key, value in row.items() if value != ""} for row in rows],
+                         [{key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in each.items()}
+                          for each in objects])
+        of = lambda kind: [row for row in objects if row["type"] == kind]
+        self.assertEqual([len(of(kind)) for kind in ("call", "kernel", "scale")], [100, 177, 1])
+        calls = {row["call"]: row for row in of("call")}
+        self.assertEqual(len(calls), 100)
+        for row in of("kernel"):
+            if "call" in row:
+                self.assertEqual(calls[row["call"]]["site"], row["site"])
+        gemm = [row for row in of("kernel") if row["name"].startswith("sm90")]
+        self.assertEqual({(row["duration_ns"], row["precision"], row["decision"]) for row in gemm}, {(1000, "float16", "lowered")})
+        self.assertEqual(sum(row["name"] == "autoamp cast" for row in of("kernel")), 75)
+
+    def test_sqlite_by_the_examples_of_its_page(self):
+        name = self.trace("kernels", "k.aat", "1000")
+        database = sqlite3.connect(self.export("sqlite", "a.db", name))
+        page = (SOURCE / "docs/export.md").read_text()
+        queries = re.findall(r"```sql\n(.*?)```", page, re.S)
+        self.assertGreaterEqual(len(queries), 4)
+        answers = [database.execute(query).fetchall() for query in queries]
+        self.assertEqual(answers[0], [("cublasSgemm_v2", "1024x1024x1024", "float16", 75), ("cublasSgemm_v2", "512x512x512", "float32", 25)])
+        self.assertEqual(answers[1], [("sm90_xmma_gemm_f16f16_f16f32_f32_nt_n", 75, 75000), ("autoamp_cast_half", 75, 30000),
+                                      ("sgemm <a|b>", 25, 25000)])
+        self.assertEqual([row[0] for row in answers[2]], ["white_list", "black_list"])
+        self.assertEqual(answers[3][0][1], 100)
+        for table in ("runs", "signatures", "calls", "kernels", "kernel_names", "scaler"):  # each column is on the page
+            for column in [row[1] for row in database.execute(f"PRAGMA table_info({table})")]:
+                self.assertIn(f"`{column}`", page, table)
+
+    def test_emulated_times_are_null(self):
+        name = self.trace("emulated_kernels", "k.aat", "1000")
+        database = sqlite3.connect(self.export("sqlite", "a.db", name))
+        self.assertEqual(database.execute("SELECT DISTINCT start_ns, duration_ns FROM kernels").fetchall(), [(None, None)])
+        self.assertEqual(database.execute("SELECT emulated FROM runs").fetchall(), [(1,)])
+        for line in self.export("jsonl", "a.jsonl", name).open():
+            row = json.loads(line)
+            self.assertEqual("start_ns" in row, row["type"] != "kernel")
+        self.assertIn("its times mean nothing", self.export("chrome", "a.json", name).read_text())
+
+    def test_chrome(self):
+        events = json.loads(self.export("chrome", "a.json", self.trace("kernels", "k.aat", "1000")).read_text())["traceEvents"]
+        of = lambda phase: [event for event in events if event["ph"] == phase]
+        self.assertEqual([len(of(phase)) for phase in "XsfC"], [100 + 177, 100, 175, 1])
+        self.assertEqual({event["id"] for event in of("f")}, {event["id"] for event in of("s")})
+        names = {event["tid"]: event["args"]["name"] for event in of("M") if event["name"] == "thread_name"}
+        self.assertLessEqual({event["tid"] for event in of("X")}, set(names))
+        self.assertIn("GPU 0 stream 7", names.values())
+        self.assertEqual(len([event for event in json.loads(self.export("chrome", "b.json", self.trace("mixed")).read_text())["traceEvents"]
+                              if event["ph"] == "C"]), 3)
+
+    @unittest.skipUnless(perfetto, "no Python package perfetto")
+    def test_perfetto_by_its_own_definitions(self):
+        names = [self.trace("kernels", "k.aat", "1000"), self.trace("mixed")]
+        trace = perfetto.Trace.FromString(self.export("perfetto", "a.pftrace", *names).read_bytes())
+        tracks, words, slices, counters, flows = {}, {}, [], [], {}
+        opened = {}
+        for packet in trace.packet:
+            if packet.HasField("track_descriptor"):
+                tracks[packet.track_descriptor.uuid] = packet.track_descriptor
+            for name in packet.interned_data.event_names:
+                words[packet.trusted_packet_sequence_id, name.iid] = name.name
+            event = packet.track_event
+            if event.type == event.TYPE_SLICE_BEGIN:
+                name = words[packet.trusted_packet_sequence_id, event.name_iid]
+                opened.setdefault(event.track_uuid, []).append((name, packet.timestamp))
+                for flow in event.flow_ids:
+                    flows.setdefault(flow, []).append(name)
+            elif event.type == event.TYPE_SLICE_END:
+                name, start = opened[event.track_uuid].pop()
+                slices.append((tracks[event.track_uuid], name, packet.timestamp - start))
+            elif event.type == event.TYPE_COUNTER:
+                self.assertTrue(tracks[event.track_uuid].HasField("counter"))
+                counters.append((tracks[event.track_uuid].name, event.double_counter_value))
+        self.assertEqual([rest for rest in opened.values() if rest], [])
+        products = [length for track, name, length in slices if name.startswith("sm90") and track.name == "GPU 0 stream 7"]
+        self.assertEqual(products, [1000] * 75)
+        calls = [name for track, name, length in slices if track.HasField("thread")]
+        self.assertEqual(len(calls), 100 + 3005)
+        self.assertEqual(calls.count("mm 1024x1024x1024 float16"), 75 + 900)
+        joined = [tuple(flow) for flow in flows.values()]
+        self.assertEqual(joined.count(("mm 1024x1024x1024 float16", "autoamp_cast_half", "sm90_xmma_gemm_f16f16_f16f32_f32_nt_n")), 75)
+        self.assertEqual(joined.count(("mm 512x512x512 float32", "sgemm <a|b>")), 25)
+        self.assertEqual([value for name, value in counters], [3.0] * 4)
+        self.assertEqual({track.process.pid > 0 for track in tracks.values() if track.HasField("process")}, {True})
+
+    @unittest.skipUnless(dataset, "no pyarrow")
+    def test_parquet(self):
+        os.symlink(SOURCE / "tools/python", self.root / "tools/python")
+        for rank in "01":
+            subprocess.run([TRACED, "kernels", "1000"], cwd=self.here, timeout=60,
+                           env={"AUTOAMP_TRACE_FILE": f"d/r{rank}.aat", "OMPI_COMM_WORLD_RANK": rank})
+        self.environment["PATH"] = f"{pathlib.Path(sys.executable).parent}:{self.environment['PATH']}"
+        out = self.export("parquet", "set", "d")
+        calls = dataset.dataset(out / "calls", partitioning="hive").to_table()
+        self.assertEqual((calls.num_rows, sorted(set(calls["rank"].to_pylist()))), (200, [0, 1]))
+        lowered = calls.filter(compute.equal(calls["decision"], "lowered"))
+        self.assertEqual((lowered.num_rows, set(lowered["precision"].to_pylist()), set(lowered["op"].to_pylist())), (150, {"float16"}, {"mm"}))
+        kernels = dataset.dataset(out / "kernels", partitioning="hive").to_table()
+        self.assertEqual(kernels.num_rows, 2 * 177)
+        self.assertEqual(sum(kernels["name"].to_pylist()[i] == "autoamp_cast_half" for i in range(kernels.num_rows)), 150)
+        self.assertEqual(parquet.read_table(out / "runs.parquet")["rank"].to_pylist(), ["0", "1"])
+        self.refused(self.autoamp("export", "--type", "parquet", "-o", "set", "d"), 2, "--force")
+        self.export("parquet", "set", "--force", "d")
+        (self.here / "other").mkdir()
+        self.refused(self.autoamp("export", "--type", "parquet", "-o", "other", "--force", "d"), 2, "not replaced")
+
+    def test_a_file_that_exists_stays(self):
+        name = self.trace("mixed")
+        (self.here / "out").write_text("mine")
+        for kind in ("sqlite", "perfetto", "chrome", "csv", "jsonl"):
+            self.refused(self.autoamp("export", "--type", kind, "-o", "out", name), 2, "--force")
+            self.assertEqual((self.here / "out").read_text(), "mine")
+        self.export("csv", "out", "--force", name)
+        self.assertTrue((self.here / "out").read_text().startswith("type,run,"))
+        self.assertEqual(sorted(path.name for path in self.here.iterdir()), ["mixed.aat", "out"])
+
+    def test_interrupted_leaves_nothing(self):
+        name = self.trace("many", "many.aat", "3000000")
+        for number in (signal.SIGINT, signal.SIGTERM):
+            child = subprocess.Popen([self.root / "tools/autoamp", "export", "--type", "jsonl", "-o", "out", name], cwd=self.here,
+                                     env=self.environment, stderr=subprocess.PIPE, text=True)
+            while not list(self.here.glob("out.part-*")) and child.poll() is None:
+                time.sleep(0.005)
+            child.send_signal(number)
+            self.assertIn("interrupted", child.communicate(timeout=60)[1])
+            self.assertEqual((child.returncode, sorted(path.name for path in self.here.iterdir())), (128 + number, ["many.aat"]))
+
+    def test_memory_does_not_grow(self):
+        name = self.trace("many", "many.aat", "1500000")
+        for kind in ("perfetto", "sqlite"):
+            result = subprocess.run(["sh", "-c", 'ulimit -v 120000; exec "$@"', "sh", self.root / "tools/autoamp", "export", "--type", kind,
+                                     "-o", kind, name], cwd=self.here, env=self.environment, capture_output=True, text=True)
+            self.assertEqual((result.returncode, result.stderr), (0, ""), kind)
+            self.assertGreater((self.here / kind).stat().st_size, 20 << 20)
+
+    def test_what_is_wrong(self):
+        name = self.trace("mixed")
+        self.refused(self.autoamp("export", "--type", "xml", "-o", "x", name), 2, "xml", "parquet")
+        self.refused(self.autoamp("export", "--type", "csv", name), 2, "--out")
+        self.refused(self.autoamp("export", "--type", "csv", "-o", "x"), 2, "traces")
+        self.refused(self.autoamp("export", "--type", "csv", "-o", "x", "missing.aat"), 2, "missing.aat")
+        self.refused(self.autoamp("export", "--type", "csv", "-o", "no/x", name), 1, "no/x")
+        self.assertFalse((self.here / "x").exists())
+
+    def test_totals_only_is_said(self):
+        self.trace("mixed")
+        subprocess.run([TRACED, "mixed"], cwd=self.here, env={"AUTOAMP_TRACE_FILE": "s.aat", "AUTOAMP_TRACE": "summary"}, timeout=60)
+        result = self.autoamp("export", "--type", "csv", "-o", "s.csv", "s.aat")
+        self.assertEqual((result.returncode, result.stderr.count("totals only")), (0, 1))
+
+
+unittest.main()

@@ -1,0 +1,82 @@
+"""The HTML report in a real browser: rendered, sorted by a click and by the keyboard, no error, no network."""
+import os
+import re
+import shutil
+import sys
+import unittest
+
+from house import EMULATED, Case
+
+try:
+    from playwright.sync_api import sync_playwright
+except ImportError:
+    sync_playwright = None
+CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
+
+
+class Html(Case):
+    def page_of(self, *arguments, **variables):
+        result = self.autoamp("report", "--format", "html", *arguments, **variables)
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        (self.here / "report.html").write_text(result.stdout)
+        return result.stdout
+
+    def test_one_file_that_needs_nothing(self):
+        text = self.page_of(self.trace("mixed"), self.trace("kernels", "k.aat", "1000"))
+        self.assertNotRegex(text, r"https?://|src=|@import|url\(")
+        for table in re.findall(r"<table.*?</table>", text, re.S):
+            self.assertIn("<caption>", table)
+            self.assertRegex(table, r'<th scope="col" aria-sort="none"[^>]*><button type="button">')
+        for svg in re.findall(r"<svg.*?</svg>", text, re.S):
+            self.assertRegex(svg, r'role="img" aria-labelledby="(\S+)-t \1-d"><title id="\1-t">[^<]+</title><desc id="\1-d">[^<]+')
+        self.assertEqual(text.count("<svg"), 3)
+        self.assertIn("prefers-color-scheme:dark", text)
+        self.assertIn(EMULATED, text)
+        self.assertIn("sgemm &lt;a|b&gt;", text)
+        self.assertNotIn("<a|b>", text)
+
+    def test_size_does_not_grow_with_the_trace(self):
+        few, many = (len(self.page_of(self.trace("many", f"{number}.aat", str(number)))) for number in (20000, 1000000))
+        self.assertLess(many, few + 60000)
+
+    @unittest.skipUnless(sync_playwright and CHROMIUM, "no Chromium, or no Python package playwright")
+    def test_in_a_browser(self):
+        self.page_of("--by", "op", self.trace("mixed"), self.trace("kernels", "k.aat", "1000"))
+        said, asked = [], []
+        with sync_playwright() as play:
+            browser = play.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+            for scheme in ("light", "dark"):
+                page = browser.new_page(color_scheme=scheme, viewport={"width": 1200, "height": 1600})
+                page.on("console", lambda message: said.append(message.text))
+                page.on("pageerror", lambda error: said.append(str(error)))
+                page.on("request", lambda request: asked.append(request.url))
+                page.goto(f"file://{self.here}/report.html")
+                background = page.evaluate("getComputedStyle(document.body).backgroundColor")
+                self.assertEqual(background, "rgb(255, 255, 255)" if scheme == "light" else "rgb(15, 19, 24)")
+                if pictures := os.environ.get("PICTURES"):
+                    page.screenshot(path=f"{pictures}/{scheme}.png", full_page=True)
+            self.assertGreater(page.evaluate("document.querySelector('#timeline-t').closest('svg').getBoundingClientRect().height"), 50)
+            cells = lambda: page.eval_on_selector_all("#ops tbody tr", "rows => rows.map(row => +row.cells[ops.at].dataset.v)")
+            page.evaluate("window.ops = {at: [...document.querySelectorAll('#ops th')].findIndex(th => th.textContent == 'calls')}")
+            before = cells()
+            calls = page.locator("#ops th", has_text=re.compile("^calls$"))
+            calls.locator("button").click()
+            self.assertEqual((cells(), calls.get_attribute("aria-sort")), (sorted(before, reverse=True), "descending"))
+            self.assertNotEqual(cells(), before)
+            page.keyboard.press("Enter")  # the focus is on the button
+            self.assertEqual((cells(), calls.get_attribute("aria-sort")), (sorted(before), "ascending"))
+            self.assertIn("sorted by calls, ascending", page.locator("#said").text_content())
+            page.locator("#ops th", has_text="entry").locator("button").click()
+            names = page.eval_on_selector_all("#ops tbody tr", "rows => rows.map(row => row.textContent.match(/cublas\\w+/)[0])")
+            self.assertEqual((names, calls.get_attribute("aria-sort")), (sorted(names), "none"))
+            browser.close()
+        self.assertEqual(said, [])
+        self.assertEqual([url for url in asked if not url.startswith("file://")], [])
+
+
+if __name__ == "__main__":
+    if not (sync_playwright and CHROMIUM):
+        print("without Chromium and the Python package playwright (tools/quickstart test brings them) the page is only read")
+        result = unittest.main(exit=False).result
+        sys.exit(77 if result.wasSuccessful() else 1)
+    unittest.main()

@@ -1,0 +1,100 @@
+"""Many processes: one file a rank, aligned clocks, forks, and a data set too large for memory read by Dask."""
+import os
+import pathlib
+import shutil
+import sqlite3
+import struct
+import subprocess
+import sys
+import unittest
+
+from house import PROGRAMS, TRACED, Case
+
+AUTOAMP = os.environ["AUTOAMP"]  # in the build tree: with the library and the emulated device
+SOURCE = pathlib.Path(os.environ["SOURCE"])
+MPIRUN = shutil.which("mpirun")
+try:
+    import dask.dataframe
+    import distributed
+except ImportError:
+    dask = None
+SHAPES = ["cublasSgemm_v2,256,256,256,1,float32", "cublasSgemm_v2,8,8,8,1,float32"]
+
+
+class Ranks(Case):
+    def trace_rank(self, rank, scenario="kernels", count="1000"):
+        subprocess.run([TRACED, scenario, count], cwd=self.here, timeout=60, check=True,
+                       env={"AUTOAMP_TRACE_FILE": "d/r%rank%.aat", "OMPI_COMM_WORLD_RANK": str(rank)})
+
+    def starts(self, folder):
+        result = self.autoamp("export", "--type", "sqlite", "-o", "all.db", "--force", folder)
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        return {str(rank): start for rank, start in sqlite3.connect(self.here / "all.db").execute("SELECT rank, start_ns FROM runs")}
+
+    @unittest.skipUnless(MPIRUN, "no mpirun")
+    def test_mpirun(self):
+        result = subprocess.run([MPIRUN, "--allow-run-as-root", "--oversubscribe", "-n", "4", AUTOAMP, "run", "--device", "emulated", "--quiet",
+                                 "-o", "d/%rank%.aat", "--", PROGRAMS / "shapes", *SHAPES], cwd=self.here, timeout=170,
+                                env=self.environment | {"OPENBLAS_NUM_THREADS": "1"}, capture_output=True, text=True)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        report = self.json("--by", "rank", "d")
+        self.assertEqual(sorted(run["rank"] for run in report["runs"]), [0, 1, 2, 3])
+        self.assertEqual(sorted(group["rank"] for group in report["groups"]), ["0", "1", "2", "3"])
+        self.assertEqual(len({group["calls"] for group in report["groups"]}), 1)
+        self.assertGreater(report["groups"][0]["calls"], 0)
+        self.assertIn("4 processes", self.autoamp("report", "d").stdout)
+
+    def test_a_tree_of_processes(self):
+        subprocess.run([TRACED, "processes"], cwd=self.here, timeout=60, env={"AUTOAMP_TRACE_FILE": "d/%p.aat", "PATH": os.environ["PATH"]})
+        report = self.json("--by", "thread", "d")
+        self.assertEqual((len(report["runs"]), report["totals"]["calls"], len(report["groups"])), (2, 6010, 2))
+
+    def test_clocks_are_aligned(self):
+        """By the clock that the processes of a host share, though the time of day was set in between."""
+        for rank in range(3):
+            self.trace_rank(rank)
+        first = {}
+        for path in sorted((self.here / "d").iterdir()):
+            data = bytearray(path.read_bytes())
+            at = data.index(struct.pack("<HHI", 11, 0, 40))  # the clock record
+            monotonic, real = struct.unpack_from("<QQ", data, at + 16)
+            first[path.stem[1:]] = struct.unpack_from("<Q", data, 40)[0]
+            self.assertLess(abs(monotonic - first[path.stem[1:]]), 10**9)
+            if path.stem == "r1":  # 0.2 s
+                struct.pack_into("<Q", data, at + 24, real + 200_000_000)
+                path.write_bytes(data)
+        starts = self.starts("d")
+        for rank in "12":
+            self.assertAlmostEqual(starts[rank] - starts["0"], first[rank] - first["0"], delta=20_000)
+
+    def test_hosts_are_aligned_by_the_time_of_day(self):
+        for rank in range(2):
+            self.trace_rank(rank)
+        path = self.here / "d/r1.aat"
+        data = bytearray(path.read_bytes())
+        at = data.index(struct.pack("<HHI", 11, 0, 40))
+        monotonic, real = struct.unpack_from("<QQ", data, at + 16)
+        struct.pack_into("<QQ", data, at + 16, monotonic + 10**15, real + 10**10)  # another boot, 10 s later
+        for clock in (40, 56):  # of the header
+            struct.pack_into("<Q", data, clock, struct.unpack_from("<Q", data, clock)[0] + 10**15)
+        path.write_bytes(data)
+        starts = self.starts("d")
+        self.assertAlmostEqual((starts["1"] - starts["0"]) / 1e9, 10, delta=5)
+
+    @unittest.skipUnless(dask, "no dask")
+    def test_dask_cluster_over_64_ranks(self):
+        os.symlink(SOURCE / "tools/python", self.root / "tools/python")
+        for rank in range(64):
+            self.trace_rank(rank, "many", "2000")
+        self.environment["PATH"] = f"{pathlib.Path(sys.executable).parent}:{self.environment['PATH']}"
+        result = self.autoamp("export", "--type", "parquet", "-o", "set", "d")
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        with distributed.LocalCluster(n_workers=2, threads_per_worker=1, memory_limit="512MiB", dashboard_address=None) as cluster, \
+                distributed.Client(cluster):
+            calls = dask.dataframe.read_parquet(self.here / "set/calls")
+            counts = calls.groupby("rank", observed=True).call.count().compute()
+        self.assertEqual((len(counts), set(counts)), (64, {2000}))
+
+
+if __name__ == "__main__":
+    unittest.main()

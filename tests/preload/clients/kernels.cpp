@@ -1,0 +1,232 @@
+// Products whose kernels somebody traces: eager, replayed, on many threads, under another client of CUPTI's. It speaks
+// to libcupti itself where a case is about that; nothing here knows of autoamp.
+#include "harness.h"
+
+#include <cuda.h>
+#include <cupti.h>
+
+#include <csignal>
+#include <cstdlib>
+#include <dlfcn.h>
+#include <memory>
+#include <sys/wait.h>
+#include <thread>
+#include <unistd.h>
+
+using namespace client;
+
+namespace {
+
+// `calls` products of one signature, checked; what they leave is the bits.
+void multiply(Session &session, Problem &problem, int calls, Line &line)
+{
+	CHECK(cublasSetMathMode(session.handle, problem.spec.mathMode));
+	problem.upload();
+	for (int i = 0; i < calls; i++)
+		line.require(problem.call(session.handle, session.light) == 0, "a product failed");
+	CHECK(cudaStreamSynchronize(session.stream));
+	problem.download();
+	line.require(problem.compare().eta < 4e-3, "wrong result");
+	problem.describe(line);
+	line.put("calls", calls).bits("bits", problem.result().array.bits());
+}
+
+void eager(Line &line)
+{
+	Session session;
+	Problem problem({.m = 50});
+	multiply(session, problem, 5, line);
+}
+
+void light(Line &line)
+{
+	Session session;
+	Problem problem({.door = Door::ltMatmul, .m = 51});
+	multiply(session, problem, 5, line);
+}
+
+void kept(Line &line)
+{
+	Session session;
+	Problem problem({.m = 52, .mathMode = CUBLAS_PEDANTIC_MATH});
+	multiply(session, problem, 5, line);
+}
+
+// A fill of the program's own beside them: of no call.
+void beside(Line &line)
+{
+	Session session;
+	Array other(1000);
+	CHECK(cudaMemsetAsync(other.data(), 0, 4000, session.stream));
+	CHECK(cudaStreamSynchronize(session.stream)); // before the first product, so that nobody watches
+	Problem problem({.m = 53});
+	multiply(session, problem, 2, line);
+	CHECK(cudaMemsetAsync(other.data(), 0, 4000, session.stream));
+	CHECK(cudaStreamSynchronize(session.stream));
+}
+
+void graph(Line &line)
+{
+	constexpr int replays = 4;
+	Session session;
+	Problem problem({.m = 54});
+	multiply(session, problem, 1, line); // what a capture finds ready
+	cudaGraph_t graph = nullptr;
+	cudaGraphExec_t exec = nullptr;
+	CHECK(cudaStreamBeginCapture(session.stream, cudaStreamCaptureModeGlobal));
+	line.require(problem.call(session.handle) == 0, "a captured product failed");
+	CHECK(cudaStreamEndCapture(session.stream, &graph));
+	CHECK(cudaGraphInstantiate(&exec, graph, 0));
+	CHECK(cudaGraphDestroy(graph));
+	for (int i = 0; i < replays; i++)
+		CHECK(cudaGraphLaunch(exec, session.stream));
+	CHECK(cudaStreamSynchronize(session.stream));
+	CHECK(cudaGraphExecDestroy(exec));
+	problem.download();
+	line.require(problem.compare().eta < 4e-3, "wrong result of a replay");
+	line.put("replays", replays);
+}
+
+void threads(Line &line)
+{
+	constexpr int count = 4, calls = 30;
+	std::vector<std::unique_ptr<Line>> lines;
+	std::vector<std::thread> running;
+	for (int i = 0; i < count; i++)
+		lines.push_back(std::make_unique<Line>("thread"));
+	for (int i = 0; i < count; i++)
+		running.emplace_back([&lines, i] {
+			Session session;
+			Problem problem({.m = 60 + i});
+			multiply(session, problem, calls, *lines[static_cast<size_t>(i)]);
+		});
+	for (std::thread &one : running)
+		one.join();
+	for (const auto &one : lines)
+		line.require(one->isOk(), "a thread's products");
+	line.put("count", count).put("calls", calls);
+}
+
+// The context goes before the process does: records come back later.
+void reset(Line &line)
+{
+	{
+		Session session;
+		Problem problem({.m = 55});
+		multiply(session, problem, 3, line);
+	}
+	CHECK(cudaDeviceReset());
+}
+
+void forks(Line &line)
+{
+	Session session;
+	Problem problem({.m = 56});
+	multiply(session, problem, 2, line);
+	const pid_t child = fork();
+	if (child == 0) {
+		const float one = 1, zero = 0;
+		const auto side = static_cast<int>(problem.a.ld); // CUDA does not work here: an error, and no more
+		exit(cublasSgemm(session.handle, CUBLAS_OP_N, CUBLAS_OP_N, 8, 8, 8, &one, problem.a.array.data(), side,
+		                 problem.b.array.data(), static_cast<int>(problem.b.ld), &zero, problem.c.array.data(), side)
+		         ? 3
+		         : 4);
+	}
+	int status = 0;
+	waitpid(child, &status, 0);
+	line.require(WIFEXITED(status) && WEXITSTATUS(status) == 3, "the child");
+	multiply(session, problem, 2, line);
+}
+
+void killed(Line &line)
+{
+	Session session;
+	Problem problem({.m = 57});
+	multiply(session, problem, 3, line);
+	sleep(4); // until they were recorded
+	line.print();
+	fflush(stdout);
+	raise(SIGKILL);
+}
+
+// Kineto and others subscribe to CUPTI, which serves one: before the first product, or after it.
+void subscribe(Line &line)
+{
+	char holder[128] = "";
+	void *const library = dlopen("libcupti.so.13", RTLD_NOW);
+	auto *const subscribe =
+	    reinterpret_cast<decltype(&cuptiSubscribe_v2)>(library ? dlsym(library, "cuptiSubscribe_v2") : nullptr);
+	if (!subscribe)
+		return line.require(false, "no libcupti");
+	CUpti_SubscriberParams parameters = {};
+	parameters.structSize = CUpti_SubscriberParams_STRUCT_SIZE;
+	parameters.subscriberName = "Kineto";
+	parameters.oldSubscriberName = holder;
+	parameters.oldSubscriberSize = sizeof holder;
+	CUpti_SubscriberHandle subscriber = nullptr;
+	line.put("status", subscribe(
+	                       &subscriber, [](void *, CUpti_CallbackDomain, CUpti_CallbackId, const void *) {}, nullptr,
+	                       &parameters));
+	std::string name = holder;
+	for (char &letter : name)
+		letter = letter == ' ' ? '_' : letter;
+	line.put("holder", name.empty() ? "none" : name);
+}
+
+void first(Line &line)
+{
+	CHECK(cudaFree(nullptr));
+	subscribe(line);
+	eager(line);
+}
+
+void second(Line &line)
+{
+	eager(line);
+	subscribe(line);
+}
+
+// Kernels of given names: KERNEL_NAMES, one a line, from a plug-in of the emulated device.
+void named(Line &line)
+{
+	eager(line);
+	void *const library = dlopen("libcuda.so.1", RTLD_NOW);
+	auto *const load = reinterpret_cast<decltype(&cuLibraryLoadData)>(dlsym(library, "cuLibraryLoadData"));
+	auto *const find = reinterpret_cast<decltype(&cuLibraryGetKernel)>(dlsym(library, "cuLibraryGetKernel"));
+	auto *const launch = reinterpret_cast<decltype(&cuLaunchKernel)>(dlsym(library, "cuLaunchKernel"));
+	CUlibrary image = nullptr;
+	line.require(load(&image, "image", nullptr, nullptr, 0, nullptr, nullptr, 0) == CUDA_SUCCESS, "cuLibraryLoadData");
+	const char *const list = getenv("KERNEL_NAMES");
+	int launches = 0;
+	for (std::string rest = list ? list : ""; !rest.empty();) {
+		const std::string name = rest.substr(0, rest.find('\n'));
+		rest.erase(0, name.size() + 1);
+		CUkernel kernel = nullptr;
+		line.require(find(&kernel, image, name.c_str()) == CUDA_SUCCESS, name.c_str());
+		line.require(launch(reinterpret_cast<CUfunction>(kernel), 1, 1, 1, 1, 1, 1, 0, nullptr, nullptr, nullptr) ==
+		                 CUDA_SUCCESS,
+		             "cuLaunchKernel");
+		launches++;
+	}
+	CHECK(cudaDeviceSynchronize());
+	line.put("launches", launches);
+}
+
+} // namespace
+
+int main(int argc, char **argv)
+{
+	return runCases(argc, argv,
+	                {{"eager", eager},
+	                 {"light", light},
+	                 {"kept", kept},
+	                 {"beside", beside},
+	                 {"graph", graph},
+	                 {"threads", threads},
+	                 {"reset", reset},
+	                 {"fork", forks},
+	                 {"killed", killed},
+	                 {"first", first},
+	                 {"second", second},
+	                 {"named", named}});
+}

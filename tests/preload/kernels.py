@@ -1,0 +1,284 @@
+"""What the device did, as CUPTI tells it: every kernel of a call is the call's, whatever else happens to CUPTI, and
+nothing that happens to CUPTI reaches the program or the trace of its calls."""
+import glob
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+PRELOAD, CLIENT, READER, EMULATED, PLUGIN = (pathlib.Path(a).resolve() for a in sys.argv[1:6])
+UNKNOWN, NO, YES = range(3)
+# As torch 1.7's binary has it; and a kernel of Paddle's that is no scaler's.
+UNSCALE = ("_ZN2at6native46_GLOBAL__N__c660ad18_13_AmpKernels_cu_3810c27325multi_tensor_apply_kernelINS1_18TensorListMetadata"
+           "ILi1EEENS1_14UnaryOpFunctorIfLi1ELi1ELi0EEEJZZZNS0_47_amp_foreach_non_finite_check_and_unscale_cuda_EN3c108ArrayRef"
+           "INS_6TensorEEERS9_RKS9_ENKUlvE_clEvENKUlvE2_clEvEUlfE_EEEvT_T0_DpT1_")
+OTHER = "_ZN3phi5funcs27VectorizedElementwiseKernelIfNS_12ScaleFunctorIffEELi1ELi1ELi4EEEvv"
+TIMEOUT = 120
+
+
+class Ran:
+    def __init__(self, done, traces):
+        self.status, self.errors, self.traces = done.returncode, done.stderr, traces
+        self.cases = {}
+        for line in done.stdout.splitlines():
+            name, *pairs = line.split()
+            self.cases[name] = dict(pair.split("=", 1) for pair in pairs)
+
+    @property
+    def trace(self):
+        assert len(self.traces) == 1, self.traces
+        return self.traces[0]
+
+
+def run(*cases, trace="kernels", preload=True, **variables):
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("AUTOAMP_", "LD_PRELOAD"))}
+    environment["LD_LIBRARY_PATH"] = str(EMULATED)
+    environment.update({name: str(value) for name, value in variables.items()})
+    with tempfile.TemporaryDirectory(prefix="autoamp-kernels-") as folder:
+        if preload:
+            environment.update(LD_PRELOAD=str(PRELOAD), AUTOAMP_TRACE=trace,
+                               AUTOAMP_TRACE_FILE=os.path.join(folder, "a.aat"))
+            environment.setdefault("AUTOAMP_STRATEGY", "cast")
+        command = [str(CLIENT)]
+        for case in cases:
+            command += ["--case", case]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=TIMEOUT, check=False)
+        traces = []
+        files = sorted(glob.glob(os.path.join(folder, "*.aat")))
+        if files:
+            told = subprocess.run([READER, *files], capture_output=True, text=True, timeout=TIMEOUT, check=True)
+            traces = [json.loads(line) for line in told.stdout.splitlines()]
+    return Ran(done, traces)
+
+
+def row_of(trace, case):
+    (row,) = [row for row in trace["rows"] if row["m"] == int(case["m"]) and row["entry"] == case["entry"]]
+    return row
+
+
+def launches_of(trace, row):
+    """How many kernels of autoamp's and of the vendor's a row's calls launched, without copies and fills."""
+    of_row = [total for total in trace["totals"] if total["row"] == row["id"] and not total["memory"]]
+    return tuple(sum(total["count"] for total in of_row if total["ours"] == ours) for ours in (True, False))
+
+
+class Test(unittest.TestCase):
+    maxDiff = None
+
+    def assertFine(self, ran, says=""):
+        self.assertEqual(ran.status, 0, ran.errors)
+        if says:
+            self.assertRegex(ran.errors, r"\Aautoamp: kernels are not traced: [^\n]*" + says + r"[^\n]*\n\Z")
+        else:
+            self.assertEqual(ran.errors, "")
+
+    def assertClean(self, trace):
+        self.assertEqual({key: trace[key] for key in ("has_kernels", "unattributed", "invalid", "dropped", "unknown_calls",
+                                                      "odd_times", "lost")},
+                         {"has_kernels": True, "unattributed": 0, "invalid": 0, "dropped": 0, "unknown_calls": 0,
+                          "odd_times": 0, "lost": 0})
+        self.assertGreaterEqual(trace["clocks"], 2)
+        self.assertTrue(trace["emulated"])
+        self.assertFalse([total for total in trace["totals"] if total["ns"] is not None], "times of the emulated device")
+
+    def assertCast(self, trace, case):
+        """Each call has begun, cast, settled and multiplied."""
+        row, calls = row_of(trace, case), int(case["calls"])
+        self.assertEqual((row["decision"], *launches_of(trace, row), row["tensor_cores"]),
+                         ("lowered", 3 * calls, calls, YES))
+        self.assertEqual({total["dtype"] for total in trace["totals"] if total["row"] == row["id"] and not total["ours"]},
+                         {"float16"})
+
+
+class Attributed(Test):
+    def test_eager(self):
+        ran, bare = run("eager", "light"), run("eager", "light", preload=False)
+        self.assertFine(ran)
+        self.assertClean(ran.trace)
+        for name in ("eager", "light"):
+            self.assertCast(ran.trace, ran.cases[name])
+            self.assertNotEqual(ran.cases[name]["bits"], bare.cases[name]["bits"], "it was not lowered at all")
+
+    def test_bfloat16(self):
+        ran = run("eager", AUTOAMP_DTYPE="bfloat16")
+        self.assertFine(ran)
+        row = row_of(ran.trace, ran.cases["eager"])
+        self.assertEqual((*launches_of(ran.trace, row), row["tensor_cores"]), (5, 5, YES))
+
+    def test_calls_that_run_as_they_were_asked(self):
+        for variables in ({}, {"AUTOAMP_LEVEL": "O0"}, {"AUTOAMP_STRATEGY": "fp32"}):
+            ran = run("kept", **variables)
+            self.assertFine(ran)
+            self.assertClean(ran.trace)
+            row = row_of(ran.trace, ran.cases["kept"])
+            self.assertEqual((row["calls"], row["casts"], row["kernels"], row["tensor_cores"]), (5, 0, 5, NO))
+            self.assertEqual(launches_of(ran.trace, row), (0, 5))
+
+    def test_what_belongs_to_no_call(self):
+        ran = run("beside")
+        self.assertFine(ran)
+        self.assertClean(ran.trace)
+        self.assertCast(ran.trace, ran.cases["beside"])
+        fills = [total for total in ran.trace["totals"] if total["name"] == "[memset]" and total["row"] == 0]
+        self.assertEqual([total["count"] for total in fills], [1])
+        self.assertGreaterEqual(ran.trace["outside"], 2)
+
+    def test_graphs(self):
+        ran = run("graph")
+        self.assertFine(ran)
+        self.assertClean(ran.trace)
+        case = ran.cases["graph"]
+        row = row_of(ran.trace, case)
+        self.assertEqual((row["calls"], row["captured"]), (2, 1))
+        launches = 1 + int(case["replays"])
+        self.assertEqual(launches_of(ran.trace, row), (3 * launches, launches))
+        self.assertEqual(ran.trace["graph_kernels"], 4 * int(case["replays"]))
+
+    def test_threads(self):
+        ran = run("threads")
+        self.assertFine(ran)
+        self.assertClean(ran.trace)
+        case = ran.cases["threads"]
+        rows = [row for row in ran.trace["rows"] if row["m"] >= 60]
+        self.assertEqual(len(rows), int(case["count"]))
+        for row in rows:
+            self.assertEqual((row["calls"], *launches_of(ran.trace, row)),
+                             (int(case["calls"]), 3 * int(case["calls"]), int(case["calls"])))
+
+    def test_context_that_is_gone(self):
+        ran = run("reset", AUTOAMP_EMU_CUPTI="late")
+        self.assertFine(ran)
+        self.assertClean(ran.trace)
+        self.assertCast(ran.trace, ran.cases["reset"])
+
+    def test_forked_child(self):
+        ran = run("fork")
+        self.assertFine(ran)
+        self.assertEqual(len(ran.traces), 2)
+        parent, child = sorted(ran.traces, key=lambda trace: -trace["singles"])
+        self.assertClean(parent)
+        row = row_of(parent, ran.cases["fork"])
+        self.assertEqual((row["calls"], *launches_of(parent, row)), (4, 12, 4))
+        self.assertEqual((child["has_kernels"], child["totals"]), (False, []))
+        self.assertIn(["kernels_off", "CUPTI does not work in a forked child"], child["notes"])
+
+    def test_killed(self):
+        ran = run("killed")
+        self.assertEqual((ran.status, ran.errors), (-9, ""))
+        row = row_of(ran.trace, ran.cases["killed"])
+        self.assertEqual((row["calls"], *launches_of(ran.trace, row)), (3, 9, 3))
+        self.assertEqual((ran.trace["singles"] > 12, ran.trace["unattributed"]), (True, 0))
+
+    def test_other_levels_load_no_cupti(self):
+        for level in ("ops", "summary", "off"):
+            ran = run("eager", trace=level, AUTOAMP_EMU_FAIL="cuptiSubscribe_v2:1")
+            self.assertFine(ran)
+            self.assertFalse([trace for trace in ran.traces if trace["has_kernels"] or trace["clocks"]])
+
+
+class Disturbed(Test):
+    """CUPTI loses, delays and mixes up records, belongs to somebody else, or fails."""
+
+    def test_late_and_shuffled(self):
+        for word in ("late", "shuffled", "late,shuffled"):
+            with self.subTest(word):
+                ran = run("eager", "beside", "graph", AUTOAMP_EMU_CUPTI=word)
+                self.assertFine(ran)
+                self.assertClean(ran.trace)
+                self.assertCast(ran.trace, ran.cases["eager"])
+
+    def test_lost_times(self):
+        for word in ("lost", "reversed"):
+            with self.subTest(word):
+                ran = run("eager", AUTOAMP_EMU_CUPTI=word)
+                self.assertFine(ran)
+                self.assertCast(ran.trace, ran.cases["eager"])
+                kernels = sum(total["count"] for total in ran.trace["totals"])
+                self.assertEqual((ran.trace["invalid"], ran.trace["singles"]), (kernels // 3, kernels - kernels // 3))
+
+    def test_dropped(self):
+        ran = run("eager", AUTOAMP_EMU_CUPTI="dropped")
+        self.assertFine(ran)
+        kernels = sum(total["count"] for total in ran.trace["totals"])
+        dropped = ran.trace["dropped"]
+        self.assertEqual((dropped > 0, dropped, ran.trace["unattributed"]), (True, (kernels + dropped) // 3, 0))
+
+    def assertOff(self, ran, says):
+        """The trace of calls is whole, and says why it has no kernels."""
+        self.assertFine(ran, says)
+        self.assertEqual(row_of(ran.trace, ran.cases[next(iter(ran.cases))])["calls"], 5)
+        (note,) = [text for kind, text in ran.trace["notes"] if kind == "kernels_off"]
+        self.assertRegex(note, says)
+
+    def test_somebody_else_is_there(self):
+        ran = run("first")
+        self.assertOff(ran, "CUPTI for Kineto uses CUPTI in this process, which serves one")
+        self.assertEqual((ran.cases["first"]["status"], ran.trace["has_kernels"]), ("0", False))
+        self.assertOff(run("eager", AUTOAMP_EMU_CUPTI="taken"), "Nsight Systems uses CUPTI")
+
+    def test_somebody_else_comes_later(self):
+        ran = run("second")
+        self.assertFine(ran)
+        self.assertEqual((ran.cases["second"]["status"], ran.cases["second"]["holder"]), ("39", "CUPTI_for_autoamp"))
+        self.assertCast(ran.trace, ran.cases["second"])
+
+    def test_no_cupti(self):
+        self.assertOff(run("eager", AUTOAMP_CUPTI_PATH="/nowhere/libcupti.so"), "/nowhere/libcupti.so")
+        self.assertOff(run("eager", AUTOAMP_CUPTI_PATH="/lib/x86_64-linux-gnu/libm.so.6"), "libcupti has no cupti")
+
+    def test_path(self):
+        ran = run("eager", AUTOAMP_CUPTI_PATH=EMULATED / "libcupti.so.13")
+        self.assertFine(ran)
+        self.assertClean(ran.trace)
+
+    FUNCTIONS = ("cuptiGetVersion cuptiGetTimestamp cuptiSubscribe_v2 cuptiEnableCallback cuptiGetGraphNodeId "
+                 "cuptiActivityRegisterCallbacks cuptiActivityEnable cuptiActivityDisable cuptiActivityEnableRuntimeApi "
+                 "cuptiActivityEnableDriverApi cuptiActivityFlushAll cuptiActivityGetNextRecord "
+                 "cuptiActivityGetNumDroppedRecords cuptiActivityPushExternalCorrelationId "
+                 "cuptiActivityPopExternalCorrelationId cuptiActivitySetAttribute cuptiUnsubscribe").split()
+    # Their failure is no reason to stop: it changes nothing, or comes when all is done.
+    HARMLESS = {"cuptiActivityDisable", "cuptiActivitySetAttribute", "cuptiUnsubscribe"}
+
+    def test_every_function_fails(self):
+        sound = run("graph", "eager")
+        for function in self.FUNCTIONS:
+            for call in (1, 2, 5):
+                with self.subTest(f"{function}:{call}"):
+                    ran = run("graph", "eager", AUTOAMP_EMU_FAIL=f"{function}:{call}")
+                    self.assertEqual(ran.status, 0, ran.errors)
+                    self.assertEqual(ran.cases, sound.cases)
+                    counted = ("entry", "decision", "m", "calls", "captured")
+                    self.assertEqual([[row[key] for key in counted] for row in ran.trace["rows"]],
+                                     [[row[key] for key in counted] for row in sound.trace["rows"]])
+                    self.assertEqual(ran.trace["ended"], "exit 0")
+                    off = [text for kind, text in ran.trace["notes"] if kind == "kernels_off"]
+                    if function in self.HARMLESS:
+                        self.assertEqual((ran.errors, off), ("", []))
+                    elif call == 1:
+                        self.assertEqual(len(off), 1)
+                    self.assertEqual(ran.errors, "".join(f"autoamp: kernels are not traced: {text}\n" for text in off))
+
+
+class Scaler(Test):
+    """What the program's own gradient scaler does is known by the names of its kernels."""
+
+    def test_steps(self):
+        names = [UNSCALE] * 3 + ["_ZN2at6native28amp_update_scale_cuda_kernelEPfPiS1_ddi"] * 2 + [
+            "_ZN3phi21CheckFiniteAndUnscaleIffEEvPPKT_PKT0_lPlPbPPS1_",
+            "_ZN3phi20GpuUpdateLossScalingIfPKbEEvT0_PKT_PKiS7_iiS4_S4_PS4_PiS9_",
+            "_Z25multi_tensor_apply_kernelI18TensorListMetadataILi2EE12ScaleFunctorIffEJfEEvlPViT_T0_DpT1_", OTHER]
+        ran = run("named", AUTOAMP_EMU_PLUGINS=PLUGIN, KERNEL_NAMES="\n".join(names))
+        self.assertFine(ran)
+        self.assertClean(ran.trace)
+        self.assertEqual(ran.cases["named"]["launches"], str(len(names)))
+        self.assertEqual(sorted(ran.trace["observed"]),
+                         [["apex", "unscale", 1], ["paddle", "unscale", 1], ["paddle", "update", 1],
+                          ["torch", "unscale", 3], ["torch", "update", 2]])
+        self.assertEqual([total["count"] for total in ran.trace["totals"] if total["name"] == OTHER], [1])
+
+
+if __name__ == "__main__":
+    unittest.main(argv=[sys.argv[0], *sys.argv[6:]])

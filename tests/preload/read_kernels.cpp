@@ -1,0 +1,72 @@
+// read_kernels FILE...: what the traces say of kernels, as one JSON object a file and line.
+#include "src/trace/reader.h"
+
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <set>
+
+using namespace autoamp;
+
+int main(int count, char **arguments)
+{
+	for (int i = 1; i < count; i++) {
+		std::string error;
+		const auto trace = trace::Trace::open(arguments[i], error);
+		if (!trace) {
+			std::fprintf(stderr, "%s\n", error.c_str());
+			return 1;
+		}
+		nlohmann::json told = {{"has_kernels", trace->hasKernels},
+		                       {"emulated", trace->emulated},
+		                       {"clocks", trace->clocks.size()},
+		                       {"unattributed", trace->loss.kernelsUnattributed},
+		                       {"invalid", trace->loss.invalidTimestamps},
+		                       {"dropped", trace->loss.kernelsDropped},
+		                       {"lost", trace->loss.callsLost},
+		                       {"ended", trace->ended},
+		                       {"rows", nlohmann::json::array()},
+		                       {"totals", nlohmann::json::array()},
+		                       {"observed", nlohmann::json::array()},
+		                       {"notes", nlohmann::json::array()}};
+		for (const auto &row : trace->rows)
+			if (row.calls || row.kernels)
+				told["rows"].push_back({{"id", row.id},
+				                        {"entry", row.entry},
+				                        {"decision", row.decision},
+				                        {"m", row.m},
+				                        {"calls", row.calls},
+				                        {"captured", row.captured},
+				                        {"kernels", row.kernels},
+				                        {"casts", row.casts},
+				                        {"tensor_cores", int(row.tensorCores)},
+				                        {"kernel_ns", row.kernelNs}}); // NaN: null
+		for (const auto &total : trace->kernels)
+			told["totals"].push_back({{"name", total.name},
+			                          {"row", total.row},
+			                          {"count", total.count},
+			                          {"ours", total.isOurs},
+			                          {"memory", total.isMemory},
+			                          {"dtype", total.facts.dtype ? total.facts.dtype : ""},
+			                          {"ns", total.ns}});
+		for (const auto &step : trace->observed)
+			told["observed"].push_back({step.framework, step.step, step.count});
+		for (const auto &note : trace->notes)
+			told["notes"].push_back({note.kind, note.text});
+		std::set<uint64_t> calls;
+		uint64_t singles = 0, graphs = 0, outside = 0, unknown = 0, backwards = 0;
+		trace->forEachEvent([&](const trace::EventInfo &event) { calls.insert(event.call); });
+		trace->forEachKernel([&](const trace::KernelInfo &kernel) {
+			singles++;
+			graphs += kernel.isGraph;
+			outside += kernel.isOutside;
+			unknown += kernel.call && !calls.count(kernel.call);
+			backwards += kernel.startNs < 0 || kernel.startNs > 1e13 || kernel.durationNs < 0;
+		});
+		told.update({{"singles", singles},
+		             {"graph_kernels", graphs},
+		             {"outside", outside},
+		             {"unknown_calls", unknown},
+		             {"odd_times", backwards}});
+		std::puts(told.dump().c_str());
+	}
+}

@@ -1,0 +1,128 @@
+"""versions.py FRONT CORE AUTOAMP INJECT CACHE: other versions of cuDNN than the toolkit's under the library: every entry point
+that one has is ours and leads to it, and what it has not stays absent. Brings the smallest packages of PyPI that have one, once,
+into CACHE (77: they cannot be had). Nothing is computed, for there is no device."""
+import json
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+import zipfile
+
+FRONT, CORE, AUTOAMP, INJECT, CACHE = (pathlib.Path(path).resolve() for path in sys.argv[1:6])
+CLIENT = pathlib.Path(__file__).parent / "clients/whose.py"
+DOORS = re.findall(r"^(cudnn\w+)", (INJECT / "cudnn.entries").read_text(), re.MULTILINE)
+# The one loads its parts with what is in the package; of cuDNN 8 no small package has more than the library that leads to
+# the parts, which ends the process at a call, and whose name a repair of the wheel has changed.
+NEWER, OLDER = "nvidia-cudnn-jit-cu13==9.27.0.42", "ctranslate2==4.4.0"
+NEEDED = set(re.findall(r"X\((cudnn\w+)", (INJECT.parent / "src/op/vendor.h").read_text()))  # what the library calls itself
+SINCE = {"cudnnBackendPopulateCudaGraph", "cudnnBackendUpdateCudaGraph"}  # not in cuDNN 8
+
+
+def bring(package):
+    """The folder with the package's cuDNN."""
+    folder = CACHE / re.sub(r"\W", "-", package)
+    if not folder.exists():
+        CACHE.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=CACHE) as room:
+            done = subprocess.run([sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary", ":all:",
+                                   "--python-version", "3.11", "--platform", "manylinux_2_27_x86_64", "--platform",
+                                   "manylinux2014_x86_64", "--retries", "1", "--dest", room, package],
+                                  capture_output=True, text=True, check=False)
+            if done.returncode:
+                print(f"{package} cannot be had: {done.stderr}")
+                sys.exit(77)
+            (room / pathlib.Path("part")).mkdir()
+            wheel, = pathlib.Path(room).glob("*.whl")
+            with zipfile.ZipFile(wheel) as archive:
+                for member in archive.namelist():
+                    if re.match(r"libcudnn.*\.so", name := pathlib.PurePath(member).name):
+                        (room / pathlib.Path("part") / name).write_bytes(archive.read(member))
+            pathlib.Path(room, "part").rename(folder)
+    return folder
+
+
+ROOM = pathlib.Path(tempfile.mkdtemp(prefix="autoamp-versions-"))
+for path in (FRONT, CORE):
+    (ROOM / "product").mkdir(exist_ok=True)
+    shutil.copy(path, ROOM / "product")
+(ROOM / "coreless").mkdir()
+shutil.copy(FRONT, ROOM / "coreless")
+PRODUCT, CORELESS = (str(ROOM / folder / FRONT.name) for folder in ("product", "coreless"))
+
+
+def ask(preload, folder, file, how, trace="/dev/null"):
+    """{entry point: what whose.py says}"""
+    environment = {"PATH": "/usr/bin:/bin", "LD_LIBRARY_PATH": str(folder), "AUTOAMP_DIR": str(ROOM / "traces"),
+                   "HOME": str(ROOM), "AUTOAMP_TRACE_FILE": str(trace), **({"LD_PRELOAD": preload} if preload else {})}
+    done = subprocess.run([sys.executable, CLIENT, folder / file, how, *DOORS], capture_output=True, text=True, env=environment,
+                          timeout=100, check=False)
+    if done.returncode:
+        raise AssertionError(done)
+    return {name: rest for name, rest in re.findall(r"^(\S+) (.+)$", done.stdout, re.MULTILINE) if name in ("version", "text", *DOORS)}
+
+
+def exports(file):
+    """name@version"""
+    found = subprocess.run(["nm", "-D", "--defined-only", file], capture_output=True, text=True, check=True).stdout
+    return {name.replace("@@", "@") for name in re.findall(r" \w (\S+)$", found, re.MULTILINE)}
+
+
+class Versions(unittest.TestCase):
+    maxDiff = None
+
+    def check(self, folder, file, absent, how):
+        bare = ask(None, folder, file, how)
+        self.assertEqual({name for name in DOORS if bare[name] == "absent"}, absent)
+        for preload in (CORELESS, PRODUCT):
+            trace = ROOM / f"{len(list(ROOM.iterdir()))}.aat"
+            with self.subTest(file, preload=preload):
+                told = ask(preload, folder, file, how, trace)
+                self.assertEqual(told, {name: re.sub(r"^(?!absent|-)\S+", FRONT.name, rest) for name, rest in bare.items()})
+        if how == "call":
+            report = json.loads(subprocess.run([AUTOAMP, "report", "--format", "json", trace], check=True, capture_output=True,
+                                               text=True).stdout)
+            called = {name for name, rest in bare.items() if rest.split()[-1] not in ("absent", "-")} - {"version", "text"}
+            watched = {name for name in DOORS if "Descriptor" in name or name.endswith(("SetAttribute", "Finalize"))}
+            self.assertEqual({row["entry"] for row in report["ops"]}, called - watched)
+            self.assertEqual({row["decision"] for row in report["ops"]}, {"kept"})
+
+    def check_references(self, folder):
+        """What a program refers to that was linked to the library, or to a part of it, is ours."""
+        files = list(folder.glob("libcudnn*.so*"))
+        self.assertGreater(len(NEEDED), 15)
+        for file in files:
+            found = exports(file)
+            self.assertLessEqual({symbol for symbol in found if symbol.split("@")[0] in DOORS}, exports(FRONT), file)
+            if "_" not in file.name:
+                self.assertLessEqual(NEEDED, {symbol.split("@")[0] for symbol in found})
+        return files
+
+    def test_newer(self):
+        folder = bring(NEWER)
+        self.assertEqual(len(self.check_references(folder)), 3)
+        self.check(folder, "libcudnn.so.9", set(), "call")
+
+    def test_older(self):
+        """Under its own name and under the wheel's; and called, where a Python package on this machine has all of it."""
+        folder = bring(OLDER)
+        file, = self.check_references(folder)
+        named = ROOM / "named"
+        named.mkdir()
+        own = file.read_bytes()
+        self.assertEqual(own.count(file.name.encode() + b"\0"), 1)
+        (named / "libcudnn.so.8").write_bytes(own.replace(file.name.encode(), b"libcudnn.so.8".ljust(len(file.name), b"\0")))
+        self.check(folder, file.name, SINCE, "resolve")
+        self.check(named, "libcudnn.so.8", SINCE, "resolve")
+        for place in map(pathlib.Path, sys.path):
+            if (whole := place / "nvidia/cudnn/lib" / "libcudnn.so.8").exists():
+                self.assertEqual(len(self.check_references(whole.parent)), 7)
+                self.check(whole.parent, whole.name, SINCE, "call")
+
+
+if __name__ == "__main__":
+    result = unittest.main(argv=sys.argv[:1], exit=False).result
+    shutil.rmtree(ROOM)
+    sys.exit(not result.wasSuccessful())

@@ -1,0 +1,178 @@
+#include "tools/autoamp/diff.h"
+
+#include "tools/autoamp/views.h"
+
+#include <map>
+#include <unistd.h>
+
+namespace autoamp::tool {
+
+namespace {
+
+// The calls of one signature in one of the runs.
+struct Side {
+	uint64_t calls = 0;
+	double hostNs = 0, kernelNs = NAN;
+	std::map<std::string, uint64_t> ways; // "lowered float16 (white_list)": calls
+	bool isLowered = false;
+
+	double timeNs(bool isMeasured) const { return isMeasured ? kernelNs : hostNs; }
+	std::string way() const
+	{
+		const auto most =
+		    std::max_element(ways.begin(), ways.end(), [](auto &x, auto &y) { return x.second < y.second; });
+		return most == ways.end() ? "" : most->first + (ways.size() > 1 ? fmt::format(" +{}", ways.size() - 1) : "");
+	}
+};
+
+struct Pair {
+	trace::RowInfo row = {};
+	Side sides[2];
+	double ratio = NAN; // of the time a call takes, after to before
+	bool isWayChanged() const { return sides[0].calls && sides[1].calls && sides[0].way() != sides[1].way(); }
+};
+
+Json describe(const Pair &pair)
+{
+	const auto &row = pair.row;
+	Json object = {{"entry", orNull(row.entry)},
+	               {"op", orNull(row.op)},
+	               {"shape", shapeOf(row)},
+	               {"transa", std::string(1, row.transa)},
+	               {"transb", std::string(1, row.transb)},
+	               {"dtype_in", orNull(row.dtypeIn)}};
+	static constexpr const char *names[] = {"_before", "_after"};
+	const auto add = [&](const char *field, auto value) {
+		for (size_t side = 0; side < 2; side++)
+			object[field + std::string(names[side])] = pair.sides[side].calls ? Json(value(pair.sides[side])) : Json();
+	};
+	add("calls", [](const Side &side) { return side.calls; });
+	add("host_ns", [](const Side &side) { return nanoseconds(side.hostNs); });
+	add("kernel_ns", [](const Side &side) { return nanoseconds(side.kernelNs); });
+	add("way", [](const Side &side) { return side.way(); });
+	add("max_error", [](const Side &) { return Json(); }); // no trace has measured errors
+	object["ratio"] = orNull(pair.ratio);
+	object["changed"] = pair.isWayChanged();
+	return object;
+}
+
+} // namespace
+
+Status diff(const DiffOptions &options, const policy::Options &configuration)
+{
+	Status status = Status::done;
+	const Runs runs[] = {gather({options.before}, configuration, status),
+	                     gather({options.after}, configuration, status)};
+	if (runs[0].empty() || runs[1].empty())
+		return Status::wrong;
+	std::map<std::string, Pair> pairs;
+	bool isEmulated = false, isMeasured = true;
+	for (size_t side = 0; side < 2; side++) {
+		const auto account = add(runs[side]);
+		isEmulated |= account.isEmulated;
+		isMeasured &= account.isMeasured;
+		for (const auto &run : runs[side])
+			for (const auto &row : run.rows) {
+				if (row.calls == 0)
+					continue;
+				auto &pair =
+				    pairs[fmt::format("{}|{}|{}{}|{}", row.entry, shapeOf(row), row.transa, row.transb, row.dtypeIn)];
+				pair.row = row;
+				auto &sum = pair.sides[side];
+				sum.calls += row.calls, sum.hostNs += row.hostNs;
+				if (const double ns = row.kernelNs + (std::isnan(row.castNs) ? 0 : row.castNs); !std::isnan(ns))
+					sum.kernelNs = std::isnan(sum.kernelNs) ? ns : sum.kernelNs + ns;
+				sum.ways[fmt::format("{} {} ({})", row.decision, row.dtypeCompute, row.reason)] += row.calls;
+				sum.isLowered |= row.decision == "lowered";
+			}
+	}
+
+	// What the calls of the second run took, and would have at the times of the first.
+	double took = 0, wouldTake = 0;
+	bool isErrorUnknown = false;
+	std::vector<Pair> list;
+	for (auto &[key, pair] : pairs) {
+		const auto &[before, after] = pair.sides;
+		const double one = before.timeNs(isMeasured) / double(before.calls),
+		             other = after.timeNs(isMeasured) / double(after.calls);
+		if (!isEmulated && before.calls && after.calls && one > 0) {
+			pair.ratio = other / one;
+			took += other * double(after.calls), wouldTake += one * double(after.calls);
+		}
+		isErrorUnknown |= after.isLowered;
+		list.push_back(std::move(pair));
+	}
+	const auto weight = [&](const Pair &pair) {
+		return std::max(pair.sides[0].timeNs(isMeasured), pair.sides[1].timeNs(isMeasured));
+	};
+	std::stable_sort(list.begin(), list.end(), [&](auto &x, auto &y) { return weight(x) > weight(y); });
+	const size_t changed =
+	    static_cast<size_t>(std::count_if(list.begin(), list.end(), [](auto &pair) { return pair.isWayChanged(); }));
+
+	const auto time = [&](const char *heading, const char *side) {
+		return durations(heading, fmt::format("{}{}", isMeasured ? "kernel_ns" : "host_ns", side).c_str());
+	};
+	std::vector<Column> columns = {counts("calls", "calls_before"), counts("then", "calls_after")};
+	if (!isEmulated)
+		columns.insert(columns.end(),
+		               {time(isMeasured ? "kernels" : "host", "_before"),
+		                time("then", "_after"),
+		                {"ratio", "ratio", 'r', [](const Json &row) {
+			                 return row["ratio"].is_null() ? "-" : fmt::format("{:.2f}", row["ratio"].get<double>());
+		                 }}});
+	columns.insert(columns.end(), {texts("entry", "entry"),
+	                               {"m x n x k", "shape", 'l',
+	                                [](const Json &row) {
+		                                return fmt::format("{}{} {}", row["transa"].get<std::string>(),
+		                                                   row["transb"].get<std::string>(),
+		                                                   row["shape"].get<std::string>());
+	                                }},
+	                               texts("was", "way_before"),
+	                               texts("is", "way_after")});
+	auto sheet = Sheet::of(
+	    "signatures", "Calls of both runs by signature", std::move(list),
+	    [](const Pair &pair) { return describe(pair); }, columns);
+	const size_t all = sheet.size();
+	sheet.select(options.selection);
+
+	const double percent = wouldTake > 0 ? 100 * (took / wouldTake - 1) : NAN;
+	const auto &format = options.format;
+	if (format == "json") {
+		const Json head = {{"schema", "autoamp.diff/1"},
+		                   {"emulated", isEmulated},
+		                   {"time", isMeasured ? "kernel_ns" : "host_ns"},
+		                   {"slower_percent", orNull(percent)},
+		                   {"changed", changed},
+		                   {"max_error", nullptr}};
+		auto text = dump(head);
+		text.back() = ',';
+		fmt::print("{}\n", text);
+		writeJson(stdout, sheet);
+		fmt::print("}}\n");
+	} else if (format == "csv" || format == "jsonl") {
+		format == "csv" ? writeCsv(stdout, sheet) : writeJsonLines(stdout, sheet);
+	} else {
+		const char *gap = format == "md" ? "\n" : "";
+		fmt::print("{}", isEmulated ? fmt::format("{}\n{}", emulatedLine, gap) : "");
+		format == "md" ? writeMarkdown(stdout, sheet)
+		               : writeTable(stdout, Terminal(STDOUT_FILENO, options.colour), sheet);
+		if (sheet.hidden > 0)
+			fmt::print("{}and {}\n", gap, plural(sheet.hidden, "more row"));
+		fmt::print("{}{}, {} with another precision or reason", gap, plural(all, "signature"), count(changed));
+		fmt::print("{}\n", std::isnan(percent) ? ""
+		                                       : fmt::format("; calls of both took {:+.1f} % of {} time", percent,
+		                                                     isMeasured ? "device" : "host"));
+	}
+	if (options.slower && isEmulated)
+		fail(Status::wrong, "diff: --fail-if-slower: the times of an emulated run say nothing");
+	if (options.slower && std::isnan(percent))
+		fail(Status::failed, "diff: --fail-if-slower: the runs have no call in common");
+	if (options.slower && percent > *options.slower)
+		fail(Status::failed, "diff: {:.1f} % slower, more than {} %", percent, *options.slower);
+	if (options.error && isErrorUnknown) // an unknown error is not a small one
+		fail(Status::failed,
+		     "diff: --fail-if-error: the errors of the lowered calls are unknown, no trace measured them");
+	return status;
+}
+
+} // namespace autoamp::tool

@@ -1,0 +1,19 @@
+// `autoamp diff`: what two runs did with the same calls. Main thread.
+#pragma once
+
+#include "tools/autoamp/report.h"
+
+#include <optional>
+#include <string>
+
+namespace autoamp::tool {
+
+struct DiffOptions {
+	std::string before, after, format = "table"; // files or folders
+	Selection selection;
+	std::optional<double> slower, error; // what fails: percent, max_error
+	Colour colour = Colour::automatic;
+};
+Status diff(const DiffOptions &options, const policy::Options &configuration);
+
+} // namespace autoamp::tool

@@ -1,0 +1,68 @@
+// A list as a table of columns: each view is one, and each format is written once, over it. Values; main thread.
+// Programs get every field of a row by its name in JSON, people the columns.
+#pragma once
+
+#include "tools/autoamp/report.h"
+
+#include <cmath>
+#include <cstdio>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+namespace autoamp::tool {
+
+using Json = nlohmann::ordered_json;
+
+// What is not known is null.
+Json orNull(const std::string &text);
+Json orNull(double number);
+Json nanoseconds(double number);
+// Text of the application (paths, arguments) may be no UTF-8: shown, never refused.
+std::string dump(const Json &value);
+
+struct Column {
+	std::string heading, field; // field: what it is sorted by where it can be clicked
+	char alignment;             // l or r
+	std::function<std::string(const Json &)> show;
+};
+Column texts(const char *heading, const char *field);
+Column counts(const char *heading, const char *field);
+Column amounts(const char *heading, const char *field);
+Column durations(const char *heading, const char *field);
+Column shares(const char *heading, const char *field, double whole);
+
+struct Sheet {
+	std::string name, caption; // name: of its array in JSON
+	std::vector<Column> columns;
+	std::function<Json(size_t)> at; // made when asked for: a list can have more rows than memory should
+	Json sample;                    // a row of nothing: it has the fields
+	std::vector<size_t> order;
+	size_t hidden = 0;
+
+	template <typename Item, typename Describe>
+	static Sheet of(const char *name, const char *caption, std::vector<Item> items, Describe describe,
+	                std::vector<Column> columns)
+	{
+		Sheet sheet{name, caption, std::move(columns), {}, describe(Item{}), std::vector<size_t>(items.size())};
+		for (size_t i = 0; i < items.size(); i++)
+			sheet.order[i] = i;
+		sheet.at = [items = std::move(items), describe](size_t i) { return describe(items[i]); };
+		return sheet;
+	}
+	size_t size() const { return order.size(); }
+	Json row(size_t number) const { return at(order[number]); }
+	void select(const Selection &selection);
+};
+
+void writeTable(std::FILE *out, const Terminal &terminal, const Sheet &sheet);
+void writeCsv(std::FILE *out, const Sheet &sheet); // RFC 4180
+void writeJsonLines(std::FILE *out, const Sheet &sheet);
+void writeMarkdown(std::FILE *out, const Sheet &sheet);
+void writeJson(std::FILE *out, const Sheet &sheet); // its array, with its name
+// What a cell of a csv is; what HTML shows as it is.
+std::string csvCell(const Json &value);
+std::string escaped(const std::string &text);
+
+} // namespace autoamp::tool

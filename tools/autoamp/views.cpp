@@ -1,0 +1,365 @@
+// What each view is: its rows, field by field as interface.md section 5 has them, and the columns that people see.
+#include "tools/autoamp/views.h"
+
+#include <algorithm>
+#include <cmath>
+#include <ctime>
+#include <map>
+
+namespace autoamp::tool {
+
+namespace {
+
+std::string date(double ns)
+{
+	const auto seconds = static_cast<std::time_t>(ns / 1e9);
+	std::tm parts = {};
+	gmtime_r(&seconds, &parts);
+	char text[32];
+	return {text, std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts)};
+}
+
+Json describe(const ReasonSum &reason)
+{
+	const auto known = reasonOf(reason.reason);
+	return {{"reason", orNull(reason.reason)},
+	        {"decision", orNull(reason.decision)},
+	        {"calls", reason.calls},
+	        {"flops", reason.flops},
+	        {"kernel_ns", nanoseconds(reason.kernelNs)},
+	        {"est_ns", orNull(reason.estNs)},
+	        {"est_lowered_ns", orNull(reason.estLoweredNs)},
+	        {"means", known ? Json(policy::meaning(*known)) : Json()},
+	        {"advice", orNull(adviceOn(reason.reason))}};
+}
+
+Json describe(const Group &group)
+{
+	return {{group.by, orNull(group.key)},
+	        {"calls", group.calls},
+	        {"eligible", group.eligible.calls},
+	        {"lowered", group.lowered.calls},
+	        {"flops", group.flops},
+	        {"lowered_flops", group.lowered.flops},
+	        {"host_ns", nanoseconds(group.hostNs)},
+	        {"kernel_ns", nanoseconds(group.kernelNs)},
+	        {"est_ns", orNull(group.estNs)},
+	        {"est_lowered_ns", orNull(group.estLoweredNs)}};
+}
+
+// Something of one run, and the row it belongs to.
+template <typename Info>
+struct Of {
+	size_t run = 0;
+	Info info = {};
+	const trace::RowInfo *row = nullptr;
+};
+
+template <typename Info>
+std::vector<Of<Info>> ofAll(const Runs &runs, std::vector<Info> trace::Trace::*list)
+{
+	std::vector<Of<Info>> all;
+	for (size_t run = 0; run < runs.size(); run++)
+		for (const auto &info : runs[run].*list)
+			all.push_back({run, info, runs[run].row(info.row)});
+	return all;
+}
+
+std::string nameOf(const Json &row)
+{
+	return row["entry"].is_null() ? "-" : row["entry"].get<std::string>() + " " + row["shape"].get<std::string>();
+}
+
+Json ruleOf(const std::string &kind, const trace::RowInfo *row)
+{
+	return kind == "underflow" && row ? Json(ruleFor(*row)) : Json();
+}
+
+Json tensorCoresOf(trace::TensorCores known)
+{
+	return known == trace::TensorCores::unknown ? Json() : Json(known == trace::TensorCores::yes);
+}
+
+const Column callColumn = {"call", "entry", 'l', nameOf};
+
+} // namespace
+
+Json describe(size_t id, const trace::Trace &run)
+{
+	Json versions = {{"autoamp", nullptr}, {"cublas", nullptr}, {"cudnn", nullptr}, {"cuda_driver", nullptr}};
+	for (const auto &property : run.versions)
+		versions[property.name] = orNull(property.value);
+	Json config = Json::object(), origins = Json::object(), rules = Json::array();
+	for (const auto &property : run.config)
+		config[configName(property.name)] = property.value, origins[configName(property.name)] = property.origin;
+	for (const auto &property : run.rules)
+		rules.push_back({{"rule", property.value}, {"origin", property.origin}});
+	const bool isNumber =
+	    !run.rank.empty() && run.rank.find_first_not_of("0123456789") == std::string::npos && run.rank.size() < 10;
+	return {{"id", id},
+	        {"file", run.path},
+	        {"host", orNull(run.host)},
+	        {"pid", run.pid},
+	        {"rank", isNumber ? Json(std::stoi(run.rank)) : orNull(run.rank)},
+	        {"command", run.command},
+	        {"emulated", run.emulated},
+	        {"device", run.devices},
+	        {"started", run.startedNs > 0 ? Json(date(run.startedNs)) : Json()},
+	        {"ended", orNull(run.ended)},
+	        {"died_inside", orNull(run.diedInside)},
+	        {"versions", versions},
+	        {"config", config},
+	        {"config_origin", origins},
+	        {"rules", rules}};
+}
+
+Json describe(const OpsRow &place)
+{
+	static const trace::RowInfo none = {};
+	const auto &row = place.row ? *place.row : none;
+	return {{"run", place.run},
+	        {"device", row.device},
+	        {"thread", nullptr},
+	        {"library", orNull(row.library)},
+	        {"entry", orNull(row.entry)},
+	        {"op", orNull(row.op)},
+	        {"m", row.m},
+	        {"n", row.n},
+	        {"k", row.k},
+	        {"batch", row.batch},
+	        {"shape", shapeOf(row)},
+	        {"transa", std::string(1, row.transa)},
+	        {"transb", std::string(1, row.transb)},
+	        {"dtype_in", orNull(row.dtypeIn)},
+	        {"dtype_asked", orNull(row.dtypeAsked)},
+	        {"dtype_compute", orNull(row.dtypeCompute)},
+	        {"dtype_accumulate", orNull(row.dtypeAccumulate)},
+	        {"dtype_out", orNull(row.dtypeOut)},
+	        {"decision", orNull(row.decision)},
+	        {"reason", orNull(row.reason)},
+	        {"strategy", orNull(row.strategy)},
+	        {"eligible", row.eligible},
+	        {"calls", row.calls},
+	        {"captured", row.captured},
+	        {"flops", row.flops()},
+	        {"host_ns", nanoseconds(row.hostNs)},
+	        {"kernel_ns", nanoseconds(row.kernelNs)},
+	        {"cast_ns", nanoseconds(row.castNs)},
+	        {"tc", tensorCoresOf(row.tensorCores)},
+	        {"est_ns", orNull(row.estNs * double(row.calls))}, // totals of the row, as host_ns
+	        {"est_lowered_ns", orNull(row.estLoweredNs * double(row.calls))},
+	        {"est_source", "model"},
+	        {"plan_ns", orNull(place.planNs)},
+	        {"max_error", nullptr},
+	        {"region", orNull(row.region)},
+	        {"caller", orNull(row.caller)},
+	        {"site", orNull(row.site)}};
+}
+
+Sheet opsSheet(std::vector<OpsRow> list, const Account &account)
+{
+	const auto word = [](const Json &row, const char *field) {
+		return row[field].is_string() ? row[field].get<std::string>() : std::string();
+	};
+	std::vector<Column> columns = {amounts("FLOP", "flops"), shares("share", "flops", account.all.flops),
+	                               durations("est", "est_ns"), durations("est lowered", "est_lowered_ns")};
+	if (account.isMeasured)
+		columns.insert(columns.end(), {durations("kernels", "kernel_ns"), durations("casting", "cast_ns")});
+	columns.insert(columns.end(), {counts("calls", "calls"),
+	                               {"decision", "decision", 'l',
+	                                [word](const Json &row) {
+		                                const auto reason = word(row, "reason");
+		                                return word(row, "decision") + (reason.empty() ? "" : ": " + reason);
+	                                }},
+	                               texts("entry", "entry"),
+	                               {"m x n x k", "shape", 'l',
+	                                [word](const Json &row) {
+		                                return word(row, "transa") + word(row, "transb") + " " + word(row, "shape");
+	                                }},
+	                               {"types", "dtype_compute", 'l',
+	                                [word](const Json &row) {
+		                                const auto in = word(row, "dtype_in"), compute = word(row, "dtype_compute");
+		                                return compute.empty() || compute == in ? in : in + " > " + compute;
+	                                }},
+	                               texts("op", "op")});
+	return Sheet::of(
+	    "ops", "Calls by signature and decision", std::move(list), [](const OpsRow &row) { return describe(row); },
+	    columns);
+}
+
+Sheet groupsSheet(std::vector<Group> list, const Account &account)
+{
+	std::vector<Column> columns = {amounts("FLOP", "flops"), shares("share", "flops", account.all.flops),
+	                               durations("est", "est_ns"), durations("est lowered", "est_lowered_ns")};
+	if (account.isMeasured)
+		columns.push_back(durations("kernels", "kernel_ns"));
+	columns.push_back(counts("calls", "calls"));
+	columns.push_back({"lowered", "lowered_flops", 'r', [](const Json &row) {
+		                   return share(row["lowered_flops"].get<double>(), row["flops"].get<double>());
+	                   }});
+	Group none;
+	none.by = list.empty() ? "group" : list.front().by;
+	columns.push_back(texts(none.by.c_str(), none.by.c_str()));
+	auto sheet = Sheet::of(
+	    "groups", "Calls in groups", std::move(list), [](const Group &group) { return describe(group); }, columns);
+	sheet.sample = describe(none); // the field is called as what they have in common
+	return sheet;
+}
+
+Sheet reasonsSheet(const Account &account)
+{
+	return Sheet::of(
+	    "reasons", "Why, most time first", account.reasons, [](const ReasonSum &reason) { return describe(reason); },
+	    {texts("decision", "decision"), texts("reason", "reason"), counts("calls", "calls"), amounts("FLOP", "flops"),
+	     account.isMeasured ? durations("kernels", "kernel_ns") : durations("est", "est_ns"),
+	     durations("est lowered", "est_lowered_ns"), texts("which means", "means"), texts("try", "advice")});
+}
+
+Sheet scalerSheet(const Runs &runs)
+{
+	using Event = Of<trace::ScalerInfo>;
+	const auto scale = [](const char *heading, const char *field) {
+		return Column{heading, field, 'r', [field](const Json &row) {
+			              return row[field].is_null() ? "-"
+			                                          : fmt::format("2^{:g}", std::log2(row[field].get<double>()));
+		              }};
+	};
+	return Sheet::of("events", "History of the scales", ofAll(runs, &trace::Trace::scaler),
+	                 [](const Event &event) {
+		                 const auto &info = event.info;
+		                 return Json{{"run", event.run},
+		                             {"time_ns", nanoseconds(info.timeNs)},
+		                             {"kind", info.kind},
+		                             {"site", orNull(info.site)},
+		                             {"operand", std::string(1, info.operand)},
+		                             {"scale_before", orNull(info.scaleBefore)},
+		                             {"scale_after", orNull(info.scaleAfter)},
+		                             {"amax", orNull(info.amax)},
+		                             {"rule", ruleOf(info.kind, event.row)}};
+	                 },
+	                 {durations("time", "time_ns"), texts("event", "kind"), texts("site", "site"),
+	                  texts("operand", "operand"), scale("before", "scale_before"), scale("after", "scale_after"),
+	                  texts("amax", "amax")});
+}
+
+Sheet scalerSitesSheet(const Runs &runs)
+{
+	using Total = Of<trace::ScalerTotal>;
+	auto totals = ofAll(runs, &trace::Trace::scalerTotals);
+	// What lost something first: these are the sites to worry about.
+	static constexpr const char *harmless[] = {"init", "rescale"};
+	std::stable_sort(totals.begin(), totals.end(), [](const Total &x, const Total &y) {
+		const auto isWorry = [](const Total &total) {
+			return std::find(std::begin(harmless), std::end(harmless), total.info.kind) == std::end(harmless);
+		};
+		return std::pair(isWorry(x), x.info.count) > std::pair(isWorry(y), y.info.count);
+	});
+	return Sheet::of("totals", "Where the scaler had to act", std::move(totals),
+	                 [](const Total &total) {
+		                 return Json{{"run", total.run},
+		                             {"kind", total.info.kind},
+		                             {"site", orNull(total.info.site)},
+		                             {"operand", std::string(1, total.info.operand)},
+		                             {"count", total.info.count},
+		                             {"entry", total.row ? orNull(total.row->entry) : Json()},
+		                             {"shape", total.row ? Json(shapeOf(*total.row)) : Json()},
+		                             {"rule", ruleOf(total.info.kind, total.row)}};
+	                 },
+	                 {counts("times", "count"), texts("event", "kind"), texts("site", "site"),
+	                  texts("operand", "operand"), callColumn});
+}
+
+Sheet observedSheet(const Runs &runs)
+{
+	std::vector<std::pair<size_t, trace::ObservedScaler>> list;
+	for (size_t run = 0; run < runs.size(); run++)
+		for (const auto &observed : runs[run].observed)
+			list.emplace_back(run, observed);
+	return Sheet::of("observed", "The program's own gradient scaler", std::move(list),
+	                 [](const std::pair<size_t, trace::ObservedScaler> &each) {
+		                 const auto &[run, observed] = each;
+		                 return Json{{"run", run},
+		                             {"framework", orNull(observed.framework)},
+		                             {"step", orNull(observed.step)},
+		                             {"count", observed.count},
+		                             {"first_ns", nanoseconds(observed.firstNs)},
+		                             {"last_ns", nanoseconds(observed.lastNs)}};
+	                 },
+	                 {counts("times", "count"), texts("framework", "framework"), texts("step", "step"),
+	                  durations("first", "first_ns"), durations("last", "last_ns")});
+}
+
+Sheet kernelsSheet(const Runs &runs, bool isMerged)
+{
+	using Total = Of<trace::KernelTotal>;
+	auto totals = ofAll(runs, &trace::Trace::kernels);
+	const auto isMore = [](const Total &x, const Total &y) {
+		const auto rank = [](const Total &each) {
+			return std::tuple(std::isnan(each.info.ns) ? 0 : each.info.ns, each.info.count);
+		};
+		return rank(x) > rank(y);
+	};
+	if (isMerged) {
+		std::map<std::string, Total> merged;
+		for (const auto &total : totals) {
+			const auto call = total.row ? total.row->entry + shapeOf(*total.row) : "";
+			const auto [found, isNew] = merged.emplace(total.info.name + '\n' + call, total);
+			if (!isNew)
+				found->second.info.count += total.info.count, found->second.info.ns += total.info.ns;
+		}
+		totals.clear();
+		for (auto &[key, total] : merged)
+			totals.push_back(std::move(total));
+	}
+	std::stable_sort(totals.begin(), totals.end(), isMore);
+	return Sheet::of("kernels", "What the device ran, by the call that launched it", std::move(totals),
+	                 [](const Total &total) {
+		                 const auto *row = total.row;
+		                 return Json{{"run", total.run},
+		                             {"device", total.info.device},
+		                             {"kernel", orNull(total.info.name)},
+		                             {"count", total.info.count},
+		                             {"kernel_ns", nanoseconds(total.info.ns)},
+		                             {"cast", total.info.isOurs},
+		                             {"copy", total.info.isMemory},
+		                             {"tc", tensorCoresOf(total.info.facts.tensorCores)},
+		                             {"dtype", total.info.facts.dtype ? Json(total.info.facts.dtype) : Json()},
+		                             {"entry", row ? orNull(row->entry) : Json()},
+		                             {"shape", row ? Json(shapeOf(*row)) : Json()},
+		                             {"decision", row ? orNull(row->decision) : Json()},
+		                             {"site", row ? orNull(row->site) : Json()}};
+	                 },
+	                 {durations("time", "kernel_ns"), counts("count", "count"), texts("tc", "tc"),
+	                  texts("type", "dtype"), texts("decision", "decision"), callColumn, texts("kernel", "kernel")});
+}
+
+Sheet lossSheet(const Runs &runs)
+{
+	std::vector<std::pair<size_t, const trace::Trace *>> list;
+	for (size_t run = 0; run < runs.size(); run++)
+		list.emplace_back(run, &runs[run]);
+	return Sheet::of("losses", "What the traces could not hold", list,
+	                 [](const std::pair<size_t, const trace::Trace *> &each) {
+		                 static const trace::Loss none;
+		                 const auto &loss = each.second ? each.second->loss : none;
+		                 const auto known = [&](uint64_t number) {
+			                 return each.second && each.second->hasKernels ? Json(number) : Json();
+		                 };
+		                 return Json{{"run", each.first},
+		                             {"file", each.second ? Json(each.second->path) : Json()},
+		                             {"calls_lost", loss.callsLost},
+		                             {"events_dropped", loss.eventsDropped},
+		                             {"kernels_dropped", known(loss.kernelsDropped)},
+		                             {"kernels_capped", known(loss.kernelsCapped)},
+		                             {"kernels_unattributed", known(loss.kernelsUnattributed)},
+		                             {"invalid_timestamps", known(loss.invalidTimestamps)},
+		                             {"disk_full", loss.diskFull},
+		                             {"truncated", loss.truncated}};
+	                 },
+	                 {counts("calls", "calls_lost"), counts("events", "events_dropped"),
+	                  counts("kernels", "kernels_dropped"), counts("unattributed", "kernels_unattributed"),
+	                  counts("bad times", "invalid_timestamps"), texts("disk full", "disk_full"),
+	                  texts("cut", "truncated"), texts("file", "file")});
+}
+
+} // namespace autoamp::tool

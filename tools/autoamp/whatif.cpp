@@ -1,0 +1,101 @@
+// `autoamp report --what-if`: the recorded signatures, decided again with other settings. Nothing is run; main thread.
+#include "src/policy/decide.h"
+#include "tools/autoamp/explain.h"
+#include "tools/autoamp/report.h"
+
+#include <algorithm>
+#include <sstream>
+
+namespace autoamp::tool {
+
+namespace {
+
+// What the settings decide. All other reasons lie in the call, its place or the machine: they stand.
+bool isOfSettings(const std::string &word)
+{
+	using enum policy::Reason;
+	static constexpr policy::Reason ours[] = {white_list, black_list, custom_white_list, custom_black_list,
+	                                          rule,       unlisted,   promote,           banned,
+	                                          disabled,   too_small,  not_profitable,    no_fp32_output};
+	const auto known = reasonOf(word);
+	return known && std::find(std::begin(ours), std::end(ours), *known) != std::end(ours);
+}
+
+using Settings = std::vector<std::pair<std::string, std::string>>; // variable, value
+
+Settings settingsOf(const std::string &text)
+{
+	Settings settings;
+	std::istringstream parts(text);
+	for (std::string part; std::getline(parts, part, ',');) {
+		const auto equals = part.find('=');
+		if (equals == 0 || equals == std::string::npos)
+			fail(Status::wrong, "report: --what-if '{}': NAME=VALUE,... as in LEVEL=O2,DTYPE=bfloat16", text);
+		auto name = part.substr(0, equals);
+		std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return std::toupper(c); });
+		settings.emplace_back("AUTOAMP_" + name, part.substr(equals + 1));
+	}
+	if (settings.empty())
+		fail(Status::wrong, "report: --what-if is empty: NAME=VALUE,... as in LEVEL=O2,DTYPE=bfloat16");
+	return settings;
+}
+
+// The run's configuration as it was recorded, with these settings over it.
+policy::Options optionsOf(const trace::Trace &run, const Settings &settings, std::span<const char *const> entries)
+{
+	std::vector<std::string> texts;
+	const auto isSetting = [](const std::string &name) {
+		const auto table = policy::optionTable();
+		return std::any_of(table.begin(), table.end(),
+		                   [&](auto &row) { return name == row.name && !policy::keyOf(row).empty(); });
+	};
+	for (const auto &[name, value] : settings)
+		texts.push_back(name + "=" + value);
+	for (const auto &property : run.config)
+		if (!property.value.empty() && isSetting(property.name) &&
+		    std::none_of(settings.begin(), settings.end(), [&](auto &set) { return set.first == property.name; }))
+			texts.push_back(property.name + "=" + property.value);
+	std::vector<const char *> environment;
+	for (const auto &text : texts)
+		environment.push_back(text.c_str());
+	environment.push_back(nullptr);
+	std::string rules;
+	for (const auto &rule : run.rules)
+		rules += (rules.empty() ? "" : ", ") + ("{" + rule.value + "}");
+	const policy::ConfigFile file = {run.path, "rule = [" + rules + "]"};
+	const auto parsed = policy::parseOptions(
+	    environment.data(), entries, rules.empty() ? std::span<const policy::ConfigFile>() : std::span(&file, 1));
+	if (!parsed.error.empty())
+		fail(Status::wrong, "report: --what-if: {}", parsed.error);
+	return parsed.options;
+}
+
+} // namespace
+
+void redecide(Runs &runs, const std::string &text, std::span<const char *const> entries)
+{
+	const auto settings = settingsOf(text);
+	for (auto &run : runs) {
+		const auto options = optionsOf(run, settings, entries);
+		for (auto &row : run.rows) {
+			if (row.calls == 0 || !isOfSettings(row.reason))
+				continue;
+			const auto device = row.device < run.devices.size() ? run.devices[row.device] : "";
+			const auto decision = decideAgain(row, device, options, entries);
+			if (!decision)
+				continue; // an entry point that this program does not know
+			row.decision = policy::name(decision->verdict);
+			row.reason = policy::name(decision->reason);
+			row.strategy = policy::name(decision->strategy);
+			row.dtypeCompute =
+			    decision->verdict == policy::Verdict::lowered ? op::name(decision->precision) : row.dtypeAsked;
+			if (decision->estimateLowered >= 0)
+				row.estLoweredNs = decision->estimateLowered;
+			row.hostNs = row.kernelNs = row.castNs = NAN; // were measured of what ran
+		}
+		run.scaler.clear(), run.scalerTotals.clear(), run.kernels.clear();
+		run.hasKernels = false;
+	}
+}
+
+} // namespace autoamp::tool

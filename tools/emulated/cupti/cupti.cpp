@@ -1,0 +1,491 @@
+// The emulated libcupti: the part of it that collectors use, fed with what the emulated device ran. Any thread. Its
+// times are the host's and mean nothing. One lock is held while the client's callbacks run, as the real one does, so
+// that a client that holds a lock of its own around a flush is found by ThreadSanitizer.
+#include "core.h"
+
+#define CUPTI_LIB // its functions are visible
+#include <cupti.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <set>
+#include <string_view>
+
+namespace {
+
+using namespace emulated;
+
+uint64_t now()
+{
+	timespec time;
+	clock_gettime(CLOCK_REALTIME, &time);
+	return uint64_t(time.tv_sec) * 1'000'000'000 + uint64_t(time.tv_nsec);
+}
+
+// AUTOAMP_EMU_CUPTI: what goes wrong.
+bool misbehaves(std::string_view word)
+{
+	static const char *const wanted = getenv("AUTOAMP_EMU_CUPTI");
+	for (std::string_view rest = wanted ? wanted : ""; !rest.empty();) {
+		const size_t end = std::min(rest.find(','), rest.size());
+		if (rest.substr(0, end) == word)
+			return true;
+		rest.remove_prefix(std::min(end + 1, rest.size()));
+	}
+	return false;
+}
+
+// A client's buffer that is being filled.
+struct Buffer {
+	uint8_t *data = nullptr;
+	size_t size = 0, used = 0;
+};
+
+// Per-thread and device buffers come back independently of each other; two of them are enough to show it.
+enum Source { host, device, sources };
+
+struct Library {
+	std::recursive_mutex mutex;
+	CUpti_CallbackFunc callback = nullptr; // null: nobody has subscribed
+	void *userData = nullptr;
+	std::string subscriber;
+	std::set<std::pair<int, CUpti_CallbackId>> events;
+	CUpti_BuffersCallbackRequestFunc request = nullptr;
+	CUpti_BuffersCallbackCompleteFunc complete = nullptr;
+	std::set<int> kinds;
+	std::set<CUpti_CallbackId> runtime, driver;
+	Buffer filling[sources];
+	std::vector<Buffer> closed[sources];
+	size_t dropped = 0, seen = 0;
+};
+
+Library &library()
+{
+	static auto *all = new Library;
+	return *all;
+}
+
+struct Locked {
+	Locked() { library().mutex.lock(); }
+	~Locked() { library().mutex.unlock(); }
+};
+
+thread_local std::vector<std::pair<CUpti_ExternalCorrelationKind, uint64_t>> externals;
+
+// A function's first question. In a forked child the real library hangs: it says so instead.
+CUptiResult enter(const char *name)
+{
+	if (hasForked())
+		fprintf(stderr, "autoamp emulated: %s in a forked child\n", name);
+	return mustFail(name) ? CUPTI_ERROR_UNKNOWN : CUPTI_SUCCESS;
+}
+#define ENTER                                                                                                          \
+	if (const CUptiResult failed = enter(__func__))                                                                    \
+		return failed;                                                                                                 \
+	const Locked locked;                                                                                               \
+	[[maybe_unused]] Library &all = library();
+
+void close(Source source)
+{
+	Library &all = library();
+	Buffer &buffer = all.filling[source];
+	if (buffer.data)
+		all.closed[source].push_back(buffer);
+	buffer = {};
+}
+
+template <class Record>
+void put(Source source, const Record &record)
+{
+	Library &all = library();
+	Buffer &buffer = all.filling[source];
+	if (buffer.data && buffer.size - buffer.used < sizeof record)
+		close(source);
+	if (!buffer.data && all.request) {
+		size_t most = 0;
+		buffer.used = 0;
+		all.request(&buffer.data, &buffer.size, &most);
+	}
+	if (!buffer.data) {
+		all.dropped++;
+		return;
+	}
+	memcpy(buffer.data + buffer.used, &record, sizeof record);
+	buffer.used += sizeof record;
+}
+
+void giveBack(Source source)
+{
+	Library &all = library();
+	std::vector<Buffer> buffers = std::exchange(all.closed[source], {});
+	if (misbehaves("shuffled"))
+		std::reverse(buffers.begin(), buffers.end());
+	for (const Buffer &buffer : buffers)
+		all.complete(nullptr, 0, buffer.data, buffer.size, buffer.used);
+}
+
+// ---- what the device tells
+
+uint32_t launched(cudaGraphNodeType type, bool byDriver)
+{
+	static uint32_t count = 0;
+	const Locked locked;
+	Library &all = library();
+	const uint32_t correlation = ++count;
+	const CUpti_CallbackId id =
+	    type == cudaGraphNodeTypeGraph    ? byDriver ? CUpti_CallbackId(CUPTI_DRIVER_TRACE_CBID_cuGraphLaunch)
+	                                                 : CUpti_CallbackId(CUPTI_RUNTIME_TRACE_CBID_cudaGraphLaunch_v10000)
+	       : type == cudaGraphNodeTypeMemcpy ? byDriver ? CUpti_CallbackId(CUPTI_DRIVER_TRACE_CBID_cuMemcpyDtoDAsync_v2)
+	                                                    : CUpti_CallbackId(CUPTI_RUNTIME_TRACE_CBID_cudaMemcpyAsync_v3020)
+	       : type == cudaGraphNodeTypeMemset ? byDriver ? CUpti_CallbackId(CUPTI_DRIVER_TRACE_CBID_cuMemsetD8Async)
+	                                                    : CUpti_CallbackId(CUPTI_RUNTIME_TRACE_CBID_cudaMemsetAsync_v3020)
+	       : byDriver ? CUpti_CallbackId(CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel)
+	                                      : CUpti_CallbackId(CUPTI_RUNTIME_TRACE_CBID_cudaLaunchKernel_v7000);
+	const auto kind = byDriver ? CUPTI_ACTIVITY_KIND_DRIVER : CUPTI_ACTIVITY_KIND_RUNTIME;
+	if (!all.kinds.count(kind) && !(byDriver ? all.driver : all.runtime).count(id))
+		return correlation;
+	if (all.kinds.count(CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION)) {
+		std::set<int> told; // the innermost of each kind
+		for (auto external = externals.rbegin(); external != externals.rend(); ++external) {
+			if (!told.insert(external->first).second)
+				continue;
+			CUpti_ActivityExternalCorrelation record = {};
+			record.kind = CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION;
+			record.externalKind = external->first;
+			record.externalId = external->second;
+			record.correlationId = correlation;
+			put(host, record);
+		}
+	}
+	CUpti_ActivityAPI record = {};
+	record.kind = kind;
+	record.cbid = id;
+	record.start = record.end = now();
+	record.correlationId = correlation;
+	put(host, record);
+	return correlation;
+}
+
+template <class Record>
+void fill(Record &record, CUpti_ActivityKind kind, const Work &work, uint64_t start, uint64_t end)
+{
+	record.kind = kind;
+	record.start = start;
+	record.end = end;
+	record.deviceId = uint32_t(work.device);
+	record.contextId = uint32_t(work.context);
+	record.streamId = uint32_t(work.stream);
+	record.correlationId = work.correlation;
+	record.graphNodeId = work.node;
+}
+
+void ran(const Work &work)
+{
+	const Locked locked;
+	Library &all = library();
+	const auto kind = work.type == cudaGraphNodeTypeMemcpy   ? CUPTI_ACTIVITY_KIND_MEMCPY
+	                  : work.type == cudaGraphNodeTypeMemset ? CUPTI_ACTIVITY_KIND_MEMSET
+	                                                         : CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL;
+	if (!all.kinds.count(kind))
+		return;
+	uint64_t start = work.start, end = work.end;
+	const bool isThird = ++all.seen % 3 == 0;
+	if (isThird && misbehaves("dropped")) {
+		all.dropped++;
+		return;
+	}
+	if (isThird && misbehaves("lost"))
+		start = end = 0;
+	if (isThird && misbehaves("reversed"))
+		std::swap(start, ++end);
+	if (kind == CUPTI_ACTIVITY_KIND_MEMCPY) {
+		CUpti_ActivityMemcpy6 record = {};
+		fill(record, kind, work, start, end);
+		record.copyKind = CUPTI_ACTIVITY_MEMCPY_KIND_UNKNOWN;
+		put(device, record);
+	} else if (kind == CUPTI_ACTIVITY_KIND_MEMSET) {
+		CUpti_ActivityMemset4 record = {};
+		fill(record, kind, work, start, end);
+		put(device, record);
+	} else {
+		CUpti_ActivityKernel10 record = {};
+		fill(record, kind, work, start, end);
+		record.name = work.name;
+		put(device, record);
+	}
+}
+
+void tell(CUpti_CallbackIdResource id, cudaGraphNode_t node, cudaGraphNode_t original)
+{
+	const Locked locked;
+	Library &all = library();
+	if (!all.callback || !all.events.count({CUPTI_CB_DOMAIN_RESOURCE, id}))
+		return;
+	CUpti_GraphData graph = {};
+	graph.node = reinterpret_cast<CUgraphNode>(node);
+	graph.originalNode = reinterpret_cast<CUgraphNode>(original);
+	CUpti_ResourceData data = {};
+	data.resourceDescriptor = &graph;
+	all.callback(all.userData, CUPTI_CB_DOMAIN_RESOURCE, id, &data);
+}
+
+constexpr Watcher watching = {
+    launched, ran, [](cudaGraphNode_t node) { tell(CUPTI_CBID_RESOURCE_GRAPHNODE_CREATED, node, nullptr); },
+    [](cudaGraphNode_t node, cudaGraphNode_t original) { tell(CUPTI_CBID_RESOURCE_GRAPHNODE_CLONED, node, original); }};
+
+void copyName(char *to, size_t size, const std::string &name)
+{
+	if (to && size)
+		snprintf(to, size, "%s", name.c_str());
+}
+
+CUptiResult subscribe(CUpti_SubscriberHandle *subscriber, CUpti_CallbackFunc callback, void *userData,
+                      CUpti_SubscriberParams *parameters)
+{
+	Library &all = library();
+	if (!subscriber || !callback || (parameters && parameters->structSize < sizeof(size_t)))
+		return CUPTI_ERROR_INVALID_PARAMETER;
+	if (all.callback || misbehaves("taken")) {
+		if (parameters)
+			copyName(parameters->oldSubscriberName, parameters->oldSubscriberSize,
+			         all.callback ? all.subscriber : "Nsight Systems");
+		return CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED;
+	}
+	all.callback = callback;
+	all.userData = userData;
+	all.subscriber =
+	    parameters && parameters->subscriberName ? std::string("CUPTI for ") + parameters->subscriberName : "CUPTI";
+	*subscriber = reinterpret_cast<CUpti_SubscriberHandle>(&all);
+	return CUPTI_SUCCESS;
+}
+
+} // namespace
+
+CUptiResult cuptiGetVersion(uint32_t *version)
+{
+	ENTER
+	if (!version)
+		return CUPTI_ERROR_INVALID_PARAMETER;
+	*version = CUPTI_API_VERSION;
+	return CUPTI_SUCCESS;
+}
+
+CUptiResult cuptiGetTimestamp(uint64_t *timestamp)
+{
+	if (const CUptiResult failed = enter(__func__))
+		return failed;
+	if (!timestamp)
+		return CUPTI_ERROR_INVALID_PARAMETER;
+	*timestamp = now();
+	return CUPTI_SUCCESS;
+}
+
+CUptiResult cuptiGetResultString(CUptiResult result, const char **text)
+{
+	*text = result == CUPTI_SUCCESS ? "CUPTI_SUCCESS"
+	        : result == CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED
+	            ? "CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED"
+	            : "CUPTI_ERROR_UNKNOWN";
+	return CUPTI_SUCCESS;
+}
+
+CUptiResult cuptiSubscribe(CUpti_SubscriberHandle *subscriber, CUpti_CallbackFunc callback, void *userData)
+{
+	ENTER
+	return subscribe(subscriber, callback, userData, nullptr);
+}
+
+CUptiResult cuptiSubscribe_v2(CUpti_SubscriberHandle *subscriber, CUpti_CallbackFunc callback, void *userData,
+                              CUpti_SubscriberParams *parameters)
+{
+	ENTER
+	return subscribe(subscriber, callback, userData, parameters);
+}
+
+CUptiResult cuptiUnsubscribe(CUpti_SubscriberHandle subscriber)
+{
+	ENTER
+	if (subscriber != reinterpret_cast<CUpti_SubscriberHandle>(&all) || !all.callback)
+		return CUPTI_ERROR_INVALID_PARAMETER;
+	all.callback = nullptr;
+	all.events.clear();
+	return CUPTI_SUCCESS;
+}
+
+CUptiResult cuptiFinalize()
+{
+	ENTER
+	all.callback = nullptr;
+	all.kinds.clear();
+	all.request = nullptr;
+	return CUPTI_SUCCESS;
+}
+
+CUptiResult cuptiEnableCallback(uint32_t enable, CUpti_SubscriberHandle subscriber, CUpti_CallbackDomain domain,
+                                CUpti_CallbackId id)
+{
+	ENTER
+	if (subscriber != reinterpret_cast<CUpti_SubscriberHandle>(&all) || !all.callback)
+		return CUPTI_ERROR_INVALID_PARAMETER;
+	if (enable)
+		all.events.insert({domain, id});
+	else
+		all.events.erase({domain, id});
+	watcher = &watching;
+	return CUPTI_SUCCESS;
+}
+
+// Also inside a callback, where the device's own lock is held.
+CUptiResult cuptiGetGraphNodeId(CUgraphNode node, uint64_t *id)
+{
+	if (const CUptiResult failed = enter(__func__))
+		return failed;
+	if (!node || !id)
+		return CUPTI_ERROR_INVALID_PARAMETER;
+	*id = nodeNumber(reinterpret_cast<cudaGraphNode_t>(node));
+	return CUPTI_SUCCESS;
+}
+
+CUptiResult cuptiActivityRegisterCallbacks(CUpti_BuffersCallbackRequestFunc request,
+                                           CUpti_BuffersCallbackCompleteFunc complete)
+{
+	ENTER
+	if (!request || !complete)
+		return CUPTI_ERROR_INVALID_PARAMETER;
+	all.request = request; // of whoever comes last: the real one, too, serves one
+	all.complete = complete;
+	return CUPTI_SUCCESS;
+}
+
+CUptiResult cuptiActivityEnable(CUpti_ActivityKind kind)
+{
+	ENTER
+	all.kinds.insert(kind);
+	watcher = &watching;
+	return CUPTI_SUCCESS;
+}
+
+CUptiResult cuptiActivityDisable(CUpti_ActivityKind kind)
+{
+	ENTER
+	all.kinds.erase(kind);
+	return CUPTI_SUCCESS;
+}
+
+CUptiResult cuptiActivityEnableRuntimeApi(CUpti_CallbackId id, uint8_t enable)
+{
+	ENTER
+	if (enable)
+		all.runtime.insert(id);
+	else
+		all.runtime.erase(id);
+	return CUPTI_SUCCESS;
+}
+
+CUptiResult cuptiActivityEnableDriverApi(CUpti_CallbackId id, uint8_t enable)
+{
+	ENTER
+	if (enable)
+		all.driver.insert(id);
+	else
+		all.driver.erase(id);
+	return CUPTI_SUCCESS;
+}
+
+CUptiResult cuptiActivitySetAttribute(CUpti_ActivityAttribute, size_t *size, void *value)
+{
+	ENTER
+	return size && value ? CUPTI_SUCCESS : CUPTI_ERROR_INVALID_PARAMETER;
+}
+
+// `late`: what the host's threads recorded comes one flush after what the device did.
+CUptiResult cuptiActivityFlushAll(uint32_t flags)
+{
+	ENTER
+	if (!all.complete)
+		return CUPTI_ERROR_INVALID_OPERATION;
+	const bool isForced = flags & CUPTI_ACTIVITY_FLAG_FLUSH_FORCED;
+	const bool isLate = misbehaves("late") && !isForced;
+	if (isLate) {
+		giveBack(host);
+		close(host);
+		close(device);
+		giveBack(device);
+		return CUPTI_SUCCESS;
+	}
+	CUpti_ActivityOverhead3 overhead = {};
+	overhead.kind = CUPTI_ACTIVITY_KIND_OVERHEAD;
+	overhead.overheadKind = CUPTI_ACTIVITY_OVERHEAD_CUPTI_BUFFER_FLUSH;
+	overhead.start = now();
+	overhead.end = overhead.start + 1000;
+	if (all.kinds.count(CUPTI_ACTIVITY_KIND_OVERHEAD))
+		put(host, overhead);
+	const bool isShuffled = misbehaves("shuffled");
+	for (const Source source : {isShuffled ? device : host, isShuffled ? host : device}) {
+		close(source);
+		giveBack(source);
+	}
+	return CUPTI_SUCCESS;
+}
+
+CUptiResult cuptiActivityGetNextRecord(uint8_t *buffer, size_t valid, CUpti_Activity **record)
+{
+	if (const CUptiResult failed = enter(__func__))
+		return failed;
+	const auto sizeOf = [](const CUpti_Activity *one) -> size_t {
+		switch (one->kind) {
+		case CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL:
+			return sizeof(CUpti_ActivityKernel10);
+		case CUPTI_ACTIVITY_KIND_MEMCPY:
+			return sizeof(CUpti_ActivityMemcpy6);
+		case CUPTI_ACTIVITY_KIND_MEMSET:
+			return sizeof(CUpti_ActivityMemset4);
+		case CUPTI_ACTIVITY_KIND_OVERHEAD:
+			return sizeof(CUpti_ActivityOverhead3);
+		case CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION:
+			return sizeof(CUpti_ActivityExternalCorrelation);
+		default:
+			return sizeof(CUpti_ActivityAPI);
+		}
+	};
+	if (!buffer || !record)
+		return CUPTI_ERROR_INVALID_PARAMETER;
+	uint8_t *next = *record ? reinterpret_cast<uint8_t *>(*record) + sizeOf(*record) : buffer;
+	if (next >= buffer + valid)
+		return CUPTI_ERROR_MAX_LIMIT_REACHED;
+	*record = reinterpret_cast<CUpti_Activity *>(next);
+	return CUPTI_SUCCESS;
+}
+
+CUptiResult cuptiActivityGetNumDroppedRecords(CUcontext, uint32_t, size_t *dropped)
+{
+	ENTER
+	if (!dropped)
+		return CUPTI_ERROR_INVALID_PARAMETER;
+	*dropped = std::exchange(all.dropped, 0);
+	return CUPTI_SUCCESS;
+}
+
+CUptiResult cuptiActivityPushExternalCorrelationId(CUpti_ExternalCorrelationKind kind, uint64_t id)
+{
+	if (const CUptiResult failed = enter(__func__))
+		return failed;
+	externals.emplace_back(kind, id);
+	return CUPTI_SUCCESS;
+}
+
+CUptiResult cuptiActivityPopExternalCorrelationId(CUpti_ExternalCorrelationKind kind, uint64_t *last)
+{
+	if (const CUptiResult failed = enter(__func__))
+		return failed;
+	for (auto external = externals.rbegin(); external != externals.rend(); ++external)
+		if (external->first == kind) {
+			if (last)
+				*last = external->second;
+			externals.erase(std::next(external).base());
+			return CUPTI_SUCCESS;
+		}
+	return CUPTI_ERROR_QUEUE_EMPTY;
+}
