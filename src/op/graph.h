@@ -27,7 +27,8 @@ enum class NodeKind : uint8_t { forward, backwardData, backwardFilter, matmul, p
 // result = kind(first, second): forward x, w; backwardData dy, w; backwardFilter x, dy.
 struct GraphNode {
 	NodeKind kind = NodeKind::pointwise;
-	int64_t first = 0, second = 0, result = 0; // uids; second 0: a pointwise node of one operand
+	int64_t first = 0, second = 0, result = 0; // uids, of which 0 is one like any other
+	bool hasSecond = true;                     // not a pointwise node of one operand
 	Obstacle obstacle = Obstacle::none;
 	int pointwise = 0; // cudnnPointwiseMode_t
 	Dtype compute = Dtype::float32;
@@ -40,6 +41,8 @@ struct GraphNode {
 	int spatial = 0;
 	int64_t padBefore[mostGraphDims] = {}, padAfter[mostGraphDims] = {};
 	int64_t stride[mostGraphDims] = {}, dilation[mostGraphDims] = {};
+
+	bool reads(int64_t uid) const { return first == uid || (hasSecond && second == uid); }
 };
 
 struct Graph {

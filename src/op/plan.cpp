@@ -176,11 +176,11 @@ bool readPointwise(Members &members, GraphNode &node)
 	if (mode == std::end(pointwiseModes))
 		return false;
 	node.pointwise = mode->second;
-	const bool isBinary = members.has("B");
+	node.hasSecond = members.has("B");
 	return members.may("alpha1", node.factor[0]) && members.may("alpha2", node.factor[1]) &&
 	       members.may("lowerClip", node.lowerClip) && members.may("upperClip", node.upperClip) &&
 	       members.may("lowerClipSlope", node.slope) && members.get("X", Uid{node.first}) &&
-	       (!isBinary || (members.get("B", Uid{node.second}) && node.second)) && members.get("Y", Uid{node.result});
+	       (!node.hasSecond || members.get("B", Uid{node.second})) && members.get("Y", Uid{node.result});
 }
 
 #define OPERATION(name) "CUDNN_BACKEND_OPERATION_" name "_DESCRIPTOR"
@@ -246,7 +246,7 @@ bool readGraph(const Json &json, Graph &graph)
 			node.kind = NodeKind::other;
 			node.obstacle = obstacleOf(each);
 		} else if (!tensorOf(graph, node.first) || !tensorOf(graph, node.result) ||
-		           (node.second && !tensorOf(graph, node.second))) {
+		           (node.hasSecond && !tensorOf(graph, node.second))) {
 			return false;
 		}
 		graph.nodes.push_back(node);

@@ -174,7 +174,7 @@ DnnDescriptor operationGraph(Maker &maker, const DnnTarget &target, const op::Gr
 		DnnDescriptor operation = maker.make(name.operation);
 		maker.set(operation, name.description, computed);
 		maker.set(operation, name.first, named(node.first));
-		if (node.second)
+		if (node.hasSecond)
 			maker.set(operation, name.second, named(node.second));
 		maker.set(operation, name.result, named(node.result));
 		if (name.alpha) {

@@ -105,7 +105,7 @@ op::Graph shadowOf(const op::KnownGraph &known, op::Dtype precision)
 	// What only the product read is not there any more.
 	std::erase_if(shadow.tensors, [&](const op::GraphTensor &tensor) {
 		return std::none_of(shadow.nodes.begin(), shadow.nodes.end(), [&](const op::GraphNode &node) {
-			return node.first == tensor.uid || node.second == tensor.uid || node.result == tensor.uid;
+			return node.reads(tensor.uid) || node.result == tensor.uid;
 		});
 	});
 	return shadow;
@@ -207,9 +207,8 @@ Outcome execute(const Asked &asked, const op::CudnnGraph &cudnn, void *handle, c
 	const auto put = [&](int64_t uid, void *pointer) { uids[count] = uid, pointers[count++] = pointer; };
 	const op::GraphNode &product = *asked.known.product;
 	const auto isRead = [&](int64_t uid) { // by something else than the product
-		return std::any_of(asked.known.graph.nodes.begin(), asked.known.graph.nodes.end(), [&](auto &node) {
-			return node.result == uid || (&node != &product && (node.first == uid || node.second == uid));
-		});
+		return std::any_of(asked.known.graph.nodes.begin(), asked.known.graph.nodes.end(),
+		                   [&](auto &node) { return node.result == uid || (&node != &product && node.reads(uid)); });
 	};
 	for (int64_t i = 0; i < asked.pack.count; i++)
 		if (!asked.isCast() || isRead(asked.pack.uids[i]))

@@ -158,6 +158,8 @@ TEST_CASE("what is not understood is not lowered")
 	     Obstacle::graph},
 	    {"forward_f32_bias_relu", "\"CUDNN_DATA_FLOAT\",\"dim\":[1,64,1,1]", "\"CUDNN_DATA_HALF\",\"dim\":[1,64,1,1]",
 	     true, Obstacle::graph},
+	    {"matmul_f32_batch", "\"matB\":\"98\"", "\"matB\":\"0\"", false, {}}, // 0 is a uid, and not there
+	    {"forward_f32", "\"W\":\"50\"", "\"W\":\"0\"", false, {}},
 	    {"matmul_f32_batch", "\"dim\":[8,512,512]", "\"dim\":[7,512,512]", true, Obstacle::graph},
 	    {"matmul_f32_batch", "\"dim\":[8,512,512]", "\"dim\":[1,512,512]", true, Obstacle::none},
 	};

@@ -150,6 +150,7 @@ struct Spec {
 	cudnnDataType_t compute = CUDNN_DATA_FLOAT;
 	Pick pick = Pick::any;
 	double scale = 1; // of the operands
+	int64_t firstUid = 'a';
 };
 
 struct Session {
@@ -207,7 +208,8 @@ private:
 Problem::Problem(const Spec &of, uint64_t seed) : spec(of)
 {
 	const auto add = [&](const Dims &dims, char layout, bool isVirtual = false) {
-		Tensor tensor{'a' + static_cast<int64_t>(tensors.size()), dims, stridesOf(dims, layout), isVirtual, nullptr};
+		Tensor tensor{spec.firstUid + static_cast<int64_t>(tensors.size()), dims, stridesOf(dims, layout), isVirtual,
+		              nullptr};
 		if (!isVirtual)
 			tensor.array = std::make_shared<Array>(tensor.extent());
 		tensors.push_back(tensor);
@@ -862,6 +864,7 @@ std::vector<Case> cases()
 	add("forward.residual", {.n = ++n, .chain = Chain::residual});
 	add("forward.biasRelu", {.n = ++n, .chain = Chain::biasRelu});
 	add("forward.planes", {.n = ++n, .layouts = "ccc", .chain = Chain::bias});
+	add("forward.bias_is_0", {.n = ++n, .chain = Chain::bias, .firstUid = -3});
 	const std::pair<const char *, Spec> odd[] = {{"forward", {.n = ++n, .c = 3, .k = 13}},
 	                                             {"data_k", {.kind = Kind::backwardData, .n = ++n, .k = 13}},
 	                                             {"data_c", {.kind = Kind::backwardData, .n = ++n, .c = 3}},
@@ -881,6 +884,8 @@ std::vector<Case> cases()
 	add("matmul.bias", {.kind = Kind::matmul, .layouts = "rrr", .chain = Chain::bias, .rows = ++n});
 	add("matmul.residual", {.kind = Kind::matmul, .layouts = "trr", .chain = Chain::residual, .rows = ++n});
 	add("matmul.biasRelu", {.kind = Kind::matmul, .layouts = "rrr", .chain = Chain::biasRelu, .rows = ++n});
+	add("matmul.second_is_0",
+	    {.kind = Kind::matmul, .layouts = "rrr", .chain = Chain::bias, .rows = ++n, .firstUid = -1});
 	for (const auto &[kind, direction] : kinds)
 		all.push_back({std::string("captured.") + kind, [direction = direction](Line &line) {
 			               captured({.kind = direction, .layouts = "ccc"}, false, line);
