@@ -46,6 +46,8 @@ constexpr Case cases[] = {
     {.name = "3-d d2", .spatial = 3, .n = 4, .size = 10, .dilation = 2, .pad = 2},
     {.name = "3-d g2", .spatial = 3, .n = 4, .size = 10, .groups = 2},
     {.name = "3-d g2 s2", .spatial = 3, .n = 4, .size = 10, .stride = 2, .groups = 2},
+    {.name = "3-d g8 c32", .spatial = 3, .n = 4, .c = 32, .k = 64, .size = 10, .groups = 8},
+    {.name = "3-d g8 c16 k24", .spatial = 3, .n = 4, .c = 16, .k = 24, .size = 10, .groups = 8},
     {.name = "3-d depthwise", .spatial = 3, .n = 4, .size = 10, .groups = 64},
 };
 
