@@ -42,6 +42,19 @@ class Table:
             self.assertEqual(case["nonfinite"], "0", name)
             self.assertLess(float(case["lost"]), 0.05, name)
 
+    def test_algorithms_and_memory_are_the_vendors_to_refuse(self):
+        own, result = bare(PROGRAM, "algorithms.*"), run(PROGRAM, "algorithms.*", **self.way.variables)
+        self.assertFine(own)
+        self.assertFine(result)
+        self.assertEqual(len(result.cases), 4)
+        for name, case in result.cases.items():
+            statuses = case["statuses"].split(",")
+            self.assertEqual(statuses, own.cases[name]["statuses"].split(","), name)
+            self.assertGreater(len(set(statuses)), 1, name)
+        lowered = sum(row["calls"] for row in result.rows() if row["decision"] == "lowered")
+        served = sum(case["statuses"].split(",").count("0") for case in result.cases.values())
+        self.assertEqual(lowered, served)
+
     def test_bits_are_its_own(self):
         again = run(PROGRAM, *TABLE, **self.way.variables, LOG="warn")
         self.assertEqual(again.bits(), self.run.bits())

@@ -37,6 +37,7 @@ struct Spec {
 	bool isRelu = false;
 	double magnitude = 1, magnitudeOfSecond = 1;
 	bool isNan = false; // what the result's place holds
+	size_t shift = 0;   // of every tensor, from a 256-byte boundary
 	cudnnMathType_t math = CUDNN_DEFAULT_MATH;
 };
 
@@ -60,8 +61,8 @@ struct Tensor {
 		}
 		return strides;
 	}
-	Tensor(std::vector<int> extents, Layout layout)
-	    : dims(std::move(extents)), strides(stridesOf(dims, layout)), array(at(last()) + 1)
+	Tensor(std::vector<int> extents, Layout layout, size_t shift)
+	    : dims(std::move(extents)), strides(stridesOf(dims, layout)), array(at(last()) + 1, shift)
 	{
 	}
 	Index last() const
@@ -131,12 +132,12 @@ class Problem
 {
 public:
 	explicit Problem(const Spec &of, uint64_t seed = 1)
-	    : spec(of),
-	      x(sizes(of.n, of.c, of.spatial, of.size), isResult(Direction::data) ? of.layoutOfResult : of.layout),
-	      w(sizes(of.k, of.c / of.groups, of.spatial, of.filter), layoutOfFilter()),
+	    : spec(of), x(sizes(of.n, of.c, of.spatial, of.size), isResult(Direction::data) ? of.layoutOfResult : of.layout,
+	                  of.shift),
+	      w(sizes(of.k, of.c / of.groups, of.spatial, of.filter), layoutOfFilter(), of.shift),
 	      y(sizes(of.n, of.k, of.spatial, (of.size + 2 * of.pad - of.dilation * (of.filter - 1) - 1) / of.stride + 1),
-	        isResult(Direction::forward) || isResult(Direction::fused) ? of.layoutOfResult : of.layout),
-	      z(y.dims, of.layoutOfResult), bias(static_cast<size_t>(of.k)), workspace(0)
+	        isResult(Direction::forward) || isResult(Direction::fused) ? of.layoutOfResult : of.layout, of.shift),
+	      z(y.dims, of.layoutOfResult, of.shift), bias(static_cast<size_t>(of.k)), workspace(0)
 	{
 		const auto tensor = [](cudnnTensorDescriptor_t &descriptor, const Tensor &of) {
 			NEED(cudnnCreateTensorDescriptor(&descriptor));
@@ -204,30 +205,45 @@ public:
 			array->upload();
 		CHECK(cudaDeviceSynchronize());
 	}
-	int call(const Dnn &dnn) const
+	int call(const Dnn &dnn, int algorithm = -1) const
 	{
+		// -1: one that serves everything without memory.
+		const int one = algorithm >= 0 ? algorithm : 0;
 		const float *const alpha = &spec.alpha, *const beta = &spec.beta;
 		float *const xs = x.array.data(), *const ws = w.array.data(), *const ys = y.array.data();
+		const size_t bytes = workspace.size() * sizeof(float);
+		void *const memory = bytes ? workspace.data() : nullptr;
 		switch (spec.direction) {
 		case Direction::forward:
 			return cudnnConvolutionForward(dnn.handle, alpha, xDescriptor, xs, wDescriptor, ws, convolution,
-			                               CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_GEMM, nullptr, 0, beta, yDescriptor, ys);
+			                               static_cast<cudnnConvolutionFwdAlgo_t>(one), memory, bytes, beta,
+			                               yDescriptor, ys);
 		case Direction::data:
 			return cudnnConvolutionBackwardData(dnn.handle, alpha, wDescriptor, ws, yDescriptor, ys, convolution,
-			                                    CUDNN_CONVOLUTION_BWD_DATA_ALGO_0, nullptr, 0, beta, xDescriptor, xs);
+			                                    static_cast<cudnnConvolutionBwdDataAlgo_t>(one), memory, bytes, beta,
+			                                    xDescriptor, xs);
 		case Direction::filter:
 			return cudnnConvolutionBackwardFilter(dnn.handle, alpha, xDescriptor, xs, yDescriptor, ys, convolution,
-			                                      CUDNN_CONVOLUTION_BWD_FILTER_ALGO_0, nullptr, 0, beta, wDescriptor,
-			                                      ws);
+			                                      static_cast<cudnnConvolutionBwdFilterAlgo_t>(one), memory, bytes,
+			                                      beta, wDescriptor, ws);
 		case Direction::fused:
 			break;
 		}
-		return cudnnConvolutionBiasActivationForward(
-		    dnn.handle, alpha, xDescriptor, xs, wDescriptor, ws, convolution,
-		    CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_PRECOMP_GEMM, workspace.data(), workspace.size() * sizeof(float), beta,
-		    yDescriptor, z.array.data(), biasDescriptor, bias.data(), activation, yDescriptor, ys);
+		return cudnnConvolutionBiasActivationForward(dnn.handle, alpha, xDescriptor, xs, wDescriptor, ws, convolution,
+		                                             algorithm >= 0 ? static_cast<cudnnConvolutionFwdAlgo_t>(algorithm)
+		                                                            : CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_PRECOMP_GEMM,
+		                                             memory, bytes, beta, yDescriptor, z.array.data(), biasDescriptor,
+		                                             bias.data(), activation, yDescriptor, ys);
 	}
 	void download() { result().array.download(); }
+
+	bool hasChanged()
+	{
+		for (size_t i = 0; i < before_.size(); i++)
+			if (std::memcmp(&result().array[i], &before_[i], sizeof before_[i]) != 0)
+				return true;
+		return false;
+	}
 
 	// The result in fp64, and what of it is the convolution's.
 	std::vector<double> expected() const
@@ -342,6 +358,8 @@ constexpr Spec table[] = {
     {.name = "wide.added", .alpha = 0.5f, .beta = 1},
     {.name = "wide.added_nhwc", .layout = Layout::nhwc, .layoutOfResult = Layout::nhwc, .alpha = 2, .beta = -1.5f},
     {.name = "wide.over_nan", .layoutOfResult = Layout::gaps, .isNan = true},
+    {.name = "wide.misaligned", .c = 22, .shift = 1},
+    {.name = "wide.misaligned_nhwc", .c = 24, .layout = Layout::nhwc, .layoutOfResult = Layout::nhwc, .shift = 1},
     {.name = "wide.3d", .spatial = 3, .c = 8, .k = 9, .size = 5},
     {.name = "wide.3d_nhwc_flipped",
      .spatial = 3,
@@ -471,6 +489,34 @@ void threads(Line &line)
 	}
 }
 
+// Each algorithm there could be, without memory and with some: what the vendor says of it, whatever was called before.
+void algorithms(Direction direction, Line &line)
+{
+	Dnn dnn;
+	std::string statuses;
+	for (const int stride : {1, 3}) // the second is not for FFT and Winograd
+		for (const bool hasMemory : {false, true}) {
+			Problem problem({.name = "",
+			                 .direction = direction,
+			                 .c = 23,
+			                 .size = 15,
+			                 .stride = stride,
+			                 .isRelu = direction == Direction::fused});
+			problem.workspace = Array(hasMemory ? size_t{1} << 20 : 0);
+			for (int algorithm = 0; algorithm < 9; algorithm++) {
+				problem.upload();
+				const int status = problem.call(dnn, algorithm);
+				CHECK(cudaStreamSynchronize(dnn.stream));
+				problem.download();
+				statuses += std::to_string(status) + ",";
+				line.require(status == 0 || !problem.hasChanged(), "a refused call has written");
+				Line ignored("");
+				line.require(status != 0 || problem.compare(ignored) < 6e-3, "a result is wrong");
+			}
+		}
+	line.put("statuses", statuses);
+}
+
 void hotPath(Direction direction, Line &line)
 {
 	Dnn dnn;
@@ -542,6 +588,9 @@ int runAll(int argc, char **argv)
 	}
 	for (const auto &[direction, way] : directions)
 		cases.push_back({std::string("capture.") + direction, [way](Line &line) { capture(way, line); }});
+	for (const auto &[direction, way] : directions)
+		cases.push_back({std::string("algorithms.") + direction, [way](Line &line) { algorithms(way, line); }});
+	cases.push_back({"algorithms.fused", [](Line &line) { algorithms(Direction::fused, line); }});
 	for (const auto &[direction, way] : directions)
 		cases.push_back({std::string("hot_path.") + direction, [way](Line &line) { hotPath(way, line); }});
 	cases.push_back({"hot_path.fused", [](Line &line) { hotPath(Direction::fused, line); }});
