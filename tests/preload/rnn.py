@@ -161,6 +161,16 @@ class Remembered(runner.Test):
         for eta in etas(result.cases["another"]).values():
             self.assertWithin(eta, GRADIENTS, "eta")
 
+    def test_a_way_back_needs_no_budget(self):
+        plain = bare(PROGRAM, "net.lstm").bits()
+        seen = set()
+        for memory in range(32 << 10, 42 << 10, 512): # the way there fits from somewhere here on; a way back wants more
+            result = run(PROGRAM, "net.lstm", **CAST_BFLOAT16.variables, MEMORY=str(memory))
+            self.assertFine(result)
+            seen.add(tuple(row[1:] for row in decisions(result)))
+            self.assertEqual(result.bits() == plain, ("fallback", "memory_budget") in [row[1:] for row in decisions(result)])
+        self.assertEqual(seen, {(("fallback", "memory_budget"), *[("kept", "reserve_space")] * 2), (("lowered", "white_list"),) * 3})
+
     def test_what_is_refused(self):
         result = run(PROGRAM, "refused", **CAST_BFLOAT16.variables)
         self.assertFine(result)
