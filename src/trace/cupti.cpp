@@ -22,6 +22,7 @@ namespace {
 constexpr size_t bufferSize = size_t{1} << 20, mostBuffers = 64; // some 230 000 launches; then CUPTI drops
 constexpr size_t mostPending = size_t{1} << 16, mostNodes = size_t{1} << 20, launchSlots = size_t{1} << 18;
 constexpr unsigned roundsToWait = 2;                                   // seconds, for what a kernel's launch is told by
+constexpr unsigned roundsOfSilence = 15;                               // seconds of launches, and no buffer comes back
 constexpr auto externalKind = CUPTI_EXTERNAL_CORRELATION_KIND_CUSTOM2; // 0 and 1 are Kineto's
 
 constexpr CUpti_ActivityKind kinds[] = {CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION, CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL,
@@ -69,11 +70,31 @@ const char *const copyNames[] = {"[memcpy]",      "[memcpy HtoD]", "[memcpy DtoH
                                  "[memcpy AtoH]", "[memcpy AtoA]", "[memcpy AtoD]", "[memcpy DtoA]",
                                  "[memcpy DtoD]", "[memcpy HtoH]", "[memcpy PtoP]"};
 
-// What CUPTI writes records to; its memory begins a cache line behind this.
+// What of the time CUPTI says that it took itself; the last: whatever else.
+struct Overhead {
+	uint32_t kind;
+	const char *name;
+};
+constexpr Overhead overheads[] = {
+    {CUPTI_ACTIVITY_OVERHEAD_DRIVER_COMPILER, "driver_compiler"},
+    {CUPTI_ACTIVITY_OVERHEAD_CUPTI_BUFFER_FLUSH, "buffer_flush"},
+    {CUPTI_ACTIVITY_OVERHEAD_CUPTI_INSTRUMENTATION, "instrumentation"},
+    {CUPTI_ACTIVITY_OVERHEAD_CUPTI_RESOURCE, "resource"},
+    {CUPTI_ACTIVITY_OVERHEAD_RUNTIME_TRIGGERED_MODULE_LOADING, "module_loading"},
+    {CUPTI_ACTIVITY_OVERHEAD_LAZY_FUNCTION_LOADING, "function_loading"},
+    {CUPTI_ACTIVITY_OVERHEAD_COMMAND_BUFFER_FULL, "command_buffer_full"},
+    {CUPTI_ACTIVITY_OVERHEAD_ACTIVITY_BUFFER_REQUEST, "buffer_request"},
+    {CUPTI_ACTIVITY_OVERHEAD_UVM_ACTIVITY_INIT, "uvm_init"},
+    {CUPTI_ACTIVITY_OVERHEAD_UNKNOWN, "other"},
+};
+
+// What CUPTI writes records to. The memory is malloc's: a client that takes the callbacks over is given ours, too, and
+// may free it as its own.
 struct Buffer {
+	uint8_t *data;
 	Buffer *next;
 	size_t valid;
-	uint8_t *data() { return reinterpret_cast<uint8_t *>(this) + 64; }
+	bool isOut; // with CUPTI
 };
 
 struct Pending {
@@ -90,6 +111,9 @@ struct Launch { // by correlation
 	uint64_t start;
 };
 
+// A reason to end. The kinds are the other client's as well, then: they are left alone.
+const char *const buffersTaken = "another client of CUPTI has taken the buffers over";
+
 struct Collector {
 	Recorder *recorder;
 	Launcher (*current)();
@@ -99,7 +123,10 @@ struct Collector {
 	pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; // of the two that follow; never held while CUPTI is called
 	Buffer *idle = nullptr, *full = nullptr, **fullEnd = &full;
 	std::unordered_map<uint64_t, Launcher> nodes; // of graphs, by CUPTI's number
+	Buffer buffers[mostBuffers] = {};
 	size_t buffersMade = 0;
+	// Somebody was pushed since a buffer came back; kernels of ours since one was asked for, too.
+	std::atomic<bool> isPushed{false}, isLaunched{false};
 
 	std::atomic<const char *> failed{nullptr};
 	std::atomic<int> failure{0};
@@ -113,7 +140,8 @@ struct Collector {
 	std::vector<Pending> pending;
 	std::vector<KernelEvent> settled;
 	KernelLosses losses;
-	uint64_t overheadNs = 0, seen = 0, invalid = 0;
+	uint64_t seen = 0, invalid = 0;
+	unsigned silence = 0;                    // rounds
 	uint64_t clockCupti = 0, clockTrace = 0; // one moment on both clocks
 };
 Collector *collector = nullptr; // made once, never destroyed: CUPTI's worker may call at any time
@@ -123,17 +151,23 @@ struct Locked {
 	~Locked() { pthread_mutex_unlock(&collector->lock); }
 };
 
-// The first error: whoever sees it says so, the helper switches off.
+// The first reason to end: whoever sees it says so, the helper switches off. failure: CUPTI's of the function `why`, or
+// CUPTI_SUCCESS.
+void end(const char *why, CUptiResult failure)
+{
+	const char *none = nullptr;
+	if (!collector->failed.compare_exchange_strong(none, why))
+		return;
+	collector->failure = failure;
+	isOn.store(false, std::memory_order_relaxed);
+	sem_post(&collector->wake);
+}
+
 bool isFine(CUptiResult result, const char *what)
 {
 	if (result == CUPTI_SUCCESS)
 		return true;
-	const char *none = nullptr;
-	if (collector->failed.compare_exchange_strong(none, what)) {
-		collector->failure = result;
-		isOn.store(false, std::memory_order_relaxed);
-		sem_post(&collector->wake);
-	}
+	end(what, result);
 	return false;
 }
 #define CALL(name, ...) isFine(collector->library.name(__VA_ARGS__), #name)
@@ -147,27 +181,49 @@ void CUPTIAPI requestBuffer(uint8_t **data, size_t *size, size_t *maxRecords)
 		const Locked locked;
 		if (collector->idle)
 			buffer = std::exchange(collector->idle, collector->idle->next);
-		else if (collector->buffersMade < mostBuffers && ++collector->buffersMade)
-			buffer = static_cast<Buffer *>(base::mapPages(bufferSize));
+		else if (collector->buffersMade < mostBuffers) {
+			Buffer &made = collector->buffers[collector->buffersMade++];
+			made.data = static_cast<uint8_t *>(malloc(bufferSize));
+			buffer = made.data ? &made : nullptr;
+		}
+		if (buffer)
+			buffer->isOut = true;
 	}
-	*data = buffer ? buffer->data() : nullptr;
-	*size = buffer ? bufferSize - 64 : 0;
+	collector->isLaunched.store(false, std::memory_order_relaxed);
+	*data = buffer ? buffer->data : nullptr;
+	*size = buffer ? bufferSize : 0;
 	*maxRecords = 0; // as many as there is room for
 }
 
+// It may be one of a client's whose callbacks ours have replaced: not ours to write to, nor to free.
 void CUPTIAPI completeBuffer(CUcontext, uint32_t, uint8_t *data, size_t, size_t valid)
 {
-	if (!data)
-		return;
-	auto *buffer = reinterpret_cast<Buffer *>(data - 64);
-	buffer->next = nullptr;
-	buffer->valid = valid;
 	{
 		const Locked locked;
+		Buffer *const end = collector->buffers + collector->buffersMade;
+		Buffer *const buffer =
+		    std::find_if(collector->buffers, end, [&](const Buffer &one) { return one.isOut && one.data == data; });
+		if (!data || buffer == end)
+			return;
+		buffer->isOut = false;
+		buffer->next = nullptr;
+		buffer->valid = valid;
 		*collector->fullEnd = buffer;
 		collector->fullEnd = &buffer->next;
 	}
+	collector->isPushed.store(false, std::memory_order_relaxed);
+	collector->isLaunched.store(false, std::memory_order_relaxed);
 	sem_post(&collector->wake);
+}
+
+// Calls were launched, and nothing was asked for or came back: the callbacks are another client's by now.
+bool areBuffersTaken()
+{
+	const Locked locked;
+	return collector->isPushed.load(std::memory_order_relaxed) &&
+	       (collector->isLaunched.load(std::memory_order_relaxed) ||
+	        std::any_of(std::begin(collector->buffers), std::end(collector->buffers),
+	                    [](const Buffer &one) { return one.isOut; }));
 }
 
 // Inside the call that adds a node to a graph, or copies a graph; nothing of CUDA may be called here.
@@ -253,7 +309,10 @@ void read(const CUpti_Activity *activity)
 		break;
 	case CUPTI_ACTIVITY_KIND_OVERHEAD: {
 		const auto &record = *reinterpret_cast<const OverheadRecord *>(activity);
-		collector->overheadNs += record.end > record.start ? record.end - record.start : 0;
+		const auto known = std::find_if(std::begin(overheads), std::end(overheads) - 1,
+		                                [&](const Overhead &one) { return one.kind == record.overheadKind; });
+		collector->recorder->overhead(known->name, record.end > record.start ? record.end - record.start : 0,
+		                              collector->library.isEmulated);
 		break;
 	}
 	default:
@@ -310,7 +369,7 @@ void watchTimes()
 	if (collector->seen < 4096)
 		return;
 	if (collector->invalid * 10 > collector->seen)
-		isFine(CUPTI_ERROR_UNKNOWN, "one time in ten of CUPTI's");
+		end("one in ten of CUPTI's times is impossible", CUPTI_SUCCESS);
 	collector->seen = collector->invalid = 0;
 }
 
@@ -336,7 +395,7 @@ void consume(bool isRound, bool isLast)
 		CUpti_Activity *record = nullptr;
 		CUptiResult result = CUPTI_ERROR_MAX_LIMIT_REACHED; // the end of a buffer
 		const auto next = [&] {
-			return result = collector->library.cuptiActivityGetNextRecord(buffers->data(), buffers->valid, &record);
+			return result = collector->library.cuptiActivityGetNextRecord(buffers->data, buffers->valid, &record);
 		};
 		while (buffers->valid && next() == CUPTI_SUCCESS)
 			read(record);
@@ -366,12 +425,14 @@ void consume(bool isRound, bool isLast)
 void switchOff()
 {
 	isOn.store(false, std::memory_order_relaxed);
-	for (const CUpti_ActivityKind kind : kinds)
-		collector->library.cuptiActivityDisable(kind);
-	for (const CUpti_CallbackId launch : runtimeLaunches)
-		collector->library.cuptiActivityEnableRuntimeApi(launch, 0);
-	for (const CUpti_CallbackId launch : driverLaunches)
-		collector->library.cuptiActivityEnableDriverApi(launch, 0);
+	if (collector->failed.load() != buffersTaken) {
+		for (const CUpti_ActivityKind kind : kinds)
+			collector->library.cuptiActivityDisable(kind);
+		for (const CUpti_CallbackId launch : runtimeLaunches)
+			collector->library.cuptiActivityEnableRuntimeApi(launch, 0);
+		for (const CUpti_CallbackId launch : driverLaunches)
+			collector->library.cuptiActivityEnableDriverApi(launch, 0);
+	}
 	if (collector->subscriber)
 		collector->library.cuptiUnsubscribe(std::exchange(collector->subscriber, nullptr));
 }
@@ -389,7 +450,10 @@ void endIfFailed()
 		return;
 	switchOff();
 	char text[160];
-	snprintf(text, sizeof text, "%s failed (%d)", collector->failed.load(), collector->failure.load());
+	if (const int failure = collector->failure)
+		snprintf(text, sizeof text, "%s failed (%d)", collector->failed.load(), failure);
+	else
+		snprintf(text, sizeof text, "%s", collector->failed.load());
 	tellOff(*collector->recorder, text);
 }
 
@@ -406,6 +470,9 @@ void *help(void *)
 			setClock();
 			clock_gettime(CLOCK_REALTIME, &due);
 			due.tv_sec++;
+			collector->silence = areBuffersTaken() ? collector->silence + 1 : 0;
+			if (collector->silence >= roundsOfSilence)
+				end(buffersTaken, CUPTI_SUCCESS);
 		}
 		consume(isTime, false);
 	}
@@ -509,7 +576,7 @@ void start(Recorder &recorder, const char *path, Launcher (*current)())
 		setClock();
 	}
 	if (collector->failed.load() || !startHelper()) {
-		isFine(CUPTI_ERROR_UNKNOWN, "a thread of ours");
+		end("no thread could be made", CUPTI_SUCCESS);
 		endIfFailed();
 		return;
 	}
@@ -537,9 +604,8 @@ void finish()
 	CALL(cuptiActivityFlushAll, CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
 	setClock();
 	consume(true, true);
-	char text[24];
-	snprintf(text, sizeof text, "%llu", static_cast<unsigned long long>(collector->overheadNs));
-	collector->recorder->property("run", "cupti_overhead_ns", text);
+	if (areBuffersTaken())
+		end(buffersTaken, CUPTI_SUCCESS);
 	switchOff();
 	endIfFailed();
 }
@@ -553,6 +619,10 @@ void forget()
 
 void push(Launcher launcher)
 {
+	if (!collector->isPushed.load(std::memory_order_relaxed))
+		collector->isPushed.store(true, std::memory_order_relaxed);
+	if (launcher & launcherOurs && !collector->isLaunched.load(std::memory_order_relaxed))
+		collector->isLaunched.store(true, std::memory_order_relaxed);
 	CALL(cuptiActivityPushExternalCorrelationId, externalKind, launcher);
 }
 

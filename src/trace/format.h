@@ -109,6 +109,7 @@ enum class RecordType : uint16_t {
 	kernelTotal,
 	kernelLoss,
 	clock,
+	cuptiOverhead,
 };
 
 struct Record {
@@ -193,9 +194,8 @@ struct KernelTotalRecord : Record {
 	uint32_t row, name;
 	uint16_t device, flags;
 	uint32_t reserved2;
-	Counter count, ns; // ns: of those whose times are valid
-	uint64_t firstNs;
-	Counter lastNs; // when the first and the latest began
+	Counter count, ns;       // ns: of those whose times are valid
+	Counter firstNs, lastNs; // when the first and the latest of them began; 0: there is none
 };
 static_assert(sizeof(KernelTotalRecord) == 56);
 
@@ -213,5 +213,12 @@ struct ClockRecord : Record {
 	uint64_t cuptiNs; // 0: there is no CUPTI
 };
 static_assert(sizeof(ClockRecord) == 40);
+
+// What CUPTI took for itself, one record a kind.
+struct CuptiOverheadRecord : Record {
+	uint32_t kind, flags; // string; kernelEmulated
+	Counter count, ns;
+};
+static_assert(sizeof(CuptiOverheadRecord) == 32);
 
 } // namespace autoamp::trace

@@ -219,6 +219,14 @@ struct Trace::Loader {
 				return true;
 			}
 			return false;
+		case RecordType::cuptiOverhead:
+			if (auto *overhead = as<CuptiOverheadRecord>(record, at)) {
+				const bool isUnknown = header.flags & headerEmulated || overhead->flags & kernelEmulated;
+				trace.overhead.push_back({text(overhead->kind), overhead->count.load(),
+				                          isUnknown ? kUnknown : static_cast<double>(overhead->ns.load())});
+				return true;
+			}
+			return false;
 		case RecordType::clock:
 			if (auto *clock = as<ClockRecord>(record, at)) {
 				trace.clocks.push_back({since(clock->monotonicNs, header.first.monotonicNs), clock->monotonicNs,
@@ -309,7 +317,7 @@ struct Trace::Loader {
 
 	void readKernels(const KernelTotalRecord &record)
 	{
-		const bool isUnknown = header.flags & headerEmulated || record.flags & kernelEmulated;
+		const bool isUnknown = header.flags & headerEmulated || record.flags & kernelEmulated || !record.lastNs.load();
 		auto time = [&](uint64_t ns) { return isUnknown ? kUnknown : static_cast<double>(ns); };
 		KernelTotal total;
 		total.name = text(record.name);
@@ -319,7 +327,7 @@ struct Trace::Loader {
 		total.isMemory = record.flags & kernelMemory;
 		total.count = record.count.load();
 		total.ns = time(record.ns.load());
-		total.firstNs = time(record.firstNs);
+		total.firstNs = time(record.firstNs.load());
 		total.lastNs = time(record.lastNs.load());
 		total.facts = total.isMemory || total.isOurs ? KernelFacts{} : factsOf(total.name);
 		trace.kernels.push_back(std::move(total));
@@ -333,7 +341,8 @@ struct Trace::Loader {
 				RowInfo &row = trace.rows[at - 1];
 				(total.isOurs ? row.casts : row.kernels) += total.count;
 				double &ns = total.isOurs ? row.castNs : row.kernelNs;
-				ns = std::isnan(ns) ? total.ns : ns + total.ns;
+				if (!std::isnan(total.ns))
+					ns = std::isnan(ns) ? total.ns : ns + total.ns;
 				// One that uses them is enough: others beside it add up partial sums.
 				if (total.facts.tensorCores != TensorCores::unknown && row.tensorCores != TensorCores::yes)
 					row.tensorCores = total.facts.tensorCores;
@@ -348,8 +357,8 @@ struct Trace::Loader {
 				known = trace.observed.insert(
 				    known, {total.facts.scalerOf, total.facts.scalerStep, 0, total.firstNs, total.lastNs});
 			known->count += total.count;
-			known->firstNs = std::min(known->firstNs, total.firstNs);
-			known->lastNs = std::max(known->lastNs, total.lastNs);
+			known->firstNs = std::fmin(known->firstNs, total.firstNs);
+			known->lastNs = std::fmax(known->lastNs, total.lastNs);
 		}
 	}
 

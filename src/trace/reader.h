@@ -81,7 +81,8 @@ struct KernelTotal {
 	uint32_t device = 0;
 	bool isOurs = false, isMemory = false; // our conversion; a copy or fill
 	uint64_t count = 0;
-	double ns, firstNs, lastNs; // sum, when the first and the latest began; NaN: unknown, or emulated
+	double ns, firstNs,
+	    lastNs; // sum, when the first and the latest began; NaN: unknown (no time is valid), or emulated
 	KernelFacts facts;
 };
 
@@ -90,6 +91,13 @@ struct ObservedScaler {
 	std::string framework, step; // torch, paddle, apex; unscale (and look for Inf), update (of the scale)
 	uint64_t count = 0;
 	double firstNs, lastNs; // NaN: unknown, or emulated
+};
+
+// What CUPTI took for itself.
+struct OverheadInfo {
+	std::string kind; // buffer_flush, resource, …: CUpti_ActivityOverheadKind
+	uint64_t count = 0;
+	double ns; // NaN: emulated
 };
 
 struct ClockInfo {
@@ -154,6 +162,7 @@ public:
 	std::vector<NoteInfo> notes;
 	std::vector<KernelTotal> kernels;
 	std::vector<ObservedScaler> observed;
+	std::vector<OverheadInfo> overhead;
 	std::vector<ClockInfo> clocks;
 	std::vector<LaneInfo> lanes;
 	Loss loss;

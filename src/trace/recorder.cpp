@@ -688,16 +688,18 @@ void Recorder::addKernel(const KernelEvent &event, bool isSingle)
 		known->total->name = name;
 		known->total->device = event.device;
 		known->total->flags = static_cast<uint16_t>(kind);
-		known->total->firstNs = event.startNs;
 		commit();
 		known->written = generation_;
 	}
-	Lane::add(known->total->count, 1);
-	Lane::add(known->total->ns, event.endNs - event.startNs);
-	if (event.startNs > known->total->lastNs.load(std::memory_order_relaxed))
-		known->total->lastNs.store(event.startNs, std::memory_order_relaxed);
+	KernelTotalRecord &total = *known->total;
+	Lane::add(total.count, 1);
 	if (!event.endNs) // not known when
 		return;
+	Lane::add(total.ns, event.endNs - event.startNs);
+	if (const uint64_t first = total.firstNs.load(std::memory_order_relaxed); !first || event.startNs < first)
+		total.firstNs.store(event.startNs, std::memory_order_relaxed);
+	if (event.startNs > total.lastNs.load(std::memory_order_relaxed))
+		total.lastNs.store(event.startNs, std::memory_order_relaxed);
 	uint64_t used = kernels_ ? kernels_->committed.load(std::memory_order_relaxed) : kEventChunk;
 	if (isSingle && used + sizeof(Kernel) > kEventChunk) {
 		Chunk *const chunk = nextChunk(kernels_, kernelsOffset_, ChunkKind::kernels, 0);
@@ -714,6 +716,29 @@ void Recorder::addKernel(const KernelEvent &event, bool isSingle)
 	*reinterpret_cast<Kernel *>(reinterpret_cast<char *>(kernels_) + used) = {
 	    event.startNs, event.endNs, event.call, name, event.row, event.stream, event.device, event.flags};
 	kernels_->committed.store(used + sizeof(Kernel), std::memory_order_release);
+}
+
+void Recorder::overhead(const char *kind, uint64_t ns, bool isEmulated)
+{
+	Lock lock(*this);
+	const uint32_t name = intern(kind);
+	const auto known = std::find_if(std::begin(overheads_), std::end(overheads_),
+	                                [&](const KnownOverhead &one) { return one.kind == name || one.kind == 0; });
+	if (name == 0 || known == std::end(overheads_))
+		return;
+	known->kind = name;
+	if (known->written != generation_) {
+		writeText(name);
+		known->record = append<CuptiOverheadRecord>(RecordType::cuptiOverhead);
+		if (!known->record)
+			return;
+		known->record->kind = name;
+		known->record->flags = isEmulated ? kernelEmulated : 0;
+		commit();
+		known->written = generation_;
+	}
+	Lane::add(known->record->count, 1);
+	Lane::add(known->record->ns, ns);
 }
 
 uint64_t Recorder::clock(uint64_t cuptiNs)

@@ -231,6 +231,8 @@ public:
 
 	// What the device did, in Mode::kernels: totals and, up to the size cap, each. One thread at a time.
 	void kernels(std::span<const KernelEvent> events, const KernelLosses &losses);
+	// What CUPTI took for itself, in Mode::kernels. One thread at a time.
+	void overhead(const char *kind, uint64_t ns, bool isEmulated);
 	// Writes down what the clocks say; cuptiNs: what CUPTI's said just now. The answer: ns since the trace's beginning.
 	uint64_t clock(uint64_t cuptiNs);
 
@@ -268,6 +270,10 @@ private:
 	struct KnownKernel {
 		uint32_t row, name, place, written; // place: device and flags
 		KernelTotalRecord *total;
+	};
+	struct KnownOverhead {
+		uint32_t kind, written;
+		CuptiOverheadRecord *record;
 	};
 	class Lock;
 
@@ -307,7 +313,8 @@ private:
 	base::Index<KnownScaler> scalerIndex_;
 	base::Index<KnownNote> noteIndex_;
 	base::Index<KnownKernel> kernelIndex_;
-	Chunk *kernels_ = nullptr; // where the next single kernel goes
+	KnownOverhead overheads_[16] = {}; // kind 0: not used yet
+	Chunk *kernels_ = nullptr;         // where the next single kernel goes
 	uint64_t kernelsOffset_ = 0;
 	KernelLossRecord *kernelLoss_ = nullptr;
 	Lane *lanes_ = nullptr;

@@ -299,6 +299,17 @@ class Views(Case):
         self.assertIn("1 kernel of unknown origin", self.text("--report", "kernels", name))
         self.assertIn("AUTOAMP_TRACE=kernels", self.text("--report", "kernels", self.trace("mixed")))
 
+    def test_what_cupti_took_for_itself(self):
+        names = [self.trace("kernels", "k.aat", "1000"), self.trace("kernels", "l.aat", "1000")]
+        self.assertEqual(self.json(*names)["loss"]["cupti_overhead"],
+                         [{"kind": "buffer_flush", "count": 4, "ns": 3000}, {"kind": "resource", "count": 2, "ns": 100}])
+        self.assertEqual([row["cupti_ns"] for row in self.lines("--report", "loss", *names)], [1550, 1550])
+        self.assertRegex(self.text("--report", "loss", *names), r"CUPTI's own")
+        emulated = self.trace("emulated_kernels", "e.aat", "1000")
+        self.assertEqual({row["ns"] for row in self.json(emulated)["loss"]["cupti_overhead"]}, {None})
+        self.assertIsNone(self.lines("--report", "loss", emulated)[0]["cupti_ns"])
+        self.assertIsNone(self.json(self.trace("mixed"))["loss"]["cupti_overhead"])
+
     def test_no_device_time_of_an_emulated_run(self):
         name = self.trace("emulated_kernels", "e.aat", "1000")
         report = self.json(name)

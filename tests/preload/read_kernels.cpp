@@ -27,6 +27,7 @@ int main(int count, char **arguments)
 		                       {"rows", nlohmann::json::array()},
 		                       {"totals", nlohmann::json::array()},
 		                       {"observed", nlohmann::json::array()},
+		                       {"overhead", nlohmann::json::array()},
 		                       {"notes", nlohmann::json::array()}};
 		for (const auto &row : trace->rows)
 			if (row.calls || row.kernels)
@@ -50,13 +51,16 @@ int main(int count, char **arguments)
 			                          {"ns", total.ns}});
 		for (const auto &step : trace->observed)
 			told["observed"].push_back({step.framework, step.step, step.count});
+		for (const auto &overhead : trace->overhead)
+			told["overhead"].push_back({overhead.kind, overhead.count, overhead.ns});
 		for (const auto &note : trace->notes)
 			told["notes"].push_back({note.kind, note.text});
-		std::set<uint64_t> calls;
+		std::set<uint64_t> calls, streams;
 		uint64_t singles = 0, graphs = 0, outside = 0, unknown = 0, backwards = 0;
 		trace->forEachEvent([&](const trace::EventInfo &event) { calls.insert(event.call); });
 		trace->forEachKernel([&](const trace::KernelInfo &kernel) {
 			singles++;
+			streams.insert(kernel.stream);
 			graphs += kernel.isGraph;
 			outside += kernel.isOutside;
 			unknown += kernel.call && !calls.count(kernel.call);
@@ -64,6 +68,7 @@ int main(int count, char **arguments)
 		});
 		told.update({{"singles", singles},
 		             {"graph_kernels", graphs},
+		             {"streams", streams.size()},
 		             {"outside", outside},
 		             {"unknown_calls", unknown},
 		             {"odd_times", backwards}});

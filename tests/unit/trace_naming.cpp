@@ -1,3 +1,4 @@
+#include "src/base/name_pattern.h"
 #include "src/trace/file_lock.h"
 #include "src/trace/naming.h"
 #include "tests/unit/trace_files.h"
@@ -51,6 +52,29 @@ TEST_CASE("patterns become names")
 	CHECK(expand("%q{}")[0] == '!');
 	CHECK(expand("%e.%e", 17)[0] == '!');
 	CHECK(expand("%e.%e", 18) == "train.py.train.py");
+}
+
+TEST_CASE("what is wrong with a pattern is told before anything is written")
+{
+	using autoamp::base::directiveAt, autoamp::base::problemOfPattern;
+	for (const char *pattern : {"", "plain", "%e%t%h%p%n%%", "%rank%%p", "a%q{JOB}b%q{B}", "%%q{", "%q{A}}"}) {
+		CAPTURE(pattern);
+		CHECK_FALSE(problemOfPattern(pattern));
+	}
+	for (const char *pattern : {"%", "a%", "%x", "%%%", "%r", "%rank", "%ran%", "%E", "%e %"}) {
+		CAPTURE(pattern);
+		REQUIRE(problemOfPattern(pattern));
+		CHECK(problemOfPattern(pattern) == std::string(directiveAt("%x").problem));
+	}
+	const std::string tooLong = "%q{" + std::string(300, 'A') + "}";
+	for (const char *pattern : {"%q", "%q{", "%q{}", "%q{JOB", "%qJOB}", "%p%q{JOB", tooLong.c_str()}) {
+		CAPTURE(pattern);
+		REQUIRE(problemOfPattern(pattern));
+		CHECK(problemOfPattern(pattern) == std::string(directiveAt("%q").problem));
+	}
+	CHECK((directiveAt("%rank%x").letter == 'r' && directiveAt("%rank%x").length == 6));
+	CHECK((directiveAt("%q{JOB}x").variable == "JOB" && directiveAt("%q{JOB}x").length == 7));
+	CHECK((directiveAt("%px").letter == 'p' && directiveAt("%px").length == 2));
 }
 
 TEST_CASE("programs are named by what they run")

@@ -436,6 +436,35 @@ TEST_CASE("where files cannot be mapped safely, whole chunks are written")
 	CHECK(trace.loss.truncated);
 }
 
+TEST_CASE("kernels whose times are impossible have a count and no time")
+{
+	Folder folder;
+	const std::string file = folder / "a.aat";
+	trace::Recorder &recorder = newRecorder();
+	REQUIRE(recorder.open(options(Mode::kernels, file)));
+	const trace::RowId some = recorder.row(row(1)), none = recorder.row(row(2));
+	const trace::KernelEvent events[] = {
+	    {0, 0, 0, "some", some, 7, 0, 0},     {0, 0, 0, "never", some, 7, 0, 0}, {500, 600, 0, "some", some, 7, 0, 0},
+	    {300, 310, 0, "some", some, 7, 0, 0}, {0, 0, 0, "never", none, 7, 0, 0},
+	};
+	recorder.kernels(events, {0, 3, 0});
+	recorder.overhead("buffer_flush", 5, true);
+	recorder.close(0);
+
+	const auto trace = read(file);
+	REQUIRE(trace.kernels.size() == 3);
+	const auto &known = trace.kernels[0], &never = trace.kernels[1];
+	CHECK((known.name == "some" && known.count == 3));
+	CHECK((known.ns == 110 && known.firstNs == 300 && known.lastNs == 500));
+	CHECK((never.name == "never" && never.count == 1));
+	CHECK((std::isnan(never.ns) && std::isnan(never.firstNs) && std::isnan(never.lastNs)));
+	CHECK(trace.row(known.row)->kernelNs == 110);
+	CHECK(std::isnan(trace.row(trace.kernels[2].row)->kernelNs));
+	CHECK(trace.loss.invalidTimestamps == 3);
+	REQUIRE(trace.overhead.size() == 1);
+	CHECK((trace.overhead[0].count == 1 && std::isnan(trace.overhead[0].ns))); // nobody's time
+}
+
 TEST_CASE("kernels are read back, each and in their totals")
 {
 	Folder folder;
@@ -495,6 +524,13 @@ TEST_CASE("kernels are read back, each and in their totals")
 		CHECK((product.firstNs == 1200 && product.lastNs == 5200));
 	}
 	CHECK(std::isnan(trace.rows[0].kernelNs));
+	REQUIRE(trace.overhead.size() == 2);
+	CHECK((trace.overhead[0].kind == "buffer_flush" && trace.overhead[0].count == 1000));
+	CHECK((trace.overhead[1].kind == "resource" && trace.overhead[1].count == 1000));
+	if (isEmulated)
+		CHECK(std::isnan(trace.overhead[0].ns));
+	else
+		CHECK(trace.overhead[0].ns == 1000 * 100);
 
 	uint64_t kernels = 0, graphs = 0, outside = 0, found = 0, last = 0;
 	trace.forEachEvent([&](const trace::EventInfo &event) { found = event.call == call ? event.row : found; });

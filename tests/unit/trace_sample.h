@@ -90,6 +90,8 @@ inline void fillKernels(trace::Recorder &recorder, uint64_t call)
 	    {6000, 6001, 0, "stranger", 0, 8, 0, 0},
 	};
 	recorder.kernels(events, {1, 1, 3});
+	recorder.overhead("buffer_flush", 100, false);
+	recorder.overhead("resource", 7, false);
 	recorder.clock(1767225600000000000);
 }
 

@@ -117,6 +117,14 @@ Account add(const std::vector<trace::Trace> &runs)
 		account.loss.invalidTimestamps += run.loss.invalidTimestamps;
 		account.loss.kernelsDropped += run.loss.kernelsDropped;
 		account.loss.kernelsCapped += run.loss.kernelsCapped;
+		for (const auto &overhead : run.overhead) {
+			const auto same = std::find_if(account.overhead.begin(), account.overhead.end(),
+			                               [&](const auto &known) { return known.kind == overhead.kind; });
+			if (same == account.overhead.end())
+				account.overhead.push_back(overhead);
+			else
+				same->count += overhead.count, same->ns += overhead.ns;
+		}
 		account.isEmulated |= run.emulated;
 		account.hasKernels |= run.hasKernels;
 	}

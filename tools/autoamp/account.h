@@ -55,6 +55,7 @@ struct Account {
 	uint64_t plans = 0; // of cuDNN, built for the first call of each signature
 	double planMs = 0;
 	trace::Loss loss;
+	std::vector<trace::OverheadInfo> overhead; // of CUPTI, by kind
 	bool isEmulated = false, hasKernels = false;
 
 	// Worth a user's time: one percent of the fp32 work.

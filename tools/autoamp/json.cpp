@@ -17,12 +17,16 @@ void writeJson(std::FILE *out, const Runs &runs, const Account &account, const S
 	                     {"eligible_flops", account.eligible.flops},
 	                     {"lowered_flops", account.lowered.flops}};
 	const auto known = [&](uint64_t number) { return account.hasKernels ? Json(number) : Json(); };
+	Json overhead = account.hasKernels ? Json::array() : Json();
+	for (const auto &each : account.overhead)
+		overhead.push_back({{"kind", orNull(each.kind)}, {"count", each.count}, {"ns", nanoseconds(each.ns)}});
 	const Json loss = {{"events_dropped", account.loss.eventsDropped},
 	                   {"calls_lost", account.loss.callsLost},
 	                   {"kernels_unattributed", known(account.loss.kernelsUnattributed)},
 	                   {"invalid_timestamps", known(account.loss.invalidTimestamps)},
 	                   {"kernels_dropped", known(account.loss.kernelsDropped)},
 	                   {"kernels_capped", known(account.loss.kernelsCapped)},
+	                   {"cupti_overhead", overhead},
 	                   {"truncated", account.loss.truncated}};
 	fmt::print(out, "{{\"schema\": \"autoamp.report/1\",\n\"what_if\": {},\n\"runs\": [", dump(orNull(account.whatIf)));
 	for (size_t id = 0; id < runs.size(); id++)

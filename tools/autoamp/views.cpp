@@ -345,6 +345,10 @@ Sheet lossSheet(const Runs &runs)
 		                 const auto known = [&](uint64_t number) {
 			                 return each.second && each.second->hasKernels ? Json(number) : Json();
 		                 };
+		                 double own = NAN; // of CUPTI's; where nothing of it was told: unknown
+		                 if (each.second)
+			                 for (const auto &overhead : each.second->overhead)
+				                 own = std::isnan(own) ? overhead.ns : own + overhead.ns;
 		                 return Json{{"run", each.first},
 		                             {"file", each.second ? Json(each.second->path) : Json()},
 		                             {"calls_lost", loss.callsLost},
@@ -353,13 +357,14 @@ Sheet lossSheet(const Runs &runs)
 		                             {"kernels_capped", known(loss.kernelsCapped)},
 		                             {"kernels_unattributed", known(loss.kernelsUnattributed)},
 		                             {"invalid_timestamps", known(loss.invalidTimestamps)},
+		                             {"cupti_ns", nanoseconds(own)},
 		                             {"disk_full", loss.diskFull},
 		                             {"truncated", loss.truncated}};
 	                 },
 	                 {counts("calls", "calls_lost"), counts("events", "events_dropped"),
 	                  counts("kernels", "kernels_dropped"), counts("unattributed", "kernels_unattributed"),
-	                  counts("bad times", "invalid_timestamps"), texts("disk full", "disk_full"),
-	                  texts("cut", "truncated"), texts("file", "file")});
+	                  counts("bad times", "invalid_timestamps"), durations("CUPTI's own", "cupti_ns"),
+	                  texts("disk full", "disk_full"), texts("cut", "truncated"), texts("file", "file")});
 }
 
 } // namespace autoamp::tool

@@ -88,6 +88,8 @@ void deviceWork(Lane *lane, int kernelNs)
 	const KernelEvent others[] = {{5000000, 5000300, 0, unscale, 0, 8, 0, kernelOutside},
 	                              {6000000, 6000100, 0, "stranger", 0, 8, 0, 0}};
 	recorder.kernels(others, {1, 0, 0});
+	for (const auto &[kind, ns] : {std::pair("buffer_flush", 700), {"resource", 50}, {"buffer_flush", 800}})
+		recorder.overhead(kind, static_cast<uint64_t>(ns), false);
 }
 
 void write(const std::string &scenario, int number)

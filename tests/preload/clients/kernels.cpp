@@ -87,18 +87,22 @@ void graph(Line &line)
 	line.put("replays", replays);
 }
 
-void threads(Line &line)
+// On `count` threads at once, each of its own signature; on streams of their own, or on the one that each thread has.
+void threads(int count, int calls, bool isPerThread, Line &line)
 {
-	constexpr int count = 4, calls = 30;
 	std::vector<std::unique_ptr<Line>> lines;
 	std::vector<std::thread> running;
 	for (int i = 0; i < count; i++)
 		lines.push_back(std::make_unique<Line>("thread"));
 	for (int i = 0; i < count; i++)
-		running.emplace_back([&lines, i] {
+		running.emplace_back([&lines, i, calls, isPerThread] {
 			Session session;
+			const cudaStream_t own = session.stream;
+			if (isPerThread)
+				CHECK(cublasSetStream(session.handle, session.stream = cudaStreamPerThread));
 			Problem problem({.m = 60 + i});
 			multiply(session, problem, calls, *lines[static_cast<size_t>(i)]);
+			session.stream = own;
 		});
 	for (std::thread &one : running)
 		one.join();
@@ -118,11 +122,37 @@ void reset(Line &line)
 	CHECK(cudaDeviceReset());
 }
 
+// And comes back: by the runtime's reset, and by the driver's.
+void resets(Line &line)
+{
+	reset(line);
+	void *const library = dlopen("libcuda.so.1", RTLD_NOW);
+	auto *const again =
+	    reinterpret_cast<decltype(&cuDevicePrimaryCtxReset)>(dlsym(library, "cuDevicePrimaryCtxReset_v2"));
+	for (int m : {58, 59}) {
+		Line part("part");
+		{
+			Session session;
+			Problem problem({.m = m});
+			multiply(session, problem, 3, part);
+		}
+		line.require(part.isOk() && again(0) == CUDA_SUCCESS, "after a reset");
+	}
+}
+
 void forks(Line &line)
 {
 	Session session;
 	Problem problem({.m = 56});
 	multiply(session, problem, 2, line);
+	for (const bool isAtOnce : {true, false}) { // a child that ends without a call
+		const pid_t child = fork();
+		if (child == 0)
+			isAtOnce ? _exit(5) : exit(5);
+		int status = 0;
+		waitpid(child, &status, 0);
+		line.require(WIFEXITED(status) && WEXITSTATUS(status) == 5, "the child that makes no call");
+	}
 	const pid_t child = fork();
 	if (child == 0) {
 		const float one = 1, zero = 0;
@@ -138,15 +168,27 @@ void forks(Line &line)
 	multiply(session, problem, 2, line);
 }
 
-void killed(Line &line)
+// No handler of ours is run: after some calls that were recorded, and some that cannot have been.
+void dies(Line &line, void (*die)())
 {
 	Session session;
 	Problem problem({.m = 57});
 	multiply(session, problem, 3, line);
-	sleep(4); // until they were recorded
+	sleep(4);
+	for (int i = 0; i < 2; i++)
+		line.require(problem.call(session.handle) == 0, "a product failed");
+	CHECK(cudaStreamSynchronize(session.stream));
 	line.print();
 	fflush(stdout);
-	raise(SIGKILL);
+	die();
+}
+
+// More kernels than a look at their times is worth.
+void many(Line &line)
+{
+	Session session;
+	Problem problem({.m = 8, .n = 8, .k = 8});
+	multiply(session, problem, 1200, line);
 }
 
 // Kineto and others subscribe to CUPTI, which serves one: before the first product, or after it.
@@ -186,6 +228,64 @@ void second(Line &line)
 	subscribe(line);
 }
 
+#define OF_CUPTI(name) reinterpret_cast<decltype(&name)>(dlsym(dlopen("libcupti.so.13", RTLD_NOW), #name))
+
+// A client that registers callbacks for buffers of its own and subscribes to nothing. What is not its own it frees,
+// too.
+void take(Line &line)
+{
+	const auto request = [](uint8_t **data, size_t *size, size_t *most) {
+		*data = static_cast<uint8_t *>(aligned_alloc(8, *size = 4096));
+		*most = 0;
+	};
+	const auto complete = [](CUcontext, uint32_t, uint8_t *data, size_t, size_t) { free(data); };
+	auto *const registers = OF_CUPTI(cuptiActivityRegisterCallbacks);
+	auto *const enable = OF_CUPTI(cuptiActivityEnable);
+	line.require(registers(request, complete) == CUPTI_SUCCESS && enable(CUPTI_ACTIVITY_KIND_MEMSET) == CUPTI_SUCCESS,
+	             "cuptiActivityRegisterCallbacks");
+}
+
+// Before the first product, with a buffer of its own at CUPTI.
+void beforehand(Line &line)
+{
+	Array other(1000);
+	take(line);
+	CHECK(cudaMemset(other.data(), 0, 4000));
+	eager(line);
+}
+
+void afterwards(Line &line)
+{
+	Session session;
+	Problem problem({.m = 50});
+	multiply(session, problem, 3, line);
+	take(line);
+	multiply(session, problem, 2, line);
+}
+
+// For so long that it shows while the program runs.
+void afterwardsForLong(Line &line)
+{
+	Session session;
+	Problem problem({.m = 50});
+	multiply(session, problem, 3, line);
+	take(line);
+	for (int i = 0; i < 36; i++) {
+		line.require(problem.call(session.handle) == 0, "a product failed");
+		CHECK(cudaStreamSynchronize(session.stream));
+		usleep(500'000);
+	}
+}
+
+void finalized(Line &line)
+{
+	Session session;
+	Problem problem({.m = 50});
+	multiply(session, problem, 3, line);
+	line.require(OF_CUPTI(cuptiFinalize)() == CUPTI_SUCCESS, "cuptiFinalize");
+	multiply(session, problem, 2, line);
+}
+
 // Kernels of given names: KERNEL_NAMES, one a line, from a plug-in of the emulated device.
 void named(Line &line)
 {
@@ -222,10 +322,19 @@ int main(int argc, char **argv)
 	                 {"kept", kept},
 	                 {"beside", beside},
 	                 {"graph", graph},
-	                 {"threads", threads},
+	                 {"threads", [](Line &line) { threads(4, 30, false, line); }},
+	                 {"crowd", [](Line &line) { threads(80, 3, false, line); }},
+	                 {"per_thread", [](Line &line) { threads(4, 5, true, line); }},
 	                 {"reset", reset},
+	                 {"resets", resets},
 	                 {"fork", forks},
-	                 {"killed", killed},
+	                 {"killed", [](Line &line) { dies(line, [] { raise(SIGKILL); }); }},
+	                 {"left", [](Line &line) { dies(line, [] { _exit(7); }); }},
+	                 {"many", many},
+	                 {"beforehand", beforehand},
+	                 {"afterwards", afterwards},
+	                 {"for_long", afterwardsForLong},
+	                 {"finalized", finalized},
 	                 {"first", first},
 	                 {"second", second},
 	                 {"named", named}});

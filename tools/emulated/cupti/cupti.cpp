@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <map>
 #include <set>
 #include <string_view>
 
@@ -40,11 +41,22 @@ bool misbehaves(std::string_view word)
 // A client's buffer that is being filled.
 struct Buffer {
 	uint8_t *data = nullptr;
-	size_t size = 0, used = 0;
+	size_t size = 0, used = 0, records = 0;
 };
 
-// Per-thread and device buffers come back independently of each other; two of them are enough to show it.
-enum Source { host, device, sources };
+// What records come from has buffers of its own: the device (0), and each thread that launches.
+struct Source {
+	Buffer filling;
+	std::vector<Buffer> closed;
+};
+constexpr unsigned device = 0;
+
+unsigned host()
+{
+	static std::atomic<unsigned> count{0};
+	thread_local const unsigned number = ++count;
+	return number;
+}
 
 struct Library {
 	std::recursive_mutex mutex;
@@ -56,8 +68,7 @@ struct Library {
 	CUpti_BuffersCallbackCompleteFunc complete = nullptr;
 	std::set<int> kinds;
 	std::set<CUpti_CallbackId> runtime, driver;
-	Buffer filling[sources];
-	std::vector<Buffer> closed[sources];
+	std::map<unsigned, Source> sources;
 	size_t dropped = 0, seen = 0;
 };
 
@@ -87,25 +98,24 @@ CUptiResult enter(const char *name)
 	const Locked locked;                                                                                               \
 	[[maybe_unused]] Library &all = library();
 
-void close(Source source)
+void close(Source &source)
 {
-	Library &all = library();
-	Buffer &buffer = all.filling[source];
+	const Buffer buffer = std::exchange(source.filling, {});
 	if (buffer.data)
-		all.closed[source].push_back(buffer);
-	buffer = {};
+		source.closed.push_back(buffer);
 }
 
+// `held`: buffers are full at sixteen records, and none of them is complete before a forced flush.
 template <class Record>
-void put(Source source, const Record &record)
+void put(unsigned number, const Record &record)
 {
 	Library &all = library();
-	Buffer &buffer = all.filling[source];
-	if (buffer.data && buffer.size - buffer.used < sizeof record)
+	Source &source = all.sources[number];
+	Buffer &buffer = source.filling;
+	if (buffer.data && (buffer.size - buffer.used < sizeof record || (misbehaves("held") && buffer.records == 16)))
 		close(source);
 	if (!buffer.data && all.request) {
 		size_t most = 0;
-		buffer.used = 0;
 		all.request(&buffer.data, &buffer.size, &most);
 	}
 	if (!buffer.data) {
@@ -114,16 +124,16 @@ void put(Source source, const Record &record)
 	}
 	memcpy(buffer.data + buffer.used, &record, sizeof record);
 	buffer.used += sizeof record;
+	buffer.records++;
 }
 
-void giveBack(Source source)
+void giveBack(Source &source)
 {
-	Library &all = library();
-	std::vector<Buffer> buffers = std::exchange(all.closed[source], {});
+	std::vector<Buffer> buffers = std::exchange(source.closed, {});
 	if (misbehaves("shuffled"))
 		std::reverse(buffers.begin(), buffers.end());
 	for (const Buffer &buffer : buffers)
-		all.complete(nullptr, 0, buffer.data, buffer.size, buffer.used);
+		library().complete(nullptr, 0, buffer.data, buffer.size, buffer.used);
 }
 
 // ---- what the device tells
@@ -156,7 +166,7 @@ uint32_t launched(cudaGraphNodeType type, bool byDriver)
 			record.externalKind = external->first;
 			record.externalId = external->second;
 			record.correlationId = correlation;
-			put(host, record);
+			put(host(), record);
 		}
 	}
 	CUpti_ActivityAPI record = {};
@@ -164,7 +174,7 @@ uint32_t launched(cudaGraphNodeType type, bool byDriver)
 	record.cbid = id;
 	record.start = record.end = now();
 	record.correlationId = correlation;
-	put(host, record);
+	put(host(), record);
 	return correlation;
 }
 
@@ -317,9 +327,14 @@ CUptiResult cuptiUnsubscribe(CUpti_SubscriberHandle subscriber)
 CUptiResult cuptiFinalize()
 {
 	ENTER
-	all.callback = nullptr;
+	all.callback = nullptr; // of every client
+	all.events.clear();
 	all.kinds.clear();
+	all.runtime.clear();
+	all.driver.clear();
 	all.request = nullptr;
+	all.complete = nullptr;
+	all.sources.clear();
 	return CUPTI_SUCCESS;
 }
 
@@ -407,26 +422,29 @@ CUptiResult cuptiActivityFlushAll(uint32_t flags)
 	if (!all.complete)
 		return CUPTI_ERROR_INVALID_OPERATION;
 	const bool isForced = flags & CUPTI_ACTIVITY_FLAG_FLUSH_FORCED;
-	const bool isLate = misbehaves("late") && !isForced;
-	if (isLate) {
-		giveBack(host);
-		close(host);
-		close(device);
-		giveBack(device);
+	if (misbehaves("held") && !isForced)
 		return CUPTI_SUCCESS;
-	}
+	const bool isLate = misbehaves("late") && !isForced, isShuffled = misbehaves("shuffled");
 	CUpti_ActivityOverhead3 overhead = {};
 	overhead.kind = CUPTI_ACTIVITY_KIND_OVERHEAD;
 	overhead.overheadKind = CUPTI_ACTIVITY_OVERHEAD_CUPTI_BUFFER_FLUSH;
 	overhead.start = now();
 	overhead.end = overhead.start + 1000;
-	if (all.kinds.count(CUPTI_ACTIVITY_KIND_OVERHEAD))
-		put(host, overhead);
-	const bool isShuffled = misbehaves("shuffled");
-	for (const Source source : {isShuffled ? device : host, isShuffled ? host : device}) {
-		close(source);
-		giveBack(source);
-	}
+	if (all.kinds.count(CUPTI_ACTIVITY_KIND_OVERHEAD) && !isLate)
+		put(host(), overhead);
+	const auto flush = [&](bool ofDevice) {
+		for (auto &[number, source] : all.sources) {
+			if ((number == device) != ofDevice)
+				continue;
+			if (isLate && !ofDevice)
+				giveBack(source);
+			close(source);
+			if (!isLate || ofDevice)
+				giveBack(source);
+		}
+	};
+	flush(isShuffled || isLate);
+	flush(!isShuffled && !isLate);
 	return CUPTI_SUCCESS;
 }
 
