@@ -1,9 +1,8 @@
 // Legacy convolutions of cuDNN in all directions, layouts and sizes, checked on the host against fp64. One case a line.
 // Nothing here knows of autoamp.
 #include "counting.h"
+#include "dnn.h"
 #include "products.h"
-
-#include <cudnn.h>
 
 #include <algorithm>
 #include <cstring>
@@ -14,13 +13,6 @@
 using namespace client;
 
 namespace {
-
-void need(cudnnStatus_t status, const char *what)
-{
-	if (status)
-		fail(what, cudnnGetErrorString(status));
-}
-#define NEED(call) need(call, #call)
 
 enum class Direction { forward, data, filter, fused };
 enum class Layout { nchw, nhwc, gaps };
@@ -110,24 +102,6 @@ std::vector<int> sizes(int outer, int channels, int spatial, int size)
 	return all;
 }
 
-// The handle is a session's: its own stream, and what cuDNN needs.
-struct Dnn {
-	Dnn()
-	{
-		CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
-		NEED(cudnnCreate(&handle));
-		NEED(cudnnSetStream(handle, stream));
-	}
-	~Dnn()
-	{
-		NEED(cudnnDestroy(handle));
-		CHECK(cudaStreamDestroy(stream));
-	}
-	Dnn(const Dnn &) = delete;
-	cudaStream_t stream = nullptr;
-	cudnnHandle_t handle = nullptr;
-};
-
 class Problem
 {
 public:
@@ -140,29 +114,29 @@ public:
 	      z(y.dims, of.layoutOfResult, of.shift), bias(static_cast<size_t>(of.k)), workspace(0)
 	{
 		const auto tensor = [](cudnnTensorDescriptor_t &descriptor, const Tensor &of) {
-			NEED(cudnnCreateTensorDescriptor(&descriptor));
-			NEED(cudnnSetTensorNdDescriptor(descriptor, CUDNN_DATA_FLOAT, static_cast<int>(of.dims.size()),
-			                                of.dims.data(), of.strides.data()));
+			DNN(cudnnCreateTensorDescriptor(&descriptor));
+			DNN(cudnnSetTensorNdDescriptor(descriptor, CUDNN_DATA_FLOAT, static_cast<int>(of.dims.size()),
+			                               of.dims.data(), of.strides.data()));
 		};
 		tensor(xDescriptor, x), tensor(yDescriptor, y);
-		NEED(cudnnCreateFilterDescriptor(&wDescriptor));
-		NEED(cudnnSetFilterNdDescriptor(wDescriptor, CUDNN_DATA_FLOAT,
-		                                layoutOfFilter() == Layout::nhwc ? CUDNN_TENSOR_NHWC : CUDNN_TENSOR_NCHW,
-		                                static_cast<int>(w.dims.size()), w.dims.data()));
+		DNN(cudnnCreateFilterDescriptor(&wDescriptor));
+		DNN(cudnnSetFilterNdDescriptor(wDescriptor, CUDNN_DATA_FLOAT,
+		                               layoutOfFilter() == Layout::nhwc ? CUDNN_TENSOR_NHWC : CUDNN_TENSOR_NCHW,
+		                               static_cast<int>(w.dims.size()), w.dims.data()));
 		const auto all = [&](int value) { return std::vector<int>(static_cast<size_t>(spec.spatial), value); };
-		NEED(cudnnCreateConvolutionDescriptor(&convolution));
-		NEED(cudnnSetConvolutionNdDescriptor(
+		DNN(cudnnCreateConvolutionDescriptor(&convolution));
+		DNN(cudnnSetConvolutionNdDescriptor(
 		    convolution, spec.spatial, all(spec.pad).data(), all(spec.stride).data(), all(spec.dilation).data(),
 		    spec.isFlipped ? CUDNN_CONVOLUTION : CUDNN_CROSS_CORRELATION, CUDNN_DATA_FLOAT));
-		NEED(cudnnSetConvolutionGroupCount(convolution, spec.groups));
-		NEED(cudnnSetConvolutionMathType(convolution, spec.math));
+		DNN(cudnnSetConvolutionGroupCount(convolution, spec.groups));
+		DNN(cudnnSetConvolutionMathType(convolution, spec.math));
 		const std::vector<int> one = sizes(1, spec.k, spec.spatial, 1);
-		NEED(cudnnCreateTensorDescriptor(&biasDescriptor));
-		NEED(cudnnSetTensorNdDescriptor(biasDescriptor, CUDNN_DATA_FLOAT, static_cast<int>(one.size()), one.data(),
-		                                Tensor::stridesOf(one, Layout::nchw).data()));
-		NEED(cudnnCreateActivationDescriptor(&activation));
-		NEED(cudnnSetActivationDescriptor(activation, spec.isRelu ? CUDNN_ACTIVATION_RELU : CUDNN_ACTIVATION_IDENTITY,
-		                                  CUDNN_NOT_PROPAGATE_NAN, 0));
+		DNN(cudnnCreateTensorDescriptor(&biasDescriptor));
+		DNN(cudnnSetTensorNdDescriptor(biasDescriptor, CUDNN_DATA_FLOAT, static_cast<int>(one.size()), one.data(),
+		                               Tensor::stridesOf(one, Layout::nchw).data()));
+		DNN(cudnnCreateActivationDescriptor(&activation));
+		DNN(cudnnSetActivationDescriptor(activation, spec.isRelu ? CUDNN_ACTIVATION_RELU : CUDNN_ACTIVATION_IDENTITY,
+		                                 CUDNN_NOT_PROPAGATE_NAN, 0));
 		x.fill(seed * 10 + 1, isResult(Direction::data) ? 1 : spec.magnitude);
 		w.fill(seed * 10 + 2, isResult(Direction::filter) ? 1
 		                      : isResult(Direction::data) || spec.direction != Direction::filter
@@ -172,10 +146,10 @@ public:
 		                      : isResult(Direction::filter) ? spec.magnitudeOfSecond
 		                                                    : 1);
 		if (spec.direction == Direction::fused) { // the algorithm that takes an identity wants to have some
-			Dnn dnn;
+			DnnSession dnn;
 			size_t bytes = 0;
-			NEED(cudnnGetConvolutionForwardWorkspaceSize(dnn.handle, xDescriptor, wDescriptor, convolution, yDescriptor,
-			                                             CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_PRECOMP_GEMM, &bytes));
+			DNN(cudnnGetConvolutionForwardWorkspaceSize(dnn.handle, xDescriptor, wDescriptor, convolution, yDescriptor,
+			                                            CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_PRECOMP_GEMM, &bytes));
 			workspace = Array(bytes / sizeof(float) + 1);
 		}
 		z.fill(seed * 10 + 4, 1);
@@ -205,7 +179,7 @@ public:
 			array->upload();
 		CHECK(cudaDeviceSynchronize());
 	}
-	int call(const Dnn &dnn, int algorithm = -1) const
+	int call(const DnnSession &dnn, int algorithm = -1) const
 	{
 		// -1: one that serves everything without memory.
 		const int one = algorithm >= 0 ? algorithm : 0;
@@ -303,7 +277,7 @@ public:
 		    .put("lost", lost / std::sqrt(all / static_cast<double>(count)));
 		return std::sqrt(error / all);
 	}
-	void run(const Dnn &dnn, Line &line)
+	void run(const DnnSession &dnn, Line &line)
 	{
 		upload();
 		const int status = call(dnn);
@@ -407,7 +381,7 @@ constexpr struct {
              {"conversion", CUDNN_TENSOR_OP_MATH_ALLOW_CONVERSION},
              {"fma", CUDNN_FMA_MATH}};
 
-uint64_t bitsOf(Problem &problem, const Dnn &dnn, Line &line)
+uint64_t bitsOf(Problem &problem, const DnnSession &dnn, Line &line)
 {
 	problem.upload();
 	line.require(problem.call(dnn) == 0, "a call failed");
@@ -419,7 +393,7 @@ uint64_t bitsOf(Problem &problem, const Dnn &dnn, Line &line)
 // Captured and replayed on other data, which wants another scale.
 void capture(Direction direction, Line &line)
 {
-	Dnn dnn;
+	DnnSession dnn;
 	Problem problem({.name = "", .direction = direction, .c = 17, .beta = 0.5f});
 	const uint64_t eager = bitsOf(problem, dnn, line);
 	problem.upload();
@@ -450,7 +424,7 @@ void capture(Direction direction, Line &line)
 // The first convolution of the process is a captured one.
 void captureFirst(Line &line)
 {
-	Dnn dnn;
+	DnnSession dnn;
 	Problem problem({.name = "", .c = 18});
 	problem.upload();
 	cudaGraph_t graph = nullptr;
@@ -475,7 +449,7 @@ void threads(Line &line)
 	std::vector<Line> lines(count, Line(""));
 	for (int t = 0; t < count; t++)
 		all.emplace_back([&, t] {
-			Dnn dnn;
+			DnnSession dnn;
 			Problem problem({.name = "", .direction = directions[t % 3].direction, .c = 19});
 			for (uint64_t &bit : bits[t])
 				bit = bitsOf(problem, dnn, lines[static_cast<size_t>(t)]);
@@ -492,7 +466,7 @@ void threads(Line &line)
 // Each algorithm there could be, without memory and with some: what the vendor says of it, whatever was called before.
 void algorithms(Direction direction, Line &line)
 {
-	Dnn dnn;
+	DnnSession dnn;
 	std::string statuses;
 	for (const int stride : {1, 3}) // the second is not for FFT and Winograd
 		for (const bool hasMemory : {false, true}) {
@@ -519,7 +493,7 @@ void algorithms(Direction direction, Line &line)
 
 void hotPath(Direction direction, Line &line)
 {
-	Dnn dnn;
+	DnnSession dnn;
 	Problem other({.name = "", .c = 8}), problem({.name = "", .direction = direction, .c = 21});
 	line.require(other.call(dnn) == 0, "a call failed");
 	countTurns(line, 1, [&] {
@@ -541,7 +515,7 @@ long residentKilobytes()
 // Descriptors made and destroyed all the time, as programs do.
 void memory(Line &line)
 {
-	Dnn dnn;
+	DnnSession dnn;
 	const auto some = [&](int times) {
 		for (int i = 0; i < times; i++) {
 			Problem problem({.name = "", .direction = directions[i % 3].direction, .n = 1, .c = 8, .k = 8, .size = 4});
@@ -564,7 +538,7 @@ int runAll(int argc, char **argv)
 	std::vector<Case> cases;
 	const auto add = [&](const Spec &spec, const std::string &name) {
 		cases.push_back({name, [spec](Line &line) {
-			                 Dnn dnn;
+			                 DnnSession dnn;
 			                 Problem(spec).run(dnn, line);
 		                 }});
 	};

@@ -1,9 +1,8 @@
 // Calls every entry point of cuDNN that autoamp has a door for, once a case, named as it is; the descriptors are as
 // usual programs have them where the call says more than that it came. CLIENT_LIBRARY: the functions are looked up in
 // that library, not those that the program is linked to.
-#include "harness.h"
+#include "dnn.h"
 
-#include <cudnn.h>
 #include <dlfcn.h>
 
 #include <cstdlib>
@@ -13,12 +12,6 @@ using namespace client;
 namespace {
 
 constexpr int images = 2, channels = 8, height = 6, width = 6, count = images * channels * height * width;
-
-void check(cudnnStatus_t status, const char *what)
-{
-	if (status)
-		fail(what, cudnnGetErrorString(status));
-}
 
 struct Memory {
 	float *data = nullptr;
@@ -40,7 +33,7 @@ template <typename Descriptor, typename Create>
 Descriptor make(Create create)
 {
 	Descriptor made = nullptr;
-	check(create(&made), "a descriptor");
+	needDnn(create(&made), "a descriptor");
 	return made;
 }
 #define MAKE(what) make<cudnn##what##Descriptor_t>(cudnnCreate##what##Descriptor)
@@ -48,7 +41,7 @@ Descriptor make(Create create)
 cudnnTensorDescriptor_t tensor(int n, int c, int h, int w)
 {
 	auto made = MAKE(Tensor);
-	check(cudnnSetTensor4dDescriptor(made, CUDNN_TENSOR_NCHW, CUDNN_DATA_FLOAT, n, c, h, w), "a tensor");
+	needDnn(cudnnSetTensor4dDescriptor(made, CUDNN_TENSOR_NCHW, CUDNN_DATA_FLOAT, n, c, h, w), "a tensor");
 	return made;
 }
 
@@ -70,46 +63,46 @@ Function *bound(const char *name, Function *linked)
 int main(int argc, char **argv)
 {
 	cudnnHandle_t handle = nullptr;
-	check(cudnnCreate(&handle), "cudnnCreate");
+	needDnn(cudnnCreate(&handle), "cudnnCreate");
 	Memory x, w, y, dx, dw, dy, bias, more, work;
 	const float one = 1, zero = 0;
 	constexpr size_t size = sizeof(float) << 16;
 	const auto t = tensor(images, channels, height, width), p = tensor(1, channels, 1, 1),
 	           r = tensor(1, channels, 1, 1);
 	const auto filter = MAKE(Filter);
-	check(cudnnSetFilter4dDescriptor(filter, CUDNN_DATA_FLOAT, CUDNN_TENSOR_NCHW, channels, channels, 3, 3),
-	      "a filter");
+	needDnn(cudnnSetFilter4dDescriptor(filter, CUDNN_DATA_FLOAT, CUDNN_TENSOR_NCHW, channels, channels, 3, 3),
+	        "a filter");
 	const auto conv = MAKE(Convolution);
-	check(cudnnSetConvolution2dDescriptor(conv, 1, 1, 1, 1, 1, 1, CUDNN_CROSS_CORRELATION, CUDNN_DATA_FLOAT), "conv");
+	needDnn(cudnnSetConvolution2dDescriptor(conv, 1, 1, 1, 1, 1, 1, CUDNN_CROSS_CORRELATION, CUDNN_DATA_FLOAT), "conv");
 	const auto act = MAKE(Activation);
-	check(cudnnSetActivationDescriptor(act, CUDNN_ACTIVATION_TANH, CUDNN_PROPAGATE_NAN, 0), "activation");
+	needDnn(cudnnSetActivationDescriptor(act, CUDNN_ACTIVATION_TANH, CUDNN_PROPAGATE_NAN, 0), "activation");
 	const auto relu = MAKE(Activation);
-	check(cudnnSetActivationDescriptor(relu, CUDNN_ACTIVATION_RELU, CUDNN_PROPAGATE_NAN, 0), "activation");
+	needDnn(cudnnSetActivationDescriptor(relu, CUDNN_ACTIVATION_RELU, CUDNN_PROPAGATE_NAN, 0), "activation");
 	const auto pool = MAKE(Pooling);
-	check(cudnnSetPooling2dDescriptor(pool, CUDNN_POOLING_AVERAGE_COUNT_INCLUDE_PADDING, CUDNN_PROPAGATE_NAN, 3, 3, 1,
-	                                  1, 1, 1),
-	      "pooling");
+	needDnn(cudnnSetPooling2dDescriptor(pool, CUDNN_POOLING_AVERAGE_COUNT_INCLUDE_PADDING, CUDNN_PROPAGATE_NAN, 3, 3, 1,
+	                                    1, 1, 1),
+	        "pooling");
 	const auto lrn = MAKE(LRN);
-	check(cudnnSetLRNDescriptor(lrn, 5, 1e-4, 0.75, 2), "lrn");
+	needDnn(cudnnSetLRNDescriptor(lrn, 5, 1e-4, 0.75, 2), "lrn");
 	const auto op = MAKE(OpTensor);
-	check(cudnnSetOpTensorDescriptor(op, CUDNN_OP_TENSOR_MUL, CUDNN_DATA_FLOAT, CUDNN_PROPAGATE_NAN), "op");
+	needDnn(cudnnSetOpTensorDescriptor(op, CUDNN_OP_TENSOR_MUL, CUDNN_DATA_FLOAT, CUDNN_PROPAGATE_NAN), "op");
 	const auto reduce = MAKE(ReduceTensor);
-	check(cudnnSetReduceTensorDescriptor(reduce, CUDNN_REDUCE_TENSOR_AVG, CUDNN_DATA_FLOAT, CUDNN_PROPAGATE_NAN,
-	                                     CUDNN_REDUCE_TENSOR_NO_INDICES, CUDNN_32BIT_INDICES),
-	      "reduce");
+	needDnn(cudnnSetReduceTensorDescriptor(reduce, CUDNN_REDUCE_TENSOR_AVG, CUDNN_DATA_FLOAT, CUDNN_PROPAGATE_NAN,
+	                                       CUDNN_REDUCE_TENSOR_NO_INDICES, CUDNN_32BIT_INDICES),
+	        "reduce");
 	const auto rnn = MAKE(RNN);
-	check(cudnnSetRNNDescriptor_v8(rnn, CUDNN_RNN_ALGO_STANDARD, CUDNN_GRU, CUDNN_RNN_DOUBLE_BIAS, CUDNN_UNIDIRECTIONAL,
-	                               CUDNN_LINEAR_INPUT, CUDNN_DATA_FLOAT, CUDNN_DATA_FLOAT, CUDNN_DEFAULT_MATH, 16, 16,
-	                               16, 1, nullptr, 0),
-	      "rnn");
+	needDnn(cudnnSetRNNDescriptor_v8(rnn, CUDNN_RNN_ALGO_STANDARD, CUDNN_GRU, CUDNN_RNN_DOUBLE_BIAS,
+	                                 CUDNN_UNIDIRECTIONAL, CUDNN_LINEAR_INPUT, CUDNN_DATA_FLOAT, CUDNN_DATA_FLOAT,
+	                                 CUDNN_DEFAULT_MATH, 16, 16, 16, 1, nullptr, 0),
+	        "rnn");
 	const auto steps = MAKE(RNNData);
 	const int lengths[] = {3, 3};
-	check(cudnnSetRNNDataDescriptor(steps, CUDNN_DATA_FLOAT, CUDNN_RNN_DATA_LAYOUT_SEQ_MAJOR_UNPACKED, 3, 2, 16,
-	                                lengths, nullptr),
-	      "data");
+	needDnn(cudnnSetRNNDataDescriptor(steps, CUDNN_DATA_FLOAT, CUDNN_RNN_DATA_LAYOUT_SEQ_MAJOR_UNPACKED, 3, 2, 16,
+	                                  lengths, nullptr),
+	        "data");
 	const auto state = MAKE(Tensor);
 	const int stateDims[] = {1, 2, 16}, stateStrides[] = {32, 16, 1};
-	check(cudnnSetTensorNdDescriptor(state, CUDNN_DATA_FLOAT, 3, stateDims, stateStrides), "state");
+	needDnn(cudnnSetTensorNdDescriptor(state, CUDNN_DATA_FLOAT, 3, stateDims, stateStrides), "state");
 	int32_t *device = reinterpret_cast<int32_t *>(more.data);
 	CHECK(cudaMemcpy(device, lengths, sizeof lengths, cudaMemcpyHostToDevice));
 
@@ -203,6 +196,6 @@ int main(int argc, char **argv)
 	CASE(cudnnIm2Col, handle, t, x, filter, conv, y)
 	CASE(cudnnReorderFilterAndBias, handle, filter, CUDNN_NO_REORDER, w, y, 0, nullptr, nullptr)
 	const int status = runCases(argc, argv, cases);
-	check(cudnnDestroy(handle), "cudnnDestroy");
+	needDnn(cudnnDestroy(handle), "cudnnDestroy");
 	return status;
 }

@@ -1,9 +1,8 @@
 // Convolutions and products through cuDNN's graph API, as PyTorch asks for them: heuristics, a plan that is kept, a
 // variant pack a call. One case a line; the results are checked against fp64.
 #include "counting.h"
+#include "dnn.h"
 #include "products.h"
-
-#include <cudnn.h>
 
 #include <algorithm>
 #include <dlfcn.h>
@@ -17,60 +16,6 @@
 using namespace client;
 
 namespace {
-
-void require(cudnnStatus_t status, const char *what)
-{
-	if (status != CUDNN_STATUS_SUCCESS)
-		fail(what, cudnnGetErrorString(status));
-}
-#define DNN(call) require(call, #call)
-
-using Dims = std::vector<int64_t>;
-
-// ---- descriptors
-
-class Descriptor
-{
-public:
-	explicit Descriptor(cudnnBackendDescriptor_t made) : made_(made) {}
-	explicit Descriptor(cudnnBackendDescriptorType_t type) { DNN(cudnnBackendCreateDescriptor(type, &made_)); }
-	~Descriptor()
-	{
-		if (made_)
-			DNN(cudnnBackendDestroyDescriptor(made_));
-	}
-	Descriptor(Descriptor &&other) noexcept : made_(std::exchange(other.made_, nullptr)) {}
-	operator cudnnBackendDescriptor_t() const { return made_; }
-
-	template <typename Value>
-	Descriptor &set(cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type,
-	                const std::vector<Value> &values)
-	{
-		DNN(cudnnBackendSetAttribute(made_, name, type, static_cast<int64_t>(values.size()), values.data()));
-		return *this;
-	}
-	Descriptor &set(cudnnBackendAttributeName_t name, int64_t value)
-	{
-		return set(name, CUDNN_TYPE_INT64, Dims{value});
-	}
-	Descriptor &set(cudnnBackendAttributeName_t name, bool value)
-	{
-		DNN(cudnnBackendSetAttribute(made_, name, CUDNN_TYPE_BOOLEAN, 1, &value));
-		return *this;
-	}
-	Descriptor &link(cudnnBackendAttributeName_t name, cudnnBackendDescriptor_t value)
-	{
-		return set(name, CUDNN_TYPE_BACKEND_DESCRIPTOR, std::vector{value});
-	}
-	Descriptor &finalize()
-	{
-		DNN(cudnnBackendFinalize(made_));
-		return *this;
-	}
-
-private:
-	cudnnBackendDescriptor_t made_ = nullptr;
-};
 
 // ---- tensors, on the host and on the device
 
@@ -153,23 +98,6 @@ struct Spec {
 	int64_t firstUid = 'a';
 };
 
-struct Session {
-	Session()
-	{
-		CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
-		DNN(cudnnCreate(&handle));
-		DNN(cudnnSetStream(handle, stream));
-	}
-	~Session()
-	{
-		DNN(cudnnDestroy(handle));
-		CHECK(cudaStreamDestroy(stream));
-	}
-	Session(const Session &) = delete;
-	cudaStream_t stream = nullptr;
-	cudnnHandle_t handle = nullptr;
-};
-
 class Problem
 {
 public:
@@ -189,7 +117,7 @@ public:
 	uint64_t bits() { return result().array->bits(); }
 	void check(Line &line);
 	void describe(Line &line) const;
-	void runOn(Session &session, Line &line);
+	void runOn(DnnSession &session, Line &line);
 
 	Spec spec;
 	std::vector<Tensor> tensors; // first, second, the product's result; then what the chain has
@@ -518,7 +446,7 @@ void Problem::describe(Line &line) const
 	line.put("m", size[0]).put("n", size[1]).put("k", size[2]).put("batch", static_cast<long long>(spec.groups));
 }
 
-void Problem::runOn(Session &session, Line &line)
+void Problem::runOn(DnnSession &session, Line &line)
 {
 	plan(session.handle);
 	upload();
@@ -531,11 +459,11 @@ void Problem::runOn(Session &session, Line &line)
 
 void one(const Spec &spec, Line &line)
 {
-	Session session;
+	DnnSession session;
 	Problem(spec).runOn(session, line);
 }
 
-uint64_t eagerBits(Session &session, Problem &problem, Line &line)
+uint64_t eagerBits(DnnSession &session, Problem &problem, Line &line)
 {
 	problem.upload();
 	line.require(problem.call(session.handle) == CUDNN_STATUS_SUCCESS, "a call failed");
@@ -573,7 +501,7 @@ private:
 // Captured after an eager call, or as the first; replayed with other operands, a thousand times as large.
 void captured(const Spec &spec, bool isFirst, Line &line)
 {
-	Session session;
+	DnnSession session;
 	Problem problem(spec);
 	problem.plan(session.handle);
 	const uint64_t eager = isFirst ? 0 : eagerBits(session, problem, line);
@@ -620,7 +548,7 @@ Descriptor planOf(const std::vector<char> &text, cudnnHandle_t handle)
 // A plan is destroyed, and one of another graph is made, most likely at the same address; as are the packs.
 void reused(Line &line)
 {
-	Session session;
+	DnnSession session;
 	int same = 0;
 	std::unique_ptr<Problem> before;
 	for (int64_t k : {8, 40, 24, 16, 32, 48, 56, 64}) {
@@ -654,7 +582,7 @@ size_t resident()
 // A plan and a variant pack for each call.
 void cycles(Line &line)
 {
-	Session session;
+	DnnSession session;
 	Problem problem({.n = 1, .c = 8, .k = 8, .size = 4});
 	problem.plan(session.handle);
 	problem.upload();
@@ -683,7 +611,7 @@ void threads(Line &line)
 	std::vector<int> wrong(threadCount, 0);
 	for (int t = 0; t < threadCount; t++)
 		running.emplace_back([t, &wrong, &line] {
-			Session session;
+			DnnSession session;
 			Line mine(line.name);
 			for (int64_t k : {8, 16, 24}) {
 				Problem problem({.kind = static_cast<Kind>(t), .k = k}, static_cast<uint64_t>(t + 1));
@@ -704,7 +632,7 @@ void threads(Line &line)
 // A plan that another one's description was made into.
 void deserialized(Line &line)
 {
-	Session session;
+	DnnSession session;
 	Problem problem({});
 	problem.plan(session.handle);
 	problem.adopt(planOf(textOf(problem), session.handle));
@@ -721,7 +649,7 @@ void unseen(Line &line)
 	void *const library = dlopen("libcudnn.so.9", RTLD_NOW);
 	const auto create =
 	    reinterpret_cast<decltype(&cudnnBackendCreateDescriptor)>(dlsym(library, "cudnnBackendCreateDescriptor"));
-	Session session;
+	DnnSession session;
 	Problem problem({});
 	problem.plan(session.handle);
 	problem.upload();
@@ -739,7 +667,7 @@ void unseen(Line &line)
 // What the library refuses, it refuses.
 void refused(Line &line)
 {
-	Session session;
+	DnnSession session;
 	Problem problem({});
 	problem.plan(session.handle);
 	problem.upload();
@@ -767,7 +695,7 @@ void refused(Line &line)
 // A pack that points elsewhere from call to call is read at each.
 void moved(Line &line)
 {
-	Session session;
+	DnnSession session;
 	Problem problem({});
 	problem.plan(session.handle);
 	const uint64_t first = eagerBits(session, problem, line);
@@ -785,7 +713,7 @@ void faulted(const Spec &spec, Line &line)
 	std::istringstream list(listed ? listed : "");
 	for (std::string name; ask && std::getline(list, name, ',');)
 		names.push_back(name);
-	Session session;
+	DnnSession session;
 	Problem problem(spec);
 	problem.plan(session.handle);
 	const Descriptor pack = problem.pack();
@@ -812,7 +740,7 @@ void faulted(const Spec &spec, Line &line)
 // The same pack again, as programs that keep theirs do.
 void hotPath(const Spec &spec, Line &line)
 {
-	Session session;
+	DnnSession session;
 	Problem other({.n = 1}), problem(spec);
 	for (Problem *each : {&other, &problem})
 		each->plan(session.handle);

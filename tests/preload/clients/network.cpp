@@ -3,9 +3,7 @@
 // DIGITS, WEIGHTS. Nothing here knows of autoamp.
 //
 // 1x8x8 -> conv 16 3x3, bias, ReLU, max pool 2 -> conv 32 3x3, bias, ReLU -> conv 10 4x4, bias -> softmax
-#include "harness.h"
-
-#include <cudnn.h>
+#include "dnn.h"
 
 #include <algorithm>
 #include <cstdlib>
@@ -17,13 +15,6 @@
 using namespace client;
 
 namespace {
-
-void require(cudnnStatus_t status, const char *what)
-{
-	if (status != CUDNN_STATUS_SUCCESS)
-		fail(what, cudnnGetErrorString(status));
-}
-#define DNN(call) require(call, #call)
 
 constexpr int side = 8, pixels = side * side, classes = 10, batch = 60, epochs = 6;
 constexpr float rate = 0.08f, momentum = 0.9f, one = 1, zero = 0;
@@ -294,47 +285,6 @@ void train(Line &line)
 
 // ---- the graph API
 
-using Dims = std::vector<int64_t>;
-
-class Descriptor
-{
-public:
-	explicit Descriptor(cudnnBackendDescriptorType_t type) { DNN(cudnnBackendCreateDescriptor(type, &made_)); }
-	Descriptor(Descriptor &&other) noexcept : made_(std::exchange(other.made_, nullptr)) {}
-	~Descriptor()
-	{
-		if (made_)
-			DNN(cudnnBackendDestroyDescriptor(made_));
-	}
-	operator cudnnBackendDescriptor_t() const { return made_; }
-	template <typename Value>
-	Descriptor &set(cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type, std::vector<Value> values)
-	{
-		DNN(cudnnBackendSetAttribute(made_, name, type, static_cast<int64_t>(values.size()), values.data()));
-		return *this;
-	}
-	Descriptor &set(cudnnBackendAttributeName_t name, const Dims &values)
-	{
-		return set(name, CUDNN_TYPE_INT64, values);
-	}
-	Descriptor &set(cudnnBackendAttributeName_t name, cudnnDataType_t value)
-	{
-		return set(name, CUDNN_TYPE_DATA_TYPE, std::vector{value});
-	}
-	Descriptor &link(cudnnBackendAttributeName_t name, cudnnBackendDescriptor_t value)
-	{
-		return set(name, CUDNN_TYPE_BACKEND_DESCRIPTOR, std::vector{value});
-	}
-	Descriptor finalize()
-	{
-		DNN(cudnnBackendFinalize(made_));
-		return std::move(*this);
-	}
-
-private:
-	cudnnBackendDescriptor_t made_ = nullptr;
-};
-
 Dims channelsLast(const Dims &dims)
 {
 	return {dims[1] * dims[2] * dims[3], 1, dims[1] * dims[3], dims[1]};
@@ -369,7 +319,7 @@ Descriptor convolution(const Operand &x, const Operand &w, const Operand &y, int
 	        .set(CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, pads)
 	        .set(CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, ones)
 	        .set(CUDNN_ATTR_CONVOLUTION_DILATIONS, ones)
-	        .finalize();
+	        .finalized();
 	return Descriptor(CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR)
 	    .link(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC, how)
 	    .link(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X, x.descriptor)
@@ -377,19 +327,19 @@ Descriptor convolution(const Operand &x, const Operand &w, const Operand &y, int
 	    .link(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y, y.descriptor)
 	    .set(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA, CUDNN_TYPE_FLOAT, std::vector{one})
 	    .set(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA, CUDNN_TYPE_FLOAT, std::vector{zero})
-	    .finalize();
+	    .finalized();
 }
 
 Descriptor product(const Operand &a, const Operand &b, const Operand &c)
 {
 	const Descriptor how =
-	    Descriptor(CUDNN_BACKEND_MATMUL_DESCRIPTOR).set(CUDNN_ATTR_MATMUL_COMP_TYPE, CUDNN_DATA_FLOAT).finalize();
+	    Descriptor(CUDNN_BACKEND_MATMUL_DESCRIPTOR).set(CUDNN_ATTR_MATMUL_COMP_TYPE, CUDNN_DATA_FLOAT).finalized();
 	return Descriptor(CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR)
 	    .link(CUDNN_ATTR_OPERATION_MATMUL_DESC, how)
 	    .link(CUDNN_ATTR_OPERATION_MATMUL_ADESC, a.descriptor)
 	    .link(CUDNN_ATTR_OPERATION_MATMUL_BDESC, b.descriptor)
 	    .link(CUDNN_ATTR_OPERATION_MATMUL_CDESC, c.descriptor)
-	    .finalize();
+	    .finalized();
 }
 
 Descriptor elementwise(cudnnPointwiseMode_t mode, const Operand &x, const Operand *b, const Operand &y)
@@ -397,13 +347,13 @@ Descriptor elementwise(cudnnPointwiseMode_t mode, const Operand &x, const Operan
 	const Descriptor how = Descriptor(CUDNN_BACKEND_POINTWISE_DESCRIPTOR)
 	                           .set(CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE, std::vector{mode})
 	                           .set(CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_DATA_FLOAT)
-	                           .finalize();
+	                           .finalized();
 	Descriptor made(CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR);
 	made.link(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, how);
 	made.link(CUDNN_ATTR_OPERATION_POINTWISE_XDESC, x.descriptor);
 	if (b)
 		made.link(CUDNN_ATTR_OPERATION_POINTWISE_BDESC, b->descriptor);
-	return made.link(CUDNN_ATTR_OPERATION_POINTWISE_YDESC, y.descriptor).finalize();
+	return made.link(CUDNN_ATTR_OPERATION_POINTWISE_YDESC, y.descriptor).finalized();
 }
 
 // The first plan that the heuristics have and that can be made, run once.
@@ -418,12 +368,12 @@ void execute(Handles &on, const std::vector<const Descriptor *> &nodes, const st
 	const Descriptor graph = Descriptor(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR)
 	                             .set(CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR, raw)
 	                             .set(CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, std::vector{on.dnn})
-	                             .finalize();
+	                             .finalized();
 	for (const cudnnBackendHeurMode_t mode : {CUDNN_HEUR_MODE_INSTANT, CUDNN_HEUR_MODE_FALLBACK}) {
 		const Descriptor heuristics = Descriptor(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR)
 		                                  .link(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph)
 		                                  .set(CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, std::vector{mode})
-		                                  .finalize();
+		                                  .finalized();
 		const Descriptor configuration(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
 		cudnnBackendDescriptor_t first = configuration;
 		int64_t count = 0, bytes = 0;
@@ -434,7 +384,7 @@ void execute(Handles &on, const std::vector<const Descriptor *> &nodes, const st
 		const Descriptor plan = Descriptor(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR)
 		                            .set(CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, std::vector{on.dnn})
 		                            .link(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, configuration)
-		                            .finalize();
+		                            .finalized();
 		DNN(cudnnBackendGetAttribute(plan, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1, &count,
 		                             &bytes));
 		const Array workspace(static_cast<size_t>(bytes) / sizeof(float) + 1);
@@ -447,7 +397,7 @@ void execute(Handles &on, const std::vector<const Descriptor *> &nodes, const st
 		        .set(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, uids)
 		        .set(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, pointers)
 		        .set(CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, std::vector<void *>{workspace.data()})
-		        .finalize();
+		        .finalized();
 		DNN(cudnnBackendExecute(on.dnn, plan, pack));
 		CHECK(cudaStreamSynchronize(on.stream));
 		return;

@@ -1,9 +1,7 @@
 // Recurrent nets of cuDNN there and back, checked against the same net in fp64 by the same library. One case a line.
 // Nothing here knows of autoamp but that regions may be opened.
-#include "harness.h"
+#include "dnn.h"
 #include "inject/autoamp.h"
-
-#include <cudnn.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -16,13 +14,6 @@
 using namespace client;
 
 namespace {
-
-void need(cudnnStatus_t status, const char *what)
-{
-	if (status)
-		fail(what, cudnnGetErrorString(status));
-}
-#define NEED(call) need(call, #call)
 
 enum class Lengths { full, sorted, mixed };
 
@@ -105,23 +96,6 @@ private:
 	T *device_ = nullptr;
 };
 
-struct Dnn {
-	Dnn()
-	{
-		CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
-		NEED(cudnnCreate(&handle));
-		NEED(cudnnSetStream(handle, stream));
-	}
-	~Dnn()
-	{
-		NEED(cudnnDestroy(handle));
-		CHECK(cudaStreamDestroy(stream));
-	}
-	Dnn(const Dnn &) = delete;
-	cudaStream_t stream = nullptr;
-	cudnnHandle_t handle = nullptr;
-};
-
 // The names of what a net makes, by the call that makes it.
 constexpr const char *names[] = {"y", "hy", "cy", "dx", "dhx", "dcx", "dw"};
 constexpr int resultCount = 7, callOf[] = {0, 0, 0, 1, 1, 1, 2};
@@ -133,7 +107,7 @@ class Net
 public:
 	static constexpr cudnnDataType_t type = sizeof(T) == 8 ? CUDNN_DATA_DOUBLE : CUDNN_DATA_FLOAT;
 
-	Net(const Spec &of, const Dnn &on, uint64_t seed = 1)
+	Net(const Spec &of, const DnnSession &on, uint64_t seed = 1)
 	    : spec(of), dnn(on), vectors_(vectorCount()), x(vectors_ * size(of.input)), dx(x.size()),
 	      y(vectors_ * size(of.directions * of.outputs())), dy(y.size()), hx(states(of.outputs())), hy(hx.size()),
 	      dhy(hx.size()), dhx(hx.size()), cx(states(of.hidden)), cy(cx.size()), dcy(cx.size()), dcx(cx.size())
@@ -143,7 +117,7 @@ public:
 		for (Buffer<T> *const buffer : {&x, &dy, &hx, &dhy, &cx, &dcy})
 			for (size_t i = 0; i < buffer->size(); i++)
 				(*buffer)[i] = static_cast<T>(static_cast<float>(random.gaussian() * (buffer == &x ? 1 : 0.5)));
-		NEED(cudnnGetRNNWeightSpaceSize(dnn.handle, rnn, &weightBytes));
+		DNN(cudnnGetRNNWeightSpaceSize(dnn.handle, rnn, &weightBytes));
 		w = std::make_unique<Buffer<T>>(weightBytes / sizeof(T));
 		dw = std::make_unique<Buffer<T>>(weightBytes / sizeof(T));
 		before_.resize(dw->size());
@@ -155,7 +129,7 @@ public:
 		});
 		for (const auto mode : {CUDNN_FWD_MODE_INFERENCE, CUDNN_FWD_MODE_TRAINING}) {
 			size_t bytes = 0;
-			NEED(cudnnGetRNNTempSpaceSizes(dnn.handle, rnn, mode, xDesc, &bytes, &reserveBytes));
+			DNN(cudnnGetRNNTempSpaceSizes(dnn.handle, rnn, mode, xDesc, &bytes, &reserveBytes));
 			workBytes = std::max(workBytes, bytes);
 		}
 		CHECK(cudaMalloc(&work, workBytes));
@@ -255,7 +229,7 @@ public:
 	}
 
 	const Spec spec;
-	const Dnn &dnn;
+	const DnnSession &dnn;
 
 private:
 	static size_t size(int value) { return static_cast<size_t>(value); }
@@ -271,30 +245,30 @@ private:
 	{
 		if (spec.dropout > 0) {
 			size_t bytes = 0;
-			NEED(cudnnDropoutGetStatesSize(dnn.handle, &bytes));
+			DNN(cudnnDropoutGetStatesSize(dnn.handle, &bytes));
 			CHECK(cudaMalloc(&dropoutStates_, bytes));
-			NEED(cudnnCreateDropoutDescriptor(&dropout));
-			NEED(cudnnSetDropoutDescriptor(dropout, dnn.handle, spec.dropout, dropoutStates_, bytes, 7));
+			DNN(cudnnCreateDropoutDescriptor(&dropout));
+			DNN(cudnnSetDropoutDescriptor(dropout, dnn.handle, spec.dropout, dropoutStates_, bytes, 7));
 		}
-		NEED(cudnnCreateRNNDescriptor(&rnn));
-		NEED(cudnnSetRNNDescriptor_v8(rnn, sizeof(T) == 8 ? CUDNN_RNN_ALGO_STANDARD : spec.algorithm, spec.cell,
-		                              spec.bias, spec.directions == 2 ? CUDNN_BIDIRECTIONAL : CUDNN_UNIDIRECTIONAL,
-		                              spec.inputMode, type, type, spec.math, spec.input, spec.hidden, spec.outputs(),
-		                              spec.layers, dropout,
-		                              spec.isPacked() ? CUDNN_RNN_PADDED_IO_DISABLED : CUDNN_RNN_PADDED_IO_ENABLED));
+		DNN(cudnnCreateRNNDescriptor(&rnn));
+		DNN(cudnnSetRNNDescriptor_v8(rnn, sizeof(T) == 8 ? CUDNN_RNN_ALGO_STANDARD : spec.algorithm, spec.cell,
+		                             spec.bias, spec.directions == 2 ? CUDNN_BIDIRECTIONAL : CUDNN_UNIDIRECTIONAL,
+		                             spec.inputMode, type, type, spec.math, spec.input, spec.hidden, spec.outputs(),
+		                             spec.layers, dropout,
+		                             spec.isPacked() ? CUDNN_RNN_PADDED_IO_DISABLED : CUDNN_RNN_PADDED_IO_ENABLED));
 		if (spec.clip > 0)
-			NEED(cudnnRNNSetClip_v9(rnn, CUDNN_RNN_CLIP_MINMAX, -spec.clip, spec.clip));
+			DNN(cudnnRNNSetClip_v9(rnn, CUDNN_RNN_CLIP_MINMAX, -spec.clip, spec.clip));
 		const std::vector<int> lengths = spec.lengthsOf();
 		T fill = static_cast<T>(spec.fill);
 		for (const auto &[desc, width] : {std::pair{&xDesc, spec.input}, {&yDesc, spec.directions * spec.outputs()}}) {
-			NEED(cudnnCreateRNNDataDescriptor(desc));
-			NEED(cudnnSetRNNDataDescriptor(*desc, type, spec.layout, spec.steps, spec.batch, width, lengths.data(),
-			                               spec.fill != 0 ? &fill : nullptr));
+			DNN(cudnnCreateRNNDataDescriptor(desc));
+			DNN(cudnnSetRNNDataDescriptor(*desc, type, spec.layout, spec.steps, spec.batch, width, lengths.data(),
+			                              spec.fill != 0 ? &fill : nullptr));
 		}
 		for (const auto &[desc, width] : {std::pair{&hDesc, spec.outputs()}, {&cDesc, spec.hidden}}) {
 			const int dims[] = {spec.pseudoLayers(), spec.batch, width}, strides[] = {spec.batch * width, width, 1};
-			NEED(cudnnCreateTensorDescriptor(desc));
-			NEED(cudnnSetTensorNdDescriptor(*desc, type, 3, dims, strides));
+			DNN(cudnnCreateTensorDescriptor(desc));
+			DNN(cudnnSetTensorNdDescriptor(*desc, type, 3, dims, strides));
 		}
 	}
 	template <typename Visit>
@@ -303,25 +277,25 @@ private:
 		const int gates = spec.cell == CUDNN_LSTM ? 4 : spec.cell == CUDNN_GRU ? 3 : 1;
 		cudnnTensorDescriptor_t desc[2];
 		for (cudnnTensorDescriptor_t &each : desc)
-			NEED(cudnnCreateTensorDescriptor(&each));
+			DNN(cudnnCreateTensorDescriptor(&each));
 		for (int layer = 0; layer < spec.pseudoLayers(); layer++)
 			for (int matrix = 0; matrix < 2 * gates + (spec.projection != 0); matrix++) {
 				void *address[2] = {};
-				NEED(cudnnGetRNNWeightParams(dnn.handle, rnn, layer, weightBytes, w->data(), matrix, desc[0],
-				                             &address[0], desc[1], &address[1]));
+				DNN(cudnnGetRNNWeightParams(dnn.handle, rnn, layer, weightBytes, w->data(), matrix, desc[0],
+				                            &address[0], desc[1], &address[1]));
 				for (int i = 0; i < 2; i++) {
 					cudnnDataType_t ignored;
 					int rank, dims[3], strides[3];
 					if (!address[i])
 						continue;
-					NEED(cudnnGetTensorNdDescriptor(desc[i], 3, &ignored, &rank, dims, strides));
+					DNN(cudnnGetTensorNdDescriptor(desc[i], 3, &ignored, &rank, dims, strides));
 					const auto first = static_cast<size_t>(static_cast<T *>(address[i]) - w->data());
 					for (size_t at = 0; at < size(dims[1]) * size(dims[2]); at++)
 						visit(first + at, i ? 4 : dims[2]);
 				}
 			}
 		for (cudnnTensorDescriptor_t each : desc)
-			NEED(cudnnDestroyTensorDescriptor(each));
+			DNN(cudnnDestroyTensorDescriptor(each));
 	}
 
 	const size_t vectors_;
@@ -389,7 +363,7 @@ void putBits(Net<float> &net, Line &line)
 
 void plain(const Spec &spec, Line &line)
 {
-	Dnn dnn;
+	DnnSession dnn;
 	Net<float> net(spec, dnn);
 	line.put("statuses", net.run());
 	net.download();
@@ -400,7 +374,7 @@ void plain(const Spec &spec, Line &line)
 // Where faults are asked for: no comparison, which would make calls of its own; how often functions were called.
 void sweep(Line &line)
 {
-	Dnn dnn;
+	DnnSession dnn;
 	Net<float> net({.name = "", .hidden = 16}, dnn);
 	net.download();
 	putBits(net, line);
@@ -482,7 +456,7 @@ private:
 // The policy changes between there and back, or back and forth before it: each call with nothing lowered, or not.
 void changing(const char *off, Line &line)
 {
-	Dnn dnn;
+	DnnSession dnn;
 	Net<float> net({.name = "", .hidden = 40}, dnn);
 	std::string statuses;
 	for (int i = 0; off[i]; i++) {
@@ -500,7 +474,7 @@ void changing(const char *off, Line &line)
 // Another net on the same reserve space, which is lowered, and then the first one's way back, whose own has gone.
 void another(Line &line)
 {
-	Dnn dnn;
+	DnnSession dnn;
 	Net<float> first({.name = "", .hidden = 24}, dnn), second({.name = "", .hidden = 48}, dnn);
 	std::swap(first.reserve, second.reserve);
 	std::swap(first.reserveBytes, second.reserveBytes);
@@ -515,7 +489,7 @@ void another(Line &line)
 // What the vendor refuses.
 void refused(Line &line)
 {
-	Dnn dnn;
+	DnnSession dnn;
 	const auto one = [&](const char *name, auto change) {
 		Net<float> net({.name = ""}, dnn);
 		const cudnnTensorDescriptor_t h = net.hDesc, c = net.cDesc;
@@ -570,7 +544,7 @@ void replay(Net<float> &net, Line &line, bool isFirst)
 
 void capture(bool isFirst, Line &line)
 {
-	Dnn dnn;
+	DnnSession dnn;
 	Net<float> net({.name = "", .cell = CUDNN_GRU, .layers = 2, .hidden = isFirst ? 18 : 20}, dnn);
 	replay(net, line, isFirst);
 }
@@ -578,7 +552,7 @@ void capture(bool isFirst, Line &line)
 // Nets made and destroyed all the time.
 void memory(Line &line)
 {
-	Dnn dnn;
+	DnnSession dnn;
 	const auto some = [&](int times) {
 		for (int i = 0; i < times; i++)
 			line.require(Net<float>({.name = "", .input = 8, .hidden = 8, .steps = 2, .batch = 2}, dnn).run() ==
