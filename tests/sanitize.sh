@@ -41,7 +41,7 @@ check() { # WHAT COMMAND...
 
 preloaded() { # NAME CLIENT [VARIABLE=VALUE...]
     local name=$1 client
-    read -ra client <<<"$build/tests/preload/$2" # it may have arguments
+    read -rd '' -a client <<<"$build/tests/preload/$2" || true # it may have arguments
     shift 2
     env LD_PRELOAD="$(runtime "${name:0:1}san") $out/$name/inject/libautoamp.so" LD_LIBRARY_PATH="$build/tools/emulated" \
         AUTOAMP_STRATEGY=cast AUTOAMP_TRACE=ops AUTOAMP_TRACE_FILE="$out/traces/%e.%p.aat" "$@" "${client[@]}"
@@ -51,14 +51,27 @@ clients() { # NAME CLIENT...
     shift
     for client in "$@"; do
         for dtype in float16 bfloat16; do
-            check "${client##*/} in $dtype, $name" preloaded "$name" "$client" AUTOAMP_DTYPE=$dtype
+            check "${client%% *} in $dtype, $name" preloaded "$name" "$client" AUTOAMP_DTYPE=$dtype
         done
     done
 }
 
 # Names without a limit are minutes here, and so is a program that does one thing ten thousand times.
-# No sanitizer runs programs that count mallocs by one of their own.
 regions='clients/regions --case [!n]*'
+convolutions='clients/convolutions --case [!m]*'
+dnn_graph='clients/dnn_graph --case [!c]* --case captured*'
+rnn='clients/rnn --case [!ms]*'
+kernels() { # NAME: what CUPTI tells, however it does
+    local misdeed case
+    for misdeed in '' late,shuffled lost,early,reversed,dropped orphaned held; do
+        check "clients/kernels, CUPTI ${misdeed:-sound}, $1" preloaded "$1" \
+            'clients/kernels --case eager --case light --case kept --case beside --case graph --case *thread* --case crowd
+             --case fork --case resets' AUTOAMP_TRACE=kernels ${misdeed:+AUTOAMP_EMU_CUPTI=$misdeed}
+    done
+    for case in first second beforehand afterwards finalized; do # there is one libcupti
+        check "clients/kernels $case, $1" preloaded "$1" "clients/kernels --case $case" AUTOAMP_TRACE=kernels
+    done
+}
 
 # What lives as long as the process is never given back.
 export ASAN_OPTIONS=detect_leaks=0:exitcode=99 UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1:exitcode=98
@@ -71,7 +84,9 @@ for name in policy kernels; do
 done
 # Cutting at every byte and filling disks byte by byte are minutes here.
 check 'unit_trace, address and undefined' "$out/address/tests/unit/unit_trace" '~"a file cut at any byte*" ~"a full disk*"'
-clients address faults/faults_client clients/capture clients/semantics "$regions" clients/dnn
+clients address faults/faults_client clients/capture clients/semantics "$regions" clients/dnn "$convolutions" \
+    "$dnn_graph" "$rnn" clients/hot_path
+kernels address
 for fault in cublasLtMatmul:2 cublasLtMatmulAlgoGetHeuristic:1 cublasLtMatrixLayoutCreate:3 cuLaunchKernel:3 \
     cuMemAlloc_v2:2 cuMemHostRegister_v2:1 cuMemPoolCreate:1 cuUserObjectCreate:1 cuGraphRetainUserObject:1 \
     cuStreamUpdateCaptureDependencies:1; do
@@ -79,7 +94,9 @@ for fault in cublasLtMatmul:2 cublasLtMatmulAlgoGetHeuristic:1 cublasLtMatrixLay
 done
 
 prepare thread thread inject/libautoamp.so inject/libautoamp-core.so tests/unit/unit_trace
-clients thread faults/faults_client clients/capture clients/semantics "$regions" clients/dnn
+clients thread faults/faults_client clients/capture clients/semantics "$regions" clients/dnn "$convolutions" \
+    "$dnn_graph" "$rnn" clients/hot_path
+kernels thread
 rm -rf "$out/traces"
 for name in 'threads count exactly*' 'a forked child*' 'often-made calls*' 'what is recorded*'; do
     check "unit_trace: $name, thread" "$out/thread/tests/unit/unit_trace" "$name"

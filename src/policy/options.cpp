@@ -159,7 +159,7 @@ bool isForEmulator(Option option, std::string_view value)
 		       !anyPart(value, ':', [](std::string_view path) { return path.find('/') == path.npos; });
 	if (option == Option::emulatorCupti)
 		return !value.empty() && !anyPart(value, ',', [](std::string_view word) {
-			return wordIndex("late shuffled lost reversed dropped taken held", word) < 0;
+			return wordIndex("late shuffled lost early reversed dropped orphaned taken held", word) < 0;
 		});
 	const size_t colon = value.find(':');
 	return colon != value.npos && colon > 0 && isNumber(value.substr(colon + 1)) &&

@@ -68,7 +68,7 @@ enum class ValueType : uint8_t {
 	X(emulatorDevices, "AUTOAMP_EMU_DEVICES", emulator, "0 to 99", "2", "emulated device: how many there are")         \
 	X(emulatorCudnn, "AUTOAMP_EMU_CUDNN", emulator, "90000 to 99999", "that of the header",                            \
 	  "emulated device: the version its libcudnn says it is; before 91900 it dies as those do")                        \
-	X(emulatorCupti, "AUTOAMP_EMU_CUPTI", emulator, "late shuffled lost reversed dropped taken held, comma-separated", \
+	X(emulatorCupti, "AUTOAMP_EMU_CUPTI", emulator, "late,shuffled,lost,early,reversed,dropped,orphaned,taken,held",   \
 	  "", "emulated device: what its libcupti does wrong")                                                             \
 	X(emulatorPlugins, "AUTOAMP_EMU_PLUGINS", emulator, "paths with a /, colon-separated", "",                         \
 	  "emulated device: plug-ins that run a program's own device functions")

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <ctime>
+#include <filesystem>
 #include <unistd.h>
 #include <vector>
 
@@ -20,7 +21,7 @@ double threadNs()
 	return static_cast<double>(now.tv_sec) * 1e9 + static_cast<double>(now.tv_nsec);
 }
 
-constexpr int kRounds = 15, kCalls = 400000;
+constexpr int kRounds = 15, kCalls = 400000, kSpread = 1000000;
 
 template <class Body>
 void measure(const char *what, Body body)
@@ -68,7 +69,7 @@ int main(int count, char **arguments)
 		});
 		if (ops) { // as calls come from an application: every microsecond or so
 			std::vector<uint32_t> costs;
-			for (int call = 0; call < 1000000; ++call) {
+			for (int call = 0; call < kSpread; ++call) {
 				const uint64_t start = autoamp::base::ticks();
 				lane->record(ids[call & 15], start, start + 7, false);
 				const uint64_t end = autoamp::base::ticks();
@@ -82,7 +83,27 @@ int main(int count, char **arguments)
 		}
 		measure("row, known", [&](int call) { sum += recorder.row(row(call & 15)); });
 		recorder.close(0);
+		if (ops)
+			printf("the file: %.2f bytes an event\n", static_cast<double>(std::filesystem::file_size(recorder.path())) /
+			                                              (2.0 * kRounds * kCalls + kSpread));
 		unlink(recorder.path());
 	}
+	trace::Recorder &recorder = newRecorder();
+	auto opts = options(trace::Mode::kernels, file);
+	opts.maxSize = uint64_t{1} << 40;
+	if (!recorder.open(opts))
+		return 1;
+	const trace::RowId id = recorder.row(row(1));
+	measure("kernels: a kernel, by the helper thread", [&](int call) {
+		const auto start = static_cast<uint64_t>(call);
+		const trace::KernelEvent event = {
+		    start + 1, start + 8, 1, "sm90_xmma_gemm_f16f16_f16f32_f32_nt_n_tilesize64x64x64_warpgroupsize1x1x1",
+		    id,        7,         0, 0};
+		recorder.kernels({&event, 1}, {});
+	});
+	recorder.close(0);
+	printf("the file: %.2f bytes a kernel\n",
+	       static_cast<double>(std::filesystem::file_size(recorder.path())) / (1.0 * kRounds * kCalls));
+	unlink(recorder.path());
 	return sum == 0;
 }

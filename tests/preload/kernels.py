@@ -137,6 +137,16 @@ class Attributed(Test):
         self.assertEqual(launches_of(ran.trace, row), (3 * launches, launches))
         self.assertEqual(ran.trace["graph_kernels"], 4 * int(case["replays"]))
 
+    def test_graph_that_is_older_than_the_collector(self):
+        ran = run("old_graph", AUTOAMP_EMU_PLUGINS=PLUGIN, KERNEL_NAMES="one\ntwo")
+        self.assertFine(ran)
+        case, trace = ran.cases["old_graph"], ran.trace
+        replayed = int(case["replays"])
+        self.assertEqual((case["nodes"], trace["unattributed"], trace["graph_kernels"]), ("2", 2 * replayed, 2 * replayed))
+        self.assertEqual({total["name"]: (total["row"], total["count"]) for total in trace["totals"]
+                          if total["name"] in ("one", "two")}, {"one": (0, replayed), "two": (0, replayed)})
+        self.assertCast(trace, case)
+
     def test_threads(self):
         for name in ("threads", "per_thread"):
             with self.subTest(name):
@@ -205,6 +215,9 @@ class Attributed(Test):
                 self.assertGreaterEqual((casts, products), (9, 3))
                 self.assertLessEqual((casts, products), (15, 5))
                 self.assertGreater(trace["singles"], 12)
+                # What CUPTI took for itself is counted; a time of the emulated device is told to nobody.
+                ((kind, count, ns),) = trace["overhead"]
+                self.assertEqual((kind, count > 0, ns), ("buffer_flush", True, None))
 
     def test_other_levels_load_no_cupti(self):
         for level in ("ops", "summary", "off"):
@@ -225,13 +238,23 @@ class Disturbed(Test):
                 self.assertCast(ran.trace, ran.cases["eager"])
 
     def test_lost_times(self):
-        for word in ("lost", "reversed"):
+        for word in ("lost", "early", "reversed"):
             with self.subTest(word):
                 ran = run("eager", AUTOAMP_EMU_CUPTI=word)
                 self.assertFine(ran)
                 self.assertCast(ran.trace, ran.cases["eager"])
                 kernels = sum(total["count"] for total in ran.trace["totals"])
                 self.assertEqual((ran.trace["invalid"], ran.trace["singles"]), (kernels // 3, kernels - kernels // 3))
+
+    def test_orphaned(self):
+        """Nobody says who launched them."""
+        ran = run("kept", AUTOAMP_EMU_CUPTI="orphaned,lost")
+        self.assertFine(ran)
+        totals = ran.trace["totals"]
+        kernels = sum(total["count"] for total in totals if not total["memory"])
+        every = sum(total["count"] for total in totals)
+        self.assertEqual(({total["row"] for total in totals}, kernels), ({0}, 5))
+        self.assertEqual((ran.trace["unattributed"], ran.trace["invalid"]), (kernels, every // 3))
 
     def test_dropped(self):
         ran = run("eager", AUTOAMP_EMU_CUPTI="dropped")
@@ -288,6 +311,9 @@ class Disturbed(Test):
         self.assertTrue(ran.trace["has_kernels"])
         ran = run("for_long")
         self.assertOff(ran, taken, calls=39)
+        self.assertNotEqual(ran.cases["for_long"]["strangers"], "0", "what the other client wants was disabled")
+        # Nothing of ours is launched, but a buffer does not come back.
+        self.assertOff(run("afterwards", AUTOAMP_LEVEL="O0", AUTOAMP_EMU_CUPTI="held"), taken)
         self.assertOff(run("finalized"), "cuptiActivityFlushAll failed")
 
     def test_somebody_else_had_buffers(self):
@@ -307,13 +333,6 @@ class Disturbed(Test):
                        "another tool uses CUPTI in this process, which serves one")
         self.assertOff(run("eager", AUTOAMP_CUPTI_PATH=older, AUTOAMP_EMU_FAIL="cuptiSubscribe:1"),
                        r"cuptiSubscribe failed \(999\)")
-
-    def test_what_cupti_took_for_itself(self):
-        """Counted; a time of the emulated device is told to nobody."""
-        ran = run("eager")
-        self.assertFine(ran)
-        ((kind, count, ns),) = ran.trace["overhead"]
-        self.assertEqual((kind, count > 0, ns), ("buffer_flush", True, None))
 
     def test_no_cupti(self):
         self.assertOff(run("eager", AUTOAMP_CUPTI_PATH="/nowhere/libcupti.so"), "/nowhere/libcupti.so")

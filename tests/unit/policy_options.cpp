@@ -145,7 +145,7 @@ TEST_CASE("what is wrong is named on one line")
 	for (const char *wrong :
 	     {"AUTOAMP_EMU_ANYTHING=1", "AUTOAMP_EMU_FAIL=x", "AUTOAMP_EMU_FAIL=x:0", "AUTOAMP_EMU_FAIL=:1",
 	      "AUTOAMP_EMU_MEMORY=abc", "AUTOAMP_EMU_CUDNN=9.1", "AUTOAMP_EMU_CUDNN=8907", "AUTOAMP_EMU_DEVICES=-3",
-	      "AUTOAMP_EMU_DEVICES=x", "AUTOAMP_EMU_CUPTI=", "AUTOAMP_EMU_CUPTI=late,,lost", "AUTOAMP_EMU_CUPTI=early",
+	      "AUTOAMP_EMU_DEVICES=x", "AUTOAMP_EMU_CUPTI=", "AUTOAMP_EMU_CUPTI=late,,lost", "AUTOAMP_EMU_CUPTI=sooner",
 	      "AUTOAMP_EMU_PLUGINS=", "AUTOAMP_EMU_PLUGINS=a.so", "AUTOAMP_EMU_PLUGINS=/a.so::/b.so"})
 		CHECK_FALSE(parse({wrong}).error.empty());
 }

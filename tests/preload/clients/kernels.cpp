@@ -5,6 +5,7 @@
 #include <cuda.h>
 #include <cupti.h>
 
+#include <atomic>
 #include <csignal>
 #include <cstdlib>
 #include <dlfcn.h>
@@ -230,6 +231,8 @@ void second(Line &line)
 
 #define OF_CUPTI(name) reinterpret_cast<decltype(&name)>(dlsym(dlopen("libcupti.so.13", RTLD_NOW), #name))
 
+std::atomic<int> strangers{0}; // buffers with records that came to the one below
+
 // A client that registers callbacks for buffers of its own and subscribes to nothing. What is not its own it frees,
 // too.
 void take(Line &line)
@@ -238,7 +241,10 @@ void take(Line &line)
 		*data = static_cast<uint8_t *>(aligned_alloc(8, *size = 4096));
 		*most = 0;
 	};
-	const auto complete = [](CUcontext, uint32_t, uint8_t *data, size_t, size_t) { free(data); };
+	const auto complete = [](CUcontext, uint32_t, uint8_t *data, size_t, size_t valid) {
+		strangers += valid > 0;
+		free(data);
+	};
 	auto *const registers = OF_CUPTI(cuptiActivityRegisterCallbacks);
 	auto *const enable = OF_CUPTI(cuptiActivityEnable);
 	line.require(registers(request, complete) == CUPTI_SUCCESS && enable(CUPTI_ACTIVITY_KIND_MEMSET) == CUPTI_SUCCESS,
@@ -275,6 +281,14 @@ void afterwardsForLong(Line &line)
 		CHECK(cudaStreamSynchronize(session.stream));
 		usleep(500'000);
 	}
+	// What it has enabled itself is as it was.
+	Array other(1000);
+	auto *const flush = OF_CUPTI(cuptiActivityFlushAll);
+	line.require(flush(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED) == CUPTI_SUCCESS, "cuptiActivityFlushAll");
+	const int before = strangers;
+	CHECK(cudaMemset(other.data(), 0, 4000));
+	line.require(flush(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED) == CUPTI_SUCCESS, "cuptiActivityFlushAll");
+	line.put("strangers", strangers - before);
 }
 
 void finalized(Line &line)
@@ -287,15 +301,15 @@ void finalized(Line &line)
 }
 
 // Kernels of given names: KERNEL_NAMES, one a line, from a plug-in of the emulated device.
-void named(Line &line)
+int launchNamed(CUstream stream, Line &line)
 {
-	eager(line);
 	void *const library = dlopen("libcuda.so.1", RTLD_NOW);
 	auto *const load = reinterpret_cast<decltype(&cuLibraryLoadData)>(dlsym(library, "cuLibraryLoadData"));
 	auto *const find = reinterpret_cast<decltype(&cuLibraryGetKernel)>(dlsym(library, "cuLibraryGetKernel"));
 	auto *const launch = reinterpret_cast<decltype(&cuLaunchKernel)>(dlsym(library, "cuLaunchKernel"));
-	CUlibrary image = nullptr;
-	line.require(load(&image, "image", nullptr, nullptr, 0, nullptr, nullptr, 0) == CUDA_SUCCESS, "cuLibraryLoadData");
+	static CUlibrary image = nullptr;
+	line.require(image || load(&image, "image", nullptr, nullptr, 0, nullptr, nullptr, 0) == CUDA_SUCCESS,
+	             "cuLibraryLoadData");
 	const char *const list = getenv("KERNEL_NAMES");
 	int launches = 0;
 	for (std::string rest = list ? list : ""; !rest.empty();) {
@@ -303,13 +317,41 @@ void named(Line &line)
 		rest.erase(0, name.size() + 1);
 		CUkernel kernel = nullptr;
 		line.require(find(&kernel, image, name.c_str()) == CUDA_SUCCESS, name.c_str());
-		line.require(launch(reinterpret_cast<CUfunction>(kernel), 1, 1, 1, 1, 1, 1, 0, nullptr, nullptr, nullptr) ==
+		line.require(launch(reinterpret_cast<CUfunction>(kernel), 1, 1, 1, 1, 1, 1, 0, stream, nullptr, nullptr) ==
 		                 CUDA_SUCCESS,
 		             "cuLaunchKernel");
 		launches++;
 	}
+	return launches;
+}
+
+void named(Line &line)
+{
+	eager(line);
+	line.put("launches", launchNamed(nullptr, line));
 	CHECK(cudaDeviceSynchronize());
-	line.put("launches", launches);
+}
+
+// A graph that was made before anybody watched, replayed after.
+void oldGraph(Line &line)
+{
+	constexpr int replays = 3;
+	Session session;
+	cudaGraph_t graph = nullptr;
+	cudaGraphExec_t exec = nullptr;
+	launchNamed(session.stream, line); // what a capture finds loaded
+	CHECK(cudaStreamSynchronize(session.stream));
+	CHECK(cudaStreamBeginCapture(session.stream, cudaStreamCaptureModeGlobal));
+	const int nodes = launchNamed(session.stream, line);
+	CHECK(cudaStreamEndCapture(session.stream, &graph));
+	CHECK(cudaGraphInstantiate(&exec, graph, 0));
+	eager(line);
+	for (int i = 0; i < replays; i++)
+		CHECK(cudaGraphLaunch(exec, session.stream));
+	CHECK(cudaStreamSynchronize(session.stream));
+	CHECK(cudaGraphExecDestroy(exec));
+	CHECK(cudaGraphDestroy(graph));
+	line.put("nodes", nodes).put("replays", replays);
 }
 
 } // namespace
@@ -337,5 +379,6 @@ int main(int argc, char **argv)
 	                 {"finalized", finalized},
 	                 {"first", first},
 	                 {"second", second},
-	                 {"named", named}});
+	                 {"named", named},
+	                 {"old_graph", oldGraph}});
 }

@@ -153,6 +153,8 @@ uint32_t launched(cudaGraphNodeType type, bool byDriver)
 	                                                    : CUpti_CallbackId(CUPTI_RUNTIME_TRACE_CBID_cudaMemsetAsync_v3020)
 	       : byDriver ? CUpti_CallbackId(CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel)
 	                                      : CUpti_CallbackId(CUPTI_RUNTIME_TRACE_CBID_cudaLaunchKernel_v7000);
+	if (misbehaves("orphaned"))
+		return correlation;
 	const auto kind = byDriver ? CUPTI_ACTIVITY_KIND_DRIVER : CUPTI_ACTIVITY_KIND_RUNTIME;
 	if (!all.kinds.count(kind) && !(byDriver ? all.driver : all.runtime).count(id))
 		return correlation;
@@ -208,6 +210,8 @@ void ran(const Work &work)
 	}
 	if (isThird && misbehaves("lost"))
 		start = end = 0;
+	if (isThird && misbehaves("early"))
+		start -= 3'600'000'000'000;
 	if (isThird && misbehaves("reversed"))
 		std::swap(start, ++end);
 	if (kind == CUPTI_ACTIVITY_KIND_MEMCPY) {
