@@ -68,8 +68,10 @@ void describeDriver(trace::Recorder &recorder)
 			base::leaveFault("cuDeviceGetCount");
 		for (int ordinal = 0; ordinal < count; ordinal++) {
 			if (const auto *facts = cuda::deviceFacts(*driver, ordinal)) {
+				char kind[16];
 				std::snprintf(text, sizeof text, "%d", ordinal);
-				recorder.property("device", text, facts->name);
+				std::snprintf(kind, sizeof kind, "sm_%d", facts->capability);
+				recorder.property("device", text, facts->name, kind);
 			} else {
 				base::leaveFault("cuDeviceGetAttribute");
 			}

@@ -27,27 +27,22 @@ constexpr KernelRate gamingFp32(double peak) { return {peak, 4.5, 0, .85, .9, .9
 
 // By GpuModel, without `automatic`. Of the copy rates those of the A100, the B200 and GeForce are 85 to 92 % of the peak.
 constexpr Gpu gpus[] = {
-	{"a100", "a100", 108, 1.75, 40, 3.0, // estimated; 239 half at 4096^3, TF32 7 times SGEMM
+	{"a100", "a100", 80, 108, 1.75, 40, 3.0, // estimated; 239 half at 4096^3, TF32 7 times SGEMM
 	 {{272, 4.5, 0, .65, .75, .95, 2.0, 150}, {137, 4.5, 0, .6, .75, .95, 2.0, 100}, {19.0, 4.5, 0, .85, .9, .97, 2.0, 40},
 	  {170, 4.5, 0, .7, .8, .95, 2.0, 100}}},
-	{"h100", "h100", 132, 3.0, 50, 3.6, {hopperHalf(1), hopperTf32(1), hopperFp32(1), hopperFast(1)}}, // copy measured
-	{"h200", "h200", 132, 4.3, 60, 3.6, {hopperHalf(1), hopperTf32(1), hopperFp32(1), hopperFast(1)}}, // copy measured
-	{"b200", "b200", 148, 6.8, 126, 8.0, // fitted; 65.8 fp32 at 8192^3; fast16 estimated
+	{"h100", "h100", 90, 132, 3.0, 50, 3.6, {hopperHalf(1), hopperTf32(1), hopperFp32(1), hopperFast(1)}}, // copy measured
+	{"h200", "h200", 90, 132, 4.3, 60, 3.6, {hopperHalf(1), hopperTf32(1), hopperFp32(1), hopperFast(1)}}, // copy measured
+	{"b200", "b200", 100, 148, 6.8, 126, 8.0, // fitted; 65.8 fp32 at 8192^3; fast16 estimated
 	 {{1769 * 0.92, 4.9, .25, .53, .74, .93, 2.2, 215}, {889, 6.0, .95, .65, .95, .76, 5.0, 85}, {67, 5.0, 0, .8, .85, .95, 2.0, 40},
 	  {400, 5.5, 0, .7, .8, .95, 2.0, 150}}},
-	{"rtx4090", "rtx 4090", 128, 0.93, 72, 4.0, // 165-168 half
+	{"rtx4090", "rtx 4090", 89, 128, 0.93, 72, 4.0, // 165-168 half
 	 {gamingHalf(165), gamingTf32(80), gamingFp32(62), gamingHalf(137)}},
 	// Peaks 756, 378 and 51; 1.86 TB/s measured for a cast.
-	{"h100pcie", "h100 pcie", 114, 1.86, 50, 3.1, {hopperHalf(.764), hopperTf32(.764), hopperFp32(.762), hopperFast(.764)}},
-	{"rtx5090", "rtx 5090", 170, 1.65, 96, 5.0, // 202.9 bf16 at 8192^3, 103.6 TF32 at 4096^3; fp32 as 4090 of its peak
+	{"h100pcie", "h100 pcie", 90, 114, 1.86, 50, 3.1, {hopperHalf(.764), hopperTf32(.764), hopperFp32(.762), hopperFast(.764)}},
+	{"rtx5090", "rtx 5090", 120, 170, 1.65, 96, 5.0, // 202.9 bf16 at 8192^3, 103.6 TF32 at 4096^3; fp32 as 4090 of its peak
 	 {gamingHalf(205), gamingTf32(104), gamingFp32(79), gamingHalf(170)}},
-	{"pro6000", "rtx pro 6000", 188, 1.7, 128, 5.0, // Max-Q: 229-240 half, 147-153 TF32, 57 fp32; 1.68-1.77 TB/s for a cast
+	{"pro6000", "rtx pro 6000", 120, 188, 1.7, 128, 5.0, // Max-Q: 229-240 half, 147-153 TF32, 57 fp32; 1.68-1.77 TB/s for a cast
 	 {gamingHalf(240), gamingTf32(153), gamingFp32(58), gamingHalf(199)}},
-};
-
-// Whose constants stand for GPUs that the model has none of: gaming parts of a generation share the ratios of one.
-constexpr struct { int computeCapability; GpuModel model; } generations[] = {
-	{80, GpuModel::a100}, {89, GpuModel::rtx4090}, {90, GpuModel::h100}, {100, GpuModel::b200}, {120, GpuModel::rtx5090},
 };
 
 constexpr struct { double m, n; } tiles[] = {
@@ -174,10 +169,10 @@ const Gpu &gpuConstants(GpuModel model, const char *deviceName, int computeCapab
 		return *named;
 	if (computeCapability <= 0)
 		return row(GpuModel::h100);
-	auto distance = [=](auto &generation) { return std::abs(generation.computeCapability - computeCapability); };
-	auto nearest = std::min_element(std::begin(generations), std::end(generations),
-	                                [&](auto &x, auto &y) { return distance(x) < distance(y); });
-	return row(nearest->model);
+	// Gaming parts of a generation share the ratios of one.
+	auto distance = [=](auto &gpu) { return std::abs(gpu.computeCapability - computeCapability); };
+	return *std::min_element(std::begin(gpus), std::end(gpus),
+	                         [&](auto &x, auto &y) { return distance(x) < distance(y); });
 }
 
 double gemmTime(const Gpu &gpu, Path path, double m, double n, double k, double batch)

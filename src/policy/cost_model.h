@@ -24,6 +24,7 @@ enum class Path : uint8_t { half, tf32, fp32, fast16 };
 struct Gpu {
 	const char *name;                                       // as in AUTOAMP_GPU_MODEL
 	const char *marketed;                                   // part of the driver's name for it
+	int computeCapability;                                  // 80, 89, 90, ...
 	double processors, bandwidth, l2Megabytes, l2Bandwidth; // TB/s reached by a copy
 	KernelRate rates[4];                                    // by Path
 };

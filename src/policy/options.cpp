@@ -173,6 +173,20 @@ struct TypedNames {
 	std::string where; // for what is wrong with them
 };
 
+// Who set a variable, where `autoamp run` has left word and nobody has changed it since: lines of PLACE NAME=VALUE.
+std::string placeOf(const char *const *environment, std::string_view name, std::string_view value)
+{
+	const std::string setting = " " + std::string(name) + "=" + std::string(value);
+	std::string place = "environment";
+	if (const char *told = environmentValue(environment, "_AUTOAMP_RUN"))
+		anyPart(told, '\n', [&](std::string_view line) {
+			if (line.ends_with(setting))
+				place = line.substr(0, line.size() - setting.size());
+			return false; // of run inside run the last
+		});
+	return place;
+}
+
 // What one variable can have wrong on its own.
 std::string readVariable(Options &options, Numbers &numbers, std::vector<TypedNames> &names, std::string_view name,
                          std::string_view value, const char *const *environment)
@@ -201,7 +215,7 @@ std::string readVariable(Options &options, Numbers &numbers, std::vector<TypedNa
 	if (row->type == ValueType::names)
 		names.push_back({option, std::string(value), shown(name) + "=" + shown(value)});
 	options.origin[index] = Origin::environment;
-	options.place[index] = "environment";
+	options.place[index] = placeOf(environment, name, value);
 	options.value[index] = value;
 	return {};
 }

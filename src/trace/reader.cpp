@@ -264,6 +264,9 @@ struct Trace::Loader {
 			if (ordinal < 1024) {
 				trace.devices.resize(std::max<size_t>(trace.devices.size(), ordinal + 1));
 				trace.devices[ordinal] = value;
+				trace.capabilities.resize(trace.devices.size());
+				if (const std::string &kind = text(property.origin); kind.starts_with("sm_"))
+					trace.capabilities[ordinal] = static_cast<int>(strtoul(kind.c_str() + 3, nullptr, 10) % 1000);
 			}
 		} else if (group == "run") {
 			for (auto [key, field] : {std::pair{"exe", &trace.exe}, std::pair{"program", &trace.program},

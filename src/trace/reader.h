@@ -156,6 +156,7 @@ public:
 	std::vector<std::string> command;
 	std::vector<PropertyInfo> config, rules, versions; // in the order written
 	std::vector<std::string> devices;                  // by ordinal
+	std::vector<int> capabilities;                     // theirs: 90 for sm_90; 0: it does not say
 	std::vector<RowInfo> rows;                         // one a signature and decision; some have no calls: skip those
 	std::vector<ScalerInfo> scaler;
 	std::vector<ScalerTotal> scalerTotals;

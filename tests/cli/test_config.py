@@ -156,10 +156,31 @@ class Config(Case):
         self.assertEqual(run["rules"][2], {"rule": 'm = ">=64", precision = "bfloat16"', "origin": f"{path}:10:1"})
         text = self.autoamp("report", "--report", "config", "x.aat").stdout
         self.assertTrue(text.startswith(EMULATED + "\nsetting "), text)
-        for line in (rf"strategy +cast +{path}:1:1\n", r"dtype +float16 +default\n", rf"config +{path} +environment\n",
+        for line in (rf"strategy +cast +{path}:1:1\n", r"dtype +float16 +default\n", rf"config +{path} +--config\n",
                      rf'rule 3 +m = ">=64", precision = "bfloat16" +{path}:10:1\n'):
             self.assertRegex(text, line)
         self.refused(self.autoamp("report", "--report", "config", "--top", "1", "x.aat"), 2)
+        self.assertEqual(run["compute_capability"], [90, 90])
+
+    def test_report_tells_options_from_variables(self):
+        def origins(name, *command, options=(), **variables):
+            done = subprocess.run([AUTOAMP, "run", "--device", "emulated", "--quiet", *options, "--", *command, PROGRAMS / "shapes",
+                                   "cublasSgemm_v2,64,64,64,1,float32"], cwd=self.here, env=self.environment | variables,
+                                  capture_output=True, text=True, timeout=60)
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+            return self.json(name)["runs"][0]["config_origin"]
+
+        told = origins("a.aat", options=("--level", "O1", "--strategy=cast", "--no-hook", "-o", "a.aat"), AUTOAMP_DTYPE="bfloat16")
+        self.assertEqual([told[name] for name in ("level", "strategy", "hook_dlsym", "trace_file", "trace", "dtype", "scaling")],
+                         ["--level", "--strategy", "--no-hook", "--trace-file", "autoamp run", "environment", "default"])
+        # What the program itself sets is no option, and what only a file or a variable says stays theirs.
+        told = origins("b.aat", "env", "AUTOAMP_LEVEL=O0", options=("--level", "O1"), AUTOAMP_TRACE_FILE="b.aat")
+        self.assertEqual([told[name] for name in ("level", "trace_file")], ["environment"] * 2)
+        path = self.write('trace_file = "c.aat"\n', ".config/autoamp/shapes.toml")
+        self.assertEqual(origins("c.aat")["trace_file"], f"{path}:1:1")
+        # run inside run: the inner one's option.
+        told = origins("d.aat", AUTOAMP, "run", "--device", "emulated", "--quiet", "--level", "O0", "--", options=("--level", "O1", "-o", "d.aat"))
+        self.assertEqual([told[name] for name in ("level", "trace_file")], ["--level", "--trace-file"])
 
 
 unittest.main()

@@ -4,6 +4,7 @@ import json
 import os
 import pathlib
 import re
+import resource
 import signal
 import sqlite3
 import subprocess
@@ -164,6 +165,68 @@ class Exports(Case):
             self.assertIn("interrupted", child.communicate(timeout=60)[1])
             self.assertEqual((child.returncode, sorted(path.name for path in self.here.iterdir())), (128 + number, ["many.aat"]))
 
+    @unittest.skipUnless(dataset, "no pyarrow")
+    def test_interrupted_from_the_keyboard(self):
+        """Ctrl-C reaches the whole group of processes, and the helper in Python must not be what ends first."""
+        os.symlink(SOURCE / "tools/python", self.root / "tools/python")
+        self.environment["PATH"] = f"{pathlib.Path(sys.executable).parent}:{self.environment['PATH']}"
+        name = self.trace("many", "many.aat", "5000000")
+        child = subprocess.Popen([self.root / "tools/autoamp", "export", "--type", "parquet", "-o", "out", name], cwd=self.here,
+                                 env=self.environment, stderr=subprocess.PIPE, text=True, start_new_session=True)
+        while not list(self.here.glob("out.part-*/calls")) and child.poll() is None:
+            time.sleep(0.005)
+        os.killpg(child.pid, signal.SIGINT)
+        self.assertEqual(child.communicate(timeout=60)[1], "autoamp: interrupted: nothing was written\n")
+        self.assertEqual((child.returncode, sorted(path.name for path in self.here.iterdir())), (130, ["many.aat"]))
+
+    @unittest.skipUnless(dataset, "no pyarrow")
+    def test_a_full_disk(self):
+        """Of each format: one line that says so, and nothing left. A limit of the file's size stands for the disk's."""
+        os.symlink(SOURCE / "tools/python", self.root / "tools/python")
+        self.environment["PATH"] = f"{pathlib.Path(sys.executable).parent}:{self.environment['PATH']}"
+        name = self.trace("many", "many.aat", "400000")
+        limited = lambda: (signal.signal(signal.SIGXFSZ, signal.SIG_IGN), resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20,) * 2))
+        for kind in ("sqlite", "perfetto", "chrome", "csv", "jsonl", "parquet"):
+            result = subprocess.run([self.root / "tools/autoamp", "export", "--type", kind, "-o", "out", name], cwd=self.here, env=self.environment,
+                                    capture_output=True, text=True, timeout=60, preexec_fn=limited)
+            self.refused(result, 1, "out.part-", "disk" if kind == "sqlite" else "File too large")
+            self.assertEqual([path.name for path in self.here.iterdir()], ["many.aat"], kind)
+
+    def test_a_bar_on_a_terminal_alone(self):
+        name = self.trace("many", "many.aat", "400000")
+        ours, theirs = os.openpty()
+        done = subprocess.run([self.root / "tools/autoamp", "export", "--type", "csv", "-o", "a.csv", name], cwd=self.here, env=self.environment,
+                              stderr=theirs, timeout=60)
+        os.close(theirs)
+        shown = b""
+        try:
+            while part := os.read(ours, 4096):
+                shown += part
+        except OSError:  # the terminal has nobody left
+            pass
+        os.close(ours)
+        self.assertEqual(done.returncode, 0)
+        self.assertRegex(shown, rb"\rexport \[#+ *\] \d+ %")
+        self.assertTrue(shown.endswith(b"\r\x1b[K"), shown)
+        self.export("csv", "b.csv", name)  # with nothing on a stderr that is none
+
+    def test_a_killed_program_and_cut_files(self):
+        """What was recorded is exported; what is no trace is said, and makes the status 2 without hiding the others."""
+        rows = [json.loads(line) for line in self.export("jsonl", "k.jsonl", self.trace("killed")).read_text().splitlines()]
+        self.assertEqual(sum(row["type"] == "call" for row in rows), 3005)
+        whole = (self.here / self.trace("mixed")).read_bytes()
+        (self.here / "cut.aat").write_bytes(whole[:len(whole) // 2])
+        (self.here / "empty.aat").write_bytes(b"")
+        (self.here / "text.aat").write_text("no trace\n" * 100)
+        self.export("jsonl", "cut.jsonl", "cut.aat")
+        for name in ("empty.aat", "text.aat"):
+            self.refused(self.autoamp("export", "--type", "csv", "-o", "x", name), 2, name)
+            self.assertFalse((self.here / "x").exists())
+            self.refused(self.autoamp("diff", "mixed.aat", name), 2, name)
+        result = self.autoamp("export", "--type", "jsonl", "-o", "both.jsonl", "mixed.aat", "text.aat")
+        self.assertEqual((result.returncode, result.stderr.count("\n")), (2, 1))
+        self.assertTrue((self.here / "both.jsonl").exists())
+
     def test_memory_does_not_grow(self):
         name = self.trace("many", "many.aat", "1500000")
         for kind in ("perfetto", "sqlite"):
@@ -174,11 +237,14 @@ class Exports(Case):
 
     def test_what_is_wrong(self):
         name = self.trace("mixed")
+        os.symlink(SOURCE / "tools/python", self.root / "tools/python")
+        self.environment["PATH"] = f"{pathlib.Path(sys.executable).parent}:{self.environment['PATH']}"
         self.refused(self.autoamp("export", "--type", "xml", "-o", "x", name), 2, "xml", "parquet")
         self.refused(self.autoamp("export", "--type", "csv", name), 2, "--out")
         self.refused(self.autoamp("export", "--type", "csv", "-o", "x"), 2, "traces")
         self.refused(self.autoamp("export", "--type", "csv", "-o", "x", "missing.aat"), 2, "missing.aat")
-        self.refused(self.autoamp("export", "--type", "csv", "-o", "no/x", name), 1, "no/x")
+        for kind in ("csv", "sqlite", "parquet") if dataset else ("csv", "sqlite"):
+            self.refused(self.autoamp("export", "--type", kind, "-o", "no/x", name), 1, "no/x")
         self.assertFalse((self.here / "x").exists())
 
     def test_totals_only_is_said(self):

@@ -44,6 +44,30 @@ class Ranks(Case):
         self.assertGreater(report["groups"][0]["calls"], 0)
         self.assertIn("4 processes", self.autoamp("report", "d").stdout)
 
+    @unittest.skipUnless(MPIRUN, "no mpirun")
+    def test_the_receipt_is_one(self):
+        """By rank 0 where each rank has a run of its own, of all ranks where one run has them all."""
+        launch = [MPIRUN, "--allow-run-as-root", "--oversubscribe", "-n", "4"]
+        run = [AUTOAMP, "run", "--device", "emulated", "--strategy", "cast", "-o"]
+        for name, command, calls in (("inside", [*launch, *run, "inside/%rank%.aat", "--", PROGRAMS / "shapes", *SHAPES], 2),
+                                     ("outside", [*run, "outside/%rank%.aat", "--", *launch, PROGRAMS / "shapes", *SHAPES], 8)):
+            result = subprocess.run(command, cwd=self.here, timeout=170, env=self.environment | {"OPENBLAS_NUM_THREADS": "1"},
+                                    capture_output=True, text=True)
+            self.assertEqual((result.returncode, result.stderr.count("autoamp: lowered ")), (0, 1), result.stderr)
+            self.assertIn(f"lowered {calls} of {calls} ", result.stderr)
+            self.assertEqual(sorted(run["rank"] for run in self.json(name)["runs"]), [0, 1, 2, 3])
+
+    def test_a_program_that_becomes_another(self):
+        """Both are in the trace, and the receipt: exec ends the first without an end."""
+        first, second = (f"'{PROGRAMS / 'shapes'}' {shape}" for shape in SHAPES)
+        result = subprocess.run([AUTOAMP, "run", "--device", "emulated", "--strategy", "cast", "-o", "x.aat", "--", "sh", "-c",
+                                 f"{first}; sh -c \"exec {second}\"; exec {first}"], cwd=self.here, timeout=60,
+                                env=self.environment, capture_output=True, text=True)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("lowered 3 of 3 ", result.stderr)
+        report = self.json("x.aat")
+        self.assertEqual((len(report["runs"]), report["totals"]["lowered"]), (3, 3))
+
     def test_a_tree_of_processes(self):
         subprocess.run([TRACED, "processes"], cwd=self.here, timeout=60, env={"AUTOAMP_TRACE_FILE": "d/%p.aat", "PATH": os.environ["PATH"]})
         report = self.json("--by", "thread", "d")

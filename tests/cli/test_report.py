@@ -119,9 +119,9 @@ class Table(Case):
     def test_summary_answers(self):
         text = self.summary(self.trace("mixed"))
         self.assertTrue(text.startswith(EMULATED + "\n"))
-        self.assertRegex(text, r"lowered +1,000 +33.3 % +1.96 T +99.3 %")
+        self.assertRegex(text, r"lowered to float16 +1,000 +33.3 % +1.96 T +99.3 %")
         self.assertRegex(text, r"kept +2,000 +66.7 %")
-        self.assertRegex(text, r"too_small +1,600 +<0.1 %")
+        self.assertRegex(text, r"too_small +1,600 +<0.1 % +64.0 % ")
         self.assertIn("next: ", text)
         self.assertIn("AUTOAMP_LEVEL=O1", self.summary(self.trace("observed")))
         self.assertIn("AUTOAMP_SCALING=auto", self.summary(self.trace("faults")))
@@ -144,7 +144,7 @@ class Table(Case):
         self.assertRegex(text, r"fp32 products +calls +FLOP +model\n")  # where does fp32 time go
         self.assertRegex(text, r"all +3,000 +1.97 T +7.50 ms\n")
         self.assertIn("most time: mm 8x8x8 64.0 %, mm 1024x1024x1024 18.0 %, mm 256x256x256 16.0 %\n", text)
-        self.assertRegex(text, r"lowered +1,000 +33.3 % +1.96 T +99.3 % +1.50 ms +20.0 %")  # what ran lower
+        self.assertRegex(text, r"lowered to float16 +1,000 +33.3 % +1.96 T +99.3 % +1.50 ms +20.0 %")  # what ran lower
         self.assertIn("gain: the cost model's estimate for the lowered products is 2.0x\n", text)  # what did it gain
         self.assertRegex(text, r"kept because.*\n +too_small")  # why not
         self.assertIn("scaling: 1 nonfinite_input, 1 rescale\n", text)  # what did the scaler do
@@ -152,7 +152,7 @@ class Table(Case):
         self.assertIn("gain: none", self.summary(self.trace("observed")))
         text = self.summary(self.trace("kernels", "k.aat", "1000"))
         self.assertRegex(text, r"FLOP +kernels\n")
-        self.assertRegex(text, r"lowered +75 +75.0 % +161 G +96.0 % +105 us +80.8 %")
+        self.assertRegex(text, r"lowered to float16 +75 +75.0 % +161 G +96.0 % +105 us +80.8 %")
         self.assertIn("gain: 105 us in kernels, casting included; in fp32 225 us by the cost model\n", text)
         self.assertIn("scaling: no scale had to change\n", text)
 
@@ -280,6 +280,20 @@ class Views(Case):
         self.assertEqual(self.lines("--report", "reasons", *names), report["reasons"])
         self.assertEqual(self.lines("--report", "kernels", *names), report["kernels"])
         self.assertEqual(self.lines("--report", "scaler", *names), report["scaler"]["events"])
+        self.assertEqual(self.lines("--report", "loss", *names), report["losses"])
+
+    def test_sort_and_top_of_every_list(self):
+        names = [self.trace("faults"), self.trace("kernels", "k.aat", "1000")]
+        for view, column in (("kernels", "count"), ("scaler", "kind"), ("loss", "file")):
+            selection = ("--report", view, "--sort", column, "--top", "2", *names)
+            report = self.json(*selection)
+            shown = report["scaler"]["events"] if view == "scaler" else report["losses" if view == "loss" else view]
+            self.assertEqual(shown, self.lines(*selection))
+            everything = self.lines("--report", view, *names)
+            self.assertEqual([row[column] for row in shown], sorted((row[column] for row in everything), reverse=view == "kernels")[:2])
+            self.assertEqual(len(report["ops"]), len(self.json(*names)["ops"]))
+            html = self.text("--format", "html", *selection)
+            self.assertEqual("more row" in html, len(everything) > 2, view)
 
     def test_kernels(self):
         name = self.trace("kernels", "k.aat", "1000")
@@ -322,9 +336,9 @@ class Views(Case):
     def test_scaler(self):
         name = self.trace("faults")
         text = self.text("--report", "scaler", name)
-        self.assertRegex(text, r"init +[0-9a-f]{8} +A +- +2\^3 +1.5\n")
-        worst = text[text.index("Where the scaler"):].splitlines()
-        self.assertNotRegex(worst[2], " (init|rescale) ")
+        self.assertRegex(text, r"init +[0-9a-f]{8} +A +- +2\^3 +1.5 +cublasSgemm_v2 1024x1024x1024\n")
+        self.assertNotRegex(text[text.index("What the scaler met"):].splitlines()[2], " (init|rescale) ")
+        self.assertTrue(text.endswith("The program's own gradient scaler: nothing\n"), text)
         observed = self.json(self.trace("kernels", "k.aat", "1000"))["scaler"]["observed"]
         self.assertEqual([(row["framework"], row["step"], row["count"]) for row in observed], [("torch", "unscale", 1)])
 
@@ -371,6 +385,9 @@ class Views(Case):
         self.assertEqual({(row["decision"], row["reason"]) for row in kept["ops"]}, {("kept", "custom_black_list")})
         text = self.text("--what-if", "LEVEL=O1", name)
         self.assertIn("WHAT IF LEVEL=O1: decided again, nothing was run\n", text)
+        for several in ("CUSTOM_BLACK_LIST=mm,bmm,LEVEL=O1", "LEVEL=O1,CUSTOM_BLACK_LIST=bmm,cublasSgemm*"):
+            kept = self.json("--what-if", several, name)
+            self.assertEqual({(row["decision"], row["reason"]) for row in kept["ops"]}, {("kept", "custom_black_list")}, several)
         # What lies in the call stands: these are no products of fp32.
         self.assertEqual(self.json("--what-if", "LEVEL=O1", self.trace("vectors"))["totals"]["kept"], 11)
         # The same settings, the same decisions: as explain says them.
@@ -379,9 +396,49 @@ class Views(Case):
         row = next(row for row in self.json("--what-if", "LEVEL=O1", name)["ops"] if row["m"] == 1024)
         self.assertEqual([row[field] for field in ("decision", "reason", "strategy")],
                          [explained[field] for field in ("decision", "reason", "strategy")])
-        for settings, word in (("LEVEL=O9", "O9"), ("COLOUR=red", "AUTOAMP_COLOUR"), ("LEVEL", "NAME=VALUE"), ("", "NAME=VALUE")):
+        for settings, word in (("LEVEL=O9", "O9"), ("TRACE=ops", "TRACE decides nothing"), ("LEVEL=O1,CONFIG=x", "CONFIG decides nothing"),
+                               ("LEVEL=O1,STRATEGY", "O1,STRATEGY"), ("COLOUR=red", "AUTOAMP_COLOUR"), ("LEVEL", "NAME=VALUE"), ("", "NAME=VALUE")):
             if settings:
                 self.refused(self.autoamp("report", "--what-if", settings, name), 2, word)
+
+
+    def test_what_if_of_each_setting(self):
+        """Each changes what it should of calls that were observed, each in its own way."""
+        name = self.trace("observed")
+
+        def told(settings):
+            rows = self.json("--what-if", settings, name)["ops"]
+            row = next(row for row in rows if row["m"] == 1024)
+            return row["decision"], row["reason"], row["strategy"], row["dtype_compute"]
+
+        for settings, wanted in (("LEVEL=O0", ("observed", "white_list", "tf32", "float32")),
+                                 ("LEVEL=O1,STRATEGY=cast", ("lowered", "white_list", "cast", "float16")),
+                                 ("LEVEL=O1,STRATEGY=fp32", ("kept", "disabled", "fp32", "float32")),
+                                 ("LEVEL=O1,STRATEGY=tf32,DTYPE=tf32", ("lowered", "white_list", "tf32", "tf32")),
+                                 ("LEVEL=O1,STRATEGY=library,SCALING=off", ("lowered", "white_list", "library", "float16")),
+                                 ("LEVEL=O2,LISTS=paddle,STRATEGY=cast,USE_PROMOTE=0", ("lowered", "white_list", "cast", "float16")),
+                                 ("LEVEL=O3,LISTS=mindspore,STRATEGY=cast", ("lowered", "unlisted", "cast", "float16")),
+                                 ("LEVEL=O1,SCOPE=regions", ("kept", "region_disabled", "fp32", "float32")),
+                                 ("ENABLED=0", ("kept", "disabled", "fp32", "float32")),
+                                 ("LEVEL=O1,STRATEGY=cast,CUSTOM_WHITE_LIST=mm", ("lowered", "custom_white_list", "cast", "float16"))):
+            self.assertEqual(told(settings), wanted, settings)
+
+    def test_what_if_on_the_device_of_the_trace(self):
+        name = self.trace("turing")
+        self.assertEqual(self.json(name)["runs"][0]["compute_capability"], [75])
+        told = lambda settings: {(row["decision"], row["reason"]) for row in self.json("--what-if", settings, name)["ops"]}
+        self.assertEqual(told("LEVEL=O1,STRATEGY=cast"), {("lowered", "white_list")})
+        self.assertEqual(told("LEVEL=O1,STRATEGY=cast,DTYPE=bfloat16"), {("kept", "gpu_too_old")})
+        self.assertEqual(told("LEVEL=O1,STRATEGY=cast,DTYPE=bfloat16,GPU_MODEL=a100"), {("lowered", "white_list")})
+
+    def test_what_if_knows_a_convolution_by_its_words(self):
+        rows = self.json("--what-if", "LEVEL=O1,STRATEGY=cast", self.trace("convolutions"))["ops"]
+        times = {row["shape"]: row["est_lowered_ns"] for row in rows}
+        self.assertEqual({(row["op"], row["decision"]) for row in rows}, {("conv2d", "lowered")})
+        # The same product. What lies channels-last is written in place; who does not say how it lies is taken for a product.
+        nchw, nhwc, unknown = (next(ns for shape, ns in times.items() if word in shape) for word in ("nchw", "nhwc", "somehow"))
+        self.assertLess(nhwc, nchw)
+        self.assertEqual(len({nchw, nhwc, unknown}), 3)
 
 
 class Files(Case):

@@ -103,7 +103,8 @@ Status diff(const DiffOptions &options, const policy::Options &configuration)
 		list.push_back(std::move(pair));
 	}
 	const auto weight = [&](const Pair &pair) {
-		return std::max(pair.sides[0].timeNs(isMeasured), pair.sides[1].timeNs(isMeasured));
+		return isEmulated ? pair.row.flops()
+		                  : std::max(pair.sides[0].timeNs(isMeasured), pair.sides[1].timeNs(isMeasured));
 	};
 	std::stable_sort(list.begin(), list.end(), [&](auto &x, auto &y) { return weight(x) > weight(y); });
 	const size_t changed =

@@ -2,6 +2,7 @@
 
 #include "inject/entry_table.h"
 #include "inject/vendors.h"
+#include "src/op/convolution.h"
 #include "src/op/dnn.h"
 #include "src/policy/decide.h"
 #include "tools/autoamp/failure.h"
@@ -10,7 +11,10 @@
 #include "tools/autoamp/text.h"
 
 #include <algorithm>
+#include <cstring>
+#include <iterator>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 namespace autoamp::tool {
 
@@ -119,6 +123,82 @@ op::Op describe(const Question &question, size_t index, const policy::Options &o
 	else if (op.obstacle == Obstacle::none && isAnyOf(question.caller, front::solverFiles))
 		op.obstacle = Obstacle::solver_caller;
 	return op;
+}
+
+// "28x28", "s1": its numbers, as many as `count` if there is one for all; nothing if it is no such word.
+std::vector<int64_t> numbersOf(const std::string &word, const char *letter, size_t count = 0)
+{
+	std::vector<int64_t> numbers;
+	for (size_t at = std::strlen(letter); word.starts_with(letter) && at < word.size();) {
+		const auto end = std::min(word.find('x', at), word.size());
+		numbers.push_back(std::atoll(word.substr(at, std::min<size_t>(end - at, 9)).c_str()));
+		at = end + 1;
+	}
+	if (numbers.size() == 1)
+		numbers.resize(std::max<size_t>(count, 1), numbers.front());
+	return numbers;
+}
+
+op::Tensor packed(std::vector<int64_t> dims, bool isLast)
+{
+	op::Tensor tensor;
+	tensor.rank = static_cast<int32_t>(dims.size()), tensor.type = op::Dtype::float32;
+	int64_t stride = isLast ? dims[1] : 1;
+	for (size_t i = dims.size(); i-- > 0;) {
+		tensor.dims[i] = dims[i];
+		tensor.strides[i] = isLast && i == 1 ? 1 : stride;
+		stride *= isLast && i == 1 ? 1 : dims[i];
+	}
+	return tensor;
+}
+
+// The convolution that a trace tells in words (n32 c64 28x28 k64 3x3 s1 p1 d1 g1 nhwc), the way that makes its product.
+// One that is not understood has no geometry: the model takes it for its product.
+void setGeometry(op::Op &op, const trace::RowInfo &row)
+{
+	std::istringstream stream(row.shape);
+	const std::vector<std::string> words(std::istream_iterator<std::string>(stream), {});
+	if (words.size() != 10)
+		return;
+	const auto n = numbersOf(words[0], "n"), c = numbersOf(words[1], "c"), image = numbersOf(words[2], ""),
+	           k = numbersOf(words[3], "k"), taps = numbersOf(words[4], ""), groups = numbersOf(words[8], "g");
+	const size_t spatial = image.size();
+	const auto stride = numbersOf(words[5], "s", spatial), pad = numbersOf(words[6], "p", spatial),
+	           dilation = numbersOf(words[7], "d", spatial);
+	double size = 1;
+	for (const auto *list : {&n, &c, &image, &k, &taps, &groups})
+		for (const int64_t number : *list)
+			size *= static_cast<double>(number);
+	if (spatial < 1 || spatial > op::mostSpatial || n.size() != 1 || c.size() != 1 || k.size() != 1 ||
+	    groups.size() != 1 || taps.size() != spatial || stride.size() != spatial || pad.size() != spatial ||
+	    dilation.size() != spatial || !(size >= 1 && size < 0x1p60))
+		return;
+	std::vector<int64_t> x = {n[0], c[0]}, w = {k[0], c[0] / groups[0]}, y = {n[0], k[0]};
+	op::Convolution convolution;
+	for (size_t i = 0; i < spatial; i++) {
+		if (stride[i] < 1)
+			return;
+		x.push_back(image[i]), w.push_back(taps[i]);
+		y.push_back((image[i] + 2 * pad[i] - dilation[i] * (taps[i] - 1) - 1) / stride[i] + 1);
+		convolution.padBefore[i] = convolution.padAfter[i] = static_cast<int32_t>(pad[i]);
+		convolution.stride[i] = static_cast<int32_t>(stride[i]);
+		convolution.dilation[i] = static_cast<int32_t>(dilation[i]);
+	}
+	const bool isLast = words[9] == "nhwc";
+	convolution.x = packed(x, isLast), convolution.w = packed(w, isLast), convolution.y = packed(y, isLast);
+	convolution.groups = static_cast<int32_t>(groups[0]);
+	convolution.spatial = static_cast<uint8_t>(spatial);
+	convolution.compute = op::Dtype::float32;
+	for (const auto direction : {op::Direction::forward, op::Direction::backwardData, op::Direction::backwardFilter}) {
+		convolution.direction = direction;
+		const auto facts = op::factsOf(convolution);
+		if (!facts.fits || std::tie(facts.m, facts.n, facts.k, facts.batch) != std::tie(row.m, row.n, row.k, row.batch))
+			continue;
+		op.geometry = op::numberOf(convolution);
+		op.flags |= op::flagBetaZero;
+		op::setFacts(op, facts);
+		return;
+	}
 }
 
 policy::Where whereOf(const Question &question, const policy::Rules &rules)
@@ -279,7 +359,7 @@ void writeText(const Explanation &explanation)
 
 } // namespace
 
-std::optional<Decision> decideAgain(const trace::RowInfo &row, const std::string &device,
+std::optional<Decision> decideAgain(const trace::RowInfo &row, const policy::Device &device,
                                     const policy::Options &options, std::span<const char *const> entries)
 {
 	const auto found = std::find(entries.begin(), entries.end(), std::string_view(row.entry));
@@ -296,8 +376,9 @@ std::optional<Decision> decideAgain(const trace::RowInfo &row, const std::string
 		op.asked = op::Dtype::tf32;
 	policy::State state(options);
 	state.isRegionOff = isOutside(question, options);
-	const auto &constants = policy::gpuConstants(options.gpuModel, device.c_str(), 0);
-	return policy::decide(op, state, whereOf(question, *options.rules), {&constants, 90, true});
+	if (op::isConvolution(op.kind))
+		setGeometry(op, row);
+	return policy::decide(op, state, whereOf(question, *options.rules), device);
 }
 
 void explain(const Question &question, std::span<const char *const> entries)

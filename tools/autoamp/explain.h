@@ -20,8 +20,8 @@ struct Question {
 };
 
 extern const std::vector<std::string> operandTypes; // that a Question may have
-// What would be decided of calls of a trace's row on a device of that name; none: the entry point is not known.
-std::optional<policy::Decision> decideAgain(const trace::RowInfo &row, const std::string &device,
+// What would be decided of calls of a trace's row on that device; none: the entry point is not known.
+std::optional<policy::Decision> decideAgain(const trace::RowInfo &row, const policy::Device &device,
                                             const policy::Options &options, std::span<const char *const> entries);
 void explain(const Question &question, std::span<const char *const> entries);
 

@@ -3,6 +3,7 @@
 #include "tools/autoamp/launch.h"
 #include "tools/autoamp/views.h"
 
+#include <cstring>
 #include <fcntl.h>
 #include <filesystem>
 #include <map>
@@ -17,6 +18,7 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr size_t batchRows = 1 << 18;
+constexpr int firstErrno = 100; // exit status of the helper: this and an errno
 
 // Where the Python package lies beside this program: installed, or in the source tree around the build.
 std::string packageFolder()
@@ -39,7 +41,7 @@ struct Batch {
 class ParquetSink : public Sink
 {
 public:
-	ParquetSink(const Runs &runs, const std::string &path) : runs_(runs)
+	ParquetSink(const Runs &runs, const std::string &path) : runs_(runs), path_(path)
 	{
 		Environment environment;
 		if (const auto folder = packageFolder(); !folder.empty())
@@ -85,16 +87,25 @@ public:
 	void finish() override
 	{
 		flush();
-		::close(std::exchange(pipe_, -1));
-		int status = 0;
-		::waitpid(std::exchange(helper_, -1), &status, 0);
-		if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) // it has said why
-			fail(Status::failed, "parquet: {}",
-			     WIFEXITED(status) && WEXITSTATUS(status) == 3 ? "python3 has no pyarrow; pip install pyarrow"
-			                                                   : "the helper in Python failed");
+		if (const int code = end(); code != 0)
+			fail(code);
 	}
 
 private:
+	int end()
+	{
+		::close(std::exchange(pipe_, -1));
+		int status = 0;
+		::waitpid(std::exchange(helper_, -1), &status, 0);
+		return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+	}
+	[[noreturn]] void fail(int code)
+	{
+		if (code > firstErrno)
+			tool::fail(Status::failed, "{}: {}", path_, std::strerror(code - firstErrno));
+		tool::fail(Status::failed, "parquet: {}",
+		           code == 3 ? "python3 has no pyarrow; pip install pyarrow" : "the helper in Python failed");
+	}
 	void start(std::vector<std::string> words, const Environment &environment)
 	{
 		auto variables = environment.strings();
@@ -106,19 +117,24 @@ private:
 		arguments.push_back(nullptr), values.push_back(nullptr);
 		int ends[2];
 		if (::pipe2(ends, O_CLOEXEC) != 0)
-			fail(Status::failed, "parquet: no pipe");
+			tool::fail(Status::failed, "parquet: no pipe");
 		::fcntl(ends[1], F_SETPIPE_SZ, 1 << 20);
 		posix_spawn_file_actions_t actions;
 		posix_spawn_file_actions_init(&actions);
 		posix_spawn_file_actions_adddup2(&actions, ends[0], STDIN_FILENO);
+		// A group of its own: Ctrl-C is for this program, which then says what became of OUT.
+		posix_spawnattr_t attributes;
+		posix_spawnattr_init(&attributes);
+		posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
 		const int error =
-		    ::posix_spawnp(&helper_, words[0].c_str(), &actions, nullptr, arguments.data(), values.data());
+		    ::posix_spawnp(&helper_, words[0].c_str(), &actions, &attributes, arguments.data(), values.data());
+		posix_spawnattr_destroy(&attributes);
 		posix_spawn_file_actions_destroy(&actions);
 		::close(ends[0]);
 		pipe_ = ends[1];
 		if (error != 0) {
 			helper_ = -1;
-			fail(Status::failed, "parquet: no python3 on the PATH");
+			tool::fail(Status::failed, "parquet: no python3 on the PATH");
 		}
 	}
 	void sendBytes(std::string_view bytes)
@@ -128,7 +144,7 @@ private:
 			if (written < 0 && errno == EINTR)
 				continue;
 			if (written < 0)
-				return finish(); // the helper has gone: with its status
+				fail(end()); // the helper has gone
 			bytes.remove_prefix(static_cast<size_t>(written));
 		}
 	}
@@ -169,6 +185,7 @@ private:
 	}
 
 	const Runs &runs_;
+	std::string path_;
 	pid_t helper_ = -1;
 	int pipe_ = -1;
 	size_t run_ = 0;

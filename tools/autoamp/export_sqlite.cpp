@@ -22,7 +22,7 @@ BEGIN;)";
 class SqliteSink : public Sink
 {
 public:
-	SqliteSink(const Runs &runs, const std::string &path) : runs_(runs)
+	SqliteSink(const Runs &runs, const std::string &path) : runs_(runs), path_(path)
 	{
 		check(sqlite3_open(path.c_str(), &database_));
 		check(sqlite3_exec(database_, schema, nullptr, nullptr, nullptr));
@@ -76,7 +76,7 @@ private:
 	void check(int result)
 	{
 		if (result != SQLITE_OK && result != SQLITE_DONE)
-			fail(Status::failed, "sqlite: {}", database_ ? sqlite3_errmsg(database_) : "no memory");
+			fail(Status::failed, "{}: {}", path_, database_ ? sqlite3_errmsg(database_) : "no memory");
 	}
 	sqlite3_stmt *prepare(const std::string &text)
 	{
@@ -149,6 +149,7 @@ private:
 	}
 
 	const Runs &runs_;
+	std::string path_;
 	sqlite3 *database_ = nullptr;
 	std::vector<sqlite3_stmt *> statements_;
 	sqlite3_stmt *call_ = nullptr, *kernel_ = nullptr, *scale_ = nullptr, *name_ = nullptr;

@@ -54,8 +54,9 @@ The lists:
   --sort COLUMN   by a column of JSON's name: numbers from the largest, texts from A
   --top N         the first N
 Any of them:
-  --what-if LEVEL=O2,DTYPE=bfloat16   with the signatures decided again under other settings:
-                  nothing is run; what lies in a call or the machine stands
+  --what-if LEVEL=O2,DTYPE=bfloat16,CUSTOM_BLACK_LIST=mm,bmm
+                  with the signatures decided again under other settings: nothing is run; what
+                  lies in a call or the machine stands. GPU_MODEL=a100: on that device
 
 autoamp diff A B   [--format table|json|csv|jsonl|md] [--sort COLUMN] [--top N]
   per signature: calls, time, ratio of the time a call takes, how it ran. Exit status 1:

@@ -10,7 +10,7 @@ namespace autoamp::tool {
 
 namespace {
 
-constexpr size_t tableRows = 1500, maxBins = 480, ops = 12, lines = 8;
+constexpr size_t pageWidth = 120, tableRows = 1500, maxBins = 480, ops = 12, lines = 8;
 constexpr double chartWidth = 960, chartHeight = 160, labels = 190;
 constexpr const char *precisions[] = {"float32", "tf32", "bfloat16", "float16", "other"};
 constexpr size_t precisionCount = std::size(precisions);
@@ -214,11 +214,11 @@ std::string drawScaler(const Runs &runs)
 			                     : fmt::format("H{:.1f}V{:.1f}", time / last * chartWidth, y(scale));
 		body += fmt::format("<path class=\"l l{}\"{} d=\"{}H{}\"><title>{}</title></path>", i % 4,
 		                    i < 4 ? "" : " stroke-dasharray=\"4 3\"", path, chartWidth, escaped(name));
-		says +=
-		    fmt::format("{}site {}: {} changes, last 2^{:g}", i ? ", " : "", name, points.size(), points.back().second);
+		says += fmt::format("{}site {}: {}, last 2^{:g}", i ? ", " : "", name, plural(points.size(), "event"),
+		                    points.back().second);
 	}
 	body += fmt::format("<text x=\"4\" y=\"14\">2^{:g}</text><text x=\"4\" y=\"{}\">2^{:g}</text>", high,
-	                    chartHeight - 4, low);
+	                    chartHeight - 4, high - range);
 	return chart("scaler-chart", "History of the scales", says, chartHeight, body) + "<p>" + escaped(fit(says, 600)) +
 	       "</p>\n";
 }
@@ -257,13 +257,14 @@ void writeTable(std::FILE *out, const Sheet &sheet)
 
 } // namespace
 
-void writeHtml(std::FILE *out, const Runs &runs, const Account &account, const std::vector<Sheet> &sheets,
-               const std::string &places)
+void writeHtml(std::FILE *out, const Runs &runs, const Account &account, const Lists &lists, const std::string &places)
 {
 	char *text = nullptr;
 	size_t size = 0;
 	std::FILE *memory = ::open_memstream(&text, &size);
-	writeSummary(memory, Terminal(-1, Colour::never), runs, account, places);
+	Terminal terminal(-1, Colour::never);
+	terminal.width = pageWidth;
+	writeSummary(memory, terminal, runs, account, places);
 	std::fclose(memory);
 	const std::unique_ptr<char, void (*)(void *)> summary(text, std::free);
 	Timeline timeline;
@@ -280,8 +281,11 @@ void writeHtml(std::FILE *out, const Runs &runs, const Account &account, const s
 	           "<h2>History of the scales</h2>\n{}<h2>Lists</h2>\n",
 	           escaped({text, size}), drawTimeline(timeline), titleOf(account.isMeasured),
 	           drawOps(mergedRows(runs), account.isMeasured), drawScaler(runs));
-	for (const auto &sheet : sheets)
-		writeTable(out, sheet);
+	if (lists.groups)
+		writeTable(out, *lists.groups);
+	for (const auto *sheet :
+	     {&lists.ops, &lists.reasons, &lists.kernels, &lists.sites, &lists.events, &lists.observed, &lists.losses})
+		writeTable(out, *sheet);
 	std::fputs(tail, out);
 }
 

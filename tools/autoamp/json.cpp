@@ -3,8 +3,7 @@
 
 namespace autoamp::tool {
 
-void writeJson(std::FILE *out, const Runs &runs, const Account &account, const Sheet &ops, const Sheet *groups,
-               const Sheet &reasons)
+void writeJson(std::FILE *out, const Runs &runs, const Account &account, const Lists &lists)
 {
 	const Json totals = {{"calls", account.all.calls},
 	                     {"eligible", account.eligible.calls},
@@ -32,24 +31,18 @@ void writeJson(std::FILE *out, const Runs &runs, const Account &account, const S
 	for (size_t id = 0; id < runs.size(); id++)
 		fmt::print(out, "{}\n  {}", id ? "," : "", dump(describe(id, runs[id])));
 	fmt::print(out, "],\n\"totals\": {},\n", dump(totals));
-	writeJson(out, ops);
-	if (groups) {
-		std::fputs(",\n", out);
-		writeJson(out, *groups);
-	}
-	std::fputs(",\n", out);
-	writeJson(out, reasons);
-	std::fputs(",\n\"scaler\": {", out);
-	writeJson(out, scalerSheet(runs));
-	std::fputs(",\n", out);
-	writeJson(out, scalerSitesSheet(runs));
-	std::fputs(",\n", out);
-	writeJson(out, observedSheet(runs));
-	std::fputs("},\n", out);
-	if (account.hasKernels) {
-		writeJson(out, kernelsSheet(runs, false));
-		std::fputs(",\n", out);
-	}
+	const auto add = [out](const Sheet &sheet, const char *behind) {
+		writeJson(out, sheet);
+		std::fputs(behind, out);
+	};
+	add(lists.ops, ",\n");
+	if (lists.groups)
+		add(*lists.groups, ",\n");
+	add(lists.reasons, ",\n\"scaler\": {");
+	add(lists.events, ",\n"), add(lists.sites, ",\n"), add(lists.observed, "},\n");
+	if (account.hasKernels)
+		add(lists.kernels, ",\n");
+	add(lists.losses, ",\n");
 	fmt::print(out, "\"loss\": {}}}\n", dump(loss));
 }
 

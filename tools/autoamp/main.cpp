@@ -219,11 +219,11 @@ int carryOut(CommandLine &line, const std::vector<std::string> &application)
 		for (size_t i = 0; i < std::size(mirrored); i++)
 			if (line.typed[i]->count() > 0) {
 				const auto &row = policy::optionTable()[static_cast<size_t>(mirrored[i].option)];
-				line.run.variables.emplace_back(row.name, line.values[i]);
+				line.run.settings.push_back({row.name, line.values[i], line.typed[i]->get_name()});
 				line.run.hasFile |= mirrored[i].option == policy::Option::traceFile;
 			}
 		if (line.noHook)
-			line.run.variables.emplace_back("AUTOAMP_HOOK_DLSYM", "0");
+			line.run.settings.push_back({"AUTOAMP_HOOK_DLSYM", "0", "--no-hook"});
 		return run(line.run, entries);
 	}
 

@@ -84,7 +84,9 @@ Runs collect(const Outcome &outcome)
 			if (::stat(found.gl_pathv[i], &status) != 0 || double(status.st_mtim.tv_sec + 2) * 1e9 < outcome.startedNs)
 				continue;
 			std::string error;
-			if (auto run = trace::Trace::open(found.gl_pathv[i], error); run && run->startedNs >= outcome.startedNs)
+			auto run = trace::Trace::open(found.gl_pathv[i], error);
+			const bool isOther = run && !outcome.rank.empty() && run->rank != outcome.rank; // has a run of its own
+			if (run && !isOther && run->startedNs >= outcome.startedNs)
 				all.push_back(std::move(*run));
 		}
 	::globfree(&found);

@@ -131,33 +131,31 @@ Status report(const ReportOptions &options, const policy::Options &configuration
 		for (const auto &row : runs[id].rows)
 			if (row.calls > 0)
 				rows.push_back({id, &row, planNsOf(runs[id], row)});
-	std::vector<Sheet> sheets; // of the view, the one that is selected from first
-	auto ops = opsSheet(std::move(rows), account), reasons = reasonsSheet(account);
 	const bool isGrouped = !selection.by.empty();
-	auto groups = groupsSheet(isGrouped ? groupsOf(runs, selection.by) : std::vector<Group>(), account);
-	auto &list = view == "reasons" ? reasons : isGrouped ? groups : ops;
-	const bool isOfDocument = view == "summary" || view == "ops" || view == "reasons";
-	if (isOfDocument)
-		list.select(selection);
-	else if (format == "json" && isList)
-		fail(Status::wrong, "report: --sort and --top of json are for ops and reasons; --format jsonl has {} alone",
-		     view);
+	Lists lists = {std::nullopt,           opsSheet(std::move(rows), account),
+	               reasonsSheet(account),  kernelsSheet(runs, isMerged),
+	               scalerSitesSheet(runs), scalerSheet(runs),
+	               observedSheet(runs),    lossSheet(runs)};
+	if (isGrouped)
+		lists.groups = groupsSheet(groupsOf(runs, selection.by), account);
+	auto &list = view == "reasons"   ? lists.reasons
+	             : view == "kernels" ? lists.kernels
+	             : view == "scaler"  ? lists.events
+	             : view == "loss"    ? lists.losses
+	             : isGrouped         ? *lists.groups
+	                                 : lists.ops;
+	list.select(selection);
 
 	const Terminal terminal(STDOUT_FILENO, options.colour);
 	if (format == "json") {
-		writeJson(stdout, runs, account, ops, isGrouped ? &groups : nullptr, reasons);
+		writeJson(stdout, runs, account, lists);
 		return status;
 	}
 	std::string places; // as typed
 	for (const auto &place : options.places.empty() ? std::vector{runs.front().path} : options.places)
 		places += (places.empty() ? "" : " ") + quoted(here(place));
 	if (format == "html") {
-		if (isGrouped)
-			sheets.push_back(std::move(groups));
-		for (auto &sheet : {ops, reasons, kernelsSheet(runs, true), scalerSitesSheet(runs), scalerSheet(runs),
-		                    observedSheet(runs), lossSheet(runs)})
-			sheets.push_back(sheet);
-		writeHtml(stdout, runs, account, sheets, places);
+		writeHtml(stdout, runs, account, lists, places);
 		return status;
 	}
 	if (view == "summary") {
@@ -170,27 +168,15 @@ Status report(const ReportOptions &options, const policy::Options &configuration
 		writeConfig(stdout, terminal, runs);
 		return status;
 	}
-	if (view == "scaler")
-		sheets = {scalerSheet(runs), scalerSitesSheet(runs), observedSheet(runs)};
-	else if (view == "kernels")
-		sheets = {kernelsSheet(runs, isMerged)};
-	else if (view == "loss")
-		sheets = {lossSheet(runs)};
-	else
-		sheets = {std::move(list)};
-	if (!isOfDocument)
-		sheets.front().select(selection);
 	if (isRows) {
-		format == "csv" ? writeCsv(stdout, sheets.front()) : writeJsonLines(stdout, sheets.front());
+		format == "csv" ? writeCsv(stdout, list) : writeJsonLines(stdout, list);
 		return status;
 	}
 	for (const auto &line : warnings(account))
 		fmt::print("{}\n{}", line, format == "md" ? "\n" : "");
 	if (view == "kernels" && !account.hasKernels)
 		fmt::print("no kernels in this trace: AUTOAMP_TRACE=kernels records them\n");
-	for (const auto &sheet : sheets) {
-		if (sheets.size() > 1)
-			fmt::print("{}{}\n{}", &sheet == &sheets.front() ? "" : "\n", sheet.caption, format == "md" ? "\n" : "");
+	const auto write = [&](const Sheet &sheet) {
 		if (format == "md")
 			writeMarkdown(stdout, sheet);
 		else if (view == "reasons")
@@ -199,6 +185,17 @@ Status report(const ReportOptions &options, const policy::Options &configuration
 			writeTable(stdout, terminal, sheet);
 		if (sheet.hidden > 0)
 			fmt::print("{}and {}\n", format == "md" ? "\n" : "", plural(sheet.hidden, "more row"));
+	};
+	if (view != "scaler") {
+		write(list);
+	} else {
+		const char *gap = "";
+		for (const auto *sheet : {&lists.sites, &lists.events, &lists.observed}) {
+			fmt::print("{}{}{}\n{}", std::exchange(gap, "\n"), sheet->caption, sheet->size() ? "" : ": nothing",
+			           format == "md" ? "\n" : "");
+			if (sheet->size() > 0)
+				write(*sheet);
+		}
 	}
 	if (hasLoss(account.loss))
 		fmt::print("{}lost: {}\n", format == "md" ? "\n" : "", describe(account.loss));

@@ -24,6 +24,14 @@ policy::Options parse(const Environment &environment, std::span<const char *cons
 	return std::move(parsed.options);
 }
 
+// What sets it goes with it, for the report: place NAME=VALUE.
+void set(Environment &environment, const std::string &name, const std::string &value, const std::string &place)
+{
+	const auto *said = environment.get("_AUTOAMP_RUN");
+	environment.set("_AUTOAMP_RUN", fmt::format("{}{} {}={}\n", said ? *said : "", place, name, value));
+	environment.set(name, value);
+}
+
 // The application may change its folder before its first call: patterns are made absolute here.
 std::string absolute(const std::string &pattern)
 {
@@ -142,18 +150,23 @@ double now()
 int run(const RunOptions &options, std::span<const char *const> entries)
 {
 	Environment environment;
-	for (const auto &[name, value] : options.variables)
-		environment.set(name, value);
-	// The application may change its folder before it reads the file.
-	if (const auto *file = environment.get("AUTOAMP_CONFIG"); file && !file->empty())
-		environment.set("AUTOAMP_CONFIG", fs::absolute(*file));
+	for (const auto &[variable, value, option] : options.settings)
+		set(environment, variable, value, option);
 	const auto program = programName(options.command);
 	const auto typed = parse(environment, entries, program);
+	const auto setOver = [&](policy::Option option, const std::string &value) { // it stays the place's that said it
+		const auto &place = typed.place[static_cast<size_t>(option)];
+		const bool isOpen = typed.originOf(option) == policy::Origin::fallback;
+		set(environment, policy::optionTable()[static_cast<size_t>(option)].name, value,
+		    isOpen ? "autoamp run" : place);
+	};
 	const auto isOpen = [&](policy::Option option) { return typed.originOf(option) == policy::Origin::fallback; };
+	// The application may change its folder before it reads the file.
+	if (!isOpen(policy::Option::config))
+		setOver(policy::Option::config, fs::absolute(typed.valueOf(policy::Option::config)));
 	if (isOpen(policy::Option::trace))
-		environment.set("AUTOAMP_TRACE", "ops");
-	environment.set("AUTOAMP_TRACE_FILE",
-	                absolute(isOpen(policy::Option::traceFile) ? "./%e.%p.aat" : typed.traceFile));
+		setOver(policy::Option::trace, "ops");
+	setOver(policy::Option::traceFile, absolute(isOpen(policy::Option::traceFile) ? "./%e.%p.aat" : typed.traceFile));
 
 	Outcome outcome;
 	outcome.configuration = parse(environment, entries, program);
@@ -170,9 +183,9 @@ int run(const RunOptions &options, std::span<const char *const> entries)
 
 	outcome.startedNs = now();
 	outcome.ending = launch(options.command, environment);
-	const std::string rank =
+	outcome.rank =
 	    trace::jobRank([](const char *name) { return policy::environmentValue(policy::processEnvironment(), name); });
-	if (!options.quiet && (rank.empty() || rank == "0"))
+	if (!options.quiet && (outcome.rank.empty() || outcome.rank == "0"))
 		writeReceipt(outcome, options.colour);
 	return outcome.ending.status;
 }

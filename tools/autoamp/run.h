@@ -10,14 +10,16 @@
 
 #include <span>
 #include <string>
-#include <utility>
 #include <vector>
 
 namespace autoamp::tool {
 
 struct RunOptions {
-	std::vector<std::pair<std::string, std::string>> variables; // what options set: they beat the environment
-	bool hasFile = false;                                       // -o was given: its file must not exist yet
+	struct Setting {
+		std::string variable, value, option;
+	};
+	std::vector<Setting> settings; // what options set: they beat the environment
+	bool hasFile = false;          // -o was given: its file must not exist yet
 	bool force = false, quiet = false;
 	std::string device = "auto"; // auto, cuda, emulated
 	Colour colour = Colour::automatic;
@@ -32,6 +34,7 @@ struct Outcome {
 	std::vector<std::string> command;
 	policy::Options configuration;
 	bool isEmulated = false;
+	std::string rank;     // that this program and the application have in a job; empty: none
 	double startedNs = 0; // CLOCK_REALTIME, before the start
 	Ending ending;
 };

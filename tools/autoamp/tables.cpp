@@ -68,7 +68,7 @@ std::string work(const Terminal &terminal, const Account &account, size_t width)
 {
 	Table table("lrrrrrr");
 	const auto time = [&](const Sum &sum) { return sum.timeNs(account.isMeasured); };
-	const auto add = [&](const char *name, const Sum &sum, Style style) {
+	const auto add = [&](const std::string &name, const Sum &sum, Style style) {
 		if (sum.calls > 0)
 			table.add({name, count(sum.calls), share(double(sum.calls), double(account.eligible.calls)),
 			           amount(sum.flops), share(sum.flops, account.eligible.flops), duration(time(sum)),
@@ -76,7 +76,7 @@ std::string work(const Terminal &terminal, const Account &account, size_t width)
 			          style);
 	};
 	table.add({"fp32 products", "calls", "", "FLOP", "", account.isMeasured ? "kernels" : "model", ""}, Style::bold);
-	add("  lowered", account.lowered, Style::green);
+	add(fmt::format("  lowered to {}", fmt::join(account.loweredTo, "/")), account.lowered, Style::green);
 	add("  would be lowered", account.wouldLower, Style::green);
 	add("  raised", account.eligibleRaised, Style::green);
 	add("  fallback", account.fallback, Style::red);
@@ -92,10 +92,14 @@ std::string work(const Terminal &terminal, const Account &account, size_t width)
 		table.add({"other calls", count(others), "", "", "", "", ""});
 	auto text = table.print(terminal, width);
 	std::string most;
-	for (size_t i = 0; i < account.heaviest.size() && i < 3 && account.heaviest[i].second > 0; i++)
-		most += fmt::format("{}{} {}", i ? ", " : "", account.heaviest[i].first,
-		                    share(account.heaviest[i].second, time(account.eligible)));
-	return most.empty() ? text : text + fit("most time: " + most, width) + "\n";
+	for (size_t i = 0; i < account.heaviest.size() && i < 3 && account.heaviest[i].second > 0; i++) {
+		const auto &[what, ns] = account.heaviest[i];
+		const auto more = fmt::format("{}{} {}", i ? ", " : "most time: ", what, share(ns, time(account.eligible)));
+		if (i > 0 && widthOf(most + more) > width)
+			break; // half a name tells nothing
+		most += more;
+	}
+	return most.empty() ? text : text + fit(most, width) + "\n";
 }
 
 // What lowering brought, as far as it can be said.
@@ -129,14 +133,18 @@ std::string whyKept(const Terminal &terminal, const Account &account, size_t wid
 			kept.push_back(&reason);
 	if (kept.empty() || lines < 3)
 		return {};
-	Table table("lrrl");
-	table.add({"kept because", "calls", "FLOP", "which means"}, Style::bold);
+	Table table("lrrrl");
+	table.add({"kept because", "calls", "FLOP", "time", "which means"}, Style::bold);
 	size_t shown = kept.size() <= lines - 1 ? kept.size() : lines - 2;
 	for (size_t i = 0; i < shown; i++) {
 		const auto known = reasonOf(kept[i]->reason);
-		table.add({"  " + kept[i]->reason, count(kept[i]->calls),
-		           kept[i]->eligible.calls > 0 ? share(kept[i]->eligible.flops, account.eligible.flops) : "-",
-		           known ? policy::meaning(*known) : ""});
+		const auto &eligible = kept[i]->eligible;
+		const bool isPart = eligible.calls > 0;
+		table.add(
+		    {"  " + kept[i]->reason, count(kept[i]->calls),
+		     isPart ? share(eligible.flops, account.eligible.flops) : "-",
+		     isPart ? share(eligible.timeNs(account.isMeasured), account.eligible.timeNs(account.isMeasured)) : "-",
+		     known ? policy::meaning(*known) : ""});
 	}
 	auto text = table.print(terminal, width);
 	if (shown < kept.size())

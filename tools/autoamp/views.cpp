@@ -94,6 +94,9 @@ Json describe(size_t id, const trace::Trace &run)
 		config[configName(property.name)] = property.value, origins[configName(property.name)] = property.origin;
 	for (const auto &property : run.rules)
 		rules.push_back({{"rule", property.value}, {"origin", property.origin}});
+	Json capabilities = Json::array();
+	for (const int capability : run.capabilities)
+		capabilities.push_back(capability > 0 ? Json(capability) : Json());
 	const bool isNumber =
 	    !run.rank.empty() && run.rank.find_first_not_of("0123456789") == std::string::npos && run.rank.size() < 10;
 	return {{"id", id},
@@ -104,6 +107,7 @@ Json describe(size_t id, const trace::Trace &run)
 	        {"command", run.command},
 	        {"emulated", run.emulated},
 	        {"device", run.devices},
+	        {"compute_capability", capabilities},
 	        {"started", run.startedNs > 0 ? Json(date(run.startedNs)) : Json()},
 	        {"ended", orNull(run.ended)},
 	        {"died_inside", orNull(run.diedInside)},
@@ -218,11 +222,13 @@ Sheet reasonsSheet(const Account &account)
 Sheet scalerSheet(const Runs &runs)
 {
 	using Event = Of<trace::ScalerInfo>;
-	const auto scale = [](const char *heading, const char *field) {
-		return Column{heading, field, 'r', [field](const Json &row) {
-			              return row[field].is_null() ? "-"
-			                                          : fmt::format("2^{:g}", std::log2(row[field].get<double>()));
+	const auto column = [](const char *heading, const char *field, std::string (*show)(double)) {
+		return Column{heading, field, 'r', [field, show](const Json &row) {
+			              return row[field].is_null() ? "-" : show(row[field].get<double>());
 		              }};
+	};
+	const auto scale = [&column](const char *heading, const char *field) {
+		return column(heading, field, [](double number) { return fmt::format("2^{:g}", std::log2(number)); });
 	};
 	return Sheet::of("events", "History of the scales", ofAll(runs, &trace::Trace::scaler),
 	                 [](const Event &event) {
@@ -235,11 +241,13 @@ Sheet scalerSheet(const Runs &runs)
 		                             {"scale_before", orNull(info.scaleBefore)},
 		                             {"scale_after", orNull(info.scaleAfter)},
 		                             {"amax", orNull(info.amax)},
+		                             {"entry", event.row ? orNull(event.row->entry) : Json()},
+		                             {"shape", event.row ? Json(shapeOf(*event.row)) : Json()},
 		                             {"rule", ruleOf(info.kind, event.row)}};
 	                 },
 	                 {durations("time", "time_ns"), texts("event", "kind"), texts("site", "site"),
 	                  texts("operand", "operand"), scale("before", "scale_before"), scale("after", "scale_after"),
-	                  texts("amax", "amax")});
+	                  column("amax", "amax", [](double number) { return fmt::format("{:.3g}", number); }), callColumn});
 }
 
 Sheet scalerSitesSheet(const Runs &runs)
@@ -254,7 +262,7 @@ Sheet scalerSitesSheet(const Runs &runs)
 		};
 		return std::pair(isWorry(x), x.info.count) > std::pair(isWorry(y), y.info.count);
 	});
-	return Sheet::of("totals", "Where the scaler had to act", std::move(totals),
+	return Sheet::of("totals", "What the scaler met, by operand", std::move(totals),
 	                 [](const Total &total) {
 		                 return Json{{"run", total.run},
 		                             {"kind", total.info.kind},

@@ -4,6 +4,8 @@
 
 #include "tools/autoamp/sheet.h"
 
+#include <optional>
+
 namespace autoamp::tool {
 
 // `places`: what to give `report` to see these runs again.
@@ -28,12 +30,13 @@ Sheet lossSheet(const Runs &runs);
 
 void writeReasons(std::FILE *out, const Terminal &terminal, const Sheet &reasons, const Account &account);
 void writeConfig(std::FILE *out, const Terminal &terminal, const Runs &runs);
-// The whole document; `groups`: of --by, null without.
-void writeJson(std::FILE *out, const Runs &runs, const Account &account, const Sheet &ops, const Sheet *groups,
-               const Sheet &reasons);
-
-// One self-contained page: charts, and these lists.
-void writeHtml(std::FILE *out, const Runs &runs, const Account &account, const std::vector<Sheet> &sheets,
-               const std::string &places);
+// All lists of some runs.
+struct Lists {
+	std::optional<Sheet> groups; // of --by
+	Sheet ops, reasons, kernels, sites, events, observed, losses;
+};
+// The whole document, and one self-contained page: charts, and the lists.
+void writeJson(std::FILE *out, const Runs &runs, const Account &account, const Lists &lists);
+void writeHtml(std::FILE *out, const Runs &runs, const Account &account, const Lists &lists, const std::string &places);
 
 } // namespace autoamp::tool

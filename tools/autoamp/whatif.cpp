@@ -29,11 +29,21 @@ Settings settingsOf(const std::string &text)
 	std::istringstream parts(text);
 	for (std::string part; std::getline(parts, part, ',');) {
 		const auto equals = part.find('=');
+		if (equals == std::string::npos && !settings.empty()) { // of a list: CUSTOM_BLACK_LIST=mm,bmm
+			settings.back().second += "," + part;
+			continue;
+		}
 		if (equals == 0 || equals == std::string::npos)
 			fail(Status::wrong, "report: --what-if '{}': NAME=VALUE,... as in LEVEL=O2,DTYPE=bfloat16", text);
 		auto name = part.substr(0, equals);
 		std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return std::toupper(c); });
 		settings.emplace_back("AUTOAMP_" + name, part.substr(equals + 1));
+		using enum policy::Option;
+		static constexpr policy::Option others[] = {memory,    trace, directory, traceFile, traceMaxSize,
+		                                            cuptiPath, log,   hookDlsym, config};
+		for (const auto option : others)
+			if (settings.back().first == policy::optionTable()[static_cast<size_t>(option)].name)
+				fail(Status::wrong, "report: --what-if: {} decides nothing about a recorded call", name);
 	}
 	if (settings.empty())
 		fail(Status::wrong, "report: --what-if is empty: NAME=VALUE,... as in LEVEL=O2,DTYPE=bfloat16");
@@ -75,13 +85,19 @@ policy::Options optionsOf(const trace::Trace &run, const Settings &settings, std
 void redecide(Runs &runs, const std::string &text, std::span<const char *const> entries)
 {
 	const auto settings = settingsOf(text);
+	const bool isModelSet =
+	    std::any_of(settings.begin(), settings.end(), [](auto &set) { return set.first == "AUTOAMP_GPU_MODEL"; });
 	for (auto &run : runs) {
 		const auto options = optionsOf(run, settings, entries);
 		for (auto &row : run.rows) {
 			if (row.calls == 0 || !isOfSettings(row.reason))
 				continue;
-			const auto device = row.device < run.devices.size() ? run.devices[row.device] : "";
-			const auto decision = decideAgain(row, device, options, entries);
+			const bool isKnown = row.device < run.devices.size();
+			const int recorded = isKnown ? run.capabilities[row.device] : 0;
+			const auto &model =
+			    policy::gpuConstants(options.gpuModel, isKnown ? run.devices[row.device].c_str() : "", recorded);
+			const int capability = recorded > 0 && !isModelSet ? recorded : model.computeCapability;
+			const auto decision = decideAgain(row, {&model, capability, true}, options, entries);
 			if (!decision)
 				continue; // an entry point that this program does not know
 			row.decision = policy::name(decision->verdict);

@@ -109,7 +109,10 @@ void write(const std::string &scenario, int number)
 	recorder.property("config", "AUTOAMP_DTYPE", "float16", "default");
 	recorder.property("version", "autoamp", "0.1.0");
 	recorder.property("version", "cublas", "13.1.0");
-	recorder.property("device", "0", options.emulated ? "autoamp emulated (h100 constants)" : "NVIDIA H100");
+	if (scenario == "turing")
+		recorder.property("device", "0", "Tesla T4", "sm_75");
+	else
+		recorder.property("device", "0", options.emulated ? "autoamp emulated (h100 constants)" : "NVIDIA H100");
 	Lane *lane = recorder.attach();
 	if (scenario == "low") {
 		call(lane, other("cublasGemmEx", "float16", "already_low"), 7);
@@ -119,6 +122,16 @@ void write(const std::string &scenario, int number)
 	} else if (scenario == "observed") {
 		call(lane, product("observed", "white_list", 1024), 10);
 		call(lane, product("observed", "too_small", 8), 30);
+	} else if (scenario == "turing") {
+		call(lane, product("observed", "white_list", 1024), 10);
+	} else if (scenario == "convolutions") {
+		for (const char *shape :
+		     {"n32 c256 28x28 k256 3x3 s1 p1 d1 g1 nchw", "n32 c256 28x28 k256 3x3 s1 p1 d1 g1 nhwc", "somehow"}) {
+			Row row = product("observed", "white_list", 256);
+			row.entry = "cudnnConvolutionForward", row.library = "cudnn", row.op = "conv2d", row.shape = shape;
+			row.m = 32 * 28 * 28, row.k = 256 * 9, row.transa = 'N';
+			call(lane, row, 1);
+		}
 	} else if (scenario == "threads") {
 		call(lane, product("lowered", "white_list", 1024), 10);
 		std::thread([] {

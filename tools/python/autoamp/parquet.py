@@ -7,6 +7,7 @@
 
 Memory is that of one batch, whatever the number of events.
 """
+import errno
 import json
 import os
 import sys
@@ -24,7 +25,7 @@ def main(folder, stream):
     except ImportError:
         return 3
     signatures, names, parts = {}, [], {}
-    os.makedirs(folder)
+    os.mkdir(folder)
 
     def place(head):
         path = os.path.join(folder, head["table"], f"run={head['run']}", f"rank={head['rank'] or 0}")
@@ -78,5 +79,7 @@ def main(folder, stream):
 if __name__ == "__main__":
     try:
         sys.exit(main(sys.argv[1], sys.stdin.buffer))
-    except (EOFError, KeyboardInterrupt):  # the writer has gone, and says why
+    except EOFError:  # the writer has gone, and says why
         sys.exit(1)
+    except OSError as error:  # the writer says so
+        sys.exit(100 + (error.errno or errno.EIO))
