@@ -90,6 +90,8 @@ def door(name, parameters, members, family, dtype):
     copied = [f".{m} = ({t})({values[m]})" for m, t in members.items() if values[m]] + FIXED.get((family, dtype), [])
     if family in ("Convolution", "Rnn"):
         copied += [f".direction = op::Direction::{direction}" for a, direction in DIRECTIONS.items() if a in arguments]
+    if family == "Convolution" and "activationDesc" in arguments:
+        copied += [".isFused = true"]
     status = "cudnnStatus_t" if name.startswith("cudnn") else "cublasStatus_t"
     if family == "Watched":
         return f"""

@@ -96,6 +96,7 @@ struct ConvolutionCall {
 	void *workSpace = nullptr;
 	size_t workSpaceSizeInBytes = 0;
 	Direction direction = Direction::forward;
+	bool isFused = false; // bias and activation follow, whatever their descriptors are
 };
 
 // A plan of cuDNN's graph API, and where its data is.

@@ -138,6 +138,14 @@ bool isMisplaced(const void *pointer)
 	return !pointer || reinterpret_cast<uintptr_t>(pointer) % sizeof(float) != 0;
 }
 
+// The vendor's to refuse, or to make sense of.
+bool isInPlace(const ConvolutionCall &call)
+{
+	const void *const all[] = {call.y, call.x, call.w}; // by Direction: what is written
+	const void *const written = all[static_cast<unsigned>(call.direction)];
+	return std::count(std::begin(all), std::end(all), written) > 1;
+}
+
 bool readConvolution(const DnnGetters &getters, const ConvolutionCall &call, Convolution &c)
 {
 	int spatial = 0, pads[CUDNN_DIM_MAX], strides[CUDNN_DIM_MAX], dilations[CUDNN_DIM_MAX], mode = 0, compute = 0;
@@ -162,7 +170,7 @@ bool readConvolution(const DnnGetters &getters, const ConvolutionCall &call, Con
 }
 
 // What follows the product in cudnnConvolutionBiasActivationForward. False: not as it could be carried over.
-bool readFollowing(const DnnGetters &getters, const ConvolutionCall &call, bool isSourceRead, Convolution &c)
+bool readFollowing(const DnnGetters &getters, const ConvolutionCall &call, Convolution &c)
 {
 	int mode = 0, nan = 0;
 	double coefficient = 0;
@@ -180,7 +188,7 @@ bool readFollowing(const DnnGetters &getters, const ConvolutionCall &call, bool 
 	wanted.dims[1] = c.y.dims[1];
 	return c.activation != Activation::other && bias.type == c.y.type && bias.rank == wanted.rank &&
 	       std::equal(bias.dims, bias.dims + bias.rank, wanted.dims) && bias.strides[1] == 1 &&
-	       (!isSourceRead || z == c.y);
+	       z == c.y; // read or not: the vendor may ask for that
 }
 
 } // namespace
@@ -196,10 +204,10 @@ Op describe(const Entry &entry, uint16_t index, const ConvolutionCall &call, con
 	Convolution c;
 	if (!readConvolution(getters, call, c))
 		return refused(entry, index);
-	const bool isFused = call.activationDesc;
+	const bool isFused = call.isFused;
 	const bool areScalars = call.alpha && call.beta && c.x.type == Dtype::float32;
 	const bool isBetaZero = areScalars && isZero(call.beta, false);
-	const bool isCarried = !isFused || readFollowing(getters, call, !isBetaZero, c);
+	const bool isCarried = !isFused || readFollowing(getters, call, c);
 	Op op = begin(entry, index, {c.first().type, c.second().type, c.result().type, c.mathType}, environment);
 	op.geometry = numberOf(c);
 	const Facts facts = op.geometry ? factsAt(op.geometry) : factsOf(c);
@@ -216,7 +224,7 @@ Op describe(const Entry &entry, uint16_t index, const ConvolutionCall &call, con
 		op.obstacle = Obstacle::bad_argument;
 	else if ((op.flags & flagAlphaZero) || !op.m || !op.n || !op.k)
 		op.obstacle = Obstacle::zero_size;
-	else if (!isCarried || !op.geometry || !facts.isOrderly)
+	else if (!isCarried || !op.geometry || !facts.isOrderly || isInPlace(call))
 		op.obstacle = Obstacle::unsupported;
 	return op;
 }

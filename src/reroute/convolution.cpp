@@ -276,7 +276,7 @@ op::Status callAgain(const void *known, const op::ConvolutionCall &call, void *d
 {
 	const Ordered by = ordered(call);
 	void *const function = const_cast<void *>(known);
-	if (call.activationDesc)
+	if (call.isFused)
 		return reinterpret_cast<decltype(&cudnnConvolutionBiasActivationForward)>(function)(
 		    static_cast<cudnnHandle_t>(call.handle), call.alpha, static_cast<cudnnTensorDescriptor_t>(call.xDesc),
 		    call.x, static_cast<cudnnFilterDescriptor_t>(call.wDesc), call.w,
@@ -340,8 +340,7 @@ Outcome askVendor(const op::Op &op, Plan &plan, const op::ConvolutionCall &call,
 	uint64_t accepted = plan.accepted.load(std::memory_order_relaxed);
 	if ((accepted & ~most) != algorithm) {
 		const auto *const cudnn = op::cudnn<op::CudnnConvolutions>(known);
-		const bool isIdentity =
-		    call.activationDesc && op::convolutionAt(op.geometry)->activation == op::Activation::none;
+		const bool isIdentity = call.isFused && op::convolutionAt(op.geometry)->activation == op::Activation::none;
 		size_t bytes = 0;
 		if (!cudnn || (isIdentity && call.algo != CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_PRECOMP_GEMM))
 			return decline(Reason::bad_argument);

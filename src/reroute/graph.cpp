@@ -67,13 +67,17 @@ Uids uidsFrom(int64_t first)
 	return {first, first + 1, first + 2, first + 3};
 }
 
-// That no tensor of the application's has.
+// The first four in a row that no tensor of the application's has.
 Uids uidsOf(const op::Graph &graph)
 {
-	int64_t least = 0, most = 0;
-	for (const op::GraphTensor &tensor : graph.tensors)
-		least = std::min(least, tensor.uid), most = std::max(most, tensor.uid);
-	return uidsFrom(most < INT64_MAX - 4 ? most + 1 : least - 4);
+	constexpr int64_t count = 4;
+	int64_t first = 1;
+	const auto isTaken = [&](const op::GraphTensor &tensor) {
+		return tensor.uid >= first && tensor.uid < first + count;
+	};
+	while (std::any_of(graph.tensors.begin(), graph.tensors.end(), isTaken))
+		first += count;
+	return uidsFrom(first);
 }
 
 } // namespace

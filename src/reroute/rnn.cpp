@@ -18,8 +18,7 @@ struct RnnWeights {
 	struct Piece {
 		int64_t from, to, count;
 	};
-	size_t bytes;      // of ours
-	int64_t reach = 0; // of theirs, in elements
+	size_t bytes = 0, asked = 0; // of ours, and of the application's
 	std::vector<Piece> pieces;
 };
 
@@ -35,7 +34,8 @@ constexpr unsigned reserveCount = 1u << 14, mostProbes = 64;
 struct Reserve {
 	std::atomic<uintptr_t> address{0};
 	std::atomic<uint32_t> geometry{0}; // of the net that left it in bfloat16; 0: any other
-	std::atomic<uint16_t> fixed{0};    // the op::Flag of all ways there, once one was captured: replays are not seen
+	// Whose way there was captured last, and the op::Flag of all its ways there since: replays are not seen.
+	std::atomic<uint64_t> fixed{0};
 };
 constinit Reserve reserves[reserveCount];
 
@@ -129,6 +129,8 @@ public:
 		copyNet();
 		copyData(call.xDesc, x, xData);
 		copyData(call.yDesc, y, yData);
+		isKnown = isKnown && yData.layout == xData.layout && yData.steps == xData.steps &&
+		          yData.lengths == xData.lengths && yData.width == projection * directions && xData.width == input;
 		copyState(call.hDesc, call.hx || call.hy || call.dhy || call.dhx, h, projection, hCount);
 		if (isLstm())
 			copyState(call.cDesc, call.cx || call.cy || call.dcy || call.dcx, c, hidden, cCount);
@@ -143,6 +145,7 @@ public:
 	{
 		auto weights = std::make_unique<RnnWeights>();
 		TAKE(steps, rnn_, cudnnGetRNNWeightSpaceSize, call_.handle, net.get(), &weights->bytes);
+		TAKE(steps, rnn_, cudnnGetRNNWeightSpaceSize, call_.handle, call_.rnnDesc, &weights->asked);
 		Descriptor theirs[] = {{rnn_, tensorKind}, {rnn_, tensorKind}},
 		           ours[] = {{rnn_, tensorKind}, {rnn_, tensorKind}};
 		for (int i = 0; i < 2; i++) {
@@ -167,8 +170,6 @@ public:
 		if (!steps || !isKnown)
 			return nullptr;
 		merge(weights->pieces);
-		for (const RnnWeights::Piece &piece : weights->pieces)
-			weights->reach = std::max(weights->reach, piece.from + piece.count);
 		return weights.release();
 	}
 
@@ -195,23 +196,23 @@ public:
 	Descriptor net, x, y, h, c;
 	Data xData, yData;
 	int cell = 0, directions = 1;
-	int32_t hidden = 0, projection = 0, layers = 0;
+	int32_t input = 0, hidden = 0, projection = 0, layers = 0;
 	int64_t hCount = 0, cCount = 0;
 
 private:
 	void copyNet()
 	{
-		int algo, bias, direction, input, type, precision, math, clip, nan;
-		int32_t width;
+		int algo, bias, direction, inputMode, type, precision, math, clip, nan;
 		void *dropout; // its state goes on as it would
 		uint32_t flags;
 		double low, high;
-		if (!TAKE(steps, adv_, cudnnGetRNNDescriptor_v8, call_.rnnDesc, &algo, &cell, &bias, &direction, &input, &type,
-		          &precision, &math, &width, &hidden, &projection, &layers, &dropout, &flags))
+		if (!TAKE(steps, adv_, cudnnGetRNNDescriptor_v8, call_.rnnDesc, &algo, &cell, &bias, &direction, &inputMode,
+		          &type, &precision, &math, &input, &hidden, &projection, &layers, &dropout, &flags))
 			return;
 		directions = direction == CUDNN_BIDIRECTIONAL ? 2 : 1;
-		TAKE(steps, rnn_, cudnnSetRNNDescriptor_v8, net.get(), algo, cell, bias, direction, input, CUDNN_DATA_BFLOAT16,
-		     CUDNN_DATA_FLOAT, CUDNN_TENSOR_OP_MATH, width, hidden, projection, layers, dropout, flags);
+		TAKE(steps, rnn_, cudnnSetRNNDescriptor_v8, net.get(), algo, cell, bias, direction, inputMode,
+		     CUDNN_DATA_BFLOAT16, CUDNN_DATA_FLOAT, CUDNN_TENSOR_OP_MATH, input, hidden, projection, layers, dropout,
+		     flags);
 		if (isLstm() && TAKE(steps, rnn_, cudnnRNNGetClip_v8, call_.rnnDesc, &clip, &nan, &low, &high) &&
 		    clip != CUDNN_RNN_CLIP_NONE)
 			TAKE(steps, rnn_, cudnnRNNSetClip_v8, net.get(), clip, nan, low, high);
@@ -468,8 +469,7 @@ Outcome runIn(bool isCaptured, const op::Op &op, Plan &plan, const Settings &set
 	if (!net.steps)
 		return refusal();
 	if (call.workSpaceSize < theirs.work || (theirs.work && !call.workSpace) ||
-	    (isTraining && call.reserveSpaceSize < theirs.reserve) ||
-	    call.weightSpaceSize / sizeof(float) < static_cast<size_t>(weights->reach))
+	    (isTraining && call.reserveSpaceSize < theirs.reserve) || call.weightSpaceSize < weights->asked)
 		return decline(Reason::bad_argument, nullptr, CUDNN_STATUS_BAD_PARAM); // the vendor refuses it
 	if (isTraining && call.reserveSpaceSize < own.reserve)                     // that was measured for another type
 		return decline(Reason::unsupported);
@@ -513,13 +513,18 @@ uint16_t meetReserve(const op::RnnCall &call, const op::Op &op, void *stream)
 	}
 	if (!reserve)
 		return isCaptured ? op::flagReserveAsked : 0;
-	// Nobody sees what is replayed when: from its first capture on what lies there has one form.
-	uint16_t free = 0;
-	if (isCaptured)
-		reserve->fixed.compare_exchange_strong(free,
-		                                       left == op.geometry && left ? op::flagReserveLow : op::flagReserveAsked);
+	// Nobody sees what is replayed when: from its first capture on what the same net leaves there has one form. One
+	// that may not be rounded is another net.
+	const bool isPedantic = op.obstacle == op::Obstacle::pedantic;
+	const uint64_t net = uint64_t{op.geometry} << 32 | uint64_t{isPedantic} << 16;
+	const auto isOf = [=](uint64_t fixed) { return fixed && fixed >> 16 == net >> 16; };
+	uint64_t fixed = reserve->fixed.load(std::memory_order_acquire);
+	if (isCaptured && !isOf(fixed)) {
+		fixed = net | (left && left == op.geometry && !isPedantic ? op::flagReserveLow : op::flagReserveAsked);
+		reserve->fixed.store(fixed, std::memory_order_release);
+	}
 	reserve->geometry.store(0, std::memory_order_release);
-	return reserve->fixed.load(std::memory_order_acquire);
+	return isOf(fixed) ? static_cast<uint16_t>(fixed) : 0;
 }
 
 op::Status refusalOf(const op::RnnCall &call, const op::Op &op)

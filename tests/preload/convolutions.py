@@ -55,6 +55,17 @@ class Table:
         served = sum(case["statuses"].split(",").count("0") for case in result.cases.values())
         self.assertEqual(lowered, served)
 
+    def test_what_is_refused_of_the_fused_call(self):
+        with tempfile.NamedTemporaryFile("w", suffix=".toml") as file:
+            file.write('[[rule]]\nop = "conv2d"\nprecision = "float32"\n')
+            file.flush()
+            own = bare(PROGRAM, "refused").cases
+            self.assertNotIn("0", [value for key, value in own["refused"].items() if key != "ok"])
+            for variables in (self.way.variables, {"CONFIG": file.name}, {"STRATEGY": "library", "SCALING": "off"}):
+                result = run(PROGRAM, "refused", **variables)
+                self.assertFine(result)
+                self.assertEqual(result.cases, own)
+
     def test_bits_are_its_own(self):
         again = run(PROGRAM, *TABLE, **self.way.variables, LOG="warn")
         self.assertEqual(again.bits(), self.run.bits())

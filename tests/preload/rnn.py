@@ -184,6 +184,13 @@ class Remembered(runner.Test):
         for eta in etas(result.cases["capture"]).values():
             self.assertWithin(eta, GRADIENTS, "eta")
 
+    def test_what_may_not_be_rounded_where_another_was_captured(self):
+        result = run(PROGRAM, "exact", **CAST_BFLOAT16.variables)
+        self.assertFine(result)
+        for eta in etas(result.cases["exact"]).values():
+            self.assertLess(eta, 1e-5)
+        self.assertIn(("cudnnRNNForward", "kept", "pedantic"), decisions(result))
+
     def test_captured_first(self):
         result = run(PROGRAM, "capture_first", **CAST_BFLOAT16.variables)
         self.assertFine(result)

@@ -119,6 +119,7 @@ public:
 			                               of.dims.data(), of.strides.data()));
 		};
 		tensor(xDescriptor, x), tensor(yDescriptor, y);
+		zDescriptor = yDescriptor;
 		DNN(cudnnCreateFilterDescriptor(&wDescriptor));
 		DNN(cudnnSetFilterNdDescriptor(wDescriptor, CUDNN_DATA_FLOAT,
 		                               layoutOfFilter() == Layout::nhwc ? CUDNN_TENSOR_NHWC : CUDNN_TENSOR_NCHW,
@@ -206,8 +207,8 @@ public:
 		return cudnnConvolutionBiasActivationForward(dnn.handle, alpha, xDescriptor, xs, wDescriptor, ws, convolution,
 		                                             algorithm >= 0 ? static_cast<cudnnConvolutionFwdAlgo_t>(algorithm)
 		                                                            : CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_PRECOMP_GEMM,
-		                                             memory, bytes, beta, yDescriptor, z.array.data(), biasDescriptor,
-		                                             bias.data(), activation, yDescriptor, ys);
+		                                             memory, bytes, beta, zDescriptor, z.array.data(), biasDescriptor,
+		                                             bias.data(), activation, yDescriptor, isInPlace ? xs : ys);
 	}
 	void download() { result().array.download(); }
 
@@ -293,6 +294,12 @@ public:
 	Spec spec;
 	Tensor x, w, y, z;
 	Array bias, workspace;
+	cudnnTensorDescriptor_t xDescriptor = nullptr, yDescriptor = nullptr, biasDescriptor = nullptr;
+	cudnnTensorDescriptor_t zDescriptor = nullptr; // y's own, or another one's
+	bool isInPlace = false;                        // y is where x is
+	cudnnFilterDescriptor_t wDescriptor = nullptr;
+	cudnnConvolutionDescriptor_t convolution = nullptr;
+	cudnnActivationDescriptor_t activation = nullptr;
 
 private:
 	bool isResult(Direction direction) const { return spec.direction == direction; }
@@ -301,10 +308,6 @@ private:
 		const Layout layout = isResult(Direction::filter) ? spec.layoutOfResult : spec.layout;
 		return layout == Layout::nhwc ? layout : Layout::nchw; // no others can be said
 	}
-	cudnnTensorDescriptor_t xDescriptor = nullptr, yDescriptor = nullptr, biasDescriptor = nullptr;
-	cudnnFilterDescriptor_t wDescriptor = nullptr;
-	cudnnConvolutionDescriptor_t convolution = nullptr;
-	cudnnActivationDescriptor_t activation = nullptr;
 	std::vector<float> before_;
 };
 
@@ -491,6 +494,26 @@ void algorithms(Direction direction, Line &line)
 	line.put("statuses", statuses);
 }
 
+// What the vendor refuses of the fused call alone.
+void refused(Line &line)
+{
+	DnnSession dnn;
+	const auto one = [&](const char *name, auto change) {
+		Problem problem({.name = "", .direction = Direction::fused, .c = 24});
+		const cudnnActivationDescriptor_t activation = problem.activation;
+		problem.upload();
+		change(problem);
+		line.put(name, problem.call(dnn));
+		CHECK(cudaStreamSynchronize(dnn.stream));
+		problem.activation = activation;
+		problem.download();
+		line.require(!problem.hasChanged(), "a refused call has written");
+	};
+	one("no_activation", [](Problem &problem) { problem.activation = nullptr; });
+	one("other_z", [](Problem &problem) { problem.zDescriptor = problem.biasDescriptor; });
+	one("in_place", [](Problem &problem) { problem.isInPlace = true; });
+}
+
 void hotPath(Direction direction, Line &line)
 {
 	DnnSession dnn;
@@ -564,6 +587,7 @@ int runAll(int argc, char **argv)
 		cases.push_back({std::string("capture.") + direction, [way](Line &line) { capture(way, line); }});
 	for (const auto &[direction, way] : directions)
 		cases.push_back({std::string("algorithms.") + direction, [way](Line &line) { algorithms(way, line); }});
+	cases.push_back({"refused", refused});
 	cases.push_back({"algorithms.fused", [](Line &line) { algorithms(Direction::fused, line); }});
 	for (const auto &[direction, way] : directions)
 		cases.push_back({std::string("hot_path.") + direction, [way](Line &line) { hotPath(way, line); }});

@@ -508,6 +508,9 @@ void refused(Line &line)
 	one("swapped_statuses", [](Net<float> &net) { std::swap(net.xDesc, net.yDesc); });
 	one("work_statuses", [](Net<float> &net) { net.workBytes = 16; });
 	one("weights_statuses", [](Net<float> &net) { net.weightBytes /= 2; });
+	one("last_weight_statuses", [](Net<float> &net) { net.weightBytes -= 4; });
+	Net<float> longer({.name = "", .steps = 60}, dnn);
+	one("steps_statuses", [&](Net<float> &net) { net.yDesc = longer.yDesc; });
 	one("reserve_statuses", [](Net<float> &net) { net.reserveBytes /= 2; });
 }
 
@@ -540,6 +543,21 @@ void replay(Net<float> &net, Line &line, bool isFirst)
 	}
 	compare(net, line);
 	CHECK(cudaGraphExecDestroy(executable));
+}
+
+// Captured and gone; then its reserve space is a net's that may not be rounded.
+void exact(Line &line)
+{
+	DnnSession dnn;
+	Net<float> captured({.name = "", .hidden = 22}, dnn), net({.name = "", .hidden = 22, .math = CUDNN_FMA_MATH}, dnn);
+	Line ignored("");
+	replay(captured, ignored, false);
+	line.require(ignored.isOk(), "the captured net failed");
+	std::swap(net.reserve, captured.reserve);
+	line.put("statuses", net.run());
+	net.download();
+	compare(net, line);
+	std::swap(net.reserve, captured.reserve);
 }
 
 void capture(bool isFirst, Line &line)
@@ -579,6 +597,7 @@ int runAll(int argc, char **argv)
 		cases.push_back({std::string("changing.") + off, [off](Line &line) { changing(off, line); }});
 	cases.push_back({"another", another});
 	cases.push_back({"refused", refused});
+	cases.push_back({"exact", exact});
 	cases.push_back({"capture", [](Line &line) { capture(false, line); }});
 	cases.push_back({"capture_first", [](Line &line) { capture(true, line); }});
 	cases.push_back({"memory", memory});
