@@ -96,6 +96,7 @@ struct Spec {
 	Pick pick = Pick::any;
 	double scale = 1; // of the operands
 	int64_t firstUid = 'a';
+	bool areUidsExtreme = false;
 };
 
 class Problem
@@ -136,8 +137,9 @@ private:
 Problem::Problem(const Spec &of, uint64_t seed) : spec(of)
 {
 	const auto add = [&](const Dims &dims, char layout, bool isVirtual = false) {
-		Tensor tensor{spec.firstUid + static_cast<int64_t>(tensors.size()), dims, stridesOf(dims, layout), isVirtual,
-		              nullptr};
+		const auto i = static_cast<int64_t>(tensors.size());
+		const int64_t uid = !spec.areUidsExtreme ? spec.firstUid + i : i % 2 ? INT64_MAX - i + 1 : INT64_MIN + i;
+		Tensor tensor{uid, dims, stridesOf(dims, layout), isVirtual, nullptr};
 		if (!isVirtual)
 			tensor.array = std::make_shared<Array>(tensor.extent());
 		tensors.push_back(tensor);
@@ -793,6 +795,7 @@ std::vector<Case> cases()
 	add("forward.biasRelu", {.n = ++n, .chain = Chain::biasRelu});
 	add("forward.planes", {.n = ++n, .layouts = "ccc", .chain = Chain::bias});
 	add("forward.bias_is_0", {.n = ++n, .chain = Chain::bias, .firstUid = -3});
+	add("forward.uids_are_extreme", {.n = ++n, .chain = Chain::bias, .areUidsExtreme = true});
 	const std::pair<const char *, Spec> odd[] = {{"forward", {.n = ++n, .c = 3, .k = 13}},
 	                                             {"data_k", {.kind = Kind::backwardData, .n = ++n, .k = 13}},
 	                                             {"data_c", {.kind = Kind::backwardData, .n = ++n, .c = 3}},
