@@ -156,6 +156,10 @@ class Table(Case):
         self.assertIn("gain: 105 us in kernels, casting included; in fp32 225 us by the cost model\n", text)
         self.assertIn("scaling: no scale had to change\n", text)
 
+    def test_what_takes_most_time_is_named_whole(self):
+        line = next(line for line in self.summary(self.trace("convolutions")).splitlines() if line.startswith("most time"))
+        self.assertRegex(line, r"\Amost time: conv2d n32 c256 28x28 k256 3x3 s1 p1 d1 g1 n(hwc|chw) [0-9.]+ %\Z")
+
     def test_reasons_say_what_to_do(self):
         text = self.summary("--report", "reasons", self.trace("faults"))
         self.assertRegex(text, r"kept: not_profitable +400 calls, 13.4 GFLOP, 0.7 % of the fp32 FLOP, 1.20 ms by the cost model\n +the cost model.*\n +try: ")
@@ -193,6 +197,8 @@ class Lists(Case):
         self.agree(self.csv("--by", "op", *names), self.json("--by", "op", *names)["groups"])
         self.agree(self.csv("--top", "2", "--sort", "captured", *names),
                    sorted(report["ops"], key=lambda row: -row["captured"])[:2])
+        for odd in ('say "x".aat', "two\nlines.aat", "a,b.aat"):
+            self.assertEqual(self.csv("--report", "loss", self.trace("low", odd))[1][1], odd)
         raw = subprocess.run([self.root / "tools/autoamp", "report", "--format", "csv", *names], cwd=self.here,
                              env=self.environment, capture_output=True).stdout
         self.assertEqual(raw.count(b"\r\n"), len(report["ops"]) + 1)
