@@ -406,7 +406,7 @@ class Views(Case):
             row = next(row for row in rows if row["m"] == 1024)
             return row["decision"], row["reason"], row["strategy"], row["dtype_compute"]
 
-        for settings, wanted in (("LEVEL=O0", ("observed", "white_list", "tf32", "float32")),
+        for settings, wanted in (("LEVEL=O0", ("observed", "white_list", "cast", "float32")),
                                  ("LEVEL=O1,STRATEGY=cast", ("lowered", "white_list", "cast", "float16")),
                                  ("LEVEL=O1,STRATEGY=fp32", ("kept", "disabled", "fp32", "float32")),
                                  ("LEVEL=O1,STRATEGY=tf32,DTYPE=tf32", ("lowered", "white_list", "tf32", "tf32")),
@@ -418,6 +418,24 @@ class Views(Case):
                                  ("LEVEL=O1,STRATEGY=cast,CUSTOM_WHITE_LIST=mm", ("lowered", "custom_white_list", "cast", "float16"))):
             self.assertEqual(told(settings), wanted, settings)
 
+    def test_what_if_changes_what_the_settings_change(self):
+        """Not what a trace does not tell: a decision that the model would not make from it stands where nothing is asked about it."""
+        for scenario in ("mixed", "real"):
+            name = self.trace(scenario)
+            self.assertEqual(self.json("--what-if", "LEVEL=O1,DTYPE=float16", name)["ops"], self.json(name)["ops"])
+            rows = self.json("--what-if", "CUSTOM_BLACK_LIST=mm", name)["ops"]
+            self.assertEqual({row["decision"] for row in rows}, {"kept"})
+        # A time of kernels beside estimated ones would make those nothing.
+        name = self.trace("kernels", "k.aat", "1000")
+        self.assertEqual({row["kernel_ns"] for row in self.json("--what-if", "LEVEL=O1", name)["ops"]}, {None})
+        # Times of another device are its own, of what stands as well.
+        for scenario in ("observed", "mixed"):
+            name = self.trace(scenario)
+            rows, others = (self.json("--what-if", setting, name)["ops"] for setting in ("LEVEL=O1", "LEVEL=O1,GPU_MODEL=a100"))
+            for row, other in zip(rows, others):
+                if row["est_ns"] is not None and row["m"] > 100:
+                    self.assertGreater(other["est_ns"], row["est_ns"])
+
     def test_what_if_on_the_device_of_the_trace(self):
         name = self.trace("turing")
         self.assertEqual(self.json(name)["runs"][0]["compute_capability"], [75])
@@ -427,7 +445,7 @@ class Views(Case):
         self.assertEqual(told("LEVEL=O1,STRATEGY=cast,DTYPE=bfloat16,GPU_MODEL=a100"), {("lowered", "white_list")})
 
     def test_what_if_knows_a_convolution_by_its_words(self):
-        rows = self.json("--what-if", "LEVEL=O1,STRATEGY=cast", self.trace("convolutions"))["ops"]
+        rows = self.json("--what-if", "LEVEL=O1,STRATEGY=cast,GPU_MODEL=a100", self.trace("convolutions"))["ops"]
         times = {row["shape"]: row["est_lowered_ns"] for row in rows}
         self.assertEqual({(row["op"], row["decision"]) for row in rows}, {("conv2d", "lowered")})
         # The same product. What lies channels-last is written in place; who does not say how it lies is taken for a product.
