@@ -353,7 +353,8 @@ class Views(Case):
             self.assertTrue(all(re.fullmatch(r"\|( -+:? \|)+", line) for line in heads), view)
         text = self.text("--report", "kernels", "--format", "md", name)
         self.assertIn("sgemm &lt;a\\|b&gt;", text)
-        self.assertRegex(self.text("--format", "md", name), r"\A```\n[^`]+```\n\Z")
+        for view in ("summary", "config"):
+            self.assertRegex(self.text("--report", view, "--format", "md", name), r"\A```\n[^`]+```\n\Z", view)
 
     def test_width_of_the_terminal(self):
         name = self.trace("kernels", "k.aat", "1000")
