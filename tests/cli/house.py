@@ -33,6 +33,21 @@ class Case(unittest.TestCase):
         return subprocess.run([self.root / "tools/autoamp", *arguments], cwd=self.here, capture_output=True, text=True,
                               errors="replace", env=self.environment | variables, timeout=60)
 
+    def on_a_terminal(self, stream, *arguments, **variables):
+        """Its exit status, and what a terminal gets that is its stdout or stderr."""
+        ours, theirs = os.openpty()
+        done = subprocess.run([self.root / "tools/autoamp", *arguments], cwd=self.here, env=self.environment | variables, timeout=60,
+                              **{stream: theirs})
+        os.close(theirs)
+        shown = b""
+        try:
+            while part := os.read(ours, 4096):
+                shown += part
+        except OSError:  # nobody holds its other end any more
+            pass
+        os.close(ours)
+        return done.returncode, shown.decode()
+
     def run_(self, *arguments, **variables):
         return self.autoamp("run", "--device", "cuda", *arguments, **variables)
 

@@ -68,6 +68,12 @@ class CommandLine(Case):
         for arguments in ([], ["--color", "never"], ["--color", "auto"]):
             self.assertNotIn("\033[", self.autoamp("report", *arguments, "mixed.aat").stdout)
         self.refused(self.autoamp("report", "--color", "maybe"), 2, "maybe")
+        # Of itself on a terminal alone, unless NO_COLOR says anything.
+        for variables, isColoured in (({}, True), ({"NO_COLOR": ""}, True), ({"NO_COLOR": "1"}, False)):
+            status, shown = self.on_a_terminal("stdout", "report", "mixed.aat", **variables)
+            self.assertEqual((status, "\033[" in shown), (0, isColoured), variables)
+        status, shown = self.on_a_terminal("stdout", "report", "--report", "ops", "mixed.aat", NO_COLOR="1", COLUMNS="50")
+        self.assertEqual((status, max(map(len, shown.splitlines()[1:]))), (0, 50))
 
 
 unittest.main()

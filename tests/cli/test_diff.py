@@ -63,6 +63,7 @@ class Diff(Case):
         self.assertNotIn("ratio", text)
         self.assertNotIn("% of", text)
         self.assertEqual({row["ratio"] for row in self.rows(*names).values()}, {None})
+        self.assertEqual(list(self.rows(*names))[:3], ["1024x1024x1024", "512x512x512", "256x256x256"])  # by work
         result = self.autoamp("diff", "--fail-if-slower", "5", *names)
         self.assertEqual(result.returncode, 2)
         self.assertIn("emulated", result.stderr)

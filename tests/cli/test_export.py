@@ -194,20 +194,10 @@ class Exports(Case):
 
     def test_a_bar_on_a_terminal_alone(self):
         name = self.trace("many", "many.aat", "400000")
-        ours, theirs = os.openpty()
-        done = subprocess.run([self.root / "tools/autoamp", "export", "--type", "csv", "-o", "a.csv", name], cwd=self.here, env=self.environment,
-                              stderr=theirs, timeout=60)
-        os.close(theirs)
-        shown = b""
-        try:
-            while part := os.read(ours, 4096):
-                shown += part
-        except OSError:  # the terminal has nobody left
-            pass
-        os.close(ours)
-        self.assertEqual(done.returncode, 0)
-        self.assertRegex(shown, rb"\rexport \[#+ *\] \d+ %")
-        self.assertTrue(shown.endswith(b"\r\x1b[K"), shown)
+        status, shown = self.on_a_terminal("stderr", "export", "--type", "csv", "-o", "a.csv", name)
+        self.assertEqual(status, 0)
+        self.assertRegex(shown, r"\rexport \[#+ *\] \d+ %")
+        self.assertTrue(shown.endswith("\r\x1b[K"), shown)
         self.export("csv", "b.csv", name)  # with nothing on a stderr that is none
 
     def test_a_killed_program_and_cut_files(self):

@@ -102,9 +102,10 @@ Status diff(const DiffOptions &options, const policy::Options &configuration)
 		isErrorUnknown |= after.isLowered;
 		list.push_back(std::move(pair));
 	}
-	const auto weight = [&](const Pair &pair) {
-		return isEmulated ? pair.row.flops()
-		                  : std::max(pair.sides[0].timeNs(isMeasured), pair.sides[1].timeNs(isMeasured));
+	const auto weight = [&](const Pair &pair) { // work, where times mean nothing
+		const auto &[before, after] = pair.sides;
+		return isEmulated ? pair.row.flops() / double(pair.row.calls) * double(std::max(before.calls, after.calls))
+		                  : std::max(before.timeNs(isMeasured), after.timeNs(isMeasured));
 	};
 	std::stable_sort(list.begin(), list.end(), [&](auto &x, auto &y) { return weight(x) > weight(y); });
 	const size_t changed =

@@ -158,14 +158,14 @@ Status report(const ReportOptions &options, const policy::Options &configuration
 		writeHtml(stdout, runs, account, lists, places);
 		return status;
 	}
-	if (view == "summary") {
-		fmt::print("{}", format == "md" ? "```\n" : "");
-		writeSummary(stdout, terminal, runs, account, places);
-		fmt::print("{}", format == "md" ? "```\n" : "");
-		return status;
-	}
-	if (view == "config") {
-		writeConfig(stdout, terminal, runs);
+	if (view == "summary" || view == "config") {
+		const char *fence = format == "md" ? "```\n" : "";
+		std::fputs(fence, stdout);
+		if (view == "summary")
+			writeSummary(stdout, terminal, runs, account, places);
+		else
+			writeConfig(stdout, terminal, runs);
+		std::fputs(fence, stdout);
 		return status;
 	}
 	if (isRows) {

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <sstream>
+#include <tuple>
 
 namespace autoamp::tool {
 
@@ -80,34 +81,51 @@ policy::Options optionsOf(const trace::Trace &run, const Settings &settings, std
 	return parsed.options;
 }
 
+// The device that a row's calls were made on; of a model that somebody asks about, that one.
+policy::Device deviceOf(const trace::Trace &run, const trace::RowInfo &row, const policy::Options &options,
+                        bool isModelSet)
+{
+	const bool isKnown = row.device < run.devices.size();
+	const int recorded = isKnown ? run.capabilities[row.device] : 0;
+	const auto &model =
+	    policy::gpuConstants(options.gpuModel, isKnown ? run.devices[row.device].c_str() : "", recorded);
+	return {&model, recorded > 0 && !isModelSet ? recorded : model.computeCapability, true};
+}
+
+bool isSame(const policy::Decision &x, const policy::Decision &y)
+{
+	return std::tie(x.verdict, x.reason, x.strategy, x.precision) ==
+	       std::tie(y.verdict, y.reason, y.strategy, y.precision);
+}
+
 } // namespace
 
+// A trace says less of a call than the library saw. So a row changes by what the settings change of its decision, and
+// stands where they change nothing.
 void redecide(Runs &runs, const std::string &text, std::span<const char *const> entries)
 {
 	const auto settings = settingsOf(text);
 	const bool isModelSet =
 	    std::any_of(settings.begin(), settings.end(), [](auto &set) { return set.first == "AUTOAMP_GPU_MODEL"; });
 	for (auto &run : runs) {
-		const auto options = optionsOf(run, settings, entries);
+		const auto recorded = optionsOf(run, {}, entries), options = optionsOf(run, settings, entries);
 		for (auto &row : run.rows) {
-			if (row.calls == 0 || !isOfSettings(row.reason))
+			row.kernelNs = row.castNs = NAN; // no measured times beside estimated ones
+			const auto before = decideAgain(row, deviceOf(run, row, recorded, false), recorded, entries),
+			           after = decideAgain(row, deviceOf(run, row, options, isModelSet), options, entries);
+			if (row.calls == 0 || !before || !after)
+				continue; // without both: an entry point that this program does not know
+			if (after->estimate >= 0 && after->estimate != before->estimate)
+				row.estNs = after->estimate;
+			if (after->estimateLowered >= 0 && after->estimateLowered != before->estimateLowered)
+				row.estLoweredNs = after->estimateLowered;
+			if (!isOfSettings(row.reason) || isSame(*before, *after))
 				continue;
-			const bool isKnown = row.device < run.devices.size();
-			const int recorded = isKnown ? run.capabilities[row.device] : 0;
-			const auto &model =
-			    policy::gpuConstants(options.gpuModel, isKnown ? run.devices[row.device].c_str() : "", recorded);
-			const int capability = recorded > 0 && !isModelSet ? recorded : model.computeCapability;
-			const auto decision = decideAgain(row, {&model, capability, true}, options, entries);
-			if (!decision)
-				continue; // an entry point that this program does not know
-			row.decision = policy::name(decision->verdict);
-			row.reason = policy::name(decision->reason);
-			row.strategy = policy::name(decision->strategy);
-			row.dtypeCompute =
-			    decision->verdict == policy::Verdict::lowered ? op::name(decision->precision) : row.dtypeAsked;
-			if (decision->estimateLowered >= 0)
-				row.estLoweredNs = decision->estimateLowered;
-			row.hostNs = row.kernelNs = row.castNs = NAN; // were measured of what ran
+			row.decision = policy::name(after->verdict);
+			row.reason = policy::name(after->reason);
+			row.strategy = policy::name(after->strategy);
+			row.dtypeCompute = after->verdict == policy::Verdict::lowered ? op::name(after->precision) : row.dtypeAsked;
+			row.hostNs = NAN; // was measured of what ran
 		}
 		run.scaler.clear(), run.scalerTotals.clear(), run.kernels.clear();
 		run.hasKernels = false;

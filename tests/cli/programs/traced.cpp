@@ -105,7 +105,8 @@ void write(const std::string &scenario, int number)
 	options.maxSize = scenario == "capped" ? 1u << 20 : 1u << 30;
 	if (!recorder.open(options))
 		std::exit(9);
-	recorder.property("config", "AUTOAMP_LEVEL", scenario == "observed" ? "O0" : "O1", "environment");
+	const bool isObserved = scenario == "observed" || scenario == "turing" || scenario == "convolutions";
+	recorder.property("config", "AUTOAMP_LEVEL", isObserved ? "O0" : "O1", "environment");
 	recorder.property("config", "AUTOAMP_DTYPE", "float16", "default");
 	recorder.property("version", "autoamp", "0.1.0");
 	recorder.property("version", "cublas", "13.1.0");
