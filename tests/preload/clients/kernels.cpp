@@ -174,7 +174,9 @@ void dies(Line &line, void (*die)())
 {
 	Session session;
 	Problem problem({.m = 57});
-	multiply(session, problem, 3, line);
+	multiply(session, problem, 1, line);
+	usleep(1'300'000); // the next between two flushes
+	multiply(session, problem, 2, line);
 	sleep(4);
 	for (int i = 0; i < 2; i++)
 		line.require(problem.call(session.handle) == 0, "a product failed");
