@@ -316,7 +316,7 @@ class Views(Case):
         self.assertRegex(self.text("--report", "kernels", name), r"75.0 us +75 +true .*cublasSgemm_v2 1024x1024x1024 +sm90_xmma")
         merged = self.text("--report", "kernels", name, self.trace("kernels", "l.aat", "1000"))
         self.assertRegex(merged, r"150 us +150 +true ")
-        self.assertIn("1 kernel of unknown origin", self.text("--report", "kernels", name))
+        self.assertIn("lost: 1 kernel of unknown origin\n", self.text("--report", "kernels", name))
         self.assertIn("AUTOAMP_TRACE=kernels", self.text("--report", "kernels", self.trace("mixed")))
 
     def test_what_cupti_took_for_itself(self):
@@ -352,7 +352,12 @@ class Views(Case):
         rows = self.lines("--report", "loss", self.trace("capped", "capped.aat", "200000"), self.trace("mixed"))
         self.assertEqual([(row["run"], row["events_dropped"] > 0, row["truncated"], row["kernels_unattributed"]) for row in rows],
                          [(0, True, True, None), (1, False, False, None)])
-        self.assertEqual(self.lines("--report", "loss", self.trace("kernels", "k.aat"))[0]["kernels_unattributed"], 1)
+        name = self.trace("lossy_kernels", "l.aat", "1000")
+        lost = {"kernels_unattributed": 1, "invalid_timestamps": 2, "kernels_dropped": 3, "kernels_capped": 0}
+        for loss in self.json(name)["loss"], *self.lines("--report", "loss", name):
+            self.assertEqual({field: loss[field] for field in lost}, lost)
+        self.assertIn("lost: 3 kernels lost by CUPTI, 1 kernel of unknown origin, 2 kernels without a valid time\n",
+                      self.text("--report", "kernels", name))
 
     def test_markdown(self):
         name = self.trace("kernels", "k.aat", "1000")

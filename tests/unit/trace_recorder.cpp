@@ -444,15 +444,16 @@ TEST_CASE("kernels whose times are impossible have a count and no time")
 	REQUIRE(recorder.open(options(Mode::kernels, file)));
 	const trace::RowId some = recorder.row(row(1)), none = recorder.row(row(2));
 	const trace::KernelEvent events[] = {
-	    {0, 0, 0, "some", some, 7, 0, 0},     {0, 0, 0, "never", some, 7, 0, 0}, {500, 600, 0, "some", some, 7, 0, 0},
-	    {300, 310, 0, "some", some, 7, 0, 0}, {0, 0, 0, "never", none, 7, 0, 0},
+	    {0, 0, 0, "some", some, 7, 0, 0},     {0, 0, 0, "never", some, 7, 0, 0},
+	    {500, 600, 0, "some", some, 7, 0, 0}, {300, 310, 0, "some", some, 7, 0, 0},
+	    {0, 0, 0, "never", none, 7, 0, 0},    {500, 600, 0, "emulated", none, 7, 0, trace::kernelEmulated},
 	};
 	recorder.kernels(events, {0, 3, 0});
 	recorder.overhead("buffer_flush", 5, true);
 	recorder.close(0);
 
 	const auto trace = read(file);
-	REQUIRE(trace.kernels.size() == 3);
+	REQUIRE(trace.kernels.size() == 4);
 	const auto &known = trace.kernels[0], &never = trace.kernels[1];
 	CHECK((known.name == "some" && known.count == 3));
 	CHECK((known.ns == 110 && known.firstNs == 300 && known.lastNs == 500));
@@ -461,8 +462,9 @@ TEST_CASE("kernels whose times are impossible have a count and no time")
 	CHECK(trace.row(known.row)->kernelNs == 110);
 	CHECK(std::isnan(trace.row(trace.kernels[2].row)->kernelNs));
 	CHECK(trace.loss.invalidTimestamps == 3);
+	CHECK((trace.kernels[3].name == "emulated" && std::isnan(trace.kernels[3].ns))); // nobody's time
 	REQUIRE(trace.overhead.size() == 1);
-	CHECK((trace.overhead[0].count == 1 && std::isnan(trace.overhead[0].ns))); // nobody's time
+	CHECK((trace.overhead[0].count == 1 && std::isnan(trace.overhead[0].ns)));
 }
 
 TEST_CASE("kernels are read back, each and in their totals")

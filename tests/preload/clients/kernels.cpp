@@ -174,7 +174,9 @@ void dies(Line &line, void (*die)())
 {
 	Session session;
 	Problem problem({.m = 57});
-	multiply(session, problem, 3, line);
+	multiply(session, problem, 1, line);
+	usleep(1'300'000); // the next between two flushes
+	multiply(session, problem, 2, line);
 	sleep(4);
 	for (int i = 0; i < 2; i++)
 		line.require(problem.call(session.handle) == 0, "a product failed");
@@ -260,11 +262,14 @@ void beforehand(Line &line)
 	eager(line);
 }
 
-void afterwards(Line &line)
+// When CUPTI has buffers, or has given all of them back.
+void afterwards(bool hasBuffers, Line &line)
 {
 	Session session;
 	Problem problem({.m = 50});
 	multiply(session, problem, 3, line);
+	if (!hasBuffers)
+		line.require(OF_CUPTI(cuptiActivityFlushAll)(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED) == CUPTI_SUCCESS, "flush");
 	take(line);
 	multiply(session, problem, 2, line);
 }
@@ -289,6 +294,9 @@ void afterwardsForLong(Line &line)
 	CHECK(cudaMemset(other.data(), 0, 4000));
 	line.require(flush(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED) == CUPTI_SUCCESS, "cuptiActivityFlushAll");
 	line.put("strangers", strangers - before);
+	line.print();
+	fflush(stdout);
+	_exit(line.isOk() ? 0 : 1); // what was noticed was noticed before
 }
 
 void finalized(Line &line)
@@ -374,7 +382,8 @@ int main(int argc, char **argv)
 	                 {"left", [](Line &line) { dies(line, [] { _exit(7); }); }},
 	                 {"many", many},
 	                 {"beforehand", beforehand},
-	                 {"afterwards", afterwards},
+	                 {"afterwards", [](Line &line) { afterwards(true, line); }},
+	                 {"after_flush", [](Line &line) { afterwards(false, line); }},
 	                 {"for_long", afterwardsForLong},
 	                 {"finalized", finalized},
 	                 {"first", first},

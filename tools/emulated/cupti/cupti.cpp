@@ -434,7 +434,7 @@ CUptiResult cuptiActivityFlushAll(uint32_t flags)
 	overhead.overheadKind = CUPTI_ACTIVITY_OVERHEAD_CUPTI_BUFFER_FLUSH;
 	overhead.start = now();
 	overhead.end = overhead.start + 1000;
-	if (all.kinds.count(CUPTI_ACTIVITY_KIND_OVERHEAD) && !isLate)
+	if (all.kinds.count(CUPTI_ACTIVITY_KIND_OVERHEAD))
 		put(host(), overhead);
 	const auto flush = [&](bool ofDevice) {
 		for (auto &[number, source] : all.sources) {
