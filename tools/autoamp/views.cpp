@@ -1,6 +1,8 @@
 // What each view is: its rows, field by field as interface.md section 5 has them, and the columns that people see.
 #include "tools/autoamp/views.h"
 
+#include "tools/autoamp/recorded.h"
+
 #include <algorithm>
 #include <cmath>
 #include <ctime>
@@ -82,6 +84,17 @@ Json tensorCoresOf(trace::TensorCores known)
 
 const Column callColumn = {"call", "entry", 'l', nameOf};
 
+Json describe(const Recorded &recorded)
+{
+	return {{"range", orNull(recorded.text)},
+	        {"delay_s", orNull(recorded.delay)},
+	        {"duration_s", orNull(recorded.limit)},
+	        {"begun", recorded.begun},
+	        {"calls", recorded.calls},
+	        {"calls_outside", recorded.outside},
+	        {"why_nothing", orNull(whyNothing(recorded))}};
+}
+
 } // namespace
 
 Json describe(size_t id, const trace::Trace &run)
@@ -94,6 +107,7 @@ Json describe(size_t id, const trace::Trace &run)
 		config[configName(property.name)] = property.value, origins[configName(property.name)] = property.origin;
 	for (const auto &property : run.rules)
 		rules.push_back({{"rule", property.value}, {"origin", property.origin}});
+	const auto recorded = recordedOf(run);
 	const bool isNumber =
 	    !run.rank.empty() && run.rank.find_first_not_of("0123456789") == std::string::npos && run.rank.size() < 10;
 	return {{"id", id},
@@ -107,6 +121,7 @@ Json describe(size_t id, const trace::Trace &run)
 	        {"started", run.startedNs > 0 ? Json(date(run.startedNs)) : Json()},
 	        {"ended", orNull(run.ended)},
 	        {"died_inside", orNull(run.diedInside)},
+	        {"capture", recorded ? describe(*recorded) : Json()},
 	        {"versions", versions},
 	        {"config", config},
 	        {"config_origin", origins},
