@@ -125,6 +125,16 @@ class Ranges(Test):
         self.assertEqual(run("call:4", "calls:5:").scaler_totals(), {})
         self.assertEqual(run("call graph replay kept", "calls:3:3").scaler_totals(), {})
 
+    def test_no_call_is_lost_in_a_storm(self):
+        """Threads that call while another throws the switch: each call is recorded or counted, and once."""
+        for trace in ("ops", "kernels"):
+            result = run("storm:300", API, TRACE=trace)
+            self.assertEqual((result.status, result.errors), (0, ""))
+            capture = result.report["runs"][0]["capture"]
+            self.assertEqual(capture["calls"] + capture["calls_outside"], 900)
+            self.assertEqual((result.report["totals"]["calls"], bool(capture["begun"])), (capture["calls"], True))
+            self.assertFalse(result.report["loss"]["kernels_unattributed"])
+
     def test_size_cap(self):
         result = run("kept:9000", "calls:1000:8999", TRACE="ops", TRACE_MAX_SIZE="64K")
         self.assertCaptured(result, 8000, 1000, 1)
@@ -275,7 +285,9 @@ class Processes(Test):
                 (API, "call start call:2 fork raw:3 stop raw join call stop call", [(3, 2, 1), (3, 1, 1)]),
                 (API, "call start call stop fork raw start raw join call", [(1, 2, 1), (1, 1, 1)]),
                 ("calls:2:3", "call:2 fork raw:4 join call:2", [(2, 2, 1), (2, 2, 1)]),
-                ("nvtx:train", "push:train call fork raw pop raw:2 join call pop call", [(2, 1, 1), (1, 2, 1)])):
+                ("nvtx:train", "push:train call fork raw pop raw:2 join call pop call", [(2, 1, 1), (1, 2, 1)]),
+                ("nvtx:train", "hold:train call fork raw push:train raw pop join release call", [(1, 1, 1), (1, 1, 1)]),
+                ("nvtx:train", "begin:train call fork raw end raw join end call", [(1, 1, 1), (1, 1, 1)])):
             with self.subTest(range_, script=script):
                 result = run(script, range_, TRACE="ops")
                 self.assertFine(result)

@@ -5,6 +5,7 @@
 
 #include <cuda_profiler_api.h>
 
+#include <atomic>
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
@@ -65,6 +66,8 @@ int lookedUp(const char *file, const char *name)
 int calls = 0, failures = 0;
 bool isChild = false; // there the switch fails, as all of CUDA does
 std::vector<uint64_t> started;
+std::atomic<bool> isHeld{false};
+std::thread *holder; // not the forked child's to end
 
 void step(const std::string &word, Line &line)
 {
@@ -124,6 +127,42 @@ void step(const std::string &word, Line &line)
 				step(each, line);
 			}
 		}).join();
+	} else if (verb == "hold") { // one that has a range open until `release`
+		std::atomic<bool> isOpen{false};
+		isHeld = true;
+		holder = new std::thread([&] {
+			ownRanges.push(form, name.c_str());
+			isOpen = true;
+			while (isHeld)
+				usleep(1000);
+			ownRanges.pop(form);
+		});
+		while (!isOpen)
+			usleep(1000);
+	} else if (verb == "release") {
+		isHeld = false;
+		holder->join();
+		delete holder;
+	} else if (verb == "storm") { // products on three threads while a fourth throws the switch
+		std::atomic<int> running{3};
+		std::vector<std::thread> threads;
+		for (int i = 0; i < 3; i++)
+			threads.emplace_back([&] {
+				{
+					Session session;
+					Problem problem({.m = 66, .n = 64, .k = 64});
+					problem.upload();
+					for (int j = 0; j < number; j++)
+						CHECK(static_cast<cublasStatus_t>(problem.call(session.handle)));
+					CHECK(cudaStreamSynchronize(session.stream));
+				}
+				running--;
+			});
+		while (running)
+			line.require(cudaProfilerStart() == cudaSuccess && cudaProfilerStop() == cudaSuccess, "the switch");
+		for (std::thread &thread : threads)
+			thread.join();
+		calls += 3 * number;
 	} else if (verb == "sleep") {
 		usleep(static_cast<unsigned>(number) * 1000);
 	} else if (verb == "kill") {
