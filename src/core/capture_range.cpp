@@ -17,18 +17,20 @@ namespace {
 
 using Kind = policy::CaptureRange::Kind;
 
-trace::CaptureRecord nobodys; // stands in while there is no file
+constinit trace::CaptureRecord nobodys = {}; // stands in while there is no file
 
 struct State {
-	policy::CaptureRange range;
-	uint64_t beginNs = 0, durationNs = 0; // of CLOCK_MONOTONIC; 0: none
+	Kind kind = Kind::none;
+	uint64_t first = 0, last = 0; // of the calls
+	uint64_t durationNs = 0;      // 0: none
 	bool hasKernels = false;
-	std::atomic<uint64_t> endNs{0}; // once a call was recorded, where there is a duration
+	std::atomic<uint64_t> beginNs{0}; // of CLOCK_MONOTONIC, as the next; 0: at once
+	std::atomic<uint64_t> endNs{0};   // once a call was recorded, where there is a duration
 	std::atomic<uint64_t> calls{0};
 	std::atomic<unsigned> callsInside{0}; // that are recorded and under way
 	std::atomic<trace::CaptureRecord *> counters{&nobodys};
 };
-State state;
+constinit State state;
 std::atomic<unsigned> rangesOpen{0}, rangesBegun{0};
 
 bool hasEnvironment(const char *name, const char *ending)
@@ -61,21 +63,21 @@ uint64_t processStart()
 
 unsigned openNow()
 {
-	if (state.range.kind == Kind::profiler)
+	if (state.kind == Kind::profiler)
 		return __atomic_load_n(&autoamp_front_profiled, __ATOMIC_SEQ_CST) % 2;
 	return rangesOpen.load();
 }
 
 uint64_t begunNow()
 {
-	if (state.range.kind == Kind::profiler)
+	if (state.kind == Kind::profiler)
 		return (__atomic_load_n(&autoamp_front_profiled, __ATOMIC_RELAXED) + uint64_t{1}) / 2;
 	return rangesBegun.load(std::memory_order_relaxed);
 }
 
 bool hasSwitch()
 {
-	return state.range.kind == Kind::profiler || state.range.kind == Kind::nvtx;
+	return state.kind == Kind::profiler || state.kind == Kind::nvtx;
 }
 
 void countBegun(bool isCall)
@@ -89,10 +91,11 @@ void countBegun(bool isCall)
 // `isCall`: of a call that is recorded if so, from which a duration counts.
 bool isTime(bool isCall)
 {
-	if (!state.beginNs && !state.durationNs)
+	const uint64_t begin = state.beginNs.load(std::memory_order_relaxed);
+	if (!begin && !state.durationNs)
 		return true;
 	const uint64_t now = base::nanoseconds(CLOCK_MONOTONIC);
-	if (now < state.beginNs)
+	if (now < begin)
 		return false;
 	uint64_t end = state.endNs.load(std::memory_order_relaxed);
 	if (state.durationNs && !end && isCall && state.endNs.compare_exchange_strong(end, now + state.durationNs))
@@ -109,16 +112,19 @@ void limitCapture(Process &process)
 	const policy::Options &options = process.options;
 	if (!process.isTracing || (options.captureRange.kind == Kind::none && !options.delayNs && !options.durationNs))
 		return;
-	if (!isCaptureLimited) // in a child it is known, and another thread may be looking
-		state.range = options.captureRange;
+	if (!isCaptureLimited) { // in a child it is known, and another thread may be looking
+		state.kind = options.captureRange.kind;
+		state.first = options.captureRange.first;
+		state.last = options.captureRange.last;
+		state.durationNs = options.durationNs;
+		state.hasKernels = options.trace == policy::TraceLevel::kernels;
+	}
 	state.beginNs = options.delayNs ? processStart() + options.delayNs : 0;
-	state.durationNs = options.durationNs;
-	state.hasKernels = options.trace == policy::TraceLevel::kernels;
 	if (trace::CaptureRecord *const counters = process.recorder.capture())
 		state.counters.store(counters, std::memory_order_release);
 	isCaptureLimited = true;
 	renewCapture();
-	if (state.range.kind != Kind::nvtx || areRangesSeen || hasEnvironment("NVTX_INJECTION64_PATH", "/libautoamp.so"))
+	if (state.kind != Kind::nvtx || areRangesSeen || hasEnvironment("NVTX_INJECTION64_PATH", "/libautoamp.so"))
 		return;
 	constexpr const char *why = "no NVTX range is seen: NVTX_INJECTION64_PATH does not lead to libautoamp.so, as "
 	                            "`autoamp run` lets it";
@@ -149,9 +155,9 @@ bool areKernelsCaptured()
 	if (!isCaptureLimited.load(std::memory_order_relaxed) || state.callsInside.load())
 		return true;
 	const uint64_t calls = state.calls.load(std::memory_order_relaxed);
-	const bool isOpen = hasSwitch()                       ? openNow() > 0
-	                    : state.range.kind == Kind::calls ? calls >= state.range.first && calls < state.range.last
-	                                                      : true;
+	const bool isOpen = hasSwitch()                 ? openNow() > 0
+	                    : state.kind == Kind::calls ? calls >= state.first && calls < state.last
+	                                                : true;
 	return isOpen && isTime(false);
 }
 
@@ -160,9 +166,9 @@ void CaptureCall::begin()
 	const base::ErrnoGuard errnoGuard;
 	isLimited_ = true;
 	const uint64_t number = state.calls.fetch_add(1, std::memory_order_relaxed) + 1;
-	const bool isOpen = hasSwitch()                       ? openNow() > 0
-	                    : state.range.kind == Kind::calls ? number >= state.range.first && number <= state.range.last
-	                                                      : true;
+	const bool isOpen = hasSwitch()                 ? openNow() > 0
+	                    : state.kind == Kind::calls ? number >= state.first && number <= state.last
+	                                                : true;
 	isRecorded_ = isOpen && isTime(true);
 	if (isRecorded_) {
 		countBegun(true);
