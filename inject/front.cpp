@@ -28,12 +28,13 @@ constinit thread_local ThreadBlock autoamp_front_thread;
 void *autoamp_front_truths[entryCount];
 unsigned autoamp_front_unseen;
 unsigned autoamp_front_second[entryCount];
+unsigned autoamp_front_profiled;
 // Three of each: of references without a version, to the newer library (CUDA 13's, cuDNN 9), to the older (12's, 8).
 HIDDEN extern void *autoamp_front_slots[];
 HIDDEN extern const int autoamp_front_entries[]; // places, seen from the table
 HIDDEN decltype(&dlsym) autoamp_front_dlsym;
 HIDDEN decltype(&dlvsym) autoamp_front_dlvsym;
-HIDDEN bool autoamp_front_passes; // lookups of names that are not cub… or cudn… need nothing of us
+HIDDEN bool autoamp_front_passes; // lookups of names that are not cub…, cudn…, cuP… or cudaP… need nothing of us
 // pthread_atfork would need crtbegin.
 int __register_atfork(void (*prepare)(), void (*parent)(), void (*child)(), void *object);
 }
@@ -195,6 +196,32 @@ unsigned rowOf(const char *name)
 	const unsigned count = entryCount;
 	unsigned index = begins(name, "cublas") || begins(name, "cudnn") ? 0 : count;
 	while (index < entryCount && !equal(entries[index].name, name))
+		index++;
+	return index;
+}
+
+// The profiler's switch, by which a program says what of it is to be recorded: the runtime's and the driver's.
+int throwSwitch(unsigned index);
+template <unsigned index>
+int throwAt()
+{
+	return throwSwitch(index);
+}
+constexpr struct {
+	const char *name;
+	int (*entry)(); // not by its exported name, which may be another's here
+	bool isStart;
+	const char *library; // how the files begin that have it
+} switches[] = {{"cudaProfilerStart", throwAt<0>, true, "libcudart"},
+                {"cudaProfilerStop", throwAt<1>, false, "libcudart"},
+                {"cuProfilerStart", throwAt<2>, true, "libcuda.so"},
+                {"cuProfilerStop", throwAt<3>, false, "libcuda.so"}};
+constexpr unsigned switchCount = sizeof switches / sizeof *switches;
+
+unsigned switchOf(const char *name) // switchCount: none
+{
+	unsigned index = 0;
+	while (index < switchCount && !equal(switches[index].name, name))
 		index++;
 	return index;
 }
@@ -416,12 +443,18 @@ bool capture(unsigned index, void *found, const void *caller)
 }
 
 // In a file that is loaded already, or in what that file needs.
-void *findLoaded(const char *file, unsigned index)
+void *findLoaded(const char *file, const char *name)
 {
 	void *const handle = loader.open(file, RTLD_LAZY | RTLD_NOLOAD);
-	void *const found = handle ? autoamp_front_dlsym(handle, entries[index].name) : nullptr;
+	void *const found = handle ? autoamp_front_dlsym(handle, name) : nullptr;
 	if (handle)
 		loader.close(handle); // it stays as long as the application wants it; what is captured is pinned
+	return found;
+}
+
+void *findLoaded(const char *file, unsigned index)
+{
+	void *const found = findLoaded(file, entries[index].name);
 	return isOurs(found) ? nullptr : found;
 }
 
@@ -624,6 +657,7 @@ void afterFork()
 void inChild()
 {
 	forks = 0, resolvers = autoamp_front_thread.resolving, opener = -1;
+	autoamp_front_profiled %= 2; // what is open goes on
 }
 
 bool isStarted; // all that the program started with is bound
@@ -828,6 +862,91 @@ extern "C" HIDDEN void *autoamp_front_resolve(unsigned slot, const void *caller)
 	return target;
 }
 
+// ---- the profiler's switch
+
+// No entry points with slots and doors: a process that throws the switch and calls nothing of ours must not have the
+// core opened for it. So the front counts, and the core looks when it is there.
+
+namespace {
+
+struct SwitchSearch {
+	unsigned index;
+	void *found;
+};
+
+int hasSwitch(dl_phdr_info *info, size_t, void *data)
+{
+	auto &[index, found] = *static_cast<SwitchSearch *>(data);
+	const Object object = describe(*info);
+	if (object.dynamic && begins(object.name(), switches[index].library))
+		found = object.place(object.find(switches[index].name));
+	return found != nullptr;
+}
+
+// Another interposer behind us keeps its turn; a library in an RTLD_LOCAL scope is found by its file.
+void *trueSwitch(unsigned index)
+{
+	const Resolving resolving;
+	SwitchSearch search = {index, nullptr};
+	if (resolving.hasLoader && haveLoader()) {
+		search.found = autoamp_front_dlsym(RTLD_NEXT, switches[index].name);
+		loader.error();
+	}
+	if (!search.found)
+		dl_iterate_phdr(hasSwitch, &search);
+	return search.found;
+}
+
+int throwSwitch(unsigned index)
+{
+	const bool isStart = switches[index].isStart;
+	unsigned count = load(autoamp_front_profiled);
+	// Started twice is started, as CUDA has it.
+	while (count % 2 != isStart && !__atomic_compare_exchange_n(&autoamp_front_profiled, &count, count + 1, false,
+	                                                            __ATOMIC_SEQ_CST, __ATOMIC_ACQUIRE))
+		;
+	if (const Core *core = load(decision); core && core->regions)
+		core->regions->profilerSwitched();
+	auto *const truth = reinterpret_cast<int (*)()>(trueSwitch(index));
+	autoamp_front_thread.depth++;           // the runtime's own use of the driver's is no other switch
+	const int status = truth ? truth() : 3; // not initialized, of both
+	autoamp_front_thread.depth--;
+	return status;
+}
+
+// Exporting the names must not change what is found here either.
+Answer lookUpSwitch(void *handle, const char *name, const char *version, const void *caller)
+{
+	const unsigned index = name ? switchOf(name) : switchCount;
+	if (index == switchCount || handle == RTLD_NEXT || hook() == Hook::off)
+		return {};
+	auto *const ours = reinterpret_cast<void *>(switches[index].entry);
+	const Resolving resolving;
+	const auto look = [name, version](void *where) {
+		return version ? autoamp_front_dlvsym(where, name, version) : autoamp_front_dlsym(where, name);
+	};
+	void *found = look(handle);
+	if (ownerOf(found).base == ownerOf(ours).base && !(found = look(RTLD_NEXT)) &&
+	    (found = findLoaded(ownerOf(caller).path, name)))
+		loader.error();
+	if (!found)
+		return {autoamp_front_dlsym(RTLD_NEXT, name), 1};
+	return {ours, 1};
+}
+
+} // namespace
+
+#define SWITCH(name, index)                                                                                            \
+	extern "C" AUTOAMP_EXPORT int name()                                                                               \
+	{                                                                                                                  \
+		return throwSwitch(index);                                                                                     \
+	}
+SWITCH(cudaProfilerStart, 0)
+SWITCH(cudaProfilerStop, 1)
+SWITCH(cuProfilerStart, 2)
+SWITCH(cuProfilerStop, 3)
+#undef SWITCH
+
 // ---- regions: autoamp.h, and NVTX's entry
 
 // `asks`: the program asked for regions, which is reason enough to open the core. Null: there are none here.
@@ -903,7 +1022,7 @@ extern "C" HIDDEN Answer autoamp_front_lookup(void *handle, const char *name, co
 		__atomic_store_n(&autoamp_front_passes, true, __ATOMIC_RELEASE);
 	const unsigned index = name ? rowOf(name) : entryCount;
 	if (index == entryCount)
-		return {};
+		return lookUpSwitch(handle, name, version, caller);
 	const Resolving resolving;
 	const Object asking = ownerOf(caller);
 	if (isVendors(asking.name())) // libcudnn.so.9 asks for its own public names

@@ -21,7 +21,8 @@ struct ThreadBlock {
 };
 static_assert(sizeof(ThreadBlock) <= 64);
 
-// What stands behind autoamp.h, by the names there; and NVTX's entry, which gets NVTX's own table of tables.
+// What stands behind autoamp.h, by the names there; NVTX's entry, which gets NVTX's own table of tables; and what is
+// told when the profiler's switch was thrown.
 struct Regions {
 	decltype(&autoamp_enter) enter;
 	decltype(&autoamp_leave) leave;
@@ -29,6 +30,7 @@ struct Regions {
 	decltype(&autoamp_active) active;
 	decltype(&autoamp_error) error;
 	int (*receiveRanges)(const void *tables);
+	void (*profilerSwitched)();
 };
 
 struct Core {
@@ -37,7 +39,7 @@ struct Core {
 	const Regions *regions; // null: this core has none
 };
 
-constexpr unsigned abi = 3;
+constexpr unsigned abi = 4;
 
 } // namespace autoamp::front
 
@@ -49,6 +51,8 @@ AUTOAMP_EXPORT extern void *autoamp_front_truths[];       // by row; null: ask a
 AUTOAMP_EXPORT void *autoamp_front_truth(unsigned index); // null: no such library in this process
 AUTOAMP_EXPORT extern unsigned autoamp_front_unseen;      // calls that went by while the core could not be opened
 AUTOAMP_EXPORT extern unsigned autoamp_front_second[];    // by row; how often a second copy's function was left alone
+// By cudaProfilerStart and -Stop, which the front counts itself: odd between the two.
+AUTOAMP_EXPORT extern unsigned autoamp_front_profiled;
 // Forks of other threads wait meanwhile (a second at most), and these wait for forks: around whatever takes a lock of
 // libc or the loader in a first call, because a child born then would inherit it held for ever. Nests.
 AUTOAMP_EXPORT void autoamp_front_hold_forks();

@@ -132,9 +132,15 @@ autoamp_front_lazy:
 	jne 3f
 	cmpb $'b', 2(%rsi)
 	je 2f
+	cmpb $'P', 2(%rsi)
+	je 2f
 	cmpb $'d', 2(%rsi)
 	jne 3f
 	cmpb $'n', 3(%rsi)
+	je 2f
+	cmpb $'a', 3(%rsi)
+	jne 3f
+	cmpb $'P', 4(%rsi)
 	jne 3f
 2:	save rdi
 	save rsi

@@ -1,5 +1,6 @@
 #include "src/dispatch.h"
 
+#include "src/core/capture_range.h"
 #include "src/core/context.h"
 #include "src/core/launches.h"
 #include "src/core/record.h"
@@ -27,12 +28,14 @@ op::Status dispatch(core::Process &process, const op::Entry &entry, const Door &
 	core::meet(process, entry.library, door.truth);
 
 	// What was called.
-	const core::Asking asking = {process, *thread, entry, door, caller, core::contextOf(*thread)};
+	const core::CaptureCall captured;
+	const core::Asking asking = {
+	    process, *thread, entry, door, caller, core::contextOf(*thread), captured.isRecorded()};
 	core::Subject subject = core::describe(asking, call);
 	// What to do: decided at the signature's first call, and the same ever after.
 	core::Site &site = *subject.site;
-	core::Record record(process, *thread, site);
-	core::Launches launches(process, *thread, site);
+	core::Record record(process, *thread, site, asking.isRecorded);
+	core::Launches launches(process, *thread, site, asking.isRecorded);
 
 	// How: otherwise, or, whenever anything stands in the way before C is touched, as it was asked.
 	if (subject.obstacle == Reason::count && !site.decision.isAsAsked()) {

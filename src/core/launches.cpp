@@ -1,6 +1,7 @@
 #include "src/core/launches.h"
 
 #include "src/base/own_work.h"
+#include "src/core/capture_range.h"
 
 namespace autoamp::core {
 
@@ -18,6 +19,8 @@ void onOwnWork(bool isBegin)
 	if (!thread || !thread->launcher)
 		return;
 	thread->launcher ^= trace::cupti::launcherOurs;
+	if (!thread->isLauncherTold)
+		return;
 	if (isBegin)
 		trace::cupti::push(thread->launcher);
 	else
@@ -28,7 +31,7 @@ void onOwnWork(bool isBegin)
 
 void watchLaunches(Process &process)
 {
-	trace::cupti::start(process.recorder, process.options.cuptiPath.c_str(), currentLauncher);
+	trace::cupti::start(process.recorder, process.options.cuptiPath.c_str(), currentLauncher, areKernelsCaptured);
 	if (trace::cupti::isOn.load(std::memory_order_relaxed))
 		base::ownWorkListener.store(onOwnWork, std::memory_order_relaxed);
 }

@@ -10,14 +10,15 @@ namespace autoamp::core {
 class Launches
 {
 public:
-	Launches(Process &process, Thread &thread, Site &site) : thread_(thread)
+	// Of a call that is not recorded CUPTI is told nothing; but what it puts into a graph is its own, at any replay.
+	Launches(Process &process, Thread &thread, Site &site, bool isRecorded) : thread_(thread), isRecorded_(isRecorded)
 	{
 		if (__builtin_expect(trace::cupti::isOn.load(std::memory_order_relaxed), 0) && thread.lane)
 			begin(rowOf(process, site));
 	}
 	~Launches()
 	{
-		if (__builtin_expect(isPushed_, 0))
+		if (__builtin_expect(isBegun_, 0))
 			end();
 	}
 	Launches(const Launches &) = delete;
@@ -26,7 +27,7 @@ public:
 	// What follows belongs to another row: the call runs as it was asked after all.
 	void fallBack(Process &process, Site &site, policy::Reason reason)
 	{
-		if (__builtin_expect(isPushed_, 0)) {
+		if (__builtin_expect(isBegun_, 0)) {
 			end();
 			begin(fallbackRowOf(process, site, reason));
 		}
@@ -35,19 +36,22 @@ public:
 private:
 	void begin(trace::RowId row)
 	{
-		isPushed_ = true;
-		thread_.launcher = trace::cupti::launcherOf(row, thread_.lane->nextCall());
-		trace::cupti::push(thread_.launcher);
+		isBegun_ = true;
+		thread_.launcher = trace::cupti::launcherOf(row, isRecorded_ ? thread_.lane->nextCall() : 0);
+		thread_.isLauncherTold = isRecorded_;
+		if (isRecorded_)
+			trace::cupti::push(thread_.launcher);
 	}
 	void end()
 	{
-		trace::cupti::pop();
+		if (isRecorded_)
+			trace::cupti::pop();
 		thread_.launcher = 0;
-		isPushed_ = false;
+		isBegun_ = false;
 	}
 
 	Thread &thread_;
-	bool isPushed_ = false;
+	bool isRecorded_, isBegun_ = false;
 };
 
 // From the process's first call on, where AUTOAMP_TRACE asks for it.

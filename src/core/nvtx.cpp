@@ -2,6 +2,7 @@
 // its first range, where NVTX_INJECTION64_PATH leads to the front, and then what was put into its tables, on the
 // caller's thread. push/pop ranges belong to their thread; start/end ranges are of the process, as NVTX says, and cover
 // all threads.
+#include "src/core/capture_range.h"
 #include "src/core/region.h"
 
 #define NVTX_NO_IMPL // the types alone: the functions would make a client of us
@@ -21,7 +22,7 @@ uint64_t numberOf(nvtxDomainHandle_t domain)
 	return domain ? reinterpret_cast<uintptr_t>(domain) : 1;
 }
 
-const RangeName unmeant = {0, nullptr};
+const RangeName unmeant = {0, nullptr, false};
 
 const RangeName *nameOf(const char *text)
 {
@@ -167,6 +168,7 @@ int receiveRanges(const void *given)
 	const auto *const tables = static_cast<const NvtxExportTableCallbacks *>(getTable(NVTX_ETID_CALLBACKS));
 	if (!tables || tables->struct_size < sizeof *tables)
 		return 0;
+	areRangesSeen = true;
 	fill(*tables, NVTX_CB_MODULE_CORE, entries);
 	fill(*tables, NVTX_CB_MODULE_CORE2, domainEntries);
 	return 1;

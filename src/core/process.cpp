@@ -6,6 +6,7 @@
 #include "src/base/errno_guard.h"
 #include "src/base/faults.h"
 #include "src/base/log.h"
+#include "src/core/capture_range.h"
 #include "src/core/launches.h"
 #include "src/core/region.h"
 #include "src/core/scaler.h"
@@ -176,6 +177,7 @@ void afterForkInChild()
 		theProcess.load()->recorder.afterForkInChild(keepThisThread());
 		theProcess.load()->isForked.store(theProcess.load()->isTracing, std::memory_order_release);
 	}
+	forgetCapture();
 	trace::cupti::forget();
 	reroute::forgetContexts();
 	op::unlockDescriptors();
@@ -199,6 +201,7 @@ Process *start()
 	process->settings.memoryBudget = options.memory;
 	process->settings.isScaling = options.scaling == policy::Scaling::automatic;
 	process->isTracing = openTrace(*process);
+	limitCapture(*process);
 	const bool isFixed = options.originOf(policy::Option::level) == policy::Origin::environment;
 	isIdle = options.level == policy::Level::O0 && isFixed && !process->isTracing;
 	// Before another thread is let in: its first kernels would be nobody's.
@@ -300,6 +303,7 @@ void reopenTrace(Process &process)
 	if (process.isForked.exchange(false, std::memory_order_acq_rel)) {
 		const base::ErrnoGuard errnoGuard;
 		openTrace(process);
+		limitCapture(process);
 		if (process.options.trace == policy::TraceLevel::kernels)
 			process.recorder.note(trace::noteOfKernels, "CUPTI does not work in a forked child");
 		process.met = 0;

@@ -52,7 +52,8 @@ private:
 class Record
 {
 public:
-	Record(Process &process, const Thread &thread, Site &site) : process_(process), lane_(thread.lane), site_(site)
+	Record(Process &process, const Thread &thread, Site &site, bool isRecorded)
+	    : process_(process), lane_(isRecorded ? thread.lane : nullptr), site_(site)
 	{
 		if (lane_) {
 			const trace::RowId row = rowOf(process, site);

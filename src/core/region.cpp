@@ -4,7 +4,9 @@
 #include "src/base/hash.h"
 #include "src/base/log.h"
 #include "src/base/once.h"
+#include "src/core/capture_range.h"
 #include "src/core/process.h"
+#include "src/policy/glob.h"
 
 #include <algorithm>
 #include <cstring>
@@ -48,7 +50,7 @@ uint32_t regionCount = 1; // 0 is the process's own
 struct Tables {
 	std::unordered_map<std::string, Policy> policies; // by key
 	std::unordered_map<std::string, RangeName> names;
-	std::unordered_map<uint64_t, RangeName> nameless; // by patterns
+	std::map<std::pair<uint64_t, bool>, RangeName> nameless; // by patterns, and whether a capture range
 };
 Tables &tables()
 {
@@ -151,12 +153,17 @@ uint32_t idOf(const Region &wanted)
 	return wanted.patterns || wanted.name ? idOf({wanted.policy, 0, nullptr}) : 0;
 }
 
+const RangeName captureOnly = {0, nullptr, true};
+
 // Null: a name that says nothing to anybody, or the limit.
 const RangeName *nameOf(std::string_view text, bool isStored)
 {
-	const uint64_t patterns = policy::bitsOf(configuration()->base.options.rules->regionPatterns, text);
+	const policy::Options &options = configuration()->base.options;
+	const uint64_t patterns = policy::bitsOf(options.rules->regionPatterns, text);
+	const bool isCapture = options.captureRange.kind == policy::CaptureRange::Kind::nvtx &&
+	                       policy::matches(options.captureRange.name, text);
 	if (text.empty() || (!patterns && !isStored))
-		return nullptr;
+		return isCapture && !text.empty() ? &captureOnly : nullptr;
 	const RangeName *nameless = nullptr;
 	{
 		const Lock lock;
@@ -166,12 +173,13 @@ const RangeName *nameOf(std::string_view text, bool isStored)
 		if (known != all.names.end())
 			return &known->second;
 		if (all.names.size() < nameLimit) {
-			const auto added = all.names.emplace(key, RangeName{patterns, nullptr}).first;
+			const auto added = all.names.emplace(key, RangeName{patterns, nullptr, isCapture}).first;
 			added->second.text = added->first.c_str();
 			return &added->second;
 		}
 		if (patterns)
-			nameless = &all.nameless.emplace(patterns, RangeName{patterns, nullptr}).first->second;
+			nameless = &all.nameless.emplace(std::pair(patterns, isCapture), RangeName{patterns, nullptr, isCapture})
+			                .first->second;
 	}
 	base::log(base::LogLevel::warn, "more than %zu names of regions: reports name none after these", nameLimit);
 	return nameless;
@@ -214,7 +222,9 @@ void renewRange() // under the lock
 	Region range;
 	for (const auto &[name, count] : all.open)
 		range.patterns |= name->patterns;
-	range.name = all.ranges.empty() ? nullptr : all.ranges.rbegin()->second.name->text;
+	const auto latest = std::find_if(all.ranges.rbegin(), all.ranges.rend(),
+	                                 [](const auto &each) { return each.second.name->patterns != 0; });
+	range.name = latest == all.ranges.rend() ? nullptr : latest->second.name->text;
 	if (range.patterns == all.range.patterns && range.name == all.range.name)
 		return;
 	all.range = range;
@@ -248,6 +258,8 @@ void unshare(uint64_t ticket)
 struct Frame {
 	uint64_t domain; // whose pop ends it; 0: of autoamp.h
 	Region own;      // no policy: an NVTX range
+	bool isRange;    // of NVTX, that somebody means
+	bool isCapture;  // and that is a capture range
 	uint64_t ticket; // shared with all threads; 0: not
 	unsigned above;  // ranges of the domain that nobody means, opened since
 	size_t number;   // of a region: by which it ends
@@ -258,7 +270,7 @@ struct Frame {
 	uint32_t id;
 	unsigned epoch; // of id; another one: out of date
 
-	int height() const { return level + static_cast<int>(above) + (own.patterns != 0); }
+	int height() const { return level + static_cast<int>(above) + isRange; }
 };
 
 struct Memo {
@@ -289,9 +301,12 @@ void giveBack(void *state)
 	auto *const stack = static_cast<Stack *>(state);
 	autoamp_front_thread.regions = nullptr;
 	autoamp_front_thread.epoch = regionEpoch.load(std::memory_order_relaxed) - 1; // later calls look again
-	for (const Frame &frame : stack->frames)
+	for (const Frame &frame : stack->frames) {
 		if (frame.ticket)
 			unshare(frame.ticket);
+		if (frame.isCapture)
+			endCaptureRange();
+	}
 	delete stack;
 }
 
@@ -304,6 +319,12 @@ void afterForkInChild()
 		return !(stack && std::any_of(stack->frames.begin(), stack->frames.end(), isIts));
 	});
 	shareOthers();
+	const auto isOpen = [](const auto &range) { return range.second.name->isCapture; };
+	auto open = std::count_if(shared().ranges.begin(), shared().ranges.end(), isOpen);
+	if (stack)
+		open += std::count_if(stack->frames.begin(), stack->frames.end(),
+		                      [](const Frame &frame) { return frame.isCapture; });
+	inheritCaptureRanges(static_cast<unsigned>(open));
 	pthread_mutex_unlock(&mutex);
 }
 
@@ -401,6 +422,8 @@ void remove(Stack &stack, const Frame *frame)
 	const auto place = static_cast<size_t>(frame - stack.frames.data());
 	if (frame->ticket)
 		unshare(frame->ticket);
+	if (frame->isCapture)
+		endCaptureRange();
 	for (size_t i = stack.frames.size(); i-- > place;)
 		stack.tops[stack.frames[i].domain] = stack.frames[i].below;
 	stack.frames.erase(stack.frames.begin() + static_cast<std::ptrdiff_t>(place));
@@ -576,7 +599,8 @@ const char *lastError()
 
 } // namespace
 
-const front::Regions regionCalls = {enterRegion, leaveRegion, describeRegion, isActive, lastError, receiveRanges};
+const front::Regions regionCalls = {enterRegion, leaveRegion,   describeRegion, isActive,
+                                    lastError,   receiveRanges, renewCapture};
 
 const Policy *processPolicy()
 {
@@ -603,7 +627,8 @@ void renewRegion()
 bool areRangesMeant()
 {
 	const Configuration *const known = configuration();
-	return known && !known->base.options.rules->regionPatterns.empty();
+	return known && (!known->base.options.rules->regionPatterns.empty() ||
+	                 known->base.options.captureRange.kind == policy::CaptureRange::Kind::nvtx);
 }
 
 const RangeName *findRangeName(std::string_view text)
@@ -621,15 +646,19 @@ int pushRange(uint64_t domain, const RangeName *name)
 	Frame frame = {};
 	frame.domain = domain;
 	frame.own = {nullptr, name ? name->patterns : 0, name ? name->text : nullptr};
+	frame.isRange = name;
 	frame.above = !name;
 	Frame *const below = innermost(*stack, domain);
 	const bool isTooDeep = name && stack->frames.size() >= depthLimit;
 	if (isTooDeep)
 		base::log(base::LogLevel::warn, "%zu regions of a thread are open: another NVTX range is ignored", depthLimit);
-	if ((!name || isTooDeep) && below)
+	if ((!name || isTooDeep) && below) {
 		below->above++;
-	else
+	} else {
+		if ((frame.isCapture = name && name->isCapture))
+			beginCaptureRange();
 		push(*stack, frame);
+	}
 	return level;
 }
 
@@ -644,7 +673,7 @@ int popRange(uint64_t domain)
 		frame->above--;
 	else
 		remove(*stack, frame);
-	if (const Frame *const counter = innermost(*stack, domain); counter && !counter->above && !counter->own.patterns)
+	if (const Frame *const counter = innermost(*stack, domain); counter && !counter->above && !counter->isRange)
 		remove(*stack, counter);
 	return levelOf(*stack, domain);
 }
@@ -655,15 +684,20 @@ uint64_t startRange(uint64_t domain, const RangeName *name)
 	if (!name)
 		return 1;
 	watchForks();
+	uint64_t ticket = 0;
 	{
 		const Lock lock;
 		Shared &all = shared();
 		if (all.ranges.size() < rangeLimit) {
-			all.ranges[++all.ticketCount] = {domain, name};
+			ticket = all.ranges.emplace(++all.ticketCount, Shared::Range{domain, name}).first->first;
 			all.open[name]++;
 			renewRange();
-			return all.ticketCount;
 		}
+	}
+	if (ticket) {
+		if (name->isCapture)
+			beginCaptureRange();
+		return ticket;
 	}
 	base::log(base::LogLevel::warn, "%zu NVTX ranges of the process are open: another one is ignored", rangeLimit);
 	return 1;
@@ -672,15 +706,21 @@ uint64_t startRange(uint64_t domain, const RangeName *name)
 void endRange(uint64_t id)
 {
 	const base::ErrnoGuard errnoGuard;
-	const Lock lock;
-	Shared &all = shared();
-	const auto known = all.ranges.find(id);
-	if (known == all.ranges.end())
-		return;
-	if (!--all.open[known->second.name])
-		all.open.erase(known->second.name);
-	all.ranges.erase(known);
-	renewRange();
+	const RangeName *name = nullptr;
+	{
+		const Lock lock;
+		Shared &all = shared();
+		const auto known = all.ranges.find(id);
+		if (known == all.ranges.end())
+			return;
+		name = known->second.name;
+		if (!--all.open[name])
+			all.open.erase(name);
+		all.ranges.erase(known);
+		renewRange();
+	}
+	if (name->isCapture) // not under the lock: CUPTI may be called
+		endCaptureRange();
 }
 
 void endRanges(uint64_t domain)

@@ -44,13 +44,14 @@ constexpr unsigned regionBits = 16;
 
 // ---- for the NVTX receiver
 
-// A name and the rules that mean it. Never goes.
+// A name and who means it: rules, the capture range. Never goes.
 struct RangeName {
 	uint64_t patterns;
-	const char *text; // null: there were too many names
+	const char *text; // null: no rule means it, or there were too many names
+	bool isCapture;
 };
-bool areRangesMeant();                                 // some rule names a region
-const RangeName *findRangeName(std::string_view text); // null: no rule means it
+bool areRangesMeant();                                 // some rule names a region, or a capture range is one
+const RangeName *findRangeName(std::string_view text); // null: nobody means it
 // The calling thread's ranges of a domain (from 1). How many were open there before; popRange: -1: none, else how many
 // are left.
 int pushRange(uint64_t domain, const RangeName *name);

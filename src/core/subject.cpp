@@ -1,5 +1,6 @@
 #include "src/core/subject.h"
 
+#include "src/core/capture_range.h"
 #include "src/core/glance.h"
 #include "src/op/dnn.h"
 #include "src/reroute/convolution.h"
@@ -48,12 +49,14 @@ void findSite(const Asking &asking, const Key &key, int ordinal, Subject &subjec
 	memo = {key, subject.site};
 	if (!subject.site->decision.isAsAsked())
 		return;
+	// Where kernels are traced, or not all calls are recorded, dispatch() is needed.
+	if (asking.process.options.trace == policy::TraceLevel::kernels || isCaptureLimited.load(std::memory_order_relaxed))
+		return;
 	if (trace::Lane *const lane = asking.thread.lane) {
 		memo.row = rowOf(asking.process, *subject.site);
 		memo.cell = lane->cell(memo.row);
 	}
-	const bool isWatched = asking.process.options.trace == policy::TraceLevel::kernels; // then dispatch() is needed
-	memo.isPassed = (memo.cell || !asking.thread.lane) && !isWatched;
+	memo.isPassed = memo.cell || !asking.thread.lane;
 }
 
 // A lowered run finds it out by itself.
@@ -141,10 +144,17 @@ reroute::Outcome refused(const char *getter)
 	return outcome;
 }
 
+reroute::Settings settingsOf(const Asking &asking)
+{
+	reroute::Settings settings = asking.process.settings;
+	settings.isTold = asking.isRecorded;
+	return settings;
+}
+
 reroute::Outcome run(const Asking &asking, const Subject &subject, const reroute::Product &product)
 {
 	Site &site = *subject.site;
-	return reroute::run(site.op, site.decision, site.plan, asking.process.settings, product);
+	return reroute::run(site.op, site.decision, site.plan, settingsOf(asking), product);
 }
 
 } // namespace
@@ -238,8 +248,7 @@ Subject describe(const Asking &asking, const op::ConvolutionCall &call)
 reroute::Outcome lower(const Asking &asking, const Subject &subject, const op::ConvolutionCall &call)
 {
 	Site &site = *subject.site;
-	return reroute::run(site.op, site.decision, site.plan, asking.process.settings, call, asking.door.truth,
-	                    subject.stream);
+	return reroute::run(site.op, site.decision, site.plan, settingsOf(asking), call, asking.door.truth, subject.stream);
 }
 
 Subject describe(const Asking &asking, const op::GraphCall &call)
@@ -262,7 +271,7 @@ reroute::Outcome lower(const Asking &asking, const Subject &subject, const op::G
 	const op::GraphNode &product = *graph.product;
 	if (product.kind == op::NodeKind::matmul || graph.graph.nodes.size() > 1 ||
 	    site.decision.strategy != policy::Strategy::cast)
-		return reroute::run(site.op, site.decision, site.plan, asking.process.settings, graph, pack, call.handle,
+		return reroute::run(site.op, site.decision, site.plan, settingsOf(asking), graph, pack, call.handle,
 		                    asking.door.truth, subject.stream);
 	const float alpha = static_cast<float>(product.alpha), beta = static_cast<float>(product.beta);
 	void *const first = *pack.find(product.first), *const second = *pack.find(product.second),
@@ -276,7 +285,7 @@ reroute::Outcome lower(const Asking &asking, const Subject &subject, const op::G
 	convolution.w = isFilter ? result : second;
 	convolution.y = isData ? first : isFilter ? second : result;
 	convolution.direction = graph.convolution.direction;
-	return reroute::run(site.op, site.decision, site.plan, asking.process.settings, convolution, asking.door.truth,
+	return reroute::run(site.op, site.decision, site.plan, settingsOf(asking), convolution, asking.door.truth,
 	                    subject.stream);
 }
 
@@ -288,8 +297,7 @@ Subject describe(const Asking &asking, const op::RnnCall &call)
 reroute::Outcome lower(const Asking &asking, const Subject &subject, const op::RnnCall &call)
 {
 	Site &site = *subject.site;
-	return reroute::run(site.op, site.decision, site.plan, asking.process.settings, call, asking.door.truth,
-	                    subject.stream);
+	return reroute::run(site.op, site.decision, site.plan, settingsOf(asking), call, asking.door.truth, subject.stream);
 }
 
 Subject describe(const Asking &asking, const op::DnnCall &call)

@@ -30,6 +30,7 @@ struct Asking {
 	const Door &door;
 	CallerAnswer caller;
 	uint32_t context; // once: another thread may change it meanwhile
+	bool isRecorded;
 };
 
 Subject describe(const Asking &asking, const op::GemmCall &call);

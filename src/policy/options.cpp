@@ -127,18 +127,27 @@ std::string parseNames(NameSet &set, std::string_view text, Lists lists, std::sp
 	return problem;
 }
 
-// What the variables were set to: for words their index, for sizes bytes.
+// What the variables were set to: for words their index, for sizes bytes, for times nanoseconds.
 using Numbers = std::array<uint64_t, optionCount>;
 
-// A value of words or size as a number; false: not one of those accepted. Other types are text.
+// A value of words, size or time as a number; false: not one of those accepted. Other types are text.
 bool toNumber(const OptionRow &row, std::string_view value, uint64_t &number)
 {
 	if (row.type == ValueType::size)
 		return parseSize(value, number);
+	if (row.type == ValueType::time)
+		return parseTime(value, number);
+	if (CaptureRange range; row.type == ValueType::range)
+		return parseCaptureRange(value, range);
 	const int word = row.type == ValueType::words ? wordIndex(row.values, value) : 0;
 	if (word >= 0) // else it stays the default's: fillFields() looks it up in tables
 		number = static_cast<uint64_t>(word);
 	return word >= 0;
+}
+
+bool isAsUnset(const OptionRow &row, std::string_view value)
+{
+	return value.empty() && (row.type == ValueType::text || row.type == ValueType::range);
 }
 
 // Of the emulated device: FUNCTION:N, a size, a number of devices, words.
@@ -203,7 +212,7 @@ std::string readVariable(Options &options, Numbers &numbers, std::vector<TypedNa
 	auto index = static_cast<size_t>(row - table);
 	auto option = static_cast<Option>(index);
 	const bool isFirst = environmentValue(environment, name) == value.data(); // of two that one wins, as in getenv
-	if (!isFirst || (row->type == ValueType::text && value.empty()))
+	if (!isFirst || isAsUnset(*row, value))
 		return {};
 	std::string problem;
 	if (!toNumber(*row, value, numbers[index]) || (row->type == ValueType::emulator && !isForEmulator(option, value)))
@@ -266,7 +275,7 @@ std::string readSetting(Options &options, Numbers &numbers, std::vector<TypedNam
 		names.push_back({option, value, setting.place + ": " + setting.key + "=" + shown(setting.value)});
 	if (!problem.empty())
 		return setting.place + ": " + setting.key + "=" + shown(setting.value) + ": " + problem;
-	if (row->type == ValueType::text && value.empty())
+	if (isAsUnset(*row, value))
 		return {};
 	if (options.origin[index] == Origin::fallback) {
 		options.origin[index] = Origin::file;
@@ -306,6 +315,9 @@ void fillFields(Options &options, const Numbers &numbers)
 	set(options.memory, Option::memory);
 	set(options.trace, Option::trace);
 	set(options.traceMaxSize, Option::traceMaxSize);
+	set(options.delayNs, Option::delay);
+	set(options.durationNs, Option::duration);
+	parseCaptureRange(options.valueOf(Option::captureRange), options.captureRange);
 	set(options.log, Option::log);
 	set(options.hookDlsym, Option::hookDlsym);
 	set(options.gpuModel, Option::gpuModel);
@@ -445,8 +457,12 @@ std::string acceptedValues(const OptionRow &row)
 	switch (row.type) {
 	case ValueType::size:
 		return "bytes, or a number with K, M or G";
+	case ValueType::time:
+		return timeForms;
 	case ValueType::text:
 		return "a path";
+	case ValueType::range:
+		return captureRangeForms;
 	case ValueType::names:
 		return "ops and entry points, comma-separated";
 	case ValueType::emulator:

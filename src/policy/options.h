@@ -4,6 +4,7 @@
 #pragma once
 
 #include "src/op/op.h"
+#include "src/policy/capture_range.h"
 #include "src/policy/lists.h"
 #include "src/policy/rules.h"
 #include "src/policy/toml.h"
@@ -20,7 +21,9 @@ namespace autoamp::policy {
 enum class ValueType : uint8_t {
 	words,    // one of `values`
 	size,     // bytes, or a number with K, M or G
+	time,     // seconds, or a number with ms, s or m
 	text,     // a path or pattern; empty: as if unset
+	range,    // a capture range; empty: as if unset
 	names,    // comma-separated ops and entry-point globs
 	emulator, // for the emulated device alone, which judges it
 };
@@ -54,6 +57,11 @@ enum class ValueType : uint8_t {
 	X(traceFile, "AUTOAMP_TRACE_FILE", text, "", "<AUTOAMP_DIR>/%e.%t.%p.aat",                                         \
 	  "trace file: %e program, %t time, %h host, %p pid, %n counter, %q{VAR}, %rank%, %%")                             \
 	X(traceMaxSize, "AUTOAMP_TRACE_MAX_SIZE", size, "", "256M", "beyond it no more single events; totals stay exact")  \
+	X(captureRange, "AUTOAMP_CAPTURE_RANGE", range, "", "",                                                            \
+	  "record only this: between cudaProfilerStart and -Stop, in NVTX ranges of a name, or some calls by number")      \
+	X(delay, "AUTOAMP_DELAY", time, "", "0", "record nothing for so long after the process began, in a range neither") \
+	X(duration, "AUTOAMP_DURATION", time, "", "0",                                                                     \
+	  "record no more so long after the first call that is; 0: to the end")                                            \
 	X(cuptiPath, "AUTOAMP_CUPTI_PATH", text, "", "", "which libcupti to load for AUTOAMP_TRACE=kernels")               \
 	X(config, "AUTOAMP_CONFIG", text, "", "", "TOML file of settings and rules: autoamp help rules")                   \
 	X(log, "AUTOAMP_LOG", words, "off error warn info debug", "warn", "messages on stderr")                            \
@@ -130,6 +138,8 @@ struct Options {
 	uint64_t memory = uint64_t{1} << 30;
 	TraceLevel trace = TraceLevel::summary;
 	std::string directory; // resolved; empty: neither AUTOAMP_DIR, XDG_STATE_HOME nor HOME is set
+	CaptureRange captureRange;
+	uint64_t delayNs = 0, durationNs = 0; // 0: none
 	std::string cuptiPath;
 	std::string traceFile; // pattern; empty: no directory to put it in
 	uint64_t traceMaxSize = uint64_t{256} << 20;

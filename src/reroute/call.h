@@ -66,8 +66,10 @@ inline void prepareScaling(kernels::Scaling &scaling, Plan &plan, const Settings
 		scaling.predictions = context.slots.predictions();
 	scaling.signatureKey = plan.hash;
 	scaling.pairKey = mix(mix(plan.hash, reinterpret_cast<uintptr_t>(first)), reinterpret_cast<uintptr_t>(second));
-	scaling.ring = context.slots.ringOnDevice();
 	scaling.site = plan.site;
+	if (!settings.isTold) // nor is it the site's first call then
+		return;
+	scaling.ring = context.slots.ringOnDevice();
 	const bool isMet =
 	    isCapturing ? plan.metIn.load() == context.id + 1 : plan.metIn.exchange(context.id + 1) == context.id + 1;
 	scaling.first = isMet ? kernels::First::no : isCapturing ? kernels::First::askTotals : kernels::First::yes;

@@ -190,7 +190,7 @@ const char *convert(const op::Op &op, Plan &plan, const Settings &settings, cons
 	}
 
 	prepareScaling(parameters, plan, settings, context, product.A, product.B, isCapturing);
-	if (settings.isScaling)
+	if (settings.isScaling && settings.isTold)
 		parameters.calls = context.slots.calls();
 	parameters.maxima = reinterpret_cast<uint32_t *>(places.maxima);
 	parameters.isAlongRows[0] = op.transa != op::Transpose::none;

@@ -29,6 +29,7 @@ struct Product {
 struct Settings {
 	size_t memoryBudget = 0;
 	bool isScaling = true;
+	bool isTold = true; // scaler events reach the host
 };
 
 // What is remembered for one signature (an Op): engines by alignment, the place in the event ring.

@@ -112,11 +112,12 @@ struct Launch { // by correlation
 };
 
 // A reason to end. The kinds are the other client's as well, then: they are left alone.
-const char *const buffersTaken = "another client of CUPTI has taken the buffers over";
+const char *const buffersTaken = "another client of CUPTI seems to have taken the buffers over: none comes back";
 
 struct Collector {
 	Recorder *recorder;
 	Launcher (*current)();
+	bool (*isWanted)();
 	Cupti library;
 	CUpti_SubscriberHandle subscriber = nullptr;
 
@@ -131,6 +132,7 @@ struct Collector {
 	std::atomic<const char *> failed{nullptr};
 	std::atomic<int> failure{0};
 	std::atomic<bool> isLeaving{false};
+	std::atomic<bool> isRecording{false}, isSwitching{false}; // kinds are enabled; a thread is at it
 	sem_t wake;
 	pthread_t helper;
 	bool hasHelper = false, isTold = false; // that it failed
@@ -421,18 +423,29 @@ void consume(bool isRound, bool isLast)
 
 // ---- life
 
+// What is launched from now on is not recorded. Kernels first: one whose launch is not told would be nobody's.
+CUptiResult disable()
+{
+	CUptiResult first = CUPTI_SUCCESS;
+	const auto note = [&first](CUptiResult result) {
+		if (first == CUPTI_SUCCESS && result != CUPTI_ERROR_INVALID_PARAMETER) // a number that it does not know
+			first = result;
+	};
+	for (const CUpti_ActivityKind kind : kinds)
+		note(collector->library.cuptiActivityDisable(kind));
+	for (const CUpti_CallbackId launch : runtimeLaunches)
+		note(collector->library.cuptiActivityEnableRuntimeApi(launch, 0));
+	for (const CUpti_CallbackId launch : driverLaunches)
+		note(collector->library.cuptiActivityEnableDriverApi(launch, 0));
+	return first;
+}
+
 // Undoes what start() did; an error of this is nobody's news any more.
 void switchOff()
 {
 	isOn.store(false, std::memory_order_relaxed);
-	if (collector->failed.load() != buffersTaken) {
-		for (const CUpti_ActivityKind kind : kinds)
-			collector->library.cuptiActivityDisable(kind);
-		for (const CUpti_CallbackId launch : runtimeLaunches)
-			collector->library.cuptiActivityEnableRuntimeApi(launch, 0);
-		for (const CUpti_CallbackId launch : driverLaunches)
-			collector->library.cuptiActivityEnableDriverApi(launch, 0);
-	}
+	if (collector->failed.load() != buffersTaken)
+		disable();
 	if (collector->subscriber)
 		collector->library.cuptiUnsubscribe(std::exchange(collector->subscriber, nullptr));
 }
@@ -466,6 +479,7 @@ void *help(void *)
 		if (collector->isLeaving || collector->failed.load())
 			break;
 		if (isTime) { // what is complete comes back now; the rest later
+			renew();
 			CALL(cuptiActivityFlushAll, 0);
 			setClock();
 			clock_gettime(CLOCK_REALTIME, &due);
@@ -520,6 +534,16 @@ bool enableLaunches()
 
 bool enable()
 {
+	if (!enableLaunches())
+		return false;
+	for (const CUpti_ActivityKind kind : kinds)
+		if (!CALL(cuptiActivityEnable, kind))
+			return false;
+	return true;
+}
+
+bool prepare()
+{
 	// A pool as large as CUPTI's own default may take 800 MB of the device.
 	size_t size = sizeof(size_t), limit = 32;
 	if (collector->library.cuptiActivitySetAttribute(CUPTI_ACTIVITY_ATTR_DEVICE_BUFFER_POOL_LIMIT, &size, &limit))
@@ -527,12 +551,7 @@ bool enable()
 	for (const CUpti_CallbackIdResource event : nodeEvents)
 		if (!CALL(cuptiEnableCallback, 1, collector->subscriber, CUPTI_CB_DOMAIN_RESOURCE, event))
 			return false;
-	if (!CALL(cuptiActivityRegisterCallbacks, requestBuffer, completeBuffer))
-		return false;
-	for (const CUpti_ActivityKind kind : kinds)
-		if (!CALL(cuptiActivityEnable, kind))
-			return false;
-	return enableLaunches();
+	return CALL(cuptiActivityRegisterCallbacks, requestBuffer, completeBuffer);
 }
 
 // Signals of the application are none of its business.
@@ -550,12 +569,13 @@ bool startHelper()
 
 constinit std::atomic<bool> isOn{false};
 
-void start(Recorder &recorder, const char *path, Launcher (*current)())
+void start(Recorder &recorder, const char *path, Launcher (*current)(), bool (*isWanted)())
 {
 	char why[160] = "no memory";
 	auto *made = new Collector;
 	made->recorder = &recorder;
 	made->current = current;
+	made->isWanted = isWanted;
 	made->launches = static_cast<Launch *>(base::mapPages(launchSlots * sizeof(Launch)));
 	sem_init(&made->wake, 0, 0);
 	if (!made->launches || !loadCupti(path, made->library, why)) {
@@ -568,7 +588,9 @@ void start(Recorder &recorder, const char *path, Launcher (*current)())
 		return;
 	}
 	uint32_t version = 0;
-	if (CALL(cuptiGetVersion, &version) && enable()) {
+	if (CALL(cuptiGetVersion, &version) && prepare()) {
+		isOn.store(true, std::memory_order_release);
+		renew();
 		char text[24];
 		snprintf(text, sizeof text, "%u", version);
 		recorder.property("version", "cupti", text);
@@ -580,7 +602,21 @@ void start(Recorder &recorder, const char *path, Launcher (*current)())
 		endIfFailed();
 		return;
 	}
-	isOn.store(true, std::memory_order_release);
+}
+
+// Whoever finds another thread at it leaves it to that one, which looks again: no lock is held while CUPTI is called.
+void renew()
+{
+	while (isOn.load(std::memory_order_acquire) && collector->isWanted() != collector->isRecording.load()) {
+		if (collector->isSwitching.exchange(true))
+			return;
+		const bool isWanted = collector->isWanted();
+		if (isWanted != collector->isRecording.load()) {
+			isWanted ? enable() : isFine(disable(), "cuptiActivityDisable");
+			collector->isRecording.store(isWanted);
+		}
+		collector->isSwitching.store(false);
+	}
 }
 
 void finish()

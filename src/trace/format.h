@@ -49,9 +49,9 @@ static_assert(sizeof(Header) == 128);
 // Header::flags
 constexpr uint32_t headerEmulated = 1, headerSingles = 2, headerWritten = 4;
 
-// The kind of a note that tells of a plan of cuDNN built for a signature's first call, and of one that says why kernels
-// are not recorded, or no longer; all others tell of failures.
-constexpr const char *noteOfPlan = "plan_built", *noteOfKernels = "kernels_off";
+// The kind of a note that tells of a plan of cuDNN built for a signature's first call, of one that says why kernels are
+// not recorded, or no longer, and of one that says why a capture range cannot begin; all others tell of failures.
+constexpr const char *noteOfPlan = "plan_built", *noteOfKernels = "kernels_off", *noteOfRange = "range_unseen";
 
 enum class ChunkKind : uint32_t { records = 1, events = 2, kernels = 3 };
 
@@ -110,6 +110,7 @@ enum class RecordType : uint16_t {
 	kernelLoss,
 	clock,
 	cuptiOverhead,
+	capture,
 };
 
 struct Record {
@@ -220,5 +221,11 @@ struct CuptiOverheadRecord : Record {
 	Counter count, ns;
 };
 static_assert(sizeof(CuptiOverheadRecord) == 32);
+
+// One a file, where not all calls were to be recorded; which, says its configuration.
+struct CaptureRecord : Record {
+	Counter outside; // calls that were not to be: nowhere else
+	Counter begun;   // how often the range was
+};
 
 } // namespace autoamp::trace

@@ -234,6 +234,12 @@ struct Trace::Loader {
 				return true;
 			}
 			return false;
+		case RecordType::capture:
+			if (auto *capture = as<CaptureRecord>(record, at)) {
+				trace.capture = {capture->outside.load(), capture->begun.load()};
+				return true;
+			}
+			return false;
 		case RecordType::padding:
 			break;
 		}

@@ -121,6 +121,12 @@ struct Loss {
 	bool truncated = false; // single events are missing, or the file is shorter than its writer made it
 };
 
+// Where not all calls were to be recorded.
+struct CaptureInfo {
+	uint64_t outside = 0; // calls that were not
+	uint64_t begun = 0;   // how often the range was
+};
+
 // One single event, with times since the start of the trace.
 struct EventInfo {
 	uint32_t row, lane;
@@ -166,6 +172,7 @@ public:
 	std::vector<OverheadInfo> overhead;
 	std::vector<ClockInfo> clocks;
 	std::vector<LaneInfo> lanes;
+	std::optional<CaptureInfo> capture;
 	Loss loss;
 
 	const RowInfo *row(uint32_t id) const;

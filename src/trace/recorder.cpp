@@ -183,6 +183,15 @@ void Recorder::addLost(uint64_t calls)
 		header->lostCalls.fetch_add(calls, std::memory_order_relaxed);
 }
 
+CaptureRecord *Recorder::capture()
+{
+	Lock lock(*this);
+	auto *const record = append<CaptureRecord>(RecordType::capture);
+	if (record)
+		commit();
+	return record;
+}
+
 void Recorder::beforeFork()
 {
 	pthread_mutex_lock(&mutex_);

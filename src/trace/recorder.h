@@ -238,6 +238,9 @@ public:
 
 	// Calls that went by unseen: in no total.
 	void addLost(uint64_t calls);
+	// Where not all calls are to be recorded: what is counted of that, once a file. Null: there is none. The counters
+	// are any thread's until a fork.
+	CaptureRecord *capture();
 
 	// Around fork(2), from the front's atfork handlers. `own`: the lane of the forking thread, may be null; it and all
 	// row ids stay valid, the file does not: the child opens its own at its first call.

@@ -31,12 +31,12 @@ struct Known {
 	}
 	core::Asking asking() const
 	{
-		return {*process, *thread, entry, door, core::callerOf(*thread, door.caller), core::contextOf(*thread)};
+		return {*process, *thread, entry, door, core::callerOf(*thread, door.caller), core::contextOf(*thread), true};
 	}
 
 	const op::Entry &entry = entry::entryTable[0]; // cublasSgemm_v2
 	const Door door = {0, (dlopen("libcublas.so.13", RTLD_LAZY), autoamp_front_truth(0)), matrix};
-	core::Process *const process = core::process(door.truth);
+	core::Process *const process = core::process();
 	core::Thread *const thread = core::thisThread(*process);
 	op::GemmCall call{.handle = &one, .alpha = &one, .A = matrix, .B = matrix, .beta = &zero, .C = matrix};
 	core::Site *site;

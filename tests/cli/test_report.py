@@ -15,7 +15,7 @@ from house import EMULATED, TRACED, Case
 
 FIELDS = {
     "": "schema runs totals ops reasons scaler loss",
-    "runs": "id file host pid rank command emulated device started ended died_inside versions config",
+    "runs": "id file host pid rank command emulated device started ended died_inside capture versions config",
     "totals": "calls eligible lowered kept raised fallbacks observed flops lowered_flops",
     "ops": "run device thread library entry op m n k batch shape transa transb dtype_in dtype_asked dtype_compute "
            "dtype_accumulate dtype_out decision reason strategy calls captured flops host_ns kernel_ns cast_ns est_ns "

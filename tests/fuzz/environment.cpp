@@ -86,6 +86,10 @@ uint64_t field(const Options &options, Option option)
 		return options.memory;
 	case Option::trace:
 		return static_cast<uint64_t>(options.trace);
+	case Option::delay:
+		return options.delayNs;
+	case Option::duration:
+		return options.durationNs;
 	case Option::traceMaxSize:
 		return options.traceMaxSize;
 	case Option::log:
@@ -209,6 +213,25 @@ std::string checkValue(const Options &options, Option option, const OptionRow &r
 		// Numbers of 20 digits are taken with a unit only.
 		return field(options, option) % 1024 ? std::to_string(field(options, option))
 		                                     : std::to_string(field(options, option) >> 10) + "K";
+	case ValueType::time: {
+		// To the nanosecond, but for the rounding of a double; in one spelling.
+		const size_t end = value.find_first_not_of("0123456789.");
+		const std::string unit = end == value.npos ? "" : value.substr(end);
+		REQUIRE((unit.empty() || unit == "s" || unit == "ms" || unit == "m"));
+		const double seconds = std::stod(value) * (unit == "m" ? 60 : unit == "ms" ? 1e-3 : 1);
+		REQUIRE(std::abs(seconds * 1e9 - double(field(options, option))) <= seconds * 1e-3 + 1);
+		return value;
+	}
+	case ValueType::range: {
+		const CaptureRange &range = options.captureRange;
+		if (range.kind == CaptureRange::Kind::profiler)
+			return "cudaProfilerApi";
+		if (range.kind == CaptureRange::Kind::nvtx)
+			return "nvtx:" + range.name;
+		REQUIRE((range.kind == CaptureRange::Kind::calls && range.first >= 1 && range.first <= range.last));
+		return "calls:" + std::to_string(range.first) + ":" +
+		       (range.last == UINT64_MAX ? "" : std::to_string(range.last));
+	}
 	case ValueType::names: {
 		const NameSet &set = option == Option::customWhite ? options.customWhite : options.customBlack;
 		checkNames(set, value, options.lists);
@@ -244,12 +267,15 @@ bool hasSameFields(const Options &x, const Options &y)
 {
 	const auto table = optionTable();
 	for (size_t i = 0; i < table.size(); ++i)
-		if ((table[i].type == ValueType::words || table[i].type == ValueType::size) &&
+		if ((table[i].type == ValueType::words || table[i].type == ValueType::size ||
+		     table[i].type == ValueType::time) &&
 		    field(x, static_cast<Option>(i)) != field(y, static_cast<Option>(i)))
 			return false;
 	return x.customWhite.ops == y.customWhite.ops && x.customWhite.entries == y.customWhite.entries &&
 	       x.customBlack.ops == y.customBlack.ops && x.customBlack.entries == y.customBlack.entries &&
-	       x.directory == y.directory && x.traceFile == y.traceFile;
+	       x.directory == y.directory && x.traceFile == y.traceFile && x.captureRange.kind == y.captureRange.kind &&
+	       x.captureRange.name == y.captureRange.name && x.captureRange.first == y.captureRange.first &&
+	       x.captureRange.last == y.captureRange.last;
 }
 
 bool hasSameRules(const Rules &x, const Rules &y)
@@ -296,7 +322,8 @@ void checkEnvironment(const std::vector<std::string> &variables)
 	for (size_t i = 0; i < table.size(); ++i) {
 		const auto option = static_cast<Option>(i);
 		const auto value = typed(variables, table[i].name);
-		const bool isSet = value && !(table[i].type == ValueType::text && value->empty());
+		const bool isText = table[i].type == ValueType::text || table[i].type == ValueType::range;
+		const bool isSet = value && !(isText && value->empty());
 		REQUIRE(options.originOf(option) == (isSet ? Origin::environment : Origin::fallback));
 		REQUIRE(options.valueOf(option) == (isSet ? *value : table[i].fallback));
 		if (isSet)

@@ -53,8 +53,9 @@ class Front(unittest.TestCase):
         seam = {"dlsym", "dlvsym", "autoamp_front_thread", "autoamp_front_truths", "autoamp_front_truth",
                 "autoamp_front_unseen", "autoamp_front_second", "autoamp_front_hold_forks",
                 "autoamp_front_release_forks", "autoamp_push", "autoamp_pop", "autoamp_enter", "autoamp_leave", "autoamp_current", "autoamp_active",
-                "autoamp_error", "InitializeInjectionNvtx2"}
-        self.assertEqual(exports(FRONT), names | seam)
+                "autoamp_error", "autoamp_front_profiled", "InitializeInjectionNvtx2"}
+        switches = {"cudaProfilerStart", "cudaProfilerStop", "cuProfilerStart", "cuProfilerStop"}
+        self.assertEqual(exports(FRONT), names | seam | switches)
 
     def test_no_reference_to_the_loader(self):
         undefined = read("nm", "-D", "--undefined-only", "--without-symbol-versions", FRONT).split()
@@ -69,7 +70,7 @@ class Front(unittest.TestCase):
     def test_entry_points_begin_with_endbr64(self):
         code = read("objdump", "-d", "--no-show-raw-insn", FRONT)
         functions = re.findall(r"<(\w+)(?:@\S+)?>:\n\s*\w+:\s*(\w+)", code)
-        data = {f"autoamp_front_{name}" for name in ("thread", "truths", "unseen", "second")}
+        data = {f"autoamp_front_{name}" for name in ("thread", "truths", "unseen", "second", "profiled")}
         self.assertFalse(exports(FRONT) - data - {name for name, _ in functions})
         for name, first in functions:
             self.assertTrue(first == "endbr64" or name not in exports(FRONT), name)

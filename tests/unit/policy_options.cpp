@@ -41,7 +41,7 @@ TEST_CASE("an empty environment gives the table's defaults")
 
 	// The defaults of the struct are those that help prints.
 	for (const OptionRow &row : optionTable()) {
-		if (row.type != ValueType::words && row.type != ValueType::size)
+		if (row.type != ValueType::words && row.type != ValueType::size && row.type != ValueType::time)
 			continue;
 		Options standard = parse({"HOME=/home/someone"}).options;
 		std::string setting = std::string(row.name) + "=" + row.fallback;
@@ -51,7 +51,7 @@ TEST_CASE("an empty environment gives the table's defaults")
 		Options &o = typed.options;
 		auto values = [](const Options &x) {
 			return std::make_tuple(x.enabled, x.level, x.dtype, x.lists, x.scaling, x.strategy, x.memory, x.trace,
-			                       x.traceMaxSize, x.log, x.hookDlsym, x.gpuModel);
+			                       x.traceMaxSize, x.log, x.hookDlsym, x.gpuModel, x.delayNs, x.durationNs);
 		};
 		CHECK(values(o) == values(standard));
 	}
@@ -78,6 +78,10 @@ TEST_CASE("every accepted word arrives in its field")
 	CHECK(parse({"AUTOAMP_MEMORY=512K"}).options.memory == 512u << 10);
 	CHECK(parse({"AUTOAMP_MEMORY=0"}).options.memory == 0);
 	CHECK(parse({"AUTOAMP_TRACE_MAX_SIZE=123"}).options.traceMaxSize == 123);
+	CHECK(parse({"AUTOAMP_DELAY=1.5"}).options.delayNs == 1'500'000'000);
+	CHECK(parse({"AUTOAMP_DURATION=2m"}).options.durationNs == 120'000'000'000);
+	CHECK(parse({"AUTOAMP_CAPTURE_RANGE=nvtx:train"}).options.captureRange.name == "train");
+	CHECK(parse({"AUTOAMP_CAPTURE_RANGE="}).options.originOf(Option::captureRange) == Origin::fallback);
 	CHECK_FALSE(parse({"NVIDIA_TF32_OVERRIDE=0"}).options.tf32Allowed);
 	CHECK(parse({"NVIDIA_TF32_OVERRIDE=1"}).options.tf32Allowed);
 	CHECK(parse({"CUBLAS_EMULATE_SINGLE_PRECISION=1"}).options.emulatesSingle);
@@ -318,10 +322,14 @@ TEST_CASE("every setting of a file means what its variable means")
 		if (key.empty() || row.type == ValueType::names)
 			continue;
 		keys.insert(key);
-		const std::string value = row.type == ValueType::text ? "/x" : *row.fallback == '1' ? row.fallback : "off";
+		const std::string value = row.type == ValueType::text    ? "/x"
+		                          : row.type == ValueType::range ? "calls:2:3"
+		                          : *row.fallback == '1'         ? row.fallback
+		                                                         : "off";
 		const std::string typed = row.type == ValueType::words && std::strstr(row.values, value.c_str()) == nullptr
 		                              ? row.fallback
 		                          : value == "off" && row.type == ValueType::size ? "3K"
+		                          : value == "off" && row.type == ValueType::time ? "3ms"
 		                                                                          : value;
 		const std::string variable = std::string(row.name) + "=" + typed;
 		auto [file, fileError] = layered({{"f", key + " = \"" + typed + "\""}});
@@ -330,7 +338,8 @@ TEST_CASE("every setting of a file means what its variable means")
 		CHECK(fileError == error);
 		const auto fields = [](const Options &x) {
 			return std::make_tuple(x.enabled, x.level, x.dtype, x.lists, x.scaling, x.strategy, x.memory, x.trace,
-			                       x.traceMaxSize, x.log, x.gpuModel, x.directory, x.traceFile);
+			                       x.traceMaxSize, x.log, x.gpuModel, x.directory, x.traceFile, x.delayNs, x.durationNs,
+			                       x.captureRange.first);
 		};
 		CHECK(fields(file) == fields(environment));
 	}

@@ -105,6 +105,8 @@ Account add(const std::vector<trace::Trace> &runs)
 				account.planMs += std::strtod(note.text.c_str(), nullptr) * static_cast<double>(note.count);
 				continue;
 			}
+			if (note.kind == trace::noteOfRange)
+				continue;
 			account.notes += note.count;
 			if (account.firstNote.empty())
 				account.firstNote = note.text.empty() ? note.kind : note.kind + ": " + note.text;

@@ -30,11 +30,19 @@ constexpr const char *entries[] = {
 constexpr struct {
 	const char *names;
 	policy::Option option;
-} mirrored[] = {{"--level", policy::Option::level},       {"--dtype", policy::Option::dtype},
-                {"--lists", policy::Option::lists},       {"--white", policy::Option::customWhite},
-                {"--black", policy::Option::customBlack}, {"--config", policy::Option::config},
-                {"--scaling", policy::Option::scaling},   {"--strategy", policy::Option::strategy},
-                {"--trace", policy::Option::trace},       {"-o,--trace-file", policy::Option::traceFile}};
+} mirrored[] = {{"--level", policy::Option::level},
+                {"--dtype", policy::Option::dtype},
+                {"--lists", policy::Option::lists},
+                {"--white", policy::Option::customWhite},
+                {"--black", policy::Option::customBlack},
+                {"--config", policy::Option::config},
+                {"--scaling", policy::Option::scaling},
+                {"--strategy", policy::Option::strategy},
+                {"--trace", policy::Option::trace},
+                {"-o,--trace-file", policy::Option::traceFile},
+                {"--capture-range", policy::Option::captureRange},
+                {"--delay", policy::Option::delay},
+                {"--duration", policy::Option::duration}};
 
 const std::map<std::string, Colour> colours = {
     {"auto", Colour::automatic}, {"always", Colour::always}, {"never", Colour::never}};
@@ -87,7 +95,9 @@ struct CommandLine {
 		running->footer("The program comes last: autoamp run [OPTIONS] -- APP ARGS...");
 		for (size_t i = 0; i < std::size(mirrored); i++) {
 			const auto &row = policy::optionTable()[static_cast<size_t>(mirrored[i].option)];
-			const auto accepted = row.type == policy::ValueType::words ? " [" + policy::acceptedValues(row) + "]" : "";
+			const bool isSaid = row.type == policy::ValueType::words || row.type == policy::ValueType::time ||
+			                    row.type == policy::ValueType::range;
+			const auto accepted = isSaid ? " [" + policy::acceptedValues(row) + "]" : "";
 			typed[i] =
 			    running
 			        ->add_option(mirrored[i].names, values[i], fmt::format("{} ({}){}", row.help, row.name, accepted))

@@ -1,6 +1,7 @@
 // What `autoamp run` says at the end: what was lowered, what was kept and why, where the trace is, what to type next.
 #include "tools/autoamp/doctor.h"
 #include "tools/autoamp/machine.h"
+#include "tools/autoamp/recorded.h"
 #include "tools/autoamp/report.h"
 #include "tools/autoamp/run.h"
 #include "tools/autoamp/text.h"
@@ -225,6 +226,8 @@ std::vector<std::string> describe(const Runs &runs, const Account &account)
 	for (const auto &run : runs)
 		if (!run.diedInside.empty())
 			lines.push_back(fmt::format("pid {} died inside {}", run.pid, run.diedInside));
+	if (const auto recorded = describeRecorded(runs); !recorded.empty())
+		lines.push_back("recorded: " + recorded);
 	if (hasLoss(account.loss))
 		lines.push_back("lost: " + tool::describe(account.loss));
 
@@ -245,7 +248,10 @@ void writeReceipt(const Outcome &outcome, Colour colour)
 	if (outcome.isEmulated || account.isEmulated)
 		text += fmt::format("{}\n", terminal.paint(Style::yellow, emulatedLine));
 	std::vector<std::string> lines;
-	if (account.all.calls == 0) {
+	const auto recorded = describeRecorded(runs);
+	if (account.all.calls == 0 && !recorded.empty()) {
+		lines = {"recorded: " + recorded, fmt::format("{} in {}", plural(runs.size(), "trace"), whereToFind(runs))};
+	} else if (account.all.calls == 0) {
 		const auto diagnosis = diagnose(outcome);
 		lines = {"no cuBLAS or cuDNN call was intercepted: " + diagnosis.cause, "next: " + diagnosis.next};
 	} else {

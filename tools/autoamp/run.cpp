@@ -176,7 +176,9 @@ int run(const RunOptions &options, std::span<const char *const> entries)
 	const auto name = fixedName(outcome.configuration.traceFile);
 	setUpDevice(environment, options, outcome.program);
 	// NVTX's ranges cost something where they are received, and another tool may want them.
-	if (mayNameRegions(outcome.configuration) && !environment.get("NVTX_INJECTION64_PATH"))
+	if ((mayNameRegions(outcome.configuration) ||
+	     outcome.configuration.captureRange.kind == policy::CaptureRange::Kind::nvtx) &&
+	    !environment.get("NVTX_INJECTION64_PATH"))
 		environment.set("NVTX_INJECTION64_PATH", findInstallation().library);
 	if (options.hasFile && !name.empty())
 		makeRoom(name, options.force);

@@ -1,5 +1,6 @@
 // The report as text. The summary fits 80x24 and answers: what ran lower, where fp32 time goes, what it gained, what
 // was kept and why, what the scaler did, and what next.
+#include "tools/autoamp/recorded.h"
 #include "tools/autoamp/views.h"
 
 #include <algorithm>
@@ -238,6 +239,8 @@ void writeSummary(std::FILE *out, const Terminal &terminal, const Runs &runs, co
 	if (account.plans > 0)
 		tail.push_back(fmt::format("plans of cuDNN built at first calls: {}, {:.0f} ms in all", count(account.plans),
 		                           account.planMs));
+	if (const auto recorded = describeRecorded(runs); !recorded.empty())
+		tail.push_back("Recorded: " + recorded);
 	if (hasLoss(account.loss))
 		tail.push_back("lost: " + describe(account.loss));
 	auto next = suggestions(account);

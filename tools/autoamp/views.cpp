@@ -1,6 +1,8 @@
 // What each view is: its rows, field by field as interface.md section 5 has them, and the columns that people see.
 #include "tools/autoamp/views.h"
 
+#include "tools/autoamp/recorded.h"
+
 #include <algorithm>
 #include <cmath>
 #include <ctime>
@@ -82,6 +84,17 @@ Json tensorCoresOf(trace::TensorCores known)
 
 const Column callColumn = {"call", "entry", 'l', nameOf};
 
+Json describe(const Recorded &recorded)
+{
+	return {{"range", orNull(recorded.text)},
+	        {"delay_s", orNull(recorded.delay)},
+	        {"duration_s", orNull(recorded.limit)},
+	        {"begun", recorded.begun},
+	        {"calls", recorded.calls},
+	        {"calls_outside", recorded.outside},
+	        {"why_nothing", orNull(whyNothing(recorded))}};
+}
+
 } // namespace
 
 Json describe(size_t id, const trace::Trace &run)
@@ -97,6 +110,7 @@ Json describe(size_t id, const trace::Trace &run)
 	Json capabilities = Json::array();
 	for (const int capability : run.capabilities)
 		capabilities.push_back(capability > 0 ? Json(capability) : Json());
+	const auto recorded = recordedOf(run);
 	const bool isNumber =
 	    !run.rank.empty() && run.rank.find_first_not_of("0123456789") == std::string::npos && run.rank.size() < 10;
 	return {{"id", id},
@@ -111,6 +125,7 @@ Json describe(size_t id, const trace::Trace &run)
 	        {"started", run.startedNs > 0 ? Json(date(run.startedNs)) : Json()},
 	        {"ended", orNull(run.ended)},
 	        {"died_inside", orNull(run.diedInside)},
+	        {"capture", recorded ? describe(*recorded) : Json()},
 	        {"versions", versions},
 	        {"config", config},
 	        {"config_origin", origins},

@@ -138,12 +138,24 @@ void giveBack(Source &source)
 
 // ---- what the device tells
 
-uint32_t launched(cudaGraphNodeType type, bool byDriver)
+constexpr CUpti_ActivityKind kindOf(cudaGraphNodeType type)
+{
+	return type == cudaGraphNodeTypeMemcpy   ? CUPTI_ACTIVITY_KIND_MEMCPY
+	       : type == cudaGraphNodeTypeMemset ? CUPTI_ACTIVITY_KIND_MEMSET
+	                                         : CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL;
+}
+
+// Of what is launched, not of what ends, a record is made: what kinds are wanted now counts.
+Launched launched(cudaGraphNodeType type, bool byDriver)
 {
 	static uint32_t count = 0;
 	const Locked locked;
 	Library &all = library();
 	const uint32_t correlation = ++count;
+	Launched answer = {correlation, 0};
+	for (const cudaGraphNodeType work : {cudaGraphNodeTypeKernel, cudaGraphNodeTypeMemcpy, cudaGraphNodeTypeMemset})
+		if (all.kinds.count(kindOf(work)))
+			answer.wanted |= 1u << work;
 	const CUpti_CallbackId id =
 	    type == cudaGraphNodeTypeGraph    ? byDriver ? CUpti_CallbackId(CUPTI_DRIVER_TRACE_CBID_cuGraphLaunch)
 	                                                 : CUpti_CallbackId(CUPTI_RUNTIME_TRACE_CBID_cudaGraphLaunch_v10000)
@@ -154,10 +166,10 @@ uint32_t launched(cudaGraphNodeType type, bool byDriver)
 	       : byDriver ? CUpti_CallbackId(CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel)
 	                                      : CUpti_CallbackId(CUPTI_RUNTIME_TRACE_CBID_cudaLaunchKernel_v7000);
 	if (misbehaves("orphaned"))
-		return correlation;
+		return answer;
 	const auto kind = byDriver ? CUPTI_ACTIVITY_KIND_DRIVER : CUPTI_ACTIVITY_KIND_RUNTIME;
 	if (!all.kinds.count(kind) && !(byDriver ? all.driver : all.runtime).count(id))
-		return correlation;
+		return answer;
 	if (all.kinds.count(CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION)) {
 		std::set<int> told; // the innermost of each kind
 		for (auto external = externals.rbegin(); external != externals.rend(); ++external) {
@@ -177,7 +189,7 @@ uint32_t launched(cudaGraphNodeType type, bool byDriver)
 	record.start = record.end = now();
 	record.correlationId = correlation;
 	put(host(), record);
-	return correlation;
+	return answer;
 }
 
 template <class Record>
@@ -189,7 +201,7 @@ void fill(Record &record, CUpti_ActivityKind kind, const Work &work, uint64_t st
 	record.deviceId = uint32_t(work.device);
 	record.contextId = uint32_t(work.context);
 	record.streamId = uint32_t(work.stream);
-	record.correlationId = work.correlation;
+	record.correlationId = work.launched.correlation;
 	record.graphNodeId = work.node;
 }
 
@@ -197,10 +209,8 @@ void ran(const Work &work)
 {
 	const Locked locked;
 	Library &all = library();
-	const auto kind = work.type == cudaGraphNodeTypeMemcpy   ? CUPTI_ACTIVITY_KIND_MEMCPY
-	                  : work.type == cudaGraphNodeTypeMemset ? CUPTI_ACTIVITY_KIND_MEMSET
-	                                                         : CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL;
-	if (!all.kinds.count(kind))
+	const CUpti_ActivityKind kind = kindOf(work.type);
+	if (!(work.launched.wanted >> work.type & 1u))
 		return;
 	uint64_t start = work.start, end = work.end;
 	const bool isThird = ++all.seen % 3 == 0;

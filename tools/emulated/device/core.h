@@ -201,7 +201,7 @@ struct Op {
 	Body body;
 	bool host = false, demanded = false, done = false;
 	cudaGraphNodeType type = cudaGraphNodeTypeEmpty; // for who watches, with the launch's number
-	uint32_t correlation = 0;
+	Launched launched;
 	uint64_t sequence = 0;
 	Clock::time_point due, finished;
 	std::vector<std::shared_ptr<Op>> waits;

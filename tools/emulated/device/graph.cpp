@@ -746,7 +746,7 @@ cudaError_t launchGraph(cudaGraphExec_t handle, cudaStream_t streamHandle)
 	program->last =
 	    enqueue(*stream, "graph", bodyOf(program), program->host, {program->last}); // one launch after the other
 	if (const Watcher *watching = watcher)
-		program->last->correlation = watching->launched(cudaGraphNodeTypeGraph, thread().driver);
+		program->last->launched = watching->launched(cudaGraphNodeTypeGraph, thread().driver);
 	return cudaSuccess;
 }
 

@@ -284,7 +284,7 @@ cudaError_t runWatched(cudaGraphNodeType type, const char *name, const Body &bod
 	const uint64_t start = realTime();
 	const cudaError_t error = body();
 	const Op &op = *thread().running;
-	watching->ran({type, name, op.stream->context->device, op.stream->context->id, op.stream->id, op.correlation, node,
+	watching->ran({type, name, op.stream->context->device, op.stream->context->id, op.stream->id, op.launched, node,
 	               start, realTime()});
 	return error;
 }
@@ -312,7 +312,7 @@ cudaError_t submitOp(cudaStream_t handle, const char *name, cudaGraphNodeType ty
 	OpPointer op = enqueue(*stream, name, std::move(body), type == cudaGraphNodeTypeHost);
 	op->type = type;
 	if (const Watcher *watching = watcher)
-		op->correlation = watching->launched(type, thread().driver);
+		op->launched = watching->launched(type, thread().driver);
 	if (out)
 		*out = std::move(op);
 	return cudaSuccess;

@@ -8,19 +8,24 @@
 
 namespace emulated {
 
+// What the watcher keeps of a launch: its number, and what of it is to be told, in the watcher's own bits.
+struct Launched {
+	uint32_t correlation = 0, wanted = 0;
+};
+
 // One kernel, copy or fill that has run; times: CLOCK_REALTIME, ns.
 struct Work {
 	cudaGraphNodeType type;
 	const char *name;
 	int device;
 	unsigned long long context, stream;
-	uint32_t correlation; // what launched() answered
-	uint64_t node;        // of a graph; 0: launched by itself
+	Launched launched;
+	uint64_t node; // of a graph; 0: launched by itself
 	uint64_t start, end;
 };
 
 struct Watcher {
-	uint32_t (*launched)(cudaGraphNodeType type, bool byDriver);
+	Launched (*launched)(cudaGraphNodeType type, bool byDriver);
 	void (*ran)(const Work &work);
 	void (*created)(cudaGraphNode_t node);
 	void (*cloned)(cudaGraphNode_t node, cudaGraphNode_t original);
