@@ -128,6 +128,7 @@ struct Collector {
 	size_t buffersMade = 0;
 	// Somebody was pushed since a buffer came back; kernels of ours since one was asked for, too.
 	std::atomic<bool> isPushed{false}, isLaunched{false};
+	std::atomic<unsigned> silence{0}; // rounds since then in which they seemed to be taken
 
 	std::atomic<const char *> failed{nullptr};
 	std::atomic<int> failure{0};
@@ -143,7 +144,6 @@ struct Collector {
 	std::vector<KernelEvent> settled;
 	KernelLosses losses;
 	uint64_t seen = 0, invalid = 0;
-	unsigned silence = 0;                    // rounds
 	uint64_t clockCupti = 0, clockTrace = 0; // one moment on both clocks
 };
 Collector *collector = nullptr; // made once, never destroyed: CUPTI's worker may call at any time
@@ -213,6 +213,7 @@ void CUPTIAPI completeBuffer(CUcontext, uint32_t, uint8_t *data, size_t, size_t 
 		*collector->fullEnd = buffer;
 		collector->fullEnd = &buffer->next;
 	}
+	collector->silence = 0;
 	collector->isPushed.store(false, std::memory_order_relaxed);
 	collector->isLaunched.store(false, std::memory_order_relaxed);
 	sem_post(&collector->wake);
@@ -484,8 +485,7 @@ void *help(void *)
 			setClock();
 			clock_gettime(CLOCK_REALTIME, &due);
 			due.tv_sec++;
-			collector->silence = areBuffersTaken() ? collector->silence + 1 : 0;
-			if (collector->silence >= roundsOfSilence)
+			if (areBuffersTaken() && ++collector->silence >= roundsOfSilence)
 				end(buffersTaken, CUPTI_SUCCESS);
 		}
 		consume(isTime, false);
@@ -637,10 +637,11 @@ void finish()
 	isOn.store(false, std::memory_order_relaxed);
 	for (const CUpti_ActivityKind kind : kinds)
 		collector->library.cuptiActivityDisable(kind);
+	collector->silence = 1; // until one comes back
 	CALL(cuptiActivityFlushAll, CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
 	setClock();
 	consume(true, true);
-	if (areBuffersTaken())
+	if (collector->silence && areBuffersTaken())
 		end(buffersTaken, CUPTI_SUCCESS);
 	switchOff();
 	endIfFailed();

@@ -444,16 +444,21 @@ TEST_CASE("kernels whose times are impossible have a count and no time")
 	REQUIRE(recorder.open(options(Mode::kernels, file)));
 	const trace::RowId some = recorder.row(row(1)), none = recorder.row(row(2));
 	const trace::KernelEvent events[] = {
-	    {0, 0, 0, "some", some, 7, 0, 0},     {0, 0, 0, "never", some, 7, 0, 0},
-	    {500, 600, 0, "some", some, 7, 0, 0}, {300, 310, 0, "some", some, 7, 0, 0},
-	    {0, 0, 0, "never", none, 7, 0, 0},    {500, 600, 0, "emulated", none, 7, 0, trace::kernelEmulated},
+	    {0, 0, 0, "some", some, 7, 0, 0},
+	    {0, 0, 0, "never", some, 7, 0, 0},
+	    {500, 600, 0, "some", some, 7, 0, 0},
+	    {300, 310, 0, "some", some, 7, 0, 0},
+	    {0, 0, 0, "never", none, 7, 0, 0},
+	    {500, 600, 0, "emulated", none, 7, 0, trace::kernelEmulated},
+	    {0, 0, 0, "CheckFiniteAndUnscale<float>", 0, 7, 0, 0},
+	    {700, 800, 0, "CheckFiniteAndUnscale<double>", 0, 7, 0, 0},
 	};
-	recorder.kernels(events, {0, 3, 0});
+	recorder.kernels(events, {0, 4, 0});
 	recorder.overhead("buffer_flush", 5, true);
 	recorder.close(0);
 
 	const auto trace = read(file);
-	REQUIRE(trace.kernels.size() == 4);
+	REQUIRE(trace.kernels.size() == 6);
 	const auto &known = trace.kernels[0], &never = trace.kernels[1];
 	CHECK((known.name == "some" && known.count == 3));
 	CHECK((known.ns == 110 && known.firstNs == 300 && known.lastNs == 500));
@@ -461,7 +466,9 @@ TEST_CASE("kernels whose times are impossible have a count and no time")
 	CHECK((std::isnan(never.ns) && std::isnan(never.firstNs) && std::isnan(never.lastNs)));
 	CHECK(trace.row(known.row)->kernelNs == 110);
 	CHECK(std::isnan(trace.row(trace.kernels[2].row)->kernelNs));
-	CHECK(trace.loss.invalidTimestamps == 3);
+	REQUIRE(trace.observed.size() == 1);
+	CHECK((trace.observed[0].count == 2 && trace.observed[0].firstNs == 700 && trace.observed[0].lastNs == 700));
+	CHECK(trace.loss.invalidTimestamps == 4);
 	CHECK((trace.kernels[3].name == "emulated" && std::isnan(trace.kernels[3].ns))); // nobody's time
 	REQUIRE(trace.overhead.size() == 1);
 	CHECK((trace.overhead[0].count == 1 && std::isnan(trace.overhead[0].ns)));

@@ -102,7 +102,7 @@ void write(const std::string &scenario, int number)
 	options.mode = mode && std::string(mode) == "summary" ? Mode::summary : hasKernels ? Mode::kernels : Mode::ops;
 	options.lookup = [](const char *name) -> const char * { return std::getenv(name); };
 	options.emulated = scenario != "real" && scenario != "kernels";
-	options.maxSize = scenario == "capped" ? 1u << 20 : 1u << 30;
+	options.maxSize = scenario == "lossy_kernels" ? 0 : scenario == "capped" ? 1u << 20 : 1u << 30;
 	if (!recorder.open(options))
 		std::exit(9);
 	const bool isObserved = scenario == "observed" || scenario == "turing" || scenario == "convolutions";
