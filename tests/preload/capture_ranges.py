@@ -235,11 +235,11 @@ class Said(Test):
                     self.assertEqual((done.returncode, done.stdout), (125, ""))
                     self.assertIn(f"AUTOAMP_{name}={value}: bad value", done.stderr)
 
-    def command(self, script, *options):
-        with tempfile.TemporaryDirectory() as folder:
+    def command(self, script, *options, folder=None):
+        with tempfile.TemporaryDirectory() as other:
             environment = {name: value for name, value in os.environ.items() if not name.startswith("AUTOAMP_")}
             return subprocess.run([runner.PLACE.autoamp, "run", "--device", "emulated", "--strategy", "cast", "-o",
-                                   folder + "/a.aat", *options, "--",
+                                   (folder or other) + "/a.aat", *options, "--",
                                    os.path.join(runner.PLACE.clients, "capture_ranges"), "--case", "script"],
                                   env=environment | {"CLIENT_SCRIPT": script}, capture_output=True, text=True,
                                   timeout=runner.TIMEOUT, check=False)
@@ -262,6 +262,16 @@ class Said(Test):
             self.assertIn(f"autoamp: recorded: 0 of 3 calls (capture range {range_}); the range never began: {cause}", said)
             self.assertNotIn("no cuBLAS or cuDNN call was intercepted", said)
         self.assertIn("; the program made its last call before the delay was over", self.receipt("call", "--delay", "60m"))
+
+    @runner.emulated_only("`run --device emulated`")
+    def test_summary(self):
+        """One line, of all processes together."""
+        for script, says in (("call:3 kept:2", "calls 2 to 3 of 5"), ("call:3 fork raw:4 join", "4 of 7 calls")):
+            with tempfile.TemporaryDirectory() as folder:
+                self.command(script, "--capture-range", "calls:2:3", folder=folder)
+                told = subprocess.run([runner.PLACE.autoamp, "report", folder], capture_output=True, text=True,
+                                      timeout=runner.TIMEOUT, check=True)
+                self.assertIn(f"\nRecorded: {says} (capture range calls:2:3)\n", told.stdout)
 
     def test_no_receiver_of_nvtx(self):
         for path in ({}, {"_NVTX_INJECTION64_PATH": "/opt/nsys/libToolsInjection64.so"}):
