@@ -55,7 +55,9 @@ int main()
 	rule.asked[static_cast<size_t>(Matcher::m)] = ">4096";
 	rule.range[static_cast<size_t>(Matcher::m)].low = 4097;
 	State ruled;
-	ruled.rules.list.assign(50, rule);
+	Rules rules;
+	rules.list.assign(50, rule);
+	ruled.rules = std::make_shared<const Rules>(std::move(rules));
 	measure("square 1024, 50 rules", product(1024), ruled);
 	for (int64_t n : {64, 512, 1024, 4096})
 		measure(("square " + std::to_string(n)).c_str(), product(n), State());

@@ -35,12 +35,13 @@ void time(int repeats, Call call)
 int main(int count, char **arguments)
 {
 	const int repeats = count > 1 ? std::atoi(arguments[1]) : 21;
-	alignas(16) static int handleOf, memory[8];
+	alignas(16) static int handleOf, memory[12];
 	auto *const handle = reinterpret_cast<cudnnHandle_t>(&handleOf);
 	cudnnBackendDescriptor_t plan = nullptr;
 	cudnnBackendCreateDescriptor(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, &plan);
+	cudnnBackendFinalize(plan);
 	const int64_t uids[] = {'x', 'w', 'y'};
-	void *const pointers[] = {&memory[0], &memory[4], &memory[0]}, *const workspace = memory;
+	void *const pointers[] = {&memory[0], &memory[4], &memory[8]}, *const workspace = memory;
 	const auto make = [&] {
 		cudnnBackendDescriptor_t pack = nullptr;
 		cudnnBackendCreateDescriptor(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR, &pack);
@@ -66,6 +67,6 @@ int main(int count, char **arguments)
 	description(tensor), description(filter), description(convolution);
 	time(repeats, [&] {
 		cudnnConvolutionForward(handle, &one, tensor, &memory[0], filter, &memory[4], convolution,
-		                        CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_GEMM, nullptr, 0, &zero, tensor, &memory[0]);
+		                        CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_GEMM, nullptr, 0, &zero, tensor, &memory[8]);
 	});
 }

@@ -107,6 +107,18 @@ cudnnStatus_t cudnnConvolutionForward(cudnnHandle_t, const void *, const cudnnTe
 {
 	return CUDNN_STATUS_SUCCESS;
 }
+size_t cudnnGetVersion()
+{
+	return 91900;
+}
+cudnnStatus_t cudnnGetConvolutionForwardWorkspaceSize(cudnnHandle_t, const cudnnTensorDescriptor_t,
+                                                      const cudnnFilterDescriptor_t, const cudnnConvolutionDescriptor_t,
+                                                      const cudnnTensorDescriptor_t, cudnnConvolutionFwdAlgo_t,
+                                                      size_t *bytes)
+{
+	*bytes = 0;
+	return CUDNN_STATUS_SUCCESS;
+}
 // What the library looks up, and no convolution calls.
 #define UNUSED(name)                                                                                                   \
 	cudnnStatus_t un##name() __asm__(#name);                                                                           \
@@ -118,4 +130,11 @@ UNUSED(cudnnGetActivationDescriptor)
 UNUSED(cudnnGetPoolingNdDescriptor)
 UNUSED(cudnnGetReduceTensorDescriptor)
 UNUSED(cudnnGetOpTensorDescriptor)
+UNUSED(cudnnCreateConvolutionDescriptor)
+UNUSED(cudnnDestroyConvolutionDescriptor)
+UNUSED(cudnnSetConvolutionNdDescriptor)
+UNUSED(cudnnSetConvolutionGroupCount)
+UNUSED(cudnnSetConvolutionMathType)
+UNUSED(cudnnGetConvolutionBackwardDataWorkspaceSize)
+UNUSED(cudnnGetConvolutionBackwardFilterWorkspaceSize)
 }
