@@ -91,21 +91,23 @@ Fake tensor(std::vector<int> dims)
 // 2 images of 8 channels, 16 filters of 3 x 3, padded by 1.
 struct Example {
 	Fake x = tensor({2, 8, 10, 12}), w = tensor({16, 8, 3, 3}), y = tensor({2, 16, 10, 12}), conv, z, bias, activation;
-	float one = 1, zero = 0, memory = 0;
+	float one = 1, zero = 0, memory[4] = {};
 	ConvolutionCall call;
 
 	explicit Example(Direction direction = Direction::forward)
 	{
 		conv.rank = 2, conv.dims[0] = conv.dims[1] = 1, conv.strides[0] = conv.strides[1] = 1;
 		conv.mode = CUDNN_CROSS_CORRELATION;
-		call.handle = call.x = call.w = call.y = &memory;
+		call.handle = memory;
+		call.x = &memory[0], call.w = &memory[1], call.y = &memory[2];
 		call.alpha = &one, call.beta = &zero, call.direction = direction;
 		call.convDesc = &conv, call.xDesc = &x, call.wDesc = &w, call.yDesc = &y;
 	}
 	void fuse()
 	{
 		z = y, bias = tensor({1, 16, 1, 1}), activation.mode = CUDNN_ACTIVATION_RELU;
-		call.zDesc = &z, call.biasDesc = &bias, call.activationDesc = &activation, call.z = call.bias = &memory;
+		call.zDesc = &z, call.biasDesc = &bias, call.activationDesc = &activation, call.z = call.bias = &memory[3];
+		call.isFused = true;
 	}
 	Op described(const VendorEnvironment &environment = {}) const
 	{
@@ -175,7 +177,7 @@ TEST_CASE("what keeps a convolution as it is")
 	    {Obstacle::bad_argument, [](Example &e) { e.conv.type = CUDNN_DATA_HALF; }},
 	    {Obstacle::bad_argument, [](Example &e) { e.call.handle = nullptr; }},
 	    {Obstacle::bad_argument, [](Example &e) { e.call.x = nullptr; }},
-	    {Obstacle::bad_argument, [](Example &e) { e.call.w = reinterpret_cast<char *>(&e.memory) + 2; }},
+	    {Obstacle::bad_argument, [](Example &e) { e.call.w = reinterpret_cast<char *>(e.memory) + 2; }},
 	    {Obstacle::bad_argument, [](Example &e) { e.call.alpha = nullptr; }},
 	    {Obstacle::bad_argument, [](Example &e) { e.call.xDesc = nullptr; }},
 	    {Obstacle::bad_argument, [](Example &e) { e.call.convDesc = nullptr; }},
@@ -192,6 +194,9 @@ TEST_CASE("what keeps a convolution as it is")
 	    {Obstacle::zero_size, [](Example &e) { e.one = 0; }},
 	    {Obstacle::unsupported, [](Example &e) { e.x.strides[2] = -12; }},
 	    {Obstacle::unsupported, [](Example &e) { e.y.strides[2] = 1; }},
+	    {Obstacle::unsupported, [](Example &e) { e.call.y = e.call.x; }},
+	    {Obstacle::unsupported, [](Example &e) { e.call.w = e.call.y; }},
+	    {usual, [](Example &e) { e.call.w = e.call.x; }},
 	};
 	for (const auto &each : cases) {
 		INFO(&each - cases);
@@ -240,6 +245,8 @@ TEST_CASE("bias and activation are part of the geometry")
 	CHECK(fused.described().obstacle == usual);
 	fused.zero = 1;
 	CHECK(fused.described().obstacle == Obstacle::bad_argument);
+	fused.fuse(), fused.z.strides[0]++;
+	CHECK(fused.described().obstacle == Obstacle::unsupported);
 }
 
 TEST_CASE("other calls say what they do and to what")
