@@ -39,7 +39,7 @@ BUILT = {
 }
 DEVICE = {
     "lib/autoamp/emulated": ("tools/emulated", ["libautoamp-emulated.so", "libautoamp-emulated-blas.so", "libcuda.so.1",
-                                                "libcudart.so.13", "libcublas.so.13", "libcublasLt.so.13"]),
+                                                "libcudart.so.13", "libcublas.so.13", "libcublasLt.so.13", "libcupti.so.13"]),
     "lib/autoamp/emulated/plugins": ("tools/emulated/plugins", ["libautoamp-kernels.so"]),
 }
 SOURCES = {

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import tempfile
 
-FIGURES = ("cast", "speed", "cost")
+FIGURES = ("cast", "speed", "cost", "traced")
 DECISIONS = {"auto", "auto on TF32"}
 
 

@@ -29,7 +29,7 @@ PROGRAMS = HERE / "programs"
 
 NOT_MEASURED = "not measured"
 NEEDED = ("libcudart.so.13", "libcublas.so.13", "libcublasLt.so.13")
-WELCOME = ("libcusolver.so.12", "libcusparse.so.12", "libnvJitLink.so.13", "libcudnn.so.9", "libnvrtc.so.13")
+WELCOME = ("libcusolver.so.12", "libcusparse.so.12", "libnvJitLink.so.13", "libcudnn.so.9", "libnvrtc.so.13", "libcupti.so.13")
 PROBE = """
 import ctypes, sys
 driver = ctypes.CDLL(sys.argv[1])
@@ -67,7 +67,9 @@ RATIOS = {
     "auto/bare": ("auto", "bare"), "fp16/TF32": ("cast fp16", "bare TF32"),
     "bf16/TF32": ("cast bf16", "bare TF32"), "auto/TF32": ("auto on TF32", "bare TF32"),
 }
+TRACES = {name: ("default", {"STRATEGY": "cast", "TRACE": name, **ROOM}) for name in ("off", "ops", "kernels")}
 LEAST_ON_TF32 = 0.98
+LEAST_ATTRIBUTED = 0.99
 COSTS = {
     "bare": ("default", None),
     "O0, trace off": ("default", {"LEVEL": "O0", "TRACE": "off"}),
@@ -373,11 +375,49 @@ def cast(suite):
     return section
 
 
+def attribute(section, name, report):
+    """How many of a trace's kernels are known to belong to a call, or to none."""
+    count = sum(kernel["count"] for kernel in report.get("kernels", [])) if report else 0
+    unknown = report["loss"]["kernels_unattributed"] if report else None
+    section.check(count and unknown is not None and count - unknown >= LEAST_ATTRIBUTED * count,
+                  f"{name}: {unknown} of {count} kernels are nobody's")
+    section.notes.append(f"{name}: {count} kernels, {unknown} of them nobody's; dropped {report and report['loss']['kernels_dropped']}")
+
+
+def traced(suite):
+    section = Section("kernels by CUPTI: what a trace costs (how many times as fast as without, median and ends), and its times")
+    section.columns = ["shape", *(f"{name}/off" for name in TRACES if name != "off"), "product us", "casts us", "both by events us"]
+    asked = Asked(suite, TRACES)
+    shapes = SMALL_SHAPES if suite.is_emulated else {name: SHAPES[name] for name in ("256^3", "1024^3", "4096^3", "QK^T")}
+    for name, what in shapes.items():
+        section.raw[name] = asked.rounds(what, 2 if suite.is_emulated else 7)
+    report = asked.close()["kernels"]
+    for name, what in shapes.items():
+        rounds, shape = section.raw[name], [int(size) for size in what.split("x")]
+        rows = [row for row in report["ops"] if [row[key] for key in ("m", "n", "k", "batch")] == shape] if report else []
+        per_call = [spread([row[key] and row[key] / row["calls"] / 1e3 for row in rows] or [None], "%.1f")[1].split(" (")[0]
+                    for key in ("kernel_ns", "cast_ns")]
+        section.rows.append([name, *(spread([r[way] and r["off"] / r[way] for r in rounds], "%.2f")[1] for way in TRACES if way != "off"),
+                             *per_call, spread([r["off"] and r["off"] / 1e3 for r in rounds], "%.1f")[1].split(" (")[0]])
+    attribute(section, "speed", report)
+    if python := python_with_torch(suite):
+        trace = os.path.join(suite.folder, "traced.aat")
+        done = suite.run([AUTOAMP, "run", "--trace", "kernels", "-o", trace, "--", python, str(HERE / "torch_demo.py")], suite.plain)
+        section.check(done.returncode == 0, f"torch: exit status {done.returncode}: {done.stderr.strip()[-300:]}")
+        attribute(section, "torch", json.loads(suite.run([AUTOAMP, "report", "--format", "json", trace], suite.plain).stdout))
+        section.notes.append(suite.run([AUTOAMP, "report", "--report", "kernels", trace], suite.plain).stdout.rstrip())
+    return section
+
+
+def python_with_torch(suite):
+    return next((python for python in (sys.executable, "python3") if not suite.is_emulated and
+                 suite.run([python, "-c", "import torch"], suite.plain).returncode == 0), None)
+
+
 def torch(suite):
     section = Section("an fp32 PyTorch program")
     script, trace = str(HERE / "torch_demo.py"), os.path.join(suite.folder, "torch.aat")
-    python = next((python for python in (sys.executable, "python3") if not suite.is_emulated and
-                   suite.run([python, "-c", "import torch"], suite.plain).returncode == 0), None)
+    python = python_with_torch(suite)
     if not python:
         section.notes.append("no PyTorch here" if not suite.is_emulated else NOT_MEASURED)
         return section
@@ -394,7 +434,7 @@ def torch(suite):
     return section
 
 
-STEPS = {step.__name__: step for step in (clients, inner, hardware, cast, speed, cost, torch, demo)}
+STEPS = {step.__name__: step for step in (clients, inner, hardware, cast, speed, cost, traced, torch, demo)}
 
 # ---- the machine
 
