@@ -227,6 +227,9 @@ int createFile(const char *pattern, const NameParts &parts, char *out, size_t si
 		int file = open(out, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
 		if (file >= 0 || errno != EEXIST)
 			return file >= 0 ? file : -errno;
+		struct stat there; // beside a device, /dev/null for one, no files are wanted
+		if (!attempt && stat(out, &there) == 0 && !S_ISREG(there.st_mode))
+			return -EEXIST;
 	}
 	return -EEXIST;
 }

@@ -45,6 +45,8 @@ Output::Output(std::string path, bool mayReplace, std::string mark)
 		fail(Status::wrong, "{} exists; --force replaces it", path_);
 	else if (fs::is_directory(path_, ignored) && (mark_.empty() || !fs::exists(path_ + "/" + mark_, ignored)))
 		fail(Status::wrong, "{} is a folder with something else in it: not replaced", path_);
+	if (fs::exists(path_, ignored) && !fs::is_regular_file(path_, ignored) && !fs::is_directory(path_, ignored))
+		fail(Status::wrong, "{} is no file: not replaced", path_);
 	for (const int signal : ending) {
 		struct sigaction action = {};
 		action.sa_handler = note;

@@ -61,6 +61,8 @@ void makeRoom(const std::string &path, bool force)
 	if (!force && fs::exists(fs::symlink_status(path)))
 		fail(Status::notStarted, "{} exists; --force replaces it", path);
 	std::error_code error;
+	if (fs::exists(path, error) && !fs::is_regular_file(path, error))
+		fail(Status::notStarted, "{} is no file: not replaced", path);
 	for (const auto &file : trace::family(path))
 		if (!fs::remove(file, error) && error)
 			fail(Status::notStarted, "{} cannot be replaced: {}", file, error.message());

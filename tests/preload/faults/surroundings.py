@@ -250,6 +250,19 @@ class Traces(Surroundings):
         path.write_bytes(whole[:16] + RANDOM.randbytes(len(whole) - 16))
         self.report(path)
 
+    def test_what_is_no_file_stays_and_has_none_beside_it(self):
+        # Never a test with /dev/null itself: what could go wrong is that it is gone.
+        pipe = ROOM / "pipe"
+        os.mkfifo(pipe)
+        self.as_it_was(run([CLIENT], env=environment(AUTOAMP_TRACE_FILE=str(pipe))), self.lowered, says=("no trace", str(pipe)))
+        for arguments in (["run", "--device", "emulated", "-o", str(pipe), "--force", "--", CLIENT],
+                          ["export", "--type", "csv", "-o", str(pipe), "--force", str(pipe)]):
+            done = autoamp(*arguments)
+            self.assertEqual(done.returncode, 125 if arguments[0] == "run" else 2)
+            self.one_line(done, str(pipe))
+        self.assertEqual([path.name for path in ROOM.glob("pipe*")], ["pipe"])
+        self.assertTrue(pipe.is_fifo())
+
     def test_no_trace_at_all(self):
         for path in (ROOM / "no such file.aat", pathlib.Path("/dev/null"), AUTOAMP):
             self.assertFalse(self.report(path))
