@@ -85,7 +85,9 @@ class Diff(Case):
         name = self.trace("mixed")
         self.refused(self.autoamp("diff", name), 2, "after")
         self.refused(self.autoamp("diff", name, name, "--fail-if-slower", "much"), 2, "much")
-        self.refused(self.autoamp("diff", name, name, "--fail-if-error", "-1"), 2, "-1")
+        for gate in ("--fail-if-slower", "--fail-if-error"):
+            for value in ("-1", "nan", "inf", "-inf", "1x"):
+                self.refused(self.autoamp("diff", name, name, gate, value), 2, value)
         self.refused(self.autoamp("diff", name, name, "--format", "html"), 2, "html")
         self.refused(self.autoamp("diff", name, "missing.aat"), 2, "missing.aat")
         self.refused(self.autoamp("diff", name, name, "--sort", "speed"), 2, "ratio")

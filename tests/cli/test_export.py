@@ -139,6 +139,9 @@ class Exports(Case):
         self.assertEqual(kernels.num_rows, 2 * 177)
         self.assertEqual(sum(kernels["name"].to_pylist()[i] == "autoamp_cast_half" for i in range(kernels.num_rows)), 150)
         self.assertEqual(parquet.read_table(out / "runs.parquet")["rank"].to_pylist(), ["0", "1"])
+        signatures = parquet.read_table(out / "signatures")  # its folders say run and rank
+        self.assertEqual(sorted({*zip(signatures["run"].to_pylist(), signatures["rank"].to_pylist())}), [(0, 0), (1, 1)])
+        self.assertEqual(sum(signatures["calls"].to_pylist()), 200)
         self.refused(self.autoamp("export", "--type", "parquet", "-o", "set", "d"), 2, "--force")
         self.export("parquet", "set", "--force", "d")
         (self.here / "other").mkdir()
@@ -152,7 +155,16 @@ class Exports(Case):
             self.assertEqual((self.here / "out").read_text(), "mine")
         self.export("csv", "out", "--force", name)
         self.assertTrue((self.here / "out").read_text().startswith("type,run,"))
-        self.assertEqual(sorted(path.name for path in self.here.iterdir()), ["mixed.aat", "out"])
+        (self.here / "out").write_text("mine")
+        (self.here / "link").symlink_to("out")
+        self.export("csv", "link", "--force", name)
+        self.assertTrue((self.here / "link").is_symlink() and (self.here / "out").read_text().startswith("type,run,"))
+        for other in (name, "twin.aat"):
+            self.refused(self.autoamp("export", "--type", "csv", "-o", other, "--force", name), 2, "one of the traces")
+            if other == name:
+                (self.here / "twin.aat").hardlink_to(self.here / name)
+        self.refused(self.autoamp("export", "--type", "csv", "-o", "-", name), 2, "not the name of a file")
+        self.assertEqual(sorted(path.name for path in self.here.iterdir()), ["link", "mixed.aat", "out", "twin.aat"])
 
     def test_interrupted_leaves_nothing(self):
         name = self.trace("many", "many.aat", "3000000")

@@ -408,7 +408,8 @@ class Views(Case):
         row = next(row for row in self.json("--what-if", "LEVEL=O1", name)["ops"] if row["m"] == 1024)
         self.assertEqual([row[field] for field in ("decision", "reason", "strategy")],
                          [explained[field] for field in ("decision", "reason", "strategy")])
-        for settings, word in (("LEVEL=O9", "O9"), ("TRACE=ops", "TRACE decides nothing"), ("LEVEL=O1,CONFIG=x", "CONFIG decides nothing"),
+        for settings, word in (("LEVEL=O9", "O9"), ("TRACE=ops", "TRACE decides nothing"), ("LEVEL=O1,CONFIG=x", "CONFIG decides nothing"), ("DELAY=1", "DELAY decides nothing"), ("EMU_DEVICES=3", "EMU_DEVICES decides nothing"),
+                               ("LEVEL=O1,LEVEL=O0", "LEVEL stands there twice"), ("LEVEL=O1,", "LEVEL=O1,"),
                                ("LEVEL=O1,STRATEGY", "O1,STRATEGY"), ("COLOUR=red", "AUTOAMP_COLOUR"), ("LEVEL", "NAME=VALUE"), ("", "NAME=VALUE")):
             if settings:
                 self.refused(self.autoamp("report", "--what-if", settings, name), 2, word)

@@ -246,6 +246,9 @@ Status exportTraces(const ExportOptions &options, const policy::Options &configu
 	if (runs.empty())
 		return Status::wrong;
 	for (const auto &run : runs)
+		if (std::error_code ignored; std::filesystem::equivalent(run.path, options.out, ignored))
+			fail(Status::wrong, "{} is one of the traces: not replaced", options.out);
+	for (const auto &run : runs)
 		if (!run.hasEvents)
 			complain(fmt::format("autoamp: {} has totals only: AUTOAMP_TRACE=ops records single calls\n", run.path));
 	const auto sink = options.type == "sqlite"     ? makeSqliteSink(runs, output.part())

@@ -14,6 +14,8 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <charconv>
+#include <cmath>
 #include <iterator>
 
 namespace autoamp::tool {
@@ -123,16 +125,26 @@ struct CommandLine {
 		reporting->add_option("--what-if", report.whatIf, "decide again with other settings: LEVEL=O2,DTYPE=bfloat16")
 		    ->type_name("NAME=VALUE,...");
 
+		// NaN and infinity would be gates that are always open.
+		const CLI::Validator threshold(
+		    [](std::string &text) {
+			    double number = 0;
+			    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+			    const bool isNumber = error == std::errc() && end == text.data() + text.size();
+			    return isNumber && std::isfinite(number) && number >= 0 ? "" : "'" + text + "': not a number from 0";
+		    },
+		    "");
 		auto *comparing = app.add_subcommand("diff", "what two runs did with the same calls");
 		comparing->allow_extras();
 		comparing->add_option("before", diff.before, "a trace file or a folder of them")->required()->type_name("A");
 		comparing->add_option("after", diff.after, "another one")->required()->type_name("B");
 		comparing
 		    ->add_option("--fail-if-slower", diff.slower, "exit 1 if the calls of both took so many percent longer")
+		    ->check(threshold)
 		    ->type_name("PCT");
 		comparing
 		    ->add_option("--fail-if-error", diff.error, "exit 1 if a lowered call's max_error is above, or unknown")
-		    ->check(CLI::NonNegativeNumber)
+		    ->check(threshold)
 		    ->type_name("E");
 		addSelection(comparing, diff.selection);
 		comparing->add_option("--format", diff.format, "for people or programs")

@@ -37,8 +37,10 @@ Output::Output(std::string path, bool mayReplace, std::string mark)
       mayReplace_(mayReplace)
 {
 	std::error_code ignored;
-	if (path_.empty() || path_.ends_with("/"))
+	if (path_.empty() || path_.ends_with("/") || path_ == "-")
 		fail(Status::wrong, "-o '{}': not the name of a file", path_);
+	if (fs::is_symlink(path_, ignored) && fs::exists(path_, ignored)) // the link stays
+		path_ = fs::canonical(path_, ignored), part_ = fmt::format("{}.part-{}", path_, ::getpid());
 	if (!fs::exists(fs::symlink_status(path_, ignored)))
 		mayReplace_ = false; // and so it stays if somebody else makes it meanwhile
 	else if (!mayReplace_)

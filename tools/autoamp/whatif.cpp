@@ -40,14 +40,19 @@ Settings settingsOf(const std::string &text)
 		std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return std::toupper(c); });
 		settings.emplace_back("AUTOAMP_" + name, part.substr(equals + 1));
 		using enum policy::Option;
-		static constexpr policy::Option others[] = {memory,    trace, directory, traceFile, traceMaxSize,
-		                                            cuptiPath, log,   hookDlsym, config};
-		for (const auto option : others)
-			if (settings.back().first == policy::optionTable()[static_cast<size_t>(option)].name)
-				fail(Status::wrong, "report: --what-if: {} decides nothing about a recorded call", name);
+		static constexpr policy::Option others[] = {memory, trace,     directory, traceFile,    traceMaxSize, cuptiPath,
+		                                            log,    hookDlsym, config,    captureRange, delay,        duration};
+		const auto isNamed = [&](const char *option) { return settings.back().first == option; };
+		const auto table = policy::optionTable();
+		if (std::any_of(std::begin(others), std::end(others), [&](auto o) { return isNamed(table[size_t(o)].name); }) ||
+		    std::any_of(table.begin(), table.end(),
+		                [&](auto &row) { return row.type == policy::ValueType::emulator && isNamed(row.name); }))
+			fail(Status::wrong, "report: --what-if: {} decides nothing about a recorded call", name);
+		if (std::count_if(settings.begin(), settings.end(), [&](auto &set) { return isNamed(set.first.c_str()); }) > 1)
+			fail(Status::wrong, "report: --what-if: {} stands there twice", name);
 	}
-	if (settings.empty())
-		fail(Status::wrong, "report: --what-if is empty: NAME=VALUE,... as in LEVEL=O2,DTYPE=bfloat16");
+	if (settings.empty() || text.ends_with(','))
+		fail(Status::wrong, "report: --what-if '{}': NAME=VALUE,... as in LEVEL=O2,DTYPE=bfloat16", text);
 	return settings;
 }
 

@@ -34,9 +34,15 @@ def main(folder, stream):
         return os.path.join(path, f"part-{number}.parquet")
 
     def objects(head):  # what is no plain value (the command, the configuration) as JSON text
-        plain = [{name: json.dumps(value) if isinstance(value, (dict, list)) else str(value) if name == "rank" and value is not None
-                  else value for name, value in each.items()} for each in head["objects"]]
-        return pa.Table.from_pylist(plain)
+        def plain(name, value):
+            if isinstance(value, (dict, list)):
+                return json.dumps(value)
+            return str(value) if name == "rank" and value is not None else value
+
+        # What a folder says is no column besides: readers would have it twice, of two types.
+        said = () if head["table"] == "runs" else ("run", "rank")
+        return pa.Table.from_pylist([{name: plain(name, value) for name, value in each.items() if name not in said}
+                                     for each in head["objects"]])
 
     def batch(head):
         columns = {}
