@@ -175,7 +175,8 @@ Status report(const ReportOptions &options, const policy::Options &configuration
 	for (const auto &line : warnings(account))
 		fmt::print("{}\n{}", line, format == "md" ? "\n" : "");
 	if (view == "kernels" && !account.hasKernels)
-		fmt::print("no kernels in this trace: AUTOAMP_TRACE=kernels records them\n");
+		fmt::print("no kernels in this trace: AUTOAMP_TRACE=kernels records them, unless the summary names a failure "
+		           "(kernels_off)\n");
 	const auto write = [&](const Sheet &sheet) {
 		if (format == "md")
 			writeMarkdown(stdout, sheet);
