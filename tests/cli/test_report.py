@@ -356,8 +356,17 @@ class Views(Case):
         lost = {"kernels_unattributed": 1, "invalid_timestamps": 2, "kernels_dropped": 3, "kernels_capped": 177}
         for loss in self.json(name)["loss"], *self.lines("--report", "loss", name):
             self.assertEqual({field: loss[field] for field in lost}, lost)
-        self.assertIn("3 kernels lost by CUPTI, 1 kernel of unknown origin, 2 kernels without a valid time\n",
+        self.assertIn("3 kernels lost by CUPTI, 177 kernels not recorded one by one (totals are exact), 1 kernel of unknown origin, "
+                      "2 kernels without a valid time\n",
                       self.text("--report", "kernels", name))
+
+    def test_reasons_are_wrapped(self):
+        name = self.trace("mixed")
+        wide = self.text("--report", "reasons", name).split()
+        for columns in (60, 80):
+            text = self.text("--report", "reasons", name, COLUMNS=str(columns))
+            self.assertEqual(text.split(), wide) # nothing is cut
+            self.assertLessEqual(max(map(len, text.splitlines())), columns)
 
     def test_markdown(self):
         name = self.trace("kernels", "k.aat", "1000")

@@ -289,7 +289,8 @@ std::vector<std::string> warnings(const Account &account)
 bool hasLoss(const trace::Loss &loss)
 {
 	return loss.eventsDropped > 0 || loss.callsLost > 0 || loss.diskFull || loss.truncated ||
-	       loss.kernelsUnattributed > 0 || loss.invalidTimestamps > 0 || loss.kernelsDropped > 0;
+	       loss.kernelsUnattributed > 0 || loss.kernelsCapped > 0 || loss.invalidTimestamps > 0 ||
+	       loss.kernelsDropped > 0;
 }
 
 std::string describe(const trace::Loss &loss)
@@ -303,6 +304,8 @@ std::string describe(const trace::Loss &loss)
 		    (loss.callsLost > 0 ? "" : " (totals are exact)"));
 	if (loss.kernelsDropped > 0)
 		say(plural(loss.kernelsDropped, "kernel") + " lost by CUPTI");
+	if (loss.kernelsCapped > 0)
+		say(plural(loss.kernelsCapped, "kernel") + " not recorded one by one (totals are exact)");
 	if (loss.kernelsUnattributed > 0)
 		say(plural(loss.kernelsUnattributed, "kernel") + " of unknown origin");
 	if (loss.invalidTimestamps > 0)

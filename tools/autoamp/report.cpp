@@ -172,8 +172,9 @@ Status report(const ReportOptions &options, const policy::Options &configuration
 		format == "csv" ? writeCsv(stdout, list) : writeJsonLines(stdout, list);
 		return status;
 	}
+	const size_t width = format == "md" ? 0 : terminal.width;
 	for (const auto &line : warnings(account))
-		fmt::print("{}\n{}", line, format == "md" ? "\n" : "");
+		fmt::print("{}\n{}", wrap(line, width, 0), format == "md" ? "\n" : "");
 	if (view == "kernels" && !account.hasKernels)
 		fmt::print("no kernels in this trace: AUTOAMP_TRACE=kernels records them, unless the summary names a failure "
 		           "(kernels_off)\n");
@@ -199,7 +200,7 @@ Status report(const ReportOptions &options, const policy::Options &configuration
 		}
 	}
 	if (hasLoss(account.loss))
-		fmt::print("{}lost: {}\n", format == "md" ? "\n" : "", describe(account.loss));
+		fmt::print("{}{}\n", format == "md" ? "\n" : "", wrap("lost: " + describe(account.loss), width, 6));
 	return status;
 }
 

@@ -287,17 +287,19 @@ void writeReasons(std::FILE *out, const Terminal &terminal, const Sheet &reasons
 	for (const size_t number : reasons.order) {
 		const auto &reason = account.reasons[number];
 		const auto head = fmt::format("{}: {}", reason.decision, reason.reason.empty() ? "?" : reason.reason);
-		fmt::print(out, "{:<32} {}, {}FLOP", terminal.paint(Style::bold, head), plural(reason.calls, "call"),
-		           amount(reason.flops) + (reason.flops >= 999.5 ? "" : " "));
+		auto line = fmt::format("{:<24} {}, {}FLOP", head, plural(reason.calls, "call"),
+		                        amount(reason.flops) + (reason.flops >= 999.5 ? "" : " "));
 		if (reason.eligible.calls > 0)
-			fmt::print(out, ", {} of the fp32 FLOP", share(reason.eligible.flops, account.eligible.flops));
+			line += fmt::format(", {} of the fp32 FLOP", share(reason.eligible.flops, account.eligible.flops));
 		if (const double time = reason.timeNs(account.isMeasured); time > 0)
-			fmt::print(out, ", {}{}", duration(time), account.isMeasured ? " in kernels" : " by the cost model");
-		fmt::print(out, "\n");
+			line += fmt::format(", {}{}", duration(time), account.isMeasured ? " in kernels" : " by the cost model");
+		const auto wrapped = wrap(line, terminal.width, 4);
+		const auto bold = std::min(head.size(), wrapped.find('\n'));
+		fmt::print(out, "{}{}\n", terminal.paint(Style::bold, wrapped.substr(0, bold)), wrapped.substr(bold));
 		if (const auto known = reasonOf(reason.reason))
-			fmt::print(out, "    {}\n", policy::meaning(*known));
+			fmt::print(out, "{}\n", wrap(fmt::format("    {}", policy::meaning(*known)), terminal.width, 4));
 		if (const auto advice = adviceOn(reason.reason); !advice.empty())
-			fmt::print(out, "    try: {}\n", advice);
+			fmt::print(out, "{}\n", wrap(fmt::format("    try: {}", advice), terminal.width, 9));
 	}
 }
 

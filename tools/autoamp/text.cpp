@@ -97,6 +97,25 @@ size_t widthOf(std::string_view text)
 	    std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
 }
 
+std::string wrap(const std::string &text, size_t width, size_t indent)
+{
+	std::string lines;
+	size_t used = 0; // of the line
+	for (size_t at = 0; at < text.size();) {
+		const size_t word = std::min(text.find_first_not_of(' ', at), text.size());
+		const size_t end = std::min(text.find(' ', word), text.size());
+		const std::string_view gap = std::string_view(text).substr(at, word - at),
+		                       rest = {text.data() + word, end - word};
+		if (width && used && used + gap.size() + widthOf(rest) > width)
+			lines += "\n" + std::string(indent, ' '), used = indent;
+		else
+			lines += gap, used += gap.size();
+		lines += rest, used += widthOf(rest);
+		at = end;
+	}
+	return lines;
+}
+
 std::string fit(const std::string &text, size_t width)
 {
 	if (width == 0 || widthOf(text) <= width)

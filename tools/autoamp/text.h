@@ -29,6 +29,8 @@ std::string share(double part, double whole);                      // 93.4 %
 std::string plural(uint64_t number, const char *noun);             // 1 call, 2 calls
 size_t widthOf(std::string_view text);
 std::string fit(const std::string &text, size_t width); // cut with "…"; width 0: as it is
+// Broken between words, lines after the first indented; a word that is longer than a line stays whole.
+std::string wrap(const std::string &text, size_t width, size_t indent);
 
 // Rows of cells, columns as wide as their widest cell; numbers to the right. The last column is cut to the terminal.
 class Table

@@ -386,8 +386,9 @@ Sheet lossSheet(const Runs &runs)
 	                 },
 	                 {counts("calls", "calls_lost"), counts("events", "events_dropped"),
 	                  counts("kernels", "kernels_dropped"), counts("unattributed", "kernels_unattributed"),
-	                  counts("bad times", "invalid_timestamps"), durations("CUPTI's own", "cupti_ns"),
-	                  texts("disk full", "disk_full"), texts("cut", "truncated"), texts("file", "file")});
+	                  counts("not single", "kernels_capped"), counts("bad times", "invalid_timestamps"),
+	                  durations("CUPTI's own", "cupti_ns"), texts("disk full", "disk_full"), texts("cut", "truncated"),
+	                  texts("file", "file")});
 }
 
 } // namespace autoamp::tool
