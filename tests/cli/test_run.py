@@ -8,6 +8,16 @@ import unittest
 from house import PLAIN, PROGRAMS, TRACED, Case
 
 
+def precedes_rpath(case, *programs):
+    """DT_RPATH comes before LD_LIBRARY_PATH; the emulated libraries come before both, in children and plug-ins too."""
+    for program in programs:
+        for command in ([PROGRAMS / program], ["sh", "-c", f"'{PROGRAMS / program}'"]):
+            result = case.run_("--", *command)
+            case.assertIn("runtime 1\n", result.stdout, result.stderr)
+            result = case.autoamp("run", "--device", "emulated", "--", *command)
+            case.assertIn("library loaded\nruntime 2\n", result.stdout, result.stderr)
+
+
 class Run(Case):
     def variable(self, name, *options, **variables):
         result = self.run_(*options, "--quiet", "--", "sh", "-c", f'printf %s "${name}"', **variables)
@@ -87,9 +97,7 @@ class Run(Case):
         result = self.autoamp("run", "--device", "emulated", "--quiet", "--", "sh", "-c", "echo $LD_LIBRARY_PATH",
                               LD_LIBRARY_PATH="/theirs")
         self.assertEqual(result.stdout, f"{self.root}/tools/emulated:/theirs\n")
-        # DT_RPATH comes before LD_LIBRARY_PATH.
-        self.assertIn("runtime 1\n", self.run_("--", PROGRAMS / "plain_rpath").stdout)
-        self.assertIn("runtime 2\n", self.autoamp("run", "--device", "emulated", "--", PROGRAMS / "plain_rpath").stdout)
+        precedes_rpath(self, "plain_rpath", "plain_opens_rpath")
         self.refused(self.autoamp("run", "--device", "emulated", "--", PROGRAMS / "plain_static_cudart"), 125, "-cudart shared")
         self.assertEqual(self.run_("--", PROGRAMS / "plain_static_cudart").returncode, 0)
         shutil.rmtree(self.root / "tools/emulated")
@@ -141,6 +149,7 @@ class RunFromFolderWithSpace(Case):
         self.assertEqual((result.returncode, result.stdout), (0, "library loaded\n"), result.stderr)
         result = self.autoamp("run", "--device", "emulated", "--", PLAIN)
         self.assertEqual((result.returncode, result.stdout), (0, "library loaded\n"), result.stderr)
+        precedes_rpath(self, "plain_opens_rpath")
         self.refused(self.autoamp("run", "--device", "emulated", "--", PROGRAMS / "plain_rpath"), 125, "DT_RPATH")
 
 

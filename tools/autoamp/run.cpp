@@ -86,6 +86,21 @@ void preload(Environment &environment, const std::vector<std::string> &libraries
 	}
 }
 
+// The libraries of the emulated device that have a vendor's SONAME. A DT_RPATH of a program, plug-in or Python module
+// comes before LD_LIBRARY_PATH, but a library that is already loaded comes before both. So all of them are preloaded:
+// the program that opens such a plug-in can be a child process.
+std::vector<std::string> emulatedLibraries(const std::string &folder)
+{
+	std::vector<std::string> libraries;
+	for (const auto &entry : fs::directory_iterator(folder)) {
+		const auto suffix = entry.path().extension().string(); // .13 of libcudart.so.13
+		if (suffix.size() > 1 && suffix.find_first_not_of("0123456789", 1) == std::string::npos)
+			libraries.push_back(entry.path());
+	}
+	std::sort(libraries.begin(), libraries.end());
+	return libraries;
+}
+
 void setUpDevice(Environment &environment, const RunOptions &options, const Executable &program)
 {
 	const auto installation = findInstallation();
@@ -103,15 +118,15 @@ void setUpDevice(Environment &environment, const RunOptions &options, const Exec
 		if (installation.emulated.find_first_of(":;") != std::string::npos)
 			fail(Status::notStarted, "{}: the loader cannot load from a folder whose name has a colon or semicolon",
 			     installation.emulated);
-		// DT_RPATH beats LD_LIBRARY_PATH, but a library that is already there, by its SONAME, beats both.
-		if (program.hasRpath)
-			for (const auto &entry : fs::directory_iterator(installation.emulated))
-				if (std::count(program.libraries.begin(), program.libraries.end(), entry.path().filename().string()))
-					libraries.push_back(entry.path());
-		if (libraries.size() > 1 && installation.emulated.find(' ') != std::string::npos)
-			fail(Status::notStarted,
-			     "{} has a DT_RPATH, which the emulated device cannot precede from a folder with a space",
-			     program.path);
+		for (const auto &library : emulatedLibraries(installation.emulated)) {
+			const auto &needed = program.libraries;
+			if (program.hasRpath && installation.emulated.find(' ') != std::string::npos &&
+			    std::count(needed.begin(), needed.end(), fs::path(library).filename().string()))
+				fail(Status::notStarted,
+				     "{} has a DT_RPATH, which the emulated device cannot precede from a folder with a space",
+				     program.path);
+			libraries.push_back(library);
+		}
 		preload(environment, libraries);
 		environment.prepend("LD_LIBRARY_PATH", installation.emulated);
 		return;

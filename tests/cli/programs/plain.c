@@ -1,5 +1,8 @@
 /* A program that needs CUDA's names and does nothing with them. MARKER: a text that others' code would leave in it;
-   KERNELS: where nvcc puts device code. */
+   KERNELS: where nvcc puts device code; OPENS: a library that it opens and that needs CUDA's names. */
+#ifdef OPENS
+#include <dlfcn.h>
+#endif
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -20,6 +23,11 @@ int main(void)
 #endif
 #ifdef NEEDS
 	printf("runtime %d\n", cudaFake());
+#endif
+#ifdef OPENS
+	void *opened = dlopen(OPENS, RTLD_NOW | RTLD_LOCAL);
+	int (*which)(void) = opened ? (int (*)(void))dlsym(opened, "which") : NULL;
+	printf("runtime %d\n", which ? which() : -1);
 #endif
 	return 0;
 }
