@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-SONAMES = {"cudart": "libcudart.so.13", "cuda": "libcuda.so.1"}
+SONAMES = {"cudart": "libcudart.so.13", "cuda": "libcuda.so.1", "cupti": "libcupti.so.13"}
 bad = []
 
 
@@ -27,11 +27,11 @@ def listed(path):
 
 def exported(library):
     rows = [line.split() for line in output("nm", "-D", "--defined-only", str(library)).stdout.split("\n") if line]
-    return {row[2].split("@")[0] for row in rows if row[1] == "T"}, {row[2] for row in rows}
+    return {row[2].split("@")[0] for row in rows if row[1] in "TW"}, {row[2] for row in rows}
 
 
 def main(folder, source, toolkit, static_program):
-    real = {"cudart": toolkit / "libcudart.so.13", "cuda": toolkit / "stubs/libcuda.so"}
+    real = {"cudart": toolkit / "libcudart.so.13", "cuda": toolkit / "stubs/libcuda.so", "cupti": toolkit / "libcupti.so.13"}
     for name, soname in SONAMES.items():
         names = listed(source / name / "exports.txt")
         mine, versioned = exported(folder / soname)
@@ -39,7 +39,7 @@ def main(folder, source, toolkit, static_program):
         if real[name].exists():
             theirs, _ = exported(real[name])
             check(theirs <= names, f"{soname}: the toolkit's has also {sorted(theirs - names)[:5]}")
-        if name == "cudart":
+        if name != "cuda":
             check(all(one.split("@@")[1:] == [soname] for one in versioned if one != f"{soname}@@{soname}" and one != soname),
                   f"{soname}: no version node of that name")
         dynamic = output("readelf", "-d", str(folder / soname)).stdout

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes what the emulated cuBLAS and cuDNN libraries keep as data.
+"""Writes what the emulated cuBLAS, cuDNN and CUPTI libraries keep as data.
 
 usage: generate.py exports LIBRARY exports.txt stubs.cpp exports.map functions.cpp HEADER...
        generate.py rows|texts table.tsv rows.inc
@@ -14,7 +14,7 @@ import sys
 TYPES = {'float': 'CUDA_R_32F', 'double': 'CUDA_R_64F', 'cuComplex': 'CUDA_C_32F', 'cuDoubleComplex': 'CUDA_C_64F',
          '__half': 'CUDA_R_16F', '__nv_bfloat16': 'CUDA_R_16BF', 'int': 'CUDA_R_32I', 'int64_t': 'CUDA_R_64I',
          'void': 'emulated::blas::noType'}
-NOT_SUPPORTED = [15, 3000]  # of cuBLAS, of cuDNN
+NOT_SUPPORTED = {'cublas': 15, 'cudnn': 3000, 'cupti': 27}  # by the beginning of the library's name
 TOGETHER = {'ab': ['a', 'b'], 'cs': ['c', 's']}  # whose type is one argument
 
 
@@ -70,8 +70,9 @@ if sys.argv[1] == 'exports':
     library, source, stubs, script, functions, *headers = sys.argv[2:]
     names = {words[0]: words[1] if len(words) > 1 else None for words in map(str.split, lines(source))}
     known = prototypes(headers)
+    refusal = next(status for name, status in NOT_SUPPORTED.items() if library.startswith('lib' + name))
     write(stubs, '#include "tools/emulated/blas/stub.h"\n' +
-          ''.join(f'STUB({name}, {NOT_SUPPORTED["cudnn" in library]})\n' for name, routine in names.items() if not routine))
+          ''.join(f'STUB({name}, {refusal})\n' for name, routine in names.items() if not routine))
     write(script, f'{library} {{\nglobal:\n' + ''.join(f'\t{name};\n' for name in names) + 'local:\n\t*;\n};\n')
     write(functions, ''.join(f'#include <{header.rsplit("/")[-1]}>\n' for header in headers) +
           ('#include "tools/emulated/cublas/call.h"\n' if headers else '') +
