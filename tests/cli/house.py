@@ -9,6 +9,8 @@ import unittest
 
 PROGRAMS = pathlib.Path(os.environ["PROGRAMS"])
 TRACED, PLAIN = PROGRAMS / "traced", PROGRAMS / "plain"
+EMULATED_LIBRARIES = [f"lib{name}" for name in "cuda.so.1 cudart.so.13 cublas.so.13 cublasLt.so.13 cudnn.so.9 cudnn_adv.so.9 cudnn_cnn.so.9 "
+                      "cudnn_graph.so.9 cudnn_ops.so.9 cupti.so.13".split()]
 EMULATED = "EMULATED: precision and decisions are real, times are not"
 
 
@@ -25,7 +27,8 @@ class Case(unittest.TestCase):
         shutil.copy(os.environ["AUTOAMP"], self.root / "tools/autoamp")
         shutil.copy(PROGRAMS / "libfake_autoamp.so", self.root / "inject/libautoamp.so")
         shutil.copy(PROGRAMS / "libfake_core.so", self.root / "inject/libautoamp-core.so")
-        shutil.copy(PROGRAMS / "fake_cudart.so", self.root / "tools/emulated/libcudart.so.13")
+        for name in EMULATED_LIBRARIES:
+            shutil.copy(PROGRAMS / "fake_cudart.so", self.root / "tools/emulated" / name)
         shutil.copy(PROGRAMS / "libfake_driver.so", self.root / "driver/libcuda.so.1")
         self.environment = {"PATH": os.environ["PATH"], "HOME": str(self.here), "LC_ALL": "C.UTF-8"}
 

@@ -147,27 +147,41 @@ class Programs(Doctor):
         shutil.copy(PROGRAMS / "libcublas.so.12", self.here / "libcublas.so.11")
         bare = self.copy(PROGRAMS / "plain_static_cublas", "bare", _40=bytes(8), _60=bytes(4))  # no table of sections
         for program, can, wanted in (
-                (PLAIN, True, r"comes later, with a plug-in or a Python module; there is no sign"),
+                (PLAIN, True, r"\n  needs +libc\.so\.6: /.*\n  needs +ld-linux-x86-64\.so\.2: /.*\n(.*\n)*.*loads later, .*; neither is linked\n"),
                 (PROGRAMS / "plain_static", False, "statically linked"), (privileged, False, "set-user-id"),
                 (musl, False, r"another C library's loader \(/lib/ld-musl-x86_64\.so\.1\)"), (loaderless, False, "loader .* is missing"),
                 (aarch64, False, r"program +.*, aarch64\n.*not a 64-bit x86 program"), (small, False, r", 32-bit x86\n"),
-                (PROGRAMS / "libcublas.so.12", False, "a shared library"), (lost, False, r"without libcublas\.so\.12"),
-                (PROGRAMS / "plain_cuda12", True, r"needs +libcublas\.so\.12: /.*\n.*carries +device code\n.*calls of cuBLAS\n(.*\n)*"
-                                                  r".*cannot +see products in kernels of its own.*\n.*CUDA 13's libraries alone\n"),
-                (PROGRAMS / "plain_static_cublas", False, r'static cuBLAS \(it has the text "CUBLASLT_LOG_LEVEL"\)\n.*cannot be caught'),
-                (bare, False, r'static cuBLAS \(it has the text "CUBLASLT_LOG_LEVEL"\)\n.*cannot be caught'),
+                (PROGRAMS / "libcublas.so.12", False, "a shared library"), (lost, False, r"run it: libcublas\.so\.12 is not found\n(.*\n)*next: ldd \./lost\n"),
+                (PROGRAMS / "plain_cuda12", True,
+                 r"needs +libcublas\.so\.12: /.*\n(.*\n)*.*contains +device code\n.*can +intercept its cuBLAS calls\n"
+                 r".*cannot +intercept products in its own kernels.*\n.*needs libcublas\.so\.12, but the emulated device has libcublas\.so\.13\n"
+                 r"next: on a machine with an NVIDIA GPU: .*run -- .*plain_cuda12\n"),
+                (PROGRAMS / "plain_cufft", True, r"emulated device: \S+ needs libcufft\.so\.12, which has no emulated version\n"
+                                                 r"next: on a machine with an NVIDIA GPU: "),
+                (PROGRAMS / "plain_spectrum", True, r"needs +libspectrum\.so: /(.*\n)*  needs +libcufft\.so\.12: /(.*\n)*"
+                                                    r".*cannot +emulate libcufft\.so\.12, which a library of it needs\nnext: .*--device emulated"),
+                (PROGRAMS / "plain_static_cublas", False, r'static cuBLAS \(it has the text "CUBLASLT_LOG_LEVEL"\)\n.*cannot be intercepted'),
+                (bare, False, r'static cuBLAS \(it has the text "CUBLASLT_LOG_LEVEL"\)\n.*cannot be intercepted'),
                 (PROGRAMS / "plain_static_cudart", True, r'static CUDA runtime \(.*"/cudart\.shm\."\)(.*\n)*.*cannot +run it on the emulated'),
-                (PROGRAMS / "plain_opens", True, r'opens +cuBLAS by dlopen \(it has the text "libcublas\.so"\)\n.*that it opens\n'),
-                (PROGRAMS / "plain_cutlass", True, r'CUTLASS kernels, .*"7cutlass"\)\n(.*\n)*.*cannot +see products in kernels'),
-                (PROGRAMS / "plain_triton", True, r'Triton kernels, .*"triton_"\)\n(.*\n)*.*cannot +see products in kernels'),
+                (PROGRAMS / "plain_opens", True, r'opens +cuBLAS or cuDNN with dlopen \(it has the text "libcublas\.so"\)\n.*that it opens\n'),
+                (PROGRAMS / "plain_cutlass", True, r'CUTLASS kernels, .*"7cutlass"\)\n(.*\n)*.*cannot +intercept products in its own kernels'),
+                (PROGRAMS / "plain_triton", True, r'Triton kernels, .*"triton_"\)\n(.*\n)*.*cannot +intercept products in its own kernels'),
                 (PROGRAMS / "plain_plugin", True, r'static cuBLAS in libfake_plugin\.so \(.*"CUBLAS_LOGINFO_DBG"\)\n(.*\n)*'
-                                                  r'.*cannot +catch calls of the static cuBLAS in libfake_plugin\.so\n')):
+                                                  r'.*cannot +intercept calls of the static cuBLAS in libfake_plugin\.so\n')):
             with self.subTest(program.name):
                 text = self.section(program)
                 self.assertRegex(text, wanted)
                 self.assertEqual("autoamp can " in text, can, text)
-        self.assertRegex(self.section(cuda11, LD_LIBRARY_PATH=str(self.here)), r"cannot +lower its calls: it is built for CUDA 11")
-        self.assertRegex(self.section(PROGRAMS / "plain_opens", AUTOAMP_HOOK_DLSYM="0"), "cannot +catch .*AUTOAMP_HOOK_DLSYM=0")
+        self.assertRegex(self.section(cuda11, LD_LIBRARY_PATH=str(self.here)), 
+                         r"cannot +intercept its cuBLAS calls: it needs libcublas\.so\.11, and versions 12 and 13 are supported")
+        self.assertRegex(self.section(PROGRAMS / "plain_opens", AUTOAMP_HOOK_DLSYM="0"), "cannot +intercept .*AUTOAMP_HOOK_DLSYM=0")
+        self.assertRegex(self.section(PLAIN, AUTOAMP_ENABLED="0"), "cannot +do anything: AUTOAMP_ENABLED=0")
+        self.assertRegex(self.section(PLAIN, AUTOAMP_LEVEL="O0"), "cannot +change a call: level O0")
+        repaired = self.replaced(PROGRAMS / "plain_cuda12", b"libcublas.so.12", b"libcudnn-1.so.8", "repaired")
+        shutil.copy(PROGRAMS / "libcublas.so.12", self.here / "libcudnn-1.so.8")
+        self.assertRegex(self.section(repaired, LD_LIBRARY_PATH=str(self.here)), r"intercept its cuDNN calls \(of cuDNN 8 the legacy calls only\)")
+        (self.root / "inject/libautoamp-core.so").unlink()
+        self.assertRegex(self.section(PLAIN), "cannot +do anything: its core does not load: it is missing")
 
     def test_capabilities(self):
         program = self.copy(PLAIN)
@@ -193,7 +207,8 @@ class Programs(Doctor):
         command = re.search(r"\nnext: (.*)\n", text).group(1)
         result = subprocess.run(command, shell=True, cwd=self.here, env=self.environment, capture_output=True, text=True)
         self.assertEqual((result.returncode, result.stdout), (0, "library loaded\n"), result.stderr)
-        self.assertTrue(self.doctor(PROGRAMS / "plain_static_cudart").endswith(f"run -- {PROGRAMS}/plain_static_cudart\n"))
+        self.assertTrue(self.doctor(PROGRAMS / "plain_static_cudart").endswith(f"GPU: autoamp run -- {PROGRAMS}/plain_static_cudart\n".replace(
+            "autoamp", re.search(r"\nnext: (.*) run", text).group(1))))
         self.assertTrue(self.doctor().endswith("doctor -- APP\n"))
 
     def test_it_runs_nothing(self):

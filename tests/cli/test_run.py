@@ -1,11 +1,12 @@
 """`autoamp run` starts programs as they would start by themselves, with the library in front."""
+import os
 import pathlib
 import shutil
 import signal
 import subprocess
 import unittest
 
-from house import PLAIN, PROGRAMS, TRACED, Case
+from house import EMULATED_LIBRARIES, PLAIN, PROGRAMS, TRACED, Case
 
 
 def precedes_rpath(case, *programs):
@@ -102,6 +103,31 @@ class Run(Case):
         self.assertEqual(self.run_("--", PROGRAMS / "plain_static_cudart").returncode, 0)
         shutil.rmtree(self.root / "tools/emulated")
         self.refused(self.autoamp("run", "--device", "emulated", "--", PLAIN), 125, "emulated")
+
+    def test_every_library_has_an_emulated_version(self):
+        """Without one the vendor's own would be loaded next to the emulated driver."""
+        def emulated(program, *options):
+            return self.autoamp("run", "--device", "emulated", *options, "--", PROGRAMS / program)
+        self.refused(emulated("plain_cuda12"), 125, "plain_cuda12 needs libcublas.so.12, but the emulated device has libcublas.so.13\n")
+        self.refused(emulated("plain_cufft"), 125, "plain_cufft needs libcufft.so.12, which has no emulated version\n")
+        result = emulated("plain_spectrum")
+        self.assertEqual((result.returncode, result.stdout), (0, "library loaded\nruntime 52\n"))
+        self.assertIn("autoamp: warning: no emulated version of libcufft.so.12; calls of it fail\n", result.stderr)
+        self.assertEqual(emulated("plain_spectrum", "--quiet").stderr, "")
+        for name in EMULATED_LIBRARIES:
+            library = self.root / "tools/emulated" / name
+            library.rename(self.here / name)
+            self.refused(emulated("plain"), 125, f"the emulated device is incomplete: {name} is missing", "install autoamp again\n")
+            (self.root / "build.ninja").touch()
+            self.refused(emulated("plain"), 125, f"{name} is missing", f"build it with ninja -C {self.root} emulated\n")
+            (self.root / "build.ninja").unlink()
+            (self.here / name).rename(library)
+
+    def test_quickstart_builds_every_emulated_library(self):
+        for target in ("demo", "emulated"):
+            inputs = subprocess.run(["ninja", "-C", os.environ["BUILD"], "-t", "query", target], capture_output=True, text=True, check=True).stdout
+            for name in [*EMULATED_LIBRARIES, "plugins/libautoamp-kernels.so"]:
+                self.assertIn(f" tools/emulated/{name}\n", inputs)
 
     def test_explicit_file_is_not_overwritten(self):
         self.trace("mixed", "x.aat")

@@ -65,6 +65,14 @@ def main(folder, source, toolkit, static_program):
     check(ran.returncode != 0, "the static runtime found a device")
     check(ran.stderr.count("\n") == 1 and "-cudart shared" in ran.stderr, f"the static runtime was told {ran.stderr!r}")
 
+    # A program without a static runtime opens the real one: the message must not advise relinking.
+    real_runtime = ("import ctypes; ctypes.CDLL(%r); runtime = ctypes.CDLL(%r); "
+                    "assert runtime.cudaFree(None) != 0 or runtime.cudaFree(None) != 0")
+    ran = output(sys.executable, "-c", real_runtime % (str(folder / SONAMES["cuda"]), str(toolkit / SONAMES["cudart"])))
+    check(ran.returncode == 0, f"the real runtime: {ran.stderr}")
+    check(ran.stderr.count("\n") == 1 and "relink" not in ran.stderr and f"/{SONAMES['cudart']} uses" in ran.stderr,
+          f"message for the real runtime: {ran.stderr!r}")
+
     none = ctypes.CDLL(str(folder / SONAMES["cuda"]))
     check(none.cuCtxSynchronize() == 3, "the driver works before cuInit")
     print("\n".join(bad) or "as the real ones")

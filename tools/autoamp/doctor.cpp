@@ -1,6 +1,7 @@
 #include "tools/autoamp/doctor.h"
 
 #include "src/policy/decide.h"
+#include "tools/autoamp/emulation.h"
 #include "tools/autoamp/failure.h"
 #include "tools/autoamp/launch.h"
 #include "tools/autoamp/machine.h"
@@ -199,10 +200,9 @@ Section environment(const policy::ParsedOptions &configuration, std::span<const 
 // ---- a program
 
 struct Findings {
-	std::vector<Library> closure;                          // CUDA's, and what is missing
+	std::vector<Library> closure;                          // every library that the loader loads with the program
 	std::vector<std::pair<std::string, Executable>> files; // the program and its own libraries, by name
 	std::vector<std::string> missing;
-	std::string cublas; // what the loader would load: libcublas.so.13
 
 	bool has(Sign sign) const
 	{
@@ -214,20 +214,16 @@ Findings look(const std::string &name, const Executable &program)
 {
 	Findings findings;
 	findings.files.emplace_back(name, program);
+	findings.closure = loadedWith(program.path);
 	size_t left = searchLimit - program.searched;
-	for (const auto &library : loadedWith(program.path)) {
+	for (const auto &library : findings.closure) {
 		const bool isVendors = library.name.starts_with("libcu") || library.name.starts_with("libnv");
-		if (library.path.empty())
+		if (library.path.empty()) {
 			findings.missing.push_back(library.name);
-		if (isVendors || library.path.empty()) {
-			findings.closure.push_back(library);
-		} else {
+		} else if (!isVendors) {
 			findings.files.emplace_back(library.name, inspect(library.path, left));
 			left -= findings.files.back().second.searched;
 		}
-		if (library.name.starts_with("libcublas.so") ||
-		    (findings.cublas.empty() && library.name.starts_with("libcublasLt.so")))
-			findings.cublas = library.name;
 	}
 	return findings;
 }
@@ -237,11 +233,11 @@ void tellContents(Section &section, const Findings &findings)
 	static constexpr struct {
 		Sign sign;
 		const char *name, *text;
-	} rows[] = {{Sign::runtime, "carries", "the static CUDA runtime"},
-	            {Sign::cublas, "carries", "the static cuBLAS"},
-	            {Sign::opensCublas, "opens", "cuBLAS by dlopen"},
-	            {Sign::cutlass, "carries", "CUTLASS kernels, or names of them"},
-	            {Sign::triton, "carries", "Triton kernels, or names of them"}};
+	} rows[] = {{Sign::runtime, "contains", "the static CUDA runtime"},
+	            {Sign::cublas, "contains", "the static cuBLAS"},
+	            {Sign::opens, "opens", "cuBLAS or cuDNN with dlopen"},
+	            {Sign::cutlass, "contains", "CUTLASS kernels, or names of them"},
+	            {Sign::triton, "contains", "Triton kernels, or names of them"}};
 	for (const auto &[name, path, version] : findings.closure)
 		judge(section, "needs", !path.empty(), fmt::format("{}: {}", name, path.empty() ? "not found" : path));
 	for (const auto &[name, file] : findings.files) {
@@ -250,58 +246,97 @@ void tellContents(Section &section, const Findings &findings)
 			if (!file.sign(sign).empty())
 				section.add(what, fmt::format("{}{} (it has the text \"{}\")", text, in, file.sign(sign)));
 		if (file.hasKernels)
-			section.add("carries", "device code" + in);
+			section.add("contains", "device code" + in);
 		if (file.isSearchedInPart)
-			section.add("", fmt::format("not all of {} was searched for such texts", name));
+			section.add("", fmt::format("{} was searched for such texts only in part", name));
 	}
 }
 
-// The emulated device stands in for all CUDA libraries that it needs.
-bool isServedByEmulated(const Findings &findings, const std::string &folder)
+// The libraries whose calls autoamp intercepts, with the versions whose functions it knows.
+constexpr struct {
+	const char *name, *library;
+	std::pair<const char *, const char *> versions[2]; // with what it can do
+} interceptedLibraries[] = {{"cuBLAS", "libcublas.so.", {{"13", ""}, {"12", ""}}},
+                            {"cuBLASLt", "libcublasLt.so.", {{"13", ""}, {"12", ""}}},
+                            {"cuDNN", "libcudnn.so.", {{"9", ""}, {"8", " (of cuDNN 8 the legacy calls only)"}}}};
+
+// libcudnn-463fd6d5.so.8.9.7, as a wheel names its copy: libcudnn.so.8.9.7.
+std::string withoutHash(const std::string &name)
 {
-	std::error_code error;
-	return !folder.empty() && !findings.files.front().second.carriesRuntime() &&
-	       std::all_of(findings.closure.begin(), findings.closure.end(),
-	                   [&](const auto &library) { return fs::exists(fs::path(folder) / library.name, error); });
+	const auto dash = name.find('-'), suffix = name.find(".so");
+	return dash < suffix && suffix != std::string::npos ? name.substr(0, dash) + name.substr(suffix) : name;
 }
 
-// What autoamp can do for it and what not; the next command.
-std::string conclude(Section &section, const Findings &findings, const policy::Options &options, const Driver &driver,
-                     const std::string &emulated, const std::string &command)
+// One row for each library that autoamp intercepts or could intercept in another version.
+void tellInterception(Section &section, const Findings &findings, const policy::Options &options)
 {
-	const auto &program = findings.files.front().second;
-	const auto can = [&](const char *text) { judge(section, "autoamp can", true, text); };
+	const auto can = [&](const std::string &text) { judge(section, "autoamp can", true, text); };
 	const auto cannot = [&](const std::string &text) { judge(section, "autoamp cannot", false, text); };
-	const bool isServed = isServedByEmulated(findings, emulated);
-	const bool hasGpu = !driver.gpus.empty() && !driver.isEmulated && findings.missing.empty();
-	if (!findings.missing.empty() && !isServed) {
-		cannot(fmt::format("run it: it does not start here without {}", fmt::join(findings.missing, ", ")));
-		return "ldd " + quoted(here(program.path));
-	}
-	if (findings.cublas.ends_with(".so.11"))
-		cannot("lower its calls: it is built for CUDA 11, and 12 and 13 are supported");
-	else if (!findings.cublas.empty())
-		can("catch its calls of cuBLAS");
-	else if (program.needs("libcudnn"))
-		can("catch its calls of cuDNN");
-	else if (!options.hookDlsym)
-		cannot("catch calls of a cuBLAS that it opens while it runs: AUTOAMP_HOOK_DLSYM=0");
-	else if (findings.has(Sign::opensCublas))
-		can("catch its calls of the cuBLAS that it opens");
-	else
-		can("catch calls of a cuBLAS that comes later, with a plug-in or a Python module; there is no sign of one in "
-		    "it");
+	bool isLinked = false;
+	for (const auto &[name, prefix, versions] : interceptedLibraries)
+		for (const auto &library : findings.closure) {
+			const auto plain = withoutHash(library.name);
+			if (!plain.starts_with(prefix))
+				continue;
+			const auto rest = plain.substr(std::string_view(prefix).size());
+			const auto *known = std::find_if(std::begin(versions), std::end(versions), [&](const auto &version) {
+				return rest == version.first || rest.starts_with(version.first + std::string("."));
+			});
+			if (known != std::end(versions))
+				can(fmt::format("intercept its {} calls{}", name, known->second));
+			else
+				cannot(fmt::format("intercept its {} calls: it needs {}, and versions {} and {} are supported", name,
+				                   library.name, versions[1].first, versions[0].first));
+			isLinked = true;
+		}
+	const bool opens = findings.has(Sign::opens);
+	if (!options.hookDlsym && (opens || !isLinked))
+		cannot("intercept calls of libraries that it opens with dlopen: AUTOAMP_HOOK_DLSYM=0");
+	else if (opens)
+		can("intercept calls of the cuBLAS or cuDNN that it opens");
+	else if (!isLinked)
+		can("intercept calls of a cuBLAS or cuDNN that it loads later, as a plug-in or a Python module does; neither "
+		    "is linked");
 	for (const auto &[name, file] : findings.files)
-		if (file.carriesCublas() && findings.cublas.empty())
-			cannot(fmt::format("catch calls of the static cuBLAS in {}", name));
+		if (file.carriesCublas())
+			cannot(fmt::format("intercept calls of the static cuBLAS in {}", name));
 	if (findings.has(Sign::cutlass) || findings.has(Sign::triton) ||
 	    std::any_of(findings.files.begin(), findings.files.end(), [](auto &each) { return each.second.hasKernels; }))
-		cannot("see products in kernels of its own: they run as they are");
-	if (program.carriesRuntime())
-		cannot("run it on the emulated device: its static CUDA runtime needs a driver (nvcc -cudart shared)");
-	else if (!isServed)
-		cannot("run it on the emulated device, which stands in for CUDA 13's libraries alone");
-	return fmt::format("{} run {}-- {}", invocation, !hasGpu && isServed ? "--device emulated " : "", command);
+		cannot("intercept products in its own kernels: they run unchanged");
+	if (options.level == policy::Level::O0)
+		cannot("change a call: level O0 records only");
+}
+
+// Adds the rows of what autoamp can and cannot do for the program; returns the next command.
+std::string conclude(Section &section, const Findings &findings, const policy::Options &options, const Driver &driver,
+                     const Installation &installation, const std::string &command)
+{
+	const auto &program = findings.files.front().second;
+	const auto cannot = [&](const std::string &text) { judge(section, "autoamp cannot", false, text); };
+	const auto emulation = emulationOf(program, installation);
+	const bool hasGpu = !driver.gpus.empty() && !driver.isEmulated && findings.missing.empty();
+	if (!options.enabled)
+		cannot("do anything: AUTOAMP_ENABLED=0");
+	else if (const auto problem =
+	             installation.library.empty() ? "libautoamp.so is missing" : whyCoreFails(installation);
+	         !problem.empty())
+		cannot(fmt::format("do anything: its core does not load: {}", problem));
+	else if (findings.missing.empty() || emulation.problem.empty())
+		tellInterception(section, findings, options);
+	if (!emulation.problem.empty())
+		cannot("run it on the emulated device: " + emulation.problem);
+	for (const auto &name : emulation.missing)
+		cannot(fmt::format("emulate {}, which a library of it needs", name));
+	if (!findings.missing.empty())
+		cannot(fmt::format("run it{}: {} is not found", emulation.problem.empty() ? " without the emulated device" : "",
+		                   fmt::join(findings.missing, ", ")));
+	const auto launch = [&](const char *device) { return fmt::format("{} run {}-- {}", invocation, device, command); };
+	if (hasGpu)
+		return launch("");
+	if (emulation.problem.empty())
+		return launch("--device emulated ");
+	return findings.missing.empty() ? "on a machine with an NVIDIA GPU: " + launch("")
+	                                : "ldd " + quoted(here(program.path));
 }
 
 } // namespace
@@ -311,28 +346,22 @@ std::optional<Diagnosis> whyOutOfReach(const Executable &program)
 	const auto path = quoted(here(program.path)), &interpreter = program.interpreter;
 	const auto loader = fs::path(interpreter).filename().string();
 	std::error_code error;
-	const struct {
-		bool holds;
-		std::string cause;
-		const char *next; // null: of a copy that has no privileges
-	} obstacles[] = {
-	    {program.isForeign, "is not a 64-bit x86 program: the library cannot be loaded into it", "file"},
-	    {program.isLibrary, "is a shared library: ask about the program that loads it", "file"},
-	    {program.isStatic, "is statically linked: nothing can be preloaded into it; link it dynamically", "file"},
-	    {program.isPrivileged, "is set-user-id or has capabilities: the loader preloads nothing into it; run a copy",
-	     nullptr},
+	const std::pair<bool, std::string> obstacles[] = {
+	    {program.isForeign, "is not a 64-bit x86 program: the library cannot be loaded into it"},
+	    {program.isLibrary, "is a shared library: ask about the program that loads it"},
+	    {program.isStatic, "is statically linked: no library can be preloaded into it; link it dynamically"},
+	    {program.isPrivileged, "is set-user-id or has capabilities: the loader preloads nothing into it; run a copy"},
 	    {!loader.empty() && !loader.starts_with("ld-linux-x86-64.so"),
-	     fmt::format("has another C library's loader ({}), not glibc's: the library cannot be loaded", interpreter),
-	     "file"},
+	     fmt::format("has another C library's loader ({}), not glibc's: the library cannot be loaded", interpreter)},
 	    {!loader.empty() && !fs::exists(interpreter, error),
-	     fmt::format("does not start here: its loader {} is missing", interpreter), "file"},
+	     fmt::format("does not start here: its loader {} is missing", interpreter)},
 	    {program.carriesCublas(),
-	     "is linked with the static cuBLAS, whose calls cannot be caught; link -lcublas instead", "ldd"}};
-	for (const auto &[holds, cause, next] : obstacles)
+	     "is linked with the static cuBLAS, whose calls cannot be intercepted; link -lcublas instead"}};
+	for (const auto &[holds, cause] : obstacles)
 		if (holds)
 			return Diagnosis{path + " " + cause,
-			                 next ? fmt::format("{} {}", next, path)
-			                      : fmt::format("cp {} ./copy && {} doctor -- ./copy", path, invocation)};
+			                 program.isPrivileged ? fmt::format("cp {} ./copy && {} doctor -- ./copy", path, invocation)
+			                                      : "ldd " + path};
 	return {};
 }
 
@@ -363,14 +392,13 @@ void doctor(const DoctorOptions &options, const policy::ParsedOptions &configura
 			section.add("script",
 			            here(program.script) + ": programs that it starts get the library too, ask about them");
 		section.add("program", fmt::format("{}, {}", here(program.path), program.machine));
+		const auto findings = look(options.command.front(), program);
+		tellContents(section, findings);
 		if (const auto obstacle = whyOutOfReach(program)) {
-			tellContents(section, {{}, {{options.command.front(), program}}, {}, {}});
-			judge(section, "autoamp cannot", false, "reach it: " + obstacle->cause);
+			judge(section, "autoamp cannot", false, "intercept its calls: " + obstacle->cause);
 			next = obstacle->next;
 		} else {
-			const auto findings = look(options.command.front(), program);
-			tellContents(section, findings);
-			next = conclude(section, findings, configuration.options, driver, house.emulated, command);
+			next = conclude(section, findings, configuration.options, driver, house, command);
 		}
 		section.print(terminal);
 	}

@@ -174,10 +174,11 @@ constexpr struct {
 	Sign sign;
 	const char *begin, *end;
 } signs[] = {
-    {Sign::runtime, "/cudart", ".shm."},       {Sign::cublas, "CUBLASLT_", "LOG_LEVEL"},
-    {Sign::cublas, "CUBLAS_", "LOGINFO_DBG"},  {Sign::opensCublas, "libcublas", ".so"},
-    {Sign::opensCublas, "libcublas", "Lt.so"}, {Sign::cutlass, "7cut", "lass"}, // in a mangled name
-    {Sign::cutlass, "cut", "lass_"},           {Sign::triton, "tri", "ton_"},
+    {Sign::runtime, "/cudart", ".shm."},      {Sign::cublas, "CUBLASLT_", "LOG_LEVEL"},
+    {Sign::cublas, "CUBLAS_", "LOGINFO_DBG"}, {Sign::opens, "libcublas", ".so"},
+    {Sign::opens, "libcublas", "Lt.so"},      {Sign::opens, "libcudnn", ".so"},
+    {Sign::cutlass, "7cut", "lass"}, // in a mangled name
+    {Sign::cutlass, "cut", "lass_"},          {Sign::triton, "tri", "ton_"},
 };
 
 void searchSigns(std::vector<std::string_view> parts, size_t limit, Executable &result)

@@ -8,7 +8,7 @@
 namespace autoamp::tool {
 
 // What texts in the file's data give away; they survive `strip`.
-enum class Sign { runtime, cublas, opensCublas, cutlass, triton, count };
+enum class Sign { runtime, cublas, opens, cutlass, triton, count };
 
 struct Executable {
 	std::string path;                   // as found in PATH, of a script its interpreter's; empty: not found

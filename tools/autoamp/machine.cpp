@@ -250,24 +250,30 @@ std::vector<Library> visibleLibraries()
 	return libraries;
 }
 
-std::vector<Library> loadedWith(const std::string &program)
+std::vector<Library> loadedWith(const std::string &program, const std::string &folder)
 {
 	const auto loader = inspect("/proc/self/exe", 0).interpreter; // never the one that the program names
-	const auto *path = Environment().get("LD_LIBRARY_PATH");
+	Environment environment;
+	if (!folder.empty())
+		environment.prepend("LD_LIBRARY_PATH", folder);
+	const auto *path = environment.get("LD_LIBRARY_PATH");
 	const auto variable = "LD_LIBRARY_PATH=" + (path ? *path : "");
 	const auto list = [&] { // as ldd does; no other LD_ variable, some would have the program's code run
 		::execle(loader.c_str(), loader.c_str(), fs::absolute(program).c_str(), nullptr,
 		         std::array{"LD_TRACE_LOADED_OBJECTS=1", variable.c_str(), static_cast<const char *>(nullptr)}.data());
 	};
-	// "\tNAME => PATH (0x...)", "\tNAME => not found"
+	// A line is "\tNAME => PATH (0x...)", "\tNAME => not found", or "\tPATH (0x...)" for the loader and for a library
+	// that is needed by its path. The kernel's vdso has no slash.
 	std::vector<Library> libraries;
 	std::istringstream lines(askChild(list).text);
 	for (std::string line; std::getline(lines, line);) {
 		const auto arrow = line.find(" => ");
-		if (arrow == std::string::npos || line[0] != '\t')
+		if (line.empty() || line[0] != '\t' || (arrow == std::string::npos && line[1] != '/'))
 			continue;
-		const auto found = line.substr(arrow + 4);
-		libraries.push_back({line.substr(1, arrow - 1), found[0] == '/' ? found.substr(0, found.rfind(" (")) : "", ""});
+		const auto found = line.substr(arrow == std::string::npos ? 1 : arrow + 4);
+		const auto path = found[0] == '/' ? found.substr(0, found.rfind(" (")) : "";
+		libraries.push_back(
+		    {arrow == std::string::npos ? fs::path(path).filename().string() : line.substr(1, arrow - 1), path, ""});
 	}
 	return libraries;
 }

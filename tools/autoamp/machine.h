@@ -42,7 +42,8 @@ struct Library {
 };
 // CUDA libraries that the loader finds by name alone.
 std::vector<Library> visibleLibraries();
-// What the loader would load with a program, by its own rules; nothing of it is run. Without versions.
-std::vector<Library> loadedWith(const std::string &program);
+// The libraries that the loader would load with a program, by its own rules; none of their code is run. Without
+// versions. `folder`, unless it is empty, comes before the folders of LD_LIBRARY_PATH.
+std::vector<Library> loadedWith(const std::string &program, const std::string &folder = {});
 
 } // namespace autoamp::tool

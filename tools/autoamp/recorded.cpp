@@ -1,6 +1,7 @@
 #include "tools/autoamp/recorded.h"
 
 #include "tools/autoamp/account.h"
+#include "tools/autoamp/executable.h"
 #include "tools/autoamp/text.h"
 
 #include <fmt/format.h>
@@ -29,6 +30,8 @@ std::optional<Recorded> recordedOf(const trace::Trace &run)
 	for (const auto &note : run.notes)
 		if (note.kind == trace::noteOfRange)
 			recorded.unseen = note.text;
+	if (recorded.range.kind == Kind::profiler && recorded.begun == 0 && !run.command.empty())
+		recorded.hasStaticRuntime = inspect(run.command.front()).carriesRuntime();
 	return recorded;
 }
 
@@ -43,8 +46,10 @@ std::string whyNothing(const Recorded &recorded)
 		       std::string(std::isnan(recorded.delay) ? "" : " after the delay");
 	switch (recorded.range.kind) {
 	case Kind::profiler:
-		return "the range never began: the program did not call cudaProfilerStart, or a CUDA runtime that is linked "
-		       "statically hides it; nvtx:NAME or calls:A:B do without";
+		return recorded.hasStaticRuntime
+		           ? "the range never began: the program's static CUDA runtime hides cudaProfilerStart; "
+		             "nvtx:NAME or calls:A:B do without"
+		           : "the range never began: the program did not call cudaProfilerStart";
 	case Kind::nvtx:
 		return "the range never began: the program opened no NVTX range of that name";
 	case Kind::calls:

@@ -19,6 +19,7 @@ struct Recorded {
 	uint64_t calls = 0, outside = 0; // recorded, and not
 	uint64_t begun = 0;              // how often the range was
 	std::string unseen;              // why it could not begin, as far as the process knew
+	bool hasStaticRuntime = false;   // whose cudaProfilerStart is not intercepted; known where the program's file is
 };
 
 std::optional<Recorded> recordedOf(const trace::Trace &run); // nothing: all of it

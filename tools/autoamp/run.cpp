@@ -2,6 +2,7 @@
 
 #include "src/trace/naming.h"
 #include "src/trace/reader.h"
+#include "tools/autoamp/emulation.h"
 #include "tools/autoamp/failure.h"
 #include "tools/autoamp/machine.h"
 #include "tools/autoamp/report.h"
@@ -86,21 +87,6 @@ void preload(Environment &environment, const std::vector<std::string> &libraries
 	}
 }
 
-// The libraries of the emulated device that have a vendor's SONAME. A DT_RPATH of a program, plug-in or Python module
-// comes before LD_LIBRARY_PATH, but a library that is already loaded comes before both. So all of them are preloaded:
-// the program that opens such a plug-in can be a child process.
-std::vector<std::string> emulatedLibraries(const std::string &folder)
-{
-	std::vector<std::string> libraries;
-	for (const auto &entry : fs::directory_iterator(folder)) {
-		const auto suffix = entry.path().extension().string(); // .13 of libcudart.so.13
-		if (suffix.size() > 1 && suffix.find_first_not_of("0123456789", 1) == std::string::npos)
-			libraries.push_back(entry.path());
-	}
-	std::sort(libraries.begin(), libraries.end());
-	return libraries;
-}
-
 void setUpDevice(Environment &environment, const RunOptions &options, const Executable &program)
 {
 	const auto installation = findInstallation();
@@ -108,24 +94,20 @@ void setUpDevice(Environment &environment, const RunOptions &options, const Exec
 		fail(Status::notStarted, "libautoamp.so is neither in {}", fmt::join(installation.places, " nor in "));
 	std::vector<std::string> libraries = {installation.library};
 	if (options.device == "emulated") {
-		if (installation.emulated.empty())
-			fail(Status::notStarted, "the emulated device is not installed beside {}", installation.library);
-		if (program.carriesRuntime())
-			fail(Status::notStarted,
-			     "{} contains the static CUDA runtime, which only a real driver can serve; relink it with nvcc -cudart "
-			     "shared (CMake: CMAKE_CUDA_RUNTIME_LIBRARY=Shared)",
-			     program.path);
-		if (installation.emulated.find_first_of(":;") != std::string::npos)
-			fail(Status::notStarted, "{}: the loader cannot load from a folder whose name has a colon or semicolon",
-			     installation.emulated);
-		for (const auto &library : emulatedLibraries(installation.emulated)) {
+		const auto emulation = emulationOf(program, installation);
+		if (!emulation.problem.empty())
+			fail(Status::notStarted, "{}", emulation.problem);
+		if (!emulation.missing.empty() && !options.quiet)
+			complain(fmt::format("autoamp: warning: no emulated version of {}; calls of {} fail\n",
+			                     fmt::join(emulation.missing, ", "), emulation.missing.size() > 1 ? "them" : "it"));
+		for (const char *name : emulatedLibraries) {
 			const auto &needed = program.libraries;
 			if (program.hasRpath && installation.emulated.find(' ') != std::string::npos &&
-			    std::count(needed.begin(), needed.end(), fs::path(library).filename().string()))
+			    std::count(needed.begin(), needed.end(), name))
 				fail(Status::notStarted,
 				     "{} has a DT_RPATH, which the emulated device cannot precede from a folder with a space",
 				     program.path);
-			libraries.push_back(library);
+			libraries.push_back(installation.emulated + "/" + name);
 		}
 		preload(environment, libraries);
 		environment.prepend("LD_LIBRARY_PATH", installation.emulated);

@@ -13,7 +13,15 @@ __attribute__((constructor)) static void start(void)
 }
 #endif
 
+#ifdef CALLS /* a library that needs another one */
+extern int cudaFake(void);
+int spectrum(void)
+{
+	return 10 * WHICH + cudaFake();
+}
+#else
 int cudaFake(void)
 {
 	return WHICH;
 }
+#endif

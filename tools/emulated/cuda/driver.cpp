@@ -1,6 +1,10 @@
 #include "driver.h"
 
+#include <atomic>
 #include <cstdio>
+#include <dlfcn.h>
+#include <link.h>
+#include <sys/auxv.h>
 
 // ---- what may be called before cuInit
 
@@ -92,14 +96,30 @@ extern "C" EMULATED_EXPORT CUresult cuGetProcAddress_v2(const char *name, void *
 	return early(entry, [&] { return lookUp(name, out, version, flags, status); });
 }
 
-// Undocumented tables: only NVIDIA's own code asks, first of all the CUDA runtime that nvcc links by default.
+// Undocumented tables: only NVIDIA's own code asks for them, first of all a CUDA runtime. It cannot work without them.
+// The line names the file that contains it, which is the program only if it is linked with nvcc's default.
+static void tellOfRuntime(const void *caller)
+{
+	Dl_info info = {};
+	dladdr(caller, &info);
+	const char *const file = info.dli_fname ? info.dli_fname : "a file of no name";
+	const auto *const header = static_cast<const ElfW(Ehdr) *>(info.dli_fbase);
+	const auto *const program = reinterpret_cast<const char *>(getauxval(AT_PHDR));
+	if (header && reinterpret_cast<const char *>(header) + header->e_phoff == program)
+		fprintf(stderr,
+		        "autoamp emulated: %s contains the static CUDA runtime; relink it with nvcc -cudart shared, or "
+		        "CMAKE_CUDA_RUNTIME_LIBRARY=Shared\n",
+		        file);
+	else
+		fprintf(stderr, "autoamp emulated: %s uses a CUDA runtime that is not emulated; its calls fail\n", file);
+}
+
 extern "C" EMULATED_EXPORT CUresult cuGetExportTable(const void **table, const CUuuid *)
 {
 	static constinit emulated::Entry entry("cuGetExportTable");
-	static const int said =
-	    fprintf(stderr, "autoamp emulated: this program carries a CUDA runtime of its own (static); "
-	                    "relink it with nvcc -cudart shared, or CMAKE_CUDA_RUNTIME_LIBRARY=Shared\n");
-	(void)said;
+	static std::atomic<bool> isTold{false};
+	if (!isTold.exchange(true))
+		tellOfRuntime(__builtin_return_address(0));
 	return early(entry, [&] {
 		if (table)
 			*table = nullptr;
