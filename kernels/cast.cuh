@@ -111,13 +111,32 @@ private:
 	bool wide_ = false;
 };
 
+// Bits of |x| if the nearest bfloat16 of this finite x is Inf, else 0.
+__device__ inline int32_t clampedMagnitude(float x)
+{
+	constexpr uint32_t first = 0x7f7f8000; // halfway between the largest finite bfloat16 and 2^128
+	const uint32_t magnitude = bitsOf(x) & magnitudeMask;
+	return magnitude - first < infinityBits - first ? static_cast<int32_t>(magnitude) : 0;
+}
+
+// The nearest bfloat16, ties to even, except that a finite x stays finite: a mask of -FLT_MAX times 0 must not be NaN.
+__device__ inline uint16_t bfloat16Of(float x)
+{
+	const uint16_t nearest = __bfloat16_as_ushort(__float2bfloat16_rn(x));
+	return static_cast<uint16_t>(nearest - (clampedMagnitude(x) != 0));
+}
+
 // What becomes of eight elements. Plain loops: the compiler of either side makes of them what its machine likes.
 struct ToBfloat16 {
+	int32_t clamped = 0; // bits of the largest |x| that was clamped
 	__device__ void operator()(const float (&x)[vectorSize], uint16_t (&y)[vectorSize])
 	{
 		AUTOAMP_UNROLL
 		for (int i = 0; i < vectorSize; ++i)
-			y[i] = __bfloat16_as_ushort(__float2bfloat16_rn(x[i]));
+			y[i] = bfloat16Of(x[i]);
+		AUTOAMP_UNROLL
+		for (int i = 0; i < vectorSize; ++i)
+			clamped = max(clamped, clampedMagnitude(x[i]));
 	}
 };
 
@@ -296,7 +315,7 @@ static __device__ inline void castOperand(const TensorParameters &p, int operand
 	castShare(p.tensor[operand], blockFor(operand), convert, *tile);
 }
 
-__device__ inline uint32_t totalOf(const Scaling &p, EventKind kind)
+__device__ inline uint32_t totalOf(const Events &p, EventKind kind)
 {
 	const volatile uint32_t *totals = p.ring && p.site < siteCount ? p.ring->totals[p.site][0] : nullptr;
 	return totals ? totals[static_cast<uint32_t>(kind)] : 1;
@@ -304,7 +323,7 @@ __device__ inline uint32_t totalOf(const Scaling &p, EventKind kind)
 
 // A totals entry is always exact. The single record is complete when its sequence says so, and is taken back first, or
 // a reader of a ring that wrapped would take the fields of two records for one.
-__device__ inline void report(const Scaling &p, EventKind kind, uint32_t operand, int before, int after, uint32_t amax)
+__device__ inline void report(const Events &p, EventKind kind, uint32_t operand, int before, int after, uint32_t amax)
 {
 	if (!p.ring)
 		return;
@@ -325,6 +344,17 @@ __device__ inline void report(const Scaling &p, EventKind kind, uint32_t operand
 	event.amax = amax;
 	__threadfence_system();
 	sequence = index + 1;
+}
+
+// Of a thread that has clamped an element of this operand. One thread of a call reports.
+__device__ inline void reportClamped(const Events &p, uint32_t operand, int32_t magnitude)
+{
+	if (magnitude == 0 || !p.sites)
+		return;
+	unsigned long long &last = p.sites[p.site < siteCount ? p.site : 0].clampedBy[operand];
+	// A plain read first: one too early is only too small, and it spares most threads the atomic.
+	if (last < p.call && atomicMax(&last, static_cast<unsigned long long>(p.call)) < p.call)
+		report(p, EventKind::clamped, operand, INT32_MIN, 0, static_cast<uint32_t>(magnitude));
 }
 
 // ---- the loss verdict: docs/adr on it
@@ -537,10 +567,12 @@ static __device__ inline void castToHalf(const Call &p, uint32_t (&maxima)[opera
 template <class Call>
 static __device__ inline void castToBfloat16(const Call &p, Tile *tile)
 {
-	ToBfloat16 convert;
 	AUTOAMP_UNROLL
-	for (int i = 0; i < operands; ++i)
+	for (int i = 0; i < operands; ++i) {
+		ToBfloat16 convert;
 		castOperand(p, i, convert, tile);
+		reportClamped(p, i, convert.clamped);
+	}
 }
 
 // Every block comes to the same verdict by itself, from words that no settle block writes (used, amax, alpha): what one
@@ -578,7 +610,7 @@ extern "C" __global__ void __launch_bounds__(autoamp::kernels::blockSize)
 	if (blockIdx.x != 0)
 		return;
 	if (threadIdx.x == 0) {
-		const uint32_t count = p.calls ? atomicAdd(&p.calls[p.site < siteCount ? p.site : 0], 1u) : 1;
+		const uint32_t count = p.maxima && p.sites ? atomicAdd(&p.sites[p.site < siteCount ? p.site : 0].calls, 1u) : 1;
 		Scratch scratch = {};
 		// Another stream's settle may be writing the slot: a torn prediction is a wrong one, and costs a recast.
 		if (p.predictions) {
@@ -766,17 +798,18 @@ extern "C" __global__ void __launch_bounds__(autoamp::kernels::blockSize)
 	const int64_t first = int64_t{blockIdx.x} * blockSize + threadIdx.x, step = int64_t{gridDim.x} * blockSize;
 	for (int32_t i = 0; i < r.count; ++i) {
 		const auto &run = r.run[i];
+		int32_t clamped = 0;
 		for (int64_t at = first; at < run.count; at += step) {
 			if (r.isWidening) {
 				float *const target = static_cast<float *>(run.target);
 				const float value = floatOf(static_cast<uint32_t>(static_cast<const uint16_t *>(run.source)[at]) << 16);
 				target[at] = r.isAdded ? target[at] + value : value;
 			} else {
-				static_cast<uint16_t *>(run.target)[at] =
-				    run.source
-				        ? __bfloat16_as_ushort(__float2bfloat16_rn(static_cast<const float *>(run.source)[at]))
-				        : uint16_t{0};
+				const float x = run.source ? static_cast<const float *>(run.source)[at] : 0.0f;
+				static_cast<uint16_t *>(run.target)[at] = bfloat16Of(x);
+				clamped = max(clamped, clampedMagnitude(x));
 			}
 		}
+		reportClamped(r, i >= r.weights, clamped);
 	}
 }

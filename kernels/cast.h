@@ -81,20 +81,6 @@ struct Sum {
 	bool isAlongRows; // the operand's rows, as stored, are what is summed
 };
 
-// Runs of elements between float and bfloat16, as many as one launch takes: what a recurrent net reads and writes lies
-// in many places.
-constexpr int mostRuns = 120;
-struct Runs {
-	struct {
-		const void *source; // null: zeros, of bfloat16
-		void *target;
-		int64_t count;
-	} run[mostRuns];
-	int32_t count;
-	bool isWidening; // bfloat16 to float
-	bool isAdded;    // to what is there
-};
-
 // The scalars of a product that summed in half, for one that sums in float.
 struct Scalars {
 	const uint16_t *alpha, *beta; // device pointers to half
@@ -141,7 +127,7 @@ constexpr uint32_t predictionCount = 4096; // power of two; slot = key & (predic
 // prime: a site that stands for several layers in turn shows all of them.
 constexpr uint32_t judgedEvery = 127;
 
-enum class EventKind : uint32_t { init = 1, rescale, scale_range, overflow, nonfinite_input, underflow };
+enum class EventKind : uint32_t { init = 1, rescale, scale_range, overflow, nonfinite_input, underflow, clamped };
 
 // Rare events reach the host through mapped host memory, read at later calls and at exit. A record is complete when
 // `sequence` (written last) is its index + 1.
@@ -155,7 +141,7 @@ struct Event {
 };
 constexpr uint32_t ringSize = 4096;
 // Exact totals a site, also when the ring wrapped: [site][operand][kind]. Site 0: all that have no place of their own.
-constexpr uint32_t siteCount = 4096, kindCount = 7;
+constexpr uint32_t siteCount = 4096, kindCount = 8;
 struct Ring {
 	uint64_t written;
 	Event events[ringSize];
@@ -166,15 +152,42 @@ struct Ring {
 // costs a read across the bus, so calls that need not ask do not.
 enum class First : uint32_t { no, yes, askTotals };
 
+// State of one site on the device. `clampedBy`: the highest number of a call that has clamped this operand. The blocks
+// of one call share the number, so that one of them reports.
+struct SiteState {
+	unsigned long long clampedBy[operands];
+	uint32_t calls; // float16 calls begun in this context
+};
+
+// Where the events of a call go.
+struct Events {
+	Ring *ring;       // device pointer to mapped host memory; null: no events
+	SiteState *sites; // [siteCount]; null: no `clamped`, no verdicts
+	uint32_t site;    // 1 … siteCount - 1; beyond: the totals of 0, which is nobody's, no single events
+	uint64_t call;    // number of the call in the process; a replay of a captured call has the number of its capture
+};
+
+// Runs of elements between float and bfloat16, as many as one launch takes: what a recurrent net reads and writes lies
+// in many places.
+constexpr int mostRuns = 118;
+struct Runs : Events {
+	struct {
+		const void *source; // null: zeros, of bfloat16
+		void *target;
+		int64_t count;
+	} run[mostRuns];
+	int32_t count;
+	int32_t weights; // from this run on they are operand B
+	bool isWidening; // bfloat16 to float
+	bool isAdded;    // to what is there
+};
+
 // Of any call that converts two operands.
-struct Scaling {
+struct Scaling : Events {
 	Scratch *scratch;
 	Prediction *predictions;   // null: scaling off
-	uint32_t *calls;           // [siteCount]: how many calls of each site this context has begun; null: no verdicts
 	uint64_t pairKey;          // hash of signature and both pointers; never 0
 	uint64_t signatureKey;     // hash of the signature alone; never 0
-	Ring *ring;                // device pointer to mapped host memory; null: no events
-	uint32_t site;             // 1 … siteCount - 1; beyond: the totals of 0, which is nobody's, no single events
 	First first;               // `init` is told, not `rescale`, at the site's first call in this context
 	const float *alpha, *beta; // device pointers, or null: the values below
 	float alphaValue, betaValue;
@@ -182,11 +195,11 @@ struct Scaling {
 
 struct Parameters : Scaling {
 	Operand operand[operands];
-	uint32_t *maxima;           // maximaWords() of A, then of B, 16-byte aligned; where there are verdicts
+	uint32_t *maxima;           // maximaWords() of A, then of B, 16-byte aligned; null: no verdicts
 	bool isAlongRows[operands]; // the operand's rows, as stored, are what k counts
 };
 
-// A convolution takes no loss verdict: `calls` is null.
+// A convolution takes no loss verdict.
 struct TensorParameters : Scaling {
 	Tensor tensor[operands];
 };
@@ -197,7 +210,8 @@ struct TensorParameters : Scaling {
 //                            Counts the call; where it is to be judged, zeroes the maxima.
 //   autoamp_cast_half        A and B in one launch: x * 2^used -> half (RN), amax, non-finite and overflow flags; where
 //                            judged, the maxima
-//   autoamp_cast_bfloat16    A and B in one launch: x -> bfloat16 (RN); touches no scratch
+//   autoamp_cast_bfloat16    A and B in one launch: x -> bfloat16 (RN, but a finite x stays finite: it becomes at most
+//                            the largest finite bfloat16, event `clamped`); touches no scratch
 //   autoamp_settle           right exponents, recast of the operands whose prediction was wrong, alpha_eff and beta to
 //                            the scratch, new predictions, events. With predictions == null: alpha as it is, no recast.
 //                            Where judged, the loss verdict, which is an event and nothing else.
@@ -205,7 +219,7 @@ struct TensorParameters : Scaling {
 //                            the same of TensorParameters; that to bfloat16 writes alpha to the scratch, which the
 //                            convolution reads either way
 //   autoamp_place            a Placement
-//   autoamp_runs             a Runs instead of Parameters: to bfloat16 (RN), or back
+//   autoamp_runs             a Runs instead of Parameters: to bfloat16 (as autoamp_cast_bfloat16), or back
 //   autoamp_scatter          a Scatter instead of Parameters: every column by as many threads as it has use for
 //   autoamp_sum              a Sum: a block has some outputs at a time, in an order that is always the same
 //   autoamp_widen            a Scalars instead of Parameters, one block

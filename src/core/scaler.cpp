@@ -14,8 +14,8 @@ namespace {
 
 const char *word(kernels::EventKind kind)
 {
-	static constexpr const char *words[] = {"",         "init", "rescale", "scale_range", "overflow", "nonfinite_input",
-	                                        "underflow"};
+	static constexpr const char *words[] = {
+	    "", "init", "rescale", "scale_range", "overflow", "nonfinite_input", "underflow", "clamped"};
 	return words[static_cast<uint32_t>(kind) % kernels::kindCount];
 }
 

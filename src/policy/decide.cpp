@@ -86,8 +86,8 @@ Reason obstacleOf(Strategy strategy, const Aim &aim, const Device &device)
 	const bool isCast = strategy == Strategy::cast, isTf32 = strategy == Strategy::tf32;
 	if (isTf32 ? aim.isDemanded && aim.dtype != Dtype::tf32 : aim.dtype == Dtype::tf32)
 		return Reason::disabled;
-	// Narrowing to float16 without our scale is for those who name it.
-	if (strategy == Strategy::library && aim.dtype == Dtype::float16 && aim.strategy != StrategyChoice::library)
+	// The vendor rounds without our scale (float16) and without our clamp (bfloat16): only for those who name it.
+	if (strategy == Strategy::library && aim.strategy != StrategyChoice::library)
 		return Reason::disabled;
 	if (isTf32 && !aim.tf32Allowed)
 		return Reason::disabled;

@@ -58,6 +58,18 @@ inline Capture captureOf(const cuda::Driver &driver, cuda::Stream stream)
 	return status == 0 ? Capture::no : status == 1 ? Capture::yes : Capture::forbidden;
 }
 
+// Where the events of this call go.
+inline void prepareEvents(kernels::Events &events, const Plan &plan, const Settings &settings, const Context &context)
+{
+	static constinit std::atomic<uint64_t> calls{0};
+	events.site = plan.site;
+	if (!settings.isTold)
+		return;
+	events.ring = context.slots.ringOnDevice();
+	events.sites = context.slots.sites();
+	events.call = calls.fetch_add(1, std::memory_order_relaxed) + 1;
+}
+
 // Of a call that casts `first` and `second` to float16: where its scales are kept, whom they are told to.
 inline void prepareScaling(kernels::Scaling &scaling, Plan &plan, const Settings &settings, Context &context,
                            const void *first, const void *second, bool isCapturing)
@@ -66,10 +78,9 @@ inline void prepareScaling(kernels::Scaling &scaling, Plan &plan, const Settings
 		scaling.predictions = context.slots.predictions();
 	scaling.signatureKey = plan.hash;
 	scaling.pairKey = mix(mix(plan.hash, reinterpret_cast<uintptr_t>(first)), reinterpret_cast<uintptr_t>(second));
-	scaling.site = plan.site;
+	prepareEvents(scaling, plan, settings, context);
 	if (!settings.isTold) // nor is it the site's first call then
 		return;
-	scaling.ring = context.slots.ringOnDevice();
 	const bool isMet =
 	    isCapturing ? plan.metIn.load() == context.id + 1 : plan.metIn.exchange(context.id + 1) == context.id + 1;
 	scaling.first = isMet ? kernels::First::no : isCapturing ? kernels::First::askTotals : kernels::First::yes;
@@ -141,8 +152,10 @@ inline const char *castTensors(kernels::TensorParameters &parameters, Plan &plan
 		return "loading the kernels";
 	parameters.scratch = reinterpret_cast<kernels::Scratch *>(scratch);
 	const unsigned blocks = kernels::gridSize(parameters, static_cast<unsigned>(context.facts->smCount));
-	if (!isHalf)
+	if (!isHalf) {
+		prepareEvents(parameters, plan, settings, context);
 		return launch(driver, kernels->castTensorBfloat16, blocks, stream, parameters) ? nullptr : "cuLaunchKernel";
+	}
 	prepareScaling(parameters, plan, settings, context, first, second, isCaptured);
 	kernels::Parameters begun = {};
 	static_cast<kernels::Scaling &>(begun) = parameters;

@@ -180,6 +180,7 @@ const char *convert(const op::Op &op, Plan &plan, const Settings &settings, cons
 	operands.B = parameters.operand[1].target;
 	static constexpr float zero = 0;
 	if (!isHalf) {
+		prepareEvents(parameters, plan, settings, context);
 		if (areArrays) // the scatter adds beta * C
 			operands.beta = op.flags & op::flagDeviceScalars ? &parameters.scratch->beta : &zero;
 		const bool needsZero = areArrays && (op.flags & op::flagDeviceScalars);
@@ -190,9 +191,8 @@ const char *convert(const op::Op &op, Plan &plan, const Settings &settings, cons
 	}
 
 	prepareScaling(parameters, plan, settings, context, product.A, product.B, isCapturing);
-	if (settings.isScaling && settings.isTold)
-		parameters.calls = context.slots.calls();
-	parameters.maxima = reinterpret_cast<uint32_t *>(places.maxima);
+	if (settings.isScaling)
+		parameters.maxima = reinterpret_cast<uint32_t *>(places.maxima);
 	parameters.isAlongRows[0] = op.transa != op::Transpose::none;
 	parameters.isAlongRows[1] = op.transb == op::Transpose::none;
 	if (op.flags & op::flagDeviceScalars) {

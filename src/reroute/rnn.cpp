@@ -301,22 +301,25 @@ struct Transfer {
 	const void *from; // null: zeros
 	void *to;
 	int64_t count;
+	bool isWeight = false; // of the transfers that narrow these are the last
 };
 
-bool transfer(const std::vector<Transfer> &all, bool isWidening, bool isAdded, const cuda::Driver &driver,
-              const Context &context, cuda::Stream stream)
+bool transfer(const std::vector<Transfer> &all, bool isWidening, bool isAdded, const kernels::Events &events,
+              const cuda::Driver &driver, const Context &context, cuda::Stream stream)
 {
 	const Kernels *const kernels = conversionKernels(driver);
 	kernels::Runs runs = {};
+	static_cast<kernels::Events &>(runs) = events;
 	runs.isWidening = isWidening, runs.isAdded = isAdded;
 	for (size_t i = 0; i < all.size(); i++) {
+		runs.weights += !all[i].isWeight;
 		runs.run[runs.count++] = {all[i].from, all[i].to, all[i].count};
 		if (runs.count < kernels::mostRuns && i + 1 < all.size())
 			continue;
 		const unsigned blocks = kernels::gridSize(runs, static_cast<unsigned>(context.facts->smCount));
 		if (!kernels || !launch(driver, kernels->runs, blocks, stream, runs))
 			return false;
-		runs.count = 0;
+		runs.count = runs.weights = 0;
 	}
 	return true;
 }
@@ -350,7 +353,7 @@ public:
 			if (isWeights)
 				out.push_back({ours, static_cast<float *>(call.dweightSpace) + piece.from, piece.count});
 			else
-				in.push_back({static_cast<const float *>(call.weightSpace) + piece.from, ours, piece.count});
+				in.push_back({static_cast<const float *>(call.weightSpace) + piece.from, ours, piece.count, true});
 		}
 		work_ = take(workBytes);
 	}
@@ -480,12 +483,14 @@ Outcome runIn(bool isCaptured, const op::Op &op, Plan &plan, const Settings &set
 	const Call ours(call, net, *weights, own.work, memory.block().address);
 	const char *name = "";
 	const bool isAdded = call.direction == Direction::backwardFilter && call.addGrad == CUDNN_WGRAD_MODE_ADD;
+	kernels::Events events = {};
+	prepareEvents(events, plan, settings, context);
 	Outcome outcome;
-	if (!transfer(ours.in, false, false, driver, context, stream))
+	if (!transfer(ours.in, false, false, events, driver, context, stream))
 		outcome = decline(Reason::engine_failed, "cuLaunchKernel");
 	else if (const op::Status status = ours.run(cudnn, name))
 		outcome = decline(Reason::engine_failed, name, status);
-	else if (!transfer(ours.out, true, isAdded, driver, context, stream))
+	else if (!transfer(ours.out, true, isAdded, events, driver, context, stream))
 		outcome = decline(Reason::engine_failed, "cuLaunchKernel");
 	else
 		outcome.isDone = true;

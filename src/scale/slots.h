@@ -22,7 +22,7 @@ struct Event {
 class Slots
 {
 public:
-	// Zero predictions and counts of calls on the device; the ring in host memory of ours, registered with the driver,
+	// Zero predictions and states of sites on the device; the ring in host memory of ours, registered with the driver,
 	// so that reading it stays legal after the application destroyed the context. They are cleared on `stream`: the
 	// legacy stream would be forbidden while another thread captures. Kernels of other streams may meet them uncleared,
 	// which costs them a recast, or the verdict on a first call.
@@ -30,7 +30,7 @@ public:
 	void close(const cuda::Driver &driver); // before any kernel used it
 
 	kernels::Prediction *predictions() const { return reinterpret_cast<kernels::Prediction *>(predictions_); }
-	uint32_t *calls() const { return reinterpret_cast<uint32_t *>(predictions_ + predictionBytes); }
+	kernels::SiteState *sites() const { return reinterpret_cast<kernels::SiteState *>(predictions_ + predictionBytes); }
 	kernels::Ring *ringOnDevice() const { return reinterpret_cast<kernels::Ring *>(ringOnDevice_); }
 
 	// Hands every event that has arrived to `take(const Event &, count)`: how many of its kind are new. Each is counted
@@ -70,7 +70,7 @@ private:
 	}
 
 	static constexpr size_t predictionBytes = sizeof(kernels::Prediction) * kernels::predictionCount;
-	cuda::Address predictions_ = 0, ringOnDevice_ = 0; // behind the predictions how many calls each site has begun
+	cuda::Address predictions_ = 0, ringOnDevice_ = 0; // the sites' states are behind the predictions
 	kernels::Ring *ring_ = nullptr;
 	std::atomic<uint64_t> read_{0};
 	std::atomic<bool> isDraining_{false};

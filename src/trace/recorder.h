@@ -47,7 +47,7 @@ struct Row {
 using RowId = uint32_t; // 0: no row. Valid for the life of the process, in forked children too.
 
 struct ScalerEvent {
-	const char *kind = nullptr; // init, rescale, underflow, scale_range, overflow, nonfinite_input
+	const char *kind = nullptr; // init, rescale, underflow, scale_range, overflow, nonfinite_input, clamped
 	RowId row = 0;              // the site is the row's
 	char operand = 'A';
 	float exponentBefore = 0, exponentAfter = 0; // log2 of the scale; NaN: unknown

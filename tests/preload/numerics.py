@@ -93,6 +93,26 @@ class Scaled(runner.Test):
                     self.assertLessEqual(float(case["omega"]), omega_bound("float16", int(case["k"])))
         self.assertEqual(cases["zeros"]["bits"], self.bare.cases["data.zeros"]["bits"])
 
+    def test_bfloat16_keeps_finite_operands_finite(self):
+        """A mask of -FLT_MAX times zeros is no NaN; each call that clamps is told once, by the operand, and not its replays."""
+        for way in (CAST_BFLOAT16.variables, {"DTYPE": "bfloat16", "GPU_MODEL": "rtx4090"}):  # the model would choose `library`
+            run_ = run(PROGRAM, "mask.*", "data.gaussian_512", **way)
+            self.assertFine(run_)
+            clamped = {total["site"]: (total["operand"], total["count"]) for total in run_.report["scaler"]["totals"]
+                       if total["kind"] == "clamped"}
+            masks = [case for name, case in run_.cases.items() if name.startswith("mask.")]
+            self.assertEqual(len(masks), 5)
+            for case in masks:
+                self.assertEqual((case["nonfinite"], case["spoiled"]), ("0", "0"))
+                self.assertLess(float(case["eta"]), 1e-2)
+            lowered = {row["site"] for case in masks for row in run_.rows_of(case) if row["strategy"] == "cast"}
+            self.assertTrue(lowered or "GPU_MODEL" in way)
+            self.assertEqual(clamped, {site: ("A", 2) for site in lowered})
+            for event in run_.report["scaler"]["events"]:
+                self.assertEqual((event["kind"], event["operand"], event["scale_before"], event["scale_after"]), ("clamped", "A", None, 1.0))
+                self.assertGreater(event["amax"], 3.4e38)
+            self.assertEqual({row["strategy"] for row in run_.report["ops"]} & {"library"}, set())
+
     def test_losses_are_told_where_they_are(self):
         """Exactly the cases that lose, by the operands that do; a site's first call is judged, later ones by sample."""
         operands = {"loss.rows": "A", "loss.rows_transposed": "A", "loss.columns": "B", "loss.later": "AA", "loss.by_rows": "A",

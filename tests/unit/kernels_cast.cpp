@@ -19,9 +19,9 @@ std::vector<float> interesting()
 		for (const uint32_t low : {0x0000, 0x0001, 0x0fff, 0x1000, 0x1001, 0x2fff, 0x3000, 0x3001, 0x7fff, 0x8000,
 		                           0x8001, 0xefff, 0xf000, 0xffff})
 			values.push_back(std::bit_cast<float>(top << 16 | low));
-	for (const float x :
-	     {65503.99f, 65504.0f, 65519.99f, 65520.0f, 65536.0f, 5.9604645e-8f, 2.9802322e-8f, 2.9802326e-8f,
-	      6.1035156e-5f, 6.097555e-5f, 3.3895314e38f, 3.3961775e38f, 1e-45f, INFINITY, NAN}) {
+	for (const float x : {65503.99f, 65504.0f, 65519.99f, 65520.0f, 65536.0f, 5.9604645e-8f, 2.9802322e-8f,
+	                      2.9802326e-8f, 6.1035156e-5f, 6.097555e-5f, 3.3895314e38f, 3.3961773e38f, 3.3961775e38f,
+	                      3.4028235e38f, 1e-45f, INFINITY, NAN}) {
 		values.push_back(x);
 		values.push_back(-x);
 	}
@@ -81,7 +81,7 @@ TEST_CASE("the reference knows halves by heart")
 		REQUIRE(rounded(widened(bits), 0, half) == bits);
 }
 
-TEST_CASE("every bfloat16 is the nearest one")
+TEST_CASE("every bfloat16 is the nearest one that is finite where the number is")
 {
 	const std::vector<float> values = interesting();
 	const auto count = static_cast<int64_t>(values.size());
@@ -91,11 +91,82 @@ TEST_CASE("every bfloat16 is the nearest one")
 	Call call(a, b, nullptr);
 	call.parameters.scratch = nullptr; // it has none
 	launch("autoamp_cast_bfloat16", gridSize(call.parameters, 132), call.parameters);
-	int wrong = 0;
-	for (int64_t i = 0; i < count; ++i)
-		wrong += a.target(i, 0) != rounded(values[i], 0, bfloat16);
+	int wrong = 0, clamped = 0;
+	for (int64_t i = 0; i < count; ++i) {
+		const uint16_t nearest = rounded(values[i], 0, bfloat16);
+		const bool isClamped = std::isfinite(values[i]) && (nearest & 0x7fff) == 0x7f80;
+		clamped += isClamped;
+		wrong += a.target(i, 0) != (isClamped ? nearest - 1 : nearest);
+	}
 	CHECK(wrong == 0);
+	CHECK(clamped == 4);
 	CHECK(b.target(0, 0) == rounded(0.3f, 0, bfloat16));
+
+	// The same of runs.
+	Runs runs = {};
+	std::vector<uint16_t> narrowed(values.size());
+	runs.run[0] = {values.data(), narrowed.data(), count};
+	runs.count = 1;
+	launch("autoamp_runs", gridSize(runs, 132), runs);
+	for (int64_t i = 0; i < count; ++i)
+		wrong += narrowed[static_cast<size_t>(i)] != a.target(i, 0);
+	CHECK(wrong == 0);
+}
+
+TEST_CASE("a call that clamps reports it once an operand")
+{
+	auto ring = std::make_unique<Ring>();
+	std::vector<SiteState> sites(siteCount);
+	const auto total = [&](uint32_t site, uint32_t operand) {
+		return ring->totals[site][operand][static_cast<uint32_t>(EventKind::clamped)];
+	};
+	Matrix a({5000, 40, 5000, 5000}), b({8, 8, 8, 8});
+	Call call(a, b, nullptr, ring.get());
+	Parameters &p = call.parameters;
+	p.sites = sites.data(), p.site = 7;
+	const auto run = [&](uint64_t number) {
+		p.call = number;
+		launch("autoamp_cast_bfloat16", gridSize(p, 132), p);
+	};
+	a.fill(1), b.fill(2);
+	a.at(3, 3) = -INFINITY, b.at(4, 4) = NAN; // these stay what they are
+	b.at(0, 0) = 3.3961773e38f;               // the largest that is rounded down
+	run(1);
+	CHECK(ring->written == 0);
+	const float largest = std::numeric_limits<float>::max();
+	a.each([&](int64_t row, int64_t column, int64_t) { a.at(row, column) = row % 3 ? -largest : 1; });
+	run(2);
+	CHECK(total(7, 0) == 1);
+	CHECK(total(7, 1) == 0);
+	REQUIRE(ring->written == 1);
+	const Event &event = ring->events[0];
+	CHECK(event.sequence == 1);
+	CHECK(event.site == 7);
+	CHECK(event.kind == EventKind::clamped);
+	CHECK(event.operand == 0);
+	CHECK(event.before == INT32_MIN);
+	CHECK(event.after == 0);
+	CHECK(event.amax == std::bit_cast<uint32_t>(largest));
+	b.at(7, 7) = largest;
+	run(3), run(3); // the second: a replay
+	CHECK(total(7, 0) == 2);
+	CHECK(total(7, 1) == 1);
+	CHECK(ring->written == 3);
+
+	Runs runs = {};
+	static_cast<Events &>(runs) = p;
+	std::vector<uint16_t> narrowed(2000);
+	const std::vector<float> large(1000, -largest), plain(1000, 1);
+	runs.run[0] = {plain.data(), narrowed.data(), 1000};
+	runs.run[1] = {large.data(), narrowed.data() + 1000, 1000};
+	runs.count = 2, runs.weights = 1, runs.call = 4;
+	launch("autoamp_runs", gridSize(runs, 132), runs);
+	CHECK(total(7, 0) == 2);
+	CHECK(total(7, 1) == 2);
+
+	p.sites = nullptr;
+	run(5);
+	CHECK(ring->written == 4);
 }
 
 TEST_CASE("any layout is converted, what lies between is neither read nor written")

@@ -19,7 +19,7 @@ struct Judged {
 	Matrix a, b;
 	std::vector<Prediction> predictions = std::vector<Prediction>(predictionCount);
 	std::unique_ptr<Ring> ring = std::make_unique<Ring>();
-	std::vector<uint32_t> calls = std::vector<uint32_t>(siteCount);
+	std::vector<SiteState> sites = std::vector<SiteState>(siteCount);
 	std::vector<uint32_t> words;
 	size_t used; // of them
 	Call call;
@@ -40,7 +40,7 @@ struct Judged {
 			used += static_cast<size_t>(maximaWords(operand.rows, operand.columns, operand.batch));
 		words.resize(used + 32, untouched);
 		p.maxima = words.data() + (16 - reinterpret_cast<uintptr_t>(words.data()) / 4 % 16) % 16;
-		p.calls = calls.data();
+		p.sites = sites.data();
 		p.isAlongRows[0] = transa;
 		p.isAlongRows[1] = !transb;
 		p.site = 7;
@@ -63,7 +63,7 @@ struct Judged {
 	// Does the next call of a site that has begun none tell of a loss?
 	bool isLossy()
 	{
-		std::fill(calls.begin(), calls.end(), 0u);
+		std::fill(sites.begin(), sites.end(), SiteState{});
 		const uint32_t before = told(0) + told(1);
 		call.run();
 		const size_t offset = static_cast<size_t>(call.parameters.maxima - words.data());
@@ -303,7 +303,7 @@ TEST_CASE("one call in 127 of a site is judged, the first included, and none dif
 		each->fillA(rowsTimes(powers(64, 6)));
 		each->fillB(of(gaussian));
 	}
-	clean.call.parameters.calls = nullptr;
+	clean.call.parameters.sites = nullptr;
 	clean.call.run();
 	const uint32_t amax = judged.a.amax();
 	for (uint32_t call = 0; call < 2 * judgedEvery + 1; ++call) {

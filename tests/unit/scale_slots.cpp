@@ -68,8 +68,8 @@ TEST_CASE("predictions are cleared on the call's stream, the ring is mapped for 
 	Opened opened;
 	CHECK(device.live.size() == 1);
 	const size_t predictions = sizeof(kernels::Prediction) * kernels::predictionCount;
-	CHECK(device.live.begin()->second == predictions + sizeof(uint32_t) * kernels::siteCount);
-	CHECK(reinterpret_cast<cuda::Address>(opened.slots.calls()) == device.live.begin()->first + predictions);
+	CHECK(device.live.begin()->second == predictions + sizeof(kernels::SiteState) * kernels::siteCount);
+	CHECK(reinterpret_cast<cuda::Address>(opened.slots.sites()) == device.live.begin()->first + predictions);
 	CHECK(reinterpret_cast<cuda::Address>(opened.slots.predictions()) == device.live.begin()->first);
 	CHECK(device.calls["cuMemsetD8Async"] == 1);
 	CHECK(device.stream == stream);

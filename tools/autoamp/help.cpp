@@ -82,6 +82,7 @@ autoamp export --type sqlite|perfetto|chrome|csv|jsonl|parquet -o OUT [--force] 
   thread    a thread that begins after another has ended may share its line
   scaling   of float16: rescale (a scale had to be changed), underflow (a sampled call lost
             small rows; the line below says what to set), overflow, nonfinite_input, ...
+            For bfloat16: clamped (a finite value became the largest finite bfloat16, not Inf)
   recorded  where a capture range, a delay or a duration left calls out: how many are in the
             report, of how many
   lost      what the trace could not hold; totals stay exact unless it says otherwise

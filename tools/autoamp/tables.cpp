@@ -177,6 +177,7 @@ std::vector<std::string> scalerWorries(const Account &account)
 	             {"underflow", "float16 lost small rows, or scales that cancel", true},
 	             {"scale_range", "no power of two brings all values into float16's range", true},
 	             {"nonfinite_input", "the operand had Inf or NaN", true},
+	             {"clamped", "finite values beyond bfloat16's largest were clamped to it", true},
 	             {"rescale", "", false}};
 	std::string totals, worst, rule;
 	for (const auto &kind : kinds)

@@ -166,6 +166,7 @@ void write(const std::string &scenario, int number)
 				call(lane, product("kept", reasons[i], 128 + i), 3);
 			scaler(lowered, "overflow", 'A');
 			scaler(lowered, "scale_range", 'A');
+			scaler(lowered, "clamped", 'B');
 			scaler(lowered, "underflow", 'B');
 		}
 		if (scenario == "killed") {

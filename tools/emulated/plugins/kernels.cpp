@@ -10,8 +10,9 @@
 
 namespace {
 
-using autoamp::kernels::Parameters, autoamp::kernels::Placement, autoamp::kernels::Runs, autoamp::kernels::Scalars,
-    autoamp::kernels::Scaling, autoamp::kernels::Scatter, autoamp::kernels::Sum, autoamp::kernels::TensorParameters;
+using autoamp::kernels::Events, autoamp::kernels::Parameters, autoamp::kernels::Placement, autoamp::kernels::Runs,
+    autoamp::kernels::Scalars, autoamp::kernels::Scaling, autoamp::kernels::Scatter, autoamp::kernels::Sum,
+    autoamp::kernels::TensorParameters;
 
 // The same array of device pointers as this process can follow it; `views` keeps it.
 template <class T>
@@ -28,12 +29,16 @@ struct OnHost {
 	std::vector<const float *> sources[autoamp::kernels::operands], added;
 	std::vector<float *> targets;
 
+	void operator()(Events &p)
+	{
+		p.ring = emulated::deviceView(p.ring);
+		p.sites = emulated::deviceView(p.sites);
+	}
 	void operator()(Scaling &p)
 	{
+		(*this)(static_cast<Events &>(p));
 		p.scratch = emulated::deviceView(p.scratch);
 		p.predictions = emulated::deviceView(p.predictions);
-		p.calls = emulated::deviceView(p.calls);
-		p.ring = emulated::deviceView(p.ring);
 		p.alpha = emulated::deviceView(p.alpha);
 		p.beta = emulated::deviceView(p.beta);
 	}
@@ -68,6 +73,7 @@ struct OnHost {
 	}
 	void operator()(Runs &r)
 	{
+		(*this)(static_cast<Events &>(r));
 		for (int i = 0; i < r.count; ++i) {
 			r.run[i].source = emulated::deviceView(r.run[i].source);
 			r.run[i].target = emulated::deviceView(r.run[i].target);
