@@ -1,10 +1,13 @@
 #include "kernels.h"
 
 #include <catch2/catch.hpp>
+#include <cstring>
 #include <cuda.h>
 #include <cuda_runtime.h>
+#include <elf.h>
 #include <string>
 #include <sys/wait.h>
+#include <tuple>
 #include <unistd.h>
 
 extern "C" unsigned long autoamp_emulated_calls(const char *name);
@@ -29,10 +32,82 @@ TEST_CASE("runtime and driver share the primary context, and a reset gives it an
 	CHECK(cudaFree(memory) == cudaSuccess);
 }
 
+namespace {
+
+// A fat binary of one entry without code: PTX (1) or machine code (2) for an architecture.
+struct FatBinary {
+	uint32_t magic = 0xba55ed50;
+	uint16_t version = 1, headerBytes = 16;
+	uint64_t bytes = 64;
+	uint16_t kind, entryVersion = 0x101;
+	uint32_t entryHeaderBytes = 64;
+	uint64_t entryBytes = 0;
+	uint32_t compressed[3] = {};
+	uint16_t minor = 8, major = 1;
+	uint32_t architecture;
+	uint64_t rest[3] = {};
+	FatBinary(uint16_t entryKind, uint32_t target) : kind(entryKind), architecture(target) {}
+};
+static_assert(sizeof(FatBinary) == 80);
+
+CUresult load(const void *image)
+{
+	CUlibrary library = nullptr;
+	CUmodule module = nullptr;
+	const CUresult result = cuLibraryLoadData(&library, image, nullptr, nullptr, 0, nullptr, nullptr, 0);
+	CHECK(cuModuleLoadData(&module, image) == result);
+	if (result == CUDA_SUCCESS) {
+		CHECK(cuLibraryUnload(library) == CUDA_SUCCESS);
+		CHECK(cuModuleUnload(module) == CUDA_SUCCESS);
+	}
+	return result;
+}
+
+} // namespace
+
+TEST_CASE("an image must hold code for the device")
+{
+	REQUIRE(cudaFree(nullptr) == cudaSuccess);
+	for (const auto &[kind, architecture, runs] :
+	     {std::tuple{2, 90, true}, {2, 80, false}, {2, 100, false}, {1, 80, true}, {1, 90, true}, {1, 100, false}}) {
+		const FatBinary image(static_cast<uint16_t>(kind), static_cast<uint32_t>(architecture));
+		const struct {
+			uint32_t magic, version;
+			const void *data, *other;
+		} wrapper = {0x466243b1, 1, &image, nullptr};
+		CAPTURE(kind, architecture);
+		CHECK(load(&image) == (runs ? CUDA_SUCCESS : CUDA_ERROR_NO_BINARY_FOR_GPU));
+		CHECK(load(&wrapper) == (runs ? CUDA_SUCCESS : CUDA_ERROR_NO_BINARY_FOR_GPU));
+	}
+	FatBinary cut(2, 90);
+	cut.entryBytes = 1000; // more than there is
+	CHECK(load(&cut) == CUDA_ERROR_INVALID_IMAGE);
+	for (const char *junk : {"", "any", "image",
+	                         "\x7f"
+	                         "EL",
+	                         "void kernel() {}"})
+		CHECK(load(junk) == CUDA_ERROR_INVALID_IMAGE);
+	CHECK(load("// made by hand\n/* PTX */ .version 8.0\n.target sm_80\n.address_size 64\n") == CUDA_SUCCESS);
+	CHECK(load(".version 8.8\n.target sm_120\n.address_size 64\n") == CUDA_ERROR_INVALID_PTX);
+	Elf64_Ehdr cubin = {};
+	memcpy(cubin.e_ident, ELFMAG, SELFMAG);
+	cubin.e_ident[EI_CLASS] = ELFCLASS64;
+	cubin.e_machine = EM_X86_64;
+	cubin.e_flags = 90;
+	CHECK(load(&cubin) == CUDA_ERROR_INVALID_IMAGE);
+	cubin.e_machine = EM_CUDA;
+	CHECK(load(&cubin) == CUDA_SUCCESS);
+	cubin.e_flags = 80;
+	CHECK(load(&cubin) == CUDA_ERROR_NO_BINARY_FOR_GPU);
+	cubin.e_ident[EI_OSABI] = 0x41; // as CUDA 13 writes it
+	cubin.e_flags = 90 << 8;
+	CHECK(load(&cubin) == CUDA_SUCCESS);
+}
+
 TEST_CASE("kernels come from any image by the name that a plug-in knows")
 {
 	REQUIRE(cudaFree(nullptr) == cudaSuccess);
-	const char image[] = "any";
+	const char image[] = ".version 8.0\n.target sm_75\n";
 	CUlibrary library = nullptr;
 	CUkernel kernel = nullptr, none = nullptr;
 	REQUIRE(cuLibraryLoadData(&library, image, nullptr, nullptr, 0, nullptr, nullptr, 0) == CUDA_SUCCESS);

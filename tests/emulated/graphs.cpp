@@ -216,6 +216,52 @@ TEST_CASE_METHOD(Setting, "a capture ends only where and by whom it was begun, i
 	cudaEventDestroy(outside);
 }
 
+TEST_CASE_METHOD(Setting, "edges of programmatic launches are kept")
+{
+	cudaGraph_t graph = nullptr;
+	REQUIRE(cudaStreamBeginCapture(s, cudaStreamCaptureModeGlobal) == cudaSuccess);
+	REQUIRE(add(a, b, 100, s) == cudaSuccess);
+	cudaGraphNode_t one = frontier(s)[0];
+	cudaGraphEdgeData early = {};
+	early.from_port = cudaGraphKernelNodePortProgrammatic;
+	early.type = cudaGraphDependencyTypeProgrammatic;
+	cudaGraphEdgeData wrong = early;
+	wrong.to_port = 1;
+	CHECK(cudaStreamUpdateCaptureDependencies(s, &one, &wrong, 1, cudaStreamSetCaptureDependencies) ==
+	      cudaErrorInvalidValue);
+	REQUIRE(cudaStreamUpdateCaptureDependencies(s, &one, &early, 1, cudaStreamSetCaptureDependencies) == cudaSuccess);
+	cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+	const cudaGraphNode_t *nodes = nullptr;
+	const cudaGraphEdgeData *edges = nullptr;
+	size_t count = 0;
+	// The query without edges has no word for it.
+	CHECK(cudaStreamGetCaptureInfo(s, &status, nullptr, nullptr, &nodes, nullptr, &count) == cudaErrorLossyQuery);
+	REQUIRE(cudaStreamGetCaptureInfo(s, &status, nullptr, nullptr, &nodes, &edges, &count) == cudaSuccess);
+	REQUIRE(count == 1);
+	REQUIRE(edges);
+	CHECK(nodes[0] == one);
+	CHECK(edges[0].type == cudaGraphDependencyTypeProgrammatic);
+	REQUIRE(add(a, b, 100, s) == cudaSuccess);
+	REQUIRE(cudaStreamGetCaptureInfo(s, &status, nullptr, nullptr, &nodes, &edges, &count) == cudaSuccess);
+	CHECK(edges == nullptr); // the node after it is a full dependency
+	const cudaGraphNode_t two = nodes[0];
+	cudaGraphNode_t from = nullptr;
+	cudaGraphEdgeData data = {};
+	CHECK(cudaGraphNodeGetDependencies(two, &from, nullptr, &count) == cudaErrorLossyQuery);
+	REQUIRE(cudaGraphNodeGetDependencies(two, &from, &data, &count) == cudaSuccess);
+	CHECK(from == one);
+	CHECK(data.from_port == cudaGraphKernelNodePortProgrammatic);
+	REQUIRE(cudaStreamEndCapture(s, &graph) == cudaSuccess);
+	cudaGraph_t clone = nullptr;
+	REQUIRE(cudaGraphClone(&clone, graph) == cudaSuccess);
+	CHECK(cudaGraphRemoveDependencies(graph, &one, &two, nullptr, 1) == cudaErrorInvalidValue); // another edge
+	CHECK(cudaGraphRemoveDependencies(graph, &one, &two, &early, 1) == cudaSuccess);
+	CHECK(dependencies(two).empty());
+	REQUIRE(cudaGraphDestroy(graph) == cudaSuccess);
+	run(clone);
+	CHECK(first(a) == 3);
+}
+
 TEST_CASE_METHOD(Setting, "the edges of a graph can be asked for, added to while it is captured, and taken away")
 {
 	cudaGraph_t graph = nullptr;

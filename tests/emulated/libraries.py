@@ -55,7 +55,7 @@ def main(folder, source, toolkit, static_program):
 
     # The product's kernels are there although nobody sees the device's symbols.
     kernel = ("import ctypes; l = ctypes.CDLL(%r); a = ctypes.c_void_p(); b = ctypes.c_void_p(); "
-              "assert l.cuInit(0) == 0; assert l.cuLibraryLoadData(ctypes.byref(a), b'image', 0, 0, 0, 0, 0, 0) == 0; "
+              "assert l.cuInit(0) == 0; assert l.cuLibraryLoadData(ctypes.byref(a), b'.version 8.0 .target sm_75', 0, 0, 0, 0, 0, 0) == 0; "
               "assert l.cuLibraryGetKernel(ctypes.byref(b), a, b'autoamp_settle') == 0")
     ran = output(sys.executable, "-c", kernel % str(folder / SONAMES["cuda"]))
     check(ran.returncode == 0 and not ran.stderr, f"a kernel: {ran.stderr}")

@@ -387,28 +387,13 @@ cudaError_t captureInfo(cudaStream_t stream, cudaStreamCaptureStatus *status, Id
 	return giveCapture(stream, status, reinterpret_cast<unsigned long long *>(id), rest...);
 }
 
-// Edges that are more than an order are not emulated.
-template <class... Arguments>
-cudaError_t withoutEdges(const void *edges, cudaError_t (*work)(Arguments...), Arguments... arguments)
-{
-	return edges ? cudaErrorNotSupported : work(arguments...);
-}
-
-template <class Edge>
-cudaError_t giveDependencies(cudaGraphNode_t node, cudaGraphNode_t *nodes, Edge *edges, size_t *count)
-{
-	if (edges && !nodes)
-		return cudaErrorInvalidValue;
-	const cudaError_t error = nodeDependencies(node, nodes, count);
-	for (size_t i = 0; !error && edges && i < *count; ++i)
-		edges[i] = {};
-	return error;
-}
-
 template <class Out>
 cudaError_t loadLibrary(Out *out, const void *code)
 {
-	return code ? loadLibrary(reinterpret_cast<void **>(out)) : cudaErrorInvalidValue;
+	if (!code)
+		return cudaErrorInvalidValue;
+	const cudaError_t error = checkImage(code);
+	return error ? error : loadLibrary(reinterpret_cast<void **>(out));
 }
 
 template <class Out>

@@ -223,6 +223,54 @@ bool freesTriangle(bool right)
 	return client.holds(2, 0);
 }
 
+// D lies on an operand, so that blocks of it are read after they were written.
+bool writesOverOperand(bool right, bool isLeft)
+{
+	Client client;
+	constexpr int size = 8, columns = 2 * size; // A and B are parts of one matrix, side by side
+	std::vector<float> values(size * columns);
+	for (size_t i = 0; i < values.size(); ++i)
+		values[i] = static_cast<float>(i % 7) - 3;
+	float *const both = device(values), *const a = both, *const b = both + size * size;
+	float *const target = right ? client.c : isLeft ? a : b;
+	ok(cublasSgemm(client.blas, N, N, size, size, size, &one, a, size, b, size, &zero, target, size));
+	std::vector<float> found(size * size), product(size * size);
+	ok(cudaStreamSynchronize(client.stream));
+	ok(cudaMemcpy(found.data(), target, found.size() * sizeof(float), cudaMemcpyDeviceToHost));
+	for (int j = 0; j < size; ++j)
+		for (int k = 0; k < size; ++k)
+			for (int i = 0; i < size; ++i)
+				product[j * size + i] += values[k * size + i] * values[(size + j) * size + k];
+	return found == product;
+} // namespace
+bool writesOverLeftOperand(bool right)
+{
+	return writesOverOperand(right, true);
+}
+bool writesOverRightOperand(bool right)
+{
+	return writesOverOperand(right, false);
+}
+
+// Blocks of one matrix lie between each other, with nothing in common. Wrong: one row more.
+bool writesOverNeighbour(bool right)
+{
+	Client client;
+	constexpr int size = 4, ld = 2 * size;
+	std::vector<float> values(ld * size);
+	for (size_t i = 0; i < values.size(); ++i)
+		values[i] = static_cast<float>(i % 5) - 2;
+	float *const above = device(values);
+	ok(cublasSgemm(client.blas, N, N, size, size, size, &one, above, ld, client.b, size, &zero,
+	               above + (right ? size : size - 1), ld));
+	float last = 0, expected = 0;
+	ok(cudaStreamSynchronize(client.stream));
+	ok(cudaMemcpy(&last, above + 3 * ld + (right ? ld - 1 : ld - 2), sizeof last, cudaMemcpyDeviceToHost));
+	for (int k = 0; k < size; ++k)
+		expected += 2 * values[k * ld + size - 1];
+	return last == expected;
+}
+
 constexpr struct {
 	const char *name;
 	bool (*run)(bool right);
@@ -247,6 +295,9 @@ constexpr struct {
     CONTROL(wantsDeviceResultInHostMode),
     CONTROL(readsDeviceResultWithoutWaiting),
     CONTROL(freesTriangle),
+    CONTROL(writesOverLeftOperand),
+    CONTROL(writesOverRightOperand),
+    CONTROL(writesOverNeighbour),
 #undef CONTROL
 };
 

@@ -1,6 +1,9 @@
 // The layers of the emulated cuDNN against formulas written here, gradients against differences of the way forward.
 #include "tests/emulated/cudnn/fixture.h"
 
+#include <cfloat>
+#include <tuple>
+
 namespace {
 
 using Vector = std::vector<double>;
@@ -186,6 +189,152 @@ TEST_CASE("pooling")
 			return cudnnPoolingBackward(dnn, pooling, s.alpha(), y.tensor, y.device, dy.tensor, dy.device, x.tensor,
 			                            x.device, s.beta(), dx.tensor, dx.device);
 		});
+	}
+}
+
+TEST_CASE("maximum of a window that lies in the padding")
+{
+	Dnn dnn;
+	DESCRIBED(Pooling) pooling;
+	OK(cudnnSetPooling2dDescriptor(pooling, CUDNN_POOLING_MAX, CUDNN_PROPAGATE_NAN, 2, 2, 2, 2, 2, 2));
+	Numbers x(CUDNN_DATA_FLOAT, Layout::nchw, {1, 1, 2, 2}, [] { return -5.; });
+	Numbers y(CUDNN_DATA_FLOAT, Layout::nchw, {1, 1, 3, 3}, [] { return 1.; });
+	const float one = 1, zero = 0;
+	OK(cudnnPoolingForward(dnn, pooling, &one, x.tensor, x.device, &zero, y.tensor, y.device));
+	y.download();
+	CHECK(y[0] == -FLT_MAX);
+	CHECK(y[4] == -5);
+}
+
+TEST_CASE("folded descriptors of a gradient are the real library's")
+{
+	// dims and strides; pads before and after, folds, direction, format: as cuDNN 9.19 answered
+	struct Answer {
+		int n, c, h, k, r, pad, stride, groups;
+		bool isNhwc;
+		std::vector<int> w, dy, dx;
+		int convolutionPad, wAfterChannels, wBefore, wAfter, dxAfterChannels, dyAfterChannels, dyAfter, dxLess;
+	};
+	const Answer answers[] = {
+	    {2, 3, 8, 4, 3, 1, 2, 1, false, {8, 16, 2, 2}, {2, 8, 5, 5}, {2, 16, 4, 4}, 1, 1, 1, 0, 1, 4, 1, 0},
+	    {2, 3, 9, 4, 3, 1, 2, 1, true, {8, 16, 2, 2}, {2, 8, 6, 6}, {2, 16, 5, 5}, 1, 1, 1, 0, 1, 4, 1, -1},
+	    {2, 3, 8, 4, 5, 2, 2, 1, false, {8, 16, 3, 3}, {2, 8, 4, 4}, {2, 16, 4, 4}, 1, 1, 0, 1, 1, 4, 0, 0},
+	    {2, 3, 9, 4, 5, 0, 3, 1, false, {8, 27, 2, 2}, {2, 8, 2, 2}, {2, 27, 3, 3}, 0, 0, 0, 1, 0, 4, 0, 0},
+	    {2, 3, 8, 4, 3, 1, 1, 1, true, {8, 8, 3, 3}, {2, 8, 8, 8}, {2, 8, 8, 8}, 1, 5, 0, 0, 5, 4, 0, 0},
+	    {2, 4, 8, 4, 3, 1, 2, 2, false, {8, 8, 2, 2}, {2, 8, 5, 5}, {2, 16, 4, 4}, 1, 0, 1, 0, 0, 4, 1, 0},
+	    {2, 3, 224, 64, 7, 3, 2, 1, false, {64, 16, 4, 4}, {2, 64, 113, 113}, {2, 16, 112, 112},
+	     2, 1, 1,   0,  1, 0, 1, 0},
+	    {2, 3, 7, 4, 3, 0, 4, 1, false, {8, 48, 1, 1}, {2, 8, 2, 2}, {2, 48, 2, 2}, 0, 0, 0, 1, 0, 4, 0, -1},
+	};
+	for (const Answer &it : answers) {
+		CAPTURE(it.h, it.r, it.pad, it.stride, it.groups);
+		DESCRIBED(Filter) w, foldedW;
+		DESCRIBED(Tensor) dy, dx, paddedDy, foldedDx;
+		DESCRIBED(Convolution) convolution, folded;
+		DESCRIBED(TensorTransform) foldW, padDy, foldDx, unfoldDx;
+		const auto format = it.isNhwc ? CUDNN_TENSOR_NHWC : CUDNN_TENSOR_NCHW;
+		const int out = (it.h + 2 * it.pad - it.r) / it.stride + 1;
+		OK(cudnnSetFilter4dDescriptor(w, CUDNN_DATA_FLOAT, format, it.k, it.c / it.groups, it.r, it.r));
+		OK(cudnnSetTensor4dDescriptor(dy, format, CUDNN_DATA_FLOAT, it.n, it.k, out, out));
+		OK(cudnnSetTensor4dDescriptor(dx, format, CUDNN_DATA_FLOAT, it.n, it.c, it.h, it.h));
+		OK(cudnnSetConvolution2dDescriptor(convolution, it.pad, it.pad, it.stride, it.stride, 1, 1,
+		                                   CUDNN_CROSS_CORRELATION, CUDNN_DATA_FLOAT));
+		OK(cudnnSetConvolutionGroupCount(convolution, it.groups));
+		OK(cudnnGetFoldedConvBackwardDataDescriptors(nullptr, w, dy, convolution, dx, CUDNN_TENSOR_NHWC, foldedW,
+		                                             paddedDy, folded, foldedDx, foldW, padDy, foldDx, unfoldDx));
+		cudnnDataType_t type;
+		cudnnTensorFormat_t foundFormat;
+		int rank = 0;
+		std::vector<int> dims(4), strides(4), pads(2), ones(2), dilations(2);
+		OK(cudnnGetFilterNdDescriptor(foldedW, 4, &type, &foundFormat, &rank, dims.data()));
+		CHECK(dims == it.w);
+		CHECK(foundFormat == CUDNN_TENSOR_NHWC);
+		OK(cudnnGetTensorNdDescriptor(paddedDy, 4, &type, &rank, dims.data(), strides.data()));
+		CHECK(dims == it.dy);
+		CHECK(strides[1] == 1);
+		OK(cudnnGetTensorNdDescriptor(foldedDx, 4, &type, &rank, dims.data(), strides.data()));
+		CHECK(dims == it.dx);
+		cudnnConvolutionMode_t mode;
+		OK(cudnnGetConvolutionNdDescriptor(folded, 2, &rank, pads.data(), ones.data(), dilations.data(), &mode, &type));
+		CHECK(pads == std::vector{it.convolutionPad, it.convolutionPad});
+		CHECK(ones == std::vector{1, 1});
+		const auto check = [&](cudnnTensorTransformDescriptor_t transform, std::vector<int> before,
+		                       std::vector<int> after, unsigned fold, cudnnFoldingDirection_t direction,
+		                       cudnnTensorFormat_t wanted) {
+			std::vector<int> foundBefore(4), foundAfter(4);
+			std::vector<unsigned> folds(2);
+			cudnnFoldingDirection_t foundDirection;
+			OK(cudnnGetTensorTransformDescriptor(transform, 4, &foundFormat, foundBefore.data(), foundAfter.data(),
+			                                     folds.data(), &foundDirection));
+			CHECK(foundBefore == before);
+			CHECK(foundAfter == after);
+			CHECK(folds == std::vector{fold, fold});
+			CHECK(foundDirection == direction);
+			CHECK(foundFormat == wanted);
+		};
+		const auto fold = static_cast<unsigned>(it.stride);
+		const int moreK = it.w[0] - it.k;
+		check(foldW, {0, 0, it.wBefore, it.wBefore}, {moreK, it.wAfterChannels, it.wAfter, it.wAfter}, fold,
+		      CUDNN_TRANSFORM_FOLD, CUDNN_TENSOR_NHWC);
+		check(padDy, {0, 0, 0, 0}, {0, it.dyAfterChannels, it.dyAfter, it.dyAfter}, 0, CUDNN_TRANSFORM_FOLD,
+		      CUDNN_TENSOR_NHWC);
+		check(foldDx, {0, 0, 0, 0}, {0, it.dxAfterChannels, 0, 0}, fold, CUDNN_TRANSFORM_FOLD, CUDNN_TENSOR_NHWC);
+		check(unfoldDx, {0, 0, 0, 0}, {0, -it.dxAfterChannels, it.dxLess, it.dxLess}, fold, CUDNN_TRANSFORM_UNFOLD,
+		      format);
+	}
+}
+
+TEST_CASE("a folded gradient is the gradient")
+{
+	Dnn dnn;
+	const float one = 1, zero = 0;
+	for (const auto &[size, filter, pad, stride] : {std::tuple{8, 3, 1, 2}, {9, 3, 1, 2}, {9, 5, 0, 3}, {7, 5, 2, 2}}) {
+		CAPTURE(size, filter, pad, stride);
+		const int out = (size + 2 * pad - filter) / stride + 1;
+		int next = 0;
+		const auto number = [&] { return static_cast<double>(next++ * 7 % 11) - 5; };
+		Numbers w(CUDNN_DATA_FLOAT, Layout::nchw, {4, 3, filter, filter}, number);
+		Numbers dy(CUDNN_DATA_FLOAT, Layout::nchw, {2, 4, out, out}, number);
+		Numbers plain(CUDNN_DATA_FLOAT, Layout::nchw, {2, 3, size, size}, number);
+		Numbers dx(CUDNN_DATA_FLOAT, Layout::nchw, {2, 3, size, size}, number);
+		DESCRIBED(Filter) filterOf, foldedFilter;
+		DESCRIBED(Tensor) paddedOf, foldedOf;
+		DESCRIBED(Convolution) convolution, folded;
+		DESCRIBED(TensorTransform) foldW, padDy, foldDx, unfoldDx;
+		OK(cudnnSetFilter4dDescriptor(filterOf, CUDNN_DATA_FLOAT, CUDNN_TENSOR_NCHW, 4, 3, filter, filter));
+		OK(cudnnSetConvolution2dDescriptor(convolution, pad, pad, stride, stride, 1, 1, CUDNN_CROSS_CORRELATION,
+		                                   CUDNN_DATA_FLOAT));
+		OK(cudnnSetConvolutionMathType(convolution, CUDNN_FMA_MATH));
+		OK(cudnnConvolutionBackwardData(dnn, &one, filterOf, w.device, dy.tensor, dy.device, convolution,
+		                                CUDNN_CONVOLUTION_BWD_DATA_ALGO_0, nullptr, 0, &zero, plain.tensor,
+		                                plain.device));
+		OK(cudnnGetFoldedConvBackwardDataDescriptors(dnn, filterOf, dy.tensor, convolution, dx.tensor,
+		                                             CUDNN_TENSOR_NCHW, foldedFilter, paddedOf, folded, foldedOf, foldW,
+		                                             padDy, foldDx, unfoldDx));
+		int rank = 0;
+		cudnnDataType_t type;
+		cudnnTensorFormat_t format;
+		std::vector<int> dims(4), strides(4);
+		OK(cudnnGetFilterNdDescriptor(foldedFilter, 4, &type, &format, &rank, dims.data()));
+		Numbers wFolded(CUDNN_DATA_FLOAT, Layout::nchw, dims, number);
+		OK(cudnnGetTensorNdDescriptor(paddedOf, 4, &type, &rank, dims.data(), strides.data()));
+		Numbers dyPadded(CUDNN_DATA_FLOAT, Layout::nchw, dims, number);
+		OK(cudnnGetTensorNdDescriptor(foldedOf, 4, &type, &rank, dims.data(), strides.data()));
+		Numbers dxFolded(CUDNN_DATA_FLOAT, Layout::nchw, dims, number);
+		OK(cudnnTransformFilter(dnn, foldW, &one, filterOf, w.device, &zero, foldedFilter, wFolded.device));
+		OK(cudnnTransformTensorEx(dnn, padDy, &one, dy.tensor, dy.device, &zero, paddedOf, dyPadded.device));
+		OK(cudnnConvolutionBackwardData(dnn, &one, foldedFilter, wFolded.device, paddedOf, dyPadded.device, folded,
+		                                CUDNN_CONVOLUTION_BWD_DATA_ALGO_0, nullptr, 0, &zero, foldedOf,
+		                                dxFolded.device));
+		OK(cudnnTransformTensorEx(dnn, unfoldDx, &one, foldedOf, dxFolded.device, &zero, dx.tensor, dx.device));
+		plain.download();
+		dx.download();
+		CHECK(dx.values() == plain.values());
+		// Folding what was unfolded gives the same blocks, except for those that were cut off.
+		OK(cudnnTransformTensorEx(dnn, foldDx, &one, dx.tensor, dx.device, &zero, foldedOf, dxFolded.device));
+		OK(cudnnTransformTensorEx(dnn, unfoldDx, &one, foldedOf, dxFolded.device, &zero, dx.tensor, dx.device));
+		dx.download();
+		CHECK(dx.values() == plain.values());
 	}
 }
 

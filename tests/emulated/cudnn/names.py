@@ -3,7 +3,7 @@
 STUBS = ('cudnnFusedOps', 'cudnnCreateFusedOps', 'cudnnDestroyFusedOps', 'cudnnMakeFusedOps', 'cudnnSetFusedOps',
          'cudnnGetFusedOps', 'cudnnMultiHeadAttn', 'cudnnGetMultiHeadAttn', 'cudnnCreateAttn', 'cudnnDestroyAttn',
          'cudnnSetAttn', 'cudnnGetAttn', 'cudnnCreateSeqData', 'cudnnDestroySeqData', 'cudnnSetSeqData', 'cudnnGetSeqData',
-         'cudnnDivisiveNormalization', 'cudnnReorderFilterAndBias', 'cudnnGetFoldedConvBackwardDataDescriptors',
+         'cudnnDivisiveNormalization', 'cudnnReorderFilterAndBias',
          'cudnnGetBackdoor', 'cudnnSetBackdoor', 'cudnnGetRNNDropoutLocationsInternal')
 ANSWERS = ('cudnnGetVersion', 'cudnnGetMaxDeviceVersion', 'cudnnGetCudartVersion', 'cudnnGetErrorString',
            'cudnnGetLastErrorString')  # no statuses

@@ -6,6 +6,7 @@ import itertools
 import math
 import os
 import random
+import subprocess
 import sys
 import unittest
 
@@ -57,6 +58,15 @@ def gaussian(count):
 
 HANDLE = pointer(cudnn.cudnnCreate)
 NUMBER = {value: ctypes.byref(ctypes.c_float(value)) for value in (0, 1, 2, -0.5)}
+
+
+class Version(unittest.TestCase):
+    def test_all_functions_report_the_chosen_version(self):
+        script = ("import ctypes; l = ctypes.CDLL('libcudnn.so.9'); l.cudnnGetVersion.restype = ctypes.c_size_t; v = ctypes.c_int(); "
+                  "print(l.cudnnGetVersion(), *[(l.cudnnGetProperty(i, ctypes.byref(v)), v.value) for i in range(3)])")
+        done = subprocess.run([sys.executable, "-c", script], env=dict(os.environ, AUTOAMP_EMU_CUDNN="92605"), capture_output=True,
+                              text=True, check=False)
+        self.assertEqual((done.stdout, done.stderr), ("92605 (0, 9) (0, 26) (0, 5)\n", ""))
 
 
 class Rare(unittest.TestCase):

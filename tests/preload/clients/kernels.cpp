@@ -316,7 +316,8 @@ int launchNamed(CUstream stream, Line &line)
 	auto *const find = reinterpret_cast<decltype(&cuLibraryGetKernel)>(dlsym(library, "cuLibraryGetKernel"));
 	auto *const launch = reinterpret_cast<decltype(&cuLaunchKernel)>(dlsym(library, "cuLaunchKernel"));
 	static CUlibrary image = nullptr;
-	line.require(image || load(&image, "image", nullptr, nullptr, 0, nullptr, nullptr, 0) == CUDA_SUCCESS,
+	line.require(image || load(&image, ".version 8.0\n.target sm_75\n", nullptr, nullptr, 0, nullptr, nullptr, 0) ==
+	                          CUDA_SUCCESS,
 	             "cuLibraryLoadData");
 	const char *const list = getenv("KERNEL_NAMES");
 	int launches = 0;

@@ -208,6 +208,33 @@ void accumulate(const Product &p, const T *a, const T *b, T *sum, void *workspac
 			sum[j] += partial[i * count + j];
 }
 
+// Columns as the device sees them: where the first one begins, what lies between two beginnings, and their length, in
+// bytes.
+struct Columns {
+	uintptr_t begin;
+	int64_t step, bytes, count;
+};
+
+Columns columnsOf(const void *where, const Matrix &matrix, int64_t rows, int64_t columns)
+{
+	const auto size = static_cast<int64_t>(sizeOf(matrix.type));
+	return {reinterpret_cast<uintptr_t>(where), matrix.ld * size, rows * size, columns};
+}
+
+// Whether two matrices have an element in common; those of one array with gaps between its columns may lie in each
+// other's.
+bool overlap(const Columns &a, const Columns &b)
+{
+	for (int64_t i = 0; i < a.count; ++i) {
+		// Of the other's columns, the first that ends after this one begins.
+		const auto behind = static_cast<int64_t>(a.begin) + i * a.step - static_cast<int64_t>(b.begin) - b.bytes;
+		const int64_t first = behind < 0 ? 0 : b.step > 0 ? behind / b.step + 1 : b.count;
+		if (first < b.count && first * b.step < behind + b.bytes + a.bytes)
+			return true;
+	}
+	return false;
+}
+
 template <typename T>
 cudaError_t run(const Product &p)
 {
@@ -243,11 +270,36 @@ cudaError_t run(const Product &p)
 		if (readsOperands) {
 			if (cudaError_t error = look(where, p, p.a, batch, aRows, aColumns))
 				return error;
-			const T *a = load<T>(scratch.a, where, p.a, aRows, aColumns, p.rounding);
+			const void *const whereA = where;
+			const T *a = load<T>(scratch.a, whereA, p.a, aRows, aColumns, p.rounding);
 			if (cudaError_t error = look(where, p, p.b, batch, bRows, bColumns))
 				return error;
-			const T *b = load<T>(scratch.b, where, p.b, bRows, bColumns, p.rounding);
-			accumulate(p, a, b, sum, workspace);
+			const void *const whereB = where;
+			const T *b = load<T>(scratch.b, whereB, p.b, bRows, bColumns, p.rounding);
+			const Columns aLies = columnsOf(whereA, p.a, aRows, aColumns),
+			              bLies = columnsOf(whereB, p.b, bRows, bColumns);
+			if (cudaError_t error = look(where, p, p.d, batch, p.m, p.n))
+				return error;
+			const Columns dLies = columnsOf(where, p.d, p.m, p.n);
+			if (overlap(dLies, aLies) || overlap(dLies, bLies)) {
+				// Undefined: blocks of D are written while others are still computed. These four follow each other.
+				std::vector<T> seen(p.m * p.n);
+				auto *target = static_cast<std::byte *>(const_cast<void *>(where));
+				const int64_t rows[] = {0, p.m / 2, p.m}, columns[] = {0, p.n / 2, p.n};
+				for (int block = 0; block < 4; ++block) {
+					a = load<T>(scratch.a, whereA, p.a, aRows, aColumns, p.rounding);
+					b = load<T>(scratch.b, whereB, p.b, bRows, bColumns, p.rounding);
+					accumulate(p, a, b, sum, workspace);
+					const int64_t top = rows[block % 2], height = rows[block % 2 + 1] - top;
+					for (int64_t j = columns[block / 2]; j < columns[block / 2 + 1] && height > 0; ++j) {
+						std::copy_n(sum + j * p.m + top, height, &seen[j * p.m + top]);
+						store(p.d.type, sum + j * p.m + top, target + (j * p.d.ld + top) * sizeOf(p.d.type), height);
+					}
+				}
+				std::copy(seen.begin(), seen.end(), sum);
+			} else {
+				accumulate(p, a, b, sum, workspace);
+			}
 			epilogue.reduce(a, b);
 		} else {
 			std::fill_n(sum, p.m * p.n, T{});

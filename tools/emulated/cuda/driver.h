@@ -47,6 +47,15 @@ inline const cudaGraphEdgeData **core(const CUgraphEdgeData **edges)
 	return reinterpret_cast<const cudaGraphEdgeData **>(edges);
 }
 
+inline const cudaGraphEdgeData *core(const CUgraphEdgeData *edges)
+{
+	return reinterpret_cast<const cudaGraphEdgeData *>(edges);
+}
+inline cudaGraphEdgeData *core(CUgraphEdgeData *edges)
+{
+	return reinterpret_cast<cudaGraphEdgeData *>(edges);
+}
+
 inline cudaGraphExecUpdateResultInfo *core(CUgraphExecUpdateResultInfo *info)
 {
 	return reinterpret_cast<cudaGraphExecUpdateResultInfo *>(info);

@@ -1,6 +1,7 @@
 // Layers that look at neighbours: softmax, activation, pooling, local response normalisation.
 #include "tools/emulated/cudnn/layer.h"
 
+#include <cfloat>
 #include <cmath>
 
 using namespace emulated::cudnn;
@@ -196,7 +197,8 @@ cudnnStatus_t cudnnPoolingForward(cudnnHandle_t handle, const cudnnPoolingDescri
 	return blend(handle, __func__, a, b, {{xDesc, x}}, {yDesc, y}, [=](std::vector<Values> v) {
 		Values result(to.count());
 		eachWindow(d, from, to, [&](int64_t at, const std::vector<int64_t> &window, int64_t size) {
-			double most = -INFINITY, sum = 0;
+			// A window that lies in the padding whole has the number that the maximum begins with.
+			double most = !window.empty() ? -INFINITY : from.type == CUDNN_DATA_DOUBLE ? -DBL_MAX : -FLT_MAX, sum = 0;
 			bool hasNan = false;
 			for (int64_t place : window) {
 				hasNan |= std::isnan(v[0][place]);

@@ -170,7 +170,8 @@ size_t cudnnGetCudartVersion()
 cudnnStatus_t cudnnGetProperty(libraryPropertyType type, int *value)
 {
 	FAIL_AS(BAD_PARAM);
-	constexpr int version[] = {CUDNN_MAJOR, CUDNN_MINOR, CUDNN_PATCHLEVEL};
+	const auto whole = static_cast<int>(cudnnGetVersion());
+	const int version[] = {whole / 10000, whole / 100 % 100, whole % 100};
 	REFUSE_IF(!value || type < MAJOR_VERSION || type > PATCH_LEVEL, BAD_PARAM);
 	*value = version[type];
 	return CUDNN_STATUS_SUCCESS;

@@ -85,15 +85,79 @@ size_t reductionWorkspace(const Tensor &a, const Tensor &c)
 	return a.hasSameDims(c) ? 0 : 64 * c.count();
 }
 
-// The extents that a transform makes of a tensor's; false: it folds, which is not emulated, or nothing is left.
+int64_t foldOf(const cudnnTensorTransformStruct &d, int dimension)
+{
+	return dimension < 2 ? 1 : std::max<int64_t>(d.fold[dimension - 2], 1);
+}
+
+// How many channels folding makes of one.
+int64_t foldsOf(const cudnnTensorTransformStruct &d)
+{
+	int64_t folds = 1;
+	for (int i = 2; i < d.rank; ++i)
+		folds *= foldOf(d, i);
+	return folds;
+}
+
+// The extents that a transform makes of a tensor's; false: nothing is left, or the channels cannot be unfolded. Folding
+// comes after padding and fills the last block up, unfolding comes before it.
 bool transformed(const cudnnTensorTransformStruct &d, const Tensor &from, int *dims)
 {
-	bool is = d.rank == from.rank;
+	const bool folds = d.direction == CUDNN_TRANSFORM_FOLD;
+	const int64_t channels = foldsOf(d);
+	bool is = d.rank == from.rank && (folds || from.dims[1] % channels == 0);
 	for (int i = 0; is && i < from.rank; ++i) {
-		dims[i] = static_cast<int>(from.dims[i]) + d.before[i] + d.after[i];
-		is = dims[i] > 0 && (i < 2 || d.fold[i - 2] <= 1);
+		const int64_t pads = d.before[i] + d.after[i], fold = foldOf(d, i), padded = from.dims[i] + pads;
+		const int64_t extent = folds    ? i == 1 ? padded * channels : (padded + fold - 1) / fold
+		                       : i == 1 ? from.dims[1] / channels + pads
+		                                : from.dims[i] * fold + pads;
+		dims[i] = static_cast<int>(extent);
+		is = padded > 0 && extent > 0;
 	}
 	return is;
+}
+
+// The element of `x` that a transform puts into element `at` of `y`; -1: one of the padding. A folded channel is the
+// channel's number and the place in the block, the channel's number faster.
+int64_t transformedFrom(const cudnnTensorTransformStruct &d, const Tensor &x, const Tensor &y, int64_t at)
+{
+	int64_t place[CUDNN_DIM_MAX] = {};
+	for (int i = y.rank - 1; i >= 0; --i) {
+		place[i] = at % y.dims[i];
+		at /= y.dims[i];
+	}
+	const bool folds = d.direction == CUDNN_TRANSFORM_FOLD;
+	if (folds) {
+		const int64_t channels = y.dims[1] / foldsOf(d);
+		int64_t block = place[1] / channels;
+		place[1] %= channels;
+		for (int i = y.rank - 1; i >= 2; --i) {
+			place[i] = place[i] * foldOf(d, i) + block % foldOf(d, i);
+			block /= foldOf(d, i);
+		}
+	}
+	for (int i = 0; i < y.rank; ++i)
+		place[i] -= d.before[i];
+	if (!folds) {
+		const int64_t channels = x.dims[1] / foldsOf(d);
+		int64_t block = 0;
+		if (place[1] < 0 || place[1] >= channels)
+			return -1;
+		for (int i = 2; i < y.rank; ++i) {
+			if (place[i] < 0)
+				return -1;
+			block = block * foldOf(d, i) + place[i] % foldOf(d, i);
+			place[i] /= foldOf(d, i);
+		}
+		place[1] += block * channels;
+	}
+	int64_t found = 0;
+	for (int i = 0; i < x.rank; ++i) {
+		if (place[i] < 0 || place[i] >= x.dims[i])
+			return -1;
+		found = found * x.dims[i] + place[i];
+	}
+	return found;
 }
 
 cudnnStatus_t transform(cudnnHandle_t handle, const char *name, const cudnnTensorTransformStruct *d, const void *alpha,
@@ -110,15 +174,8 @@ cudnnStatus_t transform(cudnnHandle_t handle, const char *name, const cudnnTenso
 	return blend(handle, name, a, b, {{source, from}}, {target, to}, [=](std::vector<Values> v) {
 		Values result(y.count());
 		for (int64_t i = 0; i < y.count(); ++i) {
-			int64_t rest = i, at = 0;
-			bool isInside = true;
-			for (int k = y.rank - 1; k >= 0; --k) {
-				const int64_t index = rest % y.dims[k] - pads.before[k];
-				isInside &= index >= 0 && index < x.dims[k];
-				at += index * x.countFrom(k + 1);
-				rest /= y.dims[k];
-			}
-			result[i] = isInside ? v[0][at] : 0;
+			const int64_t at = transformedFrom(pads, x, y, i);
+			result[i] = at >= 0 ? v[0][at] : 0;
 		}
 		return result;
 	});
@@ -236,6 +293,75 @@ cudnnStatus_t cudnnInitTransformDest(const cudnnTensorTransformDescriptor_t tran
 	const cudnnStatus_t status =
 	    cudnnSetTensorNdDescriptorEx(target, transformation->format, source->tensor.type, source->tensor.rank, dims);
 	return status ? status : cudnnGetTensorSizeInBytes(target, bytes);
+}
+
+// The gradient of a strided convolution as that of an unstrided one: blocks of a stride's size become channels. Every
+// number was asked of the real library, which needs no handle for them (tests/emulated/cudnn/layers.cpp).
+cudnnStatus_t cudnnGetFoldedConvBackwardDataDescriptors(
+    const cudnnHandle_t, const cudnnFilterDescriptor_t w, const cudnnTensorDescriptor_t dy,
+    const cudnnConvolutionDescriptor_t convolution, const cudnnTensorDescriptor_t dx, const cudnnTensorFormat_t format,
+    cudnnFilterDescriptor_t foldedW, cudnnTensorDescriptor_t paddedDy, cudnnConvolutionDescriptor_t foldedConvolution,
+    cudnnTensorDescriptor_t foldedDx, cudnnTensorTransformDescriptor_t foldW, cudnnTensorTransformDescriptor_t padDy,
+    cudnnTensorTransformDescriptor_t foldDx, cudnnTensorTransformDescriptor_t unfoldDx)
+{
+	FAIL_AS(BAD_PARAM);
+	REFUSE_IF(!w || !dy || !convolution || !dx || !foldedW || !paddedDy || !foldedConvolution || !foldedDx, BAD_PARAM);
+	REFUSE_IF(!foldW || !padDy || !foldDx || !unfoldDx, BAD_PARAM);
+	const int rank = w->tensor.rank, spatial = convolution->rank;
+	REFUSE_IF(rank != spatial + 2 || dy->tensor.rank != rank || dx->tensor.rank != rank, BAD_PARAM);
+
+	constexpr int none[CUDNN_DIM_MAX] = {}, channelStep = 8;
+	const auto up = [](int64_t value, int64_t step) { return static_cast<int>((value + step - 1) / step * step); };
+	uint32_t fold[CUDNN_DIM_MAX] = {};
+	int folds = 1;
+	for (int i = 0; i < spatial; ++i)
+		folds *= static_cast<int>(fold[i] = static_cast<uint32_t>(convolution->stride[i]));
+	const int step = std::max(1, channelStep / folds);
+	const auto &filter = w->tensor.dims, &image = dx->tensor.dims, &gradient = dy->tensor.dims;
+	int wBefore[CUDNN_DIM_MAX] = {}, wAfter[CUDNN_DIM_MAX] = {}, wDims[CUDNN_DIM_MAX] = {};
+	int dxAfter[CUDNN_DIM_MAX] = {}, dxLess[CUDNN_DIM_MAX] = {}, dxDims[CUDNN_DIM_MAX] = {};
+	int dyAfter[CUDNN_DIM_MAX] = {}, dyDims[CUDNN_DIM_MAX] = {}, pad[6] = {}, one[6] = {};
+	wDims[0] = up(filter[0], channelStep), wDims[1] = up(filter[1], step) * folds;
+	dxDims[0] = static_cast<int>(image[0]), dxDims[1] = up(image[1], step) * folds;
+	dyDims[0] = static_cast<int>(gradient[0]), dyDims[1] = up(gradient[1], channelStep);
+	wAfter[0] = wDims[0] - static_cast<int>(filter[0]);
+	wAfter[1] = wDims[1] / folds - static_cast<int>(filter[1]);
+	dxAfter[1] = dxDims[1] / folds - static_cast<int>(image[1]);
+	dxLess[1] = -dxAfter[1];
+	dyAfter[1] = dyDims[1] - static_cast<int>(gradient[1]);
+	for (int i = 0; i < spatial; ++i) {
+		const int stride = convolution->stride[i], dim = i + 2, whole = up(image[dim], stride);
+		wBefore[dim] = up(convolution->pad[i], stride) - convolution->pad[i];
+		pad[i] = (convolution->pad[i] + wBefore[dim]) / stride;
+		const int taps = static_cast<int>(filter[dim]) + wBefore[dim];
+		wDims[dim] = up(taps, stride) / stride;
+		wAfter[dim] = wDims[dim] * stride - taps;
+		dxDims[dim] = whole / stride;
+		dxLess[dim] = static_cast<int>(image[dim]) - whole;
+		dyDims[dim] = dxDims[dim] + 2 * pad[i] - convolution->dilation[i] * (wDims[dim] - 1);
+		dyAfter[dim] = dyDims[dim] - static_cast<int>(gradient[dim]);
+		one[i] = 1;
+	}
+	const bool hasFastChannels = dx->tensor.strides[rank - 1] != 1;
+	const auto count = static_cast<uint32_t>(rank);
+	const cudnnConvolutionStruct asked = *convolution;
+	const cudnnStatus_t statuses[] = {
+	    cudnnSetFilterNdDescriptor(foldedW, w->tensor.type, format, rank, wDims),
+	    cudnnSetTensorNdDescriptorEx(paddedDy, format, dy->tensor.type, rank, dyDims),
+	    cudnnSetConvolutionNdDescriptor(foldedConvolution, spatial, pad, one, asked.dilation, asked.mode,
+	                                    asked.compute),
+	    cudnnSetConvolutionGroupCount(foldedConvolution, asked.groups),
+	    cudnnSetConvolutionMathType(foldedConvolution, asked.math),
+	    cudnnSetTensorNdDescriptorEx(foldedDx, format, dx->tensor.type, rank, dxDims),
+	    cudnnSetTensorTransformDescriptor(foldW, count, format, wBefore, wAfter, fold, CUDNN_TRANSFORM_FOLD),
+	    cudnnSetTensorTransformDescriptor(padDy, count, format, none, dyAfter, nullptr, CUDNN_TRANSFORM_FOLD),
+	    cudnnSetTensorTransformDescriptor(foldDx, count, format, none, dxAfter, fold, CUDNN_TRANSFORM_FOLD),
+	    cudnnSetTensorTransformDescriptor(unfoldDx, count, hasFastChannels ? CUDNN_TENSOR_NHWC : CUDNN_TENSOR_NCHW,
+	                                      none, dxLess, fold, CUDNN_TRANSFORM_UNFOLD)};
+	for (const cudnnStatus_t status : statuses)
+		if (status)
+			return status;
+	return CUDNN_STATUS_SUCCESS;
 }
 
 cudnnStatus_t cudnnScaleTensor(cudnnHandle_t handle, const cudnnTensorDescriptor_t yDesc, void *y, const void *alpha)

@@ -209,6 +209,11 @@ struct Op {
 };
 using OpPointer = std::shared_ptr<Op>;
 
+// Edges that are more than a full dependency (programmatic launches), by the node that they come from. The others are
+// not in it.
+struct Node;
+using Edges = std::map<const Node *, cudaGraphEdgeData>;
+
 struct Node {
 	cudaGraphNodeType type = cudaGraphNodeTypeEmpty;
 	const char *name = "";
@@ -216,6 +221,7 @@ struct Node {
 	uint64_t fixed = 0;              // what an update of an executable graph may not change
 	std::shared_ptr<Program> inside; // of a child graph
 	std::vector<Node *> after;
+	Edges edges; // of `after`
 	size_t index = 0;
 	uint64_t number = 0; // of all nodes there ever were
 };
@@ -229,7 +235,9 @@ struct Stream : std::enable_shared_from_this<Stream> {
 	size_t demanded = 0;  // how many of the queue, from the front, somebody waits for
 	std::deque<OpPointer> queue;
 	std::shared_ptr<Capture> capture;
-	std::vector<Node *> frontier; // what the next captured node comes after
+	std::vector<Node *> frontier;         // what the next captured node comes after
+	Edges edges;                          // of the frontier
+	std::vector<cudaGraphEdgeData> given; // the last answer about them, which is the client's to read
 
 	bool isBlocking() const { return !(flags & cudaStreamNonBlocking); }
 	bool isLegacy() const { return context->legacy.get() == this; }
@@ -335,6 +343,7 @@ struct CaptureFacts {
 	unsigned long long id;
 	cudaGraph_t graph;
 	const cudaGraphNode_t *dependencies;
+	const cudaGraphEdgeData *edges; // null: all are full dependencies
 	size_t count;
 };
 cudaError_t captureFacts(cudaStream_t, CaptureFacts *);
@@ -342,17 +351,19 @@ cudaError_t captureFacts(cudaStream_t, CaptureFacts *);
 cudaError_t giveCapture(cudaStream_t, cudaStreamCaptureStatus *, unsigned long long *id, cudaGraph_t *,
                         const cudaGraphNode_t **dependencies, const cudaGraphEdgeData **edges, size_t *count);
 cudaError_t beginCapture(cudaStream_t, cudaStreamCaptureMode);
-cudaError_t captureTo(cudaStream_t, cudaGraph_t, const cudaGraphNode_t *after, size_t count, cudaStreamCaptureMode);
+cudaError_t captureTo(cudaStream_t, cudaGraph_t, const cudaGraphNode_t *after, const cudaGraphEdgeData *, size_t count,
+                      cudaStreamCaptureMode);
 cudaError_t endCapture(cudaStream_t, cudaGraph_t *);
-cudaError_t updateCapture(cudaStream_t, cudaGraphNode_t *, size_t count, unsigned flags);
+cudaError_t updateCapture(cudaStream_t, cudaGraphNode_t *, const cudaGraphEdgeData *, size_t count, unsigned flags);
 cudaError_t exchangeMode(cudaStreamCaptureMode *);
 cudaError_t createGraph(cudaGraph_t *);
 cudaError_t destroyGraph(cudaGraph_t);
 cudaError_t cloneGraph(cudaGraph_t *, cudaGraph_t);
 cudaError_t takeWork(cudaGraph_t to, cudaGraph_t from); // what each node does
 cudaError_t graphNodes(cudaGraph_t, cudaGraphNode_t *, size_t *count);
-cudaError_t nodeDependencies(cudaGraphNode_t, cudaGraphNode_t *, size_t *count);
-cudaError_t removeDependencies(cudaGraph_t, const cudaGraphNode_t *from, const cudaGraphNode_t *to, size_t count);
+cudaError_t nodeDependencies(cudaGraphNode_t, cudaGraphNode_t *, cudaGraphEdgeData *, size_t *count);
+cudaError_t removeDependencies(cudaGraph_t, const cudaGraphNode_t *from, const cudaGraphNode_t *to,
+                               const cudaGraphEdgeData *, size_t count);
 cudaError_t nodeType(cudaGraphNode_t, cudaGraphNodeType *);
 cudaError_t addEmptyNode(cudaGraphNode_t *, cudaGraph_t, const cudaGraphNode_t *after, size_t count);
 cudaError_t addChildNode(cudaGraphNode_t *, cudaGraph_t, const cudaGraphNode_t *after, size_t count, cudaGraph_t child);
@@ -402,8 +413,10 @@ cudaError_t launchKernel(Function *, const Configuration &, void **arguments);
 cudaError_t functionAttribute(Function *, int attribute, int *value); // numbers of CUfunction_attribute
 cudaError_t setFunctionAttribute(Function *, int attribute, int value);
 cudaError_t occupancy(int *blocks, int blockSize, size_t shared);
-// Any image is a library or module of whatever the plug-ins know.
+// A library or module of whatever the plug-ins know.
 cudaError_t loadLibrary(void **library);
+// Whether a fat binary, a cubin or PTX text holds code for this device (image.cpp).
+cudaError_t checkImage(const void *image);
 cudaError_t unloadLibrary(void *library);
 cudaError_t libraryKernel(void **function, void *library, const char *name);
 

@@ -93,6 +93,8 @@ struct Graph {
 	Graph(const Graph &other) : nodes(other.nodes), references(other.references)
 	{
 		for (Node &node : nodes) {
+			for (const auto &[from, data] : std::exchange(node.edges, {}))
+				node.edges[&nodes[from->index]] = data;
 			for (Node *&before : node.after)
 				before = &nodes[before->index];
 			enrol(node, &other.nodes[node.index]);
@@ -286,6 +288,7 @@ cudaError_t addNode(Stream &stream, const char *name, cudaGraphNodeType type, Bo
 	node.body = std::move(body);
 	node.fixed = fixed * 31 + uintptr_t(stream.context);
 	node.after = stream.frontier;
+	node.edges = std::exchange(stream.edges, {});
 	node.index = capture.graph->nodes.size() - 1;
 	stream.frontier = {&node};
 	enrol(node, nullptr);
@@ -310,10 +313,42 @@ cudaError_t joinCapture(Stream &stream, Event &event)
 			return invalidate(*event.capture, cudaErrorStreamCaptureImplicit);
 		stream.capture = event.capture;
 		stream.frontier.clear();
+		stream.edges.clear();
 		event.capture->streams.push_back(stream.shared_from_this());
 	}
 	merge(stream.frontier, event.frontier);
 	return cudaSuccess;
+}
+
+// The data of each edge from `nodes`.
+static std::vector<cudaGraphEdgeData> edgesOf(const std::vector<Node *> &nodes, const Edges &edges)
+{
+	std::vector<cudaGraphEdgeData> all;
+	for (const Node *node : nodes) {
+		const auto found = edges.find(node);
+		all.push_back(found == edges.end() ? cudaGraphEdgeData{} : found->second);
+	}
+	return all;
+}
+
+// Takes the data of the edges from `nodes` as documented; false: they are not valid. `given` may be null.
+static bool takeEdges(const cudaGraphNode_t *nodes, const cudaGraphEdgeData *given, size_t count, Edges &edges)
+{
+	constexpr cudaGraphEdgeData plain = {};
+	for (size_t i = 0; i < count; ++i) {
+		const auto *node = reinterpret_cast<const Node *>(nodes[i]);
+		edges.erase(node);
+		if (!given || std::memcmp(&given[i], &plain, sizeof plain) == 0)
+			continue;
+		const bool isProgrammatic = given[i].type == cudaGraphDependencyTypeProgrammatic;
+		if (given[i].type > cudaGraphDependencyTypeProgrammatic || given[i].to_port ||
+		    given[i].from_port > cudaGraphKernelNodePortLaunchCompletion ||
+		    isProgrammatic != (given[i].from_port != 0) || node->type != cudaGraphNodeTypeKernel ||
+		    std::memcmp(given[i].reserved, plain.reserved, sizeof plain.reserved) != 0)
+			return false;
+		edges[node] = given[i];
+	}
+	return true;
 }
 
 cudaError_t captureFacts(cudaStream_t handle, CaptureFacts *facts)
@@ -322,7 +357,7 @@ cudaError_t captureFacts(cudaStream_t handle, CaptureFacts *facts)
 	Stream *const stream = on.stream;
 	if (on.error)
 		return on.error;
-	*facts = {cudaStreamCaptureStatusNone, 0, nullptr, nullptr, 0};
+	*facts = {};
 	if (stream->isLegacy()) {
 		for (const auto &capture : state().captures)
 			for (const auto &other : capture->streams)
@@ -339,6 +374,8 @@ cudaError_t captureFacts(cudaStream_t handle, CaptureFacts *facts)
 		facts->graph = reinterpret_cast<cudaGraph_t>(capture.graph.get());
 		facts->dependencies = reinterpret_cast<const cudaGraphNode_t *>(stream->frontier.data());
 		facts->count = stream->frontier.size();
+		stream->given = edgesOf(stream->frontier, stream->edges);
+		facts->edges = stream->edges.empty() ? nullptr : stream->given.data();
 	}
 	return cudaSuccess;
 }
@@ -359,8 +396,10 @@ cudaError_t giveCapture(cudaStream_t stream, cudaStreamCaptureStatus *status, un
 		*graph = facts.graph;
 	if (dependencies)
 		*dependencies = facts.dependencies;
+	if (dependencies && facts.edges && !edges)
+		return cudaErrorLossyQuery;
 	if (edges)
-		*edges = nullptr;
+		*edges = facts.edges;
 	if (count)
 		*count = facts.count;
 	return cudaSuccess;
@@ -393,6 +432,7 @@ static cudaError_t begin(const OnStream &on, std::shared_ptr<Graph> graph, std::
 	capture->streams.push_back(stream->shared_from_this());
 	stream->capture = capture;
 	stream->frontier = std::move(after);
+	stream->edges.clear();
 	state().captures.push_back(capture);
 	return cudaSuccess;
 }
@@ -414,17 +454,22 @@ static bool findNodes(const Graph &graph, const cudaGraphNode_t *named, size_t c
 	return found.size() == count;
 }
 
-cudaError_t captureTo(cudaStream_t stream, cudaGraph_t handle, const cudaGraphNode_t *named, size_t count,
-                      cudaStreamCaptureMode mode)
+cudaError_t captureTo(cudaStream_t stream, cudaGraph_t handle, const cudaGraphNode_t *named,
+                      const cudaGraphEdgeData *given, size_t count, cudaStreamCaptureMode mode)
 {
 	const OnStream on(stream);
 	if (on.error)
 		return on.error;
 	const auto found = handles().graphs.find(reinterpret_cast<Graph *>(handle));
 	std::vector<Node *> after;
-	if (found == handles().graphs.end() || !findNodes(*found->second, named, count, after))
+	Edges edges;
+	if (found == handles().graphs.end() || !findNodes(*found->second, named, count, after) ||
+	    !takeEdges(named, given, count, edges))
 		return cudaErrorInvalidValue;
-	return begin(on, found->second, std::move(after), mode);
+	const cudaError_t error = begin(on, found->second, std::move(after), mode);
+	if (!error)
+		on.stream->edges = std::move(edges);
+	return error;
 }
 
 cudaError_t endCapture(cudaStream_t handle, cudaGraph_t *out)
@@ -452,6 +497,7 @@ cudaError_t endCapture(cudaStream_t handle, cudaGraph_t *out)
 					error = cudaErrorStreamCaptureUnjoined;
 		other->capture.reset();
 		other->frontier.clear();
+		other->edges.clear();
 	}
 	capture->origin = nullptr;
 	capture->streams.clear();
@@ -465,7 +511,8 @@ cudaError_t endCapture(cudaStream_t handle, cudaGraph_t *out)
 	return error;
 }
 
-cudaError_t updateCapture(cudaStream_t handle, cudaGraphNode_t *nodes, size_t count, unsigned flags)
+cudaError_t updateCapture(cudaStream_t handle, cudaGraphNode_t *nodes, const cudaGraphEdgeData *given, size_t count,
+                          unsigned flags)
 {
 	OnStream on(handle);
 	Stream *const stream = on.stream;
@@ -484,6 +531,10 @@ cudaError_t updateCapture(cudaStream_t handle, cudaGraphNode_t *nodes, size_t co
 		if (std::none_of(own.begin(), own.end(), [&](const Node &node) { return &node == wanted.back(); }))
 			return cudaErrorInvalidValue;
 	}
+	Edges edges = flags == cudaStreamSetCaptureDependencies ? Edges() : stream->edges;
+	if (!takeEdges(nodes, given, count, edges))
+		return cudaErrorInvalidValue;
+	stream->edges = std::move(edges);
 	if (flags == cudaStreamSetCaptureDependencies)
 		stream->frontier.clear();
 	merge(stream->frontier, wanted);
@@ -582,14 +633,29 @@ cudaError_t graphNodes(cudaGraph_t handle, cudaGraphNode_t *nodes, size_t *count
 	return giveNodes(all, nodes, count);
 }
 
-cudaError_t nodeDependencies(cudaGraphNode_t handle, cudaGraphNode_t *nodes, size_t *count)
+cudaError_t nodeDependencies(cudaGraphNode_t handle, cudaGraphNode_t *nodes, cudaGraphEdgeData *edges, size_t *count)
 {
 	Lock lock(state().mutex);
 	const Node *node = nodeOf(handle);
-	return node && count ? giveNodes(node->after, nodes, count) : cudaErrorInvalidValue;
+	if (!node || !count || (edges && !nodes))
+		return cudaErrorInvalidValue;
+	if (nodes && !edges && !node->edges.empty())
+		return cudaErrorLossyQuery;
+	const auto data = edgesOf(node->after, node->edges);
+	if (edges)
+		std::copy_n(data.begin(), std::min(*count, data.size()), edges);
+	return giveNodes(node->after, nodes, count);
 }
 
-cudaError_t removeDependencies(cudaGraph_t handle, const cudaGraphNode_t *from, const cudaGraphNode_t *to, size_t count)
+// An edge is named by both its ends and its data.
+static bool hasEdge(const Node &node, Node *from, const cudaGraphEdgeData &data)
+{
+	const auto found = std::find(node.after.begin(), node.after.end(), from);
+	return found != node.after.end() && std::memcmp(&edgesOf({from}, node.edges)[0], &data, sizeof data) == 0;
+}
+
+cudaError_t removeDependencies(cudaGraph_t handle, const cudaGraphNode_t *from, const cudaGraphNode_t *to,
+                               const cudaGraphEdgeData *given, size_t count)
 {
 	Lock lock(state().mutex);
 	const Graph *graph = graphOf(handle);
@@ -598,8 +664,10 @@ cudaError_t removeDependencies(cudaGraph_t handle, const cudaGraphNode_t *from, 
 	for (size_t i = 0; i < count; ++i) {
 		Node *node = nodeOf(to[i]);
 		if (!node || node->index >= graph->nodes.size() || &graph->nodes[node->index] != node ||
-		    std::erase(node->after, reinterpret_cast<Node *>(from[i])) == 0)
+		    !hasEdge(*node, reinterpret_cast<Node *>(from[i]), given ? given[i] : cudaGraphEdgeData{}))
 			return cudaErrorInvalidValue;
+		std::erase(node->after, reinterpret_cast<Node *>(from[i]));
+		node->edges.erase(reinterpret_cast<Node *>(from[i]));
 	}
 	return cudaSuccess;
 }

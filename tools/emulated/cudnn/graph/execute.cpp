@@ -212,7 +212,7 @@ cudnnStatus_t populate(const Asked &asked, cudaGraph_t graph)
 	Handle aside = *asked.handle;
 	REFUSE_IF(emulated::createStream(&aside.stream, cudaStreamNonBlocking, 0) != cudaSuccess, EXECUTION_FAILED_CUDART);
 	cudnnStatus_t status = CUDNN_STATUS_BAD_PARAM;
-	if (emulated::captureTo(aside.stream, graph, nullptr, 0, cudaStreamCaptureModeRelaxed) == cudaSuccess) {
+	if (emulated::captureTo(aside.stream, graph, nullptr, nullptr, 0, cudaStreamCaptureModeRelaxed) == cudaSuccess) {
 		status = execute(aside, asked.plan->plan, *asked.pack);
 		emulated::endCapture(aside.stream, &graph);
 	}

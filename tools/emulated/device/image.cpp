@@ -1,0 +1,137 @@
+// Images of device code, as the driver takes them: a fat binary, its wrapper, a cubin, PTX text. The kernels in them
+// are not run; the plug-ins have them by their names. Any thread; nothing is kept.
+#include "core.h"
+
+#include <algorithm>
+#include <cctype>
+#include <cstring>
+#include <elf.h>
+#include <string_view>
+
+namespace emulated {
+namespace {
+
+constexpr unsigned deviceArchitecture = 90;
+
+struct Wrapper {
+	static constexpr uint32_t expected = 0x466243b1;
+	uint32_t magic, version;
+	const void *image;
+	void *other;
+};
+
+struct FatBinary {
+	static constexpr uint32_t expected = 0xba55ed50;
+	uint32_t magic;
+	uint16_t version, headerBytes;
+	uint64_t bytes; // of the entries
+};
+
+struct Entry {
+	enum Kind : uint16_t { ptx = 1, cubin = 2 };
+	uint16_t kind, version;
+	uint32_t headerBytes;
+	uint64_t bytes;
+	uint32_t compressed[3];
+	uint16_t minor, major;
+	uint32_t architecture;
+};
+
+template <class T>
+T at(const void *address)
+{
+	T value;
+	std::memcpy(&value, address, sizeof value);
+	return value;
+}
+
+// Code runs on devices of its own major version that are not older; PTX is compiled for all that are not older.
+bool runs(bool isPtx, unsigned architecture)
+{
+	return architecture <= deviceArchitecture && (isPtx || architecture / 10 == deviceArchitecture / 10);
+}
+
+cudaError_t checkFatBinary(const void *image)
+{
+	const auto header = at<FatBinary>(image);
+	const auto *next = static_cast<const char *>(image) + header.headerBytes, *const end = next + header.bytes;
+	if (header.headerBytes < sizeof header)
+		return cudaErrorInvalidKernelImage;
+	while (next < end) {
+		if (end - next < static_cast<ptrdiff_t>(sizeof(Entry)))
+			return cudaErrorInvalidKernelImage;
+		const auto entry = at<Entry>(next);
+		const auto room = static_cast<uint64_t>(end - next);
+		if (entry.headerBytes < sizeof entry || entry.headerBytes > room || entry.bytes > room - entry.headerBytes)
+			return cudaErrorInvalidKernelImage;
+		if ((entry.kind == Entry::ptx || entry.kind == Entry::cubin) &&
+		    runs(entry.kind == Entry::ptx, entry.architecture))
+			return cudaSuccess;
+		next += entry.headerBytes + entry.bytes;
+	}
+	return cudaErrorNoKernelImageForDevice;
+}
+
+cudaError_t checkCubin(const void *image)
+{
+	constexpr uint16_t machineCuda = 190;
+	constexpr unsigned char abiOfCuda13 = 0x41;
+	const auto header = at<Elf64_Ehdr>(image);
+	if (header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_machine != machineCuda)
+		return cudaErrorInvalidKernelImage;
+	const unsigned shift = header.e_ident[EI_OSABI] == abiOfCuda13 ? 8 : 0;
+	return runs(false, header.e_flags >> shift & 0xff) ? cudaSuccess : cudaErrorNoKernelImageForDevice;
+}
+
+// `.version` comes first, after comments and space.
+cudaError_t checkPtx(const char *text)
+{
+	std::string_view rest(text);
+	const auto skip = [&](std::string_view mark, size_t from) {
+		const size_t end = rest.find(mark, from);
+		rest.remove_prefix(end == rest.npos ? rest.size() : end + mark.size());
+	};
+	while (!rest.empty()) {
+		if (std::isspace(static_cast<unsigned char>(rest[0])))
+			rest.remove_prefix(1);
+		else if (rest.starts_with("//"))
+			skip("\n", 2);
+		else if (rest.starts_with("/*"))
+			skip("*/", 2);
+		else
+			break;
+	}
+	if (!rest.starts_with(".version"))
+		return cudaErrorInvalidKernelImage;
+	constexpr std::string_view target = ".target";
+	const size_t found = rest.find(target);
+	const size_t number = found == rest.npos ? found : rest.find("sm_", found + target.size());
+	const bool isForUs = number != rest.npos && runs(true, static_cast<unsigned>(atoi(rest.data() + number + 3)));
+	return isForUs ? cudaSuccess : cudaErrorInvalidPtx;
+}
+
+} // namespace
+
+cudaError_t checkImage(const void *image)
+{
+	// A text may be shorter than the number that begins the others.
+	const auto *bytes = static_cast<const char *>(image);
+	const auto begins = [&](auto magic) {
+		for (size_t i = 0; i < sizeof magic; ++i)
+			if (bytes[i] != reinterpret_cast<const char *>(&magic)[i])
+				return false;
+		return true;
+	};
+	if (begins(Wrapper::expected)) {
+		const auto *inside = at<Wrapper>(image).image;
+		return inside && at<uint32_t>(inside) == FatBinary::expected ? checkFatBinary(inside)
+		                                                             : cudaErrorInvalidKernelImage;
+	}
+	if (begins(FatBinary::expected))
+		return checkFatBinary(image);
+	if (begins(at<uint32_t>(ELFMAG)))
+		return checkCubin(image);
+	return checkPtx(bytes);
+}
+
+} // namespace emulated
