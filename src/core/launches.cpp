@@ -7,24 +7,17 @@ namespace autoamp::core {
 
 namespace {
 
-trace::cupti::Launcher currentLauncher()
+// A graph node made by a call that is not recorded still belongs to the call's row, at any replay.
+trace::cupti::Launcher currentLauncher(bool isNode)
 {
 	const Thread *const thread = knownThread();
-	return thread ? thread->launcher : 0;
+	return thread && (isNode || thread->isLauncherRecorded) ? thread->launcher : 0;
 }
 
-void onOwnWork(bool isBegin)
+void onOwnWork(bool)
 {
-	Thread *const thread = knownThread();
-	if (!thread || !thread->launcher)
-		return;
-	thread->launcher ^= trace::cupti::launcherOurs;
-	if (!thread->isLauncherTold)
-		return;
-	if (isBegin)
-		trace::cupti::push(thread->launcher);
-	else
-		trace::cupti::pop();
+	if (Thread *const thread = knownThread(); thread && thread->launcher)
+		thread->launcher ^= trace::cupti::launcherOurs;
 }
 
 } // namespace

@@ -1,5 +1,5 @@
-// Whose kernels are launched: tells CUPTI, where kernels are traced, that what this thread launches is the call's. The
-// calling thread's; one relaxed load where they are not.
+// While kernels are traced, marks what the calling thread launches as work of its call. The calling thread's; one
+// relaxed load if kernels are not traced.
 #pragma once
 
 #include "src/core/thread.h"
@@ -10,7 +10,6 @@ namespace autoamp::core {
 class Launches
 {
 public:
-	// Of a call that is not recorded CUPTI is told nothing; but what it puts into a graph is its own, at any replay.
 	Launches(Process &process, Thread &thread, Site &site, bool isRecorded) : thread_(thread), isRecorded_(isRecorded)
 	{
 		if (__builtin_expect(trace::cupti::isOn.load(std::memory_order_relaxed), 0) && thread.lane)
@@ -38,14 +37,10 @@ private:
 	{
 		isBegun_ = true;
 		thread_.launcher = trace::cupti::launcherOf(row, isRecorded_ ? thread_.lane->nextCall() : 0);
-		thread_.isLauncherTold = isRecorded_;
-		if (isRecorded_)
-			trace::cupti::push(thread_.launcher);
+		thread_.isLauncherRecorded = isRecorded_;
 	}
 	void end()
 	{
-		if (isRecorded_)
-			trace::cupti::pop();
 		thread_.launcher = 0;
 		isBegun_ = false;
 	}

@@ -47,7 +47,7 @@ struct Thread {
 	const op::Cublas *cublas = nullptr;   // null: no call has asked for it, or it has no getters
 	op::Execution execution;              // the latest of cuDNN's graph API
 	uint64_t launcher = 0;                // whose its launches are: core/launches.h
-	bool isLauncherTold = false;          // to CUPTI
+	bool isLauncherRecorded = false;      // it belongs to a call that is recorded
 	uint32_t nameClass = 0;               // 8 bits; 0: no rule asks for its name
 	Memo memos[256] = {};                 // by the key's hash, 8 bits
 	Caller callers[64] = {};              // by return address

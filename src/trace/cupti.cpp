@@ -8,10 +8,15 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <ctime>
+#include <dirent.h>
+#include <fcntl.h>
+#include <map>
 #include <pthread.h>
 #include <semaphore.h>
 #include <signal.h>
+#include <unistd.h>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -19,18 +24,17 @@
 namespace autoamp::trace::cupti {
 namespace {
 
-constexpr size_t bufferSize = size_t{1} << 20, mostBuffers = 64; // some 230 000 launches; then CUPTI drops
-constexpr size_t mostPending = size_t{1} << 16, mostNodes = size_t{1} << 20, launchSlots = size_t{1} << 18;
-constexpr unsigned roundsToWait = 2;                                   // seconds, for what a kernel's launch is told by
-constexpr unsigned roundsOfSilence = 15;                               // seconds of launches, and no buffer comes back
-constexpr auto externalKind = CUPTI_EXTERNAL_CORRELATION_KIND_CUSTOM2; // 0 and 1 are Kineto's
+constexpr size_t bufferSize = size_t{1} << 20, mostBuffers = 64; // 310 000 kernels; CUPTI drops further ones
+constexpr size_t buffersToFlush = 32; // with so many in use, the helper does not wait for the next second
+constexpr size_t mostNodes = size_t{1} << 20;
+constexpr unsigned roundsOfSilence = 15;       // seconds with launches in which no buffer is returned
+constexpr uint64_t patienceNs = 3'000'000'000; // at exit, without progress of the device
+constexpr uint64_t graphTailNs = 200'000'000;  // at exit, after the first kernel of the last graph launch
 
-constexpr CUpti_ActivityKind kinds[] = {CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION, CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL,
-                                        CUPTI_ACTIVITY_KIND_MEMCPY, CUPTI_ACTIVITY_KIND_MEMSET,
-                                        CUPTI_ACTIVITY_KIND_OVERHEAD};
+constexpr CUpti_ActivityKind kinds[] = {CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL, CUPTI_ACTIVITY_KIND_MEMCPY,
+                                        CUPTI_ACTIVITY_KIND_MEMSET, CUPTI_ACTIVITY_KIND_OVERHEAD};
 
-// All API records would be most of the cost: only those that a kernel or copy has its correlation from. Numbers that a
-// libcupti does not know are not enabled.
+// Functions that launch work. Their callbacks are enabled; a number that this libcupti does not know is skipped.
 constexpr CUpti_CallbackId runtimeLaunches[] = {
     CUPTI_RUNTIME_TRACE_CBID_cudaLaunchKernel_v7000,
     CUPTI_RUNTIME_TRACE_CBID_cudaLaunchKernel_ptsz_v7000,
@@ -63,6 +67,9 @@ constexpr CUpti_CallbackId driverLaunches[] = {
     CUPTI_DRIVER_TRACE_CBID_cuMemsetD32Async,
     CUPTI_DRIVER_TRACE_CBID_cuMemsetD32Async_ptsz,
 };
+constexpr size_t firstRuntimeGraph = 8, firstDriverGraph = 6; // kernels, then two for graphs, then copies and fills
+static_assert(runtimeLaunches[firstRuntimeGraph] == CUPTI_RUNTIME_TRACE_CBID_cudaGraphLaunch_v10000 &&
+              driverLaunches[firstDriverGraph] == CUPTI_DRIVER_TRACE_CBID_cuGraphLaunch);
 constexpr CUpti_CallbackIdResource nodeEvents[] = {CUPTI_CBID_RESOURCE_GRAPHNODE_CREATED,
                                                    CUPTI_CBID_RESOURCE_GRAPHNODE_CLONED};
 
@@ -97,18 +104,63 @@ struct Buffer {
 	bool isOut; // with CUPTI
 };
 
-struct Pending {
-	KernelEvent event; // times are still CUPTI's
-	uint32_t correlation;
-	uint64_t node; // of a graph; 0: launched by itself
-	unsigned age;
-};
+// The launcher of every launch whose kernel or copy CUPTI has not returned yet, by CUPTI's correlation number. Numbers
+// increase, so pages of slots are allocated as launches come and freed when the last work of a page has arrived.
+class Outstanding
+{
+public:
+	// False: the number is there already. A driver function that a runtime function calls has the same number.
+	bool add(uint32_t correlation, Launcher launcher)
+	{
+		Page *page = find(correlation / slots);
+		if (!page) {
+			if (pages_.size() == mostPages) // work that never arrives must not fill the memory
+				pages_.erase(pages_.begin());
+			page = last_ = &pages_[correlation / slots];
+			lastNumber_ = correlation / slots;
+		}
+		uint64_t &slot = page->launchers[correlation % slots];
+		if (slot)
+			return false;
+		slot = launcher + 1;
+		page->used++;
+		return true;
+	}
+	bool take(uint32_t correlation, Launcher &launcher)
+	{
+		Page *const page = find(correlation / slots);
+		uint64_t *const slot = page ? &page->launchers[correlation % slots] : nullptr;
+		if (!slot || !*slot)
+			return false;
+		launcher = std::exchange(*slot, 0) - 1;
+		if (--page->used == 0) {
+			pages_.erase(correlation / slots);
+			last_ = nullptr;
+		}
+		return true;
+	}
 
-struct Launch { // by correlation
-	uint32_t correlation;
-	bool isApi; // its API record was seen
-	Launcher launcher;
-	uint64_t start;
+private:
+	static constexpr uint32_t slots = 1024;
+	static constexpr size_t mostPages = 4096; // 32 MiB
+	struct Page {
+		uint64_t launchers[slots] = {}; // plus 1; 0: empty
+		uint32_t used = 0;
+	};
+	Page *find(uint32_t number)
+	{
+		if (last_ && lastNumber_ == number)
+			return last_;
+		const auto found = pages_.find(number);
+		if (found == pages_.end())
+			return nullptr;
+		lastNumber_ = number;
+		return last_ = &found->second;
+	}
+
+	std::map<uint32_t, Page> pages_;
+	Page *last_ = nullptr;
+	uint32_t lastNumber_ = 0;
 };
 
 // A reason to end. The kinds are the other client's as well, then: they are left alone.
@@ -116,19 +168,21 @@ const char *const buffersTaken = "another client of CUPTI seems to have taken th
 
 struct Collector {
 	Recorder *recorder;
-	Launcher (*current)();
+	Launcher (*current)(bool isNode);
 	bool (*isWanted)();
+	LaunchRecord *counters; // in the trace file, so that they survive a kill
 	Cupti library;
 	CUpti_SubscriberHandle subscriber = nullptr;
 
 	pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; // of the two that follow; never held while CUPTI is called
 	Buffer *idle = nullptr, *full = nullptr, **fullEnd = &full;
 	std::unordered_map<uint64_t, Launcher> nodes; // of graphs, by CUPTI's number
+	Outstanding outstanding;
 	Buffer buffers[mostBuffers] = {};
-	size_t buffersMade = 0;
-	// Somebody was pushed since a buffer came back; kernels of ours since one was asked for, too.
-	std::atomic<bool> isPushed{false}, isLaunched{false};
-	std::atomic<unsigned> silence{0}; // rounds since then in which they seemed to be taken
+	size_t buffersMade = 0, buffersOut = 0;
+	// A kernel was launched since CUPTI returned a buffer; and since it requested one.
+	std::atomic<bool> isLaunchedSinceReturn{false}, isLaunchedSinceRequest{false};
+	std::atomic<unsigned> silence{0}; // rounds since then in which another client seemed to have the buffers
 
 	std::atomic<const char *> failed{nullptr};
 	std::atomic<int> failure{0};
@@ -136,15 +190,15 @@ struct Collector {
 	std::atomic<bool> isRecording{false}, isSwitching{false}; // kinds are enabled; a thread is at it
 	sem_t wake;
 	pthread_t helper;
+	sigset_t signals;                       // blocked in the thread that started the collector
 	bool hasHelper = false, isTold = false; // that it failed
 
-	// The helper's alone, and after it ended finish()'s.
-	Launch *launches = nullptr;
-	std::vector<Pending> pending;
+	// Used by the helper, and by finish() after it ended.
 	std::vector<KernelEvent> settled;
 	KernelLosses losses;
 	uint64_t seen = 0, invalid = 0;
-	uint64_t clockCupti = 0, clockTrace = 0; // one moment on both clocks
+	uint64_t dropped = 0;                                    // in all
+	uint64_t clockCupti = 0, clockTrace = 0, clockFirst = 0; // one moment on both clocks; the first one on CUPTI's
 };
 Collector *collector = nullptr; // made once, never destroyed: CUPTI's worker may call at any time
 
@@ -179,6 +233,7 @@ bool isFine(CUptiResult result, const char *what)
 void CUPTIAPI requestBuffer(uint8_t **data, size_t *size, size_t *maxRecords)
 {
 	Buffer *buffer = nullptr;
+	bool isScarce;
 	{
 		const Locked locked;
 		if (collector->idle)
@@ -190,8 +245,11 @@ void CUPTIAPI requestBuffer(uint8_t **data, size_t *size, size_t *maxRecords)
 		}
 		if (buffer)
 			buffer->isOut = true;
+		isScarce = buffer && ++collector->buffersOut == buffersToFlush;
 	}
-	collector->isLaunched.store(false, std::memory_order_relaxed);
+	if (isScarce)
+		sem_post(&collector->wake);
+	collector->isLaunchedSinceRequest.store(false, std::memory_order_relaxed);
 	*data = buffer ? buffer->data : nullptr;
 	*size = buffer ? bufferSize : 0;
 	*maxRecords = 0; // as many as there is room for
@@ -208,45 +266,45 @@ void CUPTIAPI completeBuffer(CUcontext, uint32_t, uint8_t *data, size_t, size_t 
 		if (!data || buffer == end)
 			return;
 		buffer->isOut = false;
+		collector->buffersOut--;
 		buffer->next = nullptr;
 		buffer->valid = valid;
 		*collector->fullEnd = buffer;
 		collector->fullEnd = &buffer->next;
 	}
 	collector->silence = 0;
-	collector->isPushed.store(false, std::memory_order_relaxed);
-	collector->isLaunched.store(false, std::memory_order_relaxed);
+	collector->isLaunchedSinceReturn.store(false, std::memory_order_relaxed);
+	collector->isLaunchedSinceRequest.store(false, std::memory_order_relaxed);
 	sem_post(&collector->wake);
 }
 
-// Calls were launched, and nothing was asked for or came back: the callbacks are another client's by now.
+// Kernels were launched, and CUPTI requested or returned no buffer: another client may have registered its callbacks.
+// A kernel that runs for long looks the same until a forced flush.
 bool areBuffersTaken()
 {
 	const Locked locked;
-	return collector->isPushed.load(std::memory_order_relaxed) &&
-	       (collector->isLaunched.load(std::memory_order_relaxed) ||
+	return collector->isLaunchedSinceReturn.load(std::memory_order_relaxed) &&
+	       (collector->isLaunchedSinceRequest.load(std::memory_order_relaxed) ||
 	        std::any_of(std::begin(collector->buffers), std::end(collector->buffers),
 	                    [](const Buffer &one) { return one.isOut; }));
 }
 
-// Inside the call that adds a node to a graph, or copies a graph; nothing of CUDA may be called here.
-void CUPTIAPI onEvent(void *, CUpti_CallbackDomain domain, CUpti_CallbackId id, const void *data)
+thread_local bool isNodeMade = false; // since this thread's latest launch function began
+
+// Inside the call that adds a node to a graph, or copies a graph. No CUDA function may be called here.
+void onNode(const CUpti_GraphData &graph, bool isClone)
 {
-	if (domain != CUPTI_CB_DOMAIN_RESOURCE || !isOn.load(std::memory_order_relaxed))
-		return;
-	const auto *graph =
-	    static_cast<const CUpti_GraphData *>(static_cast<const CUpti_ResourceData *>(data)->resourceDescriptor);
 	uint64_t node = 0, original = 0;
-	if (!CALL(cuptiGetGraphNodeId, graph->node, &node))
+	if (!CALL(cuptiGetGraphNodeId, graph.node, &node))
 		return;
-	const bool isClone = id == CUPTI_CBID_RESOURCE_GRAPHNODE_CLONED;
-	if (isClone && !CALL(cuptiGetGraphNodeId, graph->originalNode, &original))
+	if (isClone && !CALL(cuptiGetGraphNodeId, graph.originalNode, &original))
 		return;
-	Launcher launcher = isClone ? 0 : collector->current();
+	isNodeMade |= !isClone;
+	Launcher launcher = isClone ? 0 : collector->current(true);
 	const Locked locked;
 	if (isClone) {
 		const auto found = collector->nodes.find(original);
-		if (found == collector->nodes.end()) // older than we are
+		if (found == collector->nodes.end()) // older than the collector
 			return;
 		launcher = found->second;
 	}
@@ -254,61 +312,137 @@ void CUPTIAPI onEvent(void *, CUpti_CallbackDomain domain, CUpti_CallbackId id, 
 		collector->nodes[node] = launcher;
 }
 
+enum class Work { kernel, graph, copy };
+
+Work workOf(CUpti_CallbackDomain domain, CUpti_CallbackId id)
+{
+	const bool isRuntime = domain == CUPTI_CB_DOMAIN_RUNTIME_API;
+	const CUpti_CallbackId *const launches = isRuntime ? runtimeLaunches : driverLaunches;
+	const size_t number = static_cast<size_t>(
+	    std::find(launches, launches + (isRuntime ? std::size(runtimeLaunches) : std::size(driverLaunches)), id) -
+	    launches);
+	const size_t firstGraph = isRuntime ? firstRuntimeGraph : firstDriverGraph;
+	return number < firstGraph ? Work::kernel : number < firstGraph + 2 ? Work::graph : Work::copy;
+}
+
+// A function that launches work begins or ends. The work has the same correlation number; into a stream that is
+// being captured it launches nothing.
+void onLaunch(CUpti_CallbackDomain domain, CUpti_CallbackId id, const CUpti_CallbackData &call)
+{
+	if (call.callbackSite == CUPTI_API_ENTER) {
+		const bool isRecording = collector->isRecording;
+		*call.correlationData = 0;
+		if (!isRecording && !collector->isSwitching)
+			return;
+		const Launcher launcher = collector->current(false);
+		const Locked locked;
+		if (!collector->outstanding.add(call.correlationId, launcher))
+			return;
+		*call.correlationData = isRecording ? 2 : 1;
+		isNodeMade = false;
+		return;
+	}
+	if (*call.correlationData == 0)
+		return;
+	const auto status = static_cast<const int *>(call.functionReturnValue); // cudaError_t or CUresult
+	if (isNodeMade || (status && *status)) {
+		Launcher launcher;
+		const Locked locked;
+		collector->outstanding.take(call.correlationId, launcher);
+		return;
+	}
+	const Work work = workOf(domain, id);
+	if (*call.correlationData == 1 || work == Work::copy)
+		return;
+	(work == Work::graph ? collector->counters->graphs : collector->counters->launched)
+	    .fetch_add(1, std::memory_order_relaxed);
+	for (std::atomic<bool> *const flag : {&collector->isLaunchedSinceReturn, &collector->isLaunchedSinceRequest})
+		if (!flag->load(std::memory_order_relaxed))
+			flag->store(true, std::memory_order_relaxed);
+}
+
+void CUPTIAPI onEvent(void *, CUpti_CallbackDomain domain, CUpti_CallbackId id, const void *data)
+{
+	if (!isOn.load(std::memory_order_relaxed))
+		return;
+	if (domain == CUPTI_CB_DOMAIN_RESOURCE)
+		onNode(*static_cast<const CUpti_GraphData *>(static_cast<const CUpti_ResourceData *>(data)->resourceDescriptor),
+		       id == CUPTI_CBID_RESOURCE_GRAPHNODE_CLONED);
+	else
+		onLaunch(domain, id, *static_cast<const CUpti_CallbackData *>(data));
+}
+
 // ---- records
 
-Launch &launchOf(uint32_t correlation)
+// True: the launcher is known. A kernel of a graph belongs to the launcher of its node, not to that of the graph.
+bool findLauncher(uint32_t correlation, uint64_t node, Launcher &launcher)
 {
-	Launch &launch = collector->launches[correlation % launchSlots];
-	if (launch.correlation != correlation)
-		launch = {correlation, false, 0, 0};
-	return launch;
+	const Locked locked;
+	const bool isOutstanding = collector->outstanding.take(correlation, launcher);
+	if (!node)
+		return isOutstanding;
+	if (isOutstanding) // the first kernel of this launch
+		collector->counters->graphsReceived.fetch_add(1, std::memory_order_relaxed);
+	const auto found = collector->nodes.find(node);
+	if (found == collector->nodes.end())
+		return false;
+	launcher = found->second;
+	return true;
 }
 
 template <class Record>
-void addPending(const Record &record, const char *name, uint16_t flags)
+void add(const Record &record, const char *name, uint16_t flags)
 {
-	Pending one = {};
-	one.event.startNs = record.start;
-	one.event.endNs = record.end;
-	one.event.name = name ? name : "";
-	one.event.stream = record.streamId;
-	one.event.device = static_cast<uint16_t>(record.deviceId);
-	one.event.flags = static_cast<uint16_t>(flags | (record.graphNodeId ? kernelGraph : 0) |
-	                                        (collector->library.isEmulated ? kernelEmulated : 0));
-	one.correlation = record.correlationId;
-	one.node = record.graphNodeId;
-	collector->pending.push_back(one);
+	KernelEvent event;
+	event.startNs = record.start;
+	event.endNs = record.end;
+	event.name = name ? name : "";
+	event.stream = record.streamId;
+	event.device = static_cast<uint16_t>(record.deviceId);
+	event.flags = static_cast<uint16_t>(flags | (record.graphNodeId ? kernelGraph : 0) |
+	                                    (collector->library.isEmulated ? kernelEmulated : 0));
+	Launcher launcher = 0;
+	const bool isKnown = findLauncher(record.correlationId, record.graphNodeId, launcher);
+	if (!isKnown)
+		launcher = 0;
+	if (!(event.flags & (kernelGraph | kernelMemory)))
+		collector->counters->received.fetch_add(1, std::memory_order_relaxed);
+	collector->seen++;
+	event.row = static_cast<RowId>(launcher >> 43 & (kRowLimit - 1));
+	event.call = launcher & ((uint64_t{1} << 43) - 1);
+	if (launcher & launcherOurs)
+		event.flags |= kernelOurs;
+	if (isKnown ? !launcher : (event.flags & kernelMemory) != 0) // not all functions that copy are watched
+		event.flags |= kernelOutside;
+	else if (!isKnown)
+		collector->losses.unattributed++;
+	if (event.startNs < collector->clockFirst || event.endNs < event.startNs) {
+		collector->losses.invalid++;
+		collector->invalid++;
+		event.startNs = event.endNs = 0;
+	} else {
+		const uint64_t start = event.startNs - collector->clockCupti + collector->clockTrace;
+		event.endNs = start + (event.endNs - event.startNs);
+		event.startNs = start;
+	}
+	collector->settled.push_back(event);
 }
 
 void read(const CUpti_Activity *activity)
 {
 	switch (activity->kind) {
-	case CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION: {
-		const auto &record = *reinterpret_cast<const ExternalRecord *>(activity);
-		if (record.externalKind == externalKind)
-			launchOf(record.correlationId).launcher = record.externalId;
-		break;
-	}
-	case CUPTI_ACTIVITY_KIND_RUNTIME:
-	case CUPTI_ACTIVITY_KIND_DRIVER: {
-		const auto &record = *reinterpret_cast<const ApiRecord *>(activity);
-		Launch &launch = launchOf(record.correlationId);
-		launch.isApi = true;
-		launch.start = record.start;
-		break;
-	}
 	case CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL: {
 		const auto &record = *reinterpret_cast<const KernelRecord *>(activity);
-		addPending(record, record.name, 0);
+		add(record, record.name, 0);
 		break;
 	}
 	case CUPTI_ACTIVITY_KIND_MEMCPY: {
 		const auto &record = *reinterpret_cast<const MemoryRecord *>(activity);
-		addPending(record, copyNames[record.copyKind < std::size(copyNames) ? record.copyKind : 0], kernelMemory);
+		add(record, copyNames[record.copyKind < std::size(copyNames) ? record.copyKind : 0], kernelMemory);
 		break;
 	}
 	case CUPTI_ACTIVITY_KIND_MEMSET:
-		addPending(*reinterpret_cast<const MemoryRecord *>(activity), "[memset]", kernelMemory);
+		add(*reinterpret_cast<const MemoryRecord *>(activity), "[memset]", kernelMemory);
 		break;
 	case CUPTI_ACTIVITY_KIND_OVERHEAD: {
 		const auto &record = *reinterpret_cast<const OverheadRecord *>(activity);
@@ -321,49 +455,6 @@ void read(const CUpti_Activity *activity)
 	default:
 		break;
 	}
-}
-
-bool findNode(uint64_t node, Launcher &launcher)
-{
-	const Locked locked;
-	const auto found = collector->nodes.find(node);
-	if (found == collector->nodes.end())
-		return false;
-	launcher = found->second;
-	return true;
-}
-
-// True: it has its row, or will get none. Buffers come late and in any order, so that a kernel may be here before what
-// says who launched it.
-bool settle(Pending &one, bool isRound, bool isLast)
-{
-	KernelEvent &event = one.event;
-	const Launch &slot = collector->launches[one.correlation % launchSlots];
-	const Launch launch = slot.correlation == one.correlation ? slot : Launch{};
-	Launcher launcher = launch.launcher;
-	const bool isKnown = one.node ? findNode(one.node, launcher) : launcher || launch.isApi;
-	if (!launcher && !(one.node && isKnown) && !isLast && (one.age += isRound) <= roundsToWait)
-		return false;
-	collector->seen++;
-	event.row = static_cast<RowId>(launcher >> 43 & (kRowLimit - 1));
-	event.call = launcher & ((uint64_t{1} << 43) - 1);
-	if (launcher & launcherOurs)
-		event.flags |= kernelOurs;
-	if (isKnown ? !launcher : (event.flags & kernelMemory) != 0) // of copies not all launches are asked for
-		event.flags |= kernelOutside;
-	else if (!isKnown)
-		collector->losses.unattributed++;
-	if (event.startNs == 0 || event.endNs < event.startNs || event.startNs < launch.start) {
-		collector->losses.invalid++;
-		collector->invalid++;
-		event.startNs = event.endNs = 0;
-	} else {
-		const uint64_t start = event.startNs - collector->clockCupti + collector->clockTrace;
-		event.endNs = start + (event.endNs - event.startNs);
-		event.startNs = start;
-	}
-	collector->settled.push_back(event);
-	return true;
 }
 
 // Device memory for timestamps that runs out for good shows as times of 0: the rest is not worth what it costs.
@@ -383,10 +474,19 @@ void setClock()
 		return;
 	collector->clockTrace = collector->recorder->clock(now);
 	collector->clockCupti = now;
+	if (!collector->clockFirst)
+		collector->clockFirst = now;
 }
 
-// All that CUPTI has given back so far.
-void consume(bool isRound, bool isLast)
+void write()
+{
+	collector->recorder->kernels(collector->settled, collector->losses);
+	collector->settled.clear();
+	collector->losses = {};
+}
+
+// Reads all buffers that CUPTI has returned so far.
+void consume()
 {
 	Buffer *buffers;
 	{
@@ -404,41 +504,46 @@ void consume(bool isRound, bool isLast)
 			read(record);
 		if (result != CUPTI_ERROR_MAX_LIMIT_REACHED)
 			isFine(result, "cuptiActivityGetNextRecord");
+		write();
 		const Locked locked;
 		buffers = std::exchange(buffers->next, std::exchange(collector->idle, buffers));
 	}
 	size_t dropped = 0;
-	if (CALL(cuptiActivityGetNumDroppedRecords, nullptr, 0, &dropped))
-		collector->losses.dropped += dropped;
-	std::vector<Pending> &pending = collector->pending;
-	const size_t excess = pending.size() > mostPending ? pending.size() - mostPending : 0;
-	for (size_t i = 0; i < excess; ++i)
-		settle(pending[i], true, true);
-	pending.erase(pending.begin(), pending.begin() + static_cast<ptrdiff_t>(excess));
-	std::erase_if(pending, [&](Pending &one) { return settle(one, isRound, isLast); });
-	collector->recorder->kernels(collector->settled, collector->losses);
-	collector->settled.clear();
-	collector->losses = {};
+	if (CALL(cuptiActivityGetNumDroppedRecords, nullptr, 0, &dropped) && dropped) {
+		collector->dropped += dropped;
+		collector->losses.dropped = dropped;
+		write();
+	}
 	watchTimes();
 }
 
 // ---- life
 
-// What is launched from now on is not recorded. Kernels first: one whose launch is not told would be nobody's.
-CUptiResult disable()
+CUptiResult watchLaunches(bool isWatched)
 {
 	CUptiResult first = CUPTI_SUCCESS;
-	const auto note = [&first](CUptiResult result) {
+	const auto set = [&](CUpti_CallbackDomain domain, CUpti_CallbackId launch) {
+		const CUptiResult result =
+		    collector->library.cuptiEnableCallback(isWatched, collector->subscriber, domain, launch);
 		if (first == CUPTI_SUCCESS && result != CUPTI_ERROR_INVALID_PARAMETER) // a number that it does not know
 			first = result;
 	};
-	for (const CUpti_ActivityKind kind : kinds)
-		note(collector->library.cuptiActivityDisable(kind));
 	for (const CUpti_CallbackId launch : runtimeLaunches)
-		note(collector->library.cuptiActivityEnableRuntimeApi(launch, 0));
+		set(CUPTI_CB_DOMAIN_RUNTIME_API, launch);
 	for (const CUpti_CallbackId launch : driverLaunches)
-		note(collector->library.cuptiActivityEnableDriverApi(launch, 0));
+		set(CUPTI_CB_DOMAIN_DRIVER_API, launch);
 	return first;
+}
+
+// Kernels first: one whose launch was not seen would be unattributed.
+CUptiResult disable()
+{
+	CUptiResult first = CUPTI_SUCCESS;
+	for (const CUpti_ActivityKind kind : kinds)
+		if (const CUptiResult result = collector->library.cuptiActivityDisable(kind); first == CUPTI_SUCCESS)
+			first = result;
+	const CUptiResult result = watchLaunches(false);
+	return first == CUPTI_SUCCESS ? result : first;
 }
 
 // Undoes what start() did; an error of this is nobody's news any more.
@@ -471,6 +576,43 @@ void endIfFailed()
 	tellOff(*collector->recorder, text);
 }
 
+// Only this thread is alive in the process. The entry of a main thread that has left by pthread_exit remains.
+bool isAlone()
+{
+	DIR *const tasks = opendir("/proc/self/task");
+	if (!tasks)
+		return false;
+	bool isAlone = true;
+	while (const dirent *const task = isAlone ? readdir(tasks) : nullptr) {
+		if (task->d_name[0] == '.' || atoi(task->d_name) == gettid())
+			continue;
+		char path[64], text[512] = "";
+		snprintf(path, sizeof path, "/proc/self/task/%.20s/stat", task->d_name);
+		const int file = open(path, O_RDONLY | O_CLOEXEC);
+		const ssize_t size = file < 0 ? 0 : ::read(file, text, sizeof text - 1);
+		if (file >= 0)
+			close(file);
+		const char *const state = size > 0 ? strrchr(text, ')') : nullptr; // the name before it may hold anything
+		isAlone = file < 0 || (state && strlen(state) > 2 && strchr("ZX", state[2]));
+	}
+	closedir(tasks);
+	return isAlone;
+}
+
+bool isScarce()
+{
+	const Locked locked;
+	return collector->buffersOut >= buffersToFlush;
+}
+
+bool areBuffersLost()
+{
+	if (!areBuffersTaken() || ++collector->silence < roundsOfSilence)
+		return false;
+	CALL(cuptiActivityFlushAll, CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
+	return collector->silence != 0; // 0: one was returned
+}
+
 void *help(void *)
 {
 	timespec due;
@@ -479,16 +621,24 @@ void *help(void *)
 		const bool isTime = sem_timedwait(&collector->wake, &due) != 0;
 		if (collector->isLeaving || collector->failed.load())
 			break;
-		if (isTime) { // what is complete comes back now; the rest later
+		if (isTime || isScarce()) { // complete buffers are returned now, the others later
 			renew();
 			CALL(cuptiActivityFlushAll, 0);
+		}
+		if (isTime) {
 			setClock();
 			clock_gettime(CLOCK_REALTIME, &due);
 			due.tv_sec++;
-			if (areBuffersTaken() && ++collector->silence >= roundsOfSilence)
+			if (areBuffersLost())
 				end(buffersTaken, CUPTI_SUCCESS);
 		}
-		consume(isTime, false);
+		consume();
+		// The process lives until its last thread has ended: this one must not be it. libc calls the exit handlers
+		// here.
+		if (isTime && isAlone()) {
+			pthread_sigmask(SIG_SETMASK, &collector->signals, nullptr);
+			return nullptr;
+		}
 	}
 	endIfFailed();
 	return nullptr;
@@ -518,23 +668,9 @@ bool subscribe(char (&why)[160])
 	return result == CUPTI_SUCCESS;
 }
 
-bool enableLaunches()
-{
-	const auto isKnown = [](CUptiResult result) { return result != CUPTI_ERROR_INVALID_PARAMETER; };
-	for (const CUpti_CallbackId launch : runtimeLaunches)
-		if (const CUptiResult result = collector->library.cuptiActivityEnableRuntimeApi(launch, 1);
-		    isKnown(result) && !isFine(result, "cuptiActivityEnableRuntimeApi"))
-			return false;
-	for (const CUpti_CallbackId launch : driverLaunches)
-		if (const CUptiResult result = collector->library.cuptiActivityEnableDriverApi(launch, 1);
-		    isKnown(result) && !isFine(result, "cuptiActivityEnableDriverApi"))
-			return false;
-	return true;
-}
-
 bool enable()
 {
-	if (!enableLaunches())
+	if (!isFine(watchLaunches(true), "cuptiEnableCallback"))
 		return false;
 	for (const CUpti_ActivityKind kind : kinds)
 		if (!CALL(cuptiActivityEnable, kind))
@@ -557,28 +693,50 @@ bool prepare()
 // Signals of the application are none of its business.
 bool startHelper()
 {
-	sigset_t all, before;
+	sigset_t all;
 	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
+	pthread_sigmask(SIG_SETMASK, &all, &collector->signals);
 	collector->hasHelper = pthread_create(&collector->helper, nullptr, help, nullptr) == 0;
-	pthread_sigmask(SIG_SETMASK, &before, nullptr);
+	pthread_sigmask(SIG_SETMASK, &collector->signals, nullptr);
 	return collector->hasHelper;
+}
+
+// Waits at exit for work on the device, as long as the device makes progress.
+void awaitDevice()
+{
+	const LaunchRecord &counters = *collector->counters;
+	const auto arrived = [&] { return counters.received + counters.graphsReceived + collector->dropped; };
+	uint64_t progress = base::nanoseconds(CLOCK_MONOTONIC), before = collector->seen;
+	for (;;) {
+		CALL(cuptiActivityFlushAll, 0);
+		consume();
+		const uint64_t now = base::nanoseconds(CLOCK_MONOTONIC);
+		if (collector->seen != before) {
+			before = collector->seen;
+			progress = now;
+		}
+		const bool isAll = arrived() >= counters.launched + counters.graphs;
+		const uint64_t patience = !isAll ? patienceNs : counters.graphs ? graphTailNs : 0;
+		if (collector->failed.load() || now - progress >= patience)
+			return;
+		usleep(2000);
+	}
 }
 
 } // namespace
 
 constinit std::atomic<bool> isOn{false};
 
-void start(Recorder &recorder, const char *path, Launcher (*current)(), bool (*isWanted)())
+void start(Recorder &recorder, const char *path, Launcher (*current)(bool isNode), bool (*isWanted)())
 {
 	char why[160] = "no memory";
 	auto *made = new Collector;
 	made->recorder = &recorder;
 	made->current = current;
 	made->isWanted = isWanted;
-	made->launches = static_cast<Launch *>(base::mapPages(launchSlots * sizeof(Launch)));
+	made->counters = recorder.launches();
 	sem_init(&made->wake, 0, 0);
-	if (!made->launches || !loadCupti(path, made->library, why)) {
+	if (!made->counters || !loadCupti(path, made->library, why)) {
 		tellOff(recorder, why);
 		return;
 	}
@@ -589,13 +747,13 @@ void start(Recorder &recorder, const char *path, Launcher (*current)(), bool (*i
 	}
 	uint32_t version = 0;
 	if (CALL(cuptiGetVersion, &version) && prepare()) {
+		setClock();
 		isOn.store(true, std::memory_order_release);
 		renew();
 		char text[24];
 		snprintf(text, sizeof text, "%u", version);
 		recorder.property("version", "cupti", text);
 		recorder.kernels({}, {});
-		setClock();
 	}
 	if (collector->failed.load() || !startHelper()) {
 		end("no thread could be made", CUPTI_SUCCESS);
@@ -612,8 +770,11 @@ void renew()
 			return;
 		const bool isWanted = collector->isWanted();
 		if (isWanted != collector->isRecording.load()) {
-			isWanted ? enable() : isFine(disable(), "cuptiActivityDisable");
-			collector->isRecording.store(isWanted);
+			if (isWanted)
+				enable();
+			collector->isRecording.store(isWanted); // a launch is expected only while its kernel is recorded for sure
+			if (!isWanted)
+				isFine(disable(), "cuptiActivityDisable");
 		}
 		collector->isSwitching.store(false);
 	}
@@ -623,13 +784,15 @@ void finish()
 {
 	if (!collector || !collector->hasHelper)
 		return;
-	collector->isLeaving = true;
-	sem_post(&collector->wake);
-	timespec until;
-	clock_gettime(CLOCK_REALTIME, &until);
-	until.tv_sec += 5;
-	if (pthread_timedjoin_np(collector->helper, nullptr, &until)) // it waits for something of CUPTI's
-		return;
+	if (!pthread_equal(pthread_self(), collector->helper)) { // else: it was the last thread, see help()
+		collector->isLeaving = true;
+		sem_post(&collector->wake);
+		timespec until;
+		clock_gettime(CLOCK_REALTIME, &until);
+		until.tv_sec += 5;
+		if (pthread_timedjoin_np(collector->helper, nullptr, &until)) // it waits for CUPTI
+			return;
+	}
 	collector->hasHelper = false;
 	endIfFailed();
 	if (collector->isTold)
@@ -637,10 +800,11 @@ void finish()
 	isOn.store(false, std::memory_order_relaxed);
 	for (const CUpti_ActivityKind kind : kinds)
 		collector->library.cuptiActivityDisable(kind);
-	collector->silence = 1; // until one comes back
+	awaitDevice();
+	collector->silence = 1; // until a buffer is returned
 	CALL(cuptiActivityFlushAll, CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
 	setClock();
-	consume(true, true);
+	consume();
 	if (collector->silence && areBuffersTaken())
 		end(buffersTaken, CUPTI_SUCCESS);
 	switchOff();
@@ -652,24 +816,6 @@ void forget()
 	isOn.store(false, std::memory_order_relaxed);
 	if (collector)
 		collector->hasHelper = false;
-}
-
-void push(Launcher launcher)
-{
-	if (!collector->isPushed.load(std::memory_order_relaxed))
-		collector->isPushed.store(true, std::memory_order_relaxed);
-	if (launcher & launcherOurs && !collector->isLaunched.load(std::memory_order_relaxed))
-		collector->isLaunched.store(true, std::memory_order_relaxed);
-	CALL(cuptiActivityPushExternalCorrelationId, externalKind, launcher);
-}
-
-void pop()
-{
-	// Also after it was switched off: what was pushed goes. An error then is nobody's news.
-	uint64_t launcher = 0;
-	const CUptiResult result = collector->library.cuptiActivityPopExternalCorrelationId(externalKind, &launcher);
-	if (isOn.load(std::memory_order_relaxed))
-		isFine(result, "cuptiActivityPopExternalCorrelationId");
 }
 
 } // namespace autoamp::trace::cupti

@@ -22,18 +22,14 @@ constexpr Launcher launcherOf(RowId row, uint64_t call)
 extern std::atomic<bool> isOn;
 
 // Begins to watch. It does not where CUPTI is absent, or somebody else's: one line in the log and a note say why. The
-// first error does the same later. path: AUTOAMP_CUPTI_PATH; current: the calling thread's launcher; isWanted: whether
-// what is launched now is to be recorded.
-void start(Recorder &recorder, const char *path, Launcher (*current)(), bool (*isWanted)());
+// first error does the same later. path: AUTOAMP_CUPTI_PATH; current: the calling thread's launcher, of work that it
+// launches or of a graph node that it makes; isWanted: whether kernels launched now are recorded.
+void start(Recorder &recorder, const char *path, Launcher (*current)(bool isNode), bool (*isWanted)());
 // That may have changed. Any thread; only where it has, CUPTI is called.
 void renew();
 // What is still with CUPTI is waited for. Nothing is recorded afterwards.
 void finish();
 // Nothing of CUPTI may be called in a forked child.
 void forget();
-
-// Around what a thread launches; they nest.
-void push(Launcher launcher);
-void pop();
 
 } // namespace autoamp::trace::cupti

@@ -31,11 +31,7 @@ SAME_MEMORY(CUpti_ActivityMemcpy4);
 SAME_MEMORY(CUpti_ActivityMemcpy6);
 SAME_MEMORY(CUpti_ActivityMemset4);
 SAME(MemoryRecord, copyKind, CUpti_ActivityMemcpy6, copyKind);
-SAME(ApiRecord, start, CUpti_ActivityAPI, start);
-SAME(ApiRecord, correlationId, CUpti_ActivityAPI, correlationId);
 SAME(OverheadRecord, start, CUpti_ActivityOverhead3, start);
-SAME(ExternalRecord, externalId, CUpti_ActivityExternalCorrelation, externalId);
-SAME(ExternalRecord, correlationId, CUpti_ActivityExternalCorrelation, correlationId);
 
 // Wheels and toolkits lay libcupti beside libcudart, or into a package of its own beside that of libcudart.
 void *openBesideRuntime(const char *name)

@@ -18,13 +18,9 @@ namespace autoamp::trace {
 	X(cuptiActivityRegisterCallbacks)                                                                                  \
 	X(cuptiActivityEnable)                                                                                             \
 	X(cuptiActivityDisable)                                                                                            \
-	X(cuptiActivityEnableRuntimeApi)                                                                                   \
-	X(cuptiActivityEnableDriverApi)                                                                                    \
 	X(cuptiActivityFlushAll)                                                                                           \
 	X(cuptiActivityGetNextRecord)                                                                                      \
 	X(cuptiActivityGetNumDroppedRecords)                                                                               \
-	X(cuptiActivityPushExternalCorrelationId)                                                                          \
-	X(cuptiActivityPopExternalCorrelationId)                                                                           \
 	X(cuptiActivitySetAttribute)
 
 struct Cupti {
@@ -64,22 +60,10 @@ struct [[gnu::packed]] MemoryRecord { // of a copy, and of a fill
 	uint64_t graphNodeId;
 };
 
-struct [[gnu::packed]] ApiRecord {
-	uint32_t kind, cbid;
-	uint64_t start, end;
-	uint32_t processId, threadId, correlationId;
-};
-
 struct [[gnu::packed]] OverheadRecord {
 	uint32_t kind, overheadKind;
 	char unused[16];
 	uint64_t start, end;
-};
-
-struct [[gnu::packed]] ExternalRecord {
-	uint32_t kind, externalKind;
-	uint64_t externalId;
-	uint32_t correlationId;
 };
 
 } // namespace autoamp::trace

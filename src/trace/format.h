@@ -111,6 +111,7 @@ enum class RecordType : uint16_t {
 	clock,
 	cuptiOverhead,
 	capture,
+	kernelLaunches,
 };
 
 struct Record {
@@ -227,5 +228,13 @@ struct CaptureRecord : Record {
 	Counter outside; // calls that were not to be: nowhere else
 	Counter begun;   // how often the range was
 };
+
+// One a file with kernels: launches seen by the process, and those that CUPTI has returned. The first two count kernels
+// launched on their own, the others launches of graphs; a graph is received with the first of its kernels.
+struct LaunchRecord : Record {
+	Counter launched, received;
+	Counter graphs, graphsReceived;
+};
+static_assert(sizeof(LaunchRecord) == 40);
 
 } // namespace autoamp::trace

@@ -209,6 +209,13 @@ struct Trace::Loader {
 			if (auto *total = as<KernelTotalRecord>(record, at))
 				return readKernels(*total), true;
 			return false;
+		case RecordType::kernelLaunches:
+			if (auto *launches = as<LaunchRecord>(record, at)) {
+				trace.launches = {launches->launched.load(), launches->received.load(), launches->graphs.load(),
+				                  launches->graphsReceived.load()};
+				return true;
+			}
+			return false;
 		case RecordType::kernelLoss:
 			if (auto *losses = as<KernelLossRecord>(record, at)) {
 				trace.hasKernels = true;
@@ -420,11 +427,29 @@ struct Trace::Loader {
 		trace.emulated = header.flags & headerEmulated;
 		trace.hasEvents = header.flags & headerSingles;
 		finishEnd();
+		finishLaunches();
 		trace.loss.callsLost = header.lostCalls.load();
 		trace.loss.diskFull = header.stopped.load() == 1;
 		if (trace.loss.eventsDropped || trace.loss.callsLost || trace.loss.diskFull ||
 		    fileSize < header.fileSize.load())
 			trace.loss.truncated = true;
+	}
+
+	// A process that still runs has kernels that CUPTI will return later.
+	void finishLaunches()
+	{
+		if (!trace.launches || trace.ended == "running")
+			return;
+		const bool isOff = std::any_of(trace.notes.begin(), trace.notes.end(),
+		                               [](const NoteInfo &note) { return note.kind == noteOfKernels; });
+		const Loss::Cause cause = isOff                             ? Loss::switchedOff
+		                          : trace.ended.starts_with("exit") ? Loss::unfinished
+		                                                            : Loss::killed;
+		const auto excess = [](uint64_t more, uint64_t less) { return more > less ? more - less : 0; };
+		trace.loss.kernelsExpected = trace.launches->kernels;
+		trace.loss.kernelsMissing[cause] =
+		    excess(trace.launches->kernels, trace.launches->kernelsReceived + trace.loss.kernelsDropped);
+		trace.loss.graphsMissing[cause] = excess(trace.launches->graphs, trace.launches->graphsReceived);
 	}
 
 	void finishEnd()

@@ -117,6 +117,11 @@ struct Loss {
 	uint64_t invalidTimestamps = 0;   // kernels that are counted but not timed
 	uint64_t kernelsDropped = 0;      // CUPTI lost them
 	uint64_t kernelsCapped = 0;       // in the totals, not among the single kernels
+	// Launched, but never returned by CUPTI, by cause: the process was killed, recording was switched off, or they had
+	// not finished at exit.
+	enum Cause { killed, switchedOff, unfinished, causes };
+	uint64_t kernelsExpected = 0, kernelsMissing[causes] = {}; // without the kernels of graphs
+	uint64_t graphsMissing[causes] = {};                       // launches of which no kernel was returned
 	bool diskFull = false;
 	bool truncated = false; // single events are missing, or the file is shorter than its writer made it
 };
@@ -125,6 +130,12 @@ struct Loss {
 struct CaptureInfo {
 	uint64_t outside = 0; // calls that were not
 	uint64_t begun = 0;   // how often the range was
+};
+
+// Launches that the process saw, and those whose kernels CUPTI returned; a graph is received with its first kernel.
+struct LaunchInfo {
+	uint64_t kernels = 0, kernelsReceived = 0; // outside of graphs
+	uint64_t graphs = 0, graphsReceived = 0;
 };
 
 // One single event, with times since the start of the trace.
@@ -173,6 +184,7 @@ public:
 	std::vector<ClockInfo> clocks;
 	std::vector<LaneInfo> lanes;
 	std::optional<CaptureInfo> capture;
+	std::optional<LaunchInfo> launches; // nothing: kernels were not recorded, or by an older version
 	Loss loss;
 
 	const RowInfo *row(uint32_t id) const;

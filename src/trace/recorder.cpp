@@ -192,6 +192,15 @@ CaptureRecord *Recorder::capture()
 	return record;
 }
 
+LaunchRecord *Recorder::launches()
+{
+	Lock lock(*this);
+	auto *const record = append<LaunchRecord>(RecordType::kernelLaunches);
+	if (record)
+		commit();
+	return record;
+}
+
 void Recorder::beforeFork()
 {
 	pthread_mutex_lock(&mutex_);

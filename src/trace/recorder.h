@@ -241,6 +241,8 @@ public:
 	// Where not all calls are to be recorded: what is counted of that, once a file. Null: there is none. The counters
 	// are any thread's until a fork.
 	CaptureRecord *capture();
+	// Counters of kernel launches, in Mode::kernels. Null: there is no file. Any thread, until a fork.
+	LaunchRecord *launches();
 
 	// Around fork(2), from the front's atfork handlers. `own`: the lane of the forking thread, may be null; it and all
 	// row ids stay valid, the file does not: the child opens its own at its first call.

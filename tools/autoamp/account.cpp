@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <fmt/format.h>
 #include <map>
+#include <numeric>
 
 namespace autoamp::tool {
 
@@ -119,6 +120,11 @@ Account add(const std::vector<trace::Trace> &runs)
 		account.loss.invalidTimestamps += run.loss.invalidTimestamps;
 		account.loss.kernelsDropped += run.loss.kernelsDropped;
 		account.loss.kernelsCapped += run.loss.kernelsCapped;
+		account.loss.kernelsExpected += run.loss.kernelsExpected;
+		for (int cause = 0; cause < trace::Loss::causes; cause++) {
+			account.loss.kernelsMissing[cause] += run.loss.kernelsMissing[cause];
+			account.loss.graphsMissing[cause] += run.loss.graphsMissing[cause];
+		}
 		for (const auto &overhead : run.overhead) {
 			const auto same = std::find_if(account.overhead.begin(), account.overhead.end(),
 			                               [&](const auto &known) { return known.kind == overhead.kind; });
@@ -290,7 +296,17 @@ bool hasLoss(const trace::Loss &loss)
 {
 	return loss.eventsDropped > 0 || loss.callsLost > 0 || loss.diskFull || loss.truncated ||
 	       loss.kernelsUnattributed > 0 || loss.kernelsCapped > 0 || loss.invalidTimestamps > 0 ||
-	       loss.kernelsDropped > 0;
+	       loss.kernelsDropped > 0 || kernelsMissing(loss) > 0 || graphsMissing(loss) > 0;
+}
+
+uint64_t kernelsMissing(const trace::Loss &loss)
+{
+	return std::accumulate(std::begin(loss.kernelsMissing), std::end(loss.kernelsMissing), uint64_t{0});
+}
+
+uint64_t graphsMissing(const trace::Loss &loss)
+{
+	return std::accumulate(std::begin(loss.graphsMissing), std::end(loss.graphsMissing), uint64_t{0});
 }
 
 std::string describe(const trace::Loss &loss)
@@ -304,6 +320,15 @@ std::string describe(const trace::Loss &loss)
 		    (loss.callsLost > 0 ? "" : " (totals are exact)"));
 	if (loss.kernelsDropped > 0)
 		say(plural(loss.kernelsDropped, "kernel") + " lost by CUPTI");
+	constexpr const char *causes[] = {"killed, or ended by _exit", "recording was switched off", "unfinished at exit"};
+	for (int cause = 0; cause < trace::Loss::causes; cause++) {
+		if (loss.kernelsMissing[cause] > 0)
+			say(fmt::format("{} of {} ({})", count(loss.kernelsMissing[cause]), plural(loss.kernelsExpected, "kernel"),
+			                causes[cause]));
+		if (loss.graphsMissing[cause] > 0)
+			say(fmt::format("the kernels of {} ({})", plural(loss.graphsMissing[cause], "replayed graph"),
+			                causes[cause]));
+	}
 	if (loss.kernelsCapped > 0)
 		say(plural(loss.kernelsCapped, "kernel") + " not recorded one by one (totals are exact)");
 	if (loss.kernelsUnattributed > 0)

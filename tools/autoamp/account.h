@@ -88,6 +88,8 @@ std::string configOf(const trace::Trace &run, const char *name); // by configNam
 // What every report of these runs begins with: their times mean nothing, they never ran like this.
 std::vector<std::string> warnings(const Account &account);
 bool hasLoss(const trace::Loss &loss);
+uint64_t kernelsMissing(const trace::Loss &loss); // for any cause
+uint64_t graphsMissing(const trace::Loss &loss);
 std::string describe(const trace::Loss &loss);
 
 constexpr const char *emulatedLine = "EMULATED: precision and decisions are real, times are not";

@@ -25,6 +25,8 @@ void writeJson(std::FILE *out, const Runs &runs, const Account &account, const L
 	                   {"invalid_timestamps", known(account.loss.invalidTimestamps)},
 	                   {"kernels_dropped", known(account.loss.kernelsDropped)},
 	                   {"kernels_capped", known(account.loss.kernelsCapped)},
+	                   {"kernels_missing", known(kernelsMissing(account.loss))},
+	                   {"graphs_missing", known(graphsMissing(account.loss))},
 	                   {"cupti_overhead", overhead},
 	                   {"truncated", account.loss.truncated}};
 	fmt::print(out, "{{\"schema\": \"autoamp.report/1\",\n\"what_if\": {},\n\"runs\": [", dump(orNull(account.whatIf)));

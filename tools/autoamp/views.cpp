@@ -126,6 +126,8 @@ Json describe(size_t id, const trace::Trace &run)
 	        {"ended", orNull(run.ended)},
 	        {"died_inside", orNull(run.diedInside)},
 	        {"capture", recorded ? describe(*recorded) : Json()},
+	        {"expected_kernels", run.launches ? Json(run.launches->kernels) : Json()},
+	        {"received_kernels", run.launches ? Json(run.launches->kernelsReceived) : Json()},
 	        {"versions", versions},
 	        {"config", config},
 	        {"config_origin", origins},
@@ -377,6 +379,7 @@ Sheet lossSheet(const Runs &runs)
 		                             {"calls_lost", loss.callsLost},
 		                             {"events_dropped", loss.eventsDropped},
 		                             {"kernels_dropped", known(loss.kernelsDropped)},
+		                             {"kernels_missing", known(kernelsMissing(loss))},
 		                             {"kernels_capped", known(loss.kernelsCapped)},
 		                             {"kernels_unattributed", known(loss.kernelsUnattributed)},
 		                             {"invalid_timestamps", known(loss.invalidTimestamps)},
@@ -385,10 +388,10 @@ Sheet lossSheet(const Runs &runs)
 		                             {"truncated", loss.truncated}};
 	                 },
 	                 {counts("calls", "calls_lost"), counts("events", "events_dropped"),
-	                  counts("kernels", "kernels_dropped"), counts("unattributed", "kernels_unattributed"),
-	                  counts("not single", "kernels_capped"), counts("bad times", "invalid_timestamps"),
-	                  durations("CUPTI's own", "cupti_ns"), texts("disk full", "disk_full"), texts("cut", "truncated"),
-	                  texts("file", "file")});
+	                  counts("kernels", "kernels_dropped"), counts("missing", "kernels_missing"),
+	                  counts("unattributed", "kernels_unattributed"), counts("not single", "kernels_capped"),
+	                  counts("bad times", "invalid_timestamps"), durations("CUPTI's own", "cupti_ns"),
+	                  texts("disk full", "disk_full"), texts("cut", "truncated"), texts("file", "file")});
 }
 
 } // namespace autoamp::tool

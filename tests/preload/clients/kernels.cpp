@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <dlfcn.h>
 #include <memory>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
@@ -184,6 +185,75 @@ void dies(Line &line, void (*die)())
 	line.print();
 	fflush(stdout);
 	die();
+}
+
+// The main thread ends, other threads do not: one that is never joined, one that is detached. Work is left on the
+// device.
+void leave(Line &line, bool isForever)
+{
+	Session session;
+	Problem problem({.m = 57});
+	multiply(session, problem, 2, line);
+	static const auto work = [](int m) {
+		usleep(300'000);
+		Line part("worker");
+		{
+			Session own;
+			Problem product({.m = m});
+			multiply(own, product, 3, part);
+		}
+		part.print();
+		fflush(stdout);
+		return nullptr;
+	};
+	pthread_t thread;
+	line.require(pthread_create(
+	                 &thread, nullptr, [](void *) -> void * { return work(58); }, nullptr) == 0,
+	             "pthread_create");
+	std::thread([] { work(59); }).detach();
+	if (isForever)
+		std::thread([] {
+			sleep(4); // longer than any round of a helper
+			exit(9);
+		}).detach();
+	line.print();
+	atexit([] { puts("handlers ran=1"); });
+	fflush(stdout);
+	pthread_exit(nullptr);
+}
+
+// As many as the device can queue, then the end: no synchronisation.
+void queued(Line &line)
+{
+	atexit([] { // after whatever a later handler does
+		rusage usage = {};
+		getrusage(RUSAGE_SELF, &usage);
+		printf("peak kib=%ld\n", usage.ru_maxrss);
+	});
+	static Session session; // its end would wait
+	static Problem problem({.m = 8, .n = 8, .k = 8});
+	multiply(session, problem, 1, line);
+	constexpr int calls = 70'000;
+	for (int i = 0; i < calls; i++)
+		line.require(problem.call(session.handle) == 0, "a product failed");
+	line.put("queued", calls);
+	line.print();
+	exit(0);
+}
+
+// The process is killed before CUPTI returns the last kernels.
+void queuedAndKilled(Line &line)
+{
+	Session session;
+	Problem problem({.m = 57});
+	multiply(session, problem, 1, line);
+	usleep(1'300'000);
+	for (int i = 0; i < 1000; i++)
+		line.require(problem.call(session.handle) == 0, "a product failed");
+	line.put("queued", 1000);
+	line.print();
+	fflush(stdout);
+	raise(SIGKILL);
 }
 
 // More kernels than a look at their times is worth.
@@ -382,6 +452,10 @@ int main(int argc, char **argv)
 	                 {"killed", [](Line &line) { dies(line, [] { raise(SIGKILL); }); }},
 	                 {"left", [](Line &line) { dies(line, [] { _exit(7); }); }},
 	                 {"many", many},
+	                 {"leaves", [](Line &line) { leave(line, false); }},
+	                 {"leaves_workers", [](Line &line) { leave(line, true); }},
+	                 {"queued", queued},
+	                 {"queued_and_killed", queuedAndKilled},
 	                 {"beforehand", beforehand},
 	                 {"afterwards", [](Line &line) { afterwards(true, line); }},
 	                 {"after_flush", [](Line &line) { afterwards(false, line); }},

@@ -70,6 +70,7 @@ struct Library {
 	std::set<CUpti_CallbackId> runtime, driver;
 	std::map<unsigned, Source> sources;
 	size_t dropped = 0, seen = 0;
+	uint32_t correlations = 0;
 };
 
 Library &library()
@@ -145,13 +146,54 @@ constexpr CUpti_ActivityKind kindOf(cudaGraphNodeType type)
 	                                         : CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL;
 }
 
+void tell(CUpti_CallbackIdResource id, cudaGraphNode_t node, cudaGraphNode_t original)
+{
+	const Locked locked;
+	Library &all = library();
+	if (!all.callback || !all.events.count({CUPTI_CB_DOMAIN_RESOURCE, id}))
+		return;
+	CUpti_GraphData graph = {};
+	graph.node = reinterpret_cast<CUgraphNode>(node);
+	graph.originalNode = reinterpret_cast<CUgraphNode>(original);
+	CUpti_ResourceData data = {};
+	data.resourceDescriptor = &graph;
+	all.callback(all.userData, CUPTI_CB_DOMAIN_RESOURCE, id, &data);
+}
+
+// Before and after a function that launches work. `orphaned`: these callbacks are lost. The runtime's functions call
+// the driver's, under the same number.
+void callBack(bool byDriver, CUpti_CallbackId id, uint32_t correlation, cudaGraphNode_t made = nullptr)
+{
+	Library &all = library();
+	const auto enter = [&](CUpti_CallbackDomain domain, CUpti_CallbackId function, uint64_t &shared, bool isEnter) {
+		if (!all.callback || !all.events.count({domain, function}) || misbehaves("orphaned"))
+			return;
+		const int success = 0;
+		CUpti_CallbackData data = {};
+		data.callbackSite = isEnter ? CUPTI_API_ENTER : CUPTI_API_EXIT;
+		data.functionReturnValue = const_cast<int *>(&success);
+		data.correlationId = correlation;
+		data.correlationData = &shared;
+		all.callback(all.userData, domain, function, &data);
+	};
+	uint64_t runtime = 0, driver = 0;
+	const CUpti_CallbackId inner = byDriver ? id : CUpti_CallbackId(CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel);
+	if (!byDriver)
+		enter(CUPTI_CB_DOMAIN_RUNTIME_API, id, runtime, true);
+	enter(CUPTI_CB_DOMAIN_DRIVER_API, inner, driver, true);
+	if (made)
+		tell(CUPTI_CBID_RESOURCE_GRAPHNODE_CREATED, made, nullptr);
+	enter(CUPTI_CB_DOMAIN_DRIVER_API, inner, driver, false);
+	if (!byDriver)
+		enter(CUPTI_CB_DOMAIN_RUNTIME_API, id, runtime, false);
+}
+
 // Of what is launched, not of what ends, a record is made: what kinds are wanted now counts.
 Launched launched(cudaGraphNodeType type, bool byDriver)
 {
-	static uint32_t count = 0;
 	const Locked locked;
 	Library &all = library();
-	const uint32_t correlation = ++count;
+	const uint32_t correlation = ++all.correlations;
 	Launched answer = {correlation, 0};
 	for (const cudaGraphNodeType work : {cudaGraphNodeTypeKernel, cudaGraphNodeTypeMemcpy, cudaGraphNodeTypeMemset})
 		if (all.kinds.count(kindOf(work)))
@@ -165,30 +207,7 @@ Launched launched(cudaGraphNodeType type, bool byDriver)
 	                                                    : CUpti_CallbackId(CUPTI_RUNTIME_TRACE_CBID_cudaMemsetAsync_v3020)
 	       : byDriver ? CUpti_CallbackId(CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel)
 	                                      : CUpti_CallbackId(CUPTI_RUNTIME_TRACE_CBID_cudaLaunchKernel_v7000);
-	if (misbehaves("orphaned"))
-		return answer;
-	const auto kind = byDriver ? CUPTI_ACTIVITY_KIND_DRIVER : CUPTI_ACTIVITY_KIND_RUNTIME;
-	if (!all.kinds.count(kind) && !(byDriver ? all.driver : all.runtime).count(id))
-		return answer;
-	if (all.kinds.count(CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION)) {
-		std::set<int> told; // the innermost of each kind
-		for (auto external = externals.rbegin(); external != externals.rend(); ++external) {
-			if (!told.insert(external->first).second)
-				continue;
-			CUpti_ActivityExternalCorrelation record = {};
-			record.kind = CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION;
-			record.externalKind = external->first;
-			record.externalId = external->second;
-			record.correlationId = correlation;
-			put(host(), record);
-		}
-	}
-	CUpti_ActivityAPI record = {};
-	record.kind = kind;
-	record.cbid = id;
-	record.start = record.end = now();
-	record.correlationId = correlation;
-	put(host(), record);
+	callBack(byDriver, id, correlation);
 	return answer;
 }
 
@@ -241,23 +260,16 @@ void ran(const Work &work)
 	}
 }
 
-void tell(CUpti_CallbackIdResource id, cudaGraphNode_t node, cudaGraphNode_t original)
+// A function that launches a kernel makes a node instead, in a stream that is being captured.
+void captured(cudaGraphNode_t node)
 {
 	const Locked locked;
-	Library &all = library();
-	if (!all.callback || !all.events.count({CUPTI_CB_DOMAIN_RESOURCE, id}))
-		return;
-	CUpti_GraphData graph = {};
-	graph.node = reinterpret_cast<CUgraphNode>(node);
-	graph.originalNode = reinterpret_cast<CUgraphNode>(original);
-	CUpti_ResourceData data = {};
-	data.resourceDescriptor = &graph;
-	all.callback(all.userData, CUPTI_CB_DOMAIN_RESOURCE, id, &data);
+	callBack(false, CUPTI_RUNTIME_TRACE_CBID_cudaLaunchKernel_v7000, ++library().correlations, node);
 }
 
-constexpr Watcher watching = {
-    launched, ran, [](cudaGraphNode_t node) { tell(CUPTI_CBID_RESOURCE_GRAPHNODE_CREATED, node, nullptr); },
-    [](cudaGraphNode_t node, cudaGraphNode_t original) { tell(CUPTI_CBID_RESOURCE_GRAPHNODE_CLONED, node, original); }};
+constexpr Watcher watching = {launched, ran, captured, [](cudaGraphNode_t node, cudaGraphNode_t original) {
+	                              tell(CUPTI_CBID_RESOURCE_GRAPHNODE_CLONED, node, original);
+                              }};
 
 void copyName(char *to, size_t size, const std::string &name)
 {
