@@ -28,6 +28,13 @@ struct ClockPair {
 
 enum class End : uint32_t { open, exited, exitedWith };
 
+// The `autoamp run` commands that a process descends from: of nested ones the innermost and the outermost. 0: none.
+struct RunIds {
+	uint64_t inner = 0, outer = 0;
+	// Whether a process with these ids was started by that command, or by a command that it started.
+	constexpr bool isPartOf(uint64_t run) const { return inner == run || outer == run; }
+};
+
 // Offset 0.
 struct Header {
 	char magic[8];
@@ -42,7 +49,8 @@ struct Header {
 	Counter fileSize;  // what the writer has allocated
 	Counter lostCalls; // calls in no total: the disk was full when their row first came
 	Counter stopped;   // 1: the disk became full; 2: the size cap was reached (single events only)
-	uint64_t reserved[3];
+	RunIds run;
+	uint64_t reserved;
 };
 static_assert(sizeof(Header) == 128);
 

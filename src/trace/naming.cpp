@@ -3,10 +3,10 @@
 #include "src/base/name_pattern.h"
 #include "src/base/pages.h"
 #include "src/trace/file_lock.h"
-#include "src/trace/format.h"
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -199,6 +199,18 @@ const char *jobRank(Lookup lookup)
 		if (std::string_view value = lookUp(lookup, name); !value.empty())
 			return value.data();
 	return "";
+}
+
+RunIds runIds(Lookup lookup)
+{
+	const std::string_view value = lookUp(lookup, kRunVariable);
+	RunIds ids;
+	const char *at = value.data(), *const end = at + value.size();
+	const auto inner = std::from_chars(at, end, ids.inner, 16);
+	if (inner.ptr == end || *inner.ptr != ':')
+		return {};
+	const auto outer = std::from_chars(inner.ptr + 1, end, ids.outer, 16);
+	return outer.ec == std::errc() && outer.ptr == end ? ids : RunIds();
 }
 
 int createFile(const char *pattern, const NameParts &parts, char *out, size_t size, const char **problem)

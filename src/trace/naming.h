@@ -2,6 +2,8 @@
 // Any thread; makes system calls, uses no global state: everything it depends on is passed in.
 #pragma once
 
+#include "src/trace/format.h"
+
 #include <cstddef>
 #include <cstdint>
 
@@ -25,6 +27,10 @@ void programName(const char *arguments, size_t size, char *out, size_t outSize);
 
 // The rank in an MPI or Slurm job, "" outside.
 const char *jobRank(Lookup lookup);
+
+// Where `autoamp run` passes its id to the processes of its run: INNER:OUTER in hexadecimal. All zero outside of one.
+constexpr const char *kRunVariable = "_AUTOAMP_RUN_ID";
+RunIds runIds(Lookup lookup);
 
 // Makes the folders and a file that did not exist before: where it exists, the next %n, else `.1`, `.2`, … before the
 // suffix. The descriptor, or -errno; `out` is the name tried last; `problem` says what is wrong with a bad pattern.

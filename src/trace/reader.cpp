@@ -423,6 +423,7 @@ struct Trace::Loader {
 
 		trace.pid = header.pid;
 		trace.parentPid = header.parent;
+		trace.run = header.run;
 		trace.startedNs = header.startedNs;
 		trace.emulated = header.flags & headerEmulated;
 		trace.hasEvents = header.flags & headerSingles;
@@ -551,16 +552,30 @@ void Trace::forEachKernel(const std::function<void(const KernelInfo &)> &visit) 
 	});
 }
 
+std::optional<RunIds> runIdsOf(const std::string &path)
+{
+	const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	Header header = {};
+	const bool isTrace = file >= 0 && readAt(file, static_cast<void *>(&header), sizeof header, 0) == sizeof header &&
+	                     memcmp(header.magic, kMagic, sizeof kMagic) == 0 && header.byteOrder == kByteOrder;
+	if (file >= 0)
+		close(file);
+	return isTrace ? std::optional(header.run) : std::nullopt;
+}
+
 std::vector<std::string> family(const std::string &path)
 {
 	std::vector<std::string> files;
+	const auto run = runIdsOf(path);
 	const size_t base = path.rfind('/') + 1;
 	size_t suffix = path.rfind('.');
 	if (suffix == std::string::npos || suffix <= base)
 		suffix = path.size();
 	std::string name = path;
 	for (unsigned number = 1; access(name.c_str(), F_OK) == 0; ++number) {
-		files.push_back(name);
+		const auto other = runIdsOf(name);
+		if (!run || !other || other->isPartOf(run->inner))
+			files.push_back(name);
 		name = path.substr(0, suffix) + "." + std::to_string(number) + path.substr(suffix);
 	}
 	return files;

@@ -163,6 +163,7 @@ public:
 
 	std::string path;
 	uint32_t pid = 0, parentPid = 0;
+	RunIds run;             // of `autoamp run`
 	double startedNs = 0;   // CLOCK_REALTIME
 	std::string ended;      // "exit 0", "exit" (status unknown), "running", "killed" (inside a call), "no exit
 	                        // seen" (killed elsewhere, _exit, exec)
@@ -221,7 +222,11 @@ private:
 	} file_;
 };
 
-// FILE and what other processes of the same run wrote beside it because it existed: name.aat, name.1.aat, name.2.aat …
+// The ids in a trace's header, without reading the rest; nothing: not a trace.
+std::optional<RunIds> runIdsOf(const std::string &path);
+
+// FILE and the files that other processes of its run wrote next to it because it existed: name.aat, name.1.aat,
+// name.2.aat … A file that is not a readable trace may be part of any run: it is included.
 std::vector<std::string> family(const std::string &path);
 
 } // namespace autoamp::trace

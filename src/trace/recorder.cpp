@@ -135,6 +135,7 @@ bool Recorder::makeFile(const Options &options)
 	header->last = clockPair();
 	header->pid = parts.pid;
 	header->parent = static_cast<uint32_t>(getppid());
+	header->run = runIds(options.lookup);
 	// Last: a file without it is not yet a trace.
 	std::atomic_signal_fence(std::memory_order_release);
 	memcpy(header->magic, kMagic, sizeof kMagic);

@@ -2,11 +2,26 @@
 import os
 import re
 import shutil
+import struct
 import subprocess
 import tempfile
+import time
 import unittest
 
 from house import EMULATED, PLAIN, PROGRAMS, TRACED, Case
+
+
+def wait_for(condition):
+    deadline = time.monotonic() + 30
+    while not condition():
+        if time.monotonic() > deadline:
+            raise TimeoutError(condition)
+        time.sleep(0.05)
+
+
+def is_written(trace):
+    """Whether the process that writes it has not ended yet."""
+    return struct.unpack_from("<I", trace.read_bytes().ljust(128, b"\0"), 72)[0] == 0
 
 
 class Receipt(Case):
@@ -45,6 +60,34 @@ class Receipt(Case):
         other.wait()
         self.assertIn("lowered 1,000 of 3,000", text)
         self.assertIn("1 trace in", text)
+
+    def test_two_runs_at_the_same_time_count_their_own_calls(self):
+        go = self.here / "go"
+        script = f"'{TRACED}' SCENARIO & wait; while [ ! -e '{go}' ]; do sleep 0.05; done"  # an orphan among them
+        for variables in ({}, {"AUTOAMP_TRACE_FILE": "t.aat"}):
+            runs = [subprocess.Popen([self.root / "tools/autoamp", "run", "--device", "cuda", "--", "sh", "-c",
+                                      script.replace("SCENARIO", scenario)], cwd=self.here, env=self.environment | variables,
+                                     stderr=subprocess.PIPE, text=True) for scenario in ("observed", "low", "mixed")]
+            wait_for(lambda: len(list(self.here.glob("*.aat"))) == 3 and not any(map(is_written, self.here.glob("*.aat"))))
+            go.touch()
+            texts = [run.communicate(timeout=60)[1] for run in runs]
+            for text, calls in zip(texts, ("10 of 40", "7 calls, all 16-bit", "lowered 1,000 of 3,000")):
+                self.assertIn(calls, text)
+                self.assertIn("1 trace in", text)
+                command = re.search(r"next: (.*)\n", text).group(1)
+                reported = subprocess.run(command, shell=True, cwd=self.here, env=self.environment, capture_output=True, text=True)
+                self.assertNotIn("processes", reported.stdout)
+            go.unlink()
+            for file in self.here.glob("*.aat"):
+                file.unlink()
+
+    def test_a_run_inside_a_run(self):
+        inner = f"'{self.root}/tools/autoamp' run --device cuda -- '{TRACED}'"
+        text = self.receipt("--", "sh", "-c", f"{inner} low; {inner} observed; '{TRACED}' mixed")
+        self.assertIn("7 calls, all 16-bit already", text)  # each inner run counts its own
+        self.assertIn("would lower 10 of 40", text)
+        self.assertIn("lowered 1,000 of 3,040", text)  # the outer one all three
+        self.assertIn("3 traces in", text)
 
     def test_a_program_that_changes_its_folder(self):
         os.mkdir(self.here / "sub")

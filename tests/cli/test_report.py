@@ -15,7 +15,7 @@ from house import EMULATED, TRACED, Case
 
 FIELDS = {
     "": "schema runs totals ops reasons scaler loss",
-    "runs": "id file host pid rank command emulated device started ended died_inside capture versions config",
+    "runs": "id file run_id host pid rank command emulated device started ended died_inside capture versions config",
     "totals": "calls eligible lowered kept raised fallbacks observed flops lowered_flops",
     "ops": "run device thread library entry op m n k batch shape transa transb dtype_in dtype_asked dtype_compute "
            "dtype_accumulate dtype_out decision reason strategy calls captured flops host_ns kernel_ns cast_ns est_ns "
@@ -502,6 +502,21 @@ class Files(Case):
         self.assertEqual(self.calls(), 7)
         os.utime(self.here / "new.aat", (0, 0))
         self.assertEqual(self.calls(), 3005)
+
+    def test_no_argument_never_means_the_traces_of_others(self):
+        self.trace("mixed", "own.aat")
+        self.trace("low", "other.aat")
+        os.utime(self.here / "own.aat", (1, 1))
+        try:
+            os.chown(self.here / "other.aat", os.geteuid() + 1, -1)
+        except PermissionError:
+            self.skipTest("may not give a file away")
+        self.assertEqual(self.calls(), 3005)
+        result = self.autoamp("report")
+        self.assertRegex(result.stderr, r"\Aautoamp: \./own\.aat is this user's newest trace here: traced, pid \d+\n\Z")
+        self.assertTrue(result.stdout.startswith(EMULATED))
+        os.unlink(self.here / "own.aat")
+        self.refused(self.autoamp("report"), 2, "./other.aat belongs to another user")
 
     def test_a_folder_is_all_of_it(self):
         self.trace("low", "d/a.aat")

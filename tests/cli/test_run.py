@@ -130,13 +130,29 @@ class Run(Case):
                 self.assertIn(f" tools/emulated/{name}\n", inputs)
 
     def test_explicit_file_is_not_overwritten(self):
-        self.trace("mixed", "x.aat")
-        self.trace("mixed", "x.aat")
+        self.run_("-o", "x.aat", "--", TRACED, "processes")  # two traces
+        self.trace("vectors", "x.aat")  # x.2.aat, of no run
         before = (self.here / "x.aat").read_bytes()
         self.refused(self.run_("-o", "x.aat", "--", TRACED), 125, "x.aat", "--force")
         self.assertEqual((self.here / "x.aat").read_bytes(), before)
         self.assertEqual(self.run_("-o", "x.aat", "--force", "--", TRACED, "low").returncode, 0)
-        self.assertEqual(self.json("x.aat")["totals"]["calls"], 7)  # and x.1.aat is gone
+        self.assertEqual(self.json("x.aat")["totals"]["calls"], 7)
+        self.assertEqual(sorted(path.name for path in self.here.glob("*.aat")), ["x.2.aat", "x.aat"])
+
+    def test_replacing_a_run_spares_the_files_of_others(self):
+        self.run_("-o", "x.aat", "--", TRACED, "low")
+        self.run_("--", TRACED, "vectors", AUTOAMP_TRACE_FILE="x.aat")  # x.1.aat
+        self.run_("-o", "z.aat", "--", TRACED, "processes")
+        self.assertEqual(self.json("x.aat")["totals"]["calls"], 7)
+        self.assertEqual(self.run_("-o", "x.aat", "--force", "--", TRACED, "processes").returncode, 0)
+        self.assertEqual(sorted(path.name for path in self.here.glob("*.aat")),
+                         ["x.1.aat", "x.2.aat", "x.aat", "z.1.aat", "z.aat"])
+        report = self.json("x.aat")
+        self.assertEqual([run["file"] for run in report["runs"]], ["x.aat", "x.2.aat"])
+        self.assertEqual(len({run["run_id"] for run in report["runs"]}), 1)
+        other = self.json("x.1.aat")
+        self.assertEqual(other["totals"]["calls"], 11)
+        self.assertNotEqual(other["runs"][0]["run_id"], report["runs"][0]["run_id"])
 
     def test_signals_reach_the_application(self):
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1):

@@ -221,4 +221,24 @@ TEST_CASE("the files of one run are found together")
 	      std::vector<std::string>{folder / "a.aat", folder / "a.1.aat", folder / "a.2.aat"});
 	CHECK(trace::family(folder / "b") == std::vector<std::string>{folder / "b"});
 	CHECK(trace::family(folder / "c").empty());
+
+	const auto write = [](const std::string &path, const char *ids) {
+		static const char *value = nullptr;
+		value = ids;
+		trace::Recorder &recorder = newRecorder();
+		auto options = trace_test::options(trace::Mode::summary, path);
+		options.lookup = [](const char *name) { return strcmp(name, trace::kRunVariable) == 0 ? value : nullptr; };
+		REQUIRE(recorder.open(options));
+		recorder.close(0);
+	};
+	for (const char *ids : {"1a:1a", "2b:2b", "1a:1a", "3c:1a", "", "1a", "1a:", "x:y"})
+		write(folder / "r.aat", ids);
+	CHECK(trace::family(folder / "r.aat") ==
+	      std::vector<std::string>{folder / "r.aat", folder / "r.2.aat", folder / "r.3.aat"});
+	CHECK(trace::runIdsOf(folder / "r.3.aat")->inner == 0x3c);
+	CHECK(trace::runIdsOf(folder / "r.3.aat")->outer == 0x1a);
+	for (const char *name : {"r.4.aat", "r.5.aat", "r.6.aat", "r.7.aat"}) // what is not an id is none
+		CHECK((trace::runIdsOf(folder / name)->inner == 0 && trace::runIdsOf(folder / name)->outer == 0));
+	CHECK_FALSE(trace::runIdsOf(folder / "a.aat"));
+	CHECK_FALSE(trace::runIdsOf(folder / "c"));
 }

@@ -91,7 +91,9 @@ JSON is one object, schema autoamp.report/1; an unknown number is null, never 0.
 of an `ops` row (flops, host_ns, est_ns, ...) are totals of its calls. With --by it has
 `groups` as well. CSV (RFC 4180) and JSON Lines have JSON's rows; what is unknown is empty.
 HTML is one page with all of it, without network; md the table of a list.
-A FILE stands also for FILE with .1, .2, ... before its suffix: other processes of the run.
+A FILE stands also for FILE with .1, .2, ... before its suffix: other processes of its run
+(run_id). Without a FILE, this user's newest trace in the current folder is read, else in
+AUTOAMP_DIR.
 Exit status: 0 done, 1 the work failed, 2 a wrong command line, variable or file.
 )";
 

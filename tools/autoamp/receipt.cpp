@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <filesystem>
 #include <glob.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 namespace autoamp::tool {
@@ -40,65 +39,22 @@ std::string asGlob(const std::string &pattern)
 	return hasSuffix && suffix < pattern.size() ? result : result + "*";
 }
 
-// 0: it has none (init); -1: it is gone.
-pid_t parentOf(pid_t process)
-{
-	pid_t parent = -1;
-	if (std::FILE *file = std::fopen(fmt::format("/proc/{}/stat", process).c_str(), "r")) {
-		char line[512] = {};
-		const size_t bytes = std::fread(line, 1, sizeof line - 1, file);
-		const auto name = std::string_view(line, bytes).rfind(')'); // the name may hold anything
-		if (name == std::string_view::npos || std::sscanf(line + name + 1, " %*c %d", &parent) != 1)
-			parent = -1;
-		std::fclose(file);
-	}
-	return parent;
-}
-
-// Other runs may write into the same folder at the same time (ranks of one job do). Ours are the application and what
-// descends from it, as far as can be known: through the traces, then through the processes that still live.
-bool isOurs(const trace::Trace &run, const Runs &all, pid_t application)
-{
-	pid_t process = static_cast<pid_t>(run.pid), parent = static_cast<pid_t>(run.parentPid);
-	for (int depth = 0; depth < 64; depth++) {
-		if (process == application || parent == application)
-			return true;
-		const auto known = std::find_if(all.begin(), all.end(), [&](auto &each) { return pid_t(each.pid) == parent; });
-		process = parent;
-		parent = known != all.end() ? static_cast<pid_t>(known->parentPid) : parentOf(process);
-		if (parent < 0)
-			return true; // gone without a trace: nothing speaks against it
-		if (process == 1)
-			return depth == 0; // an orphan may be ours; a living family beside ours is not
-	}
-	return true;
-}
-
+// The traces of this run. Other runs may write into the same folder at the same time (ranks of one job do).
 Runs collect(const Outcome &outcome)
 {
-	Runs all, ours;
+	Runs runs;
 	glob_t found = {};
 	if (::glob(asGlob(outcome.configuration.traceFile).c_str(), GLOB_NOSORT, nullptr, &found) == 0)
 		for (size_t i = 0; i < found.gl_pathc; i++) {
-			struct stat status;
-			// File times come from a clock that ticks coarsely; the trace itself knows better.
-			if (::stat(found.gl_pathv[i], &status) != 0 || double(status.st_mtim.tv_sec + 2) * 1e9 < outcome.startedNs)
-				continue;
+			const auto ids = trace::runIdsOf(found.gl_pathv[i]);
 			std::string error;
-			auto run = trace::Trace::open(found.gl_pathv[i], error);
-			const bool isOther = run && !outcome.rank.empty() && run->rank != outcome.rank; // has a run of its own
-			if (run && !isOther && run->startedNs >= outcome.startedNs)
-				all.push_back(std::move(*run));
+			if (ids && ids->isPartOf(outcome.id))
+				if (auto run = trace::Trace::open(found.gl_pathv[i], error))
+					runs.push_back(std::move(*run));
 		}
 	::globfree(&found);
-	std::vector<bool> keep;
-	for (const auto &run : all)
-		keep.push_back(isOurs(run, all, outcome.ending.pid));
-	for (size_t i = 0; i < all.size(); i++)
-		if (keep[i])
-			ours.push_back(std::move(all[i]));
-	std::sort(ours.begin(), ours.end(), [](auto &x, auto &y) { return x.startedNs < y.startedNs; });
-	return ours;
+	std::sort(runs.begin(), runs.end(), [](auto &x, auto &y) { return x.startedNs < y.startedNs; });
+	return runs;
 }
 
 // No intercepted call: why, as far as can be told from outside.

@@ -53,11 +53,27 @@ std::vector<std::string> tracesIn(const std::string &folder)
 	return paths;
 }
 
+bool isOwn(const std::string &path)
+{
+	struct stat status;
+	return ::stat(path.c_str(), &status) == 0 && status.st_uid == ::geteuid();
+}
+
+// The newest trace that this user owns: in a folder shared with others, their runs are not meant.
 std::string newestTrace(const policy::Options &options)
 {
-	for (const std::string &folder : {std::string("."), options.directory})
-		if (const auto paths = folder.empty() ? std::vector<std::string>() : tracesIn(folder); !paths.empty())
-			return paths.back();
+	std::string other;
+	for (const std::string &folder : {std::string("."), options.directory}) {
+		const auto paths = folder.empty() ? std::vector<std::string>() : tracesIn(folder);
+		const auto own = std::find_if(paths.rbegin(), paths.rend(), isOwn);
+		if (own != paths.rend())
+			return *own;
+		if (other.empty() && !paths.empty())
+			other = paths.back();
+	}
+	if (!other.empty())
+		fail(Status::wrong, "no trace of this user here; {} belongs to another user: {} report {}", here(other),
+		     invocation, quoted(here(other)));
 	fail(Status::wrong, "no trace (*.aat) here or in {}; make one: {} run -- APP",
 	     options.directory.empty() ? "AUTOAMP_DIR, which is unset" : options.directory, invocation);
 }
@@ -151,6 +167,9 @@ Status report(const ReportOptions &options, const policy::Options &configuration
 		writeJson(stdout, runs, account, lists);
 		return status;
 	}
+	if (options.places.empty() && !isRows)
+		complain(fmt::format("autoamp: {} is this user's newest trace here: {}, pid {}\n", here(runs.front().path),
+		                     runs.front().program, runs.front().pid));
 	std::string places; // as typed
 	for (const auto &place : options.places.empty() ? std::vector{runs.front().path} : options.places)
 		places += (places.empty() ? "" : " ") + quoted(here(place));

@@ -8,8 +8,10 @@
 #include "tools/autoamp/report.h"
 
 #include <algorithm>
-#include <ctime>
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
+#include <sys/random.h>
 
 namespace autoamp::tool {
 
@@ -56,7 +58,8 @@ std::string fixedName(const std::string &pattern)
 	return path;
 }
 
-// An explicit file must not exist; with --force it and what other processes wrote beside it make room.
+// An explicit file must not exist. --force deletes it together with the parts that the same `autoamp run` wrote; a file
+// next to it that another run wrote, or that may be another run's, stays.
 void makeRoom(const std::string &path, bool force)
 {
 	if (!force && fs::exists(fs::symlink_status(path)))
@@ -64,9 +67,26 @@ void makeRoom(const std::string &path, bool force)
 	std::error_code error;
 	if (fs::exists(path, error) && !fs::is_regular_file(path, error))
 		fail(Status::notStarted, "{} is no file: not replaced", path);
-	for (const auto &file : trace::family(path))
-		if (!fs::remove(file, error) && error)
+	const auto replaced = trace::runIdsOf(path);
+	for (const auto &file : trace::family(path)) {
+		const auto ids = trace::runIdsOf(file);
+		const bool isPart = replaced && ids && replaced->inner != 0 && ids->isPartOf(replaced->inner);
+		if ((isPart || file == path) && !fs::remove(file, error) && error)
 			fail(Status::notStarted, "{} cannot be replaced: {}", file, error.message());
+	}
+}
+
+// Passes a new id to the processes of this run, and keeps the id of the outermost run where runs are nested.
+uint64_t startRun(Environment &environment)
+{
+	uint64_t run = 0;
+	while (run == 0)
+		if (::getrandom(&run, sizeof run, 0) != static_cast<ssize_t>(sizeof run) && errno != EINTR)
+			fail(Status::notStarted, "no random number for the id of this run: {}", std::strerror(errno));
+	const auto around =
+	    trace::runIds([](const char *name) { return policy::environmentValue(policy::processEnvironment(), name); });
+	environment.set(trace::kRunVariable, fmt::format("{:016x}:{:016x}", run, around.outer ? around.outer : run));
+	return run;
 }
 
 // The loader splits LD_PRELOAD at spaces and colons and knows no quoting: from a folder with a space the library goes
@@ -137,13 +157,6 @@ bool mayNameRegions(const policy::Options &options)
 	return false;
 }
 
-double now()
-{
-	timespec time = {};
-	clock_gettime(CLOCK_REALTIME, &time);
-	return double(time.tv_sec) * 1e9 + double(time.tv_nsec);
-}
-
 } // namespace
 
 int run(const RunOptions &options, std::span<const char *const> entries)
@@ -182,7 +195,7 @@ int run(const RunOptions &options, std::span<const char *const> entries)
 	if (options.hasFile && !name.empty())
 		makeRoom(name, options.force);
 
-	outcome.startedNs = now();
+	outcome.id = startRun(environment);
 	outcome.ending = launch(options.command, environment);
 	outcome.rank =
 	    trace::jobRank([](const char *name) { return policy::environmentValue(policy::processEnvironment(), name); });

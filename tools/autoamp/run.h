@@ -34,8 +34,8 @@ struct Outcome {
 	std::vector<std::string> command;
 	policy::Options configuration;
 	bool isEmulated = false;
-	std::string rank;     // that this program and the application have in a job; empty: none
-	double startedNs = 0; // CLOCK_REALTIME, before the start
+	std::string rank; // that this program and the application have in a job; empty: none
+	uint64_t id = 0;  // the id of this run; every trace of the run contains it
 	Ending ending;
 };
 void writeReceipt(const Outcome &outcome, Colour colour);

@@ -115,6 +115,7 @@ Json describe(size_t id, const trace::Trace &run)
 	    !run.rank.empty() && run.rank.find_first_not_of("0123456789") == std::string::npos && run.rank.size() < 10;
 	return {{"id", id},
 	        {"file", run.path},
+	        {"run_id", run.run.inner ? Json(fmt::format("{:016x}", run.run.inner)) : Json()},
 	        {"host", orNull(run.host)},
 	        {"pid", run.pid},
 	        {"rank", isNumber ? Json(std::stoi(run.rank)) : orNull(run.rank)},
