@@ -54,13 +54,23 @@ struct Piece {
 	size_t offset = 0;
 };
 
-// Calls with (pseudo-layer, linear layer, whether it is a bias, piece) in the order of the weight space. Each piece is
-// aligned, and 16-bit ones begin later: a space copied number by number to another type's would be wrong everywhere.
+// Returns true if a descriptor describes states. PyTorch adds dimensions of extent 1 behind the three.
+bool isStates(Tensor described, const Tensor &states)
+{
+	while (described.rank > states.rank && described.dims[described.rank - 1] == 1)
+		--described.rank;
+	return described.isSame(states);
+}
+
+// Calls with (pseudo-layer, linear layer, whether it is a bias, piece) in the order of the weight space. Pieces follow
+// each other without a gap, as PyTorch asserts. 16-bit ones are aligned and begin later: if a space is copied number by
+// number to another type, all its numbers are wrong.
 template <typename Function>
 size_t eachPiece(const Net &net, Function function)
 {
 	const size_t element = emulated::dnn::sizeOf(net.rnn.type);
-	size_t offset = element == 2 ? 256 : 0;
+	const size_t alignment = element == 2 ? 256 : 1;
+	size_t offset = element == 2 ? alignment : 0;
 	for (bool isBias : {false, true})
 		for (int64_t pseudo = 0; pseudo < net.pseudoLayers(); ++pseudo) {
 			const int64_t layer = pseudo / net.directions(), gates = net.gates();
@@ -77,7 +87,7 @@ size_t eachPiece(const Net &net, Function function)
 				if (isBias)
 					piece.columns = 1;
 				function(pseudo, linear, isBias, piece);
-				offset += (piece.rows * piece.columns * element + 255) / 256 * 256;
+				offset += (piece.rows * piece.columns * element + alignment - 1) / alignment * alignment;
 			}
 		}
 	return offset;
@@ -537,10 +547,10 @@ cudnnStatus_t describe(cudnnHandle_t handle, const cudnnRNNStruct *rnn, const cu
 		REFUSE_IF(y->maxLength != x->maxLength || y->vector != net.directions() * rnn->projSize, BAD_PARAM);
 	}
 	if (h) {
-		REFUSE_IF(!h->tensor.isSame(net.states(rnn->projSize)), BAD_PARAM);
+		REFUSE_IF(!isStates(h->tensor, net.states(rnn->projSize)), BAD_PARAM);
 	}
 	if (c && rnn->cell == CUDNN_LSTM) {
-		REFUSE_IF(!c->tensor.isSame(net.states(rnn->hiddenSize)), BAD_PARAM);
+		REFUSE_IF(!isStates(c->tensor, net.states(rnn->hiddenSize)), BAD_PARAM);
 	}
 	return CUDNN_STATUS_SUCCESS;
 }
@@ -597,16 +607,18 @@ cudnnStatus_t cudnnGetRNNWeightParams(cudnnHandle_t handle, cudnnRNNDescriptor_t
                                       cudnnTensorDescriptor_t bias, void **biasAddress)
 {
 	FAIL_AS(BAD_PARAM);
-	REFUSE_IF(!handleOf(handle) || !rnn || rnn->layers == 0 || !matrix || !matrixAddress || !bias || !biasAddress,
+	// PyTorch queries the matrices alone.
+	REFUSE_IF(!handleOf(handle) || !rnn || rnn->layers == 0 || !matrix != !matrixAddress || !bias != !biasAddress,
 	          BAD_PARAM);
 	const Net net{*rnn, {}, {}, {}};
 	REFUSE_IF(pseudoLayer < 0 || pseudoLayer >= net.pseudoLayers() || linear < 0, BAD_PARAM);
 	REFUSE_IF(linear > (net.rnn.cell == CUDNN_LSTM ? 2 * net.gates() : 2 * net.gates() - 1), BAD_PARAM);
 	REFUSE_IF(spaceBytes < weightBytes(net), BAD_PARAM);
-	*matrixAddress = *biasAddress = nullptr;
-	matrix->tensor = bias->tensor = {};
+	for (auto [descriptor, address] : {std::pair(matrix, matrixAddress), std::pair(bias, biasAddress)})
+		if (descriptor)
+			*address = nullptr, descriptor->tensor = {};
 	eachPiece(net, [&](int64_t pseudo, int64_t index, bool isBias, const Piece &piece) {
-		if (pseudo != pseudoLayer || index != linear)
+		if (pseudo != pseudoLayer || index != linear || !(isBias ? bias : matrix))
 			return;
 		const int64_t dims[] = {1, piece.rows, piece.columns};
 		(isBias ? bias : matrix)->tensor = emulated::dnn::packed(net.rnn.type, 3, dims);
