@@ -5,13 +5,12 @@
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
-#include <string>
 
 namespace emulated::cudnn {
 
 namespace {
 
-thread_local std::string lastError;
+thread_local char lastError[256]; // no object: a program's last destructors may still call in
 
 struct Callback {
 	std::mutex mutex;
@@ -63,7 +62,7 @@ Handle *handleOf(cudnnHandle_t handle)
 
 cudnnStatus_t refuse(cudnnStatus_t status, const char *why)
 {
-	lastError = why;
+	std::snprintf(lastError, sizeof lastError, "%s", why);
 	return status;
 }
 
@@ -188,8 +187,8 @@ const char *cudnnGetErrorString(cudnnStatus_t status)
 void cudnnGetLastErrorString(char *message, size_t bytes)
 {
 	if (message && bytes)
-		std::snprintf(message, bytes, "%s", lastError.c_str());
-	lastError.clear();
+		std::snprintf(message, bytes, "%s", lastError);
+	lastError[0] = 0;
 }
 
 cudnnStatus_t cudnnQueryRuntimeError(cudnnHandle_t handle, cudnnStatus_t *status, cudnnErrQueryMode_t,

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <csignal>
 #include <cstdlib>
+#include <pthread.h>
 
 // Streams are queues that nobody hurries: work runs when somebody waits for it, directly or through events, or when it
 // has been left alone for `reluctance`. So what is ordered by luck only (no event, no synchronisation) sees old bytes
@@ -251,7 +252,12 @@ void demand(const OpPointer &wanted)
 void wait(Lock &lock, const OpPointer &op)
 {
 	demand(op);
+	// As with the real libraries, a wait is no cancellation point: an unwound one would leave the caller without its
+	// status, and a frame that lets no exception pass would end the process.
+	int before = PTHREAD_CANCEL_ENABLE;
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
 	state().finished.wait(lock, [&] { return op->done; });
+	pthread_setcancelstate(before, nullptr);
 }
 
 void drain(Lock &lock, Context &context)
