@@ -59,8 +59,11 @@ FIXED = {("Gemm", "float16"): [f".{member} = op::typeFloat16" for member in ("At
 # A family's call that the core knows as another.
 MADE = {"Grouped": "op::batchOf"}
 
+# Families whose calls are described by the struct of another family.
+DESCRIBED_AS = {"Counted": "Plain"}
+
 # A member's other names: A of arrays; a gradient, which the call's direction tells from what it is the gradient of.
-SPELT = {"alpha": ["alpha1"], "beta": ["alpha2"], **{m: [m + "array"] for m in "ABC"},
+SPELT = {"transa": ["trans"], "alpha": ["alpha1"], "beta": ["alpha2"], **{m: [m + "array"] for m in "ABC"},
          **{m: ["d" + m] for m in ("x", "w", "y", "xDesc", "wDesc", "yDesc")}}
 DIRECTIONS = {"dx": "backwardData", "dw": "backwardFilter", "dweightSpace": "backwardFilter"}
 
@@ -80,7 +83,7 @@ def older_part(name, part, library):
     return f"cudnn_{place}_{'train' if is_training else 'infer'}"
 
 
-def door(name, parameters, members, family, dtype):
+def door(name, parameters, members, family, dtype, kind):
     arguments = [parameter_name(p) for p in parameters]
     values = {m: next((a for a in (m, *SPELT.get(m, [])) if a in arguments), None) for m in members}
     if family == "Dnn":
@@ -88,6 +91,9 @@ def door(name, parameters, members, family, dtype):
         values |= {types[dtype]: dtype} if dtype != "-" else {}
     # Of a pointer to constant pointers the constness goes.
     copied = [f".{m} = ({t})({values[m]})" for m, t in members.items() if values[m]] + FIXED.get((family, dtype), [])
+    if family == "Counted":  # a cublasXt handle has another type
+        no_handle = parameters[0] != "cublasHandle_t handle"
+        copied = [] if kind == "none" else copied[no_handle:]
     if family in ("Convolution", "Rnn"):
         copied += [f".direction = op::Direction::{direction}" for a, direction in DIRECTIONS.items() if a in arguments]
     if family == "Convolution" and "activationDesc" in arguments:
@@ -99,11 +105,12 @@ def door(name, parameters, members, family, dtype):
 {{
 	return watch<index_{name}, decltype({name})>(op::{name.replace("cudnnBackend", "watch")}, {", ".join(arguments)});
 }}"""
+    struct, way = DESCRIBED_AS.get(family, family), "count" if family == "Counted" else "intercept"
     return f"""
 {status} {name}({", ".join(parameters)})
 {{
-	const auto copy = []({", ".join(f"[[maybe_unused]] {p}" for p in parameters)}) {{ return {MADE.get(family, "")}(op::{family}Call{{{", ".join(copied)}}}); }};
-	return intercept<index_{name}, decltype({name})>(copy, __builtin_return_address(0), {", ".join(arguments)});
+	const auto copy = []({", ".join(f"[[maybe_unused]] {p}" for p in parameters)}) {{ return {MADE.get(family, "")}(op::{struct}Call{{{", ".join(copied)}}}); }};
+	return {way}<index_{name}, decltype({name})>(copy, __builtin_return_address(0), {", ".join(arguments)});
 }}"""
 
 
@@ -129,7 +136,8 @@ def main(include, arguments, output, *tables):
             rows.append((name, table.stem, "none" if is_said else dtype, obstacle, str(arrays).lower(), kind))
             places = ", ".join((parts[name], older_part(name, parts[name], library)))
             slots.append(f"ENTRY({name}, {table.stem}, {library}, {places}, {versions[0]}, {versions[1]})")
-            doors.append(door(name, declared[name], families.get(family, {}), family, dtype))
+            members = families.get(DESCRIBED_AS.get(family, family), {})
+            doors.append(door(name, declared[name], members, family, dtype, kind))
 
     def write(file, *lines):
         (output / file).write_text("\n".join(("/* Written by inject/gen_entries.py. */", *lines, "")))

@@ -34,7 +34,7 @@ op::Status dispatch(core::Process &process, const op::Entry &entry, const Door &
 	core::Subject subject = core::describe(asking, call);
 	// What to do: decided at the signature's first call, and the same ever after.
 	core::Site &site = *subject.site;
-	core::Record record(process, *thread, site, asking.isRecorded);
+	core::Record record(process, *thread, site, asking.isRecorded && !subject.isCounted);
 	core::Launches launches(process, *thread, site, asking.isRecorded);
 
 	// How: otherwise, or, whenever anything stands in the way before C is touched, as it was asked.

@@ -11,6 +11,12 @@ namespace autoamp::core {
 // Not every call is recorded. Does not change once there is a process.
 extern std::atomic<bool> isCaptureLimited;
 
+// No call takes the fast path: kernels are traced, or not all calls are recorded.
+inline bool isEachDescribed(const Process &process)
+{
+	return process.options.trace == policy::TraceLevel::kernels || isCaptureLimited.load(std::memory_order_relaxed);
+}
+
 // From the process's first call on, and anew from a forked child's.
 void limitCapture(Process &process);
 // In a forked child, before its first call: what was counted in is the parent's.

@@ -108,6 +108,7 @@ template <typename Visit>
 	visit(2, static_cast<uint64_t>(call.n));
 	visit(3, static_cast<uint64_t>(call.k));
 	visit(4, static_cast<uint64_t>(call.batchCount));
+	visit(13, pack(call.transb, call.transa));
 	visit(Key::size - 2, pack(index, caller));
 }
 

@@ -3,6 +3,7 @@
 #include "inject/entry_table.h"
 #include "src/base/hash.h"
 #include "src/core/caller.h"
+#include "src/core/capture_range.h"
 #include "src/core/context.h"
 #include "src/op/convolution.h"
 #include "src/policy/lists.h"
@@ -58,8 +59,12 @@ trace::RowId makeRow(Process &process, const Site &site, policy::Verdict verdict
 	row.caller = callerName(op.caller);
 	row.region = regionOf(site.context).name;
 	const std::string shape = op::shapeOf(op);
-	row.shape = !shape.empty() ? shape.c_str() : op.library == op::Library::cudnn ? "unknown" : nullptr;
+	const op::Entry &entry = entry::entryTable[op.entry];
+	const bool hasNoSizes =
+	    op.library == op::Library::cudnn || (op::isOnlyCounted(entry) && entry.kind == op::Kind::none);
+	row.shape = !shape.empty() ? shape.c_str() : hasNoSizes ? "unknown" : nullptr;
 	row.eligible = isEligible(op);
+	row.isCounted = op::isOnlyCounted(entry) && !isEachDescribed(process);
 	row.device = op.device;
 	row.estNs = site.decision.estimate;
 	row.estLoweredNs = site.decision.estimateLowered;

@@ -1,6 +1,7 @@
 #include "src/core/subject.h"
 
 #include "src/core/capture_range.h"
+#include "src/core/counted.h"
 #include "src/core/glance.h"
 #include "src/op/dnn.h"
 #include "src/reroute/convolution.h"
@@ -49,8 +50,7 @@ void findSite(const Asking &asking, const Key &key, int ordinal, Subject &subjec
 	memo = {key, subject.site};
 	if (!subject.site->decision.isAsAsked())
 		return;
-	// Where kernels are traced, or not all calls are recorded, dispatch() is needed.
-	if (asking.process.options.trace == policy::TraceLevel::kernels || isCaptureLimited.load(std::memory_order_relaxed))
+	if (isEachDescribed(asking.process))
 		return;
 	if (trace::Lane *const lane = asking.thread.lane) {
 		memo.row = rowOf(asking.process, *subject.site);
@@ -228,8 +228,34 @@ reroute::Outcome lower(const Asking &asking, const Subject &subject, const op::L
 	return run(asking, subject, product);
 }
 
+// The device is not asked for: that alone would cost more than all else.
+Subject describeCounted(const Asking &asking, const op::PlainCall &call)
+{
+	Subject subject;
+	op::Op op = op::describe(asking.entry, asking.door.index, call);
+	op.device = unknownDevice;
+	op.caller = asking.caller.id;
+	const auto &gpu = policy::gpuConstants(asking.process.options.gpuModel, nullptr, 0);
+	subject.site = &findSite(op, asking.context, {&gpu, 90, true});
+	if (isEachDescribed(asking.process)) {
+		if (call.handle)
+			readStream(op::cublas(asking.door.truth), call.handle, subject);
+		return subject;
+	}
+	trace::Lane *const lane = asking.thread.lane;
+	trace::Cell *const cell = lane ? lane->cell(rowOf(asking.process, *subject.site)) : &asking.thread.untraced;
+	if (cell) {
+		trace::Lane::count(*cell);
+		rememberCounted(asking, call, cell);
+	}
+	subject.isCounted = cell;
+	return subject;
+}
+
 Subject describe(const Asking &asking, const op::PlainCall &call)
 {
+	if (op::isOnlyCounted(asking.entry))
+		return describeCounted(asking, call);
 	Subject subject;
 	asking.thread.cublas = op::cublas(asking.door.truth);
 	const Glance glance = glanceAt(asking.entry, nullptr, asking.thread.driver, asking.context, call);

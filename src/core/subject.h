@@ -16,6 +16,7 @@ struct Subject {
 	Site *site = nullptr;
 	void *stream = nullptr;
 	bool isCaptured = false;
+	bool isCounted = false; // already: nothing more is recorded of it
 	bool hasHandleFailed =
 	    false; // a getter of the application's handle refused: bad_argument, or a fault of the vendor's
 	const char *failed = nullptr;                    // the step of ours behind hasHandleFailed or the obstacle

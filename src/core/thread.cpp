@@ -61,6 +61,8 @@ trace::Lane *keepThisThread()
 		return nullptr;
 	for (Thread::Memo &memo : thread->memos)
 		memo = {};
+	for (Thread::Counted &counted : thread->counted)
+		counted = {};
 	return thread->lane;
 }
 

@@ -42,6 +42,13 @@ struct Thread {
 		bool isPassed = false;       // runs as it was asked, whatever else: no more to do than count it
 		trace::Cell *cell = nullptr; // there; null without a trace
 	};
+	// Of a call that is only counted: what tells it from others, and where its calls are counted.
+	struct Counted {
+		const void *caller = nullptr; // return address
+		uint64_t entry = 0, transposes = 0;
+		int64_t m = 0, n = 0, k = 0, batch = 0;
+		trace::Cell *cell = nullptr;
+	};
 	trace::Lane *lane = nullptr;
 	const cuda::Driver *driver = nullptr; // null: there is none
 	const op::Cublas *cublas = nullptr;   // null: no call has asked for it, or it has no getters
@@ -51,6 +58,8 @@ struct Thread {
 	uint32_t nameClass = 0;               // 8 bits; 0: no rule asks for its name
 	Memo memos[256] = {};                 // by the key's hash, 8 bits
 	Caller callers[64] = {};              // by return address
+	Counted counted[256] = {};            // by placeOfCounted()
+	trace::Cell untraced = {};            // of calls that are only counted, without a trace
 };
 
 // Null only without memory: then the call goes through untraced.

@@ -4,6 +4,7 @@
 
 #include "inject/entry_table.h"
 #include "inject/front.h"
+#include "src/core/counted.h"
 #include "src/core/glance.h"
 #include "src/core/region.h"
 #include "src/dispatch.h"
@@ -70,6 +71,27 @@ template <unsigned index, typename Fn, typename Copy, typename... Args>
 				return core::pass(*thread, *memo, entryTable[index], call, original);
 		}
 	return dispatchFrom<index, Fn, Copy>(truth, caller, args...);
+}
+
+// A call that has no lower form, whatever its arguments are. What the vendor calls inside it comes from the vendor's
+// own files and is left alone for that reason, so the depth stays as it is.
+template <unsigned index, typename Fn, typename Copy, typename... Args>
+[[gnu::always_inline]] inline auto count(const Copy &copy, const void *caller, Args... args) noexcept
+{
+	void *const truth = truthOf<index>();
+	if (!truth)
+		return notInitialized<std::invoke_result_t<Fn, Args...>>;
+	if (__builtin_expect(!autoamp_front_thread.depth && !core::isIdle.load(std::memory_order_relaxed), 1)) {
+		const core::Thread *const thread = core::knownThread();
+		trace::Cell *const cell =
+		    thread ? core::findCounted<index>(*thread, entryTable[index], caller, copy(args...)) : nullptr;
+		if (__builtin_expect(!cell, 0)) {
+			const Inside inside;
+			return dispatchFrom<index, Fn, Copy>(truth, caller, args...);
+		}
+		trace::Lane::count(*cell);
+	}
+	return reinterpret_cast<Fn *>(truth)(args...);
 }
 
 // What is no call of its own, but says what one is about.

@@ -136,9 +136,10 @@ struct DnnCall {
 };
 
 // Everything of cuBLAS that is never lowered: what a report can say about it. The handle of a cublasXt entry point is
-// of another type than the others'.
+// of another type than the others'. transa is also the only transposition of a call that has one.
 struct PlainCall {
 	void *handle = nullptr;
+	int transa = 0, transb = 0;
 	int64_t m = 0, n = 0, k = 0;
 	int64_t batchCount = 1;
 	int Atype = typeOfRow, xType = typeOfRow;

@@ -22,6 +22,8 @@ Dtype dtypeOf(int cudaType)
 		return Dtype::float64;
 	case CUDA_C_32F:
 		return Dtype::complex64;
+	case CUDA_C_64F:
+		return Dtype::complex128;
 	default:
 		return Dtype::other;
 	}
@@ -77,7 +79,7 @@ Obstacle typeObstacle(Dtype a, Dtype b, Dtype out)
 		return Obstacle::none;
 	if (a == Dtype::float64)
 		return Obstacle::float64;
-	if (a == Dtype::complex64)
+	if (isComplex(a))
 		return Obstacle::complex;
 	if (a == Dtype::float16 || a == Dtype::bfloat16)
 		return Obstacle::already_low;
@@ -223,13 +225,14 @@ Op describe(const Entry &entry, uint16_t index, const PlainCall &call)
 	Op op;
 	op.entry = index;
 	op.library = entry.library;
-	op.kind = entry.obstacle == Obstacle::matrix_vector ? Kind::mv : Kind::none;
+	op.kind = entry.obstacle == Obstacle::matrix_vector ? Kind::mv : entry.kind;
 	const int type = call.Atype != typeOfRow ? call.Atype : call.xType;
 	op.a = op.b = op.out = op.asked = entry.dtype != Dtype::none ? entry.dtype : dtypeOf(type);
 	op.obstacle = entry.dtype == Dtype::none ? typeObstacle(op.a, op.b, op.out) : Obstacle::none;
 	if (op.obstacle == Obstacle::none)
 		op.obstacle = entry.obstacle;
-	op.m = call.m, op.n = call.n, op.k = call.k;
+	op.transa = transposeOf(call.transa), op.transb = transposeOf(call.transb);
+	op.m = call.m, op.n = call.n, op.k = entry.kind == Kind::mv ? 1 : call.k; // a full matrix times one column
 	op.batch = static_cast<int32_t>(std::clamp<int64_t>(call.batchCount, 0, INT32_MAX));
 	return op;
 }

@@ -19,13 +19,13 @@ inline const char *name(Library library)
 }
 
 // What the elements are. tf32 is never stored: it says how fp32 data may be multiplied.
-enum class Dtype : uint8_t { none, float32, float16, bfloat16, tf32, float64, complex64, other };
+enum class Dtype : uint8_t { none, float32, float16, bfloat16, tf32, float64, complex64, complex128, other };
 
 // As reports spell it; null for none.
 inline const char *name(Dtype dtype)
 {
-	static constexpr const char *names[] = {nullptr, "float32", "float16",   "bfloat16",
-	                                        "tf32",  "float64", "complex64", "other"};
+	static constexpr const char *names[] = {nullptr,   "float32",   "float16",    "bfloat16", "tf32",
+	                                        "float64", "complex64", "complex128", "other"};
 	return names[static_cast<unsigned>(dtype)];
 }
 
@@ -209,9 +209,15 @@ enum Flag : uint16_t {
 	flagReserveAsked = 1024, // that of the net as it was asked for, or of nobody knows what
 };
 
+inline bool isComplex(Dtype type)
+{
+	return type == Dtype::complex64 || type == Dtype::complex128;
+}
+
 inline double flops(const Op &op)
 {
-	return 2.0 * static_cast<double>(op.m) * static_cast<double>(op.n) * static_cast<double>(op.k) * op.batch;
+	return (isComplex(op.a) ? 8.0 : 2.0) * static_cast<double>(op.m) * static_cast<double>(op.n) *
+	       static_cast<double>(op.k) * op.batch;
 }
 
 // Do no two results of a batch have an element in common? They lie one behind the other, or side by side in the columns

@@ -64,7 +64,7 @@ Reason obstacleOfData(const op::Op &op)
 	if (op.a != Dtype::float32 || op.b != Dtype::float32) {
 		if (op.a == Dtype::float64 || op.b == Dtype::float64)
 			return Reason::float64;
-		if (op.a == Dtype::complex64 || op.b == Dtype::complex64)
+		if (op::isComplex(op.a) || op::isComplex(op.b))
 			return Reason::complex;
 		return isLow(op.a) && isLow(op.b) ? Reason::already_low : Reason::not_float32;
 	}
@@ -255,8 +255,8 @@ Ways waysOf(const op::Op &op, const Aim &aim, const Device &device)
 	              {Strategy::library, aim.dtype},
 	              {Strategy::tf32, op::Dtype::tf32}}};
 	const Path paths[] = {isTf32 ? Path::tf32 : Path::fp32, Path::half, Path::fast16, Path::tf32};
-	const bool isProduct = op::isProduct(op.kind) && op.a == op::Dtype::float32 && op.b == op::Dtype::float32 &&
-	                       op.m > 0 && op.n > 0 && op.k > 0 && op.batch > 0;
+	const bool isProduct = op::isProduct(op.kind) && op.kind != op::Kind::mv && op.a == op::Dtype::float32 &&
+	                       op.b == op::Dtype::float32 && op.m > 0 && op.n > 0 && op.k > 0 && op.batch > 0;
 	for (Way &way : ways) {
 		const auto index = static_cast<size_t>(way.strategy);
 		if (index > 0)

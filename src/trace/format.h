@@ -155,7 +155,9 @@ struct RegionRowRecord : RowRecord {
 };
 static_assert(sizeof(RegionRowRecord) == 120);
 
-constexpr uint32_t rowEligible = 1; // RowRecord::flags
+// RowRecord::flags. counted: its cells have calls alone, and there are no single events of it.
+constexpr uint32_t rowEligible = 1, rowCounted = 2;
+constexpr uint16_t kNoDevice = 0xffff; // RowRecord::device: not known
 
 // One a thread at a time; a thread that begins when another has ended takes its lane over.
 struct alignas(64) LaneRecord : Record {

@@ -322,6 +322,7 @@ struct Trace::Loader {
 		row.transb = record.transb;
 		row.device = record.device;
 		row.eligible = record.flags & rowEligible;
+		row.isCounted = record.flags & rowCounted;
 		row.estNs = orUnknown(record.estNs);
 		row.estLoweredNs = orUnknown(record.estLoweredNs);
 		row.kernelNs = row.castNs = kUnknown;

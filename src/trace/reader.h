@@ -31,6 +31,7 @@ struct RowInfo {
 	char transa = 'N', transb = 'N';
 	uint32_t device = 0;
 	bool eligible = false;
+	bool isCounted = false;     // only `calls` is known of it
 	double estNs, estLoweredNs; // NaN: unknown
 	uint64_t calls = 0, captured = 0;
 	double hostNs = 0;
@@ -48,7 +49,8 @@ struct RowInfo {
 	double flops() const
 	{
 		const bool isWork = m > 0 && n > 0 && k > 0 && batch > 0 && reason != "bad_argument";
-		return isWork ? 2.0 * double(m) * double(n) * double(k) * double(batch) * double(calls) : 0.0;
+		const double each = dtypeIn.starts_with("complex") ? 8.0 : 2.0; // four products of parts, and their sums
+		return isWork ? each * double(m) * double(n) * double(k) * double(batch) * double(calls) : 0.0;
 	}
 };
 

@@ -400,7 +400,7 @@ RowId Recorder::row(const Row &row)
 		record.device = row.device;
 		record.transa = row.transa;
 		record.transb = row.transb;
-		record.flags = row.eligible ? rowEligible : 0;
+		record.flags = (row.eligible ? rowEligible : 0) | (row.isCounted ? rowCounted : 0);
 		record.region = intern(row.region);
 		record.shape = intern(row.shape);
 		if (record.region || record.shape)

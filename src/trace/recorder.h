@@ -40,6 +40,7 @@ struct Row {
 	const char *region = nullptr; // the innermost that has a name
 	const char *shape = nullptr;  // where m, n, k and batch do not say it
 	bool eligible = false;        // fp32 data and a lower form exists
+	bool isCounted = false;       // by Lane::count() alone
 	uint16_t device = 0;
 	float estNs = -1, estLoweredNs = -1; // negative: unknown
 };
@@ -126,6 +127,8 @@ public:
 			add(cell.captured, 1);
 		return true;
 	}
+	// One call of a row of which nothing else is known.
+	static void count(Cell &cell) { add(cell.calls, 1); }
 	// Totals and event. weight: what timing() answered; for 0 the times do not matter.
 	void record(RowId row, uint64_t startTicks, uint64_t endTicks, bool captured, unsigned weight = 1)
 	{

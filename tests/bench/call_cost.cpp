@@ -1,6 +1,7 @@
 // Nanoseconds a cublasSgemm call: `call_cost [SIZE] [REPEATS]` prints the median of the repeats and their spread. Run
 // by call_cost.py bare and preloaded; what it is linked to decides what is measured. `call_cost SIZE REPEATS region`:
-// with a region open; then also the nanoseconds of opening and closing one.
+// with a region open; then also the nanoseconds of opening and closing one. `call_cost SIZE REPEATS fp64`: of
+// cublasDgemm, which is only counted.
 #include "inject/autoamp.h"
 
 #include <cublas_v2.h>
@@ -12,6 +13,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <string>
 #include <vector>
 
 int main(int count, char **arguments)
@@ -26,16 +28,21 @@ int main(int count, char **arguments)
 	cublasHandle_t handle;
 	if (cublasCreate(&handle) != CUBLAS_STATUS_SUCCESS)
 		return 1;
-	const bool isInside = count > 3;
+	const std::string mode = count > 3 ? arguments[3] : "";
+	const bool isInside = mode == "region", isDouble = mode == "fp64";
 	autoamp_region region = AUTOAMP_REGION;
 	region.name = "region", region.dtype = "bfloat16";
 	if (isInside)
 		autoamp_push(&region);
+	double dOne = 1, dZero = 0, dA = 0;
 	float one = 1, zero = 0, a = 0, b = 0, c = 0; // never dereferenced: the product is kept, or the library is empty
 	std::vector<double> times;
 	for (int repeat = 0; repeat <= repeats; repeat++) {
 		const auto start = std::chrono::steady_clock::now();
-		for (int call = 0; call < calls; call++)
+		for (int call = 0; call < calls && isDouble; call++)
+			cublasDgemm(handle, CUBLAS_OP_N, CUBLAS_OP_N, size, size, size, &dOne, &dA, size, &dA, size, &dZero, &dA,
+			            size);
+		for (int call = 0; call < calls && !isDouble; call++)
 			cublasSgemm(handle, CUBLAS_OP_N, CUBLAS_OP_N, size, size, size, &one, &a, size, &b, size, &zero, &c, size);
 		const std::chrono::duration<double, std::nano> time = std::chrono::steady_clock::now() - start;
 		if (repeat) // the first one warms up

@@ -23,6 +23,8 @@ CASES = [
     ("kept at O1, emulated driver, trace off", "call_cost_driver", {"AUTOAMP_TRACE": "off"}),
     ("kept at O1, emulated driver, trace off, 50 rules", "call_cost_driver", {"AUTOAMP_TRACE": "off", "AUTOAMP_CONFIG": RULES}),
     ("kept at O1, emulated driver, summary", "call_cost_driver", {"AUTOAMP_TRACE": "summary"}),
+    ("fp64, counted, summary", "call_cost fp64", {}),
+    ("fp64, counted, ops", "call_cost fp64", {"AUTOAMP_TRACE": "ops"}),
     ("dlsym of another name", "lookup_cost", {"AUTOAMP_LEVEL": "O0"}),
     ("dlsym of another name, HOOK_DLSYM=got", "lookup_cost", {"AUTOAMP_LEVEL": "O0", "AUTOAMP_HOOK_DLSYM": "got"}),
 ]
@@ -39,13 +41,14 @@ def main(build, rounds=7):
     pathlib.Path(RULES).write_text("".join(f'[[rule]]\n{MATCHERS[i % 5].format(i)}\nprecision = "bfloat16"\n' for i in range(50)))
     preloaded = {"LD_PRELOAD": str(build / "inject/libautoamp.so"), "AUTOAMP_TRACE_FILE": "/dev/shm/call_cost.%p.aat"}
     for name, program, variables in CASES:
+        program, *how = program.split()
         driver = f":{build}/tools/emulated/libcuda.so.1" if program == "call_cost_driver" else ""
         program = str(build / "tests/bench" / program)
         added, bare, inside, regions = [], [], [], []
         for _ in range(int(rounds)):
-            bare.append(time(program, {"LD_PRELOAD": driver})[0])
+            bare.append(time(program, {"LD_PRELOAD": driver}, *how)[0])
             environment = preloaded | variables | {"LD_PRELOAD": preloaded["LD_PRELOAD"] + driver}
-            added.append(time(program, environment)[0] - bare[-1])
+            added.append(time(program, environment, *how)[0] - bare[-1])
             call, region = time(program, environment, "region")
             inside.append(call - bare[-1])
             regions.append(region)

@@ -351,7 +351,7 @@ TEST_CASE("the vendor's element types in our words")
 		int type;
 		Dtype expected;
 	} rows[] = {{CUDA_R_32F, Dtype::float32},   {CUDA_R_16F, Dtype::float16},   {CUDA_R_16BF, Dtype::bfloat16},
-	            {CUDA_R_64F, Dtype::float64},   {CUDA_C_32F, Dtype::complex64}, {CUDA_C_64F, Dtype::other},
+	            {CUDA_R_64F, Dtype::float64},   {CUDA_C_32F, Dtype::complex64}, {CUDA_C_64F, Dtype::complex128},
 	            {CUDA_R_8F_E4M3, Dtype::other}, {typeOfRow, Dtype::other}};
 	for (const auto &row : rows) {
 		CAPTURE(row.type);

@@ -193,14 +193,15 @@ std::vector<Group> groupsOf(const std::vector<trace::Trace> &runs, const std::st
 				continue;
 			}
 			const auto device = row.device < run.devices.size() ? run.devices[row.device] : "";
-			groups[by == "op"       ? row.op
-			       : by == "entry"  ? row.entry
-			       : by == "shape"  ? shapeOf(row)
-			       : by == "reason" ? row.reason
-			       : by == "caller" ? row.caller
-			       : by == "region" ? row.region
-			       : by == "rank"   ? run.rank
-			                        : fmt::format("{} {}", row.device, device)]
+			groups[by == "op"                       ? row.op
+			       : by == "entry"                  ? row.entry
+			       : by == "shape"                  ? shapeOf(row)
+			       : by == "reason"                 ? row.reason
+			       : by == "caller"                 ? row.caller
+			       : by == "region"                 ? row.region
+			       : by == "rank"                   ? run.rank
+			       : row.device == trace::kNoDevice ? ""
+			                                        : fmt::format("{} {}", row.device, device)]
 			    .add(row);
 		}
 	std::vector<Group> sorted;
@@ -257,6 +258,8 @@ std::string adviceOn(const std::string &reason)
 
 std::string shapeOf(const trace::RowInfo &row)
 {
+	if (row.op == "mv" && row.shape.empty() && row.k == 1)
+		return fmt::format("{}x{}{}", row.m, row.n, row.batch == 1 ? "" : fmt::format(" b{}", row.batch));
 	return row.shape.empty() ? shape(row.m, row.n, row.k, row.batch) : row.shape;
 }
 

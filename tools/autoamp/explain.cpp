@@ -18,7 +18,7 @@
 
 namespace autoamp::tool {
 
-const std::vector<std::string> operandTypes = {"float32", "float16", "bfloat16", "float64", "complex64"};
+const std::vector<std::string> operandTypes = {"float32", "float16", "bfloat16", "float64", "complex64", "complex128"};
 
 namespace {
 

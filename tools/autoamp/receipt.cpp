@@ -142,6 +142,21 @@ std::string whereToFind(const Runs &runs)
 	return fmt::format("{}", fmt::join(files, " "));
 }
 
+// The entry point and the reason that all calls have in common; null: there is none.
+const trace::RowInfo *onlyEntry(const Runs &runs)
+{
+	const trace::RowInfo *only = nullptr;
+	for (const auto &run : runs)
+		for (const auto &row : run.rows) {
+			if (row.calls == 0)
+				continue;
+			if (only && std::tie(row.entry, row.reason) != std::tie(only->entry, only->reason))
+				return nullptr;
+			only = &row;
+		}
+	return only;
+}
+
 std::vector<std::string> describe(const Runs &runs, const Account &account)
 {
 	std::vector<std::string> lines;
@@ -155,7 +170,10 @@ std::vector<std::string> describe(const Runs &runs, const Account &account)
 		                            share(sum.flops, account.eligible.flops), types.empty() ? "" : " to ",
 		                            fmt::join(types, " and ")));
 	};
-	if (account.eligible.calls == 0) {
+	if (account.eligible.calls == 0 && onlyEntry(runs)) {
+		lines.push_back(fmt::format("{} of {} ({}): nothing to lower", plural(account.all.calls, "call"),
+		                            onlyEntry(runs)->entry, onlyEntry(runs)->reason));
+	} else if (account.eligible.calls == 0) {
 		const bool isLow = std::all_of(account.reasons.begin(), account.reasons.end(),
 		                               [](const auto &reason) { return reason.reason == "already_low"; });
 		lines.push_back(isLow

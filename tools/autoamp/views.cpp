@@ -139,16 +139,18 @@ Json describe(const OpsRow &place)
 {
 	static const trace::RowInfo none = {};
 	const auto &row = place.row ? *place.row : none;
+	const bool isSized = row.shape != "unknown";
+	const auto size = [isSized](int64_t number) { return isSized ? Json(number) : Json(); };
 	return {{"run", place.run},
-	        {"device", row.device},
+	        {"device", row.device != trace::kNoDevice ? Json(row.device) : Json()},
 	        {"thread", nullptr},
 	        {"library", orNull(row.library)},
 	        {"entry", orNull(row.entry)},
 	        {"op", orNull(row.op)},
-	        {"m", row.m},
-	        {"n", row.n},
-	        {"k", row.k},
-	        {"batch", row.batch},
+	        {"m", size(row.m)},
+	        {"n", size(row.n)},
+	        {"k", size(row.k)},
+	        {"batch", size(row.batch)},
 	        {"shape", shapeOf(row)},
 	        {"transa", std::string(1, row.transa)},
 	        {"transb", std::string(1, row.transb)},
@@ -162,9 +164,9 @@ Json describe(const OpsRow &place)
 	        {"strategy", orNull(row.strategy)},
 	        {"eligible", row.eligible},
 	        {"calls", row.calls},
-	        {"captured", row.captured},
+	        {"captured", row.isCounted ? Json() : Json(row.captured)},
 	        {"flops", row.flops()},
-	        {"host_ns", nanoseconds(row.hostNs)},
+	        {"host_ns", row.isCounted ? Json() : nanoseconds(row.hostNs)},
 	        {"kernel_ns", nanoseconds(row.kernelNs)},
 	        {"cast_ns", nanoseconds(row.castNs)},
 	        {"tc", tensorCoresOf(row.tensorCores)},

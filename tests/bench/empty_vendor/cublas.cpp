@@ -1,5 +1,5 @@
 // A libcublas.so.13 that does nothing, so that what autoamp adds to a call is all there is to measure: create, destroy,
-// cublasSgemm_v2 and the getters that the library asks.
+// cublasSgemm_v2, cublasDgemm_v2 and the getters that the library asks.
 #include <cublas_v2.h>
 
 extern "C" {
@@ -35,6 +35,11 @@ cublasStatus_t cublasGetSmCountTarget(cublasHandle_t, int *target)
 }
 cublasStatus_t cublasSgemm_v2(cublasHandle_t, cublasOperation_t, cublasOperation_t, int, int, int, const float *,
                               const float *, int, const float *, int, const float *, float *, int)
+{
+	return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasDgemm_v2(cublasHandle_t, cublasOperation_t, cublasOperation_t, int, int, int, const double *,
+                              const double *, int, const double *, int, const double *, double *, int)
 {
 	return CUBLAS_STATUS_SUCCESS;
 }

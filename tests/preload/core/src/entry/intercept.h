@@ -53,6 +53,12 @@ auto intercept(const Copy &copy, const void *caller, Args... args) noexcept
 	return status;
 }
 
+template <unsigned index, typename Fn, typename Copy, typename... Args>
+auto count(const Copy &copy, const void *caller, Args... args) noexcept
+{
+	return intercept<index, Fn>(copy, caller, args...);
+}
+
 // No call: nothing is told.
 template <unsigned index, typename Fn, typename... Args>
 auto watch(int, Args... args) noexcept
