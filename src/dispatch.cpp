@@ -34,8 +34,8 @@ op::Status dispatch(core::Process &process, const op::Entry &entry, const Door &
 	core::Subject subject = core::describe(asking, call);
 	// What to do: decided at the signature's first call, and the same ever after.
 	core::Site &site = *subject.site;
-	core::Record record(process, *thread, site, asking.isRecorded && !subject.isCounted);
-	core::Launches launches(process, *thread, site, asking.isRecorded);
+	core::Record record(process, *thread, *subject.rows, asking.isRecorded && !subject.isCounted);
+	core::Launches launches(process, *thread, *subject.rows, asking.isRecorded);
 
 	// How: otherwise, or, whenever anything stands in the way before C is touched, as it was asked.
 	if (subject.obstacle == Reason::count && !site.decision.isAsAsked()) {
@@ -47,7 +47,7 @@ op::Status dispatch(core::Process &process, const op::Entry &entry, const Door &
 		}
 		subject.obstacle = outcome.reason;
 		subject.isCaptured = outcome.isCaptured;
-		launches.fallBack(process, site, subject.obstacle);
+		launches.fallBack(process, *subject.rows, subject.obstacle);
 		if (subject.refusal && outcome.code)
 			subject.refusal = outcome.code;
 	}

@@ -20,6 +20,16 @@ inline uint32_t contextOf(const Thread &thread)
 	return thread.nameClass | currentRegion() << 8;
 }
 static_assert(regionBits <= 16);
+// The part of the context that decides: without the range that no rule names.
+inline uint32_t decisiveContext(uint32_t context)
+{
+	return regionAt(context >> 8).decisive << 8 | (context & 0xff);
+}
+// The same with `(more ranges)` for the range that no rule names.
+inline uint32_t withoutRange(uint32_t context)
+{
+	return regionAt(context >> 8).unnamed << 8 | (context & 0xff);
+}
 inline const Region &regionOf(uint32_t context)
 {
 	return regionAt(context >> 8);

@@ -10,10 +10,10 @@ namespace autoamp::core {
 class Launches
 {
 public:
-	Launches(Process &process, Thread &thread, Site &site, bool isRecorded) : thread_(thread), isRecorded_(isRecorded)
+	Launches(Process &process, Thread &thread, Rows &rows, bool isRecorded) : thread_(thread), isRecorded_(isRecorded)
 	{
 		if (__builtin_expect(trace::cupti::isOn.load(std::memory_order_relaxed), 0) && thread.lane)
-			begin(rowOf(process, site));
+			begin(rowOf(process, rows));
 	}
 	~Launches()
 	{
@@ -24,11 +24,11 @@ public:
 	Launches &operator=(const Launches &) = delete;
 
 	// What follows belongs to another row: the call runs as it was asked after all.
-	void fallBack(Process &process, Site &site, policy::Reason reason)
+	void fallBack(Process &process, Rows &rows, policy::Reason reason)
 	{
 		if (__builtin_expect(isBegun_, 0)) {
 			end();
-			begin(fallbackRowOf(process, site, reason));
+			begin(fallbackRowOf(process, rows, reason));
 		}
 	}
 

@@ -162,7 +162,7 @@ void fill(const NvtxExportTableCallbacks &tables, NvtxCallbackModule module, con
 
 int receiveRanges(const void *given)
 {
-	if (!areRangesMeant())
+	if (!areRangesUsed())
 		return 0;
 	const auto getTable = reinterpret_cast<NvtxGetExportTableFunc_t>(const_cast<void *>(given));
 	const auto *const tables = static_cast<const NvtxExportTableCallbacks *>(getTable(NVTX_ETID_CALLBACKS));

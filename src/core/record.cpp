@@ -14,13 +14,13 @@ void Record::tell(const reroute::Outcome &outcome)
 		base::log(base::LogLevel::info, "%s: %s", policy::name(outcome.reason), text);
 		if (lane_)
 			process_.recorder.note(policy::name(outcome.reason), text,
-			                       outcome.isDone ? rowOf(process_, site_)
-			                                      : fallbackRowOf(process_, site_, outcome.reason));
+			                       outcome.isDone ? rowOf(process_, rows_)
+			                                      : fallbackRowOf(process_, rows_, outcome.reason));
 	}
 	if (outcome.builtNs && lane_) {
 		char text[32];
 		std::snprintf(text, sizeof text, "%.3f ms", static_cast<double>(outcome.builtNs) / 1e6);
-		process_.recorder.note(trace::noteOfPlan, text, rowOf(process_, site_));
+		process_.recorder.note(trace::noteOfPlan, text, rowOf(process_, rows_));
 	}
 	if (!outcome.isDone || !lane_)
 		return;
@@ -32,13 +32,13 @@ void Record::finish(const Subject &subject, op::Status status)
 	if (!lane_)
 		return;
 	trace::RowId row;
-	if (!site_.decision.isAsAsked())
-		row = fallbackRowOf(process_, site_, subject.obstacle);
+	if (!rows_.site->decision.isAsAsked())
+		row = fallbackRowOf(process_, rows_, subject.obstacle);
 	else if (subject.hasHandleFailed && status == 0)
-		row = fallbackRowOf(process_, site_, policy::Reason::engine_failed);
+		row = fallbackRowOf(process_, rows_, policy::Reason::engine_failed);
 	else
-		row = rowOf(process_, site_);
-	if (subject.failed && row != rowOf(process_, site_))
+		row = rowOf(process_, rows_);
+	if (subject.failed && row != rowOf(process_, rows_))
 		process_.recorder.note(policy::name(policy::Reason::engine_failed), subject.failed, row);
 	span_->endAs(row, subject.isCaptured);
 }

@@ -52,11 +52,11 @@ private:
 class Record
 {
 public:
-	Record(Process &process, const Thread &thread, Site &site, bool isRecorded)
-	    : process_(process), lane_(isRecorded ? thread.lane : nullptr), site_(site)
+	Record(Process &process, const Thread &thread, Rows &rows, bool isRecorded)
+	    : process_(process), lane_(isRecorded ? thread.lane : nullptr), rows_(rows)
 	{
 		if (lane_) {
-			const trace::RowId row = rowOf(process, site);
+			const trace::RowId row = rowOf(process, rows);
 			span_.emplace(*lane_, row, lane_->cell(row));
 		}
 	}
@@ -71,7 +71,7 @@ public:
 private:
 	Process &process_;
 	trace::Lane *lane_;
-	Site &site_;
+	Rows &rows_;
 	std::optional<Span> span_;
 };
 

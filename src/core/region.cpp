@@ -27,6 +27,10 @@ namespace {
 // A program may make its names up as it goes: beyond these numbers a name is dropped, then what it matched, and what is
 // decided stays. Every region multiplies the signatures that are remembered.
 constexpr size_t nameLimit = 1024, policyLimit = 4096, depthLimit = 1u << 16, sharedLimit = 256, rangeLimit = 1u << 16;
+// Limits for NVTX ranges that no rule names: their names, and the regions with one.
+constexpr size_t rangeNameLimit = 256;
+constexpr uint32_t rangedLimit = 1u << 14;
+constexpr const char *moreRanges = "(more ranges)";
 constexpr uint32_t regionLimit = 1u << regionBits;
 
 // Over all that stands below; never held while anything is called that could wait.
@@ -46,10 +50,12 @@ constexpr unsigned bucketCount = 1024;
 std::atomic<Node *> buckets[bucketCount]; // read without the lock
 std::atomic<const Region *> regions[regionLimit];
 uint32_t regionCount = 1; // 0 is the process's own
+uint32_t rangedCount = 0;
 
 struct Tables {
 	std::unordered_map<std::string, Policy> policies; // by key
 	std::unordered_map<std::string, RangeName> names;
+	std::unordered_map<std::string, RangeName> ranges;       // that no rule names
 	std::map<std::pair<uint64_t, bool>, RangeName> nameless; // by patterns, and whether a capture range
 };
 Tables &tables()
@@ -123,7 +129,8 @@ const Configuration *configuration()
 Node *findNode(const Region &wanted, unsigned bucket)
 {
 	Node *node = buckets[bucket].load(std::memory_order_acquire);
-	while (node && (node->policy != wanted.policy || node->patterns != wanted.patterns || node->name != wanted.name))
+	while (node && (node->policy != wanted.policy || node->patterns != wanted.patterns || node->name != wanted.name ||
+	                node->range != wanted.range))
 		node = node->next;
 	return node;
 }
@@ -131,13 +138,32 @@ Node *findNode(const Region &wanted, unsigned bucket)
 uint32_t idOf(const Region &wanted)
 {
 	const Region &none = configuration()->none;
-	if (wanted.policy == none.policy && wanted.patterns == none.patterns && wanted.name == none.name)
+	if (wanted.policy == none.policy && wanted.patterns == none.patterns && wanted.name == none.name && !wanted.range)
 		return 0;
 	const uint64_t words[] = {reinterpret_cast<uintptr_t>(wanted.policy), wanted.patterns,
-	                          reinterpret_cast<uintptr_t>(wanted.name)};
+	                          reinterpret_cast<uintptr_t>(wanted.name), reinterpret_cast<uintptr_t>(wanted.range)};
 	const unsigned bucket = base::hashBytes(words, sizeof words) % bucketCount;
 	if (const Node *known = findNode(wanted, bucket))
 		return known->id;
+	if (wanted.range) {
+		Region plain = wanted;
+		plain.range = nullptr;
+		const uint32_t decisive = idOf(plain);
+		plain.range = moreRanges;
+		const uint32_t unnamed = wanted.range == moreRanges ? 0 : idOf(plain);
+		const Lock lock;
+		if (const Node *known = findNode(wanted, bucket))
+			return known->id;
+		// Never at the cost of what decides. The regions that stand for many names are as few as those without any.
+		if (regionCount >= regionLimit - policyLimit || (unnamed && rangedCount >= rangedLimit))
+			return unnamed ? unnamed : decisive;
+		rangedCount++;
+		auto *const made = new Node{wanted, regionCount++, buckets[bucket].load(std::memory_order_relaxed)};
+		made->decisive = decisive, made->unnamed = unnamed ? unnamed : made->id;
+		regions[made->id].store(made, std::memory_order_release);
+		buckets[bucket].store(made, std::memory_order_release);
+		return made->id;
+	}
 	{
 		const Lock lock;
 		if (const Node *known = findNode(wanted, bucket))
@@ -145,6 +171,7 @@ uint32_t idOf(const Region &wanted)
 		// The last ones are for policies alone.
 		if (regionCount < (wanted.patterns || wanted.name ? regionLimit - policyLimit : regionLimit)) {
 			auto *const made = new Node{wanted, regionCount++, buckets[bucket].load(std::memory_order_relaxed)};
+			made->decisive = made->unnamed = made->id;
 			regions[made->id].store(made, std::memory_order_release);
 			buckets[bucket].store(made, std::memory_order_release);
 			return made->id;
@@ -155,15 +182,36 @@ uint32_t idOf(const Region &wanted)
 
 const RangeName captureOnly = {0, nullptr, true};
 
-// Null: a name that says nothing to anybody, or the limit.
+// The name of a range that no rule names.
+const RangeName *rangeNameOf(std::string_view text, bool isCapture)
+{
+	static const RangeName more[] = {{0, moreRanges, false}, {0, moreRanges, true}};
+	const Lock lock;
+	auto &ranges = tables().ranges;
+	const std::string key(text);
+	const auto known = ranges.find(key);
+	if (known != ranges.end())
+		return &known->second;
+	if (ranges.size() >= rangeNameLimit)
+		return &more[isCapture];
+	const auto added = ranges.emplace(key, RangeName{0, nullptr, isCapture}).first;
+	added->second.text = added->first.c_str();
+	return &added->second;
+}
+
+// Null: a name that has no user, or the limit. isStored: it is a region's, whatever the rules are.
 const RangeName *nameOf(std::string_view text, bool isStored)
 {
 	const policy::Options &options = configuration()->base.options;
 	const uint64_t patterns = policy::bitsOf(options.rules->regionPatterns, text);
 	const bool isCapture = options.captureRange.kind == policy::CaptureRange::Kind::nvtx &&
 	                       policy::matches(options.captureRange.name, text);
-	if (text.empty() || (!patterns && !isStored))
-		return isCapture && !text.empty() ? &captureOnly : nullptr;
+	if (text.empty())
+		return nullptr;
+	if (!patterns && !isStored)
+		return options.trace != policy::TraceLevel::off ? rangeNameOf(text, isCapture)
+		       : isCapture                              ? &captureOnly
+		                                                : nullptr;
 	const RangeName *nameless = nullptr;
 	{
 		const Lock lock;
@@ -225,7 +273,9 @@ void renewRange() // under the lock
 	const auto latest = std::find_if(all.ranges.rbegin(), all.ranges.rend(),
 	                                 [](const auto &each) { return each.second.name->patterns != 0; });
 	range.name = latest == all.ranges.rend() ? nullptr : latest->second.name->text;
-	if (range.patterns == all.range.patterns && range.name == all.range.name)
+	if (latest != all.ranges.rbegin()) // the innermost is one that no rule names
+		range.range = all.ranges.rbegin()->second.name->text;
+	if (range.patterns == all.range.patterns && range.name == all.range.name && range.range == all.range.range)
 		return;
 	all.range = range;
 	shareOthers();
@@ -352,7 +402,8 @@ Stack *thisStack()
 
 Region above(const Region &below, const Region &own)
 {
-	return {own.policy ? own.policy : below.policy, below.patterns | own.patterns, own.name ? own.name : below.name};
+	return {own.policy ? own.policy : below.policy, below.patterns | own.patterns, own.name ? own.name : below.name,
+	        own.name || own.range ? own.range : below.range};
 }
 
 // What the thread's calls run in: its own regions, with the ranges of the process; without any, those for all threads.
@@ -624,10 +675,11 @@ void renewRegion()
 	}
 }
 
-bool areRangesMeant()
+bool areRangesUsed()
 {
 	const Configuration *const known = configuration();
-	return known && (!known->base.options.rules->regionPatterns.empty() ||
+	return known && (known->base.options.trace != policy::TraceLevel::off ||
+	                 !known->base.options.rules->regionPatterns.empty() ||
 	                 known->base.options.captureRange.kind == policy::CaptureRange::Kind::nvtx);
 }
 
@@ -645,7 +697,10 @@ int pushRange(uint64_t domain, const RangeName *name)
 	const int level = levelOf(*stack, domain);
 	Frame frame = {};
 	frame.domain = domain;
-	frame.own = {nullptr, name ? name->patterns : 0, name ? name->text : nullptr};
+	if (name && name->patterns)
+		frame.own = {nullptr, name->patterns, name->text};
+	else if (name)
+		frame.own.range = name->text;
 	frame.isRange = name;
 	frame.above = !name;
 	Frame *const below = innermost(*stack, domain);

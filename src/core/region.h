@@ -1,5 +1,6 @@
-// Regions: what a piece of the program runs in, as it says itself (inject/autoamp.h) or as its NVTX ranges do that a
-// rule names. A thread's are its own; a call costs a look at the thread block. Any thread.
+// Regions: settings for a part of a program, opened by the program (inject/autoamp.h), and its NVTX ranges. A range
+// that a rule names takes part in decisions; the others only name rows of the trace. A thread's are its own; a call
+// costs a look at the thread block. Any thread.
 #pragma once
 
 #include "inject/front.h"
@@ -22,6 +23,10 @@ struct Region {
 	const Policy *policy = nullptr;
 	uint64_t patterns = 0;      // bit: the pattern of a rule that an open region matches
 	const char *name = nullptr; // of the innermost that has one; null: none
+	// The innermost NVTX range inside it that no rule names; null: none. The regions without it, and with
+	// `(more ranges)` in its place.
+	const char *range = nullptr;
+	uint32_t decisive = 0, unnamed = 0;
 };
 const Region &regionAt(uint32_t id);
 
@@ -44,14 +49,14 @@ constexpr unsigned regionBits = 16;
 
 // ---- for the NVTX receiver
 
-// A name and who means it: rules, the capture range. Never goes.
+// A name and its users: rules, the capture range, the trace. Never goes.
 struct RangeName {
 	uint64_t patterns;
-	const char *text; // null: no rule means it, or there were too many names
+	const char *text; // null: it names no rows
 	bool isCapture;
 };
-bool areRangesMeant();                                 // some rule names a region, or a capture range is one
-const RangeName *findRangeName(std::string_view text); // null: nobody means it
+bool areRangesUsed();                                  // by rules that name a region, a capture range or a trace
+const RangeName *findRangeName(std::string_view text); // null: it has no user
 // The calling thread's ranges of a domain (from 1). How many were open there before; popRange: -1: none, else how many
 // are left.
 int pushRange(uint64_t domain, const RangeName *name);

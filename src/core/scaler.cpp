@@ -28,7 +28,7 @@ void drainScalerEvents(Process &process, bool isLast)
 		if (!site || !process.isTracing)
 			return;
 		told.kind = word(kind);
-		told.row = rowOf(process, const_cast<Site &>(*site));
+		told.row = rowOf(process, const_cast<Rows &>(site->rows));
 		const bool isSwapped = site->op.flags & op::flagRowD; // its transpose was multiplied
 		told.operand = (operand != 0) != isSwapped ? 'B' : 'A';
 		told.ticks = base::ticks();

@@ -17,6 +17,8 @@ namespace {
 constexpr unsigned bucketCount = 4096;
 std::atomic<Site *> buckets[bucketCount]; // read without the lock
 std::atomic<const Site *> places[kernels::siteCount];
+unsigned rangeRowCount = 0;                        // contexts of sites besides their first, under the lock
+constexpr unsigned rangeRowLimit = 1u << 14;       // a quarter of the rows that a trace can have
 uint32_t siteCount = 1;                            // 0: the totals of all that have no place
 pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; // never held while anything of CUDA or the vendor is called
 
@@ -36,8 +38,9 @@ bool isEligible(const op::Op &op)
 	        op.obstacle == Obstacle::grouped || op.obstacle == Obstacle::unsupported);
 }
 
-trace::RowId makeRow(Process &process, const Site &site, policy::Verdict verdict, policy::Reason reason)
+trace::RowId makeRow(Process &process, const Rows &rows, policy::Verdict verdict, policy::Reason reason)
 {
+	const Site &site = *rows.site;
 	const op::Op &op = site.op;
 	const bool isOther = verdict == policy::Verdict::lowered || verdict == policy::Verdict::raised;
 	const char *compute = op::name(isOther ? site.decision.precision : op.asked);
@@ -57,7 +60,8 @@ trace::RowId makeRow(Process &process, const Site &site, policy::Verdict verdict
 	row.reason = policy::name(reason);
 	row.strategy = policy::name(verdict == policy::Verdict::fallback ? policy::Strategy::fp32 : site.decision.strategy);
 	row.caller = callerName(op.caller);
-	row.region = regionOf(site.context).name;
+	const Region &region = regionOf(rows.context);
+	row.region = region.range ? region.range : region.name;
 	const std::string shape = op::shapeOf(op);
 	const op::Entry &entry = entry::entryTable[op.entry];
 	const bool hasNoSizes =
@@ -71,13 +75,13 @@ trace::RowId makeRow(Process &process, const Site &site, policy::Verdict verdict
 	return process.recorder.row(row);
 }
 
-trace::RowId rowAt(Process &process, Site &site, unsigned place, policy::Verdict verdict, policy::Reason reason)
+trace::RowId rowAt(Process &process, Rows &rows, unsigned place, policy::Verdict verdict, policy::Reason reason)
 {
-	trace::RowId row = site.rows[place].load(std::memory_order_relaxed);
+	trace::RowId row = rows.rows[place].load(std::memory_order_relaxed);
 	if (__builtin_expect(!row, 0)) {
-		const trace::RowId mine = makeRow(process, site, verdict, reason);
+		const trace::RowId mine = makeRow(process, rows, verdict, reason);
 		// Another thread was faster: its row, or the calls of one signature would stand in two.
-		if (site.rows[place].compare_exchange_strong(row, mine, std::memory_order_relaxed))
+		if (rows.rows[place].compare_exchange_strong(row, mine, std::memory_order_relaxed))
 			row = mine;
 	}
 	return row;
@@ -110,6 +114,7 @@ Site &findSite(const op::Op &op, uint32_t context, const policy::Device &device)
 		site->context = context;
 		site->hash = hash;
 		site->decision = decision;
+		site->rows.site = site, site->rows.context = context;
 		site->plan.hash = hash;
 		if (decision.verdict == policy::Verdict::lowered &&
 		    decision.strategy == policy::Strategy::cast) { // who converts nothing has nothing to tell
@@ -124,20 +129,45 @@ Site &findSite(const op::Op &op, uint32_t context, const policy::Device &device)
 	return *site;
 }
 
+Rows &rowsOf(Site &site, uint32_t context)
+{
+	const auto find = [&site](uint32_t wanted) {
+		Rows *rows = &site.rows;
+		while (rows && rows->context != wanted)
+			rows = rows->next.load(std::memory_order_acquire);
+		return rows;
+	};
+	if (Rows *const known = find(context))
+		return *known;
+	pthread_mutex_lock(&mutex);
+	if (rangeRowCount >= rangeRowLimit)
+		context = withoutRange(context);
+	Rows *rows = find(context);
+	if (!rows) {
+		rangeRowCount++;
+		rows = new Rows;
+		rows->site = &site, rows->context = context;
+		rows->next.store(site.rows.next.load(std::memory_order_relaxed), std::memory_order_relaxed);
+		site.rows.next.store(rows, std::memory_order_release);
+	}
+	pthread_mutex_unlock(&mutex);
+	return *rows;
+}
+
 const Site *siteAt(uint32_t place)
 {
 	return place < kernels::siteCount ? places[place].load(std::memory_order_acquire) : nullptr;
 }
 
-trace::RowId makeDecidedRow(Process &process, Site &site)
+trace::RowId makeDecidedRow(Process &process, Rows &rows)
 {
-	return rowAt(process, site, static_cast<unsigned>(policy::Reason::count), site.decision.verdict,
-	             site.decision.reason);
+	const policy::Decision &decision = rows.site->decision;
+	return rowAt(process, rows, static_cast<unsigned>(policy::Reason::count), decision.verdict, decision.reason);
 }
 
-trace::RowId fallbackRowOf(Process &process, Site &site, policy::Reason reason)
+trace::RowId fallbackRowOf(Process &process, Rows &rows, policy::Reason reason)
 {
-	return rowAt(process, site, static_cast<unsigned>(reason), policy::Verdict::fallback, reason);
+	return rowAt(process, rows, static_cast<unsigned>(reason), policy::Verdict::fallback, reason);
 }
 
 void lockSites()

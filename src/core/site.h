@@ -1,5 +1,5 @@
-// A signature that the program calls: what was decided for it, how it is lowered, its rows in the trace. Made at its
-// first call, found again through each thread's memo, never freed. Any thread.
+// A signature that the program calls: its decision, how it is lowered, its rows in the trace. Made at its first call,
+// found again through each thread's memo, never freed. Any thread.
 #pragma once
 
 #include "src/core/process.h"
@@ -12,31 +12,45 @@
 
 namespace autoamp::core {
 
+struct Site;
+
+// The rows of a site for the calls of one context. A site has several where the contexts differ in nothing but an NVTX
+// range that no rule names.
+struct Rows {
+	Site *site = nullptr;
+	uint32_t context = 0; // core::contextOf()
+	// By reason; [count] is the decision's own row. 0: not made yet.
+	std::atomic<trace::RowId> rows[static_cast<unsigned>(policy::Reason::count) + 1] = {};
+	std::atomic<Rows *> next{nullptr};
+};
+
 struct Site {
 	op::Op op;
-	uint32_t context; // core::contextOf()
+	uint32_t context; // core::decisiveContext()
 	uint64_t hash;
 	policy::Decision decision;
 	reroute::Plan plan;
 	Site *next = nullptr; // in its bucket
-	// By reason; [count] is the decision's own row. 0: not made yet.
-	std::atomic<trace::RowId> rows[static_cast<unsigned>(policy::Reason::count) + 1] = {};
+	Rows rows;            // for the context of its first call
 };
 
 // The site of `op` in that context, deciding it if it is new.
 Site &findSite(const op::Op &op, uint32_t context, const policy::Device &device);
 
+// Those of the calls in `context`; past a limit, those of `(more ranges)`.
+Rows &rowsOf(Site &site, uint32_t context);
+
 // The site with this place in the event ring; null if none has it.
 const Site *siteAt(uint32_t place);
 
 // The trace's row for what became of a call: its decision, or `fallback` for `reason`.
-trace::RowId makeDecidedRow(Process &process, Site &site);
-inline trace::RowId rowOf(Process &process, Site &site)
+trace::RowId makeDecidedRow(Process &process, Rows &rows);
+inline trace::RowId rowOf(Process &process, Rows &rows)
 {
-	const trace::RowId row = site.rows[static_cast<unsigned>(policy::Reason::count)].load(std::memory_order_relaxed);
-	return __builtin_expect(row != 0, 1) ? row : makeDecidedRow(process, site);
+	const trace::RowId row = rows.rows[static_cast<unsigned>(policy::Reason::count)].load(std::memory_order_relaxed);
+	return __builtin_expect(row != 0, 1) ? row : makeDecidedRow(process, rows);
 }
-trace::RowId fallbackRowOf(Process &process, Site &site, policy::Reason reason);
+trace::RowId fallbackRowOf(Process &process, Rows &rows, policy::Reason reason);
 
 // Around fork: the table is consistent in the child.
 void lockSites();

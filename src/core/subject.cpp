@@ -32,7 +32,7 @@ Site &newSite(const Asking &asking, op::Op op, int ordinal, Subject &subject)
 	op.caller = asking.caller.id;
 	if (asking.caller.kind == CallerKind::solver && op.obstacle == op::Obstacle::none)
 		op.obstacle = op::Obstacle::solver_caller;
-	return findSite(op, asking.context, device);
+	return findSite(op, decisiveContext(asking.context), device);
 }
 
 // Found through the memo, or described. What did not get an answer is described anew each time.
@@ -41,19 +41,20 @@ void findSite(const Asking &asking, const Key &key, int ordinal, Subject &subjec
 {
 	Thread::Memo &memo = memoOf(asking.thread, key);
 	if (__builtin_expect(memo.key == key, 1)) {
-		subject.site = memo.site;
+		subject.rows = memo.rows, subject.site = memo.rows->site;
 		return;
 	}
 	subject.site = &newSite(asking, describe(), ordinal, subject);
+	subject.rows = &rowsOf(*subject.site, asking.context);
 	if (subject.obstacle != policy::Reason::count)
 		return;
-	memo = {key, subject.site};
+	memo = {key, subject.rows};
 	if (!subject.site->decision.isAsAsked())
 		return;
 	if (isEachDescribed(asking.process))
 		return;
 	if (trace::Lane *const lane = asking.thread.lane) {
-		memo.row = rowOf(asking.process, *subject.site);
+		memo.row = rowOf(asking.process, *subject.rows);
 		memo.cell = lane->cell(memo.row);
 	}
 	memo.isPassed = memo.cell || !asking.thread.lane;
@@ -181,6 +182,7 @@ Subject describe(const Asking &asking, const op::GemmCall &call)
 		subject.hasHandleFailed = glance.modes.status != 0;
 		subject.failed = glance.modes.refused;
 		subject.site = &newSite(asking, described(), glance.ordinal, subject);
+		subject.rows = &rowsOf(*subject.site, asking.context);
 	}
 	readStream(cublas, call.handle, subject);
 	return subject;
@@ -236,14 +238,15 @@ Subject describeCounted(const Asking &asking, const op::PlainCall &call)
 	op.device = unknownDevice;
 	op.caller = asking.caller.id;
 	const auto &gpu = policy::gpuConstants(asking.process.options.gpuModel, nullptr, 0);
-	subject.site = &findSite(op, asking.context, {&gpu, 90, true});
+	subject.site = &findSite(op, decisiveContext(asking.context), {&gpu, 90, true});
+	subject.rows = &rowsOf(*subject.site, asking.context);
 	if (isEachDescribed(asking.process)) {
 		if (call.handle)
 			readStream(op::cublas(asking.door.truth), call.handle, subject);
 		return subject;
 	}
 	trace::Lane *const lane = asking.thread.lane;
-	trace::Cell *const cell = lane ? lane->cell(rowOf(asking.process, *subject.site)) : &asking.thread.untraced;
+	trace::Cell *const cell = lane ? lane->cell(rowOf(asking.process, *subject.rows)) : &asking.thread.untraced;
 	if (cell) {
 		trace::Lane::count(*cell);
 		rememberCounted(asking, call, cell);

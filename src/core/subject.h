@@ -14,6 +14,7 @@ namespace autoamp::core {
 
 struct Subject {
 	Site *site = nullptr;
+	Rows *rows = nullptr; // the site's, for the call's context
 	void *stream = nullptr;
 	bool isCaptured = false;
 	bool isCounted = false; // already: nothing more is recorded of it

@@ -37,12 +37,12 @@ struct Thread {
 	};
 	struct Memo {
 		Key key;
-		Site *site = nullptr;
+		Rows *rows = nullptr;
 		trace::RowId row = 0;
 		bool isPassed = false;       // runs as it was asked, whatever else: no more to do than count it
 		trace::Cell *cell = nullptr; // there; null without a trace
 	};
-	// Of a call that is only counted: what tells it from others, and where its calls are counted.
+	// Key and counter of a call that is only counted.
 	struct Counted {
 		const void *caller = nullptr; // return address
 		uint64_t entry = 0, transposes = 0;

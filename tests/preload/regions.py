@@ -120,6 +120,18 @@ RAN_RANGES = {
     "destroyed": [B, H],
     "many": [S, S, H, B, H],
 }
+# The regions of the rows.
+NAMED_RANGES = {
+    "pushed": {"outer work", "backward", "inner work"},
+    "object": {"outer work", "backward", "inner work"},
+    "domains": {None, "backward", "nothing"},
+    "unbalanced": {None, "backward"},
+    "started": {None, "backward", "nothing"},
+    "threads": {None, "backward"},
+    "nested": {None, "backward", "exact part"},
+    "destroyed": {None, "backward"},
+    "many": {None, "backward", "exact"},
+}
 
 
 class Regions(runner.Test):
@@ -259,21 +271,49 @@ class Ranges(runner.Test):
             with self.subTest(name):
                 ran, result = self.ran(name, CONFIG=self.config)
                 self.assertEqual(ran, {name: expected})
-                self.assertEqual({row["region"] for row in result.report["ops"]},
-                                 {None, "backward"} | {"nested": {"exact part"}, "many": {"exact"}}.get(name, set()))
+                self.assertEqual({row["region"] for row in result.report["ops"]}, NAMED_RANGES[name])
+                # In a range that no rule names the one around it still decides.
                 self.assertEqual({row["reason"] for row in result.rows(region="backward")}, {"rule"})
 
-    def test_where_no_rule_means_them_they_are_nothing(self):
-        ran, result = self.ran()
+    def test_where_no_rule_names_them_they_only_name_rows(self):
+        ran, result = self.ran("pushed", "nested", "started", "many")
         self.assertEqual(set(sum(ran.values(), [])), {H})
-        self.assertEqual({row["region"] for row in result.report["ops"]}, {None})
+        self.assertEqual({row["region"] for row in result.report["ops"]},
+                         {None, "outer work", "backward", "inner work", "nothing", "exact", "exact part"})
+        for level in ("O0", "O1"):  # without a trace there is nothing to name
+            self.assertEqual(self.ran("pushed", LEVEL=level, TRACE="off")[1].report, None)
+
+    def test_time_of_each_range(self):
+        file = os.path.join(tempfile.mkdtemp(), "t.aat")
+        environment = {name: value for name, value in os.environ.items() if not name.startswith(("AUTOAMP_", "NVTX_"))}
+        if not runner.PLACE.emulated:
+            self.skipTest("the emulated device is asked for")
+        subprocess.run([runner.PLACE.autoamp, "run", "--quiet", "--device", "emulated", "-o", file, "--",
+                        os.path.join(runner.PLACE.clients, "ranges"), "--case", "pushed"], env=environment, check=True, capture_output=True)
+        report = [runner.PLACE.autoamp, "report", "--by", "region", file]
+        told = json.loads(subprocess.run([*report, "--format", "json"], env=environment, capture_output=True, text=True, check=True).stdout)
+        groups = {group["region"]: group for group in told["groups"]}
+        # Each of the six forms makes two calls in "backward", one in "inner work" and one in "outer work".
+        self.assertEqual({name: group["calls"] for name, group in groups.items()}, {"outer work": 6, "backward": 12, "inner work": 6})
+        self.assertTrue(all(group["host_ns"] > 0 and group["flops"] > 0 for group in groups.values()))
+        text = subprocess.run(report, env=environment, capture_output=True, text=True, check=True).stdout
+        self.assertRegex(text, r"\bhost\b")
+
+    def test_names_made_up_on_the_way_have_an_end(self):
+        """They multiply neither what is decided nor, beyond a limit, the rows."""
+        ran, result = self.ran("steps")
+        self.assertEqual(ran, {"steps": [H] * 800})
+        rows = {row["region"]: row["calls"] for row in result.report["ops"]}
+        self.assertEqual(rows, {**{f"step {i}": 2 for i in range(256)}, "(more ranges)": 288})
+        # A scale is found once for each operand, not once for each name.
+        self.assertEqual(result.scaler_totals()["init"], 2)
 
     def test_scope(self):
         """A range that a rule means is a region; any other is none."""
         ran, _ = self.ran("nested", "started", CONFIG=self.config, SCOPE="regions")
         self.assertEqual(ran, {"nested": [S, B, S], "started": [B, B, S, S] * 3})
 
-    def test_run_leads_them_here_where_a_rule_asks(self):
+    def test_run_leads_them_here(self):
         def path(**variables):
             environment = {name: value for name, value in os.environ.items() if not name.startswith(("AUTOAMP_", "NVTX_"))}
             told = subprocess.run([runner.PLACE.autoamp, "run", "--quiet", "--device", "emulated", "--", "env"],
@@ -284,8 +324,8 @@ class Ranges(runner.Test):
             self.skipTest("the emulated device is asked for")
         self.assertEqual([os.path.basename(each) for each in path(AUTOAMP_CONFIG=self.config)], ["libautoamp.so"])
         self.assertEqual(path(AUTOAMP_CONFIG=self.config, NVTX_INJECTION64_PATH="/other/tool.so"), ["/other/tool.so"])
-        self.assertEqual(path(), [])
-        self.assertEqual(path(AUTOAMP_SCOPE="regions"), [])
+        self.assertEqual([os.path.basename(each) for each in path()], ["libautoamp.so"])
+        self.assertEqual(path(AUTOAMP_TRACE="off"), [])
 
 
 if __name__ == "__main__":

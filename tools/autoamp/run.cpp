@@ -187,9 +187,8 @@ int run(const RunOptions &options, std::span<const char *const> entries)
 	outcome.program = inspect(options.command.front());
 	const auto name = fixedName(outcome.configuration.traceFile);
 	setUpDevice(environment, options, outcome.program);
-	// NVTX's ranges cost something where they are received, and another tool may want them.
-	if ((mayNameRegions(outcome.configuration) ||
-	     outcome.configuration.captureRange.kind == policy::CaptureRange::Kind::nvtx) &&
+	// NVTX ranges cost something where they are received, and another tool may want them.
+	if ((outcome.configuration.trace != policy::TraceLevel::off || mayNameRegions(outcome.configuration)) &&
 	    !environment.get("NVTX_INJECTION64_PATH"))
 		environment.set("NVTX_INJECTION64_PATH", findInstallation().library);
 	if (options.hasFile && !name.empty())

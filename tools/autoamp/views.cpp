@@ -43,7 +43,7 @@ Json describe(const Group &group)
 	        {"lowered", group.lowered.calls},
 	        {"flops", group.flops},
 	        {"lowered_flops", group.lowered.flops},
-	        {"host_ns", nanoseconds(group.hostNs)},
+	        {"host_ns", group.hostNs > 0 ? nanoseconds(group.hostNs) : Json()}, // of calls that were timed
 	        {"kernel_ns", nanoseconds(group.kernelNs)},
 	        {"est_ns", orNull(group.estNs)},
 	        {"est_lowered_ns", orNull(group.estLoweredNs)}};
@@ -217,6 +217,7 @@ Sheet groupsSheet(std::vector<Group> list, const Account &account)
 	                               durations("est", "est_ns"), durations("est lowered", "est_lowered_ns")};
 	if (account.isMeasured)
 		columns.push_back(durations("kernels", "kernel_ns"));
+	columns.push_back(durations("host", "host_ns"));
 	columns.push_back(counts("calls", "calls"));
 	columns.push_back({"lowered", "lowered_flops", 'r', [](const Json &row) {
 		                   return share(row["lowered_flops"].get<double>(), row["flops"].get<double>());

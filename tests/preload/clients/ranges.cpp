@@ -156,6 +156,17 @@ void many(Line &line)
 	product();
 }
 
+// Names that a program makes up as it goes, each around two products.
+void steps(Line &)
+{
+	for (int step = 0; step < 400; step++) {
+		ownRanges.push(rangeText, ("step " + std::to_string(step)).c_str());
+		product();
+		product();
+		ownRanges.pop(rangeText);
+	}
+}
+
 template <void (*body)(Line &)>
 void run(Line &line)
 {
@@ -182,5 +193,6 @@ int main(int argc, char **argv)
 	                 {"threads", run<threads>},
 	                 {"destroyed", run<destroyed>},
 	                 {"many", run<many>},
-	                 {"nested", run<nested>}});
+	                 {"nested", run<nested>},
+	                 {"steps", run<steps>}});
 }
