@@ -377,6 +377,21 @@ std::vector<Engine> parse(const char *words)
 	return engines;
 }
 
+// An empty list looks like a graph that the real library refuses: programs then read the first of no engines.
+std::vector<Engine> unknown(const Graph &graph)
+{
+	constexpr const char *directions[] = {"convolution", "data gradient", "filter gradient"};
+	std::string names;
+	for (const Node &node : graph.nodes)
+		names += (names.empty() ? "" : ", ") +
+		         (node.kind == Node::Kind::convolution ? directions[static_cast<int>(node.convolution.direction)]
+		          : node.kind == Node::Kind::product   ? "matrix product"
+		          : node.kind == Node::Kind::elements  ? "pointwise " + std::to_string(node.mode)
+		                                               : std::string("other operation"));
+	emulated::missing(("the cuDNN graph (" + names + ")").c_str());
+	return {};
+}
+
 } // namespace
 
 std::vector<Engine> enginesFor(const Graph &graph, int version)
@@ -386,11 +401,15 @@ std::vector<Engine> enginesFor(const Graph &graph, int version)
 	for (size_t i = 0; i < std::size(architectures); ++i)
 		if (architectures[i] <= version && architectures[i] / 100 == version / 100)
 			column = i;
-	if (column == std::size(architectures) || !isServed(graph))
+	if (column == std::size(architectures))
 		return {};
+	if (!isServed(graph))
+		return unknown(graph);
 	const Subject subject = subjectOf(graph);
 	const std::vector<Match> matches = matchesOf(subject);
-	if (matches.empty() || matches[0].row->subject.in != subject.in)
+	if (matches.empty())
+		return unknown(graph);
+	if (matches[0].row->subject.in != subject.in)
 		return {};
 	std::vector<std::vector<Engine>> lists;
 	for (const Match &match : matches)
