@@ -1,9 +1,11 @@
 // The front: finds the true functions and the core. Any thread, also before main and inside dlopen.
-// No allocation, no lock of ours: every race writes the same value or loses one CAS. One constructor, for fork.
-// No libc string functions either: a sanitizer's runtime calls dlsym before it can serve them.
+// It allocates nothing and has no lock: every race writes the same value or loses one CAS. One constructor, for fork
+// and descriptor 2. No libc string functions either: a sanitizer's runtime calls dlsym before it can serve them.
 #include "inject/front.h"
 #include "inject/entry_index.h"
 #include "inject/vendors.h"
+#include "src/base/caller_state.h"
+#include "src/base/futex.h"
 
 #include <cerrno>
 #include <climits>
@@ -12,7 +14,9 @@
 #include <fcntl.h>
 #include <link.h>
 #include <pthread.h>
+#include <sys/auxv.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <time.h>
@@ -21,6 +25,7 @@
 #define HIDDEN __attribute__((visibility("hidden")))
 
 using namespace autoamp::front;
+using autoamp::base::CallerState, autoamp::base::Deadline, autoamp::base::futexWait, autoamp::base::futexWakeAll;
 using autoamp::entry::entryCount;
 
 extern "C" {
@@ -34,7 +39,8 @@ HIDDEN extern void *autoamp_front_slots[];
 HIDDEN extern const int autoamp_front_entries[]; // places, seen from the table
 HIDDEN decltype(&dlsym) autoamp_front_dlsym;
 HIDDEN decltype(&dlvsym) autoamp_front_dlvsym;
-HIDDEN bool autoamp_front_passes; // lookups of names that are not cub…, cudn…, cuP… or cudaP… need nothing of us
+HIDDEN bool autoamp_front_passes; // lookups of names that are not cub…, cudn…, cuP…, cudaP… or I… need nothing of us
+HIDDEN extern const char __ehdr_start[], _end[]; // the bounds of the front in memory
 // pthread_atfork would need crtbegin.
 int __register_atfork(void (*prepare)(), void (*parent)(), void (*child)(), void *object);
 }
@@ -113,7 +119,12 @@ void *entryOf(unsigned version, unsigned index)
 	return const_cast<char *>(base + autoamp_front_entries[version * entryCount + index]);
 }
 
-bool isOurs(const void *function)
+bool isFront(const void *address)
+{
+	return address >= __ehdr_start && address < _end;
+}
+
+bool isOurs(const void *function) // a slot
 {
 	return function >= entryOf(0, 0) && function <= entryOf(versionCount - 1, entryCount - 1);
 }
@@ -182,9 +193,26 @@ size_t length(const char *text)
 	return static_cast<size_t>(end - text);
 }
 
+struct FileIdentity {
+	dev_t device;
+	ino_t inode;
+	bool isOpen;
+};
+FileIdentity stderrAtStart; // closed, until the constructor has looked
+
+// fstat's symbol is newer than GLIBC_2.28.
+FileIdentity identify(int descriptor)
+{
+	struct stat file;
+	const bool isOpen = syscall(SYS_fstat, descriptor, &file) == 0;
+	return isOpen ? FileIdentity{file.st_dev, file.st_ino, true} : FileIdentity{};
+}
+
 template <typename... Text>
 void say(Text... text)
 {
+	if (!autoamp_front_has_stderr())
+		return;
 	const iovec parts[] = {{const_cast<char *>(text), length(text)}...};
 	if (writev(STDERR_FILENO, parts, sizeof...(text)) < 0)
 		return; // nobody listens
@@ -224,6 +252,13 @@ unsigned switchOf(const char *name) // switchCount: none
 	while (index < switchCount && !equal(switches[index].name, name))
 		index++;
 	return index;
+}
+
+// A program with more rights than its user, who must not gain them by a variable or a file of his: nothing is read,
+// loaded or written for him.
+bool isPrivileged()
+{
+	return getauxval(AT_SECURE) != 0;
 }
 
 // Whether the environment says NAME=VALUE; `text` is "NAME=". Any value that is not asked for is the core's to judge.
@@ -400,6 +435,8 @@ int opener = -1; // the thread that is opening the core: whoever waits for it wa
 // (a plug-in's constructor joins it) would never get it. False: someone has held it for a second, so do without.
 bool awaitLoader()
 {
+	// A poll that sleeps: the lock is libc's, which wakes only threads that have marked it, and a thread that marks it
+	// without taking it would use up the wake-up of one that waits for it.
 	static int patience;
 	const auto &lock = loaderLock().__data;
 	for (int self = 0; load(lock.__lock); nap()) {
@@ -584,7 +621,7 @@ bool isCut(const char *path)
 const Core *openCore(const char *&why)
 {
 	static constexpr char file[] = "libautoamp-core.so";
-	if (isSet("AUTOAMP_ENABLED=", "0"))
+	if (isPrivileged() || isSet("AUTOAMP_ENABLED=", "0"))
 		return nullptr;
 	why = "its folder is unknown";
 	char path[PATH_MAX] = {};
@@ -641,17 +678,30 @@ const Core *decide()
 // (glibc resets only the other one). So a fork waits for our resolvers, but not without end: who resolves may be
 // waiting for what the forking thread holds. Resolvers wait for forks likewise.
 int resolvers, forks;
+constexpr long forkPatience = 1; // seconds
 
 void beforeFork()
 {
+	const CallerState callerState;
 	__atomic_add_fetch(&forks, 1, __ATOMIC_SEQ_CST);
-	for (int i = 0; i < 1000 && __atomic_load_n(&resolvers, __ATOMIC_SEQ_CST) > autoamp_front_thread.resolving; i++)
-		nap();
+	const Deadline deadline(forkPatience);
+	for (int others; (others = __atomic_load_n(&resolvers, __ATOMIC_SEQ_CST)) > autoamp_front_thread.resolving &&
+	                 !deadline.isOver();)
+		futexWait(&resolvers, others, deadline.at());
 }
 
 void afterFork()
 {
+	const CallerState callerState;
 	__atomic_sub_fetch(&forks, 1, __ATOMIC_SEQ_CST);
+	futexWakeAll(&forks);
+}
+
+void stopResolving()
+{
+	__atomic_sub_fetch(&resolvers, 1, __ATOMIC_SEQ_CST);
+	if (__atomic_load_n(&forks, __ATOMIC_SEQ_CST))
+		futexWakeAll(&resolvers);
 }
 
 void inChild()
@@ -662,21 +712,20 @@ void inChild()
 
 bool isStarted; // all that the program started with is bound
 
-// The only constructor. At the first call it would be too late: that is when the race is. All else works before it ran.
-__attribute__((constructor)) void watchForks()
+// The only constructor. At the first call it would be too late: that is when the race of forks is, and descriptor 2 may
+// be another file by then. All else works before it ran.
+__attribute__((constructor)) void begin()
 {
+	const CallerState callerState;
+	stderrAtStart = identify(STDERR_FILENO);
 	__register_atfork(beforeFork, afterFork, inChild, nullptr);
 	__atomic_store_n(&isStarted, true, __ATOMIC_RELEASE);
 }
 
 struct Resolving {
 	Resolving() { autoamp_front_hold_forks(); }
-	~Resolving()
-	{
-		autoamp_front_release_forks();
-		errno = error;
-	}
-	const int error = errno;
+	~Resolving() { autoamp_front_release_forks(); }
+	const CallerState callerState;
 	const bool hasLoader = awaitLoader(); // before forks have to wait for this thread
 };
 
@@ -690,7 +739,7 @@ Hook hook()
 	Hook answer = load(known);
 	if (answer == Hook::unknown) {
 		const char *const name = "AUTOAMP_HOOK_DLSYM=";
-		answer = isSet(name, "0") ? Hook::off : isSet(name, "got") ? Hook::got : Hook::on;
+		answer = isPrivileged() || isSet(name, "0") ? Hook::off : isSet(name, "got") ? Hook::got : Hook::on;
 		__atomic_store_n(&known, answer, __ATOMIC_RELEASE);
 	}
 	return answer;
@@ -812,13 +861,22 @@ struct Answer {
 
 } // namespace
 
+extern "C" bool autoamp_front_has_stderr()
+{
+	const FileIdentity now = identify(STDERR_FILENO);
+	return now.isOpen && stderrAtStart.isOpen && now.device == stderrAtStart.device && now.inode == stderrAtStart.inode;
+}
+
 extern "C" void autoamp_front_hold_forks()
 {
-	for (int i = 0;; i++, nap()) {
-		__atomic_add_fetch(&resolvers, 1, __ATOMIC_SEQ_CST);
-		if (autoamp_front_thread.resolving || !__atomic_load_n(&forks, __ATOMIC_SEQ_CST) || i == 1000)
-			break;
-		__atomic_sub_fetch(&resolvers, 1, __ATOMIC_SEQ_CST);
+	__atomic_add_fetch(&resolvers, 1, __ATOMIC_SEQ_CST);
+	if (!autoamp_front_thread.resolving && __atomic_load_n(&forks, __ATOMIC_SEQ_CST)) {
+		const Deadline deadline(forkPatience);
+		for (int others; (others = __atomic_load_n(&forks, __ATOMIC_SEQ_CST)) && !deadline.isOver();) {
+			stopResolving();
+			futexWait(&forks, others, deadline.at());
+			__atomic_add_fetch(&resolvers, 1, __ATOMIC_SEQ_CST);
+		}
 	}
 	autoamp_front_thread.resolving++;
 }
@@ -826,7 +884,7 @@ extern "C" void autoamp_front_hold_forks()
 extern "C" void autoamp_front_release_forks()
 {
 	autoamp_front_thread.resolving--;
-	__atomic_sub_fetch(&resolvers, 1, __ATOMIC_SEQ_CST);
+	stopResolving();
 }
 
 extern "C" void *autoamp_front_truth(unsigned index)
@@ -914,26 +972,6 @@ int throwSwitch(unsigned index)
 	return status;
 }
 
-// Exporting the names must not change what is found here either.
-Answer lookUpSwitch(void *handle, const char *name, const char *version, const void *caller)
-{
-	const unsigned index = name ? switchOf(name) : switchCount;
-	if (index == switchCount || handle == RTLD_NEXT || hook() == Hook::off)
-		return {};
-	auto *const ours = reinterpret_cast<void *>(switches[index].entry);
-	const Resolving resolving;
-	const auto look = [name, version](void *where) {
-		return version ? autoamp_front_dlvsym(where, name, version) : autoamp_front_dlsym(where, name);
-	};
-	void *found = look(handle);
-	if (ownerOf(found).base == ownerOf(ours).base && !(found = look(RTLD_NEXT)) &&
-	    (found = findLoaded(ownerOf(caller).path, name)))
-		loader.error();
-	if (!found)
-		return {autoamp_front_dlsym(RTLD_NEXT, name), 1};
-	return {ours, 1};
-}
-
 } // namespace
 
 #define SWITCH(name, index)                                                                                            \
@@ -992,7 +1030,8 @@ extern "C" int autoamp_active()
 {
 	const Regions *const regions = regionsOf(false);
 	return regions ? regions->active()
-	               : !load(decision) && !isSet("AUTOAMP_ENABLED=", "0") && !isSet("AUTOAMP_SCOPE=", "regions");
+	               : !load(decision) && !isPrivileged() && !isSet("AUTOAMP_ENABLED=", "0") &&
+	                     !isSet("AUTOAMP_SCOPE=", "regions");
 }
 
 extern "C" const char *autoamp_error()
@@ -1009,9 +1048,53 @@ extern "C" int InitializeInjectionNvtx2(const void *tables)
 
 // ----
 
-// Exporting these names must not change whether a program believes that cuBLAS or cuDNN is here: a lookup that finds
-// ours finds what stands behind us, or, where nothing does, in what the caller's file needs; else it fails, with
-// dlerror() set.
+namespace {
+
+// A lookup as it would end without the front. Exporting a name must not change whether a program believes that CUDA is
+// here: one that finds the front's function finds the next definition, or, where nothing does, in what the caller's
+// file needs. Null: nothing; dlerror() may be set or not.
+void *findBehind(void *handle, const char *name, const char *version, const char *path)
+{
+	const auto look = [name, version](void *where) {
+		return version ? autoamp_front_dlvsym(where, name, version) : autoamp_front_dlsym(where, name);
+	};
+	if (void *const found = handle == RTLD_NEXT ? nullptr : look(handle); handle != RTLD_NEXT && !isFront(found))
+		return found;
+	void *found = look(RTLD_NEXT);
+	if (!found && (found = findLoaded(path, name)))
+		loader.error();
+	return isFront(found) ? nullptr : found;
+}
+
+// Sets dlerror().
+Answer findNothing(const char *name)
+{
+	return {autoamp_front_dlsym(RTLD_NEXT, name), 1};
+}
+
+// The exported names that have no slots: the profiler's, which lead to the front if there is another definition; and
+// NVTX's entry, which NVTX looks for in the front's own file.
+Answer lookUpOther(void *handle, const char *name, const char *version, const void *caller)
+{
+	const unsigned index = switchOf(name);
+	const bool isReceiver = equal(name, "InitializeInjectionNvtx2");
+	if (index == switchCount && !isReceiver)
+		return {};
+	if (isReceiver && handle != RTLD_DEFAULT && handle != RTLD_NEXT && isFront(static_cast<link_map *>(handle)->l_ld))
+		return {};
+	const Resolving resolving;
+	void *const found = findBehind(handle, name, version, ownerOf(caller).path);
+	if (!found)
+		return findNothing(name);
+	if (handle == RTLD_NEXT) // who is next is the caller's question: the real function answers
+		return {};
+	if (isReceiver || hook() == Hook::off)
+		return {found, 1};
+	return {reinterpret_cast<void *>(switches[index].entry), 1};
+}
+
+} // namespace
+
 extern "C" HIDDEN Answer autoamp_front_lookup(void *handle, const char *name, const char *version, const void *caller)
 {
 	const bool canPass = haveLoader() && load(isStarted) && hook() != Hook::got; // not before there is an environment
@@ -1022,27 +1105,19 @@ extern "C" HIDDEN Answer autoamp_front_lookup(void *handle, const char *name, co
 		__atomic_store_n(&autoamp_front_passes, true, __ATOMIC_RELEASE);
 	const unsigned index = name ? rowOf(name) : entryCount;
 	if (index == entryCount)
-		return lookUpSwitch(handle, name, version, caller);
+		return name ? lookUpOther(handle, name, version, caller) : Answer{};
 	const Resolving resolving;
 	const Object asking = ownerOf(caller);
 	if (isVendors(asking.name())) // libcudnn.so.9 asks for its own public names
 		return {};
-	const auto look = [name, version](void *where) {
-		return version ? autoamp_front_dlvsym(where, name, version) : autoamp_front_dlsym(where, name);
-	};
-	void *found = handle == RTLD_NEXT ? entryOf(unversioned, index) : look(handle);
-	if (isOurs(found)) {
-		found = look(RTLD_NEXT);
-		if (!found && (found = findLoaded(asking.path, index)))
-			loader.error();
-		if (!found)
-			return {autoamp_front_dlsym(RTLD_NEXT, name), 1};
-		if (handle == RTLD_NEXT)
-			return {}; // who is next is the caller's question: the real function answers
-	}
+	void *const found = findBehind(handle, name, version, asking.path);
+	if (!found)
+		return findNothing(name);
+	if (handle == RTLD_NEXT)
+		return {}; // who is next is the caller's question: the real function answers
 	const Object owner = ownerOf(found);
 	const unsigned its = versionOf(owner.name(), entries[index].library);
-	if (!found || hook() == Hook::off || (*owner.path && its == versionCount))
+	if (hook() == Hook::off || (*owner.path && its == versionCount))
 		return {found, 1};
 	// Linked programs of that version reach the copy that was loaded first: another one is left alone, as is one in a
 	// name space of its own, which has no owner here.

@@ -12,12 +12,13 @@ namespace autoamp::front {
 // One block a thread, zero at the start, at most 64 bytes. The front owns it: its memory is laid out before main, so
 // initial-exec access can never run out of room, and the dlsym hook sees the door's guard.
 struct ThreadBlock {
-	int depth;       // > 0 inside a door: lookups get the truth, calls go to the truth
-	int resolving;   // > 0 between autoamp_front_hold_forks and autoamp_front_release_forks
-	void *core;      // the core's own per-thread state
-	void *regions;   // the core's, too: those that this thread has open; null: none so far
-	unsigned region; // what its calls run in, by the core's count; 0: as the process was configured
-	unsigned epoch;  // of what all threads share; another one: `region` is out of date
+	int depth;         // > 0 inside a door: lookups get the truth, calls go to the truth
+	int resolving;     // > 0 between autoamp_front_hold_forks and autoamp_front_release_forks
+	void *core;        // the core's own per-thread state
+	void *regions;     // the core's, too: those that this thread has open; null: none so far
+	unsigned region;   // what its calls run in, by the core's count; 0: as the process was configured
+	unsigned epoch;    // of what all threads share; another one: `region` is out of date
+	void *callerState; // the state that the core keeps for the call in progress; null: none
 };
 static_assert(sizeof(ThreadBlock) <= 64);
 
@@ -39,7 +40,7 @@ struct Core {
 	const Regions *regions; // null: this core has none
 };
 
-constexpr unsigned abi = 4;
+constexpr unsigned abi = 5;
 
 } // namespace autoamp::front
 
@@ -57,6 +58,9 @@ AUTOAMP_EXPORT extern unsigned autoamp_front_profiled;
 // libc or the loader in a first call, because a child born then would inherit it held for ever. Nests.
 AUTOAMP_EXPORT void autoamp_front_hold_forks();
 AUTOAMP_EXPORT void autoamp_front_release_forks();
+// Descriptor 2 is what it was when the front was loaded. A daemon may have closed it and opened a file of its own
+// there.
+AUTOAMP_EXPORT bool autoamp_front_has_stderr();
 // By NVTX, in each object that brings a copy of it, where NVTX_INJECTION64_PATH leads here. 0: no, thank you.
 AUTOAMP_EXPORT int InitializeInjectionNvtx2(const void *tables);
 // Core: constant data, so that nothing has to be started and threads may race to read it.

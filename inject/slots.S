@@ -126,6 +126,8 @@ autoamp_front_lazy:
 	je 2f
 	test %rsi, %rsi
 	je 2f
+	cmpb $'I', (%rsi)
+	je 2f
 	cmpb $'c', (%rsi)
 	jne 3f
 	cmpb $'u', 1(%rsi)

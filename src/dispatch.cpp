@@ -28,7 +28,7 @@ op::Status dispatch(core::Process &process, const op::Entry &entry, const Door &
 	core::meet(process, entry.library, door.truth);
 
 	// What was called.
-	const core::CaptureCall captured;
+	const core::CaptureCall captured(*thread);
 	const core::Asking asking = {
 	    process, *thread, entry, door, caller, core::contextOf(*thread), captured.isRecorded()};
 	core::Subject subject = core::describe(asking, call);

@@ -1,7 +1,8 @@
 #include "src/base/log.h"
 
+#include "src/base/caller_state.h"
+
 #include <atomic>
-#include <cerrno>
 #include <cstdarg>
 #include <cstdio>
 #include <cstring>
@@ -13,6 +14,7 @@ namespace {
 constexpr unsigned kRepeats = 8;
 
 std::atomic<LogLevel> threshold = LogLevel::warn;
+std::atomic<bool (*)()> target = nullptr;
 
 struct Said {
 	std::atomic<const char *> format;
@@ -39,6 +41,10 @@ void setLogLevel(LogLevel level)
 {
 	threshold.store(level, std::memory_order_relaxed);
 }
+void setLogTarget(bool (*hasStderr)())
+{
+	target.store(hasStderr, std::memory_order_relaxed);
+}
 bool logs(LogLevel level)
 {
 	return level <= threshold.load(std::memory_order_relaxed);
@@ -51,7 +57,9 @@ void log(LogLevel level, const char *format, ...)
 	unsigned before = repeats(format);
 	if (before >= kRepeats)
 		return;
-	int error = errno;
+	const CallerState callerState;
+	if (auto *const hasStderr = target.load(std::memory_order_relaxed); hasStderr && !hasStderr())
+		return;
 	char line[1024] = "autoamp: ";
 	const size_t prefix = strlen(line), last = before + 1 == kRepeats ? 30 : 2;
 	va_list arguments;
@@ -61,7 +69,6 @@ void log(LogLevel level, const char *format, ...)
 	strcat(line, before + 1 == kRepeats ? " (not repeated again)\n" : "\n");
 	// One write a line, so that lines of threads and processes do not mix.
 	[[maybe_unused]] ssize_t written = write(STDERR_FILENO, line, strlen(line));
-	errno = error;
 }
 
 } // namespace autoamp::base

@@ -1,5 +1,5 @@
 // What the library says to people: lines on stderr, each kind of message only a few times.
-// Any thread; not on the hot path. errno is left as it was.
+// Any thread; not on the hot path.
 #pragma once
 
 #include <cstdint>
@@ -10,6 +10,8 @@ enum class LogLevel : uint8_t { off, error, warn, info, debug };
 
 void setLogLevel(LogLevel level);
 bool logs(LogLevel level);
+// Nothing is written while `hasStderr` answers false.
+void setLogTarget(bool (*hasStderr)());
 // One line, "autoamp: " before it. A format that comes back too often falls silent: an application's inner loop must
 // not be flooded.
 void log(LogLevel level, const char *format, ...) __attribute__((format(printf, 2, 3)));

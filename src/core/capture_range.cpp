@@ -1,8 +1,8 @@
 #include "src/core/capture_range.h"
 
 #include "inject/front.h"
+#include "src/base/caller_state.h"
 #include "src/base/clock.h"
-#include "src/base/errno_guard.h"
 #include "src/base/log.h"
 #include "src/trace/cupti.h"
 
@@ -145,6 +145,7 @@ void renewCapture()
 {
 	if (!isCaptureLimited.load(std::memory_order_relaxed))
 		return;
+	const base::CallerState callerState;
 	countBegun(false);
 	if (state.hasKernels)
 		trace::cupti::renew();
@@ -163,14 +164,13 @@ bool areKernelsCaptured()
 
 void CaptureCall::begin()
 {
-	const base::ErrnoGuard errnoGuard;
-	isLimited_ = true;
 	const uint64_t number = state.calls.fetch_add(1, std::memory_order_relaxed) + 1;
 	const bool isOpen = hasSwitch()                 ? openNow() > 0
 	                    : state.kind == Kind::calls ? number >= state.first && number <= state.last
 	                                                : true;
 	isRecorded_ = isOpen && isTime(true);
 	if (isRecorded_) {
+		thread_.isInsideCapture = true;
 		countBegun(true);
 		state.callsInside.fetch_add(1);
 	} else {
@@ -180,10 +180,9 @@ void CaptureCall::begin()
 		trace::cupti::renew();
 }
 
-void CaptureCall::end() const
+void CaptureCall::end(Thread &thread)
 {
-	if (!isRecorded_)
-		return;
+	thread.isInsideCapture = false;
 	state.callsInside.fetch_sub(1);
 	if (state.hasKernels)
 		trace::cupti::renew();

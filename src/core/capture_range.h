@@ -3,6 +3,7 @@
 #pragma once
 
 #include "src/core/process.h"
+#include "src/core/thread.h"
 
 #include <atomic>
 
@@ -30,26 +31,29 @@ bool areKernelsCaptured();
 class CaptureCall
 {
 public:
-	CaptureCall()
+	explicit CaptureCall(Thread &thread) : thread_(thread)
 	{
 		if (__builtin_expect(isCaptureLimited.load(std::memory_order_relaxed), 0))
 			begin();
 	}
-	~CaptureCall()
-	{
-		if (__builtin_expect(isLimited_, 0))
-			end();
-	}
+	~CaptureCall() { leave(thread_); }
 	CaptureCall(const CaptureCall &) = delete;
 	CaptureCall &operator=(const CaptureCall &) = delete;
 
 	bool isRecorded() const { return isRecorded_; }
+	// Also of a call whose frames are gone: an exception went through them.
+	static void leave(Thread &thread)
+	{
+		if (__builtin_expect(thread.isInsideCapture, 0))
+			end(thread);
+	}
 
 private:
 	void begin();
-	void end() const;
+	static void end(Thread &thread);
 
-	bool isLimited_ = false, isRecorded_ = true;
+	Thread &thread_;
+	bool isRecorded_ = true;
 };
 
 extern std::atomic<bool> areRangesSeen; // an object of the program's has asked for the receiver

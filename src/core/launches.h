@@ -18,7 +18,7 @@ public:
 	~Launches()
 	{
 		if (__builtin_expect(isBegun_, 0))
-			end();
+			leave(thread_);
 	}
 	Launches(const Launches &) = delete;
 	Launches &operator=(const Launches &) = delete;
@@ -27,10 +27,13 @@ public:
 	void fallBack(Process &process, Rows &rows, policy::Reason reason)
 	{
 		if (__builtin_expect(isBegun_, 0)) {
-			end();
+			leave(thread_);
 			begin(fallbackRowOf(process, rows, reason));
 		}
 	}
+
+	// Also for a call whose frames an exception has left.
+	static void leave(Thread &thread) { thread.launcher = 0; }
 
 private:
 	void begin(trace::RowId row)
@@ -38,11 +41,6 @@ private:
 		isBegun_ = true;
 		thread_.launcher = trace::cupti::launcherOf(row, isRecorded_ ? thread_.lane->nextCall() : 0);
 		thread_.isLauncherRecorded = isRecorded_;
-	}
-	void end()
-	{
-		thread_.launcher = 0;
-		isBegun_ = false;
 	}
 
 	Thread &thread_;

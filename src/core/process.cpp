@@ -2,9 +2,10 @@
 
 #include "inject/entry_table.h"
 #include "inject/front.h"
+#include "src/base/caller_state.h"
 #include "src/base/clock.h"
-#include "src/base/errno_guard.h"
 #include "src/base/faults.h"
+#include "src/base/futex.h"
 #include "src/base/log.h"
 #include "src/core/capture_range.h"
 #include "src/core/launches.h"
@@ -24,7 +25,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <pthread.h>
-#include <sched.h>
 
 namespace autoamp::core {
 
@@ -32,6 +32,21 @@ namespace {
 
 enum class Stage : int { none, starting, on, off };
 std::atomic<Stage> stage{Stage::none};
+
+// The thread that starts the process never waits for a thread that waits for the start.
+void awaitStart()
+{
+	static_assert(sizeof stage == sizeof(int) && std::atomic<Stage>::is_always_lock_free);
+	while (stage.load(std::memory_order_acquire) == Stage::starting)
+		base::futexWait(&stage, static_cast<int>(Stage::starting));
+}
+
+void endStart(Stage started)
+{
+	stage.store(started, std::memory_order_release);
+	base::futexWakeAll(&stage);
+}
+
 std::atomic<bool> isWoken{false}; // there was an enabled region
 
 struct ForkHold {
@@ -140,7 +155,7 @@ void tellCopies(Process &process)
 
 void onExit(int status, void *)
 {
-	const base::ErrnoGuard errnoGuard;
+	const base::CallerState callerState;
 	if (stage.load(std::memory_order_acquire) != Stage::on || !theProcess.load()->isTracing)
 		return;
 	trace::cupti::finish();
@@ -235,6 +250,7 @@ policy::ParsedOptions readConfiguration()
 
 Process *startProcess()
 {
+	const base::CallerState callerState;
 	for (;;) {
 		Stage now = stage.load(std::memory_order_acquire);
 		if (now == Stage::on)
@@ -242,26 +258,25 @@ Process *startProcess()
 		if (now == Stage::off)
 			return nullptr;
 		if (now == Stage::starting) {
-			sched_yield(); // another thread's first call; it waits for nobody
+			awaitStart();
 			continue;
 		}
 		// A child born during the start would find it begun and nobody there to end it, or a lock of libc held for
 		// ever.
 		const ForkHold hold;
 		if (stage.compare_exchange_strong(now, Stage::starting, std::memory_order_acq_rel)) {
-			const base::ErrnoGuard errnoGuard;
 			Process *const started = start();
 			theProcess.store(started, std::memory_order_release);
 			if (!started)
 				isIdle = true;
-			stage.store(started ? Stage::on : Stage::off, std::memory_order_release);
+			endStart(started ? Stage::on : Stage::off);
 		}
 	}
 }
 
 void meetFirst(Process &process, op::Library library, const void *known)
 {
-	const base::ErrnoGuard errnoGuard;
+	const base::CallerState callerState;
 	const ForkHold hold;
 	const unsigned bit = 1u << static_cast<unsigned>(library);
 	if (process.met.fetch_or(bit, std::memory_order_relaxed) & bit)
@@ -289,10 +304,8 @@ void wakeProcess()
 {
 	if (isWoken.load(std::memory_order_relaxed) || isWoken.exchange(true))
 		return;
-	Stage now = stage.load(std::memory_order_acquire);
-	for (; now == Stage::starting; now = stage.load(std::memory_order_acquire))
-		sched_yield();
-	if (now == Stage::off) {
+	awaitStart();
+	if (stage.load(std::memory_order_acquire) == Stage::off) {
 		stage.store(Stage::none, std::memory_order_release);
 		isIdle = false;
 	}
@@ -301,7 +314,7 @@ void wakeProcess()
 void reopenTrace(Process &process)
 {
 	if (process.isForked.exchange(false, std::memory_order_acq_rel)) {
-		const base::ErrnoGuard errnoGuard;
+		const base::CallerState callerState;
 		openTrace(process);
 		limitCapture(process);
 		if (process.options.trace == policy::TraceLevel::kernels)

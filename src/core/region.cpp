@@ -1,6 +1,6 @@
 #include "src/core/region.h"
 
-#include "src/base/errno_guard.h"
+#include "src/base/caller_state.h"
 #include "src/base/hash.h"
 #include "src/base/log.h"
 #include "src/base/once.h"
@@ -106,7 +106,8 @@ const Configuration *configuration()
 {
 	static base::Once<const Configuration> once;
 	return once.get([]() -> const Configuration * {
-		const base::ErrnoGuard errnoGuard;
+		const base::CallerState callerState;
+		base::setLogTarget(autoamp_front_has_stderr);
 		const policy::ParsedOptions parsed = readConfiguration();
 		if (!parsed.error.empty()) {
 			static std::atomic<bool> isTold{false}; // another thread may have found it out, too
@@ -348,6 +349,7 @@ Stack *knownStack()
 
 void giveBack(void *state)
 {
+	const base::CallerState callerState;
 	auto *const stack = static_cast<Stack *>(state);
 	autoamp_front_thread.regions = nullptr;
 	autoamp_front_thread.epoch = regionEpoch.load(std::memory_order_relaxed) - 1; // later calls look again
@@ -554,7 +556,7 @@ int enterRegion(const autoamp_region *given, size_t *number)
 {
 	if (!configuration())
 		return 0;
-	const base::ErrnoGuard errnoGuard;
+	const base::CallerState callerState;
 	Stack *const stack = thisStack();
 	if (!stack)
 		return AUTOAMP_TOO_MANY;
@@ -603,7 +605,7 @@ int leaveRegion(size_t number)
 {
 	if (!configuration())
 		return 0;
-	const base::ErrnoGuard errnoGuard;
+	const base::CallerState callerState;
 	Stack *const stack = knownStack();
 	const Frame *frame = stack ? innermost(*stack, 0) : nullptr;
 	while (frame && number && frame->number != number)
@@ -666,7 +668,7 @@ const Region &regionAt(uint32_t id)
 
 void renewRegion()
 {
-	const base::ErrnoGuard errnoGuard;
+	const base::CallerState callerState;
 	if (Stack *const stack = knownStack()) {
 		settle(*stack);
 	} else {
@@ -685,12 +687,13 @@ bool areRangesUsed()
 
 const RangeName *findRangeName(std::string_view text)
 {
+	const base::CallerState callerState;
 	return nameOf(text, false);
 }
 
 int pushRange(uint64_t domain, const RangeName *name)
 {
-	const base::ErrnoGuard errnoGuard;
+	const base::CallerState callerState;
 	Stack *const stack = thisStack();
 	if (!stack)
 		return 0;
@@ -719,11 +722,11 @@ int pushRange(uint64_t domain, const RangeName *name)
 
 int popRange(uint64_t domain)
 {
+	const base::CallerState callerState;
 	Stack *const stack = knownStack();
 	Frame *const frame = stack ? innermost(*stack, domain) : nullptr;
 	if (!frame)
 		return -1;
-	const base::ErrnoGuard errnoGuard;
 	if (frame->above)
 		frame->above--;
 	else
@@ -735,7 +738,7 @@ int popRange(uint64_t domain)
 
 uint64_t startRange(uint64_t domain, const RangeName *name)
 {
-	const base::ErrnoGuard errnoGuard;
+	const base::CallerState callerState;
 	if (!name)
 		return 1;
 	watchForks();
@@ -760,7 +763,7 @@ uint64_t startRange(uint64_t domain, const RangeName *name)
 
 void endRange(uint64_t id)
 {
-	const base::ErrnoGuard errnoGuard;
+	const base::CallerState callerState;
 	const RangeName *name = nullptr;
 	{
 		const Lock lock;
@@ -780,6 +783,7 @@ void endRange(uint64_t id)
 
 void endRanges(uint64_t domain)
 {
+	const base::CallerState callerState;
 	while (popRange(domain) >= 0)
 		;
 	std::vector<uint64_t> started;

@@ -1,6 +1,6 @@
 #include "src/core/thread.h"
 
-#include "src/base/errno_guard.h"
+#include "src/base/caller_state.h"
 #include "src/core/context.h"
 
 #include <atomic>
@@ -17,6 +17,7 @@ std::atomic<Process *> owner{nullptr}; // every thread sets the same
 
 void giveBack(void *state)
 {
+	const base::CallerState callerState;
 	auto *thread = static_cast<Thread *>(state);
 	autoamp_front_thread.core = nullptr; // a later destructor of the application may call again: then anew
 	if (thread->lane)
@@ -33,7 +34,7 @@ void makeKey()
 
 Thread *makeThread(Process &process)
 {
-	const base::ErrnoGuard errnoGuard;
+	const base::CallerState callerState;
 	static pthread_once_t once = PTHREAD_ONCE_INIT; // makeKey calls nothing that could wait
 	pthread_once(&once, makeKey);
 	auto *thread = new (std::nothrow) Thread;

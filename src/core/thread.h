@@ -55,6 +55,7 @@ struct Thread {
 	op::Execution execution;              // the latest of cuDNN's graph API
 	uint64_t launcher = 0;                // whose its launches are: core/launches.h
 	bool isLauncherRecorded = false;      // it belongs to a call that is recorded
+	bool isInsideCapture = false;         // its call is counted as one inside the capture range
 	uint32_t nameClass = 0;               // 8 bits; 0: no rule asks for its name
 	Memo memos[256] = {};                 // by the key's hash, 8 bits
 	Caller callers[64] = {};              // by return address

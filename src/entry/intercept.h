@@ -1,5 +1,5 @@
 // Where every generated door ends: one call, from the application's arguments to the library's answer. Any thread.
-// Nothing thrown leaves.
+// An exception that an application callback throws inside the vendor's function reaches the application.
 #pragma once
 
 #include "inject/entry_table.h"
@@ -7,6 +7,7 @@
 #include "src/core/counted.h"
 #include "src/core/glance.h"
 #include "src/core/region.h"
+#include "src/core/unwinding.h"
 #include "src/dispatch.h"
 #include "src/op/backend.h"
 
@@ -39,9 +40,13 @@ inline void *truthOf()
 
 // The long way. With copies of its own: in intercept() the arguments then stay where the application put them.
 template <unsigned index, typename Fn, typename Copy, typename... Args>
-[[gnu::noinline]] auto dispatchFrom(const void *truth, const void *caller, Args... args) noexcept
+[[gnu::noinline]] auto dispatchFrom(const void *truth, const void *caller, Args... args)
 {
-	const auto original = [&] { return reinterpret_cast<Fn *>(const_cast<void *>(truth))(args...); };
+	core::OwnCode ownCode;
+	const auto original = [&] {
+		const base::CallerState::Restored restored(ownCode.callerState);
+		return reinterpret_cast<Fn *>(const_cast<void *>(truth))(args...);
+	};
 	core::Process *const process = core::process();
 	if (!process)
 		return original();
@@ -52,8 +57,9 @@ template <unsigned index, typename Fn, typename Copy, typename... Args>
 // `copy` makes the family's struct of the arguments. No call of the truth is a tail call, or the compiler would first
 // move every argument to a place of its own.
 template <unsigned index, typename Fn, typename Copy, typename... Args>
-[[gnu::always_inline]] inline auto intercept(const Copy &copy, const void *caller, Args... args) noexcept
+[[gnu::always_inline]] inline auto intercept(const Copy &copy, const void *caller, Args... args)
 {
+	AUTOAMP_LEAVES_CALL_WHEN_UNWOUND;
 	void *const truth = truthOf<index>();
 	if (!truth)
 		return notInitialized<std::invoke_result_t<Fn, Args...>>;
@@ -73,10 +79,18 @@ template <unsigned index, typename Fn, typename Copy, typename... Args>
 	return dispatchFrom<index, Fn, Copy>(truth, caller, args...);
 }
 
+template <unsigned index, typename Fn, typename Copy, typename... Args>
+[[gnu::noinline]] auto countFirst(const void *truth, const void *caller, Args... args)
+{
+	AUTOAMP_LEAVES_CALL_WHEN_UNWOUND;
+	const Inside inside;
+	return dispatchFrom<index, Fn, Copy>(truth, caller, args...);
+}
+
 // A call that has no lower form, whatever its arguments are. What the vendor calls inside it comes from the vendor's
 // own files and is left alone for that reason, so the depth stays as it is.
 template <unsigned index, typename Fn, typename Copy, typename... Args>
-[[gnu::always_inline]] inline auto count(const Copy &copy, const void *caller, Args... args) noexcept
+[[gnu::always_inline]] inline auto count(const Copy &copy, const void *caller, Args... args)
 {
 	void *const truth = truthOf<index>();
 	if (!truth)
@@ -85,10 +99,8 @@ template <unsigned index, typename Fn, typename Copy, typename... Args>
 		const core::Thread *const thread = core::knownThread();
 		trace::Cell *const cell =
 		    thread ? core::findCounted<index>(*thread, entryTable[index], caller, copy(args...)) : nullptr;
-		if (__builtin_expect(!cell, 0)) {
-			const Inside inside;
-			return dispatchFrom<index, Fn, Copy>(truth, caller, args...);
-		}
+		if (__builtin_expect(!cell, 0))
+			return countFirst<index, Fn, Copy>(truth, caller, args...);
 		trace::Lane::count(*cell);
 	}
 	return reinterpret_cast<Fn *>(truth)(args...);
@@ -96,15 +108,18 @@ template <unsigned index, typename Fn, typename Copy, typename... Args>
 
 // What is no call of its own, but says what one is about.
 template <unsigned index, typename Fn, typename Watch, typename... Args>
-auto watch(Watch *watch, Args... args) noexcept
+auto watch(Watch *watch, Args... args)
 {
+	AUTOAMP_LEAVES_CALL_WHEN_UNWOUND;
 	void *const truth = truthOf<index>();
 	if (!truth)
 		return notInitialized<std::invoke_result_t<Fn, Args...>>;
 	const Inside inside;
 	const op::CudnnGraph *cudnn = nullptr;
-	if (autoamp_front_thread.depth == 1 && !core::isIdle.load(std::memory_order_relaxed))
+	if (autoamp_front_thread.depth == 1 && !core::isIdle.load(std::memory_order_relaxed)) {
+		const base::CallerState callerState;
 		cudnn = op::cudnn<op::CudnnGraph>(truth);
+	}
 	return cudnn ? static_cast<cudnnStatus_t>(watch(*cudnn, args...)) : reinterpret_cast<Fn *>(truth)(args...);
 }
 

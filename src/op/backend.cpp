@@ -1,5 +1,6 @@
 #include "src/op/backend.h"
 
+#include "src/base/caller_state.h"
 #include "src/base/faults.h"
 
 #include <cudnn.h>
@@ -63,6 +64,7 @@ public:
 	Shelf *operator->() const { return &shelf_; }
 
 private:
+	base::CallerState callerState_; // released after the mutex
 	Shelf &shelf_;
 };
 
@@ -187,6 +189,7 @@ Status watchFinalize(const CudnnGraph &truth, void *descriptor)
 // Forgotten before the vendor frees it: the next one at that address may be another thread's, at once.
 Status watchDestroyDescriptor(const CudnnGraph &truth, void *descriptor)
 {
+	base::CallerState callerState;
 	decltype(Shelf::packs)::node_type pack;
 	decltype(Shelf::plans)::node_type plan;
 	{
@@ -198,7 +201,10 @@ Status watchDestroyDescriptor(const CudnnGraph &truth, void *descriptor)
 		if (plan)
 			noteChange(shelf->planChanges);
 	}
-	const Status status = truth.cudnnBackendDestroyDescriptor(descriptor);
+	const Status status = [&] {
+		const base::CallerState::Restored restored(callerState);
+		return truth.cudnnBackendDestroyDescriptor(descriptor);
+	}();
 	if (status && (pack || plan)) {
 		const Hold shelf(descriptor);
 		shelf->packs.insert(std::move(pack));

@@ -1,5 +1,6 @@
 #include "src/trace/cupti.h"
 
+#include "src/base/caller_state.h"
 #include "src/base/clock.h"
 #include "src/base/faults.h"
 #include "src/base/log.h"
@@ -232,6 +233,7 @@ bool isFine(CUptiResult result, const char *what)
 
 void CUPTIAPI requestBuffer(uint8_t **data, size_t *size, size_t *maxRecords)
 {
+	const base::CallerState callerState;
 	Buffer *buffer = nullptr;
 	bool isScarce;
 	{
@@ -258,6 +260,7 @@ void CUPTIAPI requestBuffer(uint8_t **data, size_t *size, size_t *maxRecords)
 // It may be one of a client's whose callbacks ours have replaced: not ours to write to, nor to free.
 void CUPTIAPI completeBuffer(CUcontext, uint32_t, uint8_t *data, size_t, size_t valid)
 {
+	const base::CallerState callerState;
 	{
 		const Locked locked;
 		Buffer *const end = collector->buffers + collector->buffersMade;
@@ -289,7 +292,8 @@ bool areBuffersTaken()
 	                    [](const Buffer &one) { return one.isOut; }));
 }
 
-thread_local bool isNodeMade = false; // since this thread's latest launch function began
+[[gnu::tls_model("global-dynamic")]] thread_local bool isNodeMade =
+    false; // since this thread's latest launch function began
 
 // Inside the call that adds a node to a graph, or copies a graph. No CUDA function may be called here.
 void onNode(const CUpti_GraphData &graph, bool isClone)
@@ -365,6 +369,7 @@ void CUPTIAPI onEvent(void *, CUpti_CallbackDomain domain, CUpti_CallbackId id, 
 {
 	if (!isOn.load(std::memory_order_relaxed))
 		return;
+	const base::CallerState callerState;
 	if (domain == CUPTI_CB_DOMAIN_RESOURCE)
 		onNode(*static_cast<const CUpti_GraphData *>(static_cast<const CUpti_ResourceData *>(data)->resourceDescriptor),
 		       id == CUPTI_CBID_RESOURCE_GRAPHNODE_CLONED);

@@ -1,7 +1,7 @@
 #include "src/trace/recorder.h"
 
+#include "src/base/caller_state.h"
 #include "src/base/clock.h"
-#include "src/base/errno_guard.h"
 #include "src/base/hash.h"
 #include "src/base/log.h"
 #include "src/trace/naming.h"
@@ -55,7 +55,7 @@ public:
 	}
 
 private:
-	base::ErrnoGuard errno_;
+	base::CallerState callerState_; // released after the mutex
 	Recorder &recorder_;
 };
 
@@ -213,7 +213,7 @@ void Recorder::afterForkInParent()
 
 void Recorder::afterForkInChild(Lane *own)
 {
-	base::ErrnoGuard guard;
+	base::CallerState callerState;
 	// Not one more byte of the parent's file is written from here.
 	file_.forget();
 	records_ = nullptr;

@@ -145,6 +145,14 @@ public:
 			event(row, startTicks, duration, captured ? eventCaptured : 0);
 	}
 
+	// The call in flight will not return: it counts, and has no time.
+	void leaveCall()
+	{
+		const auto row = static_cast<RowId>(lane_->mark.exchange(0, std::memory_order_relaxed));
+		if (const uint64_t now = base::ticks(); row)
+			record(row, now, now, false);
+	}
+
 private:
 	friend class Recorder;
 	friend class InFlight;

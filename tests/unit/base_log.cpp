@@ -1,6 +1,6 @@
 #include "src/base/log.h"
 
-#include "src/base/errno_guard.h"
+#include "src/base/caller_state.h"
 #include "src/base/faults.h"
 #include "src/base/hash.h"
 
@@ -77,7 +77,7 @@ TEST_CASE("errno is the application's")
 	close(2000); // EBADF
 	{
 		errno = 78;
-		const ErrnoGuard guard;
+		const CallerState callerState;
 		close(2000);
 		CHECK(errno == EBADF);
 	}

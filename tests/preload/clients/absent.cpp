@@ -1,5 +1,5 @@
 // absent [FILE]: a program without cuBLAS that looks in every way whether it is here, or whether a copy can be seen
-// that it opened for itself and uses. Prints what it found.
+// that it opened for itself and uses. Prints what it found. Other names to look for come on stdin.
 #include <cstdio>
 #include <dlfcn.h>
 
@@ -20,6 +20,14 @@ int main(int, char **argv)
 	tell("handle", dlsym(dlopen(nullptr, RTLD_NOW), "cublasSgemm_v2"));
 	tell("version", dlvsym(RTLD_DEFAULT, "cublasLtMatmul", "libcublasLt.so.13"));
 	tell("no such name", dlsym(RTLD_DEFAULT, "cublasNoSuchName"));
+	char name[256];
+	while (std::scanf("%255s", name) == 1) {
+		std::printf("%s\n", name);
+		tell("default", dlsym(RTLD_DEFAULT, name));
+		tell("next", dlsym(RTLD_NEXT, name));
+		tell("handle", dlsym(dlopen(nullptr, RTLD_NOW), name));
+		tell("version", dlvsym(RTLD_DEFAULT, name, "libcublas.so.13"));
+	}
 	int (*volatile weak)(...) = cublasSgemm_v2;
 	std::printf("weak: %d\n", weak && !argv[1] ? weak(0) : 1); // CUBLAS_STATUS_NOT_INITIALIZED
 }
