@@ -170,16 +170,15 @@ std::vector<std::string> describe(const Runs &runs, const Account &account)
 		                            share(sum.flops, account.eligible.flops), types.empty() ? "" : " to ",
 		                            fmt::join(types, " and ")));
 	};
-	if (account.eligible.calls == 0 && onlyEntry(runs)) {
-		lines.push_back(fmt::format("{} of {} ({}): nothing to lower", plural(account.all.calls, "call"),
-		                            onlyEntry(runs)->entry, onlyEntry(runs)->reason));
-	} else if (account.eligible.calls == 0) {
+	if (account.eligible.calls == 0) {
 		const bool isLow = std::all_of(account.reasons.begin(), account.reasons.end(),
 		                               [](const auto &reason) { return reason.reason == "already_low"; });
-		lines.push_back(isLow
-		                    ? fmt::format("{}, all 16-bit already: nothing to lower", plural(account.all.calls, "call"))
-		                    : fmt::format("{}, none an fp32 product that has a lower form: {}",
-		                                  plural(account.all.calls, "call"), reasonsIn(account, false)));
+		const auto calls = plural(account.all.calls, "call");
+		const auto *const only = onlyEntry(runs);
+		lines.push_back(isLow  ? fmt::format("{}, all 16-bit already: nothing to lower", calls)
+		                : only ? fmt::format("{} of {} ({}): nothing to lower", calls, only->entry, only->reason)
+		                       : fmt::format("{}, none an fp32 product that has a lower form: {}", calls,
+		                                     reasonsIn(account, false)));
 	} else if (account.observed.calls > 0 && account.lowered.calls == 0) {
 		lowered("observed: O1 would lower", account.wouldLower);
 	} else {
