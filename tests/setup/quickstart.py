@@ -100,11 +100,20 @@ class Quickstart(unittest.TestCase):
         self.assert_brought(result)
         part = self.place / "build-toolkit.part"
         asked = next(line for line in result[2].splitlines() if "-m pip install" in line)
-        for argument in ("--no-deps", "--only-binary :all:", f"--target {part}", "--requirement tools/toolkit.txt", f"TMPDIR={part}"):
+        for argument in ("--no-deps", "--require-hashes", "--only-binary :all:", f"--target {part}", "--requirement tools/toolkit.txt", f"TMPDIR={part}"):
             self.assertIn(argument, asked)
         packages = [line for line in (ROOT / "tools/toolkit.txt").read_text().splitlines() if not line.startswith("#")]
         self.assertEqual([package.split("==")[0] for package in packages], PINNED)
-        self.assertTrue(all("==" in package for package in packages), "a package without a pin")
+
+    def test_pins(self):
+        """Every package that a script of the project installs has a version and the hash of its file."""
+        for name in ("tools/toolkit.txt", "tests/cli/readers.txt"):
+            packages = [line for line in (ROOT / name).read_text().splitlines() if not line.startswith("#")]
+            self.assertTrue(packages)
+            for package in packages:
+                self.assertRegex(package, r"\A[a-z0-9-]+(\[[a-z,]+\])?==[0-9.]+ --hash=sha256:[0-9a-f]{64}\Z")
+        installs = [line for line in (ROOT / "tools/quickstart").read_text().splitlines() if "-m pip install" in line]
+        self.assertTrue(all("--require-hashes" in line for line in installs), installs)
 
     def test_second_run_is_silent(self):
         self.run_it()
