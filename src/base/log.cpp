@@ -35,6 +35,26 @@ unsigned repeats(const char *format)
 	return 0;
 }
 
+// Values of variables and file names are in the text. Control characters, bytes that are not UTF-8 and characters that
+// reorder others must not reach a terminal.
+void makeSafe(char *text)
+{
+	for (auto *at = reinterpret_cast<unsigned char *>(text); *at;) {
+		const unsigned size = *at < 0x80 ? 1 : *at >= 0xf0 ? 4 : *at >= 0xe0 ? 3 : *at >= 0xc2 ? 2 : 0;
+		unsigned valid = size > 0;
+		while (valid && valid < size && (at[valid] & 0xc0) == 0x80)
+			valid++;
+		const bool isControl = *at < 0x20 || *at == 0x7f || (*at == 0xc2 && at[1] < 0xa0);
+		const bool isOrder =
+		    *at == 0xe2 && valid == 3 &&
+		    ((at[1] == 0x80 && (at[2] < 0x90 || (at[2] >= 0xa8 && at[2] <= 0xae))) || (at[1] == 0x81 && at[2] >= 0xa0));
+		const unsigned width = valid == size && size ? size : 1;
+		if (width != size || isControl || isOrder || *at > 0xf4)
+			memset(at, '?', width);
+		at += width;
+	}
+}
+
 } // namespace
 
 void setLogLevel(LogLevel level)
@@ -66,6 +86,7 @@ void log(LogLevel level, const char *format, ...)
 	va_start(arguments, format);
 	vsnprintf(line + prefix, sizeof line - prefix - last, format, arguments);
 	va_end(arguments);
+	makeSafe(line + prefix);
 	strcat(line, before + 1 == kRepeats ? " (not repeated again)\n" : "\n");
 	// One write a line, so that lines of threads and processes do not mix.
 	[[maybe_unused]] ssize_t written = write(STDERR_FILENO, line, strlen(line));

@@ -34,6 +34,14 @@ std::string heard(Say say)
 
 } // namespace
 
+TEST_CASE("values of others reach no terminal as control characters")
+{
+	setLogLevel(LogLevel::info);
+	const char *const text = "\x1b]0;x\a gr\xc3\xb6\xc3\x9f\x65 \xff\x80 \xe2\x80\xae \xc2\x9b \xe7\x9f\xa9 \xed\xa0";
+	CHECK(heard([&] { log(LogLevel::info, "value %s.", text); }) ==
+	      "autoamp: value ?]0;x? gr\xc3\xb6\xc3\x9f\x65 ?? ??? ?? \xe7\x9f\xa9 ??.\n");
+}
+
 TEST_CASE("messages below the level are not said")
 {
 	setLogLevel(LogLevel::info);

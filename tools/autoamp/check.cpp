@@ -1,4 +1,5 @@
 #include "tools/autoamp/check.h"
+#include "tools/autoamp/escape.h"
 
 #include "src/policy/lists.h"
 #include "src/policy/options.h"
@@ -44,12 +45,12 @@ void check(const std::string &path, std::span<const char *const> entries)
 				warnings.push_back(fmt::format("{}: {} has no library call in a 16-bit form: nothing changes",
 				                               options.place[static_cast<size_t>(option)], name));
 	for (const auto &warning : warnings)
-		complain(fmt::format("autoamp: warning: {}\n", warning));
+		complain(message("autoamp: warning: {}\n", warning));
 	const auto document = policy::parseToml(file);
 	std::set<std::string> keys;
 	for (const auto &setting : document.top.settings)
 		keys.insert(setting.key);
-	fmt::print("{}: {}, {}\n", path, plural(keys.size(), "setting"), plural(document.rules.size(), "rule"));
+	fmt::print("{}: {}, {}\n", shown(path), plural(keys.size(), "setting"), plural(document.rules.size(), "rule"));
 }
 
 } // namespace autoamp::tool

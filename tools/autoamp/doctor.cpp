@@ -1,4 +1,5 @@
 #include "tools/autoamp/doctor.h"
+#include "tools/autoamp/escape.h"
 
 #include "src/policy/decide.h"
 #include "tools/autoamp/emulation.h"
@@ -402,7 +403,7 @@ void doctor(const DoctorOptions &options, const policy::ParsedOptions &configura
 		}
 		section.print(terminal);
 	}
-	fmt::print("next: {}\n", configuration.error.empty() ? next : invocation + " help env");
+	fmt::print("next: {}\n", shown(configuration.error.empty() ? next : invocation + " help env"));
 }
 
 } // namespace autoamp::tool

@@ -1,4 +1,5 @@
 #include "tools/autoamp/explain.h"
+#include "tools/autoamp/escape.h"
 
 #include "inject/entry_table.h"
 #include "inject/vendors.h"
@@ -340,10 +341,10 @@ void writeText(const Explanation &explanation)
 		how = op.a == op::Dtype::float32 ? " to fp32" : " to sums in fp32";
 	else if (decision.strategy != policy::Strategy::fp32)
 		how = fmt::format(", O1 would lower it by {}", policy::name(decision.strategy));
-	fmt::print("{} {}: {}{}\n", explanation.entry, shape(op.m, op.n, op.k, op.batch), policy::name(decision.verdict),
-	           how);
+	fmt::print("{} {}: {}{}\n", shown(explanation.entry), shape(op.m, op.n, op.k, op.batch),
+	           policy::name(decision.verdict), how);
 	for (const auto &step : explanation.steps)
-		fmt::print("  {:<9} {}\n", step.name, step.says);
+		fmt::print("  {:<9} {}\n", step.name, shown(step.says));
 	std::string times;
 	for (const auto &way : explanation.ways)
 		if (way.estimate >= 0)

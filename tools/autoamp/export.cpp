@@ -1,5 +1,6 @@
 // The command, and the formats that are text: CSV, JSON Lines and Chrome's.
 #include "tools/autoamp/export.h"
+#include "tools/autoamp/escape.h"
 
 #include "tools/autoamp/output.h"
 #include "tools/autoamp/views.h"
@@ -155,11 +156,10 @@ public:
 		const size_t pid = item.run + 1;
 		const uint64_t flow = item.run << 48 ^ item.number;
 		if (item.kind == Item::scale) {
-			if (const double scale = item.scaler->scaleAfter; std::isfinite(scale))
-				fmt::format_to(
-				    out,
-				    ",\n{{\"ph\":\"C\",\"name\":\"scale {} {}\",\"pid\":{},\"ts\":{:.3f},\"args\":{{\"log2\":{}}}}}",
-				    item.scaler->site, item.scaler->operand, pid, us, std::log2(scale));
+			if (const double log2 = std::log2(item.scaler->scaleAfter); std::isfinite(log2))
+				fmt::format_to(out, ",\n{{\"ph\":\"C\",\"name\":{},\"pid\":{},\"ts\":{:.3f},\"args\":{{\"log2\":{}}}}}",
+				               dump(Json(fmt::format("scale {} {}", item.scaler->site, item.scaler->operand))), pid, us,
+				               log2);
 		} else {
 			const bool isCall = item.kind == Item::call;
 			const auto thread = isCall ? item.thread : streamOf(item);
@@ -250,7 +250,7 @@ Status exportTraces(const ExportOptions &options, const policy::Options &configu
 			fail(Status::wrong, "{} is one of the traces: not replaced", options.out);
 	for (const auto &run : runs)
 		if (!run.hasEvents)
-			complain(fmt::format("autoamp: {} has totals only: AUTOAMP_TRACE=ops records single calls\n", run.path));
+			complain(message("autoamp: {} has totals only: AUTOAMP_TRACE=ops records single calls\n", run.path));
 	const auto sink = options.type == "sqlite"     ? makeSqliteSink(runs, output.part())
 	                  : options.type == "perfetto" ? makePerfettoSink(runs, output.part())
 	                  : isParquet                  ? makeParquetSink(runs, output.part())

@@ -1,5 +1,6 @@
 // Perfetto's protobuf: a track a thread and a stream, flows from a call to its kernels, the scale as a counter. Field
 // numbers are those of protos/perfetto/trace/*.proto.
+#include "tools/autoamp/escape.h"
 #include "tools/autoamp/export.h"
 
 #include <cmath>
@@ -38,7 +39,7 @@ public:
 				track.add_uint64(Track::uuid, processTrack(run));
 				pbf_writer process(track, Track::process);
 				process.add_int32(Process::processPid, pidOf(run));
-				process.add_string(Process::processName, nameOf(runs[run]) + " " + runs[run].program);
+				process.add_string(Process::processName, utf8(nameOf(runs[run]) + " " + runs[run].program));
 			});
 			std::set<uint32_t> threads;
 			for (const auto &lane : runs[run].lanes)
@@ -122,7 +123,7 @@ private:
 		write([&](pbf_writer &out) {
 			pbf_writer descriptor(out, Packet::descriptor);
 			descriptor.add_uint64(Track::uuid, track);
-			descriptor.add_string(Track::trackName, name);
+			descriptor.add_string(Track::trackName, utf8(name));
 			descriptor.add_uint64(Track::parent, processTrack(run));
 			if (isCounter)
 				descriptor.add_message(Track::counter, std::string());
@@ -159,7 +160,7 @@ private:
 				pbf_writer data(out, Packet::interned);
 				pbf_writer name(data, Interned::eventNames);
 				name.add_uint64(Name::iid, found->second);
-				name.add_string(Name::text, item.kind == Item::kernel ? *item.name : callName(item.row));
+				name.add_string(Name::text, utf8(item.kind == Item::kernel ? *item.name : callName(item.row)));
 			});
 		return found->second;
 	}

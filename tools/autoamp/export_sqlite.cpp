@@ -1,4 +1,5 @@
 // An SQLite database; its schema is a contract: docs/export.md.
+#include "tools/autoamp/escape.h"
 #include "tools/autoamp/export.h"
 #include "tools/autoamp/views.h"
 
@@ -92,7 +93,8 @@ private:
 	} // NaN: null
 	static int bind(sqlite3_stmt *to, int at, const std::string &text)
 	{
-		return sqlite3_bind_text(to, at, text.data(), static_cast<int>(text.size()), SQLITE_TRANSIENT);
+		const std::string valid = utf8(text);
+		return sqlite3_bind_text(to, at, valid.data(), static_cast<int>(valid.size()), SQLITE_TRANSIENT);
 	}
 	static int bind(sqlite3_stmt *to, int at, std::optional<int64_t> number)
 	{

@@ -1,9 +1,9 @@
 // How a command ends early: one clear line and an exit status. Thrown anywhere in the tool, caught in main. Main
 // thread. Statuses are interface.md section 4's: 2 what was typed, set or given is wrong, 1 the work failed; `run` uses
-// 125-127.
+// 125-127. Texts among the arguments are made safe for a terminal.
 #pragma once
 
-#include <fmt/format.h>
+#include "tools/autoamp/escape.h"
 
 #include <string>
 #include <utility>
@@ -20,7 +20,7 @@ struct Failure {
 template <typename... Arguments>
 [[noreturn]] void fail(Status status, fmt::format_string<Arguments...> text, Arguments &&...arguments)
 {
-	throw Failure{status, fmt::format(text, std::forward<Arguments>(arguments)...)};
+	throw Failure{status, message(text, std::forward<Arguments>(arguments)...)};
 }
 
 } // namespace autoamp::tool

@@ -63,7 +63,7 @@ autoamp diff A B   [--format table|json|csv|jsonl|md] [--sort COLUMN] [--top N]
   --fail-if-slower PCT   the calls of both took so many percent longer
   --fail-if-error E      a lowered call's max_error is above E, or unknown
 
-autoamp export --type sqlite|perfetto|chrome|csv|jsonl|parquet -o OUT [--force] FILE|DIR...
+autoamp export --type sqlite|perfetto|chrome|csv|jsonl|parquet -o OUT [--force] [--raw] FILE|DIR...
   OUT appears when it is whole; docs/export.md says what is in it
 
 

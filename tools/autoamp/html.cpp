@@ -1,5 +1,6 @@
 // The report as one HTML file: no network, charts as inline SVG, tables that can be sorted. Its size does not grow with
 // the trace: the timeline is drawn from bins, tables end after so many rows.
+#include "tools/autoamp/escape.h"
 #include "tools/autoamp/timeline.h"
 #include "tools/autoamp/views.h"
 
@@ -100,7 +101,7 @@ std::string chart(const char *id, const std::string &title, const std::string &s
 	return fmt::format(
 	    "<svg viewBox=\"0 0 {} {}\" role=\"img\" aria-labelledby=\"{}-t {}-d\"><title id=\"{}-t\">{}</title>"
 	    "<desc id=\"{}-d\">{}</desc>{}</svg>\n",
-	    chartWidth, height, id, id, id, title, id, escaped(says), body);
+	    chartWidth, height, id, id, id, title, id, html(says), body);
 }
 
 std::string drawTimeline(const Timeline &timeline)
@@ -168,13 +169,13 @@ std::string drawOps(const std::vector<trace::RowInfo> &rows, bool isMeasured)
 		const double top = 24 * double(i);
 		double at = labels;
 		body += fmt::format("<text x=\"{}\" y=\"{}\" text-anchor=\"end\">{}</text>", labels - 6, top + 17,
-		                    escaped(fit(name, 28)));
+		                    html(fit(name, 28)));
 		for (size_t p = 0; p < precisionCount; p++) {
 			if (parts[p] <= 0)
 				continue;
 			body += fmt::format("<rect class=\"p{}\" x=\"{:.1f}\" y=\"{}\" width=\"{:.1f}\" height=\"18\"><title>{} {} "
 			                    "{}</title></rect>",
-			                    p, at, top + 3, parts[p] * scale, escaped(name), precisions[p], duration(parts[p]));
+			                    p, at, top + 3, parts[p] * scale, html(name), precisions[p], duration(parts[p]));
 			at += parts[p] * scale;
 			says += fmt::format("{}{} {} {}", says.empty() ? "" : ", ", name, precisions[p], duration(parts[p]));
 		}
@@ -213,13 +214,13 @@ std::string drawScaler(const Runs &runs)
 			path += path.empty() ? fmt::format("M{:.1f} {:.1f}", time / last * chartWidth, y(scale))
 			                     : fmt::format("H{:.1f}V{:.1f}", time / last * chartWidth, y(scale));
 		body += fmt::format("<path class=\"l l{}\"{} d=\"{}H{}\"><title>{}</title></path>", i % 4,
-		                    i < 4 ? "" : " stroke-dasharray=\"4 3\"", path, chartWidth, escaped(name));
+		                    i < 4 ? "" : " stroke-dasharray=\"4 3\"", path, chartWidth, html(name));
 		says += fmt::format("{}site {}: {}, last 2^{:g}", i ? ", " : "", name, plural(points.size(), "event"),
 		                    points.back().second);
 	}
 	body += fmt::format("<text x=\"4\" y=\"14\">2^{:g}</text><text x=\"4\" y=\"{}\">2^{:g}</text>", high,
 	                    chartHeight - 4, high - range);
-	return chart("scaler-chart", "History of the scales", says, chartHeight, body) + "<p>" + escaped(fit(says, 600)) +
+	return chart("scaler-chart", "History of the scales", says, chartHeight, body) + "<p>" + html(fit(says, 600)) +
 	       "</p>\n";
 }
 
@@ -246,7 +247,7 @@ void writeTable(std::FILE *out, const Sheet &sheet)
 			           column.alignment == 'r' && value.is_number()
 			               ? fmt::format(" data-v=\"{:.6g}\"", value.get<double>())
 			               : "",
-			           escaped(column.show(row)));
+			           html(column.show(row)));
 		}
 		std::fputs("</tr>\n", out);
 	}
@@ -273,13 +274,13 @@ void writeHtml(std::FILE *out, const Runs &runs, const Account &account, const L
 			timeline.add(item);
 	});
 	fmt::print(out, "{}<title>autoamp: {}</title></head><body><main>\n<h1>autoamp: {}</h1>\n", head,
-	           escaped(runs.front().program), escaped(runs.front().program));
+	           html(runs.front().program), html(runs.front().program));
 	for (const auto &line : warnings(account))
-		fmt::print(out, "<p class=\"warning\" role=\"note\">{}</p>\n", escaped(line));
+		fmt::print(out, "<p class=\"warning\" role=\"note\">{}</p>\n", html(line));
 	fmt::print(out,
 	           "<pre>{}</pre>\n<h2>Calls over time, by precision</h2>\n{}<h2>{}</h2>\n{}"
 	           "<h2>History of the scales</h2>\n{}<h2>Lists</h2>\n",
-	           escaped({text, size}), drawTimeline(timeline), titleOf(account.isMeasured),
+	           html(std::string_view(text, size)), drawTimeline(timeline), titleOf(account.isMeasured),
 	           drawOps(mergedRows(runs), account.isMeasured), drawScaler(runs));
 	if (lists.groups)
 		writeTable(out, *lists.groups);

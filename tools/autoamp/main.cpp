@@ -3,6 +3,7 @@
 #include "tools/autoamp/check.h"
 #include "tools/autoamp/diff.h"
 #include "tools/autoamp/doctor.h"
+#include "tools/autoamp/escape.h"
 #include "tools/autoamp/explain.h"
 #include "tools/autoamp/export.h"
 #include "tools/autoamp/failure.h"
@@ -21,6 +22,9 @@
 namespace autoamp::tool {
 
 namespace {
+
+constexpr const char *rawHelp =
+    "CSV: write texts unchanged; without it, texts that spreadsheets run (= + - @) begin with '";
 
 constexpr const char *entries[] = {
 #define ENTRY(name, ...) #name,
@@ -119,6 +123,7 @@ struct CommandLine {
 		reporting->add_option("--report", report.view, "which view")->check(CLI::IsMember(views));
 		reporting->add_option("--by", report.selection.by, "group the rows of ops")->check(CLI::IsMember(groupings));
 		addSelection(reporting, report.selection);
+		reporting->add_flag("--raw", isCsvRaw, rawHelp);
 		reporting->add_option("--format", report.format, "for people or programs")->check(CLI::IsMember(formats));
 		addColour(reporting, report.colour);
 
@@ -149,6 +154,7 @@ struct CommandLine {
 		addSelection(comparing, diff.selection);
 		comparing->add_option("--format", diff.format, "for people or programs")
 		    ->check(CLI::IsMember({"table", "json", "csv", "jsonl", "md"}));
+		comparing->add_flag("--raw", isCsvRaw, rawHelp);
 		addColour(comparing, diff.colour);
 
 		auto *exports = app.add_subcommand("export", "traces in other people's formats");
@@ -156,6 +162,7 @@ struct CommandLine {
 		exports->add_option("--type", exporting.type, "which one")->required()->check(CLI::IsMember(exportTypes));
 		exports->add_option("-o,--out", exporting.out, "where to; parquet: a folder")->required()->type_name("OUT");
 		exports->add_flag("--force", exporting.force, "replace OUT if it exists");
+		exports->add_flag("--raw", isCsvRaw, rawHelp);
 		exports->add_option("traces", exporting.places, "trace files or folders of them")
 		    ->required()
 		    ->type_name("FILE|DIR");
@@ -337,12 +344,12 @@ int main(int count, char **words)
 			fail(Status::failed, "the output could not be written: {}", std::strerror(errno));
 		return status;
 	} catch (const Failure &failure) {
-		complain("autoamp: " + std::string(failure.line) + "\n");
+		complain("autoamp: " + failure.line + "\n"); // made safe by fail()
 		return static_cast<int>(failure.status);
 	} catch (const std::exception &error) {
 		if (errno == EPIPE)
 			return 0;
-		complain(std::string("autoamp: ") + error.what() + "\n");
+		complain(message("autoamp: {}\n", error.what()));
 		return static_cast<int>(Status::failed);
 	}
 }

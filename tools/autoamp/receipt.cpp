@@ -1,5 +1,6 @@
 // What `autoamp run` says at the end: what was lowered, what was kept and why, where the trace is, what to type next.
 #include "tools/autoamp/doctor.h"
+#include "tools/autoamp/escape.h"
 #include "tools/autoamp/machine.h"
 #include "tools/autoamp/recorded.h"
 #include "tools/autoamp/report.h"
@@ -230,8 +231,15 @@ void writeReceipt(const Outcome &outcome, Colour colour)
 	} else {
 		lines = describe(runs, account);
 	}
-	for (const auto &line : lines)
-		text += terminal.paint(Style::bold, "autoamp:") + " " + line + "\n";
+	for (const auto &line : lines) { // a rule to copy has several lines
+		std::string safe;
+		for (size_t at = 0; at <= line.size();) {
+			const size_t end = std::min(line.find('\n', at), line.size());
+			safe += shown(std::string_view(line).substr(at, end - at)) + "\n";
+			at = end + 1;
+		}
+		text += terminal.paint(Style::bold, "autoamp:") + " " + safe;
+	}
 	complain(text);
 }
 

@@ -1,4 +1,5 @@
 #include "tools/autoamp/report.h"
+#include "tools/autoamp/escape.h"
 #include "tools/autoamp/text.h"
 #include "tools/autoamp/views.h"
 
@@ -110,7 +111,7 @@ Runs gather(const std::vector<std::string> &places, const policy::Options &confi
 		if (auto run = trace::Trace::open(path, error)) {
 			runs.push_back(std::move(*run));
 		} else {
-			complain("autoamp: " + error + "\n");
+			complain("autoamp: " + shown(error) + "\n");
 			status = Status::wrong;
 		}
 	}
@@ -168,8 +169,8 @@ Status report(const ReportOptions &options, const policy::Options &configuration
 		return status;
 	}
 	if (options.places.empty() && !isRows)
-		complain(fmt::format("autoamp: {} is this user's newest trace here: {}, pid {}\n", here(runs.front().path),
-		                     runs.front().program, runs.front().pid));
+		complain(message("autoamp: {} is this user's newest trace here: {}, pid {}\n", here(runs.front().path),
+		                 runs.front().program, runs.front().pid));
 	std::string places; // as typed
 	for (const auto &place : options.places.empty() ? std::vector{runs.front().path} : options.places)
 		places += (places.empty() ? "" : " ") + quoted(here(place));

@@ -1,5 +1,6 @@
 #include "tools/autoamp/sheet.h"
 
+#include "tools/autoamp/escape.h"
 #include "tools/autoamp/failure.h"
 
 #include <algorithm>
@@ -53,13 +54,6 @@ bool isBefore(const Json &x, const Json &y)
 	if (x.is_null() || y.is_null())
 		return !x.is_null();
 	return x.is_string() ? x < y : y < x;
-}
-
-std::string replaced(std::string text, std::string_view what, std::string_view with)
-{
-	for (size_t at = 0; (at = text.find(what, at)) != std::string::npos; at += with.size())
-		text.replace(at, what.size(), with);
-	return text;
 }
 
 } // namespace
@@ -131,8 +125,7 @@ std::string csvCell(const Json &value)
 {
 	if (!value.is_string())
 		return value.is_null() ? "" : value.dump();
-	const auto text = Json::parse(dump(value)).get<std::string>(); // UTF-8 now
-	return text.find_first_of(",\"\r\n") == std::string::npos ? text : '"' + replaced(text, "\"", "\"\"") + '"';
+	return csv(value.get_ref<const std::string &>());
 }
 
 void writeCsv(std::FILE *out, const Sheet &sheet)
@@ -166,12 +159,7 @@ void writeMarkdown(std::FILE *out, const Sheet &sheet)
 	line([](const Column &column) { return column.alignment == 'r' ? "---:" : "---"; });
 	for (size_t i = 0; i < sheet.size(); i++) {
 		const Json row = sheet.row(i);
-		line([&row](const Column &column) {
-			auto text = replaced(escaped(column.show(row)), "|", "\\|");
-			std::replace_if(
-			    text.begin(), text.end(), [](unsigned char c) { return c < ' ' || c == 127; }, ' ');
-			return text;
-		});
+		line([&row](const Column &column) { return markdown(column.show(row)); });
 	}
 }
 
@@ -181,14 +169,6 @@ void writeJson(std::FILE *out, const Sheet &sheet)
 	for (size_t i = 0; i < sheet.size(); i++)
 		fmt::print(out, "{}\n  {}", i ? "," : "", dump(sheet.row(i)));
 	std::fputs("]", out);
-}
-
-std::string escaped(const std::string &text)
-{
-	auto safe = Json::parse(dump(Json(text))).get<std::string>();
-	for (const auto &[what, with] : {std::pair{"&", "&amp;"}, {"<", "&lt;"}, {">", "&gt;"}, {"\"", "&quot;"}})
-		safe = replaced(std::move(safe), what, with);
-	return safe;
 }
 
 } // namespace autoamp::tool

@@ -61,8 +61,6 @@ void writeCsv(std::FILE *out, const Sheet &sheet); // RFC 4180
 void writeJsonLines(std::FILE *out, const Sheet &sheet);
 void writeMarkdown(std::FILE *out, const Sheet &sheet);
 void writeJson(std::FILE *out, const Sheet &sheet); // its array, with its name
-// What a cell of a csv is; what HTML shows as it is.
 std::string csvCell(const Json &value);
-std::string escaped(const std::string &text);
 
 } // namespace autoamp::tool

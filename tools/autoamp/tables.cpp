@@ -1,5 +1,6 @@
 // The report as text. The summary fits 80x24 and answers: what ran lower, where fp32 time goes, what it gained, what
 // was kept and why, what the scaler did, and what next.
+#include "tools/autoamp/escape.h"
 #include "tools/autoamp/recorded.h"
 #include "tools/autoamp/views.h"
 
@@ -157,7 +158,7 @@ std::string withLines(const std::vector<std::string> &lines, size_t width)
 {
 	std::string text;
 	for (const auto &line : lines)
-		text += fit(line, width) + "\n";
+		text += fit(shown(line), width) + "\n";
 	return text;
 }
 
@@ -259,7 +260,7 @@ void writeSummary(std::FILE *out, const Terminal &terminal, const Runs &runs, co
 		next.erase(next.end() - 2);
 	std::string commands;
 	for (const auto &line : next)
-		commands += fmt::format("{}{}\n", commands.empty() ? "next: " : "      ", line);
+		commands += message("{}{}\n", commands.empty() ? "next: " : "      ", line);
 	const auto reasons = whyKept(terminal, account, width, summaryLines > used ? summaryLines - used : 0);
 	fmt::print(out, "{}{}{}{}{}", withLines(top, width), middle, reasons, withLines(tail, width), commands);
 }

@@ -1,6 +1,7 @@
 #include "tools/autoamp/text.h"
 
 #include "src/policy/options.h"
+#include "tools/autoamp/escape.h"
 
 #include <algorithm>
 #include <cmath>
@@ -97,8 +98,9 @@ size_t widthOf(std::string_view text)
 	    std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
 }
 
-std::string wrap(const std::string &text, size_t width, size_t indent)
+std::string wrap(const std::string &raw, size_t width, size_t indent)
 {
+	const std::string text = shown(raw);
 	std::string lines;
 	size_t used = 0; // of the line
 	for (size_t at = 0; at < text.size();) {
@@ -129,9 +131,8 @@ std::string fit(const std::string &text, size_t width)
 
 void Table::add(std::vector<std::string> cells, Style style)
 {
-	for (auto &cell : cells) // names come out of files: no escape sequence of theirs may reach a terminal
-		std::replace_if(
-		    cell.begin(), cell.end(), [](unsigned char c) { return c < ' ' || c == 127; }, '?');
+	for (auto &cell : cells) // names come from files: their escape sequences must not reach a terminal
+		cell = shown(cell);
 	rows_.push_back({std::move(cells), style});
 }
 

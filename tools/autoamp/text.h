@@ -29,7 +29,7 @@ std::string share(double part, double whole);                      // 93.4 %
 std::string plural(uint64_t number, const char *noun);             // 1 call, 2 calls
 size_t widthOf(std::string_view text);
 std::string fit(const std::string &text, size_t width); // cut with "…"; width 0: as it is
-// Broken between words, lines after the first indented; a word that is longer than a line stays whole.
+// Made safe for a terminal and broken between words, lines after the first indented; a longer word stays whole.
 std::string wrap(const std::string &text, size_t width, size_t indent);
 
 // Rows of cells, columns as wide as their widest cell; numbers to the right. The last column is cut to the terminal.
@@ -49,7 +49,8 @@ private:
 	std::vector<Row> rows_;
 };
 
-// To stderr, as it is. A stderr that takes nothing (closed, a full disk) changes nothing: fmt::print would throw.
+// To stderr, unchanged: text of others must have been made safe (escape.h). A stderr that takes nothing (closed, a full
+// disk) changes nothing: fmt::print would throw.
 void complain(const std::string &text);
 
 } // namespace autoamp::tool
