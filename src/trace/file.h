@@ -1,4 +1,6 @@
-// A file that is memory too: pieces of it are given out and stored to, and are in the file whatever happens next.
+// The trace file, and the memory whose content goes there. The program's calls store only to that memory: a page of the
+// trace file is never mapped, so the file can be truncated or removed at any time. The memory belongs to a second
+// file, the tail, where the file system allows it. The tail survives a SIGKILL and is removed at a clean end.
 // Under its owner's lock.
 #pragma once
 
@@ -8,7 +10,6 @@
 
 #include <atomic>
 #include <cstdint>
-#include <pthread.h>
 
 namespace autoamp::trace {
 
@@ -17,59 +18,75 @@ class File
 public:
 	enum class State : uint8_t { none, open, stopped, closed };
 
-	explicit constexpr File(pthread_mutex_t &lock) : lock_(lock) {}
-
-	// False: one line in the log. isBusy: pieces of kEventChunk will be needed fast, up to maxSize.
-	bool create(const char *pattern, const NameParts &parts, uint64_t maxSize, bool isBusy);
-	// Any thread. Nothing new is given out unless it is open; what was given out can be stored to for ever.
+	// False: one line in the log.
+	bool create(const char *pattern, const NameParts &parts, uint64_t maxSize);
+	// Any thread. If it is not open, there is no memory for new records. Earlier memory stays valid until forget().
 	State state() const { return state_.load(std::memory_order_acquire); }
-	void giveUp() { state_ = State::stopped; } // there will be none
-	const char *path() const { return path_; }
+	void giveUp() { state_ = State::stopped; } // no file will be created
+	const char *path() const { return file_.path; }
 	Header *header() const { return header_; } // null before create()
+	// Whether a SIGKILL loses nothing; else flush() must run from time to time.
+	bool isKillSafe() const { return isKillSafe_; }
 
-	// Zeroed memory for the next piece, null: the file has ended. isKept: flush() writes it again.
-	char *take(uint64_t size, uint64_t &offset, bool isKept);
-	// How much is left without asking the system; whether a piece of kEventChunk is below the cap.
-	uint64_t rest() const { return isMapped() ? window_.offset + window_.size - next_ : 0; }
-	bool hasRoom() const;
-
-	// Not mapped: a place in the file for memory that is used again; a piece that is full; all that is kept.
-	bool isMapped() const { return isMapped_; }
-	bool place(uint64_t size, uint64_t &offset);
-	bool write(const void *data, uint64_t size, uint64_t offset);
+	// Zeroed memory for a chunk of records. Null: no memory or no space on the disk, and the state is stopped.
+	char *take(uint64_t size);
+	// Zeroed memory for a chunk of single events, kEventChunk bytes. Null: no space on the disk, or the cap; records go
+	// on.
+	char *takeSingles();
+	// Appends a full chunk of single events to the file and empties its memory. False: there is no room for another
+	// one, and perhaps none for this one; the memory keeps it then.
+	bool store(Chunk &chunk);
+	// Writes the header and the newest records; everything: all records.
 	void flush(bool everything);
+	int writeHeader(); // 0 or an error number
 
-	uint64_t usedEnd() const { return usedEnd_; } // of all pieces
-	void close(uint64_t size);                    // at exit; the file keeps its place in memory
-	// In a forked child: the parent's file is the parent's.
+	// At exit: writes everything and removes the tail, unless other threads are in calls that will still be counted.
+	void close(bool isInUse);
+	// In a forked child: the memory and both files belong to the parent.
 	void forget();
 
 private:
+	// An open file whose descriptor the program may have closed. Its number may then be one of the program's files.
+	struct Handle {
+		int descriptor = -1;
+		uint64_t device = 0, inode = 0;
+		char path[4096] = {};
+		void adopt(int file);
+		bool isSame(int file) const;
+		int ensure(bool isRecreated); // 0 or an error number
+		void close();
+	};
+	struct Region {
+		char *memory;
+		uint64_t size;
+		bool isSingles;
+		uint64_t offset, used; // of records: in the file; used bytes
+	};
 	struct Piece {
 		char *memory;
-		uint64_t offset, size;
+		uint64_t offset;
 	};
+	bool openTail();
+	void removeTail();
+	char *mapTail(uint64_t size); // null: errno says why
+	int reserve(uint64_t least);  // 0 or an error number, like the next three
+	int write(const void *data, uint64_t size, uint64_t offset);
+	int writeSingles(const Chunk &chunk);
+	void stop(Stopped why, int error);
 	void stop(int error);
-	bool isOurs() const;
-	bool fits(uint64_t size) const;
-	uint64_t windowSize() const;
-	bool allocate(Piece &window);
-	bool grow(uint64_t need);
-	void cut(uint64_t size);
 
-	pthread_mutex_t &lock_;
 	std::atomic<State> state_ = State::none;
-	bool isMapped_ = false, isBusy_ = false;
-	int descriptor_ = -1;
-	uint64_t device_ = 0, inode_ = 0; // the application may have closed the descriptor
+	bool isKillSafe_ = false;
+	Handle file_, tail_;
 	uint64_t maxSize_ = 0;
-	uint64_t end_ = 0;                // of the place in the file that somebody has
-	uint64_t next_ = 0, usedEnd_ = 0; // where the next piece goes; the end of all that were given away
-	Piece window_ = {};               // where next_ is
+	uint64_t end_ = 0; // of what has a place in the file
+	uint64_t tailEnd_ = 0;
+	uint64_t singles_ = 0; // memory for single events: how many chunks
 	uint64_t flushedNs_ = 0;
-	base::Array<Piece> pieces_; // mapped: windows; else the pieces that are kept
+	Region region_ = {};          // where take() takes from; in regions_ as well
+	base::Array<Region> regions_; // all memory
+	base::Array<Piece> records_;
 	Header *header_ = nullptr;
-	char path_[4096] = {};
 };
 
 } // namespace autoamp::trace

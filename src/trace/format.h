@@ -28,6 +28,9 @@ struct ClockPair {
 
 enum class End : uint32_t { open, exited, exitedWith };
 
+// Why single events, or everything new, are no longer recorded.
+enum class Stopped : uint64_t { no, diskFull, sizeCap, unwritable };
+
 // The `autoamp run` commands that a process descends from: of nested ones the innermost and the outermost. 0: none.
 struct RunIds {
 	uint64_t inner = 0, outer = 0;
@@ -46,16 +49,16 @@ struct Header {
 	uint32_t pid, parent;
 	std::atomic<uint32_t> end; // End
 	int32_t status;
-	Counter fileSize;  // what the writer has allocated
+	Counter fileSize;  // end of the last chunk that has a place in the file
 	Counter lostCalls; // calls in no total: the disk was full when their row first came
-	Counter stopped;   // 1: the disk became full; 2: the size cap was reached (single events only)
+	Counter stopped;   // Stopped
 	RunIds run;
 	uint64_t reserved;
 };
 static_assert(sizeof(Header) == 128);
 
 // Header::flags
-constexpr uint32_t headerEmulated = 1, headerSingles = 2, headerWritten = 4;
+constexpr uint32_t headerEmulated = 1, headerSingles = 2, headerWritten = 4, headerTail = 8, headerIsTail = 16;
 
 // The kind of a note that tells of a plan of cuDNN built for a signature's first call, of one that says why kernels are
 // not recorded, or no longer, and of one that says why a capture range cannot begin; all others tell of failures.
@@ -69,7 +72,11 @@ struct Chunk {
 	uint32_t size;     // of the whole chunk, a multiple of kPage
 	uint32_t lane;     // events: whose
 	Counter committed; // bytes from the chunk's beginning that are valid
-	uint64_t sequence; // chunks were begun in this order, which need not be the file's
+	Counter order;     // sequence() and number()
+	// Chunks are begun in this order. Their order in the file can differ.
+	uint32_t sequence() const { return static_cast<uint32_t>(order.load(std::memory_order_relaxed)); }
+	// From 1, per kind, and for events per lane: a gap is a chunk that is missing. 0: written by an older version.
+	uint32_t number() const { return static_cast<uint32_t>(order.load(std::memory_order_relaxed) >> 32); }
 };
 static_assert(sizeof(Chunk) == 32);
 
@@ -98,6 +105,7 @@ struct Kernel {
 	uint16_t device, flags;
 };
 static_assert(sizeof(Kernel) == 40);
+constexpr uint32_t kKernelsInChunk = (kEventChunk - sizeof(Chunk)) / sizeof(Kernel);
 
 // Kernel::flags, and the first two and the last in KernelTotalRecord::flags. ours: converts operands for a call.
 // outside: known to be of no intercepted call; without it row 0 means that nobody knows.

@@ -1,6 +1,7 @@
 #include "src/trace/reader.h"
 
 #include "src/trace/file_lock.h"
+#include "src/trace/tail_name.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -57,6 +58,110 @@ struct Buffer {
 	char *data() { return blocks[0].bytes; }
 };
 
+std::string problemOf(const Header &header, size_t got)
+{
+	if (got < sizeof kMagic || memcmp(header.magic, kMagic, sizeof kMagic) != 0)
+		return got == 0 ? "empty file" : "not an autoamp trace";
+	if (got < sizeof header)
+		return "cut off in its header";
+	if (header.byteOrder == __builtin_bswap32(kByteOrder))
+		return "written on a machine of the other byte order";
+	if (header.byteOrder != kByteOrder)
+		return "damaged header";
+	if (header.version != kVersion)
+		return "format version " + std::to_string(header.version) + ", this program reads version " +
+		       std::to_string(kVersion);
+	if (header.headerSize < sizeof header || header.headerSize > kMaxChunk || header.headerSize % kPage)
+		return "damaged header";
+	return {};
+}
+
+// Whether a trace is to be read together with its tail: its header says so, or the header was truncated away.
+bool needsTail(const Header &header, size_t got)
+{
+	if (got >= sizeof kMagic && memcmp(header.magic, kMagic, sizeof kMagic) == 0)
+		return got < sizeof header || (header.flags & (headerTail | headerIsTail)) == headerTail;
+	const char *bytes = header.magic;
+	return std::all_of(bytes, bytes + std::min(got, sizeof header.magic), [](char byte) { return byte == 0; });
+}
+
+struct FoundChunk {
+	ChunkKind kind;
+	uint32_t sequence, number, lane, size, bytes; // size: of the chunk; bytes: valid ones
+	uint64_t offset;
+	bool isCut; // the file ends inside it
+};
+
+template <class Visit>
+void forEachChunk(int file, uint64_t from, uint64_t fileSize, Visit visit)
+{
+	for (uint64_t offset = from; offset + sizeof(Chunk) <= fileSize;) {
+		Chunk chunk;
+		if (readAt(file, static_cast<void *>(&chunk), sizeof chunk, offset) < sizeof chunk)
+			break;
+		if (chunk.magic != kChunkMagic || chunk.size < kPage || chunk.size > kMaxChunk || chunk.size % kPage) {
+			offset += kPage; // never used, or damaged: look for the next one
+			continue;
+		}
+		const uint64_t there = std::min<uint64_t>(chunk.size, fileSize - offset);
+		const uint64_t committed = chunk.committed.load();
+		visit(FoundChunk{chunk.kind, chunk.sequence(), chunk.number(), chunk.kind == ChunkKind::events ? chunk.lane : 0,
+		                 chunk.size, static_cast<uint32_t>(std::min(committed, there)), offset,
+		                 committed > there && committed <= chunk.size});
+		offset += chunk.size;
+	}
+}
+
+// "": its writer used its place for the next one meanwhile, and this one is in the trace.
+std::string readWhole(int file, const FoundChunk &found)
+{
+	std::string content(found.bytes, 0);
+	Chunk head;
+	content.resize(readAt(file, content.data(), content.size(), found.offset));
+	const bool isRead = readAt(file, static_cast<void *>(&head), sizeof head, found.offset) == sizeof head;
+	return isRead && head.sequence() == found.sequence ? content : std::string();
+}
+
+// What the writer has not yet written to the trace itself, see docs/trace-format.md.
+struct Tail {
+	std::string path;
+	int file = -1;
+	uint64_t size = 0;
+	Header header = {};
+	std::map<uint32_t, std::string> content; // of its chunks, by sequence
+
+	Tail() = default;
+	Tail(const Tail &) = delete;
+	Tail &operator=(const Tail &) = delete;
+	~Tail()
+	{
+		if (file >= 0)
+			::close(file);
+	}
+	// Of this trace, whose header was read as far as it is there.
+	bool open(const std::string &trace, const Header &its, size_t got)
+	{
+		char name[4096];
+		struct stat status;
+		if (!tailName(trace.c_str(), name, sizeof name))
+			return false;
+		path = name;
+		file = ::open(name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
+		const bool isFile = file >= 0 && fstat(file, &status) == 0 && S_ISREG(status.st_mode);
+		const size_t read = isFile ? readAt(file, static_cast<void *>(&header), sizeof header, 0) : 0;
+		const bool isIts =
+		    got < sizeof header || memcmp(its.magic, kMagic, sizeof kMagic) != 0 ||
+		    (header.pid == its.pid && header.startedNs == its.startedNs && header.first.ticks == its.first.ticks);
+		if (isFile && isIts && problemOf(header, read).empty()) {
+			size = static_cast<uint64_t>(status.st_size);
+			return true;
+		}
+		if (file >= 0)
+			::close(std::exchange(file, -1));
+		return false;
+	}
+};
+
 } // namespace
 
 // Everything but the single events, in one pass over the file.
@@ -67,6 +172,7 @@ struct Trace::Loader {
 	Buffer buffer;
 	Header header = {};
 	uint64_t fileSize = 0;
+	Tail tail;
 	struct Total {
 		uint64_t calls = 0, captured = 0;
 		double ticks = 0;
@@ -75,54 +181,74 @@ struct Trace::Loader {
 
 	const std::string &text(uint32_t id) const { return trace.text(id); }
 
+	// The tail's header is newer than the trace's.
 	bool readHeader(std::string &error)
 	{
 		const size_t got = readAt(file(), static_cast<void *>(&header), sizeof header, 0);
-		if (got < sizeof kMagic || memcmp(header.magic, kMagic, sizeof kMagic) != 0)
-			error = got == 0 ? "empty file" : "not an autoamp trace";
-		else if (got < sizeof header)
-			error = "cut off in its header";
-		else if (header.byteOrder == __builtin_bswap32(kByteOrder))
-			error = "written on a machine of the other byte order";
-		else if (header.byteOrder != kByteOrder)
-			error = "damaged header";
-		else if (header.version != kVersion)
-			error = "format version " + std::to_string(header.version) + ", this program reads version " +
-			        std::to_string(kVersion);
-		else if (header.headerSize < sizeof header || header.headerSize > kMaxChunk || header.headerSize % kPage)
-			error = "damaged header";
+		error = problemOf(header, got);
+		if (!needsTail(header, got))
+			return error.empty();
+		if (tail.open(trace.path, header, got)) {
+			memcpy(static_cast<void *>(&header), static_cast<void *>(&tail.header), sizeof header);
+			header.flags &= ~headerIsTail;
+			error.clear();
+		}
 		return error.empty();
 	}
 
+	// A chunk that is in both files counts where more of it is.
 	void readChunks()
 	{
+		std::map<uint32_t, FoundChunk> inTail;
+		if (tail.file >= 0)
+			forEachChunk(tail.file, tail.header.headerSize, tail.size, [&](const FoundChunk &chunk) {
+				inTail[chunk.sequence] = chunk;
+				std::string &content = tail.content[chunk.sequence] = readWhole(tail.file, chunk);
+				inTail[chunk.sequence].bytes = static_cast<uint32_t>(content.size());
+			});
 		std::vector<Place> records;
-		for (uint64_t offset = header.headerSize; offset + sizeof(Chunk) <= fileSize;) {
-			Chunk chunk;
-			if (readAt(file(), static_cast<void *>(&chunk), sizeof chunk, offset) < sizeof chunk)
-				break;
-			if (chunk.magic != kChunkMagic || chunk.size < kPage || chunk.size > kMaxChunk || chunk.size % kPage) {
-				offset += kPage; // never used, or damaged: look for the next one
-				continue;
-			}
-			const uint64_t there = std::min<uint64_t>(chunk.size, fileSize - offset);
-			const uint64_t committed = chunk.committed.load();
-			if (committed > there && committed <= chunk.size)
-				trace.loss.truncated = true;
-			const auto bytes = static_cast<uint32_t>(std::min(committed, there));
-			if (chunk.kind == ChunkKind::events && bytes > sizeof(Chunk))
-				trace.chunks_.push_back({chunk.sequence, offset, bytes, chunk.lane});
-			if (chunk.kind == ChunkKind::kernels && bytes > sizeof(Chunk))
-				trace.kernelChunks_.push_back({chunk.sequence, offset, bytes, 0});
-			if (chunk.kind == ChunkKind::records)
-				records.push_back({chunk.sequence, offset, bytes, 0});
-			offset += chunk.size;
-		}
+		const auto add = [&](const FoundChunk &chunk, std::string content) {
+			auto &places = chunk.kind == ChunkKind::events    ? trace.chunks_
+			               : chunk.kind == ChunkKind::kernels ? trace.kernelChunks_
+			                                                  : records;
+			if (chunk.kind <= ChunkKind::kernels && chunk.kind >= ChunkKind::records)
+				places.push_back(
+				    {chunk.sequence, chunk.number, chunk.offset, chunk.bytes, chunk.lane, std::move(content)});
+		};
+		forEachChunk(file(), header.headerSize, fileSize, [&](const FoundChunk &chunk) {
+			trace.loss.truncated |= chunk.isCut;
+			const auto newer = inTail.find(chunk.sequence);
+			if (newer != inTail.end() && newer->second.bytes >= chunk.bytes)
+				return;
+			if (newer != inTail.end())
+				inTail.erase(newer);
+			add(chunk, {});
+		});
+		for (const auto &[sequence, chunk] : inTail)
+			add(chunk, std::move(tail.content[sequence]));
 		for (std::vector<Place> *places : {&records, &trace.chunks_, &trace.kernelChunks_})
 			std::stable_sort(places->begin(), places->end(),
 			                 [](const Place &x, const Place &y) { return x.sequence < y.sequence; });
+		trace.loss.eventsMissing = missing(trace.chunks_) * kEventsInChunk;
+		trace.loss.singleKernelsMissing = missing(trace.kernelChunks_) * kKernelsInChunk;
+		trace.loss.truncated |= missing(records) > 0;
 		for (const Place &chunk : records)
-			readRecords(readAt(file(), buffer.data(), chunk.bytes, chunk.offset));
+			readRecords(trace.read(chunk, buffer.data()));
+	}
+
+	// How many chunks have a number below another one's and are not there. All but the newest of a lane were full.
+	static uint64_t missing(const std::vector<Place> &places)
+	{
+		std::map<uint32_t, std::pair<uint64_t, uint64_t>> lanes; // highest number, how many have one
+		for (const Place &place : places) {
+			auto &[highest, count] = lanes[place.lane];
+			highest = std::max<uint64_t>(highest, place.number);
+			count += place.number > 0;
+		}
+		uint64_t sum = 0;
+		for (const auto &[lane, found] : lanes)
+			sum += found.first - std::min(found.first, found.second);
+		return sum;
 	}
 
 	void readRecords(size_t size)
@@ -430,10 +556,15 @@ struct Trace::Loader {
 		trace.hasEvents = header.flags & headerSingles;
 		finishEnd();
 		finishLaunches();
+		const bool isOpen = header.end.load() == static_cast<uint32_t>(End::open);
+		trace.loss.tailMissing = isOpen && trace.ended != "running" &&
+		                         (header.flags & headerWritten || (needsTail(header, sizeof header) && tail.file < 0));
 		trace.loss.callsLost = header.lostCalls.load();
-		trace.loss.diskFull = header.stopped.load() == 1;
-		if (trace.loss.eventsDropped || trace.loss.callsLost || trace.loss.diskFull ||
-		    fileSize < header.fileSize.load())
+		trace.loss.diskFull = header.stopped.load() == static_cast<uint64_t>(Stopped::diskFull);
+		trace.loss.unwritable = header.stopped.load() == static_cast<uint64_t>(Stopped::unwritable);
+		const Loss &loss = trace.loss;
+		if (loss.eventsDropped || loss.callsLost || loss.diskFull || loss.unwritable || loss.eventsMissing ||
+		    loss.singleKernelsMissing || loss.tailMissing || fileSize < header.fileSize.load())
 			trace.loss.truncated = true;
 	}
 
@@ -521,31 +652,42 @@ const std::string &Trace::text(uint32_t id) const
 	return found == texts_.end() ? none : found->second;
 }
 
+size_t Trace::read(const Place &chunk, char *out) const
+{
+	if (chunk.content.empty())
+		return readAt(file_.descriptor, out, chunk.bytes, chunk.offset);
+	memcpy(out, chunk.content.data(), chunk.content.size());
+	return chunk.content.size();
+}
+
 template <class T, class Visit>
 void Trace::forEachIn(const std::vector<Place> &chunks, Visit visit) const
 {
 	Buffer buffer;
 	for (const Place &chunk : chunks) {
-		const size_t got = readAt(file_.descriptor, buffer.data(), chunk.bytes, chunk.offset);
+		const size_t got = read(chunk, buffer.data());
 		auto *thing = reinterpret_cast<const T *>(buffer.data() + sizeof(Chunk));
-		for (size_t left = got > sizeof(Chunk) ? (got - sizeof(Chunk)) / sizeof(T) : 0; left; --left, ++thing)
-			visit(*thing, chunk.lane);
+		const size_t count = got > sizeof(Chunk) ? (got - sizeof(Chunk)) / sizeof(T) : 0;
+		for (size_t at = 0; at < count; ++at)
+			visit(thing[at], chunk, at);
 	}
 }
 
 void Trace::forEachEvent(const std::function<void(const EventInfo &)> &visit) const
 {
 	std::unordered_map<uint32_t, uint64_t> counts; // by lane
-	forEachIn<Event>(chunks_, [&](const Event &event, uint32_t lane) {
-		visit({static_cast<uint32_t>(event.packed >> 44), lane, (event.packed >> 40 & eventCaptured) != 0,
+	forEachIn<Event>(chunks_, [&](const Event &event, const Place &chunk, size_t at) {
+		uint64_t &count = counts[chunk.lane];
+		count = chunk.number ? uint64_t{chunk.number - 1} * kEventsInChunk + at + 1 : count + 1;
+		visit({static_cast<uint32_t>(event.packed >> 44), chunk.lane, (event.packed >> 40 & eventCaptured) != 0,
 		       since(event.start, firstTicks_) * nsPerTick_,
-		       static_cast<double>(event.packed & kMaxDuration) * nsPerTick_, uint64_t{lane} << 32 | ++counts[lane]});
+		       static_cast<double>(event.packed & kMaxDuration) * nsPerTick_, uint64_t{chunk.lane} << 32 | count});
 	});
 }
 
 void Trace::forEachKernel(const std::function<void(const KernelInfo &)> &visit) const
 {
-	forEachIn<Kernel>(kernelChunks_, [&](const Kernel &kernel, uint32_t) {
+	forEachIn<Kernel>(kernelChunks_, [&](const Kernel &kernel, const Place &, size_t) {
 		visit({text(kernel.name), kernel.row, kernel.device, kernel.stream, kernel.call,
 		       (kernel.flags & kernelOurs) != 0, (kernel.flags & kernelMemory) != 0, (kernel.flags & kernelGraph) != 0,
 		       (kernel.flags & kernelOutside) != 0, static_cast<double>(kernel.startNs),
@@ -557,11 +699,73 @@ std::optional<RunIds> runIdsOf(const std::string &path)
 {
 	const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	Header header = {};
-	const bool isTrace = file >= 0 && readAt(file, static_cast<void *>(&header), sizeof header, 0) == sizeof header &&
-	                     memcmp(header.magic, kMagic, sizeof kMagic) == 0 && header.byteOrder == kByteOrder;
-	if (file >= 0)
+	const size_t got = file >= 0 ? readAt(file, static_cast<void *>(&header), sizeof header, 0) : 0;
+	const bool isFile = file >= 0;
+	if (isFile)
 		close(file);
-	return isTrace ? std::optional(header.run) : std::nullopt;
+	Tail tail;
+	if (got == sizeof header && memcmp(header.magic, kMagic, sizeof kMagic) == 0 && header.byteOrder == kByteOrder)
+		return header.run;
+	if (isFile && needsTail(header, got) && tail.open(path, header, got)) // the header was truncated away
+		return tail.header.run;
+	return std::nullopt;
+}
+
+bool foldTail(const std::string &path)
+{
+	struct File {
+		int descriptor;
+		~File()
+		{
+			if (descriptor >= 0)
+				::close(descriptor);
+		}
+		bool write(const void *data, size_t size, uint64_t offset) const
+		{
+			return pwrite(descriptor, data, size, static_cast<off_t>(offset)) == static_cast<ssize_t>(size);
+		}
+	} file = {::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)};
+	struct stat status;
+	Header header;
+	if (file.descriptor < 0 || fstat(file.descriptor, &status) != 0 || !S_ISREG(status.st_mode))
+		return false;
+	const size_t got = readAt(file.descriptor, static_cast<void *>(&header), sizeof header, 0);
+	if (!needsTail(header, got))
+		return true;
+	Tail tail;
+	if (isBeingWritten(file.descriptor) || !tail.open(path, header, got))
+		return false;
+	const auto size = static_cast<uint64_t>(status.st_size);
+	std::map<uint32_t, FoundChunk> known;
+	forEachChunk(file.descriptor, tail.header.headerSize, size,
+	             [&](const FoundChunk &chunk) { known[chunk.sequence] = chunk; });
+	uint64_t end = std::max<uint64_t>((size + kPage - 1) / kPage * kPage, tail.header.headerSize);
+	bool isWritten = true;
+	forEachChunk(tail.file, tail.header.headerSize, tail.size, [&](const FoundChunk &chunk) {
+		std::string content = readWhole(tail.file, chunk);
+		const auto old = known.find(chunk.sequence);
+		const bool isKnown = old != known.end();
+		if (content.size() <= sizeof(Chunk) || (isKnown && old->second.bytes > content.size()))
+			return;
+		uint32_t room = (chunk.bytes + kPage - 1) / kPage * kPage;
+		uint64_t offset = end;
+		if (isKnown) {
+			room = old->second.size;
+			offset = old->second.offset;
+			content.resize(std::min<size_t>(content.size(), room));
+		} else {
+			end += room;
+		}
+		const uint64_t bytes = content.size();
+		memcpy(content.data() + offsetof(Chunk, size), &room, sizeof room);
+		memcpy(content.data() + offsetof(Chunk, committed), &bytes, sizeof bytes);
+		isWritten = isWritten && file.write(content.data(), content.size(), offset);
+	});
+	tail.header.flags &= ~(headerTail | headerIsTail);
+	tail.header.fileSize.store(end);
+	isWritten = isWritten && (end <= size || ftruncate(file.descriptor, static_cast<off_t>(end)) == 0) &&
+	            file.write(static_cast<void *>(&tail.header), sizeof tail.header, 0);
+	return isWritten && unlink(tail.path.c_str()) == 0;
 }
 
 std::vector<std::string> family(const std::string &path)

@@ -124,8 +124,12 @@ struct Loss {
 	enum Cause { killed, switchedOff, unfinished, causes };
 	uint64_t kernelsExpected = 0, kernelsMissing[causes] = {}; // without the kernels of graphs
 	uint64_t graphsMissing[causes] = {};                       // launches of which no kernel was returned
+	uint64_t eventsMissing = 0;        // recorded, but the file was truncated or replaced afterwards
+	uint64_t singleKernelsMissing = 0; // likewise
 	bool diskFull = false;
-	bool truncated = false; // single events are missing, or the file is shorter than its writer made it
+	bool unwritable = false;  // the file could not be written to the end: removed, replaced, or not reachable
+	bool tailMissing = false; // the writer was killed, and there is no tail with the newest events and totals
+	bool truncated = false;   // single events are missing, or the file is shorter than its writer made it
 };
 
 // Where not all calls were to be recorded.
@@ -200,10 +204,13 @@ private:
 	Trace() = default;
 	struct Loader;
 	struct Place { // of a chunk
-		uint64_t sequence, offset;
+		uint32_t sequence, number;
+		uint64_t offset;
 		uint32_t bytes, lane;
+		std::string content; // of a chunk in the tail; its writer may use the place again
 	};
 	const std::string &text(uint32_t id) const;
+	size_t read(const Place &chunk, char *out) const; // `out`: kMaxChunk bytes
 	template <class T, class Visit>
 	void forEachIn(const std::vector<Place> &chunks, Visit visit) const;
 	std::vector<Place> chunks_, kernelChunks_; // of single events and kernels
@@ -223,6 +230,10 @@ private:
 		~File();
 	} file_;
 };
+
+// Moves the tail's content to the trace, if the trace has a tail and its writer has ended. True: the trace needs no
+// tail.
+bool foldTail(const std::string &path);
 
 // The ids in a trace's header, without reading the rest; nothing: not a trace.
 std::optional<RunIds> runIdsOf(const std::string &path);

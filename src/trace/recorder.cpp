@@ -49,8 +49,10 @@ public:
 	explicit Lock(Recorder &recorder) : recorder_(recorder) { pthread_mutex_lock(&recorder_.mutex_); }
 	~Lock()
 	{
-		if (!recorder_.file_.isMapped() && recorder_.isOpen())
+		if (recorder_.isNew_ && !recorder_.file_.isKillSafe() && recorder_.isOpen()) {
+			recorder_.isNew_ = false;
 			recorder_.file_.flush(false);
+		}
 		pthread_mutex_unlock(&recorder_.mutex_);
 	}
 
@@ -75,6 +77,7 @@ bool Recorder::open(const Options &options)
 			writeLane(*lane);
 	for (size_t row = 0; row < properties_.size(); ++row)
 		writeProperty(properties_[row]);
+	file_.flush(true);
 	return isOpen();
 }
 
@@ -119,17 +122,18 @@ bool Recorder::makeFile(const Options &options)
 		pattern = scratch->pattern;
 	}
 	singles_ = options.mode >= Mode::ops;
-	if (!file_.create(pattern, parts, options.maxSize, singles_))
+	if (!file_.create(pattern, parts, options.maxSize))
 		return false;
 	++generation_;
 	isCapped_ = false;
 	records_ = nullptr;
+	chunksMade_ = 0;
 	Header *header = file_.header();
 	header->version = kVersion;
 	header->byteOrder = kByteOrder;
 	header->headerSize = kPage;
 	header->flags = (options.emulated ? headerEmulated : 0) | (singles_ ? headerSingles : 0) |
-	                (file_.isMapped() ? 0 : headerWritten);
+	                (file_.isKillSafe() ? headerTail | headerIsTail : headerWritten);
 	header->startedNs = static_cast<int64_t>(started);
 	header->first = first;
 	header->last = clockPair();
@@ -165,16 +169,10 @@ void Recorder::close(int status)
 	header->last = clockPair();
 	header->status = status;
 	header->end.store(static_cast<uint32_t>(status < 0 ? End::exited : End::exitedWith));
-	for (Lane *lane = lanes_; lane && !file_.isMapped(); lane = lane->nextLane_)
-		if (lane->chunk_ && isOpen())
-			file_.write(lane->chunk_, lane->chunk_->committed.load(std::memory_order_acquire), lane->chunkOffset_);
-	if (kernels_ && !file_.isMapped() && isOpen())
-		file_.write(kernels_, kernels_->committed.load(), kernelsOffset_);
-	// Other threads may still be counting in what they were given; the newest records' pages that are empty can go.
-	uint64_t size = file_.usedEnd();
-	if (file_.isMapped() && records_ && recordsOffset_ + records_->size == size)
-		size = recordsOffset_ + base::pageRound(records_->committed.load());
-	file_.close(size);
+	bool isInUse = false; // other threads finish calls after this
+	for (Lane *lane = lanes_; lane; lane = lane->nextLane_)
+		isInUse |= lane->lane_->mark.load(std::memory_order_relaxed) != 0;
+	file_.close(isInUse);
 }
 
 void Recorder::addLost(uint64_t calls)
@@ -217,13 +215,9 @@ void Recorder::afterForkInChild(Lane *own)
 	// Not one more byte of the parent's file is written from here.
 	file_.forget();
 	records_ = nullptr;
-	if (!file_.isMapped())
-		base::unmapPages(kernels_, kEventChunk);
 	kernels_ = nullptr;
 	kernelLoss_ = nullptr;
 	for (Lane *lane = lanes_; lane; lane = lane->nextLane_) {
-		if (!file_.isMapped() && lane->chunk_)
-			base::unmapPages(lane->chunk_, kEventChunk);
 		lane->cellTable_.clear();
 		lane->cells_ = nullptr;
 		lane->cellCount_ = 0;
@@ -238,14 +232,14 @@ void Recorder::afterForkInChild(Lane *own)
 	mutex_ = PTHREAD_MUTEX_INITIALIZER;
 }
 
-Chunk *Recorder::beginChunk(char *memory, ChunkKind kind, uint64_t size, uint32_t lane)
+Chunk *Recorder::beginChunk(char *memory, ChunkKind kind, uint64_t size, uint32_t lane, uint32_t number)
 {
 	auto *chunk = new (memory) Chunk();
 	chunk->kind = kind;
 	chunk->size = static_cast<uint32_t>(size);
 	chunk->lane = lane;
 	chunk->committed.store(sizeof(Chunk), std::memory_order_relaxed);
-	chunk->sequence = chunksMade_++;
+	chunk->order.store(uint64_t{number} << 32 | chunksMade_++, std::memory_order_relaxed);
 	std::atomic_signal_fence(std::memory_order_release);
 	chunk->magic = kChunkMagic; // last: the process may be killed in between
 	return chunk;
@@ -254,17 +248,15 @@ Chunk *Recorder::beginChunk(char *memory, ChunkKind kind, uint64_t size, uint32_
 bool Recorder::openRecords(uint64_t need)
 {
 	need += sizeof(Chunk) + 64; // for alignment
-	uint64_t size = std::max<uint64_t>(kRecordChunk, base::pageRound(need));
-	if (file_.rest() >= need)
-		size = std::min(size, file_.rest());
-	if (!file_.isMapped() && records_)
-		file_.write(records_, recordsEnd_, recordsOffset_);
-	uint64_t offset;
-	char *memory = file_.take(size, offset, true);
+	const uint32_t number = records_ ? records_->number() + 1 : 1;
+	if (records_)
+		file_.flush(false);
+	// The first one shares its space with the header.
+	const uint64_t size = std::max<uint64_t>(number == 1 ? kRecordChunk - kPage : kRecordChunk, base::pageRound(need));
+	char *memory = file_.take(size);
 	if (!memory)
 		return false;
-	records_ = beginChunk(memory, ChunkKind::records, size, 0);
-	recordsOffset_ = offset;
+	records_ = beginChunk(memory, ChunkKind::records, size, 0, number);
 	recordsEnd_ = sizeof(Chunk);
 	return true;
 }
@@ -296,6 +288,7 @@ void Recorder::commit()
 {
 	records_->committed.store(recordsEnd_, std::memory_order_release);
 	file_.header()->last = clockPair();
+	isNew_ = true;
 }
 
 // --- what is written there ------------------------------------------------------------------------------------------
@@ -586,8 +579,14 @@ Cell *Lane::newCell(RowId row)
 
 void Lane::lose()
 {
-	if (Header *header = recorder_->file_.header())
-		header->lostCalls.fetch_add(1, std::memory_order_relaxed);
+	Header *header = recorder_->file_.header();
+	if (!header)
+		return;
+	header->lostCalls.fetch_add(1, std::memory_order_relaxed);
+	if (recorder_->file_.state() != File::State::closed)
+		return;
+	Recorder::Lock lock(*recorder_); // after the process's exit handlers
+	recorder_->file_.writeHeader();
 }
 
 bool Recorder::addCell(Lane &lane, RowId row)
@@ -628,34 +627,28 @@ bool Lane::newChunk()
 	return false;
 }
 
-// The chunk after `chunk` for single things, null: no more of them. Where the file is not mapped its memory is used
-// again.
-Chunk *Recorder::nextChunk(Chunk *chunk, uint64_t &offset, ChunkKind kind, uint32_t lane)
+// The chunk after `chunk` for single events or kernels, in the same memory. Null: no more of them are recorded.
+Chunk *Recorder::nextChunk(Chunk *chunk, ChunkKind kind, uint32_t lane)
 {
-	const bool isReused = !file_.isMapped() && chunk;
-	if (isReused)
-		file_.write(chunk, chunk->committed.load(), offset);
 	if (!isOpen())
 		return nullptr;
-	if (!file_.hasRoom()) {
+	char *memory = nullptr;
+	if (chunk ? !file_.store(*chunk) : !(memory = file_.takeSingles())) {
 		isCapped_ = true;
-		file_.header()->stopped.store(2);
 		return nullptr;
 	}
-	char *memory = reinterpret_cast<char *>(chunk);
-	if (isReused ? !file_.place(kEventChunk, offset) : !(memory = file_.take(kEventChunk, offset, false)))
-		return nullptr;
-	if (file_.isMapped() && chunk) // it stays in the page cache; only our address space need not keep it
-		madvise(chunk, kEventChunk, MADV_DONTNEED);
-	if (file_.isMapped()) // in one go: a fault a page is a tenth of what a recorded call costs
-		madvise(memory, kEventChunk, MADV_POPULATE_WRITE);
 	file_.header()->last = clockPair();
-	return beginChunk(memory, kind, kEventChunk, lane);
+	isNew_ = true;
+	if (!chunk)
+		return beginChunk(memory, kind, kEventChunk, lane, 1);
+	// In one store: before it a reader knows the chunk from the file, after it this one is new and empty.
+	chunk->order.store(uint64_t{chunk->number() + 1} << 32 | chunksMade_++, std::memory_order_release);
+	return chunk;
 }
 
 bool Recorder::newChunk(Lane &lane)
 {
-	Chunk *const chunk = nextChunk(lane.chunk_, lane.chunkOffset_, ChunkKind::events, lane.number_);
+	Chunk *const chunk = nextChunk(lane.chunk_, ChunkKind::events, lane.number_);
 	if (!chunk)
 		return false;
 	if (lane.chunk_)
@@ -721,7 +714,7 @@ void Recorder::addKernel(const KernelEvent &event, bool isSingle)
 		total.lastNs.store(event.startNs, std::memory_order_relaxed);
 	uint64_t used = kernels_ ? kernels_->committed.load(std::memory_order_relaxed) : kEventChunk;
 	if (isSingle && used + sizeof(Kernel) > kEventChunk) {
-		Chunk *const chunk = nextChunk(kernels_, kernelsOffset_, ChunkKind::kernels, 0);
+		Chunk *const chunk = nextChunk(kernels_, ChunkKind::kernels, 0);
 		isSingle = chunk != nullptr;
 		if (chunk) {
 			kernels_ = chunk;

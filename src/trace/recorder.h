@@ -185,7 +185,6 @@ private:
 	CellsRecord *block_ = nullptr; // where the next cell comes from
 	uint32_t blockUsed_ = 0;
 	uint32_t number_ = 0, eventsBefore_ = 0; // its number; events in the chunks before this one
-	uint64_t chunkOffset_ = 0;               // in the file
 	bool free_ = false;                      // no thread has it
 	Lane *nextLane_ = nullptr;
 	LaneRecord none_ = {}; // stands in while there is no file
@@ -295,7 +294,7 @@ private:
 
 	// All of these: under the lock.
 	bool makeFile(const Options &options);
-	Chunk *beginChunk(char *memory, ChunkKind kind, uint64_t size, uint32_t lane);
+	Chunk *beginChunk(char *memory, ChunkKind kind, uint64_t size, uint32_t lane, uint32_t number);
 	bool openRecords(uint64_t need);
 	template <class T>
 	T *append(RecordType type, size_t more = 0);
@@ -308,18 +307,19 @@ private:
 	bool writeLane(Lane &lane);
 	bool addCell(Lane &lane, RowId row);
 	bool newChunk(Lane &lane);
-	Chunk *nextChunk(Chunk *chunk, uint64_t &offset, ChunkKind kind, uint32_t lane);
+	Chunk *nextChunk(Chunk *chunk, ChunkKind kind, uint32_t lane);
 	void addKernel(const KernelEvent &event, bool isSingle);
 
 	pthread_mutex_t mutex_ = PTHREAD_MUTEX_INITIALIZER;
-	File file_{mutex_};
+	File file_;
 	std::atomic<bool> isCapped_ = false;
 	bool singles_ = false;
+	bool isNew_ = false;      // something was recorded since the last flush
 	uint32_t generation_ = 0; // counts the files of this process
 	uint32_t lanesMade_ = 0;
-	uint64_t chunksMade_ = 0;
+	uint32_t chunksMade_ = 0;
 	Chunk *records_ = nullptr;
-	uint64_t recordsOffset_ = 0, recordsEnd_ = 0; // in the file; of what append() gave last, in the chunk
+	uint64_t recordsEnd_ = 0; // of what append() gave last, in the chunk
 	base::Arena arena_;
 	base::Array<Text *> texts_;
 	base::Array<KnownRow *> rows_;
@@ -331,7 +331,6 @@ private:
 	base::Index<KnownKernel> kernelIndex_;
 	KnownOverhead overheads_[16] = {}; // kind 0: not used yet
 	Chunk *kernels_ = nullptr;         // where the next single kernel goes
-	uint64_t kernelsOffset_ = 0;
 	KernelLossRecord *kernelLoss_ = nullptr;
 	Lane *lanes_ = nullptr;
 };

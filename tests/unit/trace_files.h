@@ -21,11 +21,12 @@ struct Folder {
 	}
 	~Folder() { std::filesystem::remove_all(path); }
 	std::string operator/(const std::string &name) const { return path + "/" + name; }
-	std::vector<std::string> files() const
+	std::vector<std::string> files() const // but hidden ones: the tails of traces
 	{
 		std::vector<std::string> names;
 		for (const auto &entry : std::filesystem::directory_iterator(path))
-			names.push_back(entry.path().filename());
+			if (const std::string name = entry.path().filename(); name[0] != '.')
+				names.push_back(name);
 		std::sort(names.begin(), names.end());
 		return names;
 	}

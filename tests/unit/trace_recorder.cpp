@@ -125,6 +125,7 @@ TEST_CASE("what is recorded is read back")
 	check(trace);
 	if (mode == Mode::summary)
 		CHECK(std::filesystem::file_size(file) <= 16 << 10);
+	CHECK_FALSE(std::filesystem::exists(folder / ".a.aat.tail"));
 	// Late callers, of other threads, do no harm and no work.
 	lane->record(recorder.row(row(1)), 0, 1, false);
 	lane->record(recorder.row(row(999)), 0, 1, false);
@@ -434,6 +435,7 @@ TEST_CASE("where files cannot be mapped safely, whole chunks are written")
 	CHECK(events(trace) > 100210 - 4094);
 	CHECK(events(trace) <= 100210);
 	CHECK(trace.loss.truncated);
+	CHECK(trace.loss.tailMissing);
 }
 
 TEST_CASE("kernels whose times are impossible have a count and no time")
@@ -645,7 +647,182 @@ TEST_CASE("a descriptor that the application closed is never written to")
 		      recorder.close(0);
 	      }) == 0);
 	CHECK(std::filesystem::file_size(theirs) == 0);
-	CHECK(calls(read(file)) + read(file).loss.callsLost == 210 + 100000);
+	CHECK(calls(read(file)) == 210 + 100000);
+	CHECK(events(read(file)) == 210 + 100000);
+}
+
+namespace {
+
+// Counts in four threads and, by a second file, in a child, while the parent does `harm` to the file at several
+// moments. Returns the child's status.
+int recordUnderHarm(const std::string &file, bool isKilled, const std::function<void()> &harm)
+{
+	int pipes[2], answers[2];
+	REQUIRE(pipe(pipes) == 0);
+	REQUIRE(pipe(answers) == 0);
+	const pid_t child = fork();
+	if (child == 0) {
+		char byte = 0;
+		trace::Recorder &recorder = newRecorder();
+		recorder.open(options(Mode::ops, file));
+		for (int round = 0; round < 4; ++round) {
+			std::vector<std::thread> threads;
+			for (int thread = 0; thread < 4; ++thread)
+				threads.emplace_back([&recorder, round] {
+					trace::Lane *lane = recorder.attach();
+					for (int call = 0; call < 25000; ++call)
+						lane->record(recorder.row(row(round * 100 + call % 100 + 1)), 0, 1, false);
+					recorder.detach(lane);
+				});
+			for (auto &thread : threads)
+				thread.join();
+			if (write(pipes[1], &byte, 1) != 1 || ::read(answers[0], &byte, 1) != 1)
+				_exit(1);
+		}
+		if (isKilled)
+			raise(SIGKILL);
+		recorder.close(0);
+		_exit(0);
+	}
+	char byte = 0;
+	for (int round = 0; round < 4; ++round) {
+		REQUIRE(::read(pipes[0], &byte, 1) == 1);
+		harm();
+		REQUIRE(write(answers[1], &byte, 1) == 1);
+	}
+	int status = 0;
+	waitpid(child, &status, 0);
+	for (int end : {pipes[0], pipes[1], answers[0], answers[1]})
+		close(end);
+	return status;
+}
+
+constexpr uint64_t kHarmedCalls = 4 * 4 * 25000;
+
+} // namespace
+
+TEST_CASE("a trace that is truncated or removed while it is written keeps its totals")
+{
+	Folder folder;
+	const std::string file = folder / "a.aat";
+	const bool isKilled = GENERATE(false, true);
+	const std::string how = GENERATE("empty", "100 bytes", "a page", "half", "removed", "never");
+	CAPTURE(how, isKilled);
+	const int status = recordUnderHarm(file, isKilled, [&] {
+		std::error_code error;
+		const uint64_t size = std::filesystem::file_size(file, error);
+		if (how == "removed")
+			unlink(file.c_str());
+		else if (how != "never" && !error)
+			std::filesystem::resize_file(file, how == "empty"       ? 0
+			                                   : how == "100 bytes" ? 100
+			                                   : how == "a page"    ? 4096
+			                                                        : size / 2);
+	});
+	CHECK(status == (isKilled ? SIGKILL : 0));
+	if (isKilled && how == "removed") { // after the newest chunk, so nothing made it again
+		CHECK(folder.files().empty());
+		std::filesystem::rename(folder / ".a.aat.tail", file);
+	}
+	const auto check = [&] {
+		const auto trace = read(file);
+		CHECK(trace.ended == (isKilled ? "no exit seen" : "exit 0"));
+		CHECK(trace.rows.size() == 400);
+		CHECK(calls(trace) == kHarmedCalls);
+		CHECK(events(trace) + trace.loss.eventsMissing == kHarmedCalls);
+		CHECK((trace.loss.eventsMissing > 0) == (how != "never"));
+		CHECK(trace.loss.truncated == (how != "never"));
+		CHECK(trace.loss.eventsDropped == 0);
+		CHECK_FALSE(trace.loss.tailMissing);
+		// What is there has the number that it had.
+		std::set<uint64_t> numbers;
+		trace.forEachEvent([&](const trace::EventInfo &event) { numbers.insert(event.call); });
+		CHECK(numbers.size() == events(trace));
+	};
+	check();
+	CHECK(std::filesystem::exists(folder / ".a.aat.tail") == (isKilled && how != "removed"));
+	if (!isKilled || how == "removed")
+		return;
+	CHECK(trace::foldTail(file));
+	CHECK_FALSE(std::filesystem::exists(folder / ".a.aat.tail"));
+	check();
+	CHECK(trace::foldTail(file));
+}
+
+TEST_CASE("a trace whose name is taken leaves its totals next to it")
+{
+	Folder folder;
+	const std::string file = folder / "a.aat", other = folder / "other";
+	const bool isFolder = GENERATE(false, true);
+	spit(other, "text");
+	CHECK(recordUnderHarm(file, false, [&] {
+		      if (isFolder && unlink(file.c_str()) == 0)
+			      std::filesystem::create_directory(file);
+		      else if (!isFolder)
+			      rename(other.c_str(), file.c_str());
+	      }) == 0);
+	if (!isFolder)
+		CHECK(slurp(file) == "text");
+	const auto trace = read(folder / ".a.aat.tail");
+	CHECK(trace.ended == "exit 0");
+	CHECK(calls(trace) == kHarmedCalls);
+	CHECK(trace.loss.unwritable);
+}
+
+TEST_CASE("a trace that is renamed is complete under its new name")
+{
+	Folder folder;
+	const std::string file = folder / "a.aat", moved = folder / "b.aat";
+	CHECK(recordUnderHarm(file, false, [&] { rename(file.c_str(), moved.c_str()); }) == 0);
+	CHECK(folder.files() == std::vector<std::string>{"b.aat"});
+	CHECK_FALSE(std::filesystem::exists(folder / ".a.aat.tail"));
+	CHECK(calls(read(moved)) == kHarmedCalls);
+	CHECK(events(read(moved)) == kHarmedCalls);
+	CHECK_FALSE(read(moved).loss.truncated);
+}
+
+TEST_CASE("the tail of another run is not taken for a trace's own")
+{
+	Folder folder;
+	const std::string file = folder / "a.aat", tail = folder / ".a.aat.tail";
+	recordUnderHarm(file, true, [] {});
+	const std::string stale = slurp(tail);
+	unlink(file.c_str());
+	const int status = inChild([&] { // finds the tail there, and makes its own
+		trace::Recorder &recorder = newRecorder();
+		recorder.open(options(Mode::summary, file));
+		recorder.attach()->record(recorder.row(row(1)), 0, 1, false);
+		raise(SIGKILL);
+	});
+	CHECK(WIFSIGNALED(status));
+	CHECK(calls(read(file)) == 1);
+	CHECK_FALSE(read(file).loss.truncated);
+	spit(tail, stale);
+	CHECK(read(file).loss.tailMissing);
+	CHECK(read(file).loss.truncated);
+	CHECK_FALSE(trace::foldTail(file));
+	CHECK(slurp(tail) == stale);
+}
+
+TEST_CASE("a call that ends after the trace was closed is counted")
+{
+	Folder folder;
+	const std::string file = folder / "a.aat";
+	trace::Recorder &recorder = newRecorder();
+	REQUIRE(recorder.open(options(Mode::ops, file)));
+	trace::Lane *lane = recorder.attach();
+	const auto id = recorder.row(row(1));
+	trace::Cell *cell = lane->cell(id);
+	lane->record(id, 0, 1, false);
+	{
+		trace::InFlight inFlight(*lane, id);
+		recorder.close(3);
+		lane->record(cell, id, 0, 1, false, 1);
+	}
+	CHECK(read(file).ended == "exit 3");
+	CHECK(calls(read(file)) == 2);
+	CHECK(events(read(file)) == 2);
+	CHECK_FALSE(read(file).loss.truncated);
 }
 
 TEST_CASE("all that was recorded before a SIGKILL is read")

@@ -114,7 +114,11 @@ Account add(const std::vector<trace::Trace> &runs)
 		}
 		account.loss.eventsDropped += run.loss.eventsDropped;
 		account.loss.callsLost += run.loss.callsLost;
+		account.loss.eventsMissing += run.loss.eventsMissing;
+		account.loss.singleKernelsMissing += run.loss.singleKernelsMissing;
 		account.loss.diskFull |= run.loss.diskFull;
+		account.loss.unwritable |= run.loss.unwritable;
+		account.loss.tailMissing |= run.loss.tailMissing;
 		account.loss.truncated |= run.loss.truncated;
 		account.loss.kernelsUnattributed += run.loss.kernelsUnattributed;
 		account.loss.invalidTimestamps += run.loss.invalidTimestamps;
@@ -321,6 +325,13 @@ std::string describe(const trace::Loss &loss)
 	if (loss.eventsDropped > 0)
 		say(plural(loss.eventsDropped, "single event") + " not recorded" +
 		    (loss.callsLost > 0 ? "" : " (totals are exact)"));
+	if (loss.eventsMissing > 0)
+		say(plural(loss.eventsMissing, "single event") + " missing because the file was truncated or replaced" +
+		    (loss.callsLost > 0 || loss.tailMissing ? "" : " (totals are exact)"));
+	if (loss.singleKernelsMissing > 0)
+		say(plural(loss.singleKernelsMissing, "single kernel") + " missing for the same reason");
+	if (loss.tailMissing)
+		say("the newest events and totals, because the process was killed and its trace has no tail");
 	if (loss.kernelsDropped > 0)
 		say(plural(loss.kernelsDropped, "kernel") + " lost by CUPTI");
 	constexpr const char *causes[] = {"killed, or ended by _exit", "recording was switched off", "unfinished at exit"};
@@ -340,6 +351,8 @@ std::string describe(const trace::Loss &loss)
 		say(plural(loss.invalidTimestamps, "kernel") + " without a valid time");
 	if (loss.diskFull)
 		say("the disk was full");
+	if (loss.unwritable)
+		say("the file could not be written to the end");
 	if (text.empty() && loss.truncated)
 		say("the file is shorter than it was written");
 	return text;

@@ -21,6 +21,9 @@ void writeJson(std::FILE *out, const Runs &runs, const Account &account, const L
 		overhead.push_back({{"kind", orNull(each.kind)}, {"count", each.count}, {"ns", nanoseconds(each.ns)}});
 	const Json loss = {{"events_dropped", account.loss.eventsDropped},
 	                   {"calls_lost", account.loss.callsLost},
+	                   {"events_missing", account.loss.eventsMissing},
+	                   {"single_kernels_missing", known(account.loss.singleKernelsMissing)},
+	                   {"tail_missing", account.loss.tailMissing},
 	                   {"kernels_unattributed", known(account.loss.kernelsUnattributed)},
 	                   {"invalid_timestamps", known(account.loss.invalidTimestamps)},
 	                   {"kernels_dropped", known(account.loss.kernelsDropped)},

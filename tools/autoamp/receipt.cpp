@@ -49,9 +49,11 @@ Runs collect(const Outcome &outcome)
 		for (size_t i = 0; i < found.gl_pathc; i++) {
 			const auto ids = trace::runIdsOf(found.gl_pathv[i]);
 			std::string error;
-			if (ids && ids->isPartOf(outcome.id))
-				if (auto run = trace::Trace::open(found.gl_pathv[i], error))
-					runs.push_back(std::move(*run));
+			if (!ids || !ids->isPartOf(outcome.id))
+				continue;
+			trace::foldTail(found.gl_pathv[i]);
+			if (auto run = trace::Trace::open(found.gl_pathv[i], error))
+				runs.push_back(std::move(*run));
 		}
 	::globfree(&found);
 	std::sort(runs.begin(), runs.end(), [](auto &x, auto &y) { return x.startedNs < y.startedNs; });

@@ -2,6 +2,7 @@
 
 #include "src/trace/naming.h"
 #include "src/trace/reader.h"
+#include "src/trace/tail_name.h"
 #include "tools/autoamp/emulation.h"
 #include "tools/autoamp/failure.h"
 #include "tools/autoamp/machine.h"
@@ -71,8 +72,13 @@ void makeRoom(const std::string &path, bool force)
 	for (const auto &file : trace::family(path)) {
 		const auto ids = trace::runIdsOf(file);
 		const bool isPart = replaced && ids && replaced->inner != 0 && ids->isPartOf(replaced->inner);
-		if ((isPart || file == path) && !fs::remove(file, error) && error)
+		if (!isPart && file != path)
+			continue;
+		if (!fs::remove(file, error) && error)
 			fail(Status::notStarted, "{} cannot be replaced: {}", file, error.message());
+		char tail[PATH_MAX];
+		if (trace::tailName(file.c_str(), tail, sizeof tail))
+			fs::remove(tail, error);
 	}
 }
 

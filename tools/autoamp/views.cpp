@@ -382,6 +382,7 @@ Sheet lossSheet(const Runs &runs)
 		                             {"file", each.second ? Json(each.second->path) : Json()},
 		                             {"calls_lost", loss.callsLost},
 		                             {"events_dropped", loss.eventsDropped},
+		                             {"events_missing", loss.eventsMissing},
 		                             {"kernels_dropped", known(loss.kernelsDropped)},
 		                             {"kernels_missing", known(kernelsMissing(loss))},
 		                             {"kernels_capped", known(loss.kernelsCapped)},
@@ -392,10 +393,11 @@ Sheet lossSheet(const Runs &runs)
 		                             {"truncated", loss.truncated}};
 	                 },
 	                 {counts("calls", "calls_lost"), counts("events", "events_dropped"),
-	                  counts("kernels", "kernels_dropped"), counts("missing", "kernels_missing"),
-	                  counts("unattributed", "kernels_unattributed"), counts("not single", "kernels_capped"),
-	                  counts("bad times", "invalid_timestamps"), durations("CUPTI's own", "cupti_ns"),
-	                  texts("disk full", "disk_full"), texts("cut", "truncated"), texts("file", "file")});
+	                  counts("events missing", "events_missing"), counts("kernels", "kernels_dropped"),
+	                  counts("missing", "kernels_missing"), counts("unattributed", "kernels_unattributed"),
+	                  counts("not single", "kernels_capped"), counts("bad times", "invalid_timestamps"),
+	                  durations("CUPTI's own", "cupti_ns"), texts("disk full", "disk_full"), texts("cut", "truncated"),
+	                  texts("file", "file")});
 }
 
 } // namespace autoamp::tool

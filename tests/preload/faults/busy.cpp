@@ -1,5 +1,6 @@
 // A program to be killed: threads that multiply without end, each counting in FILE (argument 1) what it began and what
-// came back, so that whoever killed it knows what a trace must say. Argument 2: how many threads.
+// came back, so that whoever killed it knows what a trace must say. Argument 2: how many threads. Argument 3, if there
+// is one: how many products each thread makes.
 #include <cublas_v2.h>
 #include <cuda_runtime_api.h>
 
@@ -20,7 +21,7 @@ struct alignas(64) Counts {
 
 constexpr int size = 32;
 
-void work(Counts &counts)
+void work(Counts &counts, uint64_t products)
 {
 	cublasHandle_t handle;
 	cudaStream_t stream;
@@ -30,7 +31,7 @@ void work(Counts &counts)
 		std::_Exit(1);
 	float *A = static_cast<float *>(data), *B = A + size * size, *C = B + size * size;
 	const float one = 1, zero = 0;
-	for (uint64_t i = 0;; i++) {
+	for (uint64_t i = 0; i < products; i++) {
 		counts.entry = i % 2;
 		counts.begun = i + 1;
 		const int status = i % 2 == 0 ? cublasSgemm_v2(handle, CUBLAS_OP_N, CUBLAS_OP_N, size, size, size, &one, A,
@@ -46,8 +47,9 @@ void work(Counts &counts)
 
 } // namespace
 
-int main(int, char **argv)
+int main(int argc, char **argv)
 {
+	const uint64_t products = argc > 3 ? std::strtoull(argv[3], nullptr, 10) : UINT64_MAX;
 	const int threads = std::atoi(argv[2]), file = open(argv[1], O_RDWR | O_CREAT, 0600);
 	if (file < 0 || ftruncate(file, threads * static_cast<off_t>(sizeof(Counts))))
 		return 1;
@@ -55,7 +57,7 @@ int main(int, char **argv)
 	    static_cast<Counts *>(mmap(nullptr, threads * sizeof(Counts), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0));
 	std::vector<std::thread> all;
 	for (int i = 0; i < threads; i++)
-		all.emplace_back(work, std::ref(counts[i]));
+		all.emplace_back(work, std::ref(counts[i]), products);
 	for (std::thread &thread : all)
 		thread.join();
 	return 0;

@@ -16,6 +16,8 @@ int main(int argc, char **argv)
 			continue;
 		std::printf("end\t%s\t%s\t%llu\n", trace->ended.c_str(), trace->diedInside.c_str(),
 		            static_cast<unsigned long long>(trace->loss.callsLost));
+		std::printf("missing\t%llu\t%llu\n", static_cast<unsigned long long>(trace->loss.eventsMissing),
+		            static_cast<unsigned long long>(trace->loss.eventsDropped));
 		std::vector<EventInfo> events;
 		trace->forEachEvent([&](const EventInfo &event) { events.push_back(event); });
 		std::stable_sort(events.begin(), events.end(),

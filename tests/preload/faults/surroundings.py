@@ -185,6 +185,94 @@ class Killed(Surroundings):
                     self.report(trace)
 
 
+class Harmed(Surroundings):
+    """Somebody truncates, removes, moves or replaces the trace of a program that runs."""
+
+    WAYS = {"emptied": lambda path: os.truncate(path, 0), "cut": lambda path: os.truncate(path, 100),
+            "halved": lambda path: os.truncate(path, os.path.getsize(path) // 2), "removed": os.unlink}
+
+    def harm(self, way, level, products, **variables):
+        folder = pathlib.Path(tempfile.mkdtemp(dir=ROOM))
+        counts, trace = folder / "counts", folder / "t.aat"
+        process = subprocess.Popen([BUSY, counts, "3", str(products)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                                   env=environment(AUTOAMP_TRACE=level, AUTOAMP_TRACE_FILE=str(trace), **variables))
+        done = 0
+        while process.poll() is None:
+            returned = sum(count[2] for count in Killed.counted(self, counts))
+            if returned > done:  # again and again, at moments that the program's progress sets
+                done = returned + 1000
+                with contextlib.suppress(FileNotFoundError):
+                    way(trace)
+            if products > 10**6 and returned > 10000:
+                process.kill()
+            time.sleep(0.002)
+        return process, process.stderr.read().decode(), Killed.counted(self, counts), trace
+
+    def read(self, trace):
+        lines = [line.split("\t") for line in run([READER, trace]).stdout.splitlines()]
+        ended = next(line[1] for line in lines if line[0] == "end")
+        missing = next(int(line[1]) for line in lines if line[0] == "missing")
+        return ended, sum(int(line[4]) for line in lines if line[0] == "row"), missing, sum(line[0] == "call" for line in lines)
+
+    def test_totals_are_exact_and_what_is_missing_is_named(self):
+        for name, way in self.WAYS.items():
+            for level, variables in (("ops", {}), ("summary", {}), ("ops", {"AUTOAMP_LEVEL": "O0"})):
+                with self.subTest(name, level=level, **variables):
+                    process, errors, counted, trace = self.harm(way, level, 5000, **variables)
+                    self.assertEqual((process.returncode, errors), (0, ""))
+                    self.assertEqual(sorted(path.name for path in trace.parent.iterdir()), ["counts", "t.aat"])
+                    ended, calls, missing, singles = self.read(trace)
+                    self.assertEqual((ended, calls, singles + missing), ("exit 0", 15000, 15000 if level == "ops" else 0))
+                    report = json.loads(autoamp("report", "--format", "json", trace).stdout)
+                    self.assertEqual((report["totals"]["calls"], report["loss"]["events_missing"]), (15000, missing))
+                    self.assertEqual(report["loss"]["truncated"], missing > 0)
+                    if missing:
+                        self.assertIn(f"{missing:,} single events missing", autoamp("report", trace).stdout)
+
+    def test_killed_as_well(self):
+        for name in ("emptied", "cut", "halved"):
+            with self.subTest(name):
+                process, errors, counted, trace = self.harm(self.WAYS[name], "ops", 10**9)
+                self.assertEqual((process.returncode, errors), (-signal.SIGKILL, ""))
+                ended, calls, missing, singles = self.read(trace)
+                self.assertIn(ended, ("killed", "no exit seen"))
+                self.assertTrue(sum(c[2] for c in counted) <= calls <= sum(c[1] for c in counted), (calls, counted))
+                self.assertTrue(calls - 3 <= singles + missing <= calls, (calls, singles, missing))
+
+    def test_replaced(self):
+        def by_folder(path):
+            if path.is_file():
+                path.unlink()
+                path.mkdir()
+        for way in (by_folder, lambda path: shutil.copyfile(SMALL, path.parent / "x") and os.replace(path.parent / "x", path)):
+            process, errors, counted, trace = self.harm(way, "ops", 5000)
+            self.assertEqual(process.returncode, 0)
+            self.assertEqual([line[:9] for line in errors.splitlines()], ["autoamp: "] * len(errors.splitlines()))
+            self.assertIn(f"the rest is in {trace.parent}/.t.aat.tail", errors)
+            self.assertEqual(self.read(trace.parent / ".t.aat.tail")[:2], ("exit 0", 15000))
+
+    def test_run_leaves_no_tail(self):
+        folder = pathlib.Path(tempfile.mkdtemp(dir=ROOM))
+        done = autoamp("run", "--device", "emulated", "-o", "t.aat", "--", "sh", "-c", f"{BUSY} counts 1 & "
+                       "while [ ! -e .t.aat.tail ]; do sleep 0.01; done; sleep 0.2; kill -9 $!; wait $!", cwd=folder)
+        self.assertEqual(done.returncode, 128 + signal.SIGKILL, done.stderr)
+        self.assertEqual(sorted(path.name for path in folder.iterdir()), ["counts", "t.aat"])
+        counted = Killed.counted(self, folder / "counts")
+        ended, calls, missing, singles = self.read(folder / "t.aat")
+        self.assertTrue(counted[0][2] <= calls <= counted[0][1], (calls, counted))
+        self.assertEqual(missing, 0)
+
+    def test_small_disk_keeps_totals(self):
+        """64 KiB: no room for single events, and all of it for totals."""
+        for level in ("ops", "summary"):
+            with Disk.small_disk(self, "64k") as folder:
+                done = run([BUSY, ROOM / f"small-{level}", "1", "3000"],
+                           env=environment(AUTOAMP_TRACE=level, AUTOAMP_TRACE_FILE=str(folder / "t.aat")))
+                self.assertEqual(done.returncode, 0)
+                ended, calls, missing, singles = self.read(folder / "t.aat")
+                self.assertEqual((ended, calls), ("exit 0", 3000))
+
+
 class Core(Surroundings):
     def beside(self, name, core=None):
         folder = ROOM / name

@@ -1,0 +1,19 @@
+// The name of the file next to a trace that holds what is not in the trace yet: FOLDER/.NAME.tail. Hidden, so that
+// what is done to FOLDER/*.aat is not done to it: truncating it ends its writer with a SIGBUS. Any thread.
+#pragma once
+
+#include <cstddef>
+#include <cstdio>
+#include <cstring>
+
+namespace autoamp::trace {
+
+// False: the name does not fit.
+inline bool tailName(const char *path, char *out, size_t size)
+{
+	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+	const int length = snprintf(out, size, "%.*s.%s.tail", static_cast<int>(name - path), path, name);
+	return length > 0 && static_cast<size_t>(length) < size;
+}
+
+} // namespace autoamp::trace
