@@ -25,7 +25,7 @@ public:
 	void giveUp() { state_ = State::stopped; } // no file will be created
 	const char *path() const { return file_.path; }
 	Header *header() const { return header_; } // null before create()
-	// Whether a SIGKILL loses nothing; else flush() must run from time to time.
+	// True: a SIGKILL loses nothing. False: flush() must run from time to time.
 	bool isKillSafe() const { return isKillSafe_; }
 
 	// Zeroed memory for a chunk of records. Null: no memory or no space on the disk, and the state is stopped.
@@ -68,7 +68,7 @@ private:
 	};
 	bool openTail();
 	void removeTail();
-	char *mapTail(uint64_t size); // null: errno says why
+	char *mapTail(uint64_t size); // null: the reason is in errno
 	int reserve(uint64_t least);  // 0 or an error number, like the next three
 	int write(const void *data, uint64_t size, uint64_t offset);
 	int writeSingles(const Chunk &chunk);
@@ -79,7 +79,7 @@ private:
 	bool isKillSafe_ = false;
 	Handle file_, tail_;
 	uint64_t maxSize_ = 0;
-	uint64_t end_ = 0; // of what has a place in the file
+	uint64_t end_ = 0; // end of the last chunk with a place in the file
 	uint64_t tailEnd_ = 0;
 	uint64_t singles_ = 0; // memory for single events: how many chunks
 	uint64_t flushedNs_ = 0;

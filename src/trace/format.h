@@ -53,7 +53,7 @@ struct Header {
 	Counter lostCalls; // calls in no total: the disk was full when their row first came
 	Counter stopped;   // Stopped
 	RunIds run;
-	uint64_t reserved;
+	uint64_t job; // equal for all processes of one job: run.outer, or jobOf(); 0: an older writer
 };
 static_assert(sizeof(Header) == 128);
 

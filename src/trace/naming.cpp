@@ -1,8 +1,10 @@
 #include "src/trace/naming.h"
 
+#include "src/base/hash.h"
 #include "src/base/name_pattern.h"
 #include "src/base/pages.h"
 #include "src/trace/file_lock.h"
+#include "src/trace/tail_name.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -45,10 +47,28 @@ public:
 		snprintf(digits, sizeof digits, "%u", number);
 		put(std::string_view(digits));
 	}
+	// A value that the pattern does not spell out: it stays in the folder that the pattern names. `next`: what follows.
+	void putValue(std::string_view value, char next)
+	{
+		for (const char c : value) {
+			const bool isHidden = c == '.' && isOnlyDots();
+			const bool isPlain = c != '/' && static_cast<unsigned char>(c) >= 0x20 && c != 0x7f && !isHidden;
+			put(std::string_view(isPlain ? &c : "_", 1));
+		}
+		if (out_ == begin_ && next == '/') // an absolute path otherwise
+			put("_");
+	}
 	bool fits() const { return fits_; }
 
 private:
-	char *out_;
+	bool isOnlyDots() const // the last component of the name so far
+	{
+		const char *at = out_;
+		while (at > begin_ && at[-1] == '.')
+			--at;
+		return at == begin_ || at[-1] == '/';
+	}
+	char *out_, *const begin_ = out_;
 	size_t left_;
 	bool fits_ = true;
 };
@@ -91,26 +111,93 @@ void makeFolders(char *path)
 {
 	for (char *slash = path + (*path == '/'); (slash = strchr(slash, '/')); ++slash) {
 		*slash = 0;
-		mkdir(path, 0777);
+		mkdir(path, 0700);
 		*slash = '/';
 	}
 }
 
-bool isTraceName(std::string_view name)
+// Takes ".<what>" from the end of a name; false: it ends otherwise.
+template <class IsOf>
+bool takeSuffix(std::string_view &name, size_t least, size_t most, IsOf isOf)
 {
-	return name.size() > 4 && name.substr(name.size() - 4) == ".aat";
+	const size_t dot = name.rfind('.');
+	if (dot == name.npos || name.size() - dot - 1 < least || name.size() - dot - 1 > most)
+		return false;
+	if (!std::all_of(name.begin() + static_cast<ptrdiff_t>(dot) + 1, name.end(), isOf))
+		return false;
+	name.remove_suffix(name.size() - dot);
+	return true;
+}
+
+// %e.%t.%p.aat, perhaps with .1, .2 … before the suffix. `day`: of %t.
+bool isDefaultName(std::string_view name, std::string_view &day)
+{
+	const auto isDigit = [](char c) { return c >= '0' && c <= '9'; };
+	const auto isTime = [&](char c) { return isDigit(c) || c == 'T' || c == 'Z'; };
+	if (name.size() < 4 || name.substr(name.size() - 4) != ".aat")
+		return false;
+	name.remove_suffix(4);
+	if (!takeSuffix(name, 1, 10, isDigit))
+		return false;
+	takeSuffix(name, 1, 10, isDigit);
+	const std::string_view before = name;
+	if (!takeSuffix(name, 16, 16, isTime) || name.empty())
+		return false;
+	const std::string_view time = before.substr(name.size() + 1);
+	day = time.substr(0, 8);
+	return time[8] == 'T' && time[15] == 'Z' && std::count(time.begin(), time.end(), 'T') == 1 &&
+	       std::count(time.begin(), time.end(), 'Z') == 1;
+}
+
+// True: no process looked for old traces within the last hour; this one is noted now.
+bool isTimeToPrune(int folder, int64_t now)
+{
+	constexpr const char *name = ".pruned";
+	struct stat status;
+	if (fstatat(folder, name, &status, AT_SYMLINK_NOFOLLOW) == 0 && status.st_mtim.tv_sec <= now &&
+	    now - status.st_mtim.tv_sec < 3600)
+		return false;
+	const int file = openat(folder, name, O_WRONLY | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600);
+	if (file < 0)
+		return false;
+	timespec times[2] = {};
+	times[0].tv_sec = times[1].tv_sec = now;
+	const bool isNoted = futimens(file, times) == 0;
+	close(file);
+	return isNoted;
+}
+
+struct OldTrace {
+	uint64_t job, size;
+	int64_t written; // seconds since the epoch
+	bool isOpen;
+	char name[256];
+};
+
+// False: it is not a trace, or not readable.
+bool readOld(int folder, OldTrace &trace, std::string_view day)
+{
+	const int file = openat(folder, trace.name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	if (file < 0)
+		return false;
+	Header header = {};
+	struct stat status = {};
+	const bool isTrace = pread(file, static_cast<void *>(&header), sizeof header, 0) == sizeof header &&
+	                     memcmp(header.magic, kMagic, sizeof kMagic) == 0 && fstat(file, &status) == 0 &&
+	                     S_ISREG(status.st_mode);
+	trace.job = header.job ? header.job : base::hashBytes(day.data(), day.size());
+	trace.size = static_cast<uint64_t>(status.st_size);
+	trace.written = status.st_mtim.tv_sec;
+	trace.isOpen = isBeingWritten(file);
+	close(file);
+	return isTrace;
 }
 
 void removeTrace(int folder, const char *name)
 {
-	int file = openat(folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-	if (file < 0)
-		return;
-	char magic[sizeof kMagic];
-	if (pread(file, magic, sizeof magic, 0) == sizeof magic && memcmp(magic, kMagic, sizeof magic) == 0 &&
-	    !isBeingWritten(file))
-		unlinkat(folder, name, 0);
-	close(file);
+	char tail[300];
+	if (unlinkat(folder, name, 0) == 0 && tailName(name, tail, sizeof tail))
+		unlinkat(folder, tail, 0);
 }
 
 } // namespace
@@ -129,7 +216,7 @@ const char *expandName(const char *pattern, const NameParts &parts, unsigned cou
 		at += found.length - 1;
 		switch (found.letter) {
 		case 'e':
-			writer.put(std::string_view(parts.program));
+			writer.putValue(parts.program, at[1]);
 			break;
 		case 't': {
 			time_t seconds = static_cast<time_t>(parts.time);
@@ -141,7 +228,7 @@ const char *expandName(const char *pattern, const NameParts &parts, unsigned cou
 			break;
 		}
 		case 'h':
-			writer.put(std::string_view(parts.host));
+			writer.putValue(parts.host, at[1]);
 			break;
 		case 'p':
 			writer.put(parts.pid);
@@ -153,10 +240,10 @@ const char *expandName(const char *pattern, const NameParts &parts, unsigned cou
 			writer.put("%");
 			break;
 		case 'q':
-			writer.put(lookUp(parts.lookup, std::string(found.variable).c_str()));
+			writer.putValue(lookUp(parts.lookup, std::string(found.variable).c_str()), at[1]);
 			break;
 		default:
-			writer.put(std::string_view(*parts.rank ? parts.rank : "0"));
+			writer.putValue(*parts.rank ? parts.rank : "0", at[1]);
 		}
 	}
 	return writer.fits() ? nullptr : kTooLong;
@@ -236,7 +323,7 @@ int createFile(const char *pattern, const NameParts &parts, char *out, size_t si
 			return -EINVAL;
 		if (!attempt)
 			makeFolders(out);
-		int file = open(out, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+		int file = open(out, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 		if (file >= 0 || errno != EEXIST)
 			return file >= 0 ? file : -errno;
 		struct stat there; // beside a device, /dev/null for one, no files are wanted
@@ -246,36 +333,83 @@ int createFile(const char *pattern, const NameParts &parts, char *out, size_t si
 	return -EEXIST;
 }
 
-void prune(const char *folder, size_t files, uint64_t bytes)
+uint64_t jobOf(Lookup lookup)
 {
-	struct Old {
-		int64_t seconds, nanoseconds;
-		uint64_t size;
-		char name[256];
-	};
+	for (const char *name : {"SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "PMIX_NAMESPACE"})
+		if (const std::string_view value = lookUp(lookup, name); !value.empty())
+			return base::hashBytes(value.data(), value.size(), base::hashBytes(name, strlen(name)));
+	// The number of a process group is used again: its first process has a time of birth, while it lives.
+	char line[1024] = {};
+	const pid_t group = getpgrp();
+	snprintf(line, sizeof line, "/proc/%d/stat", group);
+	const int file = open(line, O_RDONLY | O_CLOEXEC);
+	const ssize_t bytes = file >= 0 ? read(file, line, sizeof line - 1) : 0;
+	if (file >= 0)
+		close(file);
+	std::string_view rest(line, bytes > 0 ? static_cast<size_t>(bytes) : 0);
+	rest.remove_prefix(std::min(rest.size(), rest.rfind(')') + 1)); // the program's name may hold anything
+	for (int field = 2; field < 22; ++field)
+		rest.remove_prefix(std::min(rest.size(), rest.find(' ') + 1));
+	rest = rest.substr(0, rest.find(' '));
+	return base::hashBytes(rest.data(), rest.size(), base::hashBytes(&group, sizeof group));
+}
+
+size_t prune(const char *folder, size_t files, uint64_t bytes, int64_t now)
+{
+	constexpr int64_t kDay = 24 * 3600;
 	DIR *listing = opendir(folder);
 	if (!listing)
-		return;
-	base::Array<Old> traces;
-	while (dirent *entry = readdir(listing)) {
-		struct stat status;
-		if (!isTraceName(entry->d_name) || fstatat(dirfd(listing), entry->d_name, &status, AT_SYMLINK_NOFOLLOW) != 0 ||
-		    !S_ISREG(status.st_mode))
+		return 0;
+	base::Array<OldTrace> traces;
+	const int directory = dirfd(listing);
+	const dirent *entry = isTimeToPrune(directory, now) ? readdir(listing) : nullptr;
+	for (; entry; entry = readdir(listing)) {
+		std::string_view day;
+		OldTrace trace = {};
+		if (!isDefaultName(entry->d_name, day))
 			continue;
-		Old old = {status.st_mtim.tv_sec, status.st_mtim.tv_nsec, static_cast<uint64_t>(status.st_size), {}};
-		memcpy(old.name, entry->d_name, std::min(sizeof old.name - 1, strlen(entry->d_name)));
-		if (!traces.push(old))
+		memcpy(trace.name, entry->d_name, std::min(sizeof trace.name - 1, strlen(entry->d_name)));
+		if (readOld(directory, trace, day) && !traces.push(trace))
 			break;
 	}
-	std::sort(traces.begin(), traces.end(), [](const Old &x, const Old &y) {
-		return x.seconds != y.seconds ? x.seconds > y.seconds : x.nanoseconds > y.nanoseconds;
+	// Job by job; a job is as old as its newest trace.
+	std::sort(traces.begin(), traces.end(), [](const OldTrace &x, const OldTrace &y) {
+		return x.job != y.job ? x.job < y.job : x.written > y.written;
 	});
-	uint64_t kept = 0, keptBytes = 0;
-	for (const Old &old : traces)
-		if (++kept > files || (keptBytes += old.size) > bytes)
-			removeTrace(dirfd(listing), old.name);
+	struct Job {
+		int64_t written;
+		size_t first, count;
+		uint64_t bytes;
+		bool isOpen;
+	};
+	base::Array<Job> jobs;
+	for (size_t at = 0; at < traces.size(); ++at) {
+		const OldTrace &trace = traces[at];
+		const bool isNew = at == 0 || traces[at - 1].job != trace.job;
+		if (isNew && !jobs.push({trace.written, at, 0, 0, false}))
+			break;
+		Job &job = jobs[jobs.size() - 1];
+		++job.count;
+		job.bytes += trace.size;
+		job.isOpen |= trace.isOpen;
+	}
+	std::sort(jobs.begin(), jobs.end(), [](const Job &x, const Job &y) { return x.written > y.written; });
+	size_t kept = 0, removed = 0;
+	uint64_t keptBytes = 0;
+	bool isFull = false; // of newer ones
+	for (const Job &job : jobs) {
+		isFull = isFull || kept + job.count > files || keptBytes + job.bytes > bytes;
+		kept += job.count;
+		keptBytes += job.bytes;
+		if (!isFull || job.isOpen || now - job.written <= kDay)
+			continue;
+		for (size_t at = job.first; at < job.first + job.count; ++at, ++removed)
+			removeTrace(directory, traces[at].name);
+	}
+	jobs.clear();
 	traces.clear();
 	closedir(listing);
+	return removed;
 }
 
 } // namespace autoamp::trace

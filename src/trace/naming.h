@@ -18,7 +18,9 @@ struct NameParts {
 	Lookup lookup = nullptr;
 };
 
-// Writes the pattern's name to `out`. Null, or what is wrong with the pattern. counter: what %n stands for.
+// Writes the pattern's name to `out`. Null, or what is wrong with the pattern. counter: what %n stands for. In a value
+// of %e, %h, %q{VAR} and %rank%, a slash, a control character and a leading dot become `_`: only the pattern's own
+// slashes name folders.
 const char *expandName(const char *pattern, const NameParts &parts, unsigned counter, char *out, size_t size);
 
 // `out` gets the program's name: argv[0]'s last component, or the script's (or `-m` module's) for an interpreter.
@@ -32,12 +34,19 @@ const char *jobRank(Lookup lookup);
 constexpr const char *kRunVariable = "_AUTOAMP_RUN_ID";
 RunIds runIds(Lookup lookup);
 
-// Makes the folders and a file that did not exist before: where it exists, the next %n, else `.1`, `.2`, … before the
-// suffix. The descriptor, or -errno; `out` is the name tried last; `problem` says what is wrong with a bad pattern.
+// Makes the folders (mode 0700) and a file (0600) that did not exist before: where it exists, the next %n, else `.1`,
+// `.2`, … before the suffix. The descriptor, or -errno; `out` is the name tried last; `problem` says what is wrong with
+// a bad pattern.
 int createFile(const char *pattern, const NameParts &parts, char *out, size_t size, const char **problem);
 
-// Removes the oldest traces of a folder until at most `files` and `bytes` are left. Only files that are traces by name
-// and content go, and none that a process still writes.
-void prune(const char *folder, size_t files, uint64_t bytes);
+// A number that all processes of one job share: the hash of the batch or MPI job id, or else of the process group. A
+// shell makes a process group for a command line, and a script shares its group with its children.
+uint64_t jobOf(Lookup lookup);
+
+// Removes the oldest jobs' traces from a folder until at most `files` and `bytes` are left. Only traces with default
+// names (%e.%t.%p.aat) are counted and removed, and only whole jobs that ended: none of whose traces was written on the
+// day before `now` (seconds since the epoch) or is still open. Looks at most once an hour: the file .pruned has that
+// time.
+size_t prune(const char *folder, size_t files, uint64_t bytes, int64_t now);
 
 } // namespace autoamp::trace

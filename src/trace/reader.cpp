@@ -87,7 +87,7 @@ bool needsTail(const Header &header, size_t got)
 
 struct FoundChunk {
 	ChunkKind kind;
-	uint32_t sequence, number, lane, size, bytes; // size: of the chunk; bytes: valid ones
+	uint32_t sequence, number, lane, size, bytes; // size: chunk size; bytes: valid bytes
 	uint64_t offset;
 	bool isCut; // the file ends inside it
 };
@@ -122,13 +122,13 @@ std::string readWhole(int file, const FoundChunk &found)
 	return isRead && head.sequence() == found.sequence ? content : std::string();
 }
 
-// What the writer has not yet written to the trace itself, see docs/trace-format.md.
+// The tail of a trace, see docs/trace-format.md. Closed with the object.
 struct Tail {
 	std::string path;
 	int file = -1;
 	uint64_t size = 0;
 	Header header = {};
-	std::map<uint32_t, std::string> content; // of its chunks, by sequence
+	std::map<uint32_t, std::string> content; // the chunks, by sequence
 
 	Tail() = default;
 	Tail(const Tail &) = delete;
@@ -138,7 +138,7 @@ struct Tail {
 		if (file >= 0)
 			::close(file);
 	}
-	// Of this trace, whose header was read as far as it is there.
+	// False: there is none for this trace. `got`: how many bytes of the trace's header `its` are there.
 	bool open(const std::string &trace, const Header &its, size_t got)
 	{
 		char name[4096];

@@ -207,7 +207,7 @@ private:
 		uint32_t sequence, number;
 		uint64_t offset;
 		uint32_t bytes, lane;
-		std::string content; // of a chunk in the tail; its writer may use the place again
+		std::string content; // a chunk in the tail: the writer may reuse its place
 	};
 	const std::string &text(uint32_t id) const;
 	size_t read(const Place &chunk, char *out) const; // `out`: kMaxChunk bytes

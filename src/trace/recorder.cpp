@@ -140,6 +140,7 @@ bool Recorder::makeFile(const Options &options)
 	header->pid = parts.pid;
 	header->parent = static_cast<uint32_t>(getppid());
 	header->run = runIds(options.lookup);
+	header->job = header->run.outer ? header->run.outer : jobOf(options.lookup);
 	// Last: a file without it is not yet a trace.
 	std::atomic_signal_fence(std::memory_order_release);
 	memcpy(header->magic, kMagic, sizeof kMagic);
@@ -155,8 +156,8 @@ bool Recorder::makeFile(const Options &options)
 		snprintf(name, sizeof name, "%u", number++);
 		addProperty("argument", name, scratch->arguments + at, "");
 	}
-	if (inDir)
-		prune(options.dir, kKeptFiles, kKeptBytes);
+	if (const size_t removed = inDir ? prune(options.dir, kKeptFiles, kKeptBytes, parts.time) : 0)
+		base::log(base::LogLevel::info, "%s: removed %zu traces of old jobs", options.dir, removed);
 	return true;
 }
 

@@ -319,7 +319,7 @@ private:
 	uint32_t lanesMade_ = 0;
 	uint32_t chunksMade_ = 0;
 	Chunk *records_ = nullptr;
-	uint64_t recordsEnd_ = 0; // of what append() gave last, in the chunk
+	uint64_t recordsEnd_ = 0; // end of the newest record in the chunk
 	base::Arena arena_;
 	base::Array<Text *> texts_;
 	base::Array<KnownRow *> rows_;

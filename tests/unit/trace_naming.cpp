@@ -54,6 +54,33 @@ TEST_CASE("patterns become names")
 	CHECK(expand("%e.%e", 18) == "train.py.train.py");
 }
 
+TEST_CASE("a value does not leave the folder that its pattern names")
+{
+	static const char *value;
+	auto expand = [](const char *text, const char *pattern) {
+		value = text;
+		trace::NameParts all = parts();
+		all.lookup = [](const char *) { return value; };
+		all.rank = all.program = all.host = text;
+		char out[100];
+		REQUIRE_FALSE(trace::expandName(pattern, all, 3, out, sizeof out));
+		return std::string(out);
+	};
+	for (const std::string word : {"%q{VAR}", "%rank%", "%e", "%h"}) {
+		CAPTURE(word);
+		CHECK(expand("../../x", ("d/" + word + ".aat").c_str()) == "d/_._.._x.aat");
+		CHECK(expand("/etc/x", (word + ".aat").c_str()) == "_etc_x.aat");
+		CHECK(expand("..", ("d/" + word + "/x.aat").c_str()) == "d/_./x.aat");
+		CHECK(expand(".", ("d/" + word + word + "/" + "." + word + "/x").c_str()) == "d/_./._/x");
+		CHECK(expand(".hidden", ("d/" + word).c_str()) == "d/_hidden");
+		CHECK(expand("a.b", (word + "/a" + word).c_str()) == "a.b/aa.b");
+		CHECK(expand("a\nb\x1b\x7f", word.c_str()) == "a_b__");
+		CHECK(expand("\u00e9 x", word.c_str()) == "\u00e9 x");
+	}
+	CHECK(expand("", "%q{VAR}/x") == "_/x");
+	CHECK(expand("", "/d/%q{VAR}/x") == "/d//x");
+}
+
 TEST_CASE("what is wrong with a pattern is told before anything is written")
 {
 	using autoamp::base::directiveAt, autoamp::base::problemOfPattern;
@@ -102,6 +129,7 @@ TEST_CASE("ranks of MPI and Slurm")
 TEST_CASE("folders are made, files never overwritten")
 {
 	Folder folder;
+	const mode_t mask = umask(GENERATE(mode_t{0}, mode_t{022}));
 	auto create = [&](const std::string &pattern) {
 		char out[300];
 		const char *problem;
@@ -112,6 +140,10 @@ TEST_CASE("folders are made, files never overwritten")
 		return std::string(out).substr(folder.path.size());
 	};
 	CHECK(create("/a/b.c/%e.aat") == "/a/b.c/train.py.aat");
+	struct stat file = {}, made = {};
+	CHECK(stat((folder / "a/b.c/train.py.aat").c_str(), &file) == 0);
+	CHECK(stat((folder / "a/b.c").c_str(), &made) == 0);
+	CHECK(((file.st_mode & 07777) == 0600 && (made.st_mode & 07777) == 0700));
 	CHECK(create("/a/b.c/%e.aat") == "/a/b.c/train.py.1.aat");
 	CHECK(create("/a/b.c/%e.aat") == "/a/b.c/train.py.2.aat");
 	CHECK(create("/a/b.c/x") == "/a/b.c/x");
@@ -120,38 +152,112 @@ TEST_CASE("folders are made, files never overwritten")
 	CHECK(create("/a/b.c/.x") == "/a/b.c/.x.1");
 	CHECK(create("/a/%n.aat") == "/a/1.aat");
 	CHECK(create("/a/%n.aat") == "/a/2.aat");
+	umask(mask);
 }
 
-TEST_CASE("old traces make room, and only they")
+TEST_CASE("only the oldest jobs' traces are removed")
 {
+	constexpr int64_t now = 1767225600, hour = 3600, day = 24 * hour;
 	Folder folder;
-	auto make = [&](const std::string &name, int age, const std::string &content) {
+	auto make = [&](const std::string &name, int64_t age, uint64_t job, const std::string &magic = trace::kMagic) {
+		std::string content(1000, ' ');
+		content.replace(0, 8, magic.substr(0, 8));
+		memcpy(content.data() + offsetof(trace::Header, job), &job, sizeof job);
 		spit(folder / name, content);
 		timespec times[2] = {};
-		times[0].tv_sec = times[1].tv_sec = 1700000000 - age;
+		times[0].tv_sec = times[1].tv_sec = now - age;
 		utimensat(AT_FDCWD, (folder / name).c_str(), times, 0);
 	};
-	const std::string ours = std::string(trace::kMagic, 8) + std::string(992, ' ');
-	make("new.aat", 0, ours);
-	make("mid.aat", 10, ours);
-	make("old.aat", 20, ours);
-	make("open.aat", 30, ours);
-	make("foreign.aat", 40, std::string(1000, ' '));
-	make("notes.txt", 50, ours);
-	const int writer = open((folder / "open.aat").c_str(), O_RDWR);
-	trace::lockForWriting(writer);
-
-	auto left = [&](size_t files, uint64_t bytes) {
-		trace::prune(folder.path.c_str(), files, bytes);
-		return folder.files();
+	auto prune = [&](size_t files, uint64_t bytes) {
+		unlink((folder / ".pruned").c_str());
+		const size_t before = folder.files().size(), removed = trace::prune(folder.path.c_str(), files, bytes, now);
+		CHECK(folder.files().size() + removed == before);
+		return removed;
 	};
-	using Names = std::vector<std::string>;
-	CHECK(left(10, 10000).size() == 6);
-	CHECK(left(10, 2500) == Names{"foreign.aat", "mid.aat", "new.aat", "notes.txt", "open.aat"});
-	CHECK(left(1, 10000) == Names{"foreign.aat", "new.aat", "notes.txt", "open.aat"});
+	auto name = [](int number) { return "a.b.20251231T235959Z." + std::to_string(number) + ".aat"; };
+	auto isThere = [&](const std::string &which) { return std::filesystem::exists(folder / which); };
+
+	// Never: other names, other content, younger than a day, a job of which one is younger or still open.
+	const std::vector<std::string> others = {"baseline7.aat",
+	                                         "a.aat",
+	                                         "a.7.aat",
+	                                         "a.20251231T235959Z.aat",
+	                                         "a.20251231T235959Z.7.aat.bak",
+	                                         "a.20251231T235959Z.7x.aat",
+	                                         "a.20251231-2359590.7.aat",
+	                                         ".20251231T235959Z.7.aat",
+	                                         "20251231T235959Z.7.aat"};
+	for (const auto &other : others)
+		make(other, 300 * day, 1);
+	make("c.20251231T235959Z.1.aat", 300 * day, 1, "foreign!");
+	make("d.20251231T235959Z.1.aat", 23 * hour, 2);
+	make("d.20251231T235959Z.2.aat", 200 * day, 2);
+	make("e.20251231T235959Z.1.aat", 200 * day, 3);
+	make("e.20251231T235959Z.2.aat", 200 * day, 3);
+	const int writer = open((folder / "e.20251231T235959Z.2.aat").c_str(), O_RDWR);
+	trace::lockForWriting(writer);
+	CHECK(prune(0, 0) == 0);
+	CHECK(folder.files().size() == others.size() - 1 + 5); // one is hidden
 	close(writer);
-	CHECK(left(1, 10000) == Names{"foreign.aat", "new.aat", "notes.txt"});
-	trace::prune((folder / "absent").c_str(), 1, 1);
+	CHECK(prune(0, 0) == 2);
+	CHECK(prune(0, 0) == 0);
+	unlink((folder / "d.20251231T235959Z.1.aat").c_str());
+	CHECK(prune(0, 0) == 1);
+
+	// Whole jobs, the oldest first, each as old as its newest trace; the tails go with them.
+	for (int number = 0; number < 30; ++number)
+		make(name(number), (2 + number % 3) * day + number, 10 + number % 3);
+	spit(folder / (".a.b.20251231T235959Z.5.aat.tail"), "x");
+	spit(folder / (".a.b.20251231T235959Z.4.aat.tail"), "x");
+	make("f.20251231T235959Z.1.1.aat", 100 * day, 11);
+	CHECK(prune(31, 1u << 20) == 0);
+	CHECK(prune(30, 1u << 20) == 10);
+	CHECK((isThere(name(0)) && isThere(name(1)) && !isThere(name(2)) && isThere("f.20251231T235959Z.1.1.aat")));
+	CHECK((isThere(".a.b.20251231T235959Z.4.aat.tail") && !isThere(".a.b.20251231T235959Z.5.aat.tail")));
+	CHECK(prune(100, 20999) == 11);
+	CHECK((isThere(name(0)) && !isThere(name(1)) && !isThere("f.20251231T235959Z.1.1.aat")));
+	CHECK(prune(9, 1u << 20) == 10);
+
+	// Older writers name no job: those of a day stay together.
+	make("g.20251230T000000Z.1.aat", 3 * day, 0);
+	make("g.20251231T000000Z.1.aat", 3 * day - 1, 0);
+	make("g.20251231T230000Z.2.aat", 2 * day, 0);
+	CHECK(prune(2, 1u << 20) == 1);
+	CHECK(prune(1, 1u << 20) == 2);
+
+	// Once an hour.
+	make(name(1), 3 * day, 1);
+	CHECK(trace::prune(folder.path.c_str(), 0, 0, now) == 0);
+	CHECK(trace::prune(folder.path.c_str(), 0, 0, now + hour - 1) == 0);
+	CHECK(trace::prune(folder.path.c_str(), 0, 0, now + hour) == 1);
+	CHECK(trace::prune((folder / "absent").c_str(), 1, 1, now) == 0);
+}
+
+TEST_CASE("processes of one job share a number")
+{
+	const uint64_t here = trace::jobOf(nullptr);
+	int pipes[2];
+	REQUIRE(pipe(pipes) == 0);
+	for (bool isOther : {false, true}) {
+		if (fork() == 0) {
+			if (isOther)
+				setpgid(0, 0);
+			const uint64_t job = trace::jobOf(nullptr);
+			_exit(write(pipes[1], &job, sizeof job) != sizeof job);
+		}
+		uint64_t job = 0;
+		REQUIRE(::read(pipes[0], &job, sizeof job) == sizeof job);
+		CHECK((job == here) == !isOther);
+	}
+	static const char *value;
+	auto slurm = [](const char *its) {
+		value = its;
+		return trace::jobOf([](const char *name) { return strcmp(name, "SLURM_JOB_ID") == 0 ? value : nullptr; });
+	};
+	CHECK(slurm("1") == slurm("1"));
+	CHECK(slurm("1") != slurm("2"));
+	CHECK(slurm("1") != here);
+	CHECK(slurm("") == here);
 }
 
 TEST_CASE("a trace without a file name goes to the folder of traces")

@@ -734,7 +734,7 @@ TEST_CASE("a trace that is truncated or removed while it is written keeps its to
 		CHECK(trace.loss.truncated == (how != "never"));
 		CHECK(trace.loss.eventsDropped == 0);
 		CHECK_FALSE(trace.loss.tailMissing);
-		// What is there has the number that it had.
+		// Events after a gap keep their numbers.
 		std::set<uint64_t> numbers;
 		trace.forEachEvent([&](const trace::EventInfo &event) { numbers.insert(event.call); });
 		CHECK(numbers.size() == events(trace));
