@@ -39,7 +39,12 @@ op::Status dispatch(core::Process &process, const op::Entry &entry, const Door &
 
 	// How: otherwise, or, whenever anything stands in the way before C is touched, as it was asked.
 	if (subject.obstacle == Reason::count && !site.decision.isAsAsked()) {
-		const reroute::Outcome outcome = core::lower(asking, subject, call);
+		reroute::Outcome outcome = core::lower(asking, subject, site.decision, call);
+		if (site.decision.substitute != policy::Strategy::fp32 && !outcome.isDone &&
+		    policy::isShortage(outcome.reason)) {
+			launches.substitute(process, *subject.rows, outcome.reason);
+			outcome = core::substitute(asking, subject, call, outcome);
+		}
 		record.tell(outcome);
 		if (outcome.isDone) {
 			core::drainScalerEvents(process);

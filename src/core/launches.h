@@ -23,12 +23,19 @@ public:
 	Launches(const Launches &) = delete;
 	Launches &operator=(const Launches &) = delete;
 
-	// What follows belongs to another row: the call runs as it was asked after all.
+	// What follows belongs to another row: the call runs as it was asked after all, or by the substitute.
 	void fallBack(Process &process, Rows &rows, policy::Reason reason)
 	{
 		if (__builtin_expect(isBegun_, 0)) {
 			leave(thread_);
 			begin(fallbackRowOf(process, rows, reason));
+		}
+	}
+	void substitute(Process &process, Rows &rows, policy::Reason shortage)
+	{
+		if (__builtin_expect(isBegun_, 0)) {
+			end();
+			begin(substituteRowOf(process, rows, shortage));
 		}
 	}
 

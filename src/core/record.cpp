@@ -8,14 +8,17 @@ namespace autoamp::core {
 
 void Record::tell(const reroute::Outcome &outcome)
 {
+	trace::RowId row = 0;
+	if (lane_ && outcome.isSubstitute)
+		row = substituteRowOf(process_, rows_, outcome.reason);
+	else if (lane_ && outcome.failed)
+		row = outcome.isDone ? rowOf(process_, rows_) : fallbackRowOf(process_, rows_, outcome.reason);
 	if (outcome.failed) {
 		char text[128];
 		std::snprintf(text, sizeof text, outcome.code ? "%s status %d" : "%s", outcome.failed, outcome.code);
 		base::log(base::LogLevel::info, "%s: %s", policy::name(outcome.reason), text);
 		if (lane_)
-			process_.recorder.note(policy::name(outcome.reason), text,
-			                       outcome.isDone ? rowOf(process_, rows_)
-			                                      : fallbackRowOf(process_, rows_, outcome.reason));
+			process_.recorder.note(policy::name(outcome.reason), text, row);
 	}
 	if (outcome.builtNs && lane_) {
 		char text[32];
@@ -24,7 +27,10 @@ void Record::tell(const reroute::Outcome &outcome)
 	}
 	if (!outcome.isDone || !lane_)
 		return;
-	span_->end(outcome.isCaptured);
+	if (outcome.isSubstitute)
+		span_->endAs(row, outcome.isCaptured);
+	else
+		span_->end(outcome.isCaptured);
 }
 
 void Record::finish(const Subject &subject, op::Status status)

@@ -38,12 +38,11 @@ bool isEligible(const op::Op &op)
 	        op.obstacle == Obstacle::grouped || op.obstacle == Obstacle::unsupported);
 }
 
-trace::RowId makeRow(Process &process, const Rows &rows, policy::Verdict verdict, policy::Reason reason)
+trace::RowId makeRow(Process &process, const Rows &rows, const policy::Decision &decision)
 {
 	const Site &site = *rows.site;
 	const op::Op &op = site.op;
-	const bool isOther = verdict == policy::Verdict::lowered || verdict == policy::Verdict::raised;
-	const char *compute = op::name(isOther ? site.decision.precision : op.asked);
+	const char *compute = op::name(decision.isAsAsked() ? op.asked : decision.precision);
 	trace::Row row;
 	row.entry = entry::entryTable[op.entry].name;
 	row.library = op::name(op.library);
@@ -53,12 +52,12 @@ trace::RowId makeRow(Process &process, const Rows &rows, policy::Verdict verdict
 	row.dtypeIn = op::name(op.a);
 	row.dtypeAsked = op::name(op.asked);
 	row.dtypeCompute = compute;
-	const bool isHalf = op.flags & op::flagHalfSums && verdict != policy::Verdict::raised;
+	const bool isHalf = op.flags & op::flagHalfSums && decision.verdict != policy::Verdict::raised;
 	row.dtypeAccumulate = op::name(isHalf || op.a == op::Dtype::float64 ? op.a : op::Dtype::float32);
 	row.dtypeOut = op::name(op.out);
-	row.decision = policy::name(verdict);
-	row.reason = policy::name(reason);
-	row.strategy = policy::name(verdict == policy::Verdict::fallback ? policy::Strategy::fp32 : site.decision.strategy);
+	row.decision = policy::name(decision.verdict);
+	row.reason = policy::name(decision.reason);
+	row.strategy = policy::name(decision.strategy);
 	row.caller = callerName(op.caller);
 	const Region &region = regionOf(rows.context);
 	row.region = region.range ? region.range : region.name;
@@ -70,16 +69,16 @@ trace::RowId makeRow(Process &process, const Rows &rows, policy::Verdict verdict
 	row.eligible = isEligible(op);
 	row.isCounted = op::isOnlyCounted(entry) && !isEachDescribed(process);
 	row.device = op.device;
-	row.estNs = site.decision.estimate;
-	row.estLoweredNs = site.decision.estimateLowered;
+	row.estNs = decision.estimate;
+	row.estLoweredNs = decision.estimateLowered;
 	return process.recorder.row(row);
 }
 
-trace::RowId rowAt(Process &process, Rows &rows, unsigned place, policy::Verdict verdict, policy::Reason reason)
+trace::RowId rowAt(Process &process, Rows &rows, unsigned place, const policy::Decision &decision)
 {
 	trace::RowId row = rows.rows[place].load(std::memory_order_relaxed);
 	if (__builtin_expect(!row, 0)) {
-		const trace::RowId mine = makeRow(process, rows, verdict, reason);
+		const trace::RowId mine = makeRow(process, rows, decision);
 		// Another thread was faster: its row, or the calls of one signature would stand in two.
 		if (rows.rows[place].compare_exchange_strong(row, mine, std::memory_order_relaxed))
 			row = mine;
@@ -161,13 +160,22 @@ const Site *siteAt(uint32_t place)
 
 trace::RowId makeDecidedRow(Process &process, Rows &rows)
 {
-	const policy::Decision &decision = rows.site->decision;
-	return rowAt(process, rows, static_cast<unsigned>(policy::Reason::count), decision.verdict, decision.reason);
+	return rowAt(process, rows, static_cast<unsigned>(policy::Reason::count), rows.site->decision);
 }
 
 trace::RowId fallbackRowOf(Process &process, Rows &rows, policy::Reason reason)
 {
-	return rowAt(process, rows, static_cast<unsigned>(reason), policy::Verdict::fallback, reason);
+	policy::Decision decision = rows.site->decision;
+	decision.verdict = policy::Verdict::fallback;
+	decision.strategy = policy::Strategy::fp32;
+	decision.reason = reason;
+	return rowAt(process, rows, static_cast<unsigned>(reason), decision);
+}
+
+trace::RowId substituteRowOf(Process &process, Rows &rows, policy::Reason shortage)
+{
+	const unsigned place = static_cast<unsigned>(policy::Reason::count) + 1 + policy::shortageIndex(shortage);
+	return rowAt(process, rows, place, rows.site->decision.substituted(shortage));
 }
 
 void lockSites()

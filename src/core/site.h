@@ -19,8 +19,9 @@ struct Site;
 struct Rows {
 	Site *site = nullptr;
 	uint32_t context = 0; // core::contextOf()
-	// By reason; [count] is the decision's own row. 0: not made yet.
-	std::atomic<trace::RowId> rows[static_cast<unsigned>(policy::Reason::count) + 1] = {};
+	// Fallbacks by reason, the decision's own row ([count]), then those of the substitute, by shortage. 0: not made
+	// yet.
+	std::atomic<trace::RowId> rows[static_cast<unsigned>(policy::Reason::count) + 1 + policy::shortageCount] = {};
 	std::atomic<Rows *> next{nullptr};
 };
 
@@ -51,6 +52,8 @@ inline trace::RowId rowOf(Process &process, Rows &rows)
 	return __builtin_expect(row != 0, 1) ? row : makeDecidedRow(process, rows);
 }
 trace::RowId fallbackRowOf(Process &process, Rows &rows, policy::Reason reason);
+// The row of calls that ran by the decision's substitute, for lack of memory.
+trace::RowId substituteRowOf(Process &process, Rows &rows, policy::Reason shortage);
 
 // Around fork: the table is consistent in the child.
 void lockSites();

@@ -152,10 +152,11 @@ reroute::Settings settingsOf(const Asking &asking)
 	return settings;
 }
 
-reroute::Outcome run(const Asking &asking, const Subject &subject, const reroute::Product &product)
+reroute::Outcome run(const Asking &asking, const Subject &subject, const policy::Decision &decision,
+                     const reroute::Product &product)
 {
 	Site &site = *subject.site;
-	return reroute::run(site.op, site.decision, site.plan, settingsOf(asking), product);
+	return reroute::run(site.op, decision, site.plan, settingsOf(asking), product);
 }
 
 } // namespace
@@ -188,7 +189,8 @@ Subject describe(const Asking &asking, const op::GemmCall &call)
 	return subject;
 }
 
-reroute::Outcome lower(const Asking &asking, const Subject &subject, const op::GemmCall &call)
+reroute::Outcome lower(const Asking &asking, const Subject &subject, const policy::Decision &decision,
+                       const op::GemmCall &call)
 {
 	reroute::Product product;
 	product.lightHandle = call.handle;
@@ -198,7 +200,7 @@ reroute::Outcome lower(const Asking &asking, const Subject &subject, const op::G
 	product.C = product.D = call.C;
 	if (op::cublas(asking.door.truth)->cublasGetSmCountTarget(call.handle, &product.extras.smCountTarget))
 		return refused("cublasGetSmCountTarget");
-	return run(asking, subject, product);
+	return run(asking, subject, decision, product);
 }
 
 Subject describe(const Asking &asking, const op::LtMatmulCall &call)
@@ -211,7 +213,8 @@ Subject describe(const Asking &asking, const op::LtMatmulCall &call)
 	return subject;
 }
 
-reroute::Outcome lower(const Asking &asking, const Subject &subject, const op::LtMatmulCall &call)
+reroute::Outcome lower(const Asking &asking, const Subject &subject, const policy::Decision &decision,
+                       const op::LtMatmulCall &call)
 {
 	reroute::Product product;
 	product.lightHandle = call.lightHandle;
@@ -227,7 +230,7 @@ reroute::Outcome lower(const Asking &asking, const Subject &subject, const op::L
 		outcome.reason = policy::Reason::bad_argument; // the application's own choice, most likely
 		return outcome;
 	}
-	return run(asking, subject, product);
+	return run(asking, subject, decision, product);
 }
 
 // The device is not asked for: that alone would cost more than all else.
@@ -274,10 +277,11 @@ Subject describe(const Asking &asking, const op::ConvolutionCall &call)
 	return describeDnn(asking, call);
 }
 
-reroute::Outcome lower(const Asking &asking, const Subject &subject, const op::ConvolutionCall &call)
+reroute::Outcome lower(const Asking &asking, const Subject &subject, const policy::Decision &decision,
+                       const op::ConvolutionCall &call)
 {
 	Site &site = *subject.site;
-	return reroute::run(site.op, site.decision, site.plan, settingsOf(asking), call, asking.door.truth, subject.stream);
+	return reroute::run(site.op, decision, site.plan, settingsOf(asking), call, asking.door.truth, subject.stream);
 }
 
 Subject describe(const Asking &asking, const op::GraphCall &call)
@@ -292,15 +296,16 @@ Subject describe(const Asking &asking, const op::GraphCall &call)
 
 // One convolution alone: as the legacy interface would ask for it, whatever its layouts. Everything else: the
 // application's own graph, with other operands.
-reroute::Outcome lower(const Asking &asking, const Subject &subject, const op::GraphCall &call)
+reroute::Outcome lower(const Asking &asking, const Subject &subject, const policy::Decision &decision,
+                       const op::GraphCall &call)
 {
 	Site &site = *subject.site;
 	const op::KnownGraph &graph = *asking.thread.execution.graph;
 	const op::VariantPack &pack = asking.thread.execution.pack;
 	const op::GraphNode &product = *graph.product;
 	if (product.kind == op::NodeKind::matmul || graph.graph.nodes.size() > 1 ||
-	    site.decision.strategy != policy::Strategy::cast)
-		return reroute::run(site.op, site.decision, site.plan, settingsOf(asking), graph, pack, call.handle,
+	    decision.strategy != policy::Strategy::cast)
+		return reroute::run(site.op, decision, site.plan, settingsOf(asking), graph, pack, call.handle,
 		                    asking.door.truth, subject.stream);
 	const float alpha = static_cast<float>(product.alpha), beta = static_cast<float>(product.beta);
 	void *const first = *pack.find(product.first), *const second = *pack.find(product.second),
@@ -314,7 +319,7 @@ reroute::Outcome lower(const Asking &asking, const Subject &subject, const op::G
 	convolution.w = isFilter ? result : second;
 	convolution.y = isData ? first : isFilter ? second : result;
 	convolution.direction = graph.convolution.direction;
-	return reroute::run(site.op, site.decision, site.plan, settingsOf(asking), convolution, asking.door.truth,
+	return reroute::run(site.op, decision, site.plan, settingsOf(asking), convolution, asking.door.truth,
 	                    subject.stream);
 }
 
@@ -323,10 +328,11 @@ Subject describe(const Asking &asking, const op::RnnCall &call)
 	return describeDnn(asking, call);
 }
 
-reroute::Outcome lower(const Asking &asking, const Subject &subject, const op::RnnCall &call)
+reroute::Outcome lower(const Asking &asking, const Subject &subject, const policy::Decision &decision,
+                       const op::RnnCall &call)
 {
 	Site &site = *subject.site;
-	return reroute::run(site.op, site.decision, site.plan, settingsOf(asking), call, asking.door.truth, subject.stream);
+	return reroute::run(site.op, decision, site.plan, settingsOf(asking), call, asking.door.truth, subject.stream);
 }
 
 Subject describe(const Asking &asking, const op::DnnCall &call)

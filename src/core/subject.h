@@ -43,16 +43,37 @@ Subject describe(const Asking &asking, const op::GraphCall &call);
 Subject describe(const Asking &asking, const op::RnnCall &call);
 Subject describe(const Asking &asking, const op::DnnCall &call);
 
-// Runs the call as its site decided.
-reroute::Outcome lower(const Asking &asking, const Subject &subject, const op::GemmCall &call);
-reroute::Outcome lower(const Asking &asking, const Subject &subject, const op::LtMatmulCall &call);
-reroute::Outcome lower(const Asking &asking, const Subject &subject, const op::ConvolutionCall &call);
-reroute::Outcome lower(const Asking &asking, const Subject &subject, const op::GraphCall &call);
-reroute::Outcome lower(const Asking &asking, const Subject &subject, const op::RnnCall &call);
+// Runs the call as decided: as its site decided, or by the substitute of that.
+reroute::Outcome lower(const Asking &asking, const Subject &subject, const policy::Decision &decision,
+                       const op::GemmCall &call);
+reroute::Outcome lower(const Asking &asking, const Subject &subject, const policy::Decision &decision,
+                       const op::LtMatmulCall &call);
+reroute::Outcome lower(const Asking &asking, const Subject &subject, const policy::Decision &decision,
+                       const op::ConvolutionCall &call);
+reroute::Outcome lower(const Asking &asking, const Subject &subject, const policy::Decision &decision,
+                       const op::GraphCall &call);
+reroute::Outcome lower(const Asking &asking, const Subject &subject, const policy::Decision &decision,
+                       const op::RnnCall &call);
 template <typename Call>
-reroute::Outcome lower(const Asking &, const Subject &, const Call &)
+reroute::Outcome lower(const Asking &, const Subject &, const policy::Decision &, const Call &)
 {
 	return {}; // no decision lowers one of the others
+}
+
+// Runs a call whose cast had no memory by the substitute. The outcome is `shortage` if that does not work either.
+template <typename Call>
+reroute::Outcome substitute(const Asking &asking, const Subject &subject, const Call &call,
+                            const reroute::Outcome &shortage)
+{
+	const policy::Decision decision = subject.site->decision.substituted(shortage.reason);
+	const reroute::Outcome outcome = lower(asking, subject, decision, call);
+	if (!outcome.isDone)
+		return shortage;
+	reroute::Outcome done = shortage;
+	done.isDone = done.isSubstitute = true;
+	done.status = outcome.status;
+	done.isCaptured = outcome.isCaptured;
+	return done;
 }
 
 } // namespace autoamp::core

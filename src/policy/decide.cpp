@@ -132,6 +132,15 @@ const Way &bestOf(const op::Op &op, const Ways &ways, const Aim &aim)
 	return isLeft ? *tf32 : *best;
 }
 
+// TF32 reads the operands in place. Null: not possible, or no gain. cuDNN needs no substitute: its default math is
+// TF32.
+const Way *substituteOf(const op::Op &op, const Ways &ways)
+{
+	const Way &tf32 = ways[static_cast<size_t>(Strategy::tf32)];
+	const bool isGain = tf32.isAvailable() && ways[0].estimate >= gainWanted * tf32.estimate;
+	return isGain && op.library != op::Library::cudnn ? &tf32 : nullptr;
+}
+
 struct Choice {
 	Strategy strategy;
 	Reason reason;
@@ -307,6 +316,11 @@ Decision decide(const op::Op &op, const State &state, const Where &where, const 
 		decision.precision = best.precision;
 	else if (decision.verdict == Verdict::raised && op.a == op::Dtype::float32)
 		decision.precision = op.a;
+	if (decision.verdict == Verdict::lowered && decision.strategy == Strategy::cast)
+		if (const Way *const substitute = substituteOf(op, ways)) {
+			decision.substitute = substitute->strategy;
+			decision.estimateSubstitute = substitute->estimate;
+		}
 	// Whatever the policy has become: nobody else can read that reserve space.
 	const bool isPossible = op.obstacle == op::Obstacle::none || op.obstacle == op::Obstacle::pedantic ||
 	                        op.obstacle == op::Obstacle::already_low;

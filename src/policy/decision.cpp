@@ -27,6 +27,20 @@ const Row *row(const Row (&table)[count], Enum value)
 
 } // namespace
 
+Decision Decision::substituted(Reason shortage) const
+{
+	Decision decision = *this;
+	decision.strategy = substitute;
+	decision.substitute = Strategy::fp32;
+	decision.reason = shortage;
+	if (decision.strategy == Strategy::tf32)
+		decision.precision = op::Dtype::tf32;
+	decision.form = op::Form::none;
+	decision.estimateLowered = estimateSubstitute;
+	decision.needsNoMemory = true;
+	return decision;
+}
+
 const char *name(Verdict verdict)
 {
 	auto *found = row(verdicts, verdict);

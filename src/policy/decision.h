@@ -99,8 +99,26 @@ struct Decision {
 	op::Dtype precision = op::Dtype::float32;  // of the multiplication
 	op::Form form = op::Form::none;            // of a convolution that is cast
 	float estimate = -1, estimateLowered = -1; // ns by the cost model; negative: unknown
+	// The strategy of a call that cannot be cast for lack of memory (fp32: the call runs unchanged), and its estimate.
+	Strategy substitute = Strategy::fp32;
+	float estimateSubstitute = -1;
+	bool needsNoMemory = false; // the call must run without any device memory of autoamp
 
 	bool isAsAsked() const { return verdict != Verdict::lowered && verdict != Verdict::raised; }
+	// The decision of a call that runs by the substitute. Its caller has checked that there is one.
+	Decision substituted(Reason shortage) const;
 };
+
+// A cast that failed for one of these reasons may run by its substitute. They are neighbours in the list.
+constexpr unsigned shortageIndex(Reason reason)
+{
+	return static_cast<unsigned>(reason) - static_cast<unsigned>(Reason::capture_unready);
+}
+constexpr unsigned shortageCount = shortageIndex(Reason::memory_budget) + 1;
+static_assert(shortageCount == 3 && shortageIndex(Reason::out_of_memory) == 1);
+constexpr bool isShortage(Reason reason)
+{
+	return shortageIndex(reason) < shortageCount;
+}
 
 } // namespace autoamp::policy

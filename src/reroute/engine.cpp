@@ -177,7 +177,7 @@ EngineAnswer makeEngine(const op::CublasLt &lt, void *lightHandle, const op::Op 
 	};
 	// No in-place reduction: it would add into D in an order of its own. Matrices as aligned as this call's are.
 	const uint32_t reductions = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE | CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE;
-	const uint64_t workspace = mostWorkspace;
+	const uint64_t workspace = key.hasWorkspace ? mostWorkspace : 0;
 	const uint32_t alignmentA = key.alignmentA, alignmentB = key.alignmentB;
 	const uint32_t alignmentC = key.alignmentC, alignmentD = key.alignmentD;
 	const auto setPreference = lt.cublasLtMatmulPreferenceSetAttribute;

@@ -18,6 +18,7 @@ struct EngineKey {
 	uint16_t alignmentA, alignmentB, alignmentC, alignmentD, alignmentBias; // bytes, a power of two
 	int32_t smCountTarget;
 	uint16_t alignmentAux = 128;
+	bool hasWorkspace = true; // false: only algorithms that need no workspace
 	bool operator==(const EngineKey &) const = default;
 
 	bool isCast() const { return strategy == policy::Strategy::cast; } // operands are our 16-bit copies

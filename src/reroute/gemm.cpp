@@ -28,7 +28,7 @@ struct FoundEngine {
 };
 
 FoundEngine findEngine(const op::Op &op, const policy::Decision &decision, Plan &plan, const Product &product,
-                       const op::CublasLt &lt)
+                       const op::CublasLt &lt, bool hasWorkspace)
 {
 	const bool isCast = decision.strategy == policy::Strategy::cast; // then A and B are memory of ours
 	const bool areArrays = op.flags & op::flagArrays && !isCast;
@@ -42,7 +42,8 @@ FoundEngine findEngine(const op::Op &op, const policy::Decision &decision, Plan 
 	                       of(product.D),
 	                       alignmentOf(reinterpret_cast<void *>(product.extras.bias)),
 	                       product.extras.smCountTarget,
-	                       alignmentOf(reinterpret_cast<void *>(product.extras.aux))};
+	                       alignmentOf(reinterpret_cast<void *>(product.extras.aux)),
+	                       hasWorkspace};
 	for (const Engine *engine = plan.engines.load(std::memory_order_acquire); engine; engine = engine->next)
 		if (engine->key == key)
 			return {engine, {}};
@@ -298,7 +299,8 @@ Outcome multiply(const op::Op &op, const Product &product, const Engine &engine,
 }
 
 Outcome runIn(bool isCaptured, const op::Op &asked, const policy::Decision &decision, Plan &plan,
-              const Settings &settings, const Product &call, const op::CublasLt &lt, const cuda::Driver &driver)
+              const Settings &settings, const Product &call, const op::CublasLt &lt, const cuda::Driver &driver,
+              bool hasWorkspace)
 {
 	const bool isCast = decision.strategy == policy::Strategy::cast;
 	Product product = call;
@@ -307,7 +309,7 @@ Outcome runIn(bool isCaptured, const op::Op &asked, const policy::Decision &deci
 	const op::Op op = areArrays ? gathered(there) : there;
 	if (areArrays)
 		product.C = product.D = nullptr;
-	const FoundEngine found = findEngine(op, decision, plan, product, lt);
+	const FoundEngine found = findEngine(op, decision, plan, product, lt, hasWorkspace);
 	if (!found.engine)
 		return found.why;
 	Operands operands = {product.A, product.B, product.alpha, product.beta};
@@ -394,7 +396,16 @@ Outcome run(const op::Op &op, const policy::Decision &decision, Plan &plan, cons
 	const Capture capture = captureOf(*driver, stream);
 	if (capture == Capture::forbidden)
 		return decline(Reason::capture_unready, "cuStreamIsCapturing");
-	Outcome outcome = runIn(capture == Capture::yes, op, decision, plan, settings, product, *lt, *driver);
+	const auto runIn = [&](bool hasWorkspace) {
+		return reroute::runIn(capture == Capture::yes, op, decision, plan, settings, product, *lt, *driver,
+		                      hasWorkspace);
+	};
+	Outcome outcome = runIn(!decision.needsNoMemory);
+	// Operands that are read in place need no memory except the workspace, and other algorithms need no workspace.
+	const bool needsOnlyWorkspace = decision.strategy != policy::Strategy::cast && !needsWidening(op);
+	if (!outcome.isDone && needsOnlyWorkspace && policy::isShortage(outcome.reason))
+		if (const Outcome second = runIn(false); second.isDone)
+			outcome = second;
 	outcome.isCaptured = capture == Capture::yes;
 	return outcome;
 }

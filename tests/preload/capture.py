@@ -12,18 +12,21 @@ class First(runner.Test):
     def test_captured_before_anything_is_ready(self):
         for name in ("first.captured", "first.after_reset"):
             with self.subTest(name):
-                result, reference = run(PROGRAM, name, STRATEGY="cast"), bare(PROGRAM, name)
+                reference = bare(PROGRAM, name)
                 self.assertFine(reference)
-                self.assertFine(result)
-                self.assertEqual(result.bits(), reference.bits())
-                rows = result.rows_of(result.cases[name])
-                self.assertEqual([(row["decision"], row["reason"], row["calls"], row["captured"]) for row in rows],
-                                 [("fallback", "capture_unready", 1, 1)])
+                for decision, strategy, variables in (("lowered", "tf32", {}),
+                                                      ("fallback", "fp32", {"_NVIDIA_TF32_OVERRIDE": "0"})):
+                    result = run(PROGRAM, name, STRATEGY="cast", **variables)
+                    self.assertFine(result)
+                    self.assertEqual(result.bits() == reference.bits(), decision == "fallback")
+                    rows = result.rows_of(result.cases[name])
+                    self.assertEqual([(row["decision"], row["reason"], row["strategy"], row["calls"], row["captured"])
+                                      for row in rows], [(decision, "capture_unready", strategy, 1, 1)])
 
     @runner.emulated_only("other workspaces")
     def test_what_needs_nothing_of_ours_is_always_ready(self):
         for way in (TF32, LIBRARY_BFLOAT16):
-            for name in ("first.captured", "first.after_reset"):
+            for name in ("first.captured", "first.after_reset", "first.long"):  # the last: without a workspace
                 with self.subTest(name, way=way.strategy):
                     result = run(PROGRAM, name, **way.variables)
                     self.assertFine(result)
@@ -31,11 +34,6 @@ class First(runner.Test):
                     self.assertEqual([(row["decision"], row["strategy"], row["captured"]) for row in rows],
                                      [("lowered", way.strategy, 1)])
                     self.assertNotEqual(result.bits(), bare(PROGRAM, name).bits())
-            result = run(PROGRAM, "first.long", **way.variables)  # a workspace is memory of ours
-            self.assertFine(result)
-            row = result.rows_of(result.cases["first.long"])[0]
-            self.assertEqual((row["decision"], row["reason"]), ("fallback", "capture_unready"))
-            self.assertEqual(result.bits(), bare(PROGRAM, "first.long").bits())
 
     def test_beside_a_capture_of_another_thread(self):
         for dtype in ("float16", "bfloat16"):
@@ -134,10 +132,12 @@ class WithinTheBudget(runner.Test):
                     self.assertEqual([(row["decision"], row["captured"]) for row in rows], [("lowered", int(case["captured"]))])
                     self.assertWithin(case["eta"], runner.ETA[dtype], name)
 
-    def test_what_needs_more_falls_back(self):
-        result = run(PROGRAM, "shared.branches", STRATEGY="cast", MEMORY="300K")
-        self.assertEqual({row["decision"]: row["reason"] for row in result.rows_of(result.cases["shared.branches"])},
-                         {"lowered": "white_list", "fallback": "memory_budget"})
+    def test_what_needs_more_has_a_substitute(self):
+        for decision, strategy, variables in (("lowered", "tf32", {}), ("fallback", "fp32", {"_NVIDIA_TF32_OVERRIDE": "0"})):
+            result = run(PROGRAM, "shared.branches", STRATEGY="cast", MEMORY="300K", **variables)
+            self.assertEqual({(row["decision"], row["reason"], row["strategy"])
+                              for row in result.rows_of(result.cases["shared.branches"])},
+                             {("lowered", "white_list", "cast"), (decision, "memory_budget", strategy)})
 
     def test_pool_and_graphs_together(self):
         """An eager product leaves 36 MB in the pool, a captured one keeps as much."""

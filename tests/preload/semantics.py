@@ -1,4 +1,6 @@
 """Products in every form that an application may ask for: lowered with the vendor's semantics, or left alone."""
+import tempfile
+
 import runner
 from runner import (CAST_BFLOAT16, CAST_HALF, LIBRARY_BFLOAT16, LIBRARY_HALF, TF32, TF32_AS_TYPE, bare, run)
 
@@ -308,20 +310,46 @@ class Choice(runner.Test):
         self.assertEqual(result.bits(), bare(PROGRAM, "door.sgemm").bits())
 
     def test_memory_budget(self):
-        found = self.reasons("size.large", STRATEGY="cast", MEMORY="64K")
-        self.assertEqual(found["size.large"], ("fallback", "memory_budget"))
+        """A call that cannot be cast for lack of memory runs by TF32, which needs none."""
+        for dtype in ("float16", "bfloat16"):
+            with self.subTest(dtype):
+                short = dict(STRATEGY="cast", DTYPE=dtype, MEMORY="64K")
+                row = self.decisions("size.large", **short)["size.large"]
+                self.assertEqual((row["decision"], row["reason"], row["calls"]), ("lowered", "memory_budget", 1))
+                self.assertEqual((row["strategy"], row["dtype_compute"]), ("tf32", "tf32"))
+                self.assertLess(row["est_lowered_ns"], row["est_ns"])
+                result = run(PROGRAM, "size.large", GPU_MODEL="h100", **short)
+                named = run(PROGRAM, "size.large", GPU_MODEL="h100", STRATEGY="tf32", DTYPE=dtype)
+                self.assertEqual(result.bits(), named.bits())
+                self.assertEqual((result.report["totals"]["lowered"], result.report["totals"]["fallbacks"]), (1, 0))
+                self.assertEqual(row["est_lowered_ns"], named.rows(decision="lowered")[0]["est_lowered_ns"])
+
+    def test_every_entry_point_has_a_substitute(self):
+        found = self.decisions("door.*", STRATEGY="cast", MEMORY="1")
+        for name, row in found.items():
+            is_array = "batched" in name and "strided" not in name  # their operands are only known on the device
+            self.assertEqual((row["decision"], row["reason"], row["strategy"]),
+                             ("fallback" if is_array else "lowered", "memory_budget", "fp32" if is_array else "tf32"), name)
+
+    def test_memory_budget_where_the_policy_allows_nothing_else(self):
+        self.assertEqual(self.reasons("size.large", STRATEGY="cast", MEMORY="64K", _NVIDIA_TF32_OVERRIDE="0")["size.large"],
+                         ("fallback", "memory_budget"))
+        with tempfile.NamedTemporaryFile("w", suffix=".toml") as file:
+            file.write('[[rule]]\nprecision = "float16"\n')  # a rule is a demand
+            file.flush()
+            self.assertEqual(self.reasons("size.large", MEMORY="64K", CONFIG=file.name)["size.large"],
+                             ("fallback", "memory_budget"))
 
     @runner.emulated_only("other workspaces")
-    def test_the_applications_operands_need_no_memory_but_the_workspace(self):
+    def test_the_applications_operands_need_no_memory(self):
         for way in (TF32, LIBRARY_BFLOAT16, LIBRARY_HALF):
             with self.subTest(way.strategy, precision=way.precision):
                 found = self.reasons("size.large", MEMORY="1", **way.variables)
                 self.assertEqual(found["size.large"], ("lowered", "white_list"))
-                # A long k is split, and the parts lie in a workspace.
-                self.assertEqual(self.reasons("size.long", MEMORY="1", **way.variables)["size.long"],
-                                 ("fallback", "memory_budget"))
-                long = self.decisions("size.long", **way.variables)["size.long"]
-                self.assertEqual(long["decision"], "lowered")
+                # A long k is split, and the parts lie in a workspace: without it another algorithm runs.
+                for memory in ("1", "1G"):
+                    self.assertEqual(self.reasons("size.long", MEMORY=memory, **way.variables)["size.long"],
+                                     ("lowered", "white_list"))
 
 
 if __name__ == "__main__":

@@ -526,6 +526,41 @@ TEST_CASE("every way has its estimate, or why it is none")
 	}
 }
 
+TEST_CASE("a cast has a substitute that needs no memory")
+{
+	const op::Op huge = product(16384, 16384, 16384);
+	const auto expectSubstitute = [](const Decision &decision, Strategy strategy, Dtype precision) {
+		REQUIRE(decision.strategy == Strategy::cast);
+		CHECK(decision.substitute == strategy);
+		const Decision other = decision.substituted(Reason::memory_budget);
+		CHECK(other.verdict == Verdict::lowered);
+		CHECK(other.reason == Reason::memory_budget);
+		CHECK(other.strategy == strategy);
+		CHECK(other.precision == precision);
+		CHECK(other.estimateLowered < other.estimate);
+		CHECK(other.estimateLowered >= decision.estimateLowered);
+		CHECK(other.needsNoMemory);
+	};
+	for (const char *strategy : {"AUTOAMP_STRATEGY=auto", "AUTOAMP_STRATEGY=cast"}) {
+		expectSubstitute(decided(huge, stateOf({strategy})), Strategy::tf32, Dtype::tf32);
+		const State unscaled = stateOf({strategy, "AUTOAMP_SCALING=off"}); // FAST_16F only for users who name it
+		expectSubstitute(decided(huge, unscaled), Strategy::tf32, Dtype::tf32);
+	}
+	const State bfloat16 = stateOf({"AUTOAMP_STRATEGY=cast", "AUTOAMP_DTYPE=bfloat16"});
+	expectSubstitute(decided(huge, bfloat16), Strategy::tf32, Dtype::tf32);
+
+	const State cast = stateOf({"AUTOAMP_STRATEGY=cast"});
+	const auto hasNone = [](const op::Op &call, const State &state, const Device &device = h100) {
+		const Decision decision = decided(call, state, device);
+		return decision.strategy == Strategy::cast && decision.substitute == Strategy::fp32;
+	};
+	CHECK(hasNone(huge, stateOf({"AUTOAMP_STRATEGY=cast", "NVIDIA_TF32_OVERRIDE=0"})));
+	CHECK(hasNone(huge, cast, turing));
+	CHECK(hasNone(changed(huge, [](op::Op &call) { call.flags |= op::flagArrays; }), cast));
+	CHECK(hasNone(changed(huge, [](op::Op &call) { call.asked = Dtype::tf32; }), cast)); // is TF32 already
+	CHECK(hasNone(product(16, 16, 16), cast));                                           // no gain
+}
+
 TEST_CASE("auto lowers what gains against the path that the call would have taken")
 {
 	State state = stateOf({}), unscaled = stateOf({"AUTOAMP_SCALING=off"}), bfloat16 = stateOf({"AUTOAMP_DTYPE=bf16"});

@@ -324,6 +324,9 @@ void writeJson(const Explanation &explanation)
 	                       {"strategy", policy::name(decision.strategy)},
 	                       {"est_ns", orNull(decision.estimate)},
 	                       {"est_lowered_ns", orNull(decision.estimateLowered)},
+	                       {"substitute", decision.substitute == policy::Strategy::fp32
+	                                          ? Json()
+	                                          : Json(policy::name(decision.substitute))},
 	                       {"rule", explanation.rule ? Json(explanation.rule->place) : Json()},
 	                       {"strategies", strategies},
 	                       {"steps", steps}};
@@ -353,6 +356,9 @@ void writeText(const Explanation &explanation)
 			                way.isAvailable() ? "" : fmt::format(" ({})", policy::name(way.why)));
 	if (!times.empty())
 		fmt::print("  {:<9} {}\n", "model", times);
+	if (decision.substitute != policy::Strategy::fp32)
+		fmt::print("  {:<9} {}, if there is no memory for converted operands\n", "else",
+		           policy::name(decision.substitute));
 	fmt::print("  {:<9} {}: {}\n", "reason", policy::name(decision.reason), policy::meaning(decision.reason));
 	if (*policy::advice(decision.reason))
 		fmt::print("  {:<9} {}\n", "try", policy::advice(decision.reason));

@@ -197,6 +197,8 @@ std::vector<std::string> describe(const Runs &runs, const Account &account)
 	for (const auto &reason : account.reasons)
 		if (reason.reason == policy::name(policy::Reason::second_copy))
 			lines.push_back("left alone: what is called in a second copy of cuBLAS; `report --report ops` names it");
+	for (auto &line : shortages(account))
+		lines.push_back(std::move(line));
 	for (const auto &worry : scalerWorries(account))
 		lines.push_back(worry);
 	for (const auto &run : runs)

@@ -52,5 +52,7 @@ void redecide(Runs &runs, const std::string &settings, std::span<const char *con
 std::vector<std::string> suggestions(const Account &account);
 // What the scaler met, and what the worst of it means; empty: nothing that a user has to know.
 std::vector<std::string> scalerWorries(const Account &account);
+// Lowered calls that ran by another strategy for lack of memory: one line for each reason.
+std::vector<std::string> shortages(const Account &account);
 
 } // namespace autoamp::tool

@@ -169,6 +169,18 @@ size_t linesOf(const std::string &text)
 
 } // namespace
 
+std::vector<std::string> shortages(const Account &account)
+{
+	std::vector<std::string> lines;
+	for (const auto &sum : account.reasons) {
+		const auto reason = reasonOf(sum.reason);
+		if (reason && sum.decision == policy::name(policy::Verdict::lowered) && policy::isShortage(*reason))
+			lines.push_back(fmt::format("not cast, lowered by another strategy: {} ({}); {}", plural(sum.calls, "call"),
+			                            sum.reason, policy::advice(*reason)));
+	}
+	return lines;
+}
+
 std::vector<std::string> scalerWorries(const Account &account)
 {
 	static constexpr struct {
@@ -233,6 +245,8 @@ void writeSummary(std::FILE *out, const Terminal &terminal, const Runs &runs, co
 	tail = scalerWorries(account);
 	if (tail.empty() && account.loweredTo.contains("float16"))
 		tail.push_back("scaling: no scale had to change");
+	for (auto &line : shortages(account))
+		tail.push_back(std::move(line));
 	for (auto &line : tail) // a rule of several lines leaves no room for what was kept
 		if (const size_t end = line.find('\n'); end != line.npos)
 			line = line.substr(0, end) + " the rule of --format json";
