@@ -479,9 +479,20 @@ static __device__ __attribute__((noinline)) void judge(const Parameters &p, Scra
 	}
 }
 
-__device__ inline Prediction &slotOf(Prediction *predictions, uint64_t key)
+// The slot of this key; without one null, or for a new key a free slot, or one whose prediction it replaces.
+__device__ inline Prediction *slotOf(Prediction *predictions, uint64_t key, bool isNew)
 {
-	return predictions[key & (predictionCount - 1)];
+	Prediction *const bucket = predictions + bucketOf(key);
+	uint64_t keys[predictionsPerBucket];
+	for (uint32_t i = 0; i < predictionsPerBucket; ++i)
+		keys[i] = bucket[i].key; // independent loads
+	for (uint32_t i = 0; i < predictionsPerBucket; ++i)
+		if (keys[i] == key)
+			return bucket + i;
+	for (uint32_t i = 0; i < predictionsPerBucket && isNew; ++i)
+		if (keys[i] == 0)
+			return bucket + i;
+	return isNew ? bucket + (key >> 32) % predictionsPerBucket : nullptr;
 }
 
 // What one thread of settle does at the end: scalars for the product, predictions, events.
@@ -517,7 +528,7 @@ __device__ inline void conclude(const Scaling &p, Scratch &scratch, const Scales
 	// Plain stores: a begin that reads a slot half written, of these or of two keys, predicts wrongly and recasts.
 	for (const uint64_t key : {p.pairKey, p.signatureKey}) {
 		prediction.key = key;
-		slotOf(p.predictions, key) = prediction;
+		*slotOf(p.predictions, key, true) = prediction;
 	}
 }
 
@@ -615,9 +626,10 @@ extern "C" __global__ void __launch_bounds__(autoamp::kernels::blockSize)
 		// Another stream's settle may be writing the slot: a torn prediction is a wrong one, and costs a recast.
 		if (p.predictions) {
 			for (const uint64_t key : {p.pairKey, p.signatureKey}) {
-				const Prediction prediction = slotOf(p.predictions, key);
-				if (prediction.key != key)
+				const Prediction *const slot = slotOf(p.predictions, key, false);
+				if (!slot)
 					continue;
+				const Prediction prediction = *slot;
 				for (int i = 0; i < operands; ++i)
 					scratch.used[i] = prediction.exponent[i];
 				break;

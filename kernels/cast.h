@@ -120,7 +120,12 @@ struct Prediction {
 	uint64_t key; // 0: empty
 	int32_t exponent[operands];
 };
-constexpr uint32_t predictionCount = 4096; // power of two; slot = key & (predictionCount - 1)
+constexpr uint32_t predictionCount = 65536, predictionsPerBucket = 4;
+// First slot of the bucket that a key belongs to. Bit 0 of every key is set and selects nothing.
+AUTOAMP_HOST_DEVICE constexpr uint32_t bucketOf(uint64_t key)
+{
+	return static_cast<uint32_t>(key >> 1) % (predictionCount / predictionsPerBucket) * predictionsPerBucket;
+}
 
 // The loss verdict is taken at one call of a site in 127, the first included, counted on the device so that replays of
 // a graph count: such a call reads 4 bytes an element once more where the cast moves 6, which is 0.5 % of all casts. A

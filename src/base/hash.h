@@ -1,4 +1,4 @@
-// FNV-1a: hashes that stand in files and reports, so they must not change between runs or versions.
+// hashBytes: FNV-1a, in files and reports, so it must not change between runs or versions. mix: for tables in memory.
 // Any thread.
 #pragma once
 
@@ -19,6 +19,13 @@ inline uint64_t hashBytes(const void *data, size_t size, uint64_t hash = kHashSe
 	for (auto *byte = static_cast<const unsigned char *>(data); size--; ++byte)
 		hash = hashByte(*byte, hash);
 	return hash;
+}
+
+// Bit 0 of the result is always set: 0 is no hash.
+constexpr uint64_t mix(uint64_t hash, uint64_t word)
+{
+	hash = (hash ^ word) * 0x9e3779b97f4a7c15u;
+	return (hash ^ hash >> 32) | 1;
 }
 
 } // namespace autoamp::base

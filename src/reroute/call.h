@@ -3,6 +3,7 @@
 
 #include "kernels/launch.h"
 #include "src/base/clock.h"
+#include "src/base/hash.h"
 #include "src/base/own_work.h"
 #include "src/reroute/context.h"
 #include "src/reroute/dnn_plan.h"
@@ -15,12 +16,6 @@ constexpr size_t alignment = 256;
 inline size_t aligned(size_t bytes)
 {
 	return (bytes + alignment - 1) / alignment * alignment;
-}
-
-inline uint64_t mix(uint64_t hash, uint64_t word)
-{
-	hash = (hash ^ word) * 0x9e3779b97f4a7c15u;
-	return (hash ^ hash >> 32) | 1; // never 0: that is an empty prediction
 }
 
 inline Outcome decline(policy::Reason reason, const char *failed = nullptr, int code = 0)
@@ -77,7 +72,8 @@ inline void prepareScaling(kernels::Scaling &scaling, Plan &plan, const Settings
 	if (settings.isScaling)
 		scaling.predictions = context.slots.predictions();
 	scaling.signatureKey = plan.hash;
-	scaling.pairKey = mix(mix(plan.hash, reinterpret_cast<uintptr_t>(first)), reinterpret_cast<uintptr_t>(second));
+	scaling.pairKey =
+	    base::mix(base::mix(plan.hash, reinterpret_cast<uintptr_t>(first)), reinterpret_cast<uintptr_t>(second));
 	prepareEvents(scaling, plan, settings, context);
 	if (!settings.isTold) // nor is it the site's first call then
 		return;

@@ -359,14 +359,14 @@ Outcome runIn(bool isCaptured, const op::Op &asked, const policy::Decision &deci
 
 const char *refusalOf(Plan &plan, const op::CublasLt &lt, const op::Op &op, const op::LtMatmulCall &call)
 {
-	uint64_t hash = mix(1, call.workspaceSizeInBytes ^ (reinterpret_cast<uintptr_t>(call.workspace) & 255) << 56);
+	uint64_t hash = base::mix(1, call.workspaceSizeInBytes ^ (reinterpret_cast<uintptr_t>(call.workspace) & 255) << 56);
 	if (call.algo) {
 		uint64_t words[sizeof(Engine::algo) / 8];
 		std::memcpy(words, call.algo, sizeof words);
 		for (uint64_t word : words)
-			hash = mix(hash, word);
+			hash = base::mix(hash, word);
 		for (const void *pointer : {call.A, call.B, call.C, static_cast<const void *>(call.D)})
-			hash = mix(hash, alignmentOf(pointer));
+			hash = base::mix(hash, alignmentOf(pointer));
 	}
 	if (plan.accepted.load(std::memory_order_relaxed) == hash)
 		return nullptr;

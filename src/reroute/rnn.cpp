@@ -43,7 +43,7 @@ constinit Reserve reserves[reserveCount];
 Reserve *reserveAt(const void *space, bool isNew)
 {
 	const auto address = reinterpret_cast<uintptr_t>(space);
-	uint64_t place = mix(address, 0) >> 1; // which is never even
+	uint64_t place = base::mix(address, 0) >> 1; // which is never even
 	for (unsigned probe = 0; address && probe < mostProbes; probe++, place++) {
 		Reserve &reserve = reserves[place % reserveCount];
 		uintptr_t known = reserve.address.load(std::memory_order_acquire);

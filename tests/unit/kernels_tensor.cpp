@@ -210,7 +210,7 @@ TEST_CASE("the scale of a tensor is that of its data alone")
 				x = static_cast<float>((row + column) % 3 - 1) * magnitude;
 			});
 		for (const int stale : {0, -100, 100}) { // whatever was predicted
-			predictions[0x1234567 & (predictionCount - 1)] = {0x1234567, {stale, stale}};
+			predictions[bucketOf(0x1234567)] = {0x1234567, {stale, stale}};
 			const Converted toA(a, true, 0), toB(b, true, 1);
 			TensorCall call(toA.of(a), toB.of(b), predictions.data());
 			call.run();
