@@ -222,6 +222,34 @@ EngineAnswer makeEngine(const op::CublasLt &lt, void *lightHandle, const op::Op 
 	return answer;
 }
 
+EngineAnswer findEngine(Engines &engines, const op::CublasLt &lt, void *lightHandle, const op::Op &op,
+                        const EngineKey &key, const op::LtExtras &extras)
+{
+	for (Engine *engine = engines.first.load(std::memory_order_acquire); engine; engine = engine->next)
+		if (engine->key == key)
+			return engine->refusedBy ? EngineAnswer{nullptr, CUBLAS_STATUS_NOT_SUPPORTED, engine->refusedBy}
+			                         : EngineAnswer{engine};
+	const EngineAnswer answer = makeEngine(lt, lightHandle, op, key, extras);
+	Engine *known = answer.engine;
+	if (!known) {
+		if (answer.status != CUBLAS_STATUS_NOT_SUPPORTED)
+			return answer;
+		// A query costs about 50 us, so refusals are remembered. Beyond this number the vendor is queried at each call.
+		constexpr unsigned mostRefusals = 64;
+		if (engines.refusals.load(std::memory_order_relaxed) >= mostRefusals)
+			return answer;
+		engines.refusals.fetch_add(1, std::memory_order_relaxed);
+		known = new Engine{};
+		known->key = key;
+		known->refusedBy = answer.what;
+	}
+	// Two threads may each make one; both are right, the one in front is found.
+	known->next = engines.first.load(std::memory_order_relaxed);
+	while (!engines.first.compare_exchange_weak(known->next, known, std::memory_order_release))
+		;
+	return answer;
+}
+
 void destroyEngine(const op::CublasLt &lt, Engine *engine)
 {
 	destroyDescription(lt, engine->description);

@@ -6,6 +6,7 @@
 #include "src/op/op.h"
 #include "src/policy/decision.h"
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 
@@ -19,6 +20,7 @@ struct EngineKey {
 	int32_t smCountTarget;
 	uint16_t alignmentAux = 128;
 	bool hasWorkspace = true; // false: only algorithms that need no workspace
+	int64_t auxLd = 0, biasBatchStride = 0, auxBatchStride = 0;
 	bool operator==(const EngineKey &) const = default;
 
 	bool isCast() const { return strategy == policy::Strategy::cast; } // operands are our 16-bit copies
@@ -30,7 +32,14 @@ struct Engine {
 	void *description = nullptr;       // null where the epilogue has pointers: they are the call's own
 	alignas(8) unsigned char algo[64]; // cublasLtMatmulAlgo_t
 	size_t workspaceSize = 0;
+	const char *refusedBy = nullptr; // no engine: the function that answered NOT_SUPPORTED
 	Engine *next = nullptr;
+};
+
+// The engines of one signature, and the keys that the vendor has refused.
+struct Engines {
+	std::atomic<Engine *> first{nullptr};
+	std::atomic<unsigned> refusals{0};
 };
 
 // Columns and leading dimension of an operand as stored in 16 bits, ld padded to 8 elements, so that each column begins
@@ -50,6 +59,10 @@ struct EngineAnswer {
 };
 EngineAnswer makeEngine(const op::CublasLt &lt, void *lightHandle, const op::Op &op, const EngineKey &key,
                         const op::LtExtras &extras);
+// As makeEngine(), at the first call with this key; then the same answer. A status other than NOT_SUPPORTED is not
+// remembered. The answer depends on the arguments only, never on earlier calls.
+EngineAnswer findEngine(Engines &engines, const op::CublasLt &lt, void *lightHandle, const op::Op &op,
+                        const EngineKey &key, const op::LtExtras &extras);
 void destroyEngine(const op::CublasLt &lt, Engine *engine);
 
 // The matmul descriptor of a call. Where the epilogue has pointers each call makes and destroys its own.

@@ -43,30 +43,17 @@ FoundEngine findEngine(const op::Op &op, const policy::Decision &decision, Plan 
 	                       alignmentOf(reinterpret_cast<void *>(product.extras.bias)),
 	                       product.extras.smCountTarget,
 	                       alignmentOf(reinterpret_cast<void *>(product.extras.aux)),
-	                       hasWorkspace};
-	for (const Engine *engine = plan.engines.load(std::memory_order_acquire); engine; engine = engine->next)
-		if (engine->key == key)
-			return {engine, {}};
-	// A vendor that has refused a signature this often in a row is not asked again: it would cost every call some 50
-	// us.
-	constexpr unsigned mostRefusals = 8;
+	                       hasWorkspace,
+	                       product.extras.auxLd,
+	                       product.extras.biasBatchStride,
+	                       product.extras.auxBatchStride};
+	const EngineAnswer answer = findEngine(plan.engines, lt, product.lightHandle, op, key, product.extras);
+	if (answer.engine)
+		return {answer.engine, {}};
 	constexpr int notSupported = 15; // CUBLAS_STATUS_NOT_SUPPORTED
 	const Reason refused = op.flags & op::flagHalfSums ? Reason::unsupported : Reason::no_fp32_output;
-	if (plan.refusals.load(std::memory_order_relaxed) >= mostRefusals)
-		return {nullptr, decline(refused)};
-	const EngineAnswer answer = makeEngine(lt, product.lightHandle, op, key, product.extras);
-	if (!answer.engine) {
-		if (answer.status != notSupported)
-			return {nullptr, decline(Reason::engine_failed, answer.what, answer.status)};
-		plan.refusals.fetch_add(1, std::memory_order_relaxed);
-		return {nullptr, decline(refused, answer.what, answer.status)};
-	}
-	plan.refusals.store(0, std::memory_order_relaxed);
-	// Two threads may each make one; both are right, the one in front is found.
-	answer.engine->next = plan.engines.load(std::memory_order_relaxed);
-	while (!plan.engines.compare_exchange_weak(answer.engine->next, answer.engine, std::memory_order_release))
-		;
-	return {answer.engine, {}};
+	return {nullptr,
+	        decline(answer.status == notSupported ? refused : Reason::engine_failed, answer.what, answer.status)};
 }
 
 // ---- parameters of the conversion kernels

@@ -8,6 +8,7 @@
 #include "src/op/lt_matmul.h"
 #include "src/op/op.h"
 #include "src/policy/decision.h"
+#include "src/reroute/engine.h"
 #include "src/scale/slots.h"
 
 #include <atomic>
@@ -32,14 +33,12 @@ struct Settings {
 	bool isTold = true; // scaler events reach the host
 };
 
-// What is remembered for one signature (an Op): engines by alignment, the place in the event ring.
-struct Engine;
+// What is remembered for one signature (an Op): engines and refusals by alignment, the place in the event ring.
 struct RnnWeights;
 struct Plan {
-	std::atomic<Engine *> engines{nullptr};
+	Engines engines;
 	std::atomic<const RnnWeights *> weights{nullptr}; // of a recurrent net: where they lie
 	std::atomic<uint64_t> accepted{0}; // hash of the algorithm that the application passed last and the vendor accepts
-	std::atomic<unsigned> refusals{0}; // of the vendor's heuristic in a row
 	std::atomic<unsigned long long> metIn{0}; // id of the last context that ran it, + 1
 	uint64_t hash = 0;                        // of the Op; not 0
 	uint32_t site = 0;                        // index in the event ring

@@ -400,3 +400,44 @@ TEST_CASE("an algorithm and a workspace that the vendor would refuse")
 	CHECK(!accepted());
 	CHECK(refusalOf(fake_lt::lt, at(9), call) == std::string("cublasLtMatmulAlgoCapGetAttribute"));
 }
+
+TEST_CASE("whether there is an engine depends on the key alone, not on the keys before")
+{
+	library = {};
+	Engines engines;
+	int queries = 0;
+	const auto find = [&](uint16_t alignment, int32_t processors, op::Status vendor) {
+		library.status = static_cast<cublasStatus_t>(vendor);
+		library.states.assign(vendor ? 0 : 1, CUBLAS_STATUS_SUCCESS);
+		library.asked = {};
+		EngineKey key = halfKey;
+		key.alignmentC = alignment, key.smCountTarget = processors;
+		const EngineAnswer answer = findEngine(engines, fake_lt::lt, nullptr, product(), key, {});
+		queries += library.asked.most > 0;
+		return answer;
+	};
+	constexpr op::Status notSupported = 15, failure = 14;
+	for (int i = 0; i < 20; i++)
+		CHECK(find(4, 0, notSupported).status == notSupported);
+	CHECK(queries == 1); // remembered
+	CHECK(find(16, 0, 0).engine);
+	CHECK(find(4, 0, notSupported).status == notSupported);
+	CHECK(find(16, 0, 0).engine);
+	CHECK(queries == 2);
+	CHECK(find(32, 0, failure).status == failure);
+	CHECK(find(32, 0, 0).engine); // a failure is no answer
+	for (int i = 1; i < 200; i++)
+		CHECK(find(4, i, notSupported).status == notSupported);
+	unsigned remembered = 0;
+	for (const Engine *engine = engines.first; engine; engine = engine->next)
+		remembered += engine->refusedBy != nullptr;
+	CHECK(remembered == 64);
+	CHECK(find(64, 0, 0).engine);
+	while (Engine *engine = engines.first) {
+		engines.first = engine->next;
+		if (engine->refusedBy)
+			delete engine;
+		else
+			destroyEngine(fake_lt::lt, engine);
+	}
+}
