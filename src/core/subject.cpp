@@ -192,6 +192,11 @@ Subject describe(const Asking &asking, const op::GemmCall &call)
 reroute::Outcome lower(const Asking &asking, const Subject &subject, const policy::Decision &decision,
                        const op::GemmCall &call)
 {
+	if (!op::isAlgorithm(call.algo)) { // only the vendor knows its status
+		reroute::Outcome outcome;
+		outcome.reason = policy::Reason::bad_argument;
+		return outcome;
+	}
 	reroute::Product product;
 	product.lightHandle = call.handle;
 	product.known = asking.door.truth;

@@ -29,6 +29,7 @@ struct GemmCall {
 	int64_t batchCount = 1;
 	int Atype = typeFloat32, Btype = typeFloat32, Ctype = typeFloat32;
 	int computeType = computeFloat32;
+	int algo = -1;      // CUBLAS_GEMM_DEFAULT; of calls without this argument, too
 	int64_t groups = 1; // alpha and beta are arrays of as many scalars
 };
 

@@ -94,6 +94,13 @@ Obstacle typeObstacle(Op &op, int computeType)
 	return Obstacle::none;
 }
 
+bool isAlgorithm(int algo)
+{
+	return (algo >= CUBLAS_GEMM_DEFAULT && algo <= CUBLAS_GEMM_ALGO23) ||
+	       (algo >= CUBLAS_GEMM_DEFAULT_TENSOR_OP && algo <= CUBLAS_GEMM_ALGO15_TENSOR_OP) ||
+	       algo == CUBLAS_GEMM_AUTOTUNE;
+}
+
 namespace {
 
 bool isTransposition(int operation)

@@ -16,6 +16,9 @@ struct VendorEnvironment {
 	bool emulatesSingle = false; // CUBLAS_EMULATE_SINGLE_PRECISION=1
 };
 
+// Is this a cublasGemmAlgo_t? The choice among them has no effect since sm_80, but the vendor may refuse other values.
+bool isAlgorithm(int algo);
+
 // `index` is the entry's row.
 Op describe(const Entry &entry, uint16_t index, const GemmCall &call, const HandleModes &modes,
             const VendorEnvironment &environment);

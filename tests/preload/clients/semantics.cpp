@@ -295,6 +295,15 @@ void badArguments(Line &line)
 	tell(cublasGemmEx(h, N, N, m, n, k, &one, A, f32, m, B, CUDA_R_16F, k, &zero, D, f32, m, compute, algo));
 	tell(cublasGemmEx(h, N, N, m, n, k, &one, A, f32, m, B, f32, k, &zero, D, CUDA_R_64F, m, compute, algo));
 	tell(cublasGemmEx(h, N, N, m, n, k, &one, A, f32, m, B, f32, k, &zero, D, f32, m - 1, compute, algo));
+	for (const int number : {-2, 24, 57, 98, 116, 1000}) {
+		const auto other = static_cast<cublasGemmAlgo_t>(number);
+		tell(cublasGemmEx(h, N, N, m, n, k, &one, A, f32, m, B, f32, k, &zero, D, f32, m, compute, other));
+		tell(cublasGemmStridedBatchedEx(h, N, N, m, n, k, &one, A, f32, m, 0, B, f32, k, 0, &zero, D, f32, m, 0, 1,
+		                                compute, other));
+	}
+	for (const int number : {0, 23, 99, 115, 999})
+		tell(cublasGemmEx(h, N, N, m, n, k, &one, A, f32, m, B, f32, k, &zero, D, f32, m, compute,
+		                  static_cast<cublasGemmAlgo_t>(number)));
 	tell(cublasSgemmStridedBatched(nullptr, N, N, m, n, k, &one, A, m, 0, B, k, 0, &zero, D, m, 0, 1));
 	tell(cublasSgemmStridedBatched(h, N, N, m, n, k, &one, A, m, 0, B, k, 0, &zero, D, m, 0, -1));
 	tell(cublasGemmStridedBatchedEx(nullptr, N, N, m, n, k, &one, A, f32, m, 0, B, f32, k, 0, &zero, D, f32, m, 0, 1,

@@ -82,6 +82,13 @@ cudaDataType scaleOf(cublasComputeType_t compute, cudaDataType operand)
 	}
 }
 
+bool isAlgorithm(int algo)
+{
+	return (algo >= CUBLAS_GEMM_DEFAULT && algo <= CUBLAS_GEMM_ALGO23) ||
+	       (algo >= CUBLAS_GEMM_DEFAULT_TENSOR_OP && algo <= CUBLAS_GEMM_ALGO15_TENSOR_OP) ||
+	       algo == CUBLAS_GEMM_AUTOTUNE;
+}
+
 // The product of a call whose arguments are in order; nothing is left to do where it is empty.
 cublasStatus_t describe(const Call &call, Table table, Product &product)
 {
@@ -90,7 +97,7 @@ cublasStatus_t describe(const Call &call, Table table, Product &product)
 	if (!isLd(call.A.ld, call.transa == CUBLAS_OP_N ? call.m : call.k) ||
 	    !isLd(call.B.ld, call.transb == CUBLAS_OP_N ? call.k : call.n) || !isLd(call.C.ld, call.m))
 		return CUBLAS_STATUS_INVALID_VALUE;
-	if (call.batchCount < 0)
+	if (call.batchCount < 0 || !isAlgorithm(call.algo))
 		return CUBLAS_STATUS_INVALID_VALUE;
 	product.compute = call.computeType.value_or(computeOf(call.alpha.type));
 	product.scaleType = isGiven(call.alpha) ? call.alpha.type : scaleOf(product.compute, call.A.type);
