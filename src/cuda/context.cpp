@@ -124,6 +124,10 @@ static bool ask(const Driver &driver, Stream stream, Frontier &at)
 
 Failure Memory::open(const Driver &driver, int device, size_t budget)
 {
+	budget_ = budget;
+	int hasPools = 1;
+	if (driver.cuDeviceGetAttribute(&hasPools, CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED, device) == 0 && !hasPools)
+		return Failure::none; // see allocate()
 	CUmemPoolProps properties = {};
 	properties.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
 	properties.location = {CU_MEM_LOCATION_TYPE_DEVICE, {device}};
@@ -131,7 +135,6 @@ Failure Memory::open(const Driver &driver, int device, size_t budget)
 		return failureOf(result);
 	// Without this the pool would make one of the application's streams wait for another.
 	int no = 0;
-	budget_ = budget;
 	if (!limitPool(driver) ||
 	    driver.cuMemPoolSetAttribute(pool_, CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES, &no))
 		return Failure::driverError;
@@ -142,6 +145,8 @@ Failure Memory::open(const Driver &driver, int device, size_t budget)
 // application next synchronizes.
 bool Memory::limitPool(const Driver &driver)
 {
+	if (!pool_)
+		return true;
 	cuuint64_t threshold = budget_ - std::min(budget_, inGraphs_.load(std::memory_order_relaxed));
 	return driver.cuMemPoolSetAttribute(pool_, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &threshold) == 0;
 }
@@ -156,8 +161,8 @@ void Memory::close(const Driver &driver)
 Failure Memory::reserve(const Driver &driver, size_t bytes, bool isForGraph)
 {
 	cuuint64_t used = 0, reserved = 0;
-	if (driver.cuMemPoolGetAttribute(pool_, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, &used) ||
-	    driver.cuMemPoolGetAttribute(pool_, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &reserved))
+	if (pool_ && (driver.cuMemPoolGetAttribute(pool_, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, &used) ||
+	              driver.cuMemPoolGetAttribute(pool_, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &reserved)))
 		return Failure::driverError;
 	const size_t inGraphs = inGraphs_.load(std::memory_order_relaxed);
 	if (used + bytes + inGraphs > budget_)
@@ -178,6 +183,12 @@ Failure Memory::reserve(const Driver &driver, size_t bytes, bool isForGraph)
 
 Block Memory::allocate(const Driver &driver, Stream stream, size_t bytes, bool isUnbounded)
 {
+	if (!pool_) { // no stream-ordered memory: cuMemFree waits for the device, so only calls without another way get any
+		Block block;
+		const Result result = isUnbounded ? driver.cuMemAlloc_v2(&block.address, bytes) : outOfMemory;
+		block.failure = failureOf(result);
+		return block;
+	}
 	const Failure failure = isUnbounded ? Failure::none : reserve(driver, bytes, false);
 	if (failure != Failure::none)
 		return {0, failure};
@@ -191,7 +202,7 @@ Block Memory::allocate(const Driver &driver, Stream stream, size_t bytes, bool i
 
 bool Memory::release(const Driver &driver, Stream stream, Address address)
 {
-	return driver.cuMemFreeAsync(address, stream) == 0;
+	return (pool_ ? driver.cuMemFreeAsync(address, stream) : driver.cuMemFree_v2(address)) == 0;
 }
 
 // ---- memory of graphs (docs/adr/0008)

@@ -1,5 +1,6 @@
 #include "src/scale/slots.h"
 
+#include "src/base/log.h"
 #include "src/base/own_work.h"
 
 #include <bit>
@@ -14,14 +15,19 @@ cuda::Failure Slots::open(const cuda::Driver &driver, cuda::Stream stream)
 	void *const ring = mmap(nullptr, sizeof(kernels::Ring), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (ring == MAP_FAILED)
 		return cuda::Failure::outOfMemory;
-	if (const cuda::Result result = driver.cuMemHostRegister_v2(ring, sizeof(kernels::Ring), portableAndMapped)) {
-		munmap(ring, sizeof(kernels::Ring));
-		return cuda::failureOf(result);
-	}
 	ring_ = static_cast<kernels::Ring *>(ring);
-	cuda::Result result = driver.cuMemHostGetDevicePointer_v2(&ringOnDevice_, ring, 0);
-	if (!result)
-		result = driver.cuMemAlloc_v2(&predictions_, tableBytes);
+	bool isMapped = driver.cuMemHostRegister_v2(ring, sizeof(kernels::Ring), portableAndMapped) == 0;
+	if (!isMapped) {
+		munmap(ring, sizeof(kernels::Ring));
+		ring_ = nullptr;
+	} else if (driver.cuMemHostGetDevicePointer_v2(&ringOnDevice_, ring, 0)) {
+		closeRing(driver);
+		isMapped = false;
+	}
+	// Products do not depend on the ring: without it there are no scaler events, and nothing else changes.
+	if (!isMapped)
+		base::log(base::LogLevel::warn, "the device maps no host memory: scaler events are not recorded");
+	cuda::Result result = driver.cuMemAlloc_v2(&predictions_, tableBytes);
 	if (!result) {
 		const base::OwnWork ownWork;
 		result = driver.cuMemsetD8Async(predictions_, 0, tableBytes, stream);
@@ -36,6 +42,12 @@ void Slots::close(const cuda::Driver &driver)
 	if (predictions_)
 		driver.cuMemFree_v2(predictions_);
 	predictions_ = 0;
+	closeRing(driver);
+}
+
+void Slots::closeRing(const cuda::Driver &driver)
+{
+	ringOnDevice_ = 0;
 	if (ring_ && driver.cuMemHostUnregister(ring_) == 0) // refused: mapped memory may not go away, it stays behind
 		munmap(ring_, sizeof(kernels::Ring));
 	ring_ = nullptr;

@@ -26,6 +26,7 @@ public:
 	// so that reading it stays legal after the application destroyed the context. They are cleared on `stream`: the
 	// legacy stream would be forbidden while another thread captures. Kernels of other streams may meet them uncleared,
 	// which costs them a recast, or the verdict on a first call.
+	// If the driver refuses to map the ring, there are no events, and one message.
 	cuda::Failure open(const cuda::Driver &driver, cuda::Stream stream);
 	void close(const cuda::Driver &driver); // before any kernel used it
 
@@ -61,6 +62,7 @@ public:
 	}
 
 private:
+	void closeRing(const cuda::Driver &driver);
 	uint64_t written() const { return __atomic_load_n(&ring_->written, __ATOMIC_ACQUIRE); }
 	bool next(Event &event);
 	uint32_t untold(uint32_t site, uint32_t operand, uint32_t kind)

@@ -569,3 +569,29 @@ TEST_CASE("the current context, or none")
 		CHECK(!currentContext(table, current));
 	}
 }
+
+TEST_CASE("a device without memory pools is queried once; calls that have no other way still get memory")
+{
+	device = {};
+	device.hasPools = false;
+	Memory memory;
+	REQUIRE(nameOf(memory.open(table, 3, budget)) == "none");
+	for (int i = 0; i < 3; i++)
+		CHECK(nameOf(memory.allocate(table, stream, 10).failure) == "outOfMemory");
+	CHECK(device.calls["cuMemPoolCreate"] == 0);
+	CHECK(device.calls["cuMemAllocFromPoolAsync"] == 0);
+	CHECK(device.calls["cuMemPoolTrimTo"] == 0);
+	const Block block = memory.allocate(table, stream, 10, true);
+	CHECK(nameOf(block.failure) == "none");
+	CHECK(device.live.size() == 1);
+	CHECK(memory.release(table, stream, block.address));
+	CHECK(device.live.empty());
+
+	CUgraph_st graph;
+	device.graph = &graph;
+	CHECK(nameOf(memory.allocateForGraph(table, stream, 10).failure) == "none");
+	fake_driver::destroyGraph(graph);
+	memory.collect(table);
+	CHECK(device.live.empty());
+	CHECK(device.calls["cuMemPoolGetAttribute"] == 0);
+}

@@ -42,6 +42,7 @@ struct Device {
 	bool isDestroying = false;                              // a user object: no call may be made
 
 	// The pool, and memory beside it.
+	bool hasPools = true;
 	int pools = 0, poolDevice = -1, allocationType = 0;
 	std::map<int, uint64_t> poolAttributes;
 	size_t used = 0, reserved = 0, free = size_t{1} << 40;
@@ -113,6 +114,10 @@ inline autoamp::cuda::Driver makeDriver()
 	autoamp::cuda::Driver driver = {};
 	driver.cuDeviceGetAttribute = [](int *value, int attribute, int) -> Result {
 		CALLED("cuDeviceGetAttribute");
+		if (attribute == CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED) {
+			*value = device.hasPools;
+			return 0;
+		}
 		*value = attribute == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR   ? 9
 		         : attribute == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR ? 3
 		         : attribute == CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT     ? 77

@@ -85,8 +85,7 @@ TEST_CASE("predictions are cleared on the call's stream, the ring is mapped for 
 
 TEST_CASE("slots that cannot be made leave nothing behind")
 {
-	for (const char *failing :
-	     {"cuMemHostRegister_v2", "cuMemHostGetDevicePointer_v2", "cuMemAlloc_v2", "cuMemsetD8Async"}) {
+	for (const char *failing : {"cuMemAlloc_v2", "cuMemsetD8Async"}) {
 		device = {};
 		device.failing[failing] = CUDA_ERROR_OUT_OF_MEMORY;
 		Slots slots;
@@ -96,6 +95,24 @@ TEST_CASE("slots that cannot be made leave nothing behind")
 		CHECK(device.registered.empty());
 		slots.drain([](const Event &, uint32_t) { FAIL("an event of nowhere"); });
 		slots.drainTotals(0, [](EventKind, uint32_t, uint32_t) { FAIL("a total of nowhere"); });
+	}
+}
+
+TEST_CASE("without mapped host memory there are predictions and no events")
+{
+	for (const char *failing : {"cuMemHostRegister_v2", "cuMemHostGetDevicePointer_v2"}) {
+		device = {};
+		device.failing[failing] = CUDA_ERROR_NOT_SUPPORTED;
+		Slots slots;
+		CAPTURE(failing);
+		CHECK(slots.open(table, stream) == cuda::Failure::none);
+		CHECK(slots.predictions() != nullptr);
+		CHECK(slots.ringOnDevice() == nullptr);
+		CHECK(device.registered.empty());
+		slots.drain([](const Event &, uint32_t) { FAIL("an event of nowhere"); });
+		slots.drainTotals(0, [](EventKind, uint32_t, uint32_t) { FAIL("a total of nowhere"); });
+		slots.close(table);
+		CHECK(device.live.empty());
 	}
 }
 
