@@ -23,7 +23,7 @@ public:
 	Launches(const Launches &) = delete;
 	Launches &operator=(const Launches &) = delete;
 
-	// What follows belongs to another row: the call runs as it was asked after all, or by the substitute.
+	// The kernels that follow belong to another row: the call runs unchanged, or by the substitute.
 	void fallBack(Process &process, Rows &rows, policy::Reason reason)
 	{
 		if (__builtin_expect(isBegun_, 0)) {
@@ -34,7 +34,7 @@ public:
 	void substitute(Process &process, Rows &rows, policy::Reason shortage)
 	{
 		if (__builtin_expect(isBegun_, 0)) {
-			end();
+			leave(thread_);
 			begin(substituteRowOf(process, rows, shortage));
 		}
 	}
