@@ -223,7 +223,7 @@ class Lists(Case):
             self.assertEqual((lines[0], len(lines)), (EMULATED, 2 + len(groups)))
         vectors = next(group for group in self.json("--by", "reason", name)["groups"] if group["reason"] == "vector_op")
         self.assertEqual((vectors["est_ns"], vectors["est_lowered_ns"]), (None, None))
-        self.assertRegex(self.autoamp("report", "--by", "op", name).stdout, r"9.00 ms +4.50 ms +3,000 +99.3 % +mm\n")
+        self.assertRegex(self.autoamp("report", "--by", "op", name).stdout, r"9.00 ms +4.50 ms +[0-9.]+ [a-z]+ +3,000 +99.3 % +mm\n")
 
     def test_threads(self):
         for mode in ("summary", "ops"):
