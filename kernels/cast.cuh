@@ -39,9 +39,6 @@ public:
 		enter();
 	}
 	__device__ bool valid() const { return matrix_ < batch_; }
-	__device__ int64_t row() const { return vector_ * vectorSize; }
-	__device__ int64_t column() const { return column_; }
-	__device__ int64_t matrix() const { return matrix_; }
 	__device__ void advance()
 	{
 		const int64_t before = matrix_;
@@ -323,7 +320,8 @@ __device__ inline uint32_t totalOf(const Events &p, EventKind kind)
 
 // A totals entry is always exact. The single record is complete when its sequence says so, and is taken back first, or
 // a reader of a ring that wrapped would take the fields of two records for one.
-__device__ inline void report(const Events &p, EventKind kind, uint32_t operand, int before, int after, uint32_t amax)
+__device__ inline void report(const Events &p, EventKind kind, uint32_t operand, int before, int after, uint32_t amax,
+                              const Loss &loss = {})
 {
 	if (!p.ring)
 		return;
@@ -342,6 +340,7 @@ __device__ inline void report(const Events &p, EventKind kind, uint32_t operand,
 	event.before = before;
 	event.after = after;
 	event.amax = amax;
+	event.loss = loss;
 	__threadfence_system();
 	sequence = index + 1;
 }
@@ -357,127 +356,11 @@ __device__ inline void reportClamped(const Events &p, uint32_t operand, int32_t 
 		report(p, EventKind::clamped, operand, INT32_MIN, 0, static_cast<uint32_t>(magnitude));
 }
 
-// ---- the loss verdict: docs/adr on it
+} // namespace autoamp::kernels
 
-struct Maxima {
-	uint32_t *rows, *columns, *all;
-	unsigned long long *product;
-};
+#include "kernels/loss.cuh"
 
-// Of one matrix of an operand; a shared one is its own for all.
-__device__ inline Maxima maximaOf(const Parameters &p, int operand, int64_t matrix)
-{
-	const Operand &a = p.operand[0], &it = p.operand[operand];
-	uint32_t *const first = p.maxima + (operand == 0 ? 0 : maximaWords(a.rows, a.columns, a.batch));
-	const int64_t words = maximaOfMatrix(it.rows, it.columns);
-	uint32_t *const rows = first + (it.batch > 1 ? matrix : 0) * words, *const all = rows + words - 8;
-	return {rows, rows + (it.rows + 7) / 8 * 8, all, reinterpret_cast<unsigned long long *>(all + 2)};
-}
-
-// Most are no maximum: reading first spares the atomic, and what was read too early is only too small.
-template <class Word>
-static __device__ inline void raise(Word &word, Word value)
-{
-	if (value > word)
-		atomicMax(&word, value);
-}
-
-__device__ inline void maximaShare(const Parameters &p, int operand, uint32_t block)
-{
-	const int64_t threads = static_cast<int64_t>(gridDim.x) * blockSize;
-	for (Walk walk(p.operand[operand], static_cast<int64_t>(block) * blockSize + threadIdx.x, threads); walk.valid();
-	     walk.advance()) {
-		float x[vectorSize];
-		walk.load(x);
-		const Maxima maxima = maximaOf(p, operand, walk.matrix());
-		uint32_t known[vectorSize], most = 0;
-		const uint4 *const wide = reinterpret_cast<const uint4 *>(maxima.rows + walk.row());
-		const uint4 low = wide[0], high = wide[1];
-		memcpy(known, &low, sizeof low);
-		memcpy(known + 4, &high, sizeof high);
-		AUTOAMP_UNROLL
-		for (int i = 0; i < vectorSize; ++i) {
-			const uint32_t magnitude = finiteMagnitude(x[i]);
-			most = max(most, magnitude);
-			if (magnitude > known[i])
-				atomicMax(&maxima.rows[walk.row() + i], magnitude);
-		}
-		raise(maxima.columns[walk.column()], most);
-		raise(*maxima.all, most);
-	}
-}
-
-// Every thread of settle takes a share; the last block has everything and tells. Exponents are those that the data
-// alone wants: what alpha takes off them is no loss that another way of running the product would spare.
-// A call of its own: inlined it would take registers from the recast.
-static __device__ __attribute__((noinline)) void judge(const Parameters &p, Scratch &scratch)
-{
-	__shared__ bool isLast;
-	const int64_t first = static_cast<int64_t>(blockIdx.x) * blockSize + threadIdx.x;
-	const int64_t threads = static_cast<int64_t>(gridDim.x) * blockSize;
-	const Operand &a = p.operand[0];
-	const int widest = a.batch >= p.operand[1].batch ? 0 : 1;
-	const int64_t batch = p.operand[widest].batch, k = p.isAlongRows[0] ? a.rows : a.columns;
-	int exponent[operands];
-	int64_t across[operands]; // rows of op(A), columns of op(B)
-	double scale[operands];
-	AUTOAMP_UNROLL
-	for (int i = 0; i < operands; ++i) {
-		exponent[i] = rightExponent(scratch.amax[i]);
-		scale[i] = powerOfTwo(exponent[i]);
-		across[i] = p.isAlongRows[i] ? p.operand[i].columns : p.operand[i].rows;
-		if (exponent[i] == maxExponent) // fp32 subnormals: exact in half at this scale
-			continue;
-		for (int64_t at = first; at < across[i] * p.operand[i].batch; at += threads) {
-			const Maxima maxima = maximaOf(p, i, at / across[i]);
-			const uint32_t *const vector = p.isAlongRows[i] ? maxima.columns : maxima.rows;
-			const uint32_t most = vector[at % across[i]];
-			if (most == 0)
-				atomicAdd(&scratch.empty[i], 1u);
-			else if (exponentOf(most) + exponent[i] < -10)
-				atomicAdd(&scratch.lost[i], 1u);
-		}
-	}
-	constexpr int64_t part = 32; // of k, by one thread: few atomics, and enough loads under way
-	const int64_t parts = (k + part - 1) / part;
-	for (int64_t at = first; at < parts * batch; at += threads) {
-		const Maxima ofA = maximaOf(p, 0, at / parts), ofB = maximaOf(p, 1, at / parts);
-		const uint32_t *const alongA = p.isAlongRows[0] ? ofA.rows : ofA.columns;
-		const uint32_t *const alongB = p.isAlongRows[1] ? ofB.rows : ofB.columns;
-		double most = 0;
-		for (int64_t l = at % parts * part, end = l + part < k ? l + part : k; l < end; ++l)
-			most = max(most, static_cast<double>(floatOf(alongA[l])) * static_cast<double>(floatOf(alongB[l])));
-		unsigned long long bits;
-		memcpy(&bits, &most, sizeof bits); // ordered as the numbers are
-		raise(*(widest == 0 ? ofA : ofB).product, bits);
-	}
-	__syncthreads();
-	if (threadIdx.x == 0) {
-		__threadfence_system(); // before: what this block has raised; behind: nothing that it read too early is kept
-		isLast = atomicAdd(&scratch.judges, 1u) == gridDim.x - 1;
-		__threadfence_system();
-	}
-	__syncthreads();
-	if (!isLast)
-		return;
-	for (int64_t matrix = threadIdx.x; matrix < batch; matrix += blockSize) {
-		const Maxima ofA = maximaOf(p, 0, matrix), ofB = maximaOf(p, 1, matrix);
-		double product;
-		memcpy(&product, (widest == 0 ? ofA : ofB).product, sizeof product);
-		const double largest = max(floatOf(*ofA.all) * scale[0], floatOf(*ofB.all) * scale[1]);
-		if (product > 0 && product * scale[0] * scale[1] * 4096 < largest)
-			scratch.crossed = 1;
-	}
-	__syncthreads();
-	if (threadIdx.x != 0)
-		return;
-	const Scales scales = scalesFor(scratch.amax[0], scratch.amax[1], p.alpha ? *p.alpha : p.alphaValue);
-	for (int i = 0; i < operands; ++i) {
-		const int64_t filled = across[i] * p.operand[i].batch - scratch.empty[i];
-		if (scratch.crossed || static_cast<int64_t>(scratch.lost[i]) * 1024 > filled)
-			report(p, EventKind::underflow, i, scales.exponent[i], scales.exponent[i], scratch.amax[i]);
-	}
-}
+namespace autoamp::kernels {
 
 // The slot of this key; without one null, or for a new key a free slot, or one whose prediction it replaces.
 __device__ inline Prediction *slotOf(Prediction *predictions, uint64_t key, bool isNew)
@@ -532,12 +415,12 @@ __device__ inline void conclude(const Scaling &p, Scratch &scratch, const Scales
 	}
 }
 
-__device__ inline void maximaShareOf(const Parameters &p, int operand)
+__device__ inline void checkCast(const Parameters &p, int operand)
 {
-	if (p.scratch->isJudged)
-		maximaShare(p, operand, blockFor(operand));
+	if (p.scratch->isChecked)
+		probeCast(p, operand, blockFor(operand));
 }
-__device__ inline void maximaShareOf(const TensorParameters &, int) {}
+__device__ inline void checkCast(const TensorParameters &, int) {}
 
 // Both operands to half in one launch, whatever they are.
 template <class Call>
@@ -549,7 +432,7 @@ static __device__ inline void castToHalf(const Call &p, uint32_t (&maxima)[opera
 		castOperand(p, i, convert, tile);
 		maxima[i][threadIdx.x] =
 		    convert.amax | (convert.largest >= static_cast<int32_t>(infinityBits) ? nonfiniteFlag : 0);
-		maximaShareOf(p, i);
+		checkCast(p, i);
 	}
 	__syncthreads();
 	// One warp an operand, so that a block ends with one atomic an operand.
@@ -617,12 +500,13 @@ extern "C" __global__ void __launch_bounds__(autoamp::kernels::blockSize)
     autoamp_begin(const __grid_constant__ autoamp::kernels::Parameters p)
 {
 	using namespace autoamp::kernels;
-	__shared__ bool isJudged;
+	__shared__ bool isChecked;
 	if (blockIdx.x != 0)
 		return;
 	if (threadIdx.x == 0) {
-		const uint32_t count = p.maxima && p.sites ? atomicAdd(&p.sites[p.site < siteCount ? p.site : 0].calls, 1u) : 1;
 		Scratch scratch = {};
+		for (int32_t &exponent : scratch.sumExponent)
+			exponent = unpredictedExponent;
 		// Another stream's settle may be writing the slot: a torn prediction is a wrong one, and costs a recast.
 		if (p.predictions) {
 			for (const uint64_t key : {p.pairKey, p.signatureKey}) {
@@ -630,22 +514,31 @@ extern "C" __global__ void __launch_bounds__(autoamp::kernels::blockSize)
 				if (!slot)
 					continue;
 				const Prediction prediction = *slot;
-				for (int i = 0; i < operands; ++i)
+				for (int i = 0; i < operands; ++i) {
 					scratch.used[i] = prediction.exponent[i];
+					scratch.sumExponent[i] = max(prediction.exponent[i] - predictedShift, minExponent);
+				}
 				break;
 			}
 		}
-		scratch.isJudged = isJudged = count % judgedEvery == 0;
+		if (p.sums && p.sites) {
+			SiteState &site = p.sites[p.site < siteCount ? p.site : 0];
+			const uint32_t call = atomicAdd(&site.calls, 1u);
+			scratch.isRegular = call < 2 || call % checkedEvery == 0;
+			scratch.isChecked = scratch.isRegular || site.isCheckedAgain;
+			if (scratch.isChecked)
+				site.isCheckedAgain = 0;
+			scratch.firstMatrix = mostChecked * (call / checkedEvery) % max(productBatch(p), int64_t{1});
+		}
+		isChecked = scratch.isChecked;
 		*p.scratch = scratch;
 	}
 	__syncthreads();
-	if (!isJudged)
+	if (!isChecked)
 		return;
-	int64_t words = 0;
-	for (const Operand &operand : p.operand)
-		words += maximaWords(operand.rows, operand.columns, operand.batch);
-	for (int64_t i = threadIdx.x; i < words / 4; i += blockSize)
-		__stwb(reinterpret_cast<uint4 *>(p.maxima) + i, uint4{});
+	const int64_t count = sumCount(p) * static_cast<int64_t>(sizeof(ProbeSums) / sizeof(uint4));
+	for (int64_t i = threadIdx.x; i < count; i += blockSize)
+		__stwb(reinterpret_cast<uint4 *>(p.sums) + i, uint4{});
 }
 
 extern "C" __global__ void __launch_bounds__(autoamp::kernels::blockSize, 4)
@@ -666,8 +559,8 @@ extern "C" __global__ void __launch_bounds__(autoamp::kernels::blockSize, 4)
     autoamp_settle(const __grid_constant__ autoamp::kernels::Parameters p)
 {
 	autoamp::kernels::settle(p, nullptr);
-	if (p.scratch->isJudged)
-		autoamp::kernels::judge(p, *p.scratch);
+	if (p.scratch->isChecked)
+		autoamp::kernels::probeSettle(p, *p.scratch);
 }
 
 extern "C" __global__ void __launch_bounds__(autoamp::kernels::blockSize, 4)

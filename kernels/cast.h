@@ -96,24 +96,37 @@ struct Scratch {
 	uint32_t nonfinite[operands]; // 1: some Inf or NaN
 	uint32_t overflow[operands];  // 1: a finite x became Inf in 16 bits (scaling off, or a stale scale)
 	int32_t right[operands];      // settle: the exponent the operand must have
-	// Of the loss verdict, where this call takes one:
-	uint32_t isJudged;
-	uint32_t lost[operands], empty[operands]; // rows of op(A), columns of op(B)
-	uint32_t crossed;                         // a product whose operands' scales undo each other
-	uint32_t judges;                          // blocks of settle that have done their share
+	// The loss check:
+	uint32_t isChecked, isRegular; // regular: one of the two first calls, or one in 127
+	int32_t sumExponent[operands]; // the cast's sums are of x * 2^this
+	float lossEnergy[operands];    // how much of the loss comes from this operand
+	uint32_t checkers;             // blocks of settle that have done their share
+	int64_t firstMatrix;           // of a batch, the first one that is checked
 };
 
-// What the loss verdict is taken from: bits of the largest finite |x| of each stored row, of each column, and of the
-// whole matrix; behind that, in the operand with more matrices, bits of the largest product that any k contributes, as
-// double. Rows and columns padded to 8 words, so that 8 elements' maxima are two 16-byte loads.
-AUTOAMP_HOST_DEVICE constexpr int64_t maximaOfMatrix(int64_t rows, int64_t columns)
+// ---- the loss check: docs/adr on it
+
+// Sums with random signs, of one k or of one line (a row of op(A), a column of op(B)): of the values, and of what
+// float16 loses of them.
+constexpr int probes = 4;
+struct alignas(16) ProbeSums {
+	float value[probes], loss[probes];
+};
+
+// Loss: float16 adds more than 4e-4 of the product's norm to TF32's error, or more than 1e-2 to more than one line in
+// 1024.
+constexpr double productLoss = 4e-4, lineLoss = 1e-2;
+constexpr uint64_t linesPerLost = 1024;
+
+// Matrices of a batch that one call checks; the next checked call takes others.
+constexpr int64_t mostChecked = 64;
+AUTOAMP_HOST_DEVICE constexpr int64_t checkedMatrices(int64_t batch)
 {
-	return (rows + 7) / 8 * 8 + (columns + 7) / 8 * 8 + 8;
+	return batch < mostChecked ? batch : mostChecked;
 }
-AUTOAMP_HOST_DEVICE constexpr int64_t maximaWords(int64_t rows, int64_t columns, int64_t batch)
-{
-	return maximaOfMatrix(rows, columns) * batch;
-}
+
+// The cast's sums must hold 2^24 elements of an operand that nobody has predicted, or that is not what was predicted.
+constexpr int unpredictedExponent = -20, predictedShift = 13;
 
 // Predictions, a device table, written only as predictions: collisions and races cost a recast, never a bit.
 struct Prediction {
@@ -127,10 +140,17 @@ AUTOAMP_HOST_DEVICE constexpr uint32_t bucketOf(uint64_t key)
 	return static_cast<uint32_t>(key >> 1) % (predictionCount / predictionsPerBucket) * predictionsPerBucket;
 }
 
-// The loss verdict is taken at one call of a site in 127, the first included, counted on the device so that replays of
-// a graph count: such a call reads 4 bytes an element once more where the cast moves 6, which is 0.5 % of all casts. A
+// The loss is checked at the first two calls of a site and at one in 127, counted on the device so that replays of a
+// graph count: such a call reads 8 bytes an element once more where the cast moves 6, which is 1 % of all casts. A
 // prime: a site that stands for several layers in turn shows all of them.
-constexpr uint32_t judgedEvery = 127;
+constexpr uint32_t checkedEvery = 127;
+
+// What a loss check has found: the error that float16 adds to TF32's, over the product's norm, the worst of a batch;
+// rows and columns of op(A) op(B) that are lost, of all matrices that were checked.
+struct Loss {
+	float excess;
+	uint32_t lostRows, lostColumns;
+};
 
 enum class EventKind : uint32_t { init = 1, rescale, scale_range, overflow, nonfinite_input, underflow, clamped };
 
@@ -143,6 +163,7 @@ struct Event {
 	uint32_t operand;      // 0 A, 1 B
 	int32_t before, after; // exponents; before is INT32_MIN at `init`
 	uint32_t amax;         // bits
+	Loss loss;             // of `underflow`
 };
 constexpr uint32_t ringSize = 4096;
 // Exact totals a site, also when the ring wrapped: [site][operand][kind]. Site 0: all that have no place of their own.
@@ -161,13 +182,14 @@ enum class First : uint32_t { no, yes, askTotals };
 // of one call share the number, so that one of them reports.
 struct SiteState {
 	unsigned long long clampedBy[operands];
-	uint32_t calls; // float16 calls begun in this context
+	uint32_t calls;          // float16 calls begun in this context
+	uint32_t isCheckedAgain; // the next call is checked, too: the last one was not predicted
 };
 
 // Where the events of a call go.
 struct Events {
 	Ring *ring;       // device pointer to mapped host memory; null: no events
-	SiteState *sites; // [siteCount]; null: no `clamped`, no verdicts
+	SiteState *sites; // [siteCount]; null: no `clamped`, no loss checks
 	uint32_t site;    // 1 … siteCount - 1; beyond: the totals of 0, which is nobody's, no single events
 	uint64_t call;    // number of the call in the process; a replay of a captured call has the number of its capture
 };
@@ -200,11 +222,25 @@ struct Scaling : Events {
 
 struct Parameters : Scaling {
 	Operand operand[operands];
-	uint32_t *maxima;           // maximaWords() of A, then of B, 16-byte aligned; null: no verdicts
+	ProbeSums *sums;            // sumCount(), 16-byte aligned; null: the loss is not checked
 	bool isAlongRows[operands]; // the operand's rows, as stored, are what k counts
 };
 
-// A convolution takes no loss verdict.
+// Sums along k of each operand's matrices, and of each product's lines.
+AUTOAMP_HOST_DEVICE inline int64_t sumCount(const Parameters &p)
+{
+	const int64_t products =
+	    checkedMatrices(p.operand[0].batch > p.operand[1].batch ? p.operand[0].batch : p.operand[1].batch);
+	int64_t count = 0;
+	for (int i = 0; i < operands; ++i) {
+		const int64_t k = p.isAlongRows[i] ? p.operand[i].rows : p.operand[i].columns;
+		const int64_t lines = p.isAlongRows[i] ? p.operand[i].columns : p.operand[i].rows;
+		count += checkedMatrices(p.operand[i].batch) * k + products * lines;
+	}
+	return count;
+}
+
+// The loss of a convolution is not checked.
 struct TensorParameters : Scaling {
 	Tensor tensor[operands];
 };
@@ -212,14 +248,14 @@ struct TensorParameters : Scaling {
 // Kernels, all extern "C", one parameter: `Parameters` by value.
 //   autoamp_begin            1 block: zero the scratch, choose the prediction (pair key, else signature key, else 0)
 //                            and write it as scratch->used. In stream order before the cast: one choice for all blocks.
-//                            Counts the call; where it is to be judged, zeroes the maxima.
+//                            Counts the call; where its loss is checked, zeroes the sums.
 //   autoamp_cast_half        A and B in one launch: x * 2^used -> half (RN), amax, non-finite and overflow flags; where
-//                            judged, the maxima
+//                            the loss is checked, sums with random signs
 //   autoamp_cast_bfloat16    A and B in one launch: x -> bfloat16 (RN, but a finite x stays finite: it becomes at most
 //                            the largest finite bfloat16, event `clamped`); touches no scratch
 //   autoamp_settle           right exponents, recast of the operands whose prediction was wrong, alpha_eff and beta to
 //                            the scratch, new predictions, events. With predictions == null: alpha as it is, no recast.
-//                            Where judged, the loss verdict, which is an event and nothing else.
+//                            Where the loss is checked, the verdict, which is an event and nothing else.
 //   autoamp_cast_tensor_half, autoamp_cast_tensor_bfloat16, autoamp_settle_tensor
 //                            the same of TensorParameters; that to bfloat16 writes alpha to the scratch, which the
 //                            convolution reads either way

@@ -7,6 +7,7 @@
 #include <climits>
 #include <cmath>
 #include <cstdio>
+#include <utility>
 
 namespace autoamp::core {
 
@@ -31,6 +32,8 @@ void drainScalerEvents(Process &process, bool isLast)
 		told.row = rowOf(process, const_cast<Rows &>(site->rows));
 		const bool isSwapped = site->op.flags & op::flagRowD; // its transpose was multiplied
 		told.operand = (operand != 0) != isSwapped ? 'B' : 'A';
+		if (isSwapped)
+			std::swap(told.lostRows, told.lostColumns);
 		told.ticks = base::ticks();
 		process.recorder.scaler(told);
 	};
@@ -40,6 +43,11 @@ void drainScalerEvents(Process &process, bool isLast)
 			told.exponentBefore = event.before == INT32_MIN ? NAN : static_cast<float>(event.before);
 			told.exponentAfter = static_cast<float>(event.after);
 			told.amax = event.amax;
+			if (event.kind == kernels::EventKind::underflow) {
+				told.excess = event.loss.excess;
+				told.lostRows = event.loss.lostRows;
+				told.lostColumns = event.loss.lostColumns;
+			}
 			told.count = count;
 			tell(event.site, event.kind, event.operand, told);
 		});

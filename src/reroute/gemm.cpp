@@ -106,9 +106,21 @@ op::Op gathered(op::Op op)
 	return op;
 }
 
-size_t maximaBytes(const StoredOperand &stored)
+// Are the rows of this operand, as stored, what k counts?
+bool isAlongRows(const op::Op &op, int operand)
 {
-	return static_cast<size_t>(kernels::maximaWords(stored.rows, stored.columns, stored.batch)) * sizeof(uint32_t);
+	return operand == 0 ? op.transa != op::Transpose::none : op.transb == op::Transpose::none;
+}
+
+// Sums of the loss check of this product: the same as kernels::sumCount() of the operands as they are stored.
+size_t sumBytes(const op::Op &op, const StoredOperand &a, const StoredOperand &b)
+{
+	kernels::Parameters shape = {};
+	const StoredOperand *const stored[] = {&a, &b};
+	for (int i = 0; i < kernels::operands; i++)
+		shape.operand[i].rows = stored[i]->rows, shape.operand[i].columns = stored[i]->columns,
+		shape.operand[i].batch = stored[i]->batch, shape.isAlongRows[i] = isAlongRows(op, i);
+	return static_cast<size_t>(kernels::sumCount(shape)) * sizeof(kernels::ProbeSums);
 }
 
 // Scalars in half, which the raised product wants as floats: in its scratch, where they are on the device.
@@ -117,11 +129,11 @@ bool needsWidening(const op::Op &op)
 	return op.flags & op::flagHalfSums && op.flags & op::flagDeviceScalars;
 }
 
-// One call's device memory, from `base` on: of a cast scratch, A and B in 16 bits, and maxima for those calls of a site
-// that are judged, which must not need other memory than the others; the product of a batch by pointers; the engine's
-// workspace.
+// One call's device memory, from `base` on: of a cast scratch, A and B in 16 bits, and sums for those calls of a site
+// whose loss is checked, which must not need other memory than the others; the product of a batch by pointers; the
+// engine's workspace.
 struct Places {
-	cuda::Address scratch, a, b, maxima, product, workspace, end;
+	cuda::Address scratch, a, b, sums, product, workspace, end;
 };
 
 Places place(const op::Op &op, const Engine &engine, cuda::Address base)
@@ -131,9 +143,9 @@ Places place(const op::Op &op, const Engine &engine, cuda::Address base)
 		const StoredOperand a = storedA(op, true), b = storedB(op, true);
 		places.a = base + aligned(sizeof(kernels::Scratch));
 		places.b = places.a + aligned(a.bytes());
-		places.maxima = places.b + aligned(b.bytes());
+		places.sums = places.b + aligned(b.bytes());
 		const bool isHalf = engine.key.precision == op::Dtype::float16;
-		places.product = places.workspace = places.maxima + (isHalf ? aligned(maximaBytes(a) + maximaBytes(b)) : 0);
+		places.product = places.workspace = places.sums + (isHalf ? aligned(sumBytes(op, a, b)) : 0);
 	}
 	if (needsWidening(op))
 		places.product = places.workspace = base + aligned(sizeof(kernels::Scratch));
@@ -180,9 +192,9 @@ const char *convert(const op::Op &op, Plan &plan, const Settings &settings, cons
 
 	prepareScaling(parameters, plan, settings, context, product.A, product.B, isCapturing);
 	if (settings.isScaling)
-		parameters.maxima = reinterpret_cast<uint32_t *>(places.maxima);
-	parameters.isAlongRows[0] = op.transa != op::Transpose::none;
-	parameters.isAlongRows[1] = op.transb == op::Transpose::none;
+		parameters.sums = reinterpret_cast<kernels::ProbeSums *>(places.sums);
+	for (int i = 0; i < kernels::operands; i++)
+		parameters.isAlongRows[i] = isAlongRows(op, i);
 	if (op.flags & op::flagDeviceScalars) {
 		parameters.alpha = static_cast<const float *>(product.alpha);
 		parameters.beta = areArrays ? nullptr : static_cast<const float *>(product.beta);

@@ -66,7 +66,8 @@ bool Slots::next(Event &event)
 	if (sequence < read + 1)
 		return false; // reserved, not yet written
 	event = {arrived.site,   arrived.kind,  arrived.operand,
-	         arrived.before, arrived.after, std::bit_cast<float>(arrived.amax)};
+	         arrived.before, arrived.after, std::bit_cast<float>(arrived.amax),
+	         arrived.loss};
 	read_.store(read + 1, std::memory_order_relaxed);
 	std::atomic_thread_fence(std::memory_order_acquire); // or the fields may be read after the sequence below
 	// Overwritten while we read it: skip it, the totals have it.

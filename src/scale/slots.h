@@ -17,6 +17,7 @@ struct Event {
 	uint32_t operand;      // 0 A, 1 B
 	int32_t before, after; // exponents of the scale; before is INT32_MIN at `init`
 	float amax;
+	kernels::Loss loss; // of `underflow`
 };
 
 class Slots

@@ -198,6 +198,12 @@ struct ScalerRecord : Record {
 	uint32_t operand; // 'A', 'B'
 };
 
+// A ScalerRecord that is this long is of a loss check.
+struct LossRecord : ScalerRecord {
+	float excess; // error that float16 adds to TF32's, over the product's norm
+	uint32_t lostRows, lostColumns, reserved2;
+};
+
 struct ScalerTotalRecord : Record {
 	uint32_t row, kind, operand, reserved2;
 	Counter count;

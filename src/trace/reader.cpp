@@ -313,6 +313,10 @@ struct Trace::Loader {
 				                        std::exp2(double{event->exponentBefore}),
 				                        std::exp2(double{event->exponentAfter}),
 				                        event->amax});
+				if (auto *loss = as<LossRecord>(record, at)) {
+					ScalerInfo &info = trace.scaler.back();
+					info.excess = loss->excess, info.lostRows = loss->lostRows, info.lostColumns = loss->lostColumns;
+				}
 				return true;
 			}
 			return false;

@@ -5,6 +5,7 @@
 #include "src/trace/format.h"
 #include "src/trace/kernel_name.h"
 
+#include <cmath>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -60,6 +61,8 @@ struct ScalerInfo {
 	uint32_t row = 0;
 	char operand = 'A';
 	double scaleBefore, scaleAfter, amax; // NaN: unknown
+	// Size of an `underflow`; NaN for other kinds and in older traces.
+	double excess = NAN, lostRows = NAN, lostColumns = NAN;
 };
 
 struct ScalerTotal {

@@ -478,7 +478,15 @@ void Recorder::scaler(const ScalerEvent &event)
 	Lane::add(known->total->count, event.count);
 	if (!event.isSingle || ++known->singles > kSingleScalerEvents)
 		return;
-	if (auto *record = append<ScalerRecord>(RecordType::scaler)) {
+	const bool hasLoss = event.excess >= 0;
+	if (auto *record =
+	        append<ScalerRecord>(RecordType::scaler, hasLoss ? sizeof(LossRecord) - sizeof(ScalerRecord) : 0)) {
+		if (hasLoss) {
+			auto *loss = static_cast<LossRecord *>(record);
+			loss->excess = event.excess;
+			loss->lostRows = event.lostRows;
+			loss->lostColumns = event.lostColumns;
+		}
 		record->ticks = event.ticks ? event.ticks : base::ticks();
 		record->row = known->row;
 		record->kind = known->kind;

@@ -53,9 +53,11 @@ struct ScalerEvent {
 	char operand = 'A';
 	float exponentBefore = 0, exponentAfter = 0; // log2 of the scale; NaN: unknown
 	float amax = 0;
-	uint64_t ticks = 0;   // base::ticks(); 0: now
-	uint64_t count = 1;   // how many of its kind are counted
-	bool isSingle = true; // false: counted only, the fields above mean nothing
+	float excess = -1; // size of an `underflow`: error added by float16, relative to the product; negative: none
+	uint32_t lostRows = 0, lostColumns = 0; // valid if excess is not negative
+	uint64_t ticks = 0;                     // base::ticks(); 0: now
+	uint64_t count = 1;                     // how many of its kind are counted
+	bool isSingle = true;                   // false: counted only, the fields above mean nothing
 };
 
 // One kernel or copy that the device has run, as format.h says it; flags among them. `name` is copied.

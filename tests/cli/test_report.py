@@ -74,6 +74,18 @@ class Json(Case):
                                             'precision = "float32"'])
         self.assertEqual(set(rules.values()), {None})
 
+    def test_a_loss_has_its_size(self):
+        name = self.trace("faults")
+        for event in self.json(name)["scaler"]["events"]:
+            loss = (event["excess"], event["lost_rows"], event["lost_columns"])
+            if event["kind"] == "underflow":
+                self.assertEqual((round(loss[0], 6), *loss[1:]), (0.26, 256, 252))
+            else:
+                self.assertEqual(loss, (None, None, None))
+        text = self.autoamp("report", name).stdout
+        self.assertIn("scaling: float16 error 0.26, 256 rows and 252 columns lost (worst sample)\n", text)
+        self.assertRegex(self.autoamp("report", "--report", "scaler", name).stdout, r"underflow .* 0\.26 +256 +252 ")
+
     def test_died_inside(self):
         run = self.json(self.trace("killed"))["runs"][0]
         self.assertEqual((run["ended"], run["died_inside"]), ("killed", "cublasSgemm_v2"))
@@ -342,7 +354,7 @@ class Views(Case):
     def test_scaler(self):
         name = self.trace("faults")
         text = self.text("--report", "scaler", name)
-        self.assertRegex(text, r"init +[0-9a-f]{8} +A +- +2\^3 +1.5 +cublasSgemm_v2 1024x1024x1024\n")
+        self.assertRegex(text, r"init +[0-9a-f]{8} +A +- +2\^3 +1.5 +- +- +- +cublasSgemm_v2 1024x1024x1024\n")
         self.assertNotRegex(text[text.index("What the scaler met"):].splitlines()[2], " (init|rescale) ")
         self.assertTrue(text.endswith("The program's own gradient scaler: nothing\n"), text)
         observed = self.json(self.trace("kernels", "k.aat", "1000"))["scaler"]["observed"]

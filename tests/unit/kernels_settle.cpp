@@ -122,15 +122,15 @@ TEST_CASE("predictions: the pair's, else the signature's, else none; a strange k
 	Matrix a({8, 1, 8, 8}), b({8, 1, 8, 8});
 	Tables tables;
 	Call call(a, b, tables.predictions.data());
-	call.scratch = {1, 1, {5, 5}, {6, 6}, {1, 1}, {1, 1}, {9, 9}, 1, {1, 1}, {1, 1}, 1, 1};
+	call.scratch = {1, 1, {5, 5}, {6, 6}, {1, 1}, {1, 1}, {9, 9}, 1, 1, {7, 7}, {1, 1}, 1, 1};
 	call.begin();
 	for (int i = 0; i < operands; ++i) {
 		CHECK(call.scratch.used[i] == 0);
 		CHECK(call.scratch.amax[i] == 0);
 		CHECK(call.scratch.nonfinite[i] == 0);
-		CHECK(call.scratch.lost[i] + call.scratch.empty[i] == 0);
+		CHECK(call.scratch.lossEnergy[i] == 0);
 	}
-	CHECK(call.scratch.isJudged + call.scratch.crossed + call.scratch.judges == 0);
+	CHECK(call.scratch.isChecked + call.scratch.isRegular + call.scratch.checkers == 0);
 	slot(tables, call.parameters.signatureKey) = {call.parameters.signatureKey, {3, 4}};
 	call.begin();
 	CHECK(call.scratch.used[1] == 4);

@@ -42,7 +42,8 @@ struct Opened {
 		                                           number % 2,
 		                                           -static_cast<int>(number),
 		                                           static_cast<int>(number),
-		                                           std::bit_cast<uint32_t>(0.5f)};
+		                                           std::bit_cast<uint32_t>(0.5f),
+		                                           {}};
 	}
 	void report(int count)
 	{
@@ -213,7 +214,7 @@ TEST_CASE("each is counted once, with its event or at the end")
 	const auto report = [&](uint32_t operand, EventKind kind) {
 		opened.ring->totals[7][operand][static_cast<uint32_t>(kind)]++;
 		const uint64_t index = opened.reserve();
-		opened.ring->events[index % kernels::ringSize] = {index + 1, 7, kind, operand, 0, 0, 0};
+		opened.ring->events[index % kernels::ringSize] = {index + 1, 7, kind, operand, 0, 0, 0, {}};
 	};
 	const auto &counts = opened.counts;
 	report(0, EventKind::init);

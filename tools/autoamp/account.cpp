@@ -100,6 +100,16 @@ Account add(const std::vector<trace::Trace> &runs)
 					    fmt::format("site {}: {} of {} {}", total.site, total.operand, row->entry, shapeOf(*row));
 			}
 		}
+		for (const auto &event : run.scaler) {
+			auto &sum = scaler[event.kind];
+			if (std::isnan(event.excess))
+				continue;
+			if (const auto *row = run.row(event.row); row && event.excess > sum.excess)
+				sum.example = fmt::format("site {}: {} of {} {}", event.site, event.operand, row->entry, shapeOf(*row));
+			sum.excess = std::max(sum.excess, event.excess);
+			sum.lostRows = std::max(sum.lostRows, event.lostRows);
+			sum.lostColumns = std::max(sum.lostColumns, event.lostColumns);
+		}
 		for (const auto &note : run.notes) {
 			if (note.kind == trace::noteOfPlan) {
 				account.plans += note.count;

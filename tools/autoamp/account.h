@@ -33,8 +33,9 @@ struct ScalerSum {
 	std::string kind;
 	uint64_t count = 0;
 	std::vector<std::string> sites;
-	std::string example;         // the call of the first site, in words
-	std::set<std::string> rules; // that keep its calls
+	std::string example; // the call of the first site, in words; for `underflow`, of the worst site
+	double excess = -1, lostRows = 0, lostColumns = 0; // largest values of the `underflow` events
+	std::set<std::string> rules;                       // that keep its calls
 };
 
 // For a configuration file: calls like this one are not lowered.

@@ -80,8 +80,8 @@ autoamp export --type sqlite|perfetto|chrome|csv|jsonl|parquet -o OUT [--force] 
             they were measured, casting included. Of emulated runs no time means anything
   est       what the cost model expects the calls to take as asked, and lowered
   thread    a thread that begins after another has ended may share its line
-  scaling   of float16: rescale (a scale had to be changed), underflow (a sampled call lost
-            small rows; the line below says what to set), overflow, nonfinite_input, ...
+  scaling   of float16: rescale (a scale had to be changed), underflow (a sampled product, never
+            a convolution, lost small elements; the lines below say how much and what to set), overflow, nonfinite_input, ...
             For bfloat16: clamped (a finite value became the largest finite bfloat16, not Inf)
   recorded  where a capture range, a delay or a duration left calls out: how many are in the
             report, of how many

@@ -187,12 +187,12 @@ std::vector<std::string> scalerWorries(const Account &account)
 		const char *kind, *meaning;
 		bool isWorry;
 	} kinds[] = {{"overflow", "float16 overflowed, because scaling is off", true},
-	             {"underflow", "float16 lost small rows, or scales that cancel", true},
+	             {"underflow", "float16 lost small elements that count", true},
 	             {"scale_range", "no power of two brings all values into float16's range", true},
 	             {"nonfinite_input", "the operand had Inf or NaN", true},
 	             {"clamped", "finite values beyond bfloat16's largest were clamped to it", true},
 	             {"rescale", "", false}};
-	std::string totals, worst, rule;
+	std::string totals, worst, measured, rule;
 	for (const auto &kind : kinds)
 		for (const auto &sum : account.scaler) {
 			if (sum.kind != kind.kind || sum.count == 0)
@@ -200,6 +200,10 @@ std::vector<std::string> scalerWorries(const Account &account)
 			totals += fmt::format("{}{} {}", totals.empty() ? "scaling: " : ", ", count(sum.count), sum.kind);
 			if (kind.isWorry && worst.empty())
 				worst = fmt::format("{} at {} ({})", kind.meaning, plural(sum.sites.size(), "site"), sum.example);
+			if (sum.excess >= 0)
+				measured =
+				    fmt::format("scaling: float16 error {:.2g}, {:.0f} rows and {:.0f} columns lost (worst sample)",
+				                sum.excess, sum.lostRows, sum.lostColumns);
 			if (sum.kind == "underflow")
 				rule = fmt::format("scaling: try AUTOAMP_DTYPE=bfloat16, or in a file of AUTOAMP_CONFIG{}:\n{}",
 				                   sum.rules.size() > 1
@@ -212,6 +216,8 @@ std::vector<std::string> scalerWorries(const Account &account)
 		lines.push_back(totals);
 	if (!worst.empty())
 		lines.push_back("scaling: " + worst);
+	if (!measured.empty())
+		lines.push_back(measured);
 	if (!rule.empty())
 		lines.push_back(rule);
 	return lines;

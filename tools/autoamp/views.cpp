@@ -77,6 +77,11 @@ Json ruleOf(const std::string &kind, const trace::RowInfo *row)
 	return kind == "underflow" && row ? Json(ruleFor(*row)) : Json();
 }
 
+Json wholeOrNull(double number)
+{
+	return std::isnan(number) ? Json() : Json(static_cast<uint64_t>(number));
+}
+
 Json tensorCoresOf(trace::TensorCores known)
 {
 	return known == trace::TensorCores::unknown ? Json() : Json(known == trace::TensorCores::yes);
@@ -262,13 +267,20 @@ Sheet scalerSheet(const Runs &runs)
 		                             {"scale_before", orNull(info.scaleBefore)},
 		                             {"scale_after", orNull(info.scaleAfter)},
 		                             {"amax", orNull(info.amax)},
+		                             {"excess", orNull(info.excess)},
+		                             {"lost_rows", wholeOrNull(info.lostRows)},
+		                             {"lost_columns", wholeOrNull(info.lostColumns)},
 		                             {"entry", event.row ? orNull(event.row->entry) : Json()},
 		                             {"shape", event.row ? Json(shapeOf(*event.row)) : Json()},
 		                             {"rule", ruleOf(info.kind, event.row)}};
 	                 },
 	                 {durations("time", "time_ns"), texts("event", "kind"), texts("site", "site"),
 	                  texts("operand", "operand"), scale("before", "scale_before"), scale("after", "scale_after"),
-	                  column("amax", "amax", [](double number) { return fmt::format("{:.3g}", number); }), callColumn});
+	                  column("amax", "amax", [](double number) { return fmt::format("{:.3g}", number); }),
+	                  column("excess", "excess", [](double number) { return fmt::format("{:.2g}", number); }),
+	                  column("rows", "lost_rows", [](double number) { return fmt::format("{:.0f}", number); }),
+	                  column("columns", "lost_columns", [](double number) { return fmt::format("{:.0f}", number); }),
+	                  callColumn});
 }
 
 Sheet scalerSitesSheet(const Runs &runs)

@@ -279,6 +279,16 @@ T atomicAdd(T *address, T value)
 	return __atomic_fetch_add(address, value, __ATOMIC_RELAXED);
 }
 
+inline float atomicAdd(float *address, float value)
+{
+	float seen;
+	__atomic_load(address, &seen, __ATOMIC_RELAXED);
+	for (float sum = seen + value;
+	     !__atomic_compare_exchange(address, &seen, &sum, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED);)
+		sum = seen + value;
+	return seen;
+}
+
 template <class T>
 T atomicMax(T *address, T value)
 {
@@ -290,6 +300,7 @@ T atomicMax(T *address, T value)
 }
 
 using std::max;
+using std::min;
 inline void __threadfence_system()
 {
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);

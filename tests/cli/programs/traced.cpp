@@ -63,7 +63,8 @@ RowId call(Lane *lane, const Row &row, int times, bool captured = false)
 
 void scaler(RowId row, const char *kind, char operand)
 {
-	recorder.scaler({kind, row, operand, NAN, 3, 1.5f, autoamp::base::ticks()});
+	recorder.scaler(
+	    {.kind = kind, .row = row, .operand = operand, .exponentBefore = NAN, .exponentAfter = 3, .amax = 1.5f});
 }
 
 // 100 calls, three of four lowered, each with its kernels; one kernel of a gradient scaler, one that nobody knows.
@@ -167,7 +168,15 @@ void write(const std::string &scenario, int number)
 			scaler(lowered, "overflow", 'A');
 			scaler(lowered, "scale_range", 'A');
 			scaler(lowered, "clamped", 'B');
-			scaler(lowered, "underflow", 'B');
+			recorder.scaler({.kind = "underflow",
+			                 .row = lowered,
+			                 .operand = 'B',
+			                 .exponentBefore = 14,
+			                 .exponentAfter = 14,
+			                 .amax = 1.5f,
+			                 .excess = 0.26f,
+			                 .lostRows = 256,
+			                 .lostColumns = 252});
 		}
 		if (scenario == "killed") {
 			InFlight mark(*lane, lowered);

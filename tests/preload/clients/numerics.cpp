@@ -222,6 +222,33 @@ void loss(Spec spec, Loss kind, double power, Line &line)
 	put(line, problem, multiply(session, problem, line));
 }
 
+// One feature of A is 2^36 times larger than the others and nearly pruned in B; or one sentinel value is in A alone.
+enum class Small { feature, sentinel };
+void smallElements(Small kind, int m, Line &line)
+{
+	Session session;
+	Problem problem({.m = m, .n = 96, .k = 256});
+	fill(problem.a, 81, 1, [](Random &random) { return std::fabs(random.gaussian()) + 0.1; });
+	fill(problem.b, 82, 1, [](Random &random) { return std::fabs(random.gaussian()) + 0.1; });
+	const bool isFeature = kind == Small::feature;
+	for (int64_t l = 0; l < 256; l++) {
+		for (int64_t i = 0; i < m; i++) {
+			float &x = problem.a.array[problem.a.index(0, i, l)];
+			x = isFeature ? std::ldexp(x, l == 0 ? 36 : 0) : l ? std::ldexp(x, -27) : i ? 0x1p-7f : 16384;
+		}
+		for (int64_t j = 0; j < 96; j++) {
+			float &y = problem.b.array[problem.b.index(0, l, j)];
+			if (isFeature)
+				y = l ? y : j < 4 ? std::ldexp(y, -22) : 0;
+			else
+				y = l ? 4096 * y : j ? 0 : 0x1p-8f;
+		}
+	}
+	problem.describe(line);
+	multiply(session, problem, line);
+	put(line, problem, multiply(session, problem, line));
+}
+
 // Harmless at first; what comes later is met by a sample.
 void laterLoss(Line &line)
 {
@@ -478,6 +505,8 @@ std::vector<Case> allCases()
 	     [](Line &line) { loss({.door = Door::ltMatmul, .m = 106, .transa = CUBLAS_OP_T}, Loss::opposed, 6, line); }},
 	    {"loss.by_rows",
 	     [](Line &line) { loss({.door = Door::ltMatmul, .m = 111, .isRowD = true}, Loss::rows, 6, line); }},
+	    {"loss.feature", [](Line &line) { smallElements(Small::feature, 112, line); }},
+	    {"loss.sentinel", [](Line &line) { smallElements(Small::sentinel, 113, line); }},
 	    {"loss.later", laterLoss},
 	    {"kept.opposed", [](Line &line) { loss({.m = 107}, Loss::opposed, 3, line); }},
 	    {"kept.columns", [](Line &line) { loss({.m = 108}, Loss::columns, 3, line); }},

@@ -54,7 +54,7 @@ struct OnHost {
 				operand.source = emulated::deviceView(operand.source);
 			operand.target = emulated::deviceView(operand.target);
 		}
-		p.maxima = emulated::deviceView(p.maxima);
+		p.sums = emulated::deviceView(p.sums);
 	}
 	void operator()(TensorParameters &p)
 	{

@@ -1,0 +1,307 @@
+// The loss check: how much worse than TF32 float16 makes a product, measured with random signs (docs/adr on it). Device
+// code and host C++, included by cast.cuh. A checked cast multiplies each operand by signs along its lines, a checked
+// settle multiplies these sums by the other operand, and the last block of settle compares.
+#pragma once
+
+namespace autoamp::kernels {
+
+constexpr int tileWide = 64, tileDeep = 32;                    // indices kept, indices summed over
+constexpr int slices = static_cast<int>(blockSize) / tileWide; // threads that share one kept index
+constexpr int probeSums = 2 * probes;
+
+static_assert(sizeof(ProbeSums) == probeSums * sizeof(float) &&
+              slices * tileWide * probeSums <= tileDeep * (tileWide + 1));
+static_assert(tileWide * tileDeep % blockSize == 0 && tileDeep % slices == 0);
+
+// One word more than it needs a row, so that a warp meets no bank twice when it writes columns.
+struct ProbeTile {
+	ProbeSums weight[tileDeep];
+	float x[tileDeep * (tileWide + 1)];
+};
+
+// The random signs of one line: a pure function of its index, so that nothing is kept and a replay has the same.
+// Columns of B and rows of A have different ones.
+__device__ inline uint64_t signsOf(int64_t index, bool isRowOfA)
+{
+	uint64_t hash = (static_cast<uint64_t>(index) + 1 + isRowOfA) * 0x9e3779b97f4a7c15u;
+	hash = (hash ^ hash >> 29) * 0xbf58476d1ce4e5b9u;
+	return hash ^ hash >> 32;
+}
+
+// The error that half adds to TF32's for a scaled x: exactly 0 unless 0 < |x| < 2^-14, because both have 11 bits above.
+__device__ inline float lossOf(float x)
+{
+	constexpr uint32_t smallestNormalHalf = 0x38800000;
+	const uint32_t bits = bitsOf(x), magnitude = bits & magnitudeMask;
+	if (magnitude - 1 >= smallestNormalHalf - 1)
+		return 0;
+	const uint32_t tf32 = (bits + 0xfff + (bits >> 13 & 1)) & ~0x1fffu;
+	return floatOf(tf32) - floatOfHalf(__half_as_ushort(__float2half_rn(x)));
+}
+
+// Where the sums of one operand are. A shared operand has one matrix of sums along k, but lines for each product.
+struct SumsOf {
+	ProbeSums *alongK, *lines;
+	int64_t k, lineCount;
+	int64_t batch; // matrices of the operand that are checked
+
+	__device__ ProbeSums *alongKOf(int64_t matrix) const { return alongK + (batch > 1 ? matrix : 0) * k; }
+	__device__ ProbeSums *linesOf(int64_t matrix) const { return lines + matrix * lineCount; }
+};
+
+__device__ inline int64_t productBatch(const Parameters &p)
+{
+	return max(p.operand[0].batch, p.operand[1].batch);
+}
+
+__device__ inline SumsOf sumsOf(const Parameters &p, int operand)
+{
+	const int64_t products = checkedMatrices(productBatch(p));
+	SumsOf found = {};
+	ProbeSums *next = p.sums;
+	for (int i = 0; i <= operand; ++i) {
+		const Operand &it = p.operand[i];
+		found.k = p.isAlongRows[i] ? it.rows : it.columns;
+		found.lineCount = p.isAlongRows[i] ? it.columns : it.rows;
+		found.batch = checkedMatrices(it.batch);
+		found.alongK = next;
+		found.lines = found.alongK + found.batch * found.k;
+		next = found.lines + products * found.lineCount;
+	}
+	return found;
+}
+
+// One pass over an operand: for each index of one direction, sums over the other one of x * weight.value, and of what
+// float16 loses: loss(x) * weight.value + x * weight.loss. The callables: weightOf(matrix, index), targetOf(matrix).
+// Returns this thread's part of the energy of loss(x) * weight.value.
+template <class WeightOf, class TargetOf>
+static __device__ inline float sumShare(const Operand &operand, uint32_t block, bool isOverRows, int64_t first,
+                                        float scale, float lossScale, ProbeTile &tile, int64_t matrices,
+                                        WeightOf weightOf, TargetOf targetOf)
+{
+	constexpr int64_t leastTiles = 8; // of one chunk: a chunk ends with atomics
+	const int64_t kept = isOverRows ? operand.columns : operand.rows;
+	const int64_t depth = isOverRows ? operand.rows : operand.columns;
+	const int64_t bands = (kept + tileWide - 1) / tileWide, tiles = (depth + tileDeep - 1) / tileDeep;
+	if (bands == 0 || tiles == 0)
+		return 0;
+	const int64_t wanted = max(gridDim.x / (bands * matrices), int64_t{1});
+	const int64_t tilesOfChunk = max((tiles + wanted - 1) / wanted, leastTiles);
+	const int64_t chunks = (tiles + tilesOfChunk - 1) / tilesOfChunk;
+	const int thread = static_cast<int>(threadIdx.x), wide = thread % tileWide, slice = thread / tileWide;
+	float energy = 0;
+	for (int64_t unit = block; unit < bands * matrices * chunks; unit += gridDim.x) {
+		const int64_t matrix = unit / (bands * chunks), band = unit / chunks % bands, chunk = unit % chunks;
+		const int64_t stored = operand.batch > 1 ? (first + matrix) % operand.batch : 0;
+		const float *const source = operand.isArray ? reinterpret_cast<const float *const *>(operand.source)[stored]
+		                                            : operand.source + stored * operand.sourceStride;
+		const int64_t firstKept = band * tileWide;
+		const int64_t end = min((chunk + 1) * tilesOfChunk * tileDeep, depth);
+		float sums[probeSums] = {};
+		for (int64_t deep = chunk * tilesOfChunk * tileDeep; deep < end; deep += tileDeep) {
+			AUTOAMP_UNROLL
+			for (int i = 0; i < tileWide * tileDeep / static_cast<int>(blockSize); ++i) {
+				const int at = i * static_cast<int>(blockSize) + thread; // neighbours read neighbours
+				const int down = isOverRows ? at % tileDeep : at / tileWide,
+				          across = isOverRows ? at / tileDeep : at % tileWide;
+				float x = 0;
+				if (deep + down < end && firstKept + across < kept)
+					x = isOverRows ? source[(firstKept + across) * operand.sourceLd + deep + down]
+					               : source[(deep + down) * operand.sourceLd + firstKept + across];
+				tile.x[down * (tileWide + 1) + across] = (bitsOf(x) & magnitudeMask) < infinityBits ? x : 0.0f;
+			}
+			if (thread < tileDeep && deep + thread < end)
+				tile.weight[thread] = weightOf(matrix, deep + thread);
+			__syncthreads();
+			const int left = static_cast<int>(min(end - deep, int64_t{tileDeep}));
+			for (int i = slice * (tileDeep / slices); i < (slice + 1) * (tileDeep / slices) && i < left; ++i) {
+				const float x = tile.x[i * (tileWide + 1) + wide], value = x * scale, loss = lossOf(x * lossScale);
+				const ProbeSums weight = tile.weight[i];
+				AUTOAMP_UNROLL
+				for (int probe = 0; probe < probes; ++probe) {
+					sums[probe] = fmaf(value, weight.value[probe], sums[probe]);
+					sums[probes + probe] = fmaf(value, weight.loss[probe], sums[probes + probe]);
+				}
+				if (loss != 0) {
+					AUTOAMP_UNROLL
+					for (int probe = 0; probe < probes; ++probe) {
+						const float lost = loss * weight.value[probe];
+						sums[probes + probe] += lost;
+						energy = fmaf(lost, lost, energy);
+					}
+				}
+			}
+			__syncthreads();
+		}
+		AUTOAMP_UNROLL
+		for (int i = 0; i < probeSums; ++i)
+			tile.x[thread * probeSums + i] = sums[i];
+		__syncthreads();
+		float *const target = reinterpret_cast<float *>(targetOf(matrix) + firstKept);
+		for (int at = thread; at < tileWide * probeSums; at += static_cast<int>(blockSize)) {
+			float sum = 0;
+			for (int i = 0; i < slices; ++i)
+				sum += tile.x[i * tileWide * probeSums + at];
+			if (sum != 0 && firstKept + at / probeSums < kept)
+				atomicAdd(&target[at], sum);
+		}
+		__syncthreads();
+	}
+	return energy;
+}
+
+// In the cast: sums of each k with signs, of the values and of what the exponent that the cast used would lose.
+static __device__ __attribute__((noinline)) void probeCast(const Parameters &p, int operand, uint32_t block)
+{
+	__shared__ ProbeTile tile;
+	const SumsOf sums = sumsOf(p, operand);
+	const Scratch &scratch = *p.scratch;
+	sumShare(
+	    p.operand[operand], block, !p.isAlongRows[operand], scratch.firstMatrix,
+	    powerOfTwo(scratch.sumExponent[operand]), powerOfTwo(scratch.used[operand]), tile, sums.batch,
+	    [operand](int64_t, int64_t index) {
+		    const uint64_t signs = signsOf(index, operand == 0);
+		    ProbeSums weight = {};
+		    for (int probe = 0; probe < probes; ++probe)
+			    weight.value[probe] = signs >> probe & 1 ? -1.0f : 1.0f;
+		    return weight;
+	    },
+	    [&sums](int64_t matrix) { return sums.alongKOf(matrix); });
+}
+
+// Sums of the lines of one matrix, of rows and of columns.
+struct LineTotals {
+	double value[operands], loss[operands];
+	uint32_t filled[operands], lost[operands];
+};
+
+template <class Number>
+static __device__ inline Number warpSum(Number number)
+{
+	for (uint32_t step = lanes / 2; step > 0; step /= 2)
+		number += __shfl_xor_sync(0xffffffffu, number, step);
+	return number;
+}
+
+// Totals of the lines of one matrix, summed by the whole block; valid in thread 0.
+static __device__ inline LineTotals totalsOf(const Parameters &p, int64_t matrix)
+{
+	__shared__ LineTotals parts[blockSize / lanes];
+	LineTotals totals = {};
+	for (int i = 0; i < operands; ++i) {
+		const SumsOf sums = sumsOf(p, i);
+		const ProbeSums *const lines = sums.linesOf(matrix);
+		double value = 0, loss = 0;
+		uint32_t filled = 0, lost = 0;
+		for (int64_t at = threadIdx.x; at < sums.lineCount; at += blockSize) {
+			const ProbeSums line = lines[at];
+			double y = 0, x = 0;
+			for (int probe = 0; probe < probes; ++probe) {
+				y += static_cast<double>(line.value[probe]) * static_cast<double>(line.value[probe]);
+				x += static_cast<double>(line.loss[probe]) * static_cast<double>(line.loss[probe]);
+			}
+			value += y, loss += x;
+			filled += y > 0;
+			lost += y > 0 && x > lineLoss * lineLoss * y;
+		}
+		totals.value[i] = warpSum(value), totals.loss[i] = warpSum(loss);
+		totals.filled[i] = warpSum(filled), totals.lost[i] = warpSum(lost);
+	}
+	if (threadIdx.x % lanes == 0)
+		parts[threadIdx.x / lanes] = totals;
+	__syncthreads();
+	if (threadIdx.x == 0)
+		for (uint32_t part = 1; part < blockSize / lanes; ++part)
+			for (int i = 0; i < operands; ++i) {
+				totals.value[i] += parts[part].value[i], totals.loss[i] += parts[part].loss[i];
+				totals.filled[i] += parts[part].filled[i], totals.lost[i] += parts[part].lost[i];
+			}
+	__syncthreads();
+	return totals;
+}
+
+// In settle: each line of an operand times the sums of the other one; the last block compares and reports. The
+// exponents are those of rule 1: a shrink for alpha costs every strategy the same. Not inlined, because it would take
+// registers from the recast.
+static __device__ __attribute__((noinline)) void probeSettle(const Parameters &p, Scratch &scratch)
+{
+	__shared__ ProbeTile tile;
+	__shared__ bool isLast;
+	const int64_t matrices = checkedMatrices(productBatch(p));
+	int exponent[operands];
+	bool isPredicted[operands], isExact = true; // by the cast, whose sums are read here
+	AUTOAMP_UNROLL
+	for (int i = 0; i < operands; ++i) {
+		const uint32_t amax = scratch.amax[i];
+		if (amax == 0)
+			return; // so is the product
+		exponent[i] = rightExponent(amax);
+		isPredicted[i] = scratch.used[i] == exponent[i];
+		// 20 bits above fp32's smallest normal number are enough for what counts.
+		isExact = isExact && exponentOf(amax) + scratch.sumExponent[i] >= minExponent + 20;
+	}
+	for (int i = 0; i < operands; ++i) {
+		const int other = 1 - i, shift = exponent[other] - scratch.sumExponent[other];
+		const float first = powerOfTwo(shift / 2), second = powerOfTwo(shift - shift / 2);
+		const bool hasLoss = isPredicted[other];
+		const SumsOf given = sumsOf(p, other), mine = sumsOf(p, i);
+		const float scale = powerOfTwo(exponent[i]);
+		const float energy = sumShare(
+		    p.operand[i], blockFor(i), p.isAlongRows[i], scratch.firstMatrix, scale, scale, tile, matrices,
+		    [&](int64_t matrix, int64_t index) {
+			    ProbeSums weight = given.alongKOf(matrix)[index];
+			    for (int probe = 0; probe < probes; ++probe) {
+				    weight.value[probe] = weight.value[probe] * first * second;
+				    weight.loss[probe] = hasLoss ? weight.loss[probe] : 0.0f;
+			    }
+			    return weight;
+		    },
+		    [&](int64_t matrix) { return mine.linesOf(matrix); });
+		const float all = warpSum(energy);
+		if (threadIdx.x % lanes == 0 && all > 0)
+			atomicAdd(&scratch.lossEnergy[i], all);
+	}
+	__syncthreads();
+	if (threadIdx.x == 0) {
+		__threadfence_system(); // publishes the sums of this block, and drops values that were read before
+		isLast = atomicAdd(&scratch.checkers, 1u) == gridDim.x - 1;
+		__threadfence_system();
+	}
+	__syncthreads();
+	if (!isLast)
+		return;
+
+	double worst = 0;
+	bool isLossy = false;
+	uint32_t filled[operands] = {}, lost[operands] = {};
+	for (int64_t matrix = 0; matrix < matrices; ++matrix) {
+		const LineTotals totals = totalsOf(p, matrix);
+		if (threadIdx.x != 0)
+			continue;
+		// Rows have all of the loss where B was predicted, columns where A was; else only that of their own operand.
+		const double loss = isPredicted[0] != isPredicted[1] ? totals.loss[isPredicted[1] ? 0 : 1]
+		                    : isPredicted[0]                 ? (totals.loss[0] + totals.loss[1]) / 2
+		                                                     : totals.loss[0] + totals.loss[1];
+		const double value = (totals.value[0] + totals.value[1]) / 2;
+		isExact = isExact && value + loss < static_cast<double>(INFINITY);
+		if (value > 0)
+			worst = max(worst, loss / value);
+		isLossy = isLossy || loss > productLoss * productLoss * value;
+		for (int i = 0; i < operands; ++i)
+			filled[i] += totals.filled[i], lost[i] += totals.lost[i];
+	}
+	if (threadIdx.x != 0)
+		return;
+	// A call that was not predicted shows a part; the next one shows all.
+	if (scratch.isRegular && !(isExact && isPredicted[0] && isPredicted[1]))
+		p.sites[p.site < siteCount ? p.site : 0].isCheckedAgain = 1;
+	for (int i = 0; i < operands; ++i)
+		isLossy = isLossy || uint64_t{lost[i]} * linesPerLost > filled[i];
+	if (!isExact || !isLossy)
+		return;
+	const int worse = scratch.lossEnergy[1] > scratch.lossEnergy[0];
+	report(p, EventKind::underflow, worse, exponent[worse], exponent[worse], scratch.amax[worse],
+	       {static_cast<float>(sqrt(worst)), lost[0], lost[1]});
+}
+
+} // namespace autoamp::kernels
