@@ -145,9 +145,10 @@ bool isCsvRaw = false;
 
 std::string csv(std::string_view text)
 {
-	std::string cell = utf8(text);
-	if (!isCsvRaw && !cell.empty() && std::string_view("=+-@\t\r\n").find(cell.front()) != std::string_view::npos)
-		cell.insert(0, "'");
+	std::string cell;
+	if (!isCsvRaw && !text.empty() && std::string_view("=+-@\t\r\n").find(text.front()) != std::string_view::npos)
+		cell = '\'';
+	cell += utf8(text);
 	if (cell.find_first_of(",\"\r\n") == std::string::npos)
 		return cell;
 	std::string quoted = "\"";
