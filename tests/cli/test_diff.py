@@ -39,13 +39,32 @@ class Diff(Case):
         self.assertEqual(result.returncode, 1)
         self.assertIn("38.5 % slower, more than 30 %", result.stderr)
         self.assertEqual(self.autoamp("diff", "--fail-if-slower", "0", *reversed(slow)).returncode, 0)
-        # An unknown error is no small one; without lowered calls there is none.
-        result = self.autoamp("diff", "--fail-if-error", "1e-3", *slow)
-        self.assertEqual(result.returncode, 1)
-        self.assertIn("unknown", result.stderr)
-        self.assertEqual(self.autoamp("diff", "--fail-if-error", "1e-3", slow[0], self.trace("vectors")).returncode, 0)
+        for names in (slow, (self.trace("vectors"), self.trace("vectors", "w.aat"))):  # neither run measured errors
+            result = self.autoamp("diff", "--fail-if-error", "1e-3", *names)
+            self.assertEqual((result.returncode, result.stderr), (2, "autoamp: diff: --fail-if-error: no run measured an error\n"))
         unlike = self.autoamp("diff", "--fail-if-slower", "3", self.trace("real"), self.trace("kernels", "c.aat"))
         self.assertIn(unlike.returncode, (0, 1))
+
+    def test_runs_without_a_common_signature_are_an_error(self):
+        names = self.trace("mixed"), self.trace("low")
+        for arguments in ([], ["--format", "json"], ["--fail-if-error", "1"]):
+            result = self.autoamp("diff", *arguments, *names)
+            self.assertEqual((result.returncode, result.stderr),
+                             (1, "autoamp: diff: mixed.aat and low.aat have no signature in common\n"))
+            self.assertIn("cublasGemmEx", result.stdout)
+
+    def test_both_names_and_every_setting_that_differs(self):
+        names = self.trace("observed"), self.trace("real")
+        text = self.diff(*names)
+        self.assertIn("before: observed.aat (traced)\nafter: real.aat (traced)\n", text)
+        self.assertIn("\ndevice 0: autoamp emulated (h100 constants) > NVIDIA H100\nlevel: O0 > O1\n", text)
+        self.assertNotIn("dtype:", text)
+        whole = json.loads(self.diff("--format", "json", *names))
+        self.assertEqual((whole["files_before"], whole["files_after"], whole["common"]), (["observed.aat"], ["real.aat"], 2))
+        self.assertEqual(whole["settings"], [
+            {"name": "device 0", "before": "autoamp emulated (h100 constants)", "after": "NVIDIA H100"},
+            {"name": "level", "before": "O0", "after": "O1"}])
+        self.assertIn("both have the same settings, versions and devices\n", self.diff(names[0], self.trace("observed", "o.aat")))
 
     def test_precision_and_decision(self):
         before, after = self.trace("observed"), self.trace("mixed")

@@ -71,7 +71,7 @@ class Receipt(Case):
             wait_for(lambda: len(list(self.here.glob("*.aat"))) == 3 and not any(map(is_written, self.here.glob("*.aat"))))
             go.touch()
             texts = [run.communicate(timeout=60)[1] for run in runs]
-            for text, calls in zip(texts, ("10 of 40", "7 calls, all 16-bit", "lowered 1,000 of 3,000")):
+            for text, calls in zip(texts, ("10 of 40", "7 calls", "lowered 1,000 of 3,000")):
                 self.assertIn(calls, text)
                 self.assertIn("1 trace in", text)
                 command = re.search(r"next: (.*)\n", text).group(1)
@@ -84,7 +84,7 @@ class Receipt(Case):
     def test_a_run_inside_a_run(self):
         inner = f"'{self.root}/tools/autoamp' run --device cuda -- '{TRACED}'"
         text = self.receipt("--", "sh", "-c", f"{inner} low; {inner} observed; '{TRACED}' mixed")
-        self.assertIn("7 calls, all 16-bit already", text)  # each inner run counts its own
+        self.assertIn("7 calls", text)  # each inner run counts its own
         self.assertIn("would lower 10 of 40", text)
         self.assertIn("lowered 1,000 of 3,040", text)  # the outer one all three
         self.assertIn("3 traces in", text)
@@ -132,18 +132,69 @@ class Receipt(Case):
                 ([PROGRAMS / "plain_static_cublas"], "static cuBLAS", {}),
                 ([privileged], "set-user-id", {}),
                 ([PLAIN], "loaded but not called", {}),
-                ([PLAIN], "RTLD_DEEPBIND", {}),
+                ([PROGRAMS / "plain_opens"], "RTLD_DEEPBIND", {}),
                 ([PLAIN], "loaded but not called", {"AUTOAMP_HOOK_DLSYM": "got"}),
                 ([PROGRAMS / "plain_older"], "linked to libcublas.so.11", {}),
                 (["--no-hook", PLAIN], "--no-hook", {}),
-                ([TRACED, "nothing"], "AUTOAMP_ENABLED=0", {"AUTOAMP_ENABLED": "0"}),
-                (["--trace", "off", PLAIN], "AUTOAMP_TRACE=off", {}),
-                (["-o", "/dev/null/x.aat", PLAIN], "no trace can be written to /dev/null/x.aat: Not a directory", {})):
+                ([TRACED, "nothing"], "AUTOAMP_ENABLED=0", {"AUTOAMP_ENABLED": "0"})):
             text = self.receipt(*command, **variables)
             self.assertIn(nothing, text)
             self.assertIn(cause, text)
+            self.assertEqual("RTLD_DEEPBIND" in text, cause == "RTLD_DEEPBIND", text)  # only with evidence
             self.assertEqual(text.count("\n"), 2, text)
             self.assertIn("next: ", text)
+
+    def test_calls_without_a_record_are_not_no_calls(self):
+        truncated = ["sh", "-c", f"'{TRACED}' mixed; : > x.aat"]
+        for command, cause, variables in (
+                (["--trace", "off", PLAIN], "AUTOAMP_TRACE=off", {}),
+                (["--trace", "off", "sh", "-c", "kill -SEGV $$"], "AUTOAMP_TRACE=off", {}),
+                (["-o", "/dev/null/x.aat", PLAIN], "no trace can be written to /dev/null/x.aat: Not a directory", {}),
+                (truncated, "x.aat: empty file; it was truncated or overwritten", {"AUTOAMP_TRACE_FILE": "x.aat"})):
+            text = self.receipt(*command, **variables)
+            self.assertIn("calls were not recorded: ", text)
+            self.assertNotIn("no cuBLAS or cuDNN call", text)
+            self.assertIn(cause, text)
+            self.assertRegex(text, r"\nautoamp: next: .*\n\Z")
+
+    def test_how_the_program_ended(self):
+        """A case for each row of the table of endings: the line, another text of the receipt, and a text that it lacks."""
+        before_a_call = "the program ended before its first call"
+        for command, end, more, absent in (
+                ([TRACED, "signalled", "11"], r"pid \d+ died inside cublasSgemm_v2: SIGSEGV \(signal 11\)(, core dumped)?", "lowered 1,000",
+                 "was ended"),
+                ([TRACED, "signalled", "9"], r"pid \d+ died inside cublasSgemm_v2: SIGKILL \(signal 9\): sent by another process, or "
+                 "by the kernel when memory runs out", "lowered 1,000", "was ended"),
+                ([TRACED, "signalled", "2"], r"the program was ended by SIGINT \(signal 2\)", "lowered 1,000", "died inside"),
+                ([TRACED, "signalled", "15"], r"the program was ended by SIGTERM \(signal 15\)", "lowered 1,000", "died inside"),
+                (["sh", "-c", "kill -SEGV $$"], r"the program was ended by SIGSEGV \(signal 11\)(, core dumped)?", before_a_call,
+                 "DEEPBIND"),
+                (["sh", "-c", f"'{TRACED}' signalled 11; exit 139"],
+                 r"the program exited with status 139, which a shell returns after SIGSEGV \(signal 11\)",
+                 "ended inside cublasSgemm_v2, without an exit", "died"),
+                (["sh", "-c", f"'{TRACED}' signalled 2; exit 130"], r"the program exited with status 130, which a shell returns after "
+                 r"SIGINT \(signal 2\)", "lowered 1,000", "inside"),
+                ([TRACED, "quits", "4"], "the program ended with status 4 without its exit handlers: by _exit, or as another program "
+                 "after exec", "lowered 1,000", "inside"),
+                ([TRACED, "becomes"], "the program replaced itself by exec; the last one exited with status 0", "2 traces", "inside"),
+                (["sh", "-c", f"'{TRACED}' mixed; exit 3"], "the program exited with status 3", "lowered 1,000", "first call"),
+                (["sh", "-c", "exit 3"], "the program exited with status 3", before_a_call, "loaded but not called")):
+            with self.subTest(command=command):
+                text = self.receipt("--", *command)
+                self.assertRegex(text, rf"(?m)^autoamp: {end}$")
+                self.assertIn(more, text)
+                self.assertNotIn(absent, text)
+                self.assertRegex(text, r"\nautoamp: next: .*\n\Z")
+                for file in self.here.glob("*.aat"):
+                    file.unlink()
+        for command in ([TRACED, "mixed"], [PLAIN]):
+            self.assertNotRegex(self.receipt("--", *command), "exited|ended")
+
+    def test_a_core_is_said_if_there_is_one(self):
+        command = ["sh", "-c", "ulimit -c unlimited 2>&-; kill -SEGV $$"]
+        os.chdir(self.here)
+        _, status = os.waitpid(os.posix_spawn("/bin/sh", command, self.environment), 0)
+        self.assertEqual(os.WCOREDUMP(status), "SIGSEGV (signal 11), core dumped\n" in self.receipt("--", *command))
 
     def test_what_of_ours_is_broken(self):
         core = self.root / "inject/libautoamp-core.so"
@@ -180,7 +231,7 @@ class Receipt(Case):
         self.assertNotIn("a second copy", self.receipt("--", TRACED, "mixed"))
 
     def test_calls_that_have_no_lower_form(self):
-        self.assertIn("7 calls, all 16-bit already: nothing to lower", self.receipt("--", TRACED, "low"))
+        self.assertIn("7 calls of cublasGemmEx (already_low): nothing to lower", self.receipt("--", TRACED, "low"))
         text = self.receipt("--", TRACED, "vectors")
         self.assertIn("11 calls, none an fp32 product", text)
         self.assertIn("float64 6", text)

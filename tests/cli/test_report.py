@@ -172,6 +172,29 @@ class Table(Case):
         line = next(line for line in self.summary(self.trace("convolutions")).splitlines() if line.startswith("most time"))
         self.assertRegex(line, r"\Amost time: conv2d n32 c256 28x28 k256 3x3 s1 p1 d1 g1 n(hwc|chw) [0-9.]+ %\Z")
 
+    def test_several_runs_show_the_settings_of_each(self):
+        names = self.trace("mixed"), self.trace("observed"), self.trace("low")
+        text = self.summary(*names)
+        self.assertIn("mixed.aat, low.aat: level O1, dtype float16; on ", text)
+        self.assertIn("\nobserved.aat: level O0, dtype float16; on ", text)
+        self.assertRegex(self.summary(names[0], names[2]), r"\nlevel O1, dtype float16; on autoamp emulated")
+        text = self.summary("--report", "config", *names)
+        self.assertRegex(text, r"\nmixed\.aat, low\.aat\nsetting .*\nlevel +O1 ")
+        self.assertRegex(text, r"\nobserved\.aat\nsetting .*\nlevel +O0 ")
+
+    def test_nothing_is_said_only_where_something_was_looked_at(self):
+        name = self.trace("many", "many.aat", "0")  # a signature without calls
+        self.assertIn("gain: unknown, no call was recorded\n", self.summary(name))
+        untraced = "The program's own gradient scaler: not traced, AUTOAMP_TRACE=kernels does\n"
+        self.assertIn(untraced, self.summary("--report", "scaler", self.trace("mixed")))
+        traced = self.summary("--report", "scaler", self.trace("kernels", "k.aat", "1000"))
+        self.assertRegex(traced, r"own gradient scaler\n.*\n.*torch")
+        self.assertIn("own gradient scaler: nothing\n",
+                      self.summary("--report", "scaler", self.trace("quiet_kernels", "q.aat", "1000")))
+        supposed = self.summary("--report", "scaler", "--what-if", "LEVEL=O1", "mixed.aat")
+        self.assertNotIn(": nothing", supposed)
+        self.assertNotIn("no scale had to change", self.summary("--what-if", "LEVEL=O1,STRATEGY=cast", "k.aat"))
+
     def test_reasons_say_what_to_do(self):
         text = self.summary("--report", "reasons", self.trace("faults"))
         self.assertRegex(text, r"kept: not_profitable +400 calls, 13.4 GFLOP, 0.7 % of the fp32 FLOP, 1.20 ms by the cost model\n +the cost model.*\n +try: ")
@@ -356,7 +379,7 @@ class Views(Case):
         text = self.text("--report", "scaler", name)
         self.assertRegex(text, r"init +[0-9a-f]{8} +A +- +2\^3 +1.5 +- +- +- +cublasSgemm_v2 1024x1024x1024\n")
         self.assertNotRegex(text[text.index("What the scaler met"):].splitlines()[2], " (init|rescale) ")
-        self.assertTrue(text.endswith("The program's own gradient scaler: nothing\n"), text)
+        self.assertTrue(text.endswith("The program's own gradient scaler: not traced, AUTOAMP_TRACE=kernels does\n"), text)
         observed = self.json(self.trace("kernels", "k.aat", "1000"))["scaler"]["observed"]
         self.assertEqual([(row["framework"], row["step"], row["count"]) for row in observed], [("torch", "unscale", 1)])
 
@@ -435,6 +458,19 @@ class Views(Case):
             if settings:
                 self.refused(self.autoamp("report", "--what-if", settings, name), 2, word)
 
+
+    def test_what_if_shows_the_settings_that_it_assumed(self):
+        names = self.trace("observed"), self.trace("mixed")
+        line = (r"assumed: enabled 1, level {}, dtype bfloat16, lists torch, (custom_\w+ \S+, )*use_promote 1, scaling auto, strategy \w+, scope process, "
+                "gpu_model auto")
+        for view in ("summary", "ops", "reasons"):
+            text = " ".join(self.text("--report", view, "--what-if", "DTYPE=bfloat16", *names).split())
+            for level in ("O0", "O1"):
+                self.assertRegex(text, line.format(level), view)
+        run = self.json("--what-if", "DTYPE=bfloat16", names[1])["runs"][0]
+        self.assertEqual((run["config"]["dtype"], run["config_origin"]["dtype"]), ("bfloat16", "--what-if"))
+        self.assertEqual((run["config"]["strategy"], run["config_origin"]["strategy"]), ("auto", "default"))
+        self.assertEqual((run["config"]["level"], run["config_origin"]["level"]), ("O1", "environment"))
 
     def test_what_if_of_each_setting(self):
         """Each changes what it should of calls that were observed, each in its own way."""

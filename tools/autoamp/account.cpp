@@ -306,6 +306,8 @@ std::vector<std::string> warnings(const Account &account)
 		lines.push_back(emulatedLine);
 	if (!account.whatIf.empty())
 		lines.push_back("WHAT IF " + account.whatIf + ": decided again, nothing was run");
+	for (const auto &settings : account.assumed)
+		lines.push_back("assumed: " + settings);
 	return lines;
 }
 

@@ -52,8 +52,9 @@ struct Account {
 	std::vector<ScalerSum> scaler;
 	uint64_t notes = 0;
 	std::string firstNote;
-	std::string whatIf; // the settings that all of it was decided again with
-	uint64_t plans = 0; // of cuDNN, built for the first call of each signature
+	std::string whatIf;               // the settings that all of it was decided again with, as typed
+	std::vector<std::string> assumed; // all settings of the new decisions, one line for each configuration
+	uint64_t plans = 0;               // of cuDNN, built for the first call of each signature
 	double planMs = 0;
 	trace::Loss loss;
 	std::vector<trace::OverheadInfo> overhead; // of CUPTI, by kind

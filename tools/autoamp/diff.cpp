@@ -1,8 +1,10 @@
 #include "tools/autoamp/diff.h"
 
+#include "tools/autoamp/escape.h"
 #include "tools/autoamp/views.h"
 
 #include <map>
+#include <set>
 #include <unistd.h>
 
 namespace autoamp::tool {
@@ -14,7 +16,6 @@ struct Side {
 	uint64_t calls = 0;
 	double hostNs = 0, kernelNs = NAN;
 	std::map<std::string, uint64_t> ways; // "lowered float16 (white_list)": calls
-	bool isLowered = false;
 
 	double timeNs(bool isMeasured) const { return isMeasured ? kernelNs : hostNs; }
 	std::string way() const
@@ -56,6 +57,68 @@ Json describe(const Pair &pair)
 	return object;
 }
 
+// The values of each setting in the processes of one side.
+using Values = std::map<std::string, std::set<std::string>>;
+
+// Everything that holds for a whole run and may explain a difference. The name of its trace never does.
+Values settingsOf(const Runs &runs)
+{
+	Values values;
+	for (const auto &run : runs) {
+		for (const auto &property : run.config)
+			if (property.name != policy::optionTable()[static_cast<size_t>(policy::Option::traceFile)].name)
+				values[configName(property.name)].insert(property.value);
+		for (const auto &property : run.rules)
+			values["rule " + property.name].insert(property.value);
+		for (const auto &property : run.versions)
+			values[property.name + " version"].insert(property.value);
+		for (size_t ordinal = 0; ordinal < run.devices.size(); ordinal++)
+			values[fmt::format("device {}", ordinal)].insert(run.devices[ordinal]);
+	}
+	return values;
+}
+
+struct Difference {
+	std::string name, before, after;
+};
+
+std::vector<Difference> differences(const Runs &before, const Runs &after)
+{
+	auto ofBefore = settingsOf(before), ofAfter = settingsOf(after);
+	const auto textOf = [](const std::set<std::string> &values) { return fmt::format("{}", fmt::join(values, " | ")); };
+	for (const auto &[name, values] : ofAfter)
+		ofBefore[name];
+	std::vector<Difference> list;
+	for (const auto &[name, values] : ofBefore)
+		if (textOf(values) != textOf(ofAfter[name]))
+			list.push_back({name, textOf(values), textOf(ofAfter[name])});
+	return list;
+}
+
+Json filesOf(const Runs &runs)
+{
+	Json files = Json::array();
+	for (const auto &run : runs)
+		files.push_back(run.path);
+	return files;
+}
+
+// "before: a.aat (traced)", "after: b.aat (traced, 2 processes)", and a line for each setting that differs.
+std::vector<std::string> heading(const Runs (&runs)[2], const DiffOptions &options, const std::vector<Difference> &list)
+{
+	std::vector<std::string> lines;
+	for (size_t side = 0; side < 2; side++)
+		lines.push_back(fmt::format("{}: {} ({}{})", side ? "after" : "before",
+		                            quoted(here(side ? options.after : options.before)), runs[side].front().program,
+		                            runs[side].size() > 1 ? ", " + count(runs[side].size()) + " processes" : ""));
+	const auto orDash = [](const std::string &value) { return value.empty() ? "-" : value; };
+	for (const auto &each : list)
+		lines.push_back(fmt::format("{}: {} > {}", each.name, orDash(each.before), orDash(each.after)));
+	if (list.empty())
+		lines.push_back("both have the same settings, versions and devices");
+	return lines;
+}
+
 } // namespace
 
 Status diff(const DiffOptions &options, const policy::Options &configuration)
@@ -83,13 +146,12 @@ Status diff(const DiffOptions &options, const policy::Options &configuration)
 				if (const double ns = row.kernelNs + (std::isnan(row.castNs) ? 0 : row.castNs); !std::isnan(ns))
 					sum.kernelNs = std::isnan(sum.kernelNs) ? ns : sum.kernelNs + ns;
 				sum.ways[fmt::format("{} {} ({})", row.decision, row.dtypeCompute, row.reason)] += row.calls;
-				sum.isLowered |= row.decision == "lowered";
 			}
 	}
 
 	// What the calls of the second run took, and would have at the times of the first.
 	double took = 0, wouldTake = 0;
-	bool isErrorUnknown = false;
+	size_t common = 0;
 	std::vector<Pair> list;
 	for (auto &[key, pair] : pairs) {
 		const auto &[before, after] = pair.sides;
@@ -99,7 +161,7 @@ Status diff(const DiffOptions &options, const policy::Options &configuration)
 			pair.ratio = other / one;
 			took += other * double(after.calls), wouldTake += one * double(after.calls);
 		}
-		isErrorUnknown |= after.isLowered;
+		common += before.calls > 0 && after.calls > 0;
 		list.push_back(std::move(pair));
 	}
 	const auto weight = [&](const Pair &pair) { // work, where times mean nothing
@@ -139,8 +201,16 @@ Status diff(const DiffOptions &options, const policy::Options &configuration)
 
 	const double percent = wouldTake > 0 ? 100 * (took / wouldTake - 1) : NAN;
 	const auto &format = options.format;
+	const auto changes = differences(runs[0], runs[1]);
 	if (format == "json") {
+		Json settings = Json::array();
+		for (const auto &each : changes)
+			settings.push_back({{"name", each.name}, {"before", orNull(each.before)}, {"after", orNull(each.after)}});
 		const Json head = {{"schema", "autoamp.diff/1"},
+		                   {"files_before", filesOf(runs[0])},
+		                   {"files_after", filesOf(runs[1])},
+		                   {"settings", settings},
+		                   {"common", common},
 		                   {"emulated", isEmulated},
 		                   {"time", isMeasured ? "kernel_ns" : "host_ns"},
 		                   {"slower_percent", orNull(percent)},
@@ -156,6 +226,8 @@ Status diff(const DiffOptions &options, const policy::Options &configuration)
 	} else {
 		const char *gap = format == "md" ? "\n" : "";
 		fmt::print("{}", isEmulated ? fmt::format("{}\n{}", emulatedLine, gap) : "");
+		for (const auto &line : heading(runs, options, changes))
+			fmt::print("{}\n{}", format == "md" ? markdown(line) : shown(line), gap);
 		format == "md" ? writeMarkdown(stdout, sheet)
 		               : writeTable(stdout, Terminal(STDOUT_FILENO, options.colour), sheet);
 		if (sheet.hidden > 0)
@@ -167,13 +239,15 @@ Status diff(const DiffOptions &options, const policy::Options &configuration)
 	}
 	if (options.slower && isEmulated)
 		fail(Status::wrong, "diff: --fail-if-slower: the times of an emulated run say nothing");
+	if (common == 0)
+		fail(Status::failed, "diff: {} and {} have no signature in common", quoted(here(options.before)),
+		     quoted(here(options.after)));
 	if (options.slower && std::isnan(percent))
-		fail(Status::failed, "diff: --fail-if-slower: the runs have no call in common");
+		fail(Status::failed, "diff: --fail-if-slower: no signature of both runs has a time");
 	if (options.slower && percent > *options.slower)
 		fail(Status::failed, "diff: {:.1f} % slower, more than {} %", percent, *options.slower);
-	if (options.error && isErrorUnknown) // an unknown error is not a small one
-		fail(Status::failed,
-		     "diff: --fail-if-error: the errors of the lowered calls are unknown, no trace measured them");
+	if (options.error) // no trace has measured errors, and an unknown error is not a small one
+		fail(Status::wrong, "diff: --fail-if-error: no run measured an error");
 	return status;
 }
 

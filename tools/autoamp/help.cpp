@@ -59,9 +59,10 @@ Any of them:
                   lies in a call or the machine stands. GPU_MODEL=a100: on that device
 
 autoamp diff A B   [--format table|json|csv|jsonl|md] [--sort COLUMN] [--top N]
-  per signature: calls, time, ratio of the time a call takes, how it ran. Exit status 1:
+  the settings that differ; per signature: calls, time, ratio of the time a call takes, how
+  it ran. Exit status 1 if the runs have no signature in common, or with
   --fail-if-slower PCT   the calls of both took so many percent longer
-  --fail-if-error E      a lowered call's max_error is above E, or unknown
+  --fail-if-error E      a lowered call's max_error is above E; refused (2) if no run measured errors
 
 autoamp export --type sqlite|perfetto|chrome|csv|jsonl|parquet -o OUT [--force] [--raw] FILE|DIR...
   OUT appears when it is whole; docs/export.md says what is in it

@@ -146,6 +146,7 @@ Ending launch(const std::vector<std::string> &command, const Environment &enviro
 	int status = 0;
 	::waitpid(ending.pid, &status, 0);
 	ending.signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+	ending.isCoreDumped = ending.signal && WCOREDUMP(status);
 	ending.status = ending.signal ? 128 + ending.signal : WEXITSTATUS(status);
 	return ending;
 }

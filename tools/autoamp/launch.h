@@ -3,6 +3,7 @@
 #pragma once
 
 #include "src/policy/options.h"
+#include "tools/autoamp/ending.h"
 
 #include <map>
 #include <span>
@@ -33,11 +34,6 @@ private:
 // configuration.
 std::string programName(const std::vector<std::string> &command);
 
-struct Ending {
-	pid_t pid = 0;
-	int status = 0; // what a shell would show: 128+N for a signal
-	int signal = 0;
-};
 // Runs it to its end; signals sent to this process are passed on. Failure 126 or 127 if it cannot be started.
 Ending launch(const std::vector<std::string> &command, const Environment &environment);
 

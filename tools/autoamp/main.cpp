@@ -148,7 +148,8 @@ struct CommandLine {
 		    ->check(threshold)
 		    ->type_name("PCT");
 		comparing
-		    ->add_option("--fail-if-error", diff.error, "exit 1 if a lowered call's max_error is above, or unknown")
+		    ->add_option("--fail-if-error", diff.error,
+		                 "exit 1 if a lowered call's max_error is above; refused if no run measured errors")
 		    ->check(threshold)
 		    ->type_name("E");
 		addSelection(comparing, diff.selection);

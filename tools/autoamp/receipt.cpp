@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <glob.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 namespace autoamp::tool {
@@ -40,28 +41,44 @@ std::string asGlob(const std::string &pattern)
 	return hasSuffix && suffix < pattern.size() ? result : result + "*";
 }
 
-// The traces of this run. Other runs may write into the same folder at the same time (ranks of one job do).
-Runs collect(const Outcome &outcome)
-{
+struct Collected {
 	Runs runs;
+	std::string unreadable; // the error of a file that may be a damaged trace of this run; "": no such file
+};
+
+// The traces of this run. Other runs may write into the same folder at the same time (ranks of one job do).
+Collected collect(const Outcome &outcome)
+{
+	Collected collected;
 	glob_t found = {};
 	if (::glob(asGlob(outcome.configuration.traceFile).c_str(), GLOB_NOSORT, nullptr, &found) == 0)
 		for (size_t i = 0; i < found.gl_pathc; i++) {
-			const auto ids = trace::runIdsOf(found.gl_pathv[i]);
+			const std::string path = found.gl_pathv[i];
+			const auto ids = trace::runIdsOf(path);
+			struct stat status;
 			std::string error;
-			if (!ids || !ids->isPartOf(outcome.id))
-				continue;
-			trace::foldTail(found.gl_pathv[i]);
-			if (auto run = trace::Trace::open(found.gl_pathv[i], error))
-				runs.push_back(std::move(*run));
+			if (ids && ids->isPartOf(outcome.id)) {
+				trace::foldTail(path);
+				if (auto run = trace::Trace::open(path, error))
+					collected.runs.push_back(std::move(*run));
+			} else if (!ids && ::stat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode) &&
+			           status.st_mtim.tv_sec >= outcome.startedSeconds && !trace::Trace::open(path, error)) {
+				collected.unreadable = error; // its id is lost, but the program may have written it
+			}
 		}
 	::globfree(&found);
+	auto &runs = collected.runs;
 	std::sort(runs.begin(), runs.end(), [](auto &x, auto &y) { return x.startedNs < y.startedNs; });
-	return runs;
+	return collected;
 }
 
-// No intercepted call: why, as far as can be told from outside.
-Diagnosis diagnose(const Outcome &outcome)
+// The cause if the traces contain no call. isUnseen: calls may have been made, and only their record is missing.
+struct Absence {
+	Diagnosis diagnosis;
+	bool isUnseen = false;
+};
+
+Absence explainAbsence(const Outcome &outcome, const Collected &collected, bool isOrdinaryEnd)
 {
 	const auto &program = outcome.program;
 	const auto &configuration = outcome.configuration;
@@ -73,40 +90,53 @@ Diagnosis diagnose(const Outcome &outcome)
 		return fmt::format("{}{} run{}{} --{}", before, invocation, outcome.isEmulated ? " --device emulated" : "",
 		                   options, command);
 	};
-	if (!configuration.enabled)
-		return {"AUTOAMP_ENABLED=0 switches autoamp off", again("AUTOAMP_ENABLED=1 ", "")};
-	if (auto obstacle = whyOutOfReach(program))
-		return std::move(*obstacle);
-	if (configuration.trace == policy::TraceLevel::off)
-		return {"AUTOAMP_TRACE=off: what happened was not recorded", again("", " --trace summary")};
-	if (const auto problem = whyNoTrace(configuration.traceFile); !problem.empty())
-		return {fmt::format("no trace can be written to {}: {}", configuration.traceFile, problem),
-		        again("", " -o /tmp/%e.%p.aat")};
-	if (const auto problem = whyCoreFails(installation); !problem.empty())
-		return {fmt::format("autoamp stayed off, {} cannot be loaded: {}", installation.core(), problem),
-		        fmt::format("{} doctor --{}", invocation, command)};
+	const auto doctor = fmt::format("{} doctor --{}", invocation, command);
 	const bool isLinked = program.needs("libcublas") || program.needs("libcudnn");
-	if (!configuration.hookDlsym && !isLinked)
-		return {"the library was loaded, but nothing called cuBLAS or cuDNN through it, and --no-hook misses what "
-		        "dlsym finds",
-		        again("AUTOAMP_HOOK_DLSYM=1 ", "")};
-	if (!isLinked && configuration.valueOf(policy::Option::hookDlsym) != "got")
-		return {"the library was loaded but not called: no cuBLAS or cuDNN call was made, or by a plug-in that binds "
-		        "past what is "
-		        "preloaded (RTLD_DEEPBIND), or products run in other kernels (Triton, CUTLASS, a static cuBLAS in a "
-		        "plugin)",
-		        again("AUTOAMP_HOOK_DLSYM=got ", "")};
-	for (const auto &library : program.libraries)
-		if (library.starts_with("libcublas.so.") && !library.ends_with(".12") && !library.ends_with(".13"))
-			return {fmt::format("{} is linked to {}; autoamp serves CUDA 12 and 13", program.path, library),
-			        "ldd " + quoted(program.path)};
-	if (program.isElf && !isLinked)
-		return {
-		    "the library was loaded but not called: no cuBLAS or cuDNN call was made, or products run in other kernels "
-		    "(Triton, CUTLASS, a static cuBLAS in a plugin)",
-		    again("AUTOAMP_LOG=info ", "")};
-	return {"the library was loaded but not called: the program is linked to the libraries but made no call of them",
-	        again("AUTOAMP_LOG=info ", "")};
+	const bool isDlsymHooked = configuration.hookDlsym || isLinked;
+	const auto older = std::find_if(program.libraries.begin(), program.libraries.end(), [](auto &library) {
+		return library.starts_with("libcublas.so.") && !library.ends_with(".12") && !library.ends_with(".13");
+	});
+	// Evidence that plug-ins are opened. Whether one binds past the preload, nothing here can see.
+	const bool opens = !program.sign(Sign::opens).empty() && configuration.valueOf(policy::Option::hookDlsym) != "got";
+	const auto obstacle = whyOutOfReach(program);
+	const auto noTrace = configuration.trace == policy::TraceLevel::off ? "" : whyNoTrace(configuration.traceFile);
+	const auto noCore = whyCoreFails(installation);
+	const struct {
+		bool holds;
+		std::string cause, next;
+		bool isUnseen = false;
+	} causes[] = {
+	    {!configuration.enabled, "AUTOAMP_ENABLED=0 switches autoamp off", again("AUTOAMP_ENABLED=1 ", "")},
+	    {obstacle.has_value(), obstacle ? obstacle->cause : "", obstacle ? obstacle->next : ""},
+	    {!noCore.empty(), fmt::format("autoamp stayed off, {} cannot be loaded: {}", installation.core(), noCore),
+	     doctor},
+	    {configuration.trace == policy::TraceLevel::off, "AUTOAMP_TRACE=off; calls were lowered as the settings allow",
+	     again("", " --trace summary"), true},
+	    {!noTrace.empty(), fmt::format("no trace can be written to {}: {}", configuration.traceFile, noTrace),
+	     again("", " -o /tmp/%e.%p.aat"), true},
+	    {!collected.unreadable.empty(),
+	     fmt::format("{}; it was truncated or overwritten while the program ran", collected.unreadable),
+	     again("", " -o /tmp/%e.%p.aat"), true},
+	    {older != program.libraries.end(),
+	     fmt::format("{} is linked to {}; autoamp serves CUDA 12 and 13", program.path,
+	                 older != program.libraries.end() ? *older : ""),
+	     "ldd " + quoted(program.path)},
+	    {!isOrdinaryEnd, "the program ended before its first call", doctor},
+	    {!isDlsymHooked,
+	     "the library was loaded, but nothing called cuBLAS or cuDNN through it, and --no-hook misses what dlsym finds",
+	     again("AUTOAMP_HOOK_DLSYM=1 ", "")},
+	    {opens && !isLinked,
+	     "the library was loaded but not called; the program opens cuBLAS or cuDNN with dlopen, and the calls of a "
+	     "plug-in that is opened with RTLD_DEEPBIND bypass a preloaded library",
+	     again("AUTOAMP_HOOK_DLSYM=got ", "")},
+	    {!isLinked,
+	     "the library was loaded but not called: no cuBLAS or cuDNN call was made, or products run in other kernels "
+	     "(Triton, CUTLASS, a static cuBLAS in a plugin)",
+	     doctor},
+	    {true, "the library was loaded but not called: the program links cuBLAS or cuDNN but did not call it", doctor},
+	};
+	const auto &row = *std::find_if(std::begin(causes), std::end(causes), [](auto &each) { return each.holds; });
+	return {{row.cause, row.next}, row.isUnseen};
 }
 
 std::string reasonsIn(const Account &account, bool eligibleOnly)
@@ -160,7 +190,7 @@ const trace::RowInfo *onlyEntry(const Runs &runs)
 	return only;
 }
 
-std::vector<std::string> describe(const Runs &runs, const Account &account)
+std::vector<std::string> describe(const Runs &runs, const Account &account, const Ending &ending)
 {
 	std::vector<std::string> lines;
 	const auto all = count(account.eligible.calls);
@@ -201,9 +231,8 @@ std::vector<std::string> describe(const Runs &runs, const Account &account)
 		lines.push_back(std::move(line));
 	for (const auto &worry : scalerWorries(account))
 		lines.push_back(worry);
-	for (const auto &run : runs)
-		if (!run.diedInside.empty())
-			lines.push_back(fmt::format("pid {} died inside {}", run.pid, run.diedInside));
+	const auto deaths = describeDeaths(ending, runs);
+	lines.insert(lines.end(), deaths.begin(), deaths.end());
 	if (const auto recorded = describeRecorded(runs); !recorded.empty())
 		lines.push_back("recorded: " + recorded);
 	if (hasLoss(account.loss))
@@ -220,21 +249,27 @@ std::vector<std::string> describe(const Runs &runs, const Account &account)
 void writeReceipt(const Outcome &outcome, Colour colour)
 {
 	const Terminal terminal(STDERR_FILENO, colour);
-	const auto runs = collect(outcome);
+	const auto collected = collect(outcome);
+	const auto &runs = collected.runs;
 	const auto account = add(runs);
 	std::string text;
 	if (outcome.isEmulated || account.isEmulated)
 		text += fmt::format("{}\n", terminal.paint(Style::yellow, emulatedLine));
 	std::vector<std::string> lines;
+	const auto ending = describeEnding(outcome.ending, runs);
 	const auto recorded = describeRecorded(runs);
 	if (account.all.calls == 0 && !recorded.empty()) {
 		lines = {"recorded: " + recorded, fmt::format("{} in {}", plural(runs.size(), "trace"), whereToFind(runs))};
 	} else if (account.all.calls == 0) {
-		const auto diagnosis = diagnose(outcome);
-		lines = {"no cuBLAS or cuDNN call was intercepted: " + diagnosis.cause, "next: " + diagnosis.next};
+		const auto absence = explainAbsence(outcome, collected, ending.empty());
+		lines = {(absence.isUnseen ? "calls were not recorded: " : "no cuBLAS or cuDNN call was intercepted: ") +
+		             absence.diagnosis.cause,
+		         "next: " + absence.diagnosis.next};
 	} else {
-		lines = describe(runs, account);
+		lines = describe(runs, account, outcome.ending);
 	}
+	if (!ending.empty())
+		lines.insert(lines.begin(), ending);
 	for (const auto &line : lines) { // a rule to copy has several lines
 		std::string safe;
 		for (size_t at = 0; at <= line.size();) {

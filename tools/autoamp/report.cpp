@@ -134,11 +134,13 @@ Status report(const ReportOptions &options, const policy::Options &configuration
 	auto runs = gather(options.places, configuration, status);
 	if (runs.empty())
 		return Status::wrong;
+	std::vector<std::string> assumed;
 	if (!options.whatIf.empty())
-		redecide(runs, options.whatIf, entries);
+		assumed = redecide(runs, options.whatIf, entries);
 
 	auto account = add(runs);
 	account.whatIf = options.whatIf;
+	account.assumed = std::move(assumed);
 	const bool isMerged = !isRows && format != "json"; // for people
 	const auto merged = isMerged ? mergedRows(runs) : std::vector<trace::RowInfo>();
 	std::vector<OpsRow> rows;
@@ -194,7 +196,7 @@ Status report(const ReportOptions &options, const policy::Options &configuration
 	}
 	const size_t width = format == "md" ? 0 : terminal.width;
 	for (const auto &line : warnings(account))
-		fmt::print("{}\n{}", wrap(line, width, 0), format == "md" ? "\n" : "");
+		fmt::print("{}\n{}", wrap(shown(line), width, 0), format == "md" ? "\n" : "");
 	if (view == "kernels" && !account.hasKernels)
 		fmt::print("no kernels in this trace: AUTOAMP_TRACE=kernels records them, unless the summary names a failure "
 		           "(kernels_off)\n");
@@ -213,7 +215,12 @@ Status report(const ReportOptions &options, const policy::Options &configuration
 	} else {
 		const char *gap = "";
 		for (const auto *sheet : {&lists.sites, &lists.events, &lists.observed}) {
-			fmt::print("{}{}{}\n{}", std::exchange(gap, "\n"), sheet->caption, sheet->size() ? "" : ": nothing",
+			// "nothing" is an answer only if the traces could have it.
+			const char *none = !account.whatIf.empty() ? ": unknown, nothing was run"
+			                   : sheet == &lists.observed && !account.hasKernels
+			                       ? ": not traced, AUTOAMP_TRACE=kernels does"
+			                       : ": nothing";
+			fmt::print("{}{}{}\n{}", std::exchange(gap, "\n"), sheet->caption, sheet->size() ? "" : none,
 			           format == "md" ? "\n" : "");
 			if (sheet->size() > 0)
 				write(*sheet);

@@ -46,8 +46,9 @@ using Runs = std::vector<trace::Trace>;
 // The traces of files and folders; of nothing the newest one. A bad file among many does not hide the others, but it is
 // said and the status tells.
 Runs gather(const std::vector<std::string> &places, const policy::Options &configuration, Status &status);
-// The runs as they would be with other settings: NAME=VALUE,...
-void redecide(Runs &runs, const std::string &settings, std::span<const char *const> entries);
+// The runs as they would be with other settings: NAME=VALUE,... Their configuration becomes the assumed one. Returns
+// the assumed settings that decide about calls, one line for each configuration of the runs.
+std::vector<std::string> redecide(Runs &runs, const std::string &settings, std::span<const char *const> entries);
 // What the user can do about it, best first: each one line.
 std::vector<std::string> suggestions(const Account &account);
 // What the scaler met, and what the worst of it means; empty: nothing that a user has to know.

@@ -201,6 +201,7 @@ int run(const RunOptions &options, std::span<const char *const> entries)
 		makeRoom(name, options.force);
 
 	outcome.id = startRun(environment);
+	outcome.startedSeconds = ::time(nullptr);
 	outcome.ending = launch(options.command, environment);
 	outcome.rank =
 	    trace::jobRank([](const char *name) { return policy::environmentValue(policy::processEnvironment(), name); });

@@ -8,6 +8,7 @@
 #include "tools/autoamp/launch.h"
 #include "tools/autoamp/text.h"
 
+#include <ctime>
 #include <span>
 #include <string>
 #include <vector>
@@ -34,8 +35,9 @@ struct Outcome {
 	std::vector<std::string> command;
 	policy::Options configuration;
 	bool isEmulated = false;
-	std::string rank; // that this program and the application have in a job; empty: none
-	uint64_t id = 0;  // the id of this run; every trace of the run contains it
+	std::string rank;          // that this program and the application have in a job; empty: none
+	uint64_t id = 0;           // the id of this run; every trace of the run contains it
+	time_t startedSeconds = 0; // CLOCK_REALTIME, before the start
 	Ending ending;
 };
 void writeReceipt(const Outcome &outcome, Colour colour);

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <fmt/format.h>
 #include <map>
+#include <sstream>
 
 namespace autoamp::tool {
 
@@ -36,6 +37,47 @@ std::string endingOf(const trace::Trace &run)
 	return run.diedInside.empty() ? run.ended : fmt::format("{}, died inside {}", run.ended, run.diedInside);
 }
 
+// Under which configuration, on which device.
+std::string settingsOf(const trace::Trace &run)
+{
+	std::vector<std::string> parts;
+	for (const char *name : {"level", "dtype", "strategy", "scaling"})
+		if (const auto value = configOf(run, name);
+		    !value.empty() && (name != std::string("scaling") || value == "off"))
+			parts.push_back(fmt::format("{} {}", name, value));
+	auto line = join(parts, ", ");
+	if (!run.devices.empty())
+		line += (line.empty() ? "on " : "; on ") + run.devices.front();
+	return line;
+}
+
+// Runs grouped by a text, such as their settings; in the order of the runs.
+using Alike = std::vector<std::pair<std::string, std::vector<const trace::Trace *>>>;
+template <class TextOf>
+Alike alike(const Runs &runs, TextOf textOf)
+{
+	Alike groups;
+	std::map<std::string, size_t> places;
+	for (const auto &run : runs) {
+		auto text = textOf(run);
+		const auto [place, isNew] = places.emplace(text, groups.size());
+		if (isNew)
+			groups.push_back({std::move(text), {}});
+		groups[place->second].second.push_back(&run);
+	}
+	return groups;
+}
+
+// "a.aat, b.aat and 2 more"
+std::string filesOf(const std::vector<const trace::Trace *> &runs)
+{
+	std::vector<std::string> names;
+	for (size_t i = 0; i < runs.size() && i < 3; i++)
+		names.push_back(here(runs[i]->path));
+	const auto text = join(names, ", ");
+	return runs.size() > 3 ? fmt::format("{} and {} more", text, runs.size() - 3) : text;
+}
+
 // Which program, how it ended, under which configuration.
 std::vector<std::string> heading(const Runs &runs, size_t width)
 {
@@ -53,16 +95,17 @@ std::vector<std::string> heading(const Runs &runs, size_t width)
 		if (!died.empty())
 			lines.push_back(join(died, "; "));
 	}
-	std::vector<std::string> parts;
-	for (const char *name : {"level", "dtype", "strategy", "scaling"})
-		if (const auto value = configOf(first, name);
-		    !value.empty() && (name != std::string("scaling") || value == "off"))
-			parts.push_back(fmt::format("{} {}", name, value));
-	auto line = join(parts, ", ");
-	if (!first.devices.empty())
-		line += (line.empty() ? "on " : "; on ") + first.devices.front();
-	if (!line.empty())
-		lines.push_back(line);
+	constexpr size_t most = 4; // lines: the summary has little room
+	const auto groups = alike(runs, settingsOf);
+	for (size_t i = 0; i < groups.size() && i < most; i++) {
+		const auto &[settings, members] = groups[i];
+		if (groups.size() == 1 && !settings.empty())
+			lines.push_back(settings);
+		else if (groups.size() > 1)
+			lines.push_back(fmt::format("{}: {}", filesOf(members), settings.empty() ? "settings unknown" : settings));
+	}
+	if (groups.size() > most)
+		lines.push_back(fmt::format("and {} (--report config)", plural(groups.size() - most, "other configuration")));
 	return lines;
 }
 
@@ -108,6 +151,8 @@ std::string work(const Terminal &terminal, const Account &account, size_t width)
 std::string gain(const Account &account)
 {
 	const auto &lowered = account.lowered;
+	if (account.all.calls == 0)
+		return "gain: unknown, no call was recorded";
 	if (lowered.calls == 0)
 		return "gain: none, nothing was lowered";
 	if (account.isEmulated)
@@ -243,14 +288,21 @@ void writeSummary(std::FILE *out, const Terminal &terminal, const Runs &runs, co
                   const std::string &places)
 {
 	const size_t width = terminal.width ? terminal.width : usualWidth;
-	std::vector<std::string> top = warnings(account), tail;
+	std::vector<std::string> top, tail;
+	for (const auto &line : warnings(account)) {
+		std::istringstream parts(wrap(line, width, 2)); // whole: the settings that were assumed are long
+		for (std::string part; std::getline(parts, part);)
+			top.push_back(part);
+	}
 	const auto head = heading(runs, width);
 	top.insert(top.end(), head.begin(), head.end());
 	top.push_back("");
 
 	tail = scalerWorries(account);
-	if (tail.empty() && account.loweredTo.contains("float16"))
-		tail.push_back("scaling: no scale had to change");
+	const bool isScaled =
+	    std::all_of(runs.begin(), runs.end(), [](auto &run) { return configOf(run, "scaling") != "off"; });
+	if (tail.empty() && account.loweredTo.contains("float16") && account.whatIf.empty())
+		tail.push_back(isScaled ? "scaling: no scale had to change" : "scaling: off");
 	for (auto &line : shortages(account))
 		tail.push_back(std::move(line));
 	for (auto &line : tail) // a rule of several lines leaves no room for what was kept
@@ -287,21 +339,19 @@ void writeSummary(std::FILE *out, const Terminal &terminal, const Runs &runs, co
 
 void writeConfig(std::FILE *out, const Terminal &terminal, const Runs &runs)
 {
-	std::string before; // the processes of a run nearly always agree
-	for (const auto &run : runs) {
+	const auto groups = alike(runs, [&](const trace::Trace &run) {
 		Table table("lll");
 		table.add({"setting", "value", "from"}, Style::bold);
 		for (const auto &[name, value, origin] : run.config)
 			table.add({configName(name), value.empty() ? "-" : value, origin});
 		for (const auto &[number, rule, origin] : run.rules)
 			table.add({"rule " + number, rule, origin});
-		auto text = table.print(terminal, terminal.width);
-		if (text == before)
-			continue;
-		fmt::print(out, "{}{}{}", run.emulated && before.empty() ? std::string(emulatedLine) + "\n" : "",
-		           runs.size() > 1 ? fmt::format("pid {}\n", run.pid) : "", text);
-		before = std::move(text);
-	}
+		return table.print(terminal, terminal.width);
+	});
+	if (std::any_of(runs.begin(), runs.end(), [](auto &run) { return run.emulated; }))
+		fmt::print(out, "{}\n", emulatedLine);
+	for (const auto &[table, members] : groups)
+		fmt::print(out, "{}{}", runs.size() > 1 ? shown(filesOf(members)) + "\n" : "", table);
 }
 
 void writeReasons(std::FILE *out, const Terminal &terminal, const Sheet &reasons, const Account &account)

@@ -22,6 +22,18 @@ bool isOfSettings(const std::string &word)
 	return known && std::find(std::begin(ours), std::end(ours), *known) != std::end(ours);
 }
 
+// True if the option can change a decision.
+bool decides(const policy::OptionRow &row)
+{
+	using enum policy::Option;
+	static constexpr policy::Option others[] = {memory, trace,     directory, traceFile,    traceMaxSize, cuptiPath,
+	                                            log,    hookDlsym, config,    captureRange, delay,        duration};
+	return row.type != policy::ValueType::emulator &&
+	       std::none_of(std::begin(others), std::end(others), [&](policy::Option other) {
+		       return &policy::optionTable()[static_cast<size_t>(other)] == &row;
+	       });
+}
+
 using Settings = std::vector<std::pair<std::string, std::string>>; // variable, value
 
 Settings settingsOf(const std::string &text)
@@ -39,14 +51,9 @@ Settings settingsOf(const std::string &text)
 		auto name = part.substr(0, equals);
 		std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return std::toupper(c); });
 		settings.emplace_back("AUTOAMP_" + name, part.substr(equals + 1));
-		using enum policy::Option;
-		static constexpr policy::Option others[] = {memory, trace,     directory, traceFile,    traceMaxSize, cuptiPath,
-		                                            log,    hookDlsym, config,    captureRange, delay,        duration};
 		const auto isNamed = [&](const char *option) { return settings.back().first == option; };
 		const auto table = policy::optionTable();
-		if (std::any_of(std::begin(others), std::end(others), [&](auto o) { return isNamed(table[size_t(o)].name); }) ||
-		    std::any_of(table.begin(), table.end(),
-		                [&](auto &row) { return row.type == policy::ValueType::emulator && isNamed(row.name); }))
+		if (std::any_of(table.begin(), table.end(), [&](auto &row) { return !decides(row) && isNamed(row.name); }))
 			fail(Status::wrong, "report: --what-if: {} decides nothing about a recorded call", name);
 		if (std::count_if(settings.begin(), settings.end(), [&](auto &set) { return isNamed(set.first.c_str()); }) > 1)
 			fail(Status::wrong, "report: --what-if: {} stands there twice", name);
@@ -97,6 +104,29 @@ policy::Device deviceOf(const trace::Trace &run, const trace::RowInfo &row, cons
 	return {&model, recorded > 0 && !isModelSet ? recorded : model.computeCapability, true};
 }
 
+// The settings that the new decisions assume become the run's configuration. Returns them in one line.
+std::string assume(trace::Trace &run, const policy::Options &options, const Settings &settings)
+{
+	std::string line;
+	const auto table = policy::optionTable();
+	for (size_t i = 0; i < table.size(); i++) {
+		if (!decides(table[i]))
+			continue;
+		const auto &value = options.value[i];
+		if (!value.empty())
+			line += fmt::format("{}{} {}", line.empty() ? "" : ", ", configName(table[i].name), value);
+		auto known = std::find_if(run.config.begin(), run.config.end(),
+		                          [&](auto &property) { return property.name == table[i].name; });
+		const bool isTyped =
+		    std::any_of(settings.begin(), settings.end(), [&](auto &set) { return set.first == table[i].name; });
+		if (known == run.config.end())
+			run.config.push_back({table[i].name, value, isTyped ? "--what-if" : "default"});
+		else if (isTyped)
+			known->value = value, known->origin = "--what-if";
+	}
+	return line + (run.rules.empty() ? "" : fmt::format(", {}", plural(run.rules.size(), "rule")));
+}
+
 bool isSame(const policy::Decision &x, const policy::Decision &y)
 {
 	return std::tie(x.verdict, x.reason, x.strategy, x.precision) ==
@@ -107,8 +137,9 @@ bool isSame(const policy::Decision &x, const policy::Decision &y)
 
 // A trace says less of a call than the library saw. So a row changes by what the settings change of its decision, and
 // stands where they change nothing.
-void redecide(Runs &runs, const std::string &text, std::span<const char *const> entries)
+std::vector<std::string> redecide(Runs &runs, const std::string &text, std::span<const char *const> entries)
 {
+	std::vector<std::string> assumed;
 	const auto settings = settingsOf(text);
 	const bool isModelSet =
 	    std::any_of(settings.begin(), settings.end(), [](auto &set) { return set.first == "AUTOAMP_GPU_MODEL"; });
@@ -134,7 +165,11 @@ void redecide(Runs &runs, const std::string &text, std::span<const char *const> 
 		}
 		run.scaler.clear(), run.scalerTotals.clear(), run.kernels.clear();
 		run.hasKernels = false;
+		if (auto line = assume(run, options, settings);
+		    std::find(assumed.begin(), assumed.end(), line) == assumed.end())
+			assumed.push_back(std::move(line));
 	}
+	return assumed;
 }
 
 } // namespace autoamp::tool

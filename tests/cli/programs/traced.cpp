@@ -68,7 +68,7 @@ void scaler(RowId row, const char *kind, char operand)
 }
 
 // 100 calls, three of four lowered, each with its kernels; one kernel of a gradient scaler, one that nobody knows.
-void deviceWork(Lane *lane, int kernelNs, const KernelLosses &losses)
+void deviceWork(Lane *lane, int kernelNs, const KernelLosses &losses, bool hasScaler)
 {
 	recorder.clock(0);
 	for (uint64_t i = 0; i < 100; i++) {
@@ -88,7 +88,7 @@ void deviceWork(Lane *lane, int kernelNs, const KernelLosses &losses)
 	const char *const unscale = "at::native::_amp_foreach_non_finite_check_and_unscale_cuda_";
 	const KernelEvent others[] = {{5000000, 5000300, 0, unscale, 0, 8, 0, kernelOutside},
 	                              {6000000, 6000100, 0, "stranger", 0, 8, 0, 0}};
-	recorder.kernels(others, losses);
+	recorder.kernels(std::span(others).subspan(hasScaler ? 0 : 1), losses);
 	for (const auto &[kind, ns] : {std::pair("buffer_flush", 700), {"resource", 50}, {"buffer_flush", 800}})
 		recorder.overhead(kind, static_cast<uint64_t>(ns), false);
 }
@@ -143,7 +143,8 @@ void write(const std::string &scenario, int number)
 			recorder.detach(other);
 		}).join();
 	} else if (hasKernels) {
-		deviceWork(lane, number, scenario == "lossy_kernels" ? KernelLosses{1, 2, 3} : KernelLosses{1, 0, 0});
+		deviceWork(lane, number, scenario == "lossy_kernels" ? KernelLosses{1, 2, 3} : KernelLosses{1, 0, 0},
+		           scenario != "quiet_kernels");
 	} else if (scenario == "capped" || scenario == "many") {
 		call(lane, product("lowered", "white_list", 1024), number);
 	} else {
@@ -178,10 +179,15 @@ void write(const std::string &scenario, int number)
 			                 .lostRows = 256,
 			                 .lostColumns = 252});
 		}
-		if (scenario == "killed") {
-			InFlight mark(*lane, lowered);
+		InFlight mark(*lane, lowered);
+		if (scenario == "signalled")
+			::raise(number);
+		if (scenario == "killed")
 			::raise(SIGKILL);
-		}
+		if (scenario == "quits")
+			::_exit(number);
+		if (scenario == "becomes")
+			::execl("/proc/self/exe", "traced", "low", nullptr);
 	}
 	recorder.close(0);
 }

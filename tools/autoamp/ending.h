@@ -1,0 +1,23 @@
+// How a program ended, in words, from its wait status and from what its trace shows. Values; main thread.
+#pragma once
+
+#include "src/trace/reader.h"
+
+#include <string>
+#include <vector>
+
+namespace autoamp::tool {
+
+struct Ending {
+	pid_t pid = 0;
+	int status = 0; // as a shell shows it: 128+N for a signal
+	int signal = 0;
+	bool isCoreDumped = false;
+};
+
+// The end of the program itself; "": it exited with status 0, by way of its exit handlers if it has a trace.
+std::string describeEnding(const Ending &ending, const std::vector<trace::Trace> &runs);
+// The same for each other process that died in a call. Its parent knows the signal; autoamp does not.
+std::vector<std::string> describeDeaths(const Ending &ending, const std::vector<trace::Trace> &runs);
+
+} // namespace autoamp::tool
