@@ -74,7 +74,7 @@ void log(LogLevel level, const char *format, ...)
 {
 	if (!logs(level))
 		return;
-	unsigned before = repeats(format);
+	unsigned before = level == LogLevel::debug ? 0 : repeats(format);
 	if (before >= kRepeats)
 		return;
 	const CallerState callerState;

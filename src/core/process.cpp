@@ -24,6 +24,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <dlfcn.h>
+#include <link.h>
 #include <pthread.h>
 
 namespace autoamp::core {
@@ -93,6 +95,38 @@ void describeDriver(trace::Recorder &recorder)
 			}
 		}
 	}
+}
+
+// AUTOAMP_LOG=info: the path of the core, the settings and their sources, the trace, driver and devices.
+void logStart(const Process &process)
+{
+	if (!base::logs(base::LogLevel::info))
+		return;
+	dl_find_object object;
+	const bool isFound = _dl_find_object(reinterpret_cast<void *>(&logStart), &object) == 0 && object.dlfo_link_map;
+	base::log(base::LogLevel::info, "core %s, version " AUTOAMP_VERSION,
+	          isFound ? object.dlfo_link_map->l_name : "at an unknown path");
+	const policy::Options &options = process.options;
+	std::string settings;
+	for (size_t i = 0; i < policy::optionTable().size(); i++)
+		if (options.origin[i] != policy::Origin::fallback)
+			settings += std::string(settings.empty() ? "" : ", ") + policy::optionTable()[i].name + "=" +
+			            options.value[i] + " (" + options.place[i] + ")";
+	base::log(base::LogLevel::info, "settings: %s; %zu rules", settings.empty() ? "defaults" : settings.c_str(),
+	          options.rules->list.size());
+	base::log(base::LogLevel::info, "trace: %s", process.isTracing ? process.recorder.path() : "none");
+	const cuda::Driver *const driver = cuda::driver();
+	if (!driver) {
+		base::log(base::LogLevel::info, "no CUDA driver in this process");
+		return;
+	}
+	base::log(base::LogLevel::info, "CUDA driver %d.%d%s", driver->version / 1000, driver->version % 1000 / 10,
+	          driver->isEmulated ? ", emulated" : "");
+	int count = 0;
+	if (driver->cuDeviceGetCount(&count) == 0)
+		for (int ordinal = 0; ordinal < count; ordinal++)
+			if (const auto *facts = cuda::deviceFacts(*driver, ordinal))
+				base::log(base::LogLevel::info, "device %d: %s, sm_%d", ordinal, facts->name, facts->capability);
 }
 
 void describeOptions(trace::Recorder &recorder, const policy::Options &options)
@@ -222,6 +256,7 @@ Process *start()
 	// Before another thread is let in: its first kernels would be nobody's.
 	if (process->isTracing && options.trace == policy::TraceLevel::kernels)
 		watchLaunches(*process);
+	logStart(*process);
 	return process;
 }
 
@@ -284,7 +319,7 @@ void meetFirst(Process &process, op::Library library, const void *known)
 	const bool isDnn = library == op::Library::cudnn;
 	if (!isDnn)
 		op::cublasLt(known);
-	if (!process.isTracing || library == op::Library::cublaslt)
+	if (library == op::Library::cublaslt || (!process.isTracing && !base::logs(base::LogLevel::info)))
 		return;
 	using GetProperty = int(int, int *);
 	const char *const name = isDnn ? "cudnnGetProperty" : "cublasGetProperty";
@@ -294,6 +329,7 @@ void meetFirst(Process &process, op::Library library, const void *known)
 			char text[48];
 			std::snprintf(text, sizeof text, "%d.%d.%d", part[0], part[1], part[2]);
 			process.recorder.property("version", op::name(library), text);
+			base::log(base::LogLevel::info, "%s %s", op::name(library), text);
 		} else {
 			base::leaveFault(name);
 		}

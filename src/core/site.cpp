@@ -2,6 +2,7 @@
 
 #include "inject/entry_table.h"
 #include "src/base/hash.h"
+#include "src/base/log.h"
 #include "src/core/caller.h"
 #include "src/core/capture_range.h"
 #include "src/core/context.h"
@@ -38,6 +39,25 @@ bool isEligible(const op::Op &op)
 	        op.obstacle == Obstacle::grouped || op.obstacle == Obstacle::unsupported);
 }
 
+// AUTOAMP_LOG=debug: once for each signature, and once for each reason that its calls fell back for.
+void logDecision(const Site &site, policy::Verdict verdict, policy::Reason reason)
+{
+	if (!base::logs(base::LogLevel::debug))
+		return;
+	const op::Op &op = site.op;
+	const policy::Decision &decision = site.decision;
+	const char *const cause = op::name(policy::causeOf(op, reason));
+	const char *const region = regionOf(site.context).name;
+	base::log(base::LogLevel::debug,
+	          "%s %c%c %ldx%ldx%ld b%d of %s from %s%s%s: %s in %s by %s, %s%s%s; model %.1f us, lowered %.1f us",
+	          entry::entryTable[op.entry].name, letter(op.transa), letter(op.transb), static_cast<long>(op.m),
+	          static_cast<long>(op.n), static_cast<long>(op.k), op.batch, op::name(op.a) ? op::name(op.a) : "?",
+	          callerName(op.caller), region ? " in " : "", region ? region : "", policy::name(verdict),
+	          op::name(decision.precision), policy::name(decision.strategy), policy::name(reason), cause ? ": " : "",
+	          cause ? cause : "", static_cast<double>(decision.estimate) / 1e3,
+	          static_cast<double>(decision.estimateLowered) / 1e3);
+}
+
 trace::RowId makeRow(Process &process, const Rows &rows, const policy::Decision &decision)
 {
 	const Site &site = *rows.site;
@@ -57,6 +77,7 @@ trace::RowId makeRow(Process &process, const Rows &rows, const policy::Decision 
 	row.dtypeOut = op::name(op.out);
 	row.decision = policy::name(decision.verdict);
 	row.reason = policy::name(decision.reason);
+	row.cause = op::name(policy::causeOf(op, decision.reason));
 	row.strategy = policy::name(decision.strategy);
 	row.caller = callerName(op.caller);
 	const Region &region = regionOf(rows.context);
@@ -107,7 +128,8 @@ Site &findSite(const op::Op &op, uint32_t context, const policy::Device &device)
 	const policy::Decision decision = policy::decide(op, regionOf(context).policy->state, whereOf(context, op), device);
 	pthread_mutex_lock(&mutex);
 	Site *site = lookUp(op, context, hash);
-	if (!site) {
+	const bool isNew = !site;
+	if (isNew) {
 		site = new Site;
 		site->op = op;
 		site->context = context;
@@ -125,6 +147,8 @@ Site &findSite(const op::Op &op, uint32_t context, const policy::Device &device)
 		buckets[hash % bucketCount].store(site, std::memory_order_release);
 	}
 	pthread_mutex_unlock(&mutex);
+	if (isNew)
+		logDecision(*site, decision.verdict, decision.reason);
 	return *site;
 }
 
@@ -165,6 +189,8 @@ trace::RowId makeDecidedRow(Process &process, Rows &rows)
 
 trace::RowId fallbackRowOf(Process &process, Rows &rows, policy::Reason reason)
 {
+	if (!rows.rows[static_cast<unsigned>(reason)].load(std::memory_order_relaxed))
+		logDecision(*rows.site, policy::Verdict::fallback, reason);
 	policy::Decision decision = rows.site->decision;
 	decision.verdict = policy::Verdict::fallback;
 	decision.strategy = policy::Strategy::fp32;

@@ -1,5 +1,6 @@
 #include "src/cuda/context.h"
 
+#include "src/base/log.h"
 #include "src/base/once.h"
 
 #define __CUDA_API_VERSION_INTERNAL // names as they are exported: no macro makes another version of one
@@ -178,7 +179,11 @@ Failure Memory::reserve(const Driver &driver, size_t bytes, bool isForGraph)
 	size_t free = 0, total = 0;
 	if (driver.cuMemGetInfo_v2(&free, &total))
 		return Failure::driverError;
-	return (isForGraph ? bytes : used + bytes - reserved) > free / 4 ? Failure::overBudget : Failure::none;
+	if ((isForGraph ? bytes : used + bytes - reserved) > free / 4)
+		return Failure::overBudget;
+	base::log(base::LogLevel::debug, "memory for operands: %llu bytes in use, %zu more%s",
+	          static_cast<unsigned long long>(used), bytes, isForGraph ? " for a graph" : "");
+	return Failure::none;
 }
 
 Block Memory::allocate(const Driver &driver, Stream stream, size_t bytes, bool isUnbounded)

@@ -311,8 +311,11 @@ Op describe(const Entry &entry, uint16_t index, const GraphCall &call, const Cud
 		op.obstacle = isSeen ? Obstacle::unknown_graph : Obstacle::unseen_graph;
 	} else {
 		op = describe(entry, index, *execution.graph, execution.facts.isOnTensorCores, environment);
-		if (op.obstacle == Obstacle::none)
+		if (op.obstacle == Obstacle::none) {
 			op.obstacle = obstacleOf(call, execution.facts, execution.pack);
+			if (op.obstacle == Obstacle::unsupported)
+				op.cause = Cause::variant_pack;
+		}
 	}
 	execution.handle = call.handle;
 	return execution.op = op;

@@ -81,11 +81,12 @@ Arithmetic arithmeticOf(int mathType, const VendorEnvironment &environment)
 	switch (mathType) {
 	case CUDNN_DEFAULT_MATH: // the header: TF32 where the device has it
 	case CUDNN_TENSOR_OP_MATH:
-		return {environment.tf32Allowed ? Dtype::tf32 : Dtype::float32, Obstacle::none};
+		return {environment.tf32Allowed ? Dtype::tf32 : Dtype::float32, Obstacle::none,
+		        mathType == CUDNN_DEFAULT_MATH ? Cause::dnn_default : Cause::dnn_tensor_op};
 	case CUDNN_TENSOR_OP_MATH_ALLOW_CONVERSION:
-		return {Dtype::float16, Obstacle::already_low};
+		return {Dtype::float16, Obstacle::already_low, Cause::dnn_conversion};
 	case CUDNN_FMA_MATH:
-		return {Dtype::float32, Obstacle::pedantic};
+		return {Dtype::float32, Obstacle::pedantic, Cause::dnn_fma};
 	default:
 		return {Dtype::float32, Obstacle::bad_argument};
 	}
@@ -108,8 +109,10 @@ Op begin(const Entry &entry, uint16_t index, const Types &types, const VendorEnv
 	op.obstacle = types.a == Dtype::none ? Obstacle::none : typeObstacle(types.a, types.b, types.out);
 	if (op.obstacle == Obstacle::none && isProduct && types.a != Dtype::none) {
 		const Arithmetic arithmetic = arithmeticOf(types.mathType, environment);
-		op.asked = arithmetic.asked, op.obstacle = arithmetic.obstacle;
+		op.asked = arithmetic.asked, op.obstacle = arithmetic.obstacle, op.cause = arithmetic.cause;
 	}
+	if (isLow(op.a))
+		op.cause = Cause::half_operands;
 	if (op.obstacle == Obstacle::none)
 		op.obstacle = entry.obstacle;
 	return op;
@@ -224,8 +227,13 @@ Op describe(const Entry &entry, uint16_t index, const ConvolutionCall &call, con
 		op.obstacle = Obstacle::bad_argument;
 	else if ((op.flags & flagAlphaZero) || !op.m || !op.n || !op.k)
 		op.obstacle = Obstacle::zero_size;
-	else if (!isCarried || !op.geometry || !facts.isOrderly || isInPlace(call))
+	else if (!isCarried || !op.geometry || !facts.isOrderly || isInPlace(call)) {
 		op.obstacle = Obstacle::unsupported;
+		op.cause = !isCarried         ? Cause::activation
+		           : !op.geometry     ? Cause::geometry
+		           : !facts.isOrderly ? Cause::tensor_layout
+		                              : Cause::in_place;
+	}
 	return op;
 }
 
@@ -271,7 +279,7 @@ Op describe(const Entry &entry, uint16_t index, const RnnCall &call, const DnnGe
 	    (isBack && isMisplaced(call.dy)))
 		op.obstacle = Obstacle::bad_argument;
 	else if (!op.geometry || algo == CUDNN_RNN_ALGO_PERSIST_DYNAMIC) // which is compiled for its descriptor
-		op.obstacle = Obstacle::unsupported;
+		op.obstacle = Obstacle::unsupported, op.cause = op.geometry ? Cause::persist_dynamic : Cause::geometry;
 	return op;
 }
 

@@ -46,13 +46,13 @@ Arithmetic arithmeticOf(int computeType, int mathMode, const VendorEnvironment &
 	const Dtype tf32 = environment.tf32Allowed ? Dtype::tf32 : Dtype::float32;
 	switch (computeType) {
 	case CUBLAS_COMPUTE_32F_PEDANTIC:
-		return {Dtype::float32, Obstacle::pedantic};
+		return {Dtype::float32, Obstacle::pedantic, Cause::compute_pedantic};
 	case CUBLAS_COMPUTE_32F_FAST_16F:
-		return {Dtype::float16, Obstacle::already_low};
+		return {Dtype::float16, Obstacle::already_low, Cause::compute_fast_16f};
 	case CUBLAS_COMPUTE_32F_FAST_16BF:
-		return {Dtype::bfloat16, Obstacle::already_low};
+		return {Dtype::bfloat16, Obstacle::already_low, Cause::compute_fast_16bf};
 	case CUBLAS_COMPUTE_32F_EMULATED_16BFX9:
-		return {Dtype::float32, Obstacle::emulated_fp32};
+		return {Dtype::float32, Obstacle::emulated_fp32, Cause::compute_emulated};
 	case CUBLAS_COMPUTE_32F_FAST_TF32:
 	case CUBLAS_COMPUTE_32F:
 		break;
@@ -61,16 +61,19 @@ Arithmetic arithmeticOf(int computeType, int mathMode, const VendorEnvironment &
 	}
 	switch (mathMode) {
 	case CUBLAS_PEDANTIC_MATH:
-		return {Dtype::float32, Obstacle::pedantic};
+		return {Dtype::float32, Obstacle::pedantic, Cause::math_pedantic};
 	case CUBLAS_TENSOR_OP_MATH: // the header: the same as COMPUTE_32F_FAST_16F
-		return {Dtype::float16, Obstacle::already_low};
+		return {Dtype::float16, Obstacle::already_low, Cause::math_tensor_op};
 	case CUBLAS_FP32_EMULATED_BF16X9_MATH:
-		return {Dtype::float32, Obstacle::emulated_fp32};
+		return {Dtype::float32, Obstacle::emulated_fp32, Cause::math_emulated};
 	}
 	if (environment.emulatesSingle)
-		return {Dtype::float32, Obstacle::emulated_fp32};
-	const bool isTf32 = computeType == CUBLAS_COMPUTE_32F_FAST_TF32 || mathMode == CUBLAS_TF32_TENSOR_OP_MATH;
-	return {isTf32 ? tf32 : Dtype::float32, Obstacle::none};
+		return {Dtype::float32, Obstacle::emulated_fp32, Cause::variable_emulated};
+	if (computeType == CUBLAS_COMPUTE_32F_FAST_TF32)
+		return {tf32, Obstacle::none, Cause::compute_fast_tf32};
+	if (mathMode == CUBLAS_TF32_TENSOR_OP_MATH)
+		return {tf32, Obstacle::none, Cause::math_tf32};
+	return {Dtype::float32, Obstacle::none};
 }
 
 Obstacle typeObstacle(Dtype a, Dtype b, Dtype out)
@@ -91,6 +94,7 @@ Obstacle typeObstacle(Op &op, int computeType)
 	if (computeType != CUBLAS_COMPUTE_16F || op.a != Dtype::float16 || op.b != op.a || op.out != op.a)
 		return typeObstacle(op.a, op.b, op.out);
 	op.flags |= flagHalfSums;
+	op.cause = Cause::compute_half;
 	return Obstacle::none;
 }
 
@@ -185,10 +189,13 @@ Op describe(const Entry &entry, uint16_t index, const GemmCall &call, const Hand
 	if (op.batch > 1)
 		op.stridea = call.strideA, op.strideb = call.strideB, op.stridec = op.strided = call.strideC;
 
-	auto [asked, mathObstacle] = arithmeticOf(call.computeType, modes.mathMode, environment);
+	auto [asked, mathObstacle, cause] = arithmeticOf(call.computeType, modes.mathMode, environment);
+	op.cause = op.a == Dtype::float32 ? cause : isLow(op.a) ? Cause::half_operands : Cause::none;
 	op.asked = op.a == Dtype::float32 ? asked : op.a;
 	op.obstacle = typeObstacle(op, call.computeType);
 	const bool isHalf = op.flags & flagHalfSums;
+	if (isHalf && modes.mathMode == CUBLAS_PEDANTIC_MATH)
+		op.cause = Cause::math_pedantic;
 	if (isHalf) // of the modes this one alone is about it
 		mathObstacle = modes.mathMode == CUBLAS_PEDANTIC_MATH ? Obstacle::pedantic : Obstacle::none;
 	const bool isGrouped = entry.obstacle == Obstacle::grouped;
@@ -198,8 +205,11 @@ Op describe(const Entry &entry, uint16_t index, const GemmCall &call, const Hand
 		op.obstacle = Obstacle::bad_argument;
 	if (op.obstacle == Obstacle::none && isGrouped && !modes.isUnknown && !haveSameScalars(call))
 		op.obstacle = Obstacle::grouped;
-	if (op.obstacle == Obstacle::none)
+	if (op.obstacle == Obstacle::none) {
 		op.obstacle = modes.isUnknown ? Obstacle::unsupported : mathObstacle;
+		if (modes.isUnknown)
+			op.cause = Cause::no_getters;
+	}
 	if (op.obstacle != Obstacle::none && !isNarrowed(op))
 		return op;
 
@@ -223,6 +233,7 @@ Op describe(const Entry &entry, uint16_t index, const GemmCall &call, const Hand
 		op.obstacle = Obstacle::bad_argument;
 	} else if (call.batchCount > INT32_MAX || op.stridea < 0 || op.strideb < 0 || !areApart(op)) {
 		op.obstacle = Obstacle::unsupported; // what overlaps is whatever the vendor makes of it
+		op.cause = areApart(op) ? Cause::strides : Cause::overlap;
 	}
 	return op;
 }
@@ -238,6 +249,8 @@ Op describe(const Entry &entry, uint16_t index, const PlainCall &call)
 	op.obstacle = entry.dtype == Dtype::none ? typeObstacle(op.a, op.b, op.out) : Obstacle::none;
 	if (op.obstacle == Obstacle::none)
 		op.obstacle = entry.obstacle;
+	if (isLow(op.a))
+		op.cause = Cause::half_operands;
 	op.transa = transposeOf(call.transa), op.transb = transposeOf(call.transb);
 	op.m = call.m, op.n = call.n, op.k = entry.kind == Kind::mv ? 1 : call.k; // a full matrix times one column
 	op.batch = static_cast<int32_t>(std::clamp<int64_t>(call.batchCount, 0, INT32_MAX));

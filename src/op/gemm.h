@@ -38,6 +38,7 @@ Transpose transposeOf(int operation);
 struct Arithmetic {
 	Dtype asked;
 	Obstacle obstacle;
+	Cause cause = Cause::none;
 };
 Arithmetic arithmeticOf(int computeType, int mathMode, const VendorEnvironment &environment);
 

@@ -218,7 +218,7 @@ Op describe(const Entry &entry, uint16_t index, const LtMatmulCall &call, const 
 	op.kind = Kind::mm;
 	op.obstacle = Obstacle::bad_argument;
 	if (!lt) {
-		op.obstacle = Obstacle::unsupported;
+		op.obstacle = Obstacle::unsupported, op.cause = Cause::no_getters;
 		return op;
 	}
 	int32_t computeType = 0, scaleType = 0, pointerMode = 0, transa = 0, transb = 0;
@@ -251,6 +251,7 @@ Op describe(const Entry &entry, uint16_t index, const LtMatmulCall &call, const 
 	op.kind = op.batch != 1 || areArrays ? Kind::bmm : besideOf(op) & addsBias ? Kind::addmm : Kind::mm;
 
 	const Arithmetic arithmetic = arithmeticOf(computeType, 0, environment);
+	op.cause = op.a == Dtype::float32 ? arithmetic.cause : isLow(op.a) ? Cause::half_operands : Cause::none;
 	op.asked = op.a == Dtype::float32 ? arithmetic.asked : op.a;
 	op.obstacle = typeObstacle(op, computeType);
 	const bool isHalf = op.flags & flagHalfSums;
@@ -280,7 +281,7 @@ Op describe(const Entry &entry, uint16_t index, const LtMatmulCall &call, const 
 	op.flags |= (areArrays ? flagArrays : 0) | (a.isByRows() ? flagRowA : 0) | (b.isByRows() ? flagRowB : 0) |
 	            (d.isByRows() ? flagRowD : 0);
 	if (pointerMode != CUBLASLT_POINTER_MODE_HOST && pointerMode != CUBLASLT_POINTER_MODE_DEVICE) {
-		op.obstacle = Obstacle::unsupported; // a vector of alphas
+		op.obstacle = Obstacle::unsupported, op.cause = Cause::vector_scalars;
 		return op;
 	}
 	if (!call.alpha || !call.beta)
@@ -318,9 +319,17 @@ Op describe(const Entry &entry, uint16_t index, const LtMatmulCall &call, const 
 	// would have to wait for beta * C, which a batch by pointers gets last.
 	const bool isBesideKept = (d.isByRows() && besideOf(op)) || (areArrays && epilogue != CUBLASLT_EPILOGUE_DEFAULT);
 	const int32_t scalarType = isHalf ? CUDA_R_16F : CUDA_R_32F; // of the scalars, and of what is beside the product
-	if (!areKnown || !isPlain || scaleType != scalarType || c.type != d.type || !areApart(op) || op.stridea < 0 ||
-	    op.strideb < 0 || op.stridec < 0 || isBesideKept || !isCarriedOver(*lt, call.computeDesc, op, scalarType))
-		op.obstacle = Obstacle::unsupported;
+	const Cause cause = !areKnown                                               ? Cause::matrix_order
+	                    : !isPlain                                              ? Cause::attribute
+	                    : scaleType != scalarType                               ? Cause::scale_type
+	                    : c.type != d.type                                      ? Cause::result_types
+	                    : !areApart(op)                                         ? Cause::overlap
+	                    : op.stridea < 0 || op.strideb < 0 || op.stridec < 0    ? Cause::strides
+	                    : isBesideKept                                          ? Cause::epilogue_layout
+	                    : !isCarriedOver(*lt, call.computeDesc, op, scalarType) ? Cause::epilogue
+	                                                                            : Cause::none;
+	if (cause != Cause::none)
+		op.obstacle = Obstacle::unsupported, op.cause = cause;
 	else
 		op.obstacle = usual;
 	return op;

@@ -126,6 +126,63 @@ enum class Obstacle : uint8_t {
 	sampling,
 };
 
+// The argument, mode or variable behind an obstacle, or behind the arithmetic that a call allows. By X: the words of it
+// in reports.
+#define AUTOAMP_CAUSES(X)                                                                                              \
+	X(compute_fast_16f, "CUBLAS_COMPUTE_32F_FAST_16F")                                                                 \
+	X(compute_fast_16bf, "CUBLAS_COMPUTE_32F_FAST_16BF")                                                               \
+	X(compute_fast_tf32, "CUBLAS_COMPUTE_32F_FAST_TF32")                                                               \
+	X(compute_pedantic, "CUBLAS_COMPUTE_32F_PEDANTIC")                                                                 \
+	X(compute_emulated, "CUBLAS_COMPUTE_32F_EMULATED_16BFX9")                                                          \
+	X(compute_half, "CUBLAS_COMPUTE_16F")                                                                              \
+	X(math_tensor_op, "CUBLAS_TENSOR_OP_MATH")                                                                         \
+	X(math_tf32, "CUBLAS_TF32_TENSOR_OP_MATH")                                                                         \
+	X(math_pedantic, "CUBLAS_PEDANTIC_MATH")                                                                           \
+	X(math_emulated, "CUBLAS_FP32_EMULATED_BF16X9_MATH")                                                               \
+	X(variable_emulated, "CUBLAS_EMULATE_SINGLE_PRECISION=1")                                                          \
+	X(dnn_default, "CUDNN_DEFAULT_MATH, which allows TF32")                                                            \
+	X(dnn_tensor_op, "CUDNN_TENSOR_OP_MATH")                                                                           \
+	X(dnn_conversion, "CUDNN_TENSOR_OP_MATH_ALLOW_CONVERSION")                                                         \
+	X(dnn_fma, "CUDNN_FMA_MATH")                                                                                       \
+	X(plan_engine, "an engine of the plan that runs on tensor cores")                                                  \
+	X(half_operands, "16-bit operands")                                                                                \
+	X(arrays, "operands behind arrays of pointers, whose alignment is not known")                                      \
+	X(operand_sums, "an epilogue that sums an operand (BGRADA, BGRADB)")                                               \
+	X(no_getters, "a library without the getters of handle or descriptors")                                            \
+	X(overlap, "results of a batch that overlap")                                                                      \
+	X(strides, "a negative stride, or a batch of 2^31 or more")                                                        \
+	X(vector_scalars, "a pointer mode with a vector of scalars")                                                       \
+	X(matrix_order, "a matrix order other than COL and ROW, or C and D of different orders")                           \
+	X(attribute, "an attribute of a descriptor other than its default")                                                \
+	X(scale_type, "a scale type other than that of the results")                                                       \
+	X(result_types, "C and D of different types")                                                                      \
+	X(epilogue_layout, "an epilogue on results stored by rows, or on a batch by pointers")                             \
+	X(epilogue, "the epilogue or its arguments")                                                                       \
+	X(activation, "the activation, bias or z of a fused convolution")                                                  \
+	X(tensor_layout, "tensors whose elements overlap or have no fixed order")                                          \
+	X(in_place, "an operand that is also the result")                                                                  \
+	X(geometry, "more geometries than are remembered")                                                                 \
+	X(persist_dynamic, "CUDNN_RNN_ALGO_PERSIST_DYNAMIC")                                                               \
+	X(variant_pack, "a variant pack with attributes that are not known")
+
+enum class Cause : uint8_t {
+	none,
+#define X(name, words) name,
+	AUTOAMP_CAUSES(X)
+#undef X
+};
+
+// Null for none.
+inline const char *name(Cause cause)
+{
+	static constexpr const char *names[] = {nullptr,
+#define X(name, words) words,
+	                                        AUTOAMP_CAUSES(X)
+#undef X
+	};
+	return names[static_cast<unsigned>(cause)];
+}
+
 // 64-bit sizes: the `_64` twins pass them. Rows and columns as the vendor counts, column-major but for op::Flag.
 // Zero-initialised, no padding: hashed and compared as bytes.
 struct Op {
@@ -143,7 +200,9 @@ struct Op {
 	int64_t lda = 0, ldb = 0, ldc = 0, ldd = 0;                 // elements
 	int64_t stridea = 0, strideb = 0, stridec = 0, strided = 0; // elements between the matrices of a batch
 	int32_t batch = 1;
-	uint32_t caller = 0; // object file that made the call: caller::name()
+	uint16_t caller = 0; // object file that made the call: core::callerName()
+	Cause cause = Cause::none;
+	uint8_t reserved = 0;
 	uint32_t geometry =
 	    0; // of a convolution: its number (convolution.h); m, n, k are its implicit product, batch the groups
 	uint32_t graph = 0; // of a plan of cuDNN's: the number of its graph (plan.h)
@@ -208,6 +267,11 @@ enum Flag : uint16_t {
 	flagReserveLow = 512,    // that of a net in bfloat16
 	flagReserveAsked = 1024, // that of the net as it was asked for, or of nobody knows what
 };
+
+inline bool isLow(Dtype type)
+{
+	return type == Dtype::float16 || type == Dtype::bfloat16;
+}
 
 inline bool isComplex(Dtype type)
 {

@@ -428,12 +428,14 @@ Op describe(const Entry &entry, uint16_t index, const KnownGraph &known, bool is
 		op.geometry = known.geometry;
 		setFacts(op, op.geometry ? factsAt(op.geometry) : factsOf(known.convolution));
 	}
+	if (isLow(op.a))
+		op.cause = Cause::half_operands;
 	if (const Obstacle obstacle = typeObstacle(op.a, op.b, op.out); obstacle != Obstacle::none)
 		op.obstacle = obstacle;
 	if (op.obstacle != Obstacle::none)
 		return op;
 	if (isOnTensorCores && environment.tf32Allowed)
-		op.asked = Dtype::tf32;
+		op.asked = Dtype::tf32, op.cause = Cause::plan_engine;
 	if (product.beta == 0)
 		op.flags |= flagBetaZero;
 	if (product.alpha == 0 || !op.m || !op.n || !op.k)

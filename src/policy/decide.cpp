@@ -52,11 +52,6 @@ constexpr Reason reasonOf(op::Obstacle obstacle)
 	return Reason::count;
 }
 
-bool isLow(op::Dtype type)
-{
-	return type == op::Dtype::float16 || type == op::Dtype::bfloat16;
-}
-
 // Why the operands themselves, or the sizes, leave nothing to lower; `count`: they do not.
 Reason obstacleOfData(const op::Op &op)
 {
@@ -66,11 +61,11 @@ Reason obstacleOfData(const op::Op &op)
 			return Reason::float64;
 		if (op::isComplex(op.a) || op::isComplex(op.b))
 			return Reason::complex;
-		return isLow(op.a) && isLow(op.b) ? Reason::already_low : Reason::not_float32;
+		return op::isLow(op.a) && op::isLow(op.b) ? Reason::already_low : Reason::not_float32;
 	}
 	if (op.out != Dtype::float32)
 		return Reason::not_float32;
-	if (isLow(op.asked))
+	if (op::isLow(op.asked))
 		return Reason::already_low;
 	if (op.m < 0 || op.n < 0 || op.k < 0 || op.batch < 0)
 		return Reason::bad_argument;
@@ -185,7 +180,8 @@ Choice choose(const op::Op &op, const Listing &word, const Aim &aim, const Devic
 	if (aim.strategy != StrategyChoice::automatic || aim.isDemanded || asked >= gainWanted * best.estimate)
 		return op.flags & op::flagReserveAsked ? keep(Reason::reserve_space)
 		                                       : Choice{best.strategy, reason, Verdict::lowered};
-	const bool isSmall = aim.dtype != op::Dtype::tf32 && asked <= launchTime(*device.gpu, aim.scaled());
+	const bool canCast = ways[static_cast<size_t>(Strategy::cast)].isAvailable();
+	const bool isSmall = canCast && asked <= launchTime(*device.gpu, aim.scaled());
 	return keep(isSmall ? Reason::too_small : Reason::not_profitable);
 }
 
@@ -288,6 +284,25 @@ Ways waysOf(const op::Op &op, const Aim &aim, const Device &device)
 			way.estimate = static_cast<float>(estimate(*device.gpu, op, paths[index], aim.scaled(), way.form));
 	}
 	return ways;
+}
+
+op::Cause causeOf(const op::Op &op, Reason reason)
+{
+	using op::Cause;
+	switch (reason) {
+	case Reason::already_low:
+	case Reason::pedantic:
+	case Reason::emulated_fp32:
+		return op.cause;
+	case Reason::unsupported:
+		if (op.obstacle == op::Obstacle::unsupported)
+			return op.cause;
+		return op.flags & op::flagArrays            ? Cause::arrays
+		       : op::besideOf(op) & op::sumsOperand ? Cause::operand_sums
+		                                            : Cause::none;
+	default:
+		return Cause::none;
+	}
 }
 
 Decision decide(const op::Op &op, const State &state, const Where &where, const Device &device)

@@ -77,6 +77,9 @@ Aim aimOf(const State &state, const Rule *rule);
 // `observed`; reason and strategy then say what O1 would have done (strategy fp32: kept), while precision says what
 // happens: as asked. The estimates are there for every fp32 product, whatever the verdict: estimateLowered is that of
 // the chosen way, of a kept call the best that it could have had.
+// The argument, mode or feature of the call behind the reason; `none` where the reason is complete by itself.
+op::Cause causeOf(const op::Op &op, Reason reason);
+
 Decision decide(const op::Op &op, const State &state, const Where &where, const Device &device);
 
 } // namespace autoamp::policy

@@ -29,14 +29,14 @@ constexpr unsigned strategyCount = static_cast<unsigned>(Strategy::tf32) + 1;
 	X(banned, "the list system refuses the op in lower precision", "")                                                 \
 	X(region_disabled, "the program's region disables it, or AUTOAMP_SCOPE=regions outside of all", "")                \
 	X(disabled, "switched off: autoamp, lowering (AUTOAMP_STRATEGY=fp32), or TF32 (NVIDIA_TF32_OVERRIDE=0)",           \
-	  "unset the variable that says so")                                                                               \
+	  "unset AUTOAMP_STRATEGY=fp32 or NVIDIA_TF32_OVERRIDE=0, whichever is set")                                       \
 	X(not_float32, "the operands are not fp32", "")                                                                    \
 	X(float64, "the operands are fp64: never lowered", "")                                                             \
 	X(already_low, "the operands are 16-bit or the call already allows arithmetic as low", "")                         \
 	X(emulated_fp32, "the application asked for fp32 emulation (BF16x9): more precision, respected", "")               \
 	X(zero_size, "m, n, k, the batch or alpha is 0: nothing to multiply", "")                                          \
 	X(bad_argument, "the vendor's library refuses these arguments", "")                                                \
-	X(too_small, "too little work for converting the operands to pay, whatever the device", "batch small products")    \
+	X(too_small, "too little work: launching the conversion takes longer than the product", "batch small products")    \
 	X(not_profitable, "the cost model expects no gain on this device", "a named AUTOAMP_STRATEGY lowers it anyway")    \
 	X(pedantic, "the application demands exact fp32 (PEDANTIC math)", "")                                              \
 	X(nested, "a call made inside another intercepted call", "")                                                       \
@@ -46,7 +46,7 @@ constexpr unsigned strategyCount = static_cast<unsigned>(Strategy::tf32) + 1;
 	X(out_of_memory, "no device memory for converted operands", "free device memory, or lower AUTOAMP_MEMORY")         \
 	X(memory_budget, "converted operands would exceed AUTOAMP_MEMORY or a quarter of the free memory",                 \
 	  "raise AUTOAMP_MEMORY")                                                                                          \
-	X(unsupported, "a feature of the call that the lowered path does not carry over", "")                              \
+	X(unsupported, "a feature of the call that the lowered path does not support", "")                                 \
 	X(no_fp32_output, "the vendor has no lower engine with fp32 output for it",                                        \
 	  "a convolution alone has more of them in bfloat16; a fused one needs channels-last tensors")                     \
 	X(driver_too_old, "the driver cannot load our kernels", "update the driver (CUDA 13: 580 or newer)")               \
@@ -61,7 +61,7 @@ constexpr unsigned strategyCount = static_cast<unsigned>(Strategy::tf32) + 1;
 	  "set CUBLAS_TF32_TENSOR_OP_MATH in the program")                                                                 \
 	X(symmetric, "a symmetric product: no lower form but a mode of the application's handle",                          \
 	  "set CUBLAS_TF32_TENSOR_OP_MATH in the program")                                                                 \
-	X(complex, "complex data", "")                                                                                     \
+	X(complex, "the operands are complex: never lowered", "")                                                          \
 	X(copy, "a copy, transposition or scaling: no arithmetic to lower", "")                                            \
 	X(grouped, "a grouped batch of groups that differ", "make each group a batch of its own")                          \
 	X(factorization, "a factorisation or inversion: needs fp32", "")                                                   \
@@ -77,7 +77,7 @@ constexpr unsigned strategyCount = static_cast<unsigned>(Strategy::tf32) + 1;
 	X(reduction, "a reduction: a sum that needs fp32", "")                                                             \
 	X(loss, "a loss: needs fp32", "")                                                                                  \
 	X(sampling, "a spatial transformer: no product to lower", "")                                                      \
-	X(reserve_space, "a recurrent net's way back runs as its way there did, or was not seen to", "")
+	X(reserve_space, "the backward pass of an RNN has the precision of its forward pass, or that is unknown", "")
 
 enum class Reason : uint8_t {
 #define X(name, meaning, advice) name,

@@ -10,6 +10,7 @@
 #include <cctype>
 #include <cstring>
 #include <numeric>
+#include <tuple>
 #include <type_traits>
 
 #include <unistd.h>
@@ -112,7 +113,7 @@ std::string addName(NameSet &set, std::string_view name, Lists lists, std::span<
 			return {};
 		}
 	}
-	return "no op or entry point '" + shown(name) + "'; the nearest is " + std::string(nearestName(op, candidates));
+	return "no op or entry point '" + shown(name) + "'" + nearestHint(op, candidates, "; autoamp lists shows them");
 }
 
 std::string parseNames(NameSet &set, std::string_view text, Lists lists, std::span<const char *const> entries)
@@ -207,7 +208,8 @@ std::string readVariable(Options &options, Numbers &numbers, std::vector<TypedNa
 	if (row == std::end(table)) {
 		const char *known[optionCount];
 		std::transform(std::begin(table), std::end(table), known, [](auto &each) { return each.name; });
-		return shown(name) + "=" + shown(value) + ": no such variable; the nearest is " + nearestName(name, known);
+		return shown(name) + "=" + shown(value) + ": no such variable" +
+		       nearestHint(name, known, "; autoamp help env lists them");
 	}
 	auto index = static_cast<size_t>(row - table);
 	auto option = static_cast<Option>(index);
@@ -219,12 +221,14 @@ std::string readVariable(Options &options, Numbers &numbers, std::vector<TypedNa
 		problem = "bad value; accepted: " + acceptedValues(*row);
 	else if (const char *unknown = option == Option::traceFile ? base::problemOfPattern(value) : nullptr)
 		problem = unknown;
+	const std::string place = placeOf(environment, name, value),
+	                  where = (place.starts_with("-") ? place + " " : shown(name) + "=") + shown(value);
 	if (!problem.empty())
-		return shown(name) + "=" + shown(value) + ": " + problem;
+		return where + ": " + problem;
 	if (row->type == ValueType::names)
-		names.push_back({option, std::string(value), shown(name) + "=" + shown(value)});
+		names.push_back({option, std::string(value), where});
 	options.origin[index] = Origin::environment;
-	options.place[index] = placeOf(environment, name, value);
+	options.place[index] = place;
 	options.value[index] = value;
 	return {};
 }
@@ -249,8 +253,8 @@ std::string readSetting(Options &options, Numbers &numbers, std::vector<TypedNam
 		std::vector<const char *> known;
 		for (const std::string &key : keys)
 			known.push_back(key.c_str());
-		return setting.keyPlace + ": " + shown(setting.key) + ": no such key; the nearest is " +
-		       nearestName(setting.key, known);
+		return setting.keyPlace + ": " + shown(setting.key) + ": no such key" +
+		       nearestHint(setting.key, known, "; autoamp help rules lists them");
 	}
 	if (keyOf(*row).empty())
 		return setting.keyPlace + ": " + setting.key + ": not in a file; there is a variable " + row->name;
@@ -329,6 +333,9 @@ std::string sourceOf(const Options &options, Option option, bool hasValue = true
 	const auto index = static_cast<size_t>(option);
 	const std::string name =
 	    options.origin[index] == Origin::file ? options.place[index] + ": " + keyOf(table[index]) : table[index].name;
+	const std::string &place = options.place[index]; // an option of the command line by itself
+	if (options.origin[index] == Origin::environment && place.starts_with("-"))
+		return hasValue ? place + " " + shown(options.value[index]) : place;
 	return hasValue ? name + "=" + shown(options.value[index]) : name;
 }
 
@@ -639,33 +646,82 @@ const char *environmentValue(const char *const *environment, std::string_view na
 	return nullptr;
 }
 
-std::string_view nearestName(std::string_view name, std::span<const std::string_view> candidates)
+namespace {
+
+// The part of a name that distinguishes it: without the prefix of a variable or option, and without cuBLAS suffixes.
+std::string stemOf(std::string_view name)
 {
-	name = name.substr(0, 100); // a value may be a whole file
-	std::string_view best;
-	size_t bestDistance = 0;
+	for (const std::string_view prefix : {"AUTOAMP_", "--"})
+		if (name.starts_with(prefix))
+			name.remove_prefix(prefix.size());
+	if (name.starts_with("cublas"))
+		for (const std::string_view suffix : {"_64", "_v2"})
+			if (name.ends_with(suffix))
+				name.remove_suffix(suffix.size());
+	std::string stem(name.substr(0, 100)); // a value may be a whole file
+	std::transform(stem.begin(), stem.end(), stem.begin(), [](unsigned char c) { return std::tolower(c); });
+	return stem;
+}
+
+size_t distanceOf(const std::string &name, const std::string &candidate)
+{
 	std::vector<size_t> distance(name.size() + 1); // of the first i characters to the candidate read so far
-	for (std::string_view candidate : candidates) {
-		std::iota(distance.begin(), distance.end(), size_t{0});
-		for (char c : candidate) {
-			size_t diagonal = distance[0]++;
-			for (size_t i = 1; i <= name.size(); ++i) {
-				size_t changed = diagonal + (name[i - 1] != c);
-				diagonal = distance[i];
-				distance[i] = std::min({changed, distance[i] + 1, distance[i - 1] + 1});
-			}
-		}
-		if (best.empty() || distance.back() < bestDistance) {
-			best = candidate;
-			bestDistance = distance.back();
+	std::iota(distance.begin(), distance.end(), size_t{0});
+	for (const char c : candidate) {
+		size_t diagonal = distance[0]++;
+		for (size_t i = 1; i <= name.size(); ++i) {
+			const size_t changed = diagonal + (name[i - 1] != c);
+			diagonal = distance[i];
+			distance[i] = std::min({changed, distance[i] + 1, distance[i - 1] + 1});
 		}
 	}
-	return best;
+	return distance.back();
+}
+
+// A part of `whole`, perhaps with gaps: cudnnConvForward of cudnnConvolutionForward.
+bool isPartOf(const std::string &part, const std::string &whole)
+{
+	size_t found = 0;
+	for (const char c : whole)
+		found += found < part.size() && part[found] == c;
+	return part.size() > 3 && 2 * part.size() >= whole.size() && found == part.size();
+}
+
+} // namespace
+
+std::string_view nearestName(std::string_view name, std::span<const std::string_view> candidates)
+{
+	const std::string stem = stemOf(name);
+	// Equal distance: the longest common beginning wins, then the same integer width.
+	const auto rankOf = [&](std::string_view candidate) {
+		const std::string other = stemOf(candidate);
+		const auto differs = std::mismatch(stem.begin(), stem.end(), other.begin(), other.end()).first;
+		return std::tuple(!isPartOf(stem, other), distanceOf(stem, other), stem.end() - differs,
+		                  candidate.ends_with("_64") != name.ends_with("_64"));
+	};
+	const auto best =
+	    std::min_element(candidates.begin(), candidates.end(), [&](auto &x, auto &y) { return rankOf(x) < rankOf(y); });
+	return best == candidates.end() ? std::string_view() : *best;
 }
 
 const char *nearestName(std::string_view name, std::span<const char *const> candidates)
 {
 	return nearestName(name, std::vector<std::string_view>(candidates.begin(), candidates.end())).data();
+}
+
+std::string nearestHint(std::string_view name, std::span<const std::string_view> candidates, std::string_view otherwise)
+{
+	const std::string_view nearest = nearestName(name, candidates);
+	const std::string stem = stemOf(name), other = stemOf(nearest);
+	const bool contains = other.size() > 3 && stem.find(other) != stem.npos;
+	const size_t most = std::max<size_t>(stem.size() > 2 ? 2 : 1, (stem.size() + 2) / 3); // two letters exchanged are 2
+	const bool isNear = contains || isPartOf(stem, other) || distanceOf(stem, other) <= most;
+	return isNear ? "; the nearest is " + std::string(nearest) : std::string(otherwise);
+}
+
+std::string nearestHint(std::string_view name, std::span<const char *const> candidates, std::string_view otherwise)
+{
+	return nearestHint(name, std::vector<std::string_view>(candidates.begin(), candidates.end()), otherwise);
 }
 
 } // namespace autoamp::policy

@@ -273,8 +273,8 @@ std::string Rules::add(const Table &from, Lists lists, std::span<const char *con
 			std::vector<const char *> names = {precisionKey};
 			for (const MatcherRow &each : table)
 				names.push_back(each.name);
-			return setting.keyPlace + ": " + shown(setting.key) + ": no such key of a rule; the nearest is " +
-			       nearestName(setting.key, names);
+			return setting.keyPlace + ": " + shown(setting.key) + ": no such key of a rule" +
+			       nearestHint(setting.key, names, "; autoamp help rules lists them");
 		}
 		const auto index = static_cast<size_t>(row - table);
 		if (setting.value.empty())

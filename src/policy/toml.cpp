@@ -3,6 +3,7 @@
 #include "src/policy/toml.h"
 
 #include <algorithm>
+#include <cctype>
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
@@ -58,6 +59,40 @@ struct Reader {
 			if (first != row.npos && row[first] != '#' && std::count(row.begin(), row.end(), '.') > mostDots)
 				fail(path + ":" + std::to_string(line) + ":1", "more than 100 dots on a line");
 		}
+	}
+
+	// A text without quotes is the usual mistake, and the parser's words for it are about types. "": it is another one.
+	// `position` is moved to the text.
+	static std::string missingQuotes(std::string_view text, toml::source_position &position)
+	{
+		for (size_t line = 1; line < position.line; ++line)
+			text.remove_prefix(std::min(text.find('\n') + 1, text.size()));
+		text = text.substr(0, text.find('\n'));
+		const auto trimmed = [](std::string_view part) {
+			const size_t first = std::min(part.find_first_not_of(" \t\r"), part.size());
+			return part.substr(first, part.find_last_not_of(" \t\r") + 1 - first);
+		};
+		const auto moveTo = [&](std::string_view part) {
+			position.column = static_cast<toml::source_index>(part.data() - text.data() + 1);
+		};
+		const size_t equals = text.find('=');
+		if (equals == text.npos)
+			return {};
+		const auto key = trimmed(text.substr(0, equals)), rest = text.substr(equals + 1),
+		           value = trimmed(rest.substr(0, rest.find('#')));
+		const auto isPlain = [](unsigned char c) { return std::isalnum(c) || std::strchr("_-.*?/:,<>=%~+", c); };
+		if (value.size() > 2 && value.front() == '[' && value.back() == ']') {
+			const auto element = trimmed(value.substr(1, value.size() - 2));
+			if (!element.empty() && std::isalpha(static_cast<unsigned char>(element.front())) &&
+			    std::all_of(element.begin(), element.end(), isPlain)) {
+				moveTo(element);
+				return "a text needs quotes: [" + quoted(shown(element)) + "]";
+			}
+		}
+		if (value.empty() || value == "true" || value == "false" || !std::all_of(value.begin(), value.end(), isPlain))
+			return {};
+		moveTo(value);
+		return "a text needs quotes: " + shown(key) + " = " + quoted(shown(value));
 	}
 
 	void addValue(Table &table, const toml::key &key, const toml::node &node, bool isElement)
@@ -147,7 +182,9 @@ Document parseToml(const ConfigFile &file)
 		return std::move(reader.document);
 	toml::parse_result result = toml::parse(file.text);
 	if (!result) {
-		reader.fail(reader.at(result.error().source().begin), shown(result.error().description(), 300));
+		toml::source_position begin = result.error().source().begin;
+		const std::string quotes = Reader::missingQuotes(file.text, begin);
+		reader.fail(reader.at(begin), quotes.empty() ? shown(result.error().description(), 300) : quotes);
 		return std::move(reader.document);
 	}
 	toml::table &top = result.table();

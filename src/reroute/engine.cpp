@@ -1,6 +1,7 @@
 #include "src/reroute/engine.h"
 
 #include "src/base/faults.h"
+#include "src/base/log.h"
 
 #include <cublasLt.h>
 
@@ -213,6 +214,9 @@ EngineAnswer makeEngine(const op::CublasLt &lt, void *lightHandle, const op::Op 
 		engine->workspaceSize = results[chosen].workspaceSize;
 		if (op::besideOf(op) & ~unsigned{op::sumsOperand})
 			destroyDescription(lt, engine->description);
+		base::log(base::LogLevel::debug, "engine for %ldx%ldx%ld b%d in %s: result %d of %d, workspace %zu bytes",
+		          static_cast<long>(op.m), static_cast<long>(op.n), static_cast<long>(op.k), op.batch,
+		          op::name(key.precision), chosen + 1, found, static_cast<size_t>(engine->workspaceSize));
 		answer.engine = engine;
 		return answer;
 	}

@@ -163,6 +163,12 @@ struct RegionRowRecord : RowRecord {
 };
 static_assert(sizeof(RegionRowRecord) == 120);
 
+// Longer again: for calls with a cause behind the reason.
+struct CauseRowRecord : RegionRowRecord {
+	uint32_t cause, reserved2; // string
+};
+static_assert(sizeof(CauseRowRecord) == 128);
+
 // RowRecord::flags. counted: its cells have calls alone, and there are no single events of it.
 constexpr uint32_t rowEligible = 1, rowCounted = 2;
 constexpr uint16_t kNoDevice = 0xffff; // RowRecord::device: not known

@@ -436,6 +436,8 @@ struct Trace::Loader {
 			row.region = text(static_cast<const RegionRowRecord &>(record).region);
 			row.shape = text(static_cast<const RegionRowRecord &>(record).shape);
 		}
+		if (record.size >= sizeof(CauseRowRecord))
+			row.cause = text(static_cast<const CauseRowRecord &>(record).cause);
 		row.dtypeIn = text(record.dtypeIn);
 		row.dtypeAsked = text(record.dtypeAsked);
 		row.dtypeCompute = text(record.dtypeCompute);

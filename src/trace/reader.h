@@ -25,7 +25,7 @@ struct PropertyInfo {
 struct RowInfo {
 	uint32_t id = 0;  // what events refer to
 	std::string site; // eight hex digits
-	std::string entry, library, op, caller, region, shape;
+	std::string entry, library, op, caller, region, shape, cause;
 	std::string dtypeIn, dtypeAsked, dtypeCompute, dtypeAccumulate, dtypeOut;
 	std::string decision, reason, strategy;
 	int64_t m = 0, n = 0, k = 0, batch = 1;

@@ -367,7 +367,7 @@ void Recorder::property(const char *group, const char *name, const char *value, 
 RowId Recorder::row(const Row &row)
 {
 	Lock lock(*this);
-	RegionRowRecord record = {};
+	CauseRowRecord record = {};
 	record.type = RecordType::row;
 	record.size = sizeof(RowRecord);
 	record.entry = intern(row.entry);
@@ -397,8 +397,11 @@ RowId Recorder::row(const Row &row)
 		record.flags = (row.eligible ? rowEligible : 0) | (row.isCounted ? rowCounted : 0);
 		record.region = intern(row.region);
 		record.shape = intern(row.shape);
-		if (record.region || record.shape)
+		record.cause = intern(row.cause);
+		if (record.cause)
 			record.size = sizeof record;
+		else if (record.region || record.shape)
+			record.size = sizeof(RegionRowRecord);
 	}
 	uint64_t site = base::hashBytes(row.entry, row.entry ? strlen(row.entry) : 0);
 	site = base::hashBytes(&record.m, 4 * sizeof record.m, site);
@@ -410,7 +413,7 @@ RowId Recorder::row(const Row &row)
 	record.site = static_cast<uint32_t>(site ^ (site >> 32));
 
 	constexpr size_t from = sizeof(Record) + 2 * sizeof(uint32_t); // behind id and site
-	auto key = [](const RegionRowRecord &known) { return reinterpret_cast<const char *>(&known) + from; };
+	auto key = [](const CauseRowRecord &known) { return reinterpret_cast<const char *>(&known) + from; };
 	const uint64_t hash = base::hashBytes(key(record), sizeof record - from);
 	KnownRow *known = rowIndex_.find(
 	    hash, [&](const KnownRow &other) { return memcmp(key(other.record), key(record), sizeof record - from) == 0; });
@@ -432,10 +435,10 @@ bool Recorder::writeRow(RowId row)
 	KnownRow *known = rows_[row - 1];
 	if (known->written == generation_)
 		return true;
-	const RegionRowRecord &record = known->record;
+	const CauseRowRecord &record = known->record;
 	for (uint32_t text : {record.entry, record.library, record.op, record.caller, record.dtypeIn, record.dtypeAsked,
 	                      record.dtypeCompute, record.dtypeAccumulate, record.dtypeOut, record.decision, record.reason,
-	                      record.strategy, record.region, record.shape})
+	                      record.strategy, record.region, record.shape, record.cause})
 		writeText(text);
 	auto *written = append<Record>(RecordType::row, record.size - sizeof(Record));
 	if (!written)

@@ -38,6 +38,7 @@ struct Row {
 	const char *decision = nullptr, *reason = nullptr, *strategy = nullptr;
 	const char *caller = nullptr; // object file
 	const char *region = nullptr; // the innermost that has a name
+	const char *cause = nullptr;  // mode, variable or feature behind the reason
 	const char *shape = nullptr;  // where m, n, k and batch do not say it
 	bool eligible = false;        // fp32 data and a lower form exists
 	bool isCounted = false;       // by Lane::count() alone
@@ -269,7 +270,7 @@ private:
 		char bytes[1];
 	};
 	struct KnownRow {
-		RegionRowRecord record;
+		CauseRowRecord record;
 		uint32_t written;
 	};
 	struct Property {

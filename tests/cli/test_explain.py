@@ -127,6 +127,16 @@ class Answers(Explain):
                               ("complex64", "complex")):
             for entry in ("cublasGemmEx", "cublasLtMatmul", "cublasSgemm_v2"):
                 self.assertEqual(self.plain(entry, "--dtype-in", dtype)["reason"], reason)
+        # The mode, variable or feature behind a reason.
+        for entry, variables, reason, cause in (
+                ("cublasSgemmBatched", {"AUTOAMP_STRATEGY": "tf32"}, "unsupported", "arrays of pointers"),
+                ("cublasSgemmBatched", {"AUTOAMP_STRATEGY": "library", "AUTOAMP_DTYPE": "bfloat16"}, "unsupported", "arrays of pointers"),
+                ("cublasSgemm_v2", {"CUBLAS_EMULATE_SINGLE_PRECISION": "1"}, "emulated_fp32", "CUBLAS_EMULATE_SINGLE_PRECISION=1"),
+                ("cublasHgemm", {}, "already_low", "CUBLAS_COMPUTE_16F"), ("cublasDgemm_v2", {}, "float64", None)):
+            told = self.plain(entry, **variables)
+            self.assertEqual(told["reason"], reason, entry)
+            self.assertTrue(cause in told["cause"] if cause else told["cause"] is None, told)
+        self.assertIn("16-bit operands", self.plain("cublasGemmEx", "--dtype-in", "float16")["cause"])
         for caller, decision, reason in (("/usr/lib/libcusolver.so.12", "kept", "vendor_caller"), ("libcudnn.so.9", "kept", "vendor_caller"),
                                          ("libmagma.so.2", "kept", "solver_caller"), ("libmagmadnn.so", "lowered", "white_list")):
             told = self.plain("cublasSgemm_v2", "--caller", caller)
@@ -197,6 +207,10 @@ class Answers(Explain):
         for arguments, words in (([*sizes], ["--entry"]), ([*sgemm, "--m", "64"], ["required"]),
                                  ([*sizes, "--entry", "cublasSgem_v2"], ["cublasSgem_v2", "cublasSgemm_v2"]),
                                  ([*sizes, "--entry", "cublasSgem_v2"], ["nearest is cublasSgemm_v2"]),
+                                 ([*sizes, "--entry", "cublasSgem"], ["nearest is cublasSgemm_v2"]),
+                                 ([*sizes, "--entry", "cublasSgem_64"], ["nearest is cublasSgemm_v2_64"]),
+                                 ([*sizes, "--entry", "cudnnConvForward"], ["nearest is cudnnConvolutionForward"]),
+                                 ([*sizes, "--entry", "embedding"], ["no entry point 'embedding'; autoamp lists"]),
                                  (["--m", "3000000000", "--n", "64", "--k", "64", "--entry", "cublasSgemm"], ["2^31", "_64"]),
                                  (["--m", "3000000000", "--n", "3000000000", "--k", "64", "--entry", "cublasSgemm_64"], ["elements"]),
                                  ([*sizes, "--entry", "cudnnConvolutionForwrd"], ["nearest is cudnnConvolutionForward"]),

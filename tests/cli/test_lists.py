@@ -113,7 +113,7 @@ class Entries(Lists):
         for line in (r"\nmul +lower_precision +lowered +yes\n", r"\nelementwise_mul +unlisted +kept +no 16-bit form\n", r"\nlookup_table +fp32 +kept +none\n",
                      r"\nmv +unlisted +kept +no 16-bit form\n", r"\ncublasSgemm_v2 +mm +lower_precision +yes\n", r"\ncudnnPoolingForward +max_pool2d +unlisted +kept: no 16-bit form\n"):
             self.assertRegex(text, line)
-        for arguments, words in ((["--lists", "tf"], ["AUTOAMP_LISTS=tf", "torch, paddle, mindspore"]), (["--level", "O2"], ["AUTOAMP_LEVEL=O2", "O0, O1"]),
+        for arguments, words in ((["--lists", "tf"], ["--lists tf", "torch, paddle, mindspore"]), (["--level", "O2"], ["--level O2", "O0, O1"]),
                                  (["--lists", "paddle", "--level", "auto"], ["O0, O1, O2, OD"]), (["--format", "csv"], ["csv"]), (["word"], ["word"]),
                                  (["--lst", "x"], ["--lists"])):
             self.refused(self.autoamp("lists", *arguments), 2, *words)

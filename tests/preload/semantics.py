@@ -19,6 +19,9 @@ KEPT = {
     "mode.emulated": "emulated_fp32", "mode.emulated_compute": "emulated_fp32", "mode.emulated_lt": "emulated_fp32",
 }
 ON_TF32 = {"mode.tf32", "mode.tf32_compute", "mode.tf32_lt", "grouped.tf32"}
+CAUSES = {"mode.pedantic": "CUBLAS_PEDANTIC_MATH", "mode.pedantic_compute": "CUBLAS_COMPUTE_32F_PEDANTIC",
+          "mode.emulated": "CUBLAS_FP32_EMULATED_BF16X9_MATH", "mode.emulated_compute": "CUBLAS_COMPUTE_32F_EMULATED_16BFX9",
+          "mode.tf32": "CUBLAS_TF32_TENSOR_OP_MATH", "mode.tf32_compute": "CUBLAS_COMPUTE_32F_FAST_TF32"}
 # Epilogues that read or write a matrix of GELU: no 16-bit engine with fp32 output. Those that sum an operand: a kernel of
 # ours does, beside a cast.
 REFUSED, SUMMED = {"160", "164", "192", "208"}, {"256", "512"}
@@ -49,6 +52,14 @@ class Lowered:
         self.assertFine(self.bare)
         self.assertFine(self.run)
         self.assertEqual(self.run.cases.keys(), self.bare.cases.keys())
+
+    def test_reasons_name_the_mode_or_feature_behind_them(self):
+        for row in self.run.report["ops"]:
+            named = row["reason"] in ("already_low", "pedantic", "emulated_fp32", "unsupported")
+            self.assertEqual(row["cause"] is not None, named and row["decision"] != "fallback", row)
+        for name, cause in CAUSES.items():
+            if name in self.kept:
+                self.assertEqual({row["cause"] for row in self.run.rows_of(self.run.cases[name])}, {cause}, name)
 
     def test_statuses_are_the_vendors(self):
         for key in ("status", "statuses"):

@@ -127,8 +127,12 @@ TEST_CASE("what is wrong is named on one line")
 	    {"AUTOAMP_CUSTOM_BLACK_LIST=cublasSgem_v2", "AUTOAMP_CUSTOM_BLACK_LIST=cublasSgem_v2: no op or entry point "
 	                                                "'cublasSgem_v2'; the nearest is cublasSgemm_v2"},
 	    {"AUTOAMP_CUSTOM_BLACK_LIST=torch:cublasSgemm_v2",
-	     "AUTOAMP_CUSTOM_BLACK_LIST=torch:cublasSgemm_v2: no op or entry point 'torch:cublasSgemm_v2'; the nearest is "
-	     "baddbmm"},
+	     "AUTOAMP_CUSTOM_BLACK_LIST=torch:cublasSgemm_v2: no op or entry point 'torch:cublasSgemm_v2'; autoamp "
+	     "lists shows them"},
+	    {"AUTOAMP_CUSTOM_BLACK_LIST=embedding",
+	     "AUTOAMP_CUSTOM_BLACK_LIST=embedding: no op or entry point 'embedding'; autoamp lists shows them"},
+	    {"AUTOAMP_CUSTOM_BLACK_LIST=cublasSgem", "AUTOAMP_CUSTOM_BLACK_LIST=cublasSgem: no op or entry point "
+	                                             "'cublasSgem'; the nearest is cublasSgemm_v2"},
 	    {"AUTOAMP_CUSTOM_WHITE_LIST=tf:MatMul",
 	     "AUTOAMP_CUSTOM_WHITE_LIST=tf:MatMul: unknown list system in 'tf:MatMul'; accepted: torch, paddle, ms"},
 	    {"AUTOAMP_CUSTOM_BLACK_LIST=ms:foo.bar.Dense",
@@ -236,7 +240,7 @@ TEST_CASE("a bare name is one of the chosen system, wherever that stands in the 
 		CHECK(parsed.options.customWhite.idle == each.idle);
 	}
 	CHECK(parse({"AUTOAMP_CUSTOM_WHITE_LIST=mm", "AUTOAMP_LISTS=paddle"})
-	          .error.starts_with("AUTOAMP_CUSTOM_WHITE_LIST=mm: no op or entry point 'mm'; the nearest is "));
+	          .error.starts_with("AUTOAMP_CUSTOM_WHITE_LIST=mm: no op or entry point 'mm'; "));
 	CHECK(parse({"AUTOAMP_CUSTOM_WHITE_LIST=torch:mul", "AUTOAMP_CUSTOM_BLACK_LIST=paddle:mul"}).error.empty());
 }
 
@@ -365,14 +369,19 @@ TEST_CASE("what is wrong with a file is named with its place")
 	    {"level = {}", "f.toml:1:1: level: no such table; rules are written [[rule]], each"},
 	    {"[[rules]]\nm = 1", "f.toml:1:3: rules: no such table; rules are written [[rule]], each"},
 	    {"level = []", "f.toml:1:9: level=: one value, no array"},
-	    {"bogus = []", "f.toml:1:1: bogus: no such key; the nearest is log"},
+	    {"bogus = []", "f.toml:1:1: bogus: no such key; autoamp help rules lists them"},
 	    {"custom_black_list = [\" \"]", "f.toml:1:22: custom_black_list= : an empty name"},
 	    {"memory = -1", "f.toml:1:10: memory=-1: bad value; accepted: bytes, or a number with K, M or G"},
 	    {"dir = \"a\\u0000b\"", "f.toml:1:7: a value with a control character"},
 	    {"dir = \"a\\nb\"", "f.toml:1:7: a value with a control character"},
 	    {"custom_white_list = [\n\"mm\",\n\"conv2\"]",
 	     "f.toml:3:1: custom_white_list=conv2: no op or entry point 'conv2'; the nearest is conv2d"},
-	    {"custom_white_list = [1]", "f.toml:1:22: custom_white_list=1: no op or entry point '1'; the nearest is mm"},
+	    {"custom_white_list = [1]",
+	     "f.toml:1:22: custom_white_list=1: no op or entry point '1'; autoamp lists shows them"},
+	    {"dtype = fp16", "f.toml:1:9: a text needs quotes: dtype = \"fp16\""},
+	    {"level = \"O1\"\n[[rule]]\nentry = cublasS* # all\nprecision = \"float32\"",
+	     "f.toml:3:9: a text needs quotes: entry = \"cublasS*\""},
+	    {"custom_black_list = [mm]", "f.toml:1:22: a text needs quotes: [\"mm\"]"},
 	    {"custom_white_list = [[\"mm\"]]", "f.toml:1:22: expected a string, a whole number or true or false"},
 	    {"custom_white_list = [\"mm\"]\ncustom_black_list = [\"mm\"]",
 	     "f.toml:2:1: custom_black_list: 'torch:mm' is in AUTOAMP_CUSTOM_WHITE_LIST as well"},

@@ -82,6 +82,8 @@ Account add(const std::vector<trace::Trace> &runs)
 			sum.reason = row.reason;
 			sum.add(row);
 			sum.isLower |= row.strategy != "fp32";
+			if (!row.cause.empty())
+				sum.causes.insert(row.cause);
 			if (!row.eligible)
 				continue;
 			sum.eligible.add(row);

@@ -25,8 +25,9 @@ struct Sum {
 
 struct ReasonSum : Sum {
 	std::string reason, decision;
-	Sum eligible;         // the part of it that a lower form exists for
-	bool isLower = false; // lowered, or would have been
+	std::set<std::string> causes; // modes, variables and features behind the reason
+	Sum eligible;                 // the part of it that a lower form exists for
+	bool isLower = false;         // lowered, or would have been
 };
 
 struct ScalerSum {

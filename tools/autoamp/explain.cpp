@@ -50,7 +50,8 @@ size_t indexOf(const std::string &name, std::span<const char *const> entries)
 	for (const auto &each : {name, name.substr(0, name.size() - 3 * is64) + (is64 ? "_v2_64" : "_v2")})
 		if (const auto found = std::find(all.begin(), all.end(), each); found != all.end())
 			return static_cast<size_t>(found - all.begin());
-	fail(Status::wrong, "explain: no entry point '{}'; the nearest is {}", name, policy::nearestName(name, all));
+	fail(Status::wrong, "explain: no entry point '{}'{}", name,
+	     policy::nearestHint(name, all, "; autoamp lists shows them"));
 }
 
 std::string_view fileName(std::string_view path)
@@ -227,8 +228,9 @@ Explanation walk(const Question &question, const op::Op &op, const policy::Optio
 	policy::State real(options);
 	real.isRegionOff = isOutside(question, options);
 	const auto &entry = entry::entryTable[op.entry];
-	const auto category = op.kind == op::Kind::none ? real.lists.category(*policy::rowsAt(entry.name).front())
-	                                                : real.category[static_cast<unsigned>(op.kind)];
+	const auto *const listed = policy::rowsAt(entry.name).front();
+	const bool isListed = op.kind != op::Kind::none && listed != &policy::callRows().front();
+	const auto category = isListed ? real.category[static_cast<unsigned>(op.kind)] : real.lists.category(*listed);
 	const auto &rules = *options.rules;
 	const auto where = whereOf(question, rules);
 	const auto *rule = op::isProduct(op.kind) && !real.isRegionOff ? rules.find(op, where) : nullptr;
@@ -315,11 +317,13 @@ void writeJson(const Explanation &explanation)
 			                      {"precision", op::name(way.precision)},
 			                      {"est_ns", orNull(way.estimate)},
 			                      {"unavailable", way.isAvailable() ? Json() : Json(policy::name(way.why))}});
+	const char *const cause = op::name(policy::causeOf(explanation.op, decision.reason));
 	const Json document = {{"entry", explanation.entry},
 	                       {"op", policy::name(explanation.op.kind)},
 	                       {"category", policy::name(explanation.category)},
 	                       {"decision", policy::name(decision.verdict)},
 	                       {"reason", policy::name(decision.reason)},
+	                       {"cause", cause ? Json(cause) : Json()},
 	                       {"precision", op::name(decision.precision)},
 	                       {"strategy", policy::name(decision.strategy)},
 	                       {"est_ns", orNull(decision.estimate)},
@@ -359,7 +363,9 @@ void writeText(const Explanation &explanation)
 	if (decision.substitute != policy::Strategy::fp32)
 		fmt::print("  {:<9} {}, if there is no memory for converted operands\n", "else",
 		           policy::name(decision.substitute));
-	fmt::print("  {:<9} {}: {}\n", "reason", policy::name(decision.reason), policy::meaning(decision.reason));
+	const char *const cause = op::name(policy::causeOf(op, decision.reason));
+	fmt::print("  {:<9} {}: {}{}{}\n", "reason", policy::name(decision.reason), policy::meaning(decision.reason),
+	           cause ? ": " : "", cause ? cause : "");
 	if (*policy::advice(decision.reason))
 		fmt::print("  {:<9} {}\n", "try", policy::advice(decision.reason));
 }

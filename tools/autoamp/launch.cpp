@@ -35,6 +35,13 @@ void Environment::set(const std::string &name, const std::string &value)
 	values_[name] = value;
 }
 
+void Environment::set(const std::string &name, const std::string &value, const std::string &option)
+{
+	set(name, value);
+	auto &told = values_["_AUTOAMP_RUN"];
+	told += (told.empty() ? "" : "\n") + option + " " + name + "=" + value;
+}
+
 void Environment::unset(const std::string &name)
 {
 	values_.erase(name);

@@ -19,6 +19,8 @@ public:
 	Environment(); // that of this process
 	const std::string *get(const std::string &name) const;
 	void set(const std::string &name, const std::string &value);
+	// The same for the value of an option, which messages name.
+	void set(const std::string &name, const std::string &value, const std::string &option);
 	void unset(const std::string &name);
 	// Puts `entry` before what a list variable holds, once; never takes anything away.
 	void prepend(const std::string &name, const std::string &entry);

@@ -69,9 +69,9 @@ void lists(const ListsOptions &options, std::span<const char *const> entries)
 {
 	Environment environment;
 	if (options.lists)
-		environment.set("AUTOAMP_LISTS", *options.lists);
+		environment.set("AUTOAMP_LISTS", *options.lists, "--lists");
 	if (options.level)
-		environment.set("AUTOAMP_LEVEL", *options.level);
+		environment.set("AUTOAMP_LEVEL", *options.level, "--level");
 	const auto parsed = environment.parse(entries);
 	if (!parsed.error.empty())
 		fail(Status::wrong, "{}", parsed.error);

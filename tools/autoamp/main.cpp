@@ -53,12 +53,10 @@ constexpr struct {
 const std::map<std::string, Colour> colours = {
     {"auto", Colour::automatic}, {"always", Colour::always}, {"never", Colour::never}};
 
-std::string nearest(const std::string &word, const std::vector<std::string> &candidates)
+std::string nearest(const std::string &word, const std::vector<std::string> &candidates, const char *otherwise)
 {
-	std::vector<const char *> pointers;
-	for (const auto &candidate : candidates)
-		pointers.push_back(candidate.c_str());
-	return policy::nearestName(word, pointers);
+	const std::vector<std::string_view> views(candidates.begin(), candidates.end());
+	return policy::nearestHint(word, views, otherwise);
 }
 
 // CLI11's own words for what it does not know name no nearest option.
@@ -74,7 +72,7 @@ void refuseUnknown(const CLI::App &command, Status status)
 	const auto word = remaining.front().substr(0, remaining.front().find('='));
 	if (!word.starts_with("-"))
 		fail(status, "{}: unexpected '{}'", command.get_name(), word);
-	fail(status, "{}: no option {}; the nearest is {}", command.get_name(), word, nearest(word, names));
+	fail(status, "{}: no option {}{}", command.get_name(), word, nearest(word, names, "; --help lists them"));
 }
 
 struct CommandLine {
@@ -315,7 +313,8 @@ int start(int count, char **words)
 		for (const auto *command : line.app.get_subcommands(nullptr))
 			names.push_back(command->get_name());
 		if (std::find(names.begin(), names.end(), arguments.front()) == names.end())
-			fail(wrong, "no command '{}'; the nearest is {}", arguments.front(), nearest(arguments.front(), names));
+			fail(wrong, "no command '{}'{}", arguments.front(),
+			     nearest(arguments.front(), names, "; autoamp help lists them"));
 	}
 	try {
 		std::reverse(arguments.begin(), arguments.end()); // CLI11 takes them last first

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <cxxabi.h>
 #include <fmt/format.h>
 #include <span>
 #include <sys/ioctl.h>
@@ -85,6 +86,15 @@ std::string share(double part, double whole)
 	if (part < whole && percent > 99.9)
 		return ">99.9 %";
 	return part > 0 && percent < 0.1 ? "<0.1 %" : fmt::format("{:.1f} %", percent);
+}
+
+std::string demangled(const std::string &name)
+{
+	int status = 0;
+	char *const text = abi::__cxa_demangle(name.c_str(), nullptr, nullptr, &status);
+	const std::string result = status == 0 && text ? text : name;
+	std::free(text);
+	return result;
 }
 
 std::string plural(uint64_t number, const char *noun)

@@ -26,7 +26,9 @@ std::string amount(double number);                                 // 1.23 T
 std::string duration(double ns);                                   // 2.68 ms; "-" if unknown
 std::string shape(int64_t m, int64_t n, int64_t k, int64_t batch); // 512x512x64 b16
 std::string share(double part, double whole);                      // 93.4 %
-std::string plural(uint64_t number, const char *noun);             // 1 call, 2 calls
+// A function's name as it was written; one that is not mangled as it is.
+std::string demangled(const std::string &name);
+std::string plural(uint64_t number, const char *noun); // 1 call, 2 calls
 size_t widthOf(std::string_view text);
 std::string fit(const std::string &text, size_t width); // cut with "…"; width 0: as it is
 // Made safe for a terminal and broken between words, lines after the first indented; a longer word stays whole.

@@ -32,6 +32,7 @@ Json describe(const ReasonSum &reason)
 	        {"est_ns", orNull(reason.estNs)},
 	        {"est_lowered_ns", orNull(reason.estLoweredNs)},
 	        {"means", known ? Json(policy::meaning(*known)) : Json()},
+	        {"causes", reason.causes},
 	        {"advice", orNull(adviceOn(reason.reason))}};
 }
 
@@ -166,6 +167,7 @@ Json describe(const OpsRow &place)
 	        {"dtype_out", orNull(row.dtypeOut)},
 	        {"decision", orNull(row.decision)},
 	        {"reason", orNull(row.reason)},
+	        {"cause", orNull(row.cause)},
 	        {"strategy", orNull(row.strategy)},
 	        {"eligible", row.eligible},
 	        {"calls", row.calls},
@@ -238,11 +240,22 @@ Sheet groupsSheet(std::vector<Group> list, const Account &account)
 
 Sheet reasonsSheet(const Account &account)
 {
-	return Sheet::of(
-	    "reasons", "Why, most time first", account.reasons, [](const ReasonSum &reason) { return describe(reason); },
-	    {texts("decision", "decision"), texts("reason", "reason"), counts("calls", "calls"), amounts("FLOP", "flops"),
-	     account.isMeasured ? durations("kernels", "kernel_ns") : durations("est", "est_ns"),
-	     durations("est lowered", "est_lowered_ns"), texts("which means", "means"), texts("try", "advice")});
+	return Sheet::of("reasons", "Why, most time first", account.reasons,
+	                 [](const ReasonSum &reason) { return describe(reason); },
+	                 {texts("decision", "decision"),
+	                  texts("reason", "reason"),
+	                  counts("calls", "calls"),
+	                  amounts("FLOP", "flops"),
+	                  account.isMeasured ? durations("kernels", "kernel_ns") : durations("est", "est_ns"),
+	                  durations("est lowered", "est_lowered_ns"),
+	                  {"which means", "means", 'l',
+	                   [](const Json &row) {
+		                   auto text = row["means"].is_null() ? "-" : row["means"].get<std::string>();
+		                   for (const auto &cause : row["causes"])
+			                   text += (&cause == &row["causes"].front() ? ": " : ", ") + cause.get<std::string>();
+		                   return text;
+	                   }},
+	                  texts("try", "advice")});
 }
 
 Sheet scalerSheet(const Runs &runs)
@@ -359,6 +372,7 @@ Sheet kernelsSheet(const Runs &runs, bool isMerged)
 		                 return Json{{"run", total.run},
 		                             {"device", total.info.device},
 		                             {"kernel", orNull(total.info.name)},
+		                             {"demangled", orNull(demangled(total.info.name))},
 		                             {"count", total.info.count},
 		                             {"kernel_ns", nanoseconds(total.info.ns)},
 		                             {"cast", total.info.isOurs},
@@ -371,7 +385,7 @@ Sheet kernelsSheet(const Runs &runs, bool isMerged)
 		                             {"site", row ? orNull(row->site) : Json()}};
 	                 },
 	                 {durations("time", "kernel_ns"), counts("count", "count"), texts("tc", "tc"),
-	                  texts("type", "dtype"), texts("decision", "decision"), callColumn, texts("kernel", "kernel")});
+	                  texts("type", "dtype"), texts("decision", "decision"), callColumn, texts("kernel", "demangled")});
 }
 
 Sheet lossSheet(const Runs &runs)

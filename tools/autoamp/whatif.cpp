@@ -161,6 +161,7 @@ std::vector<std::string> redecide(Runs &runs, const std::string &text, std::span
 			row.reason = policy::name(after->reason);
 			row.strategy = policy::name(after->strategy);
 			row.dtypeCompute = after->verdict == policy::Verdict::lowered ? op::name(after->precision) : row.dtypeAsked;
+			row.cause.clear();
 			row.hostNs = NAN; // was measured of what ran
 		}
 		run.scaler.clear(), run.scalerTotals.clear(), run.kernels.clear();
