@@ -144,7 +144,7 @@ private:
 		finalize(made);
 		return made;
 	}
-	void pointwise(cudnnPointwiseMode_t mode, Descriptor x, Descriptor b, Descriptor y)
+	void pointwise(cudnnPointwiseMode_t mode, Descriptor x, Descriptor b, Descriptor y, float scale = 1)
 	{
 		Descriptor description = make(CUDNN_BACKEND_POINTWISE_DESCRIPTOR);
 		set(description, CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE, std::vector{mode});
@@ -155,7 +155,24 @@ private:
 		link(made, CUDNN_ATTR_OPERATION_POINTWISE_XDESC, x);
 		if (b)
 			link(made, CUDNN_ATTR_OPERATION_POINTWISE_BDESC, b);
+		if (scale != 1)
+			set(made, CUDNN_ATTR_OPERATION_POINTWISE_ALPHA2, CUDNN_TYPE_FLOAT, std::vector{scale});
 		link(made, CUDNN_ATTR_OPERATION_POINTWISE_YDESC, y);
+		finalize(made);
+		nodes_.push_back(made);
+	}
+	// The backward pass of ReLU: the gradient where x is positive.
+	void reluBackward(Descriptor gradient, Descriptor x, Descriptor result)
+	{
+		Descriptor description = make(CUDNN_BACKEND_POINTWISE_DESCRIPTOR);
+		set(description, CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE, std::vector{CUDNN_POINTWISE_RELU_BWD});
+		set(description, CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_TYPE_DATA_TYPE, std::vector{CUDNN_DATA_FLOAT});
+		finalize(description);
+		Descriptor made = make(CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR);
+		link(made, CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, description);
+		link(made, CUDNN_ATTR_OPERATION_POINTWISE_DYDESC, gradient);
+		link(made, CUDNN_ATTR_OPERATION_POINTWISE_XDESC, x);
+		link(made, CUDNN_ATTR_OPERATION_POINTWISE_DXDESC, result);
 		finalize(made);
 		nodes_.push_back(made);
 	}
@@ -246,6 +263,8 @@ void Graph::chain(int kind, const Dims &dims, cudnnDataType_t out, bool isNhwc)
 	}
 	Descriptor y = tensor('y', out, dims, packed(dims, isNhwc && kind != 6));
 	const auto between = [&](int64_t uid) { return tensor(uid, CUDNN_DATA_FLOAT, dims, strides, true); };
+	const auto whole = [&](int64_t uid) { return tensor(uid, out, dims, strides); };
+	const auto channels = [&](int64_t uid) { return tensor(uid, out, bias, packed(bias, true)); };
 	const auto scalar = [&](int64_t uid) { return tensor(uid, CUDNN_DATA_FLOAT, ones, ones, false, kind == 3); };
 	result_ = between('v');
 	switch (kind) {
@@ -260,18 +279,36 @@ void Graph::chain(int kind, const Dims &dims, cudnnDataType_t out, bool isNhwc)
 	case 5: {
 		Descriptor left = between('l'), right = between('r');
 		pointwise(CUDNN_POINTWISE_MUL, result_, scalar('s'), left);
-		pointwise(CUDNN_POINTWISE_MUL, tensor('o', out, dims, strides), scalar('t'), right);
+		pointwise(CUDNN_POINTWISE_MUL, whole('o'), scalar('t'), right);
 		pointwise(CUDNN_POINTWISE_ADD, left, right, y);
 		break;
 	}
 	case 9:
 		pointwise(CUDNN_POINTWISE_RELU_FWD, result_, nullptr, y);
 		break;
+	case 10:
+	case 11:
+	case 12:
+	case 15: {
+		Descriptor first = between('l'), second = between('m');
+		if (kind == 10 || kind == 15)
+			pointwise(CUDNN_POINTWISE_ADD, result_, whole('z'), first, kind == 15 ? 0.5F : 1);
+		else
+			pointwise(CUDNN_POINTWISE_MUL, result_, channels('s'), first);
+		pointwise(CUDNN_POINTWISE_ADD, first, channels('e'), second);
+		if (kind == 12)
+			pointwise(CUDNN_POINTWISE_ADD, second, whole('z'), first = between('n'));
+		pointwise(CUDNN_POINTWISE_RELU_FWD, kind == 12 ? first : second, nullptr, y);
+		break;
+	}
+	case 13:
+		reluBackward(result_, whole('o'), y);
+		break;
 	default: {
 		Descriptor sum = kind == 8 ? y : between('l');
-		pointwise(CUDNN_POINTWISE_ADD, result_, tensor('e', out, bias, packed(bias, true)), sum);
+		pointwise(CUDNN_POINTWISE_ADD, result_, channels('e'), sum);
 		if (kind != 8)
-			pointwise(CUDNN_POINTWISE_RELU_FWD, sum, nullptr, y);
+			pointwise(kind == 14 ? CUDNN_POINTWISE_TANH_FWD : CUDNN_POINTWISE_RELU_FWD, sum, nullptr, y);
 	}
 	}
 }

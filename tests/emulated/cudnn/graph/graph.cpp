@@ -24,7 +24,9 @@ struct Case {
 	int spatial = 2, groups = 1, pad = 1, stride = 1, dilation = 1;
 	bool isFlipped = false;
 	float alpha = 1, beta = 0;
-	int chain = 0; // as in support.tsv: 1 identity, 4 mul by a device scalar, 5 with the old result, 7 bias and relu
+	int chain = 0; // as in support.tsv: 1 identity, 4 mul by a device scalar, 5 with the old result, 7 bias and relu,
+	               // 10 residual, bias and relu, 11 scale by channel, bias and relu, 13 backward relu, 14 bias and
+	               // tanh, 15 half the residual, bias and relu
 	float scale = 1;
 };
 
@@ -54,6 +56,18 @@ const Case cases[] = {
     {"added to the old", forward, BF16, FLOAT, Layout::nhwc, 2, 1, 1, 1, 1, false, 1, 0, 5},
     {"bias and relu", forward, FLOAT, FLOAT, Layout::nchw, 2, 1, 1, 1, 1, false, 1, 0, 7},
     {"bias and relu in half", forward, HALF, HALF, Layout::nhwc, 2, 1, 1, 1, 1, false, 1, 0, 7},
+    {"residual, bias and relu, NCHW", forward, FLOAT, FLOAT, Layout::nchw, 2, 1, 1, 1, 1, false, 1, 0, 10},
+    {"residual, bias and relu in half, NCHW", forward, HALF, HALF, Layout::nchw, 2, 1, 1, 1, 1, false, 1, 0, 10},
+    {"residual, bias and relu in bfloat16", forward, BF16, BF16, Layout::nhwc, 2, 1, 1, 2, 1, false, 1, 0, 10},
+    {"residual, bias and relu from half", forward, HALF, FLOAT, Layout::nhwc, 2, 1, 1, 1, 1, false, 1, 0, 10},
+    {"half the residual, bias and relu", forward, FLOAT, FLOAT, Layout::nhwc, 2, 1, 1, 1, 1, false, 1, 0, 15},
+    {"scale, bias and relu", forward, FLOAT, FLOAT, Layout::nhwc, 2, 1, 1, 1, 1, false, 1, 0, 11},
+    {"scale, bias and relu from bfloat16", forward, BF16, FLOAT, Layout::nhwc, 2, 1, 1, 1, 1, false, 1, 0, 11},
+    {"backward data and relu", backwardData, FLOAT, FLOAT, Layout::nhwc, 2, 1, 1, 1, 1, false, 1, 0, 13},
+    {"backward data and relu in half", backwardData, HALF, HALF, Layout::nhwc, 2, 1, 1, 2, 1, false, 1, 0, 13},
+    {"backward data and relu from bfloat16", backwardData, BF16, FLOAT, Layout::nhwc, 2, 1, 1, 1, 1, false, 1, 0, 13},
+    {"bias and tanh, NCHW", forward, FLOAT, FLOAT, Layout::nchw, 2, 1, 1, 1, 1, false, 1, 0, 14},
+    {"bias and tanh in half", forward, HALF, HALF, Layout::nhwc, 2, 1, 1, 1, 1, false, 1, 0, 14},
     {"beyond half, in float", forward, HALF, FLOAT, Layout::nhwc, 2, 1, 1, 1, 1, false, 1, 0, 4, 200},
     {"beyond half", forward, HALF, HALF, Layout::nhwc, 2, 1, 1, 1, 1, false, 1, 0, 0, 200},
 };
@@ -119,6 +133,12 @@ std::vector<Sum> sums(const Case &c, const std::vector<int> &x, const std::vecto
 	return result;
 }
 
+// A tensor of the result's dimensions: positive, negative and zero.
+double residualAt(int i)
+{
+	return (i % 5 - 2) * 0.5;
+}
+
 void compare(const Case &c, const std::vector<Sum> &expected, Numbers &result, double old, double bias, double factor)
 {
 	int worst = -1;
@@ -126,10 +146,19 @@ void compare(const Case &c, const std::vector<Sum> &expected, Numbers &result, d
 	for (int i = 0; i < result.count(); ++i) {
 		const Sum &sum = expected[static_cast<size_t>(i)];
 		double want = c.alpha * factor * sum.value + c.beta * old + (c.chain == 5 ? 2 * old : 0);
-		if (c.chain == 7)
-			want = std::fmax(want + bias * (i / pixels % result.dims[1]), 0.0);
-		const double bound =
-		    1e-5 * std::fabs(factor * c.alpha) * sum.weight + 1e-6 + 2 * roundoff(c.out) * std::fabs(want);
+		const double channel = i / pixels % result.dims[1];
+		if (c.chain == 10 || c.chain == 15)
+			want += (c.chain == 10 ? 1 : 0.5) * residualAt(i);
+		if (c.chain == 11)
+			want *= 1 + channel;
+		if (c.chain == 7 || c.chain == 10 || c.chain == 11 || c.chain == 15)
+			want = std::fmax(want + bias * channel, 0.0);
+		if (c.chain == 13)
+			want = residualAt(i) > 0 ? want : 0;
+		if (c.chain == 14)
+			want = std::tanh(want + bias * channel);
+		const double bound = 1e-5 * std::fabs(factor * c.alpha) * (c.chain == 11 ? 1 + channel : 1) * sum.weight +
+		                     1e-6 + 2 * roundoff(c.out) * std::fabs(want);
 		const bool isTooLarge = c.out == HALF && std::fabs(want) > 65520;
 		if (isTooLarge ? !std::isinf(result[i]) : std::fabs(want) < 65500 && !(std::fabs(result[i] - want) <= bound))
 			worst = i;
@@ -161,7 +190,9 @@ TEST_CASE("plans compute what their graph says, on every engine")
 		std::vector<int> biasDims(x.size(), 1);
 		biasDims[1] = isForward ? y[1] : isData ? x[1] : w[1];
 		Numbers biases(c.out, Layout::nhwc, biasDims, [channel = 0]() mutable { return bias * channel++; });
+		Numbers scales(c.out, Layout::nhwc, biasDims, [channel = 0]() mutable { return 1.0 + channel++; });
 		const auto resultDims = isForward ? y : isData ? x : w;
+		Numbers whole(c.out, c.layout, resultDims, [i = 0]() mutable { return residualAt(i++); });
 
 		Client client;
 		const auto edge = [&](int64_t uid, const Numbers &numbers) {
@@ -197,10 +228,23 @@ TEST_CASE("plans compute what their graph says, on every engine")
 			nodes.push_back(client.pointwise(CUDNN_POINTWISE_MUL, edge(5, before), edge(6, twice), right));
 			nodes.push_back(client.pointwise(CUDNN_POINTWISE_ADD, left, right, end));
 			pointers.insert(pointers.end(), {{4, scalar.device}, {5, before.device}, {6, twice.device}});
-		} else if (c.chain == 7) {
-			Descriptor sum = between(11);
-			nodes.push_back(client.pointwise(CUDNN_POINTWISE_ADD, convolved, edge(4, biases), sum));
-			nodes.push_back(client.pointwise(CUDNN_POINTWISE_RELU_FWD, sum, nullptr, end));
+		} else if (c.chain == 13) {
+			nodes.push_back(client.reluBackward(convolved, edge(5, whole), end));
+			pointers.emplace_back(5, whole.device);
+		} else if (c.chain != 0) {
+			Descriptor before = convolved, sum = between(11);
+			if (c.chain == 10 || c.chain == 15) {
+				nodes.push_back(client.pointwise(CUDNN_POINTWISE_ADD, convolved, edge(5, whole), before = between(12),
+				                                 c.chain == 10 ? 1 : 0.5F));
+				pointers.emplace_back(5, whole.device);
+			} else if (c.chain == 11) {
+				nodes.push_back(
+				    client.pointwise(CUDNN_POINTWISE_MUL, convolved, edge(6, scales), before = between(12)));
+				pointers.emplace_back(6, scales.device);
+			}
+			nodes.push_back(client.pointwise(CUDNN_POINTWISE_ADD, before, edge(4, biases), sum));
+			nodes.push_back(client.pointwise(c.chain == 14 ? CUDNN_POINTWISE_TANH_FWD : CUDNN_POINTWISE_RELU_FWD, sum,
+			                                 nullptr, end));
 			pointers.emplace_back(4, biases.device);
 		}
 		const double scale = c.chain == 4 || c.chain == 5 ? factor : 1;

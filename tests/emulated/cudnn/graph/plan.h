@@ -119,7 +119,7 @@ public:
 		link(node, CUDNN_ATTR_OPERATION_MATMUL_DESC, one);
 		return finalized(node);
 	}
-	Descriptor pointwise(cudnnPointwiseMode_t mode, Descriptor x, Descriptor b, Descriptor y)
+	Descriptor pointwise(cudnnPointwiseMode_t mode, Descriptor x, Descriptor b, Descriptor y, float factor = 1)
 	{
 		Descriptor one = make(CUDNN_BACKEND_POINTWISE_DESCRIPTOR);
 		set(one, CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE, std::vector{mode});
@@ -130,7 +130,22 @@ public:
 		link(node, CUDNN_ATTR_OPERATION_POINTWISE_XDESC, x);
 		if (b)
 			link(node, CUDNN_ATTR_OPERATION_POINTWISE_BDESC, b);
+		set(node, CUDNN_ATTR_OPERATION_POINTWISE_ALPHA2, CUDNN_TYPE_FLOAT, std::vector{factor});
 		link(node, CUDNN_ATTR_OPERATION_POINTWISE_YDESC, y);
+		return finalized(node);
+	}
+	// The gradient where x is positive.
+	Descriptor reluBackward(Descriptor gradient, Descriptor x, Descriptor result)
+	{
+		Descriptor one = make(CUDNN_BACKEND_POINTWISE_DESCRIPTOR);
+		set(one, CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE, std::vector{CUDNN_POINTWISE_RELU_BWD});
+		set(one, CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_TYPE_DATA_TYPE, std::vector{CUDNN_DATA_FLOAT});
+		finalized(one);
+		Descriptor node = make(CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR);
+		link(node, CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, one);
+		link(node, CUDNN_ATTR_OPERATION_POINTWISE_DYDESC, gradient);
+		link(node, CUDNN_ATTR_OPERATION_POINTWISE_XDESC, x);
+		link(node, CUDNN_ATTR_OPERATION_POINTWISE_DXDESC, result);
 		return finalized(node);
 	}
 	Descriptor operations(cudnnHandle_t handle, const std::vector<Descriptor> &nodes)

@@ -34,6 +34,10 @@ float apply(const Node &node, float x, float b)
 		       : x > upper ? static_cast<float>(upper)
 		                   : x;
 	}
+	case CUDNN_POINTWISE_RELU_BWD: // the gradient and the input
+		return b <= static_cast<float>(node.lowerClip) ? static_cast<float>(node.lowerClipSlope) * x
+		       : b > node.upperClip                    ? 0
+		                                               : x;
 	case CUDNN_POINTWISE_TANH_FWD:
 		return std::tanh(x);
 	case CUDNN_POINTWISE_SIGMOID_FWD:

@@ -165,9 +165,14 @@ Status finishElements(Descriptor &d)
 	if (!isEvaluated(node.mode)) // of which no engine is emulated
 		return success;
 	d.edges.clear();
-	const Edge *x = edgeOf(d, CUDNN_ATTR_OPERATION_POINTWISE_XDESC),
-	           *y = edgeOf(d, CUDNN_ATTR_OPERATION_POINTWISE_YDESC);
-	const Edge *b = isBinary(node.mode) ? edgeOf(d, CUDNN_ATTR_OPERATION_POINTWISE_BDESC) : x;
+	const bool isBackward = node.mode == CUDNN_POINTWISE_RELU_BWD; // x is then the gradient, b the input
+	const Edge *x =
+	    edgeOf(d, isBackward ? CUDNN_ATTR_OPERATION_POINTWISE_DYDESC : CUDNN_ATTR_OPERATION_POINTWISE_XDESC);
+	const Edge *y =
+	    edgeOf(d, isBackward ? CUDNN_ATTR_OPERATION_POINTWISE_DXDESC : CUDNN_ATTR_OPERATION_POINTWISE_YDESC);
+	const Edge *b = isBackward            ? edgeOf(d, CUDNN_ATTR_OPERATION_POINTWISE_XDESC)
+	                : isBinary(node.mode) ? edgeOf(d, CUDNN_ATTR_OPERATION_POINTWISE_BDESC)
+	                                      : x;
 	REFUSE_IF(!x || !y || !b || x->tensor.rank != y->tensor.rank || b->tensor.rank != y->tensor.rank, BAD_PARAM);
 	node.kind = Node::Kind::elements;
 	node.alpha = d.number(CUDNN_ATTR_OPERATION_POINTWISE_ALPHA1, 1);

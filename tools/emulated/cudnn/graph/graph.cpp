@@ -22,8 +22,8 @@ constexpr Name<cudnnPointwiseMode_t> modeNames[] = {
         NAMED(CUDNN_POINTWISE_MAX) NAMED(CUDNN_POINTWISE_MIN) NAMED(CUDNN_POINTWISE_IDENTITY)
             NAMED(CUDNN_POINTWISE_RELU_FWD) NAMED(CUDNN_POINTWISE_TANH_FWD) NAMED(CUDNN_POINTWISE_SIGMOID_FWD)
                 NAMED(CUDNN_POINTWISE_GELU_FWD) NAMED(CUDNN_POINTWISE_GELU_APPROX_TANH_FWD)
-                    NAMED(CUDNN_POINTWISE_ELU_FWD) NAMED(CUDNN_POINTWISE_SWISH_FWD)
-                        NAMED(CUDNN_POINTWISE_SOFTPLUS_FWD)};
+                    NAMED(CUDNN_POINTWISE_ELU_FWD) NAMED(CUDNN_POINTWISE_SWISH_FWD) NAMED(CUDNN_POINTWISE_SOFTPLUS_FWD)
+                        NAMED(CUDNN_POINTWISE_RELU_BWD)};
 #undef NAMED
 constexpr Name<Direction> operationNames[] = {
     {Direction::forward, "CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR"},
@@ -76,6 +76,8 @@ std::vector<Roles> rolesOf(const Node &node)
 			return {{"dX", &Node::result}, {"W", &Node::first}, {"dY", &Node::second}};
 		return {{"X", &Node::first}, {"dW", &Node::result}, {"dY", &Node::second}};
 	default:
+		if (node.mode == CUDNN_POINTWISE_RELU_BWD)
+			return {{"X", &Node::second}, {"dX", &Node::result}, {"dY", &Node::first}};
 		if (!node.hasSecond)
 			return {{"X", &Node::first}, {"Y", &Node::result}};
 		return {{"X", &Node::first}, {"Y", &Node::result}, {"B", &Node::second}};
@@ -125,7 +127,7 @@ Json jsonOf(const Node &node)
 		json["operation"] = elementsName;
 		json["pointwiseMode"] = nameOf(modeNames, node.mode);
 		json["mathPrec"] = nameOf(typeNames, node.compute);
-		if (node.mode == CUDNN_POINTWISE_RELU_FWD) {
+		if (node.mode == CUDNN_POINTWISE_RELU_FWD || node.mode == CUDNN_POINTWISE_RELU_BWD) {
 			json["upperClip"] = node.upperClip;
 			json["lowerClip"] = node.lowerClip;
 			json["lowerClipSlope"] = node.lowerClipSlope;
@@ -162,7 +164,7 @@ bool read(const Json &json, Node &node)
 		node.kind = Node::Kind::product;
 	} else if (operation == elementsName && find(modeNames, json.at("pointwiseMode"), node.mode)) {
 		node.kind = Node::Kind::elements;
-		node.hasSecond = json.contains("B");
+		node.hasSecond = isBinary(node.mode);
 		node.alpha = json.at("alpha1");
 		node.beta = json.at("alpha2");
 		node.lowerClip = json.value("lowerClip", node.lowerClip);
@@ -183,6 +185,37 @@ bool isBias(const Tensor &tensor)
 	return tensor.count() == tensor.dims[1] && tensor.count() > 1;
 }
 
+// The convolution's result, plus a tensor of its dimensions (optional), plus a bias, through an activation (optional).
+// The residual is the second operand, the bias either.
+bool isBiased(const Graph &graph)
+{
+	const auto &nodes = graph.nodes;
+	if (nodes[0].kind != Node::Kind::convolution || nodes[0].convolution.direction != Direction::forward)
+		return false;
+	int64_t sum = nodes[0].result;
+	size_t at = 1;
+	const auto isSum = [&](const Node &node) {
+		return node.mode == CUDNN_POINTWISE_ADD && (node.first == sum || node.second == sum);
+	};
+	const auto addsBias = [&](const Node &node) {
+		return isSum(node) && isBias(graph.tensor(node.first == sum ? node.second : node.first));
+	};
+	if (nodes.size() > 2 && !addsBias(nodes[1])) {
+		if (!isSum(nodes[1]) || nodes[1].first != sum || !graph.tensor(nodes[1].second).hasSameDims(graph.tensor(sum)))
+			return false;
+		sum = nodes[1].result;
+		at = 2;
+	}
+	if (!addsBias(nodes[at]))
+		return false;
+	const auto isFused = [](cudnnPointwiseMode_t mode) {
+		return mode == CUDNN_POINTWISE_RELU_FWD || mode == CUDNN_POINTWISE_TANH_FWD ||
+		       mode == CUDNN_POINTWISE_SIGMOID_FWD || mode == CUDNN_POINTWISE_ELU_FWD;
+	};
+	return nodes.size() == at + 1 ||
+	       (nodes.size() == at + 2 && isFused(nodes[at + 1].mode) && nodes[at + 1].first == nodes[at].result);
+}
+
 } // namespace
 
 Pattern patternOf(const Graph &graph)
@@ -194,11 +227,7 @@ Pattern patternOf(const Graph &graph)
 		return Pattern::other;
 	if (graph.nodes.size() == 1)
 		return operation->kind == Node::Kind::product ? Pattern::product : Pattern::convolution;
-	const Node &head = graph.nodes[0], &next = graph.nodes[1];
-	if (head.kind == Node::Kind::convolution && head.convolution.direction == Direction::forward &&
-	    next.mode == CUDNN_POINTWISE_ADD &&
-	    isBias(graph.tensor(next.first == head.result ? next.second : next.first)) &&
-	    (graph.nodes.size() == 2 || (graph.nodes.size() == 3 && isActivation(graph.nodes[2]))))
+	if (isBiased(graph))
 		return Pattern::biased;
 	return Pattern::chain;
 }
@@ -237,7 +266,7 @@ bool isEvaluated(cudnnPointwiseMode_t mode)
 
 bool isBinary(cudnnPointwiseMode_t mode)
 {
-	return mode < CUDNN_POINTWISE_ABS;
+	return mode < CUDNN_POINTWISE_ABS || mode == CUDNN_POINTWISE_RELU_BWD;
 }
 
 bool arrange(Graph &graph)

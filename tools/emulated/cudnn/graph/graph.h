@@ -31,10 +31,11 @@ struct Node {
 	dnn::Convolution convolution;
 	cudnnPointwiseMode_t mode = CUDNN_POINTWISE_ADD;
 	cudnnDataType_t compute = CUDNN_DATA_FLOAT;
-	double alpha = 1, beta = 0; // of elements: of the first and the second operand
+	double alpha = 1, beta = 0; // of elements: the factors of the first and the second operand
 	double lowerClip = 0, upperClip = std::numeric_limits<double>::max(), lowerClipSlope = 0; // of RELU
-	double parameter = 1;                      // of ELU (alpha), SWISH and SOFTPLUS (beta)
-	int64_t first = 0, second = 0, result = 0; // uids; of a convolution in the order of dnn::convolve
+	double parameter = 1; // of ELU (alpha), SWISH and SOFTPLUS (beta)
+	int64_t first = 0, second = 0,
+	        result = 0; // uids; of a convolution in the order of dnn::convolve, of RELU_BWD dy and x
 	bool hasSecond = true;
 };
 
@@ -46,7 +47,7 @@ struct Graph {
 };
 
 enum class Pattern { convolution, biased, chain, product, other };
-// Conv + bias + activation has engines of its own, as other chains have together.
+// Convolution + residual + bias + activation has its own engines; all other chains share theirs.
 Pattern patternOf(const Graph &graph);
 // The one node that the others only follow.
 const Node &operationOf(const Graph &graph);
