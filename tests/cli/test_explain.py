@@ -159,7 +159,10 @@ class Answers(Explain):
         self.assertEqual(told["reason"], "custom_black_list")
         ways = {way["strategy"]: way for way in told["strategies"]}
         words = re.search(r"AUTOAMP_STRATEGY\n.*\n +values: (.*)\n", self.autoamp("help", "env").stdout).group(1).split(", ")
-        self.assertEqual(set(ways), {word for word in words if word != "auto"})
+        self.assertEqual(set(ways) | {"library"}, {word for word in words if word != "auto"})
+        self.assertNotIn("library", ways)  # has no clamp: only for those who name it
+        named = self.plain("cublasSgemm_v2", AUTOAMP_STRATEGY="library", AUTOAMP_DTYPE="bf16")
+        self.assertIn("library", {way["strategy"] for way in named["strategies"]})
         self.assertEqual(ways["fp32"]["est_ns"], told["est_ns"])
         self.assertEqual(min(way["est_ns"] for way in ways.values()), told["est_lowered_ns"])
         for word in ways:  # as if it were named
