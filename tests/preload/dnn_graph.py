@@ -10,7 +10,8 @@ PROGRAM = "dnn_graph"
 PLAIN = ["forward.*", "data.*", "filter.*", "matmul.*"]
 # No engine has the result in fp32, or has it in the layout that is asked for. Of bfloat16 there are engines with a bfloat16
 # result, which is then rounded twice.
-NONE = {"float16": {"data.groups", "filter.groups", "forward.planes"}, "bfloat16": {"forward.planes"}, "tf32": set()}
+PLANES = {"forward.planes", "forward.reluPlanes", "forward.residualPlanes"}
+NONE = {"float16": {"data.groups", "filter.groups", *PLANES}, "bfloat16": PLANES, "tf32": set()}
 TWICE = {"data.groups", "filter.groups"}
 SLACK = 3 << 20  # bytes
 
@@ -57,6 +58,31 @@ class Lowered(runner.Test):
         self.assertEqual(row["dtype_asked"], "tf32")
         self.assertRegex(row["shape"], r"^n\d+ c16 9x9 k24 3x3 s1 p1 d1 g1 nchw$")
         self.assertEqual(result.report["totals"]["calls"], len(result.cases))  # a descriptor's are none
+
+
+class Kept(runner.Test):
+    """Graphs of which no part is lowered run with the program's own plan, and the report has the reason."""
+
+    def kept(self, name, reason, way):
+        reference, result = bare(PROGRAM, name), run(PROGRAM, name, **way.variables)
+        for one in (reference, result):
+            self.assertFine(one)
+        self.assertEqual(result.bits(), reference.bits())
+        self.assertLess(float(result.cases[name]["eta"]), 1e-3)
+        rows = result.rows()
+        self.assertEqual([(row["reason"], row["calls"]) for row in rows], [(reason, 1)])
+        return result.report
+
+    def test_backward_relu(self):
+        for way in (CAST_HALF, CAST_BFLOAT16):
+            self.kept("backward_relu", "graph", way)
+
+    def test_no_layout_is_recommended_that_has_no_engine(self):
+        for name in sorted(PLANES):
+            for way in (CAST_HALF, CAST_BFLOAT16):
+                report = self.kept(name, "no_fp32_output", way)
+                advice = [row["advice"] for row in report["reasons"] if row["reason"] == "no_fp32_output"]
+                self.assertEqual(advice, ["a convolution alone has more of them in bfloat16; a fused one needs channels-last tensors"])
 
 
 class Tf32(runner.Test):

@@ -80,7 +80,7 @@ Dims stridesOf(const Dims &dims, char layout)
 // ---- what a case asks for
 
 enum class Kind { forward, backwardData, backwardFilter, matmul };
-enum class Chain { none, scale, bias, biasRelu, residual };
+enum class Chain { none, scale, bias, biasRelu, residual, residualBiasRelu, reluBackward };
 enum class Pick { any, noTensorCores };
 
 struct Spec {
@@ -175,7 +175,12 @@ Problem::Problem(const Spec &of, uint64_t seed) : spec(of)
 		add(bias, layout), add(result, layout);
 		break;
 	case Chain::residual:
+	case Chain::reluBackward:
 		add(result, layout), add(result, layout);
+		break;
+	case Chain::residualBiasRelu:
+		add(result, layout), add(result, layout, true);
+		add(bias, layout), add(result, layout, true), add(result, layout);
 		break;
 	case Chain::biasRelu:
 		add(bias, layout), add(result, layout, true), add(result, layout);
@@ -265,16 +270,29 @@ std::vector<Descriptor> Problem::operations(std::vector<Descriptor> &described) 
 		how.set(CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_TYPE_DATA_TYPE, std::vector{CUDNN_DATA_FLOAT}).finalize();
 		Descriptor operation(CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR);
 		operation.link(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, how);
-		operation.link(CUDNN_ATTR_OPERATION_POINTWISE_XDESC, described[x]);
+		const bool isBackward = mode == CUDNN_POINTWISE_RELU_BWD; // x is the gradient, b the input
+		operation.link(isBackward ? CUDNN_ATTR_OPERATION_POINTWISE_DYDESC : CUDNN_ATTR_OPERATION_POINTWISE_XDESC,
+		               described[x]);
 		if (b)
-			operation.link(CUDNN_ATTR_OPERATION_POINTWISE_BDESC, described[b]);
-		operation.link(CUDNN_ATTR_OPERATION_POINTWISE_YDESC, described[y]).finalize();
+			operation.link(isBackward ? CUDNN_ATTR_OPERATION_POINTWISE_XDESC : CUDNN_ATTR_OPERATION_POINTWISE_BDESC,
+			               described[b]);
+		operation
+		    .link(isBackward ? CUDNN_ATTR_OPERATION_POINTWISE_DXDESC : CUDNN_ATTR_OPERATION_POINTWISE_YDESC,
+		          described[y])
+		    .finalize();
 		made.push_back(std::move(operation));
 	};
 	if (spec.chain != Chain::none)
-		elementwise(spec.chain == Chain::scale ? CUDNN_POINTWISE_MUL : CUDNN_POINTWISE_ADD, 2, 3, 4);
+		elementwise(spec.chain == Chain::scale          ? CUDNN_POINTWISE_MUL
+		            : spec.chain == Chain::reluBackward ? CUDNN_POINTWISE_RELU_BWD
+		                                                : CUDNN_POINTWISE_ADD,
+		            2, 3, 4);
 	if (spec.chain == Chain::biasRelu)
 		elementwise(CUDNN_POINTWISE_RELU_FWD, 4, 0, 5);
+	if (spec.chain == Chain::residualBiasRelu) {
+		elementwise(CUDNN_POINTWISE_ADD, 4, 5, 6);
+		elementwise(CUDNN_POINTWISE_RELU_FWD, 6, 0, 7);
+	}
 	return made;
 }
 
@@ -410,8 +428,13 @@ void Problem::check(Line &line)
 		written[static_cast<size_t>(out.offset(index))] = true;
 		const double product = spec.alpha * products[static_cast<size_t>(tensors[2].offset(index))];
 		const double operand = spec.chain == Chain::none ? spec.beta * before.at(index) : tensors[3].at(index);
-		double expected = spec.chain == Chain::scale ? product * operand : product + operand;
-		const bool isCut = spec.chain == Chain::biasRelu && expected < 0;
+		double expected = spec.chain == Chain::scale          ? product * operand
+		                  : spec.chain == Chain::reluBackward ? product
+		                                                      : product + operand;
+		if (spec.chain == Chain::residualBiasRelu)
+			expected += tensors[5].at(index);
+		const bool hasRelu = spec.chain == Chain::biasRelu || spec.chain == Chain::residualBiasRelu;
+		const bool isCut = spec.chain == Chain::reluBackward ? operand <= 0 : hasRelu && expected < 0;
 		expected = isCut ? 0 : expected;
 		const double got = out.at(index);
 		nonfinite += !std::isfinite(got);
@@ -793,6 +816,10 @@ std::vector<Case> cases()
 	add("forward.bias", {.n = ++n, .chain = Chain::bias});
 	add("forward.residual", {.n = ++n, .chain = Chain::residual});
 	add("forward.biasRelu", {.n = ++n, .chain = Chain::biasRelu});
+	add("forward.residualBiasRelu", {.n = ++n, .chain = Chain::residualBiasRelu});
+	add("forward.residualPlanes", {.n = ++n, .layouts = "ccc", .chain = Chain::residualBiasRelu});
+	add("forward.reluPlanes", {.n = ++n, .layouts = "ccc", .chain = Chain::biasRelu});
+	add("backward_relu", {.kind = Kind::backwardData, .n = ++n, .chain = Chain::reluBackward});
 	add("forward.planes", {.n = ++n, .layouts = "ccc", .chain = Chain::bias});
 	add("forward.bias_is_0", {.n = ++n, .chain = Chain::bias, .firstUid = -3});
 	add("forward.uids_are_extreme", {.n = ++n, .chain = Chain::bias, .areUidsExtreme = true});
