@@ -231,7 +231,7 @@ class Receipt(Case):
         self.assertNotIn("a second copy", self.receipt("--", TRACED, "mixed"))
 
     def test_calls_that_have_no_lower_form(self):
-        self.assertIn("7 calls of cublasGemmEx (already_low): nothing to lower", self.receipt("--", TRACED, "low"))
+        self.assertIn("7 calls, all 16-bit already: nothing to lower", self.receipt("--", TRACED, "low"))
         text = self.receipt("--", TRACED, "vectors")
         self.assertIn("11 calls, none an fp32 product", text)
         self.assertIn("float64 6", text)

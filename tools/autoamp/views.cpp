@@ -32,7 +32,7 @@ Json describe(const ReasonSum &reason)
 	        {"est_ns", orNull(reason.estNs)},
 	        {"est_lowered_ns", orNull(reason.estLoweredNs)},
 	        {"means", known ? Json(policy::meaning(*known)) : Json()},
-	        {"causes", reason.causes},
+	        {"causes", orNull(fmt::format("{}", fmt::join(reason.causes, ", ")))},
 	        {"advice", orNull(adviceOn(reason.reason))}};
 }
 
@@ -250,10 +250,8 @@ Sheet reasonsSheet(const Account &account)
 	                  durations("est lowered", "est_lowered_ns"),
 	                  {"which means", "means", 'l',
 	                   [](const Json &row) {
-		                   auto text = row["means"].is_null() ? "-" : row["means"].get<std::string>();
-		                   for (const auto &cause : row["causes"])
-			                   text += (&cause == &row["causes"].front() ? ": " : ", ") + cause.get<std::string>();
-		                   return text;
+		                   const auto text = row["means"].is_null() ? "-" : row["means"].get<std::string>();
+		                   return row["causes"].is_null() ? text : text + ": " + row["causes"].get<std::string>();
 	                   }},
 	                  texts("try", "advice")});
 }
