@@ -84,8 +84,9 @@ trace::RowId makeRow(Process &process, const Rows &rows, const policy::Decision 
 	row.region = region.range ? region.range : region.name;
 	const std::string shape = op::shapeOf(op);
 	const op::Entry &entry = entry::entryTable[op.entry];
+	const bool isProduct = op.kind == op::Kind::mm || op.kind == op::Kind::bmm; // a cuDNN plan has these too
 	const bool hasNoSizes =
-	    op.library == op::Library::cudnn || (op::isOnlyCounted(entry) && entry.kind == op::Kind::none);
+	    (op.library == op::Library::cudnn && !isProduct) || (op::isOnlyCounted(entry) && entry.kind == op::Kind::none);
 	row.shape = !shape.empty() ? shape.c_str() : hasNoSizes ? "unknown" : nullptr;
 	row.eligible = isEligible(op);
 	row.isCounted = op::isOnlyCounted(entry) && !isEachDescribed(process);
