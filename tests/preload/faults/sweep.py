@@ -86,6 +86,8 @@ def read(paths):
             trace.error = rest[1]
         elif kind == "end":
             trace.ended, trace.died_inside, trace.lost = rest
+        elif kind == "missing":
+            trace.missing = rest
         elif kind != "note" or rest[0] != "plan_built":  # which is no failure
             getattr(trace, kind + "s").append(rest)
     return traces
