@@ -185,6 +185,19 @@ void tellCopies(Process &process)
 	}
 }
 
+// What a program computes with kernels that the emulated device could not run is not what it would be on a GPU.
+void recordRefusedKernels(trace::Recorder &recorder)
+{
+	const cuda::Driver *const driver = cuda::driver();
+	unsigned long launches = 0;
+	for (unsigned i = 0; driver && driver->refusedKernel; i++) {
+		const char *const name = driver->refusedKernel(i, &launches);
+		if (!name)
+			return;
+		recorder.note(trace::noteOfRefused, name, 0, launches);
+	}
+}
+
 // ---- life
 
 void onExit(int status, void *)
@@ -196,6 +209,7 @@ void onExit(int status, void *)
 	drainScalerEvents(*theProcess.load(), true);
 	tellUnseen(theProcess.load()->recorder);
 	tellCopies(*theProcess.load());
+	recordRefusedKernels(theProcess.load()->recorder);
 	theProcess.load()->recorder.close(status);
 }
 

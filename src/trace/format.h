@@ -61,8 +61,10 @@ static_assert(sizeof(Header) == 128);
 constexpr uint32_t headerEmulated = 1, headerSingles = 2, headerWritten = 4, headerTail = 8, headerIsTail = 16;
 
 // The kind of a note that tells of a plan of cuDNN built for a signature's first call, of one that says why kernels are
-// not recorded, or no longer, and of one that says why a capture range cannot begin; all others tell of failures.
-constexpr const char *noteOfPlan = "plan_built", *noteOfKernels = "kernels_off", *noteOfRange = "range_unseen";
+// not recorded, or no longer, of one that says why a capture range cannot begin, and of one that names a kernel of the
+// program that the emulated device could not run (mangled; its count: launches); all others tell of failures.
+constexpr const char *noteOfPlan = "plan_built", *noteOfKernels = "kernels_off", *noteOfRange = "range_unseen",
+                     *noteOfRefused = "not_emulated";
 
 enum class ChunkKind : uint32_t { records = 1, events = 2, kernels = 3 };
 

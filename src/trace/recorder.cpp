@@ -501,7 +501,7 @@ void Recorder::scaler(const ScalerEvent &event)
 	}
 }
 
-void Recorder::note(const char *kind, const char *text, RowId row)
+void Recorder::note(const char *kind, const char *text, RowId row, uint64_t count)
 {
 	Lock lock(*this);
 	if (!isOpen())
@@ -533,7 +533,7 @@ void Recorder::note(const char *kind, const char *text, RowId row)
 		known->written = generation_;
 	}
 	known->record->lastTicks.store(now, std::memory_order_relaxed);
-	Lane::add(known->record->count, 1);
+	Lane::add(known->record->count, count);
 }
 
 // --- lanes ----------------------------------------------------------------------------------------------------------

@@ -240,7 +240,7 @@ public:
 	void scaler(const ScalerEvent &event);
 	// Something of ours that failed, in words ("engine_failed", "cublasLtMatmul status 13"); equal ones are counted.
 	// And what is no failure: noteOfPlan, with the time it took.
-	void note(const char *kind, const char *text, RowId row = 0);
+	void note(const char *kind, const char *text, RowId row = 0, uint64_t count = 1);
 
 	// What the device did, in Mode::kernels: totals and, up to the size cap, each. One thread at a time.
 	void kernels(std::span<const KernelEvent> events, const KernelLosses &losses);

@@ -116,7 +116,7 @@ class Ranges(Test):
                          _NVTX_INJECTION64_PATH=runner.PLACE.preload)
             self.assertCaptured(result, 2, 2, 2)
             self.assertEqual({(row["region"], row["dtype_compute"]) for row in result.report["ops"]},
-                             {("train", "bfloat16"), (None, "float16")})
+                             {("train", "bfloat16"), ("trial", "float16")})
 
     def test_scaler_events(self):
         whole = run("call:4").scaler_totals()

@@ -433,5 +433,39 @@ class Scaler(Test):
         self.assertEqual([total["count"] for total in ran.trace["totals"] if total["name"] == OTHER], [1])
 
 
+# A program with a kernel that no plug-in knows, launched as nvcc's code does, between two products.
+UNKNOWN_KERNEL = """
+import ctypes
+runtime, blas = ctypes.CDLL("libcudart.so.13"), ctypes.CDLL("libcublas.so.13")
+class Dim3(ctypes.Structure):
+    _fields_ = [(name, ctypes.c_uint) for name in "xyz"]
+register, launch = getattr(runtime, "__cudaRegisterFunction"), runtime.cudaLaunchKernel
+launch.argtypes = [ctypes.c_char_p, Dim3, Dim3, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p]
+stub = ctypes.create_string_buffer(8)
+register(None, stub, None, b"_Z5scalePffi", -1, None, None, None, None, None)
+handle = ctypes.c_void_p()
+assert blas.cublasCreate_v2(ctypes.byref(handle)) == 0
+assert blas.cublasSgemm_v2(handle, 0, 0, 0, 0, 0, None, None, 1, None, 1, None, None, 1) == 0
+for _ in range(3):
+    assert launch(ctypes.cast(stub, ctypes.c_char_p), Dim3(1, 1, 1), Dim3(1, 1, 1), None, 0, None) != 0
+"""
+
+
+class NotEmulated(unittest.TestCase):
+    def test_kernels_are_counted(self):
+        with tempfile.TemporaryDirectory() as folder:
+            environment = {name: value for name, value in os.environ.items() if not name.startswith(("AUTOAMP_", "LD_PRELOAD"))}
+            def autoamp(*arguments):
+                return subprocess.run([AUTOAMP, *arguments], cwd=folder, env=environment, capture_output=True, text=True, timeout=TIMEOUT)
+            done = autoamp("run", "--device", "emulated", "-o", "t.aat", "--", sys.executable, "-c", UNKNOWN_KERNEL)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            line = "could not run 1 kernel (launches: 3), the first: scale(float*, float, int); tools/emulated/README.md"
+            self.assertIn(line, " ".join(done.stderr.split()))
+            self.assertIn("could not run 1 kernel (launches: 3)", " ".join(autoamp("report", "t.aat").stdout.split()))
+            report = json.loads(autoamp("report", "--format", "json", "t.aat").stdout)
+            self.assertEqual(report["not_emulated"], [{"kernel": "_Z5scalePffi", "launches": 3}])
+            self.assertEqual(report["totals"]["fallbacks"], 0)
+
+
 if __name__ == "__main__":
     unittest.main(argv=[sys.argv[0], *sys.argv[7:]])

@@ -120,6 +120,10 @@ Account add(const std::vector<trace::Trace> &runs)
 			}
 			if (note.kind == trace::noteOfRange)
 				continue;
+			if (note.kind == trace::noteOfRefused) {
+				account.notEmulated[note.text] += note.count;
+				continue;
+			}
 			account.notes += note.count;
 			if (account.firstNote.empty())
 				account.firstNote = note.text.empty() ? note.kind : note.kind + ": " + note.text;

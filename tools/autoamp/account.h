@@ -6,6 +6,7 @@
 #include "src/trace/reader.h"
 
 #include <cmath>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -53,6 +54,8 @@ struct Account {
 	std::vector<ScalerSum> scaler;
 	uint64_t notes = 0;
 	std::string firstNote;
+	std::map<std::string, uint64_t>
+	    notEmulated;                  // launches of kernels that the emulated device could not run, by mangled name
 	std::string whatIf;               // the settings that all of it was decided again with, as typed
 	std::vector<std::string> assumed; // all settings of the new decisions, one line for each configuration
 	uint64_t plans = 0;               // of cuDNN, built for the first call of each signature

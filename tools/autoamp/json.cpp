@@ -47,6 +47,10 @@ void writeJson(std::FILE *out, const Runs &runs, const Account &account, const L
 	add(lists.events, ",\n"), add(lists.sites, ",\n"), add(lists.observed, "},\n");
 	if (account.hasKernels)
 		add(lists.kernels, ",\n");
+	Json notEmulated = Json::array();
+	for (const auto &[kernel, launches] : account.notEmulated)
+		notEmulated.push_back({{"kernel", kernel}, {"launches", launches}});
+	fmt::print(out, "\"not_emulated\": {},\n", dump(notEmulated));
 	add(lists.losses, ",\n");
 	fmt::print(out, "\"loss\": {}}}\n", dump(loss));
 }

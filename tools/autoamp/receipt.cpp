@@ -229,6 +229,8 @@ std::vector<std::string> describe(const Runs &runs, const Account &account, cons
 			lines.push_back("left alone: what is called in a second copy of cuBLAS; `report --report ops` names it");
 	for (auto &line : shortages(account))
 		lines.push_back(std::move(line));
+	if (auto line = describeNotEmulated(account); !line.empty())
+		lines.push_back(std::move(line));
 	for (const auto &worry : scalerWorries(account))
 		lines.push_back(worry);
 	const auto deaths = describeDeaths(ending, runs);

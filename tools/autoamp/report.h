@@ -55,5 +55,7 @@ std::vector<std::string> suggestions(const Account &account);
 std::vector<std::string> scalerWorries(const Account &account);
 // Lowered calls that ran by another strategy for lack of memory: one line for each reason.
 std::vector<std::string> shortages(const Account &account);
+// The kernels that the emulated device could not run, in one line; empty: none.
+std::string describeNotEmulated(const Account &account);
 
 } // namespace autoamp::tool

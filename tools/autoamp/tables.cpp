@@ -214,6 +214,19 @@ size_t linesOf(const std::string &text)
 
 } // namespace
 
+std::string describeNotEmulated(const Account &account)
+{
+	if (account.notEmulated.empty())
+		return {};
+	uint64_t launches = 0;
+	for (const auto &[kernel, number] : account.notEmulated)
+		launches += number;
+	return fmt::format("results may be wrong: the emulated device could not run {} (launches: {}), the first: {}; "
+	                   "tools/emulated/README.md explains how to add it",
+	                   plural(account.notEmulated.size(), "kernel"), count(launches),
+	                   demangled(account.notEmulated.begin()->first));
+}
+
 std::vector<std::string> shortages(const Account &account)
 {
 	std::vector<std::string> lines;
@@ -304,6 +317,8 @@ void writeSummary(std::FILE *out, const Terminal &terminal, const Runs &runs, co
 	if (tail.empty() && account.loweredTo.contains("float16") && account.whatIf.empty())
 		tail.push_back(isScaled ? "scaling: no scale had to change" : "scaling: off");
 	for (auto &line : shortages(account))
+		tail.push_back(std::move(line));
+	if (auto line = describeNotEmulated(account); !line.empty())
 		tail.push_back(std::move(line));
 	for (auto &line : tail) // a rule of several lines leaves no room for what was kept
 		if (const size_t end = line.find('\n'); end != line.npos)

@@ -1,11 +1,12 @@
 // A program to be killed: threads that multiply without end, each counting in FILE (argument 1) what it began and what
 // came back, so that whoever killed it knows what a trace must say. Argument 2: how many threads. Argument 3, if there
-// is one: how many products each thread makes.
+// is one: how many products each thread makes. Argument 4, if there is one: the program ends when stdin does.
 #include <cublas_v2.h>
 #include <cuda_runtime_api.h>
 
 #include <atomic>
 #include <cstdint>
+#include <cstdio>
 #include <cstdlib>
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -60,5 +61,7 @@ int main(int argc, char **argv)
 		all.emplace_back(work, std::ref(counts[i]), products);
 	for (std::thread &thread : all)
 		thread.join();
+	while (argc > 4 && std::getchar() != EOF) {
+	}
 	return 0;
 }

@@ -194,12 +194,15 @@ class Harmed(Surroundings):
     def harm(self, way, level, products, **variables):
         folder = pathlib.Path(tempfile.mkdtemp(dir=ROOM))
         counts, trace = folder / "counts", folder / "t.aat"
-        process = subprocess.Popen([BUSY, counts, "3", str(products)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+        process = subprocess.Popen([BUSY, counts, "3", str(products), "wait"], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
                                    env=environment(AUTOAMP_TRACE=level, AUTOAMP_TRACE_FILE=str(trace), **variables))
         done = 0
         while process.poll() is None:
             returned = sum(count[2] for count in Killed.counted(self, counts))
-            if returned > done:  # again and again, at moments that the program's progress sets
+            if returned == 3 * products:  # the program waits: the last harm comes before its end
+                process.stdin.close()
+                process.wait()
+            elif returned > done:  # again and again, at moments that the program's progress sets
                 done = returned + 1000
                 with contextlib.suppress(FileNotFoundError):
                     way(trace)

@@ -401,6 +401,7 @@ struct Function {
 	std::string name;
 	const Kernel *kernel = nullptr; // none: no plug-in knows it
 	std::atomic<int> dynamicShared{48 * 1024};
+	std::atomic<unsigned long> refused{0}; // launches without a kernel
 };
 Function *functionNamed(const char *name); // made when first asked for; loads the plug-ins
 bool isFunction(const Function *);
@@ -424,4 +425,5 @@ cudaError_t libraryKernel(void **function, void *library, const char *name);
 
 // How often an exported function was called, and how often a callback called CUDA although it may not: for tests.
 extern "C" unsigned long autoamp_emulated_calls(const char *name);
+extern "C" const char *autoamp_emulated_refused(unsigned index, unsigned long *launches);
 extern "C" unsigned long autoamp_emulated_misuses();

@@ -97,6 +97,7 @@ cudaError_t launchKernel(Function *function, const Configuration &how, void **ar
 		return cudaErrorInvalidConfiguration;
 	const Kernel *kernel = function->kernel;
 	if (!kernel) {
+		function->refused++;
 		missing(function->name.c_str());
 		return cudaErrorNotSupported;
 	}
@@ -196,3 +197,17 @@ cudaError_t libraryKernel(void **out, void *library, const char *name)
 }
 
 } // namespace emulated
+
+// The refused kernels, one for each index from 0: the mangled name, null after the last one, and the number of
+// launches.
+EMULATED_EXPORT const char *autoamp_emulated_refused(unsigned index, unsigned long *launches)
+{
+	emulated::Functions &all = emulated::functions();
+	std::lock_guard guard(all.mutex);
+	for (const auto &[name, function] : all.byName)
+		if (const unsigned long refused = function->refused; refused && index-- == 0) {
+			*launches = refused;
+			return function->name.c_str();
+		}
+	return nullptr;
+}
