@@ -161,7 +161,6 @@ void write(const std::string &scenario, int number)
 		if (scenario == "faults") {
 			call(lane, product("fallback", "engine_failed", 2048), 2);
 			recorder.note("engine_failed", "cublasLtMatmul status 13", lowered);
-			recorder.note("not_emulated", "_Z5scalePffi", 0, 12);
 			static constexpr const char *reasons[] = {"black_list",      "unlisted",      "pedantic",
 			                                          "capture_unready", "out_of_memory", "memory_budget",
 			                                          "unsupported",     "driver_too_old"};

@@ -217,6 +217,8 @@ class Faults(unittest.TestCase):
                         wrong = sweep.wrong(run, trace)
                         if wrong == SILENT and function in ASKED:
                             silent[sweep.strategy, sweep.dtype, function] += 1
+                        elif wrong == SILENT and (function in MAPPING or (function in ALLOCATING and sweep.strategy != "cast")):
+                            pass  # a line on stderr instead; a workspace less
                         elif wrong:
                             problems.append(f"{sweep.strategy} {sweep.dtype} {run.fail}: {wrong}")
         self.assertFalse(problems, "\n".join(["", *problems]))
