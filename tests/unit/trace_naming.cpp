@@ -159,7 +159,8 @@ TEST_CASE("only the oldest jobs' traces are removed")
 {
 	constexpr int64_t now = 1767225600, hour = 3600, day = 24 * hour;
 	Folder folder;
-	auto make = [&](const std::string &name, int64_t age, uint64_t job, const std::string &magic = trace::kMagic) {
+	auto make = [&](const std::string &name, int64_t age, uint64_t job,
+	                const std::string &magic = {trace::kMagic, sizeof trace::kMagic}) {
 		std::string content(1000, ' ');
 		content.replace(0, 8, magic.substr(0, 8));
 		memcpy(content.data() + offsetof(trace::Header, job), &job, sizeof job);
