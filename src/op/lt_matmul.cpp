@@ -286,17 +286,7 @@ Op describe(const Entry &entry, uint16_t index, const LtMatmulCall &call, const 
 	}
 	if (!call.alpha || !call.beta)
 		return op;
-	if (pointerMode == CUBLASLT_POINTER_MODE_DEVICE) {
-		op.flags |= flagDeviceScalars;
-	} else {
-		if (isZero(call.alpha, isHalf))
-			op.flags |= flagAlphaZero;
-		if (isZero(call.beta, isHalf))
-			op.flags |= flagBetaZero;
-	}
-	if (!call.C && (op.flags & flagBetaZero))
-		op.flags |= flagNoC;
-	if (!op.m || !op.n || !op.k || !op.batch || (op.flags & flagAlphaZero)) {
+	if (!op.m || !op.n || !op.k || !op.batch) {
 		op.obstacle = Obstacle::zero_size;
 		return op;
 	}
@@ -304,8 +294,8 @@ Op describe(const Entry &entry, uint16_t index, const LtMatmulCall &call, const 
 	const auto isMisplaced = [alignment](const void *pointer) {
 		return reinterpret_cast<uintptr_t>(pointer) % alignment != 0;
 	};
-	if (!call.A || !call.B || !call.D || (!call.C && !(op.flags & flagNoC)) || isMisplaced(call.A) ||
-	    isMisplaced(call.B) || isMisplaced(call.C) || isMisplaced(call.D) || (call.C == call.D && c != d))
+	if (!call.A || !call.B || !call.D || isMisplaced(call.A) || isMisplaced(call.B) || isMisplaced(call.C) ||
+	    isMisplaced(call.D) || (call.C == call.D && c != d))
 		return op; // in place with two views of the matrix: refused even where nothing reads what differs
 
 	const auto ask = [&] { return learn(*lt); };
@@ -328,10 +318,20 @@ Op describe(const Entry &entry, uint16_t index, const LtMatmulCall &call, const 
 	                    : isBesideKept                                          ? Cause::epilogue_layout
 	                    : !isCarriedOver(*lt, call.computeDesc, op, scalarType) ? Cause::epilogue
 	                                                                            : Cause::none;
-	if (cause != Cause::none)
+	if (cause != Cause::none) {
 		op.obstacle = Obstacle::unsupported, op.cause = cause;
+		return op;
+	}
+
+	// The scalars come last: of a call that the vendor refuses they may be the device's memory all the same.
+	if (pointerMode == CUBLASLT_POINTER_MODE_DEVICE)
+		op.flags |= flagDeviceScalars;
 	else
-		op.obstacle = usual;
+		op.flags |= (isZero(call.alpha, isHalf) ? flagAlphaZero : 0) | (isZero(call.beta, isHalf) ? flagBetaZero : 0);
+	if (!call.C && !(op.flags & flagBetaZero))
+		return op;
+	op.flags |= call.C ? 0 : flagNoC;
+	op.obstacle = op.flags & flagAlphaZero ? Obstacle::zero_size : usual;
 	return op;
 }
 
