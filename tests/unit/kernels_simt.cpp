@@ -1,24 +1,6 @@
-#include "tools/emulated/simt.h"
-
-// The kernels once more, without their barriers.
-#define __syncthreads() static_cast<void>(0)
-#define autoamp_begin unsynchronizedBegin
-#define autoamp_cast_half unsynchronizedCastHalf
-#define autoamp_cast_bfloat16 unsynchronizedCastBfloat16
-#define autoamp_settle unsynchronizedSettle
-#define autoamp_cast_tensor_half unsynchronizedCastTensorHalf
-#define autoamp_cast_tensor_bfloat16 unsynchronizedCastTensorBfloat16
-#define autoamp_settle_tensor unsynchronizedSettleTensor
-#define autoamp_place unsynchronizedPlace
-#define autoamp_scatter unsynchronizedScatter
-#define autoamp_runs unsynchronizedRuns
-#define autoamp_sum unsynchronizedSum
-#define autoamp_widen unsynchronizedWiden
-#define autoamp_runs unsynchronizedRuns
-#include "kernels/cast.cuh"
-#undef __syncthreads
-
 #include "tests/unit/kernels_host.h"
+#include "tests/unit/kernels_unsynchronized.h"
+#include "tools/emulated/simt.h"
 
 #include <catch2/catch.hpp>
 #include <csignal>
@@ -89,7 +71,7 @@ TEST_CASE("a cast without its barrier finds a wrong maximum, each time")
 		call.cast();
 		CHECK(call.scratch.amax[0] == std::bit_cast<uint32_t>(100.0f));
 		Call broken(a, b, nullptr);
-		simt::run(dim3(1), dim3(blockSize), [&] { unsynchronizedCastHalf(broken.parameters); });
+		unsynchronizedCastHalf(broken.parameters, 1);
 		CHECK((broken.scratch.amax[0] != call.scratch.amax[0] || broken.scratch.nonfinite[0] != 0));
 	}
 }
@@ -103,7 +85,7 @@ TEST_CASE("the sum of an operand needs its barriers")
 	Sum sum = {operand.source, sums.data(), 70, 70, operand.sourceLd, operand.sourceStride, 70, 1, true};
 	launch("autoamp_sum", 2, sum);
 	sum.target = broken.data();
-	simt::run(dim3(2), dim3(blockSize), [&] { unsynchronizedSum(sum); });
+	unsynchronizedSum(sum, 2);
 	CHECK(broken != sums);
 }
 
@@ -117,7 +99,7 @@ TEST_CASE("a tile needs its barriers")
 	launch("autoamp_place", 1, p);
 	CHECK(target[128 * 3 + 7] == result[16 * 7 + 3]);
 	p.target = broken.data();
-	simt::run(dim3(1), dim3(blockSize), [&] { unsynchronizedPlace(p); });
+	unsynchronizedPlace(p, 1);
 	CHECK(std::memcmp(target.data(), broken.data(), target.size() * sizeof(float)) != 0);
 }
 
