@@ -38,6 +38,17 @@ struct RunIds {
 	constexpr bool isPartOf(uint64_t run) const { return inner == run || outer == run; }
 };
 
+// How a process ended, as `autoamp run` knows it from the wait status.
+enum class Ended : uint32_t { unknown, exited, signalled, dumpedCore };
+
+// Facts that `autoamp run` adds to the header after the program ended.
+struct Conclusion {
+	uint32_t processes = 0; // processes that began a trace in this run; 0: unknown
+	Ended ended = Ended::unknown;
+	int32_t value = 0;     // exit status or signal
+	uint32_t oomKills = 0; // processes that the kernel killed in the run's cgroup meanwhile, because memory ran out
+};
+
 // Offset 0.
 struct Header {
 	char magic[8];
@@ -54,11 +65,17 @@ struct Header {
 	Counter stopped;   // Stopped
 	RunIds run;
 	uint64_t job; // equal for all processes of one job: run.outer, or jobOf(); 0: an older writer
+	// Zero in traces of older writers.
+	uint32_t number; // this process among those of run.inner that began a trace, from 1; 0: unknown
+	uint32_t reserved;
+	Conclusion conclusion;
+	uint64_t reserved2;
 };
-static_assert(sizeof(Header) == 128);
+static_assert(sizeof(Header) == 160);
 
 // Header::flags
-constexpr uint32_t headerEmulated = 1, headerSingles = 2, headerWritten = 4, headerTail = 8, headerIsTail = 16;
+constexpr uint32_t headerEmulated = 1, headerSingles = 2, headerWritten = 4, headerTail = 8, headerIsTail = 16,
+                   headerForked = 32; // forked from a process that had a trace
 
 // The kind of a note that tells of a plan of cuDNN built for a signature's first call, of one that says why kernels are
 // not recorded, or no longer, of one that says why a capture range cannot begin, and of one that names a kernel of the

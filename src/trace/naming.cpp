@@ -19,11 +19,19 @@
 #include <string_view>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <utility>
 
 namespace autoamp::trace {
 namespace {
 
 constexpr const char *kTooLong = "the file name is too long";
+constexpr const char *kJobVariables[] = {"SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "PMIX_NAMESPACE"};
+// The rank, and how many there are.
+constexpr std::pair<const char *, const char *> kRankVariables[] = {{"SLURM_PROCID", "SLURM_NTASKS"},
+                                                                    {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
+                                                                    {"PMI_RANK", "PMI_SIZE"},
+                                                                    {"PMIX_RANK", "OMPI_COMM_WORLD_SIZE"},
+                                                                    {"MPI_LOCALRANKID", "MPI_LOCALNRANKS"}};
 
 // Appends to a buffer that stays terminated; remembers that something did not fit.
 class Writer
@@ -282,8 +290,24 @@ void programName(const char *arguments, size_t size, char *out, size_t outSize)
 
 const char *jobRank(Lookup lookup)
 {
-	for (const char *name : {"SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "MPI_LOCALRANKID"})
-		if (std::string_view value = lookUp(lookup, name); !value.empty())
+	for (const auto &[rank, ranks] : kRankVariables)
+		if (const std::string_view value = lookUp(lookup, rank); !value.empty())
+			return value.data();
+	return "";
+}
+
+const char *jobRanks(Lookup lookup)
+{
+	for (const auto &[rank, ranks] : kRankVariables)
+		if (!lookUp(lookup, rank).empty())
+			return lookUp(lookup, ranks).data();
+	return "";
+}
+
+const char *jobName(Lookup lookup)
+{
+	for (const char *name : kJobVariables)
+		if (const std::string_view value = lookUp(lookup, name); !value.empty())
 			return value.data();
 	return "";
 }
@@ -298,6 +322,28 @@ RunIds runIds(Lookup lookup)
 		return {};
 	const auto outer = std::from_chars(inner.ptr + 1, end, ids.outer, 16);
 	return outer.ec == std::errc() && outer.ptr == end ? ids : RunIds();
+}
+
+uint32_t joinRun(Lookup lookup, uint64_t run)
+{
+	unsigned pid = 0, descriptor = 0;
+	char path[64], found[64] = {}, name[32], expected[64];
+	if (sscanf(lookUp(lookup, kCounterVariable).data(), "%u:%u", &pid, &descriptor) != 2)
+		return 0;
+	snprintf(path, sizeof path, "/proc/%u/fd/%u", pid, descriptor);
+	snprintf(name, sizeof name, kCounter, static_cast<unsigned long long>(run));
+	snprintf(expected, sizeof expected, "/memfd:%s (deleted)", name);
+	// The number of a process that ended is used again, and its descriptors may be anything.
+	if (readlink(path, found, sizeof found - 1) < 0 || strcmp(found, expected) != 0)
+		return 0;
+	const int file = open(path, O_WRONLY | O_APPEND | O_CLOEXEC);
+	if (file < 0)
+		return 0;
+	// One byte a process. After an appending write, the offset is the end of what this process wrote.
+	const bool isCounted = write(file, "", 1) == 1;
+	const off_t number = isCounted ? lseek(file, 0, SEEK_CUR) : 0;
+	close(file);
+	return number > 0 ? static_cast<uint32_t>(number) : 0;
 }
 
 int createFile(const char *pattern, const NameParts &parts, char *out, size_t size, const char **problem)
@@ -335,7 +381,7 @@ int createFile(const char *pattern, const NameParts &parts, char *out, size_t si
 
 uint64_t jobOf(Lookup lookup)
 {
-	for (const char *name : {"SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "PMIX_NAMESPACE"})
+	for (const char *name : kJobVariables)
 		if (const std::string_view value = lookUp(lookup, name); !value.empty())
 			return base::hashBytes(value.data(), value.size(), base::hashBytes(name, strlen(name)));
 	// The number of a process group is used again: its first process has a time of birth, while it lives.

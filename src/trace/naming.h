@@ -27,12 +27,21 @@ const char *expandName(const char *pattern, const NameParts &parts, unsigned cou
 // arguments: as /proc/self/cmdline has them.
 void programName(const char *arguments, size_t size, char *out, size_t outSize);
 
-// The rank in an MPI or Slurm job, "" outside.
+// The rank in an MPI or Slurm job, and the number of ranks; "" outside, or where the variables lack it.
 const char *jobRank(Lookup lookup);
+const char *jobRanks(Lookup lookup);
+// The id that a batch system or MPI gives to the job, "" outside.
+const char *jobName(Lookup lookup);
 
 // Where `autoamp run` passes its id to the processes of its run: INNER:OUTER in hexadecimal. All zero outside of one.
 constexpr const char *kRunVariable = "_AUTOAMP_RUN_ID";
 RunIds runIds(Lookup lookup);
+
+// Where `autoamp run` passes the file that counts the processes of the run: PID:DESCRIPTOR of a memfd named kCounter
+// and the id. It exists while `autoamp run` does.
+constexpr const char *kCounterVariable = "_AUTOAMP_RUN_COUNTER", *kCounter = "autoamp-%016llx";
+// Counts this process and returns its number, from 1; 0: there is no counter here.
+uint32_t joinRun(Lookup lookup, uint64_t run);
 
 // Makes the folders (mode 0700) and a file (0600) that did not exist before: where it exists, the next %n, else `.1`,
 // `.2`, … before the suffix. The descriptor, or -errno; `out` is the name tried last; `problem` says what is wrong with

@@ -9,10 +9,12 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <dirent.h>
 #include <fcntl.h>
 #include <limits>
 #include <map>
 #include <memory>
+#include <set>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <unordered_map>
@@ -412,8 +414,9 @@ struct Trace::Loader {
 					trace.capabilities[ordinal] = static_cast<int>(strtoul(kind.c_str() + 3, nullptr, 10) % 1000);
 			}
 		} else if (group == "run") {
-			for (auto [key, field] : {std::pair{"exe", &trace.exe}, std::pair{"program", &trace.program},
-			                          std::pair{"host", &trace.host}, std::pair{"rank", &trace.rank}})
+			for (auto [key, field] :
+			     {std::pair{"exe", &trace.exe}, std::pair{"program", &trace.program}, std::pair{"host", &trace.host},
+			      std::pair{"rank", &trace.rank}, std::pair{"ranks", &trace.ranks}, std::pair{"job", &trace.job}})
 				if (name == key)
 					*field = value;
 		}
@@ -557,6 +560,10 @@ struct Trace::Loader {
 		trace.pid = header.pid;
 		trace.parentPid = header.parent;
 		trace.run = header.run;
+		trace.number = header.number;
+		trace.conclusion = header.conclusion;
+		trace.isForked = header.flags & headerForked;
+		trace.jobNumber = header.job;
 		trace.startedNs = header.startedNs;
 		trace.emulated = header.flags & headerEmulated;
 		trace.hasEvents = header.flags & headerSingles;
@@ -701,7 +708,7 @@ void Trace::forEachKernel(const std::function<void(const KernelInfo &)> &visit) 
 	});
 }
 
-std::optional<RunIds> runIdsOf(const std::string &path)
+std::optional<Writer> writerOf(const std::string &path)
 {
 	const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	Header header = {};
@@ -711,10 +718,30 @@ std::optional<RunIds> runIdsOf(const std::string &path)
 		close(file);
 	Tail tail;
 	if (got == sizeof header && memcmp(header.magic, kMagic, sizeof kMagic) == 0 && header.byteOrder == kByteOrder)
-		return header.run;
+		return Writer{header.pid, header.startedNs, header.run};
 	if (isFile && needsTail(header, got) && tail.open(path, header, got)) // the header was truncated away
-		return tail.header.run;
+		return Writer{tail.header.pid, tail.header.startedNs, tail.header.run};
 	return std::nullopt;
+}
+
+std::optional<RunIds> runIdsOf(const std::string &path)
+{
+	const auto writer = writerOf(path);
+	return writer ? std::optional(writer->run) : std::nullopt;
+}
+
+bool conclude(const std::string &path, const Conclusion &conclusion)
+{
+	const int file = ::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+	Header header = {};
+	struct stat status;
+	const bool isOurs = file >= 0 && fstat(file, &status) == 0 && S_ISREG(status.st_mode) && !isBeingWritten(file);
+	const size_t got = isOurs ? readAt(file, static_cast<void *>(&header), sizeof header, 0) : 0;
+	const bool isDone = got == sizeof header && !needsTail(header, got) && problemOf(header, got).empty() &&
+	                    pwrite(file, &conclusion, sizeof conclusion, offsetof(Header, conclusion)) == sizeof conclusion;
+	if (file >= 0)
+		::close(file);
+	return isDone;
 }
 
 bool foldTail(const std::string &path)
@@ -782,13 +809,34 @@ std::vector<std::string> family(const std::string &path)
 	size_t suffix = path.rfind('.');
 	if (suffix == std::string::npos || suffix <= base)
 		suffix = path.size();
-	std::string name = path;
-	for (unsigned number = 1; access(name.c_str(), F_OK) == 0; ++number) {
-		const auto other = runIdsOf(name);
+	const auto part = [&](uint64_t number) {
+		return number ? path.substr(0, suffix) + "." + std::to_string(number) + path.substr(suffix) : path;
+	};
+	uint64_t number = 0;
+	for (; access(part(number).c_str(), F_OK) == 0; ++number) {
+		const auto other = runIdsOf(part(number));
 		if (!run || !other || other->isPartOf(run->inner))
-			files.push_back(name);
-		name = path.substr(0, suffix) + "." + std::to_string(number) + path.substr(suffix);
+			files.push_back(part(number));
 	}
+	if (!run || run->inner == 0)
+		return files;
+	// Behind a file that was deleted, the id alone decides.
+	std::set<uint64_t> later;
+	DIR *const folder = opendir(base ? path.substr(0, base).c_str() : ".");
+	for (const dirent *entry = folder ? readdir(folder) : nullptr; entry; entry = readdir(folder)) {
+		char *end = nullptr;
+		const std::string name = path.substr(0, base) + entry->d_name;
+		if (name.compare(0, suffix, path, 0, suffix) != 0 || name.size() < suffix + 2 || name[suffix] != '.')
+			continue;
+		const uint64_t found = strtoull(name.c_str() + suffix + 1, &end, 10);
+		if (end - name.c_str() > static_cast<ptrdiff_t>(suffix + 1) && path.substr(suffix) == end && found > number)
+			later.insert(found);
+	}
+	if (folder)
+		closedir(folder);
+	for (const uint64_t found : later)
+		if (const auto other = runIdsOf(part(found)); other && other->isPartOf(run->inner))
+			files.push_back(part(found));
 	return files;
 }
 

@@ -173,6 +173,9 @@ public:
 	std::string path;
 	uint32_t pid = 0, parentPid = 0;
 	RunIds run;             // of `autoamp run`
+	uint32_t number = 0;    // among the processes of run.inner that began a trace, from 1; 0: unknown
+	Conclusion conclusion;  // added by `autoamp run`; includes the end of the process that it started
+	bool isForked = false;  // from a process that had a trace
 	double startedNs = 0;   // CLOCK_REALTIME
 	std::string ended;      // "exit 0", "exit" (status unknown), "running", "killed" (inside a call), "no exit
 	                        // seen" (killed elsewhere, _exit, exec)
@@ -180,6 +183,8 @@ public:
 	bool emulated = false, hasEvents = false;
 	bool hasKernels = false;              // what the device did was recorded, perhaps nothing
 	std::string host, rank, exe, program; // program: the script's name for an interpreter; rank "": none
+	std::string ranks, job;               // how many ranks there are, the id of their job; "": unknown
+	uint64_t jobNumber = 0;               // Header::job
 	std::vector<std::string> command;
 	std::vector<PropertyInfo> config, rules, versions; // in the order written
 	std::vector<std::string> devices;                  // by ordinal
@@ -238,7 +243,18 @@ private:
 // tail.
 bool foldTail(const std::string &path);
 
-// The ids in a trace's header, without reading the rest; nothing: not a trace.
+// Adds to a trace's header what `autoamp run` knows. False: the trace is still being written, or needs its tail.
+bool conclude(const std::string &path, const Conclusion &conclusion);
+
+// The header's process, without reading the rest.
+struct Writer {
+	uint32_t pid = 0;
+	int64_t startedNs = 0;
+	RunIds run;
+};
+
+std::optional<Writer> writerOf(const std::string &path);
+// The ids alone; nothing: not a trace.
 std::optional<RunIds> runIdsOf(const std::string &path);
 
 // FILE and the files that other processes of its run wrote next to it because it existed: name.aat, name.1.aat,

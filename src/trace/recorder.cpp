@@ -124,7 +124,7 @@ bool Recorder::makeFile(const Options &options)
 	singles_ = options.mode >= Mode::ops;
 	if (!file_.create(pattern, parts, options.maxSize))
 		return false;
-	++generation_;
+	const bool isForked = generation_++ > 0;
 	isCapped_ = false;
 	records_ = nullptr;
 	chunksMade_ = 0;
@@ -133,7 +133,7 @@ bool Recorder::makeFile(const Options &options)
 	header->byteOrder = kByteOrder;
 	header->headerSize = kPage;
 	header->flags = (options.emulated ? headerEmulated : 0) | (singles_ ? headerSingles : 0) |
-	                (file_.isKillSafe() ? headerTail | headerIsTail : headerWritten);
+	                (file_.isKillSafe() ? headerTail | headerIsTail : headerWritten) | (isForked ? headerForked : 0);
 	header->startedNs = static_cast<int64_t>(started);
 	header->first = first;
 	header->last = clockPair();
@@ -141,6 +141,7 @@ bool Recorder::makeFile(const Options &options)
 	header->parent = static_cast<uint32_t>(getppid());
 	header->run = runIds(options.lookup);
 	header->job = header->run.outer ? header->run.outer : jobOf(options.lookup);
+	header->number = header->run.inner ? joinRun(options.lookup, header->run.inner) : 0;
 	// Last: a file without it is not yet a trace.
 	std::atomic_signal_fence(std::memory_order_release);
 	memcpy(header->magic, kMagic, sizeof kMagic);
@@ -150,6 +151,10 @@ bool Recorder::makeFile(const Options &options)
 	addProperty("run", "host", scratch->host, "");
 	if (*parts.rank)
 		addProperty("run", "rank", parts.rank, "");
+	if (const char *ranks = jobRanks(options.lookup); *ranks)
+		addProperty("run", "ranks", ranks, "");
+	if (const char *job = jobName(options.lookup); *job)
+		addProperty("run", "job", job, "");
 	unsigned number = 0;
 	for (size_t at = 0; at < size && number < kArguments; at += strlen(scratch->arguments + at) + 1) {
 		char name[16];

@@ -73,6 +73,60 @@ class Ranks(Case):
         report = self.json("--by", "thread", "d")
         self.assertEqual((len(report["runs"]), report["totals"]["calls"], len(report["groups"])), (2, 6010, 2))
 
+    def test_traces_of_a_run_that_are_missing(self):
+        self.environment["PATH"] = os.environ["PATH"]
+        children = f"'{TRACED}' low; " * 4
+        self.run_("-o", "d/t.aat", "--", "sh", "-c", f"{children} true")
+        self.assertEqual(self.json("d")["missing_traces"], [])
+        self.assertNotIn("traces:", self.autoamp("report", "d").stdout)
+        (self.here / "d/t.1.aat").unlink()
+        (self.here / "d/t.3.aat").unlink()
+        for place in ("d", "d/t.aat"):  # a deleted part does not hide the later ones
+            report = self.json(place)
+            run = report["runs"][0]["run_id"]
+            self.assertEqual([(one["process"], one["processes"]) for one in sorted(report["runs"], key=lambda one: one["process"])], [(1, 4), (3, 4)])
+            self.assertEqual(report["missing_traces"], [{"of": "processes", "group": run, "expected": 4, "expected_is_least": False, "found": 2,
+                                                         "missing": [2, 4]}])
+            for view in ("summary", "ops"):
+                self.assertIn(f"traces: 2 of 4 processes of run {run}; without process 2, 4\n",
+                              self.autoamp("report", "--report", view, place, COLUMNS="200").stdout)
+
+    def test_a_run_that_did_not_end(self):
+        """Its processes have their numbers; how many there were is not known."""
+        run = subprocess.Popen([self.root / "tools/autoamp", "run", "--device", "cuda", "-o", "d/%n.aat", "--", "sh", "-c",
+                                f"'{TRACED}' low; '{TRACED}' low; kill -9 $PPID"], cwd=self.here, env=self.environment)
+        run.wait(timeout=60)
+        (self.here / "d/1.aat").unlink()
+        self.assertRegex(self.autoamp("report", "d", COLUMNS="200").stdout, r"traces: 1 of at least 2 processes of run \w{16}; without process 1\n")
+
+    def test_a_number_is_not_taken_from_another_process(self):
+        """The variables outlive `autoamp run`: a descriptor of this process is not its counter."""
+        counter = self.here / "counter"
+        with counter.open("wb") as file:
+            os.set_inheritable(file.fileno(), True)
+            subprocess.run([TRACED, "low"], cwd=self.here, timeout=60, env={
+                "AUTOAMP_TRACE_FILE": "x.aat", "_AUTOAMP_RUN_ID": "1:1", "_AUTOAMP_RUN_COUNTER": f"{os.getpid()}:{file.fileno()}"})
+        self.assertEqual((counter.read_bytes(), self.json("x.aat")["runs"][0]["process"]), (b"", None))
+
+    def test_ranks_without_a_trace(self):
+        for rank in (0, 1, 3):
+            subprocess.run([TRACED, "low"], cwd=self.here, timeout=60, check=True, env={
+                "AUTOAMP_TRACE_FILE": "d/r%rank%.aat", "SLURM_PROCID": str(rank), "SLURM_NTASKS": "4", "SLURM_JOB_ID": "77"})
+        self.assertEqual(self.json("d")["missing_traces"], [{"of": "ranks", "group": "77", "expected": 4, "expected_is_least": False, "found": 3,
+                                                             "missing": [2]}])
+        self.assertIn("traces: 3 of 4 ranks of job 77; without rank 2 (a rank without a call writes no trace)\n",
+                      self.autoamp("report", "d", COLUMNS="200").stdout)
+
+    def test_the_parent_of_a_forked_process(self):
+        self.trace("forks", "d/%n.aat")
+        self.assertEqual(self.json("d")["missing_traces"], [])
+        parent, child = self.json("d/1.aat", "d/2.aat")["runs"]
+        (self.here / "d/1.aat").unlink()
+        self.assertEqual(self.json("d")["missing_traces"], [{"of": "parents", "group": None, "expected": 1, "expected_is_least": True, "found": 0,
+                                                             "missing": [parent["pid"]]}])
+        self.assertIn(f"traces: the one of pid {parent['pid']} is missing; a process that it forked is here\n",
+                      self.autoamp("report", "d", COLUMNS="200").stdout)
+
     def test_clocks_are_aligned(self):
         """By the clock that the processes of a host share, though the time of day was set in between."""
         for rank in range(3):

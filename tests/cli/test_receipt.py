@@ -190,6 +190,54 @@ class Receipt(Case):
         for command in ([TRACED, "mixed"], [PLAIN]):
             self.assertNotRegex(self.receipt("--", *command), "exited|ended")
 
+    def test_the_report_knows_how_the_program_ended(self):
+        """`autoamp run` adds the end to the trace of its program; a trace without it only shows the call in flight."""
+        for command, end, signal, status, ended in (
+                ([TRACED, "signalled", "2"], r"ended by SIGINT \(signal 2\) while inside cublasSgemm_v2", 2, None, "killed"),
+                ([TRACED, "signalled", "11"], r"died inside cublasSgemm_v2: SIGSEGV \(signal 11\)(, core dumped)?", 11, None, "killed"),
+                ([TRACED, "signalled", "9"], r"died inside cublasSgemm_v2: SIGKILL \(signal 9\): sent by another process, or by the "
+                 "kernel when memory runs out", 9, None, "killed"),
+                ([TRACED, "quits", "4"], "exit 4, without exit handlers", None, 4, "killed"),
+                ([TRACED, "mixed"], "exit 0", None, 0, "exit 0"),
+                (["sh", "-c", f"'{TRACED}' signalled 2; true"], "killed, died inside cublasSgemm_v2", None, None, "killed")):
+            for quiet in ([], ["--quiet"]):
+                with self.subTest(command=command, quiet=quiet):
+                    self.run_(*quiet, "-o", "x.aat", "--force", "--", *command)
+                    self.assertRegex(self.autoamp("report", "x.aat", COLUMNS="300").stdout, rf"  \({end}, pid \d+\)\n")
+                    run = self.json("x.aat")["runs"][0]
+                    self.assertEqual((run["signal"], run["status"], run["ended"]), (signal, status, ended))
+        self.run_("-o", "x.aat", "--force", "--", TRACED, "becomes")  # the first program's end is not known
+        first, last = self.json("x.aat")["runs"]
+        self.assertEqual((first["status"], last["status"]), (None, 0))
+        self.run_("-o", "x.aat", "--force", "--", "sh", "-c", f"'{TRACED}' mixed; exec '{TRACED}' signalled 15")
+        self.assertRegex(self.autoamp("report", "x.aat").stdout, r"\npid \d+ ended by SIGTERM \(signal 15\) while inside cublasSgemm_v2\n")
+
+    def test_memory_ran_out(self):
+        """The kernel counts in the cgroup what it kills; a folder stands in for the cgroups, the program for the kernel."""
+        for name in ("fake", "fake/memory"):
+            (self.here / name).mkdir()
+        for name, head in (("memory.events", "low 0\nhigh 0\nmax 7\noom 1"), ("memory/memory.oom_control", "oom_kill_disable 0\nunder_oom 0")):
+            (self.here / "fake" / name).write_text(f"{head}\noom_kill 5\n")
+        script = f"mount --bind '{self.here}/fake' /sys/fs/cgroup && exec '{self.root}/tools/autoamp' run --device cuda -o x.aat -- "
+        program = "sed -i 's/oom_kill 5/oom_kill 6/' fake/memory.events fake/memory/memory.oom_control; "
+        if subprocess.run(["unshare", "-m", "sh", "-c", f"mount --bind '{self.here}/fake' /sys/fs/cgroup"], capture_output=True).returncode:
+            self.skipTest("may not mount")
+        for change, text in ((program, "memory ran out, and the kernel killed a process of this cgroup during the run"),
+                             ("", "sent by another process, or by the kernel when memory runs out")):
+            ran = subprocess.run(["unshare", "-m", "sh", "-c", f'{script} sh -c "{change}exec \'{TRACED}\' signalled 9"'], cwd=self.here,
+                                 env=self.environment, capture_output=True, text=True, timeout=60)
+            self.assertIn(f"died inside cublasSgemm_v2: SIGKILL (signal 9): {text}\n", ran.stderr)
+            self.assertIn(f"SIGKILL (signal 9): {text}, pid", self.autoamp("report", "x.aat", COLUMNS="300").stdout)
+            (self.here / "x.aat").unlink()
+
+    def test_traces_that_are_gone(self):
+        text = self.receipt("--", "sh", "-c", f"'{TRACED}' mixed; rm *.aat")
+        self.assertIn("calls were not recorded: a process began a trace, and no trace is left\n", text)
+        self.assertNotIn("loaded but not called", text)
+        text = self.receipt("-o", "%n.aat", "--", "sh", "-c", f"'{TRACED}' mixed; '{TRACED}' low; '{TRACED}' low; rm 1.aat 3.aat")
+        self.assertRegex(text, r"autoamp: traces: 1 of 3 processes of run \w{16}; without process 1, 3\n")
+        self.assertNotIn("traces: ", self.receipt("-o", "%n.aat", "--", TRACED, "processes"))
+
     def test_a_core_is_said_if_there_is_one(self):
         command = ["sh", "-c", "ulimit -c unlimited 2>&-; kill -SEGV $$"]
         os.chdir(self.here)

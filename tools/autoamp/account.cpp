@@ -156,6 +156,7 @@ Account add(const std::vector<trace::Trace> &runs)
 		account.isEmulated |= run.emulated;
 		account.hasKernels |= run.hasKernels;
 	}
+	account.missing = missingTraces(runs);
 	for (auto &[key, sum] : reasons)
 		account.reasons.push_back(std::move(sum));
 	for (auto &[kind, sum] : scaler)
@@ -314,6 +315,8 @@ std::vector<std::string> warnings(const Account &account)
 		lines.push_back("WHAT IF " + account.whatIf + ": decided again, nothing was run");
 	for (const auto &settings : account.assumed)
 		lines.push_back("assumed: " + settings);
+	for (const auto &missing : account.missing)
+		lines.push_back(describe(missing));
 	return lines;
 }
 

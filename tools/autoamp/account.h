@@ -4,6 +4,7 @@
 
 #include "src/policy/decision.h"
 #include "src/trace/reader.h"
+#include "tools/autoamp/missing.h"
 
 #include <cmath>
 #include <map>
@@ -62,6 +63,7 @@ struct Account {
 	double planMs = 0;
 	trace::Loss loss;
 	std::vector<trace::OverheadInfo> overhead; // of CUPTI, by kind
+	std::vector<Missing> missing;              // traces of the same runs and jobs
 	bool isEmulated = false, hasKernels = false;
 
 	// Worth a user's time: one percent of the fp32 work.

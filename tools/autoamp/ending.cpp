@@ -1,10 +1,15 @@
 #include "tools/autoamp/ending.h"
 
+#include "tools/autoamp/text.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <csignal>
 #include <cstring>
+#include <fstream>
+#include <optional>
+#include <sstream>
 
 namespace autoamp::tool {
 
@@ -43,9 +48,38 @@ bool hasNoExit(const trace::Trace &run)
 
 std::string sourceOf(const Ending &ending)
 {
+	if (ending.signal == SIGKILL && ending.oomKills > 0)
+		return fmt::format(": memory ran out, and the kernel killed {} of this cgroup during the run",
+		                   ending.oomKills == 1 ? "a process" : count(ending.oomKills) + " processes");
 	return ending.signal == SIGKILL ? ": sent by another process, or by the kernel when memory runs out"
 	       : ending.isCoreDumped    ? ", core dumped"
 	                                : "";
+}
+
+// The end as the header has it; nothing: unknown.
+std::optional<Ending> endingIn(const trace::Trace &run)
+{
+	const auto &conclusion = run.conclusion;
+	if (conclusion.ended != trace::Ended::exited && conclusion.ended != trace::Ended::signalled &&
+	    conclusion.ended != trace::Ended::dumpedCore)
+		return std::nullopt;
+	Ending ending;
+	ending.pid = static_cast<pid_t>(run.pid);
+	ending.isCoreDumped = conclusion.ended == trace::Ended::dumpedCore;
+	(conclusion.ended == trace::Ended::exited ? ending.status : ending.signal) = conclusion.value;
+	ending.oomKills = conclusion.oomKills;
+	return ending;
+}
+
+// The number behind `name` in a file of counters; nothing: it is not there.
+std::optional<uint64_t> counterIn(const std::string &path, const std::string &name)
+{
+	std::ifstream file(path);
+	std::string word;
+	for (uint64_t value = 0; file >> word >> value;)
+		if (word == name)
+			return value;
+	return std::nullopt;
 }
 
 // Every way to end, with the evidence for it. The first row that holds describes the end.
@@ -85,6 +119,52 @@ const struct {
 };
 
 } // namespace
+
+uint64_t oomKills()
+{
+	// Lines are ID:CONTROLLERS:PATH; version 2 has no controllers. In a container the path may begin outside of it.
+	std::ifstream groups("/proc/self/cgroup");
+	for (std::string line; std::getline(groups, line);) {
+		const auto second = line.find(':', line.find(':') + 1);
+		const auto controllers = line.substr(0, second).substr(line.find(':') + 1);
+		if (second == line.npos || (!controllers.empty() && controllers != "memory"))
+			continue;
+		const auto root = "/sys/fs/cgroup" + (controllers.empty() ? "" : "/" + controllers);
+		const auto *const file = controllers.empty() ? "/memory.events" : "/memory.oom_control";
+		for (auto path = line.substr(second + 1);; path.erase(path.rfind('/'))) {
+			if (const auto kills = counterIn(root + path + file, "oom_kill"))
+				return *kills;
+			if (path.find('/') == path.npos)
+				break;
+		}
+	}
+	return 0;
+}
+
+trace::Conclusion concluded(const Ending &ending)
+{
+	trace::Conclusion conclusion;
+	conclusion.ended = ending.isCoreDumped  ? trace::Ended::dumpedCore
+	                   : ending.signal != 0 ? trace::Ended::signalled
+	                                        : trace::Ended::exited;
+	conclusion.value = ending.signal ? ending.signal : ending.status;
+	conclusion.oomKills = static_cast<uint32_t>(ending.oomKills);
+	return conclusion;
+}
+
+std::string endingOf(const trace::Trace &run)
+{
+	const auto ending = endingIn(run);
+	const bool isInside = !run.diedInside.empty();
+	if (!ending || !hasNoExit(run))
+		return isInside ? fmt::format("{}, died inside {}", run.ended, run.diedInside) : run.ended;
+	if (ending->signal == 0)
+		return fmt::format("exit {}, without exit handlers", ending->status);
+	if (isInside && isDeathInCall(ending->signal))
+		return fmt::format("died inside {}: {}{}", run.diedInside, nameOf(ending->signal), sourceOf(*ending));
+	return fmt::format("ended by {}{}{}", nameOf(ending->signal), sourceOf(*ending),
+	                   isInside ? " while inside " + run.diedInside : "");
+}
 
 std::string describeEnding(const Ending &ending, const std::vector<trace::Trace> &runs)
 {

@@ -51,6 +51,17 @@ void writeJson(std::FILE *out, const Runs &runs, const Account &account, const L
 	for (const auto &[kernel, launches] : account.notEmulated)
 		notEmulated.push_back({{"kernel", kernel}, {"launches", launches}});
 	fmt::print(out, "\"not_emulated\": {},\n", dump(notEmulated));
+	Json missing = Json::array();
+	for (const auto &each : account.missing)
+		missing.push_back({{"of", each.of == Missing::Of::processes ? "processes"
+		                          : each.of == Missing::Of::ranks   ? "ranks"
+		                                                            : "parents"},
+		                   {"group", orNull(each.group)},
+		                   {"expected", each.expected},
+		                   {"expected_is_least", each.isLeast},
+		                   {"found", each.there},
+		                   {"missing", each.numbers}});
+	fmt::print(out, "\"missing_traces\": {},\n", dump(missing));
 	add(lists.losses, ",\n");
 	fmt::print(out, "\"loss\": {}}}\n", dump(loss));
 }

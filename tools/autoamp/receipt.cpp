@@ -46,27 +46,34 @@ struct Collected {
 	std::string unreadable; // the error of a file that may be a damaged trace of this run; "": no such file
 };
 
-// The traces of this run. Other runs may write into the same folder at the same time (ranks of one job do).
+// Files whose names this run's traces can have. Other runs may write into the same folder at the same time (ranks of
+// one job do).
+std::vector<std::string> candidates(const Outcome &outcome)
+{
+	std::vector<std::string> paths;
+	glob_t found = {};
+	if (::glob(asGlob(outcome.configuration.traceFile).c_str(), GLOB_NOSORT, nullptr, &found) == 0)
+		paths.assign(found.gl_pathv, found.gl_pathv + found.gl_pathc);
+	::globfree(&found);
+	return paths;
+}
+
+// The traces of this run.
 Collected collect(const Outcome &outcome)
 {
 	Collected collected;
-	glob_t found = {};
-	if (::glob(asGlob(outcome.configuration.traceFile).c_str(), GLOB_NOSORT, nullptr, &found) == 0)
-		for (size_t i = 0; i < found.gl_pathc; i++) {
-			const std::string path = found.gl_pathv[i];
-			const auto ids = trace::runIdsOf(path);
-			struct stat status;
-			std::string error;
-			if (ids && ids->isPartOf(outcome.id)) {
-				trace::foldTail(path);
-				if (auto run = trace::Trace::open(path, error))
-					collected.runs.push_back(std::move(*run));
-			} else if (!ids && ::stat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode) &&
-			           status.st_mtim.tv_sec >= outcome.startedSeconds && !trace::Trace::open(path, error)) {
-				collected.unreadable = error; // its id is lost, but the program may have written it
-			}
+	for (const auto &path : candidates(outcome)) {
+		const auto ids = trace::runIdsOf(path);
+		struct stat status;
+		std::string error;
+		if (ids && ids->isPartOf(outcome.id)) {
+			if (auto run = trace::Trace::open(path, error))
+				collected.runs.push_back(std::move(*run));
+		} else if (!ids && ::stat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode) &&
+		           status.st_mtim.tv_sec >= outcome.startedSeconds && !trace::Trace::open(path, error)) {
+			collected.unreadable = error; // its id is lost, but the program may have written it
 		}
-	::globfree(&found);
+	}
 	auto &runs = collected.runs;
 	std::sort(runs.begin(), runs.end(), [](auto &x, auto &y) { return x.startedNs < y.startedNs; });
 	return collected;
@@ -116,6 +123,10 @@ Absence explainAbsence(const Outcome &outcome, const Collected &collected, bool 
 	     again("", " -o /tmp/%e.%p.aat"), true},
 	    {!collected.unreadable.empty(),
 	     fmt::format("{}; it was truncated or overwritten while the program ran", collected.unreadable),
+	     again("", " -o /tmp/%e.%p.aat"), true},
+	    {outcome.processes > 0,
+	     fmt::format("{} began a trace, and no trace is left",
+	                 outcome.processes == 1 ? "a process" : count(outcome.processes) + " processes"),
 	     again("", " -o /tmp/%e.%p.aat"), true},
 	    {older != program.libraries.end(),
 	     fmt::format("{} is linked to {}; autoamp serves CUDA 12 and 13", program.path,
@@ -237,6 +248,8 @@ std::vector<std::string> describe(const Runs &runs, const Account &account, cons
 	lines.insert(lines.end(), deaths.begin(), deaths.end());
 	if (const auto recorded = describeRecorded(runs); !recorded.empty())
 		lines.push_back("recorded: " + recorded);
+	for (const auto &missing : account.missing)
+		lines.push_back(tool::describe(missing));
 	if (hasLoss(account.loss))
 		lines.push_back("lost: " + tool::describe(account.loss));
 
@@ -247,6 +260,33 @@ std::vector<std::string> describe(const Runs &runs, const Account &account, cons
 }
 
 } // namespace
+
+void concludeTraces(const Outcome &outcome)
+{
+	struct Written {
+		std::string path;
+		trace::Writer writer;
+	};
+	std::vector<Written> traces;
+	for (const auto &path : candidates(outcome))
+		if (const auto writer = trace::writerOf(path); writer && writer->run.isPartOf(outcome.id)) {
+			trace::foldTail(path);
+			traces.push_back({path, *writer});
+		}
+	// A process that replaced itself by exec has a trace of each program; the last one's end is known.
+	const auto isEnded = [&](const Written &each) { return static_cast<pid_t>(each.writer.pid) == outcome.ending.pid; };
+	const Written *last = nullptr;
+	for (const auto &each : traces)
+		if (isEnded(each) && (!last || last->writer.startedNs <= each.writer.startedNs))
+			last = &each;
+	for (const auto &each : traces) {
+		if (each.writer.run.inner != outcome.id)
+			continue; // a run inside this one has concluded it
+		auto conclusion = &each == last ? concluded(outcome.ending) : trace::Conclusion();
+		conclusion.processes = outcome.processes;
+		trace::conclude(each.path, conclusion);
+	}
+}
 
 void writeReceipt(const Outcome &outcome, Colour colour)
 {

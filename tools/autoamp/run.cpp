@@ -12,7 +12,10 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <sys/mman.h>
 #include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 namespace autoamp::tool {
 
@@ -93,6 +96,17 @@ uint64_t startRun(Environment &environment)
 	    trace::runIds([](const char *name) { return policy::environmentValue(policy::processEnvironment(), name); });
 	environment.set(trace::kRunVariable, fmt::format("{:016x}:{:016x}", run, around.outer ? around.outer : run));
 	return run;
+}
+
+// A file that counts the processes of the run that begin a trace, one byte each. It has no name, and it ends with this
+// process. -1: there is none.
+int openCounter(Environment &environment, uint64_t run)
+{
+	char name[32];
+	std::snprintf(name, sizeof name, trace::kCounter, static_cast<unsigned long long>(run));
+	const int file = ::memfd_create(name, MFD_CLOEXEC);
+	environment.set(trace::kCounterVariable, fmt::format("{}:{}", ::getpid(), file));
+	return file;
 }
 
 // The loader splits LD_PRELOAD at spaces and colons and knows no quoting: from a folder with a space the library goes
@@ -202,7 +216,14 @@ int run(const RunOptions &options, std::span<const char *const> entries)
 
 	outcome.id = startRun(environment);
 	outcome.startedSeconds = ::time(nullptr);
+	const int counter = openCounter(environment, outcome.id);
+	const uint64_t killedBefore = oomKills();
 	outcome.ending = launch(options.command, environment);
+	outcome.ending.oomKills = oomKills() - std::min(killedBefore, oomKills());
+	struct stat counted = {};
+	if (::fstat(counter, &counted) == 0)
+		outcome.processes = static_cast<uint32_t>(counted.st_size);
+	concludeTraces(outcome);
 	outcome.rank =
 	    trace::jobRank([](const char *name) { return policy::environmentValue(policy::processEnvironment(), name); });
 	if (!options.quiet && (outcome.rank.empty() || outcome.rank == "0"))

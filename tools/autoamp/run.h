@@ -39,7 +39,11 @@ struct Outcome {
 	uint64_t id = 0;           // the id of this run; every trace of the run contains it
 	time_t startedSeconds = 0; // CLOCK_REALTIME, before the start
 	Ending ending;
+	uint32_t processes = 0; // that began a trace; 0: none, or it could not be counted
 };
+// Writes to the traces of the run what they lack: the tail of a killed process, how the program ended, how many
+// processes began a trace.
+void concludeTraces(const Outcome &outcome);
 void writeReceipt(const Outcome &outcome, Colour colour);
 
 } // namespace autoamp::tool

@@ -1,5 +1,6 @@
 // The report as text. The summary fits 80x24 and answers: what ran lower, where fp32 time goes, what it gained, what
 // was kept and why, what the scaler did, and what next.
+#include "tools/autoamp/ending.h"
 #include "tools/autoamp/escape.h"
 #include "tools/autoamp/recorded.h"
 #include "tools/autoamp/views.h"
@@ -30,11 +31,6 @@ std::string commandOf(const trace::Trace &run)
 	for (size_t i = 1; i < run.command.size(); i++)
 		text += " " + quoted(run.command[i]);
 	return text;
-}
-
-std::string endingOf(const trace::Trace &run)
-{
-	return run.diedInside.empty() ? run.ended : fmt::format("{}, died inside {}", run.ended, run.diedInside);
 }
 
 // Under which configuration, on which device.
@@ -90,7 +86,7 @@ std::vector<std::string> heading(const Runs &runs, size_t width)
 		lines.push_back(fmt::format("{} processes, the first: {}", runs.size(), commandOf(first)));
 		std::vector<std::string> died;
 		for (const auto &run : runs)
-			if (!run.diedInside.empty())
+			if (!run.diedInside.empty() || run.conclusion.ended >= trace::Ended::signalled)
 				died.push_back(fmt::format("pid {} {}", run.pid, endingOf(run)));
 		if (!died.empty())
 			lines.push_back(join(died, "; "));

@@ -119,6 +119,7 @@ Json describe(size_t id, const trace::Trace &run)
 	const auto recorded = recordedOf(run);
 	const bool isNumber =
 	    !run.rank.empty() && run.rank.find_first_not_of("0123456789") == std::string::npos && run.rank.size() < 10;
+	const bool isSignalled = run.conclusion.ended >= trace::Ended::signalled;
 	return {{"id", id},
 	        {"file", run.path},
 	        {"run_id", run.run.inner ? Json(fmt::format("{:016x}", run.run.inner)) : Json()},
@@ -132,6 +133,10 @@ Json describe(size_t id, const trace::Trace &run)
 	        {"started", run.startedNs > 0 ? Json(date(run.startedNs)) : Json()},
 	        {"ended", orNull(run.ended)},
 	        {"died_inside", orNull(run.diedInside)},
+	        {"signal", isSignalled ? Json(run.conclusion.value) : Json()},
+	        {"status", run.conclusion.ended == trace::Ended::exited ? Json(run.conclusion.value) : Json()},
+	        {"process", run.number > 0 ? Json(run.number) : Json()},
+	        {"processes", run.conclusion.processes > 0 ? Json(run.conclusion.processes) : Json()},
 	        {"capture", recorded ? describe(*recorded) : Json()},
 	        {"expected_kernels", run.launches ? Json(run.launches->kernels) : Json()},
 	        {"received_kernels", run.launches ? Json(run.launches->kernelsReceived) : Json()},

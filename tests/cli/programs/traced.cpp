@@ -134,6 +134,13 @@ void write(const std::string &scenario, int number)
 			row.m = 32 * 28 * 28, row.k = 256 * 9, row.transa = 'N';
 			call(lane, row, 1);
 		}
+	} else if (scenario == "forks") {
+		recorder.beforeFork();
+		const pid_t child = ::fork();
+		child ? recorder.afterForkInParent() : recorder.afterForkInChild(lane);
+		if (child ? ::waitpid(child, nullptr, 0) < 0 : !recorder.open(options))
+			std::exit(9);
+		call(lane, product("lowered", "white_list", 1024), 10);
 	} else if (scenario == "threads") {
 		call(lane, product("lowered", "white_list", 1024), 10);
 		std::thread([] {
