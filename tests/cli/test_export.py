@@ -51,6 +51,21 @@ class Exports(Case):
         self.assertEqual({(row["duration_ns"], row["precision"], row["decision"]) for row in gemm}, {(1000, "float16", "lowered")})
         self.assertEqual(sum(row["name"] == "autoamp cast" for row in of("kernel")), 75)
 
+    def test_the_size_of_a_loss(self):
+        """As the report's JSON has it; null for events of other kinds."""
+        name = self.trace("faults")
+        fields = ("kind", "excess", "lost_rows", "lost_columns")
+        expected = sorted((tuple(event[field] for field in fields) for event in self.json(name)["scaler"]["events"]), key=str)
+        self.assertIn((256, 252), [event[2:] for event in expected])
+        database = sqlite3.connect(self.export("sqlite", "a.db", name))
+        self.assertEqual(sorted(database.execute("SELECT kind, excess, lost_rows, lost_columns FROM scaler").fetchall(), key=str), expected)
+        self.assertEqual(database.execute("SELECT DISTINCT typeof(lost_rows) FROM scaler WHERE kind = 'underflow'").fetchall(), [("integer",)])
+        events = [row for row in map(json.loads, self.export("jsonl", "a.jsonl", name).open()) if row["type"] == "scale"]
+        self.assertEqual(sorted(((event["name"], *map(event.get, fields[1:])) for event in events), key=str), expected)
+        rows = [row for row in csv.DictReader(self.export("csv", "a.csv", name).open(newline="")) if row["type"] == "scale"]
+        self.assertEqual(sorted(((row["name"], *(float(row[field]) if row[field] else None for field in fields[1:])) for row in rows), key=str),
+                         sorted(((kind, *(None if size is None else float(size) for size in sizes)) for kind, *sizes in expected), key=str))
+
     def test_sqlite_by_the_examples_of_its_page(self):
         name = self.trace("kernels", "k.aat", "1000")
         database = sqlite3.connect(self.export("sqlite", "a.db", name))

@@ -51,7 +51,8 @@ public:
 			ofRun_.push_back(words({{"host", orNull(run.host)}, {"pid", run.pid}, {"rank", orNull(run.rank)}}));
 		if (isCsv)
 			file_.write("type,run,host,pid,rank,thread,device,stream,start_ns,duration_ns,call,captured,entry,op,shape,"
-			            "decision,reason,precision,site,name,operand,scale_before,scale_after,amax\r\n");
+			            "decision,reason,precision,site,name,operand,scale_before,scale_after,amax,excess,lost_rows,"
+			            "lost_columns\r\n");
 	}
 	void add(const Item &item) override
 	{
@@ -74,11 +75,14 @@ public:
 			           {"operand", std::string(1, item.scaler->operand)},
 			           {"scale_before", orNull(item.scaler->scaleBefore)},
 			           {"scale_after", orNull(item.scaler->scaleAfter)},
-			           {"amax", orNull(item.scaler->amax)}}));
+			           {"amax", orNull(item.scaler->amax)},
+			           {"excess", orNull(item.scaler->excess)},
+			           {"lost_rows", wholeOrNull(item.scaler->lostRows)},
+			           {"lost_columns", wholeOrNull(item.scaler->lostColumns)}}));
 		else if (isCsv_)
 			raw(",");
 		if (isCsv_ && !item.scaler)
-			raw(",,,,");
+			raw(",,,,,,,");
 		file_.write({buffer_.data(), buffer_.size()});
 		file_.write(isCsv_ ? "\r\n" : "}\n");
 	}

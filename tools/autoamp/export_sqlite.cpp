@@ -17,7 +17,8 @@ CREATE TABLE kernel_names (id INTEGER PRIMARY KEY, name TEXT NOT NULL);
 CREATE TABLE calls (run INTEGER, row INTEGER, thread INTEGER, start_ns INTEGER, duration_ns INTEGER, captured INTEGER, call INTEGER);
 CREATE TABLE kernels (run INTEGER, row INTEGER, device INTEGER, stream INTEGER, start_ns INTEGER, duration_ns INTEGER,
                       name INTEGER REFERENCES kernel_names, is_cast INTEGER, is_copy INTEGER, call INTEGER);
-CREATE TABLE scaler (run INTEGER, row INTEGER, time_ns INTEGER, kind TEXT, operand TEXT, scale_before REAL, scale_after REAL, amax REAL);
+CREATE TABLE scaler (run INTEGER, row INTEGER, time_ns INTEGER, kind TEXT, operand TEXT, scale_before REAL, scale_after REAL, amax REAL,
+                     excess REAL, lost_rows INTEGER, lost_columns INTEGER);
 BEGIN;)";
 
 class SqliteSink : public Sink
@@ -45,7 +46,7 @@ public:
 		fill("runs", list), fill("signatures", signatures);
 		call_ = prepare("INSERT INTO calls VALUES (?,?,?,?,?,?,?)");
 		kernel_ = prepare("INSERT INTO kernels VALUES (?,?,?,?,?,?,?,?,?,?)");
-		scale_ = prepare("INSERT INTO scaler VALUES (?,?,?,?,?,?,?,?)");
+		scale_ = prepare("INSERT INTO scaler VALUES (?,?,?,?,?,?,?,?,?,?,?)");
 		name_ = prepare("INSERT INTO kernel_names VALUES (?,?)");
 	}
 	~SqliteSink() override
@@ -68,7 +69,8 @@ public:
 		} else {
 			const auto &scaler = *item.scaler;
 			insert(scale_, run, row, item.startNs, scaler.kind, std::string(1, scaler.operand), scaler.scaleBefore,
-			       scaler.scaleAfter, scaler.amax);
+			       scaler.scaleAfter, scaler.amax, scaler.excess, wholeOrNull(scaler.lostRows),
+			       wholeOrNull(scaler.lostColumns));
 		}
 	}
 	void finish() override { check(sqlite3_exec(database_, "COMMIT", nullptr, nullptr, nullptr)); }

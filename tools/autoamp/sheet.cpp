@@ -17,6 +17,11 @@ Json orNull(double number)
 	return std::isfinite(number) ? Json(number) : Json();
 }
 
+Json wholeOrNull(double number)
+{
+	return std::isnan(number) ? Json() : Json(static_cast<uint64_t>(number));
+}
+
 Json nanoseconds(double number)
 {
 	return std::isfinite(number) ? Json(std::llround(number)) : Json();

@@ -18,6 +18,7 @@ using Json = nlohmann::ordered_json;
 // What is not known is null.
 Json orNull(const std::string &text);
 Json orNull(double number);
+Json wholeOrNull(double number); // without a fraction
 Json nanoseconds(double number);
 // Text of the application (paths, arguments) may be no UTF-8: shown, never refused.
 std::string dump(const Json &value);

@@ -78,11 +78,6 @@ Json ruleOf(const std::string &kind, const trace::RowInfo *row)
 	return kind == "underflow" && row ? Json(ruleFor(*row)) : Json();
 }
 
-Json wholeOrNull(double number)
-{
-	return std::isnan(number) ? Json() : Json(static_cast<uint64_t>(number));
-}
-
 Json tensorCoresOf(trace::TensorCores known)
 {
 	return known == trace::TensorCores::unknown ? Json() : Json(known == trace::TensorCores::yes);
