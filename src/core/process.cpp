@@ -82,7 +82,8 @@ void describeDriver(trace::Recorder &recorder)
 		std::snprintf(text, sizeof text, "%d.%d", driver->version / 1000, driver->version % 1000 / 10);
 		recorder.property("version", "cuda_driver", text);
 		int count = 0;
-		if (driver->cuDeviceGetCount(&count))
+		// A program may call cuBLAS before it has started CUDA: with a null handle, for example.
+		if (const cuda::Result result = driver->cuDeviceGetCount(&count); result && result != cuda::notInitialized)
 			base::leaveFault("cuDeviceGetCount");
 		for (int ordinal = 0; ordinal < count; ordinal++) {
 			if (const auto *facts = cuda::deviceFacts(*driver, ordinal)) {

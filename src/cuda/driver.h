@@ -25,7 +25,7 @@ using Result = int; // CUresult: 0 is success
 using Address = unsigned long long;
 using Stream = CUstream_st *;
 
-constexpr Result outOfMemory = 2, lossyQuery = 402;
+constexpr Result outOfMemory = 2, notInitialized = 3, lossyQuery = 402;
 
 // name in libcuda, arguments. The `_v2` names are those that cuda.h maps the plain ones to; what has to do with capture
 // are the versions that drivers of CUDA 12 and 13 both have.

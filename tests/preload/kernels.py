@@ -451,20 +451,43 @@ for _ in range(3):
 """
 
 
-class NotEmulated(unittest.TestCase):
-    def test_kernels_are_counted(self):
-        with tempfile.TemporaryDirectory() as folder:
-            environment = {name: value for name, value in os.environ.items() if not name.startswith(("AUTOAMP_", "LD_PRELOAD"))}
-            def autoamp(*arguments):
-                return subprocess.run([AUTOAMP, *arguments], cwd=folder, env=environment, capture_output=True, text=True, timeout=TIMEOUT)
-            done = autoamp("run", "--device", "emulated", "-o", "t.aat", "--", sys.executable, "-c", UNKNOWN_KERNEL)
-            self.assertEqual(done.returncode, 0, done.stderr)
-            line = "could not run 1 kernel (launches: 3), the first: scale(float*, float, int); tools/emulated/README.md"
-            self.assertIn(line, " ".join(done.stderr.split()))
-            self.assertIn("could not run 1 kernel (launches: 3)", " ".join(autoamp("report", "t.aat").stdout.split()))
-            report = json.loads(autoamp("report", "--format", "json", "t.aat").stdout)
-            self.assertEqual(report["not_emulated"], [{"kernel": "_Z5scalePffi", "launches": 3}])
-            self.assertEqual(report["totals"]["fallbacks"], 0)
+CUDA_NOT_STARTED = """
+import ctypes
+blas = ctypes.CDLL("libcublas.so.13")
+assert blas.cublasSgemm_v2(None, 0, 0, 0, 0, 0, None, None, 1, None, 1, None, None, 1) == 1
+"""
+
+
+class Scripts(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+
+    def autoamp(self, *arguments):
+        environment = {name: value for name, value in os.environ.items() if not name.startswith(("AUTOAMP_", "LD_PRELOAD"))}
+        return subprocess.run([AUTOAMP, *arguments], cwd=self.folder, env=environment, capture_output=True, text=True,
+                              timeout=TIMEOUT)
+
+    def record(self, script):
+        done = self.autoamp("run", "--device", "emulated", "-o", "t.aat", "--", sys.executable, "-c", script)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return " ".join(done.stderr.split())
+
+    def test_kernels_that_are_not_emulated_are_counted(self):
+        receipt = self.record(UNKNOWN_KERNEL)
+        line = "could not run 1 kernel (launches: 3), the first: scale(float*, float, int); tools/emulated/README.md"
+        self.assertIn(line, receipt)
+        text = self.autoamp("report", "t.aat").stdout
+        self.assertIn("could not run 1 kernel (launches: 3)", " ".join(text.split()))
+        self.assertNotIn("failures:", text)  # cublasCreate has started CUDA
+        report = json.loads(self.autoamp("report", "--format", "json", "t.aat").stdout)
+        self.assertEqual(report["not_emulated"], [{"kernel": "_Z5scalePffi", "launches": 3}])
+        self.assertEqual(report["totals"]["fallbacks"], 0)
+
+    def test_a_call_before_cuda_has_started_is_no_failure(self):
+        self.record(CUDA_NOT_STARTED)
+        self.assertNotIn("failures:", self.autoamp("report", "t.aat").stdout)
 
 
 if __name__ == "__main__":

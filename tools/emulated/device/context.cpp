@@ -126,7 +126,7 @@ size_t deviceMemory()
 
 bool isUsable()
 {
-	return deviceCount() > 0 && !hasForked();
+	return initialize() == cudaSuccess;
 }
 
 cudaError_t deviceAttribute(int *value, int attribute, int device)

@@ -36,7 +36,7 @@ EMULATED_EXPORT int deviceOf(cudaStream_t stream);
 EMULATED_EXPORT bool isCapturing(cudaStream_t stream);
 EMULATED_EXPORT cudaError_t stickyError();             // cudaSuccess, or what broke the context
 EMULATED_EXPORT cudaError_t synchronize(cudaStream_t); // as cudaStreamSynchronize: fails and invalidates in capture
-EMULATED_EXPORT bool isUsable();                       // a device exists (AUTOAMP_EMU_DEVICES > 0)
+EMULATED_EXPORT bool isUsable();                       // a device exists (AUTOAMP_EMU_DEVICES > 0); initializes CUDA
 EMULATED_EXPORT uint64_t deviceGeneration(int device); // grows with every cudaDeviceReset: handles of before are dead
 
 // ---- faults: AUTOAMP_EMU_FAIL=function:N. True when this call of `name` is the N-th and must return its documented
