@@ -187,16 +187,15 @@ void tellCopies(Process &process)
 }
 
 // What a program computes with kernels that the emulated device could not run is not what it would be on a GPU.
-void recordRefusedKernels(trace::Recorder &recorder)
+// Recorded at once: a killed process has no exit.
+void watchRefusedKernels(Process &process)
 {
+	static trace::Recorder *recorder;
+	recorder = &process.recorder;
 	const cuda::Driver *const driver = cuda::driver();
-	unsigned long launches = 0;
-	for (unsigned i = 0; driver && driver->refusedKernel; i++) {
-		const char *const name = driver->refusedKernel(i, &launches);
-		if (!name)
-			return;
-		recorder.note(trace::noteOfRefused, name, 0, launches);
-	}
+	if (driver && driver->watchRefused)
+		driver->watchRefused(
+		    [](const char *name, unsigned long launches) { recorder->note(trace::noteOfRefused, name, 0, launches); });
 }
 
 // ---- life
@@ -210,7 +209,6 @@ void onExit(int status, void *)
 	drainScalerEvents(*theProcess.load(), true);
 	tellUnseen(theProcess.load()->recorder);
 	tellCopies(*theProcess.load());
-	recordRefusedKernels(theProcess.load()->recorder);
 	theProcess.load()->recorder.close(status);
 }
 
@@ -271,6 +269,8 @@ Process *start()
 	// Before another thread is let in: its first kernels would be nobody's.
 	if (process->isTracing && options.trace == policy::TraceLevel::kernels)
 		watchLaunches(*process);
+	if (process->isTracing)
+		watchRefusedKernels(*process);
 	logStart(*process);
 	return process;
 }

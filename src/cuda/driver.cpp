@@ -51,8 +51,8 @@ const Driver *loadDriver()
 		return nullptr;
 	}
 	driver->isEmulated = dlsym(library, "autoamp_emulated_calls") != nullptr;
-	driver->refusedKernel =
-	    reinterpret_cast<decltype(driver->refusedKernel)>(dlsym(library, "autoamp_emulated_refused"));
+	driver->watchRefused =
+	    reinterpret_cast<decltype(driver->watchRefused)>(dlsym(library, "autoamp_emulated_watch_refused"));
 	return driver;
 }
 

@@ -76,8 +76,9 @@ struct Driver {
 #undef X
 	int version;     // 13000 for CUDA 13.0
 	bool isEmulated; // its times are not a device's
-	// The emulated device's: the kernels of the program that it could not run, by index; null after the last one.
-	const char *(*refusedKernel)(unsigned index, unsigned long *launches);
+	// The emulated device's: it calls the function for each kernel of the program that it could not run, with the
+	// number of launches since the last call, in the thread that launched it.
+	void (*watchRefused)(void (*)(const char *name, unsigned long launches));
 };
 
 // Null when there is no driver, or one that lacks a function of the list: asked once, told for ever.

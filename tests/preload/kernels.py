@@ -449,6 +449,21 @@ assert blas.cublasSgemm_v2(handle, 0, 0, 0, 0, 0, None, None, 1, None, 1, None, 
 for _ in range(3):
     assert launch(ctypes.cast(stub, ctypes.c_char_p), Dim3(1, 1, 1), Dim3(1, 1, 1), None, 0, None) != 0
 """
+# The same through the driver, which has no such kernel; before the first product, and after it.
+LOOKED_UP_KERNEL = """
+import ctypes, os, signal
+driver, blas = ctypes.CDLL("libcuda.so.1"), ctypes.CDLL("libcublas.so.13")
+handle, library, kernel = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_void_p()
+assert driver.cuInit(0) == 0
+assert driver.cuLibraryLoadData(ctypes.byref(library), b".version 8.0 .target sm_75", None, None, 0, None, None, 0) == 0
+assert driver.cuLibraryGetKernel(ctypes.byref(kernel), library, b"early") != 0
+assert blas.cublasCreate_v2(ctypes.byref(handle)) == 0
+assert blas.cublasSgemm_v2(handle, 0, 0, 0, 0, 0, None, None, 1, None, 1, None, None, 1) == 0
+assert driver.cuLibraryGetKernel(ctypes.byref(kernel), library, b"late") != 0
+assert driver.cuModuleGetFunction(ctypes.byref(kernel), library, b"late") != 0
+assert driver.cuModuleGetFunction(ctypes.byref(kernel), library, b"later") != 0
+"""
+KILL = "import os, signal; os.kill(os.getpid(), signal.SIGKILL)"
 
 
 CUDA_NOT_STARTED = """
@@ -488,6 +503,21 @@ class Scripts(unittest.TestCase):
     def test_a_call_before_cuda_has_started_is_no_failure(self):
         self.record(CUDA_NOT_STARTED)
         self.assertNotIn("failures:", self.autoamp("report", "t.aat").stdout)
+
+    def test_a_killed_program_and_refused_lookups(self):
+        for script, kernels, words in (
+                (UNKNOWN_KERNEL, {"_Z5scalePffi": 3}, "could not run 1 kernel (launches: 3), the first: scale(float*, float, int); "),
+                (LOOKED_UP_KERNEL, {"early": 0, "late": 0, "later": 0}, "could not run 3 kernels (refused when looked up), the first: early; ")):
+            for end, status in (("", 0), (KILL, 137)):
+                with self.subTest(kernels=kernels, status=status), tempfile.TemporaryDirectory() as folder:
+                    environment = {name: value for name, value in os.environ.items() if not name.startswith(("AUTOAMP_", "LD_PRELOAD"))}
+                    def autoamp(*arguments):
+                        return subprocess.run([AUTOAMP, *arguments], cwd=folder, env=environment, capture_output=True, text=True, timeout=TIMEOUT)
+                    done = autoamp("run", "--device", "emulated", "-o", "t.aat", "--", sys.executable, "-c", script + end)
+                    self.assertEqual(done.returncode, status, done.stderr)
+                    self.assertIn(words, " ".join(done.stderr.split()))
+                    report = json.loads(autoamp("report", "--format", "json", "t.aat").stdout)
+                    self.assertEqual({each["kernel"]: each["launches"] for each in report["not_emulated"]}, kernels)
 
 
 if __name__ == "__main__":

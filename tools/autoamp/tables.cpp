@@ -217,9 +217,10 @@ std::string describeNotEmulated(const Account &account)
 	uint64_t launches = 0;
 	for (const auto &[kernel, number] : account.notEmulated)
 		launches += number;
-	return fmt::format("results may be wrong: the emulated device could not run {} (launches: {}), the first: {}; "
+	return fmt::format("results may be wrong: the emulated device could not run {} ({}), the first: {}; "
 	                   "tools/emulated/README.md explains how to add it",
-	                   plural(account.notEmulated.size(), "kernel"), count(launches),
+	                   plural(account.notEmulated.size(), "kernel"),
+	                   launches ? "launches: " + count(launches) : "refused when looked up",
 	                   demangled(account.notEmulated.begin()->first));
 }
 

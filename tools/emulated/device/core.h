@@ -401,7 +401,8 @@ struct Function {
 	std::string name;
 	const Kernel *kernel = nullptr; // none: no plug-in knows it
 	std::atomic<int> dynamicShared{48 * 1024};
-	std::atomic<unsigned long> refused{0}; // launches without a kernel
+	std::atomic<bool> isRefused{false};    // at its lookup or at a launch, because there is no kernel
+	std::atomic<unsigned long> refused{0}; // launches without a kernel that were not yet reported
 };
 Function *functionNamed(const char *name); // made when first asked for; loads the plug-ins
 bool isFunction(const Function *);
@@ -425,5 +426,6 @@ cudaError_t libraryKernel(void **function, void *library, const char *name);
 
 // How often an exported function was called, and how often a callback called CUDA although it may not: for tests.
 extern "C" unsigned long autoamp_emulated_calls(const char *name);
-extern "C" const char *autoamp_emulated_refused(unsigned index, unsigned long *launches);
+using RefusalWatcher = void(const char *name, unsigned long launches);
+extern "C" void autoamp_emulated_watch_refused(RefusalWatcher *watcher);
 extern "C" unsigned long autoamp_emulated_misuses();

@@ -25,6 +25,20 @@ Functions &functions()
 	return *all;
 }
 
+std::atomic<RefusalWatcher *> refusalWatcher{nullptr};
+
+// Reports the launches since the last report; the first report of a function also without any. Called without a lock.
+void refuse(Function &function)
+{
+	const bool isNew = !function.isRefused.exchange(true);
+	RefusalWatcher *const watcher = refusalWatcher;
+	if (!watcher)
+		return;
+	const unsigned long launches = function.refused.exchange(0);
+	if (isNew || launches > 0)
+		watcher(function.name.c_str(), launches);
+}
+
 // plugins/*.so beside this library, then what AUTOAMP_EMU_PLUGINS names.
 void loadPlugins()
 {
@@ -98,6 +112,7 @@ cudaError_t launchKernel(Function *function, const Configuration &how, void **ar
 	const Kernel *kernel = function->kernel;
 	if (!kernel) {
 		function->refused++;
+		refuse(*function);
 		missing(function->name.c_str());
 		return cudaErrorNotSupported;
 	}
@@ -190,24 +205,29 @@ cudaError_t libraryKernel(void **out, void *library, const char *name)
 			return cudaErrorInvalidResourceHandle;
 	}
 	Function *function = functionNamed(name);
-	if (!function->kernel)
+	if (!function->kernel) {
+		refuse(*function);
 		return cudaErrorSymbolNotFound;
+	}
 	*out = function;
 	return cudaSuccess;
 }
 
 } // namespace emulated
 
-// The refused kernels, one for each index from 0: the mangled name, null after the last one, and the number of
-// launches.
-EMULATED_EXPORT const char *autoamp_emulated_refused(unsigned index, unsigned long *launches)
+// Calls the watcher for each kernel of the program that was refused so far, with the number of launches, and again at
+// each later refusal: in the thread that is refused. A kernel that was refused only at its lookup has no launches.
+EMULATED_EXPORT void autoamp_emulated_watch_refused(RefusalWatcher *watcher)
 {
-	emulated::Functions &all = emulated::functions();
-	std::lock_guard guard(all.mutex);
-	for (const auto &[name, function] : all.byName)
-		if (const unsigned long refused = function->refused; refused && index-- == 0) {
-			*launches = refused;
-			return function->name.c_str();
-		}
-	return nullptr;
+	std::vector<emulated::Function *> refused;
+	{
+		emulated::Functions &all = emulated::functions();
+		std::lock_guard guard(all.mutex);
+		for (const auto &[name, function] : all.byName)
+			if (function->isRefused.exchange(false))
+				refused.push_back(function);
+		emulated::refusalWatcher = watcher;
+	}
+	for (emulated::Function *function : refused)
+		emulated::refuse(*function);
 }
