@@ -299,7 +299,7 @@ Subject describe(const Asking &asking, const op::GraphCall &call)
 	return subject;
 }
 
-// One convolution alone: as the legacy interface would ask for it, whatever its layouts. Everything else: the
+// A graph that the legacy interface has a call for runs as that call would, whatever its layouts. Everything else: the
 // application's own graph, with other operands.
 reroute::Outcome lower(const Asking &asking, const Subject &subject, const policy::Decision &decision,
                        const op::GraphCall &call)
@@ -308,13 +308,12 @@ reroute::Outcome lower(const Asking &asking, const Subject &subject, const polic
 	const op::KnownGraph &graph = *asking.thread.execution.graph;
 	const op::VariantPack &pack = asking.thread.execution.pack;
 	const op::GraphNode &product = *graph.product;
-	if (product.kind == op::NodeKind::matmul || graph.graph.nodes.size() > 1 ||
-	    decision.strategy != policy::Strategy::cast)
+	if (!graph.isLegacyCall || decision.strategy != policy::Strategy::cast)
 		return reroute::run(site.op, decision, site.plan, settingsOf(asking), graph, pack, call.handle,
 		                    asking.door.truth, subject.stream);
-	const float alpha = static_cast<float>(product.alpha), beta = static_cast<float>(product.beta);
+	const float alpha = static_cast<float>(product.alpha), beta = static_cast<float>(graph.beta);
 	void *const first = *pack.find(product.first), *const second = *pack.find(product.second),
-	            *const result = *pack.find(product.result);
+	            *const result = *pack.find(graph.result);
 	const bool isData = product.kind == op::NodeKind::backwardData,
 	           isFilter = product.kind == op::NodeKind::backwardFilter;
 	op::ConvolutionCall convolution;
@@ -323,6 +322,10 @@ reroute::Outcome lower(const Asking &asking, const Subject &subject, const polic
 	convolution.x = isData ? result : first;
 	convolution.w = isFilter ? result : second;
 	convolution.y = isData ? first : isFilter ? second : result;
+	if (graph.convolution.hasSource)
+		convolution.z = *pack.find(graph.source);
+	if (graph.convolution.hasBias)
+		convolution.bias = *pack.find(graph.bias);
 	convolution.direction = graph.convolution.direction;
 	return reroute::run(site.op, decision, site.plan, settingsOf(asking), convolution, asking.door.truth,
 	                    subject.stream);

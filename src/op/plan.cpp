@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <limits>
 #include <pthread.h>
 #include <unordered_map>
 
@@ -320,6 +321,63 @@ bool isMatmul(const Graph &graph, const GraphNode &node)
 	       b.dims[rank - 1] == c.dims[rank - 1];
 }
 
+// Reads the nodes after a forward convolution as the legacy call adds them: a tensor like the result, a bias, then
+// ReLU, each at most once. False: another node, or a result that is channels-last. Plans with our operands have engines
+// for that layout alone, and write the result themselves.
+bool readFollowing(KnownGraph &known)
+{
+	const Graph &graph = known.graph;
+	Convolution c = known.convolution;
+	int64_t source = 0, bias = 0;
+	double beta = 0;
+	if (c.direction != Direction::forward)
+		return false;
+	const auto hasFactors = [](const GraphNode &node) { return node.factor[0] != 1 || node.factor[1] != 1; };
+	int64_t sum = known.product->result;
+	for (size_t left = graph.nodes.size() - 1; left > 0; left--) {
+		const auto reads = [&](const GraphNode &node) { return node.reads(sum); };
+		const auto next = std::find_if(graph.nodes.begin(), graph.nodes.end(), reads);
+		if (next == graph.nodes.end() || std::find_if(next + 1, graph.nodes.end(), reads) != graph.nodes.end() ||
+		    !tensorOf(graph, sum)->isVirtual || c.activation != Activation::none)
+			return false;
+		const bool isSecond = next->hasSecond && next->second == sum;
+		const int64_t other = isSecond ? next->first : next->second;
+		if (next->pointwise == CUDNN_POINTWISE_RELU_FWD && !hasFactors(*next) && next->lowerClip == 0 &&
+		    next->slope == 0 && next->upperClip >= std::numeric_limits<float>::max()) {
+			c.activation = Activation::relu, c.propagatesNan = true;
+		} else if (next->pointwise == CUDNN_POINTWISE_ADD && other != sum && !tensorOf(graph, other)->isVirtual &&
+		           !tensorOf(graph, other)->isByValue) {
+			const Tensor added = narrowed(*tensorOf(graph, other));
+			Tensor wanted = c.y; // of a bias
+			std::fill_n(wanted.dims, wanted.rank, 1);
+			wanted.dims[1] = c.y.dims[1];
+			if (!c.hasBias && !hasFactors(*next) && added.rank == wanted.rank && added.strides[1] == 1 &&
+			    std::equal(wanted.dims, wanted.dims + wanted.rank, added.dims))
+				c.hasBias = true, bias = other;
+			else if (!c.hasSource && next->factor[isSecond] == 1)
+				c.hasSource = true, source = other, beta = next->factor[!isSecond];
+			else
+				return false;
+		} else {
+			return false;
+		}
+		sum = next->result;
+	}
+	const auto isLike = [](const Tensor &one, const Tensor &other) {
+		return one.rank == other.rank && std::equal(one.dims, one.dims + one.rank, other.dims) &&
+		       std::equal(one.strides, one.strides + one.rank, other.strides);
+	};
+	const Tensor virtualResult = c.y;
+	c.y = narrowed(*tensorOf(graph, sum));
+	if (tensorOf(graph, sum)->isVirtual || c.y.strides[1] == 1 || c.y.rank != virtualResult.rank ||
+	    !std::equal(c.y.dims, c.y.dims + c.y.rank, virtualResult.dims) ||
+	    (c.hasSource && !isLike(narrowed(*tensorOf(graph, source)), c.y)) || !factsOf(c).fits || !factsOf(c).isOrderly)
+		return false;
+	known.convolution = c;
+	known.result = sum, known.source = source, known.bias = bias, known.beta = beta;
+	return true;
+}
+
 // What a shadow of it would have to be true to. The vendor does not look at the types of what is virtual: the program
 // says there what it wants rounded.
 void judge(KnownGraph &known)
@@ -356,6 +414,10 @@ void judge(KnownGraph &known)
 	for (const GraphTensor &tensor : graph.tensors)
 		if (!isFloat(tensor.type))
 			known.obstacle = Obstacle::graph;
+	if (known.obstacle != Obstacle::none || product.kind == NodeKind::matmul)
+		return;
+	known.result = product.result, known.beta = product.beta;
+	known.isLegacyCall = !hasFollowing || readFollowing(known);
 }
 
 const Json *graphOf(const Json &plan)
@@ -436,7 +498,7 @@ Op describe(const Entry &entry, uint16_t index, const KnownGraph &known, bool is
 		return op;
 	if (isOnTensorCores && environment.tf32Allowed)
 		op.asked = Dtype::tf32, op.cause = Cause::plan_engine;
-	if (product.beta == 0)
+	if (known.beta == 0)
 		op.flags |= flagBetaZero;
 	if (product.alpha == 0 || !op.m || !op.n || !op.k)
 		op.obstacle = Obstacle::zero_size;

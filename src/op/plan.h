@@ -16,8 +16,13 @@ struct KnownGraph {
 	Obstacle obstacle = Obstacle::none; // none: one product, and nothing but pointwise nodes with it, all in float
 	const GraphNode *product = nullptr; // the only one
 	Convolution convolution;            // where it is one
-	uint32_t geometry = 0;              // its number
-	uint32_t number = 0;                // of Op::graph
+	// True for one convolution, alone or with what cudnnConvolutionBiasActivationForward adds to a result that is not
+	// channels-last: `convolution` then describes all of the graph, and these are its tensors.
+	bool isLegacyCall = false;
+	int64_t result = 0, source = 0, bias = 0; // uids; source and bias if `convolution` has them
+	double beta = 0;                          // factor of the source, or of the old result
+	uint32_t geometry = 0;                    // its number
+	uint32_t number = 0;                      // of Op::graph
 
 	KnownGraph() = default;
 	KnownGraph(const KnownGraph &) = delete;

@@ -48,7 +48,8 @@ constexpr unsigned strategyCount = static_cast<unsigned>(Strategy::tf32) + 1;
 	  "raise AUTOAMP_MEMORY")                                                                                          \
 	X(unsupported, "a feature of the call that the lowered path does not support", "")                                 \
 	X(no_fp32_output, "the vendor has no lower engine with fp32 output for it",                                        \
-	  "a convolution alone has more of them in bfloat16; a fused one needs channels-last tensors")                     \
+	  "a convolution has more of them in bfloat16; with other nodes than a sum and ReLU it needs channels-last "       \
+	  "tensors")                                                                                                       \
 	X(driver_too_old, "the driver cannot load our kernels", "update the driver (CUDA 13: 580 or newer)")               \
 	X(gpu_too_old, "the GPU has no tensor cores for this type", "try AUTOAMP_DTYPE=float16")                           \
 	X(second_copy, "a second copy of the library in the process, left alone: lookups and first calls", "")             \

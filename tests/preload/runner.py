@@ -69,7 +69,7 @@ class Run:
 
 
 @functools.lru_cache(maxsize=None)
-def _run(program, cases, preload, variables):
+def _run(program, cases, preload, variables, what_if):
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("AUTOAMP_", "LD_PRELOAD"))}
     environment.update(variables)
     if PLACE.emulated:
@@ -85,16 +85,17 @@ def _run(program, cases, preload, variables):
         done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=TIMEOUT, check=False)
         report = None
         if glob.glob(os.path.join(folder, "*.aat")):
-            told = subprocess.run([PLACE.autoamp, "report", "--format", "json", folder], capture_output=True, text=True,
-                                  timeout=TIMEOUT, check=True)
+            told = subprocess.run([PLACE.autoamp, "report", "--format", "json", *(["--what-if", what_if] if what_if else []), folder],
+                                  capture_output=True, text=True, timeout=TIMEOUT, check=True)
             report = json.loads(told.stdout)
     return Run(done, report)
 
 
-def run(program, *cases, preload=True, **variables):
-    """Once for the same arguments. `variables`: without AUTOAMP_, which they get, unless they begin with a `_`."""
+def run(program, *cases, preload=True, what_if=None, **variables):
+    """Once for the same arguments. `variables`: without AUTOAMP_, which they get, unless they begin with a `_`. The report
+    is that of the settings `what_if`, if they are given."""
     named = {name[1:] if name.startswith("_") else "AUTOAMP_" + name: value for name, value in variables.items()}
-    return _run(program, cases, preload, tuple(sorted(named.items())))
+    return _run(program, cases, preload, tuple(sorted(named.items())), what_if)
 
 
 def bare(program, *cases, **variables):

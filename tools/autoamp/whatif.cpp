@@ -127,6 +127,15 @@ std::string assume(trace::Trace &run, const policy::Options &options, const Sett
 	return line + (run.rules.empty() ? "" : fmt::format(", {}", plural(run.rules.size(), "rule")));
 }
 
+// True if the new decision wants what the vendor had no engine for when the call ran. Its 16-bit types have the same
+// engines for a graph, and a row does not have the graph.
+bool isRefused(const trace::RowInfo &row, const policy::Decision &decision)
+{
+	return row.decision == policy::name(policy::Verdict::fallback) &&
+	       row.reason == policy::name(policy::Reason::no_fp32_output) && decision.verdict == policy::Verdict::lowered &&
+	       decision.strategy == policy::Strategy::cast;
+}
+
 bool isSame(const policy::Decision &x, const policy::Decision &y)
 {
 	return std::tie(x.verdict, x.reason, x.strategy, x.precision) ==
@@ -155,7 +164,7 @@ std::vector<std::string> redecide(Runs &runs, const std::string &text, std::span
 				row.estNs = after->estimate;
 			if (after->estimateLowered >= 0 && after->estimateLowered != before->estimateLowered)
 				row.estLoweredNs = after->estimateLowered;
-			if (!isOfSettings(row.reason) || isSame(*before, *after))
+			if (!isOfSettings(row.reason) || isSame(*before, *after) || isRefused(row, *after))
 				continue;
 			row.decision = policy::name(after->verdict);
 			row.reason = policy::name(after->reason);

@@ -80,7 +80,7 @@ Dims stridesOf(const Dims &dims, char layout)
 // ---- what a case asks for
 
 enum class Kind { forward, backwardData, backwardFilter, matmul };
-enum class Chain { none, scale, bias, biasRelu, residual, residualBiasRelu, reluBackward };
+enum class Chain { none, scale, bias, biasRelu, biasTanh, residual, residualBiasRelu, reluBackward };
 enum class Pick { any, noTensorCores };
 
 struct Spec {
@@ -183,6 +183,7 @@ Problem::Problem(const Spec &of, uint64_t seed) : spec(of)
 		add(bias, layout), add(result, layout, true), add(result, layout);
 		break;
 	case Chain::biasRelu:
+	case Chain::biasTanh:
 		add(bias, layout), add(result, layout, true), add(result, layout);
 		break;
 	}
@@ -287,8 +288,8 @@ std::vector<Descriptor> Problem::operations(std::vector<Descriptor> &described) 
 		            : spec.chain == Chain::reluBackward ? CUDNN_POINTWISE_RELU_BWD
 		                                                : CUDNN_POINTWISE_ADD,
 		            2, 3, 4);
-	if (spec.chain == Chain::biasRelu)
-		elementwise(CUDNN_POINTWISE_RELU_FWD, 4, 0, 5);
+	if (spec.chain == Chain::biasRelu || spec.chain == Chain::biasTanh)
+		elementwise(spec.chain == Chain::biasTanh ? CUDNN_POINTWISE_TANH_FWD : CUDNN_POINTWISE_RELU_FWD, 4, 0, 5);
 	if (spec.chain == Chain::residualBiasRelu) {
 		elementwise(CUDNN_POINTWISE_ADD, 4, 5, 6);
 		elementwise(CUDNN_POINTWISE_RELU_FWD, 6, 0, 7);
@@ -435,7 +436,7 @@ void Problem::check(Line &line)
 			expected += tensors[5].at(index);
 		const bool hasRelu = spec.chain == Chain::biasRelu || spec.chain == Chain::residualBiasRelu;
 		const bool isCut = spec.chain == Chain::reluBackward ? operand <= 0 : hasRelu && expected < 0;
-		expected = isCut ? 0 : expected;
+		expected = isCut ? 0 : spec.chain == Chain::biasTanh ? std::tanh(expected) : expected;
 		const double got = out.at(index);
 		nonfinite += !std::isfinite(got);
 		error += std::pow(got - expected, 2);
@@ -819,6 +820,7 @@ std::vector<Case> cases()
 	add("forward.residualBiasRelu", {.n = ++n, .chain = Chain::residualBiasRelu});
 	add("forward.residualPlanes", {.n = ++n, .layouts = "ccc", .chain = Chain::residualBiasRelu});
 	add("forward.reluPlanes", {.n = ++n, .layouts = "ccc", .chain = Chain::biasRelu});
+	add("tanh_planes", {.n = ++n, .layouts = "ccc", .chain = Chain::biasTanh});
 	add("backward_relu", {.kind = Kind::backwardData, .n = ++n, .chain = Chain::reluBackward});
 	add("forward.planes", {.n = ++n, .layouts = "ccc", .chain = Chain::bias});
 	add("forward.bias_is_0", {.n = ++n, .chain = Chain::bias, .firstUid = -3});
