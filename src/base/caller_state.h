@@ -57,21 +57,21 @@ private:
 		control_ = __builtin_ia32_stmxcsr();
 		if ((control_ & ~flags) != defaultControl)
 			__builtin_ia32_ldmxcsr(defaultControl | (control_ & flags));
-		// libc rounds decimal numbers as the x87 unit is set.
-		asm volatile("fnstcw %0\n\tfnstsw %1" : "=m"(x87Control_), "=a"(x87Status_));
+		// libc rounds decimal numbers as the x87 unit is set, but computes nothing there: flags matter to traps alone.
+		asm volatile("fnstcw %0" : "=m"(x87Control_));
 		if (x87Control_ != defaultX87Control)
-			asm volatile("fldcw %0" : : "m"(defaultX87Control));
+			asm volatile("fnstsw %0\n\tfldcw %1" : "=a"(x87Status_) : "m"(defaultX87Control));
 	}
 	void giveBack()
 	{
-		uint16_t status;
-		asm volatile("fnstsw %0" : "=a"(status));
-		if ((status ^ x87Status_) & x87Flags)
-			resetX87Flags();
-		if (x87Control_ != defaultX87Control)
+		if (x87Control_ != defaultX87Control) {
+			uint16_t status;
+			asm volatile("fnstsw %0" : "=a"(status));
+			if ((status ^ x87Status_) & x87Flags)
+				resetX87Flags();
 			asm volatile("fldcw %0" : : "m"(x87Control_));
-		if (__builtin_ia32_stmxcsr() != control_)
-			__builtin_ia32_ldmxcsr(control_);
+		}
+		__builtin_ia32_ldmxcsr(control_);
 		errno = errno_;
 		isTaken_ = false;
 		// Last: a pending asynchronous cancellation acts here.

@@ -48,7 +48,7 @@ def run(preload, client, *arguments, cwd=None, path="", **environment):
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment, cwd=cwd,
                           start_new_session=True) as process:
         try:
-            out, err = process.communicate(timeout=20)
+            out, err = process.communicate(timeout=60)
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)  # its children hang as well
             raise
