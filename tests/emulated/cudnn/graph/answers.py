@@ -19,7 +19,8 @@ ARCHITECTURES = [750, 800, 860, 890, 900, 1000, 1200]
 # first are those of a survey of 400 graphs, made of the real library before there was an emulated one.
 DIGESTS = {2800: 'f82ccee824fdae7140ab3a339914f9accf717ac565b9ddbfeb5996fcf87095d7',
            5460: 'adc4453bf22dc3bf3a24da5ad030c97dc0604c2716f036d6fd622826da0ba234',
-           6258: 'bdcadecef1b09ff861f48785d5514f4a47aa58d3d324be5b9a18813ae9509b75'}
+           6258: 'bdcadecef1b09ff861f48785d5514f4a47aa58d3d324be5b9a18813ae9509b75',
+           6608: '10aef06ebe762b2f53230ba563df2dd74195264643a7a87ddf8bd756e9ce356f'}
 SAMPLE = 90  # a runtime engine costs the real library a tenth of a second
 PLANS = os.path.join(os.path.dirname(os.path.abspath(__file__)), 'plans')
 

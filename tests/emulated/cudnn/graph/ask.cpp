@@ -178,6 +178,7 @@ private:
 	}
 	void convolution(Descriptor first, Descriptor second, Descriptor result);
 	void product(Descriptor a, Descriptor b, Descriptor c);
+	Descriptor prologue(Descriptor a, cudnnDataType_t type, const Dims &dims, const Dims &strides);
 	void chain(int kind, const Dims &dims, cudnnDataType_t out, bool isNhwc);
 	void build();
 
@@ -313,6 +314,21 @@ void Graph::chain(int kind, const Dims &dims, cudnnDataType_t out, bool isNhwc)
 	}
 }
 
+// Returns the tensor that a product reads instead of its first operand: absolute values, or sums with a value for each
+// row.
+Descriptor Graph::prologue(Descriptor a, cudnnDataType_t type, const Dims &dims, const Dims &strides)
+{
+	const int64_t kind = number("pro", 0);
+	if (kind == 0)
+		return a;
+	Descriptor read = tensor('p', typeOf(word("virt", word("in", "").c_str())), dims, strides, true);
+	if (kind == 1)
+		pointwise(CUDNN_POINTWISE_ABS, a, nullptr, read);
+	else
+		pointwise(CUDNN_POINTWISE_ADD, a, tensor('q', type, {dims[0], dims[1], 1}, {dims[1], 1, 1}), read);
+	return read;
+}
+
 void Graph::build()
 {
 	const auto first = typeOf(word("in", "")), out = typeOf(word("out", ""));
@@ -324,10 +340,11 @@ void Graph::build()
 		const auto matrix = [](int64_t rows, int64_t columns, bool isTransposed) {
 			return isTransposed ? Dims{rows * columns, 1, rows} : Dims{rows * columns, columns, 1};
 		};
-		Descriptor a = tensor('a', first, {b, m, k}, matrix(m, k, number("ta", 0)));
+		const Dims left = matrix(m, k, number("ta", 0));
+		Descriptor a = tensor('a', first, {b, m, k}, left);
 		Descriptor other = tensor('b', second, {b, k, n}, matrix(k, n, number("tb", 0)));
 		chain(kind, {b, m, n}, out, false);
-		product(a, other, result_);
+		product(prologue(a, first, {b, m, k}, left), other, result_);
 	} else {
 		const auto spatial = static_cast<size_t>(number("sp", 2));
 		const int64_t c = number("C", 64), k = number("K", 64), h = number("H", 28), r = number("R", 3);

@@ -79,6 +79,18 @@ float tf32(double value)
 	return std::bit_cast<float>(bits & ~0x1fffU);
 }
 
+// A value as an engine on tensor cores reads it from a tensor of the type.
+double stored(cudnnDataType_t type, double value)
+{
+	if (type == FLOAT)
+		return tf32(value);
+	// The nearest value of 11 or 8 significant bits, ties to even.
+	const int bits = type == HALF ? 11 : 8;
+	int exponent = 0;
+	const double fraction = std::frexp(value, &exponent);
+	return std::ldexp(std::nearbyint(std::ldexp(fraction, bits)), exponent - bits);
+}
+
 Dims wide(const std::vector<int> &values)
 {
 	return {values.begin(), values.end()};
@@ -406,6 +418,63 @@ TEST_CASE("plans are captured and replayed, and runtime engines are not built me
 	cudaStreamDestroy(stream);
 }
 
+TEST_CASE("matrix products of what other nodes compute")
+{
+	constexpr int batch = 2, m = 8, n = 16, k = 24;
+	for (cudnnDataType_t type : {FLOAT, HALF, BF16})
+		for (bool isBias : {false, true}) {
+			CAPTURE(type, isBias);
+			Dnn dnn;
+			Client client;
+			Numbers a(type, Layout::nchw, {batch, m, k}, gaussian(1)),
+			    b(type, Layout::nchw, {batch, k, n}, gaussian(2)), bias(type, Layout::nchw, {batch, m, 1}, gaussian(3)),
+			    c(FLOAT, Layout::nchw, {batch, m, n}, gaussian(4));
+			Descriptor first = client.tensor(1, type, wide(a.dims), wide(a.strides)),
+			           second = client.tensor(2, type, wide(b.dims), wide(b.strides)),
+			           added = client.tensor(4, type, wide(bias.dims), wide(bias.strides)),
+			           read = client.tensor(9, type, wide(a.dims), wide(a.strides), true),
+			           end = client.tensor(3, FLOAT, wide(c.dims), wide(c.strides));
+			// The order in which the nodes are set does not matter.
+			Descriptor product = client.product(read, second, end);
+			Descriptor node = isBias ? client.pointwise(CUDNN_POINTWISE_ADD, first, added, read)
+			                         : client.pointwise(CUDNN_POINTWISE_ABS, first, nullptr, read);
+			const auto configs = client.configs(client.operations(dnn, {product, node}));
+			REQUIRE_FALSE(configs.empty());
+			std::vector<std::pair<int64_t, void *>> pointers{{1, a.device}, {2, b.device}, {3, c.device}};
+			if (isBias)
+				pointers.emplace_back(4, bias.device);
+			OK(cudnnBackendExecute(dnn, client.plan(dnn, configs[0]), client.pack(pointers, nullptr)));
+			CHECK(client.status() == CUDNN_STATUS_SUCCESS);
+			CHECK(c.download());
+			bool isRight = true;
+			for (int i = 0; i < c.count(); ++i) {
+				const int row = i / n, column = i % n, matrix = row / m;
+				double want = 0, weight = 0;
+				for (int j = 0; j < k; ++j) {
+					const double left = a[row * k + j], right = b[(matrix * k + j) * n + column];
+					const double read =
+					    isBias ? static_cast<float>(left) + static_cast<float>(bias[row]) : std::fabs(left);
+					want += stored(type, read) * stored(type, right);
+					weight += std::fabs(read * right);
+				}
+				isRight &= std::fabs(c[i] - want) <= 1e-5 * weight;
+			}
+			CHECK(isRight);
+		}
+}
+
+TEST_CASE("products of computed operands that the real library refuses")
+{
+	Dnn dnn;
+	Client client;
+	const Dims dims{1, 64, 64}, strides{64 * 64, 64, 1};
+	Descriptor first = client.tensor(1, HALF, dims, strides), second = client.tensor(2, HALF, dims, strides),
+	           end = client.tensor(3, HALF, dims, strides), read = client.tensor(9, FLOAT, dims, strides, true);
+	Descriptor node = client.pointwise(CUDNN_POINTWISE_ABS, first, nullptr, read);
+	CHECK(client.configs(client.operations(dnn, {node, client.product(read, second, end)})).empty());
+	CHECK(client.status() == CUDNN_STATUS_SUCCESS);
+}
+
 TEST_CASE("engines with the note become nodes, others do not")
 {
 	Small small(true), plain(false);
@@ -467,6 +536,10 @@ TEST_CASE("a plan's text is a plan")
 		CHECK(textOf(again) == text);
 		const int64_t bytes = client.workspace(again);
 		CHECK(bytes == client.workspace(plan));
+		Descriptor readBack = client.make(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
+		int64_t count = 0;
+		client.get(again, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &count, &readBack);
+		CHECK(client.usesTensorCores(readBack) == client.usesTensorCores(small.configs[config]));
 		void *workspace = nullptr;
 		REQUIRE(cudaMalloc(&workspace, static_cast<size_t>(bytes) + 1) == cudaSuccess);
 		OK(cudnnBackendExecute(small.dnn, again, client.pack(small.pointers, workspace)));

@@ -27,6 +27,8 @@ float apply(const Node &node, float x, float b)
 		return std::fmax(x, b);
 	case CUDNN_POINTWISE_MIN:
 		return std::fmin(x, b);
+	case CUDNN_POINTWISE_ABS:
+		return std::fabs(x);
 	case CUDNN_POINTWISE_RELU_FWD: {
 		const auto lower = static_cast<float>(node.lowerClip);
 		const double upper = node.upperClip;
@@ -76,6 +78,16 @@ Dense spread(const Dense &from, const Tensor &tensor, const Tensor &to)
 	return all;
 }
 
+// Rounds as if the values had been stored in the type and read again.
+void round(Dense &dense, cudnnDataType_t type, Rounding rounding = Rounding::None)
+{
+	const auto count = static_cast<int64_t>(dense.size());
+	const Tensor tensor = dnn::packed(type, 1, &count);
+	std::vector<std::byte> stored(dense.size() * dnn::sizeOf(type));
+	dnn::store(dense.data(), tensor, stored.data());
+	dnn::load(tensor, stored.data(), dense.data(), rounding);
+}
+
 // One run of a plan.
 struct Run {
 	std::shared_ptr<const Plan> plan;
@@ -90,6 +102,11 @@ struct Run {
 		const auto found = values.find(uid);
 		return found != values.end() ? found->second
 		                             : memory.read<float>(graph().tensor(uid), pointers.at(uid), rounding);
+	}
+	bool isOperand(int64_t uid) const
+	{
+		const Node &operation = operationOf(graph());
+		return uid == operation.first || uid == operation.second;
 	}
 	Dense convolved(Memory &memory, const Node &node)
 	{
@@ -142,12 +159,10 @@ struct Run {
 			Dense dense = !isOperation                           ? combined(memory, node)
 			              : node.kind == Node::Kind::convolution ? convolved(memory, node)
 			                                                     : multiplied(memory, node);
-			if (isOperation && node.compute == CUDNN_DATA_HALF) { // accumulated in half: rounded once here
-				const Tensor half = dnn::packed(CUDNN_DATA_HALF, edge.tensor.rank, edge.tensor.dims);
-				std::vector<uint16_t> bits(dense.size());
-				dnn::store(dense.data(), half, bits.data());
-				dnn::load(half, bits.data(), dense.data());
-			}
+			if (isOperation && node.compute == CUDNN_DATA_HALF) // accumulated in half: rounded once here
+				round(dense, CUDNN_DATA_HALF);
+			if (edge.isVirtual && isOperand(node.result))
+				round(dense, edge.tensor.type, rounding());
 			const bool isScaled = node.kind == Node::Kind::convolution;
 			const auto alpha = static_cast<float>(isScaled ? node.alpha : 1),
 			           beta = static_cast<float>(isScaled ? node.beta : 0);

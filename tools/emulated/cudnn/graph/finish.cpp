@@ -252,6 +252,19 @@ void describe(Descriptor &d, const Engine &engine)
 	d.values[CUDNN_ATTR_ENGINE_KNOB_INFO] = {CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, {}, {knob}};
 }
 
+// An engine of a graph, as the heuristics list it.
+Copy engineOf(const std::shared_ptr<const Graph> &graph, int version, const Json &properties, const Engine &one)
+{
+	auto engine = std::make_shared<Descriptor>();
+	engine->type = CUDNN_BACKEND_ENGINE_DESCRIPTOR;
+	engine->graph = graph;
+	engine->version = version;
+	engine->properties = properties;
+	engine->isFinalized = true;
+	describe(*engine, one);
+	return engine;
+}
+
 // An engine with a tile, as the heuristics list it.
 Copy configOf(const Copy &engine, int64_t tile)
 {
@@ -288,13 +301,7 @@ Status finishHeuristic(Descriptor &d)
 		engines.erase(middle, engines.end());
 	Value &results = d.values[CUDNN_ATTR_ENGINEHEUR_RESULTS] = {CUDNN_TYPE_BACKEND_DESCRIPTOR, 0, {}, {}};
 	for (const Engine &one : engines) {
-		auto engine = std::make_shared<Descriptor>();
-		engine->type = CUDNN_BACKEND_ENGINE_DESCRIPTOR;
-		engine->graph = graph->graph;
-		engine->version = d.version;
-		engine->properties = d.properties;
-		engine->isFinalized = true;
-		describe(*engine, one);
+		const Copy engine = engineOf(graph->graph, d.version, d.properties, one);
 		for (int64_t tile = 0; tile == 0 || tile < one.tileCount(); ++tile)
 			results.copies.push_back(configOf(engine, tile));
 	}
@@ -378,6 +385,12 @@ Status finishPlan(Descriptor &d)
 				plan->engine = one;
 		REFUSE_IF(plan->engine.index < 0, NOT_SUPPORTED);
 		plan->engine.tile = json["engine"].value("/knobChoices/CUDNN_KNOB_TYPE_TILE_SIZE"_json_pointer, int64_t{0});
+		// cudnn-frontend reads the engine and its notes back.
+		d.values[CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG] = {
+		    CUDNN_TYPE_BACKEND_DESCRIPTOR,
+		    1,
+		    {},
+		    {configOf(engineOf(plan->graph, plan->version, properties, plan->engine), plan->engine.tile)}};
 	}
 	Json engine{{"engineId", plan->engine.index}, {"smVersion", plan->version}, {"knobChoices", Json::object()}};
 	if (plan->engine.tileCount())

@@ -19,7 +19,7 @@ constexpr Name<cudnnDataType_t> typeNames[] = {
             NAMED(CUDNN_DATA_BOOLEAN) NAMED(CUDNN_DATA_FP8_E4M3) NAMED(CUDNN_DATA_FP8_E5M2)};
 constexpr Name<cudnnPointwiseMode_t> modeNames[] = {
     NAMED(CUDNN_POINTWISE_ADD) NAMED(CUDNN_POINTWISE_MUL) NAMED(CUDNN_POINTWISE_SUB) NAMED(CUDNN_POINTWISE_DIV)
-        NAMED(CUDNN_POINTWISE_MAX) NAMED(CUDNN_POINTWISE_MIN) NAMED(CUDNN_POINTWISE_IDENTITY)
+        NAMED(CUDNN_POINTWISE_MAX) NAMED(CUDNN_POINTWISE_MIN) NAMED(CUDNN_POINTWISE_ABS) NAMED(CUDNN_POINTWISE_IDENTITY)
             NAMED(CUDNN_POINTWISE_RELU_FWD) NAMED(CUDNN_POINTWISE_TANH_FWD) NAMED(CUDNN_POINTWISE_SIGMOID_FWD)
                 NAMED(CUDNN_POINTWISE_GELU_FWD) NAMED(CUDNN_POINTWISE_GELU_APPROX_TANH_FWD)
                     NAMED(CUDNN_POINTWISE_ELU_FWD) NAMED(CUDNN_POINTWISE_SWISH_FWD) NAMED(CUDNN_POINTWISE_SOFTPLUS_FWD)
@@ -236,6 +236,13 @@ const Node &operationOf(const Graph &graph)
 {
 	return *std::find_if(graph.nodes.begin(), graph.nodes.end(),
 	                     [](const Node &node) { return node.kind != Node::Kind::elements; });
+}
+
+std::ptrdiff_t prologueOf(const Graph &graph)
+{
+	const Node &operation = operationOf(graph);
+	const bool isComputed = graph.edges.at(operation.first).isVirtual || graph.edges.at(operation.second).isVirtual;
+	return isComputed ? &operation - graph.nodes.data() : 0;
 }
 
 int64_t engineCountOf(const Graph &graph)

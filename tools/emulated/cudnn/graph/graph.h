@@ -49,8 +49,10 @@ struct Graph {
 enum class Pattern { convolution, biased, chain, product, other };
 // Convolution + residual + bias + activation has its own engines; all other chains share theirs.
 Pattern patternOf(const Graph &graph);
-// The one node that the others only follow.
+// The convolution or the product; all other nodes work on elements.
 const Node &operationOf(const Graph &graph);
+// Number of nodes before it if it reads their results, else 0.
+std::ptrdiff_t prologueOf(const Graph &graph);
 int64_t engineCountOf(const Graph &graph);
 
 // The pointwise modes that are emulated, and those of two operands.

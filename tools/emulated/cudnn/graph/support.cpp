@@ -50,6 +50,7 @@ constexpr int architectures[] = {750, 800, 860, 890, 900, 1000, 1200};
 
 struct Row {
 	Subject subject;
+	bool hasPrologue;
 	const char *engines[std::size(architectures)];
 };
 
@@ -126,7 +127,9 @@ Row rowOf(const char *words, std::initializer_list<const char *> engines)
 			if (name == known)
 				*to = number;
 		Traits &traits = subject.traits;
-		if (name == "cast")
+		if (name == "pro")
+			row.hasPrologue = true;
+		else if (name == "cast")
 			subject.chain = static_cast<int>(number);
 		else if (name == "lay")
 			traits[layout] = layoutCode(value.c_str());
@@ -167,11 +170,11 @@ const std::vector<Row> &rows()
 #include "support.inc"
 #undef ROW
 		};
-		// The code gives a residual the engines of a bias, and a chain of any steps those of chain 5. The rows of these
-		// chains are what the tests compare.
+		// The code gives a residual the engines of a bias, a chain of any steps those of chain 5, and a product with
+		// computed operands those of the product. The rows of these graphs are what the tests compare.
 		std::erase_if(*made, [](const Row &row) {
 			const int chain = row.subject.chain;
-			return (chain >= 10 && chain <= 12) || chain == 15;
+			return (chain >= 10 && chain <= 12) || chain == 15 || row.hasPrologue;
 		});
 		return made;
 	}();
@@ -209,7 +212,7 @@ bool isForward(const Node &node)
 
 int chainOf(const Graph &graph)
 {
-	const auto &nodes = graph.nodes;
+	const std::vector<Node> nodes(graph.nodes.begin() + prologueOf(graph), graph.nodes.end());
 	if (nodes.size() == 1)
 		return 0;
 	if (patternOf(graph) == Pattern::biased)
@@ -252,11 +255,12 @@ bool isServed(const Graph &graph)
 		return false;
 	const Node &operation = operationOf(graph);
 	for (const auto &[uid, edge] : graph.edges) {
-		const bool isOperand = uid == operation.first || uid == operation.second;
+		const bool isOperand = uid == operation.first || uid == operation.second,
+		           isProduct = operation.kind == Node::Kind::product;
 		const bool isWritten = std::any_of(graph.nodes.begin(), graph.nodes.end(),
 		                                   [uid = uid](const Node &node) { return node.result == uid; });
 		if (edge.vectorCount != 1 ||
-		    (edge.isVirtual && (isOperand || !isWritten || edge.tensor.type != CUDNN_DATA_FLOAT)))
+		    (edge.isVirtual && (!isWritten || (isOperand ? !isProduct : edge.tensor.type != CUDNN_DATA_FLOAT))))
 			return false;
 	}
 	return true;
@@ -435,6 +439,8 @@ std::vector<Engine> enginesFor(const Graph &graph, int version)
 	if (!isServed(graph))
 		return unknown(graph);
 	const Subject subject = subjectOf(graph);
+	if (subject.operation == "mm" && subject.in != subject.win)
+		return {};
 	const std::vector<Match> matches = matchesOf(subject);
 	if (matches.empty())
 		return unknown(graph);
@@ -455,6 +461,12 @@ std::vector<Engine> enginesFor(const Graph &graph, int version)
 	    isOneFamily) // of engines that replace each other, those of the narrowest row; none if a row has none
 		engines = *std::min_element(lists.begin(), lists.end(),
 		                            [](const auto &a, const auto &b) { return a.size() < b.size(); });
+	const auto prologueEnd = graph.nodes.begin() + prologueOf(graph);
+	if (prologueEnd != graph.nodes.begin() && version < 800)
+		return {};
+	if (subject.in == "f32" &&
+	    std::any_of(graph.nodes.begin(), prologueEnd, [](const Node &node) { return node.hasSecond; }))
+		std::erase_if(engines, [](const Engine &one) { return one.index == 1; });
 	if (std::any_of(graph.nodes.begin(), graph.nodes.end(), isScaled))
 		std::erase_if(engines, [](const Engine &one) { return one.isRuntimeCompiled(); });
 	return engines;
