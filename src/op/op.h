@@ -163,7 +163,8 @@ enum class Obstacle : uint8_t {
 	X(in_place, "an operand that is also the result")                                                                  \
 	X(geometry, "more geometries than are remembered")                                                                 \
 	X(persist_dynamic, "CUDNN_RNN_ALGO_PERSIST_DYNAMIC")                                                               \
-	X(variant_pack, "a variant pack with attributes that are not known")
+	X(variant_pack, "a variant pack with attributes that are not known")                                               \
+	X(dnn_math_type, "a math type that cuDNN lacks for this operation")
 
 enum class Cause : uint8_t {
 	none,

@@ -299,6 +299,7 @@ op::Cause causeOf(const op::Op &op, Reason reason)
 			return op.cause;
 		return op.flags & op::flagArrays            ? Cause::arrays
 		       : op::besideOf(op) & op::sumsOperand ? Cause::operand_sums
+		       : op.library == op::Library::cudnn   ? Cause::dnn_math_type
 		                                            : Cause::none;
 	default:
 		return Cause::none;

@@ -354,6 +354,14 @@ Outcome runIn(bool isCaptured, const op::Op &asked, const policy::Decision &deci
 	return outcome;
 }
 
+// Text of the event of a call that lost only its workspace.
+const char *withoutWorkspace(policy::Strategy strategy)
+{
+	return strategy == policy::Strategy::tf32      ? "no workspace; tf32 ran without it"
+	       : strategy == policy::Strategy::library ? "no workspace; library ran without it"
+	                                               : "no workspace; fp32 ran without it";
+}
+
 } // namespace
 
 const char *refusalOf(Plan &plan, const op::CublasLt &lt, const op::Op &op, const op::LtMatmulCall &call)
@@ -403,8 +411,10 @@ Outcome run(const op::Op &op, const policy::Decision &decision, Plan &plan, cons
 	// Operands that are read in place need no memory except the workspace, and other algorithms need no workspace.
 	const bool needsOnlyWorkspace = decision.strategy != policy::Strategy::cast && !needsWidening(op);
 	if (!outcome.isDone && needsOnlyWorkspace && policy::isShortage(outcome.reason))
-		if (const Outcome second = runIn(false); second.isDone)
+		if (Outcome second = runIn(false); second.isDone) {
+			second.reason = outcome.reason, second.failed = withoutWorkspace(decision.strategy);
 			outcome = second;
+		}
 	outcome.isCaptured = capture == Capture::yes;
 	return outcome;
 }

@@ -50,8 +50,9 @@ struct Outcome {
 	bool isDone = false;
 	bool isCaptured = false;
 	op::Status status = 0;
-	policy::Reason reason = policy::Reason::engine_failed; // if done: why the substitute ran
-	bool isSubstitute = false;                             // the call ran by policy::Decision::substitute
+	policy::Reason reason =
+	    policy::Reason::engine_failed; // if done: why the substitute ran, or why there was no workspace
+	bool isSubstitute = false;         // the call ran by policy::Decision::substitute
 	const char *failed = nullptr;
 	int code = 0;
 	uint64_t builtNs = 0; // what building an engine took that this call was the first to need

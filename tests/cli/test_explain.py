@@ -137,6 +137,9 @@ class Answers(Explain):
             self.assertEqual(told["reason"], reason, entry)
             self.assertTrue(cause in told["cause"] if cause else told["cause"] is None, told)
         self.assertIn("16-bit operands", self.plain("cublasGemmEx", "--dtype-in", "float16")["cause"])
+        # Where only TF32 is possible, no conversion is too expensive.
+        for variables, reason in (({}, "too_small"), ({"AUTOAMP_DTYPE": "tf32"}, "not_profitable")):
+            self.assertEqual(self.plain("cublasSgemm_v2", size=16, **variables)["reason"], reason)
         for caller, decision, reason in (("/usr/lib/libcusolver.so.12", "kept", "vendor_caller"), ("libcudnn.so.9", "kept", "vendor_caller"),
                                          ("libmagma.so.2", "kept", "solver_caller"), ("libmagmadnn.so", "lowered", "white_list")):
             told = self.plain("cublasSgemm_v2", "--caller", caller)

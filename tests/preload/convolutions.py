@@ -197,11 +197,15 @@ class MathTypes(runner.Test):
         self.check(("lowered", "white_list"), "float16", **CAST_HALF.variables)
 
     def test_tf32_is_permitted_by_default(self):
-        self.check(("kept", "already_low"), "tf32", **TF32.variables)
+        result = self.check(("kept", "already_low"), "tf32", **TF32.variables)
+        self.assertEqual({row["cause"] for row in result.rows(reason="already_low")},
+                         {"CUDNN_DEFAULT_MATH, which allows TF32", "CUDNN_TENSOR_OP_MATH", "CUDNN_TENSOR_OP_MATH_ALLOW_CONVERSION"})
+        self.assertEqual({row["cause"] for row in result.rows(reason="pedantic")}, {"CUDNN_FMA_MATH"})
 
     def test_library_narrows_to_float16_alone(self):
         self.check(("lowered", "white_list"), "float16", STRATEGY="library", SCALING="off")
-        self.check(("kept", "unsupported"), "bfloat16", STRATEGY="library", DTYPE="bfloat16")
+        result = self.check(("kept", "unsupported"), "bfloat16", STRATEGY="library", DTYPE="bfloat16")
+        self.assertEqual({row["cause"] for row in result.rows(reason="unsupported")}, {"a math type that cuDNN lacks for this operation"})
 
     @contextlib.contextmanager
     def rule_of_float32(self):

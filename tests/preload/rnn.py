@@ -126,6 +126,9 @@ class Policy(runner.Test):
             self.assertFine(result)
             self.assertEqual(result.bits(), bare(PROGRAM, "kept." + name).bits())
             self.assertEqual(decisions(result), [(entry, "kept", reason) for entry, reason in zip(ENTRIES, reasons)], name)
+            cause = {"forbidden": "CUDNN_FMA_MATH", "narrowed": "CUDNN_TENSOR_OP_MATH_ALLOW_CONVERSION",
+                     "dynamic": "CUDNN_RNN_ALGO_PERSIST_DYNAMIC"}[name]
+            self.assertEqual({row["cause"] for row in result.report["ops"] if row["dtype_in"] == "float32"}, {cause}, name)
 
     def test_what_the_way_there_cannot_carry_over(self):
         for name in ("reserve", "fill"):
