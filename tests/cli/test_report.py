@@ -343,7 +343,9 @@ class Views(Case):
         self.assertEqual([gemm[field] for field in ("count", "kernel_ns", "cast", "tc", "entry", "shape", "decision")],
                          [75, 75000, False, True, "cublasSgemm_v2", "1024x1024x1024", "lowered"])
         self.assertEqual([rows["autoamp_cast_half"][field] for field in ("count", "kernel_ns", "cast")], [75, 30000, True])
-        self.assertIsNone(rows["stranger"]["entry"])
+        stranger = rows["_Z8strangerPfi"]
+        self.assertEqual((stranger["entry"], stranger["demangled"]), (None, "stranger(float*, int)"))
+        self.assertRegex(self.text("--report", "kernels", name), r"\bstranger\(float\*, int\)\n")
         report = self.json(name)
         row = next(row for row in report["ops"] if row["decision"] == "lowered")
         self.assertEqual((row["kernel_ns"], row["cast_ns"], row["tc"]), (75000, 30000, True))

@@ -52,8 +52,8 @@ def run(*cases, trace="kernels", preload=True, **variables):
         if files:
             told = subprocess.run([READER, *files], capture_output=True, text=True, timeout=TIMEOUT, check=True)
             traces = [json.loads(line) for line in told.stdout.splitlines()]
-        report = subprocess.run([AUTOAMP, "report", *files], capture_output=True, text=True, timeout=TIMEOUT,
-                                check=False).stdout if files else ""
+        report = "".join(subprocess.run([AUTOAMP, "report", "--report", view, *files], capture_output=True, text=True, timeout=TIMEOUT,
+                                        check=False).stdout for view in ("summary", "kernels")) if files else ""
     return Ran(done, traces, report)
 
 
@@ -147,6 +147,12 @@ class Attributed(Test):
         launches = 1 + int(case["replays"])
         self.assertEqual(launches_of(ran.trace, row), (3 * launches, launches))
         self.assertEqual(ran.trace["graph_kernels"], 4 * int(case["replays"]))
+        # Kernels of graphs are not expected one by one, so none of them can be missing.
+        launched, graphs = ran.trace["launched"], ran.trace["graphs"]
+        self.assertGreaterEqual(graphs, int(case["replays"]))
+        self.assertIn(f"launched: {launched:,} kernels outside of graphs, {launched:,} received; {graphs:,} graph launches, kernels of "
+                      f"{graphs:,} received (the number of kernels in a graph is not known)", ran.report)
+        self.assertNotIn("lost:", ran.report)
 
     def test_graph_that_is_older_than_the_collector(self):
         ran = run("old_graph", AUTOAMP_EMU_PLUGINS=PLUGIN, KERNEL_NAMES="one\ntwo")

@@ -153,6 +153,12 @@ Account add(const std::vector<trace::Trace> &runs)
 			else
 				same->count += overhead.count, same->ns += overhead.ns;
 		}
+		if (run.launches) {
+			account.launches.kernels += run.launches->kernels;
+			account.launches.kernelsReceived += run.launches->kernelsReceived;
+			account.launches.graphs += run.launches->graphs;
+			account.launches.graphsReceived += run.launches->graphsReceived;
+		}
 		account.isEmulated |= run.emulated;
 		account.hasKernels |= run.hasKernels;
 	}
@@ -318,6 +324,19 @@ std::vector<std::string> warnings(const Account &account)
 	for (const auto &missing : account.missing)
 		lines.push_back(describe(missing));
 	return lines;
+}
+
+std::string describeLaunches(const Account &account)
+{
+	const auto &launches = account.launches;
+	if (!account.hasKernels || (launches.kernels == 0 && launches.graphs == 0))
+		return {};
+	auto text = fmt::format("launched: {} outside of graphs, {} received", plural(launches.kernels, "kernel"),
+	                        count(launches.kernelsReceived));
+	if (launches.graphs > 0)
+		text += fmt::format("; {}, kernels of {} received (the number of kernels in a graph is not known)",
+		                    plural(launches.graphs, "graph launch", "graph launches"), count(launches.graphsReceived));
+	return text;
 }
 
 bool hasLoss(const trace::Loss &loss)

@@ -64,6 +64,7 @@ struct Account {
 	trace::Loss loss;
 	std::vector<trace::OverheadInfo> overhead; // of CUPTI, by kind
 	std::vector<Missing> missing;              // traces of the same runs and jobs
+	trace::LaunchInfo launches;
 	bool isEmulated = false, hasKernels = false;
 
 	// Worth a user's time: one percent of the fp32 work.
@@ -95,6 +96,8 @@ std::string configName(std::string variable);                    // AUTOAMP_LEVE
 std::string configOf(const trace::Trace &run, const char *name); // by configName; "": unknown
 // What every report of these runs begins with: their times mean nothing, they never ran like this.
 std::vector<std::string> warnings(const Account &account);
+// How many kernels were launched and received; "": kernels were not recorded.
+std::string describeLaunches(const Account &account);
 bool hasLoss(const trace::Loss &loss);
 uint64_t kernelsMissing(const trace::Loss &loss); // for any cause
 uint64_t graphsMissing(const trace::Loss &loss);

@@ -126,7 +126,7 @@ Absence explainAbsence(const Outcome &outcome, const Collected &collected, bool 
 	     again("", " -o /tmp/%e.%p.aat"), true},
 	    {outcome.processes > 0,
 	     fmt::format("{} began a trace, and no trace is left",
-	                 outcome.processes == 1 ? "a process" : count(outcome.processes) + " processes"),
+	                 outcome.processes == 1 ? "a process" : plural(outcome.processes, "process", "processes")),
 	     again("", " -o /tmp/%e.%p.aat"), true},
 	    {older != program.libraries.end(),
 	     fmt::format("{} is linked to {}; autoamp serves CUDA 12 and 13", program.path,

@@ -226,6 +226,8 @@ Status report(const ReportOptions &options, const policy::Options &configuration
 				write(*sheet);
 		}
 	}
+	if (const auto launches = describeLaunches(account); view == "kernels" && !launches.empty())
+		fmt::print("{}{}\n", format == "md" ? "\n" : "", wrap(launches, width, 10));
 	if (hasLoss(account.loss))
 		fmt::print("{}{}\n", format == "md" ? "\n" : "", wrap("lost: " + describe(account.loss), width, 6));
 	return status;

@@ -102,6 +102,11 @@ std::string plural(uint64_t number, const char *noun)
 	return fmt::format("{} {}{}", count(number), noun, number == 1 ? "" : "s");
 }
 
+std::string plural(uint64_t number, const char *one, const char *several)
+{
+	return fmt::format("{} {}", count(number), number == 1 ? one : several);
+}
+
 size_t widthOf(std::string_view text)
 {
 	return static_cast<size_t>(

@@ -29,6 +29,7 @@ std::string share(double part, double whole);                      // 93.4 %
 // A function's name as it was written; one that is not mangled as it is.
 std::string demangled(const std::string &name);
 std::string plural(uint64_t number, const char *noun); // 1 call, 2 calls
+std::string plural(uint64_t number, const char *one, const char *several);
 size_t widthOf(std::string_view text);
 std::string fit(const std::string &text, size_t width); // cut with "…"; width 0: as it is
 // Made safe for a terminal and broken between words, lines after the first indented; a longer word stays whole.

@@ -135,6 +135,8 @@ Json describe(size_t id, const trace::Trace &run)
 	        {"capture", recorded ? describe(*recorded) : Json()},
 	        {"expected_kernels", run.launches ? Json(run.launches->kernels) : Json()},
 	        {"received_kernels", run.launches ? Json(run.launches->kernelsReceived) : Json()},
+	        {"graph_launches", run.launches ? Json(run.launches->graphs) : Json()},
+	        {"received_graphs", run.launches ? Json(run.launches->graphsReceived) : Json()},
 	        {"versions", versions},
 	        {"config", config},
 	        {"config_origin", origins},
