@@ -38,7 +38,7 @@ extern std::atomic<unsigned> regionEpoch;
 void renewRegion(); // of the calling thread
 
 // Of the region that the calling thread's calls run in now.
-inline uint32_t currentRegion()
+[[gnu::always_inline]] inline uint32_t currentRegion()
 {
 	const front::ThreadBlock &block = autoamp_front_thread;
 	if (__builtin_expect(block.epoch != regionEpoch.load(std::memory_order_relaxed), 0))

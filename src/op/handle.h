@@ -14,7 +14,7 @@ struct HandleModes {
 };
 
 // Inline: every call of a BLAS entry point asks.
-inline HandleModes readModes(const Cublas *cublas, void *handle)
+[[gnu::always_inline]] inline HandleModes readModes(const Cublas *cublas, void *handle)
 {
 	HandleModes modes;
 	if (!cublas) {

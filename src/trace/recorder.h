@@ -102,7 +102,7 @@ public:
 	}
 	// How many calls the time of this row's next call stands for; 0: do not read the clock. Without single events a
 	// call that was made often is timed one time in 16: the clock costs more than all else here.
-	unsigned timing(const Cell *cell) const
+	[[gnu::always_inline]] unsigned timing(const Cell *cell) const
 	{
 		if (singles_ || !cell)
 			return 1;
@@ -198,7 +198,7 @@ private:
 class InFlight
 {
 public:
-	InFlight(Lane &lane, RowId row) : mark_(lane.lane_->mark), outer_(mark_.load(std::memory_order_relaxed))
+	[[gnu::always_inline]] InFlight(Lane &lane, RowId row) : mark_(lane.lane_->mark), outer_(mark_.load(std::memory_order_relaxed))
 	{
 		mark_.store(row, std::memory_order_relaxed);
 	}
