@@ -20,6 +20,14 @@ const char *word(kernels::EventKind kind)
 	return words[static_cast<uint32_t>(kind) % kernels::kindCount];
 }
 
+// Once a process: a forked child has no contexts.
+void noteMissingRing(Process &process)
+{
+	static constinit std::atomic<bool> isNoted{false};
+	if (process.isTracing && !isNoted.load(std::memory_order_relaxed) && !isNoted.exchange(true))
+		process.recorder.note(trace::noteOfScaler, "the device maps no host memory");
+}
+
 } // namespace
 
 void drainScalerEvents(Process &process, bool isLast)
@@ -38,6 +46,8 @@ void drainScalerEvents(Process &process, bool isLast)
 		process.recorder.scaler(told);
 	};
 	for (reroute::Context *context = reroute::contexts(); context; context = context->next) {
+		if (!context->slots.ringOnDevice())
+			noteMissingRing(process);
 		context->slots.drain([&](const scale::Event &event, uint32_t count) {
 			trace::ScalerEvent told;
 			told.exponentBefore = event.before == INT32_MIN ? NAN : static_cast<float>(event.before);

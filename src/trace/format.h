@@ -77,11 +77,11 @@ static_assert(sizeof(Header) == 160);
 constexpr uint32_t headerEmulated = 1, headerSingles = 2, headerWritten = 4, headerTail = 8, headerIsTail = 16,
                    headerForked = 32; // forked from a process that had a trace
 
-// The kind of a note that tells of a plan of cuDNN built for a signature's first call, of one that says why kernels are
-// not recorded, or no longer, of one that says why a capture range cannot begin, and of one that names a kernel of the
-// program that the emulated device could not run (mangled; its count: launches); all others tell of failures.
+// Note kinds that are not failures: a cuDNN plan built for the first call of a signature; the reason why kernels are
+// not recorded; the reason why a capture range cannot begin; the mangled name of a kernel that the emulated device
+// could not run (its count: launches); the reason why scaler events are not recorded. All other kinds are failures.
 constexpr const char *noteOfPlan = "plan_built", *noteOfKernels = "kernels_off", *noteOfRange = "range_unseen",
-                     *noteOfRefused = "not_emulated";
+                     *noteOfRefused = "not_emulated", *noteOfScaler = "scaler_off";
 
 enum class ChunkKind : uint32_t { records = 1, events = 2, kernels = 3 };
 

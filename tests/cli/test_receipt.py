@@ -40,6 +40,11 @@ class Receipt(Case):
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertIn("fp32 products", result.stdout)
 
+    def test_says_that_scaler_events_were_not_recorded(self):
+        self.assertIn("autoamp: scaling: scaler events were not recorded: the device maps no host memory\n",
+                      self.receipt("--", TRACED, "unmapped"))
+        self.assertNotIn("scaling: ", self.receipt("--", TRACED, "many", "3"))
+
     def test_a_real_device_is_not_called_emulated(self):
         text = self.receipt("--", TRACED, "real")
         self.assertNotIn("EMULATED", text)

@@ -195,6 +195,26 @@ class Table(Case):
         self.assertNotIn(": nothing", supposed)
         self.assertNotIn("no scale had to change", self.summary("--what-if", "LEVEL=O1,STRATEGY=cast", "k.aat"))
 
+    def test_missing_scaler_events_are_not_no_events(self):
+        for name, gap in ((self.trace("unmapped"), "scaler events were not recorded: the device maps no host memory"),
+                          (self.trace("many", "many.aat", "0"), "no call was recorded"),
+                          (self.trace("quietly_killed"), "events of the last calls may be missing, there was no exit")):
+            with self.subTest(name):
+                text = self.summary(name)
+                self.assertIn(f"scaling: {gap}\n", text)
+                self.assertNotIn("no scale had to change", text)
+                self.assertNotIn("failures", text)
+                text = self.summary("--report", "scaler", name)
+                self.assertIn(f"What the scaler met, by operand: unknown, {gap}\n", text)
+                self.assertIn(f"History of the scales: unknown, {gap}\n", text)
+                self.assertEqual(self.json(name)["runs"][0]["scaler_gap"], gap)
+                self.assertNotIn("No scale was set", self.summary("--format", "html", name))
+        text = self.summary("--report", "scaler", self.trace("killed"))
+        self.assertIn("What the scaler met, by operand (events of the last calls may be missing, there was no exit)\n", text)
+        name = self.trace("quiet_kernels", "q.aat", "1000")
+        self.assertIn("scaling: no scale had to change\n", self.summary(name))
+        self.assertIsNone(self.json(name)["runs"][0]["scaler_gap"])
+
     def test_reasons_say_what_to_do(self):
         text = self.summary("--report", "reasons", self.trace("faults"))
         self.assertRegex(text, r"kept: not_profitable +400 calls, 13.4 GFLOP, 0.7 % of the fp32 FLOP, 1.20 ms by the cost model\n +the cost model.*\n +try: ")

@@ -34,7 +34,8 @@ class Tuning(runner.Test):
         if not runner.PLACE.emulated:
             self.skipTest("needs the emulated device")
         for name in CASES:
-            usual = decisions(run(PROGRAM, name, STRATEGY="cast"))
+            usual_run = run(PROGRAM, name, STRATEGY="cast")
+            usual = decisions(usual_run)
             for function, before in SET_UP.items():
                 first = 1 + (before if isinstance(before, int) else before[name])
                 with self.subTest(name, function=function):
@@ -45,6 +46,9 @@ class Tuning(runner.Test):
                         self.assertEqual(failing.report["scaler"]["events"], [])
                         self.assertEqual(len(failing.errors.splitlines()), 1)
                         self.assertIn("scaler events are not recorded", failing.errors)
+                        self.assertEqual([each["scaler_gap"] for each in failing.report["runs"]],
+                                         ["scaler events were not recorded: the device maps no host memory"])
+                        self.assertEqual([each["scaler_gap"] for each in usual_run.report["runs"]], [None])
                     else:
                         self.assertNotEqual(decisions(failing), usual)
                     self.assertEqual(decisions(again), usual)

@@ -199,8 +199,11 @@ std::string drawScaler(const Runs &runs)
 			    .emplace_back(time, scale);
 			last = std::max(last, time), low = std::min(low, scale), high = std::max(high, scale);
 		}
-	if (sites.empty())
-		return "<p>No scale was set.</p>\n";
+	if (sites.empty()) {
+		const auto gaps = scalerGaps(runs);
+		return gaps.empty() ? "<p>No scale was set.</p>\n"
+		                    : "<p>" + html(fmt::format("{}", fmt::join(gaps, "; "))) + "</p>\n";
+	}
 	std::vector<std::pair<std::string, std::vector<std::pair<double, double>>>> sorted(sites.begin(), sites.end());
 	std::stable_sort(sorted.begin(), sorted.end(), [](auto &x, auto &y) { return x.second.size() > y.second.size(); });
 	sorted.resize(std::min(sorted.size(), lines));

@@ -244,6 +244,8 @@ std::vector<std::string> describe(const Runs &runs, const Account &account, cons
 		lines.push_back(std::move(line));
 	for (const auto &worry : scalerWorries(account))
 		lines.push_back(worry);
+	for (const auto &gap : scalerGaps(runs))
+		lines.push_back("scaling: " + gap);
 	const auto deaths = describeDeaths(ending, runs);
 	lines.insert(lines.end(), deaths.begin(), deaths.end());
 	if (const auto recorded = describeRecorded(runs); !recorded.empty())

@@ -216,11 +216,15 @@ Status report(const ReportOptions &options, const policy::Options &configuration
 		const char *gap = "";
 		for (const auto *sheet : {&lists.sites, &lists.events, &lists.observed}) {
 			// "nothing" is an answer only if the traces could have it.
-			const char *none = !account.whatIf.empty() ? ": unknown, nothing was run"
-			                   : sheet == &lists.observed && !account.hasKernels
-			                       ? ": not traced, AUTOAMP_TRACE=kernels does"
-			                       : ": nothing";
-			fmt::print("{}{}{}\n{}", std::exchange(gap, "\n"), sheet->caption, sheet->size() ? "" : none,
+			const bool isObserved = sheet == &lists.observed;
+			const auto unknown = !account.whatIf.empty() ? std::string("nothing was run")
+			                     : isObserved            ? std::string()
+			                                             : fmt::format("{}", fmt::join(scalerGaps(runs), "; "));
+			const std::string none = !unknown.empty()                    ? ": unknown, " + unknown
+			                         : isObserved && !account.hasKernels ? ": not traced, AUTOAMP_TRACE=kernels does"
+			                                                             : ": nothing";
+			const auto partly = unknown.empty() ? "" : fmt::format(" ({})", unknown);
+			fmt::print("{}{}{}\n{}", std::exchange(gap, "\n"), sheet->caption, shown(sheet->size() ? partly : none),
 			           format == "md" ? "\n" : "");
 			if (sheet->size() > 0)
 				write(*sheet);

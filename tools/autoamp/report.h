@@ -53,6 +53,9 @@ std::vector<std::string> redecide(Runs &runs, const std::string &settings, std::
 std::vector<std::string> suggestions(const Account &account);
 // What the scaler met, and what the worst of it means; empty: nothing that a user has to know.
 std::vector<std::string> scalerWorries(const Account &account);
+// Why scaler events can be missing in a trace, and in any of several; empty: all are recorded.
+std::string scalerGap(const trace::Trace &run);
+std::vector<std::string> scalerGaps(const Runs &runs);
 // Lowered calls that ran by another strategy for lack of memory: one line for each reason.
 std::vector<std::string> shortages(const Account &account);
 // The kernels that the emulated device could not run, in one line; empty: none.

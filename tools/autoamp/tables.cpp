@@ -278,6 +278,32 @@ std::vector<std::string> scalerWorries(const Account &account)
 	return lines;
 }
 
+std::string scalerGap(const trace::Trace &run)
+{
+	for (const auto &note : run.notes)
+		if (note.kind == trace::noteOfScaler)
+			return "scaler events were not recorded: " + note.text;
+	if (std::all_of(run.rows.begin(), run.rows.end(), [](const auto &row) { return row.calls == 0; }))
+		return "no call was recorded";
+	// Events are copied from the device after each lowered call and at exit, so that the last ones need the exit.
+	const bool isCast = std::any_of(run.rows.begin(), run.rows.end(), [](const auto &row) {
+		return row.calls > 0 && row.decision == policy::name(policy::Verdict::lowered) &&
+		       row.strategy == policy::name(policy::Strategy::cast);
+	});
+	if (isCast && run.ended == "running")
+		return "events may be missing, the program is running";
+	return isCast && !run.ended.starts_with("exit") ? "events of the last calls may be missing, there was no exit" : "";
+}
+
+std::vector<std::string> scalerGaps(const Runs &runs)
+{
+	std::vector<std::string> gaps;
+	for (const auto &run : runs)
+		if (auto gap = scalerGap(run); !gap.empty() && std::find(gaps.begin(), gaps.end(), gap) == gaps.end())
+			gaps.push_back(std::move(gap));
+	return gaps;
+}
+
 std::vector<std::string> suggestions(const Account &account)
 {
 	std::vector<std::string> lines;
@@ -309,6 +335,9 @@ void writeSummary(std::FILE *out, const Terminal &terminal, const Runs &runs, co
 	top.push_back("");
 
 	tail = scalerWorries(account);
+	if (account.whatIf.empty())
+		for (const auto &gap : scalerGaps(runs))
+			tail.push_back("scaling: " + gap);
 	const bool isScaled =
 	    std::all_of(runs.begin(), runs.end(), [](auto &run) { return configOf(run, "scaling") != "off"; });
 	if (tail.empty() && account.loweredTo.contains("float16") && account.whatIf.empty())

@@ -133,6 +133,7 @@ Json describe(size_t id, const trace::Trace &run)
 	        {"process", run.number > 0 ? Json(run.number) : Json()},
 	        {"processes", run.conclusion.processes > 0 ? Json(run.conclusion.processes) : Json()},
 	        {"capture", recorded ? describe(*recorded) : Json()},
+	        {"scaler_gap", orNull(scalerGap(run))},
 	        {"expected_kernels", run.launches ? Json(run.launches->kernels) : Json()},
 	        {"received_kernels", run.launches ? Json(run.launches->kernelsReceived) : Json()},
 	        {"graph_launches", run.launches ? Json(run.launches->graphs) : Json()},

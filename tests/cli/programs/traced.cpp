@@ -154,6 +154,12 @@ void write(const std::string &scenario, int number)
 		           scenario != "quiet_kernels");
 	} else if (scenario == "capped" || scenario == "many") {
 		call(lane, product("lowered", "white_list", 1024), number);
+	} else if (scenario == "unmapped" || scenario == "quietly_killed") {
+		call(lane, product("lowered", "white_list", 1024), 3);
+		if (scenario == "unmapped")
+			recorder.note(noteOfScaler, "the device maps no host memory");
+		else
+			::raise(SIGKILL);
 	} else {
 		const RowId lowered = call(lane, product("lowered", "white_list", 1024), 900, false);
 		call(lane, product("lowered", "white_list", 512), 100, true);
