@@ -33,6 +33,18 @@ bool isControl(unsigned char c)
 	return c < ' ' || c == 127;
 }
 
+// As autoamp report shows them.
+std::string withoutControls(std::string_view text)
+{
+	static constexpr char digits[] = "0123456789abcdef";
+	std::string result;
+	for (const char c : text) {
+		const auto byte = static_cast<unsigned char>(c);
+		result += isControl(byte) ? std::string("\\x") + digits[byte / 16] + digits[byte % 16] : std::string(1, c);
+	}
+	return result;
+}
+
 constexpr size_t mostBytes = size_t{256} << 10;
 constexpr ptrdiff_t mostDots = 100; // on a line
 
@@ -82,11 +94,16 @@ struct Reader {
 		           value = trimmed(rest.substr(0, rest.find('#')));
 		const auto isPlain = [](unsigned char c) { return std::isalnum(c) || std::strchr("_-.*?/:,<>=%~+", c); };
 		if (value.size() > 2 && value.front() == '[' && value.back() == ']') {
-			const auto element = trimmed(value.substr(1, value.size() - 2));
-			if (!element.empty() && std::isalpha(static_cast<unsigned char>(element.front())) &&
-			    std::all_of(element.begin(), element.end(), isPlain)) {
-				moveTo(element);
-				return "a text needs quotes: [" + quoted(shown(element)) + "]";
+			// The value without quotes is the first that does not begin with a quote or digit.
+			for (auto rest = value.substr(1, value.size() - 2); !rest.empty();) {
+				const auto part = rest.substr(0, rest.find(','));
+				const auto element = trimmed(part);
+				rest.remove_prefix(std::min(part.size() + 1, rest.size()));
+				if (!element.empty() && std::isalpha(static_cast<unsigned char>(element.front())) &&
+				    element != "true" && element != "false" && std::all_of(element.begin(), element.end(), isPlain)) {
+					moveTo(element);
+					return "a text needs quotes: [" + quoted(shown(element)) + "]";
+				}
 			}
 		}
 		if (value.empty() || value == "true" || value == "false" || !std::all_of(value.begin(), value.end(), isPlain))
@@ -169,8 +186,7 @@ Reading readFile(const std::string &path, ConfigFile &file, std::string &error)
 		error = "more than 256 KiB";
 	close(descriptor);
 	text.resize(size);
-	file = {path, std::move(text)};
-	std::replace_if(file.path.begin(), file.path.end(), isControl, '?'); // it stands in lines of messages
+	file = {withoutControls(path), std::move(text)}; // messages contain the path
 	return error.empty() ? Reading::done : Reading::failed;
 }
 
@@ -197,8 +213,7 @@ Document parseToml(const ConfigFile &file)
 
 std::string shown(std::string_view value, size_t longest)
 {
-	std::string text(value.substr(0, longest));
-	std::replace_if(text.begin(), text.end(), isControl, '?');
+	const std::string text = withoutControls(value.substr(0, longest));
 	return value.size() > longest ? text + "..." : text;
 }
 

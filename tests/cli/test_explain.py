@@ -197,6 +197,12 @@ class Answers(Explain):
             self.assertIn("strategy", [step["step"] for step in told["steps"]])
         self.assertEqual(self.plain("cublasSgemm_v2", "--gpu", "h100", **driver, FAKE_CAPABILITY="70")["reason"], "white_list")
 
+    def test_products_of_host_memory(self):
+        for entry, dtype in (("cublasXtSgemm", "float32"), ("cublasXtDgemm", "float64")):
+            told = self.plain(entry)
+            self.assertEqual((told["op"], told["decision"]), ("mm", "kept"))
+            self.assertEqual(told["steps"][0]["says"], f"mm of {dtype} operands")
+
     def test_text(self):
         sizes = ["--m", "64", "--n", "64", "--k", "64"]
         text = self.autoamp("explain", "--entry", "cublasSgemm_v2", *sizes).stdout
@@ -216,6 +222,11 @@ class Answers(Explain):
                                  ([*sizes, "--entry", "cublasSgem"], ["nearest is cublasSgemm_v2"]),
                                  ([*sizes, "--entry", "cublasSgem_64"], ["nearest is cublasSgemm_v2_64"]),
                                  ([*sizes, "--entry", "cudnnConvForward"], ["nearest is cudnnConvolutionForward"]),
+                                 ([*sizes, "--entry", "cublasSetMathMode"], ["cublasSetMathMode is not intercepted, because it manages a handle"]),
+                                 ([*sizes, "--entry", "cublasCreate"], ["cublasCreate is not intercepted, because it manages a handle"]),
+                                 ([*sizes, "--entry", "cublasSetStream_v2"], ["not intercepted, because it manages a handle"]),
+                                 ([*sizes, "--entry", "cublasLtMatmulAlgoGetHeuristic"], ["because it describes a cublasLt call"]),
+                                 ([*sizes, "--entry", "cudnnSetStream"], ["cudnnSetStream is not intercepted, because it"]),
                                  ([*sizes, "--entry", "embedding"], ["no entry point 'embedding'; autoamp lists"]),
                                  (["--m", "3000000000", "--n", "64", "--k", "64", "--entry", "cublasSgemm"], ["2^31", "_64"]),
                                  (["--m", "3000000000", "--n", "3000000000", "--k", "64", "--entry", "cublasSgemm_64"], ["elements"]),

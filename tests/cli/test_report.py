@@ -219,6 +219,12 @@ class Table(Case):
         text = self.summary("--report", "reasons", self.trace("faults"))
         self.assertRegex(text, r"kept: not_profitable +400 calls, 13.4 GFLOP, 0.7 % of the fp32 FLOP, 1.20 ms by the cost model\n +the cost model.*\n +try: ")
 
+    def test_reasons_name_the_cause(self):
+        name = self.trace("math_mode")
+        for form in ("table", "md", "html", "csv", "json"):
+            text = self.summary("--format", form, *([] if form == "json" else ["--report", "reasons"]), name)
+            self.assertIn("CUBLAS_TF32_TENSOR_OP_MATH", text, form)
+
 
 class Lists(Case):
     GROUPINGS = {"op": {"mm", None}, "entry": {"cublasSgemm_v2", "cublasSaxpy_v2"},
@@ -259,6 +265,19 @@ class Lists(Case):
         self.assertEqual(raw.count(b"\r\n"), len(report["ops"]) + 1)
         self.assertTrue(raw.endswith(b"\r\n"))
         self.assertIn(b',"/opt/my ""app"", two\nlines/program",', raw)
+
+    def test_csv_has_no_control_characters(self):
+        name = self.trace("low", "a\x1b]0;b\x9bc\td.aat")
+        self.assertEqual(self.csv("--report", "loss", name)[1][1], "a\\x1b]0;b\\x9bc\td.aat")
+        self.assertEqual(self.csv("--report", "loss", "--raw", name)[1][1], name)
+
+    def test_a_shell_takes_any_file_name(self):
+        for odd in ("a\x1b]0;x\a.aat", "it's.aat", "it's \n\\ \u202e.aat", "größe.aat", "\udcff.aat"):
+            self.trace("low", odd)
+            shown = self.autoamp("report", odd).stdout
+            command = re.search(r"next: (.*)\n", shown).group(1)
+            done = subprocess.run(["bash", "-c", command], cwd=self.here, env=self.environment, capture_output=True, text=True)
+            self.assertEqual((done.returncode, done.stderr), (0, ""), command)
 
     def test_groups_add_up(self):
         name = self.trace("mixed")

@@ -53,6 +53,18 @@ def main(folder, source, toolkit, static_program):
     check(ran.returncode == 0, f"a stub: {ran.stderr}")
     check(ran.stderr == "autoamp emulated: cudaMallocArray is not emulated\n", f"a stub said {ran.stderr!r}")
 
+    # A program's kernel may have any name.
+    evil = ("import ctypes; l = ctypes.CDLL(%r); P = ctypes.c_void_p; "
+            "image = (ctypes.c_char * 16).from_buffer_copy(bytes.fromhex('50ed55ba01001000') + bytes(8)); "
+            "wrapper = (ctypes.c_uint64 * 3)(0x466243b1 | 1 << 32, ctypes.addressof(image), 0); "
+            "l.__cudaRegisterFatBinary.restype = P; h = P(l.__cudaRegisterFatBinary(wrapper)); "
+            "name = b'evil\\x1b[31m\\xc2\\x9b<b>'; stub = P(ctypes.addressof(wrapper)); "
+            "l.__cudaRegisterFunction(h, stub, name, name, -1, None, None, None, None, None); l.__cudaRegisterFatBinaryEnd(h)\n"
+            "class Dim3(ctypes.Structure): _fields_ = [(c, ctypes.c_uint) for c in 'xyz']\n"
+            "l.cudaLaunchKernel(stub, Dim3(1, 1, 1), Dim3(1, 1, 1), None, ctypes.c_size_t(0), None)")
+    ran = output(sys.executable, "-c", evil % str(folder / SONAMES["cudart"]))
+    check(ran.stderr == "autoamp emulated: evil\\x1b[31m\\xc2\\x9b<b> is not emulated\n", f"a kernel of another name: {ran.stderr!r}")
+
     # The product's kernels are there although nobody sees the device's symbols.
     kernel = ("import ctypes; l = ctypes.CDLL(%r); a = ctypes.c_void_p(); b = ctypes.c_void_p(); "
               "assert l.cuInit(0) == 0; assert l.cuLibraryLoadData(ctypes.byref(a), b'.version 8.0 .target sm_75', 0, 0, 0, 0, 0, 0) == 0; "

@@ -103,6 +103,7 @@ class Outputs(unittest.TestCase):
 
     def safe_csv(self, data):
         text = data.decode()
+        self.safe_text(data.replace(b"\r\n", b"\n"))
         rows = list(csv.reader(io.StringIO(text, newline=""), strict=True))
         for row in rows:
             self.assertEqual(len(row), len(rows[0]))

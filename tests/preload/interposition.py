@@ -142,6 +142,8 @@ class Binding(Interposition):
         self.assertEqual(len({row["entry"] for row in rows}), len(rows))
         reasons = {row["reason"] for row in rows if row["entry"].startswith("cublasXtS")}
         self.assertEqual(reasons, {"host_blocked"})
+        products = {row["entry"]: (row["op"], row["eligible"]) for row in rows if row["entry"] in ("cublasXtSgemm", "cublasXtDgemm")}
+        self.assertEqual(products, {"cublasXtSgemm": ("mm", False), "cublasXtDgemm": ("mm", False)})
 
     def test_constructor_before_ours(self):
         self.works(TELLING, "early_main", calls=1, caller="libearly.so")

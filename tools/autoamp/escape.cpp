@@ -148,7 +148,13 @@ std::string csv(std::string_view text)
 	std::string cell;
 	if (!isCsvRaw && !text.empty() && std::string_view("=+-@\t\r\n").find(text.front()) != std::string_view::npos)
 		cell = '\'';
-	cell += utf8(text);
+	cell += isCsvRaw ? utf8(text)
+	                 : eachCharacter(
+	                       text,
+	                       [](std::string &result, uint32_t code, std::string_view bytes) {
+		                       result += code == '\n' || code == '\t' ? std::string(bytes) : shown(bytes);
+	                       },
+	                       [](std::string &result, uint32_t) { result += replacement; });
 	if (cell.find_first_of(",\"\r\n") == std::string::npos)
 		return cell;
 	std::string quoted = "\"";

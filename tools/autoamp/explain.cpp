@@ -10,6 +10,7 @@
 #include "tools/autoamp/launch.h"
 #include "tools/autoamp/machine.h"
 #include "tools/autoamp/text.h"
+#include "tools/left_alone.h"
 
 #include <algorithm>
 #include <cstring>
@@ -43,6 +44,23 @@ struct Explanation {
 	const policy::Rule *rule;
 };
 
+// The reason of inject/left_alone for a function that is no entry point; empty: not in that list.
+std::string whyLeftAlone(const std::string &name)
+{
+	const auto plain = name.ends_with("_64") ? name.substr(0, name.size() - 3) : name;
+	std::istringstream lines(leftAloneText);
+	std::string reason;
+	for (std::string line; std::getline(lines, line);) {
+		if (line.starts_with("because "))
+			reason = line;
+		std::istringstream words(line.starts_with("#") || line == reason ? "" : line);
+		for (std::string word; words >> word;)
+			if (word == plain || word == plain + "_v2")
+				return reason;
+	}
+	return {};
+}
+
 size_t indexOf(const std::string &name, std::span<const char *const> entries)
 {
 	const std::vector<std::string_view> all(entries.begin(), entries.end());
@@ -50,6 +68,8 @@ size_t indexOf(const std::string &name, std::span<const char *const> entries)
 	for (const auto &each : {name, name.substr(0, name.size() - 3 * is64) + (is64 ? "_v2_64" : "_v2")})
 		if (const auto found = std::find(all.begin(), all.end(), each); found != all.end())
 			return static_cast<size_t>(found - all.begin());
+	if (const auto reason = whyLeftAlone(name); !reason.empty())
+		fail(Status::wrong, "explain: {} is not intercepted, {}", name, reason);
 	fail(Status::wrong, "explain: no entry point '{}'{}", name,
 	     policy::nearestHint(name, all, "; autoamp lists shows them"));
 }

@@ -21,9 +21,17 @@ std::string quoted(const std::string &word)
 	static constexpr const char *plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789%+,-./:=@_";
 	if (!word.empty() && word.find_first_not_of(plain) == std::string::npos)
 		return word;
-	std::string result = "'";
-	for (const char c : word)
-		result += c == '\'' ? "'\\''" : static_cast<unsigned char>(c) < ' ' ? "?" : std::string(1, c);
+	const bool isShown = shown(word) == word;
+	std::string result = isShown ? "'" : "$'"; // $'...' of bash, zsh and ksh: \x1b is that character
+	for (const char c : word) {
+		const auto byte = static_cast<unsigned char>(c);
+		if (isShown)
+			result += c == '\'' ? "'\\''" : std::string(1, c);
+		else if (byte < ' ' || byte >= 127)
+			result += fmt::format("\\x{:02x}", byte);
+		else
+			result += c == '\'' || c == '\\' ? std::string("\\") + c : std::string(1, c);
+	}
 	return result + "'";
 }
 

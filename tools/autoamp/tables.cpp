@@ -410,7 +410,10 @@ void writeReasons(std::FILE *out, const Terminal &terminal, const Sheet &reasons
 		const auto bold = std::min(head.size(), wrapped.find('\n'));
 		fmt::print(out, "{}{}\n", terminal.paint(Style::bold, wrapped.substr(0, bold)), wrapped.substr(bold));
 		if (const auto known = reasonOf(reason.reason))
-			fmt::print(out, "{}\n", wrap(fmt::format("    {}", policy::meaning(*known)), terminal.width, 4));
+			fmt::print(out, "{}\n",
+			           wrap(fmt::format("    {}{}{}", policy::meaning(*known), reason.causes.empty() ? "" : ": ",
+			                            shown(fmt::format("{}", fmt::join(reason.causes, ", ")))),
+			                terminal.width, 4));
 		if (const auto advice = adviceOn(reason.reason); !advice.empty())
 			fmt::print(out, "{}\n", wrap(fmt::format("    try: {}", advice), terminal.width, 9));
 	}

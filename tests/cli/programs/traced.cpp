@@ -116,7 +116,11 @@ void write(const std::string &scenario, int number)
 	else
 		recorder.property("device", "0", options.emulated ? "autoamp emulated (h100 constants)" : "NVIDIA H100");
 	Lane *lane = recorder.attach();
-	if (scenario == "low") {
+	if (scenario == "math_mode") {
+		Row row = other("cublasSgemm_v2", "float32", "already_low");
+		row.cause = "CUBLAS_TF32_TENSOR_OP_MATH";
+		call(lane, row, 7);
+	} else if (scenario == "low") {
 		call(lane, other("cublasGemmEx", "float16", "already_low"), 7);
 	} else if (scenario == "vectors") {
 		call(lane, other("cublasSaxpy_v2", "float32", "vector_op"), 5);

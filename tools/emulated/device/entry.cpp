@@ -128,13 +128,25 @@ bool mustFail(const char *name)
 	return hasForked() || entryOf(name).begin() != cudaSuccess;
 }
 
+// The name comes from the program: a terminal must not act on its control characters.
+static std::string printable(const char *name)
+{
+	std::string result;
+	for (; *name; name++) {
+		char code[8];
+		snprintf(code, sizeof code, "\\x%02x", static_cast<unsigned char>(*name));
+		result += *name >= ' ' && *name < 127 ? std::string(1, *name) : std::string(code);
+	}
+	return result;
+}
+
 void missing(const char *name)
 {
 	static auto *said = new std::unordered_set<std::string>;
 	static std::mutex mutex;
 	std::lock_guard guard(mutex);
 	if (said->insert(name).second)
-		fprintf(stderr, "autoamp emulated: %s is not emulated\n", name);
+		fprintf(stderr, "autoamp emulated: %s is not emulated\n", printable(name).c_str());
 }
 
 } // namespace emulated
