@@ -6,6 +6,7 @@
 #include "inject/vendors.h"
 #include "src/base/caller_state.h"
 #include "src/base/futex.h"
+#include "src/base/quiet_write.h"
 
 #include <cerrno>
 #include <climits>
@@ -25,7 +26,8 @@
 #define HIDDEN __attribute__((visibility("hidden")))
 
 using namespace autoamp::front;
-using autoamp::base::CallerState, autoamp::base::Deadline, autoamp::base::futexWait, autoamp::base::futexWakeAll;
+using autoamp::base::CallerState, autoamp::base::Deadline, autoamp::base::futexWait, autoamp::base::futexWakeAll,
+    autoamp::base::writeLine;
 using autoamp::entry::entryCount;
 
 extern "C" {
@@ -214,8 +216,7 @@ void say(Text... text)
 	if (!autoamp_front_has_stderr())
 		return;
 	const iovec parts[] = {{const_cast<char *>(text), length(text)}...};
-	if (writev(STDERR_FILENO, parts, sizeof...(text)) < 0)
-		return; // nobody listens
+	writeLine(STDERR_FILENO, parts, sizeof...(text));
 }
 
 // entryCount: none.

@@ -1,6 +1,7 @@
 #include "src/base/log.h"
 
 #include "src/base/caller_state.h"
+#include "src/base/quiet_write.h"
 
 #include <atomic>
 #include <cstdarg>
@@ -89,7 +90,8 @@ void log(LogLevel level, const char *format, ...)
 	makeSafe(line + prefix);
 	strcat(line, before + 1 == kRepeats ? " (not repeated again)\n" : "\n");
 	// One write a line, so that lines of threads and processes do not mix.
-	[[maybe_unused]] ssize_t written = write(STDERR_FILENO, line, strlen(line));
+	const iovec whole = {line, strlen(line)};
+	writeLine(STDERR_FILENO, &whole, 1);
 }
 
 } // namespace autoamp::base

@@ -64,7 +64,10 @@ template <unsigned index, typename Fn, typename Copy, typename... Args>
 	if (!truth)
 		return notInitialized<std::invoke_result_t<Fn, Args...>>;
 	const Inside inside;
-	const auto original = [&]() __attribute__((always_inline)) { return reinterpret_cast<Fn *>(truth)(args...); };
+	const auto original = [&]() __attribute__((always_inline))
+	{
+		return reinterpret_cast<Fn *>(truth)(args...);
+	};
 	// Inside another call, or in a process with nothing to do.
 	if (__builtin_expect(autoamp_front_thread.depth > 1 || core::isIdle.load(std::memory_order_relaxed), 0))
 		return original();

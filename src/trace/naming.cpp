@@ -3,6 +3,7 @@
 #include "src/base/hash.h"
 #include "src/base/name_pattern.h"
 #include "src/base/pages.h"
+#include "src/base/quiet_write.h"
 #include "src/trace/file_lock.h"
 #include "src/trace/tail_name.h"
 
@@ -340,6 +341,7 @@ uint32_t joinRun(Lookup lookup, uint64_t run)
 	if (file < 0)
 		return 0;
 	// One byte a process. After an appending write, the offset is the end of what this process wrote.
+	const base::WriteSignals signals; // RLIMIT_FSIZE
 	const bool isCounted = write(file, "", 1) == 1;
 	const off_t number = isCounted ? lseek(file, 0, SEEK_CUR) : 0;
 	close(file);

@@ -198,7 +198,8 @@ private:
 class InFlight
 {
 public:
-	[[gnu::always_inline]] InFlight(Lane &lane, RowId row) : mark_(lane.lane_->mark), outer_(mark_.load(std::memory_order_relaxed))
+	[[gnu::always_inline]] InFlight(Lane &lane, RowId row)
+	    : mark_(lane.lane_->mark), outer_(mark_.load(std::memory_order_relaxed))
 	{
 		mark_.store(row, std::memory_order_relaxed);
 	}

@@ -1,5 +1,6 @@
 """host.py FRONT CORE BUILD AUTOAMP TOOLKIT: the host process keeps the state of its threads (cancellation, floating-point
 environment, exceptions, priorities), its descriptors, privileges and names. Clients run as in interposition.py."""
+import contextlib
 import itertools
 import json
 import os
@@ -95,6 +96,40 @@ class Descriptors(Host):
                     done = run(preload, "/bin/sh", "-c", f'exec "$@"{close}', "sh", str(BUILD / "daemon"), str(file), **variables)
                     self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "", ""))
                     self.assertEqual(file.read_text(), "data\n")
+
+
+    def test_stderr_that_takes_nothing(self):
+        """A pipe without a reader, a full pipe, and a file at its size limit: no signal, no wait."""
+        def without_reader():
+            reader, writer = os.pipe()
+            os.close(reader)
+            return writer
+
+        def full():
+            reader, writer = os.pipe()
+            self.addCleanup(os.close, reader)
+            os.set_blocking(writer, False)
+            with contextlib.suppress(BlockingIOError):
+                while True:
+                    os.write(writer, b"x" * 512)
+            os.set_blocking(writer, True)
+            return writer
+
+        def at_limit():
+            return os.open(ROOM / "limited", os.O_WRONLY | os.O_CREAT)
+
+        for preload, variables in ((PRODUCT, {"AUTOAMP_LEVEL": "O7"}), (CORELESS, {}), (PRODUCT, {"AUTOAMP_LOG": "debug"})):
+            for make in (without_reader, full, at_limit):
+                with self.subTest(make.__name__, preload=preload, **variables):
+                    target = make()
+                    limit = "ulimit -f 0 && " if make == at_limit else ""
+                    done = subprocess.run(
+                        ["sh", "-c", limit + 'exec env LD_PRELOAD="$0" "$1"', preload, str(BUILD / "linked")], stderr=target,
+                        stdout=subprocess.DEVNULL, timeout=60, check=False, cwd=ROOM,
+                        env={"PATH": os.environ["PATH"], "HOME": str(ROOM), "AUTOAMP_DIR": str(ROOM / "traces"),
+                             "LD_LIBRARY_PATH": f'{BUILD / "vendor"}:{BUILD}', **variables})
+                    os.close(target)
+                    self.assertEqual(done.returncode, 0)
 
 
 class Privileged(Host):

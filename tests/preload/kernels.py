@@ -479,6 +479,32 @@ assert blas.cublasSgemm_v2(None, 0, 0, 0, 0, 0, None, None, 1, None, 1, None, No
 """
 
 
+# Harmless signatures, and then one whose float16 product loses what a feature hides: 2^36 in A, 2^-36 in B.
+LATE_LOSS = """
+import ctypes, random
+runtime, blas = ctypes.CDLL("libcudart.so.13"), ctypes.CDLL("libcublas.so.13")
+handle, size = ctypes.c_void_p(), 64
+assert blas.cublasCreate_v2(ctypes.byref(handle)) == 0
+one, zero = ctypes.c_float(1), ctypes.c_float(0)
+def device(values):
+    pointer, host = ctypes.c_void_p(), (ctypes.c_float * len(values))(*values)
+    assert runtime.cudaMalloc(ctypes.byref(pointer), ctypes.c_size_t(ctypes.sizeof(host))) == 0
+    assert runtime.cudaMemcpy(pointer, host, ctypes.c_size_t(ctypes.sizeof(host)), 1) == 0
+    return pointer
+def product(m, n, k):
+    assert blas.cublasSgemm_v2(handle, 0, 0, m, n, k, ctypes.byref(one), a, size, b, size, ctypes.byref(zero), c, size) == 0
+random.seed(1)
+a, b, c = (device([random.gauss(0, 1) for _ in range(size * size)]) for _ in range(3))
+for i in range(4200):
+    product(1 + i % 16, 1 + i // 16 % 16, 1 + i // 256)
+a = device([random.gauss(0, 1) * (2.0 ** 36 if i // size == 5 else 1) for i in range(size * size)])
+b = device([random.gauss(0, 1) * (2.0 ** -36 if i % size == 5 else 1) for i in range(size * size)])
+product(size, size, size)
+product(size, size, size)
+assert runtime.cudaDeviceSynchronize() == 0
+"""
+
+
 class Scripts(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
@@ -490,8 +516,8 @@ class Scripts(unittest.TestCase):
         return subprocess.run([AUTOAMP, *arguments], cwd=self.folder, env=environment, capture_output=True, text=True,
                               timeout=TIMEOUT)
 
-    def record(self, script):
-        done = self.autoamp("run", "--device", "emulated", "-o", "t.aat", "--", sys.executable, "-c", script)
+    def record(self, script, *options):
+        done = self.autoamp("run", "--device", "emulated", *options, "-o", "t.aat", "--", sys.executable, "-c", script)
         self.assertEqual(done.returncode, 0, done.stderr)
         return " ".join(done.stderr.split())
 
@@ -505,6 +531,11 @@ class Scripts(unittest.TestCase):
         report = json.loads(self.autoamp("report", "--format", "json", "t.aat").stdout)
         self.assertEqual(report["not_emulated"], [{"kernel": "_Z5scalePffi", "launches": 3}])
         self.assertEqual(report["totals"]["fallbacks"], 0)
+
+    def test_the_loss_of_a_late_signature_is_told(self):
+        self.record(LATE_LOSS, "--strategy", "cast", "--dtype", "float16")
+        report = json.loads(self.autoamp("report", "--format", "json", "t.aat").stdout)
+        self.assertEqual({event["kind"] for event in report["scaler"]["events"]} & {"underflow"}, {"underflow"})
 
     def test_a_call_before_cuda_has_started_is_no_failure(self):
         self.record(CUDA_NOT_STARTED)
