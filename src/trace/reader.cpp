@@ -708,6 +708,15 @@ void Trace::forEachKernel(const std::function<void(const KernelInfo &)> &visit) 
 	});
 }
 
+bool isBeingWritten(const std::string &path)
+{
+	const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	const bool isWritten = file >= 0 && isBeingWritten(file);
+	if (file >= 0)
+		close(file);
+	return isWritten;
+}
+
 std::optional<Writer> writerOf(const std::string &path)
 {
 	const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);

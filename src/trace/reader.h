@@ -246,6 +246,9 @@ bool foldTail(const std::string &path);
 // Adds to a trace's header what `autoamp run` knows. False: the trace is still being written, or needs its tail.
 bool conclude(const std::string &path, const Conclusion &conclusion);
 
+// A living process writes this trace.
+bool isBeingWritten(const std::string &path);
+
 // The header's process, without reading the rest.
 struct Writer {
 	uint32_t pid = 0;

@@ -163,7 +163,8 @@ class Programs(Doctor):
                 (PROGRAMS / "plain_static_cublas", False, r'static cuBLAS \(it has the text "CUBLASLT_LOG_LEVEL"\)\n.*cannot be intercepted'),
                 (bare, False, r'static cuBLAS \(it has the text "CUBLASLT_LOG_LEVEL"\)\n.*cannot be intercepted'),
                 (PROGRAMS / "plain_static_cudart", True, r'static CUDA runtime \(.*"/cudart\.shm\."\)(.*\n)*.*cannot +run it on the emulated'),
-                (PROGRAMS / "plain_opens", True, r'opens +cuBLAS or cuDNN with dlopen \(it has the text "libcublas\.so"\)\n.*that it opens\n'),
+                (PROGRAMS / "plain_opens", True, r'contains +the name of cuBLAS or cuDNN, as programs do that open it with dlopen '
+                                                 r'\(it has the text "libcublas\.so"\)\n.*a cuBLAS or cuDNN that it opens with dlopen\n'),
                 (PROGRAMS / "plain_cutlass", True, r'CUTLASS kernels, .*"7cutlass"\)\n(.*\n)*.*cannot +intercept products in its own kernels'),
                 (PROGRAMS / "plain_triton", True, r'Triton kernels, .*"triton_"\)\n(.*\n)*.*cannot +intercept products in its own kernels'),
                 (PROGRAMS / "plain_plugin", True, r'static cuBLAS in libfake_plugin\.so \(.*"CUBLAS_LOGINFO_DBG"\)\n(.*\n)*'
@@ -174,6 +175,18 @@ class Programs(Doctor):
                 self.assertEqual("autoamp can " in text, can, text)
         self.assertRegex(self.section(cuda11, LD_LIBRARY_PATH=str(self.here)), 
                          r"cannot +intercept its cuBLAS calls: it needs libcublas\.so\.11, and versions 12 and 13 are supported")
+        for size in (300, PLAIN.stat().st_size // 4):
+            damaged = self.copy(PLAIN, "damaged")
+            os.truncate(damaged, size)
+            text = self.section(damaged)
+            self.assertRegex(text, r"cannot +intercept its calls: \./damaged is damaged: it ends within ")
+            self.assertNotIn("autoamp can ", text)
+        library = self.root / "tools/emulated/libcudnn.so.9"
+        library.rename(self.here / "moved")
+        (self.root / "build.ninja").touch()
+        self.assertRegex(self.section(PLAIN), rf"libcudnn\.so\.9 is missing in (.*\n)*next: ninja -C {self.root} emulated\n")
+        (self.root / "build.ninja").unlink()
+        (self.here / "moved").rename(library)
         self.assertRegex(self.section(PROGRAMS / "plain_opens", AUTOAMP_HOOK_DLSYM="0"), "cannot +intercept .*AUTOAMP_HOOK_DLSYM=0")
         self.assertRegex(self.section(PLAIN, AUTOAMP_ENABLED="0"), "cannot +do anything: AUTOAMP_ENABLED=0")
         self.assertRegex(self.section(PLAIN, AUTOAMP_LEVEL="O0"), "cannot +change a call: level O0")

@@ -219,6 +219,10 @@ class Table(Case):
         text = self.summary("--report", "reasons", self.trace("faults"))
         self.assertRegex(text, r"kept: not_profitable +400 calls, 13.4 GFLOP, 0.7 % of the fp32 FLOP, 1.20 ms by the cost model\n +the cost model.*\n +try: ")
 
+    def test_kernels_that_were_not_emulated(self):
+        self.assertEqual(self.json(self.trace("refused"))["not_emulated"],
+                         [{"kernel": "_Z5scalePffi", "demangled": "scale(float*, float, int)", "launches": 7}])
+
     def test_reasons_name_the_cause(self):
         name = self.trace("math_mode")
         for form in ("table", "md", "html", "csv", "json"):

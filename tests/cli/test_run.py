@@ -4,6 +4,7 @@ import pathlib
 import shutil
 import signal
 import subprocess
+import time
 import unittest
 
 from house import EMULATED_LIBRARIES, PLAIN, PROGRAMS, TRACED, Case
@@ -138,6 +139,20 @@ class Run(Case):
         self.assertEqual(self.run_("-o", "x.aat", "--force", "--", TRACED, "low").returncode, 0)
         self.assertEqual(self.json("x.aat")["totals"]["calls"], 7)
         self.assertEqual(sorted(path.name for path in self.here.glob("*.aat")), ["x.2.aat", "x.aat"])
+
+    def test_a_trace_that_is_being_written_is_not_replaced(self):
+        with subprocess.Popen(["timeout", "60", self.root / "tools/autoamp", "run", "--device", "cuda", "-o", "x.aat", "--", TRACED, "lingers"],
+                              cwd=self.here, env=self.environment, stderr=subprocess.PIPE, text=True) as first:
+            deadline = time.monotonic() + 30
+            while not (self.here / "x.aat").exists() or self.json("x.aat")["totals"]["calls"] < 3:
+                self.assertLess(time.monotonic(), deadline)
+                time.sleep(0.05)
+            pid = self.json("x.aat")["runs"][0]["pid"]
+            self.refused(self.run_("-o", "x.aat", "--force", "--", TRACED, "low"), 125,
+                         f"x.aat is still being written by process {pid}; not replaced")
+            os.kill(pid, signal.SIGTERM)
+            self.assertIn("lowered 3 of 3", first.communicate(timeout=30)[1])
+        self.assertEqual(self.run_("-o", "x.aat", "--force", "--", TRACED, "low").returncode, 0)
 
     def test_replacing_a_run_spares_the_files_of_others(self):
         self.run_("-o", "x.aat", "--", TRACED, "low")

@@ -529,7 +529,7 @@ class Scripts(unittest.TestCase):
         self.assertIn("could not run 1 kernel (launches: 3)", " ".join(text.split()))
         self.assertNotIn("failures:", text)  # cublasCreate has started CUDA
         report = json.loads(self.autoamp("report", "--format", "json", "t.aat").stdout)
-        self.assertEqual(report["not_emulated"], [{"kernel": "_Z5scalePffi", "launches": 3}])
+        self.assertEqual(report["not_emulated"], [{"kernel": "_Z5scalePffi", "demangled": "scale(float*, float, int)", "launches": 3}])
         self.assertEqual(report["totals"]["fallbacks"], 0)
 
     def test_the_loss_of_a_late_signature_is_told(self):

@@ -236,7 +236,7 @@ void tellContents(Section &section, const Findings &findings)
 		const char *name, *text;
 	} rows[] = {{Sign::runtime, "contains", "the static CUDA runtime"},
 	            {Sign::cublas, "contains", "the static cuBLAS"},
-	            {Sign::opens, "opens", "cuBLAS or cuDNN with dlopen"},
+	            {Sign::opens, "contains", "the name of cuBLAS or cuDNN, as programs do that open it with dlopen"},
 	            {Sign::cutlass, "contains", "CUTLASS kernels, or names of them"},
 	            {Sign::triton, "contains", "Triton kernels, or names of them"}};
 	for (const auto &[name, path, version] : findings.closure)
@@ -294,7 +294,7 @@ void tellInterception(Section &section, const Findings &findings, const policy::
 	if (!options.hookDlsym && (opens || !isLinked))
 		cannot("intercept calls of libraries that it opens with dlopen: AUTOAMP_HOOK_DLSYM=0");
 	else if (opens)
-		can("intercept calls of the cuBLAS or cuDNN that it opens");
+		can("intercept calls of a cuBLAS or cuDNN that it opens with dlopen");
 	else if (!isLinked)
 		can("intercept calls of a cuBLAS or cuDNN that it loads later, as a plug-in or a Python module does; neither "
 		    "is linked");
@@ -336,6 +336,8 @@ std::string conclude(Section &section, const Findings &findings, const policy::O
 		return launch("");
 	if (emulation.problem.empty())
 		return launch("--device emulated ");
+	if (!emulation.build.empty())
+		return emulation.build;
 	return findings.missing.empty() ? "on a machine with an NVIDIA GPU: " + launch("")
 	                                : "ldd " + quoted(here(program.path));
 }
@@ -349,6 +351,7 @@ std::optional<Diagnosis> whyOutOfReach(const Executable &program)
 	std::error_code error;
 	const std::pair<bool, std::string> obstacles[] = {
 	    {program.isForeign, "is not a 64-bit x86 program: the library cannot be loaded into it"},
+	    {!program.damage.empty(), "is damaged: " + program.damage},
 	    {program.isLibrary, "is a shared library: ask about the program that loads it"},
 	    {program.isStatic, "is statically linked: no library can be preloaded into it; link it dynamically"},
 	    {program.isPrivileged, "is set-user-id or has capabilities: the loader preloads nothing into it; run a copy"},

@@ -55,18 +55,20 @@ Emulation emulationOf(const Executable &program, const Installation &installatio
 {
 	const auto &folder = installation.emulated;
 	if (folder.empty())
-		return {fmt::format("the emulated device is not installed next to {}", installation.library), {}};
+		return {fmt::format("the emulated device is not installed next to {}", installation.library), {}, {}};
 	if (folder.find_first_of(":;") != std::string::npos)
 		return {fmt::format("{}: the loader cannot load from a folder whose name has a colon or semicolon", folder),
+		        {},
 		        {}};
 	if (program.carriesRuntime())
 		return {
 		    fmt::format("{} contains the static CUDA runtime, which needs a real driver; relink it with nvcc -cudart "
 		                "shared (CMake: CMAKE_CUDA_RUNTIME_LIBRARY=Shared)",
 		                program.path),
+		    {},
 		    {}};
 	if (auto problem = whyIncomplete(folder); !problem.empty())
-		return {std::move(problem), {}};
+		return {std::move(problem), buildCommand(folder), {}};
 
 	Emulation emulation;
 	if (!program.isElf) // it does not start at all

@@ -19,6 +19,7 @@ constexpr const char *emulatedLibraries[] = {
 
 struct Emulation {
 	std::string problem;              // why it cannot run there; empty: it can
+	std::string build;                // the command that removes the problem; empty: there is none
 	std::vector<std::string> missing; // libraries of its libraries without an emulated version: calls of them fail
 };
 Emulation emulationOf(const Executable &program, const Installation &installation);

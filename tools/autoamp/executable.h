@@ -14,6 +14,7 @@ struct Executable {
 	std::string path;                   // as found in PATH, of a script its interpreter's; empty: not found
 	std::string script;                 // whose #! line names it; empty: it is the program itself
 	std::string problem;                // why the system would not run it; empty: it would
+	std::string damage;                 // the part of an ELF file that is missing; empty: none is known
 	std::string interpreter;            // the loader that it asks for
 	std::string machine;                // 64-bit x86, aarch64, ...
 	bool isElf = false;                 // 64-bit x86; scripts are described by their interpreter

@@ -49,7 +49,7 @@ void writeJson(std::FILE *out, const Runs &runs, const Account &account, const L
 		add(lists.kernels, ",\n");
 	Json notEmulated = Json::array();
 	for (const auto &[kernel, launches] : account.notEmulated)
-		notEmulated.push_back({{"kernel", kernel}, {"launches", launches}});
+		notEmulated.push_back({{"kernel", kernel}, {"demangled", orNull(demangled(kernel))}, {"launches", launches}});
 	fmt::print(out, "\"not_emulated\": {},\n", dump(notEmulated));
 	Json missing = Json::array();
 	for (const auto &each : account.missing)

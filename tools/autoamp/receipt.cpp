@@ -137,7 +137,7 @@ Absence explainAbsence(const Outcome &outcome, const Collected &collected, bool 
 	     "the library was loaded, but nothing called cuBLAS or cuDNN through it, and --no-hook misses what dlsym finds",
 	     again("AUTOAMP_HOOK_DLSYM=1 ", "")},
 	    {opens && !isLinked,
-	     "the library was loaded but not called; the program opens cuBLAS or cuDNN with dlopen, and the calls of a "
+	     "the library was loaded but not called; the program contains the name of cuBLAS or cuDNN, and the calls of a "
 	     "plug-in that is opened with RTLD_DEEPBIND bypass a preloaded library",
 	     again("AUTOAMP_HOOK_DLSYM=got ", "")},
 	    {!isLinked,

@@ -72,11 +72,21 @@ void makeRoom(const std::string &path, bool force)
 	if (fs::exists(path, error) && !fs::is_regular_file(path, error))
 		fail(Status::notStarted, "{} is no file: not replaced", path);
 	const auto replaced = trace::runIdsOf(path);
+	std::vector<std::string> files;
 	for (const auto &file : trace::family(path)) {
 		const auto ids = trace::runIdsOf(file);
 		const bool isPart = replaced && ids && replaced->inner != 0 && ids->isPartOf(replaced->inner);
 		if (!isPart && file != path)
 			continue;
+		if (trace::isBeingWritten(file)) {
+			const auto writer = trace::writerOf(file);
+			fail(Status::notStarted,
+			     "{} is still being written{}; not replaced: wait for its end or give another name to -o", file,
+			     writer ? fmt::format(" by process {}", writer->pid) : "");
+		}
+		files.push_back(file);
+	}
+	for (const auto &file : files) {
 		if (!fs::remove(file, error) && error)
 			fail(Status::notStarted, "{} cannot be replaced: {}", file, error.message());
 		char tail[PATH_MAX];

@@ -116,7 +116,13 @@ void write(const std::string &scenario, int number)
 	else
 		recorder.property("device", "0", options.emulated ? "autoamp emulated (h100 constants)" : "NVIDIA H100");
 	Lane *lane = recorder.attach();
-	if (scenario == "math_mode") {
+	if (scenario == "lingers") {
+		call(lane, product("lowered", "white_list", 1024), 3);
+		::pause();
+	} else if (scenario == "refused") {
+		call(lane, product("lowered", "white_list", 1024), 3);
+		recorder.note(noteOfRefused, "_Z5scalePffi", 0, 7);
+	} else if (scenario == "math_mode") {
 		Row row = other("cublasSgemm_v2", "float32", "already_low");
 		row.cause = "CUBLAS_TF32_TENSOR_OP_MATH";
 		call(lane, row, 7);
