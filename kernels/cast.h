@@ -167,7 +167,7 @@ struct Event {
 };
 constexpr uint32_t ringSize = 4096;
 // Exact totals a site, also when the ring wrapped: [site][operand][kind]. Site 0: all that have no place of their own.
-constexpr uint32_t siteCount = 65536, kindCount = 8;
+constexpr uint32_t siteCount = 32768, kindCount = 8;
 struct Ring {
 	uint64_t written;
 	Event events[ringSize];
