@@ -49,12 +49,14 @@ def main(build, rounds=7):
             bare.append(time(program, {"LD_PRELOAD": driver}, *how)[0])
             environment = preloaded | variables | {"LD_PRELOAD": preloaded["LD_PRELOAD"] + driver}
             added.append(time(program, environment, *how)[0] - bare[-1])
-            call, region = time(program, environment, "region")
-            inside.append(call - bare[-1])
-            regions.append(region)
+            if not how:
+                call, region = time(program, environment, "region")
+                inside.append(call - bare[-1])
+                regions.append(region)
         print(f"{name:50} {statistics.median(added):7.1f} ns  ({min(added):.1f} ... {max(added):.1f})"
-              f"   bare {statistics.median(bare):.1f} ns   in a region x{statistics.median(inside) / statistics.median(added):.2f}"
-              f"   push and pop {statistics.median(regions):.0f} ns")
+              f"   bare {statistics.median(bare):.1f} ns" +
+              (f"   in a region x{statistics.median(inside) / statistics.median(added):.2f}"
+               f"   push and pop {statistics.median(regions):.0f} ns" if inside else ""))
     pathlib.Path(RULES).unlink()
     for trace in pathlib.Path("/dev/shm").glob("call_cost.*.aat"):
         trace.unlink()
