@@ -186,7 +186,7 @@ void tellCopies(Process &process)
 	}
 }
 
-// What a program computes with kernels that the emulated device could not run is not what it would be on a GPU.
+// If the emulated device could not run a kernel, the results of the program differ from those on a GPU.
 // Recorded at once: a killed process has no exit.
 void watchRefusedKernels(Process &process)
 {

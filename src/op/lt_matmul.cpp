@@ -323,7 +323,7 @@ Op describe(const Entry &entry, uint16_t index, const LtMatmulCall &call, const 
 		return op;
 	}
 
-	// The scalars come last: of a call that the vendor refuses they may be the device's memory all the same.
+	// The scalars are read last: if the vendor refuses the call, they may be device memory even in host pointer mode.
 	if (pointerMode == CUBLASLT_POINTER_MODE_DEVICE)
 		op.flags |= flagDeviceScalars;
 	else

@@ -163,7 +163,7 @@ class Programs(Doctor):
                 (PROGRAMS / "plain_static_cublas", False, r'static cuBLAS \(it has the text "CUBLASLT_LOG_LEVEL"\)\n.*cannot be intercepted'),
                 (bare, False, r'static cuBLAS \(it has the text "CUBLASLT_LOG_LEVEL"\)\n.*cannot be intercepted'),
                 (PROGRAMS / "plain_static_cudart", True, r'static CUDA runtime \(.*"/cudart\.shm\."\)(.*\n)*.*cannot +run it on the emulated'),
-                (PROGRAMS / "plain_opens", True, r'contains +the name of cuBLAS or cuDNN, as programs do that open it with dlopen '
+                (PROGRAMS / "plain_opens", True, r'contains +a cuBLAS or cuDNN library name, as programs do that open it with dlopen '
                                                  r'\(it has the text "libcublas\.so"\)\n.*a cuBLAS or cuDNN that it opens with dlopen\n'),
                 (PROGRAMS / "plain_cutlass", True, r'CUTLASS kernels, .*"7cutlass"\)\n(.*\n)*.*cannot +intercept products in its own kernels'),
                 (PROGRAMS / "plain_triton", True, r'Triton kernels, .*"triton_"\)\n(.*\n)*.*cannot +intercept products in its own kernels'),

@@ -236,7 +236,7 @@ void tellContents(Section &section, const Findings &findings)
 		const char *name, *text;
 	} rows[] = {{Sign::runtime, "contains", "the static CUDA runtime"},
 	            {Sign::cublas, "contains", "the static cuBLAS"},
-	            {Sign::opens, "contains", "the name of cuBLAS or cuDNN, as programs do that open it with dlopen"},
+	            {Sign::opens, "contains", "a cuBLAS or cuDNN library name, as programs do that open it with dlopen"},
 	            {Sign::cutlass, "contains", "CUTLASS kernels, or names of them"},
 	            {Sign::triton, "contains", "Triton kernels, or names of them"}};
 	for (const auto &[name, path, version] : findings.closure)

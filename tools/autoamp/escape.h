@@ -24,8 +24,8 @@ std::string html(std::string_view text);
 // For a cell of a Markdown table: no link, image, code or HTML of the text is active.
 std::string markdown(std::string_view text);
 
-// For a CSV cell, quoted where necessary (RFC 4180). A text that a spreadsheet would run as a formula gets an
-// apostrophe in front, and control characters are escaped as in shown(), except line feeds and tabs. Neither happens
+// For a CSV cell, quoted where necessary (RFC 4180). A text that a spreadsheet would run as a formula is prefixed with
+// an apostrophe, and control characters are escaped as in shown(), except line feeds and tabs. Neither happens
 // with isCsvRaw (--raw), which main sets before anything is written.
 std::string csv(std::string_view text);
 extern bool isCsvRaw;

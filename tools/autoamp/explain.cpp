@@ -44,7 +44,7 @@ struct Explanation {
 	const policy::Rule *rule;
 };
 
-// The reason of inject/left_alone for a function that is no entry point; empty: not in that list.
+// The reason of inject/left_alone for a function that is not an entry point; empty: not in that list.
 std::string whyLeftAlone(const std::string &name)
 {
 	const auto plain = name.ends_with("_64") ? name.substr(0, name.size() - 3) : name;

@@ -137,8 +137,8 @@ Absence explainAbsence(const Outcome &outcome, const Collected &collected, bool 
 	     "the library was loaded, but nothing called cuBLAS or cuDNN through it, and --no-hook misses what dlsym finds",
 	     again("AUTOAMP_HOOK_DLSYM=1 ", "")},
 	    {opens && !isLinked,
-	     "the library was loaded but not called; the program contains the name of cuBLAS or cuDNN, and the calls of a "
-	     "plug-in that is opened with RTLD_DEEPBIND bypass a preloaded library",
+	     "the library was loaded but not called; the program contains a cuBLAS or cuDNN library name, and the calls of "
+	     "a plug-in that is opened with RTLD_DEEPBIND bypass a preloaded library",
 	     again("AUTOAMP_HOOK_DLSYM=got ", "")},
 	    {!isLinked,
 	     "the library was loaded but not called: no cuBLAS or cuDNN call was made, or products run in other kernels "

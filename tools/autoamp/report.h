@@ -51,7 +51,7 @@ Runs gather(const std::vector<std::string> &places, const policy::Options &confi
 std::vector<std::string> redecide(Runs &runs, const std::string &settings, std::span<const char *const> entries);
 // What the user can do about it, best first: each one line.
 std::vector<std::string> suggestions(const Account &account);
-// What the scaler met, and what the worst of it means; empty: nothing that a user has to know.
+// Lines about the scaler events and the meaning of the worst one; empty: nothing that a user has to know.
 std::vector<std::string> scalerWorries(const Account &account);
 // Why scaler events can be missing in a trace, and in any of several; empty: all are recorded.
 std::string scalerGap(const trace::Trace &run);

@@ -309,7 +309,7 @@ Sheet scalerSitesSheet(const Runs &runs)
 		};
 		return std::pair(isWorry(x), x.info.count) > std::pair(isWorry(y), y.info.count);
 	});
-	return Sheet::of("totals", "What the scaler met, by operand", std::move(totals),
+	return Sheet::of("totals", "Scaler events by operand", std::move(totals),
 	                 [](const Total &total) {
 		                 return Json{{"run", total.run},
 		                             {"kind", total.info.kind},
