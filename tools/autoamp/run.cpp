@@ -229,7 +229,8 @@ int run(const RunOptions &options, std::span<const char *const> entries)
 	const int counter = openCounter(environment, outcome.id);
 	const uint64_t killedBefore = oomKills();
 	outcome.ending = launch(options.command, environment);
-	outcome.ending.oomKills = oomKills() - std::min(killedBefore, oomKills());
+	const uint64_t killed = oomKills();
+	outcome.ending.oomKills = killed - std::min(killedBefore, killed);
 	struct stat counted = {};
 	if (::fstat(counter, &counted) == 0)
 		outcome.processes = static_cast<uint32_t>(counted.st_size);
