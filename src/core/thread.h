@@ -21,8 +21,8 @@ struct Key {
 	static constexpr unsigned size = 17;
 	uint64_t words[size] = {};
 
-	[[gnu::always_inline]] static uint64_t
-	hash(const uint64_t (&words)[size]) // 8 bits, of what usually differs; the rest is compared
+	// 8 bits, from the words that usually differ; all words are compared.
+	[[gnu::always_inline]] static uint64_t hash(const uint64_t (&words)[size])
 	{
 		const uint64_t sizes = words[1] + (words[2] << 21) + (words[3] << 43);
 		const uint64_t context = words[size - 1] & 0xffffff00;
