@@ -5,6 +5,7 @@
 
 #include <cublasLt.h>
 
+#include <algorithm>
 #include <climits>
 #include <cstring>
 
@@ -223,7 +224,18 @@ Op describe(const Entry &entry, uint16_t index, const LtMatmulCall &call, const 
 	}
 	int32_t computeType = 0, scaleType = 0, pointerMode = 0, transa = 0, transb = 0;
 	uint32_t epilogue = 0;
-	Layout a, b, c, d;
+	Layout layouts[4]; // of A, B, C and D
+	const Layout &a = layouts[0], &b = layouts[1], &c = layouts[2], &d = layouts[3];
+	const void *const objects[] = {call.Adesc, call.Bdesc, call.Cdesc, call.Ddesc};
+	const auto firstOf = [&objects](int i) { return std::find(objects, objects + i, objects[i]) - objects; };
+	const auto readLayouts = [&] {
+		for (int i = 0; i < 4; i++)
+			if (const auto first = firstOf(i); first < i) // C and D mostly have the same descriptor
+				layouts[i] = layouts[first];
+			else if (!readLayout(*lt, objects[i], layouts[i]))
+				return false;
+		return true;
+	};
 	const Getter get = getterOfMatmul(*lt);
 	if (!call.lightHandle || !call.computeDesc ||
 	    read(get, call.computeDesc, CUBLASLT_MATMUL_DESC_COMPUTE_TYPE, computeType) ||
@@ -231,8 +243,7 @@ Op describe(const Entry &entry, uint16_t index, const LtMatmulCall &call, const 
 	    read(get, call.computeDesc, CUBLASLT_MATMUL_DESC_POINTER_MODE, pointerMode) ||
 	    read(get, call.computeDesc, CUBLASLT_MATMUL_DESC_TRANSA, transa) ||
 	    read(get, call.computeDesc, CUBLASLT_MATMUL_DESC_TRANSB, transb) ||
-	    read(get, call.computeDesc, CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue) || !readLayout(*lt, call.Adesc, a) ||
-	    !readLayout(*lt, call.Bdesc, b) || !readLayout(*lt, call.Cdesc, c) || !readLayout(*lt, call.Ddesc, d))
+	    read(get, call.computeDesc, CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue) || !readLayouts())
 		return op;
 
 	op.a = dtypeOf(static_cast<int>(a.type));
@@ -303,8 +314,8 @@ Op describe(const Entry &entry, uint16_t index, const LtMatmulCall &call, const 
 	if (!learnt) // without it the decision would be another one
 		learnt = theAttributes.getOrRetry(ask);
 	bool isPlain = learnt && learnt->matmul.areDefaults(get, call.computeDesc);
-	for (const void *layout : {call.Adesc, call.Bdesc, call.Cdesc, call.Ddesc})
-		isPlain = isPlain && learnt->layout.areDefaults(getterOfLayout(*lt), layout);
+	for (int i = 0; i < 4; i++)
+		isPlain = isPlain && (firstOf(i) < i || learnt->layout.areDefaults(getterOfLayout(*lt), objects[i]));
 	// By rows D's transpose is computed, which only what treats all elements alike can follow. What is beside a product
 	// would have to wait for beta * C, which a batch by pointers gets last.
 	const bool isBesideKept = (d.isByRows() && besideOf(op)) || (areArrays && epilogue != CUBLASLT_EPILOGUE_DEFAULT);
