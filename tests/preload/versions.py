@@ -16,23 +16,26 @@ CLIENT = pathlib.Path(__file__).parent / "clients/whose.py"
 DOORS = re.findall(r"^(cudnn\w+)", (INJECT / "cudnn.entries").read_text(), re.MULTILINE)
 # The one loads its parts with what is in the package; of cuDNN 8 no small package has more than the library that leads to
 # the parts, which ends the process at a call, and whose name a repair of the wheel has changed.
-NEWER, OLDER = "nvidia-cudnn-jit-cu13==9.27.0.42", "ctranslate2==4.4.0"
+NEWER, OLDER = (line for line in pathlib.Path(__file__).with_name("cudnn.txt").read_text().splitlines() if "==" in line)
 NEEDED = set(re.findall(r"X\((cudnn\w+)", (INJECT.parent / "src/op/vendor.h").read_text()))  # what the library calls itself
 SINCE = {"cudnnBackendPopulateCudaGraph", "cudnnBackendUpdateCudaGraph"}  # not in cuDNN 8
 
 
 def bring(package):
     """The folder with the package's cuDNN."""
-    folder = CACHE / re.sub(r"\W", "-", package)
+    name = package.split()[0]
+    folder = CACHE / re.sub(r"\W", "-", name)
     if not folder.exists():
         CACHE.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=CACHE) as room:
+            wanted = pathlib.Path(room, "wanted.txt")
+            wanted.write_text(package)
             done = subprocess.run([sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary", ":all:",
-                                   "--python-version", "3.11", "--platform", "manylinux_2_27_x86_64", "--platform",
-                                   "manylinux2014_x86_64", "--retries", "1", "--dest", room, package],
+                                   "--require-hashes", "--python-version", "3.11", "--platform", "manylinux_2_27_x86_64",
+                                   "--platform", "manylinux2014_x86_64", "--retries", "1", "--dest", room, "--requirement", wanted],
                                   capture_output=True, text=True, check=False)
             if done.returncode:
-                print(f"{package} cannot be had: {done.stderr}")
+                print(f"{name} cannot be had: {done.stderr}")
                 sys.exit(77)
             (room / pathlib.Path("part")).mkdir()
             wheel, = pathlib.Path(room).glob("*.whl")

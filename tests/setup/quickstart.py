@@ -5,6 +5,7 @@ Everything that it runs is a stand-in, nothing is fetched: pip lays out, for eac
 installed toolkit has of it. That what PyPI really has is enough to build with is not shown here."""
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -107,11 +108,17 @@ class Quickstart(unittest.TestCase):
 
     def test_pins(self):
         """Every package that a script of the project installs has a version and the hash of its file."""
-        for name in ("tools/toolkit.txt", "tests/cli/readers.txt"):
-            packages = [line for line in (ROOT / name).read_text().splitlines() if not line.startswith("#")]
-            self.assertTrue(packages)
+        files = {path.relative_to(ROOT).as_posix(): [line for line in path.read_text().splitlines() if line and not line.startswith("#")]
+                 for folder in ("tools", "tests") for path in (ROOT / folder).rglob("*.txt") if "fuzz" not in path.parts}
+        lists = {name: lines for name, lines in files.items()
+                 if "require" in name or any(re.match(r"[\w.-]+(\[[\w,]+\])? *([=<>~!]=|[<>@])|--hash", line) for line in lines)}
+        self.assertLessEqual({"tools/toolkit.txt", "tests/cli/readers.txt", "tests/preload/cudnn.txt", "tests/wheels/onnxruntime.txt",
+                              "tests/wheels/torch.txt"}, set(lists))
+        for name, packages in lists.items():
             for package in packages:
-                self.assertRegex(package, r"\A[a-z0-9-]+(\[[a-z,]+\])?==[0-9.]+ --hash=sha256:[0-9a-f]{64}\Z")
+                self.assertRegex(package, r"\A[A-Za-z0-9_-]+(\[[a-z,]+\])?==[0-9.]+ --hash=sha256:[0-9a-f]{64}\Z", name)
+        for script in ("tests/preload/versions.py", "tests/wheels/wheels.py"):
+            self.assertRegex((ROOT / script).read_text(), r'"pip", "(install|download)",[^\]]*"--require-hashes"', script)
         installs = [line for line in (ROOT / "tools/quickstart").read_text().splitlines() if "-m pip install" in line]
         self.assertTrue(all("--require-hashes" in line for line in installs), installs)
 
