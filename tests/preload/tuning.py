@@ -9,6 +9,7 @@ CASES = {"gemm_ex": 40, "lt": 41}  # m
 # Called while the process, the device or the signature is new; and how often its program itself calls it before us.
 SET_UP = {"cuLibraryLoadData": 0, "cuMemPoolCreate": 0, "cuMemAlloc_v2": 0, "cuMemHostRegister_v2": 0,
           "cublasLtMatmulAlgoGetHeuristic": {"gemm_ex": 0, "lt": 1}}
+POOLS = "CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED"
 
 
 def decisions(result):
@@ -52,6 +53,32 @@ class Tuning(runner.Test):
                     else:
                         self.assertNotEqual(decisions(failing), usual)
                     self.assertEqual(decisions(again), usual)
+
+    @runner.emulated_only("an attribute that is not there")
+    def test_a_device_without_memory_pools(self):
+        """The device is queried once, and no call asks for a pool. Products run as TF32, because they cannot be cast."""
+        counted = {"_COUNTED": f"{POOLS} cuMemPoolCreate cuMemAllocFromPoolAsync"}
+        for name in CASES:
+            for dtype in ("float16", "bfloat16"):
+                with self.subTest(name, dtype=dtype):
+                    variables = {"STRATEGY": "cast", "DTYPE": dtype, "GPU_MODEL": "h100"}
+                    usual = run(PROGRAM, name, **variables, **counted)
+                    result = run(PROGRAM, name, **variables, **counted, EMU_FAIL=POOLS + ":1")
+                    self.assertFine(result)
+                    case = result.cases[name]
+                    self.assertEqual([(row["decision"], row["reason"], row["strategy"], row["dtype_compute"], row["calls"])
+                                      for row in result.rows_of(case)],
+                                     [("lowered", "out_of_memory", "tf32", "tf32", int(case["calls"]))])
+                    self.assertEqual(result.bits(), run(PROGRAM, name, STRATEGY="tf32", DTYPE=dtype).bits())
+                    self.assertEqual([case["count_" + function] for function in counted["_COUNTED"].split()], ["1", "0", "0"])
+                    case = usual.cases[name]
+                    self.assertEqual((case["count_" + POOLS], case["count_cuMemPoolCreate"]), ("1", "1"))
+                    self.assertGreaterEqual(int(case["count_cuMemAllocFromPoolAsync"]), int(case["calls"]))
+                    # Without TF32 nothing is lower: the application's own call.
+                    forbidden = run(PROGRAM, name, **variables, EMU_FAIL=POOLS + ":1", _NVIDIA_TF32_OVERRIDE="0")
+                    self.assertFine(forbidden)
+                    self.assertEqual(decisions(forbidden), [("fallback", "out_of_memory", int(case["calls"]))])
+                    self.assertEqual(forbidden.bits(), bare(PROGRAM, name).bits())
 
 
 if __name__ == "__main__":

@@ -4,8 +4,10 @@
 #include <bit>
 #include <cstdlib>
 #include <cstring>
+#include <dlfcn.h>
 #include <fnmatch.h>
 #include <mutex>
+#include <sstream>
 #include <sys/mman.h>
 #include <unistd.h>
 #include <utility>
@@ -59,6 +61,16 @@ void Line::require(bool condition, const char *what)
 		return;
 	ok_ = false;
 	std::fprintf(stderr, "%s: %s\n", name.c_str(), what);
+}
+
+void Line::putCounts()
+{
+	auto *const counted =
+	    reinterpret_cast<unsigned long (*)(const char *)>(dlsym(RTLD_DEFAULT, "autoamp_emulated_calls"));
+	const char *const asked = std::getenv("COUNTED");
+	std::istringstream functions(asked && counted ? asked : "");
+	for (std::string name; functions >> name;)
+		put(("count_" + name).c_str(), static_cast<long long>(counted(name.c_str())));
 }
 
 bool Line::print() const

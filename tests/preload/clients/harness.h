@@ -34,6 +34,9 @@ public:
 	void require(bool condition, const char *what);
 	bool print() const; // ok?
 	bool isOk() const { return ok_; }
+	// count_NAME of each function that the environment variable COUNTED names: its calls so far, as the emulated device
+	// counted them. Nothing on another device.
+	void putCounts();
 
 	const std::string name;
 

@@ -4,12 +4,9 @@
 #include "inject/autoamp.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
-#include <dlfcn.h>
 #include <memory>
 #include <optional>
-#include <sstream>
 
 using namespace client;
 
@@ -382,12 +379,7 @@ void sweep(Line &line)
 	net.download();
 	for (int call = 0; call < 3; call++)
 		line.bits((std::string(callNames[call]) + "_after_bits").c_str(), net.bits(call));
-	static auto *const counted =
-	    reinterpret_cast<unsigned long (*)(const char *)>(dlsym(RTLD_DEFAULT, "autoamp_emulated_calls"));
-	const char *const asked = std::getenv("COUNTED");
-	std::istringstream functions(asked && counted ? asked : "");
-	for (std::string name; functions >> name;)
-		line.put(("count_" + name).c_str(), static_cast<long long>(counted(name.c_str())));
+	line.putCounts();
 }
 
 constexpr Spec table[] = {

@@ -45,6 +45,7 @@ void tune(Session &session, Problem &problem, Line &line, int candidates, Call c
 	CHECK(cudaEventDestroy(begin));
 	CHECK(cudaEventDestroy(end));
 	problem.describe(line);
+	line.putCounts();
 }
 
 void gemmEx(Line &line)

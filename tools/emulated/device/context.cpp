@@ -142,6 +142,8 @@ cudaError_t deviceAttribute(int *value, int attribute, int device)
 		return cudaSuccess;
 	}
 	*value = 0; // what is not in the table is not there
+	if (attribute == cudaDevAttrMemoryPoolsSupported && mustFail("CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED"))
+		return cudaSuccess;
 	for (const auto &row : attributes)
 		if (row.attribute == attribute)
 			*value = row.value;
