@@ -201,6 +201,9 @@ TEST_CASE("what keeps one execution")
 	CHECK(described(plan, pack).obstacle == Obstacle::bad_argument);
 	set(pack, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, {'1', '2', 'y'});
 	CHECK(described(plan, pack).obstacle == Obstacle::none);
+	set(pack, CUDNN_ATTR_VARIANT_PACK_OVERRIDE_UNIQUE_IDS, {'1'});
+	CHECK(described(plan, pack).obstacle == Obstacle::unsupported);
+	CHECK(described(plan, pack).cause == Cause::variant_pack);
 	watchDestroyDescriptor(vendor, plan);
 	CHECK(described(plan, pack).obstacle == Obstacle::unseen_graph);
 	text = "{}";

@@ -156,14 +156,15 @@ TEST_CASE("the contents of a descriptor count, not its address")
 TEST_CASE("what keeps a convolution as it is")
 {
 	refused = "";
-	const auto obstacleOf = [](auto change) {
+	const auto changed = [](auto change) {
 		Example example;
 		change(example);
-		return example.described().obstacle;
+		return example.described();
 	};
 	const struct {
 		Obstacle obstacle;
 		void (*change)(Example &);
+		Cause cause = Cause::none; // of `unsupported`
 	} cases[] = {
 	    {usual, [](Example &) {}},
 	    {Obstacle::pedantic, [](Example &e) { e.conv.math = CUDNN_FMA_MATH; }},
@@ -192,19 +193,22 @@ TEST_CASE("what keeps a convolution as it is")
 	    {Obstacle::bad_argument, [](Example &e) { e.conv.groups = 3; }},
 	    {Obstacle::bad_argument, [](Example &e) { e.conv.strides[0] = 0; }},
 	    {Obstacle::zero_size, [](Example &e) { e.one = 0; }},
-	    {Obstacle::unsupported, [](Example &e) { e.x.strides[2] = -12; }},
-	    {Obstacle::unsupported, [](Example &e) { e.y.strides[2] = 1; }},
-	    {Obstacle::unsupported, [](Example &e) { e.call.y = e.call.x; }},
-	    {Obstacle::unsupported, [](Example &e) { e.call.w = e.call.y; }},
+	    {Obstacle::unsupported, [](Example &e) { e.x.strides[2] = -12; }, Cause::tensor_layout},
+	    {Obstacle::unsupported, [](Example &e) { e.y.strides[2] = 1; }, Cause::tensor_layout},
+	    {Obstacle::unsupported, [](Example &e) { e.call.y = e.call.x; }, Cause::in_place},
+	    {Obstacle::unsupported, [](Example &e) { e.call.w = e.call.y; }, Cause::in_place},
 	    {usual, [](Example &e) { e.call.w = e.call.x; }},
 	};
 	for (const auto &each : cases) {
 		INFO(&each - cases);
-		CHECK(obstacleOf(each.change) == each.obstacle);
+		const Op op = changed(each.change);
+		CHECK(op.obstacle == each.obstacle);
+		if (op.obstacle == Obstacle::unsupported)
+			CHECK(op.cause == each.cause);
 	}
 	for (const char *getter : {"tensor", "filter", "convolution", "math", "groups"}) {
 		refused = getter;
-		CHECK(obstacleOf([](Example &) {}) == Obstacle::bad_argument);
+		CHECK(changed([](Example &) {}).obstacle == Obstacle::bad_argument);
 	}
 	refused = "";
 }
@@ -247,6 +251,7 @@ TEST_CASE("bias and activation are part of the geometry")
 	CHECK(fused.described().obstacle == Obstacle::bad_argument);
 	fused.fuse(), fused.z.strides[0]++;
 	CHECK(fused.described().obstacle == Obstacle::unsupported);
+	CHECK(fused.described().cause == Cause::activation);
 }
 
 TEST_CASE("other calls say what they do and to what")
