@@ -455,6 +455,8 @@ assert blas.cublasSgemm_v2(handle, 0, 0, 0, 0, 0, None, None, 1, None, 1, None, 
 for _ in range(3):
     assert launch(ctypes.cast(stub, ctypes.c_char_p), Dim3(1, 1, 1), Dim3(1, 1, 1), None, 0, None) != 0
 """
+# The same without a cuBLAS call, in this process and in one that it starts.
+KERNEL_WITHOUT_CALL = "\n".join(line for line in UNKNOWN_KERNEL.splitlines() if "assert blas." not in line)
 # The same through the driver, which has no such kernel; before the first product, and after it.
 LOOKED_UP_KERNEL = """
 import ctypes, os, signal
@@ -531,6 +533,16 @@ class Scripts(unittest.TestCase):
         report = json.loads(self.autoamp("report", "--format", "json", "t.aat").stdout)
         self.assertEqual(report["not_emulated"], [{"kernel": "_Z5scalePffi", "demangled": "scale(float*, float, int)", "launches": 3}])
         self.assertEqual(report["totals"]["fallbacks"], 0)
+
+    def test_a_program_without_a_call_has_no_trace_but_its_refused_kernels_are_counted(self):
+        child = f"import subprocess, sys\nsubprocess.run([sys.executable, '-c', {KERNEL_WITHOUT_CALL!r}], check=True)\n"
+        for script, launches in ((KERNEL_WITHOUT_CALL, 3), (child + KERNEL_WITHOUT_CALL, 6)):
+            for end, status in (("", 0), ("\nimport os, signal\nos.kill(os.getpid(), signal.SIGKILL)", 137)):
+                done = self.autoamp("run", "--device", "emulated", "-o", "t.aat", "--", sys.executable, "-c", script + end)
+                self.assertEqual(done.returncode, status, done.stderr)
+                self.assertIn(f"could not run 1 kernel (launches: {launches}), the first: scale(float*, float, int); tools/emulated/README.md",
+                              " ".join(done.stderr.split()))
+                self.assertFalse(os.path.exists(os.path.join(self.folder, "t.aat")))
 
     def test_the_loss_of_a_late_signature_is_told(self):
         self.record(LATE_LOSS, "--strategy", "cast", "--dtype", "float16")

@@ -295,7 +295,11 @@ void writeReceipt(const Outcome &outcome, Colour colour)
 	const Terminal terminal(STDERR_FILENO, colour);
 	const auto collected = collect(outcome);
 	const auto &runs = collected.runs;
-	const auto account = add(runs);
+	auto account = add(runs);
+	for (const auto &[kernel, launches] : outcome.notEmulated) { // of processes without a trace too
+		auto &recorded = account.notEmulated[kernel];
+		recorded = std::max(recorded, launches);
+	}
 	std::string text;
 	if (outcome.isEmulated || account.isEmulated)
 		text += fmt::format("{}\n", terminal.paint(Style::yellow, emulatedLine));
@@ -309,6 +313,8 @@ void writeReceipt(const Outcome &outcome, Colour colour)
 		lines = {(absence.isUnseen ? "calls were not recorded: " : "no cuBLAS or cuDNN call was intercepted: ") +
 		             absence.diagnosis.cause,
 		         "next: " + absence.diagnosis.next};
+		if (auto line = describeNotEmulated(account); !line.empty())
+			lines.insert(lines.begin(), std::move(line));
 	} else {
 		lines = describe(runs, account, outcome.ending);
 	}

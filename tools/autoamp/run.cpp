@@ -6,6 +6,7 @@
 #include "tools/autoamp/emulation.h"
 #include "tools/autoamp/failure.h"
 #include "tools/autoamp/machine.h"
+#include "tools/autoamp/refusals.h"
 #include "tools/autoamp/report.h"
 
 #include <algorithm>
@@ -227,6 +228,7 @@ int run(const RunOptions &options, std::span<const char *const> entries)
 	outcome.id = startRun(environment);
 	outcome.startedSeconds = ::time(nullptr);
 	const int counter = openCounter(environment, outcome.id);
+	const Refusals refusals(environment);
 	const uint64_t killedBefore = oomKills();
 	outcome.ending = launch(options.command, environment);
 	const uint64_t killed = oomKills();
@@ -234,6 +236,7 @@ int run(const RunOptions &options, std::span<const char *const> entries)
 	struct stat counted = {};
 	if (::fstat(counter, &counted) == 0)
 		outcome.processes = static_cast<uint32_t>(counted.st_size);
+	outcome.notEmulated = refusals.read();
 	concludeTraces(outcome);
 	outcome.rank =
 	    trace::jobRank([](const char *name) { return policy::environmentValue(policy::processEnvironment(), name); });

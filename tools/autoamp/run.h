@@ -9,6 +9,7 @@
 #include "tools/autoamp/text.h"
 
 #include <ctime>
+#include <map>
 #include <span>
 #include <string>
 #include <vector>
@@ -39,7 +40,8 @@ struct Outcome {
 	uint64_t id = 0;           // the id of this run; every trace of the run contains it
 	time_t startedSeconds = 0; // CLOCK_REALTIME, before the start
 	Ending ending;
-	uint32_t processes = 0; // that began a trace; 0: none, or it could not be counted
+	uint32_t processes = 0;                      // that began a trace; 0: none, or it could not be counted
+	std::map<std::string, uint64_t> notEmulated; // launches of kernels that the emulated device could not run
 };
 // Writes to the traces of the run what they lack: the tail of a killed process, how the program ended, how many
 // processes began a trace.

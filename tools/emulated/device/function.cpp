@@ -1,5 +1,6 @@
 #include "core.h"
 #include "kernel.h"
+#include "refusals.h"
 
 #include <algorithm>
 #include <cstdlib>
@@ -112,6 +113,7 @@ cudaError_t launchKernel(Function *function, const Configuration &how, void **ar
 	const Kernel *kernel = function->kernel;
 	if (!kernel) {
 		function->refused++;
+		countRefusal(function->name.c_str(), 1);
 		refuse(*function);
 		missing(function->name.c_str());
 		return cudaErrorNotSupported;
@@ -206,6 +208,7 @@ cudaError_t libraryKernel(void **out, void *library, const char *name)
 	}
 	Function *function = functionNamed(name);
 	if (!function->kernel) {
+		countRefusal(name, 0);
 		refuse(*function);
 		return cudaErrorSymbolNotFound;
 	}
