@@ -166,6 +166,9 @@ private:
 
 // A reason to end. The kinds are the other client's as well, then: they are left alone.
 const char *const buffersTaken = "another client of CUPTI seems to have taken the buffers over: none comes back";
+// The same at the exit, where kernels that the program did not wait for look no different.
+const char *const nothingCame =
+    "no record of the last kernels: they had not finished at the exit, or another client of CUPTI took the buffers over";
 
 struct Collector {
 	Recorder *recorder;
@@ -555,7 +558,7 @@ CUptiResult disable()
 void switchOff()
 {
 	isOn.store(false, std::memory_order_relaxed);
-	if (collector->failed.load() != buffersTaken)
+	if (const char *failed = collector->failed.load(); failed != buffersTaken && failed != nothingCame)
 		disable();
 	if (collector->subscriber)
 		collector->library.cuptiUnsubscribe(std::exchange(collector->subscriber, nullptr));
@@ -811,7 +814,7 @@ void finish()
 	setClock();
 	consume();
 	if (collector->silence && areBuffersTaken())
-		end(buffersTaken, CUPTI_SUCCESS);
+		end(nothingCame, CUPTI_SUCCESS);
 	switchOff();
 	endIfFailed();
 }
