@@ -167,8 +167,8 @@ private:
 // A reason to end. The kinds are the other client's as well, then: they are left alone.
 const char *const buffersTaken = "another client of CUPTI seems to have taken the buffers over: none comes back";
 // The same at the exit, where kernels that the program did not wait for look no different.
-const char *const nothingCame =
-    "no record of the last kernels: they had not finished at the exit, or another client of CUPTI took the buffers over";
+const char *const nothingCame = "no record of the last kernels: they had not finished at the exit, or another client "
+                                "of CUPTI took the buffers over";
 
 struct Collector {
 	Recorder *recorder;
