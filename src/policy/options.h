@@ -31,55 +31,57 @@ enum class ValueType : uint8_t {
 // One row: enumerator, variable, type, accepted words (aliases after `=`; the order is that of the enum below; for the
 // emulator: what help says of them), default (for a text: what help says of it), help line.
 #define AUTOAMP_OPTIONS(X)                                                                                             \
-	X(enabled, "AUTOAMP_ENABLED", words, "0 1", "1", "master switch; 0 intercepts nothing")                            \
+	X(enabled, "AUTOAMP_ENABLED", words, "0 1", "1", "Enable autoamp; 0 disables interception")                        \
 	X(level, "AUTOAMP_LEVEL", words, "O0 O1 O2 O3 auto OD", "O1",                                                      \
-	  "O0: observe and trace, never change; others: what AUTOAMP_LISTS says of it")                                    \
-	X(dtype, "AUTOAMP_DTYPE", words, "float16=fp16=half bfloat16=bf16 tf32", "float16", "the lower precision")         \
+	  "Level of the op lists; O0 records decisions without changing calls")                                            \
+	X(dtype, "AUTOAMP_DTYPE", words, "float16=fp16=half bfloat16=bf16 tf32", "float16", "Type used for lowered calls") \
 	X(lists, "AUTOAMP_LISTS", words, "torch paddle mindspore", "torch",                                                \
-	  "whose op lists decide: torch O0 O1; paddle O0 O1 O2 OD; mindspore O0 O1 O2 O3 auto")                            \
+	  "Op lists to apply; levels: torch O0 O1, paddle O0 O1 O2 OD, mindspore O0 O1 O2 O3 auto")                        \
 	X(customWhite, "AUTOAMP_CUSTOM_WHITE_LIST", names, "", "",                                                         \
-	  "ops (mm; torch:mm, paddle:mul, ms:MatMul) or entry points (cublasSgemm*) to lower as well")                     \
+	  "Additional ops (mm, torch:mm, paddle:mul, ms:MatMul) or entry points (cublasSgemm*) to lower")                  \
 	X(customBlack, "AUTOAMP_CUSTOM_BLACK_LIST", names, "", "",                                                         \
-	  "ops or entry points never to lower; sums in float16 are raised to fp32")                                        \
+	  "Ops or entry points to keep in fp32; float16 accumulation is raised to fp32")                                   \
 	X(usePromote, "AUTOAMP_USE_PROMOTE", words, "0 1", "1",                                                            \
-	  "paddle at O2: 1 keeps fp32 data of ops on no list, 0 lowers it")                                                \
+	  "Paddle O2: keep unlisted ops on fp32 data in fp32 (1) or lower them (0)")                                       \
 	X(scaling, "AUTOAMP_SCALING", words, "auto off", "auto",                                                           \
-	  "auto: float16 operands are scaled, verified on the device; off: bare conversion")                               \
+	  "Scale float16 operands and verify the scale (auto), or convert without scaling (off)")                          \
 	X(strategy, "AUTOAMP_STRATEGY", words, "auto cast fp32 library tf32", "auto",                                      \
-	  "auto: what the cost model finds fastest; cast, library, tf32: always so; fp32: never")                          \
+	  "Lowering method; auto selects the fastest by cost model, fp32 lowers nothing")                                  \
 	X(scope, "AUTOAMP_SCOPE", words, "process regions", "process",                                                     \
-	  "regions: nothing is lowered outside a region of the program (autoamp.h)")                                       \
-	X(memory, "AUTOAMP_MEMORY", size, "", "1G", "most device memory for converted operands, per device")               \
+	  "Lower calls in the whole process, or only inside regions opened by the program (autoamp.h)")                    \
+	X(memory, "AUTOAMP_MEMORY", size, "", "1G", "Maximum device memory for converted operands, per device")            \
 	X(trace, "AUTOAMP_TRACE", words, "off summary ops kernels", "summary",                                             \
-	  "summary: exact totals; ops: every call too (default under `autoamp run`); kernels: the device too, by CUPTI")   \
+	  "Trace detail: totals (summary), each call (ops, default under autoamp run), GPU kernels by CUPTI (kernels)")    \
 	X(directory, "AUTOAMP_DIR", text, "", "$XDG_STATE_HOME/autoamp or ~/.local/state/autoamp",                         \
-	  "where traces of plain preloaded runs go")                                                                       \
+	  "Directory for traces of programs preloaded without autoamp run")                                                \
 	X(traceFile, "AUTOAMP_TRACE_FILE", text, "", "<AUTOAMP_DIR>/%e.%t.%p.aat",                                         \
-	  "trace file: %e program, %t time, %h host, %p pid, %n counter, %q{VAR}, %rank%, %%")                             \
-	X(traceMaxSize, "AUTOAMP_TRACE_MAX_SIZE", size, "", "256M", "beyond it no more single events; totals stay exact")  \
+	  "Trace file name; %e program, %t time, %h host, %p pid, %n counter, %q{VAR}, %rank%, %%")                        \
+	X(traceMaxSize, "AUTOAMP_TRACE_MAX_SIZE", size, "", "256M",                                                        \
+	  "Maximum trace size; single events beyond it are dropped, totals stay exact")                                    \
 	X(captureRange, "AUTOAMP_CAPTURE_RANGE", range, "", "",                                                            \
-	  "record only this: between cudaProfilerStart and -Stop, in NVTX ranges of a name, or some calls by number")      \
-	X(delay, "AUTOAMP_DELAY", time, "", "0", "record nothing for so long after the process began, in a range neither") \
+	  "Record only between cudaProfilerStart and -Stop, in matching NVTX ranges, or calls A to B")                     \
+	X(delay, "AUTOAMP_DELAY", time, "", "0",                                                                           \
+	  "Start recording this long after process start; also applies to a capture range")                                \
 	X(duration, "AUTOAMP_DURATION", time, "", "0",                                                                     \
-	  "record no more so long after the first call that is; 0: to the end")                                            \
-	X(cuptiPath, "AUTOAMP_CUPTI_PATH", text, "", "", "which libcupti to load for AUTOAMP_TRACE=kernels")               \
-	X(config, "AUTOAMP_CONFIG", text, "", "", "TOML file of settings and rules: autoamp help rules")                   \
-	X(log, "AUTOAMP_LOG", words, "off error warn info debug", "warn", "messages on stderr")                            \
+	  "Stop recording this long after the first recorded call; 0 records until exit")                                  \
+	X(cuptiPath, "AUTOAMP_CUPTI_PATH", text, "", "", "Path of the libcupti to load for AUTOAMP_TRACE=kernels")         \
+	X(config, "AUTOAMP_CONFIG", text, "", "", "TOML file with settings and rules (see autoamp help rules)")            \
+	X(log, "AUTOAMP_LOG", words, "off error warn info debug", "warn", "Verbosity on stderr")                           \
 	X(hookDlsym, "AUTOAMP_HOOK_DLSYM", words, "0 1 got", "1",                                                          \
-	  "1: catch programs that look functions up with dlsym; got: also plug-ins opened RTLD_DEEPBIND")                  \
+	  "Intercept functions looked up with dlsym (1), also in RTLD_DEEPBIND plug-ins (got)")                            \
 	X(gpuModel, "AUTOAMP_GPU_MODEL", words, "auto a100 h100 h200 b200 rtx4090 h100pcie rtx5090 pro6000", "auto",       \
-	  "whose constants the cost model uses; auto without a device: h100")                                              \
+	  "GPU constants for the cost model (auto: detected, or h100 without a device)")                                   \
 	X(emulatorFail, "AUTOAMP_EMU_FAIL", emulator, "function:N, N from 1", "",                                          \
-	  "emulated device: function:N, the N-th call of it fails")                                                        \
+	  "Emulated device: make the N-th call of a function fail")                                                        \
 	X(emulatorMemory, "AUTOAMP_EMU_MEMORY", emulator, "bytes, or a number with K, M or G", "a quarter of RAM",         \
-	  "emulated device: its memory")                                                                                   \
-	X(emulatorDevices, "AUTOAMP_EMU_DEVICES", emulator, "0 to 99", "2", "emulated device: how many there are")         \
-	X(emulatorCudnn, "AUTOAMP_EMU_CUDNN", emulator, "90000 to 99999", "that of the header",                            \
-	  "emulated device: the version its libcudnn says it is; before 91900 it dies as those do")                        \
+	  "Emulated device: memory per device")                                                                            \
+	X(emulatorDevices, "AUTOAMP_EMU_DEVICES", emulator, "0 to 99", "2", "Emulated device: number of devices")          \
+	X(emulatorCudnn, "AUTOAMP_EMU_CUDNN", emulator, "90000 to 99999", "version of the cuDNN headers",                  \
+	  "Emulated device: reported cuDNN version; below 91900 it has the crash of those versions")                       \
 	X(emulatorCupti, "AUTOAMP_EMU_CUPTI", emulator, "late,shuffled,lost,early,reversed,dropped,orphaned,taken,held",   \
-	  "", "emulated device: what its libcupti does wrong")                                                             \
+	  "", "Emulated device: CUPTI faults to simulate")                                                                 \
 	X(emulatorPlugins, "AUTOAMP_EMU_PLUGINS", emulator, "paths with a /, colon-separated", "",                         \
-	  "emulated device: plug-ins that run a program's own device functions")
+	  "Emulated device: plug-ins with host versions of device kernels")
 
 enum class Option : uint8_t {
 #define X(id, variable, type, values, fallback, help) id,
