@@ -29,7 +29,7 @@ char letter(op::Transpose transpose)
 	return index < 3 ? "NTC"[index] : '?';
 }
 
-// interface.md section 5: fp32 data, and a lower form of the op exists.
+// `eligible` of docs/glossary.md: the data is fp32, and the op has a lower-precision form.
 bool isEligible(const op::Op &op)
 {
 	using op::Kind, op::Obstacle;

@@ -29,8 +29,8 @@ inline const char *name(Dtype dtype)
 	return names[static_cast<unsigned>(dtype)];
 }
 
-// torch's names (interface.md section 5), a backward call's that of its forward; `none` for entry points that no op of
-// a list system reaches. The same order as policy::callRows().
+// The op names of reports, the same as in torch. A backward call has the name of its forward call. `none`: no op of
+// a list system reaches the entry point. Same order as policy::callRows().
 enum class Kind : uint8_t {
 	none,
 	mm,
@@ -88,8 +88,8 @@ inline bool isRecurrent(Kind kind)
 
 enum class Transpose : uint8_t { none, transposed, conjugate };
 
-// What the door alone can say about a call that is never lowered, whatever the policy is. `none`: the policy decides.
-// The names are reasons of interface.md section 5; policy::Reason has the same ones.
+// The reason of a call that is never lowered, whatever the policy is, as far as its arguments show it. `none`: the
+// policy decides. The names are reasons (docs/report-json.md); policy::Reason has the same ones.
 enum class Obstacle : uint8_t {
 	none,
 	not_float32,

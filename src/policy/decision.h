@@ -8,7 +8,7 @@
 
 namespace autoamp::policy {
 
-// interface.md section 5: the word in reports is the enumerator's name.
+// docs/reports.md describes them. Reports print the enumerator's name.
 enum class Verdict : uint8_t { kept, lowered, raised, fallback, observed };
 // fp32: as asked. cast: on 16-bit copies of the operands. library, tf32: on the operands as they are, by the vendor's
 // FAST_16F or FAST_16BF, or FAST_TF32.

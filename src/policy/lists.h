@@ -20,7 +20,7 @@ constexpr uint8_t bit(Level level)
 	return static_cast<uint8_t>(1u << static_cast<unsigned>(level));
 }
 
-// interface.md section 4 (`category`): where a list system's lists have an op.
+// The category of an op in the lists of a system; `category` of docs/report-json.md.
 enum class Category : uint8_t { unlisted, lower_precision, fp32, promote, banned };
 const char *name(Category category);
 

@@ -70,7 +70,7 @@ std::string_view trimmed(std::string_view text)
 	return text;
 }
 
-// One name of a custom list into the set; what is wrong with it, or nothing. interface.md section 6.
+// Adds one name of a custom list (docs/configuration.md) to the set. Returns the error, or an empty text.
 std::string addName(NameSet &set, std::string_view name, Lists lists, std::span<const char *const> entries)
 {
 	const size_t colon = name.find(':');

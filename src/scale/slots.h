@@ -10,7 +10,7 @@
 
 namespace autoamp::scale {
 
-// One scaler event as the host sees it (kinds: interface.md section 5).
+// One scaler event as the host sees it (kinds: docs/reports.md).
 struct Event {
 	uint32_t site;
 	kernels::EventKind kind;

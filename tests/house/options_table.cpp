@@ -1,4 +1,4 @@
-// Prints the options table as Markdown, as it has to stand in README.md.
+// Prints the options table as Markdown, for docs/configuration.md.
 #include "src/policy/options.h"
 
 #include <cstdio>

@@ -1,24 +1,158 @@
 #!/usr/bin/env python3
-"""README.md has the variables as the options table of the source has them, and links to files that exist.
+"""The pages agree with the source: variables, rules, commands, options, views, JSON keys, reasons. Links lead somewhere.
 
-usage: readme.py ROOT PROGRAM   (PROGRAM prints the table)
+usage: readme.py ROOT PROGRAM   (PROGRAM prints the table of variables)
 """
 import pathlib
 import re
 import subprocess
 import sys
 
-root = pathlib.Path(sys.argv[1])
-readme = (root / "README.md").read_text()
-table = subprocess.run([sys.argv[2]], capture_output=True, text=True, check=True).stdout
-wrong = []
-if table not in readme:
-    wrong.append(f"README.md must have this table, word for word:\n{table}")
-rows = re.findall(r"^\| `AUTOAMP_\w+`", readme, re.M)
-if len(rows) != table.count("\n") - 2:
-    wrong.append(f"README.md has {len(rows)} rows of variables, the source {table.count(chr(10)) - 2}")
-for target in re.findall(r"\]\(([^)#:]+)\)", readme):
-    if not (root / target).exists():
-        wrong.append(f"README.md links to {target}, which does not exist")
-print("\n".join(wrong) or "README.md agrees")
-sys.exit(bool(wrong))
+README_LINES = 75
+JSON, COMMANDS, CONFIGURATION, REPORTS = (f"docs/{name}.md" for name in ("report-json", "command-line", "configuration", "reports"))
+
+
+class Checker:
+    def __init__(self, root, table):
+        self.root, self.table, self.wrong = pathlib.Path(root), table, []
+
+    def read(self, name):
+        return (self.root / name).read_text()
+
+    def words(self, name, pattern, words=r'"(\w+)"'):
+        """The words inside the first match of a pattern in a source file."""
+        found = re.search(pattern, self.read(name), re.S)
+        if not found:
+            self.wrong.append(f"{name}: {pattern} is not found; tests/house/readme.py reads it")
+        return set(re.findall(words, found[1])) if found else set()
+
+    def rows(self, name, macro):
+        return self.words(name, rf"#define {macro}\(X\)(.*?[^\\])\n", r"\bX\((\w+),")
+
+    def section(self, page, begin, end="\n## "):
+        before, _, rest = ("\n" + self.read(page)).partition(f"\n{begin}\n")
+        if not rest:
+            self.wrong.append(f"{page}: no section '{begin}'")
+        return rest.partition(end)[0]
+
+    def cells(self, page, begin, end="\n## "):
+        """The code spans in the first cells of the tables of a section."""
+        firsts = re.findall(r"^\|((?:\\\||[^|\n])+)\|", self.section(page, begin, end), re.M)
+        return {name for cell in firsts for name in re.findall(r"`([^`]+)`", cell)}
+
+    def compare(self, page, what, documented, existing):
+        self.wrong += [f"{page}: {what} {name} is missing" for name in sorted(existing - documented)]
+        self.wrong += [f"{page}: {what} {name} does not exist" for name in sorted(documented - existing)]
+
+    def keys(self, *names):
+        """The keys of JSON objects in files of the command line, except {heading, field, alignment} of a column."""
+        code = "".join(self.read(f"tools/autoamp/{name}.cpp") for name in names)
+        sheets = set(re.findall(r'Sheet::of\(\s*"(\w+)"', code))
+        return sheets | set(re.findall(r'\{"(\w+)", (?!"\w*", \')', code)) | set(re.findall(r'\\"(\w+)\\": ', code))
+
+    def check_configuration(self):
+        if self.table not in self.read(CONFIGURATION):
+            self.wrong.append(f"{CONFIGURATION} must have this table, word for word:\n{self.table}")
+        variables = set(re.findall(r"AUTOAMP_\w+", "".join(line.split("|")[1] for line in self.table.splitlines())))
+        listed = {name for name in self.cells(CONFIGURATION, "## Variables", "\n### ") if name.startswith("AUTOAMP_")}
+        self.compare(CONFIGURATION, "variable", listed, variables)
+        emulated = {name for name in variables if name.startswith("AUTOAMP_EMU_")}
+        page = "docs/emulated-device.md"
+        self.compare(page, "variable", {name for name in self.cells(page, "## Variables") if name.isupper()}, emulated)
+        matchers = self.rows("src/policy/rules.h", "AUTOAMP_MATCHERS")
+        self.compare(CONFIGURATION, "condition", self.cells(CONFIGURATION, "## Rules", "\nNames are patterns"), matchers)
+
+    def check_commands(self):
+        main = self.read("tools/autoamp/main.cpp")
+        listed = {usage.split()[1] for usage in self.cells(COMMANDS, "# Commands", "\nUseful first runs")}
+        self.compare(COMMANDS, "command", listed, set(re.findall(r'add_subcommand\("(\w+)"', main)))
+        run = main.partition('add_subcommand("run"')[2].partition("add_subcommand(")[0]
+        options = self.words("tools/autoamp/main.cpp", r"\} mirrored\[\] = \{(.*?)\};", r'\{"([-\w,]+)", policy')
+        options |= set(re.findall(r'add_(?:option|flag)\("([-\w,]+)"', run)) | {"--color"}
+        self.compare(COMMANDS, "option", self.cells(COMMANDS, "## `autoamp run`"), {each for name in options for each in name.split(",")})
+
+    def check_reports(self):
+        file = "tools/autoamp/report.cpp"
+        views, formats = self.words(file, r"views = \{(.*?)\}"), self.words(file, r"formats = \{(.*?)\}")
+        self.compare(REPORTS, "view or format", self.cells(REPORTS, "# Reports"), views | formats)
+        verdicts = self.words("src/policy/decision.h", r"enum class Verdict : uint8_t \{([^}]*)\}", r"\w+")
+        self.compare(REPORTS, "decision", self.cells(REPORTS, "## Decisions"), verdicts)
+        lists = re.findall(r"is one of.*?:\n\n((?:    .*\n)+)", self.section(JSON, "## `reasons`"))
+        decisions, reasons = [set(each.split()) for each in lists] if len(lists) == 2 else (set(), set())
+        self.compare(JSON, "decision", decisions, verdicts)
+        self.compare(JSON, "reason", reasons, self.rows("src/policy/decision.h", "AUTOAMP_REASONS"))
+
+    def check_json(self):
+        sections = {"# Report as JSON": ("json", "views"), "## `autoamp diff --format json`": ("diff",),
+                    "## `autoamp explain --format json`": ("explain",), "## `autoamp lists --format json`": ("lists",)}
+        ends = [*sections][1:] + ["the end of the page"]
+        for (begin, sources), end in zip(sections.items(), ends):
+            existing = self.keys(*sources) - {"enabled", "float32", "init"}  # a step of explain, a type, a scaler event
+            listed = self.cells(JSON, begin, f"\n{end}")
+            spans = set(re.findall(r"`(\w+)`", self.section(JSON, begin, f"\n{end}")))
+            if "diff" in sources:  # these come in pairs
+                pairs = self.words("tools/autoamp/diff.cpp", r"const auto add = (.*?)return object", r'add\("(\w+)"')
+                existing |= {name + side for name in pairs for side in ("_before", "_after")} | {"ratio", "changed"}
+                existing -= {"_before"}
+            # Objects inside a row are described in its last cell.
+            self.compare(JSON, "key", listed | (spans & existing), existing)
+        schemas = {name: set(re.findall(r"autoamp\.\w+/\d+", self.read(name))) for name in (JSON, "tools/autoamp/json.cpp", "tools/autoamp/diff.cpp")}
+        self.compare(JSON, "schema", schemas.pop(JSON), set.union(*schemas.values()))
+        groups = set(re.findall(r"`(\w+)`", self.section(JSON, "## `groups`")))
+        groupings = self.words("tools/autoamp/account.cpp", r"groupings = \{(.*?)\}")
+        self.compare(JSON, "grouping", groups & groupings, groupings)
+
+    def check_links(self):
+        pages = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "tools/emulated/README.md"]
+        pages += [path.relative_to(self.root).as_posix() for path in sorted(self.root.glob("docs/**/*.md"))]
+        for page in pages:
+            body = re.sub(r"^```.*?^```|`[^`\n]*`", "", self.read(page), flags=re.M | re.S)
+            for target, anchor in re.findall(r"\]\(([^)#:\s]*)(?:#([^)\s]*))?\)", body):
+                path = (self.root / page).parent / target if target else self.root / page
+                if not path.exists():
+                    self.wrong.append(f"{page} links to {target}, which does not exist")
+                elif anchor and anchor not in self.slugs(path):
+                    self.wrong.append(f"{page} links to {target}#{anchor}; there is no such heading")
+
+    @staticmethod
+    def slugs(path):
+        headings = re.findall(r"^#+ (.*)$", re.sub(r"^```.*?^```", "", path.read_text(), flags=re.M | re.S), re.M)
+        return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+    def check_names_in_source(self):
+        """Pages that the source names, in comments and in messages."""
+        pattern = re.compile(r"(?<![\w/.-])((?:docs/(?:adr/|bench/)?|tools/[\w/]+/|tests/[\w/]+/|)[\w-]+\.md)\b")
+        for top in ("src", "inject", "kernels", "tools", "tests", "meson.build"):
+            place = self.root / top
+            for file in [place] if place.is_file() else sorted(place.rglob("*")):
+                if file.suffix not in (".h", ".cpp", ".c", ".cu", ".cuh", ".inc", ".py", ".sh", ".build", ".in", ".S") or file.name == "readme.py":
+                    continue
+                for target in pattern.findall(file.read_text(errors="replace")):
+                    if not any((base / target).is_file() for base in (self.root, file.parent)):
+                        self.wrong.append(f"{file.relative_to(self.root)} names {target}, which does not exist")
+
+    def check_paths(self):
+        """Files that a page names as code."""
+        pages = ["README.md", "CONTRIBUTING.md", *(path.relative_to(self.root).as_posix() for path in sorted(self.root.glob("docs/*.md")))]
+        for page in pages:
+            body = re.sub(r"^```.*?^```", "", self.read(page), flags=re.M | re.S)
+            for path in re.findall(r"`((?:src|inject|kernels|tools|tests|docs)/[\w./*-]*)`", body):
+                if not list(self.root.glob(path.rstrip("/"))):
+                    self.wrong.append(f"{page} names {path}, which does not exist")
+
+    def check_length(self):
+        if (length := self.read("README.md").count("\n")) > README_LINES:
+            self.wrong.append(f"README.md has {length} lines; {README_LINES} are allowed")
+
+    def check(self):
+        for name in sorted(dir(self)):
+            if name.startswith("check_"):
+                getattr(self, name)()
+        return self.wrong
+
+
+if __name__ == "__main__":
+    printed = subprocess.run([sys.argv[2]], capture_output=True, text=True, check=True).stdout
+    found = Checker(sys.argv[1], printed).check()
+    print("\n".join(found) or "the pages agree with the source")
+    sys.exit(bool(found))

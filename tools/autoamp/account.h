@@ -1,5 +1,5 @@
 // What the traces of a run add up to: the numbers behind receipt, tables and JSON. Values; main thread.
-// Terms (call, eligible, flops, decision) are interface.md section 5's.
+// Terms (call, eligible, flops, decision) are defined in docs/glossary.md and docs/report-json.md.
 #pragma once
 
 #include "src/policy/decision.h"

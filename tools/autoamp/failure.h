@@ -1,6 +1,5 @@
-// How a command ends early: one clear line and an exit status. Thrown anywhere in the tool, caught in main. Main
-// thread. Statuses are interface.md section 4's: 2 what was typed, set or given is wrong, 1 the work failed; `run` uses
-// 125-127. Texts among the arguments are made safe for a terminal.
+// The early end of a command: one clear line and an exit status. Thrown anywhere in the tool, caught in main. Main
+// thread. docs/command-line.md lists the statuses. Texts among the arguments are made safe for a terminal.
 #pragma once
 
 #include "tools/autoamp/escape.h"

@@ -1,4 +1,4 @@
-// The report as JSON: interface.md section 5. Unknown is null. The rows are those of the views.
+// The report as JSON, described in docs/report-json.md. Unknown values are null. The rows are those of the views.
 #include "tools/autoamp/views.h"
 
 namespace autoamp::tool {

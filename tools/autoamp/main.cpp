@@ -1,5 +1,5 @@
 // The command line: what was typed becomes options; each command is one function. Main thread.
-// One line on stderr and a status for everything that is wrong; interface.md section 4 has the statuses.
+// Every error is one line on stderr and an exit status; docs/command-line.md lists the statuses.
 #include "tools/autoamp/check.h"
 #include "tools/autoamp/diff.h"
 #include "tools/autoamp/doctor.h"

@@ -1,4 +1,4 @@
-// What each view is: its rows, field by field as interface.md section 5 has them, and the columns that people see.
+// The views: their rows, with the fields of docs/report-json.md, and the columns of tables.
 #include "tools/autoamp/views.h"
 
 #include "tools/autoamp/recorded.h"
