@@ -243,6 +243,35 @@ class Receipt(Case):
         self.assertRegex(text, r"autoamp: traces: 1 of 3 processes of run \w{16}; without process 1, 3\n")
         self.assertNotIn("traces: ", self.receipt("-o", "%n.aat", "--", TRACED, "processes"))
 
+    def test_a_trace_that_was_replaced(self):
+        """Its record is next to it; a trace that was only removed or emptied is written again."""
+        self.trace("low", "other.aat")
+        for harm, trace in (("rm x.aat", "x.aat"), (": > x.aat", "x.aat"), ("rm x.aat; mkdir x.aat", ".x.aat.tail"),
+                            ("echo other > y; mv y x.aat", ".x.aat.tail"), ("cp other.aat y; mv y x.aat", ".x.aat.tail")):
+            with self.subTest(harm):
+                text = self.receipt("-o", "x.aat", "--", TRACED, "harmed", HARM=harm)
+                self.assertIn("lowered 7 of 7 fp32 products", text)
+                self.assertIn(f"1 trace in ./{trace}\n", text)
+                self.assertEqual(f"/x.aat: " in text and "; the rest is in " in text, "tail" in trace, text)
+                command = re.search(r"next: (.*)\n", text).group(1)
+                reported = subprocess.run(command, shell=True, cwd=self.here, env=self.environment, capture_output=True, text=True)
+                self.assertRegex(reported.stdout, r"\n +all +7 ", reported.stderr)
+                subprocess.run("rm -r x.aat; rm -f .x.aat.tail", shell=True, cwd=self.here)
+
+    def test_a_static_runtime_is_named_only_if_there_is_one(self):
+        marker, program = b"sm90_xmma_gemm_f16f16_f16f32_f32_nt_n\0", self.here / "program"
+        self.assertEqual(TRACED.read_bytes().count(marker), 1)
+        for content, has_runtime in ((TRACED.read_bytes(), False),
+                                     (TRACED.read_bytes().replace(marker, b"/cudart.shm.%x".ljust(len(marker), b"\0")), True)):
+            program.write_bytes(content)
+            program.chmod(0o755)
+            text = self.receipt("-o", "x.aat", "--force", "--", program, "outside")
+            self.assertIn("recorded: 0 of 7 calls (capture range cudaProfilerApi); the range never began: the program", text)
+            self.assertEqual("static CUDA runtime hides cudaProfilerStart" in text, has_runtime, text)
+            self.assertEqual("did not call cudaProfilerStart" in text, not has_runtime, text)
+            why = self.json("x.aat")["runs"][0]["capture"]["why_nothing"]
+            self.assertEqual("static CUDA runtime" in why, has_runtime, why)
+
     def test_a_core_is_said_if_there_is_one(self):
         command = ["sh", "-c", "ulimit -c unlimited 2>&-; kill -SEGV $$"]
         os.chdir(self.here)

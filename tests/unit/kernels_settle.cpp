@@ -7,6 +7,7 @@
 #include <cmath>
 #include <fstream>
 #include <regex>
+#include <set>
 #include <thread>
 
 using namespace kernels_host;
@@ -172,6 +173,15 @@ TEST_CASE("each of thousands of pairs keeps its prediction")
 		CAPTURE(pairs, recast);
 		CHECK(recast <= 2 * 2 * pairs * 2 / 100); // operands, rounds; 2 %
 	}
+}
+
+TEST_CASE("keys use every bucket of predictions")
+{
+	std::set<uint32_t> used;
+	for (uint64_t word = 0; word < 16 * predictionCount; word++)
+		used.insert(bucketOf(autoamp::base::mix(1, word)));
+	CHECK(used.size() == predictionCount / predictionsPerBucket);
+	CHECK(*used.rbegin() == predictionCount - predictionsPerBucket);
 }
 
 TEST_CASE("zeros keep the scale they were given, and so does what is not finite")

@@ -1,4 +1,5 @@
 // What `autoamp run` says at the end: what was lowered, what was kept and why, where the trace is, what to type next.
+#include "src/trace/tail_name.h"
 #include "tools/autoamp/doctor.h"
 #include "tools/autoamp/escape.h"
 #include "tools/autoamp/machine.h"
@@ -58,19 +59,33 @@ std::vector<std::string> candidates(const Outcome &outcome)
 	return paths;
 }
 
+// The file next to a trace that was replaced while the program ran. It holds the totals, and all that was not written
+// yet.
+std::string tailOf(const std::string &path)
+{
+	char name[4096];
+	return trace::tailName(path.c_str(), name, sizeof name) ? name : "";
+}
+
 // The traces of this run.
 Collected collect(const Outcome &outcome)
 {
 	Collected collected;
-	for (const auto &path : candidates(outcome)) {
+	const auto take = [&](const std::string &path) {
+		std::string error;
 		const auto ids = trace::runIdsOf(path);
+		auto run = ids && ids->isPartOf(outcome.id) ? trace::Trace::open(path, error) : std::nullopt;
+		if (run)
+			collected.runs.push_back(std::move(*run));
+		return run.has_value();
+	};
+	for (const auto &path : candidates(outcome)) {
 		struct stat status;
 		std::string error;
-		if (ids && ids->isPartOf(outcome.id)) {
-			if (auto run = trace::Trace::open(path, error))
-				collected.runs.push_back(std::move(*run));
-		} else if (!ids && ::stat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode) &&
-		           status.st_mtim.tv_sec >= outcome.startedSeconds && !trace::Trace::open(path, error)) {
+		if (take(path) || take(tailOf(path)))
+			continue;
+		if (!trace::runIdsOf(path) && ::stat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode) &&
+		    status.st_mtim.tv_sec >= outcome.startedSeconds && !trace::Trace::open(path, error)) {
 			collected.unreadable = error; // its id is lost, but the program may have written it
 		}
 	}

@@ -119,6 +119,14 @@ void write(const std::string &scenario, int number)
 	if (scenario == "lingers") {
 		call(lane, product("lowered", "white_list", 1024), 3);
 		::pause();
+	} else if (scenario == "harmed") { // by the command in HARM, between its calls
+		call(lane, product("lowered", "white_list", 1024), 3);
+		if (std::system(std::getenv("HARM")) != 0)
+			std::exit(9);
+		call(lane, product("lowered", "white_list", 1024), 4);
+	} else if (scenario == "outside") { // a capture range that never begins
+		recorder.property("config", "AUTOAMP_CAPTURE_RANGE", "cudaProfilerApi", "environment");
+		recorder.capture()->outside.store(7);
 	} else if (scenario == "refused") {
 		call(lane, product("lowered", "white_list", 1024), 3);
 		recorder.note(noteOfRefused, "_Z5scalePffi", 0, 7);
