@@ -140,6 +140,17 @@ class Checker:
                 if not list(self.root.glob(path.rstrip("/"))):
                     self.wrong.append(f"{page} names {path}, which does not exist")
 
+    def check_decisions(self):
+        """The numbers of docs/adr have no gap, and headings have the number of their file."""
+        files = sorted((self.root / "docs/adr").glob("*.md"))
+        for number, file in enumerate(files):
+            if not file.name.startswith(f"{number:04d}-"):
+                self.wrong.append(f"docs/adr: number {number:04d} is missing before {file.name}")
+                break
+        for file in files:
+            if not file.read_text().startswith(f"# {file.name[:4]}: "):
+                self.wrong.append(f"docs/adr/{file.name} does not begin with '# {file.name[:4]}: '")
+
     def check_length(self):
         if (length := self.read("README.md").count("\n")) > README_LINES:
             self.wrong.append(f"README.md has {length} lines; {README_LINES} are allowed")
