@@ -586,3 +586,50 @@ TEST_CASE_METHOD(Setting, "graphs put together from others")
 	cudaGraphDestroy(holding);
 	cudaGraphDestroy(graph);
 }
+
+TEST_CASE_METHOD(Setting, "the graph of a child node can change, for itself and for an executable graph")
+{
+	cudaGraph_t graph = nullptr, inside = nullptr, none = nullptr;
+	cudaGraph_t filling = captured([&] { REQUIRE(fill(b, 4, 100, s) == cudaSuccess); });
+	cudaGraph_t other = captured([&] { REQUIRE(fill(b, 9, 100, s) == cudaSuccess); });
+	cudaGraph_t adding = captured([&] { REQUIRE(add(a, b, 100, s) == cudaSuccess); });
+	cudaGraphNode_t child = nullptr, empty = nullptr, root = nullptr, found = nullptr, added = nullptr;
+	REQUIRE(cudaGraphCreate(&graph, 0) == cudaSuccess);
+	REQUIRE(cudaGraphAddChildGraphNode(&child, graph, nullptr, 0, filling) == cudaSuccess);
+	REQUIRE(cudaGraphAddEmptyNode(&empty, graph, &child, 1) == cudaSuccess);
+	size_t count = 0, one = 1;
+	CHECK((cudaGraphGetRootNodes(graph, nullptr, &count) == cudaSuccess && count == 1));
+	CHECK((cudaGraphGetRootNodes(graph, &root, &one) == cudaSuccess && root == child));
+	CHECK((cudaGraphNodeGetDependentNodes(child, &found, nullptr, &one) == cudaSuccess && found == empty));
+	CHECK((cudaGraphNodeGetDependentNodes(empty, nullptr, nullptr, &count) == cudaSuccess && count == 0));
+	CHECK(cudaGraphChildGraphNodeGetGraph(empty, &none) == cudaErrorInvalidValue);
+	REQUIRE(cudaGraphChildGraphNodeGetGraph(child, &inside) == cudaSuccess);
+	CHECK((cudaGraphGetNodes(inside, nullptr, &count) == cudaSuccess && count == 1));
+
+	const auto launched = [&](cudaGraphExec_t exec) {
+		REQUIRE(cudaGraphLaunch(exec, s) == cudaSuccess);
+		REQUIRE(cudaStreamSynchronize(s) == cudaSuccess);
+		return std::pair(first(a), first(b));
+	};
+	cudaGraphExec_t before = nullptr, after = nullptr;
+	REQUIRE(cudaGraphInstantiate(&before, graph, 0) == cudaSuccess);
+	REQUIRE(cudaGraphGetRootNodes(inside, &root, &one) == cudaSuccess);
+	REQUIRE(cudaGraphAddChildGraphNode(&added, inside, &root, 1, adding) == cudaSuccess);
+	CHECK((cudaGraphNodeGetDependentNodes(root, &found, nullptr, &one) == cudaSuccess && found == added));
+	REQUIRE(cudaGraphInstantiate(&after, graph, 0) == cudaSuccess);
+	CHECK(launched(before) == std::pair(1.0F, 4.0F));
+	CHECK(launched(after) == std::pair(5.0F, 4.0F));
+
+	CHECK(cudaGraphExecChildGraphNodeSetParams(before, child, inside) == cudaErrorInvalidValue); // has two nodes
+	CHECK(cudaGraphExecChildGraphNodeSetParams(before, empty, other) == cudaErrorInvalidValue);
+	CHECK(cudaGraphExecChildGraphNodeSetParams(before, child, other) == cudaSuccess);
+	CHECK(launched(before) == std::pair(5.0F, 9.0F));
+	CHECK(launched(after) == std::pair(9.0F, 4.0F));
+
+	CHECK(cudaGraphDestroy(inside) == cudaErrorInvalidValue); // the node owns it
+	for (cudaGraph_t made : {graph, filling, other, adding})
+		CHECK(cudaGraphDestroy(made) == cudaSuccess);
+	CHECK(cudaGraphGetNodes(inside, nullptr, &count) == cudaErrorInvalidValue);
+	for (cudaGraphExec_t exec : {before, after})
+		CHECK(cudaGraphExecDestroy(exec) == cudaSuccess);
+}

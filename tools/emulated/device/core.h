@@ -361,12 +361,16 @@ cudaError_t destroyGraph(cudaGraph_t);
 cudaError_t cloneGraph(cudaGraph_t *, cudaGraph_t);
 cudaError_t takeWork(cudaGraph_t to, cudaGraph_t from); // what each node does
 cudaError_t graphNodes(cudaGraph_t, cudaGraphNode_t *, size_t *count);
+cudaError_t giveRootNodes(cudaGraph_t, cudaGraphNode_t *, size_t *count);
 cudaError_t nodeDependencies(cudaGraphNode_t, cudaGraphNode_t *, cudaGraphEdgeData *, size_t *count);
+cudaError_t giveDependents(cudaGraphNode_t, cudaGraphNode_t *, cudaGraphEdgeData *, size_t *count);
 cudaError_t removeDependencies(cudaGraph_t, const cudaGraphNode_t *from, const cudaGraphNode_t *to,
                                const cudaGraphEdgeData *, size_t count);
 cudaError_t nodeType(cudaGraphNode_t, cudaGraphNodeType *);
 cudaError_t addEmptyNode(cudaGraphNode_t *, cudaGraph_t, const cudaGraphNode_t *after, size_t count);
 cudaError_t addChildNode(cudaGraphNode_t *, cudaGraph_t, const cudaGraphNode_t *after, size_t count, cudaGraph_t child);
+cudaError_t giveChildGraph(cudaGraphNode_t, cudaGraph_t *);
+cudaError_t setExecChild(cudaGraphExec_t, cudaGraphNode_t, cudaGraph_t child);
 cudaError_t instantiate(cudaGraphExec_t *, cudaGraph_t);
 cudaError_t updateExec(cudaGraphExec_t, cudaGraph_t, cudaGraphExecUpdateResultInfo *);
 cudaError_t destroyExec(cudaGraphExec_t);

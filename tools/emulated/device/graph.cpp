@@ -98,8 +98,12 @@ struct Graph {
 			for (Node *&before : node.after)
 				before = &nodes[before->index];
 			enrol(node, &other.nodes[node.index]);
+			copyChild(node);
 		}
 	}
+
+private:
+	static void copyChild(Node &);
 };
 
 namespace {
@@ -108,9 +112,10 @@ std::vector<const Node *> orderOf(const Graph &, bool inTurns);
 
 } // namespace
 
-// What every launch of an executable graph shares; a launch in flight keeps it after the handle is destroyed.
+// Shared by all launches of an executable graph; a launch in flight keeps it after the handle is destroyed. The program
+// of a child node never runs itself: its graph can change until the node is copied.
 struct Program {
-	const Graph graph;
+	Graph graph;
 	const std::vector<const Node *> orders[2]; // that launches take by turns
 	mutable std::atomic<unsigned> launches{0};
 	bool host = false;
@@ -138,6 +143,12 @@ Body bodyOf(const std::shared_ptr<Program> &program)
 	return [program] { return program->run(); };
 }
 
+void setChild(Node &node, const Graph &child)
+{
+	node.inside = std::make_shared<Program>(child);
+	node.body = bodyOf(node.inside);
+}
+
 struct Exec {
 	std::shared_ptr<Program> program;
 };
@@ -154,32 +165,50 @@ Handles &handles()
 	return *all;
 }
 
+// Searches the program's graphs, the graphs that are being captured (cudaStreamGetCaptureInfo returns them) and the
+// child graphs of both. Null: `isWanted` is true for none of them.
+template <typename Predicate>
+Graph *findGraph(const Predicate &isWanted)
+{
+	std::vector<Graph *> open;
+	for (const auto &[graph, owner] : handles().graphs)
+		open.push_back(graph);
+	for (const auto &capture : state().captures)
+		if (capture->graph)
+			open.push_back(capture->graph.get());
+	while (!open.empty()) {
+		Graph *graph = open.back();
+		open.pop_back();
+		if (isWanted(*graph))
+			return graph;
+		for (Node &node : graph->nodes)
+			if (node.inside)
+				open.push_back(&node.inside->graph);
+	}
+	return nullptr;
+}
+
 Graph *graphOf(cudaGraph_t handle)
 {
 	auto *graph = reinterpret_cast<Graph *>(handle);
 	if (handles().graphs.count(graph))
 		return graph;
-	for (const auto &capture : state().captures) // what cudaStreamGetCaptureInfo gave out
-		if (capture->graph.get() == graph)
-			return graph;
-	return nullptr;
+	return findGraph([graph](const Graph &one) { return &one == graph; });
+}
+
+// The graph that holds the node.
+Graph *graphWith(cudaGraphNode_t handle)
+{
+	return findGraph([handle](const Graph &graph) {
+		return std::any_of(graph.nodes.begin(), graph.nodes.end(), [handle](const Node &node) {
+			return reinterpret_cast<cudaGraphNode_t>(const_cast<Node *>(&node)) == handle;
+		});
+	});
 }
 
 Node *nodeOf(cudaGraphNode_t handle)
 {
-	const auto find = [handle](Graph &graph) -> Node * {
-		for (Node &node : graph.nodes)
-			if (reinterpret_cast<cudaGraphNode_t>(&node) == handle)
-				return &node;
-		return nullptr;
-	};
-	for (const auto &[graph, owner] : handles().graphs)
-		if (Node *node = find(*graph))
-			return node;
-	for (const auto &capture : state().captures)
-		if (Node *node = capture->graph ? find(*capture->graph) : nullptr)
-			return node;
-	return nullptr;
+	return graphWith(handle) ? reinterpret_cast<Node *>(handle) : nullptr;
 }
 
 // An order that respects the edges and nothing else, so that a dependency which the program forgot shows: of what may
@@ -236,6 +265,12 @@ std::unordered_set<const Node *> ancestors(const std::vector<Node *> &nodes)
 }
 
 } // namespace
+
+void Graph::copyChild(Node &node)
+{
+	if (node.inside)
+		setChild(node, node.inside->graph);
+}
 
 // ---- capture
 
@@ -633,6 +668,19 @@ cudaError_t graphNodes(cudaGraph_t handle, cudaGraphNode_t *nodes, size_t *count
 	return giveNodes(all, nodes, count);
 }
 
+cudaError_t giveRootNodes(cudaGraph_t handle, cudaGraphNode_t *nodes, size_t *count)
+{
+	Lock lock(state().mutex);
+	Graph *graph = graphOf(handle);
+	if (!graph || !count)
+		return cudaErrorInvalidValue;
+	std::vector<Node *> roots;
+	for (Node &node : graph->nodes)
+		if (node.after.empty())
+			roots.push_back(&node);
+	return giveNodes(roots, nodes, count);
+}
+
 cudaError_t nodeDependencies(cudaGraphNode_t handle, cudaGraphNode_t *nodes, cudaGraphEdgeData *edges, size_t *count)
 {
 	Lock lock(state().mutex);
@@ -645,6 +693,28 @@ cudaError_t nodeDependencies(cudaGraphNode_t handle, cudaGraphNode_t *nodes, cud
 	if (edges)
 		std::copy_n(data.begin(), std::min(*count, data.size()), edges);
 	return giveNodes(node->after, nodes, count);
+}
+
+cudaError_t giveDependents(cudaGraphNode_t handle, cudaGraphNode_t *nodes, cudaGraphEdgeData *edges, size_t *count)
+{
+	Lock lock(state().mutex);
+	Graph *graph = graphWith(handle);
+	if (!graph || !count || (edges && !nodes))
+		return cudaErrorInvalidValue;
+	auto *const from = reinterpret_cast<Node *>(handle);
+	std::vector<Node *> followers;
+	std::vector<cudaGraphEdgeData> data;
+	for (Node &node : graph->nodes) {
+		if (std::find(node.after.begin(), node.after.end(), from) == node.after.end())
+			continue;
+		if (nodes && !edges && node.edges.count(from))
+			return cudaErrorLossyQuery;
+		followers.push_back(&node);
+		data.push_back(edgesOf({from}, node.edges)[0]);
+	}
+	if (edges)
+		std::copy_n(data.begin(), std::min(*count, data.size()), edges);
+	return giveNodes(followers, nodes, count);
 }
 
 // An edge is named by both its ends and its data.
@@ -710,9 +780,19 @@ cudaError_t addChildNode(cudaGraphNode_t *out, cudaGraph_t handle, const cudaGra
 	Node node;
 	node.type = cudaGraphNodeTypeGraph;
 	node.name = "graph";
-	node.inside = std::make_shared<Program>(*child);
-	node.body = bodyOf(node.inside);
+	setChild(node, *child);
 	return addTo(graphOf(handle), after, count, std::move(node), out);
+}
+
+// The node keeps the graph that it returns.
+cudaError_t giveChildGraph(cudaGraphNode_t handle, cudaGraph_t *out)
+{
+	Lock lock(state().mutex);
+	const Node *node = nodeOf(handle);
+	if (!node || !node->inside || !out)
+		return cudaErrorInvalidValue;
+	*out = reinterpret_cast<cudaGraph_t>(&node->inside->graph);
+	return cudaSuccess;
 }
 
 cudaError_t instantiate(cudaGraphExec_t *out, cudaGraph_t handle)
@@ -761,6 +841,14 @@ static cudaGraphExecUpdateResult compare(const Graph &before, const Graph &now, 
 	return cudaGraphExecUpdateSuccess;
 }
 
+// Returns the old program, to be released without the lock.
+static std::shared_ptr<Program> replaceProgram(Exec &exec, const Graph &graph)
+{
+	auto replaced = std::exchange(exec.program, std::make_shared<Program>(graph));
+	exec.program->last = replaced->last; // launches of one graph keep their order
+	return replaced;
+}
+
 cudaError_t updateExec(cudaGraphExec_t handle, cudaGraph_t graphHandle, cudaGraphExecUpdateResultInfo *out)
 {
 	cudaGraphExecUpdateResultInfo info{};
@@ -774,8 +862,28 @@ cudaError_t updateExec(cudaGraphExec_t handle, cudaGraph_t graphHandle, cudaGrap
 	*out = info;
 	if (info.result)
 		return cudaErrorGraphExecUpdateFailure;
-	replaced = std::exchange(found->second->program, std::make_shared<Program>(*graph));
-	found->second->program->last = replaced->last; // launches of one graph keep their order
+	replaced = replaceProgram(*found->second, *graph);
+	lock.unlock();
+	return cudaSuccess;
+}
+
+// The node belongs to the graph that was instantiated, whose node of the same index changes.
+cudaError_t setExecChild(cudaGraphExec_t handle, cudaGraphNode_t nodeHandle, cudaGraph_t childHandle)
+{
+	std::shared_ptr<Program> replaced; // goes without the lock
+	Lock lock(state().mutex);
+	const auto found = handles().execs.find(reinterpret_cast<Exec *>(handle));
+	const Node *node = nodeOf(nodeHandle);
+	const Graph *child = graphOf(childHandle);
+	if (found == handles().execs.end() || !node || !child)
+		return cudaErrorInvalidValue;
+	Graph changed(found->second->program->graph);
+	cudaGraphExecUpdateResultInfo info{};
+	if (node->index >= changed.nodes.size() || !changed.nodes[node->index].inside ||
+	    compare(changed.nodes[node->index].inside->graph, *child, info))
+		return cudaErrorInvalidValue;
+	setChild(changed.nodes[node->index], *child);
+	replaced = replaceProgram(*found->second, changed);
 	lock.unlock();
 	return cudaSuccess;
 }
@@ -804,9 +912,9 @@ cudaError_t launchGraph(cudaGraphExec_t handle, cudaStream_t streamHandle)
 		return cudaErrorInvalidValue;
 	const auto program = found->second->program;
 	if (stream->capture) {
-		const cudaError_t error = addNode(*stream, "graph", cudaGraphNodeTypeGraph, bodyOf(program));
+		const cudaError_t error = addNode(*stream, "graph", cudaGraphNodeTypeGraph, {});
 		if (!error)
-			stream->frontier.front()->inside = program;
+			setChild(*stream->frontier.front(), program->graph);
 		return error;
 	}
 	if (const cudaError_t error = guardLegacy(*stream))
