@@ -378,6 +378,180 @@ struct Small {
 
 } // namespace
 
+namespace {
+
+std::vector<char> textOf(Client &client, Descriptor plan)
+{
+	constexpr auto name = CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION;
+	int64_t length = 0;
+	client.get(plan, name, CUDNN_TYPE_CHAR, 0, &length, nullptr);
+	std::vector<char> text(static_cast<size_t>(length));
+	client.get(plan, name, CUDNN_TYPE_CHAR, length, &length, text.data());
+	return text;
+}
+
+// Not finalized.
+Descriptor planOf(Client &client, cudnnHandle_t handle, const std::vector<char> &text)
+{
+	Descriptor one = client.make(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
+	client.set(one, CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, std::vector{handle});
+	client.set(one, CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION, CUDNN_TYPE_CHAR, text);
+	return one;
+}
+
+// Runs the first plan of a graph that has none but runtime engines, and a plan of its text. `check` looks at the
+// results of each.
+void execute(Dnn &dnn, Client &client, const std::vector<Descriptor> &nodes,
+             const std::vector<std::pair<int64_t, void *>> &pointers, const std::function<void()> &check)
+{
+	const auto configs = client.configs(client.operations(dnn, nodes));
+	REQUIRE_FALSE(configs.empty());
+	Descriptor pack = client.pack(pointers, nullptr), plan = client.plan(dnn, configs[0]);
+	Descriptor again = client.finalized(planOf(client, dnn, textOf(client, plan)));
+	CHECK((textOf(client, again) == textOf(client, plan)));
+	for (Descriptor one : {plan, again}) {
+		OK(cudnnBackendExecute(dnn, one, pack));
+		CHECK(client.status() == CUDNN_STATUS_SUCCESS);
+		check();
+	}
+}
+
+Descriptor edgeOf(Client &client, int64_t uid, const Numbers &numbers, bool isVirtual = false)
+{
+	return client.tensor(uid, numbers.type, wide(numbers.dims), wide(numbers.strides), isVirtual);
+}
+
+} // namespace
+
+TEST_CASE("results of convolutions and gradients are concatenated with other tensors")
+{
+	constexpr int pixels = 6, old = 77, channels = 16, filters = 8, more = 3;
+	for (cudnnDataType_t type : {FLOAT, HALF, BF16})
+		for (bool isForward : {true, false})
+			for (int inPlace : {-1, 0, 1, 2}) { // 1: the sums, which are always written
+				CAPTURE(type, isForward, inPlace);
+				Dnn dnn;
+				Client client;
+				// 1x1: sums over the channels of either side. The gradient's filter is read the other way.
+				const int length = isForward ? filters : channels, terms = isForward ? channels : filters;
+				Numbers x(type, Layout::nhwc, {2, terms, 2, 3}, gaussian(1)),
+				    w(type, Layout::nhwc, {filters, channels, 1, 1}, gaussian(2)),
+				    before(FLOAT, Layout::nhwc, {2, more, 2, 3}, gaussian(3)),
+				    behind(FLOAT, Layout::nhwc, {2, 1, 2, 3}, gaussian(4)),
+				    all(FLOAT, Layout::nhwc, {2, more + length + 1, 2, 3}, [] { return old; });
+				Descriptor summed = client.tensor(9, FLOAT, {2, length, 2, 3}, packed({2, length, 2, 3}, true), true);
+				Descriptor first = edgeOf(client, 1, x), second = edgeOf(client, 2, w);
+				const Dims none(2, 0), ones(2, 1);
+				Descriptor node = isForward ? client.convolution(forward, second, first, summed, none, ones, ones)
+				                            : client.convolution(backwardData, second, summed, first, none, ones, ones);
+				Descriptor joined = client.concatenation(
+				    1, {edgeOf(client, 4, before), summed, edgeOf(client, 5, behind)}, edgeOf(client, 3, all), inPlace);
+				const auto operand = [&](const Numbers &from, int index) {
+					return type == FLOAT ? tf32(from[index]) : from[index];
+				};
+				const auto expected = [&](int n, int channel, int pixel) -> std::pair<double, double> {
+					if (channel < more)
+						return {inPlace == 0 ? old : before[(n * more + channel) * pixels + pixel], 0};
+					if (channel == more + length)
+						return {inPlace == 2 ? old : behind[n * pixels + pixel], 0};
+					double sum = 0, weight = 0;
+					for (int i = 0; i < terms; ++i) {
+						const int row = channel - more;
+						const double product = operand(x, (n * terms + i) * pixels + pixel) *
+						                       operand(w, isForward ? row * channels + i : i * channels + row);
+						sum += product;
+						weight += std::fabs(product);
+					}
+					return {sum, 1e-5 * weight};
+				};
+				execute(dnn, client, {joined, node},
+				        {{1, x.device}, {2, w.device}, {3, all.device}, {4, before.device}, {5, behind.device}}, [&] {
+					        CHECK(all.download());
+					        bool isRight = true;
+					        for (int i = 0; i < all.count(); ++i) {
+						        const int channel = i / pixels % all.dims[1], n = i / pixels / all.dims[1];
+						        const auto [want, bound] = expected(n, channel, i % pixels);
+						        isRight &= std::fabs(all[i] - want) <= bound;
+					        }
+					        CHECK(isRight);
+					        all.fill(old);
+				        });
+			}
+}
+
+TEST_CASE("pointwise nodes alone")
+{
+	for (bool isMatrix : {false, true}) // rows of rank 3, channels last of rank 4
+		for (cudnnDataType_t type : {FLOAT, HALF, BF16}) {
+			CAPTURE(isMatrix, type);
+			Dnn dnn;
+			Client client;
+			const auto layout = isMatrix ? Layout::nchw : Layout::nhwc;
+			const std::vector<int> dims = isMatrix ? std::vector{2, 4, 8} : std::vector{2, 4, 3, 5};
+			Numbers x(type, layout, dims, gaussian(1)), z(type, layout, dims, gaussian(2)),
+			    y(FLOAT, layout, dims, [] { return 9.0; });
+			float factor = -0.5F;
+			const Dims one(dims.size(), 1);
+			Descriptor value = client.tensor(4, FLOAT, one, one, false, true),
+			           scaled = client.tensor(8, FLOAT, wide(dims), wide(y.strides), true),
+			           sum = client.tensor(9, FLOAT, wide(dims), wide(y.strides), true);
+			Descriptor scaling = client.pointwise(CUDNN_POINTWISE_MUL, edgeOf(client, 1, x), value, scaled),
+			           adding = client.pointwise(CUDNN_POINTWISE_ADD, scaled, edgeOf(client, 2, z), sum),
+			           relu = client.pointwise(CUDNN_POINTWISE_RELU_FWD, sum, nullptr, edgeOf(client, 3, y));
+			execute(dnn, client, {relu, scaling, adding}, {{1, x.device}, {2, z.device}, {3, y.device}, {4, &factor}},
+			        [&] {
+				        CHECK(y.download());
+				        bool isRight = true;
+				        for (int i = 0; i < y.count(); ++i) {
+					        const double want = std::fmax(-0.5 * x[i] + z[i], 0.0);
+					        isRight &= std::fabs(y[i] - want) <= 1e-6 * (std::fabs(x[i]) + std::fabs(z[i]));
+				        }
+				        CHECK(isRight);
+				        y.fill(9);
+			        });
+		}
+}
+
+TEST_CASE("reductions")
+{
+	const std::vector<int> dims{3, 8, 2, 5};
+	for (cudnnDataType_t type : {FLOAT, HALF})
+		for (cudnnReduceTensorOp_t reducer :
+		     {CUDNN_REDUCE_TENSOR_ADD, CUDNN_REDUCE_TENSOR_MIN, CUDNN_REDUCE_TENSOR_MAX, CUDNN_REDUCE_TENSOR_AMAX})
+			for (const std::vector<int> &kept : {std::vector{1, 1, 1, 1}, {1, 8, 1, 1}, {3, 1, 2, 5}}) {
+				CAPTURE(type, reducer, kept);
+				Dnn dnn;
+				Client client;
+				Numbers x(type, Layout::nhwc, dims, gaussian(1)), y(FLOAT, Layout::nhwc, kept, [] { return 9.0; });
+				Descriptor node = client.reduction(reducer, edgeOf(client, 1, x), edgeOf(client, 2, y));
+				execute(dnn, client, {node}, {{1, x.device}, {2, y.device}}, [&] {
+					CHECK(y.download());
+					const int pixels = dims[2] * dims[3];
+					bool isRight = true;
+					for (int i = 0; i < y.count(); ++i) {
+						double sum = 0, weight = 0, least = 1e9, most = -1e9;
+						for (int j = 0; j < x.count(); ++j) {
+							const int channel = j / pixels % dims[1],
+							          place = j / pixels / dims[1] * pixels + j % pixels;
+							if (i != (kept[1] > 1 ? channel : kept[0] > 1 ? place : 0))
+								continue;
+							sum += x[j];
+							weight += std::fabs(x[j]);
+							least = std::fmin(least, x[j]);
+							most = std::fmax(most, x[j]);
+						}
+						const double want = reducer == CUDNN_REDUCE_TENSOR_ADD   ? sum
+						                    : reducer == CUDNN_REDUCE_TENSOR_MIN ? least
+						                    : reducer == CUDNN_REDUCE_TENSOR_MAX ? most
+						                                                         : std::fmax(most, -least);
+						isRight &= std::fabs(y[i] - want) <= (reducer == CUDNN_REDUCE_TENSOR_ADD ? 1e-6 * weight : 0);
+					}
+					CHECK(isRight);
+					y.fill(9);
+				});
+			}
+}
+
 TEST_CASE("plans are captured and replayed, and runtime engines are not built meanwhile")
 {
 	Small small(true);
@@ -516,24 +690,9 @@ TEST_CASE("a plan's text is a plan")
 		Small small(isChain);
 		Client &client = small.client;
 		Descriptor plan = client.plan(small.dnn, small.configs[config]);
-		constexpr auto name = CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION;
-		const auto textOf = [&](Descriptor one) {
-			int64_t length = 0;
-			client.get(one, name, CUDNN_TYPE_CHAR, 0, &length, nullptr);
-			std::vector<char> text(static_cast<size_t>(length));
-			client.get(one, name, CUDNN_TYPE_CHAR, length, &length, text.data());
-			return text;
-		};
-		const auto text = textOf(plan);
-		const auto planOf = [&](std::vector<char> given) {
-			Descriptor one = client.make(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
-			client.set(one, CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE,
-			           std::vector{static_cast<cudnnHandle_t>(small.dnn)});
-			client.set(one, name, CUDNN_TYPE_CHAR, given);
-			return one;
-		};
-		Descriptor again = client.finalized(planOf(text));
-		CHECK(textOf(again) == text);
+		const auto text = textOf(client, plan);
+		Descriptor again = client.finalized(planOf(client, small.dnn, text));
+		CHECK(textOf(client, again) == text);
 		const int64_t bytes = client.workspace(again);
 		CHECK(bytes == client.workspace(plan));
 		Descriptor readBack = client.make(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
@@ -547,9 +706,10 @@ TEST_CASE("a plan's text is a plan")
 		CHECK(small.first() == (isChain ? 16 : 8));
 		std::string other(text.begin(), text.end());
 		other.replace(other.find("91"), 2, "77");
-		CHECK(cudnnBackendFinalize(planOf({other.begin(), other.end()})) ==
+		CHECK(cudnnBackendFinalize(planOf(client, small.dnn, {other.begin(), other.end()})) ==
 		      CUDNN_STATUS_SERIALIZATION_VERSION_MISMATCH);
-		CHECK(cudnnBackendFinalize(planOf({text.begin(), text.end() - 9})) == CUDNN_STATUS_BAD_PARAM);
+		CHECK(cudnnBackendFinalize(planOf(client, small.dnn, {text.begin(), text.end() - 9})) ==
+		      CUDNN_STATUS_BAD_PARAM);
 		CHECK(cudaFree(workspace) == cudaSuccess);
 	}
 }
@@ -576,7 +736,11 @@ TEST_CASE("an engine is listed with each of its tiles and takes no other knob")
 	client.get(info, CUDNN_ATTR_KNOB_INFO_TYPE, CUDNN_TYPE_KNOB_TYPE, 1, &count, &knob);
 	CHECK(knob == CUDNN_KNOB_TYPE_TILE_SIZE);
 	CHECK(number(info, CUDNN_ATTR_KNOB_INFO_MAXIMUM_VALUE) == 1);
-	const auto roomOf = [&](Descriptor config) { return client.workspace(client.plan(small.dnn, config)); };
+	const auto roomOf = [&](Descriptor config) {
+		const int64_t room = client.workspace(client.plan(small.dnn, config));
+		CHECK(number(config, CUDNN_ATTR_ENGINECFG_WORKSPACE_SIZE) == room);
+		return room;
+	};
 	const int64_t room = roomOf(at[0]);
 	CHECK(roomOf(at[1]) > room + (1 << 20));
 	const auto with = [&](int type, int64_t value) {
@@ -618,8 +782,14 @@ TEST_CASE("what a variant pack must hold")
 	CHECK(with(0, {1, small.x.device + 4}, workspace) == CUDNN_STATUS_BAD_PARAM_MISALIGNED_POINTER);
 	CHECK(with(9, {}, nullptr) == CUDNN_STATUS_BAD_PARAM_NULL_POINTER);
 	auto pointers = small.pointers;
-	pointers.emplace_back(5, small.x.device);
-	CHECK(cudnnBackendExecute(small.dnn, plan, client.pack(pointers, workspace)) == CUDNN_STATUS_BAD_PARAM);
+	pointers.emplace_back(5, small.x.device); // of no tensor of the graph
+	OK(cudnnBackendExecute(small.dnn, plan, client.pack(pointers, workspace)));
+	Small chain(true);
+	pointers = chain.pointers;
+	pointers.emplace_back(9, chain.x.device); // of a virtual tensor
+	OK(cudnnBackendExecute(chain.dnn, chain.client.plan(chain.dnn, chain.configs[0]),
+	                       chain.client.pack(pointers, nullptr)));
+	CHECK(chain.first() == 16);
 	Descriptor open = client.make(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
 	CHECK(cudnnBackendExecute(small.dnn, plan, open) == CUDNN_STATUS_BAD_PARAM_NOT_FINALIZED);
 	CHECK(cudnnBackendExecute(small.dnn, open, plan) == CUDNN_STATUS_BAD_PARAM);

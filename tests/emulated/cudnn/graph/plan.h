@@ -32,6 +32,9 @@ inline Dims packed(const Dims &dims, bool isNhwc)
 class Client
 {
 public:
+	int64_t alignment = 16;                     // of the tensors
+	cudnnDataType_t compute = CUDNN_DATA_FLOAT; // of convolutions and products
+
 	Client() = default;
 	Client(const Client &) = delete;
 	Client &operator=(const Client &) = delete;
@@ -75,7 +78,7 @@ public:
 		set(one, CUDNN_ATTR_TENSOR_DIMENSIONS, CUDNN_TYPE_INT64, dims);
 		set(one, CUDNN_ATTR_TENSOR_STRIDES, CUDNN_TYPE_INT64, strides);
 		set(one, CUDNN_ATTR_TENSOR_UNIQUE_ID, CUDNN_TYPE_INT64, Dims{uid});
-		set(one, CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, CUDNN_TYPE_INT64, Dims{16});
+		set(one, CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, CUDNN_TYPE_INT64, Dims{alignment});
 		set(one, CUDNN_ATTR_TENSOR_IS_VIRTUAL, CUDNN_TYPE_BOOLEAN, std::vector<char>{isVirtual});
 		set(one, CUDNN_ATTR_TENSOR_IS_BY_VALUE, CUDNN_TYPE_BOOLEAN, std::vector<char>{isValue});
 		return finalized(one);
@@ -86,7 +89,7 @@ public:
 	{
 		Descriptor one = make(CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR);
 		set(one, CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, CUDNN_TYPE_INT64, Dims{static_cast<int64_t>(pads.size())});
-		set(one, CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, std::vector{CUDNN_DATA_FLOAT});
+		set(one, CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, std::vector{compute});
 		set(one, CUDNN_ATTR_CONVOLUTION_CONV_MODE, CUDNN_TYPE_CONVOLUTION_MODE,
 		    std::vector{isFlipped ? CUDNN_CONVOLUTION : CUDNN_CROSS_CORRELATION});
 		set(one, CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, CUDNN_TYPE_INT64, pads);
@@ -110,7 +113,7 @@ public:
 	Descriptor product(Descriptor a, Descriptor b, Descriptor c)
 	{
 		Descriptor one = make(CUDNN_BACKEND_MATMUL_DESCRIPTOR);
-		set(one, CUDNN_ATTR_MATMUL_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, std::vector{CUDNN_DATA_FLOAT});
+		set(one, CUDNN_ATTR_MATMUL_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, std::vector{compute});
 		finalized(one);
 		Descriptor node = make(CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR);
 		link(node, CUDNN_ATTR_OPERATION_MATMUL_ADESC, a);
@@ -121,66 +124,97 @@ public:
 	}
 	Descriptor pointwise(cudnnPointwiseMode_t mode, Descriptor x, Descriptor b, Descriptor y, float factor = 1)
 	{
-		Descriptor one = make(CUDNN_BACKEND_POINTWISE_DESCRIPTOR);
-		set(one, CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE, std::vector{mode});
-		set(one, CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_TYPE_DATA_TYPE, std::vector{CUDNN_DATA_FLOAT});
-		finalized(one);
-		Descriptor node = make(CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR);
-		link(node, CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, one);
+		Descriptor node = pointwise(mode);
 		link(node, CUDNN_ATTR_OPERATION_POINTWISE_XDESC, x);
 		if (b)
 			link(node, CUDNN_ATTR_OPERATION_POINTWISE_BDESC, b);
-		set(node, CUDNN_ATTR_OPERATION_POINTWISE_ALPHA2, CUDNN_TYPE_FLOAT, std::vector{factor});
+		if (factor != 1)
+			set(node, CUDNN_ATTR_OPERATION_POINTWISE_ALPHA2, CUDNN_TYPE_FLOAT, std::vector{factor});
 		link(node, CUDNN_ATTR_OPERATION_POINTWISE_YDESC, y);
 		return finalized(node);
 	}
 	// The gradient where x is positive.
 	Descriptor reluBackward(Descriptor gradient, Descriptor x, Descriptor result)
 	{
-		Descriptor one = make(CUDNN_BACKEND_POINTWISE_DESCRIPTOR);
-		set(one, CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE, std::vector{CUDNN_POINTWISE_RELU_BWD});
-		set(one, CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_TYPE_DATA_TYPE, std::vector{CUDNN_DATA_FLOAT});
-		finalized(one);
-		Descriptor node = make(CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR);
-		link(node, CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, one);
+		Descriptor node = pointwise(CUDNN_POINTWISE_RELU_BWD);
 		link(node, CUDNN_ATTR_OPERATION_POINTWISE_DYDESC, gradient);
 		link(node, CUDNN_ATTR_OPERATION_POINTWISE_XDESC, x);
 		link(node, CUDNN_ATTR_OPERATION_POINTWISE_DXDESC, result);
 		return finalized(node);
 	}
+	// Along `dim`; the input number `inPlace` is a part of the result already, -1: none is.
+	Descriptor concatenation(int64_t dim, const std::vector<Descriptor> &inputs, Descriptor result, int64_t inPlace)
+	{
+		Descriptor node = make(CUDNN_BACKEND_OPERATION_CONCAT_DESCRIPTOR);
+		set(node, CUDNN_ATTR_OPERATION_CONCAT_AXIS, CUDNN_TYPE_INT64, Dims{dim});
+		set(node, CUDNN_ATTR_OPERATION_CONCAT_INPUT_DESCS, CUDNN_TYPE_BACKEND_DESCRIPTOR, inputs);
+		if (inPlace >= 0)
+			set(node, CUDNN_ATTR_OPERATION_CONCAT_INPLACE_INDEX, CUDNN_TYPE_INT64, Dims{inPlace});
+		link(node, CUDNN_ATTR_OPERATION_CONCAT_OUTPUT_DESC, result);
+		return finalized(node);
+	}
+	// Over the dimensions in which the result has one element.
+	Descriptor reduction(cudnnReduceTensorOp_t operation, Descriptor x, Descriptor result)
+	{
+		Descriptor one = make(CUDNN_BACKEND_REDUCTION_DESCRIPTOR);
+		set(one, CUDNN_ATTR_REDUCTION_OPERATOR, CUDNN_TYPE_REDUCTION_OPERATOR_TYPE, std::vector{operation});
+		set(one, CUDNN_ATTR_REDUCTION_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, std::vector{CUDNN_DATA_FLOAT});
+		finalized(one);
+		Descriptor node = make(CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR);
+		link(node, CUDNN_ATTR_OPERATION_REDUCTION_DESC, one);
+		link(node, CUDNN_ATTR_OPERATION_REDUCTION_XDESC, x);
+		link(node, CUDNN_ATTR_OPERATION_REDUCTION_YDESC, result);
+		return finalized(node);
+	}
+	// Without a handle: the device is named where engines are asked for.
 	Descriptor operations(cudnnHandle_t handle, const std::vector<Descriptor> &nodes)
 	{
 		Descriptor one = make(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
-		set(one, CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, std::vector{handle});
+		if (handle)
+			set(one, CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, std::vector{handle});
 		set(one, CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR, nodes);
 		return finalized(one);
 	}
-	// Engine configurations in the order of the heuristics, mode A and then FALLBACK.
+	// Engine configurations in the order of the heuristics; none if they fail. A graph without a handle needs the
+	// properties of a device.
+	std::vector<Descriptor> configs(Descriptor operations, cudnnBackendHeurMode_t mode, Descriptor properties = nullptr)
+	{
+		Descriptor one = make(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
+		link(one, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, operations);
+		set(one, CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, std::vector{mode});
+		if (properties)
+			link(one, CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, properties);
+		finalized(one);
+		int64_t count = 0;
+		get(one, CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR, 0, &count, nullptr);
+		std::vector<Descriptor> results;
+		for (int64_t i = 0; i < count; ++i)
+			results.push_back(make(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR));
+		if (count > 0)
+			get(one, CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR, count, &count, results.data());
+		results.resize(static_cast<size_t>(count)); // the real library writes fewer than it announces
+		return results;
+	}
+	// The configurations of mode A, then those of FALLBACK.
 	std::vector<Descriptor> configs(Descriptor operations)
 	{
-		std::vector<Descriptor> all;
-		for (cudnnBackendHeurMode_t mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK}) {
-			Descriptor one = make(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
-			link(one, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, operations);
-			set(one, CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, std::vector{mode});
-			finalized(one);
-			int64_t count = 0;
-			get(one, CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR, 0, &count, nullptr);
-			std::vector<Descriptor> results;
-			for (int64_t i = 0; i < count; ++i)
-				results.push_back(make(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR));
-			if (count > 0)
-				get(one, CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR, count, &count, results.data());
-			all.insert(all.end(), results.begin(), results.end());
-		}
+		auto all = configs(operations, CUDNN_HEUR_MODE_A);
+		const auto more = configs(operations, CUDNN_HEUR_MODE_FALLBACK);
+		all.insert(all.end(), more.begin(), more.end());
 		return all;
 	}
-	bool usesTensorCores(Descriptor config)
+	Descriptor engineOf(Descriptor config)
 	{
 		Descriptor engine = make(CUDNN_BACKEND_ENGINE_DESCRIPTOR);
 		int64_t count = 0;
-		cudnnBackendNumericalNote_t notes[CUDNN_NUMERICAL_NOTE_TYPE_COUNT];
 		get(config, CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &count, &engine);
+		return engine;
+	}
+	bool usesTensorCores(Descriptor config)
+	{
+		Descriptor engine = engineOf(config);
+		int64_t count = 0;
+		cudnnBackendNumericalNote_t notes[CUDNN_NUMERICAL_NOTE_TYPE_COUNT];
 		get(engine, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE, CUDNN_NUMERICAL_NOTE_TYPE_COUNT,
 		    &count, notes);
 		for (int64_t i = 0; i < count; ++i)
@@ -221,6 +255,16 @@ public:
 	}
 
 private:
+	Descriptor pointwise(cudnnPointwiseMode_t mode)
+	{
+		Descriptor one = make(CUDNN_BACKEND_POINTWISE_DESCRIPTOR);
+		set(one, CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE, std::vector{mode});
+		set(one, CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_TYPE_DATA_TYPE, std::vector{CUDNN_DATA_FLOAT});
+		finalized(one);
+		Descriptor node = make(CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR);
+		link(node, CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, one);
+		return node;
+	}
 	std::vector<Descriptor> made_;
 	cudnnStatus_t status_ = CUDNN_STATUS_SUCCESS;
 };

@@ -412,6 +412,67 @@ void pointwises()
 	one("alpha of DOUBLE", CUDNN_POINTWISE_ADD, {{alpha2, CUDNN_TYPE_DOUBLE, std::vector<double>{2}}});
 }
 
+void reductions()
+{
+	const std::vector<Setting> description{
+	    {CUDNN_ATTR_REDUCTION_OPERATOR, CUDNN_TYPE_REDUCTION_OPERATOR_TYPE, std::vector{CUDNN_REDUCE_TENSOR_MAX}},
+	    typed(CUDNN_ATTR_REDUCTION_COMP_TYPE, CUDNN_DATA_FLOAT)};
+	for (int operation = CUDNN_REDUCE_TENSOR_ADD; operation <= CUDNN_REDUCE_TENSOR_MUL_NO_ZEROS + 1; ++operation)
+		with("reduction " + std::to_string(operation), CUDNN_BACKEND_REDUCTION_DESCRIPTOR, description,
+		     {{CUDNN_ATTR_REDUCTION_OPERATOR, CUDNN_TYPE_REDUCTION_OPERATOR_TYPE, std::vector{operation}}});
+	for (const Setting &setting : description)
+		with("reduction without " + std::to_string(setting.name), CUDNN_BACKEND_REDUCTION_DESCRIPTOR, description, {},
+		     setting.name);
+	enum { x = CUDNN_ATTR_OPERATION_REDUCTION_XDESC, y, what };
+	const Dims dims{2, 6, 8, 8};
+	const std::vector<Setting> usual{{what, made(CUDNN_BACKEND_REDUCTION_DESCRIPTOR, description)},
+	                                 {x, tensor(1, dims)},
+	                                 {y, tensor(2, {1, 1, 1, 1})}};
+	const auto one = [&](const std::string &name, const std::vector<Setting> &other, int without = -1) {
+		with("reduced " + name, CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR, usual, other, without);
+	};
+	one("good", {});
+	for (const Setting &setting : usual)
+		one("without " + std::to_string(setting.name), {}, setting.name);
+	for (const Dims &other :
+	     {Dims{1, 6, 1, 1}, Dims{2, 6, 8, 8}, Dims{1, 3, 1, 1}, Dims{1}, Dims{1, 1, 1, 1, 1}, Dims{4, 6, 8, 8}}) {
+		std::string text = "to";
+		for (const int64_t dim : other)
+			text += " " + std::to_string(dim);
+		one(text, {{y, tensor(2, other)}});
+	}
+	one("with an open description", {{what, make(CUDNN_BACKEND_REDUCTION_DESCRIPTOR)}});
+}
+
+void concatenations()
+{
+	enum { axis = CUDNN_ATTR_OPERATION_CONCAT_AXIS, inputs, place, output };
+	const auto both = [](const std::vector<Descriptor> &list) {
+		return Setting(inputs, CUDNN_TYPE_BACKEND_DESCRIPTOR, list);
+	};
+	Descriptor first = tensor(1, {2, 6, 8, 8}), second = tensor(2, {2, 4, 8, 8});
+	const std::vector<Setting> usual{
+	    {axis, Dims{1}}, both({first, second}), {place, Dims{1}}, {output, tensor(3, {2, 10, 8, 8})}};
+	const auto one = [&](const std::string &name, const std::vector<Setting> &other, int without = -1) {
+		with("concatenation " + name, CUDNN_BACKEND_OPERATION_CONCAT_DESCRIPTOR, usual, other, without);
+	};
+	one("good", {});
+	for (const Setting &setting : usual)
+		one("without " + std::to_string(setting.name), {}, setting.name);
+	for (const int64_t value : {-2, -1, 0, 1, 2, 4}) {
+		one("along " + std::to_string(value), {{axis, Dims{value}}});
+		one("in place " + std::to_string(value), {{place, Dims{value}}});
+	}
+	one("of one", {both({first}), {output, tensor(3, {2, 6, 8, 8})}, {place, Dims{0}}});
+	one("of three", {both({first, second, tensor(4, {2, 1, 8, 8})}), {output, tensor(3, {2, 11, 8, 8})}});
+	one("of another sum", {{output, tensor(3, {2, 11, 8, 8})}});
+	one("of other dimensions", {both({first, tensor(2, {2, 4, 8, 7})})});
+	one("of another rank", {both({first, tensor(2, {2, 4, 8})})});
+	one("to another rank", {{output, tensor(3, {2, 10, 8})}});
+	one("of an open tensor", {both({first, make(tensorType)})});
+	one("of another type", {both({first, tensor(2, {2, 4, 8, 8}, false, CUDNN_DATA_HALF)})});
+}
+
 constexpr char deviceText[] =
     "{\"maxGridSize\":[2147483647,65535,65535],\"maxBlockSize\":[1024,1024,64],\"regsPerBlock\":65536,"
     "\"multiProcessorCount\":132,\"warpSize\":32,\"maxSharedMemoryPerBlock\":49152,"
@@ -498,6 +559,8 @@ void plans()
 
 	constexpr auto configType = CUDNN_BACKEND_ENGINECFG_DESCRIPTOR;
 	Descriptor config = with("config good", configType, {{CUDNN_ATTR_ENGINECFG_ENGINE, engine}});
+	get<int64_t>("config workspace", config, CUDNN_ATTR_ENGINECFG_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1);
+	get<int>("config shared memory", config, CUDNN_ATTR_ENGINECFG_SHARED_MEMORY_USED, CUDNN_TYPE_INT32, 1);
 
 	constexpr auto planType = CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR;
 	enum { planConfig = CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, planJson = 405 };
@@ -556,5 +619,7 @@ int main(int argc, char **argv)
 	convolutions();
 	products();
 	pointwises();
+	reductions();
+	concatenations();
 	plans();
 }

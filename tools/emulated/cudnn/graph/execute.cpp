@@ -59,23 +59,42 @@ float apply(const Node &node, float x, float b)
 	}
 }
 
+// The index in `part`, which has one element in some dimensions of `whole`, of the element at `index` of that one.
+size_t indexIn(const Tensor &part, const Tensor &whole, size_t index)
+{
+	auto rest = static_cast<int64_t>(index);
+	int64_t at = 0, stride = 1;
+	for (int d = whole.rank - 1; d >= 0; --d) {
+		at += part.dims[d] == 1 ? 0 : rest % whole.dims[d] * stride;
+		stride *= part.dims[d];
+		rest /= whole.dims[d];
+	}
+	return static_cast<size_t>(at);
+}
+
 // Spreads an operand over the dimensions in which it has one element.
 Dense spread(const Dense &from, const Tensor &tensor, const Tensor &to)
 {
 	if (tensor.hasSameDims(to))
 		return from;
 	Dense all(static_cast<size_t>(to.count()));
-	for (size_t i = 0; i < all.size(); ++i) {
-		auto rest = static_cast<int64_t>(i);
-		int64_t at = 0, stride = 1;
-		for (int d = to.rank - 1; d >= 0; --d) {
-			at += tensor.dims[d] == 1 ? 0 : rest % to.dims[d] * stride;
-			stride *= tensor.dims[d];
-			rest /= to.dims[d];
-		}
-		all[i] = from[static_cast<size_t>(at)];
-	}
+	for (size_t i = 0; i < all.size(); ++i)
+		all[i] = from[indexIn(tensor, to, i)];
 	return all;
+}
+
+double reduce(cudnnReduceTensorOp_t reducer, double before, double x)
+{
+	switch (reducer) {
+	case CUDNN_REDUCE_TENSOR_MIN:
+		return std::fmin(before, x);
+	case CUDNN_REDUCE_TENSOR_MAX:
+		return std::fmax(before, x);
+	case CUDNN_REDUCE_TENSOR_AMAX:
+		return std::fmax(before, std::fabs(x));
+	default: // ADD
+		return before + x;
+	}
 }
 
 // Rounds as if the values had been stored in the type and read again.
@@ -148,6 +167,56 @@ struct Run {
 			x[i] = apply(node, alpha1 * x[i], alpha2 * b[i]);
 		return x;
 	}
+	Dense reduced(Memory &memory, const Node &node)
+	{
+		const Tensor &from = graph().tensor(node.first), &result = graph().tensor(node.result);
+		const Dense x = read(memory, node.first);
+		constexpr double infinity = std::numeric_limits<double>::infinity();
+		const double none = node.reducer == CUDNN_REDUCE_TENSOR_MIN   ? infinity
+		                    : node.reducer == CUDNN_REDUCE_TENSOR_MAX ? -infinity
+		                                                              : 0;
+		std::vector<double> values(static_cast<size_t>(result.count()), none);
+		for (size_t i = 0; i < x.size(); ++i) {
+			double &value = values[indexIn(result, from, i)];
+			value = reduce(node.reducer, value, x[i]);
+		}
+		return {values.begin(), values.end()};
+	}
+	Dense concatenated(Memory &memory, const Node &node)
+	{
+		const Tensor &result = graph().tensor(node.result);
+		Dense dense = read(memory, node.result); // whose part that is in place stays
+		const auto axis = static_cast<int>(node.dimension);
+		const auto behind = static_cast<size_t>(result.countFrom(axis + 1)),
+		           row = static_cast<size_t>(result.countFrom(axis));
+		size_t begin = 0; // of the input in each row
+		for (size_t i = 0; i < node.inputs.size(); ++i) {
+			const auto length = static_cast<size_t>(graph().tensor(node.inputs[i]).dims[axis]) * behind;
+			const bool isThere = static_cast<int64_t>(i) == node.inPlace && !graph().edges.at(node.inputs[i]).isVirtual;
+			if (!isThere) {
+				const Dense from = read(memory, node.inputs[i]);
+				for (size_t at = 0; at < from.size(); ++at)
+					dense[at / length * row + begin + at % length] = from[at];
+			}
+			begin += length;
+		}
+		return dense;
+	}
+	Dense computed(Memory &memory, const Node &node)
+	{
+		switch (node.kind) {
+		case Node::Kind::convolution:
+			return convolved(memory, node);
+		case Node::Kind::product:
+			return multiplied(memory, node);
+		case Node::Kind::concatenation:
+			return concatenated(memory, node);
+		case Node::Kind::reduction:
+			return reduced(memory, node);
+		default:
+			return combined(memory, node);
+		}
+	}
 	void operator()(Memory &memory)
 	{
 		if (plan->workspace)
@@ -155,10 +224,8 @@ struct Run {
 				std::memset(room, 0xff, plan->workspace);
 		for (const Node &node : graph().nodes) {
 			const Edge &edge = graph().edges.at(node.result);
-			const bool isOperation = node.kind != Node::Kind::elements;
-			Dense dense = !isOperation                           ? combined(memory, node)
-			              : node.kind == Node::Kind::convolution ? convolved(memory, node)
-			                                                     : multiplied(memory, node);
+			const bool isOperation = node.kind == Node::Kind::convolution || node.kind == Node::Kind::product;
+			Dense dense = computed(memory, node);
 			if (isOperation && node.compute == CUDNN_DATA_HALF) // accumulated in half: rounded once here
 				round(dense, CUDNN_DATA_HALF);
 			if (edge.isVirtual && isOperand(node.result))
@@ -183,8 +250,8 @@ cudnnStatus_t execute(const Handle &handle, const std::shared_ptr<const Plan> &p
 	Run run{plan, {}, {}, pack.get<void *>(CUDNN_ATTR_VARIANT_PACK_WORKSPACE)};
 	for (size_t i = 0; i < uids.size(); ++i) {
 		const auto edge = plan->graph->edges.find(uids[i]);
-		REFUSE_IF(edge == plan->graph->edges.end() || edge->second.isVirtual, BAD_PARAM);
-		run.pointers[uids[i]] = pointers[i];
+		if (edge != plan->graph->edges.end() && !edge->second.isVirtual)
+			run.pointers[uids[i]] = pointers[i];
 	}
 	for (const auto &[uid, edge] : plan->graph->edges) {
 		if (edge.isVirtual)

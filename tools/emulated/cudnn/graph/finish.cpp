@@ -192,6 +192,69 @@ Status finishElements(Descriptor &d)
 	return success;
 }
 
+// An operation without an engine, such as a reduction without a description, can be finalized and stays opaque.
+Status finishReducer(Descriptor &d)
+{
+	const int reducer = d.get<int>(CUDNN_ATTR_REDUCTION_OPERATOR, -1);
+	REFUSE_IF(reducer < 0 || reducer > CUDNN_REDUCE_TENSOR_MUL_NO_ZEROS, BAD_PARAM);
+	REFUSE_IF(reducer > CUDNN_REDUCE_TENSOR_AMAX, NOT_SUPPORTED);
+	d.node.kind = Node::Kind::reduction;
+	d.node.reducer = static_cast<cudnnReduceTensorOp_t>(reducer);
+	d.node.compute = d.get(CUDNN_ATTR_REDUCTION_COMP_TYPE, CUDNN_DATA_FLOAT);
+	d.node.hasSecond = false;
+	return success;
+}
+
+Status finishReduction(Descriptor &d)
+{
+	d.edges.clear();
+	const Copy description = d.link(CUDNN_ATTR_OPERATION_REDUCTION_DESC);
+	const Edge *x = edgeOf(d, CUDNN_ATTR_OPERATION_REDUCTION_XDESC),
+	           *y = edgeOf(d, CUDNN_ATTR_OPERATION_REDUCTION_YDESC);
+	REFUSE_IF(!x || !y || x->tensor.rank != y->tensor.rank, BAD_PARAM);
+	for (int i = 0; i < x->tensor.rank; ++i)
+		REFUSE_IF(y->tensor.dims[i] > x->tensor.dims[i], BAD_PARAM);
+	if (description)
+		d.node = description->node;
+	d.node.first = d.node.second = x->uid;
+	d.node.result = y->uid;
+	return success;
+}
+
+Status finishConcatenation(Descriptor &d)
+{
+	d.edges.clear();
+	const auto axis = d.get<int64_t>(CUDNN_ATTR_OPERATION_CONCAT_AXIS, -1),
+	           inPlace = d.get<int64_t>(CUDNN_ATTR_OPERATION_CONCAT_INPLACE_INDEX, -1);
+	REFUSE_IF(axis < 0 || !d.has(CUDNN_ATTR_OPERATION_CONCAT_INPUT_DESCS), BAD_PARAM);
+	const auto &inputs = d.values.at(CUDNN_ATTR_OPERATION_CONCAT_INPUT_DESCS).copies;
+	REFUSE_IF(inPlace < -1 || inPlace >= static_cast<int64_t>(inputs.size()), BAD_PARAM);
+	for (const Copy &input : inputs) {
+		REFUSE_IF(input->type != CUDNN_BACKEND_TENSOR_DESCRIPTOR || !input->isFinalized, BAD_PARAM);
+		d.edges.push_back(input->edges[0]);
+		d.node.inputs.push_back(input->edges[0].uid);
+	}
+	const int rank = d.edges[0].tensor.rank;
+	REFUSE_IF(axis >= rank, BAD_PARAM);
+	int64_t length = 0;
+	for (const Edge &edge : d.edges) {
+		REFUSE_IF(edge.tensor.rank != rank, BAD_PARAM);
+		length += edge.tensor.dims[axis];
+	}
+	const Edge *y = edgeOf(d, CUDNN_ATTR_OPERATION_CONCAT_OUTPUT_DESC);
+	REFUSE_IF(!y, BAD_PARAM);
+	if (y->tensor.rank != rank) // accepted by the real library too
+		return success;
+	for (const Copy &input : inputs)
+		for (int i = 0; i < rank; ++i)
+			REFUSE_IF(y->tensor.dims[i] != (i == axis ? length : input->edges[0].tensor.dims[i]), BAD_PARAM);
+	d.node.kind = Node::Kind::concatenation;
+	d.node.dimension = axis;
+	d.node.inPlace = inPlace;
+	d.node.result = y->uid;
+	return success;
+}
+
 Status finishGraph(Descriptor &d)
 {
 	REFUSE_IF(!d.has(CUDNN_ATTR_OPERATIONGRAPH_OPS), BAD_PARAM);
@@ -265,14 +328,35 @@ Copy engineOf(const std::shared_ptr<const Graph> &graph, int version, const Json
 	return engine;
 }
 
+// Pre-compiled tensor core engines want NHWC and turn around what is not.
+size_t workspaceOf(const Graph &graph, const Engine &engine)
+{
+	if (engine.isRuntimeCompiled() || !engine.usesTensorCores())
+		return 0;
+	size_t bytes = engine.tile ? 1048771 : 131; // as many of the real library's ask for, which differ by their knobs
+	for (const auto &[uid, edge] : graph.edges)
+		if (!edge.isVirtual && edge.tensor.rank > 3 && edge.tensor.strides[1] != 1)
+			bytes += static_cast<size_t>(edge.tensor.count()) * dnn::sizeOf(edge.tensor.type);
+	return bytes;
+}
+
+// Sets the engine with a tile, and the workspace that a plan of both needs.
+void configure(Descriptor &config, const Copy &engine, int64_t tile)
+{
+	config.engine = engine->engine;
+	config.engine.tile = tile;
+	config.values[CUDNN_ATTR_ENGINECFG_ENGINE] = {CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, {}, {engine}};
+	config.put<int64_t>(CUDNN_ATTR_ENGINECFG_WORKSPACE_SIZE, CUDNN_TYPE_INT64,
+	                    {static_cast<int64_t>(workspaceOf(*engine->graph, config.engine))});
+}
+
 // An engine with a tile, as the heuristics list it.
 Copy configOf(const Copy &engine, int64_t tile)
 {
 	auto config = std::make_shared<Descriptor>();
 	config->type = CUDNN_BACKEND_ENGINECFG_DESCRIPTOR;
 	config->isFinalized = true;
-	config->engine.tile = tile;
-	config->values[CUDNN_ATTR_ENGINECFG_ENGINE] = {CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, {}, {engine}};
+	configure(*config, engine, tile);
 	return config;
 }
 
@@ -331,26 +415,16 @@ Status finishConfig(Descriptor &d)
 	const Copy engine = d.link(CUDNN_ATTR_ENGINECFG_ENGINE);
 	REFUSE_IF(!engine, BAD_PARAM);
 	REFUSE_IF(!engine->isFinalized, BAD_PARAM_NOT_FINALIZED);
+	int64_t tile = 0;
 	if (d.has(CUDNN_ATTR_ENGINECFG_KNOB_CHOICES))
 		for (const Copy &choice : d.values.at(CUDNN_ATTR_ENGINECFG_KNOB_CHOICES).copies) {
-			d.engine.tile = choice->get<int64_t>(CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE, -1);
-			REFUSE_IF(choice->get<int>(CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE, -1) != CUDNN_KNOB_TYPE_TILE_SIZE ||
-			              d.engine.tile < 0 || d.engine.tile >= engine->engine.tileCount(),
+			tile = choice->get<int64_t>(CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE, -1);
+			REFUSE_IF(choice->get<int>(CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE, -1) != CUDNN_KNOB_TYPE_TILE_SIZE || tile < 0 ||
+			              tile >= engine->engine.tileCount(),
 			          NOT_SUPPORTED);
 		}
+	configure(d, engine, tile);
 	return success;
-}
-
-// Pre-compiled tensor core engines want NHWC and turn around what is not.
-size_t workspaceOf(const Graph &graph, const Engine &engine)
-{
-	if (engine.isRuntimeCompiled() || !engine.usesTensorCores())
-		return 0;
-	size_t bytes = engine.tile ? 1048771 : 131; // as many of the real library's ask for, which differ by their knobs
-	for (const auto &[uid, edge] : graph.edges)
-		if (!edge.isVirtual && edge.tensor.rank > 3 && edge.tensor.strides[1] != 1)
-			bytes += static_cast<size_t>(edge.tensor.count()) * dnn::sizeOf(edge.tensor.type);
-	return bytes;
 }
 
 Status finishPlan(Descriptor &d)
@@ -453,6 +527,12 @@ Status finish(Descriptor &d)
 		return finishProduct(d);
 	case CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR:
 		return finishElements(d);
+	case CUDNN_BACKEND_OPERATION_CONCAT_DESCRIPTOR:
+		return finishConcatenation(d);
+	case CUDNN_BACKEND_REDUCTION_DESCRIPTOR:
+		return finishReducer(d);
+	case CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR:
+		return finishReduction(d);
 	case CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR:
 		return finishGraph(d);
 	case CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR:

@@ -24,6 +24,9 @@ constexpr Name<cudnnPointwiseMode_t> modeNames[] = {
                 NAMED(CUDNN_POINTWISE_GELU_FWD) NAMED(CUDNN_POINTWISE_GELU_APPROX_TANH_FWD)
                     NAMED(CUDNN_POINTWISE_ELU_FWD) NAMED(CUDNN_POINTWISE_SWISH_FWD) NAMED(CUDNN_POINTWISE_SOFTPLUS_FWD)
                         NAMED(CUDNN_POINTWISE_RELU_BWD)};
+constexpr Name<cudnnReduceTensorOp_t> reducerNames[] = {
+    NAMED(CUDNN_REDUCE_TENSOR_ADD) NAMED(CUDNN_REDUCE_TENSOR_MUL) NAMED(CUDNN_REDUCE_TENSOR_MIN)
+        NAMED(CUDNN_REDUCE_TENSOR_MAX) NAMED(CUDNN_REDUCE_TENSOR_AMAX)};
 #undef NAMED
 constexpr Name<Direction> operationNames[] = {
     {Direction::forward, "CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR"},
@@ -31,6 +34,8 @@ constexpr Name<Direction> operationNames[] = {
     {Direction::backwardFilter, "CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR"}};
 constexpr char elementsName[] = "CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR";
 constexpr char productName[] = "CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR";
+constexpr char concatenationName[] = "CUDNN_BACKEND_OPERATION_CONCAT_DESCRIPTOR";
+constexpr char reductionName[] = "CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR";
 constexpr char flippedName[] = "CUDNN_CONVOLUTION", straightName[] = "CUDNN_CROSS_CORRELATION";
 
 template <typename T, size_t count>
@@ -75,6 +80,8 @@ std::vector<Roles> rolesOf(const Node &node)
 		if (node.convolution.direction == Direction::backwardData)
 			return {{"dX", &Node::result}, {"W", &Node::first}, {"dY", &Node::second}};
 		return {{"X", &Node::first}, {"dW", &Node::result}, {"dY", &Node::second}};
+	case Node::Kind::concatenation:
+		return {{"outputDesc", &Node::result}};
 	default:
 		if (node.mode == CUDNN_POINTWISE_RELU_BWD)
 			return {{"X", &Node::second}, {"dX", &Node::result}, {"dY", &Node::first}};
@@ -123,6 +130,19 @@ Json jsonOf(const Node &node)
 		json["operation"] = productName;
 		json["mathPrec"] = nameOf(typeNames, node.compute);
 		break;
+	case Node::Kind::concatenation:
+		json["operation"] = concatenationName;
+		json["axis"] = node.dimension;
+		json["inplaceIndex"] = node.inPlace;
+		for (const int64_t uid : node.inputs)
+			json["inputDescs"].push_back(std::to_string(uid));
+		break;
+	case Node::Kind::reduction:
+		json["operation"] = reductionName;
+		json["reductionOp"] = nameOf(reducerNames, node.reducer);
+		json["mathPrec"] = nameOf(typeNames, node.compute);
+		json["isDeterministic"] = false;
+		break;
 	default:
 		json["operation"] = elementsName;
 		json["pointwiseMode"] = nameOf(modeNames, node.mode);
@@ -162,6 +182,17 @@ bool read(const Json &json, Node &node)
 			return false;
 	} else if (operation == productName) {
 		node.kind = Node::Kind::product;
+	} else if (operation == concatenationName) {
+		node.kind = Node::Kind::concatenation;
+		node.dimension = json.at("axis");
+		node.inPlace = json.at("inplaceIndex");
+		for (const Json &uid : json.at("inputDescs"))
+			node.inputs.push_back(std::stoll(uid.get<std::string>()));
+	} else if (operation == reductionName) {
+		node.kind = Node::Kind::reduction;
+		node.hasSecond = false;
+		if (!find(reducerNames, json.at("reductionOp"), node.reducer))
+			return false;
 	} else if (operation == elementsName && find(modeNames, json.at("pointwiseMode"), node.mode)) {
 		node.kind = Node::Kind::elements;
 		node.hasSecond = isBinary(node.mode);
@@ -177,7 +208,9 @@ bool read(const Json &json, Node &node)
 	}
 	for (const Roles &role : rolesOf(node))
 		node.*role.uid = std::stoll(json.at(role.name).get<std::string>());
-	return find(typeNames, json.at("mathPrec"), node.compute);
+	if (!node.hasSecond)
+		node.second = node.first;
+	return node.kind == Node::Kind::concatenation || find(typeNames, json.at("mathPrec"), node.compute);
 }
 
 bool isBias(const Tensor &tensor)
@@ -222,11 +255,18 @@ Pattern patternOf(const Graph &graph)
 {
 	const auto isPlain = [](const Node &node) { return node.kind == Node::Kind::elements; };
 	const auto operation = std::find_if_not(graph.nodes.begin(), graph.nodes.end(), isPlain);
-	if (operation == graph.nodes.end() || operation->kind == Node::Kind::opaque ||
+	if (operation == graph.nodes.end())
+		return Pattern::elements;
+	const bool isConvolution = operation->kind == Node::Kind::convolution;
+	if (isConvolution && graph.nodes.size() == 2 && graph.nodes[1].kind == Node::Kind::concatenation)
+		return Pattern::concatenated;
+	if (operation->kind == Node::Kind::reduction && graph.nodes.size() == 1)
+		return Pattern::reduction;
+	if ((!isConvolution && operation->kind != Node::Kind::product) ||
 	    std::find_if_not(operation + 1, graph.nodes.end(), isPlain) != graph.nodes.end())
 		return Pattern::other;
 	if (graph.nodes.size() == 1)
-		return operation->kind == Node::Kind::product ? Pattern::product : Pattern::convolution;
+		return isConvolution ? Pattern::convolution : Pattern::product;
 	if (isBiased(graph))
 		return Pattern::biased;
 	return Pattern::chain;
@@ -234,8 +274,9 @@ Pattern patternOf(const Graph &graph)
 
 const Node &operationOf(const Graph &graph)
 {
-	return *std::find_if(graph.nodes.begin(), graph.nodes.end(),
-	                     [](const Node &node) { return node.kind != Node::Kind::elements; });
+	const auto found = std::find_if(graph.nodes.begin(), graph.nodes.end(),
+	                                [](const Node &node) { return node.kind != Node::Kind::elements; });
+	return found == graph.nodes.end() ? graph.nodes.front() : *found;
 }
 
 std::ptrdiff_t prologueOf(const Graph &graph)
@@ -253,6 +294,9 @@ int64_t engineCountOf(const Graph &graph)
 		return ofDirection[static_cast<int>(graph.nodes[0].convolution.direction)];
 	case Pattern::biased:
 		return 61;
+	case Pattern::elements:
+	case Pattern::reduction:
+		return 3;
 	case Pattern::other:
 		return 0;
 	default:
@@ -276,6 +320,13 @@ bool isBinary(cudnnPointwiseMode_t mode)
 	return mode < CUDNN_POINTWISE_ABS || mode == CUDNN_POINTWISE_RELU_BWD;
 }
 
+std::vector<int64_t> Node::sources() const
+{
+	if (kind == Kind::concatenation)
+		return inputs;
+	return hasSecond ? std::vector{first, second} : std::vector{first};
+}
+
 bool arrange(Graph &graph)
 {
 	std::set<int64_t> unwritten;
@@ -285,7 +336,8 @@ bool arrange(Graph &graph)
 	std::vector<Node> ordered;
 	while (!graph.nodes.empty()) {
 		const auto next = std::find_if(graph.nodes.begin(), graph.nodes.end(), [&](const Node &node) {
-			return !unwritten.count(node.first) && !(node.hasSecond && unwritten.count(node.second));
+			const auto sources = node.sources();
+			return std::none_of(sources.begin(), sources.end(), [&](int64_t uid) { return unwritten.count(uid) != 0; });
 		});
 		if (next == graph.nodes.end())
 			return false;
@@ -308,6 +360,9 @@ Json jsonOf(const Graph &graph)
 			return "CONV_ADD_BIAS_ACT";
 		case Pattern::product:
 			return "BLAS_MATMUL";
+		case Pattern::elements:
+		case Pattern::reduction:
+			return "GENERIC_POINTWISE_FUSION";
 		default:
 			return operationOf(graph).kind == Node::Kind::product ? "BLAS_MATMUL" : "GENERIC_CONV_FUSION";
 		}
@@ -347,9 +402,11 @@ try {
 	}
 	for (const Json &one : json.at("nodes")) {
 		Node node;
-		if (!read(one, node) || !graph->edges.count(node.first) || !graph->edges.count(node.result) ||
-		    (node.hasSecond && !graph->edges.count(node.second)))
+		if (!read(one, node) || !graph->edges.count(node.result))
 			return nullptr;
+		for (const int64_t uid : node.sources())
+			if (!graph->edges.count(uid))
+				return nullptr;
 		graph->nodes.push_back(node);
 	}
 	return arrange(*graph) ? graph : nullptr;

@@ -26,7 +26,7 @@ struct Edge {
 };
 
 struct Node {
-	enum class Kind { convolution, product, elements, opaque }; // opaque: no engine knows it
+	enum class Kind { convolution, product, elements, concatenation, reduction, opaque }; // opaque: no engine knows it
 	Kind kind = Kind::opaque;
 	dnn::Convolution convolution;
 	cudnnPointwiseMode_t mode = CUDNN_POINTWISE_ADD;
@@ -37,6 +37,11 @@ struct Node {
 	int64_t first = 0, second = 0,
 	        result = 0; // uids; of a convolution in the order of dnn::convolve, of RELU_BWD dy and x
 	bool hasSecond = true;
+	std::vector<int64_t> inputs;         // uids, of a concatenation
+	int64_t dimension = 0, inPlace = -1; // of a concatenation: the input of this number stands in the result already
+	cudnnReduceTensorOp_t reducer = CUDNN_REDUCE_TENSOR_ADD;
+
+	std::vector<int64_t> sources() const; // uids of what it reads
 };
 
 struct Graph {
@@ -46,10 +51,10 @@ struct Graph {
 	const Tensor &tensor(int64_t uid) const { return edges.at(uid).tensor; }
 };
 
-enum class Pattern { convolution, biased, chain, product, other };
+enum class Pattern { convolution, biased, chain, concatenated, product, elements, reduction, other };
 // Convolution + residual + bias + activation has its own engines; all other chains share theirs.
 Pattern patternOf(const Graph &graph);
-// The convolution or the product; all other nodes work on elements.
+// The convolution, product or reduction; the first node of a graph that has none.
 const Node &operationOf(const Graph &graph);
 // Number of nodes before it if it reads their results, else 0.
 std::ptrdiff_t prologueOf(const Graph &graph);

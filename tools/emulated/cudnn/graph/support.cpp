@@ -27,6 +27,7 @@ enum Trait {
 	stride,
 	filter,
 	image,
+	axis,
 	traitCount
 };
 using Traits = std::array<int, traitCount>;
@@ -75,10 +76,23 @@ struct Shape {
 	int64_t n = 32, c = 64, k = 64, h = 28, r = 3, groups = 1;
 };
 
+// Pointwise nodes alone, and reductions.
+bool isWithoutOperation(const Subject &subject)
+{
+	return subject.operation == "pw" || subject.operation == "red";
+}
+
+// Which dimensions of an image a reduction keeps.
+enum Kept { nothing, channels, allButChannels, anotherChoice };
+
 void describe(const Shape &shape, Subject &subject)
 {
 	Traits &traits = subject.traits;
 	subject.sizes = {shape.n, shape.c, shape.k, shape.h, shape.r, shape.groups};
+	if (isWithoutOperation(subject)) {
+		traits[groups] = shape.c == 1;
+		return;
+	}
 	traits[first] = granularity(shape.c);
 	traits[second] = granularity(shape.k);
 	constexpr int depthwise = 1, small = 2, few = 16; // channels of a group
@@ -129,6 +143,12 @@ Row rowOf(const char *words, std::initializer_list<const char *> engines)
 		Traits &traits = subject.traits;
 		if (name == "pro")
 			row.hasPrologue = true;
+		else if (name == "axis")
+			traits[axis] = static_cast<int>(number) == 1 ? 0 : static_cast<int>(number) + 1;
+		else if (name == "keep")
+			traits[filter] = value == "c" ? channels : value == "nhw" || value == "nh" ? allButChannels : anotherChoice;
+		else if (name == "op")
+			subject.chain = static_cast<int>(number);
 		else if (name == "cast")
 			subject.chain = static_cast<int>(number);
 		else if (name == "lay")
@@ -154,6 +174,8 @@ Row rowOf(const char *words, std::initializer_list<const char *> engines)
 	}
 	if (subject.win.empty())
 		subject.win = subject.in;
+	if (subject.operation == "pw")
+		subject.chain = 0;
 	if (subject.operation == "mm")
 		describe(m, n, k, batch, subject);
 	else
@@ -212,6 +234,9 @@ bool isForward(const Node &node)
 
 int chainOf(const Graph &graph)
 {
+	constexpr int concatenation = 16;
+	if (patternOf(graph) == Pattern::concatenated)
+		return concatenation;
 	const std::vector<Node> nodes(graph.nodes.begin() + prologueOf(graph), graph.nodes.end());
 	if (nodes.size() == 1)
 		return 0;
@@ -249,9 +274,25 @@ bool isBiasScaled(const Graph &graph)
 	return patternOf(graph) == Pattern::biased && isScaled(*(graph.nodes.end() - 1 - activations));
 }
 
+// A reduction keeps whole dimensions. A concatenation reads what a convolution or a gradient of its data writes.
+bool isReduced(const Graph &graph, const Node &node)
+{
+	const Tensor &x = graph.tensor(node.first), &y = graph.tensor(node.result);
+	return std::mismatch(x.dims, x.dims + x.rank, y.dims, [](int64_t from, int64_t to) {
+		       return to == 1 || to == from;
+	       }).first == x.dims + x.rank;
+}
+bool isConcatenated(const Node &operation, const Node &node)
+{
+	const auto count = std::count(node.inputs.begin(), node.inputs.end(), operation.result);
+	return count == 1 && operation.convolution.direction != Direction::backwardFilter;
+}
+
 bool isServed(const Graph &graph)
 {
-	if (patternOf(graph) == Pattern::other)
+	const Pattern pattern = patternOf(graph);
+	if (pattern == Pattern::other || (pattern == Pattern::reduction && !isReduced(graph, graph.nodes[0])) ||
+	    (pattern == Pattern::concatenated && !isConcatenated(graph.nodes[0], graph.nodes[1])))
 		return false;
 	const Node &operation = operationOf(graph);
 	for (const auto &[uid, edge] : graph.edges) {
@@ -266,6 +307,40 @@ bool isServed(const Graph &graph)
 	return true;
 }
 
+// The engines of rank 3 want rows, of other ranks channels last.
+bool isInOrder(const Tensor &tensor)
+{
+	return tensor.rank == 3 ? tensor.strides[2] != 1 : tensor.rank < 2 || isChannelsLast(tensor);
+}
+
+void describeImage(const Graph &graph, Pattern pattern, Subject &subject)
+{
+	const Tensor &x = graph.tensor(graph.nodes.front().first), &y = graph.tensor(graph.nodes.back().result);
+	Traits &traits = subject.traits;
+	subject.operation = pattern == Pattern::elements ? "pw" : "red";
+	subject.win = subject.in;
+	if (pattern == Pattern::elements) {
+		for (const auto &[uid, edge] : graph.edges)
+			if (edge.tensor.hasSameDims(y) && !isInOrder(edge.tensor))
+				traits[layout] |= uid == graph.nodes.back().result ? 1 : layoutCode("ccn");
+	} else {
+		traits[layout] = isInOrder(x) ? 0 : layoutCode("ccc");
+		subject.chain = graph.nodes[0].reducer;
+		int kept = 0, rest = 0; // a bit for each dimension of more than one element; rest: but the channels
+		for (int i = 0; i < x.rank; ++i) {
+			kept |= (y.dims[i] > 1) << i;
+			rest |= (i != 1 && x.dims[i] > 1) << i;
+		}
+		constexpr int channel = 2;
+		traits[filter] = kept == 0         ? nothing
+		                 : kept == channel ? channels
+		                 : kept == rest    ? allButChannels
+		                                   : anotherChoice;
+	}
+	traits[spatial] = x.rank < 3 || x.rank == 4 ? 0 : x.rank - 2;
+	describe({x.dims[0], x.rank > 1 ? x.dims[1] : 1, 0, x.rank > 2 ? x.dims[2] : 1, 0, 1}, subject);
+}
+
 Subject subjectOf(const Graph &graph)
 {
 	Subject subject;
@@ -276,6 +351,10 @@ Subject subjectOf(const Graph &graph)
 	subject.win = wordOf(two.type);
 	subject.out = wordOf(out.type);
 	subject.compute = wordOf(operation.compute);
+	if (const Pattern pattern = patternOf(graph); pattern == Pattern::elements || pattern == Pattern::reduction) {
+		describeImage(graph, pattern, subject);
+		return subject;
+	}
 	subject.chain = chainOf(graph);
 	Traits &traits = subject.traits;
 	int64_t least = 16;
@@ -309,6 +388,8 @@ Subject subjectOf(const Graph &graph)
 	traits[alpha] = operation.alpha != 1 || isBiasScaled(graph);
 	traits[beta] = operation.beta != 0;
 	traits[dilation] = std::any_of(c.dilation, c.dilation + c.spatial, [](int64_t one) { return one > 1; });
+	if (subject.chain == 16 && graph.nodes.back().dimension != 1)
+		traits[axis] = static_cast<int>(graph.nodes.back().dimension) + 1;
 	traits[stride] = std::any_of(c.stride, c.stride + c.spatial, [](int64_t one) { return one > 1; });
 	describe({x.dims[0], x.dims[1], y.dims[1], x.dims[2], *std::max_element(w.dims + 2, w.dims + w.rank), c.groups},
 	         subject);
@@ -322,7 +403,15 @@ std::vector<Subject> familiesOf(const Subject &subject)
 	std::vector<Subject> families{subject};
 	Subject other = subject;
 	const bool isBiased = subject.operation == "fwd" && (subject.chain == 8 || subject.chain == 14);
-	if (subject.chain > 1 && !(subject.operation == "fwd" && subject.chain == 7)) {
+	if (isWithoutOperation(subject)) { // MIN, MAX and AMAX as ADD, other types as fp32
+		if (subject.chain != CUDNN_REDUCE_TENSOR_MUL)
+			other.chain = CUDNN_REDUCE_TENSOR_ADD;
+		families.push_back(other);
+		other.in = other.win = other.out = "f32";
+		families.push_back(other);
+		return families;
+	}
+	if (subject.chain > 1 && subject.chain != 16 && !(subject.operation == "fwd" && subject.chain == 7)) {
 		other.chain = isBiased ? 7 : 1;
 		families.push_back(other);
 	}
@@ -417,10 +506,12 @@ std::vector<Engine> unknown(const Graph &graph)
 	std::string names;
 	for (const Node &node : graph.nodes)
 		names += (names.empty() ? "" : ", ") +
-		         (node.kind == Node::Kind::convolution ? directions[static_cast<int>(node.convolution.direction)]
-		          : node.kind == Node::Kind::product   ? "matrix product"
-		          : node.kind == Node::Kind::elements  ? "pointwise " + std::to_string(node.mode)
-		                                               : std::string("other operation"));
+		         (node.kind == Node::Kind::convolution     ? directions[static_cast<int>(node.convolution.direction)]
+		          : node.kind == Node::Kind::product       ? "matrix product"
+		          : node.kind == Node::Kind::elements      ? "pointwise " + std::to_string(node.mode)
+		          : node.kind == Node::Kind::concatenation ? "concatenation"
+		          : node.kind == Node::Kind::reduction     ? "reduction " + std::to_string(node.reducer)
+		                                                   : std::string("other operation"));
 	emulated::missing(("the cuDNN graph (" + names + ")").c_str());
 	return {};
 }
