@@ -286,8 +286,8 @@ static Obstacle obstacleOf(const GraphCall &call, const PlanFacts &facts, const 
 			return Obstacle::bad_argument;
 	}
 	for (int64_t i = 0; i < pack.count; i++)
-		if (pack.find(pack.uids[i]) != &pack.pointers[i] || !tensorOf(facts.graph->graph, pack.uids[i]))
-			return Obstacle::bad_argument; // named twice: which one counts is the vendor's secret; or of no tensor
+		if (pack.find(pack.uids[i]) != &pack.pointers[i])
+			return Obstacle::bad_argument; // named twice: only the vendor knows which one counts
 	return Obstacle::none;
 }
 

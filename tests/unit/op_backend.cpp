@@ -199,7 +199,13 @@ TEST_CASE("what keeps one execution")
 	set(pack, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, {256, 512, 768});
 	set(pack, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, {'1', '2', 'x'});
 	CHECK(described(plan, pack).obstacle == Obstacle::bad_argument);
+	set(pack, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, {'1', '2', 'y', 'q'}); // the vendor ignores a tensor of no node
+	set(pack, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, {256, 512, 768, 1024});
+	CHECK(described(plan, pack).obstacle == Obstacle::none);
+	set(pack, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, {'1', '2', 'y', 'y'});
+	CHECK(described(plan, pack).obstacle == Obstacle::bad_argument);
 	set(pack, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, {'1', '2', 'y'});
+	set(pack, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, {256, 512, 768});
 	CHECK(described(plan, pack).obstacle == Obstacle::none);
 	set(pack, CUDNN_ATTR_VARIANT_PACK_OVERRIDE_UNIQUE_IDS, {'1'});
 	CHECK(described(plan, pack).obstacle == Obstacle::unsupported);
