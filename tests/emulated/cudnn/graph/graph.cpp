@@ -399,8 +399,7 @@ Descriptor planOf(Client &client, cudnnHandle_t handle, const std::vector<char> 
 	return one;
 }
 
-// Runs the first plan of a graph that has none but runtime engines, and a plan of its text. `check` looks at the
-// results of each.
+// Runs the first plan of a graph that needs no workspace, then a plan made from its text. `check` examines each result.
 void execute(Dnn &dnn, Client &client, const std::vector<Descriptor> &nodes,
              const std::vector<std::pair<int64_t, void *>> &pointers, const std::function<void()> &check)
 {
@@ -432,7 +431,7 @@ TEST_CASE("results of convolutions and gradients are concatenated with other ten
 				CAPTURE(type, isForward, inPlace);
 				Dnn dnn;
 				Client client;
-				// 1x1: sums over the channels of either side. The gradient's filter is read the other way.
+				// 1x1: sums over the channels of either side. The gradient reads the filter transposed.
 				const int length = isForward ? filters : channels, terms = isForward ? channels : filters;
 				Numbers x(type, Layout::nhwc, {2, terms, 2, 3}, gaussian(1)),
 				    w(type, Layout::nhwc, {filters, channels, 1, 1}, gaussian(2)),
@@ -782,11 +781,11 @@ TEST_CASE("what a variant pack must hold")
 	CHECK(with(0, {1, small.x.device + 4}, workspace) == CUDNN_STATUS_BAD_PARAM_MISALIGNED_POINTER);
 	CHECK(with(9, {}, nullptr) == CUDNN_STATUS_BAD_PARAM_NULL_POINTER);
 	auto pointers = small.pointers;
-	pointers.emplace_back(5, small.x.device); // of no tensor of the graph
+	pointers.emplace_back(5, small.x.device); // names no tensor of the graph
 	OK(cudnnBackendExecute(small.dnn, plan, client.pack(pointers, workspace)));
 	Small chain(true);
 	pointers = chain.pointers;
-	pointers.emplace_back(9, chain.x.device); // of a virtual tensor
+	pointers.emplace_back(9, chain.x.device); // names a virtual tensor
 	OK(cudnnBackendExecute(chain.dnn, chain.client.plan(chain.dnn, chain.configs[0]),
 	                       chain.client.pack(pointers, nullptr)));
 	CHECK(chain.first() == 16);

@@ -469,7 +469,7 @@ void concatenations()
 	one("of other dimensions", {both({first, tensor(2, {2, 4, 8, 7})})});
 	one("of another rank", {both({first, tensor(2, {2, 4, 8})})});
 	one("to another rank", {{output, tensor(3, {2, 10, 8})}});
-	one("of an open tensor", {both({first, make(tensorType)})});
+	one("with an open tensor", {both({first, make(tensorType)})});
 	one("of another type", {both({first, tensor(2, {2, 4, 8, 8}, false, CUDNN_DATA_HALF)})});
 }
 

@@ -189,7 +189,7 @@ struct Run {
 		const auto axis = static_cast<int>(node.dimension);
 		const auto behind = static_cast<size_t>(result.countFrom(axis + 1)),
 		           row = static_cast<size_t>(result.countFrom(axis));
-		size_t begin = 0; // of the input in each row
+		size_t begin = 0; // where the input begins in each row
 		for (size_t i = 0; i < node.inputs.size(); ++i) {
 			const auto length = static_cast<size_t>(graph().tensor(node.inputs[i]).dims[axis]) * behind;
 			const bool isThere = static_cast<int64_t>(i) == node.inPlace && !graph().edges.at(node.inputs[i]).isVirtual;

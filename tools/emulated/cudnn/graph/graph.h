@@ -37,8 +37,9 @@ struct Node {
 	int64_t first = 0, second = 0,
 	        result = 0; // uids; of a convolution in the order of dnn::convolve, of RELU_BWD dy and x
 	bool hasSecond = true;
-	std::vector<int64_t> inputs;         // uids, of a concatenation
-	int64_t dimension = 0, inPlace = -1; // of a concatenation: the input of this number stands in the result already
+	std::vector<int64_t> inputs; // uids, of a concatenation
+	int64_t dimension = 0;       // in which they are concatenated
+	int64_t inPlace = -1;        // index of the input that is a part of the result already, -1: none is
 	cudnnReduceTensorOp_t reducer = CUDNN_REDUCE_TENSOR_ADD;
 
 	std::vector<int64_t> sources() const; // uids of what it reads

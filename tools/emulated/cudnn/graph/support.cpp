@@ -82,7 +82,7 @@ bool isWithoutOperation(const Subject &subject)
 	return subject.operation == "pw" || subject.operation == "red";
 }
 
-// Which dimensions of an image a reduction keeps.
+// The dimensions of an image that a reduction keeps.
 enum Kept { nothing, channels, allButChannels, anotherChoice };
 
 void describe(const Shape &shape, Subject &subject)
