@@ -150,7 +150,7 @@ def main(include, arguments, output, *tables):
           *(f'\t{{"{name}", op::Library::{library}, op::Dtype::{dtype}, op::Obstacle::{obstacle}, {arrays}, op::Kind::{kind}}},'
             for name, library, dtype, obstacle, arrays, kind in rows),
           "};", "} // namespace autoamp::entry")
-    write("entries_core.cpp", *(f"#include <{header}>" for header in headers), '#include "src/entry/intercept.h"',
+    write("entries_core.cpp", *(f"#include <{header}>" for header in headers), '#include "src/call/wrapper.h"',
           "namespace autoamp::entry::doors {", "namespace {", "using op::Integers;", *doors, "", "void *const all[] = {",
           *(f"\treinterpret_cast<void *>({row[0]})," for row in rows), "};", "} // namespace",
           "} // namespace autoamp::entry::doors",

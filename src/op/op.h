@@ -87,6 +87,11 @@ inline bool isRecurrent(Kind kind)
 }
 
 enum class Transpose : uint8_t { none, transposed, conjugate };
+inline char letter(Transpose transpose)
+{
+	const auto index = static_cast<unsigned>(transpose); // as the application gave it: perhaps none of these
+	return index < 3 ? "NTC"[index] : '?';
+}
 
 // The reason of a call that is never lowered, whatever the policy is, as far as its arguments show it. `none`: the
 // policy decides. The names are reasons (docs/report-json.md); policy::Reason has the same ones.

@@ -173,7 +173,6 @@ ParsedOptions parseOptions(const char *const *environment, std::span<const char 
 // user's configuration lies. `program`: as %e of a trace's name; empty: not known.
 ParsedOptions configure(const char *const *environment, std::span<const char *const> entries,
                         const std::string &program);
-std::string configFolder(const char *const *environment); // with a / behind it; empty: not known
 
 // What a region changes of the options around it. Lists are united; what one names leaves the other that it was on.
 // Level O0 of the environment stays. `name`: a variable's.
@@ -181,19 +180,5 @@ struct Change {
 	std::string_view name, value;
 };
 ParsedOptions changed(const Options &around, std::span<const Change> changes, std::span<const char *const> entries);
-
-// This process's environment, and one value of an environment (null: unset). For everything else that the library asks
-// of it (XDG folders, ranks, %q{VAR}).
-const char *const *processEnvironment();
-const char *environmentValue(const char *const *environment, std::string_view name);
-
-// The candidate with the smallest edit distance; null without candidates.
-std::string_view nearestName(std::string_view name, std::span<const std::string_view> candidates);
-const char *nearestName(std::string_view name, std::span<const char *const> candidates);
-// For the end of an error: "; the nearest is X", or `otherwise` if no candidate is near.
-std::string nearestHint(std::string_view name, std::span<const std::string_view> candidates,
-                        std::string_view otherwise = {});
-std::string nearestHint(std::string_view name, std::span<const char *const> candidates,
-                        std::string_view otherwise = {});
 
 } // namespace autoamp::policy

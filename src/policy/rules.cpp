@@ -2,7 +2,7 @@
 
 #include "src/policy/glob.h"
 #include "src/policy/lists.h"
-#include "src/policy/options.h"
+#include "src/policy/nearest.h"
 
 #include <algorithm>
 #include <charconv>

@@ -5,9 +5,10 @@
 #include "src/base/clock.h"
 #include "src/base/hash.h"
 #include "src/base/own_work.h"
+#include "src/reroute/capture.h"
 #include "src/reroute/context.h"
 #include "src/reroute/dnn_plan.h"
-#include "src/reroute/gemm.h"
+#include "src/reroute/lowering.h"
 
 namespace autoamp::reroute {
 
@@ -40,17 +41,6 @@ bool launch(const cuda::Driver &driver, CUkern_st *kernel, unsigned blocks, cuda
 	// The driver takes a CUkernel where a CUfunction is wanted: it is the kernel of the current context.
 	return driver.cuLaunchKernel(reinterpret_cast<CUfunc_st *>(kernel), blocks, 1, 1, kernels::blockSize, 1, 1, 0,
 	                             stream, arguments, nullptr) == 0;
-}
-
-enum class Capture { no, yes, forbidden };
-
-inline Capture captureOf(const cuda::Driver &driver, cuda::Stream stream)
-{
-	int status = 0;
-	// An error here is the legacy stream's while another stream is captured: nothing may be touched.
-	if (driver.cuStreamIsCapturing(stream, &status))
-		return Capture::forbidden;
-	return status == 0 ? Capture::no : status == 1 ? Capture::yes : Capture::forbidden;
 }
 
 // Where the events of this call go.

@@ -4,7 +4,7 @@
 // Invariant: it declines before anything of the application's was written, or it finishes.
 #pragma once
 
-#include "src/reroute/gemm.h"
+#include "src/reroute/lowering.h"
 
 namespace autoamp::reroute {
 

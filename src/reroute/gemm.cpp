@@ -383,12 +383,6 @@ const char *refusalOf(Plan &plan, const op::CublasLt &lt, const op::Op &op, cons
 	return refusal;
 }
 
-bool isCapturing(void *stream)
-{
-	const cuda::Driver *driver = cuda::driver();
-	return driver && captureOf(*driver, static_cast<cuda::Stream>(stream)) == Capture::yes;
-}
-
 Outcome run(const op::Op &op, const policy::Decision &decision, Plan &plan, const Settings &settings,
             const Product &product)
 {

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "src/op/backend.h"
-#include "src/reroute/gemm.h"
+#include "src/reroute/lowering.h"
 
 namespace autoamp::reroute {
 

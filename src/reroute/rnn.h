@@ -5,7 +5,7 @@
 // finishes. A way back from a reserve space in bfloat16, which nobody else can read, fails then.
 #pragma once
 
-#include "src/reroute/gemm.h"
+#include "src/reroute/lowering.h"
 
 namespace autoamp::reroute {
 

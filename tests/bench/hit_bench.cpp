@@ -5,8 +5,8 @@
 // place in the memo. `decide`: what all of it saves.
 #include "inject/autoamp.h"
 #include "inject/entry_table.h"
-#include "src/core/glance.h"
-#include "src/core/subject.h"
+#include "src/call/described_call.h"
+#include "src/call/fast_path.h"
 
 #include <benchmark/benchmark.h>
 #include <dlfcn.h>

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""The fences between the rooms: who may include whom, and where the CUDA headers, dlsym and getenv may be used.
+"""The fences between the rooms: who may include whom, and where the CUDA headers, dlsym and getenv may be used. A unit is
+a header with its source; no units include each other, directly or through others.
 
 usage: fences.py ROOT   (tests/house/fences_test.py gives it small trees that are wrong in each way)
 """
@@ -10,32 +11,36 @@ import sys
 # Room: the rooms and single files that its files may include, itself aside. A file belongs to the room with the longest
 # matching name.
 SEAM = ["inject/autoamp.h", "inject/front.h", "inject/vendors.h"]  # what front and core both know, and the command line tells of
+BELOW_STATE = [f"src/{name}" for name in ("base", "cuda", "op", "policy", "scale", "trace", "reroute")] + SEAM
 ROOMS = {
     "inject": ["src/base"],
     "kernels": [],
-    "src": ["src/op", "src/policy", "src/reroute", "src/trace", "src/core"],  # dispatch, the one-screen story
     "src/base": [],
     "src/cuda": ["src/base"],
     "src/op": ["src/base", "src/cuda/library.h"],
-    "src/entry": ["src/op", "src/core", "src/dispatch.h", *SEAM],
     "src/policy": ["src/op", "src/base"],
     "src/scale": ["src/op", "src/base", "src/cuda", "kernels/cast.h"],
     "src/trace": ["src/op", "src/base"],
     "src/reroute": ["src/op", "src/policy", "src/scale", "kernels", "src/cuda", "src/base"],
-    "src/core": ["src/dispatch.h", *SEAM]
-    + [f"src/{name}" for name in ("base", "cuda", "op", "policy", "scale", "trace", "reroute")],
+    # The core proper: each includes those above it.
+    "src/state": BELOW_STATE,
+    "src/place": [*BELOW_STATE, "src/state"],
+    "src/site": [*BELOW_STATE, "src/state", "src/place"],
+    "src/life": [*BELOW_STATE, "src/state", "src/place", "src/site"],
+    "src/call": [*BELOW_STATE, "src/state", "src/place", "src/site", "src/life"],
     "tools": ["src/trace", "src/policy", "src/op", "src/base", *SEAM],
     "tools/demo": [],
     "tools/emulated": [],
     "tools/emulated/plugins": ["tools/emulated", "kernels"],  # the project's kernels as host functions
 }
 FREE = ["tests"]
+INCLUDE_FOLDERS = ["tools/emulated", "tools/emulated/device", "tools/emulated/cudart", "tools/emulated/cuda"]  # -I
 
 # What: (pattern in the code, where it may stand).
 USES = {
     "a CUDA library header": (
         r'#\s*include\s*[<"](cublas|cudnn|cuda_runtime)\w*\.h',
-        ["src/entry/", r"src/op/\w+\.cpp", "src/reroute/", "tools/demo/", "tools/emulated/", "tests/"],
+        [r"src/call/wrapper\.h", r"src/op/\w+\.cpp", "src/reroute/", "tools/demo/", "tools/emulated/", "tests/"],
     ),
     "cuda.h": (r'#\s*include\s*[<"]cuda\.h', ["src/cuda/", "tools/emulated/", "tests/"]),
     "cupti.h": (r'#\s*include\s*[<"]cupti', ["src/trace/cupti", "tools/emulated/cupti/", "tests/"]),
@@ -50,6 +55,29 @@ FRONT_GETENV = 2  # the front reads at most two variables
 COMMENTS_AND_STRINGS = re.compile(r'//[^\n]*|/\*.*?\*/|(#\s*include\s*"[^"\n]*")|"(?:\\.|[^"\\\n])*"', re.S)
 
 
+def cycles(includes):
+    """Groups of units that include each other; `includes`: unit -> units. Tarjan's algorithm."""
+    number, low, stack, groups = {}, {}, [], []
+
+    def visit(unit):
+        number[unit] = low[unit] = len(number)
+        stack.append(unit)
+        for other in sorted(includes.get(unit, ())):
+            if other not in number:
+                visit(other)
+            if other in stack:
+                low[unit] = min(low[unit], low[other])
+        if low[unit] == number[unit]:
+            at = stack.index(unit)
+            groups.append(sorted(stack[at:]))
+            del stack[at:]
+
+    for unit in sorted(includes):
+        if unit not in number:
+            visit(unit)
+    return [group for group in groups if len(group) > 1]
+
+
 def room(path):
     return max((name for name in ROOMS if f"{path}/".startswith(f"{name}/")), key=len, default=None)
 
@@ -57,6 +85,7 @@ def room(path):
 def violations(root):
     root = pathlib.Path(root)
     getenv_in_front = 0
+    includes = {}  # unit, a header with its source: the units that it includes
     for top in sorted({name.split("/")[0] for name in ROOMS} | set(FREE)):
         for file in sorted((root / top).rglob("*")):
             if file.suffix not in (".h", ".cpp", ".c", ".cu", ".inc"):
@@ -70,12 +99,18 @@ def violations(root):
                 getenv_in_front += len(re.findall(USES["getenv"][0], code))
             here = room(path)
             for name in re.findall(r'#\s*include\s*"([^"\n]+)"', code):
-                target = next((base / name for base in (root, file.parent) if (base / name).is_file()), None)
+                folders = (root, file.parent, *(root / folder for folder in INCLUDE_FOLDERS))
+                target = next((base / name for base in folders if (base / name).is_file()), None)
                 if target is None or here is None:
                     continue  # generated, or a room that may include everything
                 target = target.resolve().relative_to(root.resolve()).as_posix()
+                unit, other = path.rsplit(".", 1)[0], target.rsplit(".", 1)[0]
+                if unit != other:
+                    includes.setdefault(unit, set()).add(other)
                 if room(target) not in (here, *ROOMS[here]) and target not in ROOMS[here]:
                     yield f"{path}: {here} may not include {name}"
+    for group in cycles(includes):
+        yield f"{', '.join(group)}: include each other"
     if getenv_in_front > FRONT_GETENV:
         yield f"inject: getenv stands in {getenv_in_front} places, {FRONT_GETENV} are allowed"
 

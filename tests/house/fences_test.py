@@ -38,6 +38,13 @@ class Fences(unittest.TestCase):
         self.wrong("tools/emulated/device/a.cpp", '#include "src/base/log.h"\n')
         self.wrong("kernels/cast.cu", '#include "src/op/op.h"\n')
 
+    def test_cycles(self):
+        self.right("src/op/gemm.h", '#include "src/op/op.h"\n')
+        a, b, c = ({f"src/op/{name}": f'#include "src/op/{other}"\n'} for name, other in (("a.cpp", "b.h"), ("b.cpp", "c.h"), ("c.h", "a.h")))
+        empty = {"src/op/a.h": "", "src/op/b.h": ""}
+        self.assertEqual(self.found(**{**empty, "src/op/c.h": "", **a, **b}), [])
+        self.assertEqual(self.found(**{**empty, **a, **b, **c}), ["src/op/a, src/op/b, src/op/c: include each other"])
+
     def test_vendor_headers(self):
         self.right("src/op/gemm.cpp", "#include <cublas_v2.h>\n")
         self.right("src/cuda/driver.h", "#include <cuda.h>\n")

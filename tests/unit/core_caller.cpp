@@ -1,6 +1,6 @@
-#include "src/core/caller.h"
+#include "src/state/caller.h"
 
-#include "src/core/thread.h"
+#include "src/state/thread.h"
 
 #include <catch2/catch.hpp>
 

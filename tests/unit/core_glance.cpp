@@ -1,4 +1,4 @@
-#include "src/core/glance.h"
+#include "src/call/fast_path.h"
 
 #include <catch2/catch.hpp>
 #include <cublas_v2.h>

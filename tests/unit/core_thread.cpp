@@ -1,4 +1,4 @@
-#include "src/core/thread.h"
+#include "src/state/thread.h"
 
 #include <catch2/catch.hpp>
 

@@ -30,6 +30,8 @@ struct ReasonSum : Sum {
 	std::set<std::string> causes; // modes, variables and features behind the reason
 	Sum eligible;                 // the part of it that a lower form exists for
 	bool isLower = false;         // lowered, or would have been
+
+	bool isKept() const { return decision == "kept" || decision == "fallback"; }
 };
 
 struct ScalerSum {

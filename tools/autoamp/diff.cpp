@@ -1,6 +1,8 @@
 #include "tools/autoamp/diff.h"
 
+#include "tools/autoamp/commands.h"
 #include "tools/autoamp/escape.h"
+#include "tools/autoamp/traces.h"
 #include "tools/autoamp/views.h"
 
 #include <map>

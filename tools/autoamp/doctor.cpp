@@ -2,11 +2,12 @@
 #include "tools/autoamp/escape.h"
 
 #include "src/policy/decide.h"
+#include "src/policy/environment.h"
+#include "tools/autoamp/commands.h"
 #include "tools/autoamp/emulation.h"
 #include "tools/autoamp/failure.h"
 #include "tools/autoamp/launch.h"
 #include "tools/autoamp/machine.h"
-#include "tools/autoamp/report.h"
 
 #include <algorithm>
 #include <filesystem>

@@ -1,6 +1,6 @@
 #include "tools/autoamp/emulation.h"
 
-#include "tools/autoamp/report.h"
+#include "tools/autoamp/commands.h"
 
 #include <algorithm>
 #include <filesystem>

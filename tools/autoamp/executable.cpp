@@ -1,5 +1,6 @@
 #include "tools/autoamp/executable.h"
 
+#include "src/policy/environment.h"
 #include "src/policy/options.h"
 
 #include <algorithm>

@@ -6,6 +6,7 @@
 #include "src/op/convolution.h"
 #include "src/op/dnn.h"
 #include "src/policy/decide.h"
+#include "src/policy/nearest.h"
 #include "tools/autoamp/failure.h"
 #include "tools/autoamp/launch.h"
 #include "tools/autoamp/machine.h"

@@ -3,6 +3,7 @@
 #include "tools/autoamp/escape.h"
 
 #include "tools/autoamp/output.h"
+#include "tools/autoamp/traces.h"
 #include "tools/autoamp/views.h"
 
 #include <cerrno>

@@ -1,6 +1,7 @@
 // Parquet: the columns go through a pipe, in batches, to tools/python/autoamp/parquet.py, which has Arrow.
 #include "tools/autoamp/export.h"
 #include "tools/autoamp/launch.h"
+#include "tools/autoamp/traces.h"
 #include "tools/autoamp/views.h"
 
 #include <cstring>

@@ -2,6 +2,7 @@
 // numbers are those of protos/perfetto/trace/*.proto.
 #include "tools/autoamp/escape.h"
 #include "tools/autoamp/export.h"
+#include "tools/autoamp/traces.h"
 
 #include <cmath>
 #include <map>

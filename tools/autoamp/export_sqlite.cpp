@@ -1,6 +1,7 @@
 // An SQLite database; its schema is a contract: docs/export.md.
 #include "tools/autoamp/escape.h"
 #include "tools/autoamp/export.h"
+#include "tools/autoamp/traces.h"
 #include "tools/autoamp/views.h"
 
 #include <optional>

@@ -1,7 +1,9 @@
 // The report as one HTML file: no network, charts as inline SVG, tables that can be sorted. Its size does not grow with
 // the trace: the timeline is drawn from bins, tables end after so many rows.
 #include "tools/autoamp/escape.h"
+#include "tools/autoamp/remarks.h"
 #include "tools/autoamp/timeline.h"
+#include "tools/autoamp/traces.h"
 #include "tools/autoamp/views.h"
 
 #include <array>

@@ -1,4 +1,5 @@
 // The report as JSON, described in docs/report-json.md. Unknown values are null. The rows are those of the views.
+#include "tools/autoamp/traces.h"
 #include "tools/autoamp/views.h"
 
 namespace autoamp::tool {

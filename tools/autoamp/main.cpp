@@ -1,6 +1,9 @@
 // The command line: what was typed becomes options; each command is one function. Main thread.
 // Every error is one line on stderr and an exit status; docs/command-line.md lists the statuses.
+#include "src/policy/environment.h"
+#include "src/policy/nearest.h"
 #include "tools/autoamp/check.h"
+#include "tools/autoamp/commands.h"
 #include "tools/autoamp/diff.h"
 #include "tools/autoamp/doctor.h"
 #include "tools/autoamp/escape.h"

@@ -1,12 +1,14 @@
 // What `autoamp run` says at the end: what was lowered, what was kept and why, where the trace is, what to type next.
 #include "src/trace/tail_name.h"
+#include "tools/autoamp/commands.h"
 #include "tools/autoamp/doctor.h"
 #include "tools/autoamp/escape.h"
 #include "tools/autoamp/machine.h"
 #include "tools/autoamp/recorded.h"
-#include "tools/autoamp/report.h"
+#include "tools/autoamp/remarks.h"
 #include "tools/autoamp/run.h"
 #include "tools/autoamp/text.h"
+#include "tools/autoamp/traces.h"
 
 #include <algorithm>
 #include <filesystem>

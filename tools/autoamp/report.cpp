@@ -1,7 +1,10 @@
 #include "tools/autoamp/report.h"
-#include "tools/autoamp/escape.h"
+#include "tools/autoamp/commands.h"
+#include "tools/autoamp/remarks.h"
 #include "tools/autoamp/text.h"
+#include "tools/autoamp/traces.h"
 #include "tools/autoamp/views.h"
+#include "tools/autoamp/whatif.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -12,119 +15,8 @@
 
 namespace autoamp::tool {
 
-namespace fs = std::filesystem;
-
-std::string invocation = "autoamp";
-
-std::string quoted(const std::string &word)
-{
-	static constexpr const char *plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789%+,-./:=@_";
-	if (!word.empty() && word.find_first_not_of(plain) == std::string::npos)
-		return word;
-	const bool isShown = shown(word) == word;
-	std::string result = isShown ? "'" : "$'"; // $'...' of bash, zsh and ksh: \x1b is that character
-	for (const char c : word) {
-		const auto byte = static_cast<unsigned char>(c);
-		if (isShown)
-			result += c == '\'' ? "'\\''" : std::string(1, c);
-		else if (byte < ' ' || byte >= 127)
-			result += fmt::format("\\x{:02x}", byte);
-		else
-			result += c == '\'' || c == '\\' ? std::string("\\") + c : std::string(1, c);
-	}
-	return result + "'";
-}
-
-std::string here(const std::string &path)
-{
-	std::error_code ignored;
-	const auto relative = fs::path(path).lexically_relative(fs::current_path(ignored)).lexically_normal().string();
-	return relative.empty() || relative.starts_with("..") ? path : relative == "." ? relative : "./" + relative;
-}
-
-namespace {
-
-// The traces of a folder, oldest first.
-std::vector<std::string> tracesIn(const std::string &folder)
-{
-	std::vector<std::pair<fs::file_time_type, std::string>> found;
-	std::error_code error;
-	for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
-		std::error_code gone; // between the listing and here
-		if (entry->path().extension() == ".aat" && entry->is_regular_file(gone))
-			if (const auto time = entry->last_write_time(gone); !gone)
-				found.emplace_back(time, entry->path().string());
-	}
-	std::sort(found.begin(), found.end());
-	std::vector<std::string> paths;
-	for (auto &[time, path] : found)
-		paths.push_back(std::move(path));
-	return paths;
-}
-
-bool isOwn(const std::string &path)
-{
-	struct stat status;
-	return ::stat(path.c_str(), &status) == 0 && status.st_uid == ::geteuid();
-}
-
-// The newest trace that this user owns: in a folder shared with others, their runs are not meant.
-std::string newestTrace(const policy::Options &options)
-{
-	std::string other;
-	for (const std::string &folder : {std::string("."), options.directory}) {
-		const auto paths = folder.empty() ? std::vector<std::string>() : tracesIn(folder);
-		const auto own = std::find_if(paths.rbegin(), paths.rend(), isOwn);
-		if (own != paths.rend())
-			return *own;
-		if (other.empty() && !paths.empty())
-			other = paths.back();
-	}
-	if (!other.empty())
-		fail(Status::wrong, "no trace of this user here; {} belongs to another user: {} report {}", here(other),
-		     invocation, quoted(here(other)));
-	fail(Status::wrong, "no trace (*.aat) here or in {}; make one: {} run -- APP",
-	     options.directory.empty() ? "AUTOAMP_DIR, which is unset" : options.directory, invocation);
-}
-
-} // namespace
-
 const std::vector<std::string> views = {"summary", "ops", "reasons", "kernels", "scaler", "loss", "config"};
 const std::vector<std::string> formats = {"table", "json", "csv", "jsonl", "md", "html"};
-
-Runs gather(const std::vector<std::string> &places, const policy::Options &configuration, Status &status)
-{
-	std::vector<std::string> paths;
-	std::set<std::string> seen;
-	const auto take = [&](const std::string &path) {
-		if (seen.insert(fs::absolute(path).lexically_normal().string()).second)
-			paths.push_back(path);
-	};
-	for (const auto &place : places) {
-		std::error_code error;
-		const bool isFolder = fs::is_directory(place, error);
-		const auto found = isFolder ? tracesIn(place) : trace::family(place);
-		if (isFolder && found.empty())
-			fail(Status::wrong, "{}: no trace (*.aat) in this folder", place);
-		std::for_each(found.begin(), found.end(), take);
-		if (!isFolder)
-			take(place); // if it is missing, opening it says so
-	}
-	if (places.empty())
-		paths.push_back(newestTrace(configuration));
-
-	Runs runs;
-	for (const auto &path : paths) {
-		std::string error;
-		if (auto run = trace::Trace::open(path, error)) {
-			runs.push_back(std::move(*run));
-		} else {
-			complain("autoamp: " + shown(error) + "\n");
-			status = Status::wrong;
-		}
-	}
-	return runs;
-}
 
 Status report(const ReportOptions &options, const policy::Options &configuration, std::span<const char *const> entries)
 {

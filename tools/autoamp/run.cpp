@@ -1,5 +1,6 @@
 #include "tools/autoamp/run.h"
 
+#include "src/policy/environment.h"
 #include "src/trace/naming.h"
 #include "src/trace/reader.h"
 #include "src/trace/tail_name.h"
@@ -7,7 +8,6 @@
 #include "tools/autoamp/failure.h"
 #include "tools/autoamp/machine.h"
 #include "tools/autoamp/refusals.h"
-#include "tools/autoamp/report.h"
 
 #include <algorithm>
 #include <cerrno>

@@ -2,7 +2,8 @@
 // Programs get every field of a row by its name in JSON, people the columns.
 #pragma once
 
-#include "tools/autoamp/report.h"
+#include "tools/autoamp/selection.h"
+#include "tools/autoamp/text.h"
 
 #include <cmath>
 #include <cstdio>

@@ -1,8 +1,11 @@
 // The report as text. The summary fits 80x24 and answers: what ran lower, where fp32 time goes, what it gained, what
 // was kept and why, what the scaler did, and what next.
+#include "tools/autoamp/commands.h"
 #include "tools/autoamp/ending.h"
 #include "tools/autoamp/escape.h"
 #include "tools/autoamp/recorded.h"
+#include "tools/autoamp/remarks.h"
+#include "tools/autoamp/traces.h"
 #include "tools/autoamp/views.h"
 
 #include <algorithm>
@@ -162,17 +165,12 @@ std::string gain(const Account &account)
 	return "gain: unknown to the cost model";
 }
 
-bool isKept(const ReasonSum &reason)
-{
-	return reason.decision == "kept" || reason.decision == "fallback";
-}
-
 // As many reasons as lines are left; the last line says what is not shown.
 std::string whyKept(const Terminal &terminal, const Account &account, size_t width, size_t lines)
 {
 	std::vector<const ReasonSum *> kept;
 	for (const auto &reason : account.reasons)
-		if (isKept(reason) || (reason.decision == "observed" && !reason.isLower))
+		if (reason.isKept() || (reason.decision == "observed" && !reason.isLower))
 			kept.push_back(&reason);
 	if (kept.empty() || lines < 3)
 		return {};
@@ -209,116 +207,6 @@ size_t linesOf(const std::string &text)
 }
 
 } // namespace
-
-std::string describeNotEmulated(const Account &account)
-{
-	if (account.notEmulated.empty())
-		return {};
-	uint64_t launches = 0;
-	for (const auto &[kernel, number] : account.notEmulated)
-		launches += number;
-	return fmt::format("results may be wrong: the emulated device could not run {} ({}), the first: {}; "
-	                   "tools/emulated/README.md explains how to add it",
-	                   plural(account.notEmulated.size(), "kernel"),
-	                   launches ? "launches: " + count(launches) : "refused when looked up",
-	                   demangled(account.notEmulated.begin()->first));
-}
-
-std::vector<std::string> shortages(const Account &account)
-{
-	std::vector<std::string> lines;
-	for (const auto &sum : account.reasons) {
-		const auto reason = reasonOf(sum.reason);
-		if (reason && sum.decision == policy::name(policy::Verdict::lowered) && policy::isShortage(*reason))
-			lines.push_back(fmt::format("not cast, lowered by another strategy: {} ({}); {}", plural(sum.calls, "call"),
-			                            sum.reason, policy::advice(*reason)));
-	}
-	return lines;
-}
-
-std::vector<std::string> scalerWorries(const Account &account)
-{
-	static constexpr struct {
-		const char *kind, *meaning;
-		bool isWorry;
-	} kinds[] = {{"overflow", "float16 overflowed, because scaling is off", true},
-	             {"underflow", "float16 lost small elements that count", true},
-	             {"scale_range", "no power of two brings all values into float16's range", true},
-	             {"nonfinite_input", "the operand had Inf or NaN", true},
-	             {"clamped", "finite values beyond bfloat16's largest were clamped to it", true},
-	             {"rescale", "", false}};
-	std::string totals, worst, measured, rule;
-	for (const auto &kind : kinds)
-		for (const auto &sum : account.scaler) {
-			if (sum.kind != kind.kind || sum.count == 0)
-				continue;
-			totals += fmt::format("{}{} {}", totals.empty() ? "scaling: " : ", ", count(sum.count), sum.kind);
-			if (kind.isWorry && worst.empty())
-				worst = fmt::format("{} at {} ({})", kind.meaning, plural(sum.sites.size(), "site"), sum.example);
-			if (sum.excess >= 0)
-				measured =
-				    fmt::format("scaling: float16 error {:.2g}, {:.0f} rows and {:.0f} columns lost (worst sample)",
-				                sum.excess, sum.lostRows, sum.lostColumns);
-			if (sum.kind == "underflow")
-				rule = fmt::format("scaling: try AUTOAMP_DTYPE=bfloat16, or in a file of AUTOAMP_CONFIG{}:\n{}",
-				                   sum.rules.size() > 1
-				                       ? fmt::format(" (with {} more: report --format json)", sum.rules.size() - 1)
-				                       : "",
-				                   *sum.rules.begin());
-		}
-	std::vector<std::string> lines;
-	if (!totals.empty())
-		lines.push_back(totals);
-	if (!worst.empty())
-		lines.push_back("scaling: " + worst);
-	if (!measured.empty())
-		lines.push_back(measured);
-	if (!rule.empty())
-		lines.push_back(rule);
-	return lines;
-}
-
-std::string scalerGap(const trace::Trace &run)
-{
-	for (const auto &note : run.notes)
-		if (note.kind == trace::noteOfScaler)
-			return "scaler events were not recorded: " + note.text;
-	if (std::all_of(run.rows.begin(), run.rows.end(), [](const auto &row) { return row.calls == 0; }))
-		return "no call was recorded";
-	// Events are copied from the device after each lowered call and at exit, so that the last ones need the exit.
-	const bool isCast = std::any_of(run.rows.begin(), run.rows.end(), [](const auto &row) {
-		return row.calls > 0 && row.decision == policy::name(policy::Verdict::lowered) &&
-		       row.strategy == policy::name(policy::Strategy::cast);
-	});
-	if (isCast && run.ended == "running")
-		return "events may be missing, the program is running";
-	return isCast && !run.ended.starts_with("exit") ? "events of the last calls may be missing, there was no exit" : "";
-}
-
-std::vector<std::string> scalerGaps(const Runs &runs)
-{
-	std::vector<std::string> gaps;
-	for (const auto &run : runs)
-		if (auto gap = scalerGap(run); !gap.empty() && std::find(gaps.begin(), gaps.end(), gap) == gaps.end())
-			gaps.push_back(std::move(gap));
-	return gaps;
-}
-
-std::vector<std::string> suggestions(const Account &account)
-{
-	std::vector<std::string> lines;
-	if (account.wouldLower.calls > 0)
-		lines.push_back(fmt::format("AUTOAMP_LEVEL=O1 would lower {} of the fp32 FLOP",
-		                            share(account.wouldLower.flops, account.eligible.flops)));
-	for (const auto &sum : account.scaler)
-		if (sum.kind == "overflow" && sum.count > 0)
-			lines.push_back("AUTOAMP_SCALING=auto: float16 overflowed with scaling off");
-	for (const auto &reason : account.reasons)
-		if (const auto advice = adviceOn(reason.reason); isKept(reason) && !advice.empty() && account.matters(reason))
-			lines.push_back(fmt::format("{} ({} of the FLOP): {}", reason.reason,
-			                            share(reason.eligible.flops, account.eligible.flops), advice));
-	return lines;
-}
 
 void writeSummary(std::FILE *out, const Terminal &terminal, const Runs &runs, const Account &account,
                   const std::string &places)

@@ -1,5 +1,6 @@
 #include "tools/autoamp/text.h"
 
+#include "src/policy/environment.h"
 #include "src/policy/options.h"
 #include "tools/autoamp/escape.h"
 

@@ -1,6 +1,7 @@
 #include "tools/autoamp/timeline.h"
 
 #include "tools/autoamp/output.h"
+#include "tools/autoamp/traces.h"
 
 #include <algorithm>
 #include <cmath>

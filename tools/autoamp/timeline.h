@@ -2,7 +2,7 @@
 // thread. Streamed from the files: memory does not grow with their number.
 #pragma once
 
-#include "tools/autoamp/report.h"
+#include "tools/autoamp/traces.h"
 
 #include <cstdint>
 #include <functional>

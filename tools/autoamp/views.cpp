@@ -2,6 +2,8 @@
 #include "tools/autoamp/views.h"
 
 #include "tools/autoamp/recorded.h"
+#include "tools/autoamp/remarks.h"
+#include "tools/autoamp/traces.h"
 
 #include <algorithm>
 #include <cmath>

@@ -2,7 +2,9 @@
 // Views write to a stream and know nothing of files; tools/autoamp/account.h has the numbers.
 #pragma once
 
+#include "tools/autoamp/account.h"
 #include "tools/autoamp/sheet.h"
+#include "tools/autoamp/traces.h"
 
 #include <optional>
 

@@ -1,7 +1,10 @@
-// `autoamp report --what-if`: the recorded signatures, decided again with other settings. Nothing is run; main thread.
+#include "tools/autoamp/whatif.h"
+
 #include "src/policy/decide.h"
+#include "tools/autoamp/account.h"
 #include "tools/autoamp/explain.h"
-#include "tools/autoamp/report.h"
+#include "tools/autoamp/text.h"
+#include "tools/autoamp/traces.h"
 
 #include <algorithm>
 #include <sstream>

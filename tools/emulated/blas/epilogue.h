@@ -2,7 +2,8 @@
 // of cublasLtEpilogue_t say what is done.
 #pragma once
 
-#include "tools/emulated/blas/product.h"
+#include "tools/emulated/blas/description.h"
+#include "tools/emulated/blas/look.h"
 
 #include <cmath>
 #include <vector>

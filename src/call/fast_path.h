@@ -1,0 +1,176 @@
+// What can be seen of a call without describing it, and the short way of one that is known to run as it was asked: a
+// look into the thread's memo, the true function, the totals. Inlined into each door; the calling thread's.
+#pragma once
+
+#include "src/call/span.h"
+#include "src/cuda/context.h"
+#include "src/op/arguments.h"
+#include "src/op/entry.h"
+#include "src/op/handle.h"
+#include "src/place/policy_context.h"
+
+namespace autoamp::core {
+
+// What the handle, the device and the scalars of this moment add to the arguments.
+struct Glance {
+	op::HandleModes modes;
+	int ordinal = 0;
+	bool isUsual = true; // false: the words below do not say everything that counts
+	uint64_t state = 0;  // never 0 once looked at: an empty memo's is
+};
+
+// A driver that did not answer: a signature of its own, so that nothing is decided for good.
+constexpr uint16_t unknownDevice = 0xffff;
+
+inline int ordinalOf(const cuda::Driver &driver) // of the current context
+{
+	int ordinal = 0;
+	return cuda::currentDevice(driver, ordinal) ? ordinal : unknownDevice;
+}
+
+inline uint64_t pack(int64_t high, int64_t low)
+{
+	return static_cast<uint64_t>(high) << 32 | (static_cast<uint64_t>(low) & 0xffffffff);
+}
+
+inline uint64_t stateOf(int ordinal, int mathMode, unsigned scalars, uint32_t context)
+{
+	return pack(ordinal << 8 | mathMode, 16 | scalars | int64_t{context} << 8);
+}
+
+[[gnu::always_inline]] inline Glance glanceAt(const op::Entry &entry, const op::Cublas *cublas,
+                                              const cuda::Driver *driver, uint32_t context, const op::GemmCall &call)
+{
+	Glance glance;
+	// Of the addresses a decision knows whether they are there and aligned, of host scalars whether they are zero.
+	const auto a = reinterpret_cast<uintptr_t>(call.A), b = reinterpret_cast<uintptr_t>(call.B),
+	           c = reinterpret_cast<uintptr_t>(call.C);
+	const auto alpha = reinterpret_cast<uintptr_t>(call.alpha), beta = reinterpret_cast<uintptr_t>(call.beta);
+	// All at once, a branch for each would cost more: 0 - 1 alone has the highest bit.
+	const bool hasNull = static_cast<int64_t>((a - 1) | (b - 1) | (c - 1) | (alpha - 1) | (beta - 1)) < 0;
+	glance.modes = op::readModes(cublas, call.handle);
+	if (driver)
+		glance.ordinal = ordinalOf(*driver);
+	glance.isUsual = !hasNull && !((a | b | c) & (entry.areArrays ? 7 : 3)) && !glance.modes.status;
+	if (!glance.isUsual)
+		return glance;
+	unsigned scalars = glance.modes.isUnknown ? 4 : 8;
+	if (!glance.modes.isUnknown && !glance.modes.deviceScalars) {
+		if (__builtin_expect(call.groups > 1 && !op::haveSameScalars(call), 0)) {
+			glance.isUsual = false;
+			return glance;
+		}
+		scalars = call.computeType == op::computeFloat16
+		              ? op::isZero(call.alpha, true) | op::isZero(call.beta, true) << 1
+		          : call.Atype == op::typeFloat32 ? op::isZero(call.alpha, false) | op::isZero(call.beta, false) << 1
+		                                          : 0;
+	}
+	glance.state = stateOf(glance.ordinal, glance.modes.mathMode, scalars, context);
+	return glance;
+}
+
+[[gnu::always_inline]] inline Glance glanceAt(const op::Entry &, const op::Cublas *, const cuda::Driver *driver,
+                                              uint32_t context, const op::PlainCall &)
+{
+	Glance glance;
+	if (driver)
+		glance.ordinal = ordinalOf(*driver);
+	glance.state = stateOf(glance.ordinal, 0, 0, context);
+	return glance;
+}
+
+// The words of a call's key that are its arguments' and its door's; the last word is the glance's state.
+template <typename Visit>
+[[gnu::always_inline]] inline void eachWord(const op::GemmCall &call, unsigned index, uint32_t caller, Visit visit)
+{
+	visit(0, static_cast<uint64_t>(call.transa)); // two words: g++ would load a pair wider than the door stored it
+	visit(13, static_cast<uint64_t>(call.transb));
+	visit(1, static_cast<uint64_t>(call.m));
+	visit(2, static_cast<uint64_t>(call.n));
+	visit(3, static_cast<uint64_t>(call.k));
+	visit(4, static_cast<uint64_t>(call.lda));
+	visit(5, static_cast<uint64_t>(call.ldb));
+	visit(6, static_cast<uint64_t>(call.ldc));
+	visit(7, static_cast<uint64_t>(call.strideA));
+	visit(8, static_cast<uint64_t>(call.strideB));
+	visit(9, static_cast<uint64_t>(call.strideC));
+	visit(10, static_cast<uint64_t>(call.batchCount));
+	visit(11, pack(call.Atype, call.Btype));
+	visit(12, pack(call.Ctype, call.computeType));
+	visit(Key::size - 2, pack(index, caller));
+}
+
+template <typename Visit>
+[[gnu::always_inline]] inline void eachWord(const op::PlainCall &call, unsigned index, uint32_t caller, Visit visit)
+{
+	visit(0, pack(call.Atype, call.xType));
+	visit(1, static_cast<uint64_t>(call.m));
+	visit(2, static_cast<uint64_t>(call.n));
+	visit(3, static_cast<uint64_t>(call.k));
+	visit(4, static_cast<uint64_t>(call.batchCount));
+	visit(13, pack(call.transb, call.transa));
+	visit(Key::size - 2, pack(index, caller));
+}
+
+template <typename Call>
+Key keyOf(const Call &call, unsigned index, uint32_t caller, const Glance &glance)
+{
+	Key key;
+	eachWord(call, index, caller, [&](unsigned i, uint64_t word) { key.words[i] = word; });
+	key.words[Key::size - 1] = glance.state;
+	return key;
+}
+
+// The handle says which stream, unless it is of another kind.
+constexpr bool hasStreamInHandle(const op::Entry &entry)
+{
+	return entry.obstacle != op::Obstacle::host_blocked;
+}
+
+bool isCapturing(const op::Cublas &cublas, void *handle);
+
+// Null: this call must go the long way, through dispatch().
+template <typename Call>
+[[gnu::always_inline]] inline const Thread::Memo *recall(const Thread &thread, unsigned index, const op::Entry &entry,
+                                                         const void *address, const Call &call)
+{
+	const Thread::Caller &caller = placeOf(thread, address);
+	if (caller.address != address || caller.answer.kind == CallerKind::vendor || !thread.cublas)
+		return nullptr;
+	const uint32_t context = contextOf(thread);
+	uint64_t hashed[Key::size] = {};
+	hashed[Key::size - 1] = uint64_t{context} << 8; // of the state, what can be known already
+	eachWord(
+	    call, index,
+	    caller.answer.id, [&](unsigned i, uint64_t word) __attribute__((always_inline)) { hashed[i] = word; });
+	const Thread::Memo &memo = thread.memos[Key::hash(hashed)];
+	if (!memo.isPassed)
+		return nullptr; // before the handle is asked: the long way asks it again
+	const Glance glance = glanceAt(entry, thread.cublas, thread.driver, context, call);
+	// Without branches: it nearly always is the same. What the compiler knows of a door's words, such as the strides
+	// of an entry point without any, is the same in every key of that entry point; which one it is, the last word but
+	// one says.
+	uint64_t difference = memo.key.words[Key::size - 1] ^ glance.state;
+	eachWord(
+	    call, index, caller.answer.id, [&](unsigned i, uint64_t word) __attribute__((always_inline)) {
+		    if (!__builtin_constant_p(word))
+			    difference |= memo.key.words[i] ^ word;
+	    });
+	return glance.isUsual && !difference ? &memo : nullptr;
+}
+
+template <typename Call, typename Original>
+[[gnu::always_inline]] inline auto pass(const Thread &thread, const Thread::Memo &memo, const op::Entry &entry,
+                                        const Call &call, Original original)
+{
+	if (!memo.cell)
+		return original();
+	const bool isCaptured = __builtin_expect(thread.driver != nullptr, 0) && hasStreamInHandle(entry) && call.handle &&
+	                        isCapturing(*thread.cublas, call.handle);
+	const Span span(*thread.lane, memo.row, memo.cell);
+	const auto status = original();
+	span.end(isCaptured);
+	return status;
+}
+
+} // namespace autoamp::core

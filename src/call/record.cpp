@@ -1,0 +1,52 @@
+#include "src/call/record.h"
+
+#include "src/base/log.h"
+
+#include <cstdio>
+
+namespace autoamp::core {
+
+void Record::tell(const reroute::Outcome &outcome)
+{
+	trace::RowId row = 0;
+	if (lane_ && outcome.isSubstitute)
+		row = substituteRowOf(process_, rows_, outcome.reason);
+	else if (lane_ && outcome.failed)
+		row = outcome.isDone ? rowOf(process_, rows_) : fallbackRowOf(process_, rows_, outcome.reason);
+	if (outcome.failed) {
+		char text[128];
+		std::snprintf(text, sizeof text, outcome.code ? "%s status %d" : "%s", outcome.failed, outcome.code);
+		base::log(base::LogLevel::info, "%s: %s", policy::name(outcome.reason), text);
+		if (lane_)
+			process_.recorder.note(policy::name(outcome.reason), text, row);
+	}
+	if (outcome.builtNs && lane_) {
+		char text[32];
+		std::snprintf(text, sizeof text, "%.3f ms", static_cast<double>(outcome.builtNs) / 1e6);
+		process_.recorder.note(trace::noteOfPlan, text, rowOf(process_, rows_));
+	}
+	if (!outcome.isDone || !lane_)
+		return;
+	if (outcome.isSubstitute)
+		span_->endAs(row, outcome.isCaptured);
+	else
+		span_->end(outcome.isCaptured);
+}
+
+void Record::finish(const Subject &subject, op::Status status)
+{
+	if (!lane_)
+		return;
+	trace::RowId row;
+	if (!rows_.site->decision.isAsAsked())
+		row = fallbackRowOf(process_, rows_, subject.obstacle);
+	else if (subject.hasHandleFailed && status == 0)
+		row = fallbackRowOf(process_, rows_, policy::Reason::engine_failed);
+	else
+		row = rowOf(process_, rows_);
+	if (subject.failed && row != rowOf(process_, rows_))
+		process_.recorder.note(policy::name(policy::Reason::engine_failed), subject.failed, row);
+	span_->endAs(row, subject.isCaptured);
+}
+
+} // namespace autoamp::core

@@ -1,0 +1,130 @@
+// Where every generated door ends: one call, from the application's arguments to the library's answer. Any thread.
+// An exception that an application callback throws inside the vendor's function reaches the application.
+#pragma once
+
+#include "inject/entry_table.h"
+#include "inject/front.h"
+#include "src/call/counted.h"
+#include "src/call/dispatch.h"
+#include "src/call/fast_path.h"
+#include "src/call/unwinding.h"
+#include "src/life/start.h"
+#include "src/op/backend.h"
+#include "src/place/region.h"
+
+#include <cublas_api.h>
+#include <cudnn_graph.h>
+
+#include <type_traits>
+
+namespace autoamp::entry {
+
+constexpr const front::Regions *regions = &core::regionCalls; // for the front
+
+// Calls from inside a door (the vendor's own, or ours) go straight to the truth.
+struct Inside {
+	Inside() { autoamp_front_thread.depth++; }
+	~Inside() { autoamp_front_thread.depth--; }
+};
+
+template <typename Status>
+constexpr Status notInitialized = CUBLAS_STATUS_NOT_INITIALIZED;
+template <>
+inline constexpr cudnnStatus_t notInitialized<cudnnStatus_t> = CUDNN_STATUS_NOT_INITIALIZED;
+
+template <unsigned index>
+inline void *truthOf()
+{
+	void *const truth = __atomic_load_n(&autoamp_front_truths[index], __ATOMIC_ACQUIRE);
+	return __builtin_expect(truth != nullptr, 1) ? truth : autoamp_front_truth(index);
+}
+
+// The long way. With copies of its own: in intercept() the arguments then stay where the application put them.
+template <unsigned index, typename Fn, typename Copy, typename... Args>
+[[gnu::noinline]] auto dispatchFrom(const void *truth, const void *caller, Args... args)
+{
+	core::OwnCode ownCode;
+	const auto original = [&] {
+		const base::CallerState::Restored restored(ownCode.callerState);
+		return reinterpret_cast<Fn *>(const_cast<void *>(truth))(args...);
+	};
+	core::Process *const process = core::process();
+	if (!process)
+		return original();
+	return static_cast<std::invoke_result_t<Fn, Args...>>(
+	    dispatch(*process, entryTable[index], Door{index, truth, caller}, Copy()(args...), Original(original)));
+}
+
+// `copy` makes the family's struct of the arguments. No call of the truth is a tail call, or the compiler would first
+// move every argument to a place of its own.
+template <unsigned index, typename Fn, typename Copy, typename... Args>
+[[gnu::always_inline]] inline auto intercept(const Copy &copy, const void *caller, Args... args)
+{
+	AUTOAMP_LEAVES_CALL_WHEN_UNWOUND;
+	void *const truth = truthOf<index>();
+	if (!truth)
+		return notInitialized<std::invoke_result_t<Fn, Args...>>;
+	const Inside inside;
+	const auto original = [&]() __attribute__((always_inline))
+	{
+		return reinterpret_cast<Fn *>(truth)(args...);
+	};
+	// Inside another call, or in a process with nothing to do.
+	if (__builtin_expect(autoamp_front_thread.depth > 1 || core::isIdle.load(std::memory_order_relaxed), 0))
+		return original();
+	using Call = decltype(copy(args...));
+	// Of the others the descriptors say it all.
+	if constexpr (std::is_same_v<Call, op::GemmCall> || std::is_same_v<Call, op::PlainCall>)
+		if (core::Thread *const thread = core::knownThread(); __builtin_expect(thread != nullptr, 1)) {
+			const auto call = copy(args...);
+			if (const auto *memo = core::recall(*thread, index, entryTable[index], caller, call))
+				return core::pass(*thread, *memo, entryTable[index], call, original);
+		}
+	return dispatchFrom<index, Fn, Copy>(truth, caller, args...);
+}
+
+template <unsigned index, typename Fn, typename Copy, typename... Args>
+[[gnu::noinline]] auto countFirst(const void *truth, const void *caller, Args... args)
+{
+	AUTOAMP_LEAVES_CALL_WHEN_UNWOUND;
+	const Inside inside;
+	return dispatchFrom<index, Fn, Copy>(truth, caller, args...);
+}
+
+// A call that has no lower form, whatever its arguments are. What the vendor calls inside it comes from the vendor's
+// own files and is left alone for that reason, so the depth stays as it is.
+template <unsigned index, typename Fn, typename Copy, typename... Args>
+[[gnu::always_inline]] inline auto count(const Copy &copy, const void *caller, Args... args)
+{
+	void *const truth = truthOf<index>();
+	if (!truth)
+		return notInitialized<std::invoke_result_t<Fn, Args...>>;
+	if (__builtin_expect(!autoamp_front_thread.depth && !core::isIdle.load(std::memory_order_relaxed), 1)) {
+		const core::Thread *const thread = core::knownThread();
+		trace::Cell *const cell =
+		    thread ? core::findCounted<index>(*thread, entryTable[index], caller, copy(args...)) : nullptr;
+		if (__builtin_expect(!cell, 0))
+			return countFirst<index, Fn, Copy>(truth, caller, args...);
+		trace::Lane::count(*cell);
+	}
+	return reinterpret_cast<Fn *>(truth)(args...);
+}
+
+// What is no call of its own, but says what one is about.
+template <unsigned index, typename Fn, typename Watch, typename... Args>
+auto watch(Watch *watch, Args... args)
+{
+	AUTOAMP_LEAVES_CALL_WHEN_UNWOUND;
+	void *const truth = truthOf<index>();
+	if (!truth)
+		return notInitialized<std::invoke_result_t<Fn, Args...>>;
+	const Inside inside;
+	const op::CudnnGraph *cudnn = nullptr;
+	if (autoamp_front_thread.depth == 1 && !core::isIdle.load(std::memory_order_relaxed)) {
+		const base::CallerState callerState;
+		cudnn = op::cudnn<op::CudnnGraph>(truth);
+	}
+	return cudnn ? static_cast<cudnnStatus_t>(watch(*cudnn, args...)) : reinterpret_cast<Fn *>(truth)(args...);
+}
+
+} // namespace autoamp::entry

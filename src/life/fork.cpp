@@ -1,0 +1,72 @@
+#include "src/life/fork.h"
+
+#include "src/base/caller_state.h"
+#include "src/life/trace_file.h"
+#include "src/op/backend.h"
+#include "src/place/capture_range.h"
+#include "src/reroute/context.h"
+#include "src/site/site.h"
+#include "src/state/stage.h"
+#include "src/state/thread.h"
+#include "src/trace/cupti.h"
+
+#include <pthread.h>
+
+namespace autoamp::core {
+
+namespace {
+
+void beforeFork()
+{
+	lockSites();
+	op::lockDescriptors();
+	if (stage.load(std::memory_order_acquire) == Stage::on)
+		theProcess.load()->recorder.beforeFork();
+}
+
+void afterForkInParent()
+{
+	if (stage.load(std::memory_order_acquire) == Stage::on)
+		theProcess.load()->recorder.afterForkInParent();
+	op::unlockDescriptors();
+	unlockSites();
+}
+
+// The child keeps the configuration and the sites; CUDA does not work there, and the trace is the parent's until the
+// child's first call opens its own.
+void afterForkInChild()
+{
+	Stage at = stage.load(std::memory_order_acquire);
+	if (at == Stage::starting)
+		stage.store(Stage::none, std::memory_order_release); // whoever was starting is not here
+	if (at == Stage::on) {
+		theProcess.load()->recorder.afterForkInChild(keepThisThread());
+		theProcess.load()->isForked.store(theProcess.load()->isTracing, std::memory_order_release);
+	}
+	forgetCapture();
+	trace::cupti::forget();
+	reroute::forgetContexts();
+	op::unlockDescriptors();
+	unlockSites();
+}
+
+} // namespace
+
+void watchForks()
+{
+	pthread_atfork(beforeFork, afterForkInParent, afterForkInChild);
+}
+
+void reopenTrace(Process &process)
+{
+	if (process.isForked.exchange(false, std::memory_order_acq_rel)) {
+		const base::CallerState callerState;
+		openTrace(process);
+		limitCapture(process);
+		if (process.options.trace == policy::TraceLevel::kernels)
+			process.recorder.note(trace::noteOfKernels, "CUPTI does not work in a forked child");
+		process.met = 0;
+	}
+}
+
+} // namespace autoamp::core

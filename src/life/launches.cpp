@@ -1,0 +1,32 @@
+#include "src/life/launches.h"
+
+#include "src/base/own_work.h"
+#include "src/place/capture_range.h"
+
+namespace autoamp::core {
+
+namespace {
+
+// A graph node made by a call that is not recorded still belongs to the call's row, at any replay.
+trace::cupti::Launcher currentLauncher(bool isNode)
+{
+	const Thread *const thread = knownThread();
+	return thread && (isNode || thread->isLauncherRecorded) ? thread->launcher : 0;
+}
+
+void onOwnWork(bool)
+{
+	if (Thread *const thread = knownThread(); thread && thread->launcher)
+		thread->launcher ^= trace::cupti::launcherOurs;
+}
+
+} // namespace
+
+void watchLaunches(Process &process)
+{
+	trace::cupti::start(process.recorder, process.options.cuptiPath.c_str(), currentLauncher, areKernelsCaptured);
+	if (trace::cupti::isOn.load(std::memory_order_relaxed))
+		base::ownWorkListener.store(onOwnWork, std::memory_order_relaxed);
+}
+
+} // namespace autoamp::core

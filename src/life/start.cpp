@@ -1,0 +1,100 @@
+#include "src/life/start.h"
+
+#include "src/base/caller_state.h"
+#include "src/cuda/driver.h"
+#include "src/life/fork.h"
+#include "src/life/fork_hold.h"
+#include "src/life/launches.h"
+#include "src/life/scaler.h"
+#include "src/life/trace_file.h"
+#include "src/place/capture_range.h"
+#include "src/place/region.h"
+#include "src/state/stage.h"
+#include "src/trace/cupti.h"
+
+#include <cstdlib>
+
+namespace autoamp::core {
+
+namespace {
+
+// If the emulated device could not run a kernel, the results of the program differ from those on a GPU.
+// Recorded at once: a killed process has no exit.
+void watchRefusedKernels(Process &process)
+{
+	static trace::Recorder *recorder;
+	recorder = &process.recorder;
+	const cuda::Driver *const driver = cuda::driver();
+	if (driver && driver->watchRefused)
+		driver->watchRefused(
+		    [](const char *name, unsigned long launches) { recorder->note(trace::noteOfRefused, name, 0, launches); });
+}
+
+void onExit(int status, void *)
+{
+	const base::CallerState callerState;
+	if (stage.load(std::memory_order_acquire) != Stage::on || !theProcess.load()->isTracing)
+		return;
+	trace::cupti::finish();
+	drainScalerEvents(*theProcess.load(), true);
+	closeTrace(*theProcess.load(), status);
+}
+
+Process *start()
+{
+	static std::atomic<bool> isWatching{false};
+	if (!isWatching.exchange(true)) { // again in a child that was born during the start
+		watchForks();
+		on_exit(onExit, nullptr);
+	}
+	const Policy *const configured = processPolicy();
+	if (!configured || !(configured->options.enabled || isWoken))
+		return nullptr;
+	const policy::Options &options = configured->options;
+	auto *process = new Process{options, {}, {}, {}, false, {}, {}};
+	process->environment.tf32Allowed = options.tf32Allowed;
+	process->environment.emulatesSingle = options.emulatesSingle;
+	process->settings.memoryBudget = options.memory;
+	process->settings.isScaling = options.scaling == policy::Scaling::automatic;
+	process->isTracing = openTrace(*process);
+	limitCapture(*process);
+	const bool isFixed = options.originOf(policy::Option::level) == policy::Origin::environment;
+	isIdle = options.level == policy::Level::O0 && isFixed && !process->isTracing;
+	// Before another thread is let in: its first kernels would be nobody's.
+	if (process->isTracing && options.trace == policy::TraceLevel::kernels)
+		watchLaunches(*process);
+	if (process->isTracing)
+		watchRefusedKernels(*process);
+	logStart(*process);
+	return process;
+}
+
+} // namespace
+
+Process *startProcess()
+{
+	const base::CallerState callerState;
+	for (;;) {
+		Stage now = stage.load(std::memory_order_acquire);
+		if (now == Stage::on)
+			return theProcess.load(std::memory_order_acquire);
+		if (now == Stage::off)
+			return nullptr;
+		if (now == Stage::starting) {
+			awaitStart();
+			continue;
+		}
+		// A child born during the start would find it begun and nobody there to end it, or a lock of libc held for
+		// ever.
+		const ForkHold hold;
+		if (stage.compare_exchange_strong(now, Stage::starting, std::memory_order_acq_rel)) {
+			Process *const started = start();
+			theProcess.store(started, std::memory_order_release);
+			if (!started)
+				isIdle = true;
+			endStart(started ? Stage::on : Stage::off);
+		}
+	}
+}
+
+} // namespace autoamp::core

@@ -1,0 +1,16 @@
+// The start of autoamp in a process, at its first intercepted call, and its exit. Any thread.
+#pragma once
+
+#include "src/state/process.h"
+
+namespace autoamp::core {
+
+// Null: autoamp is off in this process (AUTOAMP_ENABLED=0, or a variable is wrong and stderr says which).
+Process *startProcess();
+inline Process *process()
+{
+	Process *const process = theProcess.load(std::memory_order_acquire);
+	return __builtin_expect(process != nullptr, 1) ? process : startProcess();
+}
+
+} // namespace autoamp::core

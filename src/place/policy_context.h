@@ -1,0 +1,34 @@
+// What a decision knows of a call's surroundings besides the caller: one number, equal where the rules see the same.
+// Any thread, of itself.
+#pragma once
+
+#include "src/place/region.h"
+#include "src/policy/decide.h"
+#include "src/state/thread.h"
+
+namespace autoamp::core {
+
+// 24 bits, that is what a key has room for: the class of the thread's name in the lowest 8, then the region.
+inline uint32_t contextOf(const Thread &thread)
+{
+	return thread.nameClass | currentRegion() << 8;
+}
+static_assert(regionBits <= 16);
+// The part of the context that decides: without the range that no rule names.
+inline uint32_t decisiveContext(uint32_t context)
+{
+	return regionAt(context >> 8).decisive << 8 | (context & 0xff);
+}
+// The same with `(more ranges)` for the range that no rule names.
+inline uint32_t withoutRange(uint32_t context)
+{
+	return regionAt(context >> 8).unnamed << 8 | (context & 0xff);
+}
+inline const Region &regionOf(uint32_t context)
+{
+	return regionAt(context >> 8);
+}
+
+policy::Where whereOf(uint32_t context, const op::Op &op);
+
+} // namespace autoamp::core

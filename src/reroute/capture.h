@@ -1,0 +1,26 @@
+// Whether a stream is being captured into a CUDA graph. Any thread.
+#pragma once
+
+#include "src/cuda/driver.h"
+
+namespace autoamp::reroute {
+
+enum class Capture { no, yes, forbidden };
+
+inline Capture captureOf(const cuda::Driver &driver, cuda::Stream stream)
+{
+	int status = 0;
+	// An error here is the legacy stream's while another stream is captured: nothing may be touched.
+	if (driver.cuStreamIsCapturing(stream, &status))
+		return Capture::forbidden;
+	return status == 0 ? Capture::no : status == 1 ? Capture::yes : Capture::forbidden;
+}
+
+// False without a driver.
+inline bool isCapturing(void *stream)
+{
+	const cuda::Driver *driver = cuda::driver();
+	return driver && captureOf(*driver, static_cast<cuda::Stream>(stream)) == Capture::yes;
+}
+
+} // namespace autoamp::reroute

@@ -1,0 +1,23 @@
+#include "src/site/device.h"
+
+#include "src/cuda/context.h"
+
+namespace autoamp::core {
+
+bool deviceAt(const Process &process, int ordinal, policy::Device &device)
+{
+	const cuda::Driver *driver = cuda::driver();
+	if (!driver) {
+		constexpr int nobodysFault = 90; // of the GPU there is nothing to say: driver_too_old
+		device = {&policy::gpuConstants(process.options.gpuModel, nullptr, 0), nobodysFault, false, false};
+		return true;
+	}
+	const cuda::DeviceFacts *facts = cuda::deviceFacts(*driver, ordinal);
+	if (!facts)
+		return false;
+	device = {&policy::gpuConstants(process.options.gpuModel, facts->name, facts->capability), facts->capability,
+	          driver->version >= policy::Device::oldestDriver};
+	return true;
+}
+
+} // namespace autoamp::core

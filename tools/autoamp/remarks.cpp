@@ -1,0 +1,122 @@
+#include "tools/autoamp/remarks.h"
+
+#include "src/policy/decision.h"
+#include "tools/autoamp/text.h"
+#include "tools/autoamp/traces.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+
+namespace autoamp::tool {
+
+std::string describeNotEmulated(const Account &account)
+{
+	if (account.notEmulated.empty())
+		return {};
+	uint64_t launches = 0;
+	for (const auto &[kernel, number] : account.notEmulated)
+		launches += number;
+	return fmt::format("results may be wrong: the emulated device could not run {} ({}), the first: {}; "
+	                   "tools/emulated/README.md explains how to add it",
+	                   plural(account.notEmulated.size(), "kernel"),
+	                   launches ? "launches: " + count(launches) : "refused when looked up",
+	                   demangled(account.notEmulated.begin()->first));
+}
+
+std::vector<std::string> shortages(const Account &account)
+{
+	std::vector<std::string> lines;
+	for (const auto &sum : account.reasons) {
+		const auto reason = reasonOf(sum.reason);
+		if (reason && sum.decision == policy::name(policy::Verdict::lowered) && policy::isShortage(*reason))
+			lines.push_back(fmt::format("not cast, lowered by another strategy: {} ({}); {}", plural(sum.calls, "call"),
+			                            sum.reason, policy::advice(*reason)));
+	}
+	return lines;
+}
+
+std::vector<std::string> scalerWorries(const Account &account)
+{
+	static constexpr struct {
+		const char *kind, *meaning;
+		bool isWorry;
+	} kinds[] = {{"overflow", "float16 overflowed, because scaling is off", true},
+	             {"underflow", "float16 lost small elements that count", true},
+	             {"scale_range", "no power of two brings all values into float16's range", true},
+	             {"nonfinite_input", "the operand had Inf or NaN", true},
+	             {"clamped", "finite values beyond bfloat16's largest were clamped to it", true},
+	             {"rescale", "", false}};
+	std::string totals, worst, measured, rule;
+	for (const auto &kind : kinds)
+		for (const auto &sum : account.scaler) {
+			if (sum.kind != kind.kind || sum.count == 0)
+				continue;
+			totals += fmt::format("{}{} {}", totals.empty() ? "scaling: " : ", ", count(sum.count), sum.kind);
+			if (kind.isWorry && worst.empty())
+				worst = fmt::format("{} at {} ({})", kind.meaning, plural(sum.sites.size(), "site"), sum.example);
+			if (sum.excess >= 0)
+				measured =
+				    fmt::format("scaling: float16 error {:.2g}, {:.0f} rows and {:.0f} columns lost (worst sample)",
+				                sum.excess, sum.lostRows, sum.lostColumns);
+			if (sum.kind == "underflow")
+				rule = fmt::format("scaling: try AUTOAMP_DTYPE=bfloat16, or in a file of AUTOAMP_CONFIG{}:\n{}",
+				                   sum.rules.size() > 1
+				                       ? fmt::format(" (with {} more: report --format json)", sum.rules.size() - 1)
+				                       : "",
+				                   *sum.rules.begin());
+		}
+	std::vector<std::string> lines;
+	if (!totals.empty())
+		lines.push_back(totals);
+	if (!worst.empty())
+		lines.push_back("scaling: " + worst);
+	if (!measured.empty())
+		lines.push_back(measured);
+	if (!rule.empty())
+		lines.push_back(rule);
+	return lines;
+}
+
+std::string scalerGap(const trace::Trace &run)
+{
+	for (const auto &note : run.notes)
+		if (note.kind == trace::noteOfScaler)
+			return "scaler events were not recorded: " + note.text;
+	if (std::all_of(run.rows.begin(), run.rows.end(), [](const auto &row) { return row.calls == 0; }))
+		return "no call was recorded";
+	// Events are copied from the device after each lowered call and at exit, so that the last ones need the exit.
+	const bool isCast = std::any_of(run.rows.begin(), run.rows.end(), [](const auto &row) {
+		return row.calls > 0 && row.decision == policy::name(policy::Verdict::lowered) &&
+		       row.strategy == policy::name(policy::Strategy::cast);
+	});
+	if (isCast && run.ended == "running")
+		return "events may be missing, the program is running";
+	return isCast && !run.ended.starts_with("exit") ? "events of the last calls may be missing, there was no exit" : "";
+}
+
+std::vector<std::string> scalerGaps(const Runs &runs)
+{
+	std::vector<std::string> gaps;
+	for (const auto &run : runs)
+		if (auto gap = scalerGap(run); !gap.empty() && std::find(gaps.begin(), gaps.end(), gap) == gaps.end())
+			gaps.push_back(std::move(gap));
+	return gaps;
+}
+
+std::vector<std::string> suggestions(const Account &account)
+{
+	std::vector<std::string> lines;
+	if (account.wouldLower.calls > 0)
+		lines.push_back(fmt::format("AUTOAMP_LEVEL=O1 would lower {} of the fp32 FLOP",
+		                            share(account.wouldLower.flops, account.eligible.flops)));
+	for (const auto &sum : account.scaler)
+		if (sum.kind == "overflow" && sum.count > 0)
+			lines.push_back("AUTOAMP_SCALING=auto: float16 overflowed with scaling off");
+	for (const auto &reason : account.reasons)
+		if (const auto advice = adviceOn(reason.reason); reason.isKept() && !advice.empty() && account.matters(reason))
+			lines.push_back(fmt::format("{} ({} of the FLOP): {}", reason.reason,
+			                            share(reason.eligible.flops, account.eligible.flops), advice));
+	return lines;
+}
+
+} // namespace autoamp::tool

@@ -1,0 +1,15 @@
+// The part of a list that is shown, and its order: --by, --sort, --top.
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+namespace autoamp::tool {
+
+struct Selection {
+	std::string by;   // one of groupings; empty: each row
+	std::string sort; // a field: numbers from the largest, texts from A; empty: as the list is
+	size_t top = 0;   // 0: all
+};
+
+} // namespace autoamp::tool
