@@ -6,8 +6,8 @@
 #include "src/op/convolution.h"
 #include "src/place/capture_range.h"
 #include "src/place/policy_context.h"
-#include "src/scale/slots.h"
 #include "src/policy/lists.h"
+#include "src/scale/slots.h"
 #include "src/state/caller.h"
 
 #include <pthread.h>

@@ -18,7 +18,7 @@ files = [
     str(file)
     for top in ("inject", "kernels", "src", "tools", "tests")
     for file in sorted((root / top).rglob("*"))
-    if file.suffix in (".h", ".cpp", ".c", ".cu")
+    if file.suffix in (".h", ".cpp", ".c", ".cu", ".cuh")  # .inc: tables made by scripts
 ]
 done = subprocess.run([program, "--style=file", "--dry-run", "-Werror", *files], capture_output=True, text=True)
 for file in sorted(set(re.findall(r"^(\S[^:\n]*):\d+:\d+: error", done.stderr, re.M))):
