@@ -1,5 +1,5 @@
-/* Regions from inside a program: what the calls of a piece of code run in. C and C++, nothing to link (glibc
- * before 2.34: -ldl); any thread. Without autoamp in the process nothing happens, and nothing fails.
+/* Regions: settings for the calls of a part of a program. C and C++; nothing to link (glibc before 2.34: -ldl); any
+ * thread. Without autoamp in the process, the functions have no effect and do not fail.
  *
  *     autoamp_region region = AUTOAMP_REGION;
  *     region.name = "attention";
@@ -8,9 +8,9 @@
  *     ...
  *     autoamp_pop();
  *
- * Regions belong to the thread that pushes them and nest; a new thread starts with none. What a region leaves unset it
- * takes, as it opens, from its thread's region around it, or else from the configuration. AUTOAMP_ENABLED=0 and
- * AUTOAMP_LEVEL=O0 in the environment beat every region. */
+ * Regions belong to the thread that pushes them, and nest; a new thread starts without regions. When a region opens, it
+ * takes unset fields from the enclosing region of its thread, or else from the configuration. AUTOAMP_ENABLED=0 and
+ * AUTOAMP_LEVEL=O0 in the environment override every region. */
 #ifndef AUTOAMP_H
 #define AUTOAMP_H
 
@@ -21,24 +21,24 @@ extern "C" {
 #endif
 
 enum {
-	AUTOAMP_SAME = -1, /* of `enabled` and `use_promote`: as around it */
+	AUTOAMP_SAME = -1, /* for `enabled` and `use_promote`: the enclosing value */
 
-	/* Answers. After all but 0 nothing has changed. */
-	AUTOAMP_UNKNOWN = 1,     /* nothing is known: no autoamp here, nothing called so far, or inside dlopen */
-	AUTOAMP_BAD_VALUE = -1,  /* a field holds what the variable of its name would not take; stderr says which */
+	/* Return values. A call that does not return 0 has changed nothing. */
+	AUTOAMP_UNKNOWN = 1,     /* state unknown: no autoamp in the process, no call so far, or inside dlopen */
+	AUTOAMP_BAD_VALUE = -1,  /* a field has a value that its AUTOAMP_ variable does not accept; see stderr */
 	AUTOAMP_UNBALANCED = -2, /* this thread has no such region open */
-	AUTOAMP_TOO_MANY = -3    /* too deep, or too many different ones: is there a push without its pop? */
+	AUTOAMP_TOO_MANY = -3    /* too deep, or too many different regions: is a pop missing? */
 };
 
 typedef struct autoamp_region {
-	size_t size;              /* of this struct: AUTOAMP_REGION sets it */
-	const char *name;         /* for rules and reports: one of a few names, not a numbered one */
+	size_t size;              /* size of this struct: AUTOAMP_REGION sets it */
+	const char *name;         /* for rules and reports: use few names, without numbers */
 	int enabled, use_promote; /* 0, 1, AUTOAMP_SAME */
-	const char *dtype;        /* this and what follows: as the AUTOAMP_ variable takes it; null: as around it */
+	const char *dtype;        /* this and the following: values of the AUTOAMP_ variables; null: the enclosing value */
 	const char *level, *lists;
-	const char *custom_white_list; /* united with the one around it; what is named here leaves the other list */
+	const char *custom_white_list; /* added to the enclosing list; its names leave the other list */
 	const char *custom_black_list;
-	const char *threads; /* "current", or "all": every thread without a region of its own, until it ends */
+	const char *threads; /* "current", or "all": all threads without an open region, until this one ends */
 } autoamp_region;
 
 #define AUTOAMP_REGION                                                                                                 \
@@ -54,7 +54,7 @@ typedef struct autoamp_region {
 #ifndef RTLD_DEFAULT
 #define RTLD_DEFAULT ((void *)0)
 #endif
-/* Looked up once: the library is in front of the program from the start, or never. */
+/* Looked up once: the library is preloaded from the start, or never. */
 #define AUTOAMP_FUNCTION(type, name, parameters, arguments, absent)                                                    \
 	static __inline__ type name parameters                                                                             \
 	{                                                                                                                  \
@@ -72,18 +72,18 @@ typedef struct autoamp_region {
 
 /* Opens a region of this thread. The first one reads the configuration. */
 AUTOAMP_FUNCTION(int, autoamp_push, (const autoamp_region *region), (region), 0);
-/* Ends this thread's innermost one. */
+/* Ends the innermost region of this thread. */
 AUTOAMP_FUNCTION(int, autoamp_pop, (void), (), 0);
-/* The same for a region that may end before those within it: it gets a number, by which its thread ends it. Those
- * within stay as they are. Number 0: the innermost one. */
+/* The same for a region that may end before the regions inside it: it gets a number, with which its thread ends it. The
+ * regions inside stay open. Number 0: the innermost region. */
 AUTOAMP_FUNCTION(int, autoamp_enter, (const autoamp_region *region, size_t *number), (region, number), 0);
 AUTOAMP_FUNCTION(int, autoamp_leave, (size_t number), (number), 0);
-/* What this thread's calls run in now, into `region`, whose size must be set. The texts stay as long as the
+/* Writes the current settings of this thread's calls to `region`, whose size must be set. The texts live as long as the
  * process. */
 AUTOAMP_FUNCTION(int, autoamp_current, (autoamp_region * region), (region), AUTOAMP_UNKNOWN);
-/* 1: autoamp is here and may lower what this thread calls now. Before the first call and region: as far as is known. */
+/* 1: autoamp is loaded and may lower calls of this thread now. Before the first call or region: as far as known. */
 AUTOAMP_FUNCTION(int, autoamp_active, (void), (), 0);
-/* What was wrong with this thread's last push, in words; null or "": nothing. */
+/* The error of this thread's last push, as text; null or "": no error. */
 AUTOAMP_FUNCTION(const char *, autoamp_error, (void), (), 0);
 
 #ifdef __cplusplus
@@ -91,7 +91,7 @@ AUTOAMP_FUNCTION(const char *, autoamp_error, (void), (), 0);
 
 namespace autoamp {
 
-/* A region as long as this object, on one thread. */
+/* A region that is open as long as this object lives, on one thread. */
 class Region
 {
 	size_t number_ = 0;

@@ -1,6 +1,7 @@
-// The front: finds the true functions and the core. Any thread, also before main and inside dlopen.
-// It allocates nothing and has no lock: every race writes the same value or loses one CAS. One constructor, for fork
-// and descriptor 2. No libc string functions either: a sanitizer's runtime calls dlsym before it can serve them.
+// The front: finds the original functions and opens the core. Any thread, also before main and inside dlopen. It
+// allocates nothing and takes no lock: in a race, all threads write the same value, or one compare-and-swap succeeds.
+// Its only constructor is for fork and descriptor 2. It uses no libc string functions: the runtime of a sanitizer calls
+// dlsym before it can provide them.
 #include "inject/front.h"
 #include "inject/entry_index.h"
 #include "inject/vendors.h"
@@ -36,12 +37,13 @@ void *autoamp_front_truths[entryCount];
 unsigned autoamp_front_unseen;
 unsigned autoamp_front_second[entryCount];
 unsigned autoamp_front_profiled;
-// Three of each: of references without a version, to the newer library (CUDA 13's, cuDNN 9), to the older (12's, 8).
+// Three slots per entry point: for references without a version, to the newer library (CUDA 13, cuDNN 9) and to the
+// older one (CUDA 12, cuDNN 8).
 HIDDEN extern void *autoamp_front_slots[];
-HIDDEN extern const int autoamp_front_entries[]; // places, seen from the table
+HIDDEN extern const int autoamp_front_entries[]; // offsets from this table
 HIDDEN decltype(&dlsym) autoamp_front_dlsym;
 HIDDEN decltype(&dlvsym) autoamp_front_dlvsym;
-HIDDEN bool autoamp_front_passes; // lookups of names that are not cub…, cudn…, cuP…, cudaP… or I… need nothing of us
+HIDDEN bool autoamp_front_passes; // true: lookups bypass the hook, except for cub*, cudn*, cuP*, cudaP* and I*
 HIDDEN extern const char __ehdr_start[], _end[]; // the bounds of the front in memory
 // pthread_atfork would need crtbegin.
 int __register_atfork(void (*prepare)(), void (*parent)(), void (*child)(), void *object);
@@ -61,7 +63,7 @@ void store(T &cell, V value)
 	__atomic_store_n(&cell, reinterpret_cast<T>(value), __ATOMIC_RELEASE);
 }
 
-// The first writer wins; returns what is in the cell now.
+// Stores `value` if the cell is null. Returns the value that the cell has then.
 template <typename T>
 T settle(T &cell, T value)
 {
@@ -71,13 +73,14 @@ T settle(T &cell, T value)
 
 // ---------------------------------------------------------------- tables
 
-// The loader binds by version: each of the vendor's libraries has one, its SONAME. The first are without any. A slot is
-// the row of an entry point in one of as many copies of the table.
+// The loader binds by symbol version. The version of a vendor library is its SONAME; version 0 is for references
+// without one. Slot number: version * entryCount + row of the entry point.
 constexpr unsigned unversioned = 0, older = 2, versionCount = 3;
 constexpr unsigned undecided = versionCount + 1;
 unsigned blasInUse = undecided, dnnInUse = undecided;
 
-// What a call returns while no such library is in the process: NOT_INITIALIZED of cuBLAS and cuDNN 8, and of cuDNN 9.
+// Called in place of an entry point while its library is not in the process. Returns NOT_INITIALIZED of cuBLAS and
+// cuDNN 8; absentDnn() returns that of cuDNN 9.
 int absent()
 {
 	return 1;
@@ -92,9 +95,9 @@ constexpr unsigned mostParts = 6;
 
 struct Library {
 	const char *sonames[versionCount];
-	const char *parts[versionCount][mostParts]; // what it leads to, and programs may link to as well
-	unsigned &versionInUse;                     // what is served; versionCount: a copy in a file of the application's
-	int (*absent)();                            // of the newer
+	const char *parts[versionCount][mostParts]; // libraries that it loads; programs may link to them as well
+	unsigned &versionInUse; // version of the captured copy; versionCount: a copy in an application file
+	int (*absent)();        // for the newer version
 };
 const Library cublas = {{"libcublas.so", "libcublas.so.13", "libcublas.so.12"}, {}, blasInUse, absent};
 const Library cublaslt = {{"libcublasLt.so", "libcublasLt.so.13", "libcublasLt.so.12"}, {}, blasInUse, absent};
@@ -126,7 +129,7 @@ bool isFront(const void *address)
 	return address >= __ehdr_start && address < _end;
 }
 
-bool isOurs(const void *function) // a slot
+bool isOurs(const void *function) // true: it is a slot
 {
 	return function >= entryOf(0, 0) && function <= entryOf(versionCount - 1, entryCount - 1);
 }
@@ -147,7 +150,7 @@ bool begins(const char *text, const char *prefix)
 	return !*prefix;
 }
 
-// Also when a wheel's repair has made libcudnn-463fd6d5.so.8.9.7 of it.
+// Also true for a file that a wheel repair tool has renamed: libcudnn-463fd6d5.so.8.9.7.
 bool isCopyOf(const char *file, const char *soname)
 {
 	for (; *soname && *file; file++, soname++) {
@@ -168,7 +171,7 @@ bool isPart(const char *file, const Library &library, unsigned version)
 	return false;
 }
 
-// versionCount: it is another library's file, or of a version whose signatures nobody has looked at.
+// Returns versionCount for other libraries, and for versions with unknown signatures.
 unsigned versionOf(const char *file, const Library &library)
 {
 	unsigned version = equal(file, library.sonames[unversioned]) ? unversioned : unversioned + 1;
@@ -200,9 +203,9 @@ struct FileIdentity {
 	ino_t inode;
 	bool isOpen;
 };
-FileIdentity stderrAtStart; // closed, until the constructor has looked
+FileIdentity stderrAtStart; // counts as closed until the constructor has run
 
-// fstat's symbol is newer than GLIBC_2.28.
+// A system call: the symbol of fstat is newer than GLIBC_2.28.
 FileIdentity identify(int descriptor)
 {
 	struct stat file;
@@ -219,7 +222,7 @@ void say(Text... text)
 	writeLine(STDERR_FILENO, parts, sizeof...(text));
 }
 
-// entryCount: none.
+// Returns entryCount if `name` is not an entry point.
 unsigned rowOf(const char *name)
 {
 	const unsigned count = entryCount;
@@ -229,7 +232,7 @@ unsigned rowOf(const char *name)
 	return index;
 }
 
-// The profiler's switch, by which a program says what of it is to be recorded: the runtime's and the driver's.
+// The profiler switch, with which a program selects the part to record: the functions of the runtime and the driver.
 int throwSwitch(unsigned index);
 template <unsigned index>
 int throwAt()
@@ -238,16 +241,16 @@ int throwAt()
 }
 constexpr struct {
 	const char *name;
-	int (*entry)(); // not by its exported name, which may be another's here
+	int (*entry)(); // not the exported name, which may resolve to another definition
 	bool isStart;
-	const char *library; // how the files begin that have it
+	const char *library; // beginning of the names of the files that define it
 } switches[] = {{"cudaProfilerStart", throwAt<0>, true, "libcudart"},
                 {"cudaProfilerStop", throwAt<1>, false, "libcudart"},
                 {"cuProfilerStart", throwAt<2>, true, "libcuda.so"},
                 {"cuProfilerStop", throwAt<3>, false, "libcuda.so"}};
 constexpr unsigned switchCount = sizeof switches / sizeof *switches;
 
-unsigned switchOf(const char *name) // switchCount: none
+unsigned switchOf(const char *name) // switchCount: not a switch
 {
 	unsigned index = 0;
 	while (index < switchCount && !equal(switches[index].name, name))
@@ -255,14 +258,14 @@ unsigned switchOf(const char *name) // switchCount: none
 	return index;
 }
 
-// A program with more rights than its user, who must not gain them by a variable or a file of his: nothing is read,
-// loaded or written for him.
+// True if the program has more rights than its user. The user must not gain them through a variable or a file: nothing
+// is then read, loaded or written.
 bool isPrivileged()
 {
 	return getauxval(AT_SECURE) != 0;
 }
 
-// Whether the environment says NAME=VALUE; `text` is "NAME=". Any value that is not asked for is the core's to judge.
+// True if the environment contains NAME=VALUE; `text` is "NAME=". The core validates the value.
 bool isSet(const char *text, const char *value)
 {
 	for (char **variable = environ; variable && *variable; variable++)
@@ -279,7 +282,7 @@ struct Object {
 	const void *address = nullptr;
 	ElfW(Addr) base = 0;
 	const ElfW(Dyn) *dynamic = nullptr;
-	const char *path = ""; // the loader's name for it; "": the program, or nothing holds the address
+	const char *path = ""; // name in the loader's list; "": the program, or no object contains the address
 
 	uintptr_t value(ElfW(Sxword) tag) const
 	{
@@ -288,14 +291,14 @@ struct Object {
 			entry++;
 		return entry && entry->d_tag ? entry->d_un.d_val : 0;
 	}
-	// The loader makes an address of what is an offset in the file, but not in every object.
+	// The loader replaces file offsets by addresses, but not in every object.
 	template <typename T>
 	const T *table(ElfW(Sxword) tag) const
 	{
 		const uintptr_t at = value(tag);
 		return reinterpret_cast<const T *>(at && at < base ? at + base : at);
 	}
-	// By which others need it: the file may have any name.
+	// The name by which other objects need it: the file may have any name.
 	const char *name() const
 	{
 		const uintptr_t soname = value(DT_SONAME);
@@ -338,7 +341,8 @@ Object ownerOf(const void *address)
 	return object;
 }
 
-// By DT_GNU_HASH: the only way to dlsym itself once dlsym and dlvsym are ours, and the only one without the loader.
+// Searches DT_GNU_HASH. The only way to find dlsym itself, because the front defines dlsym and dlvsym, and the only way
+// without the loader.
 const Symbol *Object::find(const char *symbol) const
 {
 	const auto *symbols = table<Symbol>(DT_SYMTAB);
@@ -370,8 +374,8 @@ struct {
 	decltype(&dlerror) error;
 } loader;
 
-// By the loader's own list: dl_iterate_phdr may be a sanitizer's that calls dlsym before it can serve. What stands in
-// the list up to libc was there at the start and never goes.
+// Walks the list of the loader: dl_iterate_phdr may be the version of a sanitizer, which calls dlsym before it works.
+// The objects up to libc in this list exist from the start and are never unloaded.
 bool haveLoader()
 {
 	for (const link_map *map = _r_debug.r_map; map && !load(autoamp_front_dlsym); map = map->l_next) {
@@ -386,7 +390,7 @@ bool haveLoader()
 		store(loader.close, function("dlclose"));
 		store(loader.error, function("dlerror"));
 		store(autoamp_front_dlvsym, function("dlvsym"));
-		store(autoamp_front_dlsym, function("dlsym")); // last: it says that the others are there
+		store(autoamp_front_dlsym, function("dlsym")); // last: it marks the others as set
 	}
 	return load(autoamp_front_dlsym);
 }
@@ -403,8 +407,8 @@ bool isRecursive(const pthread_mutex_t &mutex)
 	return data.__kind == PTHREAD_MUTEX_RECURSIVE_NP && !data.__spins && !data.__list.__prev && !data.__list.__next;
 }
 
-// Where glibc keeps the lock that dlopen and dlsym take: the first of three recursive mutexes in a row. Found nowhere
-// (another libc): a lock that nobody holds.
+// Finds the glibc lock that dlopen and dlsym take: the first of three consecutive recursive mutexes. If it is not found
+// (another libc), returns a lock that is never held.
 constexpr pthread_mutex_t noLock = {};
 const pthread_mutex_t *findLoaderLock()
 {
@@ -430,14 +434,16 @@ const pthread_mutex_t &loaderLock()
 	return *load(found);
 }
 
-int opener = -1; // the thread that is opening the core: whoever waits for it waits for nobody else
+int opener = -1; // thread that is opening the core; -1: none. Other threads may wait without limit for the loader lock
+                 // that it holds
 
-// Opening the core and looking names up need the loader's lock, and a thread that another one waits for inside dlopen
-// (a plug-in's constructor joins it) would never get it. False: someone has held it for a second, so do without.
+// Opening the core and looking up names need the loader lock. A thread that another thread waits for inside dlopen (the
+// constructor of a plug-in joins it) would never get this lock. Returns false if the lock was held for a second: the
+// caller must then work without the loader.
 bool awaitLoader()
 {
-	// A poll that sleeps: the lock is libc's, which wakes only threads that have marked it, and a thread that marks it
-	// without taking it would use up the wake-up of one that waits for it.
+	// Polls and sleeps: libc wakes only threads that have marked its lock. A thread that marks the lock without taking
+	// it would consume the wake-up of a waiting thread.
 	static int patience;
 	const auto &lock = loaderLock().__data;
 	for (int self = 0; load(lock.__lock); nap()) {
@@ -452,15 +458,16 @@ bool awaitLoader()
 	return true;
 }
 
-// ---------------------------------------------------------------- the true functions
+// ---------------------------------------------------------------- the original functions
 
-// Whether `found`, which somebody calls or looked up, is the entry point's true function. The first to come is: a
-// handle of one copy of the library is nothing to another copy, so the others are left alone. A file that is not the
-// vendor's may be an interposer behind us, which serves any copy; the caller's own file is a copy.
+// Returns whether `found`, which is called or was looked up, is the original function of the entry point. The first
+// function found becomes the original function. Functions of other copies of the library are not intercepted: a handle
+// of one copy is invalid in another. A file that is not a vendor library may be an interposer after autoamp, which
+// works with any copy; the caller's own file is a copy.
 bool capture(unsigned index, void *found, const void *caller)
 {
 	const Object owner = ownerOf(found);
-	// A slot outlives the client that closes its library: what stands in it must stay mapped.
+	// A slot outlives the client that closes its library: the function in it must stay mapped.
 	if (haveLoader())
 		loader.open(owner.path, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
 	const Library &library = entries[index].library;
@@ -474,19 +481,19 @@ bool capture(unsigned index, void *found, const void *caller)
 	const void *const truth = settle(autoamp_front_truths[index], found);
 	if (truth == found)
 		return true;
-	// A library and the part that it leads to are one copy.
+	// A library and a part that it loads are one copy.
 	const char *const other = ownerOf(truth).name();
 	return version < versionCount && versionOf(other, library) == version && !equal(other, owner.name()) &&
 	       (isPart(other, library, version) || isPart(owner.name(), library, version));
 }
 
-// In a file that is loaded already, or in what that file needs.
+// Looks the name up in a loaded file and its dependencies.
 void *findLoaded(const char *file, const char *name)
 {
 	void *const handle = loader.open(file, RTLD_LAZY | RTLD_NOLOAD);
 	void *const found = handle ? autoamp_front_dlsym(handle, name) : nullptr;
 	if (handle)
-		loader.close(handle); // it stays as long as the application wants it; what is captured is pinned
+		loader.close(handle); // the application decides how long it stays loaded; captured libraries are pinned
 	return found;
 }
 
@@ -498,7 +505,7 @@ void *findLoaded(const char *file, unsigned index)
 
 struct Search {
 	unsigned slot;
-	const char *caller; // the caller's file, which may carry a copy of its own
+	const char *caller; // the caller's file, which may contain a copy of the library
 	void *found;
 };
 
@@ -512,11 +519,11 @@ int isInLibrary(dl_phdr_info *info, size_t, void *data)
 	if (isLibrary || object.path == search.caller)
 		if (const Symbol *symbol = object.find(name))
 			search.found = object.place(symbol);
-	return search.found && isLibrary; // it comes first
+	return search.found && isLibrary; // a library takes precedence over the caller's file
 }
 
-// Without the loader: while somebody holds its lock, or before glibc 2.34 in a process without libdl, which has no
-// dlsym. The library that is there is read directly.
+// Finds a function without the loader: while another thread holds its lock, or without dlsym (glibc before 2.34 in a
+// process without libdl). Reads the symbol table of the loaded library.
 void *findInLibrary(unsigned slot, const void *caller)
 {
 	Search search = {slot, ownerOf(caller).path, nullptr};
@@ -524,9 +531,10 @@ void *findInLibrary(unsigned slot, const void *caller)
 	return search.found;
 }
 
-// What the loader would have bound: RTLD_NEXT first, where another interposer behind us keeps its turn. It finds
-// nothing where the library sits in an RTLD_LOCAL scope. The caller's own file (null: unknown) comes last: it may carry
-// a copy, or trampolines of these names, or need a copy under another name.
+// Finds the function that the loader would have bound without autoamp. RTLD_NEXT is tried first, so that an interposer
+// after autoamp stays effective; it finds nothing if the library is in an RTLD_LOCAL scope. The file of `caller` (null:
+// unknown) is tried last: it may contain a copy of the library or trampolines with these names, or need a copy under
+// another name.
 void *findTruth(unsigned slot, const void *caller, bool hasLoader)
 {
 	const unsigned index = slot % entryCount, version = slot / entryCount;
@@ -551,21 +559,21 @@ void *findTruth(unsigned slot, const void *caller, bool hasLoader)
 					found = findLoaded(part, index);
 		if (!found && caller)
 			found = findLoaded(ownerOf(caller).path, index);
-		loader.error(); // what failed on the way is not the application's to read
+		loader.error(); // clears the errors of these lookups, which the application must not see
 	}
 	return found;
 }
 
 // ---------------------------------------------------------------- the core
 
-constexpr Core untouched = {}; // the decision to stay out for good
+constexpr Core untouched = {}; // the decision not to use the core
 const Core *decision;
 
-// Where the front's file really is: the loader's own name for it may be relative, and the working folder another by
-// now.
+// Finds the folder of the front's file. The loader's name for the file may be relative, and the working directory may
+// have changed.
 bool ownFolder(char (&path)[PATH_MAX])
 {
-	const auto wanted = reinterpret_cast<uintptr_t>(&absent); // code: the pages of .bss bear no file's name
+	const auto wanted = reinterpret_cast<uintptr_t>(&absent); // code, because .bss pages have no file name
 	size_t size = 0;
 	const int file = open("/proc/self/maps", O_RDONLY | O_CLOEXEC); // "start-end perms offset dev inode   /path\n"
 	uintptr_t bound[2] = {};
@@ -597,8 +605,9 @@ bool ownFolder(char (&path)[PATH_MAX])
 	return size && path[0] == '/';
 }
 
-// Of a file that was cut short dlopen maps what is not there, and the application dies of SIGBUS: every segment must
-// end inside it. What else is wrong with a file dlopen says itself. (No fstat: its symbol is newer than GLIBC_2.28.)
+// Returns whether a segment ends beyond the end of the file. dlopen maps a truncated file without an error, and the
+// application would die of SIGBUS. dlopen reports other faults of a file itself. (No fstat: its symbol is newer than
+// GLIBC_2.28.)
 bool isCut(const char *path)
 {
 	const int file = open(path, O_RDONLY | O_CLOEXEC);
@@ -618,7 +627,7 @@ bool isCut(const char *path)
 	return isFound;
 }
 
-// Null: switched off or not to be had; `why` says which, or stays null.
+// Returns null if autoamp is switched off (`why` stays null) or the core cannot be opened (`why` is the reason).
 const Core *openCore(const char *&why)
 {
 	static constexpr char file[] = "libautoamp-core.so";
@@ -641,8 +650,8 @@ const Core *openCore(const char *&why)
 		why = "its file is cut short";
 		return nullptr;
 	}
-	// NOW: what is missing shows here, not in the middle of a call. The loader's own lock makes racing threads wait
-	// for the first; all get the same handle.
+	// RTLD_NOW: missing symbols are found here, not during a call. Racing threads wait for the loader lock, and all get
+	// the same handle.
 	void *const handle = loader.open(path, RTLD_NOW | RTLD_LOCAL);
 	if (!handle) {
 		const char *const error = loader.error();
@@ -675,9 +684,10 @@ const Core *decide()
 
 // ---------------------------------------------------------------- fork
 
-// A child born while another thread is inside dlopen or dl_iterate_phdr inherits the loader's write lock held for ever
-// (glibc resets only the other one). So a fork waits for our resolvers, but not without end: who resolves may be
-// waiting for what the forking thread holds. Resolvers wait for forks likewise.
+// A child that is forked while another thread is inside dlopen or dl_iterate_phdr inherits the loader's write lock,
+// which is then never released (glibc resets only the other lock). A fork therefore waits for resolving threads, but at
+// most forkPatience: a resolving thread may wait for a lock that the forking thread holds. Resolving threads wait for
+// forks in the same way.
 int resolvers, forks;
 constexpr long forkPatience = 1; // seconds
 
@@ -708,13 +718,13 @@ void stopResolving()
 void inChild()
 {
 	forks = 0, resolvers = autoamp_front_thread.resolving, opener = -1;
-	autoamp_front_profiled %= 2; // what is open goes on
+	autoamp_front_profiled %= 2; // an open profiler range continues
 }
 
-bool isStarted; // all that the program started with is bound
+bool isStarted; // the objects that the program started with are bound
 
-// The only constructor. At the first call it would be too late: that is when the race of forks is, and descriptor 2 may
-// be another file by then. All else works before it ran.
+// The only constructor. The first call would be too late: forks race with it, and descriptor 2 may be another file by
+// then. Everything else works before the constructor has run.
 __attribute__((constructor)) void begin()
 {
 	const CallerState callerState;
@@ -727,7 +737,7 @@ struct Resolving {
 	Resolving() { autoamp_front_hold_forks(); }
 	~Resolving() { autoamp_front_release_forks(); }
 	const CallerState callerState;
-	const bool hasLoader = awaitLoader(); // before forks have to wait for this thread
+	const bool hasLoader = awaitLoader(); // waits before forks must wait for this thread
 };
 
 // ---------------------------------------------------------------- lookups
@@ -754,17 +764,17 @@ bool isVendors(const char *file)
 	return false;
 }
 
-// What the application is told of: a call inside another one, or of the vendor's own, is none.
+// Counts a call that will be reported. Calls inside another call, and calls by vendor libraries, are not counted.
 void count(unsigned &calls, const void *caller)
 {
 	if (!autoamp_front_thread.depth && !isVendors(ownerOf(caller).name()))
 		__atomic_add_fetch(&calls, 1, __ATOMIC_RELAXED);
 }
 
-// ---------------------------------------------------------------- objects that were bound past us
+// ---------------------------------------------------------------- objects bound without interception
 
-// For an object that was opened RTLD_DEEPBIND its own libraries come before what is preloaded. Its references are made
-// to lead to our slots, which find the same functions.
+// For an object opened with RTLD_DEEPBIND, its own libraries precede preloaded ones. Its references are redirected to
+// the slots of the front, which find the same functions.
 
 unsigned neededVersion(const Object &object, const Library &library)
 {
@@ -780,7 +790,7 @@ bool isReadOnly(const dl_phdr_info &info, uintptr_t page)
 	for (int i = 0; i < info.dlpi_phnum; i++)
 		if (const auto &part = info.dlpi_phdr[i]; part.p_type == PT_GNU_RELRO) {
 			const uintptr_t begin = info.dlpi_addr + part.p_vaddr, end = begin + part.p_memsz;
-			return page >= (begin & ~uintptr_t{4095}) && page < (end & ~uintptr_t{4095}); // as the loader rounds
+			return page >= (begin & ~uintptr_t{4095}) && page < (end & ~uintptr_t{4095}); // rounded as in the loader
 		}
 	return false;
 }
@@ -792,7 +802,8 @@ void rebind(dl_phdr_info &info, const Object &object, unsigned index, uintptr_t 
 	Object target = {load(place)};
 	if (version == versionCount || isOurs(target.address))
 		return;
-	// What leads into the object itself is not bound yet; all else must lead where our slot will.
+	// A reference into the object itself is not bound so far. Any other reference must point to the function that the
+	// slot would find.
 	if (!isOwner(&info, 0, &target) && target.address != findInLibrary(version * entryCount + index, nullptr))
 		return;
 	auto *const page = reinterpret_cast<void *>(at & ~uintptr_t{4095});
@@ -805,10 +816,11 @@ void rebind(dl_phdr_info &info, const Object &object, unsigned index, uintptr_t 
 }
 
 struct Scan {
-	unsigned long long before, now; // how many objects have come
+	unsigned long long before, now; // numbers of objects loaded so far
 };
 
-// While it runs no object comes or goes; and where nobody holds the loader's lock, none is half bound.
+// While dl_iterate_phdr runs, no object is loaded or unloaded. If no thread holds the loader lock, no object is partly
+// bound.
 int rebindObject(dl_phdr_info *info, size_t, void *data)
 {
 	auto &[before, now] = *static_cast<Scan *>(data);
@@ -829,7 +841,7 @@ int rebindObject(dl_phdr_info *info, size_t, void *data)
 			const auto type = ELF64_R_TYPE(each->r_info);
 			const Symbol &symbol = symbols[ELF64_R_SYM(each->r_info)];
 			if ((type != R_X86_64_JUMP_SLOT && type != R_X86_64_GLOB_DAT && type != R_X86_64_64) || symbol.st_shndx)
-				continue; // none that names a function, or one of its own
+				continue; // not a reference to a function, or defined in the object itself
 			if (const unsigned index = rowOf(strings + symbol.st_name); index < entryCount)
 				rebind(*info, object, index, object.base + each->r_offset);
 		}
@@ -837,8 +849,8 @@ int rebindObject(dl_phdr_info *info, size_t, void *data)
 	return 0;
 }
 
-// Called at every lookup, for whoever loads a plug-in looks something up in it, and at first calls. Where other threads
-// load one after the other it may miss its turn; the next lookup makes good.
+// Called at first calls and at every lookup: a program that loads a plug-in looks up functions in it. If other threads
+// keep loading objects, this may fail; the next lookup retries.
 void rebindObjects()
 {
 	static unsigned long long known;
@@ -857,7 +869,7 @@ void rebindObjects()
 
 struct Answer {
 	void *symbol;
-	long isFinal; // 0: jump to the real function
+	long isFinal; // 0: jump to the original dlsym or dlvsym
 };
 
 } // namespace
@@ -899,8 +911,9 @@ extern "C" void *autoamp_front_truth(unsigned index)
 	return found && (!resolving.hasLoader || capture(index, found, nullptr)) ? found : nullptr;
 }
 
-// From a lazy slot. Returns where the call goes, and lets later calls go there at once. A library that is not here yet
-// may come: its slots stay lazy. Each slot comes here once, so that its own caller can say where its truth is.
+// Called by a lazy slot. Returns the target of the call and stores it in the slot. If the library is not loaded, the
+// slot stays lazy, because it may be loaded later. Each slot is resolved separately: its caller determines where the
+// original function is searched.
 extern "C" HIDDEN void *autoamp_front_resolve(unsigned slot, const void *caller)
 {
 	rebindObjects();
@@ -921,10 +934,10 @@ extern "C" HIDDEN void *autoamp_front_resolve(unsigned slot, const void *caller)
 	return target;
 }
 
-// ---- the profiler's switch
+// ---- the profiler switch
 
-// No entry points with slots and doors: a process that throws the switch and calls nothing of ours must not have the
-// core opened for it. So the front counts, and the core looks when it is there.
+// The switch functions have no slots and wrappers: a process that uses the switch but no entry point must not open the
+// core. The front counts the switches, and the core reads the count.
 
 namespace {
 
@@ -942,7 +955,8 @@ int hasSwitch(dl_phdr_info *info, size_t, void *data)
 	return found != nullptr;
 }
 
-// Another interposer behind us keeps its turn; a library in an RTLD_LOCAL scope is found by its file.
+// Finds the original function. An interposer after autoamp stays effective. A library in an RTLD_LOCAL scope is found
+// by its name.
 void *trueSwitch(unsigned index)
 {
 	const Resolving resolving;
@@ -960,15 +974,15 @@ int throwSwitch(unsigned index)
 {
 	const bool isStart = switches[index].isStart;
 	unsigned count = load(autoamp_front_profiled);
-	// Started twice is started, as CUDA has it.
+	// A second start without a stop has no effect, as in CUDA.
 	while (count % 2 != isStart && !__atomic_compare_exchange_n(&autoamp_front_profiled, &count, count + 1, false,
 	                                                            __ATOMIC_SEQ_CST, __ATOMIC_ACQUIRE))
 		;
 	if (const Core *core = load(decision); core && core->regions)
 		core->regions->profilerSwitched();
 	auto *const truth = reinterpret_cast<int (*)()>(trueSwitch(index));
-	autoamp_front_thread.depth++;           // the runtime's own use of the driver's is no other switch
-	const int status = truth ? truth() : 3; // not initialized, of both
+	autoamp_front_thread.depth++;           // the runtime's use of the driver switch is not a second switch
+	const int status = truth ? truth() : 3; // "not initialized" in both APIs
 	autoamp_front_thread.depth--;
 	return status;
 }
@@ -986,9 +1000,10 @@ SWITCH(cuProfilerStart, 2)
 SWITCH(cuProfilerStop, 3)
 #undef SWITCH
 
-// ---- regions: autoamp.h, and NVTX's entry
+// ---- regions: autoamp.h and the NVTX entry
 
-// `asks`: the program asked for regions, which is reason enough to open the core. Null: there are none here.
+// Returns null if the core is not open or has no regions. With `asks`, opens the core if necessary: the program
+// requests a region.
 static const Regions *regionsOf(bool asks)
 {
 	const Core *core = load(decision);
@@ -1051,9 +1066,9 @@ extern "C" int InitializeInjectionNvtx2(const void *tables)
 
 namespace {
 
-// A lookup as it would end without the front. Exporting a name must not change whether a program believes that CUDA is
-// here: one that finds the front's function finds the next definition, or, where nothing does, in what the caller's
-// file needs. Null: nothing; dlerror() may be set or not.
+// The result that a lookup has without the front. Exporting a name must not make a program believe that CUDA is
+// present. A lookup that finds a function of the front therefore continues with the next definition, then with the
+// dependencies of the caller's file. Returns null if nothing is found; dlerror() may be set or not.
 void *findBehind(void *handle, const char *name, const char *version, const char *path)
 {
 	const auto look = [name, version](void *where) {
@@ -1073,8 +1088,8 @@ Answer findNothing(const char *name)
 	return {autoamp_front_dlsym(RTLD_NEXT, name), 1};
 }
 
-// The exported names that have no slots: the profiler's, which lead to the front if there is another definition; and
-// NVTX's entry, which NVTX looks for in the front's own file.
+// Lookups of exported names without slots. Profiler functions resolve to the front if there is another definition. NVTX
+// looks for its entry in the front's own file.
 Answer lookUpOther(void *handle, const char *name, const char *version, const void *caller)
 {
 	const unsigned index = switchOf(name);
@@ -1087,7 +1102,7 @@ Answer lookUpOther(void *handle, const char *name, const char *version, const vo
 	void *const found = findBehind(handle, name, version, ownerOf(caller).path);
 	if (!found)
 		return findNothing(name);
-	if (handle == RTLD_NEXT) // who is next is the caller's question: the real function answers
+	if (handle == RTLD_NEXT) // the original dlsym finds the next object after the caller
 		return {};
 	if (isReceiver || hook() == Hook::off)
 		return {found, 1};
@@ -1098,7 +1113,7 @@ Answer lookUpOther(void *handle, const char *name, const char *version, const vo
 
 extern "C" HIDDEN Answer autoamp_front_lookup(void *handle, const char *name, const char *version, const void *caller)
 {
-	const bool canPass = haveLoader() && load(isStarted) && hook() != Hook::got; // not before there is an environment
+	const bool canPass = haveLoader() && load(isStarted) && hook() != Hook::got; // not before the environment exists
 	if (autoamp_front_thread.depth)
 		return {};
 	rebindObjects();
@@ -1109,19 +1124,19 @@ extern "C" HIDDEN Answer autoamp_front_lookup(void *handle, const char *name, co
 		return name ? lookUpOther(handle, name, version, caller) : Answer{};
 	const Resolving resolving;
 	const Object asking = ownerOf(caller);
-	if (isVendors(asking.name())) // libcudnn.so.9 asks for its own public names
+	if (isVendors(asking.name())) // libcudnn.so.9 looks up its own public names
 		return {};
 	void *const found = findBehind(handle, name, version, asking.path);
 	if (!found)
 		return findNothing(name);
 	if (handle == RTLD_NEXT)
-		return {}; // who is next is the caller's question: the real function answers
+		return {}; // the original dlsym finds the next object after the caller
 	const Object owner = ownerOf(found);
 	const unsigned its = versionOf(owner.name(), entries[index].library);
 	if (hook() == Hook::off || (*owner.path && its == versionCount))
 		return {found, 1};
-	// Linked programs of that version reach the copy that was loaded first: another one is left alone, as is one in a
-	// name space of its own, which has no owner here.
+	// Linked programs of that version use the copy that was loaded first. Other copies are not intercepted. A copy in
+	// another link-map namespace has no owner here and is not intercepted either.
 	const void *const first = *owner.path ? findLoaded(owner.name(), index) : nullptr;
 	loader.error();
 	if (*owner.path && (!first || first == found) && capture(index, found, nullptr))

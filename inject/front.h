@@ -1,5 +1,5 @@
-// What front and core know of each other. Any thread; nothing here allocates or locks.
-// The core is linked to the front, so the loader does the plumbing and a mismatch is a failed dlopen.
+// The interface between front and core. Any thread; nothing here allocates or takes a lock. The core is linked to the
+// front, so the loader resolves their symbols, and a missing symbol makes dlopen fail.
 #pragma once
 
 #define AUTOAMP_IMPLEMENTATION
@@ -9,21 +9,21 @@
 
 namespace autoamp::front {
 
-// One block a thread, zero at the start, at most 64 bytes. The front owns it: its memory is laid out before main, so
-// initial-exec access can never run out of room, and the dlsym hook sees the door's guard.
+// One block per thread, zero at the start, at most 64 bytes. Owned by the front: its memory is reserved before main, so
+// initial-exec access cannot run out of space, and the dlsym hook can read `depth`.
 struct ThreadBlock {
-	int depth;         // > 0 inside a door: lookups get the truth, calls go to the truth
+	int depth;         // > 0 inside a wrapper: dlsym and calls bypass interception
 	int resolving;     // > 0 between autoamp_front_hold_forks and autoamp_front_release_forks
-	void *core;        // the core's own per-thread state
-	void *regions;     // the core's, too: those that this thread has open; null: none so far
-	unsigned region;   // what its calls run in, by the core's count; 0: as the process was configured
-	unsigned epoch;    // of what all threads share; another one: `region` is out of date
-	void *callerState; // the state that the core keeps for the call in progress; null: none
+	void *core;        // per-thread state of the core
+	void *regions;     // open regions of this thread, owned by the core; null: none so far
+	unsigned region;   // number of the region of its calls, given by the core; 0: the process configuration
+	unsigned epoch;    // epoch of the regions shared by all threads; if it differs, `region` is out of date
+	void *callerState; // base::CallerState of the call in progress, owned by the core; null: none
 };
 static_assert(sizeof(ThreadBlock) <= 64);
 
-// What stands behind autoamp.h, by the names there; NVTX's entry, which gets NVTX's own table of tables; and what is
-// told when the profiler's switch was thrown.
+// The implementations of autoamp.h, with the names there. receiveRanges is the NVTX entry; profilerSwitched is called
+// when the profiler switch is used.
 struct Regions {
 	decltype(&autoamp_enter) enter;
 	decltype(&autoamp_leave) leave;
@@ -47,22 +47,24 @@ constexpr unsigned abi = 5;
 extern "C" {
 // Front.
 AUTOAMP_EXPORT extern constinit thread_local autoamp::front::ThreadBlock
-    autoamp_front_thread;                                 // constinit: else g++ calls a wrapper
-AUTOAMP_EXPORT extern void *autoamp_front_truths[];       // by row; null: ask autoamp_front_truth
+    autoamp_front_thread;                                 // constinit: otherwise g++ calls a TLS wrapper function
+AUTOAMP_EXPORT extern void *autoamp_front_truths[];       // original functions by row; null: call autoamp_front_truth
 AUTOAMP_EXPORT void *autoamp_front_truth(unsigned index); // null: no such library in this process
-AUTOAMP_EXPORT extern unsigned autoamp_front_unseen;      // calls that went by while the core could not be opened
-AUTOAMP_EXPORT extern unsigned autoamp_front_second[];    // by row; how often a second copy's function was left alone
-// By cudaProfilerStart and -Stop, which the front counts itself: odd between the two.
+AUTOAMP_EXPORT extern unsigned autoamp_front_unseen;   // calls not intercepted because opening the core could deadlock
+AUTOAMP_EXPORT extern unsigned autoamp_front_second[]; // by row; uses of a second library copy, not intercepted
+// Number of profiler switches, counted by the front: odd between cudaProfilerStart and cudaProfilerStop.
 AUTOAMP_EXPORT extern unsigned autoamp_front_profiled;
-// Forks of other threads wait meanwhile (a second at most), and these wait for forks: around whatever takes a lock of
-// libc or the loader in a first call, because a child born then would inherit it held for ever. Nests.
+// Between these two, forks of other threads wait, at most a second; autoamp_front_hold_forks waits for forks in the
+// same way. Use them around first-call work that takes a lock of libc or the loader: a child forked meanwhile would
+// inherit a lock that is never released. Calls nest.
 AUTOAMP_EXPORT void autoamp_front_hold_forks();
 AUTOAMP_EXPORT void autoamp_front_release_forks();
-// Descriptor 2 is what it was when the front was loaded. A daemon may have closed it and opened a file of its own
-// there.
+// Returns whether descriptor 2 is the same file as when the front was loaded. A daemon may have closed it and opened
+// another file there.
 AUTOAMP_EXPORT bool autoamp_front_has_stderr();
-// By NVTX, in each object that brings a copy of it, where NVTX_INJECTION64_PATH leads here. 0: no, thank you.
+// Called by NVTX if NVTX_INJECTION64_PATH names the front, once for each object that contains a copy of NVTX. Returns 0
+// to decline.
 AUTOAMP_EXPORT int InitializeInjectionNvtx2(const void *tables);
-// Core: constant data, so that nothing has to be started and threads may race to read it.
+// Core. Constant data: it needs no initialization, and threads may race to read it.
 AUTOAMP_EXPORT extern const autoamp::front::Core autoamp_core;
 }

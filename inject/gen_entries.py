@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
-"""Writes front and core their entry points, from the tables and the vendor's installed headers.
+"""Generate the entry points of front and core from the tables and the installed vendor headers.
 
-gen_entries.py INCLUDE ARGUMENTS OUTPUT TABLE...: INCLUDE is the folder of the headers, or several with colons, ARGUMENTS the header with the
-family structs, OUTPUT the folder for entries.inc (front), entry_index.h (both), entry_table.h and entries_core.cpp (core).
-A function that the headers do not declare is an error, so no signature is ever typed by hand.
+usage: gen_entries.py INCLUDE ARGUMENTS OUTPUT TABLE...
+
+INCLUDE: the folders of the vendor headers, separated by colons. ARGUMENTS: the header with the family structs.
+OUTPUT: the folder for entries.inc (front), entry_index.h (both), entry_table.h and entries_core.cpp (core).
+A function that the headers do not declare is an error, so signatures are never written by hand.
 """
 import pathlib
 import re
@@ -11,7 +13,7 @@ import sys
 
 
 def prototypes(header):
-    """{name: [parameter, ...]} of a vendor header. C++ overloads and bodies end in a brace and are not seen."""
+    """{name: [parameter, ...]} of a vendor header. C++ overloads and bodies end in a brace and are not matched."""
     text = re.sub(r"/\*.*?\*/|//[^\n]*", "", header.read_text(), flags=re.S)
     found = re.findall(r"(?:cublas|cudnn)Status_t\s+(?:CUBLASWINAPI\s+|CUDNNWINAPI\s+)?(\w+)\s*\(([^;{}()]*)\)\s*;", text)
     return {name: [" ".join(p.split()) for p in parameters.split(",")] for name, parameters in found}
@@ -22,7 +24,7 @@ def header_at(include, header):
 
 
 def parameter_name(parameter):
-    return re.search(r"(\w+)\s*(?:\[\w*\])?$", parameter).group(1)  # `float *const Carray[]` too
+    return re.search(r"(\w+)\s*(?:\[\w*\])?$", parameter).group(1)  # also matches `float *const Carray[]`
 
 
 def read_table(table):
@@ -51,31 +53,32 @@ def read_families(arguments):
     return families
 
 
-# Types that stand in the name of an entry point, not in its parameters.
+# Types that the name of an entry point determines, not its parameters.
 FIXED = {("Gemm", "float16"): [f".{member} = op::typeFloat16" for member in ("Atype", "Btype", "Ctype")]
          + [".computeType = op::computeFloat16"]}
 
 
-# A family's call that the core knows as another.
+# Families whose calls the core handles as calls of another family.
 MADE = {"Grouped": "op::batchOf"}
 
 # Families whose calls are described by the struct of another family.
 DESCRIBED_AS = {"Counted": "Plain"}
 
-# A member's other names: A of arrays; a gradient, which the call's direction tells from what it is the gradient of.
+# Other parameter names for a member: an array of pointers A; a gradient, whose role follows from the direction of the
+# call.
 SPELT = {"transa": ["trans"], "alpha": ["alpha1"], "beta": ["alpha2"], **{m: [m + "array"] for m in "ABC"},
          **{m: ["d" + m] for m in ("x", "w", "y", "xDesc", "wDesc", "yDesc")}}
 DIRECTIONS = {"dx": "backwardData", "dw": "backwardFilter", "dweightSpace": "backwardFilter"}
 
-# Of which type the parameter is that describes the data of a Dnn call.
+# Kinds of descriptor types: the parameter that describes the data of a Dnn call has one of these types.
 DESCRIBED = {"cudnnTensorDescriptor_t": "tensor", "cudnnFilterDescriptor_t": "filter", "cudnnSeqDataDescriptor_t": "sequence"}
 
-# Library of a table: its name, that of its SONAME, and the versions whose signatures are known.
+# Library of each table: its name, the name in its SONAME, and the versions with known signatures.
 VERSIONS = {"cublas": ("cublas", 13, 12), "cublaslt": ("cublasLt", 13, 12), "cudnn": ("cudnn", 9, 8)}
 
 
 def older_part(name, part, library):
-    """Where it lived in the older version: cuDNN 8 has the backward calls apart, and no library of the graph API."""
+    """Library of the function in the older version: cuDNN 8 has libraries for training, and none for the graph API."""
     if library != "cudnn":
         return part
     place = "cnn" if name.startswith("cudnnBackend") else part.removeprefix("cudnn_").replace("graph", "ops")
@@ -89,7 +92,7 @@ def door(name, parameters, members, family, dtype, kind):
     if family == "Dnn":
         types = {parameter_name(p): DESCRIBED.get(p.removeprefix("const ").split()[0]) for p in parameters}
         values |= {types[dtype]: dtype} if dtype != "-" else {}
-    # Of a pointer to constant pointers the constness goes.
+    # The casts remove the constness of pointers to constant pointers.
     copied = [f".{m} = ({t})({values[m]})" for m, t in members.items() if values[m]] + FIXED.get((family, dtype), [])
     if family == "Counted":  # a cublasXt handle has another type
         no_handle = parameters[0] != "cublasHandle_t handle"
@@ -125,7 +128,7 @@ def main(include, arguments, output, *tables):
         for header in names:
             found = prototypes(header_at(include, header))
             declared |= found
-            # A function of cuDNN lives in the library of its header, which may be linked to as well.
+            # A cuDNN function is in the library of its header, which programs may also link.
             parts |= dict.fromkeys(found, header.removesuffix(".h") if library == "cudnn" else library)
         headers += names
         for name, family, dtype, obstacle, kind in table_rows:

@@ -1,5 +1,5 @@
 /* The exported names: jump slots as a PLT has them, and the two lookup hooks.
- * A jump leaves the caller's return address where it was, so whoever is reached knows the client. */
+ * A jump leaves the return address in place, so the target can identify the caller. */
 #include <cet.h> /* _CET_ENDBR, and the note that says it was used */
 
 	.section .note.GNU-stack, "", @progbits
@@ -8,14 +8,14 @@
 	.balign 8
 	.globl autoamp_front_slots
 	.hidden autoamp_front_slots
-autoamp_front_slots: /* where each entry point goes now */
+autoamp_front_slots: /* current target of each entry point */
 
 	.section .rodata
 	.balign 8
 	.globl autoamp_front_entries
 	.hidden autoamp_front_entries
 autoamp_front_entries:
-.Lentries: /* what a lookup hands out, seen from here: nothing to relocate at every program's start */
+.Lentries: /* results of lookups, as offsets: without relocations at program start */
 
 	.text
 	.set index, 0
@@ -36,7 +36,7 @@ autoamp_front_entries:
 	jmp autoamp_front_lazy
 	.cfi_endproc
 	.size \name\()_\version, . - \name\()_\version
-	.ifnc \part, \library /* the same slot */
+	.ifnc \part, \library /* the same slot under a second version */
 	.globl \name\()_\part
 	.type \name\()_\part, @function
 	.set \name\()_\part, \name\()_\version
@@ -58,8 +58,8 @@ autoamp_front_entries:
 	.set index, index + 1
 	.endm
 
-/* Three of each, which the loader tells apart by the version that a reference asks for: none, CUDA 13's or cuDNN 9's,
- * CUDA 12's or cuDNN 8's. */
+/* Three slots per entry point. The loader selects one by the symbol version of the reference: none, CUDA 13 or cuDNN 9,
+ * CUDA 12 or cuDNN 8. */
 #define ENTRY(name, library, soname, part, olderPart, newer, older) slot name, any, soname, soname
 #include "inject/entries.inc"
 #undef ENTRY
@@ -78,8 +78,8 @@ autoamp_front_entries:
 	.cfi_adjust_cfa_offset -8
 	.endm
 
-/* First call of an entry point. On the stack: index, return address, the client's stack arguments.
- * Everything that may carry an argument is kept: six integers, rax (how many vectors), r10, xmm0-7. */
+/* First call of an entry point. On the stack: index, return address, the caller's stack arguments. Preserves every
+ * register that may hold an argument: six integers, rax (number of vector registers), r10, xmm0-7. */
 	.hidden autoamp_front_resolve
 	.type autoamp_front_lazy, @function
 autoamp_front_lazy:
@@ -111,9 +111,9 @@ autoamp_front_lazy:
 	.cfi_endproc
 	.size autoamp_front_lazy, . - autoamp_front_lazy
 
-/* dlsym(handle, name), dlvsym(handle, name, version). RTLD_NEXT means "next after whoever called",
- * which the real function reads from its return address: so it is jumped to, never called. Once it is known that lookups
- * of other names mean nothing to us, these pass here. Byte by byte: a short name may end its page. */
+/* dlsym(handle, name), dlvsym(handle, name, version). RTLD_NEXT means the next object after the caller, which the
+ * original function finds by its return address: it is jumped to, never called. If autoamp_front_passes is set, lookups
+ * of other names jump to it directly. Names are compared byte by byte: a short name may end at the end of its page. */
 	.hidden autoamp_front_lookup, autoamp_front_dlsym, autoamp_front_dlvsym, autoamp_front_passes
 	.macro hook name, version
 	.balign 16

@@ -1,16 +1,17 @@
-// Files whose own cuBLAS calls are not the application's: beginnings of their names. Constant data: any thread.
-// Needs no C++ runtime: front and core read it.
+// Beginnings of the names of files whose cuBLAS calls are not application calls. Constant data; any thread. Needs no
+// C++ runtime: front and core read it.
 #pragma once
 
 namespace autoamp::front {
 
-// NVIDIA's. The dot keeps libcublasMp out, which is a solver's library here; a wheel's repair puts a hash behind a
-// dash.
+// NVIDIA libraries. The dot excludes libcublasMp, which is a solver library here. A wheel repair tool inserts a dash
+// and a hash.
 constexpr const char *vendorFiles[] = {"libcublas.so", "libcublas-",  "libcublasLt.so", "libcublasLt-", "libcudnn",
                                        "libcusolver",  "libcusparse", "libcufft",       "libnvinfer",   "libnvblas"};
 
-// Factorisations that need fp32 although their calls look like anybody's. Where an application's library may go on with
-// a letter (libmagmadnn, libcalibrate), the name's end is said; a wheel's repair puts a hash behind a dash.
+// Libraries for factorizations, which need fp32 although their calls look like application calls. If an application
+// library may continue the name with a letter (libmagmadnn, libcalibrate), the entry includes the character after the
+// name. A wheel repair tool inserts a dash and a hash.
 constexpr const char *solverFiles[] = {"libmagma.",   "libmagma-", "libmagma_",   "libtorch_cuda_linalg",
                                        "libslate.so", "libslate-", "libcublasMp", "libcal.so"};
 

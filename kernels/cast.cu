@@ -1,2 +1,2 @@
-// The device side of cast.cuh: what nvcc turns into the fat binary.
+// Device code of cast.cuh, which nvcc compiles into the fat binary.
 #include "kernels/cast.cuh"

@@ -1,5 +1,5 @@
-// The conversion kernels (see cast.h): device code for nvcc, and host C++ after tools/emulated/simt.h. Only what both
-// understand: no inline PTX, no cooperative groups, warps of 32.
+// The conversion kernels (see cast.h): device code for nvcc, and host C++ after tools/emulated/simt.h. The code uses
+// only features of both: no inline PTX, no cooperative groups, warps of 32.
 #pragma once
 
 #include "kernels/cast.h"
@@ -10,21 +10,23 @@
 
 namespace autoamp::kernels {
 
-// Registers have no index: the GPU must unroll what a CPU's compiler had better keep as a loop and make vectors of.
+// Registers cannot be indexed, so the GPU compiler must unroll these loops. A CPU compiler should keep and vectorize
+// them.
 #ifdef __CUDACC__
 #define AUTOAMP_UNROLL _Pragma("unroll")
 #else
 #define AUTOAMP_UNROLL _Pragma("GCC unroll 1")
 #endif
 
-constexpr int vectorSize = 8; // elements a thread takes at once: 32 bytes read, 16 written
+constexpr int vectorSize = 8; // elements that a thread takes at once: reads 32 bytes, writes 16
 constexpr uint32_t lanes = 32;
-constexpr uint32_t nonfiniteFlag = ~magnitudeMask; // above every magnitude, beside the finite maximum in one word
+constexpr uint32_t nonfiniteFlag = ~magnitudeMask; // above every magnitude; shares one word with the finite maximum
 
 static_assert(operands * lanes <= blockSize && blockSize % lanes == 0);
 
-// This thread's way through an operand: vectors of 8 down the columns, then across columns and matrices, one vector a
-// thread, the whole grid a step. Divides when it starts and never again. 64 bits: matrices of more than 2^31 elements.
+// Iterates over this thread's share of an operand: vectors of 8 elements down the columns, then across columns and
+// matrices. A thread takes one vector per step of the whole grid. Only the constructor divides. 64-bit indices, for
+// matrices of more than 2^31 elements.
 class Walk
 {
 public:
@@ -61,8 +63,8 @@ public:
 		return reinterpret_cast<uint4 *>(operand_.target + matrix_ * operand_.targetStride +
 		                                 column_ * operand_.targetLd + vector_ * vectorSize);
 	}
-	// What lies past the last row may be NaN, or nobody's memory: it is not read, and zeros stand for it (neither a
-	// maximum nor the padding that they are written to minds).
+	// Memory past the last row may contain NaN or be unmapped: it is not read. Zeros replace it; they change no maximum
+	// and are written only to padding.
 	__device__ void load(float (&x)[vectorSize]) const
 	{
 		const float *source = source_ + column_ * operand_.sourceLd + vector_ * vectorSize;
@@ -71,10 +73,10 @@ public:
 			for (int i = 0; i < vectorSize; ++i)
 				x[i] = i < left ? source[i] : 0.0f;
 		} else if (wide_) {
-			// Evict first: the source is read once, the copy is what the product wants to find in the cache.
+			// Evict first: the source is read only once, and the product should find the copy in the cache.
 			const float4 *const wide = reinterpret_cast<const float4 *>(source);
 			const float4 low = __ldcs(wide), high = __ldcs(wide + 1);
-			memcpy(x, &low, sizeof low); // whole: on a CPU four small stores would stall the wide load that follows
+			memcpy(x, &low, sizeof low); // one copy: four small stores would stall a CPU's next wide load
 			memcpy(x + 4, &high, sizeof high);
 		} else {
 			for (int i = 0; i < vectorSize; ++i)
@@ -83,7 +85,7 @@ public:
 	}
 
 private:
-	// A matrix of the batch. 16-byte loads need every column to begin on 16 bytes; 4 is all that cuBLAS asks for.
+	// Enters a matrix of the batch. 16-byte loads need columns that are aligned to 16 bytes; cuBLAS only requires 4.
 	__device__ void enter()
 	{
 		if (matrix_ >= batch_)
@@ -123,7 +125,7 @@ __device__ inline uint16_t bfloat16Of(float x)
 	return static_cast<uint16_t>(nearest - (clampedMagnitude(x) != 0));
 }
 
-// What becomes of eight elements. Plain loops: the compiler of either side makes of them what its machine likes.
+// Conversions of eight elements. Plain loops, so that each compiler can optimize them for its machine.
 struct ToBfloat16 {
 	int32_t clamped = 0; // bits of the largest |x| that was clamped
 	__device__ void operator()(const float (&x)[vectorSize], uint16_t (&y)[vectorSize])
@@ -146,12 +148,12 @@ __device__ inline int32_t finiteMagnitude(float x)
 struct ToHalf {
 	float scale;
 	int32_t amax = 0,
-	        largest = 0; // bits of the largest finite |x|; of the largest at all, where Inf and NaN order above
+	        largest = 0; // bits of the largest finite |x|; maximum of all |x|, Inf and NaN included
 	__device__ void operator()(const float (&x)[vectorSize], uint16_t (&y)[vectorSize])
 	{
 		AUTOAMP_UNROLL
 		for (int i = 0; i < vectorSize; ++i) {
-			amax = max(amax, finiteMagnitude(x[i])); // of x, not of the half: a stale scale overflows
+			amax = max(amax, finiteMagnitude(x[i])); // of x and not of the half, because a stale scale overflows
 			largest = max(largest, static_cast<int32_t>(bitsOf(x[i]) & magnitudeMask));
 		}
 		AUTOAMP_UNROLL
@@ -167,10 +169,10 @@ __device__ inline void store(const float (&x)[vectorSize], uint4 *target, Conver
 	convert(x, y);
 	uint4 words;
 	memcpy(&words, y, sizeof words);
-	__stwb(target, words); // by name: of a plain assignment nvcc makes four stores of 4 bytes
+	__stwb(target, words); // explicit: nvcc would split an assignment into four stores of 4 bytes
 }
 
-// This thread's share of one operand. Two vectors a turn: both loads are under way before either is waited for.
+// Casts this thread's share of one operand, two vectors per iteration, so that both loads are in flight at once.
 template <class Convert>
 __device__ inline void castShare(const Operand &operand, uint32_t block, Convert &convert)
 {
@@ -194,8 +196,8 @@ __device__ inline void castShare(const Operand &operand, uint32_t block, Convert
 
 // ---- tensors
 
-// A tile on its way from one layout to another: as many columns as rows leave it, each row a word longer than these, so
-// that a warp meets no bank twice either way.
+// Shared memory for a change of layout. The number of rows determines that of columns. Each row has one extra word, so
+// that a warp has no bank conflicts in either direction.
 struct Tile {
 	float x[tileElements + mostTileRows];
 	int64_t offset[tileElements / 8]; // of each column
@@ -212,7 +214,7 @@ public:
 	__device__ int rows() const { return 1 << log_; }
 	__device__ int columns() const { return tileElements >> log_; }
 	__device__ int place(int row, int column) const { return row * (columns() + 1) + column; }
-	// Which element thread's turn `i` is, when neighbours are those of one column, or of one row.
+	// Returns the element with index `i` if indices run down the columns (isDown) or along the rows.
 	__device__ void split(int i, bool isDown, int &row, int &column) const
 	{
 		row = isDown ? i & (rows() - 1) : i / columns();
@@ -235,7 +237,7 @@ __device__ inline int64_t offsetOf(const TensorLayout &layout, int64_t column)
 	return offset + column * layout.stride[level];
 }
 
-// Do neighbours in memory lie in one column?
+// True if elements of one column are adjacent in memory.
 __device__ inline bool isDown(const TensorLayout &layout)
 {
 	return layout.rowStride == 1;
@@ -243,7 +245,7 @@ __device__ inline bool isDown(const TensorLayout &layout)
 
 // Templates from here on are static: a test compiles them once more without barriers.
 
-// This block's share of a tensor. Whole lines are read whichever way they lie, and whole lines written.
+// Casts this block's share of a tensor. Reads and writes whole cache lines in both orientations.
 template <class Convert>
 static __device__ inline void castShare(const Tensor &tensor, uint32_t block, Convert &convert, Tile &tile)
 {
@@ -294,7 +296,7 @@ static __device__ inline void castShare(const Tensor &tensor, uint32_t block, Co
 	}
 }
 
-// The grid walks A, then B from its other end: the blocks that had one vector more of A have one less of B.
+// The grid walks B from its other end: the blocks that have one vector more of A have one less of B.
 __device__ inline uint32_t blockFor(int operand)
 {
 	return operand == 0 ? blockIdx.x : gridDim.x - 1 - blockIdx.x;
@@ -318,8 +320,8 @@ __device__ inline uint32_t totalOf(const Events &p, EventKind kind)
 	return totals ? totals[static_cast<uint32_t>(kind)] : 1;
 }
 
-// A totals entry is always exact. The single record is complete when its sequence says so, and is taken back first, or
-// a reader of a ring that wrapped would take the fields of two records for one.
+// Counts an event, and records it. The totals are always exact. `sequence` is reset first: otherwise a reader of a ring
+// that wrapped could mix the fields of two records.
 __device__ inline void report(const Events &p, EventKind kind, uint32_t operand, int before, int after, uint32_t amax,
                               const Loss &loss = {})
 {
@@ -345,13 +347,14 @@ __device__ inline void report(const Events &p, EventKind kind, uint32_t operand,
 	sequence = index + 1;
 }
 
-// Of a thread that has clamped an element of this operand. One thread of a call reports.
+// Called by a thread that may have clamped an element of this operand (else magnitude is 0). One thread per call
+// reports.
 __device__ inline void reportClamped(const Events &p, uint32_t operand, int32_t magnitude)
 {
 	if (magnitude == 0 || !p.sites)
 		return;
 	unsigned long long &last = p.sites[p.site < siteCount ? p.site : 0].clampedBy[operand];
-	// A plain read first: one too early is only too small, and it spares most threads the atomic.
+	// A plain read first spares most threads the atomic; a stale value is only too small.
 	if (last < p.call && atomicMax(&last, static_cast<unsigned long long>(p.call)) < p.call)
 		report(p, EventKind::clamped, operand, INT32_MIN, 0, static_cast<uint32_t>(magnitude));
 }
@@ -362,7 +365,7 @@ __device__ inline void reportClamped(const Events &p, uint32_t operand, int32_t 
 
 namespace autoamp::kernels {
 
-// The slot of this key; without one null, or for a new key a free slot, or one whose prediction it replaces.
+// Returns the slot of this key. Without one, returns null; with isNew, returns a free slot or the one to replace.
 __device__ inline Prediction *slotOf(Prediction *predictions, uint64_t key, bool isNew)
 {
 	Prediction *const bucket = predictions + bucketOf(key);
@@ -378,7 +381,7 @@ __device__ inline Prediction *slotOf(Prediction *predictions, uint64_t key, bool
 	return isNew ? bucket + (key >> 32) % predictionsPerBucket : nullptr;
 }
 
-// What one thread of settle does at the end: scalars for the product, predictions, events.
+// Last step of settle, on one thread: writes the scalars of the product, the predictions and the events.
 __device__ inline void conclude(const Scaling &p, Scratch &scratch, const Scales &scales,
                                 const bool (&isRecast)[operands])
 {
@@ -396,7 +399,7 @@ __device__ inline void conclude(const Scaling &p, Scratch &scratch, const Scales
 			report(p, EventKind::init, i, INT32_MIN, right, amax);
 		else if (isRecast[i])
 			report(p, EventKind::rescale, i, used, right, amax);
-		// Rounding is monotonic: some finite x became Inf exactly when the largest did.
+		// Rounding is monotonic: some finite x became Inf exactly if the largest did.
 		const uint32_t half = __half_as_ushort(__float2half_rn(floatOf(amax) * powerOfTwo(used)));
 		scratch.overflow[i] = half == 0x7c00;
 		if (!isScaling && scratch.overflow[i])
@@ -404,11 +407,12 @@ __device__ inline void conclude(const Scaling &p, Scratch &scratch, const Scales
 		if (scratch.nonfinite[i])
 			report(p, EventKind::nonfinite_input, i, used, right, amax);
 	}
-	if (scales.excess > 0) // the exponent that alpha would have needed, and the one it has
+	if (scales.excess > 0) // the exponent that alpha would need, and the one that it has
 		report(p, EventKind::scale_range, 0, maxExponent + scales.excess, maxExponent, scratch.amax[0]);
 	if (!isScaling)
 		return;
-	// Plain stores: a begin that reads a slot half written, of these or of two keys, predicts wrongly and recasts.
+	// Plain stores. If begin reads a slot that is half written, or written for two keys, its prediction is wrong and
+	// costs a recast.
 	for (const uint64_t key : {p.pairKey, p.signatureKey}) {
 		prediction.key = key;
 		*slotOf(p.predictions, key, true) = prediction;
@@ -422,7 +426,7 @@ __device__ inline void checkCast(const Parameters &p, int operand)
 }
 __device__ inline void checkCast(const TensorParameters &, int) {}
 
-// Both operands to half in one launch, whatever they are.
+// Casts both operands to half in one launch, for matrices or tensors.
 template <class Call>
 static __device__ inline void castToHalf(const Call &p, uint32_t (&maxima)[operands][blockSize], Tile *tile)
 {
@@ -435,7 +439,7 @@ static __device__ inline void castToHalf(const Call &p, uint32_t (&maxima)[opera
 		checkCast(p, i);
 	}
 	__syncthreads();
-	// One warp an operand, so that a block ends with one atomic an operand.
+	// One warp per operand, so that a block ends with one atomic per operand.
 	const uint32_t operand = threadIdx.x / lanes, lane = threadIdx.x % lanes;
 	if (operand >= operands)
 		return;
@@ -469,8 +473,8 @@ static __device__ inline void castToBfloat16(const Call &p, Tile *tile)
 	}
 }
 
-// Every block comes to the same verdict by itself, from words that no settle block writes (used, amax, alpha): what one
-// thread writes in conclude() is read by nobody here.
+// Every block computes the same scales from values that settle does not write (used, amax, alpha). No block reads the
+// values that conclude() writes.
 template <class Call>
 static __device__ inline void settle(const Call &p, Tile *tile)
 {
@@ -482,7 +486,7 @@ static __device__ inline void settle(const Call &p, Tile *tile)
 	bool isRecast[operands];
 	AUTOAMP_UNROLL
 	for (int i = 0; i < operands; ++i) {
-		if (scratch.amax[i] == 0) // zeros, Infs and NaNs are right at any scale: what was used is kept
+		if (scratch.amax[i] == 0) // zeros, Infs and NaNs are right at any scale: the exponent of the cast stays
 			scales.exponent[i] = scratch.used[i];
 		isRecast[i] = scales.exponent[i] != scratch.used[i];
 		if (isRecast[i]) {
@@ -507,7 +511,8 @@ extern "C" __global__ void __launch_bounds__(autoamp::kernels::blockSize)
 		Scratch scratch = {};
 		for (int32_t &exponent : scratch.sumExponent)
 			exponent = unpredictedExponent;
-		// Another stream's settle may be writing the slot: a torn prediction is a wrong one, and costs a recast.
+		// A settle on another stream may be writing the slot. A torn prediction is only a wrong one, and costs a
+		// recast.
 		if (p.predictions) {
 			for (const uint64_t key : {p.pairKey, p.signatureKey}) {
 				const Prediction *const slot = slotOf(p.predictions, key, false);
@@ -638,8 +643,8 @@ extern "C" __global__ void __launch_bounds__(autoamp::kernels::blockSize)
 	}
 }
 
-// A column is taken by the smallest power of two of threads that covers it, a block at most: small matrices leave no
-// threads idle, large ones are read and written in whole lines.
+// A column is handled by the smallest power of two of threads that covers it, from a warp to a block. Small matrices
+// leave few threads idle, and large ones are read and written in whole cache lines.
 extern "C" __global__ void __launch_bounds__(autoamp::kernels::blockSize)
     autoamp_scatter(const __grid_constant__ autoamp::kernels::Scatter s)
 {
@@ -659,7 +664,8 @@ extern "C" __global__ void __launch_bounds__(autoamp::kernels::blockSize)
 	}
 }
 
-// Warps read whole lines either way: 32 neighbours of one output, or of 32 outputs one each.
+// Warps read whole cache lines in both orientations: 32 adjacent elements of one output, or one element each of 32
+// outputs.
 extern "C" __global__ void __launch_bounds__(autoamp::kernels::blockSize)
     autoamp_sum(const __grid_constant__ autoamp::kernels::Sum s)
 {

@@ -1,4 +1,4 @@
-// The fat binary between two hidden symbols. FATBIN is its path, given by the build.
+// The fat binary between two hidden symbols. The build defines FATBIN as its path.
 	.section .rodata
 	.balign 64
 	.globl autoamp_kernels_fatbin

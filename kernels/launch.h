@@ -1,4 +1,4 @@
-// How many blocks a conversion kernel is launched with. Any thread.
+// Numbers of blocks for the conversion kernels. Any thread.
 #pragma once
 
 #include "kernels/cast.h"
@@ -7,9 +7,9 @@
 
 namespace autoamp::kernels {
 
-// For the casts and settle (begin takes one block). Two vectors of 8 elements a thread, which is what keeps enough
-// bytes in flight; beyond eight blocks a multiprocessor the grid walks on instead of growing. More or fewer is slower,
-// not wrong.
+// For the casts and settle (begin takes one block). Two vectors of 8 elements per thread keep enough bytes in flight.
+// The grid has at most eight blocks per multiprocessor; its threads then take more vectors. Other sizes are slower, not
+// wrong.
 inline unsigned gridSize(const Parameters &parameters, unsigned smCount)
 {
 	int64_t vectors = 0;
@@ -19,7 +19,7 @@ inline unsigned gridSize(const Parameters &parameters, unsigned smCount)
 	return static_cast<unsigned>(std::clamp<int64_t>(wanted, 1, 8 * std::max(smCount, 1u)));
 }
 
-// For tensors, in tiles of 8 elements a thread.
+// For tensors, in tiles of 8 elements per thread.
 inline unsigned gridOfTiles(int64_t tiles, unsigned smCount)
 {
 	return static_cast<unsigned>(std::clamp<int64_t>(tiles, 1, 8 * std::max(smCount, 1u)));
@@ -47,14 +47,14 @@ inline unsigned gridSize(const Runs &runs, unsigned smCount)
 	    std::clamp<int64_t>((most + 4 * blockSize - 1) / (4 * blockSize), 1, 8 * std::max(smCount, 1u)));
 }
 
-// For the scatter: two elements a thread, as above.
+// For the scatter: two elements per thread, with the same limit.
 inline unsigned gridSize(const Scatter &scatter, unsigned smCount)
 {
 	const int64_t wanted = (scatter.rows * scatter.columns * scatter.batch + 2 * blockSize - 1) / (2 * blockSize);
 	return static_cast<unsigned>(std::clamp<int64_t>(wanted, 1, 8 * std::max(smCount, 1u)));
 }
 
-// For the sum: a block for each 8 or 32 outputs.
+// For the sum: one block for each 8 or 32 outputs.
 inline unsigned gridSize(const Sum &sum, unsigned smCount)
 {
 	const int64_t abreast = sum.isAlongRows ? 8 : 32;

@@ -1,11 +1,12 @@
-// The loss check: how much worse than TF32 float16 makes a product, measured with random signs (docs/adr on it). Device
-// code and host C++, included by cast.cuh. A checked cast multiplies each operand by signs along its lines, a checked
-// settle multiplies these sums by the other operand, and the last block of settle compares.
+// The loss check measures with random signs how much larger the error of a float16 product is than with TF32
+// (docs/adr/0034). Device code and host C++, included by cast.cuh. A checked cast multiplies each operand by signs
+// along its lines. A checked settle multiplies these sums by the other operand, and its last block compares the
+// results.
 #pragma once
 
 namespace autoamp::kernels {
 
-constexpr int tileWide = 64, tileDeep = 32;                    // indices kept, indices summed over
+constexpr int tileWide = 64, tileDeep = 32;                    // indices kept; indices summed over
 constexpr int slices = static_cast<int>(blockSize) / tileWide; // threads that share one kept index
 constexpr int probeSums = 2 * probes;
 
@@ -13,14 +14,14 @@ static_assert(sizeof(ProbeSums) == probeSums * sizeof(float) &&
               slices * tileWide * probeSums <= tileDeep * (tileWide + 1));
 static_assert(tileWide * tileDeep % blockSize == 0 && tileDeep % slices == 0);
 
-// One word more than it needs a row, so that a warp meets no bank twice when it writes columns.
+// Each row has one extra word, so that a warp has no bank conflicts when it writes columns.
 struct ProbeTile {
 	ProbeSums weight[tileDeep];
 	float x[tileDeep * (tileWide + 1)];
 };
 
-// The random signs of one line: a pure function of its index, so that nothing is kept and a replay has the same.
-// Columns of B and rows of A have different ones.
+// Random signs of one line: a pure function of its index, so that nothing is stored and replays use the same signs.
+// Columns of B and rows of A have different signs.
 __device__ inline uint64_t signsOf(int64_t index, bool isRowOfA)
 {
 	uint64_t hash = (static_cast<uint64_t>(index) + 1 + isRowOfA) * 0x9e3779b97f4a7c15u;
@@ -28,7 +29,8 @@ __device__ inline uint64_t signsOf(int64_t index, bool isRowOfA)
 	return hash ^ hash >> 32;
 }
 
-// The error that half adds to TF32's for a scaled x: exactly 0 unless 0 < |x| < 2^-14, because both have 11 bits above.
+// Error of half for a scaled x in addition to that of TF32. It is exactly 0 unless 0 < |x| < 2^-14, because above that
+// both have 11 bits.
 __device__ inline float lossOf(float x)
 {
 	constexpr uint32_t smallestNormalHalf = 0x38800000;
@@ -39,11 +41,11 @@ __device__ inline float lossOf(float x)
 	return floatOf(tf32) - floatOfHalf(__half_as_ushort(__float2half_rn(x)));
 }
 
-// Where the sums of one operand are. A shared operand has one matrix of sums along k, but lines for each product.
+// Addresses of the sums of one operand. A shared operand has one matrix of sums along k, but lines for each product.
 struct SumsOf {
 	ProbeSums *alongK, *lines;
 	int64_t k, lineCount;
-	int64_t batch; // matrices of the operand that are checked
+	int64_t batch; // number of checked matrices of the operand
 
 	__device__ ProbeSums *alongKOf(int64_t matrix) const { return alongK + (batch > 1 ? matrix : 0) * k; }
 	__device__ ProbeSums *linesOf(int64_t matrix) const { return lines + matrix * lineCount; }
@@ -71,15 +73,15 @@ __device__ inline SumsOf sumsOf(const Parameters &p, int operand)
 	return found;
 }
 
-// One pass over an operand: for each index of one direction, sums over the other one of x * weight.value, and of what
-// float16 loses: loss(x) * weight.value + x * weight.loss. The callables: weightOf(matrix, index), targetOf(matrix).
-// Returns this thread's part of the energy of loss(x) * weight.value.
+// One pass over an operand. For each index in one direction, sums over the other direction: of x * weight.value, and of
+// the float16 loss, loss(x) * weight.value + x * weight.loss. Callables: weightOf(matrix, index), targetOf(matrix).
+// Returns this thread's share of the energy of loss(x) * weight.value.
 template <class WeightOf, class TargetOf>
 static __device__ inline float sumShare(const Operand &operand, uint32_t block, bool isOverRows, int64_t first,
                                         float scale, float lossScale, ProbeTile &tile, int64_t matrices,
                                         WeightOf weightOf, TargetOf targetOf)
 {
-	constexpr int64_t leastTiles = 8; // of one chunk: a chunk ends with atomics
+	constexpr int64_t leastTiles = 8; // per chunk, because each chunk ends with atomics
 	const int64_t kept = isOverRows ? operand.columns : operand.rows;
 	const int64_t depth = isOverRows ? operand.rows : operand.columns;
 	const int64_t bands = (kept + tileWide - 1) / tileWide, tiles = (depth + tileDeep - 1) / tileDeep;
@@ -101,7 +103,7 @@ static __device__ inline float sumShare(const Operand &operand, uint32_t block, 
 		for (int64_t deep = chunk * tilesOfChunk * tileDeep; deep < end; deep += tileDeep) {
 			AUTOAMP_UNROLL
 			for (int i = 0; i < tileWide * tileDeep / static_cast<int>(blockSize); ++i) {
-				const int at = i * static_cast<int>(blockSize) + thread; // neighbours read neighbours
+				const int at = i * static_cast<int>(blockSize) + thread; // adjacent threads read adjacent elements
 				const int down = isOverRows ? at % tileDeep : at / tileWide,
 				          across = isOverRows ? at / tileDeep : at % tileWide;
 				float x = 0;
@@ -150,7 +152,8 @@ static __device__ inline float sumShare(const Operand &operand, uint32_t block, 
 	return energy;
 }
 
-// In the cast: sums of each k with signs, of the values and of what the exponent that the cast used would lose.
+// Runs in the cast: for each k, sums with random signs of the values, and of their loss with the exponent that the cast
+// used.
 static __device__ __attribute__((noinline)) void probeCast(const Parameters &p, int operand, uint32_t block)
 {
 	__shared__ ProbeTile tile;
@@ -169,7 +172,7 @@ static __device__ __attribute__((noinline)) void probeCast(const Parameters &p, 
 	    [&sums](int64_t matrix) { return sums.alongKOf(matrix); });
 }
 
-// Sums of the lines of one matrix, of rows and of columns.
+// Totals over the lines of one matrix, for rows and for columns.
 struct LineTotals {
 	double value[operands], loss[operands];
 	uint32_t filled[operands], lost[operands];
@@ -183,7 +186,7 @@ static __device__ inline Number warpSum(Number number)
 	return number;
 }
 
-// Totals of the lines of one matrix, summed by the whole block; valid in thread 0.
+// Returns the totals over the lines of one matrix, summed by the whole block; valid only in thread 0.
 static __device__ inline LineTotals totalsOf(const Parameters &p, int64_t matrix)
 {
 	__shared__ LineTotals parts[blockSize / lanes];
@@ -220,24 +223,24 @@ static __device__ inline LineTotals totalsOf(const Parameters &p, int64_t matrix
 	return totals;
 }
 
-// In settle: each line of an operand times the sums of the other one; the last block compares and reports. The
-// exponents are those of rule 1: a shrink for alpha costs every strategy the same. Not inlined, because it would take
-// registers from the recast.
+// Runs in settle: multiplies each line of an operand by the sums of the other operand; the last block compares and
+// reports. The exponents are those without a shrink for alpha, which costs all strategies the same. Not inlined,
+// because it would take registers from the recast.
 static __device__ __attribute__((noinline)) void probeSettle(const Parameters &p, Scratch &scratch)
 {
 	__shared__ ProbeTile tile;
 	__shared__ bool isLast;
 	const int64_t matrices = checkedMatrices(productBatch(p));
 	int exponent[operands];
-	bool isPredicted[operands], isExact = true; // by the cast, whose sums are read here
+	bool isPredicted[operands], isExact = true; // by the cast, which made the sums that are read here
 	AUTOAMP_UNROLL
 	for (int i = 0; i < operands; ++i) {
 		const uint32_t amax = scratch.amax[i];
 		if (amax == 0)
-			return; // so is the product
+			return; // the product is 0 too
 		exponent[i] = rightExponent(amax);
 		isPredicted[i] = scratch.used[i] == exponent[i];
-		// 20 bits above fp32's smallest normal number are enough for what counts.
+		// 20 bits above the smallest normal fp32 number are enough for the check.
 		isExact = isExact && exponentOf(amax) + scratch.sumExponent[i] >= minExponent + 20;
 	}
 	for (int i = 0; i < operands; ++i) {
@@ -278,7 +281,8 @@ static __device__ __attribute__((noinline)) void probeSettle(const Parameters &p
 		const LineTotals totals = totalsOf(p, matrix);
 		if (threadIdx.x != 0)
 			continue;
-		// Rows have all of the loss where B was predicted, columns where A was; else only that of their own operand.
+		// The totals of rows contain the whole loss if B was predicted, those of columns if A was. Otherwise they
+		// contain only the loss of their own operand.
 		const double loss = isPredicted[0] != isPredicted[1] ? totals.loss[isPredicted[1] ? 0 : 1]
 		                    : isPredicted[0]                 ? (totals.loss[0] + totals.loss[1]) / 2
 		                                                     : totals.loss[0] + totals.loss[1];
@@ -292,7 +296,7 @@ static __device__ __attribute__((noinline)) void probeSettle(const Parameters &p
 	}
 	if (threadIdx.x != 0)
 		return;
-	// A call that was not predicted shows a part; the next one shows all.
+	// A call without correct predictions measures only a part of the loss, so the next call is checked too.
 	if (scratch.isRegular && !(isExact && isPredicted[0] && isPredicted[1]))
 		p.sites[p.site < siteCount ? p.site : 0].isCheckedAgain = 1;
 	for (int i = 0; i < operands; ++i)

@@ -1,5 +1,5 @@
-// The rule of verified scaling: which power of two an fp32 operand is multiplied by before it becomes half, and what
-// alpha must be to undo it. Pure functions of bits, the same for host and device; any thread.
+// Rules of verified scaling: the power of two that scales an fp32 operand before its conversion to half, and the alpha
+// that reverses it. Pure functions of bits, the same for host and device; any thread.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,8 @@
 
 namespace autoamp::kernels {
 
-// s = 2^exponent is a normal float at both ends, so one multiplication scales, and it is exact unless its result is
-// below fp32's normal range: there the half is a zero of the same sign anyway.
+// s = 2^exponent is a normal float over the whole range, so one multiplication scales. It is exact unless its result is
+// below fp32's normal range; there the half is a zero of the same sign anyway.
 constexpr int maxExponent = 127, minExponent = -126;
 constexpr uint32_t infinityBits = 0x7f800000, magnitudeMask = 0x7fffffff, mantissaMask = 0x007fffff;
 
@@ -32,13 +32,13 @@ AUTOAMP_HOST_DEVICE inline float floatOf(uint32_t bits)
 	return x;
 }
 
-// The value of a half: exact.
+// Exact value of a half.
 AUTOAMP_HOST_DEVICE inline float floatOfHalf(uint16_t half)
 {
 	const uint32_t sign = static_cast<uint32_t>(half & 0x8000) << 16, magnitude = half & 0x7fffu;
 	if (magnitude >= 0x7c00) // Inf and NaN
 		return floatOf(sign | infinityBits | magnitude << 13);
-	// As a float 2^112 times too small, subnormal ones included; the product is exact.
+	// These bits are a float that is 2^112 times too small, also for subnormal halves. The product is exact.
 	const float scaled = floatOf(magnitude << 13) * floatOf(0x77800000);
 	return floatOf(sign | bitsOf(scaled));
 }
@@ -49,14 +49,15 @@ AUTOAMP_HOST_DEVICE inline float powerOfTwo(int exponent)
 	return floatOf(static_cast<uint32_t>(exponent + 127) << 23);
 }
 
-// Bits of |x| as those of a normal number 2^24 times as large when x is subnormal; `shift` tells.
+// Returns the bits of |x|. For a subnormal x, returns those of |x| * 2^24, which is normal; `shift` is then 24,
+// otherwise 0.
 AUTOAMP_HOST_DEVICE inline uint32_t normalized(uint32_t magnitude, int &shift)
 {
 	shift = magnitude <= mantissaMask ? 24 : 0;
 	return shift ? bitsOf(floatOf(magnitude) * 16777216.0f) : magnitude;
 }
 
-// floor(log2 |x|) of a finite x that is not zero, subnormal or not.
+// floor(log2 |x|) of a finite nonzero x, also if it is subnormal.
 AUTOAMP_HOST_DEVICE inline int exponentOf(uint32_t magnitude)
 {
 	int shift;
@@ -64,8 +65,8 @@ AUTOAMP_HOST_DEVICE inline int exponentOf(uint32_t magnitude)
 	return static_cast<int>(bits >> 23) - 127 - shift;
 }
 
-// The exponent that the data wants: amax * 2^e lies in [2^11, 2^15), on a grid of four binades so that small drifts of
-// amax keep it. amax = 0: 0.
+// Exponent for an operand: amax * 2^e is in [2^11, 2^15). Exponents have steps of four binades, so that a small drift
+// of amax does not change them. amax = 0: 0.
 AUTOAMP_HOST_DEVICE inline int rightExponent(uint32_t amax)
 {
 	if (amax == 0)
@@ -75,12 +76,13 @@ AUTOAMP_HOST_DEVICE inline int rightExponent(uint32_t amax)
 }
 
 struct Scales {
-	int exponent[2]; // what the operands must have; any will do for an operand whose amax is 0
-	float alpha;     // the alpha that undoes them, exact unless outOfRange
+	int exponent[2]; // exponents that the operands must have; arbitrary for an operand whose amax is 0
+	float alpha;     // alpha that reverses them, exact unless excess > 0
 	int excess;      // > 0: alpha would need an exponent this much above 127; it was clamped (event scale_range)
 };
 
-// From the maxima of both operands and alpha to everything. Never a product of scales in floating point: 2^254.
+// Computes exponents and alpha from the maxima of both operands. It never multiplies two scales in floating point: the
+// product could be 2^254.
 AUTOAMP_HOST_DEVICE inline Scales scalesFor(uint32_t amaxA, uint32_t amaxB, float alpha)
 {
 	int a = rightExponent(amaxA), b = rightExponent(amaxB);
@@ -88,12 +90,12 @@ AUTOAMP_HOST_DEVICE inline Scales scalesFor(uint32_t amaxA, uint32_t amaxB, floa
 	// A product of zeros, Infs and NaNs is the same at any scale, and so is one that alpha makes 0, Inf or NaN.
 	if (amaxA == 0 || amaxB == 0 || magnitude == 0 || magnitude >= infinityBits)
 		return {{a, b}, alpha, 0};
-	const int limit = exponentOf(magnitude) + 126; // a + b above it would make alpha subnormal: it would lose bits
+	const int limit = exponentOf(magnitude) + 126; // a larger a + b would make alpha subnormal, which loses bits
 	if (const int over = a + b - limit; over > 0) {
 		a -= (over + 1) / 2;
 		a = a > minExponent ? a : minExponent;
 		b = limit - a > minExponent ? limit - a : minExponent;
-		a = a < limit - b ? a : limit - b; // only when b met the stop
+		a = a < limit - b ? a : limit - b; // only if b was clamped
 	}
 	const int wanted = exponentOf(magnitude) - (a + b);
 	const int exponent = wanted < maxExponent ? wanted : maxExponent;

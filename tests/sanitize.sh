@@ -1,14 +1,14 @@
 #!/bin/bash
 # sanitize.sh BUILD: the unit tests and the core once more with AddressSanitizer and UndefinedBehaviorSanitizer, the
-# recorder and the core with ThreadSanitizer, in folders of their own below BUILD; clients on BUILD's emulated device, which
-# is not instrumented: its fibres are not what these tools know. Exit 77 without the tools.
+# recorder and the core with ThreadSanitizer, in separate folders below BUILD. Clients run on BUILD's emulated device,
+# which is not instrumented because the tools do not support its fibres. Exit 77 without the tools.
 set -eu
 build=$(realpath "$1")
 root=$(realpath "$(dirname "$0")/..")
 out=$build/sanitize
 mkdir -p "$out"
 
-runtime() { # of a sanitizer, by the compiler's own name for it
+runtime() { # path of a sanitizer's library, by the compiler's own name for it
     realpath "$(g++ -print-file-name="lib$1.so")"
 }
 for library in asan ubsan tsan; do
@@ -18,8 +18,8 @@ done
 prepare() { # NAME SANITIZERS TARGET...
     local folder=$out/$1 sanitizers=$2
     shift 2
-    # -O0: what the compiler spends on optimizing the checks is more than they cost here. enum: an application's bad
-    # value goes through to the vendor as it is. tsan: fences are not modelled, which is no reason to warn of each. The
+    # -O0: optimizing the checks would take the compiler longer than the checks cost here. enum: an application's
+    # invalid value is passed to the vendor unchanged. tsan: it does not model fences; do not warn about each. The
     # kernels are not run: one architecture.
     meson setup $([ -f "$folder/build.ninja" ] && echo --reconfigure) "$folder" "$root" -Db_sanitize="$sanitizers" \
         -Db_lundef=false -Doptimization=0 -Dgpu_archs=90 -Dcpp_args='-fno-sanitize=enum -Wno-tsan' >"$folder.log"
@@ -56,12 +56,12 @@ clients() { # NAME CLIENT...
     done
 }
 
-# Names without a limit are minutes here, and so is a program that does one thing ten thousand times.
+# Names without a limit take minutes here, and so does a program that does one thing ten thousand times.
 regions='clients/regions --case [!n]*'
 convolutions='clients/convolutions --case [!m]*'
 dnn_graph='clients/dnn_graph --case [!c]* --case captured*'
 rnn='clients/rnn --case [!ms]*'
-kernels() { # NAME: what CUPTI tells, however it does
+kernels() { # NAME: CUPTI records, with each kind of fault
     local misdeed case
     for misdeed in '' late,shuffled lost,early,reversed,dropped orphaned held; do
         check "clients/kernels, CUPTI ${misdeed:-sound}, $1" preloaded "$1" \
@@ -73,9 +73,9 @@ kernels() { # NAME: what CUPTI tells, however it does
     done
 }
 
-# What lives as long as the process is never given back.
+# Memory that lives as long as the process is never released.
 export ASAN_OPTIONS=detect_leaks=0:exitcode=99 UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1:exitcode=98
-# The totals of a trace are written to its file while threads count on, each counter by one atomic store.
+# The totals of a trace are written to its file while threads continue to count, each counter by one atomic store.
 printf 'race:pwrite\nrace:autoamp::trace::File::write\n' >"$out/tsan.suppressions"
 export TSAN_OPTIONS=exitcode=97:die_after_fork=0:suppressions=$out/tsan.suppressions
 
@@ -83,7 +83,7 @@ prepare address address,undefined inject/libautoamp.so inject/libautoamp-core.so
     tests/unit/unit_trace tests/unit/unit_kernels
 check 'unit_policy, address and undefined' "$out/address/tests/unit/unit_policy"
 check 'unit_kernels, address and undefined' "$out/address/tests/unit/unit_kernels"
-# Cutting at every byte and filling disks byte by byte are minutes here.
+# Cutting at every byte and filling disks byte by byte take minutes here.
 check 'unit_trace, address and undefined' "$out/address/tests/unit/unit_trace" '~"a file cut at any byte*" ~"a full disk*"'
 clients address faults/faults_client clients/capture clients/semantics "$regions" clients/dnn "$convolutions" \
     "$dnn_graph" "$rnn" clients/hot_path
@@ -103,7 +103,8 @@ for name in 'threads count exactly*' 'a forked child*' 'often-made calls*' 'what
     check "unit_trace: $name, thread" "$out/thread/tests/unit/unit_trace" "$name"
 done
 
-# Programs that are built so themselves: their runtime asks the front's dlsym before it can serve anything.
+# Programs that are built with sanitizers themselves: their runtime calls the front's dlsym before it can serve any
+# call.
 for name in address thread; do
     check "the front before a program with $name" env LD_PRELOAD="$build/inject/libautoamp.so" \
         ASAN_OPTIONS=$ASAN_OPTIONS:verify_asan_link_order=0 "$out/$name/tests/unit/unit_trace" 'what is recorded*'

@@ -8,10 +8,10 @@
 
 namespace autoamp::base {
 
-// While one of these lives, the thread runs autoamp's code: it cannot be cancelled, so that no lock stays held and no
-// start-up remains half done, and it computes in the default floating-point environment. The destructor restores what
-// the application had. The caller must not compute in floating point in the function that holds it: the compiler does
-// not know that such code depends on the environment.
+// Disables cancellation of the thread during autoamp's code, so that no lock stays held and no start-up remains half
+// done, and sets the default floating-point environment. The destructor restores the application's state. The function
+// that holds this object must not compute in floating point: the compiler does not know that such code depends on the
+// environment.
 class CallerState
 {
 public:
@@ -24,7 +24,7 @@ public:
 	CallerState(const CallerState &) = delete;
 	CallerState &operator=(const CallerState &) = delete;
 
-	// Gives the state back for the time of a call that is the application's own.
+	// Restores the application's state during a call that belongs to the application.
 	class Restored
 	{
 	public:
@@ -37,7 +37,7 @@ public:
 		CallerState &state_;
 	};
 
-	// For a frame that is left by an exception: the destructor does not run then.
+	// For a frame that an exception leaves: the destructor does not run then.
 	void abandon()
 	{
 		if (isTaken_)
@@ -45,7 +45,7 @@ public:
 	}
 
 private:
-	// As a program finds them: all exceptions masked, to nearest, no flush to zero.
+	// Values at the start of a program: all exceptions masked, round to nearest, no flush to zero.
 	static constexpr uint32_t defaultControl = 0x1f80, flags = 0x3f;
 	static constexpr uint16_t defaultX87Control = 0x37f, x87Flags = 0xff;
 
@@ -57,7 +57,8 @@ private:
 		control_ = __builtin_ia32_stmxcsr();
 		if ((control_ & ~flags) != defaultControl)
 			__builtin_ia32_ldmxcsr(defaultControl | (control_ & flags));
-		// libc rounds decimal numbers as the x87 unit is set, but computes nothing there: flags matter to traps alone.
+		// libc uses the x87 rounding mode to convert decimal numbers, but does not compute there: its flags matter only
+		// for traps.
 		asm volatile("fnstcw %0" : "=m"(x87Control_));
 		if (x87Control_ != defaultX87Control)
 			asm volatile("fnstsw %0\n\tfldcw %1" : "=a"(x87Status_) : "m"(defaultX87Control));
@@ -77,7 +78,7 @@ private:
 		// Last: a pending asynchronous cancellation acts here.
 		pthread_setcancelstate(cancelState_, nullptr);
 	}
-	// Before exceptions are unmasked again: a flag that is set would be one.
+	// Needed before exceptions are unmasked: a flag that is set would raise one.
 	void resetX87Flags() const
 	{
 		struct {

@@ -1,5 +1,4 @@
-// Clocks. The hot path's is the time stamp counter: half the cost of clock_gettime.
-// Any thread.
+// Clocks. The hot path uses ticks(), the time stamp counter, at half the cost of clock_gettime. Any thread.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// Calls of ours to the driver or the vendor that failed and changed nothing for the application: left here by whoever
-// met one, taken by the next call that is written to the trace. Any thread, no lock.
+// Driver and vendor calls of autoamp that failed without an effect on the application. Any thread stores them; the next
+// recorded call writes them to the trace. No lock.
 #pragma once
 
 #include <atomic>
@@ -9,7 +9,7 @@ namespace autoamp::base {
 inline constinit std::atomic<bool> hasFaults{false};
 inline constinit std::atomic<const char *> faults[8] = {};
 
-// `what`: a literal. What finds no room is told by the others.
+// `what`: a string literal. It is dropped if all places are taken.
 inline void leaveFault(const char *what)
 {
 	for (std::atomic<const char *> &place : faults)

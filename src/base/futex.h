@@ -1,5 +1,5 @@
-// Waiting for another thread, asleep in the kernel: a loop that only yields never lets a thread of lower priority run,
-// so that under SCHED_FIFO the one that is waited for would never come. Front and core; errno may change.
+// Lets a thread sleep in the kernel until another one is done. A loop that only yields never lets a thread of lower
+// priority run, and could wait forever for it under SCHED_FIFO. Front and core; errno may change.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,8 @@
 
 namespace autoamp::base {
 
-// cell: the address of an int. Returns when it is no longer `seen`, when it was woken, at a signal, or at `deadline`
-// (CLOCK_MONOTONIC): the caller looks again.
+// cell: the address of an int. Returns when its value is not `seen`, when woken, at a signal, or at `deadline`
+// (CLOCK_MONOTONIC). The caller must check the value again.
 inline void futexWait(const void *cell, int seen, const timespec *deadline = nullptr)
 {
 	syscall(SYS_futex, cell, FUTEX_WAIT_BITSET_PRIVATE, seen, deadline, nullptr, FUTEX_BITSET_MATCH_ANY);
@@ -22,7 +22,7 @@ inline void futexWakeAll(const void *cell)
 	syscall(SYS_futex, cell, FUTEX_WAKE_PRIVATE, INT32_MAX, nullptr, nullptr, 0);
 }
 
-// A moment from now.
+// A point in time, in seconds from now.
 class Deadline
 {
 public:

@@ -1,5 +1,5 @@
-// hashBytes: FNV-1a, in files and reports, so it must not change between runs or versions. mix: for tables in memory.
-// Any thread.
+// hashBytes: FNV-1a. Files and reports contain it, so it must not change between runs or versions. mix: only for tables
+// in memory. Any thread.
 #pragma once
 
 #include <cstddef>
@@ -21,7 +21,7 @@ inline uint64_t hashBytes(const void *data, size_t size, uint64_t hash = kHashSe
 	return hash;
 }
 
-// Bit 0 of the result is always set: 0 is no hash.
+// Bit 0 of the result is always set, so 0 can mean that there is no hash.
 constexpr uint64_t mix(uint64_t hash, uint64_t word)
 {
 	hash = (hash ^ word) * 0x9e3779b97f4a7c15u;

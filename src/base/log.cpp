@@ -23,7 +23,7 @@ struct Said {
 };
 Said said[128];
 
-// How often this format was used before; formats beyond the table share its last row.
+// Returns how often this format was used before. Formats beyond the table share its last row.
 unsigned repeats(const char *format)
 {
 	for (Said &row : said) {
@@ -36,8 +36,8 @@ unsigned repeats(const char *format)
 	return 0;
 }
 
-// Values of variables and file names are in the text. Control characters, bytes that are not UTF-8 and characters that
-// reorder others must not reach a terminal.
+// Replaces control characters, bytes that are not UTF-8 and characters that reorder others: they must not reach a
+// terminal. The text can contain values of variables and file names.
 void makeSafe(char *text)
 {
 	for (auto *at = reinterpret_cast<unsigned char *>(text); *at;) {
@@ -89,7 +89,7 @@ void log(LogLevel level, const char *format, ...)
 	va_end(arguments);
 	makeSafe(line + prefix);
 	strcat(line, before + 1 == kRepeats ? " (not repeated again)\n" : "\n");
-	// One write a line, so that lines of threads and processes do not mix.
+	// One write per line, so that lines of threads and processes do not mix.
 	const iovec whole = {line, strlen(line)};
 	writeLine(STDERR_FILENO, &whole, 1);
 }

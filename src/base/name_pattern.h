@@ -1,5 +1,4 @@
-// The % directives of a trace file's name, as AUTOAMP_TRACE_FILE has them.
-// Any thread; no state.
+// The % directives in the name of a trace file (AUTOAMP_TRACE_FILE). Any thread; no state.
 #pragma once
 
 #include <cstddef>
@@ -8,13 +7,13 @@
 namespace autoamp::base {
 
 struct Directive {
-	char letter = 0;                // of %e %t %h %p %n %%, 'q' of %q{VAR}, 'r' of %rank%
-	size_t length = 2;              // with its %
+	char letter = 0;                // letter of %e %t %h %p %n %%; 'q' for %q{VAR}, 'r' for %rank%
+	size_t length = 2;              // including the %
 	std::string_view variable = {}; // VAR
-	const char *problem = nullptr;  // null: it is one of them
+	const char *problem = nullptr;  // null: valid
 };
 
-// That which `text` begins with, at its %.
+// Parses the directive at the start of `text`, which begins with its %.
 inline Directive directiveAt(std::string_view text)
 {
 	Directive found;
@@ -33,7 +32,7 @@ inline Directive directiveAt(std::string_view text)
 	return found;
 }
 
-// What is wrong with the first one that is; null: nothing.
+// Returns the problem of the first invalid directive; null if there is none.
 inline const char *problemOfPattern(std::string_view pattern)
 {
 	for (size_t at = 0; (at = pattern.find('%', at)) != pattern.npos;) {

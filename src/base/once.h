@@ -1,5 +1,5 @@
-// A value found out at first use, by whichever thread comes first; never destroyed. Any thread, no lock: racing threads
-// each find out, one answer wins, so the finder may call dlopen and CUDA (a lock held there could hang the program).
+// A value that is determined at its first use, on any thread, and never destroyed. No lock: racing threads each call
+// the finder, and one result wins. The finder may thus call dlopen and CUDA, where a lock could hang the program.
 #pragma once
 
 #include <atomic>
@@ -7,7 +7,7 @@
 
 namespace autoamp::base {
 
-// Holds a pointer that the finder returns; null is an answer too ("there is none") and is found out only once.
+// Holds a pointer that the finder returns. Null is also a result ("there is none") and is stored.
 template <typename T>
 class Once
 {
@@ -23,7 +23,7 @@ public:
 		}
 		return reinterpret_cast<T *>(known);
 	}
-	// The same, but null means "it did not work this time": the next call tries again.
+	// The same, but null means that the attempt failed: the next call tries again.
 	template <typename Find>
 	T *getOrRetry(Find find)
 	{
@@ -39,7 +39,7 @@ public:
 	}
 
 private:
-	static constexpr uintptr_t unknown = 1; // no object lies at an odd address
+	static constexpr uintptr_t unknown = 1; // no object has an odd address
 	std::atomic<uintptr_t> value_{unknown};
 };
 

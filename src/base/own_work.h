@@ -1,5 +1,5 @@
-// Kernels of ours, told apart from the vendor's: whoever launches one stands in a bracket, whoever traces kernels
-// learns of it. Any thread; one relaxed load where nobody listens.
+// Marks kernels launched by autoamp, to tell them from the vendor's. A launch is enclosed in an OwnWork object, which
+// notifies the kernel trace. Any thread; one relaxed load if there is no listener.
 #pragma once
 
 #include <atomic>

@@ -1,5 +1,5 @@
-// Memory that does not come from the application's heap: for tables that grow rarely and live as long as the process.
-// No locks: whoever owns one locks. A failed allocation answers null or false, nothing is thrown.
+// Memory outside of the application's heap, for tables that grow rarely and live as long as the process. No locks: the
+// owner of a table takes the lock. A failed allocation returns null or false; nothing is thrown.
 #pragma once
 
 #include <cstddef>
@@ -27,7 +27,7 @@ inline void unmapPages(void *pages, size_t size)
 		munmap(pages, pageRound(size));
 }
 
-// Zeroed pieces that are never given back.
+// Allocates zeroed memory that is never freed.
 class Arena
 {
 public:
@@ -60,7 +60,7 @@ private:
 	size_t left_ = 0;
 };
 
-// A growing array of plain things; the entries move when it grows.
+// A growing array of trivially copyable values. The entries move when it grows.
 template <class T>
 class Array
 {
@@ -113,7 +113,7 @@ private:
 	size_t size_ = 0, capacity_ = 0;
 };
 
-// From a hash to things that are found again by comparing. Nothing is ever removed.
+// Maps a hash to objects, which the caller compares. Nothing is ever removed.
 template <class T>
 class Index
 {

@@ -10,9 +10,9 @@
 
 namespace autoamp::base {
 
-// While one of these lives, a write of this thread can fail with EPIPE or EFBIG, but the signals for these errors
-// (SIGPIPE, SIGXFSZ) do not arrive. Those that were pending before stay pending. sigprocmask: on Linux the thread's
-// own, and of a version that old systems have.
+// Blocks SIGPIPE and SIGXFSZ during a write of this thread, which can then fail with EPIPE or EFBIG. Signals that were
+// pending before stay pending. On Linux, sigprocmask affects only this thread; its symbol version exists on old
+// systems.
 class WriteSignals
 {
 public:
@@ -45,7 +45,8 @@ private:
 	sigset_t signals_, pending_, before_;
 };
 
-// One line to a terminal, file or pipe, at most PIPE_BUF bytes. A pipe that is full or has no reader gets nothing.
+// Writes one line of at most PIPE_BUF bytes to a terminal, file or pipe. Writes nothing to a pipe that is full or has
+// no reader.
 inline void writeLine(int file, const iovec *parts, int count)
 {
 	pollfd target = {file, POLLOUT, 0};

@@ -1,5 +1,6 @@
-// The fast path of calls without a lower-precision form (op::isOnlyCounted): one look into a table of the thread, one
-// addition. They ask neither the handle nor the driver nor the clock. Inlined into each wrapper; the calling thread's.
+// Fast path of calls without a lower-precision form (op::isOnlyCounted): one lookup in a per-thread table and one
+// addition. It does not query the handle, the driver or the clock. Inlined into each wrapper. Uses the state of the
+// calling thread only.
 #pragma once
 
 #include "src/call/interception.h"
@@ -38,7 +39,7 @@ template <unsigned index>
 {
 	const Thread::Counted key = keyOfCounted(call, index, caller, contextOf(thread));
 	const Thread::Counted &known = thread.counted[placeOfCounted(key)];
-	// Without branches: it nearly always is the same.
+	// Without branches: the key nearly always matches.
 	uint64_t difference = (reinterpret_cast<uintptr_t>(known.caller) ^ reinterpret_cast<uintptr_t>(key.caller)) |
 	                      (known.entry ^ key.entry);
 	if (entry.kind != op::Kind::none)

@@ -17,7 +17,7 @@ namespace autoamp::core {
 
 namespace {
 
-// The site of a call that the memo does not know.
+// The site of a call that is not in the memo.
 Site &newSite(const Asking &asking, op::Op op, int ordinal, Subject &subject)
 {
 	policy::Device device;
@@ -38,7 +38,7 @@ Site &newSite(const Asking &asking, op::Op op, int ordinal, Subject &subject)
 	return findSite(op, decisiveContext(asking.context), device);
 }
 
-// Found through the memo, or described. What did not get an answer is described anew each time.
+// Sets site and rows from the memo, or describes the call. A call whose device could not be queried is not cached.
 template <typename Describe>
 void findSite(const Asking &asking, const Key &key, int ordinal, Subject &subject, Describe describe)
 {
@@ -63,15 +63,15 @@ void findSite(const Asking &asking, const Key &key, int ordinal, Subject &subjec
 	memo.isPassed = memo.cell || !asking.thread.lane;
 }
 
-// A lowered run finds it out by itself.
+// Not for lowered calls: reroute::run() queries the capture state itself.
 void readCapture(Subject &subject)
 {
 	if (subject.site->decision.isAsAsked() || subject.obstacle != policy::Reason::count)
 		subject.isCaptured = reroute::isCapturing(subject.stream);
 }
 
-// The stream of the application's handle, by `name` (null: no such getter); only a driver can tell whether it is being
-// captured.
+// Reads the stream of the application's handle with `get`, which has the name `name`. Does nothing if `get` is null, or
+// without a driver: only a driver reports whether the stream is being captured.
 void readStream(op::Status (*get)(void *, void **), const char *name, void *handle, Subject &subject)
 {
 	if (!get || !cuda::driver() || subject.hasHandleFailed)
@@ -89,18 +89,18 @@ void readStream(const op::Cublas *cublas, void *handle, Subject &subject)
 	readStream(cublas ? cublas->cublasGetStream_v2 : nullptr, "cublasGetStream_v2", handle, subject);
 }
 
-// Of a call whose descriptors had to be read anyway: the Op is its key.
+// For calls whose descriptors must be read in any case: their key is the Op.
 Subject subjectOf(const Asking &asking, op::Op op)
 {
 	Subject subject;
 	op.caller = asking.caller.id;
-	// Refused by a getter, not by what the call says: the vendor's fault if the call itself then succeeds.
+	// A getter failed. If the call itself then succeeds, the failure is a fault of the vendor library.
 	subject.hasHandleFailed = op.obstacle == op::Obstacle::bad_argument;
 	const int ordinal = asking.thread.driver ? ordinalOf(*asking.thread.driver) : 0;
 	Key key;
 	static_assert(sizeof op <= sizeof key.words - 16);
 	std::memcpy(key.words, &op, sizeof op);
-	// Where the hash sees it.
+	// Key::hash() includes this word.
 	key.words[Key::size - 2] = static_cast<uint64_t>(op.k) + op.geometry;
 	key.words[Key::size - 1] = stateOf(ordinal, 0, 0, asking.context);
 	findSite(asking, key, ordinal, subject, [&] { return op; });
@@ -129,7 +129,7 @@ Subject describeDnn(const Asking &asking, const Call &call)
 		const op::Cudnn *const cudnn = op::cudnn<op::Cudnn>(known);
 		void *stream = nullptr;
 		if (cudnn && call.handle && cudnn->cudnnGetStream(call.handle, &stream))
-			stream = nullptr; // what follows asks again, and says so
+			stream = nullptr; // readDnnStream() below queries again and reports the failure
 		op.flags |= reroute::meetReserve(call, op, stream);
 	}
 	Subject subject = subjectOf(asking, op);
@@ -195,7 +195,7 @@ Subject describe(const Asking &asking, const op::GemmCall &call)
 reroute::Outcome lower(const Asking &asking, const Subject &subject, const policy::Decision &decision,
                        const op::GemmCall &call)
 {
-	if (!op::isAlgorithm(call.algo)) { // only the vendor knows its status
+	if (!op::isAlgorithm(call.algo)) { // only the vendor library knows the status for an invalid algorithm
 		reroute::Outcome outcome;
 		outcome.reason = policy::Reason::bad_argument;
 		return outcome;
@@ -235,13 +235,13 @@ reroute::Outcome lower(const Asking &asking, const Subject &subject, const polic
 		return refused("cublasLtMatmulDescGetAttribute");
 	if (const char *const refusal = reroute::refusalOf(subject.site->plan, lt, subject.site->op, call)) {
 		reroute::Outcome outcome = refused(refusal);
-		outcome.reason = policy::Reason::bad_argument; // the application's own choice, most likely
+		outcome.reason = policy::Reason::bad_argument; // most likely the application's own choice
 		return outcome;
 	}
 	return run(asking, subject, decision, product);
 }
 
-// The device is not asked for: that alone would cost more than all else.
+// Does not query the device: the query would cost more than everything else here.
 Subject describeCounted(const Asking &asking, const op::PlainCall &call)
 {
 	Subject subject;
@@ -302,8 +302,8 @@ Subject describe(const Asking &asking, const op::GraphCall &call)
 	return subject;
 }
 
-// A graph that the legacy interface has a call for runs as that call would, whatever its layouts. Everything else: the
-// application's own graph, with other operands.
+// For strategy cast, a graph that corresponds to a call of the legacy API runs as that call, whatever its layouts.
+// Otherwise the application's graph runs with other operands.
 reroute::Outcome lower(const Asking &asking, const Subject &subject, const policy::Decision &decision,
                        const op::GraphCall &call)
 {

@@ -1,5 +1,5 @@
-// One call as the doors describe it: the Op, the device that decides with it, and what a lowered run would need. Any
-// thread; asks the handle's and the driver's getters, changes nothing.
+// One intercepted call: its Op, its device, and the state needed to lower it. Any thread. Queries the handle and the
+// driver; changes nothing.
 #pragma once
 
 #include "src/call/interception.h"
@@ -16,15 +16,15 @@ namespace autoamp::core {
 
 struct Subject {
 	Site *site = nullptr;
-	Rows *rows = nullptr; // the site's, for the call's context
+	Rows *rows = nullptr; // rows of the site for the call's context
 	void *stream = nullptr;
 	bool isCaptured = false;
-	bool isCounted = false; // already: nothing more is recorded of it
+	bool isCounted = false; // already counted; nothing more is recorded for it
 	bool hasHandleFailed =
-	    false; // a getter of the application's handle refused: bad_argument, or a fault of the vendor's
-	const char *failed = nullptr;                    // the step of ours behind hasHandleFailed or the obstacle
-	policy::Reason obstacle = policy::Reason::count; // why this one call cannot be lowered; count: nothing
-	op::Status refusal = 0;                          // what a call answers that must not run as it was asked; 0: it may
+	    false; // a getter of the application's handle failed: bad_argument, or a fault of the vendor library
+	const char *failed = nullptr;                    // the autoamp step that caused hasHandleFailed or the obstacle
+	policy::Reason obstacle = policy::Reason::count; // why this call cannot be lowered; count: no obstacle
+	op::Status refusal = 0; // status to return instead of running the call unchanged; 0: it may run unchanged
 };
 
 struct Asking {
@@ -33,7 +33,7 @@ struct Asking {
 	const op::Entry &entry;
 	const Door &door;
 	CallerAnswer caller;
-	uint32_t context; // once: another thread may change it meanwhile
+	uint32_t context; // read once: another thread may change it during the call
 	bool isRecorded;
 };
 
@@ -45,7 +45,7 @@ Subject describe(const Asking &asking, const op::GraphCall &call);
 Subject describe(const Asking &asking, const op::RnnCall &call);
 Subject describe(const Asking &asking, const op::DnnCall &call);
 
-// Runs the call as decided: as its site decided, or by the substitute of that.
+// Runs the call by `decision`: that of its site, or the substitute of that decision.
 reroute::Outcome lower(const Asking &asking, const Subject &subject, const policy::Decision &decision,
                        const op::GemmCall &call);
 reroute::Outcome lower(const Asking &asking, const Subject &subject, const policy::Decision &decision,
@@ -59,10 +59,11 @@ reroute::Outcome lower(const Asking &asking, const Subject &subject, const polic
 template <typename Call>
 reroute::Outcome lower(const Asking &, const Subject &, const policy::Decision &, const Call &)
 {
-	return {}; // no decision lowers one of the others
+	return {}; // no decision lowers calls of the other families
 }
 
-// Runs a call whose cast had no memory by the substitute. The outcome is `shortage` if that does not work either.
+// Runs a call by the substitute decision after its cast found no memory. Returns `shortage` if the substitute fails
+// too.
 template <typename Call>
 reroute::Outcome substitute(const Asking &asking, const Subject &subject, const Call &call,
                             const reroute::Outcome &shortage)

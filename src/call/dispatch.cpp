@@ -23,23 +23,23 @@ op::Status dispatch(core::Process &process, const op::Entry &entry, const Door &
 	if (!thread)
 		return original();
 	const core::CallerAnswer caller = core::callerOf(*thread, door.caller);
-	if (caller.kind == core::CallerKind::vendor) // NVIDIA's own libraries chose fp32 knowingly
+	if (caller.kind == core::CallerKind::vendor) // NVIDIA's libraries chose fp32 deliberately
 		return original();
 	if (process.isForked.load(std::memory_order_relaxed))
 		core::reopenTrace(process);
 	core::meet(process, entry.library, door.truth);
 
-	// What was called.
+	// Describe the call.
 	const core::CaptureCall captured(*thread);
 	const core::Asking asking = {
 	    process, *thread, entry, door, caller, core::contextOf(*thread), captured.isRecorded()};
 	core::Subject subject = core::describe(asking, call);
-	// What to do: decided at the signature's first call, and the same ever after.
+	// The decision was made at the first call of the signature and never changes.
 	core::Site &site = *subject.site;
 	core::Record record(process, *thread, *subject.rows, asking.isRecorded && !subject.isCounted);
 	core::Launches launches(process, *thread, *subject.rows, asking.isRecorded);
 
-	// How: otherwise, or, whenever anything stands in the way before C is touched, as it was asked.
+	// Lower the call. If an obstacle appears before C is written, the call runs unchanged.
 	if (subject.obstacle == Reason::count && !site.decision.isAsAsked()) {
 		reroute::Outcome outcome = core::lower(asking, subject, site.decision, call);
 		if (site.decision.substitute != policy::Strategy::fp32 && !outcome.isDone &&
@@ -60,7 +60,7 @@ op::Status dispatch(core::Process &process, const op::Entry &entry, const Door &
 	}
 	const op::Status status = subject.refusal ? subject.refusal : original();
 
-	// What happened.
+	// Record the outcome.
 	record.finish(subject, status);
 	return status;
 }

@@ -1,5 +1,5 @@
-// One intercepted call, from the application's arguments to the library's answer. Any thread. Read dispatch.cpp first:
-// it is the whole story on one screen.
+// Handling of one intercepted call, from the application's arguments to the returned status. Any thread. dispatch.cpp
+// shows all steps.
 #pragma once
 
 #include "src/call/interception.h"
@@ -10,7 +10,7 @@
 
 namespace autoamp {
 
-// The application's own call, as it was made: no more than a pointer to the door's frame.
+// The application's call with its original arguments. Points into the frame of the wrapper and must not outlive it.
 class Original
 {
 public:
@@ -27,7 +27,7 @@ private:
 	op::Status (*invoke_)(const void *);
 };
 
-// For the calls of op/arguments.h that the doors make.
+// Instantiated for the call structs of op/arguments.h that the wrappers build.
 template <typename Call>
 op::Status dispatch(core::Process &process, const op::Entry &entry, const Door &door, const Call &call,
                     const Original &original);

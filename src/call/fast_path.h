@@ -1,5 +1,6 @@
-// What can be seen of a call without describing it, and the short way of one that is known to run as it was asked: a
-// look into the thread's memo, the true function, the totals. Inlined into each door; the calling thread's.
+// Fast path of a cached call that runs unchanged: a lookup in the thread's memo, the original function, the totals.
+// It reads only state that is available without describing the call. Inlined into each wrapper. Uses the state of the
+// calling thread only.
 #pragma once
 
 #include "src/call/span.h"
@@ -11,18 +12,19 @@
 
 namespace autoamp::core {
 
-// What the handle, the device and the scalars of this moment add to the arguments.
+// State of a call in addition to its arguments: current modes of the handle, device and scalars.
 struct Glance {
 	op::HandleModes modes;
 	int ordinal = 0;
-	bool isUsual = true; // false: the words below do not say everything that counts
-	uint64_t state = 0;  // never 0 once looked at: an empty memo's is
+	bool isUsual = true; // false: the key does not contain everything that the decision depends on
+	uint64_t state = 0;  // never 0 if isUsual; 0 in an empty memo
 };
 
-// A driver that did not answer: a signature of its own, so that nothing is decided for good.
+// Device number if the driver query failed. Such calls have a signature of their own, so that the failure decides
+// nothing for later calls.
 constexpr uint16_t unknownDevice = 0xffff;
 
-inline int ordinalOf(const cuda::Driver &driver) // of the current context
+inline int ordinalOf(const cuda::Driver &driver) // device of the current context
 {
 	int ordinal = 0;
 	return cuda::currentDevice(driver, ordinal) ? ordinal : unknownDevice;
@@ -42,11 +44,11 @@ inline uint64_t stateOf(int ordinal, int mathMode, unsigned scalars, uint32_t co
                                               const cuda::Driver *driver, uint32_t context, const op::GemmCall &call)
 {
 	Glance glance;
-	// Of the addresses a decision knows whether they are there and aligned, of host scalars whether they are zero.
+	// A decision depends on whether each address is non-null and aligned, and on whether host scalars are zero.
 	const auto a = reinterpret_cast<uintptr_t>(call.A), b = reinterpret_cast<uintptr_t>(call.B),
 	           c = reinterpret_cast<uintptr_t>(call.C);
 	const auto alpha = reinterpret_cast<uintptr_t>(call.alpha), beta = reinterpret_cast<uintptr_t>(call.beta);
-	// All at once, a branch for each would cost more: 0 - 1 alone has the highest bit.
+	// One test for all addresses: a branch for each would cost more. Only 0 - 1 has the highest bit set.
 	const bool hasNull = static_cast<int64_t>((a - 1) | (b - 1) | (c - 1) | (alpha - 1) | (beta - 1)) < 0;
 	glance.modes = op::readModes(cublas, call.handle);
 	if (driver)
@@ -79,11 +81,12 @@ inline uint64_t stateOf(int ordinal, int mathMode, unsigned scalars, uint32_t co
 	return glance;
 }
 
-// The words of a call's key that are its arguments' and its door's; the last word is the glance's state.
+// Calls visit(i, word) for each key word that depends on the arguments, the entry point or the caller. The last word of
+// a key is Glance::state.
 template <typename Visit>
 [[gnu::always_inline]] inline void eachWord(const op::GemmCall &call, unsigned index, uint32_t caller, Visit visit)
 {
-	visit(0, static_cast<uint64_t>(call.transa)); // two words: g++ would load a pair wider than the door stored it
+	visit(0, static_cast<uint64_t>(call.transa)); // two words: g++ would load a pair wider than the wrapper stored it
 	visit(13, static_cast<uint64_t>(call.transb));
 	visit(1, static_cast<uint64_t>(call.m));
 	visit(2, static_cast<uint64_t>(call.n));
@@ -121,7 +124,7 @@ Key keyOf(const Call &call, unsigned index, uint32_t caller, const Glance &glanc
 	return key;
 }
 
-// The handle says which stream, unless it is of another kind.
+// The handle has the stream of the call, unless it is of another kind (cublasXt).
 constexpr bool hasStreamInHandle(const op::Entry &entry)
 {
 	return entry.obstacle != op::Obstacle::host_blocked;
@@ -129,7 +132,7 @@ constexpr bool hasStreamInHandle(const op::Entry &entry)
 
 bool isCapturing(const op::Cublas &cublas, void *handle);
 
-// Null: this call must go the long way, through dispatch().
+// Returns null if the call must take the slow path, dispatch().
 template <typename Call>
 [[gnu::always_inline]] inline const Thread::Memo *recall(const Thread &thread, unsigned index, const op::Entry &entry,
                                                          const void *address, const Call &call)
@@ -139,17 +142,17 @@ template <typename Call>
 		return nullptr;
 	const uint32_t context = contextOf(thread);
 	uint64_t hashed[Key::size] = {};
-	hashed[Key::size - 1] = uint64_t{context} << 8; // of the state, what can be known already
+	hashed[Key::size - 1] = uint64_t{context} << 8; // the part of the state that is known before the handle is queried
 	eachWord(
 	    call, index,
 	    caller.answer.id, [&](unsigned i, uint64_t word) __attribute__((always_inline)) { hashed[i] = word; });
 	const Thread::Memo &memo = thread.memos[Key::hash(hashed)];
 	if (!memo.isPassed)
-		return nullptr; // before the handle is asked: the long way asks it again
+		return nullptr; // before the handle is queried: the slow path queries it again
 	const Glance glance = glanceAt(entry, thread.cublas, thread.driver, context, call);
-	// Without branches: it nearly always is the same. What the compiler knows of a door's words, such as the strides
-	// of an entry point without any, is the same in every key of that entry point; which one it is, the last word but
-	// one says.
+	// Without branches: the key nearly always matches. Words that are compile-time constants, such as the strides of an
+	// entry point without strides, are equal in every key of that entry point. Word size - 2 identifies the entry
+	// point.
 	uint64_t difference = memo.key.words[Key::size - 1] ^ glance.state;
 	eachWord(
 	    call, index, caller.answer.id, [&](unsigned i, uint64_t word) __attribute__((always_inline)) {

@@ -1,4 +1,4 @@
-// Where a call was intercepted: its entry point, the original function, the caller.
+// Interception of one call: its entry point, the original function and the caller.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@ namespace autoamp {
 
 struct Door {
 	uint16_t index;     // row of the entry tables
-	const void *truth;  // the vendor's function
+	const void *truth;  // original function of the vendor library
 	const void *caller; // return address
 };
 

@@ -1,5 +1,4 @@
-// What happened to one call, told to the trace: the mark of the call in flight, its time, its row. The calling
-// thread's.
+// Records one call in the trace: the mark of the call in flight, its time and its row. Used by the calling thread only.
 #pragma once
 
 #include "src/call/described_call.h"
@@ -25,9 +24,9 @@ public:
 	Record(const Record &) = delete;
 	Record &operator=(const Record &) = delete;
 
-	// Of a lowered call: done, or why not; and which step of ours failed on the way.
+	// Records the outcome of a lowering: done, or the reason why not, and the autoamp step that failed.
 	void tell(const reroute::Outcome &outcome);
-	// Of a call that ran as it was asked.
+	// Records a call that ran unchanged.
 	void finish(const Subject &subject, op::Status status);
 
 private:

@@ -1,5 +1,5 @@
-// The time of one call, from its start to its row in the trace: the mark of the call in flight, the clock, the counter.
-// The calling thread's.
+// Times one call and counts it in its trace row. Marks the call as in flight meanwhile. Used by the calling thread
+// only.
 #pragma once
 
 #include "src/base/clock.h"
@@ -34,13 +34,13 @@ private:
 		if (__builtin_expect(base::hasFaults.load(std::memory_order_relaxed), 0))
 			tellFaults();
 	}
-	static void tellFaults(); // of whichever call: they belong to no row
+	static void tellFaults(); // faults of any call: they do not belong to a row
 
 	trace::Lane &lane_;
 	trace::Cell *cell_;
 	trace::RowId row_;
 	trace::InFlight mark_;
-	unsigned weight_; // calls that this one's time stands for; 0: not timed
+	unsigned weight_; // number of calls that this time represents; 0: not timed
 	uint64_t start_;
 };
 

@@ -29,7 +29,8 @@ void leaveCall()
 
 } // namespace autoamp::core
 
-// The Itanium C++ ABI's personality routine. An asynchronous cancellation may come before the depth was incremented.
+// A personality routine of the Itanium C++ ABI. An asynchronous cancellation may arrive before the depth is
+// incremented.
 extern "C" __attribute__((visibility("hidden"))) int autoamp_core_unwind(int, int actions, uint64_t, void *, void *)
 {
 	constexpr int isCleanup = 2, continueUnwinding = 8;

@@ -1,9 +1,9 @@
-// Calls that are left without a return: a callback of the application's has thrown inside the vendor's function, or the
-// thread was cancelled there. The calling thread's.
+// Cleanup for calls that end without a return: an application callback threw inside the vendor function, or the thread
+// was cancelled there. Uses the state of the calling thread only.
 //
-// The core is built without exceptions: unwinding passes its frames with any unwinder, and no destructor in them runs.
-// The frame of a wrapper names a personality routine, which the unwinder calls, as the C++ ABI defines it. The routine
-// does the work of the destructors. The frames of the core are intact at that time.
+// The core is built without exceptions: any unwinder passes its frames, and no destructor in them runs. The frame of a
+// wrapper names a personality routine, which the unwinder calls, as the C++ ABI defines it. The routine does the work
+// of the destructors. The frames of the core are intact at that time.
 #pragma once
 
 #include "inject/front.h"
@@ -11,7 +11,7 @@
 
 namespace autoamp::core {
 
-// While the core runs for an intercepted call, in place of or around the application's own.
+// Lives while core code runs for an intercepted call, before, after or instead of the original function.
 struct OwnCode {
 	OwnCode() { autoamp_front_thread.callerState = &callerState; }
 	~OwnCode() { autoamp_front_thread.callerState = nullptr; }
@@ -23,5 +23,5 @@ struct OwnCode {
 
 } // namespace autoamp::core
 
-// In a function that increments the depth of the thread and decrements it before it returns.
+// For functions that increment the depth of the thread and decrement it before they return.
 #define AUTOAMP_LEAVES_CALL_WHEN_UNWOUND asm volatile(".cfi_personality 0x1b, autoamp_core_unwind")

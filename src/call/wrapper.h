@@ -1,5 +1,5 @@
-// Where every generated door ends: one call, from the application's arguments to the library's answer. Any thread.
-// An exception that an application callback throws inside the vendor's function reaches the application.
+// Body of every generated entry-point wrapper: one call, from the application's arguments to the returned status. Any
+// thread. An exception that an application callback throws inside the vendor function reaches the application.
 #pragma once
 
 #include "inject/entry_table.h"
@@ -21,7 +21,7 @@ namespace autoamp::entry {
 
 constexpr const front::Regions *regions = &core::regionCalls; // for the front
 
-// Calls from inside a door (the vendor's own, or ours) go straight to the truth.
+// Calls from inside a wrapper, by the vendor library or by autoamp, run the original function directly.
 struct Inside {
 	Inside() { autoamp_front_thread.depth++; }
 	~Inside() { autoamp_front_thread.depth--; }
@@ -39,7 +39,7 @@ inline void *truthOf()
 	return __builtin_expect(truth != nullptr, 1) ? truth : autoamp_front_truth(index);
 }
 
-// The long way. With copies of its own: in intercept() the arguments then stay where the application put them.
+// Slow path. Copies the arguments, so that in intercept() they stay where the application passed them.
 template <unsigned index, typename Fn, typename Copy, typename... Args>
 [[gnu::noinline]] auto dispatchFrom(const void *truth, const void *caller, Args... args)
 {
@@ -55,8 +55,8 @@ template <unsigned index, typename Fn, typename Copy, typename... Args>
 	    dispatch(*process, entryTable[index], Door{index, truth, caller}, Copy()(args...), Original(original)));
 }
 
-// `copy` makes the family's struct of the arguments. No call of the truth is a tail call, or the compiler would first
-// move every argument to a place of its own.
+// `copy` builds the call struct of the family from the arguments. No call of the original function is a tail call: the
+// compiler would first move every argument to another place.
 template <unsigned index, typename Fn, typename Copy, typename... Args>
 [[gnu::always_inline]] inline auto intercept(const Copy &copy, const void *caller, Args... args)
 {
@@ -69,11 +69,11 @@ template <unsigned index, typename Fn, typename Copy, typename... Args>
 	{
 		return reinterpret_cast<Fn *>(truth)(args...);
 	};
-	// Inside another call, or in a process with nothing to do.
+	// Inside another call, or in a process with nothing to change or record.
 	if (__builtin_expect(autoamp_front_thread.depth > 1 || core::isIdle.load(std::memory_order_relaxed), 0))
 		return original();
 	using Call = decltype(copy(args...));
-	// Of the others the descriptors say it all.
+	// Calls of the other families have no fast path: their descriptors must be read.
 	if constexpr (std::is_same_v<Call, op::GemmCall> || std::is_same_v<Call, op::PlainCall>)
 		if (core::Thread *const thread = core::knownThread(); __builtin_expect(thread != nullptr, 1)) {
 			const auto call = copy(args...);
@@ -91,8 +91,8 @@ template <unsigned index, typename Fn, typename Copy, typename... Args>
 	return dispatchFrom<index, Fn, Copy>(truth, caller, args...);
 }
 
-// A call that has no lower form, whatever its arguments are. What the vendor calls inside it comes from the vendor's
-// own files and is left alone for that reason, so the depth stays as it is.
+// A call that has no lower-precision form, whatever its arguments are. Calls that the vendor library makes inside it
+// come from vendor files and run unchanged for that reason, so the depth is not incremented.
 template <unsigned index, typename Fn, typename Copy, typename... Args>
 [[gnu::always_inline]] inline auto count(const Copy &copy, const void *caller, Args... args)
 {
@@ -110,7 +110,7 @@ template <unsigned index, typename Fn, typename Copy, typename... Args>
 	return reinterpret_cast<Fn *>(truth)(args...);
 }
 
-// What is no call of its own, but says what one is about.
+// An entry point that is not counted as a call, but describes a later call.
 template <unsigned index, typename Fn, typename Watch, typename... Args>
 auto watch(Watch *watch, Args... args)
 {

@@ -3,7 +3,7 @@
 #include "src/base/log.h"
 #include "src/base/once.h"
 
-#define __CUDA_API_VERSION_INTERNAL // names as they are exported: no macro makes another version of one
+#define __CUDA_API_VERSION_INTERNAL // exported names: no macro maps a name to another version
 #include <algorithm>
 #include <cuda.h>
 #include <utility>
@@ -38,7 +38,7 @@ const DeviceFacts *deviceFacts(const Driver &driver, int ordinal)
 	if (ordinal < 0 || ordinal >= deviceLimit)
 		return nullptr;
 	const DeviceFacts *facts = known[ordinal].load(std::memory_order_acquire);
-	if (!facts && (facts = ask(driver, ordinal))) { // a failure is not remembered: the next call asks again
+	if (!facts && (facts = ask(driver, ordinal))) { // a failure is not stored: the next call queries again
 		const DeviceFacts *none = nullptr;
 		if (!known[ordinal].compare_exchange_strong(none, facts, std::memory_order_acq_rel)) {
 			delete facts;
@@ -55,9 +55,9 @@ bool currentDevice(const Driver &driver, int &ordinal)
 		return result == 0;
 	CUctx_st *current = nullptr;
 	if (driver.cuCtxGetCurrent(&current) || current)
-		return false; // there is one: the driver has another reason
-	// A thread's first call of anything of CUDA: the vendor's runtime is about to make the first device's primary
-	// context current. So do we, or this call would run in another precision than those after it.
+		return false; // a context exists: the failure has another reason
+	// First CUDA call of this thread: the vendor's runtime is about to make the primary context of the first device
+	// current. autoamp does the same, because this call would otherwise run in another precision than later ones.
 	const RelaxedCapture relaxed(driver);
 	if (!relaxed.isOk())
 		return false;
@@ -82,34 +82,34 @@ bool currentContext(const Driver &driver, Current &current)
 // ---- memory
 
 enum class Memory::State : uint8_t {
-	none,     // no memory: the object waits for the next
-	inUse,    // a call's, or a graph's whose capture offers it to nobody
-	idle,     // a graph's whose capture may use it once more
-	returned, // nobody's
+	none,     // no memory: the object is free for a new block
+	inUse,    // used by a call, or by a graph whose capture does not share it
+	idle,     // owned by a graph; the same capture may use it again
+	returned, // its graph was destroyed
 };
 
-// What the user object of a graph points to. Its destructor may make no CUDA call, so it only says that the block has
-// come back: a later call uses it again or frees it.
+// Target of a graph's user object. The destructor of that object must not make CUDA calls, so it only marks the block
+// as returned: a later call reuses or frees it.
 struct GraphBlock {
 	Memory *const owner;
 	Memory::State state = Memory::State::inUse;
 	Address address = 0;
 	size_t bytes = 0;
-	size_t asked = 0;                   // of these, by the capture's first user
-	unsigned long long capture = 0;     // the graph's; no other capture of the process has this id
-	CUgraphNode_st *lastUser = nullptr; // when idle: whatever comes after this comes after all that use the block
+	size_t asked = 0;                   // part of `bytes` that its first user in the capture requested
+	unsigned long long capture = 0;     // capture of the graph; ids are unique in the process
+	CUgraphNode_st *lastUser = nullptr; // when idle: a node after this one runs after all users of the block
 	GraphBlock *next = nullptr;
 };
 
-// Where the capture of a stream stands: what is captured next comes after these nodes.
+// State of a stream capture: the next captured node depends on these nodes.
 struct Frontier {
 	unsigned long long capture = 0;
 	CUgraph_st *graph = nullptr;
-	CUgraphNode_st *const *nodes = nullptr; // until the stream is used again
+	CUgraphNode_st *const *nodes = nullptr; // valid until the stream is used again
 	size_t count = 0;
 };
 
-// False: the stream is not being captured. A frontier that the driver does not tell is an empty one.
+// False: the stream is not being captured. If the driver does not report the frontier, it is empty.
 static bool ask(const Driver &driver, Stream stream, Frontier &at)
 {
 	int status = 0;
@@ -117,7 +117,7 @@ static bool ask(const Driver &driver, Stream stream, Frontier &at)
 	    driver.cuStreamGetCaptureInfo_v2(stream, &status, &at.capture, &at.graph, &at.nodes, &at.count);
 	if (result == 0)
 		return at.graph;
-	if (result != lossyQuery) // an edge that is no full dependency: the older query has no word for it
+	if (result != lossyQuery) // an edge is not a full dependency, which the older query cannot report
 		base::leaveFault("cuStreamGetCaptureInfo_v2");
 	at.count = 0;
 	return driver.cuStreamGetCaptureInfo_v2(stream, &status, &at.capture, &at.graph, nullptr, nullptr) == 0 && at.graph;
@@ -134,7 +134,7 @@ Failure Memory::open(const Driver &driver, int device, size_t budget)
 	properties.location = {CU_MEM_LOCATION_TYPE_DEVICE, {device}};
 	if (const Result result = driver.cuMemPoolCreate(&pool_, &properties))
 		return failureOf(result);
-	// Without this the pool would make one of the application's streams wait for another.
+	// Otherwise the pool could make one application stream wait for another.
 	int no = 0;
 	if (!limitPool(driver) ||
 	    driver.cuMemPoolSetAttribute(pool_, CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES, &no))
@@ -142,7 +142,7 @@ Failure Memory::open(const Driver &driver, int device, size_t budget)
 	return Failure::none;
 }
 
-// What is freed stays in the pool, up to what graphs leave of the budget: the driver releases the rest when the
+// Freed memory stays in the pool, up to the budget minus the memory of graphs. The driver releases the rest when the
 // application next synchronizes.
 bool Memory::limitPool(const Driver &driver)
 {
@@ -169,12 +169,12 @@ Failure Memory::reserve(const Driver &driver, size_t bytes, bool isForGraph)
 	if (used + bytes + inGraphs > budget_)
 		return Failure::overBudget;
 	if (isForGraph) {
-		// A graph's memory comes from beside the pool: what that only keeps makes room. This waits for nothing; what it
-		// therefore leaves, limitPool() sees to.
+		// Graphs do not allocate from the pool, so its idle memory is released for them. The trim waits for nothing;
+		// limitPool() handles the memory that it therefore leaves.
 		if (const size_t rest = budget_ - inGraphs - bytes; reserved > rest && driver.cuMemPoolTrimTo(pool_, rest))
 			base::leaveFault("cuMemPoolTrimTo");
 	} else if (used + bytes <= reserved) {
-		return Failure::none; // no growth: nothing to ask
+		return Failure::none; // the pool need not grow
 	}
 	size_t free = 0, total = 0;
 	if (driver.cuMemGetInfo_v2(&free, &total))
@@ -188,7 +188,7 @@ Failure Memory::reserve(const Driver &driver, size_t bytes, bool isForGraph)
 
 Block Memory::allocate(const Driver &driver, Stream stream, size_t bytes, bool isUnbounded)
 {
-	if (!pool_) { // no stream-ordered memory: cuMemFree waits for the device, so only calls without another way get any
+	if (!pool_) { // cuMemFree waits for the device, so only calls without an alternative get memory
 		Block block;
 		const Result result = isUnbounded ? driver.cuMemAlloc_v2(&block.address, bytes) : outOfMemory;
 		block.failure = failureOf(result);
@@ -199,7 +199,7 @@ Block Memory::allocate(const Driver &driver, Stream stream, size_t bytes, bool i
 		return {0, failure};
 	Block block;
 	if (const Result result = driver.cuMemAllocFromPoolAsync(&block.address, bytes, pool_, stream)) {
-		driver.cuMemPoolTrimTo(pool_, 0); // what we hold idle may be what is missing
+		driver.cuMemPoolTrimTo(pool_, 0); // idle pool memory may be what is missing
 		return {0, failureOf(result)};
 	}
 	return block;
@@ -212,7 +212,7 @@ bool Memory::release(const Driver &driver, Stream stream, Address address)
 
 // ---- memory of graphs (docs/adr/0008)
 
-// The first block that fits, in its new state: nobody else can have it.
+// Returns the first block that fits, and sets its state so that no other thread takes it.
 template <typename Fits>
 GraphBlock *Memory::take(Fits fits, State state)
 {
@@ -239,23 +239,24 @@ void Memory::giveBack(void *pointer)
 	memory.hasReturned_.store(true, std::memory_order_release);
 }
 
-// A block that the same capture has used before, nearest first, if its last user comes before what is captured next
-// anyway: two branches that the application leaves concurrent stay so. What a block has beyond what was asked of it is
-// nobody's: the graph's edges would depend on the memory there is, and cudaGraphExecUpdate finds them changed.
+// Returns a block that the same capture has used before, nearest first. Its last user must already precede the next
+// node, so that concurrent branches of the application stay concurrent.
+// Only the size that the first user requested counts, not the allocated size. Otherwise the edges of the graph would
+// depend on available memory, and cudaGraphExecUpdate would find them changed.
 GraphBlock *Memory::share(const Driver &driver, Stream stream, const Frontier &at, size_t bytes)
 {
 	const auto isIdle = [&](const GraphBlock &block) {
 		return block.state == State::idle && block.capture == at.capture && block.asked >= bytes;
 	};
-	constexpr size_t mostNodes = 256, mostEdges = 32; // further back, a block of its own is cheaper than the search
-	if (at.count > mostNodes || !take(isIdle, State::idle)) // none at all: nothing to look for
+	constexpr size_t mostNodes = 256, mostEdges = 32; // beyond these limits, a new block is cheaper than the search
+	if (at.count > mostNodes || !take(isIdle, State::idle)) // no idle block at all
 		return nullptr;
 	CUgraphNode_st *seen[mostNodes], *before[mostEdges];
 	CUgraphNode_st **end = std::copy_n(at.nodes, at.count, seen);
 	for (CUgraphNode_st **node = seen; node != end; node++) {
 		const auto isBehind = [&](const GraphBlock &block) { return isIdle(block) && block.lastUser == *node; };
 		if (GraphBlock *block = take(isBehind, State::inUse)) {
-			// An edge of our own: the application may take away those that led here, they were for its own data.
+			// Adds an edge: the application may remove its edges to this node, because they only order its own data.
 			if (node < seen + at.count ||
 			    !driver.cuStreamUpdateCaptureDependencies(stream, node, 1, CU_STREAM_ADD_CAPTURE_DEPENDENCIES))
 				return block;
@@ -283,16 +284,16 @@ Block Memory::allocateForGraph(const Driver &driver, Stream stream, size_t bytes
 		return {0, Failure::driverError};
 	if (GraphBlock *shared = share(driver, stream, at, bytes))
 		return {shared->address, Failure::none, shared};
-	// What a graph gave back, as large as this or little larger. So graphs that come and go need no more than those
-	// that live, also where no eager call frees anything in between.
+	// Reuses the block of a destroyed graph if it is at most about twice as large. Graphs that come and go then need no
+	// more memory than the living ones, even if no eager call frees blocks in between.
 	GraphBlock *owned = take(
 	    [&](const GraphBlock &block) {
 		    return block.state == State::returned && block.bytes >= bytes && block.bytes / 2 <= bytes;
 	    },
 	    State::inUse);
 	if (!owned) {
-		// Blocks of destroyed graphs that fit nothing are only freed when they stand in the way: that may wait for the
-		// device.
+		// Other blocks of destroyed graphs are freed here only if they prevent the allocation, because freeing may wait
+		// for the device.
 		Failure failure = reserve(driver, bytes, true);
 		if (failure == Failure::overBudget && hasReturned_.load(std::memory_order_relaxed)) {
 			collect(driver);
@@ -323,7 +324,7 @@ Block Memory::allocateForGraph(const Driver &driver, Stream stream, size_t bytes
 		return {0, Failure::driverError};
 	}
 	if (driver.cuGraphRetainUserObject(at.graph, object, 1, CU_GRAPH_USER_OBJECT_MOVE)) {
-		driver.cuUserObjectRelease(object, 1); // its destructor gives the block back
+		driver.cuUserObjectRelease(object, 1); // its destructor returns the block
 		return {0, Failure::driverError};
 	}
 	return {owned->address, Failure::none, owned};
@@ -336,7 +337,7 @@ void Memory::releaseForGraph(const Driver &driver, Stream stream, const Block &b
 		return;
 	GraphBlock &owned = *block.owned;
 	const std::lock_guard lock(mutex_);
-	if (owned.state == State::inUse && owned.capture == at.capture) { // else its graph is gone already
+	if (owned.state == State::inUse && owned.capture == at.capture) { // otherwise its graph was destroyed
 		owned.state = State::idle;
 		owned.lastUser = at.nodes[0];
 	}
@@ -350,7 +351,7 @@ void Memory::collect(const Driver &driver)
 	           take([](const GraphBlock &block) { return block.state == State::returned; }, State::inUse)) {
 		if (driver.cuMemFree_v2(block->address)) {
 			base::leaveFault("cuMemFree_v2");
-			giveBack(block); // later
+			giveBack(block); // a later call tries again
 			break;
 		}
 		inGraphs_.fetch_sub(block->bytes, std::memory_order_relaxed);

@@ -1,5 +1,5 @@
-// What the library keeps for one CUDA context: the device's facts and a private memory pool. Any thread; made at the
-// first lowered call in a context, keyed by the context's id (a pointer may be another context tomorrow), never freed.
+// Facts of a CUDA device, and a private memory pool for a context. Any thread. A pool is made at the first lowered call
+// in a context, keyed by the id of the context (its pointer may be reused for another one), and never freed.
 #pragma once
 
 #include "src/cuda/driver.h"
@@ -22,13 +22,13 @@ struct DeviceFacts {
 	char name[96] = {};
 };
 
-// Facts of device `ordinal`, asked once; null if the driver does not answer.
+// Returns the facts of device `ordinal`, queried once; null if the driver returns an error.
 const DeviceFacts *deviceFacts(const Driver &driver, int ordinal);
 
-// The device that this thread's calls go to. False: the driver does not say.
+// Finds the device that the calls of this thread use. False: the driver does not report it.
 bool currentDevice(const Driver &driver, int &ordinal);
 
-// The context that is current on this thread: which one, and on which device. False: none, or no driver.
+// The context that is current on this thread, and its device. False: there is none, or the driver failed.
 struct Current {
 	CUctx_st *handle;
 	unsigned long long id;
@@ -38,31 +38,31 @@ bool currentContext(const Driver &driver, Current &current);
 
 struct GraphBlock;
 
-// A piece of device memory for one lowered call.
+// A block of device memory for one lowered call.
 struct Block {
 	Address address = 0;
 	Failure failure = Failure::none;
-	GraphBlock *owned = nullptr; // by a graph
+	GraphBlock *owned = nullptr; // set if a graph owns the block
 };
 
-// Stream-ordered memory of one context within the budget of AUTOAMP_MEMORY and a quarter of what is free.
+// Stream-ordered memory of one context, limited by AUTOAMP_MEMORY and a quarter of the free memory.
 class Memory
 {
 public:
 	Failure open(const Driver &driver, int device, size_t budget);
-	void close(const Driver &driver); // nothing may be allocated
+	void close(const Driver &driver); // nothing may be allocated any more
 
-	// On `stream`, in stream order. Nothing waits, nothing synchronises. `isUnbounded`: past the budget, for calls that
-	// have no other way.
+	// Allocates on `stream`, in stream order, without waiting or synchronising. `isUnbounded`: exceed the budget, for
+	// calls that cannot run in another way.
 	Block allocate(const Driver &driver, Stream stream, size_t bytes, bool isUnbounded = false);
-	// False: the driver refused, the memory stays allocated.
+	// False: the driver refused; the memory stays allocated.
 	bool release(const Driver &driver, Stream stream, Address address);
 
-	// For a call that is being captured: memory that lives as long as the graph, and no longer than it.
+	// For a call that is being captured: the memory lives exactly as long as the graph.
 	Block allocateForGraph(const Driver &driver, Stream stream, size_t bytes, bool isUnbounded = false);
-	// The call is enqueued: what the same capture orders behind it may have the memory again.
+	// To be called when the call is enqueued. Later nodes of the same capture may then use the memory again.
 	void releaseForGraph(const Driver &driver, Stream stream, const Block &block);
-	// Frees what destroyed graphs gave back; for the thread whose current context this memory belongs to.
+	// Frees the memory of destroyed graphs. The context that owns this pool must be current on the thread.
 	void collect(const Driver &driver);
 
 private:
@@ -80,8 +80,8 @@ private:
 	size_t budget_ = 0;
 	std::atomic<size_t> inGraphs_{0};
 	std::atomic<bool> hasReturned_{false};
-	std::mutex mutex_;             // of the list and of each block's state; never held while the driver is called
-	GraphBlock *blocks_ = nullptr; // all there ever were
+	std::mutex mutex_;             // protects the list and the state of each block; never held during driver calls
+	GraphBlock *blocks_ = nullptr; // all blocks ever made
 };
 
 } // namespace autoamp::cuda

@@ -1,6 +1,6 @@
 #include "src/cuda/driver.h"
 
-// Declares the older names too.
+// Makes cuda.h declare the older names too.
 #define __CUDA_API_VERSION_INTERNAL
 #include <cuda.h>
 #include <dlfcn.h>
@@ -12,7 +12,7 @@ namespace {
 static_assert(CU_STREAM_CAPTURE_MODE_RELAXED == 2 && CUDA_ERROR_OUT_OF_MEMORY == outOfMemory &&
               CUDA_ERROR_LOSSY_QUERY == lossyQuery);
 
-// What the list spells out must take the same number of arguments of the same size as cuda.h declares.
+// Checks that a signature in the list has as many arguments as cuda.h declares, of the same sizes.
 template <typename... A, typename... B>
 constexpr bool isSame(CUresult (*)(A...), Result (*)(B...))
 {
@@ -24,7 +24,7 @@ AUTOAMP_DRIVER_FUNCTIONS(X)
 
 } // namespace
 
-// Racing threads each fill one of these and agree by one compare-and-swap; the loser's few bytes stay behind.
+// Racing threads each fill a table, and one compare-and-swap selects one; the others leak a few bytes.
 const Driver *loadDriver()
 {
 	void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
@@ -39,7 +39,7 @@ const Driver *loadDriver()
 	isComplete = isComplete && driver->name;
 	AUTOAMP_DRIVER_FUNCTIONS(X)
 #undef X
-	// The answer is kept for ever: one refusal is not believed.
+	// The result is kept for the lifetime of the process, so a failed query is repeated once.
 	const auto ask = [&] { return driver->cuDriverGetVersion(&driver->version) == 0; };
 	bool isThere = isComplete && ask();
 	if (isComplete && !isThere) {

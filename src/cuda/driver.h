@@ -1,5 +1,5 @@
-// The driver-API functions that the library itself calls, from the libcuda.so.1 that is there. Any thread; found once.
-// Types are spelled out so that cuda.h stays inside this folder; driver.cpp checks each against it.
+// Driver API functions that autoamp itself calls, from the installed libcuda.so.1. Any thread; resolved once. The
+// signatures are spelled out so that only this folder includes cuda.h; driver.cpp checks each of them.
 #pragma once
 
 #include "src/base/once.h"
@@ -27,8 +27,8 @@ using Stream = CUstream_st *;
 
 constexpr Result outOfMemory = 2, notInitialized = 3, lossyQuery = 402;
 
-// name in libcuda, arguments. The `_v2` names are those that cuda.h maps the plain ones to; what has to do with capture
-// are the versions that drivers of CUDA 12 and 13 both have.
+// X(name in libcuda, arguments). The `_v2` names are those to which cuda.h maps the plain ones. Functions for capture
+// have the version that drivers of CUDA 12 and CUDA 13 both export.
 #define AUTOAMP_DRIVER_FUNCTIONS(X)                                                                                    \
 	X(cuDriverGetVersion, (int *))                                                                                     \
 	X(cuDeviceGetCount, (int *))                                                                                       \
@@ -75,13 +75,14 @@ struct Driver {
 	AUTOAMP_DRIVER_FUNCTIONS(X)
 #undef X
 	int version;     // 13000 for CUDA 13.0
-	bool isEmulated; // its times are not a device's
-	// The emulated device's: it calls the function for each kernel of the program that it could not run, with the
-	// number of launches since the last call, in the thread that launched it.
+	bool isEmulated; // times of the emulated device are not real
+	// Only on the emulated device. Calls the function for each kernel of the program that could not run, on the thread
+	// that launched it, with the number of launches since the last such call.
 	void (*watchRefused)(void (*)(const char *name, unsigned long launches));
 };
 
-// Null when there is no driver, or one that lacks a function of the list: asked once, told for ever.
+// Returns null without a driver, or if it lacks a function of the list. The result is kept for the lifetime of the
+// process.
 const Driver *loadDriver();
 inline constinit base::Once<const Driver> theDriver;
 inline const Driver *driver()
@@ -89,8 +90,8 @@ inline const Driver *driver()
 	return theDriver.get(loadDriver);
 }
 
-// Every call of ours that another thread's global-mode capture would forbid stands inside one of these: the thread's
-// capture mode is RELAXED there and afterwards as it was.
+// Sets the capture mode of this thread to RELAXED for its lifetime, then restores the mode. It must enclose every
+// driver call of autoamp that a global-mode capture on another thread would forbid.
 class RelaxedCapture
 {
 public:
@@ -102,7 +103,7 @@ public:
 	{
 		if (isOk_ && driver_.cuThreadExchangeStreamCaptureMode(&mode_)) {
 			base::leaveFault("cuThreadExchangeStreamCaptureMode");
-			driver_.cuThreadExchangeStreamCaptureMode(&mode_); // the application's own may not stay RELAXED
+			driver_.cuThreadExchangeStreamCaptureMode(&mode_); // again: the application must not stay RELAXED
 		}
 	}
 	RelaxedCapture(const RelaxedCapture &) = delete;

@@ -9,10 +9,10 @@ void *beside(const void *known, const char *name)
 	Dl_info owner;
 	if (!dladdr(known, &owner) || !owner.dli_fname)
 		return nullptr;
-	// RTLD_NOLOAD: the object is there, and the front has pinned it; nothing new is mapped.
+	// RTLD_NOLOAD: the front has pinned the loaded object, and nothing new is mapped.
 	void *library = dlopen(owner.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
 	void *const found = library ? dlsym(library, name) : nullptr;
-	dlerror(); // what is missing is not the application's to read
+	dlerror(); // clears the error, which must not reach the application
 	return found;
 }
 

@@ -1,11 +1,11 @@
-// The vendor's functions that are not entry points: found in the library that owns a function we know, never by a
-// global search (another copy of the library may be loaded). Any thread.
+// Finds vendor functions that are not entry points in the library that owns a known function. A global search could
+// find another copy of the library. Any thread.
 #pragma once
 
 namespace autoamp::cuda {
 
-// The function `name` of the library that owns `known`, or of one that it needs (cublasLt* beside cublas*); null if
-// there is none.
+// Returns the function `name` of the library that owns `known`, or of one of its dependencies (a cublasLt* function for
+// a cublas* one); null if there is none.
 void *beside(const void *known, const char *name);
 
 } // namespace autoamp::cuda

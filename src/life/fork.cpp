@@ -32,13 +32,13 @@ void afterForkInParent()
 	unlockSites();
 }
 
-// The child keeps the configuration and the sites; CUDA does not work there, and the trace is the parent's until the
-// child's first call opens its own.
+// The child keeps the configuration and the sites. CUDA does not work in it. Its first call opens its own trace; the
+// open one belongs to the parent.
 void afterForkInChild()
 {
 	Stage at = stage.load(std::memory_order_acquire);
 	if (at == Stage::starting)
-		stage.store(Stage::none, std::memory_order_release); // whoever was starting is not here
+		stage.store(Stage::none, std::memory_order_release); // the starting thread does not exist in the child
 	if (at == Stage::on) {
 		theProcess.load()->recorder.afterForkInChild(keepThisThread());
 		theProcess.load()->isForked.store(theProcess.load()->isTracing, std::memory_order_release);

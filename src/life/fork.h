@@ -1,11 +1,11 @@
-// What fork() needs: no lock is held over it, and the child begins with a trace of its own. Any thread.
+// Fork handlers: the child inherits no held lock and opens its own trace. Any thread.
 #pragma once
 
 #include "src/state/process.h"
 
 namespace autoamp::core {
 
-// Registers the handlers; once in a process.
+// Registers the handlers. Called once in a process.
 void watchForks();
 
 // In a forked child, at its first call: opens its own trace.

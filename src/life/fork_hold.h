@@ -1,4 +1,5 @@
-// While one of these lives, no thread of the process forks: a child would find what this thread does half done.
+// While a ForkHold lives, forks of other threads wait, at most a second: a child would inherit half-done work of this
+// thread.
 #pragma once
 
 #include "inject/front.h"

@@ -7,7 +7,7 @@ namespace autoamp::core {
 
 namespace {
 
-// A graph node made by a call that is not recorded still belongs to the call's row, at any replay.
+// A graph node made by an unrecorded call still belongs to the row of that call, at every replay.
 trace::cupti::Launcher currentLauncher(bool isNode)
 {
 	const Thread *const thread = knownThread();

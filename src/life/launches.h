@@ -1,5 +1,5 @@
-// While kernels are traced, marks what the calling thread launches as work of its call. The calling thread's; one
-// relaxed load if kernels are not traced.
+// Marks kernels that the calling thread launches as work of its call, while kernels are traced. Used by the calling
+// thread only. Costs one relaxed load if kernels are not traced.
 #pragma once
 
 #include "src/site/rows.h"
@@ -40,7 +40,7 @@ public:
 		}
 	}
 
-	// Also for a call whose frames an exception has left.
+	// Also called for a call whose frames were unwound.
 	static void leave(Thread &thread) { thread.launcher = 0; }
 
 private:
@@ -55,7 +55,7 @@ private:
 	bool isRecorded_, isBegun_ = false;
 };
 
-// From the process's first call on, where AUTOAMP_TRACE asks for it.
+// Starts kernel tracing at the first call of the process, if AUTOAMP_TRACE=kernels.
 void watchLaunches(Process &process);
 
 } // namespace autoamp::core

@@ -1,4 +1,4 @@
-// The vendor's libraries as they are first called. Any thread.
+// Work at the first call of each vendor library. Any thread.
 #pragma once
 
 #include "src/op/op.h"
@@ -6,8 +6,8 @@
 
 namespace autoamp::core {
 
-// At a library's first call, of which `known` is a true function: its version for the trace, and what must be looked up
-// while the loader is free; at a later one another thread may be holding it.
+// Called at the first call of a library; `known` is one of its original functions. Records the version, and looks up
+// functions that are needed later: at a later call another thread may hold the loader lock.
 void meetFirst(Process &process, op::Library library, const void *known);
 inline void meet(Process &process, op::Library library, const void *known)
 {

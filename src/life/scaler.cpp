@@ -20,7 +20,7 @@ const char *word(kernels::EventKind kind)
 	return words[static_cast<uint32_t>(kind) % kernels::kindCount];
 }
 
-// Once a process: a forked child has no contexts.
+// Once per process: a forked child has no contexts.
 void noteMissingRing(Process &process)
 {
 	static constinit std::atomic<bool> isNoted{false};
@@ -38,7 +38,7 @@ void drainScalerEvents(Process &process, bool isLast)
 			return;
 		told.kind = word(kind);
 		told.row = rowOf(process, const_cast<Rows &>(site->rows));
-		const bool isSwapped = site->op.flags & op::flagRowD; // its transpose was multiplied
+		const bool isSwapped = site->op.flags & op::flagRowD; // the transposed product was computed
 		told.operand = (operand != 0) != isSwapped ? 'B' : 'A';
 		if (isSwapped)
 			std::swap(told.lostRows, told.lostColumns);
@@ -61,10 +61,10 @@ void drainScalerEvents(Process &process, bool isLast)
 			told.count = count;
 			tell(event.site, event.kind, event.operand, told);
 		});
-		if (isLast && process.isTracing) // of signatures that came when all places were taken
+		if (isLast && process.isTracing) // events of signatures that came after all places were taken
 			context->slots.drainTotals(0, [&](kernels::EventKind kind, uint32_t operand, uint32_t count) {
 				if (kind == kernels::EventKind::init || kind == kernels::EventKind::rescale)
-					return; // nothing to worry about
+					return; // these do not indicate a problem
 				char text[96];
 				std::snprintf(text, sizeof text, "%u events %s of operand %c in signatures beyond the %uth", count,
 				              word(kind), operand ? 'B' : 'A', kernels::siteCount - 1);

@@ -43,7 +43,7 @@ void onExit(int status, void *)
 Process *start()
 {
 	static std::atomic<bool> isWatching{false};
-	if (!isWatching.exchange(true)) { // again in a child that was born during the start
+	if (!isWatching.exchange(true)) { // a child forked during the start runs this function again
 		watchForks();
 		on_exit(onExit, nullptr);
 	}
@@ -60,7 +60,7 @@ Process *start()
 	limitCapture(*process);
 	const bool isFixed = options.originOf(policy::Option::level) == policy::Origin::environment;
 	isIdle = options.level == policy::Level::O0 && isFixed && !process->isTracing;
-	// Before another thread is let in: its first kernels would be nobody's.
+	// Before another thread can make calls: its first kernels would have no owner.
 	if (process->isTracing && options.trace == policy::TraceLevel::kernels)
 		watchLaunches(*process);
 	if (process->isTracing)
@@ -84,8 +84,8 @@ Process *startProcess()
 			awaitStart();
 			continue;
 		}
-		// A child born during the start would find it begun and nobody there to end it, or a lock of libc held for
-		// ever.
+		// A child forked during the start would wait for a start that no thread completes, or inherit a libc lock that
+		// no thread releases.
 		const ForkHold hold;
 		if (stage.compare_exchange_strong(now, Stage::starting, std::memory_order_acq_rel)) {
 			Process *const started = start();

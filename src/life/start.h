@@ -5,7 +5,7 @@
 
 namespace autoamp::core {
 
-// Null: autoamp is off in this process (AUTOAMP_ENABLED=0, or a variable is wrong and stderr says which).
+// Null: autoamp is off in this process (AUTOAMP_ENABLED=0, or an invalid variable, which stderr reports).
 Process *startProcess();
 inline Process *process()
 {

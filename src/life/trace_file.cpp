@@ -30,7 +30,7 @@ void describeDriver(trace::Recorder &recorder)
 		std::snprintf(text, sizeof text, "%d.%d", driver->version / 1000, driver->version % 1000 / 10);
 		recorder.property("version", "cuda_driver", text);
 		int count = 0;
-		// A program may call cuBLAS before it has started CUDA: with a null handle, for example.
+		// A program may call cuBLAS before it initializes CUDA: with a null handle, for example.
 		if (const cuda::Result result = driver->cuDeviceGetCount(&count); result && result != cuda::notInitialized)
 			base::leaveFault("cuDeviceGetCount");
 		for (int ordinal = 0; ordinal < count; ordinal++) {
@@ -63,7 +63,8 @@ void tellUnseen(trace::Recorder &recorder)
 	recorder.addLost(__atomic_exchange_n(&autoamp_front_unseen, 0, __ATOMIC_RELAXED));
 }
 
-// What the front left alone: each lookup and each linked program's first call counts as one.
+// Records uses of second library copies, which the front does not intercept. Each lookup counts as one call, and so
+// does the first call of each linked program.
 void tellCopies(Process &process)
 {
 	trace::Lane *const lane = process.recorder.attach();
@@ -89,7 +90,8 @@ bool openTrace(Process &process)
 	trace::Options trace;
 	constexpr trace::Mode modes[] = {trace::Mode::off, trace::Mode::summary, trace::Mode::ops, trace::Mode::kernels};
 	trace.mode = modes[static_cast<unsigned>(options.trace)];
-	// The default pattern lies in AUTOAMP_DIR, which the recorder prunes; a pattern of the user's is his own.
+	// The default pattern is in AUTOAMP_DIR, which the recorder prunes. It does not prune files of a user-defined
+	// pattern.
 	trace.pattern =
 	    options.originOf(policy::Option::traceFile) == policy::Origin::fallback ? nullptr : options.traceFile.c_str();
 	trace.dir = options.directory.c_str();
@@ -100,7 +102,7 @@ bool openTrace(Process &process)
 		return false;
 	describeDriver(process.recorder);
 	describeOptions(process.recorder, options);
-	tellUnseen(process.recorder); // now: a process that is killed tells nothing at its end
+	tellUnseen(process.recorder); // now: a killed process does not reach closeTrace()
 	return true;
 }
 

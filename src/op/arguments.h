@@ -1,5 +1,6 @@
-// What an application passed, by family: the generated doors copy parameters by name (inject/gen_entries.py reads the
-// members here). Names are the vendor's own; a member that an entry point lacks keeps its default. Any thread.
+// Arguments of intercepted calls, by family. The generated wrappers copy parameters by name: inject/gen_entries.py
+// reads the members here. Names are those of the vendor; a member that an entry point lacks keeps its default. Any
+// thread.
 #pragma once
 
 #include <cstddef>
@@ -11,10 +12,11 @@ constexpr int typeFloat32 = 0;     // CUDA_R_32F
 constexpr int typeFloat16 = 2;     // CUDA_R_16F
 constexpr int computeFloat32 = 68; // CUBLAS_COMPUTE_32F
 constexpr int computeFloat16 = 64; // CUBLAS_COMPUTE_16F
-constexpr int typeOfRow = -1;      // no such parameter: the row of the entry table knows the element type
+constexpr int typeOfRow = -1;      // no such parameter: the row of the entry table has the element type
 
-// One matrix product of cuBLAS, or a batch of them; A, B and C are arrays of pointers where the entry's row says so.
-// Sizes and strides in elements. An entry point without types is one of floats, or of what its row says.
+// A cuBLAS matrix product, or a batch of them. A, B and C are arrays of pointers if the row of the entry has
+// `areArrays`. Sizes and strides in elements. If an entry point has no type arguments, the type is that of its row, or
+// else float.
 struct GemmCall {
 	void *handle = nullptr;
 	const void *alpha = nullptr;
@@ -29,11 +31,11 @@ struct GemmCall {
 	int64_t batchCount = 1;
 	int Atype = typeFloat32, Btype = typeFloat32, Ctype = typeFloat32;
 	int computeType = computeFloat32;
-	int algo = -1;      // CUBLAS_GEMM_DEFAULT; of calls without this argument, too
-	int64_t groups = 1; // alpha and beta are arrays of as many scalars
+	int algo = -1;      // CUBLAS_GEMM_DEFAULT; also for calls without this argument
+	int64_t groups = 1; // alpha and beta are arrays of this length
 };
 
-// An array of the host's: of int, or of int64_t in the `_64` twins.
+// A host array of int, or of int64_t for the `_64` entry points.
 struct Integers {
 	const void *data = nullptr;
 	bool isWide = false;
@@ -47,7 +49,8 @@ struct Integers {
 	}
 };
 
-// Several batches in one call. A, B and C are on the device, as of any batch by pointers, all else is on the host.
+// Several batches in one call. A, B and C are arrays of pointers in device memory, as for any batch by pointers; the
+// rest is in host memory.
 struct GroupedCall {
 	void *handle = nullptr;
 	const void *transa_array = nullptr, *transb_array = nullptr;
@@ -62,7 +65,7 @@ struct GroupedCall {
 	int computeType = computeFloat32;
 };
 
-// One product of cuBLASLt. `algo` and workspace were chosen for fp32: a lowered call has its own, but looks whether the
+// A cuBLASLt product. `algo` and workspace were chosen for fp32. A lowered call uses its own, but checks whether the
 // vendor would have accepted these.
 struct LtMatmulCall {
 	void *lightHandle = nullptr;
@@ -80,12 +83,12 @@ struct LtMatmulCall {
 	void *stream = nullptr;
 };
 
-// Of a convolution's tensors x, w and y it says which is written.
+// Direction of a convolution: selects which of x, w and y is written.
 enum class Direction : uint8_t { forward, backwardData, backwardFilter };
 
-// One convolution of cuDNN. x, w and y stand for dx, dw and dy where the call has those.
-// alpha and beta are on the host, floats where x is not float64; with bias and activation they are alpha1 and
-// alpha2, which is z's. Algorithm and workspace are the application's own: a lowered call has others.
+// A cuDNN convolution. x, w and y also hold dx, dw and dy. alpha and beta are in host memory, as floats unless x is
+// float64. With bias and activation they are alpha1 and alpha2; alpha2 multiplies z. A lowered call uses its own
+// algorithm and workspace.
 struct ConvolutionCall {
 	void *handle = nullptr;
 	const void *alpha = nullptr, *beta = nullptr;
@@ -97,16 +100,16 @@ struct ConvolutionCall {
 	void *workSpace = nullptr;
 	size_t workSpaceSizeInBytes = 0;
 	Direction direction = Direction::forward;
-	bool isFused = false; // bias and activation follow, whatever their descriptors are
+	bool isFused = false; // bias and activation follow, whatever their descriptors contain
 };
 
-// A plan of cuDNN's graph API, and where its data is.
+// A cuDNN graph plan and its variant pack, which has the data pointers.
 struct GraphCall {
 	void *handle = nullptr;
 	void *executionPlan = nullptr, *variantPack = nullptr;
 };
 
-// A recurrent net there, and back to its data or its weights. x stands for dx where the call has that.
+// The forward pass of an RNN, or its backward pass to data or weights. x also holds dx.
 struct RnnCall {
 	void *handle = nullptr;
 	void *rnnDesc = nullptr;
@@ -127,17 +130,17 @@ struct RnnCall {
 	Direction direction = Direction::forward;
 };
 
-// Every other call of cuDNN. One of the first three describes the data (the entry's row says which parameter that is),
-// the others say what is done.
+// Every other cuDNN call. One of tensor, filter and sequence describes the data; the row of the entry selects the
+// parameter. The other members describe the operation.
 struct DnnCall {
 	void *handle = nullptr;
 	void *tensor = nullptr, *filter = nullptr, *sequence = nullptr;
 	void *activationDesc = nullptr, *poolingDesc = nullptr, *reduceTensorDesc = nullptr, *opTensorDesc = nullptr;
-	int algo = 0; // of a softmax
+	int algo = 0; // algorithm of a softmax
 };
 
-// Everything of cuBLAS that is never lowered: what a report can say about it. The handle of a cublasXt entry point is
-// of another type than the others'. transa is also the only transposition of a call that has one.
+// The cuBLAS calls that are never lowered: only what reports show of them. Entry points of cublasXt have another type
+// of handle. transa is also the transposition of a call that has only one.
 struct PlainCall {
 	void *handle = nullptr;
 	int transa = 0, transb = 0;

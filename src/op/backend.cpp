@@ -17,13 +17,13 @@ namespace autoamp::op {
 namespace {
 
 struct Plan {
-	uint64_t generation; // the address alone may be another plan's by now
+	uint64_t generation; // distinguishes the plan from a later one at the same address
 	bool isRead = false, isFromText = false;
 	PlanFacts facts;
 };
 
 struct Shelf {
-	pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; // never held while anything of the vendor is called
+	pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; // never held during vendor calls
 	std::unordered_map<const void *, VariantPack> packs;
 	std::unordered_map<const void *, Plan> plans;
 	std::atomic<uint64_t> packChanges{1}, planChanges{1}; // written with the mutex held
@@ -34,7 +34,7 @@ std::atomic<uint64_t> generations;
 
 Shelf *shelves()
 {
-	static Shelf *const made = new Shelf[shelfCount]; // never destroyed: other threads' calls may come at exit
+	static Shelf *const made = new Shelf[shelfCount]; // never destroyed: other threads may still call during exit
 	return made;
 }
 
@@ -53,7 +53,7 @@ bool isStill(const Sighting &seen, const void *descriptor, const std::atomic<uin
 	return seen.descriptor == descriptor && seen.when == changes.load(std::memory_order_acquire);
 }
 
-// A descriptor's place, locked while this lives.
+// The shelf of a descriptor, locked for the lifetime of this object.
 class Hold
 {
 public:
@@ -99,7 +99,7 @@ bool multipliesOnTensorCores(const CudnnGraph &truth, void *plan)
 	                           CUDNN_NUMERICAL_NOTE_TENSOR_CORE) != end;
 }
 
-// False: it does not answer; not finalized, most likely.
+// False: cuDNN returned an error, most likely because the plan is not finalized.
 bool readPlan(const CudnnGraph &truth, void *plan, PlanFacts &facts)
 {
 	int64_t length = 0, written = 0, workspace = 0;
@@ -129,7 +129,7 @@ Status watchCreateDescriptor(const CudnnGraph &truth, int type, void **descripto
 	const Hold shelf(*descriptor);
 	const bool isPack = type == CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR,
 	           isPlan = type == CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR;
-	if (shelf->packs.erase(*descriptor) || isPack) // one that was destroyed past us
+	if (shelf->packs.erase(*descriptor) || isPack) // a descriptor whose destruction was not intercepted
 		noteChange(shelf->packChanges);
 	if (shelf->plans.erase(*descriptor) || isPlan)
 		noteChange(shelf->planChanges);
@@ -167,7 +167,7 @@ Status watchSetAttribute(const CudnnGraph &truth, void *descriptor, int name, in
 	case CUDNN_ATTR_VARIANT_PACK_WORKSPACE:
 		std::memcpy(&pack.workspace, values, sizeof pack.workspace);
 		break;
-	default: // shapes other than the plan's
+	default: // shapes that override those of the plan
 		pack.isPlain = false;
 	}
 	return status;
@@ -186,7 +186,7 @@ Status watchFinalize(const CudnnGraph &truth, void *descriptor)
 	return status;
 }
 
-// Forgotten before the vendor frees it: the next one at that address may be another thread's, at once.
+// Removed before the vendor frees it: another thread may get a new descriptor at that address immediately.
 Status watchDestroyDescriptor(const CudnnGraph &truth, void *descriptor)
 {
 	base::CallerState callerState;
@@ -257,7 +257,7 @@ bool findPlan(const CudnnGraph &truth, void *descriptor, Execution &execution)
 	}
 	if (!readPlan(truth, descriptor, execution.facts))
 		return true;
-	// Its engine has no notes: it may be TF32, and who takes it for that does nothing wrong.
+	// A plan from text has an engine without notes. It may use TF32, and assuming so is safe.
 	execution.facts.isOnTensorCores |= isFromText;
 	const Hold shelf(descriptor);
 	if (const auto found = shelf->plans.find(descriptor);
@@ -269,7 +269,7 @@ bool findPlan(const CudnnGraph &truth, void *descriptor, Execution &execution)
 	return true;
 }
 
-// What the vendor would refuse has to go to it, so that the application gets its status.
+// A call that the vendor would refuse must go to it, so that the application gets its status.
 static Obstacle obstacleOf(const GraphCall &call, const PlanFacts &facts, const VariantPack &pack)
 {
 	if (!call.handle || !pack.isFinal || (facts.needsWorkspace && !pack.workspace))
@@ -287,7 +287,7 @@ static Obstacle obstacleOf(const GraphCall &call, const PlanFacts &facts, const 
 	}
 	for (int64_t i = 0; i < pack.count; i++)
 		if (pack.find(pack.uids[i]) != &pack.pointers[i])
-			return Obstacle::bad_argument; // named twice: only the vendor knows which one counts
+			return Obstacle::bad_argument; // duplicate uid: only cuDNN knows which pointer it uses
 	return Obstacle::none;
 }
 

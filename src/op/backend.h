@@ -1,5 +1,5 @@
-// What the application's descriptors of cuDNN's graph API hold, as far as cuDNN does not tell it again: variant packs
-// as they were set, plans as they were read. Any thread; no lock is held while the vendor is called.
+// Contents of the application's cuDNN graph descriptors that cuDNN does not report back: variant packs as set by the
+// application, plans as read. Any thread; no lock is held during vendor calls.
 #pragma once
 
 #include "src/op/arguments.h"
@@ -13,16 +13,16 @@ namespace autoamp::op {
 
 constexpr int mostPackTensors = 32;
 
-// As last set. More tensors than fit: `count` is 0.
+// Attributes as last set. `count` is 0 if there are more tensors than fit.
 struct VariantPack {
 	int64_t uids[mostPackTensors];
 	void *pointers[mostPackTensors];
 	int64_t count = 0, pointerCount = 0;
 	void *workspace = nullptr;
 	bool isFinal = false;
-	bool isPlain = true; // no more was set than that
+	bool isPlain = true; // no other attribute was set
 
-	// Null: not there.
+	// Null: the pack has no such uid.
 	void *const *find(int64_t uid) const
 	{
 		for (int64_t i = 0; i < count; i++)
@@ -33,44 +33,46 @@ struct VariantPack {
 };
 
 struct PlanFacts {
-	const KnownGraph *graph = nullptr; // null: it does not say, or not in words that are known here
-	bool isOnTensorCores = false;      // its engine multiplies there: fp32 data as TF32
+	const KnownGraph *graph = nullptr; // null: the plan has no description, or an unknown one
+	bool isOnTensorCores = false;      // its engine uses tensor cores: fp32 data is multiplied as TF32
 	bool needsWorkspace = false;
 };
 
-// The application's calls, made through `truth`; a call that fails changes nothing here either.
+// Forward the application's calls to `truth`, the original functions. A call that fails changes nothing here.
 Status watchCreateDescriptor(const CudnnGraph &truth, int type, void **descriptor);
 Status watchSetAttribute(const CudnnGraph &truth, void *descriptor, int name, int type, int64_t count,
                          const void *values);
 Status watchFinalize(const CudnnGraph &truth, void *descriptor);
 Status watchDestroyDescriptor(const CudnnGraph &truth, void *descriptor);
 
-// A descriptor that was found, and when: while no other one of its kind nearby has changed it is still that.
+// A descriptor that was found, and its change count then. The copy of its contents is valid until another descriptor of
+// its kind on the same shelf changes.
 struct Sighting {
 	const void *descriptor = nullptr;
 	uint64_t when = 0;
 };
 
-// The latest plan that a thread has executed, and what on: the contents of both at that moment.
+// The plan that a thread executed last, and its variant pack, with their contents at that time.
 struct Execution {
 	const KnownGraph *graph = nullptr;
 	VariantPack pack;
 	PlanFacts facts;
 	Sighting packSeen, planSeen;
 	const void *handle = nullptr;
-	Op op; // as it was described; entry 0: not yet
+	Op op; // the description of the call; entry 0: none exists yet
 };
 
-// Into `execution`, where it is not there already. False: made before anybody looked, or past us.
+// Copies the pack into `execution` if it is not there already. Returns false if the descriptor was created before or
+// without interception.
 bool findPack(const void *descriptor, Execution &execution);
-// Reads the plan at the first question, through the vendor's getters.
+// The same for a plan. The first query reads it through the vendor's getters.
 bool findPlan(const CudnnGraph &truth, void *descriptor, Execution &execution);
 
-// Of the same execution as before it takes no lock.
+// Takes no lock if the execution is the same as before.
 Op describe(const Entry &entry, uint16_t index, const GraphCall &call, const CudnnGraph *truth,
             const VendorEnvironment &environment, Execution &execution);
 
-// Around fork: consistent in the child.
+// Called around fork, so that the child has a consistent state.
 void lockDescriptors();
 void unlockDescriptors();
 

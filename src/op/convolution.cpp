@@ -8,7 +8,7 @@ namespace autoamp::op {
 
 namespace {
 
-// Open addressing: the place of a value is its number. Place 0 stays empty.
+// Hash table with open addressing. The index of a value is its number. Index 0 stays empty.
 constexpr uint32_t places = 1u << 16, mostValues = places / 2 - 1;
 struct Kept {
 	explicit Kept(const Convolution &convolution) : value(convolution), facts(factsOf(convolution)) {}
@@ -18,7 +18,7 @@ struct Kept {
 std::atomic<const Kept *> table[places];
 std::atomic<uint32_t> valueCount;
 
-// By words: at every call.
+// Hashes 8 bytes at a time, because it runs at every call.
 uint64_t hashOf(const Convolution &convolution)
 {
 	constexpr size_t words = sizeof convolution / sizeof(uint64_t);
@@ -29,7 +29,7 @@ uint64_t hashOf(const Convolution &convolution)
 		std::memcpy(&value, at + i * sizeof value, sizeof value);
 		return value;
 	};
-	uint64_t a = 1, b = 2, c = 3, d = word(words - 1); // side by side: each step waits for the one before
+	uint64_t a = 1, b = 2, c = 3, d = word(words - 1); // independent chains: each step waits for its last
 	static_assert(words % 4 == 1);
 	for (size_t i = 0; i + 1 < words; i += 4) {
 		a = (a ^ word(i)) * odd, b = (b ^ word(i + 1)) * odd;
@@ -48,7 +48,7 @@ int64_t spatialSize(const Tensor &tensor)
 	return size;
 }
 
-// The channels vary fastest (isLast), or behind the image, all without gaps.
+// True if the tensor has no gaps and its channels vary fastest (isLast), or the spatial dimensions do.
 bool isPacked(const Tensor &tensor, bool isLast)
 {
 	int64_t stride = isLast ? tensor.dims[1] : 1;
@@ -68,7 +68,7 @@ std::string across(const int64_t *values, int count)
 	return text;
 }
 
-// " s1", or " s1x2" where they differ
+// " s1", or " s1x2" if they differ
 std::string each(const char *name, const int32_t *values, int count)
 {
 	int64_t wide[mostSpatial] = {};
@@ -77,11 +77,11 @@ std::string each(const char *name, const int32_t *values, int count)
 	return name + across(wide, isOne ? 1 : count);
 }
 
-// What nobody may read or write at a call's own strides: backwards, or a result whose elements share places.
+// False for strides that a lowered call cannot use: negative ones, or a result whose elements share addresses.
 bool isOrderly(const Tensor &tensor, bool isWritten)
 {
 	for (int i = 0; i < tensor.rank; i++) {
-		int64_t reach = 1; // of what lies within one step of this dimension
+		int64_t reach = 1; // elements spanned by the dimensions with strides up to this one
 		for (int j = 0; j < tensor.rank; j++)
 			if (j != i && tensor.strides[j] <= tensor.strides[i])
 				reach += (tensor.dims[j] - 1) * tensor.strides[j];
@@ -166,7 +166,7 @@ void setProduct(Op &op, const Convolution &convolution)
 {
 	const Tensor &x = convolution.x, &w = convolution.w, &y = convolution.y;
 	const int64_t groups = std::max(1, convolution.groups);
-	const int64_t channels = w.dims[1], filters = w.dims[0] / groups, taps = spatialSize(w); // of a group
+	const int64_t channels = w.dims[1], filters = w.dims[0] / groups, taps = spatialSize(w); // per group
 	op.batch = static_cast<int32_t>(groups);
 	switch (convolution.direction) {
 	case Direction::forward:

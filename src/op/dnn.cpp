@@ -25,12 +25,12 @@ Dtype dtypeOf(cudnnDataType_t type)
 	}
 }
 
-// As the getters of cuDNN answer: the type, how many dimensions, and those.
+// Output of a cuDNN getter: type, number of dimensions, dimensions and strides.
 struct Answer {
 	int type = 0, rank = 0, dims[CUDNN_DIM_MAX] = {}, strides[CUDNN_DIM_MAX] = {};
 };
 
-// What has more dimensions than we keep has the last ones as one.
+// Dimensions beyond mostDims are merged into the last one.
 Tensor tensorOf(const Answer &answer)
 {
 	Tensor tensor;
@@ -57,7 +57,7 @@ bool readTensor(const DnnGetters &getters, const void *desc, Tensor &tensor)
 	return true;
 }
 
-// A filter has no strides but those of its format.
+// A filter descriptor has no strides: they follow from its format.
 bool readFilter(const DnnGetters &getters, const void *desc, Tensor &tensor)
 {
 	Answer answer;
@@ -75,11 +75,11 @@ bool readFilter(const DnnGetters &getters, const void *desc, Tensor &tensor)
 	return true;
 }
 
-// How a math type lets fp32 data be multiplied.
+// Arithmetic for fp32 data under a math type.
 Arithmetic arithmeticOf(int mathType, const VendorEnvironment &environment)
 {
 	switch (mathType) {
-	case CUDNN_DEFAULT_MATH: // the header: TF32 where the device has it
+	case CUDNN_DEFAULT_MATH: // cuDNN header: TF32 if the device has it
 	case CUDNN_TENSOR_OP_MATH:
 		return {environment.tf32Allowed ? Dtype::tf32 : Dtype::float32, Obstacle::none,
 		        mathType == CUDNN_DEFAULT_MATH ? Cause::dnn_default : Cause::dnn_tensor_op};
@@ -93,11 +93,11 @@ Arithmetic arithmeticOf(int mathType, const VendorEnvironment &environment)
 }
 
 struct Types {
-	Dtype a = Dtype::none, b = Dtype::none, out = Dtype::none; // none: nobody knows
+	Dtype a = Dtype::none, b = Dtype::none, out = Dtype::none; // none: unknown
 	int mathType = CUDNN_DEFAULT_MATH;
 };
 
-// What the entry point, the types and the math mode say about a call.
+// Fills in the fields that follow from the entry point, the types and the math mode.
 Op begin(const Entry &entry, uint16_t index, const Types &types, const VendorEnvironment &environment)
 {
 	Op op;
@@ -128,7 +128,7 @@ Op refused(const Entry &entry, uint16_t index)
 	return op;
 }
 
-// The geometry of the one tensor that says what a call is about.
+// Stores the one tensor that describes the call.
 void setGeometry(Op &op, const Tensor &tensor)
 {
 	Convolution geometry;
@@ -141,10 +141,10 @@ bool isMisplaced(const void *pointer)
 	return !pointer || reinterpret_cast<uintptr_t>(pointer) % sizeof(float) != 0;
 }
 
-// The vendor's to refuse, or to make sense of.
+// True if the result is also an operand. The vendor refuses such a call or defines its result.
 bool isInPlace(const ConvolutionCall &call)
 {
-	const void *const all[] = {call.y, call.x, call.w}; // by Direction: what is written
+	const void *const all[] = {call.y, call.x, call.w}; // indexed by Direction: the tensor that is written
 	const void *const written = all[static_cast<unsigned>(call.direction)];
 	return std::count(std::begin(all), std::end(all), written) > 1;
 }
@@ -172,7 +172,7 @@ bool readConvolution(const DnnGetters &getters, const ConvolutionCall &call, Con
 	return spatial <= mostSpatial;
 }
 
-// What follows the product in cudnnConvolutionBiasActivationForward. False: not as it could be carried over.
+// Reads bias, activation and z of cudnnConvolutionBiasActivationForward. False: a lowered call cannot apply them.
 bool readFollowing(const DnnGetters &getters, const ConvolutionCall &call, Convolution &c)
 {
 	int mode = 0, nan = 0;
@@ -191,7 +191,7 @@ bool readFollowing(const DnnGetters &getters, const ConvolutionCall &call, Convo
 	wanted.dims[1] = c.y.dims[1];
 	return c.activation != Activation::other && bias.type == c.y.type && bias.rank == wanted.rank &&
 	       std::equal(bias.dims, bias.dims + bias.rank, wanted.dims) && bias.strides[1] == 1 &&
-	       z == c.y; // read or not: the vendor may ask for that
+	       z == c.y; // even if z is not read: the vendor may check it
 }
 
 } // namespace
@@ -237,7 +237,8 @@ Op describe(const Entry &entry, uint16_t index, const ConvolutionCall &call, con
 	return op;
 }
 
-// Gates, and what they multiply: the input, and what the net said a step before.
+// The implicit product has the gates as n. Its k adds the sizes that each layer multiplies by its weights: its input
+// and its output of the previous step.
 Op describe(const Entry &entry, uint16_t index, const RnnCall &call, const DnnGetters &getters,
             const VendorEnvironment &environment)
 {
@@ -270,7 +271,7 @@ Op describe(const Entry &entry, uint16_t index, const RnnCall &call, const DnnGe
 	std::copy_n(data3, 3, geometry.x.dims);
 	std::copy_n(net, 4, geometry.w.dims);
 	std::copy_n(rest, 5, geometry.y.dims);
-	op.geometry = numberOf(geometry); // without the math type: what a reserve space holds does not depend on it
+	op.geometry = numberOf(geometry); // without the math type, which does not affect the contents of a reserve space
 	if (op.obstacle != Obstacle::none)
 		return op;
 	const void *const weights = call.direction == Direction::backwardFilter ? call.dweightSpace : call.weightSpace;
@@ -278,7 +279,7 @@ Op describe(const Entry &entry, uint16_t index, const RnnCall &call, const DnnGe
 	if (!call.handle || !call.yDesc || isMisplaced(call.x) || isMisplaced(call.y) || isMisplaced(weights) ||
 	    (isBack && isMisplaced(call.dy)))
 		op.obstacle = Obstacle::bad_argument;
-	else if (!op.geometry || algo == CUDNN_RNN_ALGO_PERSIST_DYNAMIC) // which is compiled for its descriptor
+	else if (!op.geometry || algo == CUDNN_RNN_ALGO_PERSIST_DYNAMIC) // PERSIST_DYNAMIC is compiled for its descriptor
 		op.obstacle = Obstacle::unsupported, op.cause = op.geometry ? Cause::persist_dynamic : Cause::geometry;
 	return op;
 }
@@ -326,7 +327,7 @@ Op describe(const Entry &entry, uint16_t index, const DnnCall &call, const DnnGe
 			among({Kind::add, Kind::mul, Kind::min, Kind::max});
 	} else if (op.kind == Kind::softmax && call.algo == CUDNN_SOFTMAX_LOG) {
 		op.kind = Kind::log_softmax;
-	} else if (op.kind == Kind::conv2d && tensor.rank == 5) { // a gradient of the bias
+	} else if (op.kind == Kind::conv2d && tensor.rank == 5) { // gradient of a bias
 		op.kind = Kind::conv3d;
 	}
 	if (tensor.rank)

@@ -1,5 +1,5 @@
-// cuDNN's calls in our words: the descriptors are read at the call, through the documented getters, because the next
-// call may find other contents at the same address. Any thread.
+// Describes cuDNN calls as an Op. The descriptors are read at each call, through the documented getters, because their
+// contents may have changed at the same address. Any thread.
 #pragma once
 
 #include "src/op/arguments.h"
@@ -10,15 +10,15 @@
 
 namespace autoamp::op {
 
-// The getters of the copy in use; null: its part is not there.
+// Getters of the copy in use. Null: that sub-library is not available.
 struct DnnGetters {
 	const CudnnOps *ops = nullptr;
 	const CudnnCnn *cnn = nullptr;
 	const CudnnAdv *adv = nullptr;
 };
 
-// Of a convolution a descriptor that does not answer, and what the vendor refuses anyway, is `bad_argument`; of what is
-// never lowered it only leaves unknown what the data is.
+// For a convolution, an unreadable descriptor or a call that the vendor refuses gives `bad_argument`. For calls that
+// are never lowered, an unreadable descriptor only leaves their data unknown.
 Op describe(const Entry &entry, uint16_t index, const ConvolutionCall &call, const DnnGetters &getters,
             const VendorEnvironment &environment);
 Op describe(const Entry &entry, uint16_t index, const RnnCall &call, const DnnGetters &getters,
@@ -26,7 +26,7 @@ Op describe(const Entry &entry, uint16_t index, const RnnCall &call, const DnnGe
 Op describe(const Entry &entry, uint16_t index, const DnnCall &call, const DnnGetters &getters,
             const VendorEnvironment &environment);
 
-// A call of which no more is known than the types of its data, in cuDNN's default math mode.
+// A call whose data types alone are known, in the default math mode.
 Op describe(const Entry &entry, uint16_t index, Dtype type, const VendorEnvironment &environment);
 
 } // namespace autoamp::op

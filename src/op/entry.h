@@ -1,4 +1,4 @@
-// One row of the entry tables (inject/*.entries) as the core knows it. Constant data: any thread.
+// One row of the entry tables (inject/*.entries) as used by the core. Constant data: any thread.
 #pragma once
 
 #include "src/op/op.h"
@@ -8,13 +8,14 @@ namespace autoamp::op {
 struct Entry {
 	const char *name;
 	Library library;
-	Dtype dtype; // none: it stands in the arguments
+	Dtype dtype; // none: an argument holds it
 	Obstacle obstacle;
 	bool areArrays = false; // A, B and C are arrays of device pointers, in device memory
-	Kind kind = Kind::none; // the descriptors of a cuDNN call may say it better
+	Kind kind = Kind::none; // the descriptors of a cuDNN call may give a more specific one
 };
 
-// No call of it has a lower-precision form, whatever its arguments are: calls are counted and nothing more.
+// True if no call of the entry point has a lower-precision form, whatever its arguments are. Such calls are only
+// counted.
 constexpr bool isOnlyCounted(const Entry &entry)
 {
 	return entry.dtype >= Dtype::float64;

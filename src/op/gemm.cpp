@@ -62,7 +62,7 @@ Arithmetic arithmeticOf(int computeType, int mathMode, const VendorEnvironment &
 	switch (mathMode) {
 	case CUBLAS_PEDANTIC_MATH:
 		return {Dtype::float32, Obstacle::pedantic, Cause::math_pedantic};
-	case CUBLAS_TENSOR_OP_MATH: // the header: the same as COMPUTE_32F_FAST_16F
+	case CUBLAS_TENSOR_OP_MATH: // cuBLAS header: the same as COMPUTE_32F_FAST_16F
 		return {Dtype::float16, Obstacle::already_low, Cause::math_tensor_op};
 	case CUBLAS_FP32_EMULATED_BF16X9_MATH:
 		return {Dtype::float32, Obstacle::emulated_fp32, Cause::math_emulated};
@@ -112,7 +112,7 @@ bool isTransposition(int operation)
 	return operation >= CUBLAS_OP_N && operation <= CUBLAS_OP_C;
 }
 
-// What the vendor would refuse, or could refuse: such a call goes to it as it is.
+// True if the vendor refuses or could refuse the call. Such a call goes to it unchanged.
 bool isBad(const GemmCall &call)
 {
 	if (!call.handle || call.m < 0 || call.n < 0 || call.k < 0 || call.batchCount < 0 ||
@@ -126,7 +126,7 @@ bool isBad(const GemmCall &call)
 
 } // namespace
 
-// What nobody needs to be alike is not worth reading at every call.
+// With more groups than this, a call counts as mixed: comparing them at each call is not worth its time.
 constexpr int64_t mostGroups = 1 << 16;
 
 GemmCall batchOf(const GroupedCall &groups)
@@ -140,7 +140,7 @@ GemmCall batchOf(const GroupedCall &groups)
 	                                  &groups.ldb_array, &groups.ldc_array, &groups.group_size};
 	if (groups.group_count < 0 || !groups.transa_array || !groups.transb_array ||
 	    std::any_of(std::begin(arrays), std::end(arrays), [](const Integers *array) { return !array->data; }))
-		return call; // without scalars: bad
+		return call; // no scalars: isBad() returns true
 	call.alpha = groups.alpha_array, call.beta = groups.beta_array;
 	call.groups = groups.group_count;
 	call.lda = call.ldb = call.ldc = 1;
@@ -196,7 +196,7 @@ Op describe(const Entry &entry, uint16_t index, const GemmCall &call, const Hand
 	const bool isHalf = op.flags & flagHalfSums;
 	if (isHalf && modes.mathMode == CUBLAS_PEDANTIC_MATH)
 		op.cause = Cause::math_pedantic;
-	if (isHalf) // of the modes this one alone is about it
+	if (isHalf) // pedantic is the only math mode that affects float16 sums
 		mathObstacle = modes.mathMode == CUBLAS_PEDANTIC_MATH ? Obstacle::pedantic : Obstacle::none;
 	const bool isGrouped = entry.obstacle == Obstacle::grouped;
 	if (op.obstacle == Obstacle::none && isGrouped && call.lda == mixedGroups)
@@ -228,11 +228,11 @@ Op describe(const Entry &entry, uint16_t index, const GemmCall &call, const Hand
 		                                    : isMisaligned(pointer, op));
 	};
 	if (!op.m || !op.n || !op.k || !op.batch || (op.flags & flagAlphaZero)) {
-		op.obstacle = Obstacle::zero_size; // the vendor may not read A and B there
+		op.obstacle = Obstacle::zero_size; // the vendor need not read A and B then
 	} else if (isMisplaced(call.A) || isMisplaced(call.B) || isMisplaced(call.C)) {
 		op.obstacle = Obstacle::bad_argument;
 	} else if (call.batchCount > INT32_MAX || op.stridea < 0 || op.strideb < 0 || !areApart(op)) {
-		op.obstacle = Obstacle::unsupported; // what overlaps is whatever the vendor makes of it
+		op.obstacle = Obstacle::unsupported; // results of overlapping matrices depend on the vendor
 		op.cause = areApart(op) ? Cause::strides : Cause::overlap;
 	}
 	return op;

@@ -1,4 +1,4 @@
-// cublas*gemm* calls in our words. Any thread; reads the arguments and, in host pointer mode, alpha and beta.
+// Describes calls of cublas*gemm* as an Op. Any thread. Reads the arguments and, in host pointer mode, alpha and beta.
 #pragma once
 
 #include "src/op/arguments.h"
@@ -10,31 +10,34 @@
 
 namespace autoamp::op {
 
-// What the process's environment says about the arithmetic of fp32 products, whatever the handle says.
+// Environment variables that change the arithmetic of fp32 products whatever the handle is set to.
 struct VendorEnvironment {
 	bool tf32Allowed = true;     // false: NVIDIA_TF32_OVERRIDE=0
 	bool emulatesSingle = false; // CUBLAS_EMULATE_SINGLE_PRECISION=1
 };
 
-// Is this a cublasGemmAlgo_t? The choice among them has no effect since sm_80, but the vendor may refuse other values.
+// True if `algo` is a value of cublasGemmAlgo_t. Since sm_80 its choice has no effect, but the vendor may refuse other
+// values.
 bool isAlgorithm(int algo);
 
-// `index` is the entry's row.
+// `index`: row of the entry in the entry tables.
 Op describe(const Entry &entry, uint16_t index, const GemmCall &call, const HandleModes &modes,
             const VendorEnvironment &environment);
 Op describe(const Entry &entry, uint16_t index, const PlainCall &call);
 
-// The groups as the one batch that they are where they are alike (a single one is); else with mixedGroups as `lda`.
+// Returns the groups as one batch if they have the same transposes, sizes and leading dimensions (a single group does).
+// Otherwise sets `lda` to mixedGroups.
 GemmCall batchOf(const GroupedCall &call);
 constexpr int64_t mixedGroups = INT64_MIN;
 
-// cudaDataType in our words.
+// Converts a cudaDataType.
 Dtype dtypeOf(int cudaType);
 
-// cublasOperation_t in our words; of what the vendor refuses anyway, `none`: reports index by it.
+// Converts a cublasOperation_t. Values that the vendor refuses become `none`, because reports index a table by the
+// result.
 Transpose transposeOf(int operation);
 
-// How a compute type (-1: the entry has none) and a handle's math mode let fp32 data be multiplied.
+// Arithmetic for fp32 data under a compute type (-1: the entry point has none) and the math mode of a handle.
 struct Arithmetic {
 	Dtype asked;
 	Obstacle obstacle;
@@ -42,27 +45,28 @@ struct Arithmetic {
 };
 Arithmetic arithmeticOf(int computeType, int mathMode, const VendorEnvironment &environment);
 
-// `none` for fp32 in and out.
+// `none` if operands and result are fp32.
 Obstacle typeObstacle(Dtype a, Dtype b, Dtype out);
 
-// The same of a product; `none` also for float16 in and out, summed in that type: sets flagHalfSums.
+// The same for a product. Also `none` for float16 operands and result that are summed in float16; then sets
+// flagHalfSums.
 Obstacle typeObstacle(Op &op, int computeType);
 
-// An fp32 product that the application itself allows to be rounded to 16 bits: as it was asked, unless a rule wants
-// fp32.
+// True for an fp32 product that the application itself permits to be rounded to 16 bits. It runs unchanged unless a
+// rule requests fp32.
 inline bool isNarrowed(const Op &op)
 {
 	return op.obstacle == Obstacle::already_low && op.a == Dtype::float32;
 }
 
-// Not even an element begins there: whatever the vendor makes of such a call is its own.
+// True if no element can begin at this address. Such a call goes to the vendor unchanged.
 inline bool isMisaligned(const void *pointer, const Op &op)
 {
 	return reinterpret_cast<uintptr_t>(pointer) % (op.flags & flagHalfSums ? sizeof(uint16_t) : sizeof(float)) != 0;
 }
 
-// A host scalar, by its bits: a program that treats subnormal numbers as 0 would make one of an alpha that is none, for
-// every later call of the signature.
+// True if a host scalar is 0 by its bits. A floating-point comparison would take a subnormal alpha for 0 in a program
+// that flushes subnormal numbers, for every later call of the signature.
 inline bool isZero(const void *scalar, bool isHalf)
 {
 	uint32_t bits = 0;
@@ -74,7 +78,7 @@ inline bool isZero(const void *scalar, bool isHalf)
 	return bits << 17 == 0;
 }
 
-// Whether the groups of a batch have the same host scalars, by their bits.
+// True if all groups of a batch have bitwise equal host scalars.
 inline bool haveSameScalars(const GemmCall &call)
 {
 	const auto *alpha = static_cast<const char *>(call.alpha), *beta = static_cast<const char *>(call.beta);

@@ -1,5 +1,5 @@
-// An operation graph of cuDNN as a value: tensors by uid, and what is done with them. Plain data, no vendor's types.
-// Any thread.
+// A cuDNN operation graph as a value: tensors with uids, and the nodes that compute them. Plain data without vendor
+// types. Any thread.
 #pragma once
 
 #include "src/op/op.h"
@@ -17,26 +17,26 @@ struct GraphTensor {
 	int rank = 0;
 	int64_t dims[mostGraphDims] = {}, strides[mostGraphDims] = {};
 	int64_t alignment = 16; // bytes
-	bool isVirtual = false; // in no memory
-	bool isByValue = false; // a scalar of the host's
+	bool isVirtual = false; // not in memory
+	bool isByValue = false; // a scalar in host memory
 };
 
-// other: nothing of ours knows it; `obstacle` then says what it is.
+// other: not supported by autoamp; `obstacle` then gives the reason.
 enum class NodeKind : uint8_t { forward, backwardData, backwardFilter, matmul, pointwise, other };
 
 // result = kind(first, second): forward x, w; backwardData dy, w; backwardFilter x, dy.
 struct GraphNode {
 	NodeKind kind = NodeKind::pointwise;
-	int64_t first = 0, second = 0, result = 0; // uids, of which 0 is one like any other
-	bool hasSecond = true;                     // not a pointwise node of one operand
+	int64_t first = 0, second = 0, result = 0; // uids; 0 is a valid uid
+	bool hasSecond = true;                     // false for a pointwise node with one operand
 	Obstacle obstacle = Obstacle::none;
 	int pointwise = 0; // cudnnPointwiseMode_t
 	Dtype compute = Dtype::float32;
 	double alpha = 1, beta = 0;
-	// Of a pointwise node: what its operands are multiplied by, and the shape of a RELU.
+	// For a pointwise node: the factors of its operands, and the parameters of a RELU.
 	double factor[2] = {1, 1};
 	double lowerClip = 0, upperClip = std::numeric_limits<double>::max(), slope = 0;
-	// Of a convolution:
+	// For a convolution:
 	bool isFlipped = false;
 	int spatial = 0;
 	int64_t padBefore[mostGraphDims] = {}, padAfter[mostGraphDims] = {};
@@ -47,7 +47,7 @@ struct GraphNode {
 
 struct Graph {
 	std::vector<GraphTensor> tensors;
-	std::vector<GraphNode> nodes; // in the order in which they are computed
+	std::vector<GraphNode> nodes; // in order of computation
 };
 
 } // namespace autoamp::op

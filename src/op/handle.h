@@ -1,4 +1,4 @@
-// What an application's cuBLAS handle says about its calls, asked through the vendor's getters. Any thread.
+// Modes of the application's cuBLAS handle, queried with the vendor's getters. Any thread.
 #pragma once
 
 #include "src/op/vendor.h"
@@ -6,14 +6,14 @@
 namespace autoamp::op {
 
 struct HandleModes {
-	Status status = 0;             // of the getters; not 0: the handle did not answer and nothing else holds
-	const char *refused = nullptr; // which getter gave it
+	Status status = 0;             // returned by the getters; if not 0, no other field is valid
+	const char *refused = nullptr; // the getter that failed
 	bool isUnknown = false;        // the library has no getters
 	bool deviceScalars = false;
 	int mathMode = 0; // cublasMath_t without its flags
 };
 
-// Inline: every call of a BLAS entry point asks.
+// Inline, because every BLAS call uses it.
 [[gnu::always_inline]] inline HandleModes readModes(const Cublas *cublas, void *handle)
 {
 	HandleModes modes;
@@ -27,7 +27,7 @@ struct HandleModes {
 	else if ((modes.status = cublas->cublasGetMathMode(handle, &mathMode)))
 		modes.refused = "cublasGetMathMode";
 	modes.deviceScalars = pointerMode == pointerModeDevice;
-	modes.mathMode = mathMode & 0xf; // the flags beside the mode concern 16-bit results
+	modes.mathMode = mathMode & 0xf; // the flags next to the mode concern 16-bit results
 	return modes;
 }
 

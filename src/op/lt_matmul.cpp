@@ -13,8 +13,8 @@ namespace autoamp::op {
 
 namespace {
 
-// A getter of the vendor's. Its refusal means something (an attribute that this object does not have), so it is only
-// believed when it is repeated: taken so by mistake, the lowered call would compute something else.
+// A vendor getter. A failure can mean that the object lacks the attribute, so the getter repeats the query before it
+// returns one. If a passing failure were taken for that, the lowered call would compute something else.
 struct Getter {
 	Status (*get)(const void *, int, void *, size_t, size_t *);
 	const char *name;
@@ -44,12 +44,12 @@ Status read(const Getter &get, const void *object, int id, Value &value)
 	return get(object, id, &value, sizeof value, written);
 }
 
-// ---- attributes beyond those we know: each id that the loaded library answers, with the size and the default that a
-// fresh object has. A later library's new attribute so keeps the calls that use it, and only those.
+// ---- attributes unknown to autoamp: each id that the loaded library supports, with the size and default of a fresh
+// object. If a later library adds an attribute, only the calls that use it are kept.
 struct Attribute {
 	int id;
 	size_t size;
-	unsigned char fallback[64]; // the longest known has 8
+	unsigned char fallback[64]; // the longest known attribute has 8 bytes
 };
 
 struct Attributes {
@@ -78,7 +78,7 @@ struct Attributes {
 			if (get(object, list[i].id, value, list[i].size, written) == 0 &&
 			    std::memcmp(value, list[i].fallback, list[i].size) != 0)
 				return false;
-		} // a refusal: the object is of an older size, without the attribute
+		} // a failure means an object of an older version, without the attribute
 		return true;
 	}
 };
@@ -95,8 +95,8 @@ constexpr uint64_t bits(std::initializer_list<int> ids)
 	return set;
 }
 
-// Handled by name below or carried over by the engine. Of no meaning without the tensor-wide scales that would use
-// them, and so kept out of `known`: scale pointers and modes, amax.
+// Attributes that describe() reads or the engine copies. Scale pointers, scale modes and amax are not in the set: they
+// have no meaning without tensor-wide scales.
 constexpr uint64_t knownOfMatmul =
     bits({CUBLASLT_MATMUL_DESC_COMPUTE_TYPE, CUBLASLT_MATMUL_DESC_SCALE_TYPE, CUBLASLT_MATMUL_DESC_POINTER_MODE,
           CUBLASLT_MATMUL_DESC_TRANSA, CUBLASLT_MATMUL_DESC_TRANSB, CUBLASLT_MATMUL_DESC_EPILOGUE,
@@ -155,7 +155,7 @@ struct Layout {
 bool readLayout(const CublasLt &lt, const void *object, Layout &layout)
 {
 	const Getter get = getterOfLayout(lt);
-	// Not of older libraries, which refuse it.
+	// Older libraries lack this attribute and refuse it.
 	if (object && read(get, object, CUBLASLT_MATRIX_LAYOUT_BATCH_MODE, layout.batchMode))
 		layout.batchMode = CUBLASLT_BATCH_MODE_STRIDED;
 	return object && read(get, object, CUBLASLT_MATRIX_LAYOUT_TYPE, layout.type) == 0 &&
@@ -180,7 +180,7 @@ Epilogue epilogueOf(uint32_t epilogue)
 	}
 }
 
-// Whether a lowered call can have the epilogue with its arguments: nothing that the vendor would refuse.
+// True if a lowered call can apply the epilogue with its arguments. False if the vendor would refuse them.
 bool isCarriedOver(const CublasLt &lt, const void *computeDesc, const Op &op, int32_t typeOfD)
 {
 	LtExtras extras;
@@ -195,7 +195,7 @@ bool isCarriedOver(const CublasLt &lt, const void *computeDesc, const Op &op, in
 	if ((beside & (addsBias | writesGradient | sumsOperand)) &&
 	    (!extras.bias || !isOfD(typeOf(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE))))
 		return false;
-	// A kernel of ours writes that sum: not where batches would overwrite each other.
+	// An autoamp kernel writes the sum. It must not run if batches would overwrite each other.
 	const int64_t length = op.epilogue == static_cast<uint8_t>(Epilogue::bgrada) ? op.m : op.n;
 	if ((beside & sumsOperand) &&
 	    (typeOfD != CUDA_R_32F || extras.bias % sizeof(float) || (op.batch > 1 && extras.biasBatchStride < length)))
@@ -203,7 +203,7 @@ bool isCarriedOver(const CublasLt &lt, const void *computeDesc, const Op &op, in
 	if (!(beside & (hasMatrix | hasMask)))
 		return true;
 	const int32_t auxType = typeOf(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_DATA_TYPE);
-	const int64_t grain = beside & hasMask ? 128 : 8; // of bits, of elements
+	const int64_t grain = beside & hasMask ? 128 : 8; // in bits for a mask, in elements for a matrix
 	return extras.aux && extras.auxLd >= op.m && extras.auxLd % grain == 0 && extras.auxBatchStride % grain == 0 &&
 	       (beside & hasMask ? auxType == -1 : isOfD(auxType));
 }
@@ -230,7 +230,7 @@ Op describe(const Entry &entry, uint16_t index, const LtMatmulCall &call, const 
 	const auto firstOf = [&objects](int i) { return std::find(objects, objects + i, objects[i]) - objects; };
 	const auto readLayouts = [&] {
 		for (int i = 0; i < 4; i++)
-			if (const auto first = firstOf(i); first < i) // C and D mostly have the same descriptor
+			if (const auto first = firstOf(i); first < i) // C and D usually share a descriptor
 				layouts[i] = layouts[first];
 			else if (!readLayout(*lt, objects[i], layouts[i]))
 				return false;
@@ -272,8 +272,8 @@ Op describe(const Entry &entry, uint16_t index, const LtMatmulCall &call, const 
 		return op;
 	const Obstacle usual = op.obstacle;
 
-	// From here on: an fp32 product, whatever it allows, or one that sums float16 in float16. What
-	// the vendor would refuse goes to it.
+	// From here on the call is an fp32 product, whatever arithmetic it permits, or a float16 product summed in float16.
+	// A call that the vendor would refuse goes to it unchanged.
 	op.obstacle = Obstacle::bad_argument;
 	const uint64_t rowsA = transa == CUBLAS_OP_N ? d.rows : static_cast<uint64_t>(op.k);
 	const uint64_t rowsB = transb == CUBLAS_OP_N ? static_cast<uint64_t>(op.k) : d.columns;
@@ -307,19 +307,19 @@ Op describe(const Entry &entry, uint16_t index, const LtMatmulCall &call, const 
 	};
 	if (!call.A || !call.B || !call.D || isMisplaced(call.A) || isMisplaced(call.B) || isMisplaced(call.C) ||
 	    isMisplaced(call.D) || (call.C == call.D && c != d))
-		return op; // in place with two views of the matrix: refused even where nothing reads what differs
+		return op; // in place with two layouts: the vendor refuses it even if the difference has no effect
 
 	const auto ask = [&] { return learn(*lt); };
 	const Learnt *learnt = theAttributes.getOrRetry(ask);
-	if (!learnt) // without it the decision would be another one
+	if (!learnt) // a second try, because the decision depends on it
 		learnt = theAttributes.getOrRetry(ask);
 	bool isPlain = learnt && learnt->matmul.areDefaults(get, call.computeDesc);
 	for (int i = 0; i < 4; i++)
 		isPlain = isPlain && (firstOf(i) < i || learnt->layout.areDefaults(getterOfLayout(*lt), objects[i]));
-	// By rows D's transpose is computed, which only what treats all elements alike can follow. What is beside a product
-	// would have to wait for beta * C, which a batch by pointers gets last.
+	// For a row-major D the transpose is computed. Only an epilogue that treats all elements identically can follow it.
+	// For a batch by pointers, beta * C is added last, so that no epilogue can follow the product.
 	const bool isBesideKept = (d.isByRows() && besideOf(op)) || (areArrays && epilogue != CUBLASLT_EPILOGUE_DEFAULT);
-	const int32_t scalarType = isHalf ? CUDA_R_16F : CUDA_R_32F; // of the scalars, and of what is beside the product
+	const int32_t scalarType = isHalf ? CUDA_R_16F : CUDA_R_32F; // of scalars, bias and auxiliary matrix
 	const Cause cause = !areKnown                                               ? Cause::matrix_order
 	                    : !isPlain                                              ? Cause::attribute
 	                    : scaleType != scalarType                               ? Cause::scale_type
@@ -351,7 +351,7 @@ bool readExtras(const CublasLt &lt, const void *computeDesc, const Op &op, LtExt
 	const Getter get = getterOfMatmul(lt);
 	if (read(get, computeDesc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, extras.bias))
 		return false;
-	// Of later library versions than the bias pointer: a shorter descriptor refuses them, the defaults hold.
+	// Later library versions added these two: a shorter descriptor refuses them, and their defaults apply.
 	if (read(get, computeDesc, CUBLASLT_MATMUL_DESC_BIAS_BATCH_STRIDE, extras.biasBatchStride))
 		extras.biasBatchStride = 0;
 	if (read(get, computeDesc, CUBLASLT_MATMUL_DESC_SM_COUNT_TARGET, extras.smCountTarget))

@@ -1,5 +1,5 @@
-// The waist of the house: one intercepted call in our words, as values. Plain data, no pointers into the application.
-// Any thread. Whoever describes a call fills it; policy, reroute and trace read it and nothing else.
+// Describes one intercepted call as a value: plain data, without pointers into the application. Any thread. The code
+// that intercepts a call fills it; policy, reroute and trace read only this description.
 #pragma once
 
 #include <cstddef>
@@ -11,17 +11,17 @@ namespace autoamp::op {
 
 enum class Library : uint8_t { cublas, cublaslt, cudnn };
 
-// As reports spell it.
+// Name in reports.
 inline const char *name(Library library)
 {
 	static constexpr const char *names[] = {"cublas", "cublaslt", "cudnn"};
 	return names[static_cast<unsigned>(library)];
 }
 
-// What the elements are. tf32 is never stored: it says how fp32 data may be multiplied.
+// Element types. tf32 is never stored: it is a way to multiply fp32 data.
 enum class Dtype : uint8_t { none, float32, float16, bfloat16, tf32, float64, complex64, complex128, other };
 
-// As reports spell it; null for none.
+// Name in reports; null for none.
 inline const char *name(Dtype dtype)
 {
 	static constexpr const char *names[] = {nullptr,   "float32",   "float16",    "bfloat16", "tf32",
@@ -29,8 +29,8 @@ inline const char *name(Dtype dtype)
 	return names[static_cast<unsigned>(dtype)];
 }
 
-// The op names of reports, the same as in torch. A backward call has the name of its forward call. `none`: no op of
-// a list system reaches the entry point. Same order as policy::callRows().
+// Op names as in reports and in torch. A backward call has the name of its forward call. `none`: the op lists have no
+// op for the entry point. Same order as policy::callRows().
 enum class Kind : uint8_t {
 	none,
 	mm,
@@ -75,7 +75,7 @@ inline bool isConvolution(Kind kind)
 {
 	return kind >= Kind::conv2d && kind <= Kind::conv_depthwise2d;
 }
-// Those that the cost model knows.
+// The kinds up to this one are in the cost model.
 constexpr Kind lastProduct = Kind::rnn_relu;
 inline bool isProduct(Kind kind)
 {
@@ -89,12 +89,12 @@ inline bool isRecurrent(Kind kind)
 enum class Transpose : uint8_t { none, transposed, conjugate };
 inline char letter(Transpose transpose)
 {
-	const auto index = static_cast<unsigned>(transpose); // as the application gave it: perhaps none of these
+	const auto index = static_cast<unsigned>(transpose); // unchecked: may not be an enumerator
 	return index < 3 ? "NTC"[index] : '?';
 }
 
-// The reason of a call that is never lowered, whatever the policy is, as far as its arguments show it. `none`: the
-// policy decides. The names are reasons (docs/report-json.md); policy::Reason has the same ones.
+// Reason why a call is never lowered under any policy, as far as its arguments show it. `none`: the policy decides. The
+// names are the reasons of reports (docs/report-json.md); policy::Reason repeats them.
 enum class Obstacle : uint8_t {
 	none,
 	not_float32,
@@ -131,8 +131,8 @@ enum class Obstacle : uint8_t {
 	sampling,
 };
 
-// The argument, mode or variable behind an obstacle, or behind the arithmetic that a call allows. By X: the words of it
-// in reports.
+// Argument, mode or variable that causes an obstacle, or that permits the requested arithmetic. X(name, text in
+// reports).
 #define AUTOAMP_CAUSES(X)                                                                                              \
 	X(compute_fast_16f, "CUBLAS_COMPUTE_32F_FAST_16F")                                                                 \
 	X(compute_fast_16bf, "CUBLAS_COMPUTE_32F_FAST_16BF")                                                               \
@@ -189,17 +189,17 @@ inline const char *name(Cause cause)
 	return names[static_cast<unsigned>(cause)];
 }
 
-// 64-bit sizes: the `_64` twins pass them. Rows and columns as the vendor counts, column-major but for op::Flag.
-// Zero-initialised, no padding: hashed and compared as bytes.
+// Sizes have 64 bits because the `_64` entry points pass them. Matrices are column-major, as in cuBLAS, unless an
+// op::Flag says otherwise. Zero-initialised, no padding: hashed and compared as bytes.
 struct Op {
 	uint16_t entry = 0; // row of the entry tables (inject/*.entries), see entry::name()
 	Library library = Library::cublas;
 	Kind kind = Kind::none;
 	Obstacle obstacle = Obstacle::none;
 	Dtype a = Dtype::none, b = Dtype::none, out = Dtype::none; // as stored
-	Dtype asked = Dtype::none; // how the application allows it to be multiplied: float32, tf32, or a 16-bit type
+	Dtype asked = Dtype::none; // arithmetic that the application permits: float32, tf32, or a 16-bit type
 	Transpose transa = Transpose::none, transb = Transpose::none;
-	uint8_t epilogue = 0; // of cublasLtMatmul: op::Epilogue
+	uint8_t epilogue = 0; // op::Epilogue of cublasLtMatmul
 	uint16_t device = 0;
 	uint16_t flags = 0;                                         // op::Flag
 	int64_t m = 0, n = 0, k = 0;                                // C is m x n, op(A) m x k, op(B) k x n
@@ -209,19 +209,19 @@ struct Op {
 	uint16_t caller = 0; // object file that made the call: core::callerName()
 	Cause cause = Cause::none;
 	uint8_t reserved = 0;
-	uint32_t geometry =
-	    0; // of a convolution: its number (convolution.h); m, n, k are its implicit product, batch the groups
-	uint32_t graph = 0; // of a plan of cuDNN's: the number of its graph (plan.h)
+	uint32_t geometry = 0; // number of the geometry (convolution.h); m, n, k are the implicit product of a convolution,
+	                       // batch its groups
+	uint32_t graph = 0;    // number of the graph of a cuDNN plan (plan.h)
 };
 static_assert(std::is_trivially_copyable_v<Op> && sizeof(Op) % 8 == 0);
 
-// What becomes of a product on its way into D: our name, cuBLASLt's, and what it means beside D.
+// Effects of an epilogue in addition to writing D.
 enum Beside : uint8_t {
 	addsBias = 1,
-	writesGradient = 2, // of the bias, from D
-	sumsOperand = 4,    // the same from op(A) or op(B), over k
-	hasMatrix = 8,      // an auxiliary matrix like D
-	hasMask = 16,       // an auxiliary bit for each element
+	writesGradient = 2, // gradient of the bias, computed from D
+	sumsOperand = 4,    // gradient of the bias, from op(A) or op(B), summed over k
+	hasMatrix = 8,      // an auxiliary matrix of D's shape
+	hasMask = 16,       // one auxiliary bit per element
 };
 #define AUTOAMP_EPILOGUES(X)                                                                                           \
 	X(none, DEFAULT, 0)                                                                                                \
@@ -260,18 +260,18 @@ inline unsigned besideOf(const Op &op)
 }
 
 enum Flag : uint16_t {
-	flagDeviceScalars = 1, // alpha and beta live on the device: never read here
-	flagBetaZero = 2,      // host beta is 0: C is not read
-	flagAlphaZero = 4,     // host alpha is 0: the vendor may not read A and B
+	flagDeviceScalars = 1, // alpha and beta are in device memory, which autoamp does not read
+	flagBetaZero = 2,      // host beta is 0: the vendor does not read C
+	flagAlphaZero = 4,     // host alpha is 0: the vendor need not read A and B
 	flagNoC = 8,           // C is null (beta 0)
-	flagArrays = 16,       // A, B, C and D are arrays of pointers on the device: what they hold is not known here
-	flagRowA = 32,         // A is stored by rows
+	flagArrays = 16,       // A, B, C and D are arrays of pointers in device memory, which autoamp does not read
+	flagRowA = 32,         // A is row-major
 	flagRowB = 64,
-	flagRowD = 128,     // C and D are
-	flagHalfSums = 256, // float16 summed in float16, alpha and beta of that type
-	// Of a recurrent net's way back, what its way there has left in the reserve space:
-	flagReserveLow = 512,    // that of a net in bfloat16
-	flagReserveAsked = 1024, // that of the net as it was asked for, or of nobody knows what
+	flagRowD = 128,     // C and D are row-major
+	flagHalfSums = 256, // float16 operands and sums; alpha and beta are float16 too
+	// For the backward pass of an RNN: contents of the reserve space, which its forward pass wrote.
+	flagReserveLow = 512,    // written by a forward pass in bfloat16
+	flagReserveAsked = 1024, // written by a forward pass that was not lowered, or by an unknown one
 };
 
 inline bool isLow(Dtype type)
@@ -290,8 +290,8 @@ inline double flops(const Op &op)
 	       static_cast<double>(op.k) * op.batch;
 }
 
-// Do no two results of a batch have an element in common? They lie one behind the other, or side by side in the columns
-// of one matrix, as the heads of attention do.
+// True if no two results of a batch share an element. The results are consecutive, or adjacent in the columns of one
+// matrix (as attention heads are).
 inline bool areApart(const Op &op)
 {
 	const bool isByRows = op.flags & flagRowD;

@@ -19,7 +19,7 @@ using Json = nlohmann::json;
 using Word = std::string_view;
 
 struct Uid {
-	int64_t &value; // written as a text
+	int64_t &value; // written as a JSON string
 };
 struct Values {
 	int64_t (&value)[mostGraphDims];
@@ -91,7 +91,7 @@ bool read(const Json &json, Dtype &to)
 	return true;
 }
 
-// The members of an object. Who leaves one unread has not understood it.
+// Reads the members of a JSON object. areRead() is false if a member was not read: then the object is not understood.
 class Members
 {
 public:
@@ -135,7 +135,7 @@ bool readTensor(const Json &json, GraphTensor &tensor)
 bool readConvolution(Members &members, GraphNode &node, const char *first, const char *second, const char *result)
 {
 	Word mode;
-	int64_t groups = 0; // the tensors say it too
+	int64_t groups = 0; // the tensors contain it too
 	Values before{node.padBefore}, after{node.padAfter}, stride{node.stride}, dilation{node.dilation};
 	const bool hasOnePad = members.has("pad");
 	const bool isRead = members.get("mode", mode) && members.get("alpha", node.alpha) &&
@@ -206,7 +206,7 @@ bool readNode(const Json &json, GraphNode &node)
 	return operation == OPERATION("POINTWISE") && readPointwise(members, node) && members.areRead();
 }
 
-// What a node is that is none of these.
+// Obstacle of a node that readNode() does not understand.
 Obstacle obstacleOf(const Json &json)
 {
 	static constexpr std::pair<Word, Obstacle> operations[] = {
@@ -306,7 +306,8 @@ bool setConvolution(const Graph &graph, const GraphNode &node, Convolution &c)
 	return factsOf(c).fits;
 }
 
-// Batches of matrices, those of the first or the second perhaps one for all.
+// True for a product of two batches of matrices. A single matrix may stand for a whole batch of first or second
+// operands.
 bool isMatmul(const Graph &graph, const GraphNode &node)
 {
 	const GraphTensor &a = *tensorOf(graph, node.first), &b = *tensorOf(graph, node.second),
@@ -321,9 +322,9 @@ bool isMatmul(const Graph &graph, const GraphNode &node)
 	       b.dims[rank - 1] == c.dims[rank - 1];
 }
 
-// Reads the nodes after a forward convolution as the legacy call adds them: a tensor like the result, a bias, then
-// ReLU, each at most once. False: another node, or a result that is channels-last. Plans with our operands have engines
-// for that layout alone, and write the result themselves.
+// Reads the nodes after a forward convolution in the form of the legacy call: a tensor shaped like the result, a bias,
+// then ReLU, each at most once. False: another node, or a channels-last result. Plans with 16-bit operands have engines
+// only for that layout, and write the result themselves.
 bool readFollowing(KnownGraph &known)
 {
 	const Graph &graph = known.graph;
@@ -348,7 +349,7 @@ bool readFollowing(KnownGraph &known)
 		} else if (next->pointwise == CUDNN_POINTWISE_ADD && other != sum && !tensorOf(graph, other)->isVirtual &&
 		           !tensorOf(graph, other)->isByValue) {
 			const Tensor added = narrowed(*tensorOf(graph, other));
-			Tensor wanted = c.y; // of a bias
+			Tensor wanted = c.y; // shape of a bias
 			std::fill_n(wanted.dims, wanted.rank, 1);
 			wanted.dims[1] = c.y.dims[1];
 			if (!c.hasBias && !hasFactors(*next) && added.rank == wanted.rank && added.strides[1] == 1 &&
@@ -378,8 +379,8 @@ bool readFollowing(KnownGraph &known)
 	return true;
 }
 
-// What a shadow of it would have to be true to. The vendor does not look at the types of what is virtual: the program
-// says there what it wants rounded.
+// Finds the product and the obstacle. A virtual tensor of another type than float counts too: cuDNN ignores that type,
+// but it shows which value the program wants rounded.
 void judge(KnownGraph &known)
 {
 	const Graph &graph = known.graph;
@@ -401,9 +402,10 @@ void judge(KnownGraph &known)
 	    product.kind == NodeKind::matmul ? isMatmul(graph, product) : setConvolution(graph, product, known.convolution);
 	const auto isFloat = [](Dtype type) { return type == Dtype::float32; };
 	const bool hasFollowing = graph.nodes.size() > 1, isFilter = product.kind == NodeKind::backwardFilter;
-	// Into what is virtual nothing can be added, and nobody can turn it round.
+	// If nodes follow, the result is virtual: beta * result cannot be added to it, and a filter gradient cannot be
+	// flipped.
 	const bool isComputed =
-	    tensorOf(graph, product.first)->isVirtual || tensorOf(graph, product.second)->isVirtual; // by a node before it
+	    tensorOf(graph, product.first)->isVirtual || tensorOf(graph, product.second)->isVirtual; // by an earlier node
 	const bool isOdd = isComputed || (hasFollowing && (product.beta != 0 || (isFilter && product.isFlipped)));
 	known.obstacle = isUnderstood && !isOdd ? Obstacle::none : Obstacle::graph;
 	if (known.obstacle != Obstacle::none || !isFloat(tensorOf(graph, product.first)->type))
@@ -431,20 +433,20 @@ const Json *graphOf(const Json &plan)
 	           : nullptr;
 }
 
-// By the graph's text. Never destroyed, as little as its values.
+// Graphs by their text. Neither the map nor its values are destroyed.
 using Known = std::unordered_map<std::string, const KnownGraph *>;
 Known &known()
 {
 	static Known *const made = new Known;
 	return *made;
 }
-constinit pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; // never held while anything of the vendor is called
+constinit pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; // never held during vendor calls
 
 } // namespace
 
 const KnownGraph *knownGraph(std::string_view text)
 {
-	const Json plan = Json::parse(text, nullptr, false); // discarded where it is no JSON
+	const Json plan = Json::parse(text, nullptr, false); // discarded if it is not JSON
 	const Json *const json = graphOf(plan);
 	auto *const made = new KnownGraph;
 	if (!json || !readGraph(*json, made->graph)) {

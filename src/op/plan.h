@@ -1,4 +1,4 @@
-// What a finalized plan of cuDNN's graph API computes, read from the text in which it describes itself. Any thread.
+// Meaning of a finalized cuDNN plan, read from the text that cuDNN returns for it. Any thread.
 #pragma once
 
 #include "src/op/convolution.h"
@@ -10,27 +10,27 @@
 
 namespace autoamp::op {
 
-// One graph that plans of the application have had, kept for ever.
+// A graph of an application plan, kept for the lifetime of the process.
 struct KnownGraph {
 	Graph graph;
-	Obstacle obstacle = Obstacle::none; // none: one product, and nothing but pointwise nodes with it, all in float
-	const GraphNode *product = nullptr; // the only one
-	Convolution convolution;            // where it is one
-	// True for one convolution, alone or with what cudnnConvolutionBiasActivationForward adds to a result that is not
-	// channels-last: `convolution` then describes all of the graph, and these are its tensors.
+	Obstacle obstacle = Obstacle::none; // none: one product, else pointwise nodes; all fp32 if its first operand is
+	const GraphNode *product = nullptr; // the only product
+	Convolution convolution;            // set if the product is one
+	// True for one convolution, alone or with the additions of cudnnConvolutionBiasActivationForward to a result that
+	// is not channels-last. `convolution` then describes the whole graph, and these are its tensors.
 	bool isLegacyCall = false;
 	int64_t result = 0, source = 0, bias = 0; // uids; source and bias if `convolution` has them
 	double beta = 0;                          // factor of the source, or of the old result
-	uint32_t geometry = 0;                    // its number
-	uint32_t number = 0;                      // of Op::graph
+	uint32_t geometry = 0;                    // number of `convolution`
+	uint32_t number = 0;                      // value of Op::graph
 
 	KnownGraph() = default;
 	KnownGraph(const KnownGraph &) = delete;
 	KnownGraph &operator=(const KnownGraph &) = delete;
 };
 
-// The one of the plan that describes itself so, the same for equal ones; null: in words that are not known here. A node
-// of which that is true does not make the graph unknown: it is NodeKind::other.
+// Returns the graph of the plan with this text, the same for equal graphs. Null if the text is not understood. A node
+// that is not understood does not make the graph unknown: it becomes NodeKind::other.
 const KnownGraph *knownGraph(std::string_view text);
 
 Op describe(const Entry &entry, uint16_t index, const KnownGraph &known, bool isOnTensorCores,

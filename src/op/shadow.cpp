@@ -8,14 +8,14 @@ namespace {
 
 constexpr int pointwiseMul = 1; // CUDNN_POINTWISE_MUL
 
-// Zeros more cost nothing that counts, and without them most channels have no fast engine. Channels of a group cannot
-// get any: they would be the next group's.
+// The added zeros cost next to nothing, and most channel counts have no fast engine without them. Channels of several
+// groups are not padded: the zeros would be channels of the next group.
 int64_t paddedTo8(int64_t channels, int32_t groups)
 {
 	return groups == 1 ? (channels + 7) / 8 * 8 : channels;
 }
 
-// Packed, channels-last; one dimension is an image of height 1.
+// Packed, channels-last. One spatial dimension becomes an image of height 1.
 GraphTensor tensorOf(int64_t uid, Dtype type, const Tensor &from, int spatial)
 {
 	GraphTensor tensor = {.uid = uid, .type = type, .rank = 2 + spatial};
@@ -51,10 +51,10 @@ Forms formsOf(const Convolution &convolution, Dtype precision, int computeCapabi
 		isWide = computeCapability >= 80 && (isDeep || channels % 2 == 0);
 	else
 		isWide = computeCapability / 10 == 10 && channels % 8 == 0 && filters % 8 == 0 && !(isData && hasStride);
-	// Nearly: of 1,920 questions about grouped geometries with odd strides and sizes 91 had no engine. Such a call is a
+	// Not exact: of 1,920 queries for grouped geometries with odd strides and sizes, 91 had no engine. Such a call is a
 	// fallback.
 	const bool isNarrow = !isDeep || convolution.groups == 1 || channels == 1 || !(isWide && isData);
-	// A float16 result would overflow.
+	// float16 has no narrow form: a float16 result would overflow.
 	return {isWide && !isDeadly(convolution.direction, true, computeCapability, cudnnVersion), isNarrow && !isHalf};
 }
 
@@ -74,7 +74,7 @@ bool isWrittenInPlace(const Convolution &convolution, bool isBetaZero)
 	const GraphTensor packed = tensorOf(0, Dtype::float32, dense, convolution.spatial);
 	bool isSame = isBetaZero && !convolution.hasBias && convolution.activation == Activation::none &&
 	              !(convolution.isFlipped && convolution.direction == Direction::backwardFilter);
-	for (int i = 0; isSame && i < result.rank; i++) // where there is one, it has no stride that counts
+	for (int i = 0; isSame && i < result.rank; i++) // the stride of a dimension of size 1 has no effect
 		isSame = result.dims[i] == dense.dims[i] && (result.dims[i] == 1 || result.strides[i] == packed.strides[i]);
 	return isSame;
 }

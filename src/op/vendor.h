@@ -1,5 +1,5 @@
-// The functions of cuBLAS and cuBLASLt that the library calls itself, from the copy that the application called. Any
-// thread; found once. Spelled with void * and int so that the vendor's headers stay out of headers; vendor.cpp checks.
+// Vendor functions that autoamp itself calls, from the library copy that the application called. Any thread; resolved
+// once. The signatures use void * and int so that no header includes a vendor header; vendor.cpp checks them.
 #pragma once
 
 #include "src/base/once.h"
@@ -39,7 +39,7 @@ constexpr int pointerModeDevice = 1; // CUBLAS_POINTER_MODE_DEVICE
 	  (void *, const void *, const void *, const void *, const void *, const void *, const void *, const void *,       \
 	   const void *, const void *, void *, const void *, const void *, void *, size_t, void *))
 
-// By the part of cuDNN that they live in: a program may have one part and not the next.
+// Grouped by the cuDNN sub-library that exports them: a program may have one without the next.
 #define AUTOAMP_CUDNN_FUNCTIONS(X) X(cudnnGetStream, (void *, void **))
 
 #define AUTOAMP_CUDNN_OPS_FUNCTIONS(X)                                                                                 \
@@ -55,7 +55,7 @@ constexpr int pointerModeDevice = 1; // CUBLAS_POINTER_MODE_DEVICE
 	X(cudnnGetConvolutionMathType, (const void *, int *))                                                              \
 	X(cudnnGetConvolutionGroupCount, (const void *, int *))
 
-// For a descriptor of ours that differs from the application's in its math type.
+// For autoamp's copy of a convolution descriptor, which differs from the application's in its math type.
 #define AUTOAMP_CUDNN_CONVOLUTION_FUNCTIONS(X)                                                                         \
 	X(cudnnCreateConvolutionDescriptor, (void **))                                                                     \
 	X(cudnnDestroyConvolutionDescriptor, (void *))                                                                     \
@@ -75,7 +75,7 @@ constexpr int pointerModeDevice = 1; // CUBLAS_POINTER_MODE_DEVICE
 	X(cudnnGetRNNDataDescriptor, (const void *, int *, int *, int *, int *, int *, int, int *, void *))                \
 	X(cudnnGetSeqDataDescriptor, (const void *, int *, int *, int, int *, int *, size_t *, size_t, int *, void *))
 
-// Of what a recurrent net in another type needs.
+// To run an RNN in another type.
 #define AUTOAMP_CUDNN_RNN_FUNCTIONS(X)                                                                                 \
 	X(cudnnCreateTensorDescriptor, (void **))                                                                          \
 	X(cudnnDestroyTensorDescriptor, (void *))                                                                          \
@@ -108,7 +108,7 @@ constexpr int pointerModeDevice = 1; // CUBLAS_POINTER_MODE_DEVICE
 	X(cudnnBackendSetAttribute, (void *, int, int, int64_t, const void *))                                             \
 	X(cudnnBackendGetAttribute, (const void *, int, int, int64_t, int64_t *, void *))                                  \
 	X(cudnnBackendExecute, (void *, void *, void *))                                                                   \
-	X(cudnnGetVersion, ()) // a size_t, small
+	X(cudnnGetVersion, ()) // returns size_t; the value fits into Status
 
 struct Cublas {
 #define X(name, arguments) Status(*name) arguments;
@@ -146,7 +146,8 @@ struct CudnnGraph {
 };
 #undef X
 
-// `known`: a true function of the copy in use. Null when a function is missing there; what is absent is asked for once.
+// `known`: an original function of the copy in use. Returns null if that copy lacks one of the functions; a failed
+// lookup is not repeated.
 const Cublas *loadCublas(const void *known);
 const CublasLt *loadCublasLt(const void *known);
 inline constinit base::Once<const Cublas> theCublas;
@@ -162,7 +163,7 @@ inline const CublasLt *cublasLt(const void *known)
 	return theCublasLt.get([known] { return loadCublasLt(known); });
 }
 
-// The same, of a part of cuDNN: `known` is a function of that part, or of one that needs it.
+// The same for one cuDNN sub-library. `known`: a function of that sub-library, or of one that needs it.
 template <typename Part>
 const Part *loadCudnn(const void *known);
 template <typename Part>

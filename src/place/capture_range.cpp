@@ -18,17 +18,17 @@ namespace {
 
 using Kind = policy::CaptureRange::Kind;
 
-constinit trace::CaptureRecord nobodys = {}; // stands in while there is no file
+constinit trace::CaptureRecord nobodys = {}; // used while there is no file
 
 struct State {
 	Kind kind = Kind::none;
-	uint64_t first = 0, last = 0; // of the calls
+	uint64_t first = 0, last = 0; // numbers of the calls
 	uint64_t durationNs = 0;      // 0: none
 	bool hasKernels = false;
-	std::atomic<uint64_t> beginNs{0}; // of CLOCK_MONOTONIC, as the next; 0: at once
-	std::atomic<uint64_t> endNs{0};   // once a call was recorded, where there is a duration
+	std::atomic<uint64_t> beginNs{0}; // on CLOCK_MONOTONIC, like endNs; 0: immediately
+	std::atomic<uint64_t> endNs{0};   // set at the first recorded call if there is a duration
 	std::atomic<uint64_t> calls{0};
-	std::atomic<unsigned> callsInside{0}; // that are recorded and under way
+	std::atomic<unsigned> callsInside{0}; // recorded calls in progress
 	std::atomic<trace::CaptureRecord *> counters{&nobodys};
 };
 constinit State state;
@@ -41,7 +41,7 @@ bool hasEnvironment(const char *name, const char *ending)
 	return size >= wanted && !std::strcmp(value + size - wanted, ending);
 }
 
-// When this process began, on CLOCK_MONOTONIC; without /proc: now.
+// Start time of this process on CLOCK_MONOTONIC; without /proc, the current time.
 uint64_t processStart()
 {
 	const uint64_t now = base::nanoseconds(CLOCK_MONOTONIC);
@@ -50,7 +50,7 @@ uint64_t processStart()
 	const ssize_t size = file < 0 ? 0 : read(file, text, sizeof text - 1);
 	if (file >= 0)
 		close(file);
-	const char *field = size > 0 ? std::strrchr(text, ')') : nullptr; // the name may hold anything
+	const char *field = size > 0 ? std::strrchr(text, ')') : nullptr; // the program name may contain any character
 	for (int number = 2; field && number < 22; number++)
 		field = std::strchr(field + 1, ' ');
 	if (!field)
@@ -89,7 +89,7 @@ void countBegun(bool isCall)
 		begun.store(now, std::memory_order_relaxed);
 }
 
-// `isCall`: of a call that is recorded if so, from which a duration counts.
+// `isCall`: for a call that is recorded if the result is true. The first such call starts the duration.
 bool isTime(bool isCall)
 {
 	const uint64_t begin = state.beginNs.load(std::memory_order_relaxed);
@@ -113,7 +113,7 @@ void limitCapture(Process &process)
 	const policy::Options &options = process.options;
 	if (!process.isTracing || (options.captureRange.kind == Kind::none && !options.delayNs && !options.durationNs))
 		return;
-	if (!isCaptureLimited) { // in a child it is known, and another thread may be looking
+	if (!isCaptureLimited) { // in a forked child it is set already, and other threads may read it
 		state.kind = options.captureRange.kind;
 		state.first = options.captureRange.first;
 		state.last = options.captureRange.last;

@@ -1,5 +1,5 @@
-// Which calls are recorded, where AUTOAMP_CAPTURE_RANGE, AUTOAMP_DELAY or AUTOAMP_DURATION leave some out. Decisions do
-// not ask. Any thread.
+// Selection of the calls to record, by AUTOAMP_CAPTURE_RANGE, AUTOAMP_DELAY and AUTOAMP_DURATION. It does not influence
+// decisions. Any thread.
 #pragma once
 
 #include "src/state/process.h"
@@ -9,25 +9,25 @@
 
 namespace autoamp::core {
 
-// Not every call is recorded. Does not change once there is a process.
+// True if not every call is recorded. Constant once the process exists.
 extern std::atomic<bool> isCaptureLimited;
 
-// No call takes the fast path: kernels are traced, or not all calls are recorded.
+// True if no call takes the fast path, because kernels are traced or not all calls are recorded.
 inline bool isEachDescribed(const Process &process)
 {
 	return process.options.trace == policy::TraceLevel::kernels || isCaptureLimited.load(std::memory_order_relaxed);
 }
 
-// From the process's first call on, and anew from a forked child's.
+// Called at the first call of the process, and again at the first call of a forked child.
 void limitCapture(Process &process);
-// In a forked child, before its first call: what was counted in is the parent's.
+// Called in a forked child before its first call: resets the counts, which belong to the parent.
 void forgetCapture();
-// The range may have begun or ended: it is counted, and kernels are traced from now on, or no longer.
+// Called when the range may have begun or ended: counts it, and starts or stops the tracing of kernels.
 void renewCapture();
-// For them: inside the range, or in a call that is recorded.
+// True if kernels launched now are recorded: inside the range, or while a recorded call runs.
 bool areKernelsCaptured();
 
-// One call, counted in its order. It is recorded whole or not at all, whatever becomes of the range meanwhile.
+// Numbers one call in order. The call is recorded completely or not at all, even if the range begins or ends meanwhile.
 class CaptureCall
 {
 public:
@@ -41,7 +41,7 @@ public:
 	CaptureCall &operator=(const CaptureCall &) = delete;
 
 	bool isRecorded() const { return isRecorded_; }
-	// Also of a call whose frames are gone: an exception went through them.
+	// Also called for a call whose frames were unwound.
 	static void leave(Thread &thread)
 	{
 		if (__builtin_expect(thread.isInsideCapture, 0))
@@ -56,8 +56,9 @@ private:
 	bool isRecorded_ = true;
 };
 
-extern std::atomic<bool> areRangesSeen; // an object of the program's has asked for the receiver
-// NVTX's ranges of that name, in all threads, as their receiver sees them; in a forked child what is left of them.
+extern std::atomic<bool> areRangesSeen; // NVTX in an object of the program has called receiveRanges()
+// Called by the NVTX receiver for ranges that match the capture range, in all threads. In a forked child, `open` is the
+// number of those that remain open.
 void beginCaptureRange();
 void endCaptureRange();
 void inheritCaptureRanges(unsigned open);

@@ -1,11 +1,11 @@
-// NVTX's ranges as regions. NVTX (version 2, or 3 in each object that includes its header) calls receiveRanges() before
-// its first range, where NVTX_INJECTION64_PATH leads to the front, and then what was put into its tables, on the
-// caller's thread. push/pop ranges belong to their thread; start/end ranges are of the process, as NVTX says, and cover
-// all threads.
+// NVTX ranges as regions. If NVTX_INJECTION64_PATH names the front, NVTX (version 2, or version 3 in each object that
+// includes its header) calls receiveRanges() before its first range. NVTX then calls the functions in its tables on the
+// caller's thread. push/pop ranges belong to their thread. start/end ranges belong to the process, as NVTX defines
+// them, and cover all threads.
 #include "src/place/capture_range.h"
 #include "src/place/region.h"
 
-#define NVTX_NO_IMPL // the types alone: the functions would make a client of us
+#define NVTX_NO_IMPL // types only: the functions would make the core an NVTX client
 #include <nvtx3/nvToolsExt.h>
 
 #include <cstddef>
@@ -15,7 +15,7 @@ namespace autoamp::core {
 
 namespace {
 
-// Domains are told apart by number: 0 is autoamp.h's, 1 the default one.
+// Domains are identified by numbers: 0 is for autoamp.h, 1 for the default domain.
 std::atomic<uint64_t> domainCount{1};
 uint64_t numberOf(nvtxDomainHandle_t domain)
 {
@@ -120,7 +120,7 @@ using Text = const char *;
 using WideText = const wchar_t *;
 using Attributes = const nvtxEventAttributes_t *;
 
-// A function in its place, checked against NVTX's own type of that place.
+// A function and its place in an NVTX table, checked against the NVTX type of that place.
 struct Entry {
 	unsigned place;
 	NvtxFunctionPointer function;
@@ -154,7 +154,7 @@ void fill(const NvtxExportTableCallbacks &tables, NvtxCallbackModule module, con
 	if (!tables.GetModuleFunctionTable(module, &table, &size))
 		return;
 	for (const Entry &entry : entries)
-		if (entry.place < size && table[entry.place]) // of an older NVTX it may be short
+		if (entry.place < size && table[entry.place]) // the table of an older NVTX may be shorter
 			*table[entry.place] = entry.function;
 }
 

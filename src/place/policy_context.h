@@ -1,5 +1,4 @@
-// What a decision knows of a call's surroundings besides the caller: one number, equal where the rules see the same.
-// Any thread, of itself.
+// The context of a call: one number for the name class of its thread and its region. Any thread, for itself.
 #pragma once
 
 #include "src/place/region.h"
@@ -8,18 +7,18 @@
 
 namespace autoamp::core {
 
-// 24 bits, that is what a key has room for: the class of the thread's name in the lowest 8, then the region.
+// 24 bits, the space in a Key: the class of the thread's name in the lowest 8, then the region.
 inline uint32_t contextOf(const Thread &thread)
 {
 	return thread.nameClass | currentRegion() << 8;
 }
 static_assert(regionBits <= 16);
-// The part of the context that decides: without the range that no rule names.
+// The part of the context that decisions depend on: without the range that no rule names.
 inline uint32_t decisiveContext(uint32_t context)
 {
 	return regionAt(context >> 8).decisive << 8 | (context & 0xff);
 }
-// The same with `(more ranges)` for the range that no rule names.
+// The context with `(more ranges)` in place of the range that no rule names.
 inline uint32_t withoutRange(uint32_t context)
 {
 	return regionAt(context >> 8).unnamed << 8 | (context & 0xff);

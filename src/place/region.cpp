@@ -25,8 +25,8 @@ std::atomic<unsigned> regionEpoch{0};
 
 namespace {
 
-// A program may make its names up as it goes: beyond these numbers a name is dropped, then what it matched, and what is
-// decided stays. Every region multiplies the signatures that are remembered.
+// A program may generate names without limit. Beyond these limits, the name of a region is dropped first, then the
+// patterns that it matches; its settings stay. Every region multiplies the number of sites.
 constexpr size_t nameLimit = 1024, policyLimit = 4096, depthLimit = 1u << 16, sharedLimit = 256, rangeLimit = 1u << 16;
 // Limits for NVTX ranges that no rule names: their names, and the regions with one.
 constexpr size_t rangeNameLimit = 256;
@@ -34,30 +34,30 @@ constexpr uint32_t rangedLimit = 1u << 14;
 constexpr const char *moreRanges = "(more ranges)";
 constexpr uint32_t regionLimit = 1u << regionBits;
 
-// Over all that stands below; never held while anything is called that could wait.
+// Protects the tables below. Never held during a call that could wait.
 pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 struct Lock {
 	Lock() { pthread_mutex_lock(&mutex); }
 	~Lock() { pthread_mutex_unlock(&mutex); }
 };
 
-// ---- what there is to run in
+// ---- regions of the process
 
 struct Node : Region {
 	uint32_t id;
-	Node *next; // in its bucket
+	Node *next; // next node in the bucket
 };
 constexpr unsigned bucketCount = 1024;
 std::atomic<Node *> buckets[bucketCount]; // read without the lock
 std::atomic<const Region *> regions[regionLimit];
-uint32_t regionCount = 1; // 0 is the process's own
+uint32_t regionCount = 1; // 0 is the process itself
 uint32_t rangedCount = 0;
 
 struct Tables {
 	std::unordered_map<std::string, Policy> policies; // by key
 	std::unordered_map<std::string, RangeName> names;
-	std::unordered_map<std::string, RangeName> ranges;       // that no rule names
-	std::map<std::pair<uint64_t, bool>, RangeName> nameless; // by patterns, and whether a capture range
+	std::unordered_map<std::string, RangeName> ranges;       // names that no rule matches
+	std::map<std::pair<uint64_t, bool>, RangeName> nameless; // by patterns, and whether it is a capture range
 };
 Tables &tables()
 {
@@ -66,11 +66,11 @@ Tables &tables()
 }
 
 struct Configuration {
-	Policy base, outside; // of regions that change nothing; of calls outside of all
+	Policy base, outside; // for regions without settings; for calls outside of all regions
 	Region none;
 };
 
-// The fields that are options, by the variables' names.
+// Fields of a region that are options, with their variables.
 constexpr struct {
 	const char *variable;
 	const char *autoamp_region::*text;
@@ -88,14 +88,14 @@ Policy policyOf(const policy::Options &options)
 	Policy policy = {options, policy::State(options), {}};
 	policy.state.enabled = true;
 	policy.state.isRegionOff = !options.enabled;
-	// Of what a region can change; a word by any of its names is the same.
+	// The key contains what a region can change. All aliases of a value give the same key.
 	for (const auto &[variable, text, flag] : fields)
 		for (size_t i = 0; i < policy::optionTable().size(); i++)
 			if (const policy::OptionRow &row = policy::optionTable()[i];
 			    row.type == policy::ValueType::words && !std::strcmp(row.name, variable))
 				(policy.key += text == &autoamp_region::dtype ? op::name(options.dtype) : options.value[i]) += ' ';
 	for (const policy::NameSet *set : {&options.customWhite, &options.customBlack}) {
-		policy.key += std::to_string(set->ops); // not by name: of two lists the later one took what it names
+		policy.key += std::to_string(set->ops); // not the names: the later of two lists takes its names from the other
 		for (const uint64_t word : set->entries)
 			policy.key += ',' + std::to_string(word);
 		policy.key += ';';
@@ -111,14 +111,14 @@ const Configuration *configuration()
 		base::setLogTarget(autoamp_front_has_stderr);
 		const policy::ParsedOptions parsed = readConfiguration();
 		if (!parsed.error.empty()) {
-			static std::atomic<bool> isTold{false}; // another thread may have found it out, too
+			static std::atomic<bool> isTold{false}; // another thread may have found the error too
 			base::setLogLevel(base::LogLevel::error);
 			if (!isTold.exchange(true))
 				base::log(base::LogLevel::error, "off: %s", parsed.error.c_str());
 			return nullptr;
 		}
 		base::setLogLevel(static_cast<base::LogLevel>(parsed.options.log));
-		// Of a file it is what holds outside of regions.
+		// AUTOAMP_ENABLED=0 in a file applies only outside of regions.
 		if (!parsed.options.enabled && parsed.options.originOf(policy::Option::enabled) == policy::Origin::environment)
 			return nullptr;
 		auto *const made = new Configuration{policyOf(parsed.options), policyOf(parsed.options), {}};
@@ -156,7 +156,8 @@ uint32_t idOf(const Region &wanted)
 		const Lock lock;
 		if (const Node *known = findNode(wanted, bucket))
 			return known->id;
-		// Never at the cost of what decides. The regions that stand for many names are as few as those without any.
+		// Reserves the last ids for regions that decisions depend on. Regions with `(more ranges)` are as few as
+		// regions without a range and have no limit of their own.
 		if (regionCount >= regionLimit - policyLimit || (unnamed && rangedCount >= rangedLimit))
 			return unnamed ? unnamed : decisive;
 		rangedCount++;
@@ -170,7 +171,7 @@ uint32_t idOf(const Region &wanted)
 		const Lock lock;
 		if (const Node *known = findNode(wanted, bucket))
 			return known->id;
-		// The last ones are for policies alone.
+		// The last ids are reserved for regions without a name and patterns.
 		if (regionCount < (wanted.patterns || wanted.name ? regionLimit - policyLimit : regionLimit)) {
 			auto *const made = new Node{wanted, regionCount++, buckets[bucket].load(std::memory_order_relaxed)};
 			made->decisive = made->unnamed = made->id;
@@ -201,7 +202,8 @@ const RangeName *rangeNameOf(std::string_view text, bool isCapture)
 	return &added->second;
 }
 
-// Null: a name that has no user, or the limit. isStored: it is a region's, whatever the rules are.
+// Returns null for a name without a user, or beyond the limit. `isStored`: a name of a region, which is stored even if
+// no rule matches it.
 const RangeName *nameOf(std::string_view text, bool isStored)
 {
 	const policy::Options &options = configuration()->base.options;
@@ -235,7 +237,7 @@ const RangeName *nameOf(std::string_view text, bool isStored)
 	return nameless;
 }
 
-// ---- what all threads share
+// ---- state shared by all threads
 
 struct Shared {
 	struct Part {
@@ -243,7 +245,7 @@ struct Shared {
 		Region region;
 	};
 	std::vector<Part> regions; // for all threads
-	// NVTX's ranges of the process, by ticket. A program may open thousands: what they say together is kept.
+	// NVTX ranges of the process, by ticket. A program may open thousands: `range` caches their combination.
 	struct Range {
 		uint64_t domain;
 		const RangeName *name;
@@ -251,7 +253,7 @@ struct Shared {
 	std::map<uint64_t, Range> ranges;
 	std::unordered_map<const RangeName *, size_t> open;
 	Region range;
-	uint64_t ticketCount = 1; // 1: a range that nobody means
+	uint64_t ticketCount = 1; // 1 is returned for ranges without a user
 };
 Shared &shared()
 {
@@ -260,7 +262,7 @@ Shared &shared()
 }
 std::atomic<bool> isShared{false};
 
-void shareOthers() // under the lock, where they changed
+void shareOthers() // under the lock, after a change
 {
 	isShared = !shared().regions.empty() || !shared().ranges.empty();
 	regionEpoch++;
@@ -285,7 +287,7 @@ void renewRange() // under the lock
 
 void watchForks();
 
-// 0: too many.
+// Returns 0 if there are too many.
 uint64_t share(const Region &part)
 {
 	watchForks();
@@ -305,22 +307,22 @@ void unshare(uint64_t ticket)
 		shareOthers();
 }
 
-// ---- what a thread has open
+// ---- regions of a thread
 
 struct Frame {
-	uint64_t domain; // whose pop ends it; 0: of autoamp.h
+	uint64_t domain; // domain whose pop ends it; 0: autoamp.h
 	Region own;      // no policy: an NVTX range
-	bool isRange;    // of NVTX, that somebody means
-	bool isCapture;  // and that is a capture range
-	uint64_t ticket; // shared with all threads; 0: not
-	unsigned above;  // ranges of the domain that nobody means, opened since
-	size_t number;   // of a region: by which it ends
-	// What follows pileUp() knows.
-	size_t below; // the domain's next one is the one before this; 0: none
-	int level;    // how many of the domain are open below
-	Region all;   // with everything below
+	bool isRange;    // an NVTX range that has a user
+	bool isCapture;  // an NVTX range that matches the capture range
+	uint64_t ticket; // ticket of a region shared by all threads; 0: not shared
+	unsigned above;  // ranges of the domain without a user, opened since
+	size_t number;   // number of a region, with which it can be ended
+	// pileUp() and settle() set the members below.
+	size_t below; // 1 + index of the next lower frame of the domain; 0: none
+	int level;    // number of ranges of the domain that are open below
+	Region all;   // merged with all frames below
 	uint32_t id;
-	unsigned epoch; // of id; another one: out of date
+	unsigned epoch; // epoch of `id`; if it differs from regionEpoch, `id` is out of date
 
 	int height() const { return level + static_cast<int>(above) + isRange; }
 };
@@ -335,8 +337,8 @@ struct Memo {
 
 struct Stack {
 	std::vector<Frame> frames;
-	std::unordered_map<uint64_t, size_t> tops; // by domain: its innermost frame is the one before this
-	Memo memos[16];                            // of what was pushed
+	std::unordered_map<uint64_t, size_t> tops; // by domain: 1 + index of its innermost frame
+	Memo memos[16];                            // of recently pushed regions
 	unsigned oldestMemo = 0;
 	std::string key, error;
 };
@@ -353,7 +355,7 @@ void giveBack(void *state)
 	const base::CallerState callerState;
 	auto *const stack = static_cast<Stack *>(state);
 	autoamp_front_thread.regions = nullptr;
-	autoamp_front_thread.epoch = regionEpoch.load(std::memory_order_relaxed) - 1; // later calls look again
+	autoamp_front_thread.epoch = regionEpoch.load(std::memory_order_relaxed) - 1; // later calls renew the region
 	for (const Frame &frame : stack->frames) {
 		if (frame.ticket)
 			unshare(frame.ticket);
@@ -363,7 +365,7 @@ void giveBack(void *state)
 	delete stack;
 }
 
-// In a forked child only this thread is left, and what it shares.
+// In a forked child only this thread remains, with the regions that it shares.
 void afterForkInChild()
 {
 	const Stack *const stack = knownStack();
@@ -409,7 +411,8 @@ Region above(const Region &below, const Region &own)
 	        own.name || own.range ? own.range : below.range};
 }
 
-// What the thread's calls run in: its own regions, with the ranges of the process; without any, those for all threads.
+// The merged region of a thread's calls: its own regions and the ranges of the process. A thread without own regions
+// uses the regions for all threads.
 Region together(const Region &own)
 {
 	Region all;
@@ -500,7 +503,7 @@ int refuse(Stack &stack, int status, const std::string &why)
 	return status;
 }
 
-// `key`: what was asked for, word for word, so that the same need not be worked out again.
+// Writes the requested settings to `key`, so that an equal request need not be resolved again.
 void describe(const autoamp_region &region, const Policy *around, std::string &key)
 {
 	key.assign(reinterpret_cast<const char *>(&around), sizeof around);
@@ -513,7 +516,7 @@ void describe(const autoamp_region &region, const Policy *around, std::string &k
 	}
 }
 
-// What is wrong with it, or nothing.
+// Returns the error, or an empty text.
 std::string resolve(const autoamp_region &region, const Policy &around, Memo &memo)
 {
 	const auto is = [&region](const char *word) { return region.threads && !std::strcmp(region.threads, word); };
@@ -561,14 +564,14 @@ int enterRegion(const autoamp_region *given, size_t *number)
 	Stack *const stack = thisStack();
 	if (!stack)
 		return AUTOAMP_TOO_MANY;
-	// A longer one is of a later version: what we do not know of it must not be set.
+	// A longer struct is of a later version: its unknown fields must be zero.
 	autoamp_region region = AUTOAMP_REGION;
 	const auto *const bytes = reinterpret_cast<const char *>(given);
 	if (!given || given->size < sizeof region ||
 	    std::any_of(bytes + sizeof region, bytes + given->size, [](char byte) { return byte != 0; }))
 		return refuse(*stack, AUTOAMP_BAD_VALUE, "size: not that of a region of this version");
 	region = *given;
-	// Not those for all threads: they may end before it.
+	// Regions for all threads do not enclose this one: they may end before it.
 	const Policy *around = stack->frames.empty() ? nullptr : stack->frames.back().all.policy;
 	around = around ? around : &configuration()->base;
 	describe(region, around, stack->key);
@@ -630,7 +633,7 @@ int describeRegion(autoamp_region *region)
 				const std::string &value = current.policy->options.value[i];
 				flag ? void(region->*flag = value != "0") : void(region->*text = value.c_str());
 			}
-	region->dtype = op::name(current.policy->options.dtype); // by its first name
+	region->dtype = op::name(current.policy->options.dtype); // by its main name, not an alias
 	region->enabled = !current.policy->state.isRegionOff;
 	region->name = current.name;
 	region->threads = "current";

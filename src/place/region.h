@@ -1,6 +1,6 @@
 // Regions: settings for a part of a program, opened by the program (inject/autoamp.h), and its NVTX ranges. A range
-// that a rule names takes part in decisions; the others only name rows of the trace. A thread's are its own; a call
-// costs a look at the thread block. Any thread.
+// that a rule names takes part in decisions; the others only name rows of the trace. Each thread has its own regions. A
+// call only reads the thread block. Any thread.
 #pragma once
 
 #include "inject/front.h"
@@ -15,29 +15,29 @@ namespace autoamp::core {
 struct Policy {
 	policy::Options options;
 	policy::State state;
-	std::string key; // equal ones decide alike
+	std::string key; // policies with equal keys make equal decisions
 };
 
-// What calls run in, all taken together. Never changes or goes; a few thousand at most.
+// All open regions and ranges of a call, merged. Never changed or freed; at most 2^regionBits.
 struct Region {
 	const Policy *policy = nullptr;
-	uint64_t patterns = 0;      // bit: the pattern of a rule that an open region matches
-	const char *name = nullptr; // of the innermost that has one; null: none
-	// The innermost NVTX range inside it that no rule names; null: none. The regions without it, and with
-	// `(more ranges)` in its place.
+	uint64_t patterns = 0;      // bit i: an open region matches Rules::regionPatterns[i]
+	const char *name = nullptr; // name of the innermost named region; null: none
+	// The innermost NVTX range inside it that no rule names; null: none. Then the ids of the same region without that
+	// range, and with `(more ranges)` in its place.
 	const char *range = nullptr;
 	uint32_t decisive = 0, unnamed = 0;
 };
 const Region &regionAt(uint32_t id);
 
-// The configuration, read at the first call or region of the process. Null: off (AUTOAMP_ENABLED=0, or a variable is
-// wrong and stderr says which).
+// The configuration, read at the first call or region of the process. Null: off (AUTOAMP_ENABLED=0, or an invalid
+// variable, which stderr reports).
 const Policy *processPolicy();
 
 extern std::atomic<unsigned> regionEpoch;
-void renewRegion(); // of the calling thread
+void renewRegion(); // updates the region of the calling thread
 
-// Of the region that the calling thread's calls run in now.
+// The id of the region of calls that the calling thread makes now.
 [[gnu::always_inline]] inline uint32_t currentRegion()
 {
 	const front::ThreadBlock &block = autoamp_front_thread;
@@ -49,22 +49,22 @@ constexpr unsigned regionBits = 16;
 
 // ---- for the NVTX receiver
 
-// A name and its users: rules, the capture range, the trace. Never goes.
+// A name and its users: rules, the capture range, the trace. Never freed.
 struct RangeName {
 	uint64_t patterns;
 	const char *text; // null: it names no rows
 	bool isCapture;
 };
-bool areRangesUsed();                                  // by rules that name a region, a capture range or a trace
+bool areRangesUsed();                                  // by rules with a region, the capture range or the trace
 const RangeName *findRangeName(std::string_view text); // null: it has no user
-// The calling thread's ranges of a domain (from 1). How many were open there before; popRange: -1: none, else how many
-// are left.
+// Ranges of the calling thread in a domain (from 1). pushRange() returns the number of ranges that were open in it.
+// popRange() returns the number that are left, or -1 if none was open.
 int pushRange(uint64_t domain, const RangeName *name);
 int popRange(uint64_t domain);
-// Ranges of the process: of all threads. The answer ends it, on whatever thread.
+// Ranges of the process, for all threads. The returned id ends the range, on any thread.
 uint64_t startRange(uint64_t domain, const RangeName *name);
 void endRange(uint64_t id);
-void endRanges(uint64_t domain); // that the calling thread, or the process, has open there
+void endRanges(uint64_t domain); // ends the ranges of the calling thread and of the process in the domain
 int receiveRanges(const void *tables);
 
 extern const front::Regions regionCalls;

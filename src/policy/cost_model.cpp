@@ -1,7 +1,7 @@
-// The formulas: a GEMM costs its launch and the longer of arithmetic (waves of tiles, best over tile shape and split of
-// k) and memory; a conversion its launch and 6 bytes an element. The constants were fitted to OpenXLA's published times
-// of 375 shapes on H100 and B200 (mean error 4 % bf16, 17 % TF32) and to single published anchors elsewhere: the
-// figures beside the constants, in TFLOP/s. tests/unit/roofline.py is the original.
+// Formulas: the time of a GEMM is its launch plus the longer of arithmetic (waves of tiles, for the best tile shape and
+// split of k) and memory. The time of a conversion is its launch plus 6 bytes per element. The constants were fitted to
+// OpenXLA's published times of 375 shapes on H100 and B200 (mean error 4 % bf16, 17 % TF32), and to single published
+// figures elsewhere: the figures next to the constants, in TFLOP/s. tests/unit/roofline.py has the original formulas.
 #include "src/policy/cost_model.h"
 
 #include <algorithm>
@@ -15,17 +15,18 @@ namespace autoamp::policy {
 namespace {
 
 // clang-format off
-// Hopper, times the part's dense peak over the SXM part's.
+// Hopper, scaled by the dense peak of the part relative to the SXM part.
 constexpr KernelRate hopperHalf(double part) { return {part * 880 * 0.92, 5.2, 0, .76, .70, .99, 2.1, 175}; } // fitted; 0.92: fp32 result
 constexpr KernelRate hopperTf32(double part) { return {part * 446, 5.8, 0, .51, .40, .60, 0.7, 305}; }        // fitted; 417 measured at 8192^3
 constexpr KernelRate hopperFp32(double part) { return {part * 53.5, 5.0, 0, .80, .85, .95, 2.0, 40}; }        // 52.1 measured at 8192^3
 constexpr KernelRate hopperFast(double part) { return {part * 300, 5.5, 0, .7, .8, .95, 2.0, 150}; }          // estimated: sm_80 kernels
-// GeForce and its kind: half, TF32 and fp32 as given, the rest estimated alike. fast16: 83 % of half (measured, sm_86).
+// GeForce and similar GPUs: half, TF32 and fp32 as given, the other constants estimated identically. fast16: 83 % of
+// half (measured, sm_86).
 constexpr KernelRate gamingHalf(double peak) { return {peak, 4.5, 0, .8, .85, .97, 2.0, 80}; }
 constexpr KernelRate gamingTf32(double peak) { return {peak, 4.5, 0, .8, .9, .97, 2.0, 60}; }
 constexpr KernelRate gamingFp32(double peak) { return {peak, 4.5, 0, .85, .9, .97, 2.0, 40}; }
 
-// By GpuModel, without `automatic`. Of the copy rates those of the A100, the B200 and GeForce are 85 to 92 % of the peak.
+// By GpuModel, without `automatic`. The copy rates of the A100, the B200 and GeForce are 85 to 92 % of the peak.
 constexpr Gpu gpus[] = {
 	{"a100", "a100", 80, 108, 1.75, 40, 3.0, // estimated; 239 half at 4096^3, TF32 7 times SGEMM
 	 {{272, 4.5, 0, .65, .75, .95, 2.0, 150}, {137, 4.5, 0, .6, .75, .95, 2.0, 100}, {19.0, 4.5, 0, .85, .9, .97, 2.0, 40},
@@ -50,8 +51,8 @@ constexpr struct { double m, n; } tiles[] = {
 };
 // clang-format on
 
-// us, estimated: start of a conversion kernel, wait of a dependent kernel for it, and two almost empty kernels with
-// their waits (the one before the cast chooses the scales, the one after it verifies them).
+// us, estimated. castLaunch: launch of a conversion kernel. gap: wait of a dependent kernel for it. settle: two almost
+// empty kernels with their waits (one before the cast chooses the scales, one after it verifies them).
 constexpr double castLaunch = 2.5, gap = 1.0, settle = 2 * 2.0;
 constexpr double gemvLaunch = 3.5;
 
@@ -77,8 +78,8 @@ double microseconds(double terabytesPerSecond, double bytes)
 	return bytes / (terabytesPerSecond * 1e6);
 }
 
-// std::ceil of 0 <= x is a call into libm on the x86-64 baseline, and it is most of the model's cost. Beyond 2^52,
-// where every double is whole, this may be off by one: nothing to a time.
+// For 0 <= x. std::ceil is a libm call on the x86-64 baseline, and would be most of the model's cost. Beyond 2^52,
+// where every double is whole, the result may be off by one, which does not matter for a time.
 double roundUp(double x)
 {
 	constexpr double whole = 1LL << 52;
@@ -86,12 +87,12 @@ double roundUp(double x)
 	return near < x ? near + 1 : near;
 }
 
-// Of the best tile shape and split of k; more precisely than `enough` nobody wants to know.
+// Time of the best tile shape and split of k. Stops searching once the time is at most `enough`.
 double arithmeticMicroseconds(const Gpu &gpu, Path path, double m, double n, double k, double batch, double enough)
 {
 	const KernelRate &rate = gpu.rates[static_cast<size_t>(path)];
-	const double reduction = microseconds(gpu.bandwidth, 4 * m * n * batch); // of one split's partial sums
-	// A reciprocal, for speed, and a hair less: a whole number of waves must not become one more by rounding.
+	const double reduction = microseconds(gpu.bandwidth, 4 * m * n * batch); // partial sums of one split
+	// A reciprocal, for speed, and slightly less: rounding must not add a wave to a whole number of waves.
 	const double wavesPerTile = (1 - 1e-12) / gpu.processors;
 	const double perArea = 2 * gpu.processors / (rate.peak * 1e6); // us for a step of k
 	double arithmetic = HUGE_VAL;
@@ -118,11 +119,11 @@ double gemmMicroseconds(const Gpu &gpu, Path path, double m, double n, double k,
 	const double memory = microseconds(gpu.bandwidth, batch * (operandBytes * (m * k + k * n) + 4 * m * n));
 	const double arithmetic = arithmeticMicroseconds(gpu, path, m, n, k, batch, memory);
 	double time = rate.launch + std::max(arithmetic, memory);
-	// Skinny products run on kernels of their own, bound by memory.
+	// Skinny products run on special kernels, bound by memory.
 	return std::min(m, n) <= 16 ? std::min(time, gemvLaunch + 1.1 * memory) : time;
 }
 
-// A kernel of ours that moves so many bytes.
+// An autoamp kernel that moves this number of bytes.
 double passMicroseconds(const Gpu &gpu, double bytes)
 {
 	bool isCached = bytes < 0.5e6 * gpu.l2Megabytes;
@@ -139,7 +140,7 @@ double sizeOf(const op::Tensor &tensor)
 
 double convolutionMicroseconds(const Gpu &gpu, const op::Convolution &convolution, Path path, double resultBytes)
 {
-	// Of the rate that a GEMM of the same implicit shape reaches; estimated.
+	// Relative to the rate of a GEMM with the same implicit shape; estimated.
 	const double efficiency = path == Path::fp32 ? 0.8 : 0.6;
 	const double operandBytes = path == Path::half ? 2 : 4;
 	const KernelRate &rate = gpu.rates[static_cast<size_t>(path)];
@@ -169,7 +170,7 @@ const Gpu &gpuConstants(GpuModel model, const char *deviceName, int computeCapab
 		return *named;
 	if (computeCapability <= 0)
 		return row(GpuModel::h100);
-	// Gaming parts of a generation share the ratios of one.
+	// Gaming GPUs of a generation have the same ratios.
 	auto distance = [=](auto &gpu) { return std::abs(gpu.computeCapability - computeCapability); };
 	return *std::min_element(std::begin(gpus), std::end(gpus),
 	                         [&](auto &x, auto &y) { return distance(x) < distance(y); });
@@ -211,15 +212,15 @@ double estimate(const Gpu &gpu, const op::Op &op, Path path, bool scaled, op::Fo
 	const double batch = op.batch, product = gemmTime(gpu, path, m, n, k, batch);
 	if (path != Path::half)
 		return product;
-	// A batch stride of 0 converts one matrix and multiplies it with all others.
+	// With a batch stride of 0, one matrix is converted and multiplied with all others.
 	const bool areArrays = op.flags & op::flagArrays;
 	double elements = (op.stridea || areArrays ? batch : 1) * m * k + (op.strideb || areArrays ? batch : 1) * k * n;
-	double more = 0; // the results, which are read where the product left them and added to C; the sum of an operand
+	double more = 0; // bytes: the results, which are read from scratch memory and added to C; the sum of an operand
 	if (areArrays)
 		more += (op.flags & op::flagBetaZero ? 8 : 12) * m * n * batch;
 	if (op::besideOf(op) & op::sumsOperand)
 		more += 4 * (op.epilogue == static_cast<uint8_t>(op::Epilogue::bgrada) ? m : n) * k * batch;
-	if (op::isRecurrent(op.kind)) // its states, which m * k counts already, come home by another launch
+	if (op::isRecurrent(op.kind)) // its states, which m * k includes, are copied by another launch
 		more += 1;
 	if (more > 0)
 		more = castLaunch + gap + microseconds(gpu.bandwidth, more);

@@ -1,5 +1,5 @@
-// What a product costs on each path: constants of a GPU and closed formulas. No clock, no state.
-// Any thread. The same call gives the same answer in every process: same program, same bits.
+// Cost model: estimates the time of a product on each path from constants of a GPU and closed formulas. It uses no
+// clock and no state. Any thread. The same call gives the same estimate in every process, bit for bit.
 #pragma once
 
 #include "src/op/op.h"
@@ -11,14 +11,14 @@ namespace autoamp::policy {
 // One family of GEMM kernels on one GPU.
 struct KernelRate {
 	double peak;                 // TFLOP/s that the largest products approach
-	double launch;               // us that every call costs
-	double wave;                 // us that every wave of tiles costs
+	double launch;               // us per call
+	double wave;                 // us per wave of tiles
 	double small, medium, large; // efficiency of 64x64, 64x128 and 128x128 tiles; larger ones: 1
-	double split;                // us that a split of k costs
-	double ramp;                 // k lost to a tile's start
+	double split;                // us per split of k
+	double ramp;                 // start of a tile, in steps of k
 };
 
-// half: 16-bit operands, fp32 result. The others read fp32 operands; fast16 rounds them to 16 bits on its way.
+// half: 16-bit operands, fp32 result. The others read fp32 operands; fast16 rounds them to 16 bits in the kernel.
 enum class Path : uint8_t { half, tf32, fp32, fast16 };
 
 struct Gpu {
@@ -29,20 +29,21 @@ struct Gpu {
 	KernelRate rates[4];                                    // by Path
 };
 
-// The model's constants; with `automatic` those of the device: by its name, else by the nearest compute capability
-// (75, 80, 90, ...; 0: no device, h100).
+// The constants of `model`. For `automatic`, the constants of the device, selected by its name or else by the nearest
+// compute capability (75, 80, 90, ...). Capability 0 means no device and selects h100.
 const Gpu &gpuConstants(GpuModel model, const char *deviceName, int computeCapability);
 
 // All times in ns. Sizes at least 1.
 double gemmTime(const Gpu &gpu, Path path, double m, double n, double k, double batch);
 double castTime(const Gpu &gpu, double elements); // fp32 -> 16-bit, operands in one launch
-// A convolution's kernel alone, by its implicit product. Nothing is counted for what the vendor may have to transpose.
+// The kernel of a convolution alone, estimated by its implicit product. Does not include transpositions by the vendor
+// library.
 double convolutionTime(const Gpu &gpu, const op::Convolution &convolution, Path path);
 
-// A whole call of fp32 data. Path::half includes the conversion and, where `scaled`, the settling of the scales; of a
-// convolution, in that form, taking its result home.
+// A whole call on fp32 data. Path::half includes the conversion and, if `scaled`, the settling of the scales; for a
+// convolution also the copy of its result to the application's layout, as `form` requires.
 double estimate(const Gpu &gpu, const op::Op &op, Path path, bool scaled, op::Form form = op::Form::wide);
-// The part of it on Path::half that no device, however fast, would save.
+// The part of that time on Path::half that is independent of the speed of the device.
 double launchTime(const Gpu &gpu, bool scaled);
 
 } // namespace autoamp::policy

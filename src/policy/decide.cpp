@@ -4,7 +4,7 @@ namespace autoamp::policy {
 
 namespace {
 
-// The model errs by some percent: what promises less than this is as likely to lose.
+// The model has an error of a few percent: a smaller predicted gain than this is as likely to be a loss.
 constexpr double gainWanted = 1.05;
 
 constexpr Reason reasonOf(op::Obstacle obstacle)
@@ -52,7 +52,7 @@ constexpr Reason reasonOf(op::Obstacle obstacle)
 	return Reason::count;
 }
 
-// Why the operands themselves, or the sizes, leave nothing to lower; `count`: they do not.
+// The reason if operands or sizes leave nothing to lower; otherwise `count`.
 Reason obstacleOfData(const op::Op &op)
 {
 	using op::Dtype;
@@ -74,14 +74,15 @@ Reason obstacleOfData(const op::Op &op)
 	return Reason::count;
 }
 
-// What keeps calls from a strategy, whatever the call is; `count`: nothing does.
+// The reason why a strategy is not available for any call; `count`: it is available.
 Reason obstacleOf(Strategy strategy, const Aim &aim, const Device &device)
 {
 	using op::Dtype;
 	const bool isCast = strategy == Strategy::cast, isTf32 = strategy == Strategy::tf32;
 	if (isTf32 ? aim.isDemanded && aim.dtype != Dtype::tf32 : aim.dtype == Dtype::tf32)
 		return Reason::disabled;
-	// The vendor rounds without our scale (float16) and without our clamp (bfloat16): only for those who name it.
+	// The vendor library rounds without autoamp's scale (float16) and clamp (bfloat16): only if the user selects this
+	// strategy.
 	if (strategy == Strategy::library && aim.strategy != StrategyChoice::library)
 		return Reason::disabled;
 	if (isTf32 && !aim.tf32Allowed)
@@ -92,7 +93,7 @@ Reason obstacleOf(Strategy strategy, const Aim &aim, const Device &device)
 	return device.isThere && (device.canLoadKernels || !isCast) ? Reason::count : Reason::driver_too_old;
 }
 
-// What decides, and how: a region, a rule, the lists.
+// The component that decides, and its decision: a region, a rule or the lists.
 Listing wordOf(const op::Op &op, const Rule *rule, const State &state)
 {
 	if (state.isRegionOff)
@@ -100,7 +101,8 @@ Listing wordOf(const op::Op &op, const Rule *rule, const State &state)
 	return rule ? Listing{Reason::rule, rule->precision != op::Dtype::float32} : listed(op, state);
 }
 
-// The way that is named, or else the fastest that there is; without any, the one that the dtype means.
+// The candidate of the selected strategy, or else the fastest available; if no candidate is available, the default for
+// the dtype.
 const Way &bestOf(const op::Op &op, const Ways &ways, const Aim &aim)
 {
 	const auto of = [&ways](Strategy strategy) { return &ways[static_cast<size_t>(strategy)]; };
@@ -119,8 +121,8 @@ const Way &bestOf(const op::Op &op, const Ways &ways, const Aim &aim)
 	for (const Way *way = of(Strategy::cast); way != ways.end(); ++way)
 		if (way->isAvailable() && (!best->isAvailable() || way->estimate < best->estimate))
 			best = way;
-	// Where the vendor has no engine of the type TF32 is left, and the call may allow that already. Of a recurrent net
-	// the reason shall say that bfloat16 has one.
+	// If the vendor library has no engine for the type, TF32 remains, which the call may allow already. For a recurrent
+	// network the reason must remain no_fp32_output, because bfloat16 has an engine.
 	const Way *const tf32 = of(Strategy::tf32);
 	const bool isLeft = !op::isRecurrent(op.kind) && best->why == Reason::no_fp32_output &&
 	                    tf32->why == Reason::already_low && !aim.isDemanded;
@@ -147,20 +149,21 @@ Choice keep(Reason reason)
 	return {Strategy::fp32, reason, Verdict::kept};
 }
 
-// `word`: what the region, the rules or the lists say.
+// `word`: the decision of the region, the rules or the lists.
 Choice choose(const op::Op &op, const Listing &word, const Aim &aim, const Device &device, const Ways &ways,
               const Way &best)
 {
 	const auto [reason, isLowered] = word;
 	const bool isFp32 =
 	    reason == Reason::black_list || reason == Reason::custom_black_list || (reason == Reason::rule && !isLowered);
-	// A list keeps an op from autoamp; TF32 and FAST_16F are the application's own. A rule of float32 means just that.
+	// A list only keeps autoamp from lowering an op: TF32 and FAST_16F that the application requested stay. A float32
+	// rule requires fp32.
 	const bool isNarrowed = op.a == op::Dtype::float32 && ways[0].precision != op::Dtype::float32;
 	const bool isHalf = op.flags & op::flagHalfSums,
 	           isRaised = isFp32 && (isHalf || (isNarrowed && reason == Reason::rule));
 	Reason obstacle = isHalf && !isRaised ? Reason::already_low : reasonOf(op.obstacle);
-	// The vendor takes that sum rounded, and has no such mode for a recurrent net but one of the application's
-	// descriptor.
+	// The vendor library computes the sum of an operand from rounded values. It has no fp32 mode for a recurrent
+	// network except one in the application's descriptor.
 	if (isRaised && (obstacle == Reason::already_low || obstacle == Reason::count))
 		obstacle =
 		    (op::besideOf(op) & op::sumsOperand) || op::isRecurrent(op.kind) ? Reason::unsupported : Reason::count;
@@ -193,7 +196,7 @@ State::State(const Options &options)
       customBlack(options.customBlack), lists{options.lists, options.level, options.dtype, options.usePromote},
       rules(options.rules)
 {
-	if (observeOnly && options.lists == Lists::paddle) // whose O0 takes no names
+	if (observeOnly && options.lists == Lists::paddle) // Paddle's O0 ignores custom lists
 		customWhite = customBlack = {};
 	for (size_t row = 0; row < callRowCount; ++row)
 		category[row] = lists.category(callRows()[row]);
@@ -203,7 +206,7 @@ Listing listed(const op::Op &op, const State &state)
 {
 	if (state.customBlack.has(op))
 		return {Reason::custom_black_list, false};
-	if (!op::isProduct(op.kind)) // nothing could lower it, whoever names it
+	if (!op::isProduct(op.kind)) // cannot be lowered, even if a list names it
 		return {Reason::unlisted, false};
 	if (state.customWhite.has(op))
 		return {Reason::custom_white_list, true};
@@ -221,7 +224,7 @@ Aim aimOf(const State &state, const Rule *rule)
 		return aim;
 	aim.isDemanded = true;
 	aim.dtype = rule->precision;
-	const bool isUnscaled = aim.strategy == StrategyChoice::library && aim.scaled(); // parseOptions() refuses it, too
+	const bool isUnscaled = aim.strategy == StrategyChoice::library && aim.scaled(); // parseOptions() also refuses this
 	const bool isOther = (aim.dtype == Dtype::tf32) != (aim.strategy == StrategyChoice::tf32);
 	if (aim.strategy != StrategyChoice::fp32 && (isOther || isUnscaled))
 		aim.strategy = StrategyChoice::automatic;
@@ -230,8 +233,8 @@ Aim aimOf(const State &state, const Rule *rule)
 
 namespace {
 
-// Of those that there are the one that the model finds faster. A 16-bit result is rounded once more: it has to be worth
-// that.
+// The available form that is faster in the model. A 16-bit result is rounded once more: the narrow form must be faster
+// by gainWanted.
 op::Form formOf(const op::Op &op, const op::Convolution &convolution, const Aim &aim, const Device &device)
 {
 	const op::Forms forms = op::formsOf(convolution, aim.dtype, device.computeCapability, device.cudnnVersion);
@@ -241,8 +244,8 @@ op::Form formOf(const op::Op &op, const op::Convolution &convolution, const Aim 
 	return forms.isWide ? op::Form::wide : forms.isNarrow ? op::Form::narrow : op::Form::none;
 }
 
-// The vendor's own narrowing is a math type of the old interface's descriptors, to float16 alone; no engine that a
-// graph can have does it.
+// The vendor library narrows through a math type of the legacy API's descriptors, and only to float16. No engine for
+// graphs does this.
 bool canNarrow(const op::Op &op, op::Dtype precision)
 {
 	return op.library != op::Library::cudnn ||
@@ -268,8 +271,8 @@ Ways waysOf(const op::Op &op, const Aim &aim, const Device &device)
 			way.why = obstacleOf(way.strategy, aim, device);
 		if (isTf32 && way.strategy == Strategy::tf32)
 			way.why = Reason::already_low;
-		// What lies behind arrays of pointers is not known to be aligned as fast kernels need it, and the sum of an
-		// operand is a kernel of ours, which may not load where nothing is cast.
+		// Matrices behind pointer arrays may not have the alignment that fast kernels need. The sum of an operand is an
+		// autoamp kernel, which may not be loadable if nothing is cast.
 		if (((op.flags & op::flagArrays) || (op::besideOf(op) & op::sumsOperand)) && index > 0 &&
 		    way.strategy != Strategy::cast && way.isAvailable())
 			way.why = Reason::unsupported;
@@ -314,7 +317,7 @@ Decision decide(const op::Op &op, const State &state, const Where &where, const 
 		decision.reason = Reason::disabled;
 		return decision;
 	}
-	// What is no product could not be lowered, whoever names it.
+	// A call that is not a product cannot be lowered, even if a rule matches it.
 	const bool canBeMeant = op::isProduct(op.kind) && !state.isRegionOff;
 	const Rule *const rule = canBeMeant ? state.rules->find(op, where) : nullptr;
 	const Aim aim = aimOf(state, rule);
@@ -337,7 +340,7 @@ Decision decide(const op::Op &op, const State &state, const Where &where, const 
 			decision.substitute = substitute->strategy;
 			decision.estimateSubstitute = substitute->estimate;
 		}
-	// Whatever the policy has become: nobody else can read that reserve space.
+	// Regardless of a changed policy: only a lowered call can read that reserve space.
 	const bool isPossible = op.obstacle == op::Obstacle::none || op.obstacle == op::Obstacle::pedantic ||
 	                        op.obstacle == op::Obstacle::already_low;
 	if ((op.flags & op::flagReserveLow) && isPossible &&

@@ -1,5 +1,5 @@
-// The decision: a pure function of the call, the configuration and the device. Nothing is asked, measured or
-// remembered. Any thread.
+// The decision: a pure function of the call, the configuration and the device. It queries, measures and stores nothing.
+// Any thread.
 #pragma once
 
 #include "src/op/op.h"
@@ -13,29 +13,30 @@
 
 namespace autoamp::policy {
 
-// What a lowered call becomes, and how.
+// Target of a lowering: precision and method.
 struct Aim {
 	op::Dtype dtype;
 	StrategyChoice strategy;
 	bool isScaling, tf32Allowed;
-	bool isDemanded = false; // by a rule: in this precision, gain or not
+	bool isDemanded = false; // by a rule: use this precision even without a gain
 
 	bool scaled() const { return dtype == op::Dtype::float16 && isScaling; } // verified scaling
 };
 
-// The configuration as a decision needs it. Made once, shared by all threads.
+// The configuration in the form that decisions need. Created once, shared by all threads.
 struct State : Aim {
 	explicit State(const Options &options = {});
 
 	bool enabled, observeOnly;
-	bool isRegionOff = false; // a region that disables, or outside of all where they alone are meant (AUTOAMP_SCOPE)
+	bool isRegionOff = false; // in a region that disables autoamp, or outside of all regions with AUTOAMP_SCOPE=regions
 	NameSet customWhite, customBlack;
 	ListChoice lists;
 	Category category[callRowCount]; // by op::Kind
 	std::shared_ptr<const Rules> rules;
 };
 
-// What the lists say of a call that could be lowered. Custom black beats custom white beats the list system's own.
+// Decision of the lists about a call that could be lowered. The custom black list overrides the custom white list,
+// which overrides the lists of the framework.
 struct Listing {
 	Reason reason;
 	bool isLowered;
@@ -44,42 +45,44 @@ Listing listed(const op::Op &op, const State &state);
 
 struct Device {
 	const Gpu *gpu;              // constants of the cost model
-	int computeCapability;       // of the device itself, whatever the constants are: 75, 80, 90, ...
-	bool canLoadKernels;         // the driver accepts our fat binary
+	int computeCapability;       // capability of the device itself, independent of `gpu`: 75, 80, 90, ...
+	bool canLoadKernels;         // the driver accepts autoamp's fat binary
 	bool isThere = true;         // false: no driver at all
-	size_t cudnnVersion = 91900; // of the copy in use
+	size_t cudnnVersion = 91900; // version of the copy in use
 
-	static constexpr int oldestDriver = 13000; // that does, by cuDriverGetVersion
+	static constexpr int oldestDriver = 13000; // oldest driver that loads the fat binary, by cuDriverGetVersion
 	bool hasTf32() const { return computeCapability >= 80; }
 	bool hasBfloat16() const { return computeCapability >= 80; }
 };
 
-// One way to run a call that the lists allow to be lowered.
+// One method to run a call that the lists allow to be lowered.
 struct Way {
 	Strategy strategy;
-	op::Dtype precision;            // of the multiplication
-	float estimate = -1;            // ns by the cost model; negative: no fp32 product, or not this way
-	Reason why = Reason::count;     // what keeps calls from it; count: nothing
-	op::Form form = op::Form::wide; // of a convolution
+	op::Dtype precision;            // precision of the multiplication
+	float estimate = -1;            // ns by the cost model; negative: not an fp32 product, or not possible
+	Reason why = Reason::count;     // why calls cannot use it; count: no obstacle
+	op::Form form = op::Form::wide; // for a convolution
 
 	bool isAvailable() const { return why == Reason::count; }
 };
-// Every way, by Strategy; the one of fp32 is as asked (perhaps TF32 already) and always there.
+// All candidates, by Strategy. The fp32 candidate runs the call unchanged (perhaps already in TF32) and is always
+// available.
 using Ways = std::array<Way, strategyCount>;
 Ways waysOf(const op::Op &op, const Aim &aim, const Device &device);
 
-// That of a call which `rule` matches (null: none). A strategy that has no such precision gives way to one that has.
+// The target of a call that matches `rule` (null: no rule). If the strategy does not support the precision, another
+// strategy is chosen.
 Aim aimOf(const State &state, const Rule *rule);
 
-// How the call shall run: lowered; raised, that is its float16 products summed in fp32, where a list or a rule says
-// that it runs in fp32, or in fp32 where the application allows less and a rule does not; or as it was asked. `lowered`
-// and `raised` are intentions: what follows may still decline, with its own reason (`fallback`). At O0 the verdict is
-// `observed`; reason and strategy then say what O1 would have done (strategy fp32: kept), while precision says what
-// happens: as asked. The estimates are there for every fp32 product, whatever the verdict: estimateLowered is that of
-// the chosen way, of a kept call the best that it could have had.
-// The argument, mode or feature of the call behind the reason; `none` where the reason is complete by itself.
+// The argument, mode or feature of the call that caused `reason`; `none` if the reason needs no cause.
 op::Cause causeOf(const op::Op &op, Reason reason);
 
+// Decides how the call runs. lowered: in lower precision. raised: a list or a rule requires fp32, so float16 products
+// are summed in fp32; or a rule requires fp32 although the application allows less. Otherwise the call runs unchanged.
+// `lowered` and `raised` are intentions: later steps may decline with their own reason (`fallback`). At O0 the verdict
+// is `observed`: reason and strategy describe the decision at O1 (strategy fp32: kept), and precision is that of the
+// unchanged call. Every fp32 product has estimates, whatever the verdict: estimateLowered is that of the chosen
+// candidate, for a kept call that of the best one.
 Decision decide(const op::Op &op, const State &state, const Where &where, const Device &device);
 
 } // namespace autoamp::policy

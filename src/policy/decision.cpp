@@ -18,7 +18,7 @@ constexpr ReasonText reasons[] = {
 constexpr const char *verdicts[] = {"kept", "lowered", "raised", "fallback", "observed"};
 constexpr const char *strategies[strategyCount] = {"fp32", "cast", "library", "tf32"};
 
-// A value read from a damaged trace names nothing.
+// A value from a damaged trace may be outside of the table.
 template <class Enum, class Row, size_t count>
 const Row *row(const Row (&table)[count], Enum value)
 {

@@ -1,4 +1,4 @@
-// What the policy answers: how a call shall run, and why. Values only. Any thread.
+// The result of a decision: precision and method of a call, and the reason. Values only. Any thread.
 #pragma once
 
 #include "src/op/op.h"
@@ -10,13 +10,13 @@ namespace autoamp::policy {
 
 // docs/reports.md describes them. Reports print the enumerator's name.
 enum class Verdict : uint8_t { kept, lowered, raised, fallback, observed };
-// fp32: as asked. cast: on 16-bit copies of the operands. library, tf32: on the operands as they are, by the vendor's
-// FAST_16F or FAST_16BF, or FAST_TF32.
+// fp32: the call runs unchanged. cast: on 16-bit copies of the operands. library, tf32: on the original operands, with
+// the vendor library's FAST_16F or FAST_16BF, or FAST_TF32.
 enum class Strategy : uint8_t { fp32, cast, library, tf32 };
 constexpr unsigned strategyCount = static_cast<unsigned>(Strategy::tf32) + 1;
 
-// The closed list of reasons: one row here is the enum, the word in reports, the line of `autoamp help reasons`
-// (meaning) and what a user can do about it (advice; empty: nothing to do).
+// The closed list of reasons. A row defines the enumerator, the word in reports, the line of `autoamp help reasons`
+// (meaning) and advice for the user (empty: no advice).
 #define AUTOAMP_REASONS(X)                                                                                             \
 	X(white_list, "the op is on the list system's lower-precision list", "")                                           \
 	X(black_list, "the op is on the list system's fp32 list", "add it to AUTOAMP_CUSTOM_WHITE_LIST")                   \
@@ -94,11 +94,11 @@ const char *meaning(Reason reason);
 const char *advice(Reason reason);
 
 struct Decision {
-	Verdict verdict = Verdict::kept; // never `fallback`: that is what became of a lowered decision
+	Verdict verdict = Verdict::kept; // never `fallback`, which is an outcome of a lowered decision
 	Strategy strategy = Strategy::fp32;
 	Reason reason = Reason::unlisted;
-	op::Dtype precision = op::Dtype::float32;  // of the multiplication
-	op::Form form = op::Form::none;            // of a convolution that is cast
+	op::Dtype precision = op::Dtype::float32;  // precision of the multiplication
+	op::Form form = op::Form::none;            // for a convolution that is cast
 	float estimate = -1, estimateLowered = -1; // ns by the cost model; negative: unknown
 	// The strategy of a call that cannot be cast for lack of memory (fp32: the call runs unchanged), and its estimate.
 	Strategy substitute = Strategy::fp32;

@@ -1,4 +1,4 @@
-// The environment as a list of NAME=value strings up to a null pointer, as environ. Any thread.
+// The environment as a list of NAME=value strings up to a null pointer, like environ. Any thread.
 #pragma once
 
 #include <string>
@@ -6,14 +6,14 @@
 
 namespace autoamp::policy {
 
-// This process's environment, and one value of an environment (null: unset). For everything else that the library asks
-// of it (XDG folders, ranks, %q{VAR}).
+// The environment of this process, and one value of an environment (null: unset). Used for all variables except
+// AUTOAMP_ settings (XDG folders, ranks, %q{VAR}).
 const char *const *processEnvironment();
 const char *environmentValue(const char *const *environment, std::string_view name);
 
-// The folder `below` in the folder that `variable` names; empty: that is not an absolute path.
+// The folder `below` in the folder that `variable` names; empty if that is not an absolute path.
 std::string folderIn(const char *const *environment, const char *variable, const char *below);
-// Of the user's configuration files.
-std::string configFolder(const char *const *environment); // with a / behind it; empty: not known
+// The folder of the user's configuration files.
+std::string configFolder(const char *const *environment); // with a trailing slash; empty: not known
 
 } // namespace autoamp::policy

@@ -1,4 +1,4 @@
-// Shell globs: `*`, `?` (a character of UTF-8); everything else is itself. Any thread; no state.
+// Shell globs: `*` and `?` (one UTF-8 character); every other character matches itself. Any thread; no state.
 #pragma once
 
 #include <string>
@@ -6,11 +6,11 @@
 
 namespace autoamp::policy {
 
-// A `*` that fails is never returned to once a later one was met: with each of them tried again a list of some twenty
-// hangs the application.
+// Backtracks only to the latest `*`. Retrying every `*` would hang the application for a pattern with about twenty of
+// them.
 inline bool matches(std::string_view pattern, std::string_view text)
 {
-	size_t at = 0, read = 0, star = pattern.npos, taken = 0; // what the latest `*` has taken ends there
+	size_t at = 0, read = 0, star = pattern.npos, taken = 0; // end of the text matched by the latest `*`
 	const auto isInside = [text](size_t place) { return place < text.size() && (text[place] & 0xc0) == 0x80; };
 	while (read < text.size()) {
 		if (at < pattern.size() && pattern[at] == '*') {
@@ -31,8 +31,8 @@ inline bool matches(std::string_view pattern, std::string_view text)
 	return pattern.find_first_not_of('*', at) == pattern.npos;
 }
 
-// By any of an entry point's names: cublasSgemm_v2_64 is cublasSgemm_v2 too, and in a program's source cublasSgemm_64
-// or cublasSgemm.
+// Matches any name of an entry point: cublasSgemm_v2_64 is also cublasSgemm_v2, and in program source cublasSgemm_64 or
+// cublasSgemm.
 inline bool matchesEntry(std::string_view pattern, std::string_view entry)
 {
 	const bool is64 = entry.ends_with("_64");

@@ -15,7 +15,7 @@ bool hasWord(std::string_view words, std::string_view word)
 	return anyPart(words, ' ', [&](std::string_view each) { return each == word; });
 }
 
-// Calls `visit(name)` for each name of a row, both spellings of the one that decides included, until one returns true.
+// Calls `visit(name)` for each name of a row until one returns true. Includes both spellings of a name.
 template <class Visit>
 bool anyName(const CallRow &row, Lists lists, Visit visit)
 {

@@ -1,4 +1,4 @@
-// The op lists of torch.autocast, paddle.amp and MindSpore by level and type, and which library calls an op reaches.
+// The torch.autocast, paddle.amp and MindSpore op lists by level and type, and the library calls that each op reaches.
 // Constant data. Any thread.
 #pragma once
 
@@ -11,7 +11,7 @@
 
 namespace autoamp::policy {
 
-// By the words of AUTOAMP_LEVEL and AUTOAMP_LISTS.
+// In the order of the values of AUTOAMP_LEVEL and AUTOAMP_LISTS.
 enum class Level : uint8_t { O0, O1, O2, O3, automatic, OD };
 enum class Lists : uint8_t { torch, paddle, mindspore };
 constexpr unsigned listsCount = static_cast<unsigned>(Lists::mindspore) + 1;
@@ -24,7 +24,7 @@ constexpr uint8_t bit(Level level)
 enum class Category : uint8_t { unlisted, lower_precision, fp32, promote, banned };
 const char *name(Category category);
 
-// Names are the system's own, with a space between two; those of Cells, Primitives and functions are one.
+// Names as spelled by the framework, separated by spaces. Names of Cells, Primitives and functions are in one list.
 struct OpList {
 	Category category;
 	uint8_t levels; // bits
@@ -33,23 +33,23 @@ struct OpList {
 };
 
 struct ListSystem {
-	const char *prefix;     // of a name
-	const char *source;     // of the data
-	uint8_t levels;         // bits: those that it defines
-	uint8_t lowersUnlisted; // bits: levels where ops on no list are lowered too; elsewhere fp32 data stays as it is
-	uint8_t promotes;       // bits: of those, the levels where AUTOAMP_USE_PROMOTE=1 leaves it too
+	const char *prefix;     // prefix of a name
+	const char *source;     // source of the data
+	uint8_t levels;         // bits: levels that the framework defines
+	uint8_t lowersUnlisted; // bits: levels where ops on no list are lowered too; elsewhere they stay fp32
+	uint8_t promotes;       // bits: the levels among these where AUTOAMP_USE_PROMOTE=1 leaves such ops unchanged
 	std::span<const OpList> lists;
 };
 extern const ListSystem torchLists, paddleLists, mindsporeLists;
 const ListSystem &listSystem(Lists lists);
 
-// One op at the border of a library; the first ones are those of op::Kind, `none` (entry points that no op of a
-// framework reaches) before all.
+// One op as a library call. `none` is first (entry points that no framework op reaches), then the ops of op::Kind in
+// order, then the others.
 struct CallRow {
-	const char *op;      // as reports spell it: torch's name
-	const char *entries; // that it arrives at; NAME stands for NAME_64 too
-	// By Lists, the names that reach these entry points, backward calls included. The first decides the category; x=y
-	// are two spellings of it, of which the first that is listed counts.
+	const char *op;      // name in reports: torch's name
+	const char *entries; // entry points that it calls; NAME also stands for NAME_64
+	// By Lists: the names that reach these entry points, including backward calls. The first name decides the category.
+	// x=y are two spellings of a name; the first one that is listed counts.
 	const char *names[listsCount];
 	bool hasLowForm = true; // some of the entry points take 16-bit data
 };
@@ -58,7 +58,7 @@ constexpr size_t callRowCount = 52;
 constexpr unsigned kindCount = static_cast<unsigned>(op::Kind::affine_grid_generator) + 1;
 const char *name(op::Kind kind);
 
-// What the lists are looked up for. O0 looks at those of O1, to say what they would do.
+// Settings for a list lookup. For O0 the lists of O1 are used, to report their effect.
 struct ListChoice {
 	Lists lists = Lists::torch;
 	Level level = Level::O1;
@@ -67,17 +67,17 @@ struct ListChoice {
 
 	Category category(std::string_view op) const;
 	Category category(const CallRow &row) const;
-	bool lowers(Category category) const; // what it means for fp32 data
+	bool lowers(Category category) const; // whether fp32 data is lowered
 };
 
-// Bits of the rows that an op of the system reaches.
+// Bits of the rows that an op of the framework reaches.
 uint64_t rowsOf(Lists lists, std::string_view op);
-// MindSpore's names may come with their module: nn.Dense, ops.MatMul. Of another system's nothing is taken off.
+// MindSpore names may include their module: nn.Dense, ops.MatMul. Names of other frameworks are returned unchanged.
 std::string_view withoutModule(Lists lists, std::string_view op);
-bool hasLowForm(uint64_t rows); // any of them
-// Every op that the system's lists or the rows know, once each, sorted.
+bool hasLowForm(uint64_t rows); // for any of the rows
+// Every op in the lists of the framework or in the rows, once each, sorted.
 std::vector<std::string_view> opsOf(Lists lists);
-// The rows that an entry point may be, the most usual first; `none` if there is none.
+// The rows that an entry point may belong to, the most common first; if there is no row, `none`.
 std::vector<const CallRow *> rowsAt(std::string_view entry);
 
 } // namespace autoamp::policy

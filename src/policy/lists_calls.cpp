@@ -1,27 +1,27 @@
-// The ops at the border of a library. What is settled here and not in a framework's lists, each with where it is
-// written (lists: torch aten/src/ATen/autocast_mode.h; Paddle python/paddle/amp/amp_lists.py; MindSpore train/amp.py):
+// The ops as library calls. The lists of a framework do not settle the following points; each has its source (lists:
+// torch aten/src/ATen/autocast_mode.h; Paddle python/paddle/amp/amp_lists.py; MindSpore train/amp.py):
 // - A backward call takes the category of its forward: cudnnConvolutionBackward*, also the bias gradient,
 //   cudnnRNNBackward*, ... [torch docs/source/amp.md: backward ops run in the type of their forward; Paddle
 //   imperative/amp_utils.h traces the casts; MindSpore train/amp.py casts a Cell's inputs and outputs]
-// - Batched products under Paddle are matmul_v2, not the unlisted bmm. [amp_lists.py has matmul_v2 and einsum alone;
+// - Batched products under Paddle are matmul_v2, not the unlisted bmm. [amp_lists.py has only matmul_v2 and einsum;
 //   paddle.matmul and einsum issue the same call]
 // - cublasSgemv under Paddle is mv, unlisted. [amp_lists.py has no mv; matmul_v2 with a vector is the rarer caller]
-// - cudnnConvolution*: conv2d is the usual one; 5-D tensors are conv3d, and groups = channels Paddle's
-//   depthwise_conv2d, both unlisted there. [amp_lists.py: conv2d alone] cudnnConvolutionBackwardData is conv2d's
-//   backward before conv_transpose's forward, L in either case but for Paddle's unlisted conv2d_transpose. [the same]
+// - cudnnConvolution* is conv2d, the usual op. 5-D tensors are conv3d, and groups = channels is Paddle's
+//   depthwise_conv2d, both unlisted there. [amp_lists.py: only conv2d] cudnnConvolutionBackwardData is the backward of
+//   conv2d rather than the forward of conv_transpose: both are lowered, except Paddle's unlisted conv2d_transpose. [the
+//   same]
 // - A sum in MindSpore is SumExt (Tensor.sum and mint.sum), not the unlisted Primitive ReduceSum. [train/amp.py,
 //   AMP_AUTO_BLACK_LIST]
-// - MindSpore's O2 lists the Cells BatchNorm1d to 3d, auto the Primitive inside them, BatchNorm. [train/amp.py,
+// - MindSpore's O2 lists the Cells BatchNorm1d to 3d; auto lists the Primitive inside them, BatchNorm. [train/amp.py,
 //   get_black_list() and AMP_AUTO_BLACK_LIST]
-// - Attention under Paddle is flash_attn (both types), not fused_attention. [amp_lists.py: that one for float16 only]
-// - The epilogues of cublasLtMatmul run in fp32 with the product: the product decides. [cuBLAS manual,
-// cublasLtEpilogue_t;
-//   torch aten/src/ATen/cuda/CUDABlas.cpp: linear with bias and activation is one such call]
-// - cudnnBackendExecute runs a graph of nodes: each node is its op; without more, the convolution. [torch
-//   aten/src/ATen/native/cudnn/Conv_v8.cpp issues its convolutions so]
-// - cublasSsymv and its like are reported as mv; other structured BLAS (syrk, symm, trmm, ...), copies, transforms and
-//   64-bit, complex, integer and FP8 data are no op of any framework's lists: unlisted. [none of the three has the
-//   name]
+// - Attention under Paddle is flash_attn (both types), not fused_attention. [amp_lists.py: the latter for float16 only]
+// - The epilogues of cublasLtMatmul run in fp32 with the product: the category of the product decides. [cuBLAS manual,
+//   cublasLtEpilogue_t; torch aten/src/ATen/cuda/CUDABlas.cpp: linear with bias and activation is one such call]
+// - cudnnBackendExecute runs a graph of nodes, and each node is an op; by default it is the convolution. [torch
+//   aten/src/ATen/native/cudnn/Conv_v8.cpp issues its convolutions this way]
+// - cublasSsymv and similar calls are reported as mv. Other structured BLAS (syrk, symm, trmm, ...), copies, transforms
+//   and 64-bit, complex, integer and FP8 data are not in the lists of any framework: unlisted. [none of the three has
+//   the name]
 #include "src/policy/lists.h"
 
 namespace autoamp::policy {
@@ -85,7 +85,7 @@ constexpr CallRow rows[] = {
     {"local_response_norm",
      "cudnnLRNCrossChannelForward cudnnLRNCrossChannelBackward",
      {"local_response_norm", "lrn", "LRN"}},
-    {"max_pool2d", POOLING, {"max_pool2d", "pool2d", "MaxPool"}}, // Paddle's max_pool2d_with_index is its own kernel
+    {"max_pool2d", POOLING, {"max_pool2d", "pool2d", "MaxPool"}}, // Paddle's max_pool2d_with_index has its own kernel
     {"avg_pool2d", POOLING, {"avg_pool2d", "pool2d", "AvgPool"}},
     {"relu", ACTIVATION, {"relu", "relu", "ReLU"}},
     {"sigmoid", ACTIVATION, {"sigmoid", "sigmoid", "Sigmoid"}},

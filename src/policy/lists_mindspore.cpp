@@ -26,7 +26,8 @@ constexpr OpList lists[] = {
 
 } // namespace
 
-// At O1 and auto an op on no list runs in the type of its operands; O2 lowers all but its list, O3 everything.
+// At O1 and auto, an op on no list runs in the type of its operands. O2 lowers all ops except those on its list; O3
+// lowers all ops.
 const ListSystem mindsporeLists = {"ms", "MindSpore 2.10.0", bit(Level::O0) | O1 | O2 | O3 | automatic, O2 | O3, 0,
                                    lists};
 

@@ -1,4 +1,4 @@
-// PaddlePaddle 3.3.1, python/paddle/amp/amp_lists.py. Names are those of its operators.
+// PaddlePaddle 3.3.1, python/paddle/amp/amp_lists.py. Names are the names of its operators.
 #include "src/policy/lists.h"
 
 namespace autoamp::policy {
@@ -26,7 +26,8 @@ constexpr OpList lists[] = {
 
 } // namespace
 
-// An op on no list: O1 promotes and OD takes fp32, which leaves fp32 data as it is; O2 promotes, or lowers it.
+// An op on no list: O1 promotes it and OD runs it in fp32, which both leave fp32 data unchanged. O2 promotes or lowers
+// it.
 const ListSystem paddleLists = {"paddle", "PaddlePaddle 3.3.1", bit(Level::O0) | O1 | O2 | OD, O2, O2, lists};
 
 } // namespace autoamp::policy

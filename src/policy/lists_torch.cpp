@@ -1,6 +1,6 @@
 // The CUDA registrations of torch 2.15.0 (aten/src/ATen/autocast_mode.{h,cpp}, cudnn/AutocastRNN.cpp), without overload
-// suffixes; at the end of a list the other spellings of the torch.amp documentation. fp32 joins fp32,
-// fp32_set_opt_dtype and fp32_append_dtype: at the border of a library all three mean "never lowered".
+// suffixes; the end of a list has further spellings from the torch.amp documentation. fp32 includes fp32,
+// fp32_set_opt_dtype and fp32_append_dtype: for library calls all three mean "never lowered".
 #include "src/policy/lists.h"
 
 namespace autoamp::policy {

@@ -27,7 +27,7 @@ std::string stemOf(std::string_view name)
 
 size_t distanceOf(const std::string &name, const std::string &candidate)
 {
-	std::vector<size_t> distance(name.size() + 1); // of the first i characters to the candidate read so far
+	std::vector<size_t> distance(name.size() + 1); // from the first i characters to the candidate read so far
 	std::iota(distance.begin(), distance.end(), size_t{0});
 	for (const char c : candidate) {
 		size_t diagonal = distance[0]++;
@@ -40,7 +40,7 @@ size_t distanceOf(const std::string &name, const std::string &candidate)
 	return distance.back();
 }
 
-// A part of `whole`, perhaps with gaps: cudnnConvForward of cudnnConvolutionForward.
+// True if `part` is a part of `whole`, perhaps with gaps: cudnnConvForward and cudnnConvolutionForward.
 bool isPartOf(const std::string &part, const std::string &whole)
 {
 	size_t found = 0;
@@ -76,7 +76,7 @@ std::string nearestHint(std::string_view name, std::span<const std::string_view>
 	const std::string_view nearest = nearestName(name, candidates);
 	const std::string stem = stemOf(name), other = stemOf(nearest);
 	const bool contains = other.size() > 3 && stem.find(other) != stem.npos;
-	const size_t most = std::max<size_t>(stem.size() > 2 ? 2 : 1, (stem.size() + 2) / 3); // two letters exchanged are 2
+	const size_t most = std::max<size_t>(stem.size() > 2 ? 2 : 1, (stem.size() + 2) / 3); // two swapped letters are 2
 	const bool isNear = contains || isPartOf(stem, other) || distanceOf(stem, other) <= most;
 	return isNear ? "; the nearest is " + std::string(nearest) : std::string(otherwise);
 }

@@ -1,4 +1,4 @@
-// The name that a misspelt one is nearest to, for error messages. Values; any thread.
+// Finds the name nearest to a misspelt one, for error messages. Any thread; no state.
 #pragma once
 
 #include <span>

@@ -29,7 +29,7 @@ constexpr OptionRow table[] = {
 constexpr size_t optionCount = std::size(table);
 static_assert(optionCount == static_cast<size_t>(Option::count));
 
-// Position among words; aliases count as the word they follow. -1: not one of them.
+// Index of the value in `words`; aliases have the index of the word that they follow. -1: not found.
 int wordIndex(std::string_view words, std::string_view value)
 {
 	int index = -1;
@@ -77,7 +77,7 @@ std::string addName(NameSet &set, std::string_view name, Lists lists, std::span<
 {
 	const size_t colon = name.find(':');
 	const bool bare = colon == name.npos;
-	std::string systems; // known ones, unless the name is of one
+	std::string systems; // names of all list systems; empty if the prefix is one of them
 	for (unsigned i = 0; i < listsCount && !bare; ++i) {
 		const char *prefix = listSystem(static_cast<Lists>(i)).prefix;
 		systems += (systems.empty() ? "" : ", ") + std::string(prefix);
@@ -130,10 +130,10 @@ std::string parseNames(NameSet &set, std::string_view text, Lists lists, std::sp
 	return problem;
 }
 
-// What the variables were set to: for words their index, for sizes bytes, for times nanoseconds.
+// Values of the variables: the index of a word, a size in bytes, a time in nanoseconds.
 using Numbers = std::array<uint64_t, optionCount>;
 
-// A value of words, size or time as a number; false: not one of those accepted. Other types are text.
+// Converts a value of type words, size or time to a number. Returns false if it is not accepted. Other types are texts.
 bool toNumber(const OptionRow &row, std::string_view value, uint64_t &number)
 {
 	if (row.type == ValueType::size)
@@ -143,7 +143,7 @@ bool toNumber(const OptionRow &row, std::string_view value, uint64_t &number)
 	if (CaptureRange range; row.type == ValueType::range)
 		return parseCaptureRange(value, range);
 	const int word = row.type == ValueType::words ? wordIndex(row.values, value) : 0;
-	if (word >= 0) // else it stays the default's: fillFields() looks it up in tables
+	if (word >= 0) // otherwise keep the default: fillFields() uses it as an index into tables
 		number = static_cast<uint64_t>(word);
 	return word >= 0;
 }
@@ -153,7 +153,7 @@ bool isAsUnset(const OptionRow &row, std::string_view value)
 	return value.empty() && (row.type == ValueType::text || row.type == ValueType::range);
 }
 
-// Of the emulated device: FUNCTION:N, a size, a number of devices, words.
+// Validates a value for the emulated device: FUNCTION:N, a size, a number of devices, words.
 bool isForEmulator(Option option, std::string_view value)
 {
 	const auto isNumber = [](std::string_view text) {
@@ -178,14 +178,15 @@ bool isForEmulator(Option option, std::string_view value)
 	       value.find_first_not_of('0', colon + 1) != value.npos;
 }
 
-// Names of a custom list as they were typed: which ops they are, only the list system that is chosen tells.
+// Names of a custom list as typed. They can only be resolved when the list system is known.
 struct TypedNames {
 	Option option;
 	std::string value;
-	std::string where; // for what is wrong with them
+	std::string where; // source, for error messages
 };
 
-// Who set a variable, where `autoamp run` has left word and nobody has changed it since: lines of PLACE NAME=VALUE.
+// The source of a variable: `autoamp run` passes lines of PLACE NAME=VALUE. They apply only if the value is unchanged
+// since.
 std::string placeOf(const char *const *environment, std::string_view name, std::string_view value)
 {
 	const std::string setting = " " + std::string(name) + "=" + std::string(value);
@@ -194,12 +195,12 @@ std::string placeOf(const char *const *environment, std::string_view name, std::
 		anyPart(told, '\n', [&](std::string_view line) {
 			if (line.ends_with(setting))
 				place = line.substr(0, line.size() - setting.size());
-			return false; // of run inside run the last
+			return false; // no stop: for nested runs, the last line counts
 		});
 	return place;
 }
 
-// What one variable can have wrong on its own.
+// Reads one variable. Returns the error that it has by itself, or an empty text.
 std::string readVariable(Options &options, Numbers &numbers, std::vector<TypedNames> &names, std::string_view name,
                          std::string_view value, const char *const *environment)
 {
@@ -215,7 +216,7 @@ std::string readVariable(Options &options, Numbers &numbers, std::vector<TypedNa
 	}
 	auto index = static_cast<size_t>(row - table);
 	auto option = static_cast<Option>(index);
-	const bool isFirst = environmentValue(environment, name) == value.data(); // of two that one wins, as in getenv
+	const bool isFirst = environmentValue(environment, name) == value.data(); // the first one wins, as in getenv
 	if (!isFirst || isAsUnset(*row, value))
 		return {};
 	std::string problem;
@@ -242,7 +243,8 @@ std::string lowerName(const OptionRow &row)
 	return name;
 }
 
-// What one value of a file can have wrong on its own. What is stronger was read before.
+// Reads one value of a file. Returns the error that it has by itself, or an empty text. Sources with higher priority
+// were read before.
 std::string readSetting(Options &options, Numbers &numbers, std::vector<TypedNames> &names, const Setting &setting)
 {
 	const auto *row =
@@ -329,13 +331,13 @@ void fillFields(Options &options, const Numbers &numbers)
 	set(options.gpuModel, Option::gpuModel);
 }
 
-// Where a value was typed, in the words of that place; with it as NAME=value.
+// The place where a value was typed, as text for messages; with the value as NAME=value.
 std::string sourceOf(const Options &options, Option option, bool hasValue = true)
 {
 	const auto index = static_cast<size_t>(option);
 	const std::string name =
 	    options.origin[index] == Origin::file ? options.place[index] + ": " + keyOf(table[index]) : table[index].name;
-	const std::string &place = options.place[index]; // an option of the command line by itself
+	const std::string &place = options.place[index]; // for a command-line option, the option itself
 	if (options.origin[index] == Origin::environment && place.starts_with("-"))
 		return hasValue ? place + " " + shown(options.value[index]) : place;
 	return hasValue ? name + "=" + shown(options.value[index]) : name;
@@ -352,7 +354,7 @@ std::string checkLists(const Options &options)
 	return {};
 }
 
-// What only two values together can have wrong.
+// Checks combinations of values. Returns the error, or an empty text.
 std::string checkTogether(const Options &options)
 {
 	if (const std::string problem = checkLists(options); !problem.empty())
@@ -378,7 +380,8 @@ std::string checkTogether(const Options &options)
 	return {};
 }
 
-// The names of `set` that say what is left of it without `taken`: an op whose calls went in part is told as the others.
+// Names for the rest of `set` without `taken`. If `taken` has some calls of an op, the op is replaced by names for its
+// other calls.
 std::vector<std::string> namesWithout(const NameSet &set, const NameSet &taken, std::span<const char *const> entries)
 {
 	std::vector<std::string> left;
@@ -407,7 +410,7 @@ std::vector<std::string> namesWithout(const NameSet &set, const NameSet &taken, 
 	return left;
 }
 
-// `more` joins the set and leaves `other`.
+// Adds `more` to `set` and removes it from `other`.
 void unite(NameSet &set, const NameSet &more, NameSet &other, std::span<const char *const> entries)
 {
 	other.names = namesWithout(other, more, entries);
@@ -430,8 +433,7 @@ void unite(NameSet &set, const NameSet &more, NameSet &other, std::span<const ch
 	}
 }
 
-// The XDG specification: a relative path is to be ignored.
-// The defaults of paths depend on other variables.
+// The XDG specification requires that relative paths are ignored. Default paths depend on other variables.
 void resolvePaths(Options &options, const char *const *environment)
 {
 	auto typed = [&](Option option) {
@@ -489,7 +491,8 @@ std::string acceptedValues(const OptionRow &row)
 std::string keyOf(const OptionRow &row)
 {
 	const auto option = static_cast<Option>(&row - table);
-	// The front asks for it before there is a core; a file leads to no other; the emulated device reads no file.
+	// The front reads hookDlsym before the core is loaded; a file cannot name another file; the emulated device reads
+	// no file.
 	const bool isVariable = option == Option::hookDlsym || option == Option::config || row.type == ValueType::emulator;
 	return isVariable ? std::string() : lowerName(row);
 }
@@ -564,10 +567,10 @@ ParsedOptions changed(const Options &around, std::span<const Change> changes, st
 			continue;
 		numbers[index] = number;
 		options.value[index] = value;
-		options.origin[index] = Origin::fallback; // of no file, and no level that stays
+		options.origin[index] = Origin::fallback; // not from a file, and not a fixed level
 	}
 	fillFields(options, numbers);
-	Options added; // the region's own lists
+	Options added; // the lists of the region
 	for (const auto &[name, value] : changes) {
 		const bool isWhite = name == table[static_cast<size_t>(Option::customWhite)].name;
 		if (!isWhite && name != table[static_cast<size_t>(Option::customBlack)].name)
@@ -597,7 +600,7 @@ ParsedOptions configure(const char *const *environment, std::span<const char *co
 {
 	std::vector<ConfigFile> files;
 	std::string problem;
-	// A missing one is an error only where somebody named it.
+	// A missing file is an error only if the user named it.
 	const auto read = [&](const std::string &path, const char *named) {
 		ConfigFile file;
 		std::string error;

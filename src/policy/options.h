@@ -1,6 +1,6 @@
-// The configuration: one table of AUTOAMP_* variables, which are the keys of the files too, and what they were set to.
-// Feeds the library and the command line. Any thread for reading; parsed once a process. The only place of the library
-// that looks at the environment.
+// The configuration: the table of AUTOAMP_* variables, which are also the keys of configuration files, and their
+// values. Used by the core and the command line. Parsed once per process; any thread may read it. In the core, only
+// src/policy reads the environment.
 #pragma once
 
 #include "src/op/op.h"
@@ -25,11 +25,12 @@ enum class ValueType : uint8_t {
 	text,     // a path or pattern; empty: as if unset
 	range,    // a capture range; empty: as if unset
 	names,    // comma-separated ops and entry-point globs
-	emulator, // for the emulated device alone, which judges it
+	emulator, // for the emulated device, which validates it too
 };
 
-// One row: enumerator, variable, type, accepted words (aliases after `=`; the order is that of the enum below; for the
-// emulator: what help says of them), default (for a text: what help says of it), help line.
+// One row: enumerator, variable, type, accepted words, default, help line. Accepted words have aliases after `=` and
+// are in the order of the enum below; for the emulator, they are text for the help. The default of type text is text
+// for the help too.
 #define AUTOAMP_OPTIONS(X)                                                                                             \
 	X(enabled, "AUTOAMP_ENABLED", words, "0 1", "1", "Enable autoamp; 0 disables interception")                        \
 	X(level, "AUTOAMP_LEVEL", words, "O0 O1 O2 O3 auto OD", "O1",                                                      \
@@ -98,10 +99,10 @@ struct OptionRow {
 	const char *help;
 };
 
-// By Option. acceptedValues() is the column `values` for people: "float16 (fp16, half), bfloat16 (bf16)".
+// By Option. acceptedValues() formats the column `values` for messages: "float16 (fp16, half), bfloat16 (bf16)".
 std::span<const OptionRow> optionTable();
 std::string acceptedValues(const OptionRow &row);
-std::string keyOf(const OptionRow &row); // in a file: level, dtype, ...; empty: it is a variable only
+std::string keyOf(const OptionRow &row); // key in a file: level, dtype, ...; empty: only a variable
 
 enum class Scaling : uint8_t { automatic, off };
 enum class StrategyChoice : uint8_t { automatic, cast, fp32, library, tf32 };
@@ -112,10 +113,10 @@ enum class GpuModel : uint8_t { automatic, a100, h100, h200, b200, rtx4090, h100
 
 enum class Origin : uint8_t { fallback, file, environment };
 
-// A custom list, resolved: which calls it names.
+// A custom list, resolved to the calls that it names.
 struct NameSet {
 	std::vector<std::string> names;
-	std::vector<std::string> idle; // of those, ops that reach no library call in a 16-bit form
+	std::vector<std::string> idle; // names of ops that reach no library call with a 16-bit form
 	uint64_t ops = 0;              // bit: row of callRows()
 	std::vector<uint64_t> entries; // bit: row of the entry tables
 
@@ -146,36 +147,37 @@ struct Options {
 	std::string traceFile; // pattern; empty: no directory to put it in
 	uint64_t traceMaxSize = uint64_t{256} << 20;
 	LogLevel log = LogLevel::warn;
-	int hookDlsym = 1; // index of the word: 2 is `got`, the front's own
+	int hookDlsym = 1; // index of the value; 2 is `got`. Used by the front
 	GpuModel gpuModel = GpuModel::automatic;
 	bool tf32Allowed = true;                                              // false: NVIDIA_TF32_OVERRIDE=0
 	bool emulatesSingle = false;                                          // CUBLAS_EMULATE_SINGLE_PRECISION=1
-	std::shared_ptr<const Rules> rules = std::make_shared<const Rules>(); // every region's: one for the process
-	Origin origin[static_cast<size_t>(Option::count)] = {};               // of the strongest that says something
-	std::string place[static_cast<size_t>(Option::count)]; // default, environment, file:line:column; of lists all
-	std::string value[static_cast<size_t>(Option::count)]; // as typed; where unset, the table's default
+	std::shared_ptr<const Rules> rules = std::make_shared<const Rules>(); // shared by all regions: one list per process
+	Origin origin[static_cast<size_t>(Option::count)] = {}; // origin of the value: the source with the highest priority
+	std::string place[static_cast<size_t>(Option::count)];  // default, environment, file:line:column; lists: all places
+	std::string value[static_cast<size_t>(Option::count)];  // as typed; if unset, the default of the table
 
 	Origin originOf(Option option) const { return origin[static_cast<size_t>(option)]; }
 	const std::string &valueOf(Option option) const { return value[static_cast<size_t>(option)]; }
 };
 
-// `error` is one line without a newline; when it is not empty the options are not to be used: the library stays off.
+// `error` is one line without a newline. If it is not empty, the options must not be used: the library stays off.
 struct ParsedOptions {
 	Options options;
 	std::string error;
 };
 
-// `environment`: NAME=value strings up to a null pointer, as environ. `entries`: names by row of the entry tables.
-// Names that do not begin with AUTOAMP_ are not judged. `files`: the strongest first; the environment is stronger.
+// `environment`: NAME=value strings up to a null pointer, like environ. `entries`: names by row of the entry tables.
+// Names that do not begin with AUTOAMP_ are ignored. `files`: highest priority first; the environment has priority over
+// them.
 ParsedOptions parseOptions(const char *const *environment, std::span<const char *const> entries,
                            std::span<const ConfigFile> files = {});
-// The same with the files that the environment leads to: AUTOAMP_CONFIG, then <program>.toml and autoamp.toml where the
-// user's configuration lies. `program`: as %e of a trace's name; empty: not known.
+// The same with the files that the environment selects: AUTOAMP_CONFIG, then <program>.toml and autoamp.toml in the
+// user's configuration folder. `program`: identical to %e in a trace file name; empty: not known.
 ParsedOptions configure(const char *const *environment, std::span<const char *const> entries,
                         const std::string &program);
 
-// What a region changes of the options around it. Lists are united; what one names leaves the other that it was on.
-// Level O0 of the environment stays. `name`: a variable's.
+// Applies the settings of a region to the options around it. Lists are merged: a name in one list is removed from the
+// other. Level O0 from the environment is kept. Change::name: name of a variable.
 struct Change {
 	std::string_view name, value;
 };

@@ -68,7 +68,7 @@ double numberOf(const op::Op &op, Matcher matcher)
 	}
 }
 
-// The place of a pattern among those that the rules ask for, made if need be; false: there are too many.
+// Finds or adds a pattern; `bit` is its index. Returns false if there are too many.
 bool place(std::vector<std::string> &patterns, size_t most, const std::string &pattern, uint8_t &bit)
 {
 	const auto found = std::find(patterns.begin(), patterns.end(), pattern);
@@ -78,7 +78,8 @@ bool place(std::vector<std::string> &patterns, size_t most, const std::string &p
 	return bit < patterns.size();
 }
 
-// The rows that the ops of this name reach: the chosen system's, or with its prefix any system's.
+// The rows of all ops that match the pattern: ops of the chosen list system, or of any system if the pattern has a
+// prefix.
 uint64_t opsLike(const std::string &pattern, Lists chosen)
 {
 	uint64_t rows = 0;
@@ -98,17 +99,17 @@ uint64_t opsLike(const std::string &pattern, Lists chosen)
 	return rows;
 }
 
-// True only if whatever the second pattern matches, the first one matches too.
+// True only if `general` matches everything that `special` matches.
 bool covers(const std::string &general, const std::string &special)
 {
 	const bool isPlain = general.find('?') == general.npos || special.find('*') == special.npos;
 	return general == special || (isPlain && matches(general, special));
 }
 
-// Rows that a rule may decide about: none is asked of `none`.
+// Rows that a rule may decide about; `none` is not among them.
 constexpr uint64_t products = (uint64_t{2} << static_cast<unsigned>(op::lastProduct)) - 2;
 
-// Some entry point that the rule asks for makes a product that it asks for.
+// True if an entry point that the rule matches computes a product that the rule matches.
 bool meansProduct(const Rule &rule, std::span<const char *const> entries)
 {
 	const uint64_t wanted = rule.asks(Matcher::op) ? rule.ops & products : products;
@@ -117,7 +118,7 @@ bool meansProduct(const Rule &rule, std::span<const char *const> entries)
 			for (const CallRow *row : rowsAt(entries[entry])) {
 				const auto kind = static_cast<op::Kind>(row - callRows().data());
 				const bool mayBeOne = kind == op::Kind::bmm && (wanted >> static_cast<unsigned>(op::Kind::mm) & 1u);
-				if (mayBeOne || (wanted >> static_cast<unsigned>(kind) & 1u)) // a batch of one is no batch
+				if (mayBeOne || (wanted >> static_cast<unsigned>(kind) & 1u)) // a batched call with batch 1 is an mm
 					return true;
 			}
 	return false;
@@ -131,18 +132,18 @@ bool isPart(const std::vector<uint64_t> &part, const std::vector<uint64_t> &whol
 	return true;
 }
 
-// Every call that a rule may decide about meets it.
+// True if condition `i` of the rule holds for every call that a rule may decide about.
 bool isMetByAll(const Rule &rule, size_t i)
 {
 	if (i == static_cast<size_t>(Matcher::op))
 		return !(products & ~rule.ops);
-	if (i == static_cast<size_t>(Matcher::region)) // not outside of all
+	if (i == static_cast<size_t>(Matcher::region)) // not true outside of all regions
 		return false;
 	return i < globCount ? rule.asked[i].find_first_not_of('*') == rule.asked[i].npos
 	                     : rule.range[i].low <= 0 && rule.range[i].high > std::numeric_limits<double>::max();
 }
 
-// Whatever the second rule matches, the first one does, as far as all but one matcher say.
+// True if `first` matches everything that `second` matches, except for the condition `ignored`.
 bool shadows(const Rule &first, const Rule &second, size_t ignored = matcherCount)
 {
 	for (size_t i = 0; i < matcherCount; ++i) {
@@ -161,11 +162,11 @@ bool shadows(const Rule &first, const Rule &second, size_t ignored = matcherCoun
 	return true;
 }
 
-// Several rules before this one that differ in one range, and leave nothing of its own.
+// True if several earlier rules that differ in one range together match everything that `rule` matches.
 bool areShadowing(std::span<const Rule> earlier, const Rule &rule, size_t matcher)
 {
 	const double last = std::min(rule.range[matcher].high, std::numeric_limits<double>::max());
-	double next = rule.range[matcher].low; // the first number that is left
+	double next = rule.range[matcher].low; // the smallest number that no earlier rule covers
 	for (bool isMoving = true; isMoving && next <= last;) {
 		isMoving = false;
 		for (const Rule &other : earlier)
@@ -178,7 +179,7 @@ bool areShadowing(std::span<const Rule> earlier, const Rule &rule, size_t matche
 	return next > last;
 }
 
-// Why no call can meet it, whatever the other rules are; empty: one can.
+// The reason why the rule by itself cannot match any call; empty: it can.
 std::string whyNever(const Rule &rule)
 {
 	const auto is = [&](Matcher matcher, const char *what) {

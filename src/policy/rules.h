@@ -1,4 +1,4 @@
-// The rules of the configuration: which calls they match, and in which precision those run. Values; any thread.
+// Rules of the configuration: the calls that they match, and the precision of these calls. Values; any thread.
 #pragma once
 
 #include "src/op/op.h"
@@ -14,7 +14,7 @@
 
 namespace autoamp::policy {
 
-// What a rule can ask: name, and one line of help. Globs come first.
+// Conditions of a rule: name, and one line of help. Globs come first.
 #define AUTOAMP_MATCHERS(X)                                                                                            \
 	X(entry, "entry point: cublasSgemm*, cublasLtMatmul")                                                              \
 	X(op, "op of the list system, with all calls that it reaches: mm, bmm, linear, torch:matmul")                      \
@@ -41,22 +41,22 @@ struct MatcherRow {
 };
 std::span<const MatcherRow> matcherTable(); // by Matcher
 
-// A call's surroundings, as far as the rules ask.
+// The context of a call, as far as rules have conditions on it.
 struct Where {
-	std::string_view caller; // the object file's name without its folder
+	std::string_view caller; // name of the object file without its folder
 	uint64_t regions = 0;    // bit i: an open region matches Rules::regionPatterns[i]
 	uint32_t threads = 0;    // bit i: the thread's name matches Rules::threadPatterns[i]
 };
 
-// Both ends belong to it.
+// Both ends are included.
 struct Range {
 	double low = 0, high = std::numeric_limits<double>::infinity();
 	bool has(double value) const { return low <= value && value <= high; }
 };
 
 struct Rule {
-	std::string asked[matcherCount]; // as typed; empty: not asked
-	Range range[matcherCount];       // of those that are no globs
+	std::string asked[matcherCount]; // as typed; empty: no condition
+	Range range[matcherCount];       // for the conditions that are not globs
 	std::vector<uint64_t> entries;   // bit: row of the entry tables
 	uint64_t ops = 0;                // bit: row of callRows()
 	uint8_t region = 0, thread = 0;  // bits of Where
@@ -69,16 +69,16 @@ struct Rule {
 std::string describe(const Rule &rule); // as a TOML table: entry = "cublasSgemm*", precision = "bfloat16"
 
 struct Rules {
-	// What the rules ask of a call's surroundings, each pattern once.
+	// Patterns of all rules for regions and threads, each once.
 	static constexpr size_t mostRegions = 64, mostThreads = 32;
 	std::vector<std::string> regionPatterns, threadPatterns;
-	std::vector<Rule> list; // the strongest first
+	std::vector<Rule> list; // highest priority first
 
-	const Rule *find(const op::Op &op, const Where &where) const; // null: none matches
+	const Rule *find(const op::Op &op, const Where &where) const; // null: no rule matches
 
-	// Behind those that are there. What is wrong with it, with its place, or nothing.
+	// Appends a rule. Returns the error with its place, or an empty text.
 	std::string add(const Table &table, Lists lists, std::span<const char *const> entries);
-	// What no call can ever meet, one line each.
+	// Rules that can never match a call, one line each.
 	std::vector<std::string> warnings() const;
 };
 

@@ -1,5 +1,6 @@
-// The one file that pays for compiling the parser. Our limits: it calls itself for each value in a value, and a table
-// goes away by one call for each dot of a key, on whatever stack the application's first call has left.
+// The only file that includes the parser, because it compiles slowly. The limits below bound the stack that the parser
+// uses, because the first call of an application may leave little: it recurses for nested values, and destroys a table
+// with one call per dot of a key.
 #include "src/policy/toml.h"
 
 #include <algorithm>
@@ -10,12 +11,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define TOML_ASSERT(condition) static_cast<void>(0) // nobody aborts in the application's process
+#define TOML_ASSERT(condition) static_cast<void>(0) // the application's process must not abort
 #define TOML_EXCEPTIONS 0
 #define TOML_FLOAT_CHARCONV 1
 #define TOML_ENABLE_FORMATTERS 0
 #define TOML_MAX_NESTED_VALUES 8
-// Version 3.3 takes it for impossible that a character from U+00A1 to U+0499 stands between two words.
+// Version 3.3 treats a character from U+00A1 to U+0499 between two words as unreachable code.
 #include <toml++/impl/preprocessor.h>
 #pragma push_macro("TOML_UNREACHABLE")
 #undef TOML_UNREACHABLE
@@ -33,7 +34,7 @@ bool isControl(unsigned char c)
 	return c < ' ' || c == 127;
 }
 
-// As autoamp report shows them.
+// Escapes control characters as autoamp report does.
 std::string withoutControls(std::string_view text)
 {
 	static constexpr char digits[] = "0123456789abcdef";
@@ -46,7 +47,7 @@ std::string withoutControls(std::string_view text)
 }
 
 constexpr size_t mostBytes = size_t{256} << 10;
-constexpr ptrdiff_t mostDots = 100; // on a line
+constexpr ptrdiff_t mostDots = 100; // per line
 
 struct Reader {
 	const std::string &path;
@@ -73,8 +74,8 @@ struct Reader {
 		}
 	}
 
-	// A text without quotes is the usual mistake, and the parser's words for it are about types. "": it is another one.
-	// `position` is moved to the text.
+	// Detects a text without quotes, the usual mistake, for which the parser reports a type error. Returns "" for other
+	// errors. Moves `position` to the text.
 	static std::string missingQuotes(std::string_view text, toml::source_position &position)
 	{
 		for (size_t line = 1; line < position.line; ++line)
@@ -94,7 +95,7 @@ struct Reader {
 		           value = trimmed(rest.substr(0, rest.find('#')));
 		const auto isPlain = [](unsigned char c) { return std::isalnum(c) || std::strchr("_-.*?/:,<>=%~+", c); };
 		if (value.size() > 2 && value.front() == '[' && value.back() == ']') {
-			// The value without quotes is the first that does not begin with a quote or digit.
+			// The element without quotes is the first that does not begin with a quote or digit.
 			for (auto rest = value.substr(1, value.size() - 2); !rest.empty();) {
 				const auto part = rest.substr(0, rest.find(','));
 				const auto element = trimmed(part);
@@ -166,7 +167,7 @@ struct Reader {
 
 Reading readFile(const std::string &path, ConfigFile &file, std::string &error)
 {
-	const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK); // a pipe would wait for its writer
+	const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK); // opening a pipe would block
 	if (descriptor < 0) {
 		error = strerrordesc_np(errno);
 		return errno == ENOENT || errno == ENOTDIR || errno == ENAMETOOLONG ? Reading::missing : Reading::failed;

@@ -1,5 +1,5 @@
-// A file of the configuration as text: read from its place, then taken apart. Any thread; nothing is remembered.
-// What its keys and values mean is said elsewhere.
+// Reads a configuration file as text and parses it. Any thread; no state. The meaning of keys and values is defined in
+// options.cpp and rules.cpp.
 #pragma once
 
 #include <cstdint>
@@ -13,12 +13,12 @@ struct ConfigFile {
 	std::string path, text;
 };
 
-// `error`: what the system says, of a missing one too.
+// `error`: the system's message, also for a missing file.
 enum class Reading : uint8_t { done, missing, failed };
 Reading readFile(const std::string &path, ConfigFile &file, std::string &error);
 
-// One value as a variable would have it: strings as they are, numbers in decimal, `true` and `false`. An array
-// is as many settings as it has elements; one without any is one that is empty.
+// One value in the form of a variable: strings unchanged, numbers in decimal, `true` and `false`. An array gives one
+// setting per element; an empty array gives one empty setting.
 struct Setting {
 	std::string key, value;
 	bool isElement = false, isEmpty = false;
@@ -26,20 +26,20 @@ struct Setting {
 };
 
 struct Table {
-	std::string place; // of its beginning
+	std::string place; // place of its beginning
 	std::vector<Setting> settings;
 };
 
 struct Document {
 	Table top;
-	std::vector<Table> rules; // of [[rule]]
-	std::string error;        // one line: file:line:column: what
+	std::vector<Table> rules; // the [[rule]] tables
+	std::string error;        // one line: file:line:column: message
 };
 Document parseToml(const ConfigFile &file);
 
-// What a user typed, on one line whatever it holds.
+// A text typed by a user, on one line: control characters are escaped.
 std::string shown(std::string_view value, size_t longest = 100);
-// As TOML would have it.
+// The text as a TOML string.
 std::string quoted(std::string_view text);
 
 } // namespace autoamp::policy

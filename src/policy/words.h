@@ -1,4 +1,4 @@
-// Texts made of words. Any thread.
+// Iterates over the parts of a text. Any thread.
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// What every call that is lowered through casts does alike: memory, launches, the state of its scales. Any thread.
+// Steps that all calls lowered through casts share: memory, launches, the state of their scales. Any thread.
 #pragma once
 
 #include "kernels/launch.h"
@@ -38,12 +38,12 @@ bool launch(const cuda::Driver &driver, CUkern_st *kernel, unsigned blocks, cuda
 {
 	const base::OwnWork ownWork;
 	void *arguments[] = {&parameters};
-	// The driver takes a CUkernel where a CUfunction is wanted: it is the kernel of the current context.
+	// The driver accepts a CUkernel as a CUfunction: it is then the kernel in the current context.
 	return driver.cuLaunchKernel(reinterpret_cast<CUfunc_st *>(kernel), blocks, 1, 1, kernels::blockSize, 1, 1, 0,
 	                             stream, arguments, nullptr) == 0;
 }
 
-// Where the events of this call go.
+// Sets the destination of this call's events.
 inline void prepareEvents(kernels::Events &events, const Plan &plan, const Settings &settings, const Context &context)
 {
 	static constinit std::atomic<uint64_t> calls{0};
@@ -55,7 +55,8 @@ inline void prepareEvents(kernels::Events &events, const Plan &plan, const Setti
 	events.call = calls.fetch_add(1, std::memory_order_relaxed) + 1;
 }
 
-// Of a call that casts `first` and `second` to float16: where its scales are kept, whom they are told to.
+// For a call that casts `first` and `second` to float16: sets the slots of its scales and the destination of its
+// events.
 inline void prepareScaling(kernels::Scaling &scaling, Plan &plan, const Settings &settings, Context &context,
                            const void *first, const void *second, bool isCapturing)
 {
@@ -65,14 +66,14 @@ inline void prepareScaling(kernels::Scaling &scaling, Plan &plan, const Settings
 	scaling.pairKey =
 	    base::mix(base::mix(plan.hash, reinterpret_cast<uintptr_t>(first)), reinterpret_cast<uintptr_t>(second));
 	prepareEvents(scaling, plan, settings, context);
-	if (!settings.isTold) // nor is it the site's first call then
+	if (!settings.isTold) // `first` matters only for events
 		return;
 	const bool isMet =
 	    isCapturing ? plan.metIn.load() == context.id + 1 : plan.metIn.exchange(context.id + 1) == context.id + 1;
 	scaling.first = isMet ? kernels::First::no : isCapturing ? kernels::First::askTotals : kernels::First::yes;
 }
 
-// One call's block of device memory, given back when the call is enqueued.
+// Device memory of one call, released once the call is enqueued.
 class CallMemory
 {
 public:
@@ -81,7 +82,7 @@ public:
 	    : driver_(driver), context_(context), stream_(stream), isCaptured_(isCaptured)
 	{
 		if (!isCaptured)
-			context.memory.collect(driver); // what destroyed graphs gave back counts until then
+			context.memory.collect(driver); // memory released by destroyed graphs counts until then
 		block_ = isCaptured ? context.memory.allocateForGraph(driver, stream, bytes, isUnbounded)
 		                    : context.memory.allocate(driver, stream, bytes, isUnbounded);
 	}
@@ -102,8 +103,9 @@ private:
 	cuda::Block block_;
 };
 
-// The device memory of one call, and there its conversions and what follows: convert(base) names the step that failed,
-// execute(base) fails only before anything of the application's was written. `hasKernels`: they are ours.
+// Allocates the device memory of one call, converts its operands there and executes it. convert(base) returns null, or
+// the step that failed. execute(base) fails only before application memory is written. `hasKernels`: convert() runs
+// autoamp kernels.
 template <typename Convert, typename Execute>
 Outcome runInMemory(const cuda::Driver &driver, Context &context, cuda::Stream stream, bool isCaptured, size_t bytes,
                     bool hasKernels, Convert convert, Execute execute)
@@ -127,8 +129,8 @@ inline kernels::Tensor tensorOf(const Passage &passage, const void *source, cuda
 	        passage.ld, passage.zeroColumns};
 }
 
-// Puts both operands of `parameters` in 16 bits in their places, alpha in the scratch. Null: it worked; else the step
-// that failed.
+// Converts both operands of `parameters` to 16 bits in their places, and writes alpha to the scratch memory. Returns
+// null, or the step that failed.
 inline const char *castTensors(kernels::TensorParameters &parameters, Plan &plan, const Settings &settings, bool isHalf,
                                const void *first, const void *second, const cuda::Driver &driver, Context &context,
                                cuda::Stream stream, cuda::Address scratch, bool isCaptured)
@@ -153,7 +155,7 @@ inline const char *castTensors(kernels::TensorParameters &parameters, Plan &plan
 
 inline bool isNotSupported(op::Status cudnn)
 {
-	constexpr int notSupported = 3; // thousands: CUDNN_STATUS_NOT_SUPPORTED and what it is made of
+	constexpr int notSupported = 3; // in thousands: CUDNN_STATUS_NOT_SUPPORTED and its more specific codes
 	return cudnn / 1000 == notSupported;
 }
 
@@ -163,8 +165,8 @@ struct FoundPlan {
 	uint64_t builtNs = 0;
 };
 
-// Whichever site a call belongs to, a plan is built once. `graphOf()`: what it computes; `prepare(plan)`: what else is
-// remembered with it.
+// Returns the plan for `key`. A plan is built once, at the first call of any site. graphOf() returns the graph to
+// build; prepare(plan) fills in the data stored with it.
 template <typename GraphOf, typename Prepare>
 FoundPlan findPlan(const op::CudnnGraph &cudnn, const DnnTarget &target, const DnnKey &key, bool isCaptured,
                    GraphOf graphOf, Prepare prepare)
@@ -184,7 +186,7 @@ FoundPlan findPlan(const op::CudnnGraph &cudnn, const DnnTarget &target, const D
 			found.why = decline(policy::Reason::engine_failed, answer.what, answer.status);
 			return found;
 		}
-		if (!made) // remembered: asking again would cost every call some milliseconds
+		if (!made) // stored: another query would cost every call some milliseconds
 			made = new DnnPlan{};
 		prepare(*made);
 		made->key = key;
@@ -203,7 +205,7 @@ FoundPlan findPlan(const op::CudnnGraph &cudnn, const DnnTarget &target, const D
 	return found;
 }
 
-// A call of cuDNN's on its own stream; run(isCaptured, cudnn, driver), with the part of it that is needed.
+// Lowers a cuDNN call on its own stream by run(isCaptured, cudnn, driver). `Part`: the vendor functions that it needs.
 template <typename Part = op::CudnnGraph, typename Run>
 Outcome runOnStream(const void *known, void *stream, Run run)
 {

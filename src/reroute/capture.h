@@ -1,4 +1,4 @@
-// Whether a stream is being captured into a CUDA graph. Any thread.
+// Tells whether a stream is being captured into a CUDA graph. Any thread.
 #pragma once
 
 #include "src/cuda/driver.h"
@@ -10,7 +10,7 @@ enum class Capture { no, yes, forbidden };
 inline Capture captureOf(const cuda::Driver &driver, cuda::Stream stream)
 {
 	int status = 0;
-	// An error here is the legacy stream's while another stream is captured: nothing may be touched.
+	// The driver returns an error for the legacy stream while another stream is captured: nothing may be enqueued then.
 	if (driver.cuStreamIsCapturing(stream, &status))
 		return Capture::forbidden;
 	return status == 0 ? Capture::no : status == 1 ? Capture::yes : Capture::forbidden;

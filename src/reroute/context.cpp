@@ -70,8 +70,8 @@ ContextAnswer make(const cuda::Driver &driver, const cuda::Current &current, siz
 	}
 	context->next = theContexts.load(std::memory_order_acquire);
 	do {
-		// Another thread was faster: two contexts of one id do no harm (find() sees the newest, predictions are only
-		// predictions), but one is enough.
+		// Another thread was faster. Two contexts with one id do no harm (find() returns the newest, and predictions
+		// need not be exact), but one is enough.
 		if (Context *theirs = find(current.id)) {
 			context->slots.close(driver);
 			context->memory.close(driver);
@@ -98,7 +98,7 @@ ContextAnswer currentContext(const cuda::Driver &driver, size_t budget, cuda::St
 	CUctx_st *own = nullptr;
 	if (driver.cuStreamGetCtx(stream, &own))
 		return {nullptr, policy::Reason::engine_failed, "cuStreamGetCtx"};
-	if (own != current.handle) // our kernels would run there, and may not touch this one's memory
+	if (own != current.handle) // autoamp kernels would run in that context and must not access memory of this one
 		return {nullptr, policy::Reason::bad_argument};
 	Context *context = find(current.id);
 	if (isCapturing && !(context && (!hasKernels || context->isWarm.load(std::memory_order_acquire))))

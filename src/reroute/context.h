@@ -1,5 +1,5 @@
-// What a lowered call needs of the CUDA context it runs in: kernels, memory, scaling slots. Any thread; made at the
-// first lowered call in a context, keyed by the context's id, never freed.
+// State of a CUDA context for lowered calls: kernels, memory, scaling slots. Any thread. Made at the first lowered call
+// in a context, keyed by the id of the context, never freed.
 #pragma once
 
 #include "src/cuda/context.h"
@@ -11,8 +11,8 @@
 
 namespace autoamp::reroute {
 
-// The conversion kernels (kernels/cast.cu), loaded once a process: a CUlibrary belongs to no context and survives
-// cudaDeviceReset.
+// The conversion kernels (kernels/cast.cu), loaded once per process: a CUlibrary does not belong to a context and
+// survives cudaDeviceReset.
 struct Kernels {
 	CUkern_st *begin, *castHalf, *castBfloat16, *settle, *scatter, *sum, *widen;
 	CUkern_st *castTensorHalf, *castTensorBfloat16, *settleTensor, *place, *runs;
@@ -28,22 +28,23 @@ struct Context {
 	Context *next = nullptr;
 };
 
-// Why there is no context; `what` names the step that failed, if one did.
+// `reason`: why there is no context. `what`: the step that failed, if one did.
 struct ContextAnswer {
 	Context *context = nullptr;
 	policy::Reason reason = policy::Reason::engine_failed;
 	const char *what = nullptr;
 };
 
-// The state of the context that is current on this thread and `stream`'s, else bad_argument. `isCapturing`: only one
-// that exists already (setting up allocates), and where kernels of ours run (`hasKernels`) is warm, else reason
-// capture_unready. A set-up that fails leaves nothing behind that counts and is tried again.
+// Returns the state of the context that is current on this thread. If `stream` belongs to another context, the reason
+// is bad_argument. If `isCapturing`, only an existing state is returned, because its setup allocates; with `hasKernels`
+// it must also be warm. Otherwise the reason is capture_unready. A setup that fails leaves no state behind and is
+// repeated at the next call.
 ContextAnswer currentContext(const cuda::Driver &driver, size_t budget, cuda::Stream stream, bool isCapturing,
                              bool hasKernels);
 
-// Every context there is, newest first (walk with ->next).
+// All contexts, newest first (linked by ->next).
 Context *contexts();
-// In a forked child: CUDA does not work there, and what we know of it belongs to the parent.
+// For a forked child: CUDA does not work there, and the states belong to the parent.
 void forgetContexts();
 
 } // namespace autoamp::reroute

@@ -19,8 +19,8 @@ using policy::Reason;
 
 // ---- tensors
 
-// Where a tensor's elements lie, in the order of its shadow's; `first` becomes where the first one does. Levels that
-// follow each other without a gap are one: packed tensors have one or two.
+// Layout of a tensor's elements, in the order of its shadow. `first` becomes the offset of the first element. Levels
+// without a gap between them are merged: packed tensors have one or two.
 kernels::TensorLayout layoutOf(const op::Tensor &tensor, bool isFlipped, int64_t &first)
 {
 	kernels::TensorLayout layout = {tensor.dims[1], tensor.dims[1] > 1 ? tensor.strides[1] : 0, 0, {1, 1, 1, 1}, {}};
@@ -54,7 +54,7 @@ int64_t sizeOf(const op::Tensor &tensor)
 	return size;
 }
 
-// `each`: bytes of an element of ours.
+// `each`: bytes per element in scratch memory.
 Passage passage(const op::Tensor &tensor, const op::Tensor &shadow, bool isFlipped, size_t each)
 {
 	Passage made;
@@ -76,7 +76,7 @@ void prepare(const op::Convolution &convolution, op::Form form, DnnPlan &plan)
 	plan.isInPlace = form == op::Form::wide && op::isWrittenInPlace(convolution, true);
 }
 
-// One call, in words of its direction.
+// One call, with its tensors by their role in its direction.
 struct Asked {
 	const op::Convolution &convolution;
 	const DnnPlan &plan;
@@ -84,7 +84,7 @@ struct Asked {
 	const float *first, *second, *added, *bias;
 	float *result;
 	float alpha, beta;
-	bool isDirect; // the plan writes the result: it is as aligned as was promised
+	bool isDirect; // the plan writes the result itself, which has the alignment that the plan requires
 
 	Asked(const op::Convolution &of, const op::ConvolutionCall &call, const DnnPlan &by)
 	    : convolution(of), plan(by), isNarrow(by.key.form == op::Form::narrow),
@@ -119,7 +119,7 @@ struct Asked {
 	}
 };
 
-// One call's device memory, from `base` on.
+// Device memory of one call, from `base` on.
 struct Places {
 	cuda::Address scratch, first, second, result, workspace, end;
 };
@@ -137,7 +137,8 @@ Places place(const Asked &asked, cuda::Address base)
 	return places;
 }
 
-// Puts both operands in 16 bits in their places, alpha in the scratch. Null: it worked; else the step that failed.
+// Converts both operands to 16 bits in their places, and writes alpha to the scratch memory. Returns null, or the step
+// that failed.
 const char *convert(const Asked &asked, Plan &plan, const Settings &settings, bool isHalf, const cuda::Driver &driver,
                     Context &context, cuda::Stream stream, const Places &places, bool isCaptured)
 {
@@ -149,7 +150,7 @@ const char *convert(const Asked &asked, Plan &plan, const Settings &settings, bo
 	                   places.scratch, isCaptured);
 }
 
-// From the casts to where the result belongs. Fails only before anything of the application's was written.
+// Runs the plan on the casts, and moves the result to its place. Fails only before application memory is written.
 Outcome convolve(const Asked &asked, const op::CudnnGraph &cudnn, void *handle, const cuda::Driver &driver,
                  const Context &context, cuda::Stream stream, const Places &places)
 {
@@ -157,7 +158,7 @@ Outcome convolve(const Asked &asked, const op::CudnnGraph &cudnn, void *handle, 
 	const bool isDirect = asked.isDirect;
 	const int64_t uids[] = {op::uidFirst, op::uidSecond, op::uidResult, op::uidScale};
 	void *const pointers[] = {at(places.first), at(places.second), isDirect ? asked.result : at(places.result),
-	                          at(places.scratch)}; // which begins with alpha
+	                          at(places.scratch)}; // alpha is its first member
 	const size_t count = asked.isNarrow ? 3 : 4;
 	const DnnAnswer answer =
 	    execute(cudnn, handle, asked.plan, std::span(uids, count), std::span(pointers, count), at(places.workspace));
@@ -206,9 +207,9 @@ Outcome runIn(bool isCaptured, const op::Op &op, const policy::Decision &decisio
 	return outcome;
 }
 
-// ---- the application's own call, but for the math type of its convolution
+// ---- the application's own call with another math type of its convolution
 
-// Like the application's, with another math type.
+// A copy of the application's convolution descriptor with another math type.
 class Description
 {
 public:
@@ -242,7 +243,7 @@ private:
 	void *descriptor_ = nullptr;
 };
 
-// Its three tensors in the order of its parameters.
+// The three tensors of a call, in the order of its parameters.
 struct Ordered {
 	void *firstDesc, *secondDesc, *resultDesc;
 	void *first, *second, *result;
@@ -285,7 +286,7 @@ op::Status callAgain(const void *known, const op::ConvolutionCall &call, void *d
 		    static_cast<cudnnTensorDescriptor_t>(call.biasDesc), call.bias,
 		    static_cast<cudnnActivationDescriptor_t>(call.activationDesc),
 		    static_cast<cudnnTensorDescriptor_t>(call.yDesc), call.y);
-	// The other three, which differ in names.
+	// The other three functions differ only in names.
 	using Function = op::Status(void *, const void *, void *, void *, void *, void *, void *, int, void *, size_t,
 	                            const void *, void *, void *);
 	return reinterpret_cast<Function *>(function)(call.handle, call.alpha, by.firstDesc, by.first, by.secondDesc,
@@ -299,7 +300,8 @@ Outcome runAgain(bool isCaptured, const op::Op &op, const policy::Decision &deci
 	const auto *const cudnn = op::cudnn<op::CudnnConvolutions>(known);
 	if (!cudnn)
 		return decline(Reason::unsupported);
-	// Raised, or by the vendor's own narrowing. TF32 is what no call is without: who forbids it has said so.
+	// FMA for a raised call, else conversion by the vendor. TF32 is not set here: a call permits it already, or forbids
+	// it explicitly.
 	const cudnnMathType_t type =
 	    decision.precision == op::Dtype::float32 ? CUDNN_FMA_MATH : CUDNN_TENSOR_OP_MATH_ALLOW_CONVERSION;
 	const Description description(*cudnn, *op::convolutionAt(op.geometry), type);
@@ -331,8 +333,8 @@ Outcome runAgain(bool isCaptured, const op::Op &op, const policy::Decision &deci
 
 namespace {
 
-// Would the vendor take the application's own call? Its algorithm and its workspace are asked about once in a row. Not
-// done: no, and what the vendor said.
+// Returns isDone if the vendor would accept the application's own call. Consecutive calls with the same algorithm query
+// its workspace size once. Otherwise the outcome has the status of the vendor, if a query failed.
 Outcome askVendor(const op::Op &op, Plan &plan, const op::ConvolutionCall &call, const void *known)
 {
 	constexpr uint64_t most = (uint64_t{1} << 48) - 1;
@@ -360,7 +362,7 @@ Outcome askVendor(const op::Op &op, Plan &plan, const op::ConvolutionCall &call,
 Outcome run(const op::Op &op, const policy::Decision &decision, Plan &plan, const Settings &settings,
             const op::ConvolutionCall &call, const void *known, void *stream)
 {
-	if (call.convDesc) // else it is a plan of the application's
+	if (call.convDesc) // null for an application plan
 		if (const Outcome answer = askVendor(op, plan, call, known); !answer.isDone)
 			return answer;
 	return runOnStream(known, stream, [&](bool isCaptured, const op::CudnnGraph &cudnn, const cuda::Driver &driver) {

@@ -1,15 +1,15 @@
-// How a convolution is lowered: 16-bit channels-last copies of its operands, their scales settled; one plan of cuDNN of
-// ours (op/shadow.h); the result taken home to where the application wants it, unless the plan can write there. All on
-// the call's own stream. Any thread; never waits for the device.
-// Invariant: it declines before anything of the application's was written, or it finishes.
+// Lowers a convolution: makes 16-bit channels-last copies of its operands (with settled scales for float16) and runs
+// one cuDNN plan built by autoamp (op/shadow.h). A kernel copies the result to the application's layout, unless the
+// plan can write there. Runs on the stream of the call. Any thread; never waits for the device.
+// Invariant: it completes, or it declines before it writes application memory.
 #pragma once
 
 #include "src/reroute/lowering.h"
 
 namespace autoamp::reroute {
 
-// `known`: a true function of the library that the application called. A plan is built where a geometry is met for the
-// first time in a context, never in capture.
+// `known`: an original function of the library that the application called. A plan is built at the first call of a
+// geometry in a context, never during capture.
 Outcome run(const op::Op &op, const policy::Decision &decision, Plan &plan, const Settings &settings,
             const op::ConvolutionCall &call, const void *known, void *stream);
 

@@ -24,7 +24,7 @@ cudnnDataType_t typeOf(op::Dtype type)
 	}
 }
 
-// Descriptors that are made one after the other; what fails first is remembered, and the rest does nothing.
+// Makes descriptors one after the other. After the first failure, which it stores, the other steps do nothing.
 class Maker
 {
 public:
@@ -55,7 +55,7 @@ public:
 		if (!status)
 			fail(cudnn_.cudnnBackendFinalize(descriptor.get()), "cudnnBackendFinalize");
 	}
-	// How many of `count` there were.
+	// Returns how many of `count` values the attribute has.
 	template <typename Value>
 	int64_t get(const DnnDescriptor &of, int name, int type, int64_t count, Value *values)
 	{
@@ -93,7 +93,7 @@ DnnDescriptor tensor(Maker &maker, const op::GraphTensor &from)
 	return made;
 }
 
-// An operation of each kind, and its attributes for the three tensors.
+// The operation for each kind of node, and its attributes for the three tensors.
 struct Names {
 	int operation, description, first, second, result, alpha, beta;
 };
@@ -117,7 +117,7 @@ constexpr Names names[] = {
      0, 0},
 };
 
-// What is computed, without whereof.
+// Descriptor of the computation, without its tensors.
 DnnDescriptor description(Maker &maker, const op::GraphNode &node)
 {
 	const cudnnDataType_t type = typeOf(node.compute);
@@ -156,7 +156,7 @@ DnnDescriptor description(Maker &maker, const op::GraphNode &node)
 	return made;
 }
 
-// The vendor copies what it is given, so that all but the graph may go.
+// The vendor copies the descriptors that it is given, so only the graph must be kept.
 DnnDescriptor operationGraph(Maker &maker, const DnnTarget &target, const op::Graph &graph)
 {
 	std::vector<DnnDescriptor> tensors, operations;
@@ -197,7 +197,7 @@ DnnDescriptor operationGraph(Maker &maker, const DnnTarget &target, const op::Gr
 	return made;
 }
 
-// What is known of a configuration's engine.
+// Properties of the engine of a configuration.
 struct Notes {
 	bool isWanted, isCompiled;
 };
@@ -225,7 +225,7 @@ Notes notesOf(Maker &maker, const DnnDescriptor &configuration, bool isRaised)
 	                  CUDNN_BEHAVIOR_NOTE_RUNTIME_COMPILATION) != behaviourEnd};
 }
 
-// The best of one list; null: none will do.
+// Returns the best configuration of one list; null: none is suitable.
 DnnDescriptor bestOf(Maker &maker, const DnnTarget &target, const DnnDescriptor &graph, cudnnBackendHeurMode_t mode,
                      bool isRaised)
 {
@@ -244,7 +244,7 @@ DnnDescriptor bestOf(Maker &maker, const DnnTarget &target, const DnnDescriptor 
 		proposed.push_back(maker.make(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR));
 		pointers.push_back(proposed.back().get());
 	}
-	if (count) // those that the device cannot run are left out only now
+	if (count) // only now are configurations left out that the device cannot run
 		count = std::min(count, maker.get(heuristics, CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR,
 		                                  count, pointers.data()));
 	DnnDescriptor compiled;
@@ -342,7 +342,7 @@ const DnnPlan *knownPlan(const DnnKey &key)
 	return plan;
 }
 
-// Two threads may each make one; both are right, the one in front is found.
+// Two threads may each make one. Both are valid; the first in the list is found.
 void keepPlan(DnnPlan *plan)
 {
 	std::atomic<DnnPlan *> &bucket = bucketOf(plan->key);

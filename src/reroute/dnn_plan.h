@@ -1,5 +1,5 @@
-// One execution plan of cuDNN for a graph of ours: the engine that the vendor's heuristics choose for it. Immutable
-// once made; any thread, as long as a handle is one thread's.
+// One cuDNN execution plan for a graph built by autoamp, with the engine chosen by the vendor's heuristics. Immutable
+// once made. Any thread, as long as only one thread uses a handle.
 #pragma once
 
 #include "kernels/cast.h"
@@ -11,7 +11,7 @@
 
 namespace autoamp::reroute {
 
-// A descriptor of the vendor's, destroyed with this.
+// A vendor descriptor, destroyed with this object.
 class DnnDescriptor
 {
 public:
@@ -27,39 +27,39 @@ private:
 	void *descriptor_ = nullptr;
 };
 
-// Who is asked for engines: a handle, or the properties of a device that need not be here.
+// Target of engine queries: a handle, or the properties of a device that need not be present.
 struct DnnTarget {
 	void *handle = nullptr, *deviceProperties = nullptr;
 	int computeCapability = 0;
 };
 
-// What a plan is built for.
+// Key of a plan.
 struct DnnKey {
-	unsigned long long context; // id: a plan's kernels are loaded in one
-	uint32_t geometry, graph;   // op::Op's
+	unsigned long long context; // id; the kernels of a plan are loaded in one context
+	uint32_t geometry, graph;   // as in op::Op
 	op::Dtype precision;
-	op::Form form = op::Form::none; // of a convolution's shadow
+	op::Form form = op::Form::none; // form of a convolution's shadow
 	bool operator==(const DnnKey &) const = default;
 };
 
-// How one of its tensors comes from the application's memory to ours, or goes back: all but the addresses.
+// Copy between one application tensor and its scratch memory, without the addresses.
 struct Passage {
 	kernels::TensorLayout layout = {};
-	int64_t first = 0;               // element of the application's that is the first of the layout
-	int64_t ld = 0, zeroColumns = 0; // ours
-	size_t bytes = 0;                // ours
+	int64_t first = 0;               // offset of the application's element that is first
+	int64_t ld = 0, zeroColumns = 0; // in scratch memory
+	size_t bytes = 0;                // in scratch memory
 };
 
 struct DnnPlan {
 	DnnDescriptor plan;
 	size_t workspaceSize = 0;
-	// Of one that multiplies 16-bit copies:
+	// For a plan that multiplies 16-bit copies:
 	Passage operand[2], result = {};
-	bool isInPlace = false; // the application's result is as the plan would write it, where nothing is added
-	int64_t ownUid = 0;     // the first of four that no tensor of the application's has
-	// Whoever keeps it:
+	bool isInPlace = false; // the plan can write the application's result if nothing is added
+	int64_t ownUid = 0;     // first of four consecutive uids that no application tensor has
+	// Set before keepPlan():
 	DnnKey key = {};
-	op::Status status = 0; // else there is none, for good
+	op::Status status = 0; // not 0: the plan cannot be built
 	const char *what = "";
 	DnnPlan *next = nullptr;
 };
@@ -71,21 +71,21 @@ struct DnnAnswer {
 	const char *what = "";
 };
 
-// The first configuration that heuristics propose (mode A, then the fallback list) whose engine multiplies on tensor
-// cores, sums in fp32 and always to the same bits; one that needs no run-time compilation before one that does.
-// `isRaised`: one that multiplies in fp32 instead.
+// Returns the first configuration that the heuristics propose (mode A, then the fallback list) with a suitable engine.
+// The engine must use tensor cores, sum in fp32 and be deterministic. Within a list, engines without run-time
+// compilation come first. `isRaised`: the engine must multiply in fp32 instead.
 DnnAnswer chooseEngine(const op::CudnnGraph &cudnn, const DnnTarget &target, const op::Graph &graph,
                        bool isRaised = false);
 
-// Null with `answer` saying why. Outside of capture only: it may compile, and load a module.
+// Returns null on failure, with the reason in `answer`. Not during capture: it may compile and load a module.
 DnnPlan *makeDnnPlan(const op::CudnnGraph &cudnn, const DnnTarget &target, const op::Graph &graph, bool isRaised,
                      DnnAnswer &answer);
 
-// Kept for ever, what could not be built included; null: not met yet.
+// Plans are kept for the lifetime of the process, including those that could not be built. Null: no plan for this key.
 const DnnPlan *knownPlan(const DnnKey &key);
 void keepPlan(DnnPlan *plan);
 
-// On the handle's stream. Fails only before anything is enqueued.
+// Runs on the stream of the handle. Fails only before anything is enqueued.
 DnnAnswer execute(const op::CudnnGraph &cudnn, void *handle, const DnnPlan &plan, std::span<const int64_t> uids,
                   std::span<void *const> pointers, void *workspace);
 

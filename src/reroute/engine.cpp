@@ -13,7 +13,7 @@ static_assert(sizeof(cublasLtMatmulAlgo_t) == sizeof(Engine::algo));
 
 namespace {
 
-// The vendor's own default for Hopper and later; what an engine really needs is allocated, not this.
+// The vendor's default for Hopper and later, in bytes. Only the workspace that an engine needs is allocated.
 constexpr size_t mostWorkspace = size_t{32} << 20;
 constexpr int64_t elementsPer16Bytes = 8;
 
@@ -112,11 +112,11 @@ op::Status makeDescription(const op::CublasLt &lt, const op::Op &op, const Engin
 	put(CUBLASLT_MATMUL_DESC_POINTER_MODE,
 	    static_cast<int32_t>(hasDeviceScalars(op, key) ? CUBLASLT_POINTER_MODE_DEVICE : CUBLASLT_POINTER_MODE_HOST));
 	const unsigned beside = op::besideOf(op);
-	if (op.epilogue && !(beside & op::sumsOperand)) // that sum is ours: the vendor would take it from rounded operands
+	if (op.epilogue && !(beside & op::sumsOperand)) // autoamp sums operands itself: the vendor would sum rounded ones
 		put(CUBLASLT_MATMUL_DESC_EPILOGUE, epilogues[op.epilogue]);
 	if (key.smCountTarget)
 		put(CUBLASLT_MATMUL_DESC_SM_COUNT_TARGET, key.smCountTarget);
-	if (beside & (op::addsBias | op::writesGradient)) { // elements of D's type, which stays fp32
+	if (beside & (op::addsBias | op::writesGradient)) { // elements have the default type, that of D
 		put(CUBLASLT_MATMUL_DESC_BIAS_POINTER, extras.bias);
 		if (extras.biasBatchStride)
 			put(CUBLASLT_MATMUL_DESC_BIAS_BATCH_STRIDE, extras.biasBatchStride);
@@ -137,7 +137,7 @@ const char *refusalOf(const op::CublasLt &lt, void *lightHandle, const op::LtMat
 	const auto isAligned = [](const void *pointer, uint32_t bytes) {
 		return bytes == 0 || reinterpret_cast<uintptr_t>(pointer) % bytes == 0;
 	};
-	if (!isAligned(call.workspace, 256)) // cublasLtMatmul's documentation
+	if (!isAligned(call.workspace, 256)) // see the documentation of cublasLtMatmul
 		return "cublasLtMatmul";
 	if (!call.algo)
 		return nullptr;
@@ -146,12 +146,12 @@ const char *refusalOf(const op::CublasLt &lt, void *lightHandle, const op::LtMat
 	                               call.algo, &result) ||
 	    result.workspaceSize > call.workspaceSizeInBytes)
 		return "cublasLtMatmulAlgoCheck";
-	// That knows no addresses: a program may have promised more than it gives.
+	// The check above does not see addresses. They can be less aligned than the algorithm requires.
 	const void *const pointers[] = {call.A, call.B, call.C, call.D};
 	for (int i = 0; i < 4 && !areArrays; i++) {
 		uint32_t bytes = 0;
 		size_t written = 0;
-		const int id = CUBLASLT_ALGO_CAP_MIN_ALIGNMENT_A_BYTES + i; // then those of B, C, D
+		const int id = CUBLASLT_ALGO_CAP_MIN_ALIGNMENT_A_BYTES + i; // followed by those of B, C, D
 		if (lt.cublasLtMatmulAlgoCapGetAttribute(call.algo, id, &bytes, sizeof bytes, &written) ||
 		    !isAligned(pointers[i], bytes))
 			return "cublasLtMatmulAlgoCapGetAttribute";
@@ -176,7 +176,7 @@ EngineAnswer makeEngine(const op::CublasLt &lt, void *lightHandle, const op::Op 
 		answer.what = what;
 		return status == 0;
 	};
-	// No in-place reduction: it would add into D in an order of its own. Matrices as aligned as this call's are.
+	// Excludes in-place reduction, which would add into D in its own order. The alignments are those of this call.
 	const uint32_t reductions = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE | CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE;
 	const uint64_t workspace = key.hasWorkspace ? mostWorkspace : 0;
 	const uint32_t alignmentA = key.alignmentA, alignmentB = key.alignmentB;
@@ -221,7 +221,7 @@ EngineAnswer makeEngine(const op::CublasLt &lt, void *lightHandle, const op::Op 
 		return answer;
 	}
 	if (isReady)
-		answer.status = CUBLAS_STATUS_NOT_SUPPORTED; // asked, and nothing there
+		answer.status = CUBLAS_STATUS_NOT_SUPPORTED; // the heuristic proposed nothing
 	destroyEngine(lt, engine);
 	return answer;
 }
@@ -238,7 +238,7 @@ EngineAnswer findEngine(Engines &engines, const op::CublasLt &lt, void *lightHan
 	if (!known) {
 		if (answer.status != CUBLAS_STATUS_NOT_SUPPORTED)
 			return answer;
-		// A query costs about 50 us, so refusals are remembered. Beyond this number the vendor is queried at each call.
+		// A query costs about 50 us, so refusals are stored. Beyond this number, each call queries the vendor.
 		constexpr unsigned mostRefusals = 64;
 		if (engines.refusals.load(std::memory_order_relaxed) >= mostRefusals)
 			return answer;
@@ -247,7 +247,7 @@ EngineAnswer findEngine(Engines &engines, const op::CublasLt &lt, void *lightHan
 		known->key = key;
 		known->refusedBy = answer.what;
 	}
-	// Two threads may each make one; both are right, the one in front is found.
+	// Two threads may each make one. Both are valid; the first in the list is found.
 	known->next = engines.first.load(std::memory_order_relaxed);
 	while (!engines.first.compare_exchange_weak(known->next, known, std::memory_order_release))
 		;

@@ -30,7 +30,7 @@ struct FoundEngine {
 FoundEngine findEngine(const op::Op &op, const policy::Decision &decision, Plan &plan, const Product &product,
                        const op::CublasLt &lt, bool hasWorkspace)
 {
-	const bool isCast = decision.strategy == policy::Strategy::cast; // then A and B are memory of ours
+	const bool isCast = decision.strategy == policy::Strategy::cast; // then A and B are in scratch memory
 	const bool areArrays = op.flags & op::flagArrays && !isCast;
 	const uint16_t element = op.flags & op::flagHalfSums ? 2 : 4;
 	const auto of = [=](const void *pointer) { return areArrays ? element : alignmentOf(pointer); };
@@ -73,7 +73,7 @@ kernels::Operand operand(const StoredOperand &stored, const void *source, int64_
 	        isArray};
 }
 
-// The same product of matrices stored by columns: one stored by rows is its transpose, and D^T = op(B)^T op(A)^T.
+// The same product in column-major form: a row-major matrix is stored like its transpose, and D^T = op(B)^T op(A)^T.
 op::Op byColumns(op::Op op, Product &product)
 {
 	const auto flip = [](op::Transpose &transpose) {
@@ -94,25 +94,25 @@ op::Op byColumns(op::Op op, Product &product)
 	return op;
 }
 
-// The product of a batch by pointers, as it is run: into one piece of memory of ours, with beta 0, because nobody knows
-// here whether the matrices of C are aligned as a fast kernel wants them.
+// The product that runs for a batch by pointers. It writes one block of scratch memory, with beta 0, because the host
+// does not know the alignment of the matrices of C, which a fast kernel needs.
 op::Op gathered(op::Op op)
 {
 	constexpr int64_t floatsPer16Bytes = 4;
 	op.ldd = (op.m + floatsPer16Bytes - 1) / floatsPer16Bytes * floatsPer16Bytes;
 	op.strided = op.ldd * op.n;
-	op.stridea = op.lda, op.strideb = op.ldb; // as far as the copies go: one a matrix
+	op.stridea = op.lda, op.strideb = op.ldb; // not 0, so that each matrix gets its own copy
 	op.flags |= op::flagNoC | op::flagBetaZero;
 	return op;
 }
 
-// Are the rows of this operand, as stored, what k counts?
+// True if k counts the rows of this operand as stored.
 bool isAlongRows(const op::Op &op, int operand)
 {
 	return operand == 0 ? op.transa != op::Transpose::none : op.transb == op::Transpose::none;
 }
 
-// Sums of the loss check of this product: the same as kernels::sumCount() of the operands as they are stored.
+// Bytes of the sums for the loss check: kernels::sumCount() of the operands as stored.
 size_t sumBytes(const op::Op &op, const StoredOperand &a, const StoredOperand &b)
 {
 	kernels::Parameters shape = {};
@@ -123,15 +123,16 @@ size_t sumBytes(const op::Op &op, const StoredOperand &a, const StoredOperand &b
 	return static_cast<size_t>(kernels::sumCount(shape)) * sizeof(kernels::ProbeSums);
 }
 
-// Scalars in half, which the raised product wants as floats: in its scratch, where they are on the device.
+// True if the scalars are float16 in device memory. A kernel then widens them into scratch memory, because the raised
+// product takes them as floats.
 bool needsWidening(const op::Op &op)
 {
 	return op.flags & op::flagHalfSums && op.flags & op::flagDeviceScalars;
 }
 
-// One call's device memory, from `base` on: of a cast scratch, A and B in 16 bits, and sums for those calls of a site
-// whose loss is checked, which must not need other memory than the others; the product of a batch by pointers; the
-// engine's workspace.
+// Device memory of one call, from `base` on. A cast has scratch, A and B in 16 bits, and sums for the loss check. Every
+// float16 call has the sums, so that all calls of a site need the same memory. After these: the product of a batch by
+// pointers, and the workspace of the engine.
 struct Places {
 	cuda::Address scratch, a, b, sums, product, workspace, end;
 };
@@ -155,13 +156,13 @@ Places place(const op::Op &op, const Engine &engine, cuda::Address base)
 	return places;
 }
 
-// What the product reads.
+// Inputs of the product.
 struct Operands {
 	const void *A, *B, *alpha, *beta;
 };
 
-// Puts A and B in 16 bits in their places; `operands` become these, with the scalars that go with them. Null: it
-// worked; else the step that failed.
+// Converts A and B to 16 bits in their places, and points `operands` to them and to their scalars. Returns null, or the
+// step that failed.
 const char *convert(const op::Op &op, Plan &plan, const Settings &settings, const Product &product, bool isHalf,
                     const cuda::Driver &driver, Context &context, const Places &places, bool isCapturing,
                     Operands &operands)
@@ -224,8 +225,8 @@ const char *widen(const Product &product, const cuda::Driver &driver, cuda::Addr
 	                                                                                                : "cuLaunchKernel";
 }
 
-// Takes a batch's results from our memory to where C's pointers say. The last of its steps: until then only memory of
-// ours was touched.
+// Copies the results of a batch from scratch memory to the matrices that the pointers of D select. It is the last step:
+// before it, only scratch memory is written.
 const char *scatter(const op::Op &op, const Product &product, const cuda::Driver &driver, const Context &context,
                     cuda::Address results)
 {
@@ -252,8 +253,8 @@ const char *scatter(const op::Op &op, const Product &product, const cuda::Driver
 	return isLaunched ? nullptr : "cuLaunchKernel";
 }
 
-// The gradient that an epilogue takes from an operand: of what the application passed, not of what is multiplied. Goes
-// before the product, so that a failure of either is a kept call: that writes the same there.
+// Computes the operand sum of an epilogue (BGRADA, BGRADB) from the application's operand, not from the rounded one.
+// Runs before the product: if one of them fails, the application's own call writes the sum again.
 const char *sumOperand(const op::Op &op, const Product &product, const cuda::Driver &driver, const Context &context)
 {
 	const bool isA = op.epilogue == static_cast<uint8_t>(op::Epilogue::bgrada);
@@ -272,7 +273,7 @@ const char *sumOperand(const op::Op &op, const Product &product, const cuda::Dri
 	return isLaunched ? nullptr : "cuLaunchKernel";
 }
 
-// Enqueues the product. Fails only before.
+// Enqueues the product. If this fails, nothing was enqueued.
 Outcome multiply(const op::Op &op, const Product &product, const Engine &engine, const op::CublasLt &lt,
                  const Operands &operands, cuda::Address workspace)
 {
@@ -281,8 +282,7 @@ Outcome multiply(const op::Op &op, const Product &product, const Engine &engine,
 		if (const op::Status status = makeDescription(lt, op, engine.key, product.extras, description))
 			return decline(Reason::engine_failed, "cublasLtMatmulDescCreate", status);
 	static constexpr float zero = 0;
-	const void *const beta =
-	    operands.beta ? operands.beta : &zero; // the vendor takes a null beta for 0 where C is null
+	const void *const beta = operands.beta ? operands.beta : &zero; // if C is null, the vendor accepts a null beta as 0
 	const void *const c = op.flags & op::flagNoC ? product.D : product.C;
 	const op::Status status =
 	    lt.cublasLtMatmul(product.lightHandle, description, operands.alpha, operands.A, engine.layoutA, operands.B,
@@ -322,7 +322,7 @@ Outcome runIn(bool isCaptured, const op::Op &asked, const policy::Decision &deci
 			}
 	}
 	const size_t bytes = place(op, *found.engine, 0).end;
-	if (bytes == 0) // nothing of ours on the device, so nothing that a capture could find missing
+	if (bytes == 0) // no scratch memory, hence nothing that a capture could lack
 		return multiply(op, product, *found.engine, lt, operands, 0);
 
 	const bool isHalf = decision.precision == op::Dtype::float16, hasKernels = isCast || needsWidening(op);
@@ -354,7 +354,7 @@ Outcome runIn(bool isCaptured, const op::Op &asked, const policy::Decision &deci
 	return outcome;
 }
 
-// Text of the event of a call that lost only its workspace.
+// Event text for a call that ran without its workspace.
 const char *withoutWorkspace(policy::Strategy strategy)
 {
 	return strategy == policy::Strategy::tf32      ? "no workspace; tf32 ran without it"
@@ -402,7 +402,7 @@ Outcome run(const op::Op &op, const policy::Decision &decision, Plan &plan, cons
 		                      hasWorkspace);
 	};
 	Outcome outcome = runIn(!decision.needsNoMemory);
-	// Operands that are read in place need no memory except the workspace, and other algorithms need no workspace.
+	// Operands that are read in place need only a workspace, and other algorithms do not need one.
 	const bool needsOnlyWorkspace = decision.strategy != policy::Strategy::cast && !needsWidening(op);
 	if (!outcome.isDone && needsOnlyWorkspace && policy::isShortage(outcome.reason))
 		if (Outcome second = runIn(false); second.isDone) {

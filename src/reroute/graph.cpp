@@ -11,14 +11,14 @@ namespace {
 
 using policy::Reason;
 
-// Else another engine multiplies the application's own operands: as TF32, or raised.
+// False: another engine multiplies the application's own operands, as TF32 or raised.
 bool isCast(op::Dtype precision)
 {
 	return precision == op::Dtype::float16 || precision == op::Dtype::bfloat16;
 }
 
-// Which dimension of an operand is contiguous in 16 bits, and which is padded to 8 (-1: none): the one that is summed
-// over. All others are the result's, and with it those of every tensor that the application's own nodes read and write.
+// The dimension of an operand that is contiguous in 16 bits, and the one that is padded to 8 (-1: none), which is
+// summed over. The other dimensions also belong to the result, and so to the tensors of the application's other nodes.
 struct Inner {
 	int dimension, padded;
 };
@@ -27,13 +27,13 @@ Inner innerOf(const op::KnownGraph &known, bool isSecond)
 {
 	const op::GraphNode &product = *known.product;
 	const int rank = op::tensorOf(known.graph, product.first)->rank;
-	if (product.kind == op::NodeKind::matmul) { // k: of rows of the one, of columns of the other
+	if (product.kind == op::NodeKind::matmul) { // k: last dimension of the first operand, last but one of the second
 		const int k = isSecond ? rank - 2 : rank - 1;
 		return {k, k};
 	}
 	if (known.convolution.groups > 1 || product.kind == op::NodeKind::backwardFilter)
 		return {1, -1};
-	return {1, isSecond && product.kind == op::NodeKind::backwardData ? 0 : 1}; // of a gradient's filter K, all else C
+	return {1, isSecond && product.kind == op::NodeKind::backwardData ? 0 : 1}; // K of a data gradient's filter, else C
 }
 
 int64_t padded(int64_t extent)
@@ -41,7 +41,7 @@ int64_t padded(int64_t extent)
 	return (extent + 7) / 8 * 8;
 }
 
-// An operand without gaps, its inner dimension first.
+// An operand without gaps. Its inner dimension is contiguous.
 op::GraphTensor narrowed(op::GraphTensor tensor, const Inner &inner, int64_t uid, op::Dtype precision)
 {
 	tensor.uid = uid, tensor.type = precision;
@@ -67,7 +67,7 @@ Uids uidsFrom(int64_t first)
 	return {first, first + 1, first + 2, first + 3};
 }
 
-// The first four in a row that no tensor of the application's has.
+// The first four consecutive uids that no application tensor has.
 Uids uidsOf(const op::Graph &graph)
 {
 	constexpr int64_t count = 4;
@@ -91,7 +91,7 @@ op::Graph shadowOf(const op::KnownGraph &known, op::Dtype precision)
 	const Uids uids = uidsOf(known.graph);
 	op::GraphNode &changed = shadow.nodes[static_cast<size_t>(&product - known.graph.nodes.data())];
 	changed.first = uids.first, changed.second = uids.second, changed.result = uids.sum;
-	changed.alpha = 1, changed.isFlipped = false; // the scale has alpha, the cast turns the filter
+	changed.alpha = 1, changed.isFlipped = false; // the scale includes alpha, and the cast flips the filter
 	op::GraphTensor sum = *op::tensorOf(known.graph, product.result), scale = sum;
 	sum.uid = uids.sum, sum.isVirtual = true;
 	scale.uid = uids.scale, scale.isVirtual = false, scale.alignment = 16;
@@ -106,7 +106,7 @@ op::Graph shadowOf(const op::KnownGraph &known, op::Dtype precision)
 	multiply.kind = op::NodeKind::pointwise, multiply.pointwise = pointwiseMul;
 	multiply.first = uids.sum, multiply.second = uids.scale, multiply.result = product.result;
 	shadow.nodes.push_back(multiply);
-	// What only the product read is not there any more.
+	// Removes the tensors that only the product read.
 	std::erase_if(shadow.tensors, [&](const op::GraphTensor &tensor) {
 		return std::none_of(shadow.nodes.begin(), shadow.nodes.end(), [&](const op::GraphNode &node) {
 			return node.reads(tensor.uid) || node.result == tensor.uid;
@@ -117,7 +117,7 @@ op::Graph shadowOf(const op::KnownGraph &known, op::Dtype precision)
 
 namespace {
 
-// Where the elements of an operand lie, in the order in which they are written.
+// Layout of the elements of an operand, in the order in which they are written.
 kernels::TensorLayout layoutOf(const op::GraphTensor &tensor, int inner, bool isFlipped, int64_t &first)
 {
 	kernels::TensorLayout layout = {tensor.dims[inner], tensor.strides[inner], 0, {1, 1, 1, 1}, {}};
@@ -169,7 +169,7 @@ struct Asked {
 	bool isCast() const { return reroute::isCast(precision); }
 };
 
-// One call's device memory, from `base` on.
+// Device memory of one call, from `base` on.
 struct Places {
 	cuda::Address scratch, first, second, workspace, end;
 };
@@ -186,7 +186,8 @@ Places place(const Asked &asked, const DnnPlan &plan, cuda::Address base)
 	return places;
 }
 
-// Puts both operands in 16 bits in their places, alpha in the scratch. Null: it worked; else the step that failed.
+// Converts both operands to 16 bits in their places, and writes alpha to the scratch memory. Returns null, or the step
+// that failed.
 const char *convert(const Asked &asked, const DnnPlan &by, Plan &plan, const Settings &settings,
                     const cuda::Driver &driver, Context &context, cuda::Stream stream, const Places &places,
                     bool isCaptured)
@@ -201,7 +202,7 @@ const char *convert(const Asked &asked, const DnnPlan &by, Plan &plan, const Set
 	                   context, stream, places.scratch, isCaptured);
 }
 
-// The plan's pointers: the application's, where it has such a tensor, and ours.
+// Runs the plan with the application's tensors that it uses, and with autoamp's operands and scale.
 Outcome execute(const Asked &asked, const op::CudnnGraph &cudnn, void *handle, const DnnPlan &plan,
                 const Places &places)
 {
@@ -210,7 +211,7 @@ Outcome execute(const Asked &asked, const op::CudnnGraph &cudnn, void *handle, c
 	size_t count = 0;
 	const auto put = [&](int64_t uid, void *pointer) { uids[count] = uid, pointers[count++] = pointer; };
 	const op::GraphNode &product = *asked.known.product;
-	const auto isRead = [&](int64_t uid) { // by something else than the product
+	const auto isRead = [&](int64_t uid) { // by a node other than the product
 		return std::any_of(asked.known.graph.nodes.begin(), asked.known.graph.nodes.end(),
 		                   [&](auto &node) { return node.result == uid || (&node != &product && node.reads(uid)); });
 	};
@@ -221,7 +222,7 @@ Outcome execute(const Asked &asked, const op::CudnnGraph &cudnn, void *handle, c
 		const Uids ours = uidsFrom(plan.ownUid);
 		put(ours.first, reinterpret_cast<void *>(places.first));
 		put(ours.second, reinterpret_cast<void *>(places.second));
-		put(ours.scale, reinterpret_cast<void *>(places.scratch)); // which begins with alpha
+		put(ours.scale, reinterpret_cast<void *>(places.scratch)); // alpha is its first member
 	}
 	const DnnAnswer answer = execute(cudnn, handle, plan, std::span(uids, count), std::span(pointers, count),
 	                                 reinterpret_cast<void *>(places.workspace));

@@ -1,4 +1,4 @@
-// A lowered call from outside: its settings, the cached state of its signature, its outcome. Any thread.
+// Interface of a lowered call: its settings, the cached state of its signature, its outcome. Any thread.
 #pragma once
 
 #include "src/op/op.h"
@@ -17,19 +17,20 @@ struct Settings {
 	bool isTold = true; // scaler events reach the host
 };
 
-// What is remembered for one signature (an Op): engines and refusals by alignment, the place in the event ring.
+// Cached state of one signature (an Op): engines and refusals by alignment, index in the event ring.
 struct RnnWeights;
 struct Plan {
 	Engines engines;
-	std::atomic<const RnnWeights *> weights{nullptr}; // of a recurrent net: where they lie
-	std::atomic<uint64_t> accepted{0}; // hash of the algorithm that the application passed last and the vendor accepts
+	std::atomic<const RnnWeights *> weights{nullptr}; // positions of the weights of an RNN
+	std::atomic<uint64_t> accepted{0}; // hash (convolution: id and workspace size) of the last accepted algorithm
 	std::atomic<unsigned long long> metIn{0}; // id of the last context that ran it, + 1
-	uint64_t hash = 0;                        // of the Op; not 0
+	uint64_t hash = 0;                        // hash of the Op; not 0
 	uint32_t site = 0;                        // index in the event ring
 };
 
-// isDone: C is (being) computed and `status` is the answer. Otherwise the application's own call must go ahead, for
-// `reason`. `failed` (either way): which step of ours failed, with `code`; null if none did.
+// isDone: the result is computed or enqueued, and `status` goes to the application. Otherwise the application's own
+// call must run, because of `reason`. In both cases `failed` names the step of autoamp that failed, with its `code`;
+// null if none did.
 struct Outcome {
 	bool isDone = false;
 	bool isCaptured = false;
@@ -39,7 +40,7 @@ struct Outcome {
 	bool isSubstitute = false;         // the call ran by policy::Decision::substitute
 	const char *failed = nullptr;
 	int code = 0;
-	uint64_t builtNs = 0; // what building an engine took that this call was the first to need
+	uint64_t builtNs = 0; // time that this call spent on building a plan
 };
 
 } // namespace autoamp::reroute

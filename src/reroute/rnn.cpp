@@ -13,12 +13,12 @@
 
 namespace autoamp::reroute {
 
-// In the weight space, matrix by matrix: where the elements are in the application's and in ours, in elements.
+// Positions of the weights, matrix by matrix: offsets in the application's and in autoamp's weight space, in elements.
 struct RnnWeights {
 	struct Piece {
 		int64_t from, to, count;
 	};
-	size_t bytes = 0, asked = 0; // of ours, and of the application's
+	size_t bytes = 0, asked = 0; // sizes of our and of the application's weight space
 	std::vector<Piece> pieces;
 };
 
@@ -27,23 +27,25 @@ namespace {
 using op::Direction;
 using policy::Reason;
 
-// ---- what reserve spaces hold
+// ---- contents of reserve spaces
 
-// By address, for ever: a reserve space is made anew by each way there. More than fit are not lowered.
+// By address, kept for the lifetime of the process: each forward pass overwrites the contents of a space. An RNN whose
+// space has no entry because the table is full is not lowered.
 constexpr unsigned reserveCount = 1u << 14, mostProbes = 64;
 struct Reserve {
 	std::atomic<uintptr_t> address{0};
-	std::atomic<uint32_t> geometry{0}; // of the net that left it in bfloat16; 0: any other
-	// Whose way there was captured last, and the op::Flag of all its ways there since: replays are not seen.
+	std::atomic<uint32_t> geometry{0}; // geometry of the RNN that wrote it in bfloat16; 0: any other
+	// The RNN whose forward pass was captured last, and the op::Flag of its forward passes since then. Replays of the
+	// graph are not intercepted.
 	std::atomic<uint64_t> fixed{0};
 };
 constinit Reserve reserves[reserveCount];
 
-// Null: there is none, or no place for it.
+// Null: no entry, or no room for one.
 Reserve *reserveAt(const void *space, bool isNew)
 {
 	const auto address = reinterpret_cast<uintptr_t>(space);
-	uint64_t place = base::mix(address, 0) >> 1; // which is never even
+	uint64_t place = base::mix(address, 0) >> 1; // mix() returns odd numbers
 	for (unsigned probe = 0; address && probe < mostProbes; probe++, place++) {
 		Reserve &reserve = reserves[place % reserveCount];
 		uintptr_t known = reserve.address.load(std::memory_order_acquire);
@@ -61,7 +63,7 @@ Reserve *reserveAt(const void *space, bool isNew)
 
 enum DescriptorKind { tensorKind, netKind, dataKind };
 
-// One of ours, destroyed with this.
+// A cuDNN descriptor made by autoamp, destroyed with this object.
 class Descriptor
 {
 public:
@@ -91,7 +93,7 @@ private:
 	void *descriptor_ = nullptr;
 };
 
-// What our way with the vendor came to: the first step that failed, and the rest does nothing.
+// First vendor call that failed; after it, the remaining steps do nothing.
 struct Steps {
 	const char *failed = nullptr;
 	op::Status status = 0;
@@ -116,7 +118,7 @@ struct Data {
 	bool isFillRounded() const { return isPadded && (fill & 0xffff); }
 };
 
-// A net as the application's descriptors tell it, and the same of ours.
+// An RNN as the application's descriptors define it, and autoamp's bfloat16 copies of these descriptors.
 class Net
 {
 public:
@@ -140,7 +142,8 @@ public:
 	void *hDesc() const { return hCount ? h.get() : nullptr; }
 	void *cDesc() const { return cCount ? c.get() : nullptr; }
 
-	// Where the weights lie in both nets. Null: see `steps` (no failure: not so that they could be carried over).
+	// Positions of the weights in both RNNs. Null: a step failed, or (without a failure in `steps`) the two layouts do
+	// not allow a copy.
 	RnnWeights *makeWeights(const void *space)
 	{
 		auto weights = std::make_unique<RnnWeights>();
@@ -157,8 +160,8 @@ public:
 		bool isKnown = true;
 		for (int layer = 0; layer < layers * directions; layer++)
 			for (int matrix = 0; matrix < matrices && isKnown && steps; matrix++) {
-				void *from[2] = {}, *to[2] = {}; // the second one: its bias
-				// No address is read: the same stands for both.
+				void *from[2] = {}, *to[2] = {}; // [1]: the bias
+				// The vendor only computes addresses here, so both RNNs use the same base.
 				TAKE(steps, rnn_, cudnnGetRNNWeightParams, call_.handle, call_.rnnDesc, layer, call_.weightSpaceSize,
 				     space, matrix, theirs[0].get(), &from[0], theirs[1].get(), &from[1]);
 				TAKE(steps, rnn_, cudnnGetRNNWeightParams, call_.handle, net.get(), layer, weights->bytes, space,
@@ -173,7 +176,7 @@ public:
 		return weights.release();
 	}
 
-	// How many bytes a call with ours needs, or with theirs.
+	// Bytes that a call needs.
 	struct Spaces {
 		size_t work = 0, reserve = 0;
 	};
@@ -192,7 +195,7 @@ private:
 
 public:
 	Steps steps;
-	bool isKnown = true; // else they do not fit together: the vendor's to refuse
+	bool isKnown = true; // false: the descriptors do not match, and the vendor refuses the call
 	Descriptor net, x, y, h, c;
 	Data xData, yData;
 	int cell = 0, directions = 1;
@@ -203,7 +206,7 @@ private:
 	void copyNet()
 	{
 		int algo, bias, direction, inputMode, type, precision, math, clip, nan;
-		void *dropout; // its state goes on as it would
+		void *dropout; // shared with the application's RNN, so its state advances as usual
 		uint32_t flags;
 		double low, high;
 		if (!TAKE(steps, adv_, cudnnGetRNNDescriptor_v8, call_.rnnDesc, &algo, &cell, &bias, &direction, &inputMode,
@@ -238,7 +241,7 @@ private:
 		TAKE(steps, rnn_, cudnnSetRNNDataDescriptor, to.get(), CUDNN_DATA_BFLOAT16, data.layout, data.steps, data.batch,
 		     data.width, data.lengths.data(), &fill);
 	}
-	// Packed, as the vendor wants them; else nobody knows how many elements there are.
+	// The vendor requires packed tensors. The number of elements of other ones is unknown.
 	void copyState(const void *from, bool isUsed, const Descriptor &to, int width, int64_t &count)
 	{
 		isKnown = isKnown && (from || !isUsed);
@@ -252,7 +255,7 @@ private:
 		TAKE(steps, rnn_, cudnnSetTensorNdDescriptor, to.get(), CUDNN_DATA_BFLOAT16, 3, wanted, packed);
 	}
 
-	// One matrix or bias; false: it does not lie alike, or not without gaps.
+	// Adds one matrix or bias. False: its layout differs between the RNNs, or has gaps.
 	bool add(RnnWeights &weights, const char *space, const void *fromDesc, const void *from, const void *toDesc,
 	         const void *to)
 	{
@@ -278,7 +281,7 @@ private:
 		       std::equal(a.strides, a.strides + a.rank, b.strides) && reach == count && source % 4 == 0 &&
 		       target % 2 == 0;
 	}
-	// What follows each other in both is one.
+	// Merges pieces that are contiguous in both weight spaces.
 	static void merge(std::vector<RnnWeights::Piece> &pieces)
 	{
 		std::sort(pieces.begin(), pieces.end(), [](auto &a, auto &b) { return a.from < b.from; });
@@ -296,12 +299,12 @@ private:
 
 // ---- one call
 
-// What goes from the application's memory to ours, or back.
+// A copy from application memory to scratch memory, or back.
 struct Transfer {
 	const void *from; // null: zeros
 	void *to;
 	int64_t count;
-	bool isWeight = false; // of the transfers that narrow these are the last
+	bool isWeight = false; // the last ones of the transfers that narrow
 };
 
 bool transfer(const std::vector<Transfer> &all, bool isWidening, bool isAdded, const kernels::Events &events,
@@ -324,7 +327,7 @@ bool transfer(const std::vector<Transfer> &all, bool isWidening, bool isAdded, c
 	return true;
 }
 
-// One call's places in our memory, and what is copied to and from them.
+// Addresses of one call in scratch memory, and the copies to and from them.
 class Call
 {
 public:
@@ -400,7 +403,7 @@ private:
 		in.push_back({from, place, count});
 		return place;
 	}
-	// What the vendor leaves as it is shall be zeros.
+	// Padding that the vendor does not write must be zero.
 	void *result(void *to, int64_t count, bool isPadded)
 	{
 		if (!to || !count)
@@ -420,7 +423,7 @@ private:
 	void *x, *y, *dy, *hx, *dhy, *hy, *dhx, *cx, *dcy, *cy, *dcx, *weights_16, *work_;
 };
 
-// Whichever of two threads is first: they are the same.
+// If two threads make one, the first is kept; both are identical.
 const RnnWeights *keep(Plan &plan, RnnWeights *made)
 {
 	const RnnWeights *known = nullptr;
@@ -444,8 +447,8 @@ Outcome runIn(bool isCaptured, const op::Op &op, Plan &plan, const Settings &set
 		return decline(answer.reason, answer.what);
 	Context &context = *answer.context;
 	const RnnWeights *weights = plan.weights.load(std::memory_order_acquire);
-	const bool isLow = op.flags & op::flagReserveLow; // such a net has run with that reserve space
-	const bool mustRun = isLow && !isThere;           // nobody else can read it
+	const bool isLow = op.flags & op::flagReserveLow; // a bfloat16 RNN has run with this reserve space
+	const bool mustRun = isLow && !isThere;           // the application's own call cannot read the space
 	if (!weights && isCaptured && !isLow)             // the vendor's kernels may not be loaded yet
 		return decline(Reason::capture_unready);
 	Reserve *const remembered = isThere && isTraining ? reserveAt(call.reserveSpace, true) : nullptr;
@@ -456,7 +459,7 @@ Outcome runIn(bool isCaptured, const op::Op &op, Plan &plan, const Settings &set
 	const auto refusal = [&] { return decline(Reason::engine_failed, net.steps.failed, net.steps.status); };
 	if (net.steps && !net.isKnown)
 		return decline(Reason::bad_argument, nullptr, CUDNN_STATUS_BAD_PARAM);
-	// The vendor fills in bfloat16, there and back.
+	// The vendor writes the padding fill in bfloat16, which would round this value.
 	if (net.steps && isThere && (net.xData.isFillRounded() || net.yData.isFillRounded()))
 		return decline(Reason::unsupported);
 	if (net.steps && !weights) {
@@ -474,7 +477,7 @@ Outcome runIn(bool isCaptured, const op::Op &op, Plan &plan, const Settings &set
 	if (call.workSpaceSize < theirs.work || (theirs.work && !call.workSpace) ||
 	    (isTraining && call.reserveSpaceSize < theirs.reserve) || call.weightSpaceSize < weights->asked)
 		return decline(Reason::bad_argument, nullptr, CUDNN_STATUS_BAD_PARAM); // the vendor refuses it
-	if (isTraining && call.reserveSpaceSize < own.reserve)                     // that was measured for another type
+	if (isTraining && call.reserveSpaceSize < own.reserve) // the application sized it for another type
 		return decline(Reason::unsupported);
 
 	CallMemory memory(driver, context, stream, isCaptured, Call(call, net, *weights, own.work, 0).end(), mustRun);
@@ -508,18 +511,18 @@ uint16_t meetReserve(const op::RnnCall &call, const op::Op &op, void *stream)
 {
 	const bool isThere = call.direction == Direction::forward;
 	if (isThere && call.fwdMode != CUDNN_FWD_MODE_TRAINING)
-		return 0; // it is not touched
+		return 0; // inference does not write the reserve space
 	const bool isCaptured = isThere && isCapturing(stream);
 	Reserve *const reserve = reserveAt(call.reserveSpace, isCaptured);
 	const uint32_t left = reserve ? reserve->geometry.load(std::memory_order_acquire) : 0;
 	if (!isThere) {
-		// No geometry: the descriptors did not answer, but some net it is.
+		// Without a geometry the descriptors could not be read: assume the RNN that wrote the space.
 		return left && (left == op.geometry || !op.geometry) ? op::flagReserveLow : op::flagReserveAsked;
 	}
 	if (!reserve)
 		return isCaptured ? op::flagReserveAsked : 0;
-	// Nobody sees what is replayed when: from its first capture on what the same net leaves there has one form. One
-	// that may not be rounded is another net.
+	// Replays of a graph are not intercepted. From its first capture on, an RNN therefore always leaves the same form
+	// in the space. An RNN that must not be rounded counts as a different RNN.
 	const bool isPedantic = op.obstacle == op::Obstacle::pedantic;
 	const uint64_t net = uint64_t{op.geometry} << 32 | uint64_t{isPedantic} << 16;
 	const auto isOf = [=](uint64_t fixed) { return fixed && fixed >> 16 == net >> 16; };

@@ -1,23 +1,25 @@
-// How a recurrent net is lowered: bfloat16 copies of its data and weights, the vendor's own call on a net of ours that
-// differs from the application's in its type alone, its results widened into the application's memory. All on the
-// call's own stream. Any thread; never waits for the device.
-// Invariant: it declines before anything of the application's was written that its own call would not write anew, or it
-// finishes. A way back from a reserve space in bfloat16, which nobody else can read, fails then.
+// Lowers a recurrent network (RNN): makes bfloat16 copies of its data and weights, and calls the same cuDNN function
+// with an RNN descriptor that differs only in its type. A kernel widens the results into application memory. Runs on
+// the stream of the call. Any thread; never waits for the device.
+// Invariant: it completes, or it declines after it wrote only application memory that the application's own call writes
+// again. If a backward pass on a bfloat16 reserve space declines, the call fails: the application's own call cannot
+// read this space.
 #pragma once
 
 #include "src/reroute/lowering.h"
 
 namespace autoamp::reroute {
 
-// At every call: of a way back the op::Flag that says what its reserve space holds; a way there, which makes another
-// one, has it forgotten: 0, but where one was captured with that space, all that follow are as that, which is as the
-// space was.
+// Must be called for every RNN call. For a backward pass, returns the op::Flag for the contents of its reserve space. A
+// training forward pass overwrites the space: its entry is reset, and the function returns 0. After a capture with this
+// space, all later forward passes of the same RNN keep the form that the space had then; the function returns its
+// op::Flag.
 uint16_t meetReserve(const op::RnnCall &call, const op::Op &op, void *stream);
 
-// What a call answers that cannot be lowered and must not run as it was asked; 0: it may.
+// Status of a call that cannot be lowered and must not run unchanged; 0: it may run unchanged.
 op::Status refusalOf(const op::RnnCall &call, const op::Op &op);
 
-// `known`: a true function of the library that the application called.
+// `known`: an original function of the library that the application called.
 Outcome run(const op::Op &op, const policy::Decision &decision, Plan &plan, const Settings &settings,
             const op::RnnCall &call, const void *known, void *stream);
 

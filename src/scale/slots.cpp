@@ -24,7 +24,7 @@ cuda::Failure Slots::open(const cuda::Driver &driver, cuda::Stream stream)
 		closeRing(driver);
 		isMapped = false;
 	}
-	// Products do not depend on the ring: without it there are no scaler events, and nothing else changes.
+	// Results do not depend on the ring: without it, only the scaler events are missing.
 	if (!isMapped)
 		base::log(base::LogLevel::warn, "the device maps no host memory: scaler events are not recorded");
 	cuda::Result result = driver.cuMemAlloc_v2(&predictions_, tableBytes);
@@ -48,7 +48,7 @@ void Slots::close(const cuda::Driver &driver)
 void Slots::closeRing(const cuda::Driver &driver)
 {
 	ringOnDevice_ = 0;
-	if (ring_ && driver.cuMemHostUnregister(ring_) == 0) // refused: mapped memory may not go away, it stays behind
+	if (ring_ && driver.cuMemHostUnregister(ring_) == 0) // if refused, the memory is still mapped and must not be freed
 		munmap(ring_, sizeof(kernels::Ring));
 	ring_ = nullptr;
 }
@@ -58,19 +58,19 @@ bool Slots::next(Event &event)
 	uint64_t read = read_.load(std::memory_order_relaxed);
 	const uint64_t end = written();
 	if (end - read > kernels::ringSize)
-		read = end - kernels::ringSize; // the ring wrapped: the totals still have them
+		read = end - kernels::ringSize; // the ring wrapped; the totals include the lost events
 	if (read == end)
 		return false;
 	const kernels::Event &arrived = ring_->events[read % kernels::ringSize];
 	const uint64_t sequence = __atomic_load_n(&arrived.sequence, __ATOMIC_ACQUIRE);
 	if (sequence < read + 1)
-		return false; // reserved, not yet written
+		return false; // reserved, but not yet written
 	event = {arrived.site,   arrived.kind,  arrived.operand,
 	         arrived.before, arrived.after, std::bit_cast<float>(arrived.amax),
 	         arrived.loss};
 	read_.store(read + 1, std::memory_order_relaxed);
-	std::atomic_thread_fence(std::memory_order_acquire); // or the fields may be read after the sequence below
-	// Overwritten while we read it: skip it, the totals have it.
+	std::atomic_thread_fence(std::memory_order_acquire); // otherwise the fields could be read after the sequence below
+	// If the event was overwritten during the read, skip it; the totals include it.
 	return __atomic_load_n(&arrived.sequence, __ATOMIC_ACQUIRE) == sequence && sequence == read + 1 ? true
 	                                                                                                : next(event);
 }

@@ -1,5 +1,5 @@
-// The scaling state of one CUDA context: the device table of predicted exponents and the ring by which rare events
-// reach the host. Any thread. Nothing here decides a bit of a result: predictions only save a recast.
+// Scaling state of one CUDA context: the device table of predicted exponents, and the ring that brings rare events to
+// the host. Any thread. It never affects the bits of a result: predictions only save a recast.
 #pragma once
 
 #include "kernels/cast.h"
@@ -10,34 +10,34 @@
 
 namespace autoamp::scale {
 
-// One scaler event as the host sees it (kinds: docs/reports.md).
+// One scaler event on the host (kinds: docs/reports.md).
 struct Event {
 	uint32_t site;
 	kernels::EventKind kind;
 	uint32_t operand;      // 0 A, 1 B
 	int32_t before, after; // exponents of the scale; before is INT32_MIN at `init`
 	float amax;
-	kernels::Loss loss; // of `underflow`
+	kernels::Loss loss; // set for `underflow`
 };
 
 class Slots
 {
 public:
-	// Zero predictions and states of sites on the device; the ring in host memory of ours, registered with the driver,
-	// so that reading it stays legal after the application destroyed the context. They are cleared on `stream`: the
-	// legacy stream would be forbidden while another thread captures. Kernels of other streams may meet them uncleared,
-	// which costs them a recast, or the verdict on a first call.
-	// If the driver refuses to map the ring, there are no events, and one message.
+	// Allocates zeroed predictions and site states on the device, and the ring in autoamp's host memory, which it
+	// registers with the driver. Reading the ring thus stays legal after the application destroyed the context. The
+	// tables are cleared on `stream`, because the legacy stream is forbidden while another thread captures. Kernels of
+	// other streams may see them before, which costs a recast, or the loss check of a first call.
+	// If the driver does not map the ring, there are no events, and one warning is logged.
 	cuda::Failure open(const cuda::Driver &driver, cuda::Stream stream);
-	void close(const cuda::Driver &driver); // before any kernel used it
+	void close(const cuda::Driver &driver); // only before any kernel used it
 
 	kernels::Prediction *predictions() const { return reinterpret_cast<kernels::Prediction *>(predictions_); }
 	kernels::SiteState *sites() const { return reinterpret_cast<kernels::SiteState *>(predictions_ + predictionBytes); }
 	kernels::Ring *ringOnDevice() const { return reinterpret_cast<kernels::Ring *>(ringOnDevice_); }
 
-	// Hands every event that has arrived to `take(const Event &, count)`: how many of its kind are new. Each is counted
-	// once, from the totals, also those that the ring lost. Never waits: a thread that finds another one draining
-	// returns.
+	// Calls take(const Event &, count) for every event that has arrived; `count` is the number of new events of its
+	// kind. The totals count each event once, including those that the ring lost. Never waits: returns if another
+	// thread is draining.
 	template <typename Take>
 	void drain(Take take)
 	{
@@ -49,7 +49,7 @@ public:
 			take(event, untold(event.site, event.operand, static_cast<uint32_t>(event.kind)));
 		isDraining_.store(false, std::memory_order_release);
 	}
-	// At the end: what is counted of `site` and was lost by the ring, as `take(kind, operand, count)`.
+	// For exit: calls take(kind, operand, count) for the events of `site` that the ring lost.
 	template <typename Take>
 	void drainTotals(uint32_t site, Take take)
 	{
@@ -73,11 +73,11 @@ private:
 	}
 
 	static constexpr size_t predictionBytes = sizeof(kernels::Prediction) * kernels::predictionCount;
-	cuda::Address predictions_ = 0, ringOnDevice_ = 0; // the sites' states are behind the predictions
+	cuda::Address predictions_ = 0, ringOnDevice_ = 0; // the states of the sites follow the predictions
 	kernels::Ring *ring_ = nullptr;
 	std::atomic<uint64_t> read_{0};
 	std::atomic<bool> isDraining_{false};
-	uint32_t told_[kernels::siteCount][kernels::operands][kernels::kindCount] = {}; // whoever drains
+	uint32_t told_[kernels::siteCount][kernels::operands][kernels::kindCount] = {}; // for the draining thread
 };
 
 } // namespace autoamp::scale

@@ -8,7 +8,7 @@ bool deviceAt(const Process &process, int ordinal, policy::Device &device)
 {
 	const cuda::Driver *driver = cuda::driver();
 	if (!driver) {
-		constexpr int nobodysFault = 90; // of the GPU there is nothing to say: driver_too_old
+		constexpr int nobodysFault = 90; // sufficient for any type: the reason is driver_too_old, not the GPU
 		device = {&policy::gpuConstants(process.options.gpuModel, nullptr, 0), nobodysFault, false, false};
 		return true;
 	}

@@ -1,4 +1,4 @@
-// The facts of a device as the policy needs them. Any thread.
+// Device facts that the policy needs. Any thread.
 #pragma once
 
 #include "src/policy/decide.h"
@@ -6,8 +6,8 @@
 
 namespace autoamp::core {
 
-// False: the driver did not answer this time, so nothing may be decided for good. Without any driver there is a device
-// that can load no kernels.
+// Returns false if the driver query failed; the caller must not cache a decision then. Without any driver, sets a
+// device that cannot load kernels.
 bool deviceAt(const Process &process, int ordinal, policy::Device &device);
 
 } // namespace autoamp::core

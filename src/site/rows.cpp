@@ -65,7 +65,8 @@ trace::RowId rowAt(Process &process, Rows &rows, unsigned place, const policy::D
 	trace::RowId row = rows.rows[place].load(std::memory_order_relaxed);
 	if (__builtin_expect(!row, 0)) {
 		const trace::RowId mine = makeRow(process, rows, decision);
-		// Another thread was faster: its row, or the calls of one signature would stand in two.
+		// If another thread was faster, use its row: otherwise the calls of one signature would be split between two
+		// rows.
 		if (rows.rows[place].compare_exchange_strong(row, mine, std::memory_order_relaxed))
 			row = mine;
 	}

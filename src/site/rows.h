@@ -1,4 +1,4 @@
-// The rows of a signature in the trace: one for each outcome of its calls. Any thread.
+// Trace rows of a signature: one for each outcome of its calls. Any thread.
 #pragma once
 
 #include "src/site/site.h"
@@ -6,7 +6,7 @@
 
 namespace autoamp::core {
 
-// The trace's row for what became of a call: its decision, or `fallback` for `reason`.
+// The trace row for the outcome of a call: its decision, or `fallback` with `reason`.
 trace::RowId makeDecidedRow(Process &process, Rows &rows);
 inline trace::RowId rowOf(Process &process, Rows &rows)
 {
@@ -14,7 +14,7 @@ inline trace::RowId rowOf(Process &process, Rows &rows)
 	return __builtin_expect(row != 0, 1) ? row : makeDecidedRow(process, rows);
 }
 trace::RowId fallbackRowOf(Process &process, Rows &rows, policy::Reason reason);
-// The row of calls that ran by the decision's substitute, for lack of memory.
+// The row of calls that ran by the substitute of the decision, because of a memory shortage.
 trace::RowId substituteRowOf(Process &process, Rows &rows, policy::Reason shortage);
 
 } // namespace autoamp::core

@@ -19,10 +19,10 @@ namespace {
 constexpr unsigned bucketCount = 4096;
 std::atomic<Site *> buckets[bucketCount]; // read without the lock
 std::atomic<const Site *> places[kernels::siteCount];
-unsigned rangeRowCount = 0;                        // contexts of sites besides their first, under the lock
+unsigned rangeRowCount = 0;                        // contexts of sites in addition to their first; under the lock
 constexpr unsigned rangeRowLimit = 1u << 14;       // a quarter of the rows that a trace can have
-uint32_t siteCount = 1;                            // 0: the totals of all that have no place
-pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; // never held while anything of CUDA or the vendor is called
+uint32_t siteCount = 1;                            // place 0: totals of all sites without a place
+pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER; // never held during calls to CUDA or a vendor library
 
 Site *lookUp(const op::Op &op, uint32_t context, uint64_t hash)
 {
@@ -73,7 +73,7 @@ Site &findSite(const op::Op &op, uint32_t context, const policy::Device &device)
 		site->rows.site = site, site->rows.context = context;
 		site->plan.hash = hash;
 		if (decision.verdict == policy::Verdict::lowered &&
-		    decision.strategy == policy::Strategy::cast) { // who converts nothing has nothing to tell
+		    decision.strategy == policy::Strategy::cast) { // other sites convert nothing and have no scaler events
 			site->plan.site = siteCount < kernels::siteCount ? siteCount++ : kernels::siteCount;
 			if (site->plan.site < kernels::siteCount)
 				places[site->plan.site].store(site, std::memory_order_release);

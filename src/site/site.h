@@ -1,5 +1,5 @@
-// A signature that the program calls: its decision, how it is lowered, its rows in the trace. Made at its first call,
-// found again through each thread's memo, never freed. Any thread.
+// A signature called by the program, with its decision, lowering state and trace rows. Created at its first call,
+// cached in the memo of each thread, never freed. Any thread.
 #pragma once
 
 #include "src/op/op.h"
@@ -13,13 +13,13 @@ namespace autoamp::core {
 
 struct Site;
 
-// The rows of a site for the calls of one context. A site has several where the contexts differ in nothing but an NVTX
-// range that no rule names.
+// Trace rows of a site for the calls of one context. A site has several if its contexts differ only in an NVTX range
+// that no rule names.
 struct Rows {
 	Site *site = nullptr;
 	uint32_t context = 0; // core::contextOf()
-	// Fallbacks by reason, the decision's own row ([count]), then those of the substitute, by shortage. 0: not made
-	// yet.
+	// Fallback rows by reason, then the row of the decision ([count]), then the rows of the substitute by shortage. 0:
+	// not created.
 	std::atomic<trace::RowId> rows[static_cast<unsigned>(policy::Reason::count) + 1 + policy::shortageCount] = {};
 	std::atomic<Rows *> next{nullptr};
 };
@@ -30,23 +30,23 @@ struct Site {
 	uint64_t hash;
 	policy::Decision decision;
 	reroute::Plan plan;
-	Site *next = nullptr; // in its bucket
+	Site *next = nullptr; // next site in the bucket
 	Rows rows;            // for the context of its first call
 };
 
-// The site of `op` in that context, deciding it if it is new.
+// Returns the site of `op` in `context`. Creates it, with its decision, if it is new.
 Site &findSite(const op::Op &op, uint32_t context, const policy::Device &device);
 
-// Those of the calls in `context`; past a limit, those of `(more ranges)`.
+// The rows of the calls in `context`; beyond a limit, the rows for the range `(more ranges)`.
 Rows &rowsOf(Site &site, uint32_t context);
 
-// AUTOAMP_LOG=debug: once for each signature, and once for each reason that its calls fell back for.
+// Logs with AUTOAMP_LOG=debug. Called once for each signature, and once for each reason for its fallbacks.
 void logDecision(const Site &site, policy::Verdict verdict, policy::Reason reason);
 
-// The site with this place in the event ring; null if none has it.
+// The site with this place in the event ring; null: no site has it.
 const Site *siteAt(uint32_t place);
 
-// Around fork: the table is consistent in the child.
+// Called around fork, so that the table is consistent in the child.
 void lockSites();
 void unlockSites();
 

@@ -15,7 +15,7 @@ namespace {
 
 constexpr uint32_t callerLimit = 1024;
 
-// Append-only, written by one compare-and-swap a place: no lock, a call may arrive inside dlopen.
+// Append-only; each place is written by one compare-and-swap. No lock: a call may arrive inside dlopen.
 std::atomic<const char *> names[callerLimit];
 
 uint32_t idOf(std::string_view name)
@@ -33,7 +33,7 @@ uint32_t idOf(std::string_view name)
 		if (known == name)
 			return id;
 	}
-	return 0; // more objects than anybody has
+	return 0; // the table is full
 }
 
 std::string_view baseName(std::string_view path)
@@ -56,7 +56,7 @@ CallerAnswer findCaller(const void *address)
 {
 	dl_find_object object;
 	if (_dl_find_object(const_cast<void *>(address), &object) != 0 || !object.dlfo_link_map)
-		return {0, CallerKind::application}; // code made at run time
+		return {0, CallerKind::application}; // code generated at run time
 	char path[4096];
 	std::string_view file = baseName(object.dlfo_link_map->l_name);
 	if (file.empty()) { // the program itself

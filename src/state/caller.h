@@ -1,4 +1,4 @@
-// Who called: the object file behind a return address. Any thread.
+// The caller: the object file that contains a return address. Any thread.
 #pragma once
 
 #include <cstdint>

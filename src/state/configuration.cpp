@@ -12,7 +12,7 @@ namespace autoamp::core {
 
 namespace {
 
-// As %e of a trace's name.
+// The program name, identical to %e in a trace file name.
 std::string programName()
 {
 	policy::ConfigFile arguments;
@@ -27,7 +27,7 @@ std::string programName()
 
 std::span<const char *const> entryNames()
 {
-	// No guard to wait for: a child that is born meanwhile would wait for ever.
+	// Constant-initialized: a child forked during a guarded initialization would wait for its end without limit.
 	static constexpr auto names = [] {
 		std::array<const char *, entry::entryCount> made = {};
 		for (unsigned i = 0; i < entry::entryCount; i++)

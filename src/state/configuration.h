@@ -1,4 +1,4 @@
-// The configuration of this process as the environment and the files have it. Any thread.
+// The configuration of this process, from the environment and the configuration files. Any thread.
 #pragma once
 
 #include "src/policy/options.h"

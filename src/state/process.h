@@ -1,4 +1,4 @@
-// Data with the lifetime of the process: the configuration and the trace. Made at the first intercepted call
+// Data with the lifetime of the process: the configuration and the trace. Created at the first intercepted call
 // (life/start.h), never destroyed. Any thread.
 #pragma once
 
@@ -17,14 +17,15 @@ struct Process {
 	reroute::Settings settings;
 	trace::Recorder recorder;
 	bool isTracing = false;
-	std::atomic<bool> isForked{false}; // a child that has yet to open its own trace
-	std::atomic<unsigned> met{0};      // bits of the vendor's libraries that the trace knows the version of
+	std::atomic<bool> isForked{false}; // this is a forked child that has not opened its own trace
+	std::atomic<unsigned> met{0};      // by op::Library: the bit is set at the first call of the library
 };
 
-// Null: there is no process yet, or autoamp is off in it.
+// Null: autoamp is not started, or is off.
 extern std::atomic<Process *> theProcess;
 
-// Nothing to change and nothing to record (off, or O0 without a trace): calls run without a look at them.
+// True if there is nothing to change or record (off, or O0 without a trace): wrappers then call the original function
+// directly.
 extern std::atomic<bool> isIdle;
 
 } // namespace autoamp::core

@@ -1,4 +1,4 @@
-// The stage of the start: one thread starts autoamp in this process, the others wait. Any thread.
+// Stage of the start: one thread starts autoamp in this process, the others wait. Any thread.
 #pragma once
 
 #include <atomic>
@@ -12,8 +12,8 @@ extern std::atomic<Stage> stage;
 void awaitStart();
 void endStart(Stage started);
 
-// A region is enabled: where a file disables everything, calls begin to count.
+// Called when a region is enabled: if a configuration file disables autoamp, the next call starts it.
 void wakeProcess();
-extern std::atomic<bool> isWoken; // there was an enabled region
+extern std::atomic<bool> isWoken; // a region has been enabled in this process
 
 } // namespace autoamp::core

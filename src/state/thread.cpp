@@ -13,13 +13,13 @@ namespace {
 
 pthread_key_t key;
 bool hasKey = false;
-std::atomic<Process *> owner{nullptr}; // every thread sets the same
+std::atomic<Process *> owner{nullptr}; // every thread stores the same value
 
 void giveBack(void *state)
 {
 	const base::CallerState callerState;
 	auto *thread = static_cast<Thread *>(state);
-	autoamp_front_thread.core = nullptr; // a later destructor of the application may call again: then anew
+	autoamp_front_thread.core = nullptr; // a later destructor of the application may make calls, which create new state
 	if (thread->lane)
 		owner.load()->recorder.detach(thread->lane);
 	delete thread;

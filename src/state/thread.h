@@ -1,5 +1,5 @@
-// What one application thread has of ours: its lane of the trace, its caches. Behind the front's thread block; given
-// back when the thread ends.
+// Per-thread state of an application thread: its trace lane and caches. The thread block of the front points to it.
+// Freed when the thread ends.
 #pragma once
 
 #include "inject/front.h"
@@ -16,14 +16,13 @@ namespace autoamp::core {
 
 struct Rows; // site/rows.h
 
-// What a call's site depends on, as the door can gather it without looking at anything twice: arguments that are no
-// addresses, the handle's modes, the device, the caller, the context. Equal keys have equal Ops, so a hit skips the
-// description. The last word is never 0.
+// Everything that the site of a call depends on: arguments except addresses, modes of the handle, the device, the
+// caller and the context. Equal keys have equal Ops, so a hit skips the description. The last word is never 0.
 struct Key {
 	static constexpr unsigned size = 17;
 	uint64_t words[size] = {};
 
-	// 8 bits, from the words that usually differ; all words are compared.
+	// 8 bits, from the words that usually differ. A lookup compares all words.
 	[[gnu::always_inline]] static uint64_t hash(const uint64_t (&words)[size])
 	{
 		const uint64_t sizes = words[1] + (words[2] << 21) + (words[3] << 43);
@@ -42,8 +41,8 @@ struct Thread {
 		Key key;
 		Rows *rows = nullptr;
 		trace::RowId row = 0;
-		bool isPassed = false;       // runs as it was asked, whatever else: no more to do than count it
-		trace::Cell *cell = nullptr; // there; null without a trace
+		bool isPassed = false;       // the call runs unchanged and is only counted
+		trace::Cell *cell = nullptr; // counter of `row`; null without a trace
 	};
 	// Key and counter of a call that is only counted.
 	struct Counted {
@@ -53,23 +52,23 @@ struct Thread {
 		trace::Cell *cell = nullptr;
 	};
 	trace::Lane *lane = nullptr;
-	const cuda::Driver *driver = nullptr; // null: there is none
-	const op::Cublas *cublas = nullptr;   // null: no call has asked for it, or it has no getters
-	op::Execution execution;              // the latest of cuDNN's graph API
-	uint64_t launcher = 0;                // whose its launches are: core/launches.h
-	bool isLauncherRecorded = false;      // it belongs to a call that is recorded
-	bool isInsideCapture = false;         // its call is counted as one inside the capture range
-	uint32_t nameClass = 0;               // 8 bits; 0: no rule asks for its name
+	const cuda::Driver *driver = nullptr; // null: no driver
+	const op::Cublas *cublas = nullptr;   // null: no cuBLAS call so far, or a cuBLAS without getters
+	op::Execution execution;              // the latest execution by the cuDNN graph API
+	uint64_t launcher = 0;                // owner of its kernel launches (life/launches.h)
+	bool isLauncherRecorded = false;      // the launcher belongs to a recorded call
+	bool isInsideCapture = false;         // the current call is counted as inside the capture range
+	uint32_t nameClass = 0;               // 8 bits; 0: no rule matches its name
 	Memo memos[256] = {};                 // by the key's hash, 8 bits
 	Caller callers[64] = {};              // by return address
 	Counted counted[256] = {};            // by placeOfCounted()
-	trace::Cell untraced = {};            // of calls that are only counted, without a trace
+	trace::Cell untraced = {};            // counter of only-counted calls if there is no trace
 };
 
-// Null only without memory: then the call goes through untraced.
+// Null if memory is short: the call then runs unchanged and is not recorded.
 Thread *makeThread(Process &process);
 
-inline Thread *knownThread() // null: it has not called yet
+inline Thread *knownThread() // null: no call of this thread so far
 {
 	return static_cast<Thread *>(autoamp_front_thread.core);
 }
@@ -80,7 +79,7 @@ inline Thread *thisThread(Process &process)
 	return __builtin_expect(thread != nullptr, 1) ? thread : makeThread(process);
 }
 
-// Cached by return address: a plugin that is unloaded and another one in its place keep the first one's name.
+// Cached by return address: a plug-in that is loaded in place of an unloaded one keeps the name of the first.
 inline const Thread::Caller &placeOf(const Thread &thread, const void *address)
 {
 	return thread.callers[reinterpret_cast<uintptr_t>(address) / 4 % (sizeof thread.callers / sizeof *thread.callers)];
@@ -99,8 +98,8 @@ inline Thread::Memo &memoOf(Thread &thread, const Key &key)
 	return thread.memos[Key::hash(key.words)];
 }
 
-// In a forked child: the forking thread's state stays, its lane with it. What it remembers goes: the next call must
-// open the child's trace.
+// In a forked child: keeps the state and the lane of the forking thread. Clears its memos, so that its next call takes
+// the slow path and opens the trace of the child.
 trace::Lane *keepThisThread();
 
 } // namespace autoamp::core

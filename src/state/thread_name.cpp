@@ -10,7 +10,7 @@ namespace {
 
 constexpr uint32_t classLimit = 256;
 
-// By class. Append-only, written by one compare-and-swap a place.
+// By class. Append-only; each place is written by one compare-and-swap.
 std::atomic<uint32_t> masks[classLimit]; // [0]: none
 
 } // namespace

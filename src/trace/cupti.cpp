@@ -78,7 +78,7 @@ const char *const copyNames[] = {"[memcpy]",      "[memcpy HtoD]", "[memcpy DtoH
                                  "[memcpy AtoH]", "[memcpy AtoA]", "[memcpy AtoD]", "[memcpy DtoA]",
                                  "[memcpy DtoD]", "[memcpy HtoH]", "[memcpy PtoP]"};
 
-// What of the time CUPTI says that it took itself; the last: whatever else.
+// Kinds of CUPTI's own overhead. The last is for all other kinds.
 struct Overhead {
 	uint32_t kind;
 	const char *name;
@@ -96,21 +96,22 @@ constexpr Overhead overheads[] = {
     {CUPTI_ACTIVITY_OVERHEAD_UNKNOWN, "other"},
 };
 
-// What CUPTI writes records to. The memory is malloc's: a client that takes the callbacks over is given ours, too, and
-// may free it as its own.
+// A buffer that CUPTI writes records to. Allocated with malloc: a client that replaces the callbacks also receives
+// autoamp's buffers, and may free them as its own.
 struct Buffer {
 	uint8_t *data;
 	Buffer *next;
 	size_t valid;
-	bool isOut; // with CUPTI
+	bool isOut; // CUPTI has it
 };
 
-// The launcher of every launch whose kernel or copy CUPTI has not returned yet, by CUPTI's correlation number. Numbers
-// increase, so pages of slots are allocated as launches come and freed when the last work of a page has arrived.
+// The launcher of every launch whose kernel or copy CUPTI has not returned so far, by CUPTI's correlation number.
+// Numbers increase, so pages of slots are allocated as launches come and freed when the last work of a page has
+// arrived.
 class Outstanding
 {
 public:
-	// False: the number is there already. A driver function that a runtime function calls has the same number.
+	// Returns false if the number exists: a driver function that a runtime function calls has the same number.
 	bool add(uint32_t correlation, Launcher launcher)
 	{
 		Page *page = find(correlation / slots);
@@ -164,9 +165,9 @@ private:
 	uint32_t lastNumber_ = 0;
 };
 
-// A reason to end. The kinds are the other client's as well, then: they are left alone.
+// A reason to stop. The activity kinds then belong to the other client as well and stay enabled.
 const char *const buffersTaken = "another client of CUPTI seems to have taken the buffers over: none comes back";
-// The same at the exit, where kernels that the program did not wait for look no different.
+// The same at exit, where kernels that the program did not wait for cannot be distinguished.
 const char *const nothingCame = "no record of the last kernels: they had not finished at the exit, or another client "
                                 "of CUPTI took the buffers over";
 
@@ -178,9 +179,9 @@ struct Collector {
 	Cupti library;
 	CUpti_SubscriberHandle subscriber = nullptr;
 
-	pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; // of the two that follow; never held while CUPTI is called
+	pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; // of buffers, nodes and launches; never held in a CUPTI call
 	Buffer *idle = nullptr, *full = nullptr, **fullEnd = &full;
-	std::unordered_map<uint64_t, Launcher> nodes; // of graphs, by CUPTI's number
+	std::unordered_map<uint64_t, Launcher> nodes; // launchers of graph nodes, by CUPTI's number
 	Outstanding outstanding;
 	Buffer buffers[mostBuffers] = {};
 	size_t buffersMade = 0, buffersOut = 0;
@@ -191,18 +192,18 @@ struct Collector {
 	std::atomic<const char *> failed{nullptr};
 	std::atomic<int> failure{0};
 	std::atomic<bool> isLeaving{false};
-	std::atomic<bool> isRecording{false}, isSwitching{false}; // kinds are enabled; a thread is at it
+	std::atomic<bool> isRecording{false}, isSwitching{false}; // kinds are enabled; a thread is switching them
 	sem_t wake;
 	pthread_t helper;
 	sigset_t signals;                       // blocked in the thread that started the collector
-	bool hasHelper = false, isTold = false; // that it failed
+	bool hasHelper = false, isTold = false; // isTold: the failure was reported
 
 	// Used by the helper, and by finish() after it ended.
 	std::vector<KernelEvent> settled;
 	KernelLosses losses;
 	uint64_t seen = 0, invalid = 0;
-	uint64_t dropped = 0;                                    // in all
-	uint64_t clockCupti = 0, clockTrace = 0, clockFirst = 0; // one moment on both clocks; the first one on CUPTI's
+	uint64_t dropped = 0;                                    // in total
+	uint64_t clockCupti = 0, clockTrace = 0, clockFirst = 0; // one moment on both clocks; the first moment on CUPTI's
 };
 Collector *collector = nullptr; // made once, never destroyed: CUPTI's worker may call at any time
 
@@ -211,7 +212,7 @@ struct Locked {
 	~Locked() { pthread_mutex_unlock(&collector->lock); }
 };
 
-// The first reason to end: whoever sees it says so, the helper switches off. failure: CUPTI's of the function `why`, or
+// Stores the first reason to stop; the helper switches tracing off. failure: the CUPTI error of the function `why`, or
 // CUPTI_SUCCESS.
 void end(const char *why, CUptiResult failure)
 {
@@ -257,10 +258,10 @@ void CUPTIAPI requestBuffer(uint8_t **data, size_t *size, size_t *maxRecords)
 	collector->isLaunchedSinceRequest.store(false, std::memory_order_relaxed);
 	*data = buffer ? buffer->data : nullptr;
 	*size = buffer ? bufferSize : 0;
-	*maxRecords = 0; // as many as there is room for
+	*maxRecords = 0; // as many as fit
 }
 
-// It may be one of a client's whose callbacks ours have replaced: not ours to write to, nor to free.
+// The buffer may belong to a client whose callbacks autoamp has replaced. Such a buffer must not be written or freed.
 void CUPTIAPI completeBuffer(CUcontext, uint32_t, uint8_t *data, size_t, size_t valid)
 {
 	const base::CallerState callerState;
@@ -296,7 +297,7 @@ bool areBuffersTaken()
 }
 
 [[gnu::tls_model("global-dynamic")]] thread_local bool isNodeMade =
-    false; // since this thread's latest launch function began
+    false; // since the thread's latest launch function began
 
 // Inside the call that adds a node to a graph, or copies a graph. No CUDA function may be called here.
 void onNode(const CUpti_GraphData &graph, bool isClone)
@@ -332,8 +333,8 @@ Work workOf(CUpti_CallbackDomain domain, CUpti_CallbackId id)
 	return number < firstGraph ? Work::kernel : number < firstGraph + 2 ? Work::graph : Work::copy;
 }
 
-// A function that launches work begins or ends. The work has the same correlation number; into a stream that is
-// being captured it launches nothing.
+// Called when a function that launches work begins or ends. The work has the same correlation number. For a stream that
+// is being captured, the function launches nothing.
 void onLaunch(CUpti_CallbackDomain domain, CUpti_CallbackId id, const CUpti_CallbackData &call)
 {
 	if (call.callbackSite == CUPTI_API_ENTER) {
@@ -382,7 +383,8 @@ void CUPTIAPI onEvent(void *, CUpti_CallbackDomain domain, CUpti_CallbackId id, 
 
 // ---- records
 
-// True: the launcher is known. A kernel of a graph belongs to the launcher of its node, not to that of the graph.
+// Returns whether the launcher is known. A kernel of a graph belongs to the launcher of its node, not to that of the
+// graph.
 bool findLauncher(uint32_t correlation, uint64_t node, Launcher &launcher)
 {
 	const Locked locked;
@@ -465,7 +467,8 @@ void read(const CUpti_Activity *activity)
 	}
 }
 
-// Device memory for timestamps that runs out for good shows as times of 0: the rest is not worth what it costs.
+// If CUPTI permanently runs out of device memory for timestamps, its times are 0. The other records are then not worth
+// their cost.
 void watchTimes()
 {
 	if (collector->seen < 4096)
@@ -533,7 +536,7 @@ CUptiResult watchLaunches(bool isWatched)
 	const auto set = [&](CUpti_CallbackDomain domain, CUpti_CallbackId launch) {
 		const CUptiResult result =
 		    collector->library.cuptiEnableCallback(isWatched, collector->subscriber, domain, launch);
-		if (first == CUPTI_SUCCESS && result != CUPTI_ERROR_INVALID_PARAMETER) // a number that it does not know
+		if (first == CUPTI_SUCCESS && result != CUPTI_ERROR_INVALID_PARAMETER) // this libcupti does not know the number
 			first = result;
 	};
 	for (const CUpti_CallbackId launch : runtimeLaunches)
@@ -543,7 +546,7 @@ CUptiResult watchLaunches(bool isWatched)
 	return first;
 }
 
-// Kernels first: one whose launch was not seen would be unattributed.
+// Disables kernels first: a kernel whose launch was not seen would be unattributed.
 CUptiResult disable()
 {
 	CUptiResult first = CUPTI_SUCCESS;
@@ -554,7 +557,7 @@ CUptiResult disable()
 	return first == CUPTI_SUCCESS ? result : first;
 }
 
-// Undoes what start() did; an error of this is nobody's news any more.
+// Reverts start(). Errors are not reported.
 void switchOff()
 {
 	isOn.store(false, std::memory_order_relaxed);
@@ -570,7 +573,7 @@ void tellOff(Recorder &recorder, const char *why)
 	recorder.note(noteOfKernels, why);
 }
 
-// Once, whoever sees it first.
+// Switches tracing off if there was a failure. Only the first such call has an effect.
 void endIfFailed()
 {
 	if (!collector->failed.load() || std::exchange(collector->isTold, true))
@@ -584,7 +587,7 @@ void endIfFailed()
 	tellOff(*collector->recorder, text);
 }
 
-// Only this thread is alive in the process. The entry of a main thread that has left by pthread_exit remains.
+// Returns whether only this thread is alive. A main thread that called pthread_exit still has an entry.
 bool isAlone()
 {
 	DIR *const tasks = opendir("/proc/self/task");
@@ -600,7 +603,7 @@ bool isAlone()
 		const ssize_t size = file < 0 ? 0 : ::read(file, text, sizeof text - 1);
 		if (file >= 0)
 			close(file);
-		const char *const state = size > 0 ? strrchr(text, ')') : nullptr; // the name before it may hold anything
+		const char *const state = size > 0 ? strrchr(text, ')') : nullptr; // the name may contain any character
 		isAlone = file < 0 || (state && strlen(state) > 2 && strchr("ZX", state[2]));
 	}
 	closedir(tasks);
@@ -618,7 +621,7 @@ bool areBuffersLost()
 	if (!areBuffersTaken() || ++collector->silence < roundsOfSilence)
 		return false;
 	CALL(cuptiActivityFlushAll, CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
-	return collector->silence != 0; // 0: one was returned
+	return collector->silence != 0; // 0: a buffer was returned
 }
 
 void *help(void *)
@@ -641,8 +644,8 @@ void *help(void *)
 				end(buffersTaken, CUPTI_SUCCESS);
 		}
 		consume();
-		// The process lives until its last thread has ended: this one must not be it. libc calls the exit handlers
-		// here.
+		// The process lives until its last thread ends, so the helper must not outlive all others. libc calls the exit
+		// handlers when it returns.
 		if (isTime && isAlone()) {
 			pthread_sigmask(SIG_SETMASK, &collector->signals, nullptr);
 			return nullptr;
@@ -698,7 +701,7 @@ bool prepare()
 	return CALL(cuptiActivityRegisterCallbacks, requestBuffer, completeBuffer);
 }
 
-// Signals of the application are none of its business.
+// The helper blocks all signals, so that it handles no signals of the application.
 bool startHelper()
 {
 	sigset_t all;
@@ -770,7 +773,7 @@ void start(Recorder &recorder, const char *path, Launcher (*current)(bool isNode
 	}
 }
 
-// Whoever finds another thread at it leaves it to that one, which looks again: no lock is held while CUPTI is called.
+// Holds no lock while CUPTI is called. If another thread is switching, that thread checks again.
 void renew()
 {
 	while (isOn.load(std::memory_order_acquire) && collector->isWanted() != collector->isRecording.load()) {
@@ -780,7 +783,7 @@ void renew()
 		if (isWanted != collector->isRecording.load()) {
 			if (isWanted)
 				enable();
-			collector->isRecording.store(isWanted); // a launch is expected only while its kernel is recorded for sure
+			collector->isRecording.store(isWanted); // a launch is counted only while its kernel is certainly recorded
 			if (!isWanted)
 				isFine(disable(), "cuptiActivityDisable");
 		}

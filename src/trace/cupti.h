@@ -1,5 +1,5 @@
-// What the device does, as CUPTI tells it: which call launched each kernel, and when it ran. One a process, opt-in.
-// start, finish and forget: the process's first call, its exit, a forked child. The rest: any thread.
+// Kernel tracing by CUPTI: the call that launched each kernel, and the kernel's times. One per process, opt-in. start()
+// runs at the first call of the process, finish() at its exit, forget() in a forked child. Other functions: any thread.
 #pragma once
 
 #include "src/trace/recorder.h"
@@ -9,11 +9,12 @@
 
 namespace autoamp::trace::cupti {
 
-// Whose work a thread is launching: the calls of a row, one of its calls, and whether the kernels are ours. 0:
-// nobody's.
+// The owner of the work that a thread launches: a row, one of its calls, and whether the kernels are autoamp's. 0: no
+// intercepted call.
 using Launcher = uint64_t;
 constexpr Launcher launcherOurs = uint64_t{1} << 63;
-// call: Kernel::call; a lane beyond the 2047th, or a call beyond the first 2^32 of one, is not told apart.
+// call: Kernel::call. Calls of lanes beyond the 2047th, and calls beyond the first 2^32 of a lane, are not
+// distinguished.
 constexpr Launcher launcherOf(RowId row, uint64_t call)
 {
 	return uint64_t{row} << 43 | (call >> 43 ? 0 : call);
@@ -21,15 +22,16 @@ constexpr Launcher launcherOf(RowId row, uint64_t call)
 
 extern std::atomic<bool> isOn;
 
-// Begins to watch. It does not where CUPTI is absent, or somebody else's: one line in the log and a note say why. The
-// first error does the same later. path: AUTOAMP_CUPTI_PATH; current: the calling thread's launcher, of work that it
-// launches or of a graph node that it makes; isWanted: whether kernels launched now are recorded.
+// Starts kernel tracing. If CUPTI is absent or used by another tool, tracing stays off; a log line and a note give the
+// reason. The first later error switches tracing off in the same way. path: AUTOAMP_CUPTI_PATH. current: returns the
+// calling thread's launcher, for work that it launches or for a graph node that it creates. isWanted: returns whether
+// kernels launched now are recorded.
 void start(Recorder &recorder, const char *path, Launcher (*current)(bool isNode), bool (*isWanted)());
-// That may have changed. Any thread; only where it has, CUPTI is called.
+// Called when the result of isWanted may have changed. Any thread. Calls CUPTI only if it has changed.
 void renew();
-// What is still with CUPTI is waited for. Nothing is recorded afterwards.
+// Waits for the records that CUPTI still has. Nothing is recorded afterwards.
 void finish();
-// Nothing of CUPTI may be called in a forked child.
+// For a forked child, where no CUPTI function may be called.
 void forget();
 
 } // namespace autoamp::trace::cupti

@@ -33,7 +33,7 @@ SAME_MEMORY(CUpti_ActivityMemset4);
 SAME(MemoryRecord, copyKind, CUpti_ActivityMemcpy6, copyKind);
 SAME(OverheadRecord, start, CUpti_ActivityOverhead3, start);
 
-// Wheels and toolkits lay libcupti beside libcudart, or into a package of its own beside that of libcudart.
+// Wheels and toolkits install libcupti next to libcudart, or in a package next to that of libcudart.
 void *openBesideRuntime(const char *name)
 {
 	struct Search {
@@ -59,7 +59,7 @@ void *openBesideRuntime(const char *name)
 	return search.library;
 }
 
-// A second copy would meet the first one's subscriber: one that is loaded already comes first.
+// Prefers a loaded copy: a second copy would conflict with the subscriber of the first one.
 void *openCupti(const char *path)
 {
 	if (path && *path)

@@ -1,5 +1,5 @@
-// The functions of CUPTI that the collector calls, from whatever libcupti there is, and what is read of its records.
-// Only for src/trace/cupti*. Any thread; found once.
+// The CUPTI functions that the collector calls, from the available libcupti, and the fields of its records. Only for
+// src/trace/cupti*. Any thread; loaded once.
 #pragma once
 
 #include <cupti.h>
@@ -28,14 +28,15 @@ struct Cupti {
 	AUTOAMP_CUPTI_FUNCTIONS(X)
 #undef X
 	decltype(&::cuptiSubscribe_v2) cuptiSubscribe_v2; // null: before CUDA 13
-	bool isEmulated;                                  // its times are nobody's
+	bool isEmulated;                                  // its times have no meaning
 };
 
-// False: there is none, or it lacks something; `why` says it. path: AUTOAMP_CUPTI_PATH, or empty.
+// Returns false if there is no libcupti or it lacks a function; `why` is the reason. path: AUTOAMP_CUPTI_PATH, or
+// empty.
 bool loadCupti(const char *path, Cupti &cupti, char (&why)[160]);
 
 // CUPTI fills the newest version of each record that it knows. These are the beginnings that all versions since CUDA
-// 11.0 have in common; cupti_library.cpp holds them against the header.
+// 11.0 have in common; cupti_library.cpp checks them against the header.
 struct [[gnu::packed]] KernelRecord {
 	uint32_t kind;
 	char unused1[12];
@@ -50,9 +51,9 @@ struct [[gnu::packed]] KernelRecord {
 	uint64_t graphNodeId;
 };
 
-struct [[gnu::packed]] MemoryRecord { // of a copy, and of a fill
+struct [[gnu::packed]] MemoryRecord { // for copies and fills
 	uint32_t kind;
-	uint8_t copyKind; // of a fill: its value
+	uint8_t copyKind; // for a fill: its value
 	char unused1[11];
 	uint64_t start, end;
 	uint32_t deviceId, contextId, streamId, correlationId;

@@ -21,14 +21,14 @@
 namespace autoamp::trace {
 namespace {
 
-constexpr uint64_t kRegion = 64u << 10;   // records are given space in such steps, on a small disk in kRecordChunk
-constexpr uint64_t kSmallDisk = 1u << 20; // less free space than this
-constexpr int kLowestDescriptor = 200;    // programs count on getting the small ones
+constexpr uint64_t kRegion = 64u << 10;   // step of allocation for records; kRecordChunk on a small disk
+constexpr uint64_t kSmallDisk = 1u << 20; // a small disk has less free space
+constexpr int kLowestDescriptor = 200;    // programs rely on getting the small ones
 constexpr uint64_t kFlushEveryNs = 1'000'000'000;
 constexpr long kXfsMagic = 0x58465342;
 
-// Where a mapped page that was allocated can always be written. On others (btrfs copies on write, network file systems
-// have no space until later) a full disk would be a SIGBUS in the application.
+// Returns whether an allocated page can always be written through a mapping. On other file systems (btrfs copies on
+// write, network file systems allocate later) a full disk would cause a SIGBUS in the application.
 bool canMap(int file)
 {
 	struct statfs status;
@@ -64,8 +64,7 @@ int allocate(int file, uint64_t offset, uint64_t size)
 
 } // namespace
 
-// --- a file by its descriptor, or else by its name
-// --------------------------------------------------------------------
+// --- a file by its descriptor, or else by its name ------------------------------------------------------------------
 
 void File::Handle::adopt(int file)
 {
@@ -130,7 +129,7 @@ bool File::create(const char *pattern, const NameParts &parts, uint64_t maxSize)
 	}
 	file_.adopt(file);
 	lockForWriting(file_.descriptor);
-	if (file_.path[0] != '/' && getcwd(tail_.path, sizeof tail_.path)) { // the program may change its folder
+	if (file_.path[0] != '/' && getcwd(tail_.path, sizeof tail_.path)) { // the program may change its working directory
 		const size_t folder = strlen(tail_.path), name = strlen(file_.path);
 		if (folder + name + 2 <= sizeof file_.path) {
 			memmove(file_.path + folder + 1, file_.path, name + 1);
@@ -170,7 +169,7 @@ void File::close(bool isInUse)
 		if (region.isSingles && chunk->committed.load() > sizeof(Chunk) && !error)
 			error = writeSingles(*chunk);
 	}
-	// The unused end of the newest chunk of records goes.
+	// The unused end of the newest chunk of records is cut off.
 	uint64_t size = end_;
 	if (region_.offset + region_.size == end_ && records_.size()) {
 		const Piece &newest = records_[records_.size() - 1];
@@ -186,7 +185,7 @@ void File::close(bool isInUse)
 		          tail_.descriptor >= 0 ? "; the rest is in " : "; it is incomplete", tail_.path);
 	else if (!isInUse && tail_.descriptor >= 0) {
 		removeTail();
-		writeHeader(); // it needs no tail any more
+		writeHeader(); // the trace needs no tail any more
 	}
 	state_ = State::closed;
 }
@@ -204,7 +203,7 @@ void File::forget()
 	state_ = State::none;
 }
 
-// One line in the log for the first reason.
+// Stores the first reason in the header. Logs every error.
 void File::stop(Stopped why, int error)
 {
 	if (header_ && header_->stopped.load() == static_cast<uint64_t>(Stopped::no))
@@ -226,7 +225,7 @@ bool File::openTail()
 {
 	if (!tailName(file_.path, tail_.path, sizeof tail_.path))
 		return false;
-	// An earlier trace of this name may have left one. Its writer may still live: its pages stay valid.
+	// An earlier trace of this name may have left a tail. If its writer still lives, its pages stay valid.
 	unlink(tail_.path);
 	if (!canMap(file_.descriptor))
 		return false;
@@ -247,7 +246,7 @@ void File::removeTail()
 	isKillSafe_ = false;
 }
 
-// The blocks are allocated before they are mapped: storing to them cannot fail then.
+// The blocks are allocated before they are mapped, so stores to them cannot fail.
 char *File::mapTail(uint64_t size)
 {
 	errno = tail_.descriptor < 0 ? EBADF : tail_.ensure(false);
@@ -335,12 +334,12 @@ char *File::takeSingles()
 		stop(error);
 		return nullptr;
 	}
-	madvise(memory, kEventChunk, MADV_POPULATE_WRITE); // at once: a fault a page is a tenth of a recorded call's cost
+	madvise(memory, kEventChunk, MADV_POPULATE_WRITE); // now: later faults are a tenth of a recorded call's cost
 	++singles_;
 	return static_cast<char *>(memory);
 }
 
-// --- what is written ------------------------------------------------------------------------------------------------
+// --- writing --------------------------------------------------------------------------------------------------------
 
 int File::write(const void *data, uint64_t size, uint64_t offset)
 {
@@ -370,7 +369,8 @@ int File::writeHeader()
 	return write(copy, sizeof copy, 0);
 }
 
-// As many pages as are used. Its thread may go on recording meanwhile, so the head says what is written here.
+// Writes the used pages. The chunk's thread may record more events meanwhile, so the written head only covers what is
+// written here.
 int File::writeSingles(const Chunk &chunk)
 {
 	const uint64_t bytes = chunk.committed.load(std::memory_order_acquire);
@@ -412,7 +412,7 @@ void File::flush(bool everything)
 	for (size_t at = everything || !records_.size() ? 0 : records_.size() - 1; at < records_.size(); ++at) {
 		const auto *chunk = reinterpret_cast<Chunk *>(records_[at].memory);
 		if (write(chunk, chunk->committed.load(), records_[at].offset))
-			return; // again at the next flush, and at exit
+			return; // retried at the next flush and at exit
 	}
 	writeHeader();
 }

@@ -1,7 +1,7 @@
-// The trace file, and the memory whose content goes there. The program's calls store only to that memory: a page of the
-// trace file is never mapped, so the file can be truncated or removed at any time. The memory belongs to a second
-// file, the tail, where the file system allows it. The tail survives a SIGKILL and is removed at a clean end.
-// Under its owner's lock.
+// The trace file, and the memory for its content. Calls of the program store only to that memory: a page of the trace
+// file is never mapped, so the file can be truncated or removed at any time. If the file system allows it, the memory
+// belongs to a second file, the tail, which survives a SIGKILL and is removed at a clean exit. All functions need the
+// owner's lock, unless noted.
 #pragma once
 
 #include "src/base/pages.h"
@@ -18,7 +18,7 @@ class File
 public:
 	enum class State : uint8_t { none, open, stopped, closed };
 
-	// False: one line in the log.
+	// Returns false, with one line in the log, if no file can be created.
 	bool create(const char *pattern, const NameParts &parts, uint64_t maxSize);
 	// Any thread. If it is not open, there is no memory for new records. Earlier memory stays valid until forget().
 	State state() const { return state_.load(std::memory_order_acquire); }
@@ -30,13 +30,13 @@ public:
 
 	// Zeroed memory for a chunk of records. Null: no memory or no space on the disk, and the state is stopped.
 	char *take(uint64_t size);
-	// Zeroed memory for a chunk of single events, kEventChunk bytes. Null: no space on the disk, or the cap; records go
-	// on.
+	// Zeroed memory for a chunk of single events, kEventChunk bytes. Returns null without space on the disk or beyond
+	// the size cap; records continue.
 	char *takeSingles();
-	// Appends a full chunk of single events to the file and empties its memory. False: there is no room for another
-	// one, and perhaps none for this one; the memory keeps it then.
+	// Appends a full chunk of single events to the file and empties its memory. Returns false if there is no space for
+	// another chunk. If there was no space for this one, the memory keeps it.
 	bool store(Chunk &chunk);
-	// Writes the header and the newest records; everything: all records.
+	// Writes the header and the newest records; with `everything`, all records.
 	void flush(bool everything);
 	int writeHeader(); // 0 or an error number
 
@@ -60,7 +60,7 @@ private:
 		char *memory;
 		uint64_t size;
 		bool isSingles;
-		uint64_t offset, used; // of records: in the file; used bytes
+		uint64_t offset, used; // for records: offset in the file, bytes used
 	};
 	struct Piece {
 		char *memory;
@@ -81,9 +81,9 @@ private:
 	uint64_t maxSize_ = 0;
 	uint64_t end_ = 0; // end of the last chunk with a place in the file
 	uint64_t tailEnd_ = 0;
-	uint64_t singles_ = 0; // memory for single events: how many chunks
+	uint64_t singles_ = 0; // number of chunks of memory for single events
 	uint64_t flushedNs_ = 0;
-	Region region_ = {};          // where take() takes from; in regions_ as well
+	Region region_ = {};          // region that take() uses; also in regions_
 	base::Array<Region> regions_; // all memory
 	base::Array<Piece> records_;
 	Header *header_ = nullptr;

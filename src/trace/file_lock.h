@@ -1,5 +1,5 @@
-// How a reader knows that a trace is still being written: its writer holds a lock for as long as it lives.
-// Any thread. Asking takes no lock itself, so readers do not mistake each other for writers.
+// The lock that marks a trace as being written: its writer holds it as long as it lives. Any thread. isBeingWritten()
+// takes no lock, so readers do not mistake each other for writers.
 #pragma once
 
 #include <fcntl.h>
@@ -14,7 +14,7 @@ inline struct flock wholeFile(short type)
 	return lock;
 }
 
-// Belongs to the open file, not to the process: a child's close() does not end it.
+// The lock belongs to the open file, not to the process: a close() in a child does not release it.
 inline void lockForWriting(int file)
 {
 	struct flock lock = wholeFile(F_WRLCK);

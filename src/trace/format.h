@@ -1,5 +1,5 @@
-// The trace file, version 1, as structs: writer and reader both include it. docs/trace-format.md says it in words.
-// Plain data. Every number is little-endian; every struct has a fixed size that a version never changes.
+// The trace file, version 1, as structs: writer and reader both include it. docs/trace-format.md describes it. Plain
+// data. Every number is little-endian; every struct has a fixed size that a version never changes.
 #pragma once
 
 #include <atomic>
@@ -15,8 +15,8 @@ constexpr uint32_t kPage = 4096;             // chunks begin at multiples of it
 constexpr uint32_t kChunkMagic = 0x6b434141; // "AACk"
 constexpr uint32_t kMaxChunk = 1u << 20;
 constexpr uint32_t kEventChunk = 64u << 10, kRecordChunk = 16u << 10;
-constexpr uint32_t kMaxString = 4096;   // longer ones are cut
-constexpr uint32_t kMaxRows = 1u << 16; // the writer's; an event has 20 bits for its row
+constexpr uint32_t kMaxString = 4096;   // longer strings are truncated
+constexpr uint32_t kMaxRows = 1u << 16; // limit of the writer; an event has 20 bits for its row
 constexpr uint32_t kRowLimit = 1u << 20;
 
 using Counter = std::atomic<uint64_t>;
@@ -28,17 +28,17 @@ struct ClockPair {
 
 enum class End : uint32_t { open, exited, exitedWith };
 
-// Why single events, or everything new, are no longer recorded.
+// The reason why single events, or all new records, are no longer recorded.
 enum class Stopped : uint64_t { no, diskFull, sizeCap, unwritable };
 
-// The `autoamp run` commands that a process descends from: of nested ones the innermost and the outermost. 0: none.
+// The `autoamp run` commands that a process descends from: the innermost and the outermost if they are nested. 0: none.
 struct RunIds {
 	uint64_t inner = 0, outer = 0;
 	// Whether a process with these ids was started by that command, or by a command that it started.
 	constexpr bool isPartOf(uint64_t run) const { return inner == run || outer == run; }
 };
 
-// How a process ended, as `autoamp run` knows it from the wait status.
+// The end of a process, from the wait status that `autoamp run` received.
 enum class Ended : uint32_t { unknown, exited, signalled, dumpedCore };
 
 // Facts that `autoamp run` adds to the header after the program ended.
@@ -53,7 +53,7 @@ struct Conclusion {
 struct Header {
 	char magic[8];
 	uint32_t version, byteOrder;
-	uint32_t headerSize;   // where the first chunk begins
+	uint32_t headerSize;   // offset of the first chunk
 	uint32_t flags;        // see below
 	int64_t startedNs;     // CLOCK_REALTIME at `first`
 	ClockPair first, last; // the rate of the ticks; `last` is renewed while the process lives
@@ -61,7 +61,7 @@ struct Header {
 	std::atomic<uint32_t> end; // End
 	int32_t status;
 	Counter fileSize;  // end of the last chunk that has a place in the file
-	Counter lostCalls; // calls in no total: the disk was full when their row first came
+	Counter lostCalls; // calls in no total: the disk was full at the first call of their row
 	Counter stopped;   // Stopped
 	RunIds run;
 	uint64_t job; // equal for all processes of one job: run.outer, or jobOf(); 0: an older writer
@@ -77,9 +77,10 @@ static_assert(sizeof(Header) == 160);
 constexpr uint32_t headerEmulated = 1, headerSingles = 2, headerWritten = 4, headerTail = 8, headerIsTail = 16,
                    headerForked = 32; // forked from a process that had a trace
 
-// Note kinds that are not failures: a cuDNN plan built for the first call of a signature; the reason why kernels are
-// not recorded; the reason why a capture range cannot begin; the mangled name of a kernel that the emulated device
-// could not run (its count: launches); the reason why scaler events are not recorded. All other kinds are failures.
+// Kinds of notes that are not failures; all other kinds are. noteOfPlan: a cuDNN plan built for the first call of a
+// signature. noteOfKernels, noteOfScaler: the reason why kernels or scaler events are not recorded. noteOfRange: the
+// reason why a capture range cannot begin. noteOfRefused: the mangled name of a kernel that the emulated device could
+// not run; its count is the number of launches.
 constexpr const char *noteOfPlan = "plan_built", *noteOfKernels = "kernels_off", *noteOfRange = "range_unseen",
                      *noteOfRefused = "not_emulated", *noteOfScaler = "scaler_off";
 
@@ -88,13 +89,13 @@ enum class ChunkKind : uint32_t { records = 1, events = 2, kernels = 3 };
 struct Chunk {
 	uint32_t magic;
 	ChunkKind kind;
-	uint32_t size;     // of the whole chunk, a multiple of kPage
-	uint32_t lane;     // events: whose
+	uint32_t size;     // size of the whole chunk, a multiple of kPage
+	uint32_t lane;     // lane of the events
 	Counter committed; // bytes from the chunk's beginning that are valid
 	Counter order;     // sequence() and number()
 	// Chunks are begun in this order. Their order in the file can differ.
 	uint32_t sequence() const { return static_cast<uint32_t>(order.load(std::memory_order_relaxed)); }
-	// From 1, per kind, and for events per lane: a gap is a chunk that is missing. 0: written by an older version.
+	// From 1, per kind, and for events per lane: a gap means a missing chunk. 0: written by an older version.
 	uint32_t number() const { return static_cast<uint32_t>(order.load(std::memory_order_relaxed) >> 32); }
 };
 static_assert(sizeof(Chunk) == 32);
@@ -119,18 +120,18 @@ constexpr uint64_t packEvent(uint32_t row, unsigned flags, uint64_t duration)
 struct Kernel {
 	uint64_t startNs, endNs;
 	uint64_t call;      // lane << 32 | 1 + the index of its event in that lane; 0: none
-	uint32_t name, row; // string; 0: of no intercepted call
-	uint32_t stream;    // CUPTI's number of it
+	uint32_t name, row; // name: string; row 0: not from an intercepted call
+	uint32_t stream;    // CUPTI's stream number
 	uint16_t device, flags;
 };
 static_assert(sizeof(Kernel) == 40);
 constexpr uint32_t kKernelsInChunk = (kEventChunk - sizeof(Chunk)) / sizeof(Kernel);
 
-// Kernel::flags, and the first two and the last in KernelTotalRecord::flags. ours: converts operands for a call.
-// outside: known to be of no intercepted call; without it row 0 means that nobody knows.
+// Kernel::flags; the first two and the last are also in KernelTotalRecord::flags. ours: converts operands for a call.
+// outside: known not to be from an intercepted call; without this flag, row 0 means unknown.
 constexpr uint16_t kernelOurs = 1, kernelMemory = 2, kernelGraph = 4, kernelOutside = 8, kernelEmulated = 16;
 
-// Records: in chunks of kind `records`. size: of the whole record, a multiple of 8. Unknown types are skipped.
+// Records: in chunks of kind `records`. size: bytes of the whole record, a multiple of 8. Unknown types are skipped.
 enum class RecordType : uint16_t {
 	padding,
 	string,
@@ -176,23 +177,24 @@ struct RowRecord : Record {
 };
 static_assert(sizeof(RowRecord) == 112);
 
-// The same, longer: of calls in a region or with a geometry; what reads neither reads the rest.
+// A longer RowRecord, for calls in a region or with a geometry. A reader that needs neither can ignore the added
+// fields.
 struct RegionRowRecord : RowRecord {
 	uint32_t region, shape; // strings
 };
 static_assert(sizeof(RegionRowRecord) == 120);
 
-// Longer again: for calls with a cause behind the reason.
+// A still longer one, for calls with a cause of the reason.
 struct CauseRowRecord : RegionRowRecord {
 	uint32_t cause, reserved2; // string
 };
 static_assert(sizeof(CauseRowRecord) == 128);
 
-// RowRecord::flags. counted: its cells have calls alone, and there are no single events of it.
+// RowRecord::flags. counted: its cells only have `calls`, and it has no single events.
 constexpr uint32_t rowEligible = 1, rowCounted = 2;
 constexpr uint16_t kNoDevice = 0xffff; // RowRecord::device: not known
 
-// One a thread at a time; a thread that begins when another has ended takes its lane over.
+// One per thread at a time. A new thread takes over the lane of a thread that has ended.
 struct alignas(64) LaneRecord : Record {
 	uint32_t lane, tid;
 	Counter mark;    // the row of the call in flight, 0: none
@@ -211,7 +213,7 @@ static_assert(sizeof(Cell) == 32);
 struct alignas(64) CellsRecord : Record {
 	uint32_t lane, count;
 	uint64_t reserved2[6];
-	Cell *cells() { return reinterpret_cast<Cell *>(this + 1); } // count of them
+	Cell *cells() { return reinterpret_cast<Cell *>(this + 1); } // `count` cells
 	const Cell *cells() const { return reinterpret_cast<const Cell *>(this + 1); }
 };
 static_assert(sizeof(CellsRecord) == 64);
@@ -223,9 +225,9 @@ struct ScalerRecord : Record {
 	uint32_t operand; // 'A', 'B'
 };
 
-// A ScalerRecord that is this long is of a loss check.
+// A ScalerRecord of this length belongs to a loss check.
 struct LossRecord : ScalerRecord {
-	float excess; // error that float16 adds to TF32's, over the product's norm
+	float excess; // error that float16 adds to that of TF32, relative to the norm of the product
 	uint32_t lostRows, lostColumns, reserved2;
 };
 
@@ -240,46 +242,46 @@ struct NoteRecord : Record {
 	Counter lastTicks, count;
 };
 
-// All kernels of one name on one device that one row's calls launched.
+// All kernels with one name on one device, launched by calls of one row.
 struct KernelTotalRecord : Record {
 	uint32_t row, name;
 	uint16_t device, flags;
 	uint32_t reserved2;
-	Counter count, ns;       // ns: of those whose times are valid
-	Counter firstNs, lastNs; // when the first and the latest of them began; 0: there is none
+	Counter count, ns;       // ns: for kernels with valid times
+	Counter firstNs, lastNs; // start of the first and the latest one; 0: none
 };
 static_assert(sizeof(KernelTotalRecord) == 56);
 
-// One a file, where kernels are recorded at all.
+// One per file if kernels are recorded.
 struct KernelLossRecord : Record {
 	Counter unattributed; // kernels whose launch was not seen
-	Counter invalid;      // whose times are impossible: in `count`, not in `ns`
-	Counter dropped;      // that CUPTI says it lost: nowhere else
-	Counter singles;      // in the totals, but not recorded one by one
+	Counter invalid;      // kernels with impossible times: in `count`, not in `ns`
+	Counter dropped;      // kernels that CUPTI reported as lost: not counted elsewhere
+	Counter singles;      // kernels in the totals that are not recorded individually
 };
 
-// The same moment on every clock, each second: kernels' times are CUPTI's, machines are aligned by realtimeNs.
+// One moment on every clock, recorded each second. Kernel times come from CUPTI's clock; realtimeNs aligns machines.
 struct ClockRecord : Record {
 	uint64_t ticks, monotonicNs, realtimeNs;
 	uint64_t cuptiNs; // 0: there is no CUPTI
 };
 static_assert(sizeof(ClockRecord) == 40);
 
-// What CUPTI took for itself, one record a kind.
+// CUPTI's own overhead, one record per kind.
 struct CuptiOverheadRecord : Record {
 	uint32_t kind, flags; // string; kernelEmulated
 	Counter count, ns;
 };
 static_assert(sizeof(CuptiOverheadRecord) == 32);
 
-// One a file, where not all calls were to be recorded; which, says its configuration.
+// One per file if the configuration limits the calls to record.
 struct CaptureRecord : Record {
-	Counter outside; // calls that were not to be: nowhere else
-	Counter begun;   // how often the range was
+	Counter outside; // calls that were not to be recorded: not counted elsewhere
+	Counter begun;   // number of times that the range began
 };
 
-// One a file with kernels: launches seen by the process, and those that CUPTI has returned. The first two count kernels
-// launched on their own, the others launches of graphs; a graph is received with the first of its kernels.
+// One per file with kernels: launches seen by the process, and those that CUPTI has returned. The first two count
+// kernels launched individually, the others launches of graphs. A graph counts as received with its first kernel.
 struct LaunchRecord : Record {
 	Counter launched, received;
 	Counter graphs, graphsReceived;

@@ -9,9 +9,9 @@ struct Pattern {
 	const char *dtype;
 };
 
-// The first that a name contains. From the names in libcublasLt.so.13 and libcudnn*.so.9: xmma writes
-// <A B>_<multiply accumulate>_<out>, CUTLASS the instruction (s1688: sums in fp32, 16x8x8) and, where the data is
-// converted on the way in, the type before "gemm". nvjet_* say nothing that is documented.
+// The first pattern that a name contains decides. Derived from the names in libcublasLt.so.13 and libcudnn*.so.9. xmma
+// names contain <A B>_<multiply accumulate>_<out>. CUTLASS names contain the instruction (s1688: sums in fp32, 16x8x8)
+// and, if the data is converted when loaded, the type before "gemm". The format of nvjet_* names is not documented.
 constexpr Pattern patterns[] = {
     {"f32f32_f32f32_f32", TensorCores::no, "float32"},
     {"_simt_sgemm", TensorCores::no, "float32"},
@@ -32,12 +32,12 @@ constexpr Pattern patterns[] = {
 };
 
 struct ScalerPattern {
-	std::string_view part, other; // both
+	std::string_view part, other; // a name must contain both
 	const char *framework, *step;
 };
 
-// torch: ATen/native/cuda/AmpKernels.cu, on a list of tensors and on one. Paddle: phi/kernels/gpu/amp_kernel.cu. Apex:
-// csrc/multi_tensor_scale_kernel.cu, whose functor Paddle has a namesake of that is no scaler's.
+// torch: ATen/native/cuda/AmpKernels.cu, for a list of tensors and for one. Paddle: phi/kernels/gpu/amp_kernel.cu.
+// Apex: csrc/multi_tensor_scale_kernel.cu; Paddle has a functor of the same name that does not belong to a scaler.
 constexpr ScalerPattern scalers[] = {
     {"_amp_foreach_non_finite_check_and_unscale_cuda_", "", "torch", "unscale"},
     {"_amp_non_finite_check_and_unscale_cuda_", "", "torch", "unscale"},

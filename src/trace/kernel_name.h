@@ -1,5 +1,4 @@
-// What the name of a kernel tells about it: vendors write their types into the names, frameworks what the kernel is
-// for. Any thread.
+// Facts derived from the name of a kernel: vendor names contain types, framework names contain the purpose. Any thread.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +10,8 @@ enum class TensorCores : uint8_t { unknown, no, yes };
 
 struct KernelFacts {
 	TensorCores tensorCores = TensorCores::unknown;
-	const char *dtype = nullptr;                           // of what is multiplied; null: the name does not say
-	const char *scalerOf = nullptr, *scalerStep = nullptr; // a gradient scaler's: the framework, unscale or update
+	const char *dtype = nullptr;                           // type of the multiplication; null: not in the name
+	const char *scalerOf = nullptr, *scalerStep = nullptr; // for a gradient scaler: the framework, unscale or update
 };
 
 KernelFacts factsOf(std::string_view name);

@@ -27,14 +27,14 @@ namespace {
 
 constexpr const char *kTooLong = "the file name is too long";
 constexpr const char *kJobVariables[] = {"SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "PMIX_NAMESPACE"};
-// The rank, and how many there are.
+// Variables with the rank and the number of ranks.
 constexpr std::pair<const char *, const char *> kRankVariables[] = {{"SLURM_PROCID", "SLURM_NTASKS"},
                                                                     {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
                                                                     {"PMI_RANK", "PMI_SIZE"},
                                                                     {"PMIX_RANK", "OMPI_COMM_WORLD_SIZE"},
                                                                     {"MPI_LOCALRANKID", "MPI_LOCALNRANKS"}};
 
-// Appends to a buffer that stays terminated; remembers that something did not fit.
+// Appends to a buffer that stays terminated; records whether something did not fit.
 class Writer
 {
 public:
@@ -56,7 +56,8 @@ public:
 		snprintf(digits, sizeof digits, "%u", number);
 		put(std::string_view(digits));
 	}
-	// A value that the pattern does not spell out: it stays in the folder that the pattern names. `next`: what follows.
+	// Appends a value that is not literally in the pattern: it must not leave the folder that the pattern names.
+	// `next`: the next character of the pattern.
 	void putValue(std::string_view value, char next)
 	{
 		for (const char c : value) {
@@ -64,7 +65,7 @@ public:
 			const bool isPlain = c != '/' && static_cast<unsigned char>(c) >= 0x20 && c != 0x7f && !isHidden;
 			put(std::string_view(isPlain ? &c : "_", 1));
 		}
-		if (out_ == begin_ && next == '/') // an absolute path otherwise
+		if (out_ == begin_ && next == '/') // otherwise the path would be absolute
 			put("_");
 	}
 	bool fits() const { return fits_; }
@@ -95,7 +96,7 @@ std::string_view baseName(std::string_view path)
 
 bool isInterpreter(std::string_view name)
 {
-	// A version may follow: python3.11.
+	// The name may end with a version: python3.11.
 	name = name.substr(0, name.find_last_not_of("0123456789.") + 1);
 	for (std::string_view known : {"python", "pypy", "perl", "ruby", "julia", "Rscript", "bash", "sh", "dash", "zsh",
 	                               "node", "lua", "luajit", "octave", "octave-cli"})
@@ -115,7 +116,7 @@ bool usesCounter(std::string_view pattern)
 	return false;
 }
 
-// Every folder on the way to the file; what cannot be made shows when the file is opened.
+// Creates every folder of the path. Errors show when the file is opened.
 void makeFolders(char *path)
 {
 	for (char *slash = path + (*path == '/'); (slash = strchr(slash, '/')); ++slash) {
@@ -125,7 +126,7 @@ void makeFolders(char *path)
 	}
 }
 
-// Takes ".<what>" from the end of a name; false: it ends otherwise.
+// Removes the last ".suffix" of a name if its length and characters are accepted; otherwise returns false.
 template <class IsOf>
 bool takeSuffix(std::string_view &name, size_t least, size_t most, IsOf isOf)
 {
@@ -138,7 +139,7 @@ bool takeSuffix(std::string_view &name, size_t least, size_t most, IsOf isOf)
 	return true;
 }
 
-// %e.%t.%p.aat, perhaps with .1, .2 … before the suffix. `day`: of %t.
+// %e.%t.%p.aat, perhaps with .1, .2 … before the suffix. `day`: the day in %t.
 bool isDefaultName(std::string_view name, std::string_view &day)
 {
 	const auto isDigit = [](char c) { return c >= '0' && c <= '9'; };
@@ -158,7 +159,7 @@ bool isDefaultName(std::string_view name, std::string_view &day)
 	       std::count(time.begin(), time.end(), 'Z') == 1;
 }
 
-// True: no process looked for old traces within the last hour; this one is noted now.
+// Returns true, and stores the time, if no process looked for old traces within the last hour.
 bool isTimeToPrune(int folder, int64_t now)
 {
 	constexpr const char *name = ".pruned";
@@ -272,7 +273,7 @@ void programName(const char *arguments, size_t size, char *out, size_t outSize)
 		while (!rest.empty()) {
 			std::string_view word = next();
 			if (word == "-c" || word == "-e" || word == "-")
-				break; // the program is the command line itself
+				break; // the program is an argument or standard input
 			if (python && word == "-m") {
 				name = next();
 				break;
@@ -334,13 +335,13 @@ uint32_t joinRun(Lookup lookup, uint64_t run)
 	snprintf(path, sizeof path, "/proc/%u/fd/%u", pid, descriptor);
 	snprintf(name, sizeof name, kCounter, static_cast<unsigned long long>(run));
 	snprintf(expected, sizeof expected, "/memfd:%s (deleted)", name);
-	// The number of a process that ended is used again, and its descriptors may be anything.
+	// The process may have ended, and its number may be in use again: the descriptor may be any file.
 	if (readlink(path, found, sizeof found - 1) < 0 || strcmp(found, expected) != 0)
 		return 0;
 	const int file = open(path, O_WRONLY | O_APPEND | O_CLOEXEC);
 	if (file < 0)
 		return 0;
-	// One byte a process. After an appending write, the offset is the end of what this process wrote.
+	// One byte per process. After an appending write, the offset is the end of what this process wrote.
 	const base::WriteSignals signals; // RLIMIT_FSIZE
 	const bool isCounted = write(file, "", 1) == 1;
 	const off_t number = isCounted ? lseek(file, 0, SEEK_CUR) : 0;
@@ -374,7 +375,7 @@ int createFile(const char *pattern, const NameParts &parts, char *out, size_t si
 		int file = open(out, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 		if (file >= 0 || errno != EEXIST)
 			return file >= 0 ? file : -errno;
-		struct stat there; // beside a device, /dev/null for one, no files are wanted
+		struct stat there; // next to a device such as /dev/null, no other names are tried
 		if (!attempt && stat(out, &there) == 0 && !S_ISREG(there.st_mode))
 			return -EEXIST;
 	}
@@ -386,7 +387,8 @@ uint64_t jobOf(Lookup lookup)
 	for (const char *name : kJobVariables)
 		if (const std::string_view value = lookUp(lookup, name); !value.empty())
 			return base::hashBytes(value.data(), value.size(), base::hashBytes(name, strlen(name)));
-	// The number of a process group is used again: its first process has a time of birth, while it lives.
+	// The number of a process group can be used again. While its leader lives, the leader's start time distinguishes
+	// the groups.
 	char line[1024] = {};
 	const pid_t group = getpgrp();
 	snprintf(line, sizeof line, "/proc/%d/stat", group);
@@ -395,7 +397,7 @@ uint64_t jobOf(Lookup lookup)
 	if (file >= 0)
 		close(file);
 	std::string_view rest(line, bytes > 0 ? static_cast<size_t>(bytes) : 0);
-	rest.remove_prefix(std::min(rest.size(), rest.rfind(')') + 1)); // the program's name may hold anything
+	rest.remove_prefix(std::min(rest.size(), rest.rfind(')') + 1)); // the program's name may contain any character
 	for (int field = 2; field < 22; ++field)
 		rest.remove_prefix(std::min(rest.size(), rest.find(' ') + 1));
 	rest = rest.substr(0, rest.find(' '));
@@ -444,7 +446,7 @@ size_t prune(const char *folder, size_t files, uint64_t bytes, int64_t now)
 	std::sort(jobs.begin(), jobs.end(), [](const Job &x, const Job &y) { return x.written > y.written; });
 	size_t kept = 0, removed = 0;
 	uint64_t keptBytes = 0;
-	bool isFull = false; // of newer ones
+	bool isFull = false; // newer jobs have reached a limit
 	for (const Job &job : jobs) {
 		isFull = isFull || kept + job.count > files || keptBytes + job.bytes > bytes;
 		kept += job.count;

@@ -1,5 +1,5 @@
-// How a trace file gets its name and its place, and how old ones make room.
-// Any thread; makes system calls, uses no global state: everything it depends on is passed in.
+// Names and folders of trace files, and removal of old traces. Any thread. Makes system calls, but uses no global
+// state: all inputs are parameters.
 #pragma once
 
 #include "src/trace/format.h"
@@ -18,44 +18,45 @@ struct NameParts {
 	Lookup lookup = nullptr;
 };
 
-// Writes the pattern's name to `out`. Null, or what is wrong with the pattern. counter: what %n stands for. In a value
-// of %e, %h, %q{VAR} and %rank%, a slash, a control character and a leading dot become `_`: only the pattern's own
-// slashes name folders.
+// Expands `pattern` into `out`. Returns null, or the error in the pattern. counter: the value of %n. In a value of %e,
+// %h, %q{VAR} and %rank%, a slash, a control character and a leading dot become `_`: only slashes of the pattern itself
+// separate folders.
 const char *expandName(const char *pattern, const NameParts &parts, unsigned counter, char *out, size_t size);
 
-// `out` gets the program's name: argv[0]'s last component, or the script's (or `-m` module's) for an interpreter.
-// arguments: as /proc/self/cmdline has them.
+// Writes the program's name to `out`: the last component of argv[0], or the script or `-m` module of an interpreter.
+// arguments: in the format of /proc/self/cmdline.
 void programName(const char *arguments, size_t size, char *out, size_t outSize);
 
-// The rank in an MPI or Slurm job, and the number of ranks; "" outside, or where the variables lack it.
+// The rank in an MPI or Slurm job, and the number of ranks; "" outside of a job, or if no variable contains it.
 const char *jobRank(Lookup lookup);
 const char *jobRanks(Lookup lookup);
-// The id that a batch system or MPI gives to the job, "" outside.
+// The job id of the batch system or MPI; "" outside of a job.
 const char *jobName(Lookup lookup);
 
-// Where `autoamp run` passes its id to the processes of its run: INNER:OUTER in hexadecimal. All zero outside of one.
+// Variable in which `autoamp run` passes its id to the processes of its run: INNER:OUTER in hexadecimal. Outside of a
+// run, all ids are zero.
 constexpr const char *kRunVariable = "_AUTOAMP_RUN_ID";
 RunIds runIds(Lookup lookup);
 
-// Where `autoamp run` passes the file that counts the processes of the run: PID:DESCRIPTOR of a memfd named kCounter
-// and the id. It exists while `autoamp run` does.
+// Variable in which `autoamp run` passes the file that counts the processes of the run: PID:DESCRIPTOR of a memfd,
+// named kCounter with the run id. The file exists as long as `autoamp run`.
 constexpr const char *kCounterVariable = "_AUTOAMP_RUN_COUNTER", *kCounter = "autoamp-%016llx";
-// Counts this process and returns its number, from 1; 0: there is no counter here.
+// Counts this process and returns its number, from 1; 0: no counter.
 uint32_t joinRun(Lookup lookup, uint64_t run);
 
-// Makes the folders (mode 0700) and a file (0600) that did not exist before: where it exists, the next %n, else `.1`,
-// `.2`, … before the suffix. The descriptor, or -errno; `out` is the name tried last; `problem` says what is wrong with
-// a bad pattern.
+// Creates the folders (mode 0700) and a new file (mode 0600). If the name exists, tries the next %n, or else `.1`,
+// `.2`, … before the suffix. Returns the descriptor, or -errno. `out`: the last name tried. `problem`: the error in a
+// bad pattern.
 int createFile(const char *pattern, const NameParts &parts, char *out, size_t size, const char **problem);
 
 // A number that all processes of one job share: the hash of the batch or MPI job id, or else of the process group. A
-// shell makes a process group for a command line, and a script shares its group with its children.
+// shell creates a process group for a command line, and a script shares its group with its children.
 uint64_t jobOf(Lookup lookup);
 
-// Removes the oldest jobs' traces from a folder until at most `files` and `bytes` are left. Only traces with default
-// names (%e.%t.%p.aat) are counted and removed, and only whole jobs that ended: none of whose traces was written on the
-// day before `now` (seconds since the epoch) or is still open. Looks at most once an hour: the file .pruned has that
-// time.
+// Removes the traces of the oldest jobs from a folder until at most `files` and `bytes` are left. Counts and removes
+// only traces with default names (%e.%t.%p.aat), and only whole jobs that have ended: no trace of the job is open or
+// was written in the day before `now` (seconds since the epoch). Runs at most once an hour: the file .pruned has the
+// time of the last run.
 size_t prune(const char *folder, size_t files, uint64_t bytes, int64_t now);
 
 } // namespace autoamp::trace

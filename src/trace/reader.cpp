@@ -30,7 +30,7 @@ double orUnknown(float value)
 	return value >= 0 && std::isfinite(value) ? value : kUnknown;
 }
 
-// The difference as it was meant even where a thread's counter ran a little behind the first clock reading.
+// Signed difference: a thread's counter may be slightly behind the first clock reading.
 double since(uint64_t ticks, uint64_t first)
 {
 	return static_cast<double>(static_cast<int64_t>(ticks - first));
@@ -50,7 +50,7 @@ size_t readAt(int file, void *out, size_t size, uint64_t offset)
 	return total;
 }
 
-// Files are read into memory that is aligned as the writer's was.
+// Memory for file content, aligned like the memory of the writer.
 struct Buffer {
 	static constexpr size_t kSize = kMaxChunk;
 	struct alignas(64) Block {
@@ -78,7 +78,8 @@ std::string problemOf(const Header &header, size_t got)
 	return {};
 }
 
-// Whether a trace is to be read together with its tail: its header says so, or the header was truncated away.
+// Returns whether a trace must be read together with its tail: its header requires it, or the header was truncated
+// away.
 bool needsTail(const Header &header, size_t got)
 {
 	if (got >= sizeof kMagic && memcmp(header.magic, kMagic, sizeof kMagic) == 0)
@@ -114,7 +115,7 @@ void forEachChunk(int file, uint64_t from, uint64_t fileSize, Visit visit)
 	}
 }
 
-// "": its writer used its place for the next one meanwhile, and this one is in the trace.
+// Returns "" if the writer has reused the memory of the chunk meanwhile; the chunk is then in the trace.
 std::string readWhole(int file, const FoundChunk &found)
 {
 	std::string content(found.bytes, 0);
@@ -140,7 +141,7 @@ struct Tail {
 		if (file >= 0)
 			::close(file);
 	}
-	// False: there is none for this trace. `got`: how many bytes of the trace's header `its` are there.
+	// Returns false if the trace has no tail. `its`: the header of the trace, of which `got` bytes are valid.
 	bool open(const std::string &trace, const Header &its, size_t got)
 	{
 		char name[4096];
@@ -166,7 +167,7 @@ struct Tail {
 
 } // namespace
 
-// Everything but the single events, in one pass over the file.
+// Reads everything except the single events, in one pass over the file.
 struct Trace::Loader {
 	explicit Loader(Trace &which) : trace(which) {}
 	Trace &trace;
@@ -183,7 +184,7 @@ struct Trace::Loader {
 
 	const std::string &text(uint32_t id) const { return trace.text(id); }
 
-	// The tail's header is newer than the trace's.
+	// The header of the tail is newer than that of the trace.
 	bool readHeader(std::string &error)
 	{
 		const size_t got = readAt(file(), static_cast<void *>(&header), sizeof header, 0);
@@ -198,7 +199,7 @@ struct Trace::Loader {
 		return error.empty();
 	}
 
-	// A chunk that is in both files counts where more of it is.
+	// If a chunk is in both files, the longer version counts.
 	void readChunks()
 	{
 		std::map<uint32_t, FoundChunk> inTail;
@@ -238,10 +239,11 @@ struct Trace::Loader {
 			readRecords(trace.read(chunk, buffer.data()));
 	}
 
-	// How many chunks have a number below another one's and are not there. All but the newest of a lane were full.
+	// Number of missing chunks below the highest number of each lane. They were full: only the newest chunk of a lane
+	// is not.
 	static uint64_t missing(const std::vector<Place> &places)
 	{
-		std::map<uint32_t, std::pair<uint64_t, uint64_t>> lanes; // highest number, how many have one
+		std::map<uint32_t, std::pair<uint64_t, uint64_t>> lanes; // highest number; how many chunks have a number
 		for (const Place &place : places) {
 			auto &[highest, count] = lanes[place.lane];
 			highest = std::max<uint64_t>(highest, place.number);
@@ -266,14 +268,14 @@ struct Trace::Loader {
 		}
 	}
 
-	// The record as a T, when it is long enough and lies where a T may.
+	// The record as a T if it is long enough and aligned for a T, otherwise null.
 	template <class T>
 	static const T *as(const Record &record, size_t at)
 	{
 		return record.size >= sizeof(T) && at % alignof(T) == 0 ? static_cast<const T *>(&record) : nullptr;
 	}
 
-	// False: a known type that is damaged.
+	// Returns false if a record of a known type is damaged.
 	bool readRecord(const Record &record, size_t at)
 	{
 		switch (record.type) {
@@ -382,7 +384,7 @@ struct Trace::Loader {
 		case RecordType::padding:
 			break;
 		}
-		return true; // of a later minor version
+		return true; // a record type of a later minor version
 	}
 
 	void readProperty(const PropertyRecord &property)
@@ -485,7 +487,7 @@ struct Trace::Loader {
 		trace.kernels.push_back(std::move(total));
 	}
 
-	// What the kernels say of the rows and of the program's own scaler.
+	// Derives facts about rows and about the program's own scaler from the kernels.
 	void finishKernels()
 	{
 		for (const KernelTotal &total : trace.kernels) {
@@ -495,7 +497,7 @@ struct Trace::Loader {
 				double &ns = total.isOurs ? row.castNs : row.kernelNs;
 				if (!std::isnan(total.ns))
 					ns = std::isnan(ns) ? total.ns : ns + total.ns;
-				// One that uses them is enough: others beside it add up partial sums.
+				// One kernel with tensor cores is enough: additional kernels add up partial sums.
 				if (total.facts.tensorCores != TensorCores::unknown && row.tensorCores != TensorCores::yes)
 					row.tensorCores = total.facts.tensorCores;
 			}
@@ -525,7 +527,7 @@ struct Trace::Loader {
 		total.ticks += static_cast<double>(cell.ticks.load());
 	}
 
-	// What needs the whole file: times, sums, sites, the end.
+	// Computes values that need the whole file: times, sums, sites, the end.
 	void finish()
 	{
 		const double ticks = since(header.last.ticks, header.first.ticks);
@@ -829,7 +831,7 @@ std::vector<std::string> family(const std::string &path)
 	}
 	if (!run || run->inner == 0)
 		return files;
-	// Behind a file that was deleted, the id alone decides.
+	// For files after a deleted one, only the id decides.
 	std::set<uint64_t> later;
 	DIR *const folder = opendir(base ? path.substr(0, base).c_str() : ".");
 	for (const dirent *entry = folder ? readdir(folder) : nullptr; entry; entry = readdir(folder)) {

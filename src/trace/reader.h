@@ -1,5 +1,5 @@
-// The reading half of the trace: a file as values, whatever state its writer left it in. Format: docs/trace-format.md.
-// One Trace is used by one thread at a time. Never crashes on, nor believes the sizes of, a damaged file.
+// Reader of trace files, in any state that their writer left them in. Format: docs/trace-format.md. A Trace must be
+// used by one thread at a time. A damaged file cannot crash the reader: sizes in the file are checked.
 #pragma once
 
 #include "src/trace/format.h"
@@ -23,7 +23,7 @@ struct PropertyInfo {
 };
 
 struct RowInfo {
-	uint32_t id = 0;  // what events refer to
+	uint32_t id = 0;  // events refer to it
 	std::string site; // eight hex digits
 	std::string entry, library, op, caller, region, shape, cause;
 	std::string dtypeIn, dtypeAsked, dtypeCompute, dtypeAccumulate, dtypeOut;
@@ -32,21 +32,21 @@ struct RowInfo {
 	char transa = 'N', transb = 'N';
 	uint32_t device = 0;
 	bool eligible = false;
-	bool isCounted = false;     // only `calls` is known of it
+	bool isCounted = false;     // only `calls` is known
 	double estNs, estLoweredNs; // NaN: unknown
 	uint64_t calls = 0, captured = 0;
 	double hostNs = 0;
-	// Of the device, where kernels were recorded; NaN: unknown, or emulated. kernelNs: without our conversions.
+	// Device times if kernels were recorded; NaN: unknown or emulated. kernelNs: without autoamp's conversions.
 	double kernelNs, castNs;
-	uint64_t kernels = 0, casts = 0;                // how many there were
-	TensorCores tensorCores = TensorCores::unknown; // what the names of its kernels say
-	struct Part {                                   // what one lane counted of it
+	uint64_t kernels = 0, casts = 0;                // number of kernels and conversions
+	TensorCores tensorCores = TensorCores::unknown; // from the names of its kernels
+	struct Part {                                   // the share of one lane
 		uint32_t lane;
 		uint64_t calls;
 		double hostNs;
 	};
 	std::vector<Part> parts;
-	// Of calls that the vendor refuses nothing was computed.
+	// Calls that the vendor library refused have computed nothing.
 	double flops() const
 	{
 		const bool isWork = m > 0 && n > 0 && k > 0 && batch > 0 && reason != "bad_argument";
@@ -79,26 +79,26 @@ struct NoteInfo {
 	double firstNs = 0, lastNs = 0;
 };
 
-// All kernels of one name on one device that one row's calls launched.
+// All kernels with one name on one device, launched by calls of one row.
 struct KernelTotal {
-	std::string name; // as the compiler mangled it; "[memcpy HtoD]"
-	uint32_t row = 0; // 0: of no intercepted call
+	std::string name; // mangled; or "[memcpy HtoD]"
+	uint32_t row = 0; // 0: not from an intercepted call
 	uint32_t device = 0;
-	bool isOurs = false, isMemory = false; // our conversion; a copy or fill
+	bool isOurs = false, isMemory = false; // autoamp's conversion; a copy or fill
 	uint64_t count = 0;
 	double ns, firstNs,
-	    lastNs; // sum, when the first and the latest began; NaN: unknown (no time is valid), or emulated
+	    lastNs; // sum; start of the first and the latest; NaN: unknown (no valid time) or emulated
 	KernelFacts facts;
 };
 
-// What the program's own gradient scaler did, by the kernels it launched.
+// Activity of the program's own gradient scaler, derived from its kernels.
 struct ObservedScaler {
-	std::string framework, step; // torch, paddle, apex; unscale (and look for Inf), update (of the scale)
+	std::string framework, step; // torch, paddle, apex; unscale (and look for Inf), update (the scale)
 	uint64_t count = 0;
 	double firstNs, lastNs; // NaN: unknown, or emulated
 };
 
-// What CUPTI took for itself.
+// CUPTI's own overhead.
 struct OverheadInfo {
 	std::string kind; // buffer_flush, resource, …: CUpti_ActivityOverheadKind
 	uint64_t count = 0;
@@ -116,29 +116,29 @@ struct LaneInfo {
 };
 
 struct Loss {
-	uint64_t eventsDropped = 0;       // single events: over the cap, or no room
+	uint64_t eventsDropped = 0;       // single events: beyond the size cap, or without space
 	uint64_t callsLost = 0;           // calls that are in no total
-	uint64_t kernelsUnattributed = 0; // nobody knows who launched them
+	uint64_t kernelsUnattributed = 0; // kernels with an unknown launcher
 	uint64_t invalidTimestamps = 0;   // kernels that are counted but not timed
-	uint64_t kernelsDropped = 0;      // CUPTI lost them
+	uint64_t kernelsDropped = 0;      // kernels lost by CUPTI
 	uint64_t kernelsCapped = 0;       // in the totals, not among the single kernels
 	// Launched, but never returned by CUPTI, by cause: the process was killed, recording was switched off, or they had
 	// not finished at exit.
 	enum Cause { killed, switchedOff, unfinished, causes };
 	uint64_t kernelsExpected = 0, kernelsMissing[causes] = {}; // without the kernels of graphs
-	uint64_t graphsMissing[causes] = {};                       // launches of which no kernel was returned
+	uint64_t graphsMissing[causes] = {};                       // launches without a returned kernel
 	uint64_t eventsMissing = 0;        // recorded, but the file was truncated or replaced afterwards
-	uint64_t singleKernelsMissing = 0; // likewise
+	uint64_t singleKernelsMissing = 0; // single kernels: likewise
 	bool diskFull = false;
 	bool unwritable = false;  // the file could not be written to the end: removed, replaced, or not reachable
 	bool tailMissing = false; // the writer was killed, and there is no tail with the newest events and totals
 	bool truncated = false;   // single events are missing, or the file is shorter than its writer made it
 };
 
-// Where not all calls were to be recorded.
+// For traces that were not to record all calls.
 struct CaptureInfo {
-	uint64_t outside = 0; // calls that were not
-	uint64_t begun = 0;   // how often the range was
+	uint64_t outside = 0; // calls that were not recorded
+	uint64_t begun = 0;   // number of times that the range began
 };
 
 // Launches that the process saw, and those whose kernels CUPTI returned; a graph is received with its first kernel.
@@ -152,10 +152,10 @@ struct EventInfo {
 	uint32_t row, lane;
 	bool captured;
 	double startNs, durationNs;
-	uint64_t call; // what its kernels call it
+	uint64_t call; // equals KernelInfo::call of its kernels
 };
 
-// One kernel, with times since the start of the trace: of an emulated device they mean nothing.
+// One kernel, with times since the start of the trace. Times of an emulated device have no meaning.
 struct KernelInfo {
 	const std::string &name;
 	uint32_t row, device, stream;
@@ -167,29 +167,29 @@ struct KernelInfo {
 class Trace
 {
 public:
-	// The file's content, or nothing and why not ("FILE: not an autoamp trace").
+	// Returns the content of the file, or nothing; `error` is then the reason ("FILE: not an autoamp trace").
 	static std::optional<Trace> open(const std::string &path, std::string &error);
 
 	std::string path;
 	uint32_t pid = 0, parentPid = 0;
-	RunIds run;             // of `autoamp run`
+	RunIds run;             // ids of the `autoamp run` commands
 	uint32_t number = 0;    // among the processes of run.inner that began a trace, from 1; 0: unknown
-	Conclusion conclusion;  // added by `autoamp run`; includes the end of the process that it started
-	bool isForked = false;  // from a process that had a trace
+	Conclusion conclusion;  // added by `autoamp run`; includes how the process that it started ended
+	bool isForked = false;  // forked from a process that had a trace
 	double startedNs = 0;   // CLOCK_REALTIME
 	std::string ended;      // "exit 0", "exit" (status unknown), "running", "killed" (inside a call), "no exit
 	                        // seen" (killed elsewhere, _exit, exec)
 	std::string diedInside; // entry of the call in flight when it was killed; "" if none
 	bool emulated = false, hasEvents = false;
-	bool hasKernels = false;              // what the device did was recorded, perhaps nothing
+	bool hasKernels = false;              // kernels were recorded, perhaps none
 	std::string host, rank, exe, program; // program: the script's name for an interpreter; rank "": none
-	std::string ranks, job;               // how many ranks there are, the id of their job; "": unknown
+	std::string ranks, job;               // number of ranks, and id of their job; "": unknown
 	uint64_t jobNumber = 0;               // Header::job
 	std::vector<std::string> command;
 	std::vector<PropertyInfo> config, rules, versions; // in the order written
 	std::vector<std::string> devices;                  // by ordinal
-	std::vector<int> capabilities;                     // theirs: 90 for sm_90; 0: it does not say
-	std::vector<RowInfo> rows;                         // one a signature and decision; some have no calls: skip those
+	std::vector<int> capabilities;                     // by ordinal: 90 for sm_90; 0: unknown
+	std::vector<RowInfo> rows;                         // one per signature and decision; skip rows without calls
 	std::vector<ScalerInfo> scaler;
 	std::vector<ScalerTotal> scalerTotals;
 	std::vector<NoteInfo> notes;
@@ -199,23 +199,23 @@ public:
 	std::vector<ClockInfo> clocks;
 	std::vector<LaneInfo> lanes;
 	std::optional<CaptureInfo> capture;
-	std::optional<LaunchInfo> launches; // nothing: kernels were not recorded, or by an older version
+	std::optional<LaunchInfo> launches; // empty: kernels were not recorded, or the writer is an older version
 	Loss loss;
 
 	const RowInfo *row(uint32_t id) const;
-	// Every single event, reading one chunk at a time; those of one lane in the order they were recorded.
+	// Visits every single event, reading one chunk at a time. Events of one lane are visited in recorded order.
 	void forEachEvent(const std::function<void(const EventInfo &)> &visit) const;
-	// Every single kernel, in no order.
+	// Visits every single kernel, in no particular order.
 	void forEachKernel(const std::function<void(const KernelInfo &)> &visit) const;
 
 private:
 	Trace() = default;
 	struct Loader;
-	struct Place { // of a chunk
+	struct Place { // place of a chunk
 		uint32_t sequence, number;
 		uint64_t offset;
 		uint32_t bytes, lane;
-		std::string content; // a chunk in the tail: the writer may reuse its place
+		std::string content; // content of a chunk in the tail, whose place the writer may reuse
 	};
 	const std::string &text(uint32_t id) const;
 	size_t read(const Place &chunk, char *out) const; // `out`: kMaxChunk bytes
@@ -239,17 +239,18 @@ private:
 	} file_;
 };
 
-// Moves the tail's content to the trace, if the trace has a tail and its writer has ended. True: the trace needs no
-// tail.
+// Moves the content of the tail to the trace, if the trace has a tail and its writer has ended. Returns whether the
+// trace needs no tail.
 bool foldTail(const std::string &path);
 
-// Adds to a trace's header what `autoamp run` knows. False: the trace is still being written, or needs its tail.
+// Adds the facts of `autoamp run` to the header of a trace. Returns false if the trace is still being written or needs
+// its tail.
 bool conclude(const std::string &path, const Conclusion &conclusion);
 
-// A living process writes this trace.
+// Returns whether a living process writes this trace.
 bool isBeingWritten(const std::string &path);
 
-// The header's process, without reading the rest.
+// The process that wrote a trace; only the header is read.
 struct Writer {
 	uint32_t pid = 0;
 	int64_t startedNs = 0;
@@ -257,7 +258,7 @@ struct Writer {
 };
 
 std::optional<Writer> writerOf(const std::string &path);
-// The ids alone; nothing: not a trace.
+// Only the ids; empty: not a trace.
 std::optional<RunIds> runIdsOf(const std::string &path);
 
 // FILE and the files that other processes of its run wrote next to it because it existed: name.aat, name.1.aat,

@@ -142,7 +142,7 @@ bool Recorder::makeFile(const Options &options)
 	header->run = runIds(options.lookup);
 	header->job = header->run.outer ? header->run.outer : jobOf(options.lookup);
 	header->number = header->run.inner ? joinRun(options.lookup, header->run.inner) : 0;
-	// Last: a file without it is not yet a trace.
+	// Last: a file without it is not a trace.
 	std::atomic_signal_fence(std::memory_order_release);
 	memcpy(header->magic, kMagic, sizeof kMagic);
 
@@ -218,7 +218,7 @@ void Recorder::afterForkInParent()
 void Recorder::afterForkInChild(Lane *own)
 {
 	base::CallerState callerState;
-	// Not one more byte of the parent's file is written from here.
+	// From here on, nothing is written to the parent's file.
 	file_.forget();
 	records_ = nullptr;
 	kernels_ = nullptr;
@@ -233,7 +233,7 @@ void Recorder::afterForkInChild(Lane *own)
 		lane->block_ = nullptr;
 		lane->lane_ = &lane->none_;
 		lane->singles_ = false;
-		lane->free_ = lane != own; // the other threads are not in this process
+		lane->free_ = lane != own; // the other threads do not exist in the child
 	}
 	mutex_ = PTHREAD_MUTEX_INITIALIZER;
 }
@@ -257,7 +257,7 @@ bool Recorder::openRecords(uint64_t need)
 	const uint32_t number = records_ ? records_->number() + 1 : 1;
 	if (records_)
 		file_.flush(false);
-	// The first one shares its space with the header.
+	// The first chunk shares its space with the header.
 	const uint64_t size = std::max<uint64_t>(number == 1 ? kRecordChunk - kPage : kRecordChunk, base::pageRound(need));
 	char *memory = file_.take(size);
 	if (!memory)
@@ -267,7 +267,7 @@ bool Recorder::openRecords(uint64_t need)
 	return true;
 }
 
-// Room for a record, zeroed but for its head. It is part of the file once commit() was called.
+// Space for a record, zeroed except its head. commit() makes the record part of the file.
 template <class T>
 T *Recorder::append(RecordType type, size_t more)
 {
@@ -297,7 +297,7 @@ void Recorder::commit()
 	isNew_ = true;
 }
 
-// --- what is written there ------------------------------------------------------------------------------------------
+// --- content of records ---------------------------------------------------------------------------------------------
 
 uint32_t Recorder::intern(const char *text)
 {
@@ -417,7 +417,7 @@ RowId Recorder::row(const Row &row)
 	site = base::hashBytes(row.shape, row.shape ? strlen(row.shape) : 0, site);
 	record.site = static_cast<uint32_t>(site ^ (site >> 32));
 
-	constexpr size_t from = sizeof(Record) + 2 * sizeof(uint32_t); // behind id and site
+	constexpr size_t from = sizeof(Record) + 2 * sizeof(uint32_t); // after id and site
 	auto key = [](const CauseRowRecord &known) { return reinterpret_cast<const char *>(&known) + from; };
 	const uint64_t hash = base::hashBytes(key(record), sizeof record - from);
 	KnownRow *known = rowIndex_.find(
@@ -644,7 +644,7 @@ bool Lane::newChunk()
 	return false;
 }
 
-// The chunk after `chunk` for single events or kernels, in the same memory. Null: no more of them are recorded.
+// Returns the chunk after `chunk` for single events or kernels, in the same memory. Null: no more of them are recorded.
 Chunk *Recorder::nextChunk(Chunk *chunk, ChunkKind kind, uint32_t lane)
 {
 	if (!isOpen())
@@ -658,7 +658,7 @@ Chunk *Recorder::nextChunk(Chunk *chunk, ChunkKind kind, uint32_t lane)
 	isNew_ = true;
 	if (!chunk)
 		return beginChunk(memory, kind, kEventChunk, lane, 1);
-	// In one store: before it a reader knows the chunk from the file, after it this one is new and empty.
+	// One store: before it, a reader finds this chunk in the file; after it, the chunk is new and empty.
 	chunk->order.store(uint64_t{chunk->number() + 1} << 32 | chunksMade_++, std::memory_order_release);
 	return chunk;
 }
@@ -722,7 +722,7 @@ void Recorder::addKernel(const KernelEvent &event, bool isSingle)
 	}
 	KernelTotalRecord &total = *known->total;
 	Lane::add(total.count, 1);
-	if (!event.endNs) // not known when
+	if (!event.endNs) // time unknown
 		return;
 	Lane::add(total.ns, event.endNs - event.startNs);
 	if (const uint64_t first = total.firstNs.load(std::memory_order_relaxed); !first || event.startNs < first)

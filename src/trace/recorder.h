@@ -1,6 +1,6 @@
-// The writing half of the trace: what the core tells while the application runs. Format: docs/trace-format.md.
-// Recorder: any thread. Lane: the one thread that attached it. Nothing here throws, prints (but through base/log) or
-// uses the heap; only what is marked "rare" takes the lock or makes system calls. errno is left as it was.
+// Writer of the trace, used by the core while the application runs. Format: docs/trace-format.md. Recorder: any thread.
+// Lane: only the thread that attached it. Nothing here throws, prints (except through base/log) or uses the heap. Only
+// functions marked "rare" take the lock or make system calls. errno is preserved.
 #pragma once
 
 #include "src/base/clock.h"
@@ -23,12 +23,12 @@ struct Options {
 	const char *pattern = nullptr; // AUTOAMP_TRACE_FILE; null or empty: <dir>/%e.%t.%p.aat, and <dir> is pruned
 	const char *dir = "";          // AUTOAMP_DIR, resolved
 	uint64_t maxSize = 256u << 20; // AUTOAMP_TRACE_MAX_SIZE
-	const char *(*lookup)(const char *) = nullptr; // getenv, for %q{VAR} and the rank; null: nothing is set
+	const char *(*lookup)(const char *) = nullptr; // like getenv, for %q{VAR} and the rank; null: nothing is set
 	bool emulated = false;
 };
 
-// What one `ops` row of the report says besides its totals. Words are interned by content and copied: they need to live
-// only for the call. Null words become "" (null in the report).
+// Content of one `ops` row of the report, except its totals. Strings are interned by content and copied: they must be
+// valid only during the call. Null strings become "" (null in the report).
 struct Row {
 	const char *entry = nullptr, *library = nullptr, *op = nullptr;
 	int64_t m = 0, n = 0, k = 0, batch = 1;
@@ -37,11 +37,11 @@ struct Row {
 	           *dtypeOut = nullptr;
 	const char *decision = nullptr, *reason = nullptr, *strategy = nullptr;
 	const char *caller = nullptr; // object file
-	const char *region = nullptr; // the innermost that has a name
+	const char *region = nullptr; // innermost named region
 	const char *cause = nullptr;  // mode, variable or feature behind the reason
-	const char *shape = nullptr;  // where m, n, k and batch do not say it
-	bool eligible = false;        // fp32 data and a lower form exists
-	bool isCounted = false;       // by Lane::count() alone
+	const char *shape = nullptr;  // if m, n, k and batch do not describe the shape
+	bool eligible = false;        // on fp32 data and with a lower-precision form
+	bool isCounted = false;       // only counted, by Lane::count()
 	uint16_t device = 0;
 	float estNs = -1, estLoweredNs = -1; // negative: unknown
 };
@@ -50,20 +50,20 @@ using RowId = uint32_t; // 0: no row. Valid for the life of the process, in fork
 
 struct ScalerEvent {
 	const char *kind = nullptr; // init, rescale, underflow, scale_range, overflow, nonfinite_input, clamped
-	RowId row = 0;              // the site is the row's
+	RowId row = 0;              // row of the event's site
 	char operand = 'A';
 	float exponentBefore = 0, exponentAfter = 0; // log2 of the scale; NaN: unknown
 	float amax = 0;
 	float excess = -1; // size of an `underflow`: error added by float16, relative to the product; negative: none
 	uint32_t lostRows = 0, lostColumns = 0; // valid if excess is not negative
 	uint64_t ticks = 0;                     // base::ticks(); 0: now
-	uint64_t count = 1;                     // how many of its kind are counted
-	bool isSingle = true;                   // false: counted only, the fields above mean nothing
+	uint64_t count = 1;                     // number of events that this one stands for
+	bool isSingle = true;                   // false: only counted; the fields above have no meaning
 };
 
-// One kernel or copy that the device has run, as format.h says it; flags among them. `name` is copied.
+// One kernel or copy that the device has run, with fields and flags as in format.h. `name` is copied.
 struct KernelEvent {
-	uint64_t startNs = 0, endNs = 0; // since clock() was first asked; both 0: not known
+	uint64_t startNs = 0, endNs = 0; // on the clock of Recorder::clock(); both 0: unknown
 	uint64_t call = 0;
 	const char *name = nullptr;
 	RowId row = 0;
@@ -77,13 +77,14 @@ struct KernelLosses {
 
 class Recorder;
 
-// What one thread writes to without any lock: its totals, its single events and the mark of its call in flight.
+// The part of the trace that one thread writes without a lock: its totals, its single events and the mark of its call
+// in flight.
 class Lane
 {
 public:
-	// The totals of a row, for the life of the file; null: there is no room, its calls are counted as lost.
+	// The totals of a row, valid as long as the file; null: no space, and calls of the row are counted as lost.
 	Cell *cell(RowId row) { return __builtin_expect(row < cellCount_ && cells_[row], 1) ? cells_[row] : newCell(row); }
-	// Hot path: some 3 ns. Does nothing in summary mode. flags: 4 bits, see format.h.
+	// Hot path: about 3 ns. Does nothing in summary mode. flags: 4 bits, see format.h.
 	void event(RowId row, uint64_t startTicks, uint64_t durationTicks, unsigned flags)
 	{
 		if (next_ == end_ && !newChunk())
@@ -94,14 +95,14 @@ public:
 		chunk_->committed.store(reinterpret_cast<char *>(next_) - reinterpret_cast<char *>(chunk_),
 		                        std::memory_order_release);
 	}
-	// What the next event will be to a kernel, Kernel::call.
+	// Kernel::call for kernels of the next event.
 	uint64_t nextCall() const
 	{
 		const uint64_t here = chunk_ ? static_cast<uint64_t>(next_ - (end_ - kEventsInChunk)) : 0;
 		return uint64_t{number_} << 32 | (eventsBefore_ + here + 1);
 	}
-	// How many calls the time of this row's next call stands for; 0: do not read the clock. Without single events a
-	// call that was made often is timed one time in 16: the clock costs more than all else here.
+	// Number of calls that the time of this row's next call represents; 0: do not read the clock. Without single
+	// events, one in 16 frequent calls is timed: the clock costs more than everything else here.
 	[[gnu::always_inline]] unsigned timing(const Cell *cell) const
 	{
 		if (singles_ || !cell)
@@ -109,11 +110,11 @@ public:
 		const uint64_t calls = cell->calls.load(std::memory_order_relaxed);
 		if (calls < kTimedCalls)
 			return 1;
-		// Evenly spread, and in step with no pattern that a program's loops could have.
+		// Evenly spread, and without a period that a program's loops could have.
 		return calls * 0x9e3779b97f4a7c15 >> 60 == 0 ? 16 : 0;
 	}
-	// The two usual ways of record(), without what they do not need: a call that timing() leaves untimed, and a single
-	// event. False: neither.
+	// Shortened record() for the two usual cases: a call that timing() leaves untimed, and a single event. Returns
+	// false in other cases.
 	[[gnu::always_inline]] bool recordShort(Cell &cell, RowId row, uint64_t startTicks, bool captured, unsigned weight)
 	{
 		if (weight == 0) {
@@ -130,9 +131,9 @@ public:
 			add(cell.captured, 1);
 		return true;
 	}
-	// One call of a row of which nothing else is known.
+	// Counts one call of a row that is only counted.
 	static void count(Cell &cell) { add(cell.calls, 1); }
-	// Totals and event. weight: what timing() answered; for 0 the times do not matter.
+	// Records totals and event. weight: the result of timing(); if it is 0, the times do not matter.
 	void record(RowId row, uint64_t startTicks, uint64_t endTicks, bool captured, unsigned weight = 1)
 	{
 		record(cell(row), row, startTicks, endTicks, captured, weight);
@@ -148,7 +149,7 @@ public:
 			event(row, startTicks, duration, captured ? eventCaptured : 0);
 	}
 
-	// The call in flight will not return: it counts, and has no time.
+	// Records the call in flight, which will not return: it is counted with no time.
 	void leaveCall()
 	{
 		const auto row = static_cast<RowId>(lane_->mark.exchange(0, std::memory_order_relaxed));
@@ -172,7 +173,7 @@ private:
 		if (captured)
 			add(cell.captured, 1);
 	}
-	Cell *newCell(RowId row); // rare, as is what follows, unless the trace stopped
+	Cell *newCell(RowId row); // rare, like the next two functions, unless the trace has stopped
 	void lose();
 	bool newChunk();
 
@@ -185,16 +186,16 @@ private:
 	Recorder *recorder_ = nullptr;
 
 	base::Array<Cell *> cellTable_;
-	CellsRecord *block_ = nullptr; // where the next cell comes from
+	CellsRecord *block_ = nullptr; // block of the next cell
 	uint32_t blockUsed_ = 0;
-	uint32_t number_ = 0, eventsBefore_ = 0; // its number; events in the chunks before this one
-	bool free_ = false;                      // no thread has it
+	uint32_t number_ = 0, eventsBefore_ = 0; // number of the lane; events in earlier chunks
+	bool free_ = false;                      // no thread uses it
 	Lane *nextLane_ = nullptr;
-	LaneRecord none_ = {}; // stands in while there is no file
+	LaneRecord none_ = {}; // used while there is no file
 };
 
-// The call in flight of this thread, so that a report can say `died inside cublasLtMatmul`. Nests: restores. Its row
-// must be in the file before that call: ask for the cell first.
+// Marks the call in flight of this thread, so that a report can contain `died inside cublasLtMatmul`. Nests: the
+// destructor restores the outer mark. The row must be in the file before: get its cell first.
 class InFlight
 {
 public:
@@ -212,54 +213,55 @@ private:
 	uint64_t outer_;
 };
 
-// One a process, never destroyed. All of it is rare, none of it is for the hot path.
+// One per process, never destroyed. All functions are rare; none of them is for the hot path.
 class Recorder
 {
 public:
 	constexpr Recorder() = default;
 
-	// Makes the file; at the first intercepted call, once a process (and again in a forked child). False: one line in
-	// the log, and everything below does nothing.
+	// Creates the file. Called at the first intercepted call, once per process (and again in a forked child). If it
+	// returns false, there is one line in the log, and the functions below have no effect.
 	bool open(const Options &options);
-	// At exit; the file keeps its place in memory because other threads may still be counting. No call after it adds
-	// a row. `status` negative: unknown.
+	// Called at exit. The memory stays valid, because other threads may still count calls. No rows are added
+	// afterwards. `status` negative: unknown.
 	void close(int status);
 	bool isOpen() const { return file_.state() == File::State::open; }
 	const char *path() const { return file_.path(); } // "" before open
 
-	// Finds or makes a row; before open() too. Cache the answer: this hashes strings under the lock.
+	// Finds or creates a row; also before open(). Cache the result: this function hashes strings under the lock.
 	RowId row(const Row &row);
-	// A lane for the calling thread (null only without memory), and back when the thread ends: the next thread gets it.
+	// Gives the calling thread a lane (null only if memory is short). detach() releases it when the thread ends;
+	// another thread can then get it.
 	Lane *attach();
 	void detach(Lane *lane);
 
-	// One line about the run; before open() too, kept for forked children. group: run | argument | config | version |
-	// device (name: the ordinal). Config: origin says which layer. open() itself adds exe, program, host, rank and the
-	// command line.
+	// Adds a property of the run; also before open(), and kept for forked children. group: run | argument | config |
+	// version | device (name: the ordinal). origin: source of a config value. open() itself adds exe, program, host,
+	// rank and the command line.
 	void property(const char *group, const char *name, const char *value, const char *origin = "");
-	// Counted exactly a site, operand and kind; the first 64 of them also as single events.
+	// Counts an event exactly per site, operand and kind. The first 64 of each are also recorded as single events.
 	void scaler(const ScalerEvent &event);
-	// Something of ours that failed, in words ("engine_failed", "cublasLtMatmul status 13"); equal ones are counted.
-	// And what is no failure: noteOfPlan, with the time it took.
+	// Records an autoamp failure as text ("engine_failed", "cublasLtMatmul status 13"); equal notes are counted. Also
+	// for notes that are not failures, such as noteOfPlan with the build time.
 	void note(const char *kind, const char *text, RowId row = 0, uint64_t count = 1);
 
-	// What the device did, in Mode::kernels: totals and, up to the size cap, each. One thread at a time.
+	// Records kernels, in Mode::kernels: totals and, up to the size cap, single kernels. One thread at a time.
 	void kernels(std::span<const KernelEvent> events, const KernelLosses &losses);
-	// What CUPTI took for itself, in Mode::kernels. One thread at a time.
+	// Records CUPTI's own overhead, in Mode::kernels. One thread at a time.
 	void overhead(const char *kind, uint64_t ns, bool isEmulated);
-	// Writes down what the clocks say; cuptiNs: what CUPTI's said just now. The answer: ns since the trace's beginning.
+	// Records the time on all clocks; cuptiNs: the current CUPTI time. Returns ns since the start of the trace.
 	uint64_t clock(uint64_t cuptiNs);
 
-	// Calls that went by unseen: in no total.
+	// Adds calls that were not intercepted: they are in no total.
 	void addLost(uint64_t calls);
-	// Where not all calls are to be recorded: what is counted of that, once a file. Null: there is none. The counters
-	// are any thread's until a fork.
+	// Counters for traces that do not record all calls, one record per file. Null: no file. Any thread may use the
+	// counters until a fork.
 	CaptureRecord *capture();
 	// Counters of kernel launches, in Mode::kernels. Null: there is no file. Any thread, until a fork.
 	LaunchRecord *launches();
 
-	// Around fork(2), from the front's atfork handlers. `own`: the lane of the forking thread, may be null; it and all
-	// row ids stay valid, the file does not: the child opens its own at its first call.
+	// Around fork(2), from the fork handlers of the core. `own`: the lane of the forking thread, may be null. It and
+	// all row ids stay valid; the file does not: the child opens its own file at its first call.
 	void beforeFork();
 	void afterForkInParent();
 	void afterForkInChild(Lane *own);
@@ -267,7 +269,7 @@ public:
 private:
 	friend class Lane;
 	struct Text {
-		uint32_t id, length, written; // written: the generation whose file has it
+		uint32_t id, length, written; // written: the generation of the file that contains it
 		char bytes[1];
 	};
 	struct KnownRow {
@@ -296,7 +298,7 @@ private:
 	};
 	class Lock;
 
-	// All of these: under the lock.
+	// All of these need the lock.
 	bool makeFile(const Options &options);
 	Chunk *beginChunk(char *memory, ChunkKind kind, uint64_t size, uint32_t lane, uint32_t number);
 	bool openRecords(uint64_t need);
@@ -334,7 +336,7 @@ private:
 	base::Index<KnownNote> noteIndex_;
 	base::Index<KnownKernel> kernelIndex_;
 	KnownOverhead overheads_[16] = {}; // kind 0: not used yet
-	Chunk *kernels_ = nullptr;         // where the next single kernel goes
+	Chunk *kernels_ = nullptr;         // chunk of the next single kernel
 	KernelLossRecord *kernelLoss_ = nullptr;
 	Lane *lanes_ = nullptr;
 };

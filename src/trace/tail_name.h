@@ -1,5 +1,6 @@
-// The name of the file next to a trace that holds what is not in the trace yet: FOLDER/.NAME.tail. Hidden, so that
-// what is done to FOLDER/*.aat is not done to it: truncating it ends its writer with a SIGBUS. Any thread.
+// The name of the tail, the file next to a trace with content that is not in the trace so far: FOLDER/.NAME.tail. It is
+// hidden, so that operations on FOLDER/*.aat do not affect it: truncating the tail would end its writer with a SIGBUS.
+// Any thread.
 #pragma once
 
 #include <cstddef>

@@ -1,11 +1,11 @@
-// Nanoseconds a cublasSgemm call: `call_cost [SIZE] [REPEATS]` prints the median of the repeats and their spread. Run
-// by call_cost.py bare and preloaded; what it is linked to decides what is measured. `call_cost SIZE REPEATS region`:
-// with a region open; then also the nanoseconds of opening and closing one. `call_cost SIZE REPEATS fp64`: of
-// cublasDgemm, which is only counted.
+// Nanoseconds per cublasSgemm call. `call_cost [SIZE] [REPEATS]` prints the median of the repeats and their spread.
+// call_cost.py runs it without autoamp and preloaded; the libraries to which it is linked determine what is measured.
+// `call_cost SIZE REPEATS region`: with a region open; also prints the nanoseconds of opening and closing one.
+// `call_cost SIZE REPEATS fp64`: cublasDgemm, which is only counted.
 #include "inject/autoamp.h"
 
 #include <cublas_v2.h>
-#ifdef WITH_CONTEXT // a driver that answers: libcudart and libcuda of the emulated device
+#ifdef WITH_CONTEXT // a driver that works: libcudart and libcuda of the emulated device
 #include <cuda_runtime_api.h>
 #endif
 
@@ -45,7 +45,7 @@ int main(int count, char **arguments)
 		for (int call = 0; call < calls && !isDouble; call++)
 			cublasSgemm(handle, CUBLAS_OP_N, CUBLAS_OP_N, size, size, size, &one, &a, size, &b, size, &zero, &c, size);
 		const std::chrono::duration<double, std::nano> time = std::chrono::steady_clock::now() - start;
-		if (repeat) // the first one warms up
+		if (repeat) // the first repeat warms up
 			times.push_back(time.count() / calls);
 	}
 	std::sort(times.begin(), times.end());

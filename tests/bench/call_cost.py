@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""What autoamp adds to a call that it passes through or keeps, and to a dlsym, in nanoseconds.
+"""Nanoseconds that autoamp adds to a call that it passes through or keeps, and to a dlsym.
 
-call_cost.py BUILD [ROUNDS]: rounds of interleaved pairs, bare and preloaded; the added cost is the median over the rounds
-of (preloaded - bare), with the smallest and the largest. Then the same calls with a region open, against those without, as
-a ratio of what is added; and what opening and closing a region costs.
+call_cost.py BUILD [ROUNDS]: rounds of interleaved pairs, without autoamp and preloaded. The added cost is the median
+over the rounds of (preloaded - bare), with the smallest and the largest. Then the same calls with a region open are
+compared with those without a region, as a ratio of the added costs. At last it prints the cost of opening and closing a
+region.
 """
 import os
 import pathlib
@@ -11,11 +12,11 @@ import statistics
 import subprocess
 import sys
 
-RULES = "/dev/shm/call_cost.toml"  # of every kind, none of which matches
+RULES = "/dev/shm/call_cost.toml"  # rules of every kind; none matches
 MATCHERS = ('entry = "cublasLt*"', 'm = ">1000000"', 'caller = "lib*"', 'thread = "worker-{}"', 'region = "step {}*"')
 
-# Name, program, variables. The empty cuBLAS is found by the program's own path; of the emulated device only the runtime and
-# the driver are used.
+# Name, program, variables. The program finds the empty cuBLAS by its own path. The emulated device provides only the
+# runtime and the driver.
 CASES = [
     ("O0, trace off", "call_cost", {"AUTOAMP_LEVEL": "O0", "AUTOAMP_TRACE": "off"}),
     ("O0, summary", "call_cost", {"AUTOAMP_LEVEL": "O0", "AUTOAMP_TRACE": "summary"}),

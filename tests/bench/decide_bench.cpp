@@ -1,5 +1,6 @@
-// What one decision costs: ns per decide(), median and spread over rounds, for a call that the lists keep, one that the
-// door keeps, and products of growing size (the cost model tries more splits of k); with rules that do not match.
+// Cost of one decision: ns per decide(), median and spread over rounds. Calls: one that the lists keep, one that the
+// wrapper keeps, and products of growing size (the cost model tries more splits of k). All with rules that do not
+// match.
 #include "src/policy/decide.h"
 
 #include <algorithm>
@@ -30,7 +31,7 @@ void measure(const char *what, op::Op call, const State &state)
 	for (double &time : times) {
 		auto start = std::chrono::steady_clock::now();
 		for (int i = 0; i < calls; ++i) {
-			call.lda = i; // another call each time, so that nothing is hoisted out of the loop
+			call.lda = i; // a different call each time, so that nothing is hoisted out of the loop
 			kept += decide(call, state, {}, device).verdict == Verdict::kept;
 		}
 		time = std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now() - start).count() / calls;

@@ -1,7 +1,7 @@
-// Nanoseconds that the vendor's own libraries need to read the descriptors of one call; no GPU is needed.
-// `descriptor_cost LIBCUBLASLT LIBCUDNN` prints the least of 50 repeats of: the six getters of a cuDNN convolution, one
-// attribute of cublasLt, and a cublasLtMatmul of 512 x 512 x 512 that the library refuses at once (its handle is not
-// one). Preloaded, the last line grows by what autoamp adds to a call that it keeps.
+// Nanoseconds in which the vendor's own libraries read the descriptors of one call; no GPU is needed. `descriptor_cost
+// LIBCUBLASLT LIBCUDNN` prints the least of 50 repeats of: the six getters of a cuDNN convolution, one cublasLt
+// attribute, and a cublasLtMatmul of 512 x 512 x 512 that the library refuses immediately (its handle is invalid).
+// Preloaded, the last line grows by the time that autoamp adds to a kept call.
 #include <cublasLt.h>
 #include <cudnn.h>
 #include <dlfcn.h>

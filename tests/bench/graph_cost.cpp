@@ -1,6 +1,6 @@
-// Nanoseconds of a call of cuDNN on libraries that do nothing: `graph_cost [REPEATS]` prints the median, smallest and
-// largest of a variant pack made, executed and destroyed, of the execution alone, of the pack alone, and of a
-// cudnnConvolutionForward. graph_cost.py runs it bare and preloaded.
+// Nanoseconds of a cuDNN call on libraries that do nothing. `graph_cost [REPEATS]` prints median, smallest and largest
+// for: a variant pack that is made, executed and destroyed; the execution alone; the pack alone; a
+// cudnnConvolutionForward. graph_cost.py runs it without autoamp and preloaded.
 #include <cudnn.h>
 
 #include <algorithm>
@@ -23,7 +23,7 @@ void time(int repeats, Call call)
 		for (int i = 0; i < calls; i++)
 			call();
 		const std::chrono::duration<double, std::nano> took = std::chrono::steady_clock::now() - start;
-		if (repeat) // the first one warms up
+		if (repeat) // the first repeat warms up
 			times.push_back(took.count() / calls);
 	}
 	std::sort(times.begin(), times.end());

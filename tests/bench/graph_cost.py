@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""What autoamp adds to a call of cuDNN on libraries that do nothing, in nanoseconds, kept and lowered.
+"""Nanoseconds that autoamp adds to a cuDNN call on libraries that do nothing, kept and lowered.
 
-graph_cost.py BUILD [ROUNDS]: rounds of interleaved pairs, bare and preloaded; the added cost is the least preloaded of all
-rounds minus the least bare, for another program on the CPU only ever adds, with the median and the largest of a round's: of a variant pack made, executed and destroyed, of the execution
-alone, of the pack alone, and of a legacy convolution.
+graph_cost.py BUILD [ROUNDS]: rounds of interleaved pairs, without autoamp and preloaded. The added cost is the least
+preloaded time of all rounds minus the least bare one, because another program on the CPU can only add time. It also
+prints the median and the largest difference of a round. Measured: a variant pack made, executed and destroyed; the
+execution alone; the pack alone; a legacy convolution.
 """
 import os
 import pathlib

@@ -1,8 +1,8 @@
-// What a decision costs that was made before, without the call around it: `hit_bench [RULES] [options of Google
-// Benchmark]`, with so many rules of every kind that mean other calls. `pass`: the short way of a call that runs as it
-// was asked; `find`: the way of a lowered one to its site. Both look at the context and into the thread's memo, and ask
-// the handle (of the empty vendor: two calls that return at once). `site`: what follows where two signatures share a
-// place in the memo. `decide`: what all of it saves.
+// Cost of a cached decision, without the call around it: `hit_bench [RULES] [options of Google Benchmark]`, with RULES
+// rules of every kind that match other calls. `pass`: the fast path of a call that runs unchanged. `find`: the path of
+// a lowered call to its site. Both read the context and the thread's memo, and query the handle (in the empty vendor:
+// two calls that return immediately). `site`: the additional step if two signatures share a place in the memo.
+// `decide`: the cost that the caches save.
 #include "inject/autoamp.h"
 #include "inject/entry_table.h"
 #include "src/call/described_call.h"
@@ -92,7 +92,7 @@ void decide(benchmark::State &state)
 	}
 }
 
-// As an AUTOAMP_CONFIG that lies in memory.
+// Like an AUTOAMP_CONFIG file, but in memory.
 std::string fileOf(int rules)
 {
 	static const char *const matchers[] = {"entry = \"cublasLt*\"\nm = ", "caller = \"lib%\"\nm = ", "m = 1000000",

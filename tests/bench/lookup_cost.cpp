@@ -1,5 +1,6 @@
-// Nanoseconds a dlsym of a name that autoamp has nothing to do with: `lookup_cost [SIZE] [REPEATS]`, run by
-// call_cost.py bare and preloaded, as call_cost is. One product first: the hook is at work from then on.
+// Nanoseconds per dlsym of a name that autoamp does not intercept: `lookup_cost [SIZE] [REPEATS]`. call_cost.py runs it
+// without autoamp and preloaded, like call_cost. It makes one product first, because the hook is active only after
+// that.
 #include <cublas_v2.h>
 #include <dlfcn.h>
 
@@ -9,7 +10,7 @@
 #include <ctime>
 #include <vector>
 
-// Of this thread alone: nothing waits here, and a busy machine shows less.
+// CPU time of this thread: nothing waits here, and a busy machine affects it less.
 static double now()
 {
 	timespec time;
@@ -33,7 +34,7 @@ int main(int count, char **arguments)
 		for (int call = 0; call < calls; call++)
 			if (!dlsym(libc, "getpid"))
 				return 1;
-		if (repeat) // the first one warms up
+		if (repeat) // the first repeat warms up
 			times.push_back((now() - start) / calls);
 	}
 	std::sort(times.begin(), times.end());

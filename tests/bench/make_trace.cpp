@@ -1,5 +1,5 @@
-// Writes a trace: make_trace FILE EVENTS [KERNELS]. The sample of the unit tests, then EVENTS single events by two
-// threads; before them the sample's kernels until there are KERNELS of them.
+// Writes a trace: make_trace FILE EVENTS [KERNELS]. It contains the sample of the unit tests, then EVENTS single events
+// by two threads. Before the events the sample's kernels are repeated until there are KERNELS of them.
 #include "src/base/clock.h"
 #include "tests/unit/trace_sample.h"
 

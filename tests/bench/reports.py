@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""What reports and exports of long runs cost: seconds, resident memory, events a second, bytes and loading of the page.
+"""Costs of reports and exports of long runs: seconds, resident memory, events per second, bytes, and loading of the
+page.
 
 usage: reports.py BUILD [EVENTS [RANKS EVENTS-OF-A-RANK]]
 (ninja -C BUILD tools/autoamp tests/bench/make_trace tests/cli/traced; a venv of tests/cli/readers.txt in BUILD/venv and
-Chromium for the ranks and the page; what is written goes into TMPDIR)
+Chromium for the ranks and the page; files are written to TMPDIR)
 """
 import os
 import pathlib
@@ -16,7 +17,7 @@ import time
 build = pathlib.Path(sys.argv[1]).resolve()
 events = int(sys.argv[2]) if len(sys.argv) > 2 else 10_000_000
 ranks, of_rank = (int(word) for word in sys.argv[3:5]) if len(sys.argv) > 4 else (0, 0)
-RUNS = 3  # of each command: the quickest counts, others had less of the machine
+RUNS = 3  # per command; the fastest counts, because other load slows the others down
 DASK = """
 import resource, sys, dask.dataframe, distributed
 

@@ -1,4 +1,4 @@
-// What recording costs a call: trace_bench [FOLDER]. Prints median, lowest and highest of 15 rounds, in ns a call.
+// Cost of recording a call: trace_bench [FOLDER]. Prints median, lowest and highest of 15 rounds, in ns per call.
 #include "src/base/clock.h"
 #include "tests/unit/trace_sample.h"
 
@@ -13,7 +13,7 @@ using namespace trace_test;
 
 namespace {
 
-// Of processor time: the machine may have other work.
+// CPU time, because the machine may have other work.
 double threadNs()
 {
 	timespec now;

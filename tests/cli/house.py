@@ -1,4 +1,4 @@
-"""A folder laid out as a build tree, with a copy of the command line program in it and stand-ins beside it."""
+"""A folder with the layout of a build tree: a copy of the command-line program and stand-ins for the libraries."""
 import json
 import os
 import pathlib
@@ -37,7 +37,7 @@ class Case(unittest.TestCase):
                               errors="replace", env=self.environment | variables, timeout=60)
 
     def on_a_terminal(self, stream, *arguments, **variables):
-        """Its exit status, and what a terminal gets that is its stdout or stderr."""
+        """Exit status, and the output if the named stream (stdout or stderr) is a terminal."""
         ours, theirs = os.openpty()
         done = subprocess.run([self.root / "tools/autoamp", *arguments], cwd=self.here, env=self.environment | variables, timeout=60,
                               **{stream: theirs})
@@ -46,7 +46,7 @@ class Case(unittest.TestCase):
         try:
             while part := os.read(ours, 4096):
                 shown += part
-        except OSError:  # nobody holds its other end any more
+        except OSError:  # the other end is closed
             pass
         os.close(ours)
         return done.returncode, shown.decode()
@@ -65,7 +65,7 @@ class Case(unittest.TestCase):
         return json.loads(result.stdout)
 
     def refused(self, result, status, *words):
-        """One line on stderr that says so, nothing on stdout."""
+        """One line of error on stderr, nothing on stdout."""
         self.assertEqual((result.returncode, result.stdout), (status, ""), result.stderr)
         self.assertEqual(result.stderr.count("\n"), 1, result.stderr)
         self.assertTrue(result.stderr.startswith("autoamp: "), result.stderr)

@@ -1,4 +1,5 @@
-"""What is typed wrong is one line and the right status; what has not landed is refused and absent from help."""
+"""Wrong arguments give one line of error and the right status; commands that do not exist yet are refused and absent from
+help."""
 import json
 import subprocess
 import unittest
@@ -59,7 +60,7 @@ class CommandLine(Case):
         result = self.autoamp("help", "env", AUTOAMP_LEVEL="O9")
         self.assertEqual(result.returncode, 2)
         self.assertIn("AUTOAMP_LEVEL=O9", result.stderr)
-        self.assertIn("O0, O1", result.stdout)  # the place where one looks for the right value
+        self.assertIn("O0, O1", result.stdout)  # the right values are shown here
 
     def test_a_full_disk_is_a_failure_and_a_closed_pipe_is_none(self):
         self.trace("mixed")
@@ -78,7 +79,7 @@ class CommandLine(Case):
         for arguments in ([], ["--color", "never"], ["--color", "auto"]):
             self.assertNotIn("\033[", self.autoamp("report", *arguments, "mixed.aat").stdout)
         self.refused(self.autoamp("report", "--color", "maybe"), 2, "maybe")
-        # Of itself on a terminal alone, unless NO_COLOR says anything.
+        # Automatic color: only on a terminal, and only if NO_COLOR is empty or unset.
         for variables, isColoured in (({}, True), ({"NO_COLOR": ""}, True), ({"NO_COLOR": "1"}, False)):
             status, shown = self.on_a_terminal("stdout", "report", "mixed.aat", **variables)
             self.assertEqual((status, "\033[" in shown), (0, isColoured), variables)

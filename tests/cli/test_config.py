@@ -1,4 +1,4 @@
-"""Files of the configuration from the command line: checked, given to a run, explained and shown again."""
+"""Configuration files on the command line: checked, passed to a run, explained and printed."""
 import json
 import os
 import subprocess
@@ -49,7 +49,8 @@ class Config(Case):
         self.refused(self.autoamp("check", "missing.toml"), 2, "missing.toml: No such file")
         self.refused(self.autoamp("check", "."), 2, ".: no regular file")
         self.refused(self.autoamp("check"), 2)
-        # As a run with --config would have it; what is wrong elsewhere is told, and no fault of the file's.
+        # The file is checked as in a run with --config. Errors elsewhere are reported, but do not make the file
+        # invalid.
         result = self.autoamp("check", "rules.toml", AUTOAMP_CONFIG="wrong.toml", AUTOAMP_STRATEGY="cast", AUTOAMP_DTYPE="tf32")
         self.refused(result, 2, "AUTOAMP_STRATEGY=cast: AUTOAMP_DTYPE=tf32 has no 16-bit form")
         self.write('level = "O2"\ncustom_black_list = ["matmul_v2"]\n', "paddle.toml")
@@ -67,7 +68,7 @@ class Config(Case):
             self.refused(self.autoamp("check", "empty.toml"), 2, "empty.toml:")
         self.write("custom_white_list = []\n", "empty.toml")
         self.assertEqual(self.autoamp("check", "empty.toml").returncode, 0)
-        # A program's source says cublasSgemm; its twin of 64-bit sizes is meant too.
+        # The source of a program contains cublasSgemm; the rule also matches the variant with 64-bit sizes.
         self.write('custom_black_list = ["cublasSgemm"]\n[[rule]]\nentry = "cublasHgemm"\nprecision = "float32"\n', "names.toml")
         result = self.autoamp("check", "names.toml")
         self.assertEqual((result.returncode, result.stderr), (0, ""))
@@ -102,7 +103,7 @@ class Config(Case):
         self.write("[[rule]]\n", "wrong.toml")
         self.refused(self.run_("--config", "wrong.toml", "--", "true"), 125, "wrong.toml:1:1: a rule without precision")
         self.refused(self.run_("--config", "none.toml", "--", "true"), 125, "none.toml: No such file")
-        self.write("x = 1\n", ".config/autoamp/sh.toml")  # the program's own, where HOME leads
+        self.write("x = 1\n", ".config/autoamp/sh.toml")  # the program's own file, found by HOME
         self.refused(self.run_("--", "sh", "-c", "true"), 125, ".config/autoamp/sh.toml:1:1: x")
         self.assertEqual(self.run_("--", "true").returncode, 0)
 
@@ -174,12 +175,13 @@ class Config(Case):
         told = origins("a.aat", options=("--level", "O1", "--strategy=cast", "--no-hook", "-o", "a.aat"), AUTOAMP_DTYPE="bfloat16")
         self.assertEqual([told[name] for name in ("level", "strategy", "hook_dlsym", "trace_file", "trace", "dtype", "scaling")],
                          ["--level", "--strategy", "--no-hook", "--trace-file", "autoamp run", "environment", "default"])
-        # What the program itself sets is no option, and what only a file or a variable says stays theirs.
+        # Variables that the program sets itself are not reported as options. Settings from a file or a variable keep
+        # their origin.
         told = origins("b.aat", "env", "AUTOAMP_LEVEL=O0", options=("--level", "O1"), AUTOAMP_TRACE_FILE="b.aat")
         self.assertEqual([told[name] for name in ("level", "trace_file")], ["environment"] * 2)
         path = self.write('trace_file = "c.aat"\n', ".config/autoamp/shapes.toml")
         self.assertEqual(origins("c.aat")["trace_file"], f"{path}:1:1")
-        # run inside run: the inner one's option.
+        # A run inside a run: the inner run's option applies.
         told = origins("d.aat", AUTOAMP, "run", "--device", "emulated", "--quiet", "--level", "O0", "--", options=("--level", "O1", "-o", "d.aat"))
         self.assertEqual([told[name] for name in ("level", "trace_file")], ["--level", "--trace-file"])
 

@@ -1,4 +1,4 @@
-"""`autoamp diff`: what two runs did with the same calls, and when that is a failure."""
+"""`autoamp diff`: differences between two runs of the same calls, and the conditions for a failure status."""
 import csv
 import io
 import json

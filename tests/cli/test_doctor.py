@@ -1,4 +1,5 @@
-"""`autoamp doctor`: what it says of a machine, an environment and programs that are made here, wrong in each way."""
+"""`autoamp doctor`: its findings for a machine, an environment and programs that are made here, each wrong in one
+way."""
 import os
 import random
 import re
@@ -20,7 +21,7 @@ class Doctor(Case):
         return result.stdout
 
     def copy(self, program, name="copy", **edits):
-        """A copy of a program in which bytes are others: OFFSET=BYTES, or OLD=NEW of the same length."""
+        """A copy of a program with replaced bytes: OFFSET=BYTES, or OLD=NEW of the same length."""
         path = self.here / name
         data = bytearray(program.read_bytes())
         for key, value in edits.items():
@@ -145,7 +146,7 @@ class Programs(Doctor):
         lost = self.copy(PROGRAMS / "plain_cuda12", "lost")
         cuda11 = self.replaced(PROGRAMS / "plain_cuda12", b"libcublas.so.12", b"libcublas.so.11", "cuda11")
         shutil.copy(PROGRAMS / "libcublas.so.12", self.here / "libcublas.so.11")
-        bare = self.copy(PROGRAMS / "plain_static_cublas", "bare", _40=bytes(8), _60=bytes(4))  # no table of sections
+        bare = self.copy(PROGRAMS / "plain_static_cublas", "bare", _40=bytes(8), _60=bytes(4))  # no section table
         for program, can, wanted in (
                 (PLAIN, True, r"\n  needs +libc\.so\.6: /.*\n  needs +ld-linux-x86-64\.so\.2: /.*\n(.*\n)*.*loads later, .*; neither is linked\n"),
                 (PROGRAMS / "plain_static", False, "statically linked"), (privileged, False, "set-user-id"),

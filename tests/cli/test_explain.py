@@ -1,5 +1,5 @@
-"""`autoamp explain` says what the library does: for a table of calls what a preloaded run records of them, for every row of
-the entry tables what the row says."""
+"""`autoamp explain` agrees with the library. For a table of calls it reports what a preloaded run records; for every
+row of the entry tables it reports what the row contains."""
 import json
 import os
 import pathlib
@@ -105,7 +105,7 @@ class Answers(Explain):
                     self.assertEqual(self.plain(entry, AUTOAMP_DTYPE="bfloat16")["decision"], "lowered", entry)
                     wanted = ("kept", "no_fp32_output")
                 self.assertEqual((told["decision"], told["reason"]), wanted, entry)
-                self.assertNotIn("available", told)  # every row has a door
+                self.assertNotIn("available", told)  # every row has a wrapper
                 count += 1
         self.assertGreater(count, 250)
 
@@ -137,7 +137,7 @@ class Answers(Explain):
             self.assertEqual(told["reason"], reason, entry)
             self.assertTrue(cause in told["cause"] if cause else told["cause"] is None, told)
         self.assertIn("16-bit operands", self.plain("cublasGemmEx", "--dtype-in", "float16")["cause"])
-        # Where only TF32 is possible, no conversion is too expensive.
+        # If only TF32 is possible, there is no conversion that is too expensive.
         for variables, reason in (({}, "too_small"), ({"AUTOAMP_DTYPE": "tf32"}, "not_profitable")):
             self.assertEqual(self.plain("cublasSgemm_v2", size=16, **variables)["reason"], reason)
         for caller, decision, reason in (("/usr/lib/libcusolver.so.12", "kept", "vendor_caller"), ("libcudnn.so.9", "kept", "vendor_caller"),
@@ -163,7 +163,7 @@ class Answers(Explain):
         ways = {way["strategy"]: way for way in told["strategies"]}
         words = re.search(r"AUTOAMP_STRATEGY\n.*\n +values: (.*)\n", self.autoamp("help", "env").stdout).group(1).split(", ")
         self.assertEqual(set(ways) | {"library"}, {word for word in words if word != "auto"})
-        self.assertNotIn("library", ways)  # has no clamp: only for those who name it
+        self.assertNotIn("library", ways)  # has no clamp: runs only if named
         named = self.plain("cublasSgemm_v2", AUTOAMP_STRATEGY="library", AUTOAMP_DTYPE="bf16")
         self.assertIn("library", {way["strategy"] for way in named["strategies"]})
         self.assertEqual(ways["fp32"]["est_ns"], told["est_ns"])

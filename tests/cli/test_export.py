@@ -1,4 +1,4 @@
-"""`autoamp export`: each format is read again by somebody else's reader."""
+"""`autoamp export`: an independent reader reads each format again."""
 import csv
 import json
 import os
@@ -52,7 +52,7 @@ class Exports(Case):
         self.assertEqual(sum(row["name"] == "autoamp cast" for row in of("kernel")), 75)
 
     def test_the_size_of_a_loss(self):
-        """As the report's JSON has it; null for events of other kinds."""
+        """As in the report's JSON; null for events of other kinds."""
         name = self.trace("faults")
         fields = ("kind", "excess", "lost_rows", "lost_columns")
         expected = sorted((tuple(event[field] for field in fields) for event in self.json(name)["scaler"]["events"]), key=str)
@@ -154,7 +154,7 @@ class Exports(Case):
         self.assertEqual(kernels.num_rows, 2 * 177)
         self.assertEqual(sum(kernels["name"].to_pylist()[i] == "autoamp_cast_half" for i in range(kernels.num_rows)), 150)
         self.assertEqual(parquet.read_table(out / "runs.parquet")["rank"].to_pylist(), ["0", "1"])
-        signatures = parquet.read_table(out / "signatures")  # its folders say run and rank
+        signatures = parquet.read_table(out / "signatures")  # its folders contain run and rank
         self.assertEqual(sorted({*zip(signatures["run"].to_pylist(), signatures["rank"].to_pylist())}), [(0, 0), (1, 1)])
         self.assertEqual(sum(signatures["calls"].to_pylist()), 200)
         self.refused(self.autoamp("export", "--type", "parquet", "-o", "set", "d"), 2, "--force")
@@ -194,7 +194,7 @@ class Exports(Case):
 
     @unittest.skipUnless(dataset, "no pyarrow")
     def test_interrupted_from_the_keyboard(self):
-        """Ctrl-C reaches the whole group of processes, and the helper in Python must not be what ends first."""
+        """Ctrl-C reaches the whole process group; the Python helper must not end first."""
         os.symlink(SOURCE / "tools/python", self.root / "tools/python")
         self.environment["PATH"] = f"{pathlib.Path(sys.executable).parent}:{self.environment['PATH']}"
         name = self.trace("many", "many.aat", "5000000")
@@ -208,7 +208,8 @@ class Exports(Case):
 
     @unittest.skipUnless(dataset, "no pyarrow")
     def test_a_full_disk(self):
-        """Of each format: one line that says so, and nothing left. A limit of the file's size stands for the disk's."""
+        """A failed export of each format prints one line of error and leaves no file. A file size limit simulates the
+        full disk."""
         os.symlink(SOURCE / "tools/python", self.root / "tools/python")
         self.environment["PATH"] = f"{pathlib.Path(sys.executable).parent}:{self.environment['PATH']}"
         name = self.trace("many", "many.aat", "400000")
@@ -225,10 +226,11 @@ class Exports(Case):
         self.assertEqual(status, 0)
         self.assertRegex(shown, r"\rexport \[#+ *\] \d+ %")
         self.assertTrue(shown.endswith("\r\x1b[K"), shown)
-        self.export("csv", "b.csv", name)  # with nothing on a stderr that is none
+        self.export("csv", "b.csv", name)  # no progress bar, because stderr is not a terminal
 
     def test_a_killed_program_and_cut_files(self):
-        """What was recorded is exported; what is no trace is said, and makes the status 2 without hiding the others."""
+        """Recorded data is exported. A file that is not a trace is reported and makes the status 2, but the others are
+        exported."""
         rows = [json.loads(line) for line in self.export("jsonl", "k.jsonl", self.trace("killed")).read_text().splitlines()]
         self.assertEqual(sum(row["type"] == "call" for row in rows), 3005)
         whole = (self.here / self.trace("mixed")).read_bytes()

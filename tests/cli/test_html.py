@@ -1,4 +1,4 @@
-"""The HTML report in a real browser: rendered, sorted by a click and by the keyboard, no error, no network."""
+"""The HTML report in a real browser: rendered, sorted by click and by keyboard, without errors or network access."""
 import os
 import re
 import shutil

@@ -1,5 +1,5 @@
-"""`autoamp lists` has every op as the frameworks themselves have it (tests/oracle: recorded from their packages), and every entry
-point; `autoamp explain` agrees with it."""
+"""`autoamp lists` has every op as in the frameworks themselves (tests/oracle: recorded from their packages), and every
+entry point; `autoamp explain` agrees with it."""
 import json
 import os
 import pathlib
@@ -44,7 +44,7 @@ class AgainstTheFrameworks(Lists):
                         count["listed" if seen == "listed" else "run"] += 1
                         if seen[0] in "hs":
                             self.assertEqual(ours[op]["lowered"], seen[0] == "h")
-                        if category == "fp32" and seen[2:3] == " ":  # low data is raised, in what it computes or returns
+                        if category == "fp32" and seen[2:3] == " ":  # low-precision data is raised, in the computed or the returned type
                             self.assertTrue(set(seen[3:5]) & set("s?"), seen)
                 unlisted = {ours[op]["lowered"] for op, (category, seen) in theirs.items() if category == "unlisted"}
                 self.assertLessEqual(len(unlisted), 1, (system, cell))
@@ -82,7 +82,7 @@ class Entries(Lists):
                 with self.subTest(system=system, level=level, entry=entry):
                     self.assertEqual(told["category"], row["category"])
                     self.assertEqual(told.get("available", True), row["available"])
-                    if told["reason"] not in ("unsupported", "no_fp32_output"):  # a recurrent net has a form in bfloat16
+                    if told["reason"] not in ("unsupported", "no_fp32_output"):  # an RNN can run in bfloat16
                         self.assertEqual(told["decision"] == "lowered", row["lowered"])
 
     def test_what_is_not_there(self):

@@ -1,4 +1,4 @@
-"""Many processes: one file a rank, aligned clocks, forks, and a data set too large for memory read by Dask."""
+"""Many processes: one file per rank, aligned clocks, forks, and a data set too large for memory, read by Dask."""
 import os
 import pathlib
 import shutil
@@ -46,7 +46,7 @@ class Ranks(Case):
 
     @unittest.skipUnless(MPIRUN, "no mpirun")
     def test_the_receipt_is_one(self):
-        """By rank 0 where each rank has a run of its own, of all ranks where one run has them all."""
+        """Rank 0 prints it if each rank has its own run. If one run has all ranks, the receipt covers all of them."""
         launch = [MPIRUN, "--allow-run-as-root", "--oversubscribe", "-n", "4"]
         run = [AUTOAMP, "run", "--device", "emulated", "--strategy", "cast", "-o"]
         for name, command, calls in (("inside", [*launch, *run, "inside/%rank%.aat", "--", PROGRAMS / "shapes", *SHAPES], 2),
@@ -58,7 +58,7 @@ class Ranks(Case):
             self.assertEqual(sorted(run["rank"] for run in self.json(name)["runs"]), [0, 1, 2, 3])
 
     def test_a_program_that_becomes_another(self):
-        """Both are in the trace, and the receipt: exec ends the first without an end."""
+        """Both are in the trace and in the receipt: exec ends the first program without an end record."""
         first, second = (f"'{PROGRAMS / 'shapes'}' {shape}" for shape in SHAPES)
         result = subprocess.run([AUTOAMP, "run", "--device", "emulated", "--strategy", "cast", "-o", "x.aat", "--", "sh", "-c",
                                  f"{first}; sh -c \"exec {second}\"; exec {first}"], cwd=self.here, timeout=60,
@@ -92,7 +92,7 @@ class Ranks(Case):
                               self.autoamp("report", "--report", view, place, COLUMNS="200").stdout)
 
     def test_a_run_that_did_not_end(self):
-        """Its processes have their numbers; how many there were is not known."""
+        """Its processes have their numbers; their total is not known."""
         run = subprocess.Popen([self.root / "tools/autoamp", "run", "--device", "cuda", "-o", "d/%n.aat", "--", "sh", "-c",
                                 f"'{TRACED}' low; '{TRACED}' low; kill -9 $PPID"], cwd=self.here, env=self.environment)
         run.wait(timeout=60)
@@ -100,7 +100,7 @@ class Ranks(Case):
         self.assertRegex(self.autoamp("report", "d", COLUMNS="200").stdout, r"traces: 1 of at least 2 processes of run \w{16}; without process 1\n")
 
     def test_a_number_is_not_taken_from_another_process(self):
-        """The variables outlive `autoamp run`: a descriptor of this process is not its counter."""
+        """The variables remain after `autoamp run` has ended: a descriptor of this process is not its counter."""
         counter = self.here / "counter"
         with counter.open("wb") as file:
             os.set_inheritable(file.fileno(), True)
@@ -128,7 +128,7 @@ class Ranks(Case):
                       self.autoamp("report", "d", COLUMNS="200").stdout)
 
     def test_clocks_are_aligned(self):
-        """By the clock that the processes of a host share, though the time of day was set in between."""
+        """Uses the monotonic clock that the processes of a host share, although the time of day was set in between."""
         for rank in range(3):
             self.trace_rank(rank)
         first = {}

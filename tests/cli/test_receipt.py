@@ -1,4 +1,4 @@
-"""The receipt on stderr: what was lowered, what was kept and why; or why nothing was intercepted."""
+"""The receipt on stderr: lowered calls, kept calls and the reasons, or the reason why nothing was intercepted."""
 import os
 import re
 import shutil
@@ -20,7 +20,7 @@ def wait_for(condition):
 
 
 def is_written(trace):
-    """Whether the process that writes it has not ended yet."""
+    """True while the process that writes it has not ended."""
     return struct.unpack_from("<I", trace.read_bytes().ljust(128, b"\0"), 72)[0] == 0
 
 
@@ -89,9 +89,9 @@ class Receipt(Case):
     def test_a_run_inside_a_run(self):
         inner = f"'{self.root}/tools/autoamp' run --device cuda -- '{TRACED}'"
         text = self.receipt("--", "sh", "-c", f"{inner} low; {inner} observed; '{TRACED}' mixed")
-        self.assertIn("7 calls", text)  # each inner run counts its own
+        self.assertIn("7 calls", text)  # each inner run counts its own calls
         self.assertIn("would lower 10 of 40", text)
-        self.assertIn("lowered 1,000 of 3,040", text)  # the outer one all three
+        self.assertIn("lowered 1,000 of 3,040", text)  # the outer one counts all three
         self.assertIn("3 traces in", text)
 
     def test_a_program_that_changes_its_folder(self):
@@ -163,7 +163,8 @@ class Receipt(Case):
             self.assertRegex(text, r"\nautoamp: next: .*\n\Z")
 
     def test_how_the_program_ended(self):
-        """A case for each row of the table of endings: the line, another text of the receipt, and a text that it lacks."""
+        """One case for each row of the table of endings: the line, another text in the receipt, and a text that must be
+        absent."""
         before_a_call = "the program ended before its first call"
         for command, end, more, absent in (
                 ([TRACED, "signalled", "11"], r"pid \d+ died inside cublasSgemm_v2: SIGSEGV \(signal 11\)(, core dumped)?", "lowered 1,000",
@@ -196,7 +197,8 @@ class Receipt(Case):
             self.assertNotRegex(self.receipt("--", *command), "exited|ended")
 
     def test_the_report_knows_how_the_program_ended(self):
-        """`autoamp run` adds the end to the trace of its program; a trace without it only shows the call in flight."""
+        """`autoamp run` adds the end to the trace of its program; a trace without the end shows only the call in
+        progress."""
         for command, end, signal, status, ended in (
                 ([TRACED, "signalled", "2"], r"ended by SIGINT \(signal 2\) while inside cublasSgemm_v2", 2, None, "killed"),
                 ([TRACED, "signalled", "11"], r"died inside cublasSgemm_v2: SIGSEGV \(signal 11\)(, core dumped)?", 11, None, "killed"),
@@ -218,7 +220,7 @@ class Receipt(Case):
         self.assertRegex(self.autoamp("report", "x.aat").stdout, r"\npid \d+ ended by SIGTERM \(signal 15\) while inside cublasSgemm_v2\n")
 
     def test_memory_ran_out(self):
-        """The kernel counts in the cgroup what it kills; a folder stands in for the cgroups, the program for the kernel."""
+        """The kernel counts its kills in the cgroup; a folder stands in for the cgroups, the program for the kernel."""
         for name in ("fake", "fake/memory"):
             (self.here / name).mkdir()
         for name, head in (("memory.events", "low 0\nhigh 0\nmax 7\noom 1"), ("memory/memory.oom_control", "oom_kill_disable 0\nunder_oom 0")):

@@ -1,4 +1,4 @@
-"""`autoamp report`: the right files, the right numbers, one clear line for what cannot be read."""
+"""`autoamp report`: the right files, the right numbers, one clear line for each unreadable file."""
 import csv
 import io
 import json
@@ -153,13 +153,13 @@ class Table(Case):
 
     def test_summary_answers_five_questions(self):
         text = self.summary(self.trace("real"))
-        self.assertRegex(text, r"fp32 products +calls +FLOP +model\n")  # where does fp32 time go
+        self.assertRegex(text, r"fp32 products +calls +FLOP +model\n")  # the share of fp32 time
         self.assertRegex(text, r"all +3,000 +1.97 T +7.50 ms\n")
         self.assertIn("most time: mm 8x8x8 64.0 %, mm 1024x1024x1024 18.0 %, mm 256x256x256 16.0 %\n", text)
-        self.assertRegex(text, r"lowered to float16 +1,000 +33.3 % +1.96 T +99.3 % +1.50 ms +20.0 %")  # what ran lower
-        self.assertIn("gain: the cost model's estimate for the lowered products is 2.0x\n", text)  # what did it gain
+        self.assertRegex(text, r"lowered to float16 +1,000 +33.3 % +1.96 T +99.3 % +1.50 ms +20.0 %")  # the calls that ran in lower precision
+        self.assertIn("gain: the cost model's estimate for the lowered products is 2.0x\n", text)  # the gain
         self.assertRegex(text, r"kept because.*\n +too_small")  # why not
-        self.assertIn("scaling: 1 nonfinite_input, 1 rescale\n", text)  # what did the scaler do
+        self.assertIn("scaling: 1 nonfinite_input, 1 rescale\n", text)  # the events of the scaler
         self.assertIn("gain: unknown, the times of the emulated device", self.summary(self.trace("mixed")))
         self.assertIn("gain: none", self.summary(self.trace("observed")))
         text = self.summary(self.trace("kernels", "k.aat", "1000"))
@@ -489,9 +489,9 @@ class Views(Case):
         for several in ("CUSTOM_BLACK_LIST=mm,bmm,LEVEL=O1", "LEVEL=O1,CUSTOM_BLACK_LIST=bmm,cublasSgemm*"):
             kept = self.json("--what-if", several, name)
             self.assertEqual({(row["decision"], row["reason"]) for row in kept["ops"]}, {("kept", "custom_black_list")}, several)
-        # What lies in the call stands: these are no products of fp32.
+        # Reasons that depend on the call remain: these are not fp32 products.
         self.assertEqual(self.json("--what-if", "LEVEL=O1", self.trace("vectors"))["totals"]["kept"], 11)
-        # The same settings, the same decisions: as explain says them.
+        # The same settings give the same decisions as explain.
         explained = json.loads(self.autoamp("explain", "--entry", "cublasSgemm_v2", "--m", "1024", "--n", "1024", "--k", "1024",
                                             "--gpu", "h100", "--format", "json").stdout)
         row = next(row for row in self.json("--what-if", "LEVEL=O1", name)["ops"] if row["m"] == 1024)
@@ -518,7 +518,7 @@ class Views(Case):
         self.assertEqual((run["config"]["level"], run["config_origin"]["level"]), ("O1", "environment"))
 
     def test_what_if_of_each_setting(self):
-        """Each changes what it should of calls that were observed, each in its own way."""
+        """Each setting changes its own part of the decision about observed calls."""
         name = self.trace("observed")
 
         def told(settings):
@@ -539,16 +539,17 @@ class Views(Case):
             self.assertEqual(told(settings), wanted, settings)
 
     def test_what_if_changes_what_the_settings_change(self):
-        """Not what a trace does not tell: a decision that the model would not make from it stands where nothing is asked about it."""
+        """A trace may not contain enough for the model to repeat a decision. Such a decision remains unless the setting
+        affects it."""
         for scenario in ("mixed", "real"):
             name = self.trace(scenario)
             self.assertEqual(self.json("--what-if", "LEVEL=O1,DTYPE=float16", name)["ops"], self.json(name)["ops"])
             rows = self.json("--what-if", "CUSTOM_BLACK_LIST=mm", name)["ops"]
             self.assertEqual({row["decision"] for row in rows}, {"kept"})
-        # A time of kernels beside estimated ones would make those nothing.
+        # With measured kernel times, estimated times would count as nothing.
         name = self.trace("kernels", "k.aat", "1000")
         self.assertEqual({row["kernel_ns"] for row in self.json("--what-if", "LEVEL=O1", name)["ops"]}, {None})
-        # Times of another device are its own, of what stands as well.
+        # With another device, all times are those of that device, also for unchanged rows.
         for scenario in ("observed", "mixed"):
             name = self.trace(scenario)
             rows, others = (self.json("--what-if", setting, name)["ops"] for setting in ("LEVEL=O1", "LEVEL=O1,GPU_MODEL=a100"))
@@ -568,7 +569,8 @@ class Views(Case):
         rows = self.json("--what-if", "LEVEL=O1,STRATEGY=cast,GPU_MODEL=a100", self.trace("convolutions"))["ops"]
         times = {row["shape"]: row["est_lowered_ns"] for row in rows}
         self.assertEqual({(row["op"], row["decision"]) for row in rows}, {("conv2d", "lowered")})
-        # The same product. What lies channels-last is written in place; who does not say how it lies is taken for a product.
+        # The product is the same. A channels-last result is written in place. If the layout is unknown, the call is
+        # estimated as a product.
         nchw, nhwc, unknown = (next(ns for shape, ns in times.items() if word in shape) for word in ("nchw", "nhwc", "somehow"))
         self.assertLess(nhwc, nchw)
         self.assertEqual(len({nchw, nhwc, unknown}), 3)

@@ -1,4 +1,4 @@
-"""`autoamp run` starts programs as they would start by themselves, with the library in front."""
+"""`autoamp run` starts programs unchanged, with the library preloaded."""
 import os
 import pathlib
 import shutil
@@ -11,7 +11,7 @@ from house import EMULATED_LIBRARIES, PLAIN, PROGRAMS, TRACED, Case
 
 
 def precedes_rpath(case, *programs):
-    """DT_RPATH comes before LD_LIBRARY_PATH; the emulated libraries come before both, in children and plug-ins too."""
+    """DT_RPATH comes before LD_LIBRARY_PATH. The emulated libraries come before both, also in children and plug-ins."""
     for program in programs:
         for command in ([PROGRAMS / program], ["sh", "-c", f"'{PROGRAMS / program}'"]):
             result = case.run_("--", *command)
@@ -106,7 +106,7 @@ class Run(Case):
         self.refused(self.autoamp("run", "--device", "emulated", "--", PLAIN), 125, "emulated")
 
     def test_every_library_has_an_emulated_version(self):
-        """Without one the vendor's own would be loaded next to the emulated driver."""
+        """Without an emulated version, the vendor's own library would be loaded next to the emulated driver."""
         def emulated(program, *options):
             return self.autoamp("run", "--device", "emulated", *options, "--", PROGRAMS / program)
         self.refused(emulated("plain_cuda12"), 125, "plain_cuda12 needs libcublas.so.12, but the emulated device has libcublas.so.13\n")
@@ -132,7 +132,7 @@ class Run(Case):
 
     def test_explicit_file_is_not_overwritten(self):
         self.run_("-o", "x.aat", "--", TRACED, "processes")  # two traces
-        self.trace("vectors", "x.aat")  # x.2.aat, of no run
+        self.trace("vectors", "x.aat")  # x.2.aat, without a run
         before = (self.here / "x.aat").read_bytes()
         self.refused(self.run_("-o", "x.aat", "--", TRACED), 125, "x.aat", "--force")
         self.assertEqual((self.here / "x.aat").read_bytes(), before)

@@ -1,5 +1,5 @@
-// The installed real libcudnn, asked without a GPU: device properties stand in for a handle. For a process of its own:
-// the toolkit's stub of the driver is loaded under the driver's name.
+// The installed real libcudnn, queried without a GPU: device properties stand in for a handle. Needs a process of its
+// own, because the toolkit's driver stub is loaded under the driver's name.
 #pragma once
 
 #include "src/op/vendor.h"
@@ -19,7 +19,7 @@ struct Device {
 	double l2Megabytes;
 	int gigabytes, clockMegahertz, busBits;
 };
-// As the vendor publishes them.
+// Values published by the vendor.
 constexpr Device devices[] = {
     {"Tesla T4", 75, 40, 64, 1024, 16, 4, 16, 1590, 256},
     {"NVIDIA A100-SXM4-80GB", 80, 108, 164, 2048, 32, 40, 80, 1410, 5120},
@@ -32,7 +32,7 @@ constexpr Device devices[] = {
 
 inline std::string propertiesOf(const Device &device)
 {
-	char text[2048]; // a key that a version does not know is skipped; memoryBusWidth is asked for since about 9.28
+	char text[2048]; // a version skips keys that it does not know; versions since about 9.28 require memoryBusWidth
 	std::snprintf(
 	    text, sizeof text,
 	    R"({"maxGridSize":[2147483647,65535,65535],"maxBlockSize":[1024,1024,64],"regsPerBlock":65536,)"
@@ -48,7 +48,7 @@ inline std::string propertiesOf(const Device &device)
 	return text;
 }
 
-// Null: not installed, or too old to be asked like this.
+// Null: not installed, or too old for such a query.
 inline const autoamp::op::CudnnGraph *load(const char *folder)
 {
 	const std::string path = folder;

@@ -1,4 +1,4 @@
-// Is there a tensor-core form of a convolution exactly where the real libcudnn has an engine for it?
+// Checks that a convolution has a tensor-core form exactly if the real libcudnn has an engine for it.
 #include "src/op/shadow.h"
 #include "tests/cudnn/real.h"
 
@@ -18,7 +18,7 @@ struct Case {
 	int stride = 1, dilation = 1, groups = 1, pad = 1;
 };
 
-// Everything that a row of the reference changes, and what our padding mends.
+// Every property that a row of the reference changes, and those that autoamp's padding corrects.
 constexpr Case cases[] = {
     {.name = "plain"},
     {.name = "c3", .c = 3},
@@ -79,7 +79,7 @@ constexpr const char *directions[] = {"forward", "backward data", "backward filt
 constexpr const char *forms[] = {"none", "wide", "narrow"}, *has[] = {"has not", "has"};
 constexpr char noAnswer = 99;
 
-// Has this libcudnn an engine for that form?
+// Returns whether this libcudnn has an engine for that form.
 char isThere(const op::CudnnGraph &cudnn, const reroute::DnnTarget &target, const op::Convolution &convolution,
              op::Form form, op::Dtype precision)
 {
@@ -110,8 +110,8 @@ std::vector<Question> questions()
 	return all;
 }
 
-// Asked by a child, and where it dies by the next one: some versions divide by zero in their heuristics (9.10.2 for the
-// gradient of a filter on an H100), which is an answer too.
+// Queries in a child process. If the child dies, the next child continues. Some versions divide by zero in their
+// heuristics (9.10.2 for the gradient of a filter on an H100); this counts as an answer too.
 std::vector<char> answersOf(const op::CudnnGraph &cudnn, const reroute::DnnTarget &target,
                             const std::vector<Question> &asked)
 {
@@ -158,7 +158,7 @@ int main(int argc, char **argv)
 	const auto version = static_cast<size_t>(cudnn->cudnnGetVersion());
 	int wrong = 0, asked = 0;
 	for (const real::Device &device : real::devices) {
-		if (device.capability == 86 || device.capability == 89 || device.capability == 120) // as sm_80, row by row
+		if (device.capability == 86 || device.capability == 89 || device.capability == 120) // rows equal those of sm_80
 			continue;
 		const reroute::DnnDescriptor properties = real::propertiesDescriptor(*cudnn, device);
 		if (!properties.get()) {

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The demo as the quickstart shows it: accuracy in fp32 and float16; and what the cost model lowers and keeps of it.
+"""The demo as the quickstart runs it: accuracy in fp32 and float16, and the calls that the cost model lowers and keeps.
 
 usage: demo.py BUILD   (runs on the emulated device)
 """
@@ -19,7 +19,7 @@ clean = {name: value for name, value in os.environ.items() if not name.startswit
 
 
 def run(*options):
-    """What the program said and what the report says of it."""
+    """The program's output and the report about it."""
     with tempfile.TemporaryDirectory() as folder:
         trace = f"{folder}/demo.aat"
         command = [autoamp, "run", "--device", "emulated", "--quiet", "--trace-file", trace, *options, "--", digits]
@@ -46,7 +46,7 @@ class Demo(unittest.TestCase):
         self.assertGreater(accuracy(fp32), 96)
         for said in (half, automatic):
             self.assertLess(abs(accuracy(said) - accuracy(fp32)), 1)
-            self.assertNotEqual(said, fp32)  # the losses, at least, must show that something was rounded
+            self.assertNotEqual(said, fp32)  # at least the losses must show that something was rounded
         self.assertEqual(converted["totals"]["lowered"], kept["totals"]["eligible"])
         self.assertEqual({row["dtype_compute"] for row in converted["ops"] if row["eligible"]}, {"float16"})
 

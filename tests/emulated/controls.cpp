@@ -1,5 +1,5 @@
 // Small clients, each wrong in one way (`controls NAME wrong`) or right (`controls NAME right`). A client exits with 0
-// when it is content with what it computed; controls.py sees to it that the wrong ones are not. `controls` lists them.
+// if its results are correct; controls.py verifies that the wrong ones do not. `controls` lists them.
 #include "kernels.h"
 
 #include <atomic>
@@ -51,7 +51,7 @@ cudaEvent_t event()
 	return out;
 }
 
-// Every element of device memory, read after everything has been done.
+// Every element of device memory, read after all work is complete.
 bool holds(const float *from, float value)
 {
 	std::vector<float> host(count);
@@ -240,7 +240,7 @@ bool usesHostMemoryAfterUnregistering(bool right)
 	return holds(host, 1);
 }
 
-// Peer access is for ordinary memory; a pool has its own.
+// Peer access applies to ordinary memory; a pool has its own access.
 bool usesPoolOfPeer(bool right)
 {
 	cudaMemPool_t pool = nullptr;
@@ -258,7 +258,7 @@ bool usesPoolOfPeer(bool right)
 	return holds(a, 1);
 }
 
-// Memory is where its pool is, whichever device's stream it is taken on.
+// Memory is on the device of its pool, also if it is allocated on a stream of another device.
 bool allocatesFromPoolOfPeer(bool right)
 {
 	cudaMemPool_t pool = nullptr;
@@ -314,7 +314,7 @@ bool copiesAcrossMappingsWithoutAccess(bool right)
 	return holds(a, 1);
 }
 
-// Unmapping waits for nobody.
+// Unmapping does not wait for work.
 bool unmapsWhileInUse(bool right)
 {
 	cudaStream_t s = stream();
@@ -353,7 +353,7 @@ bool usesMemoryFreedInStream(bool right)
 	return holds(b, 2);
 }
 
-// The other stream was never told to come before the free.
+// There is no order between the other stream and the free.
 bool freesWhileOtherStreamUses(bool right)
 {
 	cudaStream_t s = stream(), other = stream();
@@ -373,7 +373,7 @@ bool freesWhileOtherStreamUses(bool right)
 	return holds(b, 2);
 }
 
-// Submitted after the free, on a stream that happens to come first.
+// Submitted after the free, on a stream that happens to run first.
 bool usesMemoryFreedInOtherStream(bool right)
 {
 	cudaStream_t s = stream(), other = stream();
@@ -495,7 +495,7 @@ bool allocatesInGlobalCapture(bool right)
 	ok(fill(a, 1, count, s));
 	if (!right) {
 		void *b = nullptr;
-		cudaMalloc(&b, 16); // the client does not even look at the answer
+		cudaMalloc(&b, 16); // the client does not check the status
 	}
 	ok(cudaGraphLaunch(instantiated(s), s));
 	return holds(a, 1);
@@ -541,7 +541,7 @@ bool usesDefaultStreamInCapture(bool right)
 	return holds(a, 1);
 }
 
-// The captured copy needs what the other branch produces.
+// The captured copy needs the result of the other branch.
 bool forgetsEdgeInGraph(bool right)
 {
 	cudaStream_t s = stream(), branch = stream();
@@ -563,7 +563,7 @@ bool forgetsEdgeInGraph(bool right)
 	return holds(b, 1);
 }
 
-// Two branches, each of which needs its memory for itself for two steps: only launched by turns do they meet.
+// Two branches that each need their memory for two steps: they conflict only if their steps alternate.
 bool sharesMemoryBetweenBranches(bool right)
 {
 	cudaStream_t s = stream(), branch = stream();
@@ -587,7 +587,7 @@ bool sharesMemoryBetweenBranches(bool right)
 	return content;
 }
 
-// The copy needs what is two nodes before it; of the two edges that lead there one may go.
+// The copy needs the result of the node two steps before it; one of the two edges to that node may be removed.
 bool cutsTheOnlyEdge(bool right)
 {
 	cudaStream_t s = stream();
@@ -653,7 +653,7 @@ bool freesMemoryOfGraph(bool right)
 	return holds(b, 3);
 }
 
-// Takes for granted that an executable graph becomes any other.
+// Assumes that an executable graph can be updated to any other graph.
 bool ignoresThatAnUpdateFailed(bool right)
 {
 	cudaStream_t s = stream();
@@ -700,7 +700,7 @@ bool launchesDestroyedExec(bool right)
 	float *a = device();
 	ok(cudaStreamBeginCapture(s, cudaStreamCaptureModeGlobal));
 	ok(fill(a, 1, count, s));
-	cudaGraphExec_t exec = instantiated(s); // the graph is gone, too
+	cudaGraphExec_t exec = instantiated(s); // the graph is destroyed, too
 	if (!right)
 		ok(cudaGraphExecDestroy(exec));
 	ok(cudaGraphLaunch(exec, s));

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Runs every client of `controls` right and wrong: the right one must be content, the wrong one must not, and must
-not end by itself with a message of the emulator (it prints nothing unasked)."""
+"""Runs every client of `controls` right and wrong: the right one must succeed, the wrong one must fail, but not because
+the emulator ended it with a message (the emulator prints nothing unless requested)."""
 import resource
 import subprocess
 import sys
@@ -11,7 +11,7 @@ def run(program, *arguments):
 
 
 def main(program):
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # some of them crash, as they should
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # some of them crash, which is expected
     names = run(program).stdout.split()
     bad = []
     for name in names:

@@ -80,7 +80,7 @@ TEST_CASE("an image must hold code for the device")
 		CHECK(load(&wrapper) == (runs ? CUDA_SUCCESS : CUDA_ERROR_NO_BINARY_FOR_GPU));
 	}
 	FatBinary cut(2, 90);
-	cut.entryBytes = 1000; // more than there is
+	cut.entryBytes = 1000; // more than the image has
 	CHECK(load(&cut) == CUDA_ERROR_INVALID_IMAGE);
 	for (const char *junk : {"", "any", "image",
 	                         "\x7f"

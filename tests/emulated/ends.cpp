@@ -1,5 +1,5 @@
-// Leaves work behind and ends its main thread, as some programs do: no thread of the emulated device may keep the
-// process alive, and the work is done. The exit status is what the last host function gives.
+// Leaves work unfinished and ends its main thread, as some programs do: no thread of the emulated device may keep the
+// process alive, and the work must be completed. The last host function sets the exit status.
 #include "kernels.h"
 
 #include <cstdio>

@@ -38,7 +38,7 @@ struct Setting {
 		REQUIRE(cudaMemcpy(&value, from, 4, cudaMemcpyDeviceToHost) == cudaSuccess);
 		return value;
 	}
-	// What `work` does in `s`.
+	// The effect of `work` in `s`.
 	template <class Work>
 	cudaGraph_t captured(Work work) const
 	{
@@ -61,7 +61,7 @@ struct Setting {
 	cudaEvent_t event = nullptr;
 	float *a = nullptr, *b = nullptr;
 
-	// What the next captured node comes after, and what that comes after.
+	// The nodes on which the next captured node depends, and their dependencies.
 	std::vector<cudaGraphNode_t> frontier(cudaStream_t stream) const
 	{
 		cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
@@ -112,7 +112,7 @@ TEST_CASE_METHOD(Setting, "a captured graph runs again and again, not while it i
 	CHECK(first(a) == 1);
 	for (int i = 0; i < 5; ++i)
 		REQUIRE(cudaGraphLaunch(exec, i % 2 ? s : branch) == cudaSuccess); // launches of one graph keep their order
-	REQUIRE(cudaGraphExecDestroy(exec) == cudaSuccess);                    // what was launched still runs
+	REQUIRE(cudaGraphExecDestroy(exec) == cudaSuccess);                    // launched work still runs
 	CHECK(cudaDeviceSynchronize() == cudaSuccess);
 	CHECK(first(a) == 6);
 }
@@ -234,7 +234,7 @@ TEST_CASE_METHOD(Setting, "edges of programmatic launches are kept")
 	const cudaGraphNode_t *nodes = nullptr;
 	const cudaGraphEdgeData *edges = nullptr;
 	size_t count = 0;
-	// The query without edges has no word for it.
+	// The query without edge data cannot report it.
 	CHECK(cudaStreamGetCaptureInfo(s, &status, nullptr, nullptr, &nodes, nullptr, &count) == cudaErrorLossyQuery);
 	REQUIRE(cudaStreamGetCaptureInfo(s, &status, nullptr, nullptr, &nodes, &edges, &count) == cudaSuccess);
 	REQUIRE(count == 1);
@@ -290,7 +290,7 @@ TEST_CASE_METHOD(Setting, "the edges of a graph can be asked for, added to while
 
 	CHECK(cudaGraphRemoveDependencies(graph, &two, &three, nullptr, 1) == cudaSuccess);
 	CHECK(dependencies(three) == std::vector{one});
-	CHECK(cudaGraphRemoveDependencies(graph, &two, &three, nullptr, 1) == cudaErrorInvalidValue); // there is none
+	CHECK(cudaGraphRemoveDependencies(graph, &two, &three, nullptr, 1) == cudaErrorInvalidValue); // already removed
 	CHECK(cudaGraphRemoveDependencies(graph, &one, nullptr, nullptr, 1) == cudaErrorInvalidValue);
 	CHECK(cudaGraphNodeGetDependencies(one, nullptr, nullptr, nullptr) == cudaErrorInvalidValue);
 	cudaGraph_t clone = nullptr;
@@ -399,7 +399,7 @@ TEST_CASE_METHOD(Setting,
 	REQUIRE(cudaGraphLaunch(exec, branch) == cudaSuccess); // after the first launch
 	REQUIRE(cudaStreamSynchronize(branch) == cudaSuccess);
 	CHECK(this->first(a) == 111);
-	CHECK(awaits(1)); // the first graph's object is gone, the second's is not
+	CHECK(awaits(1)); // the first graph's object is destroyed, the second's is not
 	REQUIRE(cudaGraphExecDestroy(exec) == cudaSuccess);
 	CHECK(awaits(2));
 }
@@ -407,7 +407,7 @@ TEST_CASE_METHOD(Setting,
 TEST_CASE_METHOD(Setting, "an executable graph keeps its shape")
 {
 	std::vector<float> host(100);
-	const auto other = [&] { // does the same in another shape
+	const auto other = [&] { // does the same with another structure
 		REQUIRE(cudaEventRecord(event, s) == cudaSuccess);
 		REQUIRE(cudaStreamWaitEvent(branch, event, 0) == cudaSuccess);
 		REQUIRE(fill(a, 2, 100, s) == cudaSuccess);
@@ -431,7 +431,7 @@ TEST_CASE_METHOD(Setting, "an executable graph keeps its shape")
 		     fill(b, 3, 50, s);
 		     cudaMemcpyAsync(a, b, 40, cudaMemcpyDeviceToDevice, s);
 	     }},
-	    {cudaGraphExecUpdateSuccess, -1, // another kernel, which drivers since 11.2 take
+	    {cudaGraphExecUpdateSuccess, -1, // another kernel, which drivers since 11.2 accept
 	     [&] {
 		     add(a, b, 100, s);
 		     cudaMemcpyAsync(b, a, 400, cudaMemcpyDeviceToDevice, s);
@@ -475,13 +475,13 @@ TEST_CASE_METHOD(Setting, "an executable graph keeps its shape")
 		REQUIRE(fill(b, 0, 100, s) == cudaSuccess);
 		REQUIRE(cudaGraphLaunch(exec, s) == cudaSuccess);
 		REQUIRE(cudaStreamSynchronize(s) == cudaSuccess);
-		if (row.result) // as it was
+		if (row.result) // unchanged
 			CHECK(first(b) == 2);
 		cudaGraphExecDestroy(exec);
 		cudaGraphDestroy(graph);
 		cudaGraphDestroy(changed);
 	}
-	// The same nodes, one of them after another one.
+	// The same nodes, with one of them after another one.
 	const auto threeNodes = [&](bool inLine) {
 		return captured([&] {
 			REQUIRE(fill(a, 2, 100, s) == cudaSuccess);
@@ -503,7 +503,7 @@ TEST_CASE_METHOD(Setting, "an executable graph keeps its shape")
 	CHECK(cudaGraphExecUpdate(three, forked, &mismatch) == cudaErrorGraphExecUpdateFailure);
 	CHECK(mismatch.result == cudaGraphExecUpdateErrorTopologyChanged);
 	CHECK((mismatch.errorNode == nodes[2] && mismatch.errorFromNode == nodes[0]));
-	// The same kernel of another device.
+	// The same kernel on another device.
 	REQUIRE(cudaSetDevice(1) == cudaSuccess);
 	cudaGraph_t graph = nullptr;
 	REQUIRE(cudaStreamBeginCapture(there, cudaStreamCaptureModeRelaxed) == cudaSuccess);
@@ -542,7 +542,7 @@ TEST_CASE_METHOD(Setting, "graphs put together from others")
 	CHECK(cudaGraphAddEmptyNode(&empty, graph, nullptr, 1) == cudaErrorInvalidValue);
 	CHECK(cudaGraphAddEmptyNode(&empty, filling, &child, 1) == cudaErrorInvalidValue);
 
-	// What was captured into it comes after the nodes that are named; clones and children are of their own.
+	// Nodes captured into it depend on the named nodes; clones and children are independent.
 	REQUIRE(cudaStreamBeginCaptureToGraph(s, graph, &last, nullptr, 1, cudaStreamCaptureModeRelaxed) == cudaSuccess);
 	REQUIRE(add(a, b, 100, s) == cudaSuccess);
 	REQUIRE(fill(b, 7, 100, s) == cudaSuccess);
@@ -554,7 +554,7 @@ TEST_CASE_METHOD(Setting, "graphs put together from others")
 	size_t count = 0;
 	CHECK((cudaGraphGetNodes(graph, nullptr, &count) == cudaSuccess && count == 5));
 	CHECK((cudaGraphGetNodes(clone, nullptr, &count) == cudaSuccess && count == 6));
-	cudaGraphExec_t exec = nullptr; // an update looks into children
+	cudaGraphExec_t exec = nullptr; // an update compares children
 	cudaGraphExecUpdateResultInfo info;
 	for (const cudaGraph_t inner : {filling, adding}) {
 		cudaGraph_t outer = nullptr;

@@ -1,5 +1,4 @@
-// Two kernels for the tests, as a plug-in would give them: fill(float *, float, int) and add(float *, const float *,
-// int).
+// Two kernels for the tests, as in a plug-in: fill(float *, float, int) and add(float *, const float *, int).
 #pragma once
 
 #include "tools/emulated/kernel.h"
@@ -36,7 +35,7 @@ inline const emulated::Registration testRegistration{testKernels};
 extern "C" void __cudaRegisterFunction(void **, const char *, char *, const char *, int, uint3 *, uint3 *, dim3 *,
                                        dim3 *, int *);
 
-// What nvcc's start-up code does: a host symbol for each kernel.
+// Like nvcc's start-up code: a host symbol for each kernel.
 inline const char fillSymbol = 0, addSymbol = 0;
 inline const bool symbolsRegistered = [] {
 	__cudaRegisterFunction(nullptr, &fillSymbol, nullptr, "test_fill", -1, nullptr, nullptr, nullptr, nullptr, nullptr);

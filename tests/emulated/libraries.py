@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The emulated libraries from outside: names, versions, where they look for each other, what a stub and a program with a
-static CUDA runtime are told."""
+"""The emulated libraries from outside: names, versions, the search for each other, and the messages for a stub and for
+a program with a static CUDA runtime."""
 import ctypes
 import os
 import re
@@ -46,7 +46,7 @@ def main(folder, source, toolkit, static_program):
         check(f"soname: [{soname}]" in dynamic, f"{soname}: another SONAME")
         check(re.search(r"RUNPATH.*\[\$ORIGIN/?\]", dynamic), f"{soname}: does not look beside itself")
 
-    # Opened as Python programs do, out of everybody's sight; two calls of a stub, one line.
+    # Opened as Python programs do, with local symbols; two calls of a stub print one line.
     stub = ("import ctypes; l = ctypes.CDLL(%r); a = ctypes.c_void_p(); "
             "assert l.cudaMalloc(ctypes.byref(a), 16) == 0; assert l.cudaMallocArray() == 801 == l.cudaMallocArray()")
     ran = output(sys.executable, "-c", stub % str(folder / SONAMES["cudart"]))
@@ -65,7 +65,7 @@ def main(folder, source, toolkit, static_program):
     ran = output(sys.executable, "-c", evil % str(folder / SONAMES["cudart"]))
     check(ran.stderr == "autoamp emulated: evil\\x1b[31m\\xc2\\x9b<b> is not emulated\n", f"a kernel of another name: {ran.stderr!r}")
 
-    # The product's kernels are there although nobody sees the device's symbols.
+    # autoamp's kernels are available although the device's symbols are local.
     kernel = ("import ctypes; l = ctypes.CDLL(%r); a = ctypes.c_void_p(); b = ctypes.c_void_p(); "
               "assert l.cuInit(0) == 0; assert l.cuLibraryLoadData(ctypes.byref(a), b'.version 8.0 .target sm_75', 0, 0, 0, 0, 0, 0) == 0; "
               "assert l.cuLibraryGetKernel(ctypes.byref(b), a, b'autoamp_settle') == 0")

@@ -222,7 +222,7 @@ TEST_CASE("memory mapped where the program wants it")
 	CHECK(cuMemMap(base, grain, 0, second, 0) == CUDA_ERROR_INVALID_VALUE);             // taken
 	CHECK(cuMemMap(base + 512, grain, 0, second, 0) == CUDA_ERROR_INVALID_VALUE);       // between the grains
 	CHECK(cuMemMap(base + 4 * grain, grain, 0, second, 0) == CUDA_ERROR_INVALID_VALUE); // not reserved
-	CHECK(cuMemMap(base + grain, 2 * grain, 0, second, 0) == CUDA_ERROR_INVALID_VALUE); // more than there is
+	CHECK(cuMemMap(base + grain, 2 * grain, 0, second, 0) == CUDA_ERROR_INVALID_VALUE); // more than the allocation has
 	CHECK(cuMemMap(base + grain, grain, 0, second + 100, 0) == CUDA_ERROR_INVALID_VALUE);
 	REQUIRE(cuMemMap(base + grain, grain, 0, second, 0) == CUDA_SUCCESS);
 	CHECK(cuMemSetAccess(base, 3 * grain, &access, 1) == CUDA_ERROR_INVALID_VALUE);
@@ -249,7 +249,7 @@ TEST_CASE("memory mapped where the program wants it")
 	CHECK(cuMemRelease(second) == CUDA_ERROR_INVALID_VALUE);
 	REQUIRE(cuMemUnmap(base, 2 * grain) == CUDA_SUCCESS);
 	CHECK(cuMemUnmap(base, grain) == CUDA_ERROR_INVALID_VALUE);
-	CHECK(freeBytes() == before - 2 * grain); // one by its handle, one by its other mapping
+	CHECK(freeBytes() == before - 2 * grain); // one is released by its handle, one by its other mapping
 	REQUIRE(cudaMemcpy(values, at(3 * grain), 16, cudaMemcpyDeviceToHost) == cudaSuccess);
 	CHECK(values[0] == 5);
 	CHECK(cuMemAddressFree(base, 4 * grain) == CUDA_ERROR_INVALID_VALUE);
@@ -260,7 +260,7 @@ TEST_CASE("memory mapped where the program wants it")
 
 	REQUIRE(cuMemCreate(&first, 2 * grain, &wanted, 0) == CUDA_SUCCESS);
 	REQUIRE(cuMemMap(base, 2 * grain, 0, first, 0) == CUDA_SUCCESS);
-	CHECK(cuMemMap(base + grain, grain, 0, first, 0) == CUDA_ERROR_INVALID_VALUE); // in the midst of another
+	CHECK(cuMemMap(base + grain, grain, 0, first, 0) == CUDA_ERROR_INVALID_VALUE); // in the middle of another
 	REQUIRE(cuMemUnmap(base, 2 * grain) == CUDA_SUCCESS);
 	REQUIRE(cuMemRelease(first) == CUDA_SUCCESS);
 	CHECK(cuMemAddressFree(base, 4 * grain) == CUDA_SUCCESS);

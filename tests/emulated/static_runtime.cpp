@@ -1,4 +1,4 @@
-// Linked with the static CUDA runtime, as nvcc does by default: the emulated device cannot serve it and must say so.
+// Linked with the static CUDA runtime, nvcc's default: the emulated device cannot support it and must report that.
 #include <cuda_runtime_api.h>
 
 int main()

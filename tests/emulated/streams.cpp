@@ -153,7 +153,7 @@ TEST_CASE("ten thousand streams")
 		REQUIRE(cudaEventRecord(event, stream) == cudaSuccess);
 	}
 	for (cudaStream_t stream : streams)
-		REQUIRE(cudaStreamDestroy(stream) == cudaSuccess); // its work is still done
+		REQUIRE(cudaStreamDestroy(stream) == cudaSuccess); // its work is still completed
 	CHECK(a.first() == 10'000);
 	CHECK(cudaStreamDestroy(streams[0]) == cudaErrorInvalidResourceHandle);
 	cudaGetLastError();
@@ -187,7 +187,7 @@ TEST_CASE("a wait keeps the record that it was given")
 	REQUIRE(cudaEventRecord(event, s) == cudaSuccess);
 	REQUIRE(cudaStreamWaitEvent(other, event, 0) == cudaSuccess);
 	gate.close(s);
-	REQUIRE(cudaEventRecord(event, s) == cudaSuccess); // of no concern to `other`
+	REQUIRE(cudaEventRecord(event, s) == cudaSuccess); // does not affect `other`
 	CHECK(cudaStreamSynchronize(other) == cudaSuccess);
 	gate.open();
 	CHECK(cudaEventSynchronize(event) == cudaSuccess);

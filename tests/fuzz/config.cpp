@@ -1,5 +1,5 @@
-// Any file of the configuration: what is accepted prints back to the same meaning, everything else is one line of error
-// with its place.
+// Any configuration file: accepted text prints back to the same meaning, everything else is one line of error with its
+// place.
 #include "tests/fuzz/environment.h"
 #include "tests/fuzz/fuzz.h"
 

@@ -53,7 +53,7 @@ std::vector<std::string> split(const std::string &text, char separator)
 	return parts;
 }
 
-// What getenv would find.
+// The value that getenv would return.
 std::optional<std::string> typed(const std::vector<std::string> &variables, const std::string &name)
 {
 	for (const std::string &variable : variables)
@@ -62,7 +62,7 @@ std::optional<std::string> typed(const std::vector<std::string> &variables, cons
 	return {};
 }
 
-// What of the options a variable of words or a size decides: the word's position, or bytes.
+// The part of the options that a variable with choices or a size sets: the index of the choice, or bytes.
 uint64_t field(const Options &options, Option option)
 {
 	switch (option) {
@@ -125,7 +125,7 @@ std::optional<uint64_t> size(std::string text)
 	return number >> 64 ? std::optional<uint64_t>() : static_cast<uint64_t>(number);
 }
 
-// All places of the text that a pattern may have come to, one of its characters after the other.
+// All places of the text that a pattern can have reached, one pattern character after the other.
 bool matches(const std::string &pattern, const std::string &text)
 {
 	std::vector<bool> at(text.size() + 1);
@@ -140,7 +140,8 @@ bool matches(const std::string &pattern, const std::string &text)
 	return at.back();
 }
 
-// cublasSgemm_v2_64 is also named as its twin is, and as the headers' macros are; nothing else ends so.
+// A pattern also matches cublasSgemm_v2_64 by the name of its 32-bit variant and by the names of the headers' macros;
+// no other names have these endings.
 bool isNamed(const std::string &pattern, std::string entry)
 {
 	if (matches(pattern, entry))
@@ -154,8 +155,8 @@ bool isNamed(const std::string &pattern, std::string entry)
 	return matches(pattern, entry) || matches(pattern, macro) || matches(pattern, macro + width);
 }
 
-// The names that a list was typed as, against what became of them: every one is an op, or a pattern that some entry
-// point matches, and nothing else is in the set.
+// Compares the names of a list with the parsed result: every one is an op, or a pattern that matches an entry point,
+// and nothing else is in the set.
 void checkNames(const NameSet &set, const std::string &list, Lists chosen)
 {
 	uint64_t ops = 0;
@@ -199,7 +200,7 @@ void checkNames(const NameSet &set, const std::string &list, Lists chosen)
 	REQUIRE(got == wanted);
 }
 
-// An accepted value means what it says, by a reading of its own; `canonical`: in one spelling.
+// An accepted value has the meaning of its text, by an independent parser. Returns it in one canonical spelling.
 std::string checkValue(const Options &options, Option option, const OptionRow &row, const std::string &value)
 {
 	switch (row.type) {
@@ -210,11 +211,11 @@ std::string checkValue(const Options &options, Option option, const OptionRow &r
 	}
 	case ValueType::size:
 		REQUIRE(size(value) == field(options, option));
-		// Numbers of 20 digits are taken with a unit only.
+		// Numbers of 20 digits are accepted only with a unit.
 		return field(options, option) % 1024 ? std::to_string(field(options, option))
 		                                     : std::to_string(field(options, option) >> 10) + "K";
 	case ValueType::time: {
-		// To the nanosecond, but for the rounding of a double; in one spelling.
+		// Exact to the nanosecond except for the rounding of a double; in one spelling.
 		const size_t end = value.find_first_not_of("0123456789.");
 		const std::string unit = end == value.npos ? "" : value.substr(end);
 		REQUIRE((unit.empty() || unit == "s" || unit == "ms" || unit == "m"));

@@ -1,4 +1,4 @@
-// What holds of any environment that is read as a configuration: for the targets that make one. One thread.
+// Properties of any environment that is read as a configuration, for the targets that generate one. One thread.
 #pragma once
 
 #include <string>
@@ -6,13 +6,13 @@
 
 namespace fuzz {
 
-// `variables`: NAME=value strings. Ends the process where something does not hold.
+// `variables`: NAME=value strings. Ends the process if a property does not hold.
 void checkEnvironment(const std::vector<std::string> &variables);
 
-// What holds of any text as a file of the configuration.
+// Properties of any text that is read as a configuration file.
 void checkFile(const std::string &text);
 
-// The strings of `data`, which NULs separate.
+// The strings of `data`, separated by NULs.
 std::vector<std::string> strings(const char *data, size_t size);
 
 } // namespace fuzz

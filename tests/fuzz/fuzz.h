@@ -1,4 +1,4 @@
-// What the fuzz targets share: a property that does not hold ends the process, as a crash would. One thread.
+// Shared by the fuzz targets: a property that does not hold ends the process, like a crash. One thread.
 #pragma once
 
 #include <cstdint>

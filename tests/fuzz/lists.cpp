@@ -1,4 +1,4 @@
-// Any two texts as the custom lists: each name is known and stands for what it matches, or the list is refused.
+// Any two texts as the custom lists: each name is known and selects its matches, or the list is refused.
 #include "tests/fuzz/environment.h"
 #include "tests/fuzz/fuzz.h"
 

@@ -1,4 +1,4 @@
-// Searches for operands that float16 loses and no loss check reports: the float16 error is more than twice that of TF32
+// Searches for operands whose float16 loss no loss check reports: the float16 error is more than twice that of TF32
 // (and of fp32), and the event is missing at a checked call. Hill climbing over scales, signs, zeros and single large
 // elements; the kernels run on the host. Arguments: seconds, seed. Not a test: a few misses near the threshold are
 // known.
@@ -23,11 +23,11 @@ int whole(int low, int high)
 	return std::uniform_int_distribution<>(low, high)(engine);
 }
 
-// Exponents of rows, columns and both sides of k; what is drawn under them.
+// Exponents of rows, of columns and of both sides of k; parameters of the random elements.
 struct Candidate {
 	int m, n, k;
 	std::vector<int> rows, columns, alongA, alongB;
-	int width, zerosA, zerosB; // of a log-normal; zeros in 16ths
+	int width, zerosA, zerosB; // width of a log-normal distribution; zeros in 16ths
 	bool isPositive;
 	struct Single {
 		int operand, row, column, exponent;
@@ -67,7 +67,7 @@ Candidate draw()
 	it.columns = exponents(it.n, spreads[whole(0, 3)]);
 	it.alongA = exponents(it.k, spreads[whole(0, 5)]);
 	it.alongB = exponents(it.k, spreads[whole(0, 2)]);
-	if (whole(0, 1)) // undone, all or in part
+	if (whole(0, 1)) // cancelled, all or in part
 		for (int l = 0; l < it.k; ++l)
 			it.alongB[l] -= it.alongA[l] - (whole(0, 7) ? 0 : whole(-3, 3));
 	if (whole(0, 1)) // a few large features
@@ -215,7 +215,7 @@ int main(int argc, char **argv)
 					       (unsigned long long)tried);
 				}
 			}
-			// Uphill, as far as nothing is reported.
+			// Uphill, as long as no loss is reported.
 			if (!result.isTold && result.half / std::max(result.tf32, 1e-30) >= score)
 				best = next, score = result.half / std::max(result.tf32, 1e-30);
 		}

@@ -1,6 +1,6 @@
-// cublasLtMatmul with any attributes on its objects, through the core's door and past it: status, device memory and the
-// device's state must be the same. Runs under LD_PRELOAD, on the emulated device. The operands are small whole numbers:
-// exact in 16 bits, and so are their products, whatever was lowered.
+// cublasLtMatmul with any attributes on its objects, through the core's wrapper and without it: status, device memory
+// and the device's state must be the same. Runs under LD_PRELOAD, on the emulated device. The operands are small whole
+// numbers. They are exact in 16 bits, and so are their products, whether lowered or not.
 #include "tests/fuzz/fuzz.h"
 
 #include <cublasLt.h>
@@ -19,7 +19,7 @@ using Matmul = decltype(cublasLtMatmul);
 Matmul *const door = cublasLtMatmul;
 Matmul *truth;
 
-// What the input chooses, a byte each; where it ends, zeros: the plain product that everything starts from.
+// The choices of the input, one byte each. After its end zeros follow, which choose the plain product.
 struct Input {
 	const uint8_t *data, *end;
 
@@ -31,15 +31,15 @@ struct Input {
 	}
 };
 
-// ---- memory: what calls point to lies in the middle of an array each, so that also what goes backwards stays inside
+// ---- memory: each operand is in the middle of its own array, so that backward access also stays inside
 
 constexpr size_t reach = size_t{32} << 10; // bytes to either side
 enum Array { A, B, C, D, bias, aux, scalars, workspace, arrays };
 
 struct Memory {
-	static constexpr int matrices = 4; // of a batch by pointers
+	static constexpr int matrices = 4; // in a batch by pointers
 	static constexpr size_t apart = 4096;
-	std::byte *pointers; // to the matrices of A, of B, C and D
+	std::byte *pointers; // to the matrices of A, then of B, C and D
 	std::byte *device[arrays];
 	std::vector<std::byte> initial[arrays];
 
@@ -66,7 +66,7 @@ struct Memory {
 	}
 	std::vector<std::byte> read() const
 	{
-		std::vector<std::byte> all(workspace * 2 * reach); // the workspace is nobody's
+		std::vector<std::byte> all(workspace * 2 * reach); // the content of the workspace is not compared
 		for (int i = 0; i < workspace; ++i)
 			REQUIRE(cudaMemcpy(all.data() + i * 2 * reach, device[i], 2 * reach, cudaMemcpyDeviceToHost) ==
 			        cudaSuccess);
@@ -79,7 +79,7 @@ struct Memory {
 	}
 };
 
-// ---- objects: made by the library, or, of any version, in memory of their own size
+// ---- objects: made by the library, or, for any version, in memory of their own size
 
 template <typename Object, typename Create, typename Init>
 Object *make(size_t size, std::vector<std::unique_ptr<std::byte[]>> &kept, Create create, Init init)
@@ -123,7 +123,7 @@ Value get(cublasLtMatmulDesc_t desc, cublasLtMatmulDescAttributes_t id)
 	Value value{};
 	size_t written;
 	const cublasStatus_t status = cublasLtMatmulDescGetAttribute(desc, id, &value, sizeof value, &written);
-	return status == CUBLAS_STATUS_SUCCESS ? value : Value{}; // one of an older version may lack it
+	return status == CUBLAS_STATUS_SUCCESS ? value : Value{}; // an older version may lack it
 }
 
 using Wide = __int128;
@@ -134,7 +134,7 @@ bool isNear(Wide elements) // of eight bytes at most
 	return elements > -most && elements < most;
 }
 
-// Everything that the call can touch lies in its array.
+// All memory that the call can access is in its array.
 bool isInside(const Objects &objects)
 {
 	uint64_t longest = 0;
@@ -199,7 +199,7 @@ Outcome run(Matmul *matmul, const Call &call)
 	return outcome;
 }
 
-// A pointer's worth of the attributes that are one.
+// A pointer value for attributes that are pointers.
 bool isAddress(int id)
 {
 	constexpr int ids[] = {8, 11, 17, 18, 19, 20, 21, 23, 24, 36, 38};
@@ -276,7 +276,7 @@ bool makeObjects(Input &input, Objects &objects)
 	objects.areLayoutsCreated = !layoutSize;
 	const int32_t batch = input.byte() % 4 + 1;
 	const int64_t sizes[4][2] = {{m, k}, {k, n}, {m, n}, {m, n}};
-	const uint8_t orders = input.byte(); // most often columns, and strides
+	const uint8_t orders = input.byte(); // mostly columns, and strides
 	const bool areArrays = orders >= 224;
 	for (int i = 0; i < 4; ++i) {
 		const bool isTransposed = (i == A && transa) || (i == B && transb);
@@ -348,7 +348,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	const bool isAlphaOnHost = pointerMode == CUBLASLT_POINTER_MODE_HOST;
 	const bool isBetaOnHost = isAlphaOnHost || pointerMode == CUBLASLT_POINTER_MODE_ALPHA_DEVICE_VECTOR_BETA_HOST;
 	const float alpha = input.pick(factors), beta = input.pick(factors);
-	const double wide[] = {alpha, beta}; // of a product of doubles
+	const double wide[] = {alpha, beta}; // for a product of doubles
 	const bool isWide = get<int32_t>(call.objects.desc, CUBLASLT_MATMUL_DESC_SCALE_TYPE) == CUDA_R_64F;
 	call.alpha = isAlphaOnHost ? isWide ? static_cast<const void *>(&wide[0]) : &alpha : memory->at(scalars);
 	call.beta = isBetaOnHost ? isWide ? static_cast<const void *>(&wide[1]) : &beta : memory->at(scalars, 8);
@@ -359,7 +359,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (form & 16)
 		call.workspace = memory->at(workspace, input.pick(workspaceShifts));
 	call.workspaceSize = input.pick(workspaceSizes);
-	switch (input.byte()) { // what is missing
+	switch (input.byte()) { // the missing argument
 	case 1:
 		call.A = nullptr;
 		break;
@@ -386,7 +386,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	const auto modeOf = [&call](int i) {
 		return get<int32_t>(call.objects.layout[i], CUBLASLT_MATRIX_LAYOUT_BATCH_MODE);
 	};
-	if (modeOf(D)) { // calls of which only some are arrays are refused
+	if (modeOf(D)) { // calls in which only some are arrays are refused
 		const bool isInPlace = call.C == call.D;
 		call.A = call.A ? memory->pointersTo(A) : nullptr;
 		call.B = call.B ? memory->pointersTo(B) : nullptr;
@@ -397,7 +397,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	const bool isStillWide = get<int32_t>(call.objects.desc, CUBLASLT_MATMUL_DESC_SCALE_TYPE) == CUDA_R_64F;
 	cublasLtMatmulHeuristicResult_t result = {};
 	const cublasStatus_t advice = askHeuristic(call.objects, result);
-	// Scalars that would be read where there are none, and calls that would break the device.
+	// Refuses scalars that would be read from invalid memory, and calls that would break the device.
 	const bool isSane = mode == pointerMode && isStillWide == isWide;
 	if (advice == CUBLAS_STATUS_SUCCESS && (!isSane || !isInside(call.objects)))
 		return 0;
@@ -409,14 +409,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		std::fprintf(stderr, "status %d, device %d; past the door: %d, %d\n", got.status, got.error, expected.status,
 		             expected.error);
 	REQUIRE(got.status == expected.status && got.error == expected.error);
-	REQUIRE(expected.error == cudaSuccess); // nothing more could be found
+	REQUIRE(expected.error == cudaSuccess); // no further difference could be found
 	REQUIRE(got.memory == expected.memory);
 	return 0;
 }
 
 extern "C" int LLVMFuzzerInitialize(int *, char ***);
 
-// The library is there, and lowers: a product of numbers that 16 bits do not hold is another one through the door.
+// Checks that autoamp is loaded and lowers: the product of numbers that are not exact in 16 bits differs through the
+// wrapper.
 int LLVMFuzzerInitialize(int *, char ***)
 {
 	void *const library = dlopen("libcublasLt.so.13", RTLD_LAZY | RTLD_NOLOAD);

@@ -1,4 +1,5 @@
-// Any environment: what is accepted means what was typed and prints back to it, everything else is one line of error.
+// Any environment: an accepted value has the meaning of its text and prints back to it, everything else is one line of
+// error.
 #include "tests/fuzz/environment.h"
 #include "tests/fuzz/fuzz.h"
 

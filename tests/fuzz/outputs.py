@@ -1,6 +1,6 @@
 """Mutated traces through every report and export: outputs.py AUTOAMP GOLDEN_FOLDER.
 
-Whatever a trace holds, each output is valid in its format and nothing of the trace is active in it: no control character on
+For any trace, each output is valid in its format and no text of the trace is active in it: no control character on
 a terminal, no tag in HTML, no link in Markdown, no formula in CSV. Seeds and counts are fixed."""
 import csv
 import html.parser
@@ -23,13 +23,13 @@ HOSTILE = [b"\x1b]0;pwn\x07\x1b[31m", b"<img src=x onerror=alert(1)>", b"![i](ht
            b"=cmd|'/C calc'!A0", b"+1+1", b"@SUM(A1)", b"-2+3", b"\tx\rx\nx", b"\xff\xfe\x80\xc0\xaf\xed\xa0\x80", "\u202eabc\u2066\u200b\x9b".encode(),
            b"a\"b'c,d;e|f`g``h", b"</pre></script><script>alert(1)</script>", b"\x00\x01\x02\x7f", b"https://evil.example www.evil.example",
            b"{}{0}%s%n", "größe 矩陣".encode(), b'","x":{"', b"| a | b |\n|---|---|"]
-# A byte flip that leaves a trace readable shows little; strings are what an author of a trace would write.
+# A byte flip that leaves a trace readable changes little in the outputs; an attacker would write strings.
 MUTANTS, FLIPS = 16, 16
 ACTIVE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]")
 
 
 def strings_of(data):
-    """Where the strings of a trace lie: offset and length."""
+    """Positions of the strings of a trace: offset and length."""
     places, at = [], PAGE
     while at + 32 <= len(data):
         magic, kind, size, _, committed = struct.unpack_from("<IIIIQ", data, at)
@@ -51,7 +51,7 @@ def strings_of(data):
 def with_strings(data, chance, share):
     data = bytearray(data)
     for at, length in strings_of(data):
-        # Short words are what the reader understands: without them the reports are empty.
+        # Short words have a meaning for the reader: without them the reports are empty.
         if length >= 4 and chance.random() < share:
             text = chance.choice(HOSTILE)
             data[at:at + length] = (text * (length // len(text) + 1))[:length]
@@ -225,7 +225,7 @@ class Outputs(unittest.TestCase):
         return done.stdout + done.stderr
 
     def test_raw_cells(self):
-        """--raw leaves texts as they are; numbers are numbers in any case."""
+        """--raw leaves texts unchanged; numbers are numbers in any case."""
         data = bytearray(sorted(GOLDEN.glob("*.aat"))[0].read_bytes())
         for at, length in strings_of(data):
             if data[at:at + length] == b"libapp.so":

@@ -1,4 +1,4 @@
-// Any text as the description of a plan of cuDNN's: its graph is unknown, or whole, and the same for the same text.
+// Any text as the description of a cuDNN plan: its graph is unknown or complete, and the same for the same text.
 #include "src/op/plan.h"
 #include "tests/fuzz/fuzz.h"
 

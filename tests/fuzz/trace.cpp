@@ -1,4 +1,4 @@
-// Any bytes as a trace file: they are read, or refused with a reason, and nothing is reported that they do not hold.
+// Any bytes as a trace file: they are read, or refused with a reason, and nothing is reported that they do not contain.
 #include "src/trace/reader.h"
 #include "tests/fuzz/fuzz.h"
 
@@ -76,7 +76,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	return 0;
 }
 
-// Most of a file is empty: a mutation counts where a header, a chunk's head or its first records lie.
+// Most of a file is empty: only mutations of a header, a chunk's head or its first records have an effect.
 extern "C" size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t most);
 extern "C" size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t most, unsigned seed);
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""One folder or archive with all that the suite for real devices needs: no compiler, no package on the other machine.
+"""One folder or archive with everything that the suite for real devices needs: no compiler or package on the other
+machine.
 
 bundle.py build OUT [--build DIR] [--without-emulated]   OUT: a folder, or NAME.tar, NAME.tar.gz
 bundle.py run [--build DIR] [run.py's arguments]         builds it in a folder that goes away, and runs it
@@ -20,13 +21,13 @@ import run
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 LARGEST = 48 << 20
-# Debian 12's. A symbol of a newer one would not be found there.
+# Versions of Debian 12. A symbol of a newer version would be missing there.
 NEWEST = {"GLIBC": (2, 36), "GLIBCXX": (3, 4, 30), "CXXABI": (1, 3, 13)}
-# What the other machine brings; the rest must be in the bundle.
+# Libraries of the other machine; all others must be in the bundle.
 BROUGHT = re.compile(r"lib(c|m|dl|pthread|rt|stdc\+\+|gcc_s)\.so\.\d+|ld-linux-x86-64\.so\.2|"
                      r"lib(cudart|cublas|cublasLt)\.so\.13")
 
-# Where in the bundle: what of the build folder (folder, names), what of the source tree.
+# Place in the bundle: files of the build folder (folder, names) and of the source tree.
 BUILT = {
     "bin": ("tools", ["autoamp"]),
     "lib/autoamp": ("inject", ["libautoamp.so", "libautoamp-core.so"]),
@@ -64,14 +65,14 @@ def fill(folder, build, has_device):
     try:
         commit = said("git", "-C", ROOT, "rev-parse", "HEAD").strip()
         commit += " with changes" if said("git", "-C", ROOT, "status", "--porcelain") else ""
-    except (OSError, subprocess.CalledProcessError):  # an archive of the sources
+    except (OSError, subprocess.CalledProcessError):  # an archive of the sources, without git
         commit = "unknown"
     built = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
     (folder / "bundle.json").write_text(json.dumps({"commit": commit, "built": built}))
 
 
 def check(folder):
-    """Strips every object, and asks whether it will find its libraries and symbols elsewhere."""
+    """Strips every object, and checks that its libraries and symbols can be found on another machine."""
     objects = [file for file in folder.rglob("*") if file.is_file() and file.read_bytes()[:4] == b"\x7fELF"]
     present = {file.name for file in objects}
     for file in objects:
@@ -117,7 +118,7 @@ def main():
                options.build.resolve() not in [pathlib.Path(path).resolve(), *pathlib.Path(path).resolve().parents]]
     os.environ["LD_LIBRARY_PATH"] = ":".join(outside)
     if "emulated" not in rest and isinstance(missing := run.machine("cuda"), str):
-        print(missing)  # before the work of building it
+        print(missing)  # before the build, which takes time
         return 77
     with tempfile.TemporaryDirectory() as scratch:
         build(scratch + "/bundle", options.build, not options.without_emulated)

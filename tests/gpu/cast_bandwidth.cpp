@@ -1,5 +1,5 @@
-// cast_bandwidth BYTES...: the product's conversion kernels, launched as the product launches them, against a copy that
-// moves the same number of bytes (6 an element: 4 read, 2 written). BYTES: of the fp32 source, A and B together.
+// cast_bandwidth BYTES...: autoamp's conversion kernels, launched as autoamp launches them, compared with a copy that
+// moves the same number of bytes (6 per element: 4 read, 2 written). BYTES: size of the fp32 source, A and B together.
 #include "kernels/launch.h"
 #include "src/cuda/driver.h"
 #include "tests/gpu/timing.h"
@@ -95,7 +95,7 @@ void measure(const Launcher &launch, cudaStream_t stream, const Layout &layout, 
 		if (isSettled)
 			launch(launch.settle, blocks, stream, p);
 	};
-	// All predictions right, as they are after a site's first calls.
+	// All predictions are right, as after a site's first calls.
 	for (size_t set = 0; set < sets; set++)
 		half(static_cast<int>(set), true);
 

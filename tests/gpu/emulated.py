@@ -1,5 +1,5 @@
-"""emulated.py COMMAND...: the suite's bundle on the emulated device. It must pass, say at its top that it is emulated, have
-rows in every table of figures, and none of them may hold one."""
+"""emulated.py COMMAND...: the suite's bundle on the emulated device. It must pass, report at its top that it is
+emulated, and have rows in every table of figures; no row may contain a figure."""
 import json
 import pathlib
 import re

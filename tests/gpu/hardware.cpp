@@ -1,5 +1,6 @@
-// What the vendor's documents leave open and only a device can answer, bare: yes or no, what the emulated device does,
-// and whether the product needs that answer (then another one is a failure, not a difference to write down).
+// Questions that the vendor's documents leave open and only a device can answer, without autoamp. Each has the answer,
+// that of the emulated device, and whether autoamp needs that answer. If it does, another one is a failure and not just
+// a difference to record.
 #include "tests/preload/clients/harness.h"
 
 #include <algorithm>
@@ -65,7 +66,7 @@ Spec with(Spec spec, auto change)
 	return spec;
 }
 
-// cublasLt: an algorithm that was promised 16 bytes, and an operand that has 4.
+// cublasLt: an algorithm that was promised an alignment of 16 bytes, with an operand aligned to 4.
 void misaligned(Line &line)
 {
 	Session session;
@@ -92,7 +93,7 @@ void misaligned(Line &line)
 	const auto after = cudaStreamSynchronize(session.stream);
 	line.put("status", status).put("after", after);
 	answer(line, status == CUBLAS_STATUS_INVALID_VALUE, true);
-	if (after) // the context is broken: whatever comes now would fail
+	if (after) // the context is broken: all later calls would fail
 		std::fflush(nullptr), std::_Exit(0);
 	CHECK(cublasLtMatmulPreferenceDestroy(preference));
 	CHECK(cublasLtMatrixLayoutDestroy(layout));
@@ -122,7 +123,7 @@ void poolNodes(Line &line)
 	CHECK(cudaGraphDestroy(graph));
 }
 
-// What another stream may be asked for while this thread captures in global mode.
+// Requests that another stream may make while this thread captures in global mode.
 void globalCapture(Line &line, bool isEmulatedSo, const std::function<cudaError_t(cudaStream_t)> &ask)
 {
 	Session session, other;
@@ -205,7 +206,7 @@ void trimmingWaits(Line &line)
 	CHECK(cudaMemPoolDestroy(pool));
 }
 
-// ---- what a capture comes after, asked and told as the product does
+// ---- the nodes before a captured node, read and set as autoamp does
 
 using Nodes = std::vector<cudaGraphNode_t>;
 
@@ -245,9 +246,9 @@ Told dependenciesOf(cudaGraphNode_t node)
 // Three fills, one after the other; before the last one an edge from the first or from the second is added.
 struct Added {
 	int status;       // of adding
-	Nodes before;     // what the last one comes after
+	Nodes before;     // nodes before the last one
 	bool isDone;      // the graph ran
-	Nodes first, two; // of each the one node
+	Nodes first, two; // one node of each
 };
 Added addEdge(bool isTwice)
 {
@@ -282,7 +283,7 @@ Added addEdge(bool isTwice)
 	return added;
 }
 
-// A captured product: the node that the next one comes after, and all before it told.
+// A captured product: reads the node on which the next one depends, and all nodes before it.
 void capturedProduct(Line &line)
 {
 	Session session;
@@ -306,7 +307,7 @@ void capturedProduct(Line &line)
 	CHECK(cudaGraphDestroy(graph));
 }
 
-// The product keeps its state under the context's id: one that came again would find pointers into memory that is gone.
+// autoamp stores its state under the context's id. If an id were reused, autoamp would find pointers into freed memory.
 void resetContext(Line &line)
 {
 	const auto current = driver<int (*)(void **)>("cuCtxGetCurrent");

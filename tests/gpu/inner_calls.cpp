@@ -1,6 +1,6 @@
 // inner_calls cublas|cusolver|cudnn: work of NVIDIA's own libraries that multiplies inside. Prints a hash of the
-// result, which must be the same bare and preloaded. cuSOLVER and cuDNN are found by hand; exit status 77 without them,
-// or where the toolkit that this was built with lacked their headers.
+// result, which must be the same with and without autoamp. cuSOLVER and cuDNN are looked up at run time; exit status 77
+// without them, or if the toolkit at build time lacked their headers.
 #include "tests/preload/clients/harness.h"
 
 #if __has_include(<cudnn.h>) && __has_include(<cusolverDn.h>)

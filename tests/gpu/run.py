@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""The suite for real devices: what the bundle holds, run on this machine's CUDA libraries, and a summary of it.
+"""The suite for real devices: runs the contents of the bundle on this machine's CUDA libraries, and prints a summary.
 
 run.py [--device auto|cuda|emulated] [--out DIR] [--minutes N] [--only STEP...]
 Results go to DIR, else $OUT, else ./results: summary.txt, results.json, log.txt. Exit status: 0 all passed, 1 something
-failed, 2 wrong usage, 77 no usable GPU. Ratios compare processes that ran interleaved. Emulated: the same programs, smaller,
-and nothing that would be a time.
+failed, 2 wrong usage, 77 no usable GPU. Ratios compare processes that ran interleaved. On the emulated device the same
+programs run with smaller sizes and print no times.
 """
 import argparse
 import concurrent.futures
@@ -47,7 +47,7 @@ SHAPES = {
     "decode 1": "1x4096x4096x1", "decode 64": "64x4096x4096x1", "QK^T": "512x512x64x128", "64^3 batched": "64x64x64x1024",
 }
 SMALL_SHAPES = {"256^3": "256x256x256x1", "64^3 batched": "64x64x64x16"}
-# How: math mode of the program's handle, and what the library is told (None: it is not there).
+# Name: math mode of the program's handle, and autoamp's settings (None: without autoamp).
 ROOM = {"MEMORY": "4G"}  # 16384^3 needs more for its 16-bit operands than the default allows
 WAYS = {
     "bare": ("default", None),
@@ -60,7 +60,7 @@ WAYS = {
     "auto": ("default", {"STRATEGY": "auto", **ROOM}),
     "auto on TF32": ("tf32", {"STRATEGY": "auto", **ROOM}),
 }
-# Column: whose time over whose.
+# Column: numerator and denominator of the ratio of times.
 RATIOS = {
     "TF32/bare": ("bare TF32", "bare"), "fp32/bare": ("fp32", "bare"), "fp16/bare": ("cast fp16", "bare"),
     "bf16/bare": ("cast bf16", "bare"), "tf32/TF32": ("tf32", "bare TF32"), "library/TF32": ("library bf16", "bare TF32"),
@@ -83,11 +83,11 @@ CALLERS = [["linked"], ["linked_now"], ["looked"], ["looked_version"], ["linked"
            ["linked", "fork"], ["linked", "exec"], ["plugin_host", str(PROGRAMS / "libplugin.so")], ["early_main"],
            [sys.executable, str(HERE / "drivers/lookup.py")]]
 DRIVERS = {"semantics": ["-k", "test_programs_are_content", "-k", "Choice"], "numerics": ["-k", "Events"],
-           "capture": ["-k", "First"], "places": ["-k", "Overlapping"]}  # and what of it runs where the whole has its own place
+           "capture": ["-k", "First"], "places": ["-k", "Overlapping"]}  # parts that run here
 
 
 class Section:
-    """What one step found: a table, and what is wrong."""
+    """The results of one step: a table and its failures."""
 
     def __init__(self, title):
         self.title, self.columns, self.rows, self.notes, self.failures = title, [], [], [], []
@@ -124,7 +124,7 @@ class Suite:
         self.log.flush()
 
     def preloaded(self, variables):
-        """The environment with the library and these settings, and where the trace will lie."""
+        """The environment with the library and these settings, and the path of the trace."""
         if variables is None:
             return self.environment, None
         trace = os.path.join(self.folder, str(next(self.traces)))
@@ -190,7 +190,7 @@ def clients(suite):
 
 
 def inner(suite):
-    """Products inside NVIDIA's own libraries stay as they are, to the bit."""
+    """Products inside NVIDIA's own libraries are unchanged, to the bit."""
     section = Section("inner calls of NVIDIA's libraries")
     for what in ("cublas", "cusolver", "cudnn"):
         if suite.is_emulated:
@@ -213,7 +213,7 @@ def inner(suite):
 
 def hardware(suite):
     section = Section("what only a device can answer")
-    done = suite.run([str(PROGRAMS / "hardware")], {**suite.environment, "AUTOAMP_EMU_MEMORY": "1G"})  # one fills it
+    done = suite.run([str(PROGRAMS / "hardware")], {**suite.environment, "AUTOAMP_EMU_MEMORY": "1G"})  # one test fills the memory
     section.columns = ["question", "here", "emulated", ""]
     for line in done.stdout.splitlines():
         name, *pairs = line.split()
@@ -246,7 +246,7 @@ def demo(suite):
 
 
 class Asked:
-    """Processes of `speed` that answer in turn, so that all ways meet the same machine."""
+    """Processes of `speed` that are measured in turn, so that all ways run on the machine in the same state."""
 
     def __init__(self, suite, ways):
         self.suite, self.processes, self.traces = suite, {}, {}
@@ -254,7 +254,7 @@ class Asked:
             environment, self.traces[name] = suite.preloaded(variables)
             self.processes[name] = subprocess.Popen([str(PROGRAMS / "speed"), mode], env=environment, text=True,
                                                     stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=suite.log)
-        # One that hangs answers nothing: without its end the whole suite would wait for ever.
+        # A hung process never answers: unless it is killed, the whole suite would wait forever.
         self.watch = threading.Timer(suite.left(), self.kill)
         self.watch.start()
 
@@ -263,7 +263,7 @@ class Asked:
             process.kill()
 
     def ask(self, name, what):
-        """Nanoseconds; None: not measured. Anything else is said by the program and raised here."""
+        """Nanoseconds; None: not measured. Any other answer of the program is raised as an error."""
         process = self.processes[name]
         try:
             process.stdin.write(what + "\n")
@@ -281,7 +281,8 @@ class Asked:
         raise RuntimeError(f"{name}, {what}: {answer[1]}")
 
     def rounds(self, what, count):
-        """A dict a round. The last ways of one round come right before the first of the next: order does not matter."""
+        """A dict per round. The last ways of one round come right before the first of the next, so order does not
+        matter."""
         rounds = []
         for index in range(count):
             names = list(self.processes)
@@ -299,7 +300,7 @@ class Asked:
 
 
 def spread(values, form):
-    """Median and ends, or that there is none."""
+    """Median and range, or that there is no value."""
     if any(value is None for value in values):
         return None, NOT_MEASURED
     return statistics.median(values), f"{form % statistics.median(values)} ({form % min(values)}..{form % max(values)})"
@@ -376,7 +377,7 @@ def cast(suite):
 
 
 def attribute(section, name, report):
-    """How many of a trace's kernels are known to belong to a call, or to none."""
+    """Share of a trace's kernels that are known to belong to a call, or to no call."""
     count = sum(kernel["count"] for kernel in report.get("kernels", [])) if report else 0
     unknown = report["loss"]["kernels_unattributed"] if report else None
     section.check(count and unknown is not None and count - unknown >= LEAST_ATTRIBUTED * count,
@@ -421,7 +422,7 @@ def torch(suite):
     if not python:
         section.notes.append("no PyTorch here" if not suite.is_emulated else NOT_MEASURED)
         return section
-    # With its own CUDA libraries, as it comes.
+    # With its own CUDA libraries, unmodified.
     for name, command in (("bare", [python, script]),
                           ("preloaded", [AUTOAMP, "run", "--trace", "ops", "-o", trace, "--", python, script])):
         done = suite.run(command, suite.plain)
@@ -440,7 +441,7 @@ STEPS = {step.__name__: step for step in (clients, inner, hardware, cast, speed,
 
 
 def folders(environment):
-    """Where CUDA libraries may lie, the likeliest first."""
+    """Possible folders of CUDA libraries, the likeliest first."""
     yield from filter(None, environment.get("LD_LIBRARY_PATH", "").split(":"))
     for home in filter(None, [environment.get("CUDA_HOME"), *sorted(glob.glob("/usr/local/cuda*"))]):
         yield from (home + "/lib64", home + "/lib", home + "/targets/x86_64-linux/lib")
@@ -466,14 +467,14 @@ def find(environment, libraries):
 
 
 def probe(environment, driver="libcuda.so.1"):
-    """(CUDA version of the driver, name of the device), or None. In a process of its own: a driver may not survive fork."""
+    """(CUDA version of the driver, name of the device), or None. Uses a separate process: a driver may not survive fork."""
     done = subprocess.run([sys.executable, "-c", PROBE, driver], env=environment, stdout=subprocess.PIPE, text=True,
                           stderr=subprocess.DEVNULL, check=False)
     return done.stdout.strip().split(" ", 1) if done.returncode == 0 else None
 
 
 def machine(device):
-    """(environment, driver's version, device's name), or a line that says what is missing."""
+    """(environment, driver's version, device's name), or a line that names the missing part."""
     environment = {name: value for name, value in os.environ.items()
                    if not name.startswith("AUTOAMP_") and name not in ("LD_PRELOAD", "NVIDIA_TF32_OVERRIDE")}
     environment["PYTHONDONTWRITEBYTECODE"] = "1"
@@ -535,14 +536,14 @@ def main():
             say("EMULATED: precision and decisions are real, times are not")
         suite = Suite("emulated" if about["is_emulated"] else "cuda", environment, plain, folder, log,
                       started + 60 * options.minutes)
-        # The demo takes long there, and is shown there by the quickstart.
+        # The demo takes long there, and the quickstart already runs it.
         for step in options.only or [step for step in STEPS if step != "demo" or not suite.is_emulated]:
             begun = time.monotonic()
             try:
                 if begun > suite.deadline:
                     raise RuntimeError("not run: out of time")
                 section = STEPS[step](suite)
-            except Exception as error:  # one step that breaks does not take the others' results with it
+            except Exception as error:  # a step that fails must not lose the results of the others
                 section = Section(step)
                 section.failures.append(f"{type(error).__name__}: {error}")
             sections.append({"step": step, "seconds": round(time.monotonic() - begun, 1), **vars(section)})

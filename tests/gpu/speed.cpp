@@ -1,7 +1,8 @@
-// speed default|tf32 [WHAT...]: times fp32 products of cuBLAS on a handle of that math mode. WHAT, else lines of stdin:
+// speed default|tf32 [WHAT...]: times cuBLAS fp32 products on a handle of that math mode. WHAT, or lines of stdin:
 //   MxNxKxBATCH   device time of the product
-//   call:N        what a cublasSgemm of N^3 costs the calling thread; N = 0: the vendor returns at once
-// Each is answered by one line, so that several of these processes can be asked in turn. Knows nothing of autoamp.
+//   call:N        time of a cublasSgemm of N^3 in the calling thread; N = 0: the vendor returns immediately
+// It answers each with one line, so that several of these processes can be measured in turn. It does not depend on
+// autoamp.
 #include "tests/gpu/timing.h"
 
 #include <iostream>
@@ -40,7 +41,7 @@ struct Program {
 		CHECK(cudaMemGetInfo(&available, &total));
 		if (2 * bytes > available)
 			return "no_memory";
-		// As many sets of operands as no cache holds at once.
+		// More sets of operands than any cache holds at once.
 		const size_t sets = gpu::isEmulated() ? 1 : std::clamp<size_t>(beyondCaches / bytes, 1, 64);
 		float *memory = nullptr;
 		CHECK(cudaMalloc(reinterpret_cast<void **>(&memory), sets * bytes));
@@ -72,7 +73,7 @@ struct Program {
 			    cublasSgemm(session.handle, CUBLAS_OP_N, CUBLAS_OP_N, n, n, n, &one, a.data(), ld, b.data(), ld, &zero,
 			                c.data(), ld);
 		    },
-		    n ? 500 : 10'000)); // fewer than a stream takes without making the caller wait
+		    n ? 500 : 10'000)); // fewer than a stream accepts without blocking the caller
 	}
 
 	std::string answer(const std::string &what)

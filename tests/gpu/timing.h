@@ -1,5 +1,5 @@
-// Times of device and host work for the suite's programs, one thread. On the emulated device nothing is ever timed: the
-// work runs once and there is no answer, so no figure can be taken for a device's.
+// Times of device and host work for the suite's programs, one thread. On the emulated device nothing is timed: the work
+// runs once and there is no result, so no figure can be mistaken for a device's.
 #pragma once
 
 #include "tests/preload/clients/harness.h"
@@ -43,8 +43,8 @@ inline Sample summarize(std::vector<double> times, int calls)
 	return {times[times.size() / 2], times.front(), times.back(), static_cast<int>(times.size()), calls};
 }
 
-// call(i) enqueues the i-th call on the stream. Back to back: where the host is slower than the device, it is the
-// host's time that shows, as it would in a program.
+// call(i) enqueues the i-th call on the stream. Calls run back to back: if the host is slower than the device, the
+// result is the host's time, as in a program.
 template <typename Call>
 std::optional<Sample> timeOnDevice(cudaStream_t stream, Call call, double repeatNs = 2e6)
 {
@@ -77,7 +77,7 @@ std::optional<Sample> timeOnDevice(cudaStream_t stream, Call call, double repeat
 	return summarize(times, calls);
 }
 
-// What a call costs the thread that makes it; the stream is drained between the repeats, outside the time.
+// Time that a call takes in its thread; the stream is drained between the repeats, outside the measured time.
 template <typename Call>
 std::optional<Sample> timeOnHost(cudaStream_t stream, Call call, int calls)
 {
@@ -93,7 +93,7 @@ std::optional<Sample> timeOnHost(cudaStream_t stream, Call call, int calls)
 			call();
 		const std::chrono::duration<double, std::nano> time = std::chrono::steady_clock::now() - start;
 		CHECK(cudaStreamSynchronize(stream));
-		if (repeat) // the first one warms up
+		if (repeat) // the first repeat warms up
 			times.push_back(time.count() / calls);
 	}
 	return summarize(times, calls);

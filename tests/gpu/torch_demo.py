@@ -1,5 +1,5 @@
-"""An fp32 PyTorch program as anybody writes them: Linear layers trained for a few steps, mm, bmm. It imports nothing else
-and does not know whether autoamp is preloaded. Errors are against fp64 on the same device."""
+"""A typical fp32 PyTorch program: Linear layers trained for a few steps, mm, bmm. It imports nothing else and does not
+know whether autoamp is preloaded. Errors are relative to fp64 on the same device."""
 import sys
 
 import torch

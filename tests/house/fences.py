@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The fences between the rooms: who may include whom, and where the CUDA headers, dlsym and getenv may be used. A unit is
+"""The fences between the layers: allowed includes, and the allowed places for CUDA headers, dlsym and getenv. A unit is
 a header with its source; no units include each other, directly or through others.
 
 usage: fences.py ROOT   (tests/house/fences_test.py gives it small trees that are wrong in each way)
@@ -8,9 +8,9 @@ import pathlib
 import re
 import sys
 
-# Room: the rooms and single files that its files may include, itself aside. A file belongs to the room with the longest
-# matching name.
-SEAM = ["inject/autoamp.h", "inject/front.h", "inject/vendors.h"]  # what front and core both know, and the command line tells of
+# Layer: the layers and single files that its files may include, in addition to itself. A file belongs to the layer with
+# the longest matching name.
+SEAM = ["inject/autoamp.h", "inject/front.h", "inject/vendors.h"]  # shared by front and core, and reported on by the command line
 BELOW_STATE = [f"src/{name}" for name in ("base", "cuda", "op", "policy", "scale", "trace", "reroute")] + SEAM
 ROOMS = {
     "inject": ["src/base"],
@@ -36,7 +36,7 @@ ROOMS = {
 FREE = ["tests"]
 INCLUDE_FOLDERS = ["tools/emulated", "tools/emulated/device", "tools/emulated/cudart", "tools/emulated/cuda"]  # -I
 
-# What: (pattern in the code, where it may stand).
+# Name: (pattern in the code, allowed places).
 USES = {
     "a CUDA library header": (
         r'#\s*include\s*[<"](cublas|cudnn|cuda_runtime)\w*\.h',
@@ -102,7 +102,7 @@ def violations(root):
                 folders = (root, file.parent, *(root / folder for folder in INCLUDE_FOLDERS))
                 target = next((base / name for base in folders if (base / name).is_file()), None)
                 if target is None or here is None:
-                    continue  # generated, or a room that may include everything
+                    continue  # generated, or a file that may include everything
                 target = target.resolve().relative_to(root.resolve()).as_posix()
                 unit, other = path.rsplit(".", 1)[0], target.rsplit(".", 1)[0]
                 if unit != other:

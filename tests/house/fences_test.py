@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""fences.py must see each kind of wrong tree, and nothing in a right one."""
+"""fences.py must report each kind of wrong tree, and nothing in a correct one."""
 import pathlib
 import tempfile
 import unittest

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""The C++ sources are as clang-format 14 leaves them (other versions differ).  usage: format.py ROOT; exit 77 without it"""
+"""The C++ sources are formatted by clang-format 14 (other versions differ).  usage: format.py ROOT; exit 77 without
+it"""
 import pathlib
 import re
 import shutil

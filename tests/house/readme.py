@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The pages agree with the source: variables, rules, commands, options, views, JSON keys, reasons. Links lead somewhere.
+"""The pages agree with the source: variables, rules, commands, options, views, JSON keys, reasons. Links have a target.
 
 usage: readme.py ROOT PROGRAM   (PROGRAM prints the table of variables)
 """

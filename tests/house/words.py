@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""What may not stand in a tracked file: paths of one machine, unfinished marks, words on how the work is organised.
+"""Rejects text that must not be in a tracked file: paths of one machine, unfinished marks, words about how the work is
+organised.
 
-usage: words.py ROOT; exit 77 where ROOT is no git checkout
+usage: words.py ROOT; exit 77 if ROOT is not a git checkout
 """
 import pathlib
 import re

@@ -1,6 +1,6 @@
-"""MindSpore's auto_mixed_precision, run on the CPU: at auto its C++ is asked for every Primitive; at O1, O2 and O3 each Cell
-and Primitive is put into a network that is then rewritten, and the casts written (O1) or the type that the Cell was given (O2,
-O3) are read. Called by record.py."""
+"""MindSpore's auto_mixed_precision, run on the CPU. At auto its C++ code is queried for every Primitive. At O1, O2 and
+O3 each Cell and Primitive is put into a network that is then rewritten. The casts that were written (O1) or the type
+that the Cell was given (O2, O3) are read. Called by record.py."""
 import os
 
 os.environ.setdefault("GLOG_v", "4")
@@ -34,7 +34,7 @@ def listed(level, name):
 
 
 def make(name):
-    """The Cell or Primitive of that name; None: there is none, or it wants arguments that are not known here."""
+    """The Cell or Primitive of that name; None: it does not exist, or needs arguments that are not known here."""
     known = {each.__name__: each for each in train.AMP_AUTO_WHITE_LIST + train.AMP_AUTO_BLACK_LIST + amp.get_white_list() + amp.get_black_list()}
     for each in (known.get(name), *(getattr(place, name, None) for place in (nn, ops, auto_generate))):
         if isinstance(each, type):

@@ -1,5 +1,5 @@
-"""paddle.amp, run: in static mode auto_cast writes its casts into a program (PIR), on any machine; the program is read, not
-executed. What no public function makes is taken from the package's own lists. Called by record.py."""
+"""paddle.amp, run: in static mode auto_cast writes its casts into a program (PIR), on any machine; the program is read,
+not executed. Ops that no public function makes are taken from the package's own lists. Called by record.py."""
 import paddle
 from paddle.amp.amp_lists import black_list, white_list
 from paddle.nn import functional as F
@@ -83,7 +83,7 @@ def dtypes(values):
 
 
 def observe(call, name, types, options, low):
-    """Type that the operator gets and that it returns: h the low one, s float32, ? not seen."""
+    """Type that the operator receives and the type that it returns: h the low one, s float32, ? not seen."""
     letters = {"float32": "s", low: "h"}
     program = paddle.static.Program()
     with paddle.static.program_guard(program):

@@ -2,8 +2,9 @@
 """Records what a framework does with its ops under mixed precision, for tests/cli/test_lists.py. Not run by CI.
 
 record.py FIXTURE SYSTEM AUTOAMP: SYSTEM is torch, paddle or mindspore, which this Python must have (a private venv: pip
-install torch, or paddlepaddle, or mindspore; no GPU is needed); AUTOAMP, the command line program, names the ops on no list
-that are run as well. The part of SYSTEM in FIXTURE is written anew. README.md beside this file says what stands in it.
+install torch, or paddlepaddle, or mindspore; no GPU is needed). AUTOAMP is the command-line program; it names the ops
+on no list, which are also run. The part of SYSTEM in FIXTURE is rewritten. README.md in this folder describes the
+contents.
 """
 import collections
 import datetime

@@ -1,5 +1,6 @@
-"""Where a region begins and ends around code that is suspended: pieces of program that torch.autocast and autoamp.autocast run
-alike. `torch_scopes.json` is what torch answers: `python scopes.py torch_scopes.json` in a venv with torch records it."""
+"""Where a region begins and ends around suspended code: pieces of program that torch.autocast and autoamp.autocast run
+in the same way. `torch_scopes.json` has torch's results: `python scopes.py torch_scopes.json` in a venv with torch
+records them."""
 import asyncio
 import datetime
 import json

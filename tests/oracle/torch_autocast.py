@@ -1,5 +1,5 @@
-"""torch.autocast, run: fake CUDA tensors go through the AutocastCUDA kernels of the installed torch (any build, no GPU), and
-a dispatch mode sees what arrives below them. Called by record.py."""
+"""torch.autocast, run: fake CUDA tensors go through the AutocastCUDA kernels of the installed torch (any build, no
+GPU), and a dispatch mode records the operators that arrive below them. Called by record.py."""
 import functools
 
 import torch
@@ -12,7 +12,7 @@ HOW = "run on fake CUDA tensors; listed: from the registrations for AutocastCUDA
 DTYPES = {"float16": torch.float16, "bfloat16": torch.bfloat16}
 CELLS = ["O0", "O1"]
 F = torch.nn.functional
-# Spellings that are no operator of ATen; what a name takes where its schema alone does not say.
+# Names that are not ATen operators, and arguments of names for which the schema alone is not sufficient.
 FUNCTIONS = {
     "__matmul__": torch.Tensor.__matmul__, "__pow__": torch.Tensor.__pow__,
     "__rpow__": lambda x: 2.0 ** x, "__rdiv__": lambda x: 2.0 / x, "__rtruediv__": lambda x: 2.0 / x,
@@ -33,7 +33,7 @@ CELL_MODULES = {"LSTMCell": torch.nn.LSTMCell, "GRUCell": torch.nn.GRUCell, "RNN
 
 
 class Below(TorchDispatchMode):
-    """What the first operator below autocast gets."""
+    """The types of the first operator below autocast."""
 
     def __init__(self):
         super().__init__()
@@ -47,7 +47,7 @@ class Below(TorchDispatchMode):
         elif self.computes is None and name.partition("::")[0] == "aten" and name.partition("::")[2] not in MOVES:
             found = {leaf.dtype for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor) and leaf.is_floating_point()}
             asked = next((leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, torch.dtype)), None)
-            if found or self.casts:  # what autocast cast to; else as the operator finds it, or is told
+            if found or self.casts:  # the type to which autocast cast; otherwise the operands' type, or the dtype argument
                 self.computes = {asked} if asked else {self.casts[0]} if self.casts else found
         return function(*args, **kwargs)
 
@@ -123,11 +123,11 @@ def category(seen, level, is_registered):
 
 REGISTERED = {name.removeprefix("aten::").partition(".")[0]
               for name in torch._C._dispatch_get_registrations_for_dispatch_key("AutocastCUDA")}
-NOT_RUN = {"_cudnn_rnn": "lower_precision"}  # refuses anything but a whole network on a GPU; its kernel casts to float16
+NOT_RUN = {"_cudnn_rnn": "lower_precision"}  # accepts only a whole network on a GPU; its kernel casts to float16
 
 
 def cell(level, dtype, names):
-    """{op: (category, what was seen)} of every registered op and of those of `names` that torch has."""
+    """{op: (category, result)} of every registered op and of those of `names` that torch has."""
     low, found = DTYPES[dtype], {}
     for name in sorted(REGISTERED | set(names)):
         with FakeTensorMode():
@@ -143,7 +143,7 @@ def cell(level, dtype, names):
                 torch.set_autocast_enabled("cuda", False)
         seen = max(rows, key=lambda row: -"".join(row).count("?"))
         kinds = {category(row, level, name in REGISTERED | {"grid_sample"}) for row in rows if "?" not in row[0]}
-        if not kinds:  # none ran to its end; a cast seen is a cast all the same
+        if not kinds:  # none ran to its end; a recorded cast counts nevertheless
             kinds = {category(row, level, name in REGISTERED) for row in rows if row[0] != "??" or row[2] != "??"}
         if not kinds or name in NOT_RUN:
             found[name] = (NOT_RUN[name] if level == "O1" and name in NOT_RUN else "unlisted", "listed")

@@ -1,4 +1,4 @@
-"""Products in CUDA graphs: lowered once one has run eagerly, right at every replay, and gone with their graph."""
+"""Products in CUDA graphs: lowered once one has run eagerly, right at every replay, and released with their graph."""
 import runner
 from runner import CAST_BFLOAT16, CAST_HALF, LIBRARY_BFLOAT16, TF32, bare, run
 
@@ -51,7 +51,7 @@ class Captured:
     def setUp(self):
         self.bare = bare(PROGRAM, *REST)
         self.run = run(PROGRAM, *REST, **self.way.variables)
-        if self.way.strategy != "cast":  # arrays of pointers and sums of an operand have no other way
+        if self.way.strategy != "cast":  # only `cast` supports arrays of pointers and sums of an operand
             for name in ("replay.batched", "replay.grouped", "replay.lt_arrays", "replay.lt_sum"):
                 self.run.cases.pop(name, None)
 
@@ -113,7 +113,7 @@ class CapturedLibrary(Captured, runner.Test):
 
 
 class WithinTheBudget(runner.Test):
-    """Memory for two products of a graph and one that runs beside it."""
+    """Memory for two products of a graph and an eager one at the same time."""
 
     def setUp(self):
         # A device's algorithms may ask for 32 MiB of workspace each.

@@ -1,5 +1,5 @@
-"""AUTOAMP_CAPTURE_RANGE, AUTOAMP_DELAY and AUTOAMP_DURATION: what is inside is recorded, exactly; what is outside is
-counted; and no product has other bits for it."""
+"""AUTOAMP_CAPTURE_RANGE, AUTOAMP_DELAY and AUTOAMP_DURATION: calls inside are recorded exactly, calls outside are
+counted, and no product has other bits because of it."""
 import os
 import pathlib
 import subprocess
@@ -11,9 +11,9 @@ sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import runner
 
 API = "cudaProfilerApi"
-FORMS = range(6)  # of NVTX's calls: clients/ranges.h
+FORMS = range(6)  # forms of NVTX calls: clients/ranges.h
 
-# Range, what the program does, how many calls are recorded, how many are not, how often the range began.
+# Range, actions of the program, number of recorded calls, of calls that are not recorded, and of range starts.
 CASES = [
     ("calls:3:5", "call:4 kept:4", 3, 5, 1),
     ("calls:1:1", "kept:3", 1, 2, 1),
@@ -57,7 +57,7 @@ def run(script, range_=None, **variables):
 
 
 def kernels_of(report):
-    """{(of which entry, ours, a copy or fill): how many}."""
+    """{(entry point, is an autoamp kernel, is a copy or fill): count}."""
     counts = {}
     for kernel in report["kernels"]:
         key = (kernel["entry"], kernel["cast"], kernel["copy"])
@@ -101,7 +101,7 @@ class Ranges(Test):
                          {(64, "lowered", 2), (65, "kept", 1)})
 
     def test_rules_and_regions_stay(self):
-        """A capture range decides nothing. Its rows have the name of the NVTX range, as without it."""
+        """A capture range does not change decisions. Its rows have the name of the NVTX range, as without it."""
         for variables in ({"SCOPE": "regions"}, {}):
             script = "push:train call:2 pop call"
             plain = run(script, _NVTX_INJECTION64_PATH=runner.PLACE.preload, **variables)
@@ -126,7 +126,7 @@ class Ranges(Test):
         self.assertEqual(run("call graph replay kept", "calls:3:3").scaler_totals(), {})
 
     def test_no_call_is_lost_in_a_storm(self):
-        """Threads that call while another throws the switch: each call is recorded or counted, and once."""
+        """Threads that call while another one switches the range: each call is recorded or counted exactly once."""
         for trace in ("ops", "kernels"):
             result = run("storm:300", API, TRACE=trace)
             self.assertEqual((result.status, result.errors), (0, ""))
@@ -166,7 +166,7 @@ class Time(Test):
 
 class Kernels(Test):
     def assertKernels(self, script, range_, lowered, kept=0, fills=0, **variables):
-        """So many of each, cast by three kernels of ours, and nothing of unknown origin."""
+        """That many of each, cast by three autoamp kernels, and no kernel of unknown origin."""
         result = run(script, range_, TRACE="kernels", **variables)
         self.assertFine(result)
         loss, counts = result.report["loss"], kernels_of(result.report)
@@ -193,7 +193,7 @@ class Kernels(Test):
         self.assertKernels("call sync block call:2 fill start call stop kept", API, 1)
 
     def test_replays_of_older_graphs(self):
-        """The graph's nodes are the call's that was captured outside, or inside."""
+        """The graph's nodes belong to the call that was captured, outside or inside."""
         for script in ("call graph sync start replay replay stop replay", "call start graph replay stop replay start replay stop"):
             self.assertKernels(script, API, 2, fills=0)
 
@@ -265,7 +265,7 @@ class Said(Test):
 
     @runner.emulated_only("`run --device emulated`")
     def test_summary(self):
-        """One line, of all processes together."""
+        """One line for all processes together."""
         for script, says in (("call:3 kept:2", "calls 2 to 3 of 5"), ("call:3 fork raw:4 join", "4 of 7 calls")):
             with tempfile.TemporaryDirectory() as folder:
                 self.command(script, "--capture-range", "calls:2:3", folder=folder)
@@ -314,7 +314,7 @@ class Processes(Test):
             self.assertEqual((told["calls"], told["calls_outside"], told["begun"]), expected)
 
     def test_the_switch_is_the_programs_own(self):
-        """It reaches CUDA with its status; and where nothing calls cuBLAS, nothing of autoamp is started."""
+        """The call reaches CUDA and returns its status. If cuBLAS is never called, autoamp starts nothing."""
         script = "start stop driver-start driver-stop looked-start looked-stop"
         for variables in ({"CAPTURE_RANGE": API}, {}):
             result = run(script, LEVEL="wrong", **variables)

@@ -1,4 +1,4 @@
-"""check_binaries.py FRONT CORE ENTRIES_INC: what the two objects promise to every process they are loaded into."""
+"""check_binaries.py FRONT CORE ENTRIES_INC: checks the properties of the two objects on which every process depends."""
 import re
 import subprocess
 import sys
@@ -76,14 +76,15 @@ class Front(unittest.TestCase):
             self.assertTrue(first == "endbr64" or name not in exports(FRONT), name)
 
     def test_every_entry_point_in_three_versions(self):
-        """Which the loader tells apart: of one version alone a program of the other would get the wrong copy."""
+        """The loader distinguishes these names. With one version alone a program of the other version would get the
+        wrong copy."""
         found = re.findall(r"\s(cu(?:blas|dnn)\w+)@@?([\w.]+)", read("readelf", "--dyn-syms", "-W", FRONT))
         parts = set()
         for name in {name for name, _ in found}:
             library, newer, older = (("libcudnn.so", 9, 8) if name.startswith("cudnn") else
                                      ("libcublasLt.so" if name.startswith("cublasLt") else "libcublas.so", 13, 12))
             versions = {version for each, version in found if each == name}
-            if name.startswith("cudnn"):  # and that of the part where it lives, which programs may link to
+            if name.startswith("cudnn"):  # and the version of its part, to which programs may link
                 part = {version for version in versions if version.startswith("libcudnn_")}
                 self.assertEqual(sorted(version[-1] for version in part), ["8", "9"], name)
                 versions -= part

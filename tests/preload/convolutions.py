@@ -1,5 +1,5 @@
-"""Legacy convolutions of cuDNN under the library: as exact as the type allows in every direction and layout, where the vendor
-has an engine; as they were asked where it has none."""
+"""Legacy cuDNN convolutions under the library: as exact as the type allows in every direction and layout for which the
+vendor has an engine; unchanged otherwise."""
 import contextlib
 import fnmatch
 import math
@@ -12,10 +12,10 @@ PROGRAM = "convolutions"
 # A bfloat16 result is rounded once more.
 NARROW = (ETA["bfloat16"][0], math.hypot(ETA["bfloat16"][1], 2**-9))
 TABLE = ("wide.*", "narrow.*", "fused.*")
-# Of `narrow`, what float16 has an engine for: forward, where channels of a group are even or there are no groups.
+# The `narrow` cases for which float16 has an engine: forward, if channels of a group are even or there are no groups.
 FORWARD = {"narrow.groups.forward", "narrow.groups_c3.forward", "narrow.3d_strided.forward",
            "narrow.strided_dilated.forward", "narrow.3d_strided.filter", "narrow.strided_dilated.filter"}
-# After these nothing shows any more whether a result was bfloat16.
+# Cases in which the result does not show whether it was bfloat16.
 FOLLOWED = ("*scaled*", "*added*", "fused.*")
 
 
@@ -86,7 +86,7 @@ class Half(Table, runner.Test):
         decided = {(row["decision"], row["reason"]): 0 for row in self.run.report["ops"]}
         for row in self.run.report["ops"]:
             decided[row["decision"], row["reason"]] += row["calls"]
-        # Whichever row of a geometry was called first has built its plan.
+        # The first call of a geometry, from any row, has built its plan.
         built = {row["decision"] for row in self.run.report["ops"] if row["plan_ns"] is not None and row["plan_ns"] > 1e4}
         self.assertEqual(built, {"lowered"})
         lowered = sum(self.is_wide(name) for name in self.run.cases)
@@ -112,7 +112,7 @@ class Bfloat16(Table, runner.Test):
                     self.assertEqual(case["is_narrow"], str(int(is_narrow)))
 
     def test_the_faster_form(self):
-        """A large result that has to be taken home is given in bfloat16, one that is written in place in fp32."""
+        """A large result that has to be copied is bfloat16, one that is written in place is fp32."""
         result = run(PROGRAM, "preferred.*", GPU_MODEL="rtx4090", **self.way.variables)
         self.assertFine(result)
         for name, wanted, eta in (("nchw", "1", (2.4e-3, 3e-3)), ("nhwc", "0", (2e-3, 2.5e-3))):
@@ -160,7 +160,7 @@ class Others(runner.Test):
 
 
 FP32 = (0, 2e-6)
-ROUNDED = {"default": "tf32", "tensor_op": "tf32", "conversion": "float16", "fma": "float32"}  # as the application asks
+ROUNDED = {"default": "tf32", "tensor_op": "tf32", "conversion": "float16", "fma": "float32"}  # type that the application requests
 AS_ASKED = {"conversion": ("kept", "already_low"), "fma": ("kept", "pedantic")}
 
 
@@ -168,7 +168,7 @@ class MathTypes(runner.Test):
     """Every math type that a descriptor can have, under every strategy."""
 
     def check(self, permitted, precision, raised=None, **variables):
-        """`permitted`: what becomes of the types that permit TF32; `raised`: of the one that permits float16."""
+        """`permitted`: the result for math types that permit TF32; `raised`: for the one that permits float16."""
         result = run(PROGRAM, "math.*", **variables)
         self.assertFine(result)
         self.assertEqual(len(result.cases), 16)
@@ -221,7 +221,7 @@ class MathTypes(runner.Test):
         with self.rule_of_float32() as file:
             whole = run(PROGRAM, case, CONFIG=file.name).bits()
             self.assertNotEqual(own, whole)
-            # The application's own calls come first, but that of Destroy.
+            # The application's own calls come first, except that of Destroy.
             for function, time in (("CreateConvolutionDescriptor", 2), ("SetConvolutionNdDescriptor", 2),
                                    ("SetConvolutionGroupCount", 2), ("SetConvolutionMathType", 2),
                                    ("GetConvolutionForwardWorkspaceSize", 1), ("ConvolutionForward", 1),
@@ -237,7 +237,7 @@ class MathTypes(runner.Test):
         with self.rule_of_float32() as file:
             result = self.check(("raised", "rule"), "float32", raised=("raised", "rule"), CONFIG=file.name)
             self.assertEqual({row["strategy"] for row in result.rows()}, {"fp32"})
-            # As a plan of the graph API: another engine of the same graph.
+            # As a plan of the graph API: another engine for the same graph.
             cases = ["forward.lll", "data.ccc", "filter.lll", "forward.biasRelu", "data.fma"]
             result = run("dnn_graph", *cases, CONFIG=file.name)
             self.assertFine(result)
@@ -252,7 +252,8 @@ class MathTypes(runner.Test):
 
 @runner.emulated_only("a libcudnn of another version")
 class OldVersion(runner.Test):
-    """Before 9.19 the heuristics divide by zero for the gradient of a filter that is fused: the process would be gone."""
+    """Before 9.19 the heuristics divide by zero for the gradient of a filter that is fused, which would end the
+    process."""
 
     def test_the_gradient_of_a_filter(self):
         for precision, told in (("float16", ("kept", "no_fp32_output")), ("bfloat16", ("lowered", "white_list"))):
@@ -261,7 +262,7 @@ class OldVersion(runner.Test):
                 with self.subTest(case, precision=precision):
                     result = run(program, case, EMU_CUDNN="91002", STRATEGY="cast", DTYPE=precision)
                     self.assertFine(result)
-                    is_graph = program == "dnn_graph"  # the narrow form is for legacy calls
+                    is_graph = program == "dnn_graph"  # only legacy calls use the narrow form
                     wanted = ("fallback", "no_fp32_output") if is_graph else told
                     self.assertEqual([(row["decision"], row["reason"]) for row in result.rows(entry=entry)], [wanted])
                     self.assertEqual(result.bits() == bare(program, case).bits(), wanted[0] != "lowered")
@@ -273,7 +274,7 @@ class OldVersion(runner.Test):
 
 
 class NoEngine(runner.Test):
-    """Float16 has no tensor-core engine for these."""
+    """float16 has no tensor-core engine for these."""
 
     def told(self, *cases, program=PROGRAM, **variables):
         result = run(program, *cases, **variables)
@@ -288,7 +289,8 @@ class NoEngine(runner.Test):
         self.assertEqual(self.told("auto.groups", program="dnn_graph", GPU_MODEL="a100"), {("lowered", "white_list", "tf32", "tf32")})
 
     def test_odd_channels_of_a_chain(self):
-        """Those that are summed over are padded; those of the result are every other tensor's of the graph, too."""
+        """Channels that are summed over are padded; those of the result are not, because the other tensors of the graph
+        have them too."""
         for way in (CAST_HALF, CAST_BFLOAT16):
             result = run("dnn_graph", "odd_chain.*", **way.variables)
             self.assertFine(result)

@@ -1,5 +1,5 @@
-"""coverage.py INJECT INCLUDE: every function of the vendor's headers is in a table or on the left-alone list, and no
-function that computes is left alone."""
+"""coverage.py INJECT INCLUDE: every function of the vendor's headers is in a table or on the list of functions that are
+not intercepted, and no function that computes is on that list."""
 import pathlib
 import re
 import subprocess
@@ -17,13 +17,14 @@ SETTINGS = {"cublasXtSetCpuRatio", "cublasLtMatrixLayoutCreate", "cublasLtMatrix
             "cublasLtMatmulDescCreate", "cublasLtMatmulDescInit_internal", "cublasLtMatrixTransformDescCreate",
             "cublasLtMatrixTransformDescInit_internal", "cublasLtMatmulAlgoGetIds", "cublasLtMatmulAlgoInit",
             "cudnnSetDropoutDescriptor", "cudnnGetDropoutDescriptor", "cudnnRestoreDropoutDescriptor"}
-# It gets data of the device, but to say where parts of it lie, to work on no data of a descriptor's type, or to try.
+# They get device data, but only to return positions in it, to do no work on data of the descriptor's type, or for a
+# search.
 NO_CALLS = {"cudnnGetRNNWeightParams", "cudnnGetMultiHeadAttnWeights", "cudnnFindConvolutionForwardAlgorithmEx",
             "cudnnFindConvolutionBackwardDataAlgorithmEx", "cudnnFindConvolutionBackwardFilterAlgorithmEx"}
 
 
 def all_names(header):
-    """Every declared function, whatever it returns."""
+    """Every declared function, with any return type."""
     text = re.sub(r"/\*.*?\*/|//[^\n]*", "", header_at(INCLUDE, header).read_text(), flags=re.S)
     found = re.findall(r"(\w+)[\s*]+(?:CUBLASWINAPI\s+|CUDNNWINAPI\s+)?((?:cublas|cudnn)\w+)\s*\([^;{}()]*\)\s*;", text)
     return {name for before, name in found if before != "return"}
@@ -105,13 +106,13 @@ class Coverage(unittest.TestCase):
                 is_product = re.search(r"gem[mv]", name) and "Grouped" not in name
                 self.assertEqual(bool(is_product), kind != "none", name)
 
-    def test_cublaslt_products_are_in_the_table(self):  # their types stand in descriptors
+    def test_cublaslt_products_are_in_the_table(self):  # their types are in descriptors
         self.assertIn("cublasLtMatmul", IN_TABLES)
         self.assertIn("cublasLtMatrixTransform", IN_TABLES)
         alone = {n for n in LEFT if n.startswith("cublasLt") and "cudaStream_t" in ", ".join(DECLARED.get(n, []))}
         self.assertFalse(alone, "takes a stream, so it may enqueue work")
 
-    def test_cudnn_calls_that_work_on_data_are_in_the_table(self):  # their types stand in descriptors, too
+    def test_cudnn_calls_that_work_on_data_are_in_the_table(self):  # their types are in descriptors, too
         takes = {n for n, parameters in DECLARED.items()
                  if n.startswith("cudnn") and parameters[0] == "cudnnHandle_t handle" and
                  (n.startswith("cudnnBackend") or n.endswith("Execute") or
@@ -156,14 +157,14 @@ class Coverage(unittest.TestCase):
     def test_families_copy_what_they_need(self):
         families = read_families(INJECT.parent / "src/op/arguments.h")
         for _, family, *_ in ROWS:
-            if family not in ("Watched", "Counted"):  # no call, of which nothing is copied; a Plain call
+            if family not in ("Watched", "Counted"):  # not a call, so nothing is copied; a Plain call
                 self.assertIn(family, families)
-        # Nothing of the call is lost but what a lowered call chooses itself, and no member is misspelt.
+        # Every argument is copied except those that a lowered call chooses itself, and no member is misspelt.
         for entry, family, own in (("cublasGemmStridedBatchedEx", "Gemm", {"algo"}), ("cublasGemmGroupedBatchedEx", "Grouped", set()),
                                    ("cublasLtMatmul", "LtMatmul", {"algo", "workspace", "workspaceSizeInBytes"})):
             arguments = {re.sub("^([ABC])array$", r"\1", parameter_name(parameter)) for parameter in DECLARED[entry]}
             self.assertLessEqual(arguments - own, set(families[family]))
-            self.assertLessEqual(set(families[family]) - {"groups"}, arguments)  # the Grouped family's, as one batch
+            self.assertLessEqual(set(families[family]) - {"groups"}, arguments)  # `groups`: the Grouped family is one batch
         for name in (name for name, family, *_ in ROWS if family == "Convolution"):
             arguments = {re.sub("^d(?=[xwy])|(?<=alpha)1$", "", parameter_name(p)).replace("alpha2", "beta") for p in DECLARED[name]}
             others = set() if "Activation" in name else {"z", "zDesc", "bias", "biasDesc", "activationDesc"}

@@ -1,5 +1,5 @@
-"""dnn.py DRIVER...: every entry point of cuDNN's table under the library, called by the client `dnn`: nothing changes for the
-program, and the report says what came. Arguments as runner.py takes them."""
+"""dnn.py DRIVER...: the client `dnn` calls every entry point of cuDNN's table under the library. Nothing changes for
+the program, and the report contains the calls. Arguments as in runner.py."""
 import json
 import pathlib
 import subprocess
@@ -9,10 +9,10 @@ from runner import Test, bare, run
 
 TABLE = pathlib.Path(__file__).parents[2] / "inject/cudnn.entries"
 ROWS = {row[0]: (row[2:] + ["none", "none"])[:3] for row in (line.split("#")[0].split() for line in TABLE.read_text().splitlines())
-        if row and row[0] != "headers" and row[1] != "Watched"}  # those are no calls
+        if row and row[0] != "headers" and row[1] != "Watched"}  # those are not calls
 TENSOR = "n2 c8 6x6 nchw"
 RECURRENT = [name for name in ROWS if name.startswith("cudnnRNN")]
-# What the client's descriptors make of them, where the table says it otherwise or not at all.
+# Ops that follow from the client's descriptors, if the table has another op or none.
 OPS = {"cudnnSoftmaxForward": "log_softmax", "cudnnPoolingForward": "avg_pool2d", "cudnnPoolingBackward": "avg_pool2d",
        "cudnnActivationForward": "tanh", "cudnnActivationBackward": "tanh", "cudnnOpTensor": "mul", "cudnnReduceTensor": "mean",
        **dict.fromkeys(RECURRENT, "gru")}
@@ -25,7 +25,7 @@ UNKNOWN = {name for name in ROWS if name.startswith(("cudnnBackend", "cudnnFused
 
 
 def said(errors):
-    """Beside the emulated library's own word on what it does not do."""
+    """stderr, without the emulated library's own lines about unsupported functions."""
     return [line for line in errors.splitlines() if not line.endswith(" is not emulated")]
 
 
@@ -76,7 +76,7 @@ class Entries(Test):
 
     @runner.emulated_only("faults are asked for")
     def test_faults(self):
-        """A getter that fails for us fails nothing else."""
+        """A getter that fails for autoamp makes nothing else fail."""
         for getter, cases in (("cudnnGetTensorNdDescriptor", ["cudnnConvolutionForward", "cudnnSoftmaxForward"]),
                               ("cudnnGetFilterNdDescriptor", CONVOLUTIONS), ("cudnnGetConvolutionNdDescriptor", CONVOLUTIONS),
                               ("cudnnGetConvolutionMathType", CONVOLUTIONS), ("cudnnGetConvolutionGroupCount", CONVOLUTIONS),

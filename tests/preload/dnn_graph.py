@@ -1,5 +1,5 @@
-"""Convolutions and products that a program runs through cuDNN's graph API: lowered with the rounding of the type and no
-more, left alone where nothing could lower them, and the program's own descriptors as it made them."""
+"""Convolutions and products that a program runs through cuDNN's graph API: lowered with exactly the rounding of the
+type, unchanged if they cannot be lowered, and the program's own descriptors are not modified."""
 import pathlib
 import re
 
@@ -8,7 +8,7 @@ from runner import CAST_BFLOAT16, CAST_HALF, TF32, bare, run
 
 PROGRAM = "dnn_graph"
 PLAIN = ["forward.*", "data.*", "filter.*", "matmul.*"]
-# No float16 engine has an fp32 result. bfloat16 has engines with a bfloat16 result, which is then rounded twice.
+# float16 engines have no fp32 result here. bfloat16 has engines with a bfloat16 result, which is then rounded twice.
 NONE = {"float16": {"data.groups", "filter.groups"}, "bfloat16": set(), "tf32": set()}
 TWICE = {"data.groups", "filter.groups"}
 SLACK = 3 << 20  # bytes
@@ -36,7 +36,7 @@ class Lowered(runner.Test):
                 self.assertWithin(case["eta"], (low, high * 1.3 if name in TWICE else high), "eta")
                 self.assertEqual(case["nonfinite"], "0")
                 row = self.assertLowered(result, case, way)
-                # As the notes of the plan's engine say, which for some graphs has no tensor cores first.
+                # From the notes of the plan's engine. For some graphs the first engine has no tensor cores.
                 self.assertIn(row["dtype_asked"], ("float32",) if name.endswith(".fma") else ("float32", "tf32"))
                 kind = "mm" if name == "matmul.odd" else "bmm" if "matmul" in name else "conv3d" if "cube" in name else "conv2d"
                 self.assertEqual(row["op"], kind)
@@ -55,11 +55,11 @@ class Lowered(runner.Test):
         row = result.rows_of(result.cases["forward.ccc"])[0]
         self.assertEqual(row["dtype_asked"], "tf32")
         self.assertRegex(row["shape"], r"^n\d+ c16 9x9 k24 3x3 s1 p1 d1 g1 nchw$")
-        self.assertEqual(result.report["totals"]["calls"], len(result.cases))  # a descriptor's are none
+        self.assertEqual(result.report["totals"]["calls"], len(result.cases))  # calls on descriptors do not count
 
 
 class Kept(runner.Test):
-    """Graphs of which no part is lowered run with the program's own plan, and the report has the reason."""
+    """Graphs of which no part is lowered run with the program's own plan, and the report contains the reason."""
 
     def kept(self, name, reason, way):
         reference, result = bare(PROGRAM, name), run(PROGRAM, name, **way.variables)
@@ -76,7 +76,7 @@ class Kept(runner.Test):
             self.kept("backward_relu", "graph", way)
 
     def test_no_type_is_recommended_that_has_no_engine(self):
-        """The legacy interface has no call with tanh, and no 16-bit type has an engine for it in NCHW."""
+        """The legacy API has no call with tanh, and no 16-bit type has an engine for it in NCHW."""
         name, advice = "tanh_planes", "a convolution has more of them in bfloat16; with other nodes than a sum and ReLU it needs channels-last tensors"
         for way in (CAST_HALF, CAST_BFLOAT16):
             report = self.kept(name, "no_fp32_output", way)
@@ -119,7 +119,8 @@ class Captured(runner.Test):
 
 
 class Faults(runner.Test):
-    """Every function that a lowered call makes use of fails once: the program's own plan runs, and the trace says so."""
+    """Every function that a lowered call uses fails once: the program's own plan runs, and the trace contains the
+    reason."""
 
     UNMAPPED = "autoamp: the device maps no host memory: scaler events are not recorded\n"
     SOURCE = pathlib.Path(__file__).resolve().parents[2] / "src"

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""gen_vendor.py GENERATOR_FOLDER INCLUDE OUTPUT TABLE...: the generated part of the stand-in libraries, OUTPUT/TABLE.cpp,
-and a client that calls every entry point, OUTPUT/every_entry.cpp. The parts of cuDNN are in one file: PART_cudnn_… says
-which is meant, and without any it is the library that looks its functions up in the parts."""
+"""gen_vendor.py GENERATOR_FOLDER INCLUDE OUTPUT TABLE...: generates the stand-in libraries, OUTPUT/TABLE.cpp, and a
+client that calls every entry point, OUTPUT/every_entry.cpp. The parts of cuDNN are in one file: PART_cudnn_… selects
+the part. Without it, the file is the library that looks its functions up in the parts."""
 import pathlib
 import sys
 
@@ -40,7 +40,7 @@ def main(include, output, *tables):
         (output / f"{table.stem}_entries.cpp").write_text("\n".join(
             ['#include "stand_in.h"', *(f"#include <{header}>" for header in headers), 'extern "C" {',
              *(definition(name, declared[name], homes[name]) for name in names if name not in BY_HAND), "}", ""]))
-        # Three names are overloaded in C++: the prototype says which is meant.
+        # Three names are overloaded in C++: the prototype selects the right one.
         checks += [f'\tagrees("{name}", static_cast<{status(name)} (*)({", ".join(declared[name])})>({name}));'
                    for name in names]
     (output / "every_entry.cpp").write_text("\n".join(

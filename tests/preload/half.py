@@ -1,4 +1,4 @@
-"""Sums in half: raised to fp32 where the black list names the op or the entry point, and left alone elsewhere."""
+"""Half sums: raised to fp32 if the black list names the op or the entry point, and unchanged otherwise."""
 import runner
 from runner import bare, run
 
@@ -7,7 +7,7 @@ BLACK = {"CUSTOM_BLACK_LIST": "mm,bmm,addmm"}
 KEPT = {"kept.pedantic_mode": "pedantic", "kept.pedantic_compute": "already_low", "kept.alpha_zero": "zero_size",
         "kept.zero_k": "zero_size", "kept.zero_m": "zero_size", "kept.zero_batch": "zero_size",
         "kept.sums_in_fp32": "already_low"}
-# One rounding of a result to half, relative Frobenius: 2^-12 at most; sums in half of k = 4096 lose ten times that.
+# One rounding of a result to half, relative Frobenius: 2^-12 at most; half sums of k = 4096 lose ten times that.
 RAISED, LOST = 2.5e-4, 1e-3
 
 
@@ -44,13 +44,13 @@ class Raised(runner.Test):
                                          "float16"]])
                 count += calls
                 self.assertLess(float(case["eta"]), RAISED)
-                if runner.PLACE.emulated:  # a device's sums may be more exact than they were asked to be
+                if runner.PLACE.emulated:  # a device's sums may be more exact than requested
                     self.assertGreater(float(self.bare.cases[name]["eta"]), LOST)
         totals = self.run.report["totals"]
         self.assertEqual((totals["raised"], totals["fallbacks"], totals["eligible"]), (count, 0, 0))
 
     def test_captured_first(self):
-        """Nothing of ours is ready: only what needs no kernel is raised."""
+        """autoamp has nothing set up yet: only calls that need no kernel are raised."""
         for name, told in (("first.host", ("raised", "custom_black_list")), ("first.device", ("fallback", "capture_unready"))):
             result = run(PROGRAM, name, **BLACK)
             self.assertFine(result)

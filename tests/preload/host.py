@@ -16,7 +16,7 @@ class Host(Interposition):
     number = itertools.count()
 
     def traced(self, client, *arguments, **options):
-        """The client is right under the product's core and stderr is empty; its output and the report."""
+        """The client succeeds under autoamp's core and stderr is empty. Returns its output and the report."""
         folder = ROOM / f"host-{next(self.number)}"
         done = run(PRODUCT, client, *arguments, AUTOAMP_TRACE_FILE=str(folder / "%p.aat"), **options)
         if done.returncode == 77:
@@ -39,7 +39,7 @@ class Cancellation(Host):
                 self.assertEqual((bare.returncode, bare.stdout), (0, "0 system calls\n"), bare)
                 out, report = self.traced("cancellation", scenario, how, AUTOAMP_TRACE="ops")
                 self.assertGreater(int(out.split()[0]), 0)
-                # Every child made its other calls after the cancellation, and its trace is whole.
+                # Every child made its other calls after the cancellation, and its trace is complete.
                 self.assertFalse([each for each in report["runs"] if each["died_inside"]])
                 self.assertGreaterEqual(report["totals"]["calls"], 3001 * int(out.split()[0]))
                 self.assertFalse(report["loss"]["calls_lost"])
@@ -91,7 +91,7 @@ class Descriptors(Host):
         for name, (preload, variables) in warnings.items():
             with self.subTest(name):
                 self.assertIn("autoamp: ", run(preload, "linked", **variables).stderr)
-                for close in ("", " 2>&-"):  # it closes what it was given, or it was given none
+                for close in ("", " 2>&-"):  # it closes its descriptors, or it was started without them
                     file = ROOM / f"daemon-{next(self.number)}"
                     done = run(preload, "/bin/sh", "-c", f'exec "$@"{close}', "sh", str(BUILD / "daemon"), str(file), **variables)
                     self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "", ""))
@@ -133,7 +133,7 @@ class Descriptors(Host):
 
 
 class Privileged(Host):
-    """A program with the set-user-ID bit, which gets the front by /etc/ld.so.preload: of a mount namespace of its own."""
+    """A program with the set-user-ID bit, which gets the front by /etc/ld.so.preload of a separate mount namespace."""
 
     def setUp(self):
         self.room = ROOM / "privileged"

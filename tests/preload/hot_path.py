@@ -1,11 +1,11 @@
-"""What a call costs that the library knows: no memory and no lock, with 50 rules as with none, in regions and outside."""
+"""A cached call needs no memory and no lock, with 50 rules as without rules, inside and outside of regions."""
 import os
 import tempfile
 
 import runner
 from runner import run
 
-# Of every kind; some mean this program and its regions, none its calls.
+# Rules of every kind; some match this program and its regions, none matches its calls.
 MATCHERS = ('entry = "cublasLt*"\nm = ">1000000"', 'm = ">1000000"', 'caller = "lib{}*"', 'thread = "worker-{}"',
             'region = "o*"\nn = {}000000')
 RULES = "".join(f'[[rule]]\n{MATCHERS[i % 5].format(i)}\nprecision = "bfloat16"\n' for i in range(50))
@@ -16,12 +16,13 @@ class HotPath(runner.Test):
         with tempfile.NamedTemporaryFile("w", suffix=".toml") as file:
             file.write(RULES)
             file.flush()
-            for strategy in ("cast", "tf32", "auto"):  # lowered so and so, and mostly kept
+            for strategy in ("cast", "tf32", "auto"):  # lowered by different strategies, and mostly kept
                 for trace in ("off", "summary", "ops"):
                     for rules in ({"CONFIG": file.name}, *({} for _ in range(trace == "summary"))):
                         with self.subTest(strategy=strategy, trace=trace, **rules):
-                            # Of float16 a recast is an event of the trace, which takes its lock: two operands whose
-                            # predictions share a place, which their addresses decide, make one at each call.
+                            # With float16 a recast would be an event of the trace, which takes the trace's lock. Two
+                            # operands whose predictions share a place, depending on their addresses, cause one at each
+                            # call.
                             result = run("hot_path", STRATEGY=strategy, TRACE=trace, DTYPE="bfloat16", **rules)
                             self.assertFine(result)
                             self.check(result, trace)
@@ -41,9 +42,9 @@ class HotPath(runner.Test):
     def check(self, result, trace):
         for name, case in result.cases.items():
             count = {key: int(value) for key, value in case.items()}
-            # The first time both are needed: the counters count.
+            # The first time both are needed to test that the counters count.
             self.assertTrue(count["first_allocations"] and count["first_locks"], name)
-            # Of the trace's every event, each chunk of some thousand takes a lock.
+            # With all events in the trace, each chunk of a few thousand events takes a lock.
             chunks = count["calls"] // 2000 if trace == "ops" else 0
             self.assertEqual(count["allocations"], 0, name)
             self.assertLessEqual(count["locks"], chunks, name)

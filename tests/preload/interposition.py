@@ -1,6 +1,6 @@
-"""interposition.py FRONT CORE BUILD AUTOAMP TOOLKIT: preloads the front over the clients in BUILD, with cores that tell, are
-missing, are broken. Every client checks its own numbers; what arrived in the tests' core is read from stderr, what the
-product's core wrote by AUTOAMP's report."""
+"""interposition.py FRONT CORE BUILD AUTOAMP TOOLKIT: preloads the front for the clients in BUILD, with cores that print
+calls, are missing, or are broken. Every client checks its own numbers. Calls of the tests' core are read from stderr,
+those of autoamp's core from the report."""
 import itertools
 import json
 import os
@@ -20,7 +20,7 @@ OFF = "autoamp: off, cannot load the core: "
 
 
 def layout(name, core=None):
-    """A folder with a front and, beside it, some core; returns the front's path."""
+    """A folder with a front and a core; returns the front's path."""
     folder = ROOM / name
     folder.mkdir()
     shutil.copy(FRONT, folder / "libautoamp.so")
@@ -60,11 +60,11 @@ class Interposition(unittest.TestCase):
 
     def passes(self, done):
         self.assertEqual(done.returncode, 0, done)
-        # What cuBLAS calls by itself the product's core leaves alone.
+        # autoamp's core does not record calls that cuBLAS makes itself.
         return [line for line in done.stderr.splitlines() if line.startswith("core: ") and " from libcublas.so" not in line]
 
     def works(self, preload, client, *arguments, calls=None, caller=None, **options):
-        """The client is right, and the tests' core saw so many calls, all from that file."""
+        """The client succeeds, and the tests' core saw that many calls, all from that file."""
         seen = self.passes(run(preload, client, *arguments, **options))
         if calls is not None:
             self.assertEqual(seen, [f"core: cublasSgemm_v2 64x48x32 from {caller or client}"] * calls)
@@ -73,7 +73,7 @@ class Interposition(unittest.TestCase):
     trace = itertools.count()
 
     def reports(self, client, *arguments, **options):
-        """The client is right under the product's core; the report on it."""
+        """The client succeeds under autoamp's core. Returns the report."""
         file = ROOM / f"{next(self.trace)}.aat"
         self.passes(run(PRODUCT, client, *arguments, AUTOAMP_TRACE_FILE=str(file), **options))
         return json.loads(subprocess.run([AUTOAMP, "report", "--format", "json", file], check=True, capture_output=True,
@@ -115,7 +115,7 @@ class Binding(Interposition):
     def test_library_that_a_wheel_renamed(self):
         plugin = str(BUILD / "libplugin_repaired.so")
         self.works(None, "plugin_host", plugin, calls=0)
-        for hook in "01":  # 0: nothing but the reference itself leads there
+        for hook in "01":  # 0: only the reference itself leads to the front
             self.works(TELLING, "plugin_host", plugin, calls=1, caller="libplugin_repaired.so", AUTOAMP_HOOK_DLSYM=hook)
             self.works(CORELESS, "plugin_host", plugin, AUTOAMP_HOOK_DLSYM=hook)
 
@@ -136,7 +136,8 @@ class Binding(Interposition):
         self.works(PRODUCT, "fortran")
 
     def test_one_call_is_one_call(self):
-        """Whatever the vendor calls by itself: each entry point once, cublasXt as what it is."""
+        """Calls that the vendor makes itself do not count: each entry point counts once, cublasXt under its own
+        name."""
         rows = self.reports("every_entry")["ops"]
         self.assertEqual({row["calls"] for row in rows}, {1})
         self.assertEqual(len({row["entry"] for row in rows}), len(rows))
@@ -183,8 +184,8 @@ class Binding(Interposition):
 
 
 class Loading(Interposition):
-    """While a plug-in is being loaded: its constructor waits for a thread that makes three calls and then one of an
-    entry point that nobody called before."""
+    """While a plug-in is loaded, its constructor waits for a thread that makes three calls, and then one of an entry
+    point that was not called before."""
     joiner = str(BUILD / "libplugin_joiner.so")
 
     def test_the_first_call_goes_by(self):
@@ -203,19 +204,20 @@ class Loading(Interposition):
 
 
 class Copies(Interposition):
-    """Of several copies of the library one is served, the first to be used; a handle of one is an error to another."""
+    """If there are several copies of the library, the first used one is served; a handle of one is an error to
+    another."""
 
     def test_looked_up(self):
         shutil.copytree(BUILD / "vendor", ROOM / "copy", ignore=shutil.ignore_patterns("*.p"))
         copy = str(ROOM / "copy" / "libcublas.so.13")
-        # Used twice around; which of both is served.
+        # Both are used twice in turn; the last column is the served one.
         for first, second, served in [("libcublas.so.13", "libcublas.so.12", {0}), ("libcublas.so.12", "libcublas.so.13", {0}),
                                       ("libcublas.so.13", copy, {0}), (copy, "libcublas.so.12", {0}),
-                                      (copy, "libcublas.so.13", {0, 1}),  # the loader takes the one that is there
+                                      (copy, "libcublas.so.13", {0, 1}),  # the loader uses the loaded one
                                       ("libcublas.so.13", "new:libcublas.so.13", {0}),
                                       ("new:libcublas.so.12", "libcublas.so.13", {1}),
                                       ("libcublas.so.12", "linked", {0}), ("libcublas.so.13", "linked", {0, 1}),
-                                      (copy, "linked", {1})]:  # of one version the linked one, which was loaded first
+                                      (copy, "linked", {1})]:  # copies of one version: the linked one, which was loaded first
             client = "copies_linked" if second == "linked" else "copies"
             with self.subTest(first=first, second=second):
                 self.works(None, client, first, second, calls=0)
@@ -242,11 +244,12 @@ class Copies(Interposition):
                 self.works(CORELESS, "plugin_host", *order * 2)
                 report = self.reports("plugin_host", *order * 2)
                 self.assertEqual([(row["reason"] == "second_copy", row["calls"]) for row in report["ops"]],
-                                 [(False, 2), (True, 3)])  # two lookups, and of a linked one the first call
+                                 [(False, 2), (True, 3)])  # two lookups, and the first call of a linked one
 
 
 class RealLibraries(Interposition):
-    """The vendor's own, where they are: the toolkit's, and CUDA 12's from PyPI. Without a device they load, and refuse."""
+    """The vendor's own libraries, if installed: the toolkit's, and CUDA 12's from PyPI. Without a device they load, and
+    refuse calls."""
     entries = ["cublasGemmEx", "cublasLtMatmul", "cublasSasum_v2", "cublasSgemm_v2"]
 
     def test_they_answer_as_without_us(self):
@@ -269,7 +272,7 @@ class RealLibraries(Interposition):
 
 
 class BoundPastUs(Interposition):
-    """Plug-ins opened RTLD_DEEPBIND, whose own libraries come before what is preloaded."""
+    """Plug-ins opened with RTLD_DEEPBIND, whose own libraries come before preloaded ones."""
     names = ["plugin", "plugin_calls", "plugin_now", "plugin_table"]
 
     def test_each(self):
@@ -303,7 +306,8 @@ class BoundPastUs(Interposition):
 
 class Lookups(Interposition):
     def test_presence(self):
-        """Whether a program believes that cuBLAS is here does not depend on us; a weak reference cannot be cured."""
+        """A program's test for cuBLAS gives the same result with autoamp; weak references are the exception that cannot
+        be fixed."""
         for preload, hook, opened in itertools.product((TELLING, CORELESS, PRODUCT), "01", ([], ["libcublas.so.13"])):
             with self.subTest(preload, hook=hook, opened=opened):
                 bare = run(None, "absent", *opened).stdout.splitlines()
@@ -323,10 +327,11 @@ class Lookups(Interposition):
         self.works(TELLING, "looked", calls=0, AUTOAMP_HOOK_DLSYM="0")
         self.works(TELLING, "looked_version", calls=0, AUTOAMP_HOOK_DLSYM="0")
         self.works(TELLING, "linked", calls=1, AUTOAMP_HOOK_DLSYM="0")
-        self.works(TELLING, "looked", calls=1, AUTOAMP_HOOK_DLSYM="no")  # a bad value is the core's to judge
+        self.works(TELLING, "looked", calls=1, AUTOAMP_HOOK_DLSYM="no")  # only the core checks the value
 
     def test_vendor_callers(self):
-        """cuDNN's own lookup gets the truth; cuSOLVER's call arrives and names its caller, for the core to leave alone."""
+        """cuDNN's own lookup returns the original function; cuSOLVER's call arrives with its caller, so that the core
+        can ignore it."""
         seen = self.works(TELLING, "vendor_callers")
         self.assertEqual(seen, ["core: cublasSgemm_v2 64x48x32 from vendor_callers",
                                 "core: cublasSgemm_v2 64x48x32 from libcusolver.so.12"])
@@ -361,12 +366,12 @@ class Untouched(Interposition):
         self.assertIn("another version", run(OTHER, "linked").stderr)
 
     def test_switched_off(self):
-        for preload in (TELLING, PRODUCT, *UNUSABLE.values()):  # not even looked for: a broken one is not complained of
+        for preload in (TELLING, PRODUCT, *UNUSABLE.values()):  # the core is not even searched for, so a broken one is not reported
             for client in [*WAYS, "every_entry"]:
                 done = run(preload, client, AUTOAMP_ENABLED="0")
                 self.passes(done)
                 self.assertEqual(done.stderr, "")
-        self.works(TELLING, "linked", calls=1, AUTOAMP_ENABLED="no")  # a bad value is the core's to judge
+        self.works(TELLING, "linked", calls=1, AUTOAMP_ENABLED="no")  # only the core checks the value
 
     def test_other_programs_notice_nothing(self):
         for preload in (TELLING, PRODUCT, CORELESS):

@@ -1,5 +1,5 @@
-"""What the device did, as CUPTI tells it: every kernel of a call is the call's, whatever else happens to CUPTI, and
-nothing that happens to CUPTI reaches the program or the trace of its calls."""
+"""Device activity recorded by CUPTI: every kernel of a call is attributed to it, whatever else uses CUPTI, and no CUPTI
+failure reaches the program or the trace of its calls."""
 import glob
 import json
 import os
@@ -11,7 +11,7 @@ import unittest
 
 PRELOAD, CLIENT, READER, EMULATED, PLUGIN, AUTOAMP = (pathlib.Path(a).resolve() for a in sys.argv[1:7])
 UNKNOWN, NO, YES = range(3)
-# As torch 1.7's binary has it; and a kernel of Paddle's that is no scaler's.
+# As in torch 1.7's binary, and a Paddle kernel that does not belong to a scaler.
 UNSCALE = ("_ZN2at6native46_GLOBAL__N__c660ad18_13_AmpKernels_cu_3810c27325multi_tensor_apply_kernelINS1_18TensorListMetadata"
            "ILi1EEENS1_14UnaryOpFunctorIfLi1ELi1ELi0EEEJZZZNS0_47_amp_foreach_non_finite_check_and_unscale_cuda_EN3c108ArrayRef"
            "INS_6TensorEEERS9_RKS9_ENKUlvE_clEvENKUlvE2_clEvEUlfE_EEEvT_T0_DpT1_")
@@ -63,7 +63,7 @@ def row_of(trace, case):
 
 
 def launches_of(trace, row):
-    """How many kernels of autoamp's and of the vendor's a row's calls launched, without copies and fills."""
+    """Number of autoamp kernels and of vendor kernels that a row's calls launched, without copies and fills."""
     of_row = [total for total in trace["totals"] if total["row"] == row["id"] and not total["memory"]]
     return tuple(sum(total["count"] for total in of_row if total["ours"] == ours) for ours in (True, False))
 
@@ -179,7 +179,7 @@ class Attributed(Test):
                                      (int(case["calls"]), 3 * int(case["calls"]), int(case["calls"])))
 
     def test_more_threads_than_buffers(self):
-        """Each thread has a buffer of its own: what finds none is lost, and the loss is counted."""
+        """Each thread has its own buffer. Records without a buffer are lost, and the loss is counted."""
         ran = run("crowd")
         self.assertFine(ran)
         case, trace = ran.cases["crowd"], ran.trace
@@ -221,7 +221,8 @@ class Attributed(Test):
         self.assertIn(["kernels_off", "CUPTI does not work in a forked child"], child["notes"])
 
     def test_no_handler_runs(self):
-        """What the helper had written is there, each kernel whole; the last second's may not be."""
+        """Data that the helper thread had written is complete, with whole kernels; that of the last second may be
+        missing."""
         for case, status, word in (("killed", -9, "late"), ("left", 7, "shuffled")):
             with self.subTest(case):
                 ran = run(case, AUTOAMP_EMU_CUPTI=word)
@@ -232,7 +233,7 @@ class Attributed(Test):
                 self.assertGreaterEqual((casts, products), (9, 3))
                 self.assertLessEqual((casts, products), (15, 5))
                 self.assertGreater(trace["singles"], 12)
-                # What CUPTI took for itself is counted; a time of the emulated device is told to nobody.
+                # CUPTI's own overhead is counted; a time of the emulated device is never reported.
                 ((kind, count, ns),) = trace["overhead"]
                 self.assertEqual((kind, count > 0, ns), ("buffer_flush", True, None))
 
@@ -277,7 +278,7 @@ class Attributed(Test):
 
 
 class Disturbed(Test):
-    """CUPTI loses, delays and mixes up records, belongs to somebody else, or fails."""
+    """CUPTI loses, delays and mixes up records, is used by another client, or fails."""
 
     def test_late_and_shuffled(self):
         for word in ("late", "shuffled", "late,shuffled"):
@@ -297,7 +298,7 @@ class Disturbed(Test):
                 self.assertEqual((ran.trace["invalid"], ran.trace["singles"]), (kernels // 3, kernels - kernels // 3))
 
     def test_orphaned(self):
-        """Nobody says who launched them."""
+        """Their launches are not reported."""
         ran = run("kept", AUTOAMP_EMU_CUPTI="orphaned,lost")
         self.assertFine(ran)
         totals = ran.trace["totals"]
@@ -314,7 +315,7 @@ class Disturbed(Test):
         self.assertEqual((dropped > 0, dropped, ran.trace["unattributed"]), (True, (kernels + dropped) // 3, 0))
 
     def test_buffers_run_out(self):
-        """CUPTI gives none back, gets no more than 64, and says how much it could not record."""
+        """CUPTI returns no buffer, gets no more than 64, and reports how many records it dropped."""
         ran = run("many", AUTOAMP_EMU_CUPTI="held")
         self.assertFine(ran)
         trace = ran.trace
@@ -336,7 +337,7 @@ class Disturbed(Test):
         self.assertClean(ran.trace)
 
     def assertOff(self, ran, says, calls=5):
-        """The trace of calls is whole, and says why it has no kernels."""
+        """The trace of calls is complete, and contains the reason for missing kernels."""
         self.assertFine(ran, says)
         self.assertEqual(row_of(ran.trace, ran.cases[next(iter(ran.cases))])["calls"], calls)
         (note,) = [text for kind, text in ran.trace["notes"] if kind == "kernels_off"]
@@ -355,7 +356,7 @@ class Disturbed(Test):
         self.assertCast(ran.trace, ran.cases["second"])
 
     def test_somebody_else_takes_the_buffers(self):
-        """Nobody is told; what CUPTI held is freed by a stranger. The recording ends, and says why."""
+        """There is no notification, and the other client frees CUPTI's buffers. The recording ends, with the reason."""
         taken = "another client of CUPTI (seems to have taken the buffers over: none comes back|took the buffers over)"
         ran = run("afterwards")
         self.assertOff(ran, taken)
@@ -364,18 +365,18 @@ class Disturbed(Test):
         ran = run("for_long")
         self.assertOff(ran, taken, calls=39)
         self.assertNotEqual(ran.cases["for_long"]["strangers"], "0", "what the other client wants was disabled")
-        # Nothing of ours is launched, but a buffer does not come back.
+        # autoamp launches nothing, but a buffer does not return.
         self.assertOff(run("afterwards", AUTOAMP_LEVEL="O0", AUTOAMP_EMU_CUPTI="held"), taken)
         self.assertOff(run("finalized"), "cuptiActivityFlushAll failed")
 
     def test_somebody_else_had_buffers(self):
-        """Which come to us: none of our business."""
+        """Their buffers are passed to autoamp's callbacks, which must ignore them."""
         ran = run("beforehand")
         self.assertFine(ran)
         self.assertClean(ran.trace)
 
     def test_cupti_of_cuda_12(self):
-        """It has no cuptiSubscribe_v2, and names nobody."""
+        """It has no cuptiSubscribe_v2, and does not name the other subscriber."""
         older = EMULATED / "libcupti12.so"
         ran = run("eager", AUTOAMP_CUPTI_PATH=older)
         self.assertFine(ran)
@@ -398,7 +399,7 @@ class Disturbed(Test):
     FUNCTIONS = ("cuptiGetVersion cuptiGetTimestamp cuptiSubscribe_v2 cuptiEnableCallback cuptiGetGraphNodeId "
                  "cuptiActivityRegisterCallbacks cuptiActivityEnable cuptiActivityDisable cuptiActivityFlushAll "
                  "cuptiActivityGetNextRecord cuptiActivityGetNumDroppedRecords cuptiActivitySetAttribute cuptiUnsubscribe").split()
-    # Their failure is no reason to stop: it changes nothing, or comes when all is done.
+    # Failures after which the recording continues: they change nothing, or come at the end.
     HARMLESS = {"cuptiActivityDisable", "cuptiActivitySetAttribute", "cuptiUnsubscribe"}
 
     def test_every_function_fails(self):
@@ -422,7 +423,7 @@ class Disturbed(Test):
 
 
 class Scaler(Test):
-    """What the program's own gradient scaler does is known by the names of its kernels."""
+    """Work of the program's own gradient scaler is recognized by the names of its kernels."""
 
     def test_steps(self):
         names = [UNSCALE] * 3 + ["_ZN2at6native28amp_update_scale_cuda_kernelEPfPiS1_ddi"] * 2 + [
@@ -439,7 +440,7 @@ class Scaler(Test):
         self.assertEqual([total["count"] for total in ran.trace["totals"] if total["name"] == OTHER], [1])
 
 
-# A program with a kernel that no plug-in knows, launched as nvcc's code does, between two products.
+# A program with a kernel that no plug-in has, launched like nvcc's code does, between two products.
 UNKNOWN_KERNEL = """
 import ctypes
 runtime, blas = ctypes.CDLL("libcudart.so.13"), ctypes.CDLL("libcublas.so.13")
@@ -457,7 +458,7 @@ for _ in range(3):
 """
 # The same without a cuBLAS call, in this process and in one that it starts.
 KERNEL_WITHOUT_CALL = "\n".join(line for line in UNKNOWN_KERNEL.splitlines() if "assert blas." not in line)
-# The same through the driver, which has no such kernel; before the first product, and after it.
+# The same through the driver, which does not have the kernel; before the first product, and after it.
 LOOKED_UP_KERNEL = """
 import ctypes, os, signal
 driver, blas = ctypes.CDLL("libcuda.so.1"), ctypes.CDLL("libcublas.so.13")
@@ -481,7 +482,7 @@ assert blas.cublasSgemm_v2(None, 0, 0, 0, 0, 0, None, None, 1, None, 1, None, No
 """
 
 
-# Harmless signatures, and then one whose float16 product loses what a feature hides: 2^36 in A, 2^-36 in B.
+# Harmless signatures, and then one whose float16 product loses small values next to a large feature: 2^36 in A, 2^-36 in B.
 LATE_LOSS = """
 import ctypes, random
 runtime, blas = ctypes.CDLL("libcudart.so.13"), ctypes.CDLL("libcublas.so.13")

@@ -1,14 +1,15 @@
-"""What comes, goes and runs out around products: graphs, streams, handles, the device's memory."""
+"""Objects that are created, destroyed or exhausted around products: graphs, streams, handles, the device's memory."""
 import runner
 from runner import CAST_BFLOAT16, CAST_HALF, bare, run
 
 PROGRAM = "lifetimes"
-SLACK = 3 << 20  # bytes that a process may differ by from one run to the next
+SLACK = 3 << 20  # bytes by which a process may differ between two runs
 DEVICE = "128M"
 
 
 class Graphs(runner.Test):
-    """Updated, cloned, nested, launched twice, thrown away: as bare, and every byte of theirs is given back."""
+    """Updated, cloned, nested, launched twice, destroyed: same results as without autoamp, and every byte is
+    released."""
 
     def test_graphs(self):
         reference = bare(PROGRAM, "graphs.*")
@@ -43,7 +44,8 @@ class Full(runner.Test):
     """An application that takes nearly all of the device. Calls that autoamp has no memory for run by a strategy that
     needs none, or unchanged, until memory is free again."""
 
-    # Why an eager and a captured call are not cast while memory is short. Idle memory of autoamp's pool is still used.
+    # Reason why an eager and a captured call are not cast while memory is short. Idle memory of autoamp's pool is still
+    # used.
     SHORT = {"full.later": (None, "memory_budget"), "full.first": ("memory_budget", "capture_unready"),
              "full.nothing": ("out_of_memory", "capture_unready")}
 
@@ -67,7 +69,7 @@ class Full(runner.Test):
                     self.assertEqual(sorted((row["decision"], row["reason"]) for row in result.rows_of(case)
                                             if row["reason"] != "white_list"),
                                      sorted((decision, reason) for reason in short if reason))
-                    # What an application that does not ask what is free finds missing.
+                    # Memory that an application which does not query the free memory lacks.
                     self.assertLessEqual(int(case["held"]), 4 << 20)
 
 

@@ -1,11 +1,11 @@
-"""The levels of the list systems in programs: what is executed, in which precision, and what the custom lists change."""
+"""The levels of the list systems in programs: calls and their precision, and the effect of the custom lists."""
 import unittest
 
 import runner
 from runner import ETA, bare, run
 
 PROGRAM, CASES = "semantics", ("door.*", "lt.bias", "lt.relu_bias", "lt.batched")
-# System, level, other variables, the reason of lowered products.
+# System, level, other variables, reason of the lowered products.
 LEVELS = [("torch", "O1", {}, "white_list"), ("paddle", "O1", {}, "white_list"), ("paddle", "O2", {}, "white_list"),
           ("paddle", "O2", {"USE_PROMOTE": "0"}, "white_list"), ("paddle", "OD", {}, "white_list"), ("mindspore", "O1", {}, "white_list"),
           ("mindspore", "O2", {}, "unlisted"), ("mindspore", "O3", {}, "unlisted"), ("mindspore", "auto", {}, "white_list")]

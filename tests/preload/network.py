@@ -1,5 +1,5 @@
-"""A convolutional net that learns the digits by cuDNN's legacy calls and classifies them through its graph API: as well
-as in fp32, with every convolution lowered."""
+"""A convolutional network that learns the digits by cuDNN's legacy calls and classifies them through its graph API: as
+well as in fp32, with every convolution lowered."""
 import pathlib
 import tempfile
 

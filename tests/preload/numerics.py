@@ -1,4 +1,4 @@
-"""What becomes of numbers: as exact as the type allows at every magnitude, and no Inf or NaN that fp32 does not have."""
+"""Numeric results: as exact as the type allows at every magnitude, and no Inf or NaN that fp32 does not have."""
 import math
 import subprocess
 import tempfile
@@ -52,7 +52,7 @@ class Scaled(runner.Test):
         self.assertEqual(beside["relu_aux"], 0)  # a mask
         for name in ("drelu_apart", "drelu_bgrad"):
             self.assertWithin(beside[name], (2e-4, 4.5e-4), name)
-        for name in ("bgrada", "bgradb"):  # of what the application passed
+        for name in ("bgrada", "bgradb"):  # sums of the operand that the application passed
             self.assertLess(beside[name], 1e-6)
 
     def test_growth_and_mixed_calls(self):
@@ -94,8 +94,9 @@ class Scaled(runner.Test):
         self.assertEqual(cases["zeros"]["bits"], self.bare.cases["data.zeros"]["bits"])
 
     def test_bfloat16_keeps_finite_operands_finite(self):
-        """A mask of -FLT_MAX times zeros is no NaN; each call that clamps is told once, by the operand, and not its replays."""
-        for way in (CAST_BFLOAT16.variables, {"DTYPE": "bfloat16", "GPU_MODEL": "rtx4090"}):  # the model would choose `library`
+        """A mask of -FLT_MAX times zeros is not NaN; each call that clamps is reported once, with the operand; replays
+        are not."""
+        for way in (CAST_BFLOAT16.variables, {"DTYPE": "bfloat16", "GPU_MODEL": "rtx4090"}):  # `auto` would choose `library`
             run_ = run(PROGRAM, "mask.*", "data.gaussian_512", **way)
             self.assertFine(run_)
             clamped = {total["site"]: (total["operand"], total["count"]) for total in run_.report["scaler"]["totals"]
@@ -114,14 +115,15 @@ class Scaled(runner.Test):
             self.assertEqual({row["strategy"] for row in run_.report["ops"]} & {"library"}, set())
 
     def test_float16_tells_of_a_mask(self):
-        """One -FLT_MAX takes the exponent so far down that all else is lost."""
+        """One -FLT_MAX reduces the exponent so far that everything else is lost."""
         masks = run(PROGRAM, "mask.*", **CAST)
         sites = {row["site"] for case in masks.cases.values() for row in masks.rows_of(case)}
         told = {total["site"] for total in masks.report["scaler"]["totals"] if total["kind"] == "underflow"}
         self.assertEqual((told, len(told)), (sites, 5))
 
     def test_losses_are_told_where_they_are(self):
-        """Exactly the cases that lose, by the operand that does most; the first two calls of a site are checked, later ones by sample."""
+        """Exactly the cases that lose are reported, with the operand that causes most of it; the first two calls of a
+        site are checked, later ones by sample."""
         operands = {"loss.rows": "A", "loss.rows_transposed": "A", "loss.columns": "B", "loss.later": "A", "loss.by_rows": "A",
                     "loss.opposed": "AB", "loss.batched": "AB", "loss.lt": "AB", "loss.feature": "A", "loss.sentinel": "A"}
         checked = {"loss.later": (3, 4), "loss.feature": (2, 2), "loss.sentinel": (2, 2)}
@@ -150,12 +152,12 @@ class Scaled(runner.Test):
         for name in ("loss.opposed", "loss.batched", "loss.lt", "loss.feature", "loss.sentinel"):
             case = self.run.cases[name]
             self.assertGreater(losses[name][0], 4e-4, name)
-            if "eta" in case:  # the measured error is the true one, to within the noise of the signs
+            if "eta" in case:  # the reported error equals the measured one, to within the noise of the signs
                 self.assertTrue(0.4 < losses[name][0] / float(case["eta"]) < 2.5, (name, losses[name], case["eta"]))
-        # Maxima do not show this: all rows are lost, and the columns without the large feature.
+        # Maxima do not show this: all rows are lost, and so are the columns without the large feature.
         self.assertEqual(losses["loss.feature"][1], 112)
         self.assertGreater(losses["loss.feature"][2], 80)
-        # It is told because it is so, and the rule mends it.
+        # The loss is real, and the rule fixes it.
         self.assertGreater(float(self.run.cases["loss.opposed"]["eta"]), 0.1)
         self.assertGreater(float(self.run.cases["loss.lt"]["eta"]), 0.1)
         with tempfile.NamedTemporaryFile("w", suffix=".toml") as file:
@@ -173,7 +175,7 @@ class Scaled(runner.Test):
         self.assertNotIn("underflow", mended.scaler_totals())
 
     def test_history(self):
-        # The program itself compares many histories; here the other processes, where nothing or something came before.
+        # The program itself compares many histories; this test compares processes with and without earlier calls.
         alone = run(PROGRAM, "history", **CAST)
         self.assertFine(alone)
         self.assertEqual(alone.cases["history"]["bits"], self.run.cases["history"]["bits"])
@@ -196,14 +198,14 @@ class Unscalable:
     def test_as_exact_as_the_type(self):
         self.assertFine(self.run)
         totals = self.run.report["totals"]
-        # Batches by pointers and sums of an operand can only be beside a cast.
+        # Batches by pointers and sums of an operand are lowered only by cast.
         kept = [] if self.way is CAST_BFLOAT16 else ["doors.batched", "doors.lt_arrays", "doors.lt_bgrada", "doors.lt_bgradb"]
         self.assertEqual(totals["lowered"], totals["calls"] - len(kept))
         for name, case in self.run.cases.items():
             if name in kept:
                 continue
             with self.subTest(name):
-                wide = ("loss.opposed", "loss.batched", "loss.lt", "kept.opposed")  # what float16 loses, or nearly
+                wide = ("loss.opposed", "loss.batched", "loss.lt", "kept.opposed")  # cases that float16 loses, or nearly
                 if name.startswith(("magnitude.", "doors.", "data.gaussian", "data.rows_apart", *wide)) and "eta" in case:
                     self.assertWithin(case["eta"], self.way.eta(), "eta")
                 if name.startswith("data.uniform"):
@@ -215,7 +217,7 @@ class Unscalable:
 
     def test_no_inf_or_nan_that_fp32_does_not_have(self):
         for name, case in self.run.cases.items():
-            if name.startswith("magnitude."):  # sums that overflow on the way may do so elsewhere
+            if name.startswith("magnitude."):  # sums that overflow temporarily may do so elsewhere
                 self.assertLessEqual(int(case["nonfinite"]), int(self.bare.cases[name]["nonfinite"]), name)
             elif "classes" in case:
                 self.assertEqual(case["classes"], self.bare.cases[name]["classes"], name)
@@ -246,7 +248,7 @@ class Unscaled(runner.Test):
     def test_the_library_fails_alike(self):
         library = run(PROGRAM, **LIBRARY_HALF.variables)
         for name, case in self.run.cases.items():
-            if name.startswith(("magnitude.", "nonfinite.", "growth", "mixed")):  # sums of one order, so the same bits
+            if name.startswith(("magnitude.", "nonfinite.", "growth", "mixed")):  # sums in the same order, so the same bits
                 self.assertEqual(library.cases[name].get("spoiled"), case.get("spoiled"), name)
         self.assertEqual(library.scaler_totals(), {})
 

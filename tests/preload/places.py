@@ -1,4 +1,4 @@
-"""Products of operands wherever a program keeps them: every door lowers them whatever the kind of memory."""
+"""Products of operands in every kind of memory: every entry point lowers them, whatever the kind of memory."""
 import collections
 
 import runner
@@ -8,8 +8,8 @@ PROGRAM = "places"
 
 
 class Table(runner.Test):
-    """Doors x kinds of memory x pointer modes x transposes, each eager and captured, in both types. What CUDA has not is
-    left out: capture on the legacy stream. The peer's column needs two devices."""
+    """Entry points x kinds of memory x pointer modes x transposes, each eager and captured, in both types. Combinations
+    that CUDA does not have are left out: capture on the legacy stream. The peer's column needs two devices."""
 
     def setUp(self):
         self.bare = bare(PROGRAM, "table.*")
@@ -44,7 +44,7 @@ class Table(runner.Test):
 
 
 class Overlapping(runner.Test):
-    """Operands that share memory. Where BLAS says nothing about the result, nothing but the status is the vendor's."""
+    """Operands that share memory. If BLAS does not define the result, only the status must equal the vendor's."""
 
     def test_statuses_are_the_vendors(self):
         reference = bare(PROGRAM, "overlap.*", "undefined.*")
@@ -66,7 +66,8 @@ class Overlapping(runner.Test):
 
 
 class Devices(runner.Test):
-    """Two of them, each with the other's operands: by case the m of its products, their number and how many are captured."""
+    """Two devices, each with operands on the other: for each case, the m of its products, their number and how many are
+    captured."""
 
     CALLS = {"devices.exchanged": (81, 9, 0), "devices.one_graph": (82, 4, 3)}
 

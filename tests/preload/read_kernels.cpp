@@ -1,4 +1,4 @@
-// read_kernels FILE...: what the traces say of kernels, as one JSON object a file and line.
+// read_kernels FILE...: prints the kernel data of the traces, one JSON object per file and line.
 #include "src/trace/reader.h"
 
 #include <cstdio>

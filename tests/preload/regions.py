@@ -1,5 +1,5 @@
-"""Programs that say what their products run in, through autoamp.h and through autoamp.autocast: what the report says, what
-the rounding of each result shows, and what happens where nobody is there."""
+"""Programs that set the precision of their products, through autoamp.h and through autoamp.autocast: the report, the
+precision that the rounding of each result shows, and the behaviour without autoamp."""
 import json
 import os
 import subprocess
@@ -11,11 +11,11 @@ from runner import run
 HERE = os.path.dirname(os.path.abspath(__file__))
 PROGRAM, SCRIPT = "regions", os.path.join(HERE, "clients/autocast.py")
 PYTHON = {"_PYTHONPATH": os.path.join(HERE, "../../tools/python")}
-ALONE = ("any", "eight", "all", "described", "forked", "names")  # that judge themselves
+ALONE = ("any", "eight", "all", "described", "forked", "names")  # cases that check themselves
 
 H, B, S = "float16", "bfloat16", "float32"
 with open(os.path.join(HERE, "../oracle/torch_scopes.json"), encoding="utf-8") as FILE:
-    TORCH = json.load(FILE)  # what torch did
+    TORCH = json.load(FILE)  # results of torch
 RAN = {
     "torch": [H, H, S, H, B, S, B, H, H],
     "lists": [S, H, S, S, H],
@@ -37,7 +37,7 @@ RAN_SCRIPT = {
     "orders": [B, S, H, H] * 2 + [S, H, S, H],
     "workers": [H, B, H],
 }
-# Of the rows: region, decision, reason, what it ran in, calls.
+# Rows: region, decision, reason, precision, calls.
 ROWS = {
     "torch": {(None, "lowered", "white_list", H, 2), ("outer", "lowered", "white_list", H, 3),
               ("outer", "kept", "region_disabled", S, 1), ("inner", "lowered", "white_list", B, 2),
@@ -48,14 +48,14 @@ ROWS = {
                (None, "lowered", "white_list", H, 1)},
 }
 
-# What the frameworks' documents show, with a product where they have a convolution: what is around a call, from the outside
-# in; the call; what it runs in, and what a report says of it. torch.autocast's nested region is the script `torch`.
-# An addition has no 16-bit form here, whatever a list says (docs/frameworks.md).
+# Examples of the frameworks' documents, with a product in place of a convolution: regions around a call, from the
+# outside in; the call; its precision, and the decision in the report. torch.autocast's nested region is the script
+# `torch`. An addition has no 16-bit form here, whatever a list contains (docs/frameworks.md).
 O2 = {"lists": "paddle", "level": "O2"}
 ON = ("lowered", "white_list")
 NAMED, OFF = ("kept", "custom_black_list"), ("kept", "region_disabled")
 EXAMPLES = [
-    # paddle.amp.auto_cast, and amp_guard, which it was
+    # paddle.amp.auto_cast, and amp_guard, its former name
     ([{"lists": "paddle"}], "mm", H, *ON),
     ([{"lists": "paddle"}], "bmm", H, *ON),
     ([{"lists": "paddle", "enabled": "0"}], "mm", S, *OFF),
@@ -150,7 +150,7 @@ class Regions(runner.Test):
             result = run(PROGRAM, name, STRATEGY="cast")
             self.assertEqual({(row["region"], row["decision"], row["reason"], row["dtype_compute"], row["calls"])
                               for row in result.report["ops"]}, rows)
-            # A site is what has its region; what was decided there is no part of it.
+            # A site has a region; the decision is not a part of the site.
             self.assertEqual(len({row["site"] for row in result.report["ops"]}), len({row[0] for row in rows}))
 
     def test_documented_examples(self):
@@ -158,7 +158,7 @@ class Regions(runner.Test):
         for i, (around, call, ran, *_) in enumerate(EXAMPLES):
             for depth, settings in enumerate(around):
                 steps.append("push " + " ".join(f"{key}={value}" for key, value in {"name": f"{i}.{depth}", **settings}.items()))
-            # What is refused opens nothing.
+            # A refused push opens nothing.
             steps += ["mm"] if ran == "ValueError" else [call] + ["pop"] * len(around)
         expected = sum(([ran, H] if ran == "ValueError" else [ran] for _, _, ran, *_ in EXAMPLES), [])
         for program, more in ((PROGRAM, {}), (SCRIPT, PYTHON)):
@@ -203,7 +203,7 @@ class Regions(runner.Test):
             observed = run(PROGRAM, name, STRATEGY="cast", LEVEL="O0")
             self.assertEqual(set(self.ran(observed)[name]), {S})
             self.assertEqual({row["decision"] for row in observed.report["ops"]}, {"observed"})
-        # What O1 would do there is still said.
+        # The decision that O1 would make is still reported.
         self.assertEqual({(row["region"], row["reason"], row["strategy"]) for row in
                           run(PROGRAM, "torch", STRATEGY="cast", LEVEL="O0").report["ops"]},
                          {(None, "white_list", "cast"), ("outer", "white_list", "cast"), ("inner", "white_list", "cast"),
@@ -220,7 +220,7 @@ class Regions(runner.Test):
                                  {("False", "False,False")})
 
     def test_scope(self):
-        """Outside of regions nothing is lowered; inside as ever."""
+        """Outside of regions nothing is lowered; inside, calls are lowered as without a scope."""
         result = run(PROGRAM, "torch", STRATEGY="cast", SCOPE="regions")
         self.assertEqual(self.ran(result)["torch"], [S, H, S, H, B, S, B, H, S])
         self.assertEqual([(row["decision"], row["reason"], row["calls"]) for row in result.rows(region=None)],
@@ -235,7 +235,7 @@ class Regions(runner.Test):
             result = run(PROGRAM, "torch", STRATEGY="cast", CONFIG=file.name)
             self.assertEqual(self.ran(result)["torch"], [S, H, S, H, B, S, B, H, S])
             self.assertEqual([(row["decision"], row["reason"], row["calls"]) for row in result.rows(region=None)],
-                             [("kept", "region_disabled", 1)])  # not the first one: nothing was asked for yet
+                             [("kept", "region_disabled", 1)])  # not the first call: nothing was requested yet
             plain = run(PROGRAM, "plain", STRATEGY="cast", CONFIG=file.name)
             self.assertEqual((self.ran(plain)["plain"], plain.report), ([S, S, S], None))
 
@@ -253,7 +253,7 @@ class Regions(runner.Test):
 
 
 class Ranges(runner.Test):
-    """NVTX's, of a program that nobody changed."""
+    """NVTX ranges of an unmodified program."""
 
     def setUp(self):
         with tempfile.NamedTemporaryFile("w", suffix=".toml", delete=False) as file:
@@ -272,7 +272,7 @@ class Ranges(runner.Test):
                 ran, result = self.ran(name, CONFIG=self.config)
                 self.assertEqual(ran, {name: expected})
                 self.assertEqual({row["region"] for row in result.report["ops"]}, NAMED_RANGES[name])
-                # In a range that no rule names the one around it still decides.
+                # In a range that no rule names, the enclosing one still decides.
                 self.assertEqual({row["reason"] for row in result.rows(region="backward")}, {"rule"})
 
     def test_where_no_rule_names_them_they_only_name_rows(self):
@@ -280,7 +280,7 @@ class Ranges(runner.Test):
         self.assertEqual(set(sum(ran.values(), [])), {H})
         self.assertEqual({row["region"] for row in result.report["ops"]},
                          {None, "outer work", "backward", "inner work", "nothing", "exact", "exact part"})
-        for level in ("O0", "O1"):  # without a trace there is nothing to name
+        for level in ("O0", "O1"):  # without a trace, rows need no names
             self.assertEqual(self.ran("pushed", LEVEL=level, TRACE="off")[1].report, None)
 
     def test_time_of_each_range(self):
@@ -300,7 +300,7 @@ class Ranges(runner.Test):
         self.assertRegex(text, r"\bhost\b")
 
     def test_names_made_up_on_the_way_have_an_end(self):
-        """They multiply neither what is decided nor, beyond a limit, the rows."""
+        """They increase neither the number of decisions nor, beyond a limit, that of the rows."""
         ran, result = self.ran("steps")
         self.assertEqual(ran, {"steps": [H] * 800})
         rows = {row["region"]: row["calls"] for row in result.report["ops"]}
@@ -309,7 +309,7 @@ class Ranges(runner.Test):
         self.assertEqual(result.scaler_totals()["init"], 2)
 
     def test_scope(self):
-        """A range that a rule means is a region; any other is none."""
+        """A range that a rule names is a region; others are not."""
         ran, _ = self.ran("nested", "started", CONFIG=self.config, SCOPE="regions")
         self.assertEqual(ran, {"nested": [S, B, S], "started": [B, B, S, S] * 3})
 

@@ -1,5 +1,5 @@
-"""Recurrent nets of cuDNN under the library: in bfloat16 there and back, as exact as that type allows and as they are asked for
-otherwise; a way back runs as its way there did, whatever the policy has become."""
+"""cuDNN RNNs under the library: in bfloat16 forward and backward, as exact as that type allows, and unchanged
+otherwise. A backward pass uses the precision of its forward pass, even if the policy has changed since."""
 import concurrent.futures
 import json
 import os
@@ -13,8 +13,8 @@ from runner import CAST_BFLOAT16, CAST_HALF, bare, run
 PROGRAM = "rnn"
 SOURCE = pathlib.Path(__file__).parents[2]
 ENTRIES = ("cudnnRNNForward", "cudnnRNNBackwardData_v8", "cudnnRNNBackwardWeights_v8")
-# Rounding to 8 bits must show, and no more than that: of the operands (2.4e-3 of a product), of what is stored between steps,
-# and of the result. A gradient of relu is all or nothing where a state is near 0.
+# Rounding to 8 bits must show, and no larger error: rounding of the operands (2.4e-3 of a product), of values stored
+# between steps, and of the result. A gradient of relu is all or nothing if a state is near 0.
 STATES, GRADIENTS, RELU = (2e-3, 5e-3), (2e-3, 1e-2), (2e-3, 1e-1)
 CASES = ("net.*",)
 
@@ -84,13 +84,13 @@ class Policy(runner.Test):
         self.assertKept("custom_black_list", case="net.gru", **bfloat16, CUSTOM_BLACK_LIST="gru")
         lowered = run(PROGRAM, "net.lstm", **bfloat16, CUSTOM_BLACK_LIST="gru,rnn_relu")
         self.assertEqual({row[1:] for row in decisions(lowered)}, {("lowered", "white_list")})
-        # Unlisted there, until somebody names it.
+        # Unlisted there, unless the user names it.
         self.assertKept("unlisted", **bfloat16, LISTS="paddle")
         named = run(PROGRAM, "net.lstm", **bfloat16, LISTS="paddle", CUSTOM_WHITE_LIST="rnn")
         self.assertEqual({row[1:] for row in decisions(named)}, {("lowered", "custom_white_list")})
 
     def test_rules(self):
-        for rule, expected in (('op = "lstm"\nprecision = "float32"', ("kept", "unsupported")), # that TF32 is the descriptor's
+        for rule, expected in (('op = "lstm"\nprecision = "float32"', ("kept", "unsupported")), # TF32 is the descriptor's
                                ('op = "lstm"\nprecision = "bfloat16"', ("lowered", "rule")),
                                ('entry = "cudnnRNN*"\nprecision = "bfloat16"', ("lowered", "rule")),
                                ('entry = "cudnnRNN*"\nprecision = "float16"', ("kept", "no_fp32_output"))):
@@ -146,7 +146,7 @@ class Remembered(runner.Test):
         self.assertFine(result)
         lowered = result.cases["changing.111"]
         for name, case in result.cases.items():
-            is_lowered = name.split(".")[1][-3] == "1"  # the last way there
+            is_lowered = name.split(".")[1][-3] == "1"  # the last forward pass
             expected = lowered if is_lowered else plain[name]
             self.assertEqual({key: value for key, value in case.items() if key.endswith("bits")},
                              {key: value for key, value in expected.items() if key.endswith("bits")}, name)
@@ -167,7 +167,7 @@ class Remembered(runner.Test):
     def test_a_way_back_needs_no_budget(self):
         plain = bare(PROGRAM, "net.lstm").bits()
         seen = set()
-        for memory in range(32 << 10, 42 << 10, 512): # the way there fits from somewhere here on; a way back wants more
+        for memory in range(32 << 10, 42 << 10, 512): # at first too small for the forward pass
             result = run(PROGRAM, "net.lstm", **CAST_BFLOAT16.variables, MEMORY=str(memory))
             self.assertFine(result)
             seen.add(tuple(row[1:] for row in decisions(result)))
@@ -208,8 +208,8 @@ class Remembered(runner.Test):
 
 
 class Faults(runner.Test):
-    """Each call of ours fails once. A way there is bare then, and the way back with it; a way back whose reserve space is in
-    bfloat16 says that it failed."""
+    """Each of autoamp's calls fails once. A forward pass then runs unchanged, and so does its backward pass. A backward
+    pass whose reserve space is in bfloat16 reports the failure."""
 
     def functions(self):
         text = (SOURCE / "src/op/vendor.h").read_text()
@@ -238,7 +238,7 @@ class Faults(runner.Test):
                 for number in range(1, int(clean.cases["sweep"].get("count_" + name, 0)) + 1)]
         with concurrent.futures.ThreadPoolExecutor(3) as pool:
             for (function, number), result in pool.map(attempt, todo):
-                if result.status == 3:  # a call of the program's own
+                if result.status == 3:  # a call of the program itself
                     continue
                 seen.add(function)
                 case, told = result.cases.get("sweep"), decisions(result)

@@ -1,5 +1,4 @@
-"""The files of the configuration, as a program meets them: which precision runs where, which layer holds, what a wrong
-file does."""
+"""Configuration files in a program: the precision that runs, the layer that decides, and the effect of a wrong file."""
 import os
 import tempfile
 
@@ -24,8 +23,8 @@ def rule(matchers, precision):
     return f"[[rule]]\n{matchers}\nprecision = \"{precision}\"\n"
 
 
-BLACK = {"CUSTOM_BLACK_LIST": "mm,bmm,addmm"}  # what no rule matches is kept
-# Rules; the products that they lower, and to what.
+BLACK = {"CUSTOM_BLACK_LIST": "mm,bmm,addmm"}  # keeps the calls that no rule matches
+# Rules; the products that they lower, and the precision.
 RULES = {
     "everything": (rule("", "float16"), dict.fromkeys(ALL, "float16")),
     "entry": (rule('entry = "cublasSgemm*"', "bfloat16"), dict.fromkeys(("door.sgemm", "door.strided", "size.narrow",
@@ -96,11 +95,11 @@ class Rules(runner.Test):
                     self.assertEqual(told, [["raised", "rule", "fp32", "float32"]])
                     self.assertEqual(rows[0]["dtype_asked"], asked)
                     self.assertLess(float(case["eta"]), 1e-6)
-                    if runner.PLACE.emulated:  # a device is free not to round
+                    if runner.PLACE.emulated:  # a real device may not round
                         self.assertWithin(reference.cases[name]["eta"], ETA[asked], "bare")
             raised = len(result.cases) - len(stays)
             self.assertEqual((result.report["totals"]["raised"], result.report["totals"]["fallbacks"]), (raised, 0))
-        # A list keeps them from us, and no more; nor does a rule where nothing may be changed.
+        # A list only prevents lowering; a rule has no effect if nothing may be changed.
         for variables in (BLACK, {"CONFIG": path, "STRATEGY": "fp32"}, {"CONFIG": path, "LEVEL": "O0"}):
             self.assertEqual(run(PROGRAM, "narrow.*", "stays.*", **variables).bits(), reference.bits())
 
@@ -156,7 +155,7 @@ class Layers(runner.Test):
                                                      ("size.wide", "lowered", "white_list", "bfloat16")):
             self.assertEqual([(row["decision"], row["reason"], row["dtype_compute"])
                               for row in result.rows_of(result.cases[product])], [(decision, reason, precision)], product)
-        # Where XDG_CONFIG_HOME is unset, HOME has them.
+        # If XDG_CONFIG_HOME is unset, HOME is used.
         os.rename(xdg, os.path.join(FOLDER.name, ".config"))
         home = run(PROGRAM, "door.lt", _HOME=FOLDER.name, _XDG_CONFIG_HOME="").report["runs"][0]
         self.assertEqual(home["config_origin"]["dtype"], os.path.join(FOLDER.name, ".config/autoamp/configured.toml:1:1"))

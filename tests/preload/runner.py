@@ -1,5 +1,5 @@
-"""Runs the client programs bare and under the library, and reads back what it reported. For semantics.py, numerics.py
-and capture.py: DRIVER --preload FILE --autoamp FILE --clients DIR [--emulated DIR] [unittest's arguments]. Without
+"""Runs the client programs without and with the library, and reads the report. For semantics.py, numerics.py and
+capture.py: DRIVER --preload FILE --autoamp FILE --clients DIR [--emulated DIR] [unittest's arguments]. Without
 --emulated the programs find the libraries of the machine."""
 import argparse
 import functools
@@ -14,12 +14,12 @@ import unittest
 TIMEOUT = 120
 PLACE = None
 
-# Relative Frobenius errors that rounding to the type must leave, and no more: m, n >= 32, Gaussian data.
+# Relative Frobenius errors that rounding to the type must cause, as lower and upper limits: m, n >= 32, Gaussian data.
 ETA = {"float16": (2.5e-4, 3.5e-4), "tf32": (2.5e-4, 3.5e-4), "bfloat16": (2.0e-3, 3.0e-3)}
 
 
 class Way:
-    """A strategy by name, and what it multiplies in."""
+    """A strategy by name, and the precision of its products."""
 
     def __init__(self, strategy, precision, **variables):
         self.strategy, self.precision = strategy, precision
@@ -40,7 +40,7 @@ LIBRARY_HALF = Way("library", "float16", SCALING="off")
 
 
 class Run:
-    """What a program printed, case by case, and what the library says that happened."""
+    """A program's output, by case, and the library's report."""
 
     def __init__(self, done, report):
         self.status, self.errors, self.report = done.returncode, done.stderr, report
@@ -57,7 +57,7 @@ class Run:
         return [row for row in self.report["ops"] if all(row[key] == value for key, value in wanted.items())]
 
     def rows_of(self, case):
-        """The report's rows of the product that this case describes."""
+        """The report's rows of the product in this case."""
         return self.rows(entry=case["entry"], **{key: int(case[key]) for key in ("m", "n", "k", "batch")})
 
     def scaler_totals(self, site=None):
@@ -92,8 +92,8 @@ def _run(program, cases, preload, variables, what_if):
 
 
 def run(program, *cases, preload=True, what_if=None, **variables):
-    """Once for the same arguments. `variables`: without AUTOAMP_, which they get, unless they begin with a `_`. The report
-    is that of the settings `what_if`, if they are given."""
+    """Runs once for the same arguments. `variables`: without the prefix AUTOAMP_, which is added unless they begin with
+    a `_`. The report is that of the settings `what_if`, if they are given."""
     named = {name[1:] if name.startswith("_") else "AUTOAMP_" + name: value for name, value in variables.items()}
     return _run(program, cases, preload, tuple(sorted(named.items())), what_if)
 
@@ -117,7 +117,7 @@ class Test(unittest.TestCase):
     maxDiff = None
 
     def assertFine(self, result):
-        """The program found nothing wrong, and nobody said anything."""
+        """The program found no error, and nothing was printed to stderr."""
         self.assertEqual((result.status, result.errors), (0, ""))
 
     def assertWithin(self, value, interval, what):

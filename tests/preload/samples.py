@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """NVIDIA's samples, unmodified, bare and under the library: samples.py PRELOAD AUTOAMP EMULATED NVCC [SAMPLE…].
 
-$NVIDIA_SAMPLES is a folder below which CUDALibrarySamples and cuda-samples lie; without it: skipped. A sample judges itself:
-by its exit status and, where it only prints, by what it prints."""
+$NVIDIA_SAMPLES is a folder that contains CUDALibrarySamples and cuda-samples; without it the test is skipped. A sample
+is judged by its exit status and, if it only prints, by its output."""
 import concurrent.futures
 import json
 import os
@@ -17,8 +17,9 @@ WAYS = {"bare": None, "fp32": {"STRATEGY": "fp32"}, "float16": {"STRATEGY": "cas
         "bfloat16": {"STRATEGY": "cast", "DTYPE": "bfloat16"}}
 NO_RESULT = re.compile(r".*(elapsed|Performance=|algo=).*\n")  # depends on the time it took
 
-# Folder, what cast does to its calls, whether 16 bits exceed its own tolerance. Those of CUDALibrarySamples multiply a few
-# small integers, batchCUBLAS multiples of 1/256 below 1: exact in every type. What has no row in the report is fp64.
+# Folder, effect of cast on its calls, whether 16 bits exceed its own tolerance. Those of CUDALibrarySamples multiply a
+# few small integers, batchCUBLAS multiples of 1/256 below 1: exact in every type. Samples without a row in the report
+# use fp64.
 LOWERED = "lowered white_list"
 ROWS = [
     ("4_CUDA_Libraries/simpleCUBLAS", {LOWERED}, True),
@@ -39,7 +40,7 @@ ROWS = [
 
 
 def sources(root, sample):
-    """The sample's files, those of the folders that it shares with others, and where the headers of these are."""
+    """The sample's files, those of the folders that it shares with others, and the folders of their headers."""
     for folder in root.rglob(sample):
         shared = [parent / name for parent in folder.parents for name in ("Common", "utils") if (parent / name).is_dir()]
         return sorted(folder.glob("*.c*")) + sorted(shared[0].glob("helpers.cpp")), shared[0]
@@ -47,7 +48,7 @@ def sources(root, sample):
 
 
 def run(program, way, folder):
-    """Exit status, what it printed but for times, the rows of the report."""
+    """Exit status, output except for times, the rows of the report."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("AUTOAMP_", "LD_PRELOAD"))}
     environment["LD_LIBRARY_PATH"] = emulated
     trace = folder / f"{program.name}.{way}.aat"
@@ -69,7 +70,7 @@ def check(root, folder, sample, expected, is_strict):
         return None
     program = folder / sample.replace("/", ".")
     command = [nvcc, "-std=c++17", "-cudart", "shared", "-arch=sm_90", "-I", found[1], *found[0], "-o", program]
-    for library in ("libcublas.so.13", "libcublasLt.so.13"):  # a toolkit from PyPI has them under no other name
+    for library in ("libcublas.so.13", "libcublasLt.so.13"):  # a toolkit from PyPI has them only under these names
         command += ["-Xlinker", os.path.join(emulated, library)]
     built = subprocess.run(command, capture_output=True, text=True, check=False)
     if built.returncode:

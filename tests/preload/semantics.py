@@ -1,14 +1,14 @@
-"""Products in every form that an application may ask for: lowered with the vendor's semantics, or left alone."""
+"""Products in every form that an application may request: lowered with the vendor's semantics, or unchanged."""
 import tempfile
 
 import runner
 from runner import (CAST_BFLOAT16, CAST_HALF, LIBRARY_BFLOAT16, LIBRARY_HALF, TF32, TF32_AS_TYPE, bare, run)
 
 PROGRAM = "semantics"
-CASES = ("[!s]*", "s[!i]*")  # all but size.*
+CASES = ("[!s]*", "s[!i]*")  # all except size.*
 SIZES = ("size.*",)
 
-# What is kept whatever the strategy, and why. Everything else is lowered.
+# Cases that every strategy keeps, and the reason. Everything else is lowered.
 KEPT = {
     "scalars.alpha_zero_nan": "zero_size", "zero.m": "zero_size", "zero.n": "zero_size", "zero.k": "zero_size",
     "zero.k_beta_zero": "zero_size", "zero.batch": "zero_size",
@@ -22,10 +22,10 @@ ON_TF32 = {"mode.tf32", "mode.tf32_compute", "mode.tf32_lt", "grouped.tf32"}
 CAUSES = {"mode.pedantic": "CUBLAS_PEDANTIC_MATH", "mode.pedantic_compute": "CUBLAS_COMPUTE_32F_PEDANTIC",
           "mode.emulated": "CUBLAS_FP32_EMULATED_BF16X9_MATH", "mode.emulated_compute": "CUBLAS_COMPUTE_32F_EMULATED_16BFX9",
           "mode.tf32": "CUBLAS_TF32_TENSOR_OP_MATH", "mode.tf32_compute": "CUBLAS_COMPUTE_32F_FAST_TF32"}
-# Epilogues that read or write a matrix of GELU: no 16-bit engine with fp32 output. Those that sum an operand: a kernel of
-# ours does, beside a cast.
+# Epilogues that read or write a matrix of GELU: no 16-bit engine with fp32 output. Those that sum an operand: with
+# cast, an autoamp kernel computes the sum.
 REFUSED, SUMMED = {"160", "164", "192", "208"}, {"256", "512"}
-# m of the cases that make several calls: how many are lowered (per device).
+# m of the cases that make several calls, and how many are lowered (per device).
 INVALID_ALGORITHMS = 12  # calls of state.bad_arguments that only the vendor may refuse
 CALLS = {301: [5, 1], 302: [1], 303: [1], 304: [1], 305: [1], 306: [2], 307: [3], 308: [3], 309: [1], 310: [16], 311: [16], 312: [32],
          313: [8, 8], 314: [2, 2], 315: [6]}
@@ -41,7 +41,7 @@ class Lowered:
         self.fallbacks = set()
         if self.way in (CAST_HALF, CAST_BFLOAT16):
             self.fallbacks = {name for name, case in self.run.cases.items() if case.get("epilogue") in REFUSED}
-        else:  # arrays of pointers have no other way
+        else:  # arrays of pointers are lowered only by cast
             self.kept |= {name: "unsupported" for name, case in self.run.cases.items() if name not in KEPT and
                           (case.get("entry", "").removesuffix("_64") in
                            ("cublasSgemmBatched", "cublasGemmBatchedEx", "cublasSgemmGroupedBatched", "cublasGemmGroupedBatchedEx")
@@ -95,17 +95,17 @@ class Lowered:
                 if name == "scalars.device_alpha_zero":
                     self.assertEqual(*bits)
                     continue
-                if name == "alias.same_operands":  # the squares on the diagonal are large and all of one sign
+                if name == "alias.same_operands":  # the squares on the diagonal are large and have the same sign
                     interval = [end * factor for end, factor in zip(self.way.eta(), (0.5, 1))]
                     self.assertWithin(case["eta"], interval, "eta")
                 else:
                     self.assertWithin(case["eta"], self.way.eta(), "eta")
                 if case.get("epilogue") in SUMMED:
-                    self.assertLess(float(case["beside"]), 1e-6)  # of what the application passed
+                    self.assertLess(float(case["beside"]), 1e-6)  # sums of the operand that the application passed
                 elif "beside" in case:
-                    low, high = self.way.eta() if "aux" not in name or "gelu" in name else (0, 0)  # a mask is D's
+                    low, high = self.way.eta() if "aux" not in name or "gelu" in name else (0, 0)  # a mask is that of D
                     self.assertWithin(case["beside"], (0.7 * low, 1.4 * high), "beside")
-                if name not in ON_TF32 or self.way.precision != "float16":  # as many bits, rounded alike: perhaps the same
+                if name not in ON_TF32 or self.way.precision != "float16":  # same rounding: may be equal
                     self.assertNotEqual(*bits)
                 if "entry" in case and int(case["m"]) not in CALLS:
                     row = self.assertLowered(self.run, case, self.way)
@@ -172,7 +172,7 @@ class LoweredLibraryHalf(Lowered, runner.Test):
 
 
 class Untouched(runner.Test):
-    """What runs as asked runs as if nobody were there."""
+    """Calls that are not lowered give the same results as without autoamp."""
 
     def check(self, **variables):
         result = run(PROGRAM, *CASES, **variables)
@@ -216,7 +216,7 @@ class Untouched(runner.Test):
 
 
 class Choice(runner.Test):
-    """What the cost model, the lists and the budget make of it."""
+    """Effects of the cost model, the lists and the budget."""
 
     def decisions(self, *cases, **variables):
         result = run(PROGRAM, *cases, **{"GPU_MODEL": "h100", **variables})
@@ -236,7 +236,7 @@ class Choice(runner.Test):
         return {name: (row["decision"], row["reason"]) for name, row in self.decisions(*cases, **variables).items()}
 
     def test_auto_takes_what_the_model_finds_fastest(self):
-        """By GPU and type: what becomes of 256^3, of 1024^3, and of that where TF32 is allowed already."""
+        """By GPU and type: the decisions for 256^3, for 1024^3, and for the latter if TF32 is already allowed."""
         kept, tf32 = ("fp32", "not_profitable"), ("tf32", "white_list")
         cast, low = ("cast", "white_list"), ("fp32", "already_low")
         for gpu, dtype, expected in (("h100", "float16", (tf32, tf32, kept)), ("h100", "bfloat16", (tf32, cast, cast)),
@@ -339,7 +339,7 @@ class Choice(runner.Test):
     def test_every_entry_point_has_a_substitute(self):
         found = self.decisions("door.*", STRATEGY="cast", MEMORY="1")
         for name, row in found.items():
-            is_array = "batched" in name and "strided" not in name  # their operands are only known on the device
+            is_array = "batched" in name and "strided" not in name  # only the device knows their operands
             self.assertEqual((row["decision"], row["reason"], row["strategy"]),
                              ("fallback" if is_array else "lowered", "memory_budget", "fp32" if is_array else "tf32"), name)
 
@@ -347,7 +347,7 @@ class Choice(runner.Test):
         self.assertEqual(self.reasons("size.large", STRATEGY="cast", MEMORY="64K", _NVIDIA_TF32_OVERRIDE="0")["size.large"],
                          ("fallback", "memory_budget"))
         with tempfile.NamedTemporaryFile("w", suffix=".toml") as file:
-            file.write('[[rule]]\nprecision = "float16"\n')  # a rule is a demand
+            file.write('[[rule]]\nprecision = "float16"\n')  # a rule overrides the cost model
             file.flush()
             self.assertEqual(self.reasons("size.large", MEMORY="64K", CONFIG=file.name)["size.large"],
                              ("fallback", "memory_budget"))
@@ -358,7 +358,7 @@ class Choice(runner.Test):
             with self.subTest(way.strategy, precision=way.precision):
                 found = self.reasons("size.large", MEMORY="1", **way.variables)
                 self.assertEqual(found["size.large"], ("lowered", "white_list"))
-                # A long k is split, and the parts lie in a workspace: without it another algorithm runs.
+                # A long k is split, and the parts are in a workspace: without it another algorithm runs.
                 for memory in ("1", "1G"):
                     self.assertEqual(self.reasons("size.long", MEMORY=memory, **way.variables)["size.long"],
                                      ("lowered", "white_list"))

@@ -1,4 +1,5 @@
-"""Programs that time their candidates before they choose: all are lowered alike, and what has to be set up is set up once."""
+"""Programs that time their candidates before they choose: all are lowered in the same way, and everything is set up
+only once."""
 import unittest
 
 import runner
@@ -6,7 +7,8 @@ from runner import bare, run
 
 PROGRAM = "tuning"
 CASES = {"gemm_ex": 40, "lt": 41}  # m
-# Called while the process, the device or the signature is new; and how often its program itself calls it before us.
+# Functions that are called while the process, the device or the signature is new; and how often the program itself
+# calls them before autoamp does.
 SET_UP = {"cuLibraryLoadData": 0, "cuMemPoolCreate": 0, "cuMemAlloc_v2": 0, "cuMemHostRegister_v2": 0,
           "cublasLtMatmulAlgoGetHeuristic": {"gemm_ex": 0, "lt": 1}}
 POOLS = "CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED"
@@ -31,7 +33,7 @@ class Tuning(runner.Test):
                     self.assertLowered(result, case, runner.Way("cast", dtype), calls=int(case["calls"]))
 
     def test_set_up_once(self):
-        """The second call of whatever sets up would fail, and show; the first one's failure does."""
+        """If a function was called a second time, its failure would show; the failure of the first call does."""
         if not runner.PLACE.emulated:
             self.skipTest("needs the emulated device")
         for name in CASES:
@@ -74,7 +76,7 @@ class Tuning(runner.Test):
                     case = usual.cases[name]
                     self.assertEqual((case["count_" + POOLS], case["count_cuMemPoolCreate"]), ("1", "1"))
                     self.assertGreaterEqual(int(case["count_cuMemAllocFromPoolAsync"]), int(case["calls"]))
-                    # Without TF32 nothing is lower: the application's own call.
+                    # Without TF32 there is no lower-precision form: the application's own call runs.
                     forbidden = run(PROGRAM, name, **variables, EMU_FAIL=POOLS + ":1", _NVIDIA_TF32_OVERRIDE="0")
                     self.assertFine(forbidden)
                     self.assertEqual(decisions(forbidden), [("fallback", "out_of_memory", int(case["calls"]))])

@@ -1,6 +1,7 @@
-"""versions.py FRONT CORE AUTOAMP INJECT CACHE: other versions of cuDNN than the toolkit's under the library: every entry point
-that one has is ours and leads to it, and what it has not stays absent. Brings the smallest packages of PyPI that have one, once,
-into CACHE (77: they cannot be had). Nothing is computed, for there is no device."""
+"""versions.py FRONT CORE AUTOAMP INJECT CACHE: cuDNN versions other than the toolkit's under the library. Every entry
+point of a version binds to the front and leads to it, and a missing one stays missing. Downloads the smallest PyPI
+packages that have a version, once, into CACHE (77: they cannot be downloaded). Nothing is computed, because there is no
+device."""
 import json
 import pathlib
 import re
@@ -14,10 +15,10 @@ import zipfile
 FRONT, CORE, AUTOAMP, INJECT, CACHE = (pathlib.Path(path).resolve() for path in sys.argv[1:6])
 CLIENT = pathlib.Path(__file__).parent / "clients/whose.py"
 DOORS = re.findall(r"^(cudnn\w+)", (INJECT / "cudnn.entries").read_text(), re.MULTILINE)
-# The one loads its parts with what is in the package; of cuDNN 8 no small package has more than the library that leads to
-# the parts, which ends the process at a call, and whose name a repair of the wheel has changed.
+# The newer one loads its parts from the package. For cuDNN 8 no small package has more than the library that leads to
+# the parts. That library ends the process at a call, and the repair of the wheel has changed its name.
 NEWER, OLDER = (line for line in pathlib.Path(__file__).with_name("cudnn.txt").read_text().splitlines() if "==" in line)
-NEEDED = set(re.findall(r"X\((cudnn\w+)", (INJECT.parent / "src/op/vendor.h").read_text()))  # what the library calls itself
+NEEDED = set(re.findall(r"X\((cudnn\w+)", (INJECT.parent / "src/op/vendor.h").read_text()))  # functions that autoamp calls itself
 SINCE = {"cudnnBackendPopulateCudaGraph", "cudnnBackendUpdateCudaGraph"}  # not in cuDNN 8
 
 
@@ -57,7 +58,7 @@ PRODUCT, CORELESS = (str(ROOM / folder / FRONT.name) for folder in ("product", "
 
 
 def ask(preload, folder, file, how, trace="/dev/null"):
-    """{entry point: what whose.py says}"""
+    """{entry point: output of whose.py}"""
     environment = {"PATH": "/usr/bin:/bin", "LD_LIBRARY_PATH": str(folder), "AUTOAMP_DIR": str(ROOM / "traces"),
                    "HOME": str(ROOM), "AUTOAMP_TRACE_FILE": str(trace), **({"LD_PRELOAD": preload} if preload else {})}
     done = subprocess.run([sys.executable, CLIENT, folder / file, how, *DOORS], capture_output=True, text=True, env=environment,
@@ -93,7 +94,7 @@ class Versions(unittest.TestCase):
             self.assertEqual({row["decision"] for row in report["ops"]}, {"kept"})
 
     def check_references(self, folder):
-        """What a program refers to that was linked to the library, or to a part of it, is ours."""
+        """References of a program that is linked to the library, or to a part of it, bind to the front."""
         files = list(folder.glob("libcudnn*.so*"))
         self.assertGreater(len(NEEDED), 15)
         for file in files:
@@ -109,7 +110,7 @@ class Versions(unittest.TestCase):
         self.check(folder, "libcudnn.so.9", set(), "call")
 
     def test_older(self):
-        """Under its own name and under the wheel's; and called, where a Python package on this machine has all of it."""
+        """Under its own name and under the wheel's; also called, if a Python package on this machine has all parts."""
         folder = bring(OLDER)
         file, = self.check_references(folder)
         named = ROOM / "named"

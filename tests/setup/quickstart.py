@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """tools/quickstart where no CUDA toolkit is installed: quickstart.py SOURCE_ROOT TOOLKIT.
 
-Everything that it runs is a stand-in, nothing is fetched: pip lays out, for each package that it is asked for, what the
-installed toolkit has of it. That what PyPI really has is enough to build with is not shown here."""
+Everything that it runs is a stand-in, and nothing is downloaded: for each requested package, pip installs the parts
+that the toolkit of this machine has. This test does not show that the real PyPI packages are sufficient for a build."""
 import os
 import pathlib
 import re
@@ -16,7 +16,7 @@ ROOT, TOOLKIT = (pathlib.Path(argument) for argument in sys.argv[1:3])
 PINNED = "nvidia-cublas nvidia-cuda-cccl nvidia-cuda-crt nvidia-cuda-cupti nvidia-cuda-nvcc nvidia-cuda-runtime nvidia-cudnn-jit-cu13 nvidia-nvtx nvidia-nvvm".split()
 BRINGING = "bringing the CUDA toolkit to build-toolkit"
 NO_TOOLKIT = "No CUDA 13 toolkit, and pip could not bring the packages of tools/toolkit.txt"
-TOOLS = "bash sh env cat cp cmp dirname grep mkdir mv readlink rm sed tail".split()  # all that is in PATH but these:
+TOOLS = "bash sh env cat cp cmp dirname grep mkdir mv readlink rm sed tail".split()  # the only programs in PATH, except these:
 STAND_INS = {
     "python3": """
 [ "$1 $2" = '-m pip' ] || exec PYTHON "$@"
@@ -64,7 +64,7 @@ class Quickstart(unittest.TestCase):
             program.chmod(0o755)
         for name in ("quickstart", "find-toolkit", "toolkit.txt"):
             shutil.copy(ROOT / "tools" / name, self.place / "tools")
-        # What no variable hides.
+        # Folders that no variable hides.
         find = self.place / "tools/find-toolkit"
         for folder in ("/usr/local/cuda", "/usr/include", "/usr/include/x86_64-linux-gnu"):
             self.assertEqual(find.read_text().count(f" {folder} "), 1)
@@ -141,7 +141,7 @@ class Quickstart(unittest.TestCase):
         self.assert_brought(self.run_it())
 
     def test_interrupted(self):
-        """Quickstart itself was killed: the half that is there does not count, and does not stay."""
+        """Quickstart itself was killed: the incomplete download is not used and is removed."""
         half = self.place / "build-toolkit.part/nvidia/cu13/include"
         half.mkdir(parents=True)
         (half / "stale.h").write_text("")
@@ -149,7 +149,7 @@ class Quickstart(unittest.TestCase):
         self.assertFalse((self.brought / "include/stale.h").exists())
 
     def test_no_pip(self):
-        """Debian has it in a package of its own."""
+        """On Debian pip is a separate package."""
         status, said, called = self.run_it(PIP="none", MISSING="python3-pip")
         self.assertIn("apt-get install -y --no-install-recommends python3-pip", called)
         status, said, called = self.run_it(PIP="none", MISSING="python3-pip", USER_ID="1000")
@@ -157,7 +157,7 @@ class Quickstart(unittest.TestCase):
         self.assertIn("apt-get install python3-pip\n", said)
 
     def test_installed_toolkit(self):
-        """Of cuDNN it may have nothing: then its headers are brought, and they alone."""
+        """The toolkit may lack cuDNN: then only its headers are downloaded."""
         toolkit = self.place / "toolkit"
         for file in ("include/cublas_v2.h", "include/cuda.h", "bin/nvcc"):
             (toolkit / file).parent.mkdir(parents=True, exist_ok=True)

@@ -15,7 +15,7 @@ using namespace autoamp::base;
 
 namespace {
 
-// What `say` writes to stderr.
+// The text that `say` writes to stderr.
 template <typename Say>
 std::string heard(Say say)
 {
@@ -122,7 +122,7 @@ TEST_CASE("a fault is told once")
 	leaveFault("two");
 	CHECK(take() == std::vector<std::string>{"one", "two"});
 	CHECK(take().empty());
-	CHECK(!hasFaults); // nor is it looked for again
+	CHECK(!hasFaults); // and the fast check stays false
 	for (int i = 0; i < 20; i++)
 		leaveFault("many");
 	CHECK(take().size() == 8);

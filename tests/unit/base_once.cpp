@@ -34,8 +34,8 @@ TEST_CASE("what did not work is tried again until it does")
 
 TEST_CASE("threads that find out at the same time agree")
 {
-	// The finder meets another answer inside, as a thread that was faster would have left it: no lock hangs, and the
-	// one that was there stays.
+	// The finder itself stores another value, as a faster thread would: no lock deadlocks, and the stored value
+	// remains.
 	static constinit Once<int> nested, nestedRetry;
 	int mine = 1, theirs = 2;
 	CHECK(nested.get([&] {
@@ -57,7 +57,7 @@ TEST_CASE("threads that find out at the same time agree")
 		threads.emplace_back([&, i] {
 			answers[i] = once.get([&] {
 				waiting++;
-				while (waiting < count) // all are inside before one answers
+				while (waiting < count) // all have entered before one returns
 					std::this_thread::yield();
 				return &candidates[i];
 			});

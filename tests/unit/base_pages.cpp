@@ -68,6 +68,6 @@ TEST_CASE("an index finds each thing again, also those of one hash")
 		found += find(thing) == &thing;
 	CHECK(found == 2000);
 	CHECK(find({~uint64_t{0}, -1}) == nullptr);
-	// Of another hash, though the place is the same.
+	// A different hash at the same place.
 	CHECK(index.find(~(uint64_t{1} << 40), [](const Thing &) { return true; }) == nullptr);
 }

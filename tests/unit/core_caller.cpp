@@ -16,7 +16,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// A small library under many names. They stay loaded, as an application's do.
+// A small library under many names. They stay loaded, like an application's.
 struct Folder {
 	fs::path path;
 
@@ -77,7 +77,7 @@ TEST_CASE("an object has one number, whichever of its addresses called")
 	const uint32_t id = findCaller(function).id;
 	CHECK(findCaller(static_cast<const char *>(function) + 1).id == id);
 	CHECK(findCaller(function).id == id);
-	// The same name elsewhere is the same caller to a report.
+	// The same name in another folder is the same caller in a report.
 	Folder other;
 	CHECK(findCaller(other.functionOf("libapplication.so")).id == id);
 }

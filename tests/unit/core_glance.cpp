@@ -9,7 +9,7 @@
 
 using namespace autoamp;
 
-// Of the front and of the regions, which are tested as a program has them.
+// Replaces the front and the regions, which are tested in whole programs.
 constinit thread_local front::ThreadBlock autoamp_front_thread;
 namespace autoamp::core {
 std::atomic<unsigned> regionEpoch{0};
@@ -40,7 +40,7 @@ constexpr op::Entry entry = {"cublasSgemm_v2", op::Library::cublas, op::Dtype::f
 constexpr uint32_t caller = 5;
 const void *const address = reinterpret_cast<void *>(0x1234);
 
-// A thread that has met `call` through that door, from that caller, and passes it.
+// A thread that has cached `call` through that wrapper, from that caller, as a call that runs unchanged.
 std::unique_ptr<core::Thread> threadThatKnows(const auto &call)
 {
 	auto thread = std::make_unique<core::Thread>();
@@ -148,7 +148,7 @@ TEST_CASE("a call is passed by what is remembered of one that differs in nothing
 		thread->memos[0] =
 		    memoOf(*thread, keyOf(known, door, caller, core::glanceAt(entry, &vendor, nullptr, 0, known)));
 		for (auto &memo : thread->memos)
-			memo = thread->memos[0]; // wherever it is looked for
+			memo = thread->memos[0]; // any place in the memo
 		CHECK(!isPassed(known));
 		thread->nameClass = 0;
 		CHECK(isPassed(known));

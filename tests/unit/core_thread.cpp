@@ -24,9 +24,9 @@ TEST_CASE("a key's place depends on sizes and entry, and is one of the memo's")
 			REQUIRE(place < thread->memos + places);
 			met.insert(place);
 		}
-	// 190 or so keys in 256 places: a hash that is blind to one of these words meets a third of the places less.
+	// About 190 keys in 256 places: a hash that ignores one of these words gives a third fewer places.
 	CHECK(met.size() > 110);
-	// The three products of a square layer differ in nothing but transpositions.
+	// The three products of a square layer differ only in transpositions.
 	met = {&memoOf(*thread, key)};
 	for (unsigned word : {0u, 13u}) {
 		key.words[word] = 1;

@@ -45,7 +45,7 @@ struct Opened {
 	std::string capturedOf(CUgraph_st &graph, size_t bytes) { return nameOf(captured(graph, bytes).failure); }
 };
 
-// A capture of products, one after the other where nobody sets device.frontier.
+// A capture of products, one after the other unless a test sets device.frontier.
 struct Captured : Opened {
 	CUgraph_st graph;
 
@@ -185,7 +185,7 @@ TEST_CASE("a captured call's memory lives as long as its graph, and is freed by 
 	CHECK(device.retainFlags == CU_GRAPH_USER_OBJECT_MOVE);
 
 	opened.memory.collect(table);
-	CHECK(device.live.size() == 1);   // the graph has it
+	CHECK(device.live.size() == 1);   // the graph owns it
 	fake_driver::destroyGraph(graph); // throws if the destructor calls the driver
 	CHECK(device.live.size() == 1);
 	opened.memory.collect(table);
@@ -208,7 +208,8 @@ TEST_CASE("what graphs hold counts until it is freed")
 	CHECK(opened.allocated(600) == "none");
 	CHECK(opened.allocated(601) == "overBudget");
 
-	// What eager calls use, too; what their pool merely keeps is no help, a graph's memory comes from beside it.
+	// Memory used by eager calls counts, too. Idle memory of their pool does not help, because a graph's memory is
+	// allocated separately.
 	device.used = 300, device.reserved = 600;
 	CHECK(opened.capturedOf(first, 301) == "overBudget");
 	device.free = 1199;
@@ -237,13 +238,13 @@ TEST_CASE("a graph takes over what one before it gave back, if it fits")
 		CHECK((now.address == before.address) == row.isReused);
 		CHECK(device.calls["cuMemAlloc_v2"] == (row.isReused ? 1 : 2));
 		CHECK(device.calls["cuMemFree_v2"] == 0); // a capture may not wait
-		if (row.isReused) {                       // by one only
+		if (row.isReused) {                       // only one graph can use it
 			CHECK(opened.captured(third, row.now).address != now.address);
 			fake_driver::destroyGraph(third);
 		}
 		fake_driver::destroyGraph(second);
 		opened.memory.collect(table);
-		CHECK(device.live.empty()); // what was passed over, too
+		CHECK(device.live.empty()); // including blocks that were not reused
 	}
 }
 
@@ -272,7 +273,7 @@ TEST_CASE("a capture that fails")
 		const char *failing;
 		Result result;
 		std::string expected;
-		size_t left; // on the list, for the next
+		size_t left; // remains on the list for the next
 	} rows[] = {{"cuStreamGetCaptureInfo_v2", invalid, "driverError", 0},
 	            {"cuMemPoolGetAttribute", invalid, "driverError", 0},
 	            {"cuMemGetInfo_v2", invalid, "driverError", 0},
@@ -297,7 +298,7 @@ TEST_CASE("a capture that fails")
 		CHECK(device.live.empty());
 	}
 
-	Opened opened; // not being captured at all
+	Opened opened; // the stream is not captured
 	CHECK(nameOf(opened.memory.allocateForGraph(table, stream, 100).failure) == "driverError");
 	CHECK(device.live.empty());
 }
@@ -327,7 +328,7 @@ TEST_CASE("products of one capture that come one after the other share a block")
 	CHECK(captured.product(20) == first);
 	CHECK(captured.product(200) == first);
 	CHECK(device.calls["cuGraphNodeGetDependencies"] == 0);
-	CHECK(device.calls["cuStreamUpdateCaptureDependencies"] == 0); // the edge is there anyway
+	CHECK(device.calls["cuStreamUpdateCaptureDependencies"] == 0); // the edge exists already
 	const Address larger = captured.product(201);
 	CHECK(larger != first);
 	CHECK(captured.product(200) == larger); // the nearest
@@ -374,7 +375,7 @@ TEST_CASE("what the application leaves concurrent gets blocks of its own")
 	CHECK(joined == left);
 	CHECK(captured.product(200) == joined);
 	device.frontier = {};
-	CHECK(captured.product(200) != right); // comes after nothing
+	CHECK(captured.product(200) != right); // depends on no node
 	CHECK(device.calls["cuStreamUpdateCaptureDependencies"] == 0);
 	CHECK(device.calls["cuMemAlloc_v2"] == 3);
 }
@@ -435,7 +436,7 @@ TEST_CASE("a block that was shared goes with its graph")
 	CHECK(graph.owned.size() == 1); // it has an owner again
 	opened.memory.releaseForGraph(table, stream, next);
 
-	// A graph that goes while a call is being captured into it: nobody is offered the block but the next graph.
+	// A graph is destroyed while a call is being captured into it: only the next graph gets the block.
 	device.capture++;
 	const Block late = opened.memory.allocateForGraph(table, stream, 200);
 	fake_driver::destroyGraph(graph);
@@ -447,7 +448,7 @@ TEST_CASE("a block that was shared goes with its graph")
 TEST_CASE("pool and graphs together keep to the budget")
 {
 	const struct {
-		size_t used, reserved, bytes, trimmedTo; // 1: not at all
+		size_t used, reserved, bytes, trimmedTo; // 1: not trimmed
 		std::string expected;
 	} rows[] = {
 	    {0, 0, 1000, 1, "none"},    {0, 600, 400, 1, "none"},      {0, 601, 400, 600, "none"},
@@ -517,7 +518,7 @@ TEST_CASE("the device that a thread's calls go to")
 	CHECK(!currentDevice(table, ordinal));
 	CHECK(device.context == context);
 
-	device.failing["cuCtxGetDevice"] = CUDA_ERROR_INVALID_CONTEXT; // though there is one
+	device.failing["cuCtxGetDevice"] = CUDA_ERROR_INVALID_CONTEXT; // although there is one
 	device.primary = primary;
 	device.isPrimaryActive = 1;
 	CHECK(!currentDevice(table, ordinal));
@@ -536,7 +537,7 @@ TEST_CASE("the device that a thread's calls go to")
 
 	device = {};
 	device.primary = primary;
-	CHECK(!currentDevice(table, ordinal)); // making one is the application's affair
+	CHECK(!currentDevice(table, ordinal)); // the application creates it
 	CHECK(device.calls["cuDevicePrimaryCtxRetain"] == 0);
 	for (const char *failing : {"cuCtxGetCurrent", "cuThreadExchangeStreamCaptureMode", "cuDevicePrimaryCtxGetState",
 	                            "cuDevicePrimaryCtxRetain", "cuCtxSetCurrent"}) {

@@ -1,10 +1,10 @@
-// A CUDA driver for tests: what is registered, allocated and owned by graphs is accounted for; each function can be
+// A CUDA driver for tests. It counts everything that is registered, allocated and owned by graphs; each function can be
 // made to fail. One thread.
 #pragma once
 
 #include "src/cuda/driver.h"
 
-#define __CUDA_API_VERSION_INTERNAL // names as they are exported
+#define __CUDA_API_VERSION_INTERNAL // exported names
 #include <cuda.h>
 
 #include <algorithm>
@@ -38,10 +38,10 @@ using autoamp::cuda::Stream;
 struct Device {
 	std::map<std::string, Result> failing; // function -> what it returns
 	std::map<std::string, int> calls;
-	std::map<std::string, std::function<void()>> meanwhile; // function -> what another thread does, once
+	std::map<std::string, std::function<void()>> meanwhile; // function -> action of another thread, once
 	bool isDestroying = false;                              // a user object: no call may be made
 
-	// The pool, and memory beside it.
+	// The pool, and memory outside of it.
 	bool hasPools = true;
 	int pools = 0, poolDevice = -1, allocationType = 0;
 	std::map<int, uint64_t> poolAttributes;
@@ -49,12 +49,12 @@ struct Device {
 	size_t trimmedTo = 1;
 	std::map<Address, size_t> inPool, live;
 	Address next = 0x10000;
-	Stream stream = nullptr; // of the last call that took one
+	Stream stream = nullptr; // stream of the last call with one
 
 	CUgraph_st *graph = nullptr; // being captured
 	unsigned long long capture = 1;
 	std::vector<CUgraphNode_st *> frontier;
-	CUgraphNode_st *partial = nullptr; // it depends on what comes before by more or less than an order
+	CUgraphNode_st *partial = nullptr; // not a full dependency on its predecessors
 	unsigned objectFlags = 0, retainFlags = 0;
 	int objects = 0;
 
@@ -97,7 +97,7 @@ inline CUgraphNode_st *enqueue()
 	return &node;
 }
 
-// What the runtime does when the last of a graph goes.
+// The actions of the runtime when the last reference to a graph is released.
 inline void destroyGraph(CUgraph_st &graph)
 {
 	for (CUuserObject_st *object : graph.owned)
@@ -198,7 +198,7 @@ inline autoamp::cuda::Driver makeDriver()
 			return CUDA_ERROR_INVALID_VALUE;
 		for (size_t i = 0; i < count; i++)
 			if (std::count(device.frontier.begin(), device.frontier.end(), nodes[i]))
-				return CUDA_ERROR_INVALID_VALUE; // not known from documents: it may be an error to add one twice
+				return CUDA_ERROR_INVALID_VALUE; // not documented: it may be an error to add one twice
 		device.frontier.insert(device.frontier.end(), nodes, nodes + count);
 		return 0;
 	};
@@ -298,7 +298,7 @@ inline autoamp::cuda::Driver makeDriver()
 	};
 	driver.cuLibraryGetKernel = [](CUkern_st **kernel, CUlib_st *, const char *name) -> Result {
 		CALLED("cuLibraryGetKernel");
-		*kernel = reinterpret_cast<CUkern_st *>(const_cast<char *>(name)); // who it is
+		*kernel = reinterpret_cast<CUkern_st *>(const_cast<char *>(name)); // identifies the kernel
 		return 0;
 	};
 	driver.cuUserObjectCreate = [](CUuserObject_st **object, void *pointer, void (*destroy)(void *),

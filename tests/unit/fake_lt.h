@@ -1,5 +1,5 @@
-// A cuBLASLt for tests: objects are lists of attributes, every call can be made to fail and every object is accounted
-// for. One thread.
+// A cuBLASLt for tests: objects are lists of attributes, every call can be made to fail and every object is counted.
+// One thread.
 #pragma once
 
 #include "src/op/vendor.h"
@@ -26,17 +26,17 @@ Bytes bytesOf(const Value &value)
 	return {first, first + sizeof value};
 }
 
-// Attributes that no table of ours knows, as a later library would have them.
+// Attributes that autoamp's tables do not have, as in a later library.
 constexpr int laterOfMatmul = 60, largeOfMatmul = 61, laterOfLayout = 40;
 const Bytes largeDefault(24, 7);
 
 struct Library {
 	std::set<void *> live;
-	std::set<std::string> failing; // these fail always
-	int failAt = 0;                // this one fails, counted from 1, things that destroy left out; 0: none
+	std::set<std::string> failing; // these always fail
+	int failAt = 0;                // this one fails, counted from 1, functions that destroy are not counted; 0: none
 	int calls = 0;
-	std::string failed; // the last that did
-	// What the heuristic answers, and what it was asked.
+	std::string failed; // the last one that failed
+	// The heuristic's result, and the parameters of its query.
 	std::vector<cublasStatus_t> states = {CUBLAS_STATUS_SUCCESS};
 	int status = 0;
 	struct Question {
@@ -44,10 +44,10 @@ struct Library {
 		Attributes description, a, b, c, d, preference;
 		int most = 0;
 	} asked;
-	// An algorithm of the application's: what checking it answers, and of whose descriptors it was asked.
+	// An algorithm of the application: the result of its check, and the checked descriptors.
 	int checkStatus = 0;
 	size_t checkedWorkspace = 0;
-	uint32_t alignmentOfD = 0; // what the algorithm needs
+	uint32_t alignmentOfD = 0; // alignment that the algorithm needs
 	std::vector<const void *> checked;
 
 	bool fails(const char *name)
@@ -206,7 +206,7 @@ inline autoamp::op::CublasLt makeTable()
 			return internalError;
 		library.asked = {handle, of(description), of(a), of(b), of(c), of(d), of(preference), most};
 		*found = static_cast<int>(library.states.size());
-		for (int i = 0; i < *found; i++) { // each tells which one it is
+		for (int i = 0; i < *found; i++) { // each has its own number
 			cublasLtMatmulHeuristicResult_t result = {};
 			result.state = library.states[static_cast<size_t>(i)];
 			result.workspaceSize = 1000 + static_cast<size_t>(i);

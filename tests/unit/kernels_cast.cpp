@@ -10,8 +10,8 @@ namespace {
 
 const Shape tiny = {1, 1, 8, 8};
 
-// One long column of everything that rounding can meet: each sign, exponent and top mantissa, with the low bits that
-// are just below, at and above a tie of either format.
+// One long column with every rounding case: each sign, exponent and top mantissa, with the low bits just below, at and
+// above a tie of either format.
 std::vector<float> interesting()
 {
 	std::vector<float> values;
@@ -129,7 +129,7 @@ TEST_CASE("a call that clamps reports it once an operand")
 		launch("autoamp_cast_bfloat16", gridSize(p, 132), p);
 	};
 	a.fill(1), b.fill(2);
-	a.at(3, 3) = -INFINITY, b.at(4, 4) = NAN; // these stay what they are
+	a.at(3, 3) = -INFINITY, b.at(4, 4) = NAN; // these are unchanged
 	b.at(0, 0) = 3.3961773e38f;               // the largest that is rounded down
 	run(1);
 	CHECK(ring->written == 0);

@@ -16,7 +16,7 @@ std::vector<emulated::Kernel> &table()
 
 } // namespace
 
-// The emulated device, as far as a plug-in sees it: here all memory is the host's own.
+// The parts of the emulated device that a plug-in uses: here all memory is the host's own.
 void emulated::registerKernels(const Kernel *kernels, size_t count)
 {
 	table().insert(table().end(), kernels, kernels + count);
@@ -105,7 +105,7 @@ uint16_t rounded(float x, int exponent, Format format)
 		return sign | infinity;
 	if (magnitude == 0)
 		return sign;
-	// |x| = whole * 2^unit, to be written as a multiple of the last place's weight, 2^place.
+	// |x| = whole * 2^unit, to be written as a multiple of the last digit's weight, 2^place.
 	const int field = magnitude >> 23;
 	const uint64_t whole = field ? (magnitude & 0x7fffff) | 0x800000 : magnitude;
 	const int unit = (field ? field - 150 : -149) + exponent;

@@ -1,5 +1,5 @@
-// The conversion kernels as the emulated device runs them: through the plug-in's own table, on plain host memory.
-// Tests only, any thread.
+// The conversion kernels as on the emulated device: called through the plug-in's own table, on plain host memory. Tests
+// only, any thread.
 #pragma once
 
 #include "kernels/cast.h"
@@ -24,8 +24,8 @@ void launch(const std::string &name, unsigned blocks, Argument argument)
 	launchWith(name, blocks, &argument);
 }
 
-// Memory that begins `skew` elements off a 16-byte boundary and ends where a page does that cannot be read, or with up
-// to 3 NaNs before it. In front of it are NaNs.
+// Memory that begins `skew` elements off a 16-byte boundary and ends at an unreadable page, or with up to 3 NaNs before
+// it. NaNs also precede it.
 class Source
 {
 public:
@@ -87,13 +87,14 @@ public:
 		});
 		return most;
 	}
-	std::vector<uint16_t> converted() // the matrix alone, without what pads it
+	std::vector<uint16_t> converted() // the matrix alone, without padding
 	{
 		std::vector<uint16_t> all;
 		each([&](int64_t row, int64_t column, int64_t matrix) { all.push_back(target(row, column, matrix)); });
 		return all;
 	}
-	// Words that belong to nobody: before, behind, between. Zeros up to the next vector of 8 are allowed.
+	// True if words outside of the matrices are unchanged: before, after, between. Zeros up to the next vector of 8 are
+	// allowed.
 	bool isPaddingIntact() const;
 
 private:
@@ -106,7 +107,7 @@ private:
 	int64_t targetCount_;
 };
 
-// What a context and a call have on the device.
+// Device memory of a context and a call.
 struct Call {
 	Scratch scratch = {};
 	Parameters parameters = {};

@@ -10,7 +10,7 @@ using namespace kernels_host;
 
 namespace {
 
-// ---- operands that kernels_loss.py makes, too
+// ---- operands that kernels_loss.py also makes
 
 class Mixer
 {
@@ -180,7 +180,7 @@ Values valuesOf(Family family, int power, uint64_t seed, int64_t m, int64_t n, i
 	return values;
 }
 
-// Result of the model. `told`: 0 no event, 1 an event, 2 at the limit, 3 not judged.
+// Result of the model. `told`: 0 no event, 1 an event, 2 at the limit, 3 not checked.
 struct Found {
 	double excess;
 	uint32_t leastRows, mostRows, leastColumns, mostColumns;
@@ -198,7 +198,7 @@ const struct {
 
 // ---- one site's calls
 
-// Operands however they are stored, and everything that a check needs.
+// Operands in any layout, and all data that a check needs.
 struct Checked {
 	int64_t m, n, k;
 	bool transa, transb;
@@ -302,7 +302,7 @@ TEST_CASE("the loss check finds what the published model finds, in a first call 
 {
 	int layout = 0, told = 0;
 	for (const auto &each : published) {
-		++layout; // each as stored in another way
+		++layout; // each stored in a different layout
 		Checked checked(each.m, each.n, each.k, layout & 1, layout & 2);
 		checked.fill(valuesOf(each.family, each.power, each.seed, each.m, each.n, each.k));
 		for (const Found *found : {&each.first, &each.predicted}) {
@@ -313,7 +313,7 @@ TEST_CASE("the loss check finds what the published model finds, in a first call 
 				CHECK(event == nullptr);
 				continue;
 			}
-			// Sums in fp32 differ where the product itself cancels.
+			// Sums in fp32 differ if the product itself cancels.
 			const double margin = each.family == Family::cancelling ? 0.5 : 1e-3;
 			CHECK(checked.excess(found == &each.first) == Approx(found->excess).epsilon(margin).margin(1e-30));
 			if (found->told != 2)
@@ -362,7 +362,7 @@ TEST_CASE("each product of a batch is checked by itself, a shared operand in all
 				Checked checked(40, 24, 33, bad == 0, bad == 2, 3, isShared ? 1 : 3);
 				for (int matrix = 0; matrix < 3; ++matrix)
 					checked.fill(matrix == bad ? Family::sentinel : Family::gaussian, 14, 3, matrix);
-				if (bad == 2 && isShared) // the other two have a loss as well where B is the sentinel's
+				if (bad == 2 && isShared) // the other two also have a loss if the sentinel is in B
 					continue;
 				if (areArrays)
 					checked.scatter();
@@ -418,7 +418,7 @@ TEST_CASE("the first two calls of a site are checked and one in 127, and none di
 	}
 	CHECK(clean.told() == 0);
 
-	// Sites are counted apart; those beyond the table together.
+	// Sites are counted separately; those beyond the table are counted together.
 	checked.call.parameters.site = 8;
 	checked.call.run();
 	CHECK(checked.isChecked());
@@ -434,7 +434,7 @@ TEST_CASE("the first two calls of a site are checked and one in 127, and none di
 
 TEST_CASE("a sampled call that was not predicted has the next one checked, too, and that one none")
 {
-	// Columns of C that lose because A's elements vanish show only where A was predicted.
+	// Columns of C that lose because A's elements vanish are detected only if A was predicted.
 	Checked checked(64, 48, 96);
 	checked.fill(Family::gaussian);
 	for (uint32_t call = 0; call < checkedEvery; ++call)
@@ -449,7 +449,7 @@ TEST_CASE("a sampled call that was not predicted has the next one checked, too, 
 	CHECK(event->loss.lostColumns > columns);
 	checked.run();
 	CHECK_FALSE(checked.isChecked());
-	// Other operands at every call: the sampled one and the next, not all of them.
+	// Different operands at every call: the sampled one and the next are checked, not all of them.
 	int checks = 0;
 	for (uint32_t call = 0; call < 2 * checkedEvery; ++call) {
 		checked.fill(call & 1 ? Family::gaussian : Family::feature, 30, call);

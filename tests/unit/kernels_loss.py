@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Writes kernels_loss.inc: what the model of the loss check (docs/adr/0034) finds in operands that kernels_loss.cpp makes again, bit
-for bit. judge() and its parts are those of the published model (loss_verdict.py), with the sums in float64. Needs NumPy.
+"""Writes kernels_loss.inc: results of the model of the loss check (docs/adr/0034) for operands that kernels_loss.cpp
+makes again, bit for bit. judge() and its parts are those of the published model (loss_verdict.py), with the sums in
+float64. Needs NumPy.
 
     tests/unit/kernels_loss.py > tests/unit/kernels_loss.inc
 """
@@ -38,7 +39,7 @@ def clean(x):
 
 
 def excess(x, e):
-    """The scaled x, and TF32 less half: 0 unless 0 < |x 2^e| < 2^-14."""
+    """The scaled x, and TF32 minus half: 0 unless 0 < |x 2^e| < 2^-14."""
     y = clean(x) * F32(math.ldexp(1.0, e))
     u = y.view(np.uint32)
     tf32 = ((u + np.uint32(0xfff) + ((u >> np.uint32(13)) & np.uint32(1))) & np.uint32(0xffffe000)).view(F32)
@@ -46,7 +47,7 @@ def excess(x, e):
 
 
 def judge(a, b, first):
-    """X/Y, and per side the lost lines at 0.999 and 1.001 of the limit, and the lines that are not empty."""
+    """X/Y, and per side the lost lines at 0.999 and 1.001 of the limit, and the number of lines that are not empty."""
     (ya, la), (yb, lb) = (excess(x, right_exponent(finite_max(x))) for x in (a, b))
     v, u = signs(b.shape[1], 0), signs(a.shape[0], 1).T
     w, z = yb @ v, u @ ya
@@ -58,7 +59,7 @@ def judge(a, b, first):
     return math.sqrt((rx + cx if first else (rx + cx) / 2) / ((ry + cy) / 2 or 1e-300)), lines
 
 
-# ---- operands: the same in C++
+# ---- operands: identical to those of the C++ test
 
 class Random:
     def __init__(self, seed):

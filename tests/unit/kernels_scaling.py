@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Writes kernels_scaling.inc: what the rule of verified scaling answers, from its definition with frexp and ldexp.
+"""Writes kernels_scaling.inc: results of the rule of verified scaling, computed from its definition with frexp and
+ldexp.
 
     tests/unit/kernels_scaling.py > tests/unit/kernels_scaling.inc
 """

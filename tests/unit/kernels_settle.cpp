@@ -155,7 +155,7 @@ TEST_CASE("each of thousands of pairs keeps its prediction")
 		uint64_t recast = 0;
 		for (int round = 0; round < 3; round++)
 			for (uint64_t pair = 0; pair < pairs; pair++) {
-				// Addresses as an allocator gives them; neighbouring pairs need different scales.
+				// Addresses as from an allocator; neighbouring pairs need different scales.
 				call.parameters.pairKey = autoamp::base::mix(autoamp::base::mix(77, 0x7f0000000000 + pair * 512),
 				                                             0x7f8000000000 + pair * 512);
 				a.each([&](int64_t r, int64_t c, int64_t) {
@@ -291,8 +291,7 @@ TEST_CASE("two calls may be in flight with their stages mixed")
 	for (Call &call : alone)
 		call.run();
 	bits[0] = a.converted(), bits[1] = b.converted(), bits[2] = c.converted(), bits[3] = d.converted();
-	Call one(a, b, tables.predictions.data()),
-	    two(c, d, tables.predictions.data()); // the slot holds c, d: wrong for one
+	Call one(a, b, tables.predictions.data()), two(c, d, tables.predictions.data()); // the slot has c, d: wrong for one
 	one.begin();
 	two.begin();
 	one.cast();

@@ -14,7 +14,7 @@ namespace {
 
 constexpr unsigned size = 96;
 
-// Each thread takes what its mirror image left.
+// Each thread reads the value of its mirror image.
 template <bool hasBarrier>
 void mirror(int *out)
 {
@@ -25,7 +25,7 @@ void mirror(int *out)
 	out[blockIdx.x * size + threadIdx.x] = words[size - 1 - threadIdx.x];
 }
 
-// A tree in shared memory: a barrier a step.
+// A tree in shared memory: one barrier per step.
 void sum(const int *in, int *out)
 {
 	__shared__ int words[256];
@@ -112,7 +112,7 @@ TEST_CASE("lanes exchange within their warp, threads know where they are")
 		const unsigned flat = threadIdx.x + threadIdx.y * blockDim.x + threadIdx.z * blockDim.x * blockDim.y;
 		for (unsigned mask = 1; mask < 32; mask *= 2)
 			wrong[0] += __shfl_xor_sync(0xffffffff, flat * 3.0, mask) != (flat ^ mask) * 3.0;
-		// Half a warp may exchange while the other is elsewhere.
+		// Half a warp may exchange values while the other half is elsewhere.
 		if (flat % 32 < 16)
 			wrong[0] += __shfl_xor_sync(0xffff, flat, 1u) != (flat ^ 1);
 		__syncthreads();

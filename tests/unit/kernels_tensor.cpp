@@ -9,12 +9,12 @@ using namespace kernels_host;
 
 namespace {
 
-// A tensor in memory: every element that is not its own is a NaN, and behind it lies a page that cannot be read.
+// A tensor in memory: all elements outside of it are NaN, and after it there is an unreadable page.
 struct Stored {
 	std::vector<int64_t> extent; // rows, then the levels of the columns
 	std::vector<int64_t> stride;
 	Source memory;
-	int64_t first = 0; // of the element with index 0 everywhere: negative strides
+	int64_t first = 0; // position of the element with all indices 0: negative strides
 
 	static int64_t span(const std::vector<int64_t> &extent, const std::vector<int64_t> &stride)
 	{
@@ -83,7 +83,7 @@ struct Stored {
 
 constexpr uint16_t guard = 0xbeef;
 
-// Where one is converted to, with guards before and behind.
+// Target of a conversion, with guards before and after.
 struct Converted {
 	int64_t ld, zeroColumns, size;
 	std::unique_ptr<uint16_t[], void (*)(uint16_t *)> memory{nullptr, [](uint16_t *words) { free(words); }};
@@ -96,7 +96,7 @@ struct Converted {
 		std::fill(memory.get(), memory.get() + size + 64, guard);
 	}
 	Tensor of(const Stored &from) const { return {from.base(), memory.get() + 32, from.layout(), ld, zeroColumns}; }
-	// How many words are not what they have to be.
+	// Number of wrong words.
 	int wrong(const Stored &from, int exponent, Format format) const
 	{
 		std::vector<uint16_t> right(size + 64, guard);
@@ -140,7 +140,7 @@ struct Strided {
 	std::vector<int64_t> extent, stride;
 };
 
-// Channels first and last, packed and not, filters turned round, three spatial dimensions, ends of all kinds.
+// Channels first and last, packed and not, reversed filters, three spatial dimensions, edges of all kinds.
 std::vector<Strided> shapes()
 {
 	return {
@@ -152,8 +152,8 @@ std::vector<Strided> shapes()
 	    {{65, 33}, {33, 1}},                                        // one row and one column over
 	    {{7, 300}, {1, 7}},                                         // NHWC, not a multiple of 8
 	    {{100, 130}, {130, 1}},                                     // several tiles either way
-	    {{5, 3, 3, 4}, {9, -1, -3, 45}},                            // KCRS turned round
-	    {{5, 3, 3, 4}, {1, -5, -15, 45}},                           // KRSC turned round
+	    {{5, 3, 3, 4}, {9, -1, -3, 45}},                            // KCRS reversed
+	    {{5, 3, 3, 4}, {1, -5, -15, 45}},                           // KRSC reversed
 	    {{6, 5, 4, 3, 2}, {500, 2, 13, 70, 4000}},                  // nothing touches
 	    {{6, 5, 4, 3, 2}, {7 * 6 * 3, 1, 7, 7 * 6, 7 * 6 * 3 * 6}}, // rows of images longer than read
 	    {{1, 9, 40}, {9, 1, 9}},                                    // depthwise filter
@@ -209,14 +209,14 @@ TEST_CASE("the scale of a tensor is that of its data alone")
 			a.each([&](float &x, int64_t row, int64_t column) {
 				x = static_cast<float>((row + column) % 3 - 1) * magnitude;
 			});
-		for (const int stale : {0, -100, 100}) { // whatever was predicted
+		for (const int stale : {0, -100, 100}) { // for any prediction
 			predictions[bucketOf(0x1234567)] = {0x1234567, {stale, stale}};
 			const Converted toA(a, true, 0), toB(b, true, 1);
 			TensorCall call(toA.of(a), toB.of(b), predictions.data());
 			call.run();
 			CAPTURE(magnitude, stale);
 			const Scales right = scalesFor(a.amax(), b.amax(), 1);
-			const int exponentA = magnitude == 0 ? stale : right.exponent[0]; // of zeros any is right
+			const int exponentA = magnitude == 0 ? stale : right.exponent[0]; // for zeros any exponent is right
 			CHECK(call.scratch.right[0] == exponentA);
 			CHECK(toA.wrong(a, exponentA, half) == 0);
 			CHECK(toB.wrong(b, right.exponent[1], half) == 0);

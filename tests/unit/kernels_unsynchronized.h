@@ -1,4 +1,4 @@
-// Three kernels without their barriers, as the emulated device runs them. In a library of their own: the functions that
+// Three kernels without their barriers, as on the emulated device. They are in a separate library: the functions that
 // they share with the real kernels have the same names, and a linker would keep one of each. Tests only, any thread.
 #pragma once
 

@@ -12,7 +12,7 @@ using namespace autoamp::op;
 
 namespace {
 
-// A vendor whose descriptors all have one address, whose plans say `text`, and whose next call fails with `failing`.
+// A vendor whose descriptors all have one address, whose plans return `text`, and whose next call fails with `failing`.
 int place, asked;
 Status failing;
 std::string text;
@@ -76,7 +76,7 @@ Op described(void *plan, void *pack)
 {
 	const Entry entry = {
 	    .name = "cudnnBackendExecute", .library = Library::cudnn, .dtype = Dtype::none, .obstacle = Obstacle::none};
-	static Execution execution; // one thread's, from call to call
+	static Execution execution; // one thread's, reused for each call
 	return describe(entry, 1, {&place, plan, pack}, &vendor, {}, execution);
 }
 
@@ -95,7 +95,7 @@ TEST_CASE("a variant pack is what was set last")
 	set(pack, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, {1024, 512, 768});
 	set(pack, CUDNN_ATTR_VARIANT_PACK_WORKSPACE, {4096});
 	watchFinalize(vendor, pack);
-	// What the vendor refuses has not happened.
+	// A call that the vendor refuses has no effect.
 	failing = 2000;
 	CHECK(set(pack, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, {1, 2, 3}) == 2000);
 	REQUIRE(findPack(pack, execution));
@@ -145,11 +145,11 @@ TEST_CASE("a plan is read once, and another one at its address again")
 	REQUIRE(findPlan(vendor, plan, execution));
 	CHECK(facts.graph != first);
 	CHECK(facts.graph->product->kind == NodeKind::matmul);
-	// Destroyed past us, and made again.
+	// Destroyed without interception, and made again.
 	REQUIRE(makePlan("forward_f32") == plan);
 	REQUIRE(findPlan(vendor, plan, execution));
 	CHECK(facts.graph == first);
-	// Something else is there now.
+	// A different descriptor is at this address now.
 	make(CUDNN_BACKEND_TENSOR_DESCRIPTOR);
 	CHECK_FALSE(findPlan(vendor, plan, execution));
 }
@@ -169,7 +169,7 @@ TEST_CASE("a plan that does not answer is asked again")
 
 TEST_CASE("what keeps one execution")
 {
-	// The vendor above has one place for all: a pack and a plan need two.
+	// The vendor above has one address for all: a pack and a plan need two.
 	static int other;
 	const CudnnGraph &real = vendor;
 	CudnnGraph second = real;
@@ -199,7 +199,7 @@ TEST_CASE("what keeps one execution")
 	set(pack, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, {256, 512, 768});
 	set(pack, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, {'1', '2', 'x'});
 	CHECK(described(plan, pack).obstacle == Obstacle::bad_argument);
-	set(pack, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, {'1', '2', 'y', 'q'}); // the vendor ignores a tensor of no node
+	set(pack, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, {'1', '2', 'y', 'q'}); // no node uses q: the vendor ignores it
 	set(pack, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, {256, 512, 768, 1024});
 	CHECK(described(plan, pack).obstacle == Obstacle::none);
 	set(pack, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, {'1', '2', 'y', 'y'});

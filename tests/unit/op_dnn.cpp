@@ -9,7 +9,7 @@ using namespace autoamp::op;
 
 namespace {
 
-// Descriptors are structs of ours, the getters read them; `refused` is the one that fails.
+// Descriptors are structs of this test, read by the getters; `refused` is the one that fails.
 struct Fake {
 	int type = CUDNN_DATA_FLOAT, rank = 4, dims[8] = {}, strides[8] = {}, format = CUDNN_TENSOR_NCHW, mode = 0;
 	int math = CUDNN_DEFAULT_MATH, groups = 1;
@@ -117,7 +117,7 @@ struct Example {
 	}
 };
 
-constexpr Obstacle usual = Obstacle::none; // in the way of it
+constexpr Obstacle usual = Obstacle::none; // the obstacle of a usual call
 
 } // namespace
 
@@ -245,7 +245,7 @@ TEST_CASE("bias and activation are part of the geometry")
 	CHECK(convolutionAt(op.geometry)->hasBias);
 	fused.call.bias = nullptr;
 	CHECK(fused.described().obstacle == Obstacle::bad_argument);
-	fused.fuse(), fused.call.z = nullptr; // beta is 0: nobody reads it
+	fused.fuse(), fused.call.z = nullptr; // beta is 0: z is not read
 	CHECK(fused.described().obstacle == usual);
 	fused.zero = 1;
 	CHECK(fused.described().obstacle == Obstacle::bad_argument);
@@ -291,5 +291,5 @@ TEST_CASE("other calls say what they do and to what")
 	CHECK(described(Kind::none, call).obstacle == Obstacle::pooling);
 	CHECK(described(Kind::none, call).a == Dtype::none);
 	refused = "";
-	CHECK(described(Kind::none, {}).a == Dtype::none); // nothing describes the data
+	CHECK(described(Kind::none, {}).a == Dtype::none); // no descriptor of the data
 }

@@ -18,7 +18,7 @@ T *at(uintptr_t address) // never read
 	return reinterpret_cast<T *>(address);
 }
 
-// A product with nothing wrong; each case changes something.
+// A valid product; each case changes something.
 struct Asked {
 	GemmCall call;
 	HandleModes modes;
@@ -300,7 +300,7 @@ TEST_CASE("groups that are alike are one batch")
 			CHECK(op.transa == Transpose::transposed);
 			CHECK(op.flags == (flagArrays | flagBetaZero));
 			HandleModes modes;
-			modes.deviceScalars = true; // the vendor refuses them, and the arrays are the host's
+			modes.deviceScalars = true; // the vendor refuses them, and the arrays are on the host
 			CHECK(describe(entry, 7, batchOf(groups), modes, {}).obstacle == Obstacle::bad_argument);
 		}
 	}
@@ -308,7 +308,7 @@ TEST_CASE("groups that are alike are one batch")
 
 TEST_CASE("how a compute type and a math mode let fp32 be multiplied")
 {
-	constexpr int none = GemmCall().computeType; // of an entry point without one
+	constexpr int none = GemmCall().computeType; // for an entry point without one
 	const VendorEnvironment plain, noTf32 = {false, false}, emulating = {true, true};
 	const struct {
 		int computeType, mathMode;
@@ -388,7 +388,7 @@ TEST_CASE("entry points that are no product")
 	CHECK(op.kind == Kind::none);
 	CHECK(op.obstacle == Obstacle::triangular);
 
-	// Where the row has no type, the arguments do: A's, else x's.
+	// If the row has no type, the arguments have: A's, otherwise x's.
 	call.xType = CUDA_R_32F;
 	CHECK(described(Dtype::none, Obstacle::vector_op).obstacle == Obstacle::vector_op);
 	call.xType = CUDA_R_64F;
@@ -397,6 +397,6 @@ TEST_CASE("entry points that are no product")
 	op = described(Dtype::none, Obstacle::vector_op);
 	CHECK(op.obstacle == Obstacle::already_low);
 	CHECK(op.asked == Dtype::float16);
-	// A row that knows its type needs no argument.
+	// A row with a type needs no argument.
 	CHECK(described(Dtype::float32, Obstacle::vector_op).obstacle == Obstacle::vector_op);
 }

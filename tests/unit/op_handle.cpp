@@ -40,7 +40,7 @@ TEST_CASE("a handle's modes")
 	          0, 0};
 	modes = readModes(&vendor, &handle);
 	CHECK(modes.deviceScalars);
-	CHECK(modes.mathMode == CUBLAS_TF32_TENSOR_OP_MATH); // the flag beside it means 16-bit results
+	CHECK(modes.mathMode == CUBLAS_TF32_TENSOR_OP_MATH); // the flag that is also set stands for 16-bit results
 }
 
 TEST_CASE("a handle that does not answer")

@@ -20,7 +20,7 @@ const void *at(uintptr_t address) // never read
 	return reinterpret_cast<const void *>(address);
 }
 
-// A product of 10 x 30 by 30 x 20 with nothing wrong; each case changes something.
+// A valid product of 10 x 30 by 30 x 20; each case changes something.
 struct Asked {
 	void *desc = nullptr, *a = nullptr, *b = nullptr, *c = nullptr, *d = nullptr;
 	LtMatmulCall call;
@@ -91,10 +91,10 @@ struct Asked {
 	Op described() const { return describe(row, 3, call, &fake_lt::lt, environment); }
 };
 
-// The first product of the process teaches what the library's attributes are; so only the first can see that fail.
+// autoamp learns the library's attributes at the first product of the process, so only the first one can see that fail.
 struct FirstAnswers {
 	Obstacle withoutDesc, withoutLayout;
-	size_t left; // objects of ours that were not destroyed
+	size_t left; // autoamp's objects that were not destroyed
 
 	FirstAnswers()
 	{
@@ -519,11 +519,11 @@ TEST_CASE("a cuBLASLt product in our words")
 		CHECK(asked.described().flags == (flagRowA | flagRowD));
 		asked.byRows({asked.b});
 		asked.arrays();
-		asked.everyLayout(LAYOUT(STRIDED_BATCH_OFFSET), int64_t{5}); // of no meaning
+		asked.everyLayout(LAYOUT(STRIDED_BATCH_OFFSET), int64_t{5}); // has no meaning
 		op = asked.described();
 		CHECK(op.flags == (flagRowA | flagRowB | flagRowD | flagArrays));
 		CHECK((op.kind == Kind::bmm && op.batch == 3 && op.stridea == 0 && op.strided == 0));
-		CHECK((op.m == 10 && op.n == 20 && op.transa == Transpose::none)); // as asked
+		CHECK((op.m == 10 && op.n == 20 && op.transa == Transpose::none)); // unchanged
 	}
 	SECTION("scalars")
 	{
@@ -563,7 +563,7 @@ TEST_CASE("what a lowered call carries over")
 	REQUIRE(readExtras(fake_lt::lt, asked.desc, op, extras));
 	CHECK((extras.bias == 0x5000 && extras.biasBatchStride == 64 && extras.smCountTarget == 12));
 
-	// A descriptor too short for the later ones has their defaults.
+	// A descriptor that is too short for the later attributes has their defaults.
 	fake_lt::of(asked.desc).erase(DESC(BIAS_BATCH_STRIDE));
 	fake_lt::of(asked.desc).erase(DESC(SM_COUNT_TARGET));
 	REQUIRE(readExtras(fake_lt::lt, asked.desc, op, extras));
@@ -574,7 +574,7 @@ TEST_CASE("what a lowered call carries over")
 
 	Asked other;
 	other.withAux(CUBLASLT_EPILOGUE_GELU_AUX, 16, 320);
-	REQUIRE(readExtras(fake_lt::lt, other.desc, op, extras)); // that nobody reads
+	REQUIRE(readExtras(fake_lt::lt, other.desc, op, extras)); // that are not read
 	CHECK((extras.aux == 0 && extras.auxLd == 0));
 	op.epilogue = static_cast<uint8_t>(Epilogue::gelu_aux);
 	REQUIRE(readExtras(fake_lt::lt, other.desc, op, extras));

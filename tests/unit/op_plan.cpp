@@ -101,7 +101,7 @@ TEST_CASE("the geometry that a plan tells")
 	CHECK(c.padBefore[2] == 1);
 	CHECK(c.padAfter[2] == 1);
 	CHECK(c.dilation[0] == 1);
-	// Pads that differ have other names.
+	// Different pads have different names.
 	std::string uneven = replaced(textOf("forward_f32"), "\"pad\":[1,1]", "\"pad_upper\":[2,2],\"pad_lower\":[0,0]");
 	const KnownGraph *const other = knownGraph(uneven);
 	REQUIRE(other);
@@ -109,7 +109,7 @@ TEST_CASE("the geometry that a plan tells")
 	CHECK(other->convolution.padBefore[1] == 0);
 	CHECK(other->convolution.padAfter[1] == 2);
 	CHECK(tensorOf(other->graph, '1')->alignment == 16);
-	// What its bias and its activation are.
+	// The meaning of its bias and its activation.
 	const KnownGraph *const fused = knownGraph(textOf("forward_f32_bias_relu"));
 	REQUIRE(fused);
 	CHECK(fused->graph.nodes[1].second == 'e');
@@ -131,7 +131,7 @@ TEST_CASE("what is not understood is not lowered")
 	struct Row {
 		const char *name, *what, *with;
 		bool isKnown;
-		Obstacle obstacle; // of a known one
+		Obstacle obstacle; // for a known graph
 	};
 	const Row rows[] = {
 	    {"forward_f32", "\"schemaVersion\":4", "\"schemaVersion\":5", false, {}},
@@ -158,7 +158,7 @@ TEST_CASE("what is not understood is not lowered")
 	     Obstacle::graph},
 	    {"forward_f32_bias_relu", "\"CUDNN_DATA_FLOAT\",\"dim\":[1,64,1,1]", "\"CUDNN_DATA_HALF\",\"dim\":[1,64,1,1]",
 	     true, Obstacle::graph},
-	    {"matmul_f32_batch", "\"matB\":\"98\"", "\"matB\":\"0\"", false, {}}, // 0 is a uid, and not there
+	    {"matmul_f32_batch", "\"matB\":\"98\"", "\"matB\":\"0\"", false, {}}, // 0 is a uid, and does not exist here
 	    {"forward_f32", "\"W\":\"50\"", "\"W\":\"0\"", false, {}},
 	    {"matmul_f32_batch", "\"dim\":[8,512,512]", "\"dim\":[7,512,512]", true, Obstacle::graph},
 	    {"matmul_f32_batch", "\"dim\":[8,512,512]", "\"dim\":[1,512,512]", true, Obstacle::none},

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Writes policy_convolutions.inc: what the published model (roofline.py) says of ResNet-50's convolutions and a few others.
+"""Writes policy_convolutions.inc: results of the published model (roofline.py) for ResNet-50's convolutions and a few
+others.
 
     tests/unit/policy_convolutions.py > tests/unit/policy_convolutions.inc
 """

@@ -14,7 +14,7 @@ using namespace autoamp::policy;
 
 namespace {
 
-// What the original of the model says (policy_roofline.py).
+// Results of the original model (policy_roofline.py).
 struct {
 	GpuModel gpu;
 	int m, n, k, batch;
@@ -24,7 +24,7 @@ struct {
 #include "tests/unit/policy_roofline.inc"
 };
 
-// The same of convolutions (policy_convolutions.py).
+// The same for convolutions (policy_convolutions.py).
 struct {
 	GpuModel gpu;
 	int n, c, k, filter, stride, size;
@@ -105,7 +105,7 @@ TEST_CASE("the formulas give the published model's numbers of convolutions")
 		CHECK(estimate(gpu, call, Path::half, false) / 1e3 == Approx(row.cast).epsilon(1e-5));
 		CHECK(estimate(gpu, call, Path::half, true) / 1e3 == Approx(row.cast + 4).epsilon(1e-5));
 		CHECK(estimate(gpu, call, Path::half, false, op::Form::narrow) / 1e3 == Approx(row.narrow).epsilon(1e-5));
-		// Where the result is taken home: a kernel like a cast, of 8 bytes an element, 12 where it is added.
+		// If the result is copied: a kernel like a cast, of 8 bytes per element, 12 if it is added.
 		const auto home = [&](double bytes) { return 1 + castTime(gpu, bytes / 6) / 1e3; };
 		const double elements = double(row.n) * row.k * (row.size / row.stride) * (row.size / row.stride);
 		call.flags = 0;
@@ -115,15 +115,15 @@ TEST_CASE("the formulas give the published model's numbers of convolutions")
 		CHECK(estimate(gpu, call, Path::half, false) / 1e3 == Approx(row.cast + home(8 * elements)).epsilon(1e-5));
 		CHECK(estimate(gpu, call, Path::half, false, op::Form::narrow) / 1e3 == Approx(row.narrow).epsilon(1e-5));
 	}
-	// A group's channels stay as they are, all others are padded: 3 are converted as 3 and multiplied as 8.
+	// The channels of a group are unchanged, all others are padded: 3 are converted as 3 and multiplied as 8.
 	const Gpu &gpu = gpuConstants(GpuModel::h100, nullptr, 0);
 	const op::Convolution narrow = convolutionOf(64, 3, 64, 7, 2, 224), wide = convolutionOf(64, 8, 64, 7, 2, 224);
 	CHECK(estimate(gpu, callOf(narrow), Path::half, false) - castTime(gpu, 64. * 3 * 224 * 224 + 64 * 3 * 49) ==
 	      Approx(estimate(gpu, callOf(wide), Path::half, false) - castTime(gpu, 64. * 8 * 224 * 224 + 64 * 8 * 49)));
 }
 
-// Equal for bfloat16 and for float16 that is not scaled. Scaling costs two small kernels that the original does not
-// know: there the choice is its own with their 4 us on the cast.
+// Equal for bfloat16 and for float16 without scaling. Scaling costs two small kernels that the original does not model:
+// there the choice is that of the original with 4 us more for the cast.
 TEST_CASE("auto chooses what the published model finds fastest")
 {
 	const auto chosen = [](const auto &row, op::Dtype asked, op::Dtype dtype, bool scaled) {
@@ -201,7 +201,7 @@ TEST_CASE("a lowered product pays for conversion, scales and the half product")
 	CHECK(cost(Path::half, true) < cost(Path::half, false) * 1.05);
 	CHECK(launchTime(h100, true) > launchTime(h100, false));
 
-	// However small, a product never costs less than what no device saves.
+	// However small, a product costs at least the time that every device needs.
 	for (int64_t n : {1, 16, 64, 256, 4096}) {
 		for (auto model = static_cast<int>(GpuModel::a100); model <= static_cast<int>(GpuModel::pro6000); ++model) {
 			const Gpu &gpu = gpuConstants(static_cast<GpuModel>(model), nullptr, 0);

@@ -50,7 +50,7 @@ const Device turing = {&gpuConstants(GpuModel::automatic, "Tesla T4", 75), 75, t
 const Device volta = {&gpuConstants(GpuModel::automatic, "Tesla V100", 70), 70, true};
 const Device oldDriver = {h100.gpu, 90, false}, noDriver = {h100.gpu, 90, false, false};
 
-// For the reasons that every test of this file met.
+// The reasons that all tests of this file produced.
 std::set<Reason> &met()
 {
 	static std::set<Reason> reasons;
@@ -289,7 +289,7 @@ TEST_CASE("the device must be able to")
 	expectKept(decided(large, cast, oldDriver), Reason::driver_too_old);
 	expectKept(decided(large, bfloat16, oldDriver), Reason::driver_too_old);
 
-	// What needs none of our kernels runs under any driver.
+	// Strategies without autoamp kernels run with any driver.
 	State tf32 = stateOf({"AUTOAMP_STRATEGY=tf32"}), typed = stateOf({"AUTOAMP_DTYPE=tf32"});
 	State library = stateOf({"AUTOAMP_STRATEGY=library", "AUTOAMP_DTYPE=bf16"});
 	State unscaled = stateOf({"AUTOAMP_STRATEGY=library", "AUTOAMP_SCALING=off"});
@@ -320,7 +320,7 @@ TEST_CASE("custom lists beat the list system's, black beats white")
 	State both = stateOf({"AUTOAMP_CUSTOM_WHITE_LIST=mm", "AUTOAMP_CUSTOM_BLACK_LIST=cublasGemm*"});
 	expectKept(decided(gemmEx, both), Reason::custom_black_list);
 	expectLowered(decided(large, both), Reason::custom_white_list);
-	expectKept(decided(small, both), Reason::too_small); // listed is not yet worth it
+	expectKept(decided(small, both), Reason::too_small); // being listed is not sufficient
 
 	expectLowered(decided(large, stateOf({"AUTOAMP_CUSTOM_WHITE_LIST=bmm,conv2d"})), Reason::white_list);
 }
@@ -371,7 +371,7 @@ TEST_CASE("a named strategy runs as named, in its type")
 	expectLowered(decided(onTf32, library), Reason::white_list, Dtype::bfloat16, Strategy::library);
 	expectKept(decided(large, stateOf({"AUTOAMP_STRATEGY=tf32", "AUTOAMP_CUSTOM_BLACK_LIST=mm"})),
 	           Reason::custom_black_list);
-	// The vendor's own opt-out counts for TF32 alone.
+	// The vendor's own opt-out applies only to TF32.
 	expectKept(decided(large, stateOf({"AUTOAMP_STRATEGY=tf32", "NVIDIA_TF32_OVERRIDE=0"})), Reason::disabled);
 	expectKept(decided(large, stateOf({"AUTOAMP_DTYPE=tf32", "NVIDIA_TF32_OVERRIDE=0"})), Reason::disabled);
 	expectLowered(decided(large, stateOf({"NVIDIA_TF32_OVERRIDE=0"})), Reason::white_list);
@@ -409,7 +409,7 @@ TEST_CASE("a convolution is cast where a tensor-core engine takes it")
 		CHECK(decided(callOf(it), cast, turing).strategy == Strategy::cast);
 		CHECK(decided(callOf(it), brainCast, turing).reason == Reason::gpu_too_old);
 		CHECK(decided(callOf(it), half).form == op::Form::wide);
-		// float16 has no engine for it, bfloat16 one with a bfloat16 result.
+		// float16 has no engine for it, bfloat16 has one with a bfloat16 result.
 		for (const State *state : {&half, &cast}) {
 			CHECK(decided(callOf(depthwise), *state).verdict == Verdict::kept);
 			CHECK(decided(callOf(depthwise), *state).reason ==
@@ -418,7 +418,7 @@ TEST_CASE("a convolution is cast where a tensor-core engine takes it")
 		}
 		CHECK(decided(callOf(depthwise), brainCast).verdict == Verdict::lowered);
 		CHECK(decided(callOf(depthwise), brainCast).form == op::Form::narrow);
-		// Of both forms the one that is faster, where the result is large and has to be taken home.
+		// The faster of both forms, if the result is large and has to be copied.
 		op::Convolution thin = it;
 		thin.x.dims[1] = thin.w.dims[1] = 64;
 		const op::Form home = direction == op::Direction::forward ? op::Form::narrow : op::Form::wide;
@@ -451,7 +451,7 @@ TEST_CASE("tf32 as the lower type")
 	State state = stateOf({"AUTOAMP_DTYPE=tf32"});
 	expectTf32(decided(large, state));
 	expectTf32(decided(product(256, 256, 256), state));
-	expectKept(decided(small, state), Reason::not_profitable); // nothing is converted: never too small for it
+	expectKept(decided(small, state), Reason::not_profitable); // without a conversion it is never too small
 	expectKept(decided(changed(large, [](op::Op &op) { op.asked = Dtype::tf32; }), state), Reason::already_low,
 	           Dtype::tf32);
 }
@@ -517,7 +517,7 @@ TEST_CASE("every way has its estimate, or why it is none")
 	check({"AUTOAMP_DTYPE=bf16"}, turing, f32, {f32, b16, b16, t32}, {none, old, off, old});
 	check({}, oldDriver, f32, {f32, f16, f16, t32}, {none, Reason::driver_too_old, off, none});
 
-	// What needs a kernel of ours beside the product has no other way than the cast, and pays for it.
+	// If an autoamp kernel is needed next to the product, only the cast is possible, and the kernel's cost counts.
 	const auto sum = [](op::Op &op) { op.epilogue = static_cast<uint8_t>(op::Epilogue::bgradb); };
 	for (const op::Op &call : {changed(large, sum), changed(large, [](op::Op &op) { op.flags |= op::flagArrays; })}) {
 		const Ways ways = waysOf(call, stateOf({}), h100);
@@ -568,10 +568,10 @@ TEST_CASE("auto lowers what gains against the path that the call would have take
 	op::Op square2048 = product(2048, 2048, 2048), decode = product(1, 4096, 4096), square320 = product(320, 320, 320);
 
 	expectKept(decided(small, state), Reason::too_small);
-	expectTf32(decided(product(256, 256, 256), state)); // no conversion to pay for
+	expectTf32(decided(product(256, 256, 256), state)); // there is no conversion cost
 	expectLowered(decided(square2048, unscaled), Reason::white_list);
 	expectLowered(decided(product(4096, 3072, 1024), state), Reason::white_list);
-	expectTf32(decided(square2048, state)); // the two small kernels of the scales tip it
+	expectTf32(decided(square2048, state)); // the two small kernels of the scales decide it
 	expectKept(decided(tf32(square2048), state), Reason::not_profitable, Dtype::tf32);
 	expectLowered(decided(tf32(large), state), Reason::white_list);
 	expectKept(decided(decode, state), Reason::not_profitable);
@@ -583,7 +583,7 @@ TEST_CASE("auto lowers what gains against the path that the call would have take
 	CHECK(estimate(state) > estimate(bfloat16));
 	CHECK(estimate(unscaled) == estimate(bfloat16));
 
-	// The vendor's own conversion is for those who name it, however fast the model finds it: it has neither scale nor
+	// The vendor's own conversion runs only if named, even if the model finds it faster: it has neither scale nor
 	// clamp.
 	const Device geforce = {&gpuConstants(GpuModel::rtx4090, nullptr, 0), 89, true};
 	for (const State *each : {&state, &unscaled, &bfloat16})
@@ -656,8 +656,8 @@ TEST_CASE("the same call always gets the same answer")
 
 TEST_CASE("every reason has its words, and is either the policy's or somebody else's to give")
 {
-	// rule has tests of its own, region_disabled needs regions. The others are what becomes of a call elsewhere:
-	// in the door (nested, second_copy) or while it is being lowered.
+	// rule has its own tests, region_disabled needs regions. The others are set elsewhere: in the wrapper (nested,
+	// second_copy) or during lowering.
 	const std::set<Reason> elsewhere = {Reason::rule,          Reason::region_disabled, Reason::nested,
 	                                    Reason::second_copy,   Reason::capture_unready, Reason::out_of_memory,
 	                                    Reason::memory_budget, Reason::engine_failed};

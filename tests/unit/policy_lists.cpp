@@ -116,10 +116,10 @@ TEST_CASE("a name stands for every call that the op reaches")
 	    {Lists::torch, "matmul", bits({"mm", "bmm", "mv"})},
 	    {Lists::torch, "baddbmm", bits({"bmm"})},
 	    {Lists::torch, "mul", bits({"mul"})},
-	    {Lists::torch, "cdist", 0}, // its products cannot be told from the application's own
+	    {Lists::torch, "cdist", 0}, // its products cannot be distinguished from the application's own
 	    {Lists::torch, "prelu", 0},
 	    {Lists::torch, "conv2d", bits({"conv2d", "conv_depthwise2d"})},
-	    {Lists::paddle, "mul", bits({"mm"})}, // a matrix product there
+	    {Lists::paddle, "mul", bits({"mm"})}, // a matrix product in Paddle
 	    {Lists::paddle, "matmul_v2", bits({"mm", "bmm", "mv"})},
 	    {Lists::paddle, "bmm", bits({"bmm"})},
 	    {Lists::paddle, "mm", 0},
@@ -148,7 +148,7 @@ TEST_CASE("an entry point is the op that it usually is, in the category of the c
 	    {"cublasSgemm_v2", "mm", {Lists::torch}, Category::lower_precision, true},
 	    {"cublasSgemm_v2_64", "mm", {Lists::paddle, Level::OD, bf16}, Category::lower_precision, true},
 	    {"cublasSgemm_v2", "mm", {Lists::mindspore, Level::O3}, Category::unlisted, true},
-	    {"cublasSgemm_v2", "mm", {Lists::mindspore, Level::O0}, Category::lower_precision, true}, // what O1 would do
+	    {"cublasSgemm_v2", "mm", {Lists::mindspore, Level::O0}, Category::lower_precision, true}, // the decision of O1
 	    {"cublasSgemmBatched", "bmm", {Lists::paddle, Level::O1}, Category::lower_precision, true},
 	    {"cublasSgemv_v2", "mv", {Lists::paddle, Level::O1}, Category::unlisted, false},
 	    {"cublasSgemv_v2", "mv", {Lists::mindspore, Level::automatic}, Category::lower_precision, true},

@@ -187,7 +187,7 @@ TEST_CASE("custom lists name ops and entry points")
 	CHECK(black.has(call(op::Kind::none, 4)));
 	CHECK_FALSE(black.has(call(op::Kind::none, 1000)));
 
-	// Minutes, were each `*` tried at every place.
+	// It would take minutes if each `*` were tried at every place.
 	CHECK_FALSE(parse({"AUTOAMP_CUSTOM_WHITE_LIST=*?*?*?*?*?*?*?*?*?*?*?*!"}).error.empty());
 }
 
@@ -418,7 +418,7 @@ TEST_CASE("what is wrong with a file is named with its place")
 		CHECK_FALSE(
 		    layered({{"f", std::string("[[rule]]\nprecision = \"tf32\"\nm = \"") + range + "\""}}).error.empty());
 	CHECK_FALSE(layered({{"f", "[[rule]]\nprecision = \"tf32\"\nm = true"}}).error.empty());
-	// Deep nests would take the stack of the application's thread with them.
+	// Deep nesting would exhaust the stack of the application's thread.
 	for (const std::string deep : {"a.", "[", "{a="}) {
 		std::string text = "x = ";
 		for (int i = 0; i < 50000; ++i)

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Writes policy_roofline.inc: what the published model (roofline.py) says of every shape of its tables on every GPU, and what
-it would choose.
+"""Writes policy_roofline.inc: results of the published model (roofline.py) for every shape of its tables on every GPU,
+and its choice.
 
     tests/unit/policy_roofline.py > tests/unit/policy_roofline.inc
 """
 import roofline
 
-GAIN = 1.05  # less is as likely to be a loss
+GAIN = 1.05  # smaller gains are as likely to be a loss
 SHAPES = [shape[1:] for shape in roofline.SHAPES] + [(*shape, 1) for shape in roofline.XLA] + [(300, 17, 5000, 3)]
 WAYS = {"cast": "cast", "tf32": "tf32"}
 

@@ -139,7 +139,7 @@ TEST_CASE("what a rule decides")
 		Dtype precision;
 		Strategy strategy;
 	} const cases[] = {
-	    // The first that matches, whatever the model says; none: the lists.
+	    // The first matching rule decides, whatever the model returns; none: the lists decide.
 	    {rule("m = \"<64\"", "float16") + rule("", "bfloat16"), "", small, h100, Verdict::lowered, Reason::rule,
 	     Dtype::float16, Strategy::cast},
 	    {rule("m = \"<64\"", "float16") + rule("", "tf32"), "", large, h100, Verdict::lowered, Reason::rule,
@@ -149,7 +149,7 @@ TEST_CASE("what a rule decides")
 	    {rule("", "float32"), "", large, h100, Verdict::kept, Reason::rule, Dtype::float32, Strategy::fp32},
 	    {rule("", "float16"), "AUTOAMP_CUSTOM_BLACK_LIST=mm", large, h100, Verdict::lowered, Reason::rule,
 	     Dtype::float16, Strategy::cast},
-	    // Whatever the rest of the configuration names gives way where it has no such precision.
+	    // The other settings of the configuration give way if they cannot run this precision.
 	    {rule("", "float16"), "AUTOAMP_STRATEGY=tf32", large, h100, Verdict::lowered, Reason::rule, Dtype::float16,
 	     Strategy::cast},
 	    {rule("", "tf32"), "AUTOAMP_STRATEGY=cast", large, h100, Verdict::lowered, Reason::rule, Dtype::tf32,
@@ -160,7 +160,7 @@ TEST_CASE("what a rule decides")
 	     Reason::rule, Dtype::float16, Strategy::cast},
 	    {"dtype = \"bfloat16\"\nstrategy = \"library\"\n" + rule("", "bfloat16"), "", small, h100, Verdict::lowered,
 	     Reason::rule, Dtype::bfloat16, Strategy::library},
-	    // What beats every rule.
+	    // Settings that override every rule.
 	    {rule("", "float16"), "AUTOAMP_STRATEGY=fp32", large, h100, Verdict::kept, Reason::disabled, Dtype::float32,
 	     Strategy::fp32},
 	    {rule("", "float16"), "AUTOAMP_ENABLED=0", large, h100, Verdict::kept, Reason::disabled, Dtype::float32,
@@ -192,7 +192,7 @@ TEST_CASE("what a rule decides")
 	allowed.asked = Dtype::tf32;
 	CHECK(decide(allowed, stateOf(rule("", "tf32")), {}, h100).reason == Reason::already_low);
 
-	// TF32 and less that the application allows: a rule of float32 does not, a list has no say in it.
+	// TF32 and lower precisions that the application allows: a rule of float32 disables them, a list does not.
 	const auto verdict = [](const op::Op &op, const std::string &text, const char *variable, const Device &device) {
 		const Decision decision = decide(op, stateOf(text, {variable}), {}, device);
 		CHECK(decision.precision == (decision.verdict == Verdict::raised ? Dtype::float32 : op.asked));
@@ -231,7 +231,7 @@ TEST_CASE("what no call can meet is told")
 	const auto warnings = [](const std::string &text) { return stateOf(text).rules->warnings(); };
 	CHECK(warnings(rule("m = \">=256\"") + rule("m = \">=128\"") + rule("")).empty());
 	CHECK(warnings(rule("caller = \"lib?\"") + rule("caller = \"lib*\"")).empty());
-	CHECK(warnings(rule("region = \"*\"") + rule("") + rule("")).size() == 1); // a call may be outside of all
+	CHECK(warnings(rule("region = \"*\"") + rule("") + rule("")).size() == 1); // a call may be outside of all regions
 	CHECK(warnings(rule("m = \"<256\"") + rule("m = \">256\"") + rule("")).empty());
 	CHECK(warnings(rule("m = \"<256\"\nn = 1") + rule("m = \">=256\"") + rule("")).empty());
 	CHECK(warnings(rule("entry = \"cublasSgemmStridedBatched\"\nop = \"mm\"")).empty()); // a batch of one

@@ -15,7 +15,7 @@ namespace {
 
 const auto stream = reinterpret_cast<cuda::Stream>(0x51);
 
-// On a fresh device of a number that no other test uses: facts are remembered.
+// On a fresh device with a number that no other test uses, because facts are cached.
 void enter(unsigned long long id)
 {
 	device = {};
@@ -36,7 +36,7 @@ std::string name(CUkern_st *kernel)
 
 } // namespace
 
-// One case: what is loaded stays loaded, so the order matters.
+// One test case: loaded kernels stay loaded, so the order matters.
 TEST_CASE("what a context needs is made once, or not at all")
 {
 	const struct {
@@ -96,7 +96,7 @@ TEST_CASE("what a context needs is made once, or not at all")
 	first->isWarm = true;
 	CHECK(ask(true).context == first);
 
-	// Another context, though at the same address; the kernels serve both.
+	// Another context, although at the same address; the kernels serve both.
 	enter(71);
 	Context *const second = ask().context;
 	REQUIRE(second);
@@ -105,7 +105,7 @@ TEST_CASE("what a context needs is made once, or not at all")
 	device.contextId = 70;
 	CHECK(ask().context == first);
 
-	// Another thread is faster: its context is the one, and ours is given back.
+	// Another thread is faster: its context is used, and this thread's is released.
 	enter(72);
 	Context *theirs = nullptr;
 	device.meanwhile["cuMemsetD8Async"] = [&] { theirs = ask().context; };

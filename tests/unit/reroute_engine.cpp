@@ -93,7 +93,7 @@ TEST_CASE("operands are stored with columns on 16 bytes")
 	CHECK((a.stride == 0 && a.batch == 1 && a.bytes() == 16 * 30 * 2));
 	CHECK(storedB(op, true).batch == 3);
 
-	a = storedA(op, false), b = storedB(op, false); // not converted: as the application stores them
+	a = storedA(op, false), b = storedB(op, false); // not converted: in the application's storage
 	CHECK((a.rows == 10 && a.columns == 30 && a.ld == 13 && a.stride == 0));
 	CHECK((b.rows == 30 && b.columns == 20 && b.ld == 31 && b.stride == 700));
 }
@@ -139,7 +139,7 @@ TEST_CASE("a float16 engine: 16-bit operands, fp32 result, scalars from the scra
 	CHECK(fake_lt::of(engine.layoutD) == asked.d);
 	CHECK(fake_lt::of(engine.description) == asked.description);
 	CHECK(engine.key == halfKey);
-	CHECK(library.live.size() == 5); // the preference is gone
+	CHECK(library.live.size() == 5); // the preference is destroyed
 }
 
 TEST_CASE("what the heuristic is told")
@@ -350,8 +350,8 @@ TEST_CASE("whichever call fails, nothing is left and the answer tells")
 			CHECK(std::string(answer.what).substr(0, 16) == library.failed.substr(0, 16));
 		CHECK(library.live.empty());
 	}
-	// One description with seven attributes, four layouts with two each, a preference with six, the heuristic; and the
-	// last time round none failed.
+	// One description with seven attributes, four layouts with two each, a preference with six, the heuristic; in the
+	// last iteration none failed.
 	CHECK(steps == 1 + 7 + 4 * 3 + 1 + 6 + 1 + 1);
 }
 
@@ -425,7 +425,7 @@ TEST_CASE("whether there is an engine depends on the key alone, not on the keys 
 	CHECK(find(16, 0, 0).engine);
 	CHECK(queries == 2);
 	CHECK(find(32, 0, failure).status == failure);
-	CHECK(find(32, 0, 0).engine); // a failure is no answer
+	CHECK(find(32, 0, 0).engine); // a failure is not cached
 	for (int i = 1; i < 200; i++)
 		CHECK(find(4, i, notSupported).status == notSupported);
 	unsigned remembered = 0;

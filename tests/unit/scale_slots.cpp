@@ -17,11 +17,11 @@ namespace {
 using Numbers = std::vector<uint32_t>;
 const auto stream = reinterpret_cast<cuda::Stream>(0x51);
 
-// Slots of a fresh device, and what the kernels do to the ring.
+// Slots of a fresh device, and the kernels' writes to the ring.
 struct Opened {
 	Slots slots;
 	kernels::Ring *ring;
-	std::vector<uint32_t> counts; // of the last drain
+	std::vector<uint32_t> counts; // in the last drain
 
 	Opened()
 	{
@@ -170,10 +170,10 @@ TEST_CASE("of a ring that wrapped the newest are left")
 	CHECK(numbers.front() == 12);
 	CHECK(numbers.back() == kernels::ringSize + 11);
 
-	// Once more exactly full: none is lost.
+	// Exactly full once more: none is lost.
 	opened.report(kernels::ringSize);
 	CHECK(opened.drained().size() == kernels::ringSize);
-	// One too many, and the place of the next is being written: a record of the round before is there, or none.
+	// One too many, and the next one is being written to its place: the record of the previous round is there, or none.
 	for (const bool isTakenBack : {false, true}) {
 		opened.report(kernels::ringSize);
 		const uint64_t late = opened.reserve();
@@ -205,7 +205,7 @@ TEST_CASE("who drains is alone")
 	CHECK(outer == 2);
 	CHECK(inner == 0);
 	opened.report(1);
-	CHECK(opened.drained() == Numbers{2}); // and the next one may
+	CHECK(opened.drained() == Numbers{2}); // the next drain works
 }
 
 TEST_CASE("each is counted once, with its event or at the end")
@@ -225,9 +225,9 @@ TEST_CASE("each is counted once, with its event or at the end")
 	report(1, EventKind::rescale);
 	report(1, EventKind::rescale);
 	opened.drained();
-	CHECK(counts == std::vector<uint32_t>{2, 0}); // with the first of them
+	CHECK(counts == std::vector<uint32_t>{2, 0}); // reported with the first of them
 
-	// What the ring lost.
+	// Events that the ring lost.
 	for (uint32_t i = 0; i < kernels::ringSize + 5; i++)
 		report(0, EventKind::overflow);
 	opened.drained();

@@ -1,5 +1,4 @@
-// A folder that goes with its test, and reading and writing the files in it.
-// One thread.
+// A folder that is removed with its test, and functions to read and write the files in it. One thread.
 #pragma once
 
 #include "src/base/clock.h"
@@ -21,7 +20,7 @@ struct Folder {
 	}
 	~Folder() { std::filesystem::remove_all(path); }
 	std::string operator/(const std::string &name) const { return path + "/" + name; }
-	std::vector<std::string> files() const // but hidden ones: the tails of traces
+	std::vector<std::string> files() const // except hidden ones: the tails of traces
 	{
 		std::vector<std::string> names;
 		for (const auto &entry : std::filesystem::directory_iterator(path))

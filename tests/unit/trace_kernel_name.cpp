@@ -10,10 +10,10 @@ TEST_CASE("names of kernels tell what they multiply in, or nothing")
 	struct Row {
 		const char *name;
 		TensorCores tensorCores;
-		std::string dtype; // "": the name does not say
+		std::string dtype; // "": not in the name
 	};
-	// From libcublasLt.so.13, libcudnn_engines_precompiled.so.9 and older cuBLAS; of each row of the table one that no
-	// other row knows.
+	// From libcublasLt.so.13, libcudnn_engines_precompiled.so.9 and older cuBLAS. For each row of the table there is a
+	// name that no other row matches.
 	const auto row = GENERATE(values<Row>({
 	    {"sm90_xmma_gemm_f16f16_f16f32_f32_tn_n_tilesize64x64x64_warpgroupsize1x1x1_execute_segment_k_off_kernel__5x_"
 	     "cublas",

@@ -178,7 +178,7 @@ TEST_CASE("only the oldest jobs' traces are removed")
 	auto name = [](int number) { return "a.b.20251231T235959Z." + std::to_string(number) + ".aat"; };
 	auto isThere = [&](const std::string &which) { return std::filesystem::exists(folder / which); };
 
-	// Never: other names, other content, younger than a day, a job of which one is younger or still open.
+	// Never removed: other names, other content, younger than a day, a job with a trace that is younger or still open.
 	const std::vector<std::string> others = {"baseline7.aat",
 	                                         "a.aat",
 	                                         "a.7.aat",
@@ -219,7 +219,7 @@ TEST_CASE("only the oldest jobs' traces are removed")
 	CHECK((isThere(name(0)) && !isThere(name(1)) && !isThere("f.20251231T235959Z.1.1.aat")));
 	CHECK(prune(9, 1u << 20) == 10);
 
-	// Older writers name no job: those of a day stay together.
+	// Older writers store no job: traces of one day stay together.
 	make("g.20251230T000000Z.1.aat", 3 * day, 0);
 	make("g.20251231T000000Z.1.aat", 3 * day - 1, 0);
 	make("g.20251231T230000Z.2.aat", 2 * day, 0);

@@ -16,7 +16,7 @@ std::string sample(const Folder &folder)
 	return slurp(file);
 }
 
-// Reads everything there is; the answer only has to come.
+// Reads everything; it must only return.
 bool readAll(const std::string &path)
 {
 	std::string error;
@@ -40,7 +40,7 @@ TEST_CASE("a file cut at any byte is read as far as it goes")
 	size_t rows = 0;
 	spit(file, whole);
 	for (size_t size = whole.size(); size-- > 0;) {
-		if (size > 24000 && size % 64) // single events: all alike
+		if (size > 24000 && size % 64) // single events: all identical
 			continue;
 		std::filesystem::resize_file(file, size);
 		const bool readable = readAll(file);
@@ -99,7 +99,7 @@ TEST_CASE("chunks are read in the order they were begun, wherever they lie")
 	REQUIRE(recorder.open(options(trace::Mode::summary, file)));
 	trace::Lane *lane = recorder.attach();
 	for (int64_t m = 1; m <= 500; ++m) {
-		const std::string caller = "lib" + std::to_string(m); // a string a row, so that some lie in the chunk before
+		const std::string caller = "lib" + std::to_string(m); // one string per row, some in the chunk before
 		auto one = row(m);
 		one.caller = caller.c_str();
 		lane->record(recorder.row(one), 0, 1, false);
@@ -152,7 +152,7 @@ TEST_CASE("records of unknown types are skipped")
 	Folder folder;
 	std::string bytes = sample(folder);
 	const std::string file = folder / "x.aat";
-	// The first record becomes one of a type that this reader does not know: the string with its id is then missing.
+	// The first record becomes one of an unknown type: the string with its id is then missing.
 	REQUIRE(bytes[4096 + 32] == static_cast<char>(trace::RecordType::string));
 	bytes[4096 + 32] = 99;
 	spit(file, bytes);
@@ -237,7 +237,7 @@ TEST_CASE("the files of one run are found together")
 	      std::vector<std::string>{folder / "r.aat", folder / "r.2.aat", folder / "r.3.aat"});
 	CHECK(trace::runIdsOf(folder / "r.3.aat")->inner == 0x3c);
 	CHECK(trace::runIdsOf(folder / "r.3.aat")->outer == 0x1a);
-	for (const char *name : {"r.4.aat", "r.5.aat", "r.6.aat", "r.7.aat"}) // what is not an id is none
+	for (const char *name : {"r.4.aat", "r.5.aat", "r.6.aat", "r.7.aat"}) // text that is not an id gives no id
 		CHECK((trace::runIdsOf(folder / name)->inner == 0 && trace::runIdsOf(folder / name)->outer == 0));
 	CHECK_FALSE(trace::runIdsOf(folder / "a.aat"));
 	CHECK_FALSE(trace::runIdsOf(folder / "c"));

@@ -30,7 +30,7 @@ uint64_t events(const trace::Trace &read)
 	return sum;
 }
 
-// Runs `body` in a child of its own, because what it does to limits and memory is not for this process.
+// Runs `body` in a child process, because its changes to limits and memory must not affect this process.
 template <class Body>
 int inChild(Body body)
 {
@@ -126,7 +126,7 @@ TEST_CASE("what is recorded is read back")
 	if (mode == Mode::summary)
 		CHECK(std::filesystem::file_size(file) <= 16 << 10);
 	CHECK_FALSE(std::filesystem::exists(folder / ".a.aat.tail"));
-	// Late callers, of other threads, do no harm and no work.
+	// Late calls by other threads do no harm and no work.
 	lane->record(recorder.row(row(1)), 0, 1, false);
 	lane->record(recorder.row(row(999)), 0, 1, false);
 	CHECK(read(file).loss.callsLost == 1);
@@ -260,7 +260,7 @@ TEST_CASE("a forked child writes a file of its own, and nothing to its parent's"
 	pid_t child = fork();
 	if (child == 0) {
 		recorder.afterForkInChild(lane);
-		lane->record(id, 0, 100, false); // before it has a file: nowhere
+		lane->record(id, 0, 100, false); // before it has a file: not recorded
 		if (!recorder.open(options(Mode::ops, pattern)))
 			_exit(1);
 		const auto other = recorder.row(row(2));
@@ -360,7 +360,7 @@ TEST_CASE("scaler events: a few singles, exact totals")
 	CHECK((trace.scalerTotals[1].operand == 'B' && trace.scalerTotals[1].count == 15));
 }
 
-// Whatever is refused, the caller gets an answer and no signal.
+// Whatever is refused, the caller gets a result and no signal.
 static void recordAll(const std::string &file, Mode mode, int rows = 100)
 {
 	trace::Recorder &recorder = newRecorder();
@@ -418,7 +418,7 @@ TEST_CASE("where files cannot be mapped safely, whole chunks are written")
 		CHECK(events(trace) == 500000 + 2 * 210);
 		CHECK_FALSE(trace.loss.truncated);
 	}
-	// Killed: what a thread had not yet filled a chunk with is lost, and nothing else.
+	// Killed: only the events of a thread's incomplete chunk are lost.
 	const std::string killed = folder / "killed.aat";
 	inChild([&] {
 		trace::Recorder &recorder = newRecorder();
@@ -471,7 +471,7 @@ TEST_CASE("kernels whose times are impossible have a count and no time")
 	REQUIRE(trace.observed.size() == 1);
 	CHECK((trace.observed[0].count == 2 && trace.observed[0].firstNs == 700 && trace.observed[0].lastNs == 700));
 	CHECK(trace.loss.invalidTimestamps == 4);
-	CHECK((trace.kernels[3].name == "emulated" && std::isnan(trace.kernels[3].ns))); // nobody's time
+	CHECK((trace.kernels[3].name == "emulated" && std::isnan(trace.kernels[3].ns))); // not measured
 	REQUIRE(trace.overhead.size() == 1);
 	CHECK((trace.overhead[0].count == 1 && std::isnan(trace.overhead[0].ns)));
 }
@@ -525,7 +525,7 @@ TEST_CASE("kernels are read back, each and in their totals")
 	REQUIRE(trace.observed.size() == 1);
 	CHECK((trace.observed[0].framework == "torch" && trace.observed[0].step == "unscale"));
 	CHECK(trace.observed[0].count == 1000);
-	if (isEmulated) { // times that nobody measured are told to nobody
+	if (isEmulated) { // times that were not measured are not reported
 		CHECK(std::isnan(cast.ns));
 		CHECK((std::isnan(called->kernelNs) && std::isnan(called->castNs) && std::isnan(trace.observed[0].firstNs)));
 	} else {
@@ -589,7 +589,7 @@ TEST_CASE("often-made calls are timed one time in 16, without bias")
 	CHECK(lane->timing(nullptr) == 1);
 	uint64_t sum = 0, timed = 0, estimate = 0;
 	for (int call = 0; call < 160000; ++call) {
-		const uint64_t duration = call % 16 == 3 ? 1600 : 100; // in step with the sampling's rate
+		const uint64_t duration = call % 16 == 3 ? 1600 : 100; // in step with the sampling rate
 		const unsigned weight = lane->timing(lane->cell(id));
 		lane->record(id, 1, 1 + duration, false, weight);
 		CHECK((call >= 64 || weight == 1));
@@ -653,7 +653,7 @@ TEST_CASE("a descriptor that the application closed is never written to")
 
 namespace {
 
-// Counts in four threads and, by a second file, in a child, while the parent does `harm` to the file at several
+// Counts in four threads and, in a second file, in a child, while the parent does `harm` to the file at several
 // moments. Returns the child's status.
 int recordUnderHarm(const std::string &file, bool isKilled, const std::function<void()> &harm)
 {
@@ -720,7 +720,7 @@ TEST_CASE("a trace that is truncated or removed while it is written keeps its to
 			                                                        : size / 2);
 	});
 	CHECK(status == (isKilled ? SIGKILL : 0));
-	if (isKilled && how == "removed") { // after the newest chunk, so nothing made it again
+	if (isKilled && how == "removed") { // after the newest chunk, so nothing created it again
 		CHECK(folder.files().empty());
 		std::filesystem::rename(folder / ".a.aat.tail", file);
 	}

@@ -1,5 +1,5 @@
-// What tests, benchmarks and the golden file record: 20 signatures, the m-th called m times, and one of everything
-// else. One thread.
+// Data that tests, benchmarks and the golden file record: 20 signatures, the m-th called m times, and one record of
+// every other kind. One thread.
 #pragma once
 
 #include "src/trace/recorder.h"
@@ -72,8 +72,8 @@ inline void fill(trace::Recorder &recorder, trace::Lane *lane)
 	recorder.note("engine_failed", "cublasLtMatmul status 13", recorder.row(row(2)));
 }
 
-// What the device did meanwhile: two casts and a product of a call of the 5th signature, the same from a graph, a fill,
-// a kernel of the program's own, one whose times are lost and one that nobody knows.
+// The device's work: two casts and a product of a call of the 5th signature, the same from a graph, a fill, a kernel of
+// the program, one without valid times and one of unknown origin.
 inline void fillKernels(trace::Recorder &recorder, uint64_t call)
 {
 	const trace::RowId id = recorder.row(row(5));

@@ -1,4 +1,4 @@
-// A library with the names of the vendor's that are looked up; OLD: one of each is missing.
+// A library with the vendor names that are looked up; OLD: one of each is missing.
 #include "src/op/vendor.h"
 
 extern "C" {

@@ -1,5 +1,6 @@
-"""Layers of ONNX Runtime's CUDA provider against its CPU provider: one line of JSON for each, with the largest error relative to
-the largest element. Convolutions are searched for as the program asks (benchmark mode), and graphs are captured."""
+"""Layers of ONNX Runtime's CUDA provider compared with its CPU provider: one line of JSON for each, with the largest
+error relative to the largest element. Convolution algorithms are searched for (benchmark mode), and graphs are
+captured."""
 import json
 
 import numpy

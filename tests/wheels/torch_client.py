@@ -1,5 +1,6 @@
-"""Products and convolutions of PyTorch on the device against its own on the CPU, with gradients: one line of JSON for each, with
-the largest error relative to the largest element. Kernels of PyTorch itself are not emulated, so tensors are made on the CPU."""
+"""PyTorch products and convolutions on the device compared with PyTorch on the CPU, with gradients: one line of JSON
+for each, with the largest error relative to the largest element. PyTorch's own kernels are not emulated, so tensors are
+made on the CPU."""
 import json
 
 import torch
@@ -71,7 +72,8 @@ def captured():
 
 
 def recurrent(kind):
-    """A recurrent network with its gradients; cuDNN wants its weights in one block, which the module made on the CPU is not."""
+    """A recurrent network with its gradients. cuDNN needs its weights in one block, but the module was made on the CPU
+    without one."""
     module = kind(24, 32, num_layers=2)
     x = torch.randn(6, 4, 24)
     devices = {}

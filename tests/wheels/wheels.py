@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Programs that use the wheels of PyTorch or ONNX Runtime, unmodified, on the emulated device.
+"""Programs that use the wheels of ONNX Runtime or PyTorch, unmodified, on the emulated device.
 
 usage: wheels.py [--install] onnxruntime|torch BUILD
 
-The wheels come from PyPI into BUILD/wheels/NAME, once, pinned by hash. Those of PyTorch are several gigabytes: without --install
-they are not downloaded. Exit status 77: they cannot be had. Each program is run in fp32 (every call kept) and in float16 (every
-call lowered); the errors of its results and the report decide."""
+The wheels come from PyPI into BUILD/wheels/NAME, once, pinned by hash. Those of PyTorch are several gigabytes: without
+--install they are not downloaded. Exit status 77: they cannot be downloaded. Each program is run in fp32 (every call
+kept) and in float16 (every call lowered); the errors of its results and the report decide."""
 import json
 import os
 import pathlib
@@ -26,7 +26,7 @@ TOLERANCE = {"fp32": 1e-5, "cast": 5e-3}
 
 
 def install():
-    """A virtual environment with the wheels; one that was made for other versions does not count."""
+    """A virtual environment with the wheels; one that was made for other versions is not used."""
     wanted = HERE / f"{NAME}.txt"
     done = FOLDER / wanted.name
     if done.exists() and done.read_text() == wanted.read_text():

@@ -43,7 +43,7 @@ void add(Account &account, const trace::RowInfo &row)
 	}
 }
 
-// NaN: nothing is known of the sum yet.
+// NaN: the sum contains no known value yet.
 void addKnown(double &sum, double more)
 {
 	if (!std::isnan(more))
@@ -210,7 +210,7 @@ std::vector<Group> groupsOf(const std::vector<trace::Trace> &runs, const std::st
 			if (row.calls == 0)
 				continue;
 			if (by ==
-			    "thread") { // each lane's part of it; a thread that begins when another has ended goes on in its lane
+			    "thread") { // one group for each lane; a thread that begins after another has ended reuses its lane
 				for (const auto &part : row.parts) {
 					row.calls = part.calls, row.hostNs = part.hostNs;
 					for (const auto &lane : run.lanes)
@@ -246,7 +246,7 @@ std::vector<trace::RowInfo> mergedRows(const std::vector<trace::Trace> &runs)
 	for (const auto &run : runs)
 		for (const auto &row : run.rows) {
 			if (row.calls == 0)
-				continue; // decided, then done otherwise: the fallback has the calls
+				continue; // replaced by another decision; its calls are counted in the row of the fallback
 			const auto key =
 			    fmt::format("{}|{}|{}{}|{}|{}|{}|{}|{}|{}", row.entry, shapeOf(row), row.transa, row.transb,
 			                row.dtypeIn, row.dtypeCompute, row.dtypeOut, row.decision, row.reason, row.strategy);
@@ -255,7 +255,7 @@ std::vector<trace::RowInfo> mergedRows(const std::vector<trace::Trace> &runs)
 				continue;
 			auto &sum = found->second;
 			const double all = double(sum.calls + row.calls);
-			sum.estNs += (row.estNs - sum.estNs) * double(row.calls) / all; // devices may differ
+			sum.estNs += (row.estNs - sum.estNs) * double(row.calls) / all; // the devices of the two rows may differ
 			sum.estLoweredNs += (row.estLoweredNs - sum.estLoweredNs) * double(row.calls) / all;
 			sum.calls += row.calls, sum.captured += row.captured, sum.hostNs += row.hostNs;
 			addKnown(sum.kernelNs, row.kernelNs), addKnown(sum.castNs, row.castNs);

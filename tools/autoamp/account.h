@@ -1,5 +1,5 @@
-// What the traces of a run add up to: the numbers behind receipt, tables and JSON. Values; main thread.
-// Terms (call, eligible, flops, decision) are defined in docs/glossary.md and docs/report-json.md.
+// Sums over the traces of a run: the numbers behind receipt, tables and JSON. Values; main thread. Terms (call,
+// eligible, flops, decision) are defined in docs/glossary.md and docs/report-json.md.
 #pragma once
 
 #include "src/policy/decision.h"
@@ -18,9 +18,9 @@ namespace autoamp::tool {
 struct Sum {
 	uint64_t calls = 0;
 	double flops = 0, hostNs = 0;
-	double kernelNs = NAN;                  // measured on the device, casting included; NaN: nothing was
-	double estNs = NAN, estLoweredNs = NAN; // of what the cost model knows; NaN: nothing
-	double modelNs = 0;                     // its estimate of the way they ran
+	double kernelNs = NAN;                  // measured on the device, conversions included; NaN: no measurement
+	double estNs = NAN, estLoweredNs = NAN; // cost model, for the calls that it knows; NaN: none
+	double modelNs = 0;                     // the estimate for the decision that was made, of the same calls
 	void add(const trace::RowInfo &row);
 	double timeNs(bool isMeasured) const { return isMeasured ? (std::isnan(kernelNs) ? 0 : kernelNs) : modelNs; }
 };
@@ -28,7 +28,7 @@ struct Sum {
 struct ReasonSum : Sum {
 	std::string reason, decision;
 	std::set<std::string> causes; // modes, variables and features behind the reason
-	Sum eligible;                 // the part of it that a lower form exists for
+	Sum eligible;                 // the part with a lower-precision form
 	bool isLower = false;         // lowered, or would have been
 
 	bool isKept() const { return decision == "kept" || decision == "fallback"; }
@@ -38,38 +38,38 @@ struct ScalerSum {
 	std::string kind;
 	uint64_t count = 0;
 	std::vector<std::string> sites;
-	std::string example; // the call of the first site, in words; for `underflow`, of the worst site
+	std::string example; // the call of the first site, as text; for `underflow`, of the worst site
 	double excess = -1, lostRows = 0, lostColumns = 0; // largest values of the `underflow` events
-	std::set<std::string> rules;                       // that keep its calls
+	std::set<std::string> rules;                       // rules that would keep these calls
 };
 
-// For a configuration file: calls like this one are not lowered.
+// A rule for a configuration file that keeps calls like this one in fp32.
 std::string ruleFor(const trace::RowInfo &row);
 
 struct Account {
 	Sum all, eligible, lowered, kept, raised, fallback, observed;
-	Sum eligibleKept, eligibleRaised, wouldLower;         // wouldLower: observed calls that O1 would have lowered
-	std::set<std::string> loweredTo;                      // what lowered products multiplied in
-	std::set<std::string> wouldLowerBy;                   // the strategies of what O1 would lower
-	std::vector<ReasonSum> reasons;                       // most time first
-	bool isMeasured = false;                              // times are those of kernels, else the cost model's
+	Sum eligibleKept, eligibleRaised, wouldLower; // wouldLower: observed calls that O1 would have lowered
+	std::set<std::string> loweredTo;              // precisions of the lowered products
+	std::set<std::string> wouldLowerBy;           // strategies that O1 would use
+	std::vector<ReasonSum> reasons;               // sorted by time, longest first
+	bool isMeasured = false;                      // times are those of kernels; false: estimates of the cost model
 	std::vector<std::pair<std::string, double>> heaviest; // fp32 products by op and shape, with their time
 	std::vector<ScalerSum> scaler;
 	uint64_t notes = 0;
 	std::string firstNote;
 	std::map<std::string, uint64_t>
 	    notEmulated;                  // launches of kernels that the emulated device could not run, by mangled name
-	std::string whatIf;               // the settings that all of it was decided again with, as typed
-	std::vector<std::string> assumed; // all settings of the new decisions, one line for each configuration
-	uint64_t plans = 0;               // of cuDNN, built for the first call of each signature
+	std::string whatIf;               // settings of --what-if, as typed
+	std::vector<std::string> assumed; // all settings of the new decisions, one line per configuration
+	uint64_t plans = 0;               // cuDNN plans built for the first call of each signature
 	double planMs = 0;
 	trace::Loss loss;
-	std::vector<trace::OverheadInfo> overhead; // of CUPTI, by kind
-	std::vector<Missing> missing;              // traces of the same runs and jobs
+	std::vector<trace::OverheadInfo> overhead; // overhead that CUPTI reports, by kind
+	std::vector<Missing> missing;              // missing traces of the same runs and jobs
 	trace::LaunchInfo launches;
 	bool isEmulated = false, hasKernels = false;
 
-	// Worth a user's time: one percent of the fp32 work.
+	// At least one percent of the fp32 work.
 	bool matters(const ReasonSum &reason) const
 	{
 		return reason.eligible.flops >= 0.01 * eligible.flops && eligible.flops > 0;
@@ -78,30 +78,31 @@ struct Account {
 
 Account add(const std::vector<trace::Trace> &runs);
 
-// The calls of all rows that have something in common.
+// Sum over all rows with the same value of one property.
 struct Group : Sum {
-	std::string by, key; // op, mm
+	std::string by, key; // property and value: op, mm
 	Sum eligible, lowered;
 	void add(const trace::RowInfo &row);
 };
-extern const std::vector<std::string> groupings;                                           // what `by` may be
-std::vector<Group> groupsOf(const std::vector<trace::Trace> &runs, const std::string &by); // most flops first
-// The same signature and decision in several processes or on several devices as one row; most flops first.
+extern const std::vector<std::string> groupings;                                           // allowed values of `by`
+std::vector<Group> groupsOf(const std::vector<trace::Trace> &runs, const std::string &by); // by flops, largest first
+// Rows with the same signature and decision, from any process or device, merged into one; sorted by flops, largest
+// first.
 std::vector<trace::RowInfo> mergedRows(const std::vector<trace::Trace> &runs);
 
-double planNsOf(const trace::Trace &run, const trace::RowInfo &row); // NaN: no plan of cuDNN was built for it
-// A reason by its word in the trace; nothing for one that a newer autoamp wrote.
+double planNsOf(const trace::Trace &run, const trace::RowInfo &row); // NaN: no cuDNN plan was built for this row
+// The reason with this name; nothing if a newer autoamp wrote the trace and the name is unknown.
 std::optional<policy::Reason> reasonOf(const std::string &word);
-std::string adviceOn(const std::string &reason);                 // "": nothing to do
+std::string adviceOn(const std::string &reason);                 // "": no action is necessary
 std::string shapeOf(const trace::RowInfo &row);                  // 512x512x64 b16
 std::string configName(std::string variable);                    // AUTOAMP_LEVEL: level
 std::string configOf(const trace::Trace &run, const char *name); // by configName; "": unknown
-// What every report of these runs begins with: their times mean nothing, they never ran like this.
+// The first lines of every report: emulated times, --what-if settings, missing traces.
 std::vector<std::string> warnings(const Account &account);
 // How many kernels were launched and received; "": kernels were not recorded.
 std::string describeLaunches(const Account &account);
 bool hasLoss(const trace::Loss &loss);
-uint64_t kernelsMissing(const trace::Loss &loss); // for any cause
+uint64_t kernelsMissing(const trace::Loss &loss); // missing for any cause
 uint64_t graphsMissing(const trace::Loss &loss);
 std::string describe(const trace::Loss &loss);
 

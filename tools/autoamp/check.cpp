@@ -18,8 +18,8 @@ void check(const std::string &path, std::span<const char *const> entries)
 	std::string problem;
 	if (policy::readFile(path, file, problem) != policy::Reading::done)
 		fail(Status::wrong, "{}: {}", path, problem);
-	// As a run would have it: with what is weaker and stronger here. What is wrong elsewhere is no fault of this
-	// file's.
+	// Parsed as in a run, with the environment and the other files. An error in another file is only a warning; an
+	// invalid variable fails the check.
 	Environment here;
 	here.set("AUTOAMP_CONFIG", path);
 	const char *const nothing = nullptr;

@@ -1,4 +1,4 @@
-// `autoamp check`: whether a file of the configuration is right. Main thread; nothing is run.
+// `autoamp check`: validates a configuration file. Main thread; runs no program.
 #pragma once
 
 #include <span>

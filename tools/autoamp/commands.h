@@ -5,11 +5,11 @@
 
 namespace autoamp::tool {
 
-// How this program was called, for commands to copy: autoamp, ./build/tools/autoamp.
+// The path or name by which this program was called, for printed commands: autoamp, ./build/tools/autoamp.
 extern std::string invocation;
-// A word that a shell takes as one word, whatever it holds.
+// Quotes any text so that a shell reads it as one word.
 std::string quoted(const std::string &word);
-// A path as one would type it here.
+// A path relative to the current folder where that is shorter.
 std::string here(const std::string &path);
 
 } // namespace autoamp::tool

@@ -17,7 +17,7 @@ namespace {
 struct Side {
 	uint64_t calls = 0;
 	double hostNs = 0, kernelNs = NAN;
-	std::map<std::string, uint64_t> ways; // "lowered float16 (white_list)": calls
+	std::map<std::string, uint64_t> ways; // calls by "lowered float16 (white_list)"
 
 	double timeNs(bool isMeasured) const { return isMeasured ? kernelNs : hostNs; }
 	std::string way() const
@@ -31,7 +31,7 @@ struct Side {
 struct Pair {
 	trace::RowInfo row = {};
 	Side sides[2];
-	double ratio = NAN; // of the time a call takes, after to before
+	double ratio = NAN; // time per call, after divided by before
 	bool isWayChanged() const { return sides[0].calls && sides[1].calls && sides[0].way() != sides[1].way(); }
 };
 
@@ -53,7 +53,7 @@ Json describe(const Pair &pair)
 	add("host_ns", [](const Side &side) { return nanoseconds(side.hostNs); });
 	add("kernel_ns", [](const Side &side) { return nanoseconds(side.kernelNs); });
 	add("way", [](const Side &side) { return side.way(); });
-	add("max_error", [](const Side &) { return Json(); }); // no trace has measured errors
+	add("max_error", [](const Side &) { return Json(); }); // traces contain no measured errors
 	object["ratio"] = orNull(pair.ratio);
 	object["changed"] = pair.isWayChanged();
 	return object;
@@ -62,7 +62,7 @@ Json describe(const Pair &pair)
 // The values of each setting in the processes of one side.
 using Values = std::map<std::string, std::set<std::string>>;
 
-// Everything that holds for a whole run and may explain a difference. The name of its trace never does.
+// Settings of the whole run that may explain a difference. The name of the trace is not among them.
 Values settingsOf(const Runs &runs)
 {
 	Values values;
@@ -151,7 +151,7 @@ Status diff(const DiffOptions &options, const policy::Options &configuration)
 			}
 	}
 
-	// What the calls of the second run took, and would have at the times of the first.
+	// Time of the calls of the second run, and their time if each call took as long as in the first run.
 	double took = 0, wouldTake = 0;
 	size_t common = 0;
 	std::vector<Pair> list;
@@ -166,7 +166,7 @@ Status diff(const DiffOptions &options, const policy::Options &configuration)
 		common += before.calls > 0 && after.calls > 0;
 		list.push_back(std::move(pair));
 	}
-	const auto weight = [&](const Pair &pair) { // work, where times mean nothing
+	const auto weight = [&](const Pair &pair) { // flops where times are not real
 		const auto &[before, after] = pair.sides;
 		return isEmulated ? pair.row.flops() / double(pair.row.calls) * double(std::max(before.calls, after.calls))
 		                  : std::max(before.timeNs(isMeasured), after.timeNs(isMeasured));
@@ -248,7 +248,7 @@ Status diff(const DiffOptions &options, const policy::Options &configuration)
 		fail(Status::failed, "diff: --fail-if-slower: no signature of both runs has a time");
 	if (options.slower && percent > *options.slower)
 		fail(Status::failed, "diff: {:.1f} % slower, more than {} %", percent, *options.slower);
-	if (options.error) // no trace has measured errors, and an unknown error is not a small one
+	if (options.error) // traces contain no measured errors, and an unknown error must not pass the check
 		fail(Status::wrong, "diff: --fail-if-error: no run measured an error");
 	return status;
 }

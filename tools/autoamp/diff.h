@@ -1,4 +1,4 @@
-// `autoamp diff`: what two runs did with the same calls. Main thread.
+// `autoamp diff`: compares two runs call by call. Main thread.
 #pragma once
 
 #include "tools/autoamp/report.h"
@@ -11,7 +11,7 @@ namespace autoamp::tool {
 struct DiffOptions {
 	std::string before, after, format = "table"; // files or folders
 	Selection selection;
-	std::optional<double> slower, error; // what fails: percent, max_error
+	std::optional<double> slower, error; // limits whose excess fails the command: percent, max_error
 	Colour colour = Colour::automatic;
 };
 Status diff(const DiffOptions &options, const policy::Options &configuration);

@@ -22,7 +22,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// A heading and rows of two columns below it; a row without a name goes on with the one before.
+// A heading with rows of two columns below it. A row without a name continues the previous row.
 class Section
 {
 public:
@@ -41,7 +41,7 @@ private:
 	Table rows_{"ll"};
 };
 
-// A row that says whether something holds.
+// Adds a row with the result of a check.
 void judge(Section &section, const std::string &name, bool isGood, const std::string &text)
 {
 	section.add(name, text, isGood ? Style::green : Style::yellow);
@@ -131,7 +131,7 @@ Section installation(const Installation &installation, const policy::Options &op
 	return section;
 }
 
-// What each variable has wrong where the others are as they are, by name; "": what no variable alone has.
+// The error of each variable, by its name. The entry "" has an error that does not belong to one variable.
 std::map<std::string, std::string> judgeVariables(policy::ParsedOptions configuration,
                                                   std::span<const char *const> entries, const std::string &program)
 {
@@ -157,7 +157,7 @@ Section environment(const policy::ParsedOptions &configuration, std::span<const 
                     const std::string &program, const Installation &installation)
 {
 	static constexpr struct {
-		const char *name, *value, *says; // value: "" any
+		const char *name, *value, *says; // value: "" matches any value
 	} others[] = {{"LD_PRELOAD", "", "preloaded too; autoamp run puts itself before it"},
 	              {"CUDA_INJECTION64_PATH", "", "another tool is loaded into CUDA programs"},
 	              {"NVTX_INJECTION64_PATH", "",
@@ -199,7 +199,7 @@ Section environment(const policy::ParsedOptions &configuration, std::span<const 
 	return section;
 }
 
-// ---- a program
+// ---- checks of a program
 
 struct Findings {
 	std::vector<Library> closure;                          // every library that the loader loads with the program
@@ -254,22 +254,22 @@ void tellContents(Section &section, const Findings &findings)
 	}
 }
 
-// The libraries whose calls autoamp intercepts, with the versions whose functions it knows.
+// The libraries that autoamp intercepts, with their supported versions.
 constexpr struct {
 	const char *name, *library;
-	std::pair<const char *, const char *> versions[2]; // with what it can do
+	std::pair<const char *, const char *> versions[2]; // each version with its capabilities
 } interceptedLibraries[] = {{"cuBLAS", "libcublas.so.", {{"13", ""}, {"12", ""}}},
                             {"cuBLASLt", "libcublasLt.so.", {{"13", ""}, {"12", ""}}},
                             {"cuDNN", "libcudnn.so.", {{"9", ""}, {"8", " (of cuDNN 8 the legacy calls only)"}}}};
 
-// libcudnn-463fd6d5.so.8.9.7, as a wheel names its copy: libcudnn.so.8.9.7.
+// Removes the hash that wheels add to file names: libcudnn-463fd6d5.so.8.9.7 becomes libcudnn.so.8.9.7.
 std::string withoutHash(const std::string &name)
 {
 	const auto dash = name.find('-'), suffix = name.find(".so");
 	return dash < suffix && suffix != std::string::npos ? name.substr(0, dash) + name.substr(suffix) : name;
 }
 
-// One row for each library that autoamp intercepts or could intercept in another version.
+// Adds one row for each library that autoamp intercepts or could intercept in another version.
 void tellInterception(Section &section, const Findings &findings, const policy::Options &options)
 {
 	const auto can = [&](const std::string &text) { judge(section, "autoamp can", true, text); };
@@ -309,7 +309,7 @@ void tellInterception(Section &section, const Findings &findings, const policy::
 		cannot("change a call: level O0 records only");
 }
 
-// Adds the rows of what autoamp can and cannot do for the program; returns the next command.
+// Adds rows about what autoamp can and cannot do for the program; returns the next command.
 std::string conclude(Section &section, const Findings &findings, const policy::Options &options, const Driver &driver,
                      const Installation &installation, const std::string &command)
 {

@@ -1,5 +1,5 @@
-// `autoamp doctor`: what this machine, this environment and a program let autoamp do, before anything runs. Main
-// thread. What stands in a program's way is said here for the receipt too.
+// `autoamp doctor`: checks the machine, the environment and a program before a run. The receipt uses whyOutOfReach too.
+// Main thread.
 #pragma once
 
 #include "src/policy/options.h"
@@ -14,13 +14,13 @@
 namespace autoamp::tool {
 
 struct Diagnosis {
-	std::string cause, next; // next: a command
+	std::string cause, next; // next: the command to run next
 };
-// Why no call of this program can be caught, whatever it does; nothing: they can.
+// The cause if autoamp cannot intercept any call of the program; nothing if it can.
 std::optional<Diagnosis> whyOutOfReach(const Executable &program);
 
 struct DoctorOptions {
-	std::vector<std::string> command; // APP and its arguments; empty: the machine alone
+	std::vector<std::string> command; // APP and its arguments; empty: check the machine only
 	Colour colour = Colour::automatic;
 };
 void doctor(const DoctorOptions &options, const policy::ParsedOptions &configuration,

@@ -23,7 +23,7 @@ std::string stem(const std::string &name)
 	return name.substr(0, name.find(".so"));
 }
 
-// The command that builds the emulated device, for the folder of a build tree; empty: it was installed.
+// The command that builds the emulated device, if `emulated` is in a build tree; empty if autoamp was installed.
 std::string buildCommand(const fs::path &emulated)
 {
 	std::error_code error;
@@ -71,7 +71,7 @@ Emulation emulationOf(const Executable &program, const Installation &installatio
 		return {std::move(problem), buildCommand(folder), {}};
 
 	Emulation emulation;
-	if (!program.isElf) // it does not start at all
+	if (!program.isElf) // the program cannot start at all
 		return emulation;
 	const auto isEmulated = [](const std::string &name) {
 		return std::count(std::begin(emulatedLibraries), std::end(emulatedLibraries), name) > 0;
@@ -88,7 +88,7 @@ Emulation emulationOf(const Executable &program, const Installation &installatio
 		else if (isDirect)
 			emulation.problem = fmt::format("{} needs {}, which has no emulated version", program.path, library.name);
 		else if (!library.name.starts_with(
-		             "libcudnn_")) // the parts of a real libcudnn, which the emulated one replaces
+		             "libcudnn_")) // the parts of the vendor's libcudnn, which the emulated one replaces
 			emulation.missing.push_back(library.name);
 		if (!emulation.problem.empty())
 			break;

@@ -18,9 +18,9 @@ constexpr const char *emulatedLibraries[] = {
     "libcudnn_adv.so.9", "libcudnn_cnn.so.9", "libcudnn_graph.so.9", "libcudnn_ops.so.9", "libcupti.so.13"};
 
 struct Emulation {
-	std::string problem;              // why it cannot run there; empty: it can
-	std::string build;                // the command that removes the problem; empty: there is none
-	std::vector<std::string> missing; // libraries of its libraries without an emulated version: calls of them fail
+	std::string problem;              // why the program cannot run on the emulated device; empty: it can
+	std::string build;                // the command that removes the problem; empty: no such command
+	std::vector<std::string> missing; // indirectly needed libraries without an emulated version; calls to them fail
 };
 Emulation emulationOf(const Executable &program, const Installation &installation);
 

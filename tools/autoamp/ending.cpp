@@ -17,7 +17,7 @@ namespace {
 
 struct Facts {
 	const Ending &ending;
-	const trace::Trace *trace; // of the last program that the process ran; null: it made no recorded call
+	const trace::Trace *trace; // the last program of the process; null: it made no recorded call
 	bool isReplaced;           // an earlier program of the same process has a trace as well
 };
 
@@ -27,14 +27,14 @@ std::string nameOf(int signal)
 	return name ? fmt::format("SIG{} (signal {})", name, signal) : fmt::format("signal {}", signal);
 }
 
-// Other signals come from outside or end the program by request: the call in flight has nothing to do with them.
+// Other signals come from outside or end the program by request; the call in flight is not their cause.
 bool isDeathInCall(int signal)
 {
 	static constexpr int deaths[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGTRAP, SIGSYS, SIGKILL};
 	return std::find(std::begin(deaths), std::end(deaths), signal) != std::end(deaths);
 }
 
-// A shell ends with 128+N if its program was ended by signal N; 0: the status does not mean that.
+// The signal N if the status is the 128+N of a shell whose program was ended by signal N; else 0.
 int signalInStatus(const Ending &ending)
 {
 	const int signal = ending.status - 128;
@@ -56,7 +56,7 @@ std::string sourceOf(const Ending &ending)
 	                                : "";
 }
 
-// The end as the header has it; nothing: unknown.
+// The end according to the header of the trace; nothing if unknown.
 std::optional<Ending> endingIn(const trace::Trace &run)
 {
 	const auto &conclusion = run.conclusion;
@@ -71,7 +71,7 @@ std::optional<Ending> endingIn(const trace::Trace &run)
 	return ending;
 }
 
-// The number behind `name` in a file of counters; nothing: it is not there.
+// The number that follows `name` in a file of counters; nothing if the name is absent.
 std::optional<uint64_t> counterIn(const std::string &path, const std::string &name)
 {
 	std::ifstream file(path);
@@ -82,7 +82,7 @@ std::optional<uint64_t> counterIn(const std::string &path, const std::string &na
 	return std::nullopt;
 }
 
-// Every way to end, with the evidence for it. The first row that holds describes the end.
+// All kinds of end, with their evidence. The first matching row describes the end.
 const struct {
 	bool (*holds)(const Facts &);
 	std::string (*text)(const Facts &);
@@ -122,7 +122,8 @@ const struct {
 
 uint64_t oomKills()
 {
-	// Lines are ID:CONTROLLERS:PATH; version 2 has no controllers. In a container the path may begin outside of it.
+	// Lines are ID:CONTROLLERS:PATH; version 2 has no controllers. In a container the path may begin outside the
+	// container.
 	std::ifstream groups("/proc/self/cgroup");
 	for (std::string line; std::getline(groups, line);) {
 		const auto second = line.find(':', line.find(':') + 1);
@@ -184,7 +185,8 @@ std::string describeEnding(const Ending &ending, const std::vector<trace::Trace>
 std::vector<std::string> describeDeaths(const Ending &ending, const std::vector<trace::Trace> &runs)
 {
 	std::vector<std::string> lines;
-	const int known = ending.signal ? ending.signal : signalInStatus(ending); // of its group, as Ctrl-C is
+	const int known = ending.signal ? ending.signal : signalInStatus(ending); // a signal of the whole process group,
+	                                                                          // such as Ctrl-C
 	for (const auto &run : runs)
 		if (static_cast<pid_t>(run.pid) != ending.pid && !run.diedInside.empty() && (!known || isDeathInCall(known)))
 			lines.push_back(fmt::format("pid {} ended inside {}, without an exit", run.pid, run.diedInside));

@@ -8,7 +8,7 @@ namespace autoamp::tool {
 
 namespace {
 
-// The character at the beginning of a text that is not empty. size: its bytes; 0: the first byte is not valid UTF-8.
+// The first character of a non-empty text. size: its bytes; 0: the first byte is not valid UTF-8.
 struct Character {
 	uint32_t code;
 	size_t size;
@@ -37,7 +37,7 @@ Character first(std::string_view text)
 	return isShortest && isCharacter ? Character{code, size} : Character{lead, 0};
 }
 
-// Controls (C0, DEL, C1), line and paragraph separators, and what reorders or hides other characters.
+// Control characters (C0, DEL, C1), line and paragraph separators, and characters that reorder or hide others.
 bool isActive(uint32_t code)
 {
 	return code < 0x20 || (code >= 0x7f && code < 0xa0) || code == 0x61c || (code >= 0x200b && code <= 0x200f) ||
@@ -45,7 +45,7 @@ bool isActive(uint32_t code)
 	       (code >= 0xfff9 && code <= 0xfffb) || (code >= 0xe0000 && code <= 0xe007f);
 }
 
-// Each character by `put`, each invalid byte by `putByte`.
+// Calls `put` for each character and `putByte` for each invalid byte.
 template <typename Put, typename PutByte>
 std::string eachCharacter(std::string_view text, Put put, PutByte putByte)
 {
@@ -128,7 +128,7 @@ std::string markdown(std::string_view text)
 	};
 	std::string result;
 	for (size_t i = 0; i < safe.size(); i++) {
-		// Within a word, `_` marks nothing. `://`, `www.` and an address with `@` are links without any mark.
+		// Within a word, `_` is not markup. `://`, `www.` and an address with `@` are links without markup.
 		const bool isMark = std::string_view("\\`*[]()!|~").find(safe[i]) != std::string_view::npos ||
 		                    (safe[i] == '_' && !(i > 0 && isWord(i - 1) && isWord(i + 1))) ||
 		                    safe.compare(i, 3, "://") == 0 ||

@@ -1,5 +1,5 @@
-// Text that others wrote (file names, arguments, names in traces, values of variables), made safe for the place that
-// shows it: one function for each kind of place. Values; any thread.
+// Makes foreign text (file names, arguments, names in traces, values of variables) safe for the place that shows it:
+// one function for each kind of place. Values; any thread.
 #pragma once
 
 #include <fmt/format.h>
@@ -10,18 +10,18 @@
 
 namespace autoamp::tool {
 
-// Valid UTF-8: each invalid byte becomes U+FFFD. For formats that have an escape of their own (JSON), or none (Parquet,
+// Valid UTF-8: each invalid byte becomes U+FFFD. For formats with their own escapes (JSON) or without any (Parquet,
 // Perfetto, SQLite).
 std::string utf8(std::string_view text);
 
-// For a terminal and for plain text: UTF-8 without control characters, line ends and direction overrides. These become
-// \x1b or \u202e, so that they are seen. What is shown already stays the same.
+// For a terminal and for plain text: UTF-8 without control characters, line ends and direction overrides. They become
+// visible escapes such as \x1b or \u202e. The function is idempotent.
 std::string shown(std::string_view text);
 
 // For HTML, in text and in quoted attributes.
 std::string html(std::string_view text);
 
-// For a cell of a Markdown table: no link, image, code or HTML of the text is active.
+// For a cell of a Markdown table: links, images, code and HTML in the text are inactive.
 std::string markdown(std::string_view text);
 
 // For a CSV cell, quoted where necessary (RFC 4180). A text that a spreadsheet would run as a formula is prefixed with
@@ -30,7 +30,7 @@ std::string markdown(std::string_view text);
 std::string csv(std::string_view text);
 extern bool isCsvRaw;
 
-// An argument of a message: text is shown, all else stays as it is.
+// An argument of a message: text is passed through shown(), other types are unchanged.
 template <typename Argument>
 auto shownArgument(Argument &&argument)
 {
@@ -40,7 +40,7 @@ auto shownArgument(Argument &&argument)
 		return std::forward<Argument>(argument);
 }
 
-// A message whose format is ours and whose arguments are not.
+// Formats a message with a trusted format and untrusted arguments.
 template <typename... Arguments>
 std::string message(fmt::string_view format, Arguments &&...arguments)
 {

@@ -23,7 +23,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// A file as read-only memory. Every read of a structure is bounds-checked: the file may be anything.
+// A file as read-only memory. Every read of a structure is bounds-checked, because the file can have any content.
 class Image
 {
 public:
@@ -88,7 +88,7 @@ std::string find(const std::string &program)
 	}
 }
 
-// Of what is loaded at `address`: where it lies in the file.
+// The file offset of what is loaded at `address`.
 uint64_t offsetOf(const std::vector<Elf64_Phdr> &loaded, uint64_t address)
 {
 	for (const auto &segment : loaded)
@@ -97,7 +97,7 @@ uint64_t offsetOf(const std::vector<Elf64_Phdr> &loaded, uint64_t address)
 	return UINT64_MAX;
 }
 
-// The newest GLIBC_2.N among the names of the versions that it needs.
+// The newest GLIBC_2.N among the names of the required versions.
 int newestGlibc(std::string_view names)
 {
 	constexpr std::string_view prefix = "GLIBC_2.";
@@ -132,7 +132,7 @@ void readDynamic(const Image &image, const Elf64_Phdr &dynamic, const std::vecto
 		hasRunpath |= entry->d_tag == DT_RUNPATH;
 		isProgram |= entry->d_tag == DT_FLAGS_1 && (entry->d_un.d_val & DF_1_PIE);
 	}
-	result.hasRpath &= !hasRunpath; // the loader ignores DT_RPATH beside DT_RUNPATH
+	result.hasRpath &= !hasRunpath; // the loader ignores DT_RPATH if there is DT_RUNPATH
 	result.isLibrary = result.isStatic && !isProgram;
 	result.isStatic &= isProgram;
 	if (strings >= image.bytes().size())
@@ -142,7 +142,7 @@ void readDynamic(const Image &image, const Elf64_Phdr &dynamic, const std::vecto
 	result.glibc = newestGlibc(image.bytes().substr(strings, size));
 }
 
-// Where texts lie: what is loaded, but is neither run nor device code. Without a table of sections all that is loaded.
+// The data that can contain texts: loaded, not executable, not device code. Without a section table, all loaded data.
 std::vector<std::string_view> dataOf(const Image &image, const Elf64_Ehdr &header,
                                      const std::vector<Elf64_Phdr> &loaded, Executable &result)
 {
@@ -169,8 +169,8 @@ std::vector<std::string_view> dataOf(const Image &image, const Elf64_Ehdr &heade
 	return parts;
 }
 
-// Texts that only the libraries of that name, programs that open them and kernels of those makers have. In two pieces:
-// this program has none of them.
+// Texts that occur only in these libraries, in programs that open them, or in kernels of these makers. Each is split in
+// two so that autoamp itself does not contain it.
 constexpr struct {
 	Sign sign;
 	const char *begin, *end;
@@ -242,7 +242,7 @@ void readElf(const Image &image, size_t limit, Executable &result)
 	searchSigns(dataOf(image, *header, loaded, result), limit, result);
 }
 
-// `#!interpreter argument`; for `#!/usr/bin/env NAME` it is NAME that counts.
+// The interpreter NAME of `#!NAME argument` or of `#!/usr/bin/env NAME`.
 std::string interpreterOf(std::string_view script)
 {
 	const std::string line(script.substr(2, std::min<size_t>(script.find('\n'), 256) - 2));

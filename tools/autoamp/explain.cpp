@@ -28,7 +28,7 @@ namespace {
 using op::Obstacle, policy::Decision, policy::Verdict;
 using Json = nlohmann::ordered_json;
 
-// One piece of the configuration, and what is decided with it and those before it.
+// One part of the configuration, and the decision with this part and all before it.
 struct Step {
 	const char *name;
 	std::string says;
@@ -45,7 +45,7 @@ struct Explanation {
 	const policy::Rule *rule;
 };
 
-// The reason of inject/left_alone for a function that is not an entry point; empty: not in that list.
+// The reason in inject/left_alone why a function is not intercepted; empty if the function is not in that list.
 std::string whyLeftAlone(const std::string &name)
 {
 	const auto plain = name.ends_with("_64") ? name.substr(0, name.size() - 3) : name;
@@ -65,7 +65,7 @@ std::string whyLeftAlone(const std::string &name)
 size_t indexOf(const std::string &name, std::span<const char *const> entries)
 {
 	const std::vector<std::string_view> all(entries.begin(), entries.end());
-	const bool is64 = name.ends_with("_64"); // cublasSgemm: cublas_v2.h makes cublasSgemm_v2 of it in a program
+	const bool is64 = name.ends_with("_64"); // programs write cublasSgemm; cublas_v2.h makes it cublasSgemm_v2
 	for (const auto &each : {name, name.substr(0, name.size() - 3 * is64) + (is64 ? "_v2_64" : "_v2")})
 		if (const auto found = std::find(all.begin(), all.end(), each); found != all.end())
 			return static_cast<size_t>(found - all.begin());
@@ -77,7 +77,7 @@ size_t indexOf(const std::string &name, std::span<const char *const> entries)
 
 std::string_view fileName(std::string_view path)
 {
-	return path.substr(path.rfind('/') + 1); // npos + 1 is 0
+	return path.substr(path.rfind('/') + 1); // without '/', npos + 1 is 0
 }
 
 template <typename Files>
@@ -97,7 +97,7 @@ int typeOf(const Question &question)
 	return type;
 }
 
-// "paddle O1: mm is lower_precision", and the names of the custom lists that do nothing.
+// "paddle O1: mm is lower_precision", and the names of the custom lists without effect.
 std::string listsStep(const policy::Options &options, const char *op, policy::Category category)
 {
 	auto says = fmt::format("{} {}: {} is {}", options.valueOf(policy::Option::lists),
@@ -108,8 +108,8 @@ std::string listsStep(const policy::Options &options, const char *op, policy::Ca
 	return says;
 }
 
-// The call as the door would describe it: a plain product, a convolution of which nothing stands in the way but its
-// types, or what the row of the entry tables says.
+// The call as its entry-point wrapper would describe it: a plain product, a convolution that only its types can prevent
+// from being lowered, or the obstacle in the row of the entry tables.
 op::Op describe(const Question &question, size_t index, const policy::Options &options)
 {
 	const op::Entry &entry = entry::entryTable[index];
@@ -120,7 +120,8 @@ op::Op describe(const Question &question, size_t index, const policy::Options &o
 	if (entry.library == op::Library::cudnn) {
 		op = op::describe(entry, row, op::dtypeOf(type), environment);
 		if (entry.obstacle == Obstacle::none && op.kind == op::Kind::none)
-			op.kind = op::Kind::conv2d, op.graph = 1; // of a plan, as most are: whatever its graph is
+			op.kind = op::Kind::conv2d, op.graph = 1; // takes a cuDNN plan with any graph as a convolution, as most
+			                                          // plans are
 		op.m = question.m, op.n = question.n, op.k = question.k, op.batch = static_cast<int32_t>(question.batch);
 	} else if (entry.obstacle != Obstacle::none && entry.obstacle != Obstacle::grouped) {
 		op::PlainCall call;
@@ -128,7 +129,8 @@ op::Op describe(const Question &question, size_t index, const policy::Options &o
 		call.Atype = call.xType = type;
 		op = op::describe(entry, row, call);
 	} else {
-		alignas(void *) static uint32_t one = 0x3f803c00, zero = 0; // no address is read but these, of float or half
+		alignas(void *) static uint32_t one = 0x3f803c00, zero = 0; // only these two addresses are read, as float or
+		                                                            // half
 		op::GemmCall call;
 		call.handle = call.C = &one;
 		call.alpha = call.A = call.B = &one;
@@ -148,7 +150,7 @@ op::Op describe(const Question &question, size_t index, const policy::Options &o
 	return op;
 }
 
-// "28x28", "s1": its numbers, as many as `count` if there is one for all; nothing if it is no such word.
+// The numbers in "28x28" or "s1". A single number stands for `count` equal ones. Empty if the word has another form.
 std::vector<int64_t> numbersOf(const std::string &word, const char *letter, size_t count = 0)
 {
 	std::vector<int64_t> numbers;
@@ -175,8 +177,9 @@ op::Tensor packed(std::vector<int64_t> dims, bool isLast)
 	return tensor;
 }
 
-// The convolution that a trace tells in words (n32 c64 28x28 k64 3x3 s1 p1 d1 g1 nhwc), the way that makes its product.
-// One that is not understood has no geometry: the model takes it for its product.
+// Sets the convolution from the shape in a trace (n32 c64 28x28 k64 3x3 s1 p1 d1 g1 nhwc), in the direction that has
+// the same product. Leaves `op` without a geometry if the shape is not understood; the model then estimates the
+// product.
 void setGeometry(op::Op &op, const trace::RowInfo &row)
 {
 	std::istringstream stream(row.shape);
@@ -231,7 +234,7 @@ policy::Where whereOf(const Question &question, const policy::Rules &rules)
 	        static_cast<uint32_t>(bits(rules.threadPatterns, question.thread))};
 }
 
-// With AUTOAMP_SCOPE=regions nothing is lowered there.
+// With AUTOAMP_SCOPE=regions nothing is lowered outside regions.
 bool isOutside(const Question &question, const policy::Options &options)
 {
 	return options.scope == policy::Scope::regions && question.region.empty();
@@ -263,11 +266,11 @@ Explanation walk(const Question &question, const op::Op &op, const policy::Optio
 		return result;
 	}
 
-	// Everything open that could keep a call; then, one after the other, as it is.
+	// Starts with a configuration that lowers everything; the steps then set each part to its real value.
 	auto state = real;
 	policy::Device device = ideal;
 	state.observeOnly = state.isRegionOff = false;
-	// A way that every product has, or every recurrent net.
+	// A method that works for every product or every recurrent network.
 	state.strategy = policy::StrategyChoice::cast;
 	state.dtype = op::isRecurrent(op.kind) ? op::Dtype::bfloat16 : op::Dtype::float16;
 	state.customWhite = state.customBlack = {};
@@ -405,7 +408,7 @@ std::optional<Decision> decideAgain(const trace::RowInfo &row, const policy::Dev
 	question.region = row.region;
 	question.m = row.m, question.n = row.n, question.k = row.k, question.batch = row.batch;
 	auto op = describe(question, static_cast<size_t>(found - entries.begin()), options);
-	op.obstacle = Obstacle::none; // what kept the call for its own sake is no reason that is asked about again
+	op.obstacle = Obstacle::none; // obstacles of the call itself are not decided again
 	if (row.dtypeAsked == op::name(op::Dtype::tf32))
 		op.asked = op::Dtype::tf32;
 	policy::State state(options);
@@ -425,7 +428,7 @@ void explain(const Question &question, std::span<const char *const> entries)
 	if (std::max({question.m, question.n, question.k}) > INT32_MAX && !is64)
 		fail(Status::wrong, "explain: {} takes sizes below 2^31; its _64 twin takes more", question.entry);
 	const double m(question.m), n(question.n), k(question.k);
-	if (std::max({m * n, m * k, n * k}) > 0x1p62) // elements are counted as the library does
+	if (std::max({m * n, m * k, n * k}) > 0x1p62) // elements are counted as in the library
 		fail(Status::wrong, "explain: a matrix of these sizes has more elements than there are addresses");
 	Environment environment;
 	if (question.gpu)

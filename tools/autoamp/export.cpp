@@ -1,4 +1,4 @@
-// The command, and the formats that are text: CSV, JSON Lines and Chrome's.
+// The export command and the text formats: CSV, JSON Lines and Chrome.
 #include "tools/autoamp/export.h"
 #include "tools/autoamp/escape.h"
 
@@ -42,7 +42,7 @@ namespace {
 
 constexpr const char *kinds[] = {"call", "kernel", "scale"};
 
-// One row an item. What is the same for all items of a signature is put into words once.
+// Writes one row per item. Text that all items of a signature share is formatted once.
 class TextSink : public Sink
 {
 public:
@@ -90,7 +90,7 @@ public:
 	void finish() override { file_.close(); }
 
 private:
-	// `,a,b` of a CSV line, `,"x":a,"y":b` of an object without what is not known.
+	// `,a,b` for a CSV line; `,"x":a,"y":b` for a JSON object, without unknown values.
 	std::string words(const Json &object) const
 	{
 		std::string text;
@@ -140,7 +140,7 @@ private:
 	std::map<std::pair<size_t, uint32_t>, std::string> ofRow_;
 };
 
-// The JSON of chrome://tracing. A process of it is a run; a stream of a GPU is a thread.
+// The JSON of chrome://tracing. Each run is a process; each GPU stream is a thread.
 class ChromeSink : public Sink
 {
 public:

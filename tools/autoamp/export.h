@@ -1,4 +1,5 @@
-// `autoamp export`: traces in other people's formats, streamed. Main thread. docs/export.md has what is in each.
+// `autoamp export`: converts traces to formats of other programs, as a stream. Main thread. docs/export.md describes
+// the formats.
 #pragma once
 
 #include "tools/autoamp/timeline.h"
@@ -17,13 +18,13 @@ struct ExportOptions {
 extern const std::vector<std::string> exportTypes;
 Status exportTraces(const ExportOptions &options, const policy::Options &configuration);
 
-// One format: what it is given goes into the file or folder that it was made for. What it cannot do, it says (Failure).
+// Writes one format to a file or folder. Throws Failure if the output cannot be written.
 class Sink
 {
 public:
 	virtual ~Sink() = default;
 	virtual void add(const Item &item) = 0;
-	virtual void finish() = 0; // all of it is written
+	virtual void finish() = 0; // writes the rest
 };
 std::unique_ptr<Sink> makeTextSink(const Runs &runs, const std::string &path, const std::string &type);
 std::unique_ptr<Sink> makePerfettoSink(const Runs &runs, const std::string &path);
@@ -31,9 +32,9 @@ std::unique_ptr<Sink> makeSqliteSink(const Runs &runs, const std::string &path);
 std::unique_ptr<Sink> makeParquetSink(const Runs &runs, const std::string &path);
 
 std::string callName(const trace::RowInfo *row);                   // mm 512x512x64 float16
-std::string streamName(const Item &item, const trace::Trace &run); // of a kernel
+std::string streamName(const Item &item, const trace::Trace &run); // the stream that ran a kernel
 
-// A file that is written to its end or fails with its name.
+// A file that is written completely, or a Failure that names it.
 class SinkFile
 {
 public:

@@ -1,4 +1,4 @@
-// Parquet: the columns go through a pipe, in batches, to tools/python/autoamp/parquet.py, which has Arrow.
+// Parquet: batches of columns go through a pipe to tools/python/autoamp/parquet.py, which uses Arrow.
 #include "tools/autoamp/export.h"
 #include "tools/autoamp/launch.h"
 #include "tools/autoamp/traces.h"
@@ -19,9 +19,9 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr size_t batchRows = 1 << 18;
-constexpr int firstErrno = 100; // exit status of the helper: this and an errno
+constexpr int firstErrno = 100; // the helper's exit status is this plus an errno
 
-// Where the Python package lies beside this program: installed, or in the source tree around the build.
+// The folder of the Python package: next to the installed program, or in the source tree around the build.
 std::string packageFolder()
 {
 	std::error_code ignored;
@@ -32,7 +32,7 @@ std::string packageFolder()
 	return {};
 }
 
-// Some columns of one run, as Arrow keeps them.
+// Some columns of one run, in Arrow's layout.
 struct Batch {
 	const char *table;
 	std::vector<std::pair<const char *, std::vector<int64_t>>> columns; // unknown: INT64_MIN
@@ -123,7 +123,7 @@ private:
 		posix_spawn_file_actions_t actions;
 		posix_spawn_file_actions_init(&actions);
 		posix_spawn_file_actions_adddup2(&actions, ends[0], STDIN_FILENO);
-		// A group of its own: Ctrl-C is for this program, which then says what became of OUT.
+		// Runs in a separate process group: Ctrl-C reaches only this program, which then reports the state of OUT.
 		posix_spawnattr_t attributes;
 		posix_spawnattr_init(&attributes);
 		posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
@@ -145,7 +145,7 @@ private:
 			if (written < 0 && errno == EINTR)
 				continue;
 			if (written < 0)
-				fail(end()); // the helper has gone
+				fail(end()); // the helper has ended
 			bytes.remove_prefix(static_cast<size_t>(written));
 		}
 	}

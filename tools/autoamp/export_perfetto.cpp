@@ -1,5 +1,5 @@
-// Perfetto's protobuf: a track a thread and a stream, flows from a call to its kernels, the scale as a counter. Field
-// numbers are those of protos/perfetto/trace/*.proto.
+// Perfetto's protobuf: one track per thread and per stream, flows from calls to their kernels, the scale as a counter.
+// Field numbers are those of protos/perfetto/trace/*.proto.
 #include "tools/autoamp/escape.h"
 #include "tools/autoamp/export.h"
 #include "tools/autoamp/traces.h"
@@ -79,12 +79,12 @@ public:
 	}
 
 private:
-	// 16 bits of the run, 8 of the kind, 40 of the thing.
+	// 16 bits for the run, 8 for the kind, 40 for the object.
 	static uint64_t id(size_t run, uint64_t kind, uint64_t thing) { return (run + 1) << 48 | kind << 40 | thing; }
 	static uint64_t processTrack(size_t run) { return id(run, 1, 0); }
 	static uint64_t threadTrack(size_t run, uint32_t thread) { return id(run, 2, thread); }
 	static uint32_t sequenceOf(size_t run) { return static_cast<uint32_t>(run + 1); }
-	// Pids of several hosts or of a long job may be the same: then the run's number.
+	// Pids of several hosts or of a long job may be equal; then the run's number is used.
 	int32_t pidOf(size_t run) const
 	{
 		for (size_t other = 0; other < run; other++)
@@ -149,7 +149,7 @@ private:
 		event(item, track, item.startNs, Type::count,
 		      [&](pbf_writer &out) { out.add_double(Event::value, std::log2(scaler.scaleAfter)); });
 	}
-	// A name is written once a run, before its first use.
+	// A name is written once per run, before its first use.
 	uint64_t nameId(const Item &item)
 	{
 		const void *key = item.kind == Item::kernel ? static_cast<const void *>(item.name) : item.row;

@@ -1,4 +1,4 @@
-// An SQLite database; its schema is a contract: docs/export.md.
+// An SQLite database. Its schema is a contract; see docs/export.md.
 #include "tools/autoamp/escape.h"
 #include "tools/autoamp/export.h"
 #include "tools/autoamp/traces.h"
@@ -93,7 +93,7 @@ private:
 	static int bind(sqlite3_stmt *to, int at, double number)
 	{
 		return sqlite3_bind_double(to, at, number);
-	} // NaN: null
+	} // NaN is written as null
 	static int bind(sqlite3_stmt *to, int at, const std::string &text)
 	{
 		const std::string valid = utf8(text);
@@ -128,7 +128,7 @@ private:
 		check(sqlite3_step(statement));
 		sqlite3_reset(statement);
 	}
-	// Columns are the fields of the objects: those of the report.
+	// The columns are the fields of the objects, as in the JSON report.
 	void fill(const std::string &table, const std::vector<Json> &objects)
 	{
 		std::string columns, marks;

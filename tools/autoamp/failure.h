@@ -1,5 +1,5 @@
-// The early end of a command: one clear line and an exit status. Thrown anywhere in the tool, caught in main. Main
-// thread. docs/command-line.md lists the statuses. Texts among the arguments are made safe for a terminal.
+// A failed command: one clear line and an exit status. Thrown anywhere in the tool, caught in main. Main thread.
+// docs/command-line.md lists the statuses. Text arguments are made safe for a terminal.
 #pragma once
 
 #include "tools/autoamp/escape.h"

@@ -1,4 +1,4 @@
-// `autoamp help`: the manual, made from the same tables that the program works by. Main thread.
+// `autoamp help`: the manual, made from the tables that the program itself uses. Main thread.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
-// The report as one HTML file: no network, charts as inline SVG, tables that can be sorted. Its size does not grow with
-// the trace: the timeline is drawn from bins, tables end after so many rows.
+// The report as one HTML file: no network access, charts as inline SVG, sortable tables. Its size does not grow with
+// the trace: the timeline is drawn from bins, and tables have a maximum number of rows.
 #include "tools/autoamp/escape.h"
 #include "tools/autoamp/remarks.h"
 #include "tools/autoamp/timeline.h"
@@ -60,9 +60,9 @@ size_t precisionOf(const trace::RowInfo *row)
 	return static_cast<size_t>(std::find(precisions, precisions + precisionCount - 1, word) - precisions);
 }
 
-// Calls by time and precision. Bins join in pairs when the time runs out of them.
+// Calls by time and precision. If an item is later than the last bin, pairs of bins are merged.
 struct Timeline {
-	int64_t width = 1000; // ns of a bin
+	int64_t width = 1000; // ns per bin
 	std::vector<ByPrecision> bins;
 	void add(const Item &item)
 	{
@@ -158,7 +158,7 @@ std::string drawOps(const std::vector<trace::RowInfo> &rows, bool isMeasured)
 		times[row.op.empty() ? row.entry : row.op][precisionOf(&row)] += sum.timeNs(isMeasured);
 		sums[precisionOf(&row)] += sum.timeNs(isMeasured);
 	}
-	std::erase_if(times, [](auto &each) { return sumOf(each.second) <= 0; }); // unknown
+	std::erase_if(times, [](auto &each) { return sumOf(each.second) <= 0; }); // precisions without a known time
 	std::vector<std::pair<std::string, ByPrecision>> sorted(times.begin(), times.end());
 	std::stable_sort(sorted.begin(), sorted.end(), [](auto &x, auto &y) { return sumOf(x.second) > sumOf(y.second); });
 	sorted.resize(std::min(sorted.size(), ops));
@@ -189,7 +189,7 @@ std::string drawOps(const std::vector<trace::RowInfo> &rows, bool isMeasured)
 std::string drawScaler(const Runs &runs)
 {
 	const auto starts = startsOf(runs);
-	std::map<std::string, std::vector<std::pair<double, double>>> sites; // time, log2
+	std::map<std::string, std::vector<std::pair<double, double>>> sites; // time, log2 of the scale
 	double last = 1, low = INFINITY, high = -INFINITY;
 	for (size_t run = 0; run < runs.size(); run++)
 		for (const auto &event : runs[run].scaler) {

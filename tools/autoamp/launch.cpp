@@ -54,7 +54,7 @@ void Environment::prepend(const std::string &name, const std::string &entry)
 	for (size_t start = 0; start < value.size();) {
 		const auto end = std::min(value.find_first_of(separators, start), value.size());
 		if (value.compare(start, end - start, entry) == 0)
-			return; // run inside run
+			return; // nested `autoamp run`
 		start = end + 1;
 	}
 	value = value.empty() ? entry : entry + ":" + value;
@@ -91,11 +91,11 @@ std::string programName(const std::vector<std::string> &command)
 namespace {
 
 constexpr int forwarded[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
-volatile pid_t application = 0; // 0: not there yet, or gone
+volatile pid_t application = 0; // 0: before the start or after the end
 
 void forward(int signal, siginfo_t *information, void *)
 {
-	// What the terminal sends, it sends to the whole foreground group: the application has it already.
+	// The terminal signals the whole foreground process group, so the application has already received this signal.
 	if (application > 0 && information->si_code != SI_KERNEL)
 		::kill(application, signal);
 }
@@ -113,7 +113,8 @@ Ending launch(const std::vector<std::string> &command, const Environment &enviro
 	arguments.push_back(nullptr);
 	values.push_back(nullptr);
 
-	// Signals wait until there is somebody to pass them on to; the application starts with the mask that we had.
+	// Signals are blocked until the application exists and can receive them. It starts with this process's original
+	// mask.
 	sigset_t ours, before;
 	sigemptyset(&ours);
 	for (const int signal : forwarded)
@@ -143,7 +144,7 @@ Ending launch(const std::vector<std::string> &command, const Environment &enviro
 	}
 	sigprocmask(SIG_SETMASK, &before, nullptr);
 
-	// Its number stays taken until it is reaped: nobody else can get a signal that was meant for it.
+	// WNOWAIT keeps the zombie and its pid, so that no other process can receive a signal meant for the application.
 	siginfo_t ended;
 	while (::waitid(P_PID, static_cast<id_t>(ending.pid), &ended, WEXITED | WNOWAIT) < 0 && errno == EINTR) {
 	}

@@ -1,5 +1,5 @@
-// Starting the application: its environment, its life, its exit status. Main thread.
-// The environment is data until the program is spawned: nothing of autoamp's own process changes.
+// Starts the application: environment, signals and exit status. Main thread. The environment is data until the program
+// is spawned; the environment of the autoamp process does not change.
 #pragma once
 
 #include "src/policy/options.h"
@@ -16,27 +16,27 @@ namespace autoamp::tool {
 class Environment
 {
 public:
-	Environment(); // that of this process
+	Environment(); // the environment of this process
 	const std::string *get(const std::string &name) const;
 	void set(const std::string &name, const std::string &value);
-	// The same for the value of an option, which messages name.
+	// Sets a variable for an option; error messages name the option.
 	void set(const std::string &name, const std::string &value, const std::string &option);
 	void unset(const std::string &name);
-	// Puts `entry` before what a list variable holds, once; never takes anything away.
+	// Inserts `entry` at the front of a list variable unless the list contains it. Removes nothing.
 	void prepend(const std::string &name, const std::string &entry);
 	std::vector<std::string> strings() const;
-	// What the library would make of it, in a process of that program (empty: not known).
+	// The options that the library would read from this environment, in a process of this program (empty: unknown).
 	policy::ParsedOptions parse(std::span<const char *const> entries, const std::string &program = {}) const;
 
 private:
 	std::map<std::string, std::string> values_;
 };
 
-// What the library will call a program that is started like this: %e of a trace's name, and the name of its file of the
-// configuration.
+// The name that the library will use for a program started with this command: %e in trace names, and the name of its
+// configuration file.
 std::string programName(const std::vector<std::string> &command);
 
-// Runs it to its end; signals sent to this process are passed on. Failure 126 or 127 if it cannot be started.
+// Runs the command to its end and forwards signals sent to this process. Failure 126 or 127 if it cannot be started.
 Ending launch(const std::vector<std::string> &command, const Environment &environment);
 
 } // namespace autoamp::tool

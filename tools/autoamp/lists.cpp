@@ -15,11 +15,11 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// An entry point as one of the ops that it may be.
+// An entry point and one of the ops that it can compute.
 struct Arrival {
 	std::string_view entry;
 	const policy::CallRow *row;
-	bool hasLowForm; // of a call on fp32 data
+	bool hasLowForm; // has a lower-precision form for a call on fp32 data
 };
 
 std::vector<Arrival> arrivals()
@@ -30,7 +30,7 @@ std::vector<Arrival> arrivals()
 		const bool takesSingle = entry.dtype == op::Dtype::none || entry.dtype == op::Dtype::float32;
 		for (const auto *row : policy::rowsAt(entry.name)) {
 			const auto kind = static_cast<op::Kind>(row - policy::callRows().data());
-			// A transposed convolution is another one's gradient, and called that.
+			// cuDNN computes a transposed convolution as the gradient of another convolution.
 			const bool isProduct = op::isProduct(kind) || std::string_view(row->op).starts_with("conv_transpose");
 			all.push_back({entry.name, row, mayBeProduct && takesSingle && isProduct});
 		}

@@ -1,4 +1,4 @@
-// `autoamp lists`: each op of a list system and each entry point, its category, and whether a library call for it
+// `autoamp lists`: shows each op of a list system and each entry point, its category, and whether a library call for it
 // exists. Main thread.
 #pragma once
 
@@ -9,7 +9,7 @@
 namespace autoamp::tool {
 
 struct ListsOptions {
-	std::optional<std::string> lists, level; // as the variables; none: as they are set
+	std::optional<std::string> lists, level; // values of the variables; none: their current values
 	std::string format = "text";             // text, json
 };
 

@@ -30,13 +30,13 @@ namespace {
 
 struct Answer {
 	std::string text;
-	int signal = 0; // that ended the child
+	int signal = 0; // the signal that ended the child
 };
 
-// What `work` writes to stdout, in a child process whose stderr nobody hears.
+// Runs `work` in a child process and returns its stdout; its stderr is discarded.
 Answer askChild(const std::function<void()> &work)
 {
-	const auto run = [&]() noexcept { work(); }; // nothing is thrown into a copy of this program
+	const auto run = [&]() noexcept { work(); }; // no exception may leave the copy of this program
 
 	int ends[2];
 	if (::pipe2(ends, O_CLOEXEC) != 0)
@@ -63,14 +63,14 @@ Answer askChild(const std::function<void()> &work)
 	return answer;
 }
 
-// A fact is a line of three fields.
+// Each fact is a line with three fields.
 using Fact = std::array<std::string, 3>;
 
 template <typename First, typename Second>
 void tell(const First &first, const Second &second, const char *third = "")
 {
 	fmt::print("{}\t{}\t{}\n", first, second, third);
-	std::fflush(stdout); // what follows may be the end of this process
+	std::fflush(stdout); // the next step may end this process
 }
 
 std::vector<Fact> factsOf(const std::string &text)
@@ -106,7 +106,7 @@ void tellOfDriver()
 		return tell("problem", fmt::format("cuInit gives {}", status));
 	if (const int status = count(&devices))
 		return tell("problem", fmt::format("cuDeviceGetCount gives {}", status));
-	for (int device = 0; device < devices; device++) { // their numbers are their handles
+	for (int device = 0; device < devices; device++) { // device numbers are the driver's device handles
 		char text[128] = "unnamed GPU";
 		int major = 0, minor = 0;
 		constexpr int majorOf = 75, minorOf = 76; // CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_...
@@ -118,7 +118,7 @@ void tellOfDriver()
 	}
 }
 
-// How a library tells its version, by the beginning of its name.
+// Queries the version of a library; `soname` selects the query.
 std::string versionOf(void *library, std::string_view soname)
 {
 	int number = 0, part[3] = {};
@@ -126,7 +126,8 @@ std::string versionOf(void *library, std::string_view soname)
 	if (soname.starts_with("libcudart") && find(library, "cudaRuntimeGetVersion", runtime) && runtime(&number) == 0)
 		return fmt::format("{}.{}", number / 1000, number % 1000 / 10);
 	size_t (*version)();
-	if (soname.starts_with("libcudnn") && find(library, "cudnnGetVersion", version)) { // of 8: 8907, of 9: 91900
+	if (soname.starts_with("libcudnn") && find(library, "cudnnGetVersion", version)) { // version 8: 8907; version 9:
+		                                                                               // 91900
 		const auto whole = static_cast<int>(version()), base = whole < 10000 ? 1000 : 10000;
 		return fmt::format("{}.{}.{}", whole / base, whole % base / 100, whole % 100);
 	}
@@ -149,10 +150,10 @@ void tellOfLibraries()
 	}
 }
 
-// As the front does it (inject/front.cpp).
+// Loads the core in the same way as the front (inject/front.cpp).
 void tellOfCore(const Installation &installation)
 {
-	::dlopen(installation.library.c_str(), RTLD_NOW | RTLD_GLOBAL); // the core is linked to it
+	::dlopen(installation.library.c_str(), RTLD_NOW | RTLD_GLOBAL); // the core is linked to this library
 	void *core = ::dlopen(installation.core().c_str(), RTLD_NOW | RTLD_LOCAL);
 	if (!core)
 		return tell("problem", ::dlerror());
@@ -207,14 +208,14 @@ std::string whyNoTrace(const std::string &pattern)
 	std::error_code error;
 	while (folder.has_relative_path() && !fs::exists(fs::symlink_status(folder, error)))
 		folder = folder.parent_path();
-	// As the recorder begins: a file of some pages. This one has no name, or loses it at once.
+	// Tests the start of the recorder: a file of a few pages. The file has no name, or loses it immediately.
 	auto name = (folder / ".autoamp-XXXXXX").string();
 	int file = ::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
 	if (file < 0 && (errno == EOPNOTSUPP || errno == EISDIR) && (file = ::mkostemp(name.data(), O_CLOEXEC)) >= 0)
 		::unlink(name.c_str());
 	if (file < 0)
 		return std::strerror(errno);
-	std::signal(SIGXFSZ, SIG_IGN); // a limit on file sizes is an answer, not an end
+	std::signal(SIGXFSZ, SIG_IGN); // a limit on file sizes is reported and must not end this process
 	const int status = ::posix_fallocate(file, 0, 20 << 10);
 	::close(file);
 	return status ? std::strerror(status) : "";
@@ -252,18 +253,19 @@ std::vector<Library> visibleLibraries()
 
 std::vector<Library> loadedWith(const std::string &program, const std::string &folder)
 {
-	const auto loader = inspect("/proc/self/exe", 0).interpreter; // never the one that the program names
+	const auto loader = inspect("/proc/self/exe", 0).interpreter; // the loader of this process, not the one that the
+	                                                              // program names
 	Environment environment;
 	if (!folder.empty())
 		environment.prepend("LD_LIBRARY_PATH", folder);
 	const auto *path = environment.get("LD_LIBRARY_PATH");
 	const auto variable = "LD_LIBRARY_PATH=" + (path ? *path : "");
-	const auto list = [&] { // as ldd does; no other LD_ variable, some would have the program's code run
+	const auto list = [&] { // as in ldd; other LD_ variables could run the program's code
 		::execle(loader.c_str(), loader.c_str(), fs::absolute(program).c_str(), nullptr,
 		         std::array{"LD_TRACE_LOADED_OBJECTS=1", variable.c_str(), static_cast<const char *>(nullptr)}.data());
 	};
 	// A line is "\tNAME => PATH (0x...)", "\tNAME => not found", or "\tPATH (0x...)" for the loader and for a library
-	// that is needed by its path. The kernel's vdso has no slash.
+	// that is needed by its path. The line of the kernel's vdso contains no slash.
 	std::vector<Library> libraries;
 	std::istringstream lines(askChild(list).text);
 	for (std::string line; std::getline(lines, line);) {

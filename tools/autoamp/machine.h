@@ -1,6 +1,6 @@
-// What this machine has: the driver and its GPUs, CUDA libraries, the parts of autoamp. Main thread.
-// Foreign code is loaded in a child process only: a driver that was started in this one would be inherited by nobody
-// and could take this one down.
+// Inspects this machine: the driver and its GPUs, CUDA libraries, the parts of autoamp. Main thread. Foreign code is
+// loaded only in a child process: a driver started in this process would not help the application and could end this
+// process.
 #pragma once
 
 #include <string>
@@ -8,20 +8,20 @@
 
 namespace autoamp::tool {
 
-// Where the things that the application needs lie: beside this program in the build tree, or under ../lib/autoamp.
+// The installed parts of autoamp: next to this program in the build tree, or under ../lib/autoamp.
 struct Installation {
-	std::string library;             // libautoamp.so; empty: in none of the places
-	std::string emulated;            // folder of the emulated device; empty: not there
-	std::vector<std::string> places; // that were looked at
+	std::string library;             // libautoamp.so; empty: not found
+	std::string emulated;            // folder of the emulated device; empty: not found
+	std::vector<std::string> places; // the places searched
 
-	std::string core() const; // where the library looks for it
+	std::string core() const; // the path where the library looks for its core
 };
 Installation findInstallation();
 
-// Why the library could not load its core; empty: it can.
+// The reason why the library could not load its core; empty: it can.
 std::string whyCoreFails(const Installation &installation);
 
-// Why no file could be made where a pattern of names wants it; empty: one could.
+// The reason why a trace with this name pattern could not be created; empty: it could.
 std::string whyNoTrace(const std::string &pattern);
 
 struct Driver {
@@ -30,20 +30,20 @@ struct Driver {
 		std::string name;
 	};
 	bool isFound = false;  // libcuda.so.1 loads
-	int version = 0;       // of CUDA, 13000; 0: it does not say
+	int version = 0;       // CUDA version, 13000; 0: the driver does not report it
 	std::string problem;   // why there is no GPU
-	std::vector<Gpu> gpus; // none: nothing can run on it
+	std::vector<Gpu> gpus; // empty: no GPU can run anything
 	bool isEmulated = false;
 };
 Driver askDriver();
 
 struct Library {
-	std::string name, path, version; // path empty: the loader does not find it
+	std::string name, path, version; // empty path: the loader does not find the library
 };
-// CUDA libraries that the loader finds by name alone.
+// The CUDA libraries that the loader finds by name.
 std::vector<Library> visibleLibraries();
-// The libraries that the loader would load with a program, by its own rules; none of their code is run. Without
-// versions. `folder`, unless it is empty, comes before the folders of LD_LIBRARY_PATH.
+// The libraries that the loader would load with a program, by its own rules, without their versions. Runs none of their
+// code. A non-empty `folder` comes before the folders of LD_LIBRARY_PATH.
 std::vector<Library> loadedWith(const std::string &program, const std::string &folder = {});
 
 } // namespace autoamp::tool

@@ -1,5 +1,5 @@
-// The command line: what was typed becomes options; each command is one function. Main thread.
-// Every error is one line on stderr and an exit status; docs/command-line.md lists the statuses.
+// The command line. The arguments become options; each command is one function. Main thread. Every error is one line on
+// stderr and an exit status; docs/command-line.md lists the statuses.
 #include "src/policy/environment.h"
 #include "src/policy/nearest.h"
 #include "tools/autoamp/check.h"
@@ -35,7 +35,7 @@ constexpr const char *entries[] = {
 #undef ENTRY
 };
 
-// Options of `run` that are a variable by another name.
+// Options of `run` that set a variable.
 constexpr struct {
 	const char *names;
 	policy::Option option;
@@ -62,7 +62,7 @@ std::string nearest(const std::string &word, const std::vector<std::string> &can
 	return policy::nearestHint(word, views, otherwise);
 }
 
-// CLI11's own words for what it does not know name no nearest option.
+// Reports unknown arguments with the nearest option, which CLI11's own message does not name.
 void refuseUnknown(const CLI::App &command, Status status)
 {
 	const auto remaining = command.remaining();
@@ -131,7 +131,7 @@ struct CommandLine {
 		reporting->add_option("--what-if", report.whatIf, "decide again with other settings: LEVEL=O2,DTYPE=bfloat16")
 		    ->type_name("NAME=VALUE,...");
 
-		// NaN and infinity would be gates that are always open.
+		// A limit of NaN or infinity would never fail the command.
 		const CLI::Validator threshold(
 		    [](std::string &text) {
 			    double number = 0;
@@ -267,15 +267,15 @@ int carryOut(CommandLine &line, const std::vector<std::string> &application)
 		lists(line.lists, entries);
 		return static_cast<int>(Status::done);
 	}
-	const auto parsed = command->get_name() == "help" // which is given whatever the files say
+	const auto parsed = command->get_name() == "help" // help ignores configuration files
 	                        ? policy::parseOptions(policy::processEnvironment(), entries)
 	                        : Environment().parse(entries, programName(program()));
 	Status status = parsed.error.empty() ? Status::done : Status::wrong;
 	if (command->get_name() == "doctor") {
-		line.doctor.command = program(); // a bad value is one of the things that it tells
+		line.doctor.command = program(); // doctor reports invalid values itself
 		doctor(line.doctor, parsed, entries);
 	} else if (command->get_name() == "help") {
-		// Where somebody with a bad value looks for the good ones: the text comes all the same.
+		// help is printed even if a setting is invalid, because it lists the valid values.
 		if (!line.topic.empty() &&
 		    std::find(std::begin(helpTopics), std::end(helpTopics), line.topic) == std::end(helpTopics))
 			fail(Status::wrong, "no help on '{}'; topics: {}", line.topic, fmt::join(helpTopics, ", "));
@@ -303,7 +303,7 @@ int start(int count, char **words)
 	const bool hasProgram = name == "run" || name == "doctor";
 	const Status wrong = name == "run" ? Status::notStarted : Status::wrong;
 	if (hasProgram) {
-		// What follows `--` is the application's, whatever it looks like.
+		// Arguments after `--` belong to the application, even if they look like options.
 		const auto separator = std::find(arguments.begin(), arguments.end(), "--");
 		application.assign(separator, arguments.end());
 		arguments.erase(separator, arguments.end());
@@ -320,14 +320,14 @@ int start(int count, char **words)
 			     nearest(arguments.front(), names, "; autoamp help lists them"));
 	}
 	try {
-		std::reverse(arguments.begin(), arguments.end()); // CLI11 takes them last first
+		std::reverse(arguments.begin(), arguments.end()); // CLI11 expects them in reverse order
 		line.app.parse(arguments);
 	} catch (const CLI::Success &success) {
 		return line.app.exit(success);
 	} catch (const CLI::ParseError &error) {
 		fail(wrong, "{}", error.what());
 	}
-	// `run ./app -- x`: the application began before the separator, which then is its own.
+	// `run ./app -- x`: the application begins before the separator, so the separator is one of its arguments.
 	if (hasProgram && !application.empty() && line.app.get_subcommand(name)->remaining().empty())
 		application.erase(application.begin());
 	return carryOut(line, application);
@@ -342,7 +342,7 @@ int main(int count, char **words)
 	using namespace autoamp::tool;
 	try {
 		const int status = start(count, words);
-		// A reader that has gone away (`| head`) wanted no more; a full disk is a failure.
+		// A closed pipe (`| head`) is not a failure; a full disk is.
 		if ((std::fflush(stdout) != 0 || std::ferror(stdout)) && errno != EPIPE)
 			fail(Status::failed, "the output could not be written: {}", std::strerror(errno));
 		return status;

@@ -15,7 +15,8 @@ namespace {
 
 constexpr size_t kListed = 8;
 
-// The first numbers from `first` on that are not in the set. Counts come from files: there can be billions.
+// The first numbers from `first` on that are not in the set, at most kListed. `expected` comes from files and can be
+// billions.
 std::vector<uint64_t> gaps(const std::set<uint64_t> &there, uint64_t first, uint64_t expected)
 {
 	std::vector<uint64_t> numbers;
@@ -38,7 +39,7 @@ struct Found {
 	std::set<uint64_t> numbers;
 };
 
-// By `autoamp run`: the processes that began a trace have the numbers from 1 on.
+// Groups by `autoamp run`: processes that began a trace are numbered from 1.
 std::map<std::string, Found> processesOf(const std::vector<trace::Trace> &runs)
 {
 	std::map<std::string, Found> found;
@@ -53,7 +54,7 @@ std::map<std::string, Found> processesOf(const std::vector<trace::Trace> &runs)
 	return found;
 }
 
-// By the variables of MPI or Slurm: ranks count from 0.
+// Groups by job, from the variables of MPI or Slurm: ranks are numbered from 0.
 std::map<std::string, Found> ranksOf(const std::vector<trace::Trace> &runs)
 {
 	std::map<std::string, Found> found;
@@ -85,7 +86,7 @@ std::vector<Missing> missingTraces(const std::vector<trace::Trace> &runs)
 	std::set<std::pair<std::string, uint32_t>> there;
 	for (const auto &run : runs)
 		there.emplace(run.host, run.pid);
-	for (const auto &run : runs) // with a number, a parent is one of the processes above
+	for (const auto &run : runs) // with a number, processesOf() already covers the parent
 		if (run.isForked && run.number == 0 && there.emplace(run.host, run.parentPid).second)
 			list.push_back({Missing::Of::parents, "", 1, 0, true, {run.parentPid}});
 	return list;

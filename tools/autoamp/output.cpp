@@ -39,10 +39,10 @@ Output::Output(std::string path, bool mayReplace, std::string mark)
 	std::error_code ignored;
 	if (path_.empty() || path_.ends_with("/") || path_ == "-")
 		fail(Status::wrong, "-o '{}': not the name of a file", path_);
-	if (fs::is_symlink(path_, ignored) && fs::exists(path_, ignored)) // the link stays
+	if (fs::is_symlink(path_, ignored) && fs::exists(path_, ignored)) // write to the target and keep the link
 		path_ = fs::canonical(path_, ignored), part_ = fmt::format("{}.part-{}", path_, ::getpid());
 	if (!fs::exists(fs::symlink_status(path_, ignored)))
-		mayReplace_ = false; // and so it stays if somebody else makes it meanwhile
+		mayReplace_ = false; // also protects a file that another process creates meanwhile
 	else if (!mayReplace_)
 		fail(Status::wrong, "{} exists; --force replaces it", path_);
 	else if (fs::is_directory(path_, ignored) && (mark_.empty() || !fs::exists(path_ + "/" + mark_, ignored)))
@@ -54,7 +54,7 @@ Output::Output(std::string path, bool mayReplace, std::string mark)
 		action.sa_handler = note;
 		sigaction(signal, &action, nullptr);
 	}
-	::signal(SIGPIPE, SIG_IGN); // of a helper that has gone
+	::signal(SIGPIPE, SIG_IGN); // a helper may have closed the pipe
 }
 
 Output::~Output()
@@ -70,7 +70,7 @@ void Output::finish()
 	if (mayReplace_ && fs::is_directory(path_, error))
 		fs::remove_all(path_, error);
 	if (::renameat2(AT_FDCWD, part_.c_str(), AT_FDCWD, path_.c_str(), mayReplace_ ? 0 : RENAME_NOREPLACE) != 0 &&
-	    (errno != EINVAL || ::rename(part_.c_str(), path_.c_str()) != 0)) // a file system that knows no flags
+	    (errno != EINVAL || ::rename(part_.c_str(), path_.c_str()) != 0)) // the file system supports no rename flags
 		fail(Status::failed, "{}: {}", path_, std::strerror(errno));
 }
 

@@ -1,5 +1,5 @@
-// What a command writes into a file or folder of the user's: whole, or not at all. And how far it is. Main thread.
-// It is made under another name beside its own; a signal that ends the program (Ctrl-C) takes it away again.
+// Writes a file or folder of the user completely or not at all, and shows progress. Main thread. The output has a
+// temporary name in the same folder until it is complete; a signal that ends the program (Ctrl-C) removes it.
 #pragma once
 
 #include <cstdint>
@@ -10,20 +10,22 @@ namespace autoamp::tool {
 class Output
 {
 public:
-	// Fails where `path` exists, unless it may be replaced: a file, or a folder that `mark` says is one of ours.
+	// Fails if `path` exists and may not be replaced. A folder is replaced only if it contains `mark`, the sign of an
+	// autoamp folder.
 	Output(std::string path, bool mayReplace, std::string mark = {});
 	~Output();
 	Output(const Output &) = delete;
 	Output &operator=(const Output &) = delete;
 	const std::string &part() const { return part_; } // where to write
-	void finish();                                    // it takes its own name
+	void finish();                                    // renames the output to its final name
 
 private:
 	std::string path_, part_, mark_;
 	bool mayReplace_;
 };
 
-// A bar on stderr, if that is a terminal. Each step also asks whether the program shall end, and then fails.
+// A progress bar if stderr is a terminal. Fails if a signal has requested the end of the program; step() checks
+// periodically.
 class Progress
 {
 public:

@@ -1,4 +1,4 @@
-// What `autoamp run` says at the end: what was lowered, what was kept and why, where the trace is, what to type next.
+// The receipt of `autoamp run`: the lowered calls, the kept calls with their reasons, the trace, the next commands.
 #include "src/trace/tail_name.h"
 #include "tools/autoamp/commands.h"
 #include "tools/autoamp/doctor.h"
@@ -22,7 +22,8 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// A pattern as a glob: what stands for a %-word is anything, so is what a second process puts before the suffix.
+// Converts a name pattern to a glob. Each %-word matches any text, and so does the part that a second process inserts
+// before the suffix.
 std::string asGlob(const std::string &pattern)
 {
 	std::string result;
@@ -49,8 +50,8 @@ struct Collected {
 	std::string unreadable; // the error of a file that may be a damaged trace of this run; "": no such file
 };
 
-// Files whose names this run's traces can have. Other runs may write into the same folder at the same time (ranks of
-// one job do).
+// Files whose names the traces of this run can have. Other runs may write to the same folder at the same time, for
+// example ranks of one job.
 std::vector<std::string> candidates(const Outcome &outcome)
 {
 	std::vector<std::string> paths;
@@ -61,8 +62,8 @@ std::vector<std::string> candidates(const Outcome &outcome)
 	return paths;
 }
 
-// The file next to a trace that was replaced while the program ran. It holds the totals, and all that was not written
-// yet.
+// The file next to a trace that was replaced while the program ran. It contains the totals and all data not yet
+// written.
 std::string tailOf(const std::string &path)
 {
 	char name[4096];
@@ -88,7 +89,7 @@ Collected collect(const Outcome &outcome)
 			continue;
 		if (!trace::runIdsOf(path) && ::stat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode) &&
 		    status.st_mtim.tv_sec >= outcome.startedSeconds && !trace::Trace::open(path, error)) {
-			collected.unreadable = error; // its id is lost, but the program may have written it
+			collected.unreadable = error; // the file contains no run id, but the program may have written it
 		}
 	}
 	auto &runs = collected.runs;
@@ -120,7 +121,8 @@ Absence explainAbsence(const Outcome &outcome, const Collected &collected, bool 
 	const auto older = std::find_if(program.libraries.begin(), program.libraries.end(), [](auto &library) {
 		return library.starts_with("libcublas.so.") && !library.ends_with(".12") && !library.ends_with(".13");
 	});
-	// Evidence that plug-ins are opened. Whether one binds past the preload, nothing here can see.
+	// True if the program shows signs of opening plug-ins. autoamp cannot know here whether a plug-in bypasses the
+	// preload.
 	const bool opens = !program.sign(Sign::opens).empty() && configuration.valueOf(policy::Option::hookDlsym) != "got";
 	const auto obstacle = whyOutOfReach(program);
 	const auto noTrace = configuration.trace == policy::TraceLevel::off ? "" : whyNoTrace(configuration.traceFile);
@@ -185,7 +187,7 @@ std::string reasonsIn(const Account &account, bool eligibleOnly)
 	return fmt::format("{}", fmt::join(words, ", "));
 }
 
-// What to give `report`: the file that stands for all of them, or a few, or their folder.
+// Arguments for `report`: one file that stands for all traces, up to three files, or their folder.
 std::string whereToFind(const Runs &runs)
 {
 	std::vector<std::string> files;
@@ -203,7 +205,7 @@ std::string whereToFind(const Runs &runs)
 	return fmt::format("{}", fmt::join(files, " "));
 }
 
-// The entry point and the reason that all calls have in common; null: there is none.
+// A row with the entry point and reason that all calls share; null if they differ.
 const trace::RowInfo *onlyEntry(const Runs &runs)
 {
 	const trace::RowInfo *only = nullptr;
@@ -223,7 +225,7 @@ std::vector<std::string> describe(const Runs &runs, const Account &account, cons
 	std::vector<std::string> lines;
 	const auto all = count(account.eligible.calls);
 	auto types = account.loweredTo;
-	if (types.empty() && runs.front().rules.empty()) // of what was only observed the strategy is known
+	if (types.empty() && runs.front().rules.empty()) // the strategies of observed calls are known
 		for (const auto &strategy : account.wouldLowerBy)
 			types.insert(strategy == "tf32" ? strategy : configOf(runs.front(), "dtype"));
 	const auto lowered = [&](const char *verb, const Sum &sum) {
@@ -292,7 +294,7 @@ void concludeTraces(const Outcome &outcome)
 			trace::foldTail(path);
 			traces.push_back({path, *writer});
 		}
-	// A process that replaced itself by exec has a trace of each program; the last one's end is known.
+	// A process that replaced itself by exec has one trace per program; the exit status belongs to the last one.
 	const auto isEnded = [&](const Written &each) { return static_cast<pid_t>(each.writer.pid) == outcome.ending.pid; };
 	const Written *last = nullptr;
 	for (const auto &each : traces)
@@ -300,7 +302,7 @@ void concludeTraces(const Outcome &outcome)
 			last = &each;
 	for (const auto &each : traces) {
 		if (each.writer.run.inner != outcome.id)
-			continue; // a run inside this one has concluded it
+			continue; // a nested `autoamp run` has already concluded it
 		auto conclusion = &each == last ? concluded(outcome.ending) : trace::Conclusion();
 		conclusion.processes = outcome.processes;
 		trace::conclude(each.path, conclusion);
@@ -313,7 +315,7 @@ void writeReceipt(const Outcome &outcome, Colour colour)
 	const auto collected = collect(outcome);
 	const auto &runs = collected.runs;
 	auto account = add(runs);
-	for (const auto &[kernel, launches] : outcome.notEmulated) { // of processes without a trace too
+	for (const auto &[kernel, launches] : outcome.notEmulated) { // includes processes without a trace
 		auto &recorded = account.notEmulated[kernel];
 		recorded = std::max(recorded, launches);
 	}
@@ -337,7 +339,7 @@ void writeReceipt(const Outcome &outcome, Colour colour)
 	}
 	if (!ending.empty())
 		lines.insert(lines.begin(), ending);
-	for (const auto &line : lines) { // a rule to copy has several lines
+	for (const auto &line : lines) { // the rule in a line has several lines
 		std::string safe;
 		for (size_t at = 0; at <= line.size();) {
 			const size_t end = std::min(line.find('\n', at), line.size());

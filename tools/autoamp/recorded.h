@@ -1,5 +1,4 @@
-// What of the runs was recorded at all, where a capture range, a delay or a duration left calls out. Values; main
-// thread.
+// The recorded part of runs with a capture range, a delay or a duration. Values; main thread.
 #pragma once
 
 #include "src/policy/capture_range.h"
@@ -14,18 +13,19 @@ namespace autoamp::tool {
 
 struct Recorded {
 	policy::CaptureRange range;
-	std::string text;                // the range as it was typed; "": none
+	std::string text;                // the capture range as typed; "": none
 	double delay = NAN, limit = NAN; // seconds; NaN: none
-	uint64_t calls = 0, outside = 0; // recorded, and not
-	uint64_t begun = 0;              // how often the range was
-	std::string unseen;              // why it could not begin, as far as the process knew
-	bool hasStaticRuntime = false;   // whose cudaProfilerStart is not intercepted; known where the program's file is
+	uint64_t calls = 0, outside = 0; // calls inside and outside the recorded part
+	uint64_t begun = 0;              // number of times that the range began
+	std::string unseen;              // the reason why the range could not begin, if the process knew it
+	bool hasStaticRuntime = false;   // cudaProfilerStart is then not intercepted; false if the program's file is
+	                                 // missing
 };
 
-std::optional<Recorded> recordedOf(const trace::Trace &run); // nothing: all of it
-// "calls 100 to 200 of 5,000 (capture range calls:100:200)", of all runs together; "": all was recorded.
+std::optional<Recorded> recordedOf(const trace::Trace &run); // none: everything was recorded
+// "calls 100 to 200 of 5,000 (capture range calls:100:200)", for all runs together; "": everything was recorded.
 std::string describeRecorded(const std::vector<trace::Trace> &runs);
-// Why nothing was; "": something was.
+// The reason why no call was recorded; "": at least one was.
 std::string whyNothing(const Recorded &recorded);
 
 } // namespace autoamp::tool

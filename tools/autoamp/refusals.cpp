@@ -9,7 +9,7 @@ namespace autoamp::tool {
 
 namespace {
 
-// The layout that tools/emulated/device/refusals.cpp writes.
+// Must match the layout in tools/emulated/device/refusals.cpp.
 struct Slot {
 	uint32_t state, reserved; // state 2: complete
 	uint64_t launches;

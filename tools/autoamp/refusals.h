@@ -1,6 +1,6 @@
-// The kernels that the emulated device could not run in the processes of one `autoamp run`, as the device itself counts
-// them (tools/emulated/device/refusals.h): a program that ends before its first intercepted call has no trace. Main
-// thread.
+// Counts the kernels that the emulated device could not run in the processes of one `autoamp run`. The device itself
+// counts them (tools/emulated/device/refusals.h), because a program that ends before its first intercepted call has no
+// trace. Main thread.
 #pragma once
 
 #include "tools/autoamp/launch.h"
@@ -20,7 +20,7 @@ public:
 	Refusals(const Refusals &) = delete;
 	Refusals &operator=(const Refusals &) = delete;
 
-	// Launches by mangled name; 0: only looked up. Empty as well if there are no counters.
+	// Launches by mangled name; 0: the kernel was only looked up. Empty if there are no kernels or no counters.
 	std::map<std::string, uint64_t> read() const;
 
 private:

@@ -84,7 +84,8 @@ std::string scalerGap(const trace::Trace &run)
 			return "scaler events were not recorded: " + note.text;
 	if (std::all_of(run.rows.begin(), run.rows.end(), [](const auto &row) { return row.calls == 0; }))
 		return "no call was recorded";
-	// Events are copied from the device after each lowered call and at exit, so that the last ones need the exit.
+	// Events are copied from the device after each lowered call and at exit. The last events are missing if the program
+	// did not exit normally.
 	const bool isCast = std::any_of(run.rows.begin(), run.rows.end(), [](const auto &row) {
 		return row.calls > 0 && row.decision == policy::name(policy::Verdict::lowered) &&
 		       row.strategy == policy::name(policy::Strategy::cast);

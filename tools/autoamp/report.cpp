@@ -22,7 +22,7 @@ Status report(const ReportOptions &options, const policy::Options &configuration
 {
 	const auto &selection = options.selection;
 	const auto &format = options.format;
-	const bool isRows = format == "csv" || format == "jsonl"; // one list and nothing else
+	const bool isRows = format == "csv" || format == "jsonl"; // formats that hold exactly one list
 	const bool isList = !selection.by.empty() || !selection.sort.empty() || selection.top > 0 || isRows;
 	const auto view = !options.view.empty() ? options.view : isList && format != "html" ? "ops" : "summary";
 	if ((view == "summary" || view == "config") && isList && format != "html")
@@ -41,7 +41,7 @@ Status report(const ReportOptions &options, const policy::Options &configuration
 	auto account = add(runs);
 	account.whatIf = options.whatIf;
 	account.assumed = std::move(assumed);
-	const bool isMerged = !isRows && format != "json"; // for people
+	const bool isMerged = !isRows && format != "json"; // human-readable formats merge the rows of all runs
 	const auto merged = isMerged ? mergedRows(runs) : std::vector<trace::RowInfo>();
 	std::vector<OpsRow> rows;
 	for (const auto &row : merged)
@@ -73,7 +73,7 @@ Status report(const ReportOptions &options, const policy::Options &configuration
 	if (options.places.empty() && !isRows)
 		complain(message("autoamp: {} is this user's newest trace here: {}, pid {}\n", here(runs.front().path),
 		                 runs.front().program, runs.front().pid));
-	std::string places; // as typed
+	std::string places; // the traces as typed on the command line
 	for (const auto &place : options.places.empty() ? std::vector{runs.front().path} : options.places)
 		places += (places.empty() ? "" : " ") + quoted(here(place));
 	if (format == "html") {
@@ -115,7 +115,7 @@ Status report(const ReportOptions &options, const policy::Options &configuration
 	} else {
 		const char *gap = "";
 		for (const auto *sheet : {&lists.sites, &lists.events, &lists.observed}) {
-			// "nothing" is an answer only if the traces could have it.
+			// Reports "nothing" only if the traces would contain the events; otherwise "unknown".
 			const bool isObserved = sheet == &lists.observed;
 			const auto unknown = !account.whatIf.empty() ? std::string("nothing was run")
 			                     : isObserved            ? std::string()

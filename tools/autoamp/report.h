@@ -1,5 +1,4 @@
-// `autoamp report`: which traces, which view, which format. Main thread.
-// The views themselves: tools/autoamp/views.h.
+// `autoamp report`: selects traces, view and format. Main thread. The views are in tools/autoamp/views.h.
 #pragma once
 
 #include "src/policy/options.h"
@@ -14,8 +13,8 @@
 namespace autoamp::tool {
 
 struct ReportOptions {
-	std::vector<std::string> places; // files and folders; none: the newest trace
-	std::string view;                // one of views; empty: summary, or ops where a list is selected from
+	std::vector<std::string> places; // files and folders; empty: the newest trace
+	std::string view;                // one of views; empty: summary, or ops if an option selects from a list
 	std::string format = "table";    // one of formats
 	Selection selection;
 	std::string whatIf; // NAME=VALUE,...

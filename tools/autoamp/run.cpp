@@ -32,7 +32,7 @@ policy::Options parse(const Environment &environment, std::span<const char *cons
 	return std::move(parsed.options);
 }
 
-// What sets it goes with it, for the report: place NAME=VALUE.
+// Sets a variable, and records its origin for the report: place NAME=VALUE.
 void set(Environment &environment, const std::string &name, const std::string &value, const std::string &place)
 {
 	const auto *said = environment.get("_AUTOAMP_RUN");
@@ -40,7 +40,7 @@ void set(Environment &environment, const std::string &name, const std::string &v
 	environment.set(name, value);
 }
 
-// The application may change its folder before its first call: patterns are made absolute here.
+// Makes a pattern absolute, because the application may change its working directory before its first call.
 std::string absolute(const std::string &pattern)
 {
 	if (pattern.starts_with("/"))
@@ -51,7 +51,7 @@ std::string absolute(const std::string &pattern)
 	return folder + "/" + (pattern.starts_with("./") ? pattern.substr(2) : pattern);
 }
 
-// The name that a pattern stands for, where that can be known before the process that writes it exists; else "".
+// The trace file name if it is known before the writing process exists; else "".
 std::string fixedName(const std::string &pattern)
 {
 	char path[PATH_MAX];
@@ -63,8 +63,8 @@ std::string fixedName(const std::string &pattern)
 	return path;
 }
 
-// An explicit file must not exist. --force deletes it together with the parts that the same `autoamp run` wrote; a file
-// next to it that another run wrote, or that may be another run's, stays.
+// An explicit file must not exist. --force deletes it together with the parts that the same `autoamp run` wrote. Files
+// next to it that another run wrote, or may have written, are kept.
 void makeRoom(const std::string &path, bool force)
 {
 	if (!force && fs::exists(fs::symlink_status(path)))
@@ -96,7 +96,7 @@ void makeRoom(const std::string &path, bool force)
 	}
 }
 
-// Passes a new id to the processes of this run, and keeps the id of the outermost run where runs are nested.
+// Passes a new id to the processes of this run. In nested runs the id of the outermost run is kept too.
 uint64_t startRun(Environment &environment)
 {
 	uint64_t run = 0;
@@ -109,8 +109,8 @@ uint64_t startRun(Environment &environment)
 	return run;
 }
 
-// A file that counts the processes of the run that begin a trace, one byte each. It has no name, and it ends with this
-// process. -1: there is none.
+// A file that counts the processes of the run that begin a trace, one byte each. It has no name and exists as long as
+// this process. -1: it could not be created.
 int openCounter(Environment &environment, uint64_t run)
 {
 	char name[32];
@@ -120,8 +120,8 @@ int openCounter(Environment &environment, uint64_t run)
 	return file;
 }
 
-// The loader splits LD_PRELOAD at spaces and colons and knows no quoting: from a folder with a space the library goes
-// by its name alone, and the folder into LD_LIBRARY_PATH, which splits at colons and semicolons.
+// The loader splits LD_PRELOAD at spaces and colons, without quoting. A library in a folder with a space is therefore
+// preloaded by its name, and the folder is added to LD_LIBRARY_PATH, which is split at colons and semicolons.
 void preload(Environment &environment, const std::vector<std::string> &libraries)
 {
 	for (auto library = libraries.rbegin(); library != libraries.rend(); ++library) {
@@ -169,7 +169,7 @@ void setUpDevice(Environment &environment, const RunOptions &options, const Exec
 	preload(environment, libraries);
 }
 
-// Of this program's configuration, or of another program's, which it may start.
+// True if the configuration of this program, or of any program that it may start, can name regions.
 bool mayNameRegions(const policy::Options &options)
 {
 	if (!options.rules->regionPatterns.empty())
@@ -197,14 +197,15 @@ int run(const RunOptions &options, std::span<const char *const> entries)
 		set(environment, variable, value, option);
 	const auto program = programName(options.command);
 	const auto typed = parse(environment, entries, program);
-	const auto setOver = [&](policy::Option option, const std::string &value) { // it stays the place's that said it
+	const auto setOver = [&](policy::Option option, const std::string &value) { // keeps the recorded origin of the
+		                                                                        // setting
 		const auto &place = typed.place[static_cast<size_t>(option)];
 		const bool isOpen = typed.originOf(option) == policy::Origin::fallback;
 		set(environment, policy::optionTable()[static_cast<size_t>(option)].name, value,
 		    isOpen ? "autoamp run" : place);
 	};
 	const auto isOpen = [&](policy::Option option) { return typed.originOf(option) == policy::Origin::fallback; };
-	// The application may change its folder before it reads the file.
+	// The application may change its working directory before it reads the file.
 	if (!isOpen(policy::Option::config))
 		setOver(policy::Option::config, fs::absolute(typed.valueOf(policy::Option::config)));
 	if (isOpen(policy::Option::trace))
@@ -218,7 +219,7 @@ int run(const RunOptions &options, std::span<const char *const> entries)
 	outcome.program = inspect(options.command.front());
 	const auto name = fixedName(outcome.configuration.traceFile);
 	setUpDevice(environment, options, outcome.program);
-	// NVTX ranges cost something where they are received, and another tool may want them.
+	// Receiving NVTX ranges costs time, and another tool may receive them.
 	if ((outcome.configuration.trace != policy::TraceLevel::off || mayNameRegions(outcome.configuration)) &&
 	    !environment.get("NVTX_INJECTION64_PATH"))
 		environment.set("NVTX_INJECTION64_PATH", findInstallation().library);

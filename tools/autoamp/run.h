@@ -1,5 +1,6 @@
-// `autoamp run`: everything is checked, then the application runs with the library in front, then the receipt.
-// Main thread. Its exit status is the application's; 125, 126, 127 are ours, before the application started.
+// `autoamp run`: checks everything, runs the application with the library preloaded, and prints the receipt. Main
+// thread. The exit status is the application's; 125, 126 and 127 mean that autoamp failed before the application
+// started.
 #pragma once
 
 #include "src/policy/options.h"
@@ -20,8 +21,8 @@ struct RunOptions {
 	struct Setting {
 		std::string variable, value, option;
 	};
-	std::vector<Setting> settings; // what options set: they beat the environment
-	bool hasFile = false;          // -o was given: its file must not exist yet
+	std::vector<Setting> settings; // set by command-line options, which override the environment
+	bool hasFile = false;          // -o was given: the file must not exist yet
 	bool force = false, quiet = false;
 	std::string device = "auto"; // auto, cuda, emulated
 	Colour colour = Colour::automatic;
@@ -30,21 +31,21 @@ struct RunOptions {
 
 int run(const RunOptions &options, std::span<const char *const> entries);
 
-// What the receipt is made of, besides the traces.
+// Input of the receipt in addition to the traces.
 struct Outcome {
 	Executable program;
 	std::vector<std::string> command;
 	policy::Options configuration;
 	bool isEmulated = false;
-	std::string rank;          // that this program and the application have in a job; empty: none
+	std::string rank;          // rank of this program and the application in a job; empty: none
 	uint64_t id = 0;           // the id of this run; every trace of the run contains it
 	time_t startedSeconds = 0; // CLOCK_REALTIME, before the start
 	Ending ending;
-	uint32_t processes = 0;                      // that began a trace; 0: none, or it could not be counted
+	uint32_t processes = 0;                      // processes that began a trace; 0: none, or they could not be counted
 	std::map<std::string, uint64_t> notEmulated; // launches of kernels that the emulated device could not run
 };
-// Writes to the traces of the run what they lack: the tail of a killed process, how the program ended, how many
-// processes began a trace.
+// Completes the traces of the run: the tail of a killed process, how the program ended, how many processes began a
+// trace.
 void concludeTraces(const Outcome &outcome);
 void writeReceipt(const Outcome &outcome, Colour colour);
 

@@ -1,4 +1,4 @@
-// The part of a list that is shown, and its order: --by, --sort, --top.
+// Selects and orders the rows of a list: --by, --sort, --top.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,7 @@ namespace autoamp::tool {
 
 struct Selection {
 	std::string by;   // one of groupings; empty: each row
-	std::string sort; // a field: numbers from the largest, texts from A; empty: as the list is
+	std::string sort; // a field: numbers from the largest, texts from A; empty: keep the order
 	size_t top = 0;   // 0: all
 };
 

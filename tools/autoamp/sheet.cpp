@@ -53,7 +53,7 @@ Column column(const char *heading, const char *field, char alignment, auto show)
 	        }};
 }
 
-// Unknown last, numbers from the largest, texts from A.
+// Orders numbers from the largest, texts from A, and unknown values last.
 bool isBefore(const Json &x, const Json &y)
 {
 	if (x.is_null() || y.is_null())

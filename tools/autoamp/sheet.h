@@ -1,5 +1,5 @@
-// A list as a table of columns: each view is one, and each format is written once, over it. Values; main thread.
-// Programs get every field of a row by its name in JSON, people the columns.
+// A list as a table of columns. Each view is one list, and each format is written by one function for all lists.
+// Values; main thread. Machine-readable formats contain every JSON field of a row, human-readable ones the columns.
 #pragma once
 
 #include "tools/autoamp/selection.h"
@@ -16,16 +16,16 @@ namespace autoamp::tool {
 
 using Json = nlohmann::ordered_json;
 
-// What is not known is null.
+// Unknown values become null.
 Json orNull(const std::string &text);
 Json orNull(double number);
-Json wholeOrNull(double number); // without a fraction
+Json wholeOrNull(double number); // drops the fraction
 Json nanoseconds(double number);
-// Text of the application (paths, arguments) may be no UTF-8: shown, never refused.
+// Text of the application (paths, arguments) may be invalid UTF-8; it is made printable, never rejected.
 std::string dump(const Json &value);
 
 struct Column {
-	std::string heading, field; // field: what it is sorted by where it can be clicked
+	std::string heading, field; // field: sort key where the heading can be clicked
 	char alignment;             // l or r
 	std::function<std::string(const Json &)> show;
 };
@@ -36,10 +36,10 @@ Column durations(const char *heading, const char *field);
 Column shares(const char *heading, const char *field, double whole);
 
 struct Sheet {
-	std::string name, caption; // name: of its array in JSON
+	std::string name, caption; // name: that of the array in JSON
 	std::vector<Column> columns;
-	std::function<Json(size_t)> at; // made when asked for: a list can have more rows than memory should
-	Json sample;                    // a row of nothing: it has the fields
+	std::function<Json(size_t)> at; // creates one row on demand; a long list need not fit in memory
+	Json sample;                    // a row of an empty item, for the names of the fields
 	std::vector<size_t> order;
 	size_t hidden = 0;
 
@@ -62,7 +62,7 @@ void writeTable(std::FILE *out, const Terminal &terminal, const Sheet &sheet);
 void writeCsv(std::FILE *out, const Sheet &sheet); // RFC 4180
 void writeJsonLines(std::FILE *out, const Sheet &sheet);
 void writeMarkdown(std::FILE *out, const Sheet &sheet);
-void writeJson(std::FILE *out, const Sheet &sheet); // its array, with its name
+void writeJson(std::FILE *out, const Sheet &sheet); // the array with its name
 std::string csvCell(const Json &value);
 
 } // namespace autoamp::tool

@@ -1,5 +1,5 @@
-// The report as text. The summary fits 80x24 and answers: what ran lower, where fp32 time goes, what it gained, what
-// was kept and why, what the scaler did, and what next.
+// The report as text. The summary fits 80x24. It shows what was lowered, where fp32 time goes, the gain, what was kept
+// and why, the scaler events, and the next commands.
 #include "tools/autoamp/commands.h"
 #include "tools/autoamp/ending.h"
 #include "tools/autoamp/escape.h"
@@ -18,7 +18,7 @@ namespace autoamp::tool {
 
 namespace {
 
-constexpr size_t summaryLines = 22; // 24 less the command and the next prompt
+constexpr size_t summaryLines = 22; // 24 without the command and the next prompt
 constexpr size_t usualWidth = 80;
 
 std::string join(const std::vector<std::string> &words, const char *separator)
@@ -36,7 +36,7 @@ std::string commandOf(const trace::Trace &run)
 	return text;
 }
 
-// Under which configuration, on which device.
+// Settings and first device of a run.
 std::string settingsOf(const trace::Trace &run)
 {
 	std::vector<std::string> parts;
@@ -50,7 +50,7 @@ std::string settingsOf(const trace::Trace &run)
 	return line;
 }
 
-// Runs grouped by a text, such as their settings; in the order of the runs.
+// Runs grouped by a text, such as their settings, in the order of the runs.
 using Alike = std::vector<std::pair<std::string, std::vector<const trace::Trace *>>>;
 template <class TextOf>
 Alike alike(const Runs &runs, TextOf textOf)
@@ -77,7 +77,7 @@ std::string filesOf(const std::vector<const trace::Trace *> &runs)
 	return runs.size() > 3 ? fmt::format("{} and {} more", text, runs.size() - 3) : text;
 }
 
-// Which program, how it ended, under which configuration.
+// The program, its end, and the configurations.
 std::vector<std::string> heading(const Runs &runs, size_t width)
 {
 	const auto &first = runs.front();
@@ -94,7 +94,7 @@ std::vector<std::string> heading(const Runs &runs, size_t width)
 		if (!died.empty())
 			lines.push_back(join(died, "; "));
 	}
-	constexpr size_t most = 4; // lines: the summary has little room
+	constexpr size_t most = 4; // lines; the summary is short
 	const auto groups = alike(runs, settingsOf);
 	for (size_t i = 0; i < groups.size() && i < most; i++) {
 		const auto &[settings, members] = groups[i];
@@ -140,13 +140,13 @@ std::string work(const Terminal &terminal, const Account &account, size_t width)
 		const auto &[what, ns] = account.heaviest[i];
 		const auto more = fmt::format("{}{} {}", i ? ", " : "most time: ", what, share(ns, time(account.eligible)));
 		if (i > 0 && widthOf(most + more) > width)
-			break; // half a name tells nothing
+			break; // whole entries only
 		most += more;
 	}
 	return most.empty() ? text : text + fit(most, width) + "\n";
 }
 
-// What lowering brought, as far as it can be said.
+// The gain from lowering, as far as it is known.
 std::string gain(const Account &account)
 {
 	const auto &lowered = account.lowered;
@@ -165,7 +165,7 @@ std::string gain(const Account &account)
 	return "gain: unknown to the cost model";
 }
 
-// As many reasons as lines are left; the last line says what is not shown.
+// Shows as many reasons as lines remain; the last line counts the rest.
 std::string whyKept(const Terminal &terminal, const Account &account, size_t width, size_t lines)
 {
 	std::vector<const ReasonSum *> kept;
@@ -214,7 +214,7 @@ void writeSummary(std::FILE *out, const Terminal &terminal, const Runs &runs, co
 	const size_t width = terminal.width ? terminal.width : usualWidth;
 	std::vector<std::string> top, tail;
 	for (const auto &line : warnings(account)) {
-		std::istringstream parts(wrap(line, width, 2)); // whole: the settings that were assumed are long
+		std::istringstream parts(wrap(line, width, 2)); // not cut: the list of assumed settings is long
 		for (std::string part; std::getline(parts, part);)
 			top.push_back(part);
 	}
@@ -234,7 +234,7 @@ void writeSummary(std::FILE *out, const Terminal &terminal, const Runs &runs, co
 		tail.push_back(std::move(line));
 	if (auto line = describeNotEmulated(account); !line.empty())
 		tail.push_back(std::move(line));
-	for (auto &line : tail) // a rule of several lines leaves no room for what was kept
+	for (auto &line : tail) // a rule of several lines would displace the kept calls
 		if (const size_t end = line.find('\n'); end != line.npos)
 			line = line.substr(0, end) + " the rule of --format json";
 	if (account.notes > 0)
@@ -251,7 +251,7 @@ void writeSummary(std::FILE *out, const Terminal &terminal, const Runs &runs, co
 	next.push_back(fmt::format("{} report --report ops {}", invocation, places));
 	const auto middle = work(terminal, account, width) + fit(gain(account), width) + "\n";
 	size_t used;
-	const auto rows = [&] { // what is to be copied is never cut
+	const auto rows = [&] { // commands to copy are never cut
 		used = top.size() + tail.size() + linesOf(middle);
 		for (const auto &line : next)
 			used += (6 + widthOf(line) + width - 1) / width;

@@ -50,7 +50,7 @@ std::string count(uint64_t number)
 
 namespace {
 
-// Three digits and the unit, each a thousand times the one before.
+// Three digits and a unit; each unit is 1000 times the previous one.
 std::string scaled(double number, std::span<const char *const> units)
 {
 	size_t unit = 0;
@@ -83,7 +83,7 @@ std::string share(double part, double whole)
 	if (!(whole > 0))
 		return "-";
 	const double percent = 100 * part / whole;
-	// 100 % and 0 % are said only when they are exact: a single kept call must not vanish.
+	// 100 % and 0 % are printed only if they are exact: a single kept call must stay visible.
 	if (part < whole && percent > 99.9)
 		return ">99.9 %";
 	return part > 0 && percent < 0.1 ? "<0.1 %" : fmt::format("{:.1f} %", percent);
@@ -118,7 +118,7 @@ std::string wrap(const std::string &raw, size_t width, size_t indent)
 {
 	const std::string text = shown(raw);
 	std::string lines;
-	size_t used = 0; // of the line
+	size_t used = 0; // columns used in the line
 	for (size_t at = 0; at < text.size();) {
 		const size_t word = std::min(text.find_first_not_of(' ', at), text.size());
 		const size_t end = std::min(text.find(' ', word), text.size());
@@ -147,7 +147,7 @@ std::string fit(const std::string &text, size_t width)
 
 void Table::add(std::vector<std::string> cells, Style style)
 {
-	for (auto &cell : cells) // names come from files: their escape sequences must not reach a terminal
+	for (auto &cell : cells) // names come from files; their escape sequences must not reach a terminal
 		cell = shown(cell);
 	rows_.push_back({std::move(cells), style});
 }

@@ -1,5 +1,5 @@
-// Numbers, colours and columns as people read them. Values; main thread.
-// Widths count characters, not bytes: names of files may be UTF-8.
+// Numbers, colours and columns in human-readable form. Values; main thread. Widths count characters, not bytes, because
+// file names may be UTF-8.
 #pragma once
 
 #include <cstdint>
@@ -12,13 +12,13 @@ namespace autoamp::tool {
 enum class Colour { automatic, always, never };
 enum class Style { plain, bold, green, yellow, red };
 
-// What the place that text goes to can show: asked once per stream.
+// The capabilities of the stream that text goes to; queried once per stream.
 struct Terminal {
 	Terminal(int file, Colour colour);
 	std::string paint(Style style, const std::string &text) const;
 
 	bool hasColour;
-	size_t width; // 0: not a terminal and COLUMNS says nothing: no limit
+	size_t width; // 0: no limit (not a terminal, and COLUMNS is unset or invalid)
 };
 
 std::string count(uint64_t number);                                // 12,345
@@ -26,20 +26,22 @@ std::string amount(double number);                                 // 1.23 T
 std::string duration(double ns);                                   // 2.68 ms; "-" if unknown
 std::string shape(int64_t m, int64_t n, int64_t k, int64_t batch); // 512x512x64 b16
 std::string share(double part, double whole);                      // 93.4 %
-// A function's name as it was written; one that is not mangled as it is.
+// The function name as in the source; unchanged if it is not mangled.
 std::string demangled(const std::string &name);
 std::string plural(uint64_t number, const char *noun); // 1 call, 2 calls
 std::string plural(uint64_t number, const char *one, const char *several);
 size_t widthOf(std::string_view text);
-std::string fit(const std::string &text, size_t width); // cut with "…"; width 0: as it is
-// Made safe for a terminal and broken between words, lines after the first indented; a longer word stays whole.
+std::string fit(const std::string &text, size_t width); // cut with "…"; width 0: uncut
+// Makes text safe for a terminal and breaks it between words. Lines after the first are indented; longer words are not
+// broken.
 std::string wrap(const std::string &text, size_t width, size_t indent);
 
-// Rows of cells, columns as wide as their widest cell; numbers to the right. The last column is cut to the terminal.
+// Rows of cells. Each column is as wide as its widest cell; numbers are right-aligned. The last column is cut to the
+// terminal.
 class Table
 {
 public:
-	explicit Table(std::string alignment) : alignment_(std::move(alignment)) {} // one 'l' or 'r' a column
+	explicit Table(std::string alignment) : alignment_(std::move(alignment)) {} // one 'l' or 'r' per column
 	void add(std::vector<std::string> cells, Style style = Style::plain);
 	std::string print(const Terminal &terminal, size_t width) const;
 
@@ -52,8 +54,8 @@ private:
 	std::vector<Row> rows_;
 };
 
-// To stderr, unchanged: text of others must have been made safe (escape.h). A stderr that takes nothing (closed, a full
-// disk) changes nothing: fmt::print would throw.
+// Writes to stderr, unchanged; foreign text must already be safe (escape.h). Ignores a stderr that is closed or full;
+// fmt::print would throw.
 void complain(const std::string &text);
 
 } // namespace autoamp::tool

@@ -12,7 +12,7 @@ namespace autoamp::tool {
 
 std::vector<int64_t> startsOf(const Runs &runs)
 {
-	std::map<std::string, int64_t> monotonicToReal; // by host
+	std::map<std::string, int64_t> monotonicToReal; // clock difference by host name
 	std::vector<int64_t> starts;
 	for (const auto &run : runs) {
 		auto start = static_cast<int64_t>(run.startedNs);
@@ -22,7 +22,8 @@ std::vector<int64_t> startsOf(const Runs &runs)
 			start = static_cast<int64_t>(clock.realtimeNs) - since;
 			const auto difference = static_cast<int64_t>(clock.realtimeNs - clock.monotonicNs);
 			const auto [known, isFirst] = monotonicToReal.emplace(run.host, difference);
-			// The time of day may be set while a job runs; hosts of one name (containers) are told apart by it.
+			// The time of day may be set while a job runs. Hosts with the same name (containers) are distinguished by
+			// the difference of their clocks.
 			if (!isFirst && std::abs(known->second - difference) < 1'000'000'000)
 				start = static_cast<int64_t>(clock.monotonicNs) + known->second - since;
 		}

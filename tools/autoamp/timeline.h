@@ -1,5 +1,5 @@
-// Every single thing that happened in some runs, on one clock: what exports write and the HTML report draws. Main
-// thread. Streamed from the files: memory does not grow with their number.
+// All calls, kernels and scaler events of some runs on one clock, for exports and the HTML report. Main thread.
+// Streamed from the files: memory use does not depend on their number.
 #pragma once
 
 #include "tools/autoamp/traces.h"
@@ -13,21 +13,21 @@ namespace autoamp::tool {
 struct Item {
 	enum Kind : uint8_t { call, kernel, scale } kind;
 	size_t run;
-	uint32_t thread, device, stream; // thread: of a call; the others of a kernel
-	int64_t startNs, durationNs;     // since the first run began; of a kernel of an emulated device they mean nothing
-	const trace::RowInfo *row;       // null: of no intercepted call
-	const std::string *name;         // of a kernel
-	uint64_t number;                 // the call's number in its run, a kernel's too; 0: none
+	uint32_t thread, device, stream; // thread: for calls; device and stream: for kernels
+	int64_t startNs, durationNs;     // since the start of the first run; meaningless for kernels of an emulated device
+	const trace::RowInfo *row;       // null: no intercepted call
+	const std::string *name;         // the kernel's name
+	uint64_t number;                 // number of the call, or of the call that launched the kernel, in its run; 0: none
 	bool captured, isOurs, isMemory;
 	const trace::ScalerInfo *scaler;
 };
 
-// ns since the earliest of them began. Runs on one host are aligned by the clock that they share, hosts by their time
+// Start times in ns since the earliest start. Runs on one host are aligned by their common clock, hosts by their time
 // of day.
 std::vector<int64_t> startsOf(const Runs &runs);
-// Calls and kernels in the order of their files, run after run; the scaler's events of a run come first.
+// Visits run after run: first its scaler events, then calls and kernels in the order of the file.
 void forEachItem(const Runs &runs, const char *what, const std::function<void(const Item &)> &visit);
-// A run in words: rank 3, host, pid 12.
+// A short description of a run: rank 3, host, pid 12.
 std::string nameOf(const trace::Trace &run);
 
 } // namespace autoamp::tool

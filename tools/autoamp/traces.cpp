@@ -22,7 +22,7 @@ std::vector<std::string> tracesIn(const std::string &folder)
 	std::vector<std::pair<fs::file_time_type, std::string>> found;
 	std::error_code error;
 	for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
-		std::error_code gone; // between the listing and here
+		std::error_code gone; // the file may disappear after the listing
 		if (entry->path().extension() == ".aat" && entry->is_regular_file(gone))
 			if (const auto time = entry->last_write_time(gone); !gone)
 				found.emplace_back(time, entry->path().string());
@@ -40,7 +40,7 @@ bool isOwn(const std::string &path)
 	return ::stat(path.c_str(), &status) == 0 && status.st_uid == ::geteuid();
 }
 
-// The newest trace that this user owns: in a folder shared with others, their runs are not meant.
+// The newest trace that this user owns. Traces of other users in a shared folder are not candidates.
 std::string newestTrace(const policy::Options &options)
 {
 	std::string other;
@@ -77,7 +77,7 @@ Runs gather(const std::vector<std::string> &places, const policy::Options &confi
 			fail(Status::wrong, "{}: no trace (*.aat) in this folder", place);
 		std::for_each(found.begin(), found.end(), take);
 		if (!isFolder)
-			take(place); // if it is missing, opening it says so
+			take(place); // if it is missing, opening it reports the error
 	}
 	if (places.empty())
 		paths.push_back(newestTrace(configuration));

@@ -1,4 +1,4 @@
-// The traces that a command line names. Main thread.
+// Finds the traces named on a command line. Main thread.
 #pragma once
 
 #include "src/policy/options.h"
@@ -11,7 +11,7 @@
 namespace autoamp::tool {
 
 using Runs = std::vector<trace::Trace>;
-// The traces of files and folders; of nothing the newest one. A bad file among many does not hide the others, but it is
-// said and the status tells.
+// Opens the traces of files and folders; without any, the newest trace. A bad file is reported and sets `status`; the
+// other files are still read.
 Runs gather(const std::vector<std::string> &places, const policy::Options &configuration, Status &status);
 } // namespace autoamp::tool

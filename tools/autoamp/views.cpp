@@ -1,4 +1,4 @@
-// The views: their rows, with the fields of docs/report-json.md, and the columns of tables.
+// The views: their rows, with the fields of docs/report-json.md, and the columns of their tables.
 #include "tools/autoamp/views.h"
 
 #include "tools/autoamp/recorded.h"
@@ -46,13 +46,13 @@ Json describe(const Group &group)
 	        {"lowered", group.lowered.calls},
 	        {"flops", group.flops},
 	        {"lowered_flops", group.lowered.flops},
-	        {"host_ns", group.hostNs > 0 ? nanoseconds(group.hostNs) : Json()}, // of calls that were timed
+	        {"host_ns", group.hostNs > 0 ? nanoseconds(group.hostNs) : Json()}, // only of timed calls
 	        {"kernel_ns", nanoseconds(group.kernelNs)},
 	        {"est_ns", orNull(group.estNs)},
 	        {"est_lowered_ns", orNull(group.estLoweredNs)}};
 }
 
-// Something of one run, and the row it belongs to.
+// A record of one run with its row.
 template <typename Info>
 struct Of {
 	size_t run = 0;
@@ -182,7 +182,7 @@ Json describe(const OpsRow &place)
 	        {"kernel_ns", nanoseconds(row.kernelNs)},
 	        {"cast_ns", nanoseconds(row.castNs)},
 	        {"tc", tensorCoresOf(row.tensorCores)},
-	        {"est_ns", orNull(row.estNs * double(row.calls))}, // totals of the row, as host_ns
+	        {"est_ns", orNull(row.estNs * double(row.calls))}, // total of the row, like host_ns
 	        {"est_lowered_ns", orNull(row.estLoweredNs * double(row.calls))},
 	        {"est_source", "model"},
 	        {"plan_ns", orNull(place.planNs)},
@@ -239,7 +239,7 @@ Sheet groupsSheet(std::vector<Group> list, const Account &account)
 	columns.push_back(texts(none.by.c_str(), none.by.c_str()));
 	auto sheet = Sheet::of(
 	    "groups", "Calls in groups", std::move(list), [](const Group &group) { return describe(group); }, columns);
-	sheet.sample = describe(none); // the field is called as what they have in common
+	sheet.sample = describe(none); // the name of the first field is the grouping
 	return sheet;
 }
 
@@ -303,7 +303,7 @@ Sheet scalerSitesSheet(const Runs &runs)
 {
 	using Total = Of<trace::ScalerTotal>;
 	auto totals = ofAll(runs, &trace::Trace::scalerTotals);
-	// What lost something first: these are the sites to worry about.
+	// Sites that lost values come first.
 	static constexpr const char *harmless[] = {"init", "rescale"};
 	std::stable_sort(totals.begin(), totals.end(), [](const Total &x, const Total &y) {
 		const auto isWorry = [](const Total &total) {
@@ -403,7 +403,7 @@ Sheet lossSheet(const Runs &runs)
 		                 const auto known = [&](uint64_t number) {
 			                 return each.second && each.second->hasKernels ? Json(number) : Json();
 		                 };
-		                 double own = NAN; // of CUPTI's; where nothing of it was told: unknown
+		                 double own = NAN; // CUPTI overhead; NaN: CUPTI reported none
 		                 if (each.second)
 			                 for (const auto &overhead : each.second->overhead)
 				                 own = std::isnan(own) ? overhead.ns : own + overhead.ns;

@@ -1,5 +1,5 @@
-// What can be shown of traces: their rows as lists, and as whole documents. Values; main thread.
-// Views write to a stream and know nothing of files; tools/autoamp/account.h has the numbers.
+// The views of traces: their rows as lists, and whole documents. Values; main thread. Views write to a stream and do
+// not open files; tools/autoamp/account.h computes the numbers.
 #pragma once
 
 #include "tools/autoamp/account.h"
@@ -10,23 +10,23 @@
 
 namespace autoamp::tool {
 
-// `places`: what to give `report` to see these runs again.
+// `places`: arguments of `report` that select these runs.
 void writeSummary(std::FILE *out, const Terminal &terminal, const Runs &runs, const Account &account,
                   const std::string &places);
-// One row of a list, of one run; of several where rows were merged: 0.
+// A row of the ops list. run: index of its run; 0 for rows merged from several runs.
 struct OpsRow {
 	size_t run = 0;
 	const trace::RowInfo *row = nullptr;
-	double planNs = NAN; // what building a plan of cuDNN for it took; NaN: nothing was built
+	double planNs = NAN; // time to build a cuDNN plan for the row; NaN: none was built
 };
 Json describe(size_t id, const trace::Trace &run);
 Json describe(const OpsRow &place);
 Sheet opsSheet(std::vector<OpsRow> list, const Account &account);
 Sheet groupsSheet(std::vector<Group> list, const Account &account);
 Sheet reasonsSheet(const Account &account);
-Sheet scalerSheet(const Runs &runs);      // its history
-Sheet scalerSitesSheet(const Runs &runs); // and how often what happened where
-Sheet observedSheet(const Runs &runs);    // what the program's own gradient scaler did
+Sheet scalerSheet(const Runs &runs);      // events in order
+Sheet scalerSitesSheet(const Runs &runs); // number of events by site and kind
+Sheet observedSheet(const Runs &runs);    // events of the program's own gradient scaler
 Sheet kernelsSheet(const Runs &runs, bool isMerged);
 Sheet lossSheet(const Runs &runs);
 
@@ -34,10 +34,10 @@ void writeReasons(std::FILE *out, const Terminal &terminal, const Sheet &reasons
 void writeConfig(std::FILE *out, const Terminal &terminal, const Runs &runs);
 // All lists of some runs.
 struct Lists {
-	std::optional<Sheet> groups; // of --by
+	std::optional<Sheet> groups; // set if --by is given
 	Sheet ops, reasons, kernels, sites, events, observed, losses;
 };
-// The whole document, and one self-contained page: charts, and the lists.
+// JSON: the whole document. HTML: one self-contained page with charts and the lists.
 void writeJson(std::FILE *out, const Runs &runs, const Account &account, const Lists &lists);
 void writeHtml(std::FILE *out, const Runs &runs, const Account &account, const Lists &lists, const std::string &places);
 

@@ -14,7 +14,7 @@ namespace autoamp::tool {
 
 namespace {
 
-// What the settings decide. All other reasons lie in the call, its place or the machine: they stand.
+// True if the reason depends on settings. Other reasons depend on the call, its place or the machine, and stay.
 bool isOfSettings(const std::string &word)
 {
 	using enum policy::Reason;
@@ -45,7 +45,7 @@ Settings settingsOf(const std::string &text)
 	std::istringstream parts(text);
 	for (std::string part; std::getline(parts, part, ',');) {
 		const auto equals = part.find('=');
-		if (equals == std::string::npos && !settings.empty()) { // of a list: CUSTOM_BLACK_LIST=mm,bmm
+		if (equals == std::string::npos && !settings.empty()) { // continues a list: CUSTOM_BLACK_LIST=mm,bmm
 			settings.back().second += "," + part;
 			continue;
 		}
@@ -66,7 +66,7 @@ Settings settingsOf(const std::string &text)
 	return settings;
 }
 
-// The run's configuration as it was recorded, with these settings over it.
+// The recorded configuration of the run, overridden by these settings.
 policy::Options optionsOf(const trace::Trace &run, const Settings &settings, std::span<const char *const> entries)
 {
 	std::vector<std::string> texts;
@@ -96,7 +96,7 @@ policy::Options optionsOf(const trace::Trace &run, const Settings &settings, std
 	return parsed.options;
 }
 
-// The device that a row's calls were made on; of a model that somebody asks about, that one.
+// The device that ran the calls of a row, or the GPU model of the settings if they name one.
 policy::Device deviceOf(const trace::Trace &run, const trace::RowInfo &row, const policy::Options &options,
                         bool isModelSet)
 {
@@ -107,7 +107,7 @@ policy::Device deviceOf(const trace::Trace &run, const trace::RowInfo &row, cons
 	return {&model, recorded > 0 && !isModelSet ? recorded : model.computeCapability, true};
 }
 
-// The settings that the new decisions assume become the run's configuration. Returns them in one line.
+// Writes the settings that the new decisions assume into the run's configuration. Returns them in one line.
 std::string assume(trace::Trace &run, const policy::Options &options, const Settings &settings)
 {
 	std::string line;
@@ -130,8 +130,8 @@ std::string assume(trace::Trace &run, const policy::Options &options, const Sett
 	return line + (run.rules.empty() ? "" : fmt::format(", {}", plural(run.rules.size(), "rule")));
 }
 
-// True if the new decision wants what the vendor had no engine for when the call ran. Its 16-bit types have the same
-// engines for a graph, and a row does not have the graph.
+// True if the vendor library had no engine for the new decision when the call ran. Both 16-bit types have the same
+// engines for a graph, and a row does not contain the graph.
 bool isRefused(const trace::RowInfo &row, const policy::Decision &decision)
 {
 	return row.decision == policy::name(policy::Verdict::fallback) &&
@@ -147,8 +147,8 @@ bool isSame(const policy::Decision &x, const policy::Decision &y)
 
 } // namespace
 
-// A trace says less of a call than the library saw. So a row changes by what the settings change of its decision, and
-// stands where they change nothing.
+// A trace contains less about a call than the library saw. Therefore a row changes only where the decisions before and
+// after the settings differ.
 std::vector<std::string> redecide(Runs &runs, const std::string &text, std::span<const char *const> entries)
 {
 	std::vector<std::string> assumed;
@@ -158,11 +158,11 @@ std::vector<std::string> redecide(Runs &runs, const std::string &text, std::span
 	for (auto &run : runs) {
 		const auto recorded = optionsOf(run, {}, entries), options = optionsOf(run, settings, entries);
 		for (auto &row : run.rows) {
-			row.kernelNs = row.castNs = NAN; // no measured times beside estimated ones
+			row.kernelNs = row.castNs = NAN; // measured times must not mix with estimated ones
 			const auto before = decideAgain(row, deviceOf(run, row, recorded, false), recorded, entries),
 			           after = decideAgain(row, deviceOf(run, row, options, isModelSet), options, entries);
 			if (row.calls == 0 || !before || !after)
-				continue; // without both: an entry point that this program does not know
+				continue; // no decision: this program does not know the entry point
 			if (after->estimate >= 0 && after->estimate != before->estimate)
 				row.estNs = after->estimate;
 			if (after->estimateLowered >= 0 && after->estimateLowered != before->estimateLowered)
@@ -174,7 +174,7 @@ std::vector<std::string> redecide(Runs &runs, const std::string &text, std::span
 			row.strategy = policy::name(after->strategy);
 			row.dtypeCompute = after->verdict == policy::Verdict::lowered ? op::name(after->precision) : row.dtypeAsked;
 			row.cause.clear();
-			row.hostNs = NAN; // was measured of what ran
+			row.hostNs = NAN; // was measured for the old decision
 		}
 		run.scaler.clear(), run.scalerTotals.clear(), run.kernels.clear();
 		run.hasKernels = false;

@@ -1,4 +1,4 @@
-// `autoamp report --what-if`: the recorded signatures, decided again with other settings. Nothing is run; main thread.
+// `autoamp report --what-if`: decides the recorded signatures again with other settings. Runs no program. Main thread.
 #pragma once
 
 #include "tools/autoamp/traces.h"
@@ -7,7 +7,7 @@
 
 namespace autoamp::tool {
 
-// The runs as they would be with other settings: NAME=VALUE,... Their configuration becomes the assumed one. Returns
-// the assumed settings that decide about calls, one line for each configuration of the runs.
+// Changes the runs as if they had other settings: NAME=VALUE,... Their configuration becomes the assumed one. Returns
+// the assumed settings that affect decisions, one line per configuration of the runs.
 std::vector<std::string> redecide(Runs &runs, const std::string &settings, std::span<const char *const> entries);
 } // namespace autoamp::tool

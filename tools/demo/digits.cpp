@@ -1,9 +1,9 @@
-// Trains a classifier of handwritten digits in fp32 with plain cuBLAS and cuBLASLt calls, as a program does that nobody
-// will change any more. It includes nothing of autoamp and does not know whether it is there. One thread, one stream.
+// Trains a classifier of handwritten digits in fp32 with plain cuBLAS and cuBLASLt calls. The demo stands for a program
+// that cannot be changed: it does not use autoamp's headers or libraries. One thread, one stream.
 //
-//   digits [DATA.csv]     64 pixels (0..16) and the label a line; default: digits.csv beside the program
+//   digits [DATA.csv]     each line: 64 pixels (0..16) and the label; default: digits.csv next to the program
 //
-// 64 -> 1024 -> 1024 -> 10, ReLU, softmax, plain SGD. All matrices are column-major, one image a column.
+// 64 -> 1024 -> 1024 -> 10, ReLU, softmax, plain SGD. All matrices are column-major, with one image per column.
 #include <cublasLt.h>
 #include <cublas_v2.h>
 #include <cuda_runtime_api.h>
@@ -68,7 +68,7 @@ struct Samples {
 	int count() const { return static_cast<int>(labels.size()); }
 };
 
-// Every fifth image is kept for the test.
+// Every fifth image is reserved for the test.
 std::pair<Samples, Samples> readSamples(const std::filesystem::path &path)
 {
 	std::ifstream file(path);
@@ -97,7 +97,7 @@ std::pair<Samples, Samples> readSamples(const std::filesystem::path &path)
 	return {std::move(train), std::move(test)};
 }
 
-// The same numbers everywhere: the standard's distributions differ between libraries.
+// The same numbers on every system: the distributions of the standard library differ between implementations.
 class Random
 {
 public:
@@ -129,7 +129,7 @@ struct Device {
 	void wait() const { CHECK(cudaStreamSynchronize(stream)); }
 };
 
-// A layer's forward product for one number of images: epilogue(W X + b), planned once as cuBLASLt wants it.
+// The forward product of a layer for a fixed number of images: epilogue(W X + b). cuBLASLt selects its algorithm once.
 class ForwardProduct
 {
 public:
@@ -207,7 +207,8 @@ public:
 
 	float *gradient() const { return gradient_; }
 
-	// From the gradient by this layer's output to that by its input (null: nobody asks), then one step of descent.
+	// The backward pass of this layer, then one step of descent. Reads the gradient of the output; writes that of the
+	// input unless inputGradient is null.
 	void backward(const float *input, const float *ones, float *inputGradient)
 	{
 		const float one = 1, zero = 0, step = -learningRate;
@@ -226,7 +227,7 @@ public:
 private:
 	cublasLtEpilogue_t epilogue() const { return isLast_ ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_RELU_BIAS; }
 
-	// On the host, because the program has no kernels of its own.
+	// Runs on the host, because the program has no kernels.
 	void undoRelu()
 	{
 		const size_t count = size_t(outputs_) * batch;
@@ -247,7 +248,7 @@ private:
 	PinnedArray hostOutput_, hostGradient_;
 };
 
-// Softmax and cross entropy of one image; leaves the gradient by the scores in their place.
+// Softmax and cross entropy of one image. Replaces the scores by their gradient.
 float crossEntropy(float *scores, int label)
 {
 	const float largest = *std::max_element(scores, scores + classes);

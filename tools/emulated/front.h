@@ -1,4 +1,4 @@
-// What the cudart and the cuda front share. Any thread.
+// The common part of the cudart and the cuda front. Any thread.
 #pragma once
 
 #include "device/core.h"
@@ -12,7 +12,7 @@ struct ErrorName {
 	const char *name;
 };
 
-// Says which kind of call the thread is in, for as long as the call lasts.
+// Sets the kind of the current call in the thread's state, and restores it at the end of the call.
 class CallScope
 {
 public:
@@ -33,7 +33,7 @@ private:
 	const bool driver_, perThread_;
 };
 
-// A readable line for an error number, which runtime and driver share; null for a number that neither has.
+// A readable text for an error number; runtime and driver share the numbers. Null if neither has the number.
 inline const char *errorText(const ErrorName *names, int number)
 {
 	static constexpr ErrorName texts[] = {
@@ -100,9 +100,9 @@ cudaError_t give(Out *out, Value value)
 	return cudaSuccess;
 }
 
-// ---- what forwards.txt names beside the core's own functions
+// ---- functions that forwards.txt names in addition to the core's
 
-// The core's types for the vendor's; driver.h has those that only cuda.h knows.
+// Converts vendor types to core types; driver.h converts those that only cuda.h defines.
 template <class Type>
 Type core(Type value)
 {
@@ -203,7 +203,7 @@ inline cudaError_t setDevicePool(int device, Pool *pool)
 	return cudaSuccess;
 }
 
-// New memory at once. Nothing is a good answer to the runtime when it asks for nothing, not to the driver.
+// Allocates memory at once. A request for 0 bytes succeeds in the runtime and fails in the driver.
 template <class Out>
 cudaError_t take(Out *out, size_t bytes, Allocation::Kind kind, unsigned flags)
 {
@@ -273,7 +273,7 @@ inline cudaError_t streamThere(cudaStream_t stream)
 	return streamFacts(stream, &facts);
 }
 
-// Advice, prefetches and attachment are for managed memory alone.
+// Advice, prefetches and attachment require managed memory.
 inline cudaError_t managedThere(const void *address, size_t bytes)
 {
 	const auto one = findAllocation(address);
@@ -343,7 +343,7 @@ inline cudaError_t copyLine(void *to, const void *from, size_t bytes, cudaMemcpy
 	return copy({to, bytes, from, bytes, bytes, 1}, kind, stream, async);
 }
 
-// In order with everything on both devices.
+// Runs after all earlier work on both devices.
 inline cudaError_t copyPeer(void *to, int toDevice, const void *from, int fromDevice, size_t bytes)
 {
 	for (const int device : {toDevice, fromDevice}) {

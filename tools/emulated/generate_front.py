@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""Writes the exported functions of an emulated CUDA library.
+"""Generates the exported functions of an emulated CUDA library.
 
 usage: generate_front.py COLUMN FORWARDS EXPORTS IMPLEMENTATION SOURCE API ERRORS OUTPUT [TYPEDEFS]
 
-EXPORTS lists every name of the real library. What IMPLEMENTATION (a header with one struct of static functions, one
-name each) has, and what FORWARDS names in COLUMN (1: runtime, 2: driver), with the prototype of API (a header of the
-toolkit), is exported through a wrapper that counts, fails on demand and keeps the error state; so are the _ptsz and
-_ptds twins, with the per-thread default stream. What SOURCE exports by itself is left to it. Every other name becomes
-a stub. The names of error codes come from ERRORS, a header too. With TYPEDEFS (cudaTypedefs.h) a table of the driver's
-names by version follows, for cuGetProcAddress.
+EXPORTS lists every name of the real library. IMPLEMENTATION is a header with one struct of static functions. FORWARDS
+names further functions in COLUMN (1: runtime, 2: driver), with the prototypes of API, a header of the toolkit. Both kinds
+are exported through a wrapper that counts calls, fails on request and keeps the error state. Their _ptsz and _ptds
+variants are exported too, with the per-thread default stream. SOURCE exports its own functions; every other name becomes
+a stub. The names of error codes come from the header ERRORS. With TYPEDEFS (cudaTypedefs.h) the output ends with a table
+of driver functions by name and version, for cuGetProcAddress.
 """
 import re
 import sys
@@ -21,7 +21,7 @@ ERROR = re.compile(r"^\s+(cuda\w+|CUDA_\w+)\s*=\s*(\d+)", re.M)
 
 
 def name_parameters(parameters):
-    """The parameter list with a name for each, and the names."""
+    """The parameter list with a name for every parameter, and the names."""
     named, names = [], []
     parameters = "" if parameters.strip() == "void" else re.sub(r"__dv\([^)]*\)|=[^,]*", "", parameters)
     for n, parameter in enumerate(" ".join(p.split()) for p in parameters.split(",") if p.strip()):
@@ -36,7 +36,7 @@ def name_parameters(parameters):
 
 
 def prototypes(api):
-    """The parameter list of each exported name. A macro of cuda.h may give a prototype's name another version."""
+    """Parameter lists by exported name. A macro in cuda.h may map the name of a prototype to another version."""
     found = {}
     for _, name, parameters in PROTOTYPE.findall(api):
         found.setdefault(name, []).append(parameters)
@@ -44,12 +44,12 @@ def prototypes(api):
     for name, symbol in re.findall(r"#define (cu\w+)\s+(?:__CUDA_API_PT[DS][SZ]\()?(cu\w+)", api):
         if name in found and symbol != name:
             known.setdefault(symbol, found[name][0])
-            known[name] = found[name][-1]  # the plain name's own comes at the end, among the older ones
+            known[name] = found[name][-1]  # the prototype of the plain name comes last, among the older ones
     return known
 
 
 def forwards(file, column):
-    """The expression of each exported name."""
+    """Expressions by exported name."""
     rows = [line.split() for line in Path(file).read_text().split("\n") if line.strip() and not line.startswith("#")]
     return {row[column]: row[0] for row in rows if row[column] != "-"}
 
@@ -61,17 +61,17 @@ def call(expression, names):
 
 
 def errors(header):
-    """(number, name) of each value of the error enumeration."""
+    """(number, name) of each error code."""
     body = header[re.search(r"^\s*(cudaSuccess|CUDA_SUCCESS)\s*=", header, re.M).start():]
     return [(int(number), name) for name, number in ERROR.findall(body[:body.index("}")])]
 
 
 def versions(typedefs, exports):
-    """(name, version, symbol) of each driver function: the n-th type in cudaTypedefs.h is the symbol with _vn."""
+    """(name, version, symbol) of each driver function. The n-th type in cudaTypedefs.h belongs to the symbol with _vn."""
     found = {}
     for name, version in re.findall(r"PFN_(cu\w+?)_v(\d+)\)", typedefs):
         found.setdefault(name, set()).add(int(version))
-    # This one was renamed, not numbered, the third time.
+    # The third version of this function has a different name instead of a number.
     renamed = {("cuGraphInstantiate", 3): "cuGraphInstantiateWithFlags"}
     for name, numbers in sorted(found.items()):
         for n, version in enumerate(sorted(numbers), 1):
@@ -112,7 +112,7 @@ def main(column, forwards_file, exports_file, implementation, own, api, error_he
                        f"\treturn {struct}::enter(entry, {'true' if base != name else 'false'}, [&] {{ {work} }});\n}}\n")
         else:
             stubs.append(name)
-    # Any arguments, one answer. Another name in C++, because the headers declare the real one.
+    # Stubs accept any arguments. Their C++ names differ, because the headers declare the real names.
     for name in stubs:
         out.append(f'extern "C" EMULATED_EXPORT int stub_{name}() asm("{name}");\n'
                    f"int stub_{name}()\n{{\n"

@@ -1,6 +1,6 @@
-// How a plug-in gives the emulated device host functions for kernels: a shared library in plugins/ beside
-// libautoamp-emulated.so or named by AUTOAMP_EMU_PLUGINS, linked with it. README.md shows how to make one.
-// A plug-in registers from its constructors; `run` is called by any worker, several launches at a time.
+// Plug-in interface of the emulated device: host functions for kernels. A plug-in is a shared library in plugins/ next
+// to libautoamp-emulated.so, or named by AUTOAMP_EMU_PLUGINS, and is linked with that library. README.md shows an
+// example. A plug-in registers its kernels in constructors. Any worker may call `run`, for several launches at a time.
 #pragma once
 
 #include <vector_types.h>
@@ -16,8 +16,8 @@ struct Launch {
 	size_t sharedBytes; // dynamic shared memory
 };
 
-// One kernel: `name` is what the fat binary calls it (mangled, or the extern "C" name), `sizes` the bytes of each of
-// its `count` parameters. `arguments` of run() points at copies of the parameters, taken when the kernel was launched.
+// One kernel. `name` is its name in the fat binary (mangled, or the extern "C" name). `sizes` has the bytes of each of
+// its `count` parameters. `arguments` of run() points to copies of the parameters, made at the launch.
 struct Kernel {
 	const char *name;
 	void (*run)(const Launch &, void **arguments);
@@ -25,13 +25,13 @@ struct Kernel {
 	unsigned count;
 };
 
-// Adds a table that lives as long as the process. A later kernel of the same name replaces the earlier one.
+// Adds a table, which must live as long as the process. A later kernel with the same name replaces an earlier one.
 EMULATED_KERNEL_EXPORT void registerKernels(const Kernel *kernels, size_t count);
 
-// What the kernel may touch in place of a device pointer that it was given. Call it once a pointer argument, not once
-// an element: it looks the allocation up. A null pointer stays null. A pointer into no live allocation that the device
-// may touch (pageable host memory, freed memory) gives harmless pages and breaks the context with "illegal address"
-// when the launch ends, as hardware does; so does a pointer that was freed, in submission order, before the launch.
+// Converts a device pointer to an address that the kernel may access. Call it once per pointer argument, not per
+// element: it looks up the allocation. A null pointer stays null. An invalid pointer (pageable host memory, freed
+// memory) returns harmless pages; when the launch ends, the context fails with "illegal address", as on hardware. A
+// pointer that was freed before the launch, in submission order, is invalid too.
 EMULATED_KERNEL_EXPORT void *deviceAddress(const volatile void *pointer);
 
 template <class T>
@@ -40,7 +40,7 @@ inline T *deviceView(T *pointer)
 	return static_cast<T *>(deviceAddress(pointer));
 }
 
-// namespace { const emulated::Registration registration{table}; }
+// Usage: namespace { const emulated::Registration registration{table}; }
 struct Registration {
 	template <size_t count>
 	explicit Registration(const Kernel (&kernels)[count])

@@ -1,9 +1,9 @@
-// Runs CUDA kernels on the CPU from their own text: include this, then the kernels as host C++. Any thread, several
-// launches at a time: all state is the calling thread's, atomics are real ones.
+// Runs CUDA kernels on the CPU from their source text: include this file, then the kernels as host C++. Any thread,
+// several launches at a time: all state belongs to the calling thread; atomics are real.
 //
-// Threads of a block run one at a time, in order, each as far as its next barrier, and a block's shared memory begins
-// as rubbish: a barrier that is missing gives wrong numbers every time. A thread that meets no barrier costs a function
-// call; one that does keeps its stack (a fibre) and is resumed when all that it waits for have come.
+// The threads of a block run one at a time, in order, each up to its next barrier. Shared memory of a block starts with
+// garbage. A missing barrier therefore produces wrong numbers in every run. A thread without barriers costs a function
+// call. A thread that waits keeps its stack (a fiber) and is resumed when all threads of the barrier have arrived.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -23,7 +23,7 @@
 #error "simt.h switches stacks by hand, on x86-64 only"
 #endif
 
-// One section for all shared variables of a translation unit, so that they can be spoilt together.
+// One section for all shared variables of a translation unit, so that runBlock() can overwrite them all.
 #undef __shared__
 #define __shared__ static thread_local __attribute__((section("simt_shared")))
 #undef __launch_bounds__
@@ -38,17 +38,17 @@ namespace simt {
 
 [[gnu::visibility("hidden")]] extern thread_local char sharedBegin __asm__("__start_simt_shared");
 [[gnu::visibility("hidden")]] extern thread_local char sharedEnd __asm__("__stop_simt_shared");
-[[gnu::used]] __shared__ char anyShared; // the linker makes the two symbols only for a section that exists
+[[gnu::used]] __shared__ char anyShared; // the linker defines the two symbols only if the section exists
 
 constexpr unsigned warpLanes = 32;
 
-// Saves the callee's registers on this stack and goes on where `to` was left.
+// Saves the callee-saved registers on this stack and continues where `to` was left.
 [[gnu::naked, gnu::noinline]] inline void switchStack([[maybe_unused]] void **from, [[maybe_unused]] void *to)
 {
 	__asm__("pushq %rbp\n\tpushq %rbx\n\tpushq %r12\n\tpushq %r13\n\tpushq %r14\n\tpushq %r15\n\t"
 	        "movq %rsp, (%rdi)\n\tmovq %rsi, %rsp\n\t"
 	        "popq %r15\n\tpopq %r14\n\tpopq %r13\n\tpopq %r12\n\tpopq %rbx\n\tpopq %rbp\n\t"
-	        "popq %rcx\n\tjmp *%rcx"); // a ret would be predicted to go back to where this stack came from
+	        "popq %rcx\n\tjmp *%rcx"); // not ret: its predicted target would be this function's caller
 }
 
 class Machine
@@ -85,7 +85,7 @@ public:
 
 	void waitForBlock() { wait(State::block, 0); }
 
-	// Deposits `value` and returns that of lane `source`, when all lanes of the mask have come.
+	// Deposits `value`; returns the value of lane `source` when all lanes of the mask have arrived.
 	uint64_t exchange(uint32_t mask, uint64_t value, unsigned source)
 	{
 		Lane &lane = lanes_[current_];
@@ -110,7 +110,8 @@ private:
 	void runBlock()
 	{
 		char *shared = &sharedBegin, *end = &sharedEnd;
-		__asm__("" : "+r"(shared), "+r"(end)); // folded into arithmetic, their addresses do not link in an executable
+		// The addresses must not be folded into arithmetic, which does not link in an executable.
+		__asm__("" : "+r"(shared), "+r"(end));
 		memset(shared, 0xa5, end - shared);
 		for (Lane &lane : lanes_)
 			lane.state = State::fresh;
@@ -119,13 +120,13 @@ private:
 			isWaiting = false;
 			for (unsigned first = 0; first < count; first += warpLanes)
 				isWaiting |= runWarp(first, std::min(first + warpLanes, count));
-			for (Lane &lane : lanes_) // all who live have come to the block's barrier
+			for (Lane &lane : lanes_) // all live lanes have arrived at the block's barrier
 				if (lane.state == State::block)
 					lane.state = State::ready;
 		}
 	}
 
-	// Until all lanes are done or at the block's barrier. True: some are at the barrier.
+	// Runs until each lane is done or at the block's barrier. Returns true if a lane is at the barrier.
 	bool runWarp(unsigned first, unsigned last)
 	{
 		do {
@@ -189,8 +190,8 @@ private:
 		reclaim();
 	}
 
-	// A carrier runs one fresh lane of the warp after the other on one stack. A lane that waits keeps that stack, and
-	// the next is begun on another.
+	// The carrier runs the fresh lanes of a warp one after the other on one stack. A lane that waits keeps that stack;
+	// the next lane begins on another stack.
 	void begin(unsigned index)
 	{
 		next_ = index;
@@ -199,8 +200,8 @@ private:
 		starting_ = free_.back();
 		free_.pop_back();
 		void **top = static_cast<void **>(starting_);
-		top[-2] = reinterpret_cast<void *>(&carrier); // where the first switch returns to, aligned as after a call
-		switchStack(&scheduler_, top - 8);            // six registers, whatever they hold
+		top[-2] = reinterpret_cast<void *>(&carrier); // return address of the first switch, aligned as after a call
+		switchStack(&scheduler_, top - 8);            // the initial values of the six registers do not matter
 		reclaim();
 	}
 
@@ -228,7 +229,7 @@ private:
 		finished_ = nullptr;
 	}
 
-	// The tops are staggered: at equal distances all stacks would fall into the same few sets of the cache.
+	// The tops are staggered; stacks at equal distances would share a few sets of the cache.
 	void *newStack()
 	{
 		constexpr size_t size = 32768, stagger = 7 * 64;
@@ -246,7 +247,7 @@ private:
 	const void *kernel_ = nullptr;
 };
 
-// Runs `kernel()` once a thread of the grid.
+// Runs `kernel()` once per thread of the grid.
 template <class Kernel>
 void run(dim3 grid, dim3 block, const Kernel &kernel)
 {
@@ -308,7 +309,7 @@ inline void __threadfence_system()
 
 namespace simt {
 
-// The GPU faults where an access is not aligned to its size; x86 would not mind.
+// The GPU faults on accesses that are not aligned to their size; x86 does not.
 template <class T>
 T *aligned(T *address)
 {
@@ -333,17 +334,18 @@ void __stwb(T *address, T value)
 
 namespace simt {
 
-// The vendor's headers convert on the host with branches that every other element mispredicts, which costs more than
-// all the rest of a cast. These have none.
+// Conversion without branches. The vendor's host conversion has branches that every other element mispredicts, which
+// costs more than the rest of a cast.
 inline __half floatToHalf(float x)
 {
 	int32_t bits;
 	memcpy(&bits, &x, sizeof bits);
 	const int32_t magnitude = bits & 0x7fffffff;
-	// Normal halves: nearest, ties to even by the last bit that stays; too large is Inf.
+	// Normal halves: nearest, ties to even by the last remaining bit; too large becomes Inf.
 	const int32_t rounded = (magnitude - 0x38000000 + 0xfff + (magnitude >> 13 & 1)) >> 13;
 	const int32_t normal = rounded < 0x7c00 ? rounded : 0x7c00;
-	// Subnormal ones: the last bit of a sum with 1/2 weighs as much as theirs, so that the addition rounds.
+	// Subnormal halves: after adding 1/2, the last bit of the float has the weight of their last bit, so the addition
+	// rounds.
 	float sum;
 	memcpy(&sum, &magnitude, sizeof sum);
 	sum += 0.5f;

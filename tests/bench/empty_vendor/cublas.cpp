@@ -1,5 +1,5 @@
-// A libcublas.so.13 that does nothing, so that what autoamp adds to a call is all there is to measure: create, destroy,
-// cublasSgemm_v2, cublasDgemm_v2 and the getters that the library asks.
+// A libcublas.so.13 that does nothing, so that only autoamp's added cost is measured: create, destroy, cublasSgemm_v2,
+// cublasDgemm_v2 and the getters that autoamp calls.
 #include <cublas_v2.h>
 
 extern "C" {

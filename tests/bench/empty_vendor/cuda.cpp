@@ -1,5 +1,5 @@
-// A libcuda.so.1 that does nothing: what the library asks of a driver, answered as a H100 would where the answer counts
-// (cuda_answers.cpp).
+// A libcuda.so.1 that does nothing. It has the driver functions that autoamp calls. Functions whose result matters
+// return the values of an H100 (cuda_answers.cpp).
 #include "src/cuda/driver.h"
 
 using autoamp::cuda::Address;

@@ -1,4 +1,4 @@
-// The functions of cuda.cpp that have to say something.
+// The functions of cuda.cpp that must return values.
 #include <cstddef>
 
 struct CUctx_st {

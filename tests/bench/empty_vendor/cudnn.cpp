@@ -1,6 +1,5 @@
-// A libcudnn.so.9 that does nothing, as cublas.cpp beside it: every plan says that it is one convolution of float,
-// every heuristic has one engine, on tensor cores. Its descriptors are those of the same convolution, whichever they
-// are.
+// A libcudnn.so.9 that does nothing, like cublas.cpp: every plan describes one float convolution, and every heuristic
+// returns one engine, on tensor cores. All descriptors describe the same convolution.
 #include <cudnn.h>
 
 #include <algorithm>
@@ -119,7 +118,7 @@ cudnnStatus_t cudnnGetConvolutionForwardWorkspaceSize(cudnnHandle_t, const cudnn
 	*bytes = 0;
 	return CUDNN_STATUS_SUCCESS;
 }
-// What the library looks up, and no convolution calls.
+// Functions that autoamp looks up; convolution calls do not use them.
 #define UNUSED(name)                                                                                                   \
 	cudnnStatus_t un##name() __asm__(#name);                                                                           \
 	cudnnStatus_t un##name()                                                                                           \

@@ -1,4 +1,4 @@
-// Stands in for libautoamp-core.so: what the front asks of it, and nothing behind.
+// Stands in for libautoamp-core.so: has the functions that the front calls, without an implementation.
 #include "inject/entry_index.h"
 #include "inject/front.h"
 

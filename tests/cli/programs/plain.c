@@ -1,5 +1,5 @@
-/* A program that needs CUDA's names and does nothing with them. MARKER: a text that others' code would leave in it;
-   KERNELS: where nvcc puts device code; OPENS: a library that it opens and that needs CUDA's names. */
+/* A program that needs CUDA's names and does not use them. MARKER: a text that other libraries' code would leave in it;
+   KERNELS: the section in which nvcc puts device code; OPENS: a library that it opens and that needs CUDA's names. */
 #ifdef OPENS
 #include <dlfcn.h>
 #endif

@@ -1,4 +1,4 @@
-/* Stands in for libautoamp.so: says that it was loaded. */
+/* Stands in for libautoamp.so: reports that it was loaded. */
 #define _DEFAULT_SOURCE
 #include <stdlib.h>
 

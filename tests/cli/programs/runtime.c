@@ -1,5 +1,5 @@
-/* Stands in for a library of CUDA: 1 is the libcudart.so.13 that DT_RPATH finds, 2 the emulated one. MARKER: a text
-   that others' code would leave in it; such a library leaves a trace of being run as well. */
+/* Stands in for a CUDA library: 1 is the libcudart.so.13 that DT_RPATH finds, 2 the emulated one. MARKER: a text
+   that other libraries' code would leave in it; such a library also leaves a trace of its execution. */
 #ifdef MARKER
 #include <stdio.h>
 

@@ -1,4 +1,4 @@
-// shapes DOOR,M,N,K,BATCH,TYPE...: one call of each, whatever the status; nothing here knows of autoamp.
+// shapes ENTRY,M,N,K,BATCH,TYPE...: makes one call of each and ignores the status. It does not depend on autoamp.
 #include <cublasLt.h>
 #include <cublas_v2.h>
 #include <cuda_runtime_api.h>
@@ -44,7 +44,7 @@ void matmul(cublasHandle_t h, const Call &c, float *x, float *y)
 	               y, layout[2], nullptr, nullptr, 0, nullptr);
 }
 
-// All matrices of a batch are the first; the results are different ones.
+// All matrices of a batch are the first one; the results are separate.
 void batched(cublasHandle_t h, const Call &c, float *x, float *y)
 {
 	float *host[64];

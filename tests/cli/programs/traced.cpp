@@ -1,6 +1,5 @@
-// Stands in for an application under the library: writes the trace of a scenario where AUTOAMP_TRACE_FILE says, then
-// ends as the scenario wants. `traced SCENARIO [NUMBER]`; without an intercepted call nothing is written, as in the
-// core.
+// Stands in for an application under the library: writes the trace of a scenario to AUTOAMP_TRACE_FILE, then ends as
+// the scenario requires. `traced SCENARIO [NUMBER]`; without an intercepted call nothing is written, as in the core.
 #include "src/base/clock.h"
 #include "src/trace/recorder.h"
 
@@ -67,7 +66,7 @@ void scaler(RowId row, const char *kind, char operand)
 	    {.kind = kind, .row = row, .operand = operand, .exponentBefore = NAN, .exponentAfter = 3, .amax = 1.5f});
 }
 
-// 100 calls, three of four lowered, each with its kernels; one kernel of a gradient scaler, one that nobody knows.
+// 100 calls, three of four lowered, each with its kernels; one kernel of a gradient scaler, one of unknown origin.
 void deviceWork(Lane *lane, int kernelNs, const KernelLosses &losses, bool hasScaler)
 {
 	recorder.clock(0);
@@ -119,7 +118,7 @@ void write(const std::string &scenario, int number)
 	if (scenario == "lingers") {
 		call(lane, product("lowered", "white_list", 1024), 3);
 		::pause();
-	} else if (scenario == "harmed") { // by the command in HARM, between its calls
+	} else if (scenario == "harmed") { // runs the command in HARM between its calls
 		call(lane, product("lowered", "white_list", 1024), 3);
 		if (std::system(std::getenv("HARM")) != 0)
 			std::exit(9);

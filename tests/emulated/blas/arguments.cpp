@@ -1,4 +1,4 @@
-// Statuses and their order, settings of a handle, and programs that are wrong: each must be seen.
+// Statuses and their priority, settings of a handle, and misbehaving programs: each error must be detected.
 #include "tests/emulated/blas/fixture.h"
 
 #include <csetjmp>
@@ -12,7 +12,7 @@ constexpr auto Left = CUBLAS_SIDE_LEFT, Right = CUBLAS_SIDE_RIGHT;
 constexpr auto Invalid = CUBLAS_STATUS_INVALID_VALUE;
 constexpr auto Uninitialized = CUBLAS_STATUS_NOT_INITIALIZED;
 
-// The error of work that was accepted and failed on the device; the device is reset, its handles are dead.
+// The error of work that was accepted and failed on the device; then the device is reset and its handles are invalid.
 cudaError_t deviceError()
 {
 	cudaError_t error = cudaDeviceSynchronize();
@@ -23,7 +23,7 @@ cudaError_t deviceError()
 
 sigjmp_buf beforeFault;
 
-// True when the call faults on the host, as reading a device address there does.
+// True if the call faults on the host, like reading a device address there.
 template <typename Call>
 bool faults(Call call)
 {
@@ -62,7 +62,7 @@ TEST_CASE("GEMM arguments")
 	CHECK(gemm(blas, N, N, 4, 3, 2, 4, 1, 4, &one, &zero, C) == Invalid);
 	CHECK(gemm(blas, N, T, 4, 3, 2, 4, 2, 4, &one, &zero, C) == Invalid);
 	CHECK(gemm(blas, N, N, 4, 3, 2, 4, 2, 3, &one, &zero, C) == Invalid);
-	CHECK(gemm(blas, N, N, 0, 3, 2, 0, 2, 1, &one, &zero, C) == Invalid); // ld of nothing is still 1
+	CHECK(gemm(blas, N, N, 0, 3, 2, 0, 2, 1, &one, &zero, C) == Invalid); // for an empty matrix ld must still be 1
 	CHECK(gemm(blas, N, N, 4, 3, 2, 4, 2, 4, nullptr, &zero, C) == Invalid);
 	CHECK(gemm(blas, N, N, 4, 3, 2, 4, 2, 4, &one, nullptr, C) == Invalid);
 	CHECK(gemm(blas, N, N, 0, 3, 2, 1, 2, 1, nullptr, nullptr, nullptr) == CUBLAS_STATUS_SUCCESS);
@@ -146,7 +146,7 @@ TEST_CASE("A workspace is the call's own, and gone after SetStream")
 	auto gemm = [&] { return cublasSgemm(blas, N, N, 4, 4, 4, &one, a, 4, a, 4, &zero, c, 4); };
 	CHECK(cublasSetWorkspace(blas, workspace, 64 * sizeof(float)) == 0);
 	CHECK(gemm() == 0);
-	CHECK(std::isnan(workspace.read()[0])); // the program's data there is lost
+	CHECK(std::isnan(workspace.read()[0])); // the program's data in it is lost
 	CHECK(cudaMemset(workspace, 0, 64 * sizeof(float)) == cudaSuccess);
 	CHECK(cublasSetStream(blas, nullptr) == 0);
 	CHECK(gemm() == 0);

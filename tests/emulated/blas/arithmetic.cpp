@@ -1,4 +1,4 @@
-// What the emulated products compute: rounding that must show, scalars, strides, what is read and what is written.
+// Results of the emulated products: visible rounding, scalars, strides, memory that is read and written.
 #include "tests/emulated/blas/fixture.h"
 
 #include <functional>
@@ -78,9 +78,9 @@ TEST_CASE("Each operand is rounded to nearest even, without a scale, in every fo
 		float value, tf32, half, brain;
 	};
 	const Row rows[] = {
-	    {1 + ulp / 2, 1, 1, 1}, // a tie goes to the even neighbour
+	    {1 + ulp / 2, 1, 1, 1}, // a tie is rounded to the even neighbour
 	    {1 + 3 * ulp / 2, 1 + 2 * ulp, 1 + 2 * ulp, 1},
-	    {1 + ulp / 2 + 0x1p-23f, 1 + ulp, 1 + ulp, 1}, // one bit more is no tie
+	    {1 + ulp / 2 + 0x1p-23f, 1 + ulp, 1 + ulp, 1}, // with one more bit it is not a tie
 	    {1 + 0x1p-8f, 1 + 0x1p-8f, 1 + 0x1p-8f, 1},
 	    {-1 - 0x3p-8f, -1 - 0x3p-8f, -1 - 0x3p-8f, -1 - 0x1p-6f},
 	    {65519, 65504, 65504, 65536},
@@ -146,7 +146,7 @@ TEST_CASE("Each operand is rounded to nearest even, without a scale, in every fo
 	}
 }
 
-TEST_CASE("NVIDIA_TF32_OVERRIDE=0 keeps fp32", "[.override]") // run in a process of its own that has it set
+TEST_CASE("NVIDIA_TF32_OVERRIDE=0 keeps fp32", "[.override]") // runs in a separate process that sets it
 {
 	Blas blas;
 	const float one = 1, zero = 0, third = 1.f / 3;
@@ -242,7 +242,7 @@ TEST_CASE("alpha, beta, leading dimensions: what is read, what is written")
 		CHECK(sameBits(run(1, 2, onDevice, 0), run(0, 2, false))); // k = 0 scales C
 	}
 	auto clean = c;
-	std::fill(c.begin(), c.end(), NaN); // also between the columns, where it must stay
+	std::fill(c.begin(), c.end(), NaN); // also between the columns, where it must remain
 	CHECK(isClose(run(1, 0, false), expect(1, 0)));
 	CHECK(isClose(run(1, 0, true), expect(1, 0)));
 	CHECK(std::isnan(run(1, 1, false)[0]));
@@ -251,7 +251,7 @@ TEST_CASE("alpha, beta, leading dimensions: what is read, what is written")
 	CHECK(isClose(run(0, 2, false), expect(0, 2)) == false); // the expectation reads A
 	auto scaled = run(0, 2, false);
 	CHECK(scaled[0] == 2 * c[0]);          // host alpha 0: A is not read
-	CHECK(std::isnan(run(0, 2, true)[0])); // device alpha 0: it is
+	CHECK(std::isnan(run(0, 2, true)[0])); // device alpha 0: A is read
 }
 
 TEST_CASE("fp64, all entries and their twins agree")

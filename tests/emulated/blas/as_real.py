@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs the same questions through the real and the emulated libraries and compares the answers and the exported names.
+"""Calls the real and the emulated libraries in the same way and compares the results and the exported names.
 
 usage: as_real.py OBSERVE REAL_FOLDER EMULATED_FOLDER EXPORTS    (exit 77: there are no real libraries)
 """
@@ -21,7 +21,7 @@ def answers(folder):
     return [line for line in output.splitlines() if not line.startswith('[')]  # "[": the real library's own log
 
 
-# Every emulated routine, called with nothing but zeros: most have no handle to begin with, some have nothing to do.
+# Every emulated routine, called with zeros only: most have no handle to begin with, some have nothing to do.
 NOTHING = """import ctypes, sys
 library = ctypes.CDLL(sys.argv[1] + '/libcublas.so.13')
 for name in sys.argv[2:]:

@@ -1,4 +1,4 @@
-// Products of many matrices: arrays of pointers and groups, what is read where and when.
+// Products of many matrices: arrays of pointers and groups, and the time and place of reads.
 #include "tests/emulated/blas/fixture.h"
 
 namespace {
@@ -6,7 +6,7 @@ namespace {
 constexpr auto N = CUBLAS_OP_N, T = CUBLAS_OP_T, C = CUBLAS_OP_C;
 constexpr auto Invalid = CUBLAS_STATUS_INVALID_VALUE;
 
-// One product of column-major matrices and what it must be, computed element by element in fp64.
+// One product of column-major matrices and its expected result, computed element by element in fp64.
 template <typename Type>
 struct Sample {
 	cublasOperation_t transa = N, transb = N;
@@ -66,7 +66,7 @@ struct Batch {
 			all.push_back(base + i * step);
 		return all;
 	}
-	// Whether all results are there; the next form starts from the old C.
+	// Returns whether all results are there; the next form starts from the old C.
 	bool isDone() const
 	{
 		const std::vector<Type> values = c.read(), old = joined(&Sample<Type>::c);
@@ -125,7 +125,7 @@ TEST_CASE("Half products with half accumulators, and arrays of 16-bit matrices")
 	CHECK(on.isDone());
 	CHECK(cublasHgemmStridedBatched(blas, N, N, 5, 4, 3, &alpha, on.a, 9, 81, on.b, 8, 64, &beta, on.c, 7, 49, 2) == 0);
 	CHECK(on.isDone());
-	// k is odd, so the manual asks for no alignment but that of the element.
+	// k is odd, so the manual requires only the alignment of the element.
 	CHECK(cublasHgemmBatched(blas, N, N, 5, 4, 3, &alpha, on.as, 9, on.bs, 8, &beta, on.cs, 7, 2) == 0);
 	CHECK(on.isDone());
 	const float wideAlpha = float(alpha), wideBeta = float(beta);
@@ -134,7 +134,7 @@ TEST_CASE("Half products with half accumulators, and arrays of 16-bit matrices")
 	                          2, CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT) == 0);
 	CHECK(on.isDone());
 
-	// 1 + 1 + ... in half stops growing, and does so in a batch as in a single product.
+	// 1 + 1 + ... in half stops growing, in a batch as in a single product.
 	const int k = 4096;
 	DeviceArray<__half> ones(as<__half>(std::vector<float>(k, 1.0625f))), sum(2);
 	DeviceArray<__half *> one(std::vector<__half *>{ones}), to(std::vector<__half *>{sum + 1});
@@ -152,7 +152,7 @@ TEMPLATE_TEST_CASE("Groups", "", float, double, __half, __nv_bfloat16)
 	std::vector<Sample<TestType>> samples;
 	for (unsigned i = 0; i < 5; ++i)
 		samples.emplace_back(10 + i);
-	// Groups of two, none and three products, each with sizes, operations and scalars of its own.
+	// Groups of two, no and three products, each with its own sizes, operations and scalars.
 	const int m[] = {5, 3, 2}, n[] = {4, 3, 6}, k[] = {3, 3, 7}, lda[] = {9, 3, 9}, ldb[] = {8, 3, 8},
 	          ldc[] = {7, 3, 7}, sizes[] = {2, 0, 3};
 	const cublasOperation_t transa[] = {N, N, T}, transb[] = {N, N, C};
@@ -252,7 +252,7 @@ TEST_CASE("Pointers are read when the work runs, at every replay")
 		CHECK(cudaMemcpy(as, values, sizeof values, cudaMemcpyHostToDevice) == cudaSuccess);
 	};
 	CHECK(square() == 0);
-	point(a + 1, a + 2); // blocking, but of a stream that does not wait for ours
+	point(a + 1, a + 2); // blocks, except for a stream that does not wait for this one
 	CHECK(cudaStreamSynchronize(stream) == cudaSuccess);
 	CHECK(c.read() == std::vector<float>{9, 25, 0});
 

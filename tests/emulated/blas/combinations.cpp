@@ -1,4 +1,5 @@
-// Exactly the documented types are accepted. The lists are written out here: a row that changes in the data shows.
+// Exactly the documented types are accepted. The lists are written out here, so that a changed row in the data is
+// detected.
 #include "tests/emulated/blas/fixture.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Small clients of cuBLAS, each wrong in one way or right, as those of tests/emulated/controls.cpp.
+// Small cuBLAS clients, each correct or with one error, like those of tests/emulated/controls.cpp.
 #include <cublas_v2.h>
 #include <cuda_runtime_api.h>
 
@@ -28,7 +28,7 @@ T *device(const std::vector<T> &values)
 constexpr auto N = CUBLAS_OP_N;
 constexpr float one = 1, zero = 0;
 
-// Two products of 4 x 4 matrices of ones (the second of twos), their pointers and a stream of their own.
+// Two products of 4 x 4 matrices of ones (the second of twos), their pointers and a separate stream.
 struct Client {
 	cublasHandle_t blas = nullptr;
 	cudaStream_t stream = nullptr;
@@ -223,7 +223,7 @@ bool freesTriangle(bool right)
 	return client.holds(2, 0);
 }
 
-// D lies on an operand, so that blocks of it are read after they were written.
+// D overlaps an operand, so that blocks of it are read after they were written.
 bool writesOverOperand(bool right, bool isLeft)
 {
 	Client client;
@@ -252,7 +252,7 @@ bool writesOverRightOperand(bool right)
 	return writesOverOperand(right, false);
 }
 
-// Blocks of one matrix lie between each other, with nothing in common. Wrong: one row more.
+// Blocks of one matrix are interleaved but do not overlap. Wrong: one row more.
 bool writesOverNeighbour(bool right)
 {
 	Client client;

@@ -1,5 +1,5 @@
-// AUTOAMP_EMU_FAIL reaches every function of the emulated cuBLAS that is more than a stub: the N-th call answers its
-// documented failure and changes nothing, the next one works. Each row runs in a process of its own.
+// AUTOAMP_EMU_FAIL reaches every function of the emulated cuBLAS that is more than a stub: the N-th call returns its
+// documented failure and changes nothing, the next one works. Each row runs in a separate process.
 #include <cublasLt.h>
 #include <cublasXt.h>
 #include <cublas_v2.h>
@@ -14,7 +14,7 @@
 
 namespace {
 
-// What the rows call with; made in the child, so that no row sees another's.
+// Arguments of the rows; made in the child, so that rows do not share state.
 struct World {
 	cublasHandle_t blas = nullptr, spare = nullptr;
 	cublasLtHandle_t lt = nullptr;
@@ -42,7 +42,7 @@ struct Row {
 	const char *name;
 	cublasStatus_t failure;
 	std::function<cublasStatus_t(World &)> call;
-	int before = 0; // calls of the same function that make() does
+	int before = 0; // calls to the same function in make()
 };
 
 constexpr auto N = CUBLAS_OP_N;
@@ -135,7 +135,7 @@ const Row rows[] = {
      }},
 };
 
-// 0: the first call of ours fails as it should and the second works.
+// 0: the first call fails as it should and the second works.
 int run(const Row &row)
 {
 	setenv("AUTOAMP_EMU_FAIL", (std::string(row.name) + ":" + std::to_string(row.before + 1)).c_str(), 1);
@@ -149,7 +149,7 @@ int run(const Row &row)
 	return cudaDeviceSynchronize() == cudaSuccess ? 0 : 4;
 }
 
-// 0: handles cannot be made on a machine without a device, and the output is left alone.
+// 0: handles cannot be made on a machine without a device, and the output is not changed.
 int runWithoutDevice()
 {
 	setenv("AUTOAMP_EMU_DEVICES", "0", 1);

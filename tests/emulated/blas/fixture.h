@@ -1,4 +1,4 @@
-// What the tests of the emulated cuBLAS share: device arrays, handles, matrices with known content. Main thread only.
+// Shared by the tests of the emulated cuBLAS: device arrays, handles, matrices with known content. Main thread only.
 #pragma once
 
 #include <catch2/catch.hpp>
@@ -38,10 +38,10 @@ struct TypeOf<__nv_bfloat16> {
 	static constexpr cudaDataType value = CUDA_R_16BF;
 };
 
-// Whether the functions below are the _64 ones.
+// True if the functions below are the _64 ones.
 inline bool asTwins = false;
 
-// A function of the four types, called by what its test computes with: S, D, C, Z are the vendor's.
+// A function for the four types, selected by the type of the test: S, D, C, Z are the vendor's.
 #define OF_FOUR_TYPES(name, S, D, C, Z)                                                                                \
 	template <typename T, typename... Arguments>                                                                       \
 	cublasStatus_t name(Arguments... arguments)                                                                        \
@@ -203,7 +203,7 @@ bool sameBits(const std::vector<T> &left, const std::vector<T> &right)
 	return left.size() == right.size() && std::memcmp(left.data(), right.data(), left.size() * sizeof(T)) == 0;
 }
 
-// op(A) op(B) in fp64, packed column-major operands; `keep` rounds an operand as the arithmetic under test does.
+// op(A) op(B) in fp64, packed column-major operands; `keep` rounds an operand like the tested arithmetic.
 template <typename Keep>
 std::vector<double> reference(bool ta, bool tb, int m, int n, int k, const std::vector<float> &a,
                               const std::vector<float> &b, Keep keep)
@@ -227,7 +227,7 @@ double relativeError(const std::vector<T> &values, const std::vector<double> &ex
 	return std::sqrt(difference / norm);
 }
 
-// What one Lt call is made of, with the defaults of an fp32 product of packed matrices.
+// Parameters of one Lt call, with the defaults of an fp32 product of packed matrices.
 struct LtCall {
 	cublasLtMatmulDesc_t desc = nullptr;
 	cublasLtMatrixLayout_t a = nullptr, b = nullptr, c = nullptr, d = nullptr;

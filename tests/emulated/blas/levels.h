@@ -1,5 +1,5 @@
-// BLAS levels 1 to 3: every routine in each type and pointer mode, against element-wise loops in fp64 that know nothing
-// of how the emulator computes. What a routine has no business with must keep its bits.
+// BLAS levels 1 to 3: every routine in each type and pointer mode, compared with element-wise loops in fp64 that are
+// independent of the emulator's code. Memory that a routine must not change must keep its bits.
 #include "tests/emulated/blas/fixture.h"
 
 #include <algorithm>
@@ -13,7 +13,7 @@ constexpr auto Left = CUBLAS_SIDE_LEFT, Right = CUBLAS_SIDE_RIGHT;
 
 #define ALL_TYPES float, double, std::complex<float>, std::complex<double>
 
-// One call: sizes, operands on both sides, scalars where the pointer mode wants them.
+// One call: sizes, operands on both sides, scalars where the pointer mode needs them.
 template <typename E>
 struct Client {
 	static constexpr int room = 400;
@@ -58,7 +58,7 @@ struct Client {
 		return read;
 	}
 
-	// Sets a mode, calls, and puts everything back afterwards.
+	// Sets a mode, calls, and restores everything afterwards.
 	bool call(const std::function<cublasStatus_t(Client &)> &routine, bool device, bool twins)
 	{
 		onDevice = device;
@@ -130,7 +130,7 @@ Matrix full(const std::vector<E> &memory, int rows, int columns, int ld)
 enum class Form { full, band, packed };
 enum class Kind { symmetric, hermitian, triangular };
 
-// Where element (i, j) of one stored triangle of order n is.
+// Position of element (i, j) in one stored triangle of order n.
 inline int place(Form form, cublasFillMode_t uplo, int n, int k, int ld, int i, int j)
 {
 	switch (form) {
@@ -143,7 +143,7 @@ inline int place(Form form, cublasFillMode_t uplo, int n, int k, int ld, int i, 
 	}
 }
 
-// The matrix that a stored triangle stands for.
+// The matrix that a stored triangle represents.
 template <typename E>
 Matrix whole(const Client<E> &on, Form form, Kind kind, int n, const std::vector<E> &memory, int ld)
 {
@@ -163,7 +163,7 @@ Matrix whole(const Client<E> &on, Form form, Kind kind, int n, const std::vector
 	});
 }
 
-// The column vector that lies in memory, and where its elements are.
+// The column vector in memory, and the positions of its elements.
 inline int at(int i, int count, int inc)
 {
 	return inc > 0 ? i * inc : (i - (count - 1)) * inc;
@@ -182,7 +182,7 @@ constexpr double tolerance<float> = 64 * 0x1p-23;
 template <>
 constexpr double tolerance<std::complex<float>> = tolerance<float>;
 
-// What memory must hold afterwards: by default what it held.
+// Expected content of memory afterwards: by default its former content.
 template <typename E>
 struct Expected {
 	std::vector<E> values;
@@ -229,7 +229,7 @@ struct Expected {
 };
 
 #define FOUR(name) OF_FOUR_TYPES(name, cublasS##name, cublasD##name, cublasC##name, cublasZ##name)
-// Functions of complex numbers only; a test for all types never calls the real ones.
+// Functions of complex numbers only; a test for all types never calls the real variants.
 #define TWO(name)                                                                                                      \
 	template <typename E, typename... Arguments>                                                                       \
 	cublasStatus_t name(Arguments... arguments)                                                                        \

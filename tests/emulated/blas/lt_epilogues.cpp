@@ -1,4 +1,4 @@
-// Every epilogue of cublasLtMatmul against its definition, and what is refused.
+// Every epilogue of cublasLtMatmul compared with its definition, and the refused calls.
 #include "tests/emulated/blas/fixture.h"
 
 namespace {
@@ -142,7 +142,7 @@ void compute(const Row &row, bool exists)
 			REQUIRE(near(sums[z * n + j], sum));
 		}
 	}
-	for (size_t place = 0; place < inputs.size(); ++place) // what lies between the columns is not ours
+	for (size_t place = 0; place < inputs.size(); ++place) // memory between the columns must not change
 		if (row.aux != MatrixOut || place % matrixLd >= m)
 			REQUIRE(inputs[place] == input[place]);
 }
@@ -180,7 +180,7 @@ TEST_CASE("Epilogues without an engine, and impossible ones")
 			const cublasStatus_t ran =
 			    cublasLtMatmul(blas.lt(), call.desc, &one, memory, call.a, memory + 512, call.b, &one, memory + 1024,
 			                   call.c, memory + 1024, call.d, nullptr, nullptr, 0, nullptr);
-			CHECK((found == ran || found == 0)); // the heuristic may know less, never more
+			CHECK((found == ran || found == 0)); // the heuristic may know fewer, never more
 			return ran;
 		};
 		const auto nothing = [](LtCall &) {};

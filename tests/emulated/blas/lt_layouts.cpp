@@ -1,4 +1,4 @@
-// Where cublasLtMatmul finds its matrices and scalars: orders, batches by stride or by pointers, pointer modes.
+// Positions of the matrices and scalars of cublasLtMatmul: orders, batches by stride or by pointers, pointer modes.
 #include "tests/emulated/blas/fixture.h"
 
 namespace {
@@ -7,7 +7,7 @@ constexpr auto Invalid = CUBLAS_STATUS_INVALID_VALUE;
 constexpr auto Unsupported = CUBLAS_STATUS_NOT_SUPPORTED;
 constexpr int m = 12, n = 8, k = 20, batch = 3;
 
-// A stored matrix of an Lt call and what it holds.
+// A stored matrix of an Lt call and its content.
 struct Stored {
 	int rows, columns;
 	bool byRows;
@@ -102,7 +102,7 @@ TEST_CASE("An array of pointers is read when the work runs")
 	cudaMemcpyAsync(Ds, late, batch * sizeof *late, cudaMemcpyHostToDevice, nullptr);
 	REQUIRE(call.run(blas.lt(), As, Bs, nullptr, Ds) == 0);
 	const auto pointers = pointersTo(D, c.stride());
-	std::copy(pointers.begin(), pointers.end(), late); // before the copy runs: nobody has waited yet
+	std::copy(pointers.begin(), pointers.end(), late); // before the copy runs: there was no synchronisation yet
 	CHECK(cudaDeviceSynchronize() == cudaSuccess);
 	CHECK(D.read()[0] != c.values[0]);
 	cudaFreeHost(late);
@@ -192,7 +192,7 @@ TEST_CASE("Scalars in each pointer mode, some of them a vector")
 	LtCall deep(32, 32, 2048);
 	std::vector<cublasLtMatmulHeuristicResult_t> results;
 	deep.set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, uint64_t(1 << 20));
-	for (const auto &row : rows) { // an algorithm says which modes it knows
+	for (const auto &row : rows) { // an algorithm reports the modes that it supports
 		deep.set(CUBLASLT_MATMUL_DESC_POINTER_MODE, row.mode);
 		REQUIRE(deep.heuristic(blas.lt(), results) == 0);
 		for (const auto &result : results) {

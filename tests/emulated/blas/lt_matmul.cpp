@@ -206,7 +206,7 @@ TEST_CASE("The heuristic keeps to alignments and workspace")
 	CHECK(relativeError(splitSum, exact) < 1e-6);
 	REQUIRE(deep.run(blas.lt(), A, B, D, D, &plain) == 0);
 	CHECK(relativeError(D.read(), exact) < 1e-6);
-	CHECK(!sameBits(D.read(), splitSum)); // another algorithm, other bits: a client that mixes them shows
+	CHECK(!sameBits(D.read(), splitSum)); // another algorithm, other bits: a client that mixes them is detected
 	REQUIRE(deep.run(blas.lt(), A, B, D, D, nullptr, workspace, 8192) == 0); // the implicit query finds the same
 	CHECK(sameBits(D.read(), splitSum));
 }

@@ -1,4 +1,4 @@
-// Matrices: BLAS level 3 beside gemm.
+// Matrices: BLAS level 3 except gemm.
 #include "tests/emulated/blas/levels.h"
 
 using namespace levels;
@@ -52,7 +52,7 @@ TEMPLATE_TEST_CASE("Matrices with structure times matrices", "", ALL_TYPES)
 					    on, "trmm in place", [=](On o) { return multiply(o, o.B, o.ldb); },
 					    [&] { return inPlace.isIn(on.B); });
 
-					const std::vector<E> kept = on.b; // B is chosen so that the solution is what B was
+					const std::vector<E> kept = on.b; // B is chosen so that the solution equals the former B
 					solved.putMatrix(on.alpha * b, on.ldb);
 					for (int i = 0; i < on.m; ++i)
 						for (int j = 0; j < on.n; ++j)

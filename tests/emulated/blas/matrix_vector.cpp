@@ -13,7 +13,7 @@ TEMPLATE_TEST_CASE("Matrix times vector", "", ALL_TYPES)
 			const Wide kept = on.beta;
 			const int inputs = columnsOf(a), outputs = rowsOf(a);
 			std::vector<E> old = on.y;
-			if (beta == 0.) // what y holds need not be numbers
+			if (beta == 0.) // y may contain values that are not numbers
 				std::fill(on.y.begin(), on.y.end(), E(NaN));
 			Matrix y = on.alpha * (a * vectorIn(on.x, inputs, on.incx));
 			if (beta != 0.)
@@ -66,7 +66,7 @@ TEMPLATE_TEST_CASE("Matrix times vector", "", ALL_TYPES)
 			});
 		}
 	}
-	on.incx = -1, on.incy = 2; // batches, with a stride that is no multiple of anything
+	on.incx = -1, on.incy = 2; // batches, with a stride that is not a multiple of anything
 	Expected<E> expected(on.y);
 	for (int i = 0; i < 3; ++i) {
 		const std::vector<E> a(on.a.begin() + 77 * i, on.a.end()), x(on.x.begin() + 13 * i, on.x.end()),
@@ -99,7 +99,7 @@ TEMPLATE_TEST_CASE("Triangles times and into vectors", "", ALL_TYPES)
 	using E = TestType;
 	using On = Client<E> &;
 	Client<E> on;
-	for (size_t i = 0; i < on.a.size(); ++i) // so that nothing grows when it is solved
+	for (size_t i = 0; i < on.a.size(); ++i) // limits growth when it is solved
 		on.a[i] = narrow<E>(0.2 * wide(on.a[i]));
 	struct Row {
 		const char *name;

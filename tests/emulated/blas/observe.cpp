@@ -1,4 +1,4 @@
-// Prints what the cuBLAS libraries of a folder answer to calls that need no device: sizes, defaults, versions,
+// Prints the results of the cuBLAS libraries of a folder for calls that need no device: sizes, defaults, versions,
 // statuses. usage: observe_blas FOLDER [version]
 #include <cublasLt.h>
 #include <cublasXt.h>
@@ -55,7 +55,7 @@ struct Room {
 	}
 };
 
-// Ids, sizes and values of all attributes, and what Set says to each size.
+// Ids, sizes and values of all attributes, and the status of Set for each size.
 void attributes(const std::string &kind, void *object)
 {
 	auto *get = find<Get>(lt, kind + "GetAttribute");
@@ -85,7 +85,7 @@ void attributes(const std::string &kind, void *object)
 	std::printf("%s null object: %d %d\n", kind.c_str(), get(nullptr, 0, nullptr, 0, &size), set(nullptr, 0, &size, 4));
 }
 
-// Init(room, size) for every size: status, how much it writes, which attributes the version has.
+// Init(space, size) for every size: status, number of bytes written, attributes of the version.
 template <typename Init>
 void inits(const std::string &kind, Init init)
 {
@@ -176,7 +176,7 @@ void libraries()
 	size_t capacity = 0;
 	std::printf("cache: %d", CALL(lt, cublasLtHeuristicsCacheGetCapacity)(&capacity));
 	std::printf(" %zu\n", capacity);
-	for (int level = -2; level < 9; ++level) // lines the real library logs by itself begin with "["
+	for (int level = -2; level < 9; ++level) // lines that the real library itself logs begin with "["
 		std::printf("log level %d: %d\n", level, CALL(lt, cublasLtLoggerSetLevel)(level));
 	CALL(lt, cublasLtLoggerSetLevel)(0);
 	std::printf("log: %d %d %d %d %d\n", CALL(lt, cublasLtLoggerSetMask)(0), CALL(lt, cublasLtLoggerSetMask)(-1),
@@ -223,7 +223,7 @@ void libraries()
 	                                                            nullptr, 1, nullptr, 1, nullptr, nullptr, 1));
 }
 
-// What cublasXt answers before a device is selected.
+// Results of cublasXt before a device is selected.
 void xt()
 {
 	cublasXtHandle_t handle = nullptr;

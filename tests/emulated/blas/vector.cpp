@@ -46,7 +46,7 @@ TEMPLATE_TEST_CASE("Vectors", "", ALL_TYPES)
 			const Matrix x = vectorIn(on.x, n, incx), y = vectorIn(on.y, n, incy);
 			for (const Elementwise &row : rows) {
 				Expected<E> newX(on.x), newY(on.y);
-				if (row.hasY || incx > 0) { // one vector that goes backwards is left alone
+				if (row.hasY || incx > 0) { // a single vector with a negative stride is not changed
 					newX.putVector(matrix(n, 1, [&](int i, int) { return row.expect(x[i][0], y[i][0]).first; }), incx);
 					newY.putVector(matrix(n, 1, [&](int i, int) { return row.expect(x[i][0], y[i][0]).second; }), incy);
 				}
@@ -88,7 +88,7 @@ TEMPLATE_TEST_CASE("Vectors", "", ALL_TYPES)
 
 namespace {
 
-// The functions of an index: their int and int64_t results cannot be one template.
+// The functions that return an index: their int and int64_t results cannot share one template.
 #define INDEX(name)                                                                                                    \
 	template <typename E, typename Integer>                                                                            \
 	cublasStatus_t name(cublasHandle_t handle, int n, E *x, int incx, Integer *result)                                 \
@@ -186,7 +186,7 @@ TEMPLATE_TEST_CASE("Rotations are made and turn", "", ALL_TYPES)
 			CHECK(isZero(cosine * f + sine * g - r));
 			CHECK(isZero(cosine * g - std::conj(sine) * f));
 			CHECK(isZero(std::norm(cosine) + std::norm(sine) - 1.));
-			if constexpr (!isComplex<E>) { // z gives c and s back
+			if constexpr (!isComplex<E>) { // z returns c and s
 				const double kept = z.real();
 				const double c2 = kept == 1 ? 0 : std::abs(kept) < 1 ? std::sqrt(1 - kept * kept) : 1 / kept;
 				const double s2 = kept == 1 ? 1 : std::abs(kept) < 1 ? kept : std::sqrt(1 - c2 * c2);
@@ -237,7 +237,7 @@ TEMPLATE_TEST_CASE("Modified rotations are made and turn", "", float, double)
 			CHECK(std::abs(x - on.value(p[2])) < tolerance<E> * (1 + std::abs(x)));
 			CHECK(std::abs(energy - on.value(p[0]) * x * x) < tolerance<E> * 8 * (1e-9 + energy));
 
-			// The same parameters turn vectors.
+			// The same parameters rotate vectors.
 			on.incx = 2, on.incy = -1;
 			Expected<E> newX(on.x), newY(on.y);
 			for (int i = 0; i < 7; ++i) {
@@ -261,7 +261,7 @@ TEMPLATE_TEST_CASE("Modified rotations are made and turn", "", float, double)
 TEMPLATE_TEST_CASE("Ex forms of vectors", "", __half, __nv_bfloat16, ALL_TYPES)
 {
 	using E = TestType;
-	using S = std::conditional_t<sizeof(E) == 2, float, E>; // what it computes with
+	using S = std::conditional_t<sizeof(E) == 2, float, E>; // type of the computation
 	Blas blas;
 	constexpr cudaDataType type = TypeOf<E>::value, computed = TypeOf<S>::value, realType = TypeOf<Real<E>>::value;
 	const auto a = randomValues<E>(14, 1), b = randomValues<E>(7, 2);
@@ -335,14 +335,14 @@ TEST_CASE("Results for the device come in stream order, also in a graph; results
 	DeviceArray<int> index(1);
 	float result = -1;
 	CHECK(cublasSnrm2(blas, 3, x, 1, &result) == 0);
-	CHECK(result == 5); // nobody has waited
+	CHECK(result == 5); // without a synchronisation
 	auto chain = [&] {
 		cublasSetPointerMode(blas, CUBLAS_POINTER_MODE_DEVICE);
 		CHECK(cublasSnrm2(blas, 3, x, 1, norm) == 0);
 		CHECK(cublasSaxpy(blas, 3, norm, x, 1, at, 1) == 0);
 		CHECK(cublasIsamax(blas, 3, at, 1, index) == 0);
 		CHECK(cublasSrotg(blas, x, x + 1, x + 2, at + 2) == 0); // x becomes 5, 5/3, 0.6
-		cublasSetPointerMode(blas, CUBLAS_POINTER_MODE_HOST);   // the mode of the call counts, not that of its work
+		cublasSetPointerMode(blas, CUBLAS_POINTER_MODE_HOST);   // the queued work keeps the mode of its call
 	};
 	float before = 0;
 	chain();

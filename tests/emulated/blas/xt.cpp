@@ -1,4 +1,4 @@
-// cublasXt: matrices wherever they lie, computed when the call returns.
+// cublasXt: matrices in any memory, computed when the call returns.
 #include "tests/emulated/blas/levels.h"
 
 #include <cublasXt.h>
@@ -75,7 +75,7 @@ TEMPLATE_TEST_CASE("cublasXt computes with matrices anywhere", "", ALL_TYPES)
 				(*where == 'h' ? cudaSuccess : *where == 'p' ? cudaFreeHost(to[i]) : cudaFree(to[i]));
 		}
 
-	// The other routines are those of cuBLAS; one of each kind.
+	// cuBLAS computes the other routines; one of each kind.
 	std::vector<E> square = c, solved = b;
 	const E one = 1, zero = 0;
 	CHECK(syrkXt<E>(xt.handle, Upper, N, 4, 3, &one, a.data(), 7, &zero, square.data(), 6) == 0);
@@ -112,7 +112,7 @@ TEST_CASE("cublasXt: handles, settings, arguments")
 	CHECK(cublasXtDestroy(early) == 0);
 	CHECK(cublasXtDestroy(early) == Invalid);
 	CHECK(gemm(early, N, 4, &one) == CUBLAS_STATUS_NOT_INITIALIZED);
-	// A handle of the one library is none of the other.
+	// A handle of one library is not valid in the other.
 	Blas blas;
 	Xt xt;
 	CHECK(gemm(reinterpret_cast<cublasXtHandle_t>(blas.handle), N, 4, &one) == CUBLAS_STATUS_NOT_INITIALIZED);

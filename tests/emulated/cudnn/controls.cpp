@@ -1,4 +1,4 @@
-// Small clients of cuDNN, each wrong in one way or right, as those of tests/emulated/controls.cpp.
+// Small cuDNN clients, each correct or with one error, like those of tests/emulated/controls.cpp.
 #include <cuda_runtime_api.h>
 #include <cudnn.h>
 
@@ -10,7 +10,7 @@ namespace {
 
 bool failed = false;
 
-// A call that must succeed; every library's success is 0.
+// A call that must succeed; every library uses 0 for success.
 void ok(int status)
 {
 	failed |= status != 0;
@@ -36,7 +36,7 @@ std::vector<float> counted(int size)
 	return values;
 }
 
-// One convolution of small integers on a stream of its own; y begins uninitialised.
+// One convolution of small integers on a separate stream; y is not initialised.
 struct Client {
 	cudnnHandle_t handle = nullptr;
 	cudaStream_t stream = nullptr;
@@ -70,7 +70,7 @@ struct Client {
 		ok(cudnnConvolutionForward(handle, alpha, x, from, w, ws, convolution, algorithm, workspace, bytes, beta, y,
 		                           ys));
 	}
-	// Whether y is `factor` times what these integers give, which every rounding leaves as it is.
+	// Returns whether y is `factor` times the result of these integers, which every rounding leaves unchanged.
 	bool holds(float factor = 1) const
 	{
 		std::vector<float> values(result), xHost = counted(image), wHost = counted(filter);
@@ -108,7 +108,7 @@ bool passesHostMemory(bool right)
 bool readsWithoutWaiting(bool right)
 {
 	Client client;
-	float *values = nullptr; // pinned: the copy waits for nobody
+	float *values = nullptr; // pinned: the copy does not wait
 	ok(cudaMallocHost(reinterpret_cast<void **>(&values), result * sizeof(float)));
 	client.convolve(client.xs);
 	cudaStream_t other;

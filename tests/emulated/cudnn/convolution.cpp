@@ -1,4 +1,4 @@
-// Convolutions of the emulated cuDNN against sums in double, written here from the definition; algorithms and
+// Convolutions of the emulated cuDNN compared with sums in double, written here from the definition; algorithms and
 // workspaces.
 #include "tests/emulated/cudnn/fixture.h"
 
@@ -15,7 +15,7 @@ struct Case {
 	int groups = 1;
 };
 
-// What each product of a number of x, of w and of y stands at.
+// Indices of the factors of each product: elements of x, of w and of y.
 template <typename Function>
 void eachProduct(const Case &c, bool isFlipped, const std::vector<int> &y, Function function)
 {
@@ -52,7 +52,7 @@ void eachProduct(const Case &c, bool isFlipped, const std::vector<int> &y, Funct
 struct Numeric {
 	cudnnDataType_t type, compute;
 	cudnnMathType_t math;
-	double operandRoundoff; // of what is multiplied, beside the stored type's
+	double operandRoundoff; // rounding error of the operands, in addition to that of the stored type
 };
 const Numeric numerics[] = {
     {CUDNN_DATA_FLOAT, CUDNN_DATA_FLOAT, CUDNN_FMA_MATH, 0},
@@ -200,7 +200,7 @@ TEST_CASE("convolutions in all directions, layouts and types")
 						const double error = check(dnn, direction, c, layout, numeric, mode, alpha, beta);
 						worst = alpha == 1 ? std::max(worst, error) : worst;
 					}
-				// The rounding shows, and what is not rounded does not.
+				// The rounding is visible, and unrounded values are exact.
 				CAPTURE(direction, static_cast<int>(layout), numeric.type, numeric.math, worst);
 				const bool isConverted = numeric.math == CUDNN_TENSOR_OP_MATH_ALLOW_CONVERSION;
 				const double least = numeric.operandRoundoff * (isTf32Allowed || isConverted) + roundoff(numeric.type);
@@ -273,7 +273,7 @@ TEST_CASE("bias, residual and activation in one call")
 						expected = std::max(expected, 0.);
 					CHECK(y[i] == Approx(expected).margin(1e-4));
 				}
-				// The residual may lie where the result goes, the image may not.
+				// The residual may be in the result's memory, the image may not.
 				CHECK(call(CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_PRECOMP_GEMM, workspace.data, workspace.bytes,
 				           x.device) == CUDNN_STATUS_BAD_PARAM);
 				CHECK(call(CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_GEMM, nullptr, 0, z.device) ==
@@ -310,7 +310,7 @@ TEST_CASE("which algorithms serve, and what they need")
 	struct Row {
 		Case geometry;
 		cudnnDataType_t type, compute;
-		std::vector<int> forward, data, filter; // algorithms that serve
+		std::vector<int> forward, data, filter; // supported algorithms
 	};
 	const auto f = CUDNN_DATA_FLOAT, h = CUDNN_DATA_HALF, d = CUDNN_DATA_DOUBLE;
 	const Row rows[] = {

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""AUTOAMP_EMU_FAIL reaches every function of the emulated cuDNN that is more than a stub, before it looks at anything.
+"""AUTOAMP_EMU_FAIL reaches every function of the emulated cuDNN that is more than a stub, before it reads its
+arguments.
 
 usage: faults.py FOLDER exports.txt"""
 import ctypes
@@ -10,7 +11,7 @@ from names import STUBS, exported
 
 
 def fails(folder, name):
-    """Whether the first call fails as asked, whatever its arguments are."""
+    """Whether the first call fails as requested, with any arguments."""
     child = os.fork()
     if child == 0:
         os.environ['AUTOAMP_EMU_FAIL'] = name + ':1'

@@ -1,4 +1,4 @@
-// What the tests of the emulated cuDNN share: handles, tensors in any layout and type, numbers read back as doubles.
+// Shared by the tests of the emulated cuDNN: handles, tensors in any layout and type, numbers read back as doubles.
 // Main thread only.
 #pragma once
 
@@ -19,7 +19,7 @@ struct Dnn {
 	operator cudnnHandle_t() const { return handle; }
 };
 
-// A descriptor that goes with its scope.
+// A descriptor that is destroyed with its scope.
 template <typename T, cudnnStatus_t (*create)(T *), cudnnStatus_t (*destroy)(T)>
 struct Described {
 	T descriptor = nullptr;
@@ -69,7 +69,7 @@ inline double roundoff(cudnnDataType_t type)
 	                                  : 0x1p-8;
 }
 
-// A tensor in device memory with all its numbers known. What lies between them is `gap`.
+// A tensor in device memory whose numbers are all known. The elements between them are `gap`.
 struct Numbers {
 	static constexpr double gap = -77;
 	cudnnDataType_t type;
@@ -115,7 +115,7 @@ struct Numbers {
 			product *= extent;
 		return product;
 	}
-	// The element of a number in order.
+	// The element with a given index, in order.
 	size_t at(int index) const
 	{
 		size_t element = 0;
@@ -143,7 +143,7 @@ struct Numbers {
 	{
 		CHECK(cudaMemcpy(device, bytes.data(), bytes.size(), cudaMemcpyHostToDevice) == cudaSuccess);
 	}
-	// Back from the device; false when something between the numbers was written.
+	// Reads back from the device; false if an element between the numbers was written.
 	bool download()
 	{
 		CHECK(cudaDeviceSynchronize() == cudaSuccess);

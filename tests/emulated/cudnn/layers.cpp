@@ -1,4 +1,5 @@
-// The layers of the emulated cuDNN against formulas written here, gradients against differences of the way forward.
+// The layers of the emulated cuDNN compared with formulas written here, and gradients with differences of the forward
+// pass.
 #include "tests/emulated/cudnn/fixture.h"
 
 #include <cfloat>
@@ -208,7 +209,7 @@ TEST_CASE("maximum of a window that lies in the padding")
 
 TEST_CASE("folded descriptors of a gradient are the real library's")
 {
-	// dims and strides; pads before and after, folds, direction, format: as cuDNN 9.19 answered
+	// dims and strides; pads before and after, folds, direction, format: results of cuDNN 9.19
 	struct Answer {
 		int n, c, h, k, r, pad, stride, groups;
 		bool isNhwc;
@@ -330,7 +331,7 @@ TEST_CASE("a folded gradient is the gradient")
 		plain.download();
 		dx.download();
 		CHECK(dx.values() == plain.values());
-		// Folding what was unfolded gives the same blocks, except for those that were cut off.
+		// Folding the unfolded data gives the same blocks, except for those that were cut off.
 		OK(cudnnTransformTensorEx(dnn, foldDx, &one, dx.tensor, dx.device, &zero, foldedOf, dxFolded.device));
 		OK(cudnnTransformTensorEx(dnn, unfoldDx, &one, foldedOf, dxFolded.device, &zero, dx.tensor, dx.device));
 		dx.download();
@@ -371,7 +372,7 @@ TEST_CASE("element by element")
 {
 	Dnn dnn;
 	Numbers addend(CUDNN_DATA_FLOAT, Layout::nchw, {1, channels, 1, 1}, gaussian(5));
-	// AddTensor: y = alpha * a + beta * y, where a is repeated.
+	// AddTensor: y = alpha * a + beta * y, with a repeated.
 	Numbers y(F, Layout::nhwc, dims, gaussian(6));
 	const Vector old = y.values();
 	const float alpha = 3, beta = -2;

@@ -1,4 +1,4 @@
-"""The names of cuDNN, and which of them the emulated library leaves to stubs."""
+"""cuDNN names, and those that the emulated library implements only as stubs."""
 
 STUBS = ('cudnnFusedOps', 'cudnnCreateFusedOps', 'cudnnDestroyFusedOps', 'cudnnMakeFusedOps', 'cudnnSetFusedOps',
          'cudnnGetFusedOps', 'cudnnMultiHeadAttn', 'cudnnGetMultiHeadAttn', 'cudnnCreateAttn', 'cudnnDestroyAttn',
@@ -10,7 +10,7 @@ ANSWERS = ('cudnnGetVersion', 'cudnnGetMaxDeviceVersion', 'cudnnGetCudartVersion
 
 
 def exported(path):
-    """Those of exports.txt that answer with a status."""
+    """The names in exports.txt that return a status."""
     with open(path, encoding='utf-8') as file:
         names = [line.split()[0] for line in file if line.strip() and not line.startswith('#')]
     return [name for name in names if name not in ANSWERS]

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Prints what the libcudnn.so.9 of a folder answers to calls that need no device: descriptors above all. Each setter is
-swept: valid arguments, and for each of them others in its place; after each call the getter tells what is kept.
+"""Prints the results of the libcudnn.so.9 of a folder for calls that need no device, mainly on descriptors. Each setter
+is called with valid arguments, and then with others in the place of each; after each call the getter returns the stored
+values.
 
 usage: observe.py exports.txt FOLDER
        observe.py exports.txt REAL_FOLDER EMULATED_FOLDER    compares both (exit 77: there is no real library)"""
@@ -64,7 +65,7 @@ def made(kind):
 
 
 def got(name, descriptor, outputs):
-    """What a getter fills in: one letter an output (i: int, z: size, d: double, n: int array), or an input as it is."""
+    """Outputs of a getter: one letter each (i: int, z: size, d: double, n: int array); inputs are passed unchanged."""
     kinds = {'i': lambda: ctypes.c_int(-77), 'z': lambda: ctypes.c_size_t(77), 'd': lambda: ctypes.c_double(-77),
              'n': lambda: (ctypes.c_int * 10)(*[-77] * 10)}
     places = [kinds[one]() if isinstance(one, str) else one for one in outputs]
@@ -78,7 +79,7 @@ def say(*words):
 
 
 def guarded(*words):
-    """The real library crashes at some of what it does not check: that is its answer."""
+    """The real library crashes at some arguments that it does not check: the crash is its result."""
     child = os.fork()
     if child == 0:
         say(*words[:-1], words[-1]())
@@ -121,7 +122,7 @@ def tensors():
     for rank in range(0, 10):
         dims = [2, 3, 4, 5, 2, 2, 2, 2, 2, 2][:rank]
         sweep('Tensor', 'SetTensorNdDescriptor', [0, rank, dims, dims[::-1]], {0: (2, 9)} if rank == 4 else {}, tensorN)
-        formats = (-1, 0, 2, 3) if rank == 2 else range(-1, 4)  # NHWC of two dimensions: garbage
+        formats = (-1, 0, 2, 3) if rank == 2 else range(-1, 4)  # NHWC of two dimensions returns undefined values
         sweep('Tensor', 'SetTensorNdDescriptorEx', [0, 0, rank, dims], {0: formats, 1: (2, 3, 9)}, tensorN)
     sweep('Tensor', 'SetTensorNdDescriptor', [0, 4, [2, 3, 4, 5], [60, 20, 5, 1]],
           {2: ([0, 3, 4, 5], [2, -3, 4, 5], [BIG, 3, 4, 5]), 3: ([60, 20, 0, 1], [60, -20, 5, 1], [1, 1, 1, 1])}, tensorN)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""CTC loss, spatial transformers and Im2Col of the emulated libcudnn against sums over everything: rare.py FOLDER. What refuses
-wrong arguments is in it too."""
+"""CTC loss, spatial transformers and Im2Col of the emulated libcudnn compared with complete sums: rare.py FOLDER.
+Includes refusals of wrong arguments."""
 import ctypes
 import itertools
 import math
@@ -25,7 +25,7 @@ def pointer(function, *arguments):
 
 
 class Array:
-    """Numbers of the device."""
+    """Numbers on the device."""
 
     def __init__(self, values, kind=ctypes.c_float):
         self.host = (kind * len(values))(*values)
@@ -78,7 +78,7 @@ class Rare(unittest.TestCase):
 
 class Losses(Rare):
     T, N, A = 5, 3, 3
-    LABELS, LENGTHS, STEPS = [1, 2, 2, 2, 1], [2, 2, 1], [5, 4, 3]  # of one sample the same label twice
+    LABELS, LENGTHS, STEPS = [1, 2, 2, 2, 1], [2, 2, 1], [5, 4, 3]  # one sample has the same label twice
 
     @staticmethod
     def softmax(row):
@@ -86,7 +86,7 @@ class Losses(Rare):
         return [x / sum(powers) for x in powers]
 
     def cost(self, logits, sample):
-        """-log of the sum over all ways to say the label."""
+        """-log of the sum over all paths that give the label."""
         start = sum(self.LENGTHS[:sample])
         wanted = self.LABELS[start:start + self.LENGTHS[sample]]
         p = [self.softmax(logits[(t * self.N + sample) * self.A:][:self.A]) for t in range(self.STEPS[sample])]

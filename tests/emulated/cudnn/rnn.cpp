@@ -1,4 +1,4 @@
-// Recurrent nets of the emulated cuDNN against loops written here, their gradients against differences.
+// RNNs of the emulated cuDNN compared with loops written here, and their gradients with differences.
 #include "tests/emulated/cudnn/fixture.h"
 
 #include <cstdlib>
@@ -36,7 +36,7 @@ const Case cases[] = {
 constexpr int H = 4, batch = 3, steps = 5;
 const int lengths[] = {5, 4, 2};
 
-// A net of a case in a data type: descriptors, weights with the same numbers in every type, and what calls need.
+// An RNN of a case in a data type: descriptors, weights with the same numbers in every type, and arguments of calls.
 struct Net {
 	const Case &c;
 	cudnnDataType_t type;
@@ -47,7 +47,7 @@ struct Net {
 	DESCRIBED(Tensor) h, cell;
 	size_t weightBytes = 0, workBytes = 0, reserveBytes = 0;
 	std::vector<unsigned char> weights;
-	Vector numbers; // of the weights, piece after piece as params() lists them
+	Vector numbers; // the weights, piece after piece in the order of params()
 
 	struct Piece {
 		int rows, columns;
@@ -143,7 +143,7 @@ struct Net {
 		return {};
 	}
 
-	// Elements of a sequence's vector, as the layout has it.
+	// Elements of a sequence's vector, according to the layout.
 	size_t at(int step, int sequence, int vector) const
 	{
 		if (c.layout == unpacked)
@@ -162,7 +162,7 @@ struct Net {
 	}
 };
 
-// The whole net for one call, in double: y, hy, cy.
+// The whole RNN for one call, in double: y, hy, cy.
 struct Answer {
 	Vector y, hy, cy;
 };
@@ -398,7 +398,7 @@ TEST_CASE("weights of another type lie elsewhere, and spaces are checked")
 		CHECK(calls.forward() == CUDNN_STATUS_BAD_PARAM);
 		++*one;
 	}
-	Net other(cases[0], CUDNN_DATA_HALF, CUDNN_DEFAULT_MATH); // data of another type than the net
+	Net other(cases[0], CUDNN_DATA_HALF, CUDNN_DEFAULT_MATH); // data with another type than the RNN
 	CHECK(cudnnRNNForward(good.dnn, good.rnn, CUDNN_FWD_MODE_INFERENCE, nullptr, other.x, calls.x.device, good.y,
 	                      calls.y.device, good.h, nullptr, nullptr, good.cell, nullptr, nullptr, good.weightBytes,
 	                      calls.weights, good.workBytes, calls.work, 0, nullptr) == CUDNN_STATUS_BAD_PARAM);

@@ -1,4 +1,4 @@
-// A plug-in for program.cu: what its kernel does, on the host.
+// A plug-in for program.cu: its kernel as a host function.
 #include "kernel.h"
 
 namespace {

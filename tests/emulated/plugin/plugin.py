@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""program.cu finds its kernel where AUTOAMP_EMU_PLUGINS says, and is told when it does not."""
+"""program.cu finds its kernel with AUTOAMP_EMU_PLUGINS, and gets an error message without it."""
 import os
 import subprocess
 import sys

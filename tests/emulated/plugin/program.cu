@@ -1,5 +1,5 @@
-// A program with a small kernel of its own, as nvcc compiles it: it knows nothing of the emulated device. Ends with 0
-// when every element is right.
+// A program with a small kernel, compiled by nvcc: it does not depend on the emulated device. Exits with 0 if every
+// element is right.
 #include <cstdio>
 #include <cuda_runtime.h>
 #include <vector>

@@ -1,5 +1,5 @@
-// absent [FILE]: a program without cuBLAS that looks in every way whether it is here, or whether a copy can be seen
-// that it opened for itself and uses. Prints what it found. Other names to look for come on stdin.
+// absent [FILE]: a program without cuBLAS that tests in every way whether cuBLAS is loaded, and whether a copy is
+// visible that it opened for itself and uses. Prints the results. Other names to look up come on stdin.
 #include <cstdio>
 #include <dlfcn.h>
 

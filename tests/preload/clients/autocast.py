@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""A program that says itself, by autoamp.autocast, what its products shall run in: cuBLAS through ctypes. As regions.cpp:
-`ran` is what the rounding of each product shows."""
+"""A program that sets the precision of its products by autoamp.autocast: cuBLAS through ctypes. As in regions.cpp,
+`ran` is the precision that the rounding of each product shows."""
 import asyncio
 import contextlib
 import ctypes
@@ -22,7 +22,7 @@ CLASSES = {VALUE: "float32", 1 + 2**-9: "float16", 1.0: "bfloat16"}
 
 
 class torch_like:
-    """What str() makes of a dtype is all that is asked of it."""
+    """autocast uses only str() of a dtype."""
 
     def __init__(self, text):
         self.text = text
@@ -36,7 +36,7 @@ class float16:  # numpy's are classes
 
 
 class Products(threading.local):
-    """Of this thread: its own handle and operands."""
+    """Per thread: a handle and operands."""
 
     def __init__(self):
         self.handle = ctypes.c_void_p()
@@ -151,14 +151,14 @@ def other_devices():
 
 
 def scopes():
-    """Code that is suspended, as torch runs it: tests/oracle."""
+    """Suspended code, as torch runs it: tests/oracle."""
     for case in oracle.CASES:
         yield from case(lambda: autocast(dtype="bfloat16"), run)
 
 
 def orders():
-    """Regions end in another order than they nest: in a generator that is collected, driven on or closed, in two tasks and
-    two stacks. What has ended governs nothing, what is open does."""
+    """Regions end in another order than they nest: in a generator that is collected, continued or closed, in two tasks
+    and two stacks. An ended region has no effect, an open one has."""
 
     def body():
         with autocast(dtype="bfloat16", threads="all"):
@@ -209,7 +209,7 @@ def orders():
 
 
 def workers():
-    """PyTorch's backward: on threads that are none of the program's."""
+    """PyTorch's backward pass: on threads that the program did not start."""
     found = []
 
     def work():
@@ -229,7 +229,7 @@ def workers():
 
 
 def examples():
-    """As CLIENT_SCRIPT says: regions.cpp."""
+    """Runs CLIENT_SCRIPT, like regions.cpp."""
     regions = []
     for step in filter(None, os.environ.get("CLIENT_SCRIPT", "").split("|")):
         word, *settings = step.split()

@@ -1,5 +1,5 @@
-// cuBLAS for a client: with LINKED through the linker, with VERSIONED by dlvsym, else by dlopen and dlsym. CUBLAS:
-// which.
+// cuBLAS for a client: with LINKED through the linker, with VERSIONED by dlvsym, otherwise by dlopen and dlsym. CUBLAS
+// selects the library.
 #pragma once
 
 #include "product.h"
@@ -33,7 +33,7 @@ void lookUp(Fn &function, const char *name)
 #else
 	function = reinterpret_cast<Fn>(dlsym(library, name));
 #endif
-	if (const char *error = dlerror(); error || !function) { // a lookup that worked leaves no error behind
+	if (const char *error = dlerror(); error || !function) { // a successful lookup leaves no error behind
 		std::printf("%s: %s\n", name, error ? error : "null");
 		std::exit(1);
 	}

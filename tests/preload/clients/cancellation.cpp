@@ -1,6 +1,6 @@
-// cancellation SCENARIO deferred|asynchronous: a thread is cancelled at the first system call that it makes in what the
-// scenario does, at the second, and so on, each time in a child of its own. Prints how many there were. Without an
-// interposer there are none. 77: this kernel does not show them.
+// cancellation SCENARIO deferred|asynchronous: cancels a thread at the first system call of the scenario, at the
+// second, and so on, each time in a separate child process. Prints how many there were. Without an interposer there are
+// none. 77: this kernel cannot intercept system calls.
 #include "bound.h"
 
 #include "inject/autoamp.h"
@@ -65,10 +65,10 @@ static bool watchSystemCalls()
 
 struct Watching {
 	Watching() { selector = 1; }
-	~Watching() { selector = 0; } // also when the thread is cancelled
+	~Watching() { selector = 0; } // also if the thread is cancelled
 };
 
-// ---- what is done
+// ---- scenarios
 
 constexpr int size = 8;
 static const float one = 1, zero = 0;
@@ -88,7 +88,7 @@ struct Product {
 	cublasHandle_t handle = nullptr;
 };
 
-// More than a chunk of the trace has room for, and more than the part of the file that is mapped at once.
+// More events than a chunk of the trace holds, and more than the mapped part of the file holds.
 constexpr int manyCalls = 3000, mostCalls = 70000;
 
 static void *work(void *given)
@@ -126,10 +126,10 @@ static void *nothing(void *)
 
 enum Result { good, last, wrong, unable };
 
-// In a child: 0, and the next one may come.
+// In a child. Returns 0 if the next system call can be tried.
 static Result cancelAt(int number)
 {
-	alarm(10); // a thread that waits for ever, or one that is waited for
+	alarm(10); // ends a thread that waits forever, or one for which another waits
 	wanted = number;
 	Product product(3), other(4), another(5);
 	if ((scenario == "thread" || scenario == "region") && !other.call())
@@ -143,10 +143,10 @@ static Result cancelAt(int number)
 	const bool isLast = seen < number;
 	if ((result == PTHREAD_CANCELED) == isLast)
 		return wrong;
-	// Nobody in the vendor's function can be cancelled, so the call is over before it is.
+	// A thread cannot be cancelled in the vendor's function, so the call is complete before the cancellation.
 	if (!hasSurvived && (isLast || !isAsynchronous))
 		return wrong;
-	// The others go on: with a signature and a thread that nobody knows, and until the trace needs room.
+	// The other threads continue: with a new signature and a new thread, and until the trace needs space.
 	bool isFine = true;
 	std::thread next([&] { isFine = another.call() && another.isRight(); });
 	next.join();
@@ -159,7 +159,7 @@ int main(int, char **argv)
 {
 	scenario = argv[1];
 	isAsynchronous = argv[2][0] == 'a';
-	pthread_t thread; // what libc loads for the first cancellation
+	pthread_t thread; // libraries that libc loads for the first cancellation
 	pthread_create(&thread, nullptr, nothing, nullptr);
 	pthread_cancel(thread);
 	pthread_join(thread, nullptr);

@@ -1,5 +1,5 @@
-// Products in CUDA graphs: captured, replayed when much has changed, and thrown away. One case a line. The
-// `first` ones need a process of their own each: they are about its first product.
+// Products in CUDA graphs: captured, replayed after many changes, and destroyed. One case per line. Each of the `first`
+// ones needs its own process: they test its first product.
 #include "harness.h"
 
 #include <algorithm>
@@ -16,8 +16,8 @@ constexpr double worst = 4e-3;
 class Graph
 {
 public:
-	// What `enqueue` puts on the stream, and `edit` makes of it. The graph itself is destroyed at once: its executable
-	// lives on its own.
+	// `enqueue` adds work to the stream; `edit` changes the graph. The graph itself is destroyed immediately: its
+	// executable lives on its own.
 	Graph(cudaStream_t stream, const std::function<void()> &enqueue,
 	      cudaStreamCaptureMode mode = cudaStreamCaptureModeGlobal, const std::function<void(cudaGraph_t &)> &edit = {})
 	{
@@ -138,7 +138,7 @@ void firstBeside(Line &line)
 	captured.describe(line);
 }
 
-// The first product after a reset is a captured one: what was ready went with the old context.
+// The first product after a reset is a captured one: state of the old context is gone.
 void firstAfterReset(Line &line)
 {
 	{
@@ -181,7 +181,7 @@ void replayed(const Spec &spec, cudaStreamCaptureMode mode, Line &line)
 	line.put("captured", 1).bits("bits", bits[0]).put("eta", answer.eta);
 }
 
-// A long k is split, and the parts lie in memory that the graph has to keep.
+// A long k is split, and the parts are in memory that the graph must keep.
 void workspace(Line &line)
 {
 	const Spec spec = {.m = 72, .n = 16, .k = 4096};
@@ -193,7 +193,7 @@ void workspace(Line &line)
 	replayed(spec, cudaStreamCaptureModeGlobal, line);
 }
 
-// Inputs that grow and shrink between the replays of one graph; device scalars that change as well.
+// Inputs that grow and shrink between the replays of one graph; device scalars also change.
 void growth(bool isDevice, Line &line)
 {
 	Session session;
@@ -222,7 +222,7 @@ void growth(bool isDevice, Line &line)
 	line.put("captured", 1).put("eta", largest).put("least_eta", least).bits("bits", bits);
 }
 
-// A graph's memory is its own: products that need far more come and go, then it is replayed.
+// A graph has its own memory: products that need far more run and release theirs, then it is replayed.
 void poolsGrew(Line &line)
 {
 	Session session;
@@ -246,7 +246,7 @@ void poolsGrew(Line &line)
 	line.put("captured", 1).bits("bits", bits);
 }
 
-// Replayed when the handle and the stream that it was captured on are gone.
+// Replayed after the handle and the stream that captured it were destroyed.
 void ownersGone(Line &line)
 {
 	auto session = std::make_unique<Session>();
@@ -363,7 +363,7 @@ void chain(Line &line)
 
 // ---- graphs of many products
 
-// What `then` gets from now on comes after what `first` has.
+// Orders later work of `then` after the present work of `first`.
 void order(const Session &first, const Session &then)
 {
 	cudaEvent_t event = nullptr;
@@ -373,7 +373,7 @@ void order(const Session &first, const Session &then)
 	CHECK(cudaEventDestroy(event));
 }
 
-// The one node that the next of a stream under capture comes after.
+// The only node on which the next node of a capturing stream depends.
 cudaGraphNode_t lastNode(const Session &session)
 {
 	cudaStreamCaptureStatus status = {};
@@ -403,7 +403,7 @@ bool comesAfter(cudaGraphNode_t node, cudaGraphNode_t other)
 	return false;
 }
 
-// Products of one shape on four pairs of operands, each with a result of its own.
+// Products of one shape on four pairs of operands, each with its own result.
 struct Products {
 	Products(int m, size_t count)
 	{
@@ -456,7 +456,7 @@ void many(Shared &shared)
 	}
 }
 
-// Two branches in which everything may run at once.
+// Two branches that may run fully concurrently.
 void branches(Shared &shared)
 {
 	order(shared.main, shared.side);
@@ -490,7 +490,7 @@ void byEvents(Shared &shared)
 	}
 }
 
-// A copy between two products, which needs neither: the edge that leads to it goes.
+// A copy between two products that does not depend on them: the edge to it is removed.
 void aroundCopy(Shared &shared)
 {
 	shared.call(shared.main, 0);
@@ -505,7 +505,7 @@ void cutEdge(Shared &shared, cudaGraph_t &graph)
 	CHECK(cudaGraphRemoveDependencies(graph, &shared.cut[0], &shared.cut[1], nullptr, 1));
 }
 
-// A copy of the graph, which lives on when the graph has gone and eager products have taken what they could.
+// A copy of the graph. It outlives the graph, while eager products take all free memory.
 void replaceByClone(Shared &shared, cudaGraph_t &graph)
 {
 	const cudaGraph_t original = graph;
@@ -525,7 +525,7 @@ struct SharedRow {
 	void (*edit)(Shared &, cudaGraph_t &) = nullptr;
 };
 
-// Captures, and replays beside eager products of the same shape: every result is the eager one.
+// Captures, and replays next to eager products of the same shape: every result equals the eager one.
 void shares(const SharedRow &row, Line &line)
 {
 	Products products(row.m, row.count);
@@ -551,7 +551,7 @@ void shares(const SharedRow &row, Line &line)
 		graph.launch(shared.main.stream);
 		for (const auto &problem : products.problems) {
 			shared.isWrong |= problem->call(third.handle) != 0;
-			CHECK(cudaStreamSynchronize(third.stream)); // or what they have freed would count
+			CHECK(cudaStreamSynchronize(third.stream)); // or the memory that they freed would count
 		}
 		CHECK(cudaDeviceSynchronize());
 		size_t wrong = 0;
@@ -568,7 +568,7 @@ void shares(const SharedRow &row, Line &line)
 	line.put("captured", static_cast<long long>(row.count)).put("eta", eta).bits("bits", wanted[0]);
 }
 
-// A capture that the application itself has broken: the product in it, and what follows, is as the vendor has it.
+// A capture that the application itself has broken: the product in it, and later calls, return the vendor's results.
 void broken(Line &line)
 {
 	Session session;
@@ -594,7 +594,7 @@ size_t freeMemory(bool isWaiting = true)
 	return free;
 }
 
-// What an eager product leaves idle and what a captured one keeps: MB that are gone for good.
+// Memory that an eager product leaves idle and that a captured one keeps, in MB.
 void held(Line &line)
 {
 	Session session;
@@ -608,7 +608,8 @@ void held(Line &line)
 	line.put("captured", 1).put("held", static_cast<long long>((before - own - freeMemory(false)) >> 20));
 }
 
-// Graphs that come and go leave nothing behind, whether they were replayed or not, and no eager product in between.
+// Graphs that are created and destroyed release everything, whether replayed or not, without an eager product in
+// between.
 void flat(Line &line)
 {
 	Session session;
@@ -616,7 +617,8 @@ void flat(Line &line)
 	Problem problem({.m = 256, .n = 256, .k = 256});
 	prepare(problem);
 	constexpr int settling = 100, cycles = 1000, products = 3;
-	// A few graphs' worth: they may go some time after they were destroyed. Every graph's would be hundreds of MB.
+	// The memory of a few graphs is allowed: it may be released some time after their destruction. That of all graphs
+	// would be hundreds of MB.
 	constexpr size_t slack = 64 << 20;
 	size_t before = 0;
 	for (int cycle = 0; cycle < cycles; cycle++) {
@@ -636,7 +638,7 @@ void flat(Line &line)
 	line.bits("bits", resultBits(problem));
 }
 
-// A rare event at every replay, far more often than anybody reads them.
+// A rare event at every replay, far more often than the events are read.
 void events(Line &line)
 {
 	Session session;
@@ -653,7 +655,7 @@ void events(Line &line)
 	line.put("captured", 1).put("replays", replays).bits("bits", resultBits(problem));
 }
 
-// Data that gets so that float16 loses rows of it, between the replays of one graph.
+// Data changes between the replays of one graph so that float16 loses rows of it.
 void loss(Line &line)
 {
 	Session session;

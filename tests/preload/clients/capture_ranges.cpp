@@ -1,5 +1,5 @@
-// A program that does what CLIENT_SCRIPT says, word by word, and says where it is by every switch that a profiler may
-// look at. Nothing here knows of autoamp.
+// A program that runs CLIENT_SCRIPT, word by word, and marks its position by every switch that a profiler may use. It
+// does not depend on autoamp.
 #include "harness.h"
 #include "ranges.h"
 
@@ -21,7 +21,7 @@ using namespace client;
 
 namespace {
 
-// Made at the first product: what comes before it finds the libraries unused.
+// Made at the first product: before it the libraries are not used.
 struct Work {
 	Session session;
 	Problem lowered{{.m = 64, .n = 64, .k = 64}}, kept{{.m = 65, .n = 64, .k = 64, .mathMode = CUBLAS_PEDANTIC_MATH}};
@@ -64,10 +64,10 @@ int lookedUp(const char *file, const char *name)
 }
 
 int calls = 0, failures = 0;
-bool isChild = false; // there the switch fails, as all of CUDA does
+bool isChild = false; // in a child the switch fails, like all of CUDA
 std::vector<uint64_t> started;
 std::atomic<bool> isHeld{false};
-std::thread *holder; // not the forked child's to end
+std::thread *holder; // must not be ended by the forked child
 
 void step(const std::string &word, Line &line)
 {
@@ -81,7 +81,7 @@ void step(const std::string &word, Line &line)
 		Work &all = theWork();
 		for (int i = 0; i < std::max(number, 1); i++, calls++)
 			failures += all.call(verb == "call" ? all.lowered : all.kept) != 0;
-	} else if (verb == "raw") { // in a forked child, where CUDA does not work: an error, and no more
+	} else if (verb == "raw") { // in a forked child, where CUDA does not work: an error, and nothing else
 		const float one = 1, zero = 0;
 		float *const data = theWork().other.data();
 		for (int i = 0; i < std::max(number, 1); i++)
@@ -92,7 +92,7 @@ void step(const std::string &word, Line &line)
 		CHECK(cudaStreamSynchronize(theWork().session.stream));
 	} else if (verb == "fill") {
 		CHECK(cudaMemsetAsync(theWork().other.data(), 0, 4000, theWork().session.stream));
-	} else if (verb == "block") { // what is launched next runs later
+	} else if (verb == "block") { // later launches run when it is released
 		CHECK(cudaLaunchHostFunc(
 		    theWork().session.stream, [](void *) { usleep(300000); }, nullptr));
 	} else if (verb == "graph") {
@@ -119,7 +119,7 @@ void step(const std::string &word, Line &line)
 	} else if (verb == "end") {
 		ownRanges.end(number, started.back());
 		started.pop_back();
-	} else if (verb == "thread") { // one that ends with its ranges open
+	} else if (verb == "thread") { // a thread that ends with its ranges open
 		std::thread([&] {
 			for (std::istringstream words(rest); !words.eof();) {
 				std::string each;
@@ -127,7 +127,7 @@ void step(const std::string &word, Line &line)
 				step(each, line);
 			}
 		}).join();
-	} else if (verb == "hold") { // one that has a range open until `release`
+	} else if (verb == "hold") { // a thread that has a range open until `release`
 		std::atomic<bool> isOpen{false};
 		isHeld = true;
 		holder = new std::thread([&] {
@@ -143,7 +143,7 @@ void step(const std::string &word, Line &line)
 		isHeld = false;
 		holder->join();
 		delete holder;
-	} else if (verb == "storm") { // products on three threads while a fourth throws the switch
+	} else if (verb == "storm") { // products on three threads while a fourth one switches
 		std::atomic<int> running{3};
 		std::vector<std::thread> threads;
 		for (int i = 0; i < 3; i++)
@@ -182,7 +182,7 @@ void script(Line &line)
 			step(word, line);
 			continue;
 		}
-		const pid_t child = fork(); // which does what is up to `join`
+		const pid_t child = fork(); // runs the words up to `join`
 		isChild = child == 0;
 		while (words >> word && word != "join")
 			if (isChild)

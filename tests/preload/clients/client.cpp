@@ -1,4 +1,4 @@
-// client [MODE]: products in the ways in which programs come to their first call. 0: all were right.
+// client [MODE]: programs make their first call in different ways. 0: all products were right.
 #include "bound.h"
 
 #include <string>
@@ -42,13 +42,13 @@ static bool inThreads(int count)
 	return true;
 }
 
-// The first call alone, without what multiply() does before it. No handle: an error on any device.
+// The first call alone, without the preparation in multiply(). No handle: an error on any device.
 static void touch()
 {
 	cublas().sgemm(nullptr, CUBLAS_OP_N, CUBLAS_OP_N, 1, 1, 1, nullptr, nullptr, 1, nullptr, 1, nullptr, nullptr, 1);
 }
 
-// Children are born while other threads make the first call of their process.
+// Children are forked while other threads make the first call of their process.
 static bool forksInFirstCall(int rounds)
 {
 	for (int i = 0; i < rounds; i++) {
@@ -67,7 +67,7 @@ static bool forksInFirstCall(int rounds)
 	return true;
 }
 
-// The library's file goes, other memory takes its place, the file comes again.
+// The library is unloaded, other memory takes its place, the library is loaded again.
 static bool reopens()
 {
 	for (int i = 0; i < 3; i++) {
@@ -81,7 +81,7 @@ static bool reopens()
 	return calls();
 }
 
-// Who asks what the function is called, or whether the one that others would find is the same.
+// Code that looks up the name of the function, or compares it with the function that other code finds.
 static bool isNamed()
 {
 	auto *const function = reinterpret_cast<void *>(cublas().sgemm);

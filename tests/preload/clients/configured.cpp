@@ -1,5 +1,5 @@
-// Products that differ in what a rule can ask for: the door, the sizes, the thread. And one who changes files and the
-// environment between two of them, as the variables CLIENT_* say.
+// Products that differ in the conditions of a rule: entry point, sizes, thread. One mode changes files and the
+// environment between two of them, as the variables CLIENT_* specify.
 #include "harness.h"
 
 #include <cstdlib>
@@ -69,7 +69,7 @@ int main(int argc, char **argv)
 	};
 	for (const auto &[name, spec] : products)
 		cases.push_back({name, [spec](Line &line) { product(line, spec); }});
-	// That the application itself lets be rounded.
+	// The application itself allows it to be rounded.
 	constexpr auto tf32 = CUBLAS_COMPUTE_32F_FAST_TF32, half = CUBLAS_COMPUTE_32F_FAST_16F;
 	const std::pair<const char *, Spec> narrow[] = {
 	    {"narrow.sgemm", {.m = 80, .beta = 0.5f, .mathMode = CUBLAS_TF32_TENSOR_OP_MATH}},

@@ -1,5 +1,5 @@
-// Legacy convolutions of cuDNN in all directions, layouts and sizes, checked on the host against fp64. One case a line.
-// Nothing here knows of autoamp.
+// Legacy cuDNN convolutions in all directions, layouts and sizes, checked on the host against fp64. One case per line.
+// It does not depend on autoamp.
 #include "counting.h"
 #include "dnn.h"
 #include "products.h"
@@ -28,8 +28,8 @@ struct Spec {
 	float alpha = 1, beta = 0;
 	bool isRelu = false;
 	double magnitude = 1, magnitudeOfSecond = 1;
-	bool isNan = false; // what the result's place holds
-	size_t shift = 0;   // of every tensor, from a 256-byte boundary
+	bool isNan = false; // initial content of the result
+	size_t shift = 0;   // elements of each tensor off a 256-byte boundary
 	cudnnMathType_t math = CUDNN_DEFAULT_MATH;
 };
 
@@ -146,7 +146,7 @@ public:
 		y.fill(seed * 10 + 3, isResult(Direction::data)     ? spec.magnitude
 		                      : isResult(Direction::filter) ? spec.magnitudeOfSecond
 		                                                    : 1);
-		if (spec.direction == Direction::fused) { // the algorithm that takes an identity wants to have some
+		if (spec.direction == Direction::fused) { // the algorithm for the identity activation needs some workspace
 			DnnSession dnn;
 			size_t bytes = 0;
 			DNN(cudnnGetConvolutionForwardWorkspaceSize(dnn.handle, xDescriptor, wDescriptor, convolution, yDescriptor,
@@ -182,7 +182,7 @@ public:
 	}
 	int call(const DnnSession &dnn, int algorithm = -1) const
 	{
-		// -1: one that serves everything without memory.
+		// -1: one that supports everything without memory.
 		const int one = algorithm >= 0 ? algorithm : 0;
 		const float *const alpha = &spec.alpha, *const beta = &spec.beta;
 		float *const xs = x.array.data(), *const ws = w.array.data(), *const ys = y.array.data();
@@ -220,7 +220,7 @@ public:
 		return false;
 	}
 
-	// The result in fp64, and what of it is the convolution's.
+	// The result in fp64, and the convolution's part of it.
 	std::vector<double> expected() const
 	{
 		std::vector<double> sums(const_cast<Problem *>(this)->result().array.size());
@@ -240,7 +240,7 @@ public:
 		            });
 		return sums;
 	}
-	// After download(): the error of the convolution alone, relative to all of it.
+	// After download(): the error of the convolution alone, relative to the whole result.
 	double compare(Line &line)
 	{
 		const Tensor &got = result();
@@ -252,7 +252,7 @@ public:
 		const std::vector<double> sums = expected();
 		double error = 0, all = 0;
 		long long nonfinite = 0, count = 0, narrow = 0;
-		double lost = 0; // the largest element that has become 0
+		double lost = 0; // the largest element that became 0
 		got.each([&](const Index &index) {
 			const size_t at = got.at(index);
 			double own = spec.alpha * sums[at], whole = own;
@@ -266,7 +266,7 @@ public:
 			nonfinite += !std::isfinite(downloaded[at]);
 			uint32_t word;
 			std::memcpy(&word, &downloaded[at], sizeof word);
-			narrow += (word & 0xffff) == 0; // what bfloat16 can say
+			narrow += (word & 0xffff) == 0; // exact in bfloat16
 			if (downloaded[at] == 0)
 				lost = std::max(lost, std::abs(whole));
 			error += off * off, all += own * own, count++;
@@ -295,8 +295,8 @@ public:
 	Tensor x, w, y, z;
 	Array bias, workspace;
 	cudnnTensorDescriptor_t xDescriptor = nullptr, yDescriptor = nullptr, biasDescriptor = nullptr;
-	cudnnTensorDescriptor_t zDescriptor = nullptr; // y's own, or another one's
-	bool isInPlace = false;                        // y is where x is
+	cudnnTensorDescriptor_t zDescriptor = nullptr; // y's own, or a different one
+	bool isInPlace = false;                        // x and y share memory
 	cudnnFilterDescriptor_t wDescriptor = nullptr;
 	cudnnConvolutionDescriptor_t convolution = nullptr;
 	cudnnActivationDescriptor_t activation = nullptr;
@@ -306,7 +306,7 @@ private:
 	Layout layoutOfFilter() const
 	{
 		const Layout layout = isResult(Direction::filter) ? spec.layoutOfResult : spec.layout;
-		return layout == Layout::nhwc ? layout : Layout::nchw; // no others can be said
+		return layout == Layout::nhwc ? layout : Layout::nchw; // the other layouts cannot be described
 	}
 	std::vector<float> before_;
 };
@@ -316,7 +316,8 @@ constexpr struct {
 	Direction direction;
 } directions[] = {{"forward", Direction::forward}, {"data", Direction::data}, {"filter", Direction::filter}};
 
-// Each of them in each direction. `wide.`: a tensor-core engine with an fp32 result; `narrow.`: bfloat16 alone has one.
+// Each of them in each direction. `wide.`: has a tensor-core engine with an fp32 result; `narrow.`: only bfloat16 has
+// one.
 constexpr Spec table[] = {
     {.name = "wide.nchw"},
     {.name = "wide.nhwc", .layout = Layout::nhwc, .layoutOfResult = Layout::nhwc},
@@ -393,7 +394,7 @@ uint64_t bitsOf(Problem &problem, const DnnSession &dnn, Line &line)
 	return problem.result().array.bits();
 }
 
-// Captured and replayed on other data, which wants another scale.
+// Captured and replayed on other data, which needs another scale.
 void capture(Direction direction, Line &line)
 {
 	DnnSession dnn;
@@ -419,7 +420,7 @@ void capture(Direction direction, Line &line)
 		const uint64_t bits = problem.result().array.bits();
 		line.require(bits == eager || factor != 1, "a replay has other bits");
 		const double eta = problem.compare(line);
-		line.require(eta < 4e-3 || (factor < 1 && eta < 1), "a replay is wrong"); // beta * y outweighs it there
+		line.require(eta < 4e-3 || (factor < 1 && eta < 1), "a replay is wrong"); // there beta * y is larger
 	}
 	CHECK(cudaGraphExecDestroy(executable));
 }
@@ -466,12 +467,12 @@ void threads(Line &line)
 	}
 }
 
-// Each algorithm there could be, without memory and with some: what the vendor says of it, whatever was called before.
+// Each possible algorithm, without memory and with some: the vendor's results do not depend on earlier calls.
 void algorithms(Direction direction, Line &line)
 {
 	DnnSession dnn;
 	std::string statuses;
-	for (const int stride : {1, 3}) // the second is not for FFT and Winograd
+	for (const int stride : {1, 3}) // the second is not supported by FFT and Winograd
 		for (const bool hasMemory : {false, true}) {
 			Problem problem({.name = "",
 			                 .direction = direction,
@@ -494,7 +495,7 @@ void algorithms(Direction direction, Line &line)
 	line.put("statuses", statuses);
 }
 
-// What the vendor refuses of the fused call alone.
+// Calls that the vendor refuses only in fused form.
 void refused(Line &line)
 {
 	DnnSession dnn;
@@ -535,7 +536,7 @@ long residentKilobytes()
 	return resident * 4;
 }
 
-// Descriptors made and destroyed all the time, as programs do.
+// Descriptors are made and destroyed all the time, as programs do.
 void memory(Line &line)
 {
 	DnnSession dnn;

@@ -1,6 +1,6 @@
-// copies FILE...: multiplies twice around by each of these copies of cuBLAS, found by hand, and scales by all but the
-// first; with `new:` before its name a copy is opened in a name space of its own. LINKED: `linked` is the linker's. A
-// handle of one copy is an error to another.
+// copies FILE...: multiplies twice in turn with each of these copies of cuBLAS, which it looks up itself, and scales
+// with all except the first. With `new:` before its name a copy is opened in its own namespace. LINKED: `linked` is the
+// linker's copy. A handle of one copy is an error to another.
 #include "product.h"
 
 #include <dlfcn.h>

@@ -1,5 +1,5 @@
 // Calls without a lower-precision form: fp64 and complex products, and the rest of BLAS on such data. Each case checks
-// its own results where it computes any.
+// its own results if it computes any.
 #include "harness.h"
 
 #include <cuComplex.h>
@@ -65,7 +65,7 @@ void complexProducts(Line &line)
 	line.require(c.first().x == -64 && cc.first().x == -64, "wrong product");
 }
 
-// Matrices times vectors, of which the report knows sizes, and vectors, of which it does not.
+// Matrices times vectors, whose sizes the report has, and vectors, whose sizes it does not have.
 void vectors(Line &line)
 {
 	Session session;

@@ -1,6 +1,6 @@
-// What the library's own code allocates and locks while it handles what it knows: malloc and pthread_mutex_lock of
-// libcounting.so, which stands in front of libc, count the calls that come from libautoamp-core.so. A sanitizer's stand
-// in front of them: there nothing is counted.
+// Counts allocations and locks of autoamp's own code while it handles cached calls. malloc and pthread_mutex_lock of
+// libcounting.so, which is preloaded before libc, count the calls from libautoamp-core.so. A sanitizer's functions come
+// before them; then nothing is counted.
 #pragma once
 
 #include "harness.h"
@@ -11,9 +11,10 @@ struct Count {
 	int allocations, locks;
 };
 Count &counted(); // the calling thread's
-void findCore();  // nothing before is counted
+void findCore();  // calls before it are not counted
 
-// At the first turn, and in forty later ones, `calls` each. Something else has been called before: the core is there.
+// Counts in the first turn and in forty later ones, `calls` each. Another function was called before, so the core is
+// loaded.
 template <typename Turn>
 void countTurns(Line &line, int calls, Turn turn)
 {

@@ -1,5 +1,5 @@
-// daemon FILE: closes what it was started with, so that FILE becomes descriptor 2, as servers do. What it writes there
-// is all that may be in it.
+// daemon FILE: closes its inherited descriptors, so that FILE becomes descriptor 2, as servers do. FILE must contain
+// only the text that this program writes.
 #include "bound.h"
 
 #include <fcntl.h>

@@ -1,6 +1,6 @@
-// Calls every entry point of cuDNN that autoamp has a door for, once a case, named as it is; the descriptors are as
-// usual programs have them where the call says more than that it came. CLIENT_LIBRARY: the functions are looked up in
-// that library, not those that the program is linked to.
+// Calls every cuDNN entry point for which autoamp has a wrapper, one per case, named after the entry point. The
+// descriptors are typical if the result depends on them. CLIENT_LIBRARY: the functions are looked up in that library
+// instead of the linked one.
 #include "dnn.h"
 
 #include <dlfcn.h>
@@ -45,7 +45,7 @@ cudnnTensorDescriptor_t tensor(int n, int c, int h, int w)
 	return made;
 }
 
-// The function that a program with other ways of binding would reach.
+// The function that a program with other binding methods would reach.
 template <typename Function>
 Function *bound(const char *name, Function *linked)
 {

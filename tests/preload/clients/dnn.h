@@ -1,5 +1,5 @@
-// What clients of cuDNN share: an error ends the program, a session is a handle on a stream of its own, descriptors of
-// the graph API destroy themselves.
+// Shared by the cuDNN clients: an error ends the program, a session is a handle on its own stream, graph API
+// descriptors destroy themselves.
 #pragma once
 
 #include "harness.h"

@@ -1,5 +1,5 @@
-// Convolutions and products through cuDNN's graph API, as PyTorch asks for them: heuristics, a plan that is kept, a
-// variant pack a call. One case a line; the results are checked against fp64.
+// Convolutions and products through cuDNN's graph API, used like PyTorch: heuristics, a cached plan, a variant pack per
+// call. One case per line; the results are checked against fp64.
 #include "counting.h"
 #include "dnn.h"
 #include "products.h"
@@ -59,7 +59,7 @@ struct Tensor {
 	}
 };
 
-// 'c': channels before the image; 'l': last; 'g': as 'c', with gaps. Of a matrix 'r', by rows; 't', by columns.
+// 'c': channels before the image; 'l': last; 'g': like 'c', with gaps. For a matrix 'r': by rows; 't': by columns.
 Dims stridesOf(const Dims &dims, char layout)
 {
 	std::vector<size_t> order(dims.size()); // innermost last
@@ -77,7 +77,7 @@ Dims stridesOf(const Dims &dims, char layout)
 	return strides;
 }
 
-// ---- what a case asks for
+// ---- parameters of a case
 
 enum class Kind { forward, backwardData, backwardFilter, matmul };
 enum class Chain { none, scale, bias, biasRelu, biasTanh, residual, residualBiasRelu, reluBackward };
@@ -87,14 +87,14 @@ struct Spec {
 	Kind kind = Kind::forward;
 	int64_t spatial = 2, n = 2, c = 16, k = 24, size = 9, filter = 3;
 	int64_t stride = 1, dilation = 1, groups = 1, pad = 1, post = 1;
-	const char *layouts = "lll"; // of the first operand, the second, the result
+	const char *layouts = "lll"; // first operand, second operand, result
 	bool isFlipped = false;
 	double alpha = 1, beta = 0;
 	Chain chain = Chain::none;
 	int64_t batch = 3, rows = 40, columns = 56, depth = 24; // of matmul
 	cudnnDataType_t compute = CUDNN_DATA_FLOAT;
 	Pick pick = Pick::any;
-	double scale = 1; // of the operands
+	double scale = 1; // factor of the operands
 	int64_t firstUid = 'a';
 	bool areUidsExtreme = false;
 };
@@ -121,9 +121,9 @@ public:
 	void runOn(DnnSession &session, Line &line);
 
 	Spec spec;
-	std::vector<Tensor> tensors; // first, second, the product's result; then what the chain has
+	std::vector<Tensor> tensors; // first, second, the product's result; then the tensors of the chain
 	size_t workspaceSize = 0;
-	double eta = 0; // of the last check
+	double eta = 0; // error of the last check
 
 private:
 	std::vector<double> reference() const;
@@ -165,7 +165,7 @@ Problem::Problem(const Spec &of, uint64_t seed) : spec(of)
 	Dims one(result.size(), 1), bias = one;
 	bias[1] = result[1];
 	const char layout = spec.layouts[2];
-	switch (spec.chain) { // operand of the chain, what it makes
+	switch (spec.chain) { // operand of the chain, its result
 	case Chain::none:
 		break;
 	case Chain::scale:
@@ -205,7 +205,7 @@ void Problem::upload()
 			tensor.array->upload();
 }
 
-// The operands of the graph: everything that they are made of may go before it does.
+// The operands of the graph: everything from which they are made may be destroyed before the graph.
 std::vector<Descriptor> Problem::operations(std::vector<Descriptor> &described) const
 {
 	const auto describe = [&](const Tensor &tensor) {
@@ -379,7 +379,7 @@ Descriptor Problem::pack() const
 	return pack;
 }
 
-// The product alone, where its elements lie.
+// The product alone, at the positions of its elements.
 std::vector<double> Problem::reference() const
 {
 	const Tensor &first = tensors[0], &second = tensors[1], &product = tensors[2];
@@ -524,7 +524,7 @@ private:
 	cudaGraphExec_t executable_ = nullptr;
 };
 
-// Captured after an eager call, or as the first; replayed with other operands, a thousand times as large.
+// Captured after an eager call, or as the first call; replayed with other operands, a thousand times as large.
 void captured(const Spec &spec, bool isFirst, Line &line)
 {
 	DnnSession session;
@@ -550,7 +550,7 @@ void captured(const Spec &spec, bool isFirst, Line &line)
 	problem.describe(line);
 }
 
-// ---- what comes and goes
+// ---- lifetimes
 
 std::vector<char> textOf(const Problem &problem)
 {
@@ -571,7 +571,7 @@ Descriptor planOf(const std::vector<char> &text, cudnnHandle_t handle)
 	return plan;
 }
 
-// A plan is destroyed, and one of another graph is made, most likely at the same address; as are the packs.
+// A plan is destroyed, and one of another graph is made, most likely at the same address. The same with packs.
 void reused(Line &line)
 {
 	DnnSession session;
@@ -655,7 +655,7 @@ void threads(Line &line)
 		line.require(count == 0, "a thread's results differ");
 }
 
-// A plan that another one's description was made into.
+// A plan made from the description of another one.
 void deserialized(Line &line)
 {
 	DnnSession session;
@@ -669,7 +669,7 @@ void deserialized(Line &line)
 	problem.describe(line);
 }
 
-// Made by a function that was looked up where nobody watches.
+// Made by a function that was looked up without interception.
 void unseen(Line &line)
 {
 	void *const library = dlopen("libcudnn.so.9", RTLD_NOW);
@@ -690,7 +690,7 @@ void unseen(Line &line)
 	problem.describe(line);
 }
 
-// What the library refuses, it refuses.
+// autoamp refuses the same calls as the library.
 void refused(Line &line)
 {
 	DnnSession session;
@@ -718,7 +718,7 @@ void refused(Line &line)
 	line.put("statuses", statuses);
 }
 
-// A pack that points elsewhere from call to call is read at each.
+// A pack whose pointers change from call to call is read at each call.
 void moved(Line &line)
 {
 	DnnSession session;
@@ -730,7 +730,8 @@ void moved(Line &line)
 	line.require(eagerBits(session, problem, line) == first, "other bits elsewhere");
 }
 
-// Two calls, of which the environment's COUNTED functions are counted; nothing else is called between the counts.
+// Two calls, for which the functions in the environment variable COUNTED are counted; nothing else is called between
+// the counts.
 void faulted(const Spec &spec, Line &line)
 {
 	auto *const ask = reinterpret_cast<unsigned long (*)(const char *)>(dlsym(RTLD_DEFAULT, "autoamp_emulated_calls"));
@@ -763,7 +764,7 @@ void faulted(const Spec &spec, Line &line)
 	}
 }
 
-// The same pack again, as programs that keep theirs do.
+// The same pack again, like programs that keep theirs.
 void hotPath(const Spec &spec, Line &line)
 {
 	DnnSession session;
@@ -790,7 +791,7 @@ std::vector<Case> cases()
 	for (const auto &[kind, direction] : kinds) {
 		const std::string name = kind;
 		n = 2;
-		// No two alike, so that each has a row of the report to itself.
+		// No two are identical, so that each has its own row in the report.
 		const auto variant = [&](const char *what, Spec spec) {
 			spec.kind = direction;
 			spec.n = ++n;

@@ -1,4 +1,5 @@
-// Calls an entry point with arguments that are all different and asks the stand-in what arrived.
+// Calls an entry point with arguments that are all different and compares them with the arguments that the stand-in
+// received.
 #pragma once
 
 #include "../vendor/stand_in.h"
@@ -10,7 +11,7 @@
 
 static int calls, failures;
 
-// Distinct in every byte that the type has; pointers to zeros that may be read, as a scalar is.
+// Distinct in every byte of the type; pointers to readable zeros, because a scalar is read.
 template <typename T>
 T sample(int position)
 {

@@ -1,6 +1,6 @@
-// floating_point [upward]: the floating-point environment is the program's: first calls and known ones in a process
-// that traps every exception, and the flags and modes after them. Its products are exact. upward: in an unusual
-// environment.
+// floating_point [upward]: the floating-point environment belongs to the program. Makes first calls and cached ones in
+// a process that traps every exception, and checks the flags and modes after them. Its products are exact. upward: in
+// an unusual environment.
 #include "bound.h"
 
 #include <cfenv>

@@ -1,5 +1,5 @@
-// Products of half that are summed in half: every door, every argument that changes what is computed, eager and
-// captured, checked on the host against fp64. One case a line; see harness.h for the command line.
+// Half products with half sums: every entry point, every argument that changes the result, eager and captured, checked
+// on the host against fp64. One case per line; see harness.h for the command line.
 #include "harness.h"
 
 #include <bit>
@@ -22,9 +22,9 @@ constexpr const char *names[] = {"cublasHgemm",   "cublasHgemmStridedBatched",  
 struct Product {
 	Way way = Way::hgemm;
 	bool is64 = false;
-	int k = 4096, batch = 1; // so long that sums in half visibly lose
+	int k = 4096, batch = 1; // so long that half sums visibly lose
 	cublasOperation_t transa = T, transb = N;
-	int pad = 0, shift = 0; // of the leading dimensions; elements off alignment
+	int pad = 0, shift = 0; // extra elements in the leading dimensions; elements off alignment
 	float alpha = 1, beta = 0;
 	bool hasDeviceScalars = false, isCaptured = false, isFirst = false, hasBias = false;
 	cublasMath_t mathMode = CUBLAS_DEFAULT_MATH;
@@ -216,7 +216,7 @@ public:
 		return status;
 	}
 
-	// Relative Frobenius error against fp64, whole padding required.
+	// Relative Frobenius error against fp64; requires that the padding is unchanged.
 	double compare(Line &line)
 	{
 		double error = 0, size = 0;
@@ -256,7 +256,7 @@ private:
 	__half **arrays_ = nullptr;
 };
 
-// Captured: replayed twice, with an eager call before it, unless it is to be the first.
+// Captured: replayed twice, after an eager call unless it is to be the first.
 void run(const Product &product, Line &line)
 {
 	Session session;
@@ -298,7 +298,7 @@ void run(const Product &product, Line &line)
 	line.put("eta", problem.compare(line));
 }
 
-// The same statuses with and without anybody between.
+// The same statuses with and without autoamp.
 void badArguments(Line &line)
 {
 	Session session;
@@ -332,7 +332,7 @@ std::vector<Case> allCases()
 	for (const Row &row : rows) {
 		Product product = row.product;
 		if (product.m)
-			product.m = m++; // so that a report's rows can be told apart
+			product.m = m++; // so that the rows of a report can be distinguished
 		cases.push_back({row.name, [product](Line &line) { run(product, line); }});
 	}
 	return cases;

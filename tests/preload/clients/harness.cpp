@@ -247,7 +247,7 @@ void Matrix::fill(const std::function<double()> &value)
 	each([&](float &x) { x = static_cast<float>(value()); });
 }
 
-// ---- what the application holds
+// ---- the application's state
 
 Session::Session()
 {
@@ -310,7 +310,7 @@ bool isLt(const Spec &spec)
 	return spec.door == Door::ltMatmul;
 }
 
-// The bits that cublasLtEpilogue_t is made of and has no names for.
+// The bits of cublasLtEpilogue_t for which there are no names.
 constexpr unsigned maskedBit = 8, gradientBit = 16, derivedBit = 64, auxBit = 128;
 
 bool hasBias(const Spec &spec)
@@ -402,7 +402,7 @@ Problem::Problem(const Spec &wanted, uint64_t seed)
 	c.fill(gaussian);
 	for (size_t i = 0; i < bias.size(); i++)
 		bias[i] = hasGradient(spec) ? bias[i] : static_cast<float>(random.gaussian());
-	if (spec.epilogue & (maskedBit | derivedBit)) // of an operation's gradient: an input
+	if (spec.epilogue & (maskedBit | derivedBit)) // the input of an operation's gradient
 		for (size_t i = 0; i < aux.size(); i++)
 			aux[i] = static_cast<float>(random.gaussian());
 	if (spec.isCNan)
@@ -508,7 +508,7 @@ int Problem::call(cublasHandle_t handle, cublasLtHandle_t light)
 
 namespace {
 
-// Bytes whose end is the end of the memory that may be touched.
+// Bytes that end exactly at the end of the accessible memory.
 class GuardedBytes
 {
 public:
@@ -531,7 +531,7 @@ private:
 	char *base_;
 };
 
-// cublasLt's descriptors, however the application keeps them.
+// cublasLt's descriptors, in each way in which an application may keep them.
 class LtObjects
 {
 public:
@@ -610,7 +610,7 @@ private:
 
 int Problem::callLt(cublasHandle_t handle, cublasLtHandle_t light, cudaStream_t stream)
 {
-	// Deliberately of this frame only: nothing may keep a descriptor beyond the call.
+	// Deliberately in this frame only: autoamp must not keep a descriptor beyond the call.
 	LtObjects objects(spec.objects, spec.objectBytes, spec.compute);
 	objects.set(CUBLASLT_MATMUL_DESC_TRANSA, spec.transa);
 	objects.set(CUBLASLT_MATMUL_DESC_TRANSB, spec.transb);
@@ -649,7 +649,7 @@ int Problem::callLt(cublasHandle_t handle, cublasLtHandle_t light, cudaStream_t 
 	}
 	const float *const A = a.array.data(), *const B = b.array.data(),
 	                   *const C = spec.isCNull ? nullptr : (spec.isCA ? a : c).array.data();
-	float *const *const arrays = reinterpret_cast<float *const *>(pointers.data()); // of C the result's, if it is C
+	float *const *const arrays = reinterpret_cast<float *const *>(pointers.data()); // in place, C's is the result's
 	const auto of = [&](const float *data, int which) {
 		return spec.areArrays && data ? static_cast<const void *>(arrays + which * spec.batch) : data;
 	};
@@ -668,11 +668,11 @@ bool Problem::maskAt(int64_t matrix, int64_t row, int64_t column) const
 Answer Problem::compare() const
 {
 	const Matrix &got = spec.hasOwnD ? d : c;
-	// A large product is compared at a sample of its elements: every row and column is met.
+	// A large product is compared at a sample of its elements, with at least one in every row and column.
 	const double work = 1.0 * spec.batch * spec.m * spec.n * spec.k;
 	const auto step = static_cast<int64_t>(std::max(1.0, work / (1 << 23))) | 1;
 	const bool isTransA = spec.transa != CUBLAS_OP_N, isTransB = spec.transb != CUBLAS_OP_N;
-	constexpr double roundings = 0x1p-7; // of two bfloat16 operands, in |A||B|
+	constexpr double roundings = 0x1p-7; // two bfloat16 operands, in |A||B|
 	Answer answer;
 	double error = 0, size = 0, largest = 0, squares = 0, besideError = 0, besideSize = 0;
 	long long count = 0;
@@ -708,7 +708,7 @@ Answer Problem::compare() const
 			sum += spec.beta * (spec.isCA ? a.at(matrix, i, j) : before_[c.index(matrix, i, j)]);
 		if (hasBias(spec))
 			sum += bias[static_cast<size_t>(i)];
-		double slope = 1; // how much of the product's error is the result's
+		double slope = 1; // the result's part of the product's error
 		if (epilogue & CUBLASLT_EPILOGUE_RELU)
 			slope = sum >= 0;
 		else if (epilogue & CUBLASLT_EPILOGUE_GELU)
@@ -726,14 +726,14 @@ Answer Problem::compare() const
 			besideSize += product * product;
 		}
 		if (epilogue & auxBit && epilogue & CUBLASLT_EPILOGUE_RELU) {
-			besideError += maskAt(matrix, i, j) != (out > 0); // where it is 0 exactly, nothing was rounded
+			besideError += maskAt(matrix, i, j) != (out > 0); // if it is exactly 0, nothing was rounded
 			besideSize++;
 		}
 		answer.spoiled += category != 0 && std::fabs(wanted) + roundings * magnitude < 3.4e38;
 		largest = std::max(largest, std::fabs(wanted));
 		squares += wanted * wanted;
 		count++;
-		const double difference = static_cast<double>(out) - wanted; // of what is clipped, rounding may have made some
+		const double difference = static_cast<double>(out) - wanted; // rounding may affect clipped elements
 		error += difference * difference;
 		size += product * product * slope * slope;
 		if (magnitude > 0 && slope != 0)
@@ -786,7 +786,7 @@ void Problem::describe(Line &line) const
 
 void Problem::runOn(Session &session, Line &line)
 {
-	constexpr double worst = 4e-3; // of the least exact type that a product may be computed in
+	constexpr double worst = 4e-3; // for the least exact type in which a product may be computed
 	upload();
 	CHECK(cudaDeviceSynchronize());
 	CHECK(cublasSetPointerMode(session.handle,
@@ -805,7 +805,7 @@ void Problem::runOn(Session &session, Line &line)
 	if (status == 0) {
 		const Answer answer = compare();
 		line.put("eta", answer.eta).put("omega", answer.omega).put("nonfinite", answer.nonfinite);
-		if (!(answer.beside < 0)) // NaN is one
+		if (!(answer.beside < 0)) // true for NaN, too
 			line.put("beside", answer.beside).bits("beside_bits", bias.bits() ^ aux.bits());
 		line.require(answer.spoiled == 0, "Inf or NaN where there is none");
 		line.require(answer.eta < worst, "wrong result");

@@ -1,5 +1,6 @@
-// What the client programs share: a fp32 product through any door of cuBLAS and cuBLASLt, checked on the host against
-// fp64, and a command line that lists and runs cases. Any CUDA libraries, any thread; nothing here knows of autoamp.
+// Shared by the client programs: an fp32 product through any entry point of cuBLAS and cuBLASLt, checked on the host
+// against fp64, and a command line that lists and runs cases. Works with any CUDA libraries, in any thread; does not
+// depend on autoamp.
 #pragma once
 
 #include <cublasLt.h>
@@ -20,7 +21,7 @@ void check(cudaError_t status, const char *what);
 void check(cublasStatus_t status, const char *what);
 #define CHECK(call) ::client::check(call, #call)
 
-// ---- one case's line of output: NAME key=value..., `ok=0` and a line on stderr where the program itself found a fault
+// ---- one case's line of output: NAME key=value..., `ok=0` and a line on stderr if the program itself found an error
 
 class Line
 {
@@ -34,8 +35,8 @@ public:
 	void require(bool condition, const char *what);
 	bool print() const; // ok?
 	bool isOk() const { return ok_; }
-	// count_NAME of each function that the environment variable COUNTED names: its calls so far, as the emulated device
-	// counted them. Nothing on another device.
+	// count_NAME of each function in the environment variable COUNTED: its calls so far, as counted by the emulated
+	// device. Nothing on another device.
 	void putCounts();
 
 	const std::string name;
@@ -49,7 +50,7 @@ struct Case {
 	std::string name;
 	std::function<void(Line &)> run;
 };
-// --list: the names, one a line; --case GLOB (any number): those; else all. Exit status 1 if any is not ok.
+// --list: the names, one per line; --case GLOB (any number): those; otherwise all. Exit status 1 if any is not ok.
 int runCases(int argc, char **argv, const std::vector<Case> &cases);
 
 // ---- data
@@ -68,21 +69,21 @@ private:
 
 uint64_t hash(const void *data, size_t bytes, uint64_t seed = 0xcbf29ce484222325u);
 
-// Where arrays live: those made from now on in what `home` names, which is cudaMalloc at first.
+// Memory of the arrays: new ones are allocated by `home`, which is cudaMalloc at first.
 struct Home {
 	void *(*take)(size_t bytes);
 	void (*give)(void *memory);
 };
 extern thread_local const Home *home;
 
-// Floats on the device. Everything starts as a NaN of one pattern, so that a read or a write outside a matrix shows:
-// between columns, between the matrices of a batch, before and behind.
+// Floats on the device. Everything starts as a NaN of one pattern, so that a read or write outside a matrix is
+// detected: between columns, between the matrices of a batch, before and after them.
 class Array
 {
 public:
 	static constexpr uint32_t untouched = 0x7fc0dead;
 
-	explicit Array(size_t count, size_t shift = 0); // shift: elements the data lies behind a 256-byte boundary
+	explicit Array(size_t count, size_t shift = 0); // shift: elements of the data off a 256-byte boundary
 	~Array();
 	Array(Array &&) noexcept;
 	Array &operator=(Array &&) noexcept;
@@ -95,7 +96,7 @@ public:
 	void uploadAsync(cudaStream_t stream) const;
 	void download();
 	void downloadAsync(cudaStream_t stream);
-	bool isWholeOutside(const std::vector<bool> &written) const; // no element but these differs from `untouched`
+	bool isWholeOutside(const std::vector<bool> &written) const; // no other element differs from `untouched`
 	uint64_t bits() const { return hash(image_.data(), image_.size() * sizeof(float)); }
 	void move(); // to newly allocated memory
 
@@ -122,7 +123,7 @@ struct Matrix {
 	Array array;
 };
 
-// ---- what the application holds
+// ---- the application's state
 
 // Own handles and an own stream that does not wait for the legacy one.
 struct Session {
@@ -135,7 +136,7 @@ struct Session {
 	cublasLtHandle_t light = nullptr; // its own, no cast
 };
 
-// All of a handle that can be asked for, and the error that is pending.
+// All state of a handle that can be queried, and the pending error.
 struct State {
 	explicit State(cublasHandle_t handle);
 	bool operator==(const State &) const = default;
@@ -162,17 +163,17 @@ enum class Door {
 	gemmGroupedEx,
 	ltMatmul
 };
-enum class Objects { created, onStack, older, guarded }; // where cublasLt's descriptors live
+enum class Objects { created, onStack, older, guarded }; // memory of the descriptors
 enum class LtHandle { cast, own };
 
 struct Spec {
 	Door door = Door::sgemm;
 	bool is64 = false;
-	int m = 0, n = 48, k = 96, batch = 1; // m = 0: one that no other case of the program has
+	int m = 0, n = 48, k = 96, batch = 1; // m = 0: a value that no other case of the program has
 	cublasOperation_t transa = CUBLAS_OP_N, transb = CUBLAS_OP_N;
 	int padA = 0, padB = 0, padC = 0;            // leading dimension beyond the rows
 	int gap = 0;                                 // stride beyond the matrix
-	int groups = 1;                              // that the batch is cut into, of a grouped door
+	int groups = 1;                              // number of groups in the batch, for a grouped entry point
 	bool hasOddGroup = false;                    // the last one's beta is -0
 	bool sharesA = false, sharesB = false;       // stride 0
 	unsigned shiftA = 0, shiftB = 0, shiftC = 0; // elements off alignment
@@ -184,23 +185,23 @@ struct Spec {
 	// cublasLt only
 	cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
 	Objects objects = Objects::created;
-	size_t objectBytes = sizeof(cublasLtMatmulDescOpaque_t); // older: what that library's header had
+	size_t objectBytes = sizeof(cublasLtMatmulDescOpaque_t); // older: size in that library's header
 	LtHandle ltHandle = LtHandle::cast;
 	bool isRowA = false, isRowB = false, isRowD = false, areArrays = false;
 	bool hasOwnD = false, isCNull = false, isCA = false, usesHeuristic = false;
 	size_t workspace = 0;
 };
 
-// The name of the entry point as a report shows it.
+// The name of the entry point, as in a report.
 std::string entryOf(const Spec &spec);
 
 struct Answer {
 	double eta = 0;            // relative Frobenius error against fp64, of the product alone (beta*C and bias left out)
 	double omega = 0;          // largest error over |alpha| |A| |B|
 	long long nonfinite = 0;   // elements that are Inf or NaN
-	long long spoiled = 0;     // of these: where fp64's result is none, and not at the very end of fp32's range
+	long long spoiled = 0;     // those whose fp64 result is finite and not at the very end of fp32's range
 	uint64_t classes = 0;      // which elements are Inf, -Inf, NaN
-	double beside = -1;        // error, as eta, of the auxiliary matrix or the gradient of the bias, where there is one
+	double beside = -1;        // error, like eta, of the auxiliary matrix or the gradient of the bias, if there is one
 	bool isMeasurable = false; // fp64's result lies in fp32's normal range
 };
 
@@ -218,14 +219,14 @@ public:
 	Answer compare() const; // the downloaded result against fp64
 	bool isPaddingWhole() const;
 	void setScalars(float alpha, float beta);
-	void describe(Line &line) const; // sizes and entry, to find it in a report
-	// Uploads, calls, waits, downloads, checks, and puts all of it on the line.
+	void describe(Line &line) const; // sizes and entry, to find its row in a report
+	// Uploads, calls, waits, downloads, checks, and adds all results to the line.
 	void runOn(Session &session, Line &line);
 
 	Spec spec;
 	Matrix a, b, c, d;
 	Array bias, aux, scalars, workspace;
-	int64_t biasStride = 0, auxLd = 0; // of a mask in bits
+	int64_t biasStride = 0, auxLd = 0; // leading dimension of a mask, in bits
 	Array pointers;                    // a device pointer in two elements: those of A, then of B, of C, of the result
 
 private:

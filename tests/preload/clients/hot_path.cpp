@@ -1,4 +1,4 @@
-// What the library's own code allocates and locks while it handles what it knows (counting.h): at the first turn of
+// Counts allocations and locks of autoamp's own code while it handles cached calls (counting.h): in the first turn of
 // each case, and in later ones.
 #include "counting.h"
 
@@ -17,8 +17,8 @@ autoamp_region region(const char *name, const char *dtype = nullptr, int enabled
 
 struct Work {
 	const char *name;
-	Spec spec; // n = 0: forty of them, more than the memo of a thread can hold side by side
-	std::vector<autoamp_region> regions = {}; // each opened around a product, and closed; none: a product outside
+	Spec spec; // n = 0: forty of them, more than the memo of a thread holds at the same time
+	std::vector<autoamp_region> regions = {}; // each opened around a product, and closed; empty: a product outside
 };
 const std::vector<autoamp_region> changing = {region("one"), region("two", "bfloat16"), region("off", nullptr, 0)};
 const Work works[] = {{"sgemm", {.m = 64}},
@@ -57,7 +57,7 @@ void run(const Work &work, Line &line)
 	for (spec.n = spec.n ? 48 : 1; problems.size() < wanted; spec.n++)
 		problems.emplace_back(spec), problems.back().upload();
 	other.front().upload();
-	turn(session, other, {}); // the core is there from here on
+	turn(session, other, {}); // the core is loaded from here on
 	countTurns(line, static_cast<int>(std::max<size_t>(1, work.regions.size()) * wanted),
 	           [&] { turn(session, problems, work); });
 }

@@ -1,5 +1,5 @@
-// Products whose kernels somebody traces: eager, replayed, on many threads, under another client of CUPTI's. It speaks
-// to libcupti itself where a case is about that; nothing here knows of autoamp.
+// Products whose kernels are traced: eager, replayed, on many threads, and with another CUPTI client. Some cases call
+// libcupti directly. It does not depend on autoamp.
 #include "harness.h"
 
 #include <cuda.h>
@@ -19,7 +19,7 @@ using namespace client;
 
 namespace {
 
-// `calls` products of one signature, checked; what they leave is the bits.
+// `calls` products of one signature, checked; the result is their bits.
 void multiply(Session &session, Problem &problem, int calls, Line &line)
 {
 	CHECK(cublasSetMathMode(session.handle, problem.spec.mathMode));
@@ -54,13 +54,13 @@ void kept(Line &line)
 	multiply(session, problem, 5, line);
 }
 
-// A fill of the program's own beside them: of no call.
+// A fill by the program itself, next to the products: it belongs to no call.
 void beside(Line &line)
 {
 	Session session;
 	Array other(1000);
 	CHECK(cudaMemsetAsync(other.data(), 0, 4000, session.stream));
-	CHECK(cudaStreamSynchronize(session.stream)); // before the first product, so that nobody watches
+	CHECK(cudaStreamSynchronize(session.stream)); // before the first product, so it is not traced
 	Problem problem({.m = 53});
 	multiply(session, problem, 2, line);
 	CHECK(cudaMemsetAsync(other.data(), 0, 4000, session.stream));
@@ -72,7 +72,7 @@ void graph(Line &line)
 	constexpr int replays = 4;
 	Session session;
 	Problem problem({.m = 54});
-	multiply(session, problem, 1, line); // what a capture finds ready
+	multiply(session, problem, 1, line); // prepares the captured call
 	cudaGraph_t graph = nullptr;
 	cudaGraphExec_t exec = nullptr;
 	CHECK(cudaStreamBeginCapture(session.stream, cudaStreamCaptureModeGlobal));
@@ -89,7 +89,7 @@ void graph(Line &line)
 	line.put("replays", replays);
 }
 
-// On `count` threads at once, each of its own signature; on streams of their own, or on the one that each thread has.
+// On `count` threads at once, each with its own signature; on their own streams, or on the stream of each thread.
 void threads(int count, int calls, bool isPerThread, Line &line)
 {
 	std::vector<std::unique_ptr<Line>> lines;
@@ -113,7 +113,7 @@ void threads(int count, int calls, bool isPerThread, Line &line)
 	line.put("count", count).put("calls", calls);
 }
 
-// The context goes before the process does: records come back later.
+// The context is destroyed before the process ends: records arrive later.
 void reset(Line &line)
 {
 	{
@@ -124,7 +124,7 @@ void reset(Line &line)
 	CHECK(cudaDeviceReset());
 }
 
-// And comes back: by the runtime's reset, and by the driver's.
+// And is created again: after the runtime's reset, and after the driver's.
 void resets(Line &line)
 {
 	reset(line);
@@ -158,7 +158,7 @@ void forks(Line &line)
 	const pid_t child = fork();
 	if (child == 0) {
 		const float one = 1, zero = 0;
-		const auto side = static_cast<int>(problem.a.ld); // CUDA does not work here: an error, and no more
+		const auto side = static_cast<int>(problem.a.ld); // CUDA does not work here: an error, and nothing else
 		exit(cublasSgemm(session.handle, CUBLAS_OP_N, CUBLAS_OP_N, 8, 8, 8, &one, problem.a.array.data(), side,
 		                 problem.b.array.data(), static_cast<int>(problem.b.ld), &zero, problem.c.array.data(), side)
 		         ? 3
@@ -170,13 +170,13 @@ void forks(Line &line)
 	multiply(session, problem, 2, line);
 }
 
-// No handler of ours is run: after some calls that were recorded, and some that cannot have been.
+// No exit handler runs: after some calls that were recorded, and some that cannot have been.
 void dies(Line &line, void (*die)())
 {
 	Session session;
 	Problem problem({.m = 57});
 	multiply(session, problem, 1, line);
-	usleep(1'300'000); // the next between two flushes
+	usleep(1'300'000); // the next one is between two flushes
 	multiply(session, problem, 2, line);
 	sleep(4);
 	for (int i = 0; i < 2; i++)
@@ -187,8 +187,7 @@ void dies(Line &line, void (*die)())
 	die();
 }
 
-// The main thread ends, other threads do not: one that is never joined, one that is detached. Work is left on the
-// device.
+// The main thread ends, other threads do not: one is never joined, one is detached. Work is still on the device.
 void leave(Line &line, bool isForever)
 {
 	Session session;
@@ -213,7 +212,7 @@ void leave(Line &line, bool isForever)
 	std::thread([] { work(59); }).detach();
 	if (isForever)
 		std::thread([] {
-			sleep(4); // longer than any round of a helper
+			sleep(4); // longer than any period of a helper thread
 			exit(9);
 		}).detach();
 	line.print();
@@ -222,15 +221,15 @@ void leave(Line &line, bool isForever)
 	pthread_exit(nullptr);
 }
 
-// As many as the device can queue, then the end: no synchronisation.
+// As many kernels as the device can queue, then the exit, without a synchronisation.
 void queued(Line &line)
 {
-	atexit([] { // after whatever a later handler does
+	atexit([] { // runs after handlers that are registered later
 		rusage usage = {};
 		getrusage(RUSAGE_SELF, &usage);
 		printf("peak kib=%ld\n", usage.ru_maxrss);
 	});
-	static Session session; // its end would wait
+	static Session session; // its destructor would wait
 	static Problem problem({.m = 8, .n = 8, .k = 8});
 	multiply(session, problem, 1, line);
 	constexpr int calls = 70'000;
@@ -256,7 +255,7 @@ void queuedAndKilled(Line &line)
 	raise(SIGKILL);
 }
 
-// More kernels than a look at their times is worth.
+// More kernels than can be checked one by one for their times.
 void many(Line &line)
 {
 	Session session;
@@ -264,7 +263,7 @@ void many(Line &line)
 	multiply(session, problem, 1200, line);
 }
 
-// Kineto and others subscribe to CUPTI, which serves one: before the first product, or after it.
+// Kineto and other tools subscribe to CUPTI, which serves one client: before the first product, or after it.
 void subscribe(Line &line)
 {
 	char holder[128] = "";
@@ -303,10 +302,10 @@ void second(Line &line)
 
 #define OF_CUPTI(name) reinterpret_cast<decltype(&name)>(dlsym(dlopen("libcupti.so.13", RTLD_NOW), #name))
 
-std::atomic<int> strangers{0}; // buffers with records that came to the one below
+std::atomic<int> strangers{0}; // buffers with records that were passed to the client below
 
-// A client that registers callbacks for buffers of its own and subscribes to nothing. What is not its own it frees,
-// too.
+// A client that registers its own buffer callbacks and subscribes to nothing. It also frees buffers that are not its
+// own.
 void take(Line &line)
 {
 	const auto request = [](uint8_t **data, size_t *size, size_t *most) {
@@ -323,7 +322,7 @@ void take(Line &line)
 	             "cuptiActivityRegisterCallbacks");
 }
 
-// Before the first product, with a buffer of its own at CUPTI.
+// Before the first product, with one of its own buffers at CUPTI.
 void beforehand(Line &line)
 {
 	Array other(1000);
@@ -332,7 +331,7 @@ void beforehand(Line &line)
 	eager(line);
 }
 
-// When CUPTI has buffers, or has given all of them back.
+// While CUPTI has buffers, or after it has returned all of them.
 void afterwards(bool hasBuffers, Line &line)
 {
 	Session session;
@@ -344,7 +343,7 @@ void afterwards(bool hasBuffers, Line &line)
 	multiply(session, problem, 2, line);
 }
 
-// For so long that it shows while the program runs.
+// For so long that it is detected while the program runs.
 void afterwardsForLong(Line &line)
 {
 	Session session;
@@ -356,7 +355,7 @@ void afterwardsForLong(Line &line)
 		CHECK(cudaStreamSynchronize(session.stream));
 		usleep(500'000);
 	}
-	// What it has enabled itself is as it was.
+	// The kinds that it enabled itself remain enabled.
 	Array other(1000);
 	auto *const flush = OF_CUPTI(cuptiActivityFlushAll);
 	line.require(flush(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED) == CUPTI_SUCCESS, "cuptiActivityFlushAll");
@@ -366,7 +365,7 @@ void afterwardsForLong(Line &line)
 	line.put("strangers", strangers - before);
 	line.print();
 	fflush(stdout);
-	_exit(line.isOk() ? 0 : 1); // what was noticed was noticed before
+	_exit(line.isOk() ? 0 : 1); // the recording ended before this point
 }
 
 void finalized(Line &line)
@@ -411,14 +410,14 @@ void named(Line &line)
 	CHECK(cudaDeviceSynchronize());
 }
 
-// A graph that was made before anybody watched, replayed after.
+// A graph that was made before the recording started, and replayed afterwards.
 void oldGraph(Line &line)
 {
 	constexpr int replays = 3;
 	Session session;
 	cudaGraph_t graph = nullptr;
 	cudaGraphExec_t exec = nullptr;
-	launchNamed(session.stream, line); // what a capture finds loaded
+	launchNamed(session.stream, line); // loads them before the capture
 	CHECK(cudaStreamSynchronize(session.stream));
 	CHECK(cudaStreamBeginCapture(session.stream, cudaStreamCaptureModeGlobal));
 	const int nodes = launchNamed(session.stream, line);

@@ -1,5 +1,5 @@
-// What comes, goes and runs out around products: graphs and their executables, streams, handles, the device's memory.
-// One case a line; see harness.h for the command line.
+// Objects that are created, destroyed or exhausted around products: graphs and their executables, streams, handles, the
+// device's memory. One case per line; see harness.h for the command line.
 #include "harness.h"
 
 #include <fstream>
@@ -12,7 +12,7 @@ using namespace client;
 
 namespace {
 
-constexpr double worst = 4e-3; // of the least exact type that a product may be computed in
+constexpr double worst = 4e-3; // for the least exact type in which a product may be computed
 
 size_t freeMemory()
 {
@@ -80,8 +80,8 @@ struct Scene {
 	{
 		return capture([&] { call(session, problem); });
 	}
-	// What has been launched or is about to be computes this one of `same`, also where others take what memory there
-	// is.
+	// Launched work, or work launched by `launch`, computes the product same[which], even if other products take the
+	// available memory.
 	void expect(size_t which, const std::function<void()> &launch) const
 	{
 		Problem &problem = *same[which];
@@ -114,7 +114,7 @@ cudaGraphExec_t instantiate(cudaGraph_t graph)
 	return executable;
 }
 
-// Destroys the graph, as an application does that has updated its executable.
+// Destroys the graph, like an application that has updated its executable.
 std::string update(cudaGraphExec_t executable, cudaGraph_t graph)
 {
 	cudaGraphExecUpdateResultInfo info = {};
@@ -144,7 +144,7 @@ void updated(Scene &scene)
 	CHECK(cudaGraphExecDestroy(executable));
 }
 
-// The same sequence captured twice: that other memory is there the second time makes no other graph.
+// The same sequence captured twice: different available memory must not give a different graph.
 void updatedInOtherMemory(Scene &scene)
 {
 	Problem small({.m = 192, .n = 192, .k = 192}), middle({.m = 224, .n = 224, .k = 224}),
@@ -161,7 +161,7 @@ void updatedInOtherMemory(Scene &scene)
 	const cudaGraph_t first = scene.capture(sequence);
 	const cudaGraphExec_t executable = instantiate(first);
 	CHECK(cudaGraphDestroy(scene.capture(large)));
-	std::this_thread::sleep_for(std::chrono::milliseconds(20)); // what that had is free again
+	std::this_thread::sleep_for(std::chrono::milliseconds(20)); // its memory is free again
 	scene.line.put("statuses", update(executable, scene.capture(sequence)));
 	CHECK(cudaGraphDestroy(first));
 	for (Problem *problem : {&small, &middle})
@@ -174,7 +174,7 @@ void updatedInOtherMemory(Scene &scene)
 	CHECK(cudaGraphExecDestroy(executable));
 }
 
-// Inside another graph; all but the executable goes before it is launched.
+// Inside another graph; everything except the executable is destroyed before it is launched.
 void asChild(Scene &scene)
 {
 	const cudaGraph_t child = scene.capture(*scene.same[0]);
@@ -204,7 +204,7 @@ void launchedInCapture(Scene &scene)
 	CHECK(cudaGraphExecDestroy(executable));
 }
 
-// A clone of a clone, without either's original.
+// A clone of a clone, after both originals were destroyed.
 void cloned(Scene &scene)
 {
 	const cudaGraph_t first = scene.capture(*scene.same[1]);
@@ -222,13 +222,13 @@ void cloned(Scene &scene)
 	CHECK(cudaGraphExecDestroy(one));
 }
 
-// Two streams, between which the driver keeps the order; and destroyed while it is still under way.
+// Two streams, between which the driver keeps the order; and destroyed while it is still running.
 void launchedTwice(Scene &scene)
 {
 	const cudaGraph_t graph = scene.capture(*scene.same[0]);
 	const cudaGraphExec_t executable = instantiate(graph);
 	CHECK(cudaGraphDestroy(graph));
-	scene.same[0]->setScalars(1, 0); // or the second would add to the first
+	scene.same[0]->setScalars(1, 0); // or the second one would add to the first
 	scene.bits[0] = eagerBits(scene.session, *scene.same[0]);
 	const cudaGraph_t plain = scene.capture(*scene.same[0]);
 	scene.line.put("statuses", update(executable, plain));
@@ -239,7 +239,7 @@ void launchedTwice(Scene &scene)
 	});
 }
 
-// Its result lives in memory that the graph itself allocates, and frees.
+// Its result is in memory that the graph itself allocates and frees.
 void intoItsOwnMemory(Scene &scene)
 {
 	Problem &problem = *scene.same[0];
@@ -264,7 +264,7 @@ void intoItsOwnMemory(Scene &scene)
 	CHECK(cudaGraphExecDestroy(executable));
 }
 
-// Nothing is left of graphs that were never launched.
+// Graphs that were never launched release everything.
 void many(Scene &scene)
 {
 	for (int cycle = 0; cycle < 200; cycle++) {
@@ -274,7 +274,7 @@ void many(Scene &scene)
 	}
 }
 
-// What a case leaves of the device's memory: not its own any more.
+// Device memory after a case: the case has released all its memory.
 void staged(void (*play)(Scene &), Line &line)
 {
 	Session session;
@@ -286,15 +286,15 @@ void staged(void (*play)(Scene &), Line &line)
 		play(scene);
 	}
 	std::this_thread::sleep_for(std::chrono::milliseconds(20));
-	eagerBits(session, problem); // frees what graphs gave back
+	eagerBits(session, problem); // frees the memory that graphs released
 	line.put("lost", static_cast<long long>(before) - static_cast<long long>(freeMemory()));
 	problem.describe(line);
 }
 
 // ---- streams and handles
 
-// Uses up `count` of something, and says what grew from the first tenth on: twice the lesser growth of two halves, as a
-// process also grows once for its own reasons.
+// Uses up `count` objects, and measures the growth after the first tenth. The result is twice the lesser growth of two
+// halves, because a process also grows once for its own reasons.
 void flat(int count, const std::function<void(int, Problem &)> &use, Line &line)
 {
 	Problem problem({.m = 93, .n = 8, .k = 8});
@@ -372,13 +372,13 @@ void handles(bool isLight, Line &line)
 // ---- a device without memory
 
 struct Greedy {
-	// All but `rest` bytes.
+	// Allocates everything except `rest` bytes.
 	explicit Greedy(size_t rest)
 	{
 		for (size_t step = size_t{1} << 30; step >= 4096; step /= 2)
 			while (freeMemory() >= rest + step) {
 				void *piece = nullptr;
-				CHECK(cudaMalloc(&piece, step)); // what is said to be free can be had
+				CHECK(cudaMalloc(&piece, step)); // memory that is reported as free can be allocated
 				pieces.push_back(piece);
 			}
 	}
@@ -390,8 +390,8 @@ struct Greedy {
 	std::vector<void *> pieces;
 };
 
-// Eager and captured, while memory is there, is not (but for one `part` of it), and is again: everything but the
-// results' precision is as ever.
+// Eager and captured, while memory is available, then exhausted except for one `part`, then available again. Only the
+// precision of the results may change.
 void full(bool isFirst, size_t part, Line &line)
 {
 	Session session;

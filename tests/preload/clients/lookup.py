@@ -1,4 +1,4 @@
-"""lookup.py ctypes|cffi: cuBLAS from Python, one product, checked. 77: no cffi here."""
+"""lookup.py ctypes|cffi: cuBLAS from Python, one product, checked. 77: cffi is not installed."""
 import ctypes
 import sys
 

@@ -19,7 +19,7 @@ namespace {
 constexpr int side = 8, pixels = side * side, classes = 10, batch = 60, epochs = 6;
 constexpr float rate = 0.08f, momentum = 0.9f, one = 1, zero = 0;
 constexpr struct {
-	int c, k, filter, pad, size; // size: of the image that comes in
+	int c, k, filter, pad, size; // size: edge of the input image
 } layers[] = {{1, 16, 3, 1, side}, {16, 32, 3, 1, side / 2}, {32, classes, side / 2, 0, side / 2}};
 
 struct Handles : Session {
@@ -145,7 +145,7 @@ public:
 			weight = static_cast<float>(random.gaussian() * std::sqrt(2.0 / (c * filter * filter)));
 		fill(weights.values, start);
 		fill(bias.values, {});
-		fill(weights.gradient, {}), fill(bias.gradient, {}); // they gather momentum
+		fill(weights.gradient, {}), fill(bias.gradient, {}); // accumulates momentum
 		int found = 0;
 		DNN(cudnnGetConvolutionForwardAlgorithm_v7(on.dnn, x_.descriptor, filter_, how_, y_.descriptor, 1, &found,
 		                                           &forward_));
@@ -170,7 +170,7 @@ public:
 		                            y_.values.data()));
 		DNN(cudnnAddTensor(on_.dnn, &one, bias.descriptor, bias.values.data(), &one, y_.descriptor, y_.values.data()));
 	}
-	// From y's gradient to x's where anybody asks, and one step down.
+	// From y's gradient to x's if requested, and one descent step.
 	void backward(bool isAskedOn)
 	{
 		if (isAskedOn)
@@ -242,7 +242,7 @@ void train(Line &line)
 			std::swap(order[i - 1], order[static_cast<size_t>(random.uniform() * static_cast<double>(i))]);
 		for (int start = 0; start + batch <= training.count(); start += batch) {
 			forward(training, &order[static_cast<size_t>(start)], batch);
-			// softmax and cross entropy: shares less what was wanted, over the batch
+			// softmax and cross entropy: probabilities minus targets, averaged over the batch
 			const float less = -1, mean = 1.0f / batch;
 			const int count = batch * classes;
 			CHECK(cublasScopy(on.handle, count, shares.values.data(), 1, scores.gradient.data(), 1));
@@ -356,7 +356,7 @@ Descriptor elementwise(cudnnPointwiseMode_t mode, const Operand &x, const Operan
 	return made.link(CUDNN_ATTR_OPERATION_POINTWISE_YDESC, y.descriptor).finalized();
 }
 
-// The first plan that the heuristics have and that can be made, run once.
+// The first plan of the heuristics that can be made, run once.
 void execute(Handles &on, const std::vector<const Descriptor *> &nodes, const std::vector<const Operand *> &operands)
 {
 	const std::vector<cudnnBackendDescriptor_t> raw = [&] {
@@ -410,7 +410,7 @@ void classify(Line &line)
 	const Samples samples = readSamples().second;
 	const int64_t n = samples.count();
 	Handles on;
-	// Filters with the channels last: what a filter of the whole image is, too, as rows of a matrix.
+	// Filters with the channels last. A filter of the whole image is then rows of a matrix.
 	std::vector<std::unique_ptr<Array>> weights, biases;
 	std::ifstream from(file("WEIGHTS"), std::ios::binary);
 	for (const auto &[c, k, filter, pad, size] : layers) {

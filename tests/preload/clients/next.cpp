@@ -1,4 +1,4 @@
-// A plug-in that wraps a name of libm and asks for the next one: a hook that called dlsym would find the wrapper
+// A plug-in that wraps a name of libm and looks up the next one: a hook that called dlsym would find the wrapper
 // itself.
 #include <dlfcn.h>
 

@@ -1,5 +1,5 @@
-// What becomes of numbers: magnitudes from 1e-40 to 1e37, growth between calls, extremes of alpha, subnormals, Inf and
-// NaN, data of which a few elements count, and the same operands after any history. One case a line.
+// Numeric ranges: magnitudes from 1e-40 to 1e37, growth between calls, extremes of alpha, subnormals, Inf and NaN, data
+// in which a few elements dominate, and the same operands after any history. One case per line.
 #include "harness.h"
 
 #include <limits>
@@ -53,7 +53,7 @@ void put(Line &line, const Problem &problem, const Answer &answer)
 	line.bits("bits", const_cast<Problem &>(problem).result().array.bits());
 }
 
-// One site for all magnitudes: mixed calls, each with scales of its own.
+// One site for all magnitudes: mixed calls, each with its own scales.
 constexpr Spec magnitudeSpec = {.m = 64, .n = 48, .k = 96};
 
 void magnitude(int powerA, int powerB, Line &line)
@@ -66,19 +66,19 @@ void magnitude(int powerA, int powerB, Line &line)
 	put(line, problem, answer);
 }
 
-// The same where the door differs: batches share one scale, epilogues see the true result.
+// The same where entry points differ: batches share one scale, epilogues read the unscaled result.
 void magnitudeOf(Spec spec, Line &line)
 {
 	Session session;
 	spec.padA = spec.padB = spec.padC = 3;
 	Problem problem(spec);
 	fill(problem.a, 11, 1e25);
-	fill(problem.b, 12, 1e-25); // a result as large as C and the bias, and where GELU is curved
+	fill(problem.b, 12, 1e-25); // a result as large as C and the bias, where GELU is curved
 	problem.describe(line);
 	put(line, problem, multiply(session, problem, line));
 }
 
-// The buffers stay, what is in them grows and shrinks by 1e6 from call to call.
+// The buffers stay; their content grows and shrinks by 1e6 from call to call.
 void growth(Line &line)
 {
 	Session session;
@@ -97,7 +97,7 @@ void growth(Line &line)
 	line.put("eta", worst).put("least_eta", best).put("spoiled", spoiled).bits("bits", bits);
 }
 
-// Layers of one shape in turns on one site: nothing of one is left in another.
+// Layers of one shape in turn on one site: data of one must not affect another.
 void mixed(Line &line)
 {
 	Session session;
@@ -153,12 +153,12 @@ void alphas(bool isDevice, Line &line)
 	line.put("eta", worst).put("spoiled", spoiled).put("measured", measured).bits("bits", bits);
 }
 
-// alpha 0, Inf and NaN are what they are at any scale.
+// alpha 0, Inf and NaN have the same effect at any scale.
 void strangeAlphas(Line &line)
 {
 	Session session;
 	Problem problem({.m = 67, .hasDeviceScalars = true});
-	fill(problem.a, 34, 1, uniform); // no sum near 0, whose sign rounding could turn
+	fill(problem.a, 34, 1, uniform); // no sum near 0, whose sign rounding could change
 	fill(problem.b, 35, 1, uniform);
 	uint64_t classes = 0;
 	for (const float alpha : {0.0f, -0.0f, INFINITY, -INFINITY, NAN}) {
@@ -207,7 +207,8 @@ void rowsApart(Line &line)
 	put(line, problem, multiply(session, problem, line));
 }
 
-// Rows of A, columns of B, or both along k with factors that cancel: lost where they differ by more than half can hold.
+// Rows of A, columns of B, or both along k with factors that cancel: lost if they differ by more than half can
+// represent.
 enum class Loss { rows, columns, opposed };
 void loss(Spec spec, Loss kind, double power, Line &line)
 {
@@ -222,7 +223,7 @@ void loss(Spec spec, Loss kind, double power, Line &line)
 	put(line, problem, multiply(session, problem, line));
 }
 
-// One feature of A is 2^36 times larger than the others and nearly pruned in B; or one sentinel value is in A alone.
+// One feature of A is 2^36 times larger than the others and nearly pruned in B; or one sentinel value is only in A.
 enum class Small { feature, sentinel };
 void smallElements(Small kind, int m, Line &line)
 {
@@ -249,7 +250,7 @@ void smallElements(Small kind, int m, Line &line)
 	put(line, problem, multiply(session, problem, line));
 }
 
-// Harmless at first; what comes later is met by a sample.
+// Harmless at first; a sampled call detects the later loss.
 void laterLoss(Line &line)
 {
 	Session session;
@@ -263,7 +264,7 @@ void laterLoss(Line &line)
 	line.put("calls", calls);
 }
 
-// A mask of -FLT_MAX whose weights are zeros, and one large number that counts; the second call is replayed from a
+// A mask of -FLT_MAX whose weights are zeros, and one large number that matters; the second call is replayed from a
 // graph.
 void mask(Spec spec, Line &line)
 {
@@ -335,7 +336,7 @@ void history(Line &line)
 	const Spec spec = {.m = 73, .padA = 1};
 	const auto make = [&spec] {
 		Problem problem(spec);
-		fill(problem.a, 51, 1, lognormal(3)); // scales that differ would show in its bits
+		fill(problem.a, 51, 1, lognormal(3)); // different scales would change its bits
 		fill(problem.b, 52, 1, lognormal(3));
 		return problem;
 	};
@@ -385,7 +386,7 @@ void history(Line &line)
 	CHECK(cudaGraphExecDestroy(executable));
 }
 
-// ---- a sequence whose rare events are known, call by call
+// ---- a sequence whose rare events are known for each call
 
 // Element magnitudes are powers of two, so that the largest one is known exactly.
 void events(Line &line)
@@ -411,12 +412,12 @@ void events(Line &line)
 	call(1, 1);                     // A
 	call(1, 1, 1, INFINITY);        // a non-finite A
 	call(1, 1, 1, 0, NAN);          // a non-finite B
-	call(0x1p30, 0x1p30, 0x1p100f); // A, B, and an alpha that cannot undo them
+	call(0x1p30, 0x1p30, 0x1p100f); // A, B, and an alpha that cannot remove their scales
 	call(1, 1);                     // A, B
 	call(0.5, 1);                   // within the cell of four binades
 	call(2, 1);                     // A: the next cell
 	call(16, 1);                    // within it
-	call(1, 1, 0x1p-120f);          // A, B: an alpha so small that both give way
+	call(1, 1, 0x1p-120f);          // A, B: alpha is so small that both scales are reduced
 	problem.describe(line);
 	line.put("calls", calls);
 }
@@ -517,7 +518,7 @@ std::vector<Case> allCases()
 	return cases;
 }
 
-// Only where they are named: TF32 and the vendor's own narrowing give NaN, as fp32 does not.
+// Only if they are named: TF32 and the vendor's own narrowing give NaN, unlike fp32.
 std::vector<Case> masks()
 {
 	return {

@@ -1,5 +1,5 @@
-// Products of operands wherever a program may keep them, through every door, eager and captured; of operands that
-// overlap; and of two devices. One case a line; see harness.h for the command line.
+// Products of operands in every kind of memory, through every entry point, eager and captured; of operands that
+// overlap; and on two devices. One case per line; see harness.h for the command line.
 #include "harness.h"
 
 #include <array>
@@ -15,7 +15,7 @@ using namespace client;
 namespace {
 
 constexpr cublasOperation_t N = CUBLAS_OP_N, T = CUBLAS_OP_T;
-constexpr double worst = 4e-3; // of the least exact type that a product may be computed in
+constexpr double worst = 4e-3; // for the least exact type in which a product may be computed
 
 // ---- kinds of memory
 
@@ -48,7 +48,7 @@ void giveRegistered(void *memory)
 	std::free(memory);
 }
 
-constexpr size_t pitch = 512; // of every device so far, for a row that is no longer
+constexpr size_t pitch = 512; // on all devices so far, for rows up to this length
 
 void *takePitched(size_t bytes)
 {
@@ -84,7 +84,7 @@ void driver(Function *, const char *name, Arguments... arguments)
 }
 #define DRIVER(name, ...) driver(name, #name, __VA_ARGS__)
 
-constexpr size_t grain = 2 << 20; // of every device so far
+constexpr size_t grain = 2 << 20; // on all devices so far
 std::vector<void *> spareMappings;
 
 void *takeMapped(size_t bytes)
@@ -104,7 +104,7 @@ void *takeMapped(size_t bytes)
 	DRIVER(cuMemCreate, &physical, grain, &properties, 0ull);
 	DRIVER(cuMemAddressReserve, &address, grain, size_t{0}, CUdeviceptr{0}, 0ull);
 	DRIVER(cuMemMap, address, grain, size_t{0}, physical, 0ull);
-	DRIVER(cuMemRelease, physical); // lives as long as the mapping
+	DRIVER(cuMemRelease, physical); // remains allocated as long as the mapping
 	CUmemAccessDesc access = {};
 	access.location = properties.location;
 	access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
@@ -117,7 +117,7 @@ void giveMapped(void *memory)
 	spareMappings.push_back(memory);
 }
 
-// Of the other device.
+// Memory of the other device.
 void *takeFromPeer(size_t bytes)
 {
 	int device = 0;
@@ -129,7 +129,7 @@ void *takeFromPeer(size_t bytes)
 	return memory;
 }
 
-// Lets this device have the other one's memory, if there is another and it can.
+// Gives this device access to the other one's memory, if there is another one and it can.
 bool hasPeer()
 {
 	int count = 0, device = 0, can = 0;
@@ -158,7 +158,7 @@ const struct {
 
 // ---- the table
 
-// A door is a row; its `_64` twin is in the same cells.
+// An entry point is a row; its `_64` variant is in the same cells.
 const struct {
 	const char *name;
 	bool hasTwin;
@@ -182,7 +182,7 @@ const struct {
 void cell(const Spec &spec, Line &line)
 {
 	static Session &session = *new Session;
-	static const bool isWarm = [] { // what is captured first would not be lowered
+	static const bool isWarm = [] { // a call that is captured first would not be lowered
 		Problem first({.m = 32, .n = 32, .k = 32});
 		first.upload();
 		CHECK(cudaDeviceSynchronize());
@@ -219,12 +219,12 @@ std::vector<Case> table()
 				Spec spec = door.spec;
 				spec.transa = bits & 1 ? T : N, spec.transb = bits & 2 ? T : N;
 				spec.hasDeviceScalars = bits & 4, spec.is64 = bits & 8;
-				spec.m = 35 + 2 * static_cast<int>(&kind - homes) + spec.hasDeviceScalars; // a report's rows apart
+				spec.m = 35 + 2 * static_cast<int>(&kind - homes) + spec.hasDeviceScalars; // distinct rows in a report
 				spec.n = 34 + static_cast<int>(&door - doors), spec.k = 40;
 				spec.alpha = -0.75f, spec.beta = 0.5f;
 				spec.padA = 1, spec.padB = 3, spec.padC = 5, spec.gap = 7;
 				const Home *const where = &kind.home;
-				if (where->take == takePitched) { // lines begin where those of such memory do
+				if (where->take == takePitched) { // lines begin at the pitch of such memory
 					const int line = pitch / sizeof(float);
 					spec.padA = line - ((spec.transa == T) != spec.isRowA ? spec.k : spec.m);
 					spec.padB = line - ((spec.transb == T) != spec.isRowB ? spec.n : spec.k);
@@ -249,7 +249,7 @@ std::vector<Case> table()
 
 // ---- matrices that overlap
 
-// Where matrices lie in a piece of memory that all of a call share, in elements.
+// Positions of the matrices in a piece of memory that all matrices of a call share, in elements.
 struct View {
 	size_t at;
 	int64_t ld, stride = 0;
@@ -265,7 +265,7 @@ struct Overlap {
 	View a, b, c, d;
 	int batch = 1;
 	float beta = 0.5f;
-	bool isDefined = true; // else BLAS says nothing about the result
+	bool isDefined = true; // false: BLAS does not define the result
 };
 
 const View A = {0, 80}, B = {8000, 48}, C = {16000, 80}, D = {32000, 80};
@@ -343,7 +343,7 @@ int multiply(const Overlap &row, int m, const Session &session, float *memory, c
 	for (const View &view : {row.a, row.b, row.c})
 		for (int i = 0; i < row.batch; i++)
 			addresses.push_back(memory + view.index(i, 0, 0));
-	float **arrays = nullptr; // never freed: the call may still be under way
+	float **arrays = nullptr; // never freed: the call may still be running
 	const size_t bytes = addresses.size() * sizeof(float *);
 	CHECK(cudaMalloc(reinterpret_cast<void **>(&arrays), bytes));
 	CHECK(cudaMemcpy(arrays, addresses.data(), bytes, cudaMemcpyHostToDevice));
@@ -391,7 +391,7 @@ void overlap(const Overlap &row, int m, Line &line)
 	line.put("status", status);
 	if (row.isDefined)
 		line.put("eta", std::sqrt(error / size)).bits("bits", memory.bits());
-	Problem next({.m = 80}); // whatever that did, the handle and the context are well
+	Problem next({.m = 80}); // whatever the effect of that, the handle and the context work
 	Line other("next");
 	next.runOn(session, other);
 	line.require(other.isOk(), "the product after it is wrong");
@@ -399,7 +399,7 @@ void overlap(const Overlap &row, int m, Line &line)
 
 // ---- devices
 
-// Two devices at once, a thread each, with operands of the other one.
+// Two devices at once, one thread each, with operands on the other one.
 void exchanged(Line &line)
 {
 	if (!hasPeer()) {
@@ -443,7 +443,8 @@ void exchanged(Line &line)
 	line.require(wrong == 0, "a device had a wrong result");
 }
 
-// The other device is current, which no documentation allows: as bare, and the device is as well as before.
+// The other device is current, which no documentation allows: same result as without autoamp, and the device is not
+// changed.
 void mismatched(Line &line)
 {
 	int count = 0;
@@ -467,7 +468,7 @@ void mismatched(Line &line)
 	CHECK(cudaSetDevice(0));
 }
 
-// One graph of products on both, each with operands of the other.
+// One graph of products on both, each with operands on the other.
 void oneGraph(Line &line)
 {
 	if (!hasPeer()) {
@@ -533,7 +534,7 @@ void oneGraph(Line &line)
 std::vector<Case> allCases()
 {
 	std::vector<Case> cases = table();
-	int m = 61; // each row one of its own, so that a report's rows can be told apart
+	int m = 61; // different in each row, so that the rows of a report can be distinguished
 	for (const Overlap &row : overlaps) {
 		cases.push_back({std::string(row.isDefined ? "overlap." : "undefined.") + row.name,
 		                 [&row, m](Line &line) { overlap(row, m, line); }});

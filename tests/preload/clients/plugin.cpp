@@ -1,7 +1,7 @@
-// Built into plug-ins: linked to libcublas, whose functions it takes from its GOT, calls by its PLT (CALLS) or has in a
-// table (TABLE); with a cuBLAS of its own in the same file, as static linking leaves it; with stubs of cuBLAS names
-// over dlopen and dlsym (TRAMPOLINE); and with a constructor that waits for a thread which multiplies (JOINER): the
-// loader's lock is held meanwhile, by a thread that will not give it back.
+// Built into plug-ins. Each is linked to libcublas and takes its functions from its GOT, calls them by its PLT (CALLS)
+// or has them in a table (TABLE). Others have their own cuBLAS in the same file, like static linking; stubs of cuBLAS
+// names over dlopen and dlsym (TRAMPOLINE); or a constructor that waits for a thread which multiplies (JOINER).
+// Meanwhile the waiting thread holds the loader's lock and does not release it.
 #include "product.h"
 
 #include <dlfcn.h>
@@ -44,14 +44,14 @@ __attribute__((constructor)) static void join()
 		for (int i = 0; i < 3; i++)
 			if (!multiply({cublasCreate_v2, cublasDestroy_v2, cublasSgemm_v2}))
 				_exit(3);
-		cublasSasum_v2(nullptr, 0, nullptr, 1, nullptr); // another entry point: resolved by itself
+		cublasSasum_v2(nullptr, 0, nullptr, 1, nullptr); // another entry point: resolved separately
 	}).join();
 }
 #endif
 
 extern "C" bool pluginMultiplies()
 {
-	const bool isSeen = dlsym(RTLD_DEFAULT, "cublasSgemm_v2"); // in what this file needs; nobody else sees that
+	const bool isSeen = dlsym(RTLD_DEFAULT, "cublasSgemm_v2"); // in dependencies that only this file sees
 #if defined(CALLS)
 	const Cublas bound = {cublasCreate_v2, cublasDestroy_v2,
 	                      [](auto... arguments) { return cublasSgemm_v2(arguments...); }};

@@ -1,7 +1,6 @@
-// plugin_host PLUGIN...: opens each in a scope of its own and lets it multiply. Lookups that failed on the way are not
-// for it to see, what the loader made read-only stays so, and what it closes goes, but for a copy of cuBLAS. `deep:`
-// before its name: its own libraries come before whatever is preloaded; `lazy:`: so, too, and a function is bound at
-// its first call.
+// plugin_host PLUGIN...: opens each in its own scope and lets it multiply. Checks: failed lookups are not visible to
+// it, read-only data of the loader stays so, and closed files are unloaded, except for a copy of cuBLAS. `deep:` before
+// its name: its own libraries come before preloaded ones. `lazy:`: the same, and a function is bound at its first call.
 #include <cstdio>
 #include <dlfcn.h>
 #include <fstream>

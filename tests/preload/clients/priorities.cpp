@@ -1,6 +1,6 @@
-// priorities: an urgent thread calls while another one of the same processor is in the process's first call, where the
-// driver lets it wait. The urgent one must sleep, or the other one never comes to an end. 77: no real-time threads
-// here.
+// priorities: an urgent thread makes a call while another thread of the same processor is in the process's first call,
+// in which the driver makes it wait. The urgent one must sleep; otherwise the other one never finishes. 77: real-time
+// threads are not available.
 #include "bound.h"
 
 #include <atomic>
@@ -50,7 +50,7 @@ int main(int, char **argv)
 		return 1;
 	*duringStart = waits;
 	alarm(30);
-	const rlimit second = {1000000, 1000000}; // of a real-time thread that never sleeps
+	const rlimit second = {1000000, 1000000}; // limit for a real-time thread that never sleeps
 	setrlimit(RLIMIT_RTTIME, &second);
 	const int processor = sched_getcpu();
 	pthread_t slow, urgent;

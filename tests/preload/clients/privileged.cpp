@@ -1,5 +1,5 @@
-// privileged FOLDER: a product by the libraries of FOLDER, found by their paths, for a program of this kind gets no
-// LD_LIBRARY_PATH. Prints whether it is privileged, which of autoamp's files it has in memory, and whether it is
+// privileged FOLDER: a product by the libraries of FOLDER, found by their paths, because a privileged program ignores
+// LD_LIBRARY_PATH. Prints whether it is privileged, which of autoamp's files are in its memory, and whether autoamp is
 // active.
 #include "inject/autoamp.h"
 

@@ -1,4 +1,4 @@
-// One fp32 product through the cuBLAS API, checked on the host: true on any device that multiplies in fp32 or in 16
+// One fp32 product through the cuBLAS API, checked on the host: correct on any device that multiplies in fp32 or in 16
 // bits.
 #pragma once
 
@@ -8,7 +8,7 @@
 #include <cuda_runtime_api.h>
 #include <vector>
 
-// How the client reached cuBLAS: by the linker, or by lookups of its own.
+// The client reaches cuBLAS by the linker or by its own lookups.
 struct Cublas {
 	decltype(&cublasCreate_v2) create;
 	decltype(&cublasDestroy_v2) destroy;

@@ -1,5 +1,4 @@
-// A convolution in fp64 for a client, any direction: every product of an element of x, one of w and one of y that there
-// is.
+// A convolution in fp64 for a client, in any direction: visits every product of an element of x, one of w and one of y.
 #pragma once
 
 #include <cstddef>
@@ -16,11 +15,11 @@ struct Sliding {
 	bool isFlipped;
 };
 
-// visit(offset in x, offset in w, offset in y); how many groups there are is in the channels of x and w.
+// visit(offset in x, offset in w, offset in y); the number of groups follows from the channels of x and w.
 template <typename Visit>
 void eachProduct(Place x, Place w, Place y, const Sliding &how, Visit visit)
 {
-	const size_t added = 5 - x.dims.size(); // dimensions of one element, so that there are three
+	const size_t added = 5 - x.dims.size(); // adds dimensions of one element, so that there are three
 	for (Place *place : {&x, &w, &y}) {
 		place->dims.insert(place->dims.begin() + 2, added, 1);
 		place->strides.insert(place->strides.begin() + 2, added, 0);

@@ -1,5 +1,5 @@
-// A program whose NVTX ranges say what it does, in every form that NVTX has: by itself and in an object of its own,
-// which brings a copy of NVTX. As regions.cpp: `ran` is what the rounding of each product shows.
+// A program that marks its parts by NVTX ranges, in every form of NVTX: directly and in an object with its own copy of
+// NVTX. As in regions.cpp, `ran` is the precision that the rounding of each product shows.
 #include "ranges.h"
 #include "harness.h"
 
@@ -11,7 +11,7 @@ using namespace client;
 
 namespace {
 
-const Ranges *object; // the other object's
+const Ranges *object; // the ranges of the other object
 
 std::string ran;
 
@@ -56,7 +56,7 @@ void ofAnObject(Line &line)
 	inside(*object, line);
 }
 
-// Each domain has its own: what one opened another one does not end, nor another copy of NVTX.
+// Domains are separate: a range of one domain is not ended by another domain, nor by another copy of NVTX.
 void domains(Line &)
 {
 	ownRanges.push(rangeDomain, "backward");
@@ -82,7 +82,7 @@ void unbalanced(Line &line)
 	product();
 }
 
-// Of the process, from start to end, whoever ends it.
+// Process ranges, from start to end; any thread may end them.
 void started(Line &)
 {
 	for (const int form : {rangeText, rangeWide, rangeDomain}) {
@@ -121,7 +121,7 @@ void nested(Line &)
 	product();
 }
 
-// What is open in a domain goes with it.
+// Open ranges of a domain end with it.
 void destroyed(Line &)
 {
 	const nvtxDomainHandle_t domain = nvtxDomainCreateA("short");
@@ -133,7 +133,7 @@ void destroyed(Line &)
 	product();
 }
 
-// More than anybody should: whatever is open counts, and so does how deep a thread is in.
+// Very many ranges: every open range counts, and so does the depth of a thread.
 void many(Line &line)
 {
 	std::vector<uint64_t> ranges;
@@ -156,7 +156,7 @@ void many(Line &line)
 	product();
 }
 
-// Names that a program makes up as it goes, each around two products.
+// Names that a program creates at run time, each around two products.
 void steps(Line &)
 {
 	for (int step = 0; step < 400; step++) {

@@ -1,4 +1,4 @@
-// NVTX's calls, form by form, of the object that includes this: it gets a copy of NVTX of its own.
+// NVTX calls in each form. The object that includes this file gets its own copy of NVTX.
 #pragma once
 
 #include <nvtx3/nvToolsExt.h>

@@ -1,4 +1,4 @@
-// An object with a copy of NVTX of its own, as each part of a large program has one.
+// An object with its own copy of NVTX, like each part of a large program.
 #include "ranges.h"
 
 extern "C" __attribute__((visibility("default"))) const Ranges objectRanges;

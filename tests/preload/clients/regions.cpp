@@ -1,5 +1,5 @@
-// A program that says itself what its products shall run in. What they ran in shows in their rounding: `ran` is that,
-// call by call; `said` is what autoamp.h answers.
+// A program that sets the precision of its products. Their rounding shows the precision that ran: `ran` lists it call
+// by call; `said` lists the results of autoamp.h functions.
 #include "harness.h"
 
 #include "inject/autoamp.h"
@@ -21,7 +21,7 @@ using namespace client;
 
 namespace {
 
-// One product of that size, and what its rounding says.
+// One product of that size, and the precision that its rounding shows.
 const char *product(Session &session, int m)
 {
 	Problem problem({.m = m, .n = 64, .k = 64});
@@ -46,7 +46,7 @@ autoamp_region with(autoamp_region made, const char *autoamp_region::*field, con
 	return made;
 }
 
-// What this thread's calls run in, as autoamp_current tells.
+// The settings of this thread's calls, as returned by autoamp_current.
 std::string current()
 {
 	autoamp_region now = AUTOAMP_REGION;
@@ -60,7 +60,7 @@ std::string current()
 struct Step {
 	enum { push, pop, call } kind;
 	autoamp_region region = AUTOAMP_REGION;
-	int status = 0; // that the push or pop must answer where autoamp is
+	int status = 0; // expected status of the push or pop if autoamp is loaded
 };
 Step push(const autoamp_region &region, int status = 0)
 {
@@ -87,7 +87,7 @@ const std::pair<const char *, std::vector<Step>> scripts[] = {
                pop,  pop,
                call, pop,
                call, unbalanced}},
-    // paddle's amp_guard: lists of its own, united with those around it; the inner one decides.
+    // paddle's amp_guard: its own lists, merged with those around it; the inner one decides.
     {"lists",
      {push(with(region("black"), &autoamp_region::custom_black_list, "mm")), call,
       push(with(region("white"), &autoamp_region::custom_white_list, "mm")), call,
@@ -149,9 +149,9 @@ void runScript(const std::vector<Step> &steps, Line &line)
 	line.put("ran", ran).put("said", said);
 }
 
-// ---- what CLIENT_SCRIPT says, for a table that autocast.py reads as well: `push key=value...`, `pop`, or a call
+// ---- CLIENT_SCRIPT, for a table that autocast.py also reads: `push key=value...`, `pop`, or a call
 
-// A call of square matrices of a value of which float16 keeps a half and bfloat16 nothing; what it ran in.
+// A call of square matrices of a value of which float16 keeps a half and bfloat16 nothing. Returns its precision.
 const char *run(Session &session, const std::string &call)
 {
 	constexpr int n = 64, half = n * n / 2;
@@ -205,7 +205,7 @@ void examples(Line &line)
 			line.require(autoamp_pop() == 0, "unbalanced");
 		} else if (word == "push") {
 			autoamp_region made = AUTOAMP_REGION;
-			std::list<std::string> values; // where they stay
+			std::list<std::string> values; // storage of the values
 			for (std::string key; std::getline(words >> std::ws, key, '=');) {
 				words >> values.emplace_back();
 				for (const auto &[name, text] : texts)
@@ -222,9 +222,10 @@ void examples(Line &line)
 	line.put("ran", ran);
 }
 
-// ---- whatever a program does
+// ---- arbitrary behaviour of programs
 
-// Random regions, left by exceptions as well: inside, the calls are as the innermost says; behind, as before.
+// Random regions, also left by exceptions. Inside, calls use the innermost region's settings; afterwards the former
+// ones.
 void explore(Random &random, Session &session, const std::string &expected, int depth, Line &line)
 {
 	static const char *const dtypes[] = {nullptr, "float16", "bfloat16"};
@@ -232,7 +233,7 @@ void explore(Random &random, Session &session, const std::string &expected, int 
 	for (int i = 0; i < 3; i++) {
 		const char *const dtype = dtypes[static_cast<int>(random.uniform() * 3)];
 		const int enabled = static_cast<int>(random.uniform() * 3) - 1;
-		const bool wasOn = expected.find('-') == expected.npos; // "bfloat16", or "-bfloat16" where it is off
+		const bool wasOn = expected.find('-') == expected.npos; // "bfloat16", or "-bfloat16" if it is off
 		const bool isOn = enabled == AUTOAMP_SAME ? wasOn : enabled;
 		const std::string within = (isOn ? "" : "-") + (dtype ? std::string(dtype) : expected.substr(wasOn ? 0 : 1));
 		try {
@@ -254,13 +255,13 @@ void anySequence(Line &line)
 {
 	Session session;
 	Random random(7);
-	product(session, 48); // nothing is known before
+	product(session, 48); // nothing is cached before
 	explore(random, session, "float16", 3, line);
 }
 
 // ---- threads
 
-// Eight at once, each in regions of its own, never see one another's.
+// Eight threads at once, each with its own regions, are not affected by each other's.
 void eightThreads(Line &line)
 {
 	std::barrier<> together(8);
@@ -286,13 +287,13 @@ void eightThreads(Line &line)
 	line.require(wrong == 0, "a thread saw another one's region");
 }
 
-// One region for all threads: those that were there and those that come, but none that has its own; until it ends, also
-// with its thread.
+// One region for all threads, existing and new, except those that have their own region; until it ends, also by the end
+// of its thread.
 void allThreads(Line &line)
 {
 	std::barrier<> turn(2);
 	std::string ran;
-	std::mutex mutex; // which a sanitizer knows, as it does not know the barrier
+	std::mutex mutex; // a sanitizer knows it, but not the barrier
 	const auto tell = [&](const char *word) {
 		const std::lock_guard lock(mutex);
 		ran += (ran.empty() ? "" : ",") + std::string(word);
@@ -313,7 +314,7 @@ void allThreads(Line &line)
 	const auto everywhere = with(region("everywhere", "bfloat16"), &autoamp_region::threads, "all");
 	{
 		const autoamp::Region all(everywhere);
-		next(); // an old thread
+		next(); // an existing thread
 		std::thread([&] {
 			Session session;
 			tell(product(session, 72)); // a new one
@@ -328,7 +329,7 @@ void allThreads(Line &line)
 	line.put("ran", ran);
 }
 
-// In whatever order regions end: one that has ended governs nobody, the others stay.
+// Regions end in any order: one that has ended has no effect, the others remain.
 void anyOrder(Line &line)
 {
 	Session session;
@@ -357,7 +358,7 @@ void anyOrder(Line &line)
 		second.reset();
 		tell();
 	}
-	// One of its own takes nothing from those for all threads, that may end before it.
+	// A thread's own region inherits nothing from regions for all threads, which may end before it.
 	auto all = open(everywhere);
 	std::barrier<> turn(2);
 	std::thread other([&] {
@@ -381,7 +382,8 @@ void anyOrder(Line &line)
 	line.put("ran", ran);
 }
 
-// What autoamp_current tells, pushed where nothing else is open, decides as what it was told of.
+// The settings returned by autoamp_current, pushed outside of all regions, give the same decisions as the original
+// region.
 void described(Line &line)
 {
 	Session session;
@@ -433,7 +435,7 @@ void forked(Line &line)
 	turn.arrive_and_wait();
 	const std::string covered = current();
 	const pid_t child = fork();
-	if (child == 0) // whose thread is not here
+	if (child == 0) // its thread does not exist here
 		_exit(current() != covered || covered == std::to_string(AUTOAMP_UNKNOWN) ? 0 : 1);
 	int status = 0;
 	waitpid(child, &status, 0);
@@ -449,7 +451,7 @@ long residentPages()
 	return resident;
 }
 
-// Names that are made up as it goes, and recursion without end: memory does not grow for ever, what is decided stays.
+// Names that are created at run time, and endless recursion: memory use is bounded, decisions remain.
 void manyNames(Line &line)
 {
 	Session session;
@@ -473,7 +475,7 @@ void manyNames(Line &line)
 		line.require(autoamp_pop() == 0, "unbalanced");
 }
 
-// Settings that are made up as it goes: so many, then a new one is refused; a known one never is.
+// Settings that are created at run time: up to a limit, then new ones are refused; earlier ones are not.
 void newSettings(Line &line)
 {
 	static const char *const ops[] = {"conv2d", "softmax", "cat",  "exp",     "sum", "mean", "prod",
@@ -496,7 +498,7 @@ void newSettings(Line &line)
 	             "no longer known");
 	Session session;
 	const autoamp::Region inside(region(nullptr, "bfloat16"));
-	line.put("ran", product(session, 88)); // as around it: refused
+	line.put("ran", product(session, 88)); // as outside, because it was refused
 }
 
 } // namespace
@@ -508,8 +510,8 @@ int main(int argc, char **argv)
 		cases.push_back({name, [&steps = steps](Line &line) { runScript(steps, line); }});
 	const Case others[] = {{"any", anySequence},         {"eight", eightThreads}, {"all", allThreads},
 	                       {"order_of_ends", anyOrder},  {"examples", examples},  {"forked", forked},
-	                       {"described", described},     {"names", manyNames}, // behind it no name is stored
-	                       {"new_settings", newSettings}};                     // behind it no setting is
+	                       {"described", described},     {"names", manyNames}, // after it no name is stored
+	                       {"new_settings", newSettings}};                     // after it no setting is stored
 	cases.insert(cases.end(), std::begin(others), std::end(others));
 	return runCases(argc, argv, cases);
 }

@@ -1,5 +1,5 @@
-// Recurrent nets of cuDNN there and back, checked against the same net in fp64 by the same library. One case a line.
-// Nothing here knows of autoamp but that regions may be opened.
+// cuDNN RNNs, forward and backward, checked against the same RNN in fp64 by the same library. One case per line. It
+// does not depend on autoamp, except that it can open regions.
 #include "dnn.h"
 #include "inject/autoamp.h"
 
@@ -42,7 +42,7 @@ struct Spec {
 	bool isPacked() const { return layout == CUDNN_RNN_DATA_LAYOUT_SEQ_MAJOR_PACKED; }
 };
 
-// On the device, with a margin on either side; a NaN of one pattern is where nothing was written.
+// On the device, with a margin on either side; a NaN of one pattern marks elements that were not written.
 template <typename T>
 class Buffer
 {
@@ -93,7 +93,7 @@ private:
 	T *device_ = nullptr;
 };
 
-// The names of what a net makes, by the call that makes it.
+// The names of an RNN's results, by the call that computes them.
 constexpr const char *names[] = {"y", "hy", "cy", "dx", "dhx", "dcx", "dw"};
 constexpr int resultCount = 7, callOf[] = {0, 0, 0, 1, 1, 1, 2};
 constexpr const char *callNames[] = {"forward", "data", "weights"};
@@ -202,7 +202,7 @@ public:
 		return (!isCell || spec.cell == CUDNN_LSTM) && (!isBack || spec.isTraining) &&
 		       (!isGradientOfState || spec.hasStates);
 	}
-	// Of a result: is this element one of the net's own, or padding?
+	// Returns whether this element of a result belongs to the RNN; otherwise it is padding.
 	bool isOwn(int i, size_t at) const
 	{
 		if (i == 6)
@@ -312,7 +312,7 @@ public:
 	cudnnTensorDescriptor_t hDesc = nullptr, cDesc = nullptr;
 };
 
-// Each result against that of fp64, relative to all of it.
+// Each result against that of fp64, relative to the whole result.
 void compare(Net<float> &net, Line &line)
 {
 	Net<double> exact(net.spec, net.dnn);
@@ -333,7 +333,7 @@ void compare(Net<float> &net, Line &line)
 			else
 				line.require(Buffer<float>::isUntouched(got[at]) || got[at] == 0, "padding was written");
 		}
-		const Buffer<double> &of = exact.result(i); // its weights may lie elsewhere, in the same order
+		const Buffer<double> &of = exact.result(i); // its weights may be at other addresses, in the same order
 		for (size_t at = 0; at < of.size(); at++)
 			if (exact.isOwn(i, at))
 				wanted.push_back(of[at] - exact.before(i, at));
@@ -368,7 +368,7 @@ void plain(const Spec &spec, Line &line)
 	putBits(net, line);
 }
 
-// Where faults are asked for: no comparison, which would make calls of its own; how often functions were called.
+// With injected faults: no comparison, which would make its own calls; prints how often functions were called.
 void sweep(Line &line)
 {
 	DnnSession dnn;
@@ -418,7 +418,7 @@ constexpr Spec table[] = {
     {.name = "lstm_inference", .layers = 2, .isTraining = false},
     {.name = "gru_inference", .cell = CUDNN_GRU, .lengths = Lengths::mixed, .isTraining = false},
 };
-// What is kept, and why, the test knows.
+// The test knows which calls are kept, and why.
 constexpr Spec kept[] = {
     {.name = "kept.forbidden", .math = CUDNN_FMA_MATH},
     {.name = "kept.narrowed", .math = CUDNN_TENSOR_OP_MATH_ALLOW_CONVERSION},
@@ -445,7 +445,8 @@ private:
 	size_t number_ = 0;
 };
 
-// The policy changes between there and back, or back and forth before it: each call with nothing lowered, or not.
+// The policy changes between the forward and the backward pass, or before them: each call with lowering disabled, or
+// not.
 void changing(const char *off, Line &line)
 {
 	DnnSession dnn;
@@ -463,7 +464,7 @@ void changing(const char *off, Line &line)
 	line.put("statuses", statuses);
 }
 
-// Another net on the same reserve space, which is lowered, and then the first one's way back, whose own has gone.
+// Another RNN on the same reserve space, which is lowered; then the first one's backward pass, whose own data is gone.
 void another(Line &line)
 {
 	DnnSession dnn;
@@ -478,7 +479,7 @@ void another(Line &line)
 	compare(second, line);
 }
 
-// What the vendor refuses.
+// Calls that the vendor refuses.
 void refused(Line &line)
 {
 	DnnSession dnn;
@@ -488,7 +489,7 @@ void refused(Line &line)
 		const cudnnRNNDataDescriptor_t x = net.xDesc, y = net.yDesc;
 		std::string statuses = net.run() + ":";
 		change(net);
-		for (const int call : {2, 1, 0}) // while there is something on the reserve space
+		for (const int call : {2, 1, 0}) // while the reserve space has an entry
 			statuses += std::to_string(net.call(call)) + (call ? "," : "");
 		line.put(name, statuses);
 		net.hDesc = h, net.cDesc = c, net.xDesc = x, net.yDesc = y;
@@ -522,7 +523,7 @@ void replay(Net<float> &net, Line &line, bool isFirst)
 	CHECK(cudaStreamEndCapture(net.dnn.stream, &graph));
 	CHECK(cudaGraphInstantiate(&executable, graph, 0));
 	CHECK(cudaGraphDestroy(graph));
-	Net<float> start(net.spec, net.dnn); // what its results were
+	Net<float> start(net.spec, net.dnn); // initial content of the results
 	for (int turn = 0; turn < 2; turn++) {
 		for (int i = 0; i < resultCount; i++)
 			CHECK(cudaMemcpy(net.result(i).data(), start.result(i).data(), start.result(i).size() * sizeof(float),
@@ -537,7 +538,7 @@ void replay(Net<float> &net, Line &line, bool isFirst)
 	CHECK(cudaGraphExecDestroy(executable));
 }
 
-// Captured and gone; then its reserve space is a net's that may not be rounded.
+// Captured and destroyed; then its reserve space belongs to an RNN that may not be rounded.
 void exact(Line &line)
 {
 	DnnSession dnn;
@@ -559,7 +560,7 @@ void capture(bool isFirst, Line &line)
 	replay(net, line, isFirst);
 }
 
-// Nets made and destroyed all the time.
+// RNNs are made and destroyed all the time.
 void memory(Line &line)
 {
 	DnnSession dnn;

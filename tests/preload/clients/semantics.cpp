@@ -1,5 +1,5 @@
-// Products as an application may ask for them: every door, every argument that changes what is computed, and what else
-// a program does around them. One case a line; see harness.h for the command line.
+// Products in all forms that an application may request: every entry point, every argument that changes the result, and
+// other actions of a program around them. One case per line; see harness.h for the command line.
 #include "harness.h"
 
 #include <array>
@@ -18,7 +18,7 @@ struct Row {
 	Spec spec;
 };
 
-// No m: each row gets one of its own, so that a report's rows can be told apart.
+// No m: each row gets a different one, so that the rows of a report can be distinguished.
 const Row rows[] = {
     {"door.sgemm", {.door = Door::sgemm}},
     {"door.sgemm_64", {.door = Door::sgemm, .is64 = true}},
@@ -88,7 +88,7 @@ const Row rows[] = {
     {"lt.device_beta_zero", {.door = Door::ltMatmul, .hasDeviceScalars = true, .isCNan = true}},
     {"lt.beta_zero_nan", {.door = Door::ltMatmul, .isCNan = true}},
 
-    // Everything that an epilogue may be, with what surrounds it: C apart and in place, batches, scalars on the device.
+    // Every epilogue, with variations: C separate and in place, batches, scalars on the device.
     {"beside.gelu", {.door = Door::ltMatmul, .epilogue = CUBLASLT_EPILOGUE_GELU}},
     {"beside.gelu_bias",
      {.door = Door::ltMatmul, .alpha = 0.05f, .beta = 0.5f, .epilogue = CUBLASLT_EPILOGUE_GELU_BIAS, .hasOwnD = true}},
@@ -251,14 +251,14 @@ void runSpec(const Spec &spec, Line &line)
 	Problem(spec).runOn(session, line);
 }
 
-// ---- what no single call shows
+// ---- sequences of calls
 
 Spec sized(int m)
 {
 	return {.m = m};
 }
 
-// The same statuses with and without anybody between: bad calls one after the other, then a good one on the handle.
+// The same statuses with and without autoamp: bad calls one after the other, then a good one on the handle.
 void badArguments(Line &line)
 {
 	Session session;
@@ -311,7 +311,7 @@ void badArguments(Line &line)
 	tell(cublasGemmStridedBatchedEx(h, N, N, m, n, k, &one, A, f32, m, 0, B, f32, k, 0, &zero, D, f32, m, 0, -1,
 	                                compute, algo));
 
-	const float *const arrays[] = {A, B}; // of the host's: nothing reads them before all else is in order
+	const float *const arrays[] = {A, B}; // on the host: they are not read before all other arguments are valid
 	const int size = 1, none = -1;
 	const float *scalars = &one;
 	const auto grouped = [&](cublasHandle_t handle, const int *ms, const int *lds, int count, const int *sizes) {
@@ -365,7 +365,7 @@ void badArguments(Line &line)
 	problem.runOn(session, line);
 }
 
-// What has no lower form but a mode of the handle: nobody sets it.
+// Calls whose only lower-precision form is a mode of the handle, which must not be set.
 void structured(Line &line)
 {
 	constexpr int size = 96;
@@ -391,7 +391,7 @@ void structured(Line &line)
 	line.put("status", status).bits("bits", problem.c.array.bits());
 }
 
-// A failed call of the application's own stays pending across products that succeed.
+// An error of the application's own call stays pending across products that succeed.
 void pendingError(Line &line)
 {
 	Session session;
@@ -428,7 +428,7 @@ void sameOperands(Line &line)
 	line.require(isSymmetric, "A times its transpose is not symmetric");
 }
 
-// The handle's own workspace: nothing outside it is written, and the call after it is as before.
+// The handle's own workspace: nothing outside it is written, and the next call works as before.
 void userWorkspace(Line &line)
 {
 	constexpr size_t floats = 1 << 20;
@@ -442,8 +442,8 @@ void userWorkspace(Line &line)
 	line.require(space.isWholeOutside(std::vector<bool>(floats, true)), "memory beside the workspace changed");
 }
 
-// Everything enqueued on the handle's stream, waited for at the end only: operands, C and scalars that arrive just
-// before, and are overwritten just after; a result that is fetched just after.
+// Everything is enqueued on the handle's stream, with one wait at the end: operands, C and scalars arrive just before
+// and are overwritten just after; a result is read just after.
 void streamOrder(bool isDevice, Line &line)
 {
 	Session session;
@@ -469,7 +469,7 @@ void streamOrder(bool isDevice, Line &line)
 	problem.c.array.downloadAsync(session.stream);
 	CHECK(cudaStreamSynchronize(session.stream));
 	problem.describe(line);
-	const Answer answer = problem.compare(); // against the host's A, not the one that is there now
+	const Answer answer = problem.compare(); // against the host's A, not its present content
 	line.put("status", status).bits("bits", problem.c.array.bits()).put("eta", answer.eta).put("omega", answer.omega);
 	line.require(answer.eta < 4e-3, "the product met other operands than its own");
 }
@@ -522,7 +522,7 @@ void nullStream(Line &line)
 	}
 }
 
-// Two handles with streams, scalars and modes of their own, in turns.
+// Two handles with their own streams, scalars and modes, in turn.
 void twoHandles(Line &line)
 {
 	Session one, two;
@@ -542,7 +542,7 @@ void twoHandles(Line &line)
 
 constexpr int threadCount = 4, callCount = 8;
 
-// Threads with a handle, a stream and data each; the first calls of all at once.
+// Threads with their own handle, stream and data; all make their first calls at once.
 void ownThreads(Line &line)
 {
 	std::vector<std::thread> threads;
@@ -570,7 +570,7 @@ void ownThreads(Line &line)
 	line.require(wrong == 0, "a thread had a wrong result");
 }
 
-// Threads that share one handle, as the vendor allows while nobody changes it.
+// Threads that share one handle, as the vendor allows while no thread changes it.
 void sharedHandle(Line &line)
 {
 	Session session;
@@ -636,7 +636,7 @@ void twoDevices(Line &line)
 	line.put("calls", 2 * callCount).bits("bits", bits[0]);
 	line.require(bits[0] == bits[1], "the devices differ");
 	line.require(wrong == 0, "a device had a wrong result");
-	// One thread that changes devices.
+	// One thread that switches devices.
 	for (int device : {1, 0, 1, 0}) {
 		CHECK(cudaSetDevice(device));
 		Session session;
@@ -651,7 +651,7 @@ void twoDevices(Line &line)
 	CHECK(cudaSetDevice(0));
 }
 
-// The device is reset in the middle; everything is made anew, the results are the same bits.
+// The device is reset in the middle; everything is created again, the results have the same bits.
 void deviceReset(Line &line)
 {
 	std::array<uint64_t, 3> bits{};
@@ -675,7 +675,7 @@ void deviceReset(Line &line)
 	line.require(cudaGetLastError() == cudaSuccess, "an error is left");
 }
 
-// Whatever an application may combine.
+// Arbitrary combinations in an application.
 Spec anySpec(int place)
 {
 	Random random(static_cast<uint64_t>(place) + 1000);

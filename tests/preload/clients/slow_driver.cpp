@@ -1,4 +1,4 @@
-// A libcuda.so.1 that lets its client wait in the first function that is called of it, and then is none.
+// A libcuda.so.1 whose functions all fail. The first called function runs duringStart before it returns.
 #include "src/cuda/driver.h"
 
 extern "C" {

@@ -1,4 +1,4 @@
-"""statuses.py FILE...: what these cuBLAS libraries answer to calls that nothing can be multiplied by. Needs no device."""
+"""statuses.py FILE...: statuses of these cuBLAS libraries for calls without valid operands. Needs no device."""
 import ctypes
 import sys
 

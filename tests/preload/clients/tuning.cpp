@@ -1,6 +1,6 @@
-// Programs that time their candidates before they choose, as XLA's autotuner, TunableOp and CUBLAS_GEMM_AUTOTUNE do:
-// each candidate several times between two events, all compared. A case runs alone: it is about its process's first
-// calls.
+// Programs that time their candidates before they choose, like XLA's autotuner, TunableOp and CUBLAS_GEMM_AUTOTUNE:
+// each candidate several times between two events, all compared. Each case runs in its own process, because it tests
+// the process's first calls.
 #include "harness.h"
 
 using namespace client;
@@ -9,7 +9,7 @@ namespace {
 
 constexpr int repeats = 3;
 
-// `call`: one candidate; a refused one is no candidate. Puts on the line how many there are.
+// `call` runs one candidate; a refused one does not count. Adds the number of candidates to the line.
 template <typename Call>
 void tune(Session &session, Problem &problem, Line &line, int candidates, Call call)
 {

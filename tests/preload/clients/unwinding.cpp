@@ -1,6 +1,5 @@
-// unwinding: calls that are left inside the vendor's function, where its logger calls the program back: by an
-// exception, by the end of the thread, by its cancellation. Each is followed by one that returns. Prints how many there
-// were.
+// unwinding: calls that are left inside the vendor's function, where its logger calls the program: by an exception, by
+// the end of the thread, by its cancellation. Each is followed by one that returns. Prints how many there were.
 #include "bound.h"
 
 #include <csignal>
@@ -35,7 +34,7 @@ static void require(bool holds, const char *what)
 	_exit(1);
 }
 
-// What a destructor of the program does on the way out: the thread is in no call any more.
+// A destructor of the program runs during the unwinding: the thread is not in a call any more.
 struct CallsAtItsEnd {
 	~CallsAtItsEnd()
 	{
@@ -105,9 +104,9 @@ int main()
 	alarm(20);
 	require(pipe(pipes) == 0, "a pipe");
 	cublasSetLoggerCallback(onLog);
-	for (int i = 0; i < 3; i++) // the process's first call, then one that is known
+	for (int i = 0; i < 3; i++) // the process's first call, then a cached one
 		throwsAt(8);
-	throwsAt(16); // of an unknown signature
+	throwsAt(16); // with a new signature
 	std::thread(throwsAt, 8).join();
 	int known;
 	for (void *how : {static_cast<void *>(nullptr), static_cast<void *>(&known)}) {

@@ -1,9 +1,9 @@
-"""whose.py FILE resolve|call NAME...: of each entry point of this cuDNN the file in which a lookup finds it ("absent"), and
-with `call` what the library says to a call without arguments. Needs no device."""
+"""whose.py FILE resolve|call NAME...: for each entry point of this cuDNN, the file in which a lookup finds it
+("absent"). With `call`, also the library's status for a call without arguments. Needs no device."""
 import ctypes
 import sys
 
-# These read a null that they are given.
+# These read a null pointer that they are given.
 CRASH = {"cudnnBackendCreateDescriptor", "cudnnCTCLoss", "cudnnCTCLoss_v8", "cudnnFusedOpsExecute", "cudnnTransformFilter"}
 
 file, how, *names = sys.argv[1:]

@@ -1,6 +1,6 @@
-// A program to be killed: threads that multiply without end, each counting in FILE (argument 1) what it began and what
-// came back, so that whoever killed it knows what a trace must say. Argument 2: how many threads. Argument 3, if there
-// is one: how many products each thread makes. Argument 4, if there is one: the program ends when stdin does.
+// A program that is killed: threads multiply in an endless loop. Each counts its begun and completed calls in FILE
+// (argument 1), so that the killer knows what a trace must contain. Argument 2: number of threads. Argument 3,
+// optional: number of products per thread. Argument 4, optional: the program ends when stdin does.
 #include <cublas_v2.h>
 #include <cuda_runtime_api.h>
 

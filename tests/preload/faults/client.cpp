@@ -1,5 +1,5 @@
-// A CUDA program that knows nothing of autoamp: a few fp32 products, eager and captured, and one line about each: its
-// status, the error state it left, a hash of its result. With a file of function names as argument it also says how
+// A CUDA program that does not depend on autoamp: a few fp32 products, eager and captured, and one line about each: its
+// status, the error state it left, a hash of its result. With a file of function names as argument it also prints how
 // often each was called, and which of those calls were its own.
 #include <cublasLt.h>
 #include <cublas_v2.h>
@@ -21,9 +21,9 @@ namespace {
 
 constexpr int m = 40, n = 24, k = 56, batch = 3;
 constexpr size_t sizeA = size_t{m} * k, sizeB = size_t{k} * n, sizeC = size_t{m} * n;
-constexpr size_t sizeResult = batch * sizeC + m; // behind C a gradient of the bias
+constexpr size_t sizeResult = batch * sizeC + m; // after C, a gradient of the bias
 
-// ---- what the emulated device counted; 0 anywhere else
+// ---- counts of the emulated device; 0 on other devices
 
 unsigned long calls(const char *function)
 {
@@ -63,7 +63,7 @@ float *onDevice(size_t count, unsigned seed)
 float *A, *B, *C, *otherC, *initialC, *bias, *mask, *gradient;
 cublasHandle_t handle;
 
-// The same C before each product, so that no result depends on another, and an error that is the application's.
+// Restores C before each product, so that no result depends on another, and sets a pending error of the application.
 void prepare()
 {
 	for (float *result : {C, otherC})
@@ -71,7 +71,7 @@ void prepare()
 	cudaSetDevice(99);
 }
 
-// The error state and the capture mode of this thread, which are the application's.
+// The error state and the capture mode of this thread, which belong to the application.
 struct Own {
 	int error = cudaGetLastError();
 	int mode = captureMode();
@@ -106,7 +106,7 @@ int sgemm(float *result = C)
 	return cublasSgemm_v2(handle, CUBLAS_OP_N, CUBLAS_OP_N, m, n, k, &alpha, A, m, B, k, &beta, result, m);
 }
 
-// So long a k that parts of it are summed in a workspace.
+// k is so long that parts of it are summed in a workspace.
 int longSgemm()
 {
 	constexpr int rows = 4, columns = 3, depth = 1024;
@@ -160,7 +160,7 @@ void light(cublasLtEpilogue_t epilogue, int times, float **arrays = nullptr)
 	const auto of = [arrays](float *data, int which) {
 		return arrays ? static_cast<void *>(arrays + which * batch) : data;
 	};
-	// As most programs do: an algorithm that the heuristic chose, without a workspace.
+	// Like most programs: an algorithm that the heuristic chose, without a workspace.
 	cublasLtMatmulPreference_t preference;
 	NEED(cublasLtMatmulPreferenceCreate, &preference);
 	cublasLtMatmulHeuristicResult_t chosen;
@@ -210,7 +210,7 @@ void pointers()
 	NEED(cudaFree, arrays);
 }
 
-// Sums in half, of A and B as bits of small numbers.
+// Half sums of A and B, whose bits are small numbers.
 void halves()
 {
 	std::vector<uint16_t> bits(sizeA + sizeB + 2, 0x3c00);
@@ -266,7 +266,7 @@ void convolutions()
 	NEED(cudnnDestroy, dnn);
 }
 
-// A thread that has called nothing of CUDA before.
+// A thread that has not called any CUDA function before.
 void elsewhere()
 {
 	prepare();
@@ -285,7 +285,7 @@ void captured()
 	NEED(cudaStreamBeginCapture, stream, cudaStreamCaptureModeGlobal);
 	const int status = longSgemm();
 	const Own own;
-	NEED(cudaMemsetAsync, bias, 0, sizeof(float), stream); // something between them
+	NEED(cudaMemsetAsync, bias, 0, sizeof(float), stream); // a node between them
 	const int other = sgemm(otherC);
 	const Own otherOwn;
 	cudaGraph_t graph;
@@ -303,7 +303,7 @@ void captured()
 	NEED(cudaGraphDestroy, graph);
 	NEED(cublasSetStream_v2, handle, nullptr);
 	NEED(cudaStreamDestroy, stream);
-	// Destructors run on a thread of the driver's: what the graph owned has been destroyed when this one has.
+	// Destructors run on a driver thread: when this one has run, the graph's memory has been released.
 	static std::atomic<bool> isGone{false};
 	cudaUserObject_t object;
 	NEED(
@@ -312,7 +312,7 @@ void captured()
 	while (!isGone)
 		std::this_thread::yield();
 	prepare();
-	report("cublasSgemm_v2", longSgemm()); // what the graph owned is given back here
+	report("cublasSgemm_v2", longSgemm()); // the graph's memory is released here
 }
 
 } // namespace

@@ -1,5 +1,6 @@
-"""surroundings.py FRONT CORE OTHER_CORE AUTOAMP EMULATED CLIENT BUSY READER SMALL_TRACE: a program in front of which
-something of ours is broken, missing, full or wrong: one clear line, the right status, and the program as it was."""
+"""surroundings.py FRONT CORE OTHER_CORE AUTOAMP EMULATED CLIENT BUSY READER SMALL_TRACE: runs a program while some part
+of autoamp's surroundings is broken, missing, full or wrong: one clear line, the right status, and the program is
+unchanged."""
 import contextlib
 import json
 import os
@@ -51,7 +52,7 @@ class Surroundings(unittest.TestCase):
         assert cls.bare.stdout != cls.lowered.stdout
 
     def as_it_was(self, done, like, *, says=None):
-        """The client's output and status are those of another run; stderr is one line with these words, or empty."""
+        """The client's output and status equal those of another run; stderr is one line with these words, or empty."""
         self.assertEqual((done.returncode, done.stdout), (like.returncode, like.stdout), done.stderr)
         if says is None:
             self.assertEqual(done.stderr, "")
@@ -64,7 +65,7 @@ class Surroundings(unittest.TestCase):
             self.assertIn(word, done.stderr)
 
     def report(self, *paths):
-        """`autoamp report` reads it, or says in one line why not; True: it read it."""
+        """`autoamp report` reads it, or prints one line with the reason; True: it read it."""
         told = [autoamp("report", "--color", "never", "--format", kind, *paths) for kind in ("table", "json")]
         self.assertEqual(told[0].returncode, told[1].returncode)
         for done in told:
@@ -106,7 +107,7 @@ class Disk(Surroundings):
                 with self.subTest(size, level=level), self.small_disk(f"{size + 4}k") as folder:
                     (folder / "other").write_bytes(b"\0" * 4096)
                     said = self.check(folder, level)
-                    if size < 16:  # not even what the header says finds room
+                    if size < 16:  # not enough space even for the header
                         self.assertTrue(said)
 
     def test_limit_on_file_sizes(self):
@@ -175,7 +176,7 @@ class Killed(Surroundings):
         return died_inside
 
     def test_while_it_starts(self):
-        """Before, inside and after the first call: a trace is there whole, in part or not at all."""
+        """Before, inside and after the first call: a trace is complete, incomplete or absent."""
         for number in range(1000, 1020):  # a name that no other test has used
             process, counts, trace = self.begin(number, "ops", 1)
             time.sleep(RANDOM.uniform(0, 0.08))
@@ -186,7 +187,7 @@ class Killed(Surroundings):
 
 
 class Harmed(Surroundings):
-    """Somebody truncates, removes, moves or replaces the trace of a program that runs."""
+    """The trace of a running program is truncated, removed, moved or replaced."""
 
     WAYS = {"emptied": lambda path: os.truncate(path, 0), "cut": lambda path: os.truncate(path, 100),
             "halved": lambda path: os.truncate(path, os.path.getsize(path) // 2), "removed": os.unlink}
@@ -199,10 +200,10 @@ class Harmed(Surroundings):
         done = 0
         while process.poll() is None:
             returned = sum(count[2] for count in Killed.counted(self, counts))
-            if returned == 3 * products:  # the program waits: the last harm comes before its end
+            if returned == 3 * products:  # the program waits: the last change comes before its end
                 process.stdin.close()
                 process.wait()
-            elif returned > done:  # again and again, at moments that the program's progress sets
+            elif returned > done:  # repeatedly, at moments that the program's progress sets
                 done = returned + 1000
                 with contextlib.suppress(FileNotFoundError):
                     way(trace)
@@ -266,7 +267,7 @@ class Harmed(Surroundings):
         self.assertEqual(missing, 0)
 
     def test_small_disk_keeps_totals(self):
-        """64 KiB: no room for single events, and all of it for totals."""
+        """64 KiB: no space for single events, but enough for all totals."""
         for level in ("ops", "summary"):
             with Disk.small_disk(self, "64k") as folder:
                 done = run([BUSY, ROOM / f"small-{level}", "1", "3000"],
@@ -315,7 +316,7 @@ class Traces(Surroundings):
     def test_cut(self):
         whole, path = SMALL.read_bytes(), ROOM / "cut.aat"
         head = struct.unpack_from("I", whole, 16)[0]
-        # Every byte of it is cut by the reader's own test; here, what a person sees.
+        # The reader's own test cuts every byte of it; this test checks the messages.
         sizes = {*range(0, 130, 5), head - 1, head, head + 1, *RANDOM.sample(range(len(whole)), 40)}
         read = 0
         for size in sorted(sizes):
@@ -342,7 +343,7 @@ class Traces(Surroundings):
         self.report(path)
 
     def test_what_is_no_file_stays_and_has_none_beside_it(self):
-        # Never a test with /dev/null itself: what could go wrong is that it is gone.
+        # This test never uses /dev/null itself, because a failure could remove it.
         pipe = ROOM / "pipe"
         os.mkfifo(pipe)
         self.as_it_was(run([CLIENT], env=environment(AUTOAMP_TRACE_FILE=str(pipe))), self.lowered, says=("no trace", str(pipe)))

@@ -1,6 +1,6 @@
-"""sweep.py FRONT EMULATED CLIENT READER SOURCE: every function of CUDA and of the vendor that the library calls fails once,
-at each of its calls in turn, under a program on the emulated device. The program must not notice: each of its products
-is the bare one or the lowered one bit for bit, and the trace says which and why."""
+"""sweep.py FRONT EMULATED CLIENT READER SOURCE: every CUDA and vendor function that autoamp calls fails once, at each
+of its calls in turn, under a program on the emulated device. The program must not notice: each of its products equals
+the bare one or the lowered one bit for bit, and the trace contains which one and why."""
 import collections
 import concurrent.futures
 import os
@@ -15,17 +15,17 @@ import unittest
 FRONT, EMULATED, CLIENT, READER, SOURCE = (pathlib.Path(place).resolve() for place in sys.argv[1:6])
 ROOM = pathlib.Path(tempfile.mkdtemp(prefix="autoamp-faults-"))
 
-# What the library calls, as its tables say; the versions are asked for the trace's header.
+# Functions that autoamp calls, from its tables; the versions are queried for the trace's header.
 TABLES = [("src/cuda/driver.h", "AUTOAMP_DRIVER_FUNCTIONS"), ("src/op/vendor.h", "AUTOAMP_CUBLAS_FUNCTIONS"),
           ("src/op/vendor.h", "AUTOAMP_CUBLASLT_FUNCTIONS"), ("src/op/vendor.h", "AUTOAMP_CUDNN_FUNCTIONS"),
           ("src/op/vendor.h", "AUTOAMP_CUDNN_OPS_FUNCTIONS"), ("src/op/vendor.h", "AUTOAMP_CUDNN_CNN_FUNCTIONS"),
           ("src/op/vendor.h", "AUTOAMP_CUDNN_GRAPH_FUNCTIONS")]
 BESIDE = {"cublasGetProperty", "cudnnGetProperty",
-          # Of a table whose rest is for convolutions that the vendor computes with another math type.
+          # In a table whose other functions are for convolutions with another math type.
           *(f"cudnnGetConvolution{direction}WorkspaceSize" for direction in ("Forward", "BackwardData", "BackwardFilter"))}
 # Called only when something else has failed already, so one failure cannot reach them.
 SECOND = {"cuMemPoolDestroy", "cuMemHostUnregister", "cuUserObjectRelease"}
-# Of layers that are never lowered, or that this client has none of; and what cannot fail.
+# For layers that are never lowered, or that this client does not use; and functions that cannot fail.
 LAYERS = {"cudnnGetActivationDescriptor", "cudnnGetPoolingNdDescriptor", "cudnnGetReduceTensorDescriptor",
           "cudnnGetOpTensorDescriptor", "cudnnGetVersion"}
 
@@ -47,13 +47,13 @@ NAMES.write_text("\n".join(sorted({*exported(), *OURS, *BESIDE})))
 
 
 class Run:
-    """One run of the client: what it printed, by kind of line."""
+    """One run of the client: its output, by kind of line."""
 
     def __init__(self, preload, fail=None, names=None, trace=None, **environment):
         environment = {"PATH": os.environ["PATH"], "HOME": str(ROOM), "LD_LIBRARY_PATH": str(EMULATED), **environment}
         if preload:
             environment |= {"LD_PRELOAD": str(FRONT), "AUTOAMP_TRACE": "ops", "AUTOAMP_TRACE_FILE": str(trace),
-                            "AUTOAMP_MEMORY": "1M"}  # what a graph needs the pool has
+                            "AUTOAMP_MEMORY": "1M"}  # the pool has memory for a graph
         if fail:
             environment["AUTOAMP_EMU_FAIL"] = fail
         done = subprocess.run([CLIENT, *([names] if names else [])], capture_output=True, text=True, timeout=60,
@@ -70,7 +70,7 @@ class Run:
 
 
 class Trace:
-    """What the reader says about one trace."""
+    """The reader's output for one trace."""
 
     def __init__(self):
         self.calls, self.rows, self.notes = [], [], []
@@ -88,7 +88,7 @@ def read(paths):
             trace.ended, trace.died_inside, trace.lost = rest
         elif kind == "missing":
             trace.missing = rest
-        elif kind != "note" or rest[0] != "plan_built":  # which is no failure
+        elif kind != "note" or rest[0] != "plan_built":  # not a failure
             getattr(trace, kind + "s").append(rest)
     return traces
 
@@ -96,10 +96,11 @@ def read(paths):
 class Sweep:
     def __init__(self, strategy, dtype):
         self.strategy, self.dtype = strategy, dtype
-        # Arrays of pointers, sums of an operand and convolutions have no other way than the cast; raised sums have none of their own.
+        # Arrays of pointers, sums of an operand and convolutions are lowered only by cast; raised sums have no
+        # substitute.
         self.environment = {} if strategy == "cast" else {"WITHOUT_ARRAYS": "1"}
         eager = 9 if self.environment else 22
-        # Which of the client's results each of its calls made: the captured ones are replayed twice.
+        # The results to which each call of the client contributes: the captured ones are replayed twice.
         self.results = [*([i] for i in range(eager)), [eager, eager + 2], [eager + 1, eager + 3], [eager + 4]]
         self.bare = Run(False, names=NAMES, **self.environment)
         self.clean = self.run(None, names=NAMES)
@@ -124,7 +125,7 @@ class Sweep:
         return [n for name, n in run.own if name == function]
 
     def wrong(self, run, trace):
-        """What is wrong with a run in which a call of ours failed."""
+        """The errors of a run in which one of autoamp's calls failed."""
         function = run.fail.split(":")[0]
         if run.code or run.stderr != (UNMAPPED if function in MAPPING else ""):
             return f"exit {run.code}, stderr {run.stderr!r}"
@@ -147,7 +148,7 @@ class Sweep:
                    for i in results):
                 return f"{entry} {decision} {reason}: other bits"
         if function == "cublasLtMatmulAlgoGetHeuristic" and set(fallbacks) == {"no_fp32_output"} and trace.notes:
-            return None  # a refusal is remembered for all calls of its signature
+            return None  # a refusal is cached for all calls of its signature
         if len(fallbacks) > 1:
             return f"{len(fallbacks)} fallbacks: {fallbacks}"
         if not trace.notes:
@@ -169,15 +170,15 @@ ALLOCATING = {"cuMemAllocFromPoolAsync", "cuMemAlloc_v2", "cuMemPoolCreate"}
 
 
 def attributes_that_do_not_exist(kind):
-    """Which attributes the vendor's objects have is learnt once by asking for each of 64, and again where it refuses; of
-    those that are not there either answer may as well be a failure."""
+    """The number of attributes that the vendor's objects lack. autoamp finds the attributes by querying each of 64
+    once, and again if a query is refused. For attributes that do not exist, either answer may be a failure."""
     text = (SOURCE / "tools/emulated/cublaslt/objects.cpp").read_text()
     return 2 * (64 - len(re.findall(rf"FIELD\({kind},", text)))
 
 
 ASKED = {"cublasLtMatmulDescGetAttribute": attributes_that_do_not_exist("MatmulDesc"),
          "cublasLtMatrixLayoutGetAttribute": attributes_that_do_not_exist("MatrixLayout"),
-         # A thread's first call of anything of CUDA: there is no context yet, which is what the failure says.
+         # The first CUDA call of a thread: there is no context yet, and the failure means the same.
          "cuCtxGetDevice": 1,
          "cuDeviceGetAttribute": 1}  # whether there are memory pools: after a failure one is created all the same
 
@@ -204,7 +205,7 @@ class Faults(unittest.TestCase):
             self.assertEqual({call[1] for call in sweep.trace.calls}, {"lowered"} | raised)
             self.assertEqual(len(sweep.trace.calls), len(sweep.results))
             self.assertEqual(sweep.trace.notes, [])
-            # A convolution is TF32 by itself, which rounds as float16 does.
+            # A convolution uses TF32 by default, which rounds like float16.
             same = [answer[0] for answer, *pair in zip(bare.answers, bare.hashes, clean.hashes) if pair[0] == pair[1]]
             self.assertFalse([call for call in same if sweep.dtype != "float16" or "cudnn" not in call])
 

@@ -1,10 +1,11 @@
-// The part of the libcublas stand-in that is not generated: handles, the getters that a door may ask, and one product.
+// The part of the libcublas stand-in that is not generated: handles, the getters that a wrapper may call, and one
+// product.
 #include "stand_in.h"
 
 #include <cublasLt.h>
 #include <cublas_v2.h>
 
-static int handles; // its address is every handle
+static int handles; // its address is the value of every handle
 static cublasLogCallback logger;
 
 extern "C" {
@@ -54,7 +55,7 @@ cublasStatus_t cublasSgemm_v2(cublasHandle_t handle, cublasOperation_t transa, c
                               const float *beta, float *C, int ldc)
 {
 #ifndef CARRIED
-	// As the real one does for some types: a public function of its own cublasLt, and of no other copy.
+	// Like the real one for some types: calls a public function of its own cublasLt, and of no other copy.
 	const char *inner = nullptr;
 	standInRemember("", 0);
 	cublasLtMatrixTransform(nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr,
@@ -64,7 +65,7 @@ cublasStatus_t cublasSgemm_v2(cublasHandle_t handle, cublasOperation_t transa, c
 		return CUBLAS_STATUS_INTERNAL_ERROR;
 #endif
 	standInRemember("cublasSgemm_v2", checksum(handle, transa, transb, m, n, k, alpha, A, lda, B, ldb, beta, C, ldc));
-	if (handle != reinterpret_cast<cublasHandle_t>(&handles)) // arguments that are only to be counted
+	if (handle != reinterpret_cast<cublasHandle_t>(&handles)) // the arguments are only counted
 		return CUBLAS_STATUS_INVALID_VALUE;
 	if (logger)
 		logger("cublasSgemm_v2");

@@ -1,4 +1,4 @@
-// Stands in for a library of NVIDIA's that looks cuBLAS up by hand.
+// Stands in for an NVIDIA library that looks cuBLAS up itself.
 #include <cublas_v2.h>
 #include <dlfcn.h>
 

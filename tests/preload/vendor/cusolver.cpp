@@ -1,4 +1,4 @@
-// Stands in for a library of NVIDIA's that calls public cuBLAS through its PLT.
+// Stands in for an NVIDIA library that calls public cuBLAS through its PLT.
 #include <cublas_v2.h>
 
 extern "C" int cusolverStandIn(cublasHandle_t handle, int m, int n, int k, const float *A, const float *B, float *C)

@@ -9,7 +9,7 @@
 extern "C" void standInRemember(const char *name, uint64_t sum); // per thread, in libcudart.so.13
 extern "C" uint64_t standInLast(const char **name);
 
-// As libcudnn.so.9 does: its functions look for their own names in the part that has them.
+// Like libcudnn.so.9: its functions look their own names up in the part that has them.
 template <typename Function, typename... Args>
 auto forward(const char *part, const char *name, Function *, Args... args)
 {

@@ -1,9 +1,8 @@
 #!/usr/bin/env python3
-"""Writes combinations.tsv from a machine-readable extract of the cuBLAS manual's type tables.
+"""Writes combinations.tsv from a machine-readable extract of the type tables in the cuBLAS manual.
 
 usage: combinations.py cublas_types.json > combinations.tsv
-Kept are the rows over fp32, fp64, fp16 and bf16, the first two complex as well; the emulated device has no integer, fp8 or
-fp4 products.
+Keeps the rows with fp32, fp64 (real or complex), fp16 and bf16. The emulated device has no integer, fp8 or fp4 products.
 """
 import json
 import sys

@@ -60,7 +60,7 @@ Context *live(const void *handle)
 void close(Context *context)
 {
 	static auto *mutex = new std::mutex;
-	static auto *graveyard = new std::vector<Context *>; // still reachable, so that no leak checker complains
+	static auto *graveyard = new std::vector<Context *>; // keeps the handles reachable for leak checkers
 	context->kind = Context::Kind::Dead;
 	std::lock_guard lock(*mutex);
 	graveyard->push_back(context);

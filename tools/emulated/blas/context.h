@@ -1,5 +1,5 @@
-// What the handles of cuBLAS, cuBLASLt and cuDNN have in common, so that each library recognises all. Any thread.
-// A handle that is destroyed keeps its memory: using it afterwards is NOT_INITIALIZED, not a crash.
+// The common part of cuBLAS, cuBLASLt and cuDNN handles, by which each library recognises all of them. Any thread. A
+// destroyed handle keeps its memory: its use returns NOT_INITIALIZED instead of a crash.
 #pragma once
 
 #include "tools/emulated/device/device.h"
@@ -18,26 +18,26 @@ struct Context {
 	};
 	Kind kind = Kind::Dead;
 	int device = 0;
-	uint64_t generation =
-	    0; // of the device when a cuBLAS handle was made: a reset kills it, an Lt handle has no context
+	uint64_t generation = 0; // the device's generation at creation of a cuBLAS handle: a reset invalidates the handle;
+	                         // an Lt handle has no context
 };
 
-// Makes `context` a live handle of the current device. NOT_INITIALIZED when there is no usable device.
+// Makes `context` a live handle of the current device. NOT_INITIALIZED without a usable device.
 EMULATED_EXPORT cublasStatus_t open(Context &context, Context::Kind kind);
-// The live handle behind a pointer, or null: what is null, was destroyed, or belongs to a device since reset.
+// The live handle behind a pointer. Null if the pointer is null, or the handle was destroyed or its device was reset.
 EMULATED_EXPORT Context *live(const void *handle);
 EMULATED_EXPORT void close(Context *context);
-// SUCCESS when work of this handle may go to the stream: its device is current and the stream belongs to it.
+// SUCCESS if work of this handle may use the stream: its device is current and the stream belongs to that device.
 EMULATED_EXPORT cublasStatus_t ready(const Context &context, cudaStream_t stream);
 
 EMULATED_EXPORT const char *nameOf(cublasStatus_t status);
 EMULATED_EXPORT const char *textOf(cublasStatus_t status);
-// 13.1.0 as libraryPropertyType asks for it.
+// The version 13.1.0, by libraryPropertyType.
 EMULATED_EXPORT cublasStatus_t property(libraryPropertyType type, int *value);
 
 } // namespace emulated::blas
 
-// First statement of every exported function.
+// Must be the first statement of every exported function.
 #define FAIL_AS(status)                                                                                                \
 	if (emulated::mustFail(__func__))                                                                                  \
 	return CUBLAS_STATUS_##status

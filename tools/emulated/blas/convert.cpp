@@ -42,7 +42,7 @@ void narrowHalf(const float *from, void *to, size_t count)
 		halves[i] = std::bit_cast<uint16_t>(static_cast<_Float16>(from[i]));
 }
 
-// The upper bits of a float after rounding away the lower `Dropped` ones; Inf and NaN keep their class.
+// The bits of a float after rounding away the lower `Dropped` ones. Inf and NaN are preserved.
 template <int Dropped>
 uint32_t roundedBits(float value)
 {
@@ -59,7 +59,7 @@ void roundBits(float *values, size_t count)
 		values[i] = std::bit_cast<float>(roundedBits<Dropped>(values[i]));
 }
 
-// The same for integers as well.
+// Like inType(), for integers too.
 template <typename Function>
 bool inPlace(cudaDataType type, Function function)
 {

@@ -1,5 +1,5 @@
-// Numbers as the device stores them: widened for the CPU's arithmetic, rounded (to nearest even) for storage. Any
-// thread. Nothing saturates: what is too large becomes Inf, NaN stays NaN, subnormals stay.
+// Conversions between storage types and the CPU's arithmetic; stores round to nearest even. Any thread. Nothing
+// saturates: values that are too large become Inf; NaN and subnormals are preserved.
 #pragma once
 
 #include "tools/emulated/device/device.h"
@@ -14,11 +14,11 @@ namespace emulated::blas {
 
 constexpr auto noType = static_cast<cudaDataType>(-1);
 
-// How fp32 operands are rounded before they are multiplied.
+// Rounding of fp32 operands before the multiplication.
 enum class Rounding { None, Tf32, Half, Bfloat16 };
 
 EMULATED_EXPORT size_t sizeOf(cudaDataType type); // 0: not emulated
-// One number, of an integer type too.
+// Reads one number; integer types are supported too.
 EMULATED_EXPORT std::complex<double> numberAt(cudaDataType type, const void *address);
 EMULATED_EXPORT void putNumber(cudaDataType type, std::complex<double> number, void *address);
 EMULATED_EXPORT void widen(cudaDataType type, const void *from, float *to, size_t count);
@@ -28,7 +28,7 @@ EMULATED_EXPORT void round(Rounding rounding, float *values, size_t count);
 template <typename T>
 constexpr bool isComplex = std::is_same_v<T, std::complex<float>> || std::is_same_v<T, std::complex<double>>;
 
-// The number in an element type, real where the type is.
+// Converts a number to an element type; a real type drops the imaginary part.
 template <typename T, typename From>
 T as(From value)
 {
@@ -38,7 +38,7 @@ T as(From value)
 		return static_cast<T>(value);
 }
 
-// Calls with a number of the type if it is one of the four that products are summed in.
+// Calls function() with a value of the type if products can accumulate in it. Else returns false.
 template <typename Function>
 bool inType(cudaDataType type, Function function)
 {
@@ -55,7 +55,7 @@ bool inType(cudaDataType type, Function function)
 	return true;
 }
 
-// Other products than those of fp32 have operands and results of their own type only.
+// Products in other types than fp32 have operands and results of that type only.
 template <typename T>
 void widen(cudaDataType, const void *from, T *to, size_t count)
 {

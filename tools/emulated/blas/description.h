@@ -9,16 +9,16 @@
 
 namespace emulated::blas {
 
-// As stored, column by column; `stride` elements lie between the matrices of a batch.
+// A batch of matrices stored by columns, `stride` elements apart.
 struct Matrix {
 	const void *data = nullptr;
 	cudaDataType type = noType;
 	int64_t ld = 1;
 	int64_t stride = 0;
-	bool isArray = false; // `data` are device pointers in device memory, one a matrix: read when the work runs
+	bool isArray = false; // `data` is a device array of device pointers, one per matrix, read when the work runs
 	bool isConjugated = false;
 
-	// The same from another element on, of an array from another pointer on.
+	// The matrix from another element on; for an array, from another pointer on.
 	Matrix moved(int64_t elements) const
 	{
 		Matrix there = *this;
@@ -28,8 +28,8 @@ struct Matrix {
 	}
 };
 
-// The bits that cublasLtEpilogue_t is made of: a bias gradient out of the result, a bit mask or any auxiliary matrix, a
-// bias vector in or out.
+// Bits of cublasLtEpilogue_t: a bias gradient computed from the result, a bit mask or any auxiliary matrix, a bias
+// vector read or written.
 constexpr unsigned gradientBit = 16, auxBit = 128, maskBits = CUBLASLT_EPILOGUE_RELU | 8;
 constexpr unsigned vectorBits =
     CUBLASLT_EPILOGUE_BIAS | gradientBit | CUBLASLT_EPILOGUE_BGRADA | CUBLASLT_EPILOGUE_BGRADB;
@@ -46,23 +46,24 @@ struct Product {
 	Rounding rounding = Rounding::None;
 
 	cudaDataType scaleType = CUDA_R_32F;
-	bool deviceScalars = false; // alpha and beta are read when the work runs, else they were read into the values
+	bool deviceScalars = false; // alpha and beta are read when the work runs; false: they are in the values
 	const void *alpha = nullptr;
 	const void *beta = nullptr;
 	std::complex<double> alphaValue = 1;
 	std::complex<double> betaValue = 0;
-	bool hasAlphaVector = false; // alpha is a device vector, an element for each row; alphaStride: from batch to batch
+	bool hasAlphaVector = false; // alpha is a device vector with one element per row; alphaStride: distance between
+	                             // batches
 	bool hasBetaVector = false;
 	int64_t alphaStride = 0;
 
 	unsigned epilogue = CUBLASLT_EPILOGUE_DEFAULT;
-	const void *bias = nullptr; // the vector that the epilogue adds, or writes a gradient to
+	const void *bias = nullptr; // the vector that the epilogue adds, or to which it writes a gradient
 	cudaDataType biasType = CUDA_R_32F;
 	int64_t biasStride = 0;
-	const void *aux = nullptr; // a bit for each element (ReLU), or a matrix of D's type (GELU)
+	const void *aux = nullptr; // one bit per element (ReLU), or a matrix of D's type (GELU)
 	int64_t auxLd = 0, auxStride = 0;
 
-	int split = 1; // parts of k summed one by one, kept in the workspace
+	int split = 1; // number of parts of k with separate sums in the workspace
 	void *workspace = nullptr;
 	size_t workspaceBytes = 0;
 

@@ -1,5 +1,5 @@
-// What follows the sum of a product: bias, activation, their gradients. On the worker that runs the product; the bits
-// of cublasLtEpilogue_t say what is done.
+// The operations after the sum of a product: bias, activation and their gradients, selected by the bits of
+// cublasLtEpilogue_t. Runs on the worker of the product.
 #pragma once
 
 #include "tools/emulated/blas/description.h"
@@ -38,7 +38,7 @@ public:
 		return look(aux_, mask, maskAlignment, (p_.n - 1) * p_.auxLd / 8 + (p_.m + 7) / 8);
 	}
 
-	// The gradients that come from the operands themselves: packed op(A) and op(B) summed over k.
+	// The gradients from the operands: packed op(A) and op(B), summed over k.
 	void reduce(const T *a, const T *b)
 	{
 		for (int64_t l = 0; l < p_.k; ++l) {
@@ -66,12 +66,12 @@ public:
 	}
 
 private:
-	static constexpr size_t maskAlignment = 16; // as the leading dimension
+	static constexpr size_t maskAlignment = 16; // like the leading dimension
 
 	bool is(unsigned bits) const { return p_.epilogue & bits; }
 	bool isMask() const { return is(maskBits); }
 
-	// tanh(sqrt(2/pi) (x + 0.044715 x^3)): the documented approximation.
+	// tanh(sqrt(2/pi) (x + 0.044715 x^3)), the documented approximation.
 	static T slope(T x) { return std::tanh(factor * (x + cubic * x * x * x)); }
 	static constexpr T factor = T(0.7978845608028654), cubic = T(0.044715);
 
@@ -80,7 +80,7 @@ private:
 		if (is(auxBit))
 			isMask() ? applyMask(column, value) : applyMatrix(column, value);
 		for (int64_t i = 0; is(CUBLASLT_EPILOGUE_RELU) && i < p_.m; ++i)
-			value[i] = value[i] < 0 ? 0 : value[i]; // NaN stays
+			value[i] = value[i] < 0 ? 0 : value[i]; // NaN is preserved
 		for (int64_t i = 0; is(CUBLASLT_EPILOGUE_GELU) && i < p_.m; ++i)
 			value[i] = T(0.5) * value[i] * (1 + slope(value[i]));
 	}
@@ -111,7 +111,7 @@ private:
 	}
 
 	const Product &p_;
-	std::vector<T> vector_; // the bias, or the gradient as far as it is summed
+	std::vector<T> vector_; // the bias, or the current sum of the gradient
 	const void *bias_ = nullptr, *aux_ = nullptr;
 };
 

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Writes what the emulated cuBLAS, cuDNN and CUPTI libraries keep as data.
+"""Generates sources of the emulated cuBLAS, cuDNN and CUPTI libraries from data files.
 
 usage: generate.py exports LIBRARY exports.txt stubs.cpp exports.map functions.cpp HEADER...
        generate.py rows|texts table.tsv rows.inc
-exports: the version script that exports exactly the names of exports.txt. A name with a second word is a function of
-that routine: it has the prototype of the HEADERs and hands on its arguments by their names there (cublas/call.h). Every
-other one gets a weak stub, which a definition elsewhere replaces. rows: one ROW(...) for each line; "-" becomes `none`. texts: the
-same with every cell a string.
+exports: writes a version script that exports exactly the names of exports.txt. If a line has a second word, the function
+calls this routine: it has the prototype of the HEADERs and passes its arguments by their parameter names (cublas/call.h).
+Every other name gets a weak stub, which a definition elsewhere replaces. rows: writes one ROW(...) per line; "-" becomes
+`none`. texts: the same, with every cell as a string.
 """
 import re
 import sys
@@ -14,8 +14,8 @@ import sys
 TYPES = {'float': 'CUDA_R_32F', 'double': 'CUDA_R_64F', 'cuComplex': 'CUDA_C_32F', 'cuDoubleComplex': 'CUDA_C_64F',
          '__half': 'CUDA_R_16F', '__nv_bfloat16': 'CUDA_R_16BF', 'int': 'CUDA_R_32I', 'int64_t': 'CUDA_R_64I',
          'void': 'emulated::blas::noType'}
-NOT_SUPPORTED = {'cublas': 15, 'cudnn': 3000, 'cupti': 27}  # by the beginning of the library's name
-TOGETHER = {'ab': ['a', 'b'], 'cs': ['c', 's']}  # whose type is one argument
+NOT_SUPPORTED = {'cublas': 15, 'cudnn': 3000, 'cupti': 27}  # by prefix of the library's name
+TOGETHER = {'ab': ['a', 'b'], 'cs': ['c', 's']}  # matrices whose types are one argument
 
 
 def lines(path):
@@ -29,7 +29,7 @@ def write(path, text):
 
 
 def prototypes(headers):
-    """{name: parameters}, as written"""
+    """{name: parameters}, with the text of the headers."""
     found = {}
     for header in headers:
         with open(header, encoding='utf-8') as file:
@@ -39,7 +39,7 @@ def prototypes(headers):
 
 
 def assignments(parameter):
-    """What a parameter says about the call."""
+    """Assignments to the Call for one parameter."""
     element, name = re.match(r'(?:const )?(\w+).*?(\w+)(?:\[\])?$', parameter).groups()
     if name == 'handle':
         return []

@@ -17,8 +17,8 @@ namespace emulated::blas {
 
 namespace {
 
-// Scratch of one worker thread: 64-byte aligned at any size, so that the same operands take the same path through
-// OpenBLAS wherever the program keeps them.
+// Scratch memory of one worker thread. The 64-byte alignment is fixed, so that OpenBLAS computes the same bits wherever
+// the program stores the operands.
 class Scratch
 {
 public:
@@ -66,7 +66,7 @@ CBLAS_TRANSPOSE transposed(bool value)
 	return value ? CblasTrans : CblasNoTrans;
 }
 
-// sum = op(A) op(B), and the lock the serial OpenBLAS needs.
+// sum = op(A) op(B), under the lock of the serial OpenBLAS.
 template <typename T>
 void gemm(bool transposeA, bool transposeB, int64_t rows, int64_t columns, int64_t depth, const T *a, int64_t lda,
           const T *b, int64_t ldb, T *sum)
@@ -92,7 +92,7 @@ bool accumulatesInHalf(cublasComputeType_t compute)
 	return compute == CUBLAS_COMPUTE_16F || compute == CUBLAS_COMPUTE_16F_PEDANTIC;
 }
 
-// One operand of one batch, as the device sees it, widened to a packed copy. Null: an address the device cannot read.
+// Widens one operand of one batch into a packed copy, rounds it and conjugates it if necessary.
 template <typename T>
 const T *load(Scratch &scratch, const void *data, const Matrix &matrix, int64_t rows, int64_t columns,
               Rounding rounding)
@@ -112,8 +112,8 @@ const T *load(Scratch &scratch, const void *data, const Matrix &matrix, int64_t 
 	return copy;
 }
 
-// Where tensor cores compute, what an array points to must be aligned as the manual says of the batched and grouped
-// products: to 16 bytes where rows of k elements are, else to 4.
+// Alignment that the manual requires for pointers in arrays if tensor cores compute: 16 bytes if the rows of k elements
+// have a multiple of 16 bytes, else 4.
 uintptr_t arrayAlignment(const Product &p)
 {
 	const size_t element = sizeOf(p.a.type), row = p.k * element;
@@ -147,7 +147,7 @@ cudaError_t scalar(const void *address, cudaDataType type, T &value)
 	return cudaSuccess;
 }
 
-// What each row is multiplied with, in one batch.
+// The factors of the rows in one batch.
 template <typename T>
 cudaError_t scalars(const Product &p, bool isVector, const void *address, int64_t offset, T *values)
 {
@@ -160,7 +160,7 @@ cudaError_t scalars(const Product &p, bool isVector, const void *address, int64_
 	return cudaSuccess;
 }
 
-// A workspace belongs to the call while it runs: whatever the program keeps there is gone.
+// Overwrites the start of the workspace, which belongs to the call while it runs. Programs that store data there fail.
 cudaError_t spoil(const Product &p, void *&workspace)
 {
 	if (p.workspaceBytes == 0)
@@ -172,7 +172,7 @@ cudaError_t spoil(const Product &p, void *&workspace)
 	return cudaSuccess;
 }
 
-// Sums of all products of a row of op(A) with a column of op(B).
+// sum = op(A) op(B), in the parts that the compute type and the split require.
 template <typename T>
 void accumulate(const Product &p, const T *a, const T *b, T *sum, void *workspace)
 {
@@ -183,7 +183,8 @@ void accumulate(const Product &p, const T *a, const T *b, T *sum, void *workspac
 	};
 	if constexpr (std::is_same_v<T, float>) {
 		if (accumulatesInHalf(p.compute)) {
-			constexpr int64_t depth = 16; // of one tensor core instruction: its sum is rounded into a half accumulator
+			constexpr int64_t depth = 16; // k of one tensor core instruction; each partial sum is rounded into a half
+			                              // accumulator
 			T *partial = buffers().c.get<T>(count);
 			std::fill_n(sum, count, T{});
 			for (int64_t k = 0; k < p.k; k += depth) {
@@ -209,8 +210,7 @@ void accumulate(const Product &p, const T *a, const T *b, T *sum, void *workspac
 			sum[j] += partial[i * count + j];
 }
 
-// Columns as the device sees them: where the first one begins, what lies between two beginnings, and their length, in
-// bytes.
+// Columns in device memory, in bytes: start of the first one, distance between starts, length.
 struct Columns {
 	uintptr_t begin;
 	int64_t step, bytes, count;
@@ -222,12 +222,12 @@ Columns columnsOf(const void *where, const Matrix &matrix, int64_t rows, int64_t
 	return {reinterpret_cast<uintptr_t>(where), matrix.ld * size, rows * size, columns};
 }
 
-// Whether two matrices have an element in common; those of one array with gaps between its columns may lie in each
-// other's.
+// Returns true if two matrices share an element. Two matrices of one array may be interleaved in the gaps between
+// columns.
 bool overlap(const Columns &a, const Columns &b)
 {
 	for (int64_t i = 0; i < a.count; ++i) {
-		// Of the other's columns, the first that ends after this one begins.
+		// Finds the first column of b that ends after this column begins.
 		const auto behind = static_cast<int64_t>(a.begin) + i * a.step - static_cast<int64_t>(b.begin) - b.bytes;
 		const int64_t first = behind < 0 ? 0 : b.step > 0 ? behind / b.step + 1 : b.count;
 		if (first < b.count && first * b.step < behind + b.bytes + a.bytes)
@@ -251,7 +251,7 @@ cudaError_t run(const Product &p)
 	if (cudaError_t error = spoil(p, workspace))
 		return error;
 
-	// A device alpha of zero does not spare A and B: the kernel learns it too late.
+	// A and B are read even if a device alpha is zero: the kernel reads alpha too late.
 	const bool reduces = p.epilogue & (CUBLASLT_EPILOGUE_BGRADA | CUBLASLT_EPILOGUE_BGRADB);
 	const bool readsOperands = p.k > 0 && (alpha != T{} || p.deviceScalars || p.hasAlphaVector || reduces);
 	const int64_t aRows = p.transposeA ? p.k : p.m, aColumns = p.transposeA ? p.m : p.k;
@@ -283,7 +283,8 @@ cudaError_t run(const Product &p)
 				return error;
 			const Columns dLies = columnsOf(where, p.d, p.m, p.n);
 			if (overlap(dLies, aLies) || overlap(dLies, bLies)) {
-				// Undefined: blocks of D are written while others are still computed. These four follow each other.
+				// The result is undefined: blocks of D are written while others are still computed. Here four blocks
+				// run in sequence.
 				std::vector<T> seen(p.m * p.n);
 				auto *target = static_cast<std::byte *>(const_cast<void *>(where));
 				const int64_t rows[] = {0, p.m / 2, p.m}, columns[] = {0, p.n / 2, p.n};
@@ -334,7 +335,7 @@ cudaError_t run(const Product &product)
 {
 	cudaError_t error = cudaSuccess;
 	if (!inType(product.scaleType, [&]<typename T>(T) { error = run<T>(product); }))
-		error = run<float>(product); // scalars of half
+		error = run<float>(product); // the scalars are half
 	return error;
 }
 
@@ -403,14 +404,14 @@ Rounding roundingOf(cublasComputeType_t compute)
 		return Rounding::Half;
 	case CUBLAS_COMPUTE_32F_FAST_16BF:
 		return Rounding::Bfloat16;
-	default: // BF16x9 is native fp32 on every device but cc 10.0 and 10.3
+	default: // BF16x9 runs as native fp32 on every device except cc 10.0 and 10.3
 		return Rounding::None;
 	}
 }
 
 size_t workspaceOf(const Product &product)
 {
-	size_t element = std::max(sizeOf(product.scaleType), sizeof(float)); // a half accumulator is never split
+	size_t element = std::max(sizeOf(product.scaleType), sizeof(float)); // half accumulators are never split
 	return product.split > 1 ? product.split * product.m * product.n * element : 0;
 }
 
@@ -424,7 +425,7 @@ void readScalars(Product &product)
 		product.betaValue = numberAt(product.scaleType, std::exchange(product.beta, nullptr));
 }
 
-// As the vendor calls its kernels: readers find the types in the names.
+// Kernel names in the vendor's form, because tools parse the types in them.
 static const char *kernelName(const Product &product, const char *otherwise)
 {
 	switch (product.a.type) {

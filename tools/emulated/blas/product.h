@@ -1,7 +1,7 @@
-// One matrix product as the emulated libraries describe it, and the work that computes it on a stream. Any thread.
-// D = epilogue(alpha op(A) op(B) + beta C): operands rounded as asked, fp32 (fp64, or emulated half) accumulation,
-// alpha * sum + beta * c + bias in the accumulation type without contraction, one rounding into D's type. A complex
-// product has complex operands, rounded part by part.
+// One matrix product of the emulated libraries, and the work that computes it on a stream. Any thread. D =
+// epilogue(alpha op(A) op(B) + beta C). Operands are rounded to the requested precision and accumulated in fp32 (fp64,
+// or emulated half). alpha * sum + beta * c + bias is computed in the accumulation type without contraction and rounded
+// once into D's type. A complex product has complex operands, whose parts are rounded separately.
 #pragma once
 
 #include "tools/emulated/blas/description.h"
@@ -14,27 +14,28 @@
 
 namespace emulated::blas {
 
-// sum = op(A) op(B), packed column-major operands of float, double and the complex numbers of both: the place where
-// OpenBLAS computes, with the two below.
+// sum = op(A) op(B). Operands are packed, column-major, float, double or complex. Only this function and the next two
+// call BLAS.
 template <typename T>
 EMULATED_EXPORT void multiply(bool transposeA, bool transposeB, int64_t m, int64_t n, int64_t k, const T *a, const T *b,
                               T *sum);
-// b = op(A)^-1 b, or b op(A)^-1: A is a packed triangle with its diagonal, b m x n.
+// b = op(A)^-1 b or b op(A)^-1. A is a packed triangle with its diagonal, b is m x n.
 template <typename T>
 EMULATED_EXPORT void solve(bool isLeft, bool isUpper, bool isTransposed, int64_t m, int64_t n, const T *a, T *b);
-// rotmg of BLAS.
+// The BLAS function rotmg.
 EMULATED_EXPORT void modifiedRotation(double &d1, double &d2, double &x1, double y1, double *param);
 
-// The arithmetic that a compute type asks for.
+// The rounding that a compute type requires.
 EMULATED_EXPORT Rounding roundingOf(cublasComputeType_t compute);
-// Bytes of workspace that a split product needs.
+// Workspace of a split product, in bytes.
 EMULATED_EXPORT size_t workspaceOf(const Product &product);
-// Host scalars into the values; to be called by the entry point, because they may change as soon as it returns.
+// Copies host scalars into the values. Must be called before the entry point returns, because the program may change
+// them afterwards.
 EMULATED_EXPORT void readScalars(Product &product);
-// Puts the products on the stream, one after the other. EXECUTION_FAILED when the stream does not take them.
+// Enqueues the products on the stream, in order. EXECUTION_FAILED if the stream does not accept them.
 EMULATED_EXPORT cublasStatus_t enqueue(cudaStream_t stream, const char *name, std::vector<Product> products);
 
-// Which products the documented tables hold.
+// The documented tables of supported combinations.
 enum class Table { gemmex, sgemmex, grouped, lt };
 struct Combination {
 	Table table;

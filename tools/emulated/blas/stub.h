@@ -1,5 +1,6 @@
-// What stands behind an exported name that is not emulated: it says so once and answers NOT_SUPPORTED. Any thread.
-// Only generated stubs include this; they are weak, so that a definition elsewhere in the library replaces them.
+// The implementation of exported names that are not emulated: reports each name once and returns NOT_SUPPORTED. Any
+// thread. Only generated stubs include this file. They are weak, so that a definition elsewhere in the library replaces
+// them.
 #pragma once
 
 #include "tools/emulated/device/device.h"

@@ -36,7 +36,7 @@ Matrix Memory::element(const Matrix &batch, int64_t index)
 
 namespace {
 
-// Calls with the alias of the element with the least address and the index of the `first` from there.
+// Calls function() with the address of the lowest element, and with the index of element `first` relative to it.
 template <typename Function>
 void reach(Memory &memory, const Matrix &matrix, int64_t first, int64_t step, int64_t count, Function function)
 {
@@ -123,7 +123,7 @@ cublasStatus_t runForResult(const Call &call, Work work)
 	cudaStream_t stream = call.handle->stream;
 	const bool isForHost = !call.handle->hasDeviceScalars();
 	if (isForHost && isCapturing(stream)) {
-		synchronize(stream); // which it may not
+		synchronize(stream); // fails, and invalidates the capture
 		return CUBLAS_STATUS_EXECUTION_FAILED;
 	}
 	cublasStatus_t status = run(call, std::move(work));
@@ -136,7 +136,7 @@ cublasStatus_t enter(cublasHandle_t handle, Call &call, Routine &routine)
 {
 	if (mustFail(call.name))
 		return CUBLAS_STATUS_EXECUTION_FAILED;
-	if (&routine == gemv && (call.m <= 0 || call.n <= 0)) // seen on the real library, contrary to its manual
+	if (&routine == gemv && (call.m <= 0 || call.n <= 0)) // the real library does this, contrary to its manual
 		return CUBLAS_STATUS_SUCCESS;
 	call.handle = handleOf(handle);
 	return call.handle ? routine(call) : CUBLAS_STATUS_NOT_INITIALIZED;

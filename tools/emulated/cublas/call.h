@@ -1,5 +1,5 @@
-// What an exported routine was called with, under the names that the headers give its parameters, and how it gets on
-// the stream. Any thread. The exported functions are generated (blas/generate.py): each fills a Call for its routine.
+// The arguments of an exported routine, under the parameter names of the headers, and its submission to the stream. Any
+// thread. The exported functions are generated (blas/generate.py): each fills a Call for its routine.
 #pragma once
 
 #include "tools/emulated/blas/product.h"
@@ -22,13 +22,13 @@ struct Call {
 	cublasFillMode_t uplo = CUBLAS_FILL_MODE_LOWER;
 	cublasDiagType_t diag = CUBLAS_DIAG_NON_UNIT;
 	int64_t m = 0, n = 0, k = 0, kl = 0, ku = 0, batchCount = 1;
-	// A scalar is a matrix too, a vector has its increment for ld. The type is noType until an argument tells.
+	// A scalar is also a Matrix; a vector has its increment in ld. The type is noType unless an argument sets it.
 	Matrix A, AP, B, C, x, y, alpha, beta, result, a, b, c, s, d1, d2, x1, y1, param;
 	cublasGemmAlgo_t algo = CUBLAS_GEMM_DEFAULT; // without effect since sm_80
 	std::optional<cublasComputeType_t> computeType;
 	std::optional<cudaDataType> executionType;
 
-	// Grouped products: host arrays, but for what A, B and C point to.
+	// Grouped products: host arrays; the pointers in A, B and C are device pointers.
 	const cublasOperation_t *transa_array = nullptr, *transb_array = nullptr;
 	Matrix m_array, n_array, k_array, lda_array, ldb_array, ldc_array, group_size, alpha_array, beta_array;
 	int64_t group_count = 0;
@@ -55,7 +55,7 @@ T conjugate(T value)
 	return blas::as<T>(std::conj(value));
 }
 
-// Calls with a number of what levels 1 and 2 compute such elements in.
+// Calls function() with a value of the type in which levels 1 and 2 compute these elements.
 template <typename Function>
 void inWide(cudaDataType type, Function function)
 {
@@ -65,24 +65,24 @@ void inWide(cudaDataType type, Function function)
 		function(double{});
 }
 
-// Device memory as one piece of work sees it. What the device cannot reach reads as zeros, is not written, and is the
-// work's error; for cublasXt it is the host's.
+// Device memory during one piece of work. Inaccessible memory reads as zeros, is not written, and sets the error of the
+// work. For cublasXt, host memory is accessible too.
 class Memory
 {
 public:
 	explicit Memory(bool hasHost = false) : hasHost_(hasHost) {}
 	cudaError_t error() const { return error_; }
-	// Elements from the `first` on, or null.
+	// The elements from `first` on; null if they are inaccessible.
 	std::byte *at(const Matrix &where, int64_t first, int64_t count);
 	// One matrix of a batch.
 	Matrix element(const Matrix &batch, int64_t index);
 
-	// `count` elements, `step` apart; T is one of the four types.
+	// Loads `count` elements, `step` apart; T is one of the four types.
 	template <typename T>
 	void load(const Matrix &from, int64_t first, int64_t step, int64_t count, T *to);
 	template <typename T>
 	void store(const T *from, const Matrix &to, int64_t first, int64_t step, int64_t count);
-	// Vectors: a negative increment walks backwards from the end.
+	// Vectors: a negative increment starts at the end.
 	template <typename T>
 	std::vector<T> vector(const Matrix &x, int64_t count)
 	{
@@ -102,7 +102,7 @@ private:
 	cudaError_t error_ = cudaSuccess;
 };
 
-// A scalar of the handle's pointer mode: read now, or when the work runs.
+// A scalar, read at once or when the work runs, depending on the handle's pointer mode.
 class Scalar
 {
 public:
@@ -117,9 +117,10 @@ private:
 };
 
 using Work = std::function<void(Memory &)>;
-// Puts work on the handle's stream. That of cublasXt has been done when the call returns.
+// Enqueues work on the handle's stream. Work of cublasXt is complete when the call returns.
 cublasStatus_t run(const Call &call, Work work);
-// The same for work that ends with a result: one for the host is there when the call returns, so it fails in capture.
+// The same for work with a result. A result for the host is complete when the call returns, so the call fails during
+// capture.
 cublasStatus_t runForResult(const Call &call, Work work);
 
 using Routine = cublasStatus_t(Call &call);
@@ -128,11 +129,11 @@ using Routine = cublasStatus_t(Call &call);
 	{                                                                                                                  \
 		return work(call, __VA_ARGS__);                                                                                \
 	}
-// What every generated function does. NOT_INITIALIZED without a live handle.
+// The body of every generated function. NOT_INITIALIZED without a live handle.
 cublasStatus_t enter(cublasHandle_t handle, Call &call, Routine &routine);
 cublasStatus_t enter(cublasXtHandle_t handle, Call &call, Routine &routine);
 
-// What exports.txt names.
+// The routines that exports.txt names.
 Routine gemm, sgemmEx, gemmGrouped;
 Routine axpy, scal, copy, swap, dot, dotc, nrm2, asum, iamax, iamin, rot, rotm, rotg, rotmg;
 Routine gemv, gbmv, symv, hemv, sbmv, hbmv, spmv, hpmv, trmv, tbmv, tpmv, trsv, tbsv, tpsv;

@@ -8,7 +8,7 @@ using namespace emulated;
 
 namespace {
 
-// A vector is a matrix of one row whose leading dimension is the increment.
+// A vector is a matrix of one row, with its increment as leading dimension.
 struct Copy {
 	const char *name;
 	int64_t rows, columns, element;
@@ -36,7 +36,8 @@ cublasStatus_t check(const Copy &copy)
 	return CUBLAS_STATUS_SUCCESS;
 }
 
-// Host memory the device can reach is read and written when the copy runs; the rest (null here) when it is asked for.
+// Host memory that the device can access is read or written when the copy runs. Other host memory (null here) is read
+// or written during the call.
 cublasStatus_t run(const Copy &copy, cudaStream_t stream, bool toDevice, bool wait)
 {
 	if (cublasStatus_t status = check(copy))
@@ -54,7 +55,7 @@ cublasStatus_t run(const Copy &copy, cudaStream_t stream, bool toDevice, bool wa
 		wait = wait || (!toDevice && !isCapturing(stream));
 		if (toDevice) {
 			staged.reset(new std::byte[hostBytes]);
-			for (int64_t i = 0; i < copy.columns; ++i) // not the gaps: they may be nobody's memory
+			for (int64_t i = 0; i < copy.columns; ++i) // skips the gaps, which may be inaccessible
 				std::memcpy(&staged[i * copy.fromLd * copy.element],
 				            static_cast<const std::byte *>(host) + i * copy.fromLd * copy.element,
 				            copy.rows * copy.element);

@@ -9,8 +9,8 @@ namespace emulated::cublas {
 
 namespace {
 
-// fp32 operands follow the math mode where the call itself leaves the choice (compute type 32F). The modes share their
-// low bits: they are compared, never tested bit by bit.
+// fp32 operands follow the math mode if the compute type is 32F. The modes share their low bits, so they must be
+// compared as a whole.
 Rounding roundingOf(const Handle &handle, cublasComputeType_t compute, cudaDataType operand)
 {
 	if (operand != CUDA_R_32F && operand != CUDA_C_32F)
@@ -22,12 +22,13 @@ Rounding roundingOf(const Handle &handle, cublasComputeType_t compute, cudaDataT
 	return emulated::blas::roundingOf(compute);
 }
 
-// 16-bit products run through the public cublasLtMatmul, on the application's own handle: the real libcublas calls it
-// through its dynamic table as well, so whoever intercepts it sees calls that no application made.
+// 16-bit products call the public cublasLtMatmul with the application's own handle, as the real libcublas does through
+// its dynamic table. Interception of cublasLtMatmul therefore sees calls that no application made.
 cublasStatus_t runThroughLt(const Call &call, const Product &product)
 {
 	auto *handle = reinterpret_cast<cublasLtHandle_t>(call.handle);
-	constexpr int plainAlgorithm = 1; // any alignment, no workspace: the same bits whatever the handle's workspace is
+	constexpr int plainAlgorithm = 1; // any alignment and no workspace: the result does not depend on the handle's
+	                                  // workspace
 	cublasLtMatmulAlgo_t algorithm;
 	if (cublasStatus_t status =
 	        cublasLtMatmulAlgoInit(handle, product.compute, product.scaleType, call.A.type, call.B.type, call.C.type,
@@ -89,7 +90,7 @@ bool isAlgorithm(int algo)
 	       algo == CUBLAS_GEMM_AUTOTUNE;
 }
 
-// The product of a call whose arguments are in order; nothing is left to do where it is empty.
+// Describes the product of a valid call; an empty product has no work.
 cublasStatus_t describe(const Call &call, Table table, Product &product)
 {
 	if (!isOperation(call.transa) || !isOperation(call.transb) || call.m < 0 || call.n < 0 || call.k < 0)
@@ -147,7 +148,7 @@ cublasStatus_t run(const Call &call, Table table)
 ROUTINE(gemm, run, Table::gemmex)
 ROUTINE(sgemmEx, run, Table::sgemmex)
 
-// A group is a batch of its own; the pointers of all groups stand in the same three arrays.
+// Each group is a batch. The pointers of all groups are in the same three arrays.
 cublasStatus_t gemmGrouped(Call &call)
 {
 	for (const void *array :

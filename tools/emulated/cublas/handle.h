@@ -1,4 +1,4 @@
-// What a cublasHandle_t holds and how the exported functions get at it. Any thread; settings are the caller's to guard.
+// The contents of a cublasHandle_t. Any thread; the caller must guard the settings.
 #pragma once
 
 #include "tools/emulated/blas/context.h"
@@ -7,7 +7,7 @@ namespace emulated::cublas {
 
 struct Handle : blas::Context {
 	cudaStream_t stream = nullptr;
-	void *workspace = nullptr; // null: the library's own pool, which no program can see
+	void *workspace = nullptr; // null: the library's own pool, which is inaccessible to programs
 	size_t workspaceBytes = 0;
 	cublasPointerMode_t pointerMode = CUBLAS_POINTER_MODE_HOST;
 	cublasAtomicsMode_t atomicsMode = CUBLAS_ATOMICS_NOT_ALLOWED;

@@ -1,4 +1,4 @@
-// BLAS level 3 beside gemm, and what cuBLAS adds to it: whole matrices, packed, computed in their own type.
+// BLAS level 3 except gemm, with the cuBLAS extensions: whole packed matrices, computed in their own type.
 #include "tools/emulated/cublas/shape.h"
 
 using namespace emulated::blas;
@@ -7,7 +7,7 @@ namespace emulated::cublas {
 
 namespace {
 
-// What all routines of matrices check; `shapes` are those of A, B and C, without columns where there is none.
+// The checks of all matrix routines. `shapes` are those of A, B and C; an absent matrix has no columns.
 cublasStatus_t check(const Call &call, std::initializer_list<Shape> shapes)
 {
 	auto isSide = [](cublasSideMode_t side) { return side == CUBLAS_SIDE_LEFT || side == CUBLAS_SIDE_RIGHT; };
@@ -21,7 +21,7 @@ cublasStatus_t check(const Call &call, std::initializer_list<Shape> shapes)
 	return CUBLAS_STATUS_SUCCESS;
 }
 
-// work(memory, alpha, beta) with scalars of the result's type.
+// Calls work(memory, alpha, beta) with scalars of the result's type.
 template <typename Function>
 cublasStatus_t onMatrices(const Call &call, bool isEmpty, cudaDataType type, Function work)
 {
@@ -34,7 +34,7 @@ cublasStatus_t onMatrices(const Call &call, bool isEmpty, cudaDataType type, Fun
 	});
 }
 
-// C = alpha sum + beta C, where C has elements.
+// C = alpha sum + beta C, for the stored elements of C.
 template <typename T>
 void finish(Memory &memory, const Shape &shape, const Matrix &c, const std::vector<T> &sum, T alpha, T beta)
 {
@@ -56,7 +56,7 @@ std::vector<T> conjugated(std::vector<T> values, bool isWanted = true)
 	return values;
 }
 
-// C = alpha A B + beta C or alpha B A + beta C, where A is not general.
+// C = alpha A B + beta C or alpha B A + beta C; A is not a general matrix.
 cublasStatus_t multiplySide(Call &call, Kind kind)
 {
 	const bool isLeft = call.side == CUBLAS_SIDE_LEFT, isTransposed = call.trans != CUBLAS_OP_N;
@@ -77,8 +77,8 @@ cublasStatus_t multiplySide(Call &call, Kind kind)
 	});
 }
 
-// A triangle of C = alpha op(A) op(B)' + alpha' op(B) op(A)' + beta C, the second part where `isTwofold`; B is A where
-// there is no B.
+// A triangle of C = alpha op(A) op(B)' + alpha' op(B) op(A)' + beta C. Only `isTwofold` has the second term. A replaces
+// an absent B.
 cublasStatus_t updateTriangle(Call &call, Kind kind, bool isTwofold)
 {
 	const bool isHermitian = kind == Kind::hermitian, isTransposed = call.trans != CUBLAS_OP_N, hasB = isGiven(call.B);
@@ -92,7 +92,7 @@ cublasStatus_t updateTriangle(Call &call, Kind kind, bool isTwofold)
 	if (isComplexType && call.trans == (isHermitian ? CUBLAS_OP_T : CUBLAS_OP_C))
 		return CUBLAS_STATUS_INVALID_VALUE;
 	if (call.A.type != call.C.type)
-		return CUBLAS_STATUS_NOT_SUPPORTED; // of the Ex forms: 8-bit integers
+		return CUBLAS_STATUS_NOT_SUPPORTED; // Ex forms with 8-bit integers
 	return onMatrices(call, call.n == 0, call.C.type, [=]<typename T>(Memory &memory, T alpha, T beta) {
 		std::vector<T> sum(call.n * call.n), second(isTwofold ? sum.size() : 0);
 		if (alpha != T{}) {
@@ -114,7 +114,7 @@ cublasStatus_t updateTriangle(Call &call, Kind kind, bool isTwofold)
 	});
 }
 
-// One triangle from one place to the other, in full or packed.
+// Copies one triangle between full and packed storage.
 cublasStatus_t repack(Call &call, const Matrix &from, Storage fromStorage, const Matrix &to, Storage toStorage)
 {
 	const Shape source = Shape::triangle(Kind::symmetric, call, call.n, from.ld, fromStorage, call.n);
@@ -141,7 +141,7 @@ ROUTINE(her2k, updateTriangle, Kind::hermitian, true)
 ROUTINE(trttp, repack, call.A, Storage::full, call.AP, Storage::packed)
 ROUTINE(tpttr, repack, call.AP, Storage::packed, call.A, Storage::full)
 
-// B = alpha op(A)^-1 B or alpha B op(A)^-1, for each pair of a batch
+// B = alpha op(A)^-1 B or alpha B op(A)^-1, for each pair of a batch.
 cublasStatus_t trsm(Call &call)
 {
 	const bool isLeft = call.side == CUBLAS_SIDE_LEFT, isTransposed = call.trans != CUBLAS_OP_N;
@@ -167,7 +167,7 @@ cublasStatus_t trsm(Call &call)
 	});
 }
 
-// C = alpha op(A) op(B) + beta C of cublasXt, whose matrices may lie anywhere
+// C = alpha op(A) op(B) + beta C of cublasXt; the matrices may be in host or device memory.
 cublasStatus_t gemmXt(Call &call)
 {
 	const bool isPlainA = call.transa == CUBLAS_OP_N, isPlainB = call.transb == CUBLAS_OP_N;
@@ -187,7 +187,7 @@ cublasStatus_t gemmXt(Call &call)
 	});
 }
 
-// C = alpha op(A) + beta op(B), which may be A or B as they are.
+// C = alpha op(A) + beta op(B). C may be A or B in place.
 cublasStatus_t geam(Call &call)
 {
 	const bool isPlainA = call.transa == CUBLAS_OP_N, isPlainB = call.transb == CUBLAS_OP_N;

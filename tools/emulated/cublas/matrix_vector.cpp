@@ -1,4 +1,4 @@
-// BLAS level 2: one routine for each thing to do, over the shapes in which a matrix is stored. In fp64, rounded once.
+// BLAS level 2: one routine per operation, for all shapes of stored matrices. Computed in fp64 and rounded once.
 #include "tools/emulated/cublas/shape.h"
 
 using namespace emulated::blas;
@@ -26,7 +26,7 @@ cublasStatus_t check(const Call &call, const Shape &shape)
 	return lacksScalar && !isEmpty ? CUBLAS_STATUS_INVALID_VALUE : CUBLAS_STATUS_SUCCESS;
 }
 
-// work(memory, A, x, y, alpha, beta) for each matrix of the batch.
+// Calls work(memory, A, x, y, alpha, beta) for each matrix of the batch.
 template <typename Function>
 cublasStatus_t onMatrix(const Call &call, const Shape &shape, Function work)
 {
@@ -96,7 +96,7 @@ cublasStatus_t multiplyTriangle(Call &call, Storage storage)
 	});
 }
 
-// x = op(A)^-1 x, column by column: from the end where the last unknown is the first to be known.
+// x = op(A)^-1 x, column by column, in the order of substitution: from the end if the last unknown is solved first.
 cublasStatus_t solve(Call &call, Storage storage)
 {
 	const Shape shape = shapeOf(call, storage, Kind::triangular);
@@ -120,7 +120,7 @@ cublasStatus_t solve(Call &call, Storage storage)
 	});
 }
 
-// A += alpha x y' + alpha' y x', the second part where `isTwofold`; y is x where there is no y.
+// A += alpha x y' + alpha' y x'. Only `isTwofold` has the second term. x replaces an absent y.
 cublasStatus_t update(Call &call, Storage storage, Kind kind, bool isTwofold, bool isConjugated)
 {
 	const Shape shape = shapeOf(call, storage, kind);

@@ -1,4 +1,4 @@
-// Handles and what is set on them, versions, status texts, logging.
+// Handles and their settings, versions, status texts, logging.
 #include "tools/emulated/cublas/handle.h"
 
 #include <atomic>
@@ -8,14 +8,14 @@ using emulated::cublas::handleOf;
 
 namespace {
 
-constexpr int smCount = 132; // of the H100 whose constants the device reports
+constexpr int smCount = 132; // the H100, whose constants the device reports
 constexpr uintptr_t workspaceAlignment = 256;
 std::atomic<cublasLogCallback> logCallback;
 
 bool isMathMode(int mode)
 {
 	constexpr int fp64Emulation = CUBLAS_FP64_EMULATED_FIXEDPOINT_MATH;
-	mode &= ~CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION; // a flag beside the modes
+	mode &= ~CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION; // a flag in addition to the modes
 	return mode >= 0 && (mode & ~fp64Emulation) <= CUBLAS_FP32_EMULATED_BF16X9_MATH;
 }
 
@@ -43,7 +43,7 @@ cublasStatus_t cublasDestroy_v2(cublasHandle_t handle)
 	Handle *mine = handleOf(handle);
 	if (!mine)
 		return CUBLAS_STATUS_NOT_INITIALIZED;
-	emulated::synchronize(nullptr); // documented to wait for the device; what that answers is not ours to report
+	emulated::synchronize(nullptr); // documented to wait for the device; its error is not reported
 	emulated::blas::close(mine);
 	return CUBLAS_STATUS_SUCCESS;
 }
@@ -55,7 +55,7 @@ cublasStatus_t cublasSetStream_v2(cublasHandle_t handle, cudaStream_t stream)
 	if (!mine)
 		return CUBLAS_STATUS_NOT_INITIALIZED;
 	mine->stream = stream;
-	mine->workspace = nullptr; // always back to the default pool
+	mine->workspace = nullptr; // cublasSetStream always restores the default pool
 	mine->workspaceBytes = 0;
 	return CUBLAS_STATUS_SUCCESS;
 }
@@ -143,7 +143,7 @@ const char *cublasGetStatusString(cublasStatus_t status)
 	return emulated::blas::textOf(status);
 }
 
-// Logging is accepted and silent: the emulated libraries print nothing.
+// Logging is accepted and has no effect: the emulated libraries print nothing.
 cublasStatus_t cublasLoggerConfigure(int, int, int, const char *)
 {
 	FAIL_AS(INVALID_VALUE);

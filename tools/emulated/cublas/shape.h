@@ -1,5 +1,5 @@
-// Which elements of a matrix are stored, and where: general, banded and triangular ones, in full or packed. Any thread.
-// Column j holds the rows [first(j), last(j)), one after the other.
+// The stored elements of a matrix and their places: general, banded and triangular matrices, full or packed. Any
+// thread. Column j stores the rows [first(j), last(j)) contiguously.
 #pragma once
 
 #include "tools/emulated/cublas/call.h"
@@ -13,7 +13,7 @@ struct Shape {
 	Storage storage = Storage::full;
 	Kind kind = Kind::general;
 	int64_t rows = 0, columns = 0;
-	int64_t below = 0, above = 0; // diagonals
+	int64_t below = 0, above = 0; // number of diagonals
 	int64_t ld = 0;
 	bool isUnit = false;
 
@@ -21,7 +21,7 @@ struct Shape {
 	{
 		return {Storage::full, Kind::general, rows, columns, rows, columns, ld};
 	}
-	// One triangle, of `diagonals` beside the main one.
+	// One triangle with the main diagonal and `diagonals` others.
 	static Shape triangle(Kind kind, const Call &call, int64_t n, int64_t ld, Storage storage, int64_t diagonals)
 	{
 		const bool isUpper = call.uplo == CUBLAS_FILL_MODE_UPPER;
@@ -40,7 +40,7 @@ struct Shape {
 	int64_t size(int64_t j) const { return std::max<int64_t>(0, last(j) - first(j)); }
 	bool isUpper() const { return below == 0; }
 	bool isMirrored() const { return kind == Kind::symmetric || kind == Kind::hermitian; }
-	// Of the first stored element of a column.
+	// Offset of the first stored element of a column.
 	int64_t offset(int64_t j) const
 	{
 		if (storage == Storage::packed)
@@ -52,8 +52,8 @@ struct Shape {
 		return storage == Storage::packed || isLd(ld, storage == Storage::band ? below + above + 1 : rows);
 	}
 
-	// The stored part of a column as it is meant: a unit diagonal is not what is stored, nor the imaginary part of an
-	// Hermitian one.
+	// The values of the stored part of a column. A unit diagonal and the imaginary part of a Hermitian diagonal are not
+	// taken from memory.
 	template <typename T>
 	std::vector<T> column(Memory &memory, const Matrix &matrix, int64_t j) const
 	{

@@ -1,4 +1,4 @@
-// BLAS level 1, its Ex forms included: computed in fp64 and rounded once, whatever the elements are.
+// BLAS level 1 with its Ex forms: computed in fp64 for all element types, and rounded once.
 #include "tools/emulated/cublas/call.h"
 
 #include <array>
@@ -12,7 +12,7 @@ namespace {
 
 enum Written { nothing = 0, onlyX = 1, onlyY = 2, both = 3 };
 
-// One routine's vectors (y is x where there is one only) and scalars, in double or complex<double>.
+// Vectors and scalars of one routine, in double or complex<double>; y is x for routines with one vector.
 template <typename W>
 struct Vectors {
 	std::vector<W> x, y;
@@ -36,7 +36,7 @@ cudaDataType realOf(cudaDataType type)
 	return type == CUDA_C_32F ? CUDA_R_32F : type == CUDA_C_64F ? CUDA_R_64F : type;
 }
 
-// The types that the manual documents for the Ex forms; those that it says nothing about follow them.
+// The types that the manual documents for the Ex forms. Forms without documented types use the same.
 bool isSupported(const Call &call)
 {
 	const cudaDataType stored = call.x.type, computed = sizeOf(stored) == 2 ? CUDA_R_32F : stored;
@@ -55,7 +55,7 @@ bool isSupported(const Call &call)
 	       (isOf(call.result, stored) || result == CUDA_R_32I || result == CUDA_R_64I);
 }
 
-// A routine of one vector does nothing where its increment is not positive.
+// A routine with one vector does nothing if the increment is not positive.
 template <typename Compute>
 cublasStatus_t onVectors(const Call &call, Written written, Compute compute)
 {
@@ -70,7 +70,8 @@ cublasStatus_t onVectors(const Call &call, Written written, Compute compute)
 		return CUBLAS_STATUS_NOT_SUPPORTED;
 	if (n == 0 && !hasResult)
 		return CUBLAS_STATUS_SUCCESS;
-	const bool isForDevice = call.handle->hasDeviceScalars(); // now: the mode may change before the work runs
+	const bool isForDevice = call.handle->hasDeviceScalars(); // read now, because the mode may change before the work
+	                                                          // runs
 	Work work = [=, alpha = Scalar(call, call.alpha, 1), c = Scalar(call, call.c, 1), s = Scalar(call, call.s, 0),
 	             param = std::array{Scalar(call, call.param, 0, 0), Scalar(call, call.param, 0, 1),
 	                                Scalar(call, call.param, 0, 2), Scalar(call, call.param, 0, 3),
@@ -97,7 +98,7 @@ cublasStatus_t onVectors(const Call &call, Written written, Compute compute)
 	return hasResult ? runForResult(call, work) : run(call, work);
 }
 
-// Element by element: compute(v, x, y).
+// Calls compute(v, x, y) for each element.
 template <typename Compute>
 cublasStatus_t onElements(const Call &call, Written written, Compute compute)
 {
@@ -108,7 +109,7 @@ cublasStatus_t onElements(const Call &call, Written written, Compute compute)
 	});
 }
 
-// The 1-based index of the first element that is better than all before.
+// The 1-based index of the first element that is better than all elements before it.
 template <typename IsBetter>
 cublasStatus_t findElement(const Call &call, IsBetter isBetter)
 {
@@ -121,7 +122,7 @@ cublasStatus_t findElement(const Call &call, IsBetter isBetter)
 	});
 }
 
-// Scalars that are read, changed and written: where the host holds them, when the call is made.
+// Scalars that are both read and written: during the call if they are in host memory.
 template <typename Compute>
 cublasStatus_t onScalars(const Call &call, const std::vector<Matrix> &scalars, Compute compute)
 {
@@ -174,7 +175,7 @@ cublasStatus_t rot(Call &call)
 	});
 }
 
-// The flag says which elements of H = {h11, h21, h12, h22} are meant.
+// The flag selects the elements of H = {h11, h21, h12, h22} that are used.
 cublasStatus_t rotm(Call &call)
 {
 	return onElements(call, both, [](auto &v, auto &x, auto &y) {
@@ -194,14 +195,14 @@ cublasStatus_t rotm(Call &call)
 cublasStatus_t nrm2(Call &call)
 {
 	return onVectors(call, nothing, [](auto &v) {
-		long double sum = 0; // whose range holds the square of every double
+		long double sum = 0; // its range contains the square of every double
 		for (const std::complex<double> x : v.x)
 			sum += static_cast<long double>(x.real()) * x.real() + static_cast<long double>(x.imag()) * x.imag();
 		v.result = static_cast<double>(std::sqrt(sum));
 	});
 }
 
-// Turns (a, b) to (r, 0). Real ones leave in b what c and s can be had from again.
+// Rotates (a, b) to (r, 0). For real types, b then encodes c and s.
 cublasStatus_t rotg(Call &call)
 {
 	const bool isReal = realOf(call.a.type) == call.a.type;

@@ -1,5 +1,6 @@
-// cublasXt: handles and settings. Its routines are those of cuBLAS on matrices that may lie on the host, done on the
-// CPU before they return. What is documented nowhere is what the real library answers where it needs no device.
+// cublasXt: handles and settings. It has the same routines as cuBLAS, for matrices in host or device memory. They run
+// on the CPU and complete before they return. Undocumented results are those of the real library on a machine without a
+// device.
 #include "tools/emulated/cublas/call.h"
 
 namespace emulated::cublas {
@@ -18,7 +19,8 @@ XtHandle *xtHandleOf(cublasXtHandle_t handle)
 	return mine && mine->kind == blas::Context::Kind::CublasXt ? mine : nullptr;
 }
 
-// Who computes is nobody's business here; the real library knows of products and of what is Hermitian.
+// The routines for which the real library accepts a CPU routine: products, and Hermitian ones of complex types. The
+// setting has no effect here.
 cublasStatus_t checkCpu(cublasXtBlasOp_t routine, cublasXtOpType_t type)
 {
 	if (routine < 0 || routine >= CUBLASXT_ROUTINE_MAX || type < 0 || type > CUBLASXT_DOUBLECOMPLEX)
@@ -44,7 +46,7 @@ cublasStatus_t enter(cublasXtHandle_t handle, Call &call, Routine &routine)
 
 using namespace emulated::cublas;
 
-// What all functions of a handle begin with.
+// The first statements of all functions with a handle.
 #define BEGIN(...)                                                                                                     \
 	FAIL_AS(INVALID_VALUE);                                                                                            \
 	XtHandle *mine = xtHandleOf(handle);                                                                               \
@@ -59,7 +61,7 @@ cublasStatus_t cublasXtCreate(cublasXtHandle_t *handle)
 	if (!handle)
 		return CUBLAS_STATUS_INVALID_VALUE;
 	auto *made = new XtHandle;
-	made->kind = XtHandle::Kind::CublasXt; // no device is needed yet
+	made->kind = XtHandle::Kind::CublasXt; // needs no device yet
 	*handle = reinterpret_cast<cublasXtHandle_t>(made);
 	return CUBLAS_STATUS_SUCCESS;
 }

@@ -1,4 +1,4 @@
-// Handles, versions, status texts, the heuristics cache's size and logging, which is accepted and silent.
+// Handles, versions, status texts, the size of the heuristics cache, and logging. Logging has no effect.
 #include "tools/emulated/blas/context.h"
 
 #include <cublasLt.h>
@@ -10,7 +10,7 @@ using emulated::blas::Context;
 
 namespace {
 
-std::atomic<size_t> cacheCapacity{8192}; // the real library's default; nothing is cached here
+std::atomic<size_t> cacheCapacity{8192}; // default of the real library; no cache exists here
 
 } // namespace
 

@@ -1,4 +1,4 @@
-// cublasLtMatmul and the heuristic: what is refused, which algorithm runs, what it needs.
+// cublasLtMatmul and its heuristic: argument checks, choice of the algorithm, and its workspace.
 #include "tools/emulated/blas/context.h"
 #include "tools/emulated/blas/product.h"
 #include "tools/emulated/cublaslt/objects.h"
@@ -27,10 +27,10 @@ constexpr Algorithm algorithms[] = {
 };
 #undef ROW
 
-// Which engines there are for an epilogue, by EngineTypes.
+// The existing engines of an epilogue, by column of epilogues.tsv (see engineTypes).
 struct Epilogue {
 	cublasLtEpilogue_t id;
-	bool rows; // also into a D that is stored by rows
+	bool rows; // supports a D stored by rows too
 	uint64_t leastK;
 	bool exists[7];
 };
@@ -41,7 +41,8 @@ constexpr Epilogue epilogues[] = {
 };
 #undef ROW
 
-// What this library keeps in a cublasLtMatmulAlgo_t: an algorithm with its configuration and what it was chosen for.
+// The contents of a cublasLtMatmulAlgo_t in this library: an algorithm, its configuration, and the problem that it was
+// chosen for.
 struct Choice {
 	static constexpr uint32_t magicNumber = 0x616d6c61;
 	static constexpr uint8_t anyOperation = 0xff;
@@ -50,7 +51,8 @@ struct Choice {
 	uint32_t tile;
 	int32_t split;
 	uint32_t reduction, swizzle, custom, stages;
-	uint16_t innerShape, clusterShape, unnamed, reserved; // unnamed: the real library takes its id 10 as well
+	uint16_t innerShape, clusterShape, unnamed, reserved; // unnamed: attribute id 10, which the real library accepts
+	                                                      // too
 	uint8_t compute, scale, a, b, c, d, transa, transb;
 };
 static_assert(sizeof(Choice) <= sizeof(cublasLtMatmulAlgo_t));
@@ -70,7 +72,7 @@ const Algorithm *algorithmOf(const Choice &choice)
 	return nullptr;
 }
 
-// One call's descriptors, read and checked; the product is complete but for its scalars and workspace.
+// The checked descriptors of one call. The product lacks only its scalars and workspace.
 struct Problem {
 	MatmulDesc desc;
 	MatrixLayout a, b, c, d;
@@ -102,7 +104,7 @@ bool hasShape(const MatrixLayout &layout, bool isTransposed, uint64_t rows, uint
 	       (isTransposed ? layout.rows : layout.columns) == columns;
 }
 
-// Conflicts are INVALID_VALUE, what no algorithm does is NOT_SUPPORTED.
+// INVALID_VALUE for contradictions; NOT_SUPPORTED for layouts that no algorithm supports.
 cublasStatus_t checkLayouts(const Problem &p)
 {
 	const MatrixLayout *all[] = {&p.a, &p.b, &p.c, &p.d};
@@ -128,7 +130,7 @@ cublasStatus_t checkDescriptor(const MatmulDesc &desc)
 {
 	if (!isOperation(desc.transa) || !isOperation(desc.transb))
 		return CUBLAS_STATUS_INVALID_VALUE;
-	// Scales and maxima belong to 8-bit and narrower types, which no combination here has.
+	// Scales and maxima belong to types of 8 bits or less, which no supported combination has.
 	if (desc.scaleA || desc.scaleB || desc.scaleC || desc.scaleD || desc.amaxD || desc.auxScale || desc.auxAmax ||
 	    desc.scaleOutD)
 		return CUBLAS_STATUS_INVALID_VALUE;
@@ -154,7 +156,7 @@ bool hasArrays(const Problem &p)
 	return p.d.batchMode == CUBLASLT_BATCH_MODE_POINTER_ARRAY;
 }
 
-// Vectors of scalars, an element for each row of D, and arrays of pointers.
+// Checks vectors of scalars, with one element per row of D, and arrays of pointers.
 cublasStatus_t checkPointers(const MatmulDesc &desc, const Problem &p)
 {
 	if (desc.pointerMode < CUBLASLT_POINTER_MODE_HOST ||
@@ -189,7 +191,7 @@ cublasStatus_t checkEpilogue(const Problem &p, const Combination &types)
 	const int64_t grain = isMask ? 128 : 8;
 	const bool isKnownType = desc.auxType == -1 || (!isMask && desc.auxType == p.d.type);
 	if (desc.auxLd % grain || desc.auxLd < static_cast<int64_t>(p.d.rows) || desc.auxStride % grain || !isKnownType ||
-	    (!isMask && !desc.aux)) // the real heuristic wants this pointer early (nvmath-python gives it a 1)
+	    (!isMask && !desc.aux)) // the real heuristic already requires this pointer (nvmath-python passes 1)
 		return CUBLAS_STATUS_INVALID_VALUE;
 	return CUBLAS_STATUS_SUCCESS;
 }
@@ -220,7 +222,7 @@ cublasStatus_t describe(cublasLtMatmulDesc_t desc, cublasLtMatrixLayout_t Adesc,
 	product.b = {at.b, p.b.type, p.b.ld, p.b.stride, hasArrays(p)};
 	product.c = {at.c, p.c.type, p.c.ld, p.c.stride, hasArrays(p)};
 	product.d = {at.d, p.d.type, p.d.ld, p.d.stride, hasArrays(p)};
-	// A matrix stored by rows is its transpose stored by columns; D^T = op(B)^T op(A)^T.
+	// A matrix stored by rows is its transpose stored by columns: D^T = op(B)^T op(A)^T.
 	product.transposeA = (p.desc.transa != CUBLAS_OP_N) != isRow(p.a);
 	product.transposeB = (p.desc.transb != CUBLAS_OP_N) != isRow(p.b);
 	product.a.isConjugated = p.desc.transa == CUBLAS_OP_C;
@@ -250,7 +252,7 @@ cublasStatus_t describe(cublasLtMatmulDesc_t desc, cublasLtMatrixLayout_t Adesc,
 	return CUBLAS_STATUS_SUCCESS;
 }
 
-// The greatest power of two up to 256 that the address is a multiple of; null is aligned to anything.
+// The largest power of two up to 256 that divides the address; 256 for null.
 uint32_t alignmentOf(const void *address)
 {
 	auto value = reinterpret_cast<uintptr_t>(address) | 256;
@@ -272,7 +274,7 @@ bool isAligned(const Algorithm &algorithm, const Problem &p, const Alignments &p
 	return check(p.a, promised.a) && check(p.b, promised.b) && check(p.c, promised.c) && check(p.d, promised.d);
 }
 
-// Splitting k pays where the result alone does not fill the device; a half accumulator is never split.
+// A split of k is useful if the result alone does not fill the device. Half accumulators are never split.
 bool isWorthSplitting(const Product &product)
 {
 	const bool isLong = product.k >= 1024 && product.k >= 4 * std::max(product.m, product.n);
@@ -302,8 +304,7 @@ Choice choose(const Algorithm &algorithm, const Problem &p)
 	return choice;
 }
 
-// INVALID_VALUE: the algorithm is none of ours, was made for other types, operations or alignments, or is
-// misconfigured.
+// INVALID_VALUE if the algorithm is unknown or misconfigured, or was made for other types, operations or alignments.
 cublasStatus_t checkChoice(const Choice &choice, const Problem &p, const Alignments &alignments)
 {
 	const Algorithm *algorithm = algorithmOf(choice);
@@ -339,7 +340,7 @@ void report(const Choice &choice, const Problem &p, cublasLtMatmulHeuristicResul
 	result.wavesCount = static_cast<float>(tiles) / multiprocessors;
 }
 
-// Every algorithm that may run, best first.
+// All algorithms that may run, best first.
 int candidates(const Problem &p, const Alignments &alignments, size_t workspace, uint32_t reductions, Choice *choices,
                int most)
 {
@@ -379,14 +380,14 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t lightHandle, cublasLtMatmulDesc_t
 	if (!A || !B || !D || !alpha || (!beta && hasBeta) || ((p.desc.epilogue & vectorBits) && !p.desc.bias) ||
 	    ((p.desc.epilogue & auxBit) && !p.desc.aux))
 		return CUBLAS_STATUS_INVALID_VALUE;
-	if (C == D && std::memcmp(&p.c, &p.d, sizeof p.c) != 0) // in place with two different views of the matrix
+	if (C == D && std::memcmp(&p.c, &p.d, sizeof p.c) != 0) // in place, but with different views of the matrix
 		return CUBLAS_STATUS_INVALID_VALUE;
 	if (reinterpret_cast<uintptr_t>(workspace) % workspaceAlignment != 0)
 		return CUBLAS_STATUS_INVALID_VALUE;
 	const size_t room = workspace ? workspaceSizeInBytes : 0;
 
 	Alignments alignments{alignmentOf(A), alignmentOf(B), alignmentOf(C), alignmentOf(D)};
-	if (hasArrays(p)) // what they point to is for the device to see
+	if (hasArrays(p)) // the pointers are read only on the device
 		alignments = {256, 256, 256, 256};
 	Choice choice;
 	if (algo) {
@@ -461,7 +462,7 @@ cublasStatus_t cublasLtMatmulAlgoCheck(cublasLtHandle_t lightHandle, cublasLtMat
 	const Choice choice = choiceOf(algo);
 	if (cublasStatus_t status = checkChoice(choice, p, {256, 256, 256, 256}))
 		return status;
-	report(choice, p, *result); // algo may be result->algo
+	report(choice, p, *result); // algo may be &result->algo
 	return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -508,7 +509,7 @@ cublasStatus_t cublasLtMatmulAlgoInit(cublasLtHandle_t lightHandle, cublasComput
 	p.c.type = Ctype;
 	p.d.type = Dtype;
 	Choice choice = choose(*known, p);
-	choice.split = 1; // what a program configures itself starts at the defaults
+	choice.split = 1; // an algorithm that the program configures starts with defaults
 	choice.reduction = CUBLASLT_REDUCTION_SCHEME_NONE;
 	choice.transa = choice.transb = Choice::anyOperation;
 	std::memset(algo, 0, sizeof *algo);
@@ -520,7 +521,7 @@ cublasStatus_t cublasLtMatmulAlgoInit(cublasLtHandle_t lightHandle, cublasComput
 
 namespace {
 
-// The configuration of an algorithm, by CUBLASLT_ALGO_CONFIG_* id; the first is read-only.
+// The configuration of an algorithm, by CUBLASLT_ALGO_CONFIG_* id; the first one is read-only.
 struct Field {
 	size_t offset, size;
 };
@@ -585,7 +586,7 @@ cublasStatus_t cublasLtMatmulAlgoCapGetAttribute(const cublasLtMatmulAlgo_t *alg
 	const Algorithm *algorithm = algo ? algorithmOf(choiceOf(algo)) : nullptr;
 	if (!algorithm)
 		return CUBLAS_STATUS_INVALID_VALUE;
-	uint32_t value = 0; // of all attributes but one, and of the lists of one undefined tile or stage
+	uint32_t value = 0; // the value of all other attributes, and of lists with a single undefined tile or stage
 	switch (attr) {
 	case CUBLASLT_ALGO_CAP_SPLITK_SUPPORT:
 		value = algorithm->split > 1;

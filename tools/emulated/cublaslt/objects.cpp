@@ -1,5 +1,5 @@
-// Create, Init, Destroy, Get and Set of the five kinds of objects: one table of attributes each. Nothing but id and
-// size is checked here, as in the real library: what makes no sense is refused by the heuristic and by the product.
+// Create, Init, Destroy, Get and Set of the five kinds of objects, with one table of attributes each. As in the real
+// library, only id and size are checked here. The heuristic and the product reject invalid values.
 #include "tools/emulated/cublaslt/objects.h"
 #include "tools/emulated/blas/context.h"
 
@@ -20,7 +20,7 @@ struct Attribute {
 	uint64_t initial = 0;
 };
 
-// What Init writes for a caller who reserved at least `reserved` bytes.
+// Init writes the highest version that fits into the size reserved by the caller.
 struct Version {
 	size_t reserved;
 	uint32_t number;
@@ -30,8 +30,8 @@ struct Version {
 struct Kind {
 	std::span<const Attribute> attributes;
 	std::span<const Version> versions; // ascending
-	int versionBytes;                  // at the start of the object; 0: it has no version
-	size_t size;                       // of what Create allocates
+	int versionBytes;                  // bytes of the version number at the start of the object; 0: no version
+	size_t size;                       // size of an object that Create allocates
 };
 
 #define FIELD(Type, id, member, ...)                                                                                   \
@@ -131,7 +131,7 @@ size_t writtenBy(const Kind &kind, const void *object)
 	return 0;
 }
 
-// `values`: the attributes that the caller gives, by id; every version has them.
+// `values`: initial attributes from the caller, by id; all versions have these attributes.
 cublasStatus_t init(const Kind &kind, void *object, size_t size, std::initializer_list<std::pair<int, uint64_t>> values)
 {
 	if (!object)
@@ -143,7 +143,7 @@ cublasStatus_t init(const Kind &kind, void *object, size_t size, std::initialize
 	if (!known)
 		return CUBLAS_STATUS_ALLOC_FAILED;
 	auto *bytes = static_cast<std::byte *>(object);
-	if (kind.versionBytes == 1) // a version byte: the rest of its word stays as it was
+	if (kind.versionBytes == 1) // a version byte: the rest of its word is not changed
 		std::memset(bytes + 4, 0, known->written - 4);
 	else
 		std::memset(bytes, 0, known->written);
@@ -170,7 +170,7 @@ cublasStatus_t create(const Kind &kind, Object **object, std::initializer_list<s
 	return init(kind, made, kind.size, values);
 }
 
-// Null where the object's version does not know the attribute.
+// Null if the object's version does not have the attribute.
 const Attribute *find(const Kind &kind, const void *object, int id)
 {
 	for (const Attribute &attribute : kind.attributes)

@@ -1,5 +1,5 @@
-// The opaque objects of cuBLASLt as this library lays them out, inside the sizes and versions of the real ones. Any
-// thread; an object is its owner's to guard.
+// The layout of opaque cuBLASLt objects in this library, with the sizes and versions of the real ones. Any thread; the
+// owner of an object must guard it.
 #pragma once
 
 #include <cublasLt.h>
@@ -17,7 +17,8 @@ struct MatrixLayout {
 	cublasLtBatchMode_t batchMode;
 };
 
-// A program compiled against an older header reserves less: only the part of its version may be read or written.
+// A program compiled with an older header reserves less memory, so only the fields of the object's version may be
+// accessed.
 struct MatmulDesc {
 	uint32_t version;
 	cublasComputeType_t compute;
@@ -26,7 +27,7 @@ struct MatmulDesc {
 	cublasOperation_t transa, transb, transc;
 	cublasFillMode_t fill;
 	cublasLtEpilogue_t epilogue;
-	uint32_t unnamed; // attribute 16: the real library accepts it, its header does not name it
+	uint32_t unnamed; // attribute 16: accepted by the real library, but not named in its header
 	const void *bias;
 	int64_t biasStride;
 	// version 2
@@ -51,7 +52,7 @@ struct MatmulDesc {
 };
 
 struct MatmulPreference {
-	uint32_t version; // Init writes its first byte only, as the real library does
+	uint32_t version; // Init writes only its first byte, as the real library does
 	uint32_t searchMode;
 	uint64_t maxWorkspace, implementations;
 	uint32_t reductions;
@@ -71,7 +72,7 @@ struct EmulationDesc {
 	int *mantissaBitCount;
 };
 
-// What a descriptor holds, newer attributes than its version knows at their defaults.
+// The fields of a descriptor; attributes that are newer than its version have their defaults.
 MatmulDesc read(cublasLtMatmulDesc_t desc);
 
 } // namespace emulated::cublaslt

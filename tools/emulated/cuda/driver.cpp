@@ -6,11 +6,11 @@
 #include <link.h>
 #include <sys/auxv.h>
 
-// ---- what may be called before cuInit
+// ---- functions that may be called before cuInit
 
 namespace {
 
-// As Driver::enter, without asking for cuInit.
+// Like Driver::enter, but without the check for cuInit.
 template <class Work>
 CUresult early(emulated::Entry &entry, Work work)
 {
@@ -32,7 +32,7 @@ CUresult lookUp(const char *name, void **out, int version, cuuint64_t flags, CUd
 		return CUDA_ERROR_INVALID_VALUE;
 	std::string symbol;
 	bool known = false;
-	for (const VersionedName *row = versionedNames; row->name; ++row) // versions ascend
+	for (const VersionedName *row = versionedNames; row->name; ++row) // sorted by ascending version
 		if (strcmp(row->name, name) == 0) {
 			known = true;
 			if (row->version <= version)
@@ -96,8 +96,9 @@ extern "C" EMULATED_EXPORT CUresult cuGetProcAddress_v2(const char *name, void *
 	return early(entry, [&] { return lookUp(name, out, version, flags, status); });
 }
 
-// Undocumented tables: only NVIDIA's own code asks for them, first of all a CUDA runtime. It cannot work without them.
-// The line names the file that contains it, which is the program only if it is linked with nvcc's default.
+// Names the file that called cuGetExportTable, and thus contains a CUDA runtime. Only NVIDIA's own code uses the
+// undocumented tables, in particular a CUDA runtime, which cannot work without them. The file is the program itself if
+// nvcc linked it with the default static runtime.
 static void tellOfRuntime(const void *caller)
 {
 	Dl_info info = {};

@@ -1,8 +1,8 @@
-// The emulated driver API: what its exported functions do where forwards.txt has no row; generate_front.py wraps them.
-// Any thread.
+// The emulated driver API: the exported functions without a row in forwards.txt. generate_front.py generates their
+// wrappers. Any thread.
 #pragma once
 
-#define __CUDA_API_VERSION_INTERNAL // names as they are exported: no macro makes cuMemAlloc_v2 of cuMemAlloc
+#define __CUDA_API_VERSION_INTERNAL // keeps exported names: otherwise a macro replaces cuMemAlloc by cuMemAlloc_v2
 #include <cuda.h>
 
 #include "front.h"
@@ -11,7 +11,7 @@
 
 extern const emulated::ErrorName errorNames[];
 
-// A driver function by the name and the CUDA version in which it came, and by its exported name.
+// The symbol of a driver function, by its name and the CUDA version that introduced it.
 struct VersionedName {
 	const char *name;
 	int version;
@@ -71,7 +71,7 @@ struct Driver {
 	using Allocation = emulated::Allocation;
 	using Function = emulated::Function;
 
-	// The numbers are the runtime's but for a few that the driver does not have.
+	// Error numbers are those of the runtime, except a few that the driver does not have.
 	static CUresult as(cudaError_t error)
 	{
 		switch (error) {
@@ -228,7 +228,7 @@ struct Driver {
 		stack().pop_back();
 		return CUDA_SUCCESS;
 	}
-	// Runs `work` on the current context, which must be there and unbroken.
+	// Runs `work` on the current context; fails without one or if it is broken.
 	template <class Work>
 	static CUresult inContext(Work work)
 	{
@@ -300,7 +300,7 @@ struct Driver {
 		return as(emulated::createPhysical(reinterpret_cast<const void **>(handle), bytes, wanted->location.id));
 	}
 
-	// What is known of a pointer; false: the attribute has no meaning for it.
+	// Writes an attribute of a pointer; returns false if the attribute does not apply.
 	static bool pointerFact(void *out, CUpointer_attribute attribute, CUdeviceptr address)
 	{
 		const auto one = emulated::findAllocation(pointer(address));

@@ -7,11 +7,11 @@ namespace {
 
 struct Variable {
 	size_t bytes;
-	unsigned long long context = 0; // whose memory `address` is
+	unsigned long long context = 0; // the context that owns `address`
 	void *address = nullptr;
 };
 
-// What the program's start-up code told us; kernels are looked up by name when first used.
+// Kernels and variables registered by the program's start-up code. Kernels are looked up by name at first use.
 struct Registered {
 	std::mutex mutex;
 	std::unordered_map<const void *, std::string> kernels;
@@ -26,7 +26,7 @@ Registered &registered()
 
 std::vector<emulated::Configuration> &configurations()
 {
-	thread_local std::vector<emulated::Configuration> pushed; // between <<<>>> and the launch
+	thread_local std::vector<emulated::Configuration> pushed; // configurations between <<<>>> and the launch
 	return pushed;
 }
 
@@ -34,7 +34,7 @@ std::vector<emulated::Configuration> &configurations()
 
 emulated::Function *registeredFunction(const void *symbol)
 {
-	// cudaKernel_t and cudaFunction_t may stand for the symbol.
+	// The symbol may also be a cudaKernel_t or cudaFunction_t.
 	if (auto *function = static_cast<const emulated::Function *>(symbol); emulated::isFunction(function))
 		return const_cast<emulated::Function *>(function);
 	std::string name;
@@ -84,7 +84,7 @@ cudaError_t driverEntry(const char *symbol, void **out, unsigned version, unsign
 		return cudaErrorInsufficientDriver;
 	CUdriverProcAddressQueryResult status = CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
 	const CUresult error = lookUp(symbol, out, int(version), flags, &status);
-	if (result) { // then not found is no error
+	if (result) { // the status is in `result`, so "not found" is not an error
 		*result = cudaDriverEntryPointQueryResult(status);
 		return error == CUDA_ERROR_NOT_FOUND ? cudaSuccess : cudaError_t(error);
 	}
@@ -143,7 +143,7 @@ void fillProperties(cudaDeviceProp &out, int device)
 	out.memoryPoolsSupported = number(cudaDevAttrMemoryPoolsSupported);
 }
 
-// ---- what answers without the usual wrapper: it has no error to give, or gives another one
+// ---- functions without the usual wrapper: they have no error to return, or another one
 
 extern "C" EMULATED_EXPORT cudaError_t cudaGetLastError()
 {
@@ -176,7 +176,7 @@ extern "C" EMULATED_EXPORT cudaChannelFormatDesc cudaCreateChannelDesc(int x, in
 	return {x, y, z, w, kind};
 }
 
-// ---- what compiled programs call before main() and around a launch (crt/host_runtime.h)
+// ---- functions that compiled programs call before main() and around a launch (crt/host_runtime.h)
 
 extern "C" EMULATED_EXPORT void **__cudaRegisterFatBinary(void *image)
 {

@@ -1,5 +1,5 @@
-// The emulated CUDA runtime: what its exported functions do where forwards.txt has no row; generate_front.py wraps
-// them. Any thread.
+// The emulated CUDA runtime: the exported functions without a row in forwards.txt. generate_front.py generates their
+// wrappers. Any thread.
 #pragma once
 
 #include "front.h"
@@ -9,7 +9,7 @@
 
 extern const emulated::ErrorName errorNames[];
 
-// Kernels and variables that the program registered, and the driver beside us (runtime.cpp).
+// Kernels and variables that the program registered, and the driver that the runtime loads (runtime.cpp).
 emulated::Function *registeredFunction(const void *symbol);
 cudaError_t registeredVariable(const void *symbol, void **address, size_t *bytes);
 cudaError_t driverEntry(const char *symbol, void **out, unsigned version, unsigned long long flags,

@@ -1,5 +1,5 @@
-// The legacy convolutions: which algorithms compute what, their workspaces, the searches for them, and the calls. One
-// path for the three directions, whose arguments stand in the same order: first and second operand, result.
+// The legacy convolutions: their algorithms, workspaces, searches and calls. The three directions share one path,
+// because their arguments have the same order: first operand, second operand, result.
 #include "tools/emulated/cudnn/descriptors.h"
 
 #include <cmath>
@@ -11,7 +11,7 @@ using emulated::dnn::Direction;
 
 namespace {
 
-// x = w = y type / compute type
+// Type of x, w and y, then the compute type.
 enum Configuration : unsigned { trueHalf = 1, pseudoHalf = 2, pseudoBfloat16 = 4, single = 8, fp64 = 16 };
 constexpr unsigned any = 31, notTrueHalf = any & ~trueHalf;
 
@@ -26,7 +26,7 @@ constexpr struct {
 
 enum class Limit { none, plain, fft, fftTiling, winograd, nonfused, never };
 
-// Those of a direction by preference. A second entry in what a search finds is the same without tensor cores.
+// The algorithms of each direction, best first. isFoundTwice: a search also returns the algorithm without tensor cores.
 struct Algorithm {
 	Direction direction;
 	int number;
@@ -59,7 +59,7 @@ constexpr Algorithm algorithms[] = {
     {W, 4, 0, Limit::never, true, false},
 };
 
-// A convolution whose descriptors are in order.
+// A convolution with valid descriptors.
 struct Problem {
 	Convolution geometry;
 	Tensor first, second, result;
@@ -148,7 +148,7 @@ bool isServed(const Algorithm &algorithm, const Problem &problem)
 	return (algorithm.types & problem.configuration) && isWithin(algorithm.limit, problem);
 }
 
-// Invented, but never nothing where the real algorithm keeps something.
+// Invented sizes, but nonzero if the real algorithm uses a workspace.
 size_t workspaceOf(const Algorithm &algorithm, const Problem &problem)
 {
 	const size_t images = problem.x().count() + problem.y().count(), filter = problem.w().count();
@@ -166,7 +166,7 @@ size_t workspaceOf(const Algorithm &algorithm, const Problem &problem)
 
 constexpr size_t workspaceUnlimited = SIZE_MAX;
 
-// What a search finds: the served by preference, then the refused. A search by time has made up times.
+// The results of a search: supported algorithms, best first, then unsupported ones. Times are invented.
 template <typename Result>
 void search(const Problem &problem, bool isTimed, size_t workspace, int asked, int *returned, Result *results)
 {
@@ -198,7 +198,7 @@ void search(const Problem &problem, bool isTimed, size_t workspace, int asked, i
 	std::copy_n(served.begin(), *returned, results);
 }
 
-// alpha and beta: host numbers of double for double data, of float for all other.
+// Host scalars: double for double data, float for all other types.
 double scalar(const void *at, const Problem &problem)
 {
 	return problem.configuration == fp64 ? *static_cast<const double *>(at) : *static_cast<const float *>(at);
@@ -211,7 +211,7 @@ struct Operands {
 	void *result;
 };
 
-// What follows the sums: fused bias and activation, of forward convolutions only.
+// Fused bias and activation after the sums, for forward convolutions only.
 struct Epilogue {
 	double zFactor = 0;
 	const void *z = nullptr, *bias = nullptr;
@@ -226,7 +226,7 @@ void compute(Memory &memory, const Problem &p, const Operands &o, double alpha, 
 	void *workspace = o.workspaceBytes ? memory.at(o.workspace, o.workspaceBytes) : nullptr;
 	if (memory.error())
 		return;
-	if (workspace) // whatever was there is lost, and nobody else may be using it
+	if (workspace) // destroys the contents: programs must not keep or share data in the workspace
 		std::memset(workspace, 0xff, o.workspaceBytes);
 	std::vector<T> dense(p.result.count());
 	emulated::dnn::convolve(p.geometry, p.first, first, p.second, second, p.result, dense.data(), p.rounding());
@@ -265,7 +265,8 @@ cudnnStatus_t launch(cudnnHandle_t handle, const char *name, const Problem &prob
 	});
 }
 
-// An exhaustive search waits for the device, so it fails in capture; with the program's memory it leaves results there.
+// An exhaustive search waits for the device, so it fails in capture. With the program's memory it leaves results in
+// that memory.
 template <typename Result>
 cudnnStatus_t time(cudnnHandle_t handle, const char *name, const Problem &problem, const Operands *operands, int asked,
                    int *returned, Result *results)

@@ -1,5 +1,5 @@
-// Making, setting and reading the descriptors of the legacy interface. What is refused, and with which status, was
-// asked of the real library (tests/emulated/cudnn/observe.py).
+// Creates, sets and reads the descriptors of the legacy interface. Rejected values and their statuses are those of the
+// real library (tests/emulated/cudnn/observe.py).
 #include "tools/emulated/cudnn/descriptors.h"
 
 #include <climits>
@@ -39,7 +39,7 @@ int64_t channelsAVector(cudnnDataType_t type)
 	return type == CUDNN_DATA_INT8x4 || type == CUDNN_DATA_UINT8x4 ? 4 : type == CUDNN_DATA_INT8x32 ? 32 : 1;
 }
 
-// Elements of the smallest range of memory that holds the tensor.
+// Number of elements in the smallest memory range that contains the tensor.
 int64_t span(const Tensor &tensor, bool isVectorized)
 {
 	const int64_t vector = isVectorized ? channelsAVector(tensor.type) : 1;
@@ -57,7 +57,7 @@ cudnnStatus_t keep(cudnnTensorDescriptor_t descriptor, const Tensor &tensor, boo
 	return CUDNN_STATUS_SUCCESS;
 }
 
-// The strides that a format gives.
+// Sets a tensor with the strides of a format.
 cudnnStatus_t keep(cudnnTensorDescriptor_t descriptor, cudnnTensorFormat_t format, cudnnDataType_t type, int rank,
                    const int *dims)
 {
@@ -293,7 +293,7 @@ cudnnStatus_t cudnnSetConvolutionNdDescriptor(cudnnConvolutionDescriptor_t descr
 	REFUSE_IF(rank > 6, NOT_SUPPORTED);
 	for (int i = 0; i < rank; ++i)
 		REFUSE_IF(pad[i] < 0 || stride[i] < 1 || dilation[i] < 1, BAD_PARAM);
-	const cudnnConvolutionStruct old = *descriptor; // math type, groups and reordering stay
+	const cudnnConvolutionStruct old = *descriptor; // keeps math type, groups and reordering
 	*descriptor = {rank, {}, {}, {}, mode, compute, old.math, old.reorder, old.groups};
 	std::copy(pad, pad + rank, descriptor->pad);
 	std::copy(stride, stride + rank, descriptor->stride);
@@ -650,7 +650,7 @@ cudnnStatus_t cudnnDropoutGetReserveSpaceSize(cudnnTensorDescriptor_t x, size_t 
 	return CUDNN_STATUS_SUCCESS;
 }
 
-// ---- recurrent nets
+// ---- recurrent networks
 
 cudnnStatus_t cudnnSetRNNDescriptor_v8(cudnnRNNDescriptor_t descriptor, cudnnRNNAlgo_t algorithm, cudnnRNNMode_t cell,
                                        cudnnRNNBiasMode_t bias, cudnnDirectionMode_t direction,
@@ -760,7 +760,7 @@ cudnnStatus_t cudnnGetRNNDataDescriptor(cudnnRNNDataDescriptor_t descriptor, cud
 	return CUDNN_STATUS_SUCCESS;
 }
 
-// ---- descriptors that others are derived from
+// ---- descriptors derived from others
 
 cudnnStatus_t cudnnDeriveBNTensorDescriptor(cudnnTensorDescriptor_t derived, const cudnnTensorDescriptor_t x,
                                             cudnnBatchNormMode_t mode)

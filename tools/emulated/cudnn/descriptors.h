@@ -1,5 +1,5 @@
-// What the descriptors of the legacy interface hold. Any thread; a descriptor is its user's to guard, and what an entry
-// point needs of it is copied before the call returns.
+// The contents of legacy descriptors. Any thread; the user of a descriptor must guard it. Entry points copy the
+// required contents before they return.
 #pragma once
 
 #include "tools/emulated/cudnn/dnn/convolution.h"
@@ -7,7 +7,7 @@
 
 struct cudnnTensorStruct {
 	emulated::dnn::Tensor tensor;
-	bool isVectorized = false; // CUDNN_TENSOR_NCHW_VECT_C: described, computed by nothing here
+	bool isVectorized = false; // CUDNN_TENSOR_NCHW_VECT_C: supported in descriptors, but in no computation
 };
 
 struct cudnnFilterStruct : cudnnTensorStruct {
@@ -102,20 +102,20 @@ struct cudnnRNNDataStruct {
 	cudnnRNNDataLayout_t layout = CUDNN_RNN_DATA_LAYOUT_SEQ_MAJOR_UNPACKED;
 	int maxLength = 0, batch = 0, vector = 0;
 	std::vector<int> lengths;
-	double fill = 0; // at the padding of an output
+	double fill = 0; // value at the padding of an output
 	bool hasFill = false;
 };
 
 namespace emulated::cudnn {
 
-// Bytes of an element, a vector of INT8x4 and INT8x32 included; 0: no type of a legacy descriptor.
+// Bytes of an element, or of a vector of INT8x4 and INT8x32; 0: not a type of legacy descriptors.
 size_t elementBytes(cudnnDataType_t type);
 
-// Extents of what pooling or a convolution makes, into `dims`; false: it does not fit.
+// Writes the extents of the result of a convolution or pooling into `dims`; false: the arguments do not match.
 bool outputOf(const cudnnConvolutionStruct &convolution, const Tensor &x, const Tensor &w, int64_t *dims);
 bool outputOf(const cudnnPoolingStruct &pooling, const Tensor &x, int64_t *dims);
 
-// A getter's answers: pairs of a place, which may be null, and a value.
+// The results of a getter: pairs of an address, which may be null, and a value.
 inline void give() {}
 template <typename T, typename Value, typename... Rest>
 void give(T *place, Value value, Rest... rest)

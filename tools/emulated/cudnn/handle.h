@@ -1,5 +1,5 @@
-// What a cudnnHandle_t holds, how the exported functions get at it, refuse, and put work on its stream. Any thread; a
-// handle's settings are its user's to guard.
+// The contents of a cudnnHandle_t, and how exported functions use it, reject calls and enqueue work. Any thread; the
+// user of a handle must guard its settings.
 #pragma once
 
 #include "tools/emulated/blas/context.h"
@@ -19,16 +19,16 @@ struct Handle : blas::Context {
 
 Handle *handleOf(cudnnHandle_t handle);
 
-// Remembers what cudnnGetLastErrorString says to this thread.
+// Stores the text that cudnnGetLastErrorString returns to this thread, and returns `status`.
 cudnnStatus_t refuse(cudnnStatus_t status, const char *why);
 
-// Device memory as one piece of work sees it. What the device cannot reach reads as zeros, is not written, and is the
-// work's error.
+// Device memory during one piece of work. Inaccessible memory reads as zeros, is not written, and sets the error of the
+// work.
 class Memory
 {
 public:
 	cudaError_t error() const { return error_; }
-	// Where the tensor's first element lies for the CPU, or null.
+	// The host address of the tensor's first element, or null.
 	void *at(const Tensor &tensor, const void *address);
 	void *at(const void *address, size_t bytes, size_t alignment = 1);
 
@@ -40,7 +40,7 @@ public:
 			dnn::load(tensor, data, dense.data(), rounding);
 		return dense;
 	}
-	// stored = alpha * dense + beta * stored, which is not read where beta is 0.
+	// stored = alpha * dense + beta * stored. Does not read the old values if beta is 0.
 	template <typename T>
 	void write(std::vector<T> dense, const Tensor &tensor, void *address, T alpha = 1, T beta = 0)
 	{
@@ -59,12 +59,12 @@ private:
 	cudaError_t error_ = cudaSuccess;
 };
 
-// Puts work on the handle's stream.
+// Enqueues work on the handle's stream.
 cudnnStatus_t run(const Handle &handle, const char *name, std::function<void(Memory &)> work);
 
 } // namespace emulated::cudnn
 
-// First statement of every exported function.
+// Must be the first statement of every exported function.
 #undef FAIL_AS
 #define FAIL_AS(status)                                                                                                \
 	if (emulated::mustFail(__func__))                                                                                  \

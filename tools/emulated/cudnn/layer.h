@@ -1,4 +1,4 @@
-// The common form of the legacy calls that are no convolutions: result = alpha * function(operands) + beta * result, in
+// The common form of all legacy calls except convolutions: result = alpha * function(operands) + beta * result, in
 // double, with one rounding. Any thread.
 #pragma once
 
@@ -6,36 +6,37 @@
 
 namespace emulated::cudnn {
 
-using Values = std::vector<double>; // of a tensor, in the order of its dimensions
+using Values = std::vector<double>; // the elements of a tensor, in dense order
 
 struct Part {
 	cudnnTensorDescriptor_t descriptor;
-	const void *data; // null: missing, which only an optional part may be
+	const void *data; // null: missing; only an optional part may be missing
 	bool isOptional = false;
 };
 
-// A host number: double for double data, float for all other.
+// Host scalars: double for double data, float for all other types.
 double scalar(const void *at, cudnnDataType_t type);
 
 using Function = std::function<Values(std::vector<Values> operands)>;
-// BAD_PARAM where something is missing, NOT_SUPPORTED for types and layouts that nothing here computes with. An
-// optional part that is missing is empty.
+// BAD_PARAM for missing parts; NOT_SUPPORTED for types and layouts without a computation. A missing optional part is
+// empty.
 cudnnStatus_t blend(cudnnHandle_t handle, const char *name, double alpha, double beta,
                     const std::vector<Part> &operands, Part result, Function function);
-// The same for several results; the work does the blending.
+// The same for several results; `work` must write them.
 using Work = std::function<void(Memory &memory, std::vector<Values> operands)>;
 cudnnStatus_t launch(cudnnHandle_t handle, const char *name, const std::vector<Part> &operands,
                      const std::vector<Part> &results, Work work);
 
-// The activation of a number, and the gradient that goes back through it.
+// The activation of a number, and its gradient.
 double activate(const cudnnActivationStruct &activation, double x);
 double activateBackward(const cudnnActivationStruct &activation, double x, double y, double dy);
 
-// Offsets of a broadcast tensor's elements for each element of the whole one, both in dense order.
+// For each element of the whole tensor, the offset in the broadcast one; both in dense order.
 std::vector<int64_t> broadcast(const Tensor &part, const Tensor &whole);
 bool isBroadcast(const Tensor &part, const Tensor &whole);
 
-// The states of dropout hold how many masks were made; a mask is a hash of the seed, that number and the element.
+// The dropout states contain the number of masks made so far. A mask is a hash of the seed, this number and the
+// element.
 struct DropoutState {
 	static constexpr size_t bytes = 1 << 16;
 	unsigned long long seed, masks;
@@ -52,7 +53,7 @@ struct DropoutState {
 
 } // namespace emulated::cudnn
 
-// The two scalars of a call, as `a` and `b`.
+// Defines `a` and `b`, the two scalars of a call.
 #define SCALARS(result)                                                                                                \
 	REFUSE_IF(!alpha || !beta || !(result), BAD_PARAM);                                                                \
 	const double a = scalar(alpha, (result)->tensor.type), b = scalar(beta, (result)->tensor.type)

@@ -1,4 +1,4 @@
-// Layers that look at neighbours: softmax, activation, pooling, local response normalisation.
+// Layers that combine neighbouring elements: softmax, activation, pooling, local response normalisation.
 #include "tools/emulated/cudnn/layer.h"
 
 #include <cfloat>
@@ -8,7 +8,7 @@ using namespace emulated::cudnn;
 
 namespace {
 
-// Calls with (first element, distance, count) of each group that softmax normalises.
+// Calls function(first element, distance, count) for each group that softmax normalises.
 template <typename Function>
 void eachGroup(const Tensor &t, cudnnSoftmaxMode_t mode, Function function)
 {
@@ -30,7 +30,7 @@ void softmax(const Tensor &t, cudnnSoftmaxAlgorithm_t algorithm, cudnnSoftmaxMod
 			double &value = x[first + i * step];
 			value -= isFast ? 0 : most;
 			const double power = std::exp(value);
-			sum += isDouble ? power : static_cast<float>(power); // the fast one overflows
+			sum += isDouble ? power : static_cast<float>(power); // the float sum of the fast algorithm can overflow
 			value = algorithm == CUDNN_SOFTMAX_LOG ? value : isDouble ? power : static_cast<float>(power);
 		}
 		for (int64_t i = 0; i < count; ++i)
@@ -44,8 +44,8 @@ bool isSoftmax(cudnnSoftmaxAlgorithm_t algorithm, cudnnSoftmaxMode_t mode)
 	return algorithm >= 0 && algorithm <= CUDNN_SOFTMAX_LOG && mode >= 0 && mode <= CUDNN_SOFTMAX_MODE_CHANNEL;
 }
 
-// Calls with each image element of a window of pooling, by the window's place in the result; `size` counts the padding
-// in or not, as the mode says.
+// Calls function() for each result element of a pooling, with the image elements of its window. `size` includes the
+// padding if the mode requires it.
 template <typename Function>
 void eachWindow(const cudnnPoolingStruct &d, const Tensor &x, const Tensor &y, Function function)
 {
@@ -56,7 +56,7 @@ void eachWindow(const cudnnPoolingStruct &d, const Tensor &x, const Tensor &y, F
 	std::vector<int64_t> inside;
 	for (int64_t at = 0; at < y.count(); ++at) {
 		inside.clear();
-		int64_t whole = 1; // with padding, but only as far as it goes
+		int64_t whole = 1; // size of the window, including padding
 		for (int64_t tap = 0; tap < taps; ++tap) {
 			int64_t place = at / pixels * x.countFrom(2), pixel = at % pixels, rest = tap, scale = 1;
 			bool isInside = true;
@@ -90,7 +90,7 @@ bool isPooling(const cudnnPoolingStruct *d, const cudnnTensorStruct *x, const cu
 	       std::equal(dims, dims + x->tensor.rank, y->tensor.dims) && x->tensor.type == y->tensor.type;
 }
 
-// k + alpha / n * the sum of squares of the channels around each.
+// k + alpha / n * sum of squares over the neighbouring channels of each element.
 Values responses(const cudnnLRNStruct &d, const Tensor &t, const Values &x)
 {
 	Values sums(x.size());
@@ -197,7 +197,7 @@ cudnnStatus_t cudnnPoolingForward(cudnnHandle_t handle, const cudnnPoolingDescri
 	return blend(handle, __func__, a, b, {{xDesc, x}}, {yDesc, y}, [=](std::vector<Values> v) {
 		Values result(to.count());
 		eachWindow(d, from, to, [&](int64_t at, const std::vector<int64_t> &window, int64_t size) {
-			// A window that lies in the padding whole has the number that the maximum begins with.
+			// A window that lies entirely in the padding has the start value of the maximum.
 			double most = !window.empty() ? -INFINITY : from.type == CUDNN_DATA_DOUBLE ? -DBL_MAX : -FLT_MAX, sum = 0;
 			bool hasNan = false;
 			for (int64_t place : window) {
@@ -224,7 +224,7 @@ cudnnStatus_t cudnnPoolingBackward(cudnnHandle_t handle, const cudnnPoolingDescr
 	REFUSE_IF(!dyDesc || !isPooling(pooling, dxDesc, dyDesc), BAD_PARAM);
 	const Tensor from = dxDesc->tensor, to = dyDesc->tensor;
 	const cudnnPoolingStruct d = *pooling;
-	if (isMax(d)) { // averages need neither
+	if (isMax(d)) { // average modes need neither x nor y
 		REFUSE_IF(!isPooling(pooling, xDesc, yDesc) || !from.hasSameDims(xDesc->tensor), BAD_PARAM);
 	}
 	const auto part = [&](cudnnTensorDescriptor_t descriptor, const void *data) {
@@ -288,7 +288,7 @@ cudnnStatus_t cudnnLRNCrossChannelBackward(cudnnHandle_t handle, cudnnLRNDescrip
 		    Values result(sums.size());
 		    for (int64_t i = 0; i < t.count(); ++i) {
 			    const int64_t c = i / pixels % t.dims[1];
-			    double back = 0; // through the windows that this channel is in
+			    double back = 0; // from the windows that contain this channel
 			    for (int64_t o = std::max<int64_t>(0, c - ahead); o <= std::min(t.dims[1] - 1, c + behind); ++o) {
 				    const int64_t j = i + (o - c) * pixels;
 				    back += v[1][j] * v[0][j] / sums[j];

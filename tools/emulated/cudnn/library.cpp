@@ -1,4 +1,4 @@
-// Handles and what is set on them, versions, status texts, callbacks; how work gets on a handle's stream.
+// Handles and their settings, versions, status texts, callbacks; enqueues work on a handle's stream.
 #include "tools/emulated/cudnn/handle.h"
 
 #include <cstdio>
@@ -10,7 +10,7 @@ namespace emulated::cudnn {
 
 namespace {
 
-thread_local char lastError[256]; // no object: a program's last destructors may still call in
+thread_local char lastError[256]; // not an object, because destructors at exit may still call the library
 
 struct Callback {
 	std::mutex mutex;
@@ -152,7 +152,7 @@ cudnnStatus_t cudnnGetStream(cudnnHandle_t handle, cudaStream_t *stream)
 
 size_t cudnnGetVersion()
 {
-	static const char *const wanted = getenv("AUTOAMP_EMU_CUDNN"); // a program may have been built for another one
+	static const char *const wanted = getenv("AUTOAMP_EMU_CUDNN"); // for programs that expect another version
 	return wanted ? strtoul(wanted, nullptr, 10) : CUDNN_VERSION;
 }
 

@@ -10,7 +10,7 @@ namespace {
 using Numbers = std::vector<int>;
 
 struct Samples {
-	int64_t steps, batch, alphabet; // of the probabilities
+	int64_t steps, batch, alphabet; // dimensions of the probabilities
 	Numbers labels, labelLengths, inputLengths;
 };
 
@@ -26,7 +26,7 @@ bool isFitting(const Samples &s)
 	       std::all_of(s.labels.begin(), s.labels.end(), [&](int one) { return one > 0 && one < s.alphabet; });
 }
 
-// The cost of one sample; its probabilities become gradients with respect to what softmax was taken of.
+// Returns the cost of one sample and replaces its probabilities by gradients with respect to the input of softmax.
 double costOf(const Samples &s, int64_t sample, const int *labels, Values &p)
 {
 	const int64_t steps = s.inputLengths[sample], states = 2 * s.labelLengths[sample] + 1;
@@ -43,7 +43,7 @@ double costOf(const Samples &s, int64_t sample, const int *labels, Values &p)
 			ahead[t][i] = before * p[at(t, labelOf(i))];
 		}
 	for (int64_t t = steps; t-- > 0;)
-		for (int64_t i = 0; i < states; ++i) // without this step's own factor
+		for (int64_t i = 0; i < states; ++i) // without the factor of this step
 			behind[t][i] =
 			    t == steps - 1
 			        ? i >= states - 2
@@ -93,7 +93,7 @@ struct Call {
 	size_t bytes;
 };
 
-// `read` makes the labels and lengths; false: they are not there.
+// `read` produces the labels and lengths; it returns false if they are missing.
 template <typename Read>
 cudnnStatus_t loss(cudnnHandle_t handle, const char *name, const Call &call, cudnnCTCLossAlgo_t algo,
                    cudnnCTCLossDescriptor_t descriptor, int longest, Read read)

@@ -1,4 +1,4 @@
-// Batch normalisation, under its older and its newer names: inference, training and the way back, with a fused addition
+// Batch normalisation, under its older and newer names: inference, training and backward pass, with a fused addition
 // and activation.
 #include "tools/emulated/cudnn/layer.h"
 
@@ -15,7 +15,7 @@ struct Norm {
 	cudnnActivationStruct activation;
 	double epsilon = 0;
 
-	// Which statistic an element belongs to.
+	// The index of the statistic for an element.
 	int64_t of(const Tensor &x, int64_t i) const
 	{
 		return isPerActivation ? i % x.countFrom(1) : i / x.countFrom(2) % x.dims[1];
@@ -47,7 +47,7 @@ size_t workspaceOf(const Norm &norm, const Tensor &x)
 	return norm.activates ? 8 * norm.statistics(x) : 0;
 }
 
-size_t reserveOf(const Norm &norm, const Tensor &x) // a bit for each element that passed the activation
+size_t reserveOf(const Norm &norm, const Tensor &x) // one bit for each element that passed the activation
 {
 	return norm.activates ? (x.count() + 7) / 8 : 0;
 }
@@ -362,7 +362,7 @@ cudnnStatus_t cudnnGetBatchNormalizationTrainingExReserveSpaceSize(cudnnHandle_t
 {
 	cudnnTensorStruct parameters;
 	if (xDesc)
-		cudnnDeriveBNTensorDescriptor(&parameters, xDesc, mode); // refused below, if it is
+		cudnnDeriveBNTensorDescriptor(&parameters, xDesc, mode); // invalid arguments are rejected below
 	NORM(2, ops, 0, 1, activation, 0, &parameters)
 	SIZE(reserveOf(norm, xDesc->tensor));
 }

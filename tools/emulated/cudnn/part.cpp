@@ -1,4 +1,4 @@
-// A sub-library of cuDNN: what is looked up in it is found in the libcudnn.so.9 that it needs.
+// A cuDNN sub-library. It needs libcudnn.so.9, so look-ups in the sub-library find the functions there.
 #include <cudnn_graph.h>
 
 [[gnu::used]] static auto *const needed = &cudnnGetVersion;

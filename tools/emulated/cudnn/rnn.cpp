@@ -1,5 +1,6 @@
-// Recurrent nets, forward and back: steps are products of the arithmetic library over the whole batch. What the way
-// back needs lies in the reserve space as the forward call left it, and what the weights need as BackwardData left it.
+// Recurrent networks, forward and backward: each step is a product of the arithmetic library over the whole batch.
+// BackwardData reads data that the forward call left in the reserve space; BackwardWeights also reads data left by
+// BackwardData.
 #include "tools/emulated/cudnn/layer.h"
 
 #include <cmath>
@@ -10,7 +11,7 @@ using emulated::blas::multiply;
 
 namespace {
 
-// The shape of a net and its data; weights, gates and states are row-major.
+// The shape of a network and its data; weights, gates and states are row-major.
 struct Net {
 	cudnnRNNStruct rnn;
 	cudnnRNNDataStruct x, y;
@@ -37,10 +38,10 @@ struct Net {
 		const int64_t dims[] = {pseudoLayers(), batch, width};
 		return emulated::dnn::packed(rnn.type, 3, dims);
 	}
-	// What one pseudo-layer keeps: gates, the recurrent part of the new memory, cells, states before the projection,
-	// outputs, the gradients of what enters the gates from either side, of the outputs, and dropout's factors.
+	// Elements kept per pseudo-layer: gates, the recurrent part of the new memory, cells, states before the projection,
+	// and outputs. The gradients of both gate inputs and of the outputs, and the dropout factors are kept too.
 	int64_t kept() const { return steps * batch * (3 * gates() * hidden() + 3 * hidden() + 2 * outputs() + outputs()); }
-	// A net of another type need not fit in the same reserve space.
+	// The size depends on the type, so that a network of another type may not fit into the same reserve space.
 	size_t reserveBytes() const
 	{
 		const bool isLarger = rnn.algorithm == CUDNN_RNN_ALGO_PERSIST_STATIC && emulated::dnn::sizeOf(rnn.type) == 2;
@@ -54,7 +55,7 @@ struct Piece {
 	size_t offset = 0;
 };
 
-// Returns true if a descriptor describes states. PyTorch adds dimensions of extent 1 behind the three.
+// Returns true if a descriptor describes states. PyTorch appends dimensions of extent 1 to the three.
 bool isStates(Tensor described, const Tensor &states)
 {
 	while (described.rank > states.rank && described.dims[described.rank - 1] == 1)
@@ -62,9 +63,9 @@ bool isStates(Tensor described, const Tensor &states)
 	return described.isSame(states);
 }
 
-// Calls with (pseudo-layer, linear layer, whether it is a bias, piece) in the order of the weight space. Pieces follow
-// each other without a gap, as PyTorch asserts. 16-bit ones are aligned and begin later: if a space is copied number by
-// number to another type, all its numbers are wrong.
+// Calls function(pseudo-layer, linear layer, isBias, piece) in the order of the weight space. Pieces are contiguous, as
+// PyTorch asserts. Those of 16-bit types are aligned and start at another offset. A space that is copied number by
+// number to another type is therefore wrong.
 template <typename Function>
 size_t eachPiece(const Net &net, Function function)
 {
@@ -101,7 +102,7 @@ size_t weightBytes(const Net &net)
 template <typename T>
 using Dense = std::vector<T>;
 
-// C = A B^T, A B, A^T B of row-major matrices; m x n results, k summed over.
+// C = A B^T, A B and A^T B for row-major matrices; results are m x n, k is summed over.
 template <typename T>
 Dense<T> timesTransposed(const Dense<T> &a, const Dense<T> &b, int64_t m, int64_t n, int64_t k)
 {
@@ -124,7 +125,7 @@ Dense<T> transposedTimes(const Dense<T> &a, const Dense<T> &b, int64_t m, int64_
 	return c;
 }
 
-// One call as it runs.
+// One running call.
 template <typename T>
 struct Run {
 	const Net &net;
@@ -135,7 +136,7 @@ struct Run {
 	struct Weights {
 		Dense<T> input, recurrent, inputBias, recurrentBias, projection;
 	};
-	// What lies in the reserve space for one pseudo-layer, [step][sequence][...].
+	// The part of the reserve space for one pseudo-layer, [step][sequence][...].
 	struct Kept {
 		Dense<T> gates, memory, cells, full, outputs, fromInput, fromRecurrent, toOutputs, factors;
 		template <typename Function>
@@ -154,7 +155,7 @@ struct Run {
 	};
 	std::vector<Kept> kept = std::vector<Kept>(net.pseudoLayers());
 
-	// To the precision that is stored between steps, or multiplied.
+	// Rounds to the precision of stored values or of operands.
 	Dense<T> rounded(Dense<T> values) const
 	{
 		const cudnnDataType_t type = net.rnn.type;
@@ -173,7 +174,7 @@ struct Run {
 		}
 		return values;
 	}
-	// What a state looks like once it is stored: 16-bit data round it, fp32 does not.
+	// Rounds a state as storing does: 16-bit data is rounded, fp32 is not.
 	Dense<T> stored(Dense<T> values) const
 	{
 		return emulated::dnn::sizeOf(net.rnn.type) == 2 ? rounded(std::move(values)) : values;
@@ -214,7 +215,7 @@ struct Run {
 		return all;
 	}
 
-	// Data of sequences as [step][sequence][vector], zeros where a sequence has ended.
+	// Sequence data as [step][sequence][vector], with zeros after the end of a sequence.
 	Tensor tensorOf(const cudnnRNNDataStruct &data) const
 	{
 		const bool isBatchMajor = data.layout == CUDNN_RNN_DATA_LAYOUT_BATCH_MAJOR_UNPACKED;
@@ -292,7 +293,7 @@ struct Run {
 	{
 		return {all.begin() + index * size, all.begin() + (index + 1) * size};
 	}
-	// What enters a layer: the input, or the outputs below, both directions side by side, through dropout.
+	// The input of a layer: x, or the outputs of the layer below, both directions side by side, with dropout.
 	Dense<T> entering(int64_t layer, const Dense<T> &x) const
 	{
 		if (layer == 0)
@@ -306,7 +307,7 @@ struct Run {
 		}
 		return all;
 	}
-	// The step before in the direction of a pseudo-layer; -1: none for this sequence.
+	// The previous step in the direction of a pseudo-layer; -1: none for this sequence.
 	int64_t before(int64_t pseudo, int64_t step, int64_t sequence) const
 	{
 		const bool isBackwards = pseudo % net.directions() == 1;
@@ -319,7 +320,7 @@ struct Run {
 		for (int64_t i = 0; i < net.steps; ++i)
 			function((pseudo % net.directions() == 1) != isReversed ? net.steps - 1 - i : i);
 	}
-	// The states that a step starts from: [sequence][size].
+	// The initial states of a step: [sequence][size].
 	Dense<T> previous(int64_t pseudo, int64_t step, const Dense<T> &history, const Dense<T> &initial,
 	                  int64_t size) const
 	{
@@ -361,7 +362,7 @@ struct Run {
 				                                                                     : 0;
 		}
 	}
-	// One unit of one sequence.
+	// Computes one unit of one sequence.
 	void cell(Kept &k, int64_t row, int64_t u, const T *in, const T *recurrent, const Weights &w, T h, T c)
 	{
 		T *gate = &k.gates[row * width];
@@ -414,7 +415,7 @@ struct Run {
 			memory.write(std::move(lastCell), net.states(hidden), cy);
 	}
 
-	// dy of the top layer in, dx out; dh and dc: of the last states in, of the first ones out.
+	// Input: dy of the top layer, dh and dc of the last states. Output: dx, dh and dc of the first states.
 	Dense<T> backwardData(const Dense<T> &dy, const std::vector<Weights> &weights, const Dense<T> &hx,
 	                      const Dense<T> &cx, Dense<T> &dh, Dense<T> &dc)
 	{
@@ -440,7 +441,7 @@ struct Run {
 					std::copy(dOut.begin(), dOut.end(), k.toOutputs.begin() + step * batch * outputs);
 					const Dense<T> dFull =
 					    net.isProjected() ? times(rounded(dOut), w.projection, batch, hidden, outputs) : dOut;
-					Dense<T> direct(batch * hidden); // through a GRU's gate that keeps the old state
+					Dense<T> direct(batch * hidden); // path through the GRU gate that keeps the old state
 					for (int64_t b = 0; b < batch; ++b)
 						for (int64_t u = 0; u < hidden && net.isActive(step, b); ++u)
 							cellBackward(k, step * batch + b, u, dFull[b * hidden + u], dCell[b * hidden + u],
@@ -564,7 +565,7 @@ struct Spaces {
 	void *reserve;
 };
 
-// Runs the work in the type that is computed in, with the spaces checked and the workspace overwritten.
+// Runs the work in the compute type after checking the spaces; the workspace is overwritten first.
 template <typename Work>
 cudnnStatus_t launchNet(cudnnHandle_t handle, const char *name, const Net &net, const Spaces &spaces, bool isTraining,
                         Work work)
@@ -607,7 +608,7 @@ cudnnStatus_t cudnnGetRNNWeightParams(cudnnHandle_t handle, cudnnRNNDescriptor_t
                                       cudnnTensorDescriptor_t bias, void **biasAddress)
 {
 	FAIL_AS(BAD_PARAM);
-	// PyTorch queries the matrices alone.
+	// PyTorch queries only the matrices.
 	REFUSE_IF(!handleOf(handle) || !rnn || rnn->layers == 0 || !matrix != !matrixAddress || !bias != !biasAddress,
 	          BAD_PARAM);
 	const Net net{*rnn, {}, {}, {}};

@@ -1,4 +1,4 @@
-// Spatial transformers, and a convolution's operand as a matrix.
+// Spatial transformers and im2col.
 #include "tools/emulated/cudnn/layer.h"
 
 #include <cmath>
@@ -7,7 +7,7 @@ using namespace emulated::cudnn;
 
 namespace {
 
-// The tensors of a transformer, both packed: matrices of 2 by 3, and a place (x, y) for each pixel, both in [-1, 1].
+// The tensors of a transformer, both packed: 2 x 3 matrices, and a position (x, y) in [-1, 1] for each pixel.
 struct Shapes {
 	Tensor theta, grid;
 };
@@ -22,13 +22,13 @@ cudnnStatus_t shapesOf(cudnnSpatialTransformerDescriptor_t descriptor, Shapes &s
 	return CUDNN_STATUS_SUCCESS;
 }
 
-// The corners of an image are the middles of its corner pixels.
+// The position of a pixel; -1 and 1 are the centers of the first and last pixel.
 double placeOf(int64_t index, int64_t count)
 {
 	return count > 1 ? 2.0 * static_cast<double>(index) / static_cast<double>(count - 1) - 1 : 0;
 }
 
-// Calls with the image, and the pixel as (x, y, 1), of each place of the grid, in its order.
+// Calls function() for each position of the grid, in order, with its image and its pixel as (x, y, 1).
 template <typename Function>
 void eachPlace(const Tensor &grid, Function function)
 {
@@ -39,8 +39,8 @@ void eachPlace(const Tensor &grid, Function function)
 	}
 }
 
-// Calls with each pixel inside the image that a place is between, its weight, and what of the weight changes with the
-// place's coordinates.
+// Calls function() for each pixel inside the image next to a position, with its weight and the derivatives of the
+// weight by the coordinates.
 template <typename Function>
 void eachNeighbour(const Tensor &x, double px, double py, Function function)
 {

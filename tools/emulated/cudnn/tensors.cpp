@@ -1,4 +1,4 @@
-// Element by element: sums, products and copies of tensors, reductions, dropout.
+// Element-wise operations: sums, products and copies of tensors, reductions, dropout.
 #include "tools/emulated/cudnn/layer.h"
 
 #include <cmath>
@@ -28,7 +28,7 @@ double operate(cudnnOpTensorOp_t op, bool propagatesNan, double a, double b)
 
 struct Reduced {
 	double value;
-	int64_t index = 0, count = 0; // of the extreme, of the elements
+	int64_t index = 0, count = 0; // index of the extreme; number of elements
 };
 
 void reduce(const cudnnReduceTensorStruct &d, Reduced &sum, double a, int64_t index)
@@ -90,7 +90,7 @@ int64_t foldOf(const cudnnTensorTransformStruct &d, int dimension)
 	return dimension < 2 ? 1 : std::max<int64_t>(d.fold[dimension - 2], 1);
 }
 
-// How many channels folding makes of one.
+// Number of channels that folding makes from one.
 int64_t foldsOf(const cudnnTensorTransformStruct &d)
 {
 	int64_t folds = 1;
@@ -99,8 +99,8 @@ int64_t foldsOf(const cudnnTensorTransformStruct &d)
 	return folds;
 }
 
-// The extents that a transform makes of a tensor's; false: nothing is left, or the channels cannot be unfolded. Folding
-// comes after padding and fills the last block up, unfolding comes before it.
+// The extents of the transformed tensor; false: it is empty, or the channels cannot be unfolded. Folding comes after
+// padding and fills the last block; unfolding comes before padding.
 bool transformed(const cudnnTensorTransformStruct &d, const Tensor &from, int *dims)
 {
 	const bool folds = d.direction == CUDNN_TRANSFORM_FOLD;
@@ -117,8 +117,8 @@ bool transformed(const cudnnTensorTransformStruct &d, const Tensor &from, int *d
 	return is;
 }
 
-// The element of `x` that a transform puts into element `at` of `y`; -1: one of the padding. A folded channel is the
-// channel's number and the place in the block, the channel's number faster.
+// The element of `x` that a transform copies to element `at` of `y`; -1: padding. A folded channel combines the channel
+// number, which is faster, with the place in the block.
 int64_t transformedFrom(const cudnnTensorTransformStruct &d, const Tensor &x, const Tensor &y, int64_t at)
 {
 	int64_t place[CUDNN_DIM_MAX] = {};
@@ -295,8 +295,9 @@ cudnnStatus_t cudnnInitTransformDest(const cudnnTensorTransformDescriptor_t tran
 	return status ? status : cudnnGetTensorSizeInBytes(target, bytes);
 }
 
-// The gradient of a strided convolution as that of an unstrided one: blocks of a stride's size become channels. Every
-// number was asked of the real library, which needs no handle for them (tests/emulated/cudnn/layers.cpp).
+// Descriptors for the gradient of a strided convolution as that of an unstrided one: blocks of the stride's size become
+// channels. All numbers are those of the real library, which needs no handle for them
+// (tests/emulated/cudnn/layers.cpp).
 cudnnStatus_t cudnnGetFoldedConvBackwardDataDescriptors(
     const cudnnHandle_t, const cudnnFilterDescriptor_t w, const cudnnTensorDescriptor_t dy,
     const cudnnConvolutionDescriptor_t convolution, const cudnnTensorDescriptor_t dx, const cudnnTensorFormat_t format,
@@ -376,7 +377,7 @@ cudnnStatus_t cudnnSetTensor(cudnnHandle_t handle, const cudnnTensorDescriptor_t
 {
 	FAIL_AS(EXECUTION_FAILED);
 	REFUSE_IF(!yDesc || !value || yDesc->isVectorized, BAD_PARAM);
-	double number = 0; // of y's own type
+	double number = 0; // in y's own type
 	emulated::dnn::load(emulated::dnn::packed(yDesc->tensor.type, 0, nullptr), value, &number);
 	const int64_t count = yDesc->tensor.count();
 	return blend(handle, __func__, 1, 0, {}, {yDesc, y}, [=](std::vector<Values>) { return Values(count, number); });

@@ -1,9 +1,9 @@
-// The emulated libcupti: the part of it that collectors use, fed with what the emulated device ran. Any thread. Its
-// times are the host's and mean nothing. One lock is held while the client's callbacks run, as the real one does, so
-// that a client that holds a lock of its own around a flush is found by ThreadSanitizer.
+// The emulated libcupti: the functions that collectors use, with records of the emulated device. Any thread. Times are
+// those of the host and have no meaning. As in the real library, a lock is held during client callbacks.
+// ThreadSanitizer therefore finds a client that holds its own lock around a flush.
 #include "core.h"
 
-#define CUPTI_LIB // its functions are visible
+#define CUPTI_LIB // exports its functions
 #include <cupti.h>
 
 #include <algorithm>
@@ -25,7 +25,7 @@ uint64_t now()
 	return uint64_t(time.tv_sec) * 1'000'000'000 + uint64_t(time.tv_nsec);
 }
 
-// AUTOAMP_EMU_CUPTI: what goes wrong.
+// True if AUTOAMP_EMU_CUPTI contains this fault.
 bool misbehaves(std::string_view word)
 {
 	static const char *const wanted = getenv("AUTOAMP_EMU_CUPTI");
@@ -38,13 +38,13 @@ bool misbehaves(std::string_view word)
 	return false;
 }
 
-// A client's buffer that is being filled.
+// A client's buffer during filling.
 struct Buffer {
 	uint8_t *data = nullptr;
 	size_t size = 0, used = 0, records = 0;
 };
 
-// What records come from has buffers of its own: the device (0), and each thread that launches.
+// Each source of records has its own buffers: the device (0), and each launching thread.
 struct Source {
 	Buffer filling;
 	std::vector<Buffer> closed;
@@ -60,7 +60,7 @@ unsigned host()
 
 struct Library {
 	std::recursive_mutex mutex;
-	CUpti_CallbackFunc callback = nullptr; // null: nobody has subscribed
+	CUpti_CallbackFunc callback = nullptr; // null: no subscriber
 	void *userData = nullptr;
 	std::string subscriber;
 	std::set<std::pair<int, CUpti_CallbackId>> events;
@@ -86,7 +86,7 @@ struct Locked {
 
 thread_local std::vector<std::pair<CUpti_ExternalCorrelationKind, uint64_t>> externals;
 
-// A function's first question. In a forked child the real library hangs: it says so instead.
+// Runs first in each function. In a forked child the real library hangs; this one reports the call.
 CUptiResult enter(const char *name)
 {
 	if (hasForked())
@@ -106,7 +106,7 @@ void close(Source &source)
 		source.closed.push_back(buffer);
 }
 
-// `held`: buffers are full at sixteen records, and none of them is complete before a forced flush.
+// Adds a record. With the fault `held`, buffers are full at 16 records and complete only at a forced flush.
 template <class Record>
 void put(unsigned number, const Record &record)
 {
@@ -137,7 +137,7 @@ void giveBack(Source &source)
 		library().complete(nullptr, 0, buffer.data, buffer.size, buffer.used);
 }
 
-// ---- what the device tells
+// ---- events of the device
 
 constexpr CUpti_ActivityKind kindOf(cudaGraphNodeType type)
 {
@@ -160,8 +160,8 @@ void tell(CUpti_CallbackIdResource id, cudaGraphNode_t node, cudaGraphNode_t ori
 	all.callback(all.userData, CUPTI_CB_DOMAIN_RESOURCE, id, &data);
 }
 
-// Before and after a function that launches work. `orphaned`: these callbacks are lost. The runtime's functions call
-// the driver's, under the same number.
+// Callbacks before and after a function that launches work. The fault `orphaned` drops them. Runtime functions call
+// driver functions with the same correlation id.
 void callBack(bool byDriver, CUpti_CallbackId id, uint32_t correlation, cudaGraphNode_t made = nullptr)
 {
 	Library &all = library();
@@ -188,7 +188,7 @@ void callBack(bool byDriver, CUpti_CallbackId id, uint32_t correlation, cudaGrap
 		enter(CUPTI_CB_DOMAIN_RUNTIME_API, id, runtime, false);
 }
 
-// Of what is launched, not of what ends, a record is made: what kinds are wanted now counts.
+// Called at each launch. The record kinds enabled now decide whether the work is recorded when it ends.
 Launched launched(cudaGraphNodeType type, bool byDriver)
 {
 	const Locked locked;
@@ -260,7 +260,7 @@ void ran(const Work &work)
 	}
 }
 
-// A function that launches a kernel makes a node instead, in a stream that is being captured.
+// A kernel launch in a captured stream creates a node instead.
 void captured(cudaGraphNode_t node)
 {
 	const Locked locked;
@@ -353,7 +353,7 @@ CUptiResult cuptiUnsubscribe(CUpti_SubscriberHandle subscriber)
 CUptiResult cuptiFinalize()
 {
 	ENTER
-	all.callback = nullptr; // of every client
+	all.callback = nullptr; // of all clients
 	all.events.clear();
 	all.kinds.clear();
 	all.runtime.clear();
@@ -378,7 +378,7 @@ CUptiResult cuptiEnableCallback(uint32_t enable, CUpti_SubscriberHandle subscrib
 	return CUPTI_SUCCESS;
 }
 
-// Also inside a callback, where the device's own lock is held.
+// May be called inside a callback, where the device's own lock is held.
 CUptiResult cuptiGetGraphNodeId(CUgraphNode node, uint64_t *id)
 {
 	if (const CUptiResult failed = enter(__func__))
@@ -395,7 +395,7 @@ CUptiResult cuptiActivityRegisterCallbacks(CUpti_BuffersCallbackRequestFunc requ
 	ENTER
 	if (!request || !complete)
 		return CUPTI_ERROR_INVALID_PARAMETER;
-	all.request = request; // of whoever comes last: the real one, too, serves one
+	all.request = request; // the last caller replaces the others: the real library supports one client too
 	all.complete = complete;
 	return CUPTI_SUCCESS;
 }
@@ -441,7 +441,7 @@ CUptiResult cuptiActivitySetAttribute(CUpti_ActivityAttribute, size_t *size, voi
 	return size && value ? CUPTI_SUCCESS : CUPTI_ERROR_INVALID_PARAMETER;
 }
 
-// `late`: what the host's threads recorded comes one flush after what the device did.
+// With the fault `late`, records of host threads are delivered one flush after those of the device.
 CUptiResult cuptiActivityFlushAll(uint32_t flags)
 {
 	ENTER

@@ -13,13 +13,14 @@ constexpr int maximumDevices = 16;
 std::atomic<bool> initialised{false};
 Context *const primaries = new Context[maximumDevices]; // never destroyed: workers outlive static objects
 std::atomic<uint64_t> generations[maximumDevices];
-std::unordered_set<const Context *> &created() // by cuCtxCreate; under State::mutex
+std::unordered_set<const Context *> &created() // contexts of cuCtxCreate; under State::mutex
 {
 	static auto *all = new std::unordered_set<const Context *>;
 	return *all;
 }
 
-// A number with an optional K, M or G; `fallback` where the variable is unset, one line where it is nonsense.
+// A number with an optional K, M or G. Returns `fallback` if the variable is unset; reports an invalid value on one
+// line.
 size_t numberFrom(const char *variable, size_t fallback)
 {
 	const char *text = getenv(variable);
@@ -85,7 +86,7 @@ constexpr struct {
 
 void afterForkInChild()
 {
-	// Workers did not follow, locks are as they were: nothing here may be touched again.
+	// The child has no workers, and locks may be held: from here on every call must fail.
 	forked = initialised.load();
 }
 
@@ -96,7 +97,8 @@ const char *const deviceName = "autoamp emulated (h100 constants)";
 std::atomic<bool> forked{false};
 constinit thread_local Thread *currentThread = nullptr;
 
-// A thread may call us after its thread-local objects are gone (atexit handlers do): it then gets a fresh one.
+// A thread may call a function after its thread-local objects were destroyed, as atexit handlers do. It then gets a new
+// Thread.
 Thread &newThread()
 {
 	currentThread = new Thread;
@@ -141,7 +143,7 @@ cudaError_t deviceAttribute(int *value, int attribute, int device)
 		*value = device + 1;
 		return cudaSuccess;
 	}
-	*value = 0; // what is not in the table is not there
+	*value = 0; // attributes that are not in the table are 0
 	if (attribute == cudaDevAttrMemoryPoolsSupported && mustFail("CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED"))
 		return cudaSuccess;
 	for (const auto &row : attributes)
@@ -191,7 +193,7 @@ static void open(Context &context) // with the lock held
 	context.legacy->id = ++state().ids;
 }
 
-// The runtime holds its primary contexts as any other client does: another's release does not end them.
+// The runtime retains its primary contexts like other clients, so that a release by another client does not end them.
 static void retain(Context &context)
 {
 	if (!context.runtimes.exchange(true))
@@ -306,7 +308,7 @@ cudaError_t stickyError()
 {
 	const Thread &me = thread();
 	const Context *context = me.contexts.empty() ? nullptr : me.contexts.back();
-	return context && context->alive ? cudaError_t(context->sticky.load()) : cudaSuccess; // a reset has cured it
+	return context && context->alive ? cudaError_t(context->sticky.load()) : cudaSuccess; // a reset clears the error
 }
 
 uint64_t deviceGeneration(int device)

@@ -5,7 +5,7 @@
 namespace emulated {
 namespace {
 
-// The bytes of a rectangle from its first to its last.
+// Number of bytes from the first to the last byte of a rectangle.
 size_t extent(size_t pitch, size_t width, size_t height)
 {
 	return height ? (height - 1) * pitch + width : 0;
@@ -13,14 +13,14 @@ size_t extent(size_t pitch, size_t width, size_t height)
 
 enum class Side { Host, Device, Any };
 
-// What a call may say about one side of a copy before it runs; `pageable`: memory that CUDA does not know.
+// The checks on one side of a copy before it runs. `pageable`: CUDA does not know the memory.
 cudaError_t check(const void *address, size_t bytes, Side side, bool *pageable)
 {
 	const auto one = findAllocation(address);
 	*pageable = !one && !isDevicePointer(address);
 	if (!one)
 		return *pageable && side != Side::Device ? cudaSuccess : cudaErrorInvalidValue;
-	const bool mayGoOn = one->kind == Allocation::Registered || one->kind == Allocation::Mapped; // into what follows
+	const bool mayGoOn = one->kind == Allocation::Registered || one->kind == Allocation::Mapped; // into the next one
 	if (uintptr_t(address) + bytes > one->base + one->bytes && !mayGoOn)
 		return cudaErrorInvalidValue;
 	if (side == Side::Host && onDevice(one->kind))
@@ -28,13 +28,13 @@ cudaError_t check(const void *address, size_t bytes, Side side, bool *pageable)
 	return cudaSuccess;
 }
 
-// A side when the copy runs; null if the device may not touch it (any more).
+// The address of one side when the copy runs. Null if the device may not access it, for example after a free.
 char *resolveSide(const void *address, size_t bytes, bool pageable)
 {
 	return static_cast<char *>(pageable ? const_cast<void *>(address) : anyView(address, bytes));
 }
 
-// What an update of an executable graph may not change about an operand.
+// The property of an operand that an update of an executable graph must not change.
 uint64_t placeOf(const void *address)
 {
 	const auto one = findAllocation(address);
@@ -77,7 +77,8 @@ cudaError_t copy(const Rectangle &what, cudaMemcpyKind kind, cudaStream_t stream
 	if (!async)
 		if (const cudaError_t error = unsafeCall())
 			return error;
-	// Hardware may read pageable memory at once (it stages it), pinned memory when the stream is there.
+	// Hardware may read pageable memory during the call (it stages the data), and pinned memory when the stream runs
+	// the copy.
 	std::shared_ptr<std::vector<char>> staged;
 	const auto *source = static_cast<const char *>(what.from);
 	if (fromPageable && async && !isCapturing(stream))
@@ -92,7 +93,8 @@ cudaError_t copy(const Rectangle &what, cudaMemcpyKind kind, cudaStream_t stream
 	    &op, placeOf(what.to) * 64 + placeOf(what.from));
 	if (error)
 		return error;
-	// Between device buffers nobody waits, even without Async in the name; into pageable memory, everybody does.
+	// Copies between device buffers do not wait, even without Async in the name. Copies into pageable memory always
+	// wait.
 	const bool onDevice = isDevicePointer(what.from) && isDevicePointer(what.to);
 	return (async ? toPageable : !onDevice) ? finish(op) : cudaSuccess;
 }
@@ -127,7 +129,7 @@ cudaError_t fill(const Fill &what, cudaStream_t stream, bool async)
 		    return cudaSuccess;
 	    },
 	    &op, area * 64 + placeOf(what.to));
-	if (error || async || isDevicePointer(what.to)) // device memory is filled behind the caller's back
+	if (error || async || isDevicePointer(what.to)) // memset of device memory is asynchronous
 		return error;
 	return finish(op);
 }

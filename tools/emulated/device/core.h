@@ -1,5 +1,5 @@
-// The inside of the emulated device: what its own files and the cudart and cuda fronts share; other fronts use
-// device.h. Any thread may call the functions; the structs are guarded by State::mutex unless a comment says otherwise.
+// The internal interface of the emulated device, for its own files and the cudart and cuda fronts; other fronts use
+// device.h. Any thread may call the functions. State::mutex guards the structs unless a comment differs.
 #pragma once
 
 #include "device.h"
@@ -32,31 +32,31 @@ struct Op;
 struct Program;
 struct Stream;
 
-// ---- contexts (context.cpp). A device's primary context is one object for ever: after a reset it comes back at the
-// same address with another id, as on hardware, so that a client which keys by pointer is found out.
+// ---- contexts (context.cpp). A device has one primary context object for the lifetime of the process. After a reset
+// it has the same address and another id, as on hardware; programs that use the address as a key then fail.
 
 struct Context {
 	int device = 0;
 	bool primary = false;
 	std::atomic<bool> alive{false};
 	std::atomic<unsigned long long> id{0};
-	std::atomic<unsigned> references{0}; // cuDevicePrimaryCtxRetain, and the runtime's own
-	std::atomic<bool> runtimes{false};   // the runtime's own is among them: until a reset
-	std::atomic<int> sticky{0};          // what broke it
-	std::atomic<bool> cancelled{false};  // being torn down: queued work is dropped
+	std::atomic<unsigned> references{0}; // those of cuDevicePrimaryCtxRetain and of the runtime
+	std::atomic<bool> runtimes{false};   // the runtime holds one of them, until a reset
+	std::atomic<int> sticky{0};          // the error that broke the context
+	std::atomic<bool> cancelled{false};  // during teardown: queued work is dropped
 	std::shared_ptr<Stream> legacy;      // the default stream
 	std::unordered_set<Stream *> busy;   // streams with queued work, destroyed ones included
-	std::atomic<unsigned> peers{0};      // bits of the devices whose memory kernels here may touch
+	std::atomic<unsigned> peers{0};      // bits of the devices whose memory kernels of this context may access
 	struct Pool *pool = nullptr, *defaultPool = nullptr;
 };
 
-// What one thread is doing. Plain thread-local data: only its own thread reads it.
+// The state of one thread. Plain thread-local data: only its own thread reads it.
 struct Thread {
-	bool perThreadDefault = false; // inside a _ptsz/_ptds entry: stream 0 means the per-thread one
-	bool driver = false;           // inside a driver API entry: no context is made implicitly
-	bool callback = false;         // inside a host function or a user object's destructor: no CUDA calls
-	bool illegal = false;          // the running kernel was given a bad pointer
-	int device = 0;                // cudaSetDevice
+	bool perThreadDefault = false; // inside a _ptsz or _ptds function: stream 0 is the per-thread stream
+	bool driver = false;           // inside a driver API function: contexts are not created implicitly
+	bool callback = false;         // inside a host function or a user object's destructor: CUDA calls fail
+	bool illegal = false;          // the running kernel received an invalid pointer
+	int device = 0;                // device of cudaSetDevice
 	cudaStreamCaptureMode mode = cudaStreamCaptureModeGlobal;
 	cudaError_t last = cudaSuccess;
 	std::vector<Context *> contexts;
@@ -71,19 +71,20 @@ inline Thread &thread()
 }
 
 int deviceCount();
-size_t deviceMemory(); // bytes of one device
+size_t deviceMemory(); // bytes per device
 extern const char *const deviceName;
 cudaError_t deviceAttribute(int *value, int attribute, int device);
 cudaError_t initialize(); // cuInit
 bool isInitialized();
-cudaError_t requireContext(Context **context); // the thread's, made for the runtime; its sticky error
+cudaError_t requireContext(Context **context); // the thread's context, created in runtime calls; returns its sticky
+                                               // error
 cudaError_t setDevice(int device);             // cudaSetDevice
-Context *primaryContext(int device);           // alive or not
-void activate(Context &);                      // takes the lock
+Context *primaryContext(int device);           // also if it is not alive
+void activate(Context &);                      // takes the lock itself
 cudaError_t teardown(Context &);               // drops its work, memory, streams and events
 bool isContext(const Context *);
 Context *createContext(int device);
-extern std::atomic<bool> forked; // in a child of a process that used the device
+extern std::atomic<bool> forked; // true in a child of a process that used the device
 inline bool hasForked()
 {
 	return forked.load(std::memory_order_relaxed);
@@ -91,13 +92,13 @@ inline bool hasForked()
 
 // ---- counters and faults (entry.cpp)
 
-// One exported function: counts its calls and says whether this one must fail. Constant-initialised, so that a child
-// forked at any moment can still ask.
+// One exported function: counts its calls and decides whether a call must fail. Constant-initialised, so that a child
+// forked at any moment can use it.
 class Entry
 {
 public:
 	constexpr explicit Entry(const char *entryName) : name(entryName) {}
-	// cudaSuccess, or what the call must answer without doing anything.
+	// cudaSuccess, or the error that the call must return without any other effect.
 	cudaError_t begin()
 	{
 		if (hasForked()) [[unlikely]]
@@ -118,39 +119,39 @@ private:
 	static cudaError_t misused();
 
 	std::atomic<bool> enrolled_{false};
-	cudaError_t failure_ = cudaSuccess; // its documented failure
-	unsigned long failing_ = 0;         // which call fails; 0: none
+	cudaError_t failure_ = cudaSuccess; // the documented failure of the function
+	unsigned long failing_ = 0;         // number of the call that fails; 0: none
 };
 Entry &entryOf(const char *name);
 
-// ---- memory (memory.cpp); its tables have a lock of their own, taken after State::mutex
+// ---- memory (memory.cpp); its tables have a separate lock, which is taken after State::mutex
 
 struct Pool {
 	int device = 0;
 	size_t reserved = 0, used = 0, reservedHigh = 0, usedHigh = 0, maximum = 0;
 	uint64_t threshold = 0;
 	int flags[3] = {1, 1, 1}; // reuse policies: follow event dependencies, opportunistic, internal dependencies
-	unsigned access = 0;      // bits of the other devices whose kernels may touch it
-	// By stream: bytes freed there and not yet reached, which an allocation there may take over at once; and bytes so
-	// taken over, which their free gives back no more.
+	unsigned access = 0;      // bits of the other devices whose kernels may access it
+	// By stream. freed: bytes whose free the stream has not yet reached; an allocation on that stream may reuse them at
+	// once. takenOver: bytes reused in this way; their free does not return them again.
 	std::unordered_map<const void *, size_t> freed, takenOver;
 };
 
 struct Allocation {
-	enum Kind { Device, Graph, Mapped, Pinned, Managed, Registered }; // up to Mapped: not for the host to touch
+	enum Kind { Device, Graph, Mapped, Pinned, Managed, Registered }; // host access is forbidden for kinds up to Mapped
 	uintptr_t base = 0;
 	size_t bytes = 0;
 	Kind kind = Device;
 	Context *context = nullptr;
 	Pool *pool = nullptr;
 	uint64_t id = 0;
-	uint64_t freedAt = ~uint64_t{0}; // work submitted from here on may not touch it
-	const void *freedOn = nullptr;   // the stream of the free
+	uint64_t freedAt = ~uint64_t{0}; // work submitted from this number on must not access it
+	const void *freedOn = nullptr;   // the stream that frees it
 	bool ready = true;               // false until the stream reaches the allocation
-	unsigned flags = 0;              // of the host allocation
-	unsigned access = 0;             // of a mapping: bits of the devices that may touch it
-	const void *physical = nullptr;  // what is mapped there
-	uintptr_t range = 0;             // pages behind it, guard included
+	unsigned flags = 0;              // flags of the host allocation
+	unsigned access = 0;             // for mappings: bits of the devices that may access it
+	const void *physical = nullptr;  // the physical memory that is mapped here
+	uintptr_t range = 0;             // first page of its range; the range includes the guard page
 	size_t rangeBytes = 0;
 };
 
@@ -163,26 +164,26 @@ cudaError_t allocate(Context &, size_t bytes, Allocation::Kind, Pool *, bool rea
                      const void *stream = nullptr);
 cudaError_t registerHost(Context &, void *address, size_t bytes, unsigned flags);
 cudaError_t unregisterHost(void *address);
-std::optional<Allocation> findAllocation(const void *address); // that contains the address
-cudaError_t release(const void *base);                         // at once
+std::optional<Allocation> findAllocation(const void *address); // the allocation that contains the address
+cudaError_t release(const void *base);                         // without waiting for the stream
 void releaseAll(Context &);
-void reachAllocation(void *base); // the stream is there: fills it and opens it
-void retire(void *base);          // graph memory: poisons and closes it, keeps the address
+void reachAllocation(void *base); // when the stream reaches the allocation: fills the pages and opens them
+void retire(void *base);          // graph memory: closes the pages, keeps the address
 bool markFreed(void *base, uint64_t sequence, const void *stream);
 bool isDevicePointer(const void *address);
-void *anyView(const void *address, size_t bytes); // view() for copies: peers need no permission
+void *anyView(const void *address, size_t bytes); // view() for copies, which need no peer access
 void memoryInfo(int device, size_t *free, size_t *total);
-void trimPools(int device); // at synchronisation: down to the release thresholds
+void trimPools(int device); // at synchronisation: shrinks pools to their release thresholds
 Pool *createPool(int device, size_t maximum);
 cudaError_t destroyPool(Pool *);
 bool isPool(const Pool *);
 void trimPool(Pool &, size_t keep);
 cudaError_t poolAttribute(Pool *, int attribute, void *value, bool set);
 cudaError_t poolAccess(Pool *, const cudaMemAccessDesc *, size_t count);
-// Which devices may touch memory after `count` changes of it.
+// Applies `count` changes to the bits of the devices that may access memory.
 cudaError_t changeAccess(unsigned *devices, const cudaMemAccessDesc *, size_t count);
 
-// ---- memory that is mapped at addresses of the program's choice (mapping.cpp)
+// ---- memory mapped at addresses that the program chooses (mapping.cpp)
 
 constexpr size_t mappingGrain = size_t{2} << 20;
 cudaError_t createPhysical(const void **handle, size_t bytes, int device);
@@ -200,17 +201,17 @@ struct Op {
 	const char *name = "";
 	Body body;
 	bool host = false, demanded = false, done = false;
-	cudaGraphNodeType type = cudaGraphNodeTypeEmpty; // for who watches, with the launch's number
+	cudaGraphNodeType type = cudaGraphNodeTypeEmpty; // for the watcher, with the number of the launch
 	Launched launched;
 	uint64_t sequence = 0;
 	Clock::time_point due, finished;
 	std::vector<std::shared_ptr<Op>> waits;
-	std::vector<std::shared_ptr<Stream>> wakes; // streams that may go on when this is done
+	std::vector<std::shared_ptr<Stream>> wakes; // streams that may continue when this work is done
 };
 using OpPointer = std::shared_ptr<Op>;
 
-// Edges that are more than a full dependency (programmatic launches), by the node that they come from. The others are
-// not in it.
+// The data of edges that are not full dependencies (programmatic launches), by source node. Full dependencies are
+// absent.
 struct Node;
 using Edges = std::map<const Node *, cudaGraphEdgeData>;
 
@@ -218,12 +219,12 @@ struct Node {
 	cudaGraphNodeType type = cudaGraphNodeTypeEmpty;
 	const char *name = "";
 	Body body;
-	uint64_t fixed = 0;              // what an update of an executable graph may not change
-	std::shared_ptr<Program> inside; // of a child graph
+	uint64_t fixed = 0;              // properties that an update of an executable graph must not change
+	std::shared_ptr<Program> inside; // the child graph of a child node
 	std::vector<Node *> after;
-	Edges edges; // of `after`
+	Edges edges; // data of the edges in `after`
 	size_t index = 0;
-	uint64_t number = 0; // of all nodes there ever were
+	uint64_t number = 0; // unique among all nodes of the process
 };
 
 struct Stream : std::enable_shared_from_this<Stream> {
@@ -231,13 +232,13 @@ struct Stream : std::enable_shared_from_this<Stream> {
 	unsigned long long id = 0;
 	unsigned flags = 0;
 	int priority = 0;
-	bool running = false; // its head is with a worker or on the ready list
-	size_t demanded = 0;  // how many of the queue, from the front, somebody waits for
+	bool running = false; // a worker runs its first op, or the stream is in the ready list
+	size_t demanded = 0;  // number of ops at the front of the queue for which a thread waits
 	std::deque<OpPointer> queue;
 	std::shared_ptr<Capture> capture;
-	std::vector<Node *> frontier;         // what the next captured node comes after
-	Edges edges;                          // of the frontier
-	std::vector<cudaGraphEdgeData> given; // the last answer about them, which is the client's to read
+	std::vector<Node *> frontier;         // predecessors of the next captured node
+	Edges edges;                          // data of the edges from `frontier`
+	std::vector<cudaGraphEdgeData> given; // edge data of the last query, which the client may read
 
 	bool isBlocking() const { return !(flags & cudaStreamNonBlocking); }
 	bool isLegacy() const { return context->legacy.get() == this; }
@@ -251,15 +252,15 @@ struct Event {
 	std::vector<Node *> frontier;
 };
 
-// Never destroyed: workers may outlive the program's own destructors.
+// Never destroyed: workers may outlive the program's destructors.
 struct State {
 	std::mutex mutex;
 	std::condition_variable work, finished;
 	std::unordered_map<Stream *, std::shared_ptr<Stream>> streams;
 	std::unordered_map<Event *, std::unique_ptr<Event>> events;
-	std::list<std::shared_ptr<Capture>> captures; // under way
+	std::list<std::shared_ptr<Capture>> captures; // active captures
 	std::deque<std::shared_ptr<Stream>> ready;
-	std::deque<OpPointer> lazy; // submitted, nobody waits yet
+	std::deque<OpPointer> lazy; // submitted ops for which no thread waits yet
 	uint64_t sequence = 0;
 	unsigned long long ids = 0;
 	unsigned workers = 0, idle = 0, inHost = 0;
@@ -268,7 +269,7 @@ struct State {
 State &state();
 using Lock = std::unique_lock<std::mutex>;
 
-// How most functions begin: with the thread's context, the lock and the stream behind a handle, or with what is wrong.
+// The start of most functions: finds the thread's context and the handle's stream and takes the lock, or sets `error`.
 struct OnStream {
 	explicit OnStream(cudaStream_t handle);
 	Context *current = nullptr;
@@ -278,24 +279,25 @@ struct OnStream {
 };
 
 // With the lock held:
-cudaError_t resolve(cudaStream_t handle, Stream **stream); // default streams included; sticky errors
+cudaError_t resolve(cudaStream_t handle, Stream **stream); // also for default streams; returns sticky errors
 OpPointer enqueue(Stream &, const char *name, Body body, bool host = false, std::vector<OpPointer> waits = {});
 void demand(const OpPointer &);
 void wait(Lock &, const OpPointer &);
 void drain(Lock &, Context &);
-cudaError_t guardLegacy(Stream &); // using the legacy stream while a blocking stream is captured
+cudaError_t guardLegacy(Stream &); // fails if the legacy stream is used while a blocking stream is captured
 
-// Takes the lock. As submit(), with what only the fronts need: host functions, and the work to wait for.
+// Takes the lock itself. Like submit(), with options that only the fronts need: host functions, and the work to wait
+// for.
 cudaError_t submitOp(cudaStream_t, const char *name, cudaGraphNodeType, Body body, OpPointer *op = nullptr,
                      uint64_t fixed = 0);
-// Runs one piece of work and tells whoever watches.
+// Runs one piece of work and reports it to the watcher.
 cudaError_t runWatched(cudaGraphNodeType, const char *name, const Body &, uint64_t node);
-cudaError_t finish(const OpPointer &); // waits; the context's error
+cudaError_t finish(const OpPointer &); // waits; returns the context's error
 cudaError_t createStream(cudaStream_t *, unsigned flags, int priority);
 cudaError_t destroyStream(cudaStream_t);
 cudaError_t queryStream(cudaStream_t);
 cudaError_t synchronizeContext();
-cudaError_t drainDevice(int device); // all work on its primary context
+cudaError_t drainDevice(int device); // waits for all work of the device's primary context
 cudaError_t waitEvent(cudaStream_t, cudaEvent_t, unsigned flags);
 cudaError_t createEvent(cudaEvent_t *, unsigned flags);
 cudaError_t destroyEvent(cudaEvent_t);
@@ -308,7 +310,7 @@ cudaError_t allocateAsync(void **, size_t bytes, Pool *, cudaStream_t);
 cudaError_t freeAsync(void *, cudaStream_t);
 cudaError_t freeNow(void *);     // cudaFree
 cudaError_t freeHostNow(void *); // cudaFreeHost
-// What the thread's stream handle means, with what can be asked of it.
+// The stream of a handle on this thread, and its properties.
 struct StreamFacts {
 	Context *context;
 	int device;
@@ -330,10 +332,11 @@ struct Capture {
 	std::vector<std::shared_ptr<Stream>> streams;
 };
 
-// A potentially unsafe call: refused, and the captures concerned invalidated, as the thread's capture mode asks.
+// Checks a potentially unsafe call. If the thread's capture mode forbids it, returns an error and invalidates the
+// captures concerned.
 cudaError_t unsafeCall();
 // With the lock held.
-cudaError_t refuseUnsafe(); // the same
+cudaError_t refuseUnsafe(); // like unsafeCall()
 cudaError_t addNode(Stream &, const char *name, cudaGraphNodeType, Body, uint64_t fixed = 0);
 cudaError_t joinCapture(Stream &, Event &);
 cudaError_t invalidate(Capture &, cudaError_t);
@@ -347,7 +350,7 @@ struct CaptureFacts {
 	size_t count;
 };
 cudaError_t captureFacts(cudaStream_t, CaptureFacts *);
-// The same as cudaStreamGetCaptureInfo gives it out; any pointer may be null.
+// The same in the form of cudaStreamGetCaptureInfo; all pointers may be null.
 cudaError_t giveCapture(cudaStream_t, cudaStreamCaptureStatus *, unsigned long long *id, cudaGraph_t *,
                         const cudaGraphNode_t **dependencies, const cudaGraphEdgeData **edges, size_t *count);
 cudaError_t beginCapture(cudaStream_t, cudaStreamCaptureMode);
@@ -359,7 +362,7 @@ cudaError_t exchangeMode(cudaStreamCaptureMode *);
 cudaError_t createGraph(cudaGraph_t *);
 cudaError_t destroyGraph(cudaGraph_t);
 cudaError_t cloneGraph(cudaGraph_t *, cudaGraph_t);
-cudaError_t takeWork(cudaGraph_t to, cudaGraph_t from); // what each node does
+cudaError_t takeWork(cudaGraph_t to, cudaGraph_t from); // copies the work of each node
 cudaError_t graphNodes(cudaGraph_t, cudaGraphNode_t *, size_t *count);
 cudaError_t giveRootNodes(cudaGraph_t, cudaGraphNode_t *, size_t *count);
 cudaError_t nodeDependencies(cudaGraphNode_t, cudaGraphNode_t *, cudaGraphEdgeData *, size_t *count);
@@ -394,21 +397,21 @@ struct Fill {
 	void *to;
 	size_t pitch;
 	unsigned value, unit; // unit: 1, 2 or 4 bytes
-	size_t width, height; // in units, in rows
+	size_t width, height; // in units; in rows
 };
 cudaError_t fill(const Fill &, cudaStream_t, bool async);
 
 // ---- kernels (function.cpp)
 
-// One kernel name: what CUkernel, CUfunction and cudaKernel_t are handles of. Lives as long as the process.
+// One kernel name: the object behind CUkernel, CUfunction and cudaKernel_t handles. Lives as long as the process.
 struct Function {
 	std::string name;
-	const Kernel *kernel = nullptr; // none: no plug-in knows it
+	const Kernel *kernel = nullptr; // null: no plug-in has the kernel
 	std::atomic<int> dynamicShared{48 * 1024};
 	std::atomic<bool> isRefused{false};    // at its lookup or at a launch, because there is no kernel
 	std::atomic<unsigned long> refused{0}; // launches without a kernel that were not yet reported
 };
-Function *functionNamed(const char *name); // made when first asked for; loads the plug-ins
+Function *functionNamed(const char *name); // created at first use; loads the plug-ins
 bool isFunction(const Function *);
 struct Configuration {
 	dim3 grid, block;
@@ -416,19 +419,19 @@ struct Configuration {
 	cudaStream_t stream;
 };
 cudaError_t launchKernel(Function *, const Configuration &, void **arguments);
-cudaError_t functionAttribute(Function *, int attribute, int *value); // numbers of CUfunction_attribute
+cudaError_t functionAttribute(Function *, int attribute, int *value); // `attribute`: numbers of CUfunction_attribute
 cudaError_t setFunctionAttribute(Function *, int attribute, int value);
 cudaError_t occupancy(int *blocks, int blockSize, size_t shared);
-// A library or module of whatever the plug-ins know.
+// A library or module with all kernels of the plug-ins.
 cudaError_t loadLibrary(void **library);
-// Whether a fat binary, a cubin or PTX text holds code for this device (image.cpp).
+// Success if a fat binary, a cubin or PTX text contains code for this device (image.cpp).
 cudaError_t checkImage(const void *image);
 cudaError_t unloadLibrary(void *library);
 cudaError_t libraryKernel(void **function, void *library, const char *name);
 
 } // namespace emulated
 
-// How often an exported function was called, and how often a callback called CUDA although it may not: for tests.
+// For tests: number of calls of an exported function, and number of forbidden CUDA calls in callbacks.
 extern "C" unsigned long autoamp_emulated_calls(const char *name);
 using RefusalWatcher = void(const char *name, unsigned long launches);
 extern "C" void autoamp_emulated_watch_refused(RefusalWatcher *watcher);

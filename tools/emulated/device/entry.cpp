@@ -9,8 +9,8 @@
 namespace emulated {
 namespace {
 
-// What an exported function answers when AUTOAMP_EMU_FAIL names it; the first pattern that matches decides. The numbers
-// are the runtime's, which are the driver's. The cuBLAS fronts have codes of their own.
+// The error that a function named in AUTOAMP_EMU_FAIL returns; the first matching pattern decides. Runtime and driver
+// share the numbers. The cuBLAS fronts have their own codes.
 constexpr struct {
 	const char *pattern;
 	cudaError_t failure;
@@ -103,7 +103,7 @@ cudaError_t Entry::misused()
 
 Entry &entryOf(const char *name)
 {
-	// The callers pass literals: remember them by address.
+	// Callers pass literals, so their addresses are cached.
 	thread_local struct {
 		const char *name;
 		Entry *entry;
@@ -128,7 +128,7 @@ bool mustFail(const char *name)
 	return hasForked() || entryOf(name).begin() != cudaSuccess;
 }
 
-// The name comes from the program: a terminal must not act on its control characters.
+// The name comes from the program; its control characters must not reach a terminal.
 static std::string printable(const char *name)
 {
 	std::string result;

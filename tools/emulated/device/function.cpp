@@ -28,7 +28,8 @@ Functions &functions()
 
 std::atomic<RefusalWatcher *> refusalWatcher{nullptr};
 
-// Reports the launches since the last report; the first report of a function also without any. Called without a lock.
+// Reports the launches since the last report. The first report of a function is sent even without launches. Call it
+// without a lock.
 void refuse(Function &function)
 {
 	const bool isNew = !function.isRefused.exchange(true);
@@ -40,7 +41,7 @@ void refuse(Function &function)
 		watcher(function.name.c_str(), launches);
 }
 
-// plugins/*.so beside this library, then what AUTOAMP_EMU_PLUGINS names.
+// Loads plugins/*.so next to this library, then the files in AUTOAMP_EMU_PLUGINS.
 void loadPlugins()
 {
 	Dl_info self;
@@ -129,7 +130,7 @@ cudaError_t launchKernel(Function *function, const Configuration &how, void **ar
 	}
 	const Launch launch{how.grid, how.block, how.shared};
 	return submitOp(how.stream, function->name.c_str(), cudaGraphNodeTypeKernel, [=] {
-		auto own = values; // a kernel may change its parameters, a graph runs them again
+		auto own = values; // a copy, because a kernel may change its parameters and a graph runs it again
 		std::vector<void *> pointers;
 		for (const size_t place : places)
 			pointers.push_back(own.data() + place);
@@ -218,8 +219,8 @@ cudaError_t libraryKernel(void **out, void *library, const char *name)
 
 } // namespace emulated
 
-// Calls the watcher for each kernel of the program that was refused so far, with the number of launches, and again at
-// each later refusal: in the thread that is refused. A kernel that was refused only at its lookup has no launches.
+// Calls the watcher for each kernel that was refused so far, with the number of launches. Later refusals call it on the
+// thread of the launch or lookup. A kernel that was refused only at its lookup has no launches.
 EMULATED_EXPORT void autoamp_emulated_watch_refused(RefusalWatcher *watcher)
 {
 	std::vector<emulated::Function *> refused;

@@ -7,7 +7,7 @@
 namespace emulated {
 namespace {
 
-// ---- user objects: their destructors run on a thread of their own, where CUDA calls are refused
+// ---- user objects: their destructors run on a separate thread, where CUDA calls fail
 
 struct UserObject {
 	void *pointer;
@@ -20,7 +20,7 @@ struct Reaper {
 	std::deque<UserObject *> dead;
 	bool isRunning = false;
 
-	void run() // as long as there is something to do
+	void run() // until no object is left
 	{
 		thread().callback = true;
 		for (std::unique_lock lock(mutex);;) {
@@ -47,7 +47,7 @@ void dropReferences(UserObject *object, long count)
 		std::thread([] { reaper->run(); }).detach();
 }
 
-// References that a graph or an executable graph holds.
+// References held by a graph or an executable graph.
 struct References {
 	std::map<UserObject *, long> counts;
 
@@ -65,7 +65,7 @@ struct References {
 	}
 };
 
-// A new node of the program's, or the copy of one.
+// Numbers a node and reports it to the watcher; `original` is null unless the node is a copy.
 void enrol(Node &node, const Node *original)
 {
 	static std::atomic<uint64_t> count{0};
@@ -112,11 +112,11 @@ std::vector<const Node *> orderOf(const Graph &, bool inTurns);
 
 } // namespace
 
-// Shared by all launches of an executable graph; a launch in flight keeps it after the handle is destroyed. The program
-// of a child node never runs itself: its graph can change until the node is copied.
+// Shared by all launches of an executable graph. A launch in flight keeps it alive after the handle is destroyed. The
+// program of a child node does not run itself: its graph can change until the node is copied.
 struct Program {
 	Graph graph;
-	const std::vector<const Node *> orders[2]; // that launches take by turns
+	const std::vector<const Node *> orders[2]; // used by launches in turn
 	mutable std::atomic<unsigned> launches{0};
 	bool host = false;
 	OpPointer last;
@@ -165,8 +165,8 @@ Handles &handles()
 	return *all;
 }
 
-// Searches the program's graphs, the graphs that are being captured (cudaStreamGetCaptureInfo returns them) and the
-// child graphs of both. Null: `isWanted` is true for none of them.
+// Searches the program's graphs, the graphs under capture (cudaStreamGetCaptureInfo returns them) and the child graphs
+// of both. Null if `isWanted` is false for all.
 template <typename Predicate>
 Graph *findGraph(const Predicate &isWanted)
 {
@@ -196,7 +196,7 @@ Graph *graphOf(cudaGraph_t handle)
 	return findGraph([graph](const Graph &one) { return &one == graph; });
 }
 
-// The graph that holds the node.
+// The graph that contains the node.
 Graph *graphWith(cudaGraphNode_t handle)
 {
 	return findGraph([handle](const Graph &graph) {
@@ -211,9 +211,9 @@ Node *nodeOf(cudaGraphNode_t handle)
 	return graphWith(handle) ? reinterpret_cast<Node *>(handle) : nullptr;
 }
 
-// An order that respects the edges and nothing else, so that a dependency which the program forgot shows: of what may
-// come next, the youngest node comes first. `inTurns`: a step of every branch in turn, so that what two branches share
-// and may not shows, too.
+// An order that respects only the edges, so that a missing dependency has a visible effect: the youngest of the
+// possible nodes comes first. `inTurns`: one step of each branch in turn, so that forbidden sharing between branches
+// has a visible effect too.
 std::vector<const Node *> orderOf(const Graph &graph, bool inTurns)
 {
 	std::vector<size_t> missing(graph.nodes.size()), depth(graph.nodes.size());
@@ -250,7 +250,7 @@ void merge(std::vector<Node *> &into, const std::vector<Node *> &more)
 			into.push_back(node);
 }
 
-// Everything that `nodes` come after, themselves included.
+// All nodes on which `nodes` depend, and `nodes` themselves.
 std::unordered_set<const Node *> ancestors(const std::vector<Node *> &nodes)
 {
 	std::unordered_set<const Node *> seen;
@@ -332,7 +332,7 @@ cudaError_t addNode(Stream &stream, const char *name, cudaGraphNodeType type, Bo
 
 cudaError_t joinCapture(Stream &stream, Event &event)
 {
-	if (!event.capture || !event.capture->origin) { // a dependency from outside, or of a capture that has ended
+	if (!event.capture || !event.capture->origin) { // the event is not captured, or its capture has ended
 		if (stream.capture)
 			return invalidate(*stream.capture, cudaErrorStreamCaptureIsolation);
 		return cudaErrorCapturedEvent;
@@ -366,7 +366,7 @@ static std::vector<cudaGraphEdgeData> edgesOf(const std::vector<Node *> &nodes, 
 	return all;
 }
 
-// Takes the data of the edges from `nodes` as documented; false: they are not valid. `given` may be null.
+// Sets the data of the edges from `nodes` as documented; false if they are invalid. `given` may be null.
 static bool takeEdges(const cudaGraphNode_t *nodes, const cudaGraphEdgeData *given, size_t count, Edges &edges)
 {
 	constexpr cudaGraphEdgeData plain = {};
@@ -397,7 +397,7 @@ cudaError_t captureFacts(cudaStream_t handle, CaptureFacts *facts)
 		for (const auto &capture : state().captures)
 			for (const auto &other : capture->streams)
 				if (other->isBlocking() && other->context == stream->context)
-					return cudaErrorStreamCaptureImplicit; // asking does not invalidate
+					return cudaErrorStreamCaptureImplicit; // the query does not invalidate the capture
 		return cudaSuccess;
 	}
 	if (!stream->capture)
@@ -477,7 +477,7 @@ cudaError_t beginCapture(cudaStream_t stream, cudaStreamCaptureMode mode)
 	return begin(OnStream(stream), std::make_shared<Graph>(), {}, mode);
 }
 
-// The nodes of a graph that a program names, each once.
+// Finds the nodes of a graph by their handles, without duplicates.
 static bool findNodes(const Graph &graph, const cudaGraphNode_t *named, size_t count, std::vector<Node *> &found)
 {
 	for (size_t i = 0; named && i < count; ++i) {
@@ -542,7 +542,7 @@ cudaError_t endCapture(cudaStream_t handle, cudaGraph_t *out)
 		*out = reinterpret_cast<cudaGraph_t>(graph.get());
 		handles().graphs.emplace(graph.get(), graph);
 	}
-	on.lock.unlock(); // an unwanted graph goes without the lock
+	on.lock.unlock(); // an unwanted graph is destroyed without the lock
 	return error;
 }
 
@@ -599,7 +599,7 @@ cudaError_t createGraph(cudaGraph_t *out)
 
 cudaError_t destroyGraph(cudaGraph_t handle)
 {
-	std::shared_ptr<Graph> graph; // destroyed after the lock is gone
+	std::shared_ptr<Graph> graph; // destroyed after the lock is released
 	Lock lock(state().mutex);
 	const auto found = handles().graphs.find(reinterpret_cast<Graph *>(handle));
 	if (found == handles().graphs.end())
@@ -631,7 +631,7 @@ cudaError_t cloneGraph(cudaGraph_t *out, cudaGraph_t handle)
 	return cudaSuccess;
 }
 
-// Gives as many of `found` as fit, and the number of them; without a place for them, how many there are.
+// Writes as many of `found` as fit, and their number. If `nodes` is null, writes the total number.
 static cudaError_t giveNodes(const std::vector<Node *> &found, cudaGraphNode_t *nodes, size_t *count)
 {
 	if (nodes)
@@ -641,7 +641,7 @@ static cudaError_t giveNodes(const std::vector<Node *> &found, cudaGraphNode_t *
 	return cudaSuccess;
 }
 
-// Of a graph of the same nodes: they do from now on what those do.
+// Both graphs must have the same nodes; those of the first graph take the work of those of the second.
 cudaError_t takeWork(cudaGraph_t toHandle, cudaGraph_t fromHandle)
 {
 	Lock lock(state().mutex);
@@ -717,7 +717,7 @@ cudaError_t giveDependents(cudaGraphNode_t handle, cudaGraphNode_t *nodes, cudaG
 	return giveNodes(followers, nodes, count);
 }
 
-// An edge is named by both its ends and its data.
+// An edge is identified by both ends and its data.
 static bool hasEdge(const Node &node, Node *from, const cudaGraphEdgeData &data)
 {
 	const auto found = std::find(node.after.begin(), node.after.end(), from);
@@ -784,7 +784,7 @@ cudaError_t addChildNode(cudaGraphNode_t *out, cudaGraph_t handle, const cudaGra
 	return addTo(graphOf(handle), after, count, std::move(node), out);
 }
 
-// The node keeps the graph that it returns.
+// The node still owns the returned graph.
 cudaError_t giveChildGraph(cudaGraphNode_t handle, cudaGraph_t *out)
 {
 	Lock lock(state().mutex);
@@ -811,7 +811,8 @@ cudaError_t instantiate(cudaGraphExec_t *out, cudaGraph_t handle)
 	return cudaSuccess;
 }
 
-// What keeps an executable graph from becoming another one; `info` names the node. Nodes are paired by their order.
+// The reason why an executable graph cannot be updated to another graph; `info` names the node. Nodes are paired by
+// index.
 static cudaGraphExecUpdateResult compare(const Graph &before, const Graph &now, cudaGraphExecUpdateResultInfo &info)
 {
 	if (before.nodes.size() != now.nodes.size())
@@ -841,18 +842,18 @@ static cudaGraphExecUpdateResult compare(const Graph &before, const Graph &now, 
 	return cudaGraphExecUpdateSuccess;
 }
 
-// Returns the old program, to be released without the lock.
+// Returns the old program; release it without the lock.
 static std::shared_ptr<Program> replaceProgram(Exec &exec, const Graph &graph)
 {
 	auto replaced = std::exchange(exec.program, std::make_shared<Program>(graph));
-	exec.program->last = replaced->last; // launches of one graph keep their order
+	exec.program->last = replaced->last; // launches of one graph stay ordered
 	return replaced;
 }
 
 cudaError_t updateExec(cudaGraphExec_t handle, cudaGraph_t graphHandle, cudaGraphExecUpdateResultInfo *out)
 {
 	cudaGraphExecUpdateResultInfo info{};
-	std::shared_ptr<Program> replaced; // goes without the lock
+	std::shared_ptr<Program> replaced; // destroyed without the lock
 	Lock lock(state().mutex);
 	const auto found = handles().execs.find(reinterpret_cast<Exec *>(handle));
 	const Graph *graph = graphOf(graphHandle);
@@ -867,10 +868,10 @@ cudaError_t updateExec(cudaGraphExec_t handle, cudaGraph_t graphHandle, cudaGrap
 	return cudaSuccess;
 }
 
-// The node belongs to the graph that was instantiated, whose node of the same index changes.
+// The node belongs to the instantiated graph; the executable node with the same index changes.
 cudaError_t setExecChild(cudaGraphExec_t handle, cudaGraphNode_t nodeHandle, cudaGraph_t childHandle)
 {
-	std::shared_ptr<Program> replaced; // goes without the lock
+	std::shared_ptr<Program> replaced; // destroyed without the lock
 	Lock lock(state().mutex);
 	const auto found = handles().execs.find(reinterpret_cast<Exec *>(handle));
 	const Node *node = nodeOf(nodeHandle);
@@ -920,7 +921,7 @@ cudaError_t launchGraph(cudaGraphExec_t handle, cudaStream_t streamHandle)
 	if (const cudaError_t error = guardLegacy(*stream))
 		return error;
 	program->last =
-	    enqueue(*stream, "graph", bodyOf(program), program->host, {program->last}); // one launch after the other
+	    enqueue(*stream, "graph", bodyOf(program), program->host, {program->last}); // launches run in sequence
 	if (const Watcher *watching = watcher)
 		program->last->launched = watching->launched(cudaGraphNodeTypeGraph, thread().driver);
 	return cudaSuccess;

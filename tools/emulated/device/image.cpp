@@ -1,5 +1,5 @@
-// Images of device code, as the driver takes them: a fat binary, its wrapper, a cubin, PTX text. The kernels in them
-// are not run; the plug-ins have them by their names. Any thread; nothing is kept.
+// Images of device code in the forms that the driver accepts: fat binary, its wrapper, cubin, PTX text. Their kernels
+// are not run: plug-ins provide the kernels by name. Any thread; no data is kept.
 #include "core.h"
 
 #include <algorithm>
@@ -24,7 +24,7 @@ struct FatBinary {
 	static constexpr uint32_t expected = 0xba55ed50;
 	uint32_t magic;
 	uint16_t version, headerBytes;
-	uint64_t bytes; // of the entries
+	uint64_t bytes; // size of the entries
 };
 
 struct Entry {
@@ -45,7 +45,8 @@ T at(const void *address)
 	return value;
 }
 
-// Code runs on devices of its own major version that are not older; PTX is compiled for all that are not older.
+// Code runs on newer devices of the same major version; PTX is compiled for all newer devices. Both run on devices of
+// the same version.
 bool runs(bool isPtx, unsigned architecture)
 {
 	return architecture <= deviceArchitecture && (isPtx || architecture / 10 == deviceArchitecture / 10);
@@ -83,7 +84,7 @@ cudaError_t checkCubin(const void *image)
 	return runs(false, header.e_flags >> shift & 0xff) ? cudaSuccess : cudaErrorNoKernelImageForDevice;
 }
 
-// `.version` comes first, after comments and space.
+// `.version` must be first, after comments and spaces.
 cudaError_t checkPtx(const char *text)
 {
 	std::string_view rest(text);
@@ -114,7 +115,7 @@ cudaError_t checkPtx(const char *text)
 
 cudaError_t checkImage(const void *image)
 {
-	// A text may be shorter than the number that begins the others.
+	// A text may be shorter than the magic number of the other forms.
 	const auto *bytes = static_cast<const char *>(image);
 	const auto begins = [&](auto magic) {
 		for (size_t i = 0; i < sizeof magic; ++i)

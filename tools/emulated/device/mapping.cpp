@@ -4,15 +4,15 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-// Physical memory is a file, so that it can be mapped at several addresses; a mapping is an allocation that nobody may
-// touch before access is granted. Neither belongs to a context, and nothing here waits for work that is under way.
+// Physical memory is a file, so that it can be mapped at several addresses. A mapping is an allocation without access
+// until access is granted. Neither belongs to a context, and no function here waits for running work.
 namespace emulated {
 namespace {
 
 struct Physical {
 	int device, file;
 	size_t bytes, mappings = 0;
-	bool held = true; // by its handle
+	bool held = true; // the program has not released its handle
 };
 struct Reservation {
 	size_t bytes;
@@ -42,7 +42,7 @@ void dropUnused(const void *handle)
 	mappings().physical.erase(found);
 }
 
-// The mappings that make up a range, whole ones only; empty if it is not so.
+// The mappings that form a range. Empty if the range does not consist of whole mappings.
 std::vector<Allocation *> mappedIn(uintptr_t from, size_t bytes)
 {
 	std::vector<Allocation *> all;

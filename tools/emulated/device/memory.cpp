@@ -9,12 +9,12 @@ namespace emulated {
 namespace {
 
 constexpr size_t alignment = 512;
-constexpr size_t guardedMost = 8192; // live guard pages: the kernel limits the mappings of a process
-constexpr size_t quarantine = 16;    // freed ranges that are not reused yet
+constexpr size_t guardedMost = 8192; // live guard pages; the kernel limits the mappings of a process
+constexpr size_t quarantine = 16;    // number of freed ranges that are not reused yet
 constexpr size_t largeBytes = size_t{16} << 20, poisonBytes = size_t{4} << 20;
 constexpr size_t poolGrain = size_t{2} << 20;
 
-// A file of 0xff bytes: large allocations map it privately and cost only what is touched.
+// A file of 0xff bytes. Large allocations map it privately, so that only written pages use memory.
 int poisonFile()
 {
 	static const int file = [] {
@@ -25,7 +25,7 @@ int poisonFile()
 	return file;
 }
 
-// Opens the pages and fills them with 0xff: a NaN in every type.
+// Opens the pages and fills them with 0xff, a NaN in every type.
 bool openPages(void *from, size_t bytes)
 {
 	auto *to = static_cast<char *>(from);
@@ -43,7 +43,7 @@ bool openPages(void *from, size_t bytes)
 	return true;
 }
 
-// The pages of an allocation as the device sees them, without the guard.
+// The pages of an allocation in the device's view, without the guard page.
 void *pagesOf(const Allocation &one)
 {
 	return reinterpret_cast<void *>(one.range + (onDevice(one.kind) ? memory().offset : 0));
@@ -58,7 +58,7 @@ bool inDeviceRange(uintptr_t address)
 	return address - memory().base < memory().rangeBytes;
 }
 
-// Whether work of a context may touch an allocation of any device. Without a context: whether a copy may.
+// True if work of a context may access an allocation of any device. Without a context: true if a copy may.
 bool mayTouch(const Allocation &one, const Context *context)
 {
 	if (one.kind == Allocation::Mapped)
@@ -68,8 +68,7 @@ bool mayTouch(const Allocation &one, const Context *context)
 	return one.pool ? one.pool->access >> context->device & 1 : context->peers >> one.context->device & 1;
 }
 
-// The view of a live range, for work submitted as number `sequence`. Mappings that follow each other are one range.
-// With the lock held.
+// The view of a live range, for work with the number `sequence`. Adjacent mappings form one range. With the lock held.
 void *viewOf(uintptr_t address, size_t bytes, uint64_t sequence, const Context *context)
 {
 	const Allocation *one = containing(address);
@@ -92,7 +91,7 @@ void *currentView(const void *address, size_t bytes, bool peers)
 	return viewOf(uintptr_t(address), bytes, running ? running->sequence : ~uint64_t{0} - 1, context);
 }
 
-// Takes `bytes` for the pool: from what the same stream has freed before, then from the device. With the lock held.
+// Reserves `bytes` for the pool: first bytes freed on the same stream, then memory of the device. With the lock held.
 bool growPool(Pool &pool, size_t bytes, const void *stream)
 {
 	Memory &all = memory();
@@ -147,7 +146,7 @@ void addSpare(uintptr_t from, size_t bytes) // with the lock held
 	memory().spareBySize.emplace(bytes, from);
 }
 
-// Finds room for an allocation that ends where a guard page begins. With the lock held.
+// Finds a range for an allocation, so that it ends at a guard page if there is one. With the lock held.
 bool place(Allocation &one)
 {
 	Memory &all = memory();
@@ -167,7 +166,7 @@ bool place(Allocation &one)
 	return true;
 }
 
-// Gives the bytes of an allocation back to its pool or device. With the lock held.
+// Returns the bytes of an allocation to its pool or device. With the lock held.
 void uncount(const Allocation &one)
 {
 	size_t bytes = roundUp(one.bytes, alignment);
@@ -207,7 +206,8 @@ void erase(std::map<uintptr_t, Allocation>::iterator found) // with the lock hel
 Memory::Memory()
 {
 	used.resize(size_t(deviceCount()));
-	// The device's addresses, its view of them, and a fourth of that for nowhere, with room for indices of both signs.
+	// One mapping: device addresses, the device's view of them, and a quarter of their size for `nowhere`, which allows
+	// positive and negative indices.
 	constexpr size_t least = size_t{1} << 30;
 	for (; rangeBytes >= least; rangeBytes /= 2) {
 		const size_t bytes = 2 * rangeBytes + rangeBytes / 4;
@@ -224,7 +224,7 @@ Memory::Memory()
 		}
 		munmap(all, bytes);
 	}
-	rangeBytes = 0; // every allocation is out of memory
+	rangeBytes = 0; // every allocation fails
 }
 
 Memory &memory()
@@ -248,7 +248,7 @@ Allocation *containing(uintptr_t address)
 	return address - one.base < one.bytes ? &one : nullptr;
 }
 
-// The smallest range that fits of those freed long enough ago, else fresh addresses.
+// The smallest sufficient range among old freed ranges, or new addresses.
 uintptr_t takeRange(size_t bytes)
 {
 	Memory &all = memory();
@@ -474,11 +474,12 @@ cudaError_t destroyPool(Pool *pool)
 	std::unique_lock lock(memory().mutex);
 	if (!memory().pools.erase(pool))
 		return cudaErrorInvalidValue;
-	// What it gave out stays valid; what comes back later goes to the device, pool object and all.
+	// The allocations of the pool stay valid; their memory returns to the device later. The pool object is deleted.
 	shrinkPool(*pool, 0);
 	memory().used[size_t(pool->device)] -= pool->reserved - pool->used;
 	pool->reserved = pool->used;
-	for (const auto &[stream, bytes] : pool->takenOver) // two allocations share them until the free is reached
+	for (const auto &[stream, bytes] : pool->takenOver) // two allocations share these bytes until the stream reaches
+	                                                    // the free
 		memory().used[size_t(pool->device)] += bytes;
 	for (auto &[base, one] : memory().live)
 		if (one.pool == pool)
@@ -507,7 +508,7 @@ cudaError_t changeAccess(unsigned *devices, const cudaMemAccessDesc *changes, si
 	for (const cudaMemAccessDesc *one = changes; one < changes + count; ++one) {
 		if (one->location.type != cudaMemLocationTypeDevice || !primaryContext(one->location.id))
 			return cudaErrorInvalidValue;
-		if (one->flags == cudaMemAccessFlagsProtRead) // the host could not keep a kernel from writing
+		if (one->flags == cudaMemAccessFlagsProtRead) // the host cannot make memory read-only for kernels only
 			return cudaErrorNotSupported;
 		const unsigned bit = 1u << one->location.id;
 		changed = one->flags == cudaMemAccessFlagsProtReadWrite ? changed | bit : changed & ~bit;
@@ -551,7 +552,7 @@ cudaError_t poolAttribute(Pool *pool, int attribute, void *value, bool set)
 	case cudaMemPoolAttrReservedMemHigh:
 	case cudaMemPoolAttrUsedMemHigh: {
 		auto &high = attribute == cudaMemPoolAttrUsedMemHigh ? pool->usedHigh : pool->reservedHigh;
-		if (set) // only back to what is there now
+		if (set) // can only be reset to the current value
 			high = attribute == cudaMemPoolAttrUsedMemHigh ? pool->used : pool->reserved;
 		return set ? cudaSuccess : exchange(high, false);
 	}

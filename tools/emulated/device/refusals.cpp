@@ -13,13 +13,13 @@ namespace emulated {
 
 namespace {
 
-// tools/autoamp/refusals.cpp has the same layout. Every process of the run maps the file: no write to a descriptor can
-// fail or raise a signal in the program, and what a killed process counted stays.
+// Must match the layout in tools/autoamp/refusals.cpp. Every process of the run maps the file. Writes to a mapping
+// cannot fail or raise a signal, and the counters survive a killed process.
 struct Slot {
 	std::atomic<uint32_t> state; // 0 free, 1 a process writes the name, 2 complete
 	uint32_t reserved;
 	std::atomic<uint64_t> launches;
-	char name[1008]; // as far as it fits, with a zero
+	char name[1008]; // zero-terminated, cut if too long
 };
 constexpr size_t slotCount = 128;
 static_assert(sizeof(Slot) == 1024 && std::atomic<uint64_t>::is_always_lock_free);
@@ -28,7 +28,7 @@ Slot *mapSlots()
 {
 	const char *const path = getenv("_AUTOAMP_EMU_REFUSALS");
 	char found[64] = {};
-	// The number of a process that ended is used again, and its descriptors may be anything.
+	// The path contains a pid that may have been reused, and the descriptor may be another file.
 	if (!path || readlink(path, found, sizeof found - 1) < 0 ||
 	    strcmp(found, "/memfd:autoamp-emulated-refusals (deleted)") != 0)
 		return nullptr;
@@ -52,7 +52,7 @@ void countRefusal(const char *name, unsigned long launches)
 			snprintf(slot.name, sizeof slot.name, "%s", name);
 			slot.state = state = 2;
 		}
-		// A slot that another process writes now is skipped: then the name has two slots, and the reader adds them.
+		// A slot that another process is writing is skipped. The name may then have two slots, which the reader adds.
 		if (state == 2 && strncmp(slot.name, name, sizeof slot.name - 1) == 0) {
 			slot.launches += launches;
 			return;

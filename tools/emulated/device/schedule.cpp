@@ -5,10 +5,10 @@
 #include <cstdlib>
 #include <pthread.h>
 
-// Streams are queues that nobody hurries: work runs when somebody waits for it, directly or through events, or when it
-// has been left alone for `reluctance`. So what is ordered by luck only (no event, no synchronisation) sees old bytes
-// every time. A few workers serve all streams; one that finds nothing to do for `patience` ends, so that a process
-// whose main thread has ended (pthread_exit) does, too.
+// Streams are lazy queues. Work runs when a thread waits for it, directly or through events, or after the delay
+// `reluctance`. Work without an ordering event or synchronisation therefore reads old bytes in every run. A few workers
+// serve all streams. A worker ends after `patience` without work, so that a process whose main thread has ended
+// (pthread_exit) can end too.
 namespace emulated {
 namespace {
 
@@ -25,7 +25,8 @@ bool isRunnable(const Stream &stream)
 
 void work();
 
-// A worker for what is ready. Host functions may block for ever (a program may hold a stream so): they do not count.
+// Starts a worker for ready streams if necessary. Workers in host functions do not count: a program may hold a stream
+// by a host function that blocks forever.
 void staff()
 {
 	State &all = state();
@@ -84,7 +85,7 @@ void complete(Op &op)
 
 void work()
 {
-	// The program's signal handlers are none of this thread's business; faults are.
+	// Signals are blocked, so that the program's handlers do not run on this thread. Faults are not blocked.
 	sigset_t signals;
 	sigfillset(&signals);
 	for (const int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT})
@@ -101,7 +102,7 @@ void work()
 			staff();
 			lock.unlock();
 			execute(*op);
-			op->body = nullptr; // its arguments may be the last references to things
+			op->body = nullptr; // may release the last references to its arguments
 			lock.lock();
 			all.inHost -= op->host;
 			complete(*op);
@@ -121,14 +122,14 @@ void work()
 		--all.idle;
 		if (isLate && all.lazy.empty() && all.ready.empty()) {
 			--all.workers;
-			all.finished.notify_all(); // leave() may count
+			all.finished.notify_all(); // leave() counts workers
 			return;
 		}
 	}
 }
 
-// The process ends: work starts no more by itself, so that none runs in libraries that are being destroyed. What the
-// program's own destructors still wait for does run.
+// Runs at process exit. From now on work starts only if a destructor of the program waits for it, so that no work runs
+// in libraries that are being destroyed.
 void leave()
 {
 	if (hasForked())
@@ -240,7 +241,7 @@ void demand(const OpPointer &wanted)
 		if (op->done || op->demanded)
 			continue;
 		Stream &stream = *op->stream;
-		do { // everything before it in its stream as well
+		do { // also all earlier work of its stream
 			const OpPointer &next = stream.queue[stream.demanded++];
 			next->demanded = true;
 			open.insert(open.end(), next->waits.begin(), next->waits.end());
@@ -252,8 +253,8 @@ void demand(const OpPointer &wanted)
 void wait(Lock &lock, const OpPointer &op)
 {
 	demand(op);
-	// As with the real libraries, a wait is no cancellation point: an unwound one would leave the caller without its
-	// status, and a frame that lets no exception pass would end the process.
+	// As in the real libraries, a wait must not be a cancellation point. Unwinding would skip the return of a status,
+	// and would end the process at a noexcept frame.
 	int before = PTHREAD_CANCEL_ENABLE;
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
 	state().finished.wait(lock, [&] { return op->done; });
@@ -297,7 +298,7 @@ cudaError_t runWatched(cudaGraphNodeType type, const char *name, const Body &bod
 
 cudaError_t finish(const OpPointer &op)
 {
-	if (!op) // it went into a graph
+	if (!op) // the work was added to a graph
 		return cudaSuccess;
 	Lock lock(state().mutex);
 	wait(lock, op);
@@ -368,7 +369,7 @@ cudaError_t destroyStream(cudaStream_t handle)
 		return cudaErrorInvalidResourceHandle;
 	if (stream->capture)
 		invalidate(*stream->capture, cudaErrorStreamCaptureInvalidated);
-	state().streams.erase(stream); // queued work keeps the object and is still done
+	state().streams.erase(stream); // queued work keeps the object and still runs
 	return cudaSuccess;
 }
 
@@ -399,7 +400,7 @@ cudaError_t synchronize(cudaStream_t handle)
 	if (const cudaError_t error = guardLegacy(*stream))
 		return error;
 	Context &context = *stream->context;
-	// The legacy stream is behind all blocking ones, whether or not anything was put into it.
+	// The legacy stream waits for all blocking streams, even if its own queue is empty.
 	OpPointer last = stream->isLegacy()      ? enqueue(*stream, "synchronize", nullptr)
 	                 : stream->queue.empty() ? nullptr
 	                                         : stream->queue.back();
@@ -532,7 +533,7 @@ cudaError_t waitEvent(cudaStream_t streamHandle, cudaEvent_t handle, unsigned fl
 	return cudaSuccess;
 }
 
-// The event's pending work, or why it may not be asked for. With the lock held.
+// Sets `op` to the event's pending work. Returns an error if the event must not be queried. With the lock held.
 static cudaError_t pendingOf(cudaEvent_t handle, OpPointer *op, Context **context)
 {
 	const Event *event = eventOf(handle);
@@ -617,7 +618,7 @@ cudaError_t allocateAsync(void **out, size_t bytes, Pool *pool, cudaStream_t han
 	void *base = nullptr;
 	cudaError_t error = allocate(context, bytes, kind, captured ? nullptr : pool, false, 0, &base, stream);
 	if (error == cudaErrorMemoryAllocation && !captured && !stream->queue.empty()) {
-		wait(on.lock, stream->queue.back()); // frees may be on their way in this very stream
+		wait(on.lock, stream->queue.back()); // the stream may contain frees
 		error = allocate(context, bytes, kind, pool, false, 0, &base, stream);
 	}
 	if (error)
@@ -689,7 +690,7 @@ static cudaError_t freeKind(void *base, bool host)
 	const bool ours = one && one->kind != Allocation::Registered && one->kind != Allocation::Mapped;
 	if (!ours || one->base != uintptr_t(base) || (one->kind == Allocation::Pinned) != host)
 		return cudaErrorInvalidValue;
-	// As on hardware, freeing waits for the device; memory of a pool is the caller's to order.
+	// As on hardware, a free waits for the device. The caller must order accesses to memory of a pool.
 	if (!one->pool) {
 		Lock lock(state().mutex);
 		drain(lock, *one->context);

@@ -1,5 +1,5 @@
-// What a profiler is told of the device; libcupti sets the one watcher. launched, created and cloned are called inside
-// the program's own call, with State::mutex held, ran by whichever worker did the work.
+// Events of the device for a profiler; libcupti sets the only watcher. launched, created and cloned run inside the
+// program's call with State::mutex held; ran runs on the worker that did the work.
 #pragma once
 
 #include "device.h"
@@ -8,19 +8,19 @@
 
 namespace emulated {
 
-// What the watcher keeps of a launch: its number, and what of it is to be told, in the watcher's own bits.
+// The watcher's data about a launch: its number, and bits for the records that the watcher wants.
 struct Launched {
 	uint32_t correlation = 0, wanted = 0;
 };
 
-// One kernel, copy or fill that has run; times: CLOCK_REALTIME, ns.
+// One finished kernel, copy or fill; times: CLOCK_REALTIME, ns.
 struct Work {
 	cudaGraphNodeType type;
 	const char *name;
 	int device;
 	unsigned long long context, stream;
 	Launched launched;
-	uint64_t node; // of a graph; 0: launched by itself
+	uint64_t node; // number of its graph node; 0: not launched by a graph
 	uint64_t start, end;
 };
 
@@ -30,7 +30,7 @@ struct Watcher {
 	void (*created)(cudaGraphNode_t node);
 	void (*cloned)(cudaGraphNode_t node, cudaGraphNode_t original);
 };
-EMULATED_EXPORT extern std::atomic<const Watcher *> watcher; // null: nobody watches
+EMULATED_EXPORT extern std::atomic<const Watcher *> watcher; // null: no watcher
 EMULATED_EXPORT uint64_t nodeNumber(cudaGraphNode_t node);
 
 } // namespace emulated

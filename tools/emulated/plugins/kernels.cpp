@@ -1,5 +1,5 @@
-// libautoamp-kernels.so: gives the emulated device the project's own kernels, from the text that nvcc compiles.
-// Loaded with the device; the kernels run on its workers.
+// libautoamp-kernels.so: registers autoamp's own kernels with the emulated device, compiled from the source text that
+// nvcc compiles. Loaded with the device; the kernels run on its workers.
 #include "tools/emulated/simt.h"
 
 #include "kernels/cast.cuh"
@@ -14,7 +14,7 @@ using autoamp::kernels::Events, autoamp::kernels::Parameters, autoamp::kernels::
     autoamp::kernels::Scalars, autoamp::kernels::Scaling, autoamp::kernels::Scatter, autoamp::kernels::Sum,
     autoamp::kernels::TensorParameters;
 
-// The same array of device pointers as this process can follow it; `views` keeps it.
+// Copies an array of device pointers as host pointers; `views` owns the copy.
 template <class T>
 T *const *viewed(T *const *array, int64_t count, std::vector<T *> &views)
 {
@@ -24,7 +24,7 @@ T *const *viewed(T *const *array, int64_t count, std::vector<T *> &views)
 	return views.data();
 }
 
-// Device addresses become what this process can touch, once a launch.
+// Converts the device addresses of the parameters to host addresses, once per launch.
 struct OnHost {
 	std::vector<const float *> sources[autoamp::kernels::operands], added;
 	std::vector<float *> targets;

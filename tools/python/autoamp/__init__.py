@@ -1,9 +1,9 @@
-"""Regions of autoamp from Python, in the words of torch.autocast.
+"""autoamp regions for Python, with the same interface as torch.autocast.
 
-Works without autoamp in the process (it then does nothing), and without torch. State belongs to the thread, as torch's
-does: a generator or coroutine that is suspended inside `with` leaves its region open to whoever runs on that thread, and of a
-decorated one only the call that makes it runs inside. Whatever the order in which regions end, each ends itself alone. Unlike
-torch's, one instance may be entered again while it is open.
+Does not need torch, and does nothing if autoamp is not in the process. As in torch, a region belongs to its thread. If a
+generator or coroutine is suspended inside `with`, the region stays open for the other code on that thread. If it is decorated,
+only the call that creates it runs inside the region. Regions may end in any order; the end of one does not end another. Unlike
+in torch, one instance may be entered again while it is open.
 """
 import ctypes
 import functools
@@ -12,11 +12,12 @@ import threading
 __all__ = ["autocast", "is_autocast_available", "is_loaded"]
 
 _SAME = -1
-_OTHER_DEVICES = ("cpu", "xpu", "mps", "hpu", "xla", "ipu", "mtia", "maia", "privateuseone")  # of torch: nothing to do
+_OTHER_DEVICES = ("cpu", "xpu", "mps", "hpu", "xla", "ipu", "mtia", "maia", "privateuseone")  # torch device types without
+                                                                                              # effect here
 
 
 class _Region(ctypes.Structure):
-    """autoamp_region of autoamp.h."""
+    """The struct autoamp_region in autoamp.h."""
     _fields_ = ([("size", ctypes.c_size_t), ("name", ctypes.c_char_p), ("enabled", ctypes.c_int), ("use_promote", ctypes.c_int)] +
                 [(name, ctypes.c_char_p) for name in
                  ("dtype", "level", "lists", "custom_white_list", "custom_black_list", "threads")])
@@ -33,24 +34,24 @@ def _find():
         return None
 
 
-_library = _find()  # in front of the program from the start, or never
+_library = _find()  # autoamp can only be preloaded, so one search is enough
 
 
 def is_loaded():
-    """Whether autoamp is in this process."""
+    """Returns True if autoamp is in this process."""
     return _library is not None
 
 
 def is_autocast_available(device_type):
-    """Whether `autocast(device_type)` does anything here."""
+    """Returns True if `autocast(device_type)` has an effect in this process."""
     if device_type != "cuda" or not is_loaded():
         return False
-    with autocast(enabled=None):  # the first one reads the configuration
+    with autocast(enabled=None):  # the first region reads the configuration
         return _library.autoamp_current(None) != 1
 
 
 def _word(value):
-    """torch.float16, numpy.float16, numpy.dtype("float16"), "fp16": a name, without its package."""
+    """Returns the name without its package: torch.float16, numpy.float16, numpy.dtype("float16"), "fp16"."""
     if value is None or isinstance(value, str):
         return value
     name = value.__name__ if isinstance(value, type) else str(value)
@@ -62,9 +63,9 @@ def _list(names):
 
 
 class autocast:
-    """A region, as context manager or decorator. What is None is as it is around it.
+    """A region, as context manager or decorator. Arguments that are None keep the values of the surrounding region.
 
-    `threads="all"`: every thread without a region of its own, until this one ends, as PyTorch's backward needs it."""
+    `threads="all"` also applies to all threads without a region, until this one ends. PyTorch's backward pass needs it."""
 
     def __init__(self, device_type=None, *, enabled=True, dtype=None, level=None, lists=None, custom_white_list=None,
                  custom_black_list=None, use_promote=None, threads="current", name=None):
@@ -80,7 +81,7 @@ class autocast:
         self._region = _Region(size=ctypes.sizeof(_Region),
                                **{key: _SAME if flag is None else int(bool(flag)) for key, flag in flags.items()},
                                **{key: None if text is None else text.encode() for key, text in texts.items()})
-        self._open = []  # of each time that it was entered: the thread, and the region's number there
+        self._open = []  # for each open entry: the thread and the number of the region on it
 
     def __enter__(self):
         if self._is_ours and _library:

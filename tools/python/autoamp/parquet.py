@@ -1,11 +1,11 @@
-"""What `autoamp export --type parquet` runs: columns come through stdin, in batches, and go into a data set.
+"""The helper of `autoamp export --type parquet`: reads batches of columns from stdin and writes a data set.
 
-    OUT/runs.parquet                                one row a process
-    OUT/signatures/run=R/rank=K/part-0.parquet      one row a signature and decision
-    OUT/calls/run=R/rank=K/part-N.parquet           one row a call, with its signature's entry, op, shape, decision, precision
-    OUT/kernels/run=R/rank=K/part-N.parquet         one row a kernel or copy of the device
+    OUT/runs.parquet                                one row per process
+    OUT/signatures/run=R/rank=K/part-0.parquet      one row per signature and decision
+    OUT/calls/run=R/rank=K/part-N.parquet           one row per call, with entry, op, shape, decision, precision of its signature
+    OUT/kernels/run=R/rank=K/part-N.parquet         one row per kernel or device copy
 
-Memory is that of one batch, whatever the number of events.
+Memory use is that of one batch and does not depend on the number of events.
 """
 import errno
 import json
@@ -33,13 +33,13 @@ def main(folder, stream):
         number = parts[path] = parts.get(path, -1) + 1
         return os.path.join(path, f"part-{number}.parquet")
 
-    def objects(head):  # what is no plain value (the command, the configuration) as JSON text
+    def objects(head):  # compound values (the command, the configuration) become JSON text
         def plain(name, value):
             if isinstance(value, (dict, list)):
                 return json.dumps(value)
             return str(value) if name == "rank" and value is not None else value
 
-        # What a folder says is no column besides: readers would have it twice, of two types.
+        # Names in folder names are not columns too: readers would get them twice, with two types.
         said = () if head["table"] == "runs" else ("run", "rank")
         return pa.Table.from_pylist([{name: plain(name, value) for name, value in each.items() if name not in said}
                                      for each in head["objects"]])
@@ -78,14 +78,14 @@ def main(folder, stream):
                 pq.write_table(objects(head), place(head))
         else:
             pq.write_table(batch(head), place(head))
-    pq.write_table(runs, os.path.join(folder, "runs.parquet"))  # last: it marks a whole data set
+    pq.write_table(runs, os.path.join(folder, "runs.parquet"))  # last: this file marks a complete data set
     return 0
 
 
 if __name__ == "__main__":
     try:
         sys.exit(main(sys.argv[1], sys.stdin.buffer))
-    except EOFError:  # the writer has gone, and says why
+    except EOFError:  # the writer has ended and reports the reason
         sys.exit(1)
-    except OSError as error:  # the writer says so
+    except OSError as error:  # the writer reports the error
         sys.exit(100 + (error.errno or errno.EIO))

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Compares which engines a libcudnn offers, and what it answers to descriptors used well and badly.
+"""Compares the engines that a libcudnn offers, and its statuses for descriptors used correctly and incorrectly.
 
 usage: answers.py ASK STATUSES EMULATED_FOLDER support.tsv                        the emulated one with the table, all of it
        answers.py ASK STATUSES EMULATED_FOLDER support.tsv REAL_FOLDER [--all]    the real one with the table and with the
@@ -15,19 +15,20 @@ import tempfile
 
 ask, statuses, emulated, table, *rest = sys.argv[1:]
 ARCHITECTURES = [750, 800, 860, 890, 900, 1000, 1200]
-# Of the rows, so that none of them changes by accident where the real library cannot be asked; after a change: --all. The
-# first are those of a survey of 400 graphs, made of the real library before there was an emulated one.
+# Digests of the first rows, so that none of them changes by accident if the real library is not available; after a
+# change: --all. The first rows are those of a survey of 400 graphs, recorded from the real library before the emulated
+# one existed.
 DIGESTS = {2800: 'f82ccee824fdae7140ab3a339914f9accf717ac565b9ddbfeb5996fcf87095d7',
            5460: 'adc4453bf22dc3bf3a24da5ad030c97dc0604c2716f036d6fd622826da0ba234',
            6258: 'bdcadecef1b09ff861f48785d5514f4a47aa58d3d324be5b9a18813ae9509b75',
            6608: '10aef06ebe762b2f53230ba563df2dd74195264643a7a87ddf8bd756e9ce356f',
            7329: '75affb05e4e8e02d1763e9cd1256f88c68f391db636a1a4a3092ef40b5cf74b0'}
-SAMPLE = 90  # a runtime engine costs the real library a tenth of a second
+SAMPLE = 90  # a runtime engine takes the real library a tenth of a second
 PLANS = os.path.join(os.path.dirname(os.path.abspath(__file__)), 'plans')
 
 
 def output(folder, program, *arguments, text=''):
-    """On a CUDA driver that is only there to be loaded: the real library's runtime engines want one."""
+    """Runs with a CUDA driver that is only loaded, because the real library's runtime engines need one."""
     with tempfile.TemporaryDirectory() as stub:
         if os.path.exists(folder + '/stubs/libcuda.so'):
             shutil.copy(folder + '/stubs/libcuda.so', stub + '/libcuda.so.1')
@@ -51,7 +52,7 @@ def rows():
 
 
 def compare_support(folder, asked):
-    # The first device that the real library's runtime engines are asked about decides whether a process may use TF32.
+    # The first device for which the real library's runtime engines are queried decides whether a process may use TF32.
     first = '900 dir=fwd in=f32 out=f32 cast=1\n'
     _, *answers = output(folder, ask, text=first + ''.join(question + '\n' for question, _ in asked))
     return [f'{question}: the table has {want!r}, the library {have!r}'
@@ -59,7 +60,7 @@ def compare_support(folder, asked):
 
 
 def plans_of(question):
-    """{engine: what its plan tells of the graph}"""
+    """{engine: the graph's description in its plan}"""
     found = {}
     for line in output(emulated, ask, 'plan', text=question + '\n'):
         engine, status, _, _, *text = line.split(' ', 4)
@@ -68,7 +69,7 @@ def plans_of(question):
 
 
 def compare_plans():
-    """What the emulated library's plans tell of the graphs of the samples."""
+    """Descriptions of the samples' graphs in the emulated library's plans."""
     bad = []
     with open(PLANS + '/graphs.json', encoding='utf-8') as file:
         graphs = json.load(file)

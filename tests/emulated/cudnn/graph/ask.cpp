@@ -1,6 +1,6 @@
-// Asks a libcudnn, without a device, which engines it offers for the graphs of tools/emulated/cudnn/graph/support.tsv.
-// usage: ask [plan], with the library in LD_LIBRARY_PATH; a line of stdin is an architecture and a graph ("900 dir=fwd
-// in=f16 out=f32 cast=1"), a line of stdout is what the table holds for it. With "plan": the plan of each engine of
+// Queries a libcudnn, without a device, for its engines for the graphs of tools/emulated/cudnn/graph/support.tsv.
+// usage: ask [plan], with the library in LD_LIBRARY_PATH. A line of stdin is an architecture and a graph ("900 dir=fwd
+// in=f16 out=f32 cast=1"), a line of stdout is the content of the table for it. With "plan": the plan of each engine of
 // mode A as JSON.
 #include "tests/emulated/cudnn/graph/plan.h"
 
@@ -51,7 +51,7 @@ std::string propertiesOf(const Device &device)
 	return text.str();
 }
 
-// A graph as the table's key words describe it; everything is destroyed with it.
+// A graph described by the table's key words; everything is destroyed with it.
 class Graph : public graph::Client
 {
 public:
@@ -85,7 +85,7 @@ private:
 	const std::map<std::string, std::string> &words_;
 	std::vector<Descriptor> nodes_;
 	Descriptor operations_ = nullptr;
-	Descriptor result_ = nullptr; // what the convolution or product writes
+	Descriptor result_ = nullptr; // output of the convolution or product
 };
 
 void Graph::convolution(Descriptor first, Descriptor second, Descriptor result)
@@ -106,7 +106,7 @@ void Graph::convolution(Descriptor first, Descriptor second, Descriptor result)
 	                                     static_cast<float>(number("beta", 0))));
 }
 
-// What follows the operation: the words "cast=N" of the table.
+// The nodes after the operation: the words "cast=N" of the table.
 void Graph::chain(int kind, const Dims &dims, cudnnDataType_t out, bool isNhwc)
 {
 	const Dims strides = packed(dims, isNhwc || kind == 6), ones(dims.size(), 1);

@@ -1,5 +1,5 @@
-// Small clients of cuDNN's graph API, each wrong in one way or right, as those of tests/emulated/controls.cpp: what is
-// wrong shows only when the work runs.
+// Small clients of cuDNN's graph API, each correct or with one error, like those of tests/emulated/controls.cpp: the
+// errors show only when the work runs.
 #include "tests/emulated/cudnn/graph/plan.h"
 
 #include <cuda_runtime_api.h>
@@ -12,7 +12,7 @@ namespace {
 
 using namespace graph;
 
-// A 1x1 convolution of ones with NCHW operands, which wants a workspace, and whatever it is given as pointers.
+// A 1x1 convolution of ones with NCHW operands, which needs a workspace, with the given pointers.
 struct Small {
 	cudnnHandle_t handle = nullptr;
 	Client client;

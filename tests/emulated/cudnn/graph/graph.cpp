@@ -1,4 +1,5 @@
-// Plans of the graph API that run: against sums in fp64, on streams, in captures, as nodes, out of their own text.
+// Plans of the graph API that run: compared with sums in fp64, on streams, in captures, as nodes, and restored from
+// their own text.
 #include "tests/emulated/cudnn/fixture.h"
 #include "tests/emulated/cudnn/graph/plan.h"
 
@@ -79,7 +80,7 @@ float tf32(double value)
 	return std::bit_cast<float>(bits & ~0x1fffU);
 }
 
-// A value as an engine on tensor cores reads it from a tensor of the type.
+// A value as read by a tensor-core engine from a tensor of the type.
 double stored(cudnnDataType_t type, double value)
 {
 	if (type == FLOAT)
@@ -97,11 +98,11 @@ Dims wide(const std::vector<int> &values)
 }
 
 struct Sum {
-	double value = 0, weight = 0; // and the sum of what it adds, all positive
+	double value = 0, weight = 0; // and the sum of the absolute values of the added terms
 };
 
-// In fp64: every pair of an element of x and one of w that meets in an element of y, added to the one that is asked
-// for.
+// In fp64: adds every product of an element of x and one of w that contributes to an element of y to the requested
+// tensor.
 std::vector<Sum> sums(const Case &c, const std::vector<int> &x, const std::vector<int> &w, const std::vector<int> &y,
                       const std::vector<double> &first, const std::vector<double> &second)
 {
@@ -815,7 +816,7 @@ TEST_CASE("graphs that no engine serves", "[none]")
 	CHECK(client.status() == CUDNN_STATUS_SUCCESS);
 }
 
-// AUTOAMP_EMU_FAIL names one of the functions: the first client meets its failure, the second is served.
+// AUTOAMP_EMU_FAIL names one of the functions: the first client gets its failure, the second succeeds.
 TEST_CASE("a failure is told and passes", "[fail]")
 {
 	const auto serve = [] {

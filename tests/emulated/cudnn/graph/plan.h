@@ -1,4 +1,4 @@
-// Graphs built, planned and executed as a client of cuDNN's graph API does it. Main thread only.
+// Builds, plans and executes graphs like a cuDNN graph API client. Main thread only.
 #pragma once
 
 #include <cudnn.h>
@@ -28,7 +28,7 @@ inline Dims packed(const Dims &dims, bool isNhwc)
 	return strides;
 }
 
-// Everything that one client made; what fails is remembered.
+// All objects of one client; failures are stored.
 class Client
 {
 public:
@@ -142,7 +142,7 @@ public:
 		link(node, CUDNN_ATTR_OPERATION_POINTWISE_DXDESC, result);
 		return finalized(node);
 	}
-	// Along `dim`; the input number `inPlace` is a part of the result already, -1: none is.
+	// Along `dim`; the input with number `inPlace` is already a part of the result, -1: no input.
 	Descriptor concatenation(int64_t dim, const std::vector<Descriptor> &inputs, Descriptor result, int64_t inPlace)
 	{
 		Descriptor node = make(CUDNN_BACKEND_OPERATION_CONCAT_DESCRIPTOR);
@@ -166,7 +166,7 @@ public:
 		link(node, CUDNN_ATTR_OPERATION_REDUCTION_YDESC, result);
 		return finalized(node);
 	}
-	// Without a handle: the device is named where engines are asked for.
+	// Without a handle: the device is named when engines are queried.
 	Descriptor operations(cudnnHandle_t handle, const std::vector<Descriptor> &nodes)
 	{
 		Descriptor one = make(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
@@ -192,7 +192,7 @@ public:
 			results.push_back(make(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR));
 		if (count > 0)
 			get(one, CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR, count, &count, results.data());
-		results.resize(static_cast<size_t>(count)); // the real library writes fewer than it announces
+		results.resize(static_cast<size_t>(count)); // the real library writes fewer than it reports
 		return results;
 	}
 	// The configurations of mode A, then those of FALLBACK.

@@ -1,5 +1,5 @@
-// Uses backend descriptors well and badly, without a device, and prints what a libcudnn answers: real and emulated ones
-// are to print the same. usage: statuses LIBRARY
+// Uses backend descriptors correctly and incorrectly, without a device, and prints the results of a libcudnn. The real
+// and the emulated library must print the same. usage: statuses LIBRARY
 #include <cudnn.h>
 
 #include <dlfcn.h>
@@ -35,7 +35,7 @@ Descriptor make(int type)
 	return made;
 }
 
-// One attribute as it may be set. A value of many types, so that wrong ones are easily made.
+// One attribute and a value to set. The value can have many types, so that wrong ones are easily made.
 struct Setting {
 	int name;
 	int type;
@@ -68,7 +68,7 @@ Setting flag(int name, bool value)
 	return {name, CUDNN_TYPE_BOOLEAN, std::vector<char>{value}};
 }
 
-// With all settings but those of the names that `other` has, and those of `other`. Says what went wrong.
+// With all settings except those whose names `other` has, and those of `other`. Prints the errors.
 Descriptor with(const std::string &what, int type, const std::vector<Setting> &usual,
                 const std::vector<Setting> &other = {}, int without = -1)
 {
@@ -159,7 +159,7 @@ void anything()
 		if (!one)
 			continue;
 		say("initialize " + std::to_string(type), initializeDescriptor(one));
-		if (type != CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR) // the real one says NOT_SUPPORTED
+		if (type != CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR) // real: NOT_SUPPORTED
 			say("set an unknown attribute of " + std::to_string(type), Setting(777, Dims{1}).to(one));
 		say("destroy " + std::to_string(type), destroyDescriptor(one));
 	}
@@ -304,7 +304,8 @@ void convolutions()
 	operation("overlapping x", {{x, overlapping}});
 	operation("virtual y", {{y, tensor(3, output, true)}});
 	operation("virtual y and beta", {{y, tensor(3, output, true)}, {beta, CUDNN_TYPE_FLOAT, std::vector<float>{1}}});
-	// The state when it was set counts: a tensor that is finalized later is none, one that is destroyed is there.
+	// The state when the attribute was set counts: a tensor that is finalized later is not valid, one that is destroyed
+	// later is.
 	Descriptor late = make(tensorType), early = tensor(1, image);
 	for (const Setting &setting : tensorOf(1, image, packed(image)))
 		setting.to(late);

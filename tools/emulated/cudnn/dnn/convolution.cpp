@@ -4,11 +4,11 @@ namespace emulated::dnn {
 
 namespace {
 
-// One group of one image, as every direction sees it: x holds `channels` images, y `filters`.
+// One group of one image, for every direction: x has `channels` images, y has `filters`.
 struct Geometry {
 	const Convolution &convolution;
 	int64_t channels, filters;
-	const int64_t *image, *filter, *output; // extents, spatial ones
+	const int64_t *image, *filter, *output; // spatial extents
 	int64_t imageSize = 1, taps = 1, outputSize = 1;
 
 	Geometry(const Convolution &c, const Tensor &x, const Tensor &w, const Tensor &y)
@@ -17,14 +17,14 @@ struct Geometry {
 	{
 	}
 
-	// Calls with (element of the columns, element of the images, its distance to the next, how many) for the runs that
-	// lie inside the images. The columns: a row of `outputSize` for each channel and tap.
+	// Calls function(index in columns, index in images, stride in images, count) for each run inside the images.
+	// Columns contain a row of `outputSize` elements for each channel and tap.
 	template <typename Function>
 	void eachRun(Function function) const
 	{
 		const int last = convolution.spatial - 1;
 		for (int64_t row = 0; row < channels * taps; ++row) {
-			int64_t from[6], rest = row % taps; // where the first output element reads, in each dimension
+			int64_t from[6], rest = row % taps; // the position that the first output element reads, per dimension
 			for (int d = last; d >= 0; --d) {
 				const int64_t tap = rest % filter[d];
 				rest /= filter[d];
@@ -84,7 +84,7 @@ void convolve(const Convolution &convolution, const Tensor &first, const void *f
 				for (int64_t n = 0; n < count; ++n)
 					columns[to + n] = a[xAt + from + n * step];
 			});
-		// As multiply() sees them, by columns: columns is outputs x depth, w is depth x filters, y outputs x filters.
+		// Shapes in multiply(), by columns: columns is outputs x depth, w is depth x filters, y is outputs x filters.
 		if (isForward) {
 			blas::multiply(false, false, g.outputSize, g.filters, depth, columns.data(), b.data() + wAt, dense + yAt);
 		} else if (isData) {

@@ -9,7 +9,7 @@ namespace emulated::dnn {
 
 namespace {
 
-// Calls with a number of the type that the bits are; 16-bit floats have no such type.
+// Calls function() with a value of the C++ type; 16-bit floats have none.
 template <typename Function>
 bool inPlace(cudnnDataType_t type, Function function)
 {
@@ -43,7 +43,7 @@ cudaDataType narrow(cudnnDataType_t type)
 	return type == CUDNN_DATA_HALF ? CUDA_R_16F : CUDA_R_16BF;
 }
 
-// Calls with the offset of each element in order, as those of the dense form count.
+// Calls function() with the offset of each element, in the order of the dense form.
 template <typename Function>
 void eachOffset(const Tensor &tensor, Function function)
 {

@@ -1,5 +1,5 @@
-// A tensor as cuDNN describes it, and its numbers read densely (the last dimension fastest) and stored at its strides
-// with one rounding. Any thread. Padding between strides is neither read nor written.
+// A tensor as in cuDNN. Its numbers are read into a dense form (last dimension fastest) and stored with its strides and
+// one rounding. Any thread. Padding between strides is neither read nor written.
 #pragma once
 
 #include "tools/emulated/blas/convert.h"
@@ -20,7 +20,7 @@ EMULATED_EXPORT size_t sizeOf(cudnnDataType_t type); // 0: not emulated
 struct Tensor {
 	cudnnDataType_t type = CUDNN_DATA_FLOAT;
 	int rank = 0;
-	int64_t dims[maxRank] = {}; // N, C, spatial...; of a filter K, C / groups, spatial...
+	int64_t dims[maxRank] = {}; // N, C, spatial...; for a filter K, C / groups, spatial...
 	int64_t strides[maxRank] = {};
 
 	int64_t count() const
@@ -30,7 +30,7 @@ struct Tensor {
 			product *= dims[i];
 		return product;
 	}
-	// Elements from the first dimension `from` on.
+	// Number of elements in the dimensions from `from` on.
 	int64_t countFrom(int from) const
 	{
 		int64_t product = 1;
@@ -38,7 +38,7 @@ struct Tensor {
 			product *= dims[i];
 		return product;
 	}
-	// The elements before and after the first one that are touched; negative strides go before it.
+	// The extent of the tensor before and after its first element; negative strides extend before it.
 	int64_t before() const
 	{
 		int64_t elements = 0;
@@ -63,10 +63,10 @@ struct Tensor {
 	}
 };
 
-// A packed tensor whose last dimension is fastest.
+// A packed tensor; the last dimension is fastest.
 EMULATED_EXPORT Tensor packed(cudnnDataType_t type, int rank, const int64_t *dims);
 
-// T is float or double; `data` is memory the CPU may read. fp32 data alone is rounded.
+// T is float or double; the CPU must be able to read `data`. Only fp32 data is rounded.
 template <typename T>
 EMULATED_EXPORT void load(const Tensor &tensor, const void *data, T *dense, Rounding rounding = Rounding::None);
 template <typename T>

@@ -1,5 +1,6 @@
-// Create, Set, Get and Destroy: who owns which attribute, of which type and how many, is one table. Statuses are those
-// of the real library (tests/emulated/cudnn/graph/statuses.cpp compares); where that crashes, a refusal stands here.
+// Create, Set, Get and Destroy. One table lists the attributes with their owner, type and count. Statuses are those of
+// the real library (tests/emulated/cudnn/graph/statuses.cpp compares); where that library crashes, this one rejects the
+// call.
 #include "tools/emulated/cudnn/graph/descriptor.h"
 
 #include <mutex>
@@ -9,7 +10,7 @@ namespace emulated::cudnn::graph {
 
 namespace {
 
-// The attributes of each type of descriptor are a range of numbers.
+// The attributes of each descriptor type are a range of numbers.
 struct Owner {
 	cudnnBackendDescriptorType_t type;
 	int first, last;
@@ -41,15 +42,15 @@ constexpr Owner owners[] = {
                                                                             OPERATION_MOE_GROUPED_MATMUL, 2900, 2908)};
 #undef OWNER
 
-// Which values are interpreted here; of the other descriptors any are taken. NUMBER is FLOAT or DOUBLE.
+// The attributes with a meaning here. Other descriptors accept any values. NUMBER is FLOAT or DOUBLE.
 constexpr auto number = CUDNN_TYPE_DOUBLE;
 struct Attribute {
 	int name;
 	cudnnBackendAttributeType_t type;
 	int64_t most;
 	bool isReadable = true;
-	int linked = -1;         // the type of descriptor, which Finalize checks
-	bool wantsFinal = false; // else it is for Finalize to refuse what is not
+	int linked = -1;         // the required descriptor type, which Finalize checks
+	bool wantsFinal = false; // Set requires a finalized descriptor; false: Finalize checks
 };
 constexpr int64_t many = 1 << 20;
 #define LINK(name, type) {name, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, true, CUDNN_BACKEND_##type##_DESCRIPTOR},

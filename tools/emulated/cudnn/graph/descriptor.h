@@ -1,5 +1,5 @@
-// What a cudnnBackendDescriptor_t holds: attributes as they were set, and what finalizing made of them. Any thread; a
-// descriptor is its user's to guard.
+// The contents of a cudnnBackendDescriptor_t: attributes as set, and the results of finalizing. Any thread; the user of
+// a descriptor must guard it.
 #pragma once
 
 #include "tools/emulated/cudnn/graph/support.h"
@@ -8,16 +8,16 @@
 namespace emulated::cudnn::graph {
 
 struct Descriptor;
-using Copy = std::shared_ptr<const Descriptor>; // of a descriptor as it was when it was set
+using Copy = std::shared_ptr<const Descriptor>; // a copy of a descriptor, made when it was set
 
 struct Value {
 	cudnnBackendAttributeType_t type;
 	int64_t count;
 	std::vector<std::byte> bytes;
-	std::vector<Copy> copies; // of BACKEND_DESCRIPTOR
+	std::vector<Copy> copies; // if the type is BACKEND_DESCRIPTOR
 };
 
-// What a finalized plan runs.
+// The contents of a finalized plan.
 struct Plan {
 	std::shared_ptr<const Graph> graph;
 	Engine engine;
@@ -29,17 +29,17 @@ struct Descriptor {
 	cudnnBackendDescriptorType_t type;
 	bool isFinalized = false;
 	std::map<int, Value> values;
-	std::shared_ptr<const Graph> graph; // of an operation graph, and of an engine
+	std::shared_ptr<const Graph> graph; // set in operation graphs and engines
 	std::shared_ptr<const Plan> plan;
 	Engine engine;
-	int version = 0; // of the device that an engine is for
-	Json properties; // of that device
-	Node node;       // of an operation, and the edges that it has
+	int version = 0; // the engine's device
+	Json properties; // of this device
+	Node node;       // set in operations, with their edges
 	std::vector<Edge> edges;
 
 	bool has(int name) const { return values.count(name) != 0; }
 	int64_t countOf(int name) const { return has(name) ? values.at(name).count : 0; }
-	Copy link(int name) const; // null: none was set, or a descriptor of another type
+	Copy link(int name) const; // null: not set, or of another type
 	template <typename T>
 	std::vector<T> all(int name) const
 	{
@@ -53,7 +53,7 @@ struct Descriptor {
 	{
 		return has(name) ? all<T>(name)[0] : otherwise;
 	}
-	double number(int name, double otherwise) const // FLOAT or DOUBLE
+	double number(int name, double otherwise) const // for FLOAT and DOUBLE
 	{
 		if (!has(name))
 			return otherwise;
@@ -69,13 +69,13 @@ struct Descriptor {
 	}
 };
 
-// The live one behind a pointer, or null.
+// The live descriptor at a pointer, or null.
 Descriptor *live(cudnnBackendDescriptor_t descriptor);
 
-// What finalizing makes of the attributes; SUCCESS, or what is wrong with them.
+// Finalizes a descriptor: SUCCESS, or the error in its attributes.
 cudnnStatus_t finish(Descriptor &descriptor);
 
-// Checks the pack against the plan and puts the work on the handle's stream.
+// Checks the pack against the plan and enqueues the work on the handle's stream.
 cudnnStatus_t execute(const Handle &handle, const std::shared_ptr<const Plan> &plan, const Descriptor &pack);
 
 } // namespace emulated::cudnn::graph

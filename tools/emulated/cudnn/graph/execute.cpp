@@ -1,4 +1,4 @@
-// Runs plans: the variant pack is checked when it is executed, everything else happens when the stream gets there.
+// Runs plans. The variant pack is checked during the call; the rest happens when the stream runs the work.
 #include "tools/emulated/cudnn/graph/descriptor.h"
 #include "tools/emulated/device/core.h"
 
@@ -36,7 +36,7 @@ float apply(const Node &node, float x, float b)
 		       : x > upper ? static_cast<float>(upper)
 		                   : x;
 	}
-	case CUDNN_POINTWISE_RELU_BWD: // the gradient and the input
+	case CUDNN_POINTWISE_RELU_BWD: // x is the gradient, b the input
 		return b <= static_cast<float>(node.lowerClip) ? static_cast<float>(node.lowerClipSlope) * x
 		       : b > node.upperClip                    ? 0
 		                                               : x;
@@ -59,7 +59,7 @@ float apply(const Node &node, float x, float b)
 	}
 }
 
-// The index in `part`, which has one element in some dimensions of `whole`, of the element at `index` of that one.
+// The index in `part` for index `index` in `whole`. `part` is broadcast: it has extent 1 in some dimensions.
 size_t indexIn(const Tensor &part, const Tensor &whole, size_t index)
 {
 	auto rest = static_cast<int64_t>(index);
@@ -72,7 +72,7 @@ size_t indexIn(const Tensor &part, const Tensor &whole, size_t index)
 	return static_cast<size_t>(at);
 }
 
-// Spreads an operand over the dimensions in which it has one element.
+// Broadcasts an operand over the dimensions in which its extent is 1.
 Dense spread(const Dense &from, const Tensor &tensor, const Tensor &to)
 {
 	if (tensor.hasSameDims(to))
@@ -111,7 +111,7 @@ void round(Dense &dense, cudnnDataType_t type, Rounding rounding = Rounding::Non
 struct Run {
 	std::shared_ptr<const Plan> plan;
 	std::map<int64_t, void *> pointers;
-	std::map<int64_t, Dense> values; // of scalars by value, and of virtual tensors as they come
+	std::map<int64_t, Dense> values; // scalars passed by value, and computed virtual tensors
 	void *workspace = nullptr;
 
 	const Graph &graph() const { return *plan->graph; }
@@ -141,7 +141,7 @@ struct Run {
 	{
 		const Tensor &left = graph().tensor(node.first), &right = graph().tensor(node.second),
 		             &result = graph().tensor(node.result);
-		const auto whole = [&](const Tensor &operand) { // as many matrices as the result has
+		const auto whole = [&](const Tensor &operand) { // as many matrices as in the result
 			Tensor tensor = operand;
 			std::copy(result.dims, result.dims + result.rank - 2, tensor.dims);
 			return tensor;
@@ -151,7 +151,7 @@ struct Run {
 		Dense dense(static_cast<size_t>(result.count()));
 		const int last = result.rank - 1;
 		const int64_t m = result.dims[last - 1], n = result.dims[last], k = left.dims[last];
-		// By rows: the transposed product by columns.
+		// The result is stored by rows, so this is the transposed product by columns.
 		for (int64_t i = 0; m * n > 0 && i < result.count() / (m * n); ++i)
 			blas::multiply(false, false, n, m, k, b.data() + i * k * n, a.data() + i * m * k, dense.data() + i * m * n);
 		return dense;
@@ -185,11 +185,11 @@ struct Run {
 	Dense concatenated(Memory &memory, const Node &node)
 	{
 		const Tensor &result = graph().tensor(node.result);
-		Dense dense = read(memory, node.result); // whose part that is in place stays
+		Dense dense = read(memory, node.result); // keeps the part that is in place
 		const auto axis = static_cast<int>(node.dimension);
 		const auto behind = static_cast<size_t>(result.countFrom(axis + 1)),
 		           row = static_cast<size_t>(result.countFrom(axis));
-		size_t begin = 0; // where the input begins in each row
+		size_t begin = 0; // start of the input in each row
 		for (size_t i = 0; i < node.inputs.size(); ++i) {
 			const auto length = static_cast<size_t>(graph().tensor(node.inputs[i]).dims[axis]) * behind;
 			const bool isThere = static_cast<int64_t>(i) == node.inPlace && !graph().edges.at(node.inputs[i]).isVirtual;
@@ -226,7 +226,7 @@ struct Run {
 			const Edge &edge = graph().edges.at(node.result);
 			const bool isOperation = node.kind == Node::Kind::convolution || node.kind == Node::Kind::product;
 			Dense dense = computed(memory, node);
-			if (isOperation && node.compute == CUDNN_DATA_HALF) // accumulated in half: rounded once here
+			if (isOperation && node.compute == CUDNN_DATA_HALF) // the sum is rounded once here instead of in each step
 				round(dense, CUDNN_DATA_HALF);
 			if (edge.isVirtual && isOperand(node.result))
 				round(dense, edge.tensor.type, rounding());
@@ -259,7 +259,7 @@ cudnnStatus_t execute(const Handle &handle, const std::shared_ptr<const Plan> &p
 		REFUSE_IF(!run.pointers.count(uid), BAD_PARAM);
 		void *pointer = run.pointers.at(uid);
 		REFUSE_IF(!pointer, BAD_PARAM_NULL_POINTER);
-		if (edge.isByValue) { // host memory, which may change as soon as this returns
+		if (edge.isByValue) { // host memory, which may change after the call
 			Tensor scalar = edge.tensor;
 			dnn::load(scalar, pointer, (run.values[uid] = Dense(1)).data());
 			continue;
@@ -291,7 +291,7 @@ Asked check(cudnnHandle_t handle, cudnnBackendDescriptor_t executionPlan, cudnnB
 	return asked;
 }
 
-// The work as nodes of a graph.
+// Adds the work to a graph as nodes.
 cudnnStatus_t populate(const Asked &asked, cudaGraph_t graph)
 {
 	REFUSE_IF(!asked.plan->plan->engine.hasNativeGraph(), NOT_SUPPORTED_CUDA_GRAPH_NATIVE_API);

@@ -1,4 +1,4 @@
-// What finalizing checks and makes, for each type of descriptor.
+// Finalize: the checks and results of each descriptor type.
 #include "tools/emulated/cudnn/graph/descriptor.h"
 #include "tools/emulated/device/core.h"
 
@@ -9,7 +9,7 @@ namespace emulated::cudnn::graph {
 
 namespace {
 
-// The emulated device as cuDNN tells it.
+// The emulated device as cuDNN describes devices.
 constexpr char ownProperties[] =
     R"x({"maxGridSize":[2147483647,65535,65535],"maxBlockSize":[1024,1024,64],"regsPerBlock":65536,)x"
     R"x("multiProcessorCount":132,"warpSize":32,"maxSharedMemoryPerBlock":49152,"maxSharedMemoryPerBlockOptin":232448,)x"
@@ -92,7 +92,7 @@ bool overlaps(const Tensor &tensor)
 	return false;
 }
 
-// The finalized tensor that was set, as an edge of the operation.
+// The finalized tensor of an attribute, as an edge of the operation.
 const Edge *edgeOf(Descriptor &d, int name)
 {
 	const Copy copy = d.link(name);
@@ -162,10 +162,10 @@ Status finishElements(Descriptor &d)
 	Node &node = d.node;
 	node.mode = description.get(CUDNN_ATTR_POINTWISE_MODE, CUDNN_POINTWISE_ADD);
 	node.compute = description.get(CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_DATA_FLOAT);
-	if (!isEvaluated(node.mode)) // of which no engine is emulated
+	if (!isEvaluated(node.mode)) // opaque: no emulated engine supports it
 		return success;
 	d.edges.clear();
-	const bool isBackward = node.mode == CUDNN_POINTWISE_RELU_BWD; // x is then the gradient, b the input
+	const bool isBackward = node.mode == CUDNN_POINTWISE_RELU_BWD; // x is the gradient, b the input
 	const Edge *x =
 	    edgeOf(d, isBackward ? CUDNN_ATTR_OPERATION_POINTWISE_DYDESC : CUDNN_ATTR_OPERATION_POINTWISE_XDESC);
 	const Edge *y =
@@ -192,7 +192,7 @@ Status finishElements(Descriptor &d)
 	return success;
 }
 
-// An operation without an engine, such as a reduction without a description, can be finalized and stays opaque.
+// An operation without an engine, such as a reduction without a description, can be finalized but stays opaque.
 Status finishReducer(Descriptor &d)
 {
 	const int reducer = d.get<int>(CUDNN_ATTR_REDUCTION_OPERATOR, -1);
@@ -274,7 +274,7 @@ Status finishGraph(Descriptor &d)
 	return success;
 }
 
-// The device that is asked for: of the properties if there are any, else the emulated one.
+// Chooses the device of the properties, or the emulated device without properties.
 Status chooseDevice(Descriptor &d, int name)
 {
 	const Copy properties = d.link(name);
@@ -315,7 +315,7 @@ void describe(Descriptor &d, const Engine &engine)
 	d.values[CUDNN_ATTR_ENGINE_KNOB_INFO] = {CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, {}, {knob}};
 }
 
-// An engine of a graph, as the heuristics list it.
+// An engine of a graph, as in the heuristics' list.
 Copy engineOf(const std::shared_ptr<const Graph> &graph, int version, const Json &properties, const Engine &one)
 {
 	auto engine = std::make_shared<Descriptor>();
@@ -328,19 +328,20 @@ Copy engineOf(const std::shared_ptr<const Graph> &graph, int version, const Json
 	return engine;
 }
 
-// Pre-compiled tensor core engines want NHWC and turn around what is not.
+// Pre-compiled tensor core engines need NHWC; they convert other layouts in the workspace.
 size_t workspaceOf(const Graph &graph, const Engine &engine)
 {
 	if (engine.isRuntimeCompiled() || !engine.usesTensorCores())
 		return 0;
-	size_t bytes = engine.tile ? 1048771 : 131; // as many of the real library's ask for, which differ by their knobs
+	size_t bytes = engine.tile ? 1048771 : 131; // the size that many engines of the real library need; they differ by
+	                                            // their knobs
 	for (const auto &[uid, edge] : graph.edges)
 		if (!edge.isVirtual && edge.tensor.rank > 3 && edge.tensor.strides[1] != 1)
 			bytes += static_cast<size_t>(edge.tensor.count()) * dnn::sizeOf(edge.tensor.type);
 	return bytes;
 }
 
-// Sets the engine with a tile, and the workspace that a plan of both needs.
+// Sets the engine and its tile, and the workspace of a plan with both.
 void configure(Descriptor &config, const Copy &engine, int64_t tile)
 {
 	config.engine = engine->engine;
@@ -350,7 +351,7 @@ void configure(Descriptor &config, const Copy &engine, int64_t tile)
 	                    {static_cast<int64_t>(workspaceOf(*engine->graph, config.engine))});
 }
 
-// An engine with a tile, as the heuristics list it.
+// An engine with a tile, as in the heuristics' list.
 Copy configOf(const Copy &engine, int64_t tile)
 {
 	auto config = std::make_shared<Descriptor>();
@@ -367,8 +368,8 @@ Status finishHeuristic(Descriptor &d)
 	REFUSE_IF(!graph->isFinalized, BAD_PARAM_NOT_FINALIZED);
 	if (Status status = chooseDevice(d, CUDNN_ATTR_ENGINEHEUR_DEVICEPROP))
 		return status;
-	// Their heuristics divide by zero for a filter's gradient that is fused with anything, for GPUs since Hopper: seen
-	// in 9.10.2 and 9.13 to 9.18.1.
+	// The real heuristics divide by zero for a fused filter gradient on GPUs since Hopper: seen in 9.10.2 and in 9.13
+	// to 9.18.1.
 	const Graph &asked = *graph->graph;
 	const auto isFilterGradient = [](const Node &node) {
 		return node.kind == Node::Kind::convolution && node.convolution.direction == Direction::backwardFilter;
@@ -380,7 +381,7 @@ Status finishHeuristic(Descriptor &d)
 	const auto middle =
 	    std::stable_partition(engines.begin(), engines.end(), [](const Engine &one) { return !one.isFallback; });
 	if (d.get(CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_HEUR_MODE_A) == CUDNN_HEUR_MODE_FALLBACK)
-		std::rotate(engines.begin(), middle, engines.end()); // its own first, then what mode A has as well
+		std::rotate(engines.begin(), middle, engines.end()); // first the engines of this mode, then those of mode A
 	else
 		engines.erase(middle, engines.end());
 	Value &results = d.values[CUDNN_ATTR_ENGINEHEUR_RESULTS] = {CUDNN_TYPE_BACKEND_DESCRIPTOR, 0, {}, {}};
@@ -459,7 +460,7 @@ Status finishPlan(Descriptor &d)
 				plan->engine = one;
 		REFUSE_IF(plan->engine.index < 0, NOT_SUPPORTED);
 		plan->engine.tile = json["engine"].value("/knobChoices/CUDNN_KNOB_TYPE_TILE_SIZE"_json_pointer, int64_t{0});
-		// cudnn-frontend reads the engine and its notes back.
+		// cudnn-frontend reads the engine and its notes from here.
 		d.values[CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG] = {
 		    CUDNN_TYPE_BACKEND_DESCRIPTOR,
 		    1,
@@ -470,7 +471,7 @@ Status finishPlan(Descriptor &d)
 	if (plan->engine.tileCount())
 		engine["knobChoices"]["CUDNN_KNOB_TYPE_TILE_SIZE"] = plan->engine.tile;
 	if (plan->engine.isRuntimeCompiled()) {
-		void *library = nullptr; // what has just been compiled
+		void *library = nullptr; // loads the compiled library
 		REFUSE_IF(emulated::loadLibrary(&library) != cudaSuccess, EXECUTION_FAILED_CUDA_DRIVER);
 		emulated::unloadLibrary(library);
 		engine["payload"] = {{"kernels", {{{"kernelName", "autoamp_emulated"}, {"cubin", ""}}}}};
@@ -549,7 +550,7 @@ Status finish(Descriptor &d)
 		REFUSE_IF(d.countOf(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS) != d.countOf(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS),
 		          BAD_PARAM);
 		return success;
-	default: // what is only described; an operation of such a type has no engine
+	default: // other types have no checks; operations of these types have no engine
 		return success;
 	}
 }

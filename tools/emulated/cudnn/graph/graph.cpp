@@ -64,7 +64,7 @@ const char *parameterOf(const Node &node)
 	return isBeta ? "beta" : node.mode == CUDNN_POINTWISE_ELU_FWD ? "alpha" : nullptr;
 }
 
-// What the three tensors of a node are called, in the order of the text.
+// The names of a node's three tensors, in the order of the JSON text.
 struct Roles {
 	const char *name;
 	int64_t Node::*uid;
@@ -218,8 +218,8 @@ bool isBias(const Tensor &tensor)
 	return tensor.count() == tensor.dims[1] && tensor.count() > 1;
 }
 
-// The convolution's result, plus a tensor of its dimensions (optional), plus a bias, through an activation (optional).
-// The residual is the second operand, the bias either.
+// Returns true for: the convolution's result, plus a tensor of the same dimensions (optional), plus a bias, then an
+// activation (optional). The residual must be the second operand; the bias may be either.
 bool isBiased(const Graph &graph)
 {
 	const auto &nodes = graph.nodes;
@@ -410,7 +410,7 @@ try {
 		graph->nodes.push_back(node);
 	}
 	return arrange(*graph) ? graph : nullptr;
-} catch (const std::exception &) { // nlohmann's, of texts that are not what they should be
+} catch (const std::exception &) { // an exception of nlohmann::json for an invalid text
 	return nullptr;
 }
 

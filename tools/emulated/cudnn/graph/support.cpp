@@ -1,6 +1,6 @@
-// A graph is described as a row of the table describes one: a family (operation, types, what follows) and how it
-// deviates from the family's first row. A graph that is a row gets that row's engines. Any other gets those that are
-// left by each of the rows that deviate in nothing but what the graph deviates in too.
+// Finds engines in a table of the real library's results. Each row describes a graph by a family (operation, types,
+// chain) and by its deviations from the first row of the family. A graph that matches a row exactly has the engines of
+// this row. Any other graph has the engines common to all rows whose deviations are among its own.
 #include "tools/emulated/cudnn/graph/support.h"
 
 #include <algorithm>
@@ -12,7 +12,7 @@ namespace emulated::cudnn::graph {
 
 namespace {
 
-// What an engine's conditions look at. 0: as in the family's first row.
+// The properties on which engines depend. 0: as in the first row of the family.
 enum Trait {
 	layout,
 	alignment,
@@ -36,7 +36,7 @@ using Sizes = std::array<int64_t, 6>;
 
 struct Subject {
 	std::string operation, in, win, out, compute;
-	int chain = 0; // the table's "cast"
+	int chain = 0; // "cast" in the table
 	Traits traits{};
 	Sizes sizes{};
 
@@ -55,7 +55,7 @@ struct Row {
 	const char *engines[std::size(architectures)];
 };
 
-// Engines want channels (or columns) in multiples of 8, 4 or 2.
+// Engines require channels (or columns) in multiples of 8, 4 or 2.
 int granularity(int64_t elements)
 {
 	return elements % 8 == 0 ? 0 : elements % 4 == 0 ? 4 : elements % 2 == 0 ? 2 : 1;
@@ -71,18 +71,18 @@ int alignmentCode(int64_t bytes)
 	return bytes >= 16 ? 0 : bytes >= 4 ? 4 : 2;
 }
 
-// Numbers of a convolution, as both a row's words and a graph give them.
+// Numbers of a convolution, from a row or from a graph.
 struct Shape {
 	int64_t n = 32, c = 64, k = 64, h = 28, r = 3, groups = 1;
 };
 
-// Pointwise nodes alone, and reductions.
+// True for pointwise nodes without another operation, and for reductions.
 bool isWithoutOperation(const Subject &subject)
 {
 	return subject.operation == "pw" || subject.operation == "red";
 }
 
-// The dimensions of an image that a reduction keeps.
+// The image dimensions that a reduction keeps.
 enum Kept { nothing, channels, allButChannels, anotherChoice };
 
 void describe(const Shape &shape, Subject &subject)
@@ -95,7 +95,7 @@ void describe(const Shape &shape, Subject &subject)
 	}
 	traits[first] = granularity(shape.c);
 	traits[second] = granularity(shape.k);
-	constexpr int depthwise = 1, small = 2, few = 16; // channels of a group
+	constexpr int depthwise = 1, small = 2, few = 16; // channels per group
 	traits[groups] = shape.groups == 1              ? 0
 	                 : shape.groups == shape.c      ? depthwise
 	                 : shape.c / shape.groups < few ? small
@@ -192,8 +192,8 @@ const std::vector<Row> &rows()
 #include "support.inc"
 #undef ROW
 		};
-		// The code gives a residual the engines of a bias, a chain of any steps those of chain 5, and a product with
-		// computed operands those of the product. The rows of these graphs are what the tests compare.
+		// Removes rows that serve only for comparison in the tests. A residual uses the engines of a bias, a longer
+		// chain those of chain 5, and a product with computed operands those of the product.
 		std::erase_if(*made, [](const Row &row) {
 			const int chain = row.subject.chain;
 			return (chain >= 10 && chain <= 12) || chain == 15 || row.hasPrologue;
@@ -216,7 +216,8 @@ bool isChannelsLast(const Tensor &tensor)
 	return tensor.strides[1] == 1;
 }
 
-// The letters of "lay". What has one channel, or one element in every spatial dimension, is as the others are.
+// The code for the letters of "lay". A tensor with one channel, or with one element in each spatial dimension, fits
+// both layouts and takes that of the others.
 int layoutOf(std::initializer_list<const Tensor *> tensors)
 {
 	const auto isEither = [](const Tensor *one) { return one->dims[1] == 1 || one->countFrom(2) == 1; };
@@ -267,14 +268,15 @@ bool isScaled(const Node &node)
 	return node.kind == Node::Kind::elements && (node.alpha != 1 || (node.hasSecond && node.beta != 1));
 }
 
-// The bias and its sum have no factors in any engine, the residual has in the pre-compiled ones.
+// No engine supports factors at the bias or its sum; pre-compiled engines support a factor at the residual.
 bool isBiasScaled(const Graph &graph)
 {
 	const size_t activations = isActivation(graph.nodes.back());
 	return patternOf(graph) == Pattern::biased && isScaled(*(graph.nodes.end() - 1 - activations));
 }
 
-// A reduction keeps whole dimensions. A concatenation reads what a convolution or a gradient of its data writes.
+// A reduction must keep whole dimensions. A concatenation must read the result of a forward convolution or a data
+// gradient.
 bool isReduced(const Graph &graph, const Node &node)
 {
 	const Tensor &x = graph.tensor(node.first), &y = graph.tensor(node.result);
@@ -307,7 +309,7 @@ bool isServed(const Graph &graph)
 	return true;
 }
 
-// The engines of rank 3 want rows, of other ranks channels last.
+// Engines for rank 3 require rows; engines for other ranks require channels last.
 bool isInOrder(const Tensor &tensor)
 {
 	return tensor.rank == 3 ? tensor.strides[2] != 1 : tensor.rank < 2 || isChannelsLast(tensor);
@@ -326,7 +328,7 @@ void describeImage(const Graph &graph, Pattern pattern, Subject &subject)
 	} else {
 		traits[layout] = isInOrder(x) ? 0 : layoutCode("ccc");
 		subject.chain = graph.nodes[0].reducer;
-		int kept = 0, rest = 0; // a bit for each dimension of more than one element; rest: but the channels
+		int kept = 0, rest = 0; // a bit for each dimension with more than one element; rest: without the channels
 		for (int i = 0; i < x.rank; ++i) {
 			kept |= (y.dims[i] > 1) << i;
 			rest |= (i != 1 && x.dims[i] > 1) << i;
@@ -380,7 +382,7 @@ Subject subjectOf(const Graph &graph)
 	                  : isData  ? one
 	                            : result,
 	             &y = isForward ? result : two;
-	// The table names the gradient's operands dy, w.
+	// The table has the gradient's operands in the order dy, w.
 	const Tensor &left = isData ? two : one, &right = isData ? one : two;
 	traits[layout] = layoutOf({&left, &right, &result});
 	traits[spatial] = c.spatial == 2 ? 0 : c.spatial;
@@ -396,14 +398,14 @@ Subject subjectOf(const Graph &graph)
 	return subject;
 }
 
-// Families whose rows are used where the own rows say nothing: half for bfloat16, a chain of one step for others, bias
-// and ReLU for other combinations of bias and activation.
+// Families whose rows complement those of the graph's own family: half for bfloat16, one-step chains for other chains,
+// bias and ReLU for other combinations of bias and activation.
 std::vector<Subject> familiesOf(const Subject &subject)
 {
 	std::vector<Subject> families{subject};
 	Subject other = subject;
 	const bool isBiased = subject.operation == "fwd" && (subject.chain == 8 || subject.chain == 14);
-	if (isWithoutOperation(subject)) { // MIN, MAX and AMAX as ADD, other types as fp32
+	if (isWithoutOperation(subject)) { // ADD for MIN, MAX and AMAX; fp32 for other types
 		if (subject.chain != CUDNN_REDUCE_TENSOR_MUL)
 			other.chain = CUDNN_REDUCE_TENSOR_ADD;
 		families.push_back(other);
@@ -446,7 +448,8 @@ std::vector<Match> matchesOf(const Subject &subject)
 			});
 		};
 		Traits traits = subject.traits;
-		// Of layouts nobody asked about, all NCHW is the worst; of groups, any are like those that were asked about.
+		// A layout that is not in the table counts as all NCHW, the worst one. A group size that is not in the table
+		// counts as the general case.
 		if (knows(layout, traits[layout]))
 			isLayoutKnown = true;
 		else
@@ -457,8 +460,9 @@ std::vector<Match> matchesOf(const Subject &subject)
 			if (row.subject.isSameFamily(families[family]) && isWithin(row.subject.traits, traits))
 				matches.push_back({&row, family});
 	}
-	// Rows that others are more like than: those that deviate in more, or of a nearer family. A small image alone,
-	// which takes another engine as well, says nothing of what deviates in its filter or stride.
+	// Drops a row if a closer one matches: with the same and more deviations, or from a nearer family. A row that
+	// deviates only in a small image, which has an additional engine, gives no information about deviating filters or
+	// strides.
 	const auto isImageOnly = [](Traits traits) {
 		const bool isSmall = std::exchange(traits[image], 0) != 0;
 		return isSmall && traits == Traits{};
@@ -477,7 +481,7 @@ std::vector<Match> matchesOf(const Subject &subject)
 		if (!isBeaten)
 			best.push_back(one);
 	}
-	// The order is that of the family's own row.
+	// The order is that of the nearest family.
 	std::stable_sort(best.begin(), best.end(), [](const Match &a, const Match &b) {
 		const auto deviations = [](const Match &match) {
 			return std::count_if(match.row->subject.traits.begin(), match.row->subject.traits.end(),
@@ -499,7 +503,8 @@ std::vector<Engine> parse(const char *words)
 	return engines;
 }
 
-// An empty list looks like a graph that the real library refuses: programs then read the first of no engines.
+// Reports the graph on stderr. An empty list alone looks like a graph that the real library rejects, and programs may
+// then read the first of no engines.
 std::vector<Engine> unknown(const Graph &graph)
 {
 	constexpr const char *directions[] = {"convolution", "data gradient", "filter gradient"};
@@ -520,7 +525,7 @@ std::vector<Engine> unknown(const Graph &graph)
 
 std::vector<Engine> enginesFor(const Graph &graph, int version)
 {
-	// The same generation of devices, or none.
+	// The column of the same device generation, if there is one.
 	size_t column = std::size(architectures);
 	for (size_t i = 0; i < std::size(architectures); ++i)
 		if (architectures[i] <= version && architectures[i] / 100 == version / 100)
@@ -548,8 +553,7 @@ std::vector<Engine> enginesFor(const Graph &graph, int version)
 		});
 	const bool isOneFamily = std::all_of(matches.begin(), matches.end(),
 	                                     [&](const Match &match) { return match.row->subject.in == subject.in; });
-	if (engines.empty() &&
-	    isOneFamily) // of engines that replace each other, those of the narrowest row; none if a row has none
+	if (engines.empty() && isOneFamily) // no common engine: those of the shortest list; none if a list is empty
 		engines = *std::min_element(lists.begin(), lists.end(),
 		                            [](const auto &a, const auto &b) { return a.size() < b.size(); });
 	const auto prologueEnd = graph.nodes.begin() + prologueOf(graph);

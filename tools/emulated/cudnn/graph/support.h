@@ -1,4 +1,4 @@
-// Which engines serve a graph on an architecture, after the table of what the real library answers. Any thread.
+// The engines that support a graph on an architecture, from a table of the real library's results. Any thread.
 #pragma once
 
 #include "tools/emulated/cudnn/graph/graph.h"
@@ -7,9 +7,9 @@ namespace emulated::cudnn::graph {
 
 struct Engine {
 	int64_t index = 0;
-	bool isFallback = false; // only in the list of mode FALLBACK
-	std::string notes;       // the table's letters
-	int64_t tile = 0;        // as configured
+	bool isFallback = false; // listed only in mode FALLBACK
+	std::string notes;       // letters of the table
+	int64_t tile = 0;        // the configured tile
 
 	bool is(char note) const { return notes.find(note) != std::string::npos; }
 	bool usesTensorCores() const { return is('t'); }

@@ -1,4 +1,4 @@
-// The tests' core: says on stderr which call arrived from which file, and hands it on.
+// The tests' core: prints each call and the file that made it to stderr, and then runs the call.
 #pragma once
 
 #include "inject/entry_table.h"
@@ -14,7 +14,7 @@
 
 namespace autoamp::op {
 
-inline const GroupedCall &batchOf(const GroupedCall &groups) // told as it came
+inline const GroupedCall &batchOf(const GroupedCall &groups) // printed as it arrived
 {
 	return groups;
 }
@@ -37,7 +37,7 @@ void tell(const char *name, const Call &call, const void *caller)
 	char shape[64] = "";
 	if constexpr (requires { call.m; })
 		std::snprintf(shape, sizeof shape, " %ldx%ldx%ld", call.m, call.n, call.k);
-	// The product's core needs cublasLt for whatever call: it is there, in a scope of its own or not.
+	// autoamp's core needs cublasLt for any call: it must be loaded, in its own scope or not.
 	std::fprintf(stderr, "core: %s%s from %s%s\n", name, shape, slash ? slash + 1 : "?",
 	             autoamp_front_truth(index_cublasLtMatmul) ? "" : ", no cublasLt");
 }
@@ -59,7 +59,7 @@ auto count(const Copy &copy, const void *caller, Args... args) noexcept
 	return intercept<index, Fn>(copy, caller, args...);
 }
 
-// No call: nothing is told.
+// Not a call: nothing is printed.
 template <unsigned index, typename Fn, typename... Args>
 auto watch(int, Args... args) noexcept
 {
