@@ -33,7 +33,7 @@ using autoamp::entry::entryCount;
 
 extern "C" {
 constinit thread_local ThreadBlock autoamp_front_thread;
-void *autoamp_front_truths[entryCount];
+void *autoamp_front_originals[entryCount];
 unsigned autoamp_front_unseen;
 unsigned autoamp_front_second[entryCount];
 unsigned autoamp_front_profiled;
@@ -478,11 +478,11 @@ bool capture(unsigned index, void *found, const void *caller)
 		                                 __ATOMIC_ACQUIRE) &&
 		    inUse != version)
 			return false;
-	const void *const truth = settle(autoamp_front_truths[index], found);
-	if (truth == found)
+	const void *const original = settle(autoamp_front_originals[index], found);
+	if (original == found)
 		return true;
 	// A library and a part that it loads are one copy.
-	const char *const other = ownerOf(truth).name();
+	const char *const other = ownerOf(original).name();
 	return version < versionCount && versionOf(other, library) == version && !equal(other, owner.name()) &&
 	       (isPart(other, library, version) || isPart(owner.name(), library, version));
 }
@@ -535,11 +535,11 @@ void *findInLibrary(unsigned slot, const void *caller)
 // after autoamp stays effective; it finds nothing if the library is in an RTLD_LOCAL scope. The file of `caller` (null:
 // unknown) is tried last: it may contain a copy of the library or trampolines with these names, or need a copy under
 // another name.
-void *findTruth(unsigned slot, const void *caller, bool hasLoader)
+void *resolveOriginal(unsigned slot, const void *caller, bool hasLoader)
 {
 	const unsigned index = slot % entryCount, version = slot / entryCount;
 	const auto &[name, library] = entries[index];
-	if (void *known = load(autoamp_front_truths[index]); known && version == load(library.versionInUse))
+	if (void *known = load(autoamp_front_originals[index]); known && version == load(library.versionInUse))
 		return known;
 	if (!hasLoader || !haveLoader())
 		return findInLibrary(slot, caller);
@@ -900,14 +900,14 @@ extern "C" void autoamp_front_release_forks()
 	stopResolving();
 }
 
-extern "C" void *autoamp_front_truth(unsigned index)
+extern "C" void *autoamp_front_original(unsigned index)
 {
-	if (void *known = load(autoamp_front_truths[index]))
+	if (void *known = load(autoamp_front_originals[index]))
 		return known;
 	const Resolving resolving;
 	const unsigned version = load(entries[index].library.versionInUse),
 	               slot = (version < versionCount ? version : 0) * entryCount + index;
-	void *const found = findTruth(slot, nullptr, resolving.hasLoader);
+	void *const found = resolveOriginal(slot, nullptr, resolving.hasLoader);
 	return found && (!resolving.hasLoader || capture(index, found, nullptr)) ? found : nullptr;
 }
 
@@ -919,7 +919,7 @@ extern "C" HIDDEN void *autoamp_front_resolve(unsigned slot, const void *caller)
 	rebindObjects();
 	const Resolving resolving;
 	const unsigned index = slot % entryCount;
-	void *target = findTruth(slot, caller, resolving.hasLoader);
+	void *target = resolveOriginal(slot, caller, resolving.hasLoader);
 	if (!target)
 		return reinterpret_cast<void *>(slot / entryCount == older ? absent : entries[index].library.absent);
 	if (!resolving.hasLoader) {
@@ -957,7 +957,7 @@ int hasSwitch(dl_phdr_info *info, size_t, void *data)
 
 // Finds the original function. An interposer after autoamp stays effective. A library in an RTLD_LOCAL scope is found
 // by its name.
-void *trueSwitch(unsigned index)
+void *originalSwitch(unsigned index)
 {
 	const Resolving resolving;
 	SwitchSearch search = {index, nullptr};
@@ -980,9 +980,9 @@ int throwSwitch(unsigned index)
 		;
 	if (const Core *core = load(decision); core && core->regions)
 		core->regions->profilerSwitched();
-	auto *const truth = reinterpret_cast<int (*)()>(trueSwitch(index));
-	autoamp_front_thread.depth++;           // the runtime's use of the driver switch is not a second switch
-	const int status = truth ? truth() : 3; // "not initialized" in both APIs
+	auto *const original = reinterpret_cast<int (*)()>(originalSwitch(index));
+	autoamp_front_thread.depth++;                 // the runtime's use of the driver switch is not a second switch
+	const int status = original ? original() : 3; // "not initialized" in both APIs
 	autoamp_front_thread.depth--;
 	return status;
 }
@@ -1123,10 +1123,10 @@ extern "C" HIDDEN Answer autoamp_front_lookup(void *handle, const char *name, co
 	if (index == entryCount)
 		return name ? lookUpOther(handle, name, version, caller) : Answer{};
 	const Resolving resolving;
-	const Object asking = ownerOf(caller);
-	if (isVendors(asking.name())) // libcudnn.so.9 looks up its own public names
+	const Object info = ownerOf(caller);
+	if (isVendors(info.name())) // libcudnn.so.9 looks up its own public names
 		return {};
-	void *const found = findBehind(handle, name, version, asking.path);
+	void *const found = findBehind(handle, name, version, info.path);
 	if (!found)
 		return findNothing(name);
 	if (handle == RTLD_NEXT)

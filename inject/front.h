@@ -40,16 +40,16 @@ struct Core {
 	const Regions *regions; // null: this core has none
 };
 
-constexpr unsigned abi = 5;
+constexpr unsigned abi = 6;
 
 } // namespace autoamp::front
 
 extern "C" {
 // Front.
 AUTOAMP_EXPORT extern constinit thread_local autoamp::front::ThreadBlock
-    autoamp_front_thread;                                 // constinit: otherwise g++ calls a TLS wrapper function
-AUTOAMP_EXPORT extern void *autoamp_front_truths[];       // original functions by row; null: call autoamp_front_truth
-AUTOAMP_EXPORT void *autoamp_front_truth(unsigned index); // null: no such library in this process
+    autoamp_front_thread;                              // constinit: otherwise g++ calls a TLS wrapper function
+AUTOAMP_EXPORT extern void *autoamp_front_originals[]; // original functions by row; null: call autoamp_front_original
+AUTOAMP_EXPORT void *autoamp_front_original(unsigned index); // null: no such library in this process
 AUTOAMP_EXPORT extern unsigned autoamp_front_unseen;   // calls not intercepted because opening the core could deadlock
 AUTOAMP_EXPORT extern unsigned autoamp_front_second[]; // by row; uses of a second library copy, not intercepted
 // Number of profiler switches, counted by the front: odd between cudaProfilerStart and cudaProfilerStop.

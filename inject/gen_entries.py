@@ -120,7 +120,7 @@ def door(name, parameters, members, family, dtype, kind):
 def main(include, arguments, output, *tables):
     output = pathlib.Path(output)
     families = read_families(pathlib.Path(arguments))
-    rows, slots, headers, doors = [], [], [], []
+    rows, slots, headers, wrappers = [], [], [], []
     for table in map(pathlib.Path, tables):
         declared, parts = {}, {}
         names, table_rows = read_table(table)
@@ -140,7 +140,7 @@ def main(include, arguments, output, *tables):
             places = ", ".join((parts[name], older_part(name, parts[name], library)))
             slots.append(f"ENTRY({name}, {table.stem}, {library}, {places}, {versions[0]}, {versions[1]})")
             members = families.get(DESCRIBED_AS.get(family, family), {})
-            doors.append(door(name, declared[name], members, family, dtype, kind))
+            wrappers.append(door(name, declared[name], members, family, dtype, kind))
 
     def write(file, *lines):
         (output / file).write_text("\n".join(("/* Written by inject/gen_entries.py. */", *lines, "")))
@@ -154,11 +154,11 @@ def main(include, arguments, output, *tables):
             for name, library, dtype, obstacle, arrays, kind in rows),
           "};", "} // namespace autoamp::entry")
     write("entries_core.cpp", *(f"#include <{header}>" for header in headers), '#include "src/call/wrapper.h"',
-          "namespace autoamp::entry::doors {", "namespace {", "using op::Integers;", *doors, "", "void *const all[] = {",
+          "namespace autoamp::entry::wrappers {", "namespace {", "using op::Integers;", *wrappers, "", "void *const all[] = {",
           *(f"\treinterpret_cast<void *>({row[0]})," for row in rows), "};", "} // namespace",
-          "} // namespace autoamp::entry::doors",
+          "} // namespace autoamp::entry::wrappers",
           'extern "C" const autoamp::front::Core autoamp_core = {autoamp::front::abi, autoamp::entry::entryCount,',
-          "\tautoamp::entry::doors::all, autoamp::entry::regions};")
+          "\tautoamp::entry::wrappers::all, autoamp::entry::regions};")
 
 
 if __name__ == "__main__":

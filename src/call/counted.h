@@ -49,10 +49,10 @@ template <unsigned index>
 	return __builtin_expect(difference == 0, 1) ? known.cell : nullptr;
 }
 
-inline void rememberCounted(Thread &thread, const Door &door, uint32_t context, const op::PlainCall &call,
-                            trace::Cell *cell)
+inline void rememberCounted(Thread &thread, const Interception &interception, uint32_t context,
+                            const op::PlainCall &call, trace::Cell *cell)
 {
-	Thread::Counted key = keyOfCounted(call, door.index, door.caller, context);
+	Thread::Counted key = keyOfCounted(call, interception.entryIndex, interception.returnAddress, context);
 	key.cell = cell;
 	thread.counted[placeOfCounted(key)] = key;
 }

@@ -18,127 +18,127 @@ namespace autoamp::core {
 namespace {
 
 // The site of a call that is not in the memo.
-Site &newSite(const Asking &asking, op::Op op, int ordinal, Subject &subject)
+Site &newSite(const CallInfo &info, op::Op op, int ordinal, DescribedCall &described)
 {
 	policy::Device device;
-	if (ordinal == unknownDevice || !deviceAt(asking.process, ordinal, device)) {
+	if (ordinal == unknownDevice || !deviceAt(info.process, ordinal, device)) {
 		op.device = unknownDevice;
-		device = {&policy::gpuConstants(asking.process.options.gpuModel, nullptr, 0), 90, true};
-		subject.obstacle = policy::Reason::engine_failed;
-		subject.failed = ordinal == unknownDevice ? "cuCtxGetDevice" : "cuDeviceGetAttribute";
+		device = {&policy::gpuConstants(info.process.options.gpuModel, nullptr, 0), 90, true};
+		described.obstacle = policy::Reason::engine_failed;
+		described.failed = ordinal == unknownDevice ? "cuCtxGetDevice" : "cuDeviceGetAttribute";
 	} else {
 		op.device = static_cast<uint16_t>(ordinal);
 	}
 	if (op.library == op::Library::cudnn)
-		if (const auto *const cudnn = op::cudnn<op::CudnnGraph>(asking.door.truth))
+		if (const auto *const cudnn = op::cudnn<op::CudnnGraph>(info.interception.original))
 			device.cudnnVersion = static_cast<size_t>(cudnn->cudnnGetVersion());
-	op.caller = asking.caller.id;
-	if (asking.caller.kind == CallerKind::solver && op.obstacle == op::Obstacle::none)
+	op.caller = info.caller.id;
+	if (info.caller.kind == CallerKind::solver && op.obstacle == op::Obstacle::none)
 		op.obstacle = op::Obstacle::solver_caller;
-	return findSite(op, decisiveContext(asking.context), device);
+	return findSite(op, decisiveContext(info.context), device);
 }
 
 // Sets site and rows from the memo, or describes the call. A call whose device could not be queried is not cached.
 template <typename Describe>
-void findSite(const Asking &asking, const Key &key, int ordinal, Subject &subject, Describe describe)
+void findSite(const CallInfo &info, const Key &key, int ordinal, DescribedCall &described, Describe describe)
 {
-	Thread::Memo &memo = memoOf(asking.thread, key);
+	Thread::Memo &memo = memoOf(info.thread, key);
 	if (__builtin_expect(memo.key == key, 1)) {
-		subject.rows = memo.rows, subject.site = memo.rows->site;
+		described.rows = memo.rows, described.site = memo.rows->site;
 		return;
 	}
-	subject.site = &newSite(asking, describe(), ordinal, subject);
-	subject.rows = &rowsOf(*subject.site, asking.context);
-	if (subject.obstacle != policy::Reason::count)
+	described.site = &newSite(info, describe(), ordinal, described);
+	described.rows = &rowsOf(*described.site, info.context);
+	if (described.obstacle != policy::Reason::count)
 		return;
-	memo = {key, subject.rows};
-	if (!subject.site->decision.isAsAsked())
+	memo = {key, described.rows};
+	if (!described.site->decision.isUnchanged())
 		return;
-	if (isEachDescribed(asking.process))
+	if (isEachDescribed(info.process))
 		return;
-	if (trace::Lane *const lane = asking.thread.lane) {
-		memo.row = rowOf(asking.process, *subject.rows);
+	if (trace::Lane *const lane = info.thread.lane) {
+		memo.row = rowOf(info.process, *described.rows);
 		memo.cell = lane->cell(memo.row);
 	}
-	memo.isPassed = memo.cell || !asking.thread.lane;
+	memo.isPassThrough = memo.cell || !info.thread.lane;
 }
 
 // Not for lowered calls: reroute::run() queries the capture state itself.
-void readCapture(Subject &subject)
+void readCapture(DescribedCall &described)
 {
-	if (subject.site->decision.isAsAsked() || subject.obstacle != policy::Reason::count)
-		subject.isCaptured = reroute::isCapturing(subject.stream);
+	if (described.site->decision.isUnchanged() || described.obstacle != policy::Reason::count)
+		described.isCaptured = reroute::isCapturing(described.stream);
 }
 
 // Reads the stream of the application's handle with `get`, which has the name `name`. Does nothing if `get` is null, or
 // without a driver: only a driver reports whether the stream is being captured.
-void readStream(op::Status (*get)(void *, void **), const char *name, void *handle, Subject &subject)
+void readStream(op::Status (*get)(void *, void **), const char *name, void *handle, DescribedCall &described)
 {
-	if (!get || !cuda::driver() || subject.hasHandleFailed)
+	if (!get || !cuda::driver() || described.hasHandleFailed)
 		return;
-	if (get(handle, &subject.stream)) {
-		subject.obstacle = policy::Reason::engine_failed;
-		subject.failed = name;
+	if (get(handle, &described.stream)) {
+		described.obstacle = policy::Reason::engine_failed;
+		described.failed = name;
 	} else {
-		readCapture(subject);
+		readCapture(described);
 	}
 }
 
-void readStream(const op::Cublas *cublas, void *handle, Subject &subject)
+void readStream(const op::Cublas *cublas, void *handle, DescribedCall &described)
 {
-	readStream(cublas ? cublas->cublasGetStream_v2 : nullptr, "cublasGetStream_v2", handle, subject);
+	readStream(cublas ? cublas->cublasGetStream_v2 : nullptr, "cublasGetStream_v2", handle, described);
 }
 
 // For calls whose descriptors must be read in any case: their key is the Op.
-Subject subjectOf(const Asking &asking, op::Op op)
+DescribedCall describedBy(const CallInfo &info, op::Op op)
 {
-	Subject subject;
-	op.caller = asking.caller.id;
+	DescribedCall described;
+	op.caller = info.caller.id;
 	// A getter failed. If the call itself then succeeds, the failure is a fault of the vendor library.
-	subject.hasHandleFailed = op.obstacle == op::Obstacle::bad_argument;
-	const int ordinal = asking.thread.driver ? ordinalOf(*asking.thread.driver) : 0;
+	described.hasHandleFailed = op.obstacle == op::Obstacle::bad_argument;
+	const int ordinal = info.thread.driver ? ordinalOf(*info.thread.driver) : 0;
 	Key key;
 	static_assert(sizeof op <= sizeof key.words - 16);
 	std::memcpy(key.words, &op, sizeof op);
 	// Key::hash() includes this word.
 	key.words[Key::size - 2] = static_cast<uint64_t>(op.k) + op.geometry;
-	key.words[Key::size - 1] = stateOf(ordinal, 0, 0, asking.context);
-	findSite(asking, key, ordinal, subject, [&] { return op; });
-	return subject;
+	key.words[Key::size - 1] = stateOf(ordinal, 0, 0, info.context);
+	findSite(info, key, ordinal, described, [&] { return op; });
+	return described;
 }
 
-void readDnnStream(const void *known, void *handle, Subject &subject)
+void readDnnStream(const void *known, void *handle, DescribedCall &described)
 {
 	const op::Cudnn *const cudnn = op::cudnn<op::Cudnn>(known);
-	readStream(cudnn && handle ? cudnn->cudnnGetStream : nullptr, "cudnnGetStream", handle, subject);
+	readStream(cudnn && handle ? cudnn->cudnnGetStream : nullptr, "cudnnGetStream", handle, described);
 }
 
 template <typename Call>
-Subject describeDnn(const Asking &asking, const Call &call)
+DescribedCall describeDnn(const CallInfo &info, const Call &call)
 {
-	const void *const known = asking.door.truth;
+	const void *const known = info.interception.original;
 	constexpr bool isConvolution = std::is_same_v<Call, op::ConvolutionCall>, isRnn = std::is_same_v<Call, op::RnnCall>;
 	op::DnnGetters getters;
 	getters.ops = op::cudnn<op::CudnnOps>(known);
 	if constexpr (isConvolution)
 		getters.cnn = op::cudnn<op::CudnnCnn>(known);
-	if (isRnn || asking.entry.obstacle == op::Obstacle::no_fp32_output)
+	if (isRnn || info.entry.obstacle == op::Obstacle::no_fp32_output)
 		getters.adv = op::cudnn<op::CudnnAdv>(known);
-	op::Op op = op::describe(asking.entry, asking.door.index, call, getters, asking.process.environment);
+	op::Op op = op::describe(info.entry, info.interception.entryIndex, call, getters, info.process.environment);
 	if constexpr (isRnn) {
 		const op::Cudnn *const cudnn = op::cudnn<op::Cudnn>(known);
 		void *stream = nullptr;
 		if (cudnn && call.handle && cudnn->cudnnGetStream(call.handle, &stream))
 			stream = nullptr; // readDnnStream() below queries again and reports the failure
-		op.flags |= reroute::meetReserve(call, op, stream);
+		op.flags |= reroute::updateReserve(call, op, stream);
 	}
-	Subject subject = subjectOf(asking, op);
+	DescribedCall described = describedBy(info, op);
 	if constexpr (isRnn)
-		subject.refusal = reroute::refusalOf(call, op);
-	if (subject.hasHandleFailed)
-		subject.failed = "reading cuDNN's descriptors";
-	readDnnStream(known, call.handle, subject);
-	return subject;
+		described.refusal = reroute::refusalOf(call, op);
+	if (described.hasHandleFailed)
+		described.failed = "reading cuDNN's descriptors";
+	readDnnStream(known, call.handle, described);
+	return described;
 }
 
 reroute::Outcome refused(const char *getter)
@@ -148,18 +148,18 @@ reroute::Outcome refused(const char *getter)
 	return outcome;
 }
 
-reroute::Settings settingsOf(const Asking &asking)
+reroute::Settings settingsOf(const CallInfo &info)
 {
-	reroute::Settings settings = asking.process.settings;
-	settings.isTold = asking.isRecorded;
+	reroute::Settings settings = info.process.settings;
+	settings.reportsEvents = info.isRecorded;
 	return settings;
 }
 
-reroute::Outcome run(const Asking &asking, const Subject &subject, const policy::Decision &decision,
+reroute::Outcome run(const CallInfo &info, const DescribedCall &described, const policy::Decision &decision,
                      const reroute::Product &product)
 {
-	Site &site = *subject.site;
-	return reroute::run(site.op, decision, site.plan, settingsOf(asking), product);
+	Site &site = *described.site;
+	return reroute::run(site.op, decision, site.plan, settingsOf(info), product);
 }
 
 } // namespace
@@ -170,29 +170,30 @@ bool isCapturing(const op::Cublas &cublas, void *handle)
 	return cublas.cublasGetStream_v2(handle, &stream) == 0 && reroute::isCapturing(stream);
 }
 
-Subject describe(const Asking &asking, const op::GemmCall &call)
+DescribedCall describe(const CallInfo &info, const op::GemmCall &call)
 {
-	Subject subject;
-	const op::Cublas *const cublas = op::cublas(asking.door.truth);
-	asking.thread.cublas = cublas;
-	const Glance glance = glanceAt(asking.entry, cublas, asking.thread.driver, asking.context, call);
-	const auto described = [&] {
-		return op::describe(asking.entry, asking.door.index, call, glance.modes, asking.process.environment);
+	DescribedCall described;
+	const op::Cublas *const cublas = op::cublas(info.interception.original);
+	info.thread.cublas = cublas;
+	const HandleState handleState = readHandleState(info.entry, cublas, info.thread.driver, info.context, call);
+	const auto describeOp = [&] {
+		return op::describe(info.entry, info.interception.entryIndex, call, handleState.modes,
+		                    info.process.environment);
 	};
-	if (glance.isUsual) {
-		const Key key = keyOf(call, asking.door.index, asking.caller.id, glance);
-		findSite(asking, key, glance.ordinal, subject, described);
+	if (handleState.isUsual) {
+		const Key key = keyOf(call, info.interception.entryIndex, info.caller.id, handleState);
+		findSite(info, key, handleState.ordinal, described, describeOp);
 	} else {
-		subject.hasHandleFailed = glance.modes.status != 0;
-		subject.failed = glance.modes.refused;
-		subject.site = &newSite(asking, described(), glance.ordinal, subject);
-		subject.rows = &rowsOf(*subject.site, asking.context);
+		described.hasHandleFailed = handleState.modes.status != 0;
+		described.failed = handleState.modes.refused;
+		described.site = &newSite(info, describeOp(), handleState.ordinal, described);
+		described.rows = &rowsOf(*described.site, info.context);
 	}
-	readStream(cublas, call.handle, subject);
-	return subject;
+	readStream(cublas, call.handle, described);
+	return described;
 }
 
-reroute::Outcome lower(const Asking &asking, const Subject &subject, const policy::Decision &decision,
+reroute::Outcome lower(const CallInfo &info, const DescribedCall &described, const policy::Decision &decision,
                        const op::GemmCall &call)
 {
 	if (!op::isAlgorithm(call.algo)) { // only the vendor library knows the status for an invalid algorithm
@@ -202,118 +203,120 @@ reroute::Outcome lower(const Asking &asking, const Subject &subject, const polic
 	}
 	reroute::Product product;
 	product.lightHandle = call.handle;
-	product.known = asking.door.truth;
-	product.stream = subject.stream;
+	product.known = info.interception.original;
+	product.stream = described.stream;
 	product.alpha = call.alpha, product.A = call.A, product.B = call.B, product.beta = call.beta;
 	product.C = product.D = call.C;
-	if (op::cublas(asking.door.truth)->cublasGetSmCountTarget(call.handle, &product.extras.smCountTarget))
+	if (op::cublas(info.interception.original)->cublasGetSmCountTarget(call.handle, &product.extras.smCountTarget))
 		return refused("cublasGetSmCountTarget");
-	return run(asking, subject, decision, product);
+	return run(info, described, decision, product);
 }
 
-Subject describe(const Asking &asking, const op::LtMatmulCall &call)
+DescribedCall describe(const CallInfo &info, const op::LtMatmulCall &call)
 {
-	const op::CublasLt *const lt = op::cublasLt(asking.door.truth);
-	Subject subject =
-	    subjectOf(asking, op::describe(asking.entry, asking.door.index, call, lt, asking.process.environment));
-	subject.stream = call.stream;
-	readCapture(subject);
-	return subject;
+	const op::CublasLt *const lt = op::cublasLt(info.interception.original);
+	DescribedCall described =
+	    describedBy(info, op::describe(info.entry, info.interception.entryIndex, call, lt, info.process.environment));
+	described.stream = call.stream;
+	readCapture(described);
+	return described;
 }
 
-reroute::Outcome lower(const Asking &asking, const Subject &subject, const policy::Decision &decision,
+reroute::Outcome lower(const CallInfo &info, const DescribedCall &described, const policy::Decision &decision,
                        const op::LtMatmulCall &call)
 {
 	reroute::Product product;
 	product.lightHandle = call.lightHandle;
-	product.known = asking.door.truth;
+	product.known = info.interception.original;
 	product.stream = call.stream;
 	product.alpha = call.alpha, product.A = call.A, product.B = call.B, product.beta = call.beta;
 	product.C = call.C, product.D = call.D;
-	const op::CublasLt &lt = *op::cublasLt(asking.door.truth);
-	if (!op::readExtras(lt, call.computeDesc, subject.site->op, product.extras))
+	const op::CublasLt &lt = *op::cublasLt(info.interception.original);
+	if (!op::readExtras(lt, call.computeDesc, described.site->op, product.extras))
 		return refused("cublasLtMatmulDescGetAttribute");
-	if (const char *const refusal = reroute::refusalOf(subject.site->plan, lt, subject.site->op, call)) {
+	if (const char *const refusal = reroute::refusalOf(described.site->plan, lt, described.site->op, call)) {
 		reroute::Outcome outcome = refused(refusal);
 		outcome.reason = policy::Reason::bad_argument; // most likely the application's own choice
 		return outcome;
 	}
-	return run(asking, subject, decision, product);
+	return run(info, described, decision, product);
 }
 
 // Does not query the device: the query would cost more than everything else here.
-Subject describeCounted(const Asking &asking, const op::PlainCall &call)
+DescribedCall describeCounted(const CallInfo &info, const op::PlainCall &call)
 {
-	Subject subject;
-	op::Op op = op::describe(asking.entry, asking.door.index, call);
+	DescribedCall described;
+	op::Op op = op::describe(info.entry, info.interception.entryIndex, call);
 	op.device = unknownDevice;
-	op.caller = asking.caller.id;
-	const auto &gpu = policy::gpuConstants(asking.process.options.gpuModel, nullptr, 0);
-	subject.site = &findSite(op, decisiveContext(asking.context), {&gpu, 90, true});
-	subject.rows = &rowsOf(*subject.site, asking.context);
-	if (isEachDescribed(asking.process)) {
+	op.caller = info.caller.id;
+	const auto &gpu = policy::gpuConstants(info.process.options.gpuModel, nullptr, 0);
+	described.site = &findSite(op, decisiveContext(info.context), {&gpu, 90, true});
+	described.rows = &rowsOf(*described.site, info.context);
+	if (isEachDescribed(info.process)) {
 		if (call.handle)
-			readStream(op::cublas(asking.door.truth), call.handle, subject);
-		return subject;
+			readStream(op::cublas(info.interception.original), call.handle, described);
+		return described;
 	}
-	trace::Lane *const lane = asking.thread.lane;
-	trace::Cell *const cell = lane ? lane->cell(rowOf(asking.process, *subject.rows)) : &asking.thread.untraced;
+	trace::Lane *const lane = info.thread.lane;
+	trace::Cell *const cell = lane ? lane->cell(rowOf(info.process, *described.rows)) : &info.thread.untraced;
 	if (cell) {
 		trace::Lane::count(*cell);
-		rememberCounted(asking.thread, asking.door, asking.context, call, cell);
+		rememberCounted(info.thread, info.interception, info.context, call, cell);
 	}
-	subject.isCounted = cell;
-	return subject;
+	described.isCounted = cell;
+	return described;
 }
 
-Subject describe(const Asking &asking, const op::PlainCall &call)
+DescribedCall describe(const CallInfo &info, const op::PlainCall &call)
 {
-	if (op::isOnlyCounted(asking.entry))
-		return describeCounted(asking, call);
-	Subject subject;
-	asking.thread.cublas = op::cublas(asking.door.truth);
-	const Glance glance = glanceAt(asking.entry, nullptr, asking.thread.driver, asking.context, call);
-	const Key key = keyOf(call, asking.door.index, asking.caller.id, glance);
-	findSite(asking, key, glance.ordinal, subject, [&] { return op::describe(asking.entry, asking.door.index, call); });
-	if (hasStreamInHandle(asking.entry) && call.handle)
-		readStream(asking.thread.cublas, call.handle, subject);
-	return subject;
+	if (op::isOnlyCounted(info.entry))
+		return describeCounted(info, call);
+	DescribedCall described;
+	info.thread.cublas = op::cublas(info.interception.original);
+	const HandleState handleState = readHandleState(info.entry, nullptr, info.thread.driver, info.context, call);
+	const Key key = keyOf(call, info.interception.entryIndex, info.caller.id, handleState);
+	findSite(info, key, handleState.ordinal, described,
+	         [&] { return op::describe(info.entry, info.interception.entryIndex, call); });
+	if (hasStreamInHandle(info.entry) && call.handle)
+		readStream(info.thread.cublas, call.handle, described);
+	return described;
 }
 
-Subject describe(const Asking &asking, const op::ConvolutionCall &call)
+DescribedCall describe(const CallInfo &info, const op::ConvolutionCall &call)
 {
-	return describeDnn(asking, call);
+	return describeDnn(info, call);
 }
 
-reroute::Outcome lower(const Asking &asking, const Subject &subject, const policy::Decision &decision,
+reroute::Outcome lower(const CallInfo &info, const DescribedCall &described, const policy::Decision &decision,
                        const op::ConvolutionCall &call)
 {
-	Site &site = *subject.site;
-	return reroute::run(site.op, decision, site.plan, settingsOf(asking), call, asking.door.truth, subject.stream);
+	Site &site = *described.site;
+	return reroute::run(site.op, decision, site.plan, settingsOf(info), call, info.interception.original,
+	                    described.stream);
 }
 
-Subject describe(const Asking &asking, const op::GraphCall &call)
+DescribedCall describe(const CallInfo &info, const op::GraphCall &call)
 {
-	const void *const known = asking.door.truth;
-	Subject subject =
-	    subjectOf(asking, op::describe(asking.entry, asking.door.index, call, op::cudnn<op::CudnnGraph>(known),
-	                                   asking.process.environment, asking.thread.execution));
-	readDnnStream(known, call.handle, subject);
-	return subject;
+	const void *const known = info.interception.original;
+	DescribedCall described =
+	    describedBy(info, op::describe(info.entry, info.interception.entryIndex, call, op::cudnn<op::CudnnGraph>(known),
+	                                   info.process.environment, info.thread.execution));
+	readDnnStream(known, call.handle, described);
+	return described;
 }
 
 // For strategy cast, a graph that corresponds to a call of the legacy API runs as that call, whatever its layouts.
 // Otherwise the application's graph runs with other operands.
-reroute::Outcome lower(const Asking &asking, const Subject &subject, const policy::Decision &decision,
+reroute::Outcome lower(const CallInfo &info, const DescribedCall &described, const policy::Decision &decision,
                        const op::GraphCall &call)
 {
-	Site &site = *subject.site;
-	const op::KnownGraph &graph = *asking.thread.execution.graph;
-	const op::VariantPack &pack = asking.thread.execution.pack;
+	Site &site = *described.site;
+	const op::KnownGraph &graph = *info.thread.execution.graph;
+	const op::VariantPack &pack = info.thread.execution.pack;
 	const op::GraphNode &product = *graph.product;
 	if (!graph.isLegacyCall || decision.strategy != policy::Strategy::cast)
-		return reroute::run(site.op, decision, site.plan, settingsOf(asking), graph, pack, call.handle,
-		                    asking.door.truth, subject.stream);
+		return reroute::run(site.op, decision, site.plan, settingsOf(info), graph, pack, call.handle,
+		                    info.interception.original, described.stream);
 	const float alpha = static_cast<float>(product.alpha), beta = static_cast<float>(graph.beta);
 	void *const first = *pack.find(product.first), *const second = *pack.find(product.second),
 	            *const result = *pack.find(graph.result);
@@ -330,25 +333,26 @@ reroute::Outcome lower(const Asking &asking, const Subject &subject, const polic
 	if (graph.convolution.hasBias)
 		convolution.bias = *pack.find(graph.bias);
 	convolution.direction = graph.convolution.direction;
-	return reroute::run(site.op, decision, site.plan, settingsOf(asking), convolution, asking.door.truth,
-	                    subject.stream);
+	return reroute::run(site.op, decision, site.plan, settingsOf(info), convolution, info.interception.original,
+	                    described.stream);
 }
 
-Subject describe(const Asking &asking, const op::RnnCall &call)
+DescribedCall describe(const CallInfo &info, const op::RnnCall &call)
 {
-	return describeDnn(asking, call);
+	return describeDnn(info, call);
 }
 
-reroute::Outcome lower(const Asking &asking, const Subject &subject, const policy::Decision &decision,
+reroute::Outcome lower(const CallInfo &info, const DescribedCall &described, const policy::Decision &decision,
                        const op::RnnCall &call)
 {
-	Site &site = *subject.site;
-	return reroute::run(site.op, decision, site.plan, settingsOf(asking), call, asking.door.truth, subject.stream);
+	Site &site = *described.site;
+	return reroute::run(site.op, decision, site.plan, settingsOf(info), call, info.interception.original,
+	                    described.stream);
 }
 
-Subject describe(const Asking &asking, const op::DnnCall &call)
+DescribedCall describe(const CallInfo &info, const op::DnnCall &call)
 {
-	return describeDnn(asking, call);
+	return describeDnn(info, call);
 }
 
 } // namespace autoamp::core

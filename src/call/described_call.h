@@ -14,7 +14,7 @@
 
 namespace autoamp::core {
 
-struct Subject {
+struct DescribedCall {
 	Site *site = nullptr;
 	Rows *rows = nullptr; // rows of the site for the call's context
 	void *stream = nullptr;
@@ -27,37 +27,37 @@ struct Subject {
 	op::Status refusal = 0; // status to return instead of running the call unchanged; 0: it may run unchanged
 };
 
-struct Asking {
+struct CallInfo {
 	Process &process;
 	Thread &thread;
 	const op::Entry &entry;
-	const Door &door;
+	const Interception &interception;
 	CallerAnswer caller;
 	uint32_t context; // read once: another thread may change it during the call
 	bool isRecorded;
 };
 
-Subject describe(const Asking &asking, const op::GemmCall &call);
-Subject describe(const Asking &asking, const op::LtMatmulCall &call);
-Subject describe(const Asking &asking, const op::PlainCall &call);
-Subject describe(const Asking &asking, const op::ConvolutionCall &call);
-Subject describe(const Asking &asking, const op::GraphCall &call);
-Subject describe(const Asking &asking, const op::RnnCall &call);
-Subject describe(const Asking &asking, const op::DnnCall &call);
+DescribedCall describe(const CallInfo &info, const op::GemmCall &call);
+DescribedCall describe(const CallInfo &info, const op::LtMatmulCall &call);
+DescribedCall describe(const CallInfo &info, const op::PlainCall &call);
+DescribedCall describe(const CallInfo &info, const op::ConvolutionCall &call);
+DescribedCall describe(const CallInfo &info, const op::GraphCall &call);
+DescribedCall describe(const CallInfo &info, const op::RnnCall &call);
+DescribedCall describe(const CallInfo &info, const op::DnnCall &call);
 
 // Runs the call by `decision`: that of its site, or the substitute of that decision.
-reroute::Outcome lower(const Asking &asking, const Subject &subject, const policy::Decision &decision,
+reroute::Outcome lower(const CallInfo &info, const DescribedCall &described, const policy::Decision &decision,
                        const op::GemmCall &call);
-reroute::Outcome lower(const Asking &asking, const Subject &subject, const policy::Decision &decision,
+reroute::Outcome lower(const CallInfo &info, const DescribedCall &described, const policy::Decision &decision,
                        const op::LtMatmulCall &call);
-reroute::Outcome lower(const Asking &asking, const Subject &subject, const policy::Decision &decision,
+reroute::Outcome lower(const CallInfo &info, const DescribedCall &described, const policy::Decision &decision,
                        const op::ConvolutionCall &call);
-reroute::Outcome lower(const Asking &asking, const Subject &subject, const policy::Decision &decision,
+reroute::Outcome lower(const CallInfo &info, const DescribedCall &described, const policy::Decision &decision,
                        const op::GraphCall &call);
-reroute::Outcome lower(const Asking &asking, const Subject &subject, const policy::Decision &decision,
+reroute::Outcome lower(const CallInfo &info, const DescribedCall &described, const policy::Decision &decision,
                        const op::RnnCall &call);
 template <typename Call>
-reroute::Outcome lower(const Asking &, const Subject &, const policy::Decision &, const Call &)
+reroute::Outcome lower(const CallInfo &, const DescribedCall &, const policy::Decision &, const Call &)
 {
 	return {}; // no decision lowers calls of the other families
 }
@@ -65,11 +65,11 @@ reroute::Outcome lower(const Asking &, const Subject &, const policy::Decision &
 // Runs a call by the substitute decision after its cast found no memory. Returns `shortage` if the substitute fails
 // too.
 template <typename Call>
-reroute::Outcome substitute(const Asking &asking, const Subject &subject, const Call &call,
+reroute::Outcome substitute(const CallInfo &info, const DescribedCall &described, const Call &call,
                             const reroute::Outcome &shortage)
 {
-	const policy::Decision decision = subject.site->decision.substituted(shortage.reason);
-	const reroute::Outcome outcome = lower(asking, subject, decision, call);
+	const policy::Decision decision = described.site->decision.substituted(shortage.reason);
+	const reroute::Outcome outcome = lower(info, described, decision, call);
 	if (!outcome.isDone)
 		return shortage;
 	reroute::Outcome done = shortage;

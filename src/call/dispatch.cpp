@@ -16,57 +16,58 @@ namespace autoamp {
 using policy::Reason, policy::Verdict;
 
 template <typename Call>
-op::Status dispatch(core::Process &process, const op::Entry &entry, const Door &door, const Call &call,
+op::Status dispatch(core::Process &process, const op::Entry &entry, const Interception &interception, const Call &call,
                     const Original &original)
 {
 	core::Thread *const thread = core::thisThread(process);
 	if (!thread)
 		return original();
-	const core::CallerAnswer caller = core::callerOf(*thread, door.caller);
+	const core::CallerAnswer caller = core::callerOf(*thread, interception.returnAddress);
 	if (caller.kind == core::CallerKind::vendor) // NVIDIA's libraries chose fp32 deliberately
 		return original();
 	if (process.isForked.load(std::memory_order_relaxed))
 		core::reopenTrace(process);
-	core::meet(process, entry.library, door.truth);
+	core::noteLibraryOnce(process, entry.library, interception.original);
 
 	// Describe the call.
 	const core::CaptureCall captured(*thread);
-	const core::Asking asking = {
-	    process, *thread, entry, door, caller, core::contextOf(*thread), captured.isRecorded()};
-	core::Subject subject = core::describe(asking, call);
+	const core::CallInfo info = {
+	    process, *thread, entry, interception, caller, core::contextOf(*thread), captured.isRecorded()};
+	core::DescribedCall described = core::describe(info, call);
 	// The decision was made at the first call of the signature and never changes.
-	core::Site &site = *subject.site;
-	core::Record record(process, *thread, *subject.rows, asking.isRecorded && !subject.isCounted);
-	core::Launches launches(process, *thread, *subject.rows, asking.isRecorded);
+	core::Site &site = *described.site;
+	core::Record record(process, *thread, *described.rows, info.isRecorded && !described.isCounted);
+	core::Launches launches(process, *thread, *described.rows, info.isRecorded);
 
 	// Lower the call. If an obstacle appears before C is written, the call runs unchanged.
-	if (subject.obstacle == Reason::count && !site.decision.isAsAsked()) {
-		reroute::Outcome outcome = core::lower(asking, subject, site.decision, call);
+	if (described.obstacle == Reason::count && !site.decision.isUnchanged()) {
+		reroute::Outcome outcome = core::lower(info, described, site.decision, call);
 		if (site.decision.substitute != policy::Strategy::fp32 && !outcome.isDone &&
 		    policy::isShortage(outcome.reason)) {
-			launches.substitute(process, *subject.rows, outcome.reason);
-			outcome = core::substitute(asking, subject, call, outcome);
+			launches.substitute(process, *described.rows, outcome.reason);
+			outcome = core::substitute(info, described, call, outcome);
 		}
-		record.tell(outcome);
+		record.setOutcome(outcome);
 		if (outcome.isDone) {
 			core::drainScalerEvents(process);
 			return outcome.status;
 		}
-		subject.obstacle = outcome.reason;
-		subject.isCaptured = outcome.isCaptured;
-		launches.fallBack(process, *subject.rows, subject.obstacle);
-		if (subject.refusal && outcome.code)
-			subject.refusal = outcome.code;
+		described.obstacle = outcome.reason;
+		described.isCaptured = outcome.isCaptured;
+		launches.fallBack(process, *described.rows, described.obstacle);
+		if (described.refusal && outcome.code)
+			described.refusal = outcome.code;
 	}
-	const op::Status status = subject.refusal ? subject.refusal : original();
+	const op::Status status = described.refusal ? described.refusal : original();
 
 	// Record the outcome.
-	record.finish(subject, status);
+	record.finish(described, status);
 	return status;
 }
 
 #define FOR(Call)                                                                                                      \
-	template op::Status dispatch(core::Process &, const op::Entry &, const Door &, const op::Call &, const Original &);
+	template op::Status dispatch(core::Process &, const op::Entry &, const Interception &, const op::Call &,           \
+	                             const Original &);
 FOR(GemmCall)
 FOR(LtMatmulCall)
 FOR(PlainCall)

@@ -29,7 +29,7 @@ private:
 
 // Instantiated for the call structs of op/arguments.h that the wrappers build.
 template <typename Call>
-op::Status dispatch(core::Process &process, const op::Entry &entry, const Door &door, const Call &call,
+op::Status dispatch(core::Process &process, const op::Entry &entry, const Interception &interception, const Call &call,
                     const Original &original);
 
 } // namespace autoamp

@@ -13,11 +13,11 @@
 namespace autoamp::core {
 
 // State of a call in addition to its arguments: current modes of the handle, device and scalars.
-struct Glance {
+struct HandleState {
 	op::HandleModes modes;
 	int ordinal = 0;
-	bool isUsual = true; // false: the key does not contain everything that the decision depends on
-	uint64_t state = 0;  // never 0 if isUsual; 0 in an empty memo
+	bool isUsual = true;  // false: the key does not contain everything that the decision depends on
+	uint64_t keyWord = 0; // never 0 if isUsual; 0 in an empty memo
 };
 
 // Device number if the driver query failed. Such calls have a signature of their own, so that the failure decides
@@ -40,49 +40,51 @@ inline uint64_t stateOf(int ordinal, int mathMode, unsigned scalars, uint32_t co
 	return pack(ordinal << 8 | mathMode, 16 | scalars | int64_t{context} << 8);
 }
 
-[[gnu::always_inline]] inline Glance glanceAt(const op::Entry &entry, const op::Cublas *cublas,
-                                              const cuda::Driver *driver, uint32_t context, const op::GemmCall &call)
+[[gnu::always_inline]] inline HandleState readHandleState(const op::Entry &entry, const op::Cublas *cublas,
+                                                          const cuda::Driver *driver, uint32_t context,
+                                                          const op::GemmCall &call)
 {
-	Glance glance;
+	HandleState handleState;
 	// A decision depends on whether each address is non-null and aligned, and on whether host scalars are zero.
 	const auto a = reinterpret_cast<uintptr_t>(call.A), b = reinterpret_cast<uintptr_t>(call.B),
 	           c = reinterpret_cast<uintptr_t>(call.C);
 	const auto alpha = reinterpret_cast<uintptr_t>(call.alpha), beta = reinterpret_cast<uintptr_t>(call.beta);
 	// One test for all addresses: a branch for each would cost more. Only 0 - 1 has the highest bit set.
 	const bool hasNull = static_cast<int64_t>((a - 1) | (b - 1) | (c - 1) | (alpha - 1) | (beta - 1)) < 0;
-	glance.modes = op::readModes(cublas, call.handle);
+	handleState.modes = op::readModes(cublas, call.handle);
 	if (driver)
-		glance.ordinal = ordinalOf(*driver);
-	glance.isUsual = !hasNull && !((a | b | c) & (entry.areArrays ? 7 : 3)) && !glance.modes.status;
-	if (!glance.isUsual)
-		return glance;
-	unsigned scalars = glance.modes.isUnknown ? 4 : 8;
-	if (!glance.modes.isUnknown && !glance.modes.deviceScalars) {
+		handleState.ordinal = ordinalOf(*driver);
+	handleState.isUsual = !hasNull && !((a | b | c) & (entry.areArrays ? 7 : 3)) && !handleState.modes.status;
+	if (!handleState.isUsual)
+		return handleState;
+	unsigned scalars = handleState.modes.isUnknown ? 4 : 8;
+	if (!handleState.modes.isUnknown && !handleState.modes.deviceScalars) {
 		if (__builtin_expect(call.groups > 1 && !op::haveSameScalars(call), 0)) {
-			glance.isUsual = false;
-			return glance;
+			handleState.isUsual = false;
+			return handleState;
 		}
 		scalars = call.computeType == op::computeFloat16
 		              ? op::isZero(call.alpha, true) | op::isZero(call.beta, true) << 1
 		          : call.Atype == op::typeFloat32 ? op::isZero(call.alpha, false) | op::isZero(call.beta, false) << 1
 		                                          : 0;
 	}
-	glance.state = stateOf(glance.ordinal, glance.modes.mathMode, scalars, context);
-	return glance;
+	handleState.keyWord = stateOf(handleState.ordinal, handleState.modes.mathMode, scalars, context);
+	return handleState;
 }
 
-[[gnu::always_inline]] inline Glance glanceAt(const op::Entry &, const op::Cublas *, const cuda::Driver *driver,
-                                              uint32_t context, const op::PlainCall &)
+[[gnu::always_inline]] inline HandleState readHandleState(const op::Entry &, const op::Cublas *,
+                                                          const cuda::Driver *driver, uint32_t context,
+                                                          const op::PlainCall &)
 {
-	Glance glance;
+	HandleState handleState;
 	if (driver)
-		glance.ordinal = ordinalOf(*driver);
-	glance.state = stateOf(glance.ordinal, 0, 0, context);
-	return glance;
+		handleState.ordinal = ordinalOf(*driver);
+	handleState.keyWord = stateOf(handleState.ordinal, 0, 0, context);
+	return handleState;
 }
 
 // Calls visit(i, word) for each key word that depends on the arguments, the entry point or the caller. The last word of
-// a key is Glance::state.
+// a key is HandleState::keyWord.
 template <typename Visit>
 [[gnu::always_inline]] inline void eachWord(const op::GemmCall &call, unsigned index, uint32_t caller, Visit visit)
 {
@@ -116,11 +118,11 @@ template <typename Visit>
 }
 
 template <typename Call>
-Key keyOf(const Call &call, unsigned index, uint32_t caller, const Glance &glance)
+Key keyOf(const Call &call, unsigned index, uint32_t caller, const HandleState &handleState)
 {
 	Key key;
 	eachWord(call, index, caller, [&](unsigned i, uint64_t word) { key.words[i] = word; });
-	key.words[Key::size - 1] = glance.state;
+	key.words[Key::size - 1] = handleState.keyWord;
 	return key;
 }
 
@@ -134,8 +136,8 @@ bool isCapturing(const op::Cublas &cublas, void *handle);
 
 // Returns null if the call must take the slow path, dispatch().
 template <typename Call>
-[[gnu::always_inline]] inline const Thread::Memo *recall(const Thread &thread, unsigned index, const op::Entry &entry,
-                                                         const void *address, const Call &call)
+[[gnu::always_inline]] inline const Thread::Memo *
+findCached(const Thread &thread, unsigned index, const op::Entry &entry, const void *address, const Call &call)
 {
 	const Thread::Caller &caller = placeOf(thread, address);
 	if (caller.address != address || caller.answer.kind == CallerKind::vendor || !thread.cublas)
@@ -147,24 +149,24 @@ template <typename Call>
 	    call, index,
 	    caller.answer.id, [&](unsigned i, uint64_t word) __attribute__((always_inline)) { hashed[i] = word; });
 	const Thread::Memo &memo = thread.memos[Key::hash(hashed)];
-	if (!memo.isPassed)
+	if (!memo.isPassThrough)
 		return nullptr; // before the handle is queried: the slow path queries it again
-	const Glance glance = glanceAt(entry, thread.cublas, thread.driver, context, call);
+	const HandleState handleState = readHandleState(entry, thread.cublas, thread.driver, context, call);
 	// Without branches: the key nearly always matches. Words that are compile-time constants, such as the strides of an
 	// entry point without strides, are equal in every key of that entry point. Word size - 2 identifies the entry
 	// point.
-	uint64_t difference = memo.key.words[Key::size - 1] ^ glance.state;
+	uint64_t difference = memo.key.words[Key::size - 1] ^ handleState.keyWord;
 	eachWord(
 	    call, index, caller.answer.id, [&](unsigned i, uint64_t word) __attribute__((always_inline)) {
 		    if (!__builtin_constant_p(word))
 			    difference |= memo.key.words[i] ^ word;
 	    });
-	return glance.isUsual && !difference ? &memo : nullptr;
+	return handleState.isUsual && !difference ? &memo : nullptr;
 }
 
 template <typename Call, typename Original>
-[[gnu::always_inline]] inline auto pass(const Thread &thread, const Thread::Memo &memo, const op::Entry &entry,
-                                        const Call &call, Original original)
+[[gnu::always_inline]] inline auto callOriginal(const Thread &thread, const Thread::Memo &memo, const op::Entry &entry,
+                                                const Call &call, Original original)
 {
 	if (!memo.cell)
 		return original();

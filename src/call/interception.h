@@ -5,10 +5,10 @@
 
 namespace autoamp {
 
-struct Door {
-	uint16_t index;     // row of the entry tables
-	const void *truth;  // original function of the vendor library
-	const void *caller; // return address
+struct Interception {
+	uint16_t entryIndex;       // row of the entry tables
+	const void *original;      // original function of the vendor library
+	const void *returnAddress; // return address
 };
 
 } // namespace autoamp

@@ -6,7 +6,7 @@
 
 namespace autoamp::core {
 
-void Record::tell(const reroute::Outcome &outcome)
+void Record::setOutcome(const reroute::Outcome &outcome)
 {
 	trace::RowId row = 0;
 	if (lane_ && outcome.isSubstitute)
@@ -33,20 +33,20 @@ void Record::tell(const reroute::Outcome &outcome)
 		span_->end(outcome.isCaptured);
 }
 
-void Record::finish(const Subject &subject, op::Status status)
+void Record::finish(const DescribedCall &described, op::Status status)
 {
 	if (!lane_)
 		return;
 	trace::RowId row;
-	if (!rows_.site->decision.isAsAsked())
-		row = fallbackRowOf(process_, rows_, subject.obstacle);
-	else if (subject.hasHandleFailed && status == 0)
+	if (!rows_.site->decision.isUnchanged())
+		row = fallbackRowOf(process_, rows_, described.obstacle);
+	else if (described.hasHandleFailed && status == 0)
 		row = fallbackRowOf(process_, rows_, policy::Reason::engine_failed);
 	else
 		row = rowOf(process_, rows_);
-	if (subject.failed && row != rowOf(process_, rows_))
-		process_.recorder.note(policy::name(policy::Reason::engine_failed), subject.failed, row);
-	span_->endAs(row, subject.isCaptured);
+	if (described.failed && row != rowOf(process_, rows_))
+		process_.recorder.note(policy::name(policy::Reason::engine_failed), described.failed, row);
+	span_->endAs(row, described.isCaptured);
 }
 
 } // namespace autoamp::core

@@ -25,9 +25,9 @@ public:
 	Record &operator=(const Record &) = delete;
 
 	// Records the outcome of a lowering: done, or the reason why not, and the autoamp step that failed.
-	void tell(const reroute::Outcome &outcome);
+	void setOutcome(const reroute::Outcome &outcome);
 	// Records a call that ran unchanged.
-	void finish(const Subject &subject, op::Status status);
+	void finish(const DescribedCall &described, op::Status status);
 
 private:
 	Process &process_;

@@ -6,7 +6,7 @@
 
 namespace autoamp::core {
 
-void Span::tellFaults()
+void Span::recordFaults()
 {
 	base::takeFaults([](const char *what) {
 		base::log(base::LogLevel::info, "%s failed, nothing was lost by it", what);

@@ -32,9 +32,9 @@ private:
 	static void tellAnyFaults()
 	{
 		if (__builtin_expect(base::hasFaults.load(std::memory_order_relaxed), 0))
-			tellFaults();
+			recordFaults();
 	}
-	static void tellFaults(); // faults of any call: they do not belong to a row
+	static void recordFaults(); // faults of any call: they do not belong to a row
 
 	trace::Lane &lane_;
 	trace::Cell *cell_;

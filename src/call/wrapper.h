@@ -10,7 +10,7 @@
 #include "src/call/unwinding.h"
 #include "src/life/start.h"
 #include "src/op/backend.h"
-#include "src/place/region.h"
+#include "src/place/region/api.h"
 
 #include <cublas_api.h>
 #include <cudnn_graph.h>
@@ -33,26 +33,26 @@ template <>
 inline constexpr cudnnStatus_t notInitialized<cudnnStatus_t> = CUDNN_STATUS_NOT_INITIALIZED;
 
 template <unsigned index>
-inline void *truthOf()
+inline void *originalFunction()
 {
-	void *const truth = __atomic_load_n(&autoamp_front_truths[index], __ATOMIC_ACQUIRE);
-	return __builtin_expect(truth != nullptr, 1) ? truth : autoamp_front_truth(index);
+	void *const function = __atomic_load_n(&autoamp_front_originals[index], __ATOMIC_ACQUIRE);
+	return __builtin_expect(function != nullptr, 1) ? function : autoamp_front_original(index);
 }
 
 // Slow path. Copies the arguments, so that in intercept() they stay where the application passed them.
 template <unsigned index, typename Fn, typename Copy, typename... Args>
-[[gnu::noinline]] auto dispatchFrom(const void *truth, const void *caller, Args... args)
+[[gnu::noinline]] auto dispatchFrom(const void *function, const void *caller, Args... args)
 {
 	core::OwnCode ownCode;
 	const auto original = [&] {
 		const base::CallerState::Restored restored(ownCode.callerState);
-		return reinterpret_cast<Fn *>(const_cast<void *>(truth))(args...);
+		return reinterpret_cast<Fn *>(const_cast<void *>(function))(args...);
 	};
 	core::Process *const process = core::process();
 	if (!process)
 		return original();
-	return static_cast<std::invoke_result_t<Fn, Args...>>(
-	    dispatch(*process, entryTable[index], Door{index, truth, caller}, Copy()(args...), Original(original)));
+	return static_cast<std::invoke_result_t<Fn, Args...>>(dispatch(
+	    *process, entryTable[index], Interception{index, function, caller}, Copy()(args...), Original(original)));
 }
 
 // `copy` builds the call struct of the family from the arguments. No call of the original function is a tail call: the
@@ -61,13 +61,13 @@ template <unsigned index, typename Fn, typename Copy, typename... Args>
 [[gnu::always_inline]] inline auto intercept(const Copy &copy, const void *caller, Args... args)
 {
 	AUTOAMP_LEAVES_CALL_WHEN_UNWOUND;
-	void *const truth = truthOf<index>();
-	if (!truth)
+	void *const function = originalFunction<index>();
+	if (!function)
 		return notInitialized<std::invoke_result_t<Fn, Args...>>;
 	const Inside inside;
 	const auto original = [&]() __attribute__((always_inline))
 	{
-		return reinterpret_cast<Fn *>(truth)(args...);
+		return reinterpret_cast<Fn *>(function)(args...);
 	};
 	// Inside another call, or in a process with nothing to change or record.
 	if (__builtin_expect(autoamp_front_thread.depth > 1 || core::isIdle.load(std::memory_order_relaxed), 0))
@@ -77,18 +77,18 @@ template <unsigned index, typename Fn, typename Copy, typename... Args>
 	if constexpr (std::is_same_v<Call, op::GemmCall> || std::is_same_v<Call, op::PlainCall>)
 		if (core::Thread *const thread = core::knownThread(); __builtin_expect(thread != nullptr, 1)) {
 			const auto call = copy(args...);
-			if (const auto *memo = core::recall(*thread, index, entryTable[index], caller, call))
-				return core::pass(*thread, *memo, entryTable[index], call, original);
+			if (const auto *memo = core::findCached(*thread, index, entryTable[index], caller, call))
+				return core::callOriginal(*thread, *memo, entryTable[index], call, original);
 		}
-	return dispatchFrom<index, Fn, Copy>(truth, caller, args...);
+	return dispatchFrom<index, Fn, Copy>(function, caller, args...);
 }
 
 template <unsigned index, typename Fn, typename Copy, typename... Args>
-[[gnu::noinline]] auto countFirst(const void *truth, const void *caller, Args... args)
+[[gnu::noinline]] auto countFirst(const void *function, const void *caller, Args... args)
 {
 	AUTOAMP_LEAVES_CALL_WHEN_UNWOUND;
 	const Inside inside;
-	return dispatchFrom<index, Fn, Copy>(truth, caller, args...);
+	return dispatchFrom<index, Fn, Copy>(function, caller, args...);
 }
 
 // A call that has no lower-precision form, whatever its arguments are. Calls that the vendor library makes inside it
@@ -96,18 +96,18 @@ template <unsigned index, typename Fn, typename Copy, typename... Args>
 template <unsigned index, typename Fn, typename Copy, typename... Args>
 [[gnu::always_inline]] inline auto count(const Copy &copy, const void *caller, Args... args)
 {
-	void *const truth = truthOf<index>();
-	if (!truth)
+	void *const function = originalFunction<index>();
+	if (!function)
 		return notInitialized<std::invoke_result_t<Fn, Args...>>;
 	if (__builtin_expect(!autoamp_front_thread.depth && !core::isIdle.load(std::memory_order_relaxed), 1)) {
 		const core::Thread *const thread = core::knownThread();
 		trace::Cell *const cell =
 		    thread ? core::findCounted<index>(*thread, entryTable[index], caller, copy(args...)) : nullptr;
 		if (__builtin_expect(!cell, 0))
-			return countFirst<index, Fn, Copy>(truth, caller, args...);
+			return countFirst<index, Fn, Copy>(function, caller, args...);
 		trace::Lane::count(*cell);
 	}
-	return reinterpret_cast<Fn *>(truth)(args...);
+	return reinterpret_cast<Fn *>(function)(args...);
 }
 
 // An entry point that is not counted as a call, but describes a later call.
@@ -115,16 +115,16 @@ template <unsigned index, typename Fn, typename Watch, typename... Args>
 auto watch(Watch *watch, Args... args)
 {
 	AUTOAMP_LEAVES_CALL_WHEN_UNWOUND;
-	void *const truth = truthOf<index>();
-	if (!truth)
+	void *const function = originalFunction<index>();
+	if (!function)
 		return notInitialized<std::invoke_result_t<Fn, Args...>>;
 	const Inside inside;
 	const op::CudnnGraph *cudnn = nullptr;
 	if (autoamp_front_thread.depth == 1 && !core::isIdle.load(std::memory_order_relaxed)) {
 		const base::CallerState callerState;
-		cudnn = op::cudnn<op::CudnnGraph>(truth);
+		cudnn = op::cudnn<op::CudnnGraph>(function);
 	}
-	return cudnn ? static_cast<cudnnStatus_t>(watch(*cudnn, args...)) : reinterpret_cast<Fn *>(truth)(args...);
+	return cudnn ? static_cast<cudnnStatus_t>(watch(*cudnn, args...)) : reinterpret_cast<Fn *>(function)(args...);
 }
 
 } // namespace autoamp::entry

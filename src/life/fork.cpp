@@ -52,7 +52,7 @@ void afterForkInChild()
 
 } // namespace
 
-void watchForks()
+void registerForkHandlers()
 {
 	pthread_atfork(beforeFork, afterForkInParent, afterForkInChild);
 }
@@ -65,7 +65,7 @@ void reopenTrace(Process &process)
 		limitCapture(process);
 		if (process.options.trace == policy::TraceLevel::kernels)
 			process.recorder.note(trace::noteOfKernels, "CUPTI does not work in a forked child");
-		process.met = 0;
+		process.librariesSeen = 0;
 	}
 }
 

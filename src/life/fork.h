@@ -6,7 +6,7 @@
 namespace autoamp::core {
 
 // Registers the handlers. Called once in a process.
-void watchForks();
+void registerForkHandlers();
 
 // In a forked child, at its first call: opens its own trace.
 void reopenTrace(Process &process);

@@ -11,12 +11,12 @@
 
 namespace autoamp::core {
 
-void meetFirst(Process &process, op::Library library, const void *known)
+void noteLibrary(Process &process, op::Library library, const void *known)
 {
 	const base::CallerState callerState;
 	const ForkHold hold;
 	const unsigned bit = 1u << static_cast<unsigned>(library);
-	if (process.met.fetch_or(bit, std::memory_order_relaxed) & bit)
+	if (process.librariesSeen.fetch_or(bit, std::memory_order_relaxed) & bit)
 		return;
 	const bool isDnn = library == op::Library::cudnn;
 	if (!isDnn)

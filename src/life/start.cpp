@@ -8,7 +8,7 @@
 #include "src/life/scaler.h"
 #include "src/life/trace_file.h"
 #include "src/place/capture_range.h"
-#include "src/place/region.h"
+#include "src/place/region/intern.h"
 #include "src/state/stage.h"
 #include "src/trace/cupti.h"
 
@@ -44,7 +44,7 @@ Process *start()
 {
 	static std::atomic<bool> isWatching{false};
 	if (!isWatching.exchange(true)) { // a child forked during the start runs this function again
-		watchForks();
+		registerForkHandlers();
 		on_exit(onExit, nullptr);
 	}
 	const Policy *const configured = processPolicy();

@@ -58,14 +58,14 @@ void describeOptions(trace::Recorder &recorder, const policy::Options &options)
 	}
 }
 
-void tellUnseen(trace::Recorder &recorder)
+void recordMissedCalls(trace::Recorder &recorder)
 {
 	recorder.addLost(__atomic_exchange_n(&autoamp_front_unseen, 0, __ATOMIC_RELAXED));
 }
 
 // Records uses of second library copies, which the front does not intercept. Each lookup counts as one call, and so
 // does the first call of each linked program.
-void tellCopies(Process &process)
+void recordSecondCopies(Process &process)
 {
 	trace::Lane *const lane = process.recorder.attach();
 	for (unsigned i = 0; lane && i < entry::entryCount; i++) {
@@ -102,14 +102,14 @@ bool openTrace(Process &process)
 		return false;
 	describeDriver(process.recorder);
 	describeOptions(process.recorder, options);
-	tellUnseen(process.recorder); // now: a killed process does not reach closeTrace()
+	recordMissedCalls(process.recorder); // now: a killed process does not reach closeTrace()
 	return true;
 }
 
 void closeTrace(Process &process, int status)
 {
-	tellUnseen(process.recorder);
-	tellCopies(process);
+	recordMissedCalls(process.recorder);
+	recordSecondCopies(process);
 	process.recorder.close(status);
 }
 

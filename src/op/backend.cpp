@@ -77,22 +77,22 @@ int64_t copy(Value (&to)[mostPackTensors], const void *values, int64_t count)
 	return count;
 }
 
-bool multipliesOnTensorCores(const CudnnGraph &truth, void *plan)
+bool multipliesOnTensorCores(const CudnnGraph &cudnn, void *plan)
 {
 	void *configuration = nullptr, *engine = nullptr;
 	cudnnBackendNumericalNote_t notes[CUDNN_NUMERICAL_NOTE_TYPE_COUNT];
 	int64_t count = 0;
 	const bool isRead =
-	    !truth.cudnnBackendCreateDescriptor(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, &configuration) &&
-	    !truth.cudnnBackendCreateDescriptor(CUDNN_BACKEND_ENGINE_DESCRIPTOR, &engine) &&
-	    !truth.cudnnBackendGetAttribute(plan, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1,
+	    !cudnn.cudnnBackendCreateDescriptor(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, &configuration) &&
+	    !cudnn.cudnnBackendCreateDescriptor(CUDNN_BACKEND_ENGINE_DESCRIPTOR, &engine) &&
+	    !cudnn.cudnnBackendGetAttribute(plan, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1,
 	                                    &count, &configuration) &&
-	    !truth.cudnnBackendGetAttribute(configuration, CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1,
+	    !cudnn.cudnnBackendGetAttribute(configuration, CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1,
 	                                    &count, &engine) &&
-	    !truth.cudnnBackendGetAttribute(engine, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE,
+	    !cudnn.cudnnBackendGetAttribute(engine, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE,
 	                                    CUDNN_NUMERICAL_NOTE_TYPE_COUNT, &count, notes);
 	for (void *const made : {engine, configuration})
-		if (made && truth.cudnnBackendDestroyDescriptor(made))
+		if (made && cudnn.cudnnBackendDestroyDescriptor(made))
 			base::leaveFault("cudnnBackendDestroyDescriptor");
 	const auto *const end = notes + std::min<int64_t>(count, std::size(notes));
 	return isRead && std::find(static_cast<const cudnnBackendNumericalNote_t *>(notes), end,
@@ -100,30 +100,30 @@ bool multipliesOnTensorCores(const CudnnGraph &truth, void *plan)
 }
 
 // False: cuDNN returned an error, most likely because the plan is not finalized.
-bool readPlan(const CudnnGraph &truth, void *plan, PlanFacts &facts)
+bool readPlan(const CudnnGraph &cudnn, void *plan, PlanFacts &facts)
 {
 	int64_t length = 0, written = 0, workspace = 0;
-	if (truth.cudnnBackendGetAttribute(plan, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1, &written,
+	if (cudnn.cudnnBackendGetAttribute(plan, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1, &written,
 	                                   &workspace) ||
-	    truth.cudnnBackendGetAttribute(plan, CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION, CUDNN_TYPE_CHAR, 0, &length,
+	    cudnn.cudnnBackendGetAttribute(plan, CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION, CUDNN_TYPE_CHAR, 0, &length,
 	                                   nullptr) ||
 	    length <= 0)
 		return false;
 	std::string text(static_cast<size_t>(length), '\0');
-	if (truth.cudnnBackendGetAttribute(plan, CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION, CUDNN_TYPE_CHAR, length,
+	if (cudnn.cudnnBackendGetAttribute(plan, CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION, CUDNN_TYPE_CHAR, length,
 	                                   &written, text.data()))
 		return false;
 	facts.graph = knownGraph(text.c_str());
 	facts.needsWorkspace = workspace > 0;
-	facts.isOnTensorCores = facts.graph && multipliesOnTensorCores(truth, plan);
+	facts.isOnTensorCores = facts.graph && multipliesOnTensorCores(cudnn, plan);
 	return true;
 }
 
 } // namespace
 
-Status watchCreateDescriptor(const CudnnGraph &truth, int type, void **descriptor)
+Status watchCreateDescriptor(const CudnnGraph &cudnn, int type, void **descriptor)
 {
-	const Status status = truth.cudnnBackendCreateDescriptor(type, descriptor);
+	const Status status = cudnn.cudnnBackendCreateDescriptor(type, descriptor);
 	if (status)
 		return status;
 	const Hold shelf(*descriptor);
@@ -140,10 +140,10 @@ Status watchCreateDescriptor(const CudnnGraph &truth, int type, void **descripto
 	return status;
 }
 
-Status watchSetAttribute(const CudnnGraph &truth, void *descriptor, int name, int type, int64_t count,
+Status watchSetAttribute(const CudnnGraph &cudnn, void *descriptor, int name, int type, int64_t count,
                          const void *values)
 {
-	const Status status = truth.cudnnBackendSetAttribute(descriptor, name, type, count, values);
+	const Status status = cudnn.cudnnBackendSetAttribute(descriptor, name, type, count, values);
 	if (!status && name == CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION) {
 		const Hold shelf(descriptor);
 		if (const auto found = shelf->plans.find(descriptor); found != shelf->plans.end())
@@ -173,9 +173,9 @@ Status watchSetAttribute(const CudnnGraph &truth, void *descriptor, int name, in
 	return status;
 }
 
-Status watchFinalize(const CudnnGraph &truth, void *descriptor)
+Status watchFinalize(const CudnnGraph &cudnn, void *descriptor)
 {
-	const Status status = truth.cudnnBackendFinalize(descriptor);
+	const Status status = cudnn.cudnnBackendFinalize(descriptor);
 	if (status)
 		return status;
 	const Hold shelf(descriptor);
@@ -187,7 +187,7 @@ Status watchFinalize(const CudnnGraph &truth, void *descriptor)
 }
 
 // Removed before the vendor frees it: another thread may get a new descriptor at that address immediately.
-Status watchDestroyDescriptor(const CudnnGraph &truth, void *descriptor)
+Status watchDestroyDescriptor(const CudnnGraph &cudnn, void *descriptor)
 {
 	base::CallerState callerState;
 	decltype(Shelf::packs)::node_type pack;
@@ -203,7 +203,7 @@ Status watchDestroyDescriptor(const CudnnGraph &truth, void *descriptor)
 	}
 	const Status status = [&] {
 		const base::CallerState::Restored restored(callerState);
-		return truth.cudnnBackendDestroyDescriptor(descriptor);
+		return cudnn.cudnnBackendDestroyDescriptor(descriptor);
 	}();
 	if (status && (pack || plan)) {
 		const Hold shelf(descriptor);
@@ -234,7 +234,7 @@ bool findPack(const void *descriptor, Execution &execution)
 	return true;
 }
 
-bool findPlan(const CudnnGraph &truth, void *descriptor, Execution &execution)
+bool findPlan(const CudnnGraph &cudnn, void *descriptor, Execution &execution)
 {
 	if (isStill(execution.planSeen, descriptor, shelfOf(descriptor).planChanges))
 		return true;
@@ -255,7 +255,7 @@ bool findPlan(const CudnnGraph &truth, void *descriptor, Execution &execution)
 		generation = found->second.generation;
 		isFromText = found->second.isFromText;
 	}
-	if (!readPlan(truth, descriptor, execution.facts))
+	if (!readPlan(cudnn, descriptor, execution.facts))
 		return true;
 	// A plan from text has an engine without notes. It may use TF32, and assuming so is safe.
 	execution.facts.isOnTensorCores |= isFromText;
@@ -291,7 +291,7 @@ static Obstacle obstacleOf(const GraphCall &call, const PlanFacts &facts, const 
 	return Obstacle::none;
 }
 
-Op describe(const Entry &entry, uint16_t index, const GraphCall &call, const CudnnGraph *truth,
+Op describe(const Entry &entry, uint16_t index, const GraphCall &call, const CudnnGraph *cudnn,
             const VendorEnvironment &environment, Execution &execution)
 {
 	Op op;
@@ -305,7 +305,7 @@ Op describe(const Entry &entry, uint16_t index, const GraphCall &call, const Cud
 	    isStill(execution.planSeen, call.executionPlan, shelfOf(call.executionPlan).planChanges))
 		return execution.op;
 	const bool isSeen =
-	    truth && findPack(call.variantPack, execution) && findPlan(*truth, call.executionPlan, execution);
+	    cudnn && findPack(call.variantPack, execution) && findPlan(*cudnn, call.executionPlan, execution);
 	execution.graph = isSeen ? execution.facts.graph : nullptr;
 	if (!execution.graph) {
 		op.obstacle = isSeen ? Obstacle::unknown_graph : Obstacle::unseen_graph;

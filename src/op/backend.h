@@ -39,11 +39,11 @@ struct PlanFacts {
 };
 
 // Forward the application's calls to `truth`, the original functions. A call that fails changes nothing here.
-Status watchCreateDescriptor(const CudnnGraph &truth, int type, void **descriptor);
-Status watchSetAttribute(const CudnnGraph &truth, void *descriptor, int name, int type, int64_t count,
+Status watchCreateDescriptor(const CudnnGraph &cudnn, int type, void **descriptor);
+Status watchSetAttribute(const CudnnGraph &cudnn, void *descriptor, int name, int type, int64_t count,
                          const void *values);
-Status watchFinalize(const CudnnGraph &truth, void *descriptor);
-Status watchDestroyDescriptor(const CudnnGraph &truth, void *descriptor);
+Status watchFinalize(const CudnnGraph &cudnn, void *descriptor);
+Status watchDestroyDescriptor(const CudnnGraph &cudnn, void *descriptor);
 
 // A descriptor that was found, and its change count then. The copy of its contents is valid until another descriptor of
 // its kind on the same shelf changes.
@@ -66,10 +66,10 @@ struct Execution {
 // without interception.
 bool findPack(const void *descriptor, Execution &execution);
 // The same for a plan. The first query reads it through the vendor's getters.
-bool findPlan(const CudnnGraph &truth, void *descriptor, Execution &execution);
+bool findPlan(const CudnnGraph &cudnn, void *descriptor, Execution &execution);
 
 // Takes no lock if the execution is the same as before.
-Op describe(const Entry &entry, uint16_t index, const GraphCall &call, const CudnnGraph *truth,
+Op describe(const Entry &entry, uint16_t index, const GraphCall &call, const CudnnGraph *cudnn,
             const VendorEnvironment &environment, Execution &execution);
 
 // Called around fork, so that the child has a consistent state.

@@ -186,7 +186,7 @@ bool isCarriedOver(const CublasLt &lt, const void *computeDesc, const Op &op, in
 	LtExtras extras;
 	if (op.epilogue == static_cast<uint8_t>(Epilogue::other) || !readExtras(lt, computeDesc, op, extras))
 		return false;
-	const unsigned beside = besideOf(op);
+	const unsigned beside = epilogueEffects(op);
 	const auto typeOf = [&](int id) { // -1: the default
 		int32_t type = -1;
 		return read(getterOfMatmul(lt), computeDesc, id, type) ? -1 : type;
@@ -259,7 +259,7 @@ Op describe(const Entry &entry, uint16_t index, const LtMatmulCall &call, const 
 	if (op.batch > 1 && !areArrays)
 		op.stridea = a.stride, op.strideb = b.stride, op.stridec = c.stride, op.strided = d.stride;
 	op.epilogue = static_cast<uint8_t>(epilogueOf(epilogue));
-	op.kind = op.batch != 1 || areArrays ? Kind::bmm : besideOf(op) & addsBias ? Kind::addmm : Kind::mm;
+	op.kind = op.batch != 1 || areArrays ? Kind::bmm : epilogueEffects(op) & addsBias ? Kind::addmm : Kind::mm;
 
 	const Arithmetic arithmetic = arithmeticOf(computeType, 0, environment);
 	op.cause = op.a == Dtype::float32 ? arithmetic.cause : isLow(op.a) ? Cause::half_operands : Cause::none;
@@ -318,7 +318,8 @@ Op describe(const Entry &entry, uint16_t index, const LtMatmulCall &call, const 
 		isPlain = isPlain && (firstOf(i) < i || learnt->layout.areDefaults(getterOfLayout(*lt), objects[i]));
 	// For a row-major D the transpose is computed. Only an epilogue that treats all elements identically can follow it.
 	// For a batch by pointers, beta * C is added last, so that no epilogue can follow the product.
-	const bool isBesideKept = (d.isByRows() && besideOf(op)) || (areArrays && epilogue != CUBLASLT_EPILOGUE_DEFAULT);
+	const bool isEpilogueKept =
+	    (d.isByRows() && epilogueEffects(op)) || (areArrays && epilogue != CUBLASLT_EPILOGUE_DEFAULT);
 	const int32_t scalarType = isHalf ? CUDA_R_16F : CUDA_R_32F; // of scalars, bias and auxiliary matrix
 	const Cause cause = !areKnown                                               ? Cause::matrix_order
 	                    : !isPlain                                              ? Cause::attribute
@@ -326,7 +327,7 @@ Op describe(const Entry &entry, uint16_t index, const LtMatmulCall &call, const 
 	                    : c.type != d.type                                      ? Cause::result_types
 	                    : !areApart(op)                                         ? Cause::overlap
 	                    : op.stridea < 0 || op.strideb < 0 || op.stridec < 0    ? Cause::strides
-	                    : isBesideKept                                          ? Cause::epilogue_layout
+	                    : isEpilogueKept                                        ? Cause::epilogue_layout
 	                    : !isCarriedOver(*lt, call.computeDesc, op, scalarType) ? Cause::epilogue
 	                                                                            : Cause::none;
 	if (cause != Cause::none) {
@@ -356,7 +357,7 @@ bool readExtras(const CublasLt &lt, const void *computeDesc, const Op &op, LtExt
 		extras.biasBatchStride = 0;
 	if (read(get, computeDesc, CUBLASLT_MATMUL_DESC_SM_COUNT_TARGET, extras.smCountTarget))
 		extras.smCountTarget = 0;
-	if (besideOf(op) & (hasMatrix | hasMask))
+	if (epilogueEffects(op) & (hasMatrix | hasMask))
 		return read(get, computeDesc, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, extras.aux) == 0 &&
 		       read(get, computeDesc, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, extras.auxLd) == 0 &&
 		       read(get, computeDesc, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_BATCH_STRIDE, extras.auxBatchStride) == 0;

@@ -216,7 +216,7 @@ struct Op {
 static_assert(std::is_trivially_copyable_v<Op> && sizeof(Op) % 8 == 0);
 
 // Effects of an epilogue in addition to writing D.
-enum Beside : uint8_t {
+enum EpilogueEffect : uint8_t {
 	addsBias = 1,
 	writesGradient = 2, // gradient of the bias, computed from D
 	sumsOperand = 4,    // gradient of the bias, from op(A) or op(B), summed over k
@@ -249,7 +249,7 @@ enum class Epilogue : uint8_t {
 };
 
 // Set of op::Beside.
-inline unsigned besideOf(const Op &op)
+inline unsigned epilogueEffects(const Op &op)
 {
 	static constexpr unsigned beside[] = {
 #define X(name, vendor, beside) beside,
@@ -270,8 +270,8 @@ enum Flag : uint16_t {
 	flagRowD = 128,     // C and D are row-major
 	flagHalfSums = 256, // float16 operands and sums; alpha and beta are float16 too
 	// For the backward pass of an RNN: contents of the reserve space, which its forward pass wrote.
-	flagReserveLow = 512,    // written by a forward pass in bfloat16
-	flagReserveAsked = 1024, // written by a forward pass that was not lowered, or by an unknown one
+	flagReserveLow = 512,         // written by a forward pass in bfloat16
+	flagReserveNotLowered = 1024, // written by a forward pass that was not lowered, or by an unknown one
 };
 
 inline bool isLow(Dtype type)

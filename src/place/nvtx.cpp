@@ -2,8 +2,10 @@
 // includes its header) calls receiveRanges() before its first range. NVTX then calls the functions in its tables on the
 // caller's thread. push/pop ranges belong to their thread. start/end ranges belong to the process, as NVTX defines
 // them, and cover all threads.
+#include "src/place/nvtx.h"
+
 #include "src/place/capture_range.h"
-#include "src/place/region.h"
+#include "src/place/region/ranges.h"
 
 #define NVTX_NO_IMPL // types only: the functions would make the core an NVTX client
 #include <nvtx3/nvToolsExt.h>

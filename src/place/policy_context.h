@@ -1,7 +1,7 @@
 // The context of a call: one number for the name class of its thread and its region. Any thread, for itself.
 #pragma once
 
-#include "src/place/region.h"
+#include "src/place/region/stack.h"
 #include "src/policy/decide.h"
 #include "src/state/thread.h"
 

@@ -218,7 +218,7 @@ double estimate(const Gpu &gpu, const op::Op &op, Path path, bool scaled, op::Fo
 	double more = 0; // bytes: the results, which are read from scratch memory and added to C; the sum of an operand
 	if (areArrays)
 		more += (op.flags & op::flagBetaZero ? 8 : 12) * m * n * batch;
-	if (op::besideOf(op) & op::sumsOperand)
+	if (op::epilogueEffects(op) & op::sumsOperand)
 		more += 4 * (op.epilogue == static_cast<uint8_t>(op::Epilogue::bgrada) ? m : n) * k * batch;
 	if (op::isRecurrent(op.kind)) // its states, which m * k includes, are copied by another launch
 		more += 1;

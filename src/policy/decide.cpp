@@ -75,7 +75,7 @@ Reason obstacleOfData(const op::Op &op)
 }
 
 // The reason why a strategy is not available for any call; `count`: it is available.
-Reason obstacleOf(Strategy strategy, const Aim &aim, const Device &device)
+Reason obstacleOf(Strategy strategy, const Target &aim, const Device &device)
 {
 	using op::Dtype;
 	const bool isCast = strategy == Strategy::cast, isTf32 = strategy == Strategy::tf32;
@@ -103,7 +103,7 @@ Listing wordOf(const op::Op &op, const Rule *rule, const State &state)
 
 // The candidate of the selected strategy, or else the fastest available; if no candidate is available, the default for
 // the dtype.
-const Way &bestOf(const op::Op &op, const Ways &ways, const Aim &aim)
+const Candidate &bestOf(const op::Op &op, const Candidates &ways, const Target &aim)
 {
 	const auto of = [&ways](Strategy strategy) { return &ways[static_cast<size_t>(strategy)]; };
 	switch (aim.strategy) {
@@ -117,13 +117,13 @@ const Way &bestOf(const op::Op &op, const Ways &ways, const Aim &aim)
 	case StrategyChoice::fp32:
 		break;
 	}
-	const Way *best = of(aim.dtype == op::Dtype::tf32 ? Strategy::tf32 : Strategy::cast);
-	for (const Way *way = of(Strategy::cast); way != ways.end(); ++way)
+	const Candidate *best = of(aim.dtype == op::Dtype::tf32 ? Strategy::tf32 : Strategy::cast);
+	for (const Candidate *way = of(Strategy::cast); way != ways.end(); ++way)
 		if (way->isAvailable() && (!best->isAvailable() || way->estimate < best->estimate))
 			best = way;
 	// If the vendor library has no engine for the type, TF32 remains, which the call may allow already. For a recurrent
 	// network the reason must remain no_fp32_output, because bfloat16 has an engine.
-	const Way *const tf32 = of(Strategy::tf32);
+	const Candidate *const tf32 = of(Strategy::tf32);
 	const bool isLeft = !op::isRecurrent(op.kind) && best->why == Reason::no_fp32_output &&
 	                    tf32->why == Reason::already_low && !aim.isDemanded;
 	return isLeft ? *tf32 : *best;
@@ -131,9 +131,9 @@ const Way &bestOf(const op::Op &op, const Ways &ways, const Aim &aim)
 
 // TF32 reads the operands in place. Null: not possible, or no gain. cuDNN needs no substitute: its default math is
 // TF32.
-const Way *substituteOf(const op::Op &op, const Ways &ways)
+const Candidate *substituteOf(const op::Op &op, const Candidates &ways)
 {
-	const Way &tf32 = ways[static_cast<size_t>(Strategy::tf32)];
+	const Candidate &tf32 = ways[static_cast<size_t>(Strategy::tf32)];
 	const bool isGain = tf32.isAvailable() && ways[0].estimate >= gainWanted * tf32.estimate;
 	return isGain && op.library != op::Library::cudnn ? &tf32 : nullptr;
 }
@@ -150,8 +150,8 @@ Choice keep(Reason reason)
 }
 
 // `word`: the decision of the region, the rules or the lists.
-Choice choose(const op::Op &op, const Listing &word, const Aim &aim, const Device &device, const Ways &ways,
-              const Way &best)
+Choice choose(const op::Op &op, const Listing &word, const Target &aim, const Device &device, const Candidates &ways,
+              const Candidate &best)
 {
 	const auto [reason, isLowered] = word;
 	const bool isFp32 =
@@ -165,8 +165,8 @@ Choice choose(const op::Op &op, const Listing &word, const Aim &aim, const Devic
 	// The vendor library computes the sum of an operand from rounded values. It has no fp32 mode for a recurrent
 	// network except one in the application's descriptor.
 	if (isRaised && (obstacle == Reason::already_low || obstacle == Reason::count))
-		obstacle =
-		    (op::besideOf(op) & op::sumsOperand) || op::isRecurrent(op.kind) ? Reason::unsupported : Reason::count;
+		obstacle = (op::epilogueEffects(op) & op::sumsOperand) || op::isRecurrent(op.kind) ? Reason::unsupported
+		                                                                                   : Reason::count;
 	if (obstacle == Reason::count && !isRaised)
 		obstacle = obstacleOfData(op);
 	if (obstacle != Reason::count)
@@ -181,8 +181,8 @@ Choice choose(const op::Op &op, const Listing &word, const Aim &aim, const Devic
 		return keep(best.why);
 	const float asked = ways[0].estimate;
 	if (aim.strategy != StrategyChoice::automatic || aim.isDemanded || asked >= gainWanted * best.estimate)
-		return op.flags & op::flagReserveAsked ? keep(Reason::reserve_space)
-		                                       : Choice{best.strategy, reason, Verdict::lowered};
+		return op.flags & op::flagReserveNotLowered ? keep(Reason::reserve_space)
+		                                            : Choice{best.strategy, reason, Verdict::lowered};
 	const bool canCast = ways[static_cast<size_t>(Strategy::cast)].isAvailable();
 	const bool isSmall = canCast && asked <= launchTime(*device.gpu, aim.scaled());
 	return keep(isSmall ? Reason::too_small : Reason::not_profitable);
@@ -191,7 +191,7 @@ Choice choose(const op::Op &op, const Listing &word, const Aim &aim, const Devic
 } // namespace
 
 State::State(const Options &options)
-    : Aim{options.dtype, options.strategy, options.scaling == Scaling::automatic, options.tf32Allowed},
+    : Target{options.dtype, options.strategy, options.scaling == Scaling::automatic, options.tf32Allowed},
       enabled(options.enabled), observeOnly(options.level == Level::O0), customWhite(options.customWhite),
       customBlack(options.customBlack), lists{options.lists, options.level, options.dtype, options.usePromote},
       rules(options.rules)
@@ -216,10 +216,10 @@ Listing listed(const op::Op &op, const State &state)
 	return {reasons[static_cast<unsigned>(category)], state.lists.lowers(category)};
 }
 
-Aim aimOf(const State &state, const Rule *rule)
+Target targetFor(const State &state, const Rule *rule)
 {
 	using op::Dtype;
-	Aim aim = state;
+	Target aim = state;
 	if (!rule || rule->precision == Dtype::float32)
 		return aim;
 	aim.isDemanded = true;
@@ -235,7 +235,7 @@ namespace {
 
 // The available form that is faster in the model. A 16-bit result is rounded once more: the narrow form must be faster
 // by gainWanted.
-op::Form formOf(const op::Op &op, const op::Convolution &convolution, const Aim &aim, const Device &device)
+op::Form formOf(const op::Op &op, const op::Convolution &convolution, const Target &aim, const Device &device)
 {
 	const op::Forms forms = op::formsOf(convolution, aim.dtype, device.computeCapability, device.cudnnVersion);
 	const auto time = [&](op::Form form) { return estimate(*device.gpu, op, Path::half, aim.scaled(), form); };
@@ -254,18 +254,18 @@ bool canNarrow(const op::Op &op, op::Dtype precision)
 
 } // namespace
 
-Ways waysOf(const op::Op &op, const Aim &aim, const Device &device)
+Candidates candidatesFor(const op::Op &op, const Target &aim, const Device &device)
 {
 	const op::Convolution *const convolution = op::isConvolution(op.kind) ? op::convolutionAt(op.geometry) : nullptr;
 	const bool isTf32 = op.asked == op::Dtype::tf32 && device.hasTf32();
-	Ways ways = {{{Strategy::fp32, op.asked == op::Dtype::tf32 && !isTf32 ? op::Dtype::float32 : op.asked},
-	              {Strategy::cast, aim.dtype},
-	              {Strategy::library, aim.dtype},
-	              {Strategy::tf32, op::Dtype::tf32}}};
+	Candidates ways = {{{Strategy::fp32, op.asked == op::Dtype::tf32 && !isTf32 ? op::Dtype::float32 : op.asked},
+	                    {Strategy::cast, aim.dtype},
+	                    {Strategy::library, aim.dtype},
+	                    {Strategy::tf32, op::Dtype::tf32}}};
 	const Path paths[] = {isTf32 ? Path::tf32 : Path::fp32, Path::half, Path::fast16, Path::tf32};
 	const bool isProduct = op::isProduct(op.kind) && op.kind != op::Kind::mv && op.a == op::Dtype::float32 &&
 	                       op.b == op::Dtype::float32 && op.m > 0 && op.n > 0 && op.k > 0 && op.batch > 0;
-	for (Way &way : ways) {
+	for (Candidate &way : ways) {
 		const auto index = static_cast<size_t>(way.strategy);
 		if (index > 0)
 			way.why = obstacleOf(way.strategy, aim, device);
@@ -273,7 +273,7 @@ Ways waysOf(const op::Op &op, const Aim &aim, const Device &device)
 			way.why = Reason::already_low;
 		// Matrices behind pointer arrays may not have the alignment that fast kernels need. The sum of an operand is an
 		// autoamp kernel, which may not be loadable if nothing is cast.
-		if (((op.flags & op::flagArrays) || (op::besideOf(op) & op::sumsOperand)) && index > 0 &&
+		if (((op.flags & op::flagArrays) || (op::epilogueEffects(op) & op::sumsOperand)) && index > 0 &&
 		    way.strategy != Strategy::cast && way.isAvailable())
 			way.why = Reason::unsupported;
 		if (way.strategy == Strategy::library && way.isAvailable() && !canNarrow(op, way.precision))
@@ -300,10 +300,10 @@ op::Cause causeOf(const op::Op &op, Reason reason)
 	case Reason::unsupported:
 		if (op.obstacle == op::Obstacle::unsupported)
 			return op.cause;
-		return op.flags & op::flagArrays            ? Cause::arrays
-		       : op::besideOf(op) & op::sumsOperand ? Cause::operand_sums
-		       : op.library == op::Library::cudnn   ? Cause::dnn_math_type
-		                                            : Cause::none;
+		return op.flags & op::flagArrays                   ? Cause::arrays
+		       : op::epilogueEffects(op) & op::sumsOperand ? Cause::operand_sums
+		       : op.library == op::Library::cudnn          ? Cause::dnn_math_type
+		                                                   : Cause::none;
 	default:
 		return Cause::none;
 	}
@@ -320,9 +320,9 @@ Decision decide(const op::Op &op, const State &state, const Where &where, const 
 	// A call that is not a product cannot be lowered, even if a rule matches it.
 	const bool canBeMeant = op::isProduct(op.kind) && !state.isRegionOff;
 	const Rule *const rule = canBeMeant ? state.rules->find(op, where) : nullptr;
-	const Aim aim = aimOf(state, rule);
-	const Ways ways = waysOf(op, aim, device);
-	const Way &best = bestOf(op, ways, aim);
+	const Target aim = targetFor(state, rule);
+	const Candidates ways = candidatesFor(op, aim, device);
+	const Candidate &best = bestOf(op, ways, aim);
 	const Choice choice = choose(op, wordOf(op, rule, state), aim, device, ways, best);
 	decision.precision = ways[0].precision;
 	decision.estimate = ways[0].estimate;
@@ -336,7 +336,7 @@ Decision decide(const op::Op &op, const State &state, const Where &where, const 
 	else if (decision.verdict == Verdict::raised && op.a == op::Dtype::float32)
 		decision.precision = op.a;
 	if (decision.verdict == Verdict::lowered && decision.strategy == Strategy::cast)
-		if (const Way *const substitute = substituteOf(op, ways)) {
+		if (const Candidate *const substitute = substituteOf(op, ways)) {
 			decision.substitute = substitute->strategy;
 			decision.estimateSubstitute = substitute->estimate;
 		}

@@ -14,7 +14,7 @@
 namespace autoamp::policy {
 
 // Target of a lowering: precision and method.
-struct Aim {
+struct Target {
 	op::Dtype dtype;
 	StrategyChoice strategy;
 	bool isScaling, tf32Allowed;
@@ -24,7 +24,7 @@ struct Aim {
 };
 
 // The configuration in the form that decisions need. Created once, shared by all threads.
-struct State : Aim {
+struct State : Target {
 	explicit State(const Options &options = {});
 
 	bool enabled, observeOnly;
@@ -56,7 +56,7 @@ struct Device {
 };
 
 // One method to run a call that the lists allow to be lowered.
-struct Way {
+struct Candidate {
 	Strategy strategy;
 	op::Dtype precision;            // precision of the multiplication
 	float estimate = -1;            // ns by the cost model; negative: not an fp32 product, or not possible
@@ -67,12 +67,12 @@ struct Way {
 };
 // All candidates, by Strategy. The fp32 candidate runs the call unchanged (perhaps already in TF32) and is always
 // available.
-using Ways = std::array<Way, strategyCount>;
-Ways waysOf(const op::Op &op, const Aim &aim, const Device &device);
+using Candidates = std::array<Candidate, strategyCount>;
+Candidates candidatesFor(const op::Op &op, const Target &aim, const Device &device);
 
 // The target of a call that matches `rule` (null: no rule). If the strategy does not support the precision, another
 // strategy is chosen.
-Aim aimOf(const State &state, const Rule *rule);
+Target targetFor(const State &state, const Rule *rule);
 
 // The argument, mode or feature of the call that caused `reason`; `none` if the reason needs no cause.
 op::Cause causeOf(const op::Op &op, Reason reason);

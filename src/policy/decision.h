@@ -105,7 +105,7 @@ struct Decision {
 	float estimateSubstitute = -1;
 	bool needsNoMemory = false; // the call must run without any device memory of autoamp
 
-	bool isAsAsked() const { return verdict != Verdict::lowered && verdict != Verdict::raised; }
+	bool isUnchanged() const { return verdict != Verdict::lowered && verdict != Verdict::raised; }
 	// The decision of a call that runs by the substitute. Its caller has checked that there is one.
 	Decision substituted(Reason shortage) const;
 };

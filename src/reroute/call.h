@@ -48,7 +48,7 @@ inline void prepareEvents(kernels::Events &events, const Plan &plan, const Setti
 {
 	static constinit std::atomic<uint64_t> calls{0};
 	events.site = plan.site;
-	if (!settings.isTold)
+	if (!settings.reportsEvents)
 		return;
 	events.ring = context.slots.ringOnDevice();
 	events.sites = context.slots.sites();
@@ -66,10 +66,10 @@ inline void prepareScaling(kernels::Scaling &scaling, Plan &plan, const Settings
 	scaling.pairKey =
 	    base::mix(base::mix(plan.hash, reinterpret_cast<uintptr_t>(first)), reinterpret_cast<uintptr_t>(second));
 	prepareEvents(scaling, plan, settings, context);
-	if (!settings.isTold) // `first` matters only for events
+	if (!settings.reportsEvents) // `first` matters only for events
 		return;
-	const bool isMet =
-	    isCapturing ? plan.metIn.load() == context.id + 1 : plan.metIn.exchange(context.id + 1) == context.id + 1;
+	const bool isMet = isCapturing ? plan.lastContextId.load() == context.id + 1
+	                               : plan.lastContextId.exchange(context.id + 1) == context.id + 1;
 	scaling.first = isMet ? kernels::First::no : isCapturing ? kernels::First::askTotals : kernels::First::yes;
 }
 

@@ -111,7 +111,7 @@ op::Status makeDescription(const op::CublasLt &lt, const op::Op &op, const Engin
 	put(CUBLASLT_MATMUL_DESC_TRANSB, static_cast<int32_t>(op.transb));
 	put(CUBLASLT_MATMUL_DESC_POINTER_MODE,
 	    static_cast<int32_t>(hasDeviceScalars(op, key) ? CUBLASLT_POINTER_MODE_DEVICE : CUBLASLT_POINTER_MODE_HOST));
-	const unsigned beside = op::besideOf(op);
+	const unsigned beside = op::epilogueEffects(op);
 	if (op.epilogue && !(beside & op::sumsOperand)) // autoamp sums operands itself: the vendor would sum rounded ones
 		put(CUBLASLT_MATMUL_DESC_EPILOGUE, epilogues[op.epilogue]);
 	if (key.smCountTarget)
@@ -212,7 +212,7 @@ EngineAnswer makeEngine(const op::CublasLt &lt, void *lightHandle, const op::Op 
 	if (isReady && chosen < found) {
 		std::memcpy(engine->algo, &results[chosen].algo, sizeof engine->algo);
 		engine->workspaceSize = results[chosen].workspaceSize;
-		if (op::besideOf(op) & ~unsigned{op::sumsOperand})
+		if (op::epilogueEffects(op) & ~unsigned{op::sumsOperand})
 			destroyDescription(lt, engine->description);
 		base::log(base::LogLevel::debug, "engine for %ldx%ldx%ld b%d in %s: result %d of %d, workspace %zu bytes",
 		          static_cast<long>(op.m), static_cast<long>(op.n), static_cast<long>(op.k), op.batch,

@@ -340,7 +340,7 @@ Outcome runIn(bool isCaptured, const op::Op &asked, const policy::Decision &deci
 		failed = convert(op, plan, settings, product, isHalf, driver, context, places, isCaptured, operands);
 	else if (hasKernels)
 		failed = widen(product, driver, places.scratch, operands);
-	if (!failed && (op::besideOf(op) & op::sumsOperand))
+	if (!failed && (op::epilogueEffects(op) & op::sumsOperand))
 		failed = sumOperand(op, product, driver, context);
 	if (areArrays)
 		product.D = reinterpret_cast<void *>(places.product);

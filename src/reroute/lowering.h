@@ -14,7 +14,7 @@ namespace autoamp::reroute {
 struct Settings {
 	size_t memoryBudget = 0;
 	bool isScaling = true;
-	bool isTold = true; // scaler events reach the host
+	bool reportsEvents = true; // scaler events reach the host
 };
 
 // Cached state of one signature (an Op): engines and refusals by alignment, index in the event ring.
@@ -23,9 +23,9 @@ struct Plan {
 	Engines engines;
 	std::atomic<const RnnWeights *> weights{nullptr}; // positions of the weights of an RNN
 	std::atomic<uint64_t> accepted{0}; // hash (convolution: id and workspace size) of the last accepted algorithm
-	std::atomic<unsigned long long> metIn{0}; // id of the last context that ran it, + 1
-	uint64_t hash = 0;                        // hash of the Op; not 0
-	uint32_t site = 0;                        // index in the event ring
+	std::atomic<unsigned long long> lastContextId{0}; // id of the last context that ran it, + 1
+	uint64_t hash = 0;                                // hash of the Op; not 0
+	uint32_t site = 0;                                // index in the event ring
 };
 
 // isDone: the result is computed or enqueued, and `status` goes to the application. Otherwise the application's own

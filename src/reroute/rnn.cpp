@@ -80,7 +80,7 @@ public:
 		op::Status (*const destroy[])(void *) = {cudnn_.cudnnDestroyTensorDescriptor, cudnn_.cudnnDestroyRNNDescriptor,
 		                                         cudnn_.cudnnDestroyRNNDataDescriptor};
 		if (descriptor_ && destroy[kind_](descriptor_))
-			base::leaveFault("destroying a descriptor of cuDNN's");
+			base::leaveFault("destroying a cuDNN descriptor");
 	}
 	Descriptor(const Descriptor &) = delete;
 	void *get() const { return descriptor_; }
@@ -127,7 +127,7 @@ public:
 	      h(rnn, tensorKind), c(rnn, tensorKind)
 	{
 		for (const Descriptor *const each : {&net, &x, &y, &h, &c})
-			steps.take(each->status, "creating descriptors of cuDNN's");
+			steps.take(each->status, "creating cuDNN descriptors");
 		copyNet();
 		copyData(call.xDesc, x, xData);
 		copyData(call.yDesc, y, yData);
@@ -152,8 +152,8 @@ public:
 		Descriptor theirs[] = {{rnn_, tensorKind}, {rnn_, tensorKind}},
 		           ours[] = {{rnn_, tensorKind}, {rnn_, tensorKind}};
 		for (int i = 0; i < 2; i++) {
-			steps.take(theirs[i].status, "creating descriptors of cuDNN's");
-			steps.take(ours[i].status, "creating descriptors of cuDNN's");
+			steps.take(theirs[i].status, "creating cuDNN descriptors");
+			steps.take(ours[i].status, "creating cuDNN descriptors");
 		}
 		const int gates = cell == CUDNN_LSTM ? 4 : cell == CUDNN_GRU ? 3 : 1;
 		const int matrices = 2 * gates + (projection != hidden);
@@ -507,7 +507,7 @@ Outcome runIn(bool isCaptured, const op::Op &op, Plan &plan, const Settings &set
 
 } // namespace
 
-uint16_t meetReserve(const op::RnnCall &call, const op::Op &op, void *stream)
+uint16_t updateReserve(const op::RnnCall &call, const op::Op &op, void *stream)
 {
 	const bool isThere = call.direction == Direction::forward;
 	if (isThere && call.fwdMode != CUDNN_FWD_MODE_TRAINING)
@@ -517,10 +517,10 @@ uint16_t meetReserve(const op::RnnCall &call, const op::Op &op, void *stream)
 	const uint32_t left = reserve ? reserve->geometry.load(std::memory_order_acquire) : 0;
 	if (!isThere) {
 		// Without a geometry the descriptors could not be read: assume the RNN that wrote the space.
-		return left && (left == op.geometry || !op.geometry) ? op::flagReserveLow : op::flagReserveAsked;
+		return left && (left == op.geometry || !op.geometry) ? op::flagReserveLow : op::flagReserveNotLowered;
 	}
 	if (!reserve)
-		return isCaptured ? op::flagReserveAsked : 0;
+		return isCaptured ? op::flagReserveNotLowered : 0;
 	// Replays of a graph are not intercepted. From its first capture on, an RNN therefore always leaves the same form
 	// in the space. An RNN that must not be rounded counts as a different RNN.
 	const bool isPedantic = op.obstacle == op::Obstacle::pedantic;
@@ -528,7 +528,7 @@ uint16_t meetReserve(const op::RnnCall &call, const op::Op &op, void *stream)
 	const auto isOf = [=](uint64_t fixed) { return fixed && fixed >> 16 == net >> 16; };
 	uint64_t fixed = reserve->fixed.load(std::memory_order_acquire);
 	if (isCaptured && !isOf(fixed)) {
-		fixed = net | (left && left == op.geometry && !isPedantic ? op::flagReserveLow : op::flagReserveAsked);
+		fixed = net | (left && left == op.geometry && !isPedantic ? op::flagReserveLow : op::flagReserveNotLowered);
 		reserve->fixed.store(fixed, std::memory_order_release);
 	}
 	reserve->geometry.store(0, std::memory_order_release);

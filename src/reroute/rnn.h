@@ -14,7 +14,7 @@ namespace autoamp::reroute {
 // training forward pass overwrites the space: its entry is reset, and the function returns 0. After a capture with this
 // space, all later forward passes of the same RNN keep the form that the space had then; the function returns its
 // op::Flag.
-uint16_t meetReserve(const op::RnnCall &call, const op::Op &op, void *stream);
+uint16_t updateReserve(const op::RnnCall &call, const op::Op &op, void *stream);
 
 // Status of a call that cannot be lowered and must not run unchanged; 0: it may run unchanged.
 op::Status refusalOf(const op::RnnCall &call, const op::Op &op);

@@ -8,8 +8,8 @@ bool deviceAt(const Process &process, int ordinal, policy::Device &device)
 {
 	const cuda::Driver *driver = cuda::driver();
 	if (!driver) {
-		constexpr int nobodysFault = 90; // sufficient for any type: the reason is driver_too_old, not the GPU
-		device = {&policy::gpuConstants(process.options.gpuModel, nullptr, 0), nobodysFault, false, false};
+		constexpr int placeholderCapability = 90; // sufficient for any type: the reason is driver_too_old, not the GPU
+		device = {&policy::gpuConstants(process.options.gpuModel, nullptr, 0), placeholderCapability, false, false};
 		return true;
 	}
 	const cuda::DeviceFacts *facts = cuda::deviceFacts(*driver, ordinal);

@@ -26,7 +26,7 @@ trace::RowId makeRow(Process &process, const Rows &rows, const policy::Decision 
 {
 	const Site &site = *rows.site;
 	const op::Op &op = site.op;
-	const char *compute = op::name(decision.isAsAsked() ? op.asked : decision.precision);
+	const char *compute = op::name(decision.isUnchanged() ? op.asked : decision.precision);
 	trace::Row row;
 	row.entry = entry::entryTable[op.entry].name;
 	row.library = op::name(op.library);

@@ -17,8 +17,8 @@ struct Process {
 	reroute::Settings settings;
 	trace::Recorder recorder;
 	bool isTracing = false;
-	std::atomic<bool> isForked{false}; // this is a forked child that has not opened its own trace
-	std::atomic<unsigned> met{0};      // by op::Library: the bit is set at the first call of the library
+	std::atomic<bool> isForked{false};      // this is a forked child that has not opened its own trace
+	std::atomic<unsigned> librariesSeen{0}; // by op::Library: the bit is set at the first call of the library
 };
 
 // Null: autoamp is not started, or is off.

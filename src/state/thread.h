@@ -41,7 +41,7 @@ struct Thread {
 		Key key;
 		Rows *rows = nullptr;
 		trace::RowId row = 0;
-		bool isPassed = false;       // the call runs unchanged and is only counted
+		bool isPassThrough = false;  // the call runs unchanged and is only counted
 		trace::Cell *cell = nullptr; // counter of `row`; null without a trace
 	};
 	// Key and counter of a call that is only counted.

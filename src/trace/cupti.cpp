@@ -567,9 +567,10 @@ void switchOff()
 		collector->library.cuptiUnsubscribe(std::exchange(collector->subscriber, nullptr));
 }
 
-void tellOff(Recorder &recorder, const char *why)
+void logDisabled(Recorder &recorder, const char *why)
 {
-	base::log(base::LogLevel::warn, "kernels are not traced: %s", why);
+	const bool isPart = collector && collector->counters && collector->counters->received.load() > 0;
+	base::log(base::LogLevel::warn, "%s: %s", isPart ? "kernels are missing" : "kernels are not traced", why);
 	recorder.note(noteOfKernels, why);
 }
 
@@ -584,7 +585,7 @@ void endIfFailed()
 		snprintf(text, sizeof text, "%s failed (%d)", collector->failed.load(), failure);
 	else
 		snprintf(text, sizeof text, "%s", collector->failed.load());
-	tellOff(*collector->recorder, text);
+	logDisabled(*collector->recorder, text);
 }
 
 // Returns whether only this thread is alive. A main thread that called pthread_exit still has an entry.
@@ -748,12 +749,12 @@ void start(Recorder &recorder, const char *path, Launcher (*current)(bool isNode
 	made->counters = recorder.launches();
 	sem_init(&made->wake, 0, 0);
 	if (!made->counters || !loadCupti(path, made->library, why)) {
-		tellOff(recorder, why);
+		logDisabled(recorder, why);
 		return;
 	}
 	collector = made;
 	if (!subscribe(why)) {
-		tellOff(recorder, why);
+		logDisabled(recorder, why);
 		return;
 	}
 	uint32_t version = 0;

@@ -34,7 +34,7 @@ SAME(MemoryRecord, copyKind, CUpti_ActivityMemcpy6, copyKind);
 SAME(OverheadRecord, start, CUpti_ActivityOverhead3, start);
 
 // Wheels and toolkits install libcupti next to libcudart, or in a package next to that of libcudart.
-void *openBesideRuntime(const char *name)
+void *openNextToCudart(const char *name)
 {
 	struct Search {
 		const char *name;
@@ -69,7 +69,7 @@ void *openCupti(const char *path)
 		if (void *library = dlopen(name, RTLD_NOW | RTLD_NOLOAD))
 			return library;
 	for (const char *name : names)
-		if (void *library = openBesideRuntime(name))
+		if (void *library = openNextToCudart(name))
 			return library;
 	for (const char *name : names)
 		if (void *library = dlopen(name, RTLD_NOW))

@@ -122,7 +122,7 @@ struct Loss {
 	uint64_t invalidTimestamps = 0;   // kernels that are counted but not timed
 	uint64_t kernelsDropped = 0;      // kernels lost by CUPTI
 	uint64_t kernelsCapped = 0;       // in the totals, not among the single kernels
-	// Launched, but never returned by CUPTI, by cause: the process was killed, recording was switched off, or they had
+	// Launched, but never returned by CUPTI, by cause: the process was killed, recording ended early, or they had
 	// not finished at exit.
 	enum Cause { killed, switchedOff, unfinished, causes };
 	uint64_t kernelsExpected = 0, kernelsMissing[causes] = {}; // without the kernels of graphs

@@ -27,28 +27,28 @@ struct Known {
 	{
 		call.m = call.n = call.k = call.lda = call.ldb = call.ldc = 16;
 		call.Atype = call.Btype = call.Ctype = op::typeFloat32;
-		site = core::describe(asking(), call).site;
+		site = core::describe(info(), call).site;
 	}
-	core::Asking asking() const
+	core::CallInfo info() const
 	{
 		return {*process, *thread, entry, door, core::callerOf(*thread, door.caller), core::contextOf(*thread), true};
 	}
 
 	const op::Entry &entry = entry::entryTable[0]; // cublasSgemm_v2
-	const Door door = {0, (dlopen("libcublas.so.13", RTLD_LAZY), autoamp_front_truth(0)), matrix};
+	const Interception door = {0, (dlopen("libcublas.so.13", RTLD_LAZY), autoamp_front_original(0)), matrix};
 	core::Process *const process = core::process();
 	core::Thread *const thread = core::thisThread(*process);
 	op::GemmCall call{.handle = &one, .alpha = &one, .A = matrix, .B = matrix, .beta = &zero, .C = matrix};
 	core::Site *site;
 };
 
-void pass(benchmark::State &state)
+void callOriginal(benchmark::State &state)
 {
 	Known known;
 	benchmark::DoNotOptimize(&known);
 	for (auto _ : state) {
 		benchmark::ClobberMemory();
-		const auto *memo = core::recall(*known.thread, 0, known.entry, known.door.caller, known.call);
+		const auto *memo = core::findCached(*known.thread, 0, known.entry, known.door.caller, known.call);
 		if (!memo)
 			std::abort();
 		benchmark::DoNotOptimize(memo);
@@ -61,7 +61,7 @@ void find(benchmark::State &state)
 	benchmark::DoNotOptimize(&known);
 	for (auto _ : state) {
 		benchmark::ClobberMemory();
-		if (core::describe(known.asking(), known.call).site != known.site)
+		if (core::describe(known.info(), known.call).site != known.site)
 			std::abort();
 	}
 }

@@ -260,6 +260,18 @@ class Receipt(Case):
                 self.assertRegex(reported.stdout, r"\n +all +7 ", reported.stderr)
                 subprocess.run("rm -r x.aat; rm -f .x.aat.tail", shell=True, cwd=self.here)
 
+    def test_a_trace_that_was_removed_before_the_program_was_killed(self):
+        text = self.receipt("-o", "x.aat", "--", TRACED, "harmed", HARM="rm x.aat; kill -9 $PPID")
+        self.assertIn("SIGKILL", text)
+        self.assertIn("lowered 3 of 3 fp32 products", text)
+        self.assertIn("1 trace in ./.x.aat.tail\n", text)
+
+    def test_a_small_limit_of_file_sizes(self):
+        """The files of autoamp run itself must not send it a signal."""
+        limited = ["sh", "-c", 'ulimit -f 50; exec "$@" 2>&1 | cat', "sh", os.environ["AUTOAMP"], "run", "--device", "emulated", "--", "true"]
+        ran = subprocess.run(limited, cwd=self.here, env=self.environment, capture_output=True, text=True)
+        self.assertIn("no cuBLAS or cuDNN call was intercepted", ran.stdout)
+
     def test_a_static_runtime_is_named_only_if_there_is_one(self):
         marker, program = b"sm90_xmma_gemm_f16f16_f16f32_f32_nt_n\0", self.here / "program"
         self.assertEqual(TRACED.read_bytes().count(marker), 1)

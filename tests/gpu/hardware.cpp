@@ -366,7 +366,7 @@ const std::vector<Case> cases = {
 	     answer(line,
 	            product(line, Problem(with(gaussian,
 	                                       [](Spec &s) {
-		                                       s.door = Door::gemmEx;
+		                                       s.door = Interception::gemmEx;
 		                                       s.mathMode = CUBLAS_TF32_TENSOR_OP_MATH;
 	                                       })))
 	                    .eta > 1e-5,
@@ -406,7 +406,7 @@ const std::vector<Case> cases = {
 	     answer(line,
 	            product(line, Problem(with(gaussian,
 	                                       [](Spec &s) {
-		                                       s.door = Door::ltMatmul;
+		                                       s.door = Interception::ltMatmul;
 		                                       s.epilogue = CUBLASLT_EPILOGUE_RELU;
 		                                       s.isANan = true;
 	                                       })))

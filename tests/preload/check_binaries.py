@@ -50,7 +50,7 @@ class Front(unittest.TestCase):
         with open(ENTRIES, encoding="utf-8") as file:
             names = set(re.findall(r"ENTRY\((\w+),", file.read()))
         self.assertIn("cublasSgemm_v2_64", names)
-        seam = {"dlsym", "dlvsym", "autoamp_front_thread", "autoamp_front_truths", "autoamp_front_truth",
+        seam = {"dlsym", "dlvsym", "autoamp_front_thread", "autoamp_front_originals", "autoamp_front_original",
                 "autoamp_front_unseen", "autoamp_front_second", "autoamp_front_hold_forks",
                 "autoamp_front_release_forks", "autoamp_front_has_stderr", "autoamp_push", "autoamp_pop", "autoamp_enter", "autoamp_leave", "autoamp_current", "autoamp_active",
                 "autoamp_error", "autoamp_front_profiled", "InitializeInjectionNvtx2"}
@@ -70,7 +70,7 @@ class Front(unittest.TestCase):
     def test_entry_points_begin_with_endbr64(self):
         code = read("objdump", "-d", "--no-show-raw-insn", FRONT)
         functions = re.findall(r"<(\w+)(?:@\S+)?>:\n\s*\w+:\s*(\w+)", code)
-        data = {f"autoamp_front_{name}" for name in ("thread", "truths", "unseen", "second", "profiled")}
+        data = {f"autoamp_front_{name}" for name in ("thread", "originals", "unseen", "second", "profiled")}
         self.assertFalse(exports(FRONT) - data - {name for name, _ in functions})
         for name, first in functions:
             self.assertTrue(first == "endbr64" or name not in exports(FRONT), name)

@@ -181,7 +181,7 @@ TEST_CASE("sums in half are raised where a list wants fp32")
 		const Decision decision = decided(half, stateOf(row.environment));
 		expect(decision, row.verdict, row.reason, Dtype::float16);
 		CHECK(decision.strategy == Strategy::fp32);
-		CHECK(decision.isAsAsked() == (row.verdict != Verdict::raised));
+		CHECK(decision.isUnchanged() == (row.verdict != Verdict::raised));
 	}
 	State black = stateOf({"AUTOAMP_CUSTOM_BLACK_LIST=mm"}), listed = stateOf({});
 	listed.category[static_cast<unsigned>(Kind::mm)] = Category::fp32;
@@ -472,7 +472,7 @@ TEST_CASE("a recurrent net is lowered to bfloat16 alone, and goes back as it cam
 	expectKept(decided(net(0), stateOf({"AUTOAMP_STRATEGY=tf32"})), Reason::already_low, Dtype::tf32);
 	expectKept(decided(net(0), bfloat16, turing), Reason::gpu_too_old);
 	expectLowered(decided(net(op::flagReserveLow), bfloat16), Reason::white_list, Dtype::bfloat16);
-	expectKept(decided(net(op::flagReserveAsked), bfloat16), Reason::reserve_space, Dtype::tf32);
+	expectKept(decided(net(op::flagReserveNotLowered), bfloat16), Reason::reserve_space, Dtype::tf32);
 	for (std::vector<const char *> changed : std::vector<std::vector<const char *>>{
 	         {}, {"AUTOAMP_LEVEL=O0"}, {"AUTOAMP_CUSTOM_BLACK_LIST=lstm"}, {"AUTOAMP_STRATEGY=fp32"}}) {
 		State state = stateOf(changed);
@@ -489,7 +489,7 @@ TEST_CASE("every way has its estimate, or why it is none")
 	                      std::array<Dtype, strategyCount> precisions, std::array<Reason, strategyCount> reasons) {
 		op::Op call = changed(large, [=](op::Op &op) { op.asked = asked; });
 		State state = stateOf(environment);
-		const Ways ways = waysOf(call, state, device);
+		const Candidates ways = candidatesFor(call, state, device);
 		for (unsigned i = 0; i < strategyCount; ++i) {
 			INFO(name(static_cast<Strategy>(i)) << " " << name(ways[i].why));
 			CHECK(ways[i].strategy == static_cast<Strategy>(i));
@@ -497,13 +497,13 @@ TEST_CASE("every way has its estimate, or why it is none")
 			CHECK(ways[i].why == reasons[i]);
 			CHECK((ways[i].estimate > 0) == (reasons[i] != Reason::disabled));
 		}
-		CHECK(waysOf(product(0, 1, 1), state, device)[1].estimate < 0);
+		CHECK(candidatesFor(product(0, 1, 1), state, device)[1].estimate < 0);
 		return ways;
 	};
 	constexpr Dtype f32 = Dtype::float32, f16 = Dtype::float16, b16 = Dtype::bfloat16, t32 = Dtype::tf32;
 	constexpr Reason none = Reason::count, off = Reason::disabled, old = Reason::gpu_too_old;
-	const Ways half = check({}, h100, f32, {f32, f16, f16, t32}, {none, none, off, none});
-	const Ways bfloat = check({"AUTOAMP_DTYPE=bf16"}, h100, f32, {f32, b16, b16, t32}, {none, none, off, none});
+	const Candidates half = check({}, h100, f32, {f32, f16, f16, t32}, {none, none, off, none});
+	const Candidates bfloat = check({"AUTOAMP_DTYPE=bf16"}, h100, f32, {f32, b16, b16, t32}, {none, none, off, none});
 	CHECK(bfloat[1].estimate == half[1].estimate - 4000); // no scales
 	CHECK(half[1].estimate < half[3].estimate);
 	CHECK(half[3].estimate < half[0].estimate);
@@ -520,7 +520,7 @@ TEST_CASE("every way has its estimate, or why it is none")
 	// If an autoamp kernel is needed next to the product, only the cast is possible, and the kernel's cost counts.
 	const auto sum = [](op::Op &op) { op.epilogue = static_cast<uint8_t>(op::Epilogue::bgradb); };
 	for (const op::Op &call : {changed(large, sum), changed(large, [](op::Op &op) { op.flags |= op::flagArrays; })}) {
-		const Ways ways = waysOf(call, stateOf({}), h100);
+		const Candidates ways = candidatesFor(call, stateOf({}), h100);
 		CHECK((ways[1].isAvailable() && ways[1].estimate > half[1].estimate + 1000));
 		CHECK((ways[3].why == Reason::unsupported && ways[2].why == off));
 	}
@@ -579,7 +579,7 @@ TEST_CASE("auto lowers what gains against the path that the call would have take
 	CHECK(decided(tf32(large), state).estimate < decided(large, state).estimate / 5);
 
 	// The scales cost two small kernels that bfloat16 does not need.
-	const auto estimate = [&](const State &state) { return waysOf(square320, state, h100)[1].estimate; };
+	const auto estimate = [&](const State &state) { return candidatesFor(square320, state, h100)[1].estimate; };
 	CHECK(estimate(state) > estimate(bfloat16));
 	CHECK(estimate(unscaled) == estimate(bfloat16));
 
@@ -708,7 +708,7 @@ TEST_CASE("whatever a custom list names, nothing else is decided otherwise, and 
 						if (!isNamed)
 							REQUIRE(isSame(decision, decided(call, without)));
 						if (without.observeOnly)
-							REQUIRE(decision.isAsAsked());
+							REQUIRE(decision.isUnchanged());
 						else if (isNamed && kind != Kind::none)
 							REQUIRE((decision.verdict == Verdict::lowered) == isWhite);
 					}

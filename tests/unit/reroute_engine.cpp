@@ -271,7 +271,7 @@ TEST_CASE("epilogues, and a bias pointer that is each call's own")
 		op.epilogue = static_cast<uint8_t>(row.epilogue);
 		Made made(op, halfKey, {0x5000, 64, 0, 0x6000, 128, 256});
 		const auto &asked = library.asked.description;
-		const bool hasAux = op::besideOf(op) & (op::hasMatrix | op::hasMask);
+		const bool hasAux = op::epilogueEffects(op) & (op::hasMatrix | op::hasMask);
 		CHECK(get<uint64_t>(asked, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER) == (hasAux ? 0x6000 : 0));
 		CHECK(get<int64_t>(asked, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD) == (hasAux ? 128 : 0));
 		CHECK(get<int64_t>(asked, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_BATCH_STRIDE) == (hasAux ? 256 : 0));

@@ -374,7 +374,7 @@ std::string describe(const trace::Loss &loss)
 		say("the newest events and totals, because the process was killed and its trace has no tail");
 	if (loss.kernelsDropped > 0)
 		say(plural(loss.kernelsDropped, "kernel") + " lost by CUPTI");
-	constexpr const char *causes[] = {"killed, or ended by _exit", "recording was switched off", "unfinished at exit"};
+	constexpr const char *causes[] = {"killed, or ended by _exit", "recording ended early", "unfinished at exit"};
 	for (int cause = 0; cause < trace::Loss::causes; cause++) {
 		if (loss.kernelsMissing[cause] > 0)
 			say(fmt::format("{} of {} ({})", count(loss.kernelsMissing[cause]), plural(loss.kernelsExpected, "kernel"),

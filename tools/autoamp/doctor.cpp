@@ -383,7 +383,7 @@ void doctor(const DoctorOptions &options, const policy::ParsedOptions &configura
 			fail(Status::wrong, "{}: {}", options.command.front(), program.problem);
 	}
 	const Terminal terminal(STDOUT_FILENO, options.colour);
-	const auto driver = askDriver();
+	const auto driver = queryDriver();
 	const auto libraries = visibleLibraries();
 	const auto house = findInstallation();
 	machine(driver, libraries).print(terminal);

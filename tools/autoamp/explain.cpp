@@ -41,7 +41,7 @@ struct Explanation {
 	policy::Category category;
 	Decision decision;
 	std::vector<Step> steps;
-	policy::Ways ways;
+	policy::Candidates ways;
 	const policy::Rule *rule;
 };
 
@@ -242,7 +242,7 @@ bool isOutside(const Question &question, const policy::Options &options)
 
 Explanation walk(const Question &question, const op::Op &op, const policy::Options &options)
 {
-	const auto driver = question.gpu ? Driver{} : askDriver();
+	const auto driver = question.gpu ? Driver{} : queryDriver();
 	const auto *gpu = driver.gpus.empty() ? nullptr : &driver.gpus.front();
 	const auto &constants =
 	    policy::gpuConstants(options.gpuModel, gpu ? gpu->name.c_str() : nullptr, gpu ? gpu->capability : 0);
@@ -258,9 +258,10 @@ Explanation walk(const Question &question, const op::Op &op, const policy::Optio
 	const auto &rules = *options.rules;
 	const auto where = whereOf(question, rules);
 	const auto *rule = op::isProduct(op.kind) && !real.isRegionOff ? rules.find(op, where) : nullptr;
-	const auto aim = policy::aimOf(real, rule);
+	const auto aim = policy::targetFor(real, rule);
 	Explanation result = {
-	    entry.name, op, category, policy::decide(op, real, where, here), {}, policy::waysOf(op, aim, here), rule};
+	    entry.name, op, category, policy::decide(op, real, where, here), {}, policy::candidatesFor(op, aim, here),
+	    rule};
 	if (!options.enabled) {
 		result.steps.push_back({"enabled", "AUTOAMP_ENABLED=0", result.decision});
 		return result;

@@ -34,7 +34,7 @@ struct Answer {
 };
 
 // Runs `work` in a child process and returns its stdout; its stderr is discarded.
-Answer askChild(const std::function<void()> &work)
+Answer queryInChild(const std::function<void()> &work)
 {
 	const auto run = [&]() noexcept { work(); }; // no exception may leave the copy of this program
 
@@ -192,7 +192,7 @@ std::string whyCoreFails(const Installation &installation)
 {
 	if (!fs::exists(installation.core()))
 		return "it is missing";
-	const auto answer = askChild([&] { tellOfCore(installation); });
+	const auto answer = queryInChild([&] { tellOfCore(installation); });
 	if (answer.signal)
 		return fmt::format("its file is damaged: loading it ends with signal {}", answer.signal);
 	const auto facts = factsOf(answer.text);
@@ -221,9 +221,9 @@ std::string whyNoTrace(const std::string &pattern)
 	return status ? std::strerror(status) : "";
 }
 
-Driver askDriver()
+Driver queryDriver()
 {
-	const auto answer = askChild(tellOfDriver);
+	const auto answer = queryInChild(tellOfDriver);
 	Driver driver;
 	for (const auto &[word, value, text] : factsOf(answer.text)) {
 		driver.isFound = true;
@@ -246,7 +246,7 @@ Driver askDriver()
 std::vector<Library> visibleLibraries()
 {
 	std::vector<Library> libraries;
-	for (const auto &[name, version, path] : factsOf(askChild(tellOfLibraries).text))
+	for (const auto &[name, version, path] : factsOf(queryInChild(tellOfLibraries).text))
 		libraries.push_back({name, path, version});
 	return libraries;
 }
@@ -267,7 +267,7 @@ std::vector<Library> loadedWith(const std::string &program, const std::string &f
 	// A line is "\tNAME => PATH (0x...)", "\tNAME => not found", or "\tPATH (0x...)" for the loader and for a library
 	// that is needed by its path. The line of the kernel's vdso contains no slash.
 	std::vector<Library> libraries;
-	std::istringstream lines(askChild(list).text);
+	std::istringstream lines(queryInChild(list).text);
 	for (std::string line; std::getline(lines, line);) {
 		const auto arrow = line.find(" => ");
 		if (line.empty() || line[0] != '\t' || (arrow == std::string::npos && line[1] != '/'))

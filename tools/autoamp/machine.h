@@ -35,7 +35,7 @@ struct Driver {
 	std::vector<Gpu> gpus; // empty: no GPU can run anything
 	bool isEmulated = false;
 };
-Driver askDriver();
+Driver queryDriver();
 
 struct Library {
 	std::string name, path, version; // empty path: the loader does not find the library

@@ -5,12 +5,14 @@
 #include "tools/autoamp/escape.h"
 #include "tools/autoamp/machine.h"
 #include "tools/autoamp/recorded.h"
+#include "tools/autoamp/refusals.h"
 #include "tools/autoamp/remarks.h"
 #include "tools/autoamp/run.h"
 #include "tools/autoamp/text.h"
 #include "tools/autoamp/traces.h"
 
 #include <algorithm>
+#include <cstring>
 #include <filesystem>
 #include <glob.h>
 #include <sys/stat.h>
@@ -54,11 +56,24 @@ struct Collected {
 // example ranks of one job.
 std::vector<std::string> candidates(const Outcome &outcome)
 {
-	std::vector<std::string> paths;
-	glob_t found = {};
-	if (::glob(asGlob(outcome.configuration.traceFile).c_str(), GLOB_NOSORT, nullptr, &found) == 0)
-		paths.assign(found.gl_pathv, found.gl_pathv + found.gl_pathc);
-	::globfree(&found);
+	const auto matches = [](const std::string &pattern) {
+		std::vector<std::string> paths;
+		glob_t found = {};
+		if (::glob(pattern.c_str(), GLOB_NOSORT, nullptr, &found) == 0)
+			paths.assign(found.gl_pathv, found.gl_pathv + found.gl_pathc);
+		::globfree(&found);
+		return paths;
+	};
+	const auto pattern = asGlob(outcome.configuration.traceFile);
+	const size_t name = pattern.rfind('/') + 1;
+	auto paths = matches(pattern);
+	// A trace that was removed can have left its tail, FOLDER/.NAME.tail.
+	for (auto path : matches(pattern.substr(0, name) + "." + pattern.substr(name) + ".tail")) {
+		path.resize(path.size() - std::strlen(".tail"));
+		path.erase(path.rfind('/') + 1, 1);
+		if (std::find(paths.begin(), paths.end(), path) == paths.end())
+			paths.push_back(path);
+	}
 	return paths;
 }
 
@@ -261,7 +276,7 @@ std::vector<std::string> describe(const Runs &runs, const Account &account, cons
 		lines.push_back(std::move(line));
 	if (auto line = describeNotEmulated(account); !line.empty())
 		lines.push_back(std::move(line));
-	for (const auto &worry : scalerWorries(account))
+	for (const auto &worry : scalerWarnings(account))
 		lines.push_back(worry);
 	for (const auto &gap : scalerGaps(runs))
 		lines.push_back("scaling: " + gap);
@@ -316,7 +331,11 @@ void writeReceipt(const Outcome &outcome, Colour colour)
 	const auto &runs = collected.runs;
 	auto account = add(runs);
 	for (const auto &[kernel, launches] : outcome.notEmulated) { // includes processes without a trace
-		auto &recorded = account.notEmulated[kernel];
+		// The counters cut long names; traces have them whole.
+		const auto known = account.notEmulated.lower_bound(kernel);
+		const bool isCut = kernel.size() == Refusals::longestName && known != account.notEmulated.end() &&
+		                   known->first.starts_with(kernel);
+		auto &recorded = account.notEmulated[isCut ? known->first : kernel];
 		recorded = std::max(recorded, launches);
 	}
 	std::string text;

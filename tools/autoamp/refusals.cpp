@@ -1,5 +1,7 @@
 #include "tools/autoamp/refusals.h"
 
+#include "src/base/quiet_write.h"
+
 #include <cstring>
 #include <fmt/format.h>
 #include <sys/mman.h>
@@ -13,7 +15,7 @@ namespace {
 struct Slot {
 	uint32_t state, reserved; // state 2: complete
 	uint64_t launches;
-	char name[1008];
+	char name[Refusals::longestName + 1];
 };
 constexpr size_t slotCount = 128;
 static_assert(sizeof(Slot) == 1024);
@@ -22,6 +24,7 @@ static_assert(sizeof(Slot) == 1024);
 
 Refusals::Refusals(Environment &environment) : file_(::memfd_create("autoamp-emulated-refusals", MFD_CLOEXEC))
 {
+	const base::WriteSignals signals; // RLIMIT_FSIZE
 	if (::ftruncate(file_, slotCount * sizeof(Slot)) == 0)
 		environment.set("_AUTOAMP_EMU_REFUSALS", fmt::format("/proc/{}/fd/{}", ::getpid(), file_));
 }

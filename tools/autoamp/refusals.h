@@ -14,6 +14,8 @@ namespace autoamp::tool {
 class Refusals
 {
 public:
+	static constexpr size_t longestName = 1007; // longer ones are cut
+
 	// Passes the counters to the processes that start with `environment`.
 	explicit Refusals(Environment &environment);
 	~Refusals();

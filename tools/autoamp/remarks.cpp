@@ -35,7 +35,7 @@ std::vector<std::string> shortages(const Account &account)
 	return lines;
 }
 
-std::vector<std::string> scalerWorries(const Account &account)
+std::vector<std::string> scalerWarnings(const Account &account)
 {
 	static constexpr struct {
 		const char *kind, *meaning;

@@ -13,6 +13,7 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <optional>
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/stat.h>
@@ -164,7 +165,7 @@ void setUpDevice(Environment &environment, const RunOptions &options, const Exec
 		environment.prepend("LD_LIBRARY_PATH", installation.emulated);
 		return;
 	}
-	if (options.device == "auto" && askDriver().gpus.empty())
+	if (options.device == "auto" && queryDriver().gpus.empty())
 		fail(Status::notStarted, "no usable NVIDIA driver here; --device emulated runs it on the emulated device");
 	preload(environment, libraries);
 }
@@ -229,7 +230,9 @@ int run(const RunOptions &options, std::span<const char *const> entries)
 	outcome.id = startRun(environment);
 	outcome.startedSeconds = ::time(nullptr);
 	const int counter = openCounter(environment, outcome.id);
-	const Refusals refusals(environment);
+	std::optional<Refusals> refusals;
+	if (outcome.isEmulated)
+		refusals.emplace(environment);
 	const uint64_t killedBefore = oomKills();
 	outcome.ending = launch(options.command, environment);
 	const uint64_t killed = oomKills();
@@ -237,7 +240,8 @@ int run(const RunOptions &options, std::span<const char *const> entries)
 	struct stat counted = {};
 	if (::fstat(counter, &counted) == 0)
 		outcome.processes = static_cast<uint32_t>(counted.st_size);
-	outcome.notEmulated = refusals.read();
+	if (refusals)
+		outcome.notEmulated = refusals->read();
 	concludeTraces(outcome);
 	outcome.rank =
 	    trace::jobRank([](const char *name) { return policy::environmentValue(policy::processEnvironment(), name); });

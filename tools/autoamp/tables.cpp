@@ -222,7 +222,7 @@ void writeSummary(std::FILE *out, const Terminal &terminal, const Runs &runs, co
 	top.insert(top.end(), head.begin(), head.end());
 	top.push_back("");
 
-	tail = scalerWorries(account);
+	tail = scalerWarnings(account);
 	if (account.whatIf.empty())
 		for (const auto &gap : scalerGaps(runs))
 			tail.push_back("scaling: " + gap);

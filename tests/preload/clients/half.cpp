@@ -14,13 +14,13 @@ constexpr cublasOperation_t N = CUBLAS_OP_N, T = CUBLAS_OP_T;
 constexpr cudaDataType type = CUDA_R_16F;
 constexpr cublasGemmAlgo_t algo = CUBLAS_GEMM_DEFAULT;
 
-enum class Way { hgemm, strided, batched, ex, stridedEx, batchedEx, lt };
+enum class Candidate { hgemm, strided, batched, ex, stridedEx, batchedEx, lt };
 constexpr const char *names[] = {"cublasHgemm",   "cublasHgemmStridedBatched",  "cublasHgemmBatched",
                                  "cublasGemmEx",  "cublasGemmStridedBatchedEx", "cublasGemmBatchedEx",
                                  "cublasLtMatmul"};
 
 struct Product {
-	Way way = Way::hgemm;
+	Candidate way = Candidate::hgemm;
 	bool is64 = false;
 	int k = 4096, batch = 1; // so long that half sums visibly lose
 	cublasOperation_t transa = T, transb = N;
@@ -40,46 +40,46 @@ struct Row {
 const Row rows[] = {
     {"door.hgemm", {}},
     {"door.hgemm_64", {.is64 = true}},
-    {"door.strided", {.way = Way::strided, .batch = 3}},
-    {"door.strided_64", {.way = Way::strided, .is64 = true, .batch = 3}},
-    {"door.batched", {.way = Way::batched, .batch = 3}},
-    {"door.batched_64", {.way = Way::batched, .is64 = true, .batch = 3}},
-    {"door.ex", {.way = Way::ex}},
-    {"door.ex_64", {.way = Way::ex, .is64 = true}},
-    {"door.strided_ex", {.way = Way::stridedEx, .batch = 3}},
-    {"door.strided_ex_64", {.way = Way::stridedEx, .is64 = true, .batch = 3}},
-    {"door.batched_ex", {.way = Way::batchedEx, .batch = 3}},
-    {"door.batched_ex_64", {.way = Way::batchedEx, .is64 = true, .batch = 3}},
-    {"door.lt", {.way = Way::lt}},
-    {"door.lt_batched", {.way = Way::lt, .batch = 3}},
-    {"door.lt_bias", {.way = Way::lt, .hasBias = true}},
+    {"door.strided", {.way = Candidate::strided, .batch = 3}},
+    {"door.strided_64", {.way = Candidate::strided, .is64 = true, .batch = 3}},
+    {"door.batched", {.way = Candidate::batched, .batch = 3}},
+    {"door.batched_64", {.way = Candidate::batched, .is64 = true, .batch = 3}},
+    {"door.ex", {.way = Candidate::ex}},
+    {"door.ex_64", {.way = Candidate::ex, .is64 = true}},
+    {"door.strided_ex", {.way = Candidate::stridedEx, .batch = 3}},
+    {"door.strided_ex_64", {.way = Candidate::stridedEx, .is64 = true, .batch = 3}},
+    {"door.batched_ex", {.way = Candidate::batchedEx, .batch = 3}},
+    {"door.batched_ex_64", {.way = Candidate::batchedEx, .is64 = true, .batch = 3}},
+    {"door.lt", {.way = Candidate::lt}},
+    {"door.lt_batched", {.way = Candidate::lt, .batch = 3}},
+    {"door.lt_bias", {.way = Candidate::lt, .hasBias = true}},
     {"shape.nt", {.transa = N, .transb = T}},
     {"shape.padded", {.pad = 3}},
     {"shape.unaligned", {.pad = 1, .shift = 1}},
-    {"shape.unaligned_lt", {.way = Way::lt, .pad = 1, .shift = 1}},
+    {"shape.unaligned_lt", {.way = Candidate::lt, .pad = 1, .shift = 1}},
     {"scalars.host", {.alpha = -0.75f, .beta = 0.5f}},
     {"scalars.subnormal", {.alpha = 0x1p-16f}},
-    {"scalars.lt", {.way = Way::lt, .alpha = -0.75f, .beta = 0.5f}},
+    {"scalars.lt", {.way = Candidate::lt, .alpha = -0.75f, .beta = 0.5f}},
     {"scalars.device", {.alpha = -0.75f, .beta = 0.5f, .hasDeviceScalars = true}},
     {"scalars.device_strided",
-     {.way = Way::stridedEx, .batch = 2, .alpha = -0.75f, .beta = 0.5f, .hasDeviceScalars = true}},
+     {.way = Candidate::stridedEx, .batch = 2, .alpha = -0.75f, .beta = 0.5f, .hasDeviceScalars = true}},
     {"scalars.device_batched",
-     {.way = Way::batched, .batch = 2, .alpha = -0.75f, .beta = 0.5f, .hasDeviceScalars = true}},
-    {"scalars.device_lt", {.way = Way::lt, .alpha = -0.75f, .beta = 0.5f, .hasDeviceScalars = true}},
+     {.way = Candidate::batched, .batch = 2, .alpha = -0.75f, .beta = 0.5f, .hasDeviceScalars = true}},
+    {"scalars.device_lt", {.way = Candidate::lt, .alpha = -0.75f, .beta = 0.5f, .hasDeviceScalars = true}},
     {"captured.host", {.alpha = -0.75f, .beta = 0.5f, .isCaptured = true}},
     {"captured.device", {.alpha = -0.75f, .beta = 0.5f, .hasDeviceScalars = true, .isCaptured = true}},
-    {"captured.batched", {.way = Way::batchedEx, .batch = 2, .isCaptured = true}},
-    {"captured.lt", {.way = Way::lt, .alpha = -0.75f, .hasDeviceScalars = true, .isCaptured = true}},
+    {"captured.batched", {.way = Candidate::batchedEx, .batch = 2, .isCaptured = true}},
+    {"captured.lt", {.way = Candidate::lt, .alpha = -0.75f, .hasDeviceScalars = true, .isCaptured = true}},
     {"first.host", {.isCaptured = true, .isFirst = true}},
     {"first.device", {.hasDeviceScalars = true, .isCaptured = true, .isFirst = true}},
     {"mode.tensor_op", {.mathMode = CUBLAS_TENSOR_OP_MATH}},
     {"kept.pedantic_mode", {.mathMode = CUBLAS_PEDANTIC_MATH}},
-    {"kept.pedantic_compute", {.way = Way::ex, .compute = CUBLAS_COMPUTE_16F_PEDANTIC}},
+    {"kept.pedantic_compute", {.way = Candidate::ex, .compute = CUBLAS_COMPUTE_16F_PEDANTIC}},
     {"kept.alpha_zero", {.alpha = 0, .beta = 0.5f}},
     {"kept.zero_k", {.k = 0, .beta = 0.5f}},
     {"kept.zero_m", {.m = 0}},
-    {"kept.zero_batch", {.way = Way::batched, .batch = 0}},
-    {"kept.sums_in_fp32", {.way = Way::ex, .compute = CUBLAS_COMPUTE_32F}},
+    {"kept.zero_batch", {.way = Candidate::batched, .batch = 0}},
+    {"kept.sums_in_fp32", {.way = Candidate::ex, .compute = CUBLAS_COMPUTE_32F}},
 };
 
 // Halves on the device, `shift` off a 256-byte boundary.
@@ -165,22 +165,22 @@ public:
 #define EITHER(name, ...)                                                                                              \
 	return p.is64 ? name##_64(h, p.transa, p.transb, p.m, p.n, p.k, __VA_ARGS__)                                       \
 	              : name(h, p.transa, p.transb, p.m, p.n, p.k, __VA_ARGS__)
-		case Way::hgemm:
+		case Candidate::hgemm:
 			EITHER(cublasHgemm, x, A, lda, B, ldb, y, C, ldc);
-		case Way::strided:
+		case Candidate::strided:
 			EITHER(cublasHgemmStridedBatched, x, A, lda, strideA, B, ldb, strideB, y, C, ldc, strideC, p.batch);
-		case Way::batched:
+		case Candidate::batched:
 			EITHER(cublasHgemmBatched, x, as, lda, bs, ldb, y, cs, ldc, p.batch);
-		case Way::ex:
+		case Candidate::ex:
 			EITHER(cublasGemmEx, alpha, A, type, lda, B, type, ldb, beta, C, type, ldc, p.compute, algo);
-		case Way::stridedEx:
+		case Candidate::stridedEx:
 			EITHER(cublasGemmStridedBatchedEx, alpha, A, type, lda, strideA, B, type, ldb, strideB, beta, C, type, ldc,
 			       strideC, p.batch, p.compute, algo);
-		case Way::batchedEx:
+		case Candidate::batchedEx:
 			EITHER(cublasGemmBatchedEx, alpha, voids(as), type, lda, voids(bs), type, ldb, beta, voids(cs), type, ldc,
 			       p.batch, p.compute, algo);
 #undef EITHER
-		case Way::lt:
+		case Candidate::lt:
 			break;
 		}
 		cublasLtMatmulDesc_t desc = nullptr;

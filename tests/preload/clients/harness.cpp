@@ -307,7 +307,7 @@ Matrix operand(int rows, int columns, bool isTransposed, int pad, int gap, bool 
 
 bool isLt(const Spec &spec)
 {
-	return spec.door == Door::ltMatmul;
+	return spec.door == Interception::ltMatmul;
 }
 
 // The bits of cublasLtEpilogue_t for which there are no names.
@@ -474,31 +474,31 @@ int Problem::call(cublasHandle_t handle, cublasLtHandle_t light)
 #define EITHER(name, ...)                                                                                              \
 	return s.is64 ? name##_64(handle, s.transa, s.transb, s.m, s.n, s.k, __VA_ARGS__)                                  \
 	              : name(handle, s.transa, s.transb, s.m, s.n, s.k, __VA_ARGS__)
-	case Door::sgemm:
+	case Interception::sgemm:
 		EITHER(cublasSgemm, alpha, A, lda, B, ldb, beta, C, ldc);
-	case Door::sgemmEx:
+	case Interception::sgemmEx:
 		EITHER(cublasSgemmEx, alpha, A, type, lda, B, type, ldb, beta, C, type, ldc);
-	case Door::gemmEx:
+	case Interception::gemmEx:
 		EITHER(cublasGemmEx, alpha, A, type, lda, B, type, ldb, beta, C, type, ldc, s.compute, algo);
-	case Door::sgemmStridedBatched:
+	case Interception::sgemmStridedBatched:
 		EITHER(cublasSgemmStridedBatched, alpha, A, lda, a.stride, B, ldb, b.stride, beta, C, ldc, c.stride, s.batch);
-	case Door::sgemmBatched:
+	case Interception::sgemmBatched:
 		EITHER(cublasSgemmBatched, alpha, arrays, lda, arrays + s.batch, ldb, beta, arrays + 2 * s.batch, ldc, s.batch);
-	case Door::gemmBatchedEx:
+	case Interception::gemmBatchedEx:
 		EITHER(cublasGemmBatchedEx, alpha, voids, type, lda, voids + s.batch, type, ldb, beta, voids + 2 * s.batch,
 		       type, ldc, s.batch, s.compute, algo);
-	case Door::gemmStridedBatchedEx:
+	case Interception::gemmStridedBatchedEx:
 		EITHER(cublasGemmStridedBatchedEx, alpha, A, type, lda, a.stride, B, type, ldb, b.stride, beta, C, type, ldc,
 		       c.stride, s.batch, s.compute, algo);
 #undef EITHER
-	case Door::sgemmGrouped:
+	case Interception::sgemmGrouped:
 		return s.is64 ? callGrouped(cublasSgemmGroupedBatched_64, handle, s, Groups<int64_t>(s, a, b, c), arrays)
 		              : callGrouped(cublasSgemmGroupedBatched, handle, s, Groups<int>(s, a, b, c), arrays);
-	case Door::gemmGroupedEx:
+	case Interception::gemmGroupedEx:
 		return s.is64 ? callGrouped(cublasGemmGroupedBatchedEx_64, handle, s, Groups<int64_t>(s, a, b, c), voids,
 		                            s.compute)
 		              : callGrouped(cublasGemmGroupedBatchedEx, handle, s, Groups<int>(s, a, b, c), voids, s.compute);
-	case Door::ltMatmul:
+	case Interception::ltMatmul:
 		break;
 	}
 	cudaStream_t stream = nullptr;

@@ -151,7 +151,7 @@ struct State {
 
 // ---- a product
 
-enum class Door {
+enum class Interception {
 	sgemm,
 	sgemmEx,
 	gemmEx,
@@ -167,7 +167,7 @@ enum class Objects { created, onStack, older, guarded }; // memory of the descri
 enum class LtHandle { cast, own };
 
 struct Spec {
-	Door door = Door::sgemm;
+	Interception door = Interception::sgemm;
 	bool is64 = false;
 	int m = 0, n = 48, k = 96, batch = 1; // m = 0: a value that no other case of the program has
 	cublasOperation_t transa = CUBLAS_OP_N, transb = CUBLAS_OP_N;

@@ -23,15 +23,15 @@ struct Work {
 const std::vector<autoamp_region> changing = {region("one"), region("two", "bfloat16"), region("off", nullptr, 0)};
 const Work works[] = {{"sgemm", {.m = 64}},
                       {"sgemm.64", {.is64 = true, .m = 64}},
-                      {"gemm_ex", {.door = Door::gemmEx, .m = 64}},
-                      {"strided", {.door = Door::sgemmStridedBatched, .m = 64, .batch = 3}},
-                      {"batched", {.door = Door::sgemmBatched, .m = 64, .batch = 3}},
-                      {"lt", {.door = Door::ltMatmul, .m = 64}},
+                      {"gemm_ex", {.door = Interception::gemmEx, .m = 64}},
+                      {"strided", {.door = Interception::sgemmStridedBatched, .m = 64, .batch = 3}},
+                      {"batched", {.door = Interception::sgemmBatched, .m = 64, .batch = 3}},
+                      {"lt", {.door = Interception::ltMatmul, .m = 64}},
                       {"pedantic", {.m = 64, .mathMode = CUBLAS_PEDANTIC_MATH}},
                       {"many.sgemm", {.m = 64, .n = 0}},
                       {"regions.sgemm", {.m = 64}, changing},
                       {"regions.many", {.m = 64, .n = 0}, changing},
-                      {"regions.lt", {.door = Door::ltMatmul, .m = 64}, changing}};
+                      {"regions.lt", {.door = Interception::ltMatmul, .m = 64}, changing}};
 
 void turn(Session &session, std::vector<Problem> &problems, const Work &work)
 {

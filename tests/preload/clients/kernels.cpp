@@ -43,7 +43,7 @@ void eager(Line &line)
 void light(Line &line)
 {
 	Session session;
-	Problem problem({.door = Door::ltMatmul, .m = 51});
+	Problem problem({.door = Interception::ltMatmul, .m = 51});
 	multiply(session, problem, 5, line);
 }
 

@@ -358,7 +358,7 @@ void handles(bool isLight, Line &line)
 	flat(
 	    1000,
 	    [&](int, Problem &problem) {
-		    problem.spec.door = isLight ? Door::ltMatmul : Door::sgemm;
+		    problem.spec.door = isLight ? Interception::ltMatmul : Interception::sgemm;
 		    problem.spec.ltHandle = LtHandle::own;
 		    cublasHandle_t handle = session.handle;
 		    cublasLtHandle_t light = nullptr;

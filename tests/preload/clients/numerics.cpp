@@ -432,28 +432,34 @@ std::vector<Case> allCases()
 	int m = 200;
 	const std::pair<const char *, Spec> doors[] = {
 	    {"sgemm", {}},
-	    {"gemm_ex", {.door = Door::gemmEx, .transa = CUBLAS_OP_T}},
-	    {"strided", {.door = Door::sgemmStridedBatched, .batch = 3, .gap = 3}},
-	    {"batched", {.door = Door::sgemmBatched, .batch = 3, .gap = 3}},
-	    {"strided_ex", {.door = Door::gemmStridedBatchedEx, .batch = 3, .sharesB = true}},
-	    {"lt_relu_bias", {.door = Door::ltMatmul, .epilogue = CUBLASLT_EPILOGUE_RELU_BIAS}},
-	    {"lt_batched", {.door = Door::ltMatmul, .batch = 2}},
-	    {"lt_gelu_bias", {.door = Door::ltMatmul, .beta = 2, .epilogue = CUBLASLT_EPILOGUE_GELU_BIAS}},
+	    {"gemm_ex", {.door = Interception::gemmEx, .transa = CUBLAS_OP_T}},
+	    {"strided", {.door = Interception::sgemmStridedBatched, .batch = 3, .gap = 3}},
+	    {"batched", {.door = Interception::sgemmBatched, .batch = 3, .gap = 3}},
+	    {"strided_ex", {.door = Interception::gemmStridedBatchedEx, .batch = 3, .sharesB = true}},
+	    {"lt_relu_bias", {.door = Interception::ltMatmul, .epilogue = CUBLASLT_EPILOGUE_RELU_BIAS}},
+	    {"lt_batched", {.door = Interception::ltMatmul, .batch = 2}},
+	    {"lt_gelu_bias", {.door = Interception::ltMatmul, .beta = 2, .epilogue = CUBLASLT_EPILOGUE_GELU_BIAS}},
 	    {"lt_relu_aux",
-	     {.door = Door::ltMatmul, .batch = 2, .beta = 2, .epilogue = CUBLASLT_EPILOGUE_RELU_AUX_BIAS, .hasOwnD = true}},
-	    {"lt_drelu_bgrad", {.door = Door::ltMatmul, .batch = 2, .beta = 2, .epilogue = CUBLASLT_EPILOGUE_DRELU_BGRAD}},
+	     {.door = Interception::ltMatmul,
+	      .batch = 2,
+	      .beta = 2,
+	      .epilogue = CUBLASLT_EPILOGUE_RELU_AUX_BIAS,
+	      .hasOwnD = true}},
+	    {"lt_drelu_bgrad",
+	     {.door = Interception::ltMatmul, .batch = 2, .beta = 2, .epilogue = CUBLASLT_EPILOGUE_DRELU_BGRAD}},
 	    {"lt_drelu_apart",
-	     {.door = Door::ltMatmul,
+	     {.door = Interception::ltMatmul,
 	      .alpha = 0.5f,
 	      .beta = -2,
 	      .hasDeviceScalars = true,
 	      .epilogue = CUBLASLT_EPILOGUE_DRELU_BGRAD,
 	      .hasOwnD = true}},
-	    {"lt_bgrada", {.door = Door::ltMatmul, .batch = 2, .beta = 2, .epilogue = CUBLASLT_EPILOGUE_BGRADA}},
-	    {"lt_bgradb", {.door = Door::ltMatmul, .transb = CUBLAS_OP_T, .epilogue = CUBLASLT_EPILOGUE_BGRADB}},
+	    {"lt_bgrada", {.door = Interception::ltMatmul, .batch = 2, .beta = 2, .epilogue = CUBLASLT_EPILOGUE_BGRADA}},
+	    {"lt_bgradb", {.door = Interception::ltMatmul, .transb = CUBLAS_OP_T, .epilogue = CUBLASLT_EPILOGUE_BGRADB}},
 	    {"lt_rows",
-	     {.door = Door::ltMatmul, .beta = 2, .isRowA = true, .isRowB = true, .isRowD = true, .hasOwnD = true}},
-	    {"lt_arrays", {.door = Door::ltMatmul, .batch = 3, .gap = 3, .beta = 2, .areArrays = true, .hasOwnD = true}},
+	     {.door = Interception::ltMatmul, .beta = 2, .isRowA = true, .isRowB = true, .isRowD = true, .hasOwnD = true}},
+	    {"lt_arrays",
+	     {.door = Interception::ltMatmul, .batch = 3, .gap = 3, .beta = 2, .areArrays = true, .hasOwnD = true}},
 	};
 	for (const auto &[name, door] : doors) {
 		Spec spec = door;
@@ -500,12 +506,15 @@ std::vector<Case> allCases()
 	    {"loss.opposed", [](Line &line) { loss({.m = 104}, Loss::opposed, 6, line); }},
 	    {"loss.batched",
 	     [](Line &line) {
-		     loss({.door = Door::sgemmStridedBatched, .m = 105, .batch = 3, .sharesB = true}, Loss::opposed, 6, line);
+		     loss({.door = Interception::sgemmStridedBatched, .m = 105, .batch = 3, .sharesB = true}, Loss::opposed, 6,
+		          line);
 	     }},
 	    {"loss.lt",
-	     [](Line &line) { loss({.door = Door::ltMatmul, .m = 106, .transa = CUBLAS_OP_T}, Loss::opposed, 6, line); }},
+	     [](Line &line) {
+		     loss({.door = Interception::ltMatmul, .m = 106, .transa = CUBLAS_OP_T}, Loss::opposed, 6, line);
+	     }},
 	    {"loss.by_rows",
-	     [](Line &line) { loss({.door = Door::ltMatmul, .m = 111, .isRowD = true}, Loss::rows, 6, line); }},
+	     [](Line &line) { loss({.door = Interception::ltMatmul, .m = 111, .isRowD = true}, Loss::rows, 6, line); }},
 	    {"loss.feature", [](Line &line) { smallElements(Small::feature, 112, line); }},
 	    {"loss.sentinel", [](Line &line) { smallElements(Small::sentinel, 113, line); }},
 	    {"loss.later", laterLoss},
@@ -524,10 +533,13 @@ std::vector<Case> masks()
 	return {
 	    {"mask.plain", [](Line &line) { mask({.m = 121}, line); }},
 	    {"mask.transposed", [](Line &line) { mask({.m = 122, .transa = CUBLAS_OP_T, .transb = CUBLAS_OP_T}, line); }},
-	    {"mask.strided", [](Line &line) { mask({.door = Door::sgemmStridedBatched, .m = 123, .batch = 3}, line); }},
+	    {"mask.strided",
+	     [](Line &line) { mask({.door = Interception::sgemmStridedBatched, .m = 123, .batch = 3}, line); }},
 	    {"mask.arrays",
-	     [](Line &line) { mask({.door = Door::sgemmBatched, .m = 124, .batch = 3, .hasDeviceScalars = true}, line); }},
-	    {"mask.lt", [](Line &line) { mask({.door = Door::ltMatmul, .m = 125}, line); }},
+	     [](Line &line) {
+		     mask({.door = Interception::sgemmBatched, .m = 124, .batch = 3, .hasDeviceScalars = true}, line);
+	     }},
+	    {"mask.lt", [](Line &line) { mask({.door = Interception::ltMatmul, .m = 125}, line); }},
 	};
 }
 

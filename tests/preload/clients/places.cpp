@@ -164,18 +164,18 @@ const struct {
 	bool hasTwin;
 	Spec spec;
 } doors[] = {
-    {"sgemm", true, {.door = Door::sgemm}},
-    {"sgemm_ex", true, {.door = Door::sgemmEx}},
-    {"gemm_ex", true, {.door = Door::gemmEx}},
-    {"sgemm_strided", true, {.door = Door::sgemmStridedBatched, .batch = 2}},
-    {"gemm_strided_ex", true, {.door = Door::gemmStridedBatchedEx, .batch = 2}},
-    {"sgemm_batched", true, {.door = Door::sgemmBatched, .batch = 2}},
-    {"gemm_batched_ex", true, {.door = Door::gemmBatchedEx, .batch = 2}},
-    {"lt", false, {.door = Door::ltMatmul}},
-    {"lt_bias", false, {.door = Door::ltMatmul, .epilogue = CUBLASLT_EPILOGUE_RELU_BIAS, .hasOwnD = true}},
-    {"lt_rows", false, {.door = Door::ltMatmul, .isRowA = true, .isRowB = true, .isRowD = true}},
-    {"lt_strided", false, {.door = Door::ltMatmul, .batch = 2}},
-    {"lt_arrays", false, {.door = Door::ltMatmul, .batch = 2, .areArrays = true}},
+    {"sgemm", true, {.door = Interception::sgemm}},
+    {"sgemm_ex", true, {.door = Interception::sgemmEx}},
+    {"gemm_ex", true, {.door = Interception::gemmEx}},
+    {"sgemm_strided", true, {.door = Interception::sgemmStridedBatched, .batch = 2}},
+    {"gemm_strided_ex", true, {.door = Interception::gemmStridedBatchedEx, .batch = 2}},
+    {"sgemm_batched", true, {.door = Interception::sgemmBatched, .batch = 2}},
+    {"gemm_batched_ex", true, {.door = Interception::gemmBatchedEx, .batch = 2}},
+    {"lt", false, {.door = Interception::ltMatmul}},
+    {"lt_bias", false, {.door = Interception::ltMatmul, .epilogue = CUBLASLT_EPILOGUE_RELU_BIAS, .hasOwnD = true}},
+    {"lt_rows", false, {.door = Interception::ltMatmul, .isRowA = true, .isRowB = true, .isRowD = true}},
+    {"lt_strided", false, {.door = Interception::ltMatmul, .batch = 2}},
+    {"lt_arrays", false, {.door = Interception::ltMatmul, .batch = 2, .areArrays = true}},
 };
 
 // One cell: eager and captured.
@@ -261,7 +261,7 @@ struct View {
 
 struct Overlap {
 	const char *name;
-	Door door;
+	Interception door;
 	View a, b, c, d;
 	int batch = 1;
 	float beta = 0.5f;
@@ -272,26 +272,32 @@ const View A = {0, 80}, B = {8000, 48}, C = {16000, 80}, D = {32000, 80};
 const View manyA = {0, 80, 4000}, manyB = {24000, 48, 2400}, manyC = {32000, 80, 4000};
 
 const Overlap overlaps[] = {
-    {"same", Door::sgemm, A, A, C, C},
-    {"partial", Door::gemmEx, A, {407, 80}, C, C},
-    {"views", Door::sgemmEx, A, {3, 131}, C, C},
-    {"blocks", Door::sgemm, {0, 400}, {100, 400}, {200, 400}, {200, 400}}, // of one matrix
-    {"strided", Door::sgemmStridedBatched, {0, 80, 40}, {3, 48, 0}, manyC, manyC, 3},
-    {"side_by_side", Door::sgemmStridedBatched, {0, 240, 80}, {12000, 144, 48}, {20000, 240, 80}, {20000, 240, 80}, 3},
-    {"arrays_same", Door::sgemmBatched, A, B, manyC, manyC, 3},
-    {"arrays_partial", Door::gemmBatchedEx, {0, 80, 40}, {7, 48, 33}, manyC, manyC, 3},
-    {"arrays_into_one", Door::sgemmBatched, A, B, D, D, 2, 0},
-    {"lt_in_place", Door::ltMatmul, A, B, C, C},
-    {"lt_c_is_a", Door::ltMatmul, A, B, A, D},
-    {"lt_side_by_side", Door::ltMatmul, {0, 240, 80}, {12000, 144, 48}, {20000, 240, 80}, {32000, 240, 80}, 3},
-    {"lt_c_near_b", Door::ltMatmul, A, B, {8100, 80}, D},
+    {"same", Interception::sgemm, A, A, C, C},
+    {"partial", Interception::gemmEx, A, {407, 80}, C, C},
+    {"views", Interception::sgemmEx, A, {3, 131}, C, C},
+    {"blocks", Interception::sgemm, {0, 400}, {100, 400}, {200, 400}, {200, 400}}, // of one matrix
+    {"strided", Interception::sgemmStridedBatched, {0, 80, 40}, {3, 48, 0}, manyC, manyC, 3},
+    {"side_by_side",
+     Interception::sgemmStridedBatched,
+     {0, 240, 80},
+     {12000, 144, 48},
+     {20000, 240, 80},
+     {20000, 240, 80},
+     3},
+    {"arrays_same", Interception::sgemmBatched, A, B, manyC, manyC, 3},
+    {"arrays_partial", Interception::gemmBatchedEx, {0, 80, 40}, {7, 48, 33}, manyC, manyC, 3},
+    {"arrays_into_one", Interception::sgemmBatched, A, B, D, D, 2, 0},
+    {"lt_in_place", Interception::ltMatmul, A, B, C, C},
+    {"lt_c_is_a", Interception::ltMatmul, A, B, A, D},
+    {"lt_side_by_side", Interception::ltMatmul, {0, 240, 80}, {12000, 144, 48}, {20000, 240, 80}, {32000, 240, 80}, 3},
+    {"lt_c_near_b", Interception::ltMatmul, A, B, {8100, 80}, D},
 
-    {"c_is_a", Door::sgemm, A, B, A, A, 1, 0.5f, false},
-    {"c_near_b", Door::gemmEx, A, B, {8100, 80}, {8100, 80}, 1, 0.5f, false},
-    {"strided_into_one", Door::sgemmStridedBatched, manyA, manyB, D, D, 2, 0.5f, false},
-    {"arrays_c_is_a", Door::gemmBatchedEx, manyA, manyB, manyA, manyA, 2, 0.5f, false},
-    {"arrays_others_into_one", Door::sgemmBatched, manyA, manyB, D, D, 2, 0.5f, false},
-    {"lt_d_near_c", Door::ltMatmul, A, B, C, {16100, 80}, 1, 0.5f, false},
+    {"c_is_a", Interception::sgemm, A, B, A, A, 1, 0.5f, false},
+    {"c_near_b", Interception::gemmEx, A, B, {8100, 80}, {8100, 80}, 1, 0.5f, false},
+    {"strided_into_one", Interception::sgemmStridedBatched, manyA, manyB, D, D, 2, 0.5f, false},
+    {"arrays_c_is_a", Interception::gemmBatchedEx, manyA, manyB, manyA, manyA, 2, 0.5f, false},
+    {"arrays_others_into_one", Interception::sgemmBatched, manyA, manyB, D, D, 2, 0.5f, false},
+    {"lt_d_near_c", Interception::ltMatmul, A, B, C, {16100, 80}, 1, 0.5f, false},
 };
 
 int multiply(const Overlap &row, int m, const Session &session, float *memory, const float *alpha)
@@ -305,16 +311,16 @@ int multiply(const Overlap &row, int m, const Session &session, float *memory, c
 	constexpr auto algo = CUBLAS_GEMM_DEFAULT;
 	const cublasHandle_t h = session.handle;
 	switch (row.door) {
-	case Door::sgemm:
+	case Interception::sgemm:
 		return cublasSgemm(h, N, N, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
-	case Door::sgemmEx:
+	case Interception::sgemmEx:
 		return cublasSgemmEx(h, N, N, m, n, k, alpha, a, f32, lda, b, f32, ldb, beta, c, f32, ldc);
-	case Door::gemmEx:
+	case Interception::gemmEx:
 		return cublasGemmEx(h, N, N, m, n, k, alpha, a, f32, lda, b, f32, ldb, beta, c, f32, ldc, compute, algo);
-	case Door::sgemmStridedBatched:
+	case Interception::sgemmStridedBatched:
 		return cublasSgemmStridedBatched(h, N, N, m, n, k, alpha, a, lda, row.a.stride, b, ldb, row.b.stride, beta, c,
 		                                 ldc, row.c.stride, row.batch);
-	case Door::ltMatmul: {
+	case Interception::ltMatmul: {
 		cublasLtMatmulDesc_t what = nullptr;
 		cublasLtMatrixLayout_t layouts[4];
 		CHECK(cublasLtMatmulDescCreate(&what, compute, f32));
@@ -348,7 +354,7 @@ int multiply(const Overlap &row, int m, const Session &session, float *memory, c
 	CHECK(cudaMalloc(reinterpret_cast<void **>(&arrays), bytes));
 	CHECK(cudaMemcpy(arrays, addresses.data(), bytes, cudaMemcpyHostToDevice));
 	float **const bs = arrays + row.batch, **const cs = bs + row.batch;
-	if (row.door == Door::sgemmBatched)
+	if (row.door == Interception::sgemmBatched)
 		return cublasSgemmBatched(h, N, N, m, n, k, alpha, arrays, lda, bs, ldb, beta, cs, ldc, row.batch);
 	return cublasGemmBatchedEx(h, N, N, m, n, k, alpha, reinterpret_cast<void **>(arrays), f32, lda,
 	                           reinterpret_cast<void **>(bs), f32, ldb, beta, reinterpret_cast<void **>(cs), f32, ldc,

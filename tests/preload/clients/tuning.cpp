@@ -51,7 +51,7 @@ void tune(Session &session, Problem &problem, Line &line, int candidates, Call c
 void gemmEx(Line &line)
 {
 	Session session;
-	Problem p({.door = Door::gemmEx, .m = 40});
+	Problem p({.door = Interception::gemmEx, .m = 40});
 	constexpr int algorithms[] = {CUBLAS_GEMM_DEFAULT,
 	                              CUBLAS_GEMM_ALGO0,
 	                              CUBLAS_GEMM_ALGO5,
@@ -72,7 +72,7 @@ void gemmEx(Line &line)
 void ltMatmul(Line &line)
 {
 	Session session;
-	Problem p({.door = Door::ltMatmul, .m = 41});
+	Problem p({.door = Interception::ltMatmul, .m = 41});
 	cublasLtMatmulDesc_t desc = nullptr;
 	cublasLtMatrixLayout_t layouts[3] = {};
 	const Matrix *const matrices[] = {&p.a, &p.b, &p.c};

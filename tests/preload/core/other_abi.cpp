@@ -4,6 +4,6 @@
 extern "C" {
 struct {
 	unsigned abi, count;
-	void *const *doors;
+	void *const *wrappers;
 } extern const autoamp_core = {99, autoamp::entry::entryCount, nullptr};
 }

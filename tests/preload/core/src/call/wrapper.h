@@ -39,7 +39,7 @@ void tell(const char *name, const Call &call, const void *caller)
 		std::snprintf(shape, sizeof shape, " %ldx%ldx%ld", call.m, call.n, call.k);
 	// autoamp's core needs cublasLt for any call: it must be loaded, in its own scope or not.
 	std::fprintf(stderr, "core: %s%s from %s%s\n", name, shape, slash ? slash + 1 : "?",
-	             autoamp_front_truth(index_cublasLtMatmul) ? "" : ", no cublasLt");
+	             autoamp_front_original(index_cublasLtMatmul) ? "" : ", no cublasLt");
 }
 
 template <unsigned index, typename Fn, typename Copy, typename... Args>
@@ -48,7 +48,7 @@ auto intercept(const Copy &copy, const void *caller, Args... args) noexcept
 	if (!autoamp_front_thread.depth)
 		tell(entryTable[index].name, copy(args...), caller);
 	autoamp_front_thread.depth++;
-	const auto status = reinterpret_cast<Fn *>(autoamp_front_truths[index])(args...);
+	const auto status = reinterpret_cast<Fn *>(autoamp_front_originals[index])(args...);
 	autoamp_front_thread.depth--;
 	return status;
 }
@@ -63,7 +63,7 @@ auto count(const Copy &copy, const void *caller, Args... args) noexcept
 template <unsigned index, typename Fn, typename... Args>
 auto watch(int, Args... args) noexcept
 {
-	return reinterpret_cast<Fn *>(autoamp_front_truths[index])(args...);
+	return reinterpret_cast<Fn *>(autoamp_front_originals[index])(args...);
 }
 
 } // namespace autoamp::entry

@@ -46,10 +46,10 @@ std::unique_ptr<core::Thread> threadThatKnows(const auto &call)
 	auto thread = std::make_unique<core::Thread>();
 	thread->cublas = &vendor;
 	const_cast<core::Thread::Caller &>(placeOf(*thread, address)) = {address, {caller, core::CallerKind::application}};
-	const core::Key key = keyOf(call, door, caller, core::glanceAt(entry, &vendor, nullptr, 0, call));
+	const core::Key key = keyOf(call, door, caller, core::readHandleState(entry, &vendor, nullptr, 0, call));
 	core::Thread::Memo &memo = memoOf(*thread, key);
 	memo.key = key;
-	memo.isPassed = true;
+	memo.isPassThrough = true;
 	return thread;
 }
 
@@ -62,10 +62,10 @@ TEST_CASE("a call is passed by what is remembered of one that differs in nothing
 	op::GemmCall known{.handle = &handle, .alpha = &one, .A = matrix, .B = matrix, .beta = &zero, .C = matrix};
 	known.m = 64, known.n = 32, known.k = 16, known.lda = 64, known.ldb = 16, known.ldc = 64;
 	const auto thread = threadThatKnows(known);
-	const auto isPassed = [&](const op::GemmCall &call) {
-		return recall(*thread, door, entry, address, call) != nullptr;
+	const auto isPassThrough = [&](const op::GemmCall &call) {
+		return findCached(*thread, door, entry, address, call) != nullptr;
 	};
-	REQUIRE(isPassed(known));
+	REQUIRE(isPassThrough(known));
 
 	SECTION("other operands, scalars that are not zero either")
 	{
@@ -73,7 +73,7 @@ TEST_CASE("a call is passed by what is remembered of one that differs in nothing
 		float two = 2, other[4] = {};
 		call.A = call.B = call.C = other;
 		call.alpha = &two;
-		CHECK(isPassed(call));
+		CHECK(isPassThrough(call));
 	}
 	SECTION("an alpha that is 0 only to a caller who flushes subnormal numbers")
 	{
@@ -82,7 +82,7 @@ TEST_CASE("a call is passed by what is remembered of one that differs in nothing
 		call.alpha = &tiny;
 		const unsigned usual = _mm_getcsr();
 		_mm_setcsr(usual | 0x8040); // DAZ and FTZ
-		const bool passes = isPassed(call), isZero = op::isZero(&tiny, false);
+		const bool passes = isPassThrough(call), isZero = op::isZero(&tiny, false);
 		_mm_setcsr(usual);
 		CHECK(passes);
 		CHECK(!isZero);
@@ -100,7 +100,7 @@ TEST_CASE("a call is passed by what is remembered of one that differs in nothing
 			op::GemmCall call = known;
 			change(call);
 			CAPTURE(&change - changes);
-			CHECK(!isPassed(call));
+			CHECK(!isPassThrough(call));
 		}
 	}
 	SECTION("another zero, another mode, a handle that does not answer")
@@ -108,14 +108,14 @@ TEST_CASE("a call is passed by what is remembered of one that differs in nothing
 		for (const void *op::GemmCall::*scalar : {&op::GemmCall::alpha, &op::GemmCall::beta}) {
 			op::GemmCall call = known;
 			call.*scalar = scalar == &op::GemmCall::alpha ? &zero : &one;
-			CHECK(!isPassed(call));
+			CHECK(!isPassThrough(call));
 		}
 		handle.mathMode = CUBLAS_TF32_TENSOR_OP_MATH;
-		CHECK(!isPassed(known));
+		CHECK(!isPassThrough(known));
 		handle = {CUBLAS_POINTER_MODE_DEVICE, 0, 0};
-		CHECK(!isPassed(known));
+		CHECK(!isPassThrough(known));
 		handle = {CUBLAS_POINTER_MODE_HOST, 0, 1};
-		CHECK(!isPassed(known));
+		CHECK(!isPassThrough(known));
 	}
 	SECTION("null or misaligned")
 	{
@@ -123,40 +123,41 @@ TEST_CASE("a call is passed by what is remembered of one that differs in nothing
 		     {&op::GemmCall::alpha, &op::GemmCall::A, &op::GemmCall::B, &op::GemmCall::beta}) {
 			op::GemmCall call = known;
 			call.*pointer = nullptr;
-			CHECK(!isPassed(call));
+			CHECK(!isPassThrough(call));
 		}
 		op::GemmCall call = known;
 		call.C = nullptr;
-		CHECK(!isPassed(call));
+		CHECK(!isPassThrough(call));
 		call.C = reinterpret_cast<char *>(matrix) + 2;
-		CHECK(!isPassed(call));
+		CHECK(!isPassThrough(call));
 	}
 	SECTION("another door, another caller, NVIDIA's")
 	{
-		CHECK(!recall(*thread, door + 1, entry, address, known));
-		CHECK(!recall(*thread, door, entry, static_cast<const char *>(address) + 1, known));
+		CHECK(!findCached(*thread, door + 1, entry, address, known));
+		CHECK(!findCached(*thread, door, entry, static_cast<const char *>(address) + 1, known));
 		auto &place = const_cast<core::Thread::Caller &>(placeOf(*thread, address));
 		place.answer.id++;
-		CHECK(!isPassed(known));
+		CHECK(!isPassThrough(known));
 		place.answer = {caller, core::CallerKind::vendor};
-		CHECK(!isPassed(known));
+		CHECK(!isPassThrough(known));
 	}
 	SECTION("a thread that other rules may mean")
 	{
 		thread->nameClass = 1;
-		CHECK(!isPassed(known));
+		CHECK(!isPassThrough(known));
 		thread->memos[0] =
-		    memoOf(*thread, keyOf(known, door, caller, core::glanceAt(entry, &vendor, nullptr, 0, known)));
+		    memoOf(*thread, keyOf(known, door, caller, core::readHandleState(entry, &vendor, nullptr, 0, known)));
 		for (auto &memo : thread->memos)
 			memo = thread->memos[0]; // any place in the memo
-		CHECK(!isPassed(known));
+		CHECK(!isPassThrough(known));
 		thread->nameClass = 0;
-		CHECK(isPassed(known));
+		CHECK(isPassThrough(known));
 	}
 	SECTION("one that is lowered")
 	{
-		memoOf(*thread, keyOf(known, door, caller, core::glanceAt(entry, &vendor, nullptr, 0, known))).isPassed = false;
-		CHECK(!isPassed(known));
+		memoOf(*thread, keyOf(known, door, caller, core::readHandleState(entry, &vendor, nullptr, 0, known)))
+		    .isPassThrough = false;
+		CHECK(!isPassThrough(known));
 	}
 }
 
@@ -165,7 +166,7 @@ TEST_CASE("what is remembered of an entry point that is no product")
 	op::PlainCall known;
 	known.m = 64, known.n = 32, known.k = 16;
 	const auto thread = threadThatKnows(known);
-	REQUIRE(recall(*thread, door, entry, address, known));
+	REQUIRE(findCached(*thread, door, entry, address, known));
 	const std::function<void(op::PlainCall &)> changes[] = {[](auto &c) { c.m++; },     [](auto &c) { c.n++; },
 	                                                        [](auto &c) { c.k++; },     [](auto &c) { c.batchCount++; },
 	                                                        [](auto &c) { c.Atype++; }, [](auto &c) { c.xType++; }};
@@ -173,6 +174,6 @@ TEST_CASE("what is remembered of an entry point that is no product")
 		op::PlainCall call = known;
 		change(call);
 		CAPTURE(&change - changes);
-		CHECK(!recall(*thread, door, entry, address, call));
+		CHECK(!findCached(*thread, door, entry, address, call));
 	}
 }

@@ -1,0 +1,248 @@
+#include "src/place/region/intern.h"
+
+#include "src/base/caller_state.h"
+#include "src/base/hash.h"
+#include "src/base/log.h"
+#include "src/base/once.h"
+#include "src/policy/glob.h"
+#include "src/state/configuration.h"
+
+#include <atomic>
+#include <cstring>
+#include <map>
+#include <pthread.h>
+#include <unordered_map>
+#include <utility>
+
+namespace autoamp::core {
+
+namespace {
+
+// A program may generate names without limit. Beyond these limits, the name of a region is dropped first, then the
+// patterns that it matches; its settings stay. Every region multiplies the number of sites.
+constexpr size_t nameLimit = 1024, policyLimit = 4096;
+// Limits for NVTX ranges that no rule names: their names, and the regions with one.
+constexpr size_t rangeNameLimit = 256;
+constexpr uint32_t rangedLimit = 1u << 14;
+constexpr const char *moreRanges = "(more ranges)";
+constexpr uint32_t regionLimit = 1u << regionBits;
+
+pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+
+struct Node : Region {
+	uint32_t id;
+	Node *next; // next node in the bucket
+};
+constexpr unsigned bucketCount = 1024;
+std::atomic<Node *> buckets[bucketCount]; // read without the lock
+std::atomic<const Region *> regions[regionLimit];
+uint32_t regionCount = 1; // 0 is the process itself
+uint32_t rangedCount = 0;
+
+struct Tables {
+	std::unordered_map<std::string, Policy> policies; // by key
+	std::unordered_map<std::string, RangeName> names;
+	std::unordered_map<std::string, RangeName> ranges;       // names that no rule matches
+	std::map<std::pair<uint64_t, bool>, RangeName> nameless; // by patterns, and whether it is a capture range
+};
+Tables &tables()
+{
+	static auto *const made = new Tables; // under the lock
+	return *made;
+}
+
+Node *findNode(const Region &wanted, unsigned bucket)
+{
+	Node *node = buckets[bucket].load(std::memory_order_acquire);
+	while (node && (node->policy != wanted.policy || node->patterns != wanted.patterns || node->name != wanted.name ||
+	                node->range != wanted.range))
+		node = node->next;
+	return node;
+}
+
+const RangeName captureOnly = {0, nullptr, true};
+
+// The name of a range that no rule names.
+const RangeName *rangeNameOf(std::string_view text, bool isCapture)
+{
+	static const RangeName more[] = {{0, moreRanges, false}, {0, moreRanges, true}};
+	const RegionLock lock;
+	auto &ranges = tables().ranges;
+	const std::string key(text);
+	const auto known = ranges.find(key);
+	if (known != ranges.end())
+		return &known->second;
+	if (ranges.size() >= rangeNameLimit)
+		return &more[isCapture];
+	const auto added = ranges.emplace(key, RangeName{0, nullptr, isCapture}).first;
+	added->second.text = added->first.c_str();
+	return &added->second;
+}
+
+} // namespace
+
+void lockRegions()
+{
+	pthread_mutex_lock(&mutex);
+}
+
+void unlockRegions()
+{
+	pthread_mutex_unlock(&mutex);
+}
+
+Policy policyOf(const policy::Options &options)
+{
+	Policy policy = {options, policy::State(options), {}};
+	policy.state.enabled = true;
+	policy.state.isRegionOff = !options.enabled;
+	// The key contains what a region can change. All aliases of a value give the same key.
+	for (const auto &[variable, text, flag] : regionFields)
+		for (size_t i = 0; i < policy::optionTable().size(); i++)
+			if (const policy::OptionRow &row = policy::optionTable()[i];
+			    row.type == policy::ValueType::words && !std::strcmp(row.name, variable))
+				(policy.key += text == &autoamp_region::dtype ? op::name(options.dtype) : options.value[i]) += ' ';
+	for (const policy::NameSet *set : {&options.customWhite, &options.customBlack}) {
+		policy.key += std::to_string(set->ops); // not the names: the later of two lists takes its names from the other
+		for (const uint64_t word : set->entries)
+			policy.key += ',' + std::to_string(word);
+		policy.key += ';';
+	}
+	return policy;
+}
+
+const Configuration *configuration()
+{
+	static base::Once<const Configuration> once;
+	return once.get([]() -> const Configuration * {
+		const base::CallerState callerState;
+		base::setLogTarget(autoamp_front_has_stderr);
+		const policy::ParsedOptions parsed = readConfiguration();
+		if (!parsed.error.empty()) {
+			static std::atomic<bool> isTold{false}; // another thread may have found the error too
+			base::setLogLevel(base::LogLevel::error);
+			if (!isTold.exchange(true))
+				base::log(base::LogLevel::error, "off: %s", parsed.error.c_str());
+			return nullptr;
+		}
+		base::setLogLevel(static_cast<base::LogLevel>(parsed.options.log));
+		// AUTOAMP_ENABLED=0 in a file applies only outside of regions.
+		if (!parsed.options.enabled && parsed.options.originOf(policy::Option::enabled) == policy::Origin::environment)
+			return nullptr;
+		auto *const made = new Configuration{policyOf(parsed.options), policyOf(parsed.options), {}};
+		made->outside.state.isRegionOff = parsed.options.scope == policy::Scope::regions;
+		made->none.policy = made->outside.state.isRegionOff ? &made->outside : &made->base;
+		return made;
+	});
+}
+
+const Policy *processPolicy()
+{
+	const Configuration *const known = configuration();
+	return known ? &known->base : nullptr;
+}
+
+const Region &regionAt(uint32_t id)
+{
+	return id ? *regions[id].load(std::memory_order_acquire) : configuration()->none;
+}
+
+uint32_t idOf(const Region &wanted)
+{
+	const Region &none = configuration()->none;
+	if (wanted.policy == none.policy && wanted.patterns == none.patterns && wanted.name == none.name && !wanted.range)
+		return 0;
+	const uint64_t words[] = {reinterpret_cast<uintptr_t>(wanted.policy), wanted.patterns,
+	                          reinterpret_cast<uintptr_t>(wanted.name), reinterpret_cast<uintptr_t>(wanted.range)};
+	const unsigned bucket = base::hashBytes(words, sizeof words) % bucketCount;
+	if (const Node *known = findNode(wanted, bucket))
+		return known->id;
+	if (wanted.range) {
+		Region plain = wanted;
+		plain.range = nullptr;
+		const uint32_t decisive = idOf(plain);
+		plain.range = moreRanges;
+		const uint32_t unnamed = wanted.range == moreRanges ? 0 : idOf(plain);
+		const RegionLock lock;
+		if (const Node *known = findNode(wanted, bucket))
+			return known->id;
+		// Reserves the last ids for regions that decisions depend on. Regions with `(more ranges)` are as few as
+		// regions without a range and have no limit of their own.
+		if (regionCount >= regionLimit - policyLimit || (unnamed && rangedCount >= rangedLimit))
+			return unnamed ? unnamed : decisive;
+		rangedCount++;
+		auto *const made = new Node{wanted, regionCount++, buckets[bucket].load(std::memory_order_relaxed)};
+		made->decisive = decisive, made->unnamed = unnamed ? unnamed : made->id;
+		regions[made->id].store(made, std::memory_order_release);
+		buckets[bucket].store(made, std::memory_order_release);
+		return made->id;
+	}
+	{
+		const RegionLock lock;
+		if (const Node *known = findNode(wanted, bucket))
+			return known->id;
+		// The last ids are reserved for regions without a name and patterns.
+		if (regionCount < (wanted.patterns || wanted.name ? regionLimit - policyLimit : regionLimit)) {
+			auto *const made = new Node{wanted, regionCount++, buckets[bucket].load(std::memory_order_relaxed)};
+			made->decisive = made->unnamed = made->id;
+			regions[made->id].store(made, std::memory_order_release);
+			buckets[bucket].store(made, std::memory_order_release);
+			return made->id;
+		}
+	}
+	return wanted.patterns || wanted.name ? idOf({wanted.policy, 0, nullptr}) : 0;
+}
+
+const Policy *internPolicy(Policy policy)
+{
+	const RegionLock lock;
+	auto &all = tables().policies;
+	const std::string key = policy.key;
+	const auto known = all.find(key);
+	return known != all.end()         ? &known->second
+	       : all.size() < policyLimit ? &all.emplace(key, std::move(policy)).first->second
+	                                  : nullptr;
+}
+
+const RangeName *nameOf(std::string_view text, bool isStored)
+{
+	const policy::Options &options = configuration()->base.options;
+	const uint64_t patterns = policy::bitsOf(options.rules->regionPatterns, text);
+	const bool isCapture = options.captureRange.kind == policy::CaptureRange::Kind::nvtx &&
+	                       policy::matches(options.captureRange.name, text);
+	if (text.empty())
+		return nullptr;
+	if (!patterns && !isStored)
+		return options.trace != policy::TraceLevel::off ? rangeNameOf(text, isCapture)
+		       : isCapture                              ? &captureOnly
+		                                                : nullptr;
+	const RangeName *nameless = nullptr;
+	{
+		const RegionLock lock;
+		Tables &all = tables();
+		const std::string key(text);
+		const auto known = all.names.find(key);
+		if (known != all.names.end())
+			return &known->second;
+		if (all.names.size() < nameLimit) {
+			const auto added = all.names.emplace(key, RangeName{patterns, nullptr, isCapture}).first;
+			added->second.text = added->first.c_str();
+			return &added->second;
+		}
+		if (patterns)
+			nameless = &all.nameless.emplace(std::pair(patterns, isCapture), RangeName{patterns, nullptr, isCapture})
+			                .first->second;
+	}
+	base::log(base::LogLevel::warn, "more than %zu names of regions: reports name none after these", nameLimit);
+	return nameless;
+}
+
+bool areRangesUsed()
+{
+	const Configuration *const known = configuration();
+	return known && (known->base.options.trace != policy::TraceLevel::off ||
+	                 !known->base.options.rules->regionPatterns.empty() ||
+	                 known->base.options.captureRange.kind == policy::CaptureRange::Kind::nvtx);
+}
+
+} // namespace autoamp::core

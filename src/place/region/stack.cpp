@@ -1,0 +1,179 @@
+#include "src/place/region/stack.h"
+
+#include "src/base/caller_state.h"
+#include "src/place/capture_range.h"
+
+#include <algorithm>
+#include <new>
+#include <pthread.h>
+#include <utility>
+
+namespace autoamp::core {
+
+namespace {
+
+pthread_key_t stackKey;
+
+void giveBack(void *state)
+{
+	const base::CallerState callerState;
+	auto *const stack = static_cast<Stack *>(state);
+	autoamp_front_thread.regions = nullptr;
+	autoamp_front_thread.epoch = regionEpoch.load(std::memory_order_relaxed) - 1; // later calls renew the region
+	for (const Frame &frame : stack->frames) {
+		if (frame.ticket)
+			unshare(frame.ticket);
+		if (frame.isCapture)
+			endCaptureRange();
+	}
+	delete stack;
+}
+
+// In a forked child only this thread remains, with the regions that it shares.
+void afterForkInChild()
+{
+	const Stack *const stack = knownStack();
+	std::erase_if(shared().regions, [stack](const Shared::Part &each) {
+		const auto isIts = [&each](const Frame &frame) { return frame.ticket == each.ticket; };
+		return !(stack && std::any_of(stack->frames.begin(), stack->frames.end(), isIts));
+	});
+	shareOthers();
+	const auto isOpen = [](const auto &range) { return range.second.name->isCapture; };
+	auto open = std::count_if(shared().ranges.begin(), shared().ranges.end(), isOpen);
+	if (stack)
+		open += std::count_if(stack->frames.begin(), stack->frames.end(),
+		                      [](const Frame &frame) { return frame.isCapture; });
+	inheritCaptureRanges(static_cast<unsigned>(open));
+	unlockRegions();
+}
+
+Region above(const Region &below, const Region &own)
+{
+	return {own.policy ? own.policy : below.policy, below.patterns | own.patterns, own.name ? own.name : below.name,
+	        own.name || own.range ? own.range : below.range};
+}
+
+// The merged region of a thread's calls: its own regions and the ranges of the process. A thread without own regions
+// uses the regions for all threads.
+Region together(const Region &own)
+{
+	Region all;
+	if (isShared) {
+		const RegionLock lock;
+		const Shared &others = shared();
+		const bool isCovered = !own.policy && !others.regions.empty();
+		for (const Shared::Part &each : others.regions)
+			if (isCovered)
+				all = above(all, each.region);
+		const bool isRangeInner =
+		    !isCovered || others.ranges.empty() || others.ranges.rbegin()->first > others.regions.back().ticket;
+		all = isRangeInner ? above(all, others.range) : above(others.range, all);
+	}
+	all = above(all, own);
+	const Configuration &known = *configuration();
+	if (!all.policy)
+		all.policy = all.patterns ? &known.base : known.none.policy;
+	return all;
+}
+
+void settle(Stack &stack)
+{
+	front::ThreadBlock &block = autoamp_front_thread;
+	block.epoch = regionEpoch.load(std::memory_order_acquire);
+	if (stack.frames.empty()) {
+		block.region = idOf(together({}));
+		return;
+	}
+	Frame &frame = stack.frames.back();
+	if (frame.epoch != block.epoch) {
+		frame.id = idOf(together(frame.all));
+		frame.epoch = block.epoch;
+	}
+	block.region = frame.id;
+}
+
+void pileUp(Stack &stack, size_t from)
+{
+	for (size_t i = from; i < stack.frames.size(); i++) {
+		Frame &frame = stack.frames[i];
+		frame.below = std::exchange(stack.tops[frame.domain], i + 1);
+		frame.level = frame.below ? stack.frames[frame.below - 1].height() : 0;
+		frame.all = above(i ? stack.frames[i - 1].all : Region{}, frame.own);
+		frame.epoch = regionEpoch.load(std::memory_order_relaxed) - 1;
+	}
+}
+
+} // namespace
+
+Stack *knownStack()
+{
+	return static_cast<Stack *>(autoamp_front_thread.regions);
+}
+
+void watchForks()
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	pthread_once(&once, [] {
+		pthread_key_create(&stackKey, giveBack);
+		pthread_atfork(lockRegions, unlockRegions, afterForkInChild);
+	});
+}
+
+Stack *thisStack()
+{
+	if (Stack *const known = knownStack())
+		return known;
+	watchForks();
+	auto *const made = new (std::nothrow) Stack;
+	if (made) {
+		autoamp_front_thread.regions = made;
+		pthread_setspecific(stackKey, made);
+	}
+	return made;
+}
+
+void push(Stack &stack, const Frame &frame)
+{
+	stack.frames.push_back(frame);
+	pileUp(stack, stack.frames.size() - 1);
+	settle(stack);
+}
+
+Frame *innermost(Stack &stack, uint64_t domain)
+{
+	const auto top = stack.tops.find(domain);
+	return top == stack.tops.end() || !top->second ? nullptr : &stack.frames[top->second - 1];
+}
+
+void remove(Stack &stack, const Frame *frame)
+{
+	const auto place = static_cast<size_t>(frame - stack.frames.data());
+	if (frame->ticket)
+		unshare(frame->ticket);
+	if (frame->isCapture)
+		endCaptureRange();
+	for (size_t i = stack.frames.size(); i-- > place;)
+		stack.tops[stack.frames[i].domain] = stack.frames[i].below;
+	stack.frames.erase(stack.frames.begin() + static_cast<std::ptrdiff_t>(place));
+	pileUp(stack, place);
+	settle(stack);
+}
+
+int levelOf(Stack &stack, uint64_t domain)
+{
+	const Frame *const top = innermost(stack, domain);
+	return top ? top->height() : 0;
+}
+
+void renewRegion()
+{
+	const base::CallerState callerState;
+	if (Stack *const stack = knownStack()) {
+		settle(*stack);
+	} else {
+		autoamp_front_thread.epoch = regionEpoch.load(std::memory_order_acquire);
+		autoamp_front_thread.region = idOf(together({}));
+	}
+}
+
+} // namespace autoamp::core

@@ -1,0 +1,64 @@
+// The open regions and NVTX ranges of a thread, and the merged region of its calls. The calling thread's.
+#pragma once
+
+#include "src/place/region/shared.h"
+
+#include <string>
+
+namespace autoamp::core {
+
+void renewRegion(); // updates the region of the calling thread
+
+// The id of the region of calls that the calling thread makes now.
+[[gnu::always_inline]] inline uint32_t currentRegion()
+{
+	const front::ThreadBlock &block = autoamp_front_thread;
+	if (__builtin_expect(block.epoch != regionEpoch.load(std::memory_order_relaxed), 0))
+		renewRegion();
+	return block.region;
+}
+struct Frame {
+	uint64_t domain; // domain whose pop ends it; 0: autoamp.h
+	Region own;      // no policy: an NVTX range
+	bool isRange;    // an NVTX range that has a user
+	bool isCapture;  // an NVTX range that matches the capture range
+	uint64_t ticket; // ticket of a region shared by all threads; 0: not shared
+	unsigned above;  // ranges of the domain without a user, opened since
+	size_t number;   // number of a region, with which it can be ended
+	// pileUp() and settle() set the members below.
+	size_t below; // 1 + index of the next lower frame of the domain; 0: none
+	int level;    // number of ranges of the domain that are open below
+	Region all;   // merged with all frames below
+	uint32_t id;
+	unsigned epoch; // epoch of `id`; if it differs from regionEpoch, `id` is out of date
+
+	int height() const { return level + static_cast<int>(above) + isRange; }
+};
+
+struct Memo {
+	size_t hash = 0; // of the key
+	std::string key;
+	const Policy *policy = nullptr;
+	const RangeName *name = nullptr;
+	bool isShared = false;
+};
+
+struct Stack {
+	std::vector<Frame> frames;
+	std::unordered_map<uint64_t, size_t> tops; // by domain: 1 + index of its innermost frame
+	Memo memos[16];                            // of recently pushed regions
+	unsigned oldestMemo = 0;
+	std::string key, error;
+};
+
+Stack *knownStack(); // null: the thread has opened none
+Stack *thisStack();  // null: no memory
+void watchForks();   // once in the process, before anything is shared
+
+constexpr size_t depthLimit = 1u << 16;
+void push(Stack &stack, const Frame &frame);
+void remove(Stack &stack, const Frame *frame);
+Frame *innermost(Stack &stack, uint64_t domain); // null: the domain has none open
+int levelOf(Stack &stack, uint64_t domain);      // ranges that are open in it
+
+} // namespace autoamp::core
