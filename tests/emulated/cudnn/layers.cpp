@@ -609,30 +609,3 @@ TEST_CASE("batch normalisation")
 				    });
 		}
 }
-
-TEST_CASE("dropout: the same elements both ways, others the next time")
-{
-	Dnn dnn;
-	Numbers x(F, Layout::nchw, {1, 1, 100, 100}, [] { return 1.; }),
-	    y(F, Layout::nchw, {1, 1, 100, 100}, [] { return NaN; });
-	DESCRIBED(Dropout) dropout;
-	size_t stateBytes = 0, reserveBytes = 0;
-	OK(cudnnDropoutGetStatesSize(dnn, &stateBytes));
-	OK(cudnnDropoutGetReserveSpaceSize(x.tensor, &reserveBytes));
-	DeviceArray<unsigned char> states(stateBytes), reserve(reserveBytes);
-	CHECK(cudnnSetDropoutDescriptor(dropout, dnn, .25f, states, stateBytes - 1, 7) == CUDNN_STATUS_INVALID_VALUE);
-	OK(cudnnSetDropoutDescriptor(dropout, dnn, .25f, states, stateBytes, 7));
-	Vector before;
-	for (int run = 0; run < 3; ++run) {
-		OK(cudnnDropoutForward(dnn, dropout, x.tensor, x.device, y.tensor, y.device, reserve, reserveBytes));
-		CHECK(y.download());
-		const Vector forward = y.values();
-		CHECK(std::count(forward.begin(), forward.end(), 0.) == Approx(2500).margin(300));
-		CHECK(*std::max_element(forward.begin(), forward.end()) == Approx(1 / .75));
-		OK(cudnnDropoutBackward(dnn, dropout, x.tensor, x.device, y.tensor, y.device, reserve, reserveBytes));
-		CHECK(y.download());
-		CHECK(y.values() == forward);
-		CHECK(forward != before);
-		before = forward;
-	}
-}

@@ -3,7 +3,9 @@
 STUBS = ('cudnnFusedOps', 'cudnnCreateFusedOps', 'cudnnDestroyFusedOps', 'cudnnMakeFusedOps', 'cudnnSetFusedOps',
          'cudnnGetFusedOps', 'cudnnMultiHeadAttn', 'cudnnGetMultiHeadAttn', 'cudnnCreateAttn', 'cudnnDestroyAttn',
          'cudnnSetAttn', 'cudnnGetAttn', 'cudnnCreateSeqData', 'cudnnDestroySeqData', 'cudnnSetSeqData', 'cudnnGetSeqData',
-         'cudnnDivisiveNormalization', 'cudnnReorderFilterAndBias',
+         'cudnnDivisiveNormalization', 'cudnnNormalization', 'cudnnGetNormalization', 'cudnnDeriveNorm',
+         'cudnnDropoutForward', 'cudnnDropoutBackward', 'cudnnDropoutGetReserveSpaceSize', 'cudnnIm2Col',
+         'cudnnInitTransformDest', 'cudnnReorderFilterAndBias',
          'cudnnGetBackdoor', 'cudnnSetBackdoor', 'cudnnGetRNNDropoutLocationsInternal')
 ANSWERS = ('cudnnGetVersion', 'cudnnGetMaxDeviceVersion', 'cudnnGetCudartVersion', 'cudnnGetErrorString',
            'cudnnGetLastErrorString')  # no statuses

@@ -193,15 +193,10 @@ def outputs_of():
         say('  pooling', got('GetPooling2dForwardOutputDim', pooling, [x.value, *'iiii']))
         for asked in (3, 4, 5):
             say('  pooling', asked, got('GetPoolingNdForwardOutputDim', pooling, [x.value, asked, 'n']))
-        for kind, mode in (('BN', 0), ('BN', 1), ('BN', 2), ('BN', 3)):
+        for mode in range(4):
             derived = made('Tensor')
             say('  derive', mode, call('DeriveBNTensorDescriptor', derived, x, mode),
                 got('GetTensorNdDescriptor', derived, [8, *'iinn']))
-        one, two = made('Tensor'), made('Tensor')
-        for mode, count in ((0, 1), (1, 1), (2, 1), (1, 2), (1, 0)):
-            say('  derive norm', mode, count, call('DeriveNormTensorDescriptor', one, two, x, mode, count),
-                got('GetTensorNdDescriptor', one, [8, *'iinn']), got('GetTensorNdDescriptor', two, [8, *'iinn']))
-        say('  reserve', got('DropoutGetReserveSpaceSize', x, 'z'))
 
 
 def layers():

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""CTC loss, spatial transformers and Im2Col of the emulated libcudnn compared with complete sums: rare.py FOLDER.
+"""CTC loss and spatial transformers of the emulated libcudnn compared with complete sums: rare.py FOLDER.
 Includes refusals of wrong arguments."""
 import ctypes
 import itertools
@@ -200,29 +200,6 @@ class Transformers(Rare):
             self.assertAlmostEqual(got[i], 2 + slope(image, lambda v: self.sampled(v, grid), i), 3)
         for i in range(0, len(grid), 7):
             self.assertAlmostEqual(got_grid[i], -0.5 * slope(grid, lambda v: self.sampled(image, v), i), 3)
-
-
-class Columns(Rare):
-    def test_all_taps(self):
-        n, c, h, w, r, s = 2, 3, 5, 6, 3, 2
-        image = gaussian(n * c * h * w)
-        for mode, pad, stride, dilation in itertools.product((0, 1), (0, 2), (1, 2), (1, 2)):
-            with self.subTest(mode=mode, pad=pad, stride=stride, dilation=dilation):
-                filters, convolution = pointer(cudnn.cudnnCreateFilterDescriptor), pointer(cudnn.cudnnCreateConvolutionDescriptor)
-                self.assertEqual(cudnn.cudnnSetFilter4dDescriptor(filters, 0, 0, 4, c, r, s), 0)
-                self.assertEqual(cudnn.cudnnSetConvolution2dDescriptor(convolution, pad, pad, stride, stride, dilation, dilation, mode, 0), 0)
-                p, q = ((size + 2 * pad - dilation * (taps - 1) - 1) // stride + 1 for size, taps in ((h, r), (w, s)))
-                columns = Array([9.0] * (c * r * s * n * p * q))
-                call = [HANDLE, tensor(n, c, h, w), Array(image).device, filters, convolution]
-                self.assertEqual(cudnn.cudnnIm2Col(*call, columns.device), 0)
-                wanted = []
-                for ci, i, j, ni, y, x in itertools.product(*map(range, (c, r, s, n, p, q))):
-                    i, j = (i, j) if mode else (r - 1 - i, s - 1 - j)
-                    row, column = y * stride - pad + i * dilation, x * stride - pad + j * dilation
-                    inside = 0 <= row < h and 0 <= column < w
-                    wanted.append(image[((ni * c + ci) * h + row) * w + column] if inside else 0)
-                self.assertNear(columns.values(), wanted)
-                self.assertEqual(cudnn.cudnnIm2Col(*call, None), BAD_PARAM)
 
 
 if __name__ == "__main__":

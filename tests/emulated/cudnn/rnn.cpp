@@ -413,6 +413,8 @@ TEST_CASE("dropout between layers")
 	const Vector without = calls.y.values();
 	DESCRIBED(Dropout) dropout;
 	DeviceArray<unsigned char> states(1 << 16);
+	CHECK(cudnnSetDropoutDescriptor(dropout, calls.net.dnn, .5f, states, (1 << 16) - 1, 3) ==
+	      CUDNN_STATUS_INVALID_VALUE);
 	OK(cudnnSetDropoutDescriptor(dropout, calls.net.dnn, .5f, states, 1 << 16, 3));
 	OK(cudnnSetRNNDescriptor_v8(calls.net.rnn, CUDNN_RNN_ALGO_STANDARD, GRU, CUDNN_RNN_DOUBLE_BIAS, one,
 	                            CUDNN_LINEAR_INPUT, CUDNN_DATA_FLOAT, CUDNN_DATA_FLOAT, CUDNN_FMA_MATH, 3, H, H, 2,

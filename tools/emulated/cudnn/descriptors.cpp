@@ -642,14 +642,6 @@ CTC_GETTER(Ex, cudnnNanPropagation_t, )
 CTC_GETTER(_v8, cudnnNanPropagation_t, GIVE_LENGTH, maxLabelLength, descriptor->maxLabelLength)
 CTC_GETTER(_v9, cudnnCTCGradMode_t, GIVE_LENGTH, maxLabelLength, descriptor->maxLabelLength)
 
-cudnnStatus_t cudnnDropoutGetReserveSpaceSize(cudnnTensorDescriptor_t x, size_t *size)
-{
-	FAIL_AS(BAD_PARAM);
-	REFUSE_IF(!x || !size, BAD_PARAM);
-	*size = (x->tensor.count() + 7) / 8;
-	return CUDNN_STATUS_SUCCESS;
-}
-
 // ---- recurrent networks
 
 cudnnStatus_t cudnnSetRNNDescriptor_v8(cudnnRNNDescriptor_t descriptor, cudnnRNNAlgo_t algorithm, cudnnRNNMode_t cell,
@@ -773,17 +765,6 @@ cudnnStatus_t cudnnDeriveBNTensorDescriptor(cudnnTensorDescriptor_t derived, con
 	for (int i = 0; i < from.rank; ++i)
 		dims[i] = i == 1 || (i > 0 && mode == CUDNN_BATCHNORM_PER_ACTIVATION) ? from.dims[i] : 1;
 	return keep(derived, emulated::dnn::packed(type, from.rank, dims));
-}
-
-cudnnStatus_t cudnnDeriveNormTensorDescriptor(cudnnTensorDescriptor_t scaleBias, cudnnTensorDescriptor_t meanVar,
-                                              const cudnnTensorDescriptor_t x, cudnnNormMode_t mode, int groups)
-{
-	FAIL_AS(BAD_PARAM);
-	REFUSE_IF(groups != 1, NOT_SUPPORTED);
-	REFUSE_IF(!scaleBias || !meanVar || !x || !isBetween(mode, 0, 1), BAD_PARAM);
-	const auto as = mode == CUDNN_NORM_PER_CHANNEL ? CUDNN_BATCHNORM_SPATIAL : CUDNN_BATCHNORM_PER_ACTIVATION;
-	const cudnnStatus_t status = cudnnDeriveBNTensorDescriptor(scaleBias, x, as);
-	return status == CUDNN_STATUS_SUCCESS ? cudnnDeriveBNTensorDescriptor(meanVar, x, as) : status;
 }
 
 } // extern "C"

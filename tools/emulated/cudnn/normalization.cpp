@@ -1,5 +1,4 @@
-// Batch normalisation, under its older and newer names: inference, training and backward pass, with a fused addition
-// and activation.
+// Batch normalisation: inference, training and backward pass, with a fused addition and activation.
 #include "tools/emulated/cudnn/layer.h"
 
 #include <cmath>
@@ -23,11 +22,10 @@ struct Norm {
 	int64_t statistics(const Tensor &x) const { return isPerActivation ? x.countFrom(1) : x.dims[1]; }
 };
 
-cudnnStatus_t describe(Norm &norm, int mode, int channelMode, int ops, int algorithm,
-                       const cudnnActivationStruct *activation, double epsilon, const cudnnTensorStruct *x,
-                       const cudnnTensorStruct *parameters)
+cudnnStatus_t describe(Norm &norm, int mode, int ops, const cudnnActivationStruct *activation, double epsilon,
+                       const cudnnTensorStruct *x, const cudnnTensorStruct *parameters)
 {
-	REFUSE_IF(mode < 0 || mode > channelMode || ops < 0 || ops > 2 || algorithm < 0 || algorithm > 1, BAD_PARAM);
+	REFUSE_IF(mode < 0 || mode > 2 || ops < 0 || ops > 2, BAD_PARAM);
 	REFUSE_IF(!x || !parameters || x->tensor.rank < 4 || x->tensor.rank > 5 || epsilon < 0, BAD_PARAM);
 	REFUSE_IF(ops != 0 && (!activation || activation->mode != CUDNN_ACTIVATION_RELU), BAD_PARAM);
 	norm.isPerActivation = mode == 0;
@@ -192,12 +190,11 @@ cudnnStatus_t goBack(cudnnHandle_t handle, const char *name, const Norm &norm, P
 
 } // namespace
 
-#define NORM(modes, ops, algorithm, groups, activation, epsilon, parameters)                                           \
+#define NORM(ops, activation, epsilon, parameters)                                                                     \
 	FAIL_AS(EXECUTION_FAILED);                                                                                         \
-	REFUSE_IF((groups) != 1, NOT_SUPPORTED);                                                                           \
 	REFUSE_IF(!handleOf(handle), BAD_PARAM);                                                                           \
 	Norm norm;                                                                                                         \
-	if (cudnnStatus_t status = describe(norm, mode, modes, ops, algorithm, activation, epsilon, xDesc, parameters))    \
+	if (cudnnStatus_t status = describe(norm, mode, ops, activation, epsilon, xDesc, parameters))                      \
 		return status;
 #define SIZE(value)                                                                                                    \
 	REFUSE_IF(!bytes, BAD_PARAM);                                                                                      \
@@ -222,24 +219,10 @@ cudnnStatus_t cudnnBatchNormalizationForwardInference(cudnnHandle_t handle, cudn
                                                       const void *bias, const void *mean, const void *variance,
                                                       double epsilon)
 {
-	NORM(2, 0, 0, 1, nullptr, epsilon, parameters)
+	NORM(0, nullptr, epsilon, parameters)
 	SCALARS(yDesc);
 	return infer(handle, __func__, norm, a, b, {xDesc, x}, {nullptr, nullptr, true}, {yDesc, y}, {parameters, scale},
 	             {parameters, bias}, {parameters, mean}, {parameters, variance});
-}
-
-cudnnStatus_t cudnnNormalizationForwardInference(
-    cudnnHandle_t handle, cudnnNormMode_t mode, cudnnNormOps_t ops, cudnnNormAlgo_t algorithm, const void *alpha,
-    const void *beta, const cudnnTensorDescriptor_t xDesc, const void *x, const cudnnTensorDescriptor_t scaleDesc,
-    const void *scale, const void *bias, const cudnnTensorDescriptor_t meanDesc, const void *mean, const void *variance,
-    const cudnnTensorDescriptor_t zDesc, const void *z, cudnnActivationDescriptor_t activation,
-    const cudnnTensorDescriptor_t yDesc, void *y, double epsilon, int groups)
-{
-	NORM(1, ops, algorithm, groups, activation, epsilon, scaleDesc)
-	SCALARS(yDesc);
-	return infer(handle, __func__, norm, a, b, {xDesc, x},
-	             {norm.adds ? zDesc : nullptr, norm.adds ? z : nullptr, !norm.adds}, {yDesc, y}, {scaleDesc, scale},
-	             {scaleDesc, bias}, {meanDesc, mean}, {meanDesc, variance});
 }
 
 cudnnStatus_t cudnnBatchNormalizationForwardTrainingEx(
@@ -250,7 +233,7 @@ cudnnStatus_t cudnnBatchNormalizationForwardTrainingEx(
     void *savedInverse, cudnnActivationDescriptor_t activation, void *workspace, size_t workspaceBytes, void *reserve,
     size_t reserveBytes)
 {
-	NORM(2, ops, 0, 1, activation, epsilon, parameters)
+	NORM(ops, activation, epsilon, parameters)
 	SCALARS(yDesc);
 	return train(handle, __func__, norm, a, b, {xDesc, x},
 	             {norm.adds ? zDesc : nullptr, norm.adds ? z : nullptr, !norm.adds}, {yDesc, y}, {parameters, scale},
@@ -266,27 +249,10 @@ cudnnStatus_t cudnnBatchNormalizationForwardTraining(cudnnHandle_t handle, cudnn
                                                      void *runningVariance, double epsilon, void *savedMean,
                                                      void *savedInverse)
 {
-	NORM(2, 0, 0, 1, nullptr, epsilon, parameters)
+	NORM(0, nullptr, epsilon, parameters)
 	SCALARS(yDesc);
 	return train(handle, __func__, norm, a, b, {xDesc, x}, {nullptr, nullptr, true}, {yDesc, y}, {parameters, scale},
 	             {parameters, bias}, {parameters, factor, runningMean, runningVariance, savedMean, savedInverse}, {});
-}
-
-cudnnStatus_t cudnnNormalizationForwardTraining(
-    cudnnHandle_t handle, cudnnNormMode_t mode, cudnnNormOps_t ops, cudnnNormAlgo_t algorithm, const void *alpha,
-    const void *beta, const cudnnTensorDescriptor_t xDesc, const void *x, const cudnnTensorDescriptor_t scaleDesc,
-    const void *scale, const void *bias, double factor, const cudnnTensorDescriptor_t meanDesc, void *runningMean,
-    void *runningVariance, double epsilon, void *savedMean, void *savedInverse, cudnnActivationDescriptor_t activation,
-    const cudnnTensorDescriptor_t zDesc, const void *z, const cudnnTensorDescriptor_t yDesc, void *y, void *workspace,
-    size_t workspaceBytes, void *reserve, size_t reserveBytes, int groups)
-{
-	NORM(1, ops, algorithm, groups, activation, epsilon, scaleDesc)
-	SCALARS(yDesc);
-	REFUSE_IF(!meanDesc, BAD_PARAM);
-	return train(handle, __func__, norm, a, b, {xDesc, x},
-	             {norm.adds ? zDesc : nullptr, norm.adds ? z : nullptr, !norm.adds}, {yDesc, y}, {scaleDesc, scale},
-	             {scaleDesc, bias}, {meanDesc, factor, runningMean, runningVariance, savedMean, savedInverse},
-	             {workspace, workspaceBytes, reserve, reserveBytes});
 }
 
 cudnnStatus_t cudnnBatchNormalizationBackward(cudnnHandle_t handle, cudnnBatchNormMode_t mode, const void *alphaData,
@@ -297,7 +263,7 @@ cudnnStatus_t cudnnBatchNormalizationBackward(cudnnHandle_t handle, cudnnBatchNo
                                               const cudnnTensorDescriptor_t parameters, const void *scale, void *dScale,
                                               void *dBias, double epsilon, const void *mean, const void *inverse)
 {
-	NORM(2, 0, 0, 1, nullptr, epsilon, parameters)
+	NORM(0, nullptr, epsilon, parameters)
 	GRADIENTS((Part{nullptr, nullptr, true}));
 	return goBack(handle, __func__, norm, {xDesc, x}, {dyDesc, dy}, {dxDesc, dx}, {parameters, scale}, gradients,
 	              {parameters, mean, true}, {parameters, inverse, true}, {});
@@ -312,27 +278,10 @@ cudnnStatus_t cudnnBatchNormalizationBackwardEx(
     double epsilon, const void *mean, const void *inverse, cudnnActivationDescriptor_t activation, void *workspace,
     size_t workspaceBytes, void *reserve, size_t reserveBytes)
 {
-	NORM(2, ops, 0, 1, activation, epsilon, parameters)
+	NORM(ops, activation, epsilon, parameters)
 	GRADIENTS((Part{dzDesc, dz, true}));
 	return goBack(handle, __func__, norm, {xDesc, x}, {dyDesc, dy}, {dxDesc, dx}, {parameters, scale}, gradients,
 	              {parameters, mean, true}, {parameters, inverse, true},
-	              {workspace, workspaceBytes, reserve, reserveBytes});
-}
-
-cudnnStatus_t cudnnNormalizationBackward(
-    cudnnHandle_t handle, cudnnNormMode_t mode, cudnnNormOps_t ops, cudnnNormAlgo_t algorithm, const void *alphaData,
-    const void *betaData, const void *alphaParameters, const void *betaParameters, const cudnnTensorDescriptor_t xDesc,
-    const void *x, const cudnnTensorDescriptor_t, const void *, const cudnnTensorDescriptor_t dyDesc, const void *dy,
-    const cudnnTensorDescriptor_t dzDesc, void *dz, const cudnnTensorDescriptor_t dxDesc, void *dx,
-    const cudnnTensorDescriptor_t scaleDesc, const void *scale, const void *, void *dScale, void *dBias, double epsilon,
-    const cudnnTensorDescriptor_t meanDesc, const void *mean, const void *inverse,
-    cudnnActivationDescriptor_t activation, void *workspace, size_t workspaceBytes, void *reserve, size_t reserveBytes,
-    int groups)
-{
-	NORM(1, ops, algorithm, groups, activation, epsilon, scaleDesc)
-	GRADIENTS((Part{dzDesc, dz, true}));
-	return goBack(handle, __func__, norm, {xDesc, x}, {dyDesc, dy}, {dxDesc, dx}, {scaleDesc, scale}, gradients,
-	              {meanDesc, mean, true}, {meanDesc, inverse, true},
 	              {workspace, workspaceBytes, reserve, reserveBytes});
 }
 
@@ -341,7 +290,7 @@ cudnnStatus_t cudnnGetBatchNormalizationForwardTrainingExWorkspaceSize(
     const cudnnTensorDescriptor_t, const cudnnTensorDescriptor_t, const cudnnTensorDescriptor_t parameters,
     const cudnnActivationDescriptor_t activation, size_t *bytes)
 {
-	NORM(2, ops, 0, 1, activation, 0, parameters)
+	NORM(ops, activation, 0, parameters)
 	SIZE(workspaceOf(norm, xDesc->tensor));
 }
 
@@ -351,7 +300,7 @@ cudnnStatus_t cudnnGetBatchNormalizationBackwardExWorkspaceSize(
     const cudnnTensorDescriptor_t, const cudnnTensorDescriptor_t parameters,
     const cudnnActivationDescriptor_t activation, size_t *bytes)
 {
-	NORM(2, ops, 0, 1, activation, 0, parameters)
+	NORM(ops, activation, 0, parameters)
 	SIZE(workspaceOf(norm, xDesc->tensor));
 }
 
@@ -363,42 +312,7 @@ cudnnStatus_t cudnnGetBatchNormalizationTrainingExReserveSpaceSize(cudnnHandle_t
 	cudnnTensorStruct parameters;
 	if (xDesc)
 		cudnnDeriveBNTensorDescriptor(&parameters, xDesc, mode); // invalid arguments are rejected below
-	NORM(2, ops, 0, 1, activation, 0, &parameters)
-	SIZE(reserveOf(norm, xDesc->tensor));
-}
-
-cudnnStatus_t cudnnGetNormalizationForwardTrainingWorkspaceSize(
-    cudnnHandle_t handle, cudnnNormMode_t mode, cudnnNormOps_t ops, cudnnNormAlgo_t algorithm,
-    const cudnnTensorDescriptor_t xDesc, const cudnnTensorDescriptor_t, const cudnnTensorDescriptor_t,
-    const cudnnTensorDescriptor_t parameters, const cudnnActivationDescriptor_t activation,
-    const cudnnTensorDescriptor_t, size_t *bytes, int groups)
-{
-	NORM(1, ops, algorithm, groups, activation, 0, parameters)
-	SIZE(workspaceOf(norm, xDesc->tensor));
-}
-
-cudnnStatus_t cudnnGetNormalizationBackwardWorkspaceSize(cudnnHandle_t handle, cudnnNormMode_t mode, cudnnNormOps_t ops,
-                                                         cudnnNormAlgo_t algorithm, const cudnnTensorDescriptor_t xDesc,
-                                                         const cudnnTensorDescriptor_t, const cudnnTensorDescriptor_t,
-                                                         const cudnnTensorDescriptor_t, const cudnnTensorDescriptor_t,
-                                                         const cudnnTensorDescriptor_t parameters,
-                                                         const cudnnActivationDescriptor_t activation,
-                                                         const cudnnTensorDescriptor_t, size_t *bytes, int groups)
-{
-	NORM(1, ops, algorithm, groups, activation, 0, parameters)
-	SIZE(workspaceOf(norm, xDesc->tensor));
-}
-
-cudnnStatus_t cudnnGetNormalizationTrainingReserveSpaceSize(cudnnHandle_t handle, cudnnNormMode_t mode,
-                                                            cudnnNormOps_t ops, cudnnNormAlgo_t algorithm,
-                                                            const cudnnActivationDescriptor_t activation,
-                                                            const cudnnTensorDescriptor_t xDesc, size_t *bytes,
-                                                            int groups)
-{
-	cudnnTensorStruct parameters, others;
-	if (xDesc)
-		cudnnDeriveNormTensorDescriptor(&parameters, &others, xDesc, mode, groups);
-	NORM(1, ops, algorithm, groups, activation, 0, &parameters)
+	NORM(ops, activation, 0, &parameters)
 	SIZE(reserveOf(norm, xDesc->tensor));
 }
 

@@ -1,4 +1,4 @@
-// Spatial transformers and im2col.
+// Spatial transformers.
 #include "tools/emulated/cudnn/layer.h"
 
 #include <cmath>
@@ -166,42 +166,6 @@ cudnnStatus_t cudnnSpatialTfSamplerBackward(cudnnHandle_t handle, cudnnSpatialTr
 		}
 		memory.write<double>(std::move(images), back, dx, a, b);
 		memory.write<double>(std::move(moves), shapes.grid, dgrid, c, d);
-	});
-}
-
-cudnnStatus_t cudnnIm2Col(cudnnHandle_t handle, const cudnnTensorDescriptor_t xDesc, const void *x,
-                          const cudnnFilterDescriptor_t wDesc, const cudnnConvolutionDescriptor_t convDesc,
-                          void *colBuffer)
-{
-	FAIL_AS(EXECUTION_FAILED);
-	int64_t y[CUDNN_DIM_MAX];
-	REFUSE_IF(!handleOf(handle) || !xDesc || !x || !wDesc || !convDesc || !colBuffer, BAD_PARAM);
-	const Tensor from = xDesc->tensor, w = wDesc->tensor;
-	REFUSE_IF(!outputOf(*convDesc, from, w, y), BAD_PARAM);
-	REFUSE_IF(from.rank != 4 || convDesc->groups != 1, NOT_SUPPORTED);
-	const emulated::dnn::Convolution geometry = convDesc->geometry();
-	const int64_t columns[] = {from.dims[1], w.dims[2], w.dims[3], from.dims[0], y[2], y[3]};
-	const Tensor to = emulated::dnn::packed(from.type, 6, columns);
-	return run(*handleOf(handle), __func__, [=](Memory &memory) {
-		const Values image = memory.read<double>(from, x);
-		Values result(static_cast<size_t>(to.count()));
-		for (int64_t i = 0; i < to.count(); ++i) {
-			int64_t index[6], rest = i;
-			for (int d = 5; d >= 0; --d) {
-				index[d] = rest % to.dims[d];
-				rest /= to.dims[d];
-			}
-			int64_t at[2];
-			bool isInside = true;
-			for (int d = 0; d < 2; ++d) {
-				const int64_t tap = geometry.isFlipped ? w.dims[d + 2] - 1 - index[d + 1] : index[d + 1];
-				at[d] = index[d + 4] * geometry.stride[d] - geometry.prePad[d] + tap * geometry.dilation[d];
-				isInside &= at[d] >= 0 && at[d] < from.dims[d + 2];
-			}
-			if (isInside)
-				result[i] = image[((index[3] * from.dims[1] + index[0]) * from.dims[2] + at[0]) * from.dims[3] + at[1]];
-		}
-		memory.write<double>(std::move(result), to, colBuffer);
 	});
 }
 

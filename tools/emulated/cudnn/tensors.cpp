@@ -1,4 +1,4 @@
-// Element-wise operations: sums, products and copies of tensors, reductions, dropout.
+// Element-wise operations: sums, products and copies of tensors, reductions, dropout states.
 #include "tools/emulated/cudnn/layer.h"
 
 #include <cmath>
@@ -181,33 +181,6 @@ cudnnStatus_t transform(cudnnHandle_t handle, const char *name, const cudnnTenso
 	});
 }
 
-cudnnStatus_t dropOut(cudnnHandle_t handle, const char *name, const cudnnDropoutStruct *d, Part from, Part to,
-                      void *reserve, size_t reserveBytes, bool isForward)
-{
-	REFUSE_IF(!d || !from.descriptor || !to.descriptor || !reserve, BAD_PARAM);
-	const Tensor x = from.descriptor->tensor, y = to.descriptor->tensor;
-	REFUSE_IF(x.count() != y.count() || x.type != y.type, BAD_PARAM);
-	const size_t bytes = (x.count() + 7) / 8;
-	REFUSE_IF(reserveBytes < bytes, BAD_PARAM);
-	const cudnnDropoutStruct drop = *d;
-	return launch(handle, name, {from}, {to}, [=](Memory &memory, std::vector<Values> v) {
-		auto *mask = static_cast<unsigned char *>(memory.at(reserve, bytes));
-		auto *state = isForward ? static_cast<DropoutState *>(memory.at(drop.states, DropoutState::bytes)) : nullptr;
-		if (memory.error())
-			return;
-		for (int64_t i = 0; isForward && i < x.count(); ++i) {
-			const int bit = 1 << i % 8;
-			const bool keeps = state->isKept(i, drop.probability);
-			mask[i / 8] = static_cast<unsigned char>((mask[i / 8] & ~bit) | (keeps ? bit : 0));
-		}
-		if (state)
-			++state->masks;
-		for (int64_t i = 0; i < x.count(); ++i)
-			v[0][i] = mask[i / 8] >> i % 8 & 1 ? v[0][i] / (1 - static_cast<double>(drop.probability)) : 0;
-		memory.write(std::move(v[0]), y, const_cast<void *>(to.data));
-	});
-}
-
 } // namespace
 
 extern "C" {
@@ -280,19 +253,6 @@ cudnnStatus_t cudnnTransformFilter(cudnnHandle_t handle, const cudnnTensorTransf
 {
 	FAIL_AS(EXECUTION_FAILED);
 	return transform(handle, __func__, transformation, alpha, source, from, beta, target, to);
-}
-
-cudnnStatus_t cudnnInitTransformDest(const cudnnTensorTransformDescriptor_t transformation,
-                                     const cudnnTensorDescriptor_t source, cudnnTensorDescriptor_t target,
-                                     size_t *bytes)
-{
-	FAIL_AS(BAD_PARAM);
-	int dims[CUDNN_DIM_MAX];
-	REFUSE_IF(!transformation || !source || !target || !bytes, BAD_PARAM);
-	REFUSE_IF(!transformed(*transformation, source->tensor, dims), NOT_SUPPORTED);
-	const cudnnStatus_t status =
-	    cudnnSetTensorNdDescriptorEx(target, transformation->format, source->tensor.type, source->tensor.rank, dims);
-	return status ? status : cudnnGetTensorSizeInBytes(target, bytes);
 }
 
 // Descriptors for the gradient of a strided convolution as that of an unstrided one: blocks of the stride's size become
@@ -483,23 +443,6 @@ cudnnStatus_t cudnnGetDropoutDescriptor(cudnnDropoutDescriptor_t descriptor, cud
 	if (states)
 		*states = descriptor->states;
 	return CUDNN_STATUS_SUCCESS;
-}
-
-cudnnStatus_t cudnnDropoutForward(cudnnHandle_t handle, const cudnnDropoutDescriptor_t dropout,
-                                  const cudnnTensorDescriptor_t xDesc, const void *x,
-                                  const cudnnTensorDescriptor_t yDesc, void *y, void *reserve, size_t reserveBytes)
-{
-	FAIL_AS(EXECUTION_FAILED);
-	REFUSE_IF(dropout && !dropout->states, BAD_PARAM);
-	return dropOut(handle, __func__, dropout, {xDesc, x}, {yDesc, y}, reserve, reserveBytes, true);
-}
-
-cudnnStatus_t cudnnDropoutBackward(cudnnHandle_t handle, const cudnnDropoutDescriptor_t dropout,
-                                   const cudnnTensorDescriptor_t dyDesc, const void *dy,
-                                   const cudnnTensorDescriptor_t dxDesc, void *dx, void *reserve, size_t reserveBytes)
-{
-	FAIL_AS(EXECUTION_FAILED);
-	return dropOut(handle, __func__, dropout, {dyDesc, dy}, {dxDesc, dx}, reserve, reserveBytes, false);
 }
 
 } // extern "C"
