@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <climits>
 #include <cstring>
+#include <utility>
 
 namespace autoamp::op {
 
@@ -133,7 +134,7 @@ const Learnt *learn(const CublasLt &lt)
 
 constinit base::Once<const Learnt> theAttributes;
 
-// ---- layouts
+// ---- read
 
 struct Layout {
 	uint32_t type = 0;
@@ -150,6 +151,14 @@ struct Layout {
 		return (order == CUBLASLT_ORDER_COL || isByRows()) && batchMode <= CUBLASLT_BATCH_MODE_POINTER_ARRAY;
 	}
 	bool canHold() const { return ld >= 1 && ld >= static_cast<int64_t>(isByRows() ? columns : rows); }
+	// True if the matrix has this shape after the transposition, which must be one that autoamp knows.
+	bool hasShape(int32_t transposition, uint64_t wantedRows, uint64_t wantedColumns) const
+	{
+		if (transposition != CUBLAS_OP_N)
+			std::swap(wantedRows, wantedColumns);
+		return rows == wantedRows && columns == wantedColumns && transposition >= CUBLAS_OP_N &&
+		       transposition <= CUBLAS_OP_C;
+	}
 };
 
 bool readLayout(const CublasLt &lt, const void *object, Layout &layout)
@@ -167,6 +176,49 @@ bool readLayout(const CublasLt &lt, const void *object, Layout &layout)
 	       read(get, object, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, layout.stride) == 0;
 }
 
+// A call and the contents of its descriptors.
+struct Product {
+	const LtMatmulCall &call;
+	const CublasLt &lt;
+	const void *const objects[4] = {call.Adesc, call.Bdesc, call.Cdesc, call.Ddesc};
+	Layout layouts[4] = {};
+	const Layout &a = layouts[0], &b = layouts[1], &c = layouts[2], &d = layouts[3];
+	int32_t computeType = 0, scaleType = 0, pointerMode = 0, transa = 0, transb = 0;
+	uint32_t epilogue = 0;
+
+	bool areArrays() const { return d.batchMode != CUBLASLT_BATCH_MODE_STRIDED; }
+	uint16_t layoutFlags() const
+	{
+		return (areArrays() ? flagArrays : 0) | (a.isByRows() ? flagRowA : 0) | (b.isByRows() ? flagRowB : 0) |
+		       (d.isByRows() ? flagRowD : 0);
+	}
+	// C and D usually share a descriptor, which is read once.
+	int firstWith(int i) const { return static_cast<int>(std::find(objects, objects + i, objects[i]) - objects); }
+};
+
+bool readLayouts(Product &product)
+{
+	for (int i = 0; i < 4; i++)
+		if (const int first = product.firstWith(i); first < i)
+			product.layouts[i] = product.layouts[first];
+		else if (!readLayout(product.lt, product.objects[i], product.layouts[i]))
+			return false;
+	return true;
+}
+
+bool readProduct(Product &product)
+{
+	const Getter get = getterOfMatmul(product.lt);
+	const void *object = product.call.computeDesc;
+	return product.call.lightHandle && object &&
+	       read(get, object, CUBLASLT_MATMUL_DESC_COMPUTE_TYPE, product.computeType) == 0 &&
+	       read(get, object, CUBLASLT_MATMUL_DESC_SCALE_TYPE, product.scaleType) == 0 &&
+	       read(get, object, CUBLASLT_MATMUL_DESC_POINTER_MODE, product.pointerMode) == 0 &&
+	       read(get, object, CUBLASLT_MATMUL_DESC_TRANSA, product.transa) == 0 &&
+	       read(get, object, CUBLASLT_MATMUL_DESC_TRANSB, product.transb) == 0 &&
+	       read(get, object, CUBLASLT_MATMUL_DESC_EPILOGUE, product.epilogue) == 0 && readLayouts(product);
+}
+
 Epilogue epilogueOf(uint32_t epilogue)
 {
 	switch (epilogue) {
@@ -180,32 +232,183 @@ Epilogue epilogueOf(uint32_t epilogue)
 	}
 }
 
-// True if a lowered call can apply the epilogue with its arguments. False if the vendor would refuse them.
-bool isCarriedOver(const CublasLt &lt, const void *computeDesc, const Op &op, int32_t typeOfD)
+void setShape(Op &op, const Product &product)
 {
-	LtExtras extras;
-	if (op.epilogue == static_cast<uint8_t>(Epilogue::other) || !readExtras(lt, computeDesc, op, extras))
-		return false;
-	const unsigned beside = epilogueEffects(op);
-	const auto typeOf = [&](int id) { // -1: the default
-		int32_t type = -1;
-		return read(getterOfMatmul(lt), computeDesc, id, type) ? -1 : type;
+	const auto &[a, b, c, d] = product.layouts;
+	op.a = dtypeOf(static_cast<int>(a.type));
+	op.b = dtypeOf(static_cast<int>(b.type));
+	op.out = dtypeOf(static_cast<int>(d.type));
+	op.transa = transposeOf(product.transa);
+	op.transb = transposeOf(product.transb);
+	op.m = static_cast<int64_t>(d.rows), op.n = static_cast<int64_t>(d.columns);
+	op.k = static_cast<int64_t>(product.transa == CUBLAS_OP_N ? a.columns : a.rows);
+	op.lda = a.ld, op.ldb = b.ld, op.ldc = c.ld, op.ldd = d.ld;
+	op.batch = d.batch;
+	if (op.batch > 1 && !product.areArrays())
+		op.stridea = a.stride, op.strideb = b.stride, op.stridec = c.stride, op.strided = d.stride;
+	op.epilogue = static_cast<uint8_t>(epilogueOf(product.epilogue));
+	const bool isBatch = op.batch != 1 || product.areArrays();
+	op.kind = isBatch ? Kind::bmm : epilogueEffects(op) & addsBias ? Kind::addmm : Kind::mm;
+}
+
+void setArithmetic(Op &op, const Product &product, const VendorEnvironment &environment)
+{
+	const Arithmetic arithmetic = arithmeticOf(product.computeType, 0, environment);
+	op.cause = op.a == Dtype::float32 ? arithmetic.cause : isLow(op.a) ? Cause::half_operands : Cause::none;
+	op.asked = op.a == Dtype::float32 ? arithmetic.asked : op.a;
+	op.obstacle = typeObstacle(op, product.computeType);
+	if (op.obstacle == Obstacle::none && !(op.flags & flagHalfSums))
+		op.obstacle = arithmetic.obstacle;
+}
+
+// ---- validate: a call that the vendor would refuse goes to it unchanged
+
+bool areShapesValid(const Op &op, const Product &product)
+{
+	const auto &[a, b, c, d] = product.layouts;
+	const auto k = static_cast<uint64_t>(op.k);
+	return a.hasShape(product.transa, d.rows, k) && b.hasShape(product.transb, k, d.columns) &&
+	       c.hasShape(CUBLAS_OP_N, d.rows, d.columns) && a.batch == d.batch && b.batch == d.batch &&
+	       c.batch == d.batch && op.batch >= 0;
+}
+
+bool areLayoutsValid(const Product &product)
+{
+	return std::all_of(product.layouts, product.layouts + 4, [&product](const Layout &layout) {
+		return layout.batchMode == product.d.batchMode && (!layout.isKnown() || layout.canHold());
+	});
+}
+
+bool arePointersValid(const Op &op, const Product &product)
+{
+	const LtMatmulCall &call = product.call;
+	const size_t alignment = product.areArrays()       ? sizeof(void *)
+	                         : op.flags & flagHalfSums ? sizeof(uint16_t)
+	                                                   : sizeof(float);
+	const auto isAligned = [alignment](const void *pointer) {
+		return reinterpret_cast<uintptr_t>(pointer) % alignment == 0;
 	};
-	const auto isOfD = [typeOfD](int32_t type) { return type == -1 || type == typeOfD; };
-	if ((beside & (addsBias | writesGradient | sumsOperand)) &&
-	    (!extras.bias || !isOfD(typeOf(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE))))
-		return false;
+	// In place with two layouts: the vendor refuses it even if the difference has no effect.
+	return call.A && call.B && call.D && isAligned(call.A) && isAligned(call.B) && isAligned(call.C) &&
+	       isAligned(call.D) && (call.C != call.D || product.c == product.d);
+}
+
+// Sets the flags of the layouts, and a cause if the obstacle has one.
+Obstacle validate(Op &op, const Product &product)
+{
+	if (!areShapesValid(op, product) || !areLayoutsValid(product))
+		return Obstacle::bad_argument;
+	op.flags |= product.layoutFlags();
+	if (product.pointerMode != CUBLASLT_POINTER_MODE_HOST && product.pointerMode != CUBLASLT_POINTER_MODE_DEVICE) {
+		op.cause = Cause::vector_scalars;
+		return Obstacle::unsupported;
+	}
+	if (!product.call.alpha || !product.call.beta)
+		return Obstacle::bad_argument;
+	if (!op.m || !op.n || !op.k || !op.batch)
+		return Obstacle::zero_size;
+	return arePointersValid(op, product) ? Obstacle::none : Obstacle::bad_argument;
+}
+
+// ---- classify: the cause that keeps a lowered call from computing the same
+
+// True if all attributes that autoamp does not know have their defaults.
+bool isPlain(const Product &product)
+{
+	const auto ask = [&product] { return learn(product.lt); };
+	const Learnt *learnt = theAttributes.getOrRetry(ask);
+	if (!learnt) // a second try, because the decision depends on it
+		learnt = theAttributes.getOrRetry(ask);
+	bool isPlain = learnt && learnt->matmul.areDefaults(getterOfMatmul(product.lt), product.call.computeDesc);
+	for (int i = 0; i < 4; i++)
+		isPlain = isPlain && (product.firstWith(i) < i ||
+		                      learnt->layout.areDefaults(getterOfLayout(product.lt), product.objects[i]));
+	return isPlain;
+}
+
+// Epilogue of a call, with its arguments.
+struct EpilogueArguments {
+	const Product &product;
+	const Op &op;
+	int32_t typeOfD;
+	LtExtras extras = {};
+
+	bool has(unsigned effects) const { return epilogueEffects(op) & effects; }
+	int32_t typeAt(int id) const // -1: the default
+	{
+		int32_t type = -1;
+		return read(getterOfMatmul(product.lt), product.call.computeDesc, id, type) ? -1 : type;
+	}
+	bool isOfD(int32_t type) const { return type == -1 || type == typeOfD; }
+
+	bool isBiasValid() const { return extras.bias && isOfD(typeAt(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE)); }
 	// An autoamp kernel writes the sum. It must not run if batches would overwrite each other.
-	const int64_t length = op.epilogue == static_cast<uint8_t>(Epilogue::bgrada) ? op.m : op.n;
-	if ((beside & sumsOperand) &&
-	    (typeOfD != CUDA_R_32F || extras.bias % sizeof(float) || (op.batch > 1 && extras.biasBatchStride < length)))
+	bool isSumValid() const
+	{
+		const int64_t length = op.epilogue == static_cast<uint8_t>(Epilogue::bgrada) ? op.m : op.n;
+		return typeOfD == CUDA_R_32F && extras.bias % sizeof(float) == 0 &&
+		       (op.batch <= 1 || extras.biasBatchStride >= length);
+	}
+	bool isAuxValid() const
+	{
+		const int32_t type = typeAt(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_DATA_TYPE);
+		const int64_t grain = has(hasMask) ? 128 : 8; // in bits for a mask, in elements for a matrix
+		return extras.aux && extras.auxLd >= op.m && extras.auxLd % grain == 0 && extras.auxBatchStride % grain == 0 &&
+		       (has(hasMask) ? type == -1 : isOfD(type));
+	}
+};
+
+// True if a lowered call can apply the epilogue with its arguments. False if the vendor would refuse them.
+bool isCarriedOver(const Product &product, const Op &op, int32_t typeOfD)
+{
+	EpilogueArguments epilogue = {product, op, typeOfD};
+	return op.epilogue != static_cast<uint8_t>(Epilogue::other) &&
+	       readExtras(product.lt, product.call.computeDesc, op, epilogue.extras) &&
+	       (!epilogue.has(addsBias | writesGradient | sumsOperand) || epilogue.isBiasValid()) &&
+	       (!epilogue.has(sumsOperand) || epilogue.isSumValid()) &&
+	       (!epilogue.has(hasMatrix | hasMask) || epilogue.isAuxValid());
+}
+
+// For a row-major D the transpose is computed. Only an epilogue that treats all elements identically can follow it.
+// For a batch by pointers, beta * C is added last, so that no epilogue can follow the product.
+bool preventsEpilogue(const Product &product, const Op &op)
+{
+	return (product.d.isByRows() && epilogueEffects(op)) ||
+	       (product.areArrays() && product.epilogue != CUBLASLT_EPILOGUE_DEFAULT);
+}
+
+Cause classify(const Product &product, const Op &op)
+{
+	const auto &layouts = product.layouts;
+	const bool areKnown = product.c.order == product.d.order &&
+	                      std::all_of(layouts, layouts + 4, [](const Layout &layout) { return layout.isKnown(); });
+	const int32_t scalarType = op.flags & flagHalfSums ? CUDA_R_16F : CUDA_R_32F; // and type of bias, auxiliary matrix
+	const bool isPlainCall = isPlain(product); // also for a call whose order is not known
+	return !areKnown                                            ? Cause::matrix_order
+	       : !isPlainCall                                       ? Cause::attribute
+	       : product.scaleType != scalarType                    ? Cause::scale_type
+	       : product.c.type != product.d.type                   ? Cause::result_types
+	       : !areApart(op)                                      ? Cause::overlap
+	       : op.stridea < 0 || op.strideb < 0 || op.stridec < 0 ? Cause::strides
+	       : preventsEpilogue(product, op)                      ? Cause::epilogue_layout
+	       : !isCarriedOver(product, op, scalarType)            ? Cause::epilogue
+	                                                            : Cause::none;
+}
+
+// The scalars are read last: if the vendor refuses the call, they may be device memory even in host pointer mode.
+// False if beta * C needs a C and there is none.
+bool readScalars(Op &op, const Product &product)
+{
+	const LtMatmulCall &call = product.call;
+	const bool isHalf = op.flags & flagHalfSums;
+	if (product.pointerMode == CUBLASLT_POINTER_MODE_DEVICE)
+		op.flags |= flagDeviceScalars;
+	else
+		op.flags |= (isZero(call.alpha, isHalf) ? flagAlphaZero : 0) | (isZero(call.beta, isHalf) ? flagBetaZero : 0);
+	if (!call.C && !(op.flags & flagBetaZero))
 		return false;
-	if (!(beside & (hasMatrix | hasMask)))
-		return true;
-	const int32_t auxType = typeOf(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_DATA_TYPE);
-	const int64_t grain = beside & hasMask ? 128 : 8; // in bits for a mask, in elements for a matrix
-	return extras.aux && extras.auxLd >= op.m && extras.auxLd % grain == 0 && extras.auxBatchStride % grain == 0 &&
-	       (beside & hasMask ? auxType == -1 : isOfD(auxType));
+	op.flags |= call.C ? 0 : flagNoC;
+	return true;
 }
 
 } // namespace
@@ -222,128 +425,25 @@ Op describe(const Entry &entry, uint16_t index, const LtMatmulCall &call, const 
 		op.obstacle = Obstacle::unsupported, op.cause = Cause::no_getters;
 		return op;
 	}
-	int32_t computeType = 0, scaleType = 0, pointerMode = 0, transa = 0, transb = 0;
-	uint32_t epilogue = 0;
-	Layout layouts[4]; // of A, B, C and D
-	const Layout &a = layouts[0], &b = layouts[1], &c = layouts[2], &d = layouts[3];
-	const void *const objects[] = {call.Adesc, call.Bdesc, call.Cdesc, call.Ddesc};
-	const auto firstOf = [&objects](int i) { return std::find(objects, objects + i, objects[i]) - objects; };
-	const auto readLayouts = [&] {
-		for (int i = 0; i < 4; i++)
-			if (const auto first = firstOf(i); first < i) // C and D usually share a descriptor
-				layouts[i] = layouts[first];
-			else if (!readLayout(*lt, objects[i], layouts[i]))
-				return false;
-		return true;
-	};
-	const Getter get = getterOfMatmul(*lt);
-	if (!call.lightHandle || !call.computeDesc ||
-	    read(get, call.computeDesc, CUBLASLT_MATMUL_DESC_COMPUTE_TYPE, computeType) ||
-	    read(get, call.computeDesc, CUBLASLT_MATMUL_DESC_SCALE_TYPE, scaleType) ||
-	    read(get, call.computeDesc, CUBLASLT_MATMUL_DESC_POINTER_MODE, pointerMode) ||
-	    read(get, call.computeDesc, CUBLASLT_MATMUL_DESC_TRANSA, transa) ||
-	    read(get, call.computeDesc, CUBLASLT_MATMUL_DESC_TRANSB, transb) ||
-	    read(get, call.computeDesc, CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue) || !readLayouts())
+	Product product = {call, *lt};
+	if (!readProduct(product))
 		return op;
-
-	op.a = dtypeOf(static_cast<int>(a.type));
-	op.b = dtypeOf(static_cast<int>(b.type));
-	op.out = dtypeOf(static_cast<int>(d.type));
-	op.transa = transposeOf(transa);
-	op.transb = transposeOf(transb);
-	op.m = static_cast<int64_t>(d.rows), op.n = static_cast<int64_t>(d.columns);
-	op.k = static_cast<int64_t>(transa == CUBLAS_OP_N ? a.columns : a.rows);
-	op.lda = a.ld, op.ldb = b.ld, op.ldc = c.ld, op.ldd = d.ld;
-	op.batch = d.batch;
-	const bool areArrays = d.batchMode != CUBLASLT_BATCH_MODE_STRIDED;
-	if (op.batch > 1 && !areArrays)
-		op.stridea = a.stride, op.strideb = b.stride, op.stridec = c.stride, op.strided = d.stride;
-	op.epilogue = static_cast<uint8_t>(epilogueOf(epilogue));
-	op.kind = op.batch != 1 || areArrays ? Kind::bmm : epilogueEffects(op) & addsBias ? Kind::addmm : Kind::mm;
-
-	const Arithmetic arithmetic = arithmeticOf(computeType, 0, environment);
-	op.cause = op.a == Dtype::float32 ? arithmetic.cause : isLow(op.a) ? Cause::half_operands : Cause::none;
-	op.asked = op.a == Dtype::float32 ? arithmetic.asked : op.a;
-	op.obstacle = typeObstacle(op, computeType);
-	const bool isHalf = op.flags & flagHalfSums;
-	if (op.obstacle == Obstacle::none && !isHalf)
-		op.obstacle = arithmetic.obstacle;
+	setShape(op, product);
+	setArithmetic(op, product, environment);
 	if (op.obstacle != Obstacle::none && !isNarrowed(op))
 		return op;
-	const Obstacle usual = op.obstacle;
 
 	// From here on the call is an fp32 product, whatever arithmetic it permits, or a float16 product summed in float16.
-	// A call that the vendor would refuse goes to it unchanged.
-	op.obstacle = Obstacle::bad_argument;
-	const uint64_t rowsA = transa == CUBLAS_OP_N ? d.rows : static_cast<uint64_t>(op.k);
-	const uint64_t rowsB = transb == CUBLAS_OP_N ? static_cast<uint64_t>(op.k) : d.columns;
-	const uint64_t columnsA = transa == CUBLAS_OP_N ? static_cast<uint64_t>(op.k) : d.rows;
-	const uint64_t columnsB = transb == CUBLAS_OP_N ? d.columns : static_cast<uint64_t>(op.k);
-	if (a.rows != rowsA || a.columns != columnsA || b.rows != rowsB || b.columns != columnsB || c.rows != d.rows ||
-	    c.columns != d.columns || a.batch != d.batch || b.batch != d.batch || c.batch != d.batch || op.batch < 0 ||
-	    transa < CUBLAS_OP_N || transa > CUBLAS_OP_C || transb < CUBLAS_OP_N || transb > CUBLAS_OP_C)
+	const Obstacle usual = op.obstacle;
+	op.obstacle = validate(op, product);
+	if (op.obstacle != Obstacle::none)
 		return op;
-	bool areKnown = c.order == d.order;
-	for (const Layout *layout : {&a, &b, &c, &d}) {
-		areKnown = areKnown && layout->isKnown();
-		if (layout->batchMode != d.batchMode || (layout->isKnown() && !layout->canHold()))
-			return op;
-	}
-	op.flags |= (areArrays ? flagArrays : 0) | (a.isByRows() ? flagRowA : 0) | (b.isByRows() ? flagRowB : 0) |
-	            (d.isByRows() ? flagRowD : 0);
-	if (pointerMode != CUBLASLT_POINTER_MODE_HOST && pointerMode != CUBLASLT_POINTER_MODE_DEVICE) {
-		op.obstacle = Obstacle::unsupported, op.cause = Cause::vector_scalars;
-		return op;
-	}
-	if (!call.alpha || !call.beta)
-		return op;
-	if (!op.m || !op.n || !op.k || !op.batch) {
-		op.obstacle = Obstacle::zero_size;
-		return op;
-	}
-	const size_t alignment = areArrays ? sizeof(void *) : isHalf ? sizeof(uint16_t) : sizeof(float);
-	const auto isMisplaced = [alignment](const void *pointer) {
-		return reinterpret_cast<uintptr_t>(pointer) % alignment != 0;
-	};
-	if (!call.A || !call.B || !call.D || isMisplaced(call.A) || isMisplaced(call.B) || isMisplaced(call.C) ||
-	    isMisplaced(call.D) || (call.C == call.D && c != d))
-		return op; // in place with two layouts: the vendor refuses it even if the difference has no effect
-
-	const auto ask = [&] { return learn(*lt); };
-	const Learnt *learnt = theAttributes.getOrRetry(ask);
-	if (!learnt) // a second try, because the decision depends on it
-		learnt = theAttributes.getOrRetry(ask);
-	bool isPlain = learnt && learnt->matmul.areDefaults(get, call.computeDesc);
-	for (int i = 0; i < 4; i++)
-		isPlain = isPlain && (firstOf(i) < i || learnt->layout.areDefaults(getterOfLayout(*lt), objects[i]));
-	// For a row-major D the transpose is computed. Only an epilogue that treats all elements identically can follow it.
-	// For a batch by pointers, beta * C is added last, so that no epilogue can follow the product.
-	const bool isEpilogueKept =
-	    (d.isByRows() && epilogueEffects(op)) || (areArrays && epilogue != CUBLASLT_EPILOGUE_DEFAULT);
-	const int32_t scalarType = isHalf ? CUDA_R_16F : CUDA_R_32F; // of scalars, bias and auxiliary matrix
-	const Cause cause = !areKnown                                               ? Cause::matrix_order
-	                    : !isPlain                                              ? Cause::attribute
-	                    : scaleType != scalarType                               ? Cause::scale_type
-	                    : c.type != d.type                                      ? Cause::result_types
-	                    : !areApart(op)                                         ? Cause::overlap
-	                    : op.stridea < 0 || op.strideb < 0 || op.stridec < 0    ? Cause::strides
-	                    : isEpilogueKept                                        ? Cause::epilogue_layout
-	                    : !isCarriedOver(*lt, call.computeDesc, op, scalarType) ? Cause::epilogue
-	                                                                            : Cause::none;
-	if (cause != Cause::none) {
+	if (const Cause cause = classify(product, op); cause != Cause::none)
 		op.obstacle = Obstacle::unsupported, op.cause = cause;
-		return op;
-	}
-
-	// The scalars are read last: if the vendor refuses the call, they may be device memory even in host pointer mode.
-	if (pointerMode == CUBLASLT_POINTER_MODE_DEVICE)
-		op.flags |= flagDeviceScalars;
+	else if (!readScalars(op, product))
+		op.obstacle = Obstacle::bad_argument;
 	else
-		op.flags |= (isZero(call.alpha, isHalf) ? flagAlphaZero : 0) | (isZero(call.beta, isHalf) ? flagBetaZero : 0);
-	if (!call.C && !(op.flags & flagBetaZero))
-		return op;
-	op.flags |= call.C ? 0 : flagNoC;
-	op.obstacle = op.flags & flagAlphaZero ? Obstacle::zero_size : usual;
+		op.obstacle = op.flags & flagAlphaZero ? Obstacle::zero_size : usual;
 	return op;
 }
 
