@@ -284,30 +284,26 @@ cudnnStatus_t time(cudnnHandle_t handle, const char *name, const Problem &proble
 
 } // namespace
 
-#define DESCRIBED(direction, failure)                                                                                  \
-	FAIL_AS(failure);                                                                                                  \
+#define DESCRIBED(direction)                                                                                           \
 	REFUSE_IF(!handleOf(handle), BAD_PARAM);                                                                           \
 	Problem problem;                                                                                                   \
 	if (cudnnStatus_t status = describe(direction, first, second, convolution, result, problem))                       \
 		return status;
 
-#define DIRECTION(name, direction, Algo, Perf, First, Second, Result, count)                                           \
-	cudnnStatus_t cudnnConvolution##name(                                                                              \
-	    cudnnHandle_t handle, const void *alpha, const First first, const void *firstData, const Second second,        \
-	    const void *secondData, const cudnnConvolutionDescriptor_t convolution, Algo algorithm, void *workspace,       \
-	    size_t workspaceBytes, const void *beta, const Result result, void *resultData)                                \
+#define DIRECTION(name, direction, count)                                                                              \
+	ENTRY(cudnnConvolution##name, EXECUTION_FAILED, handle, alpha, first, firstData, second, secondData, convolution,  \
+	      algorithm, workspace, workspaceBytes, beta, result, resultData)                                              \
 	{                                                                                                                  \
-		DESCRIBED(direction, EXECUTION_FAILED)                                                                         \
+		DESCRIBED(direction)                                                                                           \
 		REFUSE_IF(!alpha || !beta || !firstData || !secondData || !resultData, BAD_PARAM);                             \
 		return launch(handle, __func__, problem, algorithm,                                                            \
 		              {firstData, secondData, workspace, workspaceBytes, resultData}, scalar(alpha, problem),          \
 		              scalar(beta, problem));                                                                          \
 	}                                                                                                                  \
-	cudnnStatus_t cudnnGetConvolution##name##WorkspaceSize(                                                            \
-	    cudnnHandle_t handle, const First first, const Second second, const cudnnConvolutionDescriptor_t convolution,  \
-	    const Result result, Algo number, size_t *bytes)                                                               \
+	ENTRY(cudnnGetConvolution##name##WorkspaceSize, INTERNAL_ERROR, handle, first, second, convolution, result,        \
+	      number, bytes)                                                                                               \
 	{                                                                                                                  \
-		DESCRIBED(direction, INTERNAL_ERROR)                                                                           \
+		DESCRIBED(direction)                                                                                           \
 		const Algorithm *algorithm = find(problem, number);                                                            \
 		REFUSE_IF(!bytes || !algorithm, BAD_PARAM);                                                                    \
 		*bytes = 0;                                                                                                    \
@@ -315,58 +311,43 @@ cudnnStatus_t time(cudnnHandle_t handle, const char *name, const Problem &proble
 		*bytes = workspaceOf(*algorithm, problem);                                                                     \
 		return CUDNN_STATUS_SUCCESS;                                                                                   \
 	}                                                                                                                  \
-	cudnnStatus_t cudnnGetConvolution##name##AlgorithmMaxCount(cudnnHandle_t handle, int *number)                      \
+	ENTRY(cudnnGetConvolution##name##AlgorithmMaxCount, BAD_PARAM, handle, number)                                     \
 	{                                                                                                                  \
-		FAIL_AS(BAD_PARAM);                                                                                            \
 		REFUSE_IF(!handleOf(handle) || !number, BAD_PARAM);                                                            \
 		*number = count;                                                                                               \
 		return CUDNN_STATUS_SUCCESS;                                                                                   \
 	}                                                                                                                  \
-	cudnnStatus_t cudnnGetConvolution##name##Algorithm_v7(                                                             \
-	    cudnnHandle_t handle, const First first, const Second second, const cudnnConvolutionDescriptor_t convolution,  \
-	    const Result result, const int asked, int *returned, Perf *results)                                            \
+	ENTRY(cudnnGetConvolution##name##Algorithm_v7, INTERNAL_ERROR, handle, first, second, convolution, result, asked,  \
+	      returned, results)                                                                                           \
 	{                                                                                                                  \
-		DESCRIBED(direction, INTERNAL_ERROR)                                                                           \
+		DESCRIBED(direction)                                                                                           \
 		REFUSE_IF(asked < 1 || !returned || !results, BAD_PARAM);                                                      \
 		search(problem, false, workspaceUnlimited, asked, returned, results);                                          \
 		return CUDNN_STATUS_SUCCESS;                                                                                   \
 	}                                                                                                                  \
-	cudnnStatus_t cudnnFindConvolution##name##Algorithm(                                                               \
-	    cudnnHandle_t handle, const First first, const Second second, const cudnnConvolutionDescriptor_t convolution,  \
-	    const Result result, const int asked, int *returned, Perf *results)                                            \
+	ENTRY(cudnnFindConvolution##name##Algorithm, ALLOC_FAILED, handle, first, second, convolution, result, asked,      \
+	      returned, results)                                                                                           \
 	{                                                                                                                  \
-		DESCRIBED(direction, ALLOC_FAILED)                                                                             \
+		DESCRIBED(direction)                                                                                           \
 		REFUSE_IF(asked < 1 || !returned || !results, BAD_PARAM);                                                      \
 		return time(handle, __func__, problem, nullptr, asked, returned, results);                                     \
 	}                                                                                                                  \
-	cudnnStatus_t cudnnFindConvolution##name##AlgorithmEx(                                                             \
-	    cudnnHandle_t handle, const First first, const void *firstData, const Second second, const void *secondData,   \
-	    const cudnnConvolutionDescriptor_t convolution, const Result result, void *resultData, const int asked,        \
-	    int *returned, Perf *results, void *workspace, size_t workspaceBytes)                                          \
+	ENTRY(cudnnFindConvolution##name##AlgorithmEx, ALLOC_FAILED, handle, first, firstData, second, secondData,         \
+	      convolution, result, resultData, asked, returned, results, workspace, workspaceBytes)                        \
 	{                                                                                                                  \
-		DESCRIBED(direction, ALLOC_FAILED)                                                                             \
+		DESCRIBED(direction)                                                                                           \
 		REFUSE_IF(asked < 1 || !returned || !results || !firstData || !secondData || !resultData, BAD_PARAM);          \
 		const Operands operands{firstData, secondData, workspace, workspace ? workspaceBytes : 0, resultData};         \
 		return time(handle, __func__, problem, &operands, asked, returned, results);                                   \
 	}
+DIRECTION(Forward, F, 10)
+DIRECTION(BackwardData, D, 8)
+DIRECTION(BackwardFilter, W, 9)
 
-extern "C" {
-
-DIRECTION(Forward, F, cudnnConvolutionFwdAlgo_t, cudnnConvolutionFwdAlgoPerf_t, cudnnTensorDescriptor_t,
-          cudnnFilterDescriptor_t, cudnnTensorDescriptor_t, 10)
-DIRECTION(BackwardData, D, cudnnConvolutionBwdDataAlgo_t, cudnnConvolutionBwdDataAlgoPerf_t, cudnnFilterDescriptor_t,
-          cudnnTensorDescriptor_t, cudnnTensorDescriptor_t, 8)
-DIRECTION(BackwardFilter, W, cudnnConvolutionBwdFilterAlgo_t, cudnnConvolutionBwdFilterAlgoPerf_t,
-          cudnnTensorDescriptor_t, cudnnTensorDescriptor_t, cudnnFilterDescriptor_t, 9)
-
-cudnnStatus_t cudnnConvolutionBiasActivationForward(
-    cudnnHandle_t handle, const void *alpha1, const cudnnTensorDescriptor_t first, const void *x,
-    const cudnnFilterDescriptor_t second, const void *w, const cudnnConvolutionDescriptor_t convolution,
-    cudnnConvolutionFwdAlgo_t algorithm, void *workspace, size_t workspaceBytes, const void *alpha2,
-    const cudnnTensorDescriptor_t zDesc, const void *z, const cudnnTensorDescriptor_t biasDesc, const void *bias,
-    const cudnnActivationDescriptor_t activation, const cudnnTensorDescriptor_t result, void *y)
+ENTRY(cudnnConvolutionBiasActivationForward, EXECUTION_FAILED, handle, alpha1, first, x, second, w, convolution,
+      algorithm, workspace, workspaceBytes, alpha2, zDesc, z, biasDesc, bias, activation, result, y)
 {
-	DESCRIBED(F, EXECUTION_FAILED)
+	DESCRIBED(F)
 	REFUSE_IF(!alpha1 || !alpha2 || !x || !w || !y || !zDesc || !biasDesc || !bias || !activation, BAD_PARAM);
 	REFUSE_IF(x == y || !zDesc->tensor.isSame(problem.result), BAD_PARAM);
 	const Tensor &b = biasDesc->tensor;
@@ -381,11 +362,8 @@ cudnnStatus_t cudnnConvolutionBiasActivationForward(
 	              0, {zFactor, z, bias, b, isRelu, activation->nan == CUDNN_PROPAGATE_NAN});
 }
 
-cudnnStatus_t cudnnConvolutionBackwardBias(cudnnHandle_t handle, const void *alpha,
-                                           const cudnnTensorDescriptor_t dyDesc, const void *dy, const void *beta,
-                                           const cudnnTensorDescriptor_t dbDesc, void *db)
+ENTRY(cudnnConvolutionBackwardBias, EXECUTION_FAILED, handle, alpha, dyDesc, dy, beta, dbDesc, db)
 {
-	FAIL_AS(EXECUTION_FAILED);
 	const Handle *mine = handleOf(handle);
 	REFUSE_IF(!mine || !alpha || !beta || !dyDesc || !dbDesc || !dy || !db, BAD_PARAM);
 	const Tensor from = dyDesc->tensor, to = dbDesc->tensor;
@@ -403,5 +381,3 @@ cudnnStatus_t cudnnConvolutionBackwardBias(cudnnHandle_t handle, const void *alp
 		memory.write<double>(std::move(sums), to, db, a, b);
 	});
 }
-
-} // extern "C"

@@ -86,6 +86,14 @@ cudnnStatus_t keep(cudnnTensorDescriptor_t descriptor, cudnnTensorFormat_t forma
 	return keep(descriptor, tensor, isVectorized);
 }
 
+cudnnStatus_t keep(cudnnCTCLossDescriptor_t descriptor, const cudnnCTCLossStruct &values)
+{
+	REFUSE_IF(!descriptor, BAD_PARAM);
+	REFUSE_IF(values.compute != CUDNN_DATA_FLOAT && values.compute != CUDNN_DATA_DOUBLE, NOT_SUPPORTED);
+	*descriptor = values;
+	return CUDNN_STATUS_SUCCESS;
+}
+
 template <typename From, typename To>
 void copyOut(const From *from, int count, To *to)
 {
@@ -129,19 +137,15 @@ bool outputOf(const cudnnPoolingStruct &pooling, const Tensor &x, int64_t *dims)
 
 } // namespace emulated::cudnn
 
-extern "C" {
-
 #define LIFE(kind)                                                                                                     \
-	cudnnStatus_t cudnnCreate##kind##Descriptor(cudnn##kind##Descriptor_t *made)                                       \
+	ENTRY(cudnnCreate##kind##Descriptor, ALLOC_FAILED, made)                                                           \
 	{                                                                                                                  \
-		FAIL_AS(ALLOC_FAILED);                                                                                         \
 		REFUSE_IF(!made, BAD_PARAM);                                                                                   \
 		*made = new cudnn##kind##Struct;                                                                               \
 		return CUDNN_STATUS_SUCCESS;                                                                                   \
 	}                                                                                                                  \
-	cudnnStatus_t cudnnDestroy##kind##Descriptor(cudnn##kind##Descriptor_t descriptor)                                 \
+	ENTRY(cudnnDestroy##kind##Descriptor, BAD_PARAM, descriptor)                                                       \
 	{                                                                                                                  \
-		FAIL_AS(BAD_PARAM);                                                                                            \
 		delete descriptor;                                                                                             \
 		return CUDNN_STATUS_SUCCESS;                                                                                   \
 	}
@@ -160,28 +164,63 @@ LIFE(SpatialTransformer)
 LIFE(RNN)
 LIFE(RNNData)
 
+// Setters and getters whose parameters have the names of the descriptor's members, which the setters set in their
+// order.
+#define SETTER(name, isRefused, ...)                                                                                   \
+	ENTRY(name, BAD_PARAM, descriptor, __VA_ARGS__)                                                                    \
+	{                                                                                                                  \
+		REFUSE_IF(!descriptor || isRefused, BAD_PARAM);                                                                \
+		*descriptor = {__VA_ARGS__};                                                                                   \
+		return CUDNN_STATUS_SUCCESS;                                                                                   \
+	}
+#define GIVE_AGAIN() GIVE_EACH
+#define GIVE_EACH(member, ...)                                                                                         \
+	give(member, descriptor->member);                                                                                  \
+	__VA_OPT__(GIVE_AGAIN ENTRY_NOTHING()(__VA_ARGS__))
+#define GETTER(name, ...)                                                                                              \
+	ENTRY(name, BAD_PARAM, descriptor, __VA_ARGS__)                                                                    \
+	{                                                                                                                  \
+		REFUSE_IF(!descriptor, BAD_PARAM);                                                                             \
+		ENTRY_SCAN(GIVE_EACH(__VA_ARGS__))                                                                             \
+		return CUDNN_STATUS_SUCCESS;                                                                                   \
+	}
+SETTER(cudnnSetLRNDescriptor,
+       n<CUDNN_LRN_MIN_N || n> CUDNN_LRN_MAX_N || beta < CUDNN_LRN_MIN_BETA || k < CUDNN_LRN_MIN_K, n, alpha, beta, k)
+SETTER(cudnnSetOpTensorDescriptor,
+       !isBetween(op, 0, 5) || !isBetween(nan, 0, 1) || (!isFloating(compute) && compute != CUDNN_DATA_BFLOAT16), op,
+       compute, nan)
+SETTER(cudnnSetReduceTensorDescriptor,
+       !isBetween(op, 0, 8) || !isFloating(compute) || !isBetween(nan, 0, 1) || !isBetween(indices, 0, 1) ||
+           !isBetween(indicesType, 0, 3),
+       op, compute, nan, indices, indicesType)
+GETTER(cudnnGetActivationDescriptor, mode, nan, coefficient)
+GETTER(cudnnGetLRNDescriptor, n, alpha, beta, k)
+GETTER(cudnnGetOpTensorDescriptor, op, compute, nan)
+GETTER(cudnnGetReduceTensorDescriptor, op, compute, nan, indices, indicesType)
+GETTER(cudnnGetCTCLossDescriptor, compute)
+GETTER(cudnnGetCTCLossDescriptorEx, compute, normalization, gradient)
+GETTER(cudnnGetCTCLossDescriptor_v8, compute, normalization, gradient, maxLabelLength)
+GETTER(cudnnGetCTCLossDescriptor_v9, compute, normalization, gradient, maxLabelLength)
+GETTER(cudnnGetRNNDescriptor_v8, algorithm, cell, bias, direction, input, type, compute, math, inputSize, hiddenSize,
+       projSize, layers, dropout, flags)
+GETTER(cudnnRNNGetClip_v8, clip, clipNan, clipLow, clipHigh)
+
 // ---- tensors and filters
 
-cudnnStatus_t cudnnSetTensor4dDescriptor(cudnnTensorDescriptor_t descriptor, cudnnTensorFormat_t format,
-                                         cudnnDataType_t type, int n, int c, int h, int w)
+ENTRY(cudnnSetTensor4dDescriptor, BAD_PARAM, descriptor, format, type, n, c, h, w)
 {
-	FAIL_AS(BAD_PARAM);
 	const int dims[] = {n, c, h, w};
 	return keep(descriptor, format, type, 4, dims);
 }
 
-cudnnStatus_t cudnnSetTensorNdDescriptorEx(cudnnTensorDescriptor_t descriptor, cudnnTensorFormat_t format,
-                                           cudnnDataType_t type, int rank, const int dims[])
+ENTRY(cudnnSetTensorNdDescriptorEx, BAD_PARAM, descriptor, format, type, rank, dims)
 {
-	FAIL_AS(BAD_PARAM);
 	REFUSE_IF(!dims, BAD_PARAM);
 	return keep(descriptor, format, type, rank, dims);
 }
 
-cudnnStatus_t cudnnSetTensorNdDescriptor(cudnnTensorDescriptor_t descriptor, cudnnDataType_t type, int rank,
-                                         const int dims[], const int strides[])
+ENTRY(cudnnSetTensorNdDescriptor, BAD_PARAM, descriptor, type, rank, dims, strides)
 {
-	FAIL_AS(BAD_PARAM);
 	REFUSE_IF(!descriptor || !elementBytes(type) || rank < 2 || !dims || !strides, BAD_PARAM);
 	REFUSE_IF(rank > CUDNN_DIM_MAX, NOT_SUPPORTED);
 	Tensor tensor{type, rank, {}, {}};
@@ -190,18 +229,14 @@ cudnnStatus_t cudnnSetTensorNdDescriptor(cudnnTensorDescriptor_t descriptor, cud
 	return keep(descriptor, tensor);
 }
 
-cudnnStatus_t cudnnSetTensor4dDescriptorEx(cudnnTensorDescriptor_t descriptor, cudnnDataType_t type, int n, int c,
-                                           int h, int w, int nStride, int cStride, int hStride, int wStride)
+ENTRY(cudnnSetTensor4dDescriptorEx, BAD_PARAM, descriptor, type, n, c, h, w, nStride, cStride, hStride, wStride)
 {
-	FAIL_AS(BAD_PARAM);
 	REFUSE_IF(!descriptor || !elementBytes(type), BAD_PARAM);
 	return keep(descriptor, Tensor{type, 4, {n, c, h, w}, {nStride, cStride, hStride, wStride}});
 }
 
-cudnnStatus_t cudnnGetTensorNdDescriptor(const cudnnTensorDescriptor_t descriptor, int asked, cudnnDataType_t *type,
-                                         int *rank, int dims[], int strides[])
+ENTRY(cudnnGetTensorNdDescriptor, BAD_PARAM, descriptor, asked, type, rank, dims, strides)
 {
-	FAIL_AS(BAD_PARAM);
 	REFUSE_IF(!descriptor, BAD_PARAM);
 	const Tensor &tensor = descriptor->tensor;
 	give(type, tensor.type, rank, tensor.rank);
@@ -210,10 +245,8 @@ cudnnStatus_t cudnnGetTensorNdDescriptor(const cudnnTensorDescriptor_t descripto
 	return CUDNN_STATUS_SUCCESS;
 }
 
-cudnnStatus_t cudnnGetTensor4dDescriptor(const cudnnTensorDescriptor_t descriptor, cudnnDataType_t *type, int *n,
-                                         int *c, int *h, int *w, int *nStride, int *cStride, int *hStride, int *wStride)
+ENTRY(cudnnGetTensor4dDescriptor, BAD_PARAM, descriptor, type, n, c, h, w, nStride, cStride, hStride, wStride)
 {
-	FAIL_AS(BAD_PARAM);
 	REFUSE_IF(!descriptor, BAD_PARAM);
 	const Tensor &t = descriptor->tensor;
 	give(type, t.type, n, t.dims[0], c, t.dims[1], h, t.dims[2], w, t.dims[3], nStride, t.strides[0], cStride,
@@ -221,18 +254,15 @@ cudnnStatus_t cudnnGetTensor4dDescriptor(const cudnnTensorDescriptor_t descripto
 	return CUDNN_STATUS_SUCCESS;
 }
 
-cudnnStatus_t cudnnGetTensorSizeInBytes(const cudnnTensorDescriptor_t descriptor, size_t *size)
+ENTRY(cudnnGetTensorSizeInBytes, BAD_PARAM, descriptor, size)
 {
-	FAIL_AS(BAD_PARAM);
 	REFUSE_IF(!descriptor || !size, BAD_PARAM);
 	*size = span(descriptor->tensor, descriptor->isVectorized) * elementBytes(descriptor->tensor.type);
 	return CUDNN_STATUS_SUCCESS;
 }
 
-cudnnStatus_t cudnnSetFilterNdDescriptor(cudnnFilterDescriptor_t descriptor, cudnnDataType_t type,
-                                         cudnnTensorFormat_t format, int rank, const int dims[])
+ENTRY(cudnnSetFilterNdDescriptor, BAD_PARAM, descriptor, type, format, rank, dims)
 {
-	FAIL_AS(BAD_PARAM);
 	REFUSE_IF(!descriptor || rank < 3 || !dims || type == CUDNN_DATA_INT32 || !isBetween(format, 0, 2), BAD_PARAM);
 	REFUSE_IF(rank > CUDNN_DIM_MAX, NOT_SUPPORTED);
 	const cudnnStatus_t status = keep(descriptor, format, type, rank, dims);
@@ -241,10 +271,8 @@ cudnnStatus_t cudnnSetFilterNdDescriptor(cudnnFilterDescriptor_t descriptor, cud
 	return status;
 }
 
-cudnnStatus_t cudnnSetFilter4dDescriptor(cudnnFilterDescriptor_t descriptor, cudnnDataType_t type,
-                                         cudnnTensorFormat_t format, int k, int c, int h, int w)
+ENTRY(cudnnSetFilter4dDescriptor, BAD_PARAM, descriptor, type, format, k, c, h, w)
 {
-	FAIL_AS(BAD_PARAM);
 	const int dims[] = {k, c, h, w};
 	REFUSE_IF(type == CUDNN_DATA_INT32, BAD_PARAM);
 	const cudnnStatus_t status = keep(descriptor, format, type, 4, dims);
@@ -253,10 +281,8 @@ cudnnStatus_t cudnnSetFilter4dDescriptor(cudnnFilterDescriptor_t descriptor, cud
 	return status;
 }
 
-cudnnStatus_t cudnnGetFilterNdDescriptor(const cudnnFilterDescriptor_t descriptor, int asked, cudnnDataType_t *type,
-                                         cudnnTensorFormat_t *format, int *rank, int dims[])
+ENTRY(cudnnGetFilterNdDescriptor, BAD_PARAM, descriptor, asked, type, format, rank, dims)
 {
-	FAIL_AS(BAD_PARAM);
 	REFUSE_IF(!descriptor || asked <= 0, BAD_PARAM);
 	REFUSE_IF(asked > CUDNN_DIM_MAX, NOT_SUPPORTED);
 	const Tensor &tensor = descriptor->tensor;
@@ -265,29 +291,23 @@ cudnnStatus_t cudnnGetFilterNdDescriptor(const cudnnFilterDescriptor_t descripto
 	return CUDNN_STATUS_SUCCESS;
 }
 
-cudnnStatus_t cudnnGetFilter4dDescriptor(const cudnnFilterDescriptor_t descriptor, cudnnDataType_t *type,
-                                         cudnnTensorFormat_t *format, int *k, int *c, int *h, int *w)
+ENTRY(cudnnGetFilter4dDescriptor, BAD_PARAM, descriptor, type, format, k, c, h, w)
 {
-	FAIL_AS(BAD_PARAM);
 	REFUSE_IF(!descriptor, BAD_PARAM);
 	const int64_t *dims = descriptor->tensor.dims;
 	give(type, descriptor->tensor.type, format, descriptor->format, k, dims[0], c, dims[1], h, dims[2], w, dims[3]);
 	return CUDNN_STATUS_SUCCESS;
 }
 
-cudnnStatus_t cudnnGetFilterSizeInBytes(const cudnnFilterDescriptor_t descriptor, size_t *size)
+ENTRY(cudnnGetFilterSizeInBytes, BAD_PARAM, descriptor, size)
 {
-	FAIL_AS(BAD_PARAM);
-	return cudnnGetTensorSizeInBytes(descriptor, size);
+	return ::cudnnGetTensorSizeInBytes(descriptor, size);
 }
 
 // ---- convolutions
 
-cudnnStatus_t cudnnSetConvolutionNdDescriptor(cudnnConvolutionDescriptor_t descriptor, int rank, const int pad[],
-                                              const int stride[], const int dilation[], cudnnConvolutionMode_t mode,
-                                              cudnnDataType_t compute)
+ENTRY(cudnnSetConvolutionNdDescriptor, BAD_PARAM, descriptor, rank, pad, stride, dilation, mode, compute)
 {
-	FAIL_AS(BAD_PARAM);
 	REFUSE_IF(!descriptor || rank < 0 || !pad || !stride || !dilation || !isBetween(mode, 0, 1), BAD_PARAM);
 	REFUSE_IF(!isFloating(compute) && compute != CUDNN_DATA_INT32, BAD_PARAM);
 	REFUSE_IF(rank > 6, NOT_SUPPORTED);
@@ -301,20 +321,15 @@ cudnnStatus_t cudnnSetConvolutionNdDescriptor(cudnnConvolutionDescriptor_t descr
 	return CUDNN_STATUS_SUCCESS;
 }
 
-cudnnStatus_t cudnnSetConvolution2dDescriptor(cudnnConvolutionDescriptor_t descriptor, int padH, int padW, int strideH,
-                                              int strideW, int dilationH, int dilationW, cudnnConvolutionMode_t mode,
-                                              cudnnDataType_t compute)
+ENTRY(cudnnSetConvolution2dDescriptor, BAD_PARAM, descriptor, padH, padW, strideH, strideW, dilationH, dilationW, mode,
+      compute)
 {
 	const int pad[] = {padH, padW}, stride[] = {strideH, strideW}, dilation[] = {dilationH, dilationW};
-	FAIL_AS(BAD_PARAM);
-	return cudnnSetConvolutionNdDescriptor(descriptor, 2, pad, stride, dilation, mode, compute);
+	return ::cudnnSetConvolutionNdDescriptor(descriptor, 2, pad, stride, dilation, mode, compute);
 }
 
-cudnnStatus_t cudnnGetConvolutionNdDescriptor(const cudnnConvolutionDescriptor_t descriptor, int asked, int *rank,
-                                              int pad[], int stride[], int dilation[], cudnnConvolutionMode_t *mode,
-                                              cudnnDataType_t *compute)
+ENTRY(cudnnGetConvolutionNdDescriptor, BAD_PARAM, descriptor, asked, rank, pad, stride, dilation, mode, compute)
 {
-	FAIL_AS(BAD_PARAM);
 	REFUSE_IF(!descriptor || asked < 0, BAD_PARAM);
 	REFUSE_IF(asked > 6, NOT_SUPPORTED);
 	give(rank, descriptor->rank, mode, descriptor->mode, compute, descriptor->compute);
@@ -324,11 +339,9 @@ cudnnStatus_t cudnnGetConvolutionNdDescriptor(const cudnnConvolutionDescriptor_t
 	return CUDNN_STATUS_SUCCESS;
 }
 
-cudnnStatus_t cudnnGetConvolution2dDescriptor(const cudnnConvolutionDescriptor_t descriptor, int *padH, int *padW,
-                                              int *strideH, int *strideW, int *dilationH, int *dilationW,
-                                              cudnnConvolutionMode_t *mode, cudnnDataType_t *compute)
+ENTRY(cudnnGetConvolution2dDescriptor, BAD_PARAM, descriptor, padH, padW, strideH, strideW, dilationH, dilationW, mode,
+      compute)
 {
-	FAIL_AS(BAD_PARAM);
 	REFUSE_IF(!descriptor, BAD_PARAM);
 	const auto &d = *descriptor;
 	give(padH, d.pad[0], padW, d.pad[1], strideH, d.stride[0], strideW, d.stride[1], dilationH, d.dilation[0],
@@ -336,30 +349,25 @@ cudnnStatus_t cudnnGetConvolution2dDescriptor(const cudnnConvolutionDescriptor_t
 	return CUDNN_STATUS_SUCCESS;
 }
 
-#define CONVOLUTION_SETTING(name, type, member, least, most)                                                           \
-	cudnnStatus_t cudnnSetConvolution##name(cudnnConvolutionDescriptor_t descriptor, type value)                       \
+#define CONVOLUTION_SETTING(name, member, least, most)                                                                 \
+	ENTRY(cudnnSetConvolution##name, BAD_PARAM, descriptor, value)                                                     \
 	{                                                                                                                  \
-		FAIL_AS(BAD_PARAM);                                                                                            \
 		REFUSE_IF(!descriptor || !isBetween(value, least, most), BAD_PARAM);                                           \
 		descriptor->member = value;                                                                                    \
 		return CUDNN_STATUS_SUCCESS;                                                                                   \
 	}                                                                                                                  \
-	cudnnStatus_t cudnnGetConvolution##name(cudnnConvolutionDescriptor_t descriptor, type *value)                      \
+	ENTRY(cudnnGetConvolution##name, BAD_PARAM, descriptor, value)                                                     \
 	{                                                                                                                  \
-		FAIL_AS(BAD_PARAM);                                                                                            \
 		REFUSE_IF(!descriptor || !value, BAD_PARAM);                                                                   \
 		*value = descriptor->member;                                                                                   \
 		return CUDNN_STATUS_SUCCESS;                                                                                   \
 	}
-CONVOLUTION_SETTING(MathType, cudnnMathType_t, math, 0, 3)
-CONVOLUTION_SETTING(GroupCount, int, groups, 1, INT_MAX)
-CONVOLUTION_SETTING(ReorderType, cudnnReorderType_t, reorder, 0, 1)
+CONVOLUTION_SETTING(MathType, math, 0, 3)
+CONVOLUTION_SETTING(GroupCount, groups, 1, INT_MAX)
+CONVOLUTION_SETTING(ReorderType, reorder, 0, 1)
 
-cudnnStatus_t cudnnGetConvolutionNdForwardOutputDim(const cudnnConvolutionDescriptor_t convolution,
-                                                    const cudnnTensorDescriptor_t x, const cudnnFilterDescriptor_t w,
-                                                    int asked, int dims[])
+ENTRY(cudnnGetConvolutionNdForwardOutputDim, BAD_PARAM, convolution, x, w, asked, dims)
 {
-	FAIL_AS(BAD_PARAM);
 	int64_t found[CUDNN_DIM_MAX];
 	REFUSE_IF(!convolution || !x || !w || !dims || asked > x->tensor.rank, BAD_PARAM);
 	REFUSE_IF(!outputOf(*convolution, x->tensor, w->tensor, found), BAD_PARAM);
@@ -367,11 +375,8 @@ cudnnStatus_t cudnnGetConvolutionNdForwardOutputDim(const cudnnConvolutionDescri
 	return CUDNN_STATUS_SUCCESS;
 }
 
-cudnnStatus_t cudnnGetConvolution2dForwardOutputDim(const cudnnConvolutionDescriptor_t convolution,
-                                                    const cudnnTensorDescriptor_t x,
-                                                    const cudnnFilterDescriptor_t wDesc, int *n, int *c, int *h, int *w)
+ENTRY(cudnnGetConvolution2dForwardOutputDim, BAD_PARAM, convolution, x, wDesc, n, c, h, w)
 {
-	FAIL_AS(BAD_PARAM);
 	int64_t found[CUDNN_DIM_MAX];
 	REFUSE_IF(!convolution || !x || !wDesc || x->tensor.rank != 4, BAD_PARAM);
 	REFUSE_IF(!outputOf(*convolution, x->tensor, wDesc->tensor, found), BAD_PARAM);
@@ -381,11 +386,8 @@ cudnnStatus_t cudnnGetConvolution2dForwardOutputDim(const cudnnConvolutionDescri
 
 // ---- layers
 
-cudnnStatus_t cudnnSetPoolingNdDescriptor(cudnnPoolingDescriptor_t descriptor, const cudnnPoolingMode_t mode,
-                                          const cudnnNanPropagation_t nan, int rank, const int window[],
-                                          const int pad[], const int stride[])
+ENTRY(cudnnSetPoolingNdDescriptor, BAD_PARAM, descriptor, mode, nan, rank, window, pad, stride)
 {
-	FAIL_AS(BAD_PARAM);
 	REFUSE_IF(!descriptor || rank < 1 || !window || !pad || !stride, BAD_PARAM);
 	REFUSE_IF(!isBetween(mode, 0, 3) || !isBetween(nan, 0, 1), BAD_PARAM);
 	REFUSE_IF(rank > 6, NOT_SUPPORTED);
@@ -398,20 +400,14 @@ cudnnStatus_t cudnnSetPoolingNdDescriptor(cudnnPoolingDescriptor_t descriptor, c
 	return CUDNN_STATUS_SUCCESS;
 }
 
-cudnnStatus_t cudnnSetPooling2dDescriptor(cudnnPoolingDescriptor_t descriptor, cudnnPoolingMode_t mode,
-                                          cudnnNanPropagation_t nan, int windowH, int windowW, int padH, int padW,
-                                          int strideH, int strideW)
+ENTRY(cudnnSetPooling2dDescriptor, BAD_PARAM, descriptor, mode, nan, windowH, windowW, padH, padW, strideH, strideW)
 {
-	FAIL_AS(BAD_PARAM);
 	const int window[] = {windowH, windowW}, pad[] = {padH, padW}, stride[] = {strideH, strideW};
-	return cudnnSetPoolingNdDescriptor(descriptor, mode, nan, 2, window, pad, stride);
+	return ::cudnnSetPoolingNdDescriptor(descriptor, mode, nan, 2, window, pad, stride);
 }
 
-cudnnStatus_t cudnnGetPoolingNdDescriptor(const cudnnPoolingDescriptor_t descriptor, int asked,
-                                          cudnnPoolingMode_t *mode, cudnnNanPropagation_t *nan, int *rank, int window[],
-                                          int pad[], int stride[])
+ENTRY(cudnnGetPoolingNdDescriptor, BAD_PARAM, descriptor, asked, mode, nan, rank, window, pad, stride)
 {
-	FAIL_AS(BAD_PARAM);
 	REFUSE_IF(!descriptor || asked < 0, BAD_PARAM);
 	REFUSE_IF(asked > 6, NOT_SUPPORTED);
 	give(mode, descriptor->mode, nan, descriptor->nan, rank, descriptor->rank);
@@ -421,11 +417,8 @@ cudnnStatus_t cudnnGetPoolingNdDescriptor(const cudnnPoolingDescriptor_t descrip
 	return CUDNN_STATUS_SUCCESS;
 }
 
-cudnnStatus_t cudnnGetPooling2dDescriptor(const cudnnPoolingDescriptor_t descriptor, cudnnPoolingMode_t *mode,
-                                          cudnnNanPropagation_t *nan, int *windowH, int *windowW, int *padH, int *padW,
-                                          int *strideH, int *strideW)
+ENTRY(cudnnGetPooling2dDescriptor, BAD_PARAM, descriptor, mode, nan, windowH, windowW, padH, padW, strideH, strideW)
 {
-	FAIL_AS(BAD_PARAM);
 	REFUSE_IF(!descriptor, BAD_PARAM);
 	const auto &d = *descriptor;
 	give(mode, d.mode, nan, d.nan, windowH, d.window[0], windowW, d.window[1], padH, d.pad[0], padW, d.pad[1], strideH,
@@ -433,125 +426,45 @@ cudnnStatus_t cudnnGetPooling2dDescriptor(const cudnnPoolingDescriptor_t descrip
 	return CUDNN_STATUS_SUCCESS;
 }
 
-cudnnStatus_t cudnnGetPoolingNdForwardOutputDim(const cudnnPoolingDescriptor_t pooling, const cudnnTensorDescriptor_t x,
-                                                int asked, int dims[])
+ENTRY(cudnnGetPoolingNdForwardOutputDim, BAD_PARAM, pooling, x, asked, dims)
 {
-	FAIL_AS(BAD_PARAM);
 	int64_t found[CUDNN_DIM_MAX];
 	REFUSE_IF(!pooling || !x || !dims || asked != x->tensor.rank || !outputOf(*pooling, x->tensor, found), BAD_PARAM);
 	copyOut(found, asked, dims);
 	return CUDNN_STATUS_SUCCESS;
 }
 
-cudnnStatus_t cudnnGetPooling2dForwardOutputDim(const cudnnPoolingDescriptor_t pooling, const cudnnTensorDescriptor_t x,
-                                                int *n, int *c, int *h, int *w)
+ENTRY(cudnnGetPooling2dForwardOutputDim, BAD_PARAM, pooling, x, n, c, h, w)
 {
-	FAIL_AS(BAD_PARAM);
 	int64_t found[CUDNN_DIM_MAX];
 	REFUSE_IF(!pooling || !x || x->tensor.rank != 4 || !outputOf(*pooling, x->tensor, found), BAD_PARAM);
 	give(n, found[0], c, found[1], h, found[2], w, found[3]);
 	return CUDNN_STATUS_SUCCESS;
 }
 
-cudnnStatus_t cudnnSetActivationDescriptor(cudnnActivationDescriptor_t descriptor, cudnnActivationMode_t mode,
-                                           cudnnNanPropagation_t nan, double coefficient)
+ENTRY(cudnnSetActivationDescriptor, BAD_PARAM, descriptor, mode, nan, coefficient)
 {
-	FAIL_AS(BAD_PARAM);
 	REFUSE_IF(!descriptor || !isBetween(mode, 0, 6) || !isBetween(nan, 0, 1), BAD_PARAM);
 	*descriptor = {mode, nan, coefficient, descriptor->swishBeta};
 	return CUDNN_STATUS_SUCCESS;
 }
 
-cudnnStatus_t cudnnGetActivationDescriptor(const cudnnActivationDescriptor_t descriptor, cudnnActivationMode_t *mode,
-                                           cudnnNanPropagation_t *nan, double *coefficient)
+ENTRY(cudnnSetActivationDescriptorSwishBeta, BAD_PARAM, descriptor, beta)
 {
-	FAIL_AS(BAD_PARAM);
-	REFUSE_IF(!descriptor, BAD_PARAM);
-	give(mode, descriptor->mode, nan, descriptor->nan, coefficient, descriptor->coefficient);
-	return CUDNN_STATUS_SUCCESS;
-}
-
-cudnnStatus_t cudnnSetActivationDescriptorSwishBeta(cudnnActivationDescriptor_t descriptor, double beta)
-{
-	FAIL_AS(BAD_PARAM);
 	REFUSE_IF(!descriptor, BAD_PARAM);
 	descriptor->swishBeta = beta;
 	return CUDNN_STATUS_SUCCESS;
 }
 
-cudnnStatus_t cudnnGetActivationDescriptorSwishBeta(cudnnActivationDescriptor_t descriptor, double *beta)
+ENTRY(cudnnGetActivationDescriptorSwishBeta, BAD_PARAM, descriptor, beta)
 {
-	FAIL_AS(BAD_PARAM);
 	REFUSE_IF(!descriptor || !beta, BAD_PARAM);
 	*beta = descriptor->swishBeta;
 	return CUDNN_STATUS_SUCCESS;
 }
 
-cudnnStatus_t cudnnSetLRNDescriptor(cudnnLRNDescriptor_t descriptor, unsigned n, double alpha, double beta, double k)
+ENTRY(cudnnSetTensorTransformDescriptor, BAD_PARAM, descriptor, rank, format, before, after, fold, direction)
 {
-	FAIL_AS(BAD_PARAM);
-	REFUSE_IF(!descriptor || n < CUDNN_LRN_MIN_N || n > CUDNN_LRN_MAX_N, BAD_PARAM);
-	REFUSE_IF(beta < CUDNN_LRN_MIN_BETA || k < CUDNN_LRN_MIN_K, BAD_PARAM);
-	*descriptor = {n, alpha, beta, k};
-	return CUDNN_STATUS_SUCCESS;
-}
-
-cudnnStatus_t cudnnGetLRNDescriptor(cudnnLRNDescriptor_t descriptor, unsigned *n, double *alpha, double *beta,
-                                    double *k)
-{
-	FAIL_AS(BAD_PARAM);
-	REFUSE_IF(!descriptor, BAD_PARAM);
-	give(n, descriptor->n, alpha, descriptor->alpha, beta, descriptor->beta, k, descriptor->k);
-	return CUDNN_STATUS_SUCCESS;
-}
-
-cudnnStatus_t cudnnSetOpTensorDescriptor(cudnnOpTensorDescriptor_t descriptor, cudnnOpTensorOp_t op,
-                                         cudnnDataType_t compute, cudnnNanPropagation_t nan)
-{
-	FAIL_AS(BAD_PARAM);
-	REFUSE_IF(!descriptor || !isBetween(op, 0, 5) || !isBetween(nan, 0, 1), BAD_PARAM);
-	REFUSE_IF(!isFloating(compute) && compute != CUDNN_DATA_BFLOAT16, BAD_PARAM);
-	*descriptor = {op, compute, nan};
-	return CUDNN_STATUS_SUCCESS;
-}
-
-cudnnStatus_t cudnnGetOpTensorDescriptor(const cudnnOpTensorDescriptor_t descriptor, cudnnOpTensorOp_t *op,
-                                         cudnnDataType_t *compute, cudnnNanPropagation_t *nan)
-{
-	FAIL_AS(BAD_PARAM);
-	REFUSE_IF(!descriptor, BAD_PARAM);
-	give(op, descriptor->op, compute, descriptor->compute, nan, descriptor->nan);
-	return CUDNN_STATUS_SUCCESS;
-}
-
-cudnnStatus_t cudnnSetReduceTensorDescriptor(cudnnReduceTensorDescriptor_t descriptor, cudnnReduceTensorOp_t op,
-                                             cudnnDataType_t compute, cudnnNanPropagation_t nan,
-                                             cudnnReduceTensorIndices_t indices, cudnnIndicesType_t indicesType)
-{
-	FAIL_AS(BAD_PARAM);
-	REFUSE_IF(!descriptor || !isBetween(op, 0, 8) || !isFloating(compute) || !isBetween(nan, 0, 1), BAD_PARAM);
-	REFUSE_IF(!isBetween(indices, 0, 1) || !isBetween(indicesType, 0, 3), BAD_PARAM);
-	*descriptor = {op, compute, nan, indices, indicesType};
-	return CUDNN_STATUS_SUCCESS;
-}
-
-cudnnStatus_t cudnnGetReduceTensorDescriptor(const cudnnReduceTensorDescriptor_t descriptor, cudnnReduceTensorOp_t *op,
-                                             cudnnDataType_t *compute, cudnnNanPropagation_t *nan,
-                                             cudnnReduceTensorIndices_t *indices, cudnnIndicesType_t *indicesType)
-{
-	FAIL_AS(BAD_PARAM);
-	REFUSE_IF(!descriptor, BAD_PARAM);
-	give(op, descriptor->op, compute, descriptor->compute, nan, descriptor->nan, indices, descriptor->indices,
-	     indicesType, descriptor->indicesType);
-	return CUDNN_STATUS_SUCCESS;
-}
-
-cudnnStatus_t cudnnSetTensorTransformDescriptor(cudnnTensorTransformDescriptor_t descriptor, const uint32_t rank,
-                                                const cudnnTensorFormat_t format, const int32_t before[],
-                                                const int32_t after[], const uint32_t fold[],
-                                                const cudnnFoldingDirection_t direction)
-{
-	FAIL_AS(BAD_PARAM);
 	REFUSE_IF(!descriptor || rank < 2, BAD_PARAM);
 	REFUSE_IF(rank > CUDNN_DIM_MAX || static_cast<int>(format) > CUDNN_TENSOR_NCHW_VECT_C, NOT_SUPPORTED);
 	*descriptor = {static_cast<int>(rank),
@@ -569,11 +482,8 @@ cudnnStatus_t cudnnSetTensorTransformDescriptor(cudnnTensorTransformDescriptor_t
 	return CUDNN_STATUS_SUCCESS;
 }
 
-cudnnStatus_t cudnnGetTensorTransformDescriptor(cudnnTensorTransformDescriptor_t descriptor, uint32_t asked,
-                                                cudnnTensorFormat_t *format, int32_t before[], int32_t after[],
-                                                uint32_t fold[], cudnnFoldingDirection_t *direction)
+ENTRY(cudnnGetTensorTransformDescriptor, BAD_PARAM, descriptor, asked, format, before, after, fold, direction)
 {
-	FAIL_AS(BAD_PARAM);
 	REFUSE_IF(!descriptor || asked > CUDNN_DIM_MAX, BAD_PARAM);
 	const int count = static_cast<int>(asked);
 	give(format, descriptor->format, direction, descriptor->direction);
@@ -583,11 +493,8 @@ cudnnStatus_t cudnnGetTensorTransformDescriptor(cudnnTensorTransformDescriptor_t
 	return CUDNN_STATUS_SUCCESS;
 }
 
-cudnnStatus_t cudnnSetSpatialTransformerNdDescriptor(cudnnSpatialTransformerDescriptor_t descriptor,
-                                                     cudnnSamplerType_t sampler, cudnnDataType_t type, const int rank,
-                                                     const int dims[])
+ENTRY(cudnnSetSpatialTransformerNdDescriptor, BAD_PARAM, descriptor, sampler, type, rank, dims)
 {
-	FAIL_AS(BAD_PARAM);
 	REFUSE_IF(!descriptor || sampler != CUDNN_SAMPLER_BILINEAR || !dims, BAD_PARAM);
 	REFUSE_IF(type == CUDNN_DATA_INT8, NOT_SUPPORTED);
 	REFUSE_IF(!isFloating(type), BAD_PARAM);
@@ -596,61 +503,31 @@ cudnnStatus_t cudnnSetSpatialTransformerNdDescriptor(cudnnSpatialTransformerDesc
 	return CUDNN_STATUS_SUCCESS;
 }
 
-#define CTC_SETTER(name, gradientType, lengthParameter, gradientMode, length)                                          \
-	cudnnStatus_t cudnnSetCTCLossDescriptor##name(cudnnCTCLossDescriptor_t descriptor, cudnnDataType_t compute,        \
-	                                              cudnnLossNormalizationMode_t mode,                                   \
-	                                              gradientType gradient lengthParameter)                               \
-	{                                                                                                                  \
-		FAIL_AS(BAD_PARAM);                                                                                            \
-		REFUSE_IF(!descriptor, BAD_PARAM);                                                                             \
-		REFUSE_IF(compute != CUDNN_DATA_FLOAT && compute != CUDNN_DATA_DOUBLE, NOT_SUPPORTED);                         \
-		*descriptor = {compute, mode, gradientMode, length};                                                           \
-		return CUDNN_STATUS_SUCCESS;                                                                                   \
-	}
-#define WITH_LENGTH , int maxLabelLength
-CTC_SETTER(Ex, cudnnNanPropagation_t, , gradient, 0)
-CTC_SETTER(_v8, cudnnNanPropagation_t, WITH_LENGTH, gradient, maxLabelLength)
-CTC_SETTER(_v9, cudnnCTCGradMode_t, WITH_LENGTH, gradient != CUDNN_CTC_ZERO_OOB_GRADIENTS, maxLabelLength)
-
-cudnnStatus_t cudnnSetCTCLossDescriptor(cudnnCTCLossDescriptor_t descriptor, cudnnDataType_t compute)
+ENTRY(cudnnSetCTCLossDescriptorEx, BAD_PARAM, descriptor, compute, mode, gradient)
 {
-	FAIL_AS(BAD_PARAM);
-	return cudnnSetCTCLossDescriptorEx(descriptor, compute, CUDNN_LOSS_NORMALIZATION_NONE, CUDNN_NOT_PROPAGATE_NAN);
+	return keep(descriptor, {compute, mode, gradient, 0});
 }
 
-cudnnStatus_t cudnnGetCTCLossDescriptor(cudnnCTCLossDescriptor_t descriptor, cudnnDataType_t *compute)
+ENTRY(cudnnSetCTCLossDescriptor_v8, BAD_PARAM, descriptor, compute, mode, gradient, maxLabelLength)
 {
-	FAIL_AS(BAD_PARAM);
-	REFUSE_IF(!descriptor, BAD_PARAM);
-	give(compute, descriptor->compute);
-	return CUDNN_STATUS_SUCCESS;
+	return keep(descriptor, {compute, mode, gradient, maxLabelLength});
 }
 
-#define CTC_GETTER(name, gradientType, lengthParameter, ...)                                                           \
-	cudnnStatus_t cudnnGetCTCLossDescriptor##name(cudnnCTCLossDescriptor_t descriptor, cudnnDataType_t *compute,       \
-	                                              cudnnLossNormalizationMode_t *mode,                                  \
-	                                              gradientType *gradient lengthParameter)                              \
-	{                                                                                                                  \
-		FAIL_AS(BAD_PARAM);                                                                                            \
-		REFUSE_IF(!descriptor, BAD_PARAM);                                                                             \
-		give(compute, descriptor->compute, mode, descriptor->normalization, gradient,                                  \
-		     descriptor->gradient __VA_OPT__(, ) __VA_ARGS__);                                                         \
-		return CUDNN_STATUS_SUCCESS;                                                                                   \
-	}
-#define GIVE_LENGTH , int *maxLabelLength
-CTC_GETTER(Ex, cudnnNanPropagation_t, )
-CTC_GETTER(_v8, cudnnNanPropagation_t, GIVE_LENGTH, maxLabelLength, descriptor->maxLabelLength)
-CTC_GETTER(_v9, cudnnCTCGradMode_t, GIVE_LENGTH, maxLabelLength, descriptor->maxLabelLength)
+ENTRY(cudnnSetCTCLossDescriptor_v9, BAD_PARAM, descriptor, compute, mode, gradient, maxLabelLength)
+{
+	return keep(descriptor, {compute, mode, gradient != CUDNN_CTC_ZERO_OOB_GRADIENTS, maxLabelLength});
+}
+
+ENTRY(cudnnSetCTCLossDescriptor, BAD_PARAM, descriptor, compute)
+{
+	return ::cudnnSetCTCLossDescriptorEx(descriptor, compute, CUDNN_LOSS_NORMALIZATION_NONE, CUDNN_NOT_PROPAGATE_NAN);
+}
 
 // ---- recurrent networks
 
-cudnnStatus_t cudnnSetRNNDescriptor_v8(cudnnRNNDescriptor_t descriptor, cudnnRNNAlgo_t algorithm, cudnnRNNMode_t cell,
-                                       cudnnRNNBiasMode_t bias, cudnnDirectionMode_t direction,
-                                       cudnnRNNInputMode_t input, cudnnDataType_t type, cudnnDataType_t compute,
-                                       cudnnMathType_t math, int32_t inputSize, int32_t hiddenSize, int32_t projSize,
-                                       int32_t layers, cudnnDropoutDescriptor_t dropout, uint32_t flags)
+ENTRY(cudnnSetRNNDescriptor_v8, BAD_PARAM, descriptor, algorithm, cell, bias, direction, input, type, compute, math,
+      inputSize, hiddenSize, projSize, layers, dropout, flags)
 {
-	FAIL_AS(BAD_PARAM);
 	REFUSE_IF(!descriptor || !isBetween(algorithm, 0, 3) || !isBetween(cell, 0, 3) || !isBetween(bias, 0, 3),
 	          BAD_PARAM);
 	REFUSE_IF(!isBetween(direction, 0, 1) || !isBetween(input, 0, 1) || !isBetween(math, 0, 3) || flags > 1, BAD_PARAM);
@@ -668,26 +545,8 @@ cudnnStatus_t cudnnSetRNNDescriptor_v8(cudnnRNNDescriptor_t descriptor, cudnnRNN
 	return CUDNN_STATUS_SUCCESS;
 }
 
-cudnnStatus_t cudnnGetRNNDescriptor_v8(cudnnRNNDescriptor_t descriptor, cudnnRNNAlgo_t *algorithm, cudnnRNNMode_t *cell,
-                                       cudnnRNNBiasMode_t *bias, cudnnDirectionMode_t *direction,
-                                       cudnnRNNInputMode_t *input, cudnnDataType_t *type, cudnnDataType_t *compute,
-                                       cudnnMathType_t *math, int32_t *inputSize, int32_t *hiddenSize,
-                                       int32_t *projSize, int32_t *layers, cudnnDropoutDescriptor_t *dropout,
-                                       uint32_t *flags)
+ENTRY(cudnnRNNSetClip_v8, BAD_PARAM, descriptor, mode, nan, low, high)
 {
-	FAIL_AS(BAD_PARAM);
-	REFUSE_IF(!descriptor, BAD_PARAM);
-	const auto &d = *descriptor;
-	give(algorithm, d.algorithm, cell, d.cell, bias, d.bias, direction, d.direction, input, d.input, type, d.type,
-	     compute, d.compute, math, d.math, inputSize, d.inputSize, hiddenSize, d.hiddenSize, projSize, d.projSize,
-	     layers, d.layers, dropout, d.dropout, flags, d.flags);
-	return CUDNN_STATUS_SUCCESS;
-}
-
-cudnnStatus_t cudnnRNNSetClip_v8(cudnnRNNDescriptor_t descriptor, cudnnRNNClipMode_t mode, cudnnNanPropagation_t nan,
-                                 double low, double high)
-{
-	FAIL_AS(BAD_PARAM);
 	REFUSE_IF(!descriptor || !(low <= high), BAD_PARAM);
 	descriptor->clip = mode;
 	descriptor->clipNan = nan;
@@ -696,32 +555,18 @@ cudnnStatus_t cudnnRNNSetClip_v8(cudnnRNNDescriptor_t descriptor, cudnnRNNClipMo
 	return CUDNN_STATUS_SUCCESS;
 }
 
-cudnnStatus_t cudnnRNNSetClip_v9(cudnnRNNDescriptor_t descriptor, cudnnRNNClipMode_t mode, double low, double high)
+ENTRY(cudnnRNNSetClip_v9, BAD_PARAM, descriptor, mode, low, high)
 {
-	FAIL_AS(BAD_PARAM);
-	return cudnnRNNSetClip_v8(descriptor, mode, CUDNN_NOT_PROPAGATE_NAN, low, high);
+	return ::cudnnRNNSetClip_v8(descriptor, mode, CUDNN_NOT_PROPAGATE_NAN, low, high);
 }
 
-cudnnStatus_t cudnnRNNGetClip_v8(cudnnRNNDescriptor_t descriptor, cudnnRNNClipMode_t *mode, cudnnNanPropagation_t *nan,
-                                 double *low, double *high)
+ENTRY(cudnnRNNGetClip_v9, BAD_PARAM, descriptor, mode, low, high)
 {
-	FAIL_AS(BAD_PARAM);
-	REFUSE_IF(!descriptor, BAD_PARAM);
-	give(mode, descriptor->clip, nan, descriptor->clipNan, low, descriptor->clipLow, high, descriptor->clipHigh);
-	return CUDNN_STATUS_SUCCESS;
+	return ::cudnnRNNGetClip_v8(descriptor, mode, nullptr, low, high);
 }
 
-cudnnStatus_t cudnnRNNGetClip_v9(cudnnRNNDescriptor_t descriptor, cudnnRNNClipMode_t *mode, double *low, double *high)
+ENTRY(cudnnSetRNNDataDescriptor, BAD_PARAM, descriptor, type, layout, maxLength, batch, vector, lengths, fill)
 {
-	FAIL_AS(BAD_PARAM);
-	return cudnnRNNGetClip_v8(descriptor, mode, nullptr, low, high);
-}
-
-cudnnStatus_t cudnnSetRNNDataDescriptor(cudnnRNNDataDescriptor_t descriptor, cudnnDataType_t type,
-                                        cudnnRNNDataLayout_t layout, int maxLength, int batch, int vector,
-                                        const int lengths[], void *fill)
-{
-	FAIL_AS(BAD_PARAM);
 	REFUSE_IF(!descriptor || !isBetween(layout, 0, 2) || maxLength < 1 || batch < 1 || vector < 1, BAD_PARAM);
 	REFUSE_IF(!lengths || !isBetween(type, 0, 21), BAD_PARAM);
 	REFUSE_IF(!isFloating(type) && type != CUDNN_DATA_BFLOAT16, NOT_SUPPORTED);
@@ -738,11 +583,8 @@ cudnnStatus_t cudnnSetRNNDataDescriptor(cudnnRNNDataDescriptor_t descriptor, cud
 	return CUDNN_STATUS_SUCCESS;
 }
 
-cudnnStatus_t cudnnGetRNNDataDescriptor(cudnnRNNDataDescriptor_t descriptor, cudnnDataType_t *type,
-                                        cudnnRNNDataLayout_t *layout, int *maxLength, int *batch, int *vector,
-                                        int asked, int lengths[], void *fill)
+ENTRY(cudnnGetRNNDataDescriptor, BAD_PARAM, descriptor, type, layout, maxLength, batch, vector, asked, lengths, fill)
 {
-	FAIL_AS(BAD_PARAM);
 	REFUSE_IF(!descriptor || !fill, BAD_PARAM);
 	const auto &d = *descriptor;
 	give(type, d.type, layout, d.layout, maxLength, d.maxLength, batch, d.batch, vector, d.vector);
@@ -754,10 +596,8 @@ cudnnStatus_t cudnnGetRNNDataDescriptor(cudnnRNNDataDescriptor_t descriptor, cud
 
 // ---- descriptors derived from others
 
-cudnnStatus_t cudnnDeriveBNTensorDescriptor(cudnnTensorDescriptor_t derived, const cudnnTensorDescriptor_t x,
-                                            cudnnBatchNormMode_t mode)
+ENTRY(cudnnDeriveBNTensorDescriptor, BAD_PARAM, derived, x, mode)
 {
-	FAIL_AS(BAD_PARAM);
 	REFUSE_IF(!derived || !x || !isBetween(mode, 0, 2), BAD_PARAM);
 	const Tensor &from = x->tensor;
 	const cudnnDataType_t type = from.type == CUDNN_DATA_DOUBLE ? from.type : CUDNN_DATA_FLOAT;
@@ -766,5 +606,3 @@ cudnnStatus_t cudnnDeriveBNTensorDescriptor(cudnnTensorDescriptor_t derived, con
 		dims[i] = i == 1 || (i > 0 && mode == CUDNN_BATCHNORM_PER_ACTIVATION) ? from.dims[i] : 1;
 	return keep(derived, emulated::dnn::packed(type, from.rank, dims));
 }
-
-} // extern "C"

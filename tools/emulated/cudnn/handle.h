@@ -5,6 +5,7 @@
 #include "tools/emulated/blas/context.h"
 #include "tools/emulated/cudnn/dnn/tensor.h"
 #include "tools/emulated/device/device.h"
+#include "tools/emulated/entry.h"
 
 #include <cudnn.h>
 
@@ -64,11 +65,7 @@ cudnnStatus_t run(const Handle &handle, const char *name, std::function<void(Mem
 
 } // namespace emulated::cudnn
 
-// Must be the first statement of every exported function.
-#undef FAIL_AS
-#define FAIL_AS(status)                                                                                                \
-	if (emulated::mustFail(__func__))                                                                                  \
-	return emulated::cudnn::refuse(CUDNN_STATUS_##status, "AUTOAMP_EMU_FAIL")
+#define FAILED(status) emulated::cudnn::refuse(CUDNN_STATUS_##status, "AUTOAMP_EMU_FAIL")
 #define REFUSE_IF(condition, status)                                                                                   \
 	if (condition)                                                                                                     \
 	return emulated::cudnn::refuse(CUDNN_STATUS_##status, #condition)

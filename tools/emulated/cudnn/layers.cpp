@@ -107,13 +107,8 @@ Values responses(const cudnnLRNStruct &d, const Tensor &t, const Values &x)
 
 } // namespace
 
-extern "C" {
-
-cudnnStatus_t cudnnSoftmaxForward(cudnnHandle_t handle, cudnnSoftmaxAlgorithm_t algorithm, cudnnSoftmaxMode_t mode,
-                                  const void *alpha, const cudnnTensorDescriptor_t xDesc, const void *x,
-                                  const void *beta, const cudnnTensorDescriptor_t yDesc, void *y)
+ENTRY(cudnnSoftmaxForward, EXECUTION_FAILED, handle, algorithm, mode, alpha, xDesc, x, beta, yDesc, y)
 {
-	FAIL_AS(EXECUTION_FAILED);
 	SCALARS(yDesc);
 	REFUSE_IF(!isSoftmax(algorithm, mode) || !xDesc || !xDesc->tensor.hasSameDims(yDesc->tensor), BAD_PARAM);
 	REFUSE_IF(xDesc->tensor.type != yDesc->tensor.type, BAD_PARAM);
@@ -124,12 +119,8 @@ cudnnStatus_t cudnnSoftmaxForward(cudnnHandle_t handle, cudnnSoftmaxAlgorithm_t 
 	});
 }
 
-cudnnStatus_t cudnnSoftmaxBackward(cudnnHandle_t handle, cudnnSoftmaxAlgorithm_t algorithm, cudnnSoftmaxMode_t mode,
-                                   const void *alpha, const cudnnTensorDescriptor_t yDesc, const void *y,
-                                   const cudnnTensorDescriptor_t dyDesc, const void *dy, const void *beta,
-                                   const cudnnTensorDescriptor_t dxDesc, void *dx)
+ENTRY(cudnnSoftmaxBackward, EXECUTION_FAILED, handle, algorithm, mode, alpha, yDesc, y, dyDesc, dy, beta, dxDesc, dx)
 {
-	FAIL_AS(EXECUTION_FAILED);
 	SCALARS(dxDesc);
 	REFUSE_IF(!isSoftmax(algorithm, mode) || !yDesc || !dyDesc, BAD_PARAM);
 	const Tensor t = yDesc->tensor;
@@ -148,11 +139,8 @@ cudnnStatus_t cudnnSoftmaxBackward(cudnnHandle_t handle, cudnnSoftmaxAlgorithm_t
 	});
 }
 
-cudnnStatus_t cudnnActivationForward(cudnnHandle_t handle, cudnnActivationDescriptor_t activation, const void *alpha,
-                                     const cudnnTensorDescriptor_t xDesc, const void *x, const void *beta,
-                                     const cudnnTensorDescriptor_t yDesc, void *y)
+ENTRY(cudnnActivationForward, EXECUTION_FAILED, handle, activation, alpha, xDesc, x, beta, yDesc, y)
 {
-	FAIL_AS(EXECUTION_FAILED);
 	SCALARS(yDesc);
 	REFUSE_IF(!activation || activation->mode == CUDNN_ACTIVATION_IDENTITY, BAD_PARAM);
 	REFUSE_IF(!xDesc || !xDesc->tensor.hasSameDims(yDesc->tensor), BAD_PARAM);
@@ -165,13 +153,9 @@ cudnnStatus_t cudnnActivationForward(cudnnHandle_t handle, cudnnActivationDescri
 	});
 }
 
-cudnnStatus_t cudnnActivationBackward(cudnnHandle_t handle, cudnnActivationDescriptor_t activation, const void *alpha,
-                                      const cudnnTensorDescriptor_t yDesc, const void *y,
-                                      const cudnnTensorDescriptor_t dyDesc, const void *dy,
-                                      const cudnnTensorDescriptor_t xDesc, const void *x, const void *beta,
-                                      const cudnnTensorDescriptor_t dxDesc, void *dx)
+ENTRY(cudnnActivationBackward, EXECUTION_FAILED, handle, activation, alpha, yDesc, y, dyDesc, dy, xDesc, x, beta,
+      dxDesc, dx)
 {
-	FAIL_AS(EXECUTION_FAILED);
 	SCALARS(dxDesc);
 	REFUSE_IF(!activation || activation->mode == CUDNN_ACTIVATION_IDENTITY || !yDesc || !dyDesc || !xDesc, BAD_PARAM);
 	for (const auto *other : {yDesc, dyDesc, xDesc})
@@ -185,11 +169,8 @@ cudnnStatus_t cudnnActivationBackward(cudnnHandle_t handle, cudnnActivationDescr
 	             });
 }
 
-cudnnStatus_t cudnnPoolingForward(cudnnHandle_t handle, const cudnnPoolingDescriptor_t pooling, const void *alpha,
-                                  const cudnnTensorDescriptor_t xDesc, const void *x, const void *beta,
-                                  const cudnnTensorDescriptor_t yDesc, void *y)
+ENTRY(cudnnPoolingForward, EXECUTION_FAILED, handle, pooling, alpha, xDesc, x, beta, yDesc, y)
 {
-	FAIL_AS(EXECUTION_FAILED);
 	SCALARS(yDesc);
 	REFUSE_IF(!isPooling(pooling, xDesc, yDesc), BAD_PARAM);
 	const Tensor from = xDesc->tensor, to = yDesc->tensor;
@@ -213,13 +194,8 @@ cudnnStatus_t cudnnPoolingForward(cudnnHandle_t handle, const cudnnPoolingDescri
 	});
 }
 
-cudnnStatus_t cudnnPoolingBackward(cudnnHandle_t handle, const cudnnPoolingDescriptor_t pooling, const void *alpha,
-                                   const cudnnTensorDescriptor_t yDesc, const void *y,
-                                   const cudnnTensorDescriptor_t dyDesc, const void *dy,
-                                   const cudnnTensorDescriptor_t xDesc, const void *x, const void *beta,
-                                   const cudnnTensorDescriptor_t dxDesc, void *dx)
+ENTRY(cudnnPoolingBackward, EXECUTION_FAILED, handle, pooling, alpha, yDesc, y, dyDesc, dy, xDesc, x, beta, dxDesc, dx)
 {
-	FAIL_AS(EXECUTION_FAILED);
 	SCALARS(dxDesc);
 	REFUSE_IF(!dyDesc || !isPooling(pooling, dxDesc, dyDesc), BAD_PARAM);
 	const Tensor from = dxDesc->tensor, to = dyDesc->tensor;
@@ -247,11 +223,8 @@ cudnnStatus_t cudnnPoolingBackward(cudnnHandle_t handle, const cudnnPoolingDescr
 	             });
 }
 
-cudnnStatus_t cudnnLRNCrossChannelForward(cudnnHandle_t handle, cudnnLRNDescriptor_t norm, cudnnLRNMode_t mode,
-                                          const void *alpha, const cudnnTensorDescriptor_t xDesc, const void *x,
-                                          const void *beta, const cudnnTensorDescriptor_t yDesc, void *y)
+ENTRY(cudnnLRNCrossChannelForward, EXECUTION_FAILED, handle, norm, mode, alpha, xDesc, x, beta, yDesc, y)
 {
-	FAIL_AS(EXECUTION_FAILED);
 	SCALARS(yDesc);
 	REFUSE_IF(!norm || mode != CUDNN_LRN_CROSS_CHANNEL_DIM1 || !xDesc, BAD_PARAM);
 	const Tensor t = xDesc->tensor;
@@ -266,13 +239,9 @@ cudnnStatus_t cudnnLRNCrossChannelForward(cudnnHandle_t handle, cudnnLRNDescript
 	});
 }
 
-cudnnStatus_t cudnnLRNCrossChannelBackward(cudnnHandle_t handle, cudnnLRNDescriptor_t norm, cudnnLRNMode_t mode,
-                                           const void *alpha, const cudnnTensorDescriptor_t yDesc, const void *y,
-                                           const cudnnTensorDescriptor_t dyDesc, const void *dy,
-                                           const cudnnTensorDescriptor_t xDesc, const void *x, const void *beta,
-                                           const cudnnTensorDescriptor_t dxDesc, void *dx)
+ENTRY(cudnnLRNCrossChannelBackward, EXECUTION_FAILED, handle, norm, mode, alpha, yDesc, y, dyDesc, dy, xDesc, x, beta,
+      dxDesc, dx)
 {
-	FAIL_AS(EXECUTION_FAILED);
 	SCALARS(dxDesc);
 	REFUSE_IF(!norm || mode != CUDNN_LRN_CROSS_CHANNEL_DIM1 || !yDesc || !dyDesc || !xDesc, BAD_PARAM);
 	const Tensor t = xDesc->tensor;
@@ -298,5 +267,3 @@ cudnnStatus_t cudnnLRNCrossChannelBackward(cudnnHandle_t handle, cudnnLRNDescrip
 		    return result;
 	    });
 }
-
-} // extern "C"

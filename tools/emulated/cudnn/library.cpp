@@ -104,11 +104,8 @@ cudnnStatus_t run(const Handle &handle, const char *name, std::function<void(Mem
 
 using namespace emulated::cudnn;
 
-extern "C" {
-
-cudnnStatus_t cudnnCreate(cudnnHandle_t *handle)
+ENTRY(cudnnCreate, NOT_INITIALIZED, handle)
 {
-	FAIL_AS(NOT_INITIALIZED);
 	REFUSE_IF(!handle, BAD_PARAM);
 	auto *made = new Handle;
 	if (emulated::blas::open(*made, Handle::Kind::Cudnn)) {
@@ -119,9 +116,8 @@ cudnnStatus_t cudnnCreate(cudnnHandle_t *handle)
 	return CUDNN_STATUS_SUCCESS;
 }
 
-cudnnStatus_t cudnnDestroy(cudnnHandle_t handle)
+ENTRY(cudnnDestroy, BAD_PARAM, handle)
 {
-	FAIL_AS(BAD_PARAM);
 	if (!handle)
 		return CUDNN_STATUS_SUCCESS;
 	Handle *mine = handleOf(handle);
@@ -131,9 +127,8 @@ cudnnStatus_t cudnnDestroy(cudnnHandle_t handle)
 	return CUDNN_STATUS_SUCCESS;
 }
 
-cudnnStatus_t cudnnSetStream(cudnnHandle_t handle, cudaStream_t stream)
+ENTRY(cudnnSetStream, BAD_PARAM, handle, stream)
 {
-	FAIL_AS(BAD_PARAM);
 	Handle *mine = handleOf(handle);
 	REFUSE_IF(!mine, BAD_PARAM);
 	REFUSE_IF(stream && emulated::deviceOf(stream) != mine->device, BAD_PARAM_STREAM_MISMATCH);
@@ -141,9 +136,8 @@ cudnnStatus_t cudnnSetStream(cudnnHandle_t handle, cudaStream_t stream)
 	return CUDNN_STATUS_SUCCESS;
 }
 
-cudnnStatus_t cudnnGetStream(cudnnHandle_t handle, cudaStream_t *stream)
+ENTRY(cudnnGetStream, BAD_PARAM, handle, stream)
 {
-	FAIL_AS(BAD_PARAM);
 	Handle *mine = handleOf(handle);
 	REFUSE_IF(!mine || !stream, BAD_PARAM);
 	*stream = mine->stream;
@@ -166,10 +160,9 @@ size_t cudnnGetCudartVersion()
 	return 13010;
 }
 
-cudnnStatus_t cudnnGetProperty(libraryPropertyType type, int *value)
+ENTRY(cudnnGetProperty, BAD_PARAM, type, value)
 {
-	FAIL_AS(BAD_PARAM);
-	const auto whole = static_cast<int>(cudnnGetVersion());
+	const auto whole = static_cast<int>(::cudnnGetVersion());
 	const int version[] = {whole / 10000, whole / 100 % 100, whole % 100};
 	REFUSE_IF(!value || type < MAJOR_VERSION || type > PATCH_LEVEL, BAD_PARAM);
 	*value = version[type];
@@ -191,18 +184,15 @@ void cudnnGetLastErrorString(char *message, size_t bytes)
 	lastError[0] = 0;
 }
 
-cudnnStatus_t cudnnQueryRuntimeError(cudnnHandle_t handle, cudnnStatus_t *status, cudnnErrQueryMode_t,
-                                     cudnnRuntimeTag_t *)
+ENTRY(cudnnQueryRuntimeError, BAD_PARAM, handle, status, unused, unused2)
 {
-	FAIL_AS(BAD_PARAM);
 	REFUSE_IF(!handleOf(handle) || !status, BAD_PARAM);
 	*status = CUDNN_STATUS_SUCCESS;
 	return CUDNN_STATUS_SUCCESS;
 }
 
-cudnnStatus_t cudnnSetCallback(unsigned mask, void *data, cudnnCallback_t function)
+ENTRY(cudnnSetCallback, BAD_PARAM, mask, data, function)
 {
-	FAIL_AS(BAD_PARAM);
 	std::lock_guard lock(callback.mutex);
 	callback.mask = mask;
 	callback.data = data;
@@ -210,9 +200,8 @@ cudnnStatus_t cudnnSetCallback(unsigned mask, void *data, cudnnCallback_t functi
 	return CUDNN_STATUS_SUCCESS;
 }
 
-cudnnStatus_t cudnnGetCallback(unsigned *mask, void **data, cudnnCallback_t *function)
+ENTRY(cudnnGetCallback, BAD_PARAM, mask, data, function)
 {
-	FAIL_AS(BAD_PARAM);
 	REFUSE_IF(!mask || !data || !function, BAD_PARAM);
 	std::lock_guard lock(callback.mutex);
 	*mask = callback.mask;
@@ -222,14 +211,11 @@ cudnnStatus_t cudnnGetCallback(unsigned *mask, void **data, cudnnCallback_t *fun
 }
 
 #define CHECK(part)                                                                                                    \
-	cudnnStatus_t cudnn##part##VersionCheck()                                                                          \
+	ENTRY(cudnn##part##VersionCheck, SUBLIBRARY_VERSION_MISMATCH)                                                      \
 	{                                                                                                                  \
-		FAIL_AS(SUBLIBRARY_VERSION_MISMATCH);                                                                          \
 		return CUDNN_STATUS_SUCCESS;                                                                                   \
 	}
 CHECK(Graph)
 CHECK(Ops)
 CHECK(Cnn)
 CHECK(Adv)
-
-} // extern "C"

@@ -127,36 +127,23 @@ cudnnStatus_t loss(cudnnHandle_t handle, const char *name, const Call &call, cud
 
 } // namespace
 
-extern "C" {
-
-cudnnStatus_t cudnnGetCTCLossWorkspaceSize(cudnnHandle_t handle, const cudnnTensorDescriptor_t probsDesc,
-                                           const cudnnTensorDescriptor_t gradientsDesc, const int *labels,
-                                           const int *labelLengths, const int *inputLengths, cudnnCTCLossAlgo_t algo,
-                                           cudnnCTCLossDescriptor_t ctcLossDesc, size_t *sizeInBytes)
+ENTRY(cudnnGetCTCLossWorkspaceSize, BAD_PARAM, handle, probsDesc, gradientsDesc, labels, labelLengths, inputLengths,
+      algo, ctcLossDesc, sizeInBytes)
 {
-	FAIL_AS(BAD_PARAM);
 	REFUSE_IF(!handleOf(handle) || !probsDesc || !labels || !labelLengths || !inputLengths || !sizeInBytes, BAD_PARAM);
 	return sizeOf(probsDesc, gradientsDesc, algo, ctcLossDesc,
 	              *std::max_element(labelLengths, labelLengths + probsDesc->tensor.dims[1]), *sizeInBytes);
 }
 
-cudnnStatus_t cudnnGetCTCLossWorkspaceSize_v8(cudnnHandle_t handle, cudnnCTCLossAlgo_t algo,
-                                              cudnnCTCLossDescriptor_t ctcLossDesc,
-                                              const cudnnTensorDescriptor_t probsDesc,
-                                              const cudnnTensorDescriptor_t gradientsDesc, size_t *sizeInBytes)
+ENTRY(cudnnGetCTCLossWorkspaceSize_v8, BAD_PARAM, handle, algo, ctcLossDesc, probsDesc, gradientsDesc, sizeInBytes)
 {
-	FAIL_AS(BAD_PARAM);
 	REFUSE_IF(!handleOf(handle) || !ctcLossDesc || !sizeInBytes, BAD_PARAM);
 	return sizeOf(probsDesc, gradientsDesc, algo, ctcLossDesc, ctcLossDesc->maxLabelLength, *sizeInBytes);
 }
 
-cudnnStatus_t cudnnCTCLoss(cudnnHandle_t handle, const cudnnTensorDescriptor_t probsDesc, const void *probs,
-                           const int hostLabels[], const int hostLabelLengths[], const int hostInputLengths[],
-                           void *costs, const cudnnTensorDescriptor_t gradientsDesc, void *gradients,
-                           cudnnCTCLossAlgo_t algo, cudnnCTCLossDescriptor_t ctcLossDesc, void *workspace,
-                           size_t workSpaceSizeInBytes)
+ENTRY(cudnnCTCLoss, EXECUTION_FAILED, handle, probsDesc, probs, hostLabels, hostLabelLengths, hostInputLengths, costs,
+      gradientsDesc, gradients, algo, ctcLossDesc, workspace, workSpaceSizeInBytes)
 {
-	FAIL_AS(EXECUTION_FAILED);
 	REFUSE_IF(!probsDesc || !hostLabels || !hostLabelLengths || !hostInputLengths, BAD_PARAM);
 	const int64_t batch = probsDesc->tensor.dims[1];
 	const Numbers lengths(hostLabelLengths, hostLabelLengths + batch),
@@ -177,13 +164,9 @@ cudnnStatus_t cudnnCTCLoss(cudnnHandle_t handle, const cudnnTensorDescriptor_t p
 	            });
 }
 
-cudnnStatus_t cudnnCTCLoss_v8(cudnnHandle_t handle, cudnnCTCLossAlgo_t algo, cudnnCTCLossDescriptor_t ctcLossDesc,
-                              const cudnnTensorDescriptor_t probsDesc, const void *probs, const int labels[],
-                              const int labelLengths[], const int inputLengths[], void *costs,
-                              const cudnnTensorDescriptor_t gradientsDesc, void *gradients, size_t workSpaceSizeInBytes,
-                              void *workspace)
+ENTRY(cudnnCTCLoss_v8, EXECUTION_FAILED, handle, algo, ctcLossDesc, probsDesc, probs, labels, labelLengths,
+      inputLengths, costs, gradientsDesc, gradients, workSpaceSizeInBytes, workspace)
 {
-	FAIL_AS(EXECUTION_FAILED);
 	REFUSE_IF(!ctcLossDesc || !labels || !labelLengths || !inputLengths, BAD_PARAM);
 	const Call call{probsDesc, gradientsDesc, probs, costs, gradients, workspace, workSpaceSizeInBytes};
 	return loss(
@@ -204,5 +187,3 @@ cudnnStatus_t cudnnCTCLoss_v8(cudnnHandle_t handle, cudnnCTCLossAlgo_t algo, cud
 		    return total == 0 || numbers(labels, total, samples.labels);
 	    });
 }
-
-} // extern "C"

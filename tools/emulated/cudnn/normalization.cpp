@@ -191,7 +191,6 @@ cudnnStatus_t goBack(cudnnHandle_t handle, const char *name, const Norm &norm, P
 } // namespace
 
 #define NORM(ops, activation, epsilon, parameters)                                                                     \
-	FAIL_AS(EXECUTION_FAILED);                                                                                         \
 	REFUSE_IF(!handleOf(handle), BAD_PARAM);                                                                           \
 	Norm norm;                                                                                                         \
 	if (cudnnStatus_t status = describe(norm, mode, ops, activation, epsilon, xDesc, parameters))                      \
@@ -209,15 +208,8 @@ cudnnStatus_t goBack(cudnnHandle_t handle, const char *name, const Norm &norm, P
 		    scalar(betaParameters, type)                                                                               \
 	}
 
-extern "C" {
-
-cudnnStatus_t cudnnBatchNormalizationForwardInference(cudnnHandle_t handle, cudnnBatchNormMode_t mode,
-                                                      const void *alpha, const void *beta,
-                                                      const cudnnTensorDescriptor_t xDesc, const void *x,
-                                                      const cudnnTensorDescriptor_t yDesc, void *y,
-                                                      const cudnnTensorDescriptor_t parameters, const void *scale,
-                                                      const void *bias, const void *mean, const void *variance,
-                                                      double epsilon)
+ENTRY(cudnnBatchNormalizationForwardInference, EXECUTION_FAILED, handle, mode, alpha, beta, xDesc, x, yDesc, y,
+      parameters, scale, bias, mean, variance, epsilon)
 {
 	NORM(0, nullptr, epsilon, parameters)
 	SCALARS(yDesc);
@@ -225,13 +217,9 @@ cudnnStatus_t cudnnBatchNormalizationForwardInference(cudnnHandle_t handle, cudn
 	             {parameters, bias}, {parameters, mean}, {parameters, variance});
 }
 
-cudnnStatus_t cudnnBatchNormalizationForwardTrainingEx(
-    cudnnHandle_t handle, cudnnBatchNormMode_t mode, cudnnBatchNormOps_t ops, const void *alpha, const void *beta,
-    const cudnnTensorDescriptor_t xDesc, const void *x, const cudnnTensorDescriptor_t zDesc, const void *z,
-    const cudnnTensorDescriptor_t yDesc, void *y, const cudnnTensorDescriptor_t parameters, const void *scale,
-    const void *bias, double factor, void *runningMean, void *runningVariance, double epsilon, void *savedMean,
-    void *savedInverse, cudnnActivationDescriptor_t activation, void *workspace, size_t workspaceBytes, void *reserve,
-    size_t reserveBytes)
+ENTRY(cudnnBatchNormalizationForwardTrainingEx, EXECUTION_FAILED, handle, mode, ops, alpha, beta, xDesc, x, zDesc, z,
+      yDesc, y, parameters, scale, bias, factor, runningMean, runningVariance, epsilon, savedMean, savedInverse,
+      activation, workspace, workspaceBytes, reserve, reserveBytes)
 {
 	NORM(ops, activation, epsilon, parameters)
 	SCALARS(yDesc);
@@ -241,13 +229,8 @@ cudnnStatus_t cudnnBatchNormalizationForwardTrainingEx(
 	             {workspace, workspaceBytes, reserve, reserveBytes});
 }
 
-cudnnStatus_t cudnnBatchNormalizationForwardTraining(cudnnHandle_t handle, cudnnBatchNormMode_t mode, const void *alpha,
-                                                     const void *beta, const cudnnTensorDescriptor_t xDesc,
-                                                     const void *x, const cudnnTensorDescriptor_t yDesc, void *y,
-                                                     const cudnnTensorDescriptor_t parameters, const void *scale,
-                                                     const void *bias, double factor, void *runningMean,
-                                                     void *runningVariance, double epsilon, void *savedMean,
-                                                     void *savedInverse)
+ENTRY(cudnnBatchNormalizationForwardTraining, EXECUTION_FAILED, handle, mode, alpha, beta, xDesc, x, yDesc, y,
+      parameters, scale, bias, factor, runningMean, runningVariance, epsilon, savedMean, savedInverse)
 {
 	NORM(0, nullptr, epsilon, parameters)
 	SCALARS(yDesc);
@@ -255,13 +238,8 @@ cudnnStatus_t cudnnBatchNormalizationForwardTraining(cudnnHandle_t handle, cudnn
 	             {parameters, bias}, {parameters, factor, runningMean, runningVariance, savedMean, savedInverse}, {});
 }
 
-cudnnStatus_t cudnnBatchNormalizationBackward(cudnnHandle_t handle, cudnnBatchNormMode_t mode, const void *alphaData,
-                                              const void *betaData, const void *alphaParameters,
-                                              const void *betaParameters, const cudnnTensorDescriptor_t xDesc,
-                                              const void *x, const cudnnTensorDescriptor_t dyDesc, const void *dy,
-                                              const cudnnTensorDescriptor_t dxDesc, void *dx,
-                                              const cudnnTensorDescriptor_t parameters, const void *scale, void *dScale,
-                                              void *dBias, double epsilon, const void *mean, const void *inverse)
+ENTRY(cudnnBatchNormalizationBackward, EXECUTION_FAILED, handle, mode, alphaData, betaData, alphaParameters,
+      betaParameters, xDesc, x, dyDesc, dy, dxDesc, dx, parameters, scale, dScale, dBias, epsilon, mean, inverse)
 {
 	NORM(0, nullptr, epsilon, parameters)
 	GRADIENTS((Part{nullptr, nullptr, true}));
@@ -269,14 +247,9 @@ cudnnStatus_t cudnnBatchNormalizationBackward(cudnnHandle_t handle, cudnnBatchNo
 	              {parameters, mean, true}, {parameters, inverse, true}, {});
 }
 
-cudnnStatus_t cudnnBatchNormalizationBackwardEx(
-    cudnnHandle_t handle, cudnnBatchNormMode_t mode, cudnnBatchNormOps_t ops, const void *alphaData,
-    const void *betaData, const void *alphaParameters, const void *betaParameters, const cudnnTensorDescriptor_t xDesc,
-    const void *x, const cudnnTensorDescriptor_t, const void *, const cudnnTensorDescriptor_t dyDesc, const void *dy,
-    const cudnnTensorDescriptor_t dzDesc, void *dz, const cudnnTensorDescriptor_t dxDesc, void *dx,
-    const cudnnTensorDescriptor_t parameters, const void *scale, const void *, void *dScale, void *dBias,
-    double epsilon, const void *mean, const void *inverse, cudnnActivationDescriptor_t activation, void *workspace,
-    size_t workspaceBytes, void *reserve, size_t reserveBytes)
+ENTRY(cudnnBatchNormalizationBackwardEx, EXECUTION_FAILED, handle, mode, ops, alphaData, betaData, alphaParameters,
+      betaParameters, xDesc, x, unused, unused2, dyDesc, dy, dzDesc, dz, dxDesc, dx, parameters, scale, unused3, dScale,
+      dBias, epsilon, mean, inverse, activation, workspace, workspaceBytes, reserve, reserveBytes)
 {
 	NORM(ops, activation, epsilon, parameters)
 	GRADIENTS((Part{dzDesc, dz, true}));
@@ -285,35 +258,26 @@ cudnnStatus_t cudnnBatchNormalizationBackwardEx(
 	              {workspace, workspaceBytes, reserve, reserveBytes});
 }
 
-cudnnStatus_t cudnnGetBatchNormalizationForwardTrainingExWorkspaceSize(
-    cudnnHandle_t handle, cudnnBatchNormMode_t mode, cudnnBatchNormOps_t ops, const cudnnTensorDescriptor_t xDesc,
-    const cudnnTensorDescriptor_t, const cudnnTensorDescriptor_t, const cudnnTensorDescriptor_t parameters,
-    const cudnnActivationDescriptor_t activation, size_t *bytes)
+ENTRY(cudnnGetBatchNormalizationForwardTrainingExWorkspaceSize, EXECUTION_FAILED, handle, mode, ops, xDesc, unused,
+      unused2, parameters, activation, bytes)
 {
 	NORM(ops, activation, 0, parameters)
 	SIZE(workspaceOf(norm, xDesc->tensor));
 }
 
-cudnnStatus_t cudnnGetBatchNormalizationBackwardExWorkspaceSize(
-    cudnnHandle_t handle, cudnnBatchNormMode_t mode, cudnnBatchNormOps_t ops, const cudnnTensorDescriptor_t xDesc,
-    const cudnnTensorDescriptor_t, const cudnnTensorDescriptor_t, const cudnnTensorDescriptor_t,
-    const cudnnTensorDescriptor_t, const cudnnTensorDescriptor_t parameters,
-    const cudnnActivationDescriptor_t activation, size_t *bytes)
+ENTRY(cudnnGetBatchNormalizationBackwardExWorkspaceSize, EXECUTION_FAILED, handle, mode, ops, xDesc, unused, unused2,
+      unused3, unused4, parameters, activation, bytes)
 {
 	NORM(ops, activation, 0, parameters)
 	SIZE(workspaceOf(norm, xDesc->tensor));
 }
 
-cudnnStatus_t cudnnGetBatchNormalizationTrainingExReserveSpaceSize(cudnnHandle_t handle, cudnnBatchNormMode_t mode,
-                                                                   cudnnBatchNormOps_t ops,
-                                                                   const cudnnActivationDescriptor_t activation,
-                                                                   const cudnnTensorDescriptor_t xDesc, size_t *bytes)
+ENTRY(cudnnGetBatchNormalizationTrainingExReserveSpaceSize, EXECUTION_FAILED, handle, mode, ops, activation, xDesc,
+      bytes)
 {
 	cudnnTensorStruct parameters;
 	if (xDesc)
-		cudnnDeriveBNTensorDescriptor(&parameters, xDesc, mode); // invalid arguments are rejected below
+		::cudnnDeriveBNTensorDescriptor(&parameters, xDesc, mode); // invalid arguments are rejected below
 	NORM(ops, activation, 0, &parameters)
 	SIZE(reserveOf(norm, xDesc->tensor));
 }
-
-} // extern "C"

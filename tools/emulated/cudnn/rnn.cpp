@@ -587,27 +587,20 @@ cudnnStatus_t launchNet(cudnnHandle_t handle, const char *name, const Net &net, 
 } // namespace
 
 #define NET(y, h, c)                                                                                                   \
-	FAIL_AS(EXECUTION_FAILED);                                                                                         \
 	Net net;                                                                                                           \
 	if (cudnnStatus_t status = describe(handle, rnn, xDesc, y, h, c, net))                                             \
 		return status;
 
-extern "C" {
-
-cudnnStatus_t cudnnGetRNNWeightSpaceSize(cudnnHandle_t handle, cudnnRNNDescriptor_t rnn, size_t *bytes)
+ENTRY(cudnnGetRNNWeightSpaceSize, BAD_PARAM, handle, rnn, bytes)
 {
-	FAIL_AS(BAD_PARAM);
 	REFUSE_IF(!handleOf(handle) || !rnn || rnn->layers == 0 || !bytes, BAD_PARAM);
 	*bytes = weightBytes(Net{*rnn, {}, {}, {}});
 	return CUDNN_STATUS_SUCCESS;
 }
 
-cudnnStatus_t cudnnGetRNNWeightParams(cudnnHandle_t handle, cudnnRNNDescriptor_t rnn, int32_t pseudoLayer,
-                                      size_t spaceBytes, const void *space, int32_t linear,
-                                      cudnnTensorDescriptor_t matrix, void **matrixAddress,
-                                      cudnnTensorDescriptor_t bias, void **biasAddress)
+ENTRY(cudnnGetRNNWeightParams, BAD_PARAM, handle, rnn, pseudoLayer, spaceBytes, space, linear, matrix, matrixAddress,
+      bias, biasAddress)
 {
-	FAIL_AS(BAD_PARAM);
 	// PyTorch queries only the matrices.
 	REFUSE_IF(!handleOf(handle) || !rnn || rnn->layers == 0 || !matrix != !matrixAddress || !bias != !biasAddress,
 	          BAD_PARAM);
@@ -629,26 +622,21 @@ cudnnStatus_t cudnnGetRNNWeightParams(cudnnHandle_t handle, cudnnRNNDescriptor_t
 	return CUDNN_STATUS_SUCCESS;
 }
 
-cudnnStatus_t cudnnGetRNNTempSpaceSizes(cudnnHandle_t handle, cudnnRNNDescriptor_t rnn, cudnnForwardMode_t mode,
-                                        cudnnRNNDataDescriptor_t xDesc, size_t *workBytes, size_t *reserveBytes)
+ENTRY(cudnnGetRNNTempSpaceSizes, EXECUTION_FAILED, handle, rnn, mode, xDesc, workBytes, reserveBytes)
 {
 	NET(nullptr, nullptr, nullptr)
 	give(workBytes, net.workspaceBytes(), reserveBytes, mode == CUDNN_FWD_MODE_TRAINING ? net.reserveBytes() : 0);
 	return CUDNN_STATUS_SUCCESS;
 }
 
-cudnnStatus_t cudnnBuildRNNDynamic(cudnnHandle_t handle, cudnnRNNDescriptor_t rnn, int batch)
+ENTRY(cudnnBuildRNNDynamic, BAD_PARAM, handle, rnn, batch)
 {
-	FAIL_AS(BAD_PARAM);
 	REFUSE_IF(!handleOf(handle) || !rnn || batch < 1 || rnn->algorithm != CUDNN_RNN_ALGO_PERSIST_DYNAMIC, BAD_PARAM);
 	return CUDNN_STATUS_SUCCESS;
 }
 
-cudnnStatus_t cudnnRNNForward(cudnnHandle_t handle, cudnnRNNDescriptor_t rnn, cudnnForwardMode_t mode,
-                              const int32_t lengths[], cudnnRNNDataDescriptor_t xDesc, const void *x,
-                              cudnnRNNDataDescriptor_t yDesc, void *y, cudnnTensorDescriptor_t hDesc, const void *hx,
-                              void *hy, cudnnTensorDescriptor_t cDesc, const void *cx, void *cy, size_t weightBytes,
-                              const void *weights, size_t workBytes, void *work, size_t reserveBytes, void *reserve)
+ENTRY(cudnnRNNForward, EXECUTION_FAILED, handle, rnn, mode, lengths, xDesc, x, yDesc, y, hDesc, hx, hy, cDesc, cx, cy,
+      weightBytes, weights, workBytes, work, reserveBytes, reserve)
 {
 	NET(yDesc, hDesc, cDesc)
 	REFUSE_IF(!yDesc || !x || !y || ((hx || hy) && !hDesc), BAD_PARAM);
@@ -676,13 +664,8 @@ cudnnStatus_t cudnnRNNForward(cudnnHandle_t handle, cudnnRNNDescriptor_t rnn, cu
 	                 });
 }
 
-cudnnStatus_t cudnnRNNBackwardData_v8(cudnnHandle_t handle, cudnnRNNDescriptor_t rnn, const int32_t[],
-                                      cudnnRNNDataDescriptor_t yDesc, const void *y, const void *dy,
-                                      cudnnRNNDataDescriptor_t xDesc, void *dx, cudnnTensorDescriptor_t hDesc,
-                                      const void *hx, const void *dhy, void *dhx, cudnnTensorDescriptor_t cDesc,
-                                      const void *cx, const void *dcy, void *dcx, size_t weightBytes,
-                                      const void *weights, size_t workBytes, void *work, size_t reserveBytes,
-                                      void *reserve)
+ENTRY(cudnnRNNBackwardData_v8, EXECUTION_FAILED, handle, rnn, unused, yDesc, y, dy, xDesc, dx, hDesc, hx, dhy, dhx,
+      cDesc, cx, dcy, dcx, weightBytes, weights, workBytes, work, reserveBytes, reserve)
 {
 	NET(yDesc, hDesc, cDesc)
 	REFUSE_IF(!yDesc || !y || !dy || !dx || ((hx || dhy || dhx) && !hDesc), BAD_PARAM);
@@ -708,11 +691,8 @@ cudnnStatus_t cudnnRNNBackwardData_v8(cudnnHandle_t handle, cudnnRNNDescriptor_t
 	                 });
 }
 
-cudnnStatus_t cudnnRNNBackwardWeights_v8(cudnnHandle_t handle, cudnnRNNDescriptor_t rnn, cudnnWgradMode_t mode,
-                                         const int32_t[], cudnnRNNDataDescriptor_t xDesc, const void *x,
-                                         cudnnTensorDescriptor_t hDesc, const void *hx, cudnnRNNDataDescriptor_t yDesc,
-                                         const void *y, size_t weightBytes, void *dWeights, size_t workBytes,
-                                         void *work, size_t reserveBytes, void *reserve)
+ENTRY(cudnnRNNBackwardWeights_v8, EXECUTION_FAILED, handle, rnn, mode, unused, xDesc, x, hDesc, hx, yDesc, y,
+      weightBytes, dWeights, workBytes, work, reserveBytes, reserve)
 {
 	NET(yDesc, hDesc, nullptr)
 	REFUSE_IF(!yDesc || !y || !x || (hx && !hDesc), BAD_PARAM);
@@ -725,5 +705,3 @@ cudnnStatus_t cudnnRNNBackwardWeights_v8(cudnnHandle_t handle, cudnnRNNDescripto
 			                 run.backwardWeights(input, h, dWeights);
 	                 });
 }
-
-} // extern "C"

@@ -66,12 +66,8 @@ bool isSampled(cudnnSpatialTransformerDescriptor_t st, cudnnTensorDescriptor_t x
 
 } // namespace
 
-extern "C" {
-
-cudnnStatus_t cudnnSpatialTfGridGeneratorForward(cudnnHandle_t handle, const cudnnSpatialTransformerDescriptor_t stDesc,
-                                                 const void *theta, void *grid)
+ENTRY(cudnnSpatialTfGridGeneratorForward, EXECUTION_FAILED, handle, stDesc, theta, grid)
 {
-	FAIL_AS(EXECUTION_FAILED);
 	Shapes shapes;
 	REFUSE_IF(!handleOf(handle) || !theta || !grid, BAD_PARAM);
 	if (cudnnStatus_t status = shapesOf(stDesc, shapes))
@@ -87,11 +83,8 @@ cudnnStatus_t cudnnSpatialTfGridGeneratorForward(cudnnHandle_t handle, const cud
 	});
 }
 
-cudnnStatus_t cudnnSpatialTfGridGeneratorBackward(cudnnHandle_t handle,
-                                                  const cudnnSpatialTransformerDescriptor_t stDesc, const void *dgrid,
-                                                  void *dtheta)
+ENTRY(cudnnSpatialTfGridGeneratorBackward, EXECUTION_FAILED, handle, stDesc, dgrid, dtheta)
 {
-	FAIL_AS(EXECUTION_FAILED);
 	Shapes shapes;
 	REFUSE_IF(!handleOf(handle) || !dgrid || !dtheta, BAD_PARAM);
 	if (cudnnStatus_t status = shapesOf(stDesc, shapes))
@@ -107,11 +100,8 @@ cudnnStatus_t cudnnSpatialTfGridGeneratorBackward(cudnnHandle_t handle,
 	});
 }
 
-cudnnStatus_t cudnnSpatialTfSamplerForward(cudnnHandle_t handle, cudnnSpatialTransformerDescriptor_t stDesc,
-                                           const void *alpha, const cudnnTensorDescriptor_t xDesc, const void *x,
-                                           const void *grid, const void *beta, cudnnTensorDescriptor_t yDesc, void *y)
+ENTRY(cudnnSpatialTfSamplerForward, EXECUTION_FAILED, handle, stDesc, alpha, xDesc, x, grid, beta, yDesc, y)
 {
-	FAIL_AS(EXECUTION_FAILED);
 	Shapes shapes;
 	REFUSE_IF(!handleOf(handle) || !x || !grid || !y, BAD_PARAM);
 	if (cudnnStatus_t status = shapesOf(stDesc, shapes))
@@ -134,13 +124,9 @@ cudnnStatus_t cudnnSpatialTfSamplerForward(cudnnHandle_t handle, cudnnSpatialTra
 	});
 }
 
-cudnnStatus_t cudnnSpatialTfSamplerBackward(cudnnHandle_t handle, cudnnSpatialTransformerDescriptor_t stDesc,
-                                            const void *alpha, const cudnnTensorDescriptor_t xDesc, const void *x,
-                                            const void *beta, const cudnnTensorDescriptor_t dxDesc, void *dx,
-                                            const void *alphaDgrid, const cudnnTensorDescriptor_t dyDesc,
-                                            const void *dy, const void *grid, const void *betaDgrid, void *dgrid)
+ENTRY(cudnnSpatialTfSamplerBackward, EXECUTION_FAILED, handle, stDesc, alpha, xDesc, x, beta, dxDesc, dx, alphaDgrid,
+      dyDesc, dy, grid, betaDgrid, dgrid)
 {
-	FAIL_AS(EXECUTION_FAILED);
 	Shapes shapes;
 	REFUSE_IF(!handleOf(handle) || !x || !dx || !dy || !grid || !dgrid || !alphaDgrid || !betaDgrid, BAD_PARAM);
 	if (cudnnStatus_t status = shapesOf(stDesc, shapes))
@@ -168,5 +154,3 @@ cudnnStatus_t cudnnSpatialTfSamplerBackward(cudnnHandle_t handle, cudnnSpatialTr
 		memory.write<double>(std::move(moves), shapes.grid, dgrid, c, d);
 	});
 }
-
-} // extern "C"

@@ -183,14 +183,8 @@ cudnnStatus_t transform(cudnnHandle_t handle, const char *name, const cudnnTenso
 
 } // namespace
 
-extern "C" {
-
-cudnnStatus_t cudnnOpTensor(cudnnHandle_t handle, const cudnnOpTensorDescriptor_t op, const void *alpha,
-                            const cudnnTensorDescriptor_t xDesc, const void *x, const void *alpha2,
-                            const cudnnTensorDescriptor_t zDesc, const void *z, const void *beta,
-                            const cudnnTensorDescriptor_t yDesc, void *y)
+ENTRY(cudnnOpTensor, EXECUTION_FAILED, handle, op, alpha, xDesc, x, alpha2, zDesc, z, beta, yDesc, y)
 {
-	FAIL_AS(EXECUTION_FAILED);
 	SCALARS(yDesc);
 	REFUSE_IF(!op || !xDesc, BAD_PARAM);
 	const cudnnOpTensorStruct d = *op;
@@ -211,10 +205,8 @@ cudnnStatus_t cudnnOpTensor(cudnnHandle_t handle, const cudnnOpTensorDescriptor_
 	             });
 }
 
-cudnnStatus_t cudnnAddTensor(cudnnHandle_t handle, const void *alpha, const cudnnTensorDescriptor_t xDesc,
-                             const void *x, const void *beta, const cudnnTensorDescriptor_t yDesc, void *y)
+ENTRY(cudnnAddTensor, EXECUTION_FAILED, handle, alpha, xDesc, x, beta, yDesc, y)
 {
-	FAIL_AS(EXECUTION_FAILED);
 	SCALARS(yDesc);
 	REFUSE_IF(!xDesc || !isBroadcast(xDesc->tensor, yDesc->tensor), BAD_PARAM);
 	const Tensor part = xDesc->tensor, whole = yDesc->tensor;
@@ -227,10 +219,8 @@ cudnnStatus_t cudnnAddTensor(cudnnHandle_t handle, const void *alpha, const cudn
 	});
 }
 
-cudnnStatus_t cudnnTransformTensor(cudnnHandle_t handle, const void *alpha, const cudnnTensorDescriptor_t xDesc,
-                                   const void *x, const void *beta, const cudnnTensorDescriptor_t yDesc, void *y)
+ENTRY(cudnnTransformTensor, EXECUTION_FAILED, handle, alpha, xDesc, x, beta, yDesc, y)
 {
-	FAIL_AS(EXECUTION_FAILED);
 	SCALARS(yDesc);
 	REFUSE_IF(!xDesc || !xDesc->tensor.hasSameDims(yDesc->tensor), BAD_PARAM);
 	const auto converts = [](cudnnDataType_t type) { return type == CUDNN_DATA_FLOAT || type == CUDNN_DATA_HALF; };
@@ -239,33 +229,22 @@ cudnnStatus_t cudnnTransformTensor(cudnnHandle_t handle, const void *alpha, cons
 	return blend(handle, __func__, a, b, {{xDesc, x}}, {yDesc, y}, [](std::vector<Values> v) { return v[0]; });
 }
 
-cudnnStatus_t cudnnTransformTensorEx(cudnnHandle_t handle, const cudnnTensorTransformDescriptor_t transformation,
-                                     const void *alpha, const cudnnTensorDescriptor_t source, const void *from,
-                                     const void *beta, const cudnnTensorDescriptor_t target, void *to)
+ENTRY(cudnnTransformTensorEx, EXECUTION_FAILED, handle, transformation, alpha, source, from, beta, target, to)
 {
-	FAIL_AS(EXECUTION_FAILED);
 	return transform(handle, __func__, transformation, alpha, source, from, beta, target, to);
 }
 
-cudnnStatus_t cudnnTransformFilter(cudnnHandle_t handle, const cudnnTensorTransformDescriptor_t transformation,
-                                   const void *alpha, const cudnnFilterDescriptor_t source, const void *from,
-                                   const void *beta, const cudnnFilterDescriptor_t target, void *to)
+ENTRY(cudnnTransformFilter, EXECUTION_FAILED, handle, transformation, alpha, source, from, beta, target, to)
 {
-	FAIL_AS(EXECUTION_FAILED);
 	return transform(handle, __func__, transformation, alpha, source, from, beta, target, to);
 }
 
 // Descriptors for the gradient of a strided convolution as that of an unstrided one: blocks of the stride's size become
 // channels. All numbers are those of the real library, which needs no handle for them
 // (tests/emulated/cudnn/layers.cpp).
-cudnnStatus_t cudnnGetFoldedConvBackwardDataDescriptors(
-    const cudnnHandle_t, const cudnnFilterDescriptor_t w, const cudnnTensorDescriptor_t dy,
-    const cudnnConvolutionDescriptor_t convolution, const cudnnTensorDescriptor_t dx, const cudnnTensorFormat_t format,
-    cudnnFilterDescriptor_t foldedW, cudnnTensorDescriptor_t paddedDy, cudnnConvolutionDescriptor_t foldedConvolution,
-    cudnnTensorDescriptor_t foldedDx, cudnnTensorTransformDescriptor_t foldW, cudnnTensorTransformDescriptor_t padDy,
-    cudnnTensorTransformDescriptor_t foldDx, cudnnTensorTransformDescriptor_t unfoldDx)
+ENTRY(cudnnGetFoldedConvBackwardDataDescriptors, BAD_PARAM, unused, w, dy, convolution, dx, format, foldedW, paddedDy,
+      foldedConvolution, foldedDx, foldW, padDy, foldDx, unfoldDx)
 {
-	FAIL_AS(BAD_PARAM);
 	REFUSE_IF(!w || !dy || !convolution || !dx || !foldedW || !paddedDy || !foldedConvolution || !foldedDx, BAD_PARAM);
 	REFUSE_IF(!foldW || !padDy || !foldDx || !unfoldDx, BAD_PARAM);
 	const int rank = w->tensor.rank, spatial = convolution->rank;
@@ -307,35 +286,33 @@ cudnnStatus_t cudnnGetFoldedConvBackwardDataDescriptors(
 	const auto count = static_cast<uint32_t>(rank);
 	const cudnnConvolutionStruct asked = *convolution;
 	const cudnnStatus_t statuses[] = {
-	    cudnnSetFilterNdDescriptor(foldedW, w->tensor.type, format, rank, wDims),
-	    cudnnSetTensorNdDescriptorEx(paddedDy, format, dy->tensor.type, rank, dyDims),
-	    cudnnSetConvolutionNdDescriptor(foldedConvolution, spatial, pad, one, asked.dilation, asked.mode,
-	                                    asked.compute),
-	    cudnnSetConvolutionGroupCount(foldedConvolution, asked.groups),
-	    cudnnSetConvolutionMathType(foldedConvolution, asked.math),
-	    cudnnSetTensorNdDescriptorEx(foldedDx, format, dx->tensor.type, rank, dxDims),
-	    cudnnSetTensorTransformDescriptor(foldW, count, format, wBefore, wAfter, fold, CUDNN_TRANSFORM_FOLD),
-	    cudnnSetTensorTransformDescriptor(padDy, count, format, none, dyAfter, nullptr, CUDNN_TRANSFORM_FOLD),
-	    cudnnSetTensorTransformDescriptor(foldDx, count, format, none, dxAfter, fold, CUDNN_TRANSFORM_FOLD),
-	    cudnnSetTensorTransformDescriptor(unfoldDx, count, hasFastChannels ? CUDNN_TENSOR_NHWC : CUDNN_TENSOR_NCHW,
-	                                      none, dxLess, fold, CUDNN_TRANSFORM_UNFOLD)};
+	    ::cudnnSetFilterNdDescriptor(foldedW, w->tensor.type, format, rank, wDims),
+	    ::cudnnSetTensorNdDescriptorEx(paddedDy, format, dy->tensor.type, rank, dyDims),
+	    ::cudnnSetConvolutionNdDescriptor(foldedConvolution, spatial, pad, one, asked.dilation, asked.mode,
+	                                      asked.compute),
+	    ::cudnnSetConvolutionGroupCount(foldedConvolution, asked.groups),
+	    ::cudnnSetConvolutionMathType(foldedConvolution, asked.math),
+	    ::cudnnSetTensorNdDescriptorEx(foldedDx, format, dx->tensor.type, rank, dxDims),
+	    ::cudnnSetTensorTransformDescriptor(foldW, count, format, wBefore, wAfter, fold, CUDNN_TRANSFORM_FOLD),
+	    ::cudnnSetTensorTransformDescriptor(padDy, count, format, none, dyAfter, nullptr, CUDNN_TRANSFORM_FOLD),
+	    ::cudnnSetTensorTransformDescriptor(foldDx, count, format, none, dxAfter, fold, CUDNN_TRANSFORM_FOLD),
+	    ::cudnnSetTensorTransformDescriptor(unfoldDx, count, hasFastChannels ? CUDNN_TENSOR_NHWC : CUDNN_TENSOR_NCHW,
+	                                        none, dxLess, fold, CUDNN_TRANSFORM_UNFOLD)};
 	for (const cudnnStatus_t status : statuses)
 		if (status)
 			return status;
 	return CUDNN_STATUS_SUCCESS;
 }
 
-cudnnStatus_t cudnnScaleTensor(cudnnHandle_t handle, const cudnnTensorDescriptor_t yDesc, void *y, const void *alpha)
+ENTRY(cudnnScaleTensor, EXECUTION_FAILED, handle, yDesc, y, alpha)
 {
-	FAIL_AS(EXECUTION_FAILED);
 	const void *beta = alpha;
 	SCALARS(yDesc);
 	return blend(handle, __func__, a, 0 * b, {{yDesc, y}}, {yDesc, y}, [](std::vector<Values> v) { return v[0]; });
 }
 
-cudnnStatus_t cudnnSetTensor(cudnnHandle_t handle, const cudnnTensorDescriptor_t yDesc, void *y, const void *value)
+ENTRY(cudnnSetTensor, EXECUTION_FAILED, handle, yDesc, y, value)
 {
-	FAIL_AS(EXECUTION_FAILED);
 	REFUSE_IF(!yDesc || !value || yDesc->isVectorized, BAD_PARAM);
 	double number = 0; // in y's own type
 	emulated::dnn::load(emulated::dnn::packed(yDesc->tensor.type, 0, nullptr), value, &number);
@@ -343,32 +320,23 @@ cudnnStatus_t cudnnSetTensor(cudnnHandle_t handle, const cudnnTensorDescriptor_t
 	return blend(handle, __func__, 1, 0, {}, {yDesc, y}, [=](std::vector<Values>) { return Values(count, number); });
 }
 
-cudnnStatus_t cudnnGetReductionIndicesSize(cudnnHandle_t handle, const cudnnReduceTensorDescriptor_t reduction,
-                                           const cudnnTensorDescriptor_t aDesc, const cudnnTensorDescriptor_t cDesc,
-                                           size_t *bytes)
+ENTRY(cudnnGetReductionIndicesSize, BAD_PARAM, handle, reduction, aDesc, cDesc, bytes)
 {
-	FAIL_AS(BAD_PARAM);
 	REFUSE_IF(!handleOf(handle) || !reduction || !aDesc || !cDesc || !bytes, BAD_PARAM);
 	*bytes = hasIndices(*reduction) ? cDesc->tensor.count() * indexBytes(reduction->indicesType) : 0;
 	return CUDNN_STATUS_SUCCESS;
 }
 
-cudnnStatus_t cudnnGetReductionWorkspaceSize(cudnnHandle_t handle, const cudnnReduceTensorDescriptor_t reduction,
-                                             const cudnnTensorDescriptor_t aDesc, const cudnnTensorDescriptor_t cDesc,
-                                             size_t *bytes)
+ENTRY(cudnnGetReductionWorkspaceSize, BAD_PARAM, handle, reduction, aDesc, cDesc, bytes)
 {
-	FAIL_AS(BAD_PARAM);
 	REFUSE_IF(!handleOf(handle) || !reduction || !aDesc || !cDesc || !bytes, BAD_PARAM);
 	*bytes = reductionWorkspace(aDesc->tensor, cDesc->tensor);
 	return CUDNN_STATUS_SUCCESS;
 }
 
-cudnnStatus_t cudnnReduceTensor(cudnnHandle_t handle, const cudnnReduceTensorDescriptor_t reduction, void *indices,
-                                size_t indicesBytes, void *workspace, size_t workspaceBytes, const void *alpha,
-                                const cudnnTensorDescriptor_t xDesc, const void *x, const void *beta,
-                                const cudnnTensorDescriptor_t yDesc, void *y)
+ENTRY(cudnnReduceTensor, EXECUTION_FAILED, handle, reduction, indices, indicesBytes, workspace, workspaceBytes, alpha,
+      xDesc, x, beta, yDesc, y)
 {
-	FAIL_AS(EXECUTION_FAILED);
 	SCALARS(yDesc);
 	REFUSE_IF(!reduction || !xDesc || !y || !isBroadcast(yDesc->tensor, xDesc->tensor), BAD_PARAM);
 	const cudnnReduceTensorStruct d = *reduction;
@@ -401,29 +369,24 @@ cudnnStatus_t cudnnReduceTensor(cudnnHandle_t handle, const cudnnReduceTensorDes
 
 // ---- dropout
 
-cudnnStatus_t cudnnDropoutGetStatesSize(cudnnHandle_t handle, size_t *bytes)
+ENTRY(cudnnDropoutGetStatesSize, BAD_PARAM, handle, bytes)
 {
-	FAIL_AS(BAD_PARAM);
 	REFUSE_IF(!handleOf(handle) || !bytes, BAD_PARAM);
 	*bytes = DropoutState::bytes;
 	return CUDNN_STATUS_SUCCESS;
 }
 
-cudnnStatus_t cudnnRestoreDropoutDescriptor(cudnnDropoutDescriptor_t descriptor, cudnnHandle_t handle, float dropout,
-                                            void *states, size_t bytes, unsigned long long seed)
+ENTRY(cudnnRestoreDropoutDescriptor, BAD_PARAM, descriptor, handle, dropout, states, bytes, seed)
 {
-	FAIL_AS(BAD_PARAM);
 	REFUSE_IF(!descriptor || !handleOf(handle) || !(dropout >= 0 && dropout <= 1), BAD_PARAM);
 	REFUSE_IF(states && bytes < DropoutState::bytes, INVALID_VALUE);
 	*descriptor = {dropout, states, seed};
 	return CUDNN_STATUS_SUCCESS;
 }
 
-cudnnStatus_t cudnnSetDropoutDescriptor(cudnnDropoutDescriptor_t descriptor, cudnnHandle_t handle, float dropout,
-                                        void *states, size_t bytes, unsigned long long seed)
+ENTRY(cudnnSetDropoutDescriptor, EXECUTION_FAILED, descriptor, handle, dropout, states, bytes, seed)
 {
-	FAIL_AS(EXECUTION_FAILED);
-	const cudnnStatus_t status = cudnnRestoreDropoutDescriptor(descriptor, handle, dropout, states, bytes, seed);
+	const cudnnStatus_t status = ::cudnnRestoreDropoutDescriptor(descriptor, handle, dropout, states, bytes, seed);
 	if (status || !states)
 		return status;
 	return run(*handleOf(handle), __func__, [=](Memory &memory) {
@@ -434,15 +397,11 @@ cudnnStatus_t cudnnSetDropoutDescriptor(cudnnDropoutDescriptor_t descriptor, cud
 	});
 }
 
-cudnnStatus_t cudnnGetDropoutDescriptor(cudnnDropoutDescriptor_t descriptor, cudnnHandle_t handle, float *dropout,
-                                        void **states, unsigned long long *seed)
+ENTRY(cudnnGetDropoutDescriptor, BAD_PARAM, descriptor, handle, dropout, states, seed)
 {
-	FAIL_AS(BAD_PARAM);
 	REFUSE_IF(!descriptor || !handleOf(handle), BAD_PARAM);
 	give(dropout, descriptor->probability, seed, descriptor->seed);
 	if (states)
 		*states = descriptor->states;
 	return CUDNN_STATUS_SUCCESS;
 }
-
-} // extern "C"

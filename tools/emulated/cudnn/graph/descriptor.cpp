@@ -211,12 +211,8 @@ Descriptor *live(cudnnBackendDescriptor_t descriptor)
 using namespace emulated::cudnn;
 using namespace emulated::cudnn::graph;
 
-extern "C" {
-
-cudnnStatus_t cudnnBackendCreateDescriptor(cudnnBackendDescriptorType_t descriptorType,
-                                           cudnnBackendDescriptor_t *descriptor)
+ENTRY(cudnnBackendCreateDescriptor, INTERNAL_ERROR_HOST_ALLOCATION_FAILED, descriptorType, descriptor)
 {
-	FAIL_AS(INTERNAL_ERROR_HOST_ALLOCATION_FAILED);
 	REFUSE_IF(!descriptor, BAD_PARAM_NULL_POINTER);
 	REFUSE_IF(!ownerOf(descriptorType), INTERNAL_ERROR_HOST_ALLOCATION_FAILED);
 	auto *made = new Descriptor{};
@@ -226,9 +222,8 @@ cudnnStatus_t cudnnBackendCreateDescriptor(cudnnBackendDescriptorType_t descript
 	return CUDNN_STATUS_SUCCESS;
 }
 
-cudnnStatus_t cudnnBackendDestroyDescriptor(cudnnBackendDescriptor_t descriptor)
+ENTRY(cudnnBackendDestroyDescriptor, BAD_PARAM, descriptor)
 {
-	FAIL_AS(BAD_PARAM);
 	REFUSE_IF(!descriptor, BAD_PARAM_NULL_POINTER);
 	{
 		std::lock_guard lock(registry().mutex);
@@ -238,9 +233,8 @@ cudnnStatus_t cudnnBackendDestroyDescriptor(cudnnBackendDescriptor_t descriptor)
 	return CUDNN_STATUS_SUCCESS;
 }
 
-cudnnStatus_t cudnnBackendInitialize(cudnnBackendDescriptor_t descriptor)
+ENTRY(cudnnBackendInitialize, BAD_PARAM, descriptor)
 {
-	FAIL_AS(BAD_PARAM);
 	Descriptor *mine = live(descriptor);
 	REFUSE_IF(!mine, BAD_PARAM);
 	const auto type = mine->type;
@@ -249,9 +243,8 @@ cudnnStatus_t cudnnBackendInitialize(cudnnBackendDescriptor_t descriptor)
 	return CUDNN_STATUS_SUCCESS;
 }
 
-cudnnStatus_t cudnnBackendFinalize(cudnnBackendDescriptor_t descriptor)
+ENTRY(cudnnBackendFinalize, INTERNAL_ERROR, descriptor)
 {
-	FAIL_AS(INTERNAL_ERROR);
 	REFUSE_IF(!descriptor, BAD_PARAM_NULL_POINTER);
 	Descriptor *mine = live(descriptor);
 	REFUSE_IF(!mine || mine->isFinalized, BAD_PARAM);
@@ -261,11 +254,8 @@ cudnnStatus_t cudnnBackendFinalize(cudnnBackendDescriptor_t descriptor)
 	return CUDNN_STATUS_SUCCESS;
 }
 
-cudnnStatus_t cudnnBackendSetAttribute(cudnnBackendDescriptor_t descriptor, cudnnBackendAttributeName_t attributeName,
-                                       cudnnBackendAttributeType_t attributeType, int64_t elementCount,
-                                       const void *arrayOfElements)
+ENTRY(cudnnBackendSetAttribute, BAD_PARAM, descriptor, attributeName, attributeType, elementCount, arrayOfElements)
 {
-	FAIL_AS(BAD_PARAM);
 	REFUSE_IF(!descriptor, BAD_PARAM_NULL_POINTER);
 	Descriptor *mine = live(descriptor);
 	REFUSE_IF(!mine || mine->isFinalized, BAD_PARAM);
@@ -293,12 +283,9 @@ cudnnStatus_t cudnnBackendSetAttribute(cudnnBackendDescriptor_t descriptor, cudn
 	return CUDNN_STATUS_SUCCESS;
 }
 
-cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t const descriptor,
-                                       cudnnBackendAttributeName_t attributeName,
-                                       cudnnBackendAttributeType_t attributeType, int64_t requestedElementCount,
-                                       int64_t *elementCount, void *arrayOfElements)
+ENTRY(cudnnBackendGetAttribute, BAD_PARAM, descriptor, attributeName, attributeType, requestedElementCount,
+      elementCount, arrayOfElements)
 {
-	FAIL_AS(BAD_PARAM);
 	const Descriptor *mine = live(descriptor);
 	REFUSE_IF(!mine, BAD_PARAM);
 	REFUSE_IF(!mine->isFinalized, NOT_INITIALIZED);
@@ -328,5 +315,3 @@ cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t const descriptor
 	}
 	return CUDNN_STATUS_SUCCESS;
 }
-
-} // extern "C"

@@ -313,28 +313,20 @@ cudnnStatus_t populate(const Asked &asked, cudaGraph_t graph)
 using namespace emulated::cudnn;
 using namespace emulated::cudnn::graph;
 
-extern "C" {
-
-cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t executionPlan,
-                                  cudnnBackendDescriptor_t variantPack)
+ENTRY(cudnnBackendExecute, EXECUTION_FAILED, handle, executionPlan, variantPack)
 {
-	FAIL_AS(EXECUTION_FAILED);
 	const Asked asked = check(handle, executionPlan, variantPack);
 	return asked.status ? asked.status : execute(*asked.handle, asked.plan->plan, *asked.pack);
 }
 
-cudnnStatus_t cudnnBackendPopulateCudaGraph(cudnnHandle_t handle, cudnnBackendDescriptor_t executionPlan,
-                                            cudnnBackendDescriptor_t variantPack, cudaGraph_t graph)
+ENTRY(cudnnBackendPopulateCudaGraph, EXECUTION_FAILED, handle, executionPlan, variantPack, graph)
 {
-	FAIL_AS(EXECUTION_FAILED);
 	const Asked asked = check(handle, executionPlan, variantPack);
 	return asked.status ? asked.status : populate(asked, graph);
 }
 
-cudnnStatus_t cudnnBackendUpdateCudaGraph(cudnnHandle_t handle, cudnnBackendDescriptor_t executionPlan,
-                                          cudnnBackendDescriptor_t variantPack, cudaGraph_t graph)
+ENTRY(cudnnBackendUpdateCudaGraph, EXECUTION_FAILED, handle, executionPlan, variantPack, graph)
 {
-	FAIL_AS(EXECUTION_FAILED);
 	const Asked asked = check(handle, executionPlan, variantPack);
 	if (asked.status)
 		return asked.status;
@@ -346,5 +338,3 @@ cudnnStatus_t cudnnBackendUpdateCudaGraph(cudnnHandle_t handle, cudnnBackendDesc
 	emulated::destroyGraph(fresh);
 	return status;
 }
-
-} // extern "C"
