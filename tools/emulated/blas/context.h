@@ -3,8 +3,11 @@
 #pragma once
 
 #include "tools/emulated/device/device.h"
+#include "tools/emulated/entry.h"
 
 #include <cublas_v2.h>
+
+#include <memory>
 
 namespace emulated::blas {
 
@@ -27,6 +30,18 @@ EMULATED_EXPORT cublasStatus_t open(Context &context, Context::Kind kind);
 // The live handle behind a pointer. Null if the pointer is null, or the handle was destroyed or its device was reset.
 EMULATED_EXPORT Context *live(const void *handle);
 EMULATED_EXPORT void close(Context *context);
+// Makes a handle of type `Made`.
+template <typename Made, typename Handle>
+cublasStatus_t create(Context::Kind kind, Handle *handle)
+{
+	if (!handle)
+		return CUBLAS_STATUS_INVALID_VALUE;
+	auto made = std::make_unique<Made>();
+	if (cublasStatus_t status = open(*made, kind))
+		return status;
+	*handle = reinterpret_cast<Handle>(made.release());
+	return CUBLAS_STATUS_SUCCESS;
+}
 // SUCCESS if work of this handle may use the stream: its device is current and the stream belongs to that device.
 EMULATED_EXPORT cublasStatus_t ready(const Context &context, cudaStream_t stream);
 
@@ -37,7 +52,4 @@ EMULATED_EXPORT cublasStatus_t property(libraryPropertyType type, int *value);
 
 } // namespace emulated::blas
 
-// Must be the first statement of every exported function.
-#define FAIL_AS(status)                                                                                                \
-	if (emulated::mustFail(__func__))                                                                                  \
-	return CUBLAS_STATUS_##status
+#define FAILED(status) CUBLAS_STATUS_##status

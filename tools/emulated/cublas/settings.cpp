@@ -19,27 +19,39 @@ bool isMathMode(int mode)
 	return mode >= 0 && (mode & ~fp64Emulation) <= CUBLAS_FP32_EMULATED_BF16X9_MATH;
 }
 
-} // namespace
-
-extern "C" {
-
-cublasStatus_t cublasCreate_v2(cublasHandle_t *handle)
+template <typename Value>
+cublasStatus_t get(cublasHandle_t handle, Value Handle::*member, Value *value)
 {
-	FAIL_AS(ALLOC_FAILED);
-	if (!handle)
+	Handle *mine = handleOf(handle);
+	if (!mine)
+		return CUBLAS_STATUS_NOT_INITIALIZED;
+	if (!value)
 		return CUBLAS_STATUS_INVALID_VALUE;
-	auto *made = new Handle;
-	if (cublasStatus_t status = emulated::blas::open(*made, Handle::Kind::Cublas)) {
-		delete made;
-		return status;
-	}
-	*handle = reinterpret_cast<cublasHandle_t>(made);
+	*value = mine->*member;
 	return CUBLAS_STATUS_SUCCESS;
 }
 
-cublasStatus_t cublasDestroy_v2(cublasHandle_t handle)
+template <typename Value>
+cublasStatus_t set(cublasHandle_t handle, Value Handle::*member, Value value, bool isAccepted)
 {
-	FAIL_AS(NOT_INITIALIZED);
+	Handle *mine = handleOf(handle);
+	if (!mine)
+		return CUBLAS_STATUS_NOT_INITIALIZED;
+	if (!isAccepted)
+		return CUBLAS_STATUS_INVALID_VALUE;
+	mine->*member = value;
+	return CUBLAS_STATUS_SUCCESS;
+}
+
+} // namespace
+
+ENTRY(cublasCreate_v2, ALLOC_FAILED, handle)
+{
+	return emulated::blas::create<Handle>(Handle::Kind::Cublas, handle);
+}
+
+ENTRY(cublasDestroy_v2, NOT_INITIALIZED, handle)
+{
 	Handle *mine = handleOf(handle);
 	if (!mine)
 		return CUBLAS_STATUS_NOT_INITIALIZED;
@@ -48,9 +60,8 @@ cublasStatus_t cublasDestroy_v2(cublasHandle_t handle)
 	return CUBLAS_STATUS_SUCCESS;
 }
 
-cublasStatus_t cublasSetStream_v2(cublasHandle_t handle, cudaStream_t stream)
+ENTRY(cublasSetStream_v2, NOT_INITIALIZED, handle, stream)
 {
-	FAIL_AS(NOT_INITIALIZED);
 	Handle *mine = handleOf(handle);
 	if (!mine)
 		return CUBLAS_STATUS_NOT_INITIALIZED;
@@ -60,9 +71,8 @@ cublasStatus_t cublasSetStream_v2(cublasHandle_t handle, cudaStream_t stream)
 	return CUBLAS_STATUS_SUCCESS;
 }
 
-cublasStatus_t cublasSetWorkspace_v2(cublasHandle_t handle, void *workspace, size_t workspaceSizeInBytes)
+ENTRY(cublasSetWorkspace_v2, NOT_INITIALIZED, handle, workspace, workspaceSizeInBytes)
 {
-	FAIL_AS(NOT_INITIALIZED);
 	Handle *mine = handleOf(handle);
 	if (!mine)
 		return CUBLAS_STATUS_NOT_INITIALIZED;
@@ -73,58 +83,50 @@ cublasStatus_t cublasSetWorkspace_v2(cublasHandle_t handle, void *workspace, siz
 	return CUBLAS_STATUS_SUCCESS;
 }
 
-#define GETTER(name, type, member)                                                                                     \
-	cublasStatus_t name(cublasHandle_t handle, type *value)                                                            \
+#define GETTER(name, member)                                                                                           \
+	ENTRY(name, NOT_INITIALIZED, handle, value)                                                                        \
 	{                                                                                                                  \
-		FAIL_AS(NOT_INITIALIZED);                                                                                      \
-		Handle *mine = handleOf(handle);                                                                               \
-		if (!mine)                                                                                                     \
-			return CUBLAS_STATUS_NOT_INITIALIZED;                                                                      \
-		if (!value)                                                                                                    \
-			return CUBLAS_STATUS_INVALID_VALUE;                                                                        \
-		*value = mine->member;                                                                                         \
-		return CUBLAS_STATUS_SUCCESS;                                                                                  \
+		return get(handle, &Handle::member, value);                                                                    \
 	}
-#define SETTER(name, type, member, accepted)                                                                           \
-	cublasStatus_t name(cublasHandle_t handle, type value)                                                             \
+#define SETTING(what, suffix, member, isAccepted)                                                                      \
+	GETTER(cublasGet##what##suffix, member)                                                                            \
+	ENTRY(cublasSet##what##suffix, NOT_INITIALIZED, handle, value)                                                     \
 	{                                                                                                                  \
-		FAIL_AS(NOT_INITIALIZED);                                                                                      \
-		Handle *mine = handleOf(handle);                                                                               \
-		if (!mine)                                                                                                     \
-			return CUBLAS_STATUS_NOT_INITIALIZED;                                                                      \
-		if (!(accepted))                                                                                               \
-			return CUBLAS_STATUS_INVALID_VALUE;                                                                        \
-		mine->member = value;                                                                                          \
-		return CUBLAS_STATUS_SUCCESS;                                                                                  \
+		return set(handle, &Handle::member, value, isAccepted);                                                        \
 	}
-#define SETTING(what, suffix, type, member, accepted)                                                                  \
-	GETTER(cublasGet##what##suffix, type, member)                                                                      \
-	SETTER(cublasSet##what##suffix, type, member, accepted)
+GETTER(cublasGetStream_v2, stream)
+SETTING(PointerMode, _v2, pointerMode, value == 0 || value == 1)
+SETTING(AtomicsMode, , atomicsMode, value == 0 || value == 1)
+SETTING(MathMode, , mathMode, isMathMode(value))
+SETTING(SmCountTarget, , smCountTarget, value >= 0 && value <= smCount)
+SETTING(EmulationSpecialValuesSupport, , specialValues, true)
+SETTING(FixedPointEmulationMantissaControl, , mantissaControl, value == 0 || value == 1)
+SETTING(FixedPointEmulationMaxMantissaBitCount, , maxMantissaBitCount, value >= 0)
+SETTING(FixedPointEmulationMantissaBitOffset, , mantissaBitOffset, true)
+SETTING(FixedPointEmulationMantissaBitCountPointer, , mantissaBitCountPointer, true)
 
-GETTER(cublasGetStream_v2, cudaStream_t, stream)
-SETTING(PointerMode, _v2, cublasPointerMode_t, pointerMode, value == 0 || value == 1)
-SETTING(AtomicsMode, , cublasAtomicsMode_t, atomicsMode, value == 0 || value == 1)
-SETTING(MathMode, , cublasMath_t, mathMode, isMathMode(value))
-SETTING(SmCountTarget, , int, smCountTarget, value >= 0 && value <= smCount)
-SETTING(EmulationStrategy, , cublasEmulationStrategy_t, emulationStrategy, value >= 0 && value <= 2)
-SETTING(EmulationSpecialValuesSupport, , cudaEmulationSpecialValuesSupport, specialValues, true)
-SETTING(FixedPointEmulationMantissaControl, , cudaEmulationMantissaControl, mantissaControl, value == 0 || value == 1)
-SETTING(FixedPointEmulationMaxMantissaBitCount, , int, maxMantissaBitCount, value >= 0)
-SETTING(FixedPointEmulationMantissaBitOffset, , int, mantissaBitOffset, true)
-SETTING(FixedPointEmulationMantissaBitCountPointer, , int *, mantissaBitCountPointer, true)
-
-cublasStatus_t cublasGetVersion_v2(cublasHandle_t, int *version)
+// The header overloads these two names, so that ENTRY cannot take their types from it.
+cublasStatus_t cublasGetEmulationStrategy(cublasHandle_t handle, cublasEmulationStrategy_t *value)
 {
-	FAIL_AS(INVALID_VALUE);
+	return emulated::mustFail(__func__) ? FAILED(NOT_INITIALIZED) : get(handle, &Handle::emulationStrategy, value);
+}
+
+cublasStatus_t cublasSetEmulationStrategy(cublasHandle_t handle, cublasEmulationStrategy_t value)
+{
+	return emulated::mustFail(__func__) ? FAILED(NOT_INITIALIZED)
+	                                    : set(handle, &Handle::emulationStrategy, value, value >= 0 && value <= 2);
+}
+
+ENTRY(cublasGetVersion_v2, INVALID_VALUE, unused, version)
+{
 	if (!version)
 		return CUBLAS_STATUS_INVALID_VALUE;
 	*version = CUBLAS_VERSION;
 	return CUBLAS_STATUS_SUCCESS;
 }
 
-cublasStatus_t cublasGetProperty(libraryPropertyType type, int *value)
+ENTRY(cublasGetProperty, INVALID_VALUE, type, value)
 {
-	FAIL_AS(INVALID_VALUE);
 	return emulated::blas::property(type, value);
 }
 
@@ -144,26 +146,21 @@ const char *cublasGetStatusString(cublasStatus_t status)
 }
 
 // Logging is accepted and has no effect: the emulated libraries print nothing.
-cublasStatus_t cublasLoggerConfigure(int, int, int, const char *)
+ENTRY(cublasLoggerConfigure, INVALID_VALUE, unused, unused2, unused3, unused4)
 {
-	FAIL_AS(INVALID_VALUE);
 	return CUBLAS_STATUS_SUCCESS;
 }
 
-cublasStatus_t cublasSetLoggerCallback(cublasLogCallback callback)
+ENTRY(cublasSetLoggerCallback, INVALID_VALUE, callback)
 {
-	FAIL_AS(INVALID_VALUE);
 	logCallback = callback;
 	return CUBLAS_STATUS_SUCCESS;
 }
 
-cublasStatus_t cublasGetLoggerCallback(cublasLogCallback *callback)
+ENTRY(cublasGetLoggerCallback, INVALID_VALUE, callback)
 {
-	FAIL_AS(INVALID_VALUE);
 	if (!callback)
 		return CUBLAS_STATUS_INVALID_VALUE;
 	*callback = logCallback;
 	return CUBLAS_STATUS_SUCCESS;
 }
-
-} // extern "C"

@@ -48,16 +48,12 @@ using namespace emulated::cublas;
 
 // The first statements of all functions with a handle.
 #define BEGIN(...)                                                                                                     \
-	FAIL_AS(INVALID_VALUE);                                                                                            \
 	XtHandle *mine = xtHandleOf(handle);                                                                               \
 	if (!mine || !(__VA_ARGS__))                                                                                       \
 		return CUBLAS_STATUS_INVALID_VALUE;
 
-extern "C" {
-
-cublasStatus_t cublasXtCreate(cublasXtHandle_t *handle)
+ENTRY(cublasXtCreate, ALLOC_FAILED, handle)
 {
-	FAIL_AS(ALLOC_FAILED);
 	if (!handle)
 		return CUBLAS_STATUS_INVALID_VALUE;
 	auto *made = new XtHandle;
@@ -66,25 +62,23 @@ cublasStatus_t cublasXtCreate(cublasXtHandle_t *handle)
 	return CUBLAS_STATUS_SUCCESS;
 }
 
-cublasStatus_t cublasXtDestroy(cublasXtHandle_t handle)
+ENTRY(cublasXtDestroy, INVALID_VALUE, handle)
 {
 	BEGIN(true)
 	emulated::blas::close(mine);
 	return CUBLAS_STATUS_SUCCESS;
 }
 
-cublasStatus_t cublasXtMaxBoards(int *nbGpuBoards)
+ENTRY(cublasXtMaxBoards, INVALID_VALUE, nbGpuBoards)
 {
-	FAIL_AS(INVALID_VALUE);
 	if (!nbGpuBoards)
 		return CUBLAS_STATUS_INVALID_VALUE;
 	*nbGpuBoards = 1024;
 	return CUBLAS_STATUS_SUCCESS;
 }
 
-cublasStatus_t cublasXtGetNumBoards(int nbDevices, int deviceId[], int *nbBoards)
+ENTRY(cublasXtGetNumBoards, INVALID_VALUE, nbDevices, deviceId, nbBoards)
 {
-	FAIL_AS(INVALID_VALUE);
 	if (nbDevices < 0)
 		return CUBLAS_STATUS_ALLOC_FAILED;
 	for (int i = 0; i < nbDevices; ++i)
@@ -95,7 +89,7 @@ cublasStatus_t cublasXtGetNumBoards(int nbDevices, int deviceId[], int *nbBoards
 	return CUBLAS_STATUS_SUCCESS;
 }
 
-cublasStatus_t cublasXtDeviceSelect(cublasXtHandle_t handle, int nbDevices, int deviceId[])
+ENTRY(cublasXtDeviceSelect, INVALID_VALUE, handle, nbDevices, deviceId)
 {
 	BEGIN(nbDevices > 0 && deviceId)
 	for (int i = 0; i < nbDevices; ++i)
@@ -105,44 +99,42 @@ cublasStatus_t cublasXtDeviceSelect(cublasXtHandle_t handle, int nbDevices, int 
 	return CUBLAS_STATUS_SUCCESS;
 }
 
-cublasStatus_t cublasXtSetBlockDim(cublasXtHandle_t handle, int blockDim)
+ENTRY(cublasXtSetBlockDim, INVALID_VALUE, handle, blockDim)
 {
 	BEGIN(blockDim > 0)
 	mine->blockDim = blockDim;
 	return CUBLAS_STATUS_SUCCESS;
 }
 
-cublasStatus_t cublasXtGetBlockDim(cublasXtHandle_t handle, int *blockDim)
+ENTRY(cublasXtGetBlockDim, INVALID_VALUE, handle, blockDim)
 {
 	BEGIN(blockDim)
 	*blockDim = mine->blockDim;
 	return CUBLAS_STATUS_SUCCESS;
 }
 
-cublasStatus_t cublasXtSetPinningMemMode(cublasXtHandle_t handle, cublasXtPinnedMemMode_t mode)
+ENTRY(cublasXtSetPinningMemMode, INVALID_VALUE, handle, mode)
 {
 	BEGIN(mode == CUBLASXT_PINNING_DISABLED || mode == CUBLASXT_PINNING_ENABLED)
 	mine->pinning = mode;
 	return CUBLAS_STATUS_SUCCESS;
 }
 
-cublasStatus_t cublasXtGetPinningMemMode(cublasXtHandle_t handle, cublasXtPinnedMemMode_t *mode)
+ENTRY(cublasXtGetPinningMemMode, INVALID_VALUE, handle, mode)
 {
 	BEGIN(mode)
 	*mode = mine->pinning;
 	return CUBLAS_STATUS_SUCCESS;
 }
 
-cublasStatus_t cublasXtSetCpuRoutine(cublasXtHandle_t handle, cublasXtBlasOp_t blasOp, cublasXtOpType_t type, void *)
+ENTRY(cublasXtSetCpuRoutine, INVALID_VALUE, handle, blasOp, type, unused)
 {
 	BEGIN(true)
 	return checkCpu(blasOp, type);
 }
 
-cublasStatus_t cublasXtSetCpuRatio(cublasXtHandle_t handle, cublasXtBlasOp_t blasOp, cublasXtOpType_t type, float)
+ENTRY(cublasXtSetCpuRatio, INVALID_VALUE, handle, blasOp, type, unused)
 {
 	BEGIN(true)
 	return checkCpu(blasOp, type);
 }
-
-} // extern "C"

@@ -14,25 +14,13 @@ std::atomic<size_t> cacheCapacity{8192}; // default of the real library; no cach
 
 } // namespace
 
-extern "C" {
-
-cublasStatus_t cublasLtCreate(cublasLtHandle_t *lightHandle)
+ENTRY(cublasLtCreate, ALLOC_FAILED, lightHandle)
 {
-	FAIL_AS(ALLOC_FAILED);
-	if (!lightHandle)
-		return CUBLAS_STATUS_INVALID_VALUE;
-	auto *made = new Context;
-	if (cublasStatus_t status = emulated::blas::open(*made, Context::Kind::CublasLt)) {
-		delete made;
-		return status;
-	}
-	*lightHandle = reinterpret_cast<cublasLtHandle_t>(made);
-	return CUBLAS_STATUS_SUCCESS;
+	return emulated::blas::create<Context>(Context::Kind::CublasLt, lightHandle);
 }
 
-cublasStatus_t cublasLtDestroy(cublasLtHandle_t lightHandle)
+ENTRY(cublasLtDestroy, INVALID_VALUE, lightHandle)
 {
-	FAIL_AS(INVALID_VALUE);
 	Context *context = emulated::blas::live(lightHandle);
 	if (!context || context->kind != Context::Kind::CublasLt)
 		return CUBLAS_STATUS_INVALID_VALUE;
@@ -60,42 +48,37 @@ size_t cublasLtGetCudartVersion(void)
 	return CUDART_VERSION;
 }
 
-cublasStatus_t cublasLtGetProperty(libraryPropertyType type, int *value)
+ENTRY(cublasLtGetProperty, INVALID_VALUE, type, value)
 {
-	FAIL_AS(INVALID_VALUE);
 	return emulated::blas::property(type, value);
 }
 
-cublasStatus_t cublasLtHeuristicsCacheGetCapacity(size_t *capacity)
+ENTRY(cublasLtHeuristicsCacheGetCapacity, INVALID_VALUE, capacity)
 {
-	FAIL_AS(INVALID_VALUE);
 	if (!capacity)
 		return CUBLAS_STATUS_INVALID_VALUE;
 	*capacity = cacheCapacity;
 	return CUBLAS_STATUS_SUCCESS;
 }
 
-cublasStatus_t cublasLtHeuristicsCacheSetCapacity(size_t capacity)
+ENTRY(cublasLtHeuristicsCacheSetCapacity, INVALID_VALUE, capacity)
 {
-	FAIL_AS(INVALID_VALUE);
 	cacheCapacity = capacity;
 	return CUBLAS_STATUS_SUCCESS;
 }
 
 #define SILENT(name, ...)                                                                                              \
-	cublasStatus_t name(__VA_ARGS__)                                                                                   \
+	ENTRY(name, INVALID_VALUE __VA_OPT__(, ) __VA_ARGS__)                                                              \
 	{                                                                                                                  \
-		FAIL_AS(INVALID_VALUE);                                                                                        \
 		return CUBLAS_STATUS_SUCCESS;                                                                                  \
 	}
-SILENT(cublasLtLoggerSetCallback, cublasLtLoggerCallback_t)
-SILENT(cublasLtLoggerSetFile, FILE *)
-SILENT(cublasLtLoggerSetMask, int)
+SILENT(cublasLtLoggerSetCallback, callback)
+SILENT(cublasLtLoggerSetFile, file)
+SILENT(cublasLtLoggerSetMask, mask)
 SILENT(cublasLtLoggerForceDisable)
 
-cublasStatus_t cublasLtLoggerOpenFile(const char *logFile)
+ENTRY(cublasLtLoggerOpenFile, INVALID_VALUE, logFile)
 {
-	FAIL_AS(INVALID_VALUE);
 	FILE *file = logFile ? std::fopen(logFile, "a") : nullptr;
 	if (!file)
 		return CUBLAS_STATUS_INVALID_VALUE;
@@ -103,11 +86,8 @@ cublasStatus_t cublasLtLoggerOpenFile(const char *logFile)
 	return CUBLAS_STATUS_SUCCESS;
 }
 
-cublasStatus_t cublasLtLoggerSetLevel(int level)
+ENTRY(cublasLtLoggerSetLevel, INVALID_VALUE, level)
 {
-	FAIL_AS(INVALID_VALUE);
 	constexpr int highest = 6;
 	return level >= 0 && level <= highest ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_INVALID_VALUE;
 }
-
-} // extern "C"

@@ -361,15 +361,9 @@ constexpr uintptr_t workspaceAlignment = 256;
 
 } // namespace
 
-extern "C" {
-
-cublasStatus_t cublasLtMatmul(cublasLtHandle_t lightHandle, cublasLtMatmulDesc_t computeDesc, const void *alpha,
-                              const void *A, cublasLtMatrixLayout_t Adesc, const void *B, cublasLtMatrixLayout_t Bdesc,
-                              const void *beta, const void *C, cublasLtMatrixLayout_t Cdesc, void *D,
-                              cublasLtMatrixLayout_t Ddesc, const cublasLtMatmulAlgo_t *algo, void *workspace,
-                              size_t workspaceSizeInBytes, cudaStream_t stream)
+ENTRY(cublasLtMatmul, EXECUTION_FAILED, lightHandle, computeDesc, alpha, A, Adesc, B, Bdesc, beta, C, Cdesc, D, Ddesc,
+      algo, workspace, workspaceSizeInBytes, stream)
 {
-	FAIL_AS(EXECUTION_FAILED);
 	Context *handle = live(lightHandle);
 	if (!handle)
 		return CUBLAS_STATUS_NOT_INITIALIZED;
@@ -416,14 +410,9 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t lightHandle, cublasLtMatmulDesc_t
 	return enqueue(stream, __func__, {product});
 }
 
-cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t lightHandle, cublasLtMatmulDesc_t operationDesc,
-                                              cublasLtMatrixLayout_t Adesc, cublasLtMatrixLayout_t Bdesc,
-                                              cublasLtMatrixLayout_t Cdesc, cublasLtMatrixLayout_t Ddesc,
-                                              cublasLtMatmulPreference_t preference, int requestedAlgoCount,
-                                              cublasLtMatmulHeuristicResult_t heuristicResultsArray[],
-                                              int *returnAlgoCount)
+ENTRY(cublasLtMatmulAlgoGetHeuristic, NOT_SUPPORTED, lightHandle, operationDesc, Adesc, Bdesc, Cdesc, Ddesc, preference,
+      requestedAlgoCount, heuristicResultsArray, returnAlgoCount)
 {
-	FAIL_AS(NOT_SUPPORTED);
 	if (!live(lightHandle))
 		return CUBLAS_STATUS_NOT_INITIALIZED;
 	if (requestedAlgoCount <= 0 || !preference || !heuristicResultsArray || !returnAlgoCount)
@@ -446,12 +435,8 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t lightHandle, cubl
 	return count > 0 ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_NOT_SUPPORTED;
 }
 
-cublasStatus_t cublasLtMatmulAlgoCheck(cublasLtHandle_t lightHandle, cublasLtMatmulDesc_t operationDesc,
-                                       cublasLtMatrixLayout_t Adesc, cublasLtMatrixLayout_t Bdesc,
-                                       cublasLtMatrixLayout_t Cdesc, cublasLtMatrixLayout_t Ddesc,
-                                       const cublasLtMatmulAlgo_t *algo, cublasLtMatmulHeuristicResult_t *result)
+ENTRY(cublasLtMatmulAlgoCheck, NOT_SUPPORTED, lightHandle, operationDesc, Adesc, Bdesc, Cdesc, Ddesc, algo, result)
 {
-	FAIL_AS(NOT_SUPPORTED);
 	if (!live(lightHandle))
 		return CUBLAS_STATUS_NOT_INITIALIZED;
 	if (!algo || !result)
@@ -466,12 +451,9 @@ cublasStatus_t cublasLtMatmulAlgoCheck(cublasLtHandle_t lightHandle, cublasLtMat
 	return CUBLAS_STATUS_SUCCESS;
 }
 
-cublasStatus_t cublasLtMatmulAlgoGetIds(cublasLtHandle_t lightHandle, cublasComputeType_t computeType,
-                                        cudaDataType_t scaleType, cudaDataType_t Atype, cudaDataType_t Btype,
-                                        cudaDataType_t Ctype, cudaDataType_t Dtype, int requestedAlgoCount,
-                                        int algoIdsArray[], int *returnAlgoCount)
+ENTRY(cublasLtMatmulAlgoGetIds, NOT_SUPPORTED, lightHandle, computeType, scaleType, Atype, Btype, Ctype, Dtype,
+      requestedAlgoCount, algoIdsArray, returnAlgoCount)
 {
-	FAIL_AS(NOT_SUPPORTED);
 	if (!live(lightHandle))
 		return CUBLAS_STATUS_NOT_INITIALIZED;
 	if (requestedAlgoCount <= 0 || !algoIdsArray || !returnAlgoCount)
@@ -485,12 +467,9 @@ cublasStatus_t cublasLtMatmulAlgoGetIds(cublasLtHandle_t lightHandle, cublasComp
 	return CUBLAS_STATUS_SUCCESS;
 }
 
-cublasStatus_t cublasLtMatmulAlgoInit(cublasLtHandle_t lightHandle, cublasComputeType_t computeType,
-                                      cudaDataType_t scaleType, cudaDataType_t Atype, cudaDataType_t Btype,
-                                      cudaDataType_t Ctype, cudaDataType_t Dtype, int algoId,
-                                      cublasLtMatmulAlgo_t *algo)
+ENTRY(cublasLtMatmulAlgoInit, NOT_SUPPORTED, lightHandle, computeType, scaleType, Atype, Btype, Ctype, Dtype, algoId,
+      algo)
 {
-	FAIL_AS(NOT_SUPPORTED);
 	if (!live(lightHandle))
 		return CUBLAS_STATUS_NOT_INITIALIZED;
 	if (!algo)
@@ -516,8 +495,6 @@ cublasStatus_t cublasLtMatmulAlgoInit(cublasLtHandle_t lightHandle, cublasComput
 	std::memcpy(algo, &choice, sizeof choice);
 	return CUBLAS_STATUS_SUCCESS;
 }
-
-} // extern "C"
 
 namespace {
 
@@ -552,13 +529,8 @@ const Field *fieldOf(cublasLtMatmulAlgoConfigAttributes_t attr)
 
 } // namespace
 
-extern "C" {
-
-cublasStatus_t cublasLtMatmulAlgoConfigGetAttribute(const cublasLtMatmulAlgo_t *algo,
-                                                    cublasLtMatmulAlgoConfigAttributes_t attr, void *buf,
-                                                    size_t sizeInBytes, size_t *sizeWritten)
+ENTRY(cublasLtMatmulAlgoConfigGetAttribute, INVALID_VALUE, algo, attr, buf, sizeInBytes, sizeWritten)
 {
-	FAIL_AS(INVALID_VALUE);
 	const Field *field = fieldOf(attr);
 	if (!algo || !field)
 		return CUBLAS_STATUS_INVALID_VALUE;
@@ -566,11 +538,8 @@ cublasStatus_t cublasLtMatmulAlgoConfigGetAttribute(const cublasLtMatmulAlgo_t *
 	              sizeWritten);
 }
 
-cublasStatus_t cublasLtMatmulAlgoConfigSetAttribute(cublasLtMatmulAlgo_t *algo,
-                                                    cublasLtMatmulAlgoConfigAttributes_t attr, const void *buf,
-                                                    size_t sizeInBytes)
+ENTRY(cublasLtMatmulAlgoConfigSetAttribute, INVALID_VALUE, algo, attr, buf, sizeInBytes)
 {
-	FAIL_AS(INVALID_VALUE);
 	const Field *field = fieldOf(attr);
 	if (!algo || !buf || !field || attr == CUBLASLT_ALGO_CONFIG_ID || sizeInBytes != field->size)
 		return CUBLAS_STATUS_INVALID_VALUE;
@@ -578,11 +547,8 @@ cublasStatus_t cublasLtMatmulAlgoConfigSetAttribute(cublasLtMatmulAlgo_t *algo,
 	return CUBLAS_STATUS_SUCCESS;
 }
 
-cublasStatus_t cublasLtMatmulAlgoCapGetAttribute(const cublasLtMatmulAlgo_t *algo,
-                                                 cublasLtMatmulAlgoCapAttributes_t attr, void *buf, size_t sizeInBytes,
-                                                 size_t *sizeWritten)
+ENTRY(cublasLtMatmulAlgoCapGetAttribute, INVALID_VALUE, algo, attr, buf, sizeInBytes, sizeWritten)
 {
-	FAIL_AS(INVALID_VALUE);
 	const Algorithm *algorithm = algo ? algorithmOf(choiceOf(algo)) : nullptr;
 	if (!algorithm)
 		return CUBLAS_STATUS_INVALID_VALUE;
@@ -632,5 +598,3 @@ cublasStatus_t cublasLtMatmulAlgoCapGetAttribute(const cublasLtMatmulAlgo_t *alg
 	}
 	return answer(&value, sizeof value, buf, sizeInBytes, sizeWritten);
 }
-
-} // extern "C"

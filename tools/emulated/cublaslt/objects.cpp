@@ -214,52 +214,39 @@ MatmulDesc read(cublasLtMatmulDesc_t desc)
 
 } // namespace emulated::cublaslt
 
-extern "C" {
-
-#define OBJECT(name, Handle, Id, kind)                                                                                 \
-	cublasStatus_t name##Destroy(Handle object)                                                                        \
+#define OBJECT(name, kind)                                                                                             \
+	ENTRY(name##Destroy, INVALID_VALUE, object)                                                                        \
 	{                                                                                                                  \
-		FAIL_AS(INVALID_VALUE);                                                                                        \
 		std::free(object);                                                                                             \
 		return CUBLAS_STATUS_SUCCESS;                                                                                  \
 	}                                                                                                                  \
-	cublasStatus_t name##SetAttribute(Handle object, Id attr, const void *buf, size_t sizeInBytes)                     \
+	ENTRY(name##SetAttribute, INVALID_VALUE, object, attr, buf, sizeInBytes)                                           \
 	{                                                                                                                  \
-		FAIL_AS(INVALID_VALUE);                                                                                        \
 		return set(kind, object, attr, buf, sizeInBytes);                                                              \
 	}                                                                                                                  \
-	cublasStatus_t name##GetAttribute(Handle object, Id attr, void *buf, size_t sizeInBytes, size_t *sizeWritten)      \
+	ENTRY(name##GetAttribute, INVALID_VALUE, object, attr, buf, sizeInBytes, sizeWritten)                              \
 	{                                                                                                                  \
-		FAIL_AS(INVALID_VALUE);                                                                                        \
 		return get(kind, object, attr, buf, sizeInBytes, sizeWritten);                                                 \
 	}
-OBJECT(cublasLtMatmulDesc, cublasLtMatmulDesc_t, cublasLtMatmulDescAttributes_t, matmulKind)
-OBJECT(cublasLtMatrixLayout, cublasLtMatrixLayout_t, cublasLtMatrixLayoutAttribute_t, layoutKind)
-OBJECT(cublasLtMatmulPreference, cublasLtMatmulPreference_t, cublasLtMatmulPreferenceAttributes_t, preferenceKind)
-OBJECT(cublasLtMatrixTransformDesc, cublasLtMatrixTransformDesc_t, cublasLtMatrixTransformDescAttributes_t,
-       transformKind)
-OBJECT(cublasLtEmulationDesc, cublasLtEmulationDesc_t, cublasLtEmulationDescAttributes_t, emulationKind)
+OBJECT(cublasLtMatmulDesc, matmulKind)
+OBJECT(cublasLtMatrixLayout, layoutKind)
+OBJECT(cublasLtMatmulPreference, preferenceKind)
+OBJECT(cublasLtMatrixTransformDesc, transformKind)
+OBJECT(cublasLtEmulationDesc, emulationKind)
 
-#define MAKERS(name, Handle, kind, PARAMETERS, ...)                                                                    \
-	cublasStatus_t name##Init_internal PARAMETERS(Handle object, size_t size)                                          \
+#define WITH(...) , __VA_ARGS__
+#define MAKERS(name, kind, parameters, ...)                                                                            \
+	ENTRY(name##Init_internal, ALLOC_FAILED, object, size parameters)                                                  \
 	{                                                                                                                  \
-		FAIL_AS(ALLOC_FAILED);                                                                                         \
 		return init(kind, object, size, {__VA_ARGS__});                                                                \
 	}                                                                                                                  \
-	cublasStatus_t name##Create PARAMETERS(Handle *object)                                                             \
+	ENTRY(name##Create, ALLOC_FAILED, object parameters)                                                               \
 	{                                                                                                                  \
-		FAIL_AS(ALLOC_FAILED);                                                                                         \
 		return create(kind, object, {__VA_ARGS__});                                                                    \
 	}
-#define MATMUL(...) (__VA_ARGS__, cublasComputeType_t computeType, cudaDataType_t scaleType)
-#define LAYOUT(...) (__VA_ARGS__, cudaDataType type, uint64_t rows, uint64_t cols, int64_t ld)
-#define TRANSFORM(...) (__VA_ARGS__, cudaDataType scaleType)
-#define PLAIN(...) (__VA_ARGS__)
-MAKERS(cublasLtMatmulDesc, cublasLtMatmulDesc_t, matmulKind, MATMUL, {0, computeType}, {1, scaleType})
-MAKERS(cublasLtMatrixLayout, cublasLtMatrixLayout_t, layoutKind, LAYOUT, {0, type}, {2, rows}, {3, cols},
+MAKERS(cublasLtMatmulDesc, matmulKind, WITH(computeType, scaleType), {0, computeType}, {1, scaleType})
+MAKERS(cublasLtMatrixLayout, layoutKind, WITH(type, rows, cols, ld), {0, type}, {2, rows}, {3, cols},
        {4, static_cast<uint64_t>(ld)})
-MAKERS(cublasLtMatrixTransformDesc, cublasLtMatrixTransformDesc_t, transformKind, TRANSFORM, {0, scaleType})
-MAKERS(cublasLtMatmulPreference, cublasLtMatmulPreference_t, preferenceKind, PLAIN)
-MAKERS(cublasLtEmulationDesc, cublasLtEmulationDesc_t, emulationKind, PLAIN)
-
-} // extern "C"
+MAKERS(cublasLtMatrixTransformDesc, transformKind, WITH(scaleType), {0, scaleType})
+MAKERS(cublasLtMatmulPreference, preferenceKind, )
+MAKERS(cublasLtEmulationDesc, emulationKind, )

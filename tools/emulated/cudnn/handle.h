@@ -5,7 +5,6 @@
 #include "tools/emulated/blas/context.h"
 #include "tools/emulated/cudnn/dnn/tensor.h"
 #include "tools/emulated/device/device.h"
-#include "tools/emulated/entry.h"
 
 #include <cudnn.h>
 
@@ -65,6 +64,7 @@ cudnnStatus_t run(const Handle &handle, const char *name, std::function<void(Mem
 
 } // namespace emulated::cudnn
 
+#undef FAILED
 #define FAILED(status) emulated::cudnn::refuse(CUDNN_STATUS_##status, "AUTOAMP_EMU_FAIL")
 #define REFUSE_IF(condition, status)                                                                                   \
 	if (condition)                                                                                                     \
