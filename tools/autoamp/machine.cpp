@@ -150,7 +150,7 @@ void tellOfLibraries()
 	}
 }
 
-// Loads the core in the same way as the front (inject/front.cpp).
+// Loads the core in the same way as the front (inject/open_core.cpp).
 void tellOfCore(const Installation &installation)
 {
 	::dlopen(installation.library.c_str(), RTLD_NOW | RTLD_GLOBAL); // the core is linked to this library

@@ -1,0 +1,42 @@
+// The vendor libraries: their names and versions, and the table of entry points. Any thread.
+#pragma once
+
+#include "inject/slots.h"
+
+namespace autoamp::front {
+
+constexpr unsigned mostParts = 6;
+
+struct Library {
+	const char *sonames[versionCount];
+	const char *parts[versionCount][mostParts]; // libraries that it loads; programs may link to them as well
+	unsigned &versionInUse; // version of the captured copy; versionCount: a copy in an application file
+	int (*absent)();        // for the newer version
+};
+extern const Library cublas, cublaslt, cudnn;
+
+struct Entry {
+	const char *name;
+	const Library &library;
+};
+extern const Entry entries[entryCount];
+
+constexpr unsigned undecided = versionCount + 1; // value of versionInUse before a copy is captured
+
+// Called in place of an entry point while its library is not in the process. Returns NOT_INITIALIZED of cuBLAS and
+// cuDNN 8.
+int absent();
+
+// True if the library loads a library with this file name.
+bool isPart(const char *file, const Library &library, unsigned version);
+
+// Returns versionCount for other libraries, and for versions with unknown signatures.
+unsigned versionOf(const char *file, const Library &library);
+
+// True for NVIDIA libraries, by the name of their file.
+bool isVendors(const char *file);
+
+// Returns entryCount if `name` is not an entry point.
+unsigned rowOf(const char *name);
+
+} // namespace autoamp::front

@@ -1,0 +1,98 @@
+#include "inject/loader.h"
+
+#include "inject/atomics.h"
+#include "inject/object.h"
+#include "inject/slots.h"
+
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+decltype(&dlsym) autoamp_front_dlsym;
+decltype(&dlvsym) autoamp_front_dlvsym;
+
+namespace autoamp::front {
+
+constinit Loader loader = {};
+constinit int opener = -1;
+
+// Walks the list of the loader: dl_iterate_phdr may be the version of a sanitizer, which calls dlsym before it works.
+// The objects up to libc in this list exist from the start and are never unloaded.
+bool haveLoader()
+{
+	for (const link_map *map = _r_debug.r_map; map && !load(autoamp_front_dlsym); map = map->l_next) {
+		const Object object = {nullptr, map->l_addr, map->l_ld, map->l_name};
+		const char *file = baseName(object.path);
+		if (!begins(file, "libc.so.6") && !begins(file, "libdl.so.2")) // libdl: before glibc 2.34
+			continue;
+		const auto function = [&object](const char *name) { return object.place(object.find(name)); };
+		if (!function("dlsym"))
+			continue;
+		store(loader.open, function("dlopen"));
+		store(loader.close, function("dlclose"));
+		store(loader.error, function("dlerror"));
+		store(autoamp_front_dlvsym, function("dlvsym"));
+		store(autoamp_front_dlsym, function("dlsym")); // last: it marks the others as set
+	}
+	return load(autoamp_front_dlsym);
+}
+
+namespace {
+
+void nap()
+{
+	const timespec millisecond = {0, 1000000};
+	nanosleep(&millisecond, nullptr);
+}
+
+bool isRecursive(const pthread_mutex_t &mutex)
+{
+	const auto &data = mutex.__data;
+	return data.__kind == PTHREAD_MUTEX_RECURSIVE_NP && !data.__spins && !data.__list.__prev && !data.__list.__next;
+}
+
+const pthread_mutex_t *findLoaderLock()
+{
+	const link_map *map = _r_debug.r_map;
+	while (map && map->l_addr != _r_debug.r_ldbase)
+		map = map->l_next;
+	const Object object = {nullptr, map ? map->l_addr : 0, map ? map->l_ld : nullptr};
+	const Symbol *const data = object.find("_rtld_global");
+	auto at = reinterpret_cast<uintptr_t>(object.place(data));
+	for (const auto end = at + (data ? data->st_size : 0); at + 3 * sizeof noLock <= end; at += sizeof(void *)) {
+		const auto *mutex = reinterpret_cast<pthread_mutex_t *>(at);
+		if (isRecursive(mutex[0]) && isRecursive(mutex[1]) && isRecursive(mutex[2]))
+			return mutex;
+	}
+	return &noLock;
+}
+
+} // namespace
+
+const pthread_mutex_t &loaderLock()
+{
+	static const pthread_mutex_t *found;
+	if (!load(found))
+		store(found, findLoaderLock());
+	return *load(found);
+}
+
+bool awaitLoader()
+{
+	// Polls and sleeps: libc wakes only threads that have marked its lock. A thread that marks the lock without taking
+	// it would consume the wake-up of a waiting thread.
+	static int patience;
+	const auto &lock = loaderLock().__data;
+	for (int self = 0; load(lock.__lock); nap()) {
+		const int owner = load(lock.__owner);
+		self = self ? self : static_cast<int>(syscall(SYS_gettid));
+		if (owner == self || owner == load(opener))
+			break;
+		if (__atomic_add_fetch(&patience, 1, __ATOMIC_RELAXED) > 1000)
+			return false; // the next call does not wait again
+	}
+	__atomic_store_n(&patience, 0, __ATOMIC_RELAXED);
+	return true;
+}
+
+} // namespace autoamp::front

@@ -1,0 +1,35 @@
+// The loader's own functions, and its lock. Any thread.
+#pragma once
+
+#include <dlfcn.h>
+#include <pthread.h>
+
+namespace autoamp::front {
+
+// Null before haveLoader().
+struct Loader {
+	decltype(&dlopen) open;
+	decltype(&dlclose) close;
+	decltype(&dlerror) error;
+};
+extern Loader loader;
+
+// Finds the functions above and those of slots.h. False if the process has no dlsym.
+bool haveLoader();
+
+// Never held.
+inline constexpr pthread_mutex_t noLock = {};
+
+// Finds the glibc lock that dlopen and dlsym take: the first of three consecutive recursive mutexes. If it is not found
+// (another libc), returns noLock.
+const pthread_mutex_t &loaderLock();
+
+// Thread that is opening the core; -1: none. Other threads may wait without limit for the loader lock that it holds.
+extern int opener;
+
+// Opening the core and looking up names need the loader lock. A thread that another thread waits for inside dlopen (the
+// constructor of a plug-in joins it) would never get this lock. Returns false if the lock was held for a second: the
+// caller must then work without the loader.
+bool awaitLoader();
+
+} // namespace autoamp::front

@@ -1,0 +1,56 @@
+#include "inject/message.h"
+
+#include "inject/front.h"
+#include "inject/text.h"
+#include "src/base/quiet_write.h"
+
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+namespace autoamp::front {
+
+namespace {
+
+struct FileIdentity {
+	dev_t device;
+	ino_t inode;
+	bool isOpen;
+};
+FileIdentity stderrAtStart;
+
+// A system call: the symbol of fstat is newer than GLIBC_2.28.
+FileIdentity identify(int descriptor)
+{
+	struct stat file;
+	const bool isOpen = syscall(SYS_fstat, descriptor, &file) == 0;
+	return isOpen ? FileIdentity{file.st_dev, file.st_ino, true} : FileIdentity{};
+}
+
+} // namespace
+
+void rememberStderr()
+{
+	stderrAtStart = identify(STDERR_FILENO);
+}
+
+void sayOff(const char *why)
+{
+	if (!autoamp_front_has_stderr())
+		return;
+	static constexpr char start[] = "autoamp: off, cannot load the core: ";
+	const iovec parts[] = {{const_cast<char *>(start), sizeof start - 1},
+	                       {const_cast<char *>(why), length(why)},
+	                       {const_cast<char *>("\n"), 1}};
+	base::writeLine(STDERR_FILENO, parts, 3);
+}
+
+} // namespace autoamp::front
+
+using namespace autoamp::front;
+
+extern "C" bool autoamp_front_has_stderr()
+{
+	const FileIdentity now = identify(STDERR_FILENO);
+	return now.isOpen && stderrAtStart.isOpen && now.device == stderrAtStart.device && now.inode == stderrAtStart.inode;
+}

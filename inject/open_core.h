@@ -1,0 +1,15 @@
+// Opens the core, once. Any thread.
+#pragma once
+
+#include "inject/atomics.h"
+#include "inject/front.h"
+
+namespace autoamp::front {
+
+extern const Core untouched; // the decision not to use the core
+extern const Core *decision; // null: none so far
+
+// Opens the core if there is no decision.
+const Core *decide();
+
+} // namespace autoamp::front

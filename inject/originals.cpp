@@ -1,0 +1,114 @@
+#include "inject/originals.h"
+
+#include "inject/atomics.h"
+#include "inject/front.h"
+#include "inject/libraries.h"
+#include "inject/loader.h"
+#include "inject/object.h"
+
+namespace autoamp::front {
+
+bool capture(unsigned index, void *found, const void *caller)
+{
+	const Object owner = ownerOf(found);
+	// A slot outlives the client that closes its library: the function in it must stay mapped.
+	if (haveLoader())
+		loader.open(owner.path, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
+	const Library &library = entries[index].library;
+	const unsigned version = versionOf(owner.name(), library);
+	unsigned inUse = undecided;
+	if (version < versionCount || owner.base == ownerOf(caller).base)
+		if (!__atomic_compare_exchange_n(&library.versionInUse, &inUse, version, false, __ATOMIC_ACQ_REL,
+		                                 __ATOMIC_ACQUIRE) &&
+		    inUse != version)
+			return false;
+	const void *const original = settle(autoamp_front_originals[index], found);
+	if (original == found)
+		return true;
+	// A library and a part that it loads are one copy.
+	const char *const other = ownerOf(original).name();
+	return version < versionCount && versionOf(other, library) == version && !equal(other, owner.name()) &&
+	       (isPart(other, library, version) || isPart(owner.name(), library, version));
+}
+
+void *findLoaded(const char *file, const char *name)
+{
+	void *const handle = loader.open(file, RTLD_LAZY | RTLD_NOLOAD);
+	void *const found = handle ? autoamp_front_dlsym(handle, name) : nullptr;
+	if (handle)
+		loader.close(handle); // the application decides how long it stays loaded; captured libraries are pinned
+	return found;
+}
+
+void *findLoaded(const char *file, unsigned index)
+{
+	void *const found = findLoaded(file, entries[index].name);
+	return isOurs(found) ? nullptr : found;
+}
+
+namespace {
+
+struct Search {
+	unsigned slot;
+	const char *caller; // the caller's file, which may contain a copy of the library
+	void *found;
+};
+
+int isInLibrary(dl_phdr_info *info, size_t, void *data)
+{
+	auto &search = *static_cast<Search *>(data);
+	const auto &[name, library] = entries[search.slot % entryCount];
+	const Object object = objectOf(*info);
+	const unsigned version = versionOf(object.name(), library), wanted = search.slot / entryCount;
+	const bool isLibrary = wanted ? version == wanted : version < versionCount;
+	if (isLibrary || object.path == search.caller)
+		if (const Symbol *symbol = object.find(name))
+			search.found = object.place(symbol);
+	return search.found && isLibrary; // a library takes precedence over the caller's file
+}
+
+} // namespace
+
+void *findInLibrary(unsigned slot, const void *caller)
+{
+	Search search = {slot, ownerOf(caller).path, nullptr};
+	dl_iterate_phdr(isInLibrary, &search);
+	return search.found;
+}
+
+void *resolveOriginal(unsigned slot, const void *caller, bool hasLoader)
+{
+	const unsigned index = slot % entryCount, version = slot / entryCount;
+	const auto &[name, library] = entries[index];
+	if (void *known = load(autoamp_front_originals[index]); known && version == load(library.versionInUse))
+		return known;
+	if (!hasLoader || !haveLoader())
+		return findInLibrary(slot, caller);
+	void *found = version ? autoamp_front_dlvsym(RTLD_NEXT, name, library.sonames[version])
+	                      : autoamp_front_dlsym(RTLD_NEXT, name);
+	for (const char *part : library.parts[version])
+		if (!found && part)
+			found = autoamp_front_dlvsym(RTLD_NEXT, name, part);
+	if (!found) {
+		const auto isWanted = [version](unsigned each) { return !version || each == version; };
+		for (unsigned each = unversioned + 1; !found && each < versionCount; each++)
+			if (isWanted(each))
+				found = findLoaded(library.sonames[each], index);
+		for (unsigned each = unversioned + 1; !found && each < versionCount; each++)
+			for (const char *part : library.parts[each])
+				if (!found && part && isWanted(each))
+					found = findLoaded(part, index);
+		if (!found && caller)
+			found = findLoaded(ownerOf(caller).path, index);
+		loader.error(); // clears the errors of these lookups, which the application must not see
+	}
+	return found;
+}
+
+void count(unsigned &calls, const void *caller)
+{
+	if (!autoamp_front_thread.depth && !isVendors(ownerOf(caller).name()))
+		__atomic_add_fetch(&calls, 1, __ATOMIC_RELAXED);
+}
+
+} // namespace autoamp::front

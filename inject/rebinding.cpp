@@ -1,0 +1,106 @@
+#include "inject/rebinding.h"
+
+#include "inject/atomics.h"
+#include "inject/environment.h"
+#include "inject/fork.h"
+#include "inject/libraries.h"
+#include "inject/object.h"
+#include "inject/originals.h"
+#include "inject/start.h"
+
+#include <sys/mman.h>
+
+namespace autoamp::front {
+
+namespace {
+
+unsigned neededVersion(const Object &object, const Library &library)
+{
+	unsigned needed = versionCount;
+	for (const ElfW(Dyn) *entry = object.dynamic; entry && entry->d_tag && needed == versionCount; entry++)
+		if (entry->d_tag == DT_NEEDED)
+			needed = versionOf(object.table<char>(DT_STRTAB) + entry->d_un.d_val, library);
+	return needed;
+}
+
+bool isReadOnly(const dl_phdr_info &info, uintptr_t page)
+{
+	for (int i = 0; i < info.dlpi_phnum; i++)
+		if (const auto &part = info.dlpi_phdr[i]; part.p_type == PT_GNU_RELRO) {
+			const uintptr_t begin = info.dlpi_addr + part.p_vaddr, end = begin + part.p_memsz;
+			return page >= (begin & ~uintptr_t{4095}) && page < (end & ~uintptr_t{4095}); // rounded as in the loader
+		}
+	return false;
+}
+
+void rebind(dl_phdr_info &info, const Object &object, unsigned index, uintptr_t at)
+{
+	const unsigned version = neededVersion(object, entries[index].library);
+	auto &place = *reinterpret_cast<void **>(at);
+	Object target = {load(place)};
+	if (version == versionCount || isOurs(target.address))
+		return;
+	// A reference into the object itself is not bound so far. Any other reference must point to the function that the
+	// slot would find.
+	if (!isOwner(&info, 0, &target) && target.address != findInLibrary(version * entryCount + index, nullptr))
+		return;
+	auto *const page = reinterpret_cast<void *>(at & ~uintptr_t{4095});
+	const bool wasReadOnly = isReadOnly(info, at & ~uintptr_t{4095});
+	if (wasReadOnly && mprotect(page, 4096, PROT_READ | PROT_WRITE) != 0)
+		return;
+	store(place, entryOf(version, index));
+	if (wasReadOnly)
+		mprotect(page, 4096, PROT_READ);
+}
+
+struct Scan {
+	unsigned long long before, now; // numbers of objects loaded so far
+};
+
+// While dl_iterate_phdr runs, no object is loaded or unloaded. If no thread holds the loader lock, no object is partly
+// bound.
+int rebindObject(dl_phdr_info *info, size_t, void *data)
+{
+	auto &[before, now] = *static_cast<Scan *>(data);
+	now = info->dlpi_adds;
+	if (now == before || load(loaderLock().__data.__lock))
+		return 1;
+	const Object object = objectOf(*info);
+	if (isVendors(object.name()) ||
+	    (neededVersion(object, cublas) == versionCount && neededVersion(object, cublaslt) == versionCount &&
+	     neededVersion(object, cudnn) == versionCount))
+		return 0;
+	const auto *symbols = object.table<Symbol>(DT_SYMTAB);
+	const auto *strings = object.table<char>(DT_STRTAB);
+	constexpr ElfW(Sxword) tables[][2] = {{DT_JMPREL, DT_PLTRELSZ}, {DT_RELA, DT_RELASZ}};
+	for (const auto &[table, size] : tables) {
+		const auto *each = object.table<ElfW(Rela)>(table), *end = each + object.value(size) / sizeof *each;
+		for (; each != end; each++) {
+			const auto type = ELF64_R_TYPE(each->r_info);
+			const Symbol &symbol = symbols[ELF64_R_SYM(each->r_info)];
+			if ((type != R_X86_64_JUMP_SLOT && type != R_X86_64_GLOB_DAT && type != R_X86_64_64) || symbol.st_shndx)
+				continue; // not a reference to a function, or defined in the object itself
+			if (const unsigned index = rowOf(strings + symbol.st_name); index < entryCount)
+				rebind(*info, object, index, object.base + each->r_offset);
+		}
+	}
+	return 0;
+}
+
+} // namespace
+
+void rebindObjects()
+{
+	static unsigned long long known;
+	if (!load(isStarted) || hook() != Hook::got || &loaderLock() == &noLock || autoamp_front_thread.resolving)
+		return;
+	const Resolving resolving;
+	Scan scan = {known, 0};
+	bool isHeld = true;
+	for (int i = 0; i < 100 && isHeld && awaitLoader(); i++)
+		isHeld = dl_iterate_phdr(rebindObject, &scan) && scan.now != scan.before;
+	if (!isHeld)
+		__atomic_store_n(&known, scan.now, __ATOMIC_RELAXED);
+}
+
+} // namespace autoamp::front
