@@ -67,6 +67,11 @@ struct Product {
 	void *workspace = nullptr;
 	size_t workspaceBytes = 0;
 
+	// The stored extents of A and B.
+	int64_t aRows() const { return transposeA ? k : m; }
+	int64_t aColumns() const { return transposeA ? m : k; }
+	int64_t bRows() const { return transposeB ? n : k; }
+	int64_t bColumns() const { return transposeB ? k : n; }
 	bool isEmpty() const { return m == 0 || n == 0 || batch == 0; } // nothing to write
 };
 

@@ -236,10 +236,84 @@ bool overlap(const Columns &a, const Columns &b)
 	return false;
 }
 
+// sum = op(A) op(B) if D shares memory with an operand. The result is undefined: blocks of D are written while others
+// are still computed. Here four blocks run in sequence.
+template <typename T>
+void accumulateInBlocks(const Product &p, const void *whereA, const void *whereB, std::byte *whereD, T *sum,
+                        void *workspace)
+{
+	Buffers &scratch = buffers();
+	std::vector<T> seen(p.m * p.n);
+	const int64_t rows[] = {0, p.m / 2, p.m}, columns[] = {0, p.n / 2, p.n};
+	for (int block = 0; block < 4; ++block) {
+		const T *a = load<T>(scratch.a, whereA, p.a, p.aRows(), p.aColumns(), p.rounding);
+		const T *b = load<T>(scratch.b, whereB, p.b, p.bRows(), p.bColumns(), p.rounding);
+		accumulate(p, a, b, sum, workspace);
+		const int64_t top = rows[block % 2], height = rows[block % 2 + 1] - top;
+		for (int64_t j = columns[block / 2]; j < columns[block / 2 + 1] && height > 0; ++j) {
+			std::copy_n(sum + j * p.m + top, height, &seen[j * p.m + top]);
+			store(p.d.type, sum + j * p.m + top, whereD + (j * p.d.ld + top) * sizeOf(p.d.type), height);
+		}
+	}
+	std::copy(seen.begin(), seen.end(), sum);
+}
+
+// Reads the operands of one batch: sum = op(A) op(B), and the gradients that the epilogue takes from the operands.
+template <typename T>
+cudaError_t multiplyBatch(const Product &p, int64_t batch, T *sum, void *workspace, Epilogue<T> &epilogue)
+{
+	Buffers &scratch = buffers();
+	const void *whereA = nullptr, *whereB = nullptr, *whereD = nullptr;
+	if (cudaError_t error = look(whereA, p, p.a, batch, p.aRows(), p.aColumns()))
+		return error;
+	const T *a = load<T>(scratch.a, whereA, p.a, p.aRows(), p.aColumns(), p.rounding);
+	if (cudaError_t error = look(whereB, p, p.b, batch, p.bRows(), p.bColumns()))
+		return error;
+	const T *b = load<T>(scratch.b, whereB, p.b, p.bRows(), p.bColumns(), p.rounding);
+	if (cudaError_t error = look(whereD, p, p.d, batch, p.m, p.n))
+		return error;
+	const Columns target = columnsOf(whereD, p.d, p.m, p.n);
+	if (overlap(target, columnsOf(whereA, p.a, p.aRows(), p.aColumns())) ||
+	    overlap(target, columnsOf(whereB, p.b, p.bRows(), p.bColumns())))
+		accumulateInBlocks(p, whereA, whereB, static_cast<std::byte *>(const_cast<void *>(whereD)), sum, workspace);
+	else
+		accumulate(p, a, b, sum, workspace);
+	epilogue.reduce(a, b);
+	return cudaSuccess;
+}
+
+// D of one batch = epilogue(alpha * sum + beta * C). Does not read C if all betas are 0.
+template <typename T>
+cudaError_t storeBatch(const Product &p, int64_t batch, T *sum, const std::vector<T> &alphas,
+                       const std::vector<T> &betas, bool readsC, Epilogue<T> &epilogue)
+{
+	const void *c = nullptr, *d = nullptr;
+	T *column = buffers().column.get<T>(p.m);
+	if (readsC)
+		if (cudaError_t error = look(c, p, p.c, batch, p.m, p.n))
+			return error;
+	if (cudaError_t error = look(d, p, p.d, batch, p.m, p.n))
+		return error;
+	auto *target = static_cast<std::byte *>(const_cast<void *>(d));
+	for (int64_t j = 0; j < p.n; ++j) {
+		T *value = sum + j * p.m;
+		for (int64_t i = 0; i < p.m; ++i)
+			value[i] *= alphas[i];
+		if (c) {
+			widen(p.c.type, static_cast<const std::byte *>(c) + j * p.c.ld * sizeOf(p.c.type), column, p.m);
+			for (int64_t i = 0; i < p.m; ++i)
+				value[i] += betas[i] * column[i];
+		}
+		epilogue.apply(j, value);
+		store(p.d.type, value, target + j * p.d.ld * sizeOf(p.d.type), p.m);
+	}
+	epilogue.end();
+	return cudaSuccess;
+}
+
 template <typename T>
 cudaError_t run(const Product &p)
 {
-	Buffers &scratch = buffers();
 	T alpha = as<T>(p.alphaValue), beta = as<T>(p.betaValue);
 	if (p.deviceScalars) {
 		if (cudaError_t error = scalar(p.alpha, p.scaleType, alpha))
@@ -254,79 +328,23 @@ cudaError_t run(const Product &p)
 	// A and B are read even if a device alpha is zero: the kernel reads alpha too late.
 	const bool reduces = p.epilogue & (CUBLASLT_EPILOGUE_BGRADA | CUBLASLT_EPILOGUE_BGRADB);
 	const bool readsOperands = p.k > 0 && (alpha != T{} || p.deviceScalars || p.hasAlphaVector || reduces);
-	const int64_t aRows = p.transposeA ? p.k : p.m, aColumns = p.transposeA ? p.m : p.k;
-	const int64_t bRows = p.transposeB ? p.n : p.k, bColumns = p.transposeB ? p.k : p.n;
-	T *sum = scratch.sum.get<T>(p.m * p.n);
-	T *column = scratch.column.get<T>(p.m);
+	const bool readsC = beta != T{} || p.hasBetaVector;
+	T *sum = buffers().sum.get<T>(p.m * p.n);
 	std::vector<T> alphas(p.m, alpha), betas(p.m, beta);
 	Epilogue<T> epilogue(p);
 	for (int64_t batch = 0; batch < p.batch; ++batch) {
-		const void *where = nullptr;
 		if (cudaError_t error = epilogue.begin(batch))
 			return error;
 		if (cudaError_t error = scalars(p, p.hasAlphaVector, p.alpha, batch * p.alphaStride, alphas.data()))
 			return error;
 		if (cudaError_t error = scalars(p, p.hasBetaVector, p.beta, 0, betas.data()))
 			return error;
-		if (readsOperands) {
-			if (cudaError_t error = look(where, p, p.a, batch, aRows, aColumns))
-				return error;
-			const void *const whereA = where;
-			const T *a = load<T>(scratch.a, whereA, p.a, aRows, aColumns, p.rounding);
-			if (cudaError_t error = look(where, p, p.b, batch, bRows, bColumns))
-				return error;
-			const void *const whereB = where;
-			const T *b = load<T>(scratch.b, whereB, p.b, bRows, bColumns, p.rounding);
-			const Columns aLies = columnsOf(whereA, p.a, aRows, aColumns),
-			              bLies = columnsOf(whereB, p.b, bRows, bColumns);
-			if (cudaError_t error = look(where, p, p.d, batch, p.m, p.n))
-				return error;
-			const Columns dLies = columnsOf(where, p.d, p.m, p.n);
-			if (overlap(dLies, aLies) || overlap(dLies, bLies)) {
-				// The result is undefined: blocks of D are written while others are still computed. Here four blocks
-				// run in sequence.
-				std::vector<T> seen(p.m * p.n);
-				auto *target = static_cast<std::byte *>(const_cast<void *>(where));
-				const int64_t rows[] = {0, p.m / 2, p.m}, columns[] = {0, p.n / 2, p.n};
-				for (int block = 0; block < 4; ++block) {
-					a = load<T>(scratch.a, whereA, p.a, aRows, aColumns, p.rounding);
-					b = load<T>(scratch.b, whereB, p.b, bRows, bColumns, p.rounding);
-					accumulate(p, a, b, sum, workspace);
-					const int64_t top = rows[block % 2], height = rows[block % 2 + 1] - top;
-					for (int64_t j = columns[block / 2]; j < columns[block / 2 + 1] && height > 0; ++j) {
-						std::copy_n(sum + j * p.m + top, height, &seen[j * p.m + top]);
-						store(p.d.type, sum + j * p.m + top, target + (j * p.d.ld + top) * sizeOf(p.d.type), height);
-					}
-				}
-				std::copy(seen.begin(), seen.end(), sum);
-			} else {
-				accumulate(p, a, b, sum, workspace);
-			}
-			epilogue.reduce(a, b);
-		} else {
+		if (!readsOperands)
 			std::fill_n(sum, p.m * p.n, T{});
-		}
-
-		const void *c = nullptr, *d = nullptr;
-		if (beta != T{} || p.hasBetaVector)
-			if (cudaError_t error = look(c, p, p.c, batch, p.m, p.n))
-				return error;
-		if (cudaError_t error = look(d, p, p.d, batch, p.m, p.n))
+		else if (cudaError_t error = multiplyBatch(p, batch, sum, workspace, epilogue))
 			return error;
-		for (int64_t j = 0; j < p.n; ++j) {
-			T *value = sum + j * p.m;
-			for (int64_t i = 0; i < p.m; ++i)
-				value[i] *= alphas[i];
-			if (c) {
-				widen(p.c.type, static_cast<const std::byte *>(c) + j * p.c.ld * sizeOf(p.c.type), column, p.m);
-				for (int64_t i = 0; i < p.m; ++i)
-					value[i] += betas[i] * column[i];
-			}
-			epilogue.apply(j, value);
-			auto *target = const_cast<std::byte *>(static_cast<const std::byte *>(d));
-			store(p.d.type, value, target + j * p.d.ld * sizeOf(p.d.type), p.m);
-		}
-		epilogue.end();
+		if (cudaError_t error = storeBatch(p, batch, sum, alphas, betas, readsC, epilogue))
+			return error;
 	}
 	return cudaSuccess;
 }

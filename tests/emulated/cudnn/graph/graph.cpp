@@ -146,6 +146,13 @@ std::vector<Sum> sums(const Case &c, const std::vector<int> &x, const std::vecto
 	return result;
 }
 
+std::vector<double> inTf32(std::vector<double> values)
+{
+	for (double &value : values)
+		value = tf32(value);
+	return values;
+}
+
 // A tensor of the result's dimensions: positive, negative and zero.
 double residualAt(int i)
 {
@@ -263,12 +270,7 @@ TEST_CASE("plans compute what their graph says, on every engine")
 		const double scale = c.chain == 4 || c.chain == 5 ? factor : 1;
 		const std::vector<double> ones = first.values(), twos = second.values();
 		const auto exact = sums(c, x, w, y, ones, twos);
-		std::vector<double> roundOnes, roundTwos;
-		for (double one : ones)
-			roundOnes.push_back(tf32(one));
-		for (double one : twos)
-			roundTwos.push_back(tf32(one));
-		const auto rounded = sums(c, x, w, y, roundOnes, roundTwos);
+		const auto rounded = sums(c, x, w, y, inTf32(ones), inTf32(twos));
 		const auto configs = client.configs(client.operations(dnn, nodes));
 		CHECK(client.status() == CUDNN_STATUS_SUCCESS);
 		CHECK_FALSE(configs.empty());
