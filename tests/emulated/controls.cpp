@@ -1,5 +1,6 @@
 // Small clients, each wrong in one way (`controls NAME wrong`) or right (`controls NAME right`). A client exits with 0
 // if its results are correct; controls.py verifies that the wrong ones do not. `controls` lists them.
+#include "controls.h"
 #include "kernels.h"
 
 #include <atomic>
@@ -734,10 +735,6 @@ constexpr struct {
 	const char *name;
 	bool (*run)(bool right);
 } controls[] = {
-#define CONTROL(name)                                                                                                  \
-	{                                                                                                                  \
-#name, name                                                                                                    \
-	}
     CONTROL(readsDeviceMemoryOnHost),
     CONTROL(givesKernelHostMemory),
     CONTROL(fillsHostMemory),
@@ -784,17 +781,11 @@ constexpr struct {
     CONTROL(forgetsDependencyOfChildGraph),
     CONTROL(launchesDestroyedExec),
     CONTROL(callsCudaInDestructor),
-#undef CONTROL
 };
 
 } // namespace
 
 int main(int argc, char **argv)
 {
-	for (const auto &control : controls)
-		if (argc < 3)
-			puts(control.name);
-		else if (strcmp(argv[1], control.name) == 0)
-			return control.run(strcmp(argv[2], "right") == 0) && !failed ? 0 : 1;
-	return argc < 3 ? 0 : 2;
+	return runControl(argc, argv, controls, [](const auto &row, bool isRight) { return row.run(isRight) && !failed; });
 }

@@ -1,4 +1,6 @@
 // Small cuBLAS clients, each correct or with one error, like those of tests/emulated/controls.cpp.
+#include "tests/emulated/controls.h"
+
 #include <cublas_v2.h>
 #include <cuda_runtime_api.h>
 
@@ -275,10 +277,6 @@ constexpr struct {
 	const char *name;
 	bool (*run)(bool right);
 } controls[] = {
-#define CONTROL(name)                                                                                                  \
-	{                                                                                                                  \
-#name, name                                                                                                    \
-	}
     CONTROL(passesHostArray),
     CONTROL(putsHostPointerIntoArray),
     CONTROL(overwritesArrayTooEarly),
@@ -298,17 +296,11 @@ constexpr struct {
     CONTROL(writesOverLeftOperand),
     CONTROL(writesOverRightOperand),
     CONTROL(writesOverNeighbour),
-#undef CONTROL
 };
 
 } // namespace
 
 int main(int argc, char **argv)
 {
-	for (const auto &control : controls)
-		if (argc < 3)
-			std::puts(control.name);
-		else if (std::strcmp(argv[1], control.name) == 0)
-			return control.run(std::strcmp(argv[2], "right") == 0) && !failed ? 0 : 1;
-	return argc < 3 ? 0 : 2;
+	return runControl(argc, argv, controls, [](const auto &row, bool isRight) { return row.run(isRight) && !failed; });
 }

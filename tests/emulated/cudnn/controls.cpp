@@ -1,9 +1,9 @@
 // Small cuDNN clients, each correct or with one error, like those of tests/emulated/controls.cpp.
+#include "tests/emulated/controls.h"
+
 #include <cuda_runtime_api.h>
 #include <cudnn.h>
 
-#include <cstdio>
-#include <cstring>
 #include <vector>
 
 namespace {
@@ -270,35 +270,26 @@ struct {
 	const char *name;
 	bool (*run)(bool right);
 } const clients[] = {
-#define CLIENT(name)                                                                                                   \
-	{                                                                                                                  \
-#name, name                                                                                                    \
-	}
-    CLIENT(passesHostMemory),
-    CLIENT(readsWithoutWaiting),
-    CLIENT(addsToNothing),
-    CLIENT(bringsTooSmallWorkspace),
-    CLIENT(keepsDataInWorkspace),
-    CLIENT(mixesTypes),
-    CLIENT(mixesLayouts),
-    CLIENT(usesFreedMemory),
-    CLIENT(freesBeforeItRan),
-    CLIENT(endsBehindItsMemory),
-    CLIENT(searchesInCapture),
-    CLIENT(changesScalarOfGraph),
-    CLIENT(usesDestroyedHandle),
-    CLIENT(usesAnotherDevice),
-    CLIENT(keepsDropoutStatesOnHost),
+    CONTROL(passesHostMemory),
+    CONTROL(readsWithoutWaiting),
+    CONTROL(addsToNothing),
+    CONTROL(bringsTooSmallWorkspace),
+    CONTROL(keepsDataInWorkspace),
+    CONTROL(mixesTypes),
+    CONTROL(mixesLayouts),
+    CONTROL(usesFreedMemory),
+    CONTROL(freesBeforeItRan),
+    CONTROL(endsBehindItsMemory),
+    CONTROL(searchesInCapture),
+    CONTROL(changesScalarOfGraph),
+    CONTROL(usesDestroyedHandle),
+    CONTROL(usesAnotherDevice),
+    CONTROL(keepsDropoutStatesOnHost),
 };
 
 } // namespace
 
 int main(int argc, char **argv)
 {
-	for (const auto &client : clients)
-		if (argc < 3)
-			std::puts(client.name);
-		else if (std::strcmp(client.name, argv[1]) == 0)
-			return client.run(std::strcmp(argv[2], "right") == 0) && !failed ? 0 : 1;
-	return argc < 3 ? 0 : 2;
+	return runControl(argc, argv, clients, [](const auto &row, bool isRight) { return row.run(isRight) && !failed; });
 }

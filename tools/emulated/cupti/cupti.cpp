@@ -99,6 +99,15 @@ CUptiResult enter(const char *name)
 	const Locked locked;                                                                                               \
 	[[maybe_unused]] Library &all = library();
 
+template <typename Value>
+void enableIn(std::set<Value> &enabled, const Value &value, bool isEnabled)
+{
+	if (isEnabled)
+		enabled.insert(value);
+	else
+		enabled.erase(value);
+}
+
 void close(Source &source)
 {
 	const Buffer buffer = std::exchange(source.filling, {});
@@ -370,10 +379,7 @@ CUptiResult cuptiEnableCallback(uint32_t enable, CUpti_SubscriberHandle subscrib
 	ENTER
 	if (subscriber != reinterpret_cast<CUpti_SubscriberHandle>(&all) || !all.callback)
 		return CUPTI_ERROR_INVALID_PARAMETER;
-	if (enable)
-		all.events.insert({domain, id});
-	else
-		all.events.erase({domain, id});
+	enableIn(all.events, {domain, id}, enable);
 	watcher = &watching;
 	return CUPTI_SUCCESS;
 }
@@ -418,20 +424,14 @@ CUptiResult cuptiActivityDisable(CUpti_ActivityKind kind)
 CUptiResult cuptiActivityEnableRuntimeApi(CUpti_CallbackId id, uint8_t enable)
 {
 	ENTER
-	if (enable)
-		all.runtime.insert(id);
-	else
-		all.runtime.erase(id);
+	enableIn(all.runtime, id, enable);
 	return CUPTI_SUCCESS;
 }
 
 CUptiResult cuptiActivityEnableDriverApi(CUpti_CallbackId id, uint8_t enable)
 {
 	ENTER
-	if (enable)
-		all.driver.insert(id);
-	else
-		all.driver.erase(id);
+	enableIn(all.driver, id, enable);
 	return CUPTI_SUCCESS;
 }
 

@@ -278,6 +278,13 @@ struct OnStream {
 	cudaError_t error;
 };
 
+// Defines `on` and `stream`, or returns the error.
+#define ON_STREAM(handle)                                                                                              \
+	OnStream on(handle);                                                                                               \
+	Stream *const stream = on.stream;                                                                                  \
+	if (on.error)                                                                                                      \
+	return on.error
+
 // With the lock held:
 cudaError_t resolve(cudaStream_t handle, Stream **stream); // also for default streams; returns sticky errors
 OpPointer enqueue(Stream &, const char *name, Body body, bool host = false, std::vector<OpPointer> waits = {});

@@ -388,10 +388,7 @@ static bool takeEdges(const cudaGraphNode_t *nodes, const cudaGraphEdgeData *giv
 
 cudaError_t captureFacts(cudaStream_t handle, CaptureFacts *facts)
 {
-	OnStream on(handle);
-	Stream *const stream = on.stream;
-	if (on.error)
-		return on.error;
+	ON_STREAM(handle);
 	*facts = {};
 	if (stream->isLegacy()) {
 		for (const auto &capture : state().captures)
@@ -509,10 +506,7 @@ cudaError_t captureTo(cudaStream_t stream, cudaGraph_t handle, const cudaGraphNo
 
 cudaError_t endCapture(cudaStream_t handle, cudaGraph_t *out)
 {
-	OnStream on(handle);
-	Stream *const stream = on.stream;
-	if (on.error)
-		return on.error;
+	ON_STREAM(handle);
 	if (!out)
 		return cudaErrorInvalidValue;
 	*out = nullptr;
@@ -549,10 +543,7 @@ cudaError_t endCapture(cudaStream_t handle, cudaGraph_t *out)
 cudaError_t updateCapture(cudaStream_t handle, cudaGraphNode_t *nodes, const cudaGraphEdgeData *given, size_t count,
                           unsigned flags)
 {
-	OnStream on(handle);
-	Stream *const stream = on.stream;
-	if (on.error)
-		return on.error;
+	ON_STREAM(handle);
 	if (flags > cudaStreamSetCaptureDependencies || (count && !nodes))
 		return cudaErrorInvalidValue;
 	if (!stream->capture)
@@ -904,10 +895,7 @@ cudaError_t destroyExec(cudaGraphExec_t handle)
 
 cudaError_t launchGraph(cudaGraphExec_t handle, cudaStream_t streamHandle)
 {
-	OnStream on(streamHandle);
-	Stream *const stream = on.stream;
-	if (on.error)
-		return on.error;
+	ON_STREAM(streamHandle);
 	const auto found = handles().execs.find(reinterpret_cast<Exec *>(handle));
 	if (found == handles().execs.end())
 		return cudaErrorInvalidValue;

@@ -308,10 +308,7 @@ cudaError_t finish(const OpPointer &op)
 cudaError_t submitOp(cudaStream_t handle, const char *name, cudaGraphNodeType type, Body body, OpPointer *out,
                      uint64_t fixed)
 {
-	OnStream on(handle);
-	Stream *const stream = on.stream;
-	if (on.error)
-		return on.error;
+	ON_STREAM(handle);
 	if (stream->capture)
 		return addNode(*stream, name, type, std::move(body), fixed);
 	if (const cudaError_t error = guardLegacy(*stream))
@@ -375,10 +372,7 @@ cudaError_t destroyStream(cudaStream_t handle)
 
 cudaError_t streamFacts(cudaStream_t handle, StreamFacts *facts)
 {
-	OnStream on(handle);
-	Stream *const stream = on.stream;
-	if (on.error)
-		return on.error;
+	ON_STREAM(handle);
 	*facts = {stream->context, stream->context->device, stream->id, stream->flags, stream->priority};
 	return cudaSuccess;
 }
@@ -391,10 +385,7 @@ int deviceOf(cudaStream_t handle)
 
 cudaError_t synchronize(cudaStream_t handle)
 {
-	OnStream on(handle);
-	Stream *const stream = on.stream;
-	if (on.error)
-		return on.error;
+	ON_STREAM(handle);
 	if (stream->capture)
 		return invalidate(*stream->capture, cudaErrorStreamCaptureUnsupported);
 	if (const cudaError_t error = guardLegacy(*stream))
@@ -413,10 +404,7 @@ cudaError_t synchronize(cudaStream_t handle)
 
 cudaError_t queryStream(cudaStream_t handle)
 {
-	OnStream on(handle);
-	Stream *const stream = on.stream;
-	if (on.error)
-		return on.error;
+	ON_STREAM(handle);
 	if (stream->capture)
 		return invalidate(*stream->capture, cudaErrorStreamCaptureUnsupported);
 	if (const cudaError_t error = refuseUnsafe())
@@ -488,10 +476,7 @@ cudaError_t destroyEvent(cudaEvent_t handle)
 
 cudaError_t recordEvent(cudaEvent_t handle, cudaStream_t streamHandle, unsigned flags)
 {
-	OnStream on(streamHandle);
-	Stream *const stream = on.stream;
-	if (on.error)
-		return on.error;
+	ON_STREAM(streamHandle);
 	Event *event = eventOf(handle);
 	if (flags)
 		return flags == cudaEventRecordExternal ? cudaErrorNotSupported : cudaErrorInvalidValue;
@@ -515,10 +500,7 @@ cudaError_t recordEvent(cudaEvent_t handle, cudaStream_t streamHandle, unsigned 
 
 cudaError_t waitEvent(cudaStream_t streamHandle, cudaEvent_t handle, unsigned flags)
 {
-	OnStream on(streamHandle);
-	Stream *const stream = on.stream;
-	if (on.error)
-		return on.error;
+	ON_STREAM(streamHandle);
 	Event *event = eventOf(handle);
 	if (flags)
 		return flags == cudaEventWaitExternal ? cudaErrorNotSupported : cudaErrorInvalidValue;
@@ -533,9 +515,12 @@ cudaError_t waitEvent(cudaStream_t streamHandle, cudaEvent_t handle, unsigned fl
 	return cudaSuccess;
 }
 
-// Sets `op` to the event's pending work. Returns an error if the event must not be queried. With the lock held.
-static cudaError_t pendingOf(cudaEvent_t handle, OpPointer *op, Context **context)
+// Locks, and sets `op` to the event's pending work. Returns an error if the event must not be queried.
+static cudaError_t pendingOf(cudaEvent_t handle, Lock &lock, OpPointer *op, Context **context)
 {
+	if (const cudaError_t error = requireContext(context))
+		return error;
+	lock = Lock(state().mutex);
 	const Event *event = eventOf(handle);
 	if (!event)
 		return cudaErrorInvalidResourceHandle;
@@ -550,10 +535,8 @@ cudaError_t queryEvent(cudaEvent_t handle)
 {
 	OpPointer op;
 	Context *context = nullptr;
-	if (const cudaError_t error = requireContext(&context))
-		return error;
-	Lock lock(state().mutex);
-	if (const cudaError_t error = pendingOf(handle, &op, &context))
+	Lock lock;
+	if (const cudaError_t error = pendingOf(handle, lock, &op, &context))
 		return error;
 	if (const cudaError_t error = refuseUnsafe())
 		return error;
@@ -567,10 +550,8 @@ cudaError_t synchronizeEvent(cudaEvent_t handle)
 {
 	OpPointer op;
 	Context *context = nullptr;
-	if (const cudaError_t error = requireContext(&context))
-		return error;
-	Lock lock(state().mutex);
-	if (const cudaError_t error = pendingOf(handle, &op, &context))
+	Lock lock;
+	if (const cudaError_t error = pendingOf(handle, lock, &op, &context))
 		return error;
 	if (op)
 		wait(lock, op);
@@ -600,10 +581,7 @@ cudaError_t elapsedTime(float *milliseconds, cudaEvent_t startHandle, cudaEvent_
 
 cudaError_t allocateAsync(void **out, size_t bytes, Pool *pool, cudaStream_t handle)
 {
-	OnStream on(handle);
-	Stream *const stream = on.stream;
-	if (on.error)
-		return on.error;
+	ON_STREAM(handle);
 	if (!out)
 		return cudaErrorInvalidValue;
 	if (bytes == 0) {
@@ -645,10 +623,7 @@ cudaError_t allocateAsync(void **out, size_t bytes, Pool *pool, cudaStream_t han
 
 cudaError_t freeAsync(void *base, cudaStream_t handle)
 {
-	OnStream on(handle);
-	Stream *const stream = on.stream;
-	if (on.error)
-		return on.error;
+	ON_STREAM(handle);
 	if (!base)
 		return cudaSuccess;
 	const auto one = findAllocation(base);

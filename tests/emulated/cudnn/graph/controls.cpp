@@ -1,11 +1,10 @@
 // Small clients of cuDNN's graph API, each correct or with one error, like those of tests/emulated/controls.cpp: the
 // errors show only when the work runs.
+#include "tests/emulated/controls.h"
 #include "tests/emulated/cudnn/graph/plan.h"
 
 #include <cuda_runtime_api.h>
 
-#include <cstdio>
-#include <cstring>
 #include <functional>
 
 namespace {
@@ -111,12 +110,8 @@ const Row rows[] = {
 
 int main(int argc, char **argv)
 {
-	for (const Row &row : rows)
-		if (argc < 3)
-			std::puts(row.name);
-		else if (std::strcmp(argv[1], row.name) == 0) {
-			Small small;
-			return row.run(small, std::strcmp(argv[2], "right") == 0) ? 0 : 1;
-		}
-	return argc < 3 ? 0 : 2;
+	return runControl(argc, argv, rows, [](const Row &row, bool isRight) {
+		Small small;
+		return row.run(small, isRight);
+	});
 }
