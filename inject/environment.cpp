@@ -13,12 +13,18 @@ bool isPrivileged()
 	return getauxval(AT_SECURE) != 0;
 }
 
-bool isSet(const char *text, const char *value)
+const char *valueOf(const char *text)
 {
 	for (char **variable = environ; variable && *variable; variable++)
 		if (begins(*variable, text))
-			return equal(*variable + length(text), value);
-	return false;
+			return *variable + length(text);
+	return nullptr;
+}
+
+bool isSet(const char *text, const char *value)
+{
+	const char *const found = valueOf(text);
+	return found && equal(found, value);
 }
 
 Hook hook()

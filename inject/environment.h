@@ -7,7 +7,8 @@ namespace autoamp::front {
 // is then read, loaded or written.
 bool isPrivileged();
 
-// True if the environment contains NAME=VALUE; `text` is "NAME=". The core validates the value.
+// The value of a variable, which the core validates; `text` is "NAME=". Null: it is not set.
+const char *valueOf(const char *text);
 bool isSet(const char *text, const char *value);
 
 // AUTOAMP_HOOK_DLSYM, read at the first lookup.

@@ -1,8 +1,10 @@
 #include "inject/message.h"
 
+#include "inject/environment.h"
 #include "inject/front.h"
 #include "inject/text.h"
 #include "src/base/quiet_write.h"
+#include "src/base/run_board.h"
 
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -36,6 +38,7 @@ void rememberStderr()
 
 void sayOff(const char *why)
 {
+	base::AttachedBoard(valueOf("_AUTOAMP_RUN_BOARD=")).report(base::RunBoard::Failure::off, why);
 	if (!autoamp_front_has_stderr())
 		return;
 	static constexpr char start[] = "autoamp: off, cannot load the core: ";

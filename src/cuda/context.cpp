@@ -189,9 +189,9 @@ Failure Memory::reserve(const Driver &driver, size_t bytes, bool isForGraph)
 Block Memory::allocate(const Driver &driver, Stream stream, size_t bytes, bool isUnbounded)
 {
 	if (!pool_) { // cuMemFree waits for the device, so only calls without an alternative get memory
-		Block block;
-		const Result result = isUnbounded ? driver.cuMemAlloc_v2(&block.address, bytes) : outOfMemory;
-		block.failure = failureOf(result);
+		Block block = {0, Failure::noPools};
+		if (isUnbounded)
+			block.failure = failureOf(driver.cuMemAlloc_v2(&block.address, bytes));
 		return block;
 	}
 	const Failure failure = isUnbounded ? Failure::none : reserve(driver, bytes, false);

@@ -9,7 +9,7 @@
 
 namespace autoamp::cuda {
 
-enum class Failure : uint8_t { none, outOfMemory, overBudget, driverError };
+enum class Failure : uint8_t { none, outOfMemory, overBudget, noPools, driverError };
 constexpr Failure failureOf(Result result)
 {
 	return result == 0 ? Failure::none : result == outOfMemory ? Failure::outOfMemory : Failure::driverError;
@@ -50,7 +50,8 @@ class Memory
 {
 public:
 	Failure open(const Driver &driver, int device, size_t budget);
-	void close(const Driver &driver); // nothing may be allocated any more
+	void close(const Driver &driver);      // nothing may be allocated any more
+	bool hasPool() const { return pool_; } // false: only unbounded requests and graphs get memory
 
 	// Allocates on `stream`, in stream order, without waiting or synchronising. `isUnbounded`: exceed the budget, for
 	// calls that cannot run in another way.

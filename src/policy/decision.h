@@ -44,6 +44,7 @@ constexpr unsigned strategyCount = static_cast<unsigned>(Strategy::tf32) + 1;
 	X(solver_caller, "made by a factorisation that needs fp32 (MAGMA, torch.linalg, SLATE)", "")                       \
 	X(capture_unready, "captured before any lowered call had run in this context", "run one step before capturing")    \
 	X(out_of_memory, "no device memory for converted operands", "free device memory, or lower AUTOAMP_MEMORY")         \
+	X(no_memory_pools, "the device has no memory pools, which converted operands need", "")                            \
 	X(memory_budget, "converted operands would exceed AUTOAMP_MEMORY or a quarter of the free memory",                 \
 	  "raise AUTOAMP_MEMORY")                                                                                          \
 	X(unsupported, "a feature of the call that the lowered path does not support", "")                                 \
@@ -116,7 +117,7 @@ constexpr unsigned shortageIndex(Reason reason)
 	return static_cast<unsigned>(reason) - static_cast<unsigned>(Reason::capture_unready);
 }
 constexpr unsigned shortageCount = shortageIndex(Reason::memory_budget) + 1;
-static_assert(shortageCount == 3 && shortageIndex(Reason::out_of_memory) == 1);
+static_assert(shortageCount == 4 && shortageIndex(Reason::out_of_memory) == 1);
 constexpr bool isShortage(Reason reason)
 {
 	return shortageIndex(reason) < shortageCount;

@@ -30,6 +30,7 @@ inline policy::Reason reasonOf(cuda::Failure failure)
 {
 	return failure == cuda::Failure::outOfMemory  ? policy::Reason::out_of_memory
 	       : failure == cuda::Failure::overBudget ? policy::Reason::memory_budget
+	       : failure == cuda::Failure::noPools    ? policy::Reason::no_memory_pools
 	                                              : policy::Reason::engine_failed;
 }
 

@@ -101,6 +101,8 @@ ContextAnswer currentContext(const cuda::Driver &driver, size_t budget, cuda::St
 	if (own != current.handle) // autoamp kernels would run in that context and must not access memory of this one
 		return {nullptr, policy::Reason::bad_argument};
 	Context *context = find(current.id);
+	if (isCapturing && hasKernels && context && !context->memory.hasPool()) // no call is cast, so none is warm
+		return {nullptr, policy::Reason::no_memory_pools};
 	if (isCapturing && !(context && (!hasKernels || context->isWarm.load(std::memory_order_acquire))))
 		return {nullptr, policy::Reason::capture_unready};
 	return context ? ContextAnswer{context} : make(driver, current, budget, stream);

@@ -118,13 +118,13 @@ void File::Handle::close()
 
 // --- life -----------------------------------------------------------------------------------------------------------
 
-bool File::create(const char *pattern, const NameParts &parts, uint64_t maxSize)
+bool File::create(const char *pattern, const NameParts &parts, uint64_t maxSize, char *why, size_t size)
 {
 	const char *problem = nullptr;
 	const int file = createFile(pattern, parts, file_.path, sizeof file_.path, &problem);
 	if (file < 0) {
-		base::log(base::LogLevel::warn, "no trace: %s: %s", problem ? pattern : file_.path,
-		          problem ? problem : strerror(-file));
+		snprintf(why, size, "%s: %s", problem ? pattern : file_.path, problem ? problem : strerror(-file));
+		base::log(base::LogLevel::warn, "no trace: %s", why);
 		return false;
 	}
 	file_.adopt(file);
@@ -146,6 +146,7 @@ bool File::create(const char *pattern, const NameParts &parts, uint64_t maxSize)
 	isKillSafe_ = openTail();
 	char *page = take(kPage);
 	if (!page) {
+		snprintf(why, size, "%s: %s", file_.path, strerror(error_));
 		unlink(file_.path);
 		removeTail();
 		return false;
@@ -208,7 +209,7 @@ void File::stop(Stopped why, int error)
 {
 	if (header_ && header_->stopped.load() == static_cast<uint64_t>(Stopped::no))
 		header_->stopped.store(static_cast<uint64_t>(why));
-	if (error)
+	if (error_ = error; error)
 		base::log(base::LogLevel::warn, "trace %s: %s; %s, the application continues", file_.path, strerror(error),
 		          state_ == State::open ? "recording of single events stopped" : "recording stopped");
 }

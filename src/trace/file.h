@@ -18,8 +18,8 @@ class File
 public:
 	enum class State : uint8_t { none, open, stopped, closed };
 
-	// Returns false, with one line in the log, if no file can be created.
-	bool create(const char *pattern, const NameParts &parts, uint64_t maxSize);
+	// Returns false, with one line in the log and the reason in `why` (`size` bytes), if no file can be created.
+	bool create(const char *pattern, const NameParts &parts, uint64_t maxSize, char *why, size_t size);
 	// Any thread. If it is not open, there is no memory for new records. Earlier memory stays valid until forget().
 	State state() const { return state_.load(std::memory_order_acquire); }
 	void giveUp() { state_ = State::stopped; } // no file will be created
@@ -83,6 +83,7 @@ private:
 	uint64_t tailEnd_ = 0;
 	uint64_t singles_ = 0; // number of chunks of memory for single events
 	uint64_t flushedNs_ = 0;
+	int error_ = 0;               // of the last step that failed
 	Region region_ = {};          // region that take() uses; also in regions_
 	base::Array<Region> regions_; // all memory
 	base::Array<Piece> records_;

@@ -326,29 +326,6 @@ RunIds runIds(Lookup lookup)
 	return outer.ec == std::errc() && outer.ptr == end ? ids : RunIds();
 }
 
-uint32_t joinRun(Lookup lookup, uint64_t run)
-{
-	unsigned pid = 0, descriptor = 0;
-	char path[64], found[64] = {}, name[32], expected[64];
-	if (sscanf(lookUp(lookup, kCounterVariable).data(), "%u:%u", &pid, &descriptor) != 2)
-		return 0;
-	snprintf(path, sizeof path, "/proc/%u/fd/%u", pid, descriptor);
-	snprintf(name, sizeof name, kCounter, static_cast<unsigned long long>(run));
-	snprintf(expected, sizeof expected, "/memfd:%s (deleted)", name);
-	// The process may have ended, and its number may be in use again: the descriptor may be any file.
-	if (readlink(path, found, sizeof found - 1) < 0 || strcmp(found, expected) != 0)
-		return 0;
-	const int file = open(path, O_WRONLY | O_APPEND | O_CLOEXEC);
-	if (file < 0)
-		return 0;
-	// One byte per process. After an appending write, the offset is the end of what this process wrote.
-	const base::WriteSignals signals; // RLIMIT_FSIZE
-	const bool isCounted = write(file, "", 1) == 1;
-	const off_t number = isCounted ? lseek(file, 0, SEEK_CUR) : 0;
-	close(file);
-	return number > 0 ? static_cast<uint32_t>(number) : 0;
-}
-
 int createFile(const char *pattern, const NameParts &parts, char *out, size_t size, const char **problem)
 {
 	const bool counted = usesCounter(pattern);

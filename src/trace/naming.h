@@ -38,12 +38,6 @@ const char *jobName(Lookup lookup);
 constexpr const char *kRunVariable = "_AUTOAMP_RUN_ID";
 RunIds runIds(Lookup lookup);
 
-// Variable in which `autoamp run` passes the file that counts the processes of the run: PID:DESCRIPTOR of a memfd,
-// named kCounter with the run id. The file exists as long as `autoamp run`.
-constexpr const char *kCounterVariable = "_AUTOAMP_RUN_COUNTER", *kCounter = "autoamp-%016llx";
-// Counts this process and returns its number, from 1; 0: no counter.
-uint32_t joinRun(Lookup lookup, uint64_t run);
-
 // Creates the folders (mode 0700) and a new file (mode 0600). If the name exists, tries the next %n, or else `.1`,
 // `.2`, … before the suffix. Returns the descriptor, or -errno. `out`: the last name tried. `problem`: the error in a
 // bad pattern.

@@ -4,6 +4,7 @@
 #include "src/base/clock.h"
 #include "src/base/hash.h"
 #include "src/base/log.h"
+#include "src/base/run_board.h"
 #include "src/trace/naming.h"
 
 #include <algorithm>
@@ -122,8 +123,11 @@ bool Recorder::makeFile(const Options &options)
 		pattern = scratch->pattern;
 	}
 	singles_ = options.mode >= Mode::ops;
-	if (!file_.create(pattern, parts, options.maxSize))
+	base::AttachedBoard board(options.lookup ? options.lookup(base::runBoardVariable) : nullptr);
+	if (char why[PATH_MAX + 256]; !file_.create(pattern, parts, options.maxSize, why, sizeof why)) {
+		board.report(base::RunBoard::Failure::noTrace, why);
 		return false;
+	}
 	const bool isForked = generation_++ > 0;
 	isCapped_ = false;
 	records_ = nullptr;
@@ -141,7 +145,7 @@ bool Recorder::makeFile(const Options &options)
 	header->parent = static_cast<uint32_t>(getppid());
 	header->run = runIds(options.lookup);
 	header->job = header->run.outer ? header->run.outer : jobOf(options.lookup);
-	header->number = header->run.inner ? joinRun(options.lookup, header->run.inner) : 0;
+	header->number = board.join(header->run.inner);
 	// Last: a file without it is not a trace.
 	std::atomic_signal_fence(std::memory_order_release);
 	memcpy(header->magic, kMagic, sizeof kMagic);

@@ -47,6 +47,11 @@ class CommandLine(Case):
         self.refused(self.autoamp("run", "--level", "O3", "--", "true"), 125, "--level O3: not a level of AUTOAMP_LISTS=torch")
         self.refused(self.autoamp("run", "--white", "mn", "--", "true"), 125, "--white mn: no op or entry point 'mn'; the nearest is ")
 
+    def test_the_last_of_repeated_options_counts(self):
+        ops = [json.loads(self.autoamp("explain", "--entry", "cublasSgemm_v2", "--n", "8", "--k", "8", *order, "--format", "json").stdout)
+               for order in (("--m", "1", "--m", "64"), ("--m", "64"))]
+        self.assertEqual(*ops)
+
     def test_a_missing_program_or_value(self):
         self.refused(self.autoamp("run"), 125)
         self.refused(self.autoamp("run", "--"), 125)

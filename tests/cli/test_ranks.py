@@ -1,4 +1,5 @@
 """Many processes: one file per rank, aligned clocks, forks, and a data set too large for memory, read by Dask."""
+import ctypes
 import os
 import pathlib
 import shutil
@@ -100,13 +101,19 @@ class Ranks(Case):
         self.assertRegex(self.autoamp("report", "d", COLUMNS="200").stdout, r"traces: 1 of at least 2 processes of run \w{16}; without process 1\n")
 
     def test_a_number_is_not_taken_from_another_process(self):
-        """The variables remain after `autoamp run` has ended: a descriptor of this process is not its counter."""
-        counter = self.here / "counter"
-        with counter.open("wb") as file:
-            os.set_inheritable(file.fileno(), True)
+        """The variables remain after `autoamp run` has ended: another segment can then have its identifier."""
+        libc = ctypes.CDLL(None)
+        libc.shmat.restype = ctypes.c_void_p
+        libc.shmat.argtypes = [ctypes.c_int, ctypes.c_void_p, ctypes.c_int]
+        for size, content in ((1024, b""), (4096, struct.pack("<Q", 1))):  # another run's, another size
+            segment = libc.shmget(0, size, 0o1600)
+            address = libc.shmat(segment, None, 0)
+            libc.shmctl(segment, 0, None)
+            ctypes.memmove(address, content, len(content))
             subprocess.run([TRACED, "low"], cwd=self.here, timeout=60, env={
-                "AUTOAMP_TRACE_FILE": "x.aat", "_AUTOAMP_RUN_ID": "1:1", "_AUTOAMP_RUN_COUNTER": f"{os.getpid()}:{file.fileno()}"})
-        self.assertEqual((counter.read_bytes(), self.json("x.aat")["runs"][0]["process"]), (b"", None))
+                "AUTOAMP_TRACE_FILE": f"{size}.aat", "_AUTOAMP_RUN_ID": "1:1", "_AUTOAMP_RUN_BOARD": f"{segment:x}:1"})
+            self.assertEqual(ctypes.string_at(address, size), content.ljust(size, b"\0"))
+            self.assertIsNone(self.json(f"{size}.aat")["runs"][0]["process"])
 
     def test_ranks_without_a_trace(self):
         for rank in (0, 1, 3):

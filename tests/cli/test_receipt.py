@@ -1,4 +1,5 @@
 """The receipt on stderr: lowered calls, kept calls and the reasons, or the reason why nothing was intercepted."""
+import json
 import os
 import re
 import shutil
@@ -258,6 +259,10 @@ class Receipt(Case):
                 command = re.search(r"next: (.*)\n", text).group(1)
                 reported = subprocess.run(command, shell=True, cwd=self.here, env=self.environment, capture_output=True, text=True)
                 self.assertRegex(reported.stdout, r"\n +all +7 ", reported.stderr)
+                runs = json.loads(self.autoamp("report", ".", "--format", "json").stdout)["runs"]
+                self.assertEqual(len(runs), 3 if harm.startswith("cp") else 2)  # other.aat is one
+                named = "autoamp: x.aat was replaced while its program ran; the rest of its trace is in .x.aat.tail\n"
+                self.assertEqual(named in self.autoamp("report", "x.aat").stderr, "tail" in trace)
                 subprocess.run("rm -r x.aat; rm -f .x.aat.tail", shell=True, cwd=self.here)
 
     def test_a_trace_that_was_removed_before_the_program_was_killed(self):

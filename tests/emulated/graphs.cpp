@@ -622,12 +622,16 @@ TEST_CASE_METHOD(Setting, "the graph of a child node can change, for itself and 
 
 	CHECK(cudaGraphExecChildGraphNodeSetParams(before, child, inside) == cudaErrorInvalidValue); // has two nodes
 	CHECK(cudaGraphExecChildGraphNodeSetParams(before, empty, other) == cudaErrorInvalidValue);
+	cudaGraph_t twin = nullptr; // its node has the same place, but the graph was not instantiated
+	REQUIRE(cudaGraphClone(&twin, graph) == cudaSuccess);
+	REQUIRE(cudaGraphGetRootNodes(twin, &root, &one) == cudaSuccess);
+	CHECK(cudaGraphExecChildGraphNodeSetParams(before, root, other) == cudaErrorInvalidValue);
 	CHECK(cudaGraphExecChildGraphNodeSetParams(before, child, other) == cudaSuccess);
 	CHECK(launched(before) == std::pair(5.0F, 9.0F));
 	CHECK(launched(after) == std::pair(9.0F, 4.0F));
 
 	CHECK(cudaGraphDestroy(inside) == cudaErrorInvalidValue); // the node owns it
-	for (cudaGraph_t made : {graph, filling, other, adding})
+	for (cudaGraph_t made : {graph, twin, filling, other, adding})
 		CHECK(cudaGraphDestroy(made) == cudaSuccess);
 	CHECK(cudaGraphGetNodes(inside, nullptr, &count) == cudaErrorInvalidValue);
 	for (cudaGraphExec_t exec : {before, after})

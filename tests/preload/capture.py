@@ -35,6 +35,14 @@ class First(runner.Test):
                                      [("lowered", way.strategy, 1)])
                     self.assertNotEqual(result.bits(), bare(PROGRAM, name).bits())
 
+    @runner.emulated_only("an attribute that is not there")
+    def test_without_memory_pools(self):
+        """No call before the capture could be cast either, so running one step first does not help."""
+        result = run(PROGRAM, "replay.global", STRATEGY="cast", EMU_FAIL="CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED:1")
+        rows = [(row["decision"], row["reason"], row["strategy"]) for row in result.rows() if row["captured"]]
+        self.assertTrue(rows)
+        self.assertEqual(set(rows), {("lowered", "no_memory_pools", "tf32")})
+
     def test_beside_a_capture_of_another_thread(self):
         for dtype in ("float16", "bfloat16"):
             with self.subTest(dtype):

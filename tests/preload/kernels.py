@@ -546,6 +546,50 @@ class Scripts(unittest.TestCase):
                               " ".join(done.stderr.split()))
                 self.assertFalse(os.path.exists(os.path.join(self.folder, "t.aat")))
 
+    def test_the_receipt_tells_why_autoamp_could_not_work_in_a_program(self):
+        """The program reaches each limit after it has started, and before its first call."""
+        cases = (("NOFILE, (3, 3)", r"autoamp stayed off in a process: .*Too many open files"),
+                 ("FSIZE, (0, 0)", r"a process could not write its trace: .*t\.aat: File too large"))
+        for limit, cause in cases:
+            script = UNKNOWN_KERNEL.replace("handle = ", f"import os, resource, signal; resource.setrlimit(resource.RLIMIT_{limit})\nhandle = ", 1)
+            for more in ("", KILL):
+                with self.subTest(limit, more=more):
+                    done = self.autoamp("run", "--device", "emulated", "-o", "t.aat", "--", sys.executable, "-c", script + more)
+                    self.assertEqual(done.returncode, 137 if more else 0, done.stderr)
+                    self.assertRegex(" ".join(done.stderr.split()), cause)
+                    self.assertNotIn("not called", done.stderr)
+                    self.assertIn("could not run 1 kernel (launches: 3)", " ".join(done.stderr.split()))
+        # One process with a trace, one without.
+        both = f"import subprocess, sys\nsubprocess.run([sys.executable, '-c', {script!r}])\n{UNKNOWN_KERNEL}"
+        done = self.autoamp("run", "--device", "emulated", "-o", "t.aat", "--", sys.executable, "-c", both)
+        text = " ".join(done.stderr.split())
+        self.assertRegex(text, r"no trace was written in a process: \S*t\.\S*aat: File too large")
+        self.assertIn("could not run 1 kernel (launches: 6)", text)
+
+    def test_every_refused_kernel_is_counted_under_its_whole_name(self):
+        script = KERNEL_WITHOUT_CALL + """
+for name in [f"_Z{len(str(i)) + 8000}k{'x' * 7999}{i}v" for i in range(200)] + [""]:
+    stub = ctypes.create_string_buffer(8)
+    register(None, stub, None, name.encode(), -1, None, None, None, None, None)
+    assert launch(ctypes.cast(stub, ctypes.c_char_p), Dim3(1, 1, 1), Dim3(1, 1, 1), None, 0, None) != 0
+"""
+        text = " ".join(self.autoamp("run", "--device", "emulated", "--", sys.executable, "-c", script).stderr.split())
+        self.assertIn("could not run 202 kernels (launches: 204), the first: (no name); ", text)
+
+    def test_messages_of_the_emulated_device_harm_no_program(self):
+        """Not at the limit of file sizes, not to a pipe without a reader, and not into a file that became descriptor 2."""
+        opened = "import os\nos.close(2); assert os.open('data', os.O_CREAT | os.O_RDWR) == 2\n"
+        signals = "import signal\nfor one in (signal.SIGXFSZ, signal.SIGPIPE): signal.signal(one, signal.SIG_DFL)\n"
+        limited = signals + "import resource\nresource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))\n"
+        reader, pipe = os.pipe()
+        os.close(reader)
+        with open(os.path.join(self.folder, "log"), "w") as log, open(pipe, "w") as pipe:
+            for name, script, target in (("file", opened, log), ("limit", limited, log), ("pipe", signals, pipe)):
+                done = subprocess.run([AUTOAMP, "run", "--quiet", "--device", "emulated", "--", sys.executable, "-c", script + KERNEL_WITHOUT_CALL],
+                                      cwd=self.folder, stderr=target, timeout=TIMEOUT)
+                self.assertEqual((name, done.returncode), (name, 0))
+        self.assertEqual(os.path.getsize(os.path.join(self.folder, "data")), 0)
+
     def test_the_loss_of_a_late_signature_is_told(self):
         self.record(LATE_LOSS, "--strategy", "cast", "--dtype", "float16")
         report = json.loads(self.autoamp("report", "--format", "json", "t.aat").stdout)

@@ -70,7 +70,7 @@ class Tuning(runner.Test):
                     case = result.cases[name]
                     self.assertEqual([(row["decision"], row["reason"], row["strategy"], row["dtype_compute"], row["calls"])
                                       for row in result.rows_of(case)],
-                                     [("lowered", "out_of_memory", "tf32", "tf32", int(case["calls"]))])
+                                     [("lowered", "no_memory_pools", "tf32", "tf32", int(case["calls"]))])
                     self.assertEqual(result.bits(), run(PROGRAM, name, STRATEGY="tf32", DTYPE=dtype).bits())
                     self.assertEqual([case["count_" + function] for function in counted["_COUNTED"].split()], ["1", "0", "0"])
                     case = usual.cases[name]
@@ -79,7 +79,7 @@ class Tuning(runner.Test):
                     # Without TF32 there is no lower-precision form: the application's own call runs.
                     forbidden = run(PROGRAM, name, **variables, EMU_FAIL=POOLS + ":1", _NVIDIA_TF32_OVERRIDE="0")
                     self.assertFine(forbidden)
-                    self.assertEqual(decisions(forbidden), [("fallback", "out_of_memory", int(case["calls"]))])
+                    self.assertEqual(decisions(forbidden), [("fallback", "no_memory_pools", int(case["calls"]))])
                     self.assertEqual(forbidden.bits(), bare(PROGRAM, name).bits())
 
 

@@ -20,7 +20,7 @@ const auto stream = reinterpret_cast<Stream>(0x51);
 
 std::string nameOf(Failure failure)
 {
-	const char *const names[] = {"none", "outOfMemory", "overBudget", "driverError"};
+	const char *const names[] = {"none", "outOfMemory", "overBudget", "noPools", "driverError"};
 	return names[static_cast<int>(failure)];
 }
 
@@ -578,7 +578,8 @@ TEST_CASE("a device without memory pools is queried once; calls that have no oth
 	Memory memory;
 	REQUIRE(nameOf(memory.open(table, 3, budget)) == "none");
 	for (int i = 0; i < 3; i++)
-		CHECK(nameOf(memory.allocate(table, stream, 10).failure) == "outOfMemory");
+		CHECK(nameOf(memory.allocate(table, stream, 10).failure) == "noPools");
+	CHECK(!memory.hasPool());
 	CHECK(device.calls["cuMemPoolCreate"] == 0);
 	CHECK(device.calls["cuMemAllocFromPoolAsync"] == 0);
 	CHECK(device.calls["cuMemPoolTrimTo"] == 0);

@@ -658,9 +658,15 @@ TEST_CASE("every reason has its words, and is either the policy's or somebody el
 {
 	// rule has its own tests, region_disabled needs regions. The others are set elsewhere: in the wrapper (nested,
 	// second_copy) or during lowering.
-	const std::set<Reason> elsewhere = {Reason::rule,          Reason::region_disabled, Reason::nested,
-	                                    Reason::second_copy,   Reason::capture_unready, Reason::out_of_memory,
-	                                    Reason::memory_budget, Reason::engine_failed};
+	const std::set<Reason> elsewhere = {Reason::rule,
+	                                    Reason::region_disabled,
+	                                    Reason::nested,
+	                                    Reason::second_copy,
+	                                    Reason::capture_unready,
+	                                    Reason::out_of_memory,
+	                                    Reason::no_memory_pools,
+	                                    Reason::memory_budget,
+	                                    Reason::engine_failed};
 	if (met().empty())
 		return; // run alone
 	std::set<std::string> names;

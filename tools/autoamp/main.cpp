@@ -216,6 +216,11 @@ struct CommandLine {
 		auto *helping = app.add_subcommand("help", "the manual");
 		helping->allow_extras();
 		helping->add_option("topic", topic, "env, rules, reports or reasons")->type_name("TOPIC");
+
+		for (auto *command : app.get_subcommands(nullptr))
+			for (auto *option : command->get_options())
+				if (option->get_items_expected_max() == 1) // not a list of files, not a flag
+					option->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
 	}
 
 	static void addSelection(CLI::App *command, Selection &selection)

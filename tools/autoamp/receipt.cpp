@@ -142,6 +142,10 @@ Absence explainAbsence(const Outcome &outcome, const Collected &collected, bool 
 	const auto obstacle = whyOutOfReach(program);
 	const auto noTrace = configuration.trace == policy::TraceLevel::off ? "" : whyNoTrace(configuration.traceFile);
 	const auto noCore = whyCoreFails(installation);
+	const bool mayChangeUser = ::geteuid() == 0; // such a process may not write to the board
+	using Failure = base::RunBoard::Failure;
+	const auto failure = outcome.board ? outcome.board->failure : Failure::none;
+	const std::string problem = failure == Failure::none ? "" : outcome.board->text;
 	const struct {
 		bool holds;
 		std::string cause, next;
@@ -151,16 +155,19 @@ Absence explainAbsence(const Outcome &outcome, const Collected &collected, bool 
 	    {obstacle.has_value(), obstacle ? obstacle->cause : "", obstacle ? obstacle->next : ""},
 	    {!noCore.empty(), fmt::format("autoamp stayed off, {} cannot be loaded: {}", installation.core(), noCore),
 	     doctor},
+	    {failure == Failure::off, "autoamp stayed off in a process: " + problem, doctor},
 	    {configuration.trace == policy::TraceLevel::off, "AUTOAMP_TRACE=off; calls were lowered as the settings allow",
 	     again("", " --trace summary"), true},
 	    {!noTrace.empty(), fmt::format("no trace can be written to {}: {}", configuration.traceFile, noTrace),
 	     again("", " -o /tmp/%e.%p.aat"), true},
+	    {failure == Failure::noTrace, "a process could not write its trace: " + problem,
+	     again("", " -o /tmp/%e.%p.aat"), true},
 	    {!collected.unreadable.empty(),
 	     fmt::format("{}; it was truncated or overwritten while the program ran", collected.unreadable),
 	     again("", " -o /tmp/%e.%p.aat"), true},
-	    {outcome.processes > 0,
+	    {outcome.processes() > 0,
 	     fmt::format("{} began a trace, and no trace is left",
-	                 outcome.processes == 1 ? "a process" : plural(outcome.processes, "process", "processes")),
+	                 outcome.processes() == 1 ? "a process" : plural(outcome.processes(), "process", "processes")),
 	     again("", " -o /tmp/%e.%p.aat"), true},
 	    {older != program.libraries.end(),
 	     fmt::format("{} is linked to {}; autoamp serves CUDA 12 and 13", program.path,
@@ -178,7 +185,10 @@ Absence explainAbsence(const Outcome &outcome, const Collected &collected, bool 
 	     "the library was loaded but not called: no cuBLAS or cuDNN call was made, or products run in other kernels "
 	     "(Triton, CUTLASS, a static cuBLAS in a plugin)",
 	     doctor},
-	    {true, "the library was loaded but not called: the program links cuBLAS or cuDNN but did not call it", doctor},
+	    {true,
+	     "the library was loaded but not called: the program links cuBLAS or cuDNN but did not call it" +
+	         std::string(mayChangeUser ? ", or it first became another user, who may not read autoamp's files" : ""),
+	     doctor},
 	};
 	const auto &row = *std::find_if(std::begin(causes), std::end(causes), [](auto &each) { return each.holds; });
 	return {{row.cause, row.next}, row.isUnseen};
@@ -235,7 +245,8 @@ const trace::RowInfo *onlyEntry(const Runs &runs)
 	return only;
 }
 
-std::vector<std::string> describe(const Runs &runs, const Account &account, const Ending &ending)
+std::vector<std::string> describe(const Runs &runs, const Account &account, const Ending &ending,
+                                  const base::RunBoard *board)
 {
 	std::vector<std::string> lines;
 	const auto all = count(account.eligible.calls);
@@ -280,6 +291,11 @@ std::vector<std::string> describe(const Runs &runs, const Account &account, cons
 		lines.push_back(worry);
 	for (const auto &gap : scalerGaps(runs))
 		lines.push_back("scaling: " + gap);
+	if (board && board->failure != base::RunBoard::Failure::none)
+		lines.push_back(
+		    fmt::format("{} in a process: {}",
+		                board->failure == base::RunBoard::Failure::off ? "autoamp stayed off" : "no trace was written",
+		                board->text));
 	const auto deaths = describeDeaths(ending, runs);
 	lines.insert(lines.end(), deaths.begin(), deaths.end());
 	if (const auto recorded = describeRecorded(runs); !recorded.empty())
@@ -319,7 +335,7 @@ void concludeTraces(const Outcome &outcome)
 		if (each.writer.run.inner != outcome.id)
 			continue; // a nested `autoamp run` has already concluded it
 		auto conclusion = &each == last ? concluded(outcome.ending) : trace::Conclusion();
-		conclusion.processes = outcome.processes;
+		conclusion.processes = outcome.processes();
 		trace::conclude(each.path, conclusion);
 	}
 }
@@ -331,7 +347,7 @@ void writeReceipt(const Outcome &outcome, Colour colour)
 	const auto &runs = collected.runs;
 	auto account = add(runs);
 	for (const auto &[kernel, launches] : outcome.notEmulated) { // includes processes without a trace
-		// The counters cut long names; traces have them whole.
+		// The counters cut very long names; traces have them whole.
 		const auto known = account.notEmulated.lower_bound(kernel);
 		const bool isCut = kernel.size() == Refusals::longestName && known != account.notEmulated.end() &&
 		                   known->first.starts_with(kernel);
@@ -354,7 +370,7 @@ void writeReceipt(const Outcome &outcome, Colour colour)
 		if (auto line = describeNotEmulated(account); !line.empty())
 			lines.insert(lines.begin(), std::move(line));
 	} else {
-		lines = describe(runs, account, outcome.ending);
+		lines = describe(runs, account, outcome.ending, outcome.board);
 	}
 	if (!ending.empty())
 		lines.insert(lines.begin(), ending);

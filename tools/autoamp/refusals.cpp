@@ -1,11 +1,7 @@
 #include "tools/autoamp/refusals.h"
 
-#include "src/base/quiet_write.h"
-
 #include <cstring>
 #include <fmt/format.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 namespace autoamp::tool {
 
@@ -17,30 +13,30 @@ struct Slot {
 	uint64_t launches;
 	char name[Refusals::longestName + 1];
 };
-constexpr size_t slotCount = 128;
-static_assert(sizeof(Slot) == 1024);
+constexpr size_t slotCount = 2048; // the system provides only the pages that are used
+static_assert(sizeof(Slot) == 8192);
 
 } // namespace
 
-Refusals::Refusals(Environment &environment) : file_(::memfd_create("autoamp-emulated-refusals", MFD_CLOEXEC))
+Refusals::Refusals(Environment &environment) : segment_(slotCount * sizeof(Slot))
 {
-	const base::WriteSignals signals; // RLIMIT_FSIZE
-	if (::ftruncate(file_, slotCount * sizeof(Slot)) == 0)
-		environment.set("_AUTOAMP_EMU_REFUSALS", fmt::format("/proc/{}/fd/{}", ::getpid(), file_));
-}
-
-Refusals::~Refusals()
-{
-	::close(file_);
+	if (segment_.data())
+		environment.set("_AUTOAMP_EMU_REFUSALS", fmt::format("{}", segment_.id()));
+	else
+		environment.unset("_AUTOAMP_EMU_REFUSALS"); // that of a run around this one
 }
 
 std::map<std::string, uint64_t> Refusals::read() const
 {
 	std::map<std::string, uint64_t> launches;
-	Slot slot;
-	for (size_t i = 0; i < slotCount; i++)
-		if (::pread(file_, &slot, sizeof slot, static_cast<off_t>(i * sizeof slot)) == sizeof slot && slot.state == 2)
-			launches[std::string(slot.name, ::strnlen(slot.name, sizeof slot.name))] += slot.launches;
+	const auto *const slots = static_cast<const Slot *>(segment_.data());
+	for (size_t i = 0; slots && i < slotCount; i++) {
+		const uint32_t state = __atomic_load_n(&slots[i].state, __ATOMIC_ACQUIRE);
+		if (state == 0) // so are all that follow
+			break;
+		if (state == 2)
+			launches[std::string(slots[i].name, ::strnlen(slots[i].name, sizeof slots[i].name))] += slots[i].launches;
+	}
 	return launches;
 }
 

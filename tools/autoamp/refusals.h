@@ -4,6 +4,7 @@
 #pragma once
 
 #include "tools/autoamp/launch.h"
+#include "tools/autoamp/segment.h"
 
 #include <cstdint>
 #include <map>
@@ -14,19 +15,16 @@ namespace autoamp::tool {
 class Refusals
 {
 public:
-	static constexpr size_t longestName = 1007; // longer ones are cut
+	static constexpr size_t longestName = 8175; // longer ones are cut
 
 	// Passes the counters to the processes that start with `environment`.
 	explicit Refusals(Environment &environment);
-	~Refusals();
-	Refusals(const Refusals &) = delete;
-	Refusals &operator=(const Refusals &) = delete;
 
 	// Launches by mangled name; 0: the kernel was only looked up. Empty if there are no kernels or no counters.
 	std::map<std::string, uint64_t> read() const;
 
 private:
-	int file_ = -1;
+	Segment segment_;
 };
 
 } // namespace autoamp::tool

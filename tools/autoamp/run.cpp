@@ -8,13 +8,13 @@
 #include "tools/autoamp/failure.h"
 #include "tools/autoamp/machine.h"
 #include "tools/autoamp/refusals.h"
+#include "tools/autoamp/segment.h"
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
 #include <optional>
-#include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -110,15 +110,16 @@ uint64_t startRun(Environment &environment)
 	return run;
 }
 
-// A file that counts the processes of the run that begin a trace, one byte each. It has no name and exists as long as
-// this process. -1: it could not be created.
-int openCounter(Environment &environment, uint64_t run)
+// The board of the run, which its processes find by a variable. Null: the system has no shared memory for it.
+const base::RunBoard *makeBoard(const Segment &segment, Environment &environment, uint64_t run)
 {
-	char name[32];
-	std::snprintf(name, sizeof name, trace::kCounter, static_cast<unsigned long long>(run));
-	const int file = ::memfd_create(name, MFD_CLOEXEC);
-	environment.set(trace::kCounterVariable, fmt::format("{}:{}", ::getpid(), file));
-	return file;
+	auto *const board = static_cast<base::RunBoard *>(segment.data());
+	environment.unset(base::runBoardVariable); // that of a run around this one
+	if (board) {
+		board->run = run;
+		environment.set(base::runBoardVariable, fmt::format("{:x}:{:x}", segment.id(), run));
+	}
+	return board;
 }
 
 // The loader splits LD_PRELOAD at spaces and colons, without quoting. A library in a folder with a space is therefore
@@ -229,7 +230,8 @@ int run(const RunOptions &options, std::span<const char *const> entries)
 
 	outcome.id = startRun(environment);
 	outcome.startedSeconds = ::time(nullptr);
-	const int counter = openCounter(environment, outcome.id);
+	const Segment segment(sizeof(base::RunBoard));
+	outcome.board = makeBoard(segment, environment, outcome.id);
 	std::optional<Refusals> refusals;
 	if (outcome.isEmulated)
 		refusals.emplace(environment);
@@ -237,9 +239,6 @@ int run(const RunOptions &options, std::span<const char *const> entries)
 	outcome.ending = launch(options.command, environment);
 	const uint64_t killed = oomKills();
 	outcome.ending.oomKills = killed - std::min(killedBefore, killed);
-	struct stat counted = {};
-	if (::fstat(counter, &counted) == 0)
-		outcome.processes = static_cast<uint32_t>(counted.st_size);
 	if (refusals)
 		outcome.notEmulated = refusals->read();
 	concludeTraces(outcome);

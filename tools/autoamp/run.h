@@ -3,6 +3,7 @@
 // started.
 #pragma once
 
+#include "src/base/run_board.h"
 #include "src/policy/options.h"
 #include "tools/autoamp/account.h"
 #include "tools/autoamp/executable.h"
@@ -41,8 +42,9 @@ struct Outcome {
 	uint64_t id = 0;           // the id of this run; every trace of the run contains it
 	time_t startedSeconds = 0; // CLOCK_REALTIME, before the start
 	Ending ending;
-	uint32_t processes = 0;                      // processes that began a trace; 0: none, or they could not be counted
+	const base::RunBoard *board = nullptr;       // valid only while run() runs; null: there is none
 	std::map<std::string, uint64_t> notEmulated; // launches of kernels that the emulated device could not run
+	uint32_t processes() const { return board ? board->processes : 0; } // that began a trace; 0: they are not counted
 };
 // Completes the traces of the run: the tail of a killed process, how the program ended, how many processes began a
 // trace.

@@ -1,5 +1,6 @@
 #include "tools/autoamp/traces.h"
 
+#include "src/trace/tail_name.h"
 #include "tools/autoamp/commands.h"
 #include "tools/autoamp/escape.h"
 #include "tools/autoamp/text.h"
@@ -16,14 +17,29 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// The traces of a folder, oldest first.
+// The tail of a trace that was removed or replaced while its program ran: it contains the totals and all data that were
+// not yet written. "": there is none.
+std::string orphanOf(const std::string &path)
+{
+	char name[4096];
+	const auto tail = trace::tailName(path.c_str(), name, sizeof name) ? trace::writerOf(name) : std::nullopt;
+	std::error_code error;
+	const auto writer = fs::is_regular_file(path, error) ? trace::writerOf(path) : std::nullopt;
+	const bool isIts = tail && writer && tail->pid == writer->pid && tail->startedNs == writer->startedNs;
+	return tail && !isIts ? name : "";
+}
+
+// The traces of a folder and tails without their trace, oldest first.
 std::vector<std::string> tracesIn(const std::string &folder)
 {
 	std::vector<std::pair<fs::file_time_type, std::string>> found;
 	std::error_code error;
 	for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
 		std::error_code gone; // the file may disappear after the listing
-		if (entry->path().extension() == ".aat" && entry->is_regular_file(gone))
+		const auto name = entry->path().filename().string();
+		const bool isTail = name.starts_with(".") && name.ends_with(".aat.tail");
+		const auto trace = entry->path().parent_path() / name.substr(isTail, name.size() - isTail * sizeof ".tail");
+		if (entry->is_regular_file(gone) && (isTail ? !orphanOf(trace).empty() : entry->path().extension() == ".aat"))
 			if (const auto time = entry->last_write_time(gone); !gone)
 				found.emplace_back(time, entry->path().string());
 	}
@@ -72,6 +88,9 @@ Runs gather(const std::vector<std::string> &places, const policy::Options &confi
 	for (const auto &place : places) {
 		std::error_code error;
 		const bool isFolder = fs::is_directory(place, error);
+		if (const auto tail = orphanOf(place); !tail.empty())
+			complain(fmt::format("autoamp: {} was replaced while its program ran; the rest of its trace is in {}\n",
+			                     shown(place), shown(here(tail))));
 		const auto found = isFolder ? tracesIn(place) : trace::family(place);
 		if (isFolder && found.empty())
 			fail(Status::wrong, "{}: no trace (*.aat) in this folder", place);

@@ -4,6 +4,8 @@
 #include "src/base/hash.h"
 #include "src/base/log.h"
 #include "src/base/once.h"
+#include "src/base/run_board.h"
+#include "src/policy/environment.h"
 #include "src/policy/glob.h"
 #include "src/state/configuration.h"
 
@@ -123,6 +125,8 @@ const Configuration *configuration()
 			base::setLogLevel(base::LogLevel::error);
 			if (!isTold.exchange(true))
 				base::log(base::LogLevel::error, "off: %s", parsed.error.c_str());
+			base::AttachedBoard(policy::environmentValue(policy::processEnvironment(), base::runBoardVariable))
+			    .report(base::RunBoard::Failure::off, parsed.error.c_str());
 			return nullptr;
 		}
 		base::setLogLevel(static_cast<base::LogLevel>(parsed.options.log));

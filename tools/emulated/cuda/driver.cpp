@@ -107,12 +107,11 @@ static void tellOfRuntime(const void *caller)
 	const auto *const header = static_cast<const ElfW(Ehdr) *>(info.dli_fbase);
 	const auto *const program = reinterpret_cast<const char *>(getauxval(AT_PHDR));
 	if (header && reinterpret_cast<const char *>(header) + header->e_phoff == program)
-		fprintf(stderr,
-		        "autoamp emulated: %s contains the static CUDA runtime; relink it with nvcc -cudart shared, or "
-		        "CMAKE_CUDA_RUNTIME_LIBRARY=Shared\n",
-		        file);
+		emulated::say("%s contains the static CUDA runtime; relink it with nvcc -cudart shared, or "
+		              "CMAKE_CUDA_RUNTIME_LIBRARY=Shared",
+		              file);
 	else
-		fprintf(stderr, "autoamp emulated: %s uses a CUDA runtime that is not emulated; its calls fail\n", file);
+		emulated::say("%s uses a CUDA runtime that is not emulated; its calls fail", file);
 }
 
 extern "C" EMULATED_EXPORT CUresult cuGetExportTable(const void **table, const CUuuid *)

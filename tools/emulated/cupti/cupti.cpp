@@ -90,7 +90,7 @@ thread_local std::vector<std::pair<CUpti_ExternalCorrelationKind, uint64_t>> ext
 CUptiResult enter(const char *name)
 {
 	if (hasForked())
-		fprintf(stderr, "autoamp emulated: %s in a forked child\n", name);
+		say("%s in a forked child", name);
 	return mustFail(name) ? CUPTI_ERROR_UNKNOWN : CUPTI_SUCCESS;
 }
 #define ENTER                                                                                                          \

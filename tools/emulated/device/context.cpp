@@ -31,7 +31,7 @@ size_t numberFrom(const char *variable, size_t fallback)
 	const std::string unit = end;
 	const int shift = unit == "K" ? 10 : unit == "M" ? 20 : unit == "G" ? 30 : 0;
 	if (end == text || (shift == 0 && !unit.empty())) {
-		fprintf(stderr, "autoamp emulated: %s=%s is not a number (K, M and G are units)\n", variable, text);
+		say("%s=%s is not a number (K, M and G are units)", variable, text);
 		return fallback;
 	}
 	return number << shift;

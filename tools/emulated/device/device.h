@@ -45,6 +45,10 @@ EMULATED_EXPORT uint64_t deviceGeneration(int device); // grows with each cudaDe
 // failure. Every exported function of every front must call this first, with its exported name.
 EMULATED_EXPORT bool mustFail(const char *name);
 
+// Writes one line to stderr. Writes nothing if descriptor 2 is another file than at the start, if a pipe is full or has
+// no reader, or beyond the limit of file sizes.
+EMULATED_EXPORT void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
 // Reports once on stderr that an exported name is not emulated. The stub returns the NOT_SUPPORTED status of its
 // library.
 EMULATED_EXPORT void missing(const char *name);

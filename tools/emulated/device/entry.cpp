@@ -61,8 +61,8 @@ unsigned long failingCall(const char *name)
 	char *end = nullptr;
 	const unsigned long call = colon ? strtoul(colon + 1, &end, 10) : 0;
 	if (call == 0 || *end) {
-		static const int said = fprintf(stderr, "autoamp emulated: AUTOAMP_EMU_FAIL=%s is not function:N\n", wanted);
-		(void)said;
+		static const bool isSaid = (say("AUTOAMP_EMU_FAIL=%s is not function:N", wanted), true);
+		(void)isSaid;
 		return 0;
 	}
 	return std::string_view(wanted, size_t(colon - wanted)) == name ? call : 0;
@@ -146,7 +146,7 @@ void missing(const char *name)
 	static std::mutex mutex;
 	std::lock_guard guard(mutex);
 	if (said->insert(name).second)
-		fprintf(stderr, "autoamp emulated: %s is not emulated\n", printable(name).c_str());
+		say("%s is not emulated", printable(name).c_str());
 }
 
 } // namespace emulated

@@ -60,7 +60,7 @@ void loadPlugins()
 		files.push_back(file);
 	for (const auto &file : files)
 		if (!dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL))
-			fprintf(stderr, "autoamp emulated: %s\n", dlerror());
+			say("%s", dlerror());
 }
 
 } // namespace

@@ -151,6 +151,7 @@ void setChild(Node &node, const Graph &child)
 
 struct Exec {
 	std::shared_ptr<Program> program;
+	std::vector<uint64_t> from; // numbers of the nodes of the graph that was instantiated
 };
 
 // Live handles; under State::mutex.
@@ -797,6 +798,8 @@ cudaError_t instantiate(cudaGraphExec_t *out, cudaGraph_t handle)
 		return cudaErrorInvalidValue;
 	auto exec = std::make_unique<Exec>();
 	exec->program = std::make_shared<Program>(*graph);
+	for (const Node &node : graph->nodes)
+		exec->from.push_back(node.number);
 	*out = reinterpret_cast<cudaGraphExec_t>(exec.get());
 	handles().execs.emplace(exec.get(), std::move(exec));
 	return cudaSuccess;
@@ -859,7 +862,7 @@ cudaError_t updateExec(cudaGraphExec_t handle, cudaGraph_t graphHandle, cudaGrap
 	return cudaSuccess;
 }
 
-// The node belongs to the instantiated graph; the executable node with the same index changes.
+// The node must belong to the graph that was instantiated; the executable node with the same index changes.
 cudaError_t setExecChild(cudaGraphExec_t handle, cudaGraphNode_t nodeHandle, cudaGraph_t childHandle)
 {
 	std::shared_ptr<Program> replaced; // destroyed without the lock
@@ -871,7 +874,8 @@ cudaError_t setExecChild(cudaGraphExec_t handle, cudaGraphNode_t nodeHandle, cud
 		return cudaErrorInvalidValue;
 	Graph changed(found->second->program->graph);
 	cudaGraphExecUpdateResultInfo info{};
-	if (node->index >= changed.nodes.size() || !changed.nodes[node->index].inside ||
+	const auto &from = found->second->from;
+	if (node->index >= from.size() || from[node->index] != node->number || !changed.nodes[node->index].inside ||
 	    compare(changed.nodes[node->index].inside->graph, *child, info))
 		return cudaErrorInvalidValue;
 	setChild(changed.nodes[node->index], *child);
