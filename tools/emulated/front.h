@@ -112,18 +112,14 @@ inline void *core(unsigned long long address) // CUdeviceptr
 {
 	return reinterpret_cast<void *>(address);
 }
-inline Pool *core(CUmemPoolHandle_st *pool)
-{
-	return reinterpret_cast<Pool *>(pool);
-}
-inline Function *core(CUkern_st *kernel)
-{
-	return reinterpret_cast<Function *>(kernel);
-}
-inline Function *core(CUfunc_st *function)
-{
-	return reinterpret_cast<Function *>(function);
-}
+#define CORE_TYPE(Vendor, Core)                                                                                        \
+	inline Core *core(Vendor *value)                                                                                   \
+	{                                                                                                                  \
+		return reinterpret_cast<Core *>(value);                                                                        \
+	}
+CORE_TYPE(CUmemPoolHandle_st, Pool)
+CORE_TYPE(CUkern_st, Function)
+CORE_TYPE(CUfunc_st, Function)
 
 inline cudaError_t ready()
 {

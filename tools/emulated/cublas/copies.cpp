@@ -28,8 +28,6 @@ struct Copy {
 
 cublasStatus_t check(const Copy &copy)
 {
-	if (mustFail(copy.name))
-		return CUBLAS_STATUS_MAPPING_ERROR;
 	if (copy.rows < 0 || copy.columns < 0 || copy.element <= 0 || copy.fromLd < std::max<int64_t>(1, copy.rows) ||
 	    copy.toLd < std::max<int64_t>(1, copy.rows))
 		return CUBLAS_STATUS_INVALID_VALUE;
@@ -76,36 +74,32 @@ cublasStatus_t run(const Copy &copy, cudaStream_t stream, bool toDevice, bool wa
 
 } // namespace
 
-extern "C" {
-
-#define VECTOR(name, toDevice, I)                                                                                      \
-	cublasStatus_t name(I n, I elemSize, const void *x, I incx, void *y, I incy)                                       \
+#define VECTOR(name, toDevice)                                                                                         \
+	ENTRY(name, MAPPING_ERROR, n, elemSize, x, incx, y, incy)                                                          \
 	{                                                                                                                  \
 		return run({__func__, 1, n, elemSize, x, incx, y, incy}, nullptr, toDevice, true);                             \
 	}
-#define VECTOR_ASYNC(name, toDevice, I)                                                                                \
-	cublasStatus_t name(I n, I elemSize, const void *x, I incx, void *y, I incy, cudaStream_t stream)                  \
+#define VECTOR_ASYNC(name, toDevice)                                                                                   \
+	ENTRY(name, MAPPING_ERROR, n, elemSize, x, incx, y, incy, stream)                                                  \
 	{                                                                                                                  \
 		return run({__func__, 1, n, elemSize, x, incx, y, incy}, stream, toDevice, false);                             \
 	}
-#define MATRIX(name, toDevice, I)                                                                                      \
-	cublasStatus_t name(I rows, I cols, I elemSize, const void *A, I lda, void *B, I ldb)                              \
+#define MATRIX(name, toDevice)                                                                                         \
+	ENTRY(name, MAPPING_ERROR, rows, cols, elemSize, A, lda, B, ldb)                                                   \
 	{                                                                                                                  \
 		return run({__func__, rows, cols, elemSize, A, lda, B, ldb}, nullptr, toDevice, true);                         \
 	}
-#define MATRIX_ASYNC(name, toDevice, I)                                                                                \
-	cublasStatus_t name(I rows, I cols, I elemSize, const void *A, I lda, void *B, I ldb, cudaStream_t stream)         \
+#define MATRIX_ASYNC(name, toDevice)                                                                                   \
+	ENTRY(name, MAPPING_ERROR, rows, cols, elemSize, A, lda, B, ldb, stream)                                           \
 	{                                                                                                                  \
 		return run({__func__, rows, cols, elemSize, A, lda, B, ldb}, stream, toDevice, false);                         \
 	}
 #define COPIES(DEFINE, suffix)                                                                                         \
-	DEFINE(cublasSet##suffix, true, int)                                                                               \
-	DEFINE(cublasSet##suffix##_64, true, int64_t)                                                                      \
-	DEFINE(cublasGet##suffix, false, int)                                                                              \
-	DEFINE(cublasGet##suffix##_64, false, int64_t)
+	DEFINE(cublasSet##suffix, true)                                                                                    \
+	DEFINE(cublasSet##suffix##_64, true)                                                                               \
+	DEFINE(cublasGet##suffix, false)                                                                                   \
+	DEFINE(cublasGet##suffix##_64, false)
 COPIES(VECTOR, Vector)
 COPIES(VECTOR_ASYNC, VectorAsync)
 COPIES(MATRIX, Matrix)
 COPIES(MATRIX_ASYNC, MatrixAsync)
-
-} // extern "C"

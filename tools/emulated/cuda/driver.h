@@ -30,40 +30,14 @@ inline cudaStreamCaptureMode core(CUstreamCaptureMode mode)
 {
 	return cudaStreamCaptureMode(mode);
 }
-inline cudaStreamCaptureMode *core(CUstreamCaptureMode *mode)
-{
-	return reinterpret_cast<cudaStreamCaptureMode *>(mode);
-}
-inline cudaStreamCaptureStatus *core(CUstreamCaptureStatus *status)
-{
-	return reinterpret_cast<cudaStreamCaptureStatus *>(status);
-}
-inline cudaGraphNodeType *core(CUgraphNodeType *type)
-{
-	return reinterpret_cast<cudaGraphNodeType *>(type);
-}
-inline const cudaGraphEdgeData **core(const CUgraphEdgeData **edges)
-{
-	return reinterpret_cast<const cudaGraphEdgeData **>(edges);
-}
-
-inline const cudaGraphEdgeData *core(const CUgraphEdgeData *edges)
-{
-	return reinterpret_cast<const cudaGraphEdgeData *>(edges);
-}
-inline cudaGraphEdgeData *core(CUgraphEdgeData *edges)
-{
-	return reinterpret_cast<cudaGraphEdgeData *>(edges);
-}
-
-inline cudaGraphExecUpdateResultInfo *core(CUgraphExecUpdateResultInfo *info)
-{
-	return reinterpret_cast<cudaGraphExecUpdateResultInfo *>(info);
-}
-inline const cudaMemAccessDesc *core(const CUmemAccessDesc *access)
-{
-	return reinterpret_cast<const cudaMemAccessDesc *>(access);
-}
+CORE_TYPE(CUstreamCaptureMode, cudaStreamCaptureMode)
+CORE_TYPE(CUstreamCaptureStatus, cudaStreamCaptureStatus)
+CORE_TYPE(CUgraphNodeType, cudaGraphNodeType)
+CORE_TYPE(const CUgraphEdgeData *, const cudaGraphEdgeData *)
+CORE_TYPE(const CUgraphEdgeData, const cudaGraphEdgeData)
+CORE_TYPE(CUgraphEdgeData, cudaGraphEdgeData)
+CORE_TYPE(CUgraphExecUpdateResultInfo, cudaGraphExecUpdateResultInfo)
+CORE_TYPE(const CUmemAccessDesc, const cudaMemAccessDesc)
 
 } // namespace emulated
 

@@ -103,27 +103,17 @@ template <typename T>
 using Dense = std::vector<T>;
 
 // C = A B^T, A B and A^T B for row-major matrices; results are m x n, k is summed over.
-template <typename T>
-Dense<T> timesTransposed(const Dense<T> &a, const Dense<T> &b, int64_t m, int64_t n, int64_t k)
-{
-	Dense<T> c(m * n);
-	multiply(true, false, n, m, k, b.data(), a.data(), c.data());
-	return c;
-}
-template <typename T>
-Dense<T> times(const Dense<T> &a, const Dense<T> &b, int64_t m, int64_t n, int64_t k)
-{
-	Dense<T> c(m * n);
-	multiply(false, false, n, m, k, b.data(), a.data(), c.data());
-	return c;
-}
-template <typename T>
-Dense<T> transposedTimes(const Dense<T> &a, const Dense<T> &b, int64_t m, int64_t n, int64_t k)
-{
-	Dense<T> c(m * n);
-	multiply(false, true, n, m, k, b.data(), a.data(), c.data());
-	return c;
-}
+#define PRODUCT(name, transposesB, transposesA)                                                                        \
+	template <typename T>                                                                                              \
+	Dense<T> name(const Dense<T> &a, const Dense<T> &b, int64_t m, int64_t n, int64_t k)                               \
+	{                                                                                                                  \
+		Dense<T> c(m *n);                                                                                              \
+		multiply(transposesB, transposesA, n, m, k, b.data(), a.data(), c.data());                                     \
+		return c;                                                                                                      \
+	}
+PRODUCT(timesTransposed, true, false)
+PRODUCT(times, false, false)
+PRODUCT(transposedTimes, false, true)
 
 // One running call.
 template <typename T>
