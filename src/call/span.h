@@ -4,7 +4,7 @@
 
 #include "src/base/clock.h"
 #include "src/base/faults.h"
-#include "src/trace/recorder.h"
+#include "src/trace/write/recorder.h"
 
 namespace autoamp::core {
 

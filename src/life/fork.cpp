@@ -8,7 +8,7 @@
 #include "src/site/site.h"
 #include "src/state/stage.h"
 #include "src/state/thread.h"
-#include "src/trace/cupti.h"
+#include "src/trace/cupti/collector.h"
 
 #include <pthread.h>
 

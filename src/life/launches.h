@@ -4,7 +4,7 @@
 
 #include "src/site/rows.h"
 #include "src/state/thread.h"
-#include "src/trace/cupti.h"
+#include "src/trace/cupti/collector.h"
 
 namespace autoamp::core {
 

@@ -10,7 +10,7 @@
 #include "src/place/capture_range.h"
 #include "src/place/region/intern.h"
 #include "src/state/stage.h"
-#include "src/trace/cupti.h"
+#include "src/trace/cupti/collector.h"
 
 #include <cstdlib>
 

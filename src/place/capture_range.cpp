@@ -5,7 +5,7 @@
 #include "src/base/clock.h"
 #include "src/base/log.h"
 #include "src/policy/environment.h"
-#include "src/trace/cupti.h"
+#include "src/trace/cupti/collector.h"
 
 #include <cstdlib>
 #include <cstring>

@@ -5,7 +5,7 @@
 #include "src/op/op.h"
 #include "src/policy/decide.h"
 #include "src/reroute/lowering.h"
-#include "src/trace/recorder.h"
+#include "src/trace/write/recorder.h"
 
 #include <atomic>
 

@@ -5,7 +5,7 @@
 #include "src/op/gemm.h"
 #include "src/policy/options.h"
 #include "src/reroute/lowering.h"
-#include "src/trace/recorder.h"
+#include "src/trace/write/recorder.h"
 
 #include <atomic>
 

@@ -8,7 +8,7 @@
 #include "src/op/vendor.h"
 #include "src/state/caller.h"
 #include "src/state/process.h"
-#include "src/trace/recorder.h"
+#include "src/trace/write/recorder.h"
 
 #include <cstdint>
 

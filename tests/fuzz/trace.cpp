@@ -1,5 +1,5 @@
 // Any bytes as a trace file: they are read, or refused with a reason, and nothing is reported that they do not contain.
-#include "src/trace/reader.h"
+#include "src/trace/read/trace.h"
 #include "tests/fuzz/fuzz.h"
 
 #include <algorithm>

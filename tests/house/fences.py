@@ -11,7 +11,8 @@ import sys
 # Layer: the layers and single files that its files may include, in addition to itself. A file belongs to the layer with
 # the longest matching name.
 SEAM = ["inject/autoamp.h", "inject/front.h", "inject/vendors.h"]  # shared by front and core, and reported on by the command line
-BELOW_STATE = [f"src/{name}" for name in ("base", "cuda", "op", "policy", "scale", "trace", "reroute")] + SEAM
+BELOW_STATE = [f"src/{name}" for name in ("base", "cuda", "op", "policy", "scale", "reroute")]
+BELOW_STATE += ["src/trace", "src/trace/write", "src/trace/cupti", *SEAM]
 ROOMS = {
     "inject": ["src/base"],
     "kernels": [],
@@ -20,7 +21,10 @@ ROOMS = {
     "src/op": ["src/base", "src/cuda/library.h"],
     "src/policy": ["src/op", "src/base"],
     "src/scale": ["src/op", "src/base", "src/cuda", "kernels/cast.h"],
-    "src/trace": ["src/op", "src/base"],
+    "src/trace": ["src/base"],  # the format, and names of files
+    "src/trace/write": ["src/trace", "src/base"],
+    "src/trace/read": ["src/trace", "src/base"],
+    "src/trace/cupti": ["src/trace/write", "src/trace", "src/base"],
     "src/reroute": ["src/op", "src/policy", "src/scale", "kernels", "src/cuda", "src/base"],
     # The core proper: each includes those above it.
     "src/state": BELOW_STATE,
@@ -28,7 +32,7 @@ ROOMS = {
     "src/site": [*BELOW_STATE, "src/state", "src/place"],
     "src/life": [*BELOW_STATE, "src/state", "src/place", "src/site"],
     "src/call": [*BELOW_STATE, "src/state", "src/place", "src/site", "src/life"],
-    "tools": ["src/trace", "src/policy", "src/op", "src/base", *SEAM],
+    "tools": ["src/trace", "src/trace/read", "src/policy", "src/op", "src/base", *SEAM],
     "tools/demo": [],
     "tools/emulated": [],
     "tools/emulated/plugins": ["tools/emulated", "kernels"],  # the project's kernels as host functions

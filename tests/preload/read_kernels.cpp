@@ -1,5 +1,5 @@
 // read_kernels FILE...: prints the kernel data of the traces, one JSON object per file and line.
-#include "src/trace/reader.h"
+#include "src/trace/read/trace.h"
 
 #include <cstdio>
 #include <nlohmann/json.hpp>

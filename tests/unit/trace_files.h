@@ -2,7 +2,8 @@
 #pragma once
 
 #include "src/base/clock.h"
-#include "src/trace/reader.h"
+#include "src/trace/read/files.h"
+#include "src/trace/read/trace.h"
 #include "tests/unit/trace_sample.h"
 
 #include <catch2/catch.hpp>

@@ -1,4 +1,4 @@
-#include "src/trace/kernel_name.h"
+#include "src/trace/read/kernel_name.h"
 
 #include <catch2/catch.hpp>
 #include <string>

@@ -2,7 +2,7 @@
 // every other kind. One thread.
 #pragma once
 
-#include "src/trace/recorder.h"
+#include "src/trace/write/recorder.h"
 
 #include <cmath>
 #include <string>

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "src/policy/decision.h"
-#include "src/trace/reader.h"
+#include "src/trace/read/trace.h"
 #include "tools/autoamp/missing.h"
 
 #include <cmath>

@@ -1,7 +1,7 @@
 // Describes how a program ended, from its wait status and its traces. Values; main thread.
 #pragma once
 
-#include "src/trace/reader.h"
+#include "src/trace/read/trace.h"
 
 #include <string>
 #include <vector>

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "src/policy/decide.h"
-#include "src/trace/reader.h"
+#include "src/trace/read/trace.h"
 
 #include <cstdint>
 #include <optional>

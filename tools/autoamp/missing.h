@@ -1,7 +1,7 @@
 // Traces that a run or job wrote, or should have written, but that are not among those read. Values; main thread.
 #pragma once
 
-#include "src/trace/reader.h"
+#include "src/trace/read/trace.h"
 
 #include <string>
 #include <vector>

@@ -1,4 +1,5 @@
 // The receipt of `autoamp run`: the lowered calls, the kept calls with their reasons, the trace, the next commands.
+#include "src/trace/read/files.h"
 #include "src/trace/tail_name.h"
 #include "tools/autoamp/commands.h"
 #include "tools/autoamp/doctor.h"

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "src/policy/capture_range.h"
-#include "src/trace/reader.h"
+#include "src/trace/read/trace.h"
 
 #include <cmath>
 #include <optional>

@@ -2,7 +2,8 @@
 
 #include "src/policy/environment.h"
 #include "src/trace/naming.h"
-#include "src/trace/reader.h"
+#include "src/trace/read/files.h"
+#include "src/trace/read/trace.h"
 #include "src/trace/tail_name.h"
 #include "tools/autoamp/emulation.h"
 #include "tools/autoamp/failure.h"

@@ -1,5 +1,6 @@
 #include "tools/autoamp/traces.h"
 
+#include "src/trace/read/files.h"
 #include "src/trace/tail_name.h"
 #include "tools/autoamp/commands.h"
 #include "tools/autoamp/escape.h"

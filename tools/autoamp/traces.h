@@ -2,7 +2,7 @@
 #pragma once
 
 #include "src/policy/options.h"
-#include "src/trace/reader.h"
+#include "src/trace/read/trace.h"
 #include "tools/autoamp/failure.h"
 
 #include <string>

@@ -1,7 +1,7 @@
 // Stands in for an application under the library: writes the trace of a scenario to AUTOAMP_TRACE_FILE, then ends as
 // the scenario requires. `traced SCENARIO [NUMBER]`; without an intercepted call nothing is written, as in the core.
 #include "src/base/clock.h"
-#include "src/trace/recorder.h"
+#include "src/trace/write/recorder.h"
 
 #include <cmath>
 #include <csignal>

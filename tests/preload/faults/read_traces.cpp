@@ -1,5 +1,5 @@
 // Trace files as lines for the tests in Python: `file`, then its calls in order, its totals, its notes, how it ended.
-#include "src/trace/reader.h"
+#include "src/trace/read/trace.h"
 
 #include <algorithm>
 #include <cstdio>

@@ -1,4 +1,4 @@
-#include "src/trace/file.h"
+#include "src/trace/write/file.h"
 
 #include "src/base/clock.h"
 #include "src/base/log.h"

@@ -83,7 +83,7 @@ private:
 	uint64_t tailEnd_ = 0;
 	uint64_t singles_ = 0; // number of chunks of memory for single events
 	uint64_t flushedNs_ = 0;
-	int error_ = 0;               // of the last step that failed
+	int error_ = 0;               // error number of the last failed step
 	Region region_ = {};          // region that take() uses; also in regions_
 	base::Array<Region> regions_; // all memory
 	base::Array<Piece> records_;

@@ -1,10 +1,10 @@
-#include "src/trace/cupti.h"
+#include "src/trace/cupti/collector.h"
 
 #include "src/base/caller_state.h"
 #include "src/base/clock.h"
 #include "src/base/faults.h"
 #include "src/base/log.h"
-#include "src/trace/cupti_library.h"
+#include "src/trace/cupti/library.h"
 
 #include <algorithm>
 #include <cstdio>

@@ -2,7 +2,7 @@
 // runs at the first call of the process, finish() at its exit, forget() in a forked child. Other functions: any thread.
 #pragma once
 
-#include "src/trace/recorder.h"
+#include "src/trace/write/recorder.h"
 
 #include <atomic>
 #include <cstdint>

@@ -1,5 +1,5 @@
 // The CUPTI functions that the collector calls, from the available libcupti, and the fields of its records. Only for
-// src/trace/cupti*. Any thread; loaded once.
+// src/trace/cupti/. Any thread; loaded once.
 #pragma once
 
 #include <cupti.h>

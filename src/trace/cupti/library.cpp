@@ -1,4 +1,4 @@
-#include "src/trace/cupti_library.h"
+#include "src/trace/cupti/library.h"
 
 #include <climits>
 #include <cstddef>

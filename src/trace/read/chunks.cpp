@@ -1,0 +1,84 @@
+#include "src/trace/read/chunks.h"
+
+#include "src/trace/tail_name.h"
+
+#include <cerrno>
+#include <cstring>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <utility>
+
+namespace autoamp::trace {
+
+size_t readAt(int file, void *out, size_t size, uint64_t offset)
+{
+	size_t total = 0;
+	while (total < size) {
+		ssize_t got = pread(file, static_cast<char *>(out) + total, size - total, static_cast<off_t>(offset + total));
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got <= 0)
+			break;
+		total += static_cast<size_t>(got);
+	}
+	return total;
+}
+
+std::string problemOf(const Header &header, size_t got)
+{
+	if (got < sizeof kMagic || memcmp(header.magic, kMagic, sizeof kMagic) != 0)
+		return got == 0 ? "empty file" : "not an autoamp trace";
+	if (got < sizeof header)
+		return "cut off in its header";
+	if (header.byteOrder == __builtin_bswap32(kByteOrder))
+		return "written on a machine of the other byte order";
+	if (header.byteOrder != kByteOrder)
+		return "damaged header";
+	if (header.version != kVersion)
+		return "format version " + std::to_string(header.version) + ", this program reads version " +
+		       std::to_string(kVersion);
+	if (header.headerSize < sizeof header || header.headerSize > kMaxChunk || header.headerSize % kPage)
+		return "damaged header";
+	return {};
+}
+
+bool needsTail(const Header &header, size_t got)
+{
+	if (got >= sizeof kMagic && memcmp(header.magic, kMagic, sizeof kMagic) == 0)
+		return got < sizeof header || (header.flags & (headerTail | headerIsTail)) == headerTail;
+	const char *bytes = header.magic;
+	return std::all_of(bytes, bytes + std::min(got, sizeof header.magic), [](char byte) { return byte == 0; });
+}
+
+std::string readWhole(int file, const FoundChunk &found)
+{
+	std::string content(found.bytes, 0);
+	Chunk head;
+	content.resize(readAt(file, content.data(), content.size(), found.offset));
+	const bool isRead = readAt(file, static_cast<void *>(&head), sizeof head, found.offset) == sizeof head;
+	return isRead && head.sequence() == found.sequence ? content : std::string();
+}
+
+bool Tail::open(const std::string &trace, const Header &its, size_t got)
+{
+	char name[4096];
+	struct stat status;
+	if (!tailName(trace.c_str(), name, sizeof name))
+		return false;
+	path = name;
+	file = ::open(name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
+	const bool isFile = file >= 0 && fstat(file, &status) == 0 && S_ISREG(status.st_mode);
+	const size_t read = isFile ? readAt(file, static_cast<void *>(&header), sizeof header, 0) : 0;
+	const bool isIts =
+	    got < sizeof header || memcmp(its.magic, kMagic, sizeof kMagic) != 0 ||
+	    (header.pid == its.pid && header.startedNs == its.startedNs && header.first.ticks == its.first.ticks);
+	if (isFile && isIts && problemOf(header, read).empty()) {
+		size = static_cast<uint64_t>(status.st_size);
+		return true;
+	}
+	if (file >= 0)
+		::close(std::exchange(file, -1));
+	return false;
+}
+
+} // namespace autoamp::trace
