@@ -136,7 +136,7 @@ DescribedCall describeDnn(const CallInfo &info, const Call &call)
 	if constexpr (isRnn)
 		described.refusal = reroute::refusalOf(call, op);
 	if (described.hasHandleFailed)
-		described.failed = "reading cuDNN's descriptors";
+		described.failed = "reading cuDNN descriptors";
 	readDnnStream(known, call.handle, described);
 	return described;
 }

@@ -9,7 +9,7 @@ namespace autoamp::core {
 void Span::recordFaults()
 {
 	base::takeFaults([](const char *what) {
-		base::log(base::LogLevel::info, "%s failed, nothing was lost by it", what);
+		base::log(base::LogLevel::info, "%s failed; no data was lost", what);
 		theProcess.load()->recorder.note(policy::name(policy::Reason::engine_failed), what);
 	});
 }

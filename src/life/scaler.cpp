@@ -25,7 +25,7 @@ void noteMissingRing(Process &process)
 {
 	static constinit std::atomic<bool> isNoted{false};
 	if (process.isTracing && !isNoted.load(std::memory_order_relaxed) && !isNoted.exchange(true))
-		process.recorder.note(trace::noteOfScaler, "the device maps no host memory");
+		process.recorder.note(trace::noteOfScaler, "the device cannot map host memory");
 }
 
 } // namespace

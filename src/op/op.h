@@ -151,14 +151,14 @@ enum class Obstacle : uint8_t {
 	X(dnn_fma, "CUDNN_FMA_MATH")                                                                                       \
 	X(plan_engine, "an engine of the plan that runs on tensor cores")                                                  \
 	X(half_operands, "16-bit operands")                                                                                \
-	X(arrays, "operands behind arrays of pointers, whose alignment is not known")                                      \
+	X(arrays, "operands given by arrays of pointers, whose alignment is unknown")                                      \
 	X(operand_sums, "an epilogue that sums an operand (BGRADA, BGRADB)")                                               \
-	X(no_getters, "a library without the getters of handle or descriptors")                                            \
-	X(overlap, "results of a batch that overlap")                                                                      \
+	X(no_getters, "a library without functions that read handles or descriptors")                                      \
+	X(overlap, "a batch whose results overlap")                                                                        \
 	X(strides, "a negative stride, or a batch of 2^31 or more")                                                        \
 	X(vector_scalars, "a pointer mode with a vector of scalars")                                                       \
 	X(matrix_order, "a matrix order other than COL and ROW, or C and D of different orders")                           \
-	X(attribute, "an attribute of a descriptor other than its default")                                                \
+	X(attribute, "a descriptor attribute that differs from its default")                                               \
 	X(scale_type, "a scale type other than that of the results")                                                       \
 	X(result_types, "C and D of different types")                                                                      \
 	X(epilogue_layout, "an epilogue on results stored by rows, or on a batch by pointers")                             \
@@ -166,10 +166,10 @@ enum class Obstacle : uint8_t {
 	X(activation, "the activation, bias or z of a fused convolution")                                                  \
 	X(tensor_layout, "tensors whose elements overlap or have no fixed order")                                          \
 	X(in_place, "an operand that is also the result")                                                                  \
-	X(geometry, "more geometries than are remembered")                                                                 \
+	X(geometry, "more convolution geometries than autoamp stores")                                                     \
 	X(persist_dynamic, "CUDNN_RNN_ALGO_PERSIST_DYNAMIC")                                                               \
-	X(variant_pack, "a variant pack with attributes that are not known")                                               \
-	X(dnn_math_type, "a math type that cuDNN lacks for this operation")
+	X(variant_pack, "a variant pack with unknown attributes")                                                          \
+	X(dnn_math_type, "a math type that cuDNN does not support for this operation")
 
 enum class Cause : uint8_t {
 	none,

@@ -127,8 +127,8 @@ void limitCapture(Process &process)
 	renewCapture();
 	if (state.kind != Kind::nvtx || areRangesSeen || hasEnvironment("NVTX_INJECTION64_PATH", "/libautoamp.so"))
 		return;
-	constexpr const char *why = "no NVTX range is seen: NVTX_INJECTION64_PATH does not lead to libautoamp.so, as "
-	                            "`autoamp run` lets it";
+	constexpr const char *why =
+	    "no NVTX range is received: NVTX_INJECTION64_PATH does not lead to libautoamp.so; `autoamp run` sets it";
 	base::log(base::LogLevel::warn, "AUTOAMP_CAPTURE_RANGE=%s: %s",
 	          options.valueOf(policy::Option::captureRange).c_str(), why);
 	process.recorder.note(trace::noteOfRange, why);

@@ -1,4 +1,4 @@
-// The receiver of NVTX ranges. Any thread.
+// Receives NVTX ranges. Any thread.
 #pragma once
 
 namespace autoamp::core {

@@ -21,24 +21,26 @@ constexpr unsigned strategyCount = static_cast<unsigned>(Strategy::tf32) + 1;
 	X(white_list, "the op is on the list system's lower-precision list", "")                                           \
 	X(black_list, "the op is on the list system's fp32 list", "add it to AUTOAMP_CUSTOM_WHITE_LIST")                   \
 	X(custom_white_list, "AUTOAMP_CUSTOM_WHITE_LIST names it", "")                                                     \
-	X(custom_black_list, "AUTOAMP_CUSTOM_BLACK_LIST names it", "take it off AUTOAMP_CUSTOM_BLACK_LIST")                \
+	X(custom_black_list, "AUTOAMP_CUSTOM_BLACK_LIST names it", "remove it from AUTOAMP_CUSTOM_BLACK_LIST")             \
 	X(rule, "a rule of the configuration matches", "autoamp report --report config shows the rules")                   \
-	X(unlisted, "on no list: lowered by MindSpore's O2 and O3 (Paddle's O2 without promotion), else as asked",         \
-	  "a custom list that names it decides otherwise")                                                                 \
+	X(unlisted, "on no list: lowered by MindSpore's O2 and O3 (Paddle's O2 without promotion), else unchanged",        \
+	  "name it in a custom list to lower or keep it")                                                                  \
 	X(promote, "the op runs in the widest type of its operands", "")                                                   \
-	X(banned, "the list system refuses the op in lower precision", "")                                                 \
-	X(region_disabled, "the program's region disables it, or AUTOAMP_SCOPE=regions outside of all", "")                \
+	X(banned, "the list system forbids the op in lower precision", "")                                                 \
+	X(region_disabled, "a region of the program disables lowering, or AUTOAMP_SCOPE=regions and no region is open",    \
+	  "")                                                                                                              \
 	X(disabled, "switched off: autoamp, lowering (AUTOAMP_STRATEGY=fp32), or TF32 (NVIDIA_TF32_OVERRIDE=0)",           \
 	  "unset AUTOAMP_STRATEGY=fp32 or NVIDIA_TF32_OVERRIDE=0, whichever is set")                                       \
 	X(not_float32, "the operands are not fp32", "")                                                                    \
 	X(float64, "the operands are fp64: never lowered", "")                                                             \
-	X(already_low, "the operands are 16-bit or the call already allows arithmetic as low", "")                         \
-	X(emulated_fp32, "the application asked for fp32 emulation (BF16x9): more precision, respected", "")               \
+	X(already_low, "the operands are 16-bit, or the call already allows precision as low as the configured one", "")   \
+	X(emulated_fp32, "the application requests fp32 emulation (BF16x9), which autoamp respects", "")                   \
 	X(zero_size, "m, n, k, the batch or alpha is 0: nothing to multiply", "")                                          \
-	X(bad_argument, "the vendor's library refuses these arguments", "")                                                \
+	X(bad_argument, "the vendor library rejects these arguments", "")                                                  \
 	X(too_small, "too little work: launching the conversion takes longer than the product", "batch small products")    \
-	X(not_profitable, "the cost model expects no gain on this device", "a named AUTOAMP_STRATEGY lowers it anyway")    \
-	X(pedantic, "the application demands exact fp32 (PEDANTIC math)", "")                                              \
+	X(not_profitable, "the cost model expects no gain on this device",                                                 \
+	  "set AUTOAMP_STRATEGY to a method to lower it anyway")                                                           \
+	X(pedantic, "the application requires exact fp32 (PEDANTIC math)", "")                                             \
 	X(nested, "a call made inside another intercepted call", "")                                                       \
 	X(vendor_caller, "made by an NVIDIA library, not by the application", "")                                          \
 	X(solver_caller, "made by a factorisation that needs fp32 (MAGMA, torch.linalg, SLATE)", "")                       \
@@ -48,38 +50,39 @@ constexpr unsigned strategyCount = static_cast<unsigned>(Strategy::tf32) + 1;
 	X(memory_budget, "converted operands would exceed AUTOAMP_MEMORY or a quarter of the free memory",                 \
 	  "raise AUTOAMP_MEMORY")                                                                                          \
 	X(unsupported, "a feature of the call that the lowered path does not support", "")                                 \
-	X(no_fp32_output, "the vendor has no lower engine with fp32 output for it",                                        \
-	  "a convolution has more of them in bfloat16; with other nodes than a sum and ReLU it needs channels-last "       \
-	  "tensors")                                                                                                       \
-	X(driver_too_old, "the driver cannot load our kernels", "update the driver (CUDA 13: 580 or newer)")               \
-	X(gpu_too_old, "the GPU has no tensor cores for this type", "try AUTOAMP_DTYPE=float16")                           \
-	X(second_copy, "a second copy of the library in the process, left alone: lookups and first calls", "")             \
+	X(no_fp32_output, "the vendor library has no lower-precision engine with fp32 output for this call",               \
+	  "bfloat16 for convolutions; channels-last tensors for graphs with nodes other than a sum and ReLU")              \
+	X(driver_too_old, "the driver cannot load autoamp's kernels", "update the driver (CUDA 13: 580 or newer)")         \
+	X(gpu_too_old, "the GPU has no tensor cores for this type", "set AUTOAMP_DTYPE=float16")                           \
+	X(second_copy,                                                                                                     \
+	  "a second copy of the library in the process, not intercepted; only lookups and first calls are counted", "")    \
 	X(engine_failed, "a vendor call of the lowered path failed", "run with AUTOAMP_LOG=info")                          \
 	X(vector_op, "a vector operation: bound by memory, not by arithmetic", "")                                         \
 	X(matrix_vector, "a matrix-vector product: bound by memory", "batch the vectors into one matrix product")          \
-	X(triangular, "a triangular solve or product: no lower form but a mode of the application's handle",               \
+	X(triangular, "a triangular solve or product: only a math mode of the program's handle can lower it",              \
 	  "set CUBLAS_TF32_TENSOR_OP_MATH in the program")                                                                 \
-	X(rank_update, "a rank update: no lower form but a mode of the application's handle",                              \
+	X(rank_update, "a rank update: only a math mode of the program's handle can lower it",                             \
 	  "set CUBLAS_TF32_TENSOR_OP_MATH in the program")                                                                 \
-	X(symmetric, "a symmetric product: no lower form but a mode of the application's handle",                          \
+	X(symmetric, "a symmetric product: only a math mode of the program's handle can lower it",                         \
 	  "set CUBLAS_TF32_TENSOR_OP_MATH in the program")                                                                 \
 	X(complex, "the operands are complex: never lowered", "")                                                          \
 	X(copy, "a copy, transposition or scaling: no arithmetic to lower", "")                                            \
-	X(grouped, "a grouped batch of groups that differ", "make each group a batch of its own")                          \
+	X(grouped, "a grouped batch whose groups differ", "make a separate batch of each group")                           \
 	X(factorization, "a factorisation or inversion: needs fp32", "")                                                   \
 	X(host_blocked, "cublasXt: the operands are host memory", "")                                                      \
-	X(graph, "a graph of cuDNN's that is not one fp32 product with pointwise nodes", "")                               \
-	X(native_graph, "cuDNN puts this plan into a CUDA graph itself", "")                                               \
-	X(unknown_graph, "a plan of cuDNN's that describes itself in words not known here", "")                            \
-	X(unseen_graph, "a plan or variant pack of cuDNN's that was made out of sight", "")                                \
-	X(softmax, "a softmax: bound by memory, and fp32 where it sums", "")                                               \
-	X(normalization, "a normalisation: bound by memory, and fp32 where it sums", "")                                   \
+	X(graph, "a cuDNN graph other than one fp32 product with pointwise nodes", "")                                     \
+	X(native_graph, "a cuDNN plan that the program adds to a CUDA graph through cuDNN", "")                            \
+	X(unknown_graph, "a cuDNN plan whose description autoamp cannot read", "")                                         \
+	X(unseen_graph, "a cuDNN plan or variant pack that was created without interception", "")                          \
+	X(softmax, "a softmax: bound by memory, and its sums need fp32", "")                                               \
+	X(normalization, "a normalisation: bound by memory, and its sums need fp32", "")                                   \
 	X(pooling, "pooling: no product to lower", "")                                                                     \
-	X(elementwise, "one element at a time: bound by memory", "")                                                       \
-	X(reduction, "a reduction: a sum that needs fp32", "")                                                             \
+	X(elementwise, "an elementwise operation: bound by memory", "")                                                    \
+	X(reduction, "a reduction: its sums need fp32", "")                                                                \
 	X(loss, "a loss: needs fp32", "")                                                                                  \
 	X(sampling, "a spatial transformer: no product to lower", "")                                                      \
-	X(reserve_space, "the backward pass of an RNN has the precision of its forward pass, or that is unknown", "")
+	X(reserve_space,                                                                                                   \
+	  "the backward pass of an RNN uses the precision of its forward pass, or that precision is unknown", "")
 
 enum class Reason : uint8_t {
 #define X(name, meaning, advice) name,

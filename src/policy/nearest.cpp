@@ -78,7 +78,7 @@ std::string nearestHint(std::string_view name, std::span<const std::string_view>
 	const bool contains = other.size() > 3 && stem.find(other) != stem.npos;
 	const size_t most = std::max<size_t>(stem.size() > 2 ? 2 : 1, (stem.size() + 2) / 3); // two swapped letters are 2
 	const bool isNear = contains || isPartOf(stem, other) || distanceOf(stem, other) <= most;
-	return isNear ? "; the nearest is " + std::string(nearest) : std::string(otherwise);
+	return isNear ? "; did you mean " + std::string(nearest) + "?" : std::string(otherwise);
 }
 
 std::string nearestHint(std::string_view name, std::span<const char *const> candidates, std::string_view otherwise)

@@ -261,7 +261,7 @@ std::string readSetting(Options &options, Numbers &numbers, std::vector<TypedNam
 		       nearestHint(setting.key, known, "; autoamp help rules lists them");
 	}
 	if (keyOf(*row).empty())
-		return setting.keyPlace + ": " + setting.key + ": not in a file; there is a variable " + row->name;
+		return setting.keyPlace + ": " + setting.key + ": not allowed in a file; use the variable " + row->name;
 	const auto index = static_cast<size_t>(row - table);
 	const auto option = static_cast<Option>(index);
 	const bool isList = row->type == ValueType::names, isTruth = setting.value == "true" || setting.value == "false";
@@ -272,7 +272,7 @@ std::string readSetting(Options &options, Numbers &numbers, std::vector<TypedNam
 	std::string problem;
 	uint64_t number = 0;
 	if (setting.isElement && !isList)
-		problem = "one value, no array";
+		problem = "expected one value, not an array";
 	else if (!toNumber(*row, value, number))
 		problem = "bad value; accepted: " + acceptedValues(*row);
 	else if (const char *unknown = option == Option::traceFile ? base::problemOfPattern(value) : nullptr)
@@ -349,7 +349,7 @@ std::string checkLists(const Options &options)
 		auto &white = options.customWhite.names;
 		if (std::find(white.begin(), white.end(), name) != white.end())
 			return sourceOf(options, Option::customBlack, false) + ": '" + shown(name) +
-			       "' is in AUTOAMP_CUSTOM_WHITE_LIST as well";
+			       "' is also in AUTOAMP_CUSTOM_WHITE_LIST";
 	}
 	return {};
 }

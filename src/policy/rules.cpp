@@ -191,12 +191,12 @@ std::string whyNever(const Rule &rule)
 		return is(Matcher::entry, rule.asks(Matcher::op) ? "matches no entry point of a product with that op"
 		                                                 : "matches no entry point of a product");
 	if (rule.asks(Matcher::op) && !(rule.ops & products))
-		return is(Matcher::op, "reaches no product that autoamp catches");
+		return is(Matcher::op, "reaches no product that autoamp intercepts");
 	if (rule.asked[static_cast<size_t>(Matcher::caller)].find('/') != std::string::npos)
-		return is(Matcher::caller, "has a folder; the name of the file alone is compared");
+		return is(Matcher::caller, "contains a folder; only file names are compared");
 	const std::string &thread = rule.asked[static_cast<size_t>(Matcher::thread)];
 	if (thread.size() - static_cast<size_t>(std::count(thread.begin(), thread.end(), '*')) > 15)
-		return is(Matcher::thread, "is longer than the system's names of threads, 15 bytes");
+		return is(Matcher::thread, "is longer than 15 bytes, the maximum of a thread name");
 	for (size_t i = globCount; i < matcherCount; ++i)
 		if (!(rule.range[i].low <= rule.range[i].high))
 			return is(static_cast<Matcher>(i), "is an empty range");
@@ -207,7 +207,7 @@ std::string whyNever(const Rule &rule)
 		most *= high;
 	}
 	if (const Range &flops = rule.range[static_cast<size_t>(Matcher::flops)]; least > flops.high || most < flops.low)
-		return is(Matcher::flops, "is not the work of such sizes");
+		return is(Matcher::flops, "is not the work of products of these sizes");
 	return {};
 }
 
@@ -327,10 +327,10 @@ std::vector<std::string> Rules::warnings() const
 		for (size_t i = globCount; i < matcherCount; ++i)
 			isTaken |= areShadowing(before, rule, i);
 		if (&*earlier != &rule)
-			lines.push_back(rule.place + ": the rule never matches: that of " + earlier->place +
-			                " takes all its calls");
+			lines.push_back(rule.place + ": the rule never matches: the rule at " + earlier->place +
+			                " matches all its calls");
 		else if (isTaken)
-			lines.push_back(rule.place + ": the rule never matches: those before it take all its calls");
+			lines.push_back(rule.place + ": the rule never matches: earlier rules match all its calls");
 	}
 	return lines;
 }

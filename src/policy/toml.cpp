@@ -129,7 +129,7 @@ struct Reader {
 		else if (node.is_array() && !isElement)
 			setting.isElement = setting.isEmpty = true;
 		else if (node.is_table())
-			return fail(setting.keyPlace, shown(setting.key) + ": no such table; rules are written [[rule]], each");
+			return fail(setting.keyPlace, shown(setting.key) + ": no such table; write each rule as [[rule]]");
 		else
 			return fail(setting.place, "expected a string, a whole number or true or false");
 		if (std::any_of(setting.value.begin(), setting.value.end(), isControl))
@@ -154,10 +154,10 @@ struct Reader {
 	{
 		const auto *array = node.as_array();
 		if (!array)
-			return fail(at(node.source().begin), "rules are written [[rule]], each");
+			return fail(at(node.source().begin), "write each rule as [[rule]]");
 		for (const toml::node &element : *array) {
 			if (!element.is_table())
-				return fail(at(element.source().begin), "rules are written [[rule]], each");
+				return fail(at(element.source().begin), "write each rule as [[rule]]");
 			addTable(document.rules.emplace_back(), *element.as_table());
 		}
 	}
@@ -177,7 +177,7 @@ Reading readFile(const std::string &path, ConfigFile &file, std::string &error)
 	size_t size = 0;
 	ssize_t got = -1;
 	if (fstat(descriptor, &facts) == 0 && !S_ISREG(facts.st_mode))
-		error = "no regular file";
+		error = "not a regular file";
 	else
 		while (size < text.size() && (got = read(descriptor, text.data() + size, text.size() - size)) > 0)
 			size += static_cast<size_t>(got);

@@ -54,9 +54,9 @@ ContextAnswer make(const cuda::Driver &driver, const cuda::Current &current, siz
 {
 	const cuda::DeviceFacts *facts = cuda::deviceFacts(driver, current.device);
 	if (!facts)
-		return {nullptr, policy::Reason::engine_failed, "asking for the device"};
+		return {nullptr, policy::Reason::engine_failed, "querying the device"};
 	auto *context = new Context{current.id, facts, {}, {}};
-	const char *what = "making the memory pool";
+	const char *what = "creating the memory pool";
 	cuda::Failure failure = context->memory.open(driver, current.device, budget);
 	if (failure == cuda::Failure::none) {
 		what = "allocating the scaling slots";
@@ -94,7 +94,7 @@ ContextAnswer currentContext(const cuda::Driver &driver, size_t budget, cuda::St
 {
 	cuda::Current current;
 	if (!cuda::currentContext(driver, current))
-		return {nullptr, policy::Reason::engine_failed, "asking for the current context"};
+		return {nullptr, policy::Reason::engine_failed, "querying the current context"};
 	CUctx_st *own = nullptr;
 	if (driver.cuStreamGetCtx(stream, &own))
 		return {nullptr, policy::Reason::engine_failed, "cuStreamGetCtx"};

@@ -26,7 +26,7 @@ cuda::Failure Slots::open(const cuda::Driver &driver, cuda::Stream stream)
 	}
 	// Results do not depend on the ring: without it, only the scaler events are missing.
 	if (!isMapped)
-		base::log(base::LogLevel::warn, "the device maps no host memory: scaler events are not recorded");
+		base::log(base::LogLevel::warn, "the device cannot map host memory; scaler events are not recorded");
 	cuda::Result result = driver.cuMemAlloc_v2(&predictions_, tableBytes);
 	if (!result) {
 		const base::OwnWork ownWork;

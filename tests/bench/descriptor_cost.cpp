@@ -83,7 +83,7 @@ int main(int count, char **arguments)
 	for (auto &layout : layouts)
 		cublasLtMatrixLayoutCreate(&layout, CUDA_R_32F, 512, 512, 512);
 	size_t written;
-	time("one attribute of cublasLt", [&] {
+	time("one cublasLt attribute", [&] {
 		cublasLtMatmulDescGetAttribute(product, CUBLASLT_MATMUL_DESC_TRANSA, &number, sizeof number, &written);
 	});
 	alignas(64) static char noHandle[1 << 16], memory[64];

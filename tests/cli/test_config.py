@@ -37,8 +37,8 @@ class Config(Case):
         self.write('custom_black_list = ["mm", "prelu"]\n[[rule]]\nprecision = "tf32"\n[[rule]]\nm = 1\nprecision = "tf32"\n')
         result = self.autoamp("check", "rules.toml")
         self.assertEqual((result.returncode, result.stdout), (0, "rules.toml: 1 setting, 2 rules\n"))
-        self.assertEqual(result.stderr, "autoamp: warning: rules.toml:4:1: the rule never matches: that of rules.toml:2:1 takes all "
-                                        "its calls\nautoamp: warning: rules.toml:1:1: torch:prelu has no library call in a 16-bit form: nothing changes\n")
+        self.assertEqual(result.stderr, "autoamp: warning: rules.toml:4:1: the rule never matches: the rule at rules.toml:2:1 matches all "
+                                        "its calls\nautoamp: warning: rules.toml:1:1: torch:prelu reaches no library call with a 16-bit form; it has no effect\n")
         self.write('level = "O1"\nlevl = 1\n', "wrong.toml")
         self.refused(self.autoamp("check", "wrong.toml"), 2, "wrong.toml:2:1: levl", "level")
         for pattern in ("%z", "x/%rankle", "%q{}", "100%"):
@@ -47,7 +47,7 @@ class Config(Case):
         self.write('trace_file = "%e.%t.%h.%p.%n.%q{HOME}.%rank%.%%.aat"\n', "named.toml")
         self.assertEqual(self.autoamp("check", "named.toml").returncode, 0)
         self.refused(self.autoamp("check", "missing.toml"), 2, "missing.toml: No such file")
-        self.refused(self.autoamp("check", "."), 2, ".: no regular file")
+        self.refused(self.autoamp("check", "."), 2, ".: not a regular file")
         self.refused(self.autoamp("check"), 2)
         # The file is checked as in a run with --config. Errors elsewhere are reported, but do not make the file
         # invalid.
@@ -59,7 +59,7 @@ class Config(Case):
         self.write('levl = 1\n', ".config/autoamp/autoamp.toml")
         result = self.autoamp("check", "rules.toml")
         self.assertEqual((result.returncode, result.stdout), (0, "rules.toml: 1 setting, 2 rules\n"))
-        self.assertIn("warning: with the environment and the files here: ", result.stderr)
+        self.assertIn("warning: together with the environment and the other files: ", result.stderr)
         self.write("", ".config/autoamp/autoamp.toml")
 
     def test_check_refuses_what_says_nothing(self):

@@ -30,7 +30,7 @@ class Diff(Case):
         self.assertAlmostEqual(whole["slower_percent"], 100 * ((75 * 1900 + 25 * 1500) / (75 * 1400 + 25 * 1000) - 1))
         text = self.diff(before, after)
         self.assertRegex(text, r" 75 +75 +105 us +142 us +1.36 +cublasSgemm_v2 +TN 1024x1024x1024 ")
-        self.assertIn("calls of both took +38.5 % of device time", text)
+        self.assertIn("calls in both runs: +38.5 % device time", text)
 
     def test_gates(self):
         slow = self.trace("kernels", "a.aat", "1000"), self.trace("kernels", "b.aat", "1500")
@@ -41,7 +41,7 @@ class Diff(Case):
         self.assertEqual(self.autoamp("diff", "--fail-if-slower", "0", *reversed(slow)).returncode, 0)
         for names in (slow, (self.trace("vectors"), self.trace("vectors", "w.aat"))):  # neither run measured errors
             result = self.autoamp("diff", "--fail-if-error", "1e-3", *names)
-            self.assertEqual((result.returncode, result.stderr), (2, "autoamp: diff: --fail-if-error: no run measured an error\n"))
+            self.assertEqual((result.returncode, result.stderr), (2, "autoamp: diff: --fail-if-error: traces contain no measured errors\n"))
         unlike = self.autoamp("diff", "--fail-if-slower", "3", self.trace("real"), self.trace("kernels", "c.aat"))
         self.assertIn(unlike.returncode, (0, 1))
 
@@ -64,7 +64,7 @@ class Diff(Case):
         self.assertEqual(whole["settings"], [
             {"name": "device 0", "before": "autoamp emulated (h100 constants)", "after": "NVIDIA H100"},
             {"name": "level", "before": "O0", "after": "O1"}])
-        self.assertIn("both have the same settings, versions and devices\n", self.diff(names[0], self.trace("observed", "o.aat")))
+        self.assertIn("settings, versions and devices are identical\n", self.diff(names[0], self.trace("observed", "o.aat")))
 
     def test_precision_and_decision(self):
         before, after = self.trace("observed"), self.trace("mixed")

@@ -155,7 +155,7 @@ class Answers(Explain):
             self.assertGreater(told["est_ns"], 1e7)
         said = {entry: self.plain(entry, "--batch", "4")["steps"][0]["says"] for entry in
                 ("cublasSgemmGroupedBatched", "cublasGemmGroupedBatchedEx", "cublasSgemmBatched")}
-        self.assertEqual(["groups are alike" in says for says in said.values()], [True, True, False])
+        self.assertEqual(["groups are identical" in says for says in said.values()], [True, True, False])
 
     def test_estimates_of_every_strategy(self):
         told = self.plain("cublasSgemm_v2", AUTOAMP_CUSTOM_BLACK_LIST="mm", AUTOAMP_DTYPE="bf16")
@@ -218,10 +218,10 @@ class Answers(Explain):
         sgemm = ["--entry", "cublasSgemm_v2"]
         for arguments, words in (([*sizes], ["--entry"]), ([*sgemm, "--m", "64"], ["required"]),
                                  ([*sizes, "--entry", "cublasSgem_v2"], ["cublasSgem_v2", "cublasSgemm_v2"]),
-                                 ([*sizes, "--entry", "cublasSgem_v2"], ["nearest is cublasSgemm_v2"]),
-                                 ([*sizes, "--entry", "cublasSgem"], ["nearest is cublasSgemm_v2"]),
-                                 ([*sizes, "--entry", "cublasSgem_64"], ["nearest is cublasSgemm_v2_64"]),
-                                 ([*sizes, "--entry", "cudnnConvForward"], ["nearest is cudnnConvolutionForward"]),
+                                 ([*sizes, "--entry", "cublasSgem_v2"], ["did you mean cublasSgemm_v2?"]),
+                                 ([*sizes, "--entry", "cublasSgem"], ["did you mean cublasSgemm_v2?"]),
+                                 ([*sizes, "--entry", "cublasSgem_64"], ["did you mean cublasSgemm_v2_64?"]),
+                                 ([*sizes, "--entry", "cudnnConvForward"], ["did you mean cudnnConvolutionForward?"]),
                                  ([*sizes, "--entry", "cublasSetMathMode"], ["cublasSetMathMode is not intercepted, because it manages a handle"]),
                                  ([*sizes, "--entry", "cublasCreate"], ["cublasCreate is not intercepted, because it manages a handle"]),
                                  ([*sizes, "--entry", "cublasSetStream_v2"], ["not intercepted, because it manages a handle"]),
@@ -230,7 +230,7 @@ class Answers(Explain):
                                  ([*sizes, "--entry", "embedding"], ["no entry point 'embedding'; autoamp lists"]),
                                  (["--m", "3000000000", "--n", "64", "--k", "64", "--entry", "cublasSgemm"], ["2^31", "_64"]),
                                  (["--m", "3000000000", "--n", "3000000000", "--k", "64", "--entry", "cublasSgemm_64"], ["elements"]),
-                                 ([*sizes, "--entry", "cudnnConvolutionForwrd"], ["nearest is cudnnConvolutionForward"]),
+                                 ([*sizes, "--entry", "cudnnConvolutionForwrd"], ["did you mean cudnnConvolutionForward?"]),
                                  ([*sizes, *sgemm, "--batch", "2"], ["no batch"]),
                                  ([*sizes, *sgemm, "--dtype-in", "tf32"], ["float32"]), ([*sizes, *sgemm, "--gpu", "v100"], ["h100"]),
                                  ([*sizes, *sgemm, "--gpu", ""], ["h100"]), ([*sizes, *sgemm, "--format", "csv"], ["csv"]),

@@ -131,7 +131,7 @@ class Ranks(Case):
         (self.here / "d/1.aat").unlink()
         self.assertEqual(self.json("d")["missing_traces"], [{"of": "parents", "group": None, "expected": 1, "expected_is_least": True, "found": 0,
                                                              "missing": [parent["pid"]]}])
-        self.assertIn(f"traces: the one of pid {parent['pid']} is missing; a process that it forked is here\n",
+        self.assertIn(f"traces: that of pid {parent['pid']} is missing; the trace of a process that it forked is present\n",
                       self.autoamp("report", "d", COLUMNS="200").stdout)
 
     def test_clocks_are_aligned(self):

@@ -42,7 +42,7 @@ class Receipt(Case):
         self.assertIn("fp32 products", result.stdout)
 
     def test_says_that_scaler_events_were_not_recorded(self):
-        self.assertIn("autoamp: scaling: scaler events were not recorded: the device maps no host memory\n",
+        self.assertIn("autoamp: scaling: scaler events were not recorded: the device cannot map host memory\n",
                       self.receipt("--", TRACED, "unmapped"))
         self.assertNotIn("scaling: ", self.receipt("--", TRACED, "many", "3"))
 
@@ -178,12 +178,11 @@ class Receipt(Case):
                  "DEEPBIND"),
                 (["sh", "-c", f"'{TRACED}' signalled 11; exit 139"],
                  r"the program exited with status 139, which a shell returns after SIGSEGV \(signal 11\)",
-                 "ended inside cublasSgemm_v2, without an exit", "died"),
+                 "ended inside cublasSgemm_v2 and did not exit normally", "died"),
                 (["sh", "-c", f"'{TRACED}' signalled 2; exit 130"], r"the program exited with status 130, which a shell returns after "
                  r"SIGINT \(signal 2\)", "lowered 1,000", "inside"),
-                ([TRACED, "quits", "4"], "the program ended with status 4 without its exit handlers: by _exit, or as another program "
-                 "after exec", "lowered 1,000", "inside"),
-                ([TRACED, "becomes"], "the program replaced itself by exec; the last one exited with status 0", "2 traces", "inside"),
+                ([TRACED, "quits", "4"], "the program ended with status 4 and ran no exit handlers: it called _exit or exec", "lowered 1,000", "inside"),
+                ([TRACED, "becomes"], "the program replaced itself by exec; the last program exited with status 0", "2 traces", "inside"),
                 (["sh", "-c", f"'{TRACED}' mixed; exit 3"], "the program exited with status 3", "lowered 1,000", "first call"),
                 (["sh", "-c", "exit 3"], "the program exited with status 3", before_a_call, "loaded but not called")):
             with self.subTest(command=command):
@@ -205,7 +204,7 @@ class Receipt(Case):
                 ([TRACED, "signalled", "11"], r"died inside cublasSgemm_v2: SIGSEGV \(signal 11\)(, core dumped)?", 11, None, "killed"),
                 ([TRACED, "signalled", "9"], r"died inside cublasSgemm_v2: SIGKILL \(signal 9\): sent by another process, or by the "
                  "kernel when memory runs out", 9, None, "killed"),
-                ([TRACED, "quits", "4"], "exit 4, without exit handlers", None, 4, "killed"),
+                ([TRACED, "quits", "4"], "exit 4, no exit handlers ran", None, 4, "killed"),
                 ([TRACED, "mixed"], "exit 0", None, 0, "exit 0"),
                 (["sh", "-c", f"'{TRACED}' signalled 2; true"], "killed, died inside cublasSgemm_v2", None, None, "killed")):
             for quiet in ([], ["--quiet"]):
@@ -240,7 +239,7 @@ class Receipt(Case):
 
     def test_traces_that_are_gone(self):
         text = self.receipt("--", "sh", "-c", f"'{TRACED}' mixed; rm *.aat")
-        self.assertIn("calls were not recorded: a process began a trace, and no trace is left\n", text)
+        self.assertIn("calls were not recorded: a process began a trace, but the trace is missing\n", text)
         self.assertNotIn("loaded but not called", text)
         text = self.receipt("-o", "%n.aat", "--", "sh", "-c", f"'{TRACED}' mixed; '{TRACED}' low; '{TRACED}' low; rm 1.aat 3.aat")
         self.assertRegex(text, r"autoamp: traces: 1 of 3 processes of run \w{16}; without process 1, 3\n")
@@ -305,7 +304,7 @@ class Receipt(Case):
             if content is not None:
                 core.write_bytes(content)
             text = self.receipt("--", PLAIN)
-            self.assertIn(f"autoamp stayed off, {core} cannot be loaded: ", text)
+            self.assertIn(f"autoamp stayed off because {core} cannot be loaded: ", text)
             self.assertIn(cause, text)
             self.assertRegex(text, rf"\nautoamp: next: \S+/autoamp doctor -- {PLAIN}\n\Z")
 
@@ -332,7 +331,7 @@ class Receipt(Case):
         self.assertNotIn("a second copy", self.receipt("--", TRACED, "mixed"))
 
     def test_calls_that_have_no_lower_form(self):
-        self.assertIn("7 calls, all 16-bit already: nothing to lower", self.receipt("--", TRACED, "low"))
+        self.assertIn("7 calls, all already 16-bit; nothing to lower", self.receipt("--", TRACED, "low"))
         text = self.receipt("--", TRACED, "vectors")
         self.assertIn("11 calls, none an fp32 product", text)
         self.assertIn("float64 6", text)

@@ -165,8 +165,8 @@ class Table(Case):
         text = self.summary(self.trace("kernels", "k.aat", "1000"))
         self.assertRegex(text, r"FLOP +kernels\n")
         self.assertRegex(text, r"lowered to float16 +75 +75.0 % +161 G +96.0 % +105 us +80.8 %")
-        self.assertIn("gain: 105 us in kernels, casting included; in fp32 225 us by the cost model\n", text)
-        self.assertIn("scaling: no scale had to change\n", text)
+        self.assertIn("gain: 105 us in kernels, conversions included; 225 us in fp32 by the cost model\n", text)
+        self.assertIn("scaling: no scale was changed\n", text)
 
     def test_what_takes_most_time_is_named_whole(self):
         line = next(line for line in self.summary(self.trace("convolutions")).splitlines() if line.startswith("most time"))
@@ -185,7 +185,7 @@ class Table(Case):
     def test_nothing_is_said_only_where_something_was_looked_at(self):
         name = self.trace("many", "many.aat", "0")  # a signature without calls
         self.assertIn("gain: unknown, no call was recorded\n", self.summary(name))
-        untraced = "The program's own gradient scaler: not traced, AUTOAMP_TRACE=kernels does\n"
+        untraced = "The program's own gradient scaler: not recorded; AUTOAMP_TRACE=kernels records it\n"
         self.assertIn(untraced, self.summary("--report", "scaler", self.trace("mixed")))
         traced = self.summary("--report", "scaler", self.trace("kernels", "k.aat", "1000"))
         self.assertRegex(traced, r"own gradient scaler\n.*\n.*torch")
@@ -196,9 +196,9 @@ class Table(Case):
         self.assertNotIn("no scale had to change", self.summary("--what-if", "LEVEL=O1,STRATEGY=cast", "k.aat"))
 
     def test_missing_scaler_events_are_not_no_events(self):
-        for name, gap in ((self.trace("unmapped"), "scaler events were not recorded: the device maps no host memory"),
+        for name, gap in ((self.trace("unmapped"), "scaler events were not recorded: the device cannot map host memory"),
                           (self.trace("many", "many.aat", "0"), "no call was recorded"),
-                          (self.trace("quietly_killed"), "events of the last calls may be missing, there was no exit")):
+                          (self.trace("quietly_killed"), "events of the last calls may be missing: no normal exit")):
             with self.subTest(name):
                 text = self.summary(name)
                 self.assertIn(f"scaling: {gap}\n", text)
@@ -210,9 +210,9 @@ class Table(Case):
                 self.assertEqual(self.json(name)["runs"][0]["scaler_gap"], gap)
                 self.assertNotIn("No scale was set", self.summary("--format", "html", name))
         text = self.summary("--report", "scaler", self.trace("killed"))
-        self.assertIn("Scaler events by operand (events of the last calls may be missing, there was no exit)\n", text)
+        self.assertIn("Scaler events by operand (events of the last calls may be missing: no normal exit)\n", text)
         name = self.trace("quiet_kernels", "q.aat", "1000")
-        self.assertIn("scaling: no scale had to change\n", self.summary(name))
+        self.assertIn("scaling: no scale was changed\n", self.summary(name))
         self.assertIsNone(self.json(name)["runs"][0]["scaler_gap"])
 
     def test_reasons_say_what_to_do(self):
@@ -424,7 +424,7 @@ class Views(Case):
         text = self.text("--report", "scaler", name)
         self.assertRegex(text, r"init +[0-9a-f]{8} +A +- +2\^3 +1.5 +- +- +- +cublasSgemm_v2 1024x1024x1024\n")
         self.assertNotRegex(text[text.index("Scaler events by operand"):].splitlines()[2], " (init|rescale) ")
-        self.assertTrue(text.endswith("The program's own gradient scaler: not traced, AUTOAMP_TRACE=kernels does\n"), text)
+        self.assertTrue(text.endswith("The program's own gradient scaler: not recorded; AUTOAMP_TRACE=kernels records it\n"), text)
         observed = self.json(self.trace("kernels", "k.aat", "1000"))["scaler"]["observed"]
         self.assertEqual([(row["framework"], row["step"], row["count"]) for row in observed], [("torch", "unscale", 1)])
 
@@ -436,7 +436,7 @@ class Views(Case):
         lost = {"kernels_unattributed": 1, "invalid_timestamps": 2, "kernels_dropped": 3, "kernels_capped": 177}
         for loss in self.json(name)["loss"], *self.lines("--report", "loss", name):
             self.assertEqual({field: loss[field] for field in lost}, lost)
-        self.assertIn("3 kernels lost by CUPTI, 177 kernels not recorded one by one (totals are exact), 1 kernel of unknown origin, "
+        self.assertIn("3 kernels lost by CUPTI, 177 kernels only in totals (totals are exact), 1 kernel of unknown origin, "
                       "2 kernels without a valid time\n",
                       self.text("--report", "kernels", name))
 
@@ -485,7 +485,7 @@ class Views(Case):
         kept = self.json("--what-if", "CUSTOM_BLACK_LIST=mm,LEVEL=O1", name)
         self.assertEqual({(row["decision"], row["reason"]) for row in kept["ops"]}, {("kept", "custom_black_list")})
         text = self.text("--what-if", "LEVEL=O1", name)
-        self.assertIn("WHAT IF LEVEL=O1: decided again, nothing was run\n", text)
+        self.assertIn("WHAT IF LEVEL=O1: decisions for these settings; nothing was run\n", text)
         for several in ("CUSTOM_BLACK_LIST=mm,bmm,LEVEL=O1", "LEVEL=O1,CUSTOM_BLACK_LIST=bmm,cublasSgemm*"):
             kept = self.json("--what-if", several, name)
             self.assertEqual({(row["decision"], row["reason"]) for row in kept["ops"]}, {("kept", "custom_black_list")}, several)
@@ -497,8 +497,8 @@ class Views(Case):
         row = next(row for row in self.json("--what-if", "LEVEL=O1", name)["ops"] if row["m"] == 1024)
         self.assertEqual([row[field] for field in ("decision", "reason", "strategy")],
                          [explained[field] for field in ("decision", "reason", "strategy")])
-        for settings, word in (("LEVEL=O9", "O9"), ("TRACE=ops", "TRACE decides nothing"), ("LEVEL=O1,CONFIG=x", "CONFIG decides nothing"), ("DELAY=1", "DELAY decides nothing"), ("EMU_DEVICES=3", "EMU_DEVICES decides nothing"),
-                               ("LEVEL=O1,LEVEL=O0", "LEVEL stands there twice"), ("LEVEL=O1,", "LEVEL=O1,"),
+        for settings, word in (("LEVEL=O9", "O9"), ("TRACE=ops", "TRACE does not affect decisions"), ("LEVEL=O1,CONFIG=x", "CONFIG does not affect decisions"), ("DELAY=1", "DELAY does not affect decisions"), ("EMU_DEVICES=3", "EMU_DEVICES does not affect decisions"),
+                               ("LEVEL=O1,LEVEL=O0", "LEVEL is given twice"), ("LEVEL=O1,", "LEVEL=O1,"),
                                ("LEVEL=O1,STRATEGY", "O1,STRATEGY"), ("COLOUR=red", "AUTOAMP_COLOUR"), ("LEVEL", "NAME=VALUE"), ("", "NAME=VALUE")):
             if settings:
                 self.refused(self.autoamp("report", "--what-if", settings, name), 2, word)
@@ -608,7 +608,7 @@ class Files(Case):
             self.skipTest("may not give a file away")
         self.assertEqual(self.calls(), 3005)
         result = self.autoamp("report")
-        self.assertRegex(result.stderr, r"\Aautoamp: \./own\.aat is this user's newest trace here: traced, pid \d+\n\Z")
+        self.assertRegex(result.stderr, r"\Aautoamp: using this user's newest trace here, \./own\.aat: traced, pid \d+\n\Z")
         self.assertTrue(result.stdout.startswith(EMULATED))
         os.unlink(self.here / "own.aat")
         self.refused(self.autoamp("report"), 2, "./other.aat belongs to another user")

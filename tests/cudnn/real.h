@@ -1,5 +1,5 @@
-// The installed real libcudnn, queried without a GPU: device properties stand in for a handle. Needs a process of its
-// own, because the toolkit's driver stub is loaded under the driver's name.
+// The installed real libcudnn, queried without a GPU: device properties stand in for a handle. Needs a separate
+// process, because the toolkit's driver stub is loaded under the driver's name.
 #pragma once
 
 #include "src/op/vendor.h"

@@ -19,7 +19,7 @@ def main(program):
         if right.returncode != 0:
             bad.append(f"{name}: right, but ended with {right.returncode}")
         if wrong.returncode == 0:
-            bad.append(f"{name}: wrong, and nobody noticed")
+            bad.append(f"{name}: its error was not detected")
         if right.stderr or wrong.stderr:
             bad.append(f"{name}: said {right.stderr + wrong.stderr!r}")
     print("\n".join(bad) or f"{len(names)} clients")

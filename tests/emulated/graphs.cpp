@@ -151,7 +151,7 @@ TEST_CASE_METHOD(Setting, "capture follows events into other streams and back")
 	cudaGraphDestroy(graph);
 }
 
-TEST_CASE_METHOD(Setting, "what a capture forbids, and to whom")
+TEST_CASE_METHOD(Setting, "calls that a capture forbids, and to which threads")
 {
 	cudaGraph_t graph = nullptr;
 	void *memory = nullptr;
@@ -192,7 +192,7 @@ TEST_CASE_METHOD(Setting, "what a capture forbids, and to whom")
 	CHECK(ended == cudaSuccess);
 }
 
-TEST_CASE_METHOD(Setting, "a capture ends only where and by whom it was begun, its events are no work to wait for")
+TEST_CASE_METHOD(Setting, "a capture ends only on its stream and in its thread; its events cannot be waited for")
 {
 	cudaGraph_t graph = nullptr;
 	REQUIRE(cudaStreamBeginCapture(s, cudaStreamCaptureModeThreadLocal) == cudaSuccess);
@@ -366,7 +366,7 @@ TEST_CASE_METHOD(Setting, "a user object lives as long as the graph and all its 
 }
 
 TEST_CASE_METHOD(Setting,
-                 "an executable graph takes the arguments of another of its shape; what was launched keeps its own")
+                 "an executable graph takes the arguments of another one of its shape; earlier launches keep theirs")
 {
 	static std::atomic<int> destroyed{0};
 	destroyed = 0;

@@ -44,7 +44,7 @@ def main(folder, source, toolkit, static_program):
                   f"{soname}: no version node of that name")
         dynamic = output("readelf", "-d", str(folder / soname)).stdout
         check(f"soname: [{soname}]" in dynamic, f"{soname}: another SONAME")
-        check(re.search(r"RUNPATH.*\[\$ORIGIN/?\]", dynamic), f"{soname}: does not look beside itself")
+        check(re.search(r"RUNPATH.*\[\$ORIGIN/?\]", dynamic), f"{soname}: does not search its own folder")
 
     # Opened as Python programs do, with local symbols; two calls of a stub print one line.
     stub = ("import ctypes; l = ctypes.CDLL(%r); a = ctypes.c_void_p(); "
@@ -75,7 +75,7 @@ def main(folder, source, toolkit, static_program):
     environment = dict(os.environ, LD_LIBRARY_PATH=str(folder))
     ran = output(str(static_program), env=environment)
     check(ran.returncode != 0, "the static runtime found a device")
-    check(ran.stderr.count("\n") == 1 and "-cudart shared" in ran.stderr, f"the static runtime was told {ran.stderr!r}")
+    check(ran.stderr.count("\n") == 1 and "-cudart shared" in ran.stderr, f"the static runtime printed {ran.stderr!r}")
 
     # A program without a static runtime opens the real one: the message must not advise relinking.
     real_runtime = ("import ctypes; ctypes.CDLL(%r); runtime = ctypes.CDLL(%r); "

@@ -84,7 +84,7 @@ TEST_CASE("memory is counted, and its end is out of memory")
 	CHECK(cudaFree(nullptr) == cudaSuccess);
 }
 
-TEST_CASE("a pool holds what its threshold allows until somebody trims it")
+TEST_CASE("a pool keeps memory up to its threshold until it is trimmed")
 {
 	CUmemPoolProps properties{};
 	properties.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
@@ -115,7 +115,7 @@ TEST_CASE("a pool holds what its threshold allows until somebody trims it")
 	CHECK(cuMemPoolDestroy(pool) == CUDA_ERROR_INVALID_VALUE);
 }
 
-TEST_CASE("what the pointers are")
+TEST_CASE("attributes of pointers")
 {
 	float *a = device(64);
 	void *host = nullptr, *managed = nullptr;

@@ -61,7 +61,7 @@ struct Gate {
 
 } // namespace
 
-TEST_CASE("work nobody waits for happens all the same")
+TEST_CASE("work runs even if no call waits for it")
 {
 	Stream s;
 	static std::atomic<bool> done{false};
@@ -216,7 +216,7 @@ TEST_CASE("per-thread default streams are one a thread, also by the twins' names
 	CHECK(a.first() == 4);
 }
 
-TEST_CASE("a broken context says so until it is reset, the other device goes on")
+TEST_CASE("a broken context returns its error until it is reset; the other device continues")
 {
 	{
 		Stream s;

@@ -406,7 +406,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	const Outcome expected = run(truth, call), got = run(door, call);
 	if (got.status != expected.status || got.error != expected.error)
-		std::fprintf(stderr, "status %d, device %d; past the door: %d, %d\n", got.status, got.error, expected.status,
+		std::fprintf(stderr, "status %d, device %d; without autoamp: %d, %d\n", got.status, got.error, expected.status,
 		             expected.error);
 	REQUIRE(got.status == expected.status && got.error == expected.error);
 	REQUIRE(expected.error == cudaSuccess); // no further difference could be found

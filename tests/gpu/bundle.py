@@ -3,7 +3,7 @@
 machine.
 
 bundle.py build OUT [--build DIR] [--without-emulated]   OUT: a folder, or NAME.tar, NAME.tar.gz
-bundle.py run [--build DIR] [run.py's arguments]         builds it in a folder that goes away, and runs it
+bundle.py run [--build DIR] [run.py's arguments]         builds it in a temporary folder, and runs it
 """
 import argparse
 import datetime

@@ -16,7 +16,7 @@ with tempfile.TemporaryDirectory() as out:
     print(done.stdout)
     wrong = [f"exit status {done.returncode}"] if done.returncode else []
     if "EMULATED" not in "\n".join(done.stdout.splitlines()[:3]):
-        wrong.append("it does not say that it is emulated")
+        wrong.append("the output does not contain that it is emulated")
     results = json.loads((pathlib.Path(out) / "results.json").read_text())
     sections = {section["step"]: section for section in results["sections"]}
     for step in FIGURES:

@@ -1,4 +1,4 @@
-// inner_calls cublas|cusolver|cudnn: work of NVIDIA's own libraries that multiplies inside. Prints a hash of the
+// inner_calls cublas|cusolver|cudnn: calls to NVIDIA libraries that multiply inside. Prints a hash of the
 // result, which must be the same with and without autoamp. cuSOLVER and cuDNN are looked up at run time; exit status 77
 // without them, or if the toolkit at build time lacked their headers.
 #include "tests/preload/clients/harness.h"

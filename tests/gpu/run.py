@@ -191,7 +191,7 @@ def clients(suite):
 
 def inner(suite):
     """Products inside NVIDIA's own libraries are unchanged, to the bit."""
-    section = Section("inner calls of NVIDIA's libraries")
+    section = Section("inner calls of vendor libraries")
     for what in ("cublas", "cusolver", "cudnn"):
         if suite.is_emulated:
             section.rows.append([what, "not there", ""])
@@ -212,7 +212,7 @@ def inner(suite):
 
 
 def hardware(suite):
-    section = Section("what only a device can answer")
+    section = Section("answers that need a device")
     done = suite.run([str(PROGRAMS / "hardware")], {**suite.environment, "AUTOAMP_EMU_MEMORY": "1G"})  # one test fills the memory
     section.columns = ["question", "here", "emulated", ""]
     for line in done.stdout.splitlines():
@@ -222,7 +222,7 @@ def hardware(suite):
         section.rows.append([name, row["answer"], row["emulated"], "DIFFERS" if differs else ""])
         section.check(row["ok"] == "1", f"{name}: the product needs the other answer")
         if differs and suite.is_emulated:
-            section.failures.append(f"{name}: the emulated device does not do what is said of it")
+            section.failures.append(f"{name}: the emulated device differs from its description")
     if done.returncode not in (0, 1) or not section.rows:
         section.failures.append(f"exit status {done.returncode}: {done.stderr.strip()[-200:]}")
     return section
@@ -358,7 +358,7 @@ def cost(suite):
 
 
 def cast(suite):
-    section = Section("conversion: of the bandwidth of a copy that moves as many bytes (median and ends of the rounds)")
+    section = Section("conversion: share of the bandwidth of a copy of as many bytes (median, minimum and maximum of the rounds)")
     kinds = ["bfloat16", "float16_unsettled", "float16"]
     section.columns = ["layout, fp32 bytes", "copy GB/s", *kinds]
     sizes = SIZES[:1] if suite.is_emulated else SIZES
@@ -381,12 +381,12 @@ def attribute(section, name, report):
     count = sum(kernel["count"] for kernel in report.get("kernels", [])) if report else 0
     unknown = report["loss"]["kernels_unattributed"] if report else None
     section.check(count and unknown is not None and count - unknown >= LEAST_ATTRIBUTED * count,
-                  f"{name}: {unknown} of {count} kernels are nobody's")
-    section.notes.append(f"{name}: {count} kernels, {unknown} of them nobody's; dropped {report and report['loss']['kernels_dropped']}")
+                  f"{name}: {unknown} of {count} kernels belong to no call")
+    section.notes.append(f"{name}: {count} kernels, {unknown} of them without a call; dropped {report and report['loss']['kernels_dropped']}")
 
 
 def traced(suite):
-    section = Section("kernels by CUPTI: what a trace costs (how many times as fast as without, median and ends), and its times")
+    section = Section("kernels by CUPTI: cost of a trace (speed relative to no trace; median, minimum and maximum), and its times")
     section.columns = ["shape", *(f"{name}/off" for name in TRACES if name != "off"), "product us", "casts us", "both by events us"]
     asked = Asked(suite, TRACES)
     shapes = SMALL_SHAPES if suite.is_emulated else {name: SHAPES[name] for name in ("256^3", "1024^3", "4096^3", "QK^T")}
@@ -441,7 +441,7 @@ STEPS = {step.__name__: step for step in (clients, inner, hardware, cast, speed,
 
 
 def folders(environment):
-    """Possible folders of CUDA libraries, the likeliest first."""
+    """Folders that may contain CUDA libraries, the likeliest first."""
     yield from filter(None, environment.get("LD_LIBRARY_PATH", "").split(":"))
     for home in filter(None, [environment.get("CUDA_HOME"), *sorted(glob.glob("/usr/local/cuda*"))]):
         yield from (home + "/lib64", home + "/lib", home + "/targets/x86_64-linux/lib")
@@ -504,7 +504,7 @@ def main():
     parser = argparse.ArgumentParser(description="The suite for real devices; docs/bench/README.md explains it.")
     parser.add_argument("--device", choices=("auto", "cuda", "emulated"), default="auto")
     parser.add_argument("--out", default=os.environ.get("OUT", "results"))
-    parser.add_argument("--minutes", type=float, default=8, help="what has not begun by then fails")
+    parser.add_argument("--minutes", type=float, default=8, help="Limit in minutes; sections that did not start by then fail")
     parser.add_argument("--only", nargs="+", choices=STEPS, metavar="STEP", help=" ".join(STEPS))
     options = parser.parse_args()
     if re.search("[ :]", str(HERE)):

@@ -116,7 +116,7 @@ def violations(root):
     for group in cycles(includes):
         yield f"{', '.join(group)}: include each other"
     if getenv_in_front > FRONT_GETENV:
-        yield f"inject: getenv stands in {getenv_in_front} places, {FRONT_GETENV} are allowed"
+        yield f"inject: getenv is used in {getenv_in_front} places, {FRONT_GETENV} are allowed"
 
 
 if __name__ == "__main__":

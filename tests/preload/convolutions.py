@@ -205,7 +205,7 @@ class MathTypes(runner.Test):
     def test_library_narrows_to_float16_alone(self):
         self.check(("lowered", "white_list"), "float16", STRATEGY="library", SCALING="off")
         result = self.check(("kept", "unsupported"), "bfloat16", STRATEGY="library", DTYPE="bfloat16")
-        self.assertEqual({row["cause"] for row in result.rows(reason="unsupported")}, {"a math type that cuDNN lacks for this operation"})
+        self.assertEqual({row["cause"] for row in result.rows(reason="unsupported")}, {"a math type that cuDNN does not support for this operation"})
 
     @contextlib.contextmanager
     def rule_of_float32(self):
@@ -214,7 +214,7 @@ class MathTypes(runner.Test):
             file.flush()
             yield file
 
-    @runner.emulated_only("functions that fail when they are told to")
+    @runner.emulated_only("functions that fail on demand")
     def test_what_fails_on_the_way_is_the_application_s_own_call(self):
         case = "math.default.forward"
         own = bare(PROGRAM, case).bits()

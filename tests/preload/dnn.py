@@ -1,4 +1,4 @@
-"""dnn.py DRIVER...: the client `dnn` calls every entry point of cuDNN's table under the library. Nothing changes for
+"""dnn.py DRIVER...: the client `dnn` calls every entry point of the cuDNN table under the library. Nothing changes for
 the program, and the report contains the calls. Arguments as in runner.py."""
 import json
 import pathlib

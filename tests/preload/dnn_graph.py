@@ -122,7 +122,7 @@ class Faults(runner.Test):
     """Every function that a lowered call uses fails once: the program's own plan runs, and the trace contains the
     reason."""
 
-    UNMAPPED = "autoamp: the device maps no host memory: scaler events are not recorded\n"
+    UNMAPPED = "autoamp: the device cannot map host memory; scaler events are not recorded\n"
     SOURCE = pathlib.Path(__file__).resolve().parents[2] / "src"
     TABLES = [("cuda/driver.h", "AUTOAMP_DRIVER_FUNCTIONS"), ("op/vendor.h", "AUTOAMP_CUDNN_FUNCTIONS"),
               ("op/vendor.h", "AUTOAMP_CUDNN_GRAPH_FUNCTIONS")]
@@ -145,7 +145,7 @@ class Faults(runner.Test):
                               {("fallback", "engine_failed"), ("fallback", "out_of_memory"), ("fallback", "no_fp32_output"),
                                ("fallback", "capture_unready"), ("fallback", "bad_argument"), ("kept", "unknown_graph")})
 
-    @runner.emulated_only("functions that fail when they are told to")
+    @runner.emulated_only("functions that fail on demand")
     def test_each_once(self):
         counted = ",".join(self.counted())
         for name in ("faulted.convolution", "faulted.chain"):

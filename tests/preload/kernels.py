@@ -151,7 +151,7 @@ class Attributed(Test):
         launched, graphs = ran.trace["launched"], ran.trace["graphs"]
         self.assertGreaterEqual(graphs, int(case["replays"]))
         self.assertIn(f"launched: {launched:,} kernels outside of graphs, {launched:,} received; {graphs:,} graph launches, kernels of "
-                      f"{graphs:,} received (the number of kernels in a graph is not known)", ran.report)
+                      f"{graphs:,} received (the number of kernels in a graph is unknown)", ran.report)
         self.assertNotIn("lost:", ran.report)
 
     def test_graph_that_is_older_than_the_collector(self):
@@ -330,7 +330,7 @@ class Disturbed(Test):
 
     def test_times_without_sense(self):
         ran = run("many", AUTOAMP_EMU_CUPTI="lost")
-        self.assertOff(ran, r"one in ten of CUPTI's times is impossible", calls=1200)
+        self.assertOff(ran, r"more than one in ten CUPTI timestamps is invalid", calls=1200)
         self.assertGreater(ran.trace["invalid"], 4096 // 3 - 10)
         ran = run("many")
         self.assertFine(ran)
@@ -345,9 +345,9 @@ class Disturbed(Test):
 
     def test_somebody_else_is_there(self):
         ran = run("first")
-        self.assertOff(ran, "CUPTI for Kineto uses CUPTI in this process, which serves one")
+        self.assertOff(ran, "CUPTI for Kineto already uses CUPTI in this process; CUPTI supports one client")
         self.assertEqual((ran.cases["first"]["status"], ran.trace["has_kernels"]), ("0", False))
-        self.assertOff(run("eager", AUTOAMP_EMU_CUPTI="taken"), "Nsight Systems uses CUPTI")
+        self.assertOff(run("eager", AUTOAMP_EMU_CUPTI="taken"), "Nsight Systems already uses CUPTI")
 
     def test_somebody_else_comes_later(self):
         ran = run("second")
@@ -357,14 +357,14 @@ class Disturbed(Test):
 
     def test_somebody_else_takes_the_buffers(self):
         """There is no notification, and the other client frees CUPTI's buffers. The recording ends, with the reason."""
-        taken = "another client of CUPTI (seems to have taken the buffers over: none comes back|took the buffers over)"
+        taken = "another CUPTI client (seems to receive the buffers: CUPTI returns none|received the buffers)"
         ran = run("afterwards")
         self.assertOff(ran, taken)
         self.assertTrue(ran.trace["has_kernels"])
         self.assertOff(run("after_flush"), taken)
         ran = run("for_long")
         self.assertOff(ran, taken, calls=39)
-        self.assertNotEqual(ran.cases["for_long"]["strangers"], "0", "what the other client wants was disabled")
+        self.assertNotEqual(ran.cases["for_long"]["strangers"], "0", "activities of the other client were disabled")
         # autoamp launches nothing, but a buffer does not return.
         self.assertOff(run("afterwards", AUTOAMP_LEVEL="O0", AUTOAMP_EMU_CUPTI="held"), taken)
         self.assertOff(run("finalized"), "cuptiActivityFlushAll failed")
@@ -383,7 +383,7 @@ class Disturbed(Test):
         self.assertClean(ran.trace)
         self.assertCast(ran.trace, ran.cases["eager"])
         self.assertOff(run("eager", AUTOAMP_CUPTI_PATH=older, AUTOAMP_EMU_CUPTI="taken"),
-                       "another tool uses CUPTI in this process, which serves one")
+                       "another tool already uses CUPTI in this process; CUPTI supports one client")
         self.assertOff(run("eager", AUTOAMP_CUPTI_PATH=older, AUTOAMP_EMU_FAIL="cuptiSubscribe:1"),
                        r"cuptiSubscribe failed \(999\)")
 
@@ -617,7 +617,7 @@ for _ in range(3):
     def test_a_killed_program_and_refused_lookups(self):
         for script, kernels, words in (
                 (UNKNOWN_KERNEL, {"_Z5scalePffi": 3}, "could not run 1 kernel (launches: 3), the first: scale(float*, float, int); "),
-                (LOOKED_UP_KERNEL, {"early": 0, "late": 0, "later": 0}, "could not run 3 kernels (refused when looked up), the first: early; ")):
+                (LOOKED_UP_KERNEL, {"early": 0, "late": 0, "later": 0}, "could not run 3 kernels (lookups failed), the first: early; ")):
             for end, status in (("", 0), (KILL, 137)):
                 with self.subTest(kernels=kernels, status=status), tempfile.TemporaryDirectory() as folder:
                     environment = {name: value for name, value in os.environ.items() if not name.startswith(("AUTOAMP_", "LD_PRELOAD"))}

@@ -257,7 +257,7 @@ class Unscaled(runner.Test):
             self.assertNotEqual(self.run.cases[name]["spoiled"], "0", name)
         lost = self.run.cases["magnitude.1e-20_1e20"]
         self.assertTrue(lost["spoiled"] != "0" or float(lost["eta"]) > 0.1)
-        self.assertWithin(self.run.cases["magnitude.1e0_1e0"]["eta"], ETA["float16"], "what half can hold")
+        self.assertWithin(self.run.cases["magnitude.1e0_1e0"]["eta"], ETA["float16"], "within the precision of half")
 
     def test_overflows_are_told(self):
         self.assertGreater(self.run.scaler_totals()["overflow"], 10)

@@ -180,7 +180,7 @@ class Layers(runner.Test):
                                 ({"CONFIG": bad, "DTYPE": "float16"}, f"{bad}:2:9: dtype=fp8: bad value; accepted: "),
                                 ({"CONFIG": deep}, f"{deep}:1:"),
                                 ({"CONFIG": "/no/such/file"}, "AUTOAMP_CONFIG=/no/such/file: No such file or directory"),
-                                ({"CONFIG": "/dev/zero"}, "AUTOAMP_CONFIG=/dev/zero: no regular file"),
+                                ({"CONFIG": "/dev/zero"}, "AUTOAMP_CONFIG=/dev/zero: not a regular file"),
                                 ({"_XDG_CONFIG_HOME": hidden}, f"{hidden}/autoamp/autoamp.toml:1:1: a rule without precision")):
             with self.subTest(line):
                 result = run(PROGRAM, "door.*", **variables)

@@ -15,7 +15,7 @@ import unittest
 ROOT, TOOLKIT = (pathlib.Path(argument) for argument in sys.argv[1:3])
 PINNED = "nvidia-cublas nvidia-cuda-cccl nvidia-cuda-crt nvidia-cuda-cupti nvidia-cuda-nvcc nvidia-cuda-runtime nvidia-cudnn-jit-cu13 nvidia-nvtx nvidia-nvvm".split()
 BRINGING = "bringing the CUDA toolkit to build-toolkit"
-NO_TOOLKIT = "No CUDA 13 toolkit, and pip could not bring the packages of tools/toolkit.txt"
+NO_TOOLKIT = "No CUDA 13 toolkit, and pip could not install the packages of tools/toolkit.txt"
 TOOLS = "bash sh env cat cp cmp dirname grep mkdir mv readlink rm sed tail".split()  # the only programs in PATH, except these:
 STAND_INS = {
     "python3": """

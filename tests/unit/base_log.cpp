@@ -100,7 +100,7 @@ TEST_CASE("errno is the application's")
 	CHECK(after == 79);
 }
 
-TEST_CASE("hashes that stand in files do not change")
+TEST_CASE("hashes that files contain do not change")
 {
 	CHECK(hashBytes("", 0) == 0xcbf29ce484222325);
 	CHECK(hashBytes("a", 1) == 0xaf63dc4c8601ec8c);
@@ -108,7 +108,7 @@ TEST_CASE("hashes that stand in files do not change")
 	CHECK(hashBytes("bar", 3, hashBytes("foo", 3)) == hashBytes("foobar", 6));
 }
 
-TEST_CASE("a fault is told once")
+TEST_CASE("a fault is reported once")
 {
 	std::vector<std::string> told;
 	const auto take = [&] {

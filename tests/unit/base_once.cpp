@@ -8,7 +8,7 @@
 
 using autoamp::base::Once;
 
-TEST_CASE("what is found once stays, null too")
+TEST_CASE("a result is kept, also a null one")
 {
 	static constinit Once<int> found, absent;
 	int first = 1, second = 2;
@@ -18,7 +18,7 @@ TEST_CASE("what is found once stays, null too")
 	CHECK(absent.get([&] { return &second; }) == nullptr);
 }
 
-TEST_CASE("what did not work is tried again until it does")
+TEST_CASE("a failed attempt is repeated until it succeeds")
 {
 	static constinit Once<int> once;
 	int tries = 0, first = 1, second = 2;

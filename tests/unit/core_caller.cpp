@@ -70,7 +70,7 @@ TEST_CASE("whose calls are not the application's")
 	}
 }
 
-TEST_CASE("an object has one number, whichever of its addresses called")
+TEST_CASE("an object has one number for all its addresses")
 {
 	Folder folder;
 	const void *function = folder.functionOf("libapplication.so");

@@ -131,7 +131,7 @@ TEST_CASE("a call is passed by what is remembered of one that differs in nothing
 		call.C = reinterpret_cast<char *>(matrix) + 2;
 		CHECK(!isPassThrough(call));
 	}
-	SECTION("another door, another caller, NVIDIA's")
+	SECTION("another wrapper, another caller, an NVIDIA library")
 	{
 		CHECK(!findCached(*thread, door + 1, entry, address, known));
 		CHECK(!findCached(*thread, door, entry, static_cast<const char *>(address) + 1, known));
@@ -161,7 +161,7 @@ TEST_CASE("a call is passed by what is remembered of one that differs in nothing
 	}
 }
 
-TEST_CASE("what is remembered of an entry point that is no product")
+TEST_CASE("cached state of an entry point that is not a product")
 {
 	op::PlainCall known;
 	known.m = 64, known.n = 32, known.k = 16;

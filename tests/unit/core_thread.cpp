@@ -7,7 +7,7 @@
 
 using namespace autoamp::core;
 
-TEST_CASE("a key's place depends on sizes and entry, and is one of the memo's")
+TEST_CASE("the index of a key depends on sizes and entry, and is within the memo")
 {
 	auto thread = std::make_unique<Thread>();
 	constexpr size_t places = sizeof thread->memos / sizeof *thread->memos;

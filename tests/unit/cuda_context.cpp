@@ -194,7 +194,7 @@ TEST_CASE("a captured call's memory lives as long as its graph, and is freed by 
 	CHECK(device.calls["cuMemFree_v2"] == 1);
 }
 
-TEST_CASE("what graphs hold counts until it is freed")
+TEST_CASE("memory of graphs counts until it is freed")
 {
 	Opened opened;
 	CUgraph_st first, second;
@@ -221,7 +221,7 @@ TEST_CASE("what graphs hold counts until it is freed")
 	opened.memory.collect(table);
 }
 
-TEST_CASE("a graph takes over what one before it gave back, if it fits")
+TEST_CASE("a graph reuses a block that an earlier graph released, if it fits")
 {
 	const struct {
 		size_t before, now;
@@ -248,7 +248,7 @@ TEST_CASE("a graph takes over what one before it gave back, if it fits")
 	}
 }
 
-TEST_CASE("of two blocks that fit one is taken, the other stays")
+TEST_CASE("if two blocks fit, one is taken and the other stays")
 {
 	Opened opened;
 	CUgraph_st both, one;
@@ -303,7 +303,7 @@ TEST_CASE("a capture that fails")
 	CHECK(device.live.empty());
 }
 
-TEST_CASE("what cannot be freed now is freed later")
+TEST_CASE("memory that cannot be freed now is freed later")
 {
 	Opened opened;
 	CUgraph_st graph;
@@ -337,7 +337,7 @@ TEST_CASE("products of one capture that come one after the other share a block")
 	CHECK(captured.graph.owned.size() == 2);
 }
 
-TEST_CASE("a block's last user is looked for behind other nodes, and gets an edge of its own")
+TEST_CASE("the last user of a block is found behind other nodes, and gets a separate edge")
 {
 	const struct {
 		int nodes;
@@ -357,7 +357,7 @@ TEST_CASE("a block's last user is looked for behind other nodes, and gets an edg
 	}
 }
 
-TEST_CASE("what the application leaves concurrent gets blocks of its own")
+TEST_CASE("concurrent branches of the application get separate blocks")
 {
 	Captured captured;
 	fake_driver::enqueue();
@@ -390,9 +390,9 @@ TEST_CASE("blocks that are not shared")
 	} rows[] = {
 	    {"another capture into the same graph", [] { device.capture++; }, 1, {}},
 	    {"a product that ends in two nodes", [] {}, 2, {}},
-	    {"an edge that is no full dependency", [] { device.partial = fake_driver::enqueue(); }, 1, {}},
+	    {"an edge that is not a full dependency", [] { device.partial = fake_driver::enqueue(); }, 1, {}},
 	    {"one further back", [] { device.partial = fake_driver::enqueue(), fake_driver::enqueue(); }, 1, {}},
-	    {"a frontier that is not told",
+	    {"a frontier that is not reported",
 	     [] { // once
 		     device.failing["cuStreamGetCaptureInfo_v2"] = invalid;
 		     device.meanwhile["cuStreamGetCaptureInfo_v2"] = [] {
@@ -401,7 +401,7 @@ TEST_CASE("blocks that are not shared")
 	     },
 	     1,
 	     {"cuStreamGetCaptureInfo_v2"}},
-	    {"dependencies that are not told",
+	    {"dependencies that are not reported",
 	     [] { fake_driver::enqueue(), device.failing["cuGraphNodeGetDependencies"] = invalid; },
 	     1,
 	     {"cuGraphNodeGetDependencies"}},
@@ -571,7 +571,7 @@ TEST_CASE("the current context, or none")
 	}
 }
 
-TEST_CASE("a device without memory pools is queried once; calls that have no other way still get memory")
+TEST_CASE("a device without memory pools is queried once; calls without another strategy still get memory")
 {
 	device = {};
 	device.hasPools = false;

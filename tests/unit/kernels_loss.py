@@ -142,8 +142,8 @@ def operands(family, power, seed, m, n, k):
 
 
 def main():
-    print("// Made by kernels_loss.py. Family, power, seed, m, n, k; of a first call, then of a predicted one: X/Y, least and most lost")
-    print("// rows and columns, 0 silent, 1 told, 2 at the limit, 3 not judged.")
+    print("// Made by kernels_loss.py. Family, power, seed, m, n, k; X/Y for a first call, then for a predicted one; least and most lost")
+    print("// rows and columns, 0 silent, 1 reported, 2 at the limit, 3 not judged.")
     powers = {"rows": (8, 14, 30), "columns": (9, 15, 30), "opposed": (6, 12, 13, 15), "heavy_opposed": (8, 11, 13), "feature": (20, 22, 30),
               "cancelling": (10, 14, 20), "outlier": (12, 26, 34), "pruned": (4, 20), "heavy": (1, 4, 7), "positive": (10, 20, 30), "nonfinite": (3, 30)}
     shapes = [(64, 48, 96), (17, 130, 33), (130, 5, 300), (70, 66, 40)]

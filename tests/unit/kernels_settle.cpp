@@ -118,7 +118,7 @@ TEST_CASE("only the operand whose prediction was wrong is converted again")
 	}
 }
 
-TEST_CASE("predictions: the pair's, else the signature's, else none; a strange key is none")
+TEST_CASE("a prediction of the pair precedes that of the signature; an unknown key has no prediction")
 {
 	Matrix a({8, 1, 8, 8}), b({8, 1, 8, 8});
 	Tables tables;
@@ -219,7 +219,7 @@ TEST_CASE("alpha and beta are read where they are")
 	CHECK(std::isnan(call.scratch.beta));
 }
 
-TEST_CASE("without scaling alpha is as it was, and an overflow is told")
+TEST_CASE("without scaling alpha is unchanged, and an overflow is reported")
 {
 	Matrix a({16, 2, 16, 16}), b({16, 2, 16, 16});
 	a.fill(1);

@@ -225,7 +225,7 @@ TEST_CASE("the scale of a tensor is that of its data alone")
 	}
 }
 
-TEST_CASE("what is not finite is found in a tensor, and is no maximum")
+TEST_CASE("nonfinite values are found in a tensor, and are not its maximum")
 {
 	const Stored b({8, 8}, {1, 8}, 0);
 	b.fill(1);
@@ -245,7 +245,7 @@ TEST_CASE("what is not finite is found in a tensor, and is no maximum")
 	}
 }
 
-TEST_CASE("a result goes home to any strides, and only there")
+TEST_CASE("a result is copied to any strides, and only there")
 {
 	std::mt19937 random(5);
 	std::normal_distribution<float> normal;

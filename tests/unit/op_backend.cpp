@@ -154,7 +154,7 @@ TEST_CASE("a plan is read once, and another one at its address again")
 	CHECK_FALSE(findPlan(vendor, plan, execution));
 }
 
-TEST_CASE("a plan that does not answer is asked again")
+TEST_CASE("a plan whose query fails is queried again")
 {
 	Execution execution;
 	const PlanFacts &facts = execution.facts;
@@ -167,7 +167,7 @@ TEST_CASE("a plan that does not answer is asked again")
 	watchDestroyDescriptor(vendor, plan);
 }
 
-TEST_CASE("what keeps one execution")
+TEST_CASE("obstacles of one execution")
 {
 	// The vendor above has one address for all: a pack and a plan need two.
 	static int other;

@@ -43,7 +43,7 @@ Convolution example(Direction direction = Direction::forward, bool isLast = fals
 
 } // namespace
 
-TEST_CASE("a convolution has one number, whoever asks")
+TEST_CASE("a convolution has one number for all callers")
 {
 	const Convolution first = example(), other = example(Direction::backwardData);
 	const uint32_t number = numberOf(first);

@@ -153,7 +153,7 @@ TEST_CASE("the contents of a descriptor count, not its address")
 	CHECK(shapeOf(after) == "n4 c8 10x12 k16 3x3 s1 p1 d1 g1 nchw");
 }
 
-TEST_CASE("what keeps a convolution as it is")
+TEST_CASE("obstacles of a convolution")
 {
 	refused = "";
 	const auto changed = [](auto change) {

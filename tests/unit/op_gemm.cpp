@@ -131,7 +131,7 @@ const Case cases[] = {
     {"int8", [](Asked &a) { a.call.Atype = CUDA_R_8I; }, Obstacle::not_float32},
     {"fp32 and float16", [](Asked &a) { a.call.Btype = CUDA_R_16F; }, Obstacle::not_float32},
     {"fp32 with a float16 result", [](Asked &a) { a.call.Ctype = CUDA_R_16F; }, Obstacle::not_float32},
-    {"of another type and wrong", [](Asked &a) { a.call.Atype = CUDA_R_64F, a.call.handle = nullptr; },
+    {"another type and invalid", [](Asked &a) { a.call.Atype = CUDA_R_64F, a.call.handle = nullptr; },
      Obstacle::float64},
 
     {"pedantic", [](Asked &a) { a.call.computeType = CUBLAS_COMPUTE_32F_PEDANTIC; }, Obstacle::pedantic},
@@ -202,7 +202,7 @@ TEST_CASE("a cuBLAS product in our words")
 		asked.call.beta = &zero;
 		CHECK(asked.described().flags == flagDeviceScalars);
 	}
-	SECTION("what other elements ask for is themselves")
+	SECTION("other element types request their own precision")
 	{
 		asked.call.Atype = asked.call.Btype = asked.call.Ctype = CUDA_R_16F;
 		asked.modes.mathMode = CUBLAS_TF32_TENSOR_OP_MATH;
@@ -244,7 +244,7 @@ TEST_CASE("products of half that are summed in half")
 	}
 }
 
-TEST_CASE("groups that are alike are one batch")
+TEST_CASE("identical groups are one batch")
 {
 	static const int trans[] = {CUBLAS_OP_T, CUBLAS_OP_T}, m[] = {10, 10}, n[] = {20, 20}, k[] = {30, 30},
 	                 lda[] = {31, 31}, ldb[] = {32, 32}, ldc[] = {33, 33}, sizes[] = {2, 5}, other[] = {40, 41},
@@ -369,7 +369,7 @@ TEST_CASE("a transposition that does not exist is reported as none")
 	CHECK((op.transa == Transpose::none && op.transb == Transpose::none));
 }
 
-TEST_CASE("entry points that are no product")
+TEST_CASE("entry points that are not products")
 {
 	PlainCall call;
 	call.handle = at(8);

@@ -268,7 +268,7 @@ const Case cases[] = {
     {"groups", [](Asked &q) { q.arrays(2); }, Obstacle::unsupported},
     {"an array of pointers for A alone", SET(a, LAYOUT(BATCH_MODE), int{CUBLASLT_BATCH_MODE_POINTER_ARRAY}),
      Obstacle::bad_argument},
-    {"an array of pointers that is none", [](Asked &q) { q.arrays(), q.call.B = at(0x2004); }, Obstacle::bad_argument},
+    {"an invalid array of pointers", [](Asked &q) { q.arrays(), q.call.B = at(0x2004); }, Obstacle::bad_argument},
     {"arrays of pointers and an epilogue",
      [](Asked &q) { q.arrays(), q.epilogue(CUBLASLT_EPILOGUE_RELU, 0); }, Obstacle::unsupported},
     {"B in tiles", SET(b, LAYOUT(ORDER), int{CUBLASLT_ORDER_COL32}), Obstacle::unsupported},
@@ -342,12 +342,12 @@ const Case cases[] = {
     {"a scale of A", SET(desc, DESC(A_SCALE_POINTER), uint64_t{0x6000}), Obstacle::unsupported},
     {"fast accumulation", SET(desc, DESC(FAST_ACCUM), char{1}), Obstacle::unsupported},
     {"planes", SET(c, LAYOUT(PLANE_OFFSET), int64_t{1}), Obstacle::unsupported},
-    {"what a later library's descriptor has", SET(desc, fake_lt::laterOfMatmul, int64_t{0}), Obstacle::unsupported},
+    {"an attribute of a later descriptor", SET(desc, fake_lt::laterOfMatmul, int64_t{0}), Obstacle::unsupported},
     {"the same at length", SET(desc, fake_lt::largeOfMatmul, std::array<char, 24>{}), Obstacle::unsupported},
-    {"what a later library's layout has, of A", SET(a, fake_lt::laterOfLayout, 6), Obstacle::unsupported},
-    {"what a later library's layout has, of B", SET(b, fake_lt::laterOfLayout, 6), Obstacle::unsupported},
-    {"what a later library's layout has, of C", SET(c, fake_lt::laterOfLayout, 6), Obstacle::unsupported},
-    {"what a later library's layout has, of D", SET(d, fake_lt::laterOfLayout, 6), Obstacle::unsupported},
+    {"an attribute of a later layout, of A", SET(a, fake_lt::laterOfLayout, 6), Obstacle::unsupported},
+    {"an attribute of a later layout, of B", SET(b, fake_lt::laterOfLayout, 6), Obstacle::unsupported},
+    {"an attribute of a later layout, of C", SET(c, fake_lt::laterOfLayout, 6), Obstacle::unsupported},
+    {"an attribute of a later layout, of D", SET(d, fake_lt::laterOfLayout, 6), Obstacle::unsupported},
     {"wrong and strange",
      [](Asked &q) {
 	     q.call.A = nullptr;
@@ -369,7 +369,7 @@ const Case cases[] = {
 
 } // namespace
 
-TEST_CASE("a library that cannot tell its attributes keeps the call and is asked again")
+TEST_CASE("a library that cannot return its attributes keeps the call and is queried again")
 {
 	CHECK(static_cast<int>(firstAnswers().withoutDesc) == static_cast<int>(Obstacle::unsupported));
 	CHECK(static_cast<int>(firstAnswers().withoutLayout) == static_cast<int>(Obstacle::unsupported));
@@ -552,7 +552,7 @@ TEST_CASE("no cuBLASLt at all")
 	      static_cast<int>(Obstacle::unsupported));
 }
 
-TEST_CASE("what a lowered call carries over")
+TEST_CASE("attributes that a lowered call keeps")
 {
 	Asked asked;
 	set(asked.desc, DESC(BIAS_POINTER), uint64_t{0x5000});

@@ -117,7 +117,7 @@ TEST_CASE("the geometry that a plan tells")
 	CHECK(tensorOf(fused->graph, 'v')->isVirtual);
 }
 
-TEST_CASE("what an engine may do with fp32 data")
+TEST_CASE("arithmetic that an engine permits on fp32 data")
 {
 	const KnownGraph *const known = knownGraph(textOf("forward_f32"));
 	REQUIRE(known);
@@ -126,7 +126,7 @@ TEST_CASE("what an engine may do with fp32 data")
 	CHECK(opOf(*known, true, false).asked == Dtype::float32); // NVIDIA_TF32_OVERRIDE=0
 }
 
-TEST_CASE("what is not understood is not lowered")
+TEST_CASE("unknown plans are not lowered")
 {
 	struct Row {
 		const char *name, *what, *with;

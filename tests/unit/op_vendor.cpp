@@ -26,7 +26,7 @@ struct Module {
 
 } // namespace
 
-TEST_CASE("a function beside another is of the same library")
+TEST_CASE("a function next to another one is of the same library")
 {
 	const Module one(UNIT_MODULE), other(UNIT_MODULE_OLD);
 	CHECK(cuda::beside(one.known, "cublasGetMathMode") == one.symbol("cublasGetMathMode"));

@@ -110,7 +110,7 @@ TEST_CASE("switched off, nothing else is looked at")
 	CHECK(decision.estimate < 0);
 }
 
-TEST_CASE("what the door saw stands, whatever the policy says")
+TEST_CASE("an obstacle of the call applies under every policy")
 {
 	struct {
 		Obstacle obstacle;
@@ -191,7 +191,7 @@ TEST_CASE("sums in half are raised where a list wants fp32")
 	expect(decided(empty, stateOf({})), Verdict::kept, Reason::already_low, Dtype::float16);
 }
 
-TEST_CASE("types and sizes keep a call even where no door objected")
+TEST_CASE("types and sizes keep a call also without an obstacle")
 {
 	State state = stateOf({"AUTOAMP_STRATEGY=cast"});
 	auto typed = [](Dtype a, Dtype b, Dtype out, Dtype asked) {
@@ -265,7 +265,7 @@ TEST_CASE("Paddle's O0 takes no names, and no O0 changes anything")
 	}
 }
 
-TEST_CASE("what is on no list is lowered where the system does so")
+TEST_CASE("unlisted ops are lowered if the list system does so")
 {
 	expectLowered(decided(large, stateOf({"AUTOAMP_LISTS=mindspore", "AUTOAMP_LEVEL=O2"})), Reason::unlisted);
 	expectLowered(decided(large, stateOf({"AUTOAMP_LISTS=mindspore", "AUTOAMP_LEVEL=O3"})), Reason::unlisted);
@@ -483,7 +483,7 @@ TEST_CASE("a recurrent net is lowered to bfloat16 alone, and goes back as it cam
 	expectKept(decided(net(op::flagReserveLow, Obstacle::bad_argument), bfloat16), Reason::bad_argument, Dtype::tf32);
 }
 
-TEST_CASE("every way has its estimate, or why it is none")
+TEST_CASE("every candidate has its estimate, or the reason why it is unavailable")
 {
 	const auto check = [](std::vector<const char *> environment, const Device &device, Dtype asked,
 	                      std::array<Dtype, strategyCount> precisions, std::array<Reason, strategyCount> reasons) {
@@ -596,7 +596,7 @@ TEST_CASE("auto lowers what gains against the path that the call would have take
 	expectKept(decided(tf32(small), state, turing), Reason::too_small);
 }
 
-TEST_CASE("what auto lowers it expects to gain from")
+TEST_CASE("auto lowers only calls with an expected gain")
 {
 	State state = stateOf({});
 	for (GpuModel model : {GpuModel::a100, GpuModel::h100, GpuModel::h200, GpuModel::b200, GpuModel::rtx4090}) {
@@ -654,7 +654,7 @@ TEST_CASE("the same call always gets the same answer")
 	}
 }
 
-TEST_CASE("every reason has its words, and is either the policy's or somebody else's to give")
+TEST_CASE("every reason has its text, and is given either by the policy or by another component")
 {
 	// rule has its own tests, region_disabled needs regions. The others are set elsewhere: in the wrapper (nested,
 	// second_copy) or during lowering.

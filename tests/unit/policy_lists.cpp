@@ -189,7 +189,7 @@ TEST_CASE("some names are on a list for one type only")
 	CHECK(ListChoice{Lists::paddle, Level::O1, op::Dtype::bfloat16}.category("fused_attention") == Category::unlisted);
 }
 
-TEST_CASE("what is unlisted is lowered where the system says so")
+TEST_CASE("unlisted ops are lowered if the list system does so")
 {
 	for (Lists lists : systems)
 		for (Level level : levels)

@@ -101,12 +101,12 @@ TEST_CASE("every accepted word arrives in its field")
 	CHECK(parse({"AUTOAMP_DIR=", "AUTOAMP_DIR=/d", "HOME=/h"}).options.directory == "/h/.local/state/autoamp");
 }
 
-TEST_CASE("what is wrong is named on one line")
+TEST_CASE("an error is one line")
 {
 	struct {
 		const char *setting, *error;
 	} const cases[] = {
-	    {"AUTOAMP_LEVL=O1", "AUTOAMP_LEVL=O1: no such variable; the nearest is AUTOAMP_LEVEL"},
+	    {"AUTOAMP_LEVL=O1", "AUTOAMP_LEVL=O1: no such variable; did you mean AUTOAMP_LEVEL?"},
 	    {"AUTOAMP_USE_PROMOTE=2", "AUTOAMP_USE_PROMOTE=2: bad value; accepted: 0, 1"},
 	    {"AUTOAMP_LEVEL=O2", "AUTOAMP_LEVEL=O2: not a level of AUTOAMP_LISTS=torch; accepted: O0, O1"},
 	    {"AUTOAMP_LEVEL=", "AUTOAMP_LEVEL=: bad value; accepted: O0, O1, O2, O3, auto, OD"},
@@ -123,23 +123,23 @@ TEST_CASE("what is wrong is named on one line")
 	    {"AUTOAMP_MEMORY=99999999999999999G",
 	     "AUTOAMP_MEMORY=99999999999999999G: bad value; accepted: bytes, or a number with K, M or G"},
 	    {"AUTOAMP_CUSTOM_WHITE_LIST=mm,conv2",
-	     "AUTOAMP_CUSTOM_WHITE_LIST=mm,conv2: no op or entry point 'conv2'; the nearest is conv2d"},
+	     "AUTOAMP_CUSTOM_WHITE_LIST=mm,conv2: no op or entry point 'conv2'; did you mean conv2d?"},
 	    {"AUTOAMP_CUSTOM_BLACK_LIST=cublasSgem_v2", "AUTOAMP_CUSTOM_BLACK_LIST=cublasSgem_v2: no op or entry point "
-	                                                "'cublasSgem_v2'; the nearest is cublasSgemm_v2"},
+	                                                "'cublasSgem_v2'; did you mean cublasSgemm_v2?"},
 	    {"AUTOAMP_CUSTOM_BLACK_LIST=torch:cublasSgemm_v2",
 	     "AUTOAMP_CUSTOM_BLACK_LIST=torch:cublasSgemm_v2: no op or entry point 'torch:cublasSgemm_v2'; autoamp "
 	     "lists shows them"},
 	    {"AUTOAMP_CUSTOM_BLACK_LIST=embedding",
 	     "AUTOAMP_CUSTOM_BLACK_LIST=embedding: no op or entry point 'embedding'; autoamp lists shows them"},
 	    {"AUTOAMP_CUSTOM_BLACK_LIST=cublasSgem", "AUTOAMP_CUSTOM_BLACK_LIST=cublasSgem: no op or entry point "
-	                                             "'cublasSgem'; the nearest is cublasSgemm_v2"},
+	                                             "'cublasSgem'; did you mean cublasSgemm_v2?"},
 	    {"AUTOAMP_CUSTOM_WHITE_LIST=tf:MatMul",
 	     "AUTOAMP_CUSTOM_WHITE_LIST=tf:MatMul: unknown list system in 'tf:MatMul'; accepted: torch, paddle, ms"},
 	    {"AUTOAMP_CUSTOM_BLACK_LIST=ms:foo.bar.Dense",
-	     "AUTOAMP_CUSTOM_BLACK_LIST=ms:foo.bar.Dense: no op or entry point 'ms:foo.bar.Dense'; the nearest is "
-	     "Dense"},
+	     "AUTOAMP_CUSTOM_BLACK_LIST=ms:foo.bar.Dense: no op or entry point 'ms:foo.bar.Dense'; did you mean "
+	     "Dense?"},
 	    {"AUTOAMP_CUSTOM_WHITE_LIST=MatMul",
-	     "AUTOAMP_CUSTOM_WHITE_LIST=MatMul: no op or entry point 'MatMul'; the nearest is matmul"},
+	     "AUTOAMP_CUSTOM_WHITE_LIST=MatMul: no op or entry point 'MatMul'; did you mean matmul?"},
 	};
 	for (auto &each : cases)
 		CHECK(parse({each.setting}).error == each.error);
@@ -163,8 +163,8 @@ TEST_CASE("custom lists name ops and entry points")
 	auto [options, error] = parse({"AUTOAMP_CUSTOM_WHITE_LIST= torch:bmm, conv2d ,,",
 	                               "AUTOAMP_CUSTOM_BLACK_LIST=mm,cublasS?axpy_v2,cublas*64,*Lt*"});
 	CHECK(error ==
-	      "AUTOAMP_CUSTOM_BLACK_LIST=mm,cublasS?axpy_v2,cublas*64,*Lt*: no op or entry point 'cublasS?axpy_v2'; the "
-	      "nearest is cublasSaxpy_v2");
+	      "AUTOAMP_CUSTOM_BLACK_LIST=mm,cublasS?axpy_v2,cublas*64,*Lt*: no op or entry point 'cublasS?axpy_v2'; "
+	      "did you mean cublasSaxpy_v2?");
 
 	auto good = parse({"AUTOAMP_CUSTOM_WHITE_LIST= torch:bmm, conv2d ,,",
 	                   "AUTOAMP_CUSTOM_BLACK_LIST=mm,cublasS?xpy_v2,cublas*64,*Lt*"});
@@ -191,10 +191,10 @@ TEST_CASE("custom lists name ops and entry points")
 	CHECK_FALSE(parse({"AUTOAMP_CUSTOM_WHITE_LIST=*?*?*?*?*?*?*?*?*?*?*?*!"}).error.empty());
 }
 
-TEST_CASE("a name in both custom lists is an error, in whichever spelling")
+TEST_CASE("a name in both custom lists is an error in any spelling")
 {
 	CHECK(parse({"AUTOAMP_CUSTOM_WHITE_LIST=mm,bmm", "AUTOAMP_CUSTOM_BLACK_LIST=torch:bmm"}).error ==
-	      "AUTOAMP_CUSTOM_BLACK_LIST: 'torch:bmm' is in AUTOAMP_CUSTOM_WHITE_LIST as well");
+	      "AUTOAMP_CUSTOM_BLACK_LIST: 'torch:bmm' is also in AUTOAMP_CUSTOM_WHITE_LIST");
 	CHECK(parse({"AUTOAMP_CUSTOM_WHITE_LIST=mm", "AUTOAMP_CUSTOM_BLACK_LIST=cublasSgemm*"}).error.empty());
 }
 
@@ -217,7 +217,7 @@ TEST_CASE("every list system takes its own levels only")
 	}
 }
 
-TEST_CASE("a bare name is one of the chosen system, wherever that stands in the environment")
+TEST_CASE("a bare name belongs to the selected system, at any position in the environment")
 {
 	constexpr uint64_t mm = 1 << static_cast<int>(op::Kind::mm), bmm = 1 << static_cast<int>(op::Kind::bmm);
 	const struct {
@@ -354,28 +354,28 @@ TEST_CASE("every setting of a file means what its variable means")
 	CHECK(layered({{"f", "memory = 4096\ntrace_max_size = 1"}}).options.memory == 4096);
 }
 
-TEST_CASE("what is wrong with a file is named with its place")
+TEST_CASE("an error of a file contains its place")
 {
 	struct {
 		const char *text, *error;
 	} const cases[] = {
 	    {"level = \"O7\"", "f.toml:1:9: level=O7: bad value; accepted: O0, O1, O2, O3, auto, OD"},
-	    {"\n  lvel = 1", "f.toml:2:3: lvel: no such key; the nearest is level"},
-	    {"rules = 1", "f.toml:1:1: rules: no such key; the nearest is rule"},
-	    {"hook_dlsym = 0", "f.toml:1:1: hook_dlsym: not in a file; there is a variable AUTOAMP_HOOK_DLSYM"},
-	    {"level = [\"O0\"]", "f.toml:1:10: level=O0: one value, no array"},
+	    {"\n  lvel = 1", "f.toml:2:3: lvel: no such key; did you mean level?"},
+	    {"rules = 1", "f.toml:1:1: rules: no such key; did you mean rule?"},
+	    {"hook_dlsym = 0", "f.toml:1:1: hook_dlsym: not allowed in a file; use the variable AUTOAMP_HOOK_DLSYM"},
+	    {"level = [\"O0\"]", "f.toml:1:10: level=O0: expected one value, not an array"},
 	    {"level = 1.5", "f.toml:1:9: expected a string, a whole number or true or false"},
 	    {"level = 1979-05-27", "f.toml:1:9: expected a string, a whole number or true or false"},
-	    {"level = {}", "f.toml:1:1: level: no such table; rules are written [[rule]], each"},
-	    {"[[rules]]\nm = 1", "f.toml:1:3: rules: no such table; rules are written [[rule]], each"},
-	    {"level = []", "f.toml:1:9: level=: one value, no array"},
+	    {"level = {}", "f.toml:1:1: level: no such table; write each rule as [[rule]]"},
+	    {"[[rules]]\nm = 1", "f.toml:1:3: rules: no such table; write each rule as [[rule]]"},
+	    {"level = []", "f.toml:1:9: level=: expected one value, not an array"},
 	    {"bogus = []", "f.toml:1:1: bogus: no such key; autoamp help rules lists them"},
 	    {"custom_black_list = [\" \"]", "f.toml:1:22: custom_black_list= : an empty name"},
 	    {"memory = -1", "f.toml:1:10: memory=-1: bad value; accepted: bytes, or a number with K, M or G"},
 	    {"dir = \"a\\u0000b\"", "f.toml:1:7: a value with a control character"},
 	    {"dir = \"a\\nb\"", "f.toml:1:7: a value with a control character"},
 	    {"custom_white_list = [\n\"mm\",\n\"conv2\"]",
-	     "f.toml:3:1: custom_white_list=conv2: no op or entry point 'conv2'; the nearest is conv2d"},
+	     "f.toml:3:1: custom_white_list=conv2: no op or entry point 'conv2'; did you mean conv2d?"},
 	    {"custom_white_list = [1]",
 	     "f.toml:1:22: custom_white_list=1: no op or entry point '1'; autoamp lists shows them"},
 	    {"dtype = fp16", "f.toml:1:9: a text needs quotes: dtype = \"fp16\""},
@@ -386,19 +386,19 @@ TEST_CASE("what is wrong with a file is named with its place")
 	    {"custom_black_list = [\"mm\", conv2d]", "f.toml:1:28: a text needs quotes: [\"conv2d\"]"},
 	    {"custom_white_list = [[\"mm\"]]", "f.toml:1:22: expected a string, a whole number or true or false"},
 	    {"custom_white_list = [\"mm\"]\ncustom_black_list = [\"mm\"]",
-	     "f.toml:2:1: custom_black_list: 'torch:mm' is in AUTOAMP_CUSTOM_WHITE_LIST as well"},
+	     "f.toml:2:1: custom_black_list: 'torch:mm' is also in AUTOAMP_CUSTOM_WHITE_LIST"},
 	    {"level = \"O1\"\nlevel = \"O0\"", "f.toml:2:"},
 	    {"level = \"O1", "f.toml:1:"},
 	    {"level", "f.toml:1:"},
 	    {"strategy = \"library\"", "f.toml:1:1: strategy=library: the library does not scale float16; accepted: "
 	                               "AUTOAMP_DTYPE=bfloat16, or AUTOAMP_SCALING=off with it"},
-	    {"rule = 1", "f.toml:1:8: rules are written [[rule]], each"},
-	    {"[rule]\nm = 1", "f.toml:1:1: rules are written [[rule]], each"},
-	    {"[level]\n", "f.toml:1:2: level: no such table; rules are written [[rule]], each"},
+	    {"rule = 1", "f.toml:1:8: write each rule as [[rule]]"},
+	    {"[rule]\nm = 1", "f.toml:1:1: write each rule as [[rule]]"},
+	    {"[level]\n", "f.toml:1:2: level: no such table; write each rule as [[rule]]"},
 	    {"[[rule]]\nm = 1", "f.toml:1:1: a rule without precision; accepted: float32, float16, bfloat16, tf32"},
 	    {"[[rule]]\nprecision = \"fp16\"",
 	     "f.toml:2:13: precision=fp16: bad value; accepted: float32, float16, bfloat16, tf32"},
-	    {"[[rule]]\nprecison = \"fp16\"", "f.toml:2:1: precison: no such key of a rule; the nearest is precision"},
+	    {"[[rule]]\nprecison = \"fp16\"", "f.toml:2:1: precison: no such key of a rule; did you mean precision?"},
 	    {"[[rule]]\nm = \"256..\"",
 	     "f.toml:2:5: m=256..: bad value; accepted: 256, \">=256\", \">256\", \"<=64\", \"<64\", \"128..4096\""},
 	    {"[[rule]]\nentry = [\"a\", \"b\"]", "f.toml:2:10: entry=a: a rule asks for one value"},

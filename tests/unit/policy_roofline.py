@@ -16,7 +16,7 @@ def choice(times, asked, ways):
     return best if times[asked] >= GAIN * times[WAYS[best]] else "fp32"
 
 
-print("// Made by policy_roofline.py. GPU; m, n, k, batch; us of fp32, TF32, FAST_16, half; of the conversion, of conversion and")
+print("// Made by policy_roofline.py. GPU; m, n, k, batch; us of fp32, TF32, FAST_16, half, the conversion, conversion and")
 print("// half; the choice against fp32 and against TF32, for bfloat16 and for float16 as if scaling were free.")
 for device in roofline.DEV:
     for m, n, k, b in dict.fromkeys(SHAPES):

@@ -210,7 +210,7 @@ TEST_CASE("what a rule decides")
 	CHECK(decide(allowed, stateOf(rule("", "bfloat16")), {}, h100).strategy == Strategy::cast);
 }
 
-TEST_CASE("a rule prints as it was meant")
+TEST_CASE("a rule is printed in full")
 {
 	const State state = stateOf(rule("op = 'b?\"x\\'\nm = 7\nflops = \">=1e9\""));
 	CHECK(describe(state.rules->list[0]) == R"(op = "b?\"x\\", m = "7", flops = ">=1e9", precision = "bfloat16")");
@@ -226,7 +226,7 @@ TEST_CASE("a ? is a character, whatever its bytes")
 	CHECK_FALSE(matches("??", "\u00e9"));
 }
 
-TEST_CASE("what no call can meet is told")
+TEST_CASE("rules that can never match are reported")
 {
 	const auto warnings = [](const std::string &text) { return stateOf(text).rules->warnings(); };
 	CHECK(warnings(rule("m = \">=256\"") + rule("m = \">=128\"") + rule("")).empty());
@@ -244,38 +244,38 @@ TEST_CASE("what no call can meet is told")
 	    {rule("entry = \"cudnn*\""),
 	     R"(f.toml:1:1: the rule never matches: entry = "cudnn*" matches no entry point of a product)"},
 	    {rule("op = \"softmax\""),
-	     R"(f.toml:1:1: the rule never matches: op = "softmax" reaches no product that autoamp catches)"},
+	     R"(f.toml:1:1: the rule never matches: op = "softmax" reaches no product that autoamp intercepts)"},
 	    {rule("op = \"x.mm\""),
-	     R"(f.toml:1:1: the rule never matches: op = "x.mm" reaches no product that autoamp catches)"},
+	     R"(f.toml:1:1: the rule never matches: op = "x.mm" reaches no product that autoamp intercepts)"},
 	    {rule("k = \"9..8\""), R"(f.toml:1:1: the rule never matches: k = "9..8" is an empty range)"},
 	    {rule("m = \"<0\""), R"(f.toml:1:1: the rule never matches: m = "<0" is an empty range)"},
-	    {rule("") + rule("m = 1"), "f.toml:4:1: the rule never matches: that of f.toml:1:1 takes all its calls"},
+	    {rule("") + rule("m = 1"), "f.toml:4:1: the rule never matches: the rule at f.toml:1:1 matches all its calls"},
 	    {rule("m = \">=128\"") + rule("m = \">=256\"\nn = 1"),
-	     "f.toml:4:1: the rule never matches: that of f.toml:1:1 takes all its calls"},
+	     "f.toml:4:1: the rule never matches: the rule at f.toml:1:1 matches all its calls"},
 	    {rule("entry = \"cublasS*\"") + rule("entry = \"cublasSgemm*\""),
-	     "f.toml:4:1: the rule never matches: that of f.toml:1:1 takes all its calls"},
+	     "f.toml:4:1: the rule never matches: the rule at f.toml:1:1 matches all its calls"},
 	    {rule("op = \"linear\"") + rule("op = \"mm\""),
-	     "f.toml:4:1: the rule never matches: that of f.toml:1:1 takes all its calls"},
+	     "f.toml:4:1: the rule never matches: the rule at f.toml:1:1 matches all its calls"},
 	    {rule("region = \"back*\"") + rule("region = \"backward*\""),
-	     "f.toml:4:1: the rule never matches: that of f.toml:1:1 takes all its calls"},
+	     "f.toml:4:1: the rule never matches: the rule at f.toml:1:1 matches all its calls"},
 	    {rule("caller = \"lib?\"") + rule("caller = \"liba\""),
-	     "f.toml:4:1: the rule never matches: that of f.toml:1:1 takes all its calls"},
+	     "f.toml:4:1: the rule never matches: the rule at f.toml:1:1 matches all its calls"},
 	    {rule("entry = \"*\"\nop = \"*\"\ncaller = \"**\"\nthread = \"*\"\nm = \">=0\"") + rule(""),
-	     "f.toml:8:1: the rule never matches: that of f.toml:1:1 takes all its calls"},
+	     "f.toml:8:1: the rule never matches: the rule at f.toml:1:1 matches all its calls"},
 	    {rule("m = \"<256\"") + rule("m = \">=256\"") + rule("n = 1"),
-	     "f.toml:7:1: the rule never matches: those before it take all its calls"},
+	     "f.toml:7:1: the rule never matches: earlier rules match all its calls"},
 	    {rule("k = \"1..9\"") + rule("k = \"10..19\"") + rule("k = \"5..15\""),
-	     "f.toml:7:1: the rule never matches: those before it take all its calls"},
+	     "f.toml:7:1: the rule never matches: earlier rules match all its calls"},
 	    {rule("entry = \"cublasSgemv*\"\nop = \"mm\""),
 	     R"(f.toml:1:1: the rule never matches: entry = "cublasSgemv*" matches no entry point of a product with that op)"},
 	    {rule("entry = \"cublasSaxpy*\""),
 	     R"(f.toml:1:1: the rule never matches: entry = "cublasSaxpy*" matches no entry point of a product)"},
 	    {rule("caller = \"/usr/lib/x.so\""),
-	     R"(f.toml:1:1: the rule never matches: caller = "/usr/lib/x.so" has a folder; the name of the file alone is compared)"},
+	     R"(f.toml:1:1: the rule never matches: caller = "/usr/lib/x.so" contains a folder; only file names are compared)"},
 	    {rule("thread = \"sixteen_letters_\""),
-	     R"(f.toml:1:1: the rule never matches: thread = "sixteen_letters_" is longer than the system's names of threads, 15 bytes)"},
+	     R"(f.toml:1:1: the rule never matches: thread = "sixteen_letters_" is longer than 15 bytes, the maximum of a thread name)"},
 	    {rule("m = \">=10\"\nn = \">=10\"\nk = \">=10\"\nflops = \"<2000\""),
-	     R"(f.toml:1:1: the rule never matches: flops = "<2000" is not the work of such sizes)"},
+	     R"(f.toml:1:1: the rule never matches: flops = "<2000" is not the work of products of these sizes)"},
 	};
 	for (const auto &each : cases)
 		CHECK(warnings(each.rules) == std::vector<std::string>{each.warning});

@@ -37,7 +37,7 @@ std::string name(CUkern_st *kernel)
 } // namespace
 
 // One test case: loaded kernels stay loaded, so the order matters.
-TEST_CASE("what a context needs is made once, or not at all")
+TEST_CASE("the resources of a context are created once, or not at all")
 {
 	const struct {
 		const char *failing;

@@ -142,7 +142,7 @@ TEST_CASE("a float16 engine: 16-bit operands, fp32 result, scalars from the scra
 	CHECK(library.live.size() == 5); // the preference is destroyed
 }
 
-TEST_CASE("what the heuristic is told")
+TEST_CASE("arguments of the heuristic")
 {
 	Made made(product(), halfKey);
 	const auto &preference = library.asked.preference;
@@ -331,7 +331,7 @@ TEST_CASE("a vendor without such an engine")
 		}
 }
 
-TEST_CASE("whichever call fails, nothing is left and the answer tells")
+TEST_CASE("if any call fails, nothing is left and the failure is returned")
 {
 	op::Op op = batched(2);
 	withBias(op);

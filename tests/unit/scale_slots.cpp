@@ -159,7 +159,7 @@ TEST_CASE("an event that is being written is waited for by a later drain")
 	CHECK(opened.drained() == Numbers{1, 2});
 }
 
-TEST_CASE("of a ring that wrapped the newest are left")
+TEST_CASE("a ring that wrapped contains the newest events")
 {
 	Opened opened;
 	opened.report(2);

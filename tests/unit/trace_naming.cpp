@@ -81,7 +81,7 @@ TEST_CASE("a value does not leave the folder that its pattern names")
 	CHECK(expand("", "/d/%q{VAR}/x") == "/d//x");
 }
 
-TEST_CASE("what is wrong with a pattern is told before anything is written")
+TEST_CASE("an error of a pattern is reported before anything is written")
 {
 	using autoamp::base::directiveAt, autoamp::base::problemOfPattern;
 	for (const char *pattern : {"", "plain", "%e%t%h%p%n%%", "%rank%%p", "a%q{JOB}b%q{B}", "%%q{", "%q{A}}"}) {

@@ -120,7 +120,7 @@ TEST_CASE("chunks are read in the order they were begun, wherever they lie")
 		CHECK(row.caller == "lib" + std::to_string(row.m));
 }
 
-TEST_CASE("what is no trace is named")
+TEST_CASE("a file that is not a trace is reported")
 {
 	Folder folder;
 	const std::string whole = sample(folder), file = folder / "x.aat";
@@ -161,7 +161,7 @@ TEST_CASE("records of unknown types are skipped")
 	CHECK_FALSE(trace.loss.truncated);
 }
 
-TEST_CASE("a trace of format version 1 is read for ever")
+TEST_CASE("a trace of format version 1 remains readable")
 {
 	auto trace = read(GOLDEN "/v1.aat");
 	CHECK(trace.ended == "exit 0");
@@ -187,7 +187,7 @@ TEST_CASE("a trace of format version 1 is read for ever")
 	CHECK_FALSE(trace.loss.truncated);
 }
 
-TEST_CASE("a trace of format version 1 with kernels is read for ever")
+TEST_CASE("a trace of format version 1 with kernels remains readable")
 {
 	auto trace = read(GOLDEN "/v1-kernels.aat");
 	CHECK(trace.host == "golden");

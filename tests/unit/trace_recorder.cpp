@@ -46,7 +46,7 @@ int inChild(Body body)
 
 } // namespace
 
-TEST_CASE("what is recorded is read back")
+TEST_CASE("recorded data can be read")
 {
 	Folder folder;
 	const Mode mode = GENERATE(Mode::summary, Mode::ops);
@@ -246,7 +246,7 @@ TEST_CASE("threads count exactly, and lanes are used again")
 	CHECK_FALSE(trace.loss.truncated);
 }
 
-TEST_CASE("a forked child writes a file of its own, and nothing to its parent's")
+TEST_CASE("a forked child writes its own file, and nothing to that of its parent")
 {
 	Folder folder;
 	std::string pattern = folder / "%p.aat";
@@ -616,7 +616,7 @@ TEST_CASE("a limit on the size of files ends the trace without a signal")
 	CHECK(calls(read(file)) == 500000 + 2 * 210);
 }
 
-TEST_CASE("an unwritable place records nothing and says so once")
+TEST_CASE("an unwritable place records nothing and reports it once")
 {
 	Folder folder;
 	spit(folder / "file", "");

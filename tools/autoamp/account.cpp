@@ -318,7 +318,7 @@ std::vector<std::string> warnings(const Account &account)
 	if (account.isEmulated)
 		lines.push_back(emulatedLine);
 	if (!account.whatIf.empty())
-		lines.push_back("WHAT IF " + account.whatIf + ": decided again, nothing was run");
+		lines.push_back("WHAT IF " + account.whatIf + ": decisions for these settings; nothing was run");
 	for (const auto &settings : account.assumed)
 		lines.push_back("assumed: " + settings);
 	for (const auto &missing : account.missing)
@@ -334,7 +334,7 @@ std::string describeLaunches(const Account &account)
 	auto text = fmt::format("launched: {} outside of graphs, {} received", plural(launches.kernels, "kernel"),
 	                        count(launches.kernelsReceived));
 	if (launches.graphs > 0)
-		text += fmt::format("; {}, kernels of {} received (the number of kernels in a graph is not known)",
+		text += fmt::format("; {}, kernels of {} received (the number of kernels in a graph is unknown)",
 		                    plural(launches.graphs, "graph launch", "graph launches"), count(launches.graphsReceived));
 	return text;
 }
@@ -361,7 +361,7 @@ std::string describe(const trace::Loss &loss)
 	std::string text;
 	const auto say = [&text](const std::string &part) { text += (text.empty() ? "" : ", ") + part; };
 	if (loss.callsLost > 0)
-		say(plural(loss.callsLost, "call") + " in no total");
+		say(plural(loss.callsLost, "call") + " missing from the totals");
 	if (loss.eventsDropped > 0)
 		say(plural(loss.eventsDropped, "single event") + " not recorded" +
 		    (loss.callsLost > 0 ? "" : " (totals are exact)"));
@@ -371,7 +371,7 @@ std::string describe(const trace::Loss &loss)
 	if (loss.singleKernelsMissing > 0)
 		say(plural(loss.singleKernelsMissing, "single kernel") + " missing for the same reason");
 	if (loss.tailMissing)
-		say("the newest events and totals, because the process was killed and its trace has no tail");
+		say("the newest events and totals, because the process was killed and the tail of its trace is missing");
 	if (loss.kernelsDropped > 0)
 		say(plural(loss.kernelsDropped, "kernel") + " lost by CUPTI");
 	constexpr const char *causes[] = {"killed, or ended by _exit", "recording ended early", "unfinished at exit"};
@@ -384,7 +384,7 @@ std::string describe(const trace::Loss &loss)
 			                causes[cause]));
 	}
 	if (loss.kernelsCapped > 0)
-		say(plural(loss.kernelsCapped, "kernel") + " not recorded one by one (totals are exact)");
+		say(plural(loss.kernelsCapped, "kernel") + " only in totals (totals are exact)");
 	if (loss.kernelsUnattributed > 0)
 		say(plural(loss.kernelsUnattributed, "kernel") + " of unknown origin");
 	if (loss.invalidTimestamps > 0)
@@ -392,9 +392,9 @@ std::string describe(const trace::Loss &loss)
 	if (loss.diskFull)
 		say("the disk was full");
 	if (loss.unwritable)
-		say("the file could not be written to the end");
+		say("writing of the file failed before its end");
 	if (text.empty() && loss.truncated)
-		say("the file is shorter than it was written");
+		say("the file was truncated");
 	return text;
 }
 

@@ -31,7 +31,7 @@ void check(const std::string &path, std::span<const char *const> entries)
 			fail(Status::wrong, "{}", error.starts_with(path + ":") ? error : alone.error);
 		if (error.starts_with("AUTOAMP_"))
 			fail(Status::wrong, "{}", error);
-		warnings.push_back("with the environment and the files here: " + error);
+		warnings.push_back("together with the environment and the other files: " + error);
 		options = std::move(alone.options);
 	}
 	const auto isIn = [&](const std::string &place) { return place.find(path + ":") != std::string::npos; };
@@ -42,7 +42,7 @@ void check(const std::string &path, std::span<const char *const> entries)
 		for (const auto &name :
 		     (option == policy::Option::customWhite ? options.customWhite : options.customBlack).idle)
 			if (isIn(options.place[static_cast<size_t>(option)]))
-				warnings.push_back(fmt::format("{}: {} has no library call in a 16-bit form: nothing changes",
+				warnings.push_back(fmt::format("{}: {} reaches no library call with a 16-bit form; it has no effect",
 				                               options.place[static_cast<size_t>(option)], name));
 	for (const auto &warning : warnings)
 		complain(message("autoamp: warning: {}\n", warning));

@@ -117,7 +117,7 @@ std::vector<std::string> heading(const Runs (&runs)[2], const DiffOptions &optio
 	for (const auto &each : list)
 		lines.push_back(fmt::format("{}: {} > {}", each.name, orDash(each.before), orDash(each.after)));
 	if (list.empty())
-		lines.push_back("both have the same settings, versions and devices");
+		lines.push_back("settings, versions and devices are identical");
 	return lines;
 }
 
@@ -236,20 +236,20 @@ Status diff(const DiffOptions &options, const policy::Options &configuration)
 			fmt::print("{}and {}\n", gap, plural(sheet.hidden, "more row"));
 		fmt::print("{}{}, {} with another precision or reason", gap, plural(all, "signature"), count(changed));
 		fmt::print("{}\n", std::isnan(percent) ? ""
-		                                       : fmt::format("; calls of both took {:+.1f} % of {} time", percent,
+		                                       : fmt::format("; calls in both runs: {:+.1f} % {} time", percent,
 		                                                     isMeasured ? "device" : "host"));
 	}
 	if (options.slower && isEmulated)
-		fail(Status::wrong, "diff: --fail-if-slower: the times of an emulated run say nothing");
+		fail(Status::wrong, "diff: --fail-if-slower: times of emulated runs cannot be compared");
 	if (common == 0)
 		fail(Status::failed, "diff: {} and {} have no signature in common", quoted(here(options.before)),
 		     quoted(here(options.after)));
 	if (options.slower && std::isnan(percent))
-		fail(Status::failed, "diff: --fail-if-slower: no signature of both runs has a time");
+		fail(Status::failed, "diff: --fail-if-slower: no common signature has a time");
 	if (options.slower && percent > *options.slower)
 		fail(Status::failed, "diff: {:.1f} % slower, more than {} %", percent, *options.slower);
 	if (options.error) // traces contain no measured errors, and an unknown error must not pass the check
-		fail(Status::wrong, "diff: --fail-if-error: no run measured an error");
+		fail(Status::wrong, "diff: --fail-if-error: traces contain no measured errors");
 	return status;
 }
 

@@ -56,7 +56,7 @@ std::string describe(const Driver &driver)
 {
 	if (!driver.isFound)
 		return "libcuda.so.1 is not found";
-	std::string text = driver.isEmulated ? "the emulated device's" : "libcuda.so.1", kernel;
+	std::string text = driver.isEmulated ? "that of the emulated device" : "libcuda.so.1", kernel;
 	text += fmt::format(", CUDA {}.{}", driver.version / 1000, driver.version % 1000 / 10);
 	std::ifstream file("/proc/driver/nvidia/version");
 	return std::getline(file, kernel) ? text + ", " + kernel : text;
@@ -93,22 +93,22 @@ Section support(const Driver &driver, const std::vector<Library> &libraries, con
 		return std::any_of(libraries.begin(), libraries.end(), [=](const auto &each) { return each.name == name; });
 	};
 	row(has("libcublas.so.12") || has("libcublas.so.13"), "cuBLAS of CUDA 12 or 13 on the loader's paths",
-	    "a program has to bring its own");
-	row(has("libcudnn.so.9"), "cuDNN 9 on the loader's paths, whose convolutions can be lowered",
-	    has("libcudnn.so.8") ? "of cuDNN 8 the legacy calls alone" : "a program has to bring its own");
-	row(driver.version >= policy::Device::oldestDriver, "a driver that loads our kernels (CUDA 13: 580 or newer)",
-	    driver.isFound ? "the vendor's TF32 and FAST_16BF alone, else driver_too_old"
-	                   : "programs run on the emulated device only");
+	    "a program must provide its own");
+	row(has("libcudnn.so.9"), "cuDNN 9 on the loader's paths (to lower its calls)",
+	    has("libcudnn.so.8") ? "cuDNN 8: only legacy calls" : "a program must provide its own");
+	row(driver.version >= policy::Device::oldestDriver, "a driver that loads autoamp's kernels (CUDA 13: 580 or newer)",
+	    driver.isFound ? "only strategies without conversion (tf32, library); other calls are kept (driver_too_old)"
+	                   : "programs run only on the emulated device");
 	for (const auto &gpu : driver.gpus) {
-		row(gpu.capability >= 75, fmt::format("float16 on {}", gpu.name), "observed only, gpu_too_old");
-		row(gpu.capability >= 80, fmt::format("bfloat16 and TF32 on {}", gpu.name), "gpu_too_old");
+		row(gpu.capability >= 75, fmt::format("float16 on {}", gpu.name), "calls are kept (gpu_too_old)");
+		row(gpu.capability >= 80, fmt::format("bfloat16 and TF32 on {}", gpu.name), "calls are kept (gpu_too_old)");
 	}
 	return section;
 }
 
 void tellTrace(Section &section, const std::string &name, const std::string &pattern)
 {
-	const auto problem = pattern.empty() ? "no folder is known: set AUTOAMP_DIR" : whyNoTrace(pattern);
+	const auto problem = pattern.empty() ? "unknown folder; set AUTOAMP_DIR" : whyNoTrace(pattern);
 	judge(section, name, problem.empty(), problem.empty() ? pattern : fmt::format("{}: {}", pattern, problem));
 }
 
@@ -158,12 +158,13 @@ Section environment(const policy::ParsedOptions &configuration, std::span<const 
 {
 	static constexpr struct {
 		const char *name, *value, *says; // value: "" matches any value
-	} others[] = {{"LD_PRELOAD", "", "preloaded too; autoamp run puts itself before it"},
-	              {"CUDA_INJECTION64_PATH", "", "another tool is loaded into CUDA programs"},
-	              {"NVTX_INJECTION64_PATH", "",
-	               "another tool receives the NVTX ranges: rules by region see regions of autoamp.h alone"},
-	              {"NVIDIA_TF32_OVERRIDE", "0", "no TF32: products are compared with fp32"},
-	              {"CUBLAS_EMULATE_SINGLE_PRECISION", "1", "fp32 products are emulated: kept, emulated_fp32"}};
+	} others[] = {
+	    {"LD_PRELOAD", "", "another preloaded library; autoamp run adds itself before it"},
+	    {"CUDA_INJECTION64_PATH", "", "another tool is loaded into CUDA programs"},
+	    {"NVTX_INJECTION64_PATH", "",
+	     "another tool receives the NVTX ranges; rules by region match only regions of autoamp.h"},
+	    {"NVIDIA_TF32_OVERRIDE", "0", "TF32 is disabled; the cost model compares with fp32"},
+	    {"CUBLAS_EMULATE_SINGLE_PRECISION", "1", "cuBLAS emulates fp32 products; they are kept (emulated_fp32)"}};
 	Section section("environment");
 	auto problems = judgeVariables(configuration, entries, program);
 	bool isEmpty = configuration.error.empty();
@@ -195,7 +196,7 @@ Section environment(const policy::ParsedOptions &configuration, std::span<const 
 		isEmpty = false;
 	}
 	if (isEmpty)
-		section.add("nothing set", "the defaults hold");
+		section.add("nothing set", "defaults apply");
 	return section;
 }
 
@@ -237,7 +238,8 @@ void tellContents(Section &section, const Findings &findings)
 		const char *name, *text;
 	} rows[] = {{Sign::runtime, "contains", "the static CUDA runtime"},
 	            {Sign::cublas, "contains", "the static cuBLAS"},
-	            {Sign::opens, "contains", "a cuBLAS or cuDNN library name, as programs do that open it with dlopen"},
+	            {Sign::opens, "contains",
+	             "a cuBLAS or cuDNN library name; programs that open the library with dlopen contain it"},
 	            {Sign::cutlass, "contains", "CUTLASS kernels, or names of them"},
 	            {Sign::triton, "contains", "Triton kernels, or names of them"}};
 	for (const auto &[name, path, version] : findings.closure)
@@ -246,11 +248,11 @@ void tellContents(Section &section, const Findings &findings)
 		const auto in = file.isLibrary ? " in " + name : "";
 		for (const auto &[sign, what, text] : rows)
 			if (!file.sign(sign).empty())
-				section.add(what, fmt::format("{}{} (it has the text \"{}\")", text, in, file.sign(sign)));
+				section.add(what, fmt::format("{}{} (text found: \"{}\")", text, in, file.sign(sign)));
 		if (file.hasKernels)
 			section.add("contains", "device code" + in);
 		if (file.isSearchedInPart)
-			section.add("", fmt::format("{} was searched for such texts only in part", name));
+			section.add("", fmt::format("only a part of {} was searched for such texts", name));
 	}
 }
 
@@ -260,7 +262,7 @@ constexpr struct {
 	std::pair<const char *, const char *> versions[2]; // each version with its capabilities
 } interceptedLibraries[] = {{"cuBLAS", "libcublas.so.", {{"13", ""}, {"12", ""}}},
                             {"cuBLASLt", "libcublasLt.so.", {{"13", ""}, {"12", ""}}},
-                            {"cuDNN", "libcudnn.so.", {{"9", ""}, {"8", " (of cuDNN 8 the legacy calls only)"}}}};
+                            {"cuDNN", "libcudnn.so.", {{"9", ""}, {"8", " (cuDNN 8: only legacy calls)"}}}};
 
 // Removes the hash that wheels add to file names: libcudnn-463fd6d5.so.8.9.7 becomes libcudnn.so.8.9.7.
 std::string withoutHash(const std::string &name)
@@ -287,7 +289,7 @@ void tellInterception(Section &section, const Findings &findings, const policy::
 			if (known != std::end(versions))
 				can(fmt::format("intercept its {} calls{}", name, known->second));
 			else
-				cannot(fmt::format("intercept its {} calls: it needs {}, and versions {} and {} are supported", name,
+				cannot(fmt::format("intercept its {} calls: it needs {}; supported versions are {} and {}", name,
 				                   library.name, versions[1].first, versions[0].first));
 			isLinked = true;
 		}
@@ -304,9 +306,9 @@ void tellInterception(Section &section, const Findings &findings, const policy::
 			cannot(fmt::format("intercept calls of the static cuBLAS in {}", name));
 	if (findings.has(Sign::cutlass) || findings.has(Sign::triton) ||
 	    std::any_of(findings.files.begin(), findings.files.end(), [](auto &each) { return each.second.hasKernels; }))
-		cannot("intercept products in its own kernels: they run unchanged");
+		cannot("intercept products computed by its own kernels; they run unchanged");
 	if (options.level == policy::Level::O0)
-		cannot("change a call: level O0 records only");
+		cannot("change a call: level O0 only records");
 }
 
 // Adds rows about what autoamp can and cannot do for the program; returns the next command.
@@ -328,7 +330,7 @@ std::string conclude(Section &section, const Findings &findings, const policy::O
 	if (!emulation.problem.empty())
 		cannot("run it on the emulated device: " + emulation.problem);
 	for (const auto &name : emulation.missing)
-		cannot(fmt::format("emulate {}, which a library of it needs", name));
+		cannot(fmt::format("emulate {}, which one of its libraries needs", name));
 	if (!findings.missing.empty())
 		cannot(fmt::format("run it{}: {} is not found", emulation.problem.empty() ? " without the emulated device" : "",
 		                   fmt::join(findings.missing, ", ")));
@@ -353,13 +355,14 @@ std::optional<Diagnosis> whyOutOfReach(const Executable &program)
 	const std::pair<bool, std::string> obstacles[] = {
 	    {program.isForeign, "is not a 64-bit x86 program: the library cannot be loaded into it"},
 	    {!program.damage.empty(), "is damaged: " + program.damage},
-	    {program.isLibrary, "is a shared library: ask about the program that loads it"},
+	    {program.isLibrary, "is a shared library; run doctor with the program that loads it"},
 	    {program.isStatic, "is statically linked: no library can be preloaded into it; link it dynamically"},
-	    {program.isPrivileged, "is set-user-id or has capabilities: the loader preloads nothing into it; run a copy"},
+	    {program.isPrivileged,
+	     "is set-user-id or has capabilities; the loader ignores preloaded libraries. Run a copy"},
 	    {!loader.empty() && !loader.starts_with("ld-linux-x86-64.so"),
-	     fmt::format("has another C library's loader ({}), not glibc's: the library cannot be loaded", interpreter)},
+	     fmt::format("uses the loader {} instead of that of glibc; the library cannot be loaded into it", interpreter)},
 	    {!loader.empty() && !fs::exists(interpreter, error),
-	     fmt::format("does not start here: its loader {} is missing", interpreter)},
+	     fmt::format("cannot start: its loader {} is missing", interpreter)},
 	    {program.carriesCublas(),
 	     "is linked with the static cuBLAS, whose calls cannot be intercepted; link -lcublas instead"}};
 	for (const auto &[holds, cause] : obstacles)
@@ -395,7 +398,8 @@ void doctor(const DoctorOptions &options, const policy::ParsedOptions &configura
 		Section section(options.command.front());
 		if (!program.script.empty())
 			section.add("script",
-			            here(program.script) + ": programs that it starts get the library too, ask about them");
+			            here(program.script) +
+			                ": the library is also loaded into programs that it starts; run doctor with these");
 		section.add("program", fmt::format("{}, {}", here(program.path), program.machine));
 		const auto findings = look(options.command.front(), program);
 		tellContents(section, findings);

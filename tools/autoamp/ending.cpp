@@ -105,13 +105,12 @@ const struct {
      }},
     {[](const Facts &facts) { return facts.trace && hasNoExit(*facts.trace); },
      [](const Facts &facts) {
-	     return fmt::format("the program ended with status {} without its exit handlers: by _exit, or as another "
-	                        "program after exec",
+	     return fmt::format("the program ended with status {} and ran no exit handlers: it called _exit or exec",
 	                        facts.ending.status);
      }},
     {[](const Facts &facts) { return facts.isReplaced; },
      [](const Facts &facts) {
-	     return fmt::format("the program replaced itself by exec; the last one exited with status {}",
+	     return fmt::format("the program replaced itself by exec; the last program exited with status {}",
 	                        facts.ending.status);
      }},
     {[](const Facts &facts) { return facts.ending.status != 0; },
@@ -160,7 +159,7 @@ std::string endingOf(const trace::Trace &run)
 	if (!ending || !hasNoExit(run))
 		return isInside ? fmt::format("{}, died inside {}", run.ended, run.diedInside) : run.ended;
 	if (ending->signal == 0)
-		return fmt::format("exit {}, without exit handlers", ending->status);
+		return fmt::format("exit {}, no exit handlers ran", ending->status);
 	if (isInside && isDeathInCall(ending->signal))
 		return fmt::format("died inside {}: {}{}", run.diedInside, nameOf(ending->signal), sourceOf(*ending));
 	return fmt::format("ended by {}{}{}", nameOf(ending->signal), sourceOf(*ending),
@@ -189,7 +188,7 @@ std::vector<std::string> describeDeaths(const Ending &ending, const std::vector<
 	                                                                          // such as Ctrl-C
 	for (const auto &run : runs)
 		if (static_cast<pid_t>(run.pid) != ending.pid && !run.diedInside.empty() && (!known || isDeathInCall(known)))
-			lines.push_back(fmt::format("pid {} ended inside {}, without an exit", run.pid, run.diedInside));
+			lines.push_back(fmt::format("pid {} ended inside {} and did not exit normally", run.pid, run.diedInside));
 	return lines;
 }
 

@@ -211,7 +211,7 @@ void readElf(const Image &image, size_t limit, Executable &result)
 {
 	const auto header = image.at<Elf64_Ehdr>(0);
 	if (!header) {
-		result.problem = "cut off in its ELF header";
+		result.problem = "the file ends within its ELF header";
 		return;
 	}
 	result.machine = machineOf(*header);
@@ -224,12 +224,12 @@ void readElf(const Image &image, size_t limit, Executable &result)
 	for (int i = 0; i < header->e_phnum; i++) {
 		const auto segment = image.at<Elf64_Phdr>(header->e_phoff + uint64_t(i) * header->e_phentsize);
 		if (!segment) {
-			result.damage = "it ends within its program headers";
+			result.damage = "the file ends within its program headers";
 			return;
 		}
 		if (segment->p_type == PT_LOAD && segment->p_filesz > 0 &&
 		    (segment->p_offset > image.bytes().size() || segment->p_filesz > image.bytes().size() - segment->p_offset))
-			result.damage = "it ends within a segment that the loader maps";
+			result.damage = "the file ends within a segment that the loader maps";
 		if (segment->p_type == PT_INTERP)
 			result.isStatic = false, result.interpreter = image.text(segment->p_offset);
 		else if (segment->p_type == PT_DYNAMIC)

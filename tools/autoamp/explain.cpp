@@ -282,11 +282,12 @@ Explanation walk(const Question &question, const op::Op &op, const policy::Optio
 		return result.steps.back().decision.verdict == Verdict::lowered;
 	};
 
-	const auto *kind = op.kind == op::Kind::none ? "no product" : policy::name(op.kind);
+	const auto *kind = op.kind == op::Kind::none ? "not a product" : policy::name(op.kind);
 	const bool isUnlike = entry.dtype != op::Dtype::none && entry.dtype != op.a;
 	const bool isGrouped = entry.obstacle == Obstacle::grouped;
-	const auto taken = isGrouped  ? ", if the groups are alike; else kept, grouped"
-	                   : op.graph ? ", if its graph is one with pointwise nodes; so is a matmul; else kept, graph"
+	const auto taken = isGrouped ? " if all groups are identical; otherwise kept (grouped)"
+	                   : op.graph
+	                       ? " or a matmul, if the graph is one product with pointwise nodes; otherwise kept (graph)"
 	                   : isUnlike ? fmt::format(" ({} itself takes {})", entry.name, op::name(entry.dtype))
 	                              : "";
 	bool isGoing = isLowered("call", fmt::format("{} of {} operands{}", kind, op::name(op.a), taken));
@@ -294,7 +295,7 @@ Explanation walk(const Question &question, const op::Op &op, const policy::Optio
 	if (isGoing && options.scope == policy::Scope::regions) {
 		state.isRegionOff = real.isRegionOff;
 		isGoing = isLowered("scope", question.region.empty()
-		                                 ? "regions: outside of all (--region)"
+		                                 ? "regions: no region is open (--region)"
 		                                 : fmt::format("regions: inside {}, if the program opens it (autoamp.h) or a "
 		                                               "rule names it",
 		                                               question.region));
@@ -372,7 +373,7 @@ void writeText(const Explanation &explanation)
 	else if (decision.verdict == Verdict::raised)
 		how = op.a == op::Dtype::float32 ? " to fp32" : " to sums in fp32";
 	else if (decision.strategy != policy::Strategy::fp32)
-		how = fmt::format(", O1 would lower it by {}", policy::name(decision.strategy));
+		how = fmt::format("; O1 would lower it by {}", policy::name(decision.strategy));
 	fmt::print("{} {}: {}{}\n", shown(explanation.entry), shape(op.m, op.n, op.k, op.batch),
 	           policy::name(decision.verdict), how);
 	for (const auto &step : explanation.steps)
@@ -386,7 +387,7 @@ void writeText(const Explanation &explanation)
 	if (!times.empty())
 		fmt::print("  {:<9} {}\n", "model", times);
 	if (decision.substitute != policy::Strategy::fp32)
-		fmt::print("  {:<9} {}, if there is no memory for converted operands\n", "else",
+		fmt::print("  {:<9} {} if there is no memory for converted operands\n", "else",
 		           policy::name(decision.substitute));
 	const char *const cause = op::name(policy::causeOf(op, decision.reason));
 	fmt::print("  {:<9} {}: {}{}{}\n", "reason", policy::name(decision.reason), policy::meaning(decision.reason),
@@ -424,13 +425,13 @@ void explain(const Question &question, std::span<const char *const> entries)
 	const auto index = indexOf(question.entry, entries);
 	if (question.batch != 1 && entry::entryTable[index].library == op::Library::cublas &&
 	    question.entry.find("Batched") == std::string::npos)
-		fail(Status::wrong, "explain: {} takes no batch; cublasSgemmStridedBatched does", question.entry);
+		fail(Status::wrong, "explain: {} has no batch; use cublasSgemmStridedBatched", question.entry);
 	const bool is64 = question.entry.ends_with("_64") || question.entry.find("Lt") != std::string::npos;
 	if (std::max({question.m, question.n, question.k}) > INT32_MAX && !is64)
-		fail(Status::wrong, "explain: {} takes sizes below 2^31; its _64 twin takes more", question.entry);
+		fail(Status::wrong, "explain: {} takes sizes below 2^31; use its _64 variant", question.entry);
 	const double m(question.m), n(question.n), k(question.k);
 	if (std::max({m * n, m * k, n * k}) > 0x1p62) // elements are counted as in the library
-		fail(Status::wrong, "explain: a matrix of these sizes has more elements than there are addresses");
+		fail(Status::wrong, "explain: a matrix of these sizes has more than 2^62 elements");
 	Environment environment;
 	if (question.gpu)
 		environment.set("AUTOAMP_GPU_MODEL", *question.gpu);

@@ -230,7 +230,7 @@ std::string callName(const trace::RowInfo *row)
 std::string streamName(const Item &item, const trace::Trace &run)
 {
 	return fmt::format("GPU {} stream {}{}", item.device, item.stream,
-	                   run.emulated ? " (emulated: its times mean nothing)" : "");
+	                   run.emulated ? " (emulated: times have no meaning)" : "");
 }
 
 std::unique_ptr<Sink> makeTextSink(const Runs &runs, const std::string &path, const std::string &type)
@@ -252,10 +252,10 @@ Status exportTraces(const ExportOptions &options, const policy::Options &configu
 		return Status::wrong;
 	for (const auto &run : runs)
 		if (std::error_code ignored; std::filesystem::equivalent(run.path, options.out, ignored))
-			fail(Status::wrong, "{} is one of the traces: not replaced", options.out);
+			fail(Status::wrong, "{} is one of the traces; not overwritten", options.out);
 	for (const auto &run : runs)
 		if (!run.hasEvents)
-			complain(message("autoamp: {} has totals only: AUTOAMP_TRACE=ops records single calls\n", run.path));
+			complain(message("autoamp: {} contains only totals; AUTOAMP_TRACE=ops records single calls\n", run.path));
 	const auto sink = options.type == "sqlite"     ? makeSqliteSink(runs, output.part())
 	                  : options.type == "perfetto" ? makePerfettoSink(runs, output.part())
 	                  : isParquet                  ? makeParquetSink(runs, output.part())

@@ -105,7 +105,8 @@ private:
 		if (code > firstErrno)
 			tool::fail(Status::failed, "{}: {}", path_, std::strerror(code - firstErrno));
 		tool::fail(Status::failed, "parquet: {}",
-		           code == 3 ? "python3 has no pyarrow; pip install pyarrow" : "the helper in Python failed");
+		           code == 3 ? "the Python package pyarrow is missing; pip install pyarrow"
+		                     : "the Python helper failed");
 	}
 	void start(std::vector<std::string> words, const Environment &environment)
 	{
@@ -118,7 +119,7 @@ private:
 		arguments.push_back(nullptr), values.push_back(nullptr);
 		int ends[2];
 		if (::pipe2(ends, O_CLOEXEC) != 0)
-			tool::fail(Status::failed, "parquet: no pipe");
+			tool::fail(Status::failed, "parquet: cannot create a pipe");
 		::fcntl(ends[1], F_SETPIPE_SZ, 1 << 20);
 		posix_spawn_file_actions_t actions;
 		posix_spawn_file_actions_init(&actions);
@@ -135,7 +136,7 @@ private:
 		pipe_ = ends[1];
 		if (error != 0) {
 			helper_ = -1;
-			tool::fail(Status::failed, "parquet: no python3 on the PATH");
+			tool::fail(Status::failed, "parquet: python3 is not on the PATH");
 		}
 	}
 	void sendBytes(std::string_view bytes)

@@ -13,25 +13,26 @@ const char *const helpTopics[4] = {"env", "rules", "reports", "reasons"};
 namespace {
 
 constexpr const char *overview =
-    R"(autoamp runs the fp32 matrix products of unmodified CUDA programs in lower precision.
+    R"(autoamp runs the fp32 matrix products and convolutions of unmodified CUDA programs in lower precision.
 
-  autoamp run -- APP ARGS...     run a program with autoamp in front, then say what happened
-  autoamp report [FILE|DIR...]   what a trace says; without a name: the newest one
-  autoamp diff A B               two runs, signature by signature
+  autoamp run -- APP ARGS...     run a program with autoamp preloaded and print a summary at exit
+  autoamp report [FILE|DIR...]   print a report for one or more traces (default: the newest)
+  autoamp diff A B               compare two runs by signature
   autoamp export --type TYPE -o OUT FILE...
-                                 sqlite, perfetto, chrome, csv, jsonl or parquet
+                                 convert traces to sqlite, perfetto, chrome, csv, jsonl or parquet
   autoamp explain --entry E --m M --n N --k K
-                                 what would be decided about such a call, and why; nothing is run
-  autoamp check FILE             whether a configuration file is right
-  autoamp lists                  each op and entry point, and what the lists say of it
-  autoamp doctor [-- APP]        what this machine, this environment and a program let autoamp do
+                                 show the decision for a call, and its reason, without running it
+  autoamp check FILE             check a configuration file without running anything
+  autoamp lists                  list each op and entry point with its category
+  autoamp doctor [-- APP]        describe this machine, its libraries and the environment;
+                                 with APP, how it is linked and what follows
   autoamp help TOPIC             env: every AUTOAMP_* variable
                                  rules: the configuration file
-                                 reports: what the numbers mean
-                                 reasons: why a call was lowered or kept
-  autoamp COMMAND --help         the options of a command
+                                 reports: meaning of the numbers
+                                 reasons: reasons why a call was lowered or kept
+  autoamp COMMAND --help         options of a command
 
-A first run, on a machine without a GPU too:
+A first run, also on a machine without a GPU:
 
   autoamp run --device emulated -- ./app
   autoamp report
@@ -41,96 +42,95 @@ Without the command line: LD_PRELOAD=.../libautoamp.so AUTOAMP_LEVEL=O1 ./app
 
 constexpr const char *reports = R"(autoamp report [FILE|DIR...] [--report VIEW] [--format table|json|csv|jsonl|md|html]
 
-  summary   what ran lower, where fp32 time goes, what it gained, why not, what the scaler did
-  ops       one line a signature and decision, most work first
-  reasons   why, most time first, with what can be done about it
-  kernels   what the device ran, by the call that launched it (AUTOAMP_TRACE=kernels)
-  scaler    the history of the scales, the sites to worry about, the program's own scaler
-  loss      what the traces could not hold
-  config    the configuration that held, where each value came from, and the rules
+  summary   lowered calls, fp32 time, gain, reasons for kept calls, scaler events (default)
+  ops       one row for each signature and decision, most work first
+  reasons   one row for each reason, most time first, with advice
+  kernels   kernels of the device by the call that launched them (AUTOAMP_TRACE=kernels)
+  scaler    history of the scales, sites with problems, the program's own gradient scaler
+  loss      events and kernels that the traces do not contain
+  config    settings of the run, each with its source, and the rules
 
-The lists:
-  --by op|entry|shape|reason|caller|region|thread|device|rank   one line for all rows of ops that share it
-  --sort COLUMN   by a column of JSON's name: numbers from the largest, texts from A
-  --top N         the first N
-Any of them:
+Options for lists:
+  --by op|entry|shape|reason|caller|region|thread|device|rank   add up the rows of ops by this field
+  --sort COLUMN   sort by a column, named as in JSON: numbers from the largest, texts from A
+  --top N         print only the first N rows
+Option for every view:
   --what-if LEVEL=O2,DTYPE=bfloat16,CUSTOM_BLACK_LIST=mm,bmm
-                  with the signatures decided again under other settings: nothing is run; what
-                  lies in a call or the machine stands. GPU_MODEL=a100: on that device
+                  decide the recorded calls again with other settings; nothing is run. Reasons that
+                  follow from the call or the machine stay. GPU_MODEL=a100 selects another device
 
 autoamp diff A B   [--format table|json|csv|jsonl|md] [--sort COLUMN] [--top N]
-  the settings that differ; per signature: calls, time, ratio of the time a call takes, how
-  it ran. Exit status 1 if the runs have no signature in common, or with
-  --fail-if-slower PCT   the calls of both took so many percent longer
-  --fail-if-error E      a lowered call's max_error is above E; refused (2) if no run measured errors
+  prints the settings that differ; for each signature calls, time, ratio of the time per call, and
+  decisions. Exit status 1 if the runs have no signature in common, or with
+  --fail-if-slower PCT   if calls in both runs are more than PCT percent slower
+  --fail-if-error E      is refused (status 2): traces contain no measured errors
 
 autoamp export --type sqlite|perfetto|chrome|csv|jsonl|parquet -o OUT [--force] [--raw] FILE|DIR...
-  OUT appears when it is whole; docs/export.md says what is in it
+  OUT appears when it is complete; docs/export.md describes its content
 
 
   call      one intercepted call of an entry point
-  FLOP      2 m n k batch of a call: the work, whatever ran it
-  fp32 products: calls on fp32 data that have a lower form, the whole of the percentages
+  FLOP      2 m n k batch of a call, independent of the code that computed it
+  fp32 products: calls on fp32 data that have a lower-precision form; the percentages refer to them
   lowered   ran in the lower precision
-  kept      ran as the program asked; `autoamp help reasons` lists why
-  fallback  was to be lowered, could not, ran as the program asked
-  raised    ran in a higher precision than asked
-  observed  AUTOAMP_LEVEL=O0: nothing changed; the reason says what would have happened
+  kept      ran unchanged; `autoamp help reasons` explains why
+  fallback  was to be lowered, failed, and ran unchanged
+  raised    ran in a higher precision than requested
+  observed  AUTOAMP_LEVEL=O0: ran unchanged; the reason shows what O1 would do
   captured  calls during stream capture; the replays of a graph are not calls
-  model     what the cost model expects the calls to take the way they ran; "kernels" where
-            they were measured, casting included. Of emulated runs no time means anything
-  est       what the cost model expects the calls to take as asked, and lowered
-  thread    a thread that begins after another has ended may share its line
-  scaling   of float16: rescale (a scale had to be changed), underflow (a sampled product, never
-            a convolution, lost small elements; the lines below say how much and what to set), overflow, nonfinite_input, ...
-            For bfloat16: clamped (a finite value became the largest finite bfloat16, not Inf)
-  recorded  where a capture range, a delay or a duration left calls out: how many are in the
-            report, of how many
-  lost      what the trace could not hold; totals stay exact unless it says otherwise
+  model     time of the calls in the precision that ran, estimated by the cost model; "kernels" if
+            it was measured, conversions included. Times of emulated runs have no meaning
+  est       cost model: time of the calls unchanged ("est") and lowered ("est lowered")
+  thread    a thread that begins after another one ended may share its line
+  scaling   float16: rescale (a scale was changed), underflow (a sampled product, never
+            a convolution, lost small elements; the next lines show the error and a remedy), overflow,
+            nonfinite_input, ... bfloat16: clamped (a finite value became the largest finite bfloat16)
+  recorded  with a capture range, a delay or a duration: recorded calls, of all calls
+  lost      data that the trace does not contain; totals are exact unless the line reports otherwise
 
 JSON is one object, schema autoamp.report/1; an unknown number is null, never 0. Numbers
-of an `ops` row (flops, host_ns, est_ns, ...) are totals of its calls. With --by it has
-`groups` as well. CSV (RFC 4180) and JSON Lines have JSON's rows; what is unknown is empty.
-HTML is one page with all of it, without network; md the table of a list.
-A FILE stands also for FILE with .1, .2, ... before its suffix: other processes of its run
-(run_id). Without a FILE, this user's newest trace in the current folder is read, else in
+of an `ops` row (flops, host_ns, est_ns, ...) are totals of its calls. With --by it also has
+`groups`. CSV (RFC 4180) and JSON Lines have the rows of JSON; unknown values are empty or null.
+HTML is one page with all lists; it needs no network. md writes the view as Markdown.
+FILE includes the traces of the other processes of its run (run_id): FILE with .1, .2, ... before
+the suffix. Without FILE, autoamp reads this user's newest trace in the current folder, else in
 AUTOAMP_DIR.
-Exit status: 0 done, 1 the work failed, 2 a wrong command line, variable or file.
+Exit status: 0 success, 1 the work failed, 2 the command line, a variable or a file is wrong.
 )";
 
 constexpr const char *rulesBefore =
-    R"(The configuration as TOML files; every one that exists counts. The strongest first:
+    R"(Configuration files are TOML. autoamp reads each of these sources that exists. Highest priority first:
   the environment (autoamp help env)
   the file of AUTOAMP_CONFIG, or of autoamp run --config
   $XDG_CONFIG_HOME/autoamp/PROGRAM.toml   (PROGRAM: %e of the trace's name; the folder
-  $XDG_CONFIG_HOME/autoamp/autoamp.toml    is ~/.config/autoamp where the variable is unset)
+  $XDG_CONFIG_HOME/autoamp/autoamp.toml    is ~/.config/autoamp if the variable is unset)
 
-  level = "O1"                     of a setting the strongest holds
-  custom_black_list = ["mv"]       lists are united
+  level = "O1"                     the highest-priority source sets each value
+  custom_black_list = ["mv"]       lists are merged
 
-  [[rule]]                         rules stand one after the other, the strongest file's first
+  [[rule]]                         rules are tried in priority order
   entry = "cublasSgemm*"
   m = ">=256"
   precision = "bfloat16"
 
-The first rule that matches decides, whatever the lists and the cost model say; where none
-matches, the lists do. What a call itself forbids (its types, PEDANTIC math, ...) and what the
-GPU cannot do still stand, and AUTOAMP_LEVEL=O0, AUTOAMP_STRATEGY=fp32 and AUTOAMP_ENABLED=0
-beat every rule. A strategy that has no such precision gives way to one that has.
+The first rule that matches decides and overrides the lists and the cost model. If no rule matches,
+the lists decide. A rule does not override restrictions of the call (its types, PEDANTIC math, ...)
+or of the GPU, nor AUTOAMP_LEVEL=O0, AUTOAMP_STRATEGY=fp32 or AUTOAMP_ENABLED=0. If the strategy
+does not support the precision of the rule, autoamp uses a strategy that does.
 
 A rule has
   precision  float32 (not lowered; TF32, FAST_16F and sums in float16 are raised to fp32),
              float16, bfloat16 or tf32
-and matches calls that meet all of these, as far as it has them; patterns know * and ?, an entry
-point goes by its name in a program too and with its _64 twin, numbers are 256, ">=256",
-">256", "<=64", "<64" or "128..4096" with both ends:
+and conditions. It matches calls that meet all its conditions. Patterns contain * and ?. An entry
+point also matches by its name without the version suffix, and includes its _64 variant. Numbers are
+256, ">=256", ">256", "<=64", "<64" or "128..4096", which includes both ends:
 )";
 
 constexpr const char *rulesAfter = R"(
-The files are read once, at a program's first intercepted call. A wrong one keeps autoamp off,
-with one line that has the place; `autoamp check FILE` says it before, and which rule can never
-match. `autoamp explain` names the rule that decides, `autoamp report --report config` shows
-what held in a run.
+The files are read once, at the first intercepted call of a program. If a file is wrong, autoamp
+stays off and prints one line with the place. `autoamp check FILE` reports such errors, and rules
+that can never match. `autoamp explain` names the rule that decides about a call. `autoamp report
+--report config` shows the settings of a run.
 )";
 
 std::string rules()
@@ -147,7 +147,7 @@ std::string rules()
 
 std::string environment()
 {
-	std::string text = "Every AUTOAMP_* variable. A bad value or an unknown name keeps autoamp off.\n";
+	std::string text = "Every AUTOAMP_* variable. A bad value or an unknown name disables autoamp for the process.\n";
 	for (const auto &row : policy::optionTable()) {
 		text += fmt::format("\n{}\n    {}\n", row.name, row.help);
 		text += fmt::format("    values: {}\n", policy::acceptedValues(row));
@@ -158,7 +158,7 @@ std::string environment()
 
 std::string reasons()
 {
-	std::string text = "Why a call was lowered or kept: every reason that a report can name.\n\n";
+	std::string text = "Reasons why a call was lowered or kept, as reports name them.\n\n";
 	for (int i = 0; i < static_cast<int>(policy::Reason::count); i++) {
 		const auto reason = static_cast<policy::Reason>(i);
 		text += fmt::format("{:<17} {}\n", policy::name(reason), policy::meaning(reason));

@@ -163,7 +163,7 @@ std::string drawOps(const std::vector<trace::RowInfo> &rows, bool isMeasured)
 	std::stable_sort(sorted.begin(), sorted.end(), [](auto &x, auto &y) { return sumOf(x.second) > sumOf(y.second); });
 	sorted.resize(std::min(sorted.size(), ops));
 	if (sorted.empty())
-		return "<p>No times are known.</p>\n";
+		return "<p>The traces contain no times.</p>\n";
 	const double scale = (chartWidth - labels - 90) / sumOf(sorted.front().second);
 	std::string body, says;
 	for (size_t i = 0; i < sorted.size(); i++) {
@@ -258,7 +258,7 @@ void writeTable(std::FILE *out, const Sheet &sheet)
 	}
 	std::fputs("</tbody></table></div>\n", out);
 	if (const size_t more = sheet.size() - shown + sheet.hidden; more > 0)
-		fmt::print(out, "<p>and {}: <code>--format csv</code> has all</p>\n", plural(more, "more row"));
+		fmt::print(out, "<p>and {}; <code>--format csv</code> prints all</p>\n", plural(more, "more row"));
 }
 
 } // namespace

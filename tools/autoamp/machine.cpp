@@ -101,11 +101,11 @@ void tellOfDriver()
 	if (find(driver, "cuDriverGetVersion", version) && version(&number) == 0)
 		tell("version", number);
 	if (!find(driver, "cuInit", init) || !find(driver, "cuDeviceGetCount", count))
-		return tell("problem", "it is no driver");
+		return tell("problem", "libcuda.so.1 is not a driver");
 	if (const int status = init(0))
-		return tell("problem", fmt::format("cuInit gives {}", status));
+		return tell("problem", fmt::format("cuInit returns {}", status));
 	if (const int status = count(&devices))
-		return tell("problem", fmt::format("cuDeviceGetCount gives {}", status));
+		return tell("problem", fmt::format("cuDeviceGetCount returns {}", status));
 	for (int device = 0; device < devices; device++) { // device numbers are the driver's device handles
 		char text[128] = "unnamed GPU";
 		int major = 0, minor = 0;
@@ -159,7 +159,7 @@ void tellOfCore(const Installation &installation)
 		return tell("problem", ::dlerror());
 	const auto *table = static_cast<const front::Core *>(::dlsym(core, "autoamp_core"));
 	if (!table || table->abi != front::abi || table->count != entry::entryCount)
-		tell("problem", "it is of another version");
+		tell("problem", "it has another version than libautoamp.so");
 }
 
 } // namespace
@@ -194,7 +194,7 @@ std::string whyCoreFails(const Installation &installation)
 		return "it is missing";
 	const auto answer = queryInChild([&] { tellOfCore(installation); });
 	if (answer.signal)
-		return fmt::format("its file is damaged: loading it ends with signal {}", answer.signal);
+		return fmt::format("the file is damaged: loading it ends with signal {}", answer.signal);
 	const auto facts = factsOf(answer.text);
 	return facts.empty() ? "" : facts.front()[1];
 }
@@ -237,7 +237,7 @@ Driver queryDriver()
 			driver.problem = value;
 	}
 	if (answer.signal) {
-		driver.problem = fmt::format("it ends with signal {}", answer.signal);
+		driver.problem = fmt::format("the driver ends the process with signal {}", answer.signal);
 		driver.gpus.clear();
 	}
 	return driver;

@@ -27,7 +27,7 @@ namespace autoamp::tool {
 namespace {
 
 constexpr const char *rawHelp =
-    "CSV: write texts unchanged; without it, texts that spreadsheets run (= + - @) begin with '";
+    "CSV: write texts unchanged; by default, texts that a spreadsheet would run (= + - @) get a leading '";
 
 constexpr const char *entries[] = {
 #define ENTRY(name, ...) #name,
@@ -35,10 +35,11 @@ constexpr const char *entries[] = {
 #undef ENTRY
 };
 
-// Options of `run` that set a variable.
+// Options of `run` that set a variable, and their default under `run` if it differs.
 constexpr struct {
 	const char *names;
 	policy::Option option;
+	const char *fallback = nullptr;
 } mirrored[] = {{"--level", policy::Option::level},
                 {"--dtype", policy::Option::dtype},
                 {"--lists", policy::Option::lists},
@@ -47,8 +48,8 @@ constexpr struct {
                 {"--config", policy::Option::config},
                 {"--scaling", policy::Option::scaling},
                 {"--strategy", policy::Option::strategy},
-                {"--trace", policy::Option::trace},
-                {"-o,--trace-file", policy::Option::traceFile},
+                {"--trace", policy::Option::trace, "ops"},
+                {"-o,--trace-file", policy::Option::traceFile, "./%e.%p.aat"},
                 {"--capture-range", policy::Option::captureRange},
                 {"--delay", policy::Option::delay},
                 {"--duration", policy::Option::duration}};
@@ -75,11 +76,13 @@ void refuseUnknown(const CLI::App &command, Status status)
 	const auto word = remaining.front().substr(0, remaining.front().find('='));
 	if (!word.starts_with("-"))
 		fail(status, "{}: unexpected '{}'", command.get_name(), word);
-	fail(status, "{}: no option {}{}", command.get_name(), word, nearest(word, names, "; --help lists them"));
+	fail(status, "{}: unknown option {}{}", command.get_name(), word, nearest(word, names, "; --help lists them"));
 }
 
 struct CommandLine {
-	CLI::App app{"autoamp runs the fp32 matrix products of unmodified CUDA programs in lower precision.", "autoamp"};
+	CLI::App app{
+	    "autoamp runs the fp32 matrix products and convolutions of unmodified CUDA programs in lower precision.",
+	    "autoamp"};
 	RunOptions run;
 	ReportOptions report;
 	DiffOptions diff;
@@ -97,38 +100,50 @@ struct CommandLine {
 		app.set_version_flag("--version", "autoamp " AUTOAMP_VERSION);
 		app.require_subcommand(1);
 
-		auto *running = app.add_subcommand("run", "run a program with autoamp in front, then say what happened");
+		auto *running = app.add_subcommand("run", "Run a program with autoamp preloaded and print a summary at exit");
 		running->prefix_command();
 		running->footer("The program comes last: autoamp run [OPTIONS] -- APP ARGS...");
 		for (size_t i = 0; i < std::size(mirrored); i++) {
 			const auto &row = policy::optionTable()[static_cast<size_t>(mirrored[i].option)];
 			const bool isSaid = row.type == policy::ValueType::words || row.type == policy::ValueType::time ||
 			                    row.type == policy::ValueType::range;
-			const auto accepted = isSaid ? " [" + policy::acceptedValues(row) + "]" : "";
+			std::vector<std::string> facts = {row.name};
+			if (const std::string fallback = mirrored[i].fallback ? mirrored[i].fallback : row.fallback;
+			    !fallback.empty())
+				facts.insert(facts.begin(), "default " + fallback);
+			if (isSaid)
+				facts.insert(facts.begin(), policy::acceptedValues(row));
 			typed[i] =
 			    running
-			        ->add_option(mirrored[i].names, values[i], fmt::format("{} ({}){}", row.help, row.name, accepted))
+			        ->add_option(mirrored[i].names, values[i], fmt::format("{} [{}]", row.help, fmt::join(facts, "; ")))
 			        ->type_name("");
 		}
-		running->add_flag("--force", run.force, "replace the file of -o if it exists");
+		running->add_flag("--force", run.force, "Overwrite the trace file given with -o");
 		running->add_flag("--no-hook", noHook,
-		                  "do not catch programs that look functions up with dlsym (AUTOAMP_HOOK_DLSYM=0)");
-		running->add_option("--device", run.device, "auto: the NVIDIA driver; emulated: the CPU stands in for a GPU")
+		                  "Do not intercept functions looked up with dlsym (AUTOAMP_HOOK_DLSYM=0)");
+		running
+		    ->add_option("--device", run.device,
+		                 "Device: auto (NVIDIA GPU, checked first), cuda (NVIDIA GPU, not checked) or emulated (CPU); "
+		                 "default auto")
 		    ->check(CLI::IsMember({"auto", "cuda", "emulated"}));
-		running->add_flag("--quiet", run.quiet, "no receipt at the end");
+		running->add_flag("--quiet", run.quiet, "Do not print the summary at exit");
 		addColour(running, run.colour);
 
-		auto *reporting = app.add_subcommand("report", "what a trace says; without a name: the newest one");
+		auto *reporting = app.add_subcommand("report", "Print a report for one or more traces (default: the newest)");
 		reporting->allow_extras();
-		reporting->add_option("traces", report.places, "trace files or folders of them")->type_name("FILE|DIR");
-		reporting->add_option("--report", report.view, "which view")->check(CLI::IsMember(views));
-		reporting->add_option("--by", report.selection.by, "group the rows of ops")->check(CLI::IsMember(groupings));
+		reporting->add_option("traces", report.places, "Trace files, or folders of traces")->type_name("FILE|DIR");
+		reporting->add_option("--report", report.view, "View to print; default summary, or ops if a list is requested")
+		    ->check(CLI::IsMember(views));
+		reporting->add_option("--by", report.selection.by, "Add up the rows of ops by this field")
+		    ->check(CLI::IsMember(groupings));
 		addSelection(reporting, report.selection);
 		reporting->add_flag("--raw", isCsvRaw, rawHelp);
-		reporting->add_option("--format", report.format, "for people or programs")->check(CLI::IsMember(formats));
+		reporting->add_option("--format", report.format, "Output format; default table")->check(CLI::IsMember(formats));
 		addColour(reporting, report.colour);
 
-		reporting->add_option("--what-if", report.whatIf, "decide again with other settings: LEVEL=O2,DTYPE=bfloat16")
+		reporting
+		    ->add_option("--what-if", report.whatIf,
+		                 "Decide the recorded calls again with other settings, for example LEVEL=O2,DTYPE=bfloat16")
 		    ->type_name("NAME=VALUE,...");
 
 		// A limit of NaN or infinity would never fail the command.
@@ -137,85 +152,104 @@ struct CommandLine {
 			    double number = 0;
 			    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
 			    const bool isNumber = error == std::errc() && end == text.data() + text.size();
-			    return isNumber && std::isfinite(number) && number >= 0 ? "" : "'" + text + "': not a number from 0";
+			    return isNumber && std::isfinite(number) && number >= 0 ? ""
+			                                                            : "'" + text + "': not a number of at least 0";
 		    },
 		    "");
-		auto *comparing = app.add_subcommand("diff", "what two runs did with the same calls");
+		auto *comparing = app.add_subcommand("diff", "Compare two runs by signature");
 		comparing->allow_extras();
-		comparing->add_option("before", diff.before, "a trace file or a folder of them")->required()->type_name("A");
-		comparing->add_option("after", diff.after, "another one")->required()->type_name("B");
+		comparing->add_option("before", diff.before, "Trace file or folder of the first run")
+		    ->required()
+		    ->type_name("A");
+		comparing->add_option("after", diff.after, "Trace file or folder of the second run")
+		    ->required()
+		    ->type_name("B");
 		comparing
-		    ->add_option("--fail-if-slower", diff.slower, "exit 1 if the calls of both took so many percent longer")
+		    ->add_option("--fail-if-slower", diff.slower,
+		                 "Exit with status 1 if calls in both runs are more than PCT percent slower")
 		    ->check(threshold)
 		    ->type_name("PCT");
 		comparing
-		    ->add_option("--fail-if-error", diff.error,
-		                 "exit 1 if a lowered call's max_error is above; refused if no run measured errors")
+		    ->add_option(
+		        "--fail-if-error", diff.error,
+		        "Largest max_error of a lowered call; refused with status 2, because traces contain no measured errors")
 		    ->check(threshold)
 		    ->type_name("E");
 		addSelection(comparing, diff.selection);
-		comparing->add_option("--format", diff.format, "for people or programs")
+		comparing->add_option("--format", diff.format, "Output format; default table")
 		    ->check(CLI::IsMember({"table", "json", "csv", "jsonl", "md"}));
 		comparing->add_flag("--raw", isCsvRaw, rawHelp);
 		addColour(comparing, diff.colour);
 
-		auto *exports = app.add_subcommand("export", "traces in other people's formats");
+		auto *exports =
+		    app.add_subcommand("export", "Convert traces to SQLite, Perfetto, Chrome, CSV, JSON Lines or Parquet");
 		exports->allow_extras();
-		exports->add_option("--type", exporting.type, "which one")->required()->check(CLI::IsMember(exportTypes));
-		exports->add_option("-o,--out", exporting.out, "where to; parquet: a folder")->required()->type_name("OUT");
-		exports->add_flag("--force", exporting.force, "replace OUT if it exists");
+		exports->add_option("--type", exporting.type, "Output type")->required()->check(CLI::IsMember(exportTypes));
+		exports->add_option("-o,--out", exporting.out, "Output file; a folder for parquet")
+		    ->required()
+		    ->type_name("OUT");
+		exports->add_flag("--force", exporting.force, "Overwrite OUT");
 		exports->add_flag("--raw", isCsvRaw, rawHelp);
-		exports->add_option("traces", exporting.places, "trace files or folders of them")
+		exports->add_option("traces", exporting.places, "Trace files, or folders of traces")
 		    ->required()
 		    ->type_name("FILE|DIR");
 
-		auto *explaining = app.add_subcommand("explain", "what would be decided about a call, and why; nothing is run");
+		auto *explaining =
+		    app.add_subcommand("explain", "Show the decision for a call, and its reason, without running it");
 		explaining->allow_extras();
-		explaining->add_option("--entry", question.entry, "entry point: cublasSgemm_v2, cublasLtMatmul, ...")
+		explaining->add_option("--entry", question.entry, "Entry point, for example cublasSgemm_v2 or cublasLtMatmul")
 		    ->required();
 		const struct {
 			const char *name;
 			int64_t &size;
-			const char *says;
-		} sizes[] = {{"--m", question.m, "rows of the result"},
-		             {"--n", question.n, "columns of the result"},
-		             {"--k", question.k, "length of the sums"},
-		             {"--batch", question.batch, "products in the call"}};
-		for (const auto &[name, size, says] : sizes)
-			explaining->add_option(name, size, says)
+			const char *help;
+		} sizes[] = {{"--m", question.m, "Rows of the result"},
+		             {"--n", question.n, "Columns of the result"},
+		             {"--k", question.k, "Length of the sums (inner dimension)"},
+		             {"--batch", question.batch, "Number of products in the call; default 1"}};
+		for (const auto &[name, size, help] : sizes)
+			explaining->add_option(name, size, help)
 			    ->check(CLI::Range(int64_t{0}, &size == &question.batch ? int64_t{INT32_MAX} : INT64_MAX))
 			    ->required(&size != &question.batch);
-		explaining->add_option("--dtype-in", question.dtype, "type of the operands")
+		explaining->add_option("--dtype-in", question.dtype, "Type of the operands; default float32")
 		    ->check(CLI::IsMember(operandTypes));
-		explaining->add_option("--caller", question.caller, "object file that makes the call: libcusolver.so.12");
+		explaining->add_option("--caller", question.caller,
+		                       "Object file that makes the call, for example libcusolver.so.12");
 		explaining->add_option("--region", question.region, "NVTX range or region around the call");
-		explaining->add_option("--thread", question.thread, "name of the calling thread");
+		explaining->add_option("--thread", question.thread, "Name of the calling thread");
 		explaining
-		    ->add_option("--program", question.program, "whose file of ~/.config/autoamp holds: NAME of NAME.toml")
+		    ->add_option("--program", question.program,
+		                 "Program whose settings apply: reads ~/.config/autoamp/NAME.toml")
 		    ->type_name("NAME");
-		explaining->add_option("--gpu", question.gpu, "whose constants, instead of this machine's (AUTOAMP_GPU_MODEL)")
+		explaining
+		    ->add_option("--gpu", question.gpu,
+		                 "GPU constants for the cost model (AUTOAMP_GPU_MODEL); default: detected")
 		    ->type_name("MODEL");
-		explaining->add_option("--format", question.format, "for people or programs")
+		explaining->add_option("--format", question.format, "Output format; default text")
 		    ->check(CLI::IsMember({"text", "json"}));
 
-		auto *checking = app.add_subcommand("check", "whether a configuration file is right; nothing is run");
+		auto *checking = app.add_subcommand("check", "Check a configuration file without running anything");
 		checking->allow_extras();
-		checking->add_option("file", file, "TOML: autoamp help rules")->required()->type_name("FILE");
+		checking->add_option("file", file, "TOML file (see autoamp help rules)")->required()->type_name("FILE");
 
-		auto *listing = app.add_subcommand("lists", "what the lists say of every op and entry point");
+		auto *listing = app.add_subcommand("lists", "List each op and entry point with its category");
 		listing->allow_extras();
-		listing->add_option("--lists", lists.lists, "whose (AUTOAMP_LISTS)")->type_name("SYSTEM");
-		listing->add_option("--level", lists.level, "at which level (AUTOAMP_LEVEL)")->type_name("LEVEL");
-		listing->add_option("--format", lists.format, "for people or programs")->check(CLI::IsMember({"text", "json"}));
+		listing->add_option("--lists", lists.lists, "List system: torch, paddle or mindspore (AUTOAMP_LISTS)")
+		    ->type_name("SYSTEM");
+		listing->add_option("--level", lists.level, "Level of the lists (AUTOAMP_LEVEL)")->type_name("LEVEL");
+		listing->add_option("--format", lists.format, "Output format; default text")
+		    ->check(CLI::IsMember({"text", "json"}));
 
-		auto *examining = app.add_subcommand("doctor", "what this machine and a program let autoamp do");
+		auto *examining = app.add_subcommand(
+		    "doctor", "Describe this machine, its libraries and the environment; with APP, how it is linked");
 		examining->prefix_command();
 		examining->footer("The program comes last: autoamp doctor -- APP");
 		addColour(examining, doctor.colour);
 
-		auto *helping = app.add_subcommand("help", "the manual");
+		auto *helping = app.add_subcommand("help", "Print the manual");
 		helping->allow_extras();
-		helping->add_option("topic", topic, "env, rules, reports or reasons")->type_name("TOPIC");
+		helping->add_option("topic", topic, "Topic: env, rules, reports or reasons; default: an overview")
+		    ->type_name("TOPIC");
 
 		for (auto *command : app.get_subcommands(nullptr))
 			for (auto *option : command->get_options())
@@ -225,8 +259,9 @@ struct CommandLine {
 
 	static void addSelection(CLI::App *command, Selection &selection)
 	{
-		command->add_option("--sort", selection.sort, "the list by a column, named as in JSON")->type_name("COLUMN");
-		command->add_option("--top", selection.top, "so many of the list's rows")
+		command->add_option("--sort", selection.sort, "Sort the list by a column, named as in JSON")
+		    ->type_name("COLUMN");
+		command->add_option("--top", selection.top, "Print only the first N rows of the list")
 		    ->check(CLI::Range(1, INT32_MAX))
 		    ->type_name("N");
 	}
@@ -234,7 +269,9 @@ struct CommandLine {
 	static void addColour(CLI::App *command, Colour &colour)
 	{
 		const auto take = [&colour](const std::string &word) { colour = colours.at(word); };
-		command->add_option_function<std::string>("--color", take, "NO_COLOR is honoured by auto")
+		command
+		    ->add_option_function<std::string>("--color", take,
+		                                       "Color the output; auto needs a terminal and honors NO_COLOR")
 		    ->check(CLI::IsMember({"auto", "always", "never"}));
 	}
 };
@@ -251,7 +288,7 @@ int carryOut(CommandLine &line, const std::vector<std::string> &application)
 		refuseUnknown(*command, Status::notStarted);
 		line.run.command = program();
 		if (line.run.command.empty())
-			fail(Status::notStarted, "run: no program; {} run [options] -- APP ARGS...", invocation);
+			fail(Status::notStarted, "run: no program given; usage: {} run [OPTIONS] -- APP ARGS...", invocation);
 		for (size_t i = 0; i < std::size(mirrored); i++)
 			if (line.typed[i]->count() > 0) {
 				const auto &row = policy::optionTable()[static_cast<size_t>(mirrored[i].option)];
@@ -283,7 +320,7 @@ int carryOut(CommandLine &line, const std::vector<std::string> &application)
 		// help is printed even if a setting is invalid, because it lists the valid values.
 		if (!line.topic.empty() &&
 		    std::find(std::begin(helpTopics), std::end(helpTopics), line.topic) == std::end(helpTopics))
-			fail(Status::wrong, "no help on '{}'; topics: {}", line.topic, fmt::join(helpTopics, ", "));
+			fail(Status::wrong, "unknown topic '{}'; topics: {}", line.topic, fmt::join(helpTopics, ", "));
 		fmt::print("{}", help(line.topic));
 	} else if (status == Status::done && command->get_name() == "explain") {
 		explain(line.question, entries);
@@ -321,7 +358,7 @@ int start(int count, char **words)
 		for (const auto *command : line.app.get_subcommands(nullptr))
 			names.push_back(command->get_name());
 		if (std::find(names.begin(), names.end(), arguments.front()) == names.end())
-			fail(wrong, "no command '{}'{}", arguments.front(),
+			fail(wrong, "unknown command '{}'{}", arguments.front(),
 			     nearest(arguments.front(), names, "; autoamp help lists them"));
 	}
 	try {
@@ -349,7 +386,7 @@ int main(int count, char **words)
 		const int status = start(count, words);
 		// A closed pipe (`| head`) is not a failure; a full disk is.
 		if ((std::fflush(stdout) != 0 || std::ferror(stdout)) && errno != EPIPE)
-			fail(Status::failed, "the output could not be written: {}", std::strerror(errno));
+			fail(Status::failed, "cannot write the output: {}", std::strerror(errno));
 		return status;
 	} catch (const Failure &failure) {
 		complain("autoamp: " + failure.line + "\n"); // made safe by fail()

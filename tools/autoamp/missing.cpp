@@ -109,7 +109,7 @@ std::string describe(const Missing &missing)
 	case Missing::Of::parents:
 		break;
 	}
-	return fmt::format("traces: the one of pid {} is missing; a process that it forked is here", numbers);
+	return fmt::format("traces: that of pid {} is missing; the trace of a process that it forked is present", numbers);
 }
 
 } // namespace autoamp::tool

@@ -38,17 +38,17 @@ Output::Output(std::string path, bool mayReplace, std::string mark)
 {
 	std::error_code ignored;
 	if (path_.empty() || path_.ends_with("/") || path_ == "-")
-		fail(Status::wrong, "-o '{}': not the name of a file", path_);
+		fail(Status::wrong, "-o '{}' is not a file name", path_);
 	if (fs::is_symlink(path_, ignored) && fs::exists(path_, ignored)) // write to the target and keep the link
 		path_ = fs::canonical(path_, ignored), part_ = fmt::format("{}.part-{}", path_, ::getpid());
 	if (!fs::exists(fs::symlink_status(path_, ignored)))
 		mayReplace_ = false; // also protects a file that another process creates meanwhile
 	else if (!mayReplace_)
-		fail(Status::wrong, "{} exists; --force replaces it", path_);
+		fail(Status::wrong, "{} exists; --force overwrites it", path_);
 	else if (fs::is_directory(path_, ignored) && (mark_.empty() || !fs::exists(path_ + "/" + mark_, ignored)))
-		fail(Status::wrong, "{} is a folder with something else in it: not replaced", path_);
+		fail(Status::wrong, "{} is a folder with other content; not overwritten", path_);
 	if (fs::exists(path_, ignored) && !fs::is_regular_file(path_, ignored) && !fs::is_directory(path_, ignored))
-		fail(Status::wrong, "{} is no file: not replaced", path_);
+		fail(Status::wrong, "{} is not a regular file; not overwritten", path_);
 	for (const int signal : ending) {
 		struct sigaction action = {};
 		action.sa_handler = note;

@@ -152,13 +152,13 @@ Absence explainAbsence(const Outcome &outcome, const Collected &collected, bool 
 		std::string cause, next;
 		bool isUnseen = false;
 	} causes[] = {
-	    {!configuration.enabled, "AUTOAMP_ENABLED=0 switches autoamp off", again("AUTOAMP_ENABLED=1 ", "")},
+	    {!configuration.enabled, "AUTOAMP_ENABLED=0 disables autoamp", again("AUTOAMP_ENABLED=1 ", "")},
 	    {obstacle.has_value(), obstacle ? obstacle->cause : "", obstacle ? obstacle->next : ""},
-	    {!noCore.empty(), fmt::format("autoamp stayed off, {} cannot be loaded: {}", installation.core(), noCore),
-	     doctor},
+	    {!noCore.empty(),
+	     fmt::format("autoamp stayed off because {} cannot be loaded: {}", installation.core(), noCore), doctor},
 	    {failure == Failure::off, "autoamp stayed off in a process: " + problem, doctor},
-	    {configuration.trace == policy::TraceLevel::off, "AUTOAMP_TRACE=off; calls were lowered as the settings allow",
-	     again("", " --trace summary"), true},
+	    {configuration.trace == policy::TraceLevel::off,
+	     "AUTOAMP_TRACE=off; the settings decided which calls were lowered", again("", " --trace summary"), true},
 	    {!noTrace.empty(), fmt::format("no trace can be written to {}: {}", configuration.traceFile, noTrace),
 	     again("", " -o /tmp/%e.%p.aat"), true},
 	    {failure == Failure::noTrace, "a process could not write its trace: " + problem,
@@ -167,11 +167,11 @@ Absence explainAbsence(const Outcome &outcome, const Collected &collected, bool 
 	     fmt::format("{}; it was truncated or overwritten while the program ran", collected.unreadable),
 	     again("", " -o /tmp/%e.%p.aat"), true},
 	    {outcome.processes() > 0,
-	     fmt::format("{} began a trace, and no trace is left",
+	     fmt::format("{} began a trace, but the trace is missing",
 	                 outcome.processes() == 1 ? "a process" : plural(outcome.processes(), "process", "processes")),
 	     again("", " -o /tmp/%e.%p.aat"), true},
 	    {older != program.libraries.end(),
-	     fmt::format("{} is linked to {}; autoamp serves CUDA 12 and 13", program.path,
+	     fmt::format("{} is linked to {}; autoamp supports CUDA 12 and 13", program.path,
 	                 older != program.libraries.end() ? *older : ""),
 	     "ldd " + quoted(program.path)},
 	    {!isOrdinaryEnd, "the program ended before its first call", doctor},
@@ -265,10 +265,10 @@ std::vector<std::string> describe(const Runs &runs, const Account &account, cons
 		                               [](const auto &reason) { return reason.reason == "already_low"; });
 		const auto calls = plural(account.all.calls, "call");
 		const auto *const only = onlyEntry(runs);
-		lines.push_back(isLow  ? fmt::format("{}, all 16-bit already: nothing to lower", calls)
-		                : only ? fmt::format("{} of {} ({}): nothing to lower", calls, only->entry, only->reason)
-		                       : fmt::format("{}, none an fp32 product that has a lower form: {}", calls,
-		                                     reasonsIn(account, false)));
+		lines.push_back(
+		    isLow  ? fmt::format("{}, all already 16-bit; nothing to lower", calls)
+		    : only ? fmt::format("{} of {} ({}); nothing to lower", calls, only->entry, only->reason)
+		           : fmt::format("{}, but no fp32 product that can be lowered: {}", calls, reasonsIn(account, false)));
 	} else if (account.observed.calls > 0 && account.lowered.calls == 0) {
 		lowered("observed: O1 would lower", account.wouldLower);
 	} else {
@@ -283,7 +283,7 @@ std::vector<std::string> describe(const Runs &runs, const Account &account, cons
 		                            account.firstNote.empty() ? "see the reasons" : account.firstNote));
 	for (const auto &reason : account.reasons)
 		if (reason.reason == policy::name(policy::Reason::second_copy))
-			lines.push_back("left alone: what is called in a second copy of cuBLAS; `report --report ops` names it");
+			lines.push_back("not intercepted: calls to a second copy of cuBLAS (see `report --report ops`)");
 	for (auto &line : shortages(account))
 		lines.push_back(std::move(line));
 	if (auto line = describeNotEmulated(account); !line.empty())

@@ -42,18 +42,17 @@ std::string whyNothing(const Recorded &recorded)
 	if (!recorded.unseen.empty() && recorded.begun == 0)
 		return recorded.unseen;
 	if (recorded.begun > 0)
-		return "the range began, but no call was made in it" +
+		return "the range began, but contains no call" +
 		       std::string(std::isnan(recorded.delay) ? "" : " after the delay");
 	switch (recorded.range.kind) {
 	case Kind::profiler:
-		return recorded.hasStaticRuntime
-		           ? "the range never began: the program's static CUDA runtime hides cudaProfilerStart; "
-		             "nvtx:NAME or calls:A:B do without"
-		           : "the range never began: the program did not call cudaProfilerStart";
+		return recorded.hasStaticRuntime ? "the range never began: the program's static CUDA runtime hides "
+		                                   "cudaProfilerStart; use nvtx:NAME or calls:A:B"
+		                                 : "the range never began: the program did not call cudaProfilerStart";
 	case Kind::nvtx:
 		return "the range never began: the program opened no NVTX range of that name";
 	case Kind::calls:
-		return fmt::format("the range never began: the program made {} only", plural(recorded.outside, "call"));
+		return fmt::format("the range never began: the program made only {}", plural(recorded.outside, "call"));
 	case Kind::none:
 		break;
 	}

@@ -17,9 +17,9 @@ std::string describeNotEmulated(const Account &account)
 	for (const auto &[kernel, number] : account.notEmulated)
 		launches += number;
 	return fmt::format("results may be wrong: the emulated device could not run {} ({}), the first: {}; "
-	                   "tools/emulated/README.md explains how to add it",
+	                   "tools/emulated/README.md explains how to add kernels",
 	                   plural(account.notEmulated.size(), "kernel"),
-	                   launches ? "launches: " + count(launches) : "refused when looked up",
+	                   launches ? "launches: " + count(launches) : "lookups failed",
 	                   demangled(account.notEmulated.begin()->first));
 }
 
@@ -40,11 +40,11 @@ std::vector<std::string> scalerWarnings(const Account &account)
 	static constexpr struct {
 		const char *kind, *meaning;
 		bool isWorry;
-	} kinds[] = {{"overflow", "float16 overflowed, because scaling is off", true},
-	             {"underflow", "float16 lost small elements that count", true},
+	} kinds[] = {{"overflow", "float16 overflowed because scaling is off", true},
+	             {"underflow", "float16 lost small elements that matter", true},
 	             {"scale_range", "no power of two brings all values into float16's range", true},
-	             {"nonfinite_input", "the operand had Inf or NaN", true},
-	             {"clamped", "finite values beyond bfloat16's largest were clamped to it", true},
+	             {"nonfinite_input", "an operand contained Inf or NaN", true},
+	             {"clamped", "finite values beyond the largest bfloat16 were replaced by it", true},
 	             {"rescale", "", false}};
 	std::string totals, worst, measured, rule;
 	for (const auto &kind : kinds)
@@ -91,8 +91,10 @@ std::string scalerGap(const trace::Trace &run)
 		       row.strategy == policy::name(policy::Strategy::cast);
 	});
 	if (isCast && run.ended == "running")
-		return "events may be missing, the program is running";
-	return isCast && !run.ended.starts_with("exit") ? "events of the last calls may be missing, there was no exit" : "";
+		return "events may be missing: the program is still running";
+	return isCast && !run.ended.starts_with("exit")
+	           ? "events of the last calls may be missing: no normal exit"
+	           : "";
 }
 
 std::vector<std::string> scalerGaps(const Runs &runs)
@@ -112,7 +114,7 @@ std::vector<std::string> suggestions(const Account &account)
 		                            share(account.wouldLower.flops, account.eligible.flops)));
 	for (const auto &sum : account.scaler)
 		if (sum.kind == "overflow" && sum.count > 0)
-			lines.push_back("AUTOAMP_SCALING=auto: float16 overflowed with scaling off");
+			lines.push_back("set AUTOAMP_SCALING=auto: float16 overflowed with scaling off");
 	for (const auto &reason : account.reasons)
 		if (const auto advice = adviceOn(reason.reason); reason.isKept() && !advice.empty() && account.matters(reason))
 			lines.push_back(fmt::format("{} ({} of the FLOP): {}", reason.reason,

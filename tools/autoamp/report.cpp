@@ -26,9 +26,9 @@ Status report(const ReportOptions &options, const policy::Options &configuration
 	const bool isList = !selection.by.empty() || !selection.sort.empty() || selection.top > 0 || isRows;
 	const auto view = !options.view.empty() ? options.view : isList && format != "html" ? "ops" : "summary";
 	if ((view == "summary" || view == "config") && isList && format != "html")
-		fail(Status::wrong, "report: --by, --sort, --top, csv and jsonl are for lists: --report ops, reasons, ...");
+		fail(Status::wrong, "report: --by, --sort, --top, csv and jsonl need a list: --report ops, reasons, ...");
 	if (view != "ops" && format != "html" && !selection.by.empty())
-		fail(Status::wrong, "report: --by groups the rows of --report ops; {} has a report of its own", view);
+		fail(Status::wrong, "report: --by groups the rows of --report ops and does not apply to --report {}", view);
 
 	Status status = Status::done;
 	auto runs = gather(options.places, configuration, status);
@@ -71,7 +71,7 @@ Status report(const ReportOptions &options, const policy::Options &configuration
 		return status;
 	}
 	if (options.places.empty() && !isRows)
-		complain(message("autoamp: {} is this user's newest trace here: {}, pid {}\n", here(runs.front().path),
+		complain(message("autoamp: using this user's newest trace here, {}: {}, pid {}\n", here(runs.front().path),
 		                 runs.front().program, runs.front().pid));
 	std::string places; // the traces as typed on the command line
 	for (const auto &place : options.places.empty() ? std::vector{runs.front().path} : options.places)
@@ -98,8 +98,9 @@ Status report(const ReportOptions &options, const policy::Options &configuration
 	for (const auto &line : warnings(account))
 		fmt::print("{}\n{}", wrap(shown(line), width, 0), format == "md" ? "\n" : "");
 	if (view == "kernels" && !account.hasKernels)
-		fmt::print("no kernels in this trace: AUTOAMP_TRACE=kernels records them, unless the summary names a failure "
-		           "(kernels_off)\n");
+		fmt::print(
+		    "this trace contains no kernels; AUTOAMP_TRACE=kernels records them unless the summary reports a failure "
+		    "(kernels_off)\n");
 	const auto write = [&](const Sheet &sheet) {
 		if (format == "md")
 			writeMarkdown(stdout, sheet);
@@ -120,9 +121,10 @@ Status report(const ReportOptions &options, const policy::Options &configuration
 			const auto unknown = !account.whatIf.empty() ? std::string("nothing was run")
 			                     : isObserved            ? std::string()
 			                                             : fmt::format("{}", fmt::join(scalerGaps(runs), "; "));
-			const std::string none = !unknown.empty()                    ? ": unknown, " + unknown
-			                         : isObserved && !account.hasKernels ? ": not traced, AUTOAMP_TRACE=kernels does"
-			                                                             : ": nothing";
+			const std::string none = !unknown.empty() ? ": unknown, " + unknown
+			                         : isObserved && !account.hasKernels
+			                             ? ": not recorded; AUTOAMP_TRACE=kernels records it"
+			                             : ": nothing";
 			const auto partly = unknown.empty() ? "" : fmt::format(" ({})", unknown);
 			fmt::print("{}{}{}\n{}", std::exchange(gap, "\n"), sheet->caption, shown(sheet->size() ? partly : none),
 			           format == "md" ? "\n" : "");

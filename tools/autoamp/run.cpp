@@ -70,10 +70,10 @@ std::string fixedName(const std::string &pattern)
 void makeRoom(const std::string &path, bool force)
 {
 	if (!force && fs::exists(fs::symlink_status(path)))
-		fail(Status::notStarted, "{} exists; --force replaces it", path);
+		fail(Status::notStarted, "{} exists; --force overwrites it", path);
 	std::error_code error;
 	if (fs::exists(path, error) && !fs::is_regular_file(path, error))
-		fail(Status::notStarted, "{} is no file: not replaced", path);
+		fail(Status::notStarted, "{} is not a regular file; not overwritten", path);
 	const auto replaced = trace::runIdsOf(path);
 	std::vector<std::string> files;
 	for (const auto &file : trace::family(path)) {
@@ -83,9 +83,8 @@ void makeRoom(const std::string &path, bool force)
 			continue;
 		if (trace::isBeingWritten(file)) {
 			const auto writer = trace::writerOf(file);
-			fail(Status::notStarted,
-			     "{} is still being written{}; not replaced: wait for its end or give another name to -o", file,
-			     writer ? fmt::format(" by process {}", writer->pid) : "");
+			fail(Status::notStarted, "{} is still being written{}; wait for its end, or give another name with -o",
+			     file, writer ? fmt::format(" by process {}", writer->pid) : "");
 		}
 		files.push_back(file);
 	}
@@ -104,7 +103,7 @@ uint64_t startRun(Environment &environment)
 	uint64_t run = 0;
 	while (run == 0)
 		if (::getrandom(&run, sizeof run, 0) != static_cast<ssize_t>(sizeof run) && errno != EINTR)
-			fail(Status::notStarted, "no random number for the id of this run: {}", std::strerror(errno));
+			fail(Status::notStarted, "cannot get a random number for the id of this run: {}", std::strerror(errno));
 	const auto around =
 	    trace::runIds([](const char *name) { return policy::environmentValue(policy::processEnvironment(), name); });
 	environment.set(trace::kRunVariable, fmt::format("{:016x}:{:016x}", run, around.outer ? around.outer : run));
@@ -159,7 +158,8 @@ void setUpDevice(Environment &environment, const RunOptions &options, const Exec
 			if (program.hasRpath && installation.emulated.find(' ') != std::string::npos &&
 			    std::count(needed.begin(), needed.end(), name))
 				fail(Status::notStarted,
-				     "{} has a DT_RPATH, which the emulated device cannot precede from a folder with a space",
+				     "{} has a DT_RPATH, which has priority over an emulated device in a folder with a space in "
+				     "its name",
 				     program.path);
 			libraries.push_back(installation.emulated + "/" + name);
 		}
@@ -168,7 +168,7 @@ void setUpDevice(Environment &environment, const RunOptions &options, const Exec
 		return;
 	}
 	if (options.device == "auto" && queryDriver().gpus.empty())
-		fail(Status::notStarted, "no usable NVIDIA driver here; --device emulated runs it on the emulated device");
+		fail(Status::notStarted, "no usable NVIDIA driver; --device emulated runs the program on the CPU");
 	preload(environment, libraries);
 }
 

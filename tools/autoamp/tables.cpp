@@ -155,14 +155,14 @@ std::string gain(const Account &account)
 	if (lowered.calls == 0)
 		return "gain: none, nothing was lowered";
 	if (account.isEmulated)
-		return "gain: unknown, the times of the emulated device say nothing";
+		return "gain: unknown, the times of the emulated device have no meaning";
 	if (account.isMeasured && lowered.estNs > 0)
-		return fmt::format("gain: {} in kernels, casting included; in fp32 {} by the cost model",
+		return fmt::format("gain: {} in kernels, conversions included; {} in fp32 by the cost model",
 		                   duration(lowered.timeNs(true)), duration(lowered.estNs));
 	if (lowered.estLoweredNs > 0)
 		return fmt::format("gain: the cost model's estimate for the lowered products is {:.1f}x",
 		                   lowered.estNs / lowered.estLoweredNs);
-	return "gain: unknown to the cost model";
+	return "gain: unknown, the cost model has no estimate";
 }
 
 // Shows as many reasons as lines remain; the last line counts the rest.
@@ -229,18 +229,18 @@ void writeSummary(std::FILE *out, const Terminal &terminal, const Runs &runs, co
 	const bool isScaled =
 	    std::all_of(runs.begin(), runs.end(), [](auto &run) { return configOf(run, "scaling") != "off"; });
 	if (tail.empty() && account.loweredTo.contains("float16") && account.whatIf.empty())
-		tail.push_back(isScaled ? "scaling: no scale had to change" : "scaling: off");
+		tail.push_back(isScaled ? "scaling: no scale was changed" : "scaling: off");
 	for (auto &line : shortages(account))
 		tail.push_back(std::move(line));
 	if (auto line = describeNotEmulated(account); !line.empty())
 		tail.push_back(std::move(line));
 	for (auto &line : tail) // a rule of several lines would displace the kept calls
 		if (const size_t end = line.find('\n'); end != line.npos)
-			line = line.substr(0, end) + " the rule of --format json";
+			line = line.substr(0, end) + " see the rule in --format json";
 	if (account.notes > 0)
 		tail.push_back(fmt::format("failures: {}, the first: {}", count(account.notes), account.firstNote));
 	if (account.plans > 0)
-		tail.push_back(fmt::format("plans of cuDNN built at first calls: {}, {:.0f} ms in all", count(account.plans),
+		tail.push_back(fmt::format("cuDNN plans built at first calls: {}, {:.0f} ms in total", count(account.plans),
 		                           account.planMs));
 	if (const auto recorded = describeRecorded(runs); !recorded.empty())
 		tail.push_back("Recorded: " + recorded);

@@ -72,7 +72,7 @@ std::string newestTrace(const policy::Options &options)
 	if (!other.empty())
 		fail(Status::wrong, "no trace of this user here; {} belongs to another user: {} report {}", here(other),
 		     invocation, quoted(here(other)));
-	fail(Status::wrong, "no trace (*.aat) here or in {}; make one: {} run -- APP",
+	fail(Status::wrong, "no trace (*.aat) here or in {}; record one with {} run -- APP",
 	     options.directory.empty() ? "AUTOAMP_DIR, which is unset" : options.directory, invocation);
 }
 

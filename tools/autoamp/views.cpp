@@ -245,7 +245,7 @@ Sheet groupsSheet(std::vector<Group> list, const Account &account)
 
 Sheet reasonsSheet(const Account &account)
 {
-	return Sheet::of("reasons", "Why, most time first", account.reasons,
+	return Sheet::of("reasons", "Reasons, most time first", account.reasons,
 	                 [](const ReasonSum &reason) { return describe(reason); },
 	                 {texts("decision", "decision"),
 	                  texts("reason", "reason"),
@@ -369,7 +369,7 @@ Sheet kernelsSheet(const Runs &runs, bool isMerged)
 			totals.push_back(std::move(total));
 	}
 	std::stable_sort(totals.begin(), totals.end(), isMore);
-	return Sheet::of("kernels", "What the device ran, by the call that launched it", std::move(totals),
+	return Sheet::of("kernels", "Kernels of the device, by the call that launched them", std::move(totals),
 	                 [](const Total &total) {
 		                 const auto *row = total.row;
 		                 return Json{{"run", total.run},
@@ -396,7 +396,7 @@ Sheet lossSheet(const Runs &runs)
 	std::vector<std::pair<size_t, const trace::Trace *>> list;
 	for (size_t run = 0; run < runs.size(); run++)
 		list.emplace_back(run, &runs[run]);
-	return Sheet::of("losses", "What the traces could not hold", list,
+	return Sheet::of("losses", "Data that the traces do not contain", list,
 	                 [](const std::pair<size_t, const trace::Trace *> &each) {
 		                 static const trace::Loss none;
 		                 const auto &loss = each.second ? each.second->loss : none;

@@ -50,19 +50,19 @@ Settings settingsOf(const std::string &text)
 			continue;
 		}
 		if (equals == 0 || equals == std::string::npos)
-			fail(Status::wrong, "report: --what-if '{}': NAME=VALUE,... as in LEVEL=O2,DTYPE=bfloat16", text);
+			fail(Status::wrong, "report: --what-if '{}': expected NAME=VALUE,... as in LEVEL=O2,DTYPE=bfloat16", text);
 		auto name = part.substr(0, equals);
 		std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return std::toupper(c); });
 		settings.emplace_back("AUTOAMP_" + name, part.substr(equals + 1));
 		const auto isNamed = [&](const char *option) { return settings.back().first == option; };
 		const auto table = policy::optionTable();
 		if (std::any_of(table.begin(), table.end(), [&](auto &row) { return !decides(row) && isNamed(row.name); }))
-			fail(Status::wrong, "report: --what-if: {} decides nothing about a recorded call", name);
+			fail(Status::wrong, "report: --what-if: {} does not affect decisions", name);
 		if (std::count_if(settings.begin(), settings.end(), [&](auto &set) { return isNamed(set.first.c_str()); }) > 1)
-			fail(Status::wrong, "report: --what-if: {} stands there twice", name);
+			fail(Status::wrong, "report: --what-if: {} is given twice", name);
 	}
 	if (settings.empty() || text.ends_with(','))
-		fail(Status::wrong, "report: --what-if '{}': NAME=VALUE,... as in LEVEL=O2,DTYPE=bfloat16", text);
+		fail(Status::wrong, "report: --what-if '{}': expected NAME=VALUE,... as in LEVEL=O2,DTYPE=bfloat16", text);
 	return settings;
 }
 

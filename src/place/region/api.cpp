@@ -103,11 +103,11 @@ int enterRegion(const autoamp_region *given, size_t *number)
 	}
 	const Region own = {memo.policy, memo.name ? memo.name->patterns : 0, memo.name ? memo.name->text : nullptr};
 	if (!own.policy || stack->frames.size() >= depthLimit)
-		return refuse(*stack, AUTOAMP_TOO_MANY, "too many regions are open, or too many different ones were");
+		return refuse(*stack, AUTOAMP_TOO_MANY, "too many regions are open, or too many different regions were opened");
 	Frame frame = {};
 	frame.own = own;
 	if (memo.isShared && !(frame.ticket = share(own)))
-		return refuse(*stack, AUTOAMP_TOO_MANY, "too many regions for all threads are open");
+		return refuse(*stack, AUTOAMP_TOO_MANY, "too many regions are open for all threads");
 	if (own.policy->options.enabled)
 		wakeProcess();
 	static std::atomic<size_t> count{0};

@@ -237,7 +237,7 @@ const RangeName *nameOf(std::string_view text, bool isStored)
 			nameless = &all.nameless.emplace(std::pair(patterns, isCapture), RangeName{patterns, nullptr, isCapture})
 			                .first->second;
 	}
-	base::log(base::LogLevel::warn, "more than %zu names of regions: reports name none after these", nameLimit);
+	base::log(base::LogLevel::warn, "more than %zu region names; reports omit further names", nameLimit);
 	return nameless;
 }
 

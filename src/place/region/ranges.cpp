@@ -35,7 +35,7 @@ int pushRange(uint64_t domain, const RangeName *name)
 	Frame *const below = innermost(*stack, domain);
 	const bool isTooDeep = name && stack->frames.size() >= depthLimit;
 	if (isTooDeep)
-		base::log(base::LogLevel::warn, "%zu regions of a thread are open: another NVTX range is ignored", depthLimit);
+		base::log(base::LogLevel::warn, "a thread has %zu open regions; further NVTX ranges are ignored", depthLimit);
 	if ((!name || isTooDeep) && below) {
 		below->above++;
 	} else {
@@ -83,7 +83,7 @@ uint64_t startRange(uint64_t domain, const RangeName *name)
 			beginCaptureRange();
 		return ticket;
 	}
-	base::log(base::LogLevel::warn, "%zu NVTX ranges of the process are open: another one is ignored", rangeLimit);
+	base::log(base::LogLevel::warn, "the process has %zu open NVTX ranges; further ones are ignored", rangeLimit);
 	return 1;
 }
 

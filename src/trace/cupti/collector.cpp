@@ -166,10 +166,10 @@ private:
 };
 
 // A reason to stop. The activity kinds then belong to the other client as well and stay enabled.
-const char *const buffersTaken = "another client of CUPTI seems to have taken the buffers over: none comes back";
+const char *const buffersTaken = "another CUPTI client seems to receive the buffers: CUPTI returns none";
 // The same at exit, where kernels that the program did not wait for cannot be distinguished.
-const char *const nothingCame = "no record of the last kernels: they had not finished at the exit, or another client "
-                                "of CUPTI took the buffers over";
+const char *const nothingCame = "no record of the last kernels: they had not finished at exit, or another CUPTI "
+                                "client received the buffers";
 
 struct Collector {
 	Recorder *recorder;
@@ -474,7 +474,7 @@ void watchTimes()
 	if (collector->seen < 4096)
 		return;
 	if (collector->invalid * 10 > collector->seen)
-		end("one in ten of CUPTI's times is impossible", CUPTI_SUCCESS);
+		end("more than one in ten CUPTI timestamps is invalid", CUPTI_SUCCESS);
 	collector->seen = collector->invalid = 0;
 }
 
@@ -672,7 +672,8 @@ bool subscribe(char (&why)[160])
 		result = cupti.cuptiSubscribe(&collector->subscriber, onEvent, nullptr);
 	}
 	if (result == CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED)
-		snprintf(why, sizeof why, "%s uses CUPTI in this process, which serves one", *holder ? holder : "another tool");
+		snprintf(why, sizeof why, "%s already uses CUPTI in this process; CUPTI supports one client",
+		         *holder ? holder : "another tool");
 	else if (result != CUPTI_SUCCESS)
 		snprintf(why, sizeof why, "cuptiSubscribe failed (%d)", result);
 	if (result != CUPTI_SUCCESS)
@@ -768,7 +769,7 @@ void start(Recorder &recorder, const char *path, Launcher (*current)(bool isNode
 		recorder.kernels({}, {});
 	}
 	if (collector->failed.load() || !startHelper()) {
-		end("no thread could be made", CUPTI_SUCCESS);
+		end("cannot create a thread", CUPTI_SUCCESS);
 		endIfFailed();
 		return;
 	}

@@ -29,7 +29,7 @@ std::string problemOf(const Header &header, size_t got)
 	if (got < sizeof kMagic || memcmp(header.magic, kMagic, sizeof kMagic) != 0)
 		return got == 0 ? "empty file" : "not an autoamp trace";
 	if (got < sizeof header)
-		return "cut off in its header";
+		return "truncated within its header";
 	if (header.byteOrder == __builtin_bswap32(kByteOrder))
 		return "written on a machine of the other byte order";
 	if (header.byteOrder != kByteOrder)

@@ -174,7 +174,7 @@ void write(const std::string &scenario, int number)
 	} else if (scenario == "unmapped" || scenario == "quietly_killed") {
 		call(lane, product("lowered", "white_list", 1024), 3);
 		if (scenario == "unmapped")
-			recorder.note(noteOfScaler, "the device maps no host memory");
+			recorder.note(noteOfScaler, "the device cannot map host memory");
 		else
 			::raise(SIGKILL);
 	} else {

@@ -232,7 +232,7 @@ TEST_CASE("Wrong programs")
 		CHECK(gemm(gone, device) == 0);
 		CHECK(deviceError() == cudaErrorIllegalAddress);
 	}
-	SECTION("an address that is no multiple of its element")
+	SECTION("an address that is not a multiple of its element size")
 	{
 		float *large = allocate(256);
 		CHECK(gemm(reinterpret_cast<float *>(reinterpret_cast<char *>(large) + 2), device) == 0);
@@ -291,7 +291,7 @@ TEST_CASE("Wrong programs")
 	deviceError();
 }
 
-TEST_CASE("What is not emulated says so")
+TEST_CASE("Calls that are not emulated report it")
 {
 	Blas blas;
 	CHECK(cublasSgetrfBatched(blas, 0, nullptr, 1, nullptr, nullptr, 0) == CUBLAS_STATUS_NOT_SUPPORTED);

@@ -206,7 +206,7 @@ TEST_CASE("Half results overflow to Inf, subnormals survive, half accumulators l
 	CHECK(std::abs(sums[1] - sums[0]) / sums[0] < 0.05f);
 }
 
-TEST_CASE("alpha, beta, leading dimensions: what is read, what is written")
+TEST_CASE("alpha, beta, leading dimensions: elements that are read and written")
 {
 	Blas blas;
 	const int m = 5, n = 4, k = 3, lda = 7, ldb = 6, ldc = 8;

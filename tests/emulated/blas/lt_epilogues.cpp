@@ -214,7 +214,7 @@ TEST_CASE("Epilogues without an engine, and impossible ones")
 	CHECK(cudaDeviceSynchronize() == cudaSuccess);
 }
 
-TEST_CASE("Wrong programs: what an epilogue cannot reach breaks the context")
+TEST_CASE("Wrong programs: memory that an epilogue cannot reach breaks the context")
 {
 	static float host[matrixLd * n * batch];
 	enum Where { Good, Host, Short, Odd };

@@ -444,7 +444,7 @@ void Problem::check(Line &line)
 	});
 	eta = std::sqrt(error / norm);
 	line.put("eta", eta).put("nonfinite", nonfinite);
-	line.require(out.array->isWholeOutside(written), "written beside the result");
+	line.require(out.array->isWholeOutside(written), "memory outside of the result changed");
 }
 
 void Problem::describe(Line &line) const

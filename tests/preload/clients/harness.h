@@ -1,4 +1,4 @@
-// Shared by the client programs: an fp32 product through any entry point of cuBLAS and cuBLASLt, checked on the host
+// Shared by the client programs: an fp32 product through any cuBLAS or cuBLASLt entry point, checked on the host
 // against fp64, and a command line that lists and runs cases. Works with any CUDA libraries, in any thread; does not
 // depend on autoamp.
 #pragma once

@@ -1,6 +1,6 @@
 // Built into plug-ins. Each is linked to libcublas and takes its functions from its GOT, calls them by its PLT (CALLS)
-// or has them in a table (TABLE). Others have their own cuBLAS in the same file, like static linking; stubs of cuBLAS
-// names over dlopen and dlsym (TRAMPOLINE); or a constructor that waits for a thread which multiplies (JOINER).
+// or has them in a table (TABLE). Others have their own cuBLAS in the same file, like static linking; stubs with
+// cuBLAS names over dlopen and dlsym (TRAMPOLINE); or a constructor that waits for a thread which multiplies (JOINER).
 // Meanwhile the waiting thread holds the loader's lock and does not release it.
 #include "product.h"
 

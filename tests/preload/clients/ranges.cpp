@@ -1,5 +1,5 @@
-// A program that marks its parts by NVTX ranges, in every form of NVTX: directly and in an object with its own copy of
-// NVTX. As in regions.cpp, `ran` is the precision that the rounding of each product shows.
+// A program that marks its parts by NVTX ranges, in all NVTX forms: directly and in an object with its own NVTX
+// copy. As in regions.cpp, `ran` is the precision that the rounding of each product shows.
 #include "ranges.h"
 #include "harness.h"
 

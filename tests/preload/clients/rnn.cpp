@@ -329,7 +329,7 @@ void compare(Net<float> &net, Line &line)
 			else if (i == 6)
 				line.require(Buffer<float>::isUntouched(got[at]), "between the weights something changed");
 			else if (net.spec.fill != 0)
-				line.require(got[at] == net.spec.fill, "padding is not what it shall be filled with");
+				line.require(got[at] == net.spec.fill, "padding does not have its fill value");
 			else
 				line.require(Buffer<float>::isUntouched(got[at]) || got[at] == 0, "padding was written");
 		}
@@ -348,7 +348,7 @@ void compare(Net<float> &net, Line &line)
 			error += off * off, all += wanted[k] * wanted[k];
 		}
 		line.put((std::string("eta_") + names[i]).c_str(), std::sqrt(error / all));
-		line.require(got.isWholeOutside(), "memory beside a result changed");
+		line.require(got.isWholeOutside(), "memory outside of a result changed");
 	}
 }
 

@@ -472,7 +472,7 @@ void userWorkspace(Line &line)
 	CHECK(cublasSetWorkspace(session.handle, space.data(), floats * sizeof(float)));
 	problem.runOn(session, line);
 	space.download();
-	line.require(space.isWholeOutside(std::vector<bool>(floats, true)), "memory beside the workspace changed");
+	line.require(space.isWholeOutside(std::vector<bool>(floats, true)), "memory outside of the workspace changed");
 }
 
 // Everything is enqueued on the handle's stream, with one wait at the end: operands, C and scalars arrive just before

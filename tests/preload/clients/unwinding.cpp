@@ -53,7 +53,7 @@ static void throwsAt(int n)
 		isCaught = error.what() == std::string("inside");
 	}
 	inside = nullptr;
-	require(isCaught, "what a callback throws arrives");
+	require(isCaught, "an exception of a callback arrives");
 	require(product(n), "the next call");
 }
 
@@ -61,7 +61,7 @@ static void *ends(void *how)
 {
 	const CallsAtItsEnd last;
 	if (how)
-		require(product(), "a call that is known");
+		require(product(), "a cached call");
 	inside = [] { pthread_exit(nullptr); };
 	product();
 	return how;

@@ -130,7 +130,7 @@ class Sweep:
         if run.code or run.stderr != (UNMAPPED if function in MAPPING else ""):
             return f"exit {run.code}, stderr {run.stderr!r}"
         if run.answers != self.clean.answers:
-            return f"the application was told {[a for a in run.answers if a not in self.clean.answers]}"
+            return f"the application received {[a for a in run.answers if a not in self.clean.answers]}"
         if [call[0] for call in trace.calls] != [call[0] for call in self.trace.calls] or trace.ended != "exit 0":
             return f"the trace has calls {trace.calls}, ended {trace.ended!r}"
         if sum(int(row[3]) for row in trace.rows) != len(trace.calls):
@@ -164,7 +164,7 @@ class Sweep:
 
 
 SILENT = "lowered, no note"
-UNMAPPED = "autoamp: the device maps no host memory: scaler events are not recorded\n"
+UNMAPPED = "autoamp: the device cannot map host memory; scaler events are not recorded\n"
 MAPPING = {"cuMemHostRegister_v2", "cuMemHostGetDevicePointer_v2"}
 ALLOCATING = {"cuMemAllocFromPoolAsync", "cuMemAlloc_v2", "cuMemPoolCreate"}
 

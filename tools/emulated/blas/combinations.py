@@ -27,7 +27,7 @@ tables = json.load(open(sys.argv[1], encoding='utf-8'))
 print('# Which products are emulated: exactly what the tables of the cuBLAS Library manual, release 13.2, document')
 print('# (GemmEx: 2.8.12-2.8.14; SgemmEx: 2.8.11; grouped: 2.8.15; cublasLtMatmul: 3.4.17), no integers, fp8 or fp4.')
 print('# Written by combinations.py. Everything else is refused with CUBLAS_STATUS_NOT_SUPPORTED.')
-print('# bias: type of the bias vector of an epilogue; "-": no epilogue but DEFAULT.')
+print('# bias: type of the bias vector of an epilogue; "-": no epilogue except DEFAULT.')
 print('#table\tcompute\tscale\ta\tb\tc\td\tbias')
 for name, rows in (('gemmex', tables['gemmex']['documented']),
                    ('sgemmex', [r for r in tables['gemmex_typed'] if r['function'] == 'cublasSgemmEx']),

@@ -95,7 +95,7 @@ cudnnStatus_t describe(Direction direction, const cudnnTensorStruct *first, cons
 			problem.configuration = row.configuration;
 			return CUDNN_STATUS_SUCCESS;
 		}
-	return refuse(CUDNN_STATUS_NOT_SUPPORTED, "the data types are no supported configuration");
+	return refuse(CUDNN_STATUS_NOT_SUPPORTED, "the data types are not a supported configuration");
 }
 
 bool isWithin(Limit limit, const Problem &p)

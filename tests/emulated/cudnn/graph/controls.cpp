@@ -1,4 +1,4 @@
-// Small clients of cuDNN's graph API, each correct or with one error, like those of tests/emulated/controls.cpp: the
+// Small clients of the cuDNN graph API, each correct or with one error, like those of tests/emulated/controls.cpp: the
 // errors show only when the work runs.
 #include "tests/emulated/controls.h"
 #include "tests/emulated/cudnn/graph/plan.h"

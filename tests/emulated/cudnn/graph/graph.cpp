@@ -761,7 +761,7 @@ TEST_CASE("an engine is listed with each of its tiles and takes no other knob")
 	CHECK(client.status() == CUDNN_STATUS_SUCCESS);
 }
 
-TEST_CASE("what a variant pack must hold")
+TEST_CASE("required content of a variant pack")
 {
 	Small small(false);
 	Client &client = small.client;
@@ -819,7 +819,7 @@ TEST_CASE("graphs that no engine serves", "[none]")
 }
 
 // AUTOAMP_EMU_FAIL names one of the functions: the first client gets its failure, the second succeeds.
-TEST_CASE("a failure is told and passes", "[fail]")
+TEST_CASE("a failure is reported and does not persist", "[fail]")
 {
 	const auto serve = [] {
 		Dnn dnn;

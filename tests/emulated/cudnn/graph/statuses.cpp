@@ -510,7 +510,7 @@ void plans()
 	};
 	Descriptor graph = graphOf("good", {node(1, 3)});
 	graphOf("of nothing", {});
-	graphOf("of an open operation", {make(CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR)});
+	graphOf("open operation", {make(CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR)});
 	graphOf("of two", {node(1, 3), node(4, 5)});
 	graphOf("of a chain", {node(1, 3, true), relu(3, 4, true)});
 	graphOf("of a chain backwards", {relu(3, 4, true), node(1, 3, true)});
