@@ -240,8 +240,7 @@ struct CommandLine {
 		listing->add_option("--format", lists.format, "Output format; default text")
 		    ->check(CLI::IsMember({"text", "json"}));
 
-		auto *examining = app.add_subcommand(
-		    "doctor", "Describe this machine, its libraries and the environment; with APP, how it is linked");
+		auto *examining = app.add_subcommand("doctor", "Describe this machine and, with APP, how APP is linked");
 		examining->prefix_command();
 		examining->footer("The program comes last: autoamp doctor -- APP");
 		addColour(examining, doctor.colour);

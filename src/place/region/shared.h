@@ -1,4 +1,5 @@
-// Regions and NVTX ranges that cover all threads of the process. Any thread; functions with such a comment need the lock.
+// Regions and NVTX ranges that cover all threads of the process. Any thread; functions with such a comment need the
+// lock.
 #pragma once
 
 #include "src/place/region/intern.h"
