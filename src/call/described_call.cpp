@@ -5,9 +5,6 @@
 #include "src/op/dnn.h"
 #include "src/place/capture_range.h"
 #include "src/reroute/capture.h"
-#include "src/reroute/convolution.h"
-#include "src/reroute/graph.h"
-#include "src/reroute/rnn.h"
 #include "src/site/device.h"
 #include "src/site/rows.h"
 
@@ -107,26 +104,26 @@ DescribedCall describedBy(const CallInfo &info, op::Op op)
 	return described;
 }
 
-void readDnnStream(const void *known, void *handle, DescribedCall &described)
+void readDnnStream(const void *original, void *handle, DescribedCall &described)
 {
-	const op::Cudnn *const cudnn = op::cudnn<op::Cudnn>(known);
+	const op::Cudnn *const cudnn = op::cudnn<op::Cudnn>(original);
 	readStream(cudnn && handle ? cudnn->cudnnGetStream : nullptr, "cudnnGetStream", handle, described);
 }
 
 template <typename Call>
 DescribedCall describeDnn(const CallInfo &info, const Call &call)
 {
-	const void *const known = info.interception.original;
+	const void *const original = info.interception.original;
 	constexpr bool isConvolution = std::is_same_v<Call, op::ConvolutionCall>, isRnn = std::is_same_v<Call, op::RnnCall>;
 	op::DnnGetters getters;
-	getters.ops = op::cudnn<op::CudnnOps>(known);
+	getters.ops = op::cudnn<op::CudnnOps>(original);
 	if constexpr (isConvolution)
-		getters.cnn = op::cudnn<op::CudnnCnn>(known);
+		getters.cnn = op::cudnn<op::CudnnCnn>(original);
 	if (isRnn || info.entry.obstacle == op::Obstacle::no_fp32_output)
-		getters.adv = op::cudnn<op::CudnnAdv>(known);
+		getters.adv = op::cudnn<op::CudnnAdv>(original);
 	op::Op op = op::describe(info.entry, info.interception.entryIndex, call, getters, info.process.environment);
 	if constexpr (isRnn) {
-		const op::Cudnn *const cudnn = op::cudnn<op::Cudnn>(known);
+		const op::Cudnn *const cudnn = op::cudnn<op::Cudnn>(original);
 		void *stream = nullptr;
 		if (cudnn && call.handle && cudnn->cudnnGetStream(call.handle, &stream))
 			stream = nullptr; // readDnnStream() below queries again and reports the failure
@@ -137,32 +134,24 @@ DescribedCall describeDnn(const CallInfo &info, const Call &call)
 		described.refusal = reroute::refusalOf(call, op);
 	if (described.hasHandleFailed)
 		described.failed = "reading cuDNN descriptors";
-	readDnnStream(known, call.handle, described);
+	readDnnStream(original, call.handle, described);
 	return described;
 }
 
-reroute::Outcome refused(const char *getter)
-{
-	reroute::Outcome outcome;
-	outcome.failed = getter;
-	return outcome;
-}
+} // namespace
 
-reroute::Settings settingsOf(const CallInfo &info)
-{
-	reroute::Settings settings = info.process.settings;
-	settings.reportsEvents = info.isRecorded;
-	return settings;
-}
-
-reroute::Outcome run(const CallInfo &info, const DescribedCall &described, const policy::Decision &decision,
-                     const reroute::Product &product)
+reroute::LoweredCall loweredCall(const CallInfo &info, const DescribedCall &described, const policy::Decision &decision)
 {
 	Site &site = *described.site;
-	return reroute::run(site.op, decision, site.plan, settingsOf(info), product);
+	reroute::Settings settings = info.process.settings;
+	settings.reportsEvents = info.isRecorded;
+	return {site.op,
+	        decision,
+	        site.cache,
+	        settings,
+	        info.interception.original,
+	        static_cast<cuda::Stream>(described.stream)};
 }
-
-} // namespace
 
 bool isCapturing(const op::Cublas &cublas, void *handle)
 {
@@ -193,25 +182,6 @@ DescribedCall describe(const CallInfo &info, const op::GemmCall &call)
 	return described;
 }
 
-reroute::Outcome lower(const CallInfo &info, const DescribedCall &described, const policy::Decision &decision,
-                       const op::GemmCall &call)
-{
-	if (!op::isAlgorithm(call.algo)) { // only the vendor library knows the status for an invalid algorithm
-		reroute::Outcome outcome;
-		outcome.reason = policy::Reason::bad_argument;
-		return outcome;
-	}
-	reroute::Product product;
-	product.lightHandle = call.handle;
-	product.known = info.interception.original;
-	product.stream = described.stream;
-	product.alpha = call.alpha, product.A = call.A, product.B = call.B, product.beta = call.beta;
-	product.C = product.D = call.C;
-	if (op::cublas(info.interception.original)->cublasGetSmCountTarget(call.handle, &product.extras.smCountTarget))
-		return refused("cublasGetSmCountTarget");
-	return run(info, described, decision, product);
-}
-
 DescribedCall describe(const CallInfo &info, const op::LtMatmulCall &call)
 {
 	const op::CublasLt *const lt = op::cublasLt(info.interception.original);
@@ -220,26 +190,6 @@ DescribedCall describe(const CallInfo &info, const op::LtMatmulCall &call)
 	described.stream = call.stream;
 	readCapture(described);
 	return described;
-}
-
-reroute::Outcome lower(const CallInfo &info, const DescribedCall &described, const policy::Decision &decision,
-                       const op::LtMatmulCall &call)
-{
-	reroute::Product product;
-	product.lightHandle = call.lightHandle;
-	product.known = info.interception.original;
-	product.stream = call.stream;
-	product.alpha = call.alpha, product.A = call.A, product.B = call.B, product.beta = call.beta;
-	product.C = call.C, product.D = call.D;
-	const op::CublasLt &lt = *op::cublasLt(info.interception.original);
-	if (!op::readExtras(lt, call.computeDesc, described.site->op, product.extras))
-		return refused("cublasLtMatmulDescGetAttribute");
-	if (const char *const refusal = reroute::refusalOf(described.site->plan, lt, described.site->op, call)) {
-		reroute::Outcome outcome = refused(refusal);
-		outcome.reason = policy::Reason::bad_argument; // most likely the application's own choice
-		return outcome;
-	}
-	return run(info, described, decision, product);
 }
 
 // Does not query the device: the query would cost more than everything else here.
@@ -287,67 +237,19 @@ DescribedCall describe(const CallInfo &info, const op::ConvolutionCall &call)
 	return describeDnn(info, call);
 }
 
-reroute::Outcome lower(const CallInfo &info, const DescribedCall &described, const policy::Decision &decision,
-                       const op::ConvolutionCall &call)
-{
-	Site &site = *described.site;
-	return reroute::run(site.op, decision, site.plan, settingsOf(info), call, info.interception.original,
-	                    described.stream);
-}
-
 DescribedCall describe(const CallInfo &info, const op::GraphCall &call)
 {
-	const void *const known = info.interception.original;
-	DescribedCall described =
-	    describedBy(info, op::describe(info.entry, info.interception.entryIndex, call, op::cudnn<op::CudnnGraph>(known),
-	                                   info.process.environment, info.thread.execution));
-	readDnnStream(known, call.handle, described);
+	const void *const original = info.interception.original;
+	DescribedCall described = describedBy(info, op::describe(info.entry, info.interception.entryIndex, call,
+	                                                         op::cudnn<op::CudnnGraph>(original),
+	                                                         info.process.environment, info.thread.execution));
+	readDnnStream(original, call.handle, described);
 	return described;
-}
-
-// For strategy cast, a graph that corresponds to a call of the legacy API runs as that call, whatever its layouts.
-// Otherwise the application's graph runs with other operands.
-reroute::Outcome lower(const CallInfo &info, const DescribedCall &described, const policy::Decision &decision,
-                       const op::GraphCall &call)
-{
-	Site &site = *described.site;
-	const op::KnownGraph &graph = *info.thread.execution.graph;
-	const op::VariantPack &pack = info.thread.execution.pack;
-	const op::GraphNode &product = *graph.product;
-	if (!graph.isLegacyCall || decision.strategy != policy::Strategy::cast)
-		return reroute::run(site.op, decision, site.plan, settingsOf(info), graph, pack, call.handle,
-		                    info.interception.original, described.stream);
-	const float alpha = static_cast<float>(product.alpha), beta = static_cast<float>(graph.beta);
-	void *const first = *pack.find(product.first), *const second = *pack.find(product.second),
-	            *const result = *pack.find(graph.result);
-	const bool isData = product.kind == op::NodeKind::backwardData,
-	           isFilter = product.kind == op::NodeKind::backwardFilter;
-	op::ConvolutionCall convolution;
-	convolution.handle = call.handle;
-	convolution.alpha = &alpha, convolution.beta = &beta;
-	convolution.x = isData ? result : first;
-	convolution.w = isFilter ? result : second;
-	convolution.y = isData ? first : isFilter ? second : result;
-	if (graph.convolution.hasSource)
-		convolution.z = *pack.find(graph.source);
-	if (graph.convolution.hasBias)
-		convolution.bias = *pack.find(graph.bias);
-	convolution.direction = graph.convolution.direction;
-	return reroute::run(site.op, decision, site.plan, settingsOf(info), convolution, info.interception.original,
-	                    described.stream);
 }
 
 DescribedCall describe(const CallInfo &info, const op::RnnCall &call)
 {
 	return describeDnn(info, call);
-}
-
-reroute::Outcome lower(const CallInfo &info, const DescribedCall &described, const policy::Decision &decision,
-                       const op::RnnCall &call)
-{
-	Site &site = *described.site;
-	return reroute::run(site.op, decision, site.plan, settingsOf(info), call, info.interception.original,
-	                    described.stream);
 }
 
 DescribedCall describe(const CallInfo &info, const op::DnnCall &call)

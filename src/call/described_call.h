@@ -6,7 +6,11 @@
 #include "src/op/arguments.h"
 #include "src/op/entry.h"
 #include "src/op/op.h"
+#include "src/reroute/convolution.h"
 #include "src/reroute/gemm.h"
+#include "src/reroute/graph.h"
+#include "src/reroute/lowered_call.h"
+#include "src/reroute/rnn.h"
 #include "src/site/site.h"
 #include "src/state/caller.h"
 #include "src/state/process.h"
@@ -45,21 +49,21 @@ DescribedCall describe(const CallInfo &info, const op::GraphCall &call);
 DescribedCall describe(const CallInfo &info, const op::RnnCall &call);
 DescribedCall describe(const CallInfo &info, const op::DnnCall &call);
 
+reroute::LoweredCall loweredCall(const CallInfo &info, const DescribedCall &described,
+                                 const policy::Decision &decision);
+
 // Runs the call by `decision`: that of its site, or the substitute of that decision.
-reroute::Outcome lower(const CallInfo &info, const DescribedCall &described, const policy::Decision &decision,
-                       const op::GemmCall &call);
-reroute::Outcome lower(const CallInfo &info, const DescribedCall &described, const policy::Decision &decision,
-                       const op::LtMatmulCall &call);
-reroute::Outcome lower(const CallInfo &info, const DescribedCall &described, const policy::Decision &decision,
-                       const op::ConvolutionCall &call);
-reroute::Outcome lower(const CallInfo &info, const DescribedCall &described, const policy::Decision &decision,
-                       const op::GraphCall &call);
-reroute::Outcome lower(const CallInfo &info, const DescribedCall &described, const policy::Decision &decision,
-                       const op::RnnCall &call);
 template <typename Call>
-reroute::Outcome lower(const CallInfo &, const DescribedCall &, const policy::Decision &, const Call &)
+reroute::Outcome lower(const CallInfo &info, const DescribedCall &described, const policy::Decision &decision,
+                       const Call &call)
 {
-	return {}; // no decision lowers calls of the other families
+	reroute::LoweredCall lowered = loweredCall(info, described, decision);
+	if constexpr (requires { reroute::lower(lowered, call); })
+		return reroute::lower(lowered, call);
+	else if constexpr (requires { reroute::lower(lowered, call, info.thread.execution); })
+		return reroute::lower(lowered, call, info.thread.execution);
+	else
+		return {}; // no decision lowers calls of the other families
 }
 
 // Runs a call by the substitute decision after its cast found no memory. Returns `shortage` if the substitute fails

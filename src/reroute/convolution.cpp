@@ -2,13 +2,11 @@
 
 #include "src/base/faults.h"
 #include "src/op/shadow.h"
-#include "src/reroute/call.h"
-#include "src/reroute/dnn_plan.h"
+#include "src/reroute/plan_family.h"
 
 #include <cudnn.h>
 
 #include <algorithm>
-#include <cstddef>
 
 namespace autoamp::reroute {
 
@@ -65,147 +63,85 @@ Passage passage(const op::Tensor &tensor, const op::Tensor &shadow, bool isFlipp
 	return made;
 }
 
-void prepare(const op::Convolution &convolution, op::Form form, DnnPlan &plan)
+// Runs the plan on the casts of the operands, and copies the result to its place.
+class CastConvolution final : public PlanFamily
 {
-	const op::Convolution shadow = op::padded(convolution);
-	const bool isFilterResult = convolution.direction == Direction::backwardFilter;
-	plan.operand[0] = passage(convolution.first(), shadow.first(), false, 2);
-	plan.operand[1] = passage(convolution.second(), shadow.second(), convolution.isFlipped && !isFilterResult, 2);
-	plan.result = passage(convolution.result(), shadow.result(), convolution.isFlipped && isFilterResult,
-	                      form == op::Form::narrow ? 2 : 4);
-	plan.isInPlace = form == op::Form::wide && op::isWrittenInPlace(convolution, true);
-}
-
-// One call, with its tensors by their role in its direction.
-struct Asked {
-	const op::Convolution &convolution;
-	const DnnPlan &plan;
-	const bool isNarrow;
-	const float *first, *second, *added, *bias;
-	float *result;
-	float alpha, beta;
-	bool isDirect; // the plan writes the result itself, which has the alignment that the plan requires
-
-	Asked(const op::Convolution &of, const op::ConvolutionCall &call, const DnnPlan &by)
-	    : convolution(of), plan(by), isNarrow(by.key.form == op::Form::narrow),
-	      bias(static_cast<const float *>(of.hasBias ? call.bias : nullptr)),
-	      alpha(*static_cast<const float *>(call.alpha)), beta(*static_cast<const float *>(call.beta))
+public:
+	CastConvolution(const LoweredCall &lowered, const op::ConvolutionCall &call, const op::CudnnGraph &cudnn)
+	    : PlanFamily(cudnn, call.handle, true,
+	                 {0, lowered.op.geometry, 0, lowered.decision.precision, lowered.decision.form}),
+	      convolution_(*op::convolutionAt(lowered.op.geometry)), precision_(lowered.decision.precision),
+	      form_(lowered.decision.form), bias_(static_cast<const float *>(convolution_.hasBias ? call.bias : nullptr)),
+	      beta_(*static_cast<const float *>(call.beta))
 	{
 		float *const x = static_cast<float *>(call.x), *const w = static_cast<float *>(call.w),
 		             *const y = static_cast<float *>(call.y);
-		const bool isData = of.direction == Direction::backwardData,
-		           isFilter = of.direction == Direction::backwardFilter;
-		first = isData ? y : x;
-		second = isFilter ? y : w;
-		result = isData ? x : isFilter ? w : y;
-		added = beta == 0 ? nullptr : of.hasSource ? static_cast<const float *>(call.z) : result;
-		isDirect = by.isInPlace && beta == 0 && reinterpret_cast<uintptr_t>(result) % 16 == 0;
+		const bool isData = convolution_.direction == Direction::backwardData,
+		           isFilter = convolution_.direction == Direction::backwardFilter;
+		first_ = isData ? y : x;
+		second_ = isFilter ? y : w;
+		alpha_ = *static_cast<const float *>(call.alpha);
+		result_ = isData ? x : isFilter ? w : y;
+		added_ = beta_ == 0 ? nullptr : convolution_.hasSource ? static_cast<const float *>(call.z) : result_;
 	}
-	kernels::Placement placement(cuda::Address from) const
+
+	Outcome enqueue(LoweredCall &call) override
 	{
-		const int64_t offset = plan.result.first;
-		return {reinterpret_cast<const void *>(from),
-		        isNarrow,
-		        plan.result.ld,
-		        result + offset,
-		        plan.result.layout,
-		        added ? added + offset : nullptr,
-		        alpha,
-		        beta,
-		        bias,
-		        convolution.activation == op::Activation::none ? kernels::Activation::none
-		        : convolution.propagatesNan                    ? kernels::Activation::reluOfNan
-		                                                       : kernels::Activation::relu};
+		const int64_t uids[] = {op::uidFirst, op::uidSecond, op::uidResult, op::uidScale};
+		void *const pointers[] = {places_.first, places_.second, isDirect() ? result_ : places_.result,
+		                          places_.scratch};
+		const size_t count = isNarrow() ? 3 : 4;
+		const Outcome outcome = execute(std::span(uids, count), std::span(pointers, count));
+		if (!outcome.isDone || isDirect())
+			return outcome;
+		kernels::Placement home = placement();
+		const bool isLaunched = call.launch(call.kernels->place, call.blocks(home), home);
+		return isLaunched ? outcome : decline(Reason::engine_failed, "cuLaunchKernel");
 	}
-};
 
-// Device memory of one call, from `base` on.
-struct Places {
-	cuda::Address scratch, first, second, result, workspace, end;
-};
-
-Places place(const Asked &asked, cuda::Address base)
-{
-	const DnnPlan &plan = asked.plan;
-	Places places;
-	places.scratch = base;
-	places.first = base + aligned(sizeof(kernels::Scratch));
-	places.second = places.first + plan.operand[0].bytes;
-	places.result = places.second + plan.operand[1].bytes;
-	places.workspace = places.result + (asked.isDirect ? 0 : plan.result.bytes);
-	places.end = places.workspace + aligned(plan.workspaceSize);
-	return places;
-}
-
-// Converts both operands to 16 bits in their places, and writes alpha to the scratch memory. Returns null, or the step
-// that failed.
-const char *convert(const Asked &asked, Plan &plan, const Settings &settings, bool isHalf, const cuda::Driver &driver,
-                    Context &context, cuda::Stream stream, const Places &places, bool isCaptured)
-{
-	kernels::TensorParameters parameters = {};
-	parameters.tensor[0] = tensorOf(asked.plan.operand[0], asked.first, places.first);
-	parameters.tensor[1] = tensorOf(asked.plan.operand[1], asked.second, places.second);
-	parameters.alphaValue = asked.alpha;
-	return castTensors(parameters, plan, settings, isHalf, asked.first, asked.second, driver, context, stream,
-	                   places.scratch, isCaptured);
-}
-
-// Runs the plan on the casts, and moves the result to its place. Fails only before application memory is written.
-Outcome convolve(const Asked &asked, const op::CudnnGraph &cudnn, void *handle, const cuda::Driver &driver,
-                 const Context &context, cuda::Stream stream, const Places &places)
-{
-	const auto at = [](cuda::Address address) { return reinterpret_cast<void *>(address); };
-	const bool isDirect = asked.isDirect;
-	const int64_t uids[] = {op::uidFirst, op::uidSecond, op::uidResult, op::uidScale};
-	void *const pointers[] = {at(places.first), at(places.second), isDirect ? asked.result : at(places.result),
-	                          at(places.scratch)}; // alpha is its first member
-	const size_t count = asked.isNarrow ? 3 : 4;
-	const DnnAnswer answer =
-	    execute(cudnn, handle, asked.plan, std::span(uids, count), std::span(pointers, count), at(places.workspace));
-	if (answer.status)
-		return decline(Reason::engine_failed, answer.what, answer.status);
-	if (!isDirect) {
-		kernels::Placement home = asked.placement(places.result);
-		const unsigned blocks = kernels::gridSize(home, static_cast<unsigned>(context.facts->smCount));
-		if (!launch(driver, conversionKernels(driver)->place, blocks, stream, home))
-			return decline(Reason::engine_failed, "cuLaunchKernel");
+private:
+	bool isNarrow() const { return form_ == op::Form::narrow; }
+	op::Graph graph() const override { return op::graphOf(convolution_, form_, precision_); }
+	void setPassages(DnnPlan &plan) const override
+	{
+		const op::Convolution shadow = op::padded(convolution_);
+		const bool isFilterResult = convolution_.direction == Direction::backwardFilter;
+		plan.operand[0] = passage(convolution_.first(), shadow.first(), false, 2);
+		plan.operand[1] = passage(convolution_.second(), shadow.second(), convolution_.isFlipped && !isFilterResult, 2);
+		plan.result = passage(convolution_.result(), shadow.result(), convolution_.isFlipped && isFilterResult,
+		                      isNarrow() ? 2 : 4);
+		plan.isInPlace = form_ == op::Form::wide && op::isWrittenInPlace(convolution_, true);
 	}
-	Outcome done;
-	done.isDone = true;
-	return done;
-}
-static_assert(offsetof(kernels::Scratch, alpha) == 0);
+	// The plan writes the result itself if it has the alignment that the plan requires.
+	bool isDirect() const override
+	{
+		return plan_->isInPlace && beta_ == 0 && reinterpret_cast<uintptr_t>(result_) % 16 == 0;
+	}
+	kernels::Placement placement() const
+	{
+		const Passage &to = plan_->result;
+		return {places_.result,
+		        isNarrow(),
+		        to.ld,
+		        result_ + to.first,
+		        to.layout,
+		        added_ ? added_ + to.first : nullptr,
+		        alpha_,
+		        beta_,
+		        bias_,
+		        convolution_.activation == op::Activation::none ? kernels::Activation::none
+		        : convolution_.propagatesNan                    ? kernels::Activation::reluOfNan
+		                                                        : kernels::Activation::relu};
+	}
 
-Outcome runIn(bool isCaptured, const op::Op &op, const policy::Decision &decision, Plan &plan, const Settings &settings,
-              const op::ConvolutionCall &call, const op::CudnnGraph &cudnn, const cuda::Driver &driver,
-              cuda::Stream stream)
-{
-	const op::Convolution &convolution = *op::convolutionAt(op.geometry);
-	const ContextAnswer answer = currentContext(driver, settings.memoryBudget, stream, isCaptured, true);
-	if (!answer.context)
-		return decline(answer.reason, answer.what);
-	Context &context = *answer.context;
-	const op::Form form = decision.form;
-	const FoundPlan found = findPlan(
-	    cudnn, {call.handle, nullptr, context.facts->capability},
-	    {context.id, op.geometry, 0, decision.precision, form}, isCaptured,
-	    [&] { return op::graphOf(convolution, form, decision.precision); },
-	    [&](DnnPlan &made) { prepare(convolution, form, made); });
-	if (!found.plan)
-		return found.why;
-	const Asked asked(convolution, call, *found.plan);
-	const bool isHalf = decision.precision == op::Dtype::float16;
-	Outcome outcome = runInMemory(
-	    driver, context, stream, isCaptured, place(asked, 0).end, true,
-	    [&](cuda::Address base) {
-		    return convert(asked, plan, settings, isHalf, driver, context, stream, place(asked, base), isCaptured);
-	    },
-	    [&](cuda::Address base) {
-		    return convolve(asked, cudnn, call.handle, driver, context, stream, place(asked, base));
-	    });
-	outcome.builtNs = found.builtNs;
-	return outcome;
-}
+	const op::Convolution &convolution_;
+	const op::Dtype precision_;
+	const op::Form form_;
+	const float *const bias_;
+	const float beta_;
+	const float *added_;
+	float *result_;
+};
 
 // ---- the application's own call with another math type of its convolution
 
@@ -264,19 +200,20 @@ Ordered ordered(const op::ConvolutionCall &call)
 op::Status workspaceSizeOf(const op::CudnnConvolutions &cudnn, const op::ConvolutionCall &call, void *description,
                            size_t &bytes)
 {
-	const auto ask = call.direction == Direction::forward        ? cudnn.cudnnGetConvolutionForwardWorkspaceSize
-	                 : call.direction == Direction::backwardData ? cudnn.cudnnGetConvolutionBackwardDataWorkspaceSize
-	                                                             : cudnn.cudnnGetConvolutionBackwardFilterWorkspaceSize;
+	const auto query = call.direction == Direction::forward ? cudnn.cudnnGetConvolutionForwardWorkspaceSize
+	                   : call.direction == Direction::backwardData
+	                       ? cudnn.cudnnGetConvolutionBackwardDataWorkspaceSize
+	                       : cudnn.cudnnGetConvolutionBackwardFilterWorkspaceSize;
 	const Ordered by = ordered(call);
-	return ask(call.handle, by.firstDesc, by.secondDesc, description, by.resultDesc, call.algo, &bytes);
+	return query(call.handle, by.firstDesc, by.secondDesc, description, by.resultDesc, call.algo, &bytes);
 }
 
-// `known` is the function that the application called.
-op::Status callAgain(const void *known, const op::ConvolutionCall &call, void *description, void *workspace,
+// `original` is the function that the application called.
+op::Status callAgain(const void *original, const op::ConvolutionCall &call, void *description, void *workspace,
                      size_t bytes)
 {
 	const Ordered by = ordered(call);
-	void *const function = const_cast<void *>(known);
+	void *const function = const_cast<void *>(original);
 	if (call.isFused)
 		return reinterpret_cast<decltype(&cudnnConvolutionBiasActivationForward)>(function)(
 		    static_cast<cudnnHandle_t>(call.handle), call.alpha, static_cast<cudnnTensorDescriptor_t>(call.xDesc),
@@ -294,62 +231,66 @@ op::Status callAgain(const void *known, const op::ConvolutionCall &call, void *d
 	                                              by.resultDesc, by.result);
 }
 
-Outcome runAgain(bool isCaptured, const op::Op &op, const policy::Decision &decision, const Settings &settings,
-                 const op::ConvolutionCall &call, const void *known, const cuda::Driver &driver, cuda::Stream stream)
+class ConvolutionAgain final : public Family
 {
-	const auto *const cudnn = op::cudnn<op::CudnnConvolutions>(known);
-	if (!cudnn)
-		return decline(Reason::unsupported);
-	// FMA for a raised call, else conversion by the vendor. TF32 is not set here: a call permits it already, or forbids
-	// it explicitly.
-	const cudnnMathType_t type =
-	    decision.precision == op::Dtype::float32 ? CUDNN_FMA_MATH : CUDNN_TENSOR_OP_MATH_ALLOW_CONVERSION;
-	const Description description(*cudnn, *op::convolutionAt(op.geometry), type);
-	if (description.status)
-		return decline(Reason::engine_failed, "cudnnSetConvolutionNdDescriptor", description.status);
-	size_t bytes = 0;
-	if (const op::Status status = workspaceSizeOf(*cudnn, call, description.get(), bytes))
-		return decline(isNotSupported(status) ? Reason::unsupported : Reason::engine_failed,
-		               "cudnnGetConvolution...WorkspaceSize", status);
-	const auto execute = [&](cuda::Address workspace) {
-		Outcome done;
-		done.status = callAgain(known, call, description.get(), reinterpret_cast<void *>(workspace), bytes);
-		if (done.status)
-			return decline(Reason::engine_failed, "cudnnConvolution", done.status);
-		done.isDone = true;
-		return done;
-	};
-	if (bytes == 0)
-		return execute(0);
-	const ContextAnswer answer = currentContext(driver, settings.memoryBudget, stream, isCaptured, false);
-	if (!answer.context)
-		return decline(answer.reason, answer.what);
-	return runInMemory(
-	    driver, *answer.context, stream, isCaptured, aligned(bytes), false, [](cuda::Address) { return nullptr; },
-	    execute);
-}
+public:
+	ConvolutionAgain(const op::ConvolutionCall &call, const op::CudnnConvolutions &cudnn)
+	    : Family({}), call_(call), cudnn_(cudnn)
+	{
+	}
 
-} // namespace
+	Outcome prepare(LoweredCall &lowered) override
+	{
+		// FMA for a raised call, else conversion by the vendor. TF32 is not set here: a call permits it already, or
+		// forbids it explicitly.
+		const cudnnMathType_t type =
+		    lowered.decision.precision == op::Dtype::float32 ? CUDNN_FMA_MATH : CUDNN_TENSOR_OP_MATH_ALLOW_CONVERSION;
+		description_.emplace(cudnn_, *op::convolutionAt(lowered.op.geometry), type);
+		if (description_->status)
+			return decline(Reason::engine_failed, "cudnnSetConvolutionNdDescriptor", description_->status);
+		if (const op::Status status = workspaceSizeOf(cudnn_, call_, description_->get(), workspaceSize_))
+			return decline(isNotSupported(status) ? Reason::unsupported : Reason::engine_failed,
+			               "cudnnGetConvolution...WorkspaceSize", status);
+		return completed();
+	}
+	size_t bytes() const override { return aligned(workspaceSize_); }
+	const char *convert(LoweredCall &, cuda::Address base) override
+	{
+		workspace_ = reinterpret_cast<void *>(base);
+		return nullptr;
+	}
+	Outcome enqueue(LoweredCall &lowered) override
+	{
+		const op::Status status = callAgain(lowered.original, call_, description_->get(), workspace_, workspaceSize_);
+		return status ? decline(Reason::engine_failed, "cudnnConvolution", status) : completed();
+	}
 
-namespace {
+private:
+	const op::ConvolutionCall &call_;
+	const op::CudnnConvolutions &cudnn_;
+	std::optional<Description> description_;
+	void *workspace_ = nullptr;
+	size_t workspaceSize_ = 0;
+};
 
 // Returns isDone if the vendor would accept the application's own call. Consecutive calls with the same algorithm query
 // its workspace size once. Otherwise the outcome has the status of the vendor, if a query failed.
-Outcome askVendor(const op::Op &op, Plan &plan, const op::ConvolutionCall &call, const void *known)
+Outcome queryVendor(const LoweredCall &lowered, const op::ConvolutionCall &call)
 {
 	constexpr uint64_t most = (uint64_t{1} << 48) - 1;
 	const uint64_t algorithm = (0x8000u | (static_cast<uint64_t>(call.algo) & 0x7fff)) << 48;
-	uint64_t accepted = plan.accepted.load(std::memory_order_relaxed);
+	uint64_t accepted = lowered.cache.accepted.load(std::memory_order_relaxed);
 	if ((accepted & ~most) != algorithm) {
-		const auto *const cudnn = op::cudnn<op::CudnnConvolutions>(known);
-		const bool isIdentity = call.isFused && op::convolutionAt(op.geometry)->activation == op::Activation::none;
+		const auto *const cudnn = op::cudnn<op::CudnnConvolutions>(lowered.original);
+		const bool isIdentity =
+		    call.isFused && op::convolutionAt(lowered.op.geometry)->activation == op::Activation::none;
 		size_t bytes = 0;
 		if (!cudnn || (isIdentity && call.algo != CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_PRECOMP_GEMM))
 			return decline(Reason::bad_argument);
 		if (const op::Status status = workspaceSizeOf(*cudnn, call, call.convDesc, bytes))
 			return decline(Reason::bad_argument, "cudnnGetConvolution...WorkspaceSize", status);
 		accepted = algorithm | std::min<uint64_t>(bytes, most);
-		plan.accepted.store(accepted, std::memory_order_relaxed);
+		lowered.cache.accepted.store(accepted, std::memory_order_relaxed);
 	}
 	const uint64_t bytes = accepted & most;
 	Outcome answer = decline(Reason::bad_argument);
@@ -359,18 +300,21 @@ Outcome askVendor(const op::Op &op, Plan &plan, const op::ConvolutionCall &call,
 
 } // namespace
 
-Outcome run(const op::Op &op, const policy::Decision &decision, Plan &plan, const Settings &settings,
-            const op::ConvolutionCall &call, const void *known, void *stream)
+Outcome lower(LoweredCall &lowered, const op::ConvolutionCall &call)
 {
 	if (call.convDesc) // null for an application plan
-		if (const Outcome answer = askVendor(op, plan, call, known); !answer.isDone)
+		if (const Outcome answer = queryVendor(lowered, call); !answer.isDone)
 			return answer;
-	return runOnStream(known, stream, [&](bool isCaptured, const op::CudnnGraph &cudnn, const cuda::Driver &driver) {
-		const auto on = static_cast<cuda::Stream>(stream);
-		return decision.strategy == policy::Strategy::cast
-		           ? runIn(isCaptured, op, decision, plan, settings, call, cudnn, driver, on)
-		           : runAgain(isCaptured, op, decision, settings, call, known, driver, on);
-	});
+	const auto *const graphs = op::cudnn<op::CudnnGraph>(lowered.original);
+	if (graphs && lowered.isCast()) {
+		CastConvolution family(lowered, call, *graphs);
+		return run(lowered, family);
+	}
+	const auto *const convolutions = op::cudnn<op::CudnnConvolutions>(lowered.original);
+	if (!graphs || !convolutions)
+		return decline(Reason::unsupported);
+	ConvolutionAgain family(call, *convolutions);
+	return run(lowered, family);
 }
 
 } // namespace autoamp::reroute

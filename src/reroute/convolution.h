@@ -4,13 +4,13 @@
 // Invariant: it completes, or it declines before it writes application memory.
 #pragma once
 
+#include "src/op/arguments.h"
 #include "src/reroute/lowering.h"
 
 namespace autoamp::reroute {
 
-// `known`: an original function of the library that the application called. A plan is built at the first call of a
-// geometry in a context, never during capture.
-Outcome run(const op::Op &op, const policy::Decision &decision, Plan &plan, const Settings &settings,
-            const op::ConvolutionCall &call, const void *known, void *stream);
+struct LoweredCall;
+
+Outcome lower(LoweredCall &lowered, const op::ConvolutionCall &call);
 
 } // namespace autoamp::reroute

@@ -50,16 +50,16 @@ int typeOf(op::Dtype dtype)
 	return dtype == op::Dtype::float16 ? CUDA_R_16F : dtype == op::Dtype::bfloat16 ? CUDA_R_16BF : CUDA_R_32F;
 }
 
-op::Status makeLayout(const op::CublasLt &lt, void *&layout, int type, int64_t rows, int64_t columns, int64_t ld,
-                      int32_t batch, int64_t stride, bool isArray)
+op::Status makeLayout(const op::CublasLt &lt, void *&layout, int type, const StoredOperand &as, int32_t batch,
+                      bool isArray)
 {
-	op::Status status =
-	    lt.cublasLtMatrixLayoutCreate(&layout, type, static_cast<uint64_t>(rows), static_cast<uint64_t>(columns), ld);
+	op::Status status = lt.cublasLtMatrixLayoutCreate(&layout, type, static_cast<uint64_t>(as.rows),
+	                                                  static_cast<uint64_t>(as.columns), as.ld);
 	if (!status && batch > 1) {
 		const auto setter = lt.cublasLtMatrixLayoutSetAttribute;
 		status = set(setter, layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, batch);
 		if (!status)
-			status = set(setter, layout, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, stride);
+			status = set(setter, layout, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, as.stride);
 	}
 	if (!status && isArray)
 		status = set(lt.cublasLtMatrixLayoutSetAttribute, layout, CUBLASLT_MATRIX_LAYOUT_BATCH_MODE,
@@ -165,6 +165,8 @@ EngineAnswer makeEngine(const op::CublasLt &lt, void *lightHandle, const op::Op 
 	const int type = typeOf(key.isCast() ? key.precision : op.a), typeOfResult = typeOf(op.out);
 	const bool areArrays = op.flags & op::flagArrays && !key.isCast();
 	const StoredOperand a = storedA(op, key.isCast()), b = storedB(op, key.isCast());
+	const StoredOperand d = {op.m, op.n, op.ldd, op.strided, op.batch};
+	const StoredOperand c = op.flags & op::flagNoC ? d : StoredOperand{op.m, op.n, op.ldc, op.stridec, op.batch};
 	auto *engine = new Engine{};
 	engine->key = key;
 	void *preference = nullptr;
@@ -184,15 +186,10 @@ EngineAnswer makeEngine(const op::CublasLt &lt, void *lightHandle, const op::Op 
 	const auto setPreference = lt.cublasLtMatmulPreferenceSetAttribute;
 	const bool isReady =
 	    step("cublasLtMatmulDescCreate", makeDescription(lt, op, key, extras, engine->description)) &&
-	    step("cublasLtMatrixLayoutCreate",
-	         makeLayout(lt, engine->layoutA, type, a.rows, a.columns, a.ld, op.batch, a.stride, areArrays)) &&
-	    step("cublasLtMatrixLayoutCreate",
-	         makeLayout(lt, engine->layoutB, type, b.rows, b.columns, b.ld, op.batch, b.stride, areArrays)) &&
-	    step("cublasLtMatrixLayoutCreate",
-	         makeLayout(lt, engine->layoutC, typeOfResult, op.m, op.n, op.flags & op::flagNoC ? op.ldd : op.ldc,
-	                    op.batch, op.flags & op::flagNoC ? op.strided : op.stridec, areArrays)) &&
-	    step("cublasLtMatrixLayoutCreate",
-	         makeLayout(lt, engine->layoutD, typeOfResult, op.m, op.n, op.ldd, op.batch, op.strided, areArrays)) &&
+	    step("cublasLtMatrixLayoutCreate", makeLayout(lt, engine->layoutA, type, a, op.batch, areArrays)) &&
+	    step("cublasLtMatrixLayoutCreate", makeLayout(lt, engine->layoutB, type, b, op.batch, areArrays)) &&
+	    step("cublasLtMatrixLayoutCreate", makeLayout(lt, engine->layoutC, typeOfResult, c, op.batch, areArrays)) &&
+	    step("cublasLtMatrixLayoutCreate", makeLayout(lt, engine->layoutD, typeOfResult, d, op.batch, areArrays)) &&
 	    step("cublasLtMatmulPreferenceCreate", lt.cublasLtMatmulPreferenceCreate(&preference)) &&
 	    step("cublasLtMatmulPreferenceSetAttribute",
 	         set(setPreference, preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, workspace) |

@@ -1,7 +1,11 @@
 #include "src/reroute/gemm.h"
 
-#include "src/reroute/call.h"
+#include "src/base/faults.h"
+#include "src/base/hash.h"
+#include "src/op/gemm.h"
+#include "src/op/lt_matmul.h"
 #include "src/reroute/engine.h"
+#include "src/reroute/lowered_call.h"
 
 #include <algorithm>
 #include <bit>
@@ -14,46 +18,18 @@ namespace {
 
 using policy::Reason;
 
+// One product, in the form that all entry points have in common.
+struct Product {
+	void *lightHandle = nullptr; // a cublasLtHandle_t, or a cublasHandle_t, which cuBLASLt accepts too
+	const void *alpha = nullptr, *A = nullptr, *B = nullptr, *beta = nullptr, *C = nullptr;
+	void *D = nullptr;
+	op::LtExtras extras;
+};
+
 uint16_t alignmentOf(const void *pointer)
 {
 	const auto address = reinterpret_cast<uintptr_t>(pointer);
 	return static_cast<uint16_t>(address ? std::min(1ull << std::countr_zero(address), 128ull) : 128u);
-}
-
-// ---- engines
-
-struct FoundEngine {
-	const Engine *engine = nullptr;
-	Outcome why;
-};
-
-FoundEngine findEngine(const op::Op &op, const policy::Decision &decision, Plan &plan, const Product &product,
-                       const op::CublasLt &lt, bool hasWorkspace)
-{
-	const bool isCast = decision.strategy == policy::Strategy::cast; // then A and B are in scratch memory
-	const bool areArrays = op.flags & op::flagArrays && !isCast;
-	const uint16_t element = op.flags & op::flagHalfSums ? 2 : 4;
-	const auto of = [=](const void *pointer) { return areArrays ? element : alignmentOf(pointer); };
-	const EngineKey key = {decision.strategy,
-	                       decision.precision,
-	                       isCast ? uint16_t{alignment} : of(product.A),
-	                       isCast ? uint16_t{alignment} : of(product.B),
-	                       of(op.flags & op::flagNoC ? product.D : product.C),
-	                       of(product.D),
-	                       alignmentOf(reinterpret_cast<void *>(product.extras.bias)),
-	                       product.extras.smCountTarget,
-	                       alignmentOf(reinterpret_cast<void *>(product.extras.aux)),
-	                       hasWorkspace,
-	                       product.extras.auxLd,
-	                       product.extras.biasBatchStride,
-	                       product.extras.auxBatchStride};
-	const EngineAnswer answer = findEngine(plan.engines, lt, product.lightHandle, op, key, product.extras);
-	if (answer.engine)
-		return {answer.engine, {}};
-	constexpr int notSupported = 15; // CUBLAS_STATUS_NOT_SUPPORTED
-	const Reason refused = op.flags & op::flagHalfSums ? Reason::unsupported : Reason::no_fp32_output;
-	return {nullptr,
-	        decline(answer.status == notSupported ? refused : Reason::engine_failed, answer.what, answer.status)};
 }
 
 // ---- parameters of the conversion kernels
@@ -130,230 +106,6 @@ bool needsWidening(const op::Op &op)
 	return op.flags & op::flagHalfSums && op.flags & op::flagDeviceScalars;
 }
 
-// Device memory of one call, from `base` on. A cast has scratch, A and B in 16 bits, and sums for the loss check. Every
-// float16 call has the sums, so that all calls of a site need the same memory. After these: the product of a batch by
-// pointers, and the workspace of the engine.
-struct Places {
-	cuda::Address scratch, a, b, sums, product, workspace, end;
-};
-
-Places place(const op::Op &op, const Engine &engine, cuda::Address base)
-{
-	Places places = {base, base, base, base, base, base, base};
-	if (engine.key.isCast()) {
-		const StoredOperand a = storedA(op, true), b = storedB(op, true);
-		places.a = base + aligned(sizeof(kernels::Scratch));
-		places.b = places.a + aligned(a.bytes());
-		places.sums = places.b + aligned(b.bytes());
-		const bool isHalf = engine.key.precision == op::Dtype::float16;
-		places.product = places.workspace = places.sums + (isHalf ? aligned(sumBytes(op, a, b)) : 0);
-	}
-	if (needsWidening(op))
-		places.product = places.workspace = base + aligned(sizeof(kernels::Scratch));
-	if (op.flags & op::flagArrays && engine.key.isCast())
-		places.workspace += aligned(static_cast<size_t>(op.strided * op.batch) * sizeof(float));
-	places.end = places.workspace + aligned(engine.workspaceSize);
-	return places;
-}
-
-// Inputs of the product.
-struct Operands {
-	const void *A, *B, *alpha, *beta;
-};
-
-// Converts A and B to 16 bits in their places, and points `operands` to them and to their scalars. Returns null, or the
-// step that failed.
-const char *convert(const op::Op &op, Plan &plan, const Settings &settings, const Product &product, bool isHalf,
-                    const cuda::Driver &driver, Context &context, const Places &places, bool isCapturing,
-                    Operands &operands)
-{
-	const Kernels *const kernels = conversionKernels(driver);
-	if (!kernels)
-		return "loading the kernels";
-	const auto stream = static_cast<cuda::Stream>(product.stream);
-	kernels::Parameters parameters = {};
-	const bool areArrays = op.flags & op::flagArrays;
-	parameters.operand[0] = operand(storedA(op, true), product.A, op.lda, op.stridea, places.a, areArrays);
-	parameters.operand[1] = operand(storedB(op, true), product.B, op.ldb, op.strideb, places.b, areArrays);
-	parameters.scratch = reinterpret_cast<kernels::Scratch *>(places.scratch);
-	const unsigned blocks = kernels::gridSize(parameters, static_cast<unsigned>(context.facts->smCount));
-	operands.A = parameters.operand[0].target;
-	operands.B = parameters.operand[1].target;
-	static constexpr float zero = 0;
-	if (!isHalf) {
-		prepareEvents(parameters, plan, settings, context);
-		if (areArrays) // the scatter adds beta * C
-			operands.beta = op.flags & op::flagDeviceScalars ? &parameters.scratch->beta : &zero;
-		const bool needsZero = areArrays && (op.flags & op::flagDeviceScalars);
-		return (!needsZero || launch(driver, kernels->begin, 1, stream, parameters)) &&
-		               launch(driver, kernels->castBfloat16, blocks, stream, parameters)
-		           ? nullptr
-		           : "cuLaunchKernel";
-	}
-
-	prepareScaling(parameters, plan, settings, context, product.A, product.B, isCapturing);
-	if (settings.isScaling)
-		parameters.sums = reinterpret_cast<kernels::ProbeSums *>(places.sums);
-	for (int i = 0; i < kernels::operands; i++)
-		parameters.isAlongRows[i] = isAlongRows(op, i);
-	if (op.flags & op::flagDeviceScalars) {
-		parameters.alpha = static_cast<const float *>(product.alpha);
-		parameters.beta = areArrays ? nullptr : static_cast<const float *>(product.beta);
-	} else {
-		parameters.alphaValue = *static_cast<const float *>(product.alpha);
-		parameters.betaValue = product.beta && !areArrays ? *static_cast<const float *>(product.beta) : 0;
-	}
-	operands.alpha = &parameters.scratch->alpha;
-	operands.beta = &parameters.scratch->beta;
-	const bool isLaunched = launch(driver, kernels->begin, 1, stream, parameters) &&
-	                        launch(driver, kernels->castHalf, blocks, stream, parameters) &&
-	                        launch(driver, kernels->settle, blocks, stream, parameters);
-	return isLaunched ? nullptr : "cuLaunchKernel";
-}
-
-const char *widen(const Product &product, const cuda::Driver &driver, cuda::Address scratch, Operands &operands)
-{
-	const Kernels *const kernels = conversionKernels(driver);
-	if (!kernels)
-		return "loading the kernels";
-	auto *const widened = reinterpret_cast<float *>(scratch);
-	kernels::Scalars parameters = {static_cast<const uint16_t *>(product.alpha),
-	                               static_cast<const uint16_t *>(product.beta), widened};
-	operands.alpha = widened;
-	operands.beta = widened + 1;
-	return launch(driver, kernels->widen, 1, static_cast<cuda::Stream>(product.stream), parameters) ? nullptr
-	                                                                                                : "cuLaunchKernel";
-}
-
-// Copies the results of a batch from scratch memory to the matrices that the pointers of D select. It is the last step:
-// before it, only scratch memory is written.
-const char *scatter(const op::Op &op, const Product &product, const cuda::Driver &driver, const Context &context,
-                    cuda::Address results)
-{
-	const op::Op there = gathered(op);
-	kernels::Scatter parameters = {reinterpret_cast<const float *>(results),
-	                               op.flags & op::flagBetaZero ? nullptr : static_cast<const float *const *>(product.C),
-	                               static_cast<float *const *>(product.D),
-	                               op.m,
-	                               op.n,
-	                               there.ldd,
-	                               op.ldc,
-	                               op.ldd,
-	                               there.strided,
-	                               op.batch,
-	                               nullptr,
-	                               0};
-	if (op.flags & op::flagDeviceScalars)
-		parameters.beta = static_cast<const float *>(product.beta);
-	else
-		parameters.betaValue = *static_cast<const float *>(product.beta);
-	const unsigned blocks = kernels::gridSize(parameters, static_cast<unsigned>(context.facts->smCount));
-	const bool isLaunched = launch(driver, conversionKernels(driver)->scatter, blocks,
-	                               static_cast<cuda::Stream>(product.stream), parameters);
-	return isLaunched ? nullptr : "cuLaunchKernel";
-}
-
-// Computes the operand sum of an epilogue (BGRADA, BGRADB) from the application's operand, not from the rounded one.
-// Runs before the product: if one of them fails, the application's own call writes the sum again.
-const char *sumOperand(const op::Op &op, const Product &product, const cuda::Driver &driver, const Context &context)
-{
-	const bool isA = op.epilogue == static_cast<uint8_t>(op::Epilogue::bgrada);
-	kernels::Sum parameters = {static_cast<const float *>(isA ? product.A : product.B),
-	                           reinterpret_cast<float *>(product.extras.bias),
-	                           isA ? op.m : op.n,
-	                           op.k,
-	                           isA ? op.lda : op.ldb,
-	                           isA ? op.stridea : op.strideb,
-	                           product.extras.biasBatchStride,
-	                           op.batch,
-	                           ((isA ? op.transa : op.transb) != op::Transpose::none) == isA};
-	const unsigned blocks = kernels::gridSize(parameters, static_cast<unsigned>(context.facts->smCount));
-	const bool isLaunched =
-	    launch(driver, conversionKernels(driver)->sum, blocks, static_cast<cuda::Stream>(product.stream), parameters);
-	return isLaunched ? nullptr : "cuLaunchKernel";
-}
-
-// Enqueues the product. If this fails, nothing was enqueued.
-Outcome multiply(const op::Op &op, const Product &product, const Engine &engine, const op::CublasLt &lt,
-                 const Operands &operands, cuda::Address workspace)
-{
-	void *description = engine.description;
-	if (!description)
-		if (const op::Status status = makeDescription(lt, op, engine.key, product.extras, description))
-			return decline(Reason::engine_failed, "cublasLtMatmulDescCreate", status);
-	static constexpr float zero = 0;
-	const void *const beta = operands.beta ? operands.beta : &zero; // if C is null, the vendor accepts a null beta as 0
-	const void *const c = op.flags & op::flagNoC ? product.D : product.C;
-	const op::Status status =
-	    lt.cublasLtMatmul(product.lightHandle, description, operands.alpha, operands.A, engine.layoutA, operands.B,
-	                      engine.layoutB, beta, c, engine.layoutC, product.D, engine.layoutD, engine.algo,
-	                      reinterpret_cast<void *>(workspace), engine.workspaceSize, product.stream);
-	if (!engine.description && lt.cublasLtMatmulDescDestroy(description))
-		base::leaveFault("cublasLtMatmulDescDestroy");
-	if (status)
-		return decline(Reason::engine_failed, "cublasLtMatmul", status);
-	Outcome done;
-	done.isDone = true;
-	return done;
-}
-
-Outcome runIn(bool isCaptured, const op::Op &asked, const policy::Decision &decision, Plan &plan,
-              const Settings &settings, const Product &call, const op::CublasLt &lt, const cuda::Driver &driver,
-              bool hasWorkspace)
-{
-	const bool isCast = decision.strategy == policy::Strategy::cast;
-	Product product = call;
-	const op::Op there = byColumns(asked, product);
-	const bool areArrays = asked.flags & op::flagArrays && isCast;
-	const op::Op op = areArrays ? gathered(there) : there;
-	if (areArrays)
-		product.C = product.D = nullptr;
-	const FoundEngine found = findEngine(op, decision, plan, product, lt, hasWorkspace);
-	if (!found.engine)
-		return found.why;
-	Operands operands = {product.A, product.B, product.alpha, product.beta};
-	float scalars[2] = {};
-	if (op.flags & op::flagHalfSums && !needsWidening(op)) {
-		const void **const given[] = {&operands.alpha, &operands.beta};
-		for (int i = 0; i < 2; i++)
-			if (*given[i]) {
-				scalars[i] = kernels::floatOfHalf(*static_cast<const uint16_t *>(*given[i]));
-				*given[i] = &scalars[i];
-			}
-	}
-	const size_t bytes = place(op, *found.engine, 0).end;
-	if (bytes == 0) // no scratch memory, hence nothing that a capture could lack
-		return multiply(op, product, *found.engine, lt, operands, 0);
-
-	const bool isHalf = decision.precision == op::Dtype::float16, hasKernels = isCast || needsWidening(op);
-	const auto stream = static_cast<cuda::Stream>(product.stream);
-	const ContextAnswer answer = currentContext(driver, settings.memoryBudget, stream, isCaptured, hasKernels);
-	if (!answer.context)
-		return decline(answer.reason, answer.what);
-	Context &context = *answer.context;
-	CallMemory memory(driver, context, stream, isCaptured, bytes);
-	if (memory.block().failure != cuda::Failure::none)
-		return decline(reasonOf(memory.block().failure), "allocating device memory");
-	const Places places = place(op, *found.engine, memory.block().address);
-	const char *failed = nullptr;
-	if (isCast)
-		failed = convert(op, plan, settings, product, isHalf, driver, context, places, isCaptured, operands);
-	else if (hasKernels)
-		failed = widen(product, driver, places.scratch, operands);
-	if (!failed && (op::epilogueEffects(op) & op::sumsOperand))
-		failed = sumOperand(op, product, driver, context);
-	if (areArrays)
-		product.D = reinterpret_cast<void *>(places.product);
-	Outcome outcome = failed ? decline(Reason::engine_failed, failed)
-	                         : multiply(op, product, *found.engine, lt, operands, places.workspace);
-	if (areArrays && outcome.isDone && (failed = scatter(there, call, driver, context, places.product)))
-		outcome = decline(Reason::engine_failed, failed);
-	memory.release(outcome);
-	if (!isCaptured && outcome.isDone && hasKernels)
-		context.isWarm.store(true, std::memory_order_release);
-	return outcome;
-}
-
 // Event text for a call that ran without its workspace.
 const char *withoutWorkspace(policy::Strategy strategy)
 {
@@ -362,9 +114,259 @@ const char *withoutWorkspace(policy::Strategy strategy)
 	                                               : "no workspace; fp32 ran without it";
 }
 
-} // namespace
+constexpr float zero = 0;
 
-const char *refusalOf(Plan &plan, const op::CublasLt &lt, const op::Op &op, const op::LtMatmulCall &call)
+class ProductFamily final : public Family
+{
+public:
+	ProductFamily(const LoweredCall &call, const Product &product, const op::CublasLt &lt)
+	    : Family({.kernels = call.isCast() || needsWidening(call.op)}), lt_(lt), given_(product), product_(product),
+	      byColumns_(byColumns(call.op, product_)), isGathered_(call.op.flags & op::flagArrays && call.isCast()),
+	      op_(isGathered_ ? gathered(byColumns_) : byColumns_), hasWorkspace_(!call.decision.needsNoMemory)
+	{
+		if (isGathered_)
+			product_.C = product_.D = nullptr;
+	}
+
+	Outcome prepare(LoweredCall &call) override
+	{
+		const EngineAnswer answer =
+		    findEngine(call.cache.engines, lt_, product_.lightHandle, op_, keyOf(call), product_.extras);
+		engine_ = answer.engine;
+		constexpr int notSupported = 15; // CUBLAS_STATUS_NOT_SUPPORTED
+		const Reason refused = op_.flags & op::flagHalfSums ? Reason::unsupported : Reason::no_fp32_output;
+		if (!engine_)
+			return decline(answer.status == notSupported ? refused : Reason::engine_failed, answer.what, answer.status);
+		operands_ = {product_.A, product_.B, product_.alpha, product_.beta};
+		if (op_.flags & op::flagHalfSums && !needsWidening(op_)) {
+			const void **const given[] = {&operands_.alpha, &operands_.beta};
+			for (int i = 0; i < 2; i++)
+				if (*given[i]) {
+					scalars_[i] = kernels::floatOfHalf(*static_cast<const uint16_t *>(*given[i]));
+					*given[i] = &scalars_[i];
+				}
+		}
+		place(0);
+		return completed();
+	}
+	size_t bytes() const override { return places_.end; }
+
+	const char *convert(LoweredCall &call, cuda::Address base) override
+	{
+		place(base);
+		if (const char *const failed = call.isCast() ? cast(call) : needsWidening(op_) ? widen(call) : nullptr)
+			return failed;
+		if (isGathered_)
+			product_.D = reinterpret_cast<void *>(places_.product);
+		return op::epilogueEffects(op_) & op::sumsOperand ? sumOperand(call) : nullptr;
+	}
+
+	Outcome enqueue(LoweredCall &call) override
+	{
+		const Outcome outcome = multiply(call);
+		if (!isGathered_ || !outcome.isDone)
+			return outcome;
+		const char *const failed = scatter(call);
+		return failed ? decline(Reason::engine_failed, failed) : outcome;
+	}
+
+	// Operands that are read in place need only a workspace, and other algorithms do not need one.
+	const char *dropWorkspace(const LoweredCall &call) override
+	{
+		if (needs.kernels)
+			return nullptr;
+		hasWorkspace_ = false;
+		return withoutWorkspace(call.decision.strategy);
+	}
+
+private:
+	EngineKey keyOf(const LoweredCall &call) const
+	{
+		const bool isCast = call.isCast(); // then A and B are in scratch memory
+		const bool areArrays = op_.flags & op::flagArrays && !isCast;
+		const uint16_t element = op_.flags & op::flagHalfSums ? 2 : 4;
+		const auto of = [=](const void *pointer) { return areArrays ? element : alignmentOf(pointer); };
+		return {call.decision.strategy,
+		        call.decision.precision,
+		        isCast ? uint16_t{alignment} : of(product_.A),
+		        isCast ? uint16_t{alignment} : of(product_.B),
+		        of(op_.flags & op::flagNoC ? product_.D : product_.C),
+		        of(product_.D),
+		        alignmentOf(reinterpret_cast<void *>(product_.extras.bias)),
+		        product_.extras.smCountTarget,
+		        alignmentOf(reinterpret_cast<void *>(product_.extras.aux)),
+		        hasWorkspace_,
+		        product_.extras.auxLd,
+		        product_.extras.biasBatchStride,
+		        product_.extras.auxBatchStride};
+	}
+
+	// Lays out the device memory of the call from `base` on. A cast has scratch, A and B in 16 bits, and sums for the
+	// loss check. Every float16 call has the sums, so that all calls of a site need the same memory. After these: the
+	// product of a batch by pointers, and the workspace of the engine.
+	void place(cuda::Address base)
+	{
+		places_ = {base, base, base, base, base, base, base};
+		if (engine_->key.isCast()) {
+			const StoredOperand a = storedA(op_, true), b = storedB(op_, true);
+			places_.a = base + aligned(sizeof(kernels::Scratch));
+			places_.b = places_.a + aligned(a.bytes());
+			places_.sums = places_.b + aligned(b.bytes());
+			const bool isHalf = engine_->key.precision == op::Dtype::float16;
+			places_.product = places_.workspace = places_.sums + (isHalf ? aligned(sumBytes(op_, a, b)) : 0);
+		}
+		if (needsWidening(op_))
+			places_.product = places_.workspace = base + aligned(sizeof(kernels::Scratch));
+		if (isGathered_)
+			places_.workspace += aligned(static_cast<size_t>(op_.strided * op_.batch) * sizeof(float));
+		places_.end = places_.workspace + aligned(engine_->workspaceSize);
+	}
+
+	// The conversions below return null, or the step that failed.
+
+	// Converts A and B to 16 bits in their places, and points the operands to them and to their scalars.
+	const char *cast(const LoweredCall &call)
+	{
+		if (!call.kernels)
+			return "loading the kernels";
+		kernels::Parameters parameters = {};
+		parameters.operand[0] = operand(storedA(op_, true), product_.A, op_.lda, op_.stridea, places_.a, isGathered_);
+		parameters.operand[1] = operand(storedB(op_, true), product_.B, op_.ldb, op_.strideb, places_.b, isGathered_);
+		parameters.scratch = reinterpret_cast<kernels::Scratch *>(places_.scratch);
+		operands_.A = parameters.operand[0].target;
+		operands_.B = parameters.operand[1].target;
+		return (call.isHalf() ? castHalf(call, parameters) : castBfloat16(call, parameters)) ? nullptr
+		                                                                                     : "cuLaunchKernel";
+	}
+
+	bool castBfloat16(const LoweredCall &call, kernels::Parameters &parameters)
+	{
+		const bool areScalarsOnDevice = op_.flags & op::flagDeviceScalars;
+		call.prepareEvents(parameters);
+		if (isGathered_) // the scatter adds beta * C
+			operands_.beta = areScalarsOnDevice ? &parameters.scratch->beta : &zero;
+		const bool needsZero = isGathered_ && areScalarsOnDevice;
+		return (!needsZero || call.launch(call.kernels->begin, 1, parameters)) &&
+		       call.launch(call.kernels->castBfloat16, call.blocks(parameters), parameters);
+	}
+
+	bool castHalf(const LoweredCall &call, kernels::Parameters &parameters)
+	{
+		call.prepareScaling(parameters, product_.A, product_.B);
+		if (call.settings.isScaling)
+			parameters.sums = reinterpret_cast<kernels::ProbeSums *>(places_.sums);
+		for (int i = 0; i < kernels::operands; i++)
+			parameters.isAlongRows[i] = isAlongRows(op_, i);
+		if (op_.flags & op::flagDeviceScalars) {
+			parameters.alpha = static_cast<const float *>(product_.alpha);
+			parameters.beta = isGathered_ ? nullptr : static_cast<const float *>(product_.beta);
+		} else {
+			parameters.alphaValue = *static_cast<const float *>(product_.alpha);
+			parameters.betaValue = product_.beta && !isGathered_ ? *static_cast<const float *>(product_.beta) : 0;
+		}
+		operands_.alpha = &parameters.scratch->alpha;
+		operands_.beta = &parameters.scratch->beta;
+		const unsigned blocks = call.blocks(parameters);
+		return call.launch(call.kernels->begin, 1, parameters) &&
+		       call.launch(call.kernels->castHalf, blocks, parameters) &&
+		       call.launch(call.kernels->settle, blocks, parameters);
+	}
+
+	const char *widen(const LoweredCall &call)
+	{
+		if (!call.kernels)
+			return "loading the kernels";
+		auto *const widened = reinterpret_cast<float *>(places_.scratch);
+		kernels::Scalars parameters = {static_cast<const uint16_t *>(product_.alpha),
+		                               static_cast<const uint16_t *>(product_.beta), widened};
+		operands_.alpha = widened;
+		operands_.beta = widened + 1;
+		return call.launch(call.kernels->widen, 1, parameters) ? nullptr : "cuLaunchKernel";
+	}
+
+	// Computes the operand sum of an epilogue (BGRADA, BGRADB) from the application's operand, not from the rounded
+	// one. Runs before the product: if one of them fails, the application's own call writes the sum again.
+	const char *sumOperand(const LoweredCall &call) const
+	{
+		const bool isA = op_.epilogue == static_cast<uint8_t>(op::Epilogue::bgrada);
+		kernels::Sum parameters = {static_cast<const float *>(isA ? product_.A : product_.B),
+		                           reinterpret_cast<float *>(product_.extras.bias),
+		                           isA ? op_.m : op_.n,
+		                           op_.k,
+		                           isA ? op_.lda : op_.ldb,
+		                           isA ? op_.stridea : op_.strideb,
+		                           product_.extras.biasBatchStride,
+		                           op_.batch,
+		                           ((isA ? op_.transa : op_.transb) != op::Transpose::none) == isA};
+		const bool isLaunched = call.launch(call.kernels->sum, call.blocks(parameters), parameters);
+		return isLaunched ? nullptr : "cuLaunchKernel";
+	}
+
+	// Enqueues the product. If this fails, nothing was enqueued.
+	Outcome multiply(const LoweredCall &call) const
+	{
+		void *description = engine_->description;
+		if (!description)
+			if (const op::Status status = makeDescription(lt_, op_, engine_->key, product_.extras, description))
+				return decline(Reason::engine_failed, "cublasLtMatmulDescCreate", status);
+		// If C is null, the vendor accepts a null beta as 0.
+		const void *const beta = operands_.beta ? operands_.beta : &zero;
+		const void *const c = op_.flags & op::flagNoC ? product_.D : product_.C;
+		const op::Status status = lt_.cublasLtMatmul(
+		    product_.lightHandle, description, operands_.alpha, operands_.A, engine_->layoutA, operands_.B,
+		    engine_->layoutB, beta, c, engine_->layoutC, product_.D, engine_->layoutD, engine_->algo,
+		    reinterpret_cast<void *>(places_.workspace), engine_->workspaceSize, call.stream);
+		if (!engine_->description && lt_.cublasLtMatmulDescDestroy(description))
+			base::leaveFault("cublasLtMatmulDescDestroy");
+		return status ? decline(Reason::engine_failed, "cublasLtMatmul", status) : completed();
+	}
+
+	// Copies the results of a batch from scratch memory to the matrices that the pointers of D select. It is the last
+	// step: before it, only scratch memory is written.
+	const char *scatter(const LoweredCall &call) const
+	{
+		const op::Op &to = byColumns_;
+		kernels::Scatter parameters = {reinterpret_cast<const float *>(places_.product),
+		                               to.flags & op::flagBetaZero ? nullptr
+		                                                           : static_cast<const float *const *>(given_.C),
+		                               static_cast<float *const *>(given_.D),
+		                               to.m,
+		                               to.n,
+		                               op_.ldd,
+		                               to.ldc,
+		                               to.ldd,
+		                               op_.strided,
+		                               to.batch,
+		                               nullptr,
+		                               0};
+		if (to.flags & op::flagDeviceScalars)
+			parameters.beta = static_cast<const float *>(given_.beta);
+		else
+			parameters.betaValue = *static_cast<const float *>(given_.beta);
+		const bool isLaunched = call.launch(call.kernels->scatter, call.blocks(parameters), parameters);
+		return isLaunched ? nullptr : "cuLaunchKernel";
+	}
+
+	const op::CublasLt &lt_;
+	const Product &given_; // the application's
+	Product product_;      // the one that runs
+	const op::Op byColumns_;
+	const bool isGathered_; // a batch by pointers, computed in scratch memory
+	const op::Op op_;       // of product_
+	bool hasWorkspace_;
+	const Engine *engine_ = nullptr;
+	struct {
+		const void *A, *B, *alpha, *beta;
+	} operands_ = {}; // inputs of the vendor's product
+	float scalars_[2] = {};
+	struct {
+		cuda::Address scratch, a, b, sums, product, workspace, end;
+	} places_ = {};
+};
+
+// As reroute::refusalOf() in engine.h. Repeated calls with the same algorithm, workspace and alignments query only
+// once.
+const char *refusalOf(LoweredCall &lowered, const op::CublasLt &lt, const op::LtMatmulCall &call)
 {
 	uint64_t hash = base::mix(1, call.workspaceSizeInBytes ^ (reinterpret_cast<uintptr_t>(call.workspace) & 255) << 56);
 	if (call.algo) {
@@ -375,42 +377,49 @@ const char *refusalOf(Plan &plan, const op::CublasLt &lt, const op::Op &op, cons
 		for (const void *pointer : {call.A, call.B, call.C, static_cast<const void *>(call.D)})
 			hash = base::mix(hash, alignmentOf(pointer));
 	}
-	if (plan.accepted.load(std::memory_order_relaxed) == hash)
+	if (lowered.cache.accepted.load(std::memory_order_relaxed) == hash)
 		return nullptr;
-	const char *const refusal = refusalOf(lt, call.lightHandle, call, op.flags & op::flagArrays);
+	const char *const refusal = reroute::refusalOf(lt, call.lightHandle, call, lowered.op.flags & op::flagArrays);
 	if (!refusal)
-		plan.accepted.store(hash, std::memory_order_relaxed);
+		lowered.cache.accepted.store(hash, std::memory_order_relaxed);
 	return refusal;
 }
 
-Outcome run(const op::Op &op, const policy::Decision &decision, Plan &plan, const Settings &settings,
-            const Product &product)
+Outcome runProduct(LoweredCall &lowered, const op::CublasLt *lt, const Product &product)
 {
-	const cuda::Driver *const driver = cuda::driver();
-	const op::CublasLt *const lt = op::cublasLt(product.known);
-	if (!driver || !lt)
+	if (!lt)
 		return decline(Reason::unsupported);
-	const auto stream = static_cast<cuda::Stream>(product.stream);
-	const cuda::RelaxedCapture relaxed(*driver);
-	if (!relaxed.isOk())
-		return decline(Reason::engine_failed, "cuThreadExchangeStreamCaptureMode");
-	const Capture capture = captureOf(*driver, stream);
-	if (capture == Capture::forbidden)
-		return decline(Reason::capture_unready, "cuStreamIsCapturing");
-	const auto runIn = [&](bool hasWorkspace) {
-		return reroute::runIn(capture == Capture::yes, op, decision, plan, settings, product, *lt, *driver,
-		                      hasWorkspace);
-	};
-	Outcome outcome = runIn(!decision.needsNoMemory);
-	// Operands that are read in place need only a workspace, and other algorithms do not need one.
-	const bool needsOnlyWorkspace = decision.strategy != policy::Strategy::cast && !needsWidening(op);
-	if (!outcome.isDone && needsOnlyWorkspace && policy::isShortage(outcome.reason))
-		if (Outcome second = runIn(false); second.isDone) {
-			second.reason = outcome.reason, second.failed = withoutWorkspace(decision.strategy);
-			outcome = second;
-		}
-	outcome.isCaptured = capture == Capture::yes;
-	return outcome;
+	ProductFamily family(lowered, product, *lt);
+	return run(lowered, family);
+}
+
+} // namespace
+
+Outcome lower(LoweredCall &lowered, const op::GemmCall &call)
+{
+	if (!op::isAlgorithm(call.algo)) // only the vendor library knows the status for an invalid algorithm
+		return decline(Reason::bad_argument);
+	Product product;
+	product.lightHandle = call.handle;
+	product.alpha = call.alpha, product.A = call.A, product.B = call.B, product.beta = call.beta;
+	product.C = product.D = call.C;
+	if (op::cublas(lowered.original)->cublasGetSmCountTarget(call.handle, &product.extras.smCountTarget))
+		return decline(Reason::engine_failed, "cublasGetSmCountTarget");
+	return runProduct(lowered, op::cublasLt(lowered.original), product);
+}
+
+Outcome lower(LoweredCall &lowered, const op::LtMatmulCall &call)
+{
+	const op::CublasLt &lt = *op::cublasLt(lowered.original);
+	Product product;
+	product.lightHandle = call.lightHandle;
+	product.alpha = call.alpha, product.A = call.A, product.B = call.B, product.beta = call.beta;
+	product.C = call.C, product.D = call.D;
+	if (!op::readExtras(lt, call.computeDesc, lowered.op, product.extras))
+		return decline(Reason::engine_failed, "cublasLtMatmulDescGetAttribute");
+	if (const char *const refusal = refusalOf(lowered, lt, call)) // most likely the application's own choice
+		return decline(Reason::bad_argument, refusal);
+	return runProduct(lowered, &lt, product);
 }
 
 } // namespace autoamp::reroute

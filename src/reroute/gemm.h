@@ -5,28 +5,14 @@
 // BGRADB), which the application's own call overwrites.
 #pragma once
 
-#include "src/op/lt_matmul.h"
-#include "src/op/op.h"
-#include "src/policy/decision.h"
+#include "src/op/arguments.h"
 #include "src/reroute/lowering.h"
 
 namespace autoamp::reroute {
 
-// One product, in the form that all entry-point wrappers use.
-struct Product {
-	void *lightHandle = nullptr; // a cublasLtHandle_t, or a cublasHandle_t, which cuBLASLt accepts too
-	const void *known = nullptr; // an original function of the library that the application called
-	void *stream = nullptr;
-	const void *alpha = nullptr, *A = nullptr, *B = nullptr, *beta = nullptr, *C = nullptr;
-	void *D = nullptr;
-	op::LtExtras extras;
-};
+struct LoweredCall;
 
-// As reroute::refusalOf() in engine.h. Repeated calls with the same algorithm, workspace and alignments query only
-// once.
-const char *refusalOf(Plan &plan, const op::CublasLt &lt, const op::Op &op, const op::LtMatmulCall &call);
-
-Outcome run(const op::Op &op, const policy::Decision &decision, Plan &plan, const Settings &settings,
-            const Product &product);
+Outcome lower(LoweredCall &lowered, const op::GemmCall &call);
+Outcome lower(LoweredCall &lowered, const op::LtMatmulCall &call);
 
 } // namespace autoamp::reroute

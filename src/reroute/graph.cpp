@@ -1,15 +1,13 @@
 #include "src/reroute/graph.h"
 
-#include "src/reroute/call.h"
-#include "src/reroute/dnn_plan.h"
+#include "src/reroute/convolution.h"
+#include "src/reroute/plan_family.h"
 
 #include <algorithm>
 
 namespace autoamp::reroute {
 
 namespace {
-
-using policy::Reason;
 
 // False: another engine multiplies the application's own operands, as TF32 or raised.
 bool isCast(op::Dtype precision)
@@ -80,8 +78,8 @@ Uids uidsOf(const op::Graph &graph)
 	return uidsFrom(first);
 }
 
-} // namespace
-
+// The graph with operands of type `precision` for the product, and a multiplication by a scalar after it. For tf32 it
+// is the same graph.
 op::Graph shadowOf(const op::KnownGraph &known, op::Dtype precision)
 {
 	op::Graph shadow = known.graph;
@@ -114,8 +112,6 @@ op::Graph shadowOf(const op::KnownGraph &known, op::Dtype precision)
 	});
 	return shadow;
 }
-
-namespace {
 
 // Layout of the elements of an operand, in the order in which they are written.
 kernels::TensorLayout layoutOf(const op::GraphTensor &tensor, int inner, bool isFlipped, int64_t &first)
@@ -153,119 +149,101 @@ Passage passage(const op::KnownGraph &known, bool isSecond, op::Dtype precision)
 	return made;
 }
 
-void prepare(const op::KnownGraph &known, op::Dtype precision, DnnPlan &plan)
+class GraphFamily final : public PlanFamily
 {
-	if (!isCast(precision))
-		return;
-	plan.operand[0] = passage(known, false, precision);
-	plan.operand[1] = passage(known, true, precision);
-	plan.ownUid = uidsOf(known.graph).first;
-}
+public:
+	GraphFamily(const LoweredCall &lowered, void *handle, const op::Execution &execution, const op::CudnnGraph &cudnn)
+	    : PlanFamily(cudnn, handle, lowered.isCast(), {0, 0, lowered.op.graph, lowered.decision.precision}),
+	      known_(*execution.graph), product_(*known_.product), pack_(execution.pack),
+	      precision_(lowered.decision.precision)
+	{
+		if (isCast_) {
+			first_ = static_cast<const float *>(*pack_.find(product_.first));
+			second_ = static_cast<const float *>(*pack_.find(product_.second));
+			alpha_ = static_cast<float>(product_.alpha);
+		}
+	}
 
-struct Asked {
-	const op::KnownGraph &known;
-	const op::VariantPack &pack;
-	op::Dtype precision;
-	bool isCast() const { return reroute::isCast(precision); }
+	// Runs the plan with the application's tensors that it uses, and with autoamp's operands and scale.
+	Outcome enqueue(LoweredCall &) override
+	{
+		int64_t uids[op::mostPackTensors + 3];
+		void *pointers[op::mostPackTensors + 3];
+		size_t count = 0;
+		const auto put = [&](int64_t uid, void *pointer) { uids[count] = uid, pointers[count++] = pointer; };
+		for (int64_t i = 0; i < pack_.count; i++)
+			if (!isCast_ || isRead(pack_.uids[i]))
+				put(pack_.uids[i], pack_.pointers[i]);
+		if (isCast_) {
+			const Uids ours = uidsFrom(plan_->ownUid);
+			put(ours.first, places_.first);
+			put(ours.second, places_.second);
+			put(ours.scale, places_.scratch);
+		}
+		return execute(std::span(uids, count), std::span(pointers, count));
+	}
+
+private:
+	op::Graph graph() const override { return shadowOf(known_, precision_); }
+	void setPassages(DnnPlan &plan) const override
+	{
+		if (!isCast_)
+			return;
+		plan.operand[0] = passage(known_, false, precision_);
+		plan.operand[1] = passage(known_, true, precision_);
+		plan.ownUid = uidsOf(known_.graph).first;
+	}
+	// By a node other than the product.
+	bool isRead(int64_t uid) const
+	{
+		return std::any_of(known_.graph.nodes.begin(), known_.graph.nodes.end(), [&](const op::GraphNode &node) {
+			return node.result == uid || (&node != &product_ && node.reads(uid));
+		});
+	}
+
+	const op::KnownGraph &known_;
+	const op::GraphNode &product_;
+	const op::VariantPack &pack_;
+	const op::Dtype precision_;
 };
 
-// Device memory of one call, from `base` on.
-struct Places {
-	cuda::Address scratch, first, second, workspace, end;
-};
-
-Places place(const Asked &asked, const DnnPlan &plan, cuda::Address base)
+// `graph` as a call of the legacy API, without its scalars.
+op::ConvolutionCall legacyCall(void *handle, const op::KnownGraph &graph, const op::VariantPack &pack)
 {
-	Places places = {base, base, base, base, base};
-	if (asked.isCast()) {
-		places.first = base + aligned(sizeof(kernels::Scratch));
-		places.second = places.first + plan.operand[0].bytes;
-		places.workspace = places.second + plan.operand[1].bytes;
-	}
-	places.end = places.workspace + aligned(plan.workspaceSize);
-	return places;
-}
-
-// Converts both operands to 16 bits in their places, and writes alpha to the scratch memory. Returns null, or the step
-// that failed.
-const char *convert(const Asked &asked, const DnnPlan &by, Plan &plan, const Settings &settings,
-                    const cuda::Driver &driver, Context &context, cuda::Stream stream, const Places &places,
-                    bool isCaptured)
-{
-	const op::GraphNode &product = *asked.known.product;
-	const void *const first = *asked.pack.find(product.first), *const second = *asked.pack.find(product.second);
-	kernels::TensorParameters parameters = {};
-	parameters.tensor[0] = tensorOf(by.operand[0], first, places.first);
-	parameters.tensor[1] = tensorOf(by.operand[1], second, places.second);
-	parameters.alphaValue = static_cast<float>(product.alpha);
-	return castTensors(parameters, plan, settings, asked.precision == op::Dtype::float16, first, second, driver,
-	                   context, stream, places.scratch, isCaptured);
-}
-
-// Runs the plan with the application's tensors that it uses, and with autoamp's operands and scale.
-Outcome execute(const Asked &asked, const op::CudnnGraph &cudnn, void *handle, const DnnPlan &plan,
-                const Places &places)
-{
-	int64_t uids[op::mostPackTensors + 3];
-	void *pointers[op::mostPackTensors + 3];
-	size_t count = 0;
-	const auto put = [&](int64_t uid, void *pointer) { uids[count] = uid, pointers[count++] = pointer; };
-	const op::GraphNode &product = *asked.known.product;
-	const auto isRead = [&](int64_t uid) { // by a node other than the product
-		return std::any_of(asked.known.graph.nodes.begin(), asked.known.graph.nodes.end(),
-		                   [&](auto &node) { return node.result == uid || (&node != &product && node.reads(uid)); });
-	};
-	for (int64_t i = 0; i < asked.pack.count; i++)
-		if (!asked.isCast() || isRead(asked.pack.uids[i]))
-			put(asked.pack.uids[i], asked.pack.pointers[i]);
-	if (asked.isCast()) {
-		const Uids ours = uidsFrom(plan.ownUid);
-		put(ours.first, reinterpret_cast<void *>(places.first));
-		put(ours.second, reinterpret_cast<void *>(places.second));
-		put(ours.scale, reinterpret_cast<void *>(places.scratch)); // alpha is its first member
-	}
-	const DnnAnswer answer = execute(cudnn, handle, plan, std::span(uids, count), std::span(pointers, count),
-	                                 reinterpret_cast<void *>(places.workspace));
-	if (answer.status)
-		return decline(Reason::engine_failed, answer.what, answer.status);
-	Outcome done;
-	done.isDone = true;
-	return done;
-}
-
-Outcome runIn(bool isCaptured, const op::Op &op, const Asked &asked, Plan &plan, const Settings &settings, void *handle,
-              const op::CudnnGraph &cudnn, const cuda::Driver &driver, cuda::Stream stream)
-{
-	const ContextAnswer answer = currentContext(driver, settings.memoryBudget, stream, isCaptured, asked.isCast());
-	if (!answer.context)
-		return decline(answer.reason, answer.what);
-	Context &context = *answer.context;
-	const FoundPlan found = findPlan(
-	    cudnn, {handle, nullptr, context.facts->capability}, {context.id, 0, op.graph, asked.precision}, isCaptured,
-	    [&] { return shadowOf(asked.known, asked.precision); },
-	    [&](DnnPlan &made) { prepare(asked.known, asked.precision, made); });
-	if (!found.plan)
-		return found.why;
-	const DnnPlan &by = *found.plan;
-	Outcome outcome = runInMemory(
-	    driver, context, stream, isCaptured, place(asked, by, 0).end, asked.isCast(),
-	    [&](cuda::Address base) {
-		    return convert(asked, by, plan, settings, driver, context, stream, place(asked, by, base), isCaptured);
-	    },
-	    [&](cuda::Address base) { return execute(asked, cudnn, handle, by, place(asked, by, base)); });
-	outcome.builtNs = found.builtNs;
-	return outcome;
+	const op::GraphNode &product = *graph.product;
+	void *const first = *pack.find(product.first), *const second = *pack.find(product.second),
+	            *const result = *pack.find(graph.result);
+	const bool isData = product.kind == op::NodeKind::backwardData,
+	           isFilter = product.kind == op::NodeKind::backwardFilter;
+	op::ConvolutionCall call;
+	call.handle = handle;
+	call.x = isData ? result : first;
+	call.w = isFilter ? result : second;
+	call.y = isData ? first : isFilter ? second : result;
+	if (graph.convolution.hasSource)
+		call.z = *pack.find(graph.source);
+	if (graph.convolution.hasBias)
+		call.bias = *pack.find(graph.bias);
+	call.direction = graph.convolution.direction;
+	return call;
 }
 
 } // namespace
 
-Outcome run(const op::Op &op, const policy::Decision &decision, Plan &plan, const Settings &settings,
-            const op::KnownGraph &graph, const op::VariantPack &pack, void *handle, const void *known, void *stream)
+Outcome lower(LoweredCall &lowered, const op::GraphCall &call, const op::Execution &execution)
 {
-	const Asked asked = {graph, pack, decision.precision};
-	return runOnStream(known, stream, [&](bool isCaptured, const op::CudnnGraph &cudnn, const cuda::Driver &driver) {
-		return runIn(isCaptured, op, asked, plan, settings, handle, cudnn, driver, static_cast<cuda::Stream>(stream));
-	});
+	const op::KnownGraph &graph = *execution.graph;
+	if (graph.isLegacyCall && lowered.isCast()) {
+		const float alpha = static_cast<float>(graph.product->alpha), beta = static_cast<float>(graph.beta);
+		op::ConvolutionCall convolution = legacyCall(call.handle, graph, execution.pack);
+		convolution.alpha = &alpha, convolution.beta = &beta;
+		return lower(lowered, convolution);
+	}
+	const auto *const cudnn = op::cudnn<op::CudnnGraph>(lowered.original);
+	if (!cudnn)
+		return decline(policy::Reason::unsupported);
+	GraphFamily family(lowered, call.handle, execution, *cudnn);
+	return run(lowered, family);
 }
 
 } // namespace autoamp::reroute

@@ -9,13 +9,9 @@
 
 namespace autoamp::reroute {
 
-// The graph with operands of type `precision` for the product, and a multiplication by a scalar after it. For tf32 it
-// is the same graph.
-op::Graph shadowOf(const op::KnownGraph &known, op::Dtype precision);
+struct LoweredCall;
 
-// `known`: an original function of the library that the application called. A plan is built at the first call of a
-// graph in a context, never during capture.
-Outcome run(const op::Op &op, const policy::Decision &decision, Plan &plan, const Settings &settings,
-            const op::KnownGraph &graph, const op::VariantPack &pack, void *handle, const void *known, void *stream);
+// A plan that corresponds to a call of the legacy API and is cast runs as that call, whatever its layouts.
+Outcome lower(LoweredCall &lowered, const op::GraphCall &call, const op::Execution &execution);
 
 } // namespace autoamp::reroute

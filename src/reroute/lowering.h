@@ -1,4 +1,4 @@
-// Interface of a lowered call: its settings, the cached state of its signature, its outcome. Any thread.
+// Settings of lowered calls, the cached state of a signature, and the outcome of a call. Any thread.
 #pragma once
 
 #include "src/op/op.h"
@@ -17,11 +17,14 @@ struct Settings {
 	bool reportsEvents = true; // scaler events reach the host
 };
 
+// Base of the data that a family computes once for a signature.
+struct FamilyData {
+};
+
 // Cached state of one signature (an Op): engines and refusals by alignment, index in the event ring.
-struct RnnWeights;
-struct Plan {
+struct SiteCache {
 	Engines engines;
-	std::atomic<const RnnWeights *> weights{nullptr}; // positions of the weights of an RNN
+	std::atomic<const FamilyData *> data{nullptr};
 	std::atomic<uint64_t> accepted{0}; // hash (convolution: id and workspace size) of the last accepted algorithm
 	std::atomic<unsigned long long> lastContextId{0}; // id of the last context that ran it, + 1
 	uint64_t hash = 0;                                // hash of the Op; not 0
@@ -42,5 +45,19 @@ struct Outcome {
 	int code = 0;
 	uint64_t builtNs = 0; // time that this call spent on building a plan
 };
+
+inline Outcome decline(policy::Reason reason, const char *failed = nullptr, int code = 0)
+{
+	Outcome outcome;
+	outcome.reason = reason, outcome.failed = failed, outcome.code = code;
+	return outcome;
+}
+
+inline Outcome completed()
+{
+	Outcome outcome;
+	outcome.isDone = true;
+	return outcome;
+}
 
 } // namespace autoamp::reroute

@@ -1,7 +1,9 @@
 #include "src/reroute/rnn.h"
 
 #include "src/base/faults.h"
-#include "src/reroute/call.h"
+#include "src/base/hash.h"
+#include "src/reroute/capture.h"
+#include "src/reroute/lowered_call.h"
 
 #include <cudnn.h>
 
@@ -9,16 +11,17 @@
 #include <atomic>
 #include <iterator>
 #include <memory>
+#include <optional>
 #include <vector>
 
 namespace autoamp::reroute {
 
 // Positions of the weights, matrix by matrix: offsets in the application's and in autoamp's weight space, in elements.
-struct RnnWeights {
+struct RnnWeights : FamilyData {
 	struct Piece {
 		int64_t from, to, count;
 	};
-	size_t bytes = 0, asked = 0; // sizes of our and of the application's weight space
+	size_t bytes = 0, application = 0; // sizes of our and of the application weight space
 	std::vector<Piece> pieces;
 };
 
@@ -48,12 +51,12 @@ Reserve *reserveAt(const void *space, bool isNew)
 	uint64_t place = base::mix(address, 0) >> 1; // mix() returns odd numbers
 	for (unsigned probe = 0; address && probe < mostProbes; probe++, place++) {
 		Reserve &reserve = reserves[place % reserveCount];
-		uintptr_t known = reserve.address.load(std::memory_order_acquire);
-		if (!known && isNew && reserve.address.compare_exchange_strong(known, address, std::memory_order_acq_rel))
-			known = address;
-		if (known == address)
+		uintptr_t found = reserve.address.load(std::memory_order_acquire);
+		if (!found && isNew && reserve.address.compare_exchange_strong(found, address, std::memory_order_acq_rel))
+			found = address;
+		if (found == address)
 			return &reserve;
-		if (!known)
+		if (!found)
 			return nullptr;
 	}
 	return nullptr;
@@ -118,13 +121,19 @@ struct Data {
 	bool isFillRounded() const { return isPadded && (fill & 0xffff); }
 };
 
+struct RnnLibrary {
+	const op::CudnnRnn &rnn;
+	const op::CudnnAdv &adv;
+	const op::CudnnOps &ops;
+};
+
 // An RNN as the application's descriptors define it, and autoamp's bfloat16 copies of these descriptors.
 class Net
 {
 public:
-	Net(const op::CudnnRnn &rnn, const op::CudnnAdv &adv, const op::CudnnOps &ops, const op::RnnCall &call)
-	    : rnn_(rnn), adv_(adv), ops_(ops), call_(call), net(rnn, netKind), x(rnn, dataKind), y(rnn, dataKind),
-	      h(rnn, tensorKind), c(rnn, tensorKind)
+	Net(const RnnLibrary &library, const op::RnnCall &call)
+	    : rnn_(library.rnn), adv_(library.adv), ops_(library.ops), call_(call), net(rnn_, netKind), x(rnn_, dataKind),
+	      y(rnn_, dataKind), h(rnn_, tensorKind), c(rnn_, tensorKind)
 	{
 		for (const Descriptor *const each : {&net, &x, &y, &h, &c})
 			steps.take(each->status, "creating cuDNN descriptors");
@@ -148,7 +157,7 @@ public:
 	{
 		auto weights = std::make_unique<RnnWeights>();
 		TAKE(steps, rnn_, cudnnGetRNNWeightSpaceSize, call_.handle, net.get(), &weights->bytes);
-		TAKE(steps, rnn_, cudnnGetRNNWeightSpaceSize, call_.handle, call_.rnnDesc, &weights->asked);
+		TAKE(steps, rnn_, cudnnGetRNNWeightSpaceSize, call_.handle, call_.rnnDesc, &weights->application);
 		Descriptor theirs[] = {{rnn_, tensorKind}, {rnn_, tensorKind}},
 		           ours[] = {{rnn_, tensorKind}, {rnn_, tensorKind}};
 		for (int i = 0; i < 2; i++) {
@@ -180,7 +189,7 @@ public:
 	struct Spaces {
 		size_t work = 0, reserve = 0;
 	};
-	Spaces askSpaces(int mode, void *of, void *data)
+	Spaces spacesFor(int mode, void *of, void *data)
 	{
 		Spaces spaces;
 		TAKE(steps, rnn_, cudnnGetRNNTempSpaceSizes, call_.handle, of, mode, data, &spaces.work, &spaces.reserve);
@@ -307,215 +316,227 @@ struct Transfer {
 	bool isWeight = false; // the last ones of the transfers that narrow
 };
 
-bool transfer(const std::vector<Transfer> &all, bool isWidening, bool isAdded, const kernels::Events &events,
-              const cuda::Driver &driver, const Context &context, cuda::Stream stream)
-{
-	const Kernels *const kernels = conversionKernels(driver);
-	kernels::Runs runs = {};
-	static_cast<kernels::Events &>(runs) = events;
-	runs.isWidening = isWidening, runs.isAdded = isAdded;
-	for (size_t i = 0; i < all.size(); i++) {
-		runs.weights += !all[i].isWeight;
-		runs.run[runs.count++] = {all[i].from, all[i].to, all[i].count};
-		if (runs.count < kernels::mostRuns && i + 1 < all.size())
-			continue;
-		const unsigned blocks = kernels::gridSize(runs, static_cast<unsigned>(context.facts->smCount));
-		if (!kernels || !launch(driver, kernels->runs, blocks, stream, runs))
-			return false;
-		runs.count = runs.weights = 0;
-	}
-	return true;
-}
-
-// Addresses of one call in scratch memory, and the copies to and from them.
-class Call
+class RnnFamily final : public Family
 {
 public:
-	Call(const op::RnnCall &call, const Net &net, const RnnWeights &weights, size_t workBytes, cuda::Address base)
-	    : call_(call), net_(net), weights_(weights), workBytes_(workBytes), next_(base)
+	// A backward pass on a bfloat16 reserve space must run: the application's own call cannot read the space.
+	RnnFamily(const LoweredCall &lowered, const op::RnnCall &call, const RnnLibrary &library)
+	    : Family({.kernels = true,
+	              .context = true,
+	              .unboundedMemory = lowered.op.flags & op::flagReserveLow && call.direction != Direction::forward}),
+	      call_(call), library_(library)
 	{
-		const bool isThere = call.direction == Direction::forward, isData = call.direction == Direction::backwardData;
-		const bool isWeights = call.direction == Direction::backwardFilter;
-		const int64_t xs = net.xData.count, ys = net.yData.count, hs = net.hCount, cs = net.cCount;
-		x = isData ? result(call.x, xs, net.xData.isPadded) : operand(call.x, xs);
-		y = isThere ? result(call.y, ys, net.yData.isPadded) : operand(call.y, ys);
-		dy = operand(isData ? call.dy : nullptr, ys);
-		hx = operand(call.hx, hs);
-		dhy = operand(call.dhy, hs);
-		hy = result(call.hy, hs, false);
-		dhx = result(call.dhx, hs, false);
-		cx = operand(call.cx, cs);
-		dcy = operand(call.dcy, cs);
-		cy = result(call.cy, cs, false);
-		dcx = result(call.dcx, cs, false);
-		weights_16 = take(weights.bytes);
-		if (isWeights)
-			in.push_back({nullptr, weights_16, static_cast<int64_t>(weights.bytes / 2)});
-		for (const RnnWeights::Piece &piece : weights.pieces) {
-			uint16_t *const ours = static_cast<uint16_t *>(weights_16) + piece.to;
-			if (isWeights)
-				out.push_back({ours, static_cast<float *>(call.dweightSpace) + piece.from, piece.count});
-			else
-				in.push_back({static_cast<const float *>(call.weightSpace) + piece.from, ours, piece.count, true});
-		}
-		work_ = take(workBytes);
-	}
-	cuda::Address end() const { return next_; }
-
-	op::Status run(const op::CudnnRnn &cudnn, const char *&name) const
-	{
-		void *const hDesc = net_.hDesc(), *const cDesc = net_.cDesc();
-		switch (call_.direction) {
-		case Direction::forward:
-			name = "cudnnRNNForward";
-			return cudnn.cudnnRNNForward(call_.handle, net_.net.get(), call_.fwdMode, call_.devSeqLengths, net_.x.get(),
-			                             x, net_.y.get(), y, hDesc, hx, hy, cDesc, cx, cy, weights_.bytes, weights_16,
-			                             workBytes_, work_, call_.reserveSpaceSize, call_.reserveSpace);
-		case Direction::backwardData:
-			name = "cudnnRNNBackwardData_v8";
-			return cudnn.cudnnRNNBackwardData_v8(call_.handle, net_.net.get(), call_.devSeqLengths, net_.y.get(), y, dy,
-			                                     net_.x.get(), x, hDesc, hx, dhy, dhx, cDesc, cx, dcy, dcx,
-			                                     weights_.bytes, weights_16, workBytes_, work_, call_.reserveSpaceSize,
-			                                     call_.reserveSpace);
-		case Direction::backwardFilter:
-			break;
-		}
-		name = "cudnnRNNBackwardWeights_v8";
-		return cudnn.cudnnRNNBackwardWeights_v8(call_.handle, net_.net.get(), call_.addGrad, call_.devSeqLengths,
-		                                        net_.x.get(), x, hDesc, hx, net_.y.get(), y, weights_.bytes, weights_16,
-		                                        workBytes_, work_, call_.reserveSpaceSize, call_.reserveSpace);
 	}
 
-	std::vector<Transfer> in, out;
+	Outcome prepare(LoweredCall &lowered) override
+	{
+		weights_ = static_cast<const RnnWeights *>(lowered.cache.data.load(std::memory_order_acquire));
+		if (!weights_ && lowered.isCaptured && !(lowered.op.flags & op::flagReserveLow))
+			return decline(Reason::capture_unready); // the vendor's kernels may not be loaded yet
+		if (isForward() && isTraining() && !(written_ = reserveAt(call_.reserveSpace, true)))
+			return decline(Reason::unsupported);
+		net_.emplace(library_, call_);
+		Outcome outcome = checkData();
+		if (net_->steps && outcome.isDone && !weights_)
+			outcome = findWeights(lowered.cache);
+		if (net_->steps && outcome.isDone)
+			outcome = checkSpaces();
+		if (!net_->steps)
+			return decline(Reason::engine_failed, net_->steps.failed, net_->steps.status);
+		if (outcome.isDone)
+			place(0);
+		return outcome;
+	}
+	size_t bytes() const override { return next_; }
+
+	const char *convert(LoweredCall &lowered, cuda::Address base) override
+	{
+		place(base);
+		lowered.prepareEvents(events_);
+		return transfer(lowered, in_, false) ? nullptr : "cuLaunchKernel";
+	}
+
+	Outcome enqueue(LoweredCall &lowered) override
+	{
+		const char *name = "";
+		if (const op::Status status = callVendor(name))
+			return decline(Reason::engine_failed, name, status);
+		if (!transfer(lowered, out_, true))
+			return decline(Reason::engine_failed, "cuLaunchKernel");
+		if (written_)
+			written_->geometry.store(lowered.op.geometry, std::memory_order_release);
+		return completed();
+	}
 
 private:
+	bool isForward() const { return call_.direction == Direction::forward; }
+	bool isTraining() const { return !isForward() || call_.fwdMode == CUDNN_FWD_MODE_TRAINING; }
+
+	Outcome checkData() const
+	{
+		if (!net_->isKnown)
+			return decline(Reason::bad_argument, nullptr, CUDNN_STATUS_BAD_PARAM);
+		// The vendor writes the padding fill in bfloat16, which would round this value.
+		if (isForward() && (net_->xData.isFillRounded() || net_->yData.isFillRounded()))
+			return decline(Reason::unsupported);
+		return completed();
+	}
+
+	Outcome findWeights(SiteCache &cache)
+	{
+		const void *const space = call_.direction == Direction::backwardFilter ? call_.dweightSpace : call_.weightSpace;
+		RnnWeights *const made = net_->makeWeights(space);
+		if (!made)
+			return decline(Reason::unsupported);
+		// If two threads make one, the first is kept; both are identical.
+		const FamilyData *kept = nullptr;
+		const bool isFirst = cache.data.compare_exchange_strong(kept, made, std::memory_order_acq_rel);
+		if (!isFirst)
+			delete made;
+		weights_ = isFirst ? made : static_cast<const RnnWeights *>(kept);
+		return completed();
+	}
+
+	Outcome checkSpaces()
+	{
+		const int mode = isTraining() ? CUDNN_FWD_MODE_TRAINING : CUDNN_FWD_MODE_INFERENCE;
+		const Net::Spaces own = net_->spacesFor(mode, net_->net.get(), net_->x.get());
+		const Net::Spaces application = net_->spacesFor(mode, call_.rnnDesc, call_.xDesc);
+		workBytes_ = own.work;
+		if (call_.workSpaceSize < application.work || (application.work && !call_.workSpace) ||
+		    (isTraining() && call_.reserveSpaceSize < application.reserve) ||
+		    call_.weightSpaceSize < weights_->application)
+			return decline(Reason::bad_argument, nullptr, CUDNN_STATUS_BAD_PARAM); // the vendor refuses it
+		if (isTraining() && call_.reserveSpaceSize < own.reserve) // the application sized it for another type
+			return decline(Reason::unsupported);
+		return completed();
+	}
+
+	// Lays out the scratch memory from `base` on, and lists the copies to and from it.
+	void place(cuda::Address base)
+	{
+		const bool isData = call_.direction == Direction::backwardData;
+		const bool isWeights = call_.direction == Direction::backwardFilter;
+		const int64_t xs = net_->xData.count, ys = net_->yData.count, hs = net_->hCount, cs = net_->cCount;
+		next_ = base;
+		in_.clear(), out_.clear();
+		x_ = isData ? result(call_.x, xs, net_->xData.isPadded) : operand(call_.x, xs);
+		y_ = isForward() ? result(call_.y, ys, net_->yData.isPadded) : operand(call_.y, ys);
+		dy_ = operand(isData ? call_.dy : nullptr, ys);
+		hx_ = operand(call_.hx, hs);
+		dhy_ = operand(call_.dhy, hs);
+		hy_ = result(call_.hy, hs, false);
+		dhx_ = result(call_.dhx, hs, false);
+		cx_ = operand(call_.cx, cs);
+		dcy_ = operand(call_.dcy, cs);
+		cy_ = result(call_.cy, cs, false);
+		dcx_ = result(call_.dcx, cs, false);
+		weightSpace_ = take(weights_->bytes);
+		if (isWeights)
+			in_.push_back({nullptr, weightSpace_, static_cast<int64_t>(weights_->bytes / 2)});
+		for (const RnnWeights::Piece &piece : weights_->pieces) {
+			uint16_t *const ours = static_cast<uint16_t *>(weightSpace_) + piece.to;
+			if (isWeights)
+				out_.push_back({ours, static_cast<float *>(call_.dweightSpace) + piece.from, piece.count});
+			else
+				in_.push_back({static_cast<const float *>(call_.weightSpace) + piece.from, ours, piece.count, true});
+		}
+		work_ = take(workBytes_);
+	}
 	void *take(size_t bytes)
 	{
-		void *const place = reinterpret_cast<void *>(next_);
+		void *const at = reinterpret_cast<void *>(next_);
 		next_ += aligned(bytes);
-		return place;
+		return at;
 	}
 	void *operand(const void *from, int64_t count)
 	{
 		if (!from || !count)
 			return nullptr;
-		void *const place = take(2 * static_cast<size_t>(count));
-		in.push_back({from, place, count});
-		return place;
+		void *const at = take(2 * static_cast<size_t>(count));
+		in_.push_back({from, at, count});
+		return at;
 	}
 	// Padding that the vendor does not write must be zero.
 	void *result(void *to, int64_t count, bool isPadded)
 	{
 		if (!to || !count)
 			return nullptr;
-		void *const place = take(2 * static_cast<size_t>(count));
+		void *const at = take(2 * static_cast<size_t>(count));
 		if (isPadded)
-			in.push_back({nullptr, place, count});
-		out.push_back({place, to, count});
-		return place;
+			in_.push_back({nullptr, at, count});
+		out_.push_back({at, to, count});
+		return at;
+	}
+
+	bool transfer(const LoweredCall &lowered, const std::vector<Transfer> &all, bool isWidening) const
+	{
+		kernels::Runs runs = {};
+		static_cast<kernels::Events &>(runs) = events_;
+		runs.isWidening = isWidening;
+		runs.isAdded =
+		    isWidening && call_.direction == Direction::backwardFilter && call_.addGrad == CUDNN_WGRAD_MODE_ADD;
+		for (size_t i = 0; i < all.size(); i++) {
+			runs.weights += !all[i].isWeight;
+			runs.run[runs.count++] = {all[i].from, all[i].to, all[i].count};
+			if (runs.count < kernels::mostRuns && i + 1 < all.size())
+				continue;
+			if (!lowered.kernels || !lowered.launch(lowered.kernels->runs, lowered.blocks(runs), runs))
+				return false;
+			runs.count = runs.weights = 0;
+		}
+		return true;
+	}
+
+	op::Status callVendor(const char *&name) const
+	{
+		const op::CudnnRnn &cudnn = library_.rnn;
+		void *const net = net_->net.get(), *const x = net_->x.get(), *const y = net_->y.get();
+		void *const h = net_->hDesc(), *const c = net_->cDesc();
+		switch (call_.direction) {
+		case Direction::forward:
+			name = "cudnnRNNForward";
+			return cudnn.cudnnRNNForward(call_.handle, net, call_.fwdMode, call_.devSeqLengths, x, x_, y, y_, h, hx_,
+			                             hy_, c, cx_, cy_, weights_->bytes, weightSpace_, workBytes_, work_,
+			                             call_.reserveSpaceSize, call_.reserveSpace);
+		case Direction::backwardData:
+			name = "cudnnRNNBackwardData_v8";
+			return cudnn.cudnnRNNBackwardData_v8(call_.handle, net, call_.devSeqLengths, y, y_, dy_, x, x_, h, hx_,
+			                                     dhy_, dhx_, c, cx_, dcy_, dcx_, weights_->bytes, weightSpace_,
+			                                     workBytes_, work_, call_.reserveSpaceSize, call_.reserveSpace);
+		case Direction::backwardFilter:
+			break;
+		}
+		name = "cudnnRNNBackwardWeights_v8";
+		return cudnn.cudnnRNNBackwardWeights_v8(call_.handle, net, call_.addGrad, call_.devSeqLengths, x, x_, h, hx_, y,
+		                                        y_, weights_->bytes, weightSpace_, workBytes_, work_,
+		                                        call_.reserveSpaceSize, call_.reserveSpace);
 	}
 
 	const op::RnnCall &call_;
-	const Net &net_;
-	const RnnWeights &weights_;
-	const size_t workBytes_;
-	cuda::Address next_;
-	void *x, *y, *dy, *hx, *dhy, *hy, *dhx, *cx, *dcy, *cy, *dcx, *weights_16, *work_;
+	const RnnLibrary library_;
+	const RnnWeights *weights_ = nullptr;
+	Reserve *written_ = nullptr; // the space that a training forward pass writes
+	std::optional<Net> net_;
+	size_t workBytes_ = 0;
+	kernels::Events events_ = {};
+	// Addresses in scratch memory, its end, and the copies.
+	void *x_, *y_, *dy_, *hx_, *dhy_, *hy_, *dhx_, *cx_, *dcy_, *cy_, *dcx_, *weightSpace_, *work_;
+	cuda::Address next_ = 0;
+	std::vector<Transfer> in_, out_;
 };
-
-// If two threads make one, the first is kept; both are identical.
-const RnnWeights *keep(Plan &plan, RnnWeights *made)
-{
-	const RnnWeights *known = nullptr;
-	if (plan.weights.compare_exchange_strong(known, made, std::memory_order_acq_rel))
-		return made;
-	delete made;
-	return known;
-}
-
-Outcome runIn(bool isCaptured, const op::Op &op, Plan &plan, const Settings &settings, const op::RnnCall &call,
-              const op::CudnnRnn &cudnn, const void *known, const cuda::Driver &driver, cuda::Stream stream)
-{
-	const auto *const adv = op::cudnn<op::CudnnAdv>(known);
-	const auto *const ops = op::cudnn<op::CudnnOps>(known);
-	const bool isThere = call.direction == Direction::forward;
-	const bool isTraining = !isThere || call.fwdMode == CUDNN_FWD_MODE_TRAINING;
-	if (!adv || !ops)
-		return decline(Reason::unsupported);
-	const ContextAnswer answer = currentContext(driver, settings.memoryBudget, stream, isCaptured, true);
-	if (!answer.context)
-		return decline(answer.reason, answer.what);
-	Context &context = *answer.context;
-	const RnnWeights *weights = plan.weights.load(std::memory_order_acquire);
-	const bool isLow = op.flags & op::flagReserveLow; // a bfloat16 RNN has run with this reserve space
-	const bool mustRun = isLow && !isThere;           // the application's own call cannot read the space
-	if (!weights && isCaptured && !isLow)             // the vendor's kernels may not be loaded yet
-		return decline(Reason::capture_unready);
-	Reserve *const remembered = isThere && isTraining ? reserveAt(call.reserveSpace, true) : nullptr;
-	if (isThere && isTraining && !remembered)
-		return decline(Reason::unsupported);
-
-	Net net(cudnn, *adv, *ops, call);
-	const auto refusal = [&] { return decline(Reason::engine_failed, net.steps.failed, net.steps.status); };
-	if (net.steps && !net.isKnown)
-		return decline(Reason::bad_argument, nullptr, CUDNN_STATUS_BAD_PARAM);
-	// The vendor writes the padding fill in bfloat16, which would round this value.
-	if (net.steps && isThere && (net.xData.isFillRounded() || net.yData.isFillRounded()))
-		return decline(Reason::unsupported);
-	if (net.steps && !weights) {
-		const void *const space = call.direction == Direction::backwardFilter ? call.dweightSpace : call.weightSpace;
-		RnnWeights *const made = net.makeWeights(space);
-		if (net.steps && !made)
-			return decline(Reason::unsupported);
-		weights = made ? keep(plan, made) : nullptr;
-	}
-	const int mode = isTraining ? CUDNN_FWD_MODE_TRAINING : CUDNN_FWD_MODE_INFERENCE;
-	const Net::Spaces own = net.askSpaces(mode, net.net.get(), net.x.get());
-	const Net::Spaces theirs = net.askSpaces(mode, call.rnnDesc, call.xDesc);
-	if (!net.steps)
-		return refusal();
-	if (call.workSpaceSize < theirs.work || (theirs.work && !call.workSpace) ||
-	    (isTraining && call.reserveSpaceSize < theirs.reserve) || call.weightSpaceSize < weights->asked)
-		return decline(Reason::bad_argument, nullptr, CUDNN_STATUS_BAD_PARAM); // the vendor refuses it
-	if (isTraining && call.reserveSpaceSize < own.reserve) // the application sized it for another type
-		return decline(Reason::unsupported);
-
-	CallMemory memory(driver, context, stream, isCaptured, Call(call, net, *weights, own.work, 0).end(), mustRun);
-	if (memory.block().failure != cuda::Failure::none)
-		return decline(reasonOf(memory.block().failure), "allocating device memory");
-	const Call ours(call, net, *weights, own.work, memory.block().address);
-	const char *name = "";
-	const bool isAdded = call.direction == Direction::backwardFilter && call.addGrad == CUDNN_WGRAD_MODE_ADD;
-	kernels::Events events = {};
-	prepareEvents(events, plan, settings, context);
-	Outcome outcome;
-	if (!transfer(ours.in, false, false, events, driver, context, stream))
-		outcome = decline(Reason::engine_failed, "cuLaunchKernel");
-	else if (const op::Status status = ours.run(cudnn, name))
-		outcome = decline(Reason::engine_failed, name, status);
-	else if (!transfer(ours.out, true, isAdded, events, driver, context, stream))
-		outcome = decline(Reason::engine_failed, "cuLaunchKernel");
-	else
-		outcome.isDone = true;
-	memory.release(outcome);
-	if (outcome.isDone && remembered)
-		remembered->geometry.store(op.geometry, std::memory_order_release);
-	if (outcome.isDone && !isCaptured)
-		context.isWarm.store(true, std::memory_order_release);
-	return outcome;
-}
 
 } // namespace
 
 uint16_t updateReserve(const op::RnnCall &call, const op::Op &op, void *stream)
 {
-	const bool isThere = call.direction == Direction::forward;
-	if (isThere && call.fwdMode != CUDNN_FWD_MODE_TRAINING)
+	const bool isForward = call.direction == Direction::forward;
+	if (isForward && call.fwdMode != CUDNN_FWD_MODE_TRAINING)
 		return 0; // inference does not write the reserve space
-	const bool isCaptured = isThere && isCapturing(stream);
+	const bool isCaptured = isForward && isCapturing(stream);
 	Reserve *const reserve = reserveAt(call.reserveSpace, isCaptured);
 	const uint32_t left = reserve ? reserve->geometry.load(std::memory_order_acquire) : 0;
-	if (!isThere) {
+	if (!isForward) {
 		// Without a geometry the descriptors could not be read: assume the RNN that wrote the space.
 		return left && (left == op.geometry || !op.geometry) ? op::flagReserveLow : op::flagReserveNotLowered;
 	}
@@ -543,15 +564,15 @@ op::Status refusalOf(const op::RnnCall &call, const op::Op &op)
 	                                                    : CUDNN_STATUS_EXECUTION_FAILED;
 }
 
-Outcome run(const op::Op &op, const policy::Decision &decision, Plan &plan, const Settings &settings,
-            const op::RnnCall &call, const void *known, void *stream)
+Outcome lower(LoweredCall &lowered, const op::RnnCall &call)
 {
-	if (decision.strategy != policy::Strategy::cast || decision.precision != op::Dtype::bfloat16)
+	const auto *const rnn = op::cudnn<op::CudnnRnn>(lowered.original);
+	const auto *const adv = op::cudnn<op::CudnnAdv>(lowered.original);
+	const auto *const ops = op::cudnn<op::CudnnOps>(lowered.original);
+	if (!lowered.isCast() || lowered.decision.precision != op::Dtype::bfloat16 || !rnn || !adv || !ops)
 		return decline(Reason::unsupported);
-	return runOnStream<op::CudnnRnn>(
-	    known, stream, [&](bool isCaptured, const op::CudnnRnn &cudnn, const cuda::Driver &driver) {
-		    return runIn(isCaptured, op, plan, settings, call, cudnn, known, driver, static_cast<cuda::Stream>(stream));
-	    });
+	RnnFamily family(lowered, call, {*rnn, *adv, *ops});
+	return run(lowered, family);
 }
 
 } // namespace autoamp::reroute

@@ -6,9 +6,12 @@
 // read this space.
 #pragma once
 
+#include "src/op/arguments.h"
 #include "src/reroute/lowering.h"
 
 namespace autoamp::reroute {
+
+struct LoweredCall;
 
 // Must be called for every RNN call. For a backward pass, returns the op::Flag for the contents of its reserve space. A
 // training forward pass overwrites the space: its entry is reset, and the function returns 0. After a capture with this
@@ -19,8 +22,6 @@ uint16_t updateReserve(const op::RnnCall &call, const op::Op &op, void *stream);
 // Status of a call that cannot be lowered and must not run unchanged; 0: it may run unchanged.
 op::Status refusalOf(const op::RnnCall &call, const op::Op &op);
 
-// `known`: an original function of the library that the application called.
-Outcome run(const op::Op &op, const policy::Decision &decision, Plan &plan, const Settings &settings,
-            const op::RnnCall &call, const void *known, void *stream);
+Outcome lower(LoweredCall &lowered, const op::RnnCall &call);
 
 } // namespace autoamp::reroute

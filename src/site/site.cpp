@@ -71,12 +71,12 @@ Site &findSite(const op::Op &op, uint32_t context, const policy::Device &device)
 		site->hash = hash;
 		site->decision = decision;
 		site->rows.site = site, site->rows.context = context;
-		site->plan.hash = hash;
+		site->cache.hash = hash;
 		if (decision.verdict == policy::Verdict::lowered &&
 		    decision.strategy == policy::Strategy::cast) { // other sites convert nothing and have no scaler events
-			site->plan.site = siteCount < kernels::siteCount ? siteCount++ : kernels::siteCount;
-			if (site->plan.site < kernels::siteCount)
-				places[site->plan.site].store(site, std::memory_order_release);
+			site->cache.site = siteCount < kernels::siteCount ? siteCount++ : kernels::siteCount;
+			if (site->cache.site < kernels::siteCount)
+				places[site->cache.site].store(site, std::memory_order_release);
 		}
 		site->next = buckets[hash % bucketCount].load(std::memory_order_relaxed);
 		buckets[hash % bucketCount].store(site, std::memory_order_release);

@@ -29,7 +29,7 @@ struct Site {
 	uint32_t context; // core::decisiveContext()
 	uint64_t hash;
 	policy::Decision decision;
-	reroute::Plan plan;
+	reroute::SiteCache cache;
 	Site *next = nullptr; // next site in the bucket
 	Rows rows;            // for the context of its first call
 };
