@@ -86,6 +86,17 @@ inline bool isRecurrent(Kind kind)
 	return kind >= Kind::lstm && kind <= Kind::rnn_relu;
 }
 
+// Limits of a kind for the policy, in addition to those of the arguments.
+enum Limit : uint8_t {
+	lacksHalf = 1,    // the vendor library has no float16 engine with fp32 results; for bfloat16 it has one
+	lacksFp32 = 2,    // the vendor library has no fp32 mode except one in the application's descriptor
+	copiesStates = 4, // a lowered call copies states, which m * k includes, by another launch
+};
+inline unsigned limitsOf(Kind kind)
+{
+	return isRecurrent(kind) ? lacksHalf | lacksFp32 | copiesStates : 0;
+}
+
 enum class Transpose : uint8_t { none, transposed, conjugate };
 inline char letter(Transpose transpose)
 {
@@ -269,9 +280,9 @@ enum Flag : uint16_t {
 	flagRowB = 64,
 	flagRowD = 128,     // C and D are row-major
 	flagHalfSums = 256, // float16 operands and sums; alpha and beta are float16 too
-	// For the backward pass of an RNN: contents of the reserve space, which its forward pass wrote.
-	flagReserveLow = 512,         // written by a forward pass in bfloat16
-	flagReserveNotLowered = 1024, // written by a forward pass that was not lowered, or by an unknown one
+	// Precision that a call must have because of data that an earlier call left (the reserve space of an RNN).
+	flagMustBeLow = 512,     // an earlier call left it in bfloat16
+	flagMustNotBeLow = 1024, // an earlier call that was not lowered left it, or an unknown call
 };
 
 inline bool isLow(Dtype type)

@@ -220,7 +220,7 @@ double estimate(const Gpu &gpu, const op::Op &op, Path path, bool scaled, op::Fo
 		more += (op.flags & op::flagBetaZero ? 8 : 12) * m * n * batch;
 	if (op::epilogueEffects(op) & op::sumsOperand)
 		more += 4 * (op.epilogue == static_cast<uint8_t>(op::Epilogue::bgrada) ? m : n) * k * batch;
-	if (op::isRecurrent(op.kind)) // its states, which m * k includes, are copied by another launch
+	if (op::limitsOf(op.kind) & op::copiesStates)
 		more += 1;
 	if (more > 0)
 		more = castLaunch + gap + microseconds(gpu.bandwidth, more);

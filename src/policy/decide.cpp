@@ -121,10 +121,10 @@ const Candidate &bestOf(const op::Op &op, const Candidates &ways, const Target &
 	for (const Candidate *way = of(Strategy::cast); way != ways.end(); ++way)
 		if (way->isAvailable() && (!best->isAvailable() || way->estimate < best->estimate))
 			best = way;
-	// If the vendor library has no engine for the type, TF32 remains, which the call may allow already. For a recurrent
-	// network the reason must remain no_fp32_output, because bfloat16 has an engine.
+	// If the vendor library has no engine for the type, TF32 remains, which the call may allow already. If bfloat16 has
+	// an engine, the reason must remain no_fp32_output.
 	const Candidate *const tf32 = of(Strategy::tf32);
-	const bool isLeft = !op::isRecurrent(op.kind) && best->why == Reason::no_fp32_output &&
+	const bool isLeft = !(op::limitsOf(op.kind) & op::lacksHalf) && best->why == Reason::no_fp32_output &&
 	                    tf32->why == Reason::already_low && !aim.isDemanded;
 	return isLeft ? *tf32 : *best;
 }
@@ -162,11 +162,11 @@ Choice choose(const op::Op &op, const Listing &word, const Target &aim, const De
 	const bool isHalf = op.flags & op::flagHalfSums,
 	           isRaised = isFp32 && (isHalf || (isNarrowed && reason == Reason::rule));
 	Reason obstacle = isHalf && !isRaised ? Reason::already_low : reasonOf(op.obstacle);
-	// The vendor library computes the sum of an operand from rounded values. It has no fp32 mode for a recurrent
-	// network except one in the application's descriptor.
+	// The vendor library computes the sum of an operand from rounded values.
 	if (isRaised && (obstacle == Reason::already_low || obstacle == Reason::count))
-		obstacle = (op::epilogueEffects(op) & op::sumsOperand) || op::isRecurrent(op.kind) ? Reason::unsupported
-		                                                                                   : Reason::count;
+		obstacle = (op::epilogueEffects(op) & op::sumsOperand) || (op::limitsOf(op.kind) & op::lacksFp32)
+		               ? Reason::unsupported
+		               : Reason::count;
 	if (obstacle == Reason::count && !isRaised)
 		obstacle = obstacleOfData(op);
 	if (obstacle != Reason::count)
@@ -181,8 +181,8 @@ Choice choose(const op::Op &op, const Listing &word, const Target &aim, const De
 		return keep(best.why);
 	const float asked = ways[0].estimate;
 	if (aim.strategy != StrategyChoice::automatic || aim.isDemanded || asked >= gainWanted * best.estimate)
-		return op.flags & op::flagReserveNotLowered ? keep(Reason::reserve_space)
-		                                            : Choice{best.strategy, reason, Verdict::lowered};
+		return op.flags & op::flagMustNotBeLow ? keep(Reason::reserve_space)
+		                                       : Choice{best.strategy, reason, Verdict::lowered};
 	const bool canCast = ways[static_cast<size_t>(Strategy::cast)].isAvailable();
 	const bool isSmall = canCast && asked <= launchTime(*device.gpu, aim.scaled());
 	return keep(isSmall ? Reason::too_small : Reason::not_profitable);
@@ -281,7 +281,7 @@ Candidates candidatesFor(const op::Op &op, const Target &aim, const Device &devi
 		if (convolution && way.strategy == Strategy::cast && way.isAvailable() &&
 		    (way.form = formOf(op, *convolution, aim, device)) == op::Form::none)
 			way.why = Reason::no_fp32_output;
-		if (op::isRecurrent(op.kind) && way.precision == op::Dtype::float16 && way.isAvailable())
+		if ((op::limitsOf(op.kind) & op::lacksHalf) && way.precision == op::Dtype::float16 && way.isAvailable())
 			way.why = Reason::no_fp32_output;
 		if (isProduct && way.why != Reason::disabled)
 			way.estimate = static_cast<float>(estimate(*device.gpu, op, paths[index], aim.scaled(), way.form));
@@ -340,10 +340,10 @@ Decision decide(const op::Op &op, const State &state, const Where &where, const 
 			decision.substitute = substitute->strategy;
 			decision.estimateSubstitute = substitute->estimate;
 		}
-	// Regardless of a changed policy: only a lowered call can read that reserve space.
+	// Regardless of a changed policy: only a lowered call can read that data.
 	const bool isPossible = op.obstacle == op::Obstacle::none || op.obstacle == op::Obstacle::pedantic ||
 	                        op.obstacle == op::Obstacle::already_low;
-	if ((op.flags & op::flagReserveLow) && isPossible &&
+	if ((op.flags & op::flagMustBeLow) && isPossible &&
 	    (decision.verdict != Verdict::lowered || decision.precision != op::Dtype::bfloat16)) {
 		decision.verdict = Verdict::lowered, decision.reason = Reason::reserve_space;
 		decision.strategy = Strategy::cast, decision.precision = op::Dtype::bfloat16;

@@ -323,7 +323,7 @@ public:
 	RnnFamily(const LoweredCall &lowered, const op::RnnCall &call, const RnnLibrary &library)
 	    : Family({.kernels = true,
 	              .context = true,
-	              .unboundedMemory = lowered.op.flags & op::flagReserveLow && call.direction != Direction::forward}),
+	              .unboundedMemory = lowered.op.flags & op::flagMustBeLow && call.direction != Direction::forward}),
 	      call_(call), library_(library)
 	{
 	}
@@ -331,7 +331,7 @@ public:
 	Outcome prepare(LoweredCall &lowered) override
 	{
 		weights_ = static_cast<const RnnWeights *>(lowered.cache.data.load(std::memory_order_acquire));
-		if (!weights_ && lowered.isCaptured && !(lowered.op.flags & op::flagReserveLow))
+		if (!weights_ && lowered.isCaptured && !(lowered.op.flags & op::flagMustBeLow))
 			return decline(Reason::capture_unready); // the vendor's kernels may not be loaded yet
 		if (isForward() && isTraining() && !(written_ = reserveAt(call_.reserveSpace, true)))
 			return decline(Reason::unsupported);
@@ -538,10 +538,10 @@ uint16_t updateReserve(const op::RnnCall &call, const op::Op &op, void *stream)
 	const uint32_t left = reserve ? reserve->geometry.load(std::memory_order_acquire) : 0;
 	if (!isForward) {
 		// Without a geometry the descriptors could not be read: assume the RNN that wrote the space.
-		return left && (left == op.geometry || !op.geometry) ? op::flagReserveLow : op::flagReserveNotLowered;
+		return left && (left == op.geometry || !op.geometry) ? op::flagMustBeLow : op::flagMustNotBeLow;
 	}
 	if (!reserve)
-		return isCaptured ? op::flagReserveNotLowered : 0;
+		return isCaptured ? op::flagMustNotBeLow : 0;
 	// Replays of a graph are not intercepted. From its first capture on, an RNN therefore always leaves the same form
 	// in the space. An RNN that must not be rounded counts as a different RNN.
 	const bool isPedantic = op.obstacle == op::Obstacle::pedantic;
@@ -549,7 +549,7 @@ uint16_t updateReserve(const op::RnnCall &call, const op::Op &op, void *stream)
 	const auto isOf = [=](uint64_t fixed) { return fixed && fixed >> 16 == net >> 16; };
 	uint64_t fixed = reserve->fixed.load(std::memory_order_acquire);
 	if (isCaptured && !isOf(fixed)) {
-		fixed = net | (left && left == op.geometry && !isPedantic ? op::flagReserveLow : op::flagReserveNotLowered);
+		fixed = net | (left && left == op.geometry && !isPedantic ? op::flagMustBeLow : op::flagMustNotBeLow);
 		reserve->fixed.store(fixed, std::memory_order_release);
 	}
 	reserve->geometry.store(0, std::memory_order_release);
@@ -559,9 +559,9 @@ uint16_t updateReserve(const op::RnnCall &call, const op::Op &op, void *stream)
 op::Status refusalOf(const op::RnnCall &call, const op::Op &op)
 {
 	const bool isBack = call.direction != Direction::forward;
-	return !(isBack && (op.flags & op::flagReserveLow)) ? 0
-	       : op.obstacle == op::Obstacle::bad_argument  ? CUDNN_STATUS_BAD_PARAM
-	                                                    : CUDNN_STATUS_EXECUTION_FAILED;
+	return !(isBack && (op.flags & op::flagMustBeLow)) ? 0
+	       : op.obstacle == op::Obstacle::bad_argument ? CUDNN_STATUS_BAD_PARAM
+	                                                   : CUDNN_STATUS_EXECUTION_FAILED;
 }
 
 Outcome lower(LoweredCall &lowered, const op::RnnCall &call)

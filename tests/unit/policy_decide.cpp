@@ -471,16 +471,16 @@ TEST_CASE("a recurrent net is lowered to bfloat16 alone, and goes back as it cam
 	expectKept(decided(net(0), stateOf({})), Reason::no_fp32_output, Dtype::tf32);
 	expectKept(decided(net(0), stateOf({"AUTOAMP_STRATEGY=tf32"})), Reason::already_low, Dtype::tf32);
 	expectKept(decided(net(0), bfloat16, turing), Reason::gpu_too_old);
-	expectLowered(decided(net(op::flagReserveLow), bfloat16), Reason::white_list, Dtype::bfloat16);
-	expectKept(decided(net(op::flagReserveNotLowered), bfloat16), Reason::reserve_space, Dtype::tf32);
+	expectLowered(decided(net(op::flagMustBeLow), bfloat16), Reason::white_list, Dtype::bfloat16);
+	expectKept(decided(net(op::flagMustNotBeLow), bfloat16), Reason::reserve_space, Dtype::tf32);
 	for (std::vector<const char *> changed : std::vector<std::vector<const char *>>{
 	         {}, {"AUTOAMP_LEVEL=O0"}, {"AUTOAMP_CUSTOM_BLACK_LIST=lstm"}, {"AUTOAMP_STRATEGY=fp32"}}) {
 		State state = stateOf(changed);
-		expectLowered(decided(net(op::flagReserveLow), state), Reason::reserve_space, Dtype::bfloat16);
+		expectLowered(decided(net(op::flagMustBeLow), state), Reason::reserve_space, Dtype::bfloat16);
 		state.isRegionOff = true;
-		expectLowered(decided(net(op::flagReserveLow), state), Reason::reserve_space, Dtype::bfloat16);
+		expectLowered(decided(net(op::flagMustBeLow), state), Reason::reserve_space, Dtype::bfloat16);
 	}
-	expectKept(decided(net(op::flagReserveLow, Obstacle::bad_argument), bfloat16), Reason::bad_argument, Dtype::tf32);
+	expectKept(decided(net(op::flagMustBeLow, Obstacle::bad_argument), bfloat16), Reason::bad_argument, Dtype::tf32);
 }
 
 TEST_CASE("every candidate has its estimate, or the reason why it is unavailable")

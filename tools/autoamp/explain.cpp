@@ -271,9 +271,9 @@ Explanation walk(const Question &question, const op::Op &op, const policy::Optio
 	auto state = real;
 	policy::Device device = ideal;
 	state.observeOnly = state.isRegionOff = false;
-	// A method that works for every product or every recurrent network.
+	// A method that works for every product of the kind.
 	state.strategy = policy::StrategyChoice::cast;
-	state.dtype = op::isRecurrent(op.kind) ? op::Dtype::bfloat16 : op::Dtype::float16;
+	state.dtype = op::limitsOf(op.kind) & op::lacksHalf ? op::Dtype::bfloat16 : op::Dtype::float16;
 	state.customWhite = state.customBlack = {};
 	state.rules = policy::Options().rules;
 	std::fill(std::begin(state.category), std::end(state.category), policy::Category::lower_precision);
