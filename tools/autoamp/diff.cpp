@@ -105,81 +105,103 @@ Json filesOf(const Runs &runs)
 	return files;
 }
 
+// Two runs, signature by signature.
+struct Comparison {
+	const Runs &before, &after;
+	std::vector<Pair> pairs;
+	std::vector<Difference> settings;
+	bool isEmulated = false, isMeasured = true; // times are not real; all kernels were timed
+	size_t common = 0, changed = 0;             // signatures of both runs; those with another precision or reason
+	double slowerPercent = NAN;                 // calls of both runs; NaN: none has a time
+
+	Comparison(const Runs &before, const Runs &after)
+	    : before(before), after(after), settings(differences(before, after))
+	{
+		std::map<std::string, Pair> bySignature;
+		for (size_t side = 0; side < 2; side++) {
+			const auto account = add(side ? after : before);
+			isEmulated |= account.isEmulated;
+			isMeasured &= account.isMeasured;
+			for (const auto &run : side ? after : before)
+				for (const auto &row : run.rows)
+					if (row.calls > 0)
+						count(row, side, bySignature);
+		}
+		rate(bySignature);
+		for (auto &[signature, pair] : bySignature)
+			pairs.push_back(std::move(pair));
+		const auto isHeavier = [this](const Pair &x, const Pair &y) { return weightOf(x) > weightOf(y); };
+		std::stable_sort(pairs.begin(), pairs.end(), isHeavier);
+		const auto isChanged = [](const Pair &pair) { return pair.isWayChanged(); };
+		changed = static_cast<size_t>(std::count_if(pairs.begin(), pairs.end(), isChanged));
+	}
+
+private:
+	static void count(const trace::RowInfo &row, size_t side, std::map<std::string, Pair> &pairs)
+	{
+		auto &pair = pairs[fmt::format("{}|{}|{}{}|{}", row.entry, shapeOf(row), row.transa, row.transb, row.dtypeIn)];
+		pair.row = row;
+		auto &sum = pair.sides[side];
+		sum.calls += row.calls, sum.hostNs += row.hostNs;
+		if (const double ns = row.kernelNs + (std::isnan(row.castNs) ? 0 : row.castNs); !std::isnan(ns))
+			sum.kernelNs = std::isnan(sum.kernelNs) ? ns : sum.kernelNs + ns;
+		sum.ways[fmt::format("{} {} ({})", row.decision, row.dtypeCompute, row.reason)] += row.calls;
+	}
+
+	// Sets the ratios, and compares the time of the second run's calls with the time that they take if each takes as
+	// long as in the first run.
+	void rate(std::map<std::string, Pair> &bySignature)
+	{
+		double took = 0, wouldTake = 0;
+		for (auto &[signature, pair] : bySignature) {
+			const auto &[first, second] = pair.sides;
+			const double one = first.timeNs(isMeasured) / double(first.calls),
+			             other = second.timeNs(isMeasured) / double(second.calls);
+			const bool isCommon = first.calls > 0 && second.calls > 0;
+			common += isCommon;
+			if (!isEmulated && isCommon && one > 0) {
+				pair.ratio = other / one;
+				took += other * double(second.calls), wouldTake += one * double(second.calls);
+			}
+		}
+		if (wouldTake > 0)
+			slowerPercent = 100 * (took / wouldTake - 1);
+	}
+
+	double weightOf(const Pair &pair) const // flops where times are not real
+	{
+		const auto &[first, second] = pair.sides;
+		return isEmulated ? pair.row.flops() / double(pair.row.calls) * double(std::max(first.calls, second.calls))
+		                  : std::max(first.timeNs(isMeasured), second.timeNs(isMeasured));
+	}
+};
+
 // "before: a.aat (traced)", "after: b.aat (traced, 2 processes)", and a line for each setting that differs.
-std::vector<std::string> heading(const Runs (&runs)[2], const DiffOptions &options, const std::vector<Difference> &list)
+std::vector<std::string> heading(const Comparison &comparison, const DiffOptions &options)
 {
 	std::vector<std::string> lines;
-	for (size_t side = 0; side < 2; side++)
-		lines.push_back(fmt::format("{}: {} ({}{})", side ? "after" : "before",
-		                            quoted(here(side ? options.after : options.before)), runs[side].front().program,
-		                            runs[side].size() > 1 ? ", " + count(runs[side].size()) + " processes" : ""));
+	const auto add = [&lines](const char *side, const std::string &place, const Runs &runs) {
+		lines.push_back(fmt::format("{}: {} ({}{})", side, quoted(here(place)), runs.front().program,
+		                            runs.size() > 1 ? ", " + count(runs.size()) + " processes" : ""));
+	};
+	add("before", options.before, comparison.before);
+	add("after", options.after, comparison.after);
 	const auto orDash = [](const std::string &value) { return value.empty() ? "-" : value; };
-	for (const auto &each : list)
+	for (const auto &each : comparison.settings)
 		lines.push_back(fmt::format("{}: {} > {}", each.name, orDash(each.before), orDash(each.after)));
-	if (list.empty())
+	if (comparison.settings.empty())
 		lines.push_back("settings, versions and devices are identical");
 	return lines;
 }
 
-} // namespace
-
-Status diff(const DiffOptions &options, const policy::Options &configuration)
+Sheet sheetOf(const Comparison &comparison)
 {
-	Status status = Status::done;
-	const Runs runs[] = {gather({options.before}, configuration, status),
-	                     gather({options.after}, configuration, status)};
-	if (runs[0].empty() || runs[1].empty())
-		return Status::wrong;
-	std::map<std::string, Pair> pairs;
-	bool isEmulated = false, isMeasured = true;
-	for (size_t side = 0; side < 2; side++) {
-		const auto account = add(runs[side]);
-		isEmulated |= account.isEmulated;
-		isMeasured &= account.isMeasured;
-		for (const auto &run : runs[side])
-			for (const auto &row : run.rows) {
-				if (row.calls == 0)
-					continue;
-				auto &pair =
-				    pairs[fmt::format("{}|{}|{}{}|{}", row.entry, shapeOf(row), row.transa, row.transb, row.dtypeIn)];
-				pair.row = row;
-				auto &sum = pair.sides[side];
-				sum.calls += row.calls, sum.hostNs += row.hostNs;
-				if (const double ns = row.kernelNs + (std::isnan(row.castNs) ? 0 : row.castNs); !std::isnan(ns))
-					sum.kernelNs = std::isnan(sum.kernelNs) ? ns : sum.kernelNs + ns;
-				sum.ways[fmt::format("{} {} ({})", row.decision, row.dtypeCompute, row.reason)] += row.calls;
-			}
-	}
-
-	// Time of the calls of the second run, and their time if each call took as long as in the first run.
-	double took = 0, wouldTake = 0;
-	size_t common = 0;
-	std::vector<Pair> list;
-	for (auto &[key, pair] : pairs) {
-		const auto &[before, after] = pair.sides;
-		const double one = before.timeNs(isMeasured) / double(before.calls),
-		             other = after.timeNs(isMeasured) / double(after.calls);
-		if (!isEmulated && before.calls && after.calls && one > 0) {
-			pair.ratio = other / one;
-			took += other * double(after.calls), wouldTake += one * double(after.calls);
-		}
-		common += before.calls > 0 && after.calls > 0;
-		list.push_back(std::move(pair));
-	}
-	const auto weight = [&](const Pair &pair) { // flops where times are not real
-		const auto &[before, after] = pair.sides;
-		return isEmulated ? pair.row.flops() / double(pair.row.calls) * double(std::max(before.calls, after.calls))
-		                  : std::max(before.timeNs(isMeasured), after.timeNs(isMeasured));
-	};
-	std::stable_sort(list.begin(), list.end(), [&](auto &x, auto &y) { return weight(x) > weight(y); });
-	const size_t changed =
-	    static_cast<size_t>(std::count_if(list.begin(), list.end(), [](auto &pair) { return pair.isWayChanged(); }));
-
+	const bool isMeasured = comparison.isMeasured;
 	const auto time = [&](const char *heading, const char *side) {
 		return durations(heading, fmt::format("{}{}", isMeasured ? "kernel_ns" : "host_ns", side).c_str());
 	};
 	std::vector<Column> columns = {counts("calls", "calls_before"), counts("then", "calls_after")};
-	if (!isEmulated)
+	if (!comparison.isEmulated)
 		columns.insert(columns.end(),
 		               {time(isMeasured ? "kernels" : "host", "_before"),
 		                time("then", "_after"),
@@ -195,61 +217,88 @@ Status diff(const DiffOptions &options, const policy::Options &configuration)
 	                                }},
 	                               texts("was", "way_before"),
 	                               texts("is", "way_after")});
-	auto sheet = Sheet::of(
-	    "signatures", "Calls of both runs by signature", std::move(list),
+	return Sheet::of(
+	    "signatures", "Calls of both runs by signature", comparison.pairs,
 	    [](const Pair &pair) { return describe(pair); }, columns);
-	const size_t all = sheet.size();
-	sheet.select(options.selection);
+}
 
-	const double percent = wouldTake > 0 ? 100 * (took / wouldTake - 1) : NAN;
-	const auto &format = options.format;
-	const auto changes = differences(runs[0], runs[1]);
-	if (format == "json") {
-		Json settings = Json::array();
-		for (const auto &each : changes)
-			settings.push_back({{"name", each.name}, {"before", orNull(each.before)}, {"after", orNull(each.after)}});
-		const Json head = {{"schema", "autoamp.diff/1"},
-		                   {"files_before", filesOf(runs[0])},
-		                   {"files_after", filesOf(runs[1])},
-		                   {"settings", settings},
-		                   {"common", common},
-		                   {"emulated", isEmulated},
-		                   {"time", isMeasured ? "kernel_ns" : "host_ns"},
-		                   {"slower_percent", orNull(percent)},
-		                   {"changed", changed},
-		                   {"max_error", nullptr}};
-		auto text = dump(head);
-		text.back() = ',';
-		fmt::print("{}\n", text);
-		writeJson(stdout, sheet);
-		fmt::print("}}\n");
-	} else if (format == "csv" || format == "jsonl") {
-		format == "csv" ? writeCsv(stdout, sheet) : writeJsonLines(stdout, sheet);
-	} else {
-		const char *gap = format == "md" ? "\n" : "";
-		fmt::print("{}", isEmulated ? fmt::format("{}\n{}", emulatedLine, gap) : "");
-		for (const auto &line : heading(runs, options, changes))
-			fmt::print("{}\n{}", format == "md" ? markdown(line) : shown(line), gap);
-		format == "md" ? writeMarkdown(stdout, sheet)
-		               : writeTable(stdout, Terminal(STDOUT_FILENO, options.colour), sheet);
-		if (sheet.hidden > 0)
-			fmt::print("{}and {}\n", gap, plural(sheet.hidden, "more row"));
-		fmt::print("{}{}, {} with another precision or reason", gap, plural(all, "signature"), count(changed));
-		fmt::print("{}\n", std::isnan(percent) ? ""
-		                                       : fmt::format("; calls in both runs: {:+.1f} % {} time", percent,
-		                                                     isMeasured ? "device" : "host"));
-	}
-	if (options.slower && isEmulated)
+void writeJson(const Comparison &comparison, const Sheet &sheet)
+{
+	Json settings = Json::array();
+	for (const auto &each : comparison.settings)
+		settings.push_back({{"name", each.name}, {"before", orNull(each.before)}, {"after", orNull(each.after)}});
+	const Json head = {{"schema", "autoamp.diff/1"},
+	                   {"files_before", filesOf(comparison.before)},
+	                   {"files_after", filesOf(comparison.after)},
+	                   {"settings", settings},
+	                   {"common", comparison.common},
+	                   {"emulated", comparison.isEmulated},
+	                   {"time", comparison.isMeasured ? "kernel_ns" : "host_ns"},
+	                   {"slower_percent", orNull(comparison.slowerPercent)},
+	                   {"changed", comparison.changed},
+	                   {"max_error", nullptr}};
+	auto text = dump(head);
+	text.back() = ',';
+	fmt::print("{}\n", text);
+	tool::writeJson(stdout, sheet);
+	fmt::print("}}\n");
+}
+
+void writeText(const Comparison &comparison, const Sheet &sheet, const DiffOptions &options)
+{
+	const bool isMarkdown = options.format == "md";
+	const char *const gap = isMarkdown ? "\n" : "";
+	fmt::print("{}", comparison.isEmulated ? fmt::format("{}\n{}", emulatedLine, gap) : "");
+	for (const auto &line : heading(comparison, options))
+		fmt::print("{}\n{}", isMarkdown ? markdown(line) : shown(line), gap);
+	isMarkdown ? writeMarkdown(stdout, sheet) : writeTable(stdout, Terminal(STDOUT_FILENO, options.colour), sheet);
+	if (sheet.hidden > 0)
+		fmt::print("{}and {}\n", gap, plural(sheet.hidden, "more row"));
+	fmt::print("{}{}, {} with another precision or reason", gap, plural(comparison.pairs.size(), "signature"),
+	           count(comparison.changed));
+	fmt::print("{}\n", std::isnan(comparison.slowerPercent)
+	                       ? ""
+	                       : fmt::format("; calls in both runs: {:+.1f} % {} time", comparison.slowerPercent,
+	                                     comparison.isMeasured ? "device" : "host"));
+}
+
+// Ends the command if a demanded comparison fails or was not possible.
+void check(const Comparison &comparison, const DiffOptions &options)
+{
+	if (options.slower && comparison.isEmulated)
 		fail(Status::wrong, "diff: --fail-if-slower: times of emulated runs cannot be compared");
-	if (common == 0)
+	if (comparison.common == 0)
 		fail(Status::failed, "diff: {} and {} have no signature in common", quoted(here(options.before)),
 		     quoted(here(options.after)));
-	if (options.slower && std::isnan(percent))
+	if (options.slower && std::isnan(comparison.slowerPercent))
 		fail(Status::failed, "diff: --fail-if-slower: no common signature has a time");
-	if (options.slower && percent > *options.slower)
-		fail(Status::failed, "diff: {:.1f} % slower, more than {} %", percent, *options.slower);
+	if (options.slower && comparison.slowerPercent > *options.slower)
+		fail(Status::failed, "diff: {:.1f} % slower, more than {} %", comparison.slowerPercent, *options.slower);
 	if (options.error) // traces contain no measured errors, and an unknown error must not pass the check
 		fail(Status::wrong, "diff: --fail-if-error: traces contain no measured errors");
+}
+
+} // namespace
+
+Status diff(const DiffOptions &options, const policy::Options &configuration)
+{
+	Status status = Status::done;
+	const Runs before = gather({options.before}, configuration, status),
+	           after = gather({options.after}, configuration, status);
+	if (before.empty() || after.empty())
+		return Status::wrong;
+	const Comparison comparison(before, after);
+	auto sheet = sheetOf(comparison);
+	sheet.select(options.selection);
+	if (options.format == "json")
+		writeJson(comparison, sheet);
+	else if (options.format == "csv")
+		writeCsv(stdout, sheet);
+	else if (options.format == "jsonl")
+		writeJsonLines(stdout, sheet);
+	else
+		writeText(comparison, sheet, options);
+	check(comparison, options);
 	return status;
 }
 

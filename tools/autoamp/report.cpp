@@ -18,18 +18,130 @@ namespace autoamp::tool {
 const std::vector<std::string> views = {"summary", "ops", "reasons", "kernels", "scaler", "loss", "config"};
 const std::vector<std::string> formats = {"table", "json", "csv", "jsonl", "md", "html"};
 
+namespace {
+
+// What is asked of a report: the view, and how it is written.
+struct Request {
+	const ReportOptions &options;
+	bool isRows, isMerged; // formats that hold exactly one list; rows of all runs are merged, for people to read
+	std::string view;
+
+	explicit Request(const ReportOptions &asked)
+	    : options(asked), isRows(is("csv") || is("jsonl")), isMerged(!isRows && !is("json"))
+	{
+		const auto &selection = options.selection;
+		const bool isList = !selection.by.empty() || !selection.sort.empty() || selection.top > 0 || isRows;
+		view = !options.view.empty() ? options.view : isList && !is("html") ? "ops" : "summary";
+		if ((view == "summary" || view == "config") && isList && !is("html"))
+			fail(Status::wrong, "report: --by, --sort, --top, csv and jsonl need a list: --report ops, reasons, ...");
+		if (view != "ops" && !is("html") && !selection.by.empty())
+			fail(Status::wrong, "report: --by groups the rows of --report ops and does not apply to --report {}", view);
+	}
+	bool is(std::string_view format) const { return options.format == format; }
+	const char *gap() const { return is("md") ? "\n" : ""; } // between two paragraphs
+};
+
+Lists listsOf(const Request &request, const Runs &runs, const Account &account, std::vector<trace::RowInfo> &merged)
+{
+	std::vector<OpsRow> rows;
+	if (request.isMerged)
+		merged = mergedRows(runs);
+	for (const auto &row : merged)
+		rows.push_back({0, &row});
+	for (size_t id = 0; !request.isMerged && id < runs.size(); id++)
+		for (const auto &row : runs[id].rows)
+			if (row.calls > 0)
+				rows.push_back({id, &row, planNsOf(runs[id], row)});
+	Lists lists = {std::nullopt,           opsSheet(std::move(rows), account),
+	               reasonsSheet(account),  kernelsSheet(runs, request.isMerged),
+	               scalerSitesSheet(runs), scalerSheet(runs),
+	               observedSheet(runs),    lossSheet(runs)};
+	if (const auto &by = request.options.selection.by; !by.empty())
+		lists.groups = groupsSheet(groupsOf(runs, by), account);
+	return lists;
+}
+
+Sheet &listOf(const std::string &view, Lists &lists)
+{
+	return view == "reasons"   ? lists.reasons
+	       : view == "kernels" ? lists.kernels
+	       : view == "scaler"  ? lists.events
+	       : view == "loss"    ? lists.losses
+	       : lists.groups      ? *lists.groups
+	                           : lists.ops;
+}
+
+void writeList(const Request &request, const Terminal &terminal, const Account &account, const Sheet &sheet)
+{
+	if (request.is("md"))
+		writeMarkdown(stdout, sheet);
+	else if (request.view == "reasons")
+		writeReasons(stdout, terminal, sheet, account);
+	else
+		writeTable(stdout, terminal, sheet);
+	if (sheet.hidden > 0)
+		fmt::print("{}and {}\n", request.gap(), plural(sheet.hidden, "more row"));
+}
+
+void writeScaler(const Request &request, const Terminal &terminal, const Runs &runs, const Account &account,
+                 const Lists &lists)
+{
+	const char *gap = "";
+	for (const auto *sheet : {&lists.sites, &lists.events, &lists.observed}) {
+		// Reports "nothing" only if the traces would contain the events; otherwise "unknown".
+		const bool isObserved = sheet == &lists.observed;
+		const auto unknown = !account.whatIf.empty() ? std::string("nothing was run")
+		                     : isObserved            ? std::string()
+		                                             : fmt::format("{}", fmt::join(scalerGaps(runs), "; "));
+		const std::string none = !unknown.empty() ? ": unknown, " + unknown
+		                         : isObserved && !account.hasKernels
+		                             ? ": not recorded; AUTOAMP_TRACE=kernels records it"
+		                             : ": nothing";
+		const auto partly = unknown.empty() ? "" : fmt::format(" ({})", unknown);
+		fmt::print("{}{}{}\n{}", std::exchange(gap, "\n"), sheet->caption, shown(sheet->size() ? partly : none),
+		           request.gap());
+		if (sheet->size() > 0)
+			writeList(request, terminal, account, *sheet);
+	}
+}
+
+void writeText(const Request &request, const Runs &runs, const Account &account, Lists &lists,
+               const std::string &places)
+{
+	const Terminal terminal(STDOUT_FILENO, request.options.colour);
+	if (request.view == "summary" || request.view == "config") {
+		const char *fence = request.is("md") ? "```\n" : "";
+		std::fputs(fence, stdout);
+		if (request.view == "summary")
+			writeSummary(stdout, terminal, runs, account, places);
+		else
+			writeConfig(stdout, terminal, runs);
+		std::fputs(fence, stdout);
+		return;
+	}
+	const bool isKernels = request.view == "kernels";
+	const size_t width = request.is("md") ? 0 : terminal.width;
+	for (const auto &line : warnings(account))
+		fmt::print("{}\n{}", wrap(shown(line), width, 0), request.gap());
+	if (isKernels && !account.hasKernels)
+		fmt::print(
+		    "this trace contains no kernels; AUTOAMP_TRACE=kernels records them unless the summary reports a failure "
+		    "(kernels_off)\n");
+	if (request.view == "scaler")
+		writeScaler(request, terminal, runs, account, lists);
+	else
+		writeList(request, terminal, account, listOf(request.view, lists));
+	if (const auto launches = describeLaunches(account); isKernels && !launches.empty())
+		fmt::print("{}{}\n", request.gap(), wrap(launches, width, 10));
+	if (hasLoss(account.loss))
+		fmt::print("{}{}\n", request.gap(), wrap("lost: " + describe(account.loss), width, 6));
+}
+
+} // namespace
+
 Status report(const ReportOptions &options, const policy::Options &configuration, std::span<const char *const> entries)
 {
-	const auto &selection = options.selection;
-	const auto &format = options.format;
-	const bool isRows = format == "csv" || format == "jsonl"; // formats that hold exactly one list
-	const bool isList = !selection.by.empty() || !selection.sort.empty() || selection.top > 0 || isRows;
-	const auto view = !options.view.empty() ? options.view : isList && format != "html" ? "ops" : "summary";
-	if ((view == "summary" || view == "config") && isList && format != "html")
-		fail(Status::wrong, "report: --by, --sort, --top, csv and jsonl need a list: --report ops, reasons, ...");
-	if (view != "ops" && format != "html" && !selection.by.empty())
-		fail(Status::wrong, "report: --by groups the rows of --report ops and does not apply to --report {}", view);
-
+	const Request request(options);
 	Status status = Status::done;
 	auto runs = gather(options.places, configuration, status);
 	if (runs.empty())
@@ -37,105 +149,30 @@ Status report(const ReportOptions &options, const policy::Options &configuration
 	std::vector<std::string> assumed;
 	if (!options.whatIf.empty())
 		assumed = redecide(runs, options.whatIf, entries);
-
 	auto account = add(runs);
 	account.whatIf = options.whatIf;
 	account.assumed = std::move(assumed);
-	const bool isMerged = !isRows && format != "json"; // human-readable formats merge the rows of all runs
-	const auto merged = isMerged ? mergedRows(runs) : std::vector<trace::RowInfo>();
-	std::vector<OpsRow> rows;
-	for (const auto &row : merged)
-		rows.push_back({0, &row});
-	for (size_t id = 0; !isMerged && id < runs.size(); id++)
-		for (const auto &row : runs[id].rows)
-			if (row.calls > 0)
-				rows.push_back({id, &row, planNsOf(runs[id], row)});
-	const bool isGrouped = !selection.by.empty();
-	Lists lists = {std::nullopt,           opsSheet(std::move(rows), account),
-	               reasonsSheet(account),  kernelsSheet(runs, isMerged),
-	               scalerSitesSheet(runs), scalerSheet(runs),
-	               observedSheet(runs),    lossSheet(runs)};
-	if (isGrouped)
-		lists.groups = groupsSheet(groupsOf(runs, selection.by), account);
-	auto &list = view == "reasons"   ? lists.reasons
-	             : view == "kernels" ? lists.kernels
-	             : view == "scaler"  ? lists.events
-	             : view == "loss"    ? lists.losses
-	             : isGrouped         ? *lists.groups
-	                                 : lists.ops;
-	list.select(selection);
+	std::vector<trace::RowInfo> merged; // the lists refer to its rows
+	Lists lists = listsOf(request, runs, account, merged);
+	auto &list = listOf(request.view, lists);
+	list.select(options.selection);
 
-	const Terminal terminal(STDOUT_FILENO, options.colour);
-	if (format == "json") {
-		writeJson(stdout, runs, account, lists);
-		return status;
-	}
-	if (options.places.empty() && !isRows)
+	if (options.places.empty() && request.isMerged)
 		complain(message("autoamp: using this user's newest trace here, {}: {}, pid {}\n", here(runs.front().path),
 		                 runs.front().program, runs.front().pid));
 	std::string places; // the traces as typed on the command line
 	for (const auto &place : options.places.empty() ? std::vector{runs.front().path} : options.places)
 		places += (places.empty() ? "" : " ") + quoted(here(place));
-	if (format == "html") {
+	if (request.is("json"))
+		writeJson(stdout, runs, account, lists);
+	else if (request.is("html"))
 		writeHtml(stdout, runs, account, lists, places);
-		return status;
-	}
-	if (view == "summary" || view == "config") {
-		const char *fence = format == "md" ? "```\n" : "";
-		std::fputs(fence, stdout);
-		if (view == "summary")
-			writeSummary(stdout, terminal, runs, account, places);
-		else
-			writeConfig(stdout, terminal, runs);
-		std::fputs(fence, stdout);
-		return status;
-	}
-	if (isRows) {
-		format == "csv" ? writeCsv(stdout, list) : writeJsonLines(stdout, list);
-		return status;
-	}
-	const size_t width = format == "md" ? 0 : terminal.width;
-	for (const auto &line : warnings(account))
-		fmt::print("{}\n{}", wrap(shown(line), width, 0), format == "md" ? "\n" : "");
-	if (view == "kernels" && !account.hasKernels)
-		fmt::print(
-		    "this trace contains no kernels; AUTOAMP_TRACE=kernels records them unless the summary reports a failure "
-		    "(kernels_off)\n");
-	const auto write = [&](const Sheet &sheet) {
-		if (format == "md")
-			writeMarkdown(stdout, sheet);
-		else if (view == "reasons")
-			writeReasons(stdout, terminal, sheet, account);
-		else
-			writeTable(stdout, terminal, sheet);
-		if (sheet.hidden > 0)
-			fmt::print("{}and {}\n", format == "md" ? "\n" : "", plural(sheet.hidden, "more row"));
-	};
-	if (view != "scaler") {
-		write(list);
-	} else {
-		const char *gap = "";
-		for (const auto *sheet : {&lists.sites, &lists.events, &lists.observed}) {
-			// Reports "nothing" only if the traces would contain the events; otherwise "unknown".
-			const bool isObserved = sheet == &lists.observed;
-			const auto unknown = !account.whatIf.empty() ? std::string("nothing was run")
-			                     : isObserved            ? std::string()
-			                                             : fmt::format("{}", fmt::join(scalerGaps(runs), "; "));
-			const std::string none = !unknown.empty() ? ": unknown, " + unknown
-			                         : isObserved && !account.hasKernels
-			                             ? ": not recorded; AUTOAMP_TRACE=kernels records it"
-			                             : ": nothing";
-			const auto partly = unknown.empty() ? "" : fmt::format(" ({})", unknown);
-			fmt::print("{}{}{}\n{}", std::exchange(gap, "\n"), sheet->caption, shown(sheet->size() ? partly : none),
-			           format == "md" ? "\n" : "");
-			if (sheet->size() > 0)
-				write(*sheet);
-		}
-	}
-	if (const auto launches = describeLaunches(account); view == "kernels" && !launches.empty())
-		fmt::print("{}{}\n", format == "md" ? "\n" : "", wrap(launches, width, 10));
-	if (hasLoss(account.loss))
-		fmt::print("{}{}\n", format == "md" ? "\n" : "", wrap("lost: " + describe(account.loss), width, 6));
+	else if (request.is("csv"))
+		writeCsv(stdout, list);
+	else if (request.is("jsonl"))
+		writeJsonLines(stdout, list);
+	else
+		writeText(request, runs, account, lists, places);
 	return status;
 }
 
