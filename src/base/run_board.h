@@ -67,7 +67,7 @@ public:
 			return;
 		for (size_t i = 0; text[i] && i + 1 < sizeof board_->text; i++)
 			board_->text[i] = text[i];
-		__atomic_store_n(&board_->failure, failure, __ATOMIC_RELEASE);
+		__atomic_store(&board_->failure, &failure, __ATOMIC_RELEASE);
 	}
 
 private:
