@@ -92,9 +92,7 @@ std::string scalerGap(const trace::Trace &run)
 	});
 	if (isCast && run.ended == "running")
 		return "events may be missing: the program is still running";
-	return isCast && !run.ended.starts_with("exit")
-	           ? "events of the last calls may be missing: no normal exit"
-	           : "";
+	return isCast && !run.ended.starts_with("exit") ? "events of the last calls may be missing: no normal exit" : "";
 }
 
 std::vector<std::string> scalerGaps(const Runs &runs)
