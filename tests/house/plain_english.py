@@ -7,19 +7,15 @@ usage: plain_english.py [options] [FILE|DIR ...]      the given files; without a
        plain_english.py --subjects [N|RANGE]          commit subjects (default: the last 20)
 options:
   --stats          sentences, flagged sentences and patterns per folder instead of findings
-  --max PERCENT    exit 1 only if more than this share of the sentences is flagged (default 0)
-  --baseline FILE  exit 1 only for a file with more flagged sentences than FILE records
-  --write-baseline FILE
   --no-house       only the patterns of general English, not this project's private vocabulary
   --soft           also report long sentences and chains of clauses; they never fail a run
-Source: the project's shared style sheet (shared/plain_english.py); CONTRIBUTING.md has the ten rules.
+CONTRIBUTING.md has the ten rules.
 Exit status: 0 clean, 1 findings, 2 wrong usage. A sentence is left alone if its line, or the line before its
 comment, has `plain-english: ok`; a file with `plain-english: skip file` is left out.
 """
 import argparse
 import bisect
 import collections
-import json
 import pathlib
 import re
 import subprocess
@@ -337,9 +333,6 @@ def main():
     parser.add_argument("--stats", action="store_true")
     parser.add_argument("--soft", action="store_true")
     parser.add_argument("--no-house", action="store_true")
-    parser.add_argument("--max", type=float, default=0.0, metavar="PERCENT")
-    parser.add_argument("--baseline", type=pathlib.Path)
-    parser.add_argument("--write-baseline", type=pathlib.Path)
     options = parser.parse_args()
     patterns = [(name, re.compile(pattern), hint)
                 for name, pattern, hint in GENERAL + ([] if options.no_house else HOUSE)]
@@ -390,15 +383,7 @@ def main():
             for line, names, hints, sentence in found:
                 print(f"{name}:{line}: [{', '.join(names)}] {sentence[:150]}\n    {'; '.join(hints)}")
     print(f"{total} sentences, {flagged} flagged ({100 * flagged / max(total, 1):.2f} %)")
-    if options.write_baseline:
-        options.write_baseline.write_text(json.dumps({n: len(f) for n, f in sorted(hard.items()) if f}, indent=1) + "\n")
-        return 0
-    if options.baseline:
-        known = json.loads(options.baseline.read_text())
-        worse = [f"{n}: {len(f)} flagged, {known.get(n, 0)} before" for n, f in hard.items() if len(f) > known.get(n, 0)]
-        print("\n".join(worse))
-        return 1 if worse else 0
-    return 1 if 100 * flagged > options.max * total else 0
+    return 1 if flagged else 0
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ const std::vector<std::string> formats = {"table", "json", "csv", "jsonl", "md",
 
 namespace {
 
-// What is asked of a report: the view, and how it is written.
+// The request to `report`: the view, its format and its selection.
 struct Request {
 	const ReportOptions &options;
 	bool isRows, isMerged; // formats that hold exactly one list; rows of all runs are merged, for people to read
