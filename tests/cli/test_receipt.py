@@ -333,7 +333,7 @@ class Receipt(Case):
     def test_calls_that_have_no_lower_form(self):
         self.assertIn("7 calls, all already 16-bit; nothing to lower", self.receipt("--", TRACED, "low"))
         text = self.receipt("--", TRACED, "vectors")
-        self.assertIn("11 calls, none an fp32 product", text)
+        self.assertIn("11 calls, but no fp32 product that can be lowered", text)
         self.assertIn("float64 6", text)
 
 

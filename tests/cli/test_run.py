@@ -149,7 +149,7 @@ class Run(Case):
                 time.sleep(0.05)
             pid = self.json("x.aat")["runs"][0]["pid"]
             self.refused(self.run_("-o", "x.aat", "--force", "--", TRACED, "low"), 125,
-                         f"x.aat is still being written by process {pid}; not replaced")
+                         f"x.aat is still being written by process {pid}; wait for its end, or give another name with -o")
             os.kill(pid, signal.SIGTERM)
             self.assertIn("lowered 3 of 3", first.communicate(timeout=30)[1])
         self.assertEqual(self.run_("-o", "x.aat", "--force", "--", TRACED, "low").returncode, 0)

@@ -257,7 +257,7 @@ class Said(Test):
                       self.receipt("push:train call:2 pop call", "--capture-range", "nvtx:tr*", "--duration", "1m"))
         for range_, cause in ((API, "the program did not call cudaProfilerStart\n"),
                               ("nvtx:train", "the program opened no NVTX range of that name"),
-                              ("calls:5:9", "the program made 3 calls only")):
+                              ("calls:5:9", "the program made only 3 calls")):
             said = self.receipt("call:3", "--capture-range", range_)
             self.assertIn(f"autoamp: recorded: 0 of 3 calls (capture range {range_}); the range never began: {cause}", said)
             self.assertNotIn("no cuBLAS or cuDNN call was intercepted", said)
@@ -277,7 +277,7 @@ class Said(Test):
         for path in ({}, {"_NVTX_INJECTION64_PATH": "/opt/nsys/libToolsInjection64.so"}):
             result = run("push:train call pop", CAPTURE_RANGE="nvtx:train", **path)
             self.assertEqual(result.status, 0)
-            why = "no NVTX range is seen: NVTX_INJECTION64_PATH does not lead to libautoamp.so"
+            why = "no NVTX range is received: NVTX_INJECTION64_PATH does not lead to libautoamp.so"
             self.assertEqual(result.errors.count("\n"), 1)
             self.assertIn("autoamp: AUTOAMP_CAPTURE_RANGE=nvtx:train: " + why, result.errors)
             self.assertIn(why, result.report["runs"][0]["capture"]["why_nothing"])

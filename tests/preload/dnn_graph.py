@@ -77,7 +77,7 @@ class Kept(runner.Test):
 
     def test_no_type_is_recommended_that_has_no_engine(self):
         """The legacy API has no call with tanh, and no 16-bit type has an engine for it in NCHW."""
-        name, advice = "tanh_planes", "a convolution has more of them in bfloat16; with other nodes than a sum and ReLU it needs channels-last tensors"
+        name, advice = "tanh_planes", "bfloat16 for convolutions; channels-last tensors for graphs with nodes other than a sum and ReLU"
         for way in (CAST_HALF, CAST_BFLOAT16):
             report = self.kept(name, "no_fp32_output", way)
             self.assertEqual([row["advice"] for row in report["reasons"] if row["reason"] == "no_fp32_output"], [advice])

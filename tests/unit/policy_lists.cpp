@@ -189,7 +189,7 @@ TEST_CASE("some names are on a list for one type only")
 	CHECK(ListChoice{Lists::paddle, Level::O1, op::Dtype::bfloat16}.category("fused_attention") == Category::unlisted);
 }
 
-TEST_CASE("unlisted ops are lowered if the list system does so")
+TEST_CASE("a level lowers or keeps the category of unlisted ops")
 {
 	for (Lists lists : systems)
 		for (Level level : levels)
