@@ -21,8 +21,8 @@ import re
 import subprocess
 import sys
 
-CPP = {".c", ".cc", ".cpp", ".cu", ".cuh", ".h", ".hpp", ".inc", ".S"}
-HASH = {".py", ".build", ".sh", ".toml", ".yml", ".yaml"}
+CPP = {".c", ".cc", ".cpp", ".cu", ".cuh", ".h", ".hpp", ".inc", ".map", ".S"}
+HASH = {".py", ".build", ".entries", ".sh", ".toml", ".txt", ".yml", ".yaml"}
 DOCS = {".md", ".rst"}
 
 # A clause begins at a sentence's start or behind ; : ( and dashes.
