@@ -70,18 +70,19 @@ typedef struct autoamp_region {
 	struct autoamp_region /* takes the semicolon */
 #endif
 
-/* Opens a region of this thread. The first one reads the configuration. */
+/* Opens a region of this thread. The first region of a process reads the configuration. */
 AUTOAMP_FUNCTION(int, autoamp_push, (const autoamp_region *region), (region), 0);
 /* Ends the innermost region of this thread. */
 AUTOAMP_FUNCTION(int, autoamp_pop, (void), (), 0);
-/* The same for a region that may end before the regions inside it: it gets a number, with which its thread ends it. The
- * regions inside stay open. Number 0: the innermost region. */
+/* The same for regions that end in any order. autoamp_enter opens a region and stores its number. autoamp_leave ends
+ * the region of this thread with that number; regions inside it stay open. Number 0: the innermost region. */
 AUTOAMP_FUNCTION(int, autoamp_enter, (const autoamp_region *region, size_t *number), (region, number), 0);
 AUTOAMP_FUNCTION(int, autoamp_leave, (size_t number), (number), 0);
 /* Writes the current settings of this thread's calls to `region`, whose size must be set. The texts live as long as the
  * process. */
 AUTOAMP_FUNCTION(int, autoamp_current, (autoamp_region * region), (region), AUTOAMP_UNKNOWN);
-/* 1: autoamp is loaded and may lower calls of this thread now. Before the first call or region: as far as known. */
+/* 1: autoamp is loaded and may lower calls of this thread now. Before the first call or region, the answer depends only
+ * on AUTOAMP_ENABLED and AUTOAMP_SCOPE in the environment. */
 AUTOAMP_FUNCTION(int, autoamp_active, (void), (), 0);
 /* The error of this thread's last push, as text; null or "": no error. */
 AUTOAMP_FUNCTION(const char *, autoamp_error, (void), (), 0);

@@ -22,8 +22,8 @@ struct ThreadBlock {
 };
 static_assert(sizeof(ThreadBlock) <= 64);
 
-// The implementations of autoamp.h, with the names there. receiveRanges is the NVTX entry; profilerSwitched is called
-// when the profiler switch is used.
+// The implementations of the functions in autoamp.h. receiveRanges: called by NVTX with its function tables.
+// profilerSwitched: called at each use of the profiler switch, after autoamp_front_profiled was updated.
 struct Regions {
 	decltype(&autoamp_enter) enter;
 	decltype(&autoamp_leave) leave;

@@ -11,7 +11,7 @@ struct Library {
 	const char *sonames[versionCount];
 	const char *parts[versionCount][mostParts]; // libraries that it loads; programs may link to them as well
 	unsigned &versionInUse; // version of the captured copy; versionCount: a copy in an application file
-	int (*absent)();        // for the newer version
+	int (*absent)();        // called in place of its functions while the newer version is not in the process
 };
 extern const Library cublas, cublaslt, cudnn;
 
@@ -27,7 +27,7 @@ constexpr unsigned undecided = versionCount + 1; // value of versionInUse before
 // cuDNN 8.
 int absent();
 
-// True if the library loads a library with this file name.
+// True if `file` is the name of one of the parts of `library` in this version.
 bool isPart(const char *file, const Library &library, unsigned version);
 
 // Returns versionCount for other libraries, and for versions with unknown signatures.

@@ -45,7 +45,8 @@ struct Object {
 
 Object objectOf(const dl_phdr_info &info);
 
-// For dl_iterate_phdr; data: an Object with an address. Returns 1, and fills the object, if it contains the address.
+// For dl_iterate_phdr; data: an Object whose `address` is set. If the loaded file contains this address, fills the
+// Object and returns 1.
 int isOwner(dl_phdr_info *info, size_t, void *data);
 
 // The object that contains the address.

@@ -3,10 +3,10 @@
 
 namespace autoamp::front {
 
-// Returns whether `found`, which is called or was looked up, is the original function of the entry point. The first
-// function found becomes the original function. Functions of other copies of the library are not intercepted: a handle
-// of one copy is invalid in another. A file that is not a vendor library may be an interposer after autoamp, which
-// works with any copy; the caller's own file is a copy.
+// Returns whether `found`, the function that a call or a lookup resolved to, is the original function of the entry
+// point. The first function found becomes the original function. Functions of other copies of the library are not
+// intercepted: a handle of one copy is invalid in another. If the file of `found` is not a vendor library, it counts as
+// a copy if it is the caller's own file, and otherwise as an interposer, which works with any copy.
 bool capture(unsigned index, void *found, const void *caller);
 
 // Looks the name up in a loaded file and its dependencies.

@@ -1,4 +1,5 @@
-// The profiler switch, with which a program selects the part to record. Any thread.
+// The profiler switch: cudaProfilerStart and cudaProfilerStop, and their driver versions, with which a program selects
+// the part to record. Any thread.
 #pragma once
 
 namespace autoamp::front {

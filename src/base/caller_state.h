@@ -1,5 +1,5 @@
 // The state of the calling thread that belongs to the application: errno, the cancellation state and the floating-point
-// environment. autoamp's code must neither be changed by it nor change it. Any thread; no system call, no C++ runtime.
+// environment. autoamp's code must not depend on it and must not change it. Any thread; no system call, no C++ runtime.
 #pragma once
 
 #include <cerrno>

@@ -1,4 +1,4 @@
-// Marks kernels launched by autoamp, to tell them from the vendor's. A launch is enclosed in an OwnWork object, which
+// Distinguishes kernels launched by autoamp from the vendor's. A launch is enclosed in an OwnWork object, which
 // notifies the kernel trace. Any thread; one relaxed load if there is no listener.
 #pragma once
 

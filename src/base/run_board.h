@@ -1,5 +1,5 @@
-// Memory that `autoamp run` shares with the processes of its run: how many began a trace, and why autoamp could not
-// work in one of them. Front and core, any thread; errno may change.
+// Memory that `autoamp run` shares with the processes of its run. It holds the number of processes that began a trace,
+// and the reason why autoamp could not work in one of them. Front and core, any thread; errno may change.
 // The memory is a System V segment, because a process can attach one without a free descriptor and under any limit of
 // file sizes. Its owner marks it for removal at once, so that it disappears with the last process that uses it.
 #pragma once
@@ -18,10 +18,10 @@ constexpr const char *runBoardVariable = "_AUTOAMP_RUN_BOARD";
 struct RunBoard {
 	enum class Failure : uint32_t { none, off, noTrace };
 
-	uint64_t run; // its id; an identifier of a segment may be in use again
+	uint64_t run; // id of the run: the identifier of a removed segment may have been given to another one
 	uint32_t processes;
 	Failure failure;      // set after `text`
-	uint32_t isTextTaken; // the first process that fails writes the text
+	uint32_t isTextTaken; // 1 after the first failure: only the first process that fails writes the text
 	char text[1004];
 };
 static_assert(sizeof(RunBoard) == 1024);

@@ -1,5 +1,5 @@
 // One intercepted call: its Op, its device, and the state needed to lower it. Any thread. Queries the handle and the
-// driver; changes nothing.
+// driver; changes no state of the application or the vendor libraries.
 #pragma once
 
 #include "src/call/interception.h"

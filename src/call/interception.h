@@ -8,7 +8,7 @@ namespace autoamp {
 struct Interception {
 	uint16_t entryIndex;       // row of the entry tables
 	const void *original;      // original function of the vendor library
-	const void *returnAddress; // return address
+	const void *returnAddress; // address in the caller's code, which identifies the caller
 };
 
 } // namespace autoamp

@@ -1,5 +1,5 @@
-// Finds vendor functions that are not entry points in the library that owns a known function. A global search could
-// find another copy of the library. Any thread.
+// Finds vendor functions without a wrapper, in the library that owns a known function. A global search could find
+// another copy of the library. Any thread.
 #pragma once
 
 namespace autoamp::cuda {

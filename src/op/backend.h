@@ -38,15 +38,16 @@ struct PlanFacts {
 	bool needsWorkspace = false;
 };
 
-// Forward the application's calls to `truth`, the original functions. A call that fails changes nothing here.
+// Forward the application's calls to the original functions in `cudnn`, and record the descriptors of plans and variant
+// packs. A call that fails changes no record.
 Status watchCreateDescriptor(const CudnnGraph &cudnn, int type, void **descriptor);
 Status watchSetAttribute(const CudnnGraph &cudnn, void *descriptor, int name, int type, int64_t count,
                          const void *values);
 Status watchFinalize(const CudnnGraph &cudnn, void *descriptor);
 Status watchDestroyDescriptor(const CudnnGraph &cudnn, void *descriptor);
 
-// A descriptor that was found, and its change count then. The copy of its contents is valid until another descriptor of
-// its kind on the same shelf changes.
+// A descriptor that was found, and the change count at that time. The descriptors are distributed over 16 tables by
+// address. The copy of the contents is valid until a descriptor of the same kind in the same table changes.
 struct Sighting {
 	const void *descriptor = nullptr;
 	uint64_t when = 0;

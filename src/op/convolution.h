@@ -24,7 +24,7 @@ struct Tensor {
 // Activation applied to alpha * convolution + bias + beta * z (cudnnConvolutionBiasActivationForward).
 enum class Activation : uint8_t { none, relu, other };
 
-// Requested by the application. Zero-initialised, no padding: hashed and compared as bytes.
+// A convolution as the application requests it. Zero-initialised, no padding: hashed and compared as bytes.
 struct Convolution {
 	Tensor x, w, y;
 	int32_t padBefore[mostSpatial] = {}, padAfter[mostSpatial] = {};

@@ -26,7 +26,7 @@ Op describe(const Entry &entry, uint16_t index, const RnnCall &call, const DnnGe
 Op describe(const Entry &entry, uint16_t index, const DnnCall &call, const DnnGetters &getters,
             const VendorEnvironment &environment);
 
-// A call whose data types alone are known, in the default math mode.
+// Describes a call of which only the data type is known, as a call in default math mode.
 Op describe(const Entry &entry, uint16_t index, Dtype type, const VendorEnvironment &environment);
 
 } // namespace autoamp::op

@@ -18,7 +18,7 @@ inline const char *name(Library library)
 	return names[static_cast<unsigned>(library)];
 }
 
-// Element types. tf32 is never stored: it is a way to multiply fp32 data.
+// Element types. No data in memory has type tf32: it is a precision of products of fp32 data.
 enum class Dtype : uint8_t { none, float32, float16, bfloat16, tf32, float64, complex64, complex128, other };
 
 // Name in reports; null for none.
@@ -203,7 +203,7 @@ inline const char *name(Cause cause)
 // Sizes have 64 bits because the `_64` entry points pass them. Matrices are column-major, as in cuBLAS, unless an
 // op::Flag says otherwise. Zero-initialised, no padding: hashed and compared as bytes.
 struct Op {
-	uint16_t entry = 0; // row of the entry tables (inject/*.entries), see entry::name()
+	uint16_t entry = 0; // row of the entry tables (inject/*.entries): index of entry::entryTable
 	Library library = Library::cublas;
 	Kind kind = Kind::none;
 	Obstacle obstacle = Obstacle::none;
@@ -259,7 +259,7 @@ enum class Epilogue : uint8_t {
 	    other
 };
 
-// Set of op::Beside.
+// The effects of the epilogue, as bits of EpilogueEffect.
 inline unsigned epilogueEffects(const Op &op)
 {
 	static constexpr unsigned beside[] = {

@@ -40,7 +40,7 @@ Site &findSite(const op::Op &op, uint32_t context, const policy::Device &device)
 // The rows of the calls in `context`; beyond a limit, the rows for the range `(more ranges)`.
 Rows &rowsOf(Site &site, uint32_t context);
 
-// Logs with AUTOAMP_LOG=debug. Called once for each signature, and once for each reason for its fallbacks.
+// Logs a decision with AUTOAMP_LOG=debug. Called once for each signature, and once for each reason of its fallbacks.
 void logDecision(const Site &site, policy::Verdict verdict, policy::Reason reason);
 
 // The site with this place in the event ring; null: no site has it.

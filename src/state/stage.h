@@ -8,7 +8,7 @@ namespace autoamp::core {
 enum class Stage : int { none, starting, on, off };
 extern std::atomic<Stage> stage;
 
-// The thread that starts the process never waits for a thread that waits for the start.
+// Waits until the start has ended. Invariant: the starting thread never waits for a thread that waits here.
 void awaitStart();
 void endStart(Stage started);
 

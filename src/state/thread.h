@@ -79,7 +79,8 @@ inline Thread *thisThread(Process &process)
 	return __builtin_expect(thread != nullptr, 1) ? thread : makeThread(process);
 }
 
-// Cached by return address: a plug-in that is loaded in place of an unloaded one keeps the name of the first.
+// The cache is by return address. If a plug-in is loaded at the address of an unloaded one, its calls get the name of
+// the unloaded one.
 inline const Thread::Caller &placeOf(const Thread &thread, const void *address)
 {
 	return thread.callers[reinterpret_cast<uintptr_t>(address) / 4 % (sizeof thread.callers / sizeof *thread.callers)];

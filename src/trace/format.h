@@ -56,7 +56,7 @@ struct Header {
 	uint32_t headerSize;   // offset of the first chunk
 	uint32_t flags;        // see below
 	int64_t startedNs;     // CLOCK_REALTIME at `first`
-	ClockPair first, last; // the rate of the ticks; `last` is renewed while the process lives
+	ClockPair first, last; // both give the rate of the ticks; `last` is updated while the process lives
 	uint32_t pid, parent;
 	std::atomic<uint32_t> end; // End
 	int32_t status;

@@ -1,4 +1,4 @@
-// `autoamp diff`: compares two runs call by call. Main thread.
+// `autoamp diff`: compares two runs by signature. Main thread.
 #pragma once
 
 #include "tools/autoamp/report.h"

@@ -11,8 +11,8 @@ namespace autoamp::tool {
 struct Missing {
 	enum class Of { processes, ranks, parents } of;
 	std::string group;                // run id or job name; "": unknown
-	uint64_t expected = 0, there = 0; // expected: lower bound
-	bool isLeast = false;             // more traces than `expected` may exist
+	uint64_t expected = 0, there = 0; // traces that should exist; traces that were read
+	bool isLeast = false;             // `expected` is a lower bound
 	std::vector<uint64_t> numbers;    // the first missing process numbers, ranks or pids
 };
 

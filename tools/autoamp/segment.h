@@ -1,4 +1,4 @@
-// Memory that this process shares with the processes that it starts, and that inherit its id: a System V segment. A
+// A System V segment: memory that this process shares with the processes to which it passes the id of the segment. A
 // process attaches it without a free descriptor and under any limit of file sizes. Main thread.
 #pragma once
 

@@ -19,11 +19,10 @@ struct Policy {
 // All open regions and ranges of a call, merged. Never changed or freed; at most 2^regionBits.
 struct Region {
 	const Policy *policy = nullptr;
-	uint64_t patterns = 0;      // bit i: an open region matches Rules::regionPatterns[i]
-	const char *name = nullptr; // name of the innermost named region; null: none
-	// The innermost NVTX range inside it that no rule names; null: none. Then the ids of the same region without that
-	// range, and with `(more ranges)` in its place.
-	const char *range = nullptr;
+	uint64_t patterns = 0;       // bit i: an open region matches Rules::regionPatterns[i]
+	const char *name = nullptr;  // name of the innermost named region; null: none
+	const char *range = nullptr; // the innermost NVTX range, if no rule names it; null: none
+	// If `range` is set: the ids of the same region without it, and with `(more ranges)` in its place.
 	uint32_t decisive = 0, unnamed = 0;
 };
 constexpr unsigned regionBits = 16;
@@ -39,7 +38,7 @@ struct Configuration {
 	Policy base, outside; // for regions without settings; for calls outside of all regions
 	Region none;
 };
-// The same with the policies of calls outside of regions.
+// The configuration with the policies of calls inside and outside of regions. Read and null as for processPolicy().
 const Configuration *configuration();
 
 // The members of autoamp_region that are options, with the names of the variables.

@@ -1,5 +1,5 @@
-// Regions and NVTX ranges that cover all threads of the process. Any thread; functions with such a comment need the
-// lock.
+// Regions and NVTX ranges that apply to all threads of the process. Any thread. Functions marked "under the lock" need
+// RegionLock.
 #pragma once
 
 #include "src/place/region/intern.h"
@@ -11,7 +11,7 @@
 
 namespace autoamp::core {
 
-// Changes whenever the region of a thread may have changed without its own doing.
+// Changes when another thread may have changed the region of a thread: regions and ranges for all threads.
 extern std::atomic<unsigned> regionEpoch;
 
 struct Shared {
@@ -19,7 +19,7 @@ struct Shared {
 		uint64_t ticket;
 		Region region;
 	};
-	std::vector<Part> regions; // for all threads
+	std::vector<Part> regions; // for all threads, in the order in which they were opened
 	// NVTX ranges of the process, by ticket. A program may open thousands: `range` caches their combination.
 	struct Range {
 		uint64_t domain;
@@ -28,13 +28,13 @@ struct Shared {
 	std::map<uint64_t, Range> ranges;
 	std::unordered_map<const RangeName *, size_t> open;
 	Region range;
-	uint64_t ticketCount = 1; // 1 is returned for ranges without a user
+	uint64_t ticketCount = 1; // the last ticket; 1 stands for ranges that are not stored
 };
 Shared &shared();                  // under the lock
-extern std::atomic<bool> isShared; // there is any
+extern std::atomic<bool> isShared; // a region or range for all threads is open
 
-void shareOthers(); // under the lock, after a change
-void renewRange();  // under the lock, after a change of the ranges
+void shareOthers(); // under the lock, after a change: updates isShared and regionEpoch
+void renewRange();  // under the lock, after a change of the ranges: merges them into Shared::range
 
 // Returns the ticket of the region, or 0 if there are too many. The thread must have a stack (thisStack()).
 uint64_t share(const Region &part);

@@ -1,4 +1,5 @@
-// The open regions and NVTX ranges of a thread, and the merged region of its calls. The calling thread's.
+// The open regions and NVTX ranges of a thread, and the merged region of its calls. All functions use those of the
+// calling thread.
 #pragma once
 
 #include "src/place/region/shared.h"
@@ -23,7 +24,7 @@ struct Frame {
 	bool isRange;    // an NVTX range that has a user
 	bool isCapture;  // an NVTX range that matches the capture range
 	uint64_t ticket; // ticket of a region shared by all threads; 0: not shared
-	unsigned above;  // ranges of the domain without a user, opened since
+	unsigned above;  // number of open ranges of the domain without a user that were opened after this frame
 	size_t number;   // number of a region, with which it can be ended
 	// pileUp() and settle() set the members below.
 	size_t below; // 1 + index of the next lower frame of the domain; 0: none

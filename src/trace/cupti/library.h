@@ -36,7 +36,7 @@ struct Cupti {
 bool loadCupti(const char *path, Cupti &cupti, char (&why)[160]);
 
 // CUPTI fills the newest version of each record that it knows. These are the beginnings that all versions since CUDA
-// 11.0 have in common; cupti_library.cpp checks them against the header.
+// 11.0 have in common; src/trace/cupti/library.cpp checks them against the header.
 struct [[gnu::packed]] KernelRecord {
 	uint32_t kind;
 	char unused1[12];

@@ -1,5 +1,5 @@
-// The part of the trace that one thread writes without a lock: only the thread that attached it. Nothing here uses the
-// heap. Only functions marked "rare" take the lock of the recorder or make system calls.
+// The part of the trace that one thread writes without a lock. Only the thread that attached the lane uses it. Nothing
+// here uses the heap. Only functions marked "rare" take the lock of the recorder or make system calls.
 #pragma once
 
 #include "src/base/clock.h"

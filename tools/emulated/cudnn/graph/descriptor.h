@@ -8,7 +8,7 @@
 namespace emulated::cudnn::graph {
 
 struct Descriptor;
-using Copy = std::shared_ptr<const Descriptor>; // a copy of a descriptor, made when it was set
+using Copy = std::shared_ptr<const Descriptor>; // a copy of a descriptor, made when it was set as an attribute
 
 struct Value {
 	cudnnBackendAttributeType_t type;
