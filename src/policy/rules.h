@@ -20,7 +20,7 @@ namespace autoamp::policy {
 	X(op, "op of the list system, with all calls that it reaches: mm, bmm, linear, torch:matmul")                      \
 	X(caller, "object file that makes the call, without its folder: libtorch_cuda.so, app")                            \
 	X(region, "NVTX range or pushed region of the thread, at any depth")                                               \
-	X(thread, "name of the calling thread at its first call; the main thread's is the program's")                      \
+	X(thread, "name of the calling thread at its first call; the main thread has the program's name")                  \
 	X(m, "rows of the result")                                                                                         \
 	X(n, "columns of the result")                                                                                      \
 	X(k, "length of the sums")                                                                                         \

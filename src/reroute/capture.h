@@ -1,4 +1,4 @@
-// Tells whether a stream is being captured into a CUDA graph. Any thread.
+// Reports whether a stream is being captured into a CUDA graph. Any thread.
 #pragma once
 
 #include "src/cuda/driver.h"
