@@ -112,6 +112,13 @@ class Binding(Interposition):
                 self.works(TELLING, "plugin_host", str(BUILD / file), calls=1, caller=file + carried)
                 self.works(CORELESS, "plugin_host", str(BUILD / file))
 
+    def test_static_library(self):
+        """A program that contains cuBLAS and does not export it is not intercepted."""
+        for mode in ("plain", "threads"):
+            self.works(None, "static_cublas", mode, calls=0)
+            for preload in (TELLING, CORELESS):
+                self.works(preload, "static_cublas", mode, calls=0)
+
     def test_library_that_a_wheel_renamed(self):
         plugin = str(BUILD / "libplugin_repaired.so")
         self.works(None, "plugin_host", plugin, calls=0)

@@ -1,7 +1,7 @@
 // Built into plug-ins. Each is linked to libcublas and takes its functions from its GOT, calls them by its PLT (CALLS)
 // or has them in a table (TABLE). Others have their own cuBLAS in the same file, like static linking; stubs with
-// cuBLAS names over dlopen and dlsym (TRAMPOLINE); or a constructor that waits for a thread which multiplies (JOINER).
-// Meanwhile the waiting thread holds the loader's lock and does not release it.
+// cuBLAS names over dlopen and dlsym (TRAMPOLINE), which they export or not (HIDDEN); or a constructor that waits for a
+// thread which multiplies (JOINER). Meanwhile the waiting thread holds the loader's lock and does not release it.
 #include "product.h"
 
 #include <dlfcn.h>
@@ -49,9 +49,13 @@ __attribute__((constructor)) static void join()
 }
 #endif
 
-extern "C" bool pluginMultiplies()
+extern "C" __attribute__((visibility("default"))) bool pluginMultiplies()
 {
+#ifdef HIDDEN
+	const bool isSeen = true;
+#else
 	const bool isSeen = dlsym(RTLD_DEFAULT, "cublasSgemm_v2"); // in dependencies that only this file sees
+#endif
 #if defined(CALLS)
 	const Cublas bound = {cublasCreate_v2, cublasDestroy_v2,
 	                      [](auto... arguments) { return cublasSgemm_v2(arguments...); }};
