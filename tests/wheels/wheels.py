@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Programs that use the wheels of ONNX Runtime or PyTorch, unmodified, on the emulated device.
+"""Programs that use the wheels of ONNX Runtime or PyTorch, and the cuBLAS references of CuPy and JAX, unmodified, on the
+emulated device.
 
-usage: wheels.py [--install] onnxruntime|torch BUILD
+usage: wheels.py [--install] onnxruntime|torch|cupy|jax BUILD
 
 The wheels come from PyPI into BUILD/wheels/NAME, once, pinned by hash. Those of PyTorch are several gigabytes: without
 --install they are not downloaded. Exit status 77: they cannot be downloaded. Each program is run in fp32 (every call
