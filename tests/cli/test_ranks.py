@@ -13,7 +13,6 @@ from house import PROGRAMS, TRACED, Case
 
 AUTOAMP = os.environ["AUTOAMP"]  # in the build tree: with the library and the emulated device
 SOURCE = pathlib.Path(os.environ["SOURCE"])
-MPIRUN = shutil.which("mpirun")
 try:
     import dask.dataframe
     import distributed
@@ -32,31 +31,35 @@ class Ranks(Case):
         self.assertEqual((result.returncode, result.stderr), (0, ""))
         return {str(rank): start for rank, start in sqlite3.connect(self.here / "all.db").execute("SELECT rank, start_ns FROM runs")}
 
-    @unittest.skipUnless(MPIRUN, "no mpirun")
-    def test_mpirun(self):
-        result = subprocess.run([MPIRUN, "--allow-run-as-root", "--oversubscribe", "-n", "4", AUTOAMP, "run", "--device", "emulated", "--quiet",
-                                 "-o", "d/%rank%.aat", "--", PROGRAMS / "shapes", *SHAPES], cwd=self.here, timeout=170,
-                                env=self.environment | {"OPENBLAS_NUM_THREADS": "1"}, capture_output=True, text=True)
+    def launch(self, *command):
+        variables = {"OPENBLAS_NUM_THREADS": "1", "SLURM_CONF": os.environ.get("SLURM_CONF", "/etc/slurm/slurm.conf")}
+        result = subprocess.run(command, cwd=self.here, timeout=170, env=self.environment | variables, capture_output=True, text=True)
         self.assertEqual(result.returncode, 0, result.stderr)
-        report = self.json("--by", "rank", "d")
-        self.assertEqual(sorted(run["rank"] for run in report["runs"]), [0, 1, 2, 3])
-        self.assertEqual(sorted(group["rank"] for group in report["groups"]), ["0", "1", "2", "3"])
-        self.assertEqual(len({group["calls"] for group in report["groups"]}), 1)
-        self.assertGreater(report["groups"][0]["calls"], 0)
-        self.assertIn("4 processes", self.autoamp("report", "d").stdout)
+        return result.stderr
 
-    @unittest.skipUnless(MPIRUN, "no mpirun")
-    def test_the_receipt_is_one(self):
-        """Rank 0 prints it if each rank has its own run. If one run has all ranks, the receipt covers all of them."""
-        launch = [MPIRUN, "--allow-run-as-root", "--oversubscribe", "-n", "4"]
-        run = [AUTOAMP, "run", "--device", "emulated", "--strategy", "cast", "-o"]
-        for name, command, calls in (("inside", [*launch, *run, "inside/%rank%.aat", "--", PROGRAMS / "shapes", *SHAPES], 2),
-                                     ("outside", [*run, "outside/%rank%.aat", "--", *launch, PROGRAMS / "shapes", *SHAPES], 8)):
-            result = subprocess.run(command, cwd=self.here, timeout=170, env=self.environment | {"OPENBLAS_NUM_THREADS": "1"},
-                                    capture_output=True, text=True)
-            self.assertEqual((result.returncode, result.stderr.count("autoamp: lowered ")), (0, 1), result.stderr)
-            self.assertIn(f"lowered {calls} of {calls} ", result.stderr)
-            self.assertEqual(sorted(run["rank"] for run in self.json(name)["runs"]), [0, 1, 2, 3])
+    def of_a_launcher(self, launcher):
+        """All ranks are in the report. Rank 0 prints the receipt if each rank has its own run. If one run has all ranks, the
+        receipt covers all of them."""
+        if not shutil.which(launcher[0]) or subprocess.run([*launcher, "true"], capture_output=True, timeout=60).returncode:
+            self.skipTest(f"no {launcher[0]}")
+        run = [AUTOAMP, "run", "--device", "emulated", "--strategy", "cast"]
+        program = [PROGRAMS / "shapes", *SHAPES]
+        for name, calls, command in (("quiet", 0, [*launcher, *run, "--quiet", "-o", "quiet/%rank%.aat", "--", *program]),
+                                     ("inside", 2, [*launcher, *run, "-o", "inside/%rank%.aat", "--", *program]),
+                                     ("outside", 8, [*run, "-o", "outside/%rank%.aat", "--", *launcher, *program])):
+            stderr = self.launch(*command)
+            self.assertEqual(stderr.count("autoamp: lowered "), calls > 0, stderr)
+            self.assertIn(f"lowered {calls} of {calls} " if calls else "", stderr)
+            report = self.json("--by", "rank", name)
+            self.assertEqual(sorted(run["rank"] for run in report["runs"]), [0, 1, 2, 3])
+            self.assertEqual(sorted((group["rank"], group["calls"]) for group in report["groups"]), [(str(rank), 2) for rank in range(4)])
+            self.assertIn("4 processes", self.autoamp("report", name).stdout)
+
+    def test_mpirun(self):
+        self.of_a_launcher(["mpirun", "--allow-run-as-root", "--oversubscribe", "-n", "4"])
+
+    def test_srun(self):
+        self.of_a_launcher(["srun", "--overcommit", "-n", "4"])
 
     def test_a_program_that_becomes_another(self):
         """Both are in the trace and in the receipt: exec ends the first program without an end record."""
