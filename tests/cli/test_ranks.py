@@ -50,6 +50,7 @@ class Ranks(Case):
             stderr = self.launch(*command)
             self.assertEqual(stderr.count("autoamp: lowered "), calls > 0, stderr)
             self.assertIn(f"lowered {calls} of {calls} " if calls else "", stderr)
+            self.assertEqual(("calls of rank 0 only" in stderr, "without rank" in stderr), (name == "inside", False), stderr)
             report = self.json("--by", "rank", name)
             self.assertEqual(sorted(run["rank"] for run in report["runs"]), [0, 1, 2, 3])
             self.assertEqual(sorted((group["rank"], group["calls"]) for group in report["groups"]), [(str(rank), 2) for rank in range(4)])
@@ -60,6 +61,17 @@ class Ranks(Case):
 
     def test_srun(self):
         self.of_a_launcher(["srun", "--overcommit", "-n", "4"])
+
+    def test_workers_in_their_own_sessions(self):
+        """As torchrun starts them. Their ranks are known as the value of a variable only."""
+        launcher = [sys.executable, "-c", "import os, subprocess, sys\n"
+                    "workers = [subprocess.Popen(sys.argv[1:], start_new_session=True, env=os.environ | {'RANK': str(rank), 'WORLD_SIZE': '4'})"
+                    " for rank in range(4)]\nsys.exit(max(worker.wait() for worker in workers))"]
+        stderr = self.launch(AUTOAMP, "run", "--device", "emulated", "--strategy", "cast", "-o", "d/%q{RANK}.aat", "--", *launcher,
+                             PROGRAMS / "shapes", *SHAPES)
+        self.assertIn("lowered 8 of 8 ", stderr)
+        self.assertEqual(sorted(path.name for path in (self.here / "d").iterdir()), [f"{rank}.aat" for rank in range(4)])
+        self.assertEqual(self.json("d")["missing_traces"], [])
 
     def test_a_program_that_becomes_another(self):
         """Both are in the trace and in the receipt: exec ends the first program without an end record."""

@@ -347,6 +347,10 @@ void writeReceipt(const Outcome &outcome, Colour colour)
 	const auto collected = collect(outcome);
 	const auto &runs = collected.runs;
 	auto account = add(runs);
+	// In an MPI or Slurm job, each rank has its own `autoamp run` and trace.
+	const bool isOneOfMany = !outcome.rank.empty() && std::erase_if(account.missing, [](const Missing &missing) {
+		return missing.of == Missing::Of::ranks;
+	});
 	for (const auto &[kernel, launches] : outcome.notEmulated) { // includes processes without a trace
 		// The counters cut very long names; traces have them whole.
 		const auto known = account.notEmulated.lower_bound(kernel);
@@ -372,6 +376,9 @@ void writeReceipt(const Outcome &outcome, Colour colour)
 			lines.insert(lines.begin(), std::move(line));
 	} else {
 		lines = describe(runs, account, outcome.ending, outcome.board);
+		if (isOneOfMany)
+			lines.insert(lines.begin() + 1,
+			             fmt::format("calls of rank {} only; the other ranks have traces of their own", outcome.rank));
 	}
 	if (!ending.empty())
 		lines.insert(lines.begin(), ending);
