@@ -20,6 +20,23 @@ def multiplies(library):
     return library.pluginMultiplies()
 """
 
+# One product whose operands come from the driver: all elements of A and B are one.
+DRIVER = """
+import ctypes, sys
+cuda, cublas, size = ctypes.CDLL("libcuda.so.1"), ctypes.CDLL("libcublas.so.13"), 64
+context, handle, scalars = ctypes.c_void_p(), ctypes.c_void_p(), (ctypes.c_float * 2)(1, 0)
+host, bytes = (ctypes.c_float * size**2)(*[1] * size**2), ctypes.c_size_t(4 * size**2)
+device = [ctypes.c_void_p() for _ in "ABC"]
+assert cuda.cuInit(0) == 0 == cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) and cuda.cuCtxSetCurrent(context) == 0
+for each in device:
+    assert cuda.cuMemAlloc_v2(ctypes.byref(each), bytes) == 0 == cuda.cuMemcpyHtoD_v2(each, host, bytes)
+assert cublas.cublasCreate_v2(ctypes.byref(handle)) == 0
+one, zero = ctypes.byref(scalars), ctypes.byref(scalars, 4)
+assert cublas.cublasSgemm_v2(handle, 0, 0, size, size, size, one, device[0], size, device[1], size, zero, device[2], size) == 0
+assert cuda.cuMemcpyDtoH_v2(host, device[2], bytes) == 0 and set(host) == {size}
+assert "libcudart" not in open("/proc/self/maps").read()
+"""
+
 
 class Loading(unittest.TestCase):
     def setUp(self):
@@ -37,6 +54,9 @@ class Loading(unittest.TestCase):
         if not trace.exists():
             self.assertIn("no cuBLAS or cuDNN call was intercepted", done.stderr)
             return []
+        return self.rows(trace)
+
+    def rows(self, trace):
         report = json.loads(subprocess.run([AUTOAMP, "report", "--format", "json", trace], check=True, capture_output=True, text=True).stdout)
         self.assertEqual({row["entry"] for row in report["ops"]}, {"cublasSgemm_v2"})
         return sorted((row["caller"], row["decision"], row["calls"]) for row in report["ops"])
@@ -65,6 +85,15 @@ class Loading(unittest.TestCase):
         """One library exports the stubs and calls them. Another one is linked to it."""
         self.loads("multiplies(opened('./libplugin_trampoline.so')) and multiplies(opened('./libplugin_over.so'))", "libplugin_over.so",
                    "libplugin_trampoline.so", is_bound=True)
+
+    def test_static_runtime(self):
+        """CuPy's modules contain the CUDA runtime: the process has no libcudart. Neither vendor nor autoamp needs one."""
+        trace, tools = self.here / "trace.aat", AUTOAMP.parent
+        done = subprocess.run([sys.executable, "-c", DRIVER], capture_output=True, text=True, timeout=60, check=False,
+                              env={"LD_PRELOAD": str(tools.parent / "inject/libautoamp.so"), "LD_LIBRARY_PATH": str(tools / "emulated"),
+                                   "AUTOAMP_STRATEGY": "cast", "AUTOAMP_TRACE_FILE": str(trace)})
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertEqual([row[1:] for row in self.rows(trace)], [("lowered", 1)])
 
     def test_plugins_have_an_rpath(self):
         for name in ("hidden", "rpath"):
