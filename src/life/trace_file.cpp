@@ -50,8 +50,7 @@ void describeOptions(trace::Recorder &recorder, const policy::Options &options)
 {
 	const auto table = policy::optionTable();
 	for (size_t i = 0; i < table.size(); i++)
-		if (table[i].type != policy::ValueType::emulator)
-			recorder.property("config", table[i].name, options.value[i].c_str(), options.place[i].c_str());
+		recorder.property("config", table[i].name, options.value[i].c_str(), options.place[i].c_str());
 	for (size_t i = 0; i < options.rules->list.size(); i++) {
 		const policy::Rule &rule = options.rules->list[i];
 		recorder.property("rule", std::to_string(i + 1).c_str(), policy::describe(rule).c_str(), rule.place.c_str());
@@ -127,6 +126,9 @@ void logStart(const Process &process)
 		if (options.origin[i] != policy::Origin::fallback)
 			settings += std::string(settings.empty() ? "" : ", ") + policy::optionTable()[i].name + "=" +
 			            options.value[i] + " (" + options.place[i] + ")";
+	for (const policy::EmulatorSetting &each : policy::emulatorSettings())
+		if (const std::string &value = options.emulator[&each - policy::emulatorSettings().data()]; !value.empty())
+			settings += std::string(settings.empty() ? "" : ", ") + each.name + "=" + value;
 	base::log(base::LogLevel::info, "settings: %s; %zu rules", settings.empty() ? "defaults" : settings.c_str(),
 	          options.rules->list.size());
 	base::log(base::LogLevel::info, "trace: %s", process.isTracing ? process.recorder.path() : "none");

@@ -2,7 +2,7 @@
 
 #include "inject/entry_table.h"
 #include "src/policy/lists.h"
-#include "src/policy/options.h"
+#include "src/policy/read_options.h"
 #include "tests/fuzz/fuzz.h"
 
 #include <algorithm>
@@ -241,27 +241,28 @@ std::string checkValue(const Options &options, Option option, const OptionRow &r
 			list += name + ",";
 		return list;
 	}
-	case ValueType::emulator: {
-		const size_t colon = value.find(':');
-		if (option == Option::emulatorMemory)
-			REQUIRE(size(value));
-		else if (option == Option::emulatorDevices)
-			REQUIRE(isNumber(value) && std::stoi(value) < 100);
-		else if (option == Option::emulatorCudnn)
-			REQUIRE(isNumber(value) && value.size() == 5 && value.front() == '9');
-		else if (option == Option::emulatorCupti)
-			REQUIRE(!value.empty());
-		else if (option == Option::emulatorPlugins)
-			REQUIRE(value.find('/') != value.npos);
-		else
-			REQUIRE(colon != 0 && colon != value.npos && isNumber(value.substr(colon + 1)) &&
-			        std::stoull(value.substr(colon + 1)) > 0);
-		return value;
-	}
 	case ValueType::text:
 		break;
 	}
 	return value;
+}
+
+void checkEmulated(Emulator which, const std::string &value)
+{
+	const size_t colon = value.find(':');
+	if (which == Emulator::memory)
+		REQUIRE(size(value));
+	else if (which == Emulator::devices)
+		REQUIRE(isNumber(value) && std::stoi(value) < 100);
+	else if (which == Emulator::cudnn)
+		REQUIRE(isNumber(value) && value.size() == 5 && value.front() == '9');
+	else if (which == Emulator::cupti)
+		REQUIRE(!value.empty());
+	else if (which == Emulator::plugins)
+		REQUIRE(value.find('/') != value.npos);
+	else
+		REQUIRE(colon != 0 && colon != value.npos && isNumber(value.substr(colon + 1)) &&
+		        std::stoull(value.substr(colon + 1)) > 0);
 }
 
 bool hasSameFields(const Options &x, const Options &y)
@@ -313,9 +314,9 @@ void checkEnvironment(const std::vector<std::string> &variables)
 	const Options &options = parsed.options;
 	const auto table = optionTable();
 	for (const std::string &variable : variables)
-		REQUIRE(!variable.starts_with("AUTOAMP_") || std::any_of(table.begin(), table.end(), [&](const OptionRow &row) {
-			return variable.substr(0, variable.find('=')) == row.name;
-		}));
+		REQUIRE(!variable.starts_with("AUTOAMP_") || emulatorSetting(variable.substr(0, variable.find('='))) ||
+		        std::any_of(table.begin(), table.end(),
+		                    [&](const OptionRow &row) { return variable.substr(0, variable.find('=')) == row.name; }));
 	std::vector<std::string> printed;
 	for (const char *name : {"HOME", "XDG_STATE_HOME"})
 		if (const auto value = typed(variables, name))
@@ -330,6 +331,11 @@ void checkEnvironment(const std::vector<std::string> &variables)
 		if (isSet)
 			printed.push_back(std::string(table[i].name) + "=" + checkValue(options, option, table[i], *value));
 	}
+	for (const EmulatorSetting &setting : emulatorSettings())
+		if (const auto value = typed(variables, setting.name)) {
+			checkEmulated(static_cast<Emulator>(&setting - emulatorSettings().data()), *value);
+			printed.push_back(std::string(setting.name) + "=" + *value);
+		}
 	const ParsedOptions again = parse(printed);
 	REQUIRE(again.error.empty());
 	REQUIRE(hasSameFields(options, again.options));

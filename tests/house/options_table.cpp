@@ -11,5 +11,9 @@ int main()
 		const std::string fallback = *row.fallback ? "`" + std::string(row.fallback) + "`" : "";
 		std::printf("| `%s` | %s | %s | %s |\n", row.name, acceptedValues(row).c_str(), fallback.c_str(), row.help);
 	}
+	for (const EmulatorSetting &row : emulatorSettings()) {
+		const std::string fallback = *row.fallback ? "`" + std::string(row.fallback) + "`" : "";
+		std::printf("| `%s` | %s | %s | %s |\n", row.name, row.values, fallback.c_str(), row.help);
+	}
 	return 0;
 }

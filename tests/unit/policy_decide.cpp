@@ -1,5 +1,6 @@
 #include "src/op/convolution.h"
 #include "src/policy/decide.h"
+#include "src/policy/read_options.h"
 
 #include <catch2/catch.hpp>
 

@@ -1,5 +1,5 @@
 #include "src/policy/lists.h"
-#include "src/policy/options.h"
+#include "src/policy/read_options.h"
 
 #include <catch2/catch.hpp>
 
@@ -277,6 +277,12 @@ TEST_CASE("the table is fit to print")
 		CHECK(std::strncmp(row.name, "AUTOAMP_", 8) == 0);
 		CHECK(std::strlen(row.help) > 0);
 		CHECK(acceptedValues(row).size() < 68); // after "    values: ", on 80 columns
+	}
+	for (const EmulatorSetting &row : emulatorSettings()) {
+		CHECK(names.insert(row.name).second);
+		CHECK(std::strncmp(row.name, "AUTOAMP_EMU_", 12) == 0);
+		CHECK(std::strlen(row.help) > 0);
+		CHECK(std::strlen(row.values) < 68);
 	}
 }
 

@@ -1,5 +1,6 @@
 #include "src/policy/decide.h"
 #include "src/policy/glob.h"
+#include "src/policy/read_options.h"
 
 #include <catch2/catch.hpp>
 

@@ -2,7 +2,7 @@
 #include "tools/autoamp/escape.h"
 
 #include "src/policy/lists.h"
-#include "src/policy/options.h"
+#include "src/policy/read_options.h"
 #include "tools/autoamp/failure.h"
 #include "tools/autoamp/launch.h"
 #include "tools/autoamp/text.h"

@@ -153,6 +153,9 @@ std::string environment()
 		text += fmt::format("    values: {}\n", policy::acceptedValues(row));
 		text += fmt::format("    default: {}\n", *row.fallback ? row.fallback : "empty");
 	}
+	for (const auto &row : policy::emulatorSettings())
+		text += fmt::format("\n{}\n    {}\n    values: {}\n    default: {}\n", row.name, row.help, row.values,
+		                    *row.fallback ? row.fallback : "empty");
 	return text;
 }
 

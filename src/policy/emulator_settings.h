@@ -1,0 +1,44 @@
+// The settings of the emulated device (tools/emulated), which reads and validates them itself. They are no options of
+// autoamp: autoamp only accepts these names, and refuses values that the device would refuse. Constant data; any
+// thread.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+namespace autoamp::policy {
+
+// One row: enumerator, variable, accepted values, default, help line. Values and default are texts for the help.
+#define AUTOAMP_EMULATOR_SETTINGS(X)                                                                                   \
+	X(fail, "AUTOAMP_EMU_FAIL", "function:N, N from 1", "", "Emulated device: make the N-th call of a function fail")  \
+	X(memory, "AUTOAMP_EMU_MEMORY", "bytes, or a number with K, M or G", "a quarter of RAM",                           \
+	  "Emulated device: memory per device")                                                                            \
+	X(devices, "AUTOAMP_EMU_DEVICES", "0 to 99", "2", "Emulated device: number of devices")                            \
+	X(cudnn, "AUTOAMP_EMU_CUDNN", "90000 to 99999", "version of the cuDNN headers",                                    \
+	  "Emulated device: reported cuDNN version; below 91900 it has the crash of those versions")                       \
+	X(cupti, "AUTOAMP_EMU_CUPTI", "late,shuffled,lost,early,reversed,dropped,orphaned,taken,held", "",                 \
+	  "Emulated device: CUPTI faults to simulate")                                                                     \
+	X(plugins, "AUTOAMP_EMU_PLUGINS", "paths with a /, colon-separated", "",                                           \
+	  "Emulated device: plug-ins with host versions of device kernels")
+
+enum class Emulator : uint8_t {
+#define X(id, variable, values, fallback, help) id,
+	AUTOAMP_EMULATOR_SETTINGS(X)
+#undef X
+	    count
+};
+
+struct EmulatorSetting {
+	const char *name;
+	const char *values;
+	const char *fallback;
+	const char *help;
+};
+
+std::span<const EmulatorSetting> emulatorSettings();
+const EmulatorSetting *emulatorSetting(std::string_view name); // null: there is no such setting
+bool isAccepted(const EmulatorSetting &setting, std::string_view value);
+
+} // namespace autoamp::policy
