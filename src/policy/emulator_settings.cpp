@@ -43,10 +43,9 @@ bool isAccepted(const EmulatorSetting &setting, std::string_view value)
 	if (which == Emulator::devices)
 		return isNumber(value) && value.size() < 3;
 	if (which == Emulator::plugins)
-		return !value.empty() &&
-		       !anyPart(value, ':', [](std::string_view path) { return path.find('/') == path.npos; });
+		return !anyPart(value, ':', [](std::string_view path) { return path.find('/') == path.npos; });
 	if (which == Emulator::cupti)
-		return !value.empty() && !anyPart(value, ',', [](std::string_view word) {
+		return !anyPart(value, ',', [](std::string_view word) {
 			return wordIndex("late shuffled lost early reversed dropped orphaned taken held", word) < 0;
 		});
 	const size_t colon = value.find(':');

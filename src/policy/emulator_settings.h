@@ -1,6 +1,5 @@
-// The settings of the emulated device (tools/emulated), which reads and validates them itself. They are no options of
-// autoamp: autoamp only accepts these names, and refuses values that the device would refuse. Constant data; any
-// thread.
+// The settings of the emulated device (tools/emulated), which reads them itself. autoamp only accepts the names, and
+// refuses values that have no meaning for the device. Constant data; any thread.
 #pragma once
 
 #include <cstddef>
@@ -38,7 +37,7 @@ struct EmulatorSetting {
 };
 
 std::span<const EmulatorSetting> emulatorSettings();
-const EmulatorSetting *emulatorSetting(std::string_view name); // null: there is no such setting
-bool isAccepted(const EmulatorSetting &setting, std::string_view value);
+const EmulatorSetting *emulatorSetting(std::string_view name);           // null: there is no such setting
+bool isAccepted(const EmulatorSetting &setting, std::string_view value); // an empty value is as if unset
 
 } // namespace autoamp::policy

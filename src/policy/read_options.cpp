@@ -84,6 +84,8 @@ std::string readVariable(Options &options, Numbers &numbers, std::vector<TypedNa
 		return {};
 	const std::string place = placeOf(environment, name, value),
 	                  where = (place.starts_with("-") ? place + " " : shown(name) + "=") + shown(value);
+	if (emulated && value.empty()) // as if unset
+		return {};
 	if (emulated) {
 		options.emulator[emulated - emulatorSettings().data()] = std::string(value) + " (" + place + ")";
 		return isAccepted(*emulated, value) ? "" : where + ": bad value; accepted: " + emulated->values;
@@ -127,7 +129,7 @@ std::string readSetting(Options &options, Numbers &numbers, std::vector<TypedNam
 		       nearestHint(setting.key, known, "; autoamp help rules lists them");
 	}
 	if (!emulated.empty() || keyOf(*row).empty())
-		return setting.keyPlace + ": " + setting.key + ": not in a file; there is a variable " +
+		return setting.keyPlace + ": " + setting.key + ": not allowed in a file; use the variable " +
 		       (emulated.empty() ? row->name : emulated);
 	const auto index = static_cast<size_t>(row - table.begin());
 	const auto option = static_cast<Option>(index);

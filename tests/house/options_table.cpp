@@ -7,13 +7,13 @@ int main()
 {
 	using namespace autoamp::policy;
 	std::puts("| variable | values | default | meaning |\n|---|---|---|---|");
-	for (const OptionRow &row : optionTable()) {
+	const auto print = [](const auto &row, const std::string &values) {
 		const std::string fallback = *row.fallback ? "`" + std::string(row.fallback) + "`" : "";
-		std::printf("| `%s` | %s | %s | %s |\n", row.name, acceptedValues(row).c_str(), fallback.c_str(), row.help);
-	}
-	for (const EmulatorSetting &row : emulatorSettings()) {
-		const std::string fallback = *row.fallback ? "`" + std::string(row.fallback) + "`" : "";
-		std::printf("| `%s` | %s | %s | %s |\n", row.name, row.values, fallback.c_str(), row.help);
-	}
+		std::printf("| `%s` | %s | %s | %s |\n", row.name, values.c_str(), fallback.c_str(), row.help);
+	};
+	for (const OptionRow &row : optionTable())
+		print(row, acceptedValues(row));
+	for (const EmulatorSetting &row : emulatorSettings())
+		print(row, row.values);
 	return 0;
 }

@@ -147,7 +147,7 @@ ENTRY(cudnnGetStream, BAD_PARAM, handle, stream)
 size_t cudnnGetVersion()
 {
 	static const char *const wanted = getenv("AUTOAMP_EMU_CUDNN"); // for programs that expect another version
-	return wanted ? strtoul(wanted, nullptr, 10) : CUDNN_VERSION;
+	return wanted && *wanted ? strtoul(wanted, nullptr, 10) : CUDNN_VERSION;
 }
 
 size_t cudnnGetMaxDeviceVersion()

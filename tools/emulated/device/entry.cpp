@@ -55,7 +55,7 @@ cudaError_t failureOf(const char *name)
 unsigned long failingCall(const char *name)
 {
 	static const char *const wanted = getenv("AUTOAMP_EMU_FAIL");
-	if (!wanted)
+	if (!wanted || !*wanted)
 		return 0;
 	const char *colon = strrchr(wanted, ':');
 	char *end = nullptr;
