@@ -2,9 +2,9 @@
 
 #include "src/call/counted.h"
 #include "src/call/fast_path.h"
+#include "src/lower/capture.h"
 #include "src/op/dnn.h"
 #include "src/place/capture_range.h"
-#include "src/reroute/capture.h"
 #include "src/site/device.h"
 #include "src/site/rows.h"
 
@@ -60,11 +60,11 @@ void findSite(const CallInfo &info, const Key &key, int ordinal, DescribedCall &
 	memo.isPassThrough = memo.cell || !info.thread.lane;
 }
 
-// Not for lowered calls: reroute::run() queries the capture state itself.
+// Not for lowered calls: lower::run() queries the capture state itself.
 void readCapture(DescribedCall &described)
 {
 	if (described.site->decision.isUnchanged() || described.obstacle != policy::Reason::count)
-		described.isCaptured = reroute::isCapturing(described.stream);
+		described.isCaptured = lower::isCapturing(described.stream);
 }
 
 // Reads the stream of the application's handle with `get`, which has the name `name`. Does nothing if `get` is null, or
@@ -127,11 +127,11 @@ DescribedCall describeDnn(const CallInfo &info, const Call &call)
 		void *stream = nullptr;
 		if (cudnn && call.handle && cudnn->cudnnGetStream(call.handle, &stream))
 			stream = nullptr; // readDnnStream() below queries again and reports the failure
-		op.flags |= reroute::updateReserve(call, op, stream);
+		op.flags |= lower::updateReserve(call, op, stream);
 	}
 	DescribedCall described = describedBy(info, op);
 	if constexpr (isRnn)
-		described.refusal = reroute::refusalOf(call, op);
+		described.refusal = lower::refusalOf(call, op);
 	if (described.hasHandleFailed)
 		described.failed = "reading cuDNN descriptors";
 	readDnnStream(original, call.handle, described);
@@ -140,10 +140,10 @@ DescribedCall describeDnn(const CallInfo &info, const Call &call)
 
 } // namespace
 
-reroute::LoweredCall loweredCall(const CallInfo &info, const DescribedCall &described, const policy::Decision &decision)
+lower::LoweredCall loweredCall(const CallInfo &info, const DescribedCall &described, const policy::Decision &decision)
 {
 	Site &site = *described.site;
-	reroute::Settings settings = info.process.settings;
+	lower::Settings settings = info.process.settings;
 	settings.reportsEvents = info.isRecorded;
 	return {site.op,
 	        decision,
@@ -156,7 +156,7 @@ reroute::LoweredCall loweredCall(const CallInfo &info, const DescribedCall &desc
 bool isCapturing(const op::Cublas &cublas, void *handle)
 {
 	void *stream = nullptr;
-	return cublas.cublasGetStream_v2(handle, &stream) == 0 && reroute::isCapturing(stream);
+	return cublas.cublasGetStream_v2(handle, &stream) == 0 && lower::isCapturing(stream);
 }
 
 DescribedCall describe(const CallInfo &info, const op::GemmCall &call)

@@ -3,14 +3,14 @@
 #pragma once
 
 #include "src/call/interception.h"
+#include "src/lower/convolution.h"
+#include "src/lower/gemm.h"
+#include "src/lower/graph.h"
+#include "src/lower/lowered_call.h"
+#include "src/lower/rnn.h"
 #include "src/op/arguments.h"
 #include "src/op/entry.h"
 #include "src/op/op.h"
-#include "src/reroute/convolution.h"
-#include "src/reroute/gemm.h"
-#include "src/reroute/graph.h"
-#include "src/reroute/lowered_call.h"
-#include "src/reroute/rnn.h"
 #include "src/site/site.h"
 #include "src/state/caller.h"
 #include "src/state/process.h"
@@ -49,19 +49,18 @@ DescribedCall describe(const CallInfo &info, const op::GraphCall &call);
 DescribedCall describe(const CallInfo &info, const op::RnnCall &call);
 DescribedCall describe(const CallInfo &info, const op::DnnCall &call);
 
-reroute::LoweredCall loweredCall(const CallInfo &info, const DescribedCall &described,
-                                 const policy::Decision &decision);
+lower::LoweredCall loweredCall(const CallInfo &info, const DescribedCall &described, const policy::Decision &decision);
 
 // Runs the call by `decision`: that of its site, or the substitute of that decision.
 template <typename Call>
-reroute::Outcome lower(const CallInfo &info, const DescribedCall &described, const policy::Decision &decision,
-                       const Call &call)
+lower::Outcome lower(const CallInfo &info, const DescribedCall &described, const policy::Decision &decision,
+                     const Call &call)
 {
-	reroute::LoweredCall lowered = loweredCall(info, described, decision);
-	if constexpr (requires { reroute::lower(lowered, call); })
-		return reroute::lower(lowered, call);
-	else if constexpr (requires { reroute::lower(lowered, call, info.thread.execution); })
-		return reroute::lower(lowered, call, info.thread.execution);
+	lower::LoweredCall lowered = loweredCall(info, described, decision);
+	if constexpr (requires { lower::lower(lowered, call); })
+		return lower::lower(lowered, call);
+	else if constexpr (requires { lower::lower(lowered, call, info.thread.execution); })
+		return lower::lower(lowered, call, info.thread.execution);
 	else
 		return {}; // no decision lowers calls of the other families
 }
@@ -69,14 +68,14 @@ reroute::Outcome lower(const CallInfo &info, const DescribedCall &described, con
 // Runs a call by the substitute decision after its cast found no memory. Returns `shortage` if the substitute fails
 // too.
 template <typename Call>
-reroute::Outcome substitute(const CallInfo &info, const DescribedCall &described, const Call &call,
-                            const reroute::Outcome &shortage)
+lower::Outcome substitute(const CallInfo &info, const DescribedCall &described, const Call &call,
+                          const lower::Outcome &shortage)
 {
 	const policy::Decision decision = described.site->decision.substituted(shortage.reason);
-	const reroute::Outcome outcome = lower(info, described, decision, call);
+	const lower::Outcome outcome = lower(info, described, decision, call);
 	if (!outcome.isDone)
 		return shortage;
-	reroute::Outcome done = shortage;
+	lower::Outcome done = shortage;
 	done.isDone = done.isSubstitute = true;
 	done.status = outcome.status;
 	done.isCaptured = outcome.isCaptured;

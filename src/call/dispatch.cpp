@@ -41,7 +41,7 @@ op::Status dispatch(core::Process &process, const op::Entry &entry, const Interc
 
 	// Lower the call. If an obstacle appears before C is written, the call runs unchanged.
 	if (described.obstacle == Reason::count && !site.decision.isUnchanged()) {
-		reroute::Outcome outcome = core::lower(info, described, site.decision, call);
+		lower::Outcome outcome = core::lower(info, described, site.decision, call);
 		if (site.decision.substitute != policy::Strategy::fp32 && !outcome.isDone &&
 		    policy::isShortage(outcome.reason)) {
 			launches.substitute(process, *described.rows, outcome.reason);

@@ -6,7 +6,7 @@
 
 namespace autoamp::core {
 
-void Record::setOutcome(const reroute::Outcome &outcome)
+void Record::setOutcome(const lower::Outcome &outcome)
 {
 	trace::RowId row = 0;
 	if (lane_ && outcome.isSubstitute)

@@ -25,7 +25,7 @@ public:
 	Record &operator=(const Record &) = delete;
 
 	// Records the outcome of a lowering: done, or the reason why not, and the autoamp step that failed.
-	void setOutcome(const reroute::Outcome &outcome);
+	void setOutcome(const lower::Outcome &outcome);
 	// Records a call that ran unchanged.
 	void finish(const DescribedCall &described, op::Status status);
 

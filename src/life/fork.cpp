@@ -2,9 +2,9 @@
 
 #include "src/base/caller_state.h"
 #include "src/life/trace_file.h"
+#include "src/lower/context_state.h"
 #include "src/op/backend.h"
 #include "src/place/capture_range.h"
-#include "src/reroute/context.h"
 #include "src/site/site.h"
 #include "src/state/stage.h"
 #include "src/state/thread.h"
@@ -45,7 +45,7 @@ void afterForkInChild()
 	}
 	forgetCapture();
 	trace::cupti::forget();
-	reroute::forgetContexts();
+	lower::forgetContexts();
 	op::unlockDescriptors();
 	unlockSites();
 }

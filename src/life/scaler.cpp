@@ -1,7 +1,7 @@
 #include "src/life/scaler.h"
 
 #include "src/base/clock.h"
-#include "src/reroute/context.h"
+#include "src/lower/context_state.h"
 #include "src/site/rows.h"
 
 #include <climits>
@@ -45,7 +45,7 @@ void drainScalerEvents(Process &process, bool isLast)
 		told.ticks = base::ticks();
 		process.recorder.scaler(told);
 	};
-	for (reroute::Context *context = reroute::contexts(); context; context = context->next) {
+	for (lower::ContextState *context = lower::contexts(); context; context = context->next) {
 		if (!context->slots.ringOnDevice())
 			noteMissingRing(process);
 		context->slots.drain([&](const scale::Event &event, uint32_t count) {

@@ -5,9 +5,9 @@
 #include "src/base/clock.h"
 #include "src/base/faults.h"
 #include "src/base/log.h"
+#include "src/config/environment.h"
 #include "src/cuda/context.h"
 #include "src/policy/decision.h"
-#include "src/policy/environment.h"
 
 #include <cstdio>
 #include <dlfcn.h>
@@ -53,7 +53,7 @@ void describeOptions(trace::Recorder &recorder, const policy::Options &options)
 		recorder.property("config", table[i].name, options.value[i].c_str(), options.place[i].c_str());
 	for (size_t i = 0; i < options.rules->list.size(); i++) {
 		const policy::Rule &rule = options.rules->list[i];
-		recorder.property("rule", std::to_string(i + 1).c_str(), policy::describe(rule).c_str(), rule.place.c_str());
+		recorder.property("rule", std::to_string(i + 1).c_str(), policy::textOf(rule).c_str(), rule.place.c_str());
 	}
 }
 

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "src/op/arguments.h"
-#include "src/op/plan.h"
+#include "src/op/graph_description.h"
 #include "src/op/vendor.h"
 
 #include <cstddef>

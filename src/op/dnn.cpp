@@ -194,6 +194,13 @@ bool readFollowing(const DnnGetters &getters, const ConvolutionCall &call, Convo
 	       z == c.y; // even if z is not read: the vendor may check it
 }
 
+// `needsZ`: the call reads z.
+bool areMisplaced(const ConvolutionCall &call, bool needsZ)
+{
+	return isMisplaced(call.x) || isMisplaced(call.w) || isMisplaced(call.y) ||
+	       (call.isFused && (isMisplaced(call.bias) || (needsZ && isMisplaced(call.z))));
+}
+
 } // namespace
 
 Op describe(const Entry &entry, uint16_t index, Dtype type, const VendorEnvironment &environment)
@@ -207,10 +214,9 @@ Op describe(const Entry &entry, uint16_t index, const ConvolutionCall &call, con
 	Convolution c;
 	if (!readConvolution(getters, call, c))
 		return refused(entry, index);
-	const bool isFused = call.isFused;
 	const bool areScalars = call.alpha && call.beta && c.x.type == Dtype::float32;
 	const bool isBetaZero = areScalars && isZero(call.beta, false);
-	const bool isCarried = !isFused || readFollowing(getters, call, c);
+	const bool isCarried = !call.isFused || readFollowing(getters, call, c);
 	Op op = begin(entry, index, {c.first().type, c.second().type, c.result().type, c.mathType}, environment);
 	op.geometry = numberOf(c);
 	const Facts facts = op.geometry ? factsAt(op.geometry) : factsOf(c);
@@ -221,19 +227,17 @@ Op describe(const Entry &entry, uint16_t index, const ConvolutionCall &call, con
 		op.flags |= flagBetaZero;
 	if (areScalars && isZero(call.alpha, false))
 		op.flags |= flagAlphaZero;
-	if (!call.handle || !areScalars || !facts.fits || c.compute != Dtype::float32 || isMisplaced(call.x) ||
-	    isMisplaced(call.w) || isMisplaced(call.y) ||
-	    (isFused && (isMisplaced(call.bias) || (!isBetaZero && isMisplaced(call.z)))))
+	const Cause cause = !isCarried         ? Cause::activation
+	                    : !op.geometry     ? Cause::geometry
+	                    : !facts.isOrderly ? Cause::tensor_layout
+	                    : isInPlace(call)  ? Cause::in_place
+	                                       : Cause::none;
+	if (!call.handle || !areScalars || !facts.fits || c.compute != Dtype::float32 || areMisplaced(call, !isBetaZero))
 		op.obstacle = Obstacle::bad_argument;
 	else if ((op.flags & flagAlphaZero) || !op.m || !op.n || !op.k)
 		op.obstacle = Obstacle::zero_size;
-	else if (!isCarried || !op.geometry || !facts.isOrderly || isInPlace(call)) {
-		op.obstacle = Obstacle::unsupported;
-		op.cause = !isCarried         ? Cause::activation
-		           : !op.geometry     ? Cause::geometry
-		           : !facts.isOrderly ? Cause::tensor_layout
-		                              : Cause::in_place;
-	}
+	else if (cause != Cause::none)
+		op.obstacle = Obstacle::unsupported, op.cause = cause;
 	return op;
 }
 

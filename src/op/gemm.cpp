@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <climits>
+#include <tuple>
+#include <utility>
 
 namespace autoamp::op {
 
@@ -171,6 +173,56 @@ GemmCall batchOf(const GroupedCall &groups)
 	return call;
 }
 
+namespace {
+
+// Sets the requested precision, and the obstacle if types, arguments or modes are one.
+void setPrecision(Op &op, const Entry &entry, const GemmCall &call, const HandleModes &modes,
+                  const VendorEnvironment &environment)
+{
+	const auto [asked, mathObstacle, cause] = arithmeticOf(call.computeType, modes.mathMode, environment);
+	op.cause = op.a == Dtype::float32 ? cause : isLow(op.a) ? Cause::half_operands : Cause::none;
+	op.asked = op.a == Dtype::float32 ? asked : op.a;
+	op.obstacle = typeObstacle(op, call.computeType);
+	const bool isHalf = op.flags & flagHalfSums, isPedantic = modes.mathMode == CUBLAS_PEDANTIC_MATH;
+	if (isHalf && isPedantic)
+		op.cause = Cause::math_pedantic;
+	if (op.obstacle != Obstacle::none)
+		return;
+	const bool isGrouped = entry.obstacle == Obstacle::grouped;
+	if (isGrouped && call.lda == mixedGroups)
+		op.obstacle = Obstacle::grouped;
+	else if (modes.status || isBad(call) || (isGrouped && modes.deviceScalars))
+		op.obstacle = Obstacle::bad_argument;
+	else if (modes.isUnknown)
+		op.obstacle = Obstacle::unsupported, op.cause = Cause::no_getters;
+	else if (isGrouped && !haveSameScalars(call))
+		op.obstacle = Obstacle::grouped;
+	else if (isHalf) // pedantic is the only math mode that affects float16 sums
+		op.obstacle = isPedantic ? Obstacle::pedantic : Obstacle::none;
+	else
+		op.obstacle = mathObstacle;
+}
+
+// The obstacle if sizes, pointers or strides are one, and its cause.
+std::pair<Obstacle, Cause> obstacleOfMatrices(const Op &op, const Entry &entry, const GemmCall &call)
+{
+	const auto isMisplaced = [&](const void *pointer) {
+		return !pointer || (entry.areArrays ? reinterpret_cast<uintptr_t>(pointer) % sizeof(void *) != 0
+		                                    : isMisaligned(pointer, op));
+	};
+	if (!op.m || !op.n || !op.k || !op.batch || (op.flags & flagAlphaZero))
+		return {Obstacle::zero_size, op.cause}; // the vendor need not read A and B then
+	if (isMisplaced(call.A) || isMisplaced(call.B) || isMisplaced(call.C))
+		return {Obstacle::bad_argument, op.cause};
+	if (!areApart(op)) // results of overlapping matrices depend on the vendor
+		return {Obstacle::unsupported, Cause::overlap};
+	if (call.batchCount > INT32_MAX || op.stridea < 0 || op.strideb < 0)
+		return {Obstacle::unsupported, Cause::strides};
+	return {op.obstacle, op.cause};
+}
+
+} // namespace
+
 Op describe(const Entry &entry, uint16_t index, const GemmCall &call, const HandleModes &modes,
             const VendorEnvironment &environment)
 {
@@ -189,52 +241,19 @@ Op describe(const Entry &entry, uint16_t index, const GemmCall &call, const Hand
 	if (op.batch > 1)
 		op.stridea = call.strideA, op.strideb = call.strideB, op.stridec = op.strided = call.strideC;
 
-	auto [asked, mathObstacle, cause] = arithmeticOf(call.computeType, modes.mathMode, environment);
-	op.cause = op.a == Dtype::float32 ? cause : isLow(op.a) ? Cause::half_operands : Cause::none;
-	op.asked = op.a == Dtype::float32 ? asked : op.a;
-	op.obstacle = typeObstacle(op, call.computeType);
-	const bool isHalf = op.flags & flagHalfSums;
-	if (isHalf && modes.mathMode == CUBLAS_PEDANTIC_MATH)
-		op.cause = Cause::math_pedantic;
-	if (isHalf) // pedantic is the only math mode that affects float16 sums
-		mathObstacle = modes.mathMode == CUBLAS_PEDANTIC_MATH ? Obstacle::pedantic : Obstacle::none;
-	const bool isGrouped = entry.obstacle == Obstacle::grouped;
-	if (op.obstacle == Obstacle::none && isGrouped && call.lda == mixedGroups)
-		op.obstacle = Obstacle::grouped;
-	if (op.obstacle == Obstacle::none && (modes.status || isBad(call) || (isGrouped && modes.deviceScalars)))
-		op.obstacle = Obstacle::bad_argument;
-	if (op.obstacle == Obstacle::none && isGrouped && !modes.isUnknown && !haveSameScalars(call))
-		op.obstacle = Obstacle::grouped;
-	if (op.obstacle == Obstacle::none) {
-		op.obstacle = modes.isUnknown ? Obstacle::unsupported : mathObstacle;
-		if (modes.isUnknown)
-			op.cause = Cause::no_getters;
-	}
+	setPrecision(op, entry, call, modes, environment);
 	if (op.obstacle != Obstacle::none && !isNarrowed(op))
 		return op;
-
-	if (modes.deviceScalars) {
+	const bool isHalf = op.flags & flagHalfSums;
+	if (modes.deviceScalars)
 		op.flags |= flagDeviceScalars;
-	} else {
-		if (isZero(call.alpha, isHalf))
-			op.flags |= flagAlphaZero;
-		if (isZero(call.beta, isHalf))
-			op.flags |= flagBetaZero;
-	}
+	if (!modes.deviceScalars && isZero(call.alpha, isHalf))
+		op.flags |= flagAlphaZero;
+	if (!modes.deviceScalars && isZero(call.beta, isHalf))
+		op.flags |= flagBetaZero;
 	if (entry.areArrays)
 		op.flags |= flagArrays;
-	const auto isMisplaced = [&](const void *pointer) {
-		return !pointer || (entry.areArrays ? reinterpret_cast<uintptr_t>(pointer) % sizeof(void *) != 0
-		                                    : isMisaligned(pointer, op));
-	};
-	if (!op.m || !op.n || !op.k || !op.batch || (op.flags & flagAlphaZero)) {
-		op.obstacle = Obstacle::zero_size; // the vendor need not read A and B then
-	} else if (isMisplaced(call.A) || isMisplaced(call.B) || isMisplaced(call.C)) {
-		op.obstacle = Obstacle::bad_argument;
-	} else if (call.batchCount > INT32_MAX || op.stridea < 0 || op.strideb < 0 || !areApart(op)) {
-		op.obstacle = Obstacle::unsupported; // results of overlapping matrices depend on the vendor
-		op.cause = areApart(op) ? Cause::strides : Cause::overlap;
-	}
+	std::tie(op.obstacle, op.cause) = obstacleOfMatrices(op, entry, call);
 	return op;
 }
 

@@ -1,5 +1,5 @@
 // Describes one intercepted call as a value: plain data, without pointers into the application. Any thread. The code
-// that intercepts a call fills it; policy, reroute and trace read only this description.
+// that intercepts a call fills it; policy, lowering and trace read only this description.
 #pragma once
 
 #include <cstddef>

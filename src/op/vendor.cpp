@@ -29,9 +29,9 @@ AUTOAMP_CUDNN_GRAPH_FUNCTIONS(X)
 static_assert(pointerModeDevice == CUBLAS_POINTER_MODE_DEVICE);
 
 template <typename Function>
-bool find(Function &function, const void *known, const char *name)
+bool find(Function &function, const void *original, const char *name)
 {
-	function = reinterpret_cast<Function>(cuda::beside(known, name));
+	function = reinterpret_cast<Function>(cuda::beside(original, name));
 	return function;
 }
 
@@ -47,32 +47,32 @@ const Table *load(Fill fill)
 
 } // namespace
 
-const Cublas *loadCublas(const void *known)
+const Cublas *loadCublas(const void *original)
 {
 	return load<Cublas>([&](Cublas &table) {
 		bool isComplete = true;
-#define X(name, arguments) isComplete = find(table.name, known, #name) && isComplete;
+#define X(name, arguments) isComplete = find(table.name, original, #name) && isComplete;
 		AUTOAMP_CUBLAS_FUNCTIONS(X)
 #undef X
 		return isComplete;
 	});
 }
 
-const CublasLt *loadCublasLt(const void *known)
+const CublasLt *loadCublasLt(const void *original)
 {
 	return load<CublasLt>([&](CublasLt &table) {
 		bool isComplete = true;
-#define X(name, arguments) isComplete = find(table.name, known, #name) && isComplete;
+#define X(name, arguments) isComplete = find(table.name, original, #name) && isComplete;
 		AUTOAMP_CUBLASLT_FUNCTIONS(X)
 #undef X
 		return isComplete;
 	});
 }
 
-#define X(name, arguments) isComplete = find(table.name, known, #name) && isComplete;
+#define X(name, arguments) isComplete = find(table.name, original, #name) && isComplete;
 #define PART(Part, FUNCTIONS)                                                                                          \
 	template <>                                                                                                        \
-	const Part *loadCudnn(const void *known)                                                                           \
+	const Part *loadCudnn(const void *original)                                                                        \
 	{                                                                                                                  \
 		return load<Part>([&](Part &table) {                                                                           \
 			bool isComplete = true;                                                                                    \

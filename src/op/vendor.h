@@ -146,33 +146,33 @@ struct CudnnGraph {
 };
 #undef X
 
-// `known`: an original function of the copy in use. Returns null if that copy lacks one of the functions; a failed
+// `original`: an original function of the copy in use. Returns null if that copy lacks one of the functions; a failed
 // lookup is not repeated.
-const Cublas *loadCublas(const void *known);
-const CublasLt *loadCublasLt(const void *known);
+const Cublas *loadCublas(const void *original);
+const CublasLt *loadCublasLt(const void *original);
 inline constinit base::Once<const Cublas> theCublas;
 inline constinit base::Once<const CublasLt> theCublasLt;
 
-inline const Cublas *cublas(const void *known)
+inline const Cublas *cublas(const void *original)
 {
-	return theCublas.get([known] { return loadCublas(known); });
+	return theCublas.get([original] { return loadCublas(original); });
 }
 
-inline const CublasLt *cublasLt(const void *known)
+inline const CublasLt *cublasLt(const void *original)
 {
-	return theCublasLt.get([known] { return loadCublasLt(known); });
+	return theCublasLt.get([original] { return loadCublasLt(original); });
 }
 
-// The same for one cuDNN sub-library. `known`: a function of that sub-library, or of one that needs it.
+// The same for one cuDNN sub-library. `original`: a function of that sub-library, or of one that needs it.
 template <typename Part>
-const Part *loadCudnn(const void *known);
+const Part *loadCudnn(const void *original);
 template <typename Part>
 inline constinit base::Once<const Part> theCudnn;
 
 template <typename Part>
-const Part *cudnn(const void *known)
+const Part *cudnn(const void *original)
 {
-	return theCudnn<Part>.get([known] { return loadCudnn<Part>(known); });
+	return theCudnn<Part>.get([original] { return loadCudnn<Part>(original); });
 }
 
 } // namespace autoamp::op

@@ -4,7 +4,7 @@
 #include "src/base/caller_state.h"
 #include "src/base/clock.h"
 #include "src/base/log.h"
-#include "src/policy/environment.h"
+#include "src/config/environment.h"
 #include "src/trace/cupti/collector.h"
 
 #include <cstdlib>

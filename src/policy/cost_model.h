@@ -2,9 +2,9 @@
 // clock and no state. Any thread. The same call gives the same estimate in every process, bit for bit.
 #pragma once
 
+#include "src/config/options.h"
 #include "src/op/op.h"
 #include "src/op/shadow.h"
-#include "src/policy/options.h"
 
 namespace autoamp::policy {
 

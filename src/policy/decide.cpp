@@ -90,7 +90,7 @@ Reason obstacleOf(Strategy strategy, const Target &aim, const Device &device)
 	const bool hasType = isTf32 ? device.hasTf32() : aim.dtype == Dtype::float16 || device.hasBfloat16();
 	if (device.computeCapability < 75 || !hasType)
 		return Reason::gpu_too_old;
-	return device.isThere && (device.canLoadKernels || !isCast) ? Reason::count : Reason::driver_too_old;
+	return device.hasDriver && (device.canLoadKernels || !isCast) ? Reason::count : Reason::driver_too_old;
 }
 
 // The component that decides, and its decision: a region, a rule or the lists.
@@ -149,6 +149,22 @@ Choice keep(Reason reason)
 	return {Strategy::fp32, reason, Verdict::kept};
 }
 
+Reason obstacleToRaising(const op::Op &op)
+{
+	const Reason obstacle = reasonOf(op.obstacle);
+	if (obstacle != Reason::already_low && obstacle != Reason::count)
+		return obstacle;
+	// The vendor library computes the sum of an operand from rounded values.
+	const bool sums = op::epilogueEffects(op) & op::sumsOperand;
+	return sums || (op::limitsOf(op.kind) & op::lacksFp32) ? Reason::unsupported : Reason::count;
+}
+
+Reason obstacleToLowering(const op::Op &op)
+{
+	const Reason obstacle = op.flags & op::flagHalfSums ? Reason::already_low : reasonOf(op.obstacle);
+	return obstacle == Reason::count ? obstacleOfData(op) : obstacle;
+}
+
 // `word`: the decision of the region, the rules or the lists.
 Choice choose(const op::Op &op, const Listing &word, const Target &aim, const Device &device, const Candidates &ways,
               const Candidate &best)
@@ -161,15 +177,7 @@ Choice choose(const op::Op &op, const Listing &word, const Target &aim, const De
 	const bool isNarrowed = op.a == op::Dtype::float32 && ways[0].precision != op::Dtype::float32;
 	const bool isHalf = op.flags & op::flagHalfSums,
 	           isRaised = isFp32 && (isHalf || (isNarrowed && reason == Reason::rule));
-	Reason obstacle = isHalf && !isRaised ? Reason::already_low : reasonOf(op.obstacle);
-	// The vendor library computes the sum of an operand from rounded values.
-	if (isRaised && (obstacle == Reason::already_low || obstacle == Reason::count))
-		obstacle = (op::epilogueEffects(op) & op::sumsOperand) || (op::limitsOf(op.kind) & op::lacksFp32)
-		               ? Reason::unsupported
-		               : Reason::count;
-	if (obstacle == Reason::count && !isRaised)
-		obstacle = obstacleOfData(op);
-	if (obstacle != Reason::count)
+	if (const Reason obstacle = isRaised ? obstacleToRaising(op) : obstacleToLowering(op); obstacle != Reason::count)
 		return keep(obstacle);
 	if (!isLowered && !isRaised)
 		return keep(reason);
@@ -252,6 +260,22 @@ bool canNarrow(const op::Op &op, op::Dtype precision)
 	       (op::isConvolution(op.kind) && !op.graph && precision == op::Dtype::float16);
 }
 
+// The reason why an otherwise available candidate other than fp32 cannot run this call; `count`: it can.
+Reason obstacleOf(const op::Op &op, const Candidate &way)
+{
+	const bool isCast = way.strategy == Strategy::cast;
+	// Matrices behind pointer arrays may not have the alignment that fast kernels need. The sum of an operand is an
+	// autoamp kernel, which may not be loadable if nothing is cast.
+	if (!isCast && ((op.flags & op::flagArrays) || (op::epilogueEffects(op) & op::sumsOperand)))
+		return Reason::unsupported;
+	if (way.strategy == Strategy::library && !canNarrow(op, way.precision))
+		return Reason::unsupported;
+	if (isCast && op::isConvolution(op.kind) && way.form == op::Form::none)
+		return Reason::no_fp32_output;
+	const bool isHalf = way.precision == op::Dtype::float16;
+	return isHalf && (op::limitsOf(op.kind) & op::lacksHalf) ? Reason::no_fp32_output : Reason::count;
+}
+
 } // namespace
 
 Candidates candidatesFor(const op::Op &op, const Target &aim, const Device &device)
@@ -268,21 +292,12 @@ Candidates candidatesFor(const op::Op &op, const Target &aim, const Device &devi
 	for (Candidate &way : ways) {
 		const auto index = static_cast<size_t>(way.strategy);
 		if (index > 0)
-			way.why = obstacleOf(way.strategy, aim, device);
-		if (isTf32 && way.strategy == Strategy::tf32)
-			way.why = Reason::already_low;
-		// Matrices behind pointer arrays may not have the alignment that fast kernels need. The sum of an operand is an
-		// autoamp kernel, which may not be loadable if nothing is cast.
-		if (((op.flags & op::flagArrays) || (op::epilogueEffects(op) & op::sumsOperand)) && index > 0 &&
-		    way.strategy != Strategy::cast && way.isAvailable())
-			way.why = Reason::unsupported;
-		if (way.strategy == Strategy::library && way.isAvailable() && !canNarrow(op, way.precision))
-			way.why = Reason::unsupported;
-		if (convolution && way.strategy == Strategy::cast && way.isAvailable() &&
-		    (way.form = formOf(op, *convolution, aim, device)) == op::Form::none)
-			way.why = Reason::no_fp32_output;
-		if ((op::limitsOf(op.kind) & op::lacksHalf) && way.precision == op::Dtype::float16 && way.isAvailable())
-			way.why = Reason::no_fp32_output;
+			way.why =
+			    isTf32 && way.strategy == Strategy::tf32 ? Reason::already_low : obstacleOf(way.strategy, aim, device);
+		if (convolution && way.strategy == Strategy::cast && way.isAvailable())
+			way.form = formOf(op, *convolution, aim, device);
+		if (index > 0 && way.isAvailable())
+			way.why = obstacleOf(op, way);
 		if (isProduct && way.why != Reason::disabled)
 			way.estimate = static_cast<float>(estimate(*device.gpu, op, paths[index], aim.scaled(), way.form));
 	}

@@ -2,12 +2,12 @@
 // Any thread.
 #pragma once
 
+#include "src/config/options.h"
+#include "src/config/rules.h"
+#include "src/lists/lists.h"
 #include "src/op/op.h"
 #include "src/policy/cost_model.h"
 #include "src/policy/decision.h"
-#include "src/policy/lists.h"
-#include "src/policy/options.h"
-#include "src/policy/rules.h"
 
 #include <array>
 
@@ -47,7 +47,7 @@ struct Device {
 	const Gpu *gpu;              // constants of the cost model
 	int computeCapability;       // capability of the device itself, independent of `gpu`: 75, 80, 90, ...
 	bool canLoadKernels;         // the driver accepts autoamp's fat binary
-	bool isThere = true;         // false: no driver at all
+	bool hasDriver = true;       // false: no driver at all
 	size_t cudnnVersion = 91900; // version of the copy in use
 
 	static constexpr int oldestDriver = 13000; // oldest driver that loads the fat binary, by cuDriverGetVersion

@@ -69,7 +69,7 @@ private:
 	uint32_t untold(uint32_t site, uint32_t operand, uint32_t kind)
 	{
 		const uint32_t total = __atomic_load_n(&ring_->totals[site][operand][kind], __ATOMIC_RELAXED);
-		return total - std::exchange(told_[site][operand][kind], total);
+		return total - std::exchange(reported_[site][operand][kind], total);
 	}
 
 	static constexpr size_t predictionBytes = sizeof(kernels::Prediction) * kernels::predictionCount;
@@ -77,7 +77,7 @@ private:
 	kernels::Ring *ring_ = nullptr;
 	std::atomic<uint64_t> read_{0};
 	std::atomic<bool> isDraining_{false};
-	uint32_t told_[kernels::siteCount][kernels::operands][kernels::kindCount] = {}; // for the draining thread
+	uint32_t reported_[kernels::siteCount][kernels::operands][kernels::kindCount] = {}; // for the draining thread
 };
 
 } // namespace autoamp::scale

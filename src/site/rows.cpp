@@ -1,11 +1,11 @@
 #include "src/site/rows.h"
 
 #include "inject/entry_table.h"
+#include "src/lists/lists.h"
 #include "src/op/convolution.h"
 #include "src/op/entry.h"
 #include "src/place/capture_range.h"
 #include "src/place/policy_context.h"
-#include "src/policy/lists.h"
 #include "src/state/caller.h"
 
 namespace autoamp::core {

@@ -3,10 +3,10 @@
 #include "inject/entry_table.h"
 #include "src/base/hash.h"
 #include "src/base/log.h"
+#include "src/lists/lists.h"
 #include "src/op/convolution.h"
 #include "src/place/capture_range.h"
 #include "src/place/policy_context.h"
-#include "src/policy/lists.h"
 #include "src/scale/slots.h"
 #include "src/state/caller.h"
 

@@ -2,9 +2,9 @@
 // cached in the memo of each thread, never freed. Any thread.
 #pragma once
 
+#include "src/lower/lowering.h"
 #include "src/op/op.h"
 #include "src/policy/decide.h"
-#include "src/reroute/lowering.h"
 #include "src/trace/write/recorder.h"
 
 #include <atomic>
@@ -29,7 +29,7 @@ struct Site {
 	uint32_t context; // core::decisiveContext()
 	uint64_t hash;
 	policy::Decision decision;
-	reroute::SiteCache cache;
+	lower::SiteCache cache;
 	Site *next = nullptr; // next site in the bucket
 	Rows rows;            // for the context of its first call
 };

@@ -1,7 +1,7 @@
 #include "src/state/configuration.h"
 
 #include "inject/entry_table.h"
-#include "src/policy/environment.h"
+#include "src/config/environment.h"
 #include "src/trace/naming.h"
 
 #include <array>

@@ -1,7 +1,7 @@
 // The configuration of this process, from the environment and the configuration files. Any thread.
 #pragma once
 
-#include "src/policy/read_options.h"
+#include "src/config/read_options.h"
 
 #include <span>
 

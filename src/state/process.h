@@ -2,9 +2,9 @@
 // (life/start.h), never destroyed. Any thread.
 #pragma once
 
+#include "src/config/options.h"
+#include "src/lower/lowering.h"
 #include "src/op/gemm.h"
-#include "src/policy/options.h"
-#include "src/reroute/lowering.h"
 #include "src/trace/write/recorder.h"
 
 #include <atomic>
@@ -14,7 +14,7 @@ namespace autoamp::core {
 struct Process {
 	policy::Options options;
 	op::VendorEnvironment environment;
-	reroute::Settings settings;
+	lower::Settings settings;
 	trace::Recorder recorder;
 	bool isTracing = false;
 	std::atomic<bool> isForked{false};      // this is a forked child that has not opened its own trace

@@ -2,8 +2,8 @@
 // process, because the toolkit's driver stub is loaded under the driver's name.
 #pragma once
 
+#include "src/lower/dnn_plan.h"
 #include "src/op/vendor.h"
-#include "src/reroute/dnn_plan.h"
 
 #include <cudnn.h>
 
@@ -61,16 +61,16 @@ inline const autoamp::op::CudnnGraph *load(const char *folder)
 	return known ? autoamp::op::cudnn<autoamp::op::CudnnGraph>(known) : nullptr;
 }
 
-inline autoamp::reroute::DnnDescriptor propertiesDescriptor(const autoamp::op::CudnnGraph &cudnn, const Device &device)
+inline autoamp::lower::DnnDescriptor propertiesDescriptor(const autoamp::op::CudnnGraph &cudnn, const Device &device)
 {
-	autoamp::reroute::DnnDescriptor made(cudnn, CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR);
+	autoamp::lower::DnnDescriptor made(cudnn, CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR);
 	const std::string text = propertiesOf(device);
 	const bool isSet =
 	    made.get() &&
 	    cudnn.cudnnBackendSetAttribute(made.get(), CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, CUDNN_TYPE_CHAR,
 	                                   static_cast<int64_t>(text.size()), text.data()) == 0 &&
 	    cudnn.cudnnBackendFinalize(made.get()) == 0;
-	return isSet ? std::move(made) : autoamp::reroute::DnnDescriptor();
+	return isSet ? std::move(made) : autoamp::lower::DnnDescriptor();
 }
 
 } // namespace real

@@ -80,10 +80,10 @@ constexpr const char *forms[] = {"none", "wide", "narrow"}, *has[] = {"has not",
 constexpr char noAnswer = 99;
 
 // Returns whether this libcudnn has an engine for that form.
-char isThere(const op::CudnnGraph &cudnn, const reroute::DnnTarget &target, const op::Convolution &convolution,
+char isThere(const op::CudnnGraph &cudnn, const lower::DnnTarget &target, const op::Convolution &convolution,
              op::Form form, op::Dtype precision)
 {
-	const reroute::DnnAnswer answer = reroute::chooseEngine(cudnn, target, op::graphOf(convolution, form, precision));
+	const lower::DnnAnswer answer = lower::chooseEngine(cudnn, target, op::graphOf(convolution, form, precision));
 	if (answer.status == 0 || answer.status / 1000 == 3)
 		return answer.status == 0;
 	std::printf("status %d of %s\n", answer.status, answer.what);
@@ -112,7 +112,7 @@ std::vector<Question> questions()
 
 // Queries in a child process. If the child dies, the next child continues. Some versions divide by zero in their
 // heuristics (9.10.2 for the gradient of a filter on an H100); this counts as an answer too.
-std::vector<char> answersOf(const op::CudnnGraph &cudnn, const reroute::DnnTarget &target,
+std::vector<char> answersOf(const op::CudnnGraph &cudnn, const lower::DnnTarget &target,
                             const std::vector<Question> &asked)
 {
 	std::vector<char> answers;
@@ -160,12 +160,12 @@ int main(int argc, char **argv)
 	for (const real::Device &device : real::devices) {
 		if (device.capability == 86 || device.capability == 89 || device.capability == 120) // rows equal those of sm_80
 			continue;
-		const reroute::DnnDescriptor properties = real::propertiesDescriptor(*cudnn, device);
+		const lower::DnnDescriptor properties = real::propertiesDescriptor(*cudnn, device);
 		if (!properties.get()) {
 			std::puts("this libcudnn takes no device properties");
 			return 77;
 		}
-		const reroute::DnnTarget target = {nullptr, properties.get(), device.capability};
+		const lower::DnnTarget target = {nullptr, properties.get(), device.capability};
 		const std::vector<Question> all = questions();
 		const std::vector<char> answers = answersOf(*cudnn, target, all);
 		for (size_t i = 0; i < answers.size(); i++) {

@@ -1,8 +1,8 @@
 #include "tests/fuzz/environment.h"
 
 #include "inject/entry_table.h"
-#include "src/policy/lists.h"
-#include "src/policy/read_options.h"
+#include "src/config/read_options.h"
+#include "src/lists/lists.h"
 #include "tests/fuzz/fuzz.h"
 
 #include <algorithm>
@@ -204,7 +204,7 @@ void checkNames(const NameSet &set, const std::string &list, Lists chosen)
 std::string checkValue(const Options &options, Option option, const OptionRow &row, const std::string &value)
 {
 	switch (row.type) {
-	case ValueType::words: {
+	case ValueType::choice: {
 		const std::vector<std::string> group = split(split(row.values, ' ').at(field(options, option)), '=');
 		REQUIRE(std::find(group.begin(), group.end(), value) != group.end());
 		return group.front();
@@ -269,7 +269,7 @@ bool hasSameFields(const Options &x, const Options &y)
 {
 	const auto table = optionTable();
 	for (size_t i = 0; i < table.size(); ++i)
-		if ((table[i].type == ValueType::words || table[i].type == ValueType::size ||
+		if ((table[i].type == ValueType::choice || table[i].type == ValueType::size ||
 		     table[i].type == ValueType::time) &&
 		    field(x, static_cast<Option>(i)) != field(y, static_cast<Option>(i)))
 			return false;
@@ -286,7 +286,7 @@ bool hasSameRules(const Rules &x, const Rules &y)
 		for (size_t i = 0; i < matcherCount; ++i)
 			if (x.range[i].low != y.range[i].low || x.range[i].high != y.range[i].high)
 				return false;
-		return describe(x) == describe(y) && x.entries == y.entries && x.ops == y.ops && x.region == y.region &&
+		return textOf(x) == textOf(y) && x.entries == y.entries && x.ops == y.ops && x.region == y.region &&
 		       x.thread == y.thread && x.precision == y.precision;
 	};
 	return x.regionPatterns == y.regionPatterns && x.threadPatterns == y.threadPatterns &&
@@ -332,7 +332,7 @@ void checkEnvironment(const std::vector<std::string> &variables)
 			printed.push_back(std::string(table[i].name) + "=" + checkValue(options, option, table[i], *value));
 	}
 	for (const EmulatorSetting &setting : emulatorSettings())
-		if (const auto value = typed(variables, setting.name)) {
+		if (const auto value = typed(variables, setting.name); value && !value->empty()) {
 			checkEmulated(static_cast<Emulator>(&setting - emulatorSettings().data()), *value);
 			printed.push_back(std::string(setting.name) + "=" + *value);
 		}
@@ -357,7 +357,7 @@ void checkFile(const std::string &text)
 	}
 	printed += "rule = [\n";
 	for (const Rule &rule : options.rules->list)
-		printed += "{ " + describe(rule) + " },\n";
+		printed += "{ " + textOf(rule) + " },\n";
 	for (const std::string &warning : options.rules->warnings())
 		checkError(warning, "f:");
 	const auto [again, problem] = parseFile(printed + "]\n");

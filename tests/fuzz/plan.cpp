@@ -1,5 +1,5 @@
 // Any text as the description of a cuDNN plan: its graph is unknown or complete, and the same for the same text.
-#include "src/op/plan.h"
+#include "src/op/graph_description.h"
 #include "tests/fuzz/fuzz.h"
 
 using namespace autoamp::op;

@@ -50,13 +50,13 @@ class Fences(unittest.TestCase):
         self.right("src/cuda/driver.h", "#include <cuda.h>\n")
         self.wrong("src/op/gemm.h", "#include <cublas_v2.h>\n")
         self.wrong("src/policy/cost.cpp", "#include <cublasLt.h>\n")
-        self.wrong("src/reroute/gemm.cpp", "#include <cuda.h>\n")
+        self.wrong("src/lower/gemm.cpp", "#include <cuda.h>\n")
         self.wrong("src/trace/file.cpp", "#include <cupti.h>\n")
 
     def test_lookups_and_environment(self):
         self.right("inject/find.cpp", 'dlsym(RTLD_NEXT, "x"); getenv("A");\n')
-        self.right("src/reroute/gemm.cpp", 'log("dlsym(x) failed"); // getenv("A")\n')
-        self.wrong("src/reroute/gemm.cpp", 'dlsym(library, "x");\n')
+        self.right("src/lower/gemm.cpp", 'log("dlsym(x) failed"); // getenv("A")\n')
+        self.wrong("src/lower/gemm.cpp", 'dlsym(library, "x");\n')
         self.wrong("src/trace/file.cpp", 'std::getenv("HOME");\n')
         self.wrong("inject/find.cpp", 'getenv("A"); getenv("B"); getenv("C");\n')
 

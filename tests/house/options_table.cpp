@@ -1,5 +1,5 @@
 // Prints the options table as Markdown, for docs/configuration.md.
-#include "src/policy/options.h"
+#include "src/config/options.h"
 
 #include <cstdio>
 

@@ -59,7 +59,7 @@ class Checker:
         emulated = {name for name in variables if name.startswith("AUTOAMP_EMU_")}
         page = "docs/emulated-device.md"
         self.compare(page, "variable", {name for name in self.cells(page, "## Variables") if name.isupper()}, emulated)
-        matchers = self.rows("src/policy/rules.h", "AUTOAMP_MATCHERS")
+        matchers = self.rows("src/config/rules.h", "AUTOAMP_MATCHERS")
         self.compare(CONFIGURATION, "condition", self.cells(CONFIGURATION, "## Rules", "\nNames are patterns"), matchers)
 
     def check_commands(self):

@@ -1,4 +1,4 @@
-#include "src/policy/capture_range.h"
+#include "src/config/capture_range.h"
 
 #include <catch2/catch.hpp>
 

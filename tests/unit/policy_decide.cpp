@@ -1,6 +1,6 @@
+#include "src/config/read_options.h"
 #include "src/op/convolution.h"
 #include "src/policy/decide.h"
-#include "src/policy/read_options.h"
 
 #include <catch2/catch.hpp>
 

@@ -1,4 +1,4 @@
-#include "src/policy/lists.h"
+#include "src/lists/lists.h"
 
 #include <catch2/catch.hpp>
 

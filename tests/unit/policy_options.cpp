@@ -1,5 +1,5 @@
-#include "src/policy/lists.h"
-#include "src/policy/read_options.h"
+#include "src/config/read_options.h"
+#include "src/lists/lists.h"
 
 #include <catch2/catch.hpp>
 
@@ -41,7 +41,7 @@ TEST_CASE("an empty environment gives the table's defaults")
 
 	// The defaults of the struct are those that help prints.
 	for (const OptionRow &row : optionTable()) {
-		if (row.type != ValueType::words && row.type != ValueType::size && row.type != ValueType::time)
+		if (row.type != ValueType::choice && row.type != ValueType::size && row.type != ValueType::time)
 			continue;
 		Options standard = parse({"HOME=/home/someone"}).options;
 		std::string setting = std::string(row.name) + "=" + row.fallback;
@@ -322,7 +322,7 @@ TEST_CASE("a scalar is the strongest's, lists are united, rules stand one after 
 	is(Option::customBlack, Origin::environment, "environment, a:2:1, b:3:1", "mv,mm,bmm,addmm");
 	CHECK(options.customBlack.names == std::vector<std::string>{"torch:mv", "torch:mm", "torch:bmm", "torch:addmm"});
 	REQUIRE(options.rules->list.size() == 2);
-	CHECK(describe(options.rules->list[0]) == "m = \"1\", precision = \"float32\"");
+	CHECK(textOf(options.rules->list[0]) == "m = \"1\", precision = \"float32\"");
 	CHECK(options.rules->list[1].place == "b:4:1");
 	CHECK(layered(files, {"AUTOAMP_DTYPE=float16"}).options.dtype == op::Dtype::float16);
 }
@@ -339,7 +339,7 @@ TEST_CASE("every setting of a file means what its variable means")
 		                          : row.type == ValueType::range ? "calls:2:3"
 		                          : *row.fallback == '1'         ? row.fallback
 		                                                         : "off";
-		const std::string typed = row.type == ValueType::words && std::strstr(row.values, value.c_str()) == nullptr
+		const std::string typed = row.type == ValueType::choice && std::strstr(row.values, value.c_str()) == nullptr
 		                              ? row.fallback
 		                          : value == "off" && row.type == ValueType::size ? "3K"
 		                          : value == "off" && row.type == ValueType::time ? "3ms"

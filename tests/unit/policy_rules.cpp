@@ -1,6 +1,6 @@
+#include "src/config/read_options.h"
+#include "src/lists/glob.h"
 #include "src/policy/decide.h"
-#include "src/policy/glob.h"
-#include "src/policy/read_options.h"
 
 #include <catch2/catch.hpp>
 
@@ -214,7 +214,7 @@ TEST_CASE("what a rule decides")
 TEST_CASE("a rule is printed in full")
 {
 	const State state = stateOf(rule("op = 'b?\"x\\'\nm = 7\nflops = \">=1e9\""));
-	CHECK(describe(state.rules->list[0]) == R"(op = "b?\"x\\", m = "7", flops = ">=1e9", precision = "bfloat16")");
+	CHECK(textOf(state.rules->list[0]) == R"(op = "b?\"x\\", m = "7", flops = ">=1e9", precision = "bfloat16")");
 	CHECK(state.rules->list[0].place == "f.toml:1:1");
 }
 

@@ -322,7 +322,7 @@ std::vector<std::string> warnings(const Account &account)
 	for (const auto &settings : account.assumed)
 		lines.push_back("assumed: " + settings);
 	for (const auto &missing : account.missing)
-		lines.push_back(describe(missing));
+		lines.push_back(textOf(missing));
 	return lines;
 }
 
@@ -356,7 +356,7 @@ uint64_t graphsMissing(const trace::Loss &loss)
 	return std::accumulate(std::begin(loss.graphsMissing), std::end(loss.graphsMissing), uint64_t{0});
 }
 
-std::string describe(const trace::Loss &loss)
+std::string textOf(const trace::Loss &loss)
 {
 	std::string text;
 	const auto say = [&text](const std::string &part) { text += (text.empty() ? "" : ", ") + part; };

@@ -104,7 +104,7 @@ std::string describeLaunches(const Account &account);
 bool hasLoss(const trace::Loss &loss);
 uint64_t kernelsMissing(const trace::Loss &loss); // missing for any cause
 uint64_t graphsMissing(const trace::Loss &loss);
-std::string describe(const trace::Loss &loss);
+std::string textOf(const trace::Loss &loss);
 
 constexpr const char *emulatedLine = "EMULATED: precision and decisions are real, times are not";
 

@@ -1,8 +1,8 @@
 #include "tools/autoamp/check.h"
 #include "tools/autoamp/escape.h"
 
-#include "src/policy/lists.h"
-#include "src/policy/read_options.h"
+#include "src/config/read_options.h"
+#include "src/lists/lists.h"
 #include "tools/autoamp/failure.h"
 #include "tools/autoamp/launch.h"
 #include "tools/autoamp/text.h"

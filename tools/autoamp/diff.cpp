@@ -35,7 +35,7 @@ struct Pair {
 	bool isWayChanged() const { return sides[0].calls && sides[1].calls && sides[0].way() != sides[1].way(); }
 };
 
-Json describe(const Pair &pair)
+Json toJson(const Pair &pair)
 {
 	const auto &row = pair.row;
 	Json object = {{"entry", orNull(row.entry)},
@@ -219,7 +219,7 @@ Sheet sheetOf(const Comparison &comparison)
 	                               texts("is", "way_after")});
 	return Sheet::of(
 	    "signatures", "Calls of both runs by signature", comparison.pairs,
-	    [](const Pair &pair) { return describe(pair); }, columns);
+	    [](const Pair &pair) { return toJson(pair); }, columns);
 }
 
 void writeJson(const Comparison &comparison, const Sheet &sheet)

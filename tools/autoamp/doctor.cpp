@@ -1,8 +1,8 @@
 #include "tools/autoamp/doctor.h"
 #include "tools/autoamp/escape.h"
 
+#include "src/config/environment.h"
 #include "src/policy/decide.h"
-#include "src/policy/environment.h"
 #include "tools/autoamp/commands.h"
 #include "tools/autoamp/emulation.h"
 #include "tools/autoamp/failure.h"
@@ -52,7 +52,7 @@ int glibcHere()
 	return std::atoi(::gnu_get_libc_version() + 2); // 2.36
 }
 
-std::string describe(const Driver &driver)
+std::string textOf(const Driver &driver)
 {
 	if (!driver.isFound)
 		return "libcuda.so.1 is not found";
@@ -69,7 +69,7 @@ Section machine(const Driver &driver, const std::vector<Library> &libraries)
 	::uname(&system);
 	section.add("system", fmt::format("{} {} {}, glibc {}", system.sysname, system.release, system.machine,
 	                                  ::gnu_get_libc_version()));
-	section.add("driver", describe(driver));
+	section.add("driver", textOf(driver));
 	for (const auto &gpu : driver.gpus)
 		section.add("GPU", fmt::format("{}, sm_{}", gpu.name, gpu.capability));
 	if (driver.gpus.empty())
@@ -181,7 +181,7 @@ Section environment(const policy::ParsedOptions &configuration, std::span<const 
 		if (options.origin[i] == policy::Origin::file)
 			section.add(fmt::format("{}={}", policy::keyOf(table[i]), options.value[i]), options.place[i]);
 	for (const auto &rule : options.rules->list)
-		section.add("rule", fmt::format("{}, {}", policy::describe(rule), rule.place));
+		section.add("rule", fmt::format("{}, {}", policy::textOf(rule), rule.place));
 	isEmpty &= std::count(std::begin(options.origin), std::end(options.origin), policy::Origin::file) == 0 &&
 	           options.rules->list.empty();
 	if (problems.count(""))

@@ -2,7 +2,7 @@
 // Main thread.
 #pragma once
 
-#include "src/policy/read_options.h"
+#include "src/config/read_options.h"
 #include "tools/autoamp/executable.h"
 #include "tools/autoamp/text.h"
 

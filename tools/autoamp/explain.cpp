@@ -3,10 +3,10 @@
 
 #include "inject/entry_table.h"
 #include "inject/vendors.h"
+#include "src/lists/nearest.h"
 #include "src/op/convolution.h"
 #include "src/op/dnn.h"
 #include "src/policy/decide.h"
-#include "src/policy/nearest.h"
 #include "tools/autoamp/failure.h"
 #include "tools/autoamp/launch.h"
 #include "tools/autoamp/machine.h"
@@ -89,10 +89,10 @@ bool isAnyOf(std::string_view path, const Files &beginnings)
 }
 
 // As a cudaDataType.
-int typeOf(const Question &question)
+int typeOf(const ExplainRequest &request)
 {
 	int type = 0;
-	while (op::name(op::dtypeOf(type)) != question.dtype)
+	while (op::name(op::dtypeOf(type)) != request.dtype)
 		type++;
 	return type;
 }
@@ -110,11 +110,11 @@ std::string listsStep(const policy::Options &options, const char *op, policy::Ca
 
 // The call as its entry-point wrapper would describe it: a plain product, a convolution that only its types can prevent
 // from being lowered, or the obstacle in the row of the entry tables.
-op::Op describe(const Question &question, size_t index, const policy::Options &options)
+op::Op opOf(const ExplainRequest &request, size_t index, const policy::Options &options)
 {
 	const op::Entry &entry = entry::entryTable[index];
 	const auto row = static_cast<uint16_t>(index);
-	int type = typeOf(question);
+	int type = typeOf(request);
 	const op::VendorEnvironment environment = {options.tf32Allowed, options.emulatesSingle};
 	op::Op op;
 	if (entry.library == op::Library::cudnn) {
@@ -122,10 +122,10 @@ op::Op describe(const Question &question, size_t index, const policy::Options &o
 		if (entry.obstacle == Obstacle::none && op.kind == op::Kind::none)
 			op.kind = op::Kind::conv2d, op.graph = 1; // takes a cuDNN plan with any graph as a convolution, as most
 			                                          // plans are
-		op.m = question.m, op.n = question.n, op.k = question.k, op.batch = static_cast<int32_t>(question.batch);
+		op.m = request.m, op.n = request.n, op.k = request.k, op.batch = static_cast<int32_t>(request.batch);
 	} else if (entry.obstacle != Obstacle::none && entry.obstacle != Obstacle::grouped) {
 		op::PlainCall call;
-		call.m = question.m, call.n = question.n, call.k = question.k, call.batchCount = question.batch;
+		call.m = request.m, call.n = request.n, call.k = request.k, call.batchCount = request.batch;
 		call.Atype = call.xType = type;
 		op = op::describe(entry, row, call);
 	} else {
@@ -135,7 +135,7 @@ op::Op describe(const Question &question, size_t index, const policy::Options &o
 		call.handle = call.C = &one;
 		call.alpha = call.A = call.B = &one;
 		call.beta = &zero;
-		call.m = question.m, call.n = question.n, call.k = question.k, call.batchCount = question.batch;
+		call.m = request.m, call.n = request.n, call.k = request.k, call.batchCount = request.batch;
 		call.lda = std::max<int64_t>(1, call.m), call.ldb = std::max<int64_t>(1, call.k), call.ldc = call.lda;
 		call.strideA = call.m * call.k, call.strideB = call.k * call.n, call.strideC = call.m * call.n;
 		if (entry.dtype == op::Dtype::float16) // by its name: cublasHgemm
@@ -143,9 +143,9 @@ op::Op describe(const Question &question, size_t index, const policy::Options &o
 		call.Atype = call.Btype = call.Ctype = type;
 		op = op::describe(entry, row, call, {}, environment);
 	}
-	if (isAnyOf(question.caller, front::vendorFiles))
+	if (isAnyOf(request.caller, front::vendorFiles))
 		op.obstacle = Obstacle::vendor_caller;
-	else if (op.obstacle == Obstacle::none && isAnyOf(question.caller, front::solverFiles))
+	else if (op.obstacle == Obstacle::none && isAnyOf(request.caller, front::solverFiles))
 		op.obstacle = Obstacle::solver_caller;
 	return op;
 }
@@ -227,22 +227,22 @@ void setGeometry(op::Op &op, const trace::RowInfo &row)
 	}
 }
 
-policy::Where whereOf(const Question &question, const policy::Rules &rules)
+policy::Where whereOf(const ExplainRequest &request, const policy::Rules &rules)
 {
 	const auto bits = [](auto &patterns, auto &name) { return name.empty() ? 0 : policy::bitsOf(patterns, name); };
-	return {fileName(question.caller), bits(rules.regionPatterns, question.region),
-	        static_cast<uint32_t>(bits(rules.threadPatterns, question.thread))};
+	return {fileName(request.caller), bits(rules.regionPatterns, request.region),
+	        static_cast<uint32_t>(bits(rules.threadPatterns, request.thread))};
 }
 
 // With AUTOAMP_SCOPE=regions nothing is lowered outside regions.
-bool isOutside(const Question &question, const policy::Options &options)
+bool isOutside(const ExplainRequest &request, const policy::Options &options)
 {
-	return options.scope == policy::Scope::regions && question.region.empty();
+	return options.scope == policy::Scope::regions && request.region.empty();
 }
 
-Explanation walk(const Question &question, const op::Op &op, const policy::Options &options)
+Explanation walk(const ExplainRequest &request, const op::Op &op, const policy::Options &options)
 {
-	const auto driver = question.gpu ? Driver{} : queryDriver();
+	const auto driver = request.gpu ? Driver{} : queryDriver();
 	const auto *gpu = driver.gpus.empty() ? nullptr : &driver.gpus.front();
 	const auto &constants =
 	    policy::gpuConstants(options.gpuModel, gpu ? gpu->name.c_str() : nullptr, gpu ? gpu->capability : 0);
@@ -250,13 +250,13 @@ Explanation walk(const Question &question, const op::Op &op, const policy::Optio
 	const policy::Device here =
 	    gpu ? policy::Device{&constants, gpu->capability, driver.version >= policy::Device::oldestDriver} : ideal;
 	policy::State real(options);
-	real.isRegionOff = isOutside(question, options);
+	real.isRegionOff = isOutside(request, options);
 	const auto &entry = entry::entryTable[op.entry];
 	const auto *const listed = policy::rowsAt(entry.name).front();
 	const bool isListed = op.kind != op::Kind::none && listed != &policy::callRows().front();
 	const auto category = isListed ? real.category[static_cast<unsigned>(op.kind)] : real.lists.category(*listed);
 	const auto &rules = *options.rules;
-	const auto where = whereOf(question, rules);
+	const auto where = whereOf(request, rules);
 	const auto *rule = op::isProduct(op.kind) && !real.isRegionOff ? rules.find(op, where) : nullptr;
 	const auto aim = policy::targetFor(real, rule);
 	Explanation result = {
@@ -294,15 +294,15 @@ Explanation walk(const Question &question, const op::Op &op, const policy::Optio
 	const bool isRaised = result.decision.verdict == Verdict::raised;
 	if (isGoing && options.scope == policy::Scope::regions) {
 		state.isRegionOff = real.isRegionOff;
-		isGoing = isLowered("scope", question.region.empty()
+		isGoing = isLowered("scope", request.region.empty()
 		                                 ? "regions: no region is open (--region)"
 		                                 : fmt::format("regions: inside {}, if the program opens it (autoamp.h) or a "
 		                                               "rule names it",
-		                                               question.region));
+		                                               request.region));
 	}
 	if ((isGoing || isRaised) && !rules.list.empty()) {
 		state.rules = options.rules;
-		isGoing = isLowered("rules", rule ? fmt::format("{}: {}", rule->place, policy::describe(*rule))
+		isGoing = isLowered("rules", rule ? fmt::format("{}: {}", rule->place, policy::textOf(*rule))
 		                                  : fmt::format("none of {} matches", plural(rules.list.size(), "rule")));
 	}
 	if ((isGoing || isRaised) && !rule) {
@@ -312,7 +312,7 @@ Explanation walk(const Question &question, const op::Op &op, const policy::Optio
 	}
 	if (isGoing) {
 		state.strategy = real.strategy, state.dtype = real.dtype, device = here;
-		const auto place = gpu ? gpu->name : question.gpu ? "--gpu" : "no GPU here";
+		const auto place = gpu ? gpu->name : request.gpu ? "--gpu" : "no GPU here";
 		isGoing = isLowered("strategy",
 		                    fmt::format("{} to {}; {}, constants of {}", options.valueOf(policy::Option::strategy),
 		                                op::name(aim.dtype), place, constants.name));
@@ -405,42 +405,41 @@ std::optional<Decision> decideAgain(const trace::RowInfo &row, const policy::Dev
 	if (found == entries.end() ||
 	    std::find(operandTypes.begin(), operandTypes.end(), row.dtypeIn) == operandTypes.end())
 		return std::nullopt;
-	Question question;
-	question.entry = row.entry, question.dtype = row.dtypeIn, question.caller = row.caller,
-	question.region = row.region;
-	question.m = row.m, question.n = row.n, question.k = row.k, question.batch = row.batch;
-	auto op = describe(question, static_cast<size_t>(found - entries.begin()), options);
+	ExplainRequest request;
+	request.entry = row.entry, request.dtype = row.dtypeIn, request.caller = row.caller, request.region = row.region;
+	request.m = row.m, request.n = row.n, request.k = row.k, request.batch = row.batch;
+	auto op = opOf(request, static_cast<size_t>(found - entries.begin()), options);
 	op.obstacle = Obstacle::none; // obstacles of the call itself are not decided again
 	if (row.dtypeAsked == op::name(op::Dtype::tf32))
 		op.asked = op::Dtype::tf32;
 	policy::State state(options);
-	state.isRegionOff = isOutside(question, options);
+	state.isRegionOff = isOutside(request, options);
 	if (op::isConvolution(op.kind))
 		setGeometry(op, row);
-	return policy::decide(op, state, whereOf(question, *options.rules), device);
+	return policy::decide(op, state, whereOf(request, *options.rules), device);
 }
 
-void explain(const Question &question, std::span<const char *const> entries)
+void explain(const ExplainRequest &request, std::span<const char *const> entries)
 {
-	const auto index = indexOf(question.entry, entries);
-	if (question.batch != 1 && entry::entryTable[index].library == op::Library::cublas &&
-	    question.entry.find("Batched") == std::string::npos)
-		fail(Status::wrong, "explain: {} has no batch; use cublasSgemmStridedBatched", question.entry);
-	const bool is64 = question.entry.ends_with("_64") || question.entry.find("Lt") != std::string::npos;
-	if (std::max({question.m, question.n, question.k}) > INT32_MAX && !is64)
-		fail(Status::wrong, "explain: {} takes sizes below 2^31; use its _64 variant", question.entry);
-	const double m(question.m), n(question.n), k(question.k);
+	const auto index = indexOf(request.entry, entries);
+	if (request.batch != 1 && entry::entryTable[index].library == op::Library::cublas &&
+	    request.entry.find("Batched") == std::string::npos)
+		fail(Status::wrong, "explain: {} has no batch; use cublasSgemmStridedBatched", request.entry);
+	const bool is64 = request.entry.ends_with("_64") || request.entry.find("Lt") != std::string::npos;
+	if (std::max({request.m, request.n, request.k}) > INT32_MAX && !is64)
+		fail(Status::wrong, "explain: {} takes sizes below 2^31; use its _64 variant", request.entry);
+	const double m(request.m), n(request.n), k(request.k);
 	if (std::max({m * n, m * k, n * k}) > 0x1p62) // elements are counted as in the library
 		fail(Status::wrong, "explain: a matrix of these sizes has more than 2^62 elements");
 	Environment environment;
-	if (question.gpu)
-		environment.set("AUTOAMP_GPU_MODEL", *question.gpu);
-	const auto parsed = environment.parse(entries, question.program);
+	if (request.gpu)
+		environment.set("AUTOAMP_GPU_MODEL", *request.gpu);
+	const auto parsed = environment.parse(entries, request.program);
 	if (!parsed.error.empty())
 		fail(Status::wrong, "{}", parsed.error);
 	const auto &options = parsed.options;
-	const auto explanation = walk(question, describe(question, index, options), options);
-	question.format == "json" ? writeJson(explanation) : writeText(explanation);
+	const auto explanation = walk(request, opOf(request, index, options), options);
+	request.format == "json" ? writeJson(explanation) : writeText(explanation);
 }
 
 } // namespace autoamp::tool

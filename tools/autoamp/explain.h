@@ -13,16 +13,16 @@
 
 namespace autoamp::tool {
 
-struct Question {
+struct ExplainRequest {
 	std::string entry, dtype = "float32", caller, region, thread, program, format = "text"; // text, json
 	std::optional<std::string> gpu; // as in AUTOAMP_GPU_MODEL; none: this machine's
 	int64_t m = 0, n = 0, k = 0, batch = 1;
 };
 
-extern const std::vector<std::string> operandTypes; // allowed values of Question::dtype
+extern const std::vector<std::string> operandTypes; // allowed values of ExplainRequest::dtype
 // The decision about the calls of a trace row on this device; none if the entry point is unknown.
 std::optional<policy::Decision> decideAgain(const trace::RowInfo &row, const policy::Device &device,
                                             const policy::Options &options, std::span<const char *const> entries);
-void explain(const Question &question, std::span<const char *const> entries);
+void explain(const ExplainRequest &request, std::span<const char *const> entries);
 
 } // namespace autoamp::tool

@@ -51,12 +51,12 @@ public:
 		const auto starts = startsOf(runs);
 		Json list = Json::array();
 		for (size_t run = 0; run < runs.size(); run++) {
-			list.push_back(describe(run, runs[run]));
+			list.push_back(toJson(run, runs[run]));
 			list.back()["start_ns"] = starts[run];
 			Json rows = Json::array();
 			for (const auto &row : runs[run].rows) {
 				rows.push_back({{"row", row.id}});
-				rows.back().update(describe(OpsRow{run, &row}));
+				rows.back().update(toJson(OpsRow{run, &row}));
 			}
 			send({{"table", "signatures"}, {"run", run}, {"rank", runs[run].rank}, {"objects", std::move(rows)}});
 		}

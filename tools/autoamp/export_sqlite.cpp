@@ -32,17 +32,17 @@ public:
 		const auto starts = startsOf(runs);
 		std::vector<Json> list, signatures;
 		for (size_t run = 0; run < runs.size(); run++) {
-			auto object = describe(run, runs[run]);
+			auto object = toJson(run, runs[run]);
 			object["start_ns"] = starts[run];
 			list.push_back(std::move(object));
 			for (const auto &row : runs[run].rows) {
 				signatures.push_back({{"row", row.id}});
-				signatures.back().update(describe(OpsRow{run, &row}));
+				signatures.back().update(toJson(OpsRow{run, &row}));
 			}
 		}
 		if (signatures.empty()) {
 			signatures.push_back({{"row", 0}});
-			signatures.back().update(describe(OpsRow{}));
+			signatures.back().update(toJson(OpsRow{}));
 		}
 		fill("runs", list), fill("signatures", signatures);
 		call_ = prepare("INSERT INTO calls VALUES (?,?,?,?,?,?,?)");

@@ -1,8 +1,8 @@
 #include "tools/autoamp/help.h"
 
+#include "src/config/options.h"
+#include "src/config/rules.h"
 #include "src/policy/decision.h"
-#include "src/policy/options.h"
-#include "src/policy/rules.h"
 
 #include <fmt/format.h>
 

@@ -35,7 +35,7 @@ void writeJson(std::FILE *out, const Runs &runs, const Account &account, const L
 	                   {"truncated", account.loss.truncated}};
 	fmt::print(out, "{{\"schema\": \"autoamp.report/1\",\n\"what_if\": {},\n\"runs\": [", dump(orNull(account.whatIf)));
 	for (size_t id = 0; id < runs.size(); id++)
-		fmt::print(out, "{}\n  {}", id ? "," : "", dump(describe(id, runs[id])));
+		fmt::print(out, "{}\n  {}", id ? "," : "", dump(toJson(id, runs[id])));
 	fmt::print(out, "],\n\"totals\": {},\n", dump(totals));
 	const auto add = [out](const Sheet &sheet, const char *behind) {
 		writeJson(out, sheet);

@@ -2,7 +2,7 @@
 // is spawned; the environment of the autoamp process does not change.
 #pragma once
 
-#include "src/policy/read_options.h"
+#include "src/config/read_options.h"
 #include "tools/autoamp/ending.h"
 
 #include <map>

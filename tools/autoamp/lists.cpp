@@ -1,7 +1,7 @@
 #include "tools/autoamp/lists.h"
 
 #include "inject/entry_table.h"
-#include "src/policy/lists.h"
+#include "src/lists/lists.h"
 #include "tools/autoamp/failure.h"
 #include "tools/autoamp/launch.h"
 #include "tools/autoamp/text.h"

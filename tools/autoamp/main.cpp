@@ -1,7 +1,7 @@
 // The command line. The arguments become options; each command is one function. Main thread. Every error is one line on
 // stderr and an exit status; docs/command-line.md lists the statuses.
-#include "src/policy/environment.h"
-#include "src/policy/nearest.h"
+#include "src/config/environment.h"
+#include "src/lists/nearest.h"
 #include "tools/autoamp/check.h"
 #include "tools/autoamp/commands.h"
 #include "tools/autoamp/diff.h"
@@ -87,7 +87,7 @@ struct CommandLine {
 	ReportOptions report;
 	DiffOptions diff;
 	ExportOptions exporting;
-	Question question;
+	ExplainRequest request;
 	DoctorOptions doctor;
 	ListsOptions lists;
 	std::string topic, file;
@@ -105,7 +105,7 @@ struct CommandLine {
 		running->footer("The program comes last: autoamp run [OPTIONS] -- APP ARGS...");
 		for (size_t i = 0; i < std::size(mirrored); i++) {
 			const auto &row = policy::optionTable()[static_cast<size_t>(mirrored[i].option)];
-			const bool isSaid = row.type == policy::ValueType::words || row.type == policy::ValueType::time ||
+			const bool isSaid = row.type == policy::ValueType::choice || row.type == policy::ValueType::time ||
 			                    row.type == policy::ValueType::range;
 			std::vector<std::string> facts = {row.name};
 			if (const std::string fallback = mirrored[i].fallback ? mirrored[i].fallback : row.fallback;
@@ -197,35 +197,35 @@ struct CommandLine {
 		auto *explaining =
 		    app.add_subcommand("explain", "Show the decision for a call, and its reason, without running it");
 		explaining->allow_extras();
-		explaining->add_option("--entry", question.entry, "Entry point, for example cublasSgemm_v2 or cublasLtMatmul")
+		explaining->add_option("--entry", request.entry, "Entry point, for example cublasSgemm_v2 or cublasLtMatmul")
 		    ->required();
 		const struct {
 			const char *name;
 			int64_t &size;
 			const char *help;
-		} sizes[] = {{"--m", question.m, "Rows of the result"},
-		             {"--n", question.n, "Columns of the result"},
-		             {"--k", question.k, "Length of the sums (inner dimension)"},
-		             {"--batch", question.batch, "Number of products in the call; default 1"}};
+		} sizes[] = {{"--m", request.m, "Rows of the result"},
+		             {"--n", request.n, "Columns of the result"},
+		             {"--k", request.k, "Length of the sums (inner dimension)"},
+		             {"--batch", request.batch, "Number of products in the call; default 1"}};
 		for (const auto &[name, size, help] : sizes)
 			explaining->add_option(name, size, help)
-			    ->check(CLI::Range(int64_t{0}, &size == &question.batch ? int64_t{INT32_MAX} : INT64_MAX))
-			    ->required(&size != &question.batch);
-		explaining->add_option("--dtype-in", question.dtype, "Type of the operands; default float32")
+			    ->check(CLI::Range(int64_t{0}, &size == &request.batch ? int64_t{INT32_MAX} : INT64_MAX))
+			    ->required(&size != &request.batch);
+		explaining->add_option("--dtype-in", request.dtype, "Type of the operands; default float32")
 		    ->check(CLI::IsMember(operandTypes));
-		explaining->add_option("--caller", question.caller,
+		explaining->add_option("--caller", request.caller,
 		                       "Object file that makes the call, for example libcusolver.so.12");
-		explaining->add_option("--region", question.region, "NVTX range or region around the call");
-		explaining->add_option("--thread", question.thread, "Name of the calling thread");
+		explaining->add_option("--region", request.region, "NVTX range or region around the call");
+		explaining->add_option("--thread", request.thread, "Name of the calling thread");
 		explaining
-		    ->add_option("--program", question.program,
+		    ->add_option("--program", request.program,
 		                 "Program whose settings apply: reads ~/.config/autoamp/NAME.toml")
 		    ->type_name("NAME");
 		explaining
-		    ->add_option("--gpu", question.gpu,
+		    ->add_option("--gpu", request.gpu,
 		                 "GPU constants for the cost model (AUTOAMP_GPU_MODEL); default: detected")
 		    ->type_name("MODEL");
-		explaining->add_option("--format", question.format, "Output format; default text")
+		explaining->add_option("--format", request.format, "Output format; default text")
 		    ->check(CLI::IsMember({"text", "json"}));
 
 		auto *checking = app.add_subcommand("check", "Check a configuration file without running anything");
@@ -322,7 +322,7 @@ int carryOut(CommandLine &line, const std::vector<std::string> &application)
 			fail(Status::wrong, "unknown topic '{}'; topics: {}", line.topic, fmt::join(helpTopics, ", "));
 		fmt::print("{}", help(line.topic));
 	} else if (status == Status::done && command->get_name() == "explain") {
-		explain(line.question, entries);
+		explain(line.request, entries);
 	} else if (status == Status::done && command->get_name() == "diff") {
 		status = diff(line.diff, parsed.options);
 	} else if (status == Status::done && command->get_name() == "export") {

@@ -92,7 +92,7 @@ std::vector<Missing> missingTraces(const std::vector<trace::Trace> &runs)
 	return list;
 }
 
-std::string describe(const Missing &missing)
+std::string textOf(const Missing &missing)
 {
 	const auto absent = missing.expected - missing.there;
 	auto numbers = fmt::format("{}", fmt::join(missing.numbers, ", "));

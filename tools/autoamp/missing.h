@@ -18,6 +18,6 @@ struct Missing {
 
 // One value for each run, job and parent with missing traces; complete runs have none.
 std::vector<Missing> missingTraces(const std::vector<trace::Trace> &runs);
-std::string describe(const Missing &missing);
+std::string textOf(const Missing &missing);
 
 } // namespace autoamp::tool

@@ -246,8 +246,8 @@ const trace::RowInfo *onlyEntry(const Runs &runs)
 	return only;
 }
 
-std::vector<std::string> describe(const Runs &runs, const Account &account, const Ending &ending,
-                                  const base::RunBoard *board)
+std::vector<std::string> linesOf(const Runs &runs, const Account &account, const Ending &ending,
+                                 const base::RunBoard *board)
 {
 	std::vector<std::string> lines;
 	const auto all = count(account.eligible.calls);
@@ -302,9 +302,9 @@ std::vector<std::string> describe(const Runs &runs, const Account &account, cons
 	if (const auto recorded = describeRecorded(runs); !recorded.empty())
 		lines.push_back("recorded: " + recorded);
 	for (const auto &missing : account.missing)
-		lines.push_back(tool::describe(missing));
+		lines.push_back(textOf(missing));
 	if (hasLoss(account.loss))
-		lines.push_back("lost: " + tool::describe(account.loss));
+		lines.push_back("lost: " + textOf(account.loss));
 
 	const auto places = whereToFind(runs);
 	lines.push_back(fmt::format("{} in {}", plural(runs.size(), "trace"), places));
@@ -375,7 +375,7 @@ void writeReceipt(const Outcome &outcome, Colour colour)
 		if (auto line = describeNotEmulated(account); !line.empty())
 			lines.insert(lines.begin(), std::move(line));
 	} else {
-		lines = describe(runs, account, outcome.ending, outcome.board);
+		lines = linesOf(runs, account, outcome.ending, outcome.board);
 		if (isOneOfMany)
 			lines.insert(lines.begin() + 1,
 			             fmt::format("calls of rank {} only; the other ranks have traces of their own", outcome.rank));

@@ -1,7 +1,7 @@
 // The recorded part of runs with a capture range, a delay or a duration. Values; main thread.
 #pragma once
 
-#include "src/policy/capture_range.h"
+#include "src/config/capture_range.h"
 #include "src/trace/read/trace.h"
 
 #include <cmath>

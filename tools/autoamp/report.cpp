@@ -134,7 +134,7 @@ void writeText(const Request &request, const Runs &runs, const Account &account,
 	if (const auto launches = describeLaunches(account); isKernels && !launches.empty())
 		fmt::print("{}{}\n", request.gap(), wrap(launches, width, 10));
 	if (hasLoss(account.loss))
-		fmt::print("{}{}\n", request.gap(), wrap("lost: " + describe(account.loss), width, 6));
+		fmt::print("{}{}\n", request.gap(), wrap("lost: " + textOf(account.loss), width, 6));
 }
 
 } // namespace

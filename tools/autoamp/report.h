@@ -1,7 +1,7 @@
 // `autoamp report`: selects traces, view and format. Main thread. The views are in tools/autoamp/views.h.
 #pragma once
 
-#include "src/policy/options.h"
+#include "src/config/options.h"
 #include "tools/autoamp/failure.h"
 #include "tools/autoamp/selection.h"
 #include "tools/autoamp/text.h"

@@ -1,6 +1,6 @@
 #include "tools/autoamp/run.h"
 
-#include "src/policy/environment.h"
+#include "src/config/environment.h"
 #include "src/trace/naming.h"
 #include "src/trace/read/files.h"
 #include "src/trace/read/trace.h"

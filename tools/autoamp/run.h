@@ -4,7 +4,7 @@
 #pragma once
 
 #include "src/base/run_board.h"
-#include "src/policy/options.h"
+#include "src/config/options.h"
 #include "tools/autoamp/account.h"
 #include "tools/autoamp/executable.h"
 #include "tools/autoamp/launch.h"

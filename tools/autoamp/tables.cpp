@@ -245,7 +245,7 @@ void writeSummary(std::FILE *out, const Terminal &terminal, const Runs &runs, co
 	if (const auto recorded = describeRecorded(runs); !recorded.empty())
 		tail.push_back("Recorded: " + recorded);
 	if (hasLoss(account.loss))
-		tail.push_back("lost: " + describe(account.loss));
+		tail.push_back("lost: " + textOf(account.loss));
 	auto next = suggestions(account);
 	next.resize(std::min<size_t>(next.size(), 2));
 	next.push_back(fmt::format("{} report --report ops {}", invocation, places));

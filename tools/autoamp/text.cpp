@@ -1,7 +1,7 @@
 #include "tools/autoamp/text.h"
 
-#include "src/policy/environment.h"
-#include "src/policy/options.h"
+#include "src/config/environment.h"
+#include "src/config/options.h"
 #include "tools/autoamp/escape.h"
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 // Finds the traces named on a command line. Main thread.
 #pragma once
 
-#include "src/policy/options.h"
+#include "src/config/options.h"
 #include "src/trace/read/trace.h"
 #include "tools/autoamp/failure.h"
 

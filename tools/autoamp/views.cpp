@@ -23,7 +23,7 @@ std::string date(double ns)
 	return {text, std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts)};
 }
 
-Json describe(const ReasonSum &reason)
+Json toJson(const ReasonSum &reason)
 {
 	const auto known = reasonOf(reason.reason);
 	return {{"reason", orNull(reason.reason)},
@@ -38,7 +38,7 @@ Json describe(const ReasonSum &reason)
 	        {"advice", orNull(adviceOn(reason.reason))}};
 }
 
-Json describe(const Group &group)
+Json toJson(const Group &group)
 {
 	return {{group.by, orNull(group.key)},
 	        {"calls", group.calls},
@@ -87,7 +87,7 @@ Json tensorCoresOf(trace::TensorCores known)
 
 const Column callColumn = {"call", "entry", 'l', nameOf};
 
-Json describe(const Recorded &recorded)
+Json toJson(const Recorded &recorded)
 {
 	return {{"range", orNull(recorded.text)},
 	        {"delay_s", orNull(recorded.delay)},
@@ -100,7 +100,7 @@ Json describe(const Recorded &recorded)
 
 } // namespace
 
-Json describe(size_t id, const trace::Trace &run)
+Json toJson(size_t id, const trace::Trace &run)
 {
 	Json versions = {{"autoamp", nullptr}, {"cublas", nullptr}, {"cudnn", nullptr}, {"cuda_driver", nullptr}};
 	for (const auto &property : run.versions)
@@ -134,7 +134,7 @@ Json describe(size_t id, const trace::Trace &run)
 	        {"status", run.conclusion.ended == trace::Ended::exited ? Json(run.conclusion.value) : Json()},
 	        {"process", run.number > 0 ? Json(run.number) : Json()},
 	        {"processes", run.conclusion.processes > 0 ? Json(run.conclusion.processes) : Json()},
-	        {"capture", recorded ? describe(*recorded) : Json()},
+	        {"capture", recorded ? toJson(*recorded) : Json()},
 	        {"scaler_gap", orNull(scalerGap(run))},
 	        {"expected_kernels", run.launches ? Json(run.launches->kernels) : Json()},
 	        {"received_kernels", run.launches ? Json(run.launches->kernelsReceived) : Json()},
@@ -146,7 +146,7 @@ Json describe(size_t id, const trace::Trace &run)
 	        {"rules", rules}};
 }
 
-Json describe(const OpsRow &place)
+Json toJson(const OpsRow &place)
 {
 	static const trace::RowInfo none = {};
 	const auto &row = place.row ? *place.row : none;
@@ -219,7 +219,7 @@ Sheet opsSheet(std::vector<OpsRow> list, const Account &account)
 	                                }},
 	                               texts("op", "op")});
 	return Sheet::of(
-	    "ops", "Calls by signature and decision", std::move(list), [](const OpsRow &row) { return describe(row); },
+	    "ops", "Calls by signature and decision", std::move(list), [](const OpsRow &row) { return toJson(row); },
 	    columns);
 }
 
@@ -238,15 +238,15 @@ Sheet groupsSheet(std::vector<Group> list, const Account &account)
 	none.by = list.empty() ? "group" : list.front().by;
 	columns.push_back(texts(none.by.c_str(), none.by.c_str()));
 	auto sheet = Sheet::of(
-	    "groups", "Calls in groups", std::move(list), [](const Group &group) { return describe(group); }, columns);
-	sheet.sample = describe(none); // the name of the first field is the grouping
+	    "groups", "Calls in groups", std::move(list), [](const Group &group) { return toJson(group); }, columns);
+	sheet.sample = toJson(none); // the name of the first field is the grouping
 	return sheet;
 }
 
 Sheet reasonsSheet(const Account &account)
 {
 	return Sheet::of("reasons", "Reasons, most time first", account.reasons,
-	                 [](const ReasonSum &reason) { return describe(reason); },
+	                 [](const ReasonSum &reason) { return toJson(reason); },
 	                 {texts("decision", "decision"),
 	                  texts("reason", "reason"),
 	                  counts("calls", "calls"),

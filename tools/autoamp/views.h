@@ -19,8 +19,8 @@ struct OpsRow {
 	const trace::RowInfo *row = nullptr;
 	double planNs = NAN; // time to build a cuDNN plan for the row; NaN: none was built
 };
-Json describe(size_t id, const trace::Trace &run);
-Json describe(const OpsRow &place);
+Json toJson(size_t id, const trace::Trace &run);
+Json toJson(const OpsRow &place);
 Sheet opsSheet(std::vector<OpsRow> list, const Account &account);
 Sheet groupsSheet(std::vector<Group> list, const Account &account);
 Sheet reasonsSheet(const Account &account);

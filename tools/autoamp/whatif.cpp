@@ -1,7 +1,7 @@
 #include "tools/autoamp/whatif.h"
 
+#include "src/config/read_options.h"
 #include "src/policy/decide.h"
-#include "src/policy/read_options.h"
 #include "tools/autoamp/account.h"
 #include "tools/autoamp/explain.h"
 #include "tools/autoamp/text.h"
@@ -56,14 +56,9 @@ Settings settingsOf(const std::string &text)
 		settings.emplace_back("AUTOAMP_" + name, part.substr(equals + 1));
 		const auto isNamed = [&](const char *option) { return settings.back().first == option; };
 		const auto table = policy::optionTable();
-<<<<<<< HEAD
-		if (std::any_of(table.begin(), table.end(), [&](auto &row) { return !decides(row) && isNamed(row.name); }))
-			fail(Status::wrong, "report: --what-if: {} does not affect decisions", name);
-=======
 		if (policy::emulatorSetting(settings.back().first) ||
 		    std::any_of(table.begin(), table.end(), [&](auto &row) { return !decides(row) && isNamed(row.name); }))
-			fail(Status::wrong, "report: --what-if: {} decides nothing about a recorded call", name);
->>>>>>> 3cf825c (policy: One file for each concept of the options; settings of the emulated device in a list of their own)
+			fail(Status::wrong, "report: --what-if: {} does not affect decisions", name);
 		if (std::count_if(settings.begin(), settings.end(), [&](auto &set) { return isNamed(set.first.c_str()); }) > 1)
 			fail(Status::wrong, "report: --what-if: {} is given twice", name);
 	}

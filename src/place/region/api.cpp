@@ -24,7 +24,7 @@ int refuse(Stack &stack, int status, const std::string &why)
 }
 
 // Writes the requested settings to `key`, so that an equal request need not be resolved again.
-void describe(const autoamp_region &region, const Policy *around, std::string &key)
+void appendKey(const autoamp_region &region, const Policy *around, std::string &key)
 {
 	key.assign(reinterpret_cast<const char *>(&around), sizeof around);
 	for (const int &flag : {region.enabled, region.use_promote})
@@ -88,7 +88,7 @@ int enterRegion(const autoamp_region *given, size_t *number)
 	// Regions for all threads do not enclose this one: they may end before it.
 	const Policy *around = stack->frames.empty() ? nullptr : stack->frames.back().all.policy;
 	around = around ? around : &configuration()->base;
-	describe(region, around, stack->key);
+	appendKey(region, around, stack->key);
 	const size_t hash = std::hash<std::string>()(stack->key);
 	auto *const known = std::find_if(std::begin(stack->memos), std::end(stack->memos),
 	                                 [&](const Memo &each) { return each.hash == hash && each.key == stack->key; });

@@ -5,13 +5,14 @@
 #include "src/base/log.h"
 #include "src/base/once.h"
 #include "src/base/run_board.h"
-#include "src/policy/environment.h"
-#include "src/policy/glob.h"
+#include "src/config/environment.h"
+#include "src/lists/glob.h"
 #include "src/state/configuration.h"
 
 #include <atomic>
 #include <cstring>
 #include <map>
+#include <optional>
 #include <pthread.h>
 #include <unordered_map>
 #include <utility>
@@ -102,7 +103,7 @@ Policy policyOf(const policy::Options &options)
 	for (const auto &[variable, text, flag] : regionFields)
 		for (size_t i = 0; i < policy::optionTable().size(); i++)
 			if (const policy::OptionRow &row = policy::optionTable()[i];
-			    row.type == policy::ValueType::words && !std::strcmp(row.name, variable))
+			    row.type == policy::ValueType::choice && !std::strcmp(row.name, variable))
 				(policy.key += text == &autoamp_region::dtype ? op::name(options.dtype) : options.value[i]) += ' ';
 	for (const policy::NameSet *set : {&options.customWhite, &options.customBlack}) {
 		policy.key += std::to_string(set->ops); // not the names: the later of two lists takes its names from the other
@@ -121,9 +122,9 @@ const Configuration *configuration()
 		base::setLogTarget(autoamp_front_has_stderr);
 		const policy::ParsedOptions parsed = readConfiguration();
 		if (!parsed.error.empty()) {
-			static std::atomic<bool> isTold{false}; // another thread may have found the error too
+			static std::atomic<bool> isLogged{false}; // another thread may have found the error too
 			base::setLogLevel(base::LogLevel::error);
-			if (!isTold.exchange(true))
+			if (!isLogged.exchange(true))
 				base::log(base::LogLevel::error, "off: %s", parsed.error.c_str());
 			base::AttachedBoard(policy::environmentValue(policy::processEnvironment(), base::runBoardVariable))
 			    .report(base::RunBoard::Failure::off, parsed.error.c_str());
@@ -151,6 +152,35 @@ const Region &regionAt(uint32_t id)
 	return id ? *regions[id].load(std::memory_order_acquire) : configuration()->none;
 }
 
+namespace {
+
+// Adds a region; the caller holds the lock. `decisive`, `unnamed`: other ids than that of the region itself.
+uint32_t addRegion(const Region &region, unsigned bucket, std::optional<uint32_t> decisive = {},
+                   std::optional<uint32_t> unnamed = {})
+{
+	auto *const made = new Node{region, regionCount++, buckets[bucket].load(std::memory_order_relaxed)};
+	made->decisive = decisive.value_or(made->id), made->unnamed = unnamed.value_or(made->id);
+	regions[made->id].store(made, std::memory_order_release);
+	buckets[bucket].store(made, std::memory_order_release);
+	return made->id;
+}
+
+// `decisive`, `unnamed`: ids of the region without its range, and with the range `(more ranges)` if it has another one.
+uint32_t idOfRange(const Region &wanted, unsigned bucket, uint32_t decisive, std::optional<uint32_t> unnamed)
+{
+	const RegionLock lock;
+	if (const Node *known = findNode(wanted, bucket))
+		return known->id;
+	// Reserves the last ids for regions that decisions depend on. Regions with `(more ranges)` are as few as regions
+	// without a range and have no limit of their own.
+	if (regionCount >= regionLimit - policyLimit || (unnamed && rangedCount >= rangedLimit))
+		return unnamed.value_or(decisive);
+	rangedCount++;
+	return addRegion(wanted, bucket, decisive, unnamed);
+}
+
+} // namespace
+
 uint32_t idOf(const Region &wanted)
 {
 	const Region &none = configuration()->none;
@@ -166,35 +196,19 @@ uint32_t idOf(const Region &wanted)
 		plain.range = nullptr;
 		const uint32_t decisive = idOf(plain);
 		plain.range = moreRanges;
-		const uint32_t unnamed = wanted.range == moreRanges ? 0 : idOf(plain);
-		const RegionLock lock;
-		if (const Node *known = findNode(wanted, bucket))
-			return known->id;
-		// Reserves the last ids for regions that decisions depend on. Regions with `(more ranges)` are as few as
-		// regions without a range and have no limit of their own.
-		if (regionCount >= regionLimit - policyLimit || (unnamed && rangedCount >= rangedLimit))
-			return unnamed ? unnamed : decisive;
-		rangedCount++;
-		auto *const made = new Node{wanted, regionCount++, buckets[bucket].load(std::memory_order_relaxed)};
-		made->decisive = decisive, made->unnamed = unnamed ? unnamed : made->id;
-		regions[made->id].store(made, std::memory_order_release);
-		buckets[bucket].store(made, std::memory_order_release);
-		return made->id;
+		const bool isLast = wanted.range == moreRanges;
+		return idOfRange(wanted, bucket, decisive, isLast ? std::nullopt : std::optional(idOf(plain)));
 	}
+	const bool isNamed = wanted.patterns || wanted.name;
 	{
 		const RegionLock lock;
 		if (const Node *known = findNode(wanted, bucket))
 			return known->id;
 		// The last ids are reserved for regions without a name and patterns.
-		if (regionCount < (wanted.patterns || wanted.name ? regionLimit - policyLimit : regionLimit)) {
-			auto *const made = new Node{wanted, regionCount++, buckets[bucket].load(std::memory_order_relaxed)};
-			made->decisive = made->unnamed = made->id;
-			regions[made->id].store(made, std::memory_order_release);
-			buckets[bucket].store(made, std::memory_order_release);
-			return made->id;
-		}
+		if (regionCount < (isNamed ? regionLimit - policyLimit : regionLimit))
+			return addRegion(wanted, bucket);
 	}
-	return wanted.patterns || wanted.name ? idOf({wanted.policy, 0, nullptr}) : 0;
+	return isNamed ? idOf({wanted.policy, 0, nullptr}) : 0;
 }
 
 const Policy *internPolicy(Policy policy)

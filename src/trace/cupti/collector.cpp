@@ -195,8 +195,8 @@ struct Collector {
 	std::atomic<bool> isRecording{false}, isSwitching{false}; // kinds are enabled; a thread is switching them
 	sem_t wake;
 	pthread_t helper;
-	sigset_t signals;                       // blocked in the thread that started the collector
-	bool hasHelper = false, isTold = false; // isTold: the failure was reported
+	sigset_t signals;                         // blocked in the thread that started the collector
+	bool hasHelper = false, isLogged = false; // isLogged: the failure was reported
 
 	// Used by the helper, and by finish() after it ended.
 	std::vector<KernelEvent> settled;
@@ -577,7 +577,7 @@ void logDisabled(Recorder &recorder, const char *why)
 // Switches tracing off if there was a failure. Only the first such call has an effect.
 void endIfFailed()
 {
-	if (!collector->failed.load() || std::exchange(collector->isTold, true))
+	if (!collector->failed.load() || std::exchange(collector->isLogged, true))
 		return;
 	switchOff();
 	char text[160];
@@ -808,7 +808,7 @@ void finish()
 	}
 	collector->hasHelper = false;
 	endIfFailed();
-	if (collector->isTold)
+	if (collector->isLogged)
 		return;
 	isOn.store(false, std::memory_order_relaxed);
 	for (const CUpti_ActivityKind kind : kinds)

@@ -117,6 +117,30 @@ bool foldTail(const std::string &path)
 	return isWritten && unlink(tail.path.c_str()) == 0;
 }
 
+namespace {
+
+// Numbers of the files next to `path` that have its name with a number before the suffix. `base`, `suffix`: offsets of
+// the name and of its suffix.
+std::set<uint64_t> numbersOf(const std::string &path, size_t base, size_t suffix)
+{
+	std::set<uint64_t> numbers;
+	DIR *const folder = opendir(base ? path.substr(0, base).c_str() : ".");
+	for (const dirent *entry = folder ? readdir(folder) : nullptr; entry; entry = readdir(folder)) {
+		char *end = nullptr;
+		const std::string name = path.substr(0, base) + entry->d_name;
+		if (name.compare(0, suffix, path, 0, suffix) != 0 || name.size() < suffix + 2 || name[suffix] != '.')
+			continue;
+		const uint64_t found = strtoull(name.c_str() + suffix + 1, &end, 10);
+		if (end - name.c_str() > static_cast<ptrdiff_t>(suffix + 1) && path.substr(suffix) == end)
+			numbers.insert(found);
+	}
+	if (folder)
+		closedir(folder);
+	return numbers;
+}
+
+} // namespace
+
 std::vector<std::string> family(const std::string &path)
 {
 	std::vector<std::string> files;
@@ -137,21 +161,9 @@ std::vector<std::string> family(const std::string &path)
 	if (!run || run->inner == 0)
 		return files;
 	// For files after a deleted one, only the id decides.
-	std::set<uint64_t> later;
-	DIR *const folder = opendir(base ? path.substr(0, base).c_str() : ".");
-	for (const dirent *entry = folder ? readdir(folder) : nullptr; entry; entry = readdir(folder)) {
-		char *end = nullptr;
-		const std::string name = path.substr(0, base) + entry->d_name;
-		if (name.compare(0, suffix, path, 0, suffix) != 0 || name.size() < suffix + 2 || name[suffix] != '.')
-			continue;
-		const uint64_t found = strtoull(name.c_str() + suffix + 1, &end, 10);
-		if (end - name.c_str() > static_cast<ptrdiff_t>(suffix + 1) && path.substr(suffix) == end && found > number)
-			later.insert(found);
-	}
-	if (folder)
-		closedir(folder);
-	for (const uint64_t found : later)
-		if (const auto other = runIdsOf(part(found)); other && other->isPartOf(run->inner))
+	for (const uint64_t found : numbersOf(path, base, suffix))
+		if (const auto other = found > number ? runIdsOf(part(found)) : std::nullopt;
+		    other && other->isPartOf(run->inner))
 			files.push_back(part(found));
 	return files;
 }

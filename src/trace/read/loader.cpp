@@ -129,11 +129,11 @@ struct Trace::Loader {
 		}
 	}
 
-	// The record as a T if it is long enough and aligned for a T, otherwise null.
+	// Reads the record as a T. False: it is damaged, which includes one that is too short or not aligned for a T.
 	template <class T>
-	static const T *as(const Record &record, size_t at)
+	bool readAs(const Record &record, size_t at)
 	{
-		return record.size >= sizeof(T) && at % alignof(T) == 0 ? static_cast<const T *>(&record) : nullptr;
+		return record.size >= sizeof(T) && at % alignof(T) == 0 && read(static_cast<const T &>(record));
 	}
 
 	// Returns false if a record of a known type is damaged.
@@ -141,114 +141,138 @@ struct Trace::Loader {
 	{
 		switch (record.type) {
 		case RecordType::string:
-			if (auto *string = as<StringRecord>(record, at); string && string->length <= record.size - sizeof *string)
-				return trace.texts_[string->id].assign(reinterpret_cast<const char *>(string + 1), string->length),
-				       true;
-			return false;
+			return readAs<StringRecord>(record, at);
 		case RecordType::property:
-			if (auto *property = as<PropertyRecord>(record, at))
-				return readProperty(*property), true;
-			return false;
+			return readAs<PropertyRecord>(record, at);
 		case RecordType::row:
-			if (auto *row = as<RowRecord>(record, at))
-				return readRow(*row);
-			return false;
+			return readAs<RowRecord>(record, at);
 		case RecordType::lane:
-			if (auto *lane = as<LaneRecord>(record, at)) {
-				trace.lanes.push_back({lane->lane, lane->tid, static_cast<uint32_t>(lane->mark.load())});
-				trace.loss.eventsDropped += lane->dropped.load();
-				return true;
-			}
-			return false;
+			return readAs<LaneRecord>(record, at);
 		case RecordType::cells:
-			if (auto *cells = as<CellsRecord>(record, at);
-			    cells && cells->count <= (record.size - sizeof *cells) / sizeof(Cell)) {
-				for (const Cell *cell = cells->cells(); cell < cells->cells() + cells->count; ++cell)
-					addCell(*cell, cells->lane);
-				return true;
-			}
-			return false;
-		case RecordType::scaler:
-			if (auto *event = as<ScalerRecord>(record, at)) {
-				trace.scaler.push_back({since(event->ticks, header.first.ticks),
-				                        text(event->kind),
-				                        {},
-				                        event->row,
-				                        static_cast<char>(event->operand),
-				                        std::exp2(double{event->exponentBefore}),
-				                        std::exp2(double{event->exponentAfter}),
-				                        event->amax});
-				if (auto *loss = as<LossRecord>(record, at)) {
-					ScalerInfo &info = trace.scaler.back();
-					info.excess = loss->excess, info.lostRows = loss->lostRows, info.lostColumns = loss->lostColumns;
-				}
-				return true;
-			}
-			return false;
+			return readAs<CellsRecord>(record, at);
+		case RecordType::scaler: // from LossRecord on, the event of a loss
+			return readAs<LossRecord>(record, at) || readAs<ScalerRecord>(record, at);
 		case RecordType::scalerTotal:
-			if (auto *total = as<ScalerTotalRecord>(record, at)) {
-				trace.scalerTotals.push_back(
-				    {text(total->kind), {}, total->row, static_cast<char>(total->operand), total->count.load()});
-				return true;
-			}
-			return false;
+			return readAs<ScalerTotalRecord>(record, at);
 		case RecordType::note:
-			if (auto *note = as<NoteRecord>(record, at)) {
-				trace.notes.push_back({text(note->kind), text(note->text), note->row, note->count.load(),
-				                       since(note->firstTicks, header.first.ticks),
-				                       since(note->lastTicks.load(), header.first.ticks)});
-				return true;
-			}
-			return false;
+			return readAs<NoteRecord>(record, at);
 		case RecordType::kernelTotal:
-			if (auto *total = as<KernelTotalRecord>(record, at))
-				return readKernels(*total), true;
-			return false;
+			return readAs<KernelTotalRecord>(record, at);
 		case RecordType::kernelLaunches:
-			if (auto *launches = as<LaunchRecord>(record, at)) {
-				trace.launches = {launches->launched.load(), launches->received.load(), launches->graphs.load(),
-				                  launches->graphsReceived.load()};
-				return true;
-			}
-			return false;
+			return readAs<LaunchRecord>(record, at);
 		case RecordType::kernelLoss:
-			if (auto *losses = as<KernelLossRecord>(record, at)) {
-				trace.hasKernels = true;
-				trace.loss.kernelsUnattributed += losses->unattributed.load();
-				trace.loss.invalidTimestamps += losses->invalid.load();
-				trace.loss.kernelsDropped += losses->dropped.load();
-				trace.loss.kernelsCapped += losses->singles.load();
-				return true;
-			}
-			return false;
+			return readAs<KernelLossRecord>(record, at);
 		case RecordType::cuptiOverhead:
-			if (auto *overhead = as<CuptiOverheadRecord>(record, at)) {
-				const bool isUnknown = header.flags & headerEmulated || overhead->flags & kernelEmulated;
-				trace.overhead.push_back({text(overhead->kind), overhead->count.load(),
-				                          isUnknown ? kUnknown : static_cast<double>(overhead->ns.load())});
-				return true;
-			}
-			return false;
+			return readAs<CuptiOverheadRecord>(record, at);
 		case RecordType::clock:
-			if (auto *clock = as<ClockRecord>(record, at)) {
-				trace.clocks.push_back({since(clock->monotonicNs, header.first.monotonicNs), clock->monotonicNs,
-				                        clock->realtimeNs, clock->cuptiNs});
-				return true;
-			}
-			return false;
+			return readAs<ClockRecord>(record, at);
 		case RecordType::capture:
-			if (auto *capture = as<CaptureRecord>(record, at)) {
-				trace.capture = {capture->outside.load(), capture->begun.load()};
-				return true;
-			}
-			return false;
+			return readAs<CaptureRecord>(record, at);
 		case RecordType::padding:
 			break;
 		}
 		return true; // a record type of a later minor version
 	}
 
-	void readProperty(const PropertyRecord &property)
+	bool read(const StringRecord &string)
+	{
+		if (string.length > string.size - sizeof string)
+			return false;
+		trace.texts_[string.id].assign(reinterpret_cast<const char *>(&string + 1), string.length);
+		return true;
+	}
+
+	bool read(const LaneRecord &lane)
+	{
+		trace.lanes.push_back({lane.lane, lane.tid, static_cast<uint32_t>(lane.mark.load())});
+		trace.loss.eventsDropped += lane.dropped.load();
+		return true;
+	}
+
+	bool read(const CellsRecord &cells)
+	{
+		if (cells.count > (cells.size - sizeof cells) / sizeof(Cell))
+			return false;
+		for (const Cell *cell = cells.cells(); cell < cells.cells() + cells.count; ++cell)
+			addCell(*cell, cells.lane);
+		return true;
+	}
+
+	bool read(const ScalerRecord &event)
+	{
+		trace.scaler.push_back({since(event.ticks, header.first.ticks),
+		                        text(event.kind),
+		                        {},
+		                        event.row,
+		                        static_cast<char>(event.operand),
+		                        std::exp2(double{event.exponentBefore}),
+		                        std::exp2(double{event.exponentAfter}),
+		                        event.amax});
+		return true;
+	}
+
+	bool read(const LossRecord &loss)
+	{
+		read(static_cast<const ScalerRecord &>(loss));
+		ScalerInfo &info = trace.scaler.back();
+		info.excess = loss.excess, info.lostRows = loss.lostRows, info.lostColumns = loss.lostColumns;
+		return true;
+	}
+
+	bool read(const ScalerTotalRecord &total)
+	{
+		trace.scalerTotals.push_back(
+		    {text(total.kind), {}, total.row, static_cast<char>(total.operand), total.count.load()});
+		return true;
+	}
+
+	bool read(const NoteRecord &note)
+	{
+		trace.notes.push_back({text(note.kind), text(note.text), note.row, note.count.load(),
+		                       since(note.firstTicks, header.first.ticks),
+		                       since(note.lastTicks.load(), header.first.ticks)});
+		return true;
+	}
+
+	bool read(const LaunchRecord &launches)
+	{
+		trace.launches = {launches.launched.load(), launches.received.load(), launches.graphs.load(),
+		                  launches.graphsReceived.load()};
+		return true;
+	}
+
+	bool read(const KernelLossRecord &losses)
+	{
+		trace.hasKernels = true;
+		trace.loss.kernelsUnattributed += losses.unattributed.load();
+		trace.loss.invalidTimestamps += losses.invalid.load();
+		trace.loss.kernelsDropped += losses.dropped.load();
+		trace.loss.kernelsCapped += losses.singles.load();
+		return true;
+	}
+
+	bool read(const CuptiOverheadRecord &overhead)
+	{
+		const bool isUnknown = header.flags & headerEmulated || overhead.flags & kernelEmulated;
+		trace.overhead.push_back({text(overhead.kind), overhead.count.load(),
+		                          isUnknown ? kUnknown : static_cast<double>(overhead.ns.load())});
+		return true;
+	}
+
+	bool read(const ClockRecord &clock)
+	{
+		trace.clocks.push_back(
+		    {since(clock.monotonicNs, header.first.monotonicNs), clock.monotonicNs, clock.realtimeNs, clock.cuptiNs});
+		return true;
+	}
+
+	bool read(const CaptureRecord &capture)
+	{
+		trace.capture = {capture.outside.load(), capture.begun.load()};
+		return true;
+	}
+
+	bool read(const PropertyRecord &property)
 	{
 		const std::string &group = text(property.group), &name = text(property.name), &value = text(property.value);
 		auto set = [&](std::vector<PropertyInfo> &list) {
@@ -283,9 +307,10 @@ struct Trace::Loader {
 				if (name == key)
 					*field = value;
 		}
+		return true;
 	}
 
-	bool readRow(const RowRecord &record)
+	bool read(const RowRecord &record)
 	{
 		if (record.id == 0 || record.id >= kRowLimit || trace.row(record.id))
 			return false;
@@ -330,7 +355,7 @@ struct Trace::Loader {
 		return true;
 	}
 
-	void readKernels(const KernelTotalRecord &record)
+	bool read(const KernelTotalRecord &record)
 	{
 		const bool isUnknown = header.flags & headerEmulated || record.flags & kernelEmulated || !record.lastNs.load();
 		auto time = [&](uint64_t ns) { return isUnknown ? kUnknown : static_cast<double>(ns); };
@@ -346,6 +371,7 @@ struct Trace::Loader {
 		total.lastNs = time(record.lastNs.load());
 		total.facts = total.isMemory || total.isOurs ? KernelFacts{} : factsOf(total.name);
 		trace.kernels.push_back(std::move(total));
+		return true;
 	}
 
 	// Derives facts about rows and about the program's own scaler from the kernels.

@@ -18,6 +18,20 @@
 namespace autoamp::trace {
 namespace {
 
+// Writes the default pattern of names in `folder`, in which a % is an ordinary character.
+template <size_t size>
+const char *patternIn(const char *folder, char (&pattern)[size])
+{
+	size_t length = 0;
+	for (; *folder && length + 32 < size; ++folder) {
+		if (*folder == '%')
+			pattern[length++] = '%';
+		pattern[length++] = *folder;
+	}
+	strcpy(pattern + length, "/%e.%t.%p.aat");
+	return pattern;
+}
+
 constexpr size_t kKeptFiles = 200;
 constexpr uint64_t kKeptBytes = 1u << 30;
 constexpr uint32_t kFirstCells = 4, kMostCells = 64;
@@ -70,6 +84,33 @@ bool Recorder::open(const Options &options)
 	return isOpen();
 }
 
+void Recorder::completeHeader(const Options &options)
+{
+	const File &file = records_.file();
+	Header *const header = file.header();
+	header->version = kVersion;
+	header->byteOrder = kByteOrder;
+	header->headerSize = kPage;
+	header->flags = (options.emulated ? headerEmulated : 0) | (singles_ ? headerSingles : 0) |
+	                (file.isKillSafe() ? headerTail | headerIsTail : headerWritten) |
+	                (records_.generation() > 1 ? headerForked : 0);
+	header->last = clockPair();
+	header->parent = static_cast<uint32_t>(getppid());
+	// Last: a file without it is not a trace.
+	std::atomic_signal_fence(std::memory_order_release);
+	memcpy(header->magic, kMagic, sizeof kMagic);
+}
+
+void Recorder::addArguments(const char *arguments, size_t size)
+{
+	unsigned number = 0;
+	for (size_t at = 0; at < size && number < kArguments; at += strlen(arguments + at) + 1) {
+		char name[16];
+		snprintf(name, sizeof name, "%u", number++);
+		properties_.add("argument", name, arguments + at, "");
+	}
+}
+
 bool Recorder::makeFile(const Options &options)
 {
 	struct Scratch { // too much for a small thread's stack
@@ -98,43 +139,22 @@ bool Recorder::makeFile(const Options &options)
 	parts.time = static_cast<int64_t>(started / 1'000'000'000);
 	parts.lookup = options.lookup;
 
-	const char *pattern = options.pattern;
-	const bool inDir = !pattern || !*pattern;
-	if (inDir) {
-		size_t length = 0;
-		for (const char *at = options.dir; *at && length + 32 < sizeof scratch->pattern; ++at) {
-			if (*at == '%')
-				scratch->pattern[length++] = '%';
-			scratch->pattern[length++] = *at;
-		}
-		strcpy(scratch->pattern + length, "/%e.%t.%p.aat");
-		pattern = scratch->pattern;
-	}
+	const bool inDir = !options.pattern || !*options.pattern;
+	const char *const pattern = inDir ? patternIn(options.dir, scratch->pattern) : options.pattern;
 	singles_ = options.mode >= Mode::ops;
 	base::AttachedBoard board(options.lookup ? options.lookup(base::runBoardVariable) : nullptr);
 	if (char why[PATH_MAX + 256]; !records_.create(pattern, parts, options.maxSize, why, sizeof why)) {
 		board.report(base::RunBoard::Failure::noTrace, why);
 		return false;
 	}
-	const File &file = records_.file();
-	Header *header = file.header();
-	header->version = kVersion;
-	header->byteOrder = kByteOrder;
-	header->headerSize = kPage;
-	header->flags = (options.emulated ? headerEmulated : 0) | (singles_ ? headerSingles : 0) |
-	                (file.isKillSafe() ? headerTail | headerIsTail : headerWritten) |
-	                (records_.generation() > 1 ? headerForked : 0);
+	Header *const header = records_.file().header();
 	header->startedNs = static_cast<int64_t>(started);
 	header->first = first;
-	header->last = clockPair();
 	header->pid = parts.pid;
-	header->parent = static_cast<uint32_t>(getppid());
 	header->run = runIds(options.lookup);
 	header->job = header->run.outer ? header->run.outer : jobOf(options.lookup);
 	header->number = board.join(header->run.inner);
-	// Last: a file without it is not a trace.
-	std::atomic_signal_fence(std::memory_order_release);
-	memcpy(header->magic, kMagic, sizeof kMagic);
+	completeHeader(options);
 
 	properties_.add("run", "exe", scratch->exe, "");
 	properties_.add("run", "program", scratch->program, "");
@@ -145,12 +165,7 @@ bool Recorder::makeFile(const Options &options)
 		properties_.add("run", "ranks", ranks, "");
 	if (const char *job = jobName(options.lookup); *job)
 		properties_.add("run", "job", job, "");
-	unsigned number = 0;
-	for (size_t at = 0; at < size && number < kArguments; at += strlen(scratch->arguments + at) + 1) {
-		char name[16];
-		snprintf(name, sizeof name, "%u", number++);
-		properties_.add("argument", name, scratch->arguments + at, "");
-	}
+	addArguments(scratch->arguments, size);
 	if (const size_t removed = inDir ? prune(options.dir, kKeptFiles, kKeptBytes, parts.time) : 0)
 		base::log(base::LogLevel::info, "%s: removed %zu traces of old jobs", options.dir, removed);
 	return true;

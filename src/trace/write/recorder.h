@@ -69,6 +69,8 @@ private:
 
 	// All of these need the lock.
 	bool makeFile(const Options &options);
+	void completeHeader(const Options &options);
+	void addArguments(const char *arguments, size_t size);
 	bool writeLane(Lane &lane);
 	bool addCell(Lane &lane, RowId row);
 	bool newChunk(Lane &lane);

@@ -1,0 +1,40 @@
+// The CUDA registrations of torch 2.15.0 (aten/src/ATen/autocast_mode.{h,cpp}, cudnn/AutocastRNN.cpp), without overload
+// suffixes; the end of a list has further spellings from the torch.amp documentation. fp32 includes fp32,
+// fp32_set_opt_dtype and fp32_append_dtype: for library calls all three mean "never lowered".
+#include "src/lists/lists.h"
+
+namespace autoamp::policy {
+
+namespace {
+
+constexpr uint8_t O1 = bit(Level::O1);
+constexpr OpList lists[] = {
+    {Category::lower_precision, O1, false,
+     "mm addmm linear matmul bmm baddbmm addbmm mv addmv addr einsum linalg_multi_dot linalg_vecdot "
+     "conv1d conv2d conv3d conv_tbc conv_transpose1d conv_transpose2d conv_transpose3d convolution _convolution "
+     "cudnn_convolution cudnn_convolution_transpose prelu scaled_dot_product_attention "
+     "_scaled_dot_product_flash_attention _cudnn_rnn _thnn_fused_lstm_cell _thnn_fused_gru_cell lstm_cell gru_cell "
+     "rnn_tanh_cell rnn_relu_cell "
+     "__matmul__ multi_dot chain_matmul LSTMCell GRUCell RNNCell"},
+    {Category::fp32, O1, false,
+     "acos asin cosh erfinv exp expm1 log log10 log1p log2 pow reciprocal rsqrt sinh softplus tan "
+     "layer_norm native_layer_norm rms_norm group_norm frobenius_norm nuclear_norm linalg_matrix_norm "
+     "linalg_matrix_sqrth linalg_vector_norm norm renorm cosine_similarity cdist dist pdist logsumexp "
+     "binary_cross_entropy_with_logits cosine_embedding_loss hinge_embedding_loss huber_loss kl_div l1_loss "
+     "margin_ranking_loss mse_loss multi_margin_loss multilabel_margin_loss nll_loss nll_loss2d poisson_nll_loss "
+     "smooth_l1_loss soft_margin_loss triplet_margin_loss "
+     "upsample_nearest1d upsample_nearest2d upsample_nearest3d _upsample_nearest_exact1d _upsample_nearest_exact2d "
+     "_upsample_nearest_exact3d upsample_linear1d upsample_bilinear2d _upsample_bilinear2d_aa upsample_trilinear3d "
+     "upsample_bicubic2d _upsample_bicubic2d_aa "
+     "softmax log_softmax prod sum cumprod cumsum "
+     "__pow__ __rpow__ __rdiv__ __rtruediv__ cross_entropy normalize softmin"},
+    {Category::promote, O1, false,
+     "addcdiv addcmul atan2 bilinear cross dot vdot grid_sampler index_put scatter_add tensordot grid_sample"},
+    {Category::banned, O1, false, "binary_cross_entropy BCELoss"},
+};
+
+} // namespace
+
+const ListSystem torchLists = {"torch", "torch 2.15.0", bit(Level::O0) | O1, 0, 0, lists};
+
+} // namespace autoamp::policy

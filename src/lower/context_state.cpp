@@ -1,0 +1,121 @@
+#include "src/lower/context_state.h"
+
+#include "src/base/once.h"
+
+extern "C" const unsigned char autoamp_kernels_fatbin[];
+
+namespace autoamp::lower {
+
+namespace {
+
+constinit base::Once<const Kernels> theKernels;
+constinit std::atomic<ContextState *> theContexts{nullptr};
+
+const Kernels *loadKernels(const cuda::Driver &driver)
+{
+	CUlib_st *library = nullptr;
+	if (driver.cuLibraryLoadData(&library, autoamp_kernels_fatbin, nullptr, nullptr, 0, nullptr, nullptr, 0))
+		return nullptr;
+	auto *kernels = new Kernels{};
+	const struct {
+		CUkern_st **kernel;
+		const char *name;
+	} wanted[] = {
+	    {&kernels->begin, "autoamp_begin"},
+	    {&kernels->castHalf, "autoamp_cast_half"},
+	    {&kernels->castBfloat16, "autoamp_cast_bfloat16"},
+	    {&kernels->settle, "autoamp_settle"},
+	    {&kernels->scatter, "autoamp_scatter"},
+	    {&kernels->sum, "autoamp_sum"},
+	    {&kernels->widen, "autoamp_widen"},
+	    {&kernels->castTensorHalf, "autoamp_cast_tensor_half"},
+	    {&kernels->castTensorBfloat16, "autoamp_cast_tensor_bfloat16"},
+	    {&kernels->settleTensor, "autoamp_settle_tensor"},
+	    {&kernels->place, "autoamp_place"},
+	    {&kernels->runs, "autoamp_runs"},
+	};
+	for (const auto &[kernel, name] : wanted)
+		if (driver.cuLibraryGetKernel(kernel, library, name)) {
+			delete kernels;
+			return nullptr;
+		}
+	return kernels;
+}
+
+ContextState *find(unsigned long long id)
+{
+	ContextState *context = theContexts.load(std::memory_order_acquire);
+	while (context && context->id != id)
+		context = context->next;
+	return context;
+}
+
+ContextAnswer make(const cuda::Driver &driver, const cuda::Current &current, size_t budget, cuda::Stream stream)
+{
+	const cuda::DeviceFacts *facts = cuda::deviceFacts(driver, current.device);
+	if (!facts)
+		return {nullptr, policy::Reason::engine_failed, "querying the device"};
+	auto *context = new ContextState{current.id, facts, {}, {}};
+	const char *what = "creating the memory pool";
+	cuda::Failure failure = context->memory.open(driver, current.device, budget);
+	if (failure == cuda::Failure::none) {
+		what = "allocating the scaling slots";
+		failure = context->slots.open(driver, stream);
+	}
+	if (failure != cuda::Failure::none) {
+		context->memory.close(driver);
+		delete context;
+		const bool isOutOfMemory = failure == cuda::Failure::outOfMemory;
+		return {nullptr, isOutOfMemory ? policy::Reason::out_of_memory : policy::Reason::engine_failed, what};
+	}
+	context->next = theContexts.load(std::memory_order_acquire);
+	do {
+		// Another thread was faster. Two contexts with one id do no harm (find() returns the newest, and predictions
+		// need not be exact), but one is enough.
+		if (ContextState *theirs = find(current.id)) {
+			context->slots.close(driver);
+			context->memory.close(driver);
+			delete context;
+			return {theirs};
+		}
+	} while (!theContexts.compare_exchange_weak(context->next, context, std::memory_order_acq_rel));
+	return {context};
+}
+
+} // namespace
+
+const Kernels *conversionKernels(const cuda::Driver &driver)
+{
+	return theKernels.getOrRetry([&] { return loadKernels(driver); });
+}
+
+ContextAnswer currentContext(const cuda::Driver &driver, size_t budget, cuda::Stream stream, bool isCapturing,
+                             bool hasKernels)
+{
+	cuda::Current current;
+	if (!cuda::currentContext(driver, current))
+		return {nullptr, policy::Reason::engine_failed, "querying the current context"};
+	CUctx_st *own = nullptr;
+	if (driver.cuStreamGetCtx(stream, &own))
+		return {nullptr, policy::Reason::engine_failed, "cuStreamGetCtx"};
+	if (own != current.handle) // autoamp kernels would run in that context and must not access memory of this one
+		return {nullptr, policy::Reason::bad_argument};
+	ContextState *context = find(current.id);
+	if (isCapturing && hasKernels && context && !context->memory.hasPool()) // no call is cast, so none is warm
+		return {nullptr, policy::Reason::no_memory_pools};
+	if (isCapturing && !(context && (!hasKernels || context->isWarm.load(std::memory_order_acquire))))
+		return {nullptr, policy::Reason::capture_unready};
+	return context ? ContextAnswer{context} : make(driver, current, budget, stream);
+}
+
+ContextState *contexts()
+{
+	return theContexts.load(std::memory_order_acquire);
+}
+
+void forgetContexts()
+{
+	theContexts.store(nullptr, std::memory_order_release);
+}
+
+} // namespace autoamp::lower

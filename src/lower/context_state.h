@@ -1,0 +1,50 @@
+// State of a CUDA context for lowered calls: kernels, memory, scaling slots. Any thread. Made at the first lowered call
+// in a context, keyed by the id of the context, never freed.
+#pragma once
+
+#include "src/cuda/context.h"
+#include "src/policy/decision.h"
+#include "src/scale/slots.h"
+
+#include <atomic>
+#include <cstddef>
+
+namespace autoamp::lower {
+
+// The conversion kernels (kernels/cast.cu), loaded once per process: a CUlibrary does not belong to a context and
+// survives cudaDeviceReset.
+struct Kernels {
+	CUkern_st *begin, *castHalf, *castBfloat16, *settle, *scatter, *sum, *widen;
+	CUkern_st *castTensorHalf, *castTensorBfloat16, *settleTensor, *place, *runs;
+};
+const Kernels *conversionKernels(const cuda::Driver &driver); // null: this driver does not load them
+
+struct ContextState {
+	unsigned long long id;
+	const cuda::DeviceFacts *facts;
+	cuda::Memory memory;
+	scale::Slots slots;
+	std::atomic<bool> isWarm{false}; // the conversion kernels have run here outside of capture
+	ContextState *next = nullptr;
+};
+
+// `reason`: why there is no context. `what`: the step that failed, if one did.
+struct ContextAnswer {
+	ContextState *context = nullptr;
+	policy::Reason reason = policy::Reason::engine_failed;
+	const char *what = nullptr;
+};
+
+// Returns the state of the context that is current on this thread. If `stream` belongs to another context, the reason
+// is bad_argument. If `isCapturing`, only an existing state is returned, because its setup allocates; with `hasKernels`
+// it must also be warm. Otherwise the reason is capture_unready, or no_memory_pools. A setup that fails leaves no state
+// behind and is repeated at the next call.
+ContextAnswer currentContext(const cuda::Driver &driver, size_t budget, cuda::Stream stream, bool isCapturing,
+                             bool hasKernels);
+
+// All contexts, newest first (linked by ->next).
+ContextState *contexts();
+// For a forked child: CUDA does not work there, and the states belong to the parent.
+void forgetContexts();
+
+} // namespace autoamp::lower

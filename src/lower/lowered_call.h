@@ -1,0 +1,93 @@
+// One call that runs lowered, and the steps that differ between families. Memory, capture, release and fallback are the
+// same for all families: run(). Any thread; never waits for the device.
+#pragma once
+
+#include "kernels/launch.h"
+#include "src/lower/context_state.h"
+#include "src/lower/lowering.h"
+
+#include <optional>
+
+namespace autoamp::lower {
+
+constexpr size_t alignment = 256; // bytes, of each part of the memory of a call
+
+inline size_t aligned(size_t bytes)
+{
+	return (bytes + alignment - 1) / alignment * alignment;
+}
+
+struct LoweredCall {
+	const op::Op &op;
+	const policy::Decision &decision;
+	SiteCache &cache;
+	const Settings settings;
+	const void *original; // an original function of the library that the application called
+	cuda::Stream stream;
+
+	// Set by run():
+	const cuda::Driver *driver = nullptr;
+	std::optional<cuda::RelaxedCapture> relaxed = {}; // until the family has destroyed its descriptors
+	bool isCaptured = false;
+	ContextState *context = nullptr; // null: not needed so far
+	const Kernels *kernels =
+	    nullptr;          // for a family that needs them, from convert() on; null: the driver does not load them
+	uint64_t builtNs = 0; // time that this call spent on building a plan
+
+	bool isCast() const { return decision.strategy == policy::Strategy::cast; }
+	bool isHalf() const { return decision.precision == op::Dtype::float16; }
+
+	// Sets the destination of this call's events.
+	void prepareEvents(kernels::Events &events) const;
+	// For a call that casts `first` and `second` to float16: sets the slots of its scales and the destination of its
+	// events.
+	void prepareScaling(kernels::Scaling &scaling, const void *first, const void *second) const;
+
+	template <typename Parameters>
+	unsigned blocks(const Parameters &parameters) const
+	{
+		return kernels::gridSize(parameters, static_cast<unsigned>(context->facts->smCount));
+	}
+	template <typename Parameters>
+	bool launch(CUkern_st *kernel, unsigned blocks, Parameters &parameters) const
+	{
+		void *arguments[] = {&parameters};
+		return launchKernel(kernel, blocks, arguments);
+	}
+
+private:
+	bool launchKernel(CUkern_st *kernel, unsigned blocks, void **arguments) const;
+};
+
+class Family
+{
+public:
+	struct Needs {
+		bool kernels = false;         // launches autoamp kernels; a capture requires that they have run in the context
+		bool context = false;         // prepare() uses the context
+		bool unboundedMemory = false; // memory beyond the budget: the call cannot run unchanged
+	};
+	const Needs needs;
+
+	// Finds the engine or plan of the call. Declines before anything is enqueued.
+	virtual Outcome prepare(LoweredCall &call) = 0;
+	// Device memory that the call needs, in bytes.
+	virtual size_t bytes() const = 0;
+	// Enqueues the conversions of the operands to the memory from `base` on. Returns null, or the step that failed. Not
+	// called for a call without memory.
+	virtual const char *convert(LoweredCall &call, cuda::Address base) = 0;
+	// Enqueues the vendor's call and the steps after it. Declines only before application memory is written that the
+	// application's own call does not write again.
+	virtual Outcome enqueue(LoweredCall &call) = 0;
+	// Called after a shortage of memory. Returns null, or the event text of a second attempt that needs no memory.
+	virtual const char *dropWorkspace(const LoweredCall &) { return nullptr; }
+
+protected:
+	explicit Family(const Needs &of) : needs(of) {}
+	~Family() = default;
+};
+
+// Runs `call` by the steps of `family`: completes it, or declines.
+Outcome run(LoweredCall &call, Family &family);
+
+} // namespace autoamp::lower

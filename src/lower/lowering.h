@@ -1,0 +1,63 @@
+// Settings of lowered calls, the cached state of a signature, and the outcome of a call. Any thread.
+#pragma once
+
+#include "src/lower/engine.h"
+#include "src/op/op.h"
+#include "src/policy/decision.h"
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+namespace autoamp::lower {
+
+struct Settings {
+	size_t memoryBudget = 0;
+	bool isScaling = true;
+	bool reportsEvents = true; // scaler events reach the host
+};
+
+// Base of the data that a family computes once for a signature.
+struct FamilyData {
+};
+
+// Cached state of one signature (an Op): engines and refusals by alignment, index in the event ring.
+struct SiteCache {
+	Engines engines;
+	std::atomic<const FamilyData *> data{nullptr};
+	std::atomic<uint64_t> accepted{0}; // hash (convolution: id and workspace size) of the last accepted algorithm
+	std::atomic<unsigned long long> lastContextId{0}; // id of the last context that ran it, + 1
+	uint64_t hash = 0;                                // hash of the Op; not 0
+	uint32_t site = 0;                                // index in the event ring
+};
+
+// isDone: the result is computed or enqueued, and `status` goes to the application. Otherwise the application's own
+// call must run, because of `reason`. In both cases `failed` names the step of autoamp that failed, with its `code`;
+// null if none did.
+struct Outcome {
+	bool isDone = false;
+	bool isCaptured = false;
+	op::Status status = 0;
+	policy::Reason reason =
+	    policy::Reason::engine_failed; // if done: why the substitute ran, or why there was no workspace
+	bool isSubstitute = false;         // the call ran by policy::Decision::substitute
+	const char *failed = nullptr;
+	int code = 0;
+	uint64_t builtNs = 0; // time that this call spent on building a plan
+};
+
+inline Outcome decline(policy::Reason reason, const char *failed = nullptr, int code = 0)
+{
+	Outcome outcome;
+	outcome.reason = reason, outcome.failed = failed, outcome.code = code;
+	return outcome;
+}
+
+inline Outcome completed()
+{
+	Outcome outcome;
+	outcome.isDone = true;
+	return outcome;
+}
+
+} // namespace autoamp::lower

@@ -1,0 +1,110 @@
+#include "src/lower/plan_family.h"
+
+#include "src/base/clock.h"
+
+#include <cstddef>
+
+namespace autoamp::lower {
+
+namespace {
+
+using policy::Reason;
+
+kernels::Tensor tensorOf(const Passage &passage, const float *source, void *target)
+{
+	return {source + passage.first, static_cast<uint16_t *>(target), passage.layout, passage.ld, passage.zeroColumns};
+}
+
+static_assert(offsetof(kernels::Scratch, alpha) == 0);
+
+} // namespace
+
+bool isNotSupported(op::Status cudnn)
+{
+	constexpr int notSupported = 3; // in thousands
+	return cudnn / 1000 == notSupported;
+}
+
+Outcome PlanFamily::prepare(LoweredCall &call)
+{
+	key_.context = call.context->id;
+	plan_ = knownPlan(key_);
+	if (!plan_ && call.isCaptured)
+		return decline(Reason::capture_unready);
+	if (!plan_)
+		if (const Outcome built = build(call); !built.isDone)
+			return built;
+	const bool isRaised = key_.precision == op::Dtype::float32;
+	if (plan_->status)
+		return decline(isRaised ? Reason::unsupported : Reason::no_fp32_output, plan_->what, plan_->status);
+	place(0);
+	return completed();
+}
+
+Outcome PlanFamily::build(LoweredCall &call)
+{
+	const uint64_t start = base::nanoseconds(CLOCK_MONOTONIC);
+	const DnnTarget target = {handle_, nullptr, call.context->facts->capability};
+	DnnAnswer answer;
+	DnnPlan *made = makeDnnPlan(cudnn_, target, graph(), key_.precision == op::Dtype::float32, answer);
+	if (!made && !isNotSupported(answer.status))
+		return decline(Reason::engine_failed, answer.what, answer.status);
+	if (!made) // stored: another query would cost every call some milliseconds
+		made = new DnnPlan{};
+	setPassages(*made);
+	made->key = key_;
+	made->status = answer.status, made->what = answer.what;
+	call.builtNs = base::nanoseconds(CLOCK_MONOTONIC) - start;
+	keepPlan(made);
+	plan_ = made;
+	return completed();
+}
+
+void PlanFamily::place(cuda::Address base)
+{
+	const auto take = [&base](size_t bytes) {
+		void *const at = reinterpret_cast<void *>(base);
+		base += bytes;
+		return at;
+	};
+	places_.scratch = take(isCast_ ? aligned(sizeof(kernels::Scratch)) : 0);
+	places_.first = take(isCast_ ? plan_->operand[0].bytes : 0);
+	places_.second = take(isCast_ ? plan_->operand[1].bytes : 0);
+	places_.result = take(isDirect() ? 0 : plan_->result.bytes);
+	places_.workspace = take(aligned(plan_->workspaceSize));
+	places_.end = base;
+}
+
+const char *PlanFamily::convert(LoweredCall &call, cuda::Address base)
+{
+	place(base);
+	if (!isCast_)
+		return nullptr;
+	if (!call.kernels)
+		return "loading the kernels";
+	kernels::TensorParameters parameters = {};
+	parameters.tensor[0] = tensorOf(plan_->operand[0], first_, places_.first);
+	parameters.tensor[1] = tensorOf(plan_->operand[1], second_, places_.second);
+	parameters.alphaValue = alpha_;
+	parameters.scratch = static_cast<kernels::Scratch *>(places_.scratch);
+	const unsigned blocks = call.blocks(parameters);
+	if (!call.isHalf()) {
+		call.prepareEvents(parameters);
+		return call.launch(call.kernels->castTensorBfloat16, blocks, parameters) ? nullptr : "cuLaunchKernel";
+	}
+	call.prepareScaling(parameters, first_, second_);
+	kernels::Parameters begun = {};
+	static_cast<kernels::Scaling &>(begun) = parameters;
+	const bool isLaunched = call.launch(call.kernels->begin, 1, begun) &&
+	                        call.launch(call.kernels->castTensorHalf, blocks, parameters) &&
+	                        call.launch(call.kernels->settleTensor, blocks, parameters);
+	return isLaunched ? nullptr : "cuLaunchKernel";
+}
+
+Outcome PlanFamily::execute(std::span<const int64_t> uids, std::span<void *const> pointers) const
+{
+	const DnnAnswer answer = lower::execute(cudnn_, handle_, *plan_, uids, pointers, places_.workspace);
+	return answer.status ? decline(Reason::engine_failed, answer.what, answer.status) : completed();
+}
+
+} // namespace autoamp::lower

@@ -1,0 +1,147 @@
+#include "src/lower/context_state.h"
+
+#include "tests/unit/fake_driver.h"
+
+#include <catch2/catch.hpp>
+
+using namespace autoamp;
+using namespace autoamp::lower;
+using fake_driver::device;
+using policy::Reason;
+
+extern "C" const unsigned char autoamp_kernels_fatbin[1] = {};
+
+namespace {
+
+const auto stream = reinterpret_cast<cuda::Stream>(0x51);
+
+// On a fresh device with a number that no other test uses, because facts are cached.
+void enter(unsigned long long id)
+{
+	device = {};
+	device.context = reinterpret_cast<CUctx_st *>(0x11);
+	device.contextId = id;
+	device.ordinal = 11;
+}
+
+ContextAnswer ask(bool isCapturing = false, bool isCast = true)
+{
+	return currentContext(fake_driver::table, 1000, stream, isCapturing, isCast);
+}
+
+std::string name(CUkern_st *kernel)
+{
+	return reinterpret_cast<const char *>(kernel);
+}
+
+} // namespace
+
+// One test case: loaded kernels stay loaded, so the order matters.
+TEST_CASE("the resources of a context are created once, or not at all")
+{
+	const struct {
+		const char *failing;
+		cuda::Result result;
+		Reason expected;
+	} rows[] = {{"cuCtxGetCurrent", 1, Reason::engine_failed},
+	            {"cuCtxGetId", 1, Reason::engine_failed},
+	            {"cuStreamGetCtx", 1, Reason::engine_failed},
+	            {"cuDeviceGetAttribute", 1, Reason::engine_failed},
+	            {"cuMemPoolCreate", 1, Reason::engine_failed},
+	            {"cuMemPoolCreate", cuda::outOfMemory, Reason::out_of_memory},
+	            {"cuMemPoolSetAttribute", 1, Reason::engine_failed},
+	            {"cuMemAlloc_v2", 1, Reason::engine_failed},
+	            {"cuMemAlloc_v2", cuda::outOfMemory, Reason::out_of_memory},
+	            {"cuMemsetD8Async", 1, Reason::engine_failed}};
+	for (const auto &row : rows) {
+		enter(70);
+		device.failing[row.failing] = row.result;
+		const ContextAnswer answer = ask();
+		CAPTURE(row.failing, answer.what);
+		CHECK(answer.context == nullptr);
+		CHECK(static_cast<int>(answer.reason) == static_cast<int>(row.expected));
+		CHECK(answer.what[0] != 0);
+		CHECK(contexts() == nullptr);
+		CHECK(device.pools == 0);
+		CHECK(device.live.empty());
+		CHECK(device.registered.empty());
+	}
+
+	enter(70);
+	ContextAnswer answer = ask(true);
+	CHECK(answer.context == nullptr); // a capture sets nothing up
+	CHECK(static_cast<int>(answer.reason) == static_cast<int>(Reason::capture_unready));
+	CHECK(device.pools == 0);
+
+	device.contextOfStream = reinterpret_cast<CUctx_st *>(0x12);
+	answer = ask();
+	CHECK((answer.context == nullptr && answer.what == nullptr));
+	CHECK(static_cast<int>(answer.reason) == static_cast<int>(Reason::bad_argument));
+	CHECK(device.pools == 0);
+	device.contextOfStream = nullptr;
+
+	ContextState *const first = ask().context;
+	REQUIRE(first);
+	CHECK(first->id == 70);
+	CHECK(first->facts->ordinal == 11);
+	CHECK(device.poolDevice == 11);
+	CHECK(device.stream == stream);
+	CHECK(ask().context == first);
+	CHECK(device.pools == 1);
+
+	// A capture waits until a call has run outside of one, if it needs kernels that a first call brings.
+	CHECK(ask(true, false).context == first);
+	answer = ask(true);
+	CHECK(static_cast<int>(answer.reason) == static_cast<int>(Reason::capture_unready));
+	first->isWarm = true;
+	CHECK(ask(true).context == first);
+
+	// Another context, although at the same address; the kernels serve both.
+	enter(71);
+	ContextState *const second = ask().context;
+	REQUIRE(second);
+	CHECK(second != first);
+	CHECK((contexts() == second && second->next == first && first->next == nullptr));
+	device.contextId = 70;
+	CHECK(ask().context == first);
+
+	// Another thread is faster: its context is used, and this thread's is released.
+	enter(72);
+	ContextState *theirs = nullptr;
+	device.meanwhile["cuMemsetD8Async"] = [&] { theirs = ask().context; };
+	ContextState *const mine = ask().context;
+	REQUIRE(theirs);
+	CHECK(mine == theirs);
+	CHECK((contexts() == theirs && theirs->next == second));
+	CHECK(device.pools == 1);
+	CHECK(device.live.size() == 1);
+	CHECK(device.registered.size() == 1);
+
+	forgetContexts(); // a forked child
+	CHECK(contexts() == nullptr);
+	ContextState *const child = ask().context;
+	REQUIRE(child);
+	CHECK(child != theirs);
+	forgetContexts();
+}
+
+TEST_CASE("the kernels are loaded once a process, when the driver can")
+{
+	for (const char *failing : {"cuLibraryLoadData", "cuLibraryGetKernel"}) {
+		enter(80);
+		device.failing[failing] = 1;
+		CHECK(conversionKernels(fake_driver::table) == nullptr);
+	}
+	enter(80);
+	const Kernels *const kernels = conversionKernels(fake_driver::table);
+	REQUIRE(kernels);
+	CHECK(name(kernels->begin) == "autoamp_begin");
+	CHECK(name(kernels->castHalf) == "autoamp_cast_half");
+	CHECK(name(kernels->castBfloat16) == "autoamp_cast_bfloat16");
+	CHECK(name(kernels->settle) == "autoamp_settle");
+	CHECK(name(kernels->scatter) == "autoamp_scatter");
+	CHECK(name(kernels->sum) == "autoamp_sum");
+	enter(81);
+	CHECK(conversionKernels(fake_driver::table) == kernels);
+	CHECK(device.calls["cuLibraryLoadData"] == 0);
+}
