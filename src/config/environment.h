@@ -6,9 +6,10 @@
 
 namespace autoamp::policy {
 
-// The environment of this process, and one value of an environment (null: unset). Used for all variables except
-// AUTOAMP_ settings (XDG folders, ranks, %q{VAR}).
+// The environment of this process. If it has no variable of autoamp but the program was started with one, it is the
+// environment of the start: the program has cleared its own.
 const char *const *processEnvironment();
+// One value of an environment; null: unset.
 const char *environmentValue(const char *const *environment, std::string_view name);
 
 // The folder `below` in the folder that `variable` names; empty if that is not an absolute path.

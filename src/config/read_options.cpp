@@ -47,6 +47,13 @@ std::string placeOf(const char *const *environment, std::string_view name, std::
 	return place;
 }
 
+// The setting as the user typed it: an option or a variable.
+std::string whereOf(const char *const *environment, std::string_view name, std::string_view value)
+{
+	const std::string place = placeOf(environment, name, value);
+	return (place.starts_with("-") ? place + " " : shown(name) + "=") + shown(value);
+}
+
 // The names of all variables, and of the settings of the emulated device.
 std::vector<const char *> variables()
 {
@@ -82,8 +89,7 @@ std::string readVariable(Options &options, Numbers &numbers, std::vector<TypedNa
 		       nearestHint(name, variables(), "; autoamp help env lists them");
 	if (environmentValue(environment, name) != value.data()) // the first one wins, as in getenv
 		return {};
-	const std::string place = placeOf(environment, name, value),
-	                  where = (place.starts_with("-") ? place + " " : shown(name) + "=") + shown(value);
+	const std::string place = placeOf(environment, name, value), where = whereOf(environment, name, value);
 	if (emulated && value.empty()) // as if unset
 		return {};
 	if (emulated) {
@@ -332,7 +338,7 @@ ParsedOptions configure(const char *const *environment, std::span<const char *co
 		if (reading == Reading::done)
 			files.push_back(std::move(file));
 		else if (problem.empty() && (named || reading == Reading::failed))
-			problem = (named ? named + ("=" + shown(path)) : shown(path)) + ": " + error;
+			problem = (named ? whereOf(environment, named, path) : shown(path)) + ": " + error;
 	};
 	const char *const name = optionTable()[static_cast<size_t>(Option::config)].name;
 	if (const char *path = environmentValue(environment, name); path && *path)

@@ -86,6 +86,10 @@ bool openTrace(Process &process)
 	const policy::Options &options = process.options;
 	if (options.trace == policy::TraceLevel::off)
 		return false;
+	if (options.traceFile.empty()) {
+		base::log(base::LogLevel::warn, "no trace: none of AUTOAMP_DIR, XDG_STATE_HOME and HOME is set");
+		return false;
+	}
 	trace::Options trace;
 	constexpr trace::Mode modes[] = {trace::Mode::off, trace::Mode::summary, trace::Mode::ops, trace::Mode::kernels};
 	trace.mode = modes[static_cast<unsigned>(options.trace)];

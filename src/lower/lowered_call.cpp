@@ -54,6 +54,8 @@ Outcome attempt(LoweredCall &call, Family &family)
 	const size_t bytes = family.bytes();
 	if (bytes == 0) // no scratch memory, hence nothing that a capture could lack
 		return family.enqueue(call);
+	if (bytes > call.settings.memoryBudget && !family.needs.unboundedMemory)
+		return decline(Reason::memory_budget, "allocating device memory");
 	if (!family.needs.context)
 		outcome = findContext(call, family);
 	if (!outcome.isDone)

@@ -29,7 +29,8 @@ struct ClockPair {
 enum class End : uint32_t { open, exited, exitedWith };
 
 // The reason why single events, or all new records, are no longer recorded.
-enum class Stopped : uint64_t { no, diskFull, sizeCap, unwritable };
+// sizeLimit: RLIMIT_FSIZE or the limit of the file system.
+enum class Stopped : uint64_t { no, diskFull, sizeCap, unwritable, sizeLimit };
 
 // The `autoamp run` commands that a process descends from: the innermost and the outermost if they are nested. 0: none.
 struct RunIds {

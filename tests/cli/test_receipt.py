@@ -3,6 +3,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import struct
 import subprocess
 import tempfile
@@ -122,6 +123,18 @@ class Receipt(Case):
         self.assertEqual(result.returncode, 137)
         self.assertRegex(result.stderr, r"pid \d+ died inside cublasSgemm_v2")
 
+    def test_stderr_without_a_reader(self):
+        reader, writer = os.pipe()
+        os.close(reader)
+        result = subprocess.run([os.environ["AUTOAMP"], "run", "--device", "cuda", "--", "sh", "-c", "exit 7"], stderr=writer, cwd=self.here,
+                                preexec_fn=lambda: signal.signal(signal.SIGPIPE, signal.SIG_DFL), timeout=60)
+        os.close(writer)
+        self.assertEqual(result.returncode, 7)
+
+    def test_the_next_command_keeps_the_options(self):
+        text = self.receipt("--trace", "off", "--level", "O0", "--", PLAIN)
+        self.assertRegex(text, r"next: .* run --device cuda --trace off --level O0 --trace summary -- ")
+
     def test_quiet_and_other_ranks_say_nothing(self):
         self.assertEqual(self.receipt("--quiet", "--", TRACED), "")
         self.assertEqual(self.receipt("--", TRACED, OMPI_COMM_WORLD_RANK="1"), "")
@@ -156,10 +169,15 @@ class Receipt(Case):
                 (["--trace", "off", PLAIN], "AUTOAMP_TRACE=off", {}),
                 (["--trace", "off", "sh", "-c", "kill -SEGV $$"], "AUTOAMP_TRACE=off", {}),
                 (["-o", "/dev/null/x.aat", PLAIN], "no trace can be written to /dev/null/x.aat: Not a directory", {}),
+                (["sh", "-c", f"ulimit -f 8; exec '{TRACED}' low"], "the trace reached the limit of file sizes (ulimit -f)", {}),
+                (["-o", "y.aat", "sh", "-c", f"'{TRACED}' first; rm .y.aat.tail"], "the tail of its trace is missing", {}),
+                ([TRACED, "first"], "the program ended inside its first call", {}),
                 (truncated, "x.aat: empty file; it was truncated or overwritten", {"AUTOAMP_TRACE_FILE": "x.aat"})):
             text = self.receipt(*command, **variables)
             self.assertIn("calls were not recorded: ", text)
             self.assertNotIn("no cuBLAS or cuDNN call", text)
+            self.assertNotIn("called _exit", text)
+            self.assertNotIn("began a trace", text)
             self.assertIn(cause, text)
             self.assertRegex(text, r"\nautoamp: next: .*\n\Z")
 

@@ -4,6 +4,7 @@ import contextlib
 import itertools
 import json
 import os
+import pathlib
 import shutil
 import subprocess
 import sys
@@ -130,6 +131,18 @@ class Descriptors(Host):
                              "LD_LIBRARY_PATH": f'{BUILD / "vendor"}:{BUILD}', **variables})
                     os.close(target)
                     self.assertEqual(done.returncode, 0)
+
+
+class Environment(Host):
+    def test_settings_of_a_program_that_clears_its_environment(self):
+        _, report = self.traced("cleared", AUTOAMP_LEVEL="O0")
+        self.assertEqual(report["runs"][0]["config"]["level"], "O0")
+
+    def test_no_folder_for_traces(self):
+        done = subprocess.run([BUILD / "linked"], capture_output=True, text=True, timeout=60, check=True,
+                              env={"LD_PRELOAD": PRODUCT, "LD_LIBRARY_PATH": f'{BUILD / "vendor"}:{BUILD}'})
+        self.assertEqual(done.stderr, "autoamp: no trace: none of AUTOAMP_DIR, XDG_STATE_HOME and HOME is set\n")
+        self.assertEqual(list(pathlib.Path("/").glob("linked.*.aat")), [])
 
 
 class Privileged(Host):

@@ -706,7 +706,8 @@ TEST_CASE("a trace that is truncated or removed while it is written keeps its to
 	Folder folder;
 	const std::string file = folder / "a.aat";
 	const bool isKilled = GENERATE(false, true);
-	const std::string how = GENERATE("empty", "100 bytes", "a page", "half", "removed", "never");
+	const std::string how =
+	    GENERATE("empty", "100 bytes", "a page", "three pages", "half", "less a page", "removed", "never");
 	CAPTURE(how, isKilled);
 	const int status = recordUnderHarm(file, isKilled, [&] {
 		std::error_code error;
@@ -714,10 +715,12 @@ TEST_CASE("a trace that is truncated or removed while it is written keeps its to
 		if (how == "removed")
 			unlink(file.c_str());
 		else if (how != "never" && !error)
-			std::filesystem::resize_file(file, how == "empty"       ? 0
-			                                   : how == "100 bytes" ? 100
-			                                   : how == "a page"    ? 4096
-			                                                        : size / 2);
+			std::filesystem::resize_file(file, how == "empty"         ? 0
+			                                   : how == "100 bytes"   ? 100
+			                                   : how == "a page"      ? 4096
+			                                   : how == "three pages" ? 3 * 4096
+			                                   : how == "less a page" ? size - 4096
+			                                                          : size / 2);
 	});
 	CHECK(status == (isKilled ? SIGKILL : 0));
 	if (isKilled && how == "removed") { // after the newest chunk, so nothing created it again
@@ -730,8 +733,10 @@ TEST_CASE("a trace that is truncated or removed while it is written keeps its to
 		CHECK(trace.rows.size() == 400);
 		CHECK(calls(trace) == kHarmedCalls);
 		CHECK(events(trace) + trace.loss.eventsMissing == kHarmedCalls);
-		CHECK((trace.loss.eventsMissing > 0) == (how != "never"));
-		CHECK(trace.loss.truncated == (how != "never"));
+		if (how != "less a page") { // that page may be one that the recorder writes again
+			CHECK((trace.loss.eventsMissing > 0) == (how != "never"));
+			CHECK(trace.loss.truncated == (how != "never"));
+		}
 		CHECK(trace.loss.eventsDropped == 0);
 		CHECK_FALSE(trace.loss.tailMissing);
 		// Events after a gap keep their numbers.

@@ -133,6 +133,7 @@ Account add(const std::vector<trace::Trace> &runs)
 		account.loss.eventsMissing += run.loss.eventsMissing;
 		account.loss.singleKernelsMissing += run.loss.singleKernelsMissing;
 		account.loss.diskFull |= run.loss.diskFull;
+		account.loss.sizeLimit |= run.loss.sizeLimit;
 		account.loss.unwritable |= run.loss.unwritable;
 		account.loss.tailMissing |= run.loss.tailMissing;
 		account.loss.truncated |= run.loss.truncated;
@@ -341,7 +342,8 @@ std::string describeLaunches(const Account &account)
 
 bool hasLoss(const trace::Loss &loss)
 {
-	return loss.eventsDropped > 0 || loss.callsLost > 0 || loss.diskFull || loss.truncated ||
+	return loss.eventsDropped > 0 || loss.callsLost > 0 || loss.eventsMissing > 0 || loss.singleKernelsMissing > 0 ||
+	       loss.diskFull || loss.sizeLimit || loss.unwritable || loss.tailMissing || loss.truncated ||
 	       loss.kernelsUnattributed > 0 || loss.kernelsCapped > 0 || loss.invalidTimestamps > 0 ||
 	       loss.kernelsDropped > 0 || kernelsMissing(loss) > 0 || graphsMissing(loss) > 0;
 }
@@ -371,7 +373,8 @@ std::string textOf(const trace::Loss &loss)
 	if (loss.singleKernelsMissing > 0)
 		say(plural(loss.singleKernelsMissing, "single kernel") + " missing for the same reason");
 	if (loss.tailMissing)
-		say("the newest events and totals, because the process was killed and the tail of its trace is missing");
+		say("the newest events and totals, because the process ran no exit handlers and the tail of its trace is "
+		    "missing");
 	if (loss.kernelsDropped > 0)
 		say(plural(loss.kernelsDropped, "kernel") + " lost by CUPTI");
 	constexpr const char *causes[] = {"killed, or ended by _exit", "recording ended early", "unfinished at exit"};
@@ -391,6 +394,8 @@ std::string textOf(const trace::Loss &loss)
 		say(plural(loss.invalidTimestamps, "kernel") + " without a valid time");
 	if (loss.diskFull)
 		say("the disk was full");
+	if (loss.sizeLimit)
+		say("the trace reached the limit of file sizes (ulimit -f)");
 	if (loss.unwritable)
 		say("writing of the file failed before its end");
 	if (text.empty() && loss.truncated)

@@ -43,7 +43,8 @@ int signalInStatus(const Ending &ending)
 
 bool hasNoExit(const trace::Trace &run)
 {
-	return run.ended == "killed" || run.ended == "no exit seen";
+	const bool isCut = run.loss.diskFull || run.loss.sizeLimit || run.loss.unwritable || run.loss.tailMissing;
+	return run.ended == "killed" || (run.ended == "no exit seen" && !isCut);
 }
 
 std::string sourceOf(const Ending &ending)

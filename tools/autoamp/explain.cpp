@@ -363,7 +363,7 @@ void writeJson(const Explanation &explanation)
 	fmt::print("{}\n", document.dump(1));
 }
 
-void writeText(const Explanation &explanation)
+void writeText(const Explanation &explanation, bool isEnabled)
 {
 	const auto &decision = explanation.decision;
 	const auto &op = explanation.op;
@@ -392,8 +392,9 @@ void writeText(const Explanation &explanation)
 	const char *const cause = op::name(policy::causeOf(op, decision.reason));
 	fmt::print("  {:<9} {}: {}{}{}\n", "reason", policy::name(decision.reason), policy::meaning(decision.reason),
 	           cause ? ": " : "", cause ? cause : "");
-	if (*policy::advice(decision.reason))
-		fmt::print("  {:<9} {}\n", "try", policy::advice(decision.reason));
+	const char *const advice = isEnabled ? policy::advice(decision.reason) : "AUTOAMP_ENABLED=1";
+	if (*advice)
+		fmt::print("  {:<9} {}\n", "try", advice);
 }
 
 } // namespace
@@ -433,13 +434,13 @@ void explain(const ExplainRequest &request, std::span<const char *const> entries
 		fail(Status::wrong, "explain: a matrix of these sizes has more than 2^62 elements");
 	Environment environment;
 	if (request.gpu)
-		environment.set("AUTOAMP_GPU_MODEL", *request.gpu);
+		environment.set("AUTOAMP_GPU_MODEL", *request.gpu, "--gpu");
 	const auto parsed = environment.parse(entries, request.program);
 	if (!parsed.error.empty())
 		fail(Status::wrong, "{}", parsed.error);
 	const auto &options = parsed.options;
 	const auto explanation = walk(request, opOf(request, index, options), options);
-	request.format == "json" ? writeJson(explanation) : writeText(explanation);
+	request.format == "json" ? writeJson(explanation) : writeText(explanation, options.enabled);
 }
 
 } // namespace autoamp::tool

@@ -91,6 +91,7 @@ struct CommandLine {
 	DoctorOptions doctor;
 	ListsOptions lists;
 	std::string topic, file;
+	std::vector<std::string> arguments; // without the words from `--` on
 	std::string values[std::size(mirrored)];
 	CLI::Option *typed[std::size(mirrored)];
 	bool noHook = false;
@@ -144,6 +145,7 @@ struct CommandLine {
 		reporting
 		    ->add_option("--what-if", report.whatIf,
 		                 "Decide the recorded calls again with other settings, for example LEVEL=O2,DTYPE=bfloat16")
+		    ->check([](const std::string &text) { return text.empty() ? "expected NAME=VALUE,..." : ""; })
 		    ->type_name("NAME=VALUE,...");
 
 		// A limit of NaN or infinity would never fail the command.
@@ -286,6 +288,8 @@ int carryOut(CommandLine &line, const std::vector<std::string> &application)
 	if (command->get_name() == "run") {
 		refuseUnknown(*command, Status::notStarted);
 		line.run.command = program();
+		line.run.typed.assign(line.arguments.begin() + 1,
+		                      line.arguments.end() - static_cast<ptrdiff_t>(command->remaining().size()));
 		if (line.run.command.empty())
 			fail(Status::notStarted, "run: no program given; usage: {} run [OPTIONS] -- APP ARGS...", invocation);
 		for (size_t i = 0; i < std::size(mirrored); i++)
@@ -360,6 +364,7 @@ int start(int count, char **words)
 			fail(wrong, "unknown command '{}'{}", arguments.front(),
 			     nearest(arguments.front(), names, "; autoamp help lists them"));
 	}
+	line.arguments = arguments;
 	try {
 		std::reverse(arguments.begin(), arguments.end()); // CLI11 expects them in reverse order
 		line.app.parse(arguments);

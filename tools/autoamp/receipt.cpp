@@ -119,17 +119,18 @@ struct Absence {
 	bool isUnseen = false;
 };
 
-Absence explainAbsence(const Outcome &outcome, const Collected &collected, bool isOrdinaryEnd)
+Absence explainAbsence(const Outcome &outcome, const Collected &collected, const Account &account, bool isOrdinaryEnd)
 {
 	const auto &program = outcome.program;
 	const auto &configuration = outcome.configuration;
 	const auto installation = findInstallation();
-	std::string command;
+	std::string command, typed;
 	for (const auto &word : outcome.command)
 		command += " " + quoted(word);
-	const auto again = [&](const char *before, const char *options) {
-		return fmt::format("{}{} run{}{} --{}", before, invocation, outcome.isEmulated ? " --device emulated" : "",
-		                   options, command);
+	for (const auto &word : outcome.typed)
+		typed += " " + quoted(word);
+	const auto again = [&](const char *before, const char *options) { // the last of repeated options counts
+		return fmt::format("{}{} run{}{} --{}", before, invocation, typed, options, command);
 	};
 	const auto doctor = fmt::format("{} doctor --{}", invocation, command);
 	const bool isLinked = program.needs("libcublas") || program.needs("libcudnn");
@@ -146,7 +147,12 @@ Absence explainAbsence(const Outcome &outcome, const Collected &collected, bool 
 	const bool mayChangeUser = ::geteuid() == 0; // such a process may not write to the board
 	using Failure = base::RunBoard::Failure;
 	const auto failure = outcome.board ? outcome.board->failure : Failure::none;
-	const std::string problem = failure == Failure::none ? "" : outcome.board->text;
+	const std::string problem = failure == Failure::none ? "" : shown(outcome.board->text);
+	const auto &runs = collected.runs;
+	const bool isInside = std::any_of(runs.begin(), runs.end(), [](auto &run) { return !run.diedInside.empty(); });
+	const auto missing = outcome.processes() - std::min<uint64_t>(outcome.processes(), runs.size());
+	const std::string unsure =
+	    outcome.board ? "" : ", or autoamp could not work there (no shared memory for the reason)";
 	const struct {
 		bool holds;
 		std::string cause, next;
@@ -159,19 +165,22 @@ Absence explainAbsence(const Outcome &outcome, const Collected &collected, bool 
 	    {failure == Failure::off, "autoamp stayed off in a process: " + problem, doctor},
 	    {configuration.trace == policy::TraceLevel::off,
 	     "AUTOAMP_TRACE=off; the settings decided which calls were lowered", again("", " --trace summary"), true},
-	    {!noTrace.empty(), fmt::format("no trace can be written to {}: {}", configuration.traceFile, noTrace),
+	    {!noTrace.empty(), fmt::format("no trace can be written to {}: {}", shown(configuration.traceFile), noTrace),
 	     again("", " -o /tmp/%e.%p.aat"), true},
 	    {failure == Failure::noTrace, "a process could not write its trace: " + problem,
 	     again("", " -o /tmp/%e.%p.aat"), true},
 	    {!collected.unreadable.empty(),
-	     fmt::format("{}; it was truncated or overwritten while the program ran", collected.unreadable),
+	     fmt::format("{}; it was truncated or overwritten while the program ran", shown(collected.unreadable)),
 	     again("", " -o /tmp/%e.%p.aat"), true},
-	    {outcome.processes() > 0,
+	    {hasLoss(account.loss), "the trace is incomplete: " + textOf(account.loss), again("", " -o /tmp/%e.%p.aat"),
+	     true},
+	    {missing > 0,
 	     fmt::format("{} began a trace, but the trace is missing",
-	                 outcome.processes() == 1 ? "a process" : plural(outcome.processes(), "process", "processes")),
+	                 missing == 1 ? "a process" : plural(missing, "process", "processes")),
 	     again("", " -o /tmp/%e.%p.aat"), true},
+	    {isInside, "the program ended inside its first call", doctor, true},
 	    {older != program.libraries.end(),
-	     fmt::format("{} is linked to {}; autoamp supports CUDA 12 and 13", program.path,
+	     fmt::format("{} is linked to {}; autoamp supports CUDA 12 and 13", shown(program.path),
 	                 older != program.libraries.end() ? *older : ""),
 	     "ldd " + quoted(program.path)},
 	    {!isOrdinaryEnd, "the program ended before its first call", doctor},
@@ -183,12 +192,16 @@ Absence explainAbsence(const Outcome &outcome, const Collected &collected, bool 
 	     "a plug-in that is opened with RTLD_DEEPBIND bypass a preloaded library",
 	     again("AUTOAMP_HOOK_DLSYM=got ", "")},
 	    {!isLinked,
-	     "the library was loaded but not called: no cuBLAS or cuDNN call was made, or products run in other kernels "
-	     "(Triton, CUTLASS, a static cuBLAS in a plugin)",
+	     std::string(
+	         "the library was loaded but not called: no cuBLAS or cuDNN call was made, or products run in other "
+	         "kernels "
+	         "(Triton, CUTLASS, a static cuBLAS in a plugin), or a program was started without LD_PRELOAD") +
+	         unsure,
 	     doctor},
 	    {true,
 	     "the library was loaded but not called: the program links cuBLAS or cuDNN but did not call it" +
-	         std::string(mayChangeUser ? ", or it first became another user, who may not read autoamp's files" : ""),
+	         std::string(mayChangeUser ? ", or it first became another user, who may not read autoamp's files" : "") +
+	         unsure,
 	     doctor},
 	};
 	const auto &row = *std::find_if(std::begin(causes), std::end(causes), [](auto &each) { return each.holds; });
@@ -210,6 +223,28 @@ std::string reasonsIn(const Account &account, bool eligibleOnly)
 	}
 	if (more > 0)
 		words.push_back(fmt::format("others {}", count(more)));
+	return fmt::format("{}", fmt::join(words, ", "));
+}
+
+// The text of the first note about a fallback for this reason.
+std::string noteOf(const ReasonSum &reason, const Runs &runs)
+{
+	for (const auto &run : runs)
+		for (const auto &note : run.notes)
+			if (const auto *const row = run.row(note.row);
+			    row && row->decision == reason.decision && note.kind == reason.reason && !note.text.empty())
+				return ": " + note.text;
+	return {};
+}
+
+std::string fallbackReasons(const Account &account, const Runs &runs)
+{
+	std::vector<std::string> words;
+	for (const auto &reason : account.reasons)
+		if (reason.decision == policy::name(policy::Verdict::fallback) && reason.calls > 0)
+			words.push_back(reason.calls == account.fallback.calls
+			                    ? reason.reason + noteOf(reason, runs)
+			                    : fmt::format("{} {}{}", reason.reason, count(reason.calls), noteOf(reason, runs)));
 	return fmt::format("{}", fmt::join(words, ", "));
 }
 
@@ -280,7 +315,7 @@ std::vector<std::string> linesOf(const Runs &runs, const Account &account, const
 		lines.push_back(fmt::format("kept {}: {}", count(account.eligibleKept.calls), reasonsIn(account, true)));
 	if (account.fallback.calls > 0)
 		lines.push_back(fmt::format("{} fell back to fp32: {}", plural(account.fallback.calls, "call"),
-		                            account.firstNote.empty() ? "see the reasons" : account.firstNote));
+		                            fallbackReasons(account, runs)));
 	for (const auto &reason : account.reasons)
 		if (reason.reason == policy::name(policy::Reason::second_copy))
 			lines.push_back("not intercepted: calls to a second copy of cuBLAS (see `report --report ops`)");
@@ -296,7 +331,7 @@ std::vector<std::string> linesOf(const Runs &runs, const Account &account, const
 		lines.push_back(
 		    fmt::format("{} in a process: {}",
 		                board->failure == base::RunBoard::Failure::off ? "autoamp stayed off" : "no trace was written",
-		                board->text));
+		                shown(board->text)));
 	const auto deaths = describeDeaths(ending, runs);
 	lines.insert(lines.end(), deaths.begin(), deaths.end());
 	if (const auto recorded = describeRecorded(runs); !recorded.empty())
@@ -368,7 +403,7 @@ void writeReceipt(const Outcome &outcome, Colour colour)
 	if (account.all.calls == 0 && !recorded.empty()) {
 		lines = {"recorded: " + recorded, fmt::format("{} in {}", plural(runs.size(), "trace"), whereToFind(runs))};
 	} else if (account.all.calls == 0) {
-		const auto absence = explainAbsence(outcome, collected, ending.empty());
+		const auto absence = explainAbsence(outcome, collected, account, ending.empty());
 		lines = {(absence.isUnseen ? "calls were not recorded: " : "no cuBLAS or cuDNN call was intercepted: ") +
 		             absence.diagnosis.cause,
 		         "next: " + absence.diagnosis.next};

@@ -20,7 +20,7 @@ std::string describeNotEmulated(const Account &account)
 	                   "tools/emulated/README.md explains how to add kernels",
 	                   plural(account.notEmulated.size(), "kernel"),
 	                   launches ? "launches: " + count(launches) : "lookups failed",
-	                   demangled(account.notEmulated.begin()->first));
+	                   shown(demangled(account.notEmulated.begin()->first)));
 }
 
 std::vector<std::string> shortages(const Account &account)
@@ -29,8 +29,8 @@ std::vector<std::string> shortages(const Account &account)
 	for (const auto &sum : account.reasons) {
 		const auto reason = reasonOf(sum.reason);
 		if (reason && sum.decision == policy::name(policy::Verdict::lowered) && policy::isShortage(*reason))
-			lines.push_back(fmt::format("not cast, lowered by another strategy: {} ({}); {}", plural(sum.calls, "call"),
-			                            sum.reason, policy::advice(*reason)));
+			lines.push_back(fmt::format("not cast, lowered by another strategy: {} ({}){}{}", plural(sum.calls, "call"),
+			                            sum.reason, *policy::advice(*reason) ? "; " : "", policy::advice(*reason)));
 	}
 	return lines;
 }

@@ -218,6 +218,7 @@ int run(const RunOptions &options, std::span<const char *const> entries)
 	Outcome outcome;
 	outcome.configuration = parse(environment, entries, program);
 	outcome.command = options.command;
+	outcome.typed = options.typed;
 	outcome.isEmulated = options.device == "emulated";
 	outcome.program = inspect(options.command.front());
 	const auto name = fixedName(outcome.configuration.traceFile);
@@ -238,6 +239,9 @@ int run(const RunOptions &options, std::span<const char *const> entries)
 		refusals.emplace(environment);
 	const uint64_t killedBefore = oomKills();
 	outcome.ending = launch(options.command, environment);
+	if (const auto *const board = outcome.board; board && board->failure != base::RunBoard::Failure::none)
+		base::AttachedBoard(policy::environmentValue(policy::processEnvironment(), base::runBoardVariable))
+		    .report(board->failure, board->text); // to a run around this one
 	const uint64_t killed = oomKills();
 	outcome.ending.oomKills = killed - std::min(killedBefore, killed);
 	if (refusals)

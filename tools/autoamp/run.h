@@ -28,6 +28,7 @@ struct RunOptions {
 	std::string device = "auto"; // auto, cuda, emulated
 	Colour colour = Colour::automatic;
 	std::vector<std::string> command;
+	std::vector<std::string> typed; // the options as typed
 };
 
 int run(const RunOptions &options, std::span<const char *const> entries);
@@ -35,7 +36,7 @@ int run(const RunOptions &options, std::span<const char *const> entries);
 // Input of the receipt in addition to the traces.
 struct Outcome {
 	Executable program;
-	std::vector<std::string> command;
+	std::vector<std::string> command, typed; // the application's words; the options of `autoamp run`
 	policy::Options configuration;
 	bool isEmulated = false;
 	std::string rank;          // rank of this program and the application in a job; empty: none

@@ -1,5 +1,6 @@
 #include "tools/autoamp/text.h"
 
+#include "src/base/quiet_write.h"
 #include "src/config/environment.h"
 #include "src/config/options.h"
 #include "tools/autoamp/escape.h"
@@ -174,6 +175,7 @@ std::string Table::print(const Terminal &terminal, size_t width) const
 
 void complain(const std::string &text)
 {
+	const base::WriteSignals signals; // `autoamp run` must return the status of its program
 	std::fputs(text.c_str(), stderr);
 }
 

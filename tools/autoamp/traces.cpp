@@ -88,6 +88,8 @@ Runs gather(const std::vector<std::string> &places, const policy::Options &confi
 	};
 	for (const auto &place : places) {
 		std::error_code error;
+		if (place.empty())
+			fail(Status::wrong, "'' is not the name of a file or folder");
 		const bool isFolder = fs::is_directory(place, error);
 		if (const auto tail = orphanOf(place); !tail.empty())
 			complain(fmt::format("autoamp: {} was replaced while its program ran; the rest of its trace is in {}\n",

@@ -419,14 +419,15 @@ Sheet lossSheet(const Runs &runs)
 		                             {"invalid_timestamps", known(loss.invalidTimestamps)},
 		                             {"cupti_ns", nanoseconds(own)},
 		                             {"disk_full", loss.diskFull},
+		                             {"size_limit", loss.sizeLimit},
 		                             {"truncated", loss.truncated}};
 	                 },
 	                 {counts("calls", "calls_lost"), counts("events", "events_dropped"),
 	                  counts("events missing", "events_missing"), counts("kernels", "kernels_dropped"),
 	                  counts("missing", "kernels_missing"), counts("unattributed", "kernels_unattributed"),
 	                  counts("not single", "kernels_capped"), counts("bad times", "invalid_timestamps"),
-	                  durations("CUPTI's own", "cupti_ns"), texts("disk full", "disk_full"), texts("cut", "truncated"),
-	                  texts("file", "file")});
+	                  durations("CUPTI's own", "cupti_ns"), texts("disk full", "disk_full"),
+	                  texts("size limit", "size_limit"), texts("cut", "truncated"), texts("file", "file")});
 }
 
 } // namespace autoamp::tool

@@ -125,6 +125,7 @@ struct Loss {
 	uint64_t eventsMissing = 0;        // recorded, but the file was truncated or replaced afterwards
 	uint64_t singleKernelsMissing = 0; // single kernels: likewise
 	bool diskFull = false;
+	bool sizeLimit = false;   // the file reached a limit of file sizes, such as `ulimit -f`
 	bool unwritable = false;  // the file could not be written to the end: removed, replaced, or not reachable
 	bool tailMissing = false; // the writer was killed, and there is no tail with the newest events and totals
 	bool truncated = false;   // single events are missing, or the file is shorter than its writer made it

@@ -86,10 +86,15 @@ bool foldTail(const std::string &path)
 		return false;
 	const auto size = static_cast<uint64_t>(status.st_size);
 	std::map<uint32_t, FoundChunk> known;
-	forEachChunk(file.descriptor, tail.header.headerSize, size,
-	             [&](const FoundChunk &chunk) { known[chunk.sequence] = chunk; });
 	uint64_t end = std::max<uint64_t>((size + kPage - 1) / kPage * kPage, tail.header.headerSize);
 	bool isWritten = true;
+	forEachChunk(file.descriptor, tail.header.headerSize, size, [&](const FoundChunk &chunk) {
+		known[chunk.sequence] = chunk;
+		end = std::max(end, chunk.offset + chunk.size); // if the file was truncated inside it, it keeps its place
+		const uint64_t bytes = chunk.bytes;             // valid up to the cut
+		isWritten =
+		    isWritten && (!chunk.isCut || file.write(&bytes, sizeof bytes, chunk.offset + offsetof(Chunk, committed)));
+	});
 	forEachChunk(tail.file, tail.header.headerSize, tail.size, [&](const FoundChunk &chunk) {
 		std::string content = readWhole(tail.file, chunk);
 		const auto old = known.find(chunk.sequence);

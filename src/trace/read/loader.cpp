@@ -93,26 +93,37 @@ struct Trace::Loader {
 		for (std::vector<Place> *places : {&records, &trace.chunks_, &trace.kernelChunks_})
 			std::stable_sort(places->begin(), places->end(),
 			                 [](const Place &x, const Place &y) { return x.sequence < y.sequence; });
-		trace.loss.eventsMissing = missing(trace.chunks_) * kEventsInChunk;
-		trace.loss.singleKernelsMissing = missing(trace.kernelChunks_) * kKernelsInChunk;
-		trace.loss.truncated |= missing(records) > 0;
+		trace.loss.eventsMissing = missing(trace.chunks_, sizeof(Event), kEventsInChunk);
+		trace.loss.singleKernelsMissing = missing(trace.kernelChunks_, sizeof(Kernel), kKernelsInChunk);
+		trace.loss.truncated |=
+		    missing(records, 1, 1) > 0 || trace.loss.eventsMissing > 0 || trace.loss.singleKernelsMissing > 0;
 		for (const Place &chunk : records)
 			readRecords(trace.read(chunk, buffer.data()));
 	}
 
-	// Number of missing chunks below the highest number of each lane. They were full: only the newest chunk of a lane
-	// is not.
-	static uint64_t missing(const std::vector<Place> &places)
+	// Number of missing items of `size` bytes in the chunks below the highest number of each lane. These were full:
+	// they had `most` items.
+	static uint64_t missing(const std::vector<Place> &places, size_t size, uint64_t most)
 	{
-		std::map<uint32_t, std::pair<uint64_t, uint64_t>> lanes; // highest number; how many chunks have a number
+		struct Found {
+			uint64_t highest = 0, items = 0, inHighest = 0;
+		};
+		std::map<uint32_t, Found> lanes;
 		for (const Place &place : places) {
-			auto &[highest, count] = lanes[place.lane];
-			highest = std::max<uint64_t>(highest, place.number);
-			count += place.number > 0;
+			if (place.number == 0) // written by an older version
+				continue;
+			Found &lane = lanes[place.lane];
+			const uint64_t items =
+			    std::min((place.bytes - std::min<uint64_t>(place.bytes, sizeof(Chunk))) / size, most);
+			lane.items += items;
+			if (place.number >= lane.highest)
+				lane.highest = place.number, lane.inHighest = items;
 		}
 		uint64_t sum = 0;
-		for (const auto &[lane, found] : lanes)
-			sum += found.first - std::min(found.first, found.second);
+		for (const auto &[lane, found] : lanes) {
+			const uint64_t expected = (found.highest - 1) * most, present = found.items - found.inHighest;
+			sum += expected - std::min(expected, present);
+		}
 		return sum;
 	}
 
@@ -464,9 +475,10 @@ struct Trace::Loader {
 		trace.loss.callsLost = header.lostCalls.load();
 		trace.loss.diskFull = header.stopped.load() == static_cast<uint64_t>(Stopped::diskFull);
 		trace.loss.unwritable = header.stopped.load() == static_cast<uint64_t>(Stopped::unwritable);
+		trace.loss.sizeLimit = header.stopped.load() == static_cast<uint64_t>(Stopped::sizeLimit);
 		const Loss &loss = trace.loss;
-		if (loss.eventsDropped || loss.callsLost || loss.diskFull || loss.unwritable || loss.eventsMissing ||
-		    loss.singleKernelsMissing || loss.tailMissing || fileSize < header.fileSize.load())
+		if (loss.eventsDropped || loss.callsLost || loss.diskFull || loss.sizeLimit || loss.unwritable ||
+		    loss.eventsMissing || loss.singleKernelsMissing || loss.tailMissing || fileSize < header.fileSize.load())
 			trace.loss.truncated = true;
 	}
 

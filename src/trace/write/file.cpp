@@ -179,8 +179,9 @@ void File::close(bool isInUse)
 	}
 	if (!error && ftruncate(file_.descriptor, static_cast<off_t>(size)) == 0)
 		header_->fileSize.store(size);
-	if (!error)
-		error = writeHeader();
+	// The header has its place since create(), so the end of the process is recorded even if there is no space.
+	if (const int headerError = writeHeader(); !error)
+		error = headerError;
 	if (error)
 		base::log(base::LogLevel::warn, "trace %s: %s%s%s", file_.path, strerror(error),
 		          tail_.descriptor >= 0 ? "; the rest is in " : "; it is incomplete", tail_.path);
@@ -216,8 +217,8 @@ void File::stop(Stopped why, int error)
 
 void File::stop(int error)
 {
-	const bool isFull = error == ENOSPC || error == EDQUOT || error == EFBIG || error == ENOMEM;
-	stop(isFull ? Stopped::diskFull : Stopped::unwritable, error);
+	const bool isFull = error == ENOSPC || error == EDQUOT || error == ENOMEM;
+	stop(isFull ? Stopped::diskFull : error == EFBIG ? Stopped::sizeLimit : Stopped::unwritable, error);
 }
 
 // --- the tail -------------------------------------------------------------------------------------------------------

@@ -115,7 +115,12 @@ void write(const std::string &scenario, int number)
 	else
 		recorder.property("device", "0", options.emulated ? "autoamp emulated (h100 constants)" : "NVIDIA H100");
 	Lane *lane = recorder.attach();
-	if (scenario == "lingers") {
+	if (scenario == "first") { // dies in its first call
+		const Row row = product("lowered", "white_list", 1024);
+		lane->cell(recorder.row(row));
+		InFlight mark(*lane, recorder.row(row));
+		::raise(SIGSEGV);
+	} else if (scenario == "lingers") {
 		call(lane, product("lowered", "white_list", 1024), 3);
 		::pause();
 	} else if (scenario == "harmed") { // runs the command in HARM between its calls
@@ -190,7 +195,9 @@ void write(const std::string &scenario, int number)
 		scaler(lowered, "nonfinite_input", 'B');
 		if (scenario == "faults") {
 			call(lane, product("fallback", "engine_failed", 2048), 2);
-			recorder.note("engine_failed", "cublasLtMatmul status 13", lowered);
+			recorder.note("memory_budget", "allocating device memory", lowered); // that call did not fall back
+			recorder.note("engine_failed", "cublasLtMatmul status 13",
+			              recorder.row(product("fallback", "engine_failed", 2048)));
 			static constexpr const char *reasons[] = {"black_list",      "unlisted",      "pedantic",
 			                                          "capture_unready", "out_of_memory", "memory_budget",
 			                                          "unsupported",     "driver_too_old"};

@@ -1,5 +1,6 @@
 #include "device.h"
 
+#include <cctype>
 #include <csignal>
 #include <cstdarg>
 #include <cstdio>
@@ -36,6 +37,9 @@ void say(const char *format, ...)
 	va_start(arguments, format);
 	vsnprintf(line + prefix, sizeof line - prefix - 1, format, arguments);
 	va_end(arguments);
+	for (char *at = line; *at; ++at)
+		if (iscntrl(static_cast<unsigned char>(*at))) // values of variables and names of kernels reach a terminal
+			*at = '?';
 	strcat(line, "\n");
 	const struct stat now = identify();
 	pollfd target = {STDERR_FILENO, POLLOUT, 0};
