@@ -20,7 +20,7 @@ namespace autoamp::kernels {
 
 constexpr int vectorSize = 8; // elements that a thread takes at once: reads 32 bytes, writes 16
 constexpr uint32_t lanes = 32;
-constexpr uint32_t nonfiniteFlag = ~magnitudeMask; // above every magnitude; shares one word with the finite maximum
+constexpr uint32_t nonfiniteFlag = ~magnitudeMask; // shares one word with the finite maximum
 
 static_assert(operands * lanes <= blockSize && blockSize % lanes == 0);
 
@@ -359,6 +359,51 @@ __device__ inline void reportClamped(const Events &p, uint32_t operand, int32_t 
 		report(p, EventKind::clamped, operand, INT32_MIN, 0, static_cast<uint32_t>(magnitude));
 }
 
+// All records of a cast, in shared memory.
+struct Findings {
+	uint32_t amax[operands], nonfinite[operands];
+	int32_t lowest[operands], highest[operands]; // exponents that the blocks used
+	uint32_t call, flags;                        // those of the first block
+	uint32_t wasChecked;                         // 1: by some block
+	uint32_t isMixed;                            // 1: the blocks differ in their call or flags
+
+	__device__ bool isUniform(int operand) const { return lowest[operand] == highest[operand]; }
+	__device__ bool isChecked() const { return wasChecked && !isMixed && isUniform(0) && isUniform(1); }
+};
+
+// Called by all threads of a block. The plain reads before the atomics spare most of them.
+static __device__ inline void gather(const Scaling &p, Findings &found)
+{
+	const CastRecord first = p.records[0];
+	if (threadIdx.x == 0) {
+		found = {};
+		for (int i = 0; i < operands; ++i)
+			found.lowest[i] = found.highest[i] = first.used[i];
+		found.call = first.call, found.flags = first.flags;
+	}
+	__syncthreads();
+	for (uint32_t block = threadIdx.x; block < p.castBlocks; block += blockSize) {
+		const CastRecord record = p.records[block];
+		AUTOAMP_UNROLL
+		for (int i = 0; i < operands; ++i) {
+			const uint32_t amax = record.maximum[i] & magnitudeMask;
+			if (amax > found.amax[i])
+				atomicMax(&found.amax[i], amax);
+			if (record.maximum[i] & nonfiniteFlag)
+				found.nonfinite[i] = 1;
+			if (record.used[i] != first.used[i]) {
+				atomicMin(&found.lowest[i], record.used[i]);
+				atomicMax(&found.highest[i], record.used[i]);
+			}
+		}
+		if (record.flags & flagChecked)
+			found.wasChecked = 1;
+		if (record.call != first.call || record.flags != first.flags)
+			found.isMixed = 1;
+	}
+	__syncthreads();
+}
+
 } // namespace autoamp::kernels
 
 #include "kernels/loss.cuh"
@@ -381,8 +426,27 @@ __device__ inline Prediction *slotOf(Prediction *predictions, uint64_t key, bool
 	return isNew ? bucket + (key >> 32) % predictionsPerBucket : nullptr;
 }
 
+// Choices of a block of the cast. A settle on another stream may be writing the slot. Blocks may then find different
+// predictions, or a torn one: such a prediction is only a wrong one, and costs a recast.
+__device__ inline CastRecord predicted(const Scaling &p)
+{
+	CastRecord record = {};
+	if (!p.predictions)
+		return record;
+	for (const uint64_t key : {p.pairKey, p.signatureKey}) {
+		const Prediction *const slot = slotOf(p.predictions, key, false);
+		if (!slot)
+			continue;
+		for (int i = 0; i < operands; ++i)
+			record.used[i] = slot->exponent[i];
+		record.flags = flagPredicted;
+		break;
+	}
+	return record;
+}
+
 // Last step of settle, on one thread: writes the scalars of the product, the predictions and the events.
-__device__ inline void conclude(const Scaling &p, Scratch &scratch, const Scales &scales,
+__device__ inline void conclude(const Scaling &p, Scratch &scratch, const Findings &found, const Scales &scales,
                                 const bool (&isRecast)[operands])
 {
 	const bool isScaling = p.predictions != nullptr;
@@ -392,8 +456,9 @@ __device__ inline void conclude(const Scaling &p, Scratch &scratch, const Scales
 	Prediction prediction = {};
 	AUTOAMP_UNROLL
 	for (int i = 0; i < operands; ++i) {
-		const int used = scratch.used[i], right = scales.exponent[i];
-		const uint32_t amax = scratch.amax[i];
+		const int right = scales.exponent[i], used = found.lowest[i] != right ? found.lowest[i] : found.highest[i];
+		const uint32_t amax = found.amax[i];
+		scratch.used[i] = used, scratch.amax[i] = amax, scratch.nonfinite[i] = found.nonfinite[i];
 		scratch.right[i] = prediction.exponent[i] = right;
 		if (isScaling && isFirst)
 			report(p, EventKind::init, i, INT32_MIN, right, amax);
@@ -404,14 +469,14 @@ __device__ inline void conclude(const Scaling &p, Scratch &scratch, const Scales
 		scratch.overflow[i] = half == 0x7c00;
 		if (!isScaling && scratch.overflow[i])
 			report(p, EventKind::overflow, i, used, right, amax);
-		if (scratch.nonfinite[i])
+		if (found.nonfinite[i])
 			report(p, EventKind::nonfinite_input, i, used, right, amax);
 	}
 	if (scales.excess > 0) // the exponent that alpha would need, and the one that it has
-		report(p, EventKind::scale_range, 0, maxExponent + scales.excess, maxExponent, scratch.amax[0]);
+		report(p, EventKind::scale_range, 0, maxExponent + scales.excess, maxExponent, found.amax[0]);
 	if (!isScaling)
 		return;
-	// Plain stores. If begin reads a slot that is half written, or written for two keys, its prediction is wrong and
+	// Plain stores. If a cast reads a slot that is half written, or written for two keys, its prediction is wrong and
 	// costs a recast.
 	for (const uint64_t key : {p.pairKey, p.signatureKey}) {
 		prediction.key = key;
@@ -419,27 +484,44 @@ __device__ inline void conclude(const Scaling &p, Scratch &scratch, const Scales
 	}
 }
 
-__device__ inline void checkCast(const Parameters &p, int operand)
+// The loss check in the cast and in settle. A convolution has none.
+__device__ inline void beginCheck(const Parameters &p, CastRecord &record)
 {
-	if (p.scratch->isChecked)
-		probeCast(p, operand, blockFor(operand));
+	if (!p.sums || !p.sites)
+		return;
+	const SiteState &site = siteOf(p);
+	record.call = site.calls;
+	record.flags |= isRegular(record.call) ? flagChecked | flagRegular : site.isCheckedAgain ? flagChecked : 0;
 }
-__device__ inline void checkCast(const TensorParameters &, int) {}
+__device__ inline void checkCast(const Parameters &p, const CastRecord &record, int operand)
+{
+	if (record.flags & flagChecked)
+		probeCast(p, record, operand, blockFor(operand));
+}
+__device__ inline void beginCheck(const TensorParameters &, CastRecord &) {}
+__device__ inline void checkCast(const TensorParameters &, const CastRecord &, int) {}
+__device__ inline void countCall(const TensorParameters &, const Findings &) {}
 
 // Casts both operands to half in one launch, for matrices or tensors.
 template <class Call>
-static __device__ inline void castToHalf(const Call &p, uint32_t (&maxima)[operands][blockSize], Tile *tile)
+static __device__ inline void castToHalf(const Call &p, uint32_t (&maxima)[operands][blockSize], CastRecord &record,
+                                         Tile *tile)
 {
+	if (threadIdx.x == 0) {
+		record = predicted(p);
+		beginCheck(p, record);
+	}
+	__syncthreads();
 	AUTOAMP_UNROLL
 	for (int i = 0; i < operands; ++i) {
-		ToHalf convert{powerOfTwo(p.scratch->used[i])};
+		ToHalf convert{powerOfTwo(record.used[i])};
 		castOperand(p, i, convert, tile);
 		maxima[i][threadIdx.x] =
 		    convert.amax | (convert.largest >= static_cast<int32_t>(infinityBits) ? nonfiniteFlag : 0);
-		checkCast(p, i);
+		checkCast(p, record, i);
 	}
 	__syncthreads();
-	// One warp per operand, so that a block ends with one atomic per operand.
+	// One warp per operand.
 	const uint32_t operand = threadIdx.x / lanes, lane = threadIdx.x % lanes;
 	if (operand >= operands)
 		return;
@@ -456,10 +538,11 @@ static __device__ inline void castToHalf(const Call &p, uint32_t (&maxima)[opera
 	}
 	if (lane != 0)
 		return;
-	if (amax)
-		atomicMax(&p.scratch->amax[operand], amax);
-	if (flag)
-		atomicMax(&p.scratch->nonfinite[operand], 1u);
+	CastRecord &mine = p.records[blockIdx.x];
+	mine.maximum[operand] = amax | flag;
+	mine.used[operand] = record.used[operand];
+	if (operand == 0)
+		mine.call = record.call, mine.flags = record.flags;
 }
 
 template <class Call>
@@ -473,99 +556,62 @@ static __device__ inline void castToBfloat16(const Call &p, Tile *tile)
 	}
 }
 
-// Every block computes the same scales from values that settle does not write (used, amax, alpha). No block reads the
-// values that conclude() writes.
+// Every block computes the same scales from values that settle does not write (the records, alpha). No block reads the
+// values that conclude() writes. Usually nothing is recast, and the block returns at once.
 template <class Call>
-static __device__ inline void settle(const Call &p, Tile *tile)
+static __device__ inline void settle(const Call &p, Findings &found, Tile *tile)
 {
-	Scratch &scratch = *p.scratch;
+	gather(p, found);
 	const float alpha = p.alpha ? *p.alpha : p.alphaValue;
 	Scales scales = {{0, 0}, alpha, 0};
 	if (p.predictions)
-		scales = scalesFor(scratch.amax[0], scratch.amax[1], alpha);
+		scales = scalesFor(found.amax[0], found.amax[1], alpha);
 	bool isRecast[operands];
 	AUTOAMP_UNROLL
 	for (int i = 0; i < operands; ++i) {
-		if (scratch.amax[i] == 0) // zeros, Infs and NaNs are right at any scale: the exponent of the cast stays
-			scales.exponent[i] = scratch.used[i];
-		isRecast[i] = scales.exponent[i] != scratch.used[i];
+		const bool isScaled = found.amax[i] != 0; // zeros, Infs and NaNs are right at any scale
+		if (!isScaled)
+			scales.exponent[i] = found.lowest[i];
+		const int right = scales.exponent[i];
+		isRecast[i] = isScaled && (found.lowest[i] != right || found.highest[i] != right);
 		if (isRecast[i]) {
 			ToHalf convert{powerOfTwo(scales.exponent[i])};
 			castOperand(p, i, convert, tile);
 		}
 	}
-	if (blockIdx.x == 0 && threadIdx.x == 0)
-		conclude(p, scratch, scales, isRecast);
+	if (blockIdx.x == 0 && threadIdx.x == 0) {
+		conclude(p, *p.scratch, found, scales, isRecast);
+		countCall(p, found);
+	}
 }
 
 } // namespace autoamp::kernels
-
-extern "C" __global__ void __launch_bounds__(autoamp::kernels::blockSize)
-    autoamp_begin(const __grid_constant__ autoamp::kernels::Parameters p)
-{
-	using namespace autoamp::kernels;
-	__shared__ bool isChecked;
-	if (blockIdx.x != 0)
-		return;
-	if (threadIdx.x == 0) {
-		Scratch scratch = {};
-		for (int32_t &exponent : scratch.sumExponent)
-			exponent = unpredictedExponent;
-		// A settle on another stream may be writing the slot. A torn prediction is only a wrong one, and costs a
-		// recast.
-		if (p.predictions) {
-			for (const uint64_t key : {p.pairKey, p.signatureKey}) {
-				const Prediction *const slot = slotOf(p.predictions, key, false);
-				if (!slot)
-					continue;
-				const Prediction prediction = *slot;
-				for (int i = 0; i < operands; ++i) {
-					scratch.used[i] = prediction.exponent[i];
-					scratch.sumExponent[i] = max(prediction.exponent[i] - predictedShift, minExponent);
-				}
-				break;
-			}
-		}
-		if (p.sums && p.sites) {
-			SiteState &site = p.sites[p.site < siteCount ? p.site : 0];
-			const uint32_t call = atomicAdd(&site.calls, 1u);
-			scratch.isRegular = call < 2 || call % checkedEvery == 0;
-			scratch.isChecked = scratch.isRegular || site.isCheckedAgain;
-			if (scratch.isChecked)
-				site.isCheckedAgain = 0;
-			scratch.firstMatrix = mostChecked * (call / checkedEvery) % max(productBatch(p), int64_t{1});
-		}
-		isChecked = scratch.isChecked;
-		*p.scratch = scratch;
-	}
-	__syncthreads();
-	if (!isChecked)
-		return;
-	const int64_t count = sumCount(p) * static_cast<int64_t>(sizeof(ProbeSums) / sizeof(uint4));
-	for (int64_t i = threadIdx.x; i < count; i += blockSize)
-		__stwb(reinterpret_cast<uint4 *>(p.sums) + i, uint4{});
-}
 
 extern "C" __global__ void __launch_bounds__(autoamp::kernels::blockSize, 4)
     autoamp_cast_half(const __grid_constant__ autoamp::kernels::Parameters p)
 {
 	using namespace autoamp::kernels;
 	__shared__ uint32_t maxima[operands][blockSize];
-	castToHalf(p, maxima, nullptr);
+	__shared__ CastRecord record;
+	castToHalf(p, maxima, record, nullptr);
 }
 
 extern "C" __global__ void __launch_bounds__(autoamp::kernels::blockSize, 4)
     autoamp_cast_bfloat16(const __grid_constant__ autoamp::kernels::Parameters p)
 {
+	if (p.scratch && blockIdx.x == 0 && threadIdx.x == 0)
+		p.scratch->beta = p.betaValue;
 	autoamp::kernels::castToBfloat16(p, nullptr);
 }
 
 extern "C" __global__ void __launch_bounds__(autoamp::kernels::blockSize, 4)
     autoamp_settle(const __grid_constant__ autoamp::kernels::Parameters p)
 {
-	autoamp::kernels::settle(p, nullptr);
-	if (p.scratch->isChecked)
-		autoamp::kernels::probeSettle(p, *p.scratch);
+	using namespace autoamp::kernels;
+	__shared__ Findings found;
+	settle(p, found, nullptr);
+	if (found.isChecked())
+		probeSettle(p, found);
 }
 
 extern "C" __global__ void __launch_bounds__(autoamp::kernels::blockSize, 4)
@@ -573,8 +619,9 @@ extern "C" __global__ void __launch_bounds__(autoamp::kernels::blockSize, 4)
 {
 	using namespace autoamp::kernels;
 	__shared__ uint32_t maxima[operands][blockSize];
+	__shared__ CastRecord record;
 	__shared__ Tile tile;
-	castToHalf(p, maxima, &tile);
+	castToHalf(p, maxima, record, &tile);
 }
 
 extern "C" __global__ void __launch_bounds__(autoamp::kernels::blockSize, 4)
@@ -591,8 +638,9 @@ extern "C" __global__ void __launch_bounds__(autoamp::kernels::blockSize, 4)
     autoamp_settle_tensor(const __grid_constant__ autoamp::kernels::TensorParameters p)
 {
 	using namespace autoamp::kernels;
+	__shared__ Findings found;
 	__shared__ Tile tile;
-	settle(p, &tile);
+	settle(p, found, &tile);
 }
 
 extern "C" __global__ void __launch_bounds__(autoamp::kernels::blockSize)

@@ -87,22 +87,36 @@ struct Scalars {
 	float *widened;               // alpha, then beta
 };
 
-// Scratch memory of one call on the device, 256-byte aligned. The exponents that the cast used and the maxima belong to
-// the call, not to a shared slot: two host threads on one stream can run cast1 cast2 settle1 settle2.
+// Scratch memory of one call on the device, 256-byte aligned. It is not cleared before the call. The kernels of the
+// call only read from it what they have written before.
 struct Scratch {
-	float alpha, beta;            // read by the GEMM in device pointer mode
-	int32_t used[operands];       // exponent that the cast used: s = 2^used
+	float alpha, beta; // read by the GEMM in device pointer mode
+	// Written by settle, for tests: the findings of all blocks of the cast.
+	int32_t used[operands];       // an exponent that the cast used, if possible a wrong one: s = 2^used
 	uint32_t amax[operands];      // bits of the largest finite |x|
 	uint32_t nonfinite[operands]; // 1: the operand has an Inf or NaN
 	uint32_t overflow[operands];  // 1: a finite x became Inf in 16 bits (scaling off, or a stale scale)
-	int32_t right[operands];      // settle: the exponent that the operand must have
-	// The loss check:
-	uint32_t isChecked, isRegular; // regular: one of the first two calls, or one in 127
-	int32_t sumExponent[operands]; // the cast sums x * 2^sumExponent
-	float lossEnergy[operands];    // share of the loss that comes from this operand
-	uint32_t checkers;             // number of settle blocks that finished their share
-	int64_t firstMatrix;           // first matrix of a batch that is checked
+	int32_t right[operands];      // the exponent that the operand must have
+	uint32_t isChecked;           // 1: settle completed the loss check
+	// The loss check, from zeros that a checked cast writes:
+	float lossEnergy[operands]; // share of the loss that comes from this operand
+	uint32_t checkers;          // number of settle blocks that finished their share
 };
+
+// Findings and choices of one block of a cast to half, written once and read by settle. They belong to the call, not to
+// a shared slot: two host threads on one stream can run cast1 cast2 settle1 settle2.
+struct CastRecord {
+	uint32_t maximum[operands]; // bits of the largest finite |x|; the sign bit is set if the block found an Inf or NaN
+	int32_t used[operands];     // exponent that the block used: s = 2^used
+	uint32_t call;              // calls of the site that settle had counted
+	uint32_t flags;
+};
+constexpr uint32_t flagPredicted = 1; // the exponents come from a slot
+constexpr uint32_t flagChecked = 2;   // the block added its share of the loss check
+constexpr uint32_t flagRegular = 4;   // the check is not the repetition of an earlier one
+
+// A cast has at most this many blocks, on any device. Memory for its records does not depend on the device.
+constexpr uint32_t mostCastBlocks = 2048;
 
 // ---- the loss check: docs/adr/0034
 
@@ -125,6 +139,27 @@ AUTOAMP_HOST_DEVICE constexpr int64_t checkedMatrices(int64_t batch)
 	return batch < mostChecked ? batch : mostChecked;
 }
 
+// A cast adds up the sums along k in parts, each over some lines; settle adds the parts. All but the last have 256
+// lines or more. The number of parts depends on the shape alone, because the host needs it for the memory of a call.
+constexpr int tileWide = 64, tileDeep = 32; // indices that a block keeps; indices that it sums over at a time
+constexpr int64_t leastTiles = 8, unitsOfSums = 512, mostParts = 32;
+AUTOAMP_HOST_DEVICE constexpr int64_t tilesOfPart(int64_t tiles, int64_t wanted)
+{
+	const int64_t tilesOfEach = (tiles + wanted - 1) / wanted;
+	return tilesOfEach > leastTiles ? tilesOfEach : leastTiles;
+}
+AUTOAMP_HOST_DEVICE constexpr int64_t partsWanted(int64_t k, int64_t matrices)
+{
+	const int64_t units = (k + tileWide - 1) / tileWide * matrices;
+	const int64_t wanted = units > 0 ? unitsOfSums / units : 1;
+	return wanted < 1 ? 1 : wanted < mostParts ? wanted : mostParts;
+}
+AUTOAMP_HOST_DEVICE constexpr int64_t partsOf(int64_t k, int64_t lines, int64_t matrices)
+{
+	const int64_t tiles = (lines + tileDeep - 1) / tileDeep, each = tilesOfPart(tiles, partsWanted(k, matrices));
+	return (tiles + each - 1) / each;
+}
+
 // Exponents of the sums in the cast. The sums must hold 2^24 elements of an operand without a prediction, or with a
 // wrong one.
 constexpr int unpredictedExponent = -20, predictedShift = 13;
@@ -142,9 +177,9 @@ AUTOAMP_HOST_DEVICE constexpr uint32_t bucketOf(uint64_t key)
 	return static_cast<uint32_t>(key >> 1) % (predictionCount / predictionsPerBucket) * predictionsPerBucket;
 }
 
-// The loss check runs at the first two calls of a site, and at one call in 127. Calls are counted on the device, so
-// that graph replays count. A check reads 8 more bytes per element, where the cast moves 6; this adds 1 % to all casts.
-// 127 is a prime: if several layers share a site in turn, all of them are checked.
+// The loss check runs at the first two calls of a site, and at one call in 127. Settle counts the calls on the device,
+// so that graph replays count. A check reads 8 more bytes per element, where the cast moves 6; this adds 1 % to all
+// casts. 127 is a prime: if several layers share a site in turn, all of them are checked.
 constexpr uint32_t checkedEvery = 127;
 
 // Result of a loss check. excess: error that float16 adds to that of TF32, relative to the norm of the product; the
@@ -184,8 +219,8 @@ enum class First : uint32_t { no, yes, askTotals };
 // call share its number, so that only one of them reports.
 struct SiteState {
 	unsigned long long clampedBy[operands];
-	uint32_t calls;          // float16 calls begun in this context
-	uint32_t isCheckedAgain; // the next call is checked too, because the last one had no correct prediction
+	uint32_t calls;          // float16 calls settled in this context
+	uint32_t isCheckedAgain; // the next call is checked too: a check is missing, or had no correct prediction
 };
 
 // Destination of the events of a call.
@@ -214,6 +249,8 @@ struct Runs : Events {
 // Parameters of every call that converts two operands.
 struct Scaling : Events {
 	Scratch *scratch;
+	CastRecord *records; // one for each block of the cast
+	uint32_t castBlocks;
 	Prediction *predictions;   // null: scaling off
 	uint64_t pairKey;          // hash of signature and both pointers; never 0
 	uint64_t signatureKey;     // hash of the signature alone; never 0
@@ -228,7 +265,7 @@ struct Parameters : Scaling {
 	bool isAlongRows[operands]; // k counts the operand's rows as stored
 };
 
-// Number of sums: those along k for the matrices of each operand, and those for the lines of each product.
+// Number of sums: those along k for the matrices of each operand, in parts, and those for the lines of each product.
 AUTOAMP_HOST_DEVICE inline int64_t sumCount(const Parameters &p)
 {
 	const int64_t products =
@@ -237,7 +274,8 @@ AUTOAMP_HOST_DEVICE inline int64_t sumCount(const Parameters &p)
 	for (int i = 0; i < operands; ++i) {
 		const int64_t k = p.isAlongRows[i] ? p.operand[i].rows : p.operand[i].columns;
 		const int64_t lines = p.isAlongRows[i] ? p.operand[i].columns : p.operand[i].rows;
-		count += checkedMatrices(p.operand[i].batch) * k + products * lines;
+		const int64_t matrices = checkedMatrices(p.operand[i].batch);
+		count += matrices * partsOf(k, lines, matrices) * k + products * lines;
 	}
 	return count;
 }
@@ -248,17 +286,16 @@ struct TensorParameters : Scaling {
 };
 
 // Kernels, all extern "C". Their one parameter, by value, is a `Parameters` unless the list names another type.
-//   autoamp_begin            1 block: zeroes the scratch, chooses the prediction (pair key, else signature key, else 0)
-//                            and writes it to scratch->used. It precedes the cast in stream order, so that all blocks
-//                            use one choice. Counts the call; if its loss is checked, zeroes the sums.
-//   autoamp_cast_half        A and B in one launch: x * 2^used -> half (RN), amax and non-finite flags; if the loss is
-//                            checked, sums with random signs
+//   autoamp_cast_half        A and B in one launch: x * 2^used -> half (RN), amax and non-finite flags. Each block
+//   looks
+//                            up the prediction (pair key, else signature key, else 0) and writes a record. The blocks
+//                            may find different predictions. If the loss is checked: sums with random signs
 //   autoamp_cast_bfloat16    A and B in one launch: x -> bfloat16 (RN, but a finite x stays finite: it becomes at most
-//                            the largest finite bfloat16, event `clamped`); does not use the scratch
-//   autoamp_settle           right exponents, overflow flags, recast of the operands whose prediction was wrong,
-//                            alpha_eff and beta to the scratch, new predictions, events. With predictions == null:
-//                            alpha unchanged, no recast. If the loss is checked: its result, which only causes an
-//                            event.
+//                            the largest finite bfloat16, event `clamped`). With a scratch: beta to it
+//   autoamp_settle           reads all records: right exponents, overflow flags, recast of the operands for which a
+//                            block used a wrong prediction, alpha_eff and beta to the scratch, new predictions, events;
+//                            counts the call. With predictions == null: alpha unchanged, no recast. If all blocks
+//                            checked the loss: its result, which only causes an event. Any number of blocks
 //   autoamp_cast_tensor_half, autoamp_cast_tensor_bfloat16, autoamp_settle_tensor
 //                            the same for TensorParameters. The cast to bfloat16 writes alpha to the scratch, because
 //                            the convolution reads it there for both types

@@ -7,16 +7,34 @@
 
 namespace autoamp::kernels {
 
-// For the casts and settle (begin takes one block). Two vectors of 8 elements per thread keep enough bytes in flight.
-// The grid has at most eight blocks per multiprocessor; its threads then take more vectors. Other sizes are slower, not
-// wrong.
+// For the casts. Two vectors of 8 elements per thread keep enough bytes in flight. The grid has at most eight blocks
+// per multiprocessor; its threads then take more vectors. Other sizes are slower, not wrong.
+inline unsigned castBlocks(int64_t wanted, unsigned smCount)
+{
+	return static_cast<unsigned>(
+	    std::clamp<int64_t>(wanted, 1, std::min(8 * std::max(smCount, 1u), unsigned{mostCastBlocks})));
+}
+
 inline unsigned gridSize(const Parameters &parameters, unsigned smCount)
 {
 	int64_t vectors = 0;
 	for (const Operand &operand : parameters.operand)
 		vectors = std::max(vectors, (operand.rows + 7) / 8 * operand.columns * operand.batch);
 	const int64_t wanted = (vectors + 2 * blockSize - 1) / (2 * blockSize);
-	return static_cast<unsigned>(std::clamp<int64_t>(wanted, 1, 8 * std::max(smCount, 1u)));
+	return castBlocks(wanted, smCount);
+}
+
+// Most blocks of the cast on any device: the host needs memory for so many records.
+template <class Call>
+unsigned recordCount(const Call &parameters)
+{
+	return gridSize(parameters, mostCastBlocks / 8);
+}
+
+// For settle. Usually its blocks return at once; one per multiprocessor is enough for the rare recast and loss check.
+inline unsigned settleBlocks(unsigned castBlocks, unsigned smCount)
+{
+	return std::min(castBlocks, std::max(smCount, 1u));
 }
 
 // For tensors, in tiles of 8 elements per thread.
@@ -30,7 +48,7 @@ inline unsigned gridSize(const TensorParameters &parameters, unsigned smCount)
 	int64_t tiles = 0;
 	for (const Tensor &tensor : parameters.tensor)
 		tiles = std::max(tiles, tileCount(tensor.layout.rows, tensor.layout.columns() + tensor.zeroColumns));
-	return gridOfTiles(tiles, smCount);
+	return castBlocks(tiles, smCount);
 }
 
 inline unsigned gridSize(const Placement &placement, unsigned smCount)

@@ -6,13 +6,12 @@
 
 namespace autoamp::kernels {
 
-constexpr int tileWide = 64, tileDeep = 32;                    // indices kept; indices summed over
 constexpr int slices = static_cast<int>(blockSize) / tileWide; // threads that share one kept index
 constexpr int probeSums = 2 * probes;
 
 static_assert(sizeof(ProbeSums) == probeSums * sizeof(float) &&
               slices * tileWide * probeSums <= tileDeep * (tileWide + 1));
-static_assert(tileWide * tileDeep % blockSize == 0 && tileDeep % slices == 0);
+static_assert(tileWide * tileDeep % blockSize == 0 && tileDeep % slices == 0 && tileDeep * probeSums == blockSize);
 
 // Each row has one extra word, so that a warp has no bank conflicts when it writes columns.
 struct ProbeTile {
@@ -44,10 +43,13 @@ __device__ inline float lossOf(float x)
 // Addresses of the sums of one operand. A shared operand has one matrix of sums along k, but lines for each product.
 struct SumsOf {
 	ProbeSums *alongK, *lines;
-	int64_t k, lineCount;
+	int64_t k, lineCount, parts;
 	int64_t batch; // number of checked matrices of the operand
 
-	__device__ ProbeSums *alongKOf(int64_t matrix) const { return alongK + (batch > 1 ? matrix : 0) * k; }
+	__device__ ProbeSums *alongKOf(int64_t matrix, int64_t part) const
+	{
+		return alongK + ((batch > 1 ? matrix : 0) * parts + part) * k;
+	}
 	__device__ ProbeSums *linesOf(int64_t matrix) const { return lines + matrix * lineCount; }
 };
 
@@ -66,29 +68,52 @@ __device__ inline SumsOf sumsOf(const Parameters &p, int operand)
 		found.k = p.isAlongRows[i] ? it.rows : it.columns;
 		found.lineCount = p.isAlongRows[i] ? it.columns : it.rows;
 		found.batch = checkedMatrices(it.batch);
+		found.parts = partsOf(found.k, found.lineCount, found.batch);
 		found.alongK = next;
-		found.lines = found.alongK + found.batch * found.k;
+		found.lines = found.alongK + found.batch * found.parts * found.k;
 		next = found.lines + products * found.lineCount;
 	}
 	return found;
 }
 
+// True for the first two calls of a site, and for one in 127.
+__device__ inline bool isRegular(uint32_t call)
+{
+	return call < 2 || call % checkedEvery == 0;
+}
+
+__device__ inline SiteState &siteOf(const Events &p)
+{
+	return p.sites[p.site < siteCount ? p.site : 0];
+}
+
+// First matrix of a batch that this call checks.
+__device__ inline int64_t firstMatrixOf(const Parameters &p, uint32_t call)
+{
+	return mostChecked * (call / checkedEvery) % max(productBatch(p), int64_t{1});
+}
+
+// The sums in the cast are of x * 2^sumExponent.
+__device__ inline int sumExponentOf(uint32_t flags, int used)
+{
+	return flags & flagPredicted ? max(used - predictedShift, minExponent) : unpredictedExponent;
+}
+
 // One pass over an operand. For each index in one direction, sums over the other direction: of x * weight.value, and of
-// the float16 loss, loss(x) * weight.value + x * weight.loss. Callables: weightOf(matrix, index), targetOf(matrix).
-// Returns this thread's share of the energy of loss(x) * weight.value.
-template <class WeightOf, class TargetOf>
+// the float16 loss, loss(x) * weight.value + x * weight.loss. The sums are stored, or added to those of other blocks.
+// Callables: weightOf(matrix, index, place of the number in a ProbeSums), targetOf(matrix, part). Returns this thread's
+// share of the energy of loss(x) * weight.value.
+template <bool isAdded, class WeightOf, class TargetOf>
 static __device__ inline float sumShare(const Operand &operand, uint32_t block, bool isOverRows, int64_t first,
-                                        float scale, float lossScale, ProbeTile &tile, int64_t matrices,
+                                        float scale, float lossScale, ProbeTile &tile, int64_t matrices, int64_t wanted,
                                         WeightOf weightOf, TargetOf targetOf)
 {
-	constexpr int64_t leastTiles = 8; // per chunk, because each chunk ends with atomics
 	const int64_t kept = isOverRows ? operand.columns : operand.rows;
 	const int64_t depth = isOverRows ? operand.rows : operand.columns;
 	const int64_t bands = (kept + tileWide - 1) / tileWide, tiles = (depth + tileDeep - 1) / tileDeep;
 	if (bands == 0 || tiles == 0)
 		return 0;
-	const int64_t wanted = max(gridDim.x / (bands * matrices), int64_t{1});
-	const int64_t tilesOfChunk = max((tiles + wanted - 1) / wanted, leastTiles);
+	const int64_t tilesOfChunk = tilesOfPart(tiles, wanted);
 	const int64_t chunks = (tiles + tilesOfChunk - 1) / tilesOfChunk;
 	const int thread = static_cast<int>(threadIdx.x), wide = thread % tileWide, slice = thread / tileWide;
 	float energy = 0;
@@ -112,8 +137,9 @@ static __device__ inline float sumShare(const Operand &operand, uint32_t block, 
 					               : source[(deep + down) * operand.sourceLd + firstKept + across];
 				tile.x[down * (tileWide + 1) + across] = (bitsOf(x) & magnitudeMask) < infinityBits ? x : 0.0f;
 			}
-			if (thread < tileDeep && deep + thread < end)
-				tile.weight[thread] = weightOf(matrix, deep + thread);
+			if (deep + thread / probeSums < end)
+				reinterpret_cast<float *>(tile.weight)[thread] =
+				    weightOf(matrix, deep + thread / probeSums, thread % probeSums);
 			__syncthreads();
 			const int left = static_cast<int>(min(end - deep, int64_t{tileDeep}));
 			for (int i = slice * (tileDeep / slices); i < (slice + 1) * (tileDeep / slices) && i < left; ++i) {
@@ -139,12 +165,16 @@ static __device__ inline float sumShare(const Operand &operand, uint32_t block, 
 		for (int i = 0; i < probeSums; ++i)
 			tile.x[thread * probeSums + i] = sums[i];
 		__syncthreads();
-		float *const target = reinterpret_cast<float *>(targetOf(matrix) + firstKept);
+		float *const target = reinterpret_cast<float *>(targetOf(matrix, chunk) + firstKept);
 		for (int at = thread; at < tileWide * probeSums; at += static_cast<int>(blockSize)) {
 			float sum = 0;
 			for (int i = 0; i < slices; ++i)
 				sum += tile.x[i * tileWide * probeSums + at];
-			if (sum != 0 && firstKept + at / probeSums < kept)
+			if (firstKept + at / probeSums >= kept)
+				continue;
+			if (!isAdded)
+				target[at] = sum;
+			else if (sum != 0)
 				atomicAdd(&target[at], sum);
 		}
 		__syncthreads();
@@ -152,24 +182,46 @@ static __device__ inline float sumShare(const Operand &operand, uint32_t block, 
 	return energy;
 }
 
-// Runs in the cast: for each k, sums with random signs of the values, and of their loss with the exponent that the cast
-// used.
-static __device__ __attribute__((noinline)) void probeCast(const Parameters &p, int operand, uint32_t block)
+// Runs in the cast: for each k, sums with random signs of the values, and of their loss with the exponent that the
+// block used. The blocks also write the zeros to which settle adds.
+static __device__ __attribute__((noinline)) void probeCast(const Parameters &p, const CastRecord &record, int operand,
+                                                           uint32_t block)
 {
 	__shared__ ProbeTile tile;
 	const SumsOf sums = sumsOf(p, operand);
-	const Scratch &scratch = *p.scratch;
-	sumShare(
-	    p.operand[operand], block, !p.isAlongRows[operand], scratch.firstMatrix,
-	    powerOfTwo(scratch.sumExponent[operand]), powerOfTwo(scratch.used[operand]), tile, sums.batch,
-	    [operand](int64_t, int64_t index) {
+	const int used = record.used[operand];
+	const int64_t words =
+	    checkedMatrices(productBatch(p)) * sums.lineCount * int64_t{sizeof(ProbeSums) / sizeof(uint4)};
+	const int64_t step = int64_t{gridDim.x} * blockSize;
+	for (int64_t i = int64_t{block} * blockSize + threadIdx.x; i < words; i += step)
+		__stwb(reinterpret_cast<uint4 *>(sums.lines) + i, uint4{});
+	if (block == 0 && threadIdx.x == 0) {
+		p.scratch->lossEnergy[operand] = 0;
+		p.scratch->checkers = 0;
+	}
+	sumShare<false>(
+	    p.operand[operand], block, !p.isAlongRows[operand], firstMatrixOf(p, record.call),
+	    powerOfTwo(sumExponentOf(record.flags, used)), powerOfTwo(used), tile, sums.batch,
+	    partsWanted(sums.k, sums.batch),
+	    [operand](int64_t, int64_t index, int place) {
 		    const uint64_t signs = signsOf(index, operand == 0);
-		    ProbeSums weight = {};
-		    for (int probe = 0; probe < probes; ++probe)
-			    weight.value[probe] = signs >> probe & 1 ? -1.0f : 1.0f;
-		    return weight;
+		    return place >= probes ? 0.0f : signs >> place & 1 ? -1.0f : 1.0f;
 	    },
-	    [&sums](int64_t matrix) { return sums.alongKOf(matrix); });
+	    [&sums](int64_t matrix, int64_t part) { return sums.alongKOf(matrix, part); });
+}
+
+// Runs at the end of settle, on one thread. Only now the number of the call is known: calls of one site in flight on
+// other streams may have read the same count. If this number is one to check and the cast did not check, or if its
+// blocks did not agree, the next call is checked.
+__device__ inline void countCall(const Parameters &p, const Findings &found)
+{
+	p.scratch->isChecked = found.isChecked();
+	if (!p.sums || !p.sites)
+		return;
+	SiteState &site = siteOf(p);
+	const bool isDue = isRegular(atomicAdd(&site.calls, 1u));
+	if (found.wasChecked || isDue)
+		site.isCheckedAgain = !found.isChecked();
 }
 
 // Totals over the lines of one matrix, for rows and for columns.
@@ -226,40 +278,42 @@ static __device__ inline LineTotals totalsOf(const Parameters &p, int64_t matrix
 // Runs in settle: multiplies each line of an operand by the sums of the other operand; the last block compares and
 // reports. The exponents are those without a shrink for alpha, which costs all strategies the same. Not inlined,
 // because it would take registers from the recast.
-static __device__ __attribute__((noinline)) void probeSettle(const Parameters &p, Scratch &scratch)
+static __device__ __attribute__((noinline)) void probeSettle(const Parameters &p, const Findings &found)
 {
+	Scratch &scratch = *p.scratch;
 	__shared__ ProbeTile tile;
 	__shared__ bool isLast;
 	const int64_t matrices = checkedMatrices(productBatch(p));
-	int exponent[operands];
+	int exponent[operands], sumExponent[operands];
 	bool isPredicted[operands], isExact = true; // by the cast, which made the sums that are read here
 	AUTOAMP_UNROLL
 	for (int i = 0; i < operands; ++i) {
-		const uint32_t amax = scratch.amax[i];
+		const uint32_t amax = found.amax[i];
 		if (amax == 0)
 			return; // the product is 0 too
 		exponent[i] = rightExponent(amax);
-		isPredicted[i] = scratch.used[i] == exponent[i];
+		sumExponent[i] = sumExponentOf(found.flags, found.lowest[i]);
+		isPredicted[i] = found.lowest[i] == exponent[i];
 		// 20 bits above the smallest normal fp32 number are enough for the check.
-		isExact = isExact && exponentOf(amax) + scratch.sumExponent[i] >= minExponent + 20;
+		isExact = isExact && exponentOf(amax) + sumExponent[i] >= minExponent + 20;
 	}
 	for (int i = 0; i < operands; ++i) {
-		const int other = 1 - i, shift = exponent[other] - scratch.sumExponent[other];
+		const int other = 1 - i, shift = exponent[other] - sumExponent[other];
 		const float first = powerOfTwo(shift / 2), second = powerOfTwo(shift - shift / 2);
 		const bool hasLoss = isPredicted[other];
 		const SumsOf given = sumsOf(p, other), mine = sumsOf(p, i);
 		const float scale = powerOfTwo(exponent[i]);
-		const float energy = sumShare(
-		    p.operand[i], blockFor(i), p.isAlongRows[i], scratch.firstMatrix, scale, scale, tile, matrices,
-		    [&](int64_t matrix, int64_t index) {
-			    ProbeSums weight = given.alongKOf(matrix)[index];
-			    for (int probe = 0; probe < probes; ++probe) {
-				    weight.value[probe] = weight.value[probe] * first * second;
-				    weight.loss[probe] = hasLoss ? weight.loss[probe] : 0.0f;
-			    }
-			    return weight;
+		const int64_t units = ((p.isAlongRows[i] ? p.operand[i].columns : p.operand[i].rows) + tileWide - 1) / tileWide;
+		const float energy = sumShare<true>(
+		    p.operand[i], blockFor(i), p.isAlongRows[i], firstMatrixOf(p, found.call), scale, scale, tile, matrices,
+		    max(gridDim.x / max(units * matrices, int64_t{1}), int64_t{1}),
+		    [&](int64_t matrix, int64_t index, int place) {
+			    float sum = 0;
+			    for (int64_t part = 0; part < given.parts; ++part)
+				    sum += reinterpret_cast<const float *>(given.alongKOf(matrix, part) + index)[place];
+			    return place < probes ? sum * first * second : hasLoss ? sum : 0.0f;
 		    },
-		    [&](int64_t matrix) { return mine.linesOf(matrix); });
+		    [&](int64_t matrix, int64_t) { return mine.linesOf(matrix); });
 		const float all = warpSum(energy);
 		if (threadIdx.x % lanes == 0 && all > 0)
 			atomicAdd(&scratch.lossEnergy[i], all);
@@ -297,14 +351,14 @@ static __device__ __attribute__((noinline)) void probeSettle(const Parameters &p
 	if (threadIdx.x != 0)
 		return;
 	// A call without correct predictions measures only a part of the loss, so the next call is checked too.
-	if (scratch.isRegular && !(isExact && isPredicted[0] && isPredicted[1]))
-		p.sites[p.site < siteCount ? p.site : 0].isCheckedAgain = 1;
+	if (found.flags & flagRegular && !(isExact && isPredicted[0] && isPredicted[1]))
+		siteOf(p).isCheckedAgain = 1;
 	for (int i = 0; i < operands; ++i)
 		isLossy = isLossy || uint64_t{lost[i]} * linesPerLost > filled[i];
 	if (!isExact || !isLossy)
 		return;
 	const int worse = scratch.lossEnergy[1] > scratch.lossEnergy[0];
-	report(p, EventKind::underflow, worse, exponent[worse], exponent[worse], scratch.amax[worse],
+	report(p, EventKind::underflow, worse, exponent[worse], exponent[worse], found.amax[worse],
 	       {static_cast<float>(sqrt(worst)), lost[0], lost[1]});
 }
 

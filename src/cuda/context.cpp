@@ -148,8 +148,15 @@ bool Memory::limitPool(const Driver &driver)
 {
 	if (!pool_)
 		return true;
+	held_.store(0, std::memory_order_relaxed);
 	cuuint64_t threshold = budget_ - std::min(budget_, inGraphs_.load(std::memory_order_relaxed));
 	return driver.cuMemPoolSetAttribute(pool_, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &threshold) == 0;
+}
+
+Result Memory::trim(const Driver &driver, size_t bytes)
+{
+	held_.store(0, std::memory_order_relaxed);
+	return driver.cuMemPoolTrimTo(pool_, bytes);
 }
 
 void Memory::close(const Driver &driver)
@@ -162,16 +169,21 @@ void Memory::close(const Driver &driver)
 Failure Memory::reserve(const Driver &driver, size_t bytes, bool isForGraph)
 {
 	cuuint64_t used = 0, reserved = 0;
-	if (pool_ && (driver.cuMemPoolGetAttribute(pool_, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, &used) ||
-	              driver.cuMemPoolGetAttribute(pool_, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &reserved)))
+	if (pool_ && driver.cuMemPoolGetAttribute(pool_, CU_MEMPOOL_ATTR_USED_MEM_CURRENT, &used))
 		return Failure::driverError;
 	const size_t inGraphs = inGraphs_.load(std::memory_order_relaxed);
 	if (used + bytes + inGraphs > budget_)
 		return Failure::overBudget;
+	if (!isForGraph && used + bytes <= held_.load(std::memory_order_relaxed))
+		return Failure::none; // as below, without a query
+	if (pool_ && driver.cuMemPoolGetAttribute(pool_, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &reserved))
+		return Failure::driverError;
+	// If another thread trims the pool now, this is too much: the pool may then grow without a look at the free memory.
+	held_.store(std::min<size_t>(reserved, budget_ - inGraphs), std::memory_order_relaxed);
 	if (isForGraph) {
 		// Graphs do not allocate from the pool, so its idle memory is released for them. The trim waits for nothing;
 		// limitPool() handles the memory that it therefore leaves.
-		if (const size_t rest = budget_ - inGraphs - bytes; reserved > rest && driver.cuMemPoolTrimTo(pool_, rest))
+		if (const size_t rest = budget_ - inGraphs - bytes; reserved > rest && trim(driver, rest))
 			base::leaveFault("cuMemPoolTrimTo");
 	} else if (used + bytes <= reserved) {
 		return Failure::none; // the pool need not grow
@@ -199,7 +211,7 @@ Block Memory::allocate(const Driver &driver, Stream stream, size_t bytes, bool i
 		return {0, failure};
 	Block block;
 	if (const Result result = driver.cuMemAllocFromPoolAsync(&block.address, bytes, pool_, stream)) {
-		driver.cuMemPoolTrimTo(pool_, 0); // idle pool memory may be what is missing
+		trim(driver, 0); // idle pool memory may be what is missing
 		return {0, failureOf(result)};
 	}
 	return block;

@@ -76,10 +76,12 @@ private:
 	GraphBlock *share(const Driver &driver, Stream stream, const struct Frontier &at, size_t bytes);
 	Failure reserve(const Driver &driver, size_t bytes, bool isForGraph);
 	bool limitPool(const Driver &driver);
+	Result trim(const Driver &driver, size_t bytes);
 
 	CUmemPoolHandle_st *pool_ = nullptr;
 	size_t budget_ = 0;
 	std::atomic<size_t> inGraphs_{0};
+	std::atomic<size_t> held_{0}; // memory that the pool has, at least, and keeps until it is trimmed or limited
 	std::atomic<bool> hasReturned_{false};
 	std::mutex mutex_;             // protects the list and the state of each block; never held during driver calls
 	GraphBlock *blocks_ = nullptr; // all blocks ever made

@@ -43,6 +43,7 @@ constexpr Result outOfMemory = 2, notInitialized = 3, lossyQuery = 402;
 	X(cuDevicePrimaryCtxRelease_v2, (int))                                                                             \
 	X(cuThreadExchangeStreamCaptureMode, (int *))                                                                      \
 	X(cuStreamGetCtx, (Stream, CUctx_st **))                                                                           \
+	X(cuStreamGetId, (Stream, unsigned long long *))                                                                   \
 	X(cuStreamIsCapturing, (Stream, int *))                                                                            \
 	X(cuStreamGetCaptureInfo_v2,                                                                                       \
 	  (Stream, int *, unsigned long long *, CUgraph_st **, CUgraphNode_st *const **, size_t *))                        \

@@ -1,6 +1,10 @@
 #include "src/lower/context_state.h"
 
+#include "src/base/faults.h"
 #include "src/base/once.h"
+
+#include <algorithm>
+#include <iterator>
 
 extern "C" const unsigned char autoamp_kernels_fatbin[];
 
@@ -21,7 +25,6 @@ const Kernels *loadKernels(const cuda::Driver &driver)
 		CUkern_st **kernel;
 		const char *name;
 	} wanted[] = {
-	    {&kernels->begin, "autoamp_begin"},
 	    {&kernels->castHalf, "autoamp_cast_half"},
 	    {&kernels->castBfloat16, "autoamp_cast_bfloat16"},
 	    {&kernels->settle, "autoamp_settle"},
@@ -89,18 +92,39 @@ const Kernels *conversionKernels(const cuda::Driver &driver)
 	return theKernels.getOrRetry([&] { return loadKernels(driver); });
 }
 
+bool ContextState::knows(const cuda::Driver &driver, cuda::Stream stream, unsigned long long &streamId) const
+{
+	streamId = 0;
+	constexpr uintptr_t legacy = 1, perThread = 2; // they and the null stream are those of the current context
+	if (reinterpret_cast<uintptr_t>(stream) <= std::max(legacy, perThread))
+		return true;
+	if (driver.cuStreamGetId(stream, &streamId)) {
+		base::leaveFault("cuStreamGetId");
+		return false;
+	}
+	++streamId;
+	return streams[streamId % std::size(streams)].load(std::memory_order_relaxed) == streamId;
+}
+
 ContextAnswer currentContext(const cuda::Driver &driver, size_t budget, cuda::Stream stream, bool isCapturing,
                              bool hasKernels)
 {
-	cuda::Current current;
-	if (!cuda::currentContext(driver, current))
-		return {nullptr, policy::Reason::engine_failed, "querying the current context"};
-	CUctx_st *own = nullptr;
-	if (driver.cuStreamGetCtx(stream, &own))
-		return {nullptr, policy::Reason::engine_failed, "cuStreamGetCtx"};
-	if (own != current.handle) // autoamp kernels would run in that context and must not access memory of this one
-		return {nullptr, policy::Reason::bad_argument};
+	cuda::Current current = {};
+	if (driver.cuCtxGetId(nullptr, &current.id)) // null: the current context
+		return {nullptr, policy::Reason::engine_failed, "cuCtxGetId"};
 	ContextState *context = find(current.id);
+	unsigned long long streamId = 0;
+	if (!context || !context->knows(driver, stream, streamId)) {
+		if (!cuda::currentContext(driver, current))
+			return {nullptr, policy::Reason::engine_failed, "querying the current context"};
+		CUctx_st *own = nullptr;
+		if (driver.cuStreamGetCtx(stream, &own))
+			return {nullptr, policy::Reason::engine_failed, "cuStreamGetCtx"};
+		if (own != current.handle) // autoamp kernels would run in that context and must not access memory of this one
+			return {nullptr, policy::Reason::bad_argument};
+		if (streamId)
+			context->streams[streamId % std::size(context->streams)].store(streamId, std::memory_order_relaxed);
+	}
 	if (isCapturing && hasKernels && context && !context->memory.hasPool()) // no call is cast, so none is warm
 		return {nullptr, policy::Reason::no_memory_pools};
 	if (isCapturing && !(context && (!hasKernels || context->isWarm.load(std::memory_order_acquire))))

@@ -14,7 +14,7 @@ namespace autoamp::lower {
 // The conversion kernels (kernels/cast.cu), loaded once per process: a CUlibrary does not belong to a context and
 // survives cudaDeviceReset.
 struct Kernels {
-	CUkern_st *begin, *castHalf, *castBfloat16, *settle, *scatter, *sum, *widen;
+	CUkern_st *castHalf, *castBfloat16, *settle, *scatter, *sum, *widen;
 	CUkern_st *castTensorHalf, *castTensorBfloat16, *settleTensor, *place, *runs;
 };
 const Kernels *conversionKernels(const cuda::Driver &driver); // null: this driver does not load them
@@ -26,6 +26,11 @@ struct ContextState {
 	scale::Slots slots;
 	std::atomic<bool> isWarm{false}; // the conversion kernels have run here outside of capture
 	ContextState *next = nullptr;
+	// Ids of streams of this context, + 1. The driver never uses the id of a stream again.
+	std::atomic<unsigned long long> streams[16] = {};
+
+	// True if the stream is known to belong to this context, which is current. Sets its id + 1; 0: not queried.
+	bool knows(const cuda::Driver &driver, cuda::Stream stream, unsigned long long &streamId) const;
 };
 
 // `reason`: why there is no context. `what`: the step that failed, if one did.

@@ -88,15 +88,15 @@ bool isAlongRows(const op::Op &op, int operand)
 	return operand == 0 ? op.transa != op::Transpose::none : op.transb == op::Transpose::none;
 }
 
-// Bytes of the sums for the loss check: kernels::sumCount() of the operands as stored.
-size_t sumBytes(const op::Op &op, const StoredOperand &a, const StoredOperand &b)
+// The parameters that determine the size of a float16 call's records and sums.
+kernels::Parameters shapeOf(const op::Op &op, const StoredOperand &a, const StoredOperand &b)
 {
 	kernels::Parameters shape = {};
 	const StoredOperand *const stored[] = {&a, &b};
 	for (int i = 0; i < kernels::operands; i++)
 		shape.operand[i].rows = stored[i]->rows, shape.operand[i].columns = stored[i]->columns,
 		shape.operand[i].batch = stored[i]->batch, shape.isAlongRows[i] = isAlongRows(op, i);
-	return static_cast<size_t>(kernels::sumCount(shape)) * sizeof(kernels::ProbeSums);
+	return shape;
 }
 
 // True if the scalars are float16 in device memory. A kernel then widens them into scratch memory, because the raised
@@ -201,19 +201,25 @@ private:
 		        product_.extras.auxBatchStride};
 	}
 
-	// Lays out the device memory of the call from `base` on. A cast has scratch, A and B in 16 bits, and sums for the
-	// loss check. Every float16 call has the sums, so that all calls of a site need the same memory. After these: the
-	// product of a batch by pointers, and the workspace of the engine.
+	// Lays out the device memory of the call from `base` on. A cast has scratch, A and B in 16 bits. A cast to float16
+	// also has records of its blocks, and sums for the loss check. Every such call has the sums, so that all calls of a
+	// site need the same memory. After these: the product of a batch by pointers, and the workspace of the engine.
 	void place(cuda::Address base)
 	{
-		places_ = {base, base, base, base, base, base, base};
+		places_ = {base, base, base, base, base, base, base, base};
 		if (engine_->key.isCast()) {
 			const StoredOperand a = storedA(op_, true), b = storedB(op_, true);
 			places_.a = base + aligned(sizeof(kernels::Scratch));
 			places_.b = places_.a + aligned(a.bytes());
-			places_.sums = places_.b + aligned(b.bytes());
-			const bool isHalf = engine_->key.precision == op::Dtype::float16;
-			places_.product = places_.workspace = places_.sums + (isHalf ? aligned(sumBytes(op_, a, b)) : 0);
+			places_.records = places_.sums = places_.b + aligned(b.bytes());
+			if (engine_->key.precision == op::Dtype::float16) {
+				const kernels::Parameters shape = shapeOf(op_, a, b);
+				places_.sums += aligned(kernels::recordCount(shape) * sizeof(kernels::CastRecord));
+				places_.product = aligned(static_cast<size_t>(kernels::sumCount(shape)) * sizeof(kernels::ProbeSums));
+			} else {
+				places_.product = 0;
+			}
+			places_.workspace = places_.product += places_.sums;
 		}
 		if (needsWidening(op_))
 			places_.product = places_.workspace = base + aligned(sizeof(kernels::Scratch));
@@ -243,11 +249,9 @@ private:
 	{
 		const bool areScalarsOnDevice = op_.flags & op::flagDeviceScalars;
 		call.prepareEvents(parameters);
-		if (isGathered_) // the scatter adds beta * C
+		if (isGathered_) // the scatter adds beta * C; the cast writes a beta of 0 to the scratch
 			operands_.beta = areScalarsOnDevice ? &parameters.scratch->beta : &zero;
-		const bool needsZero = isGathered_ && areScalarsOnDevice;
-		return (!needsZero || call.launch(call.kernels->begin, 1, parameters)) &&
-		       call.launch(call.kernels->castBfloat16, call.blocks(parameters), parameters);
+		return call.launch(call.kernels->castBfloat16, call.blocks(parameters), parameters);
 	}
 
 	bool castHalf(const LoweredCall &call, kernels::Parameters &parameters)
@@ -266,10 +270,7 @@ private:
 		}
 		operands_.alpha = &parameters.scratch->alpha;
 		operands_.beta = &parameters.scratch->beta;
-		const unsigned blocks = call.blocks(parameters);
-		return call.launch(call.kernels->begin, 1, parameters) &&
-		       call.launch(call.kernels->castHalf, blocks, parameters) &&
-		       call.launch(call.kernels->settle, blocks, parameters);
+		return call.castAndSettle(call.kernels->castHalf, call.kernels->settle, places_.records, parameters);
 	}
 
 	const char *widen(const LoweredCall &call)
@@ -360,7 +361,7 @@ private:
 	} operands_ = {}; // inputs of the vendor's product
 	float scalars_[2] = {};
 	struct {
-		cuda::Address scratch, a, b, sums, product, workspace, end;
+		cuda::Address scratch, a, b, records, sums, product, workspace, end;
 	} places_ = {};
 };
 

@@ -55,6 +55,17 @@ struct LoweredCall {
 		return launchKernel(kernel, blocks, arguments);
 	}
 
+	// The two launches of a cast to float16. `records`: memory for kernels::recordCount() records.
+	template <typename Parameters>
+	bool castAndSettle(CUkern_st *cast, CUkern_st *settle, cuda::Address records, Parameters &parameters) const
+	{
+		parameters.records = reinterpret_cast<kernels::CastRecord *>(records);
+		parameters.castBlocks = blocks(parameters);
+		const auto smCount = static_cast<unsigned>(context->facts->smCount);
+		return launch(cast, parameters.castBlocks, parameters) &&
+		       launch(settle, kernels::settleBlocks(parameters.castBlocks, smCount), parameters);
+	}
+
 private:
 	bool launchKernel(CUkern_st *kernel, unsigned blocks, void **arguments) const;
 };

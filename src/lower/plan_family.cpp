@@ -70,9 +70,19 @@ void PlanFamily::place(cuda::Address base)
 	places_.scratch = take(isCast_ ? aligned(sizeof(kernels::Scratch)) : 0);
 	places_.first = take(isCast_ ? plan_->operand[0].bytes : 0);
 	places_.second = take(isCast_ ? plan_->operand[1].bytes : 0);
+	if (isCast_ && key_.precision == op::Dtype::float16)
+		places_.records = take(aligned(kernels::recordCount(tensors()) * sizeof(kernels::CastRecord)));
 	places_.result = take(isDirect() ? 0 : plan_->result.bytes);
 	places_.workspace = take(aligned(plan_->workspaceSize));
 	places_.end = base;
+}
+
+kernels::TensorParameters PlanFamily::tensors() const
+{
+	kernels::TensorParameters parameters = {};
+	parameters.tensor[0] = tensorOf(plan_->operand[0], first_, places_.first);
+	parameters.tensor[1] = tensorOf(plan_->operand[1], second_, places_.second);
+	return parameters;
 }
 
 const char *PlanFamily::convert(LoweredCall &call, cuda::Address base)
@@ -82,23 +92,19 @@ const char *PlanFamily::convert(LoweredCall &call, cuda::Address base)
 		return nullptr;
 	if (!call.kernels)
 		return "loading the kernels";
-	kernels::TensorParameters parameters = {};
-	parameters.tensor[0] = tensorOf(plan_->operand[0], first_, places_.first);
-	parameters.tensor[1] = tensorOf(plan_->operand[1], second_, places_.second);
+	kernels::TensorParameters parameters = tensors();
 	parameters.alphaValue = alpha_;
 	parameters.scratch = static_cast<kernels::Scratch *>(places_.scratch);
-	const unsigned blocks = call.blocks(parameters);
 	if (!call.isHalf()) {
 		call.prepareEvents(parameters);
-		return call.launch(call.kernels->castTensorBfloat16, blocks, parameters) ? nullptr : "cuLaunchKernel";
+		return call.launch(call.kernels->castTensorBfloat16, call.blocks(parameters), parameters) ? nullptr
+		                                                                                          : "cuLaunchKernel";
 	}
 	call.prepareScaling(parameters, first_, second_);
-	kernels::Parameters begun = {};
-	static_cast<kernels::Scaling &>(begun) = parameters;
-	const bool isLaunched = call.launch(call.kernels->begin, 1, begun) &&
-	                        call.launch(call.kernels->castTensorHalf, blocks, parameters) &&
-	                        call.launch(call.kernels->settleTensor, blocks, parameters);
-	return isLaunched ? nullptr : "cuLaunchKernel";
+	return call.castAndSettle(call.kernels->castTensorHalf, call.kernels->settleTensor,
+	                          reinterpret_cast<cuda::Address>(places_.records), parameters)
+	           ? nullptr
+	           : "cuLaunchKernel";
 }
 
 Outcome PlanFamily::execute(std::span<const int64_t> uids, std::span<void *const> pointers) const

@@ -21,7 +21,7 @@ public:
 protected:
 	// Addresses of the scratch memory. `scratch` has alpha as its first member.
 	struct Places {
-		void *scratch, *first, *second, *result, *workspace;
+		void *scratch, *first, *second, *records, *result, *workspace;
 		cuda::Address end;
 	};
 	// prepare() sets the context of `key`.
@@ -48,6 +48,7 @@ protected:
 private:
 	Outcome build(LoweredCall &call);
 	void place(cuda::Address base);
+	kernels::TensorParameters tensors() const; // the operands, in their places
 
 	const op::CudnnGraph &cudnn_;
 	void *const handle_;

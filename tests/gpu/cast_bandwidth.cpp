@@ -29,10 +29,8 @@ struct Launcher {
 		if (!driver ||
 		    driver->cuLibraryLoadData(&library, autoamp_kernels_fatbin, nullptr, nullptr, 0, nullptr, nullptr, 0))
 			fail("loading the kernels", "refused");
-		const std::pair<const char *, CUkern_st **> wanted[] = {{"autoamp_begin", &begin},
-		                                                        {"autoamp_cast_half", &half},
-		                                                        {"autoamp_cast_bfloat16", &bfloat16},
-		                                                        {"autoamp_settle", &settle}};
+		const std::pair<const char *, CUkern_st **> wanted[] = {
+		    {"autoamp_cast_half", &half}, {"autoamp_cast_bfloat16", &bfloat16}, {"autoamp_settle", &settle}};
 		for (const auto &[name, kernel] : wanted)
 			if (driver->cuLibraryGetKernel(kernel, library, name))
 				fail(name, "not in the fat binary");
@@ -48,7 +46,7 @@ struct Launcher {
 	}
 
 	const autoamp::cuda::Driver *const driver = autoamp::cuda::driver();
-	CUkern_st *begin = nullptr, *half = nullptr, *bfloat16 = nullptr, *settle = nullptr;
+	CUkern_st *half = nullptr, *bfloat16 = nullptr, *settle = nullptr;
 	int smCount = 0;
 };
 
@@ -66,10 +64,11 @@ void measure(const Launcher &launch, cudaStream_t stream, const Layout &layout, 
 	const size_t sourceBytes = (sourceCount * sizeof(float) + 255) / 256 * 256,
 	             targetBytes = (moved / 2 + 255) / 256 * 256;
 	const size_t tableBytes = kernels::predictionCount * sizeof(kernels::Prediction);
+	const size_t recordBytes = kernels::mostCastBlocks * sizeof(kernels::CastRecord);
 	CHECK(cudaMalloc(reinterpret_cast<void **>(&source), sets * sourceBytes));
 	CHECK(cudaMalloc(reinterpret_cast<void **>(&target), sets * targetBytes));
-	CHECK(cudaMalloc(reinterpret_cast<void **>(&rest), tableBytes + 256));
-	CHECK(cudaMemset(rest, 0, tableBytes + 256));
+	CHECK(cudaMalloc(reinterpret_cast<void **>(&rest), tableBytes + 256 + recordBytes));
+	CHECK(cudaMemset(rest, 0, tableBytes));
 	CHECK(cudaMemset(source, 0x3f, sets * sourceBytes)); // 0.747: nothing here depends on the values
 	CHECK(cudaDeviceSynchronize());                      // the stream does not wait for the legacy one
 
@@ -81,6 +80,8 @@ void measure(const Launcher &launch, cudaStream_t stream, const Layout &layout, 
 		p.operand[0] = {from, to, rows, columns, ld, rows, 0, 0, 1};
 		p.operand[1] = {from + ld * columns, to + each, rows, columns, ld, rows, 0, 0, 1};
 		p.scratch = reinterpret_cast<kernels::Scratch *>(rest + tableBytes);
+		p.records = reinterpret_cast<kernels::CastRecord *>(rest + tableBytes + 256);
+		p.castBlocks = kernels::gridSize(p, static_cast<unsigned>(launch.smCount));
 		p.predictions = reinterpret_cast<kernels::Prediction *>(rest);
 		p.signatureKey = 1;
 		p.pairKey = set + 2;
@@ -89,11 +90,10 @@ void measure(const Launcher &launch, cudaStream_t stream, const Layout &layout, 
 	};
 	const auto half = [&](int i, bool isSettled) {
 		kernels::Parameters p = parametersOf(i);
-		const unsigned blocks = kernels::gridSize(p, static_cast<unsigned>(launch.smCount));
-		launch(launch.begin, 1, stream, p);
-		launch(launch.half, blocks, stream, p);
+		launch(launch.half, p.castBlocks, stream, p);
 		if (isSettled)
-			launch(launch.settle, blocks, stream, p);
+			launch(launch.settle, kernels::settleBlocks(p.castBlocks, static_cast<unsigned>(launch.smCount)), stream,
+			       p);
 	};
 	// All predictions are right, as after a site's first calls.
 	for (size_t set = 0; set < sets; set++)

@@ -216,7 +216,7 @@ class Faults(runner.Test):
         table = re.search(r"#define AUTOAMP_CUDNN_RNN_FUNCTIONS\(X\)(.*?[^\\])\n\n", text, re.DOTALL).group(1)
         return [*re.findall(r"X\((\w+),", table), "cudnnGetRNNDescriptor_v8", "cudnnGetRNNDataDescriptor",
                 "cudnnGetTensorNdDescriptor", "cudnnGetStream", "cuLaunchKernel", "cuMemAllocFromPoolAsync", "cuMemFreeAsync",
-                "cuStreamIsCapturing", "cuStreamGetCtx", "cuThreadExchangeStreamCaptureMode"]
+                "cuStreamIsCapturing", "cuStreamGetCtx", "cuStreamGetId", "cuThreadExchangeStreamCaptureMode"]
 
     @runner.emulated_only("faults are asked for")
     def test_every_call_of_ours_fails_once(self):

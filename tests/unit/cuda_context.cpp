@@ -135,6 +135,36 @@ TEST_CASE("memory within the budget and a quarter of what is free")
 	}
 }
 
+TEST_CASE("a pool that is known to be large enough is only queried for its use")
+{
+	Opened opened;
+	device.reserved = 600;
+	const auto queriesOf = [&](size_t bytes) {
+		device.calls.clear();
+		CHECK(opened.allocated(bytes) == "none");
+		return device.calls["cuMemPoolGetAttribute"];
+	};
+	CHECK(queriesOf(100) == 2);
+	CHECK(queriesOf(600) == 1);
+	device.used = 100;
+	CHECK(queriesOf(500) == 1);
+	CHECK(queriesOf(501) == 2); // it must grow
+	CHECK(device.calls["cuMemGetInfo_v2"] == 1);
+	device.failing["cuMemAllocFromPoolAsync"] = outOfMemory; // the pool is trimmed
+	CHECK(opened.allocated(100) == "outOfMemory");
+	device.failing.clear();
+	CHECK(queriesOf(50) == 2);
+	device.used = 0, device.reserved = 600;
+	CHECK(queriesOf(500) == 2);
+	CHECK(queriesOf(500) == 1);
+	CUgraph_st graph; // takes from the same budget
+	CHECK(opened.capturedOf(graph, 700) == "none");
+	CHECK(queriesOf(200) == 2);
+	CHECK(opened.allocated(301) == "overBudget");
+	fake_driver::destroyGraph(graph);
+	opened.memory.collect(table);
+}
+
 TEST_CASE("memory comes and goes on the call's stream")
 {
 	Opened opened;

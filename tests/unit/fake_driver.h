@@ -62,7 +62,7 @@ struct Device {
 	unsigned registerFlags = 0;
 
 	CUctx_st *context = nullptr, *primary = nullptr, *contextOfStream = nullptr; // null: the current one
-	unsigned long long contextId = 41;
+	unsigned long long contextId = 41, streamId = 7;
 	int isPrimaryActive = 0, retained = 0, ordinal = 0, captureMode = 0;
 };
 inline Device device;
@@ -134,9 +134,16 @@ inline autoamp::cuda::Driver makeDriver()
 		*context = device.context;
 		return 0;
 	};
-	driver.cuCtxGetId = [](CUctx_st *, unsigned long long *id) -> Result {
+	driver.cuCtxGetId = [](CUctx_st *context, unsigned long long *id) -> Result {
 		CALLED("cuCtxGetId");
+		if (!context && !device.context)
+			return CUDA_ERROR_INVALID_CONTEXT;
 		*id = device.contextId;
+		return 0;
+	};
+	driver.cuStreamGetId = [](Stream, unsigned long long *id) -> Result {
+		CALLED("cuStreamGetId");
+		*id = device.streamId;
 		return 0;
 	};
 	driver.cuStreamGetCtx = [](Stream, CUctx_st **context) -> Result {

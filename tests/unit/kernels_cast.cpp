@@ -50,16 +50,16 @@ TEST_CASE("every half is the nearest one, at any scale")
 	b.at(0, 0) = 1;
 	for (const int exponent : {0, 14, -1, 127, -126, 100, -20}) {
 		Call call(a, b, nullptr);
-		call.scratch.used[0] = exponent;
+		call.parameters.predictions = predicting(call.parameters.pairKey, exponent, 0);
 		call.cast();
 		int wrong = 0;
 		for (int64_t i = 0; i < count; ++i)
 			wrong += a.target(i, 0) != rounded(values[i], exponent, half);
 		CAPTURE(exponent);
 		CHECK(wrong == 0);
-		CHECK(call.scratch.amax[0] == a.amax());
-		CHECK(call.scratch.nonfinite[0] == 1);
-		CHECK(call.scratch.nonfinite[1] == 0);
+		CHECK(call.amax(0) == a.amax());
+		CHECK(call.nonfinite(0) == 1);
+		CHECK(call.nonfinite(1) == 0);
 	}
 }
 
@@ -192,7 +192,7 @@ TEST_CASE("any layout is converted, what lies between is neither read nor writte
 				for (const unsigned smCount : {1u, 132u}) {
 					Call call(isA ? matrix : other, isA ? other : matrix, nullptr);
 					const int i = isA ? 0 : 1;
-					call.scratch.used[i] = 3;
+					call.parameters.predictions = predicting(call.parameters.pairKey, isA ? 3 : 0, isA ? 0 : 3);
 					call.cast(smCount);
 					CAPTURE(shape.rows, shape.columns, shape.sourceLd, shape.batch, skew, isA, smCount);
 					int wrong = 0;
@@ -202,9 +202,9 @@ TEST_CASE("any layout is converted, what lies between is neither read nor writte
 					REQUIRE(wrong == 0);
 					REQUIRE(matrix.isPaddingIntact());
 					REQUIRE(other.isPaddingIntact());
-					REQUIRE(call.scratch.amax[i] == matrix.amax());
-					REQUIRE(call.scratch.amax[1 - i] == other.amax());
-					REQUIRE(call.scratch.nonfinite[i] == 0);
+					REQUIRE(call.amax(i) == matrix.amax());
+					REQUIRE(call.amax(1 - i) == other.amax());
+					REQUIRE(call.nonfinite(i) == 0);
 				}
 			}
 		}
@@ -221,10 +221,10 @@ TEST_CASE("the maximum and what is not finite are found wherever they are")
 		b.at(place % 40, place % 37) = place % 3 ? -INFINITY : NAN;
 		Call call(a, b, nullptr);
 		call.cast(1);
-		REQUIRE(call.scratch.amax[0] == std::bit_cast<uint32_t>(77.5f));
-		REQUIRE(call.scratch.nonfinite[0] == 0);
-		REQUIRE(call.scratch.amax[1] == b.amax());
-		REQUIRE(call.scratch.nonfinite[1] == 1);
+		REQUIRE(call.amax(0) == std::bit_cast<uint32_t>(77.5f));
+		REQUIRE(call.nonfinite(0) == 0);
+		REQUIRE(call.amax(1) == b.amax());
+		REQUIRE(call.nonfinite(1) == 1);
 	}
 }
 

@@ -6,7 +6,9 @@
 #include "kernels/launch.h"
 #include "tools/emulated/kernel.h"
 
+#include <algorithm>
 #include <bit>
+#include <cstring>
 #include <memory>
 #include <random>
 #include <string>
@@ -107,31 +109,72 @@ private:
 	int64_t targetCount_;
 };
 
+// A table that has this prediction. Each call of this function changes the same table.
+Prediction *predicting(uint64_t key, int first, int second);
+
+// Scratch memory of a call. It has arbitrary contents before, because nothing clears it.
+struct Memory {
+	Scratch scratch;
+	std::vector<CastRecord> records = std::vector<CastRecord>(mostCastBlocks);
+
+	Memory()
+	{
+		std::memset(&scratch, 0x5a, sizeof scratch);
+		std::memset(records.data(), 0xa5, records.size() * sizeof records[0]);
+	}
+	Memory(const Memory &) = delete;
+	void give(Scaling &to)
+	{
+		to.scratch = &scratch;
+		to.records = records.data();
+	}
+	uint32_t amax(const Scaling &of, int operand) const
+	{
+		uint32_t most = 0;
+		for (uint32_t i = 0; i < of.castBlocks; ++i)
+			most = std::max(most, records[i].maximum[operand] & magnitudeMask);
+		return most;
+	}
+	uint32_t nonfinite(const Scaling &of, int operand) const
+	{
+		return std::any_of(records.begin(), records.begin() + of.castBlocks,
+		                   [=](const CastRecord &each) { return each.maximum[operand] >> 31; });
+	}
+};
+
 // Device memory of a context and a call.
-struct Call {
-	Scratch scratch = {};
+struct Call : Memory {
 	Parameters parameters = {};
 
 	Call(const Matrix &a, const Matrix &b, Prediction *predictions, Ring *ring = nullptr)
 	{
 		parameters.operand[0] = a.operand();
 		parameters.operand[1] = b.operand();
-		parameters.scratch = &scratch;
+		give(parameters);
 		parameters.predictions = predictions;
 		parameters.pairKey = 0x1234567;
 		parameters.signatureKey = 0x89abcdf;
 		parameters.ring = ring;
 		parameters.alphaValue = 1;
 	}
-	void begin() { launch("autoamp_begin", 1, parameters); }
-	void cast(unsigned smCount = 132) { launch("autoamp_cast_half", gridSize(parameters, smCount), parameters); }
-	void settle(unsigned smCount = 132) { launch("autoamp_settle", gridSize(parameters, smCount), parameters); }
+	void cast(unsigned smCount = 132)
+	{
+		parameters.castBlocks = gridSize(parameters, smCount);
+		launch("autoamp_cast_half", parameters.castBlocks, parameters);
+	}
+	void settle(unsigned smCount = 132)
+	{
+		launch("autoamp_settle", settleBlocks(parameters.castBlocks, smCount), parameters);
+	}
 	void run()
 	{
-		begin();
 		cast();
 		settle();
 	}
+	// After the cast alone:
+	uint32_t amax(int operand) const { return Memory::amax(parameters, operand); }
+	uint32_t nonfinite(int operand) const { return Memory::nonfinite(parameters, operand); }
+	int used(int operand) const { return records[0].used[operand]; }
 };
 
 // x * 2^exponent rounded to nearest, ties to even, in integers alone. mantissaBits and bias name the format.

@@ -285,7 +285,7 @@ struct Checked {
 		double values = 0, losses = 0;
 		const ProbeSums *next = call.parameters.sums;
 		for (const int64_t lines : {m, n}) {
-			next += k;
+			next += partsOf(k, lines, 1) * k;
 			for (int64_t i = 0; i < lines; ++i, ++next)
 				for (int probe = 0; probe < probes; ++probe) {
 					values += double(next->value[probe]) * next->value[probe] / 2;
@@ -395,7 +395,7 @@ TEST_CASE("a large batch is checked in turns")
 	checked.sites[7].calls = 2 * checkedEvery; // matrices 128 … 149 and 0 … 41
 	const Event *const event = checked.run();
 	REQUIRE(event);
-	CHECK(checked.call.scratch.firstMatrix == 128);
+	CHECK(checked.call.records[0].call == 2 * checkedEvery);
 }
 
 TEST_CASE("the first two calls of a site are checked and one in 127, and none differs from the others")
@@ -457,6 +457,124 @@ TEST_CASE("a sampled call that was not predicted has the next one checked, too, 
 		checks += checked.isChecked();
 	}
 	CHECK(checks == 4);
+}
+
+TEST_CASE("a check without the share of each block gives no verdict, and the next call is checked instead")
+{
+	for (const int change : {0, 1, 2, 3, 4}) {
+		Checked checked(2048, 32, 48);
+		checked.fill(Family::sentinel);
+		REQUIRE(checked.run());
+		REQUIRE(checked.run());
+		checked.sites[7].calls = checkedEvery;
+		checked.call.cast();
+		REQUIRE(checked.call.parameters.castBlocks > 2);
+		CastRecord &odd = checked.call.records[checked.call.parameters.castBlocks - 1];
+		REQUIRE(odd.flags == (flagPredicted | flagChecked | flagRegular));
+		switch (change) {
+		case 1:
+			odd.flags = flagPredicted; // it read the count before another call was settled
+			odd.call = checkedEvery - 1;
+			break;
+		case 2:
+			odd.call = checkedEvery - 1; // both are checked, of different matrices
+			break;
+		case 3:
+			odd.used[1] += 4; // its sums have another scale
+			break;
+		case 4:
+			odd.flags = flagChecked | flagRegular;
+			break;
+		}
+		const uint32_t told = checked.told();
+		checked.call.settle();
+		CAPTURE(change);
+		CHECK(checked.isChecked() == (change == 0));
+		CHECK(checked.told() == told + (change == 0));
+		CHECK(checked.sites[7].isCheckedAgain == (change != 0));
+		if (change) {
+			CHECK(checked.run());
+			CHECK(checked.isChecked());
+			CHECK(checked.sites[7].isCheckedAgain == 0);
+		}
+	}
+}
+
+TEST_CASE("calls in flight at once do not skip a check")
+{
+	Checked checked(64, 32, 48);
+	checked.fill(Family::sentinel);
+	Call other(checked.a, checked.b, checked.predictions.data(), checked.ring.get());
+	static_cast<Parameters &>(other.parameters) = checked.call.parameters;
+	other.give(other.parameters);
+	REQUIRE(checked.run());
+	REQUIRE(checked.run());
+	checked.sites[7].calls = checkedEvery - 1; // two calls read it; one of them has the number 127
+	checked.call.cast();
+	other.cast();
+	checked.call.settle();
+	CHECK(checked.sites[7].isCheckedAgain == 0);
+	other.settle();
+	CHECK_FALSE(checked.isChecked());
+	CHECK(checked.sites[7].calls == checkedEvery + 1);
+	CHECK(checked.sites[7].isCheckedAgain == 1);
+	CHECK(checked.run());
+	CHECK(checked.run() == nullptr);
+}
+
+TEST_CASE("the result of a check does not depend on the number of settle blocks")
+{
+	const auto excessWith = [](unsigned smCount) {
+		Checked checked(700, 300, 520, true);
+		checked.fill(Family::feature, 22, 61);
+		checked.run();
+		const uint64_t written = checked.ring->written;
+		checked.call.cast();
+		checked.call.settle(smCount);
+		REQUIRE(checked.ring->written == written + 1);
+		const Event &event = checked.ring->events[written];
+		REQUIRE(event.kind == EventKind::underflow);
+		return event.loss.excess;
+	};
+	const float one = excessWith(1);
+	CHECK(one > 4e-4f);
+	CHECK(excessWith(7) == Approx(one).epsilon(1e-5));
+	CHECK(excessWith(1000) == Approx(one).epsilon(1e-5));
+}
+
+TEST_CASE("sums that are made in parts are those of one part")
+{
+	// Lines from 256 on make parts. Without one, its lines would have no share in the sums.
+	const int64_t m = 1500, n = 16, k = 24;
+	REQUIRE(partsOf(k, m, 1) > 3);
+	Checked checked(m, n, k);
+	checked.fill(Family::gaussian);
+	checked.run();
+	const ProbeSums *const sums = checked.call.parameters.sums;
+	double total = 0, single = 0;
+	for (int64_t l = 0; l < k; ++l)
+		for (int probe = 0; probe < probes; ++probe) {
+			double sum = 0;
+			for (int64_t part = 0; part < partsOf(k, m, 1); ++part)
+				sum += double(sums[part * k + l].value[probe]) * 0x1p20;
+			total += sum * sum;
+		}
+	for (int64_t i = 0; i < m; ++i)
+		for (int64_t l = 0; l < k; ++l)
+			single += double(checked.atA(i, l)) * checked.atA(i, l) * probes;
+	CHECK(total == Approx(single).epsilon(0.25)); // E|v A|^2 = |A|^2
+
+	// Settle adds the parts: the columns of the product are as large as its rows, although they come from these sums.
+	double rows = 0, columns = 0;
+	const ProbeSums *const linesA = sums + partsOf(k, m, 1) * k, *const linesB = linesA + m + partsOf(k, n, 1) * k;
+	for (int probe = 0; probe < probes; ++probe) {
+		for (int64_t i = 0; i < m; ++i)
+			rows += double(linesA[i].value[probe]) * linesA[i].value[probe];
+		for (int64_t j = 0; j < n; ++j)
+			columns += double(linesB[j].value[probe]) * linesB[j].value[probe];
+	}
+	CHECK(columns > rows / 2); // four random signs are a rough measure
+	CHECK(columns < rows * 2);
 }
 
 TEST_CASE("one operand that was predicted is enough for all of the loss")

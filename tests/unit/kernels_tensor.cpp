@@ -111,28 +111,25 @@ struct Converted {
 	}
 };
 
-struct TensorCall {
-	Scratch scratch = {};
+struct TensorCall : Memory {
 	TensorParameters parameters = {};
 	TensorCall(const Tensor &a, const Tensor &b, Prediction *predictions)
 	{
 		parameters.tensor[0] = a, parameters.tensor[1] = b;
-		parameters.scratch = &scratch;
+		give(parameters);
 		parameters.predictions = predictions;
 		parameters.pairKey = 0x1234567, parameters.signatureKey = 0x89abcdf;
 		parameters.alphaValue = 1;
 	}
 	void launchTensor(const char *name, unsigned smCount = 132)
 	{
-		launch(name, gridSize(parameters, smCount), parameters);
+		parameters.castBlocks = gridSize(parameters, smCount);
+		launch(name, parameters.castBlocks, parameters);
 	}
 	void run(unsigned smCount = 132)
 	{
-		Parameters begun = {};
-		static_cast<Scaling &>(begun) = parameters;
-		launch("autoamp_begin", 1, begun);
 		launchTensor("autoamp_cast_tensor_half", smCount);
-		launchTensor("autoamp_settle_tensor", smCount);
+		launch("autoamp_settle_tensor", settleBlocks(parameters.castBlocks, smCount), parameters);
 	}
 };
 
@@ -180,14 +177,14 @@ TEST_CASE("a tensor of any strides becomes channels-last")
 							TensorCall call(isA ? to.of(from) : otherTo.of(other),
 							                isA ? otherTo.of(other) : to.of(from), nullptr);
 							const int i = isA ? 0 : 1;
-							call.scratch.used[i] = 3;
+							call.parameters.predictions = predicting(call.parameters.pairKey, isA ? 3 : 0, isA ? 0 : 3);
 							call.launchTensor("autoamp_cast_tensor_half", smCount);
 							CAPTURE(shape.extent, shape.stride, skew, isPadded, zeros, isA, smCount);
 							REQUIRE(to.wrong(from, 3, half) == 0);
 							REQUIRE(otherTo.wrong(other, 0, half) == 0);
-							REQUIRE(call.scratch.amax[i] == from.amax());
-							REQUIRE(call.scratch.amax[1 - i] == other.amax());
-							REQUIRE(call.scratch.nonfinite[i] == 0);
+							REQUIRE(call.amax(call.parameters, i) == from.amax());
+							REQUIRE(call.amax(call.parameters, 1 - i) == other.amax());
+							REQUIRE(call.nonfinite(call.parameters, i) == 0);
 						}
 					const Converted to(from, isPadded, zeros), otherTo(other, true, 0);
 					TensorCall call(to.of(from), otherTo.of(other), nullptr);
@@ -239,9 +236,9 @@ TEST_CASE("nonfinite values are found in a tensor, and are not its maximum")
 		const Converted toA(a, true, 0), toB(b, true, 0);
 		TensorCall call(toA.of(a), toB.of(b), nullptr);
 		call.launchTensor("autoamp_cast_tensor_half", 1);
-		REQUIRE(call.scratch.amax[0] == std::bit_cast<uint32_t>(77.0f));
-		REQUIRE(call.scratch.nonfinite[0] == 1);
-		REQUIRE(call.scratch.nonfinite[1] == 0);
+		REQUIRE(call.amax(call.parameters, 0) == std::bit_cast<uint32_t>(77.0f));
+		REQUIRE(call.nonfinite(call.parameters, 0) == 1);
+		REQUIRE(call.nonfinite(call.parameters, 1) == 0);
 	}
 }
 

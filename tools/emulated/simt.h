@@ -300,6 +300,16 @@ T atomicMax(T *address, T value)
 	return seen;
 }
 
+template <class T>
+T atomicMin(T *address, T value)
+{
+	T seen = __atomic_load_n(address, __ATOMIC_RELAXED);
+	while (value < seen &&
+	       !__atomic_compare_exchange_n(address, &seen, value, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+	}
+	return seen;
+}
+
 using std::max;
 using std::min;
 inline void __threadfence_system()

@@ -28,6 +28,11 @@ int cuStreamGetCtx(void *, CUctx_st **current)
 	*current = &context;
 	return 0;
 }
+int cuStreamGetId(void *, unsigned long long *id)
+{
+	*id = 1;
+	return 0;
+}
 int cuCtxGetDevice(int *device)
 {
 	*device = 0;

@@ -38,6 +38,7 @@ struct OnHost {
 	{
 		(*this)(static_cast<Events &>(p));
 		p.scratch = emulated::deviceView(p.scratch);
+		p.records = emulated::deviceView(p.records);
 		p.predictions = emulated::deviceView(p.predictions);
 		p.alpha = emulated::deviceView(p.alpha);
 		p.beta = emulated::deviceView(p.beta);
@@ -113,7 +114,6 @@ constexpr size_t sizes[] = {sizeof(Parameters)}, tensorSizes[] = {sizeof(TensorP
                  placementSizes[] = {sizeof(Placement)}, scatterSizes[] = {sizeof(Scatter)}, sumSizes[] = {sizeof(Sum)},
                  widenSizes[] = {sizeof(Scalars)}, runsSizes[] = {sizeof(Runs)};
 constexpr emulated::Kernel kernels[] = {
-    {"autoamp_begin", run<autoamp_begin>, sizes, 1},
     {"autoamp_cast_half", run<autoamp_cast_half>, sizes, 1},
     {"autoamp_cast_bfloat16", run<autoamp_cast_bfloat16>, sizes, 1},
     {"autoamp_settle", run<autoamp_settle>, sizes, 1},
