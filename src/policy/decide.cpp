@@ -4,8 +4,16 @@ namespace autoamp::policy {
 
 namespace {
 
-// The model has an error of a few percent: a smaller predicted gain than this is as likely to be a loss.
-constexpr double gainWanted = 1.05;
+// `auto` lowers a call only if the model predicts at least this gain over the precision that the program requested. The
+// model has an error of a few percent, and its launch times and gaps one of about a microsecond: a smaller gain is as
+// likely to be a loss, but it always costs accuracy.
+constexpr double leastRatio = 1.05, leastGainNs = 1000;
+
+constexpr bool isGain(double requestedNs, double loweredNs)
+{
+	const bool hasEstimate = loweredNs >= 0; // matrix-vector products have none: only a list that names mv lowers them
+	return !hasEstimate || (requestedNs >= leastRatio * loweredNs && requestedNs - loweredNs >= leastGainNs);
+}
 
 constexpr Reason reasonOf(op::Obstacle obstacle)
 {
@@ -134,8 +142,8 @@ const Candidate &bestOf(const op::Op &op, const Candidates &ways, const Target &
 const Candidate *substituteOf(const op::Op &op, const Candidates &ways)
 {
 	const Candidate &tf32 = ways[static_cast<size_t>(Strategy::tf32)];
-	const bool isGain = tf32.isAvailable() && ways[0].estimate >= gainWanted * tf32.estimate;
-	return isGain && op.library != op::Library::cudnn ? &tf32 : nullptr;
+	return tf32.isAvailable() && isGain(ways[0].estimate, tf32.estimate) && op.library != op::Library::cudnn ? &tf32
+	                                                                                                         : nullptr;
 }
 
 struct Choice {
@@ -188,7 +196,7 @@ Choice choose(const op::Op &op, const Listing &word, const Target &aim, const De
 	if (!best.isAvailable())
 		return keep(best.why);
 	const float asked = ways[0].estimate;
-	if (aim.strategy != StrategyChoice::automatic || aim.isDemanded || asked >= gainWanted * best.estimate)
+	if (aim.strategy != StrategyChoice::automatic || aim.isDemanded || isGain(asked, best.estimate))
 		return op.flags & op::flagMustNotBeLow ? keep(Reason::reserve_space)
 		                                       : Choice{best.strategy, reason, Verdict::lowered};
 	const bool canCast = ways[static_cast<size_t>(Strategy::cast)].isAvailable();
@@ -242,13 +250,13 @@ Target targetFor(const State &state, const Rule *rule)
 namespace {
 
 // The available form that is faster in the model. A 16-bit result is rounded once more: the narrow form must be faster
-// by gainWanted.
+// by leastRatio.
 op::Form formOf(const op::Op &op, const op::Convolution &convolution, const Target &aim, const Device &device)
 {
 	const op::Forms forms = op::formsOf(convolution, aim.dtype, device.computeCapability, device.cudnnVersion);
 	const auto time = [&](op::Form form) { return estimate(*device.gpu, op, Path::half, aim.scaled(), form); };
 	if (forms.isWide && forms.isNarrow)
-		return time(op::Form::wide) < gainWanted * time(op::Form::narrow) ? op::Form::wide : op::Form::narrow;
+		return time(op::Form::wide) < leastRatio * time(op::Form::narrow) ? op::Form::wide : op::Form::narrow;
 	return forms.isWide ? op::Form::wide : forms.isNarrow ? op::Form::narrow : op::Form::none;
 }
 

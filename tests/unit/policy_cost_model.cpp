@@ -146,12 +146,13 @@ TEST_CASE("auto chooses what the published model finds fastest")
 			CHECK(chosen(row, op::Dtype::tf32, dtype, false) == row.choices[1]);
 		}
 		const double cast = row.cast + 4;
-		const Strategy onFp32 = row.fp32 < 1.05 * std::min(cast, row.tf32) ? Strategy::fp32
-		                        : cast <= row.tf32                         ? Strategy::cast
-		                                                                   : Strategy::tf32;
+		const auto isGain = [](double now, double then) { return now >= 1.05 * then && now - then >= 1; };
+		const Strategy onFp32 = !isGain(row.fp32, std::min(cast, row.tf32)) ? Strategy::fp32
+		                        : cast <= row.tf32                          ? Strategy::cast
+		                                                                    : Strategy::tf32;
 		CHECK(chosen(row, op::Dtype::float32, op::Dtype::float16, true) == onFp32);
 		CHECK(chosen(row, op::Dtype::tf32, op::Dtype::float16, true) ==
-		      (row.tf32 < 1.05 * cast ? Strategy::fp32 : Strategy::cast));
+		      (isGain(row.tf32, cast) ? Strategy::cast : Strategy::fp32));
 		settled += onFp32 != row.choices[0];
 	}
 	CHECK(settled > 0);

@@ -600,6 +600,7 @@ TEST_CASE("auto lowers what gains against the path that the call would have take
 TEST_CASE("auto lowers only calls with an expected gain")
 {
 	State state = stateOf({});
+	bool hasShort = false; // a call whose gain is more than 5 % and less than 1 us
 	for (GpuModel model : {GpuModel::a100, GpuModel::h100, GpuModel::h200, GpuModel::b200, GpuModel::rtx4090}) {
 		Device device = {&gpuConstants(model, nullptr, 0), 90, true};
 		for (Dtype asked : {Dtype::float32, Dtype::tf32}) {
@@ -609,12 +610,16 @@ TEST_CASE("auto lowers only calls with an expected gain")
 						op::Op call = changed(product(m, n, k), [=](op::Op &op) { op.asked = asked; });
 						Decision decision = decided(call, state, device);
 						double gain = decision.estimate / decision.estimateLowered;
-						REQUIRE((decision.verdict == Verdict::lowered) == (gain >= 1.05f));
+						const bool isGain = gain >= 1.05f && decision.estimate - decision.estimateLowered >= 1000;
+						REQUIRE((decision.verdict == Verdict::lowered) == isGain);
+						hasShort |= gain >= 1.05f && !isGain;
 					}
 				}
 			}
 		}
 	}
+	CHECK(hasShort);
+	expectKept(decided(product(96, 64, 96), state), Reason::too_small);
 }
 
 TEST_CASE("at O0 reason and strategy say what would have been, precision what is")

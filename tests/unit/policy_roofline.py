@@ -6,14 +6,15 @@ and its choice.
 """
 import roofline
 
-GAIN = 1.05  # smaller gains are as likely to be a loss
+RATIO, MICROSECONDS = 1.05, 1  # smaller gains are as likely to be a loss
 SHAPES = [shape[1:] for shape in roofline.SHAPES] + [(*shape, 1) for shape in roofline.XLA] + [(300, 17, 5000, 3)]
 WAYS = {"cast": "cast", "tf32": "tf32"}
 
 
 def choice(times, asked, ways):
     best = min(ways, key=lambda way: times[WAYS[way]])
-    return best if times[asked] >= GAIN * times[WAYS[best]] else "fp32"
+    isGain = times[asked] >= RATIO * times[WAYS[best]] and times[asked] - times[WAYS[best]] >= MICROSECONDS
+    return best if isGain else "fp32"
 
 
 print("// Made by policy_roofline.py. GPU; m, n, k, batch; us of fp32, TF32, FAST_16, half, the conversion, conversion and")
