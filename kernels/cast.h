@@ -287,9 +287,8 @@ struct TensorParameters : Scaling {
 
 // Kernels, all extern "C". Their one parameter, by value, is a `Parameters` unless the list names another type.
 //   autoamp_cast_half        A and B in one launch: x * 2^used -> half (RN), amax and non-finite flags. Each block
-//   looks
-//                            up the prediction (pair key, else signature key, else 0) and writes a record. The blocks
-//                            may find different predictions. If the loss is checked: sums with random signs
+//                            looks up the prediction (pair key, else signature key, else 0) and writes a record; the
+//                            blocks may find different predictions. If the loss is checked: sums with random signs
 //   autoamp_cast_bfloat16    A and B in one launch: x -> bfloat16 (RN, but a finite x stays finite: it becomes at most
 //                            the largest finite bfloat16, event `clamped`). With a scratch: beta to it
 //   autoamp_settle           reads all records: right exponents, overflow flags, recast of the operands for which a
