@@ -142,8 +142,8 @@ const Candidate &bestOf(const op::Op &op, const Candidates &ways, const Target &
 const Candidate *substituteOf(const op::Op &op, const Candidates &ways)
 {
 	const Candidate &tf32 = ways[static_cast<size_t>(Strategy::tf32)];
-	return tf32.isAvailable() && isGain(ways[0].estimate, tf32.estimate) && op.library != op::Library::cudnn ? &tf32
-	                                                                                                         : nullptr;
+	const bool isFaster = tf32.isAvailable() && ways[0].estimate >= leastRatio * tf32.estimate;
+	return isFaster && op.library != op::Library::cudnn ? &tf32 : nullptr;
 }
 
 struct Choice {

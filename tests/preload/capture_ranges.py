@@ -166,14 +166,14 @@ class Time(Test):
 
 class Kernels(Test):
     def assertKernels(self, script, range_, lowered, kept=0, fills=0, **variables):
-        """That many of each, cast by three autoamp kernels, and no kernel of unknown origin."""
+        """That many of each, cast by two autoamp kernels, and no kernel of unknown origin."""
         result = run(script, range_, TRACE="kernels", **variables)
         self.assertFine(result)
         loss, counts = result.report["loss"], kernels_of(result.report)
         self.assertEqual([loss[key] for key in ("kernels_unattributed", "invalid_timestamps", "kernels_dropped")], [0, 0, 0])
         entry = "cublasSgemm_v2"
         self.assertEqual((counts.get((entry, True, False), 0), counts.get((entry, False, False), 0),
-                          counts.get((None, False, True), 0)), (3 * lowered, lowered + kept, fills))
+                          counts.get((None, False, True), 0)), (2 * lowered, lowered + kept, fills))
         self.assertEqual({key for key in counts if key[0] not in (entry, None)}, set())
         return result
 
