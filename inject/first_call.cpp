@@ -15,7 +15,7 @@ extern "C" void *autoamp_front_original(unsigned index)
 	const unsigned version = load(entries[index].library.versionInUse),
 	               slot = (version < versionCount ? version : 0) * entryCount + index;
 	void *const found = resolveOriginal(slot, nullptr, resolving.hasLoader);
-	return found && (!resolving.hasLoader || capture(index, found, nullptr)) ? found : nullptr;
+	return found && (!resolving.hasLoader || keepOriginal(index, found, nullptr)) ? found : nullptr;
 }
 
 // Called by a lazy slot. Returns the target of the call and stores it in the slot. If the library is not loaded, the
@@ -33,10 +33,10 @@ extern "C" HIDDEN void *autoamp_front_resolve(unsigned slot, const void *caller)
 		count(autoamp_front_unseen, caller);
 		return target;
 	}
-	if (!capture(index, target, caller))
+	if (!keepOriginal(index, target, caller))
 		count(autoamp_front_second[index], caller);
-	else if (const Core *core = decide(); core != &untouched)
-		target = core->doors[index];
+	else if (const Core *core = findCore(); core != &untouched)
+		target = core->wrappers[index];
 	store(autoamp_front_slots[slot], target);
 	return target;
 }

@@ -36,7 +36,7 @@ struct Regions {
 
 struct Core {
 	unsigned abi, count;
-	void *const *doors;     // by row of the entry tables, typed functions
+	void *const *wrappers;  // by row of the entry tables, typed functions
 	const Regions *regions; // null: this core has none
 };
 

@@ -86,7 +86,7 @@ def older_part(name, part, library):
     return f"cudnn_{place}_{'train' if is_training else 'infer'}"
 
 
-def door(name, parameters, members, family, dtype, kind):
+def wrapper(name, parameters, members, family, dtype, kind):
     arguments = [parameter_name(p) for p in parameters]
     values = {m: next((a for a in (m, *SPELT.get(m, [])) if a in arguments), None) for m in members}
     if family == "Dnn":
@@ -140,7 +140,7 @@ def main(include, arguments, output, *tables):
             places = ", ".join((parts[name], older_part(name, parts[name], library)))
             slots.append(f"ENTRY({name}, {table.stem}, {library}, {places}, {versions[0]}, {versions[1]})")
             members = families.get(DESCRIBED_AS.get(family, family), {})
-            wrappers.append(door(name, declared[name], members, family, dtype, kind))
+            wrappers.append(wrapper(name, declared[name], members, family, dtype, kind))
 
     def write(file, *lines):
         (output / file).write_text("\n".join(("/* Written by inject/gen_entries.py. */", *lines, "")))

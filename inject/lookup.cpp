@@ -93,7 +93,7 @@ extern "C" HIDDEN Answer autoamp_front_lookup(void *handle, const char *name, co
 	// another link-map namespace has no owner here and is not intercepted either.
 	const void *const first = *owner.path ? findLoaded(owner.name(), index) : nullptr;
 	loader.error();
-	if (*owner.path && (!first || first == found) && capture(index, found, nullptr))
+	if (*owner.path && (!first || first == found) && keepOriginal(index, found, nullptr))
 		return {entryOf(its, index), 1};
 	count(autoamp_front_second[index], caller);
 	return {found, 1};

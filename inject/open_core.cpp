@@ -114,7 +114,7 @@ const Core *openCore(const char *&why)
 
 } // namespace
 
-const Core *decide()
+const Core *findCore()
 {
 	if (const Core *decided = load(decision))
 		return decided;

@@ -10,6 +10,6 @@ extern const Core untouched; // the decision not to use the core
 extern const Core *decision; // null: none so far
 
 // Opens the core if there is no decision.
-const Core *decide();
+const Core *findCore();
 
 } // namespace autoamp::front

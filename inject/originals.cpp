@@ -8,7 +8,7 @@
 
 namespace autoamp::front {
 
-bool capture(unsigned index, void *found, const void *caller)
+bool keepOriginal(unsigned index, void *found, const void *caller)
 {
 	const Object owner = ownerOf(found);
 	// A slot outlives the client that closes its library: the function in it must stay mapped.

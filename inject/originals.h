@@ -7,7 +7,7 @@ namespace autoamp::front {
 // point. The first function found becomes the original function. Functions of other copies of the library are not
 // intercepted: a handle of one copy is invalid in another. If the file of `found` is not a vendor library, it counts as
 // a copy if it is the caller's own file, and otherwise as an interposer, which works with any copy.
-bool capture(unsigned index, void *found, const void *caller);
+bool keepOriginal(unsigned index, void *found, const void *caller);
 
 // Looks the name up in a loaded file and its dependencies.
 void *findLoaded(const char *file, const char *name);

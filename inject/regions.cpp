@@ -12,7 +12,7 @@ static const Regions *regionsOf(bool asks)
 	const Core *core = load(decision);
 	if (!core && asks) {
 		const Resolving resolving;
-		core = resolving.hasLoader ? decide() : nullptr;
+		core = resolving.hasLoader ? findCore() : nullptr;
 	}
 	return core ? core->regions : nullptr;
 }

@@ -35,7 +35,7 @@ const op::Cublas vendor = {
     nullptr,
 };
 
-constexpr unsigned door = 7;
+constexpr unsigned row = 7;
 constexpr op::Entry entry = {"cublasSgemm_v2", op::Library::cublas, op::Dtype::float32, op::Obstacle::none, false};
 constexpr uint32_t caller = 5;
 const void *const address = reinterpret_cast<void *>(0x1234);
@@ -46,7 +46,7 @@ std::unique_ptr<core::Thread> threadThatKnows(const auto &call)
 	auto thread = std::make_unique<core::Thread>();
 	thread->cublas = &vendor;
 	const_cast<core::Thread::Caller &>(placeOf(*thread, address)) = {address, {caller, core::CallerKind::application}};
-	const core::Key key = keyOf(call, door, caller, core::readHandleState(entry, &vendor, nullptr, 0, call));
+	const core::Key key = keyOf(call, row, caller, core::readHandleState(entry, &vendor, nullptr, 0, call));
 	core::Thread::Memo &memo = memoOf(*thread, key);
 	memo.key = key;
 	memo.isPassThrough = true;
@@ -63,7 +63,7 @@ TEST_CASE("a call is passed by what is remembered of one that differs in nothing
 	known.m = 64, known.n = 32, known.k = 16, known.lda = 64, known.ldb = 16, known.ldc = 64;
 	const auto thread = threadThatKnows(known);
 	const auto isPassThrough = [&](const op::GemmCall &call) {
-		return findCached(*thread, door, entry, address, call) != nullptr;
+		return findCached(*thread, row, entry, address, call) != nullptr;
 	};
 	REQUIRE(isPassThrough(known));
 
@@ -133,8 +133,8 @@ TEST_CASE("a call is passed by what is remembered of one that differs in nothing
 	}
 	SECTION("another wrapper, another caller, an NVIDIA library")
 	{
-		CHECK(!findCached(*thread, door + 1, entry, address, known));
-		CHECK(!findCached(*thread, door, entry, static_cast<const char *>(address) + 1, known));
+		CHECK(!findCached(*thread, row + 1, entry, address, known));
+		CHECK(!findCached(*thread, row, entry, static_cast<const char *>(address) + 1, known));
 		auto &place = const_cast<core::Thread::Caller &>(placeOf(*thread, address));
 		place.answer.id++;
 		CHECK(!isPassThrough(known));
@@ -146,7 +146,7 @@ TEST_CASE("a call is passed by what is remembered of one that differs in nothing
 		thread->nameClass = 1;
 		CHECK(!isPassThrough(known));
 		thread->memos[0] =
-		    memoOf(*thread, keyOf(known, door, caller, core::readHandleState(entry, &vendor, nullptr, 0, known)));
+		    memoOf(*thread, keyOf(known, row, caller, core::readHandleState(entry, &vendor, nullptr, 0, known)));
 		for (auto &memo : thread->memos)
 			memo = thread->memos[0]; // any place in the memo
 		CHECK(!isPassThrough(known));
@@ -155,7 +155,7 @@ TEST_CASE("a call is passed by what is remembered of one that differs in nothing
 	}
 	SECTION("one that is lowered")
 	{
-		memoOf(*thread, keyOf(known, door, caller, core::readHandleState(entry, &vendor, nullptr, 0, known)))
+		memoOf(*thread, keyOf(known, row, caller, core::readHandleState(entry, &vendor, nullptr, 0, known)))
 		    .isPassThrough = false;
 		CHECK(!isPassThrough(known));
 	}
@@ -166,7 +166,7 @@ TEST_CASE("cached state of an entry point that is not a product")
 	op::PlainCall known;
 	known.m = 64, known.n = 32, known.k = 16;
 	const auto thread = threadThatKnows(known);
-	REQUIRE(findCached(*thread, door, entry, address, known));
+	REQUIRE(findCached(*thread, row, entry, address, known));
 	const std::function<void(op::PlainCall &)> changes[] = {[](auto &c) { c.m++; },     [](auto &c) { c.n++; },
 	                                                        [](auto &c) { c.k++; },     [](auto &c) { c.batchCount++; },
 	                                                        [](auto &c) { c.Atype++; }, [](auto &c) { c.xType++; }};
@@ -174,6 +174,6 @@ TEST_CASE("cached state of an entry point that is not a product")
 		op::PlainCall call = known;
 		change(call);
 		CAPTURE(&change - changes);
-		CHECK(!findCached(*thread, door, entry, address, call));
+		CHECK(!findCached(*thread, row, entry, address, call));
 	}
 }

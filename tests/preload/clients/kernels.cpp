@@ -260,7 +260,7 @@ void many(Line &line)
 {
 	Session session;
 	Problem problem({.m = 8, .n = 8, .k = 8});
-	multiply(session, problem, 1200, line);
+	multiply(session, problem, 1400, line);
 }
 
 // Kineto and other tools subscribe to CUPTI, which serves one client: before the first product, or after it.
