@@ -76,6 +76,27 @@ void *findInLibrary(unsigned slot, const void *caller)
 	return search.found;
 }
 
+namespace {
+
+// Searches the loaded copies of the library and then its parts.
+void *findInLoaded(unsigned slot)
+{
+	const unsigned index = slot % entryCount, version = slot / entryCount;
+	const auto &[name, library] = entries[index];
+	const auto isWanted = [version](unsigned each) { return !version || each == version; };
+	void *found = nullptr;
+	for (unsigned each = unversioned + 1; !found && each < versionCount; each++)
+		if (isWanted(each))
+			found = findLoaded(library.sonames[each], index);
+	for (unsigned each = unversioned + 1; !found && each < versionCount; each++)
+		for (const char *part : library.parts[each])
+			if (!found && part && isWanted(each))
+				found = findLoaded(part, index);
+	return found;
+}
+
+} // namespace
+
 void *resolveOriginal(unsigned slot, const void *caller, bool hasLoader)
 {
 	const unsigned index = slot % entryCount, version = slot / entryCount;
@@ -89,19 +110,12 @@ void *resolveOriginal(unsigned slot, const void *caller, bool hasLoader)
 	for (const char *part : library.parts[version])
 		if (!found && part)
 			found = autoamp_front_dlvsym(RTLD_NEXT, name, part);
-	if (!found) {
-		const auto isWanted = [version](unsigned each) { return !version || each == version; };
-		for (unsigned each = unversioned + 1; !found && each < versionCount; each++)
-			if (isWanted(each))
-				found = findLoaded(library.sonames[each], index);
-		for (unsigned each = unversioned + 1; !found && each < versionCount; each++)
-			for (const char *part : library.parts[each])
-				if (!found && part && isWanted(each))
-					found = findLoaded(part, index);
-		if (!found && caller)
-			found = findLoaded(ownerOf(caller).path, index);
-		loader.error(); // clears the errors of these lookups, which the application must not see
-	}
+	if (found)
+		return found;
+	found = findInLoaded(slot);
+	if (!found && caller)
+		found = findLoaded(ownerOf(caller).path, index);
+	loader.error(); // clears the errors of these lookups, which the application must not see
 	return found;
 }
 

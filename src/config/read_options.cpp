@@ -74,6 +74,29 @@ std::string emulatorVariable(const std::string &key)
 	return isLower && emulatorSetting(name) ? name : std::string();
 }
 
+// Converts a value. Returns the reason why it is not accepted, or an empty text.
+std::string convert(const OptionRow &row, std::string_view value, uint64_t &number)
+{
+	if (!toNumber(row, value, number))
+		return "bad value; accepted: " + acceptedValues(row);
+	const bool isPattern = &row == &optionTable()[static_cast<size_t>(Option::traceFile)];
+	const char *const problem = isPattern ? base::problemOfPattern(value) : nullptr;
+	return problem ? problem : "";
+}
+
+std::string noSuchKey(const Setting &setting)
+{
+	std::vector<std::string> keys = {"rule"};
+	for (const OptionRow &each : optionTable())
+		if (!keyOf(each).empty())
+			keys.push_back(keyOf(each));
+	std::vector<const char *> known;
+	for (const std::string &key : keys)
+		known.push_back(key.c_str());
+	return setting.keyPlace + ": " + shown(setting.key) + ": no such key" +
+	       nearestHint(setting.key, known, "; autoamp help rules lists them");
+}
+
 // Reads one variable. Returns the error that it has by itself, or an empty text.
 std::string readVariable(Options &options, Numbers &numbers, std::vector<TypedNames> &names, std::string_view name,
                          std::string_view value, const char *const *environment)
@@ -100,12 +123,7 @@ std::string readVariable(Options &options, Numbers &numbers, std::vector<TypedNa
 	const auto option = static_cast<Option>(index);
 	if (isAsUnset(*row, value))
 		return {};
-	std::string problem;
-	if (!toNumber(*row, value, numbers[index]))
-		problem = "bad value; accepted: " + acceptedValues(*row);
-	else if (const char *unknown = option == Option::traceFile ? base::problemOfPattern(value) : nullptr)
-		problem = unknown;
-	if (!problem.empty())
+	if (const std::string problem = convert(*row, value, numbers[index]); !problem.empty())
 		return where + ": " + problem;
 	if (row->type == ValueType::names)
 		names.push_back({option, std::string(value), where});
@@ -123,17 +141,8 @@ std::string readSetting(Options &options, Numbers &numbers, std::vector<TypedNam
 	const auto row =
 	    std::find_if(table.begin(), table.end(), [&](auto &each) { return setting.key == lowerName(each); });
 	const std::string emulated = emulatorVariable(setting.key);
-	if (row == table.end() && emulated.empty()) {
-		std::vector<std::string> keys = {"rule"};
-		for (const OptionRow &each : table)
-			if (!keyOf(each).empty())
-				keys.push_back(keyOf(each));
-		std::vector<const char *> known;
-		for (const std::string &key : keys)
-			known.push_back(key.c_str());
-		return setting.keyPlace + ": " + shown(setting.key) + ": no such key" +
-		       nearestHint(setting.key, known, "; autoamp help rules lists them");
-	}
+	if (row == table.end() && emulated.empty())
+		return noSuchKey(setting);
 	if (!emulated.empty() || keyOf(*row).empty())
 		return setting.keyPlace + ": " + setting.key + ": not allowed in a file; use the variable " +
 		       (emulated.empty() ? row->name : emulated);
@@ -144,17 +153,13 @@ std::string readSetting(Options &options, Numbers &numbers, std::vector<TypedNam
 	    row->type == ValueType::choice && isTruth ? setting.value == "true" ? "1" : "0" : setting.value;
 	if (isList && setting.isEmpty)
 		return {};
-	std::string problem;
 	uint64_t number = 0;
+	std::string problem = convert(*row, value, number);
 	if (setting.isElement && !isList)
 		problem = "expected one value, not an array";
-	else if (!toNumber(*row, value, number))
-		problem = "bad value; accepted: " + acceptedValues(*row);
-	else if (const char *unknown = option == Option::traceFile ? base::problemOfPattern(value) : nullptr)
-		problem = unknown;
-	else if (isList && setting.isElement && trimmed(value).empty())
+	else if (setting.isElement && trimmed(value).empty())
 		problem = "an empty name";
-	else if (isList)
+	else if (isList && problem.empty())
 		names.push_back({option, value, setting.place + ": " + setting.key + "=" + shown(setting.value)});
 	if (!problem.empty())
 		return setting.place + ": " + setting.key + "=" + shown(setting.value) + ": " + problem;

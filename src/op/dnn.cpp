@@ -79,7 +79,7 @@ bool readFilter(const DnnGetters &getters, const void *desc, Tensor &tensor)
 Arithmetic arithmeticOf(int mathType, const VendorEnvironment &environment)
 {
 	switch (mathType) {
-	case CUDNN_DEFAULT_MATH: // cuDNN header: TF32 if the device has it
+	case CUDNN_DEFAULT_MATH: // cuDNN developer guide: may use TF32, from compute capability 8.0 on
 	case CUDNN_TENSOR_OP_MATH:
 		return {environment.tf32Allowed ? Dtype::tf32 : Dtype::float32, Obstacle::none,
 		        mathType == CUDNN_DEFAULT_MATH ? Cause::dnn_default : Cause::dnn_tensor_op};

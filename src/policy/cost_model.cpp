@@ -87,9 +87,14 @@ double roundUp(double x)
 	return near < x ? near + 1 : near;
 }
 
+struct Sizes {
+	double m, n, k, batch;
+};
+
 // Time of the best tile shape and split of k. Stops searching once the time is at most `enough`.
-double arithmeticMicroseconds(const Gpu &gpu, Path path, double m, double n, double k, double batch, double enough)
+double arithmeticMicroseconds(const Gpu &gpu, Path path, const Sizes &sizes, double enough)
 {
+	const auto [m, n, k, batch] = sizes;
 	const KernelRate &rate = gpu.rates[static_cast<size_t>(path)];
 	const double reduction = microseconds(gpu.bandwidth, 4 * m * n * batch); // partial sums of one split
 	// A reciprocal, for speed, and slightly less: rounding must not add a wave to a whole number of waves.
@@ -117,7 +122,7 @@ double gemmMicroseconds(const Gpu &gpu, Path path, double m, double n, double k,
 	const KernelRate &rate = gpu.rates[static_cast<size_t>(path)];
 	const double operandBytes = path == Path::half ? 2 : 4;
 	const double memory = microseconds(gpu.bandwidth, batch * (operandBytes * (m * k + k * n) + 4 * m * n));
-	const double arithmetic = arithmeticMicroseconds(gpu, path, m, n, k, batch, memory);
+	const double arithmetic = arithmeticMicroseconds(gpu, path, {m, n, k, batch}, memory);
 	double time = rate.launch + std::max(arithmetic, memory);
 	// Skinny products run on special kernels, bound by memory.
 	return std::min(m, n) <= 16 ? std::min(time, gemvLaunch + 1.1 * memory) : time;
@@ -149,9 +154,9 @@ double convolutionMicroseconds(const Gpu &gpu, const op::Convolution &convolutio
 	const double memory =
 	    microseconds(gpu.bandwidth, operandBytes * (sizeOf(convolution.first()) + sizeOf(convolution.second())) +
 	                                    resultBytes * sizeOf(convolution.result()));
-	const double arithmetic =
-	    arithmeticMicroseconds(gpu, path, static_cast<double>(product.m), static_cast<double>(product.n),
-	                           static_cast<double>(product.k), product.batch, memory * efficiency);
+	const Sizes sizes = {static_cast<double>(product.m), static_cast<double>(product.n), static_cast<double>(product.k),
+	                     static_cast<double>(product.batch)};
+	const double arithmetic = arithmeticMicroseconds(gpu, path, sizes, memory * efficiency);
 	return rate.launch + std::max(arithmetic / efficiency, memory);
 }
 

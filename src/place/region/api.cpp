@@ -70,6 +70,22 @@ std::string resolve(const autoamp_region &region, const Policy &around, Memo &me
 	return {};
 }
 
+// The resolved request with the key of the stack, remembered or new.
+Memo &resolved(Stack &stack, const autoamp_region &region, const Policy &around, std::string &problem)
+{
+	const size_t hash = std::hash<std::string>()(stack.key);
+	auto *const known = std::find_if(std::begin(stack.memos), std::end(stack.memos),
+	                                 [&](const Memo &each) { return each.hash == hash && each.key == stack.key; });
+	if (known != std::end(stack.memos))
+		return *known;
+	Memo &memo = stack.memos[stack.oldestMemo++ % std::size(stack.memos)];
+	memo.key.clear();
+	problem = resolve(region, around, memo);
+	if (problem.empty() && memo.policy)
+		memo.hash = hash, memo.key = stack.key;
+	return memo;
+}
+
 int enterRegion(const autoamp_region *given, size_t *number)
 {
 	if (!configuration())
@@ -89,18 +105,10 @@ int enterRegion(const autoamp_region *given, size_t *number)
 	const Policy *around = stack->frames.empty() ? nullptr : stack->frames.back().all.policy;
 	around = around ? around : &configuration()->base;
 	appendKey(region, around, stack->key);
-	const size_t hash = std::hash<std::string>()(stack->key);
-	auto *const known = std::find_if(std::begin(stack->memos), std::end(stack->memos),
-	                                 [&](const Memo &each) { return each.hash == hash && each.key == stack->key; });
-	const bool isKnown = known != std::end(stack->memos);
-	Memo &memo = isKnown ? *known : stack->memos[stack->oldestMemo++ % std::size(stack->memos)];
-	if (!isKnown) {
-		memo.key.clear();
-		if (const std::string problem = resolve(region, *around, memo); !problem.empty())
-			return refuse(*stack, AUTOAMP_BAD_VALUE, problem);
-		if (memo.policy)
-			memo.hash = hash, memo.key = stack->key;
-	}
+	std::string problem;
+	const Memo &memo = resolved(*stack, region, *around, problem);
+	if (!problem.empty())
+		return refuse(*stack, AUTOAMP_BAD_VALUE, problem);
 	const Region own = {memo.policy, memo.name ? memo.name->patterns : 0, memo.name ? memo.name->text : nullptr};
 	if (!own.policy || stack->frames.size() >= depthLimit)
 		return refuse(*stack, AUTOAMP_TOO_MANY, "too many regions are open, or too many different regions were opened");

@@ -469,6 +469,11 @@ struct Trace::Loader {
 		trace.hasEvents = header.flags & headerSingles;
 		finishEnd();
 		finishLaunches();
+		finishLoss();
+	}
+
+	void finishLoss()
+	{
 		const bool isOpen = header.end.load() == static_cast<uint32_t>(End::open);
 		trace.loss.tailMissing = isOpen && trace.ended != "running" &&
 		                         (header.flags & headerWritten || (needsTail(header, sizeof header) && tail.file < 0));
