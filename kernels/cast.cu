@@ -1,2 +1,2 @@
-// Device code of cast.cuh, which nvcc compiles into the fat binary.
+// Device code of cast.cuh. The build compiles it to one image for each architecture (images.h).
 #include "kernels/cast.cuh"

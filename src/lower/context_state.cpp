@@ -1,24 +1,24 @@
 #include "src/lower/context_state.h"
 
+#include "kernels/images.h"
 #include "src/base/faults.h"
 #include "src/base/once.h"
 
 #include <algorithm>
 #include <iterator>
 
-extern "C" const unsigned char autoamp_kernels_fatbin[];
-
 namespace autoamp::lower {
 
 namespace {
 
-constinit base::Once<const Kernels> theKernels;
+constinit base::Once<const Kernels> theKernels[kernels::mostImages]; // by index of the image
 constinit std::atomic<ContextState *> theContexts{nullptr};
 
-const Kernels *loadKernels(const cuda::Driver &driver)
+const Kernels *loadKernels(const cuda::Driver &driver, const kernels::Image &image)
 {
 	CUlib_st *library = nullptr;
-	if (driver.cuLibraryLoadData(&library, autoamp_kernels_fatbin, nullptr, nullptr, 0, nullptr, nullptr, 0))
+	if (driver.cuLibraryLoadData(&library, autoamp_kernel_images + image.offset, nullptr, nullptr, 0, nullptr, nullptr,
+	                             0))
 		return nullptr;
 	auto *kernels = new Kernels{};
 	const struct {
@@ -87,9 +87,12 @@ ContextAnswer make(const cuda::Driver &driver, const cuda::Current &current, siz
 
 } // namespace
 
-const Kernels *conversionKernels(const cuda::Driver &driver)
+const Kernels *conversionKernels(const cuda::Driver &driver, int capability)
 {
-	return theKernels.getOrRetry([&] { return loadKernels(driver); });
+	const kernels::Image *image = kernels::imageFor(capability);
+	if (!image)
+		return nullptr;
+	return theKernels[image - kernels::images().data()].getOrRetry([&] { return loadKernels(driver, *image); });
 }
 
 bool ContextState::knows(const cuda::Driver &driver, cuda::Stream stream, unsigned long long &streamId) const

@@ -11,13 +11,14 @@
 
 namespace autoamp::lower {
 
-// The conversion kernels (kernels/cast.cu), loaded once per process: a CUlibrary does not belong to a context and
-// survives cudaDeviceReset.
+// The conversion kernels (kernels/cast.cu), loaded once per process and image: a CUlibrary does not belong to a context
+// and survives cudaDeviceReset.
 struct Kernels {
 	CUkern_st *castHalf, *castBfloat16, *settle, *scatter, *sum, *widen;
 	CUkern_st *castTensorHalf, *castTensorBfloat16, *settleTensor, *place, *runs;
 };
-const Kernels *conversionKernels(const cuda::Driver &driver); // null: this driver does not load them
+// The kernels for GPUs of this compute capability. Null: there is no image for it, or the driver does not load it.
+const Kernels *conversionKernels(const cuda::Driver &driver, int capability);
 
 struct ContextState {
 	unsigned long long id;

@@ -64,7 +64,7 @@ Outcome attempt(LoweredCall &call, Family &family)
 	if (block.failure != cuda::Failure::none)
 		return decline(reasonOf(block.failure), "allocating device memory");
 	if (family.needs.kernels)
-		call.kernels = conversionKernels(*call.driver);
+		call.kernels = conversionKernels(*call.driver, call.context->facts->capability);
 	const char *const failed = family.convert(call, block.address);
 	outcome = failed ? decline(Reason::engine_failed, failed) : family.enqueue(call);
 	release(call, block, outcome);

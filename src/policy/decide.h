@@ -46,11 +46,10 @@ Listing listed(const op::Op &op, const State &state);
 struct Device {
 	const Gpu *gpu;              // constants of the cost model
 	int computeCapability;       // capability of the device itself, independent of `gpu`: 75, 80, 90, ...
-	bool canLoadKernels;         // the driver accepts autoamp's fat binary
+	bool canLoadKernels;         // autoamp has kernels for the device, and the driver is new enough to load them
 	bool hasDriver = true;       // false: no driver at all
 	size_t cudnnVersion = 91900; // version of the copy in use
 
-	static constexpr int oldestDriver = 13000; // oldest driver that loads the fat binary, by cuDriverGetVersion
 	bool hasTf32() const { return computeCapability >= 80; }
 	bool hasBfloat16() const { return computeCapability >= 80; }
 };

@@ -52,7 +52,8 @@ constexpr unsigned strategyCount = static_cast<unsigned>(Strategy::tf32) + 1;
 	X(unsupported, "a feature of the call that the lowered path does not support", "")                                 \
 	X(no_fp32_output, "the vendor library has no lower-precision engine with fp32 output for this call",               \
 	  "bfloat16 for convolutions; channels-last tensors for graphs with nodes other than a sum and ReLU")              \
-	X(driver_too_old, "the driver cannot load autoamp's kernels", "update the driver (CUDA 13: 580 or newer)")         \
+	X(driver_too_old, "the driver cannot load autoamp's kernels",                                                      \
+	  "update the driver (525 or newer; see autoamp doctor)")                                                          \
 	X(gpu_too_old, "the GPU has no tensor cores for this type", "set AUTOAMP_DTYPE=float16")                           \
 	X(second_copy,                                                                                                     \
 	  "a second copy of the library in the process, not intercepted; only lookups and first calls are counted", "")    \

@@ -1,5 +1,6 @@
 #include "src/site/device.h"
 
+#include "kernels/images.h"
 #include "src/cuda/context.h"
 
 namespace autoamp::core {
@@ -16,7 +17,7 @@ bool deviceAt(const Process &process, int ordinal, policy::Device &device)
 	if (!facts)
 		return false;
 	device = {&policy::gpuConstants(process.options.gpuModel, facts->name, facts->capability), facts->capability,
-	          driver->version >= policy::Device::oldestDriver};
+	          kernels::canLoad(facts->capability, driver->version)};
 	return true;
 }
 

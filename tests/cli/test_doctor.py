@@ -45,14 +45,18 @@ class Machine(Doctor):
         self.assertRegex(text, r"\n  no +a driver that loads autoamp's kernels .*emulated")
         self.assertRegex(text, r"glibc 2\.\d+\n")
         self.assertRegex(text, r"\n  yes +Linux x86-64\n")
+        self.assertRegex(text, r"\n  kernels +for driver (525|580) or newer: (sm_\d+, \d+ bytes; )+PTX, compute_80, \d+ bytes\n")
 
     def test_drivers_and_gpus(self):
         driver = {"LD_LIBRARY_PATH": str(self.root / "driver")}
         text = self.doctor(**driver, FAKE_DEVICES="2")
         for words in (r"\n  driver +libcuda\.so\.1, CUDA 13\.0\n", r"\n  GPU +NVIDIA H100, sm_90\n  GPU +GPU of no name, sm_90\n",
-                      r"\n  yes +a driver that loads", r"\n  yes +float16 on NVIDIA H100\n", r"\n  yes +bfloat16 and TF32 on NVIDIA H100\n"):
+                      r"\n  yes +a driver that loads", r"\n  yes +kernels for NVIDIA H100: sm_90, \d+ bytes\n", r"\n  yes +float16 on NVIDIA H100\n", r"\n  yes +bfloat16 and TF32 on NVIDIA H100\n"):
             self.assertRegex(text, words)
-        for variables, words in (({"FAKE_VERSION": "12080"}, r"\n  no +a driver .*driver_too_old"),
+        for variables, words in (({"FAKE_VERSION": "11080"}, r"\n  no +a driver .*driver_too_old"),
+                                 ({"FAKE_VERSION": "11080"}, r"\n  no +kernels for .*: sm_90, \d+ bytes: the driver is too old for them\n"),
+                                 ({"FAKE_CAPABILITY": "87"}, r"\n  yes +kernels for .*: sm_86, "),
+                                 ({"FAKE_CAPABILITY": "130"}, r"\n  yes +kernels for .*: PTX, compute_80, "),
                                  ({"FAKE_CAPABILITY": "75"}, r"\n  yes +float16 on .*\n  no +bfloat16 and TF32 on .*gpu_too_old"),
                                  ({"FAKE_CAPABILITY": "70"}, r"\n  no +float16 on .*gpu_too_old"),
                                  ({"FAKE_DEVICES": "0"}, r"\n  GPU +none\n")):

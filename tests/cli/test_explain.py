@@ -189,7 +189,7 @@ class Answers(Explain):
         driver = {"LD_LIBRARY_PATH": str(self.root / "driver"), "FAKE_DEVICES": "1"}
         self.assertEqual(self.plain("cublasSgemm_v2", **driver, FAKE_NAME="NVIDIA A100-SXM4-80GB", FAKE_CAPABILITY="80")["est_ns"],
                          self.plain("cublasSgemm_v2", "--gpu", "a100")["est_ns"])
-        for variables, reason in (({"FAKE_CAPABILITY": "70"}, "gpu_too_old"), ({"FAKE_VERSION": "12080", "AUTOAMP_STRATEGY": "cast"}, "driver_too_old"),
+        for variables, reason in (({"FAKE_CAPABILITY": "70"}, "gpu_too_old"), ({"FAKE_VERSION": "11080", "AUTOAMP_STRATEGY": "cast"}, "driver_too_old"),
                                   ({"FAKE_CAPABILITY": "75", "AUTOAMP_DTYPE": "bf16"}, "gpu_too_old"), ({}, "white_list"),
                                   ({"FAKE_DEVICES": "0", "FAKE_CAPABILITY": "70"}, "white_list")):
             told = self.plain("cublasSgemm_v2", **driver | variables)

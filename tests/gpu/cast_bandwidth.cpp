@@ -1,12 +1,11 @@
 // cast_bandwidth BYTES...: autoamp's conversion kernels, launched as autoamp launches them, compared with a copy that
 // moves the same number of bytes (6 per element: 4 read, 2 written). BYTES: size of the fp32 source, A and B together.
+#include "kernels/images.h"
 #include "kernels/launch.h"
 #include "src/cuda/driver.h"
 #include "tests/gpu/timing.h"
 
 #include <cmath>
-
-extern "C" const unsigned char autoamp_kernels_fatbin[];
 
 namespace {
 
@@ -26,14 +25,19 @@ struct Launcher {
 	Launcher()
 	{
 		CUlib_st *library = nullptr;
-		if (!driver ||
-		    driver->cuLibraryLoadData(&library, autoamp_kernels_fatbin, nullptr, nullptr, 0, nullptr, nullptr, 0))
+		int major = 0, minor = 0;
+		CHECK(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, 0));
+		CHECK(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, 0));
+		const kernels::Image *const image = kernels::imageFor(10 * major + minor);
+		if (!driver || !image ||
+		    driver->cuLibraryLoadData(&library, autoamp_kernel_images + image->offset, nullptr, nullptr, 0, nullptr,
+		                              nullptr, 0))
 			fail("loading the kernels", "refused");
 		const std::pair<const char *, CUkern_st **> wanted[] = {
 		    {"autoamp_cast_half", &half}, {"autoamp_cast_bfloat16", &bfloat16}, {"autoamp_settle", &settle}};
 		for (const auto &[name, kernel] : wanted)
 			if (driver->cuLibraryGetKernel(kernel, library, name))
-				fail(name, "not in the fat binary");
+				fail(name, "not in the image");
 		CHECK(cudaDeviceGetAttribute(&smCount, cudaDevAttrMultiProcessorCount, 0));
 	}
 

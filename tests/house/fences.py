@@ -31,10 +31,10 @@ ROOMS = {
     # The core proper: each includes those above it.
     "src/state": BELOW_STATE,
     "src/place": [*BELOW_STATE, "src/state"],
-    "src/site": [*BELOW_STATE, "src/state", "src/place"],
+    "src/site": [*BELOW_STATE, "src/state", "src/place", "kernels/images.h"],
     "src/life": [*BELOW_STATE, "src/state", "src/place", "src/site"],
     "src/call": [*BELOW_STATE, "src/state", "src/place", "src/site", "src/life"],
-    "tools": ["src/trace", "src/trace/read", "src/policy", "src/config", "src/lists", "src/op", "src/base", *SEAM],
+    "tools": ["src/trace", "src/trace/read", "src/policy", "src/config", "src/lists", "src/op", "src/base", "kernels/images.h", *SEAM],
     "tools/demo": [],
     "tools/emulated": [],
     "tools/emulated/plugins": ["tools/emulated", "kernels"],  # the project's kernels as host functions
@@ -52,7 +52,7 @@ USES = {
     "cupti.h": (r'#\s*include\s*[<"]cupti', ["src/trace/cupti", "tools/emulated/cupti/", "tests/"]),
     "dlsym or dlopen": (
         r"\b(dlv?sym|dlm?open)\s*\(",
-        ["inject/", "src/cuda/", "src/trace/cupti", r"tools/autoamp/machine\.cpp", "tools/emulated/", "tests/"],
+        ["inject/", "kernels/nvrtc/", "src/cuda/", "src/trace/cupti", r"tools/autoamp/machine\.cpp", "tools/emulated/", "tests/"],
     ),
     "getenv": (r"\b(secure_)?getenv\s*\(", ["inject/", "tools/", "tests/"]),
 }

@@ -34,6 +34,7 @@ while read -r package; do
     nvidia-cudnn-jit-cu13==9.*)
         mkdir -p "$target/nvidia/cudnn_jit/include" && echo >"$target/nvidia/cudnn_jit/include/cudnn_graph.h"
         echo '#define CUDNN_MAJOR 9' >"$target/nvidia/cudnn_jit/include/cudnn_version.h" ;;
+    nvidia-cuda-nvrtc-cu12==12.*) [ "$PIP" != old ] ;;
     nvidia-cuda-nvcc==13.*) [ "$PIP" = partial ] || lay bin/nvcc ;;
     esac || exit 1
 done <"$requirements"
@@ -62,7 +63,7 @@ class Quickstart(unittest.TestCase):
             program = self.place / "bin" / name
             program.write_text("#!/bin/sh\n" + text.replace("PYTHON", sys.executable).replace("TOOLKIT", str(TOOLKIT)))
             program.chmod(0o755)
-        for name in ("quickstart", "find-toolkit", "toolkit.txt"):
+        for name in ("quickstart", "find-toolkit", "toolkit.txt", "nvrtc-12.9.txt", "nvrtc-12.0.txt"):
             shutil.copy(ROOT / "tools" / name, self.place / "tools")
         # Folders that no variable hides.
         find = self.place / "tools/find-toolkit"
@@ -84,7 +85,7 @@ class Quickstart(unittest.TestCase):
         status, said, called = result
         self.assertEqual(status, 0, said)
         self.assertIn(BRINGING, said)
-        self.assertEqual(called.count("-m pip install"), 1)
+        self.assertEqual(called.count("--requirement tools/toolkit.txt"), 1)
         self.assertIn(f"meson setup {self.brought}\n", called)
         self.assertFalse((self.place / "build-toolkit.part").exists())
 
@@ -113,7 +114,7 @@ class Quickstart(unittest.TestCase):
         lists = {name: lines for name, lines in files.items()
                  if "require" in name or any(re.match(r"[\w.-]+(\[[\w,]+\])? *([=<>~!]=|[<>@])|--hash", line) for line in lines)}
         self.assertLessEqual({"tools/toolkit.txt", "tests/cli/readers.txt", "tests/preload/cudnn.txt", "tests/wheels/onnxruntime.txt",
-                              "tests/wheels/torch.txt"}, set(lists))
+                              "tests/wheels/torch.txt", "tools/nvrtc-12.9.txt", "tools/nvrtc-12.0.txt"}, set(lists))
         for name, packages in lists.items():
             for package in packages:
                 self.assertRegex(package, r"\A[A-Za-z0-9_-]+(\[[a-z,]+\])?==[0-9.]+ --hash=sha256:[0-9a-f]{64}\Z", name)
@@ -139,6 +140,21 @@ class Quickstart(unittest.TestCase):
             with self.subTest(how):
                 self.assert_stopped(self.run_it(PIP=how))
         self.assert_brought(self.run_it())
+
+    def test_compilers(self):
+        """NVRTC is installed once for each list, in two versions. Without it, the build uses nvcc."""
+        find = self.place / "tools/find-toolkit"
+        status, said, _ = self.run_it(PIP="old")
+        self.assertEqual((status, "need driver 580 or newer" in said), (0, True), said)
+        self.assertEqual(sorted(path.name for path in self.place.glob("build-nvrtc*")), [])
+        status, said, called = self.run_it()
+        self.assertEqual((status, "580" in said, called.count("-m pip install"), called.count("meson setup")), (0, False, 2, 1), said)
+        for version in ("12.9", "12.0"):
+            self.assertIn(f"--target {self.place}/build-nvrtc.part/{version} --requirement tools/nvrtc-{version}.txt", called)
+        self.assertEqual(subprocess.check_output([find, "nvrtc"], text=True), f"{self.place}/build-nvrtc\n")
+        with open(self.place / "tools/nvrtc-12.0.txt", "a", encoding="utf-8") as table:
+            table.write("# newer\n")
+        self.assertEqual(subprocess.check_output([find, "nvrtc"], text=True), "")
 
     def test_interrupted(self):
         """Quickstart itself was killed: the incomplete download is not used and is removed."""

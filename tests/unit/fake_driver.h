@@ -44,6 +44,7 @@ struct Device {
 	// The pool, and memory outside of it.
 	bool hasPools = true;
 	int pools = 0, poolDevice = -1, allocationType = 0;
+	const void *image = nullptr; // the last one that was loaded
 	std::map<int, uint64_t> poolAttributes;
 	size_t used = 0, reserved = 0, free = size_t{1} << 40;
 	size_t trimmedTo = 1;
@@ -297,9 +298,10 @@ inline autoamp::cuda::Driver makeDriver()
 		device.stream = stream;
 		return device.inPool.erase(address) ? 0 : CUDA_ERROR_INVALID_VALUE;
 	};
-	driver.cuLibraryLoadData = [](CUlib_st **library, const void *, int *, void **, unsigned, int *, void **,
+	driver.cuLibraryLoadData = [](CUlib_st **library, const void *image, int *, void **, unsigned, int *, void **,
 	                              unsigned) -> Result {
 		CALLED("cuLibraryLoadData");
+		device.image = image;
 		*library = reinterpret_cast<CUlib_st *>(&device);
 		return 0;
 	};

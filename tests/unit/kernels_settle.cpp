@@ -458,7 +458,7 @@ TEST_CASE("products over all magnitudes have no Inf or NaN that fp32 has not")
 	CHECK(flagged > 0);
 }
 
-TEST_CASE("the emulated device knows every kernel of the fat binary")
+TEST_CASE("the emulated device knows every kernel")
 {
 	std::ifstream text(KERNELS_TEXT);
 	REQUIRE(text);

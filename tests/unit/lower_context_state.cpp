@@ -1,5 +1,6 @@
 #include "src/lower/context_state.h"
 
+#include "kernels/images.h"
 #include "tests/unit/fake_driver.h"
 
 #include <catch2/catch.hpp>
@@ -8,8 +9,6 @@ using namespace autoamp;
 using namespace autoamp::lower;
 using fake_driver::device;
 using policy::Reason;
-
-extern "C" const unsigned char autoamp_kernels_fatbin[1] = {};
 
 namespace {
 
@@ -145,22 +144,58 @@ TEST_CASE("the resources of a context are created once, or not at all")
 	forgetContexts();
 }
 
-TEST_CASE("the kernels are loaded once a process, when the driver can")
+TEST_CASE("the kernels are loaded once for each image, when the driver can")
 {
 	for (const char *failing : {"cuLibraryLoadData", "cuLibraryGetKernel"}) {
 		enter(80);
 		device.failing[failing] = 1;
-		CHECK(conversionKernels(fake_driver::table) == nullptr);
+		CHECK(conversionKernels(fake_driver::table, 90) == nullptr);
 	}
 	enter(80);
-	const Kernels *const kernels = conversionKernels(fake_driver::table);
+	const Kernels *const kernels = conversionKernels(fake_driver::table, 90);
 	REQUIRE(kernels);
+	CHECK(device.image == autoamp_kernel_images + kernels::imageFor(90)->offset);
 	CHECK(name(kernels->castHalf) == "autoamp_cast_half");
 	CHECK(name(kernels->castBfloat16) == "autoamp_cast_bfloat16");
 	CHECK(name(kernels->settle) == "autoamp_settle");
 	CHECK(name(kernels->scatter) == "autoamp_scatter");
 	CHECK(name(kernels->sum) == "autoamp_sum");
 	enter(81);
-	CHECK(conversionKernels(fake_driver::table) == kernels);
+	CHECK(conversionKernels(fake_driver::table, 90) == kernels);
+	CHECK(conversionKernels(fake_driver::table, 70) == nullptr);
 	CHECK(device.calls["cuLibraryLoadData"] == 0);
+	const Kernels *const others = conversionKernels(fake_driver::table, 86); // a second GPU in the same process
+	REQUIRE(others);
+	CHECK(others != kernels);
+	CHECK(device.image == autoamp_kernel_images + kernels::imageFor(86)->offset);
+	CHECK(conversionKernels(fake_driver::table, 87) == others);
+	CHECK(conversionKernels(fake_driver::table, 90) == kernels);
+	CHECK(device.calls["cuLibraryLoadData"] == 1);
+}
+
+TEST_CASE("the image of a GPU is the newest of its major version, or else PTX")
+{
+	constexpr kernels::Image table[] = {{75, false, 12000, 0, 1},  {80, false, 12000, 0, 1}, {89, false, 12000, 0, 1},
+	                                    {86, false, 12000, 0, 1},  {90, false, 12000, 0, 1}, {100, false, 12000, 0, 1},
+	                                    {120, false, 12000, 0, 1}, {80, true, 12000, 0, 1},  {90, true, 13000, 0, 1}};
+	const struct {
+		int capability, architecture;
+		bool isPtx;
+	} rows[] = {{75, 75, false},   {80, 80, false},   {86, 86, false}, {87, 86, false},
+	            {89, 89, false},   {90, 90, false},   {91, 90, false}, {103, 100, false},
+	            {120, 120, false}, {121, 120, false}, {110, 90, true}};
+	for (const auto &row : rows) {
+		CAPTURE(row.capability);
+		const kernels::Image *image = kernels::imageFor(row.capability, table);
+		REQUIRE(image);
+		CHECK(image->architecture == row.architecture);
+		CHECK(image->isPtx == row.isPtx);
+	}
+	CHECK(kernels::imageFor(88, std::span(table).subspan(7))->architecture == 80);
+	CHECK(kernels::imageFor(74, table) == nullptr);
+	CHECK(kernels::imageFor(74) == nullptr);
+	const int oldest = kernels::imageFor(90)->oldestDriver;
+	CHECK(kernels::canLoad(90, oldest));
+	CHECK_FALSE(kernels::canLoad(90, oldest - 1));
+	CHECK_FALSE(kernels::canLoad(74, 13000));
 }

@@ -1,8 +1,8 @@
 #include "tools/autoamp/doctor.h"
 #include "tools/autoamp/escape.h"
 
+#include "kernels/images.h"
 #include "src/config/environment.h"
-#include "src/policy/decide.h"
 #include "tools/autoamp/commands.h"
 #include "tools/autoamp/emulation.h"
 #include "tools/autoamp/failure.h"
@@ -62,6 +62,11 @@ std::string textOf(const Driver &driver)
 	return std::getline(file, kernel) ? text + ", " + kernel : text;
 }
 
+std::string describe(const kernels::Image &image)
+{
+	return fmt::format("{}_{}, {} bytes", image.isPtx ? "PTX, compute" : "sm", image.architecture, image.size);
+}
+
 Section machine(const Driver &driver, const std::vector<Library> &libraries)
 {
 	Section section("this machine");
@@ -96,10 +101,17 @@ Section support(const Driver &driver, const std::vector<Library> &libraries, con
 	    "a program must provide its own");
 	row(has("libcudnn.so.9"), "cuDNN 9 on the loader's paths (to lower its calls)",
 	    has("libcudnn.so.8") ? "cuDNN 8: only legacy calls" : "a program must provide its own");
-	row(driver.version >= policy::Device::oldestDriver, "a driver that loads autoamp's kernels (CUDA 13: 580 or newer)",
+	const int oldest = kernels::images().front().oldestDriver;
+	row(driver.version >= oldest,
+	    oldest < 13000
+	        ? "a driver that loads autoamp's kernels (525 or newer; no driver below 580 has loaded them yet)"
+	        : "a driver that loads autoamp's kernels (580 or newer, because this build lacks NVRTC of CUDA 12)",
 	    driver.isFound ? "only strategies without conversion (tf32, library); other calls are kept (driver_too_old)"
 	                   : "programs run only on the emulated device");
 	for (const auto &gpu : driver.gpus) {
+		if (const auto *image = kernels::imageFor(gpu.capability))
+			row(kernels::canLoad(gpu.capability, driver.version),
+			    fmt::format("kernels for {}: {}", gpu.name, describe(*image)), "the driver is too old for them");
 		row(gpu.capability >= 75, fmt::format("float16 on {}", gpu.name), "calls are kept (gpu_too_old)");
 		row(gpu.capability >= 80, fmt::format("bfloat16 and TF32 on {}", gpu.name), "calls are kept (gpu_too_old)");
 	}
@@ -123,6 +135,12 @@ Section installation(const Installation &installation, const policy::Options &op
 		judge(section, "core", problem.empty(),
 		      installation.core() + (problem.empty() ? ": it loads" : ": " + problem));
 	}
+	std::vector<std::string> images;
+	for (const auto &image : kernels::images())
+		images.push_back(describe(image));
+	section.add("kernels",
+	            fmt::format("for driver {} or newer: {}", kernels::images().front().oldestDriver < 13000 ? 525 : 580,
+	                        fmt::join(images, "; ")));
 	judge(section, "emulated", !installation.emulated.empty(),
 	      installation.emulated.empty() ? "the emulated device is not installed" : installation.emulated);
 	tellTrace(section, "traces", options.traceFile);

@@ -3,6 +3,7 @@
 
 #include "inject/entry_table.h"
 #include "inject/vendors.h"
+#include "kernels/images.h"
 #include "src/lists/nearest.h"
 #include "src/op/convolution.h"
 #include "src/op/dnn.h"
@@ -248,7 +249,7 @@ Explanation walk(const ExplainRequest &request, const op::Op &op, const policy::
 	    policy::gpuConstants(options.gpuModel, gpu ? gpu->name.c_str() : nullptr, gpu ? gpu->capability : 0);
 	const policy::Device ideal = {&constants, 90, true};
 	const policy::Device here =
-	    gpu ? policy::Device{&constants, gpu->capability, driver.version >= policy::Device::oldestDriver} : ideal;
+	    gpu ? policy::Device{&constants, gpu->capability, kernels::canLoad(gpu->capability, driver.version)} : ideal;
 	policy::State real(options);
 	real.isRegionOff = isOutside(request, options);
 	const auto &entry = entry::entryTable[op.entry];
