@@ -38,6 +38,8 @@ bool isAccepted(const EmulatorSetting &setting, std::string_view value)
 	uint64_t size = 0;
 	if (which == Emulator::memory)
 		return parseSize(value, size);
+	if (which == Emulator::driver)
+		return isNumber(value) && value.size() == 5 && value >= "12000" && value < "13100";
 	if (which == Emulator::cudnn)
 		return isNumber(value) && value.size() == 5 && value.front() == '9';
 	if (which == Emulator::devices)

@@ -15,6 +15,8 @@ namespace autoamp::policy {
 	X(memory, "AUTOAMP_EMU_MEMORY", "bytes, or a number with K, M or G", "a quarter of RAM",                           \
 	  "Emulated device: memory per device")                                                                            \
 	X(devices, "AUTOAMP_EMU_DEVICES", "0 to 99", "2", "Emulated device: number of devices")                            \
+	X(driver, "AUTOAMP_EMU_DRIVER", "12000 to 13099", "version of the CUDA headers",                                   \
+	  "Emulated device: CUDA version of the driver; an image for a newer one does not load")                           \
 	X(cudnn, "AUTOAMP_EMU_CUDNN", "90000 to 99999", "version of the cuDNN headers",                                    \
 	  "Emulated device: reported cuDNN version; below 91900 it has the crash of those versions")                       \
 	X(cupti, "AUTOAMP_EMU_CUPTI", "late,shuffled,lost,early,reversed,dropped,orphaned,taken,held", "",                 \

@@ -1,10 +1,13 @@
 #include "kernels.h"
+#include "kernels/images.h"
 
 #include <catch2/catch.hpp>
 #include <cstring>
 #include <cuda.h>
 #include <cuda_runtime.h>
 #include <elf.h>
+#include <fstream>
+#include <iterator>
 #include <string>
 #include <sys/wait.h>
 #include <tuple>
@@ -42,13 +45,20 @@ struct FatBinary {
 	uint16_t kind, entryVersion = 0x101;
 	uint32_t entryHeaderBytes = 64;
 	uint64_t entryBytes = 0;
-	uint32_t compressed[3] = {};
-	uint16_t minor = 8, major = 1;
+	uint32_t compressed[2] = {};
+	uint16_t minor = 7, major = 1;
 	uint32_t architecture;
-	uint64_t rest[3] = {};
+	uint64_t rest[4] = {};
 	FatBinary(uint16_t entryKind, uint32_t target) : kind(entryKind), architecture(target) {}
 };
 static_assert(sizeof(FatBinary) == 80);
+
+std::string fileAt(const char *path)
+{
+	std::ifstream file(path, std::ios::binary);
+	REQUIRE(file);
+	return {std::istreambuf_iterator<char>(file), {}};
+}
 
 CUresult load(const void *image)
 {
@@ -102,6 +112,79 @@ TEST_CASE("an image must hold code for the device")
 	cubin.e_ident[EI_OSABI] = 0x41; // as CUDA 13 writes it
 	cubin.e_flags = 90 << 8;
 	CHECK(load(&cubin) == CUDA_SUCCESS);
+
+	CHECK(load(".version 9.0\n.target sm_90\n") == CUDA_SUCCESS);
+	CHECK(load(".version 10.0\n.target sm_90\n") == CUDA_ERROR_UNSUPPORTED_PTX_VERSION);
+	CHECK(load(".version\n.target sm_90\n") == CUDA_ERROR_INVALID_PTX);
+	FatBinary future(1, 80);
+	future.major = 10, future.minor = 0;
+	CHECK(load(&future) == CUDA_ERROR_UNSUPPORTED_PTX_VERSION);
+}
+
+TEST_CASE("fat binaries of nvcc are read")
+{
+	REQUIRE(cudaFree(nullptr) == cudaSuccess);
+	CHECK(load(fileAt(FAT_BINARIES "/sm_80.fatbin").data()) == CUDA_ERROR_NO_BINARY_FOR_GPU);
+	CHECK(load(fileAt(FAT_BINARIES "/sm_90.fatbin").data()) == CUDA_SUCCESS);
+	CHECK(load(fileAt(FAT_BINARIES "/compute_80.fatbin").data()) == CUDA_SUCCESS);
+	CHECK(load(fileAt(FAT_BINARIES "/compute_100.fatbin").data()) == CUDA_ERROR_NO_BINARY_FOR_GPU);
+}
+
+TEST_CASE("of autoamp's images, that for the device and the PTX load")
+{
+	REQUIRE(cudaFree(nullptr) == cudaSuccess);
+	for (const auto &image : autoamp::kernels::images()) {
+		CAPTURE(image.architecture, image.isPtx);
+		CHECK(load(autoamp_kernel_images + image.offset) ==
+		      (image.isPtx || image.architecture == 90 ? CUDA_SUCCESS : CUDA_ERROR_NO_BINARY_FOR_GPU));
+	}
+}
+
+// Runs with several versions as AUTOAMP_EMU_DRIVER.
+TEST_CASE("the table has the oldest driver that loads each image", "[.][oldest]")
+{
+	REQUIRE(cudaFree(nullptr) == cudaSuccess);
+	int version = 0;
+	REQUIRE(cuDriverGetVersion(&version) == CUDA_SUCCESS);
+	for (const auto &image : autoamp::kernels::images()) {
+		CAPTURE(version, image.architecture, image.isPtx, image.oldestDriver);
+		if (image.isPtx || image.architecture == 90)
+			CHECK((load(autoamp_kernel_images + image.offset) == CUDA_SUCCESS) == (version >= image.oldestDriver));
+	}
+}
+
+// Runs with AUTOAMP_EMU_DRIVER=12060.
+TEST_CASE("an older driver reads no image of a newer one", "[.][driver12]")
+{
+	REQUIRE(cudaFree(nullptr) == cudaSuccess);
+	int version = 0;
+	CHECK(cuDriverGetVersion(&version) == CUDA_SUCCESS);
+	CHECK(version == 12060);
+	CHECK(cudaDriverGetVersion(&version) == cudaSuccess);
+	CHECK(version == 12060);
+	CHECK(load(fileAt(FAT_BINARIES "/sm_90.fatbin").data()) == CUDA_ERROR_INVALID_IMAGE);
+	CHECK(load(fileAt(FAT_BINARIES "/compute_80.fatbin").data()) == CUDA_ERROR_UNSUPPORTED_PTX_VERSION);
+	CHECK(load(".version 8.0\n.target sm_90\n") == CUDA_SUCCESS);
+	CHECK(load(".version 8.5\n.target sm_90\n") == CUDA_SUCCESS);
+	CHECK(load(".version 8.6\n.target sm_90\n") == CUDA_ERROR_UNSUPPORTED_PTX_VERSION);
+	CHECK(load(".version 9.0\n.target sm_90\n") == CUDA_ERROR_UNSUPPORTED_PTX_VERSION);
+	FatBinary image(1, 90);
+	image.major = 8, image.minor = 5;
+	CHECK(load(&image) == CUDA_SUCCESS);
+	image.minor = 6;
+	CHECK(load(&image) == CUDA_ERROR_UNSUPPORTED_PTX_VERSION);
+	Elf64_Ehdr cubin = {};
+	memcpy(cubin.e_ident, ELFMAG, SELFMAG);
+	cubin.e_ident[EI_CLASS] = ELFCLASS64;
+	cubin.e_machine = EM_CUDA;
+	cubin.e_ident[EI_OSABI] = 0x33; // as CUDA 12 writes it
+	cubin.e_flags = 90;
+	CHECK(load(&cubin) == CUDA_SUCCESS);
+	cubin.e_ident[EI_OSABI] = 0x41;
+	cubin.e_flags = 90 << 8;
+	CHECK(load(&cubin) == CUDA_ERROR_INVALID_IMAGE);
+	cubin.e_flags = 120 << 8; // CUDA 12.9 writes this format for later GPUs
+	CHECK(load(&cubin) == CUDA_ERROR_NO_BINARY_FOR_GPU);
 }
 
 TEST_CASE("kernels come from any image by the name that a plug-in knows")

@@ -254,6 +254,8 @@ void checkEmulated(Emulator which, const std::string &value)
 		REQUIRE(size(value));
 	else if (which == Emulator::devices)
 		REQUIRE(isNumber(value) && std::stoi(value) < 100);
+	else if (which == Emulator::driver)
+		REQUIRE(isNumber(value) && std::stoi(value) >= 12000 && std::stoi(value) < 13100);
 	else if (which == Emulator::cudnn)
 		REQUIRE(isNumber(value) && value.size() == 5 && value.front() == '9');
 	else if (which == Emulator::cupti)

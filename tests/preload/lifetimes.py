@@ -1,10 +1,30 @@
-"""Objects that are created, destroyed or exhausted around products: graphs, streams, handles, the device's memory."""
+"""Objects that are created, destroyed or exhausted around products: graphs, streams, handles, the device's memory, the
+kernels."""
+import os
+import subprocess
+
 import runner
 from runner import CAST_BFLOAT16, CAST_HALF, bare, run
 
 PROGRAM = "lifetimes"
 SLACK = 3 << 20  # bytes by which a process may differ between two runs
 DEVICE = "128M"
+
+
+class Kernels(runner.Test):
+    @runner.emulated_only("a driver of any version")
+    def test_oldest_driver(self):
+        """A driver of CUDA 12.0 loads images of NVRTC. It refuses images of nvcc 13. `doctor` reports the same."""
+        doctor = subprocess.run([runner.PLACE.autoamp, "doctor"], capture_output=True, text=True, check=True,
+                                env=dict(os.environ, LD_LIBRARY_PATH=runner.PLACE.emulated, AUTOAMP_EMU_DRIVER="12000")).stdout
+        self.assertRegex(doctor, r"\n  driver .*CUDA 12\.0")
+        loads = "\n  yes  a driver that loads autoamp's kernels (525 or newer" in doctor
+        self.assertTrue(loads or "\n  no   a driver that loads autoamp's kernels (580 or newer" in doctor, doctor)
+        result = run("configured", "door.sgemm", EMU_DRIVER="12000", **CAST_HALF.variables)
+        self.assertFine(result)
+        rows = result.rows_of(result.cases["door.sgemm"])
+        self.assertEqual([(row["decision"], row["reason"]) for row in rows],
+                         [("lowered", "white_list") if loads else ("kept", "driver_too_old")])
 
 
 class Graphs(runner.Test):

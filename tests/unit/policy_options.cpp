@@ -148,16 +148,17 @@ TEST_CASE("an error is one line")
 	std::string hugeName = "AUTOAMP_" + std::string(100000, 'x');
 	CHECK(parse({hugeName.c_str()}).error.size() < 250);
 	CHECK(parse({"AUTOAMP_EMU_FAIL=x:1", "AUTOAMP_EMU_MEMORY=64M", "AUTOAMP_EMU_DEVICES=3", "AUTOAMP_EMU_CUDNN=91002",
-	             "AUTOAMP_EMU_PLUGINS=./a.so:/b/c.so", "AUTOAMP_EMU_CUPTI=late,shuffled"})
+	             "AUTOAMP_EMU_DRIVER=12020", "AUTOAMP_EMU_PLUGINS=./a.so:/b/c.so", "AUTOAMP_EMU_CUPTI=late,shuffled"})
 	          .error.empty());
-	for (const char *empty : {"AUTOAMP_EMU_FAIL=", "AUTOAMP_EMU_MEMORY=", "AUTOAMP_EMU_DEVICES=", "AUTOAMP_EMU_CUDNN=",
-	                          "AUTOAMP_EMU_CUPTI=", "AUTOAMP_EMU_PLUGINS="})
+	for (const char *empty : {"AUTOAMP_EMU_FAIL=", "AUTOAMP_EMU_MEMORY=", "AUTOAMP_EMU_DEVICES=", "AUTOAMP_EMU_DRIVER=",
+	                          "AUTOAMP_EMU_CUDNN=", "AUTOAMP_EMU_CUPTI=", "AUTOAMP_EMU_PLUGINS="})
 		CHECK(parse({empty}).error.empty());
 	for (const char *wrong :
 	     {"AUTOAMP_EMU_ANYTHING=1", "AUTOAMP_EMU_FAIL=x", "AUTOAMP_EMU_FAIL=x:0", "AUTOAMP_EMU_FAIL=:1",
 	      "AUTOAMP_EMU_MEMORY=abc", "AUTOAMP_EMU_CUDNN=9.1", "AUTOAMP_EMU_CUDNN=8907", "AUTOAMP_EMU_DEVICES=-3",
-	      "AUTOAMP_EMU_DEVICES=x", "AUTOAMP_EMU_CUPTI=late,,lost", "AUTOAMP_EMU_CUPTI=sooner",
-	      "AUTOAMP_EMU_PLUGINS=a.so", "AUTOAMP_EMU_PLUGINS=/a.so::/b.so"})
+	      "AUTOAMP_EMU_DRIVER=12", "AUTOAMP_EMU_DRIVER=11080", "AUTOAMP_EMU_DRIVER=13100", "AUTOAMP_EMU_DEVICES=x",
+	      "AUTOAMP_EMU_CUPTI=late,,lost", "AUTOAMP_EMU_CUPTI=sooner", "AUTOAMP_EMU_PLUGINS=a.so",
+	      "AUTOAMP_EMU_PLUGINS=/a.so::/b.so"})
 		CHECK_FALSE(parse({wrong}).error.empty());
 }
 

@@ -64,7 +64,7 @@ extern "C" EMULATED_EXPORT CUresult cuInit(unsigned int flags)
 extern "C" EMULATED_EXPORT CUresult cuDriverGetVersion(int *version)
 {
 	static constinit emulated::Entry entry("cuDriverGetVersion");
-	return early(entry, [&] { return Driver::give(version, CUDA_VERSION); });
+	return early(entry, [&] { return Driver::give(version, emulated::driverVersion()); });
 }
 
 extern "C" EMULATED_EXPORT CUresult cuGetErrorName(CUresult error, const char **out)

@@ -119,6 +119,12 @@ int deviceCount()
 	return count;
 }
 
+int driverVersion()
+{
+	static const int version = int(numberFrom("AUTOAMP_EMU_DRIVER", CUDART_VERSION));
+	return version;
+}
+
 size_t deviceMemory()
 {
 	static const size_t bytes =

@@ -431,7 +431,9 @@ cudaError_t setFunctionAttribute(Function *, int attribute, int value);
 cudaError_t occupancy(int *blocks, int blockSize, size_t shared);
 // A library or module with all kernels of the plug-ins.
 cudaError_t loadLibrary(void **library);
-// Success if a fat binary, a cubin or PTX text contains code for this device (image.cpp).
+int driverVersion(); // CUDA version of the driver, 13000: AUTOAMP_EMU_DRIVER
+// Success if a fat binary, a cubin or PTX text contains code for this device that the driver can read
+// (image.cpp).
 cudaError_t checkImage(const void *image);
 cudaError_t unloadLibrary(void *library);
 cudaError_t libraryKernel(void **function, void *library, const char *name);

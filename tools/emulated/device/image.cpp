@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cstdio>
 #include <cstring>
 #include <elf.h>
 #include <string_view>
@@ -32,10 +33,12 @@ struct Entry {
 	uint16_t kind, version;
 	uint32_t headerBytes;
 	uint64_t bytes;
-	uint32_t compressed[3];
-	uint16_t minor, major;
+	uint32_t compressed[2];
+	uint16_t minor, major; // version of the PTX language, or of the cubin format
 	uint32_t architecture;
 };
+
+constexpr unsigned formatOfCuda13 = 18; // 1.8; 1.7 before. CUDA 12.9 writes it for sm_100 and newer
 
 template <class T>
 T at(const void *address)
@@ -52,10 +55,25 @@ bool runs(bool isPtx, unsigned architecture)
 	return architecture <= deviceArchitecture && (isPtx || architecture / 10 == deviceArchitecture / 10);
 }
 
+// `version`: 88 for PTX 8.8. CUDA 12.5 and 12.6 have the same PTX version.
+bool readsPtx(unsigned version)
+{
+	const auto major = static_cast<unsigned>(driverVersion()) / 1000,
+	           minor = static_cast<unsigned>(driverVersion()) % 1000 / 10;
+	return version <= (major - 4) * 10 + minor - (major == 12 && minor > 5);
+}
+
+// Success if a driver of this version reads a cubin for this device, in the format of CUDA 13 or an older one.
+cudaError_t checkFormat(bool isOfCuda13)
+{
+	return isOfCuda13 && driverVersion() < 13000 ? cudaErrorInvalidKernelImage : cudaSuccess;
+}
+
 cudaError_t checkFatBinary(const void *image)
 {
 	const auto header = at<FatBinary>(image);
 	const auto *next = static_cast<const char *>(image) + header.headerBytes, *const end = next + header.bytes;
+	cudaError_t error = cudaErrorNoKernelImageForDevice;
 	if (header.headerBytes < sizeof header)
 		return cudaErrorInvalidKernelImage;
 	while (next < end) {
@@ -65,12 +83,18 @@ cudaError_t checkFatBinary(const void *image)
 		const auto room = static_cast<uint64_t>(end - next);
 		if (entry.headerBytes < sizeof entry || entry.headerBytes > room || entry.bytes > room - entry.headerBytes)
 			return cudaErrorInvalidKernelImage;
-		if ((entry.kind == Entry::ptx || entry.kind == Entry::cubin) &&
-		    runs(entry.kind == Entry::ptx, entry.architecture))
-			return cudaSuccess;
+		const bool isPtx = entry.kind == Entry::ptx;
+		const unsigned version = entry.major * 10u + entry.minor;
+		if ((isPtx || entry.kind == Entry::cubin) && runs(isPtx, entry.architecture)) {
+			error = !isPtx              ? checkFormat(version >= formatOfCuda13)
+			        : readsPtx(version) ? cudaSuccess
+			                            : cudaErrorUnsupportedPtxVersion;
+			if (!error)
+				return error;
+		}
 		next += entry.headerBytes + entry.bytes;
 	}
-	return cudaErrorNoKernelImageForDevice;
+	return error;
 }
 
 cudaError_t checkCubin(const void *image)
@@ -80,8 +104,9 @@ cudaError_t checkCubin(const void *image)
 	const auto header = at<Elf64_Ehdr>(image);
 	if (header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_machine != machineCuda)
 		return cudaErrorInvalidKernelImage;
-	const unsigned shift = header.e_ident[EI_OSABI] == abiOfCuda13 ? 8 : 0;
-	return runs(false, header.e_flags >> shift & 0xff) ? cudaSuccess : cudaErrorNoKernelImageForDevice;
+	const bool isOfCuda13 = header.e_ident[EI_OSABI] == abiOfCuda13;
+	const unsigned shift = isOfCuda13 ? 8 : 0;
+	return runs(false, header.e_flags >> shift & 0xff) ? checkFormat(isOfCuda13) : cudaErrorNoKernelImageForDevice;
 }
 
 // `.version` must be first, after comments and spaces.
@@ -102,8 +127,14 @@ cudaError_t checkPtx(const char *text)
 		else
 			break;
 	}
-	if (!rest.starts_with(".version"))
+	constexpr std::string_view version = ".version";
+	if (!rest.starts_with(version))
 		return cudaErrorInvalidKernelImage;
+	unsigned major = 0, minor = 0;
+	if (sscanf(rest.data() + version.size(), "%u.%u", &major, &minor) != 2)
+		return cudaErrorInvalidPtx;
+	if (!readsPtx(major * 10 + minor))
+		return cudaErrorUnsupportedPtxVersion;
 	constexpr std::string_view target = ".target";
 	const size_t found = rest.find(target);
 	const size_t number = found == rest.npos ? found : rest.find("sm_", found + target.size());
