@@ -7,6 +7,9 @@
 #include "inject/entry_table.h"
 #include "src/call/described_call.h"
 #include "src/call/fast_path.h"
+#include "src/life/start.h"
+#include "src/place/region/api.h"
+#include "src/site/device.h"
 
 #include <benchmark/benchmark.h>
 #include <dlfcn.h>
@@ -31,11 +34,17 @@ struct Known {
 	}
 	core::CallInfo info() const
 	{
-		return {*process, *thread, entry, door, core::callerOf(*thread, door.caller), core::contextOf(*thread), true};
+		return {*process,
+		        *thread,
+		        entry,
+		        interception,
+		        core::callerOf(*thread, interception.returnAddress),
+		        core::contextOf(*thread),
+		        true};
 	}
 
 	const op::Entry &entry = entry::entryTable[0]; // cublasSgemm_v2
-	const Interception door = {0, (dlopen("libcublas.so.13", RTLD_LAZY), autoamp_front_original(0)), matrix};
+	const Interception interception = {0, (dlopen("libcublas.so.13", RTLD_LAZY), autoamp_front_original(0)), matrix};
 	core::Process *const process = core::process();
 	core::Thread *const thread = core::thisThread(*process);
 	op::GemmCall call{.handle = &one, .alpha = &one, .A = matrix, .B = matrix, .beta = &zero, .C = matrix};
@@ -48,7 +57,8 @@ void callOriginal(benchmark::State &state)
 	benchmark::DoNotOptimize(&known);
 	for (auto _ : state) {
 		benchmark::ClobberMemory();
-		const auto *memo = core::findCached(*known.thread, 0, known.entry, known.door.caller, known.call);
+		const auto *memo =
+		    core::findCached(*known.thread, 0, known.entry, known.interception.returnAddress, known.call);
 		if (!memo)
 			std::abort();
 		benchmark::DoNotOptimize(memo);
@@ -114,7 +124,7 @@ int main(int count, char **arguments)
 	setenv("AUTOAMP_CONFIG", fileOf(rules).c_str(), 1);
 	setenv("AUTOAMP_TRACE", "off", 1);
 	const std::pair<const char *, void (*)(benchmark::State &)> ways[] = {
-	    {"pass", pass}, {"find", find}, {"site", site}, {"decide", decide}};
+	    {"pass", callOriginal}, {"find", find}, {"site", site}, {"decide", decide}};
 	for (const bool isInside : {false, true})
 		for (const auto &[name, way] : ways)
 			benchmark::RegisterBenchmark((std::string(name) + (isInside ? " in a region" : "")).c_str(),
