@@ -608,7 +608,7 @@ for _ in range(3):
 """
         # Without a record CUPTI may have requested a buffer for them, or none.
         self.assertRegex(self.record(script, "--trace", "kernels"),
-                         r"they had not finished at exit, or another client|lost: 3 of 3 kernels \(unfinished at exit\)")
+                         r"they had not finished at exit, or another CUPTI client|lost: 3 of 3 kernels \(unfinished at exit\)")
 
     def test_a_call_before_cuda_has_started_is_no_failure(self):
         self.record(CUDA_NOT_STARTED)
