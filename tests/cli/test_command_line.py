@@ -4,7 +4,7 @@ import json
 import subprocess
 import unittest
 
-from house import Case
+from case import Case
 
 
 class CommandLine(Case):

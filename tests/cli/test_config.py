@@ -4,7 +4,7 @@ import os
 import subprocess
 import unittest
 
-from house import EMULATED, PROGRAMS, Case
+from case import EMULATED, PROGRAMS, Case
 
 AUTOAMP = os.environ["AUTOAMP"]  # in the build tree: with the library and the emulated device
 SIZES = ("--m", "64", "--n", "64", "--k", "64")

@@ -4,7 +4,7 @@ import io
 import json
 import unittest
 
-from house import EMULATED, Case
+from case import EMULATED, Case
 
 
 class Diff(Case):

@@ -8,7 +8,7 @@ import struct
 import subprocess
 import unittest
 
-from house import PLAIN, PROGRAMS, Case
+from case import PLAIN, PROGRAMS, Case
 
 
 class Doctor(Case):

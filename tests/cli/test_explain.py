@@ -8,7 +8,7 @@ import subprocess
 import tempfile
 import unittest
 
-from house import PROGRAMS, Case
+from case import PROGRAMS, Case
 
 AUTOAMP = os.environ["AUTOAMP"]  # in the build tree: with the library and the emulated device
 TABLES = pathlib.Path(os.environ["TABLES"]).glob("*.entries")

@@ -12,7 +12,7 @@ import sys
 import time
 import unittest
 
-from house import TRACED, Case
+from case import TRACED, Case
 
 try:
     from perfetto.protos.perfetto.trace import perfetto_trace_pb2 as perfetto

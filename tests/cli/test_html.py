@@ -5,7 +5,7 @@ import shutil
 import sys
 import unittest
 
-from house import EMULATED, Case
+from case import EMULATED, Case
 
 try:
     from playwright.sync_api import sync_playwright

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import unittest
 
-from house import PROGRAMS, Case
+from case import PROGRAMS, Case
 
 AUTOAMP = pathlib.Path(os.environ["AUTOAMP"])  # in the build tree: with the library and the emulated device
 CLIENT = pathlib.Path(os.environ["SOURCE"]) / "tests/preload/clients/lookup.py"

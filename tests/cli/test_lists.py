@@ -6,7 +6,7 @@ import pathlib
 import re
 import unittest
 
-from house import Case
+from case import Case
 
 ORACLE = json.loads((pathlib.Path(__file__).parent.parent / "oracle/frameworks.json").read_text())
 TABLES = list(pathlib.Path(os.environ["TABLES"]).glob("*.entries"))

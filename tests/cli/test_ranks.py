@@ -9,7 +9,7 @@ import subprocess
 import sys
 import unittest
 
-from house import PROGRAMS, TRACED, Case
+from case import PROGRAMS, TRACED, Case
 
 AUTOAMP = os.environ["AUTOAMP"]  # in the build tree: with the library and the emulated device
 SOURCE = pathlib.Path(os.environ["SOURCE"])

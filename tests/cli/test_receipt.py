@@ -10,7 +10,7 @@ import tempfile
 import time
 import unittest
 
-from house import EMULATED, PLAIN, PROGRAMS, TRACED, Case
+from case import EMULATED, PLAIN, PROGRAMS, TRACED, Case
 
 
 def wait_for(condition):

@@ -11,7 +11,7 @@ import subprocess
 import time
 import unittest
 
-from house import EMULATED, TRACED, Case
+from case import EMULATED, TRACED, Case
 
 FIELDS = {
     "": "schema runs totals ops reasons scaler loss",

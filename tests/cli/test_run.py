@@ -7,7 +7,7 @@ import subprocess
 import time
 import unittest
 
-from house import EMULATED_LIBRARIES, PLAIN, PROGRAMS, TRACED, Case
+from case import EMULATED_LIBRARIES, PLAIN, PROGRAMS, TRACED, Case
 
 
 def precedes_rpath(case, *programs):

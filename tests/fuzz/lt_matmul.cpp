@@ -155,6 +155,12 @@ bool isInside(const Objects &objects)
 			return false;
 		longest = std::max({longest, rows, columns});
 	}
+	// The device requires aligned masks of ReLU.
+	constexpr uintptr_t maskBytes = 16, maskBits = 8 * maskBytes;
+	const auto auxPlace = get<uintptr_t>(objects.desc, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER);
+	const auto auxStride = get<int64_t>(objects.desc, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_BATCH_STRIDE);
+	if (auxPlace % maskBytes || auxStride % static_cast<int64_t>(maskBits))
+		return false;
 	const auto auxLd = get<int64_t>(objects.desc, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD);
 	for (auto id : {CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_BATCH_STRIDE, CUBLASLT_MATMUL_DESC_BIAS_BATCH_STRIDE,
 	                CUBLASLT_MATMUL_DESC_ALPHA_VECTOR_BATCH_STRIDE}) {

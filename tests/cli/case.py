@@ -15,7 +15,7 @@ EMULATED = "EMULATED: precision and decisions are real, times are not"
 
 
 class Case(unittest.TestCase):
-    folder = "house"
+    folder = "tree"
 
     def setUp(self):
         place = tempfile.TemporaryDirectory()

@@ -2,7 +2,7 @@
 """The fences between the layers: allowed includes, and the allowed places for CUDA headers, dlsym and getenv. A unit is
 a header with its source; no units include each other, directly or through others.
 
-usage: fences.py ROOT   (tests/house/fences_test.py gives it small trees that are wrong in each way)
+usage: fences.py ROOT   (tests/repo/fences_test.py gives it small trees that are wrong in each way)
 """
 import pathlib
 import re
@@ -13,7 +13,7 @@ import sys
 SEAM = ["inject/autoamp.h", "inject/front.h", "inject/vendors.h"]  # shared by front and core, and reported on by the command line
 BELOW_STATE = [f"src/{name}" for name in ("base", "cuda", "op", "lists", "config", "policy", "scale", "lower")]
 BELOW_STATE += ["src/trace", "src/trace/write", "src/trace/cupti", *SEAM]
-ROOMS = {
+LAYERS = {
     "inject": ["src/base"],
     "kernels": [],
     "src/base": [],
@@ -84,15 +84,15 @@ def cycles(includes):
     return [group for group in groups if len(group) > 1]
 
 
-def room(path):
-    return max((name for name in ROOMS if f"{path}/".startswith(f"{name}/")), key=len, default=None)
+def layer_of(path):
+    return max((name for name in LAYERS if f"{path}/".startswith(f"{name}/")), key=len, default=None)
 
 
 def violations(root):
     root = pathlib.Path(root)
     getenv_in_front = 0
     includes = {}  # unit, a header with its source: the units that it includes
-    for top in sorted({name.split("/")[0] for name in ROOMS} | set(FREE)):
+    for top in sorted({name.split("/")[0] for name in LAYERS} | set(FREE)):
         for file in sorted((root / top).rglob("*")):
             if file.suffix not in (".h", ".cpp", ".c", ".cu", ".inc"):
                 continue
@@ -103,7 +103,7 @@ def violations(root):
                     yield f"{path}: {what} may not be used here"
             if top == "inject":
                 getenv_in_front += len(re.findall(USES["getenv"][0], code))
-            here = room(path)
+            here = layer_of(path)
             for name in re.findall(r'#\s*include\s*"([^"\n]+)"', code):
                 folders = (root, file.parent, *(root / folder for folder in INCLUDE_FOLDERS))
                 target = next((base / name for base in folders if (base / name).is_file()), None)
@@ -113,7 +113,7 @@ def violations(root):
                 unit, other = path.rsplit(".", 1)[0], target.rsplit(".", 1)[0]
                 if unit != other:
                     includes.setdefault(unit, set()).add(other)
-                if room(target) not in (here, *ROOMS[here]) and target not in ROOMS[here]:
+                if layer_of(target) not in (here, *LAYERS[here]) and target not in LAYERS[here]:
                     yield f"{path}: {here} may not include {name}"
     for group in cycles(includes):
         yield f"{', '.join(group)}: include each other"

@@ -23,7 +23,7 @@ class Checker:
         """The words inside the first match of a pattern in a source file."""
         found = re.search(pattern, self.read(name), re.S)
         if not found:
-            self.wrong.append(f"{name}: {pattern} is not found; tests/house/readme.py reads it")
+            self.wrong.append(f"{name}: {pattern} is not found; tests/repo/readme.py reads it")
         return set(re.findall(words, found[1])) if found else set()
 
     def rows(self, name, macro):
