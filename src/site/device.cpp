@@ -9,8 +9,8 @@ bool deviceAt(const Process &process, int ordinal, policy::Device &device)
 {
 	const cuda::Driver *driver = cuda::driver();
 	if (!driver) {
-		constexpr int placeholderCapability = 90; // sufficient for any type: the reason is driver_too_old, not the GPU
-		device = {&policy::gpuConstants(process.options.gpuModel, nullptr, 0), placeholderCapability, false, false};
+		constexpr int anyCapability = 90; // has every type, so that the reason is driver_too_old
+		device = {&policy::gpuConstants(process.options.gpuModel, nullptr, 0), anyCapability, false, false};
 		return true;
 	}
 	const cuda::DeviceFacts *facts = cuda::deviceFacts(*driver, ordinal);

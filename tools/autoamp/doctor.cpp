@@ -62,7 +62,7 @@ std::string textOf(const Driver &driver)
 	return std::getline(file, kernel) ? text + ", " + kernel : text;
 }
 
-std::string describe(const kernels::Image &image)
+std::string textOf(const kernels::Image &image)
 {
 	return fmt::format("{}_{}, {} bytes", image.isPtx ? "PTX, compute" : "sm", image.architecture, image.size);
 }
@@ -111,7 +111,7 @@ Section support(const Driver &driver, const std::vector<Library> &libraries, con
 	for (const auto &gpu : driver.gpus) {
 		if (const auto *image = kernels::imageFor(gpu.capability))
 			row(kernels::canLoad(gpu.capability, driver.version),
-			    fmt::format("kernels for {}: {}", gpu.name, describe(*image)), "the driver is too old for them");
+			    fmt::format("kernels for {}: {}", gpu.name, textOf(*image)), "the driver is too old for them");
 		row(gpu.capability >= 75, fmt::format("float16 on {}", gpu.name), "calls are kept (gpu_too_old)");
 		row(gpu.capability >= 80, fmt::format("bfloat16 and TF32 on {}", gpu.name), "calls are kept (gpu_too_old)");
 	}
@@ -137,7 +137,7 @@ Section installation(const Installation &installation, const policy::Options &op
 	}
 	std::vector<std::string> images;
 	for (const auto &image : kernels::images())
-		images.push_back(describe(image));
+		images.push_back(textOf(image));
 	section.add("kernels",
 	            fmt::format("for driver {} or newer: {}", kernels::images().front().oldestDriver < 13000 ? 525 : 580,
 	                        fmt::join(images, "; ")));
