@@ -8,6 +8,19 @@ from case import Case
 
 
 class CommandLine(Case):
+    def test_empty_words_and_the_option_as_typed(self):
+        explain = ("explain", "--entry", "cublasSgemm_v2", "--m", "64", "--n", "64", "--k", "64")
+        for arguments, status, message in (
+                (("report", ""), 2, "'' is not the name of a file or folder"),
+                (("report", "--what-if", "", "x.aat"), 2, "--what-if: expected NAME=VALUE,..."),
+                (("run", "--device", "cuda", "--config", "/no.toml", "--", "true"), 125, "--config /no.toml: No such file"),
+                ((*explain, "--gpu", "h10"), 2, "--gpu h10: bad value")):
+            with self.subTest(arguments):
+                result = self.autoamp(*arguments)
+                self.assertEqual((result.returncode, result.stdout), (status, ""))
+                self.assertIn("autoamp: " + message, result.stderr)
+        self.assertRegex(self.autoamp(*explain, AUTOAMP_ENABLED="0").stdout, r"\n  try +AUTOAMP_ENABLED=1\n")
+
     def test_version_and_help_are_data(self):
         for arguments, word in ((["--version"], "autoamp 0."), (["help"], "autoamp run --"), ([], "autoamp run --"),
                                 (["help", "env"], "AUTOAMP_SCALING"), (["help", "rules"], "flops "), (["check", "--help"], "FILE"),
