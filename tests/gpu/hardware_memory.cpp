@@ -1,0 +1,150 @@
+// Memory pools.
+#include "hardware.h"
+
+namespace hardware {
+namespace {
+
+constexpr size_t unit = 64 << 20;
+
+cudaMemPool_t newPool(uint64_t threshold)
+{
+	cudaMemPool_t pool = nullptr;
+	CHECK(makePool(&pool));
+	CHECK(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &threshold));
+	return pool;
+}
+
+void useAndFree(const Session &session, cudaMemPool_t pool, size_t bytes)
+{
+	void *memory = nullptr;
+	CHECK(cudaMallocFromPoolAsync(&memory, bytes, pool, session.stream));
+	CHECK(cudaFreeAsync(memory, session.stream));
+	CHECK(cudaStreamSynchronize(session.stream));
+}
+
+// A pool that keeps `bytes` and uses none of them.
+cudaMemPool_t idlePool(const Session &session, size_t bytes)
+{
+	const cudaMemPool_t pool = newPool(UINT64_MAX);
+	useAndFree(session, pool, bytes);
+	return pool;
+}
+
+uint64_t reservedIn(cudaMemPool_t pool)
+{
+	uint64_t bytes = 0;
+	CHECK(cudaMemPoolGetAttribute(pool, cudaMemPoolAttrReservedMemCurrent, &bytes));
+	return bytes;
+}
+
+size_t freeMemory()
+{
+	size_t free = 0, total = 0;
+	CHECK(cudaMemGetInfo(&free, &total));
+	return free;
+}
+
+// The application asks for three quarters of the memory, of which a pool keeps half.
+std::string idlePoolMakesRoom(Line &line)
+{
+	Session session;
+	const size_t free = freeMemory();
+	const cudaMemPool_t pool = idlePool(session, free / 2);
+	void *memory = nullptr;
+	const cudaError_t status = cudaMalloc(&memory, free / 4 * 3);
+	line.put("status", status);
+	cudaGetLastError();
+	CHECK(cudaFree(memory));
+	CHECK(cudaMemPoolDestroy(pool));
+	return answer(status == cudaSuccess);
+}
+
+// While something runs that only ends when the pool has been trimmed.
+std::string trimmingWaits(Line &)
+{
+	Session session, other;
+	const cudaMemPool_t pool = idlePool(session, unit);
+	Gate gate(other.stream);
+	CHECK(cudaMemPoolTrimTo(pool, 0));
+	gate.open();
+	CHECK(cudaStreamSynchronize(other.stream));
+	CHECK(cudaMemPoolDestroy(pool));
+	return answer(gate.hasExpired());
+}
+
+std::string keepsFreedMemory(Line &line)
+{
+	Session session;
+	const cudaMemPool_t pool = newPool(2 * unit);
+	useAndFree(session, pool, unit);
+	CHECK(cudaDeviceSynchronize());
+	const uint64_t kept = reservedIn(pool);
+	line.put("kept", static_cast<long long>(kept));
+	CHECK(cudaMemPoolDestroy(pool));
+	return answer(kept >= unit);
+}
+
+std::string releasesTheRest(Line &line)
+{
+	Session session;
+	const cudaMemPool_t pool = newPool(unit);
+	useAndFree(session, pool, 3 * unit);
+	CHECK(cudaStreamSynchronize(session.stream));
+	const uint64_t kept = reservedIn(pool);
+	line.put("kept", static_cast<long long>(kept));
+	CHECK(cudaMemPoolDestroy(pool));
+	return answer(kept <= unit);
+}
+
+std::string trims(Line &line)
+{
+	Session session;
+	const cudaMemPool_t pool = idlePool(session, 4 * unit);
+	const size_t before = freeMemory();
+	CHECK(cudaMemPoolTrimTo(pool, 0));
+	const uint64_t kept = reservedIn(pool);
+	const auto gained = static_cast<long long>(freeMemory() - before);
+	line.put("kept", static_cast<long long>(kept)).put("gained", gained);
+	CHECK(cudaMemPoolDestroy(pool));
+	return answer(kept == 0 && gained >= static_cast<long long>(3 * unit));
+}
+
+// Idle memory and memory in use, of a pool that is never destroyed.
+std::string resetFrees(Line &line)
+{
+	CHECK(cudaFree(nullptr));
+	const size_t before = freeMemory();
+	auto *const session = new Session;
+	const cudaMemPool_t pool = idlePool(*session, 4 * unit);
+	void *memory = nullptr;
+	CHECK(cudaMallocFromPoolAsync(&memory, unit, pool, session->stream));
+	CHECK(cudaStreamSynchronize(session->stream));
+	CHECK(cudaDeviceReset());
+	const auto lost = static_cast<long long>(before) - static_cast<long long>(freeMemory());
+	line.put("lost", lost);
+	return answer(lost < static_cast<long long>(unit));
+}
+
+} // namespace
+
+cudaError_t makePool(cudaMemPool_t *pool)
+{
+	cudaMemPoolProps properties = {};
+	properties.allocType = cudaMemAllocationTypePinned;
+	properties.location = {cudaMemLocationTypeDevice, 0};
+	return cudaMemPoolCreate(pool, &properties);
+}
+
+Rows memoryRows()
+{
+	return {
+	    {"memory.an_idle_pool_makes_room_for_malloc", no, false, false, idlePoolMakesRoom},
+	    {"memory.trimming_a_pool_waits_for_the_device", no, false, false, trimmingWaits},
+	    {"memory.a_pool_keeps_freed_memory_up_to_its_threshold", yes, false, false, keepsFreedMemory},
+	    {"memory.a_pool_releases_memory_beyond_its_threshold", yes, false, false, releasesTheRest},
+	    {"memory.trimming_a_pool_releases_its_memory", yes, false, false, trims},
+	    {"memory.a_reset_frees_pools", yes, false, true, resetFrees},
+	};
+}
+
+} // namespace hardware
