@@ -169,9 +169,26 @@ void tell(CUpti_CallbackIdResource id, cudaGraphNode_t node, cudaGraphNode_t ori
 	all.callback(all.userData, CUPTI_CB_DOMAIN_RESOURCE, id, &data);
 }
 
+struct Function {
+	CUpti_CallbackId runtime, driver;
+};
+constexpr Function functionOf(cudaGraphNodeType type)
+{
+	switch (type) {
+	case cudaGraphNodeTypeGraph:
+		return {CUPTI_RUNTIME_TRACE_CBID_cudaGraphLaunch_v10000, CUPTI_DRIVER_TRACE_CBID_cuGraphLaunch};
+	case cudaGraphNodeTypeMemcpy:
+		return {CUPTI_RUNTIME_TRACE_CBID_cudaMemcpyAsync_v3020, CUPTI_DRIVER_TRACE_CBID_cuMemcpyDtoDAsync_v2};
+	case cudaGraphNodeTypeMemset:
+		return {CUPTI_RUNTIME_TRACE_CBID_cudaMemsetAsync_v3020, CUPTI_DRIVER_TRACE_CBID_cuMemsetD8Async};
+	default:
+		return {CUPTI_RUNTIME_TRACE_CBID_cudaLaunchKernel_v7000, CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel};
+	}
+}
+
 // Callbacks before and after a function that launches work. The fault `orphaned` drops them. Runtime functions call
 // driver functions with the same correlation id.
-void callBack(bool byDriver, CUpti_CallbackId id, uint32_t correlation, cudaGraphNode_t made = nullptr)
+void callBack(bool byDriver, Function called, uint32_t correlation, cudaGraphNode_t made = nullptr)
 {
 	Library &all = library();
 	const auto enter = [&](CUpti_CallbackDomain domain, CUpti_CallbackId function, uint64_t &shared, bool isEnter) {
@@ -186,15 +203,14 @@ void callBack(bool byDriver, CUpti_CallbackId id, uint32_t correlation, cudaGrap
 		all.callback(all.userData, domain, function, &data);
 	};
 	uint64_t runtime = 0, driver = 0;
-	const CUpti_CallbackId inner = byDriver ? id : CUpti_CallbackId(CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel);
 	if (!byDriver)
-		enter(CUPTI_CB_DOMAIN_RUNTIME_API, id, runtime, true);
-	enter(CUPTI_CB_DOMAIN_DRIVER_API, inner, driver, true);
+		enter(CUPTI_CB_DOMAIN_RUNTIME_API, called.runtime, runtime, true);
+	enter(CUPTI_CB_DOMAIN_DRIVER_API, called.driver, driver, true);
 	if (made)
 		tell(CUPTI_CBID_RESOURCE_GRAPHNODE_CREATED, made, nullptr);
-	enter(CUPTI_CB_DOMAIN_DRIVER_API, inner, driver, false);
+	enter(CUPTI_CB_DOMAIN_DRIVER_API, called.driver, driver, false);
 	if (!byDriver)
-		enter(CUPTI_CB_DOMAIN_RUNTIME_API, id, runtime, false);
+		enter(CUPTI_CB_DOMAIN_RUNTIME_API, called.runtime, runtime, false);
 }
 
 // Called at each launch. The record kinds enabled now decide whether the work is recorded when it ends.
@@ -207,16 +223,8 @@ Launched launched(cudaGraphNodeType type, bool byDriver)
 	for (const cudaGraphNodeType work : {cudaGraphNodeTypeKernel, cudaGraphNodeTypeMemcpy, cudaGraphNodeTypeMemset})
 		if (all.kinds.count(kindOf(work)))
 			answer.wanted |= 1u << work;
-	const CUpti_CallbackId id =
-	    type == cudaGraphNodeTypeGraph    ? byDriver ? CUpti_CallbackId(CUPTI_DRIVER_TRACE_CBID_cuGraphLaunch)
-	                                                 : CUpti_CallbackId(CUPTI_RUNTIME_TRACE_CBID_cudaGraphLaunch_v10000)
-	       : type == cudaGraphNodeTypeMemcpy ? byDriver ? CUpti_CallbackId(CUPTI_DRIVER_TRACE_CBID_cuMemcpyDtoDAsync_v2)
-	                                                    : CUpti_CallbackId(CUPTI_RUNTIME_TRACE_CBID_cudaMemcpyAsync_v3020)
-	       : type == cudaGraphNodeTypeMemset ? byDriver ? CUpti_CallbackId(CUPTI_DRIVER_TRACE_CBID_cuMemsetD8Async)
-	                                                    : CUpti_CallbackId(CUPTI_RUNTIME_TRACE_CBID_cudaMemsetAsync_v3020)
-	       : byDriver ? CUpti_CallbackId(CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel)
-	                                      : CUpti_CallbackId(CUPTI_RUNTIME_TRACE_CBID_cudaLaunchKernel_v7000);
-	callBack(byDriver, id, correlation);
+	if (type != cudaGraphNodeTypeHost)
+		callBack(byDriver, functionOf(type), correlation);
 	return answer;
 }
 
@@ -273,7 +281,7 @@ void ran(const Work &work)
 void captured(cudaGraphNode_t node)
 {
 	const Locked locked;
-	callBack(false, CUPTI_RUNTIME_TRACE_CBID_cudaLaunchKernel_v7000, ++library().correlations, node);
+	callBack(false, functionOf(cudaGraphNodeTypeKernel), ++library().correlations, node);
 }
 
 constexpr Watcher watching = {launched, ran, captured, [](cudaGraphNode_t node, cudaGraphNode_t original) {
