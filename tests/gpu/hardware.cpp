@@ -179,7 +179,7 @@ int main(int argc, char **argv)
 {
 	using namespace hardware;
 	Rows rows;
-	for (Rows (*const group)() : {cublasRows, ltRows, captureRows, memoryRows, driverRows})
+	for (Rows (*const group)() : {cublasRows, ltRows, captureRows, memoryRows, driverRows, cuptiRows})
 		for (Row &row : group())
 			rows.push_back(std::move(row));
 	std::vector<const char *> globs;
