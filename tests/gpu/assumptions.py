@@ -19,6 +19,8 @@ for line in pathlib.Path(PAGE).read_text().splitlines():
     cells = re.split(r"(?<!\\)\|", line)
     if len(cells) != 6:
         continue
+    if not re.search("`|none: |none, because", cells[4]) and cells[4].strip() not in ("step", "---"):
+        wrong.append(f"{PAGE}: no step and no reason: {cells[1].strip()}")
     for step in cells[4].split("; "):
         names = re.findall("`([^`]+)`", step)
         if not names or names[0] not in cases:

@@ -39,8 +39,10 @@ BUILT = {
                       "tests/preload/early_main", "tests/preload/libearly.so", "tools/demo/digits"]),
 }
 DEVICE = {
-    "lib/autoamp/emulated": ("tools/emulated", ["libautoamp-emulated.so", "libautoamp-emulated-blas.so", "libcuda.so.1",
-                                                "libcudart.so.13", "libcublas.so.13", "libcublasLt.so.13", "libcupti.so.13"]),
+    "lib/autoamp/emulated": ("tools/emulated", ["libautoamp-emulated.so", "libautoamp-emulated-blas.so", "libautoamp-emulated-dnn.so",
+                                                "libcuda.so.1", "libcudart.so.13", "libcublas.so.13", "libcublasLt.so.13",
+                                                "libcupti.so.13", "libcudnn.so.9",
+                                                *(f"libcudnn_{part}.so.9" for part in ("adv", "cnn", "graph", "ops"))]),
     "lib/autoamp/emulated/plugins": ("tools/emulated/plugins", ["libautoamp-kernels.so"]),
 }
 SOURCES = {

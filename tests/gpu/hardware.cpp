@@ -47,7 +47,7 @@ bool Gate::hasExpired() const
 namespace {
 
 using Clock = std::chrono::steady_clock;
-constexpr std::chrono::seconds longestRow{30}, longestRun{200};
+constexpr std::chrono::seconds longestRow{30}, longestRun{150};
 
 bool print(const Row &row, Line &line, const std::string &found)
 {
@@ -179,7 +179,8 @@ int main(int argc, char **argv)
 {
 	using namespace hardware;
 	Rows rows;
-	for (Rows (*const group)() : {cublasRows, ltRows, captureRows, memoryRows, driverRows, cuptiRows})
+	for (Rows (*const group)() :
+	     {cublasRows, ltRows, captureRows, memoryRows, driverRows, cuptiRows, cudnnRows, rnnRows})
 		for (Row &row : group())
 			rows.push_back(std::move(row));
 	std::vector<const char *> globs;

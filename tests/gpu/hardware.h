@@ -31,7 +31,7 @@ struct Row {
 };
 using Rows = std::vector<Row>;
 
-Rows driverRows(), memoryRows(), captureRows(), cublasRows(), ltRows(), cuptiRows();
+Rows driverRows(), memoryRows(), captureRows(), cublasRows(), ltRows(), cuptiRows(), cudnnRows(), rnnRows();
 
 // A function of the driver, which the programs do not link.
 template <typename Function>

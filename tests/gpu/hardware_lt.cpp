@@ -216,7 +216,7 @@ std::string refusedCalls(Line &line)
 // attribute changed to values that can be invalid.
 std::string checksAlgorithms(Line &line)
 {
-	const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(15);
+	const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
 	int asked = 0, accepted = 0, refused = 0;
 	for (const auto &[compute, size] : std::initializer_list<std::pair<cublasComputeType_t, uint64_t>>{
 	         {CUBLAS_COMPUTE_32F, 64}, {CUBLAS_COMPUTE_32F, 65}, {CUBLAS_COMPUTE_32F_FAST_TF32, 64}}) {
