@@ -1,11 +1,12 @@
 """Runs the client programs without and with the library, and reads the report. For semantics.py, numerics.py and
-capture.py: DRIVER --preload FILE --autoamp FILE --clients DIR [--emulated DIR] [unittest's arguments]. Without
---emulated the programs find the libraries of the machine."""
+capture.py: DRIVER --preload FILE --autoamp FILE --clients DIR [--emulated DIR] [--record FILE] [unittest's arguments].
+Without --emulated the programs find the libraries of the machine."""
 import argparse
 import functools
 import glob
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -13,6 +14,7 @@ import unittest
 
 TIMEOUT = 120
 PLACE = None
+ANSWER = re.compile(r"ok|(\w*_)?status(es)?|nonfinite|classes|spoiled|is_narrow|captured")
 
 # Relative Frobenius errors that rounding to the type must cause, as lower and upper limits: m, n >= 32, Gaussian data.
 ETA = {"float16": (2.5e-4, 3.5e-4), "tf32": (2.5e-4, 3.5e-4), "bfloat16": (2.0e-3, 3.0e-3)}
@@ -53,6 +55,16 @@ class Run:
         return {name: {key: value for key, value in case.items() if key.endswith(("bits", "classes", "status", "statuses"))}
                 for name, case in self.cases.items()}
 
+    def answers(self):
+        """For each case and each row of the report: everything that should not depend on the device."""
+        for name, case in self.cases.items():
+            yield name, " ".join(f"{key}={value}" for key, value in case.items() if ANSWER.fullmatch(key))
+        rows = {}
+        for row in self.report["ops"] if self.report else []:
+            name = " ".join(str(row[key]) for key in ("entry", "shape", "transa", "transb", "dtype_in", "dtype_asked", "region"))
+            rows.setdefault(name, set()).add(" ".join(str(row[key]) for key in ("decision", "reason", "strategy", "dtype_compute")))
+        yield from ((name, ", ".join(sorted(answers))) for name, answers in rows.items())
+
     def rows(self, **wanted):
         return [row for row in self.report["ops"] if all(row[key] == value for key, value in wanted.items())]
 
@@ -88,7 +100,13 @@ def _run(program, cases, preload, variables, what_if):
             told = subprocess.run([PLACE.autoamp, "report", "--format", "json", *(["--what-if", what_if] if what_if else []), folder],
                                   capture_output=True, text=True, timeout=TIMEOUT, check=True)
             report = json.loads(told.stdout)
-    return Run(done, report)
+    made = Run(done, report)
+    if PLACE.record and "AUTOAMP_CONFIG" not in dict(variables):  # its file has another name in each run
+        where = " ".join([program, *cases, *(f"{name}={value}" for name, value in variables), *["preloaded"] * preload])
+        with open(PLACE.record, "a", encoding="utf-8") as file:
+            for name, answer in made.answers():
+                file.write(json.dumps([f"{where}: {name}", answer]) + "\n")
+    return made
 
 
 def run(program, *cases, preload=True, what_if=None, **variables):
@@ -139,5 +157,6 @@ def main():
     for name in ("preload", "autoamp", "clients"):
         parser.add_argument("--" + name, required=True)
     parser.add_argument("--emulated")
+    parser.add_argument("--record", help="file to which the answers of all programs are appended")
     PLACE, rest = parser.parse_known_args()
     unittest.main(argv=sys.argv[:1] + rest)
