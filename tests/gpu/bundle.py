@@ -2,8 +2,12 @@
 """One folder or archive with everything that the suite for real devices needs: no compiler or package on the other
 machine.
 
-bundle.py build OUT [--build DIR] [--without-emulated]   OUT: a folder, or NAME.tar, NAME.tar.gz
-bundle.py run [--build DIR] [run.py's arguments]         builds it in a temporary folder, and runs it
+bundle.py build OUT [--build DIR] [--answers none|small|full] [--emulated]   OUT: a folder, or NAME.tar, NAME.tar.gz
+bundle.py run [--build DIR] [run.py's arguments]                              builds it in a temporary folder, and runs it
+
+Only with --emulated the bundle contains the emulated device.
+The bundle carries the answers of the emulated device, for run.py to list the rows in which a GPU differs: those of a
+reduced run (small) or of all tests (full, several minutes).
 """
 import argparse
 import datetime
@@ -17,26 +21,26 @@ import sys
 import tarfile
 import tempfile
 
-import run
+from suite import machine
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-LARGEST = 48 << 20
+LARGEST = 40 << 20
 # Versions of Debian 12. A symbol of a newer version would be missing there.
 NEWEST = {"GLIBC": (2, 36), "GLIBCXX": (3, 4, 30), "CXXABI": (1, 3, 13)}
 # Libraries of the other machine; all others must be in the bundle.
 BROUGHT = re.compile(r"lib(c|m|dl|pthread|rt|stdc\+\+|gcc_s)\.so\.\d+|ld-linux-x86-64\.so\.2|"
-                     r"lib(cudart|cublas|cublasLt)\.so\.13")
+                     r"lib(cudart|cublas|cublasLt)\.so\.13|libcudnn\.so\.9")
 
 # Place in the bundle: files of the build folder (folder, names) and of the source tree.
 BUILT = {
     "bin": ("tools", ["autoamp"]),
     "lib/autoamp": ("inject", ["libautoamp.so", "libautoamp-core.so"]),
-    "programs": ("", ["tests/gpu/speed", "tests/gpu/hardware", "tests/gpu/inner_calls", "tests/gpu/cast_bandwidth",
-                      "tests/preload/clients/semantics", "tests/preload/clients/numerics", "tests/preload/clients/capture",
-                      "tests/preload/clients/places",
-                      "tests/preload/linked", "tests/preload/linked_now", "tests/preload/looked",
-                      "tests/preload/looked_version", "tests/preload/plugin_host", "tests/preload/libplugin.so",
-                      "tests/preload/early_main", "tests/preload/libearly.so", "tools/demo/digits"]),
+    "programs": ("tests", [*(f"gpu/{name}" for name in ("speed", "convolution_speed", "hardware", "inner_calls", "cast_bandwidth")),
+                           *(f"preload/clients/{name}" for name in ("semantics", "numerics", "capture", "places", "convolutions",
+                                                                    "dnn_graph", "network", "rnn", "libcounting.so")),
+                           *(f"preload/{name}" for name in ("linked", "linked_now", "looked", "looked_version", "plugin_host",
+                                                            "libplugin.so", "early_main", "libearly.so"))]),
+    "programs/": ("tools/demo", ["digits"]),
 }
 DEVICE = {
     "lib/autoamp/emulated": ("tools/emulated", ["libautoamp-emulated.so", "libautoamp-emulated-blas.so", "libautoamp-emulated-dnn.so",
@@ -46,10 +50,17 @@ DEVICE = {
     "lib/autoamp/emulated/plugins": ("tools/emulated/plugins", ["libautoamp-kernels.so"]),
 }
 SOURCES = {
-    "": ["tests/gpu/run.py", "tests/gpu/torch_demo.py", "LICENSE"],
-    "programs": ["tools/demo/digits.csv", "tools/demo/DATA-LICENSE.md"],
-    "drivers": ["tests/preload/runner.py", "tests/preload/semantics.py", "tests/preload/numerics.py",
-                "tests/preload/capture.py", "tests/preload/places.py", "tests/preload/clients/lookup.py"],
+    "": ["tests/gpu/run.py", "LICENSE"],
+    "suite": ["tests/gpu/suite/*.py"],
+    "frameworks": ["tests/gpu/frameworks/*.py", "tests/wheels/torch_client.py", "tests/wheels/onnxruntime_client.py"],
+    "autoamp": ["tools/python/autoamp/__init__.py"],
+    "programs": ["tools/demo/digits.csv", "tools/demo/DATA-LICENSE.md", "tests/preload/clients/lookup.py"],
+    # Drivers that read files of the sources find them.
+    "tools/demo": ["tools/demo/digits.csv"],
+    "src/op": ["src/op/vendor.h"],
+    "src/cuda": ["src/cuda/driver.h"],
+    "tests/preload": [f"tests/preload/{name}.py" for name in ("runner", "semantics", "numerics", "capture", "places", "convolutions",
+                                                        "dnn_graph", "network", "rnn")],
 }
 
 
@@ -57,13 +68,17 @@ def said(*command):
     return subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
 
 
-def fill(folder, build, has_device):
+def fill(folder, build):
     sources = {target: ("", names) for target, names in SOURCES.items()}
-    for tree, items in ((build, BUILT), (build, DEVICE if has_device else {}), (ROOT, sources)):
+    for tree, items in ((build, BUILT), (build, DEVICE), (ROOT, sources)):
         for target, (source, names) in items.items():
             (folder / target).mkdir(parents=True, exist_ok=True)
             for name in names:
-                shutil.copy(tree / source / name, folder / target)  # a link to a library: its file
+                files = sorted((tree / source).glob(name))
+                if not files:
+                    sys.exit(f"{tree / source / name} is missing; build it first: ninja -C {build}")
+                for file in files:
+                    shutil.copy(file, folder / target)  # a link to a library: its file
     try:
         commit = said("git", "-C", ROOT, "rev-parse", "HEAD").strip()
         commit += " with changes" if said("git", "-C", ROOT, "status", "--porcelain") else ""
@@ -87,14 +102,29 @@ def check(folder):
                 sys.exit(f"{file.name} needs {kind}_{version}: built on a system newer than Debian 12")
 
 
-def build(out, tree, has_device=True):
+def record(folder, answers):
+    """Runs the suite on the emulated device and stores its results in the bundle."""
+    with tempfile.TemporaryDirectory() as out:
+        command = [sys.executable, folder / "run.py", "--device", "emulated", "--out", out, "--minutes", "30"]
+        command += ["--small"] if answers == "small" else ["--seconds", "900", "--steps", "hardware", "clients", "dnn"]
+        done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
+        if done.returncode:
+            sys.exit(f"{done.stdout}\nthe suite failed on the emulated device")
+        shutil.copy(out + "/results.json", folder / "emulated.json")
+
+
+def build(out, tree, answers, has_device):
     out = pathlib.Path(out)
     with tempfile.TemporaryDirectory() as scratch:
         folder = pathlib.Path(scratch) / "autoamp-gpu"
-        fill(folder, tree, has_device)
+        fill(folder, tree)
         check(folder)
+        if answers != "none":
+            record(folder, answers)
+        if not has_device:
+            shutil.rmtree(folder / "lib/autoamp/emulated")
         size = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
-        if size > LARGEST:
+        if size > LARGEST and not has_device:
             sys.exit(f"{size / 2**20:.1f} MiB: more than {LARGEST >> 20}")
         if ".tar" in out.suffixes:
             with tarfile.open(out, "w:gz" if out.suffix == ".gz" else "w") as archive:
@@ -109,21 +139,27 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("action", choices=("build", "run"))
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build")
-    parser.add_argument("--without-emulated", action="store_true")
+    parser.add_argument("--answers", choices=("none", "small", "full"), default="small")
+    parser.add_argument("--emulated", action="store_true")
+    parser.add_argument("--no-build", action="store_true", help="everything is built already")
     options, rest = parser.parse_known_args()
     if options.action == "build":
         if len(rest) != 1:
             parser.error("build takes one OUT")
-        return build(rest[0], options.build, not options.without_emulated)
+        targets = [f"{source}/{name}" for source, names in [*BUILT.values(), *DEVICE.values()] for name in names]
+        if not options.no_build:
+            subprocess.run(["ninja", "-C", options.build, *targets], stdout=subprocess.DEVNULL, check=True)
+        return build(rest[0], options.build, options.answers, options.emulated)
     # Meson puts the build's own libraries first, among them the emulated device and the tests' stand-ins.
     outside = [path for path in os.environ.get("LD_LIBRARY_PATH", "").split(":") if path and
                options.build.resolve() not in [pathlib.Path(path).resolve(), *pathlib.Path(path).resolve().parents]]
     os.environ["LD_LIBRARY_PATH"] = ":".join(outside)
-    if "emulated" not in rest and isinstance(missing := run.machine("cuda"), str):
+    is_emulated = "emulated" in rest
+    if not is_emulated and isinstance(missing := machine.present(), str):
         print(missing)  # before the build, which takes time
         return 77
     with tempfile.TemporaryDirectory() as scratch:
-        build(scratch + "/bundle", options.build, not options.without_emulated)
+        build(scratch + "/bundle", options.build, "none" if is_emulated else options.answers, is_emulated)
         arguments = rest if "--out" in rest else [*rest, "--out", scratch + "/results"]
         return subprocess.run([sys.executable, scratch + "/bundle/run.py", *arguments], check=False).returncode
 
