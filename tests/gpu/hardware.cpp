@@ -51,8 +51,8 @@ constexpr std::chrono::seconds longestRow{30}, longestRun{150};
 
 bool print(const Row &row, Line &line, const std::string &found)
 {
-	line.put("answer", found).put("emulated", row.emulated).put("needed", row.isNeeded);
-	line.require(found == row.emulated || found == absent || !row.isNeeded, "autoamp needs the other answer");
+	line.put("answer", found).put("emulated", row.emulated).put("needed", row.need == needed);
+	line.require(found == row.emulated || found == absent || row.need == recorded, "autoamp needs the other answer");
 	return line.print();
 }
 
@@ -151,7 +151,7 @@ bool askAll(const Rows &rows)
 			continue;
 		}
 		const Row *end = row + 1;
-		while (!row->isAlone && end != last && !end->isAlone)
+		while (row->process == shared && end != last && end->process == shared)
 			end++;
 		const Child child = start(row, end);
 		std::string line;

@@ -21,13 +21,17 @@ inline std::string answer(bool found)
 	return found ? yes : no;
 }
 
-// One question. `ask` returns the answer and may add values to the line.
+enum class Need : bool { recorded, needed }; // needed: autoamp is wrong if the answer is another one
+enum class Process : bool { shared, own };   // own: the row needs a new process
+using enum Need;
+using enum Process;
+
+// One question. `ask` returns the answer and may add values to the line. It may break the context.
 struct Row {
-	std::string name;
-	std::string emulated;  // answer of the emulated device
-	bool isNeeded = false; // autoamp is wrong if the answer is another one; otherwise it is a difference to record
-	bool isAlone = false;  // needs its own process, because it may break the context or needs a new one
-	std::string (*ask)(Line &line) = nullptr;
+	std::string name, emulated; // emulated: answer of the emulated device
+	Need need;
+	Process process;
+	std::string (*ask)(Line &line);
 };
 using Rows = std::vector<Row>;
 

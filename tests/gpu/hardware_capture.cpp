@@ -224,28 +224,28 @@ std::string capturedProduct(Line &line)
 Rows captureRows()
 {
 	return {
-	    {"capture.default_workspace_adds_no_memory_nodes", yes, false, false, poolNodes},
-	    {"capture.global_allows_synchronizing_another_stream", yes, false, false,
+	    {"capture.default_workspace_adds_no_memory_nodes", yes, recorded, shared, poolNodes},
+	    {"capture.global_allows_synchronizing_another_stream", yes, recorded, shared,
 	     [](Line &line) { return globalCapture(line, cudaStreamSynchronize); }},
-	    {"capture.global_allows_making_a_pool", no, false, false,
+	    {"capture.global_allows_making_a_pool", no, recorded, shared,
 	     [](Line &line) { return globalCapture(line, makeAndDestroyPool); }},
-	    {"capture.a_query_of_the_legacy_stream_returns_an_error", yes, false, false,
+	    {"capture.a_query_of_the_legacy_stream_returns_an_error", yes, recorded, shared,
 	     [](Line &line) { return inAllModes(line, [](const LegacyQuery &query) { return query.status != 0; }); }},
-	    {"capture.a_query_of_the_legacy_stream_keeps_the_capture_valid", yes, true, false,
+	    {"capture.a_query_of_the_legacy_stream_keeps_the_capture_valid", yes, needed, shared,
 	     [](Line &line) { return inAllModes(line, [](const LegacyQuery &query) { return query.isCaptured; }); }},
-	    {"capture.the_same_products_captured_again_update_an_executable", yes, false, false, updates},
-	    {"capture.a_product_ends_in_one_node_and_tells_its_edges", yes, false, false, capturedProduct},
-	    {"capture.an_edge_that_is_implied_may_be_added", yes, true, false,
+	    {"capture.the_same_products_captured_again_update_an_executable", yes, recorded, shared, updates},
+	    {"capture.a_product_ends_in_one_node_and_tells_its_edges", yes, recorded, shared, capturedProduct},
+	    {"capture.an_edge_that_is_implied_may_be_added", yes, needed, shared,
 	     [](Line &line) {
 		     const Added added = addEdge(line, false);
 		     return answer(added.status == 0 && added.isDone);
 	     }},
-	    {"capture.an_edge_that_is_implied_is_kept", yes, false, false,
+	    {"capture.an_edge_that_is_implied_is_kept", yes, recorded, shared,
 	     [](Line &line) {
 		     const Added added = addEdge(line, false);
 		     return answer(std::count(added.before.begin(), added.before.end(), added.first[0]) == 1);
 	     }},
-	    {"capture.an_edge_may_be_added_twice", yes, false, false,
+	    {"capture.an_edge_may_be_added_twice", yes, recorded, shared,
 	     [](Line &line) {
 		     const Added added = addEdge(line, true);
 		     return answer(added.status == 0 && added.isDone);

@@ -105,43 +105,43 @@ Rows cublasRows()
 {
 	static constexpr Spec tf32 = {.m = 256, .n = 256, .k = 512, .mathMode = CUBLAS_TF32_TENSOR_OP_MATH};
 	return {
-	    {"tf32.rounds_to_nearest", yes, false, false,
+	    {"tf32.rounds_to_nearest", yes, recorded, shared,
 	     [](Line &line) { // truncated operands leave 6.5e-4 and more
 		     const double eta = product(line, Problem(tf32)).eta;
 		     return answer(eta > 2.5e-4 && eta < 3.5e-4);
 	     }},
-	    {"tf32.the_largest_number_becomes_infinite", yes, false, false,
+	    {"tf32.the_largest_number_becomes_infinite", yes, recorded, shared,
 	     [](Line &line) { return overflows(line, tf32, -FLT_MAX, 0x1p-20f); }},
-	    {"gemm_ex.follows_the_math_mode", yes, false, false,
+	    {"gemm_ex.follows_the_math_mode", yes, recorded, shared,
 	     [](Line &line) { return hasLowPrecision(line, with(tf32, [](Spec &s) { s.door = Interception::gemmEx; })); }},
-	    {"gemm_ex.tensor_op_math_lowers_the_precision", yes, false, false,
+	    {"gemm_ex.tensor_op_math_lowers_the_precision", yes, recorded, shared,
 	     [](Line &line) { return hasLowPrecision(line, tensorOps(gaussian)); }},
-	    {"gemm_ex.tensor_op_math_overflows_beyond_65504", yes, false, false,
+	    {"gemm_ex.tensor_op_math_overflows_beyond_65504", yes, recorded, shared,
 	     [](Line &line) { return overflows(line, tensorOps(gaussian), 65536, 1); }},
-	    {"fast_16f.lowers_the_precision", yes, false, false,
+	    {"fast_16f.lowers_the_precision", yes, recorded, shared,
 	     [](Line &line) { return hasLowPrecision(line, fast16(gaussian)); }},
-	    {"fast_16f.overflows_beyond_65504", yes, false, false,
+	    {"fast_16f.overflows_beyond_65504", yes, recorded, shared,
 	     [](Line &line) { return overflows(line, fast16(gaussian), 65536, 1); }},
-	    {"half.subnormals_count", yes, true, false,
+	    {"half.subnormals_count", yes, needed, shared,
 	     [](Line &) { return answer(ofHalves(leastHalf, oneHalf, 64) == 0x1p-18f); }},
-	    {"half.products_of_subnormals", yes, false, false,
+	    {"half.products_of_subnormals", yes, recorded, shared,
 	     [](Line &) { return answer(ofHalves(leastHalf, leastHalf, 64) == 0x1p-42f); }},
-	    {"half.sums_beyond_its_range", yes, true, false,
+	    {"half.sums_beyond_its_range", yes, needed, shared,
 	     [](Line &) {
 		     return answer(std::fabs(ofHalves(mostHalf, mostHalf, 64) / (64 * 65504.f * 65504.f) - 1) < 1e-5f);
 	     }},
-	    {"scalars.rounded_one_by_one", yes, false, false, scalars},
-	    {"nan.in_c_is_overwritten_at_beta_0", yes, true, false,
+	    {"scalars.rounded_one_by_one", yes, recorded, shared, scalars},
+	    {"nan.in_c_is_overwritten_at_beta_0", yes, needed, shared,
 	     [](Line &line) {
 		     return answer(!product(line, Problem(with(gaussian, [](Spec &s) { s.isCNan = true; }))).nonfinite);
 	     }},
-	    {"nan.in_a_is_read_at_host_alpha_0", no, false, false,
+	    {"nan.in_a_is_read_at_host_alpha_0", no, recorded, shared,
 	     [](Line &line) { return hasNan(line, with(gaussian, [](Spec &s) { s.isANan = true, s.alpha = 0; })); }},
-	    {"nan.in_a_is_read_at_device_alpha_0", yes, false, false,
+	    {"nan.in_a_is_read_at_device_alpha_0", yes, recorded, shared,
 	     [](Line &line) {
 		     return hasNan(line, with(gaussian, [](Spec &s) { s.isANan = s.hasDeviceScalars = true, s.alpha = 0; }));
 	     }},
-	    {"nan.passes_relu", yes, false, false,
+	    {"nan.passes_relu", yes, recorded, shared,
 	     [](Line &line) {
 		     return hasNan(line, with(gaussian, [](Spec &s) {
 			                   s.door = Interception::ltMatmul;
@@ -149,12 +149,12 @@ Rows cublasRows()
 			                   s.isANan = true;
 		                   }));
 	     }},
-	    {"bits.same_in_other_buffers_and_streams", yes, false, false,
+	    {"bits.same_in_other_buffers_and_streams", yes, recorded, shared,
 	     [](Line &) {
 		     Session first, second;
 		     return answer(bitsOn(first, 0) == bitsOn(second, 0));
 	     }},
-	    {"bits.same_when_misaligned", yes, false, false,
+	    {"bits.same_when_misaligned", yes, recorded, shared,
 	     [](Line &) {
 		     Session session;
 		     return answer(bitsOn(session, 0) == bitsOn(session, 1));

@@ -266,9 +266,11 @@ std::string refusedExecutions(Line &line)
 		size_t nodes = 0;
 		CHECK(cudaStreamBeginCapture(dnn.stream, cudaStreamCaptureModeRelaxed));
 		const int status = call();
-		CHECK(cudaStreamEndCapture(dnn.stream, &graph));
-		CHECK(cudaGraphGetNodes(graph, nullptr, &nodes));
-		CHECK(cudaGraphDestroy(graph));
+		if (!cudaStreamEndCapture(dnn.stream, &graph)) {
+			CHECK(cudaGraphGetNodes(graph, nullptr, &nodes));
+			CHECK(cudaGraphDestroy(graph));
+		}
+		cudaGetLastError();
 		statuses += (statuses.empty() ? "" : ",") + std::to_string(status);
 		if (!status) // it might break the context
 			continue;
@@ -386,13 +388,13 @@ std::string convolutionIsTf32(Line &line)
 Rows cudnnRows()
 {
 	return {
-	    {"cudnn.engines_of_shadow_graphs_build_and_run", yes, false, false, enginesRun},
-	    {"cudnn.plans_read_the_scale_at_each_run", yes, true, false, scaleIsRead},
-	    {"cudnn.an_fp32_engine_on_tensor_cores_is_tf32", yes, false, false, noteMeansTf32},
-	    {"cudnn.default_math_is_tf32_for_convolutions", yes, false, false, convolutionIsTf32},
-	    {"cudnn.a_refused_execution_enqueues_nothing", yes, true, false, refusedExecutions},
-	    {"cudnn.an_execution_can_be_captured", yes, false, false, executionIsCaptured},
-	    {"cudnn.the_text_of_a_compiled_plan_is_understood", yes, false, false, readsCompiledPlan},
+	    {"cudnn.engines_of_shadow_graphs_build_and_run", yes, recorded, shared, enginesRun},
+	    {"cudnn.plans_read_the_scale_at_each_run", yes, needed, shared, scaleIsRead},
+	    {"cudnn.an_fp32_engine_on_tensor_cores_is_tf32", yes, recorded, shared, noteMeansTf32},
+	    {"cudnn.default_math_is_tf32_for_convolutions", yes, recorded, shared, convolutionIsTf32},
+	    {"cudnn.a_refused_execution_enqueues_nothing", yes, needed, shared, refusedExecutions},
+	    {"cudnn.an_execution_can_be_captured", yes, recorded, shared, executionIsCaptured},
+	    {"cudnn.the_text_of_a_compiled_plan_is_understood", yes, recorded, shared, readsCompiledPlan},
 	};
 }
 

@@ -347,18 +347,18 @@ std::string buffersGrow(Line &line, bool isLimited)
 Rows cuptiRows()
 {
 	return {
-	    {"cupti.each_launch_has_one_record", yes, false, true, launchesHaveRecords},
-	    {"cupti.a_driver_call_of_a_runtime_call_has_its_id", yes, false, true, innerCallsHaveTheSameId},
-	    {"cupti.work_before_a_disable_has_its_record", yes, false, true, disabledWorkHasRecords},
-	    {"cupti.graph_nodes_are_reported_when_created_and_cloned", yes, false, true, nodesAreReported},
-	    {"cupti.replayed_kernels_have_the_ids_of_clones", yes, false, true, replayedKernelsHaveClones},
-	    {"cupti.flush_at_exit_returns_all_records", yes, false, true,
+	    {"cupti.each_launch_has_one_record", yes, recorded, own, launchesHaveRecords},
+	    {"cupti.a_driver_call_of_a_runtime_call_has_its_id", yes, recorded, own, innerCallsHaveTheSameId},
+	    {"cupti.work_before_a_disable_has_its_record", yes, recorded, own, disabledWorkHasRecords},
+	    {"cupti.graph_nodes_are_reported_when_created_and_cloned", yes, recorded, own, nodesAreReported},
+	    {"cupti.replayed_kernels_have_the_ids_of_clones", yes, recorded, own, replayedKernelsHaveClones},
+	    {"cupti.flush_at_exit_returns_all_records", yes, recorded, own,
 	     [](Line &line) { return flushAtExit(line, false); }},
-	    {"cupti.flush_in_an_exit_handler_older_than_cuda_returns_all_records", yes, false, true,
+	    {"cupti.flush_in_an_exit_handler_older_than_cuda_returns_all_records", yes, recorded, own,
 	     [](Line &line) { return flushAtExit(line, true); }},
-	    {"cupti.device_buffers_grow_without_a_limit", no, false, true,
+	    {"cupti.device_buffers_grow_without_a_limit", no, recorded, own,
 	     [](Line &line) { return buffersGrow(line, false); }},
-	    {"cupti.device_buffers_grow_beyond_a_limit_set_after_cuda", no, false, true,
+	    {"cupti.device_buffers_grow_beyond_a_limit_set_after_cuda", no, recorded, own,
 	     [](Line &line) { return buffersGrow(line, true); }},
 	};
 }

@@ -194,15 +194,15 @@ std::string loadForeign(Line &line)
 Rows driverRows()
 {
 	return {
-	    {"context.has_another_id_after_a_reset", yes, true, true, resetContext},
-	    {"context.id_of_null_is_that_of_the_current_one", yes, true, false, idOfNull},
-	    {"context.null_has_an_id_without_a_current_one", no, false, false, idWithoutContext},
-	    {"stream.ids_are_never_used_again", yes, true, false, streamIds},
-	    {"images.ptx_is_compiled", yes, false, true, loadPtx},
-	    {"images.a_cubin_loads_before_there_is_a_context", yes, false, true,
+	    {"context.has_another_id_after_a_reset", yes, needed, own, resetContext},
+	    {"context.id_of_null_is_that_of_the_current_one", yes, needed, shared, idOfNull},
+	    {"context.null_has_an_id_without_a_current_one", no, recorded, shared, idWithoutContext},
+	    {"stream.ids_are_never_used_again", yes, needed, shared, streamIds},
+	    {"images.ptx_is_compiled", yes, recorded, shared, loadPtx},
+	    {"images.a_cubin_loads_before_there_is_a_context", yes, recorded, own,
 	     [](Line &line) { return load(line, imageHere()); }},
-	    {"images.a_cubin_loads_eagerly_before_there_is_a_context", yes, false, true, loadEagerly},
-	    {"images.a_cubin_of_another_architecture_loads", no, false, true, loadForeign},
+	    {"images.a_cubin_loads_eagerly_before_there_is_a_context", yes, recorded, own, loadEagerly},
+	    {"images.a_cubin_of_another_architecture_loads", no, recorded, shared, loadForeign},
 	};
 }
 

@@ -138,12 +138,12 @@ cudaError_t makePool(cudaMemPool_t *pool)
 Rows memoryRows()
 {
 	return {
-	    {"memory.an_idle_pool_makes_room_for_malloc", no, false, false, idlePoolMakesRoom},
-	    {"memory.trimming_a_pool_waits_for_the_device", no, false, false, trimmingWaits},
-	    {"memory.a_pool_keeps_freed_memory_up_to_its_threshold", yes, false, false, keepsFreedMemory},
-	    {"memory.a_pool_releases_memory_beyond_its_threshold", yes, false, false, releasesTheRest},
-	    {"memory.trimming_a_pool_releases_its_memory", yes, false, false, trims},
-	    {"memory.a_reset_frees_pools", yes, false, true, resetFrees},
+	    {"memory.an_idle_pool_makes_room_for_malloc", no, recorded, shared, idlePoolMakesRoom},
+	    {"memory.trimming_a_pool_waits_for_the_device", no, recorded, shared, trimmingWaits},
+	    {"memory.a_pool_keeps_freed_memory_up_to_its_threshold", yes, recorded, shared, keepsFreedMemory},
+	    {"memory.a_pool_releases_memory_beyond_its_threshold", yes, recorded, shared, releasesTheRest},
+	    {"memory.trimming_a_pool_releases_its_memory", yes, recorded, shared, trims},
+	    {"memory.a_reset_frees_pools", yes, recorded, own, resetFrees},
 	};
 }
 

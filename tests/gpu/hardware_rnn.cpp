@@ -129,7 +129,7 @@ std::string rnnIsTf32(Line &line)
 	return answer(error > fp32Error);
 }
 
-std::string rnnDescriptorsAreFree(Line &)
+std::string rnnDescriptorsAreFree(Line &line)
 {
 	if (!library())
 		return absent;
@@ -145,6 +145,7 @@ std::string rnnDescriptorsAreFree(Line &)
 			net.forward(reserve.data());
 			net.destroyDescriptors();
 			const Net other(dnn, CUDNN_DATA_BFLOAT16, CUDNN_TENSOR_OP_MATH); // may get the same memory
+			line.put("waited", gate.hasExpired()); // then the call itself has waited for its end
 		}
 		results[isEarly] = net.result();
 	}
@@ -182,9 +183,9 @@ std::string rnnReserveSuffices(Line &line)
 Rows rnnRows()
 {
 	return {
-	    {"rnn.default_math_is_tf32", yes, false, false, rnnIsTf32},
-	    {"rnn.descriptors_may_be_destroyed_after_the_call", yes, true, false, rnnDescriptorsAreFree},
-	    {"rnn.in_bfloat16_stays_in_its_reserve_space", yes, true, false, rnnReserveSuffices},
+	    {"rnn.default_math_is_tf32", yes, recorded, shared, rnnIsTf32},
+	    {"rnn.descriptors_may_be_destroyed_after_the_call", yes, needed, shared, rnnDescriptorsAreFree},
+	    {"rnn.in_bfloat16_stays_in_its_reserve_space", yes, needed, shared, rnnReserveSuffices},
 	};
 }
 
