@@ -36,9 +36,10 @@ struct DnnSession {
 		CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
 		DNN(cudnnCreate, &handle);
 		DNN(cudnnSetStream, handle, stream);
-		cudaDeviceProp properties;
-		CHECK(cudaGetDeviceProperties(&properties, 0));
-		capability = properties.major * 10 + properties.minor;
+		int major = 0, minor = 0;
+		CHECK(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, 0));
+		CHECK(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, 0));
+		capability = major * 10 + minor;
 	}
 	~DnnSession()
 	{
