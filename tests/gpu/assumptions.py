@@ -7,13 +7,15 @@ import subprocess
 import sys
 
 PAGE, *PROGRAMS = sys.argv[1:]
-CLIENTS = {"semantics", "numerics", "capture", "places"}  # programs of the step `clients`
+# The programs of each step.
+STEPS = {"hardware": {"hardware"}, "clients": {"semantics", "numerics", "capture", "places"},
+         "dnn": {"convolutions", "dnn_graph", "rnn"}}
 
-cases = {"hardware": [], "clients": []}
+cases = {step: [] for step in STEPS}
 for program in PROGRAMS:
     name = pathlib.Path(program).name
     listed = subprocess.run([program, "--list"], stdout=subprocess.PIPE, text=True, check=True).stdout.split()
-    cases["clients" if name in CLIENTS else name] += listed
+    cases[next(step for step, programs in STEPS.items() if name in programs)] += listed
 wrong, named = [], []
 for line in pathlib.Path(PAGE).read_text().splitlines():
     cells = re.split(r"(?<!\\)\|", line)
