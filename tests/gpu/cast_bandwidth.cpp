@@ -1,5 +1,6 @@
-// cast_bandwidth BYTES...: autoamp's conversion kernels, launched as autoamp launches them, compared with a copy that
-// moves the same number of bytes (6 per element: 4 read, 2 written). BYTES: size of the fp32 source, A and B together.
+// cast_bandwidth BYTES...: autoamp's conversion kernels for matrices and tensors, launched as autoamp launches them,
+// compared with a copy that moves the same number of bytes (6 per element: 4 read, 2 written). BYTES: size of the fp32
+// source, both operands together.
 #include "kernels/images.h"
 #include "kernels/launch.h"
 #include "src/cuda/driver.h"
@@ -15,14 +16,62 @@ namespace kernels = autoamp::kernels;
 constexpr size_t beyondCaches = 256u << 20;
 constexpr int rounds = 5;
 
+// A matrix, or a tensor with 64 channels in that order. It needs at most `pad` more elements per column.
 struct Layout {
 	const char *name;
+	bool isTensor;
 	int64_t pad;
 };
-constexpr Layout layouts[] = {{"contiguous", 0}, {"ld%4", 4}, {"odd_ld", 1}};
+constexpr Layout layouts[] = {
+    {"contiguous", false, 0}, {"ld%4", false, 4}, {"odd_ld", false, 1}, {"nchw", true, 0}, {"nhwc", true, 0}};
+constexpr int64_t channels = 64;
+
+// One conversion: the kernels and the parameters for operands of `each` elements. sourceCount: elements of both
+// sources.
+template <typename Call>
+struct Conversion;
+
+template <>
+struct Conversion<kernels::Parameters> {
+	static constexpr const char *names[] = {"autoamp_cast_half", "autoamp_cast_bfloat16", "autoamp_settle"};
+	Conversion(const Layout &layout, int64_t each)
+	    : rows(std::min<int64_t>(4096, int64_t(1) << (std::ilogb(double(each)) / 2))), columns(each / rows),
+	      ld(rows + layout.pad)
+	{
+	}
+	int64_t sourceCount() const { return 2 * ld * columns; }
+	void set(kernels::Parameters &p, const float *source, uint16_t *target) const
+	{
+		p.operand[0] = {source, target, rows, columns, ld, rows, 0, 0, 1};
+		p.operand[1] = {source + ld * columns, target + rows * columns, rows, columns, ld, rows, 0, 0, 1};
+	}
+	const int64_t rows, columns, ld;
+};
+
+template <>
+struct Conversion<kernels::TensorParameters> {
+	static constexpr const char *names[] = {"autoamp_cast_tensor_half", "autoamp_cast_tensor_bfloat16",
+	                                        "autoamp_settle_tensor"};
+	Conversion(const Layout &layout, int64_t each)
+	    : isLast(!std::strcmp(layout.name, "nhwc")), each(each), columns(each / channels),
+	      pixels(std::min<int64_t>(columns, 4096))
+	{
+	}
+	int64_t sourceCount() const { return 2 * each; }
+	void set(kernels::TensorParameters &p, const float *source, uint16_t *target) const
+	{
+		const kernels::TensorLayout first = {
+		    channels, pixels, 2, {pixels, columns / pixels, 1, 1}, {1, channels * pixels}};
+		const kernels::TensorLayout last = {channels, 1, 1, {columns, 1, 1, 1}, {channels}};
+		for (int i = 0; i < kernels::operands; i++)
+			p.tensor[i] = {source + i * each, target + i * each, isLast ? last : first, channels, 0};
+	}
+	const bool isLast;
+	const int64_t each, columns, pixels;
+};
 
 struct Launcher {
-	Launcher()
+	explicit Launcher(const char *const (&names)[3])
 	{
 		CUlib_st *library = nullptr;
 		int major = 0, minor = 0;
@@ -33,15 +82,14 @@ struct Launcher {
 		    driver->cuLibraryLoadData(&library, autoamp_kernel_images + image->offset, nullptr, nullptr, 0, nullptr,
 		                              nullptr, 0))
 			fail("loading the kernels", "refused");
-		const std::pair<const char *, CUkern_st **> wanted[] = {
-		    {"autoamp_cast_half", &half}, {"autoamp_cast_bfloat16", &bfloat16}, {"autoamp_settle", &settle}};
-		for (const auto &[name, kernel] : wanted)
-			if (driver->cuLibraryGetKernel(kernel, library, name))
-				fail(name, "not in the image");
+		CUkern_st **const kernels[] = {&half, &bfloat16, &settle};
+		for (int i = 0; i < 3; i++)
+			if (driver->cuLibraryGetKernel(kernels[i], library, names[i]))
+				fail(names[i], "not in the image");
 		CHECK(cudaDeviceGetAttribute(&smCount, cudaDevAttrMultiProcessorCount, 0));
 	}
 
-	void operator()(CUkern_st *kernel, unsigned blocks, cudaStream_t stream, kernels::Parameters &parameters) const
+	void operator()(CUkern_st *kernel, unsigned blocks, cudaStream_t stream, kernels::Scaling &parameters) const
 	{
 		void *arguments[] = {&parameters};
 		if (driver->cuLaunchKernel(reinterpret_cast<CUfunc_st *>(kernel), blocks, 1, 1, kernels::blockSize, 1, 1, 0,
@@ -54,12 +102,13 @@ struct Launcher {
 	int smCount = 0;
 };
 
-void measure(const Launcher &launch, cudaStream_t stream, const Layout &layout, size_t bytes)
+template <typename Call>
+void measure(cudaStream_t stream, const Layout &layout, size_t bytes)
 {
+	static const Launcher launch(Conversion<Call>::names);
 	const auto elements = static_cast<int64_t>(bytes / sizeof(float)), each = elements / 2;
-	const int64_t rows = std::min<int64_t>(4096, int64_t(1) << (std::ilogb(double(each)) / 2));
-	const int64_t columns = each / rows, ld = rows + layout.pad;
-	const auto sourceCount = static_cast<size_t>(2 * ld * columns);
+	const Conversion<Call> conversion(layout, each);
+	const auto sourceCount = static_cast<size_t>(conversion.sourceCount());
 	const size_t moved = static_cast<size_t>(elements) * 6;
 	const size_t sets =
 	    gpu::isEmulated() ? 1 : std::clamp<size_t>(beyondCaches / moved, 1, kernels::predictionCount / 2);
@@ -78,11 +127,9 @@ void measure(const Launcher &launch, cudaStream_t stream, const Layout &layout, 
 
 	const auto parametersOf = [&](int i) {
 		const size_t set = static_cast<size_t>(i) % sets;
-		const auto *from = reinterpret_cast<const float *>(source + set * sourceBytes);
-		auto *to = reinterpret_cast<uint16_t *>(target + set * targetBytes);
-		kernels::Parameters p = {};
-		p.operand[0] = {from, to, rows, columns, ld, rows, 0, 0, 1};
-		p.operand[1] = {from + ld * columns, to + each, rows, columns, ld, rows, 0, 0, 1};
+		Call p = {};
+		conversion.set(p, reinterpret_cast<const float *>(source + set * sourceBytes),
+		               reinterpret_cast<uint16_t *>(target + set * targetBytes));
 		p.scratch = reinterpret_cast<kernels::Scratch *>(rest + tableBytes);
 		p.records = reinterpret_cast<kernels::CastRecord *>(rest + tableBytes + 256);
 		p.castBlocks = kernels::gridSize(p, static_cast<unsigned>(launch.smCount));
@@ -93,7 +140,7 @@ void measure(const Launcher &launch, cudaStream_t stream, const Layout &layout, 
 		return p;
 	};
 	const auto half = [&](int i, bool isSettled) {
-		kernels::Parameters p = parametersOf(i);
+		Call p = parametersOf(i);
 		launch(launch.half, p.castBlocks, stream, p);
 		if (isSettled)
 			launch(launch.settle, kernels::settleBlocks(p.castBlocks, static_cast<unsigned>(launch.smCount)), stream,
@@ -115,7 +162,7 @@ void measure(const Launcher &launch, cudaStream_t stream, const Layout &layout, 
 	     }},
 	    {"bfloat16",
 	     [&](int i) {
-		     kernels::Parameters p = parametersOf(i);
+		     Call p = parametersOf(i);
 		     launch(launch.bfloat16, kernels::gridSize(p, static_cast<unsigned>(launch.smCount)), stream, p);
 	     }},
 	    {"float16_unsettled", [&](int i) { half(i, false); }},
@@ -144,9 +191,9 @@ int main(int count, char **arguments)
 {
 	cudaStream_t stream;
 	CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
-	const Launcher launch;
 	for (int i = 1; i < count; i++)
 		for (const Layout &layout : layouts)
-			measure(launch, stream, layout, std::strtoull(arguments[i], nullptr, 10));
+			(layout.isTensor ? measure<kernels::TensorParameters>
+			                 : measure<kernels::Parameters>)(stream, layout, std::strtoull(arguments[i], nullptr, 10));
 	CHECK(cudaStreamDestroy(stream));
 }
