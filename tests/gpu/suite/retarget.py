@@ -1,6 +1,7 @@
 """Changes the CUDA version of ELF files: a program linked to libcublas.so.13 then loads libcublas.so.12. The names have
-the same length, so only the hashes of symbol versions change with them. The functions that the suite's programs call
-have the same ABI in both versions, except cudaGetDeviceProperties, whose result is longer in CUDA 13."""
+the same length, so only the hashes of symbol versions change with them. The runtime functions whose
+parameters differ have another name in CUDA 12, which the programs look up. Of cudaGetDeviceProperties they read the name
+only, which is at the same place in both results."""
 import re
 import struct
 

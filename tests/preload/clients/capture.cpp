@@ -380,7 +380,8 @@ cudaGraphNode_t lastNode(const Session &session)
 	const cudaGraphNode_t *nodes = nullptr;
 	const cudaGraphEdgeData *edges = nullptr;
 	size_t count = 0;
-	CHECK(cudaStreamGetCaptureInfo(session.stream, &status, nullptr, nullptr, &nodes, &edges, &count));
+	CHECK(RUNTIME(cudaStreamGetCaptureInfo, "cudaStreamGetCaptureInfo_v3")(session.stream, &status, nullptr, nullptr,
+	                                                                       &nodes, &edges, &count));
 	if (count != 1)
 		fail("cudaStreamGetCaptureInfo", "not one node");
 	return nodes[0];
@@ -393,7 +394,7 @@ bool comesAfter(cudaGraphNode_t node, cudaGraphNode_t other)
 		cudaGraphNode_t before[8];
 		cudaGraphEdgeData edges[8];
 		size_t count = 8;
-		CHECK(cudaGraphNodeGetDependencies(open[i], before, edges, &count));
+		CHECK(RUNTIME(cudaGraphNodeGetDependencies, "cudaGraphNodeGetDependencies_v2")(open[i], before, edges, &count));
 		for (size_t j = 0; j < count; j++)
 			if (before[j] == other)
 				return true;
@@ -502,7 +503,8 @@ void aroundCopy(Shared &shared)
 
 void cutEdge(Shared &shared, cudaGraph_t &graph)
 {
-	CHECK(cudaGraphRemoveDependencies(graph, &shared.cut[0], &shared.cut[1], nullptr, 1));
+	CHECK(RUNTIME(cudaGraphRemoveDependencies, "cudaGraphRemoveDependencies_v2")(graph, &shared.cut[0], &shared.cut[1],
+	                                                                             nullptr, 1));
 }
 
 // A copy of the graph. It outlives the graph, while eager products take all free memory.

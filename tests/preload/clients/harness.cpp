@@ -33,6 +33,17 @@ void check(cublasStatus_t status, const char *what)
 		fail(what, cublasGetStatusString(status));
 }
 
+void *runtimeFunction(const char *name, const char *nameIn12)
+{
+	int version = 0;
+	CHECK(cudaRuntimeGetVersion(&version));
+	const char *const wanted = version < 13000 ? nameIn12 : name;
+	void *const found = dlsym(RTLD_DEFAULT, wanted);
+	if (!found)
+		fail(wanted, "not in the CUDA runtime");
+	return found;
+}
+
 // ---- output
 
 Line &Line::put(const char *key, const std::string &value)

@@ -21,6 +21,10 @@ void check(cudaError_t status, const char *what);
 void check(cublasStatus_t status, const char *what);
 #define CHECK(call) ::client::check(call, #call)
 
+// A runtime function of CUDA 13 that has another name in CUDA 12: there, the old name has other parameters.
+void *runtimeFunction(const char *name, const char *nameIn12);
+#define RUNTIME(name, nameIn12) reinterpret_cast<decltype(&(name))>(::client::runtimeFunction(#name, nameIn12))
+
 // ---- one case's line of output: NAME key=value..., `ok=0` and a line on stderr if the program itself found an error
 
 class Line
