@@ -13,6 +13,7 @@ ROOM = {"MEMORY": "4G"}  # 16384^3 needs more for its 16-bit operands than the d
 RULES = "".join(f'[[rule]]\nregion = "{name}"\nprecision = "{name}"\n' for name in ("float16", "bfloat16", "tf32"))
 LOWERED = ("float16", "bfloat16")
 LEAST_ON_TF32 = 0.98
+FOR_THE_REPORT = 10  # seconds
 LEAST_ATTRIBUTED = 0.99
 SIZES = [64 << 10, 512 << 10, 4 << 20, 32 << 20, 256 << 20, 1 << 30]
 COSTS = {"O0, trace off": {"LEVEL": "O0", "TRACE": "off"}, "O0, summary": {"LEVEL": "O0", "TRACE": "summary"},
@@ -62,16 +63,23 @@ class Program:
         return report
 
 
-def measured(step, section, program, requests):
-    """Rounds by name. A request for too much memory is noted; if the program ends, the rest of the requests fails."""
+def measured(step, section, program, requests, row=None):
+    """Rounds by name; with `row`, a function of the rounds, adds the row at once. A request for too much memory is noted. If
+    the program ends or no time is left for the report, the rest is not measured."""
     found = {}
     for name, words in requests.items():
+        if step.left() < FOR_THE_REPORT:
+            section.failures.append(f"out of time before {name}")
+            break
         try:
             found[name] = section.raw[name] = program.ask(*words)
         except RuntimeError as error:
             (section.notes if "no_memory" in str(error) else section.failures).append(f"{name}: {error}")
             if program.process.poll() is not None:
                 break
+            continue
+        if row:
+            section.rows.append([name, *row(found[name])])
         section.store()
     return found
 
@@ -109,12 +117,11 @@ def speed(step):
     chosen = shapes.SMALL if step.is_small else shapes.PRODUCTS
     program = Program(step, "speed", {"SCOPE": "regions"})
     found = measured(step, section, program, {
-        name: ("product", *words, 2 if step.is_small else 3 if work(words) > 1e11 else 7, *ways) for name, words in chosen.items()})
+        name: ("product", *words, 2 if step.is_small else 3 if work(words) > 1e11 else 7, *ways) for name, words in chosen.items()},
+        lambda rounds: [microseconds(rounds), *(spread(ratios(rounds, *pair), "%.2f") for pair in columns.values())])
     report = program.close()
-    for name, rounds in found.items():
+    for row, (name, rounds) in zip(section.rows, found.items()):
         shape = shapes.shape(chosen[name])
-        row = [name, median([r["bare"] and r["bare"] / 1e3 for r in rounds])]
-        row += [spread(ratios(rounds, *pair), "%.2f") for pair in columns.values()]
         if not step.is_emulated:
             gain = sorted(ratios(rounds, "bare_tf32", "auto_tf32"))[len(rounds) // 2]
             section.check(gain >= LEAST_ON_TF32, f"{name}: auto on a handle that allows TF32 is {gain:.3f} of the speed without autoamp")
@@ -124,8 +131,12 @@ def speed(step):
         for way in ("auto", "auto_tf32"):
             row.append(decided(report, shape, way))
             section.answers[f"{name}, {way}"] = row[-1]
-        section.add(*row)
     return section
+
+
+def microseconds(rounds):
+    """Of the application's call in fp32 without autoamp."""
+    return median([r["bare"] and r["bare"] / 1e3 for r in rounds])
 
 
 def work(words):
@@ -172,11 +183,9 @@ def convolutions(step):
     chosen = shapes.SMALL_CONVOLUTIONS if step.is_small else shapes.CONVOLUTIONS
     ways = ("bare", "bare_tf32", "bare_half", "float16", "bfloat16", "auto_tf32")
     program = Program(step, "convolution_speed", {"SCOPE": "regions"})
-    found = measured(step, section, program, {name: (*words, 2 if step.is_small else 3, *ways) for name, words in chosen.items()})
+    measured(step, section, program, {name: (*words, 2 if step.is_small else 3, *ways) for name, words in chosen.items()},
+             lambda rounds: [microseconds(rounds), *(spread(ratios(rounds, *pair), "%.2f") for pair in columns.values())])
     report = program.close()
-    for name, rounds in found.items():
-        section.add(name, median([r["bare"] and r["bare"] / 1e3 for r in rounds]),
-                    *(spread(ratios(rounds, *pair), "%.2f") for pair in columns.values()))
     for way in LOWERED:
         count = sum(row["calls"] for row in report["ops"] if row["region"] == way and row["decision"] == "lowered")
         section.check(count, f"{way}: nothing was lowered")
@@ -227,13 +236,13 @@ def traced(step):
     report = {name: programs[name].close() for name in ("ops", "kernels")}["kernels"]
     for name, each in rounds.items():
         rows = [row for row in report["ops"] if row["shape"] == shapes.shape(chosen[name])]
-        calls, kernels = sum(row["calls"] for row in rows), sum(kernel["count"] for kernel in report["kernels"] if
-                                                                kernel["shape"] == shapes.shape(chosen[name]))
-        product, casts = ([row[key] and row[key] / row["calls"] / 1e3 for row in rows] for key in ("kernel_ns", "cast_ns"))
+        calls = sum(row["calls"] for row in rows)
+        kernels = sum(kernel["count"] for kernel in report["kernels"] if kernel["shape"] == shapes.shape(chosen[name])) / max(calls, 1)
+        section.check(kernels, f"{name}: no kernels")
+        us = [None, None] if step.is_emulated else [sum(row[key] or 0 for row in rows) / calls / 1e3 for key in ("kernel_ns", "cast_ns")]
         events = [r["off"] and r["off"] / 1e3 for r in each]
-        gap = [time and (time - product[0] - casts[0]) * calls / kernels for time in events] \
-            if kernels and len(rows) == 1 and product[0] is not None and casts[0] is not None else []
-        section.add(name, *(spread(ratios(each, "off", trace), "%.2f") for trace in TRACES[1:]), median(product), median(casts),
+        gap = [] if step.is_emulated or not kernels else [(time - sum(us)) / kernels for time in events]
+        section.add(name, *(spread(ratios(each, "off", trace), "%.2f") for trace in TRACES[1:]), *(median([time]) for time in us),
                     median(events), median(gap, "%.2f"))
     check_kernels(section, "speed", report)
     return section

@@ -3,7 +3,7 @@ import json
 import os
 
 from suite.bundle_files import AUTOAMP, HERE
-from suite.figures import RULES, check_kernels
+from suite.figures import check_kernels
 from suite.section import NOT_MEASURED, median, ratios, spread
 
 MODES = ("fp32", "tf32", "autocast", "autoamp")
@@ -53,10 +53,8 @@ def models(step):
     if "torch" not in step.pythons:
         section.missing = "PyTorch"
         return section
-    rules = os.path.join(step.folder, "rules.toml")
-    with open(rules, "w", encoding="utf-8") as file:
-        file.write(RULES)
-    environment, trace = step.preloaded({"SCOPE": "regions", "TRACE": "ops"}, {**step.plain, "PYTHONPATH": str(HERE)})
+    path = ":".join(filter(None, [str(HERE), step.plain.get("PYTHONPATH")]))
+    environment, trace = step.preloaded({"SCOPE": "regions", "TRACE": "ops"}, {**step.plain, "PYTHONPATH": path})
     command = [step.pythons["torch"][0], str(HERE / "frameworks/torch_models.py"), *["--small"] * step.is_small,
                "--seconds", str(int(step.left() - 15))]
     done = step.run(command, environment)

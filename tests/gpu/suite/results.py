@@ -48,6 +48,8 @@ class Results:
         status = why.split(":")[0] if why else "not available" if section["missing"] else \
             "failed" if section["failures"] else "passed"
         section["failures"] += [why] if why else []
+        for row in section["rows"]:  # of a step that was killed, the last columns can be missing
+            row += [""] * (len(section["columns"]) - len(row))
         expected = self.expected.get(name, {}).get("answers", {})
         section["differences"] = [[row, answer, expected[row]] for row, answer in section["answers"].items()
                                   if row in expected and answer != expected[row]]
