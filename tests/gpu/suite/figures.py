@@ -135,7 +135,7 @@ def speed(step):
 
 
 def microseconds(rounds):
-    """Of the application's call in fp32 without autoamp."""
+    """Median time of the call in fp32, without autoamp."""
     return median([r["bare"] and r["bare"] / 1e3 for r in rounds])
 
 

@@ -48,7 +48,7 @@ class Results:
         status = why.split(":")[0] if why else "not available" if section["missing"] else \
             "failed" if section["failures"] else "passed"
         section["failures"] += [why] if why else []
-        for row in section["rows"]:  # of a step that was killed, the last columns can be missing
+        for row in section["rows"]:  # a step that was killed can lack the last columns
             row += [""] * (len(section["columns"]) - len(row))
         expected = self.expected.get(name, {}).get("answers", {})
         section["differences"] = [[row, answer, expected[row]] for row, answer in section["answers"].items()

@@ -1,7 +1,7 @@
 """Changes the CUDA version of ELF files: a program linked to libcublas.so.13 then loads libcublas.so.12. The names have
 the same length, so only the hashes of symbol versions change with them. The runtime functions whose
-parameters differ have another name in CUDA 12, which the programs look up. Of cudaGetDeviceProperties they read the name
-only, which is at the same place in both results."""
+parameters differ have another name in CUDA 12, which the programs look up. They read only the name in the result of
+cudaGetDeviceProperties, which begins with it in both versions."""
 import re
 import struct
 
