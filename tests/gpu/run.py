@@ -32,7 +32,7 @@ def arguments():
     parser.add_argument("--minutes", type=float, default=9, help="total limit; steps that have not begun by then do not run (9)")
     parser.add_argument("--seconds", type=float, help="limit of each step; default: its own")
     parser.add_argument("--steps", "--only", nargs="+", choices=STEPS, metavar="STEP", help=" ".join(STEPS))
-    parser.add_argument("--skip-done", action="store_true", help="continue the run whose results are in --out")
+    parser.add_argument("--skip-done", action="store_true", help="continue the run in --out")
     parser.add_argument("--small", action="store_true", help="fewer tests, small sizes: shows that the suite works")
     parser.add_argument("--child", nargs=2, help=argparse.SUPPRESS)  # name and context of a step
     options = parser.parse_args()
@@ -81,7 +81,7 @@ def main():
         return 77
     process.adopt()
     signal.signal(signal.SIGTERM, interrupted)
-    results = Results(pathlib.Path(options.out), here, options.small, options.skip_done)
+    results = Results(pathlib.Path(options.out), here, options.small, options.skip_done or options.steps)
     with tempfile.TemporaryDirectory() as folder:
         scratch = pathlib.Path(folder)
         context = {"is_emulated": here.is_emulated, "is_small": options.small, "programs": machine.link(here, scratch),
@@ -89,7 +89,7 @@ def main():
                    "pythons": here.pythons}
         try:
             for name in options.steps or STEPS:
-                if results.is_done(name):
+                if options.skip_done and results.is_done(name):
                     continue
                 begun = time.monotonic()
                 left = 60 * options.minutes - (begun - started)

@@ -119,6 +119,8 @@ class Suite(unittest.TestCase):
     def test_answers_that_differ_from_the_emulated_device(self):
         self.assertEqual(self.run_suite("--steps", "good", "last")[0], 0)
         self.assertEqual(self.results()["steps"]["good"]["differences"], [["row", "here", "there"]])
+        self.run_suite("--steps", "last")
+        self.assertEqual(list(self.statuses()), ["good", "last"])
         for name in ("summary.txt", PAGE):
             text = (self.out / name).read_text()
             self.assertEqual(text.count("differs from the emulated device: row: here here, emulated there"), 1, name)
