@@ -3,6 +3,7 @@ import json
 import pathlib
 import subprocess
 import sys
+import tempfile
 import unittest
 from unittest import mock
 
@@ -22,7 +23,7 @@ class Program:
 
     def __init__(self, step, name, variables):
         self.step, self.variables, self.calls = step, variables, []
-        self.process = mock.Mock(poll=lambda: None, wait=lambda: 0)
+        self.process = mock.Mock(wait=lambda: 0)
 
     def ask(self, *words):
         ways = [word for word in words if word in TIMES]
@@ -64,7 +65,7 @@ class Step:
     def program(self, name):
         return name
 
-    def preloaded(self, _, environment):
+    def preloaded(self, _, environment=None):
         return environment, "trace"
 
     def left(self):
@@ -77,6 +78,31 @@ class Step:
 
     def run(self, command, *_, **__):
         return subprocess.CompletedProcess(command, 0, self.answer, "")
+
+
+ENDS = """#!/usr/bin/env python3
+import sys
+for line in sys.stdin:
+    if "die" in line:
+        sys.exit(3)
+    print("bare ns=5 least=1", "done", sep="\\n", flush=True)
+"""
+
+
+class Processes(unittest.TestCase):
+    def test_a_program_that_ends_is_started_again(self):
+        with tempfile.TemporaryDirectory() as folder:
+            script = pathlib.Path(folder, "program")
+            script.write_text(ENDS)
+            script.chmod(0o755)
+            step = Step()
+            step.folder, step.program = folder, lambda _: str(script)
+            program = figures.Program(step, "speed", {})
+            self.addCleanup(lambda: (program.process.stdin.close(), program.process.stdout.close(), program.process.wait()))
+            made = step.section("")
+            found = figures.measured(step, made, program, {"one": ["x", "bare"], "two": ["die"], "three": ["x", "bare"]})
+            self.assertEqual(found, {"one": [{"bare": 5.0}], "three": [{"bare": 5.0}]})
+            self.assertEqual(made.failures, ["two: die: the program ended with status 3"])
 
 
 @mock.patch.object(figures, "Program", Program)

@@ -123,18 +123,23 @@ def main():
         sys.exit(77)
     until = time.monotonic() + options.seconds
     modes = ["fp32", "tf32", "autocast"] + ["autoamp"] * bool(autoamp and autoamp.is_loaded())
+    problems = []
     for name, make, inputs, answer in cases(options.small):
         torch.manual_seed(0)
-        model, x = make().to(options.device), inputs().to(options.device)
-        y = torch.randint(answer[-1], answer[:-1], device=options.device)
-        for what in ("forward", "training"):
-            if time.monotonic() > until:
-                print(f"{name} {what}: out of time", file=sys.stderr)
-                sys.exit(1)
-            measure(f"{name} {what}", name, what, model, x, y, modes, options)
-        del model
+        try:
+            model, x = make().to(options.device), inputs().to(options.device)
+            y = torch.randint(answer[-1], answer[:-1], device=options.device)
+            for what in ("forward", "training"):
+                if time.monotonic() > until:
+                    raise RuntimeError("out of time")
+                measure(f"{name} {what}", name, what, model, x, y, modes, options)
+        except RuntimeError as error:  # such as too little memory; the other models may have enough
+            problems.append(f"{name}: {error}")
+        model = x = y = None
         if options.device == "cuda":
             torch.cuda.empty_cache()
+    print("\n".join(problems), file=sys.stderr)
+    sys.exit(bool(problems))
 
 
 def measure(region, name, what, model, x, y, modes, options):

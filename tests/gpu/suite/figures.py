@@ -23,21 +23,27 @@ TRACES = ("off", "ops", "kernels")
 
 
 class Program:
-    """A program that answers requests; all ways of one request run in one process."""
+    """A program that answers requests; all ways of one request run in one process. If the process ends, the next request
+    starts another."""
 
     def __init__(self, step, name, variables):
         rules = os.path.join(step.folder, "rules.toml")
         with open(rules, "w", encoding="utf-8") as file:
             file.write(RULES)
-        environment, self.trace = step.preloaded({"HOOK_DLSYM": "0", "CONFIG": rules, **ROOM, **variables})
-        self.step, self.name = step, name
-        self.process = process.start([step.program(name)], env=environment, cwd=step.folder, stdin=subprocess.PIPE,
-                                     stdout=subprocess.PIPE)
+        self.environment, self.trace = step.preloaded({"HOOK_DLSYM": "0", "CONFIG": rules, **ROOM, **variables})
+        self.step, self.name, self.process = step, name, None
+        self.start()
+
+    def start(self):
+        self.process = process.start([self.step.program(self.name)], env=self.environment, cwd=self.step.folder,
+                                     stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
     def ask(self, *words):
         """A dict per round: nanoseconds of each way, None if they are not measured."""
         request, rounds = " ".join(map(str, words)), []
         note(f"{self.name} {request}", "")
+        if self.process.poll() is not None:
+            self.start()
         try:
             self.process.stdin.write(request + "\n")
             self.process.stdin.flush()
@@ -45,8 +51,10 @@ class Program:
             pass
         while (line := self.process.stdout.readline().split())[:1] != ["done"]:
             note(self.name, " ".join(line))
+            if not line:
+                raise RuntimeError(f"{request}: the program ended with status {self.process.wait()}")
             if len(line) < 2:
-                raise RuntimeError(f"{request}: {line[0] if line else 'the program ended'}")
+                raise RuntimeError(f"{request}: {line[0]}")
             if line[1].startswith("ns=") == self.step.is_emulated:
                 raise RuntimeError(f"{request}: {' '.join(line)}")
             if not rounds or line[0] in rounds[-1]:
@@ -64,8 +72,8 @@ class Program:
 
 
 def measured(step, section, program, requests, row=None):
-    """Rounds by name; with `row`, a function of the rounds, adds the row at once. A request for too much memory is noted. If
-    the program ends or no time is left for the report, the rest is not measured."""
+    """Rounds by name; with `row`, a function of the rounds, adds the row at once. A request for too much memory is noted. The
+    rest is not measured if no time is left for it and the report."""
     found = {}
     for name, words in requests.items():
         if step.left() < FOR_THE_REPORT:
@@ -75,8 +83,6 @@ def measured(step, section, program, requests, row=None):
             found[name] = section.raw[name] = program.ask(*words)
         except RuntimeError as error:
             (section.notes if "no_memory" in str(error) else section.failures).append(f"{name}: {error}")
-            if program.process.poll() is not None:
-                break
             continue
         if row:
             section.rows.append([name, *row(found[name])])

@@ -15,7 +15,7 @@ STEPS = {}
 for _function, _seconds, _is_figure in (
         (correctness.self_test, 60, False),
         (correctness.hardware, 180, False),
-        (correctness.clients, 180, False),
+        (correctness.clients, 240, False),
         (correctness.dnn, 240, False),
         (correctness.inner, 60, False),
         (programs.frameworks, 180, False),
