@@ -42,6 +42,8 @@ BUILT = {
                                                             "libplugin.so", "early_main", "libearly.so"))]),
     "programs/": ("tools/demo", ["digits"]),
 }
+if (ROOT / "tools/self_test").is_dir():
+    BUILT["lib/autoamp/"] = ("tools/self_test", ["autoamp-self-test"])
 DEVICE = {
     "lib/autoamp/emulated": ("tools/emulated", ["libautoamp-emulated.so", "libautoamp-emulated-blas.so", "libautoamp-emulated-dnn.so",
                                                 "libcuda.so.1", "libcudart.so.13", "libcublas.so.13", "libcublasLt.so.13",

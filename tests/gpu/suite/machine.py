@@ -30,7 +30,7 @@ import importlib.metadata, importlib.util, json, sys
 found = {}
 for name in sys.argv[1:]:
     if importlib.util.find_spec(name):
-        owners = importlib.metadata.packages_distributions().get(name, []) if sys.version_info >= (3, 10) else [name]
+        owners = importlib.metadata.packages_distributions().get(name, [])
         found[name] = importlib.metadata.version(owners[0]) if owners else "installed"
 print(json.dumps(found))
 """
