@@ -14,8 +14,10 @@ namespace autoamp::kernels {
 // them.
 #ifdef __CUDACC__
 #define AUTOAMP_UNROLL _Pragma("unroll")
+#define AUTOAMP_LOOP _Pragma("unroll 1")
 #else
 #define AUTOAMP_UNROLL _Pragma("GCC unroll 1")
+#define AUTOAMP_LOOP AUTOAMP_UNROLL
 #endif
 
 constexpr int vectorSize = 8; // elements that a thread takes at once: reads 32 bytes, writes 16
@@ -24,98 +26,128 @@ constexpr uint32_t nonfiniteFlag = ~magnitudeMask; // shares one word with the f
 
 static_assert(operands * lanes <= blockSize && blockSize % lanes == 0);
 
+// Reads eight elements that are aligned to 16 bytes. Evict first: the source is read only once, and the product should
+// find the copy in the cache.
+__device__ inline void loadWide(const float *source, float (&x)[vectorSize])
+{
+	const float4 *const wide = reinterpret_cast<const float4 *>(source);
+	const float4 low = __ldcs(wide), high = __ldcs(wide + 1);
+	memcpy(x, &low, sizeof low); // one copy: four small stores would stall a CPU's next wide load
+	memcpy(x + 4, &high, sizeof high);
+}
+
+// Reads `left` elements one by one, and fills up with zeros.
+__device__ inline void loadSome(const float *source, int left, float (&x)[vectorSize])
+{
+	AUTOAMP_UNROLL
+	for (int i = 0; i < vectorSize; ++i)
+		x[i] = i < left ? __ldcs(source + i) : 0.0f;
+}
+
+// Splits the index of a thread or block into three by division. The extents can be larger than any index; the division
+// has 32 bits.
+struct SplitIndex {
+	static constexpr int64_t mostExtent = 0xffffffff;
+	uint32_t inner, middle, outer;
+
+	__device__ SplitIndex(uint32_t index, int64_t innerExtent, int64_t middleExtent = mostExtent)
+	{
+		const uint32_t most = static_cast<uint32_t>(min(innerExtent, mostExtent));
+		const uint32_t next = static_cast<uint32_t>(min(middleExtent, mostExtent));
+		const uint32_t columns = index / most;
+		inner = index - columns * most;
+		outer = columns / next;
+		middle = columns - outer * next;
+	}
+};
+
 // Iterates over this thread's share of an operand: vectors of 8 elements down the columns, then across columns and
-// matrices. A thread takes one vector per step of the whole grid. Only the constructor divides. 64-bit indices, for
-// matrices of more than 2^31 elements.
+// matrices. A thread takes one vector per step of the whole grid. Only the constructor divides. Pointers advance by
+// constants within a matrix; multiplications are left to enter(). 64-bit indices, for matrices of more than 2^31
+// elements.
 class Walk
 {
 public:
-	__device__ Walk(const Operand &operand, int64_t thread, int64_t threads) : operand_(operand)
+	__device__ Walk(const Operand &operand, uint32_t thread, uint32_t threads)
+	    : operand_(operand), rowsOfVectors_((operand.rows + vectorSize - 1) / vectorSize * vectorSize),
+	      matrix_(operand.batch)
 	{
-		vectors_ = (operand.rows + vectorSize - 1) / vectorSize;
-		if (vectors_ == 0 || operand.columns == 0)
+		if (operand.rows == 0 || operand.columns == 0)
 			return;
-		split(thread, vector_, column_, matrix_);
-		split(threads, vectorStep_, columnStep_, matrixStep_);
-		batch_ = operand.batch;
+		const int64_t vectors = rowsOfVectors_ / vectorSize;
+		const SplitIndex first(thread, vectors, operand.columns), step(threads, vectors, operand.columns);
+		row_ = int64_t{first.inner} * vectorSize - operand.rows;
+		column_ = first.middle - operand.columns;
+		matrix_ = first.outer;
+		rowStep_ = step.inner * vectorSize, columnStep_ = step.middle, matrixStep_ = step.outer;
+		sourceStep_ = columnStep_ * operand.sourceLd + rowStep_;
+		targetStep_ = columnStep_ * operand.targetLd + rowStep_;
 		enter();
 	}
-	__device__ bool valid() const { return matrix_ < batch_; }
+	__device__ bool valid() const { return matrix_ < operand_.batch; }
 	__device__ void advance()
 	{
-		const int64_t before = matrix_;
-		vector_ += vectorStep_;
+		row_ += rowStep_;
 		column_ += columnStep_;
-		matrix_ += matrixStep_;
-		if (vector_ >= vectors_) {
-			vector_ -= vectors_;
+		source_ += sourceStep_;
+		target_ += targetStep_;
+		if (row_ >= 0) {
+			row_ -= rowsOfVectors_;
 			++column_;
+			source_ += operand_.sourceLd - rowsOfVectors_;
+			target_ += operand_.targetLd - rowsOfVectors_;
 		}
-		if (column_ >= operand_.columns) {
-			column_ -= operand_.columns;
-			++matrix_;
-		}
-		if (matrix_ != before)
+		if (column_ >= 0 || matrixStep_ > 0) {
+			matrix_ += matrixStep_;
+			if (column_ >= 0) {
+				column_ -= operand_.columns;
+				++matrix_;
+			}
 			enter();
+		}
 	}
-	__device__ uint4 *target() const
-	{
-		return reinterpret_cast<uint4 *>(operand_.target + matrix_ * operand_.targetStride +
-		                                 column_ * operand_.targetLd + vector_ * vectorSize);
-	}
+	__device__ uint4 *target() const { return reinterpret_cast<uint4 *>(target_); }
 	// Memory past the last row may contain NaN or be unmapped: it is not read. Zeros replace it; they change no maximum
 	// and are written only to padding.
 	__device__ void load(float (&x)[vectorSize]) const
 	{
-		const float *source = source_ + column_ * operand_.sourceLd + vector_ * vectorSize;
-		const int64_t left = operand_.rows - vector_ * vectorSize;
-		if (left < vectorSize) {
-			for (int i = 0; i < vectorSize; ++i)
-				x[i] = i < left ? source[i] : 0.0f;
-		} else if (wide_) {
-			// Evict first: the source is read only once, and the product should find the copy in the cache.
-			const float4 *const wide = reinterpret_cast<const float4 *>(source);
-			const float4 low = __ldcs(wide), high = __ldcs(wide + 1);
-			memcpy(x, &low, sizeof low); // one copy: four small stores would stall a CPU's next wide load
-			memcpy(x + 4, &high, sizeof high);
-		} else {
-			for (int i = 0; i < vectorSize; ++i)
-				x[i] = source[i];
-		}
+		if (isWide_ && row_ <= -vectorSize)
+			loadWide(source_, x);
+		else
+			loadSome(source_, static_cast<int>(min(-row_, int64_t{vectorSize})), x);
 	}
 
 private:
 	// Enters a matrix of the batch. 16-byte loads need columns that are aligned to 16 bytes; cuBLAS only requires 4.
 	__device__ void enter()
 	{
-		if (matrix_ >= batch_)
+		if (matrix_ >= operand_.batch)
 			return;
+		const int64_t row = operand_.rows + row_, column = operand_.columns + column_;
 		source_ = operand_.isArray ? reinterpret_cast<const float *const *>(operand_.source)[matrix_]
 		                           : operand_.source + matrix_ * operand_.sourceStride;
-		wide_ = ((reinterpret_cast<uintptr_t>(source_) & 15) | (operand_.sourceLd & 3)) == 0;
-	}
-	__device__ void split(int64_t index, int64_t &vector, int64_t &column, int64_t &matrix) const
-	{
-		const int64_t columns = index / vectors_;
-		vector = index - columns * vectors_;
-		matrix = columns / operand_.columns;
-		column = columns - matrix * operand_.columns;
+		isWide_ = ((reinterpret_cast<uintptr_t>(source_) & 15) | (operand_.sourceLd & 3)) == 0;
+		source_ += column * operand_.sourceLd + row;
+		target_ = operand_.target + matrix_ * operand_.targetStride + column * operand_.targetLd + row;
 	}
 
 	const Operand &operand_;
-	int64_t vectors_;
-	int64_t vector_ = 0, column_ = 0, matrix_ = 0, batch_ = 0;
-	int64_t vectorStep_ = 0, columnStep_ = 0, matrixStep_ = 0;
+	int64_t rowsOfVectors_;        // the rows, rounded up
+	int64_t row_ = 0, column_ = 0; // less the number of rows or columns, so that they are compared to 0
+	int64_t matrix_, sourceStep_ = 0, targetStep_ = 0;
+	uint32_t rowStep_ = 0, columnStep_ = 0, matrixStep_ = 0;
 	const float *source_ = nullptr;
-	bool wide_ = false;
+	uint16_t *target_ = nullptr;
+	bool isWide_ = false;
 };
+
+constexpr uint32_t firstClamped = 0x7f7f8000; // halfway between the largest finite bfloat16 and 2^128
 
 // Bits of |x| if the nearest bfloat16 of this finite x is Inf, else 0.
 __device__ inline int32_t clampedMagnitude(float x)
 {
-	constexpr uint32_t first = 0x7f7f8000; // halfway between the largest finite bfloat16 and 2^128
 	const uint32_t magnitude = bitsOf(x) & magnitudeMask;
-	return magnitude - first < infinityBits - first ? static_cast<int32_t>(magnitude) : 0;
+	return magnitude - firstClamped < infinityBits - firstClamped ? static_cast<int32_t>(magnitude) : 0;
 }
 
 // The nearest bfloat16, ties to even, except that a finite x stays finite: a mask of -FLT_MAX times 0 must not be NaN.
@@ -125,17 +157,35 @@ __device__ inline uint16_t bfloat16Of(float x)
 	return static_cast<uint16_t>(nearest - (clampedMagnitude(x) != 0));
 }
 
-// Conversions of eight elements. Plain loops, so that each compiler can optimize them for its machine.
+// Bits of the largest |x|. As integers, Inf and NaN are larger than all finite numbers.
+__device__ inline int32_t largestMagnitude(const float (&x)[vectorSize])
+{
+	int32_t largest = 0;
+	AUTOAMP_UNROLL
+	for (int i = 0; i < vectorSize; ++i)
+		largest = max(largest, static_cast<int32_t>(bitsOf(x[i]) & magnitudeMask));
+	return largest;
+}
+
+// Conversions of eight elements. Plain loops, so that each compiler can optimize them for its machine. Usually one
+// maximum shows that no element needs more than the conversion.
 struct ToBfloat16 {
 	int32_t clamped = 0; // bits of the largest |x| that was clamped
 	__device__ void operator()(const float (&x)[vectorSize], uint16_t (&y)[vectorSize])
 	{
+		if (largestMagnitude(x) < static_cast<int32_t>(firstClamped)) {
+			AUTOAMP_UNROLL
+			for (int i = 0; i < vectorSize; i += 2) {
+				const __nv_bfloat162 pair = __floats2bfloat162_rn(x[i], x[i + 1]); // one instruction
+				y[i] = __bfloat16_as_ushort(pair.x), y[i + 1] = __bfloat16_as_ushort(pair.y);
+			}
+			return;
+		}
 		AUTOAMP_UNROLL
-		for (int i = 0; i < vectorSize; ++i)
+		for (int i = 0; i < vectorSize; ++i) {
 			y[i] = bfloat16Of(x[i]);
-		AUTOAMP_UNROLL
-		for (int i = 0; i < vectorSize; ++i)
 			clamped = max(clamped, clampedMagnitude(x[i]));
+		}
 	}
 };
 
@@ -147,15 +197,19 @@ __device__ inline int32_t finiteMagnitude(float x)
 
 struct ToHalf {
 	float scale;
-	int32_t amax = 0,
-	        largest = 0; // bits of the largest finite |x|; maximum of all |x|, Inf and NaN included
+	int32_t amax = 0; // bits of the largest finite |x|: of x and not of the half, because a stale scale overflows
+	bool isNonfinite = false;
 	__device__ void operator()(const float (&x)[vectorSize], uint16_t (&y)[vectorSize])
 	{
-		AUTOAMP_UNROLL
-		for (int i = 0; i < vectorSize; ++i) {
-			amax = max(amax, finiteMagnitude(x[i])); // of x and not of the half, because a stale scale overflows
-			largest = max(largest, static_cast<int32_t>(bitsOf(x[i]) & magnitudeMask));
+		int32_t largest = largestMagnitude(x);
+		if (largest >= static_cast<int32_t>(infinityBits)) {
+			isNonfinite = true;
+			largest = 0;
+			AUTOAMP_UNROLL
+			for (int i = 0; i < vectorSize; ++i)
+				largest = max(largest, finiteMagnitude(x[i]));
 		}
+		amax = max(amax, largest);
 		AUTOAMP_UNROLL
 		for (int i = 0; i < vectorSize; ++i)
 			y[i] = __half_as_ushort(__float2half_rn(x[i] * scale));
@@ -176,8 +230,7 @@ __device__ inline void store(const float (&x)[vectorSize], uint4 *target, Conver
 template <class Convert>
 __device__ inline void castShare(const Operand &operand, uint32_t block, Convert &convert)
 {
-	const int64_t threads = static_cast<int64_t>(gridDim.x) * blockSize;
-	for (Walk walk(operand, static_cast<int64_t>(block) * blockSize + threadIdx.x, threads); walk.valid();) {
+	for (Walk walk(operand, block * blockSize + threadIdx.x, gridDim.x * blockSize); walk.valid();) {
 		float first[vectorSize], second[vectorSize];
 		uint4 *const target = walk.target();
 		walk.load(first);
@@ -213,24 +266,94 @@ public:
 	}
 	__device__ int rows() const { return 1 << log_; }
 	__device__ int columns() const { return tileElements >> log_; }
+	// Logarithm of the number of adjacent elements, down the columns or along the rows.
+	__device__ int logOf(bool isDown) const { return isDown ? log_ : logElements - log_; }
 	__device__ int place(int row, int column) const { return row * (columns() + 1) + column; }
-	// Returns the element with index `i` if indices run down the columns (isDown) or along the rows.
-	__device__ void split(int i, bool isDown, int &row, int &column) const
+
+private:
+	static constexpr int logElements = 11;
+	static_assert(1 << logElements == tileElements);
+	int log_ = 3;
+};
+
+// Elements of a tile that one thread takes when adjacent threads take adjacent elements: down the columns or along the
+// rows. One of the indices is the same for all eight elements.
+struct TileShare {
+	int row, column, rowStep, columnStep;
+
+	__device__ TileShare(const TileShape &shape, bool isDown)
 	{
-		row = isDown ? i & (rows() - 1) : i / columns();
-		column = isDown ? i >> log_ : i & (columns() - 1);
+		const int mine = static_cast<int>(threadIdx.x), log = shape.logOf(isDown);
+		const int low = mine & ((1 << log) - 1), high = mine >> log, step = static_cast<int>(blockSize) >> log;
+		row = isDown ? low : high;
+		column = isDown ? high : low;
+		rowStep = isDown ? 0 : step;
+		columnStep = isDown ? step : 0;
+	}
+	__device__ bool isInside(int i, int rows, int columns) const
+	{
+		return row + i * rowStep < rows && column + i * columnStep < columns;
+	}
+};
+
+// Iterates over the tiles of a block, down the rows first. 64-bit indices for the tile, 32-bit indices within it.
+class TileWalk
+{
+public:
+	__device__ TileWalk(const TileShape &shape, int64_t rows, int64_t columns, uint32_t block)
+	    : shape_(shape), rows_(rows), columns_(columns)
+	{
+		const int64_t across = (rows + shape.rows() - 1) / shape.rows();
+		const SplitIndex first(block, across), step(gridDim.x, across);
+		firstRow_ = int64_t{first.inner} * shape.rows(), firstColumn_ = int64_t{first.middle} * shape.columns();
+		rowStep_ = int64_t{step.inner} * shape.rows(), columnStep_ = int64_t{step.middle} * shape.columns();
+		rowsOfTiles_ = across * shape.rows();
+	}
+	__device__ bool valid() const { return firstColumn_ < columns_; }
+	__device__ void advance()
+	{
+		firstRow_ += rowStep_, firstColumn_ += columnStep_;
+		if (firstRow_ >= rowsOfTiles_)
+			firstRow_ -= rowsOfTiles_, firstColumn_ += shape_.columns();
+	}
+	__device__ int64_t firstRow() const { return firstRow_; }
+	__device__ int64_t firstColumn() const { return firstColumn_; }
+	// Number of rows and columns in the tile, or more. Columns from `end` on do not count.
+	__device__ int rows() const { return static_cast<int>(min(rows_ - firstRow_, int64_t{mostTileRows})); }
+	__device__ int columnsBefore(int64_t end) const
+	{
+		return static_cast<int>(max(min(end - firstColumn_, int64_t{tileElements}), int64_t{0}));
 	}
 
 private:
-	int log_ = 3;
+	const TileShape &shape_;
+	int64_t rows_, columns_, firstRow_, firstColumn_, rowStep_, columnStep_, rowsOfTiles_;
 };
+
+// dividend / divisor of positive numbers, usually in 32 bits. The 64-bit division of the GPU compiler is a function,
+// which costs registers.
+__device__ inline int64_t quotientOf(int64_t dividend, int64_t divisor)
+{
+	if (dividend < SplitIndex::mostExtent)
+		return static_cast<uint32_t>(dividend) / static_cast<uint32_t>(min(divisor, SplitIndex::mostExtent));
+	uint64_t quotient = static_cast<uint64_t>(dividend), rest = 0;
+	AUTOAMP_LOOP
+	for (int bit = 0; bit < 64; ++bit) {
+		rest = rest << 1 | quotient >> 63;
+		quotient <<= 1;
+		if (rest >= static_cast<uint64_t>(divisor))
+			rest -= static_cast<uint64_t>(divisor), quotient |= 1;
+	}
+	return static_cast<int64_t>(quotient);
+}
 
 __device__ inline int64_t offsetOf(const TensorLayout &layout, int64_t column)
 {
 	int64_t offset = 0;
 	int level = 0;
+	AUTOAMP_LOOP
 	for (; level + 1 < layout.levels; ++level) {
-		const int64_t next = column / layout.extent[level];
+		const int64_t next = quotientOf(column, layout.extent[level]);
 		offset += (column - next * layout.extent[level]) * layout.stride[level];
 		column = next;
 	}
@@ -245,54 +368,98 @@ __device__ inline bool isDown(const TensorLayout &layout)
 
 // Templates from here on are static: a test compiles them once more without barriers.
 
-// Casts this block's share of a tensor. Reads and writes whole cache lines in both orientations.
+// True if every vector of 8 elements of a column is adjacent in memory and aligned to 16 bytes.
+__device__ inline bool isWide(const Tensor &tensor)
+{
+	int64_t strides = 0;
+	for (int level = 0; level < tensorLevels; ++level)
+		strides |= level < tensor.layout.levels ? tensor.layout.stride[level] : 0;
+	return isDown(tensor.layout) && ((reinterpret_cast<uintptr_t>(tensor.source) & 15) | (strides & 3)) == 0;
+}
+
+// Casts this block's share of a tensor. Reads and writes whole cache lines in both orientations. A channels-last source
+// is read in vectors, the others through shared memory.
 template <class Convert>
 static __device__ inline void castShare(const Tensor &tensor, uint32_t block, Convert &convert, Tile &tile)
 {
 	const TensorLayout &layout = tensor.layout;
 	const TileShape shape(layout.rows);
-	const int64_t filled = layout.columns(), columns = filled + tensor.zeroColumns;
-	const int64_t tiles = tileCount(layout.rows, columns), across = tileCount(layout.rows, 1);
-	const bool isWide = tensor.targetLd % vectorSize == 0;
-	for (int64_t index = block; index < tiles; index += gridDim.x) {
-		const int64_t firstColumn = index / across * shape.columns(), firstRow = index % across * shape.rows();
-		const int mine = static_cast<int>(threadIdx.x);
-		if (mine < shape.columns() && firstColumn + mine < filled)
-			tile.offset[mine] = offsetOf(layout, firstColumn + mine);
-		__syncthreads();
+	const int64_t filled = layout.columns();
+	const bool isSourceWide = isWide(tensor), isTargetWide = tensor.targetLd % vectorSize == 0;
+	const int mine = static_cast<int>(threadIdx.x);
+	const int row = mine * vectorSize & (shape.rows() - 1), column = mine * vectorSize >> shape.logOf(true);
+	for (TileWalk walk(shape, layout.rows, filled + tensor.zeroColumns, block); walk.valid(); walk.advance()) {
+		const int left = walk.rows() - row, filledColumns = walk.columnsBefore(filled);
 		float x[vectorSize];
-		AUTOAMP_UNROLL
-		for (int i = 0; i < vectorSize; ++i) {
-			int row, column;
-			shape.split(i * blockSize + mine, isDown(layout), row, column);
-			const bool isThere = firstRow + row < layout.rows && firstColumn + column < filled;
-			x[i] = isThere ? __ldcs(tensor.source + tile.offset[column] + (firstRow + row) * layout.rowStride) : 0.0f;
-		}
-		AUTOAMP_UNROLL
-		for (int i = 0; i < vectorSize; ++i) {
-			int row, column;
-			shape.split(i * blockSize + mine, isDown(layout), row, column);
-			tile.x[shape.place(row, column)] = x[i];
-		}
-		__syncthreads();
-		int row, column;
-		shape.split(mine * vectorSize, true, row, column);
-		const int64_t left = layout.rows - firstRow - row;
-		if (left > 0 && firstColumn + column < columns) {
+		if (isSourceWide) {
+			const bool isFilled = column < filledColumns;
+			const float *const source =
+			    tensor.source + walk.firstRow() + row + (isFilled ? offsetOf(layout, walk.firstColumn() + column) : 0);
+			if (isFilled && left >= vectorSize)
+				loadWide(source, x);
+			else
+				loadSome(source, isFilled ? left : 0, x);
+		} else {
+			if (mine < shape.columns() && mine < filledColumns)
+				tile.offset[mine] = offsetOf(layout, walk.firstColumn() + mine);
+			__syncthreads();
+			const TileShare from(shape, isDown(layout));
+			const float *const source = tensor.source + (walk.firstRow() + from.row) * layout.rowStride;
+			const int64_t step = from.rowStep * layout.rowStride;
+			AUTOAMP_UNROLL
+			for (int i = 0; i < vectorSize; ++i)
+				x[i] = from.isInside(i, walk.rows(), filledColumns)
+				           ? __ldcs(source + i * step + tile.offset[from.column + i * from.columnStep])
+				           : 0.0f;
+			AUTOAMP_UNROLL
+			for (int i = 0; i < vectorSize; ++i)
+				tile.x[shape.place(from.row + i * from.rowStep, from.column + i * from.columnStep)] = x[i];
+			__syncthreads();
 			AUTOAMP_UNROLL
 			for (int i = 0; i < vectorSize; ++i)
 				x[i] = tile.x[shape.place(row + i, column)];
-			uint16_t *const target = tensor.target + (firstColumn + column) * tensor.targetLd + firstRow + row;
-			if (isWide) {
-				store(x, reinterpret_cast<uint4 *>(target), convert);
-			} else {
-				uint16_t y[vectorSize];
-				convert(x, y);
-				for (int i = 0; i < vectorSize && i < left; ++i)
-					target[i] = y[i];
-			}
+			__syncthreads();
 		}
-		__syncthreads();
+		if (left <= 0 || column >= walk.columnsBefore(filled + tensor.zeroColumns))
+			continue;
+		uint16_t *const target =
+		    tensor.target + (walk.firstColumn() + column) * tensor.targetLd + walk.firstRow() + row;
+		if (isTargetWide) {
+			store(x, reinterpret_cast<uint4 *>(target), convert);
+		} else {
+			uint16_t y[vectorSize];
+			convert(x, y);
+			AUTOAMP_UNROLL
+			for (int i = 0; i < vectorSize; ++i)
+				if (i < left)
+					target[i] = y[i];
+		}
+	}
+}
+
+// Reads up to eight elements of a column of the result, and fills up with zeros.
+__device__ inline void loadResult(const Placement &p, int64_t at, int left, float (&x)[vectorSize])
+{
+	const bool isWide =
+	    left >= vectorSize && ((reinterpret_cast<uintptr_t>(p.result) & 15) | (p.resultLd & (vectorSize - 1))) == 0;
+	if (p.isBfloat16) {
+		const uint16_t *const source = static_cast<const uint16_t *>(p.result) + at;
+		uint16_t y[vectorSize];
+		if (isWide) {
+			const uint4 words = __ldcs(reinterpret_cast<const uint4 *>(source));
+			memcpy(y, &words, sizeof y);
+		} else {
+			AUTOAMP_UNROLL
+			for (int i = 0; i < vectorSize; ++i)
+				y[i] = i < left ? source[i] : 0;
+		}
+		AUTOAMP_UNROLL
+		for (int i = 0; i < vectorSize; ++i)
+			x[i] = floatOf(static_cast<uint32_t>(y[i]) << 16) * p.scale;
+	} else if (isWide) {
+		loadWide(static_cast<const float *>(p.result) + at, x);
+	} else {
+		loadSome(static_cast<const float *>(p.result) + at, left, x);
 	}
 }
 
@@ -516,8 +683,7 @@ static __device__ inline void castToHalf(const Call &p, uint32_t (&maxima)[opera
 	for (int i = 0; i < operands; ++i) {
 		ToHalf convert{powerOfTwo(record.used[i])};
 		castOperand(p, i, convert, tile);
-		maxima[i][threadIdx.x] =
-		    convert.amax | (convert.largest >= static_cast<int32_t>(infinityBits) ? nonfiniteFlag : 0);
+		maxima[i][threadIdx.x] = convert.amax | (convert.isNonfinite ? nonfiniteFlag : 0);
 		checkCast(p, record, i);
 	}
 	__syncthreads();
@@ -643,45 +809,40 @@ extern "C" __global__ void __launch_bounds__(autoamp::kernels::blockSize, 4)
 	settle(p, found, &tile);
 }
 
-extern "C" __global__ void __launch_bounds__(autoamp::kernels::blockSize)
+extern "C" __global__ void __launch_bounds__(autoamp::kernels::blockSize, 4)
     autoamp_place(const __grid_constant__ autoamp::kernels::Placement p)
 {
 	using namespace autoamp::kernels;
 	__shared__ Tile tile;
 	const TensorLayout &layout = p.layout;
 	const TileShape shape(layout.rows);
-	const int64_t columns = layout.columns();
-	const int64_t tiles = tileCount(layout.rows, columns), across = tileCount(layout.rows, 1);
+	const TileShare to(shape, isDown(layout));
 	const int mine = static_cast<int>(threadIdx.x);
-	for (int64_t index = blockIdx.x; index < tiles; index += gridDim.x) {
-		const int64_t firstColumn = index / across * shape.columns(), firstRow = index % across * shape.rows();
-		if (mine < shape.columns() && firstColumn + mine < columns)
-			tile.offset[mine] = offsetOf(layout, firstColumn + mine);
-		AUTOAMP_UNROLL
-		for (int i = 0; i < vectorSize; ++i) {
-			int row, column;
-			shape.split(i * blockSize + mine, true, row, column);
-			if (firstRow + row >= layout.rows || firstColumn + column >= columns)
-				continue;
-			const int64_t at = (firstColumn + column) * p.resultLd + firstRow + row;
-			tile.x[shape.place(row, column)] =
-			    p.isBfloat16
-			        ? floatOf(static_cast<uint32_t>(static_cast<const uint16_t *>(p.result)[at]) << 16) * p.scale
-			        : static_cast<const float *>(p.result)[at];
+	const int row = mine * vectorSize & (shape.rows() - 1), column = mine * vectorSize >> shape.logOf(true);
+	for (TileWalk walk(shape, layout.rows, layout.columns(), blockIdx.x); walk.valid(); walk.advance()) {
+		const int rows = walk.rows(), columns = walk.columnsBefore(layout.columns());
+		if (mine < shape.columns() && mine < columns)
+			tile.offset[mine] = offsetOf(layout, walk.firstColumn() + mine);
+		if (row < rows && column < columns) {
+			float x[vectorSize];
+			loadResult(p, (walk.firstColumn() + column) * p.resultLd + walk.firstRow() + row, rows - row, x);
+			AUTOAMP_UNROLL
+			for (int i = 0; i < vectorSize; ++i)
+				tile.x[shape.place(row + i, column)] = x[i];
 		}
 		__syncthreads();
+		const int64_t firstOffset = (walk.firstRow() + to.row) * layout.rowStride;
 		AUTOAMP_UNROLL
 		for (int i = 0; i < vectorSize; ++i) {
-			int row, column;
-			shape.split(i * blockSize + mine, isDown(layout), row, column);
-			if (firstRow + row >= layout.rows || firstColumn + column >= columns)
+			if (!to.isInside(i, rows, columns))
 				continue;
-			float value = tile.x[shape.place(row, column)];
-			const int64_t at = tile.offset[column] + (firstRow + row) * layout.rowStride;
+			const int toRow = to.row + i * to.rowStep, toColumn = to.column + i * to.columnStep;
+			float value = tile.x[shape.place(toRow, toColumn)];
+			const int64_t at = tile.offset[toColumn] + firstOffset + i * to.rowStep * layout.rowStride;
 			if (p.added)
 				value = fmaf(p.factor, p.added[at], value);
 			if (p.bias)
-				value += p.bias[firstRow + row];
+				value += p.bias[walk.firstRow() + toRow];
 			if (p.activation != Activation::none && !(value > 0) &&
 			    !(p.activation == Activation::reluOfNan && value != value))
 				value = 0;

@@ -238,6 +238,21 @@ static __device__ inline Number warpSum(Number number)
 	return number;
 }
 
+// Returns the sum over the block, to all of its threads.
+static __device__ inline float blockSum(float number)
+{
+	__shared__ float parts[blockSize / lanes];
+	const float ofWarp = warpSum(number);
+	if (threadIdx.x % lanes == 0)
+		parts[threadIdx.x / lanes] = ofWarp;
+	__syncthreads();
+	float sum = 0;
+	for (uint32_t part = 0; part < blockSize / lanes; ++part)
+		sum += parts[part];
+	__syncthreads();
+	return sum;
+}
+
 // Returns the totals over the lines of one matrix, summed by the whole block; valid only in thread 0.
 static __device__ inline LineTotals totalsOf(const Parameters &p, int64_t matrix)
 {
@@ -314,8 +329,8 @@ static __device__ __attribute__((noinline)) void probeSettle(const Parameters &p
 			    return place < probes ? sum * first * second : hasLoss ? sum : 0.0f;
 		    },
 		    [&](int64_t matrix, int64_t) { return mine.linesOf(matrix); });
-		const float all = warpSum(energy);
-		if (threadIdx.x % lanes == 0 && all > 0)
+		const float all = blockSum(energy);
+		if (threadIdx.x == 0 && all > 0)
 			atomicAdd(&scratch.lossEnergy[i], all);
 	}
 	__syncthreads();

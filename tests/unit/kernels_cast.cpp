@@ -113,6 +113,21 @@ TEST_CASE("every bfloat16 is the nearest one that is finite where the number is"
 	CHECK(wrong == 0);
 }
 
+TEST_CASE("one number near the limit of bfloat16 is right among small ones")
+{
+	for (uint32_t bits = 0x7f7f7ff0; bits < 0x7f7f8010; ++bits)
+		for (int64_t place = 0; place < 16; ++place) {
+			Matrix a({16, 1, 16, 16}), b(tiny);
+			a.fill(1);
+			b.at(0, 0) = 1;
+			a.at(place, 0) = std::bit_cast<float>(place % 2 ? bits : bits | 0x80000000);
+			Call call(a, b, nullptr);
+			launch("autoamp_cast_bfloat16", 1, call.parameters);
+			REQUIRE(a.target(place, 0) == (place % 2 ? 0x7f7f : 0xff7f));
+			REQUIRE(a.target(place ^ 1, 0) == rounded(a.at(place ^ 1, 0), 0, bfloat16));
+		}
+}
+
 TEST_CASE("a call that clamps reports it once an operand")
 {
 	auto ring = std::make_unique<Ring>();

@@ -1,3 +1,4 @@
+#include "tests/unit/kernels_counted.h"
 #include "tests/unit/kernels_host.h"
 
 #include "kernels/scaling.h"
@@ -540,6 +541,20 @@ TEST_CASE("the result of a check does not depend on the number of settle blocks"
 	CHECK(one > 4e-4f);
 	CHECK(excessWith(7) == Approx(one).epsilon(1e-5));
 	CHECK(excessWith(1000) == Approx(one).epsilon(1e-5));
+}
+
+TEST_CASE("a block adds its share of an operand's loss at once")
+{
+	for (const unsigned blocks : {1u, 6u}) {
+		Checked checked(700, 300, 520, true);
+		checked.fill(Family::feature, 22, 61);
+		checked.run();
+		checked.call.cast();
+		const unsigned count = countedSettle(checked.call.parameters, blocks);
+		CHECK(count >= 1);
+		CHECK(count <= operands * blocks);
+		CHECK(checked.call.scratch.checkers == blocks);
+	}
 }
 
 TEST_CASE("sums that are made in parts are those of one part")

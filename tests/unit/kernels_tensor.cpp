@@ -1,9 +1,11 @@
 #include "tests/unit/kernels_host.h"
+#include "tests/unit/kernels_unsynchronized.h"
 
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <numeric>
 #include <set>
+#include <sys/mman.h>
 
 using namespace kernels_host;
 
@@ -102,7 +104,9 @@ struct Converted {
 		std::vector<uint16_t> right(size + 64, guard);
 		std::fill(right.begin() + 32, right.begin() + 32 + size, 0);
 		from.each([&](float x, int64_t row, int64_t column) {
-			right[32 + column * ld + row] = rounded(x, exponent, format);
+			const uint16_t nearest = rounded(x, exponent, format);
+			const bool isClamped = format.bias == bfloat16.bias && std::isfinite(x) && (nearest & 0x7fff) == 0x7f80;
+			right[32 + column * ld + row] = nearest - isClamped;
 		});
 		int count = 0;
 		for (size_t i = 0; i < right.size(); ++i)
@@ -196,6 +200,142 @@ TEST_CASE("a tensor of any strides becomes channels-last")
 				}
 }
 
+TEST_CASE("small tensors of every orientation, pitch and alignment, with all kinds of numbers")
+{
+	constexpr float largest = std::numeric_limits<float>::max();
+	const float kinds[] = {1.5f, -0.0f, 1e-40f, -largest, 3.3961773e38f, INFINITY, -INFINITY, NAN, -1e-8f, 65520, 7};
+	const Stored other({8, 8}, {1, 8}, 0);
+	other.fill(1);
+	unsigned number = 0;
+	for (const int64_t rows :
+	     {1, 2, 3, 4, 5, 7, 8, 9, 11, 12, 13, 15, 16, 17, 24, 31, 32, 33, 60, 63, 64, 65, 68, 72, 129})
+		for (const int64_t columns : {1, 2, 3, 33})
+			for (const int64_t gap : {0, 1, 2, 3, 4})
+				for (const unsigned skew : {0u, 1u, 2u, 3u})
+					for (const int orientation : {0, 1, 2}) { // channels first, last, two levels of columns
+						const int64_t pitch = orientation == 0 ? columns + gap : rows + gap;
+						const Strided shape = orientation == 0 ? Strided{{rows, columns}, {pitch, 1}}
+						                      : orientation == 1
+						                          ? Strided{{rows, columns}, {1, pitch}}
+						                          : Strided{{rows, columns, 2}, {1, -pitch, columns * pitch + 4}};
+						const Stored from(shape.extent, shape.stride, skew);
+						uint32_t amax = 0;
+						bool isNonfinite = false;
+						from.each([&](float &x, int64_t, int64_t) {
+							x = kinds[++number % 101 < 90 ? number % 101 % 2 : number % 11];
+							isNonfinite |= !std::isfinite(x);
+						});
+						amax = from.amax();
+						const bool isPadded = number % 2, isHalf = number / 2 % 2;
+						const Converted to(from, isPadded, number / 4 % 3), otherTo(other, true, 0);
+						TensorCall call(to.of(from), otherTo.of(other), nullptr);
+						call.parameters.predictions = predicting(call.parameters.pairKey, 3, 0);
+						call.launchTensor(isHalf ? "autoamp_cast_tensor_half" : "autoamp_cast_tensor_bfloat16");
+						CAPTURE(shape.extent, shape.stride, skew, isPadded, isHalf);
+						REQUIRE((isHalf ? to.wrong(from, 3, half) : to.wrong(from, 0, bfloat16)) == 0);
+						REQUIRE(otherTo.wrong(other, 0, isHalf ? half : bfloat16) == 0);
+						if (!isHalf)
+							continue;
+						REQUIRE(call.amax(call.parameters, 0) == amax);
+						REQUIRE(call.nonfinite(call.parameters, 0) == isNonfinite);
+					}
+}
+
+namespace {
+
+// Address space of which only touched pages need memory.
+struct Space {
+	static constexpr size_t bytes = size_t{512} << 30;
+	void *const memory =
+	    mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	~Space() { munmap(memory, bytes); }
+	template <class T>
+	T *at(int64_t index) const
+	{
+		return static_cast<T *>(memory) + index;
+	}
+};
+
+} // namespace
+
+TEST_CASE("offsets of more than 2^32 elements are right")
+{
+	const Space sources, targets;
+	REQUIRE(sources.memory != MAP_FAILED);
+	REQUIRE(targets.memory != MAP_FAILED);
+	const Stored other({8, 8}, {1, 8}, 0);
+	other.fill(1);
+	const Converted otherTo(other, true, 0);
+	const int64_t far = (int64_t{1} << 32) + 4;
+	// rows, columns of two levels: channels first with distant rows, channels last with distant columns, and reversed
+	for (const auto &[row, column, image, first] :
+	     {std::array{far, int64_t{1}, int64_t{64}, int64_t{0}}, {1, far, 64, 0}, {1, 64, -far, far}}) {
+		constexpr int64_t rows = 20, ld = 24, count = rows * 6;
+		const TensorLayout layout = {rows, row, 2, {3, 2, 1, 1}, {column, image}};
+		std::vector<int64_t> offsets;
+		for (int64_t i = 0; i < count; ++i)
+			offsets.push_back(first + i % rows * row + i / rows % 3 * column + i / rows / 3 * image);
+		std::vector<uint16_t> converted(6 * ld), expected(6 * ld);
+		for (int64_t i = 0; i < count; ++i) {
+			const float x = *sources.at<float>(offsets[i]) = static_cast<float>(i) - 7.25f;
+			expected[i / rows * ld + i % rows] = rounded(x, 0, half);
+		}
+		uint16_t *const target = targets.at<uint16_t>(0);
+		TensorCall call({sources.at<float>(first), target, layout, ld, 0}, otherTo.of(other), nullptr);
+		call.launchTensor("autoamp_cast_tensor_half");
+		std::copy(target, target + 6 * ld, converted.begin());
+		CHECK(converted == expected);
+
+		std::vector<float> result(6 * ld);
+		std::iota(result.begin(), result.end(), 1.0f);
+		launch("autoamp_place", 2,
+		       Placement{result.data(), false, ld, targets.at<float>(first), layout, nullptr, 1, 0, nullptr,
+		                 Activation::none});
+		for (int64_t i = 0; i < count; ++i)
+			CHECK(*targets.at<float>(offsets[i]) == result[i / rows * ld + i % rows]);
+	}
+
+	// Matrices: columns and matrices far apart, in the source and in the target.
+	// More vectors than threads.
+	constexpr int64_t rows = 803;
+	const Operand operand = {sources.at<float>(0), targets.at<uint16_t>(0), rows, 3, far, far + 4, 3 * far, 4 * far, 2};
+	const auto each = [&](auto function) {
+		for (int64_t i = 0; i < rows * 3 * 2; ++i)
+			function(static_cast<float>(i) - 7.25f, i % rows + i / rows % 3 * far + i / (3 * rows) * (3 * far),
+			         i % rows + i / rows % 3 * (far + 4) + i / (3 * rows) * (4 * far));
+	};
+	each([&](float x, int64_t source, int64_t) { *sources.at<float>(source) = x; });
+	Memory memory;
+	Parameters p = {};
+	p.operand[0] = operand, p.operand[1] = operand;
+	memory.give(p);
+	p.castBlocks = 1;
+	launch("autoamp_cast_half", 1, p);
+	each([&](float x, int64_t, int64_t target) { REQUIRE(*targets.at<uint16_t>(target) == rounded(x, 0, half)); });
+	CHECK(memory.amax(p, 0) == std::bit_cast<uint32_t>(rows * 6 - 1 - 7.25f));
+}
+
+TEST_CASE("indices are divided exactly, also beyond 32 bits")
+{
+	std::vector<int64_t> numbers = {1, 2, 3, 7, 8, 100};
+	for (int bit = 30; bit < 63; ++bit)
+		for (int64_t offset : {-1, 0, 1, 12345})
+			numbers.push_back((int64_t{1} << bit) + offset);
+	for (const int64_t divisor : numbers) {
+		CHECK(quotient(0, divisor) == 0);
+		for (const int64_t dividend : numbers)
+			REQUIRE(quotient(dividend, divisor) == dividend / divisor);
+		for (const int64_t middle : numbers)
+			for (const uint32_t index : {0u, 1u, 99u, 524287u}) {
+				const std::array<uint32_t, 3> split = splitIndex(index, divisor, middle);
+				REQUIRE(split[0] == index % divisor);
+				REQUIRE(split[1] == index / divisor % middle);
+				REQUIRE(split[2] == index / divisor / middle);
+			}
+	}
+}
+
 TEST_CASE("the scale of a tensor is that of its data alone")
 {
 	std::vector<Prediction> predictions(predictionCount);
@@ -249,7 +389,14 @@ TEST_CASE("a result is copied to any strides, and only there")
 	for (const Strided &shape : shapes()) {
 		if (shape.stride[0] == 0)
 			continue; // no target
-		for (const bool isBfloat16 : {false, true})
+		const int64_t rows = shape.extent[0];
+		// The result with aligned columns, and with columns or a base that are not aligned.
+		for (const auto &[isBfloat16, ld, skew] : {std::tuple{false, (rows + 7) / 8 * 8, 0u},
+		                                           {true, (rows + 7) / 8 * 8, 0u},
+		                                           {false, rows, 0u},
+		                                           {true, rows, 0u},
+		                                           {false, (rows + 7) / 8 * 8, 1u},
+		                                           {true, (rows + 7) / 8 * 8, 1u}})
 			for (const float factor : {0.0f, -1.5f})
 				for (const Activation activation : {Activation::none, Activation::relu, Activation::reluOfNan}) {
 					const Stored target(shape.extent, shape.stride, 1);
@@ -257,30 +404,31 @@ TEST_CASE("a result is copied to any strides, and only there")
 					const Stored separate(shape.extent, shape.stride, 2);
 					const Stored &added = activation == Activation::none ? target : separate;
 					target.fill(3), separate.fill(4);
-					const int64_t ld = (shape.extent[0] + 7) / 8 * 8;
-					std::vector<float> result(ld * target.columns());
-					std::vector<uint16_t> narrow(result.size());
-					for (size_t i = 0; i < result.size(); ++i) {
+					const auto size = static_cast<size_t>(ld * target.columns());
+					const Source memory(size, skew);
+					float *const result = memory.data();
+					std::vector<uint16_t> narrow(skew + size);
+					for (size_t i = 0; i < size; ++i) {
 						result[i] = i % 31 == 30 ? NAN : normal(random);
-						narrow[i] = rounded(result[i], 0, bfloat16);
+						narrow[skew + i] = rounded(result[i], 0, bfloat16);
 						if (isBfloat16)
-							result[i] = 0.5f * std::bit_cast<float>(static_cast<uint32_t>(narrow[i]) << 16);
+							result[i] = 0.5f * std::bit_cast<float>(static_cast<uint32_t>(narrow[skew + i]) << 16);
 					}
 					std::vector<float> bias(shape.extent[0]);
 					std::generate(bias.begin(), bias.end(), [&] { return normal(random); });
 					Placement p = {
-					    result.data(), isBfloat16,      ld,
+					    result,        isBfloat16,      ld,
 					    target.base(), target.layout(), nullptr,
 					    0.5f,          factor,          activation == Activation::relu ? bias.data() : nullptr,
 					    activation};
 					if (isBfloat16)
-						p.result = narrow.data();
+						p.result = narrow.data() + skew;
 					if (factor != 0) {
 						p.added = added.base();
 					}
 					std::vector<float> expected(Stored::span(shape.extent, shape.stride));
 					std::copy(target.memory.data(), target.memory.data() + expected.size(), expected.begin());
-					std::vector<float> terms(result.size());
+					std::vector<float> terms(size);
 					if (factor != 0)
 						added.each([&](float x, int64_t row, int64_t column) { terms[column * ld + row] = x; });
 					target.each([&](const float &x, int64_t row, int64_t column) {
@@ -298,7 +446,7 @@ TEST_CASE("a result is copied to any strides, and only there")
 						const float got = target.memory.data()[i];
 						wrong += std::isnan(expected[i]) ? !std::isnan(got) : got != expected[i];
 					}
-					CAPTURE(shape.extent, shape.stride, isBfloat16, factor, static_cast<int>(activation));
+					CAPTURE(shape.extent, shape.stride, isBfloat16, ld, skew, factor, static_cast<int>(activation));
 					REQUIRE(wrong == 0);
 				}
 	}

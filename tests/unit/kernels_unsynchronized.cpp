@@ -21,3 +21,14 @@ void unsynchronizedPlace(const Placement &parameters, unsigned blocks)
 {
 	simt::run(dim3(blocks), dim3(blockSize), [&] { autoamp_place(parameters); });
 }
+
+int64_t quotient(int64_t dividend, int64_t divisor)
+{
+	return quotientOf(dividend, divisor);
+}
+
+std::array<uint32_t, 3> splitIndex(uint32_t index, int64_t inner, int64_t middle)
+{
+	const SplitIndex split(index, inner, middle);
+	return {split.inner, split.middle, split.outer};
+}

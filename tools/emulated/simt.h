@@ -376,7 +376,13 @@ inline __nv_bfloat16 floatToBfloat16(float x)
 	return __ushort_as_bfloat16(magnitude > 0x7f800000 ? 0x7fff : rounded | (bits >> 16 & 0x8000));
 }
 
+inline __nv_bfloat162 floatsToBfloat162(float x, float y)
+{
+	return {floatToBfloat16(x), floatToBfloat16(y)};
+}
+
 } // namespace simt
 
 #define __float2half_rn simt::floatToHalf
 #define __float2bfloat16_rn simt::floatToBfloat16
+#define __floats2bfloat162_rn simt::floatsToBfloat162
