@@ -10,7 +10,7 @@ namespace autoamp::cuda {
 namespace {
 
 static_assert(CU_STREAM_CAPTURE_MODE_RELAXED == 2 && CUDA_ERROR_OUT_OF_MEMORY == outOfMemory &&
-              CUDA_ERROR_LOSSY_QUERY == lossyQuery);
+              CUDA_ERROR_LOSSY_QUERY == lossyQuery && CUDA_ERROR_NOT_READY == notReady);
 
 // Checks that a signature in the list has as many arguments as cuda.h declares, of the same sizes.
 template <typename... A, typename... B>
@@ -23,6 +23,21 @@ AUTOAMP_DRIVER_FUNCTIONS(X)
 #undef X
 
 } // namespace
+
+bool isImageRefused(Result loading)
+{
+	switch (loading) {
+	case CUDA_ERROR_INVALID_IMAGE:
+	case CUDA_ERROR_NO_BINARY_FOR_GPU:
+	case CUDA_ERROR_INVALID_PTX:
+	case CUDA_ERROR_JIT_COMPILER_NOT_FOUND:
+	case CUDA_ERROR_UNSUPPORTED_PTX_VERSION:
+	case CUDA_ERROR_JIT_COMPILATION_DISABLED:
+		return true;
+	default:
+		return false;
+	}
+}
 
 // Racing threads each fill a table, and one compare-and-swap selects one; the others leak a few bytes.
 const Driver *loadDriver()

@@ -25,7 +25,9 @@ using Result = int; // CUresult: 0 is success
 using Address = unsigned long long;
 using Stream = CUstream_st *;
 
-constexpr Result outOfMemory = 2, notInitialized = 3, lossyQuery = 402;
+constexpr Result outOfMemory = 2, notInitialized = 3, lossyQuery = 402, notReady = 600;
+// True if this driver cannot use an image at all. Other failures, like a lack of memory, can pass.
+bool isImageRefused(Result loading);
 
 // X(name in libcuda, arguments). The `_v2` names are those to which cuda.h maps the plain ones. Functions for capture
 // have the version that drivers of CUDA 12 and CUDA 13 both export.
@@ -49,6 +51,11 @@ constexpr Result outOfMemory = 2, notInitialized = 3, lossyQuery = 402;
 	  (Stream, int *, unsigned long long *, CUgraph_st **, CUgraphNode_st *const **, size_t *))                        \
 	X(cuStreamUpdateCaptureDependencies, (Stream, CUgraphNode_st **, size_t, unsigned))                                \
 	X(cuGraphNodeGetDependencies, (CUgraphNode_st *, CUgraphNode_st **, size_t *))                                     \
+	X(cuStreamCreateWithPriority, (Stream *, unsigned, int))                                                           \
+	X(cuStreamDestroy_v2, (Stream))                                                                                    \
+	X(cuStreamQuery, (Stream))                                                                                         \
+	X(cuMemcpyHtoDAsync_v2, (Address, const void *, size_t, Stream))                                                   \
+	X(cuMemcpyDtoHAsync_v2, (void *, Address, size_t, Stream))                                                         \
 	X(cuMemGetInfo_v2, (size_t *, size_t *))                                                                           \
 	X(cuMemAlloc_v2, (Address *, size_t))                                                                              \
 	X(cuMemFree_v2, (Address))                                                                                         \

@@ -3,6 +3,7 @@
 #include "src/base/caller_state.h"
 #include "src/life/trace_file.h"
 #include "src/lower/context_state.h"
+#include "src/lower/self_test.h"
 #include "src/op/backend.h"
 #include "src/place/capture_range.h"
 #include "src/site/site.h"
@@ -46,6 +47,7 @@ void afterForkInChild()
 	forgetCapture();
 	trace::cupti::forget();
 	lower::forgetContexts();
+	lower::forgetTests();
 	op::unlockDescriptors();
 	unlockSites();
 }

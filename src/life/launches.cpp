@@ -3,6 +3,8 @@
 #include "src/base/own_work.h"
 #include "src/place/capture_range.h"
 
+#include <utility>
+
 namespace autoamp::core {
 
 namespace {
@@ -11,13 +13,20 @@ namespace {
 trace::cupti::Launcher currentLauncher(bool isNode)
 {
 	const Thread *const thread = knownThread();
-	return thread && (isNode || thread->isLauncherRecorded) ? thread->launcher : 0;
+	const bool isKnown = thread && (isNode || thread->isLauncherRecorded || thread->launcher == base::hiddenOwner);
+	return isKnown ? thread->launcher : 0;
 }
 
 void onOwnWork(bool)
 {
-	if (Thread *const thread = knownThread(); thread && thread->launcher)
+	if (Thread *const thread = knownThread(); thread && thread->launcher && thread->launcher != base::hiddenOwner)
 		thread->launcher ^= trace::cupti::launcherOurs;
+}
+
+uint64_t setOwner(uint64_t owner)
+{
+	Thread *const thread = knownThread();
+	return thread ? std::exchange(thread->launcher, owner) : 0;
 }
 
 } // namespace
@@ -26,7 +35,8 @@ void watchLaunches(Process &process)
 {
 	trace::cupti::start(process.recorder, process.options.cuptiPath.c_str(), currentLauncher, areKernelsCaptured);
 	if (trace::cupti::isOn.load(std::memory_order_relaxed))
-		base::ownWorkListener.store(onOwnWork, std::memory_order_relaxed);
+		base::ownWorkListener.store(onOwnWork, std::memory_order_relaxed),
+		    base::ownerSetter.store(setOwner, std::memory_order_relaxed);
 }
 
 } // namespace autoamp::core

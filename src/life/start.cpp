@@ -56,6 +56,7 @@ Process *start()
 	process->environment.emulatesSingle = options.emulatesSingle;
 	process->settings.memoryBudget = options.memory;
 	process->settings.isScaling = options.scaling == policy::Scaling::automatic;
+	process->settings.directory = process->options.directory.c_str();
 	process->isTracing = openTrace(*process);
 	limitCapture(*process);
 	const bool isFixed = options.originOf(policy::Option::level) == policy::Origin::environment;

@@ -11,14 +11,20 @@ namespace autoamp::lower {
 
 namespace {
 
-constinit base::Once<const Kernels> theKernels[kernels::mostImages]; // by index of the image
+struct Loaded {
+	base::Once<const Kernels> kernels;
+	std::atomic<cuda::Result> refusal{0}; // status of an image that the driver cannot use
+};
+constinit Loaded theKernels[kernels::mostImages]; // by index of the image
 constinit std::atomic<ContextState *> theContexts{nullptr};
 
-const Kernels *loadKernels(const cuda::Driver &driver, const kernels::Image &image)
+// Null on failure, with its status.
+const Kernels *loadKernels(const cuda::Driver &driver, const kernels::Image &image, cuda::Result &status)
 {
 	CUlib_st *library = nullptr;
-	if (driver.cuLibraryLoadData(&library, autoamp_kernel_images + image.offset, nullptr, nullptr, 0, nullptr, nullptr,
-	                             0))
+	status = driver.cuLibraryLoadData(&library, autoamp_kernel_images + image.offset, nullptr, nullptr, 0, nullptr,
+	                                  nullptr, 0);
+	if (status)
 		return nullptr;
 	auto *kernels = new Kernels{};
 	const struct {
@@ -38,7 +44,7 @@ const Kernels *loadKernels(const cuda::Driver &driver, const kernels::Image &ima
 	    {&kernels->runs, "autoamp_runs"},
 	};
 	for (const auto &[kernel, name] : wanted)
-		if (driver.cuLibraryGetKernel(kernel, library, name)) {
+		if ((status = driver.cuLibraryGetKernel(kernel, library, name))) {
 			delete kernels;
 			return nullptr;
 		}
@@ -87,12 +93,21 @@ ContextAnswer make(const cuda::Driver &driver, const cuda::Current &current, siz
 
 } // namespace
 
-const Kernels *conversionKernels(const cuda::Driver &driver, int capability)
+KernelsAnswer conversionKernels(const cuda::Driver &driver, int capability)
 {
 	const kernels::Image *image = kernels::imageFor(capability);
 	if (!image)
-		return nullptr;
-	return theKernels[image - kernels::images().data()].getOrRetry([&] { return loadKernels(driver, *image); });
+		return {};
+	Loaded &loaded = theKernels[image - kernels::images().data()];
+	if (const cuda::Result refusal = loaded.refusal.load(std::memory_order_relaxed))
+		return {nullptr, policy::Reason::driver_too_old, refusal};
+	KernelsAnswer answer;
+	answer.kernels = loaded.kernels.getOrRetry([&] { return loadKernels(driver, *image, answer.status); });
+	if (!answer.kernels && cuda::isImageRefused(answer.status))
+		loaded.refusal.store(answer.status, std::memory_order_relaxed);
+	else
+		answer.reason = policy::Reason::engine_failed;
+	return answer;
 }
 
 bool ContextState::knows(const cuda::Driver &driver, cuda::Stream stream, unsigned long long &streamId) const

@@ -17,8 +17,14 @@ struct Kernels {
 	CUkern_st *castHalf, *castBfloat16, *settle, *scatter, *sum, *widen;
 	CUkern_st *castTensorHalf, *castTensorBfloat16, *settleTensor, *place, *runs;
 };
-// The kernels for GPUs of this compute capability. Null: there is no image for it, or the driver does not load it.
-const Kernels *conversionKernels(const cuda::Driver &driver, int capability);
+struct KernelsAnswer {
+	const Kernels *kernels = nullptr;
+	policy::Reason reason = policy::Reason::driver_too_old; // if null
+	cuda::Result status = 0;                                // returned by the driver function that failed
+};
+// The kernels for GPUs of this compute capability. driver_too_old: there is no image for it, or the driver has refused
+// it with a status that does not change. engine_failed: the next call tries again.
+KernelsAnswer conversionKernels(const cuda::Driver &driver, int capability);
 
 struct ContextState {
 	unsigned long long id;

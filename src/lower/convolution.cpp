@@ -2,6 +2,8 @@
 
 #include "src/base/faults.h"
 #include "src/lower/plan_family.h"
+#include "src/lower/self_test.h"
+#include "src/lower/self_test_convolution.h"
 #include "src/op/shadow.h"
 
 #include <cudnn.h>
@@ -298,7 +300,21 @@ Outcome queryVendor(const LoweredCall &lowered, const op::ConvolutionCall &call)
 	return answer;
 }
 
+Outcome convolveForTest(LoweredCall &lowered, const op::ConvolutionCall &call, const op::CudnnGraph &cudnn)
+{
+	CastConvolution family(lowered, call, cudnn);
+	return run(lowered, family);
+}
+
 } // namespace
+
+Outcome requireConvolutionTest(const LoweredCall &lowered, const op::CudnnGraph &cudnn, void *handle)
+{
+	if (const auto known = knownTest(lowered, TestedLibrary::cudnn))
+		return *known;
+	return test(lowered, TestedLibrary::cudnn, static_cast<uint64_t>(cudnn.cudnnGetVersion()),
+	            std::make_unique<TestConvolutions>(lowered, cudnn, handle, convolveForTest));
+}
 
 Outcome lower(LoweredCall &lowered, const op::ConvolutionCall &call)
 {
@@ -307,6 +323,8 @@ Outcome lower(LoweredCall &lowered, const op::ConvolutionCall &call)
 			return answer;
 	const auto *const graphs = op::cudnn<op::CudnnGraph>(lowered.original);
 	if (graphs && lowered.isCast()) {
+		if (const Outcome tested = requireConvolutionTest(lowered, *graphs, call.handle); !tested.isDone)
+			return tested;
 		CastConvolution family(lowered, call, *graphs);
 		return run(lowered, family);
 	}

@@ -6,11 +6,15 @@
 
 #include "src/lower/lowering.h"
 #include "src/op/arguments.h"
+#include "src/op/vendor.h"
 
 namespace autoamp::lower {
 
 struct LoweredCall;
 
 Outcome lower(LoweredCall &lowered, const op::ConvolutionCall &call);
+
+// Done unless a test of the tensor cast and of a cuDNN plan has failed, or could not run (self_test.h).
+Outcome requireConvolutionTest(const LoweredCall &lowered, const op::CudnnGraph &cudnn, void *handle);
 
 } // namespace autoamp::lower

@@ -4,6 +4,8 @@
 #include "src/base/hash.h"
 #include "src/lower/engine.h"
 #include "src/lower/lowered_call.h"
+#include "src/lower/self_test.h"
+#include "src/lower/self_test_product.h"
 #include "src/op/gemm.h"
 #include "src/op/lt_matmul.h"
 
@@ -120,8 +122,9 @@ class ProductFamily final : public Family
 {
 public:
 	ProductFamily(const LoweredCall &call, const Product &product, const op::CublasLt &lt)
-	    : Family({.kernels = call.isCast() || needsWidening(call.op)}), lt_(lt), given_(product), product_(product),
-	      byColumns_(byColumns(call.op, product_)), isGathered_(call.op.flags & op::flagArrays && call.isCast()),
+	    : Family({.kernels = call.isCast() || needsWidening(call.op), .unboundedMemory = call.isTest && call.isCast()}),
+	      lt_(lt), given_(product), product_(product), byColumns_(byColumns(call.op, product_)),
+	      isGathered_(call.op.flags & op::flagArrays && call.isCast()),
 	      op_(isGathered_ ? gathered(byColumns_) : byColumns_), hasWorkspace_(!call.decision.needsNoMemory)
 	{
 		if (isGathered_)
@@ -233,8 +236,6 @@ private:
 	// Converts A and B to 16 bits in their places, and points the operands to them and to their scalars.
 	const char *cast(const LoweredCall &call)
 	{
-		if (!call.kernels)
-			return "loading the kernels";
 		kernels::Parameters parameters = {};
 		parameters.operand[0] = operand(storedA(op_, true), product_.A, op_.lda, op_.stridea, places_.a, isGathered_);
 		parameters.operand[1] = operand(storedB(op_, true), product_.B, op_.ldb, op_.strideb, places_.b, isGathered_);
@@ -275,8 +276,6 @@ private:
 
 	const char *widen(const LoweredCall &call)
 	{
-		if (!call.kernels)
-			return "loading the kernels";
 		auto *const widened = reinterpret_cast<float *>(places_.scratch);
 		kernels::Scalars parameters = {static_cast<const uint16_t *>(product_.alpha),
 		                               static_cast<const uint16_t *>(product_.beta), widened};
@@ -386,10 +385,27 @@ const char *refusalOf(LoweredCall &lowered, const op::CublasLt &lt, const op::Lt
 	return refusal;
 }
 
+Outcome multiplyForTest(LoweredCall &lowered, const op::CublasLt &lt, void *lightHandle,
+                        const TestProducts::Operands &of)
+{
+	Product product;
+	product.lightHandle = lightHandle;
+	product.alpha = of.alpha, product.A = of.A, product.B = of.B, product.beta = of.beta;
+	product.C = product.D = of.C;
+	ProductFamily family(lowered, product, lt);
+	return run(lowered, family);
+}
+
 Outcome runProduct(LoweredCall &lowered, const op::CublasLt *lt, const Product &product)
 {
 	if (!lt)
 		return decline(Reason::unsupported);
+	std::optional<Outcome> tested = knownTest(lowered, TestedLibrary::cublasLt);
+	if (!tested)
+		tested = test(lowered, TestedLibrary::cublasLt, static_cast<uint64_t>(lt->cublasLtGetVersion()),
+		              std::make_unique<TestProducts>(lowered, *lt, product.lightHandle, multiplyForTest));
+	if (!tested->isDone)
+		return *tested;
 	ProductFamily family(lowered, product, *lt);
 	return run(lowered, family);
 }

@@ -242,6 +242,9 @@ Outcome lower(LoweredCall &lowered, const op::GraphCall &call, const op::Executi
 	const auto *const cudnn = op::cudnn<op::CudnnGraph>(lowered.original);
 	if (!cudnn)
 		return decline(policy::Reason::unsupported);
+	if (lowered.isCast())
+		if (const Outcome tested = requireConvolutionTest(lowered, *cudnn, call.handle); !tested.isDone)
+			return tested;
 	GraphFamily family(lowered, call.handle, execution, *cudnn);
 	return run(lowered, family);
 }

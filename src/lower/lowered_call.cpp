@@ -60,11 +60,15 @@ Outcome attempt(LoweredCall &call, Family &family)
 		outcome = findContext(call, family);
 	if (!outcome.isDone)
 		return outcome;
+	if (family.needs.kernels) {
+		const KernelsAnswer answer = conversionKernels(*call.driver, call.context->facts->capability);
+		if (!answer.kernels)
+			return decline(answer.reason, "loading the kernels", answer.status);
+		call.kernels = answer.kernels;
+	}
 	const cuda::Block block = allocate(call, bytes, family.needs.unboundedMemory);
 	if (block.failure != cuda::Failure::none)
 		return decline(reasonOf(block.failure), "allocating device memory");
-	if (family.needs.kernels)
-		call.kernels = conversionKernels(*call.driver, call.context->facts->capability);
 	const char *const failed = family.convert(call, block.address);
 	outcome = failed ? decline(Reason::engine_failed, failed) : family.enqueue(call);
 	release(call, block, outcome);
@@ -114,6 +118,9 @@ Outcome run(LoweredCall &call, Family &family)
 	call.driver = cuda::driver();
 	if (!call.driver)
 		return decline(Reason::unsupported);
+	const bool isRaised = call.decision.precision == op::Dtype::float32;
+	if (!isRaised && call.op.device < deviceLimit && hasFailedTest[call.op.device].load(std::memory_order_relaxed))
+		return decline(Reason::self_test_failed);
 	call.relaxed.emplace(*call.driver);
 	if (!call.relaxed->isOk())
 		return decline(Reason::engine_failed, "cuThreadExchangeStreamCaptureMode");

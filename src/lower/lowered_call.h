@@ -24,15 +24,15 @@ struct LoweredCall {
 	const Settings settings;
 	const void *original; // an original function of the library that the application called
 	cuda::Stream stream;
+	bool isTest = false; // a product of self_test.h
 
 	// Set by run():
 	const cuda::Driver *driver = nullptr;
 	std::optional<cuda::RelaxedCapture> relaxed = {}; // until the family has destroyed its descriptors
 	bool isCaptured = false;
-	ContextState *context = nullptr; // null: not needed so far
-	const Kernels *kernels =
-	    nullptr;          // for a family that needs them, from convert() on; null: the driver does not load them
-	uint64_t builtNs = 0; // time that this call spent on building a plan
+	ContextState *context = nullptr;  // null: not needed so far
+	const Kernels *kernels = nullptr; // for a family that needs them, from convert() on
+	uint64_t builtNs = 0;             // time that this call spent on building a plan
 
 	bool isCast() const { return decision.strategy == policy::Strategy::cast; }
 	bool isHalf() const { return decision.precision == op::Dtype::float16; }

@@ -14,8 +14,13 @@ namespace autoamp::lower {
 struct Settings {
 	size_t memoryBudget = 0;
 	bool isScaling = true;
-	bool reportsEvents = true; // scaler events reach the host
+	bool reportsEvents = true;  // scaler events reach the host
+	const char *directory = ""; // for the results of self-tests; "": none
 };
+
+// Devices on which a self-test failed (self_test.h).
+constexpr unsigned deviceLimit = 64;
+inline constinit std::atomic<bool> hasFailedTest[deviceLimit] = {};
 
 // Base of the data that a family computes once for a signature.
 struct FamilyData {

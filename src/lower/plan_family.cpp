@@ -90,8 +90,6 @@ const char *PlanFamily::convert(LoweredCall &call, cuda::Address base)
 	place(base);
 	if (!isCast_)
 		return nullptr;
-	if (!call.kernels)
-		return "loading the kernels";
 	kernels::TensorParameters parameters = tensors();
 	parameters.alphaValue = alpha_;
 	parameters.scratch = static_cast<kernels::Scratch *>(places_.scratch);

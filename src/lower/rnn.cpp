@@ -481,7 +481,7 @@ private:
 			runs.run[runs.count++] = {all[i].from, all[i].to, all[i].count};
 			if (runs.count < kernels::mostRuns && i + 1 < all.size())
 				continue;
-			if (!lowered.kernels || !lowered.launch(lowered.kernels->runs, lowered.blocks(runs), runs))
+			if (!lowered.launch(lowered.kernels->runs, lowered.blocks(runs), runs))
 				return false;
 			runs.count = runs.weights = 0;
 		}

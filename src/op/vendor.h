@@ -19,6 +19,7 @@ constexpr int pointerModeDevice = 1; // CUBLAS_POINTER_MODE_DEVICE
 	X(cublasGetSmCountTarget, (void *, int *))
 
 #define AUTOAMP_CUBLASLT_FUNCTIONS(X)                                                                                  \
+	X(cublasLtGetVersion, ()) /* returns size_t; the value fits into Status */                                         \
 	X(cublasLtMatmulDescCreate, (void **, int, int))                                                                   \
 	X(cublasLtMatmulDescDestroy, (void *))                                                                             \
 	X(cublasLtMatmulDescSetAttribute, (void *, int, const void *, size_t))                                             \
@@ -40,7 +41,9 @@ constexpr int pointerModeDevice = 1; // CUBLAS_POINTER_MODE_DEVICE
 	   const void *, const void *, void *, const void *, const void *, void *, size_t, void *))
 
 // Grouped by the cuDNN sub-library that exports them: a program may have one without the next.
-#define AUTOAMP_CUDNN_FUNCTIONS(X) X(cudnnGetStream, (void *, void **))
+#define AUTOAMP_CUDNN_FUNCTIONS(X)                                                                                     \
+	X(cudnnGetStream, (void *, void **))                                                                               \
+	X(cudnnSetStream, (void *, void *)) /* only during a self-test */
 
 #define AUTOAMP_CUDNN_OPS_FUNCTIONS(X)                                                                                 \
 	X(cudnnGetTensorNdDescriptor, (const void *, int, int *, int *, int *, int *))                                     \

@@ -58,6 +58,8 @@ constexpr unsigned strategyCount = static_cast<unsigned>(Strategy::tf32) + 1;
 	X(second_copy,                                                                                                     \
 	  "a second copy of the library in the process, not intercepted; only lookups and first calls are counted", "")    \
 	X(engine_failed, "a vendor call of the lowered path failed", "run with AUTOAMP_LOG=info")                          \
+	X(self_test_failed, "a self-test of autoamp on this device was wrong or did not end",                              \
+	  "autoamp's message on stderr names the test; report it with GPU and driver")                                     \
 	X(vector_op, "a vector operation: bound by memory, not by arithmetic", "")                                         \
 	X(matrix_vector, "a matrix-vector product: bound by memory", "batch the vectors into one matrix product")          \
 	X(triangular, "a triangular solve or product: only a math mode of the program's handle can lower it",              \

@@ -37,13 +37,12 @@ BUILT = {
     "lib/autoamp": ("inject", ["libautoamp.so", "libautoamp-core.so"]),
     "programs": ("tests", [*(f"gpu/{name}" for name in ("speed", "convolution_speed", "hardware", "inner_calls", "cast_bandwidth")),
                            *(f"preload/clients/{name}" for name in ("semantics", "numerics", "capture", "places", "convolutions",
-                                                                    "dnn_graph", "network", "rnn", "libcounting.so")),
+                                                                    "dnn_graph", "network", "rnn", "self_test", "libcounting.so")),
                            *(f"preload/{name}" for name in ("linked", "linked_now", "looked", "looked_version", "plugin_host",
                                                             "libplugin.so", "early_main", "libearly.so"))]),
     "programs/": ("tools/demo", ["digits"]),
+    "lib/autoamp/": ("tools/self_test", ["autoamp-self-test"]),
 }
-if (ROOT / "tools/self_test").is_dir():
-    BUILT["lib/autoamp/"] = ("tools/self_test", ["autoamp-self-test"])
 DEVICE = {
     "lib/autoamp/emulated": ("tools/emulated", ["libautoamp-emulated.so", "libautoamp-emulated-blas.so", "libautoamp-emulated-dnn.so",
                                                 "libcuda.so.1", "libcudart.so.13", "libcublas.so.13", "libcublasLt.so.13",

@@ -8,7 +8,7 @@ import sys
 import tempfile
 
 FIGURES = ("cast", "speed", "cost", "convolutions", "choice", "traced")
-ABSENT = {"self_test", "frameworks", "models"}  # they need a GPU or a later autoamp
+ABSENT = {"frameworks", "models"}  # they need a GPU
 WORDS = {"auto", "auto on TF32", "products", "chosen"}  # columns without figures
 
 

@@ -9,6 +9,9 @@ REST = ("replay.*", "growth.*", "later.*")
 class First(runner.Test):
     """The first product of a process."""
 
+    def setUp(self):
+        runner.store_self_tests()
+
     def test_captured_before_anything_is_ready(self):
         for name in ("first.captured", "first.after_reset"):
             with self.subTest(name):

@@ -71,6 +71,7 @@ class Full(runner.Test):
 
     @runner.emulated_only("a small device")
     def test_full(self):
+        runner.store_self_tests()
         without_tf32 = {"_NVIDIA_TF32_OVERRIDE": "0"}
         for way, decision, variables in ((CAST_HALF, "lowered", {}), (CAST_BFLOAT16, "lowered", {}),
                                          (CAST_HALF, "fallback", without_tf32)):

@@ -36,6 +36,7 @@ class Log(runner.Test):
 
     @runner.emulated_only("it makes a step of a lowered call fail")
     def test_debug_says_what_fell_back(self):
+        runner.store_self_tests()
         lines = self.lines("debug", "many", EMU_FAIL="cublasLtMatmulAlgoGetHeuristic:1")
         self.assertEqual(len(self.matching(lines, r"cublasSgemm_v2 NN 64x64x64 .*: fallback ")), 1, lines)
 

@@ -36,6 +36,7 @@ LAYERS = {
     "src/call": [*BELOW_STATE, "src/state", "src/place", "src/site", "src/life"],
     "tools": ["src/trace", "src/trace/read", "src/policy", "src/config", "src/lists", "src/op", "src/base", "kernels/images.h", *SEAM],
     "tools/demo": [],
+    "tools/self_test": [],
     "tools/emulated": [],
     "tools/emulated/plugins": ["tools/emulated", "kernels"],  # the project's kernels as host functions
 }
@@ -46,13 +47,13 @@ INCLUDE_FOLDERS = ["tools/emulated", "tools/emulated/device", "tools/emulated/cu
 USES = {
     "a CUDA library header": (
         r'#\s*include\s*[<"](cublas|cudnn|cuda_runtime)\w*\.h',
-        [r"src/call/wrapper\.h", r"src/op/\w+\.cpp", "src/lower/", "tools/demo/", "tools/emulated/", "tests/"],
+        [r"src/call/wrapper\.h", r"src/op/\w+\.cpp", "src/lower/", "tools/demo/", "tools/emulated/", "tools/self_test/", "tests/"],
     ),
-    "cuda.h": (r'#\s*include\s*[<"]cuda\.h', ["src/cuda/", "tools/emulated/", "tests/"]),
+    "cuda.h": (r'#\s*include\s*[<"]cuda\.h', ["src/cuda/", "tools/emulated/", "tools/self_test/", "tests/"]),
     "cupti.h": (r'#\s*include\s*[<"]cupti', ["src/trace/cupti", "tools/emulated/cupti/", "tests/"]),
     "dlsym or dlopen": (
         r"\b(dlv?sym|dlm?open)\s*\(",
-        ["inject/", "kernels/nvrtc/", "src/cuda/", "src/trace/cupti", r"tools/autoamp/machine\.cpp", "tools/emulated/", "tests/"],
+        ["inject/", "kernels/nvrtc/", "src/cuda/", "src/trace/cupti", r"tools/autoamp/machine\.cpp", "tools/emulated/", "tools/self_test/", "tests/"],
     ),
     "getenv": (r"\b(secure_)?getenv\s*\(", ["inject/", "tools/", "tests/"]),
 }

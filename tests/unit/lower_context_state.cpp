@@ -148,11 +148,13 @@ TEST_CASE("the kernels are loaded once for each image, when the driver can")
 {
 	for (const char *failing : {"cuLibraryLoadData", "cuLibraryGetKernel"}) {
 		enter(80);
-		device.failing[failing] = 1;
-		CHECK(conversionKernels(fake_driver::table, 90) == nullptr);
+		device.failing[failing] = cuda::outOfMemory;
+		const KernelsAnswer answer = conversionKernels(fake_driver::table, 90);
+		CHECK(answer.kernels == nullptr);
+		CHECK(static_cast<int>(answer.reason) == static_cast<int>(Reason::engine_failed));
 	}
 	enter(80);
-	const Kernels *const kernels = conversionKernels(fake_driver::table, 90);
+	const Kernels *const kernels = conversionKernels(fake_driver::table, 90).kernels;
 	REQUIRE(kernels);
 	CHECK(device.image == autoamp_kernel_images + kernels::imageFor(90)->offset);
 	CHECK(name(kernels->castHalf) == "autoamp_cast_half");
@@ -161,16 +163,34 @@ TEST_CASE("the kernels are loaded once for each image, when the driver can")
 	CHECK(name(kernels->scatter) == "autoamp_scatter");
 	CHECK(name(kernels->sum) == "autoamp_sum");
 	enter(81);
-	CHECK(conversionKernels(fake_driver::table, 90) == kernels);
-	CHECK(conversionKernels(fake_driver::table, 70) == nullptr);
+	CHECK(conversionKernels(fake_driver::table, 90).kernels == kernels);
+	CHECK(conversionKernels(fake_driver::table, 70).kernels == nullptr);
 	CHECK(device.calls["cuLibraryLoadData"] == 0);
-	const Kernels *const others = conversionKernels(fake_driver::table, 86); // a second GPU in the same process
+	const Kernels *const others = conversionKernels(fake_driver::table, 86).kernels; // a second GPU in the same process
 	REQUIRE(others);
 	CHECK(others != kernels);
 	CHECK(device.image == autoamp_kernel_images + kernels::imageFor(86)->offset);
-	CHECK(conversionKernels(fake_driver::table, 87) == others);
-	CHECK(conversionKernels(fake_driver::table, 90) == kernels);
+	CHECK(conversionKernels(fake_driver::table, 87).kernels == others);
+	CHECK(conversionKernels(fake_driver::table, 90).kernels == kernels);
 	CHECK(device.calls["cuLibraryLoadData"] == 1);
+}
+
+TEST_CASE("an image that the driver cannot use is not tried again")
+{
+	const std::pair<int, CUresult> rows[] = {
+	    {75, CUDA_ERROR_NO_BINARY_FOR_GPU}, {80, CUDA_ERROR_UNSUPPORTED_PTX_VERSION}, {100, CUDA_ERROR_INVALID_IMAGE}};
+	for (const auto &[capability, status] : rows) {
+		enter(82);
+		device.failing["cuLibraryLoadData"] = status;
+		for (int turn = 0; turn < 2; turn++) {
+			const KernelsAnswer answer = conversionKernels(fake_driver::table, capability);
+			CAPTURE(capability, turn);
+			CHECK(answer.kernels == nullptr);
+			CHECK(static_cast<int>(answer.reason) == static_cast<int>(Reason::driver_too_old));
+			CHECK(answer.status == status);
+			CHECK(device.calls["cuLibraryLoadData"] == 1);
+		}
+	}
 }
 
 TEST_CASE("the image of a GPU is the newest of its major version, or else PTX")

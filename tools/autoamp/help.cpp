@@ -26,6 +26,7 @@ constexpr const char *overview =
   autoamp lists                  list each op and entry point with its category
   autoamp doctor [-- APP]        describe this machine, its libraries and the environment;
                                  with APP, how it is linked and what follows
+  autoamp doctor --self-test     run calls with known results through every method of lowering
   autoamp help TOPIC             env: every AUTOAMP_* variable
                                  rules: the configuration file
                                  reports: meaning of the numbers

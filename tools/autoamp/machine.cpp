@@ -173,9 +173,10 @@ Installation findInstallation()
 {
 	const auto folder = fs::read_symlink("/proc/self/exe").parent_path();
 	const struct {
-		fs::path library, emulated;
-	} places[] = {{folder / "../inject", folder / "emulated"},
-	              {folder / "../lib/autoamp", folder / "../lib/autoamp/emulated"}};
+		fs::path library, emulated, selfTest;
+	} places[] = {
+	    {folder / "../inject", folder / "emulated", folder / "self_test/autoamp-self-test"},
+	    {folder / "../lib/autoamp", folder / "../lib/autoamp/emulated", folder / "../lib/autoamp/autoamp-self-test"}};
 	Installation result;
 	for (const auto &place : places) {
 		const auto library = place.library / "libautoamp.so";
@@ -184,6 +185,7 @@ Installation findInstallation()
 			continue;
 		result.library = fs::canonical(library);
 		result.emulated = fs::exists(place.emulated) ? fs::canonical(place.emulated).string() : "";
+		result.selfTest = fs::exists(place.selfTest) ? fs::canonical(place.selfTest).string() : "";
 	}
 	return result;
 }

@@ -12,6 +12,7 @@ namespace autoamp::tool {
 struct Installation {
 	std::string library;             // libautoamp.so; empty: not found
 	std::string emulated;            // folder of the emulated device; empty: not found
+	std::string selfTest;            // the program of doctor --self-test; empty: not found
 	std::vector<std::string> places; // the places searched
 
 	std::string core() const; // the path where the library looks for its core

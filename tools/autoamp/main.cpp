@@ -14,6 +14,7 @@
 #include "tools/autoamp/lists.h"
 #include "tools/autoamp/report.h"
 #include "tools/autoamp/run.h"
+#include "tools/autoamp/self_test.h"
 #include "tools/autoamp/text.h"
 
 #include <CLI/CLI.hpp>
@@ -89,6 +90,7 @@ struct CommandLine {
 	ExportOptions exporting;
 	ExplainRequest request;
 	DoctorOptions doctor;
+	SelfTestOptions selfTest;
 	ListsOptions lists;
 	std::string topic, file;
 	std::vector<std::string> arguments; // without the words from `--` on
@@ -245,6 +247,18 @@ struct CommandLine {
 		auto *examining = app.add_subcommand("doctor", "Describe this machine and, with APP, how APP is linked");
 		examining->prefix_command();
 		examining->footer("The program comes last: autoamp doctor -- APP");
+		auto *const testing = examining->add_flag(
+		    "--self-test", selfTest.isAsked,
+		    "Run calls with known results through every method of lowering; exit status 1 if one is wrong");
+		examining
+		    ->add_option("--device", selfTest.device,
+		                 "Device of the self-test: auto (NVIDIA GPU, checked first), cuda (NVIDIA GPU, not checked) or "
+		                 "emulated (CPU); default auto")
+		    ->check(CLI::IsMember({"auto", "cuda", "emulated"}))
+		    ->needs(testing);
+		examining->add_option("--format", selfTest.format, "Output format of the self-test; default text")
+		    ->check(CLI::IsMember({"text", "json"}))
+		    ->needs(testing);
 		addColour(examining, doctor.colour);
 
 		auto *helping = app.add_subcommand("help", "Print the manual");
@@ -318,6 +332,11 @@ int carryOut(CommandLine &line, const std::vector<std::string> &application)
 	Status status = parsed.error.empty() ? Status::done : Status::wrong;
 	if (command->get_name() == "doctor") {
 		line.doctor.command = program(); // doctor reports invalid values itself
+		if (line.selfTest.isAsked && !line.doctor.command.empty())
+			fail(Status::wrong, "doctor: --self-test takes no program");
+		line.selfTest.colour = line.doctor.colour;
+		if (line.selfTest.isAsked)
+			return static_cast<int>(selfTest(line.selfTest, parsed.options));
 		doctor(line.doctor, parsed, entries);
 	} else if (command->get_name() == "help") {
 		// help is printed even if a setting is invalid, because it lists the valid values.

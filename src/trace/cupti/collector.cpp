@@ -4,6 +4,7 @@
 #include "src/base/clock.h"
 #include "src/base/faults.h"
 #include "src/base/log.h"
+#include "src/base/own_work.h"
 #include "src/trace/cupti/library.h"
 
 #include <algorithm>
@@ -346,7 +347,7 @@ void onLaunch(CUpti_CallbackDomain domain, CUpti_CallbackId id, const CUpti_Call
 		const Locked locked;
 		if (!collector->outstanding.add(call.correlationId, launcher))
 			return;
-		*call.correlationData = isRecording ? 2 : 1;
+		*call.correlationData = isRecording && launcher != base::hiddenOwner ? 2 : 1;
 		isNodeMade = false;
 		return;
 	}
@@ -415,6 +416,8 @@ void add(const Record &record, const char *name, uint16_t flags)
 	const bool isKnown = findLauncher(record.correlationId, record.graphNodeId, launcher);
 	if (!isKnown)
 		launcher = 0;
+	if (launcher == base::hiddenOwner)
+		return;
 	if (!(event.flags & (kernelGraph | kernelMemory)))
 		collector->counters->received.fetch_add(1, std::memory_order_relaxed);
 	collector->seen++;

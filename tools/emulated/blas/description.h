@@ -63,6 +63,8 @@ struct Product {
 	const void *aux = nullptr; // one bit per element (ReLU), or a matrix of D's type (GELU)
 	int64_t auxLd = 0, auxStride = 0;
 
+	bool isCoarse = false, ignoresDeviceAlpha = false, isSlow = false; // faults
+
 	int split = 1; // number of parts of k with separate sums in the workspace
 	void *workspace = nullptr;
 	size_t workspaceBytes = 0;
