@@ -37,6 +37,8 @@ class Fences(unittest.TestCase):
         self.wrong("src/op/gemm.cpp", '#include "../policy/decide.h"\n')
         self.wrong("tools/emulated/device/a.cpp", '#include "src/base/log.h"\n')
         self.wrong("kernels/cast.cu", '#include "src/op/op.h"\n')
+        self.wrong("kernels/cast.cuh", '#include "src/op/op.h"\n')
+        self.wrong("inject/slots.S", '#include "src/op/op.h"\n')
 
     def test_cycles(self):
         self.right("src/op/gemm.h", '#include "src/op/op.h"\n')
@@ -44,6 +46,8 @@ class Fences(unittest.TestCase):
         empty = {"src/op/a.h": "", "src/op/b.h": ""}
         self.assertEqual(self.found(**{**empty, "src/op/c.h": "", **a, **b}), [])
         self.assertEqual(self.found(**{**empty, **a, **b, **c}), ["src/op/a, src/op/b, src/op/c: include each other"])
+        device = {f"kernels/{name}.cuh": f'#include "kernels/{other}.cuh"\n' for name, other in (("a", "b"), ("b", "a"))}
+        self.assertEqual(self.found(**device), ["kernels/a, kernels/b: include each other"])
 
     def test_vendor_headers(self):
         self.right("src/op/gemm.cpp", "#include <cublas_v2.h>\n")
@@ -54,11 +58,13 @@ class Fences(unittest.TestCase):
         self.wrong("src/trace/file.cpp", "#include <cupti.h>\n")
 
     def test_lookups_and_environment(self):
-        self.right("inject/find.cpp", 'dlsym(RTLD_NEXT, "x"); getenv("A");\n')
+        self.right("inject/find.cpp", 'dlsym(RTLD_NEXT, "x"); isSet("AUTOAMP_SCOPE=", "regions");\n')
         self.right("src/lower/gemm.cpp", 'log("dlsym(x) failed"); // getenv("A")\n')
         self.wrong("src/lower/gemm.cpp", 'dlsym(library, "x");\n')
         self.wrong("src/trace/file.cpp", 'std::getenv("HOME");\n')
-        self.wrong("inject/find.cpp", 'getenv("A"); getenv("B"); getenv("C");\n')
+        self.wrong("inject/find.cpp", 'getenv("AUTOAMP_SCOPE");\n')
+        self.wrong("inject/find.cpp", 'valueOf("HOME=");\n')
+        self.wrong("inject/find.cpp", 'const char *const name = "AUTOAMP_LOG=";\n')
 
 
 if __name__ == "__main__":
