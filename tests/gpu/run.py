@@ -84,6 +84,8 @@ def main():
     results = Results(pathlib.Path(options.out), here, options.small, options.skip_done or options.steps)
     with tempfile.TemporaryDirectory() as folder:
         scratch = pathlib.Path(folder)
+        for environment in (here.environment, here.plain):  # no results of earlier self-tests
+            environment["XDG_STATE_HOME"] = folder + "/state"
         context = {"is_emulated": here.is_emulated, "is_small": options.small, "programs": machine.link(here, scratch),
                    "environment": here.environment, "plain": here.plain, "cuda": here.cuda, "libraries": here.libraries,
                    "pythons": here.pythons}

@@ -59,13 +59,14 @@ class Machine:
 
 
 def driver_number():
-    """Such as 580.159.04; empty if the kernel module does not show it."""
+    """Such as 580.159.04; empty if it is unknown."""
     try:
         with open("/proc/driver/nvidia/version", encoding="utf-8") as file:
-            found = re.search(r"\b\d{3}\.\d+(\.\d+)?\b", file.read())
-            return found[0] if found else ""
+            text = file.read()
     except OSError:
-        return ""
+        text = said(["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"])
+    found = re.search(r"\b\d{3}\.\d+(\.\d+)?\b", text)
+    return found[0] if found else ""
 
 
 def said(command, environment=None):
