@@ -163,6 +163,7 @@ class Suite(unittest.TestCase):
         (self.bundle / "bundle.json").write_text('{"commit": "decaf"}')
         out = self.run_suite("--steps", "good", "--skip-done")[1]
         self.assertIn("== good", out)
+        self.assertEqual([page.name for page in self.out.glob("*.md")], [PAGE.replace("c0ffee", "decaf")])
 
     def test_the_total_limit(self):
         status = self.run_suite("--minutes", "0")[0]

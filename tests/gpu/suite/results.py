@@ -1,4 +1,5 @@
 """The results of a run. They are stored after each step, and the text files are made from them."""
+import contextlib
 import json
 import re
 import sys
@@ -28,8 +29,12 @@ class Results:
                       "libraries": machine.libraries, "missing": machine.missing,
                       "started": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())}
         self.steps, self.log = {}, ""
-        before = load(out / RESULTS) if is_continued else {}
-        if before and all(before.get(key) == self.about[key] for key in ("commit", "device", "is_small", "cuda")):
+        self.about["page"] = self.page()
+        before = load(out / RESULTS)
+        if before.get("page", self.page()) != self.page():
+            with contextlib.suppress(OSError):
+                (out / before["page"]).unlink()
+        if is_continued and before and all(before.get(key) == self.about[key] for key in ("commit", "device", "is_small", "cuda")):
             self.about["started"], self.steps = before["started"], before["steps"]
             self.log = (out / LOG).read_text(errors="replace") if (out / LOG).exists() else ""
         print("\n".join(self.heading()), flush=True)
