@@ -297,13 +297,16 @@ TEST_CASE("offsets of more than 2^32 elements are right")
 	}
 
 	// Matrices: columns and matrices far apart, in the source and in the target.
-	// More vectors than threads.
-	constexpr int64_t rows = 803;
-	const Operand operand = {sources.at<float>(0), targets.at<uint16_t>(0), rows, 3, far, far + 4, 3 * far, 4 * far, 2};
+	// More vectors than threads, so that a thread continues in another column.
+	constexpr int64_t rows = 803, columns = 7;
+	const Operand operand = {
+	    sources.at<float>(0), targets.at<uint16_t>(0), rows, columns, far, far + 4, columns * far, 8 * far, 2};
 	const auto each = [&](auto function) {
-		for (int64_t i = 0; i < rows * 3 * 2; ++i)
-			function(static_cast<float>(i) - 7.25f, i % rows + i / rows % 3 * far + i / (3 * rows) * (3 * far),
-			         i % rows + i / rows % 3 * (far + 4) + i / (3 * rows) * (4 * far));
+		for (int64_t i = 0; i < rows * columns * 2; ++i) {
+			const int64_t row = i % rows, column = i / rows % columns, matrix = i / rows / columns;
+			function(static_cast<float>(i) - 7.25f, row + column * far + matrix * columns * far,
+			         row + column * (far + 4) + matrix * 8 * far);
+		}
 	};
 	each([&](float x, int64_t source, int64_t) { *sources.at<float>(source) = x; });
 	Memory memory;
@@ -313,7 +316,7 @@ TEST_CASE("offsets of more than 2^32 elements are right")
 	p.castBlocks = 1;
 	launch("autoamp_cast_half", 1, p);
 	each([&](float x, int64_t, int64_t target) { REQUIRE(*targets.at<uint16_t>(target) == rounded(x, 0, half)); });
-	CHECK(memory.amax(p, 0) == std::bit_cast<uint32_t>(rows * 6 - 1 - 7.25f));
+	CHECK(memory.amax(p, 0) == std::bit_cast<uint32_t>(rows * columns * 2 - 1 - 7.25f));
 }
 
 TEST_CASE("indices are divided exactly, also beyond 32 bits")
