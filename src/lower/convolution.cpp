@@ -19,33 +19,6 @@ using policy::Reason;
 
 // ---- tensors
 
-// Layout of a tensor's elements, in the order of its shadow. `first` becomes the offset of the first element. Levels
-// without a gap between them are merged: packed tensors have one or two.
-kernels::TensorLayout layoutOf(const op::Tensor &tensor, bool isFlipped, int64_t &first)
-{
-	kernels::TensorLayout layout = {tensor.dims[1], tensor.dims[1] > 1 ? tensor.strides[1] : 0, 0, {1, 1, 1, 1}, {}};
-	first = 0;
-	for (int i = tensor.rank; i-- > 0;) {
-		const int64_t extent = tensor.dims[i];
-		int64_t stride = tensor.strides[i];
-		if (i == 1 || extent == 1)
-			continue;
-		if (isFlipped && i > 1) {
-			first += (extent - 1) * stride;
-			stride = -stride;
-		}
-		const int last = layout.levels - 1;
-		if (last >= 0 && stride == layout.extent[last] * layout.stride[last]) {
-			layout.extent[last] *= extent;
-		} else {
-			layout.extent[last + 1] = extent, layout.stride[last + 1] = stride;
-			layout.levels++;
-		}
-	}
-	layout.levels = std::max(layout.levels, 1);
-	return layout;
-}
-
 int64_t sizeOf(const op::Tensor &tensor)
 {
 	int64_t size = 1;
@@ -58,7 +31,7 @@ int64_t sizeOf(const op::Tensor &tensor)
 Passage passage(const op::Tensor &tensor, const op::Tensor &shadow, bool isFlipped, size_t each)
 {
 	Passage made;
-	made.layout = layoutOf(tensor, isFlipped, made.first);
+	made.layout = layoutOf(tensor, 1, isFlipped, made.first);
 	made.ld = shadow.dims[1];
 	made.zeroColumns = sizeOf(shadow) / made.ld - made.layout.columns();
 	made.bytes = aligned(static_cast<size_t>(sizeOf(shadow)) * each);

@@ -6,6 +6,7 @@
 #include "src/op/shadow.h"
 #include "src/op/vendor.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <span>
 
@@ -49,6 +50,36 @@ struct Passage {
 	int64_t ld = 0, zeroColumns = 0; // in scratch memory
 	size_t bytes = 0;                // in scratch memory
 };
+
+// Layout of the elements of an op::Tensor or op::GraphTensor, in the order in which the copy has them. Rows are the
+// dimension `inner`. `first` becomes the offset of the first element. Levels without a gap between them are merged:
+// packed tensors have one or two.
+template <class Tensor>
+kernels::TensorLayout layoutOf(const Tensor &tensor, int inner, bool isFlipped, int64_t &first)
+{
+	const int64_t rows = tensor.dims[inner];
+	kernels::TensorLayout layout = {rows, rows > 1 ? tensor.strides[inner] : 0, 0, {1, 1, 1, 1}, {}};
+	first = 0;
+	for (int i = tensor.rank; i-- > 0;) {
+		const int64_t extent = tensor.dims[i];
+		int64_t stride = tensor.strides[i];
+		if (i == inner || extent == 1)
+			continue;
+		if (isFlipped && i > 1) {
+			first += (extent - 1) * stride;
+			stride = -stride;
+		}
+		const int last = layout.levels - 1;
+		if (last >= 0 && stride == layout.extent[last] * layout.stride[last]) {
+			layout.extent[last] *= extent;
+		} else {
+			layout.extent[last + 1] = extent, layout.stride[last + 1] = stride;
+			layout.levels++;
+		}
+	}
+	layout.levels = std::max(layout.levels, 1);
+	return layout;
+}
 
 struct DnnPlan {
 	DnnDescriptor plan;

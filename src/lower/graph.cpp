@@ -113,25 +113,6 @@ op::Graph shadowOf(const op::KnownGraph &known, op::Dtype precision)
 	return shadow;
 }
 
-// Layout of the elements of an operand, in the order in which they are written.
-kernels::TensorLayout layoutOf(const op::GraphTensor &tensor, int inner, bool isFlipped, int64_t &first)
-{
-	kernels::TensorLayout layout = {tensor.dims[inner], tensor.strides[inner], 0, {1, 1, 1, 1}, {}};
-	for (int i = tensor.rank; i-- > 0;) {
-		const int64_t extent = tensor.dims[i];
-		int64_t stride = tensor.strides[i];
-		if (i == inner || extent == 1)
-			continue;
-		if (isFlipped && i > 1) {
-			first += (extent - 1) * stride;
-			stride = -stride;
-		}
-		layout.extent[layout.levels] = extent, layout.stride[layout.levels++] = stride;
-	}
-	layout.levels = std::max(layout.levels, 1);
-	return layout;
-}
-
 Passage passage(const op::KnownGraph &known, bool isSecond, op::Dtype precision)
 {
 	const op::GraphNode &product = *known.product;
