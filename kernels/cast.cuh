@@ -20,6 +20,15 @@ namespace autoamp::kernels {
 #define AUTOAMP_LOOP AUTOAMP_UNROLL
 #endif
 
+// Waits until the kernel before this one in the stream has ended and its writes are visible. Each thread of a settle
+// kernel waits first, because the kernel may start earlier (cuda::launchWaiting).
+__device__ inline void waitForCast()
+{
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900 // firstWaiting
+	asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
 constexpr int vectorSize = 8; // elements that a thread takes at once: reads 32 bytes, writes 16
 constexpr uint32_t lanes = 32;
 constexpr uint32_t nonfiniteFlag = ~magnitudeMask; // shares one word with the finite maximum
@@ -774,6 +783,7 @@ extern "C" __global__ void __launch_bounds__(autoamp::kernels::blockSize, 4)
     autoamp_settle(const __grid_constant__ autoamp::kernels::Parameters p)
 {
 	using namespace autoamp::kernels;
+	waitForCast();
 	__shared__ Findings found;
 	settle(p, found, nullptr);
 	if (found.isChecked())
@@ -804,6 +814,7 @@ extern "C" __global__ void __launch_bounds__(autoamp::kernels::blockSize, 4)
     autoamp_settle_tensor(const __grid_constant__ autoamp::kernels::TensorParameters p)
 {
 	using namespace autoamp::kernels;
+	waitForCast();
 	__shared__ Findings found;
 	__shared__ Tile tile;
 	settle(p, found, &tile);

@@ -7,6 +7,9 @@
 
 namespace autoamp::kernels {
 
+// Oldest architecture whose settle kernels wait by themselves for the cast (waitForCast() in cast.cuh).
+constexpr int firstWaiting = 90;
+
 // For the casts. Two vectors of 8 elements per thread keep enough bytes in flight. The grid has at most eight blocks
 // per multiprocessor; its threads then take more vectors. Other sizes are slower, not wrong.
 inline unsigned castBlocks(int64_t wanted, unsigned smCount)

@@ -71,4 +71,18 @@ const Driver *loadDriver()
 	return driver;
 }
 
+Result launchWaiting(const Driver &driver, CUfunc_st *kernel, unsigned blocks, unsigned threads, Stream stream,
+                     void **arguments)
+{
+	CUlaunchAttribute attribute = {};
+	attribute.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
+	attribute.value.programmaticStreamSerializationAllowed = 1;
+	CUlaunchConfig how = {};
+	how.gridDimX = blocks, how.gridDimY = how.gridDimZ = 1;
+	how.blockDimX = threads, how.blockDimY = how.blockDimZ = 1;
+	how.hStream = stream;
+	how.attrs = &attribute, how.numAttrs = 1;
+	return driver.cuLaunchKernelEx(&how, kernel, arguments, nullptr);
+}
+
 } // namespace autoamp::cuda

@@ -14,6 +14,7 @@ struct CUstream_st;
 struct CUmemPoolHandle_st;
 struct CUlib_st;
 struct CUkern_st;
+struct CUlaunchConfig_st;
 struct CUfunc_st;
 struct CUgraph_st;
 struct CUgraphNode_st;
@@ -74,6 +75,7 @@ bool isImageRefused(Result loading);
 	X(cuLibraryGetKernel, (CUkern_st **, CUlib_st *, const char *))                                                    \
 	X(cuLaunchKernel,                                                                                                  \
 	  (CUfunc_st *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, Stream, void **, void **))   \
+	X(cuLaunchKernelEx, (const CUlaunchConfig_st *, CUfunc_st *, void **, void **))                                    \
 	X(cuUserObjectCreate, (CUuserObject_st **, void *, void (*)(void *), unsigned, unsigned))                          \
 	X(cuUserObjectRelease, (CUuserObject_st *, unsigned))                                                              \
 	X(cuGraphRetainUserObject, (CUgraph_st *, CUuserObject_st *, unsigned, unsigned))
@@ -97,6 +99,11 @@ inline const Driver *driver()
 {
 	return theDriver.get(loadDriver);
 }
+
+// Launches a kernel that waits by itself for the kernel before it in the stream, from sm_90 on (griddepcontrol.wait):
+// its blocks may start when those of the earlier kernel have ended, before their writes are visible.
+Result launchWaiting(const Driver &driver, CUfunc_st *kernel, unsigned blocks, unsigned threads, Stream stream,
+                     void **arguments);
 
 // Sets the capture mode of this thread to RELAXED for its lifetime, then restores the mode. It must enclose every
 // driver call of autoamp that a global-mode capture on another thread would forbid.

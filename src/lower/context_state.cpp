@@ -1,6 +1,7 @@
 #include "src/lower/context_state.h"
 
 #include "kernels/images.h"
+#include "kernels/launch.h"
 #include "src/base/faults.h"
 #include "src/base/once.h"
 
@@ -27,6 +28,7 @@ const Kernels *loadKernels(const cuda::Driver &driver, const kernels::Image &ima
 	if (status)
 		return nullptr;
 	auto *kernels = new Kernels{};
+	kernels->isSettleWaiting = image.architecture >= kernels::firstWaiting;
 	const struct {
 		CUkern_st **kernel;
 		const char *name;

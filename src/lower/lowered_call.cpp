@@ -113,6 +113,13 @@ bool LoweredCall::launchKernel(CUkern_st *kernel, unsigned blocks, void **argume
 	                              stream, arguments, nullptr) == 0;
 }
 
+bool LoweredCall::launchWaiting(CUkern_st *kernel, unsigned blocks, void **arguments) const
+{
+	const base::OwnWork ownWork;
+	return cuda::launchWaiting(*driver, reinterpret_cast<CUfunc_st *>(kernel), blocks, kernels::blockSize, stream,
+	                           arguments) == 0;
+}
+
 Outcome run(LoweredCall &call, Family &family)
 {
 	call.driver = cuda::driver();

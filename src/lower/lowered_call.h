@@ -62,12 +62,19 @@ struct LoweredCall {
 		parameters.records = reinterpret_cast<kernels::CastRecord *>(records);
 		parameters.castBlocks = blocks(parameters);
 		const auto smCount = static_cast<unsigned>(context->facts->smCount);
-		return launch(cast, parameters.castBlocks, parameters) &&
-		       launch(settle, kernels::settleBlocks(parameters.castBlocks, smCount), parameters);
+		const unsigned settleBlocks = kernels::settleBlocks(parameters.castBlocks, smCount);
+		if (!launch(cast, parameters.castBlocks, parameters))
+			return false;
+		// Not in a graph: its edge would have data, which programs that read graphs may not expect.
+		if (!kernels->isSettleWaiting || isCaptured)
+			return launch(settle, settleBlocks, parameters);
+		void *arguments[] = {&parameters};
+		return launchWaiting(settle, settleBlocks, arguments);
 	}
 
 private:
 	bool launchKernel(CUkern_st *kernel, unsigned blocks, void **arguments) const;
+	bool launchWaiting(CUkern_st *kernel, unsigned blocks, void **arguments) const; // cuda::launchWaiting()
 };
 
 class Family

@@ -26,8 +26,9 @@ def main(build, core=None):
         for line in done.stdout.splitlines():
             name, *pairs = line.split()
             counts = {key: int(value) for key, value in (pair.split("=") for pair in pairs) if key == "total" or key.startswith("cu")}
+            launches = counts.get("cuLaunchKernel", 0) + counts.get("cuLaunchKernelEx", 0)
             is_kept = way == "TF32" and name.startswith("batch")  # reads no operands behind pointers
-            rows.setdefault(name, []).append("kept" if is_kept else f"{counts.get('cuLaunchKernel', 0)} of {counts['total']}")
+            rows.setdefault(name, []).append("kept" if is_kept else f"{launches} of {counts['total']}")
     print("| product | " + " | ".join(WAYS) + " |\n|---" + "|---" * len(WAYS) + "|")
     for name, cells in rows.items():
         print(f"| {PRODUCTS[name]} | " + " | ".join(cells) + " |")

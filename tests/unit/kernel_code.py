@@ -20,6 +20,7 @@ import images
 LOADS = {0x180: "LD", 0x181: "LDG", 0x183: "LDL", 0x184: "LDS"}
 STORES = {0x185: "ST", 0x186: "STG", 0x187: "STL", 0x188: "STS"}
 BRANCH, EXIT, RETURN = 0x147, 0x14D, 0x150
+WAIT = 0x2E  # ACQBULK: for the earlier kernel of the stream (griddepcontrol.wait)
 WIDTHS = {0: 8, 1: 8, 2: 16, 3: 16, 4: 32, 5: 64, 6: 128}
 FMA_PIPE = {0x20, 0x21, 0x23, 0x24, 0x25, 0x27}  # FMUL FADD FFMA IMAD: have a pipe of their own
 CONVERSIONS = range(0x100, 0x113)
@@ -171,6 +172,16 @@ class KernelCode(unittest.TestCase):
                 self.assertGreaterEqual(found["STG", 128], 2)
             if name == PLACE:  # two loads of floats, one of bfloat16
                 self.assertGreaterEqual(found["LDG", 128], 3)
+        self.each(check)
+
+    def test_settle_waits_first(self):
+        """The host launches these kernels early on the architectures where they wait (kernels/launch.h)."""
+        def check(architecture, name, registers, code):
+            waits = [i for i, each in enumerate(code) if each.opcode == WAIT]
+            self.assertEqual(len(waits), name.startswith("autoamp_settle") and architecture >= 90)
+            for i in waits:
+                self.assertFalse(code[i].is_predicated)
+                self.assertEqual([each.name for each in code[:i] if each.name or each.opcode in (BRANCH, EXIT)], [])
         self.each(check)
 
     def test_instructions(self):
