@@ -20,16 +20,16 @@ public:
 	{
 		if (!cell_ || !lane_.recordShort(*cell_, row_, start_, isCaptured, weight_))
 			lane_.record(cell_, row_, start_, base::ticks(), isCaptured, weight_);
-		tellAnyFaults();
+		recordAnyFaults();
 	}
 	void endAs(trace::RowId row, bool isCaptured) const
 	{
 		lane_.record(row, start_, weight_ ? base::ticks() : 0, isCaptured, weight_);
-		tellAnyFaults();
+		recordAnyFaults();
 	}
 
 private:
-	static void tellAnyFaults()
+	static void recordAnyFaults()
 	{
 		if (__builtin_expect(base::hasFaults.load(std::memory_order_relaxed), 0))
 			recordFaults();

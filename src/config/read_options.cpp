@@ -38,8 +38,8 @@ std::string placeOf(const char *const *environment, std::string_view name, std::
 {
 	const std::string setting = " " + std::string(name) + "=" + std::string(value);
 	std::string place = "environment";
-	if (const char *told = environmentValue(environment, "_AUTOAMP_RUN"))
-		anyPart(told, '\n', [&](std::string_view line) {
+	if (const char *settings = environmentValue(environment, "_AUTOAMP_RUN"))
+		anyPart(settings, '\n', [&](std::string_view line) {
 			if (line.ends_with(setting))
 				place = line.substr(0, line.size() - setting.size());
 			return false; // no stop: for nested runs, the last line counts

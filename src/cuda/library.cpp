@@ -4,10 +4,10 @@
 
 namespace autoamp::cuda {
 
-void *beside(const void *known, const char *name)
+void *findInLibraryOf(const void *original, const char *name)
 {
 	Dl_info owner;
-	if (!dladdr(known, &owner) || !owner.dli_fname)
+	if (!dladdr(original, &owner) || !owner.dli_fname)
 		return nullptr;
 	// RTLD_NOLOAD: the front has pinned the loaded object, and nothing new is mapped.
 	void *library = dlopen(owner.dli_fname, RTLD_LAZY | RTLD_NOLOAD);

@@ -1,11 +1,11 @@
-// Finds vendor functions without a wrapper, in the library that owns a known function. A global search could find
+// Finds vendor functions without a wrapper, in the library that owns a given function. A global search could find
 // another copy of the library. Any thread.
 #pragma once
 
 namespace autoamp::cuda {
 
-// Returns the function `name` of the library that owns `known`, or of one of its dependencies (a cublasLt* function for
-// a cublas* one); null if there is none.
-void *beside(const void *known, const char *name);
+// Returns the function `name` of the library that owns `original`, or of one of its dependencies (a cublasLt* function
+// for a cublas* one); null if there is none.
+void *findInLibraryOf(const void *original, const char *name);
 
 } // namespace autoamp::cuda

@@ -11,7 +11,7 @@
 
 namespace autoamp::core {
 
-void noteLibrary(Process &process, op::Library library, const void *known)
+void noteLibrary(Process &process, op::Library library, const void *original)
 {
 	const base::CallerState callerState;
 	const ForkHold hold;
@@ -20,12 +20,12 @@ void noteLibrary(Process &process, op::Library library, const void *known)
 		return;
 	const bool isDnn = library == op::Library::cudnn;
 	if (!isDnn)
-		op::cublasLt(known);
+		op::cublasLt(original);
 	if (library == op::Library::cublaslt || (!process.isTracing && !base::logs(base::LogLevel::info)))
 		return;
 	using GetProperty = int(int, int *);
 	const char *const name = isDnn ? "cudnnGetProperty" : "cublasGetProperty";
-	if (auto *get = reinterpret_cast<GetProperty *>(cuda::beside(known, name))) {
+	if (auto *get = reinterpret_cast<GetProperty *>(cuda::findInLibraryOf(original, name))) {
 		int part[3] = {};
 		if (get(0, &part[0]) == 0 && get(1, &part[1]) == 0 && get(2, &part[2]) == 0) {
 			char text[48];

@@ -32,34 +32,35 @@ void noteMissingRing(Process &process)
 
 void drainScalerEvents(Process &process, bool isLast)
 {
-	const auto tell = [&process](uint32_t place, kernels::EventKind kind, uint32_t operand, trace::ScalerEvent told) {
+	const auto record = [&process](uint32_t place, kernels::EventKind kind, uint32_t operand,
+	                               trace::ScalerEvent scalerEvent) {
 		const Site *site = siteAt(place);
 		if (!site || !process.isTracing)
 			return;
-		told.kind = word(kind);
-		told.row = rowOf(process, const_cast<Rows &>(site->rows));
+		scalerEvent.kind = word(kind);
+		scalerEvent.row = rowOf(process, const_cast<Rows &>(site->rows));
 		const bool isSwapped = site->op.flags & op::flagRowD; // the transposed product was computed
-		told.operand = (operand != 0) != isSwapped ? 'B' : 'A';
+		scalerEvent.operand = (operand != 0) != isSwapped ? 'B' : 'A';
 		if (isSwapped)
-			std::swap(told.lostRows, told.lostColumns);
-		told.ticks = base::ticks();
-		process.recorder.scaler(told);
+			std::swap(scalerEvent.lostRows, scalerEvent.lostColumns);
+		scalerEvent.ticks = base::ticks();
+		process.recorder.scaler(scalerEvent);
 	};
 	for (lower::ContextState *context = lower::contexts(); context; context = context->next) {
 		if (!context->slots.ringOnDevice())
 			noteMissingRing(process);
 		context->slots.drain([&](const scale::Event &event, uint32_t count) {
-			trace::ScalerEvent told;
-			told.exponentBefore = event.before == INT32_MIN ? NAN : static_cast<float>(event.before);
-			told.exponentAfter = static_cast<float>(event.after);
-			told.amax = event.amax;
+			trace::ScalerEvent scalerEvent;
+			scalerEvent.exponentBefore = event.before == INT32_MIN ? NAN : static_cast<float>(event.before);
+			scalerEvent.exponentAfter = static_cast<float>(event.after);
+			scalerEvent.amax = event.amax;
 			if (event.kind == kernels::EventKind::underflow) {
-				told.excess = event.loss.excess;
-				told.lostRows = event.loss.lostRows;
-				told.lostColumns = event.loss.lostColumns;
+				scalerEvent.excess = event.loss.excess;
+				scalerEvent.lostRows = event.loss.lostRows;
+				scalerEvent.lostColumns = event.loss.lostColumns;
 			}
-			told.count = count;
-			tell(event.site, event.kind, event.operand, told);
+			scalerEvent.count = count;
+			record(event.site, event.kind, event.operand, scalerEvent);
 		});
 		if (isLast && process.isTracing) // events of signatures that came after all places were taken
 			context->slots.drainTotals(0, [&](kernels::EventKind kind, uint32_t operand, uint32_t count) {
@@ -72,10 +73,10 @@ void drainScalerEvents(Process &process, bool isLast)
 			});
 		for (uint32_t place = 1; isLast && place < kernels::siteCount && siteAt(place); place++)
 			context->slots.drainTotals(place, [&](kernels::EventKind kind, uint32_t operand, uint32_t count) {
-				trace::ScalerEvent told;
-				told.isSingle = false;
-				told.count = count;
-				tell(place, kind, operand, told);
+				trace::ScalerEvent scalerEvent;
+				scalerEvent.isSingle = false;
+				scalerEvent.count = count;
+				record(place, kind, operand, scalerEvent);
 			});
 	}
 }

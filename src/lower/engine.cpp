@@ -90,7 +90,7 @@ op::Status makeDescription(const op::CublasLt &lt, const op::Op &op, const Engin
                            void *&description)
 {
 	static constexpr uint32_t epilogues[] = {
-#define X(name, vendor, beside) CUBLASLT_EPILOGUE_##vendor,
+#define X(name, vendor, effects) CUBLASLT_EPILOGUE_##vendor,
 	    AUTOAMP_EPILOGUES(X)
 #undef X
 	};
@@ -111,17 +111,17 @@ op::Status makeDescription(const op::CublasLt &lt, const op::Op &op, const Engin
 	put(CUBLASLT_MATMUL_DESC_TRANSB, static_cast<int32_t>(op.transb));
 	put(CUBLASLT_MATMUL_DESC_POINTER_MODE,
 	    static_cast<int32_t>(hasDeviceScalars(op, key) ? CUBLASLT_POINTER_MODE_DEVICE : CUBLASLT_POINTER_MODE_HOST));
-	const unsigned beside = op::epilogueEffects(op);
-	if (op.epilogue && !(beside & op::sumsOperand)) // autoamp sums operands itself: the vendor would sum rounded ones
+	const unsigned effects = op::epilogueEffects(op);
+	if (op.epilogue && !(effects & op::sumsOperand)) // autoamp sums operands itself: the vendor would sum rounded ones
 		put(CUBLASLT_MATMUL_DESC_EPILOGUE, epilogues[op.epilogue]);
 	if (key.smCountTarget)
 		put(CUBLASLT_MATMUL_DESC_SM_COUNT_TARGET, key.smCountTarget);
-	if (beside & (op::addsBias | op::writesGradient)) { // elements have the default type, that of D
+	if (effects & (op::addsBias | op::writesGradient)) { // elements have the default type, that of D
 		put(CUBLASLT_MATMUL_DESC_BIAS_POINTER, extras.bias);
 		if (extras.biasBatchStride)
 			put(CUBLASLT_MATMUL_DESC_BIAS_BATCH_STRIDE, extras.biasBatchStride);
 	}
-	if (beside & (op::hasMatrix | op::hasMask)) {
+	if (effects & (op::hasMatrix | op::hasMask)) {
 		put(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, extras.aux);
 		put(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, extras.auxLd);
 		if (extras.auxBatchStride)

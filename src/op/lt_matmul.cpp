@@ -222,7 +222,7 @@ bool readProduct(Product &product)
 Epilogue epilogueOf(uint32_t epilogue)
 {
 	switch (epilogue) {
-#define X(name, vendor, beside)                                                                                        \
+#define X(name, vendor, effects)                                                                                       \
 	case CUBLASLT_EPILOGUE_##vendor:                                                                                   \
 		return Epilogue::name;
 		AUTOAMP_EPILOGUES(X)

@@ -222,7 +222,7 @@ struct Op {
 	uint8_t reserved = 0;
 	uint32_t geometry = 0; // number of the geometry (convolution.h); m, n, k are the implicit product of a convolution,
 	                       // batch its groups
-	uint32_t graph = 0;    // number of the graph of a cuDNN plan (plan.h)
+	uint32_t graph = 0;    // number of the graph of a cuDNN plan (graph_description.h)
 };
 static_assert(std::is_trivially_copyable_v<Op> && sizeof(Op) % 8 == 0);
 
@@ -253,7 +253,7 @@ enum EpilogueEffect : uint8_t {
 	X(bgradb, BGRADB, sumsOperand)
 
 enum class Epilogue : uint8_t {
-#define X(name, vendor, beside) name,
+#define X(name, vendor, effects) name,
 	AUTOAMP_EPILOGUES(X)
 #undef X
 	    other
@@ -262,12 +262,12 @@ enum class Epilogue : uint8_t {
 // The effects of the epilogue, as bits of EpilogueEffect.
 inline unsigned epilogueEffects(const Op &op)
 {
-	static constexpr unsigned beside[] = {
-#define X(name, vendor, beside) beside,
+	static constexpr unsigned effects[] = {
+#define X(name, vendor, effects) effects,
 	    AUTOAMP_EPILOGUES(X)
 #undef X
 	        0};
-	return beside[op.epilogue];
+	return effects[op.epilogue];
 }
 
 enum Flag : uint16_t {

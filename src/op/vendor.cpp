@@ -31,7 +31,7 @@ static_assert(pointerModeDevice == CUBLAS_POINTER_MODE_DEVICE);
 template <typename Function>
 bool find(Function &function, const void *original, const char *name)
 {
-	function = reinterpret_cast<Function>(cuda::beside(original, name));
+	function = reinterpret_cast<Function>(cuda::findInLibraryOf(original, name));
 	return function;
 }
 

@@ -11,8 +11,7 @@ constexpr double leastRatio = 1.05, leastGainNs = 1000;
 
 constexpr bool isGain(double requestedNs, double loweredNs)
 {
-	const bool hasEstimate = loweredNs >= 0; // matrix-vector products have none: only a list that names mv lowers them
-	return !hasEstimate || (requestedNs >= leastRatio * loweredNs && requestedNs - loweredNs >= leastGainNs);
+	return requestedNs >= leastRatio * loweredNs && requestedNs - loweredNs >= leastGainNs;
 }
 
 constexpr Reason reasonOf(op::Obstacle obstacle)
@@ -83,26 +82,26 @@ Reason obstacleOfData(const op::Op &op)
 }
 
 // The reason why a strategy is not available for any call; `count`: it is available.
-Reason obstacleOf(Strategy strategy, const Target &aim, const Device &device)
+Reason obstacleOf(Strategy strategy, const Target &target, const Device &device)
 {
 	using op::Dtype;
 	const bool isCast = strategy == Strategy::cast, isTf32 = strategy == Strategy::tf32;
-	if (isTf32 ? aim.isDemanded && aim.dtype != Dtype::tf32 : aim.dtype == Dtype::tf32)
+	if (isTf32 ? target.isDemanded && target.dtype != Dtype::tf32 : target.dtype == Dtype::tf32)
 		return Reason::disabled;
 	// The vendor library rounds without autoamp's scale (float16) and clamp (bfloat16): only if the user selects this
 	// strategy.
-	if (strategy == Strategy::library && aim.strategy != StrategyChoice::library)
+	if (strategy == Strategy::library && target.strategy != StrategyChoice::library)
 		return Reason::disabled;
-	if (isTf32 && !aim.tf32Allowed)
+	if (isTf32 && !target.tf32Allowed)
 		return Reason::disabled;
-	const bool hasType = isTf32 ? device.hasTf32() : aim.dtype == Dtype::float16 || device.hasBfloat16();
+	const bool hasType = isTf32 ? device.hasTf32() : target.dtype == Dtype::float16 || device.hasBfloat16();
 	if (device.computeCapability < 75 || !hasType)
 		return Reason::gpu_too_old;
 	return device.hasDriver && (device.canLoadKernels || !isCast) ? Reason::count : Reason::driver_too_old;
 }
 
 // The component that decides, and its decision: a region, a rule or the lists.
-Listing wordOf(const op::Op &op, const Rule *rule, const State &state)
+Listing listingFor(const op::Op &op, const Rule *rule, const State &state)
 {
 	if (state.isRegionOff)
 		return {Reason::region_disabled, false};
@@ -111,10 +110,10 @@ Listing wordOf(const op::Op &op, const Rule *rule, const State &state)
 
 // The candidate of the selected strategy, or else the fastest available; if no candidate is available, the default for
 // the dtype.
-const Candidate &bestOf(const op::Op &op, const Candidates &ways, const Target &aim)
+const Candidate &bestOf(const op::Op &op, const Candidates &candidates, const Target &target)
 {
-	const auto of = [&ways](Strategy strategy) { return &ways[static_cast<size_t>(strategy)]; };
-	switch (aim.strategy) {
+	const auto of = [&candidates](Strategy strategy) { return &candidates[static_cast<size_t>(strategy)]; };
+	switch (target.strategy) {
 	case StrategyChoice::cast:
 		return *of(Strategy::cast);
 	case StrategyChoice::library:
@@ -125,24 +124,24 @@ const Candidate &bestOf(const op::Op &op, const Candidates &ways, const Target &
 	case StrategyChoice::fp32:
 		break;
 	}
-	const Candidate *best = of(aim.dtype == op::Dtype::tf32 ? Strategy::tf32 : Strategy::cast);
-	for (const Candidate *way = of(Strategy::cast); way != ways.end(); ++way)
-		if (way->isAvailable() && (!best->isAvailable() || way->estimate < best->estimate))
-			best = way;
+	const Candidate *best = of(target.dtype == op::Dtype::tf32 ? Strategy::tf32 : Strategy::cast);
+	for (const Candidate *candidate = of(Strategy::cast); candidate != candidates.end(); ++candidate)
+		if (candidate->isAvailable() && (!best->isAvailable() || candidate->estimate < best->estimate))
+			best = candidate;
 	// If the vendor library has no engine for the type, TF32 remains, which the call may allow already. If bfloat16 has
 	// an engine, the reason must remain no_fp32_output.
 	const Candidate *const tf32 = of(Strategy::tf32);
 	const bool isLeft = !(op::limitsOf(op.kind) & op::lacksHalf) && best->why == Reason::no_fp32_output &&
-	                    tf32->why == Reason::already_low && !aim.isDemanded;
+	                    tf32->why == Reason::already_low && !target.isDemanded;
 	return isLeft ? *tf32 : *best;
 }
 
 // TF32 reads the operands in place. Null: not possible, or no gain. cuDNN needs no substitute: its default math is
 // TF32.
-const Candidate *substituteOf(const op::Op &op, const Candidates &ways)
+const Candidate *substituteOf(const op::Op &op, const Candidates &candidates)
 {
-	const Candidate &tf32 = ways[static_cast<size_t>(Strategy::tf32)];
-	const bool isFaster = tf32.isAvailable() && ways[0].estimate >= leastRatio * tf32.estimate;
+	const Candidate &tf32 = candidates[static_cast<size_t>(Strategy::tf32)];
+	const bool isFaster = tf32.isAvailable() && candidates[0].estimate >= leastRatio * tf32.estimate;
 	return isFaster && op.library != op::Library::cudnn ? &tf32 : nullptr;
 }
 
@@ -173,34 +172,34 @@ Reason obstacleToLowering(const op::Op &op)
 	return obstacle == Reason::count ? obstacleOfData(op) : obstacle;
 }
 
-// `word`: the decision of the region, the rules or the lists.
-Choice choose(const op::Op &op, const Listing &word, const Target &aim, const Device &device, const Candidates &ways,
-              const Candidate &best)
+// `listing`: the decision of the region, the rules or the lists.
+Choice choose(const op::Op &op, const Listing &listing, const Target &target, const Device &device,
+              const Candidates &candidates, const Candidate &best)
 {
-	const auto [reason, isLowered] = word;
+	const auto [reason, isLowered] = listing;
 	const bool isFp32 =
 	    reason == Reason::black_list || reason == Reason::custom_black_list || (reason == Reason::rule && !isLowered);
 	// A list only keeps autoamp from lowering an op: TF32 and FAST_16F that the application requested stay. A float32
 	// rule requires fp32.
-	const bool isNarrowed = op.a == op::Dtype::float32 && ways[0].precision != op::Dtype::float32;
+	const bool isNarrowed = op.a == op::Dtype::float32 && candidates[0].precision != op::Dtype::float32;
 	const bool isHalf = op.flags & op::flagHalfSums,
 	           isRaised = isFp32 && (isHalf || (isNarrowed && reason == Reason::rule));
 	if (const Reason obstacle = isRaised ? obstacleToRaising(op) : obstacleToLowering(op); obstacle != Reason::count)
 		return keep(obstacle);
 	if (!isLowered && !isRaised)
 		return keep(reason);
-	if (aim.strategy == StrategyChoice::fp32)
+	if (target.strategy == StrategyChoice::fp32)
 		return keep(Reason::disabled);
 	if (isRaised)
 		return {Strategy::fp32, reason, Verdict::raised};
 	if (!best.isAvailable())
 		return keep(best.why);
-	const float asked = ways[0].estimate;
-	if (aim.strategy != StrategyChoice::automatic || aim.isDemanded || isGain(asked, best.estimate))
+	const float asked = candidates[0].estimate;
+	if (target.strategy != StrategyChoice::automatic || target.isDemanded || isGain(asked, best.estimate))
 		return op.flags & op::flagMustNotBeLow ? keep(Reason::reserve_space)
 		                                       : Choice{best.strategy, reason, Verdict::lowered};
-	const bool canCast = ways[static_cast<size_t>(Strategy::cast)].isAvailable();
-	const bool isSmall = canCast && asked <= launchTime(*device.gpu, aim.scaled());
+	const bool canCast = candidates[static_cast<size_t>(Strategy::cast)].isAvailable();
+	const bool isSmall = canCast && asked <= launchTime(*device.gpu, target.scaled());
 	return keep(isSmall ? Reason::too_small : Reason::not_profitable);
 }
 
@@ -235,26 +234,27 @@ Listing listed(const op::Op &op, const State &state)
 Target targetFor(const State &state, const Rule *rule)
 {
 	using op::Dtype;
-	Target aim = state;
+	Target target = state;
 	if (!rule || rule->precision == Dtype::float32)
-		return aim;
-	aim.isDemanded = true;
-	aim.dtype = rule->precision;
-	const bool isUnscaled = aim.strategy == StrategyChoice::library && aim.scaled(); // parseOptions() also refuses this
-	const bool isOther = (aim.dtype == Dtype::tf32) != (aim.strategy == StrategyChoice::tf32);
-	if (aim.strategy != StrategyChoice::fp32 && (isOther || isUnscaled))
-		aim.strategy = StrategyChoice::automatic;
-	return aim;
+		return target;
+	target.isDemanded = true;
+	target.dtype = rule->precision;
+	const bool isUnscaled =
+	    target.strategy == StrategyChoice::library && target.scaled(); // parseOptions() also refuses this
+	const bool isOther = (target.dtype == Dtype::tf32) != (target.strategy == StrategyChoice::tf32);
+	if (target.strategy != StrategyChoice::fp32 && (isOther || isUnscaled))
+		target.strategy = StrategyChoice::automatic;
+	return target;
 }
 
 namespace {
 
 // The available form that is faster in the model. A 16-bit result is rounded once more: the narrow form must be faster
 // by leastRatio.
-op::Form formOf(const op::Op &op, const op::Convolution &convolution, const Target &aim, const Device &device)
+op::Form formOf(const op::Op &op, const op::Convolution &convolution, const Target &target, const Device &device)
 {
-	const op::Forms forms = op::formsOf(convolution, aim.dtype, device.computeCapability, device.cudnnVersion);
-	const auto time = [&](op::Form form) { return estimate(*device.gpu, op, Path::half, aim.scaled(), form); };
+	const op::Forms forms = op::formsOf(convolution, target.dtype, device.computeCapability, device.cudnnVersion);
+	const auto time = [&](op::Form form) { return estimate(*device.gpu, op, Path::half, target.scaled(), form); };
 	if (forms.isWide && forms.isNarrow)
 		return time(op::Form::wide) < leastRatio * time(op::Form::narrow) ? op::Form::wide : op::Form::narrow;
 	return forms.isWide ? op::Form::wide : forms.isNarrow ? op::Form::narrow : op::Form::none;
@@ -269,47 +269,49 @@ bool canNarrow(const op::Op &op, op::Dtype precision)
 }
 
 // The reason why an otherwise available candidate other than fp32 cannot run this call; `count`: it can.
-Reason obstacleOf(const op::Op &op, const Candidate &way)
+Reason obstacleOf(const op::Op &op, const Candidate &candidate)
 {
-	const bool isCast = way.strategy == Strategy::cast;
+	const bool isCast = candidate.strategy == Strategy::cast;
 	// Matrices behind pointer arrays may not have the alignment that fast kernels need. The sum of an operand is an
 	// autoamp kernel, which may not be loadable if nothing is cast.
 	if (!isCast && ((op.flags & op::flagArrays) || (op::epilogueEffects(op) & op::sumsOperand)))
 		return Reason::unsupported;
-	if (way.strategy == Strategy::library && !canNarrow(op, way.precision))
+	if (candidate.strategy == Strategy::library && !canNarrow(op, candidate.precision))
 		return Reason::unsupported;
-	if (isCast && op::isConvolution(op.kind) && way.form == op::Form::none)
+	if (isCast && op::isConvolution(op.kind) && candidate.form == op::Form::none)
 		return Reason::no_fp32_output;
-	const bool isHalf = way.precision == op::Dtype::float16;
+	const bool isHalf = candidate.precision == op::Dtype::float16;
 	return isHalf && (op::limitsOf(op.kind) & op::lacksHalf) ? Reason::no_fp32_output : Reason::count;
 }
 
 } // namespace
 
-Candidates candidatesFor(const op::Op &op, const Target &aim, const Device &device)
+Candidates candidatesFor(const op::Op &op, const Target &target, const Device &device)
 {
 	const op::Convolution *const convolution = op::isConvolution(op.kind) ? op::convolutionAt(op.geometry) : nullptr;
 	const bool isTf32 = op.asked == op::Dtype::tf32 && device.hasTf32();
-	Candidates ways = {{{Strategy::fp32, op.asked == op::Dtype::tf32 && !isTf32 ? op::Dtype::float32 : op.asked},
-	                    {Strategy::cast, aim.dtype},
-	                    {Strategy::library, aim.dtype},
-	                    {Strategy::tf32, op::Dtype::tf32}}};
+	Candidates candidates = {{{Strategy::fp32, op.asked == op::Dtype::tf32 && !isTf32 ? op::Dtype::float32 : op.asked},
+	                          {Strategy::cast, target.dtype},
+	                          {Strategy::library, target.dtype},
+	                          {Strategy::tf32, op::Dtype::tf32}}};
 	const Path paths[] = {isTf32 ? Path::tf32 : Path::fp32, Path::half, Path::fast16, Path::tf32};
 	const bool isProduct = op::isProduct(op.kind) && op.kind != op::Kind::mv && op.a == op::Dtype::float32 &&
 	                       op.b == op::Dtype::float32 && op.m > 0 && op.n > 0 && op.k > 0 && op.batch > 0;
-	for (Candidate &way : ways) {
-		const auto index = static_cast<size_t>(way.strategy);
+	for (Candidate &candidate : candidates) {
+		const auto index = static_cast<size_t>(candidate.strategy);
 		if (index > 0)
-			way.why =
-			    isTf32 && way.strategy == Strategy::tf32 ? Reason::already_low : obstacleOf(way.strategy, aim, device);
-		if (convolution && way.strategy == Strategy::cast && way.isAvailable())
-			way.form = formOf(op, *convolution, aim, device);
-		if (index > 0 && way.isAvailable())
-			way.why = obstacleOf(op, way);
-		if (isProduct && way.why != Reason::disabled)
-			way.estimate = static_cast<float>(estimate(*device.gpu, op, paths[index], aim.scaled(), way.form));
+			candidate.why = isTf32 && candidate.strategy == Strategy::tf32
+			                    ? Reason::already_low
+			                    : obstacleOf(candidate.strategy, target, device);
+		if (convolution && candidate.strategy == Strategy::cast && candidate.isAvailable())
+			candidate.form = formOf(op, *convolution, target, device);
+		if (index > 0 && candidate.isAvailable())
+			candidate.why = obstacleOf(op, candidate);
+		if (isProduct && candidate.why != Reason::disabled)
+			candidate.estimate =
+			    static_cast<float>(estimate(*device.gpu, op, paths[index], target.scaled(), candidate.form));
 	}
-	return ways;
+	return candidates;
 }
 
 op::Cause causeOf(const op::Op &op, Reason reason)
@@ -343,12 +345,12 @@ Decision decide(const op::Op &op, const State &state, const Where &where, const 
 	// A call that is not a product cannot be lowered, even if a rule matches it.
 	const bool canBeMeant = op::isProduct(op.kind) && !state.isRegionOff;
 	const Rule *const rule = canBeMeant ? state.rules->find(op, where) : nullptr;
-	const Target aim = targetFor(state, rule);
-	const Candidates ways = candidatesFor(op, aim, device);
-	const Candidate &best = bestOf(op, ways, aim);
-	const Choice choice = choose(op, wordOf(op, rule, state), aim, device, ways, best);
-	decision.precision = ways[0].precision;
-	decision.estimate = ways[0].estimate;
+	const Target target = targetFor(state, rule);
+	const Candidates candidates = candidatesFor(op, target, device);
+	const Candidate &best = bestOf(op, candidates, target);
+	const Choice choice = choose(op, listingFor(op, rule, state), target, device, candidates, best);
+	decision.precision = candidates[0].precision;
+	decision.estimate = candidates[0].estimate;
 	decision.estimateLowered = best.estimate;
 	decision.strategy = choice.strategy;
 	decision.form = choice.strategy == Strategy::cast ? best.form : op::Form::none;
@@ -359,7 +361,7 @@ Decision decide(const op::Op &op, const State &state, const Where &where, const 
 	else if (decision.verdict == Verdict::raised && op.a == op::Dtype::float32)
 		decision.precision = op.a;
 	if (decision.verdict == Verdict::lowered && decision.strategy == Strategy::cast)
-		if (const Candidate *const substitute = substituteOf(op, ways)) {
+		if (const Candidate *const substitute = substituteOf(op, candidates)) {
 			decision.substitute = substitute->strategy;
 			decision.estimateSubstitute = substitute->estimate;
 		}

@@ -67,7 +67,7 @@ struct Candidate {
 // All candidates, by Strategy. The fp32 candidate runs the call unchanged (perhaps already in TF32) and is always
 // available.
 using Candidates = std::array<Candidate, strategyCount>;
-Candidates candidatesFor(const op::Op &op, const Target &aim, const Device &device);
+Candidates candidatesFor(const op::Op &op, const Target &target, const Device &device);
 
 // The target of a call that matches `rule` (null: no rule). If the strategy does not support the precision, another
 // strategy is chosen.

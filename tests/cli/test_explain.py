@@ -14,16 +14,16 @@ AUTOAMP = os.environ["AUTOAMP"]  # in the build tree: with the library and the e
 TABLES = pathlib.Path(os.environ["TABLES"]).glob("*.entries")
 FIELDS = ["entry", "op", "category", "decision", "reason", "precision", "strategy", "est_ns", "est_lowered_ns", "steps"]
 
-SHAPES = [f"{door},{m},{n},{k},1,float32" for door in ("cublasSgemm_v2", "cublasGemmEx", "cublasLtMatmul")
+SHAPES = [f"{entry},{m},{n},{k},1,float32" for entry in ("cublasSgemm_v2", "cublasGemmEx", "cublasLtMatmul")
           for m, n, k in ((8, 8, 8), (64, 64, 64), (320, 320, 320), (512, 512, 512), (1, 1024, 1024), (1000, 24, 777),
                           (640, 640, 640))]
-SHAPES += [f"{door},{m},{n},{k},{batch},float32" for door in ("cublasSgemmStridedBatched", "cublasLtMatmul",
+SHAPES += [f"{entry},{m},{n},{k},{batch},float32" for entry in ("cublasSgemmStridedBatched", "cublasLtMatmul",
                                                              "cublasGemmStridedBatchedEx", "cublasSgemmBatched",
                                                              "cublasGemmBatchedEx")
            for m, n, k, batch in ((32, 32, 32, 3), (256, 256, 256, 12), (256, 256, 64, 24))]
-SHAPES += [f"{door},64,48,32,1,{dtype}" for door in ("cublasGemmEx", "cublasSgemmEx", "cublasScalEx")
+SHAPES += [f"{entry},64,48,32,1,{dtype}" for entry in ("cublasGemmEx", "cublasSgemmEx", "cublasScalEx")
            for dtype in ("float16", "bfloat16", "float64", "float32")]
-SHAPES += [f"{door},64,48,32,1,float32" for door in ("cublasSgemm_v2_64", "cublasSgemv_v2", "cublasSaxpy_v2", "cublasSsyrk_v2",
+SHAPES += [f"{entry},64,48,32,1,float32" for entry in ("cublasSgemm_v2_64", "cublasSgemv_v2", "cublasSaxpy_v2", "cublasSsyrk_v2",
                                                      "cublasStrsm_v2", "cublasCgemm_v2")]
 SHAPES += ["cublasSgemm_v2,0,64,64,1,float32", "cublasGemmEx,64,64,0,1,float32",
            "cublasSgemmStridedBatched,64,64,64,0,float32"]

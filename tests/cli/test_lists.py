@@ -54,18 +54,18 @@ class AgainstTheFrameworks(Lists):
 
 class Entries(Lists):
     def test_every_entry_point_once_an_op(self):
-        doors = {}
+        entries = {}
         for row in (line.split("#")[0].split() for table in TABLES for line in table.read_text().splitlines()):
             if row and row[0] != "headers":
                 short = row[0].removesuffix("[_64]")
-                doors |= dict.fromkeys([short] + [short + "_64"] * (short != row[0]),
+                entries |= dict.fromkeys([short] + [short + "_64"] * (short != row[0]),
                                        (row[3:] + ["none"])[0] in ("none", "grouped") and row[2] in ("args", "float32"))
         for system, levels in LEVELS.items():
             for level in levels:
                 rows = self.told("lists", "--lists", system, "--level", level)["entries"]
                 self.assertEqual(len({(row["entry"], row["op"]) for row in rows}), len(rows))
-                self.assertEqual({row["entry"] for row in rows if row["available"]}, set(doors))
-                self.assertEqual({row["entry"] for row in rows if row["low_form"]}, {name for name in doors if doors[name]})
+                self.assertEqual({row["entry"] for row in rows if row["available"]}, set(entries))
+                self.assertEqual({row["entry"] for row in rows if row["low_form"]}, {name for name in entries if entries[name]})
                 for row in rows:
                     self.assertTrue(not row["lowered"] or (row["available"] and row["low_form"] and level != "O0"), row)
 

@@ -16,8 +16,8 @@
 namespace {
 
 using Matmul = decltype(cublasLtMatmul);
-Matmul *const door = cublasLtMatmul;
-Matmul *truth;
+Matmul *const wrapper = cublasLtMatmul;
+Matmul *original;
 
 // The choices of the input, one byte each. After its end zeros follow, which choose the plain product.
 struct Input {
@@ -410,7 +410,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (form & 32)
 		call.algo = &result.algo;
 
-	const Outcome expected = run(truth, call), got = run(door, call);
+	const Outcome expected = run(original, call), got = run(wrapper, call);
 	if (got.status != expected.status || got.error != expected.error)
 		std::fprintf(stderr, "status %d, device %d; without autoamp: %d, %d\n", got.status, got.error, expected.status,
 		             expected.error);
@@ -427,8 +427,8 @@ extern "C" int LLVMFuzzerInitialize(int *, char ***);
 int LLVMFuzzerInitialize(int *, char ***)
 {
 	void *const library = dlopen("libcublasLt.so.13", RTLD_LAZY | RTLD_NOLOAD);
-	truth = reinterpret_cast<Matmul *>(dlsym(library, "cublasLtMatmul")); // AUTOAMP_HOOK_DLSYM=0
-	REQUIRE(truth && truth != door);
+	original = reinterpret_cast<Matmul *>(dlsym(library, "cublasLtMatmul")); // AUTOAMP_HOOK_DLSYM=0
+	REQUIRE(original && original != wrapper);
 	memory = new Memory;
 	REQUIRE(cublasLtCreate(&handle) == CUBLAS_STATUS_SUCCESS);
 	static const float alpha = 1, beta = 0;
@@ -444,7 +444,7 @@ int LLVMFuzzerInitialize(int *, char ***)
 		REQUIRE(makeObjects(input, call.objects));
 		call.alpha = &alpha, call.beta = &beta;
 		call.A = inexact.at(A), call.B = inexact.at(B), call.C = call.D = inexact.at(D);
-		const Outcome expected = run(truth, call), got = run(door, call);
+		const Outcome expected = run(original, call), got = run(wrapper, call);
 		REQUIRE(expected.status == CUBLAS_STATUS_SUCCESS && got.status == CUBLAS_STATUS_SUCCESS);
 		REQUIRE((got.memory == expected.memory) == isExact);
 		memory = usual;

@@ -118,7 +118,7 @@ Section support(const Driver &driver, const std::vector<Library> &libraries, con
 	return section;
 }
 
-void tellTrace(Section &section, const std::string &name, const std::string &pattern)
+void addTrace(Section &section, const std::string &name, const std::string &pattern)
 {
 	const auto problem = pattern.empty() ? "unknown folder; set AUTOAMP_DIR" : whyNoTrace(pattern);
 	judge(section, name, problem.empty(), problem.empty() ? pattern : fmt::format("{}: {}", pattern, problem));
@@ -143,9 +143,9 @@ Section installation(const Installation &installation, const policy::Options &op
 	                        fmt::join(images, "; ")));
 	judge(section, "emulated", !installation.emulated.empty(),
 	      installation.emulated.empty() ? "the emulated device is not installed" : installation.emulated);
-	tellTrace(section, "traces", options.traceFile);
+	addTrace(section, "traces", options.traceFile);
 	if (options.originOf(policy::Option::traceFile) == policy::Origin::fallback)
-		tellTrace(section, "", "./%e.%p.aat");
+		addTrace(section, "", "./%e.%p.aat");
 	return section;
 }
 
@@ -249,7 +249,7 @@ Findings look(const std::string &name, const Executable &program)
 	return findings;
 }
 
-void tellContents(Section &section, const Findings &findings)
+void addContents(Section &section, const Findings &findings)
 {
 	static constexpr struct {
 		Sign sign;
@@ -290,7 +290,7 @@ std::string withoutHash(const std::string &name)
 }
 
 // Adds one row for each library that autoamp intercepts or could intercept in another version.
-void tellInterception(Section &section, const Findings &findings, const policy::Options &options)
+void addInterception(Section &section, const Findings &findings, const policy::Options &options)
 {
 	const auto can = [&](const std::string &text) { judge(section, "autoamp can", true, text); };
 	const auto cannot = [&](const std::string &text) { judge(section, "autoamp cannot", false, text); };
@@ -344,7 +344,7 @@ std::string conclude(Section &section, const Findings &findings, const policy::O
 	         !problem.empty())
 		cannot(fmt::format("do anything: its core does not load: {}", problem));
 	else if (findings.missing.empty() || emulation.problem.empty())
-		tellInterception(section, findings, options);
+		addInterception(section, findings, options);
 	if (!emulation.problem.empty())
 		cannot("run it on the emulated device: " + emulation.problem);
 	for (const auto &name : emulation.missing)
@@ -406,11 +406,11 @@ void doctor(const DoctorOptions &options, const policy::ParsedOptions &configura
 	const Terminal terminal(STDOUT_FILENO, options.colour);
 	const auto driver = queryDriver();
 	const auto libraries = visibleLibraries();
-	const auto house = findInstallation();
+	const auto installed = findInstallation();
 	machine(driver, libraries).print(terminal);
-	support(driver, libraries, inspect(house.core())).print(terminal);
-	installation(house, configuration.options).print(terminal);
-	environment(configuration, entries, programName(options.command), house).print(terminal);
+	support(driver, libraries, inspect(installed.core())).print(terminal);
+	installation(installed, configuration.options).print(terminal);
+	environment(configuration, entries, programName(options.command), installed).print(terminal);
 	std::string next = fmt::format("{} doctor -- APP", invocation);
 	if (!command.empty()) {
 		Section section(options.command.front());
@@ -420,12 +420,12 @@ void doctor(const DoctorOptions &options, const policy::ParsedOptions &configura
 			                ": the library is also loaded into programs that it starts; run doctor with these");
 		section.add("program", fmt::format("{}, {}", here(program.path), program.machine));
 		const auto findings = look(options.command.front(), program);
-		tellContents(section, findings);
+		addContents(section, findings);
 		if (const auto obstacle = whyOutOfReach(program)) {
 			judge(section, "autoamp cannot", false, "intercept its calls: " + obstacle->cause);
 			next = obstacle->next;
 		} else {
-			next = conclude(section, findings, configuration.options, driver, house, command);
+			next = conclude(section, findings, configuration.options, driver, installed, command);
 		}
 		section.print(terminal);
 	}

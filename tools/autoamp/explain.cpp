@@ -42,7 +42,7 @@ struct Explanation {
 	policy::Category category;
 	Decision decision;
 	std::vector<Step> steps;
-	policy::Candidates ways;
+	policy::Candidates candidates;
 	const policy::Rule *rule;
 };
 
@@ -259,9 +259,9 @@ Explanation walk(const ExplainRequest &request, const op::Op &op, const policy::
 	const auto &rules = *options.rules;
 	const auto where = whereOf(request, rules);
 	const auto *rule = op::isProduct(op.kind) && !real.isRegionOff ? rules.find(op, where) : nullptr;
-	const auto aim = policy::targetFor(real, rule);
+	const auto target = policy::targetFor(real, rule);
 	Explanation result = {
-	    entry.name, op, category, policy::decide(op, real, where, here), {}, policy::candidatesFor(op, aim, here),
+	    entry.name, op, category, policy::decide(op, real, where, here), {}, policy::candidatesFor(op, target, here),
 	    rule};
 	if (!options.enabled) {
 		result.steps.push_back({"enabled", "AUTOAMP_ENABLED=0", result.decision});
@@ -316,7 +316,7 @@ Explanation walk(const ExplainRequest &request, const op::Op &op, const policy::
 		const auto place = gpu ? gpu->name : request.gpu ? "--gpu" : "no GPU here";
 		isGoing = isLowered("strategy",
 		                    fmt::format("{} to {}; {}, constants of {}", options.valueOf(policy::Option::strategy),
-		                                op::name(aim.dtype), place, constants.name));
+		                                op::name(target.dtype), place, constants.name));
 	}
 	state.observeOnly = real.observeOnly;
 	if (isGoing || state.observeOnly)
@@ -338,12 +338,13 @@ void writeJson(const Explanation &explanation)
 		                 {"says", step.says},
 		                 {"decision", policy::name(step.decision.verdict)},
 		                 {"reason", policy::name(step.decision.reason)}});
-	for (const auto &way : explanation.ways)
-		if (way.estimate >= 0)
-			strategies.push_back({{"strategy", policy::name(way.strategy)},
-			                      {"precision", op::name(way.precision)},
-			                      {"est_ns", orNull(way.estimate)},
-			                      {"unavailable", way.isAvailable() ? Json() : Json(policy::name(way.why))}});
+	for (const auto &candidate : explanation.candidates)
+		if (candidate.estimate >= 0)
+			strategies.push_back(
+			    {{"strategy", policy::name(candidate.strategy)},
+			     {"precision", op::name(candidate.precision)},
+			     {"est_ns", orNull(candidate.estimate)},
+			     {"unavailable", candidate.isAvailable() ? Json() : Json(policy::name(candidate.why))}});
 	const char *const cause = op::name(policy::causeOf(explanation.op, decision.reason));
 	const Json document = {{"entry", explanation.entry},
 	                       {"op", policy::name(explanation.op.kind)},
@@ -380,11 +381,11 @@ void writeText(const Explanation &explanation, bool isEnabled)
 	for (const auto &step : explanation.steps)
 		fmt::print("  {:<9} {}\n", step.name, shown(step.says));
 	std::string times;
-	for (const auto &way : explanation.ways)
-		if (way.estimate >= 0)
-			times +=
-			    fmt::format("{}{} {}{}", times.empty() ? "" : ", ", policy::name(way.strategy), duration(way.estimate),
-			                way.isAvailable() ? "" : fmt::format(" ({})", policy::name(way.why)));
+	for (const auto &candidate : explanation.candidates)
+		if (candidate.estimate >= 0)
+			times += fmt::format("{}{} {}{}", times.empty() ? "" : ", ", policy::name(candidate.strategy),
+			                     duration(candidate.estimate),
+			                     candidate.isAvailable() ? "" : fmt::format(" ({})", policy::name(candidate.why)));
 	if (!times.empty())
 		fmt::print("  {:<9} {}\n", "model", times);
 	if (decision.substitute != policy::Strategy::fp32)

@@ -38,8 +38,8 @@ void Environment::set(const std::string &name, const std::string &value)
 void Environment::set(const std::string &name, const std::string &value, const std::string &option)
 {
 	set(name, value);
-	auto &told = values_["_AUTOAMP_RUN"];
-	told += (told.empty() ? "" : "\n") + option + " " + name + "=" + value;
+	auto &settings = values_["_AUTOAMP_RUN"];
+	settings += (settings.empty() ? "" : "\n") + option + " " + name + "=" + value;
 }
 
 void Environment::unset(const std::string &name)

@@ -67,7 +67,7 @@ Answer queryInChild(const std::function<void()> &work)
 using Fact = std::array<std::string, 3>;
 
 template <typename First, typename Second>
-void tell(const First &first, const Second &second, const char *third = "")
+void printFact(const First &first, const Second &second, const char *third = "")
 {
 	fmt::print("{}\t{}\t{}\n", first, second, third);
 	std::fflush(stdout); // the next step may end this process
@@ -90,22 +90,22 @@ bool find(void *library, const char *name, Function *&function)
 	return function;
 }
 
-void tellOfDriver()
+void printDriver()
 {
 	void *driver = ::dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
 	if (!driver)
 		return;
-	tell("found", ::dlsym(driver, "autoamp_emulated_calls") ? 1 : 0);
+	printFact("found", ::dlsym(driver, "autoamp_emulated_calls") ? 1 : 0);
 	int (*init)(unsigned), (*version)(int *), (*count)(int *), (*name)(char *, int, int), (*attribute)(int *, int, int);
 	int number = 0, devices = 0;
 	if (find(driver, "cuDriverGetVersion", version) && version(&number) == 0)
-		tell("version", number);
+		printFact("version", number);
 	if (!find(driver, "cuInit", init) || !find(driver, "cuDeviceGetCount", count))
-		return tell("problem", "libcuda.so.1 is not a driver");
+		return printFact("problem", "libcuda.so.1 is not a driver");
 	if (const int status = init(0))
-		return tell("problem", fmt::format("cuInit returns {}", status));
+		return printFact("problem", fmt::format("cuInit returns {}", status));
 	if (const int status = count(&devices))
-		return tell("problem", fmt::format("cuDeviceGetCount returns {}", status));
+		return printFact("problem", fmt::format("cuDeviceGetCount returns {}", status));
 	for (int device = 0; device < devices; device++) { // device numbers are the driver's device handles
 		char text[128] = "unnamed GPU";
 		int major = 0, minor = 0;
@@ -114,7 +114,7 @@ void tellOfDriver()
 			name(text, sizeof text, device);
 		if (find(driver, "cuDeviceGetAttribute", attribute) && attribute(&major, majorOf, device) == 0)
 			attribute(&minor, minorOf, device);
-		tell("gpu", 10 * major + minor, text);
+		printFact("gpu", 10 * major + minor, text);
 	}
 }
 
@@ -138,7 +138,7 @@ std::string versionOf(void *library, std::string_view soname)
 	return "version unknown";
 }
 
-void tellOfLibraries()
+void printLibraries()
 {
 	for (const char *soname :
 	     {"libcudart.so.13", "libcudart.so.12", "libcublas.so.13", "libcublas.so.12", "libcublas.so.11",
@@ -146,20 +146,20 @@ void tellOfLibraries()
 		void *library = ::dlopen(soname, RTLD_LAZY | RTLD_LOCAL);
 		link_map *map = nullptr;
 		if (library && ::dlinfo(library, RTLD_DI_LINKMAP, &map) == 0)
-			tell(soname, versionOf(library, soname), map->l_name);
+			printFact(soname, versionOf(library, soname), map->l_name);
 	}
 }
 
 // Loads the core in the same way as the front (inject/open_core.cpp).
-void tellOfCore(const Installation &installation)
+void printCore(const Installation &installation)
 {
 	::dlopen(installation.library.c_str(), RTLD_NOW | RTLD_GLOBAL); // the core is linked to this library
 	void *core = ::dlopen(installation.core().c_str(), RTLD_NOW | RTLD_LOCAL);
 	if (!core)
-		return tell("problem", ::dlerror());
+		return printFact("problem", ::dlerror());
 	const auto *table = static_cast<const front::Core *>(::dlsym(core, "autoamp_core"));
 	if (!table || table->abi != front::abi || table->count != entry::entryCount)
-		tell("problem", "it has another version than libautoamp.so");
+		printFact("problem", "it has another version than libautoamp.so");
 }
 
 } // namespace
@@ -194,7 +194,7 @@ std::string whyCoreFails(const Installation &installation)
 {
 	if (!fs::exists(installation.core()))
 		return "it is missing";
-	const auto answer = queryInChild([&] { tellOfCore(installation); });
+	const auto answer = queryInChild([&] { printCore(installation); });
 	if (answer.signal)
 		return fmt::format("the file is damaged: loading it ends with signal {}", answer.signal);
 	const auto facts = factsOf(answer.text);
@@ -225,7 +225,7 @@ std::string whyNoTrace(const std::string &pattern)
 
 Driver queryDriver()
 {
-	const auto answer = queryInChild(tellOfDriver);
+	const auto answer = queryInChild(printDriver);
 	Driver driver;
 	for (const auto &[word, value, text] : factsOf(answer.text)) {
 		driver.isFound = true;
@@ -248,7 +248,7 @@ Driver queryDriver()
 std::vector<Library> visibleLibraries()
 {
 	std::vector<Library> libraries;
-	for (const auto &[name, version, path] : factsOf(queryInChild(tellOfLibraries).text))
+	for (const auto &[name, version, path] : factsOf(queryInChild(printLibraries).text))
 		libraries.push_back({name, path, version});
 	return libraries;
 }

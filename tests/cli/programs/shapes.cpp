@@ -14,10 +14,10 @@ constexpr size_t bytes = 16 << 20;
 const float one = 1, zero = 0;
 
 struct Call {
-	char door[64], type[16];
+	char entry[64], type[16];
 	int m, n, k, batch;
 
-	bool is(const char *name) const { return std::strcmp(door, name) == 0; }
+	bool is(const char *name) const { return std::strcmp(entry, name) == 0; }
 	cudaDataType dtype() const
 	{
 		return !std::strcmp(type, "float16")    ? CUDA_R_16F
@@ -117,7 +117,7 @@ int main(int count, char **words)
 		return 1;
 	for (int i = 1; i < count; i++) {
 		Call c = {};
-		if (std::sscanf(words[i], "%63[^,],%d,%d,%d,%d,%15s", c.door, &c.m, &c.n, &c.k, &c.batch, c.type) != 6)
+		if (std::sscanf(words[i], "%63[^,],%d,%d,%d,%d,%15s", c.entry, &c.m, &c.n, &c.k, &c.batch, c.type) != 6)
 			return 2;
 		call(handle, c, static_cast<float *>(x), static_cast<float *>(y));
 		cudaDeviceSynchronize();

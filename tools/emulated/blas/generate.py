@@ -60,9 +60,9 @@ def assignments(parameter):
 
 def function(name, routine, parameters):
     parameters = [' '.join(one.split()) for one in parameters.split(',')]
-    told = ''.join(f'\tcall.{one};\n' for parameter in parameters for one in assignments(parameter))
+    stores = ''.join(f'\tcall.{one};\n' for parameter in parameters for one in assignments(parameter))
     return f'extern "C" cublasStatus_t {name}({", ".join(parameters)})\n{{\n' \
-           f'\temulated::cublas::Call call;\n\tcall.name = __func__;\n{told}' \
+           f'\temulated::cublas::Call call;\n\tcall.name = __func__;\n{stores}' \
            f'\treturn enter(handle, call, emulated::cublas::{routine});\n}}\n'
 
 

@@ -99,7 +99,7 @@ extern "C" EMULATED_EXPORT CUresult cuGetProcAddress_v2(const char *name, void *
 // Names the file that called cuGetExportTable, and thus contains a CUDA runtime. Only NVIDIA's own code uses the
 // undocumented tables, in particular a CUDA runtime, which cannot work without them. The file is the program itself if
 // nvcc linked it with the default static runtime.
-static void tellOfRuntime(const void *caller)
+static void notifyRuntime(const void *caller)
 {
 	Dl_info info = {};
 	dladdr(caller, &info);
@@ -119,7 +119,7 @@ extern "C" EMULATED_EXPORT CUresult cuGetExportTable(const void **table, const C
 	static constinit emulated::Entry entry("cuGetExportTable");
 	static std::atomic<bool> isTold{false};
 	if (!isTold.exchange(true))
-		tellOfRuntime(__builtin_return_address(0));
+		notifyRuntime(__builtin_return_address(0));
 	return early(entry, [&] {
 		if (table)
 			*table = nullptr;

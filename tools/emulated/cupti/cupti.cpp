@@ -155,7 +155,7 @@ constexpr CUpti_ActivityKind kindOf(cudaGraphNodeType type)
 	                                         : CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL;
 }
 
-void tell(CUpti_CallbackIdResource id, cudaGraphNode_t node, cudaGraphNode_t original)
+void notify(CUpti_CallbackIdResource id, cudaGraphNode_t node, cudaGraphNode_t original)
 {
 	const Locked locked;
 	Library &all = library();
@@ -207,7 +207,7 @@ void callBack(bool byDriver, Function called, uint32_t correlation, cudaGraphNod
 		enter(CUPTI_CB_DOMAIN_RUNTIME_API, called.runtime, runtime, true);
 	enter(CUPTI_CB_DOMAIN_DRIVER_API, called.driver, driver, true);
 	if (made)
-		tell(CUPTI_CBID_RESOURCE_GRAPHNODE_CREATED, made, nullptr);
+		notify(CUPTI_CBID_RESOURCE_GRAPHNODE_CREATED, made, nullptr);
 	enter(CUPTI_CB_DOMAIN_DRIVER_API, called.driver, driver, false);
 	if (!byDriver)
 		enter(CUPTI_CB_DOMAIN_RUNTIME_API, called.runtime, runtime, false);
@@ -285,7 +285,7 @@ void captured(cudaGraphNode_t node)
 }
 
 constexpr Watcher watching = {launched, ran, captured, [](cudaGraphNode_t node, cudaGraphNode_t original) {
-	                              tell(CUPTI_CBID_RESOURCE_GRAPHNODE_CLONED, node, original);
+	                              notify(CUPTI_CBID_RESOURCE_GRAPHNODE_CLONED, node, original);
                               }};
 
 void copyName(char *to, size_t size, const std::string &name)

@@ -203,7 +203,7 @@ const std::vector<Row> &rows()
 	return *all;
 }
 
-const char *wordOf(cudnnDataType_t type)
+const char *typeName(cudnnDataType_t type)
 {
 	return type == CUDNN_DATA_HALF       ? "f16"
 	       : type == CUDNN_DATA_BFLOAT16 ? "bf16"
@@ -349,10 +349,10 @@ Subject subjectOf(const Graph &graph)
 	const Node &operation = operationOf(graph);
 	const Tensor &one = graph.tensor(operation.first), &two = graph.tensor(operation.second);
 	const Tensor &result = graph.tensor(operation.result), &out = graph.tensor(graph.nodes.back().result);
-	subject.in = wordOf(one.type);
-	subject.win = wordOf(two.type);
-	subject.out = wordOf(out.type);
-	subject.compute = wordOf(operation.compute);
+	subject.in = typeName(one.type);
+	subject.win = typeName(two.type);
+	subject.out = typeName(out.type);
+	subject.compute = typeName(operation.compute);
 	if (const Pattern pattern = patternOf(graph); pattern == Pattern::elements || pattern == Pattern::reduction) {
 		describeImage(graph, pattern, subject);
 		return subject;
