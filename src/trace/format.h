@@ -165,11 +165,29 @@ struct PropertyRecord : Record {
 	uint32_t group, name, value, origin; // strings
 };
 
+// The fields of a row that writer and reader copy without a conversion: texts of RowRecord, numbers, texts of the
+// longer records.
+#define AUTOAMP_ROW_TEXTS(X)                                                                                           \
+	X(entry)                                                                                                           \
+	X(library)                                                                                                         \
+	X(op)                                                                                                              \
+	X(caller)                                                                                                          \
+	X(dtypeIn)                                                                                                         \
+	X(dtypeAsked)                                                                                                      \
+	X(dtypeCompute)                                                                                                    \
+	X(dtypeAccumulate)                                                                                                 \
+	X(dtypeOut)                                                                                                        \
+	X(decision)                                                                                                        \
+	X(reason)                                                                                                          \
+	X(strategy)
+#define AUTOAMP_ROW_NUMBERS(X) X(m) X(n) X(k) X(batch) X(device) X(transa) X(transb)
+#define AUTOAMP_ROW_ADDED_TEXTS(X) X(region, RegionRowRecord) X(shape, RegionRowRecord) X(cause, CauseRowRecord)
+
 struct RowRecord : Record {
 	uint32_t id, site; // site: see docs
-	uint32_t entry, library, op, caller;
-	uint32_t dtypeIn, dtypeAsked, dtypeCompute, dtypeAccumulate, dtypeOut;
-	uint32_t decision, reason, strategy;
+#define X(field) uint32_t field;
+	AUTOAMP_ROW_TEXTS(X)
+#undef X
 	int64_t m, n, k, batch;
 	float estNs, estLoweredNs; // negative: unknown
 	uint16_t device;

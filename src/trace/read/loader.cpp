@@ -330,31 +330,17 @@ struct Trace::Loader {
 		snprintf(site, sizeof site, "%08x", record.site);
 		row.id = record.id;
 		row.site = site;
-		row.entry = text(record.entry);
-		row.library = text(record.library);
-		row.op = text(record.op);
-		row.caller = text(record.caller);
-		if (record.size >= sizeof(RegionRowRecord)) {
-			row.region = text(static_cast<const RegionRowRecord &>(record).region);
-			row.shape = text(static_cast<const RegionRowRecord &>(record).shape);
-		}
-		if (record.size >= sizeof(CauseRowRecord))
-			row.cause = text(static_cast<const CauseRowRecord &>(record).cause);
-		row.dtypeIn = text(record.dtypeIn);
-		row.dtypeAsked = text(record.dtypeAsked);
-		row.dtypeCompute = text(record.dtypeCompute);
-		row.dtypeAccumulate = text(record.dtypeAccumulate);
-		row.dtypeOut = text(record.dtypeOut);
-		row.decision = text(record.decision);
-		row.reason = text(record.reason);
-		row.strategy = text(record.strategy);
-		row.m = record.m;
-		row.n = record.n;
-		row.k = record.k;
-		row.batch = record.batch;
-		row.transa = record.transa;
-		row.transb = record.transb;
-		row.device = record.device;
+#define X(field) row.field = text(record.field);
+		AUTOAMP_ROW_TEXTS(X)
+#undef X
+#define X(field, Added)                                                                                                \
+	if (record.size >= sizeof(Added))                                                                                  \
+		row.field = text(static_cast<const Added &>(record).field);
+		AUTOAMP_ROW_ADDED_TEXTS(X)
+#undef X
+#define X(field) row.field = record.field;
+		AUTOAMP_ROW_NUMBERS(X)
+#undef X
 		row.eligible = record.flags & rowEligible;
 		row.isCounted = record.flags & rowCounted;
 		row.estNs = orUnknown(record.estNs);

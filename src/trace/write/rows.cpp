@@ -9,34 +9,19 @@ RowId RowTable::add(const Row &row)
 	CauseRowRecord record = {};
 	record.type = RecordType::row;
 	record.size = sizeof(RowRecord);
-	record.entry = texts_.intern(row.entry);
 	if (rows_.size() + 1 >= kMaxRows)
 		record.entry = texts_.intern("(more signatures)");
 	else {
-		record.library = texts_.intern(row.library);
-		record.op = texts_.intern(row.op);
-		record.caller = texts_.intern(row.caller);
-		record.dtypeIn = texts_.intern(row.dtypeIn);
-		record.dtypeAsked = texts_.intern(row.dtypeAsked);
-		record.dtypeCompute = texts_.intern(row.dtypeCompute);
-		record.dtypeAccumulate = texts_.intern(row.dtypeAccumulate);
-		record.dtypeOut = texts_.intern(row.dtypeOut);
-		record.decision = texts_.intern(row.decision);
-		record.reason = texts_.intern(row.reason);
-		record.strategy = texts_.intern(row.strategy);
-		record.m = row.m;
-		record.n = row.n;
-		record.k = row.k;
-		record.batch = row.batch;
+#define X(field, ...) record.field = texts_.intern(row.field);
+		AUTOAMP_ROW_TEXTS(X)
+		AUTOAMP_ROW_ADDED_TEXTS(X)
+#undef X
+#define X(field) record.field = row.field;
+		AUTOAMP_ROW_NUMBERS(X)
+#undef X
 		record.estNs = row.estNs;
 		record.estLoweredNs = row.estLoweredNs;
-		record.device = row.device;
-		record.transa = row.transa;
-		record.transb = row.transb;
 		record.flags = (row.eligible ? rowEligible : 0) | (row.isCounted ? rowCounted : 0);
-		record.region = texts_.intern(row.region);
-		record.shape = texts_.intern(row.shape);
-		record.cause = texts_.intern(row.cause);
 		if (record.cause)
 			record.size = sizeof record;
 		else if (record.region || record.shape)
@@ -75,10 +60,10 @@ bool RowTable::write(RowId row)
 	if (known->written == records_.generation())
 		return true;
 	const CauseRowRecord &record = known->record;
-	for (uint32_t text : {record.entry, record.library, record.op, record.caller, record.dtypeIn, record.dtypeAsked,
-	                      record.dtypeCompute, record.dtypeAccumulate, record.dtypeOut, record.decision, record.reason,
-	                      record.strategy, record.region, record.shape, record.cause})
-		texts_.write(text);
+#define X(field, ...) texts_.write(record.field);
+	AUTOAMP_ROW_TEXTS(X)
+	AUTOAMP_ROW_ADDED_TEXTS(X)
+#undef X
 	auto *written = records_.append<Record>(RecordType::row, record.size - sizeof(Record));
 	if (!written)
 		return false;
