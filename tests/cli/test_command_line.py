@@ -71,6 +71,24 @@ class CommandLine(Case):
         self.refused(self.autoamp("run", "--level"), 125, "--level")
         self.refused(self.autoamp("run", "--level", "--", "true"), 125, "--level")
 
+    def test_a_missing_argument_is_named_with_the_usage(self):
+        for words, message in (("diff a", "diff: B is missing; usage: autoamp diff A B"),
+                               ("diff", "diff: A is missing; usage: autoamp diff A B"),
+                               ("check", "check: FILE is missing; usage: autoamp check FILE"),
+                               ("export --type csv -o x", "export: FILE|DIR is missing; usage: autoamp export --type TYPE --out OUT FILE|DIR"),
+                               ("explain --m 1", "explain: --entry is missing; usage: autoamp explain --entry ENTRY --m M --n N --k K"),
+                               ("--nope", "unknown command '--nope'; autoamp help lists them"),
+                               ("--versoin", "unknown command '--versoin'; did you mean --version?")):
+            self.refused(self.autoamp(*words.split()), 2, *f"{message}\n".split("autoamp "))
+
+    def test_a_number_or_flag_that_is_not_one(self):
+        explain = ("explain", "--entry", "cublasSgemm_v2", "--m", "1", "--n", "1", "--k", "1")
+        for option, value, message in (("--k", "x", "not a whole number of at least 0"), ("--k", "-1", "not a whole number of at least 0"),
+                                       ("--batch", "2147483648", "too large; at most 2147483647")):
+            self.refused(self.autoamp(*explain, option, value), 2, f"{option}: '{value}': {message}")
+        self.refused(self.autoamp("run", "--quiet=3", "--", "true"), 125, "--quiet: '3': this option takes no value")
+        self.refused(self.autoamp("export", "--force=yes", "--type", "csv", "-o", "x", "a"), 2, "--force: 'yes': this option takes no value")
+
     def test_every_command_refuses_the_same_variables(self):
         self.trace("mixed")
         self.refused(self.autoamp("report", "mixed.aat", AUTOAMP_TRACE="all"), 2, "AUTOAMP_TRACE=all", "kernels")

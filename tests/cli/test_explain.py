@@ -216,7 +216,7 @@ class Answers(Explain):
     def test_what_is_wrong(self):
         sizes = ["--m", "64", "--n", "64", "--k", "64"]
         sgemm = ["--entry", "cublasSgemm_v2"]
-        for arguments, words in (([*sizes], ["--entry"]), ([*sgemm, "--m", "64"], ["required"]),
+        for arguments, words in (([*sizes], ["--entry"]), ([*sgemm, "--m", "64"], ["--n is missing"]),
                                  ([*sizes, "--entry", "cublasSgem_v2"], ["cublasSgem_v2", "cublasSgemm_v2"]),
                                  ([*sizes, "--entry", "cublasSgem_v2"], ["did you mean cublasSgemm_v2?"]),
                                  ([*sizes, "--entry", "cublasSgem"], ["did you mean cublasSgemm_v2?"]),

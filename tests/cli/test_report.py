@@ -499,7 +499,8 @@ class Views(Case):
                          [explained[field] for field in ("decision", "reason", "strategy")])
         for settings, word in (("LEVEL=O9", "O9"), ("TRACE=ops", "TRACE does not affect decisions"), ("LEVEL=O1,CONFIG=x", "CONFIG does not affect decisions"), ("DELAY=1", "DELAY does not affect decisions"), ("EMU_DEVICES=3", "EMU_DEVICES does not affect decisions"),
                                ("LEVEL=O1,LEVEL=O0", "LEVEL is given twice"), ("LEVEL=O1,", "LEVEL=O1,"),
-                               ("LEVEL=O1,STRATEGY", "O1,STRATEGY"), ("COLOUR=red", "AUTOAMP_COLOUR"), ("LEVEL", "NAME=VALUE"), ("", "NAME=VALUE")):
+                               ("LEVEL=O1,STRATEGY", "O1,STRATEGY"), ("COLOUR=red", "--what-if: COLOUR=red: no such variable"),
+                               ("LEVL=O1", "did you mean LEVEL?"), ("LEVEL", "NAME=VALUE"), ("", "NAME=VALUE")):
             if settings:
                 self.refused(self.autoamp("report", "--what-if", settings, name), 2, word)
 

@@ -80,6 +80,43 @@ void refuseUnknown(const CLI::App &command, Status status)
 	fail(status, "{}: unknown option {}{}", command.get_name(), word, nearest(word, names, "; --help lists them"));
 }
 
+// Reports the first required argument that is missing. CLI11's own message has the internal name of the argument.
+[[noreturn]] void refuseMissing(const CLI::App &command, Status status)
+{
+	std::string missing, usage;
+	for (const auto *option : command.get_options()) {
+		if (!option->get_required())
+			continue;
+		std::string name = option->get_type_name(), value;
+		if (!option->get_positional()) {
+			name = option->get_name();
+			value = " " + option->get_lnames().front();
+			std::transform(value.begin(), value.end(), value.begin(), [](unsigned char c) { return std::toupper(c); });
+		}
+		missing = missing.empty() && option->empty() ? name : missing;
+		usage += " " + name + value;
+	}
+	fail(status, "{0}: {1} is missing; usage: {2} {0}{3}", command.get_name(), missing, invocation, usage);
+}
+
+// Accepts whole numbers like CLI::Range, whose message names the limits of the type.
+CLI::Validator sizeUpTo(int64_t most)
+{
+	const auto check = [range = CLI::Range(int64_t{0}, most), most](std::string &text) {
+		if (range(text).empty())
+			return std::string();
+		const bool isNumber = !text.empty() && text.find_first_not_of("0123456789") == text.npos;
+		return isNumber ? fmt::format("'{}': too large; at most {}", text, most)
+		                : fmt::format("'{}': not a whole number of at least 0", text);
+	};
+	return CLI::Validator(check, "");
+}
+
+std::string takesNoValue(const std::string &text)
+{
+	return text == "true" || text == "false" ? "" : "'" + text + "': this option takes no value";
+}
+
 struct CommandLine {
 	CLI::App app{
 	    "autoamp runs the fp32 matrix products and convolutions of unmodified CUDA programs in lower precision.",
@@ -213,7 +250,7 @@ struct CommandLine {
 		             {"--batch", request.batch, "Number of products in the call; default 1"}};
 		for (const auto &[name, size, help] : sizes)
 			explaining->add_option(name, size, help)
-			    ->check(CLI::Range(int64_t{0}, &size == &request.batch ? int64_t{INT32_MAX} : INT64_MAX))
+			    ->check(sizeUpTo(&size == &request.batch ? int64_t{INT32_MAX} : INT64_MAX))
 			    ->required(&size != &request.batch);
 		explaining->add_option("--dtype-in", request.dtype, "Type of the operands; default float32")
 		    ->check(CLI::IsMember(operandTypes));
@@ -268,7 +305,9 @@ struct CommandLine {
 
 		for (auto *command : app.get_subcommands(nullptr))
 			for (auto *option : command->get_options())
-				if (option->get_items_expected_max() == 1) // not a list of files, not a flag
+				if (option->get_items_expected_max() == 0)
+					option->check(takesNoValue);
+				else if (option->get_items_expected_max() == 1) // not a list of files
 					option->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
 	}
 
@@ -375,20 +414,20 @@ int start(int count, char **words)
 	CommandLine line;
 	if (arguments.empty())
 		arguments = {"help"};
-	if (!arguments.front().starts_with("-")) {
-		std::vector<std::string> names;
-		for (const auto *command : line.app.get_subcommands(nullptr))
-			names.push_back(command->get_name());
-		if (std::find(names.begin(), names.end(), arguments.front()) == names.end())
-			fail(wrong, "unknown command '{}'{}", arguments.front(),
-			     nearest(arguments.front(), names, "; autoamp help lists them"));
-	}
+	std::vector<std::string> names = {"-h", "--help", "--version"};
+	for (const auto *command : line.app.get_subcommands(nullptr))
+		names.push_back(command->get_name());
+	if (std::find(names.begin(), names.end(), arguments.front()) == names.end())
+		fail(wrong, "unknown command '{}'{}", arguments.front(),
+		     nearest(arguments.front(), names, "; autoamp help lists them"));
 	line.arguments = arguments;
 	try {
 		std::reverse(arguments.begin(), arguments.end()); // CLI11 expects them in reverse order
 		line.app.parse(arguments);
 	} catch (const CLI::Success &success) {
 		return line.app.exit(success);
+	} catch (const CLI::RequiredError &) {
+		refuseMissing(*line.app.get_subcommands().front(), wrong);
 	} catch (const CLI::ParseError &error) {
 		fail(wrong, "{}", error.what());
 	}

@@ -8,6 +8,7 @@
 #include "tools/autoamp/traces.h"
 
 #include <algorithm>
+#include <regex>
 #include <sstream>
 #include <tuple>
 
@@ -93,7 +94,7 @@ policy::Options optionsOf(const trace::Trace &run, const Settings &settings, std
 	const auto parsed = policy::parseOptions(
 	    environment.data(), entries, rules.empty() ? std::span<const policy::ConfigFile>() : std::span(&file, 1));
 	if (!parsed.error.empty())
-		fail(Status::wrong, "report: --what-if: {}", parsed.error);
+		fail(Status::wrong, "report: --what-if: {}", std::regex_replace(parsed.error, std::regex("\\bAUTOAMP_"), ""));
 	return parsed.options;
 }
 
