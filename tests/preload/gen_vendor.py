@@ -36,7 +36,7 @@ def main(include, output, *tables):
             declared |= found
             homes |= dict.fromkeys(found, header)
         includes += [f"#include <{header}>" for header in headers]
-        names = [row[0] for row in rows]
+        names = [row[0] for row in rows if row[0] in declared]  # gen_entries.py refuses the others
         (output / f"{table.stem}_entries.cpp").write_text("\n".join(
             ['#include "stand_in.h"', *(f"#include <{header}>" for header in headers), 'extern "C" {',
              *(definition(name, declared[name], homes[name]) for name in names if name not in BY_HAND), "}", ""]))
