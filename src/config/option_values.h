@@ -13,7 +13,8 @@ int valueIndex(std::string_view words, std::string_view value);
 
 bool parseSize(std::string_view text, uint64_t &bytes);
 
-// Converts a value of type words, size or time to a number. Returns false if it is not accepted. Other types are texts.
+// Converts a value of type choice, size or time to a number. Returns false if it is not accepted. Other types are
+// texts.
 bool toNumber(const OptionRow &row, std::string_view value, uint64_t &number);
 
 bool isAsUnset(const OptionRow &row, std::string_view value);

@@ -1,5 +1,5 @@
 // Reads a configuration file as text and parses it. Any thread; no state. The meaning of keys and values is defined in
-// options.cpp and rules.cpp.
+// read_options.cpp and rules.cpp.
 #pragma once
 
 #include <cstdint>

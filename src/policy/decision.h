@@ -43,7 +43,7 @@ constexpr unsigned strategyCount = static_cast<unsigned>(Strategy::tf32) + 1;
 	X(pedantic, "the application requires exact fp32 (PEDANTIC math)", "")                                             \
 	X(nested, "a call made inside another intercepted call", "")                                                       \
 	X(vendor_caller, "made by an NVIDIA library, not by the application", "")                                          \
-	X(solver_caller, "made by a factorisation that needs fp32 (MAGMA, torch.linalg, SLATE)", "")                       \
+	X(solver_caller, "made by a factorization that needs fp32 (MAGMA, torch.linalg, SLATE)", "")                       \
 	X(capture_unready, "captured before any lowered call had run in this context", "run one step before capturing")    \
 	X(out_of_memory, "no device memory for converted operands", "free device memory, or lower AUTOAMP_MEMORY")         \
 	X(no_memory_pools, "the device has no memory pools, which converted operands need", "")                            \
@@ -71,14 +71,14 @@ constexpr unsigned strategyCount = static_cast<unsigned>(Strategy::tf32) + 1;
 	X(complex, "the operands are complex: never lowered", "")                                                          \
 	X(copy, "a copy, transposition or scaling: no arithmetic to lower", "")                                            \
 	X(grouped, "a grouped batch whose groups differ", "make a separate batch of each group")                           \
-	X(factorization, "a factorisation or inversion: needs fp32", "")                                                   \
+	X(factorization, "a factorization or inversion: needs fp32", "")                                                   \
 	X(host_blocked, "cublasXt: the operands are host memory", "")                                                      \
 	X(graph, "a cuDNN graph other than one fp32 product with pointwise nodes", "")                                     \
 	X(native_graph, "a cuDNN plan that the program adds to a CUDA graph through cuDNN", "")                            \
 	X(unknown_graph, "a cuDNN plan whose description autoamp cannot read", "")                                         \
 	X(unseen_graph, "a cuDNN plan or variant pack that was created without interception", "")                          \
 	X(softmax, "a softmax: bound by memory, and its sums need fp32", "")                                               \
-	X(normalization, "a normalisation: bound by memory, and its sums need fp32", "")                                   \
+	X(normalization, "a normalization: bound by memory, and its sums need fp32", "")                                   \
 	X(pooling, "pooling: no product to lower", "")                                                                     \
 	X(elementwise, "an elementwise operation: bound by memory", "")                                                    \
 	X(reduction, "a reduction: its sums need fp32", "")                                                                \

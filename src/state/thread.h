@@ -14,7 +14,7 @@
 
 namespace autoamp::core {
 
-struct Rows; // site/rows.h
+struct Rows; // site/site.h
 
 // Everything that the site of a call depends on: arguments except addresses, modes of the handle, the device, the
 // caller and the context. Equal keys have equal Ops, so a hit skips the description. The last word is never 0.

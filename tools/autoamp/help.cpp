@@ -69,7 +69,6 @@ autoamp diff A B   [--format table|json|csv|jsonl|md] [--sort COLUMN] [--top N]
 autoamp export --type sqlite|perfetto|chrome|csv|jsonl|parquet -o OUT [--force] [--raw] FILE|DIR...
   OUT appears when it is complete; docs/export.md describes its content
 
-
   call      one intercepted call of an entry point
   FLOP      2 m n k batch of a call, independent of the code that computed it
   fp32 products: calls on fp32 data that have a lower-precision form; the percentages refer to them
@@ -128,7 +127,7 @@ point also matches by its name without the version suffix, and includes its _64 
 )";
 
 constexpr const char *rulesAfter = R"(
-The files are read once, at the first intercepted call of a program. If a file is wrong, autoamp
+The files are read once, at the first intercepted call or region of a program. If a file is wrong, autoamp
 stays off and prints one line with the place. `autoamp check FILE` reports such errors, and rules
 that can never match. `autoamp explain` names the rule that decides about a call. `autoamp report
 --report config` shows the settings of a run.

@@ -339,7 +339,7 @@ TEST_CASE("a folded gradient is the gradient")
 	}
 }
 
-TEST_CASE("local response normalisation")
+TEST_CASE("local response normalization")
 {
 	Dnn dnn;
 	for (unsigned n : {1u, 2u, 5u}) {
@@ -497,7 +497,7 @@ TEST_CASE("reductions, with where the extreme is")
 	}
 }
 
-TEST_CASE("batch normalisation")
+TEST_CASE("batch normalization")
 {
 	Dnn dnn;
 	for (auto mode : {CUDNN_BATCHNORM_PER_ACTIVATION, CUDNN_BATCHNORM_SPATIAL, CUDNN_BATCHNORM_SPATIAL_PERSISTENT})

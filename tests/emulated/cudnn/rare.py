@@ -104,7 +104,7 @@ class Losses(Rare):
             found.append((self.cost(moved[0], sample) - self.cost(moved[1], sample)) / (2 * step))
         return found
 
-    def test_both_calls_and_normalisations(self):
+    def test_both_calls_and_normalizations(self):
         logits = gaussian(self.T * self.N * self.A)
         shape = tensor(self.T, self.N, self.A)
         expected = [self.cost(logits, n) for n in range(self.N)]

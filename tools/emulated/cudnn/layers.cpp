@@ -1,4 +1,4 @@
-// Layers that combine neighbouring elements: softmax, activation, pooling, local response normalisation.
+// Layers that combine neighbouring elements: softmax, activation, pooling, local response normalization.
 #include "tools/emulated/cudnn/layer.h"
 
 #include <cfloat>

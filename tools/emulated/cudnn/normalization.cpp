@@ -1,4 +1,4 @@
-// Batch normalisation: inference, training and backward pass, with a fused addition and activation.
+// Batch normalization: inference, training and backward pass, with a fused addition and activation.
 #include "tools/emulated/cudnn/layer.h"
 
 #include <cmath>
