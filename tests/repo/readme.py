@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""The pages agree with the source: variables, rules, commands, options, views, JSON keys, reasons. Links have a target.
+"""The pages agree with the source: variables, rules, commands, options, views, JSON keys, reasons, tables, offsets of the
+trace. Links, and files named in pages and comments, exist. Lines of pages are not too long.
 
 usage: readme.py ROOT PROGRAM   (PROGRAM prints the table of variables)
 """
@@ -8,8 +9,29 @@ import re
 import subprocess
 import sys
 
+import layout
+
 README_LINES = 75
+WIDTH = 130
+FOREIGN = re.compile(r"cu(da|blas|dnn)|crt/|(.*/)?(ATen|csrc|phi)/|(.*/)?amp(_lists|_utils)?\.(py|h)")
+SUFFIXES = (".h", ".cpp", ".c", ".cu", ".cuh", ".inc", ".py", ".sh", ".build", ".in", ".S")
 JSON, COMMANDS, CONFIGURATION, REPORTS = (f"docs/{name}.md" for name in ("report-json", "command-line", "configuration", "reports"))
+
+EMULATED, FRAMEWORKS, TRACE = "docs/emulated-device.md", "docs/frameworks.md", "docs/trace-format.md"
+
+# Tables that repeat source: page, begin and end of the table, the names, source, pattern of the place, pattern of a name.
+TABLES = (
+    (REPORTS, "## Scaler events", "\n## ", "event", "src/life/scaler.cpp", r"words\[\] = \{(.*?)\}", r'"(\w+)"'),
+    (EMULATED, "| `AUTOAMP_EMU_CUPTI` | effect |", "\n\n", "fault", "src/config/emulator_settings.h", r'"AUTOAMP_EMU_CUPTI", "(.*?)"', r"\w+"),
+    (CONFIGURATION, "| `AUTOAMP_TRACE` | content |", "\n\n", "value", "src/config/option_table.h", r'"AUTOAMP_TRACE", choice, "(.*?)"', r"\w+"),
+    (CONFIGURATION, "`AUTOAMP_TRACE_FILE` is a pattern:", "\nAn unknown", "directive", "src/base/name_pattern.h", r"file name: (.*?) are known", r"\S+"),
+    (CONFIGURATION, "| function | effect |", "\n\n", "function", "inject/autoamp.h", r"takes the semicolon(.*)", r"AUTOAMP_FUNCTION\([\w *]+, (\w+),"),
+)
+# Structs of src/trace/format.h: name: section of the page, or number of the record there.
+STRUCTS = {"Header": "## Header: offset 0, 160 bytes, padded to `header_size`", "Chunk": "## Chunk head: 32 bytes",
+           "Kernel": "## Kernels: 40 bytes each", "StringRecord": 1, "PropertyRecord": 2, "CauseRowRecord": 3, "LaneRecord": 4,
+           "CellsRecord": 5, "LossRecord": 6, "ScalerTotalRecord": 7, "NoteRecord": 8, "KernelTotalRecord": 9, "KernelLossRecord": 10,
+           "ClockRecord": 11, "CuptiOverheadRecord": 12, "CaptureRecord": 13, "LaunchRecord": 14}
 
 
 class Checker:
@@ -61,6 +83,40 @@ class Checker:
         self.compare(page, "variable", {name for name in self.cells(page, "## Variables") if name.isupper()}, emulated)
         matchers = self.rows("src/config/rules.h", "AUTOAMP_MATCHERS")
         self.compare(CONFIGURATION, "condition", self.cells(CONFIGURATION, "## Rules", "\nNames are patterns"), matchers)
+
+    def check_tables(self):
+        for page, begin, end, what, file, place, name in TABLES:
+            documented = {re.split(r"\(", each)[0] for each in self.cells(page, begin, end)}
+            self.compare(page, what, documented, self.words(file, place, name))
+        defaults = {tuple(row.split(" | ")[0:3:2]) for row in re.findall(r"^\| `(AUTOAMP_EMU.*)", self.table, re.M)}
+        rows = re.findall(r"^\| `(AUTOAMP_\w+`) \| (.*?) ?\|", self.section(EMULATED, "## Variables"), re.M)
+        self.compare(EMULATED, "default", {(name, value) for name, value in rows if value != "effect"},
+                     {(name, value.strip("`")) for name, value in defaults})
+        listed = re.findall(r"^\| `(\w+)` \| ([\w, ]+) \|", self.section(FRAMEWORKS, "| system | levels | an op on no list, on fp32 data |", "\n\n"), re.M)
+        for system, levels in listed:
+            words = re.search(r'Lists = \{"\w+", "[^"]+", ([^,]*),', self.read(f"src/lists/lists_{system}.cpp"))[1]
+            existing = {level.strip().removeprefix("bit(Level::").rstrip(")").replace("automatic", "auto") for level in words.split("|")}
+            self.compare(FRAMEWORKS, f"level of {system}", set(levels.split(", ")), existing)
+
+    def check_offsets(self):
+        """The offsets in the page of the trace format are those of the structs."""
+        text = layout.expanded(self.read("src/trace/format.h"))
+        for struct, place in STRUCTS.items():
+            existing = {(at, re.sub("(Ns)?$", "", name).lower()) for at, name in layout.members(text, struct)[0]}
+            existing -= {(at, name) for at, name in existing if name.startswith("reserved") or isinstance(place, int) and at < 8}
+            listed = []
+            if isinstance(place, int):
+                row = re.search(rf"^\| {place} \| [\w ]+ \| (.*) \|$", self.section(TRACE, "## Records"), re.M)[1]
+                listed = re.findall(r"(?<![\w-])(\d+) (?!bytes|as a)([a-z]\w*(?: [a-z]\w*)?)", row)
+            else:
+                for at, types, names in re.findall(r"^\| (\d+) \| ([^|]+) \| ([^|]*) \|", self.section(TRACE, place), re.M):
+                    for name in filter(None, names.split(", ")):
+                        listed.append((at, name))
+                        at = int(at) + int(re.search(r"\d+", types)[0]) // 8 if types[0] in "ui" else at
+            documented = {(int(at), re.sub("[_ ]", "", name)) for at, name in listed if int(at) >= min(existing)[0]}
+            # In the page, a type can follow the name.
+            documented = {next((each for each in existing if each[0] == at and name.startswith(each[1])), (at, name)) for at, name in documented}
+            self.compare(TRACE, f"member of {struct}", {f"{name} at {at}" for at, name in documented}, {f"{name} at {at}" for at, name in existing})
 
     def check_commands(self):
         main = self.read("tools/autoamp/main.cpp")
@@ -125,11 +181,30 @@ class Checker:
         for top in ("src", "inject", "kernels", "tools", "tests", "meson.build"):
             place = self.root / top
             for file in [place] if place.is_file() else sorted(place.rglob("*")):
-                if file.suffix not in (".h", ".cpp", ".c", ".cu", ".cuh", ".inc", ".py", ".sh", ".build", ".in", ".S") or file.name == "readme.py":
+                if file.suffix not in SUFFIXES or file.name == "readme.py":
                     continue
                 for target in pattern.findall(file.read_text(errors="replace")):
                     if not any((base / target).is_file() for base in (self.root, file.parent)):
                         self.wrong.append(f"{file.relative_to(self.root)} names {target}, which does not exist")
+
+    def check_files_in_comments(self):
+        """Source files that comments name. Those of other projects are in FOREIGN."""
+        tops = ("src", "inject", "kernels", "tools", "tests")
+        files = [path.relative_to(self.root) for top in tops for path in (self.root / top).rglob("*")]
+        existing = {"/".join(file.parts[start:]) for file in files for start in range(len(file.parts))}
+        for file in files:
+            if file.parts[0] != "tests" and file.suffix in (".h", ".cpp", ".c", ".cu", ".cuh", ".S"):
+                for comment in re.findall(r"//[^\n]*|/\*.*?\*/", (self.root / file).read_text(), re.S):
+                    for name in re.findall(r"(?<![\w./<{}-])((?:[\w-]+/)*[\w-]+\.(?:h|cpp|cuh?|inc|S|py))\b", comment):
+                        if name not in existing and not FOREIGN.match(name):
+                            self.wrong.append(f"{file}: a comment names {name}, which does not exist")
+
+    def check_width(self):
+        """Lines of pages, except those of tables and blocks of code."""
+        for path in [*self.root.glob("*.md"), *self.root.glob("docs/*.md")]:
+            for line in re.sub(r"^```.*?^```", "", path.read_text(), flags=re.M | re.S).split("\n"):
+                if len(line) > WIDTH and not line.startswith(("|", "#", "    ")):
+                    self.wrong.append(f"{path.relative_to(self.root)}: a line is longer than {WIDTH} characters: {line[:60]}")
 
     def check_paths(self):
         """Files that a page names as code."""
