@@ -102,7 +102,7 @@ class Diff(Case):
 
     def test_what_is_wrong(self):
         name = self.trace("mixed")
-        self.refused(self.autoamp("diff", name), 2, "after")
+        self.refused(self.autoamp("diff", name), 2, "diff: B is missing")
         self.refused(self.autoamp("diff", name, name, "--fail-if-slower", "much"), 2, "much")
         for gate in ("--fail-if-slower", "--fail-if-error"):
             for value in ("-1", "nan", "inf", "-inf", "1x"):

@@ -260,7 +260,7 @@ class Exports(Case):
         self.environment["PATH"] = f"{pathlib.Path(sys.executable).parent}:{self.environment['PATH']}"
         self.refused(self.autoamp("export", "--type", "xml", "-o", "x", name), 2, "xml", "parquet")
         self.refused(self.autoamp("export", "--type", "csv", name), 2, "--out")
-        self.refused(self.autoamp("export", "--type", "csv", "-o", "x"), 2, "traces")
+        self.refused(self.autoamp("export", "--type", "csv", "-o", "x"), 2, "export: FILE|DIR is missing")
         self.refused(self.autoamp("export", "--type", "csv", "-o", "x", "missing.aat"), 2, "missing.aat")
         for kind in ("csv", "sqlite", "parquet") if dataset else ("csv", "sqlite"):
             self.refused(self.autoamp("export", "--type", kind, "-o", "no/x", name), 1, "no/x")
