@@ -174,7 +174,8 @@ class Run(Case):
             name = number.name[3:]
             child = subprocess.Popen([self.root / "tools/autoamp", "run", "--device", "cuda", "--quiet", "--", "sh", "-c",
                                       f"trap 'echo got; exit 7' {name}; echo ready; for i in $(seq 300); do sleep 0.05; done"],
-                                     env=self.environment, stdout=subprocess.PIPE, text=True)
+                                     env=self.environment, stdout=subprocess.PIPE, text=True,
+                                     preexec_fn=lambda: signal.signal(number, signal.SIG_DFL))  # nohup ignores SIGHUP
             self.assertEqual(child.stdout.readline(), "ready\n")
             child.send_signal(number)
             try:
