@@ -78,6 +78,8 @@ AUTOAMP_FUNCTION(int, autoamp_pop, (void), (), 0);
  * the region of this thread with that number; regions inside it stay open. Number 0: the innermost region. */
 AUTOAMP_FUNCTION(int, autoamp_enter, (const autoamp_region *region, size_t *number), (region, number), 0);
 AUTOAMP_FUNCTION(int, autoamp_leave, (size_t number), (number), 0);
+/* Lowers nothing outside of regions from now on, on all threads, if AUTOAMP_SCOPE is `auto`; otherwise no effect. */
+AUTOAMP_FUNCTION(int, autoamp_require_regions, (void), (), 0);
 /* Writes the current settings of this thread's calls to `region`, whose size must be set. The texts live as long as the
  * process. */
 AUTOAMP_FUNCTION(int, autoamp_current, (autoamp_region * region), (region), AUTOAMP_UNKNOWN);

@@ -27,6 +27,7 @@ static_assert(sizeof(ThreadBlock) <= 64);
 struct Regions {
 	decltype(&autoamp_enter) enter;
 	decltype(&autoamp_leave) leave;
+	decltype(&autoamp_require_regions) require;
 	decltype(&autoamp_current) current;
 	decltype(&autoamp_active) active;
 	decltype(&autoamp_error) error;
@@ -40,7 +41,7 @@ struct Core {
 	const Regions *regions; // null: this core has none
 };
 
-constexpr unsigned abi = 6;
+constexpr unsigned abi = 7;
 
 } // namespace autoamp::front
 

@@ -39,6 +39,12 @@ extern "C" int autoamp_pop()
 	return autoamp_leave(0);
 }
 
+extern "C" int autoamp_require_regions()
+{
+	const Regions *const regions = regionsOf(true);
+	return regions ? regions->require() : load(decision) ? 0 : AUTOAMP_UNKNOWN;
+}
+
 extern "C" int autoamp_current(autoamp_region *region)
 {
 	const Regions *const regions = regionsOf(false);

@@ -36,8 +36,9 @@ enum class ValueType : uint8_t {
 	  "Scale float16 operands and verify the scale (auto), or convert without scaling (off)")                          \
 	X(strategy, "AUTOAMP_STRATEGY", choice, "auto cast fp32 library tf32", "auto",                                     \
 	  "Lowering method; auto selects the fastest by cost model, fp32 lowers nothing")                                  \
-	X(scope, "AUTOAMP_SCOPE", choice, "process regions", "process",                                                    \
-	  "Lower calls in the whole process, or only inside regions (autoamp.h, or NVTX ranges that a rule names)")        \
+	X(scope, "AUTOAMP_SCOPE", choice, "auto process regions", "auto",                                                  \
+	  "Lower calls in the whole process, or only inside regions (also NVTX ranges that a rule names); auto: regions "  \
+	  "after the first autoamp.autocast")                                                                              \
 	X(memory, "AUTOAMP_MEMORY", size, "", "1G", "Maximum device memory for converted operands, per device")            \
 	X(trace, "AUTOAMP_TRACE", choice, "off summary ops kernels", "summary",                                            \
 	  "Trace detail: totals (summary), each call (ops, default under autoamp run), GPU kernels by CUPTI (kernels)")    \

@@ -18,7 +18,7 @@ namespace autoamp::policy {
 
 enum class Scaling : uint8_t { automatic, off };
 enum class StrategyChoice : uint8_t { automatic, cast, fp32, library, tf32 };
-enum class Scope : uint8_t { process, regions };
+enum class Scope : uint8_t { automatic, process, regions };
 enum class TraceLevel : uint8_t { off, summary, ops, kernels };
 enum class LogLevel : uint8_t { off, error, warn, info, debug };
 enum class GpuModel : uint8_t { automatic, a100, h100, h200, b200, rtx4090, h100pcie, rtx5090, pro6000 };
@@ -34,7 +34,7 @@ struct Options {
 	NameSet customWhite, customBlack;
 	Scaling scaling = Scaling::automatic;
 	StrategyChoice strategy = StrategyChoice::automatic;
-	Scope scope = Scope::process;
+	Scope scope = Scope::automatic;
 	uint64_t memory = uint64_t{1} << 30;
 	TraceLevel trace = TraceLevel::summary;
 	std::string directory; // resolved; empty: neither AUTOAMP_DIR, XDG_STATE_HOME nor HOME is set

@@ -28,7 +28,8 @@ struct State : Target {
 	explicit State(const Options &options = {});
 
 	bool enabled, observeOnly;
-	bool isRegionOff = false; // in a region that disables autoamp, or outside of all regions with AUTOAMP_SCOPE=regions
+	bool isRegionOff =
+	    false; // in a region that disables autoamp, or outside of all regions if AUTOAMP_SCOPE requires one
 	NameSet customWhite, customBlack;
 	ListChoice lists;
 	Category category[callRowCount]; // by op::Kind

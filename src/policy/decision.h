@@ -27,8 +27,8 @@ constexpr unsigned strategyCount = static_cast<unsigned>(Strategy::tf32) + 1;
 	  "name it in a custom list to lower or keep it")                                                                  \
 	X(promote, "the op runs in the widest type of its operands", "")                                                   \
 	X(banned, "the list system forbids the op in lower precision", "")                                                 \
-	X(region_disabled, "a region of the program disables lowering, or AUTOAMP_SCOPE=regions and no region is open",    \
-	  "")                                                                                                              \
+	X(region_disabled,                                                                                                 \
+	  "a region of the program disables lowering, or AUTOAMP_SCOPE requires a region and none is open", "")            \
 	X(disabled, "switched off: autoamp, lowering (AUTOAMP_STRATEGY=fp32), or TF32 (NVIDIA_TF32_OVERRIDE=0)",           \
 	  "unset AUTOAMP_STRATEGY=fp32 or NVIDIA_TF32_OVERRIDE=0, whichever is set")                                       \
 	X(not_float32, "the operands are not fp32", "")                                                                    \

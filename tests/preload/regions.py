@@ -3,6 +3,7 @@ precision that the rounding of each result shows, and the behaviour without auto
 import json
 import os
 import subprocess
+import sys
 import tempfile
 
 import runner
@@ -10,12 +11,18 @@ from runner import run
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 PROGRAM, SCRIPT = "regions", os.path.join(HERE, "clients/autocast.py")
-PYTHON = {"_PYTHONPATH": os.path.join(HERE, "../../tools/python")}
+DROP_IN = {"_PYTHONPATH": os.path.join(HERE, "../../tools/python")}
+PYTHON = {"SCOPE": "process", **DROP_IN}
+sys.path.append(os.path.join(HERE, "../oracle"))
+import arguments  # noqa: E402
+
 ALONE = ("any", "eight", "all", "described", "forked", "names")  # cases that check themselves
 
 H, B, S = "float16", "bfloat16", "float32"
 with open(os.path.join(HERE, "../oracle/torch_scopes.json"), encoding="utf-8") as FILE:
     TORCH = json.load(FILE)  # results of torch
+with open(os.path.join(HERE, "../oracle/torch_arguments.json"), encoding="utf-8") as FILE:
+    TORCH_ARGUMENTS = json.load(FILE)["answers"]
 RAN = {
     "torch": [H, H, S, H, B, S, B, H, H],
     "lists": [S, H, S, S, H],
@@ -32,10 +39,21 @@ RAN_SCRIPT = {
     "reentered": [B, B, B, S, S, S, H],
     "exceptions": [B, B, B, H],
     "refused": ["ValueError"] * 5 + [H],
-    "other_devices": [H] + ["RuntimeError"] * 3,
+    "other_devices": [H, B] + ["RuntimeError"] * 3,
     "scopes": [{"inside": B, "outside": H}[each] for answers in TORCH["answers"].values() for each in answers],
     "orders": [B, S, H, H] * 2 + [S, H, S, H],
     "workers": [H, B, H],
+}
+# Without AUTOAMP_SCOPE, outside of regions as in torch.
+RAN_DROP_IN = {
+    "nested": [H, H, S, B, H, S],
+    "reentered": [B, B, B, S, S, S, S],
+    "exceptions": [B, B, B, S],
+    "scopes": [{"inside": B, "outside": S}[each] for answers in TORCH["answers"].values() for each in answers],
+    "workers": [S, B, S],
+    "first": [H, H, H, S, S, S, H, H, S, S],
+    "states": [H, B, S, B, S],
+    "custom_functions": [B, B, S, S, S, S, S, S],
 }
 # Rows: region, decision, reason, precision, calls.
 ROWS = {
@@ -144,6 +162,26 @@ class Regions(runner.Test):
             for name, ran in expected.items():
                 with self.subTest(name):
                     self.assertEqual(self.ran(run(program, name, STRATEGY="cast", **more)), {name: ran})
+
+    def test_python_as_torch(self):
+        for name, ran in RAN_DROP_IN.items():
+            with self.subTest(name):
+                result = run(SCRIPT, name, STRATEGY="cast", **DROP_IN)
+                self.assertEqual(self.ran(result), {name: ran})
+                self.assertEqual(result.errors, "")
+        result = run(SCRIPT, "workers", STRATEGY="cast", **DROP_IN)
+        self.assertEqual({(row["region"], row["decision"], row["reason"], row["calls"]) for row in result.report["ops"]},
+                         {(None, "kept", "region_disabled", 2), (None, "lowered", "white_list", 1)})
+
+    def test_arguments_as_torch(self):
+        wanted = []
+        for case in arguments.CASES:
+            answer = arguments.wanted(case, TORCH_ARGUMENTS)
+            if isinstance(answer, list) and "cuda" in case and answer[1] not in (H, B):
+                answer = [answer[0], H, answer[2]]  # a type that is refused is not stored
+            wanted.append(answer if isinstance(answer, str) else "/".join(map(str, answer)))
+        ran = self.ran(run(SCRIPT, "arguments", STRATEGY="cast", **DROP_IN))["arguments"]
+        self.assertEqual(dict(zip(arguments.CASES, ran)), dict(zip(arguments.CASES, wanted)))
 
     def test_reports_name_them(self):
         for name, rows in ROWS.items():

@@ -142,6 +142,18 @@ int leaveRegion(size_t number)
 	return 0;
 }
 
+int requireRegions()
+{
+	if (!configuration())
+		return 0;
+	const base::CallerState callerState;
+	if (configuration()->base.options.scope == policy::Scope::automatic) {
+		watchForks();
+		requireRegion();
+	}
+	return 0;
+}
+
 int describeRegion(autoamp_region *region)
 {
 	if (!configuration())
@@ -178,7 +190,7 @@ const char *lastError()
 
 } // namespace
 
-const front::Regions regionCalls = {enterRegion, leaveRegion,   describeRegion, isActive,
-                                    lastError,   receiveRanges, renewCapture};
+const front::Regions regionCalls = {enterRegion, leaveRegion, requireRegions, describeRegion,
+                                    isActive,    lastError,   receiveRanges,  renewCapture};
 
 } // namespace autoamp::core

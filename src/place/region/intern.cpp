@@ -135,8 +135,8 @@ const Configuration *configuration()
 		if (!parsed.options.enabled && parsed.options.originOf(policy::Option::enabled) == policy::Origin::environment)
 			return nullptr;
 		auto *const made = new Configuration{policyOf(parsed.options), policyOf(parsed.options), {}};
-		made->outside.state.isRegionOff = parsed.options.scope == policy::Scope::regions;
-		made->none.policy = made->outside.state.isRegionOff ? &made->outside : &made->base;
+		made->outside.state.isRegionOff = true;
+		made->none.policy = parsed.options.scope == policy::Scope::regions ? &made->outside : &made->base;
 		return made;
 	});
 }

@@ -6,6 +6,7 @@ namespace autoamp::core {
 
 constinit std::atomic<unsigned> regionEpoch{0};
 constinit std::atomic<bool> isShared{false};
+constinit std::atomic<bool> isRegionRequired{false};
 
 constexpr size_t sharedLimit = 256;
 
@@ -18,6 +19,15 @@ Shared &shared()
 void shareOthers()
 {
 	isShared = !shared().regions.empty() || !shared().ranges.empty();
+	regionEpoch++;
+}
+
+void requireRegion()
+{
+	if (isRegionRequired)
+		return;
+	const RegionLock lock;
+	isRegionRequired = true;
 	regionEpoch++;
 }
 

@@ -33,8 +33,11 @@ struct Shared {
 Shared &shared();                  // under the lock
 extern std::atomic<bool> isShared; // a region or range for all threads is open
 
-void shareOthers(); // under the lock, after a change: updates isShared and regionEpoch
-void renewRange();  // under the lock, after a change of the ranges: merges them into Shared::range
+extern std::atomic<bool> isRegionRequired; // calls outside of regions are not lowered: AUTOAMP_SCOPE=auto
+
+void requireRegion(); // sets isRegionRequired
+void shareOthers();   // under the lock, after a change: updates isShared and regionEpoch
+void renewRange();    // under the lock, after a change of the ranges: merges them into Shared::range
 
 // Returns the ticket of the region, or 0 if there are too many. The thread must have a stack (thisStack()).
 uint64_t share(const Region &part);

@@ -72,7 +72,7 @@ Region together(const Region &own)
 	all = above(all, own);
 	const Configuration &known = *configuration();
 	if (!all.policy)
-		all.policy = all.patterns ? &known.base : known.none.policy;
+		all.policy = all.patterns ? &known.base : isRegionRequired ? &known.outside : known.none.policy;
 	return all;
 }
 

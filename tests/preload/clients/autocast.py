@@ -7,11 +7,13 @@ import ctypes
 import os
 import sys
 import threading
+import types
 
 import autoamp
 from autoamp import autocast
 
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../oracle"))
+import arguments as oracle_arguments  # noqa: E402
 import scopes as oracle  # noqa: E402
 
 runtime, blas = ctypes.CDLL("libcudart.so.13"), ctypes.CDLL("libcublas.so.13")
@@ -142,7 +144,9 @@ def refused():
 def other_devices():
     with autocast("cpu", dtype="bfloat16"):
         yield run()
-    for unknown in ("cuda:0", "cdua", ""):
+    with autocast("cuda:0", dtype="bfloat16"):
+        yield run()
+    for unknown in ("cuda:x", "cdua", ""):
         try:
             autocast(unknown, enabled=False)
             yield "made"
@@ -228,6 +232,96 @@ def workers():
     yield from found
 
 
+def arguments():
+    """The arguments of tests/oracle, with their warnings."""
+    for case in oracle_arguments.CASES:
+        found = oracle_arguments.outcome(case, oracle_arguments.Torch(), autocast, autoamp.is_autocast_enabled,
+                                         autoamp.get_autocast_dtype)
+        yield found if isinstance(found, str) else "/".join(map(str, found))
+
+
+def first():
+    """A thread that makes calls before and after the first region, as PyTorch's for the backward pass."""
+    found, turn, done = [], threading.Barrier(2), threading.Barrier(2)
+
+    def work():
+        for _ in range(8):
+            turn.wait()
+            found.append(run())
+            done.wait()
+
+    def elsewhere():
+        turn.wait()
+        done.wait()
+        return found[-1]
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    yield elsewhere()
+    with autocast("cpu"):
+        yield elsewhere()
+    assert autoamp.is_autocast_available("cuda")
+    yield elsewhere()
+    with autocast("cuda", enabled=False):
+        yield run()
+        yield elsewhere()
+    with autocast("cuda"):
+        yield elsewhere()
+    with autocast("cuda", threads="all"):
+        yield elsewhere()
+        with autocast("cuda", enabled=False):
+            yield elsewhere()
+        with autocast("cuda", enabled=False, threads="all"):
+            yield elsewhere()
+    thread.join()
+    yield run()
+
+
+def states():
+    """Results of is_autocast_enabled and get_autocast_dtype, which agree with the products."""
+    def now():
+        dtype = autoamp.get_autocast_dtype("cuda")
+        assert autoamp.is_autocast_enabled() == autoamp.is_autocast_enabled("cuda:1") == (run() == dtype)
+        return dtype if autoamp.is_autocast_enabled() else "float32"
+
+    yield now()
+    with autocast("cuda", torch_like("torch.bfloat16")):
+        yield now()
+        with autocast("cuda", enabled=False):
+            yield now()
+        yield now()
+    yield now()
+
+
+def custom_functions():
+    """A custom function whose backward runs on another thread."""
+    class Function:
+        @staticmethod
+        @autoamp.custom_fwd(device_type="cuda")
+        def plain(context):
+            return run()
+
+        @staticmethod
+        @autoamp.custom_fwd(device_type="cuda", cast_inputs="float32")
+        def cast(context):
+            return run()
+
+        @staticmethod
+        @autoamp.custom_bwd(device_type="cuda")
+        def backward(context, found):
+            found.append(run())
+
+    for function in (Function.plain, Function.cast):
+        for enabled in (True, False):
+            context, found = types.SimpleNamespace(), []
+            with autocast("cuda", dtype="bfloat16", enabled=enabled):
+                yield function(context)
+            thread = threading.Thread(target=lambda: Function.backward(context, found))
+            thread.start()
+            thread.join()
+            yield found[0]
+
+
 def examples():
     """Runs CLIENT_SCRIPT, like regions.cpp."""
     regions = []
@@ -248,7 +342,8 @@ def examples():
             yield run(word)
 
 
-CASES = (examples, nested, dtypes, lists, reentered, exceptions, refused, other_devices, scopes, orders, workers)
+CASES = (examples, nested, dtypes, lists, reentered, exceptions, refused, other_devices, scopes, orders, workers, arguments, first,
+         states, custom_functions)
 if __name__ == "__main__":
     wanted = sys.argv[2::2]
     for case in CASES:

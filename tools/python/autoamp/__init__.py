@@ -1,19 +1,28 @@
-"""autoamp regions for Python, with the same interface as torch.autocast.
+"""autoamp regions for Python, with the torch.autocast interface and the functions around it.
 
-Does not need torch, and does nothing if autoamp is not in the process. As in torch, a region belongs to its thread. If a
-generator or coroutine is suspended inside `with`, the region stays open for the other code on that thread. If it is decorated,
-only the call that creates it runs inside the region. Regions may end in any order; the end of one does not end another. Unlike
-in torch, one instance may be entered again while it is open.
+Does not need torch. Without autoamp in the process, regions have no effect; the first one warns. After the first region, nothing is
+lowered outside of regions, unless AUTOAMP_SCOPE=process. As in torch, a region belongs to its thread. If a generator or coroutine is
+suspended inside `with`, the region stays open for the other code on that thread. If it is decorated, only the call that creates it
+runs inside the region. Regions may end in any order; the end of one does not end another. Unlike in torch, one instance may be
+entered again while it is open.
 """
+import collections.abc
 import ctypes
 import functools
+import re
+import sys
 import threading
+import warnings
 
-__all__ = ["autocast", "is_autocast_available", "is_loaded"]
+__all__ = ["autocast", "custom_bwd", "custom_fwd", "get_autocast_dtype", "is_autocast_available", "is_autocast_enabled", "is_loaded"]
 
 _SAME = -1
-_OTHER_DEVICES = ("cpu", "xpu", "mps", "hpu", "xla", "ipu", "mtia", "maia", "privateuseone")  # torch device types without
-                                                                                              # effect here
+# torch device types with autocast, and the type that it uses by default. Only "cuda" has an effect here.
+_DEVICES = {"cuda": "float16", "cpu": "bfloat16", "xpu": "float16", "mps": "float16", "hpu": "bfloat16", "xla": "bfloat16",
+            "ipu": "float16", "mtia": "float16", "maia": "bfloat16", "privateuseone": "float16"}
+_NO_AUTOCAST = ("mkldnn", "opengl", "opencl", "ideep", "hip", "ve", "fpga", "lazy", "vulkan", "meta")
+_DATA_TYPE = re.compile(r"(float|bfloat|q?u?int|complex|bits)\d\w*|bool")
+_ALIASES = {"fp16": "float16", "half": "float16", "bf16": "bfloat16", "fp32": "float32", "float": "float32", "double": "float64"}
 
 
 class _Region(ctypes.Structure):
@@ -29,12 +38,45 @@ def _find():
         library.autoamp_error.restype = ctypes.c_char_p
         library.autoamp_enter.argtypes = [ctypes.POINTER(_Region), ctypes.POINTER(ctypes.c_size_t)]
         library.autoamp_leave.argtypes = [ctypes.c_size_t]
+        library.autoamp_current.argtypes = [ctypes.POINTER(_Region)]
+        library.autoamp_require_regions.argtypes = []
         return library
     except AttributeError:
         return None
 
 
 _library = _find()  # autoamp can only be preloaded, so one search is enough
+_warnings_left = iter([True])
+
+
+class _Thread(threading.local):
+    """The open regions of a thread for other devices than CUDA."""
+
+    def __init__(self):
+        self.open = []
+
+    def setting(self, device, name, otherwise):
+        """The value of the innermost region of the device that has one."""
+        values = (getattr(region, name) for region in reversed(self.open) if region.device == device)
+        return next((value for value in values if value is not None), otherwise)
+
+
+_thread = _Thread()
+
+
+def _enter(region):
+    """Opens the region on this thread and returns its number."""
+    number = ctypes.c_size_t()
+    status = _library.autoamp_enter(ctypes.byref(region), ctypes.byref(number))
+    if status:
+        raise (ValueError if status == -1 else RuntimeError)((_library.autoamp_error() or b"not now").decode())
+    return number.value
+
+
+@functools.lru_cache(maxsize=None)
+def _read_configuration():
+    """The first region of a process reads it."""
+    _library.autoamp_leave(_enter(_Region(size=ctypes.sizeof(_Region), enabled=_SAME, use_promote=_SAME)))
 
 
 def is_loaded():
@@ -44,18 +86,74 @@ def is_loaded():
 
 def is_autocast_available(device_type):
     """Returns True if `autocast(device_type)` has an effect in this process."""
-    if device_type != "cuda" or not is_loaded():
+    if _known_type(device_type) != "cuda" or not is_loaded():
         return False
-    with autocast(enabled=None):  # the first region reads the configuration
-        return _library.autoamp_current(None) != 1
+    _read_configuration()
+    return _library.autoamp_current(None) != 1
+
+
+def is_autocast_enabled(device_type="cuda"):
+    """Returns True if calls of this thread may be lowered now; for other devices than CUDA, if an enabled region is open."""
+    device = _device(device_type)
+    if device != "cuda":
+        return _thread.setting(device, "is_enabled", False)
+    if not is_loaded():
+        return False
+    _read_configuration()
+    return bool(_library.autoamp_active())
+
+
+def get_autocast_dtype(device_type):
+    """Returns the data type of the innermost region of this thread, or else of the configuration: a torch.dtype if the program has
+    imported torch, otherwise its name."""
+    device = _device(device_type)
+    name = _DEVICES[device]
+    if device != "cuda":
+        name = _thread.setting(device, "dtype", name)
+    elif is_loaded():
+        _read_configuration()
+        current = _Region(size=ctypes.sizeof(_Region))
+        if _library.autoamp_current(ctypes.byref(current)) == 0:
+            name = current.dtype.decode()
+    return getattr(sys.modules.get("torch"), name, name)
+
+
+def _known_type(device_type):
+    """Returns the type of a torch device string: "cuda" of "cuda:0". Errors are torch's."""
+    if not isinstance(device_type, str):
+        raise TypeError(f"argument 'device_type' must be str, not {type(device_type).__name__}")
+    if not device_type:
+        raise RuntimeError("Device string must not be empty")
+    known = (*_DEVICES, *_NO_AUTOCAST)
+    device, colon, index = device_type.partition(":")
+    if device not in known:
+        raise RuntimeError(f"Expected one of {', '.join(known)} device type at start of device string: {device_type}")
+    if colon and not re.fullmatch("0|[1-9][0-9]*", index):
+        raise RuntimeError(f"Invalid device string: '{device_type}'")
+    return device
+
+
+def _device(device_type):
+    device = _known_type(device_type)
+    if device not in _DEVICES:
+        raise RuntimeError(f"User specified an unsupported autocast device_type '{device_type}'")
+    return device
 
 
 def _word(value):
     """Returns the name without its package: torch.float16, numpy.float16, numpy.dtype("float16"), "fp16"."""
     if value is None or isinstance(value, str):
-        return value
-    name = value.__name__ if isinstance(value, type) else str(value)
-    return name.rsplit(".", 1)[-1].lower()
+        return _ALIASES.get(value, value)
+    name = (value.__name__ if isinstance(value, type) else str(value)).rsplit(".", 1)[-1].lower()
+    if not _DATA_TYPE.fullmatch(name):
+        raise TypeError(f"argument 'dtype' must be a data type or its name, not {type(value).__name__}")
+    return name
+
+
+def _flag(name, value):
+    if value is not None and type(value).__name__ not in ("bool", "bool_"):  # bool_: numpy's
+        raise TypeError(f"{name} must be a bool (got {type(value).__name__})")
+    return value
 
 
 def _list(names):
@@ -65,45 +163,121 @@ def _list(names):
 class autocast:
     """A region, as context manager or decorator. Arguments that are None keep the values of the surrounding region.
 
-    `threads="all"` also applies to all threads without a region, until this one ends. PyTorch's backward pass needs it."""
+    `threads="all"` also applies to all threads without a region, until this one ends. PyTorch's backward pass needs it.
+    `cache_enabled` has no effect: autoamp caches no converted weights."""
 
-    def __init__(self, device_type=None, *, enabled=True, dtype=None, level=None, lists=None, custom_white_list=None,
-                 custom_black_list=None, use_promote=None, threads="current", name=None):
+    def __init__(self, device_type=None, dtype=None, enabled=True, cache_enabled=None, *, level=None, lists=None,
+                 custom_white_list=None, custom_black_list=None, use_promote=None, threads="current", name=None):
         if device_type is not None and not isinstance(device_type, str):
-            raise ValueError(f"device_type must be a string, got {type(device_type).__name__}")
-        if device_type not in (None, "cuda", *_OTHER_DEVICES):
-            raise RuntimeError(f"unsupported autocast device_type '{device_type}'")
-        self._is_ours = device_type in (None, "cuda")
-        flags = {"enabled": enabled, "use_promote": use_promote}
-        texts = {"name": name, "dtype": _word(dtype), "level": level, "lists": lists,
-                 "custom_white_list": _list(custom_white_list), "custom_black_list": _list(custom_black_list),
-                 "threads": threads}
+            raise ValueError(f"Expected `device_type` of type `str`, got: `{type(device_type)}`")
+        self.device = "cuda" if device_type is None else _device(device_type)
+        _flag("cache_enabled", cache_enabled)
+        self.is_enabled, self.dtype = _flag("enabled", enabled), _word(dtype)
+        is_refused = self.dtype not in (None, "float16", "bfloat16") and _DATA_TYPE.fullmatch(self.dtype)
+        if is_refused and self.is_enabled is not False:
+            warnings.warn(f"In {self.device.upper()} autocast, but the target dtype is not supported. Disabling autocast.\n"
+                          f"autoamp supports float16 and bfloat16, not {self.dtype}.", stacklevel=2)
+            self.is_enabled = False
+        self._flags = {"enabled": self.is_enabled, "use_promote": use_promote}
+        self._texts = {"name": name, "dtype": None if is_refused else self.dtype, "level": level, "lists": lists,
+                       "custom_white_list": _list(custom_white_list), "custom_black_list": _list(custom_black_list),
+                       "threads": threads}
+        self._prepare()
+
+    def _prepare(self):
         self._region = _Region(size=ctypes.sizeof(_Region),
-                               **{key: _SAME if flag is None else int(bool(flag)) for key, flag in flags.items()},
-                               **{key: None if text is None else text.encode() for key, text in texts.items()})
+                               **{key: _SAME if flag is None else int(bool(flag)) for key, flag in self._flags.items()},
+                               **{key: None if text is None else text.encode() for key, text in self._texts.items()})
         self._open = []  # for each open entry: the thread and the number of the region on it
 
+    def __getstate__(self):
+        return {key: value for key, value in vars(self).items() if key != "_region"}
+
+    def __setstate__(self, state):
+        vars(self).update(state)
+        self._prepare()
+
     def __enter__(self):
-        if self._is_ours and _library:
-            number = ctypes.c_size_t()
-            status = _library.autoamp_enter(ctypes.byref(self._region), ctypes.byref(number))
-            if status:
-                raise (ValueError if status == -1 else RuntimeError)((_library.autoamp_error() or b"not now").decode())
-            self._open.append((threading.get_ident(), number.value))
+        number = 0
+        if self.device != "cuda":
+            _thread.open.append(self)
+        elif _library:
+            number = _enter(self._region)
+            _library.autoamp_require_regions()
+        elif next(_warnings_left, False):
+            warnings.warn("autocast has no effect: autoamp is not in this process. Start the program with `autoamp run`.", stacklevel=2)
+        self._open.append((threading.get_ident(), number))
         return self
 
     def __exit__(self, *exception):
-        if self._is_ours and _library:
-            entered = next((each for each in reversed(self._open) if each[0] == threading.get_ident()), None)
-            if not entered:
-                raise RuntimeError("autocast: left on a thread that did not enter it")
-            self._open.remove(entered)
+        entered = next((each for each in reversed(self._open) if each[0] == threading.get_ident()), None)
+        if not entered:
+            raise RuntimeError("autocast: left on a thread that did not enter it")
+        self._open.remove(entered)
+        if self.device != "cuda":
+            del _thread.open[len(_thread.open) - 1 - _thread.open[::-1].index(self)]
+        elif _library:
             _library.autoamp_leave(entered[1])
         return False
 
     def __call__(self, function):
+        if not callable(function):
+            raise TypeError(f"autocast()(function) needs a callable, not {type(function).__name__}. As a context manager: "
+                            "with autocast(...):")
+
         @functools.wraps(function)
         def inside(*arguments, **keywords):
             with self:
                 return function(*arguments, **keywords)
         return inside
+
+
+def _cast(value, device_type, dtype):
+    """Converts the floating-point tensors on the device in a structure of containers, except those of float64."""
+    torch = sys.modules.get("torch")
+    if torch and isinstance(value, torch.Tensor):
+        casts = value.is_floating_point() and value.device.type == device_type and value.dtype != torch.float64
+        return value.to(dtype) if casts else value
+    if isinstance(value, (str, bytes)) or hasattr(value, "__array_interface__"):
+        return value
+    if isinstance(value, collections.abc.Mapping):
+        return {_cast(key, device_type, dtype): _cast(each, device_type, dtype) for key, each in value.items()}
+    if isinstance(value, collections.abc.Iterable):
+        parts = (_cast(each, device_type, dtype) for each in value)
+        return type(value)(parts) if isinstance(value, (list, tuple)) else parts
+    return value
+
+
+def custom_fwd(fwd=None, *, device_type, cast_inputs=None):
+    """Decorates the `forward` of a torch.autograd.Function, as torch.amp.custom_fwd: records for custom_bwd whether calls may be
+    lowered. With `cast_inputs`, an enabled forward converts its tensors to this type and runs with autocast disabled."""
+    if not isinstance(device_type, str):
+        raise ValueError(f"Expected `device_type` of type `str`, got: `{type(device_type)}`")
+    if fwd is None:
+        return functools.partial(custom_fwd, device_type=device_type, cast_inputs=cast_inputs)
+
+    @functools.wraps(fwd)
+    def forward(context, *arguments, **keywords):
+        is_enabled = is_autocast_enabled(device_type)
+        context._dtype = get_autocast_dtype(device_type)
+        context._fwd_used_autocast = is_enabled and cast_inputs is None
+        if not is_enabled or cast_inputs is None:
+            return fwd(context, *arguments, **keywords)
+        with autocast(device_type, enabled=False):
+            return fwd(context, *_cast(arguments, device_type, cast_inputs), **_cast(keywords, device_type, cast_inputs))
+    return forward
+
+
+def custom_bwd(bwd=None, *, device_type):
+    """Decorates the `backward` of a torch.autograd.Function, as torch.amp.custom_bwd: it runs in the state that custom_fwd
+    recorded, on any thread."""
+    if not isinstance(device_type, str):
+        raise ValueError(f"Expected `device_type` of type `str`, got: `{type(device_type)}`")
+    if bwd is None:
+        return functools.partial(custom_bwd, device_type=device_type)
+
+    @functools.wraps(bwd)
+    def backward(context, *arguments, **keywords):
+        with autocast(device_type, context._dtype, context._fwd_used_autocast):
+            return bwd(context, *arguments, **keywords)
+    return backward
