@@ -1,6 +1,7 @@
 // The CUDA registrations of torch 2.15.0 (aten/src/ATen/autocast_mode.{h,cpp}, cudnn/AutocastRNN.cpp), without overload
 // suffixes; the end of a list has further spellings from the torch.amp documentation. fp32 includes fp32,
-// fp32_set_opt_dtype and fp32_append_dtype: for library calls all three mean "never lowered".
+// fp32_set_opt_dtype and fp32_append_dtype: for library calls all three mean "never lowered". cross_entropy_loss and
+// local_response_norm are not registered, but call log_softmax and pow.
 #include "src/lists/lists.h"
 
 namespace autoamp::policy {
@@ -26,11 +27,23 @@ constexpr OpList lists[] = {
      "upsample_nearest1d upsample_nearest2d upsample_nearest3d _upsample_nearest_exact1d _upsample_nearest_exact2d "
      "_upsample_nearest_exact3d upsample_linear1d upsample_bilinear2d _upsample_bilinear2d_aa upsample_trilinear3d "
      "upsample_bicubic2d _upsample_bicubic2d_aa "
-     "softmax log_softmax prod sum cumprod cumsum "
+     "softmax log_softmax prod sum cumprod cumsum cross_entropy_loss local_response_norm "
      "__pow__ __rpow__ __rdiv__ __rtruediv__ cross_entropy normalize softmin"},
     {Category::promote, O1, false,
      "addcdiv addcmul atan2 bilinear cross dot vdot grid_sampler index_put scatter_add tensordot grid_sample"},
     {Category::banned, O1, false, "binary_cross_entropy BCELoss"},
+    // Only in torch's fp32 list for the CPU.
+    {Category::unlisted, O1, false,
+     "avg_pool3d polar quantile nanquantile stft grid_sampler_2d _grid_sampler_2d_cpu_fallback grid_sampler_3d "
+     "trace view_as_complex cholesky_inverse cholesky_solve inverse lu_solve orgqr ormqr pinverse max_pool3d "
+     "max_unpool2d max_unpool3d adaptive_avg_pool3d reflection_pad1d reflection_pad2d replication_pad1d "
+     "replication_pad2d replication_pad3d ctc_loss fft_fft fft_ifft fft_fft2 fft_ifft2 "
+     "fft_fftn fft_ifftn fft_rfft fft_irfft fft_rfft2 fft_irfft2 fft_rfftn fft_irfftn fft_hfft fft_ihfft "
+     "linalg_cond linalg_matrix_rank linalg_solve linalg_cholesky linalg_svdvals linalg_eigvals linalg_eigvalsh "
+     "linalg_inv linalg_householder_product linalg_tensorinv linalg_tensorsolve fake_quantize_per_tensor_affine "
+     "geqrf _lu_with_info svd triangular_solve fractional_max_pool2d fractional_max_pool3d adaptive_max_pool3d "
+     "multilabel_margin_loss_forward linalg_qr linalg_cholesky_ex linalg_svd linalg_eig linalg_eigh linalg_lstsq "
+     "linalg_inv_ex"},
 };
 
 } // namespace

@@ -24,7 +24,7 @@ FUNCTIONS = {
     "chain_matmul": lambda x, y: torch.chain_matmul(x, y), "cat": lambda x, y: torch.cat([x, y]),
     "mv": lambda x, y: torch.mv(x, y[0]), "dot": lambda x, y: torch.dot(x[0], y[0]), "vdot": lambda x, y: torch.vdot(x[0], y[0]),
     "bmm": lambda x, y: torch.bmm(x[None], y[None]), "index_put": lambda x, y: torch.index_put(x, [torch.tensor([0])], y[0]),
-    "local_response_norm": lambda x: torch.div(x, x), "gelu": F.gelu,
+    "local_response_norm": lambda x: F.local_response_norm(x[None], 2), "gelu": F.gelu,
     "instance_norm": lambda x: F.instance_norm(x[None]), "dropout": lambda x: F.dropout(x, 0.5),
     "batch_norm": lambda x, y: F.batch_norm(x, y[0], y[1], training=False),
 }
@@ -106,7 +106,8 @@ def observe(call, low):
             if below.casts and below.computes is None:
                 below.computes = {below.casts[0]}  # the wrapper had done its work
     computes = below.computes or set()
-    widest = "s" if torch.float32 in computes else "".join({letter.get(c, "?") for c in computes})
+    letters = {letter.get(c, "?") for c in computes}
+    widest = "s" if torch.float32 in computes else letters.pop() if len(letters) == 1 else "?"
     return (widest or "?") + (letter.get(returned.dtype, "?") if returned is not None else "?")
 
 
@@ -116,7 +117,7 @@ def category(seen, level, is_registered):
     (one, _), half, (mixed, _) = seen
     if one in "Xh":
         return {"X": "banned", "h": "lower_precision"}[one]
-    if "s" in half:
+    if "s" in half and (is_registered or half[0] != "?"):
         return "fp32"
     return "promote" if is_registered and mixed == "s" else "unlisted"
 

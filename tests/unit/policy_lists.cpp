@@ -118,6 +118,8 @@ TEST_CASE("a name stands for every call that the op reaches")
 	    {Lists::torch, "mul", bits({"mul"})},
 	    {Lists::torch, "cdist", 0}, // its products cannot be distinguished from the application's own
 	    {Lists::torch, "prelu", 0},
+	    {Lists::torch, "fft_fft", 0}, // in the CPU list
+	    {Lists::torch, "inverse", bits({"linalg_solve"})},
 	    {Lists::torch, "conv2d", bits({"conv2d", "conv_depthwise2d"})},
 	    {Lists::paddle, "mul", bits({"mm"})}, // a matrix product in Paddle
 	    {Lists::paddle, "matmul_v2", bits({"mm", "bmm", "mv"})},
