@@ -1,5 +1,5 @@
 // The conversion kernels (see cast.h): device code for nvcc, and host C++ after tools/emulated/simt.h. The code uses
-// only features of both: no inline PTX, no cooperative groups, warps of 32.
+// only features of both: no inline PTX except in waitForCast(), no cooperative groups, warps of 32.
 #pragma once
 
 #include "kernels/cast.h"

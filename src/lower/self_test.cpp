@@ -53,21 +53,23 @@ bool fail(Tests &tests, unsigned path)
 	return isFirst;
 }
 
-// The tests of a library that ended, as text: NAME, verdict and error of each, separated by tabs. The error is in units
-// of 1e-9, because the locale of the application changes the format of fractions.
+// The result of a test as text: NAME, verdict and error, separated by tabs. The error is in units of 1e-9, because the
+// locale of the application changes the format of fractions.
 constexpr double unit = 1e-9;
-std::string textOf(const Tests &tests, TestedLibrary library)
+std::string textOf(const Tests &tests, unsigned path, const char *verdict)
+{
+	char line[96];
+	std::snprintf(line, sizeof line, "%s\t%s\t%.0f\n", paths[path].name, verdict,
+	              std::min(static_cast<double>(tests.error[path].load()) / unit, 1e15));
+	return line;
+}
+
+std::string passedTests(const Tests &tests, TestedLibrary library)
 {
 	std::string text;
-	for (unsigned i = 0; i < pathCount; i++) {
-		const bool isFailed = tests.failed.load() == static_cast<int>(i) + 1;
-		if (paths[i].library != library || (!isFailed && tests.state[i].load() != State::passed))
-			continue;
-		char line[96];
-		std::snprintf(line, sizeof line, "%s\t%s\t%.0f\n", paths[i].name, isFailed ? "failed" : "passed",
-		              std::min(static_cast<double>(tests.error[i].load()) / unit, 1e15));
-		text += line;
-	}
+	for (unsigned i = 0; i < pathCount; i++)
+		if (paths[i].library == library && tests.state[i].load() == State::passed)
+			text += textOf(tests, i, "passed");
 	return text;
 }
 
@@ -112,7 +114,7 @@ void readStored(Tests &tests, const TestStore &store, const cuda::DeviceFacts &f
 		}
 	if (failed < pathCount && fail(tests, failed)) {
 		tests.error[failed].store(static_cast<float>(error[failed] * unit));
-		tellFailure(paths[failed], facts, error[failed] * unit, store.path());
+		tellFailure(paths[failed], facts, error[failed] * unit, store.failedPath().c_str());
 	}
 }
 
@@ -134,8 +136,7 @@ Outcome runTest(Tests &tests, const LoweredCall &call, const Path &path, const c
 	          static_cast<double>(base::nanoseconds(CLOCK_MONOTONIC) - start) / 1e6);
 	if (error >= path.leastError && error <= path.error) {
 		tests.state[index].store(State::passed, std::memory_order_release);
-		if (!tests.failed.load())
-			store.write(textOf(tests, path.library));
+		store.write(passedTests(tests, path.library), false);
 		return completed();
 	}
 	if (fail(tests, index)) {
@@ -144,8 +145,8 @@ Outcome runTest(Tests &tests, const LoweredCall &call, const Path &path, const c
 			          "the self-test of %s on %s did not end within %llu s. Calls on this device run unchanged",
 			          path.name, facts.name, static_cast<unsigned long long>(longestTestNs / 1'000'000'000));
 		} else {
-			store.write(textOf(tests, path.library));
-			tellFailure(path, facts, error, store.path());
+			store.write(textOf(tests, index, "failed"), true);
+			tellFailure(path, facts, error, store.failedPath().c_str());
 		}
 	}
 	return decline(Reason::self_test_failed);

@@ -97,25 +97,29 @@ TestStore::TestStore(const char *directory, const cuda::Driver &driver, const cu
 
 std::string TestStore::read() const
 {
-	const std::string text = path_.empty() ? "" : readFile(path_.c_str(), true);
-	return text.starts_with(key_) && text.ends_with(end)
-	           ? text.substr(key_.size(), text.size() - key_.size() - std::strlen(end))
-	           : "";
+	std::string texts;
+	for (const std::string &path : {path_, failedPath()}) {
+		const std::string text = path.empty() ? "" : readFile(path.c_str(), true);
+		if (text.starts_with(key_) && text.ends_with(end))
+			texts += text.substr(key_.size(), text.size() - key_.size() - std::strlen(end));
+	}
+	return texts;
 }
 
-void TestStore::write(const std::string &text) const
+void TestStore::write(const std::string &text, bool isFailed) const
 {
 	if (path_.empty())
 		return;
 	makeFolders(path_);
-	const std::string whole = key_ + text + end, temporary = path_ + "." + std::to_string(getpid());
+	const std::string path = isFailed ? failedPath() : path_, temporary = path + "." + std::to_string(getpid());
+	const std::string whole = key_ + text + end;
 	const int file = open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (file < 0)
 		return;
 	const base::WriteSignals signals;
 	const bool isWritten = ::write(file, whole.data(), whole.size()) == static_cast<ssize_t>(whole.size());
 	close(file);
-	if (!isWritten || rename(temporary.c_str(), path_.c_str()))
+	if (!isWritten || rename(temporary.c_str(), path.c_str()))
 		unlink(temporary.c_str());
 }
 

@@ -1,5 +1,6 @@
-// Results of self-tests in the state directory, so that a later process does not repeat them. One file for each
-// combination of core, driver, device and library. Any thread; makes no CUDA call.
+// Results of self-tests in the state directory, so that a later process does not repeat them. Two files for each
+// combination of core, driver, device and library: one has the tests that passed, the other one a test that failed. A
+// process that passes cannot replace the failure of another one. Any thread; makes no CUDA call.
 #pragma once
 
 #include "src/cuda/context.h"
@@ -16,12 +17,12 @@ public:
 	TestStore(const char *directory, const cuda::Driver &driver, const cuda::DeviceFacts &facts, const char *library,
 	          uint64_t version);
 
-	// Returns the text that write() stored; empty if there is none, if the file is damaged, or if it belongs to another
-	// user or another combination.
+	// Returns the texts that write() stored. A file that is damaged, or that belongs to another user or another
+	// combination, counts as empty.
 	std::string read() const;
-	// Replaces the file in one step. An error has no effect.
-	void write(const std::string &text) const;
-	const char *path() const { return path_.c_str(); } // "": nothing is stored
+	// Replaces a file in one step. An error has no effect.
+	void write(const std::string &text, bool isFailed) const;
+	std::string failedPath() const { return path_.empty() ? "" : path_ + ".failed"; } // "": nothing is stored
 
 private:
 	std::string key_, path_;

@@ -104,6 +104,25 @@ class SelfTest(unittest.TestCase):
         self.assertRegex(errors, FAILED)
         self.assertEqual((rows, values["count_cuStreamCreateWithPriority"]), ([("fallback", "self_test_failed", 2)], "0"))
 
+    def test_a_process_that_passes_keeps_the_failure_of_another(self):
+        """Both run at the same time: the one that passes has read the folder before the other one failed."""
+        self.run_case("first", EMU_FAIL="PRODUCT_ROUNDING:1", **CAST)
+        (failed,) = self.stored()
+        kept = os.path.join(self.room.name, "failed")
+        os.rename(failed, kept)
+        self.assertEqual(self.run_case("first", STRATEGY="tf32")[2], [("lowered", "white_list", 2)])
+        (passed,) = self.stored()
+        self.assertNotEqual(passed, failed)
+        os.rename(kept, failed)
+        for settings in (CAST, {"STRATEGY": "tf32"}):
+            values, errors, rows = self.run_case("first", **settings)
+            self.assertRegex(errors, FAILED)
+            self.assertIn(failed, errors)
+            self.assertEqual((rows, values["count_cuStreamCreateWithPriority"]), ([("fallback", "self_test_failed", 2)], "0"))
+        os.unlink(failed)  # repeats only the test that failed
+        self.assertEqual(self.run_case("first", STRATEGY="tf32")[0]["count_cuStreamCreateWithPriority"], "0")
+        self.assertEqual(self.run_case("first", **CAST)[0]["count_cuStreamCreateWithPriority"], "1")
+
     def test_a_device_that_does_not_end(self):
         values, errors, rows = self.run_case("first", EMU_FAIL="PRODUCT_DURATION:1", **CAST)
         self.assertRegex(errors, r"\Aautoamp: the self-test of cast to float16 on [^\n]* did not end within 5 s\. Calls on this device "
