@@ -13,6 +13,7 @@ struct Ending {
 	int status = 0; // as in a shell: 128+N for a signal
 	int signal = 0;
 	bool isCoreDumped = false;
+	int received = 0;      // signal that requested the end of this process meanwhile; 0: none
 	uint64_t oomKills = 0; // processes that the kernel killed in this cgroup during the run because memory ran out
 };
 

@@ -22,6 +22,8 @@ constexpr const char *overview =
                                  convert traces to sqlite, perfetto, chrome, csv, jsonl or parquet
   autoamp explain --entry E --m M --n N --k K
                                  show the decision for a call, and its reason, without running it
+  autoamp bisect [--check CMD] -- APP
+                                 find the calls whose lowering makes a program fail its check
   autoamp check FILE             check a configuration file without running anything
   autoamp lists                  list each op and entry point with its category
   autoamp doctor [-- APP]        describe this machine, its libraries and the environment;

@@ -92,9 +92,12 @@ namespace {
 
 constexpr int forwarded[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
 volatile pid_t application = 0; // 0: before the start or after the end
+volatile std::sig_atomic_t received = 0;
 
 void forward(int signal, siginfo_t *information, void *)
 {
+	if (signal != SIGUSR1 && signal != SIGUSR2)
+		received = signal;
 	// The terminal signals the whole foreground process group, so the application has already received this signal.
 	if (application > 0 && information->si_code != SI_KERNEL)
 		::kill(application, signal);
@@ -135,6 +138,7 @@ Ending launch(const std::vector<std::string> &command, const Environment &enviro
 		     std::strerror(error));
 
 	application = ending.pid;
+	received = 0;
 	struct sigaction old[std::size(forwarded)];
 	for (size_t i = 0; i < std::size(forwarded); i++) {
 		struct sigaction action = {};
@@ -151,6 +155,7 @@ Ending launch(const std::vector<std::string> &command, const Environment &enviro
 	application = 0;
 	for (size_t i = 0; i < std::size(forwarded); i++)
 		sigaction(forwarded[i], &old[i], nullptr);
+	ending.received = received;
 	int status = 0;
 	::waitpid(ending.pid, &status, 0);
 	ending.signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;

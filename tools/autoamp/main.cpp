@@ -2,6 +2,7 @@
 // stderr and an exit status; docs/command-line.md lists the statuses.
 #include "src/config/environment.h"
 #include "src/lists/nearest.h"
+#include "tools/autoamp/bisect.h"
 #include "tools/autoamp/check.h"
 #include "tools/autoamp/commands.h"
 #include "tools/autoamp/diff.h"
@@ -36,7 +37,7 @@ constexpr const char *entries[] = {
 #undef ENTRY
 };
 
-// Options of `run` that set a variable, and their default under `run` if it differs.
+// Options of `run` that set a variable, and their default under `run` if it differs. `bisect` has those before --trace.
 constexpr struct {
 	const char *names;
 	policy::Option option;
@@ -117,6 +118,44 @@ std::string takesNoValue(const std::string &text)
 	return text == "true" || text == "false" ? "" : "'" + text + "': this option takes no value";
 }
 
+// Typed values of these options.
+struct Settings {
+	std::string values[std::size(mirrored)];
+	CLI::Option *typed[std::size(mirrored)] = {};
+	bool noHook = false;
+
+	void add(CLI::App *command, const char *end = "")
+	{
+		for (size_t i = 0; i < std::size(mirrored) && std::string_view(mirrored[i].names) != end; i++) {
+			const auto &row = policy::optionTable()[static_cast<size_t>(mirrored[i].option)];
+			const bool isSaid = row.type == policy::ValueType::choice || row.type == policy::ValueType::time ||
+			                    row.type == policy::ValueType::range;
+			std::vector<std::string> facts = {row.name};
+			if (const std::string fallback = mirrored[i].fallback ? mirrored[i].fallback : row.fallback;
+			    !fallback.empty())
+				facts.insert(facts.begin(), "default " + fallback);
+			if (isSaid)
+				facts.insert(facts.begin(), policy::acceptedValues(row));
+			typed[i] =
+			    command
+			        ->add_option(mirrored[i].names, values[i], fmt::format("{} [{}]", row.help, fmt::join(facts, "; ")))
+			        ->type_name("");
+		}
+	}
+
+	void apply(RunOptions &run) const
+	{
+		for (size_t i = 0; i < std::size(mirrored); i++)
+			if (typed[i] && typed[i]->count() > 0) {
+				const auto &row = policy::optionTable()[static_cast<size_t>(mirrored[i].option)];
+				run.settings.push_back({row.name, values[i], typed[i]->get_name()});
+				run.hasFile |= mirrored[i].option == policy::Option::traceFile;
+			}
+		if (noHook)
+			run.settings.push_back({"AUTOAMP_HOOK_DLSYM", "0", "--no-hook"});
+	}
+};
+
 struct CommandLine {
 	CLI::App app{
 	    "autoamp runs the fp32 matrix products and convolutions of unmodified CUDA programs in lower precision.",
@@ -131,9 +170,8 @@ struct CommandLine {
 	ListsOptions lists;
 	std::string topic, file;
 	std::vector<std::string> arguments; // without the words from `--` on
-	std::string values[std::size(mirrored)];
-	CLI::Option *typed[std::size(mirrored)];
-	bool noHook = false;
+	BisectOptions bisect;
+	Settings settings, bisectSettings;
 
 	CommandLine()
 	{
@@ -143,31 +181,46 @@ struct CommandLine {
 		auto *running = app.add_subcommand("run", "Run a program with autoamp preloaded and print a summary at exit");
 		running->prefix_command();
 		running->footer("The program comes last: autoamp run [OPTIONS] -- APP ARGS...");
-		for (size_t i = 0; i < std::size(mirrored); i++) {
-			const auto &row = policy::optionTable()[static_cast<size_t>(mirrored[i].option)];
-			const bool isSaid = row.type == policy::ValueType::choice || row.type == policy::ValueType::time ||
-			                    row.type == policy::ValueType::range;
-			std::vector<std::string> facts = {row.name};
-			if (const std::string fallback = mirrored[i].fallback ? mirrored[i].fallback : row.fallback;
-			    !fallback.empty())
-				facts.insert(facts.begin(), "default " + fallback);
-			if (isSaid)
-				facts.insert(facts.begin(), policy::acceptedValues(row));
-			typed[i] =
-			    running
-			        ->add_option(mirrored[i].names, values[i], fmt::format("{} [{}]", row.help, fmt::join(facts, "; ")))
-			        ->type_name("");
-		}
+		settings.add(running);
 		running->add_flag("--force", run.force, "Overwrite the trace file given with -o");
-		running->add_flag("--no-hook", noHook,
-		                  "Do not intercept functions looked up with dlsym (AUTOAMP_HOOK_DLSYM=0)");
-		running
-		    ->add_option("--device", run.device,
-		                 "Device: auto (NVIDIA GPU, checked first), cuda (NVIDIA GPU, not checked) or emulated (CPU); "
-		                 "default auto")
-		    ->check(CLI::IsMember({"auto", "cuda", "emulated"}));
+		const auto addLaunch = [](CLI::App *command, RunOptions &options, bool &isUnhooked) {
+			command->add_flag("--no-hook", isUnhooked,
+			                  "Do not intercept functions looked up with dlsym (AUTOAMP_HOOK_DLSYM=0)");
+			command->add_option("--device", options.device)
+			    ->description(
+			        "Device: auto (NVIDIA GPU, checked first), cuda (NVIDIA GPU, not checked) or emulated (CPU); "
+			        "default auto")
+			    ->check(CLI::IsMember({"auto", "cuda", "emulated"}));
+			addColour(command, options.colour);
+		};
+		addLaunch(running, run, settings.noHook);
 		running->add_flag("--quiet", run.quiet, "Do not print the summary at exit");
-		addColour(running, run.colour);
+
+		auto *bisecting = app.add_subcommand("bisect", "Find the calls whose lowering makes a program fail its check");
+		bisecting->prefix_command();
+		bisecting->footer("The program comes last: autoamp bisect [OPTIONS] -- APP ARGS...");
+		bisecting
+		    ->add_option("--check", bisect.check,
+		                 "Shell command that runs after each run of APP; status 0: passed. BISECT_STATUS is the exit "
+		                 "status of APP. Default: the exit status of APP decides")
+		    ->type_name("CMD");
+		bisecting
+		    ->add_option("--by", bisect.by,
+		                 "Calls that are kept together: signature (entry point and shape), caller or region; default "
+		                 "signature")
+		    ->check(CLI::IsMember({"signature", "caller", "region"}));
+		bisecting
+		    ->add_option("-o,--out", bisect.out,
+		                 "Configuration file with the rules that keep the responsible calls in fp32; default: print it")
+		    ->type_name("FILE");
+		bisecting
+		    ->add_option("--state", bisect.state,
+		                 "File from which an interrupted search continues; default: FILE of -o with .state")
+		    ->type_name("FILE");
+		bisecting->add_flag("--force", bisect.force, "Overwrite the file of -o, and the state of another search");
+		bisecting->add_flag("--quiet", bisect.quiet, "Do not print a line for each run");
+		bisectSettings.add(bisecting, "--trace");
+		addLaunch(bisecting, bisect.run, bisectSettings.noHook);
 
 		auto *reporting = app.add_subcommand("report", "Print a report for one or more traces (default: the newest)");
 		reporting->allow_extras();
@@ -345,18 +398,18 @@ int carryOut(CommandLine &line, const std::vector<std::string> &application)
 		                      line.arguments.end() - static_cast<ptrdiff_t>(command->remaining().size()));
 		if (line.run.command.empty())
 			fail(Status::notStarted, "run: no program given; usage: {} run [OPTIONS] -- APP ARGS...", invocation);
-		for (size_t i = 0; i < std::size(mirrored); i++)
-			if (line.typed[i]->count() > 0) {
-				const auto &row = policy::optionTable()[static_cast<size_t>(mirrored[i].option)];
-				line.run.settings.push_back({row.name, line.values[i], line.typed[i]->get_name()});
-				line.run.hasFile |= mirrored[i].option == policy::Option::traceFile;
-			}
-		if (line.noHook)
-			line.run.settings.push_back({"AUTOAMP_HOOK_DLSYM", "0", "--no-hook"});
-		return run(line.run, entries);
+		line.settings.apply(line.run);
+		return run(line.run, entries).status;
 	}
 
 	refuseUnknown(*command, Status::wrong);
+	if (command->get_name() == "bisect") {
+		line.bisect.run.command = program();
+		if (line.bisect.run.command.empty())
+			fail(Status::wrong, "bisect: no program given; usage: {} bisect [OPTIONS] -- APP ARGS...", invocation);
+		line.bisectSettings.apply(line.bisect.run);
+		return static_cast<int>(bisect(line.bisect, entries));
+	}
 	if (command->get_name() == "check") {
 		check(line.file, entries);
 		return static_cast<int>(Status::done);
@@ -403,7 +456,7 @@ int start(int count, char **words)
 	    count > 0 && std::string_view(words[0]).find('/') != std::string_view::npos ? quoted(words[0]) : "autoamp";
 	std::vector<std::string> arguments(words + std::min(count, 1), words + count), application;
 	const std::string name = arguments.empty() ? "" : arguments.front();
-	const bool hasProgram = name == "run" || name == "doctor";
+	const bool hasProgram = name == "run" || name == "doctor" || name == "bisect";
 	const Status wrong = name == "run" ? Status::notStarted : Status::wrong;
 	if (hasProgram) {
 		// Arguments after `--` belong to the application, even if they look like options.

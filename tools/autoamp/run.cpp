@@ -193,7 +193,7 @@ bool mayNameRegions(const policy::Options &options)
 
 } // namespace
 
-int run(const RunOptions &options, std::span<const char *const> entries)
+Ending run(const RunOptions &options, std::span<const char *const> entries)
 {
 	Environment environment;
 	for (const auto &[variable, value, option] : options.settings)
@@ -251,7 +251,7 @@ int run(const RunOptions &options, std::span<const char *const> entries)
 	    trace::jobRank([](const char *name) { return policy::environmentValue(policy::processEnvironment(), name); });
 	if (!options.quiet && (outcome.rank.empty() || outcome.rank == "0"))
 		writeReceipt(outcome, options.colour);
-	return outcome.ending.status;
+	return outcome.ending;
 }
 
 } // namespace autoamp::tool

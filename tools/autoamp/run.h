@@ -31,7 +31,7 @@ struct RunOptions {
 	std::vector<std::string> typed; // the options as typed
 };
 
-int run(const RunOptions &options, std::span<const char *const> entries);
+Ending run(const RunOptions &options, std::span<const char *const> entries);
 
 // Input of the receipt in addition to the traces.
 struct Outcome {

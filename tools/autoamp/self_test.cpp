@@ -6,6 +6,7 @@
 #include "tools/autoamp/launch.h"
 #include "tools/autoamp/machine.h"
 #include "tools/autoamp/sheet.h"
+#include "tools/autoamp/temporary_folder.h"
 #include "tools/autoamp/traces.h"
 
 #include <algorithm>
@@ -20,27 +21,6 @@ namespace autoamp::tool {
 namespace fs = std::filesystem;
 
 namespace {
-
-// A folder that is deleted with its contents.
-class TemporaryFolder
-{
-public:
-	TemporaryFolder()
-	{
-		std::string name = fs::temp_directory_path() / "autoamp-self-test.XXXXXX";
-		if (!::mkdtemp(name.data()))
-			fail(Status::wrong, "{}: a temporary folder cannot be created", name);
-		path = name;
-	}
-	~TemporaryFolder()
-	{
-		std::error_code ignored;
-		fs::remove_all(path, ignored);
-	}
-	TemporaryFolder(const TemporaryFolder &) = delete;
-	TemporaryFolder &operator=(const TemporaryFolder &) = delete;
-	fs::path path;
-};
 
 struct Result {
 	enum Verdict { passed, failed, unavailable } verdict = failed;
@@ -76,7 +56,7 @@ const char *kindOf(const policy::TestedPath &path)
 Result run(const policy::TestedPath &path, const std::string &program, const std::string &device,
            const policy::Options &configuration)
 {
-	const TemporaryFolder folder;
+	const TemporaryFolder folder("self-test");
 	const auto errors = folder.path / "errors", trace = folder.path / "trace.aat";
 	const Ending ending = launch({fs::read_symlink("/proc/self/exe"), "run", "--quiet", "--device", device, "-o", trace,
 	                              "--", program, errors, kindOf(path)},

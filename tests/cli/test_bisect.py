@@ -1,0 +1,201 @@
+"""`autoamp bisect` finds the calls whose lowering makes a program fail, on the emulated device."""
+import os
+import re
+import signal
+import subprocess
+import time
+import unittest
+
+from case import PROGRAMS, Case
+
+AUTOAMP = os.environ["AUTOAMP"]  # in the build tree: with the library and the emulated device
+TOLERANCE = str(PROGRAMS / "tolerance")
+
+
+class Bisect(Case):
+    def setUp(self):
+        super().setUp()
+        self.environment["AUTOAMP_DIR"] = str(self.root / "state")
+
+    def autoamp(self, *arguments, **variables):
+        return subprocess.run([AUTOAMP, *arguments], cwd=self.here, capture_output=True, text=True, env=self.environment | variables, timeout=120)
+
+    def bisect(self, *arguments, status=0, options=(), **variables):
+        result = self.autoamp("bisect", "--device", "emulated", "--strategy", "cast", *options, "--", *arguments, **variables)
+        self.assertEqual(result.returncode, status, result)
+        return result
+
+    def sizes(self, result):
+        lines = result.stdout.partition("\n\n")[0].splitlines()
+        self.assertTrue(lines[0].startswith("responsible: "), result)
+        return [(int(group), int(size)) for group, size in re.findall(r"^(\d+) +cublasSgemm_v2 (\d+)x\S+ +1 .* white_list$", "\n".join(lines), re.M)]
+
+    def runs(self, result):
+        lines = re.findall(r"^autoamp: run (\d+): (\d+) of \d+ \w+s? kept: (fails|passes)(?: \(at most (\d+) more runs?[^)]*\))?$", result.stderr, re.M)
+        self.assertEqual([int(line[0]) for line in lines], list(range(1, len(lines) + 1)), result.stderr)
+        return [(int(kept), answer) for _, kept, answer, _ in lines]
+
+    def passes_under(self, rules, *arguments):
+        result = self.autoamp("run", "--device", "emulated", "--strategy", "cast", "--quiet", "--config", rules, "--", TOLERANCE, *arguments)
+        return result.returncode == 0
+
+    def test_one_product(self):
+        words = [*map(str, range(17, 33)), "fail=23"]
+        result = self.bisect(TOLERANCE, *words, options=["-o", "rules.toml"])
+        self.assertEqual(self.sizes(result), [(1, 23)])
+        self.assertLessEqual(len(self.runs(result)), 4 + 4)
+        self.assertEqual(self.runs(result)[:2], [(0, "fails"), (16, "passes")])
+        self.assertEqual(self.runs(result)[-1], (1, "passes"))
+        self.assertIn("(at most 6 more runs unless further signatures are responsible)\n", result.stderr)
+        self.assertEqual(sorted(os.listdir(self.here)), ["rules.toml"])  # the state is removed
+        self.assertEqual((self.here / "rules.toml").read_text().split(),
+                         '[[rule]] entry = "cublasSgemm_v2" m = 23 n = 23 k = 23 batch = 1 precision = "float32"'.split())
+        self.assertTrue(self.passes_under("rules.toml", *words))
+        self.assertEqual(self.autoamp("check", "rules.toml").returncode, 0)
+
+    def test_two_products(self):
+        words = [*map(str, range(17, 27)), "fail=18", "fail=25"]
+        result = self.bisect(TOLERANCE, *words, options=["-o", "rules.toml"])
+        self.assertEqual(sorted(size for _, size in self.sizes(result)), [18, 25])
+        self.assertEqual(sorted(group for group, _ in self.sizes(result)), [1, 2])
+        self.assertTrue(self.passes_under("rules.toml", *words))
+
+    def test_joint_products(self):
+        words = [*map(str, range(17, 27)), "fail=18+25"]
+        result = self.bisect(TOLERANCE, *words, options=["-o", "rules.toml"])
+        self.assertEqual(self.sizes(result), [(1, 18), (1, 25)])
+        self.assertTrue(self.passes_under("rules.toml", *words))
+
+    def test_a_program_that_fails_by_itself(self):
+        for words in (["17", "fail"], ["fail"], ["17", "18", "fail", "fail=17"]):
+            result = self.bisect(TOLERANCE, *words, status=1, options=["--quiet", "-o", "rules.toml"])
+            self.refused(result, 1, "the program fails by itself")
+        self.assertEqual(os.listdir(self.here), [])
+
+    def test_a_program_that_passes(self):
+        result = self.bisect(TOLERANCE, "17", "18", options=["-o", "rules.toml"])
+        self.assertEqual(result.stdout, "nothing to bisect: the check passes with all calls lowered\n")
+        self.assertEqual(self.runs(result), [(0, "passes")])
+        self.assertEqual(os.listdir(self.here), [])
+
+    def test_a_signal_is_a_failure(self):
+        script = f'{TOLERANCE} 17 18 fail=18 || kill -SEGV $$'
+        self.assertEqual(self.sizes(self.bisect("sh", "-c", script)), [(1, 18)])
+
+    def test_check_decides(self):
+        """It runs after the program, gets its status, and sees its files."""
+        words = ["sh", "-c", f"{TOLERANCE} 17 18 19 fail=18; echo $? >status; exit 5"]
+        check = 'test "$BISECT_STATUS" = 5 && test -z "$LD_PRELOAD" && grep -q 0 status'
+        self.assertEqual(self.sizes(self.bisect(*words, options=["--check", check])), [(1, 18)])
+        result = self.bisect(TOLERANCE, "17", "fail=17", options=["--check", "true"])
+        self.assertIn("nothing to bisect", result.stdout)
+        for check in ("no-such-command", "./"):
+            result = self.bisect(TOLERANCE, "17", status=2, options=["--quiet", "--check", check])
+            self.assertRegex(result.stderr, r"\nautoamp: --check \S+ cannot be executed \(status 12[67]\)\n\Z")
+
+    def test_regions_and_callers(self):
+        words = ["region=first", "17", "18", "region=", "region=second", "19", "region=", "20", "fail=19+20"]
+        result = self.bisect(TOLERANCE, *words, options=["--by", "region", "-o", "rules.toml"])
+        self.assertRegex(result.stdout, r"\n1 +second +1 ")
+        self.assertEqual((self.here / "rules.toml").read_text().split(), '[[rule]] region = "second" precision = "float32"'.split())
+        result = self.bisect(TOLERANCE, *words[:-1], "fail=20", options=["--by", "region", "--quiet"], status=1)
+        self.refused(result, 1, "no rule by region matches the responsible calls")
+        result = self.bisect(TOLERANCE, *words, options=["--by", "caller"])
+        self.assertRegex(result.stdout, r"\n1 +tolerance +4 ")
+
+    def test_settings_of_the_user(self):
+        """They hold in each run and in the result: a list, a rule with a kept product, and a range of recorded calls."""
+        (self.here / "own.toml").write_text('capture_range = "calls:2:2"\ndelay = "10m"\ncustom_black_list = ["bmm", "addmm"]\nlevel = "O1"\n'
+                                            '[[rule]]\nm = 17\nprecision = "float32"\n[[rule]]\nm = ">=18"\nprecision = "bfloat16"\n')
+        result = self.bisect(TOLERANCE, "17", "18", "19", "fail=17", "fail=19", options=["--config", "own.toml", "-o", "rules.toml"])
+        self.assertRegex(result.stdout, r"responsible: 1 of 2 signatures.*\n.*\n1 +cublasSgemm_v2 19x19x19 ")
+        text = (self.here / "rules.toml").read_text()
+        for line in ('capture_range = "calls:2:2"', 'custom_black_list = ["bmm", "addmm"]', 'm = ">=18"'):
+            self.assertIn(line, text)
+        self.assertLess(text.index("m = 19"), text.index('m = "17"'))
+        self.assertTrue(self.passes_under("rules.toml", "17", "18", "19", "fail=17", "fail=19"))
+
+    def test_calls_that_only_later_runs_make(self):
+        """With the product of 17 in fp32, the program also multiplies matrices of 18, which must be in fp32, too."""
+        result = self.bisect(TOLERANCE, "17", "17?18", "19", "fail=17", "fail=18")
+        self.assertEqual(self.sizes(result), [(1, 17), (2, 18)])
+
+    def interrupt(self, number, *words):
+        """Sends a signal while the program waits in a run."""
+        command = [AUTOAMP, "bisect", "--device", "emulated", "--strategy", "cast", "-o", "rules.toml", "--", *words]
+        process = subprocess.Popen(command, cwd=self.here, env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        while not (self.here / "wait").exists() and process.poll() is None:
+            time.sleep(0.01)
+        process.send_signal(number)
+        output, errors = process.communicate(timeout=60)
+        (self.here / "wait").unlink()
+        self.assertEqual((process.returncode, output), (128 + number, ""), errors)
+        self.assertTrue(errors.endswith("autoamp: interrupted; the same command continues the search\n"), errors)
+        return errors
+
+    def test_interrupted_and_continued(self):
+        """The fifth run waits once. The answers of the runs before are used again, those of other searches are not."""
+        script = self.here / "script"
+        script.write_text(f'n=$(cat n || echo 0)\necho $((n + 1)) >n\n[ $n = 4 ] && exec {TOLERANCE} wait={self.here}/wait\n'
+                          f'exec {TOLERANCE} 17 18 19 20 21 22 23 24 fail=18\n')
+        for number in (signal.SIGTERM, signal.SIGINT):
+            (self.here / "n").write_text("0")
+            self.interrupt(number, "sh", "script")
+            self.assertEqual((self.here / "n").read_text(), "5\n")
+            self.assertTrue((self.here / "rules.toml.state").exists())
+            if number == signal.SIGTERM:
+                for options in (["--dtype", "bfloat16"], ["--check", "true"], ["--by", "caller"]):
+                    self.refused(self.bisect("sh", "script", status=2, options=["-o", "rules.toml", *options]), 2, "another search", "--force")
+            result = self.bisect("sh", "script", options=["-o", "rules.toml", "--force"])
+            self.assertTrue(result.stderr.startswith("autoamp: continuing after 4 runs\n"), result.stderr)
+            self.assertEqual(self.sizes(result), [(1, 18)])
+            self.assertLessEqual(len(self.runs(result)), 3)
+            self.assertFalse((self.here / "rules.toml.state").exists())
+            (self.here / "rules.toml").unlink()
+
+    def test_a_damaged_state(self):
+        for text in ("", "{}", '{"schema": "autoamp.bisect/1"}', "[1", '{"schema": "autoamp.bisect/2", "key": "", "items": [], "runs": []}'):
+            (self.here / "state").write_text(text)
+            self.refused(self.bisect(TOLERANCE, "17", status=2, options=["--state", "state"]), 2, "state is not a state of autoamp bisect")
+            self.assertEqual((self.here / "state").read_text(), text)
+
+    def answers(self, text):
+        """A check with these answers, p for passed and f for failed. The last answer is repeated."""
+        (self.here / "answers").write_text("\n".join(text))
+        return 'a=$(head -n 1 answers); [ $(wc -l <answers) = 0 ] || sed -i 1d answers; test $a = p'
+
+    def test_a_check_that_is_not_repeatable(self):
+        words = [TOLERANCE, *map(str, range(17, 21))]
+        for answers, runs in (("fppfpffff", 9),  # run 8 fails with a part of the lowered calls of run 3, which passed
+                              ("fpf", 10)):  # the last run fails with all calls kept, run 2 passed
+            result = self.bisect(*words, status=1, options=["--check", self.answers(answers)])
+            self.assertEqual("runs 3 and 8 contradict each other" in result.stderr, runs == 9, result.stderr)
+            self.assertRegex(result.stderr, r"\nautoamp: the check is not repeatable: with the same calls lowered, it passed before and fails now\n\Z")
+            self.assertEqual((len(self.runs(result)), result.stdout), (runs, ""))
+
+    def test_errors_that_cancel(self):
+        """The error of 18 is harmful only if 17 is exact. Each answer is repeatable."""
+        words = [TOLERANCE, "17", "18", "19", "20", "fail=18-17", "fail=17+19"]
+        result = self.bisect(*words, options=["-o", "rules.toml"])
+        self.assertIn("autoamp: both answers are repeatable", result.stderr)
+        self.assertEqual(sorted(size for _, size in self.sizes(result)), [17, 18, 19])
+        self.assertTrue(self.passes_under("rules.toml", *words[1:]))
+
+    def test_bad_input(self):
+        (self.here / "taken").write_text("text")
+        started = self.here / "started"
+        for options, words in ((["-o", "taken"], ["taken exists; --force"]), (["--by", "thread"], ["thread"]), (["--dtype", "int8"], ["int8"]),
+                               (["--trace", "ops"], ["--trace"]), (["--config", "missing.toml"], ["missing.toml"]),
+                               (["-o", "no/folder/rules.toml"], ["no/folder"])):
+            result = self.autoamp("bisect", "--device", "emulated", "--quiet", *options, "--", "touch", str(started))
+            self.refused(result, 2, *words)
+        self.refused(self.autoamp("bisect", "--device", "emulated"), 2, "no program given")
+        for program in ("./missing", "./taken"):
+            self.refused(self.autoamp("bisect", "--device", "emulated", "--", program), 2, program)
+        self.assertEqual((self.here / "taken").read_text(), "text")
+        self.bisect(TOLERANCE, "17", "fail=17", options=["-o", "taken", "--force"])
+        self.assertIn("[[rule]]", (self.here / "taken").read_text())
+
+
+if __name__ == "__main__":
+    unittest.main()
