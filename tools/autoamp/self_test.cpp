@@ -29,6 +29,12 @@ struct Result {
 	double least = INFINITY, most = 0; // errors
 };
 
+// The vendor's conversion to float16 does not scale.
+bool isUnscaled(const policy::TestedPath &path)
+{
+	return path.strategy == policy::Strategy::library && path.precision == op::Dtype::float16;
+}
+
 // The settings of the user do not apply, except those of the emulated device.
 Environment environmentFor(const policy::TestedPath &path, const fs::path &folder)
 {
@@ -42,15 +48,15 @@ Environment environmentFor(const policy::TestedPath &path, const fs::path &folde
 	environment.set("AUTOAMP_DIR", folder / "state"); // a stored result does not count
 	environment.set("AUTOAMP_STRATEGY", policy::name(path.strategy));
 	environment.set("AUTOAMP_DTYPE", op::name(path.precision));
-	const bool isUnscaled = path.strategy == policy::Strategy::library && path.precision == op::Dtype::float16;
-	environment.set("AUTOAMP_SCALING", isUnscaled ? "off" : "auto");
+	environment.set("AUTOAMP_SCALING", isUnscaled(path) ? "off" : "auto");
 	return environment;
 }
 
 const char *kindOf(const policy::TestedPath &path)
 {
-	const bool isUnscaled = path.strategy == policy::Strategy::library && path.precision == op::Dtype::float16;
-	return path.library == policy::TestedLibrary::cudnn ? "convolutions" : isUnscaled ? "small-products" : "products";
+	return path.library == policy::TestedLibrary::cudnn ? "convolutions"
+	       : isUnscaled(path)                           ? "small-products"
+	                                                    : "products";
 }
 
 Result run(const policy::TestedPath &path, const std::string &program, const std::string &device,
