@@ -189,7 +189,39 @@ struct Loss {
 	uint32_t lostRows, lostColumns;
 };
 
-enum class EventKind : uint32_t { init = 1, rescale, scale_range, overflow, nonfinite_input, underflow, clamped };
+enum class EventKind : uint32_t {
+	init = 1,
+	rescale,
+	scale_range,
+	overflow,
+	nonfinite_input,
+	underflow,
+	clamped,
+	// Without totals in the ring; the payload is the whole event:
+	update = 64, // an update of a gradient scaler
+	audit,
+};
+
+// State of a gradient scaler. A part that it does not have is -1.
+struct GradientState {
+	float scale;
+	int32_t tracker, hysteresis;
+};
+
+// One update of a gradient scaler. steps, skipped: all updates so far, and those with found_inf. They are counted on
+// the device, so they stay exact if the ring wraps.
+struct Update {
+	GradientState before, after;
+	float foundInf;
+	uint32_t scaler; // index that the host gave the scaler
+	uint32_t steps, skipped;
+};
+
+// Result of an audit: errors relative to the norm of the product, of its worst row, and of its worst column.
+struct Audit {
+	float error, worstRow, worstColumn;
+	uint32_t flags;
+};
 
 // Rare events reach the host through mapped host memory, which is read at later calls and at exit. A record is complete
 // when `sequence`, which is written last, is its index + 1.
@@ -200,7 +232,11 @@ struct Event {
 	uint32_t operand;      // 0 A, 1 B
 	int32_t before, after; // exponents; before is INT32_MIN at `init`
 	uint32_t amax;         // bits
-	Loss loss;             // set for `underflow`
+	union {
+		Loss loss; // set for `underflow`
+		Update update;
+		Audit audit;
+	};
 };
 constexpr uint32_t ringSize = 4096;
 // Exact totals per site, also after the ring wrapped: [site][operand][kind]. All sites without an entry share site 0.

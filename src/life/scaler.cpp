@@ -4,6 +4,7 @@
 #include "src/lower/context_state.h"
 #include "src/site/rows.h"
 
+#include <bit>
 #include <climits>
 #include <cmath>
 #include <cstdio>
@@ -49,11 +50,11 @@ void drainScalerEvents(Process &process, bool isLast)
 	for (lower::ContextState *context = lower::contexts(); context; context = context->next) {
 		if (!context->slots.ringOnDevice())
 			noteMissingRing(process);
-		context->slots.drain([&](const scale::Event &event, uint32_t count) {
+		context->slots.drain([&](const kernels::Event &event, uint32_t count) {
 			trace::ScalerEvent scalerEvent;
 			scalerEvent.exponentBefore = event.before == INT32_MIN ? NAN : static_cast<float>(event.before);
 			scalerEvent.exponentAfter = static_cast<float>(event.after);
-			scalerEvent.amax = event.amax;
+			scalerEvent.amax = std::bit_cast<float>(event.amax);
 			if (event.kind == kernels::EventKind::underflow) {
 				scalerEvent.excess = event.loss.excess;
 				scalerEvent.lostRows = event.loss.lostRows;

@@ -3,7 +3,6 @@
 #include "src/base/log.h"
 #include "src/base/own_work.h"
 
-#include <bit>
 #include <sys/mman.h>
 
 namespace autoamp::scale {
@@ -53,7 +52,7 @@ void Slots::closeRing(const cuda::Driver &driver)
 	ring_ = nullptr;
 }
 
-bool Slots::next(Event &event)
+bool Slots::next(kernels::Event &event)
 {
 	uint64_t read = read_.load(std::memory_order_relaxed);
 	const uint64_t end = written();
@@ -65,9 +64,7 @@ bool Slots::next(Event &event)
 	const uint64_t sequence = __atomic_load_n(&arrived.sequence, __ATOMIC_ACQUIRE);
 	if (sequence < read + 1)
 		return false; // reserved, but not yet written
-	event = {arrived.site,   arrived.kind,  arrived.operand,
-	         arrived.before, arrived.after, std::bit_cast<float>(arrived.amax),
-	         arrived.loss};
+	event = arrived;
 	read_.store(read + 1, std::memory_order_relaxed);
 	std::atomic_thread_fence(std::memory_order_acquire); // otherwise the fields could be read after the sequence below
 	// If the event was overwritten during the read, skip it; the totals include it.

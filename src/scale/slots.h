@@ -10,16 +10,6 @@
 
 namespace autoamp::scale {
 
-// One scaler event on the host (kinds: docs/reports.md).
-struct Event {
-	uint32_t site;
-	kernels::EventKind kind;
-	uint32_t operand;      // 0 A, 1 B
-	int32_t before, after; // exponents of the scale; before is INT32_MIN at `init`
-	float amax;
-	kernels::Loss loss; // set for `underflow`
-};
-
 class Slots
 {
 public:
@@ -35,18 +25,20 @@ public:
 	kernels::SiteState *sites() const { return reinterpret_cast<kernels::SiteState *>(predictions_ + predictionBytes); }
 	kernels::Ring *ringOnDevice() const { return reinterpret_cast<kernels::Ring *>(ringOnDevice_); }
 
-	// Calls take(const Event &, count) for every event that has arrived; `count` is the number of new events of its
-	// kind. The totals count each event once, including those that the ring lost. Never waits: returns if another
-	// thread is draining.
+	// Calls take(const kernels::Event &, count) for every event that has arrived; `count` is the number of new events
+	// of its kind, and 1 for kinds without totals. The totals count each event once, including those that the ring
+	// lost. Never waits: returns if another thread is draining.
 	template <typename Take>
 	void drain(Take take)
 	{
 		if (!ring_ || written() == read_.load(std::memory_order_relaxed) ||
 		    isDraining_.exchange(true, std::memory_order_acquire))
 			return;
-		Event event;
-		while (next(event))
-			take(event, untold(event.site, event.operand, static_cast<uint32_t>(event.kind)));
+		kernels::Event event;
+		while (next(event)) {
+			const auto kind = static_cast<uint32_t>(event.kind);
+			take(event, kind < kernels::kindCount ? untold(event.site, event.operand, kind) : 1);
+		}
 		isDraining_.store(false, std::memory_order_release);
 	}
 	// For exit: calls take(kind, operand, count) for the events of `site` that the ring lost.
@@ -65,7 +57,7 @@ public:
 private:
 	void closeRing(const cuda::Driver &driver);
 	uint64_t written() const { return __atomic_load_n(&ring_->written, __ATOMIC_ACQUIRE); }
-	bool next(Event &event);
+	bool next(kernels::Event &event);
 	uint32_t untold(uint32_t site, uint32_t operand, uint32_t kind)
 	{
 		const uint32_t total = __atomic_load_n(&ring_->totals[site][operand][kind], __ATOMIC_RELAXED);

@@ -149,6 +149,9 @@ enum class RecordType : uint16_t {
 	cuptiOverhead,
 	capture,
 	kernelLaunches,
+	gradientScaler,
+	gradientEvent,
+	gradientCause,
 };
 
 struct Record {
@@ -306,5 +309,40 @@ struct LaunchRecord : Record {
 	Counter graphs, graphsReceived;
 };
 static_assert(sizeof(LaunchRecord) == 40);
+
+// A gradient scaler of the program. The counters from `steps` to `holds` and the scales are totals over all updates.
+struct GradientScalerRecord : Record {
+	uint32_t id, framework; // framework: string
+	uint32_t number;        // among the scalers of its framework, from 0
+	uint32_t how;           // string: where the values come from
+	uint32_t device;
+	uint32_t interval;      // 0: unknown, like NaN below
+	double growth, backoff; // factors
+	Counter steps, skipped; // updates, and those with found_inf
+	Counter longestSkipped; // largest number of skipped steps in a row
+	Counter growths, backoffs, sets, refusals, holds;
+	Counter scaleFirst, scaleLeast, scaleMost, scaleLast; // bits of doubles
+	Counter tracker;                                      // the last one; as i64, -1: unknown
+	Counter firstTicks, lastTicks;
+	Counter unseen; // steps without values: they are only in `steps` and `skipped`
+};
+static_assert(sizeof(GradientScalerRecord) == 176);
+
+struct GradientEventRecord : Record {
+	uint64_t ticks, step; // step: from 1
+	uint32_t scaler;      // GradientScalerRecord::id
+	uint32_t kind;        // string
+	double scaleBefore, scaleAfter, foundInf;
+	int32_t trackerBefore, trackerAfter, hysteresis; // -1: unknown
+	uint32_t reserved2;
+};
+static_assert(sizeof(GradientEventRecord) == 72);
+
+// A scaler event of an operand (ScalerRecord) that preceded a skipped step, and followed the step before it.
+struct GradientCauseRecord : Record {
+	uint64_t ticks, step; // ticks: time of the scaler event
+	uint32_t scaler, row, kind, operand;
+};
+static_assert(sizeof(GradientCauseRecord) == 40);
 
 } // namespace autoamp::trace

@@ -55,6 +55,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	REQUIRE(bytes(trace.config) <= size && bytes(trace.versions) <= size);
 	REQUIRE(trace.scaler.size() <= size / sizeof(trace::ScalerRecord));
 	REQUIRE(trace.scalerTotals.size() <= size / sizeof(trace::ScalerTotalRecord));
+	REQUIRE(trace.gradientScalers.size() <= size / sizeof(trace::GradientScalerRecord));
+	REQUIRE(trace.gradientEvents.size() <= size / sizeof(trace::GradientEventRecord));
+	REQUIRE(trace.gradientCauses.size() <= size / sizeof(trace::GradientCauseRecord));
 	REQUIRE(trace.notes.size() <= size / sizeof(trace::NoteRecord));
 	REQUIRE(trace.lanes.size() <= size / sizeof(trace::LaneRecord));
 	REQUIRE(trace.kernels.size() <= size / sizeof(trace::KernelTotalRecord));

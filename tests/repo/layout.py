@@ -1,7 +1,7 @@
 """Offsets of the members of structs in src/trace/format.h, for readme.py."""
 import re
 
-SIZES = {"uint16_t": 2, "uint32_t": 4, "int32_t": 4, "uint64_t": 8, "int64_t": 8, "float": 4, "char": 1, "Counter": 8, "RecordType": 2,
+SIZES = {"uint16_t": 2, "uint32_t": 4, "int32_t": 4, "uint64_t": 8, "int64_t": 8, "float": 4, "double": 8, "char": 1, "Counter": 8, "RecordType": 2,
          "ChunkKind": 4, "Ended": 4, "std::atomic<uint32_t>": 4}
 PAIRS = {"ClockPair", "RunIds"}  # two numbers of 8 bytes, one field in the page
 SPLIT = {"order": ("sequence", "number")}  # two halves of one member

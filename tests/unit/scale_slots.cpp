@@ -10,6 +10,7 @@ using namespace autoamp;
 using namespace autoamp::scale;
 using fake_driver::device;
 using fake_driver::table;
+using kernels::Event;
 using kernels::EventKind;
 
 namespace {
@@ -138,7 +139,7 @@ TEST_CASE("each event is handed out once, in order, as it was")
 		CHECK(event.operand == static_cast<uint32_t>(count % 2));
 		CHECK(event.before == -count);
 		CHECK(event.after == count);
-		CHECK(event.amax == 0.5f);
+		CHECK(std::bit_cast<float>(event.amax) == 0.5f);
 		count++;
 	});
 	CHECK(count == 3);

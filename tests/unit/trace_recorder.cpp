@@ -360,6 +360,99 @@ TEST_CASE("scaler events: a few singles, exact totals")
 	CHECK((trace.scalerTotals[1].operand == 'B' && trace.scalerTotals[1].count == 15));
 }
 
+namespace {
+
+// Updates of torch's scaler with growth interval 2, started by `scale`.
+struct Torch {
+	trace::GradientScaler scaler{"torch", 0x7f0000000100, 1, "update_kernel", 2, 0.5, 2};
+	float scale = 8;
+	int tracker = 0;
+	trace::Recorder &recorder;
+
+	void update(bool isFound, std::span<const trace::GradientCause> causes = {})
+	{
+		trace::GradientUpdate update;
+		update.before = {scale, tracker, -1};
+		tracker = isFound ? 0 : tracker + 1;
+		scale *= isFound ? 0.5f : tracker == 2 && scale * 2 <= 16 ? 2 : 1;
+		tracker %= 2;
+		update.after = {scale, tracker, -1};
+		update.foundInf = isFound;
+		recorder.gradient(scaler, update, causes);
+	}
+};
+
+} // namespace
+
+TEST_CASE("updates of a gradient scaler: events of each kind, and totals")
+{
+	Folder folder;
+	const std::string file = folder / "a.aat";
+	trace::Recorder &recorder = newRecorder();
+	REQUIRE(recorder.open(options(Mode::summary, file)));
+	Torch torch{.recorder = recorder};
+	const trace::RowId id = recorder.row(row(1));
+	const trace::GradientCause cause{id, "nonfinite_input", 'B', 5};
+	torch.update(true, {&cause, 1}); // 8 -> 4
+	torch.update(true);              // -> 2
+	for (int i = 0; i < 4; i++)
+		torch.update(false); // -> 4 -> 8
+	torch.scale = 16;
+	torch.update(false);
+	torch.update(false); // 32 is refused
+	trace::GradientUpdate held;
+	held.before = held.after = {4, 0, 1};
+	held.foundInf = 2;
+	recorder.gradient({"torch", 1, 0, "python"}, held);
+	held.before = held.after = {}; // an update whose values are unknown
+	recorder.gradient({"paddle", 1, 0, "unscale_kernel"}, held);
+	held.steps = 12, held.skipped = 7; // 10 updates were lost
+	recorder.gradient({"paddle", 1, 0, "unscale_kernel"}, held);
+	recorder.close(0);
+
+	const auto trace = read(file);
+	REQUIRE(trace.gradientScalers.size() == 3);
+	const trace::GradientScalerInfo &first = trace.gradientScalers[0];
+	CHECK((first.name == "torch#0" && first.how == "update_kernel" && first.device == 1 && first.interval == 2));
+	CHECK((first.growth == 2 && first.backoff == 0.5));
+	CHECK((first.steps == 8 && first.skipped == 2 && first.longestSkipped == 2 && first.unseen == 0));
+	CHECK((first.backoffs == 2 && first.growths == 2 && first.sets == 1 && first.refusals == 1 && first.holds == 0));
+	CHECK((first.scaleFirst == 8 && first.scaleLeast == 2 && first.scaleMost == 16 && first.scaleLast == 16));
+	CHECK((first.tracker == 0 && first.lastNs > first.firstNs));
+	std::string kinds;
+	for (const trace::GradientEvent &event : trace.gradientEvents)
+		if (event.scaler == first.id)
+			kinds += event.kind + std::to_string(event.step) + ' ';
+	CHECK(kinds == "first1 backoff1 backoff2 growth4 growth6 set7 growth_refused8 ");
+	const trace::GradientEvent &set = trace.gradientEvents[5];
+	CHECK((set.scaleBefore == 8 && set.scaleAfter == 16 && set.trackerBefore == -1 && set.trackerAfter == 0));
+	CHECK((trace.gradientEvents[1].foundInf == 1 && trace.gradientEvents[1].trackerAfter == 0));
+	REQUIRE(trace.gradientCauses.size() == 1);
+	CHECK((trace.gradientCauses[0].step == 1 && trace.gradientCauses[0].kind == "nonfinite_input"));
+	CHECK((trace.gradientCauses[0].row == id && trace.gradientCauses[0].operand == 'B'));
+
+	const trace::GradientScalerInfo &second = trace.gradientScalers[1], &third = trace.gradientScalers[2];
+	CHECK((second.name == "torch#1" && second.holds == 1 && second.skipped == 1 && std::isnan(second.growth)));
+	CHECK((third.name == "paddle#0" && third.steps == 12 && third.skipped == 7 && third.unseen == 10));
+	CHECK((third.holds == 2 && std::isnan(third.scaleLast) && third.tracker == -1));
+}
+
+TEST_CASE("a gradient scaler has exact totals, and at most 1024 events")
+{
+	Folder folder;
+	const std::string file = folder / "a.aat";
+	trace::Recorder &recorder = newRecorder();
+	REQUIRE(recorder.open(options(Mode::summary, file)));
+	Torch torch{.recorder = recorder};
+	for (int i = 0; i < 3000; i++)
+		torch.update(i % 3 == 0); // two clean steps double the scale again
+	recorder.close(0);
+	const auto trace = read(file);
+	CHECK(trace.gradientEvents.size() == 1024);
+	CHECK((trace.gradientScalers[0].backoffs == 1000 && trace.gradientScalers[0].growths == 1000));
+	CHECK((trace.gradientScalers[0].scaleLeast == 4 && trace.gradientScalers[0].scaleMost == 8));
+}
+
 // Whatever is refused, the caller gets a result and no signal.
 static void recordAll(const std::string &file, Mode mode, int rows = 100)
 {

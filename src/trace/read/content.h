@@ -93,6 +93,39 @@ struct ObservedScaler {
 	double firstNs, lastNs; // NaN: unknown, or emulated
 };
 
+// A gradient scaler of the program, and totals over its updates. NaN: unknown.
+struct GradientScalerInfo {
+	uint32_t id = 0;  // GradientEvent::scaler
+	std::string name; // torch#0
+	std::string how;  // update_kernel, unscale_kernel, python, autoamp
+	uint32_t device = 0;
+	double growth, backoff;                                          // factors
+	uint32_t interval = 0;                                           // 0: unknown
+	uint64_t steps = 0, skipped = 0, longestSkipped = 0, unseen = 0; // unseen: steps without values
+	uint64_t growths = 0, backoffs = 0, sets = 0, refusals = 0, holds = 0;
+	double scaleFirst, scaleLeast, scaleMost, scaleLast;
+	int64_t tracker = -1;           // -1: unknown
+	double firstNs = 0, lastNs = 0; // times of the first and the latest update
+};
+
+struct GradientEvent {
+	double timeNs = 0; // since the start of the trace
+	uint64_t step = 0;
+	uint32_t scaler = 0;
+	std::string kind; // first, growth, backoff, set, growth_refused, hold
+	double scaleBefore, scaleAfter, foundInf;
+	int32_t trackerBefore, trackerAfter, hysteresis; // -1: unknown
+};
+
+// A scaler event (ScalerInfo) after which the scaler skipped its next step.
+struct GradientCauseInfo {
+	double timeNs = 0; // time of the scaler event
+	uint64_t step = 0;
+	uint32_t scaler = 0, row = 0;
+	std::string kind;
+	char operand = 'A';
+};
+
 // CUPTI's own overhead.
 struct OverheadInfo {
 	std::string kind; // buffer_flush, resource, …: CUpti_ActivityOverheadKind

@@ -5,6 +5,7 @@
 #include "src/trace/read/trace.h"
 
 #include <algorithm>
+#include <bit>
 #include <cerrno>
 #include <cmath>
 #include <cstdio>
@@ -179,6 +180,12 @@ struct Trace::Loader {
 			return readAs<ClockRecord>(record, at);
 		case RecordType::capture:
 			return readAs<CaptureRecord>(record, at);
+		case RecordType::gradientScaler:
+			return readAs<GradientScalerRecord>(record, at);
+		case RecordType::gradientEvent:
+			return readAs<GradientEventRecord>(record, at);
+		case RecordType::gradientCause:
+			return readAs<GradientCauseRecord>(record, at);
 		case RecordType::padding:
 			break;
 		}
@@ -242,6 +249,44 @@ struct Trace::Loader {
 		trace.notes.push_back({text(note.kind), text(note.text), note.row, note.count.load(),
 		                       since(note.firstTicks, header.first.ticks),
 		                       since(note.lastTicks.load(), header.first.ticks)});
+		return true;
+	}
+
+	bool read(const GradientScalerRecord &record)
+	{
+		const auto scale = [](const Counter &bits) { return std::bit_cast<double>(bits.load()); };
+		const auto time = [&](const Counter &ticks) { return since(ticks.load(), header.first.ticks); };
+		GradientScalerInfo info;
+		info.id = record.id;
+		info.name = text(record.framework) + '#' + std::to_string(record.number);
+		info.how = text(record.how);
+		info.device = record.device;
+		info.growth = record.growth, info.backoff = record.backoff;
+		info.interval = record.interval;
+		info.steps = record.steps.load(), info.skipped = record.skipped.load();
+		info.longestSkipped = record.longestSkipped.load(), info.unseen = record.unseen.load();
+		info.growths = record.growths.load(), info.backoffs = record.backoffs.load();
+		info.sets = record.sets.load(), info.refusals = record.refusals.load(), info.holds = record.holds.load();
+		info.scaleFirst = scale(record.scaleFirst), info.scaleLast = scale(record.scaleLast);
+		info.scaleLeast = scale(record.scaleLeast), info.scaleMost = scale(record.scaleMost);
+		info.tracker = static_cast<int64_t>(record.tracker.load());
+		info.firstNs = time(record.firstTicks), info.lastNs = time(record.lastTicks);
+		trace.gradientScalers.push_back(std::move(info));
+		return true;
+	}
+
+	bool read(const GradientEventRecord &event)
+	{
+		trace.gradientEvents.push_back({since(event.ticks, header.first.ticks), event.step, event.scaler,
+		                                text(event.kind), event.scaleBefore, event.scaleAfter, event.foundInf,
+		                                event.trackerBefore, event.trackerAfter, event.hysteresis});
+		return true;
+	}
+
+	bool read(const GradientCauseRecord &cause)
+	{
+		trace.gradientCauses.push_back({since(cause.ticks, header.first.ticks), cause.step, cause.scaler, cause.row,
+		                                text(cause.kind), static_cast<char>(cause.operand)});
 		return true;
 	}
 
@@ -436,6 +481,14 @@ struct Trace::Loader {
 			event.timeNs *= trace.nsPerTick_;
 			event.site = site(event.row);
 		}
+		for (GradientScalerInfo &scaler : trace.gradientScalers) {
+			scaler.firstNs *= trace.nsPerTick_;
+			scaler.lastNs *= trace.nsPerTick_;
+		}
+		for (GradientEvent &event : trace.gradientEvents)
+			event.timeNs *= trace.nsPerTick_;
+		for (GradientCauseInfo &cause : trace.gradientCauses)
+			cause.timeNs *= trace.nsPerTick_;
 		for (ScalerTotal &total : trace.scalerTotals)
 			total.site = site(total.row);
 		for (NoteInfo &note : trace.notes) {

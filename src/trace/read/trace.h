@@ -42,6 +42,9 @@ public:
 	std::vector<NoteInfo> notes;
 	std::vector<KernelTotal> kernels;
 	std::vector<ObservedScaler> observed;
+	std::vector<GradientScalerInfo> gradientScalers;
+	std::vector<GradientEvent> gradientEvents; // in the order written, like the causes
+	std::vector<GradientCauseInfo> gradientCauses;
 	std::vector<OverheadInfo> overhead;
 	std::vector<ClockInfo> clocks;
 	std::vector<LaneInfo> lanes;

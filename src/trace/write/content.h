@@ -1,6 +1,7 @@
 // Content of a trace as the core hands it to the recorder. Plain data.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 
 namespace autoamp::trace {
@@ -48,6 +49,37 @@ struct ScalerEvent {
 	uint64_t ticks = 0;                     // base::ticks(); 0: now
 	uint64_t count = 1;                     // number of events that this one stands for
 	bool isSingle = true;                   // false: only counted; the fields above have no meaning
+};
+
+// A gradient scaler of the program. The first three fields identify it.
+struct GradientScaler {
+	const char *framework = nullptr; // torch, paddle, …
+	uint64_t identity = 0;           // such as the address of its scale
+	uint16_t device = 0;
+	const char *how = nullptr;          // update_kernel, unscale_kernel, python, autoamp: where the values come from
+	double growth = NAN, backoff = NAN; // factors; NaN: unknown
+	uint32_t interval = 0;              // 0: unknown
+};
+
+struct GradientState {
+	double scale = NAN;                    // NaN: unknown
+	int32_t tracker = -1, hysteresis = -1; // -1: unknown
+};
+
+// One update of a gradient scaler.
+struct GradientUpdate {
+	GradientState before, after;
+	double foundInf = 0;             // 0: the step was not skipped
+	uint64_t steps = 0, skipped = 0; // totals with this update; steps 0: the writer counts
+	uint64_t ticks = 0;              // base::ticks(); 0: now
+};
+
+// A scaler event between this update and the one before it.
+struct GradientCause {
+	RowId row = 0;
+	const char *kind = nullptr;
+	char operand = 'A';
+	uint64_t ticks = 0; // that of the ScalerEvent
 };
 
 // One kernel or copy that the device has run, with fields and flags as in format.h. `name` is copied.

@@ -256,6 +256,14 @@ void Recorder::scaler(const ScalerEvent &event)
 		events_.scaler(event);
 }
 
+void Recorder::gradient(const GradientScaler &scaler, const GradientUpdate &update,
+                        std::span<const GradientCause> causes)
+{
+	Lock lock(*this);
+	if (isOpen())
+		gradients_.add(scaler, update, causes);
+}
+
 void Recorder::note(const char *kind, const char *text, RowId row, uint64_t count)
 {
 	Lock lock(*this);

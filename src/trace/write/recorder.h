@@ -3,6 +3,7 @@
 #pragma once
 
 #include "src/trace/write/events.h"
+#include "src/trace/write/gradients.h"
 #include "src/trace/write/kernels.h"
 #include "src/trace/write/lane.h"
 
@@ -38,6 +39,9 @@ public:
 	void property(const char *group, const char *name, const char *value, const char *origin = "");
 	// Counts an event exactly per site, operand and kind. The first 64 of each are also recorded as single events.
 	void scaler(const ScalerEvent &event);
+	// Records an update of a gradient scaler: totals, and up to 1024 events per scaler.
+	void gradient(const GradientScaler &scaler, const GradientUpdate &update,
+	              std::span<const GradientCause> causes = {});
 	// Records an autoamp failure as text ("engine_failed", "cublasLtMatmul status 13"); equal notes are counted. Also
 	// for notes that are not failures, such as noteOfPlan with the build time.
 	void note(const char *kind, const char *text, RowId row = 0, uint64_t count = 1);
@@ -85,6 +89,7 @@ private:
 	RowTable rows_{records_, arena_, texts_};
 	Properties properties_{records_, texts_};
 	Events events_{records_, arena_, texts_, rows_};
+	Gradients gradients_{records_, arena_, texts_, rows_};
 	Kernels kernels_{records_, arena_, texts_, rows_};
 };
 
