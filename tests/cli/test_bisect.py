@@ -146,6 +146,10 @@ class Bisect(Case):
             if number == signal.SIGTERM:
                 for options in (["--dtype", "bfloat16"], ["--check", "true"], ["--by", "caller"]):
                     self.refused(self.bisect("sh", "script", status=2, options=["-o", "rules.toml", *options]), 2, "another search", "--force")
+                then = script.stat().st_mtime_ns
+                os.utime(script, ns=(0, 0))
+                self.refused(self.bisect("sh", "script", status=2, options=["-o", "rules.toml"]), 2, "another search", "--force")
+                os.utime(script, ns=(then, then))
             result = self.bisect("sh", "script", options=["-o", "rules.toml", "--force"])
             self.assertTrue(result.stderr.startswith("autoamp: continuing after 4 runs\n"), result.stderr)
             self.assertEqual(self.sizes(result), [(1, 18)])

@@ -87,6 +87,14 @@ void write(const std::string &path, const std::string &text)
 	}
 }
 
+// Changes if the file is changed.
+std::string versionOf(const std::string &path)
+{
+	struct stat file = {};
+	::stat(path.c_str(), &file);
+	return fmt::format("{} {} {}\n", file.st_size, file.st_mtim.tv_sec, file.st_mtim.tv_nsec);
+}
+
 class Bisection
 {
 public:
@@ -177,9 +185,10 @@ private:
 			key += settings.value[i] + "\n";
 		for (const auto &rule : settings.rules->list)
 			key += policy::textOf(rule) + "\n";
-		struct stat program = {};
-		::stat(inspect(options_.run.command.front()).path.c_str(), &program);
-		key += fmt::format("{} {} {}", program.st_size, program.st_mtim.tv_sec, program.st_mtim.tv_nsec);
+		key += versionOf(inspect(options_.run.command.front()).path);
+		for (const auto &word : options_.run.command) // the script of an interpreter
+			if (fs::path(word).filename() == programName(options_.run.command))
+				key += versionOf(word);
 		key_ = fmt::format("{:016x}", base::hashBytes(key.data(), key.size()));
 	}
 
