@@ -89,6 +89,22 @@ AUTOAMP_FUNCTION(int, autoamp_active, (void), (), 0);
 /* The error of this thread's last push, as text; null or "": no error. */
 AUTOAMP_FUNCTION(const char *, autoamp_error, (void), (), 0);
 
+/* One update of a gradient scaler whose state is on the host. */
+typedef struct autoamp_scaler_update {
+	size_t size;           /* size of this struct */
+	const char *framework; /* "torch", "paddle", ...: the first part of the scaler's name in reports */
+	const char *how;       /* source of the values: "python", "autoamp", ... */
+	const void *scaler;    /* identifies the scaler among those of its framework and device; never read */
+	int device;
+	double scale_before, scale_after, found_inf;   /* NaN: unknown; found_inf 0: the step was not skipped */
+	double growth_factor, backoff_factor;          /* NaN: unknown */
+	int interval;                                  /* 0: unknown */
+	int tracker_before, tracker_after, hysteresis; /* -1: unknown */
+} autoamp_scaler_update;
+
+/* Records the update in the trace, and has no other effect. AUTOAMP_UNKNOWN: there is no trace. */
+AUTOAMP_FUNCTION(int, autoamp_record_update, (const autoamp_scaler_update *update), (update), AUTOAMP_UNKNOWN);
+
 #ifdef __cplusplus
 }
 

@@ -35,13 +35,19 @@ struct Regions {
 	void (*profilerSwitched)();
 };
 
+// The implementations of the gradient scaler's functions in autoamp.h.
+struct Scalers {
+	decltype(&autoamp_record_update) record;
+};
+
 struct Core {
 	unsigned abi, count;
 	void *const *wrappers;  // by row of the entry tables, typed functions
 	const Regions *regions; // null: this core has none
+	const Scalers *scalers; // null: this core has none
 };
 
-constexpr unsigned abi = 7;
+constexpr unsigned abi = 8;
 
 } // namespace autoamp::front
 

@@ -158,7 +158,7 @@ def main(include, arguments, output, *tables):
           *(f"\treinterpret_cast<void *>({row[0]})," for row in rows), "};", "} // namespace",
           "} // namespace autoamp::entry::wrappers",
           'extern "C" const autoamp::front::Core autoamp_core = {autoamp::front::abi, autoamp::entry::entryCount,',
-          "\tautoamp::entry::wrappers::all, autoamp::entry::regions};")
+          "\tautoamp::entry::wrappers::all, autoamp::entry::regions, autoamp::entry::scalers};")
 
 
 if __name__ == "__main__":

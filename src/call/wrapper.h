@@ -8,6 +8,7 @@
 #include "src/call/dispatch.h"
 #include "src/call/fast_path.h"
 #include "src/call/unwinding.h"
+#include "src/gradient/api.h"
 #include "src/life/start.h"
 #include "src/op/backend.h"
 #include "src/place/region/api.h"
@@ -19,7 +20,8 @@
 
 namespace autoamp::entry {
 
-constexpr const front::Regions *regions = &core::regionCalls; // for the front
+constexpr const front::Regions *regions = &core::regionCalls;     // for the front
+constexpr const front::Scalers *scalers = &gradient::scalerCalls; // for the front
 
 // Calls from inside a wrapper, by the vendor library or by autoamp, run the original function directly.
 struct Inside {

@@ -2,4 +2,4 @@
 #include "inject/entry_index.h"
 #include "inject/front.h"
 
-extern const autoamp::front::Core autoamp_core = {autoamp::front::abi, autoamp::entry::entryCount, nullptr, nullptr};
+extern const autoamp::front::Core autoamp_core = {autoamp::front::abi, autoamp::entry::entryCount, nullptr, nullptr, nullptr};
