@@ -12,6 +12,12 @@ namespace autoamp::gradient {
 
 namespace {
 
+// autoamp's own lookups in this thread bypass the hook of the front.
+struct Inside {
+	Inside() { autoamp_front_thread.depth++; }
+	~Inside() { autoamp_front_thread.depth--; }
+};
+
 // Returns null without a trace.
 core::Process *tracingProcess()
 {
@@ -35,6 +41,7 @@ int recordUpdate(const autoamp_scaler_update *given)
 {
 	if (!isKnown(given) || !given->framework || !given->how || given->interval < 0 || given->device < 0)
 		return AUTOAMP_BAD_VALUE;
+	const Inside inside;
 	core::Process *const process = tracingProcess();
 	if (!process)
 		return AUTOAMP_UNKNOWN;
