@@ -83,7 +83,8 @@ bool Gradients::write(Known &known, const GradientScaler &scaler, const Gradient
 		known.record->firstTicks = update.ticks;
 		records_.commit();
 		known.written = records_.generation();
-		known.singles = 0;
+		known.singles = known.steps = known.skipped = known.skippedInARow = 0;
+		known.scale = NAN;
 	}
 	return known.record;
 }

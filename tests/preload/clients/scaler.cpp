@@ -65,7 +65,7 @@ void refused(Line &line)
 	line.put("statuses", statuses);
 }
 
-// The child records to a trace of its own.
+// The child writes another trace.
 void forked(Line &line)
 {
 	autoamp_scaler_update each = update(8, 4, 1);
