@@ -21,7 +21,7 @@ FIELDS = {
            "dtype_accumulate dtype_out decision reason strategy calls captured flops host_ns kernel_ns cast_ns est_ns "
            "est_lowered_ns est_source max_error region caller site",
     "reasons": "reason decision calls flops kernel_ns advice",
-    "scaler": "events observed",
+    "scaler": "events gradient observed",
     "loss": "events_dropped kernels_unattributed invalid_timestamps truncated",
 }
 EVENT = "time_ns kind site operand scale_before scale_after amax"
@@ -85,6 +85,39 @@ class Json(Case):
         text = self.autoamp("report", name).stdout
         self.assertIn("scaling: float16 error 0.26, 256 rows and 252 columns lost (worst sample)\n", text)
         self.assertRegex(self.autoamp("report", "--report", "scaler", name).stdout, r"underflow .* 0\.26 +256 +252 ")
+
+    def test_a_gradient_scaler(self):
+        scaler, = self.json(self.trace("gradient", None, "130"))["scaler"]["gradient"]
+        events, times = scaler.pop("events"), (scaler.pop("first_ns"), scaler.pop("last_ns"))
+        self.assertAlmostEqual(scaler.pop("skipped_percent"), 600 / 130)
+        self.assertEqual(scaler, {
+            "run": 0, "scaler": "torch#0", "how": "update_kernel", "device": 0, "steps": 130, "skipped": 6, "longest_skipped": 2,
+            "growths": 29, "backoffs": 6, "sets": 1, "refusals": 0, "holds": 0, "unseen": 0, "scale_first": 2**16, "scale_least": 2**10,
+            "scale_most": 2**36, "scale_last": 2**35, "growth": 2, "backoff": 0.5, "interval": 4, "tracker": 0,
+            "findings": [{"finding": "many_skipped", "text": "10.0 % of the steps after the first 100 were skipped"}]})
+        self.assertEqual([(event["kind"], event["step"]) for event in events[:7]],
+                         [("first", 1), ("backoff", 1), ("backoff", 2), ("backoff", 6), ("growth", 10), ("set", 11), ("growth", 14)])
+        self.assertEqual([events[3][name] for name in ("scale_before", "scale_after", "tracker_before", "tracker_after", "found_inf", "hysteresis")],
+                         [2**14, 2**13, 3, 0, 1, None])
+        self.assertEqual([event["tracker_before"] for event in events if event["kind"] == "set"], [None])
+        self.assertTrue(times[0] == events[0]["time_ns"] < events[-1]["time_ns"] == times[1])
+
+    def test_an_infinite_operand_names_the_update_it_led_to(self):
+        scaler = self.json(self.trace("gradient", None, "130"))["scaler"]
+        event, = scaler["events"]
+        self.assertEqual(event["led_to"], {"scaler": "torch#0", "step": 6})
+        causes = {step["step"]: step["causes"] for step in scaler["gradient"][0]["events"] if step["causes"]}
+        self.assertEqual(causes, {6: [{name: event[name] for name in ("kind", "time_ns", "site", "operand", "entry", "shape")}]})
+        self.assertEqual({event["led_to"] for event in self.json(self.trace("faults"))["scaler"]["events"]}, {None})
+
+    def test_findings_about_gradient_scalers(self):
+        found = {scaler["scaler"]: [finding["finding"] for finding in scaler["findings"]]
+                 for scaler in self.json(self.trace("findings"))["scaler"]["gradient"]}
+        self.assertEqual(found, {"zero#0": ["scale_zero"], "infinite#0": ["scale_infinite"], "small#0": ["scale_below_one"],
+                                 "stopped#0": ["growth_stopped"], "refused#0": ["growth_refused"], "often#0": ["many_skipped"],
+                                 "seldom#0": [], "lost#0": ["values_lost"]})
+        scales = {scaler["scaler"]: scaler["scale_last"] for scaler in self.json("findings.aat")["scaler"]["gradient"]}
+        self.assertEqual((scales["infinite#0"], scales["zero#0"]), ("inf", 0))
 
     def test_died_inside(self):
         run = self.json(self.trace("killed"))["runs"][0]
@@ -194,6 +227,33 @@ class Table(Case):
         supposed = self.summary("--report", "scaler", "--what-if", "LEVEL=O1", "mixed.aat")
         self.assertNotIn(": nothing", supposed)
         self.assertNotIn("no scale had to change", self.summary("--what-if", "LEVEL=O1,STRATEGY=cast", "k.aat"))
+
+    def test_the_gradient_scaler_of_the_program(self):
+        name = self.trace("gradient", None, "130")
+        text = self.summary(name, COLUMNS="80")
+        self.assertRegex(text, r"\nscaler torch#0: scale 2\^35; 6 of 130 steps skipped: 1-2, 6 and 3 more \(\d+(\.\d+)? .?s\n? +to")
+        self.assertIn("\nscaler torch#0: 10.0 % of the steps after the first 100 were skipped\n", text)
+        self.assertLessEqual(len(text.splitlines()), 23)
+        text = self.summary("--report", "scaler", name)
+        self.assertRegex(text, r"Gradient scalers of the program\n.*\ntorch#0 +2\^35 +130 +6 +4.6 % +2 +29 +6 +1 .* update_kernel +10.0 %")
+        self.assertRegex(text, r" torch#0 +6 +backoff +2\^14 +2\^13 +0 +1 +nonfinite_input in B of cublasSgemm_v2 1024x1024x1024\n")
+        self.assertRegex(text, r" nonfinite_input .* torch#0 step 6\n")
+        self.assertNotIn("own gradient scaler", text)
+        self.assertIn("own gradient scaler\n", self.summary("--report", "scaler", self.trace("gradient_kernels", "k.aat", "9")))
+        text = self.summary(self.trace("findings"))
+        self.assertRegex(text, r"\nscaler often#0: .*\nscaler often#0: 6.0 % .*\n(scaler .*\n){4}and 5 more gradient scalers \(--report scaler\)\n")
+        supposed = self.summary("--report", "scaler", "--what-if", "LEVEL=O0", name)
+        self.assertNotIn("torch#0", supposed)
+
+    def test_why_the_values_of_a_gradient_scaler_are_missing(self):
+        for scenario, reason in (("paddle_kernels", "Paddle computes the scale on the host"),
+                                 ("kernels", "no update kernel ran: the program updates the scale on the host, or not at all")):
+            with self.subTest(scenario):
+                name = self.trace(scenario, None, "1000")
+                self.assertIn(reason, self.json(name)["scaler"]["observed"][0]["why_no_values"])
+                self.assertIn(reason, self.summary("--report", "scaler", name))
+                self.assertIn("\ngradient scaler of ", self.summary(name))
+        self.assertEqual([row["why_no_values"] for row in self.json(self.trace("gradient_kernels", "g.aat", "9"))["scaler"]["observed"]], [None])
 
     def test_missing_scaler_events_are_not_no_events(self):
         for name, gap in ((self.trace("unmapped"), "scaler events were not recorded: the device cannot map host memory"),

@@ -140,11 +140,12 @@ class Checker:
         self.compare(JSON, "reason", reasons, self.rows("src/policy/decision.h", "AUTOAMP_REASONS"))
 
     def check_json(self):
-        sections = {"# Report as JSON": ("json", "views"), "## `autoamp diff --format json`": ("diff",),
+        sections = {"# Report as JSON": ("json", "views", "gradient_views"), "## `autoamp diff --format json`": ("diff",),
                     "## `autoamp explain --format json`": ("explain",), "## `autoamp lists --format json`": ("lists",)}
         ends = [*sections][1:] + ["the end of the page"]
         for (begin, sources), end in zip(sections.items(), ends):
-            existing = self.keys(*sources) - {"enabled", "float32", "init"}  # a step of explain, a type, a scaler event
+            # A step of explain, a type, a scaler event, a table of the HTML page.
+            existing = self.keys(*sources) - {"enabled", "float32", "init", "gradient_events"}
             listed = self.cells(JSON, begin, f"\n{end}")
             spans = set(re.findall(r"`(\w+)`", self.section(JSON, begin, f"\n{end}")))
             if "diff" in sources:  # these come in pairs

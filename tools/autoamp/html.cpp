@@ -289,8 +289,8 @@ void writeHtml(std::FILE *out, const Runs &runs, const Account &account, const L
 	           drawOps(mergedRows(runs), account.isMeasured), drawScaler(runs));
 	if (lists.groups)
 		writeTable(out, *lists.groups);
-	for (const auto *sheet :
-	     {&lists.ops, &lists.reasons, &lists.kernels, &lists.sites, &lists.events, &lists.observed, &lists.losses})
+	for (const auto *sheet : {&lists.ops, &lists.reasons, &lists.kernels, &lists.sites, &lists.events, &lists.gradient,
+	                          &lists.gradientEvents, &lists.observed, &lists.losses})
 		writeTable(out, *sheet);
 	std::fputs(tail, out);
 }

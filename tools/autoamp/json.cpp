@@ -45,7 +45,7 @@ void writeJson(std::FILE *out, const Runs &runs, const Account &account, const L
 	if (lists.groups)
 		add(*lists.groups, ",\n");
 	add(lists.reasons, ",\n\"scaler\": {");
-	add(lists.events, ",\n"), add(lists.sites, ",\n"), add(lists.observed, "},\n");
+	add(lists.events, ",\n"), add(lists.sites, ",\n"), add(lists.gradient, ",\n"), add(lists.observed, "},\n");
 	if (account.hasKernels)
 		add(lists.kernels, ",\n");
 	Json notEmulated = Json::array();

@@ -4,6 +4,7 @@
 #include "tools/autoamp/commands.h"
 #include "tools/autoamp/doctor.h"
 #include "tools/autoamp/escape.h"
+#include "tools/autoamp/gradient.h"
 #include "tools/autoamp/machine.h"
 #include "tools/autoamp/recorded.h"
 #include "tools/autoamp/refusals.h"
@@ -327,6 +328,8 @@ std::vector<std::string> linesOf(const Runs &runs, const Account &account, const
 		lines.push_back(worry);
 	for (const auto &gap : scalerGaps(runs))
 		lines.push_back("scaling: " + gap);
+	for (auto &line : describeGradients(runs))
+		lines.push_back(std::move(line));
 	if (board && board->failure != base::RunBoard::Failure::none)
 		lines.push_back(
 		    fmt::format("{} in a process: {}",

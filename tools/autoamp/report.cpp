@@ -55,6 +55,7 @@ Lists listsOf(const Request &request, const Runs &runs, const Account &account, 
 	Lists lists = {std::nullopt,           opsSheet(std::move(rows), account),
 	               reasonsSheet(account),  kernelsSheet(runs, request.isMerged),
 	               scalerSitesSheet(runs), scalerSheet(runs),
+	               gradientSheet(runs),    gradientEventsSheet(runs),
 	               observedSheet(runs),    lossSheet(runs)};
 	if (const auto &by = request.options.selection.by; !by.empty())
 		lists.groups = groupsSheet(groupsOf(runs, by), account);
@@ -87,11 +88,16 @@ void writeScaler(const Request &request, const Terminal &terminal, const Runs &r
                  const Lists &lists)
 {
 	const char *gap = "";
-	for (const auto *sheet : {&lists.sites, &lists.events, &lists.observed}) {
+	std::vector<const Sheet *> sheets = {&lists.sites, &lists.events};
+	if (lists.gradient.size() > 0)
+		sheets.insert(sheets.end(), {&lists.gradient, &lists.gradientEvents});
+	if (lists.gradient.size() == 0 || lists.observed.size() > 0)
+		sheets.push_back(&lists.observed);
+	for (const auto *sheet : sheets) {
 		// Reports "nothing" only if the traces would contain the events; otherwise "unknown".
-		const bool isObserved = sheet == &lists.observed;
+		const bool isObserved = sheet == &lists.observed, isOfProgram = sheet != sheets[0] && sheet != sheets[1];
 		const auto unknown = !account.whatIf.empty() ? std::string("nothing was run")
-		                     : isObserved            ? std::string()
+		                     : isOfProgram           ? std::string()
 		                                             : fmt::format("{}", fmt::join(scalerGaps(runs), "; "));
 		const std::string none = !unknown.empty() ? ": unknown, " + unknown
 		                         : isObserved && !account.hasKernels

@@ -83,6 +83,15 @@ Column durations(const char *heading, const char *field)
 	return column(heading, field, 'r', [](double number) { return duration(number); });
 }
 
+Column scales(const char *heading, const char *field)
+{
+	return {heading, field, 'r', [field](const Json &row) {
+		        return row[field].is_number() ? scaleText(row[field].get<double>())
+		               : row[field].is_null() ? "-"
+		                                      : row[field].get<std::string>();
+	        }};
+}
+
 Column shares(const char *heading, const char *field, double whole)
 {
 	return column(heading, field, 'r', [whole](double number) { return share(number, whole); });

@@ -33,6 +33,7 @@ Column texts(const char *heading, const char *field);
 Column counts(const char *heading, const char *field);
 Column amounts(const char *heading, const char *field);
 Column durations(const char *heading, const char *field);
+Column scales(const char *heading, const char *field); // powers of two as 2^n
 Column shares(const char *heading, const char *field, double whole);
 
 struct Sheet {

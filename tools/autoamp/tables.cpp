@@ -3,6 +3,7 @@
 #include "tools/autoamp/commands.h"
 #include "tools/autoamp/ending.h"
 #include "tools/autoamp/escape.h"
+#include "tools/autoamp/gradient.h"
 #include "tools/autoamp/recorded.h"
 #include "tools/autoamp/remarks.h"
 #include "tools/autoamp/traces.h"
@@ -230,6 +231,11 @@ void writeSummary(std::FILE *out, const Terminal &terminal, const Runs &runs, co
 	    std::all_of(runs.begin(), runs.end(), [](auto &run) { return configOf(run, "scaling") != "off"; });
 	if (tail.empty() && account.loweredTo.contains("float16") && account.whatIf.empty())
 		tail.push_back(isScaled ? "scaling: no scale was changed" : "scaling: off");
+	for (const auto &line : describeGradients(runs)) {
+		std::istringstream parts(wrap(line, width, 2));
+		for (std::string part; std::getline(parts, part);)
+			tail.push_back(part);
+	}
 	for (auto &line : shortages(account))
 		tail.push_back(std::move(line));
 	if (auto line = describeNotEmulated(account); !line.empty())

@@ -79,6 +79,16 @@ std::string shape(int64_t m, int64_t n, int64_t k, int64_t batch)
 	return fmt::format("{}x{}x{}{}", m, n, k, batch == 1 ? "" : fmt::format(" b{}", batch));
 }
 
+std::string scaleText(double scale)
+{
+	if (std::isnan(scale))
+		return "-";
+	int exponent = 0;
+	if (std::isfinite(scale) && std::frexp(scale, &exponent) == 0.5)
+		return fmt::format("2^{}", exponent - 1);
+	return fmt::format("{:.6g}", scale);
+}
+
 std::string share(double part, double whole)
 {
 	if (!(whole > 0))

@@ -25,6 +25,7 @@ std::string count(uint64_t number);                                // 12,345
 std::string amount(double number);                                 // 1.23 T
 std::string duration(double ns);                                   // 2.68 ms; "-" if unknown
 std::string shape(int64_t m, int64_t n, int64_t k, int64_t batch); // 512x512x64 b16
+std::string scaleText(double scale);                               // 2^16, 0, inf, 1000; "-" if unknown
 std::string share(double part, double whole);                      // 93.4 %
 // The function name as in the source; unchanged if it is not mangled.
 std::string demangled(const std::string &name);

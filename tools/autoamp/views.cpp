@@ -1,6 +1,7 @@
 // The views: their rows, with the fields of docs/report-json.md, and the columns of their tables.
 #include "tools/autoamp/views.h"
 
+#include "tools/autoamp/gradient.h"
 #include "tools/autoamp/recorded.h"
 #include "tools/autoamp/remarks.h"
 #include "tools/autoamp/traces.h"
@@ -269,34 +270,42 @@ Sheet scalerSheet(const Runs &runs)
 			              return row[field].is_null() ? "-" : show(row[field].get<double>());
 		              }};
 	};
-	const auto scale = [&column](const char *heading, const char *field) {
-		return column(heading, field, [](double number) { return fmt::format("2^{:g}", std::log2(number)); });
-	};
-	return Sheet::of("events", "History of the scales", ofAll(runs, &trace::Trace::scaler),
-	                 [](const Event &event) {
-		                 const auto &info = event.info;
-		                 return Json{{"run", event.run},
-		                             {"time_ns", nanoseconds(info.timeNs)},
-		                             {"kind", info.kind},
-		                             {"site", orNull(info.site)},
-		                             {"operand", std::string(1, info.operand)},
-		                             {"scale_before", orNull(info.scaleBefore)},
-		                             {"scale_after", orNull(info.scaleAfter)},
-		                             {"amax", orNull(info.amax)},
-		                             {"excess", orNull(info.excess)},
-		                             {"lost_rows", wholeOrNull(info.lostRows)},
-		                             {"lost_columns", wholeOrNull(info.lostColumns)},
-		                             {"entry", event.row ? orNull(event.row->entry) : Json()},
-		                             {"shape", event.row ? Json(shapeOf(*event.row)) : Json()},
-		                             {"rule", ruleOf(info.kind, event.row)}};
-	                 },
-	                 {durations("time", "time_ns"), texts("event", "kind"), texts("site", "site"),
-	                  texts("operand", "operand"), scale("before", "scale_before"), scale("after", "scale_after"),
-	                  column("amax", "amax", [](double number) { return fmt::format("{:.3g}", number); }),
-	                  column("excess", "excess", [](double number) { return fmt::format("{:.2g}", number); }),
-	                  column("rows", "lost_rows", [](double number) { return fmt::format("{:.0f}", number); }),
-	                  column("columns", "lost_columns", [](double number) { return fmt::format("{:.0f}", number); }),
-	                  callColumn});
+	const auto consequences = std::make_shared<Consequences>(runs);
+	auto sheet = Sheet::of(
+	    "events", "History of the scales", ofAll(runs, &trace::Trace::scaler),
+	    [consequences](const Event &event) {
+		    const auto &info = event.info;
+		    const auto ledTo = consequences->of(event.run, info);
+		    return Json{{"run", event.run},
+		                {"time_ns", nanoseconds(info.timeNs)},
+		                {"kind", info.kind},
+		                {"site", orNull(info.site)},
+		                {"operand", std::string(1, info.operand)},
+		                {"scale_before", orNull(info.scaleBefore)},
+		                {"scale_after", orNull(info.scaleAfter)},
+		                {"amax", orNull(info.amax)},
+		                {"excess", orNull(info.excess)},
+		                {"lost_rows", wholeOrNull(info.lostRows)},
+		                {"lost_columns", wholeOrNull(info.lostColumns)},
+		                {"entry", event.row ? orNull(event.row->entry) : Json()},
+		                {"shape", event.row ? Json(shapeOf(*event.row)) : Json()},
+		                {"rule", ruleOf(info.kind, event.row)},
+		                {"led_to", ledTo.scaler ? Json{{"scaler", ledTo.scaler->name}, {"step", ledTo.step}} : Json()}};
+	    },
+	    {durations("time", "time_ns"), texts("event", "kind"), texts("site", "site"), texts("operand", "operand"),
+	     scales("before", "scale_before"), scales("after", "scale_after"),
+	     column("amax", "amax", [](double number) { return fmt::format("{:.3g}", number); }),
+	     column("excess", "excess", [](double number) { return fmt::format("{:.2g}", number); }),
+	     column("rows", "lost_rows", [](double number) { return fmt::format("{:.0f}", number); }),
+	     column("columns", "lost_columns", [](double number) { return fmt::format("{:.0f}", number); }), callColumn});
+	if (!consequences->isEmpty())
+		sheet.columns.push_back({"led to", "led_to", 'l', [](const Json &row) {
+			                         const auto &to = row["led_to"];
+			                         return to.is_null() ? std::string("-")
+			                                             : fmt::format("{} step {}", to["scaler"].get<std::string>(),
+			                                                           to["step"].get<uint64_t>());
+		                         }});
+	return sheet;
 }
 
 Sheet scalerSitesSheet(const Runs &runs)
@@ -324,26 +333,6 @@ Sheet scalerSitesSheet(const Runs &runs)
 	                 },
 	                 {counts("times", "count"), texts("event", "kind"), texts("site", "site"),
 	                  texts("operand", "operand"), callColumn});
-}
-
-Sheet observedSheet(const Runs &runs)
-{
-	std::vector<std::pair<size_t, trace::ObservedScaler>> list;
-	for (size_t run = 0; run < runs.size(); run++)
-		for (const auto &observed : runs[run].observed)
-			list.emplace_back(run, observed);
-	return Sheet::of("observed", "The program's own gradient scaler", std::move(list),
-	                 [](const std::pair<size_t, trace::ObservedScaler> &each) {
-		                 const auto &[run, observed] = each;
-		                 return Json{{"run", run},
-		                             {"framework", orNull(observed.framework)},
-		                             {"step", orNull(observed.step)},
-		                             {"count", observed.count},
-		                             {"first_ns", nanoseconds(observed.firstNs)},
-		                             {"last_ns", nanoseconds(observed.lastNs)}};
-	                 },
-	                 {counts("times", "count"), texts("framework", "framework"), texts("step", "step"),
-	                  durations("first", "first_ns"), durations("last", "last_ns")});
 }
 
 Sheet kernelsSheet(const Runs &runs, bool isMerged)

@@ -26,7 +26,9 @@ Sheet groupsSheet(std::vector<Group> list, const Account &account);
 Sheet reasonsSheet(const Account &account);
 Sheet scalerSheet(const Runs &runs);      // events in order
 Sheet scalerSitesSheet(const Runs &runs); // number of events by site and kind
-Sheet observedSheet(const Runs &runs);    // events of the program's own gradient scaler
+Sheet observedSheet(const Runs &runs);    // kernels of the program's own gradient scaler
+Sheet gradientSheet(const Runs &runs);    // gradient scalers of the program
+Sheet gradientEventsSheet(const Runs &runs);
 Sheet kernelsSheet(const Runs &runs, bool isMerged);
 Sheet lossSheet(const Runs &runs);
 
@@ -35,7 +37,7 @@ void writeConfig(std::FILE *out, const Terminal &terminal, const Runs &runs);
 // All lists of some runs.
 struct Lists {
 	std::optional<Sheet> groups; // set if --by is given
-	Sheet ops, reasons, kernels, sites, events, observed, losses;
+	Sheet ops, reasons, kernels, sites, events, gradient, gradientEvents, observed, losses;
 };
 // JSON: the whole document. HTML: one self-contained page with charts and the lists.
 void writeJson(std::FILE *out, const Runs &runs, const Account &account, const Lists &lists);

@@ -179,6 +179,7 @@ std::vector<std::string> redecide(Runs &runs, const std::string &text, std::span
 			row.hostNs = NAN; // was measured for the old decision
 		}
 		run.scaler.clear(), run.scalerTotals.clear(), run.kernels.clear();
+		run.gradientScalers.clear(), run.gradientEvents.clear(), run.gradientCauses.clear();
 		run.hasKernels = false;
 		if (auto line = assume(run, options, settings);
 		    std::find(assumed.begin(), assumed.end(), line) == assumed.end())

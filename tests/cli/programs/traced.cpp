@@ -92,6 +92,53 @@ void deviceWork(Lane *lane, int kernelNs, const KernelLosses &losses, bool hasSc
 		recorder.overhead(kind, static_cast<uint64_t>(ns), false);
 }
 
+// `steps` updates of a torch scaler with growth interval 4 and first scale 2^16. Steps 1, 2 and 6 are skipped, and each
+// 10th after step 100; the sixth after a scaler event of `row`.
+void gradientSteps(RowId row, int steps)
+{
+	const GradientScaler torch = {"torch", 0x7f0000000100, 0, "update_kernel", 2, 0.5, 4};
+	GradientState state = {65536, 0, -1};
+	for (int step = 1; step <= steps; step++) {
+		if (step == 11) // load_state_dict
+			state = {1024, 0, -1};
+		const bool isSkipped = step <= 2 || step == 6 || (step > 100 && step % 10 == 0);
+		GradientCause cause = {row, "nonfinite_input", 'B', autoamp::base::ticks()};
+		if (step == 6)
+			recorder.scaler({.kind = "nonfinite_input",
+			                 .row = row,
+			                 .operand = 'B',
+			                 .exponentBefore = NAN,
+			                 .exponentAfter = 3,
+			                 .amax = 1.5f,
+			                 .ticks = cause.ticks});
+		GradientUpdate update = {.before = state, .after = {}, .foundInf = isSkipped ? 1.0 : 0.0};
+		state.tracker = isSkipped ? 0 : state.tracker + 1;
+		state.scale *= isSkipped ? 0.5 : state.tracker == 4 ? 2 : 1;
+		state.tracker %= 4;
+		update.after = state;
+		recorder.gradient(torch, update, {&cause, step == 6 ? 1u : 0u});
+	}
+}
+
+// Scalers of each kind of finding, with the skipped steps of a loop.
+void gradientFindings()
+{
+	const auto add = [](const char *framework, double before, double after, int tracker, bool isSkipped) {
+		const GradientScaler scaler = {framework, 1, 0, "python", 2, 0.5, 10};
+		recorder.gradient(scaler, {{before, tracker, -1}, {after, tracker, -1}, isSkipped ? 1.0 : 0});
+	};
+	add("zero", 1, 0, 0, true);
+	add("infinite", 1, HUGE_VAL, 0, false);
+	add("small", 0.5, 0.25, 0, true);
+	add("stopped", 8, 8, 10, false);
+	recorder.gradient({"refused", 1, 0, "python", 2, 0.5, 10}, {{0x1p127, 9, -1}, {0x1p127, 0, -1}});
+	for (int step = 1; step <= 200; step++)
+		add("often", 1024, 1024, -1, step > 100 && step <= 106);
+	for (int step = 1; step <= 200; step++)
+		add("seldom", 1024, 1024, -1, step <= 105);
+	recorder.gradient({"lost", 1, 0, "update_kernel"}, {{8, 0, -1}, {8, 1, -1}, 0, 7, 2});
+}
+
 void write(const std::string &scenario, int number)
 {
 	Options options;
@@ -143,6 +190,12 @@ void write(const std::string &scenario, int number)
 	} else if (scenario == "vectors") {
 		call(lane, other("cublasSaxpy_v2", "float32", "vector_op"), 5);
 		call(lane, other("cublasDgemm_v2", "float64", "float64"), 6);
+	} else if (scenario == "gradient" || scenario == "gradient_kernels") {
+		if (scenario == "gradient_kernels")
+			deviceWork(lane, 1000, {1, 0, 0}, true);
+		gradientSteps(call(lane, product("lowered", "white_list", 1024), 10), number);
+	} else if (scenario == "findings") {
+		gradientFindings();
 	} else if (scenario == "observed") {
 		call(lane, product("observed", "white_list", 1024), 10);
 		call(lane, product("observed", "too_small", 8), 30);
@@ -171,6 +224,10 @@ void write(const std::string &scenario, int number)
 			call(other, product("kept", "too_small", 8), 3);
 			recorder.detach(other);
 		}).join();
+	} else if (scenario == "paddle_kernels") {
+		const KernelEvent unscale = {5000, 5300, 0, "_ZN3phi21CheckFiniteAndUnscaleIffEEvPPKT_",
+		                             0,    8,    0, kernelOutside};
+		recorder.kernels({&unscale, 1}, {});
 	} else if (hasKernels) {
 		deviceWork(lane, number, scenario == "lossy_kernels" ? KernelLosses{1, 2, 3} : KernelLosses{1, 0, 0},
 		           scenario != "quiet_kernels");
