@@ -35,9 +35,43 @@ class Html(Case):
         self.assertIn("sgemm &lt;a|b&gt;", text)
         self.assertNotIn("<a|b>", text)
 
+    def test_curves_have_names_instead_of_hashes(self):
+        text = self.page_of(self.trace("mixed"), self.trace("gradient", None, "130"), self.trace("findings"))
+        charts = {svg[svg.index('id="') + 4:svg.index("-t\"")]: svg for svg in re.findall(r"<svg.*?</svg>", text, re.S)}
+        self.assertEqual(set(charts), {"timeline", "ops-chart", "scaler-chart", "gradient-chart"})
+        own, gradient = charts["scaler-chart"], charts["gradient-chart"]
+        self.assertRegex(own, r"<title>cublasSgemm_v2 TN 1024x1024x1024, A, [^<]+</title>")
+        self.assertNotRegex(own + gradient, r"\b[0-9a-f]{8}\b")
+        self.assertRegex(gradient, r"<title>torch#0, [^<]+</title><line ")
+        self.assertRegex(gradient, r"<circle [^>]+><title>torch#0: step 6 skipped, 2\^14 to 2\^13, ")
+        self.assertIn("130 steps, 6 skipped, scale first 2^16, least 2^10, most 2^36, last 2^35", gradient)
+        self.assertNotRegex(gradient, r"nan|inf%|-inf")
+        self.assertEqual(gradient.count("<g "), 8)  # the most frequent events; the description counts the rest
+        self.assertRegex(gradient, r"; 1 more curve<|…<")
+        self.assertNotIn("gradient-chart", self.page_of("mixed.aat"))
+
     def test_size_does_not_grow_with_the_trace(self):
         few, many = (len(self.page_of(self.trace("many", f"{number}.aat", str(number)))) for number in (20000, 1000000))
         self.assertLess(many, few + 60000)
+
+    @unittest.skipUnless(sync_playwright and CHROMIUM, "no Chromium, or no Python package playwright")
+    def test_curves_of_scales_on_narrow_and_wide_screens(self):
+        self.page_of(self.trace("gradient", None, "130"))
+        with sync_playwright() as play:
+            browser = play.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+            for width in (1400, 800, 390):
+                page = browser.new_page(viewport={"width": width, "height": 900})
+                page.goto(f"file://{self.here}/report.html")
+                self.assertEqual(page.evaluate("document.documentElement.scrollWidth"), width)
+                chart = page.evaluate("document.querySelector('#gradient-chart-t').closest('svg').getBoundingClientRect().width")
+                line = page.evaluate("document.querySelector('#gradient-chart-t').closest('svg').querySelector('g').getBoundingClientRect().width")
+                self.assertGreater(line, 0.95 * chart)
+                heights = page.eval_on_selector_all("svg.lines text", "texts => texts.map(text => text.getBoundingClientRect().height)")
+                self.assertEqual(len(heights), 8)
+                self.assertGreater(min(heights), 11)
+                marks = page.eval_on_selector_all("#gradient-chart-t ~ g circle", "marks => marks.map(mark => mark.getBoundingClientRect().x)")
+                self.assertEqual((len(marks), marks), (6, sorted(marks)))
+            browser.close()
 
     @unittest.skipUnless(sync_playwright and CHROMIUM, "no Chromium, or no Python package playwright")
     def test_in_a_browser(self):

@@ -1,6 +1,7 @@
 // The report as one HTML file: no network access, charts as inline SVG, sortable tables. Its size does not grow with
 // the trace: the timeline is drawn from bins, and tables have a maximum number of rows.
 #include "tools/autoamp/escape.h"
+#include "tools/autoamp/gradient.h"
 #include "tools/autoamp/remarks.h"
 #include "tools/autoamp/timeline.h"
 #include "tools/autoamp/traces.h"
@@ -13,7 +14,7 @@ namespace autoamp::tool {
 
 namespace {
 
-constexpr size_t pageWidth = 120, tableRows = 1500, maxBins = 480, ops = 12, lines = 8;
+constexpr size_t pageWidth = 120, tableRows = 1500, maxBins = 480, ops = 12, maxLines = 8, maxMarks = 100;
 constexpr double chartWidth = 960, chartHeight = 160, labels = 190;
 constexpr const char *precisions[] = {"float32", "tf32", "bfloat16", "float16", "other"};
 constexpr size_t precisionCount = std::size(precisions);
@@ -27,14 +28,14 @@ constexpr const char *head = R"(<!doctype html>
 @media(prefers-color-scheme:dark){:root{--back:#0f1318;--text:#e4e8ec;--line:#38414b;--soft:#1a2027;--p0:#9aa4ae;--p1:#f0a050;--p2:#4cc38a;--p3:#6cb0f5;--p4:#c39be0}}
 body{background:var(--back);color:var(--text);font:15px/1.45 system-ui,sans-serif;margin:0 auto;max-width:76rem;padding:1rem}
 pre,.warning{background:var(--soft);padding:.75rem;overflow-x:auto}.warning{border-left:.3rem solid var(--p1);font-weight:600}
-svg{width:100%;height:auto;background:var(--soft)}svg text{fill:var(--text);font-size:12px}
+svg{width:100%;height:auto;background:var(--soft)}svg text{fill:var(--text);font-size:12px}svg.lines{height:182px}
 .scroll{overflow-x:auto}table{border-collapse:collapse;width:100%;margin:.5rem 0 1.5rem}caption{text-align:left;font-weight:600;padding:.4rem 0}
 th,td{border-bottom:1px solid var(--line);padding:.2rem .5rem;text-align:left;white-space:nowrap}.r{text-align:right;font-variant-numeric:tabular-nums}
 th button{all:unset;cursor:pointer;font-weight:600}th button:focus-visible{outline:2px solid var(--p3)}
 th[aria-sort=ascending] button::after{content:" \25B2"}th[aria-sort=descending] button::after{content:" \25BC"}
 .key{display:inline-block;width:.9em;height:.9em;margin:0 .3em 0 1em}.hidden{position:absolute;clip-path:inset(50%);width:1px;height:1px}
 .p0{fill:var(--p0);background:var(--p0)}.p1{fill:var(--p1);background:var(--p1)}.p2{fill:var(--p2);background:var(--p2)}.p3{fill:var(--p3);background:var(--p3)}.p4{fill:var(--p4);background:var(--p4)}
-.l{fill:none;stroke-width:1.5}.l0{stroke:var(--p3)}.l1{stroke:var(--p1)}.l2{stroke:var(--p2)}.l3{stroke:var(--p4)}
+.l{fill:none;stroke-width:1.5}.l0{stroke:var(--p3)}.l1{stroke:var(--p1)}.l2{stroke:var(--p2)}.l3{stroke:var(--p4)}.m{fill:var(--back)}
 </style>
 )";
 
@@ -186,47 +187,172 @@ std::string drawOps(const std::vector<trace::RowInfo> &rows, bool isMeasured)
 	return chart("ops-chart", titleOf(isMeasured), says, 24 * double(sorted.size()) + 6, body) + legend(sums);
 }
 
+// A scale as a function of the time: points of time and log2 of the scale, and marks with a text.
+struct Line {
+	struct Mark {
+		double time, scale;
+		std::string text;
+	};
+	std::string name, says;
+	std::vector<std::pair<double, double>> points;
+	double end = 0; // time
+	std::vector<Mark> marks;
+	void add(double time, double scale)
+	{
+		if (const double log2 = std::log2(scale); std::isfinite(log2))
+			points.emplace_back(time, log2);
+		end = std::max(end, time);
+	}
+};
+
+// Coordinates of a chart of lines. Horizontal ones are percentages, so that the text keeps its size on a narrow screen.
+struct Plane {
+	double first = INFINITY, last = 0, low = INFINITY, high = -INFINITY;
+	explicit Plane(const std::vector<Line> &lines)
+	{
+		for (const auto &line : lines) {
+			last = std::max(last, line.end);
+			for (const auto &[time, scale] : line.points)
+				first = std::min(first, time), low = std::min(low, scale), high = std::max(high, scale);
+		}
+		last = std::max(last, first + 1);
+		low = std::min(low, high - 1);
+	}
+	double x(double time) const { return 100 * (time - first) / (last - first); }
+	double y(double scale) const { return 22 + (high - scale) / (high - low) * (chartHeight - 34); }
+};
+
+// Steps from point to point. Points whose distance no screen shows share one vertical line.
+std::string drawLine(const Plane &plane, const Line &line, size_t number)
+{
+	constexpr double least = 100.0 / 320;
+	const auto attributes = fmt::format("class=\"l l{}\"{}", number % 4, number < 4 ? "" : " stroke-dasharray=\"4 3\"");
+	std::string body = "<g " + attributes + "><title>" + html(line.name) + "</title>";
+	const auto draw = [&](double x, double y, double toX, double toY) {
+		body += fmt::format("<line x1=\"{:.2f}%\" y1=\"{:.1f}\" x2=\"{:.2f}%\" y2=\"{:.1f}\"/>", x, y, toX, toY);
+	};
+	double x = plane.x(line.points.front().first), y = plane.y(line.points.front().second);
+	for (size_t i = 1; i < line.points.size();) {
+		const double at = plane.x(line.points[i].first);
+		double top = y, bottom = y, after = y;
+		for (; i < line.points.size() && plane.x(line.points[i].first) < at + least; i++) {
+			after = plane.y(line.points[i].second);
+			top = std::min(top, after), bottom = std::max(bottom, after);
+		}
+		if (at > x)
+			draw(x, y, at, y);
+		if (bottom > top)
+			draw(at, top, at, bottom);
+		x = at, y = after;
+	}
+	draw(x, y, 100, y);
+	const size_t marks = std::min(line.marks.size(), maxMarks);
+	for (size_t i = 0; i < marks; i++)
+		body += fmt::format("<circle class=\"m\" cx=\"{:.2f}%\" cy=\"{:.1f}\" r=\"3\"><title>{}</title></circle>",
+		                    plane.x(line.marks[i].time), plane.y(line.marks[i].scale), html(line.marks[i].text));
+	return body + "</g>";
+}
+
+std::string drawLines(const char *id, const char *title, std::vector<Line> lines)
+{
+	std::erase_if(lines, [](const Line &line) { return line.points.empty(); });
+	std::stable_sort(lines.begin(), lines.end(), [](auto &x, auto &y) { return x.points.size() > y.points.size(); });
+	const size_t hidden = lines.size() - std::min(lines.size(), maxLines);
+	lines.resize(lines.size() - hidden);
+	const Plane plane(lines);
+	std::string body, says, legend;
+	for (size_t i = 0; i < lines.size(); i++) {
+		constexpr int colours[] = {3, 1, 2, 4}; // of the classes l0 to l3
+		body += drawLine(plane, lines[i], i);
+		says += fmt::format("{}{}: {}", i ? "; " : "", lines[i].name, lines[i].says);
+		legend += fmt::format("<span class=\"key p{}\"></span>{}{}", colours[i % 4], html(lines[i].name),
+		                      i < 4 ? "" : " (dashed)");
+	}
+	const double bottom = chartHeight + 16;
+	body += fmt::format("<text x=\"4\" y=\"12\">2^{:g}</text><text x=\"4\" y=\"{}\">2^{:g}</text>"
+	                    "<text x=\"4\" y=\"{}\">{}</text><text x=\"99.5%\" y=\"{}\" text-anchor=\"end\">{}</text>",
+	                    plane.high, chartHeight - 2, plane.low, bottom, duration(plane.first), bottom,
+	                    duration(plane.last));
+	if (hidden)
+		says += fmt::format("; {}", plural(hidden, "more curve"));
+	return fmt::format(
+	    "<svg class=\"lines\" role=\"img\" aria-labelledby=\"{0}-t {0}-d\"><title id=\"{0}-t\">{1}</title>"
+	    "<desc id=\"{0}-d\">{2}</desc>{3}</svg>\n<p aria-hidden=\"true\">{4}</p>\n<p>{2}</p>\n",
+	    id, title, html(fit(says, 600)), body, legend);
+}
+
+// cublasSgemm_v2 TN 512x512x64, A
+std::string scaleName(const trace::RowInfo *row, const trace::ScalerInfo &event)
+{
+	if (!row)
+		return fmt::format("unknown call, {}", event.operand);
+	const auto transposes = row->shape.empty() ? fmt::format(" {}{}", row->transa, row->transb) : "";
+	return fmt::format("{}{} {}, {}", row->entry, transposes, shapeOf(*row), event.operand);
+}
+
 std::string drawScaler(const Runs &runs)
 {
 	const auto starts = startsOf(runs);
-	std::map<std::string, std::vector<std::pair<double, double>>> sites; // time, log2 of the scale
-	double last = 1, low = INFINITY, high = -INFINITY;
+	std::map<std::tuple<size_t, std::string, char>, Line> operands; // by run and site
+	std::map<std::string, int> named;
 	for (size_t run = 0; run < runs.size(); run++)
 		for (const auto &event : runs[run].scaler) {
-			const double scale = std::log2(event.scaleAfter);
-			if (!std::isfinite(scale))
-				continue;
-			const double time = event.timeNs + double(starts[run]);
-			sites[fmt::format("{} {}{}", event.site, event.operand, runs.size() > 1 ? ", " + nameOf(runs[run]) : "")]
-			    .emplace_back(time, scale);
-			last = std::max(last, time), low = std::min(low, scale), high = std::max(high, scale);
+			auto &line = operands[{run, event.site, event.operand}];
+			if (line.name.empty()) { // sites of several callers or regions can have the same name
+				line.name =
+				    scaleName(runs[run].row(event.row), event) + (runs.size() > 1 ? ", " + nameOf(runs[run]) : "");
+				if (const int number = ++named[line.name]; number > 1)
+					line.name += fmt::format(" ({})", number);
+			}
+			line.add(event.timeNs + double(starts[run]), event.scaleAfter);
 		}
-	if (sites.empty()) {
+	std::vector<Line> lines;
+	for (auto &[key, line] : operands) {
+		if (line.points.empty())
+			continue;
+		line.says = fmt::format("{}, last 2^{:g}", plural(line.points.size(), "event"), line.points.back().second);
+		lines.push_back(std::move(line));
+	}
+	if (lines.empty()) {
 		const auto gaps = scalerGaps(runs);
 		return gaps.empty() ? "<p>No scale was set.</p>\n"
 		                    : "<p>" + html(fmt::format("{}", fmt::join(gaps, "; "))) + "</p>\n";
 	}
-	std::vector<std::pair<std::string, std::vector<std::pair<double, double>>>> sorted(sites.begin(), sites.end());
-	std::stable_sort(sorted.begin(), sorted.end(), [](auto &x, auto &y) { return x.second.size() > y.second.size(); });
-	sorted.resize(std::min(sorted.size(), lines));
-	const double range = std::max(1.0, high - low);
-	const auto y = [&](double scale) { return 10 + (high - scale) / range * (chartHeight - 20); };
-	std::string body, says;
-	for (size_t i = 0; i < sorted.size(); i++) {
-		const auto &[name, points] = sorted[i];
-		std::string path;
-		for (const auto &[time, scale] : points)
-			path += path.empty() ? fmt::format("M{:.1f} {:.1f}", time / last * chartWidth, y(scale))
-			                     : fmt::format("H{:.1f}V{:.1f}", time / last * chartWidth, y(scale));
-		body += fmt::format("<path class=\"l l{}\"{} d=\"{}H{}\"><title>{}</title></path>", i % 4,
-		                    i < 4 ? "" : " stroke-dasharray=\"4 3\"", path, chartWidth, html(name));
-		says += fmt::format("{}site {}: {}, last 2^{:g}", i ? ", " : "", name, plural(points.size(), "event"),
-		                    points.back().second);
+	return drawLines("scaler-chart", "History of the scales", std::move(lines));
+}
+
+// With its heading; empty if no scaler was recorded.
+std::string drawGradients(const Runs &runs)
+{
+	const auto starts = startsOf(runs);
+	std::vector<Line> lines;
+	for (const auto &gradient : gradientsOf(runs)) {
+		const auto &info = *gradient.info;
+		const double start = double(starts[gradient.run]);
+		Line line;
+		line.name = info.name + (runs.size() > 1 ? ", " + nameOf(runs[gradient.run]) : "");
+		line.says = fmt::format("{}, {} skipped, scale first {}, least {}, most {}, last {}",
+		                        plural(info.steps, "step"), count(info.skipped), scaleText(info.scaleFirst),
+		                        scaleText(info.scaleLeast), scaleText(info.scaleMost), scaleText(info.scaleLast));
+		line.add(info.firstNs + start, info.scaleFirst);
+		for (const auto &step : gradient.steps) {
+			const auto &event = *step.event;
+			line.add(event.timeNs + start, event.scaleAfter);
+			if (step.isSkipped() && !line.points.empty())
+				line.marks.push_back(
+				    {event.timeNs + start, line.points.back().second,
+				     fmt::format("{}: step {} skipped, {} to {}, {}", info.name, count(event.step),
+				                 scaleText(event.scaleBefore), scaleText(event.scaleAfter), duration(event.timeNs))});
+		}
+		line.end = std::max(line.end, info.lastNs + start);
+		lines.push_back(std::move(line));
 	}
-	body += fmt::format("<text x=\"4\" y=\"14\">2^{:g}</text><text x=\"4\" y=\"{}\">2^{:g}</text>", high,
-	                    chartHeight - 4, high - range);
-	return chart("scaler-chart", "History of the scales", says, chartHeight, body) + "<p>" + html(fit(says, 600)) +
-	       "</p>\n";
+	if (lines.empty())
+		return {};
+	const bool hasCurve = std::any_of(lines.begin(), lines.end(), [](auto &line) { return !line.points.empty(); });
+	return "<h2>Gradient scalers of the program</h2>\n" +
+	       (hasCurve ? drawLines("gradient-chart", "Scales of the gradient scalers", std::move(lines))
+	                 : std::string("<p>The scales are unknown.</p>\n"));
 }
 
 void writeTable(std::FILE *out, const Sheet &sheet)
@@ -284,9 +410,9 @@ void writeHtml(std::FILE *out, const Runs &runs, const Account &account, const L
 		fmt::print(out, "<p class=\"warning\" role=\"note\">{}</p>\n", html(line));
 	fmt::print(out,
 	           "<pre>{}</pre>\n<h2>Calls over time, by precision</h2>\n{}<h2>{}</h2>\n{}"
-	           "<h2>History of the scales</h2>\n{}<h2>Lists</h2>\n",
+	           "<h2>History of the scales</h2>\n{}{}<h2>Lists</h2>\n",
 	           html(std::string_view(text, size)), drawTimeline(timeline), titleOf(account.isMeasured),
-	           drawOps(mergedRows(runs), account.isMeasured), drawScaler(runs));
+	           drawOps(mergedRows(runs), account.isMeasured), drawScaler(runs), drawGradients(runs));
 	if (lists.groups)
 		writeTable(out, *lists.groups);
 	for (const auto *sheet : {&lists.ops, &lists.reasons, &lists.kernels, &lists.sites, &lists.events, &lists.gradient,
