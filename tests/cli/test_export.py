@@ -74,13 +74,50 @@ class Exports(Case):
         self.assertGreaterEqual(len(queries), 4)
         answers = [database.execute(query).fetchall() for query in queries]
         self.assertEqual(answers[0], [("cublasSgemm_v2", "1024x1024x1024", "float16", 75), ("cublasSgemm_v2", "512x512x512", "float32", 25)])
+        self.assertEqual(answers.pop(1), [])
         self.assertEqual(answers[1], [("sm90_xmma_gemm_f16f16_f16f32_f32_nt_n", 75, 75000), ("autoamp_cast_half", 75, 30000),
                                       ("sgemm <a|b>", 25, 25000)])
         self.assertEqual([row[0] for row in answers[2]], ["white_list", "black_list"])
         self.assertEqual(answers[3][0][1], 100)
-        for table in ("runs", "signatures", "calls", "kernels", "kernel_names", "scaler"):  # each column is on the page
+        for table in ("runs", "signatures", "calls", "kernels", "kernel_names", "scaler", "gradient_scalers", "gradient_events"):  # each column is on the page
             for column in [row[1] for row in database.execute(f"PRAGMA table_info({table})")]:
                 self.assertIn(f"`{column}`", page, table)
+
+    def test_gradient_scalers(self):
+        """In the tables, and as a curve with the skipped steps in both time lines."""
+        names = self.trace("mixed"), self.trace("gradient", None, "130")
+        scaler, = self.json(*names)["scaler"]["gradient"]
+        database = sqlite3.connect(self.export("sqlite", "a.db", *names))
+        self.assertEqual(database.execute("SELECT run, scaler, how, steps, skipped, scale_last, tracker FROM gradient_scalers").fetchall(),
+                         [(1, "torch#0", "update_kernel", 130, 6, 2**35, 0)])
+        events = database.execute("SELECT step, kind, scale_after, tracker_before, time_ns FROM gradient_events").fetchall()
+        self.assertEqual([event[:4] for event in events],
+                         [tuple(event[name] for name in ("step", "kind", "scale_after", "tracker_before")) for event in scaler["events"]])
+        begin, = database.execute("SELECT start_ns FROM runs WHERE id = 1").fetchone()
+        self.assertEqual({event[4] - own["time_ns"] for event, own in zip(events, scaler["events"])}, {begin})
+        causes = database.execute("SELECT causes FROM gradient_events WHERE causes != '[]'").fetchall()
+        self.assertEqual([json.loads(cause)[0]["operand"] for cause, in causes], ["B"])
+        skipped = [f"step {event['step']} skipped, " for event in scaler["events"] if event["kind"] == "backoff"]
+        timeline = json.loads(self.export("chrome", "a.json", *names).read_text())["traceEvents"]
+        self.assertEqual([event["name"].partition(" 2^")[0] for event in timeline if event["ph"] == "i"],
+                         ["torch#0: " + text.strip() for text in skipped])
+        curve = [event["args"]["scale"] for event in timeline if event["ph"] == "C" and event["name"] == "torch#0 scale"]
+        self.assertEqual(curve, [2**16, *(event["scale_after"] for event in scaler["events"]), 2**35])
+        infinite = self.export("chrome", "b.json", self.trace("findings")).read_text()
+        self.assertEqual(len([event for event in json.loads(infinite)["traceEvents"] if event.get("name") == "infinite#0 scale"]), 1)
+        if not perfetto:
+            return
+        tracks, counters, instants = {}, [], []
+        for packet in perfetto.Trace.FromString(self.export("perfetto", "a.pftrace", *names).read_bytes()).packet:
+            if packet.HasField("track_descriptor"):
+                tracks[packet.track_descriptor.uuid] = packet.track_descriptor.name
+            event = packet.track_event
+            if event.type == event.TYPE_COUNTER and tracks[event.track_uuid] == "torch#0 scale":
+                counters.append(event.double_counter_value)
+            elif event.type == event.TYPE_INSTANT:
+                instants.append((tracks[event.track_uuid], event.name.partition("2^")[0]))
+        self.assertEqual(counters, curve)
+        self.assertEqual(instants, [("torch#0 skipped steps", text) for text in skipped])
 
     def test_emulated_times_are_null(self):
         name = self.trace("emulated_kernels", "k.aat", "1000")

@@ -1,6 +1,7 @@
 // The export command and the text formats: CSV, JSON Lines and Chrome.
 #include "tools/autoamp/export.h"
 #include "tools/autoamp/escape.h"
+#include "tools/autoamp/gradient.h"
 
 #include "tools/autoamp/output.h"
 #include "tools/autoamp/traces.h"
@@ -186,6 +187,8 @@ public:
 	}
 	void finish() override
 	{
+		for (const auto &gradient : gradientsOf(runs_))
+			addGradient(gradient);
 		file_.write("\n]}\n");
 		file_.close();
 	}
@@ -195,6 +198,20 @@ private:
 	{
 		file_.write(fmt::format(",\n{{\"ph\":\"M\",\"name\":\"{}\",\"pid\":{},\"tid\":{},\"args\":{{\"name\":{}}}}}",
 		                        what, run + 1, thread, dump(Json(name))));
+	}
+	void addGradient(const Gradient &gradient)
+	{
+		const auto us = [&](double ns) { return (ns + static_cast<double>(starts_[gradient.run])) / 1e3; };
+		for (const auto &[ns, scale] : curveOf(gradient))
+			file_.write(
+			    fmt::format(",\n{{\"ph\":\"C\",\"name\":{},\"pid\":{},\"ts\":{:.3f},\"args\":{{\"scale\":{}}}}}",
+			                dump(Json(gradient.info->name + " scale")), gradient.run + 1, us(ns), scale));
+		for (const auto &step : gradient.steps)
+			if (step.isSkipped())
+				file_.write(
+				    fmt::format(",\n{{\"ph\":\"i\",\"s\":\"p\",\"name\":{},\"pid\":{},\"tid\":0,\"ts\":{:.3f}}}",
+				                dump(Json(gradient.info->name + ": " + describeSkip(step))), gradient.run + 1,
+				                us(step.event->timeNs)));
 	}
 	uint32_t streamOf(const Item &item)
 	{
@@ -212,6 +229,7 @@ private:
 		return name;
 	}
 	const Runs &runs_;
+	const std::vector<int64_t> starts_ = startsOf(runs_);
 	SinkFile file_;
 	fmt::memory_buffer buffer_;
 	std::map<std::tuple<size_t, uint32_t, uint32_t>, uint32_t> streams_;

@@ -1,7 +1,9 @@
-// Perfetto's protobuf: one track per thread and per stream, flows from calls to their kernels, the scale as a counter.
+// Perfetto's protobuf: one track per thread and per stream, flows from calls to their kernels, scales as
+// counters, and skipped steps.
 // Field numbers are those of protos/perfetto/trace/*.proto.
 #include "tools/autoamp/escape.h"
 #include "tools/autoamp/export.h"
+#include "tools/autoamp/gradient.h"
 #include "tools/autoamp/traces.h"
 
 #include <cmath>
@@ -21,8 +23,8 @@ enum Packet : uint32_t { timestamp = 8, sequence = 10, trackEvent = 11, interned
 enum Track : uint32_t { uuid = 1, trackName = 2, process = 3, thread = 4, parent = 5, counter = 8 };
 enum Process : uint32_t { processPid = 1, processName = 6 };
 enum Thread : uint32_t { threadPid = 1, threadTid = 2 };
-enum Event : uint32_t { category = 22, type = 9, nameId = 10, onTrack = 11, flows = 47, value = 44 };
-enum Type : int32_t { begin = 1, end = 2, count = 4 };
+enum Event : uint32_t { category = 22, type = 9, nameId = 10, onTrack = 11, eventName = 23, flows = 47, value = 44 };
+enum Type : int32_t { begin = 1, end = 2, instant = 3, count = 4 };
 enum Interned : uint32_t { eventNames = 2 };
 enum Name : uint32_t { iid = 1, text = 2 };
 constexpr uint32_t stateCleared = 1, needsState = 2;
@@ -62,7 +64,7 @@ public:
 		const bool isCall = item.kind == Item::call;
 		const auto track = isCall ? threadTrack(item.run, item.thread) : streamTrack(item);
 		const auto name = nameId(item);
-		event(item, track, item.startNs, Type::begin, [&](pbf_writer &out) {
+		event(item.run, track, item.startNs, Type::begin, [&](pbf_writer &out) {
 			out.add_uint64(Event::nameId, name);
 			out.add_string(Event::category, isCall ? item.row && item.row->decision == "lowered" ? "lowered" : "call"
 			                                : item.isOurs ? "cast"
@@ -70,10 +72,12 @@ public:
 			if (item.number && runs_[item.run].hasKernels)
 				out.add_fixed64(Event::flows, item.run << 48 ^ item.number);
 		});
-		event(item, track, item.startNs + item.durationNs, Type::end, [](pbf_writer &) {});
+		event(item.run, track, item.startNs + item.durationNs, Type::end, [](pbf_writer &) {});
 	}
 	void finish() override
 	{
+		for (const auto &gradient : gradientsOf(runs_))
+			addGradient(gradient);
 		file_.write(buffer_);
 		file_.close();
 	}
@@ -107,11 +111,11 @@ private:
 		}
 	}
 	template <typename Fill>
-	void event(const Item &item, uint64_t track, int64_t ns, Type type, Fill fill)
+	void event(size_t run, uint64_t track, int64_t ns, Type type, Fill fill)
 	{
 		write([&](pbf_writer &out) {
 			out.add_uint64(Packet::timestamp, static_cast<uint64_t>(std::max<int64_t>(0, ns)));
-			out.add_uint32(Packet::sequence, sequenceOf(item.run));
+			out.add_uint32(Packet::sequence, sequenceOf(run));
 			out.add_uint32(Packet::flags, needsState);
 			pbf_writer event(out, Packet::trackEvent);
 			event.add_enum(Event::type, type);
@@ -146,8 +150,22 @@ private:
 		if (tracks_.insert(track).second)
 			makeTrack(item.run, track, fmt::format("log2 of scale: site {} operand {}", scaler.site, scaler.operand),
 			          true);
-		event(item, track, item.startNs, Type::count,
+		event(item.run, track, item.startNs, Type::count,
 		      [&](pbf_writer &out) { out.add_double(Event::value, std::log2(scaler.scaleAfter)); });
+	}
+	void addGradient(const Gradient &gradient)
+	{
+		const auto scale = id(gradient.run, 254, gradient.info->id), skips = id(gradient.run, 253, gradient.info->id);
+		const auto at = [&](double ns) { return starts_[gradient.run] + std::llround(ns); };
+		makeTrack(gradient.run, scale, gradient.info->name + " scale", true);
+		makeTrack(gradient.run, skips, gradient.info->name + " skipped steps", false);
+		for (const auto &[ns, value] : curveOf(gradient))
+			event(gradient.run, scale, at(ns), Type::count,
+			      [value = value](pbf_writer &out) { out.add_double(Event::value, value); });
+		for (const auto &step : gradient.steps)
+			if (step.isSkipped())
+				event(gradient.run, skips, at(step.event->timeNs), Type::instant,
+				      [&](pbf_writer &out) { out.add_string(Event::eventName, utf8(describeSkip(step))); });
 	}
 	// A name is written once per run, before its first use.
 	uint64_t nameId(const Item &item)
@@ -167,6 +185,7 @@ private:
 	}
 
 	const Runs &runs_;
+	const std::vector<int64_t> starts_ = startsOf(runs_);
 	SinkFile file_;
 	std::string buffer_;
 	std::set<uint64_t> tracks_;

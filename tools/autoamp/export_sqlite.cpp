@@ -45,6 +45,8 @@ public:
 			signatures.back().update(toJson(OpsRow{}));
 		}
 		fill("runs", list), fill("signatures", signatures);
+		fillGradients("gradient_scalers", gradientSheet(runs), starts);
+		fillGradients("gradient_events", gradientEventsSheet(runs), starts);
 		call_ = prepare("INSERT INTO calls VALUES (?,?,?,?,?,?,?)");
 		kernel_ = prepare("INSERT INTO kernels VALUES (?,?,?,?,?,?,?,?,?,?)");
 		scale_ = prepare("INSERT INTO scaler VALUES (?,?,?,?,?,?,?,?,?,?,?)");
@@ -127,6 +129,22 @@ private:
 		(check(bindOne(statement, ++at, values)), ...);
 		check(sqlite3_step(statement));
 		sqlite3_reset(statement);
+	}
+	// Times are since the start of the first run. A scaler's events have a table of their own.
+	void fillGradients(const std::string &table, const Sheet &sheet, const std::vector<int64_t> &starts)
+	{
+		std::vector<Json> objects = {sheet.sample};
+		for (size_t i = 0; i < sheet.size(); i++) {
+			objects.push_back(sheet.row(i));
+			for (const char *field : {"time_ns", "first_ns", "last_ns"})
+				if (auto time = objects.back().find(field); time != objects.back().end() && !time->is_null())
+					*time = time->get<int64_t>() + starts[objects.back()["run"].get<size_t>()];
+		}
+		for (auto &object : objects)
+			object.erase("events");
+		fill(table, objects);
+		check(sqlite3_exec(database_, fmt::format("DELETE FROM {} WHERE rowid = 1", table).c_str(), nullptr, nullptr,
+		                   nullptr)); // the sample, which names the columns
 	}
 	// The columns are the fields of the objects, as in the JSON report.
 	void fill(const std::string &table, const std::vector<Json> &objects)

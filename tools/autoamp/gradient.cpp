@@ -123,6 +123,23 @@ std::vector<Gradient> gradientsOf(const Runs &runs)
 	return gradients;
 }
 
+std::vector<std::pair<double, double>> curveOf(const Gradient &gradient)
+{
+	const auto &info = *gradient.info;
+	std::vector<std::pair<double, double>> points = {{info.firstNs, info.scaleFirst}};
+	for (const auto &step : gradient.steps)
+		points.emplace_back(step.event->timeNs, step.event->scaleAfter);
+	points.emplace_back(info.lastNs, info.scaleLast);
+	std::erase_if(points, [](auto &point) { return !std::isfinite(point.first) || !std::isfinite(point.second); });
+	return points;
+}
+
+std::string describeSkip(const GradientStep &step)
+{
+	return fmt::format("step {} skipped, {} to {}", count(step.event->step), scaleText(step.event->scaleBefore),
+	                   scaleText(step.event->scaleAfter));
+}
+
 Consequences::Consequences(const Runs &runs)
 {
 	for (const auto &gradient : gradientsOf(runs))

@@ -30,6 +30,9 @@ struct Gradient {
 };
 
 std::vector<Gradient> gradientsOf(const Runs &runs); // in the order of the runs
+// Scale by time: ns since the start of the trace, and the scale from then on; finite values only.
+std::vector<std::pair<double, double>> curveOf(const Gradient &gradient);
+std::string describeSkip(const GradientStep &step); // step 6 skipped, 2^14 to 2^13
 
 // Update that followed a scaler event of an operand (trace::ScalerInfo); null scaler: none, or unknown.
 struct LedTo {

@@ -334,17 +334,15 @@ std::string drawGradients(const Runs &runs)
 		line.says = fmt::format("{}, {} skipped, scale first {}, least {}, most {}, last {}",
 		                        plural(info.steps, "step"), count(info.skipped), scaleText(info.scaleFirst),
 		                        scaleText(info.scaleLeast), scaleText(info.scaleMost), scaleText(info.scaleLast));
-		line.add(info.firstNs + start, info.scaleFirst);
+		for (const auto &[time, scale] : curveOf(gradient))
+			line.add(time + start, scale);
 		for (const auto &step : gradient.steps) {
-			const auto &event = *step.event;
-			line.add(event.timeNs + start, event.scaleAfter);
-			if (step.isSkipped() && !line.points.empty())
+			const double log2 = std::log2(step.event->scaleAfter);
+			if (step.isSkipped() && std::isfinite(log2))
 				line.marks.push_back(
-				    {event.timeNs + start, line.points.back().second,
-				     fmt::format("{}: step {} skipped, {} to {}, {}", info.name, count(event.step),
-				                 scaleText(event.scaleBefore), scaleText(event.scaleAfter), duration(event.timeNs))});
+				    {step.event->timeNs + start, log2,
+				     fmt::format("{}: {}, {}", info.name, describeSkip(step), duration(step.event->timeNs))});
 		}
-		line.end = std::max(line.end, info.lastNs + start);
 		lines.push_back(std::move(line));
 	}
 	if (lines.empty())
