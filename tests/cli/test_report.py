@@ -693,11 +693,12 @@ class Files(Case):
         self.assertIn("other calls", result.stdout)
 
     def test_damaged_files_are_read_as_far_as_they_go(self):
-        whole = (self.here / self.trace("mixed")).read_bytes()
+        traces = [(self.here / self.trace(*scenario)).read_bytes() for scenario in (("mixed",), ("gradient", None, "130"))]
         path = self.here / "damaged.aat"
         generator = random.Random(1)
         losses = 0
-        for _ in range(60):
+        for attempt in range(80):
+            whole = traces[attempt % 2]
             data = bytearray(whole[:generator.randrange(len(whole))] if generator.random() < 0.5 else whole)
             for _ in range(generator.choice((0, 0, 20))):
                 if data:
