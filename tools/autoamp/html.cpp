@@ -262,7 +262,7 @@ std::string drawLines(const char *id, const char *title, std::vector<Line> lines
 	const Plane plane(lines);
 	std::string body, says, legend;
 	for (size_t i = 0; i < lines.size(); i++) {
-		constexpr int colours[] = {3, 1, 2, 4}; // of the classes l0 to l3
+		constexpr int colours[] = {3, 1, 2, 4}; // numbers of the classes p: those that l0 to l3 use
 		body += drawLine(plane, lines[i], i);
 		says += fmt::format("{}{}: {}", i ? "; " : "", lines[i].name, lines[i].says);
 		legend += fmt::format("<span class=\"key p{}\"></span>{}{}", colours[i % 4], html(lines[i].name),
