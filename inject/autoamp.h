@@ -1,5 +1,5 @@
-/* Regions: settings for the calls of a part of a program. C and C++; nothing to link (glibc before 2.34: -ldl); any
- * thread. Without autoamp in the process, the functions have no effect and do not fail.
+/* Regions: settings for the calls of a part of a program; and, below, a gradient scaler. C and C++; nothing to link
+ * (glibc before 2.34: -ldl); any thread. Without autoamp in the process, the functions have no effect and do not fail.
  *
  *     autoamp_region region = AUTOAMP_REGION;
  *     region.name = "attention";
@@ -23,11 +23,14 @@ extern "C" {
 enum {
 	AUTOAMP_SAME = -1, /* for `enabled` and `use_promote`: the enclosing value */
 
-	/* Return values. A call that does not return 0 has changed nothing. */
+	/* Return values. A call that returns another value than 0 has changed nothing, except AUTOAMP_FAILED of a scaler.
+	 */
 	AUTOAMP_UNKNOWN = 1,     /* state unknown: no autoamp in the process, no call so far, or inside dlopen */
 	AUTOAMP_BAD_VALUE = -1,  /* a field has a value that its AUTOAMP_ variable does not accept; see stderr */
 	AUTOAMP_UNBALANCED = -2, /* this thread has no such region open */
-	AUTOAMP_TOO_MANY = -3    /* too deep, or too many different regions: is a pop missing? */
+	AUTOAMP_TOO_MANY = -3,   /* too deep, or too many different regions: is a pop missing? Or too many scalers */
+	AUTOAMP_BAD_STAGE = -4,  /* a scaler's function is called in the wrong order */
+	AUTOAMP_FAILED = -5      /* the driver has refused a call of a scaler, or does not permit it now */
 };
 
 typedef struct autoamp_region {
@@ -90,7 +93,7 @@ AUTOAMP_FUNCTION(int, autoamp_active, (void), (), 0);
 AUTOAMP_FUNCTION(const char *, autoamp_error, (void), (), 0);
 
 /* One update of a gradient scaler whose state is on the host. */
-typedef struct autoamp_scaler_update {
+typedef struct autoamp_gradient_update {
 	size_t size;           /* size of this struct */
 	const char *framework; /* "torch", "paddle", ...: the first part of the scaler's name in reports */
 	const char *how;       /* source of the values: "python", "autoamp", ... */
@@ -100,10 +103,93 @@ typedef struct autoamp_scaler_update {
 	double growth_factor, backoff_factor;          /* NaN: unknown */
 	int interval;                                  /* 0: unknown */
 	int tracker_before, tracker_after, hysteresis; /* -1: unknown */
-} autoamp_scaler_update;
+} autoamp_gradient_update;
 
 /* Records the update in the trace, and has no other effect. AUTOAMP_UNKNOWN: there is no trace. */
-AUTOAMP_FUNCTION(int, autoamp_record_update, (const autoamp_scaler_update *update), (update), AUTOAMP_UNKNOWN);
+AUTOAMP_FUNCTION(int, autoamp_record_update, (const autoamp_gradient_update *update), (update), AUTOAMP_UNKNOWN);
+
+/* ---- A gradient scaler: docs/gradient-scaler.md
+ *
+ *     autoamp_scaler_options options = AUTOAMP_SCALER;
+ *     autoamp_scaler *scaler;
+ *     autoamp_scaler_create(&scaler, &options);
+ *     ...
+ *     autoamp_scaler_scale(scaler, &loss_gradient, 1, stream);
+ *     ... backward pass ...
+ *     autoamp_scaler_unscale(scaler, 0, gradients, count, stream);
+ *     if (autoamp_scaler_step(scaler, 0, stream) == 1)
+ *         ... step of optimizer 0 ...
+ *     autoamp_scaler_update(scaler, 0, stream);
+ *
+ * The state is on the device. Only step and get wait for the stream; the other functions may be captured into a graph.
+ * The program orders the calls of one scaler by its streams. Each call works on the current device. Any thread.
+ * A null scaler, which create returns if autoamp is not active, has scale 1, and its steps run. */
+typedef struct autoamp_scaler autoamp_scaler;
+
+typedef struct autoamp_scaler_options {
+	size_t size;                                      /* size of this struct: AUTOAMP_SCALER sets it */
+	const char *name;                                 /* in reports; null: "autoamp" */
+	const char *rule;                                 /* "torch" (null), "paddle", "mindspore", "megatron" */
+	double init_scale, growth_factor, backoff_factor; /* "mindspore" divides by growth_factor */
+	int growth_interval;                              /* 0: the scale is fixed */
+	int backoff_every, hysteresis;                    /* "paddle", "megatron": overflows until the scale is reduced */
+	double min_scale;                                 /* "megatron" */
+} autoamp_scaler_options;
+
+#define AUTOAMP_SCALER                                                                                                 \
+	{                                                                                                                  \
+		sizeof(autoamp_scaler_options), 0, 0, 65536.0, 2.0, 0.5, 2000, 1, 1, 1.0                                       \
+	}
+
+enum { AUTOAMP_FLOAT32, AUTOAMP_FLOAT16, AUTOAMP_BFLOAT16, AUTOAMP_FLOAT64 };
+
+typedef struct autoamp_tensor {
+	void *data; /* on the current device, contiguous, aligned to an element */
+	size_t count;
+	int dtype;
+} autoamp_tensor;
+
+typedef struct autoamp_scaler_state {
+	size_t size;                                 /* size of this struct */
+	double scale, growth_factor, backoff_factor; /* load: NaN leaves the value unchanged */
+	int growth_interval;                         /* this and the following: -1 leaves the value unchanged */
+	int growth_tracker;                          /* clean steps since the latest change */
+	int backoff_tracker; /* "paddle": overflows in a row; "megatron": overflows left until the scale is reduced */
+	int steps, skipped;  /* updates so far, and those after an overflow; load ignores them */
+} autoamp_scaler_state;
+
+/* Makes a scaler for the current device and stores it, or stores null. */
+AUTOAMP_FUNCTION(int, autoamp_scaler_create, (autoamp_scaler * *scaler, const autoamp_scaler_options *options),
+                 (scaler, options), (*scaler = 0, AUTOAMP_UNKNOWN));
+/* The device must have finished all work of the scaler. */
+AUTOAMP_FUNCTION(int, autoamp_scaler_destroy, (autoamp_scaler * scaler), (scaler), 0);
+/* Multiplies tensors by the scale, in place. */
+AUTOAMP_FUNCTION(int, autoamp_scaler_scale,
+                 (autoamp_scaler * scaler, const autoamp_tensor *tensors, size_t count, void *stream),
+                 (scaler, tensors, count, stream), 0);
+/* Multiplies the gradients of an optimizer (0 to 31) by 1 / scale, in place, and notes an Inf or NaN among them. Once
+ * for each optimizer and device before an update. One launch for each data type and 240 tensors. */
+AUTOAMP_FUNCTION(int, autoamp_scaler_unscale,
+                 (autoamp_scaler * scaler, unsigned optimizer, const autoamp_tensor *tensors, size_t count,
+                  void *stream),
+                 (scaler, optimizer, tensors, count, stream), 0);
+/* Waits for the stream. 1: run the optimizer; 0: skip this step; negative: an error. */
+AUTOAMP_FUNCTION(int, autoamp_scaler_step, (autoamp_scaler * scaler, unsigned optimizer, void *stream),
+                 (scaler, optimizer, stream), 1);
+/* Ends the step of all optimizers. new_scale: replaces the scale; null: the rule changes it. */
+AUTOAMP_FUNCTION(int, autoamp_scaler_update, (autoamp_scaler * scaler, const double *new_scale, void *stream),
+                 (scaler, new_scale, stream), 0);
+/* Waits for the stream and stores the state. Without a scaler: stores the scale 1 only, and returns AUTOAMP_UNKNOWN. */
+AUTOAMP_FUNCTION(int, autoamp_scaler_get, (autoamp_scaler * scaler, autoamp_scaler_state *state, void *stream),
+                 (scaler, state, stream), (state->scale = 1, AUTOAMP_UNKNOWN));
+/* Replaces the state, except the stages of the optimizers. */
+AUTOAMP_FUNCTION(int, autoamp_scaler_load, (autoamp_scaler * scaler, const autoamp_scaler_state *state, void *stream),
+                 (scaler, state, stream), 0);
+/* Addresses for the device, for a loss kernel and for fused optimizers: the scale, and 1 if the optimizer has an Inf or
+ * NaN on the current device, else 0. Without a scaler: null, and AUTOAMP_UNKNOWN. */
+AUTOAMP_FUNCTION(int, autoamp_scaler_pointers,
+                 (autoamp_scaler * scaler, unsigned optimizer, const float **scale, const float **found_inf),
+                 (scaler, optimizer, scale, found_inf), (*scale = *found_inf = 0, AUTOAMP_UNKNOWN));
 
 #ifdef __cplusplus
 }

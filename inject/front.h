@@ -38,6 +38,15 @@ struct Regions {
 // The implementations of the gradient scaler's functions in autoamp.h.
 struct Scalers {
 	decltype(&autoamp_record_update) record;
+	decltype(&autoamp_scaler_create) create;
+	decltype(&autoamp_scaler_destroy) destroy;
+	decltype(&autoamp_scaler_scale) scale;
+	decltype(&autoamp_scaler_unscale) unscale;
+	decltype(&autoamp_scaler_step) step;
+	decltype(&autoamp_scaler_update) update;
+	decltype(&autoamp_scaler_get) get;
+	decltype(&autoamp_scaler_load) load;
+	decltype(&autoamp_scaler_pointers) pointers;
 };
 
 struct Core {
@@ -47,7 +56,7 @@ struct Core {
 	const Scalers *scalers; // null: this core has none
 };
 
-constexpr unsigned abi = 8;
+constexpr unsigned abi = 9;
 
 } // namespace autoamp::front
 

@@ -1,6 +1,7 @@
 #include "inject/open_core.h"
 
 #include "inject/environment.h"
+#include "inject/fork.h"
 #include "inject/libraries.h"
 #include "inject/loader.h"
 #include "inject/message.h"
@@ -131,6 +132,16 @@ const Core *findCore()
 	if (!core && why)
 		sayOff(why);
 	return mine;
+}
+
+const Core *coreOf(bool asks)
+{
+	const Core *core = load(decision);
+	if (!core && asks) {
+		const Resolving resolving;
+		core = resolving.hasLoader ? findCore() : nullptr;
+	}
+	return core;
 }
 
 } // namespace autoamp::front

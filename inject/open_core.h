@@ -12,4 +12,7 @@ extern const Core *decision; // null: none so far
 // Opens the core if there is no decision.
 const Core *findCore();
 
+// Returns null if there is no decision. With `asks`, opens the core if necessary: the program requests something of it.
+const Core *coreOf(bool asks);
+
 } // namespace autoamp::front

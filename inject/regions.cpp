@@ -1,31 +1,14 @@
 // The functions of autoamp.h, and the NVTX entry. Any thread.
 #include "inject/environment.h"
-#include "inject/fork.h"
 #include "inject/open_core.h"
 
 using namespace autoamp::front;
 
-// Returns null if the core is not open. With `asks`, opens it if necessary: the program requests something of it.
-static const Core *coreOf(bool asks)
-{
-	const Core *core = load(decision);
-	if (!core && asks) {
-		const Resolving resolving;
-		core = resolving.hasLoader ? findCore() : nullptr;
-	}
-	return core;
-}
-
+// Returns null if the core is not open. With `asks`, opens it if necessary: the program requests a region.
 static const Regions *regionsOf(bool asks)
 {
 	const Core *const core = coreOf(asks);
 	return core ? core->regions : nullptr;
-}
-
-static const Scalers *scalersOf(bool asks)
-{
-	const Core *const core = coreOf(asks);
-	return core ? core->scalers : nullptr;
 }
 
 extern "C" int autoamp_enter(const autoamp_region *region, size_t *number)
@@ -74,12 +57,6 @@ extern "C" const char *autoamp_error()
 {
 	const Regions *const regions = regionsOf(false);
 	return regions ? regions->error() : nullptr;
-}
-
-extern "C" int autoamp_record_update(const autoamp_scaler_update *update)
-{
-	const Scalers *const scalers = scalersOf(true);
-	return scalers ? scalers->record(update) : AUTOAMP_UNKNOWN;
 }
 
 extern "C" int InitializeInjectionNvtx2(const void *tables)

@@ -1,4 +1,4 @@
-// Interface between host and conversion kernels (cast.cu): parameters, scratch, tables. Plain data, no policy, no
+// Interface between host and conversion kernels (cast.cuh): parameters, scratch, tables. Plain data, no policy, no
 // allocation. Formulas: docs/adr/0002. The same text compiles for the GPU and as host C++.
 #pragma once
 

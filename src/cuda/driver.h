@@ -54,6 +54,7 @@ bool isImageRefused(Result loading);
 	X(cuGraphNodeGetDependencies, (CUgraphNode_st *, CUgraphNode_st **, size_t *))                                     \
 	X(cuStreamCreateWithPriority, (Stream *, unsigned, int))                                                           \
 	X(cuStreamDestroy_v2, (Stream))                                                                                    \
+	X(cuStreamSynchronize, (Stream))                                                                                   \
 	X(cuStreamQuery, (Stream))                                                                                         \
 	X(cuMemcpyHtoDAsync_v2, (Address, const void *, size_t, Stream))                                                   \
 	X(cuMemcpyDtoHAsync_v2, (void *, Address, size_t, Stream))                                                         \

@@ -1,6 +1,7 @@
 #include "src/gradient/api.h"
 
 #include "src/base/caller_state.h"
+#include "src/gradient/scaler.h"
 #include "src/life/fork.h"
 #include "src/life/scaler.h"
 #include "src/life/start.h"
@@ -37,7 +38,34 @@ bool isKnown(const T *given)
 	       std::all_of(bytes + sizeof *given, bytes + given->size, [](char byte) { return byte == 0; });
 }
 
-int recordUpdate(const autoamp_scaler_update *given)
+// Apart from the function that restores the floating-point environment of the caller.
+[[gnu::noinline]] void record(core::Process &process, const autoamp_gradient_update &given)
+{
+	core::drainScalerEvents(process); // of operands: they can be the cause of this update
+	trace::GradientScaler scaler;
+	scaler.framework = given.framework;
+	scaler.how = given.how;
+	scaler.identity = reinterpret_cast<uintptr_t>(given.scaler);
+	scaler.device = static_cast<uint16_t>(given.device);
+	scaler.growth = given.growth_factor;
+	scaler.backoff = given.backoff_factor;
+	scaler.interval = static_cast<uint32_t>(given.interval);
+	trace::GradientUpdate update;
+	update.before = {given.scale_before, given.tracker_before, -1};
+	update.after = {given.scale_after, given.tracker_after, given.hysteresis};
+	// Only an overflow reduces the scale.
+	update.foundInf = std::isnan(given.found_inf) ? given.scale_after < given.scale_before : given.found_inf;
+	process.recorder.gradient(scaler, update);
+}
+
+[[gnu::noinline]] bool isValid(const autoamp_scaler_options &options)
+{
+	kernels::ScalerRule rule = {};
+	return ruleOf(options.rule, rule) && options.growth_factor > 0 && options.growth_interval >= 0 &&
+	       options.backoff_every > 0 && options.hysteresis > 0 && !std::isnan(options.init_scale);
+}
+
+int recordUpdate(const autoamp_gradient_update *given)
 {
 	if (!isKnown(given) || !given->framework || !given->how || given->interval < 0 || given->device < 0)
 		return AUTOAMP_BAD_VALUE;
@@ -46,26 +74,84 @@ int recordUpdate(const autoamp_scaler_update *given)
 	if (!process)
 		return AUTOAMP_UNKNOWN;
 	const base::CallerState callerState;
-	core::drainScalerEvents(*process); // of operands: they can be the cause of this update
-	trace::GradientScaler scaler;
-	scaler.framework = given->framework;
-	scaler.how = given->how;
-	scaler.identity = reinterpret_cast<uintptr_t>(given->scaler);
-	scaler.device = static_cast<uint16_t>(given->device);
-	scaler.growth = given->growth_factor;
-	scaler.backoff = given->backoff_factor;
-	scaler.interval = static_cast<uint32_t>(given->interval);
-	trace::GradientUpdate update;
-	update.before = {given->scale_before, given->tracker_before, -1};
-	update.after = {given->scale_after, given->tracker_after, given->hysteresis};
-	// Only an overflow reduces the scale.
-	update.foundInf = std::isnan(given->found_inf) ? given->scale_after < given->scale_before : given->found_inf;
-	process->recorder.gradient(scaler, update);
+	record(*process, *given);
 	return 0;
+}
+
+int create(autoamp_scaler **scaler, const autoamp_scaler_options *options)
+{
+	const Inside inside;
+	if (!isKnown(options))
+		return AUTOAMP_BAD_VALUE;
+	core::Process *const process = core::process();
+	if (!process)
+		return AUTOAMP_UNKNOWN;
+	const base::CallerState callerState;
+	if (!isValid(*options))
+		return AUTOAMP_BAD_VALUE;
+	Scaler *made = nullptr;
+	const int status = Scaler::create(*process, *options, made);
+	*scaler = reinterpret_cast<autoamp_scaler *>(made);
+	return status;
+}
+
+// Calls a member function of the scaler.
+template <auto function, typename... Args>
+int call(const autoamp_scaler *handle, Args &&...args)
+{
+	const Inside inside;
+	const base::CallerState callerState;
+	Scaler *const scaler = Scaler::find(handle);
+	return scaler ? (scaler->*function)(args...) : AUTOAMP_BAD_VALUE;
+}
+
+cuda::Stream streamOf(void *stream)
+{
+	return static_cast<cuda::Stream>(stream);
+}
+
+int destroy(autoamp_scaler *scaler)
+{
+	return call<&Scaler::destroy>(scaler);
+}
+
+int scale(autoamp_scaler *scaler, const autoamp_tensor *tensors, size_t count, void *stream)
+{
+	return call<&Scaler::scale>(scaler, tensors, count, streamOf(stream));
+}
+
+int unscale(autoamp_scaler *scaler, unsigned optimizer, const autoamp_tensor *tensors, size_t count, void *stream)
+{
+	return call<&Scaler::unscale>(scaler, optimizer, tensors, count, streamOf(stream));
+}
+
+int step(autoamp_scaler *scaler, unsigned optimizer, void *stream)
+{
+	return call<&Scaler::step>(scaler, optimizer, streamOf(stream));
+}
+
+int update(autoamp_scaler *scaler, const double *newScale, void *stream)
+{
+	return call<&Scaler::update>(scaler, newScale, streamOf(stream));
+}
+
+int get(autoamp_scaler *scaler, autoamp_scaler_state *state, void *stream)
+{
+	return isKnown(state) ? call<&Scaler::get>(scaler, *state, streamOf(stream)) : AUTOAMP_BAD_VALUE;
+}
+
+int load(autoamp_scaler *scaler, const autoamp_scaler_state *state, void *stream)
+{
+	return isKnown(state) ? call<&Scaler::load>(scaler, *state, streamOf(stream)) : AUTOAMP_BAD_VALUE;
+}
+
+int pointers(autoamp_scaler *scaler, unsigned optimizer, const float **scale, const float **found)
+{
+	return call<&Scaler::pointers>(scaler, optimizer, *scale, *found);
 }
 
 } // namespace
 
-const front::Scalers scalerCalls = {recordUpdate};
+const front::Scalers scalerCalls = {recordUpdate, create, destroy, scale, unscale, step, update, get, load, pointers};
 
 } // namespace autoamp::gradient

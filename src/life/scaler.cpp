@@ -1,6 +1,7 @@
 #include "src/life/scaler.h"
 
 #include "src/base/clock.h"
+#include "src/life/gradient_table.h"
 #include "src/lower/context_state.h"
 #include "src/site/rows.h"
 
@@ -29,6 +30,26 @@ void noteMissingRing(Process &process)
 		process.recorder.note(trace::noteOfScaler, "the device cannot map host memory");
 }
 
+trace::GradientState stateOf(const kernels::GradientState &state)
+{
+	return {state.scale, state.tracker, state.hysteresis};
+}
+
+void recordUpdate(Process &process, const kernels::Event &event)
+{
+	const trace::GradientScaler *const scaler = scalerAt(event.update.scaler);
+	if (!scaler || !process.isTracing)
+		return;
+	trace::GradientUpdate update;
+	update.before = stateOf(event.update.before);
+	update.after = stateOf(event.update.after);
+	update.foundInf = event.update.foundInf;
+	update.steps = event.update.steps;
+	update.skipped = event.update.skipped;
+	update.ticks = static_cast<uint32_t>(event.before) | uint64_t{static_cast<uint32_t>(event.after)} << 32;
+	process.recorder.gradient(*scaler, update);
+}
+
 } // namespace
 
 void drainScalerEvents(Process &process, bool isLast)
@@ -51,6 +72,10 @@ void drainScalerEvents(Process &process, bool isLast)
 		if (!context->slots.ringOnDevice())
 			noteMissingRing(process);
 		context->slots.drain([&](const kernels::Event &event, uint32_t count) {
+			if (event.kind == kernels::EventKind::update) {
+				recordUpdate(process, event);
+				return;
+			}
 			trace::ScalerEvent scalerEvent;
 			scalerEvent.exponentBefore = event.before == INT32_MIN ? NAN : static_cast<float>(event.before);
 			scalerEvent.exponentAfter = static_cast<float>(event.after);

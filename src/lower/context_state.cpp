@@ -39,6 +39,8 @@ const Kernels *loadKernels(const cuda::Driver &driver, const kernels::Image &ima
 	    {&kernels->scatter, "autoamp_scatter"},
 	    {&kernels->sum, "autoamp_sum"},
 	    {&kernels->widen, "autoamp_widen"},
+	    {&kernels->scalerGradients, "autoamp_scaler_gradients"},
+	    {&kernels->scalerUpdate, "autoamp_scaler_update"},
 	    {&kernels->castTensorHalf, "autoamp_cast_tensor_half"},
 	    {&kernels->castTensorBfloat16, "autoamp_cast_tensor_bfloat16"},
 	    {&kernels->settleTensor, "autoamp_settle_tensor"},

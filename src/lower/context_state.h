@@ -11,11 +11,12 @@
 
 namespace autoamp::lower {
 
-// The conversion kernels (kernels/cast.cu), loaded once per process and image: a CUlibrary does not belong to a context
-// and survives cudaDeviceReset.
+// The conversion kernels (kernels/kernels.cu), loaded once per process and image: a CUlibrary does not belong to a
+// context and survives cudaDeviceReset.
 struct Kernels {
 	bool isSettleWaiting; // the settle kernels wait by themselves for the kernel before them
 	CUkern_st *castHalf, *castBfloat16, *settle, *scatter, *sum, *widen;
+	CUkern_st *scalerGradients, *scalerUpdate;
 	CUkern_st *castTensorHalf, *castTensorBfloat16, *settleTensor, *place, *runs;
 };
 struct KernelsAnswer {

@@ -53,7 +53,8 @@ class Front(unittest.TestCase):
         seam = {"dlsym", "dlvsym", "autoamp_front_thread", "autoamp_front_originals", "autoamp_front_original",
                 "autoamp_front_unseen", "autoamp_front_second", "autoamp_front_hold_forks",
                 "autoamp_front_release_forks", "autoamp_front_has_stderr", "autoamp_push", "autoamp_pop", "autoamp_enter", "autoamp_leave", "autoamp_require_regions", "autoamp_current", "autoamp_active",
-                "autoamp_record_update",
+                "autoamp_record_update", "autoamp_scaler_create", "autoamp_scaler_destroy", "autoamp_scaler_scale", "autoamp_scaler_unscale",
+                "autoamp_scaler_step", "autoamp_scaler_update", "autoamp_scaler_get", "autoamp_scaler_load", "autoamp_scaler_pointers",
                 "autoamp_error", "autoamp_front_profiled", "InitializeInjectionNvtx2"}
         switches = {"cudaProfilerStart", "cudaProfilerStop", "cuProfilerStart", "cuProfilerStop"}
         self.assertEqual(exports(FRONT), names | seam | switches)

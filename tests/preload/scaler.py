@@ -1,7 +1,10 @@
 """Gradient scalers of programs that can be changed: updates that the program records, and the scaler of autoamp.h."""
 import json
+import math
 import os
 import pathlib
+import random
+import struct
 import subprocess
 import sys
 import tempfile
@@ -9,19 +12,27 @@ import unittest
 
 PRELOAD, CLIENT, READER, EMULATED = (pathlib.Path(a).resolve() for a in sys.argv[1:5])
 TIMEOUT = 120
-UNKNOWN, BAD_VALUE = "1", "-1"
+UNKNOWN, BAD_VALUE, BAD_STAGE, FAILED = "1", "-1", "-4", "-5"
+TRAJECTORIES = json.loads((pathlib.Path(__file__).parent / "../oracle/scaler_trajectories.json").read_text(encoding="utf-8"))["systems"]
+BAD = (math.inf, -math.inf, math.nan)
+FLOAT32, FLOAT16, BFLOAT16, FLOAT64 = range(4)
+FORMATS = {FLOAT32: "f", FLOAT16: "e", FLOAT64: "d"}
 
 
 class Ran:
     def __init__(self, done, scalers):
         self.status, self.errors, self.scalers = done.returncode, done.stderr, scalers
         self.cases = {}
+        self.said = []  # by the operations of a script: status, and other words
         for line in done.stdout.splitlines():
+            if line.startswith("="):
+                self.said.append(line.split()[1:])
+                continue
             name, *pairs = line.split()
             self.cases[name] = dict(pair.split("=", 1) for pair in pairs)
 
 
-def run(*cases, preload=True, **variables):
+def run(*cases, preload=True, script=(), **variables):
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("AUTOAMP_", "LD_PRELOAD"))}
     environment["LD_LIBRARY_PATH"] = str(EMULATED)
     environment.update({"AUTOAMP_" + name: str(value) for name, value in variables.items()})
@@ -30,11 +41,57 @@ def run(*cases, preload=True, **variables):
             environment["LD_PRELOAD"] = str(PRELOAD)
             environment["AUTOAMP_TRACE_FILE"] = folder + "/%p.aat"
         environment["XDG_STATE_HOME"] = folder
+        environment["CLIENT_SCRIPT"] = folder + "/script"
+        pathlib.Path(environment["CLIENT_SCRIPT"]).write_text("\n".join(script), encoding="utf-8")
         command = [CLIENT] + [word for case in cases for word in ("--case", case)]
         done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=TIMEOUT, check=False)
         traces = sorted(pathlib.Path(folder).glob("*.aat"), key=lambda file: file.stat().st_mtime_ns)
         told = subprocess.run([READER, *traces], capture_output=True, text=True, timeout=TIMEOUT, check=True).stdout
     return Ran(done, [json.loads(line) for line in told.splitlines()])
+
+
+def narrow(value):
+    """To float32 and back: nearest, ties to even; too large becomes Inf."""
+    try:
+        return struct.unpack("<f", struct.pack("<f", value))[0]
+    except OverflowError:
+        return math.copysign(math.inf, value)
+
+
+def store(value, dtype):
+    """The bytes of a value that is rounded to the type."""
+    if dtype == BFLOAT16:
+        bits = struct.unpack("<I", struct.pack("<f", narrow(value)))[0]
+        if math.isnan(value):
+            return b"\xff\x7f"
+        return struct.pack("<H", (bits + 0x7fff + (bits >> 16 & 1)) >> 16)
+    if dtype == FLOAT32:
+        value = narrow(value)
+    try:
+        return struct.pack("<" + FORMATS[dtype], value)
+    except OverflowError:
+        return struct.pack("<" + FORMATS[dtype], math.copysign(math.inf, value))
+
+
+def fetch(data, dtype):
+    size = {FLOAT32: 4, FLOAT16: 2, BFLOAT16: 2, FLOAT64: 8}[dtype]
+    parts = [data[i:i + size] for i in range(0, len(data), size)]
+    if dtype == BFLOAT16:
+        return [struct.unpack("<f", b"\0\0" + part)[0] for part in parts]
+    return [struct.unpack("<" + FORMATS[dtype], part)[0] for part in parts]
+
+
+def gradient(values, optimizer=0, dtype=FLOAT32, shift=0):
+    return f"gradient {optimizer} {dtype} {shift} " + b"".join(store(value, dtype) for value in values).hex()
+
+
+def new(rule="torch", scale=65536.0, growth=2.0, backoff=0.5, interval=2000, every=1, hysteresis=1, least=1.0):
+    return f"new {rule} {number(scale)} {number(growth)} {number(backoff)} {interval} {every} {hysteresis} {number(least)}"
+
+
+def number(value):
+    value = float(value)
+    return value.hex() if math.isfinite(value) else str(value)
 
 
 class Test(unittest.TestCase):
@@ -75,6 +132,235 @@ class Recorded(Test):
         result = run("forked")
         self.assertEqual((result.cases["forked"]["status"], result.cases["forked"]["child"]), ("0", "0"))
         self.assertEqual(sorted((scaler["steps"], scaler["scale_last"]) for scaler in result.scalers), [(1, 2), (1, 4)])
+
+
+PARAMETERS = {
+    "torch": lambda p: new("torch", p["init_scale"], p["growth_factor"], p["backoff_factor"], p["growth_interval"]),
+    "paddle": lambda p: new("paddle", p["init_loss_scaling"], p["incr_ratio"], p["decr_ratio"],
+                            p["incr_every_n_steps"] * p["use_dynamic_loss_scaling"], p["decr_every_n_nan_or_inf"]),
+    "mindspore_scaler": lambda p: new("mindspore", p["scale_value"], p["scale_factor"], 0, p["scale_window"]),
+    "megatron": lambda p: new("megatron", p["initial_scale"], p["growth_factor"], p["backoff_factor"], p["growth_interval"],
+                              hysteresis=p["hysteresis"], least=p["min_scale"]),
+}
+COLUMNS = {"torch": ("growth_tracker", None), "paddle": ("incr_count", "decr_count"), "mindspore_scaler": ("counter", None),
+           "megatron": ("growth_tracker", "hysteresis_tracker")}
+
+
+class Trajectories(Test):
+    """The states of the frameworks' own scalers."""
+
+    def test_every_step_of_every_case(self):
+        for system, make in PARAMETERS.items():
+            cases = TRAJECTORIES[system]["cases"] + TRAJECTORIES[system]["sequences"]
+            script = []
+            for case in cases:
+                script.append(make(case["parameters"]))
+                for i, found in enumerate(case["found_inf"]):
+                    script += ["clear 0", gradient([1.0, BAD[i % 3] if found else -2.0, 0.0]), "unscale 0", "step 0", "update", "get"]
+            result = run("play", script=script)
+            self.assertFine(result)
+            said = iter(result.said)
+            for case in cases:
+                self.assertEqual(next(said), ["new", "0"])
+                for i in range(len(case["found_inf"])):
+                    with self.subTest(system, case=case["parameters"], step=i):
+                        self.step(system, case, i, [next(said) for _ in range(6)])
+
+    def step(self, system, case, i, said):
+        tracker, other = COLUMNS[system]
+        wanted = [float(case["scale"][i]), case[tracker][i]] + ([case[other][i]] if other else [])
+        got = said[5]
+        self.assertEqual([words[1] for words in (said[2], said[4], got)], ["0"] * 3)
+        self.assertEqual([float.fromhex(got[2]), *map(int, got[3:3 + len(wanted) - 1])], wanted)
+        if "stepped" in case:
+            self.assertEqual(said[3][1], str(case["stepped"][i]))
+
+    def test_events_are_those_of_the_trajectory(self):
+        case = next(each for each in TRAJECTORIES["torch"]["sequences"] if each["name"] == "alternating")
+        script = [PARAMETERS["torch"](case["parameters"])]
+        for found in case["found_inf"]:
+            script += ["clear 0", gradient([math.inf if found else 1.0]), "unscale 0", "step 0", "update"]
+        scaler, = run("play", script=script).scalers
+        scales = [case["parameters"]["init_scale"], *case["scale"]]
+        backoffs = [["backoff", i + 1, scales[i], scales[i + 1], 1, 0 if i == 0 or case["found_inf"][i - 1] else 1, 0, -1]
+                    for i, found in enumerate(case["found_inf"]) if found]
+        self.assertEqual([event for event in scaler["events"] if event[0] != "first"], backoffs)
+        self.assertEqual((scaler["name"], scaler["how"], scaler["steps"], scaler["skipped"], scaler["unseen"]),
+                         ("autoamp#0", "autoamp", len(case["found_inf"]), sum(case["found_inf"]), 0))
+
+
+class Stages(Test):
+    """Order of calls, several optimizers, and errors, as in torch."""
+
+    def statuses(self, *script, **variables):
+        result = run("play", script=[new(interval=4), *script], **variables)
+        self.assertEqual((result.status, result.errors), (0, ""))
+        return [" ".join(words[1:2]) for words in result.said[1:] if words[0] in ("unscale", "step", "update", "set")], result
+
+    def test_errors(self):
+        good = gradient([1.0])
+        for script, wanted in (
+                ([good, "unscale 0", "unscale 0"], ["0", BAD_STAGE]),
+                ([good, "unscale 0", "step 0", "unscale 0"], ["0", "1", BAD_STAGE]),
+                ([good, "unscale 0", "step 0", "step 0"], ["0", "1", BAD_STAGE]),
+                ([good, "step 0"], [BAD_STAGE]),
+                (["update"], [BAD_STAGE]),
+                (["unscale 0", "step 0", "update"], ["0", BAD_STAGE, BAD_STAGE]),
+                ([good, "unscale 0", "update", "unscale 0", "step 0"], ["0", "0", "0", "1"]),
+                ([good, "unscale 0", "set 8", "unscale 0", "step 0"], ["0", "0", "0", "1"])):
+            with self.subTest(script):
+                self.assertEqual(self.statuses(*script)[0], wanted)
+
+    def test_one_of_two_optimizers_overflows(self):
+        script = [gradient([math.nan]), gradient([1.0], optimizer=31), "unscale 0", "unscale 31", "step 0", "step 31", "update", "get"]
+        statuses, result = self.statuses(*script)
+        self.assertEqual(statuses, ["0", "0", "0", "1", "0"])
+        self.assertEqual(float.fromhex(result.said[-1][2]), 32768)
+        both = [gradient([math.nan]), gradient([math.inf], optimizer=1), "unscale 0", "unscale 1", "update"]
+        self.assertEqual(self.statuses(*both)[1].scalers[0]["events"][-1][:5], ["backoff", 1, 65536, 32768, 2])
+        # Paddle: the optimizer that is stepped last decides.
+        for first, second, scale in ((math.inf, 1.0, 65536), (1.0, math.inf, 32768)):
+            result = run("play", script=[new("paddle"), gradient([first]), gradient([second], optimizer=1), "unscale 0", "step 0", "unscale 1", "step 1",
+                                         "update", "get"])
+            self.assertEqual(float.fromhex(result.said[-1][2]), scale)
+
+    def test_state_is_saved_and_loaded(self):
+        step = [gradient([1.0]), "unscale 0", "step 0", "update"]
+        result = run("play", script=[new(interval=4), *step * 3, "get", new(interval=9), "load 8 3 0.25 2 1 -1", "get", *step, "get",
+                                     "load nan nan 0.125 -1 -1 -1", "get", "load nan nan nan 1 -1 -1", *step, "get"])
+        got = [words[1:] for words in result.said if words[0] == "get"]
+        states = [[float.fromhex(words[1]), int(words[2]), float.fromhex(words[6]), float.fromhex(words[7]), int(words[8])] for words in got]
+        self.assertEqual(states, [[65536, 3, 2, 0.5, 4], [8, 1, 3, 0.25, 2], [24, 0, 3, 0.25, 2], [24, 0, 3, 0.125, 2], [72, 0, 3, 0.125, 1]])
+
+    def test_a_fixed_scale(self):
+        step = ["clear 0", gradient([math.inf]), "unscale 0", "step 0", "update"]
+        result = run("play", script=[new(interval=0), *step * 2, "get"])
+        self.assertEqual([float.fromhex(result.said[-1][2]), *result.said[-1][3:7]], [65536, "0", "0", "2", "2"])
+
+    def test_without_the_library(self):
+        script = [gradient([3.0]), "scale 0", "unscale 0", "print 0", "step 0", "step 0", "update", "load 8 3 0.25 2 1 -1", "get", "pointers 0"]
+        for variables in ({"preload": False}, {"ENABLED": "0"}):
+            result = run("play", script=[new(), *script], **variables)
+            self.assertEqual(result.said, [["new", UNKNOWN], ["gradient"], ["scale", "0"], ["unscale", "0"], ["print", store(3.0, FLOAT32).hex()],
+                                           ["step", "1"], ["step", "1"], ["update", "0"], ["load", "0"],
+                                           ["get", UNKNOWN, "0x1p+0", *["0"] * 4, "0x0p+0", "0x0p+0", "0"], ["pointers", UNKNOWN, "0x0p+0", "0x0p+0"]])
+
+    def test_wrong_arguments(self):
+        case = run("wrong").cases["wrong"]
+        self.assertEqual(case["statuses"].split(","), [BAD_VALUE] * 8 + ["0"] + [BAD_VALUE] * 5 + ["0", BAD_VALUE])
+        self.assertEqual((case["many"], case["status"], case["child"]), ("128", "-3", "0"))
+
+
+class Gradients(Test):
+    """The multiplication, against arithmetic in Python."""
+
+    def test_bits(self):
+        chance = random.Random(20261123)
+        script, wanted = [], []
+        for rule in ("torch", "paddle", "mindspore"):
+            for scale in (65536.0, 1.0, 3.0, 1000.3, 2.0 ** -140, 0.25, 2.0 ** 127):
+                for dtype in (FLOAT32, FLOAT16, BFLOAT16, FLOAT64):
+                    count = chance.choice((1, 3, 4, 7, 8, 17, 33, 100))
+                    values = [chance.choice((0.0, -0.0, chance.gauss(0, 1), chance.gauss(0, 1e4), 1e-7, 3e4)) for _ in range(count)]
+                    if chance.random() < 0.4:
+                        values[chance.randrange(count)] = chance.choice((math.inf, -math.inf, math.nan, 3e38))
+                    line = gradient(values, dtype=dtype, shift=chance.choice((0, 0, 1, 3)))
+                    script += [new(rule, scale), line, "unscale 0", "pointers 0", "print 0"]
+                    wanted.append((rule, scale, dtype, fetch(bytes.fromhex(line.split()[-1]), dtype)))
+        result = run("play", script=script)
+        self.assertFine(result)
+        for i, (rule, scale, dtype, values) in enumerate(wanted):
+            with self.subTest(rule, scale=scale, dtype=dtype):
+                _, _, status, pointers, printed = result.said[5 * i:5 * i + 5]
+                self.assertEqual(status, ["unscale", "0"])
+                inverse = 1 / narrow(scale)
+                inverse = narrow(inverse) if rule != "paddle" or dtype != FLOAT64 else inverse
+                if rule == "mindspore":
+                    inverse = fetch(store(inverse, dtype), dtype)[0]
+                products = [value if inverse == 1 else value * inverse if dtype == FLOAT64 else narrow(value * inverse) for value in values]
+                expected = b"".join(store(product, dtype) for product in products)
+                tested = fetch(expected, dtype) if rule == "paddle" else values
+                found = any(not math.isfinite(narrow(value)) for value in tested)
+                self.assertEqual(float.fromhex(pointers[3]), found)
+                self.assertEqual(*([repr(value) for value in fetch(data, dtype)] for data in (bytes.fromhex(printed[1]), expected)))
+
+    def test_each_place_of_a_bad_value(self):
+        script, places = [], (0, 1, 7, 8, 255, 256, 8191, 8192, 16383, 16384, 16390)
+        for place in places:
+            for shift in (0, 1):
+                values = [1.0] * 16391
+                values[place] = BAD[place % 3]
+                script += [new(), gradient(values, shift=shift), "unscale 0", "pointers 0"]
+        result = run("play", script=script)
+        self.assertEqual([words[3] for words in result.said if words[0] == "pointers"], ["0x1p+0"] * len(places) * 2)
+
+    def test_many_and_empty_tensors(self):
+        """More than one launch takes, of all types in turn."""
+        for bad in (None, 0, 239, 240, 600, 699):
+            lines = [gradient([] if i % 50 == 7 else [math.nan if i == bad else 2.0] * (i % 5 + 1), dtype=i % 4, shift=i % 3) for i in range(700)]
+            result = run("play", script=[new(scale=4.0), *lines, "unscale 0", "pointers 0", "print 0", "step 0"])
+            self.assertEqual(result.said[-3][3], "0x0p+0" if bad is None else "0x1p+0")
+            self.assertEqual(result.said[-1], ["step", str(int(bad is None))])
+            wanted = [store(math.nan if i == bad else 0.5, i % 4).hex() * (i % 5 + 1) for i in range(700) if i % 50 != 7]
+            if bad is None:
+                self.assertEqual(result.said[-2][1:], wanted)
+            self.assertNotIn("!", "".join(result.said[-2]))
+
+
+class Devices(Test):
+    def test_threads(self):
+        result = run("threads")
+        self.assertFine(result)
+        self.assertEqual(result.cases["threads"]["wrong"], "0")
+        self.assertEqual(sorted(scaler["steps"] for scaler in result.scalers), [24] * 4)
+
+    def test_two_streams(self):
+        script = [new(interval=1, scale=1.0)]
+        for i in range(6):
+            script += [f"stream {i % 3}", "clear 0", gradient([1.0]), "unscale 0", "step 0", "update", "get"]
+        result = run("play", script=script)
+        self.assertEqual([float.fromhex(words[2]) for words in result.said if words[0] == "get"], [2, 4, 8, 16, 32, 64])
+
+    def test_two_devices(self):
+        step = ["device 1", "clear 0", gradient([1.0]), "unscale 0", "device 0", gradient([1.0]), "unscale 0"]
+        bad = [line.replace("0000803f", "0000807f") if i == 2 else line for i, line in enumerate(step)]
+        for turn in (step, bad):
+            result = run("play", script=[new(scale=8.0), *turn, "print 0", "device 1", "pointers 0", "device 0", "pointers 0", "step 0", "update", "get"],
+                         EMU_DEVICES="2")
+            self.assertFine(result)
+            pointers = [float.fromhex(words[3]) for words in result.said if words[0] == "pointers"]
+            self.assertEqual(pointers, [(turn is bad), 0])
+            self.assertEqual(float.fromhex(result.said[-1][2]), 4 if (turn is bad) else 8)
+            self.assertEqual(result.said[-3], ["step", "0" if (turn is bad) else "1"])
+            printed = next(words[1:] for words in result.said if words[0] == "print")
+            self.assertEqual(printed[1], store(0.125, FLOAT32).hex())
+
+    def test_graph(self):
+        """A graph with the whole step, except the one function that waits."""
+        script = [new(interval=2, scale=1.0), "stream 1", gradient([1.0]), "unscale 0", "update", "begin", "scale 0", "unscale 0", "step 0", "get",
+                  "update", "end", *["replay"] * 5, "get", "print 0"]
+        result = run("play", script=script)
+        self.assertFine(result)
+        refused = [words[1] for words in result.said[5:10] if words[0] in ("step", "get")]
+        self.assertEqual(refused, [FAILED, FAILED])
+        self.assertEqual((float.fromhex(result.said[-2][2]), result.said[-2][3:7]), (8, ["0", "0", "6", "0"]))
+        self.assertEqual(result.said[-1][1], store(1.0, FLOAT32).hex())
+        scaler, = result.scalers
+        self.assertEqual((scaler["steps"], scaler["growths"], scaler["unseen"]), (6, 3, 0))
+
+    def test_driver_failures(self):
+        """The call returns an error, and the next one works."""
+        script = [new(), new(), gradient([1.0]), "unscale 0", "unscale 0", "step 0", "step 0", "update", "update", "get"]
+        wanted = {"cuMemHostRegister_v2:2": [FAILED, "0", "0", BAD_STAGE, "1", BAD_STAGE, "0", BAD_STAGE, "0"],
+                  "cuMemHostGetDevicePointer_v2:2": [FAILED, "0", "0", BAD_STAGE, "1", BAD_STAGE, "0", BAD_STAGE, "0"],
+                  "cuMemPoolCreate:1": [FAILED, "0", "0", BAD_STAGE, "1", BAD_STAGE, "0", BAD_STAGE, "0"],
+                  "cuLaunchKernel:1": ["0", "0", FAILED, "0", "1", BAD_STAGE, "0", BAD_STAGE, "0"],
+                  "cuLaunchKernel:2": ["0", "0", "0", BAD_STAGE, "1", BAD_STAGE, FAILED, "0", "0"],
+                  "cuStreamSynchronize:1": ["0", "0", "0", BAD_STAGE, FAILED, "1", "0", BAD_STAGE, "0"]}
+        for failure, statuses in wanted.items():
+            with self.subTest(failure):
+                result = run("play", script=script, EMU_FAIL=failure)
+                self.assertEqual([words[1] for words in result.said if len(words) > 1], statuses)
 
 
 if __name__ == "__main__":

@@ -33,7 +33,7 @@ LAYERS = {
     "src/place": [*BELOW_STATE, "src/state"],
     "src/site": [*BELOW_STATE, "src/state", "src/place", "kernels/images.h"],
     "src/life": [*BELOW_STATE, "src/state", "src/place", "src/site"],
-    "src/gradient": [*BELOW_STATE, "src/state", "src/place", "src/site", "src/life"],
+    "src/gradient": [*BELOW_STATE, "kernels", "src/state", "src/place", "src/site", "src/life"],
     "src/call": [*BELOW_STATE, "src/state", "src/place", "src/site", "src/life", "src/gradient"],
     "tools": ["src/trace", "src/trace/read", "src/policy", "src/config", "src/lists", "src/op", "src/base", "kernels/images.h", *SEAM],
     "tools/demo": [],

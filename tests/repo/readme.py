@@ -25,7 +25,10 @@ TABLES = (
     (EMULATED, "| `AUTOAMP_EMU_CUPTI` | effect |", "\n\n", "fault", "src/config/emulator_settings.h", r'"AUTOAMP_EMU_CUPTI", "(.*?)"', r"\w+"),
     (CONFIGURATION, "| `AUTOAMP_TRACE` | content |", "\n\n", "value", "src/config/option_table.h", r'"AUTOAMP_TRACE", choice, "(.*?)"', r"\w+"),
     (CONFIGURATION, "`AUTOAMP_TRACE_FILE` is a pattern:", "\nAn unknown", "directive", "src/base/name_pattern.h", r"file name: (.*?) are known", r"\S+"),
-    (CONFIGURATION, "| function | effect |", "\n\n", "function", "inject/autoamp.h", r"takes the semicolon(.*)", r"AUTOAMP_FUNCTION\([\w *]+, (\w+),"),
+    (CONFIGURATION, "| function | effect |", "\n\n", "function", "inject/autoamp.h", r"takes the semicolon(.*)",
+     r"AUTOAMP_FUNCTION\([\w *]+, (autoamp_(?!scaler|record)\w+),"),
+    ("docs/gradient-scaler.md", "| function | effect |", "\n\n", "function", "inject/autoamp.h", r"takes the semicolon(.*)",
+     r"AUTOAMP_FUNCTION\([\w *]+, (autoamp_(?:scaler|record)\w+),"),
 )
 # Structs of src/trace/format.h: name: section of the page, or number of the record there.
 STRUCTS = {"Header": "## Header: offset 0, 160 bytes, padded to `header_size`", "Chunk": "## Chunk head: 32 bytes",

@@ -30,7 +30,8 @@ LAYERS = {"cudnnGetActivationDescriptor", "cudnnGetPoolingNdDescriptor", "cudnnG
           "cudnnGetOpTensorDescriptor", "cudnnGetVersion", "cublasLtGetVersion"}
 # Called only by the self-test, whose result is stored before the sweep: tests/preload/self_test.py lets each of them fail.
 SELF_TEST = {"cuStreamCreateWithPriority", "cuStreamDestroy_v2", "cuStreamQuery", "cuMemcpyHtoDAsync_v2", "cuMemcpyDtoHAsync_v2",
-             "cudnnSetStream"}
+             "cudnnSetStream",
+             "cuStreamSynchronize"}  # only by gradient scalers: tests/preload/scaler.py
 
 
 def table(file, name):

@@ -3,6 +3,7 @@
 #include "tools/emulated/simt.h"
 
 #include "kernels/cast.cuh"
+#include "kernels/gradient.cuh"
 #include "tools/emulated/kernel.h"
 
 #include <algorithm>
@@ -10,9 +11,9 @@
 
 namespace {
 
-using autoamp::kernels::Events, autoamp::kernels::Parameters, autoamp::kernels::Placement, autoamp::kernels::Runs,
-    autoamp::kernels::Scalars, autoamp::kernels::Scaling, autoamp::kernels::Scatter, autoamp::kernels::Sum,
-    autoamp::kernels::TensorParameters;
+using autoamp::kernels::Events, autoamp::kernels::Gradients, autoamp::kernels::ScalerUpdate,
+    autoamp::kernels::Parameters, autoamp::kernels::Placement, autoamp::kernels::Runs, autoamp::kernels::Scalars,
+    autoamp::kernels::Scaling, autoamp::kernels::Scatter, autoamp::kernels::Sum, autoamp::kernels::TensorParameters;
 
 // Copies an array of device pointers as host pointers; `views` owns the copy.
 template <class T>
@@ -99,6 +100,18 @@ struct OnHost {
 		s.beta = emulated::deviceView(s.beta);
 		s.widened = emulated::deviceView(s.widened);
 	}
+	void operator()(Gradients &g)
+	{
+		g.state = emulated::deviceView(g.state);
+		g.found = emulated::deviceView(g.found);
+		for (uint32_t i = 0; i < g.count; ++i)
+			g.tensor[i].data = emulated::deviceView(g.tensor[i].data);
+	}
+	void operator()(ScalerUpdate &u)
+	{
+		u.state = emulated::deviceView(u.state);
+		u.ring = emulated::deviceView(u.ring);
+	}
 };
 
 template <auto kernel, class Argument = Parameters>
@@ -112,7 +125,8 @@ void run(const emulated::Launch &launch, void **arguments)
 
 constexpr size_t sizes[] = {sizeof(Parameters)}, tensorSizes[] = {sizeof(TensorParameters)},
                  placementSizes[] = {sizeof(Placement)}, scatterSizes[] = {sizeof(Scatter)}, sumSizes[] = {sizeof(Sum)},
-                 widenSizes[] = {sizeof(Scalars)}, runsSizes[] = {sizeof(Runs)};
+                 widenSizes[] = {sizeof(Scalars)}, runsSizes[] = {sizeof(Runs)}, gradientsSizes[] = {sizeof(Gradients)},
+                 updateSizes[] = {sizeof(ScalerUpdate)};
 constexpr emulated::Kernel kernels[] = {
     {"autoamp_cast_half", run<autoamp_cast_half>, sizes, 1},
     {"autoamp_cast_bfloat16", run<autoamp_cast_bfloat16>, sizes, 1},
@@ -125,6 +139,8 @@ constexpr emulated::Kernel kernels[] = {
     {"autoamp_scatter", run<autoamp_scatter, Scatter>, scatterSizes, 1},
     {"autoamp_sum", run<autoamp_sum, Sum>, sumSizes, 1},
     {"autoamp_widen", run<autoamp_widen, Scalars>, widenSizes, 1},
+    {"autoamp_scaler_gradients", run<autoamp_scaler_gradients, Gradients>, gradientsSizes, 1},
+    {"autoamp_scaler_update", run<autoamp_scaler_update, ScalerUpdate>, updateSizes, 1},
 };
 const emulated::Registration registration(kernels);
 

@@ -26,6 +26,7 @@ constexpr int watchCreateDescriptor = 0, watchSetAttribute = 0, watchFinalize = 
 namespace autoamp::entry {
 
 constexpr const front::Regions *regions = nullptr;
+constexpr const front::Scalers *scalers = nullptr;
 
 template <typename Call>
 void tell(const char *name, const Call &call, const void *caller)
