@@ -13,7 +13,8 @@ import unittest
 PRELOAD, CLIENT, READER, EMULATED = (pathlib.Path(a).resolve() for a in sys.argv[1:5])
 TIMEOUT = 120
 UNKNOWN, BAD_VALUE, BAD_STAGE, FAILED = "1", "-1", "-4", "-5"
-TRAJECTORIES = json.loads((pathlib.Path(__file__).parent / "../oracle/scaler_trajectories.json").read_text(encoding="utf-8"))["systems"]
+HERE = pathlib.Path(__file__).resolve().parent
+TRAJECTORIES = json.loads((HERE / "../oracle/scaler_trajectories.json").read_text(encoding="utf-8"))["systems"]
 BAD = (math.inf, -math.inf, math.nan)
 FLOAT32, FLOAT16, BFLOAT16, FLOAT64 = range(4)
 FORMATS = {FLOAT32: "f", FLOAT16: "e", FLOAT64: "d"}
@@ -21,7 +22,7 @@ FORMATS = {FLOAT32: "f", FLOAT16: "e", FLOAT64: "d"}
 
 class Ran:
     def __init__(self, done, scalers):
-        self.status, self.errors, self.scalers = done.returncode, done.stderr, scalers
+        self.status, self.output, self.errors, self.scalers = done.returncode, done.stdout, done.stderr, scalers
         self.cases = {}
         self.said = []  # by the operations of a script: status, and other words
         for line in done.stdout.splitlines():
@@ -29,7 +30,7 @@ class Ran:
                 self.said.append(line.split()[1:])
                 continue
             name, *pairs = line.split()
-            self.cases[name] = dict(pair.split("=", 1) for pair in pairs)
+            self.cases[name] = dict(pair.split("=", 1) for pair in pairs if "=" in pair)
 
 
 def run(*cases, preload=True, script=(), **variables):
@@ -43,7 +44,8 @@ def run(*cases, preload=True, script=(), **variables):
         environment["XDG_STATE_HOME"] = folder
         environment["CLIENT_SCRIPT"] = folder + "/script"
         pathlib.Path(environment["CLIENT_SCRIPT"]).write_text("\n".join(script), encoding="utf-8")
-        command = [CLIENT] + [word for case in cases for word in ("--case", case)]
+        environment["PYTHONPATH"] = f"{HERE}/../../tools/python:{HERE}/../oracle"
+        command = cases if cases[0] == sys.executable else [CLIENT] + [word for case in cases for word in ("--case", case)]
         done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=TIMEOUT, check=False)
         traces = sorted(pathlib.Path(folder).glob("*.aat"), key=lambda file: file.stat().st_mtime_ns)
         told = subprocess.run([READER, *traces], capture_output=True, text=True, timeout=TIMEOUT, check=True).stdout
@@ -361,6 +363,23 @@ class Devices(Test):
             with self.subTest(failure):
                 result = run("play", script=script, EMU_FAIL=failure)
                 self.assertEqual([words[1] for words in result.said if len(words) > 1], statuses)
+
+
+class Python(Test):
+    """autoamp.GradScaler on device memory. tests/unit/grad_scaler.py tests it on the host."""
+
+    def test_device_memory(self):
+        seeds = 150
+        result = run(sys.executable, str(HERE / "clients/grad_scaler.py"), str(seeds))
+        self.assertFine(result)
+        told = json.loads(result.output)
+        oracle = json.loads((HERE / "../oracle/scaler_random.json").read_text(encoding="utf-8"))
+        self.assertEqual(told["digests"], oracle["digests"].split()[:seeds])
+        self.assertEqual(told["kinds"], [
+            [1, 2], [1], [2], 3, 32, {"scale": 32, "growth_factor": 8, "backoff_factor": 0.5, "growth_interval": 1, "_growth_tracker": 0},
+            "ValueError", "TypeError", "ValueError", "the gradients of one call must be on one stream", None, "the gradients of one", 16])
+        last = result.scalers[-1]
+        self.assertEqual((last["steps"], last["skipped"], last["growths"], last["backoffs"], last["scale_last"]), (2, 1, 1, 1, 16))
 
 
 if __name__ == "__main__":

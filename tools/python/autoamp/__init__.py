@@ -14,7 +14,7 @@ import sys
 import threading
 import warnings
 
-__all__ = ["autocast", "custom_bwd", "custom_fwd", "get_autocast_dtype", "is_autocast_available", "is_autocast_enabled", "is_loaded"]
+__all__ = ["GradScaler", "autocast", "custom_bwd", "custom_fwd", "get_autocast_dtype", "is_autocast_available", "is_autocast_enabled", "is_loaded"]
 
 _SAME = -1
 # torch device types with autocast, and the type that it uses by default. Only "cuda" has an effect here.
@@ -281,3 +281,6 @@ def custom_bwd(bwd=None, *, device_type):
         with autocast(device_type, context._dtype, context._fwd_used_autocast):
             return bwd(context, *arguments, **keywords)
     return backward
+
+
+from .grad_scaler import GradScaler  # noqa: E402 (it needs the library that this module has found)

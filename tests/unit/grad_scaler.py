@@ -1,0 +1,265 @@
+"""autoamp.GradScaler on the host, against recorded calls of the frameworks' own scalers (tests/oracle)."""
+import array
+import ctypes
+import json
+import math
+import pathlib
+import pickle
+import random
+import struct
+import sys
+import unittest
+
+HERE = pathlib.Path(__file__).parent
+sys.path[:0] = [str(HERE / "../../tools/python"), str(HERE / "../oracle")]
+import autoamp  # noqa: E402
+import scaler_random  # noqa: E402
+
+SYSTEMS = json.loads((HERE / "../oracle/scaler_trajectories.json").read_text(encoding="utf-8"))["systems"]
+BAD = (math.inf, -math.inf, math.nan)
+
+
+class Parameter:
+    def __init__(self):
+        self.grad = None
+
+
+class Optimizer:
+    """The part of torch's optimizers that a scaler uses. `_step_supports_amp_scaling`: like torch's fused ones."""
+
+    def __init__(self, is_fused=False):
+        self.parameter, self.calls, self.value, self._step_supports_amp_scaling = Parameter(), 0, 0.0, is_fused
+        self.param_groups = [{"params": [self.parameter, Parameter()]}]
+
+    def step(self, **_):
+        self.calls += 1
+        if not self._step_supports_amp_scaling:
+            return "stepped"
+        if self.found_inf == 0:
+            self.value -= self.parameter.grad[0] / (self.grad_scale or 1)
+        return None
+
+
+def known(value):
+    return float(value) if isinstance(value, str) and value in ("Infinity", "-Infinity", "NaN") else value
+
+
+def told(value):
+    """As in the recorded file."""
+    if isinstance(value, array.array):
+        return [told(each) for each in value] if len(value) > 1 else told(value[0])
+    if isinstance(value, (list, tuple)):
+        return [told(each) for each in value]
+    if isinstance(value, dict):
+        return {key: told(each) for key, each in value.items()}
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    return value
+
+
+class Script:
+    """One recorded script of calls."""
+
+    def __init__(self, script):
+        self.scaler = autoamp.GradScaler("cpu", growth_interval=script["growth_interval"], enabled=script["name"] != "disabled")
+        self.optimizers = {key: Optimizer(key == "fused") for key in (0, 1, "both", "fused")}
+
+    def run(self, verb, *arguments):
+        if verb == "scale_list":
+            return self.scaler.scale(arguments[0])
+        if verb in ("grad", "grad16"):
+            key, values = arguments
+            data = array.array("f", map(known, values))
+            self.optimizers[key].parameter.grad = memoryview(bytearray(struct.pack("<e", values[0]))).cast("B") if verb == "grad16" else data
+            if verb == "grad16":
+                self.optimizers[key].parameter.grad = Half(values[0])
+            return None
+        if verb == "grad_of":
+            return self.optimizers[arguments[0]].parameter.grad
+        if verb == "param_of":
+            return self.optimizers[arguments[0]].value
+        if verb in ("unscale_", "step"):
+            return getattr(self.scaler, verb)(self.optimizers[arguments[0]])
+        if verb == "step_closure":
+            return self.scaler.step(self.optimizers[arguments[0]], closure=lambda: 0)
+        if verb == "update_to_tensor":
+            return self.scaler.update(TorchTensor(arguments[0]))
+        name = {"update_to": "update", "state": "state_dict", "load": "load_state_dict"}.get(verb, verb)
+        return getattr(self.scaler, name)(*map(known, arguments))
+
+
+class TorchTensor:
+    """The part of a tensor that update(new_scale) uses."""
+
+    def __init__(self, value):
+        self.value, self.device, self.requires_grad = value, self, False
+        self.type = "cpu"
+
+    def numel(self):
+        return 1
+
+    def __float__(self):
+        return self.value
+
+
+class Half:
+    """A float16 array on the CPU, by DLPack."""
+
+    class Tensor(ctypes.Structure):
+        _fields_ = [("data", ctypes.c_void_p), ("device_type", ctypes.c_int32), ("device_id", ctypes.c_int32), ("ndim", ctypes.c_int32),
+                    ("code", ctypes.c_uint8), ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16),
+                    ("shape", ctypes.POINTER(ctypes.c_int64)), ("strides", ctypes.c_void_p), ("byte_offset", ctypes.c_uint64)]
+
+    def __init__(self, *values, code=2):
+        self.code = code
+        parts = [struct.pack("<e", each) if code == 2 else struct.pack("<f", each)[2:] for each in values]
+        self.data = (ctypes.c_char * (2 * len(values) + 4)).from_buffer_copy(b"\x77\x77" + b"".join(parts) + b"\x77\x77")
+        self.shape = (ctypes.c_int64 * 1)(len(values))
+        self.tensor = self.Tensor(ctypes.addressof(self.data), 1, 0, 1, code, 16, 1, self.shape, None, 2)
+
+    def __dlpack_device__(self):
+        return 1, 0
+
+    def __dlpack__(self):
+        new = ctypes.pythonapi.PyCapsule_New
+        new.restype, new.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+        return new(ctypes.addressof(self.tensor), b"dltensor", None)
+
+
+class Torch(unittest.TestCase):
+    maxDiff = None
+
+    def test_scripts(self):
+        for script in SYSTEMS["torch"]["scripts"]:
+            played = Script(script)
+            for i, row in enumerate(script["rows"]):
+                with self.subTest(script["name"], row=i, op=row["op"]):
+                    answer = {"result": None}
+                    try:
+                        answer = {"result": told(played.run(*row["op"]))}
+                    except Exception as error:  # pylint: disable=broad-except
+                        answer = {"error": [type(error).__name__, str(error)]}
+                    scaler = played.scaler
+                    self.assertEqual({"op": row["op"], **answer, "scale": told(scaler.get_scale()), "growth_tracker": scaler._get_growth_tracker()},
+                                     row)
+
+    def test_trajectories(self):
+        for case in SYSTEMS["torch"]["cases"] + SYSTEMS["torch"]["sequences"]:
+            scaler, optimizer = autoamp.GradScaler(**{**case["parameters"], "device": "cpu"}), Optimizer()
+            for i, found in enumerate(case["found_inf"]):
+                with self.subTest(case["parameters"], step=i):
+                    scaler.scale(1.0)
+                    optimizer.parameter.grad = array.array("f", [1.0, BAD[i % 3] if found else -2.0, 0.0])
+                    self.assertEqual(scaler.step(optimizer) == "stepped", bool(case["stepped"][i]))
+                    scaler.update()
+                    self.assertEqual((scaler.get_scale(), scaler._get_growth_tracker()), (float(case["scale"][i]), case["growth_tracker"][i]))
+            if "state_dict" in case:
+                self.assertEqual(told(scaler.state_dict()), case["state_dict"])
+
+    def play(self, seed, gradient=lambda values: array.array("f", values)):
+        return scaler_random.outcome(lambda parameters: (autoamp.GradScaler("cpu", **parameters), [Optimizer(), Optimizer()]), gradient, seed)
+
+    def test_random_sequences(self):
+        oracle = json.loads((HERE / "../oracle/scaler_random.json").read_text(encoding="utf-8"))
+        for seed, wanted in enumerate(oracle["full"]):
+            self.assertEqual(self.play(seed), wanted)
+        digests = oracle["digests"].split()
+        self.assertEqual(len(digests), scaler_random.COUNT)
+        self.assertEqual([seed for seed, digest in enumerate(digests) if scaler_random.digest(self.play(seed)) != digest], [])
+
+    def test_installed_packages(self):
+        """NumPy arrays and torch tensors, where the packages are installed."""
+        ran = 0
+        for name, make in (("numpy", lambda numpy: lambda values: numpy.array(values, numpy.float32)), ("torch", lambda torch: torch.tensor)):
+            try:
+                package = __import__(name)
+            except ImportError:
+                continue
+            for seed in range(0, 1000, 10):
+                with self.subTest(name, seed=seed):
+                    self.assertEqual(self.play(seed, make(package)), self.play(seed))
+                    ran += 1
+        if not ran:
+            self.skipTest("neither NumPy nor torch is installed")
+
+    def test_pickle(self):
+        scaler, optimizer = autoamp.GradScaler("cpu", growth_interval=2, init_scale=4.0), Optimizer()
+        optimizer.parameter.grad = array.array("f", [1.0])
+        scaler.scale(1.0)
+        scaler.step(optimizer)
+        with self.assertRaisesRegex(AssertionError, "^A GradScaler instance may only be pickled at the beginning of an iteration, or at "
+                                                    r"the end after scaler.update\(\).$"):
+            pickle.dumps(scaler)
+        scaler.update()
+        copy = pickle.loads(pickle.dumps(scaler))
+        self.assertEqual((copy.state_dict(), copy._get_growth_tracker()), (scaler.state_dict(), 1))
+        copy.scale(1.0)
+        copy.step(optimizer)
+        copy.update()
+        self.assertEqual(copy.get_scale(), 8.0)
+
+    def test_arguments(self):
+        self.assertEqual(autoamp.GradScaler().state_dict(), {"scale": 65536.0, "growth_factor": 2.0, "backoff_factor": 0.5,
+                                                             "growth_interval": 2000, "_growth_tracker": 0})
+        for arguments, message in (({"growth_factor": 1.0}, "The growth factor must be > 1.0."),
+                                   ({"backoff_factor": 1.0}, "The backoff factor must be < 1.0.")):
+            with self.assertRaises(AssertionError) as caught:
+                autoamp.GradScaler(**arguments)
+            self.assertEqual(str(caught.exception), message)
+        scaler = autoamp.GradScaler("cuda", 4.0, 3.0, 0.25, 7, False)
+        self.assertEqual((scaler.is_enabled(), scaler.get_scale(), scaler.state_dict()), (False, 1.0, {}))
+        scaler = autoamp.GradScaler("cuda", 4.0, 3.0, 0.25, 7)
+        self.assertEqual((scaler.get_scale(), scaler.get_growth_factor(), scaler.get_backoff_factor(), scaler.get_growth_interval()),
+                         (4.0, 3.0, 0.25, 7))
+
+
+class Kinds(unittest.TestCase):
+    """Gradients that are not tensors, and optimizers that are not torch's."""
+
+    def test_explicit_gradients_and_a_function(self):
+        scaler, calls = autoamp.GradScaler(init_scale=4.0), []
+
+        def sgd(rate, momentum):
+            calls.append((rate, momentum))
+            return "done"
+
+        for bad in (False, True):
+            scaler.update(4.0) if bad else self.assertEqual(scaler.scale(2.0), 8.0)
+            gradients = [array.array("d", [8.0, 1e300]), Half(4.0, 2.0), Half(4.0, code=4), None, memoryview(bytearray(8)).cast("f"),
+                         array.array("f", [BAD[2] if bad else 1.0])]
+            scaler.unscale_(sgd, grads=gradients)
+            self.assertEqual(list(gradients[0]), [2.0, 1e300 / 4])
+            self.assertEqual(gradients[1].data.raw, b"\x77\x77" + struct.pack("<2e", 1.0, 0.5) + b"\x77\x77")
+            self.assertEqual(gradients[2].data.raw, b"\x77\x77\x80\x3f\x77\x77")
+            self.assertEqual(scaler.step(sgd, 0.1, momentum=0.9), None)  # 1e300 is not finite as a float, as in torch
+            scaler.update()
+        self.assertEqual((calls, scaler.get_scale()), ([], 2.0))
+        self.assertEqual(scaler.step(sgd, 0.1, momentum=0.9, grads=[array.array("f", [1.0])]), "done")
+        self.assertEqual(calls, [(0.1, 0.9)])
+
+    def test_scale(self):
+        scaler = autoamp.GradScaler(init_scale=4.0)
+        self.assertEqual(scaler.scale([1.0, (2.0, 3)]), [4.0, (8.0, 12.0)])
+        self.assertEqual(list(scaler.scale(each for each in (1.0, 2.0))), [4.0, 8.0])
+        data = array.array("f", [1.0, 3e38])
+        self.assertIs(scaler.scale(data), data)
+        self.assertEqual(list(data), [4.0, math.inf])
+
+    def test_refused(self):
+        scaler = autoamp.GradScaler()
+        scaler.scale(1.0)
+        for gradient, error in ((array.array("i", [1]), TypeError), (b"1234", ValueError), ((1, 2, "int8"), TypeError),
+                                (memoryview(bytearray(16)).cast("f")[::2], ValueError), (object(), TypeError)):
+            with self.subTest(gradient), self.assertRaises(error):
+                scaler.unscale_(sum, grads=[gradient])
+        with self.assertRaisesRegex(RuntimeError, "autoamp is not in this process"):
+            scaler.unscale_(sum, grads=[(4096, 1, "float32")])
+        with self.assertRaisesRegex(ValueError, "must all be"):
+            scaler.unscale_(sum, grads=[array.array("f", [1]), (4096, 1, "float32")])
+        scaler.unscale_(sum, grads=[array.array("f", [1])])
+        with self.assertRaisesRegex(ValueError, "must all be"):
+            scaler.unscale_(min, grads=[(4096, 1, "float32")])
+
+
+if __name__ == "__main__":
+    unittest.main()
