@@ -1,4 +1,4 @@
-"""1,000 random sequences of calls of a gradient scaler, and the outcome of torch's own scaler on the CPU.
+"""1,000 random sequences of calls of a gradient scaler, and the outcome with torch.amp.GradScaler on the CPU.
 
 scaler_random.py FILE   records with the installed torch: for each seed the first 8 hexadecimal digits of the SHA-256 of the outcome"""
 import hashlib
@@ -49,7 +49,7 @@ def number(value):
 
 def outcome(make, gradient, seed):
     """The results and errors of each call. make(parameters): a scaler and two optimizers whose `step` returns "stepped", and
-    which have a `parameter`. gradient(values): what is stored as its `grad`."""
+    which have a `parameter`. gradient(values): the value of its `grad`."""
     parameters, calls = sequence(seed)
     scaler, optimizers = make(parameters)
     told = []

@@ -10,7 +10,7 @@ _HINT = "This may indicate your script did not use scaler.scale(loss or outputs)
 
 
 class _Optimizer:
-    """What a scaler knows about an optimizer since the latest update. `found`: the flags of its devices."""
+    """Stage and flags of an optimizer since the latest update. `found`: the flags of its devices."""
 
     def __init__(self):
         self.stage, self.found = _READY, {}
@@ -19,7 +19,7 @@ class _Optimizer:
 class GradScaler:
     """Scales a loss, and the gradients back; skips steps with an Inf or NaN; adapts the scale.
 
-    The interface is that of torch.amp.GradScaler. For optimizers without torch's `param_groups`, pass `grads` to `unscale_` or
+    It has the interface that torch.amp.GradScaler has. For optimizers without torch's `param_groups`, pass `grads` to `unscale_` or
     `step`. An optimizer without a method `step` is called itself. `stream` is the CUDA stream of device memory that does not name
     its own."""
 
