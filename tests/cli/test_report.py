@@ -246,8 +246,8 @@ class Table(Case):
         self.assertNotIn("torch#0", supposed)
 
     def test_why_the_values_of_a_gradient_scaler_are_missing(self):
-        for scenario, reason in (("paddle_kernels", "Paddle computes the scale on the host"),
-                                 ("kernels", "no update kernel ran: the program updates the scale on the host, or not at all")):
+        for scenario, reason in (("paddle_kernels", "Paddle computes the scale on the host; autoamp run --watch-python records it"),
+                                 ("kernels", "no update kernel ran: the program updates the scale on the host, or not at all; autoamp run --watch-python")):
             with self.subTest(scenario):
                 name = self.trace(scenario, None, "1000")
                 self.assertIn(reason, self.json(name)["scaler"]["observed"][0]["why_no_values"])

@@ -1,6 +1,7 @@
 // Parquet: batches of columns go through a pipe to tools/python/autoamp/parquet.py, which uses Arrow.
 #include "tools/autoamp/export.h"
 #include "tools/autoamp/launch.h"
+#include "tools/autoamp/machine.h"
 #include "tools/autoamp/traces.h"
 #include "tools/autoamp/views.h"
 
@@ -21,17 +22,6 @@ namespace {
 constexpr size_t batchRows = 1 << 18;
 constexpr int firstErrno = 100; // the helper's exit status is this plus an errno
 
-// The folder of the Python package: next to the installed program, or in the source tree around the build.
-std::string packageFolder()
-{
-	std::error_code ignored;
-	const auto here = fs::read_symlink("/proc/self/exe", ignored).parent_path();
-	for (const auto *place : {"python", "../../tools/python", "../lib/autoamp/python"})
-		if (fs::exists(here / place / "autoamp/parquet.py", ignored))
-			return (here / place).lexically_normal().string();
-	return {};
-}
-
 // Some columns of one run, in Arrow's layout.
 struct Batch {
 	const char *table;
@@ -45,7 +35,7 @@ public:
 	ParquetSink(const Runs &runs, const std::string &path) : runs_(runs), path_(path)
 	{
 		Environment environment;
-		if (const auto folder = packageFolder(); !folder.empty())
+		if (const auto folder = pythonFolder(); !folder.empty())
 			environment.prepend("PYTHONPATH", folder);
 		start({"python3", "-m", "autoamp.parquet", path}, environment);
 		const auto starts = startsOf(runs);

@@ -171,10 +171,12 @@ std::string whyNoValues(const trace::Trace &run, const trace::ObservedScaler &ob
 	if (isUpdated)
 		return "the launches of the update kernel were not intercepted (static CUDA runtime, driver API), or its "
 		       "arguments are unknown";
-	return observed.framework == "apex" ? "apex amp keeps the scale in Python"
-	       : observed.framework == "paddle"
-	           ? "Paddle computes the scale on the host"
-	           : "no update kernel ran: the program updates the scale on the host, or not at all";
+	if (observed.framework == "apex")
+		return "apex amp keeps the scale in Python";
+	return observed.framework == "paddle"
+	           ? "Paddle computes the scale on the host; autoamp run --watch-python records it"
+	           : "no update kernel ran: the program updates the scale on the host, or not at all; autoamp run "
+	             "--watch-python records the scalers of Megatron-LM and DeepSpeed";
 }
 
 std::vector<std::string> describeGradients(const Runs &runs)

@@ -190,6 +190,16 @@ Installation findInstallation()
 	return result;
 }
 
+std::string pythonFolder()
+{
+	std::error_code ignored;
+	const auto here = fs::read_symlink("/proc/self/exe", ignored).parent_path();
+	for (const auto *place : {"python", "../../tools/python", "../lib/autoamp/python"})
+		if (fs::exists(here / place / "autoamp/parquet.py", ignored))
+			return (here / place).lexically_normal().string();
+	return {};
+}
+
 std::string whyCoreFails(const Installation &installation)
 {
 	if (!fs::exists(installation.core()))

@@ -18,6 +18,9 @@ struct Installation {
 	std::string core() const; // the path where the library looks for its core
 };
 Installation findInstallation();
+// The folder of the Python package, next to the installed program or in the source tree around the build; empty: not
+// found.
+std::string pythonFolder();
 
 // The reason why the library could not load its core; empty: it can.
 std::string whyCoreFails(const Installation &installation);

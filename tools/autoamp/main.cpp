@@ -195,6 +195,9 @@ struct CommandLine {
 		};
 		addLaunch(running, run, settings.noHook);
 		running->add_flag("--quiet", run.quiet, "Do not print the summary at exit");
+		running->add_flag("--watch-python", run.watchPython,
+		                  "Record the updates of gradient scalers that live in Python (DeepSpeed, Megatron-LM, Paddle, "
+		                  "MindSpore)");
 
 		auto *bisecting = app.add_subcommand("bisect", "Find the calls whose lowering makes a program fail its check");
 		bisecting->prefix_command();

@@ -172,6 +172,18 @@ void setUpDevice(Environment &environment, const RunOptions &options, const Exec
 	preload(environment, libraries);
 }
 
+// Python runs the sitecustomize in this folder first, see its comment.
+void watchPython(Environment &environment)
+{
+	const auto folder = pythonFolder();
+	if (folder.empty())
+		fail(Status::notStarted, "--watch-python: the Python package of autoamp is not next to this program");
+	if (folder.find(':') != std::string::npos)
+		fail(Status::notStarted, "--watch-python: {}: PYTHONPATH cannot have a folder with a colon in its name",
+		     folder);
+	environment.prepend("PYTHONPATH", folder + "/autoamp/watch");
+}
+
 // True if the configuration of this program, or of any program that it may start, can name regions.
 bool mayNameRegions(const policy::Options &options)
 {
@@ -223,6 +235,8 @@ Ending run(const RunOptions &options, std::span<const char *const> entries)
 	outcome.program = inspect(options.command.front());
 	const auto name = fixedName(outcome.configuration.traceFile);
 	setUpDevice(environment, options, outcome.program);
+	if (options.watchPython)
+		watchPython(environment);
 	// Receiving NVTX ranges costs time, and another tool may receive them.
 	if ((outcome.configuration.trace != policy::TraceLevel::off || mayNameRegions(outcome.configuration)) &&
 	    !environment.get("NVTX_INJECTION64_PATH"))

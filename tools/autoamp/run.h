@@ -24,7 +24,7 @@ struct RunOptions {
 	};
 	std::vector<Setting> settings; // set by command-line options, which override the environment
 	bool hasFile = false;          // -o was given: the file must not exist yet
-	bool force = false, quiet = false;
+	bool force = false, quiet = false, watchPython = false;
 	std::string device = "auto"; // auto, cuda, emulated
 	Colour colour = Colour::automatic;
 	std::vector<std::string> command;

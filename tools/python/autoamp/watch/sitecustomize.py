@@ -1,0 +1,30 @@
+"""First sitecustomize of a program under `autoamp run --watch-python`.
+
+Installs the import hook, leaves sys.path and sys.modules as they are without autoamp, and runs the program's own sitecustomize.
+PYTHONPATH also reaches other versions of Python, so this file has only syntax that all of them read.
+"""
+import sys
+
+def _run():
+    import os
+    folder = os.path.dirname(os.path.abspath(__file__))
+    try:
+        if sys.version_info >= (3, 8):
+            import _autoamp_watch
+            _autoamp_watch.install()
+    except Exception:
+        pass
+    sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry or ".") != folder]
+    sys.path_importer_cache.pop(folder, None)
+    if sys.version_info < (3, 8):
+        return
+    from importlib import machinery, util
+    spec = machinery.PathFinder.find_spec("sitecustomize", sys.path)
+    if spec is None:
+        raise ImportError("No module named 'sitecustomize'", name="sitecustomize")  # as without autoamp; site ignores it
+    module = util.module_from_spec(spec)
+    sys.modules["sitecustomize"] = module
+    spec.loader.exec_module(module)
+
+
+_run()
