@@ -13,6 +13,8 @@ import unittest
 HERE = pathlib.Path(__file__).parent
 sys.path[:0] = [str(HERE / "../../tools/python"), str(HERE / "../oracle")]
 import autoamp  # noqa: E402
+import autoamp.mindspore  # noqa: E402
+import autoamp.paddle  # noqa: E402
 import scaler_random  # noqa: E402
 
 SYSTEMS = json.loads((HERE / "../oracle/scaler_trajectories.json").read_text(encoding="utf-8"))["systems"]
@@ -259,6 +261,135 @@ class Kinds(unittest.TestCase):
         scaler.unscale_(sum, grads=[array.array("f", [1])])
         with self.assertRaisesRegex(ValueError, "must all be"):
             scaler.unscale_(min, grads=[(4096, 1, "float32")])
+
+
+class PaddleOptimizer:
+    def __init__(self, *values):
+        self.parameter, self.calls = Parameter(), 0
+        self._parameter_list = [self.parameter, Parameter()]
+        self.parameter.grad = array.array("f", values)
+
+    def step(self):
+        self.calls += 1
+
+    def minimize(self, loss):
+        self.calls += 1
+        return [], [loss]
+
+
+class Paddle(unittest.TestCase):
+    maxDiff = None
+
+    def test_trajectories(self):
+        for case in SYSTEMS["paddle"]["cases"] + SYSTEMS["paddle"]["sequences"]:
+            parameters = {key: value for key, value in case["parameters"].items() if key != "amp_dtype"}
+            scaler = autoamp.paddle.AmpScaler(**parameters)
+            for i, found in enumerate(case["found_inf"]):
+                with self.subTest(case["parameters"], step=i):
+                    # A sequence describes one gradient, a case three.
+                    optimizer = PaddleOptimizer(*((math.inf if found else 1.0,) if "name" in case else (1.0, BAD[i % 3] if found else -2.0)))
+                    scaler.minimize(optimizer, 1.0)
+                    self.assertEqual((optimizer.calls, scaler._scale, scaler._incr_count, scaler._decr_count),
+                                     (case["stepped"][i], float(case["scale"][i]), case["incr_count"][i], case["decr_count"][i]))
+            if "state_dict" in case:
+                state = scaler.state_dict()
+                state["scale"] = told(state["scale"][0])
+                self.assertEqual(state, case["state_dict"])
+
+    def test_scripts(self):
+        scripts = {script["name"]: script["rows"] for script in SYSTEMS["paddle"]["scripts"]}
+
+        def check(name, scaler, *calls):
+            for row, call in zip(scripts[name], calls):
+                with self.subTest(name, op=row["op"]):
+                    answer = {}
+                    try:
+                        answer["result"] = call()
+                    except RuntimeError as error:
+                        answer["error"] = [type(error).__name__, str(error)]
+                    self.assertEqual({"op": row["op"], **answer, "scale": scaler._scale, "incr_count": scaler._incr_count,
+                                      "decr_count": scaler._decr_count}, row)
+            self.assertEqual(len(calls), len(scripts[name]))
+
+        def step(scaler, optimizer):
+            return lambda: (scaler.step(optimizer), optimizer.calls)[1]
+
+        for name, values in (("two_optimizers_bad_then_ok", (math.inf, 1.0)), ("two_optimizers_ok_then_bad", (1.0, math.inf))):
+            scaler, (first, second) = autoamp.paddle.GradScaler(), map(PaddleOptimizer, values)
+            check(name, scaler, lambda: scaler.scale(1.0) and None, step(scaler, first), step(scaler, second), scaler.update)
+        scaler, one = autoamp.paddle.GradScaler(), PaddleOptimizer(1.0)
+        unscale = lambda: scaler.unscale_(one)  # noqa: E731
+        check("stages", scaler, unscale, unscale, step(scaler, one), step(scaler, one), unscale, scaler.update, scaler.update)
+        scaler = autoamp.paddle.GradScaler(use_dynamic_loss_scaling=False)
+        bad, good = PaddleOptimizer(math.inf), PaddleOptimizer(1.0)
+        check("not_dynamic", scaler, step(scaler, bad), step(scaler, bad), scaler.update, step(scaler, good), step(scaler, good), scaler.update)
+        scaler = autoamp.paddle.GradScaler()
+        check("load_empty", scaler, lambda: scaler.load_state_dict({}))
+        scaler = autoamp.paddle.GradScaler()
+        check("set_init_resets_scale_only", scaler, lambda: scaler.step(PaddleOptimizer(1.0)), scaler.update, lambda: scaler.set_init_loss_scaling(8.0))
+        # The kernel for GPUs tests the product. The recorded script is of the kernel for CPUs.
+        scaler, big = autoamp.paddle.GradScaler(init_loss_scaling=0.25), PaddleOptimizer(3e38)
+        scaler.step(big)
+        scaler.update()
+        self.assertEqual((big.calls, scaler._scale), (0, 0.125))
+
+    def test_arguments(self):
+        scaler = autoamp.paddle.AmpScaler()
+        self.assertEqual((scaler.get_init_loss_scaling(), scaler.get_incr_every_n_steps(), scaler.get_decr_every_n_nan_or_inf()), (2.0 ** 15, 1000, 1))
+        scaler = autoamp.paddle.GradScaler()
+        self.assertEqual((scaler.get_init_loss_scaling(), scaler.get_incr_every_n_steps()), (2.0 ** 16, 2000))
+        copy = autoamp.paddle.GradScaler()
+        copy.load_state_dict({**scaler.state_dict(), "incr_count": 5, "scale": [8.0]})
+        self.assertEqual((copy._scale, copy._incr_count), (8.0, 5))
+        disabled = autoamp.paddle.GradScaler(enable=False)
+        self.assertEqual((disabled.scale(3.0), disabled.state_dict(), disabled.is_enable(), disabled.get_init_loss_scaling()), (3.0, {}, False, 1.0))
+        for call, message in ((lambda: scaler.set_incr_ratio(1.0), "The new_incr_ratio must be > 1.0."),
+                              (lambda: scaler.set_decr_ratio(1.0), "The new_decr_ratio must be < 1.0."),
+                              (lambda: autoamp.paddle.GradScaler(incr_ratio=1.0), "The incr_ratio must be > 1.0.")):
+            with self.assertRaises(AssertionError) as caught:
+                call()
+            self.assertEqual(str(caught.exception), message)
+
+
+class MindSpore(unittest.TestCase):
+    def test_scaler(self):
+        for case in SYSTEMS["mindspore_scaler"]["cases"] + SYSTEMS["mindspore_scaler"]["sequences"]:
+            scaler = autoamp.mindspore.DynamicLossScaler(**case["parameters"])
+            for i, found in enumerate(case["found_inf"]):
+                gradients = [array.array("f", [1.0, BAD[i % 3] if found else 2.0])]
+                scaler.adjust(autoamp.mindspore.all_finite(gradients))
+                self.assertEqual((scaler.scale_value, scaler.counter), (float(case["scale"][i]), case["counter"][i]))
+
+    def test_manager(self):
+        for case in SYSTEMS["mindspore_manager"]["cases"]:
+            parameters = dict(case["parameters"])
+            manager = autoamp.mindspore.DynamicLossScaleManager(parameters.pop("scale_value"), **parameters)
+            for i, found in enumerate(case["found_inf"]):
+                manager.update_loss_scale(bool(found))
+                self.assertEqual((float(manager.get_loss_scale()), manager.cur_iter, manager.last_overflow_iter, manager.bad_step),
+                                 (float(case["scale"][i]), case["cur_iter"][i], case["last_overflow_iter"][i], case["bad_step"][i]))
+        manager = autoamp.mindspore.DynamicLossScaleManager()
+        for _ in range(1000):
+            manager.update_loss_scale(True)
+        with self.assertRaisesRegex(RuntimeError, "Dynamic loss scale Continuous overflow"):
+            manager.update_loss_scale(True)
+
+    def test_values(self):
+        scaler = autoamp.mindspore.StaticLossScaler(1024.0)
+        data = array.array("f", [2.0, 4.0])
+        self.assertEqual((scaler.scale(3), list(scaler.unscale((data,))[0]), scaler.adjust(True)), (3072.0, [2.0 / 1024, 4.0 / 1024], False))
+        half = Half(2.0)
+        autoamp.mindspore.StaticLossScaler(3.0).unscale([half])
+        self.assertEqual(struct.unpack("<e", half.data.raw[2:4])[0], struct.unpack("<e", struct.pack("<e", 1 / 3))[0] * 2)
+        fixed = autoamp.mindspore.FixedLossScaleManager()
+        self.assertEqual((fixed.get_loss_scale(), fixed.get_drop_overflow_update(), fixed.update_loss_scale(True)), (128.0, True, None))
+        for make in (lambda: autoamp.mindspore.StaticLossScaler(0.5), lambda: autoamp.mindspore.DynamicLossScaler(4.0, 0, 1),
+                     lambda: autoamp.mindspore.FixedLossScaleManager(0.5), lambda: autoamp.mindspore.DynamicLossScaleManager(0.5),
+                     lambda: autoamp.mindspore.DynamicLossScaleManager(4.0, 2, 0)):
+            with self.assertRaises(ValueError):
+                make()
+        with self.assertRaises(TypeError):
+            autoamp.mindspore.DynamicLossScaler(4.0, 2.0, 1)
 
 
 if __name__ == "__main__":

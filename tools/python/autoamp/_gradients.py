@@ -169,3 +169,9 @@ def pack(value, dtype):
         return struct.pack(letter, value)
     except OverflowError:
         return struct.pack(letter, math.copysign(math.inf, value))
+
+
+def rounded(value, dtype):
+    """The value after rounding to the type."""
+    data = pack(value, dtype)
+    return struct.unpack("<f", b"\0\0" + data)[0] if dtype == BFLOAT16 else struct.unpack("<" + "fe?d"[dtype], data)[0]
