@@ -14,15 +14,15 @@ import unittest
 
 build = pathlib.Path(sys.argv.pop()).resolve()
 autoamp = build / "tools/autoamp"
-digits = build / "tools/demo/digits"
+digits, scaler = build / "tools/demo/digits", build / "tools/demo/scaler"
 clean = {name: value for name, value in os.environ.items() if not name.startswith("AUTOAMP_")}
 
 
-def run(*options):
+def run(*options, program=digits):
     """The program's output and the report about it."""
     with tempfile.TemporaryDirectory() as folder:
         trace = f"{folder}/demo.aat"
-        command = [autoamp, "run", "--device", "emulated", "--quiet", "--trace-file", trace, *options, "--", digits]
+        command = [autoamp, "run", "--device", "emulated", "--quiet", "--trace-file", trace, *options, "--", program]
         said = subprocess.run(command, env=clean, check=True, capture_output=True, text=True)
         report = subprocess.run([autoamp, "report", "--format", "json", trace], check=True, capture_output=True, text=True)
     assert said.stderr == "", said.stderr
@@ -63,6 +63,21 @@ class Demo(unittest.TestCase):
                 self.assertEqual(row["decision"], "lowered" if large else "kept", row)
         # Every call is in exactly one row.
         self.assertEqual(sum(row["calls"] for row in lowered["ops"]), totals["calls"])
+
+    def test_scaler(self):
+        """The scale starts too high: the first steps are skipped, then training works and the scale grows."""
+        said, report = run("--dtype", "bfloat16", program=scaler)
+        first, *_, last = re.findall(r"error +([\d.]+)  scale 2\^(\d+)  skipped (\d+)", said)
+        self.assertEqual((first[1:], last[2]), (("127", "0"), "8"))
+        self.assertLess(float(last[0]), 0.01 * float(first[0]))
+        told, = report["scaler"]["gradient"]
+        self.assertEqual((told["scaler"], told["how"], told["steps"], told["skipped"], told["backoffs"], told["growths"]),
+                         ("demo#0", "autoamp", 120, 8, 8, 4))
+        self.assertEqual([event["step"] for event in told["events"] if event["kind"] == "growth"], [33, 58, 83, 108])
+        emulated = {**clean, "LD_LIBRARY_PATH": str(build / "tools/emulated")}
+        bare = subprocess.run([scaler], env=emulated, check=True, capture_output=True, text=True).stdout
+        self.assertTrue(bare.startswith("autoamp is not active: the scale is 1\n"))
+        self.assertIn("scale 2^0  skipped 0", bare)
 
 
 if __name__ == "__main__":
