@@ -46,7 +46,6 @@ std::string withoutControls(std::string_view text)
 	return result;
 }
 
-constexpr size_t mostBytes = size_t{256} << 10;
 constexpr ptrdiff_t mostDots = 100; // per line
 
 struct Reader {
@@ -173,20 +172,19 @@ Reading readFile(const std::string &path, ConfigFile &file, std::string &error)
 		return errno == ENOENT || errno == ENOTDIR || errno == ENAMETOOLONG ? Reading::missing : Reading::failed;
 	}
 	struct stat facts = {};
-	std::string text(mostBytes + 1, 0);
-	size_t size = 0;
+	std::string text;
+	char block[4096];
 	ssize_t got = -1;
 	if (fstat(descriptor, &facts) == 0 && !S_ISREG(facts.st_mode))
 		error = "not a regular file";
 	else
-		while (size < text.size() && (got = read(descriptor, text.data() + size, text.size() - size)) > 0)
-			size += static_cast<size_t>(got);
+		while (text.size() <= mostBytes && (got = read(descriptor, block, sizeof block)) > 0)
+			text.append(block, static_cast<size_t>(got));
 	if (error.empty() && got < 0)
 		error = strerrordesc_np(errno);
-	else if (size > mostBytes)
-		error = "more than 256 KiB";
+	else if (text.size() > mostBytes)
+		error = "more than 1 MiB";
 	close(descriptor);
-	text.resize(size);
 	file = {withoutControls(path), std::move(text)}; // messages contain the path
 	return error.empty() ? Reading::done : Reading::failed;
 }

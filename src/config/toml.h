@@ -2,12 +2,15 @@
 // read_options.cpp and rules.cpp.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace autoamp::policy {
+
+constexpr size_t mostBytes = size_t{1} << 20; // of a file
 
 struct ConfigFile {
 	std::string path, text;

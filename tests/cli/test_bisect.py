@@ -1,4 +1,5 @@
 """`autoamp bisect` finds the calls whose lowering makes a program fail, on the emulated device."""
+import json
 import os
 import re
 import signal
@@ -49,7 +50,7 @@ class Bisect(Case):
         self.assertIn("(at most 6 more runs unless further signatures are responsible)\n", result.stderr)
         self.assertEqual(sorted(os.listdir(self.here)), ["rules.toml"])  # the state is removed
         self.assertEqual((self.here / "rules.toml").read_text().split(),
-                         '[[rule]] entry = "cublasSgemm_v2" m = 23 n = 23 k = 23 batch = 1 precision = "float32"'.split())
+                         'strategy = "cast" [[rule]] entry = "cublasSgemm_v2" m = 23 n = 23 k = 23 batch = 1 precision = "float32"'.split())
         self.assertTrue(self.passes_under("rules.toml", *words))
         self.assertEqual(self.autoamp("check", "rules.toml").returncode, 0)
 
@@ -97,11 +98,21 @@ class Bisect(Case):
         words = ["region=first", "17", "18", "region=", "region=second", "19", "region=", "20", "fail=19+20"]
         result = self.bisect(TOLERANCE, *words, options=["--by", "region", "-o", "rules.toml"])
         self.assertRegex(result.stdout, r"\n1 +second +1 ")
-        self.assertEqual((self.here / "rules.toml").read_text().split(), '[[rule]] region = "second" precision = "float32"'.split())
+        self.assertEqual((self.here / "rules.toml").read_text().split(), 'strategy = "cast" [[rule]] region = "second" precision = "float32"'.split())
         result = self.bisect(TOLERANCE, *words[:-1], "fail=20", options=["--by", "region", "--quiet"], status=1)
         self.refused(result, 1, "no rule by region matches the responsible calls")
         result = self.bisect(TOLERANCE, *words, options=["--by", "caller"])
         self.assertRegex(result.stdout, r"\n1 +tolerance +4 ")
+
+    def test_regions_of_one_shape(self):
+        words = [word for number in range(16) for word in (f"region=layer{number}", "64", "region=")]
+        result = self.bisect(TOLERANCE, *words, "fail=64", options=["--by", "region"])
+        self.assertRegex(result.stdout, r"\Aresponsible: 1 of 16 regions, .*\n.*\n1 +layer15 +1 +524 k ")
+        self.assertLessEqual(len(self.runs(result)), 2 * 4 + 3)
+        script = self.here / "script"
+        script.write_text(f'harm=0\nfor n in a b c d; do {TOLERANCE} region=$n 17 region= fail=17 || harm=$((harm+1)); done\n[ $harm -lt 4 ]\n')
+        result = self.bisect("sh", "script", options=["--by", "region"])
+        self.assertEqual(re.findall(r"^1 +([a-d]) +1 ", result.stdout, re.M), ["a", "b", "c", "d"], result.stdout)
 
     def test_settings_of_the_user(self):
         """They hold in each run and in the result: a list, a rule with a kept product, and a range of recorded calls."""
@@ -115,14 +126,40 @@ class Bisect(Case):
         self.assertLess(text.index("m = 19"), text.index('m = "17"'))
         self.assertTrue(self.passes_under("rules.toml", "17", "18", "19", "fail=17", "fail=19"))
 
+    def test_options_are_part_of_the_result(self):
+        options = ["--black", "bmm", "-o", "rules.toml"]
+        self.bisect(TOLERANCE, "17", "18", "fail=18", options=options, AUTOAMP_DTYPE="bfloat16")
+        result = self.autoamp("run", "--device", "emulated", "--config", "rules.toml", "-o", "trace.aat", "--", TOLERANCE, "17", "18", "fail=18")
+        self.assertEqual(result.returncode, 0, result)
+        report = json.loads(self.autoamp("report", "--format", "json", "trace.aat").stdout)
+        self.assertEqual({row["dtype_compute"] for row in report["ops"] if row["decision"] == "lowered"}, {"bfloat16"})
+
     def test_calls_that_only_later_runs_make(self):
         """With the product of 17 in fp32, the program also multiplies matrices of 18, which must be in fp32, too."""
         result = self.bisect(TOLERANCE, "17", "17?18", "19", "fail=17", "fail=18")
         self.assertEqual(self.sizes(result), [(1, 17), (2, 18)])
 
-    def interrupt(self, number, *words):
+    def test_a_new_shape_in_each_run(self):
+        for harm, text in (("fail", "the program fails by itself"), ("fail=$n", "each run makes calls that no earlier run made")):
+            (self.here / "n").write_text("17")
+            result = self.bisect("sh", "-c", f"n=$(cat n); echo $((n + 1)) >n; exec {TOLERANCE} $n {harm}", status=1)
+            self.assertIn(text, result.stderr)
+            self.assertEqual(len(self.runs(result)), 5)
+
+    def test_input(self):
+        """Each run reads a file from its beginning, and nothing from a pipe."""
+        words = ["sh", "-c", f"read -r line; exec {TOLERANCE} ${{line:-17 18 fail=17}}"]
+        command = [AUTOAMP, "bisect", "--device", "emulated", "--strategy", "cast", "--check", 'read -r line; exit "$BISECT_STATUS"', "--", *words]
+        (self.here / "input").write_text("17 18 19 fail=18\n")
+        with open(self.here / "input", encoding="utf-8") as file:
+            result = subprocess.run(command, cwd=self.here, env=self.environment, stdin=file, capture_output=True, text=True)
+        self.assertEqual(self.sizes(result), [(1, 18)])
+        result = subprocess.run(command, cwd=self.here, env=self.environment, input="17 18 19 fail=18\n", capture_output=True, text=True)
+        self.assertEqual(self.sizes(result), [(1, 17)])
+
+    def interrupt(self, number, *words, options=("-o", "rules.toml")):
         """Sends a signal while the program waits in a run."""
-        command = [AUTOAMP, "bisect", "--device", "emulated", "--strategy", "cast", "-o", "rules.toml", "--", *words]
+        command = [AUTOAMP, "bisect", "--device", "emulated", "--strategy", "cast", *options, "--", *words]
         process = subprocess.Popen(command, cwd=self.here, env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         while not (self.here / "wait").exists() and process.poll() is None:
             time.sleep(0.01)
@@ -157,6 +194,26 @@ class Bisect(Case):
             self.assertFalse((self.here / "rules.toml.state").exists())
             (self.here / "rules.toml").unlink()
 
+    def test_continued_without_a_file(self):
+        (self.here / "n").write_text("0")
+        words = ["sh", "-c", f'n=$(cat n); echo $((n + 1)) >n; [ $n = 4 ] && exec {TOLERANCE} wait={self.here}/wait; exec {TOLERANCE} 17 18 19 20 21 fail=18']
+        self.interrupt(signal.SIGUSR1, *words, options=())
+        result = self.bisect(*words)
+        self.assertTrue(result.stderr.startswith("autoamp: continuing after 4 runs\n"), result.stderr)
+        self.assertEqual(self.sizes(result), [(1, 18)])
+        self.assertEqual([name for name in os.listdir(self.root / "state") if name.startswith("bisect")], [])
+
+    def test_continued_with_other_answers(self):
+        """Answers of the first search hold no longer. The second one notices, and forgets them."""
+        (self.here / "n").write_text("0")
+        (self.here / "harmful").write_text("18")
+        words = ["sh", "-c", f'n=$(cat n); echo $((n + 1)) >n; [ $n = 6 ] && exec {TOLERANCE} wait={self.here}/wait; exec {TOLERANCE} 17 18 19 20 21 22 23 24 fail=$(cat harmful)']
+        self.interrupt(signal.SIGTERM, *words)
+        (self.here / "harmful").write_text("23")
+        result = self.bisect(*words, options=["-o", "rules.toml"], status=1)
+        self.assertIn("the check is not repeatable", result.stderr)
+        self.assertEqual(self.sizes(self.bisect(*words, options=["-o", "rules.toml"])), [(1, 23)])
+
     def test_a_damaged_state(self):
         for text in ("", "{}", '{"schema": "autoamp.bisect/1"}', "[1", '{"schema": "autoamp.bisect/2", "key": "", "items": [], "runs": []}'):
             (self.here / "state").write_text(text)
@@ -176,6 +233,7 @@ class Bisect(Case):
             self.assertEqual("runs 3 and 8 contradict each other" in result.stderr, runs == 9, result.stderr)
             self.assertRegex(result.stderr, r"\nautoamp: the check is not repeatable: with the same calls lowered, it passed before and fails now\n\Z")
             self.assertEqual((len(self.runs(result)), result.stdout), (runs, ""))
+            self.assertFalse(list(self.root.glob("state/bisect*")))
 
     def test_errors_that_cancel(self):
         """The error of 18 is harmful only if 17 is exact. Each answer is repeatable."""
@@ -193,12 +251,32 @@ class Bisect(Case):
                                (["-o", "no/folder/rules.toml"], ["no/folder"])):
             result = self.autoamp("bisect", "--device", "emulated", "--quiet", *options, "--", "touch", str(started))
             self.refused(result, 2, *words)
+        os.mkfifo(self.here / "pipe")
+        os.mkdir(self.here / "folder")
+        for options, words in ((["-o", "pipe", "--force"], ["pipe is not a regular file"]), (["-o", "folder", "--force"], ["folder is a folder"]),
+                               (["-o", "same", "--state", "./same"], ["same file"]), (["-o", ""], ["--out", "empty"]),
+                               (["--check", ""], ["--check", "empty"]), (["--check", "a'b"], ["not a command of /bin/sh"]),
+                               (["--state", "no/folder/state"], ["no/folder"]), (["--level", "O0"], ["lowers no call"])):
+            result = self.autoamp("bisect", "--device", "emulated", "--quiet", *options, "--", "touch", str(started))
+            self.assertEqual((result.returncode, result.stdout), (2, ""), result)
+            for word in words:
+                self.assertIn(word, result.stderr.splitlines()[-1])
+        result = self.autoamp("bisect", "--device", "emulated", "--", "true", TMPDIR="/nonexistent")
+        self.refused(result, 2, "a temporary folder cannot be created")
+        self.assertFalse(started.exists())
         self.refused(self.autoamp("bisect", "--device", "emulated"), 2, "no program given")
         for program in ("./missing", "./taken"):
             self.refused(self.autoamp("bisect", "--device", "emulated", "--", program), 2, program)
         self.assertEqual((self.here / "taken").read_text(), "text")
         self.bisect(TOLERANCE, "17", "fail=17", options=["-o", "taken", "--force"])
         self.assertIn("[[rule]]", (self.here / "taken").read_text())
+        (self.here / "link").symlink_to("taken")
+        self.bisect(TOLERANCE, "18", "fail=18", options=["-o", "link", "--force"])
+        self.assertTrue((self.here / "link").is_symlink())
+        self.assertIn("m = 18", (self.here / "taken").read_text())
+        result = self.autoamp("bisect", "--device", "emulated", "-o", "taken", "--force", "--", "true")
+        self.assertEqual(result.stdout, "nothing to bisect: the check passes, but no call was lowered\n")
+        self.assertFalse((self.here / "taken").exists())
 
 
 if __name__ == "__main__":

@@ -41,13 +41,17 @@ class Autocast(unittest.TestCase):
                 wanted = arguments.wanted(case, TORCH)
                 found = arguments.outcome(case, arguments.Torch(), autocast, is_autocast_enabled, get_autocast_dtype)
                 if isinstance(wanted, list) and "cuda" in case:  # no region for CUDA without the library
-                    wanted = [False, "float16", wanted[2]]
+                    wanted[0] = False
                 self.assertEqual(found, wanted)
 
     def test_messages(self):
         for call, error, text in ((lambda: autocast(0), ValueError, r"Expected `device_type` of type `str`, got: `<class 'int'>`"),
                                   (lambda: autocast("cuda", enabled="yes"), TypeError, r"enabled must be a bool \(got str\)"),
                                   (lambda: autocast("cuda", cache_enabled=1), TypeError, r"cache_enabled must be a bool \(got int\)"),
+                                  *((lambda each=each: autocast("cuda", **{each: 5}), TypeError, rf"{each} must be a")
+                                    for each in ("level", "lists", "custom_white_list", "custom_black_list", "use_promote", "threads", "name")),
+                                  (lambda: autocast("cuda", custom_black_list=[1]), TypeError, r"custom_black_list must be a str"),
+                                  (lambda: autocast("cuda", name="a\0b"), ValueError, "null character"),
                                   (lambda: autocast("cuda", 16), TypeError, r"argument 'dtype' must be a data type or its name, not int"),
                                   (lambda: autocast("cdua"), RuntimeError, r"at start of device string: cdua$"),
                                   (lambda: autocast("cuda:x"), RuntimeError, r"^Invalid device string: 'cuda:x'$"),
@@ -119,6 +123,7 @@ class Autocast(unittest.TestCase):
             warnings.simplefilter("always")
             with autocast("cpu"):
                 self.assertEqual(caught, [])
+            autocast()(lambda: None)()
             for _ in range(3):
                 with autocast("cuda", enabled=False), autocast():
                     pass

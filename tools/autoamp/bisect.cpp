@@ -2,6 +2,8 @@
 
 #include "src/base/hash.h"
 #include "tools/autoamp/commands.h"
+#include "tools/autoamp/interruption.h"
+#include "tools/autoamp/output.h"
 #include "tools/autoamp/search.h"
 #include "tools/autoamp/sheet.h"
 #include "tools/autoamp/temporary_folder.h"
@@ -9,8 +11,13 @@
 
 #include <algorithm>
 #include <bit>
+#include <cctype>
+#include <csignal>
 #include <cstring>
+#include <fcntl.h>
 #include <fstream>
+#include <functional>
+#include <set>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -21,6 +28,7 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr const char *stateSchema = "autoamp.bisect/1";
+constexpr int mostRounds = 4; // runs that search for calls which no earlier run made
 
 // Calls that one rule keeps.
 struct Item {
@@ -35,6 +43,7 @@ struct Item {
 struct Answer {
 	std::string kept; // '1' for each item that the run kept, else '0'
 	bool fails;
+	bool isOld; // from an earlier process
 };
 
 // A table of a configuration file, with values as they were parsed.
@@ -70,7 +79,10 @@ std::optional<Item> itemOf(const trace::RowInfo &row, const std::string &by)
 		item.name = by == "caller" ? row.caller : row.region;
 		item.rule = by + " = " + policy::quoted(item.name) + "\n";
 	}
-	return item.name.empty() ? std::nullopt : std::optional(item);
+	// A rule cannot contain control characters.
+	const bool hasRule = std::none_of(item.name.begin(), item.name.end(),
+	                                  [](char c) { return std::iscntrl(static_cast<unsigned char>(c)); });
+	return item.name.empty() || !hasRule ? std::nullopt : std::optional(item);
 }
 
 // Replaces the file completely or not at all.
@@ -101,28 +113,27 @@ public:
 	Bisection(BisectOptions options, std::span<const char *const> entries)
 	    : options_(std::move(options)), entries_(entries)
 	{
-		if (!options_.out.empty() && !options_.force && fs::exists(fs::symlink_status(options_.out)))
-			fail(Status::wrong, "{} exists; --force overwrites it", options_.out);
-		if (options_.state.empty() && !options_.out.empty())
-			options_.state = options_.out + ".state";
 		options_.run.quiet = true;
 		configure();
+		chooseFiles();
 		readState();
+		provideInput();
+		if (!options_.check.empty() && launch({"/bin/sh", "-n", "-c", options_.check}, {}).status != 0)
+			fail(Status::wrong, "--check {}: not a command of /bin/sh", tool::quoted(options_.check));
+		noteInterruptions();
 	}
 
 	Status find()
 	{
 		if (!fails(kept(false), 0)) {
-			fmt::print("nothing to bisect: the check passes with all calls lowered\n");
+			fmt::print("nothing to bisect: the check passes{}\n",
+			           items_.empty() ? ", but no call was lowered" : " with all calls lowered");
+			if (!options_.out.empty()) // an older result does not belong to this search
+				::unlink(options_.out.c_str());
 			forget();
 			return Status::done;
 		}
-		// A run with all items kept may make other calls, which are lowered: they become items.
-		for (size_t known = items_.size(); fails(kept(true), known > 1 ? std::bit_width(known - 1) + 3u : 1);
-		     known = items_.size())
-			if (known == items_.size())
-				explainFailure();
-		isListed_ = true;
+		keepAll();
 		const auto sets = responsibleSets(items_.size(), [&](const std::vector<bool> &lowered, size_t left) {
 			std::string kept;
 			for (const bool isLowered : lowered)
@@ -133,6 +144,13 @@ public:
 		for (const auto &set : sets)
 			for (const size_t item : set)
 				found[item] = '1';
+		for (const auto &set : sets) { // the answers of an earlier process may be those of another program or check
+			auto others = kept(true);
+			for (const size_t item : set)
+				others[item] = '0';
+			if (known(others)->isOld)
+				ask(others, 1);
+		}
 		if (latest_ != found) { // the answer is of another process or of an earlier question
 			latest_.clear();
 			ask(found, 1);
@@ -147,6 +165,68 @@ public:
 	}
 
 private:
+	// A run with all items kept may make other calls, which are lowered: they become items.
+	void keepAll()
+	{
+		for (int round = 1;; round++) {
+			const size_t count = items_.size();
+			if (!fails(kept(true), count > 1 ? std::bit_width(count - 1) + 3u : 1))
+				break;
+			if (count == items_.size() || round == mostRounds)
+				explainFailure(count != items_.size());
+		}
+		isListed_ = true;
+	}
+
+	// Checks the files before the first run.
+	void chooseFiles()
+	{
+		if (!options_.out.empty())
+			options_.out = checkedTarget(options_.out, options_.force);
+		std::error_code error;
+		if (!options_.state.empty())
+			options_.state = checkedTarget(options_.state, true);
+		else if (!options_.out.empty())
+			options_.state = options_.out + ".state";
+		else if (!directory_.empty() && (fs::create_directories(directory_, error) || !error))
+			options_.state = fmt::format("{}/bisect-{}.state", directory_, key_);
+		if (!options_.out.empty() &&
+		    fs::weakly_canonical(fs::absolute(options_.out)) == fs::weakly_canonical(fs::absolute(options_.state)))
+			fail(Status::wrong, "-o and --state are the same file");
+		for (const auto &path : {options_.out, options_.state})
+			if (!path.empty() && !fs::exists(path)) {
+				write(path, "");
+				::unlink(path.c_str());
+			}
+	}
+
+	// Every run must get the same input.
+	void provideInput()
+	{
+		struct stat input = {};
+		if (::fstat(STDIN_FILENO, &input) == 0 && S_ISREG(input.st_mode))
+			inputStart_ = ::lseek(STDIN_FILENO, 0, SEEK_CUR);
+		else if (const int none = ::open("/dev/null", O_RDONLY); none > STDIN_FILENO) {
+			::dup2(none, STDIN_FILENO);
+			::close(none);
+		}
+	}
+
+	Ending launched(const std::function<Ending()> &start)
+	{
+		if (inputStart_ >= 0)
+			::lseek(STDIN_FILENO, inputStart_, SEEK_SET);
+		auto ending = start();
+		if (ending.signal == SIGUSR1 || ending.signal == SIGUSR2) // sent to this command
+			ending.received = ending.signal;
+		if (!ending.received)
+			ending.received = interruption();
+		if (ending.received)
+			fail(static_cast<Status>(128 + ending.received), "interrupted{}",
+			     options_.state.empty() ? "" : "; the same command continues the search");
+		return ending;
+	}
+
 	// Reads the settings that the program would get, and the file whose settings and rules stay valid.
 	void configure()
 	{
@@ -157,13 +237,29 @@ private:
 		if (!parsed.error.empty())
 			fail(Status::wrong, "{}", parsed.error);
 		const auto &settings = parsed.options;
+		directory_ = settings.directory;
+		// Settings that decide which calls are lowered become part of the result.
+		std::set<std::string> given;
+		for (auto each = policy::Option::level; each != policy::Option::count;
+		     each = static_cast<policy::Option>(static_cast<size_t>(each) + 1)) {
+			const bool decides = each < policy::Option::trace || each == policy::Option::gpuModel;
+			if (decides && settings.originOf(each) == policy::Origin::environment) {
+				const auto key = policy::keyOf(policy::optionTable()[static_cast<size_t>(each)]);
+				top_ += key + " = " + policy::quoted(settings.valueOf(each)) + "\n";
+				given.insert(key);
+			}
+		}
+		if (!settings.enabled || settings.level == policy::Level::O0)
+			fail(Status::wrong, "nothing to bisect: {} lowers no call",
+			     settings.enabled ? "AUTOAMP_LEVEL=O0" : "AUTOAMP_ENABLED=0");
 		policy::ConfigFile file;
 		if (settings.originOf(policy::Option::config) != policy::Origin::fallback) {
 			std::string problem;
 			if (policy::readFile(settings.valueOf(policy::Option::config), file, problem) != policy::Reading::done)
 				fail(Status::wrong, "{}: {}", settings.valueOf(policy::Option::config), problem);
-			const auto document = policy::parseToml(file);
-			top_ = toToml(document.top);
+			auto document = policy::parseToml(file);
+			std::erase_if(document.top.settings, [&](auto &each) { return given.contains(each.key); });
+			top_ += toToml(document.top);
 			for (const auto &rule : document.rules)
 				rules_ += "\n[[rule]]\n" + toToml(rule);
 		}
@@ -210,7 +306,10 @@ private:
 				items_.push_back(
 				    {item.at("rule"), item.at("name"), item.at("reasons"), item.at("calls"), item.at("flops")});
 			for (const auto &run : state.at("runs"))
-				answers_.push_back({run.at("kept"), run.at("fails")});
+				answers_.push_back({run.at("kept"), run.at("fails"), true});
+			for (const auto &answer : answers_)
+				if (answer.kept.size() > items_.size() || answer.kept.find_first_not_of("01") != std::string::npos)
+					throw std::invalid_argument("kept");
 		} catch (const std::exception &) {
 			fail(Status::wrong, "{} is not a state of autoamp bisect", options_.state);
 		}
@@ -254,7 +353,11 @@ private:
 		for (size_t i = 0; i < kept.size(); i++)
 			if (kept[i] == '1')
 				text += "\n[[rule]]\n" + items_[i].rule + "precision = \"float32\"\n";
-		return text + rules_;
+		text += rules_;
+		if (text.size() > policy::mostBytes)
+			fail(Status::wrong, "{} need more rules than a configuration file can have; try --by caller or region",
+			     plural(items_.size(), options_.by.c_str()));
+		return text;
 	}
 
 	// Runs the program and the check. Adds the lowered calls of the run to the items until all items are listed.
@@ -268,18 +371,15 @@ private:
 		options.settings.push_back({"AUTOAMP_TRACE_FILE", trace, "autoamp bisect"});
 		if (level)
 			options.settings.push_back({"AUTOAMP_LEVEL", level, "autoamp bisect"});
-		auto ending = tool::run(options, entries_);
-		if (!options_.check.empty() && ending.received == 0) {
+		auto ending = launched([&] { return tool::run(options, entries_); });
+		if (!options_.check.empty()) {
 			Environment environment;
 			environment.set("BISECT_STATUS", std::to_string(ending.status));
-			ending = launch({"/bin/sh", "-c", options_.check}, environment);
+			ending = launched([&] { return launch({"/bin/sh", "-c", options_.check}, environment); });
 			if (ending.status == 126 || ending.status == 127)
 				fail(Status::wrong, "--check {}: cannot be executed (status {})", tool::quoted(options_.check),
 				     ending.status);
 		}
-		if (ending.received)
-			fail(static_cast<Status>(128 + ending.received), "interrupted{}",
-			     options_.state.empty() ? "" : "; the same command continues the search");
 		if (!isListed_ && fs::exists(trace))
 			addItems(trace);
 		return ending.status != 0;
@@ -289,31 +389,34 @@ private:
 	{
 		Status status = Status::done;
 		std::map<std::string, Item> found; // by rule: the order does not depend on the order of the calls
-		for (const auto &row : mergedRows(gather({trace}, {}, status))) {
-			const auto item = row.decision == "lowered" ? itemOf(row, options_.by) : std::nullopt;
-			if (!item)
-				continue;
-			const auto [place, isNew] = found.try_emplace(item->rule, *item);
-			if (isNew)
-				continue;
-			auto &known = place->second;
-			known.calls += item->calls, known.flops += item->flops;
-			if ((", " + known.reasons + ",").find(", " + item->reasons + ",") == std::string::npos)
-				known.reasons += ", " + item->reasons;
-		}
+		for (const auto &process : gather({trace}, {}, status))
+			for (const auto &row : process.rows)
+				if (const auto item = itemOf(row, options_.by); item && row.calls > 0 && row.decision == "lowered") {
+					auto &known = found.try_emplace(item->rule, Item{item->rule, item->name, {}, 0, 0}).first->second;
+					known.calls += item->calls, known.flops += item->flops;
+					if ((", " + known.reasons + ",").find(", " + item->reasons + ",") == std::string::npos)
+						known.reasons += (known.reasons.empty() ? "" : ", ") + item->reasons;
+				}
 		for (const auto &[rule, item] : found)
 			if (std::none_of(items_.begin(), items_.end(), [&](auto &known) { return known.rule == rule; }))
 				items_.push_back(item);
 	}
 
-	// The answer of an earlier run with the same items kept, or of a new run.
-	bool fails(const std::string &kept, size_t left)
+	// The answer of an earlier run with the same items kept. Null: there is none.
+	Answer *known(const std::string &kept)
 	{
 		for (auto &answer : answers_) {
 			answer.kept.resize(kept.size(), '0');
 			if (answer.kept == kept)
-				return answer.fails;
+				return &answer;
 		}
+		return nullptr;
+	}
+
+	bool fails(const std::string &kept, size_t left)
+	{
+		if (const Answer *const answer = known(kept))
+			return answer->fails;
 		const bool isFailure = ask(kept, left);
 		for (size_t i = 0; i + 1 < answers_.size() && !isContradictory_; i++)
 			if (contradicts(answers_[i], kept, isFailure)) {
@@ -342,30 +445,36 @@ private:
 	bool ask(const std::string &kept, size_t left)
 	{
 		const bool isFailure = run(configuration(kept), nullptr);
-		const auto known =
-		    std::find_if(answers_.begin(), answers_.end(), [&](auto &each) { return each.kept == kept; });
-		const bool isKnown = known != answers_.end(), isSame = !isKnown || known->fails == isFailure;
-		if (!isKnown)
-			answers_.push_back({kept, isFailure});
+		Answer *const before = known(kept);
+		const bool isSame = !before || before->fails == isFailure;
+		if (!before)
+			answers_.push_back({kept, isFailure, false});
+		else
+			before->isOld = false;
 		const auto more = left > 1 ? fmt::format(" (at most {} unless further {}s are responsible)",
 		                                         plural(left - 1, "more run"), options_.by)
 		                           : "";
 		say(fmt::format("run {}: {} of {} kept: {}{}", ++runs_, std::count(kept.begin(), kept.end(), '1'),
 		                plural(items_.size(), options_.by.c_str()), isFailure ? "fails" : "passes", more));
-		if (!isSame)
+		if (!isSame) {
+			forget();
 			fail(Status::failed, "the check is not repeatable: with the same calls lowered, it {} before and {} now",
 			     isFailure ? "passed" : "failed", isFailure ? "fails" : "passes");
+		}
 		latest_ = isFailure ? "" : kept;
 		writeState();
 		return isFailure;
 	}
 
-	[[noreturn]] void explainFailure()
+	[[noreturn]] void explainFailure(bool changes)
 	{
 		const bool isOwn = run({}, "O0");
 		forget();
 		if (isOwn)
 			fail(Status::failed, "the program fails by itself: the check fails although no call is lowered");
+		if (changes)
+			fail(Status::failed, "each run makes calls that no earlier run made; with all earlier ones kept, the check "
+			                     "fails, and it passes with --level O0");
 		fail(Status::failed,
 		     "the check fails with every {} kept, and passes with --level O0: no rule by {} matches the responsible "
 		     "calls",
@@ -394,6 +503,8 @@ private:
 	std::string top_, rules_; // parts of the user's file
 	std::string key_;         // identifies the search
 	std::vector<Item> items_;
+	std::string directory_; // AUTOAMP_DIR
+	off_t inputStart_ = -1; // offset in the file on stdin; negative: not a file
 	std::vector<Answer> answers_;
 	std::string latest_; // items that the latest run of this process kept, if the check passed
 	size_t runs_ = 0;    // of this process

@@ -199,6 +199,8 @@ struct CommandLine {
 		                  "Record the updates of gradient scalers that live in Python (DeepSpeed, Megatron-LM, Paddle, "
 		                  "MindSpore)");
 
+		const CLI::Validator notEmpty(
+		    [](const std::string &value) { return std::string(value.empty() ? "the value is empty" : ""); }, "");
 		auto *bisecting = app.add_subcommand("bisect", "Find the calls whose lowering makes a program fail its check");
 		bisecting->prefix_command();
 		bisecting->footer("The program comes last: autoamp bisect [OPTIONS] -- APP ARGS...");
@@ -206,7 +208,8 @@ struct CommandLine {
 		    ->add_option("--check", bisect.check,
 		                 "Shell command that runs after each run of APP; status 0: passed. BISECT_STATUS is the exit "
 		                 "status of APP. Default: the exit status of APP decides")
-		    ->type_name("CMD");
+		    ->type_name("CMD")
+		    ->check(notEmpty);
 		bisecting
 		    ->add_option("--by", bisect.by,
 		                 "Calls that are kept together: signature (entry point and shape), caller or region; default "
@@ -215,11 +218,13 @@ struct CommandLine {
 		bisecting
 		    ->add_option("-o,--out", bisect.out,
 		                 "Configuration file with the rules that keep the responsible calls in fp32; default: print it")
-		    ->type_name("FILE");
+		    ->type_name("FILE")
+		    ->check(notEmpty);
 		bisecting
 		    ->add_option("--state", bisect.state,
 		                 "File from which an interrupted search continues; default: FILE of -o with .state")
-		    ->type_name("FILE");
+		    ->type_name("FILE")
+		    ->check(notEmpty);
 		bisecting->add_flag("--force", bisect.force, "Overwrite the file of -o, and the state of another search");
 		bisecting->add_flag("--quiet", bisect.quiet, "Do not print a line for each run");
 		bisectSettings.add(bisecting, "--trace");

@@ -1,6 +1,7 @@
 #include "tools/autoamp/output.h"
 
 #include "tools/autoamp/failure.h"
+#include "tools/autoamp/interruption.h"
 #include "tools/autoamp/text.h"
 
 #include <cerrno>
@@ -16,44 +17,36 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr int ending[] = {SIGINT, SIGTERM, SIGHUP};
-volatile std::sig_atomic_t signalled = 0;
-
-void note(int signal)
-{
-	signalled = signal;
-}
-
 void checkSignals()
 {
-	if (signalled)
-		fail(static_cast<Status>(128 + signalled), "interrupted: nothing was written");
+	if (const int signal = interruption())
+		fail(static_cast<Status>(128 + signal), "interrupted: nothing was written");
 }
 
 } // namespace
 
-Output::Output(std::string path, bool mayReplace, std::string mark)
-    : path_(std::move(path)), part_(fmt::format("{}.part-{}", path_, ::getpid())), mark_(std::move(mark)),
-      mayReplace_(mayReplace)
+std::string checkedTarget(const std::string &given, bool mayReplace, const std::string &mark)
 {
 	std::error_code ignored;
-	if (path_.empty() || path_.ends_with("/") || path_ == "-")
-		fail(Status::wrong, "-o '{}' is not a file name", path_);
-	if (fs::is_symlink(path_, ignored) && fs::exists(path_, ignored)) // write to the target and keep the link
-		path_ = fs::canonical(path_, ignored), part_ = fmt::format("{}.part-{}", path_, ::getpid());
-	if (!fs::exists(fs::symlink_status(path_, ignored)))
-		mayReplace_ = false; // also protects a file that another process creates meanwhile
-	else if (!mayReplace_)
-		fail(Status::wrong, "{} exists; --force overwrites it", path_);
-	else if (fs::is_directory(path_, ignored) && (mark_.empty() || !fs::exists(path_ + "/" + mark_, ignored)))
-		fail(Status::wrong, "{} is a folder with other content; not overwritten", path_);
-	if (fs::exists(path_, ignored) && !fs::is_regular_file(path_, ignored) && !fs::is_directory(path_, ignored))
-		fail(Status::wrong, "{} is not a regular file; not overwritten", path_);
-	for (const int signal : ending) {
-		struct sigaction action = {};
-		action.sa_handler = note;
-		sigaction(signal, &action, nullptr);
-	}
+	if (given.empty() || given.ends_with("/") || given == "-")
+		fail(Status::wrong, "-o '{}' is not a file name", given);
+	const bool isLink = fs::is_symlink(given, ignored) && fs::exists(given, ignored);
+	const std::string path = isLink ? fs::canonical(given, ignored).string() : given;
+	if (!mayReplace && fs::exists(fs::symlink_status(path, ignored)))
+		fail(Status::wrong, "{} exists; --force overwrites it", path);
+	if (fs::is_directory(path, ignored) && (mark.empty() || !fs::exists(path + "/" + mark, ignored)))
+		fail(Status::wrong, "{} is a folder with other content; not overwritten", path);
+	if (fs::exists(path, ignored) && !fs::is_regular_file(path, ignored) && !fs::is_directory(path, ignored))
+		fail(Status::wrong, "{} is not a regular file; not overwritten", path);
+	return path;
+}
+
+Output::Output(const std::string &path, bool mayReplace, const std::string &mark)
+    : path_(checkedTarget(path, mayReplace, mark)), part_(fmt::format("{}.part-{}", path_, ::getpid())),
+      // false also protects a file that another process creates meanwhile
+      mayReplace_(fs::exists(fs::symlink_status(path_)))
+{
+	noteInterruptions();
 	::signal(SIGPIPE, SIG_IGN); // a helper may have closed the pipe
 }
 

@@ -7,12 +7,14 @@
 
 namespace autoamp::tool {
 
+// The file that an output with this path replaces: the target of a link, which stays. Fails if it exists and may not be
+// replaced. A folder is replaced only if it contains `mark`, the sign of an autoamp folder; other special files never.
+std::string checkedTarget(const std::string &path, bool mayReplace, const std::string &mark = {});
+
 class Output
 {
 public:
-	// Fails if `path` exists and may not be replaced. A folder is replaced only if it contains `mark`, the sign of an
-	// autoamp folder.
-	Output(std::string path, bool mayReplace, std::string mark = {});
+	Output(const std::string &path, bool mayReplace, const std::string &mark = {}); // fails as checkedTarget()
 	~Output();
 	Output(const Output &) = delete;
 	Output &operator=(const Output &) = delete;
@@ -20,7 +22,7 @@ public:
 	void finish();                                    // renames the output to its final name
 
 private:
-	std::string path_, part_, mark_;
+	std::string path_, part_;
 	bool mayReplace_;
 };
 

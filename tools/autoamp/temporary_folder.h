@@ -15,8 +15,9 @@ class TemporaryFolder
 public:
 	explicit TemporaryFolder(const char *command)
 	{
-		std::string name = std::filesystem::temp_directory_path() / fmt::format("autoamp-{}.XXXXXX", command);
-		if (!::mkdtemp(name.data()))
+		std::error_code error;
+		std::string name = std::filesystem::temp_directory_path(error) / fmt::format("autoamp-{}.XXXXXX", command);
+		if (error || !::mkdtemp(name.data()))
 			fail(Status::wrong, "{}: a temporary folder cannot be created", name);
 		path = name;
 	}

@@ -293,24 +293,35 @@ def states():
     yield now()
 
 
+class Function:
+    @staticmethod
+    @autoamp.custom_fwd(device_type="cuda")
+    def plain(context):
+        return run()
+
+    @staticmethod
+    @autoamp.custom_fwd(device_type="cuda", cast_inputs="float32")
+    def cast(context):
+        return run()
+
+    @staticmethod
+    @autoamp.custom_bwd(device_type="cuda")
+    def backward(context, found):
+        found.append(run())
+
+
+def custom_functions_alone():
+    """Without a region, the program stays lowered as a whole."""
+    context, found = types.SimpleNamespace(), []
+    for function in (Function.plain, Function.cast):
+        yield function(context)
+        Function.backward(context, found)
+        yield found.pop()
+        yield run()
+
+
 def custom_functions():
     """A custom function whose backward runs on another thread."""
-    class Function:
-        @staticmethod
-        @autoamp.custom_fwd(device_type="cuda")
-        def plain(context):
-            return run()
-
-        @staticmethod
-        @autoamp.custom_fwd(device_type="cuda", cast_inputs="float32")
-        def cast(context):
-            return run()
-
-        @staticmethod
-        @autoamp.custom_bwd(device_type="cuda")
-        def backward(context, found):
-            found.append(run())
-
     for function in (Function.plain, Function.cast):
         for enabled in (True, False):
             context, found = types.SimpleNamespace(), []
@@ -343,7 +354,7 @@ def examples():
 
 
 CASES = (examples, nested, dtypes, lists, reentered, exceptions, refused, other_devices, scopes, orders, workers, arguments, first,
-         states, custom_functions)
+         states, custom_functions_alone, custom_functions)
 if __name__ == "__main__":
     wanted = sys.argv[2::2]
     for case in CASES:

@@ -22,6 +22,8 @@ _DEVICES = {"cuda": "float16", "cpu": "bfloat16", "xpu": "float16", "mps": "floa
             "ipu": "float16", "mtia": "float16", "maia": "bfloat16", "privateuseone": "float16"}
 _NO_AUTOCAST = ("mkldnn", "opengl", "opencl", "ideep", "hip", "ve", "fpga", "lazy", "vulkan", "meta")
 _DATA_TYPE = re.compile(r"(float|bfloat|q?u?int|complex|bits)\d\w*|bool")
+_LOW_TYPES = ("float16", "bfloat16", "tf32")
+_PYTHON_TYPES = {float: "float64", int: "int64", complex: "complex128"}
 _ALIASES = {"fp16": "float16", "half": "float16", "bf16": "bfloat16", "fp32": "float32", "float": "float32", "double": "float64"}
 
 
@@ -50,7 +52,7 @@ _warnings_left = iter([True])
 
 
 class _Thread(threading.local):
-    """The open regions of a thread for other devices than CUDA."""
+    """The open regions of a thread, except those of the C interface."""
 
     def __init__(self):
         self.open = []
@@ -105,12 +107,10 @@ def is_autocast_enabled(device_type="cuda"):
 
 def get_autocast_dtype(device_type):
     """Returns the data type of the innermost region of this thread, or else of the configuration: a torch.dtype if the program has
-    imported torch, otherwise its name."""
+    imported torch, otherwise its name. tf32 is not a torch type, so its name is returned."""
     device = _device(device_type)
-    name = _DEVICES[device]
-    if device != "cuda":
-        name = _thread.setting(device, "dtype", name)
-    elif is_loaded():
+    name = _thread.setting(device, "dtype", _DEVICES[device])
+    if device == "cuda" and is_loaded() and name in _LOW_TYPES:
         _read_configuration()
         current = _Region(size=ctypes.sizeof(_Region))
         if _library.autoamp_current(ctypes.byref(current)) == 0:
@@ -144,7 +144,10 @@ def _word(value):
     """Returns the name without its package: torch.float16, numpy.float16, numpy.dtype("float16"), "fp16"."""
     if value is None or isinstance(value, str):
         return _ALIASES.get(value, value)
-    name = (value.__name__ if isinstance(value, type) else str(value)).rsplit(".", 1)[-1].lower()
+    if isinstance(value, type):
+        name = _PYTHON_TYPES.get(value, value.__name__)
+    else:
+        name = str(value).rsplit(".", 1)[-1].lower()
     if not _DATA_TYPE.fullmatch(name):
         raise TypeError(f"argument 'dtype' must be a data type or its name, not {type(value).__name__}")
     return name
@@ -153,11 +156,29 @@ def _word(value):
 def _flag(name, value):
     if value is not None and type(value).__name__ not in ("bool", "bool_"):  # bool_: numpy's
         raise TypeError(f"{name} must be a bool (got {type(value).__name__})")
-    return value
+    return value if value is None else bool(value)
 
 
-def _list(names):
-    return names if names is None or isinstance(names, str) else ",".join(names)
+def _text(name, value):
+    """Returns the text as bytes, or None."""
+    if value is None:
+        return None
+    if not isinstance(value, str):
+        raise TypeError(f"{name} must be a str (got {type(value).__name__})")
+    if "\0" in value:
+        raise ValueError(f"{name} contains a null character")
+    return value.encode(errors="surrogateescape")
+
+
+def _list(name, names):
+    if names is None or isinstance(names, str):
+        return names
+    if not isinstance(names, collections.abc.Iterable) or isinstance(names, bytes):
+        raise TypeError(f"{name} must be a str or an iterable of str (got {type(names).__name__})")
+    names = list(names)
+    for each in names:
+        _text(name, each)
+    return ",".join(names)
 
 
 class autocast:
@@ -165,6 +186,7 @@ class autocast:
 
     `threads="all"` also applies to all threads without a region, until this one ends. PyTorch's backward pass needs it.
     `cache_enabled` has no effect: autoamp caches no converted weights."""
+    _is_programs = True
 
     def __init__(self, device_type=None, dtype=None, enabled=True, cache_enabled=None, *, level=None, lists=None,
                  custom_white_list=None, custom_black_list=None, use_promote=None, threads="current", name=None):
@@ -178,16 +200,16 @@ class autocast:
             warnings.warn(f"In {self.device.upper()} autocast, but the target dtype is not supported. Disabling autocast.\n"
                           f"autoamp supports float16 and bfloat16, not {self.dtype}.", stacklevel=2)
             self.is_enabled = False
-        self._flags = {"enabled": self.is_enabled, "use_promote": use_promote}
+        self._flags = {"enabled": self.is_enabled, "use_promote": _flag("use_promote", use_promote)}
         self._texts = {"name": name, "dtype": None if is_refused else self.dtype, "level": level, "lists": lists,
-                       "custom_white_list": _list(custom_white_list), "custom_black_list": _list(custom_black_list),
-                       "threads": threads}
+                       "custom_white_list": _list("custom_white_list", custom_white_list),
+                       "custom_black_list": _list("custom_black_list", custom_black_list), "threads": threads}
         self._prepare()
 
     def _prepare(self):
         self._region = _Region(size=ctypes.sizeof(_Region),
-                               **{key: _SAME if flag is None else int(bool(flag)) for key, flag in self._flags.items()},
-                               **{key: None if text is None else text.encode() for key, text in self._texts.items()})
+                               **{key: _SAME if flag is None else int(flag) for key, flag in self._flags.items()},
+                               **{key: _text(key, text) for key, text in self._texts.items()})
         self._open = []  # for each open entry: the thread and the number of the region on it
 
     def __getstate__(self):
@@ -198,14 +220,15 @@ class autocast:
         self._prepare()
 
     def __enter__(self):
-        number = 0
-        if self.device != "cuda":
-            _thread.open.append(self)
-        elif _library:
-            number = _enter(self._region)
-            _library.autoamp_require_regions()
-        elif next(_warnings_left, False):
-            warnings.warn("autocast has no effect: autoamp is not in this process. Start the program with `autoamp run`.", stacklevel=2)
+        number = _enter(self._region) if self.device == "cuda" and _library else 0
+        if self.device == "cuda" and self._is_programs:
+            if _library:
+                _library.autoamp_require_regions()
+            elif next(_warnings_left, False):
+                level = 2 if sys._getframe(1).f_globals is not globals() else 3  # 3: called by the decorator below
+                warnings.warn("autocast has no effect: autoamp is not in this process. Start the program with `autoamp run`.",
+                              stacklevel=level)
+        _thread.open.append(self)
         self._open.append((threading.get_ident(), number))
         return self
 
@@ -214,9 +237,8 @@ class autocast:
         if not entered:
             raise RuntimeError("autocast: left on a thread that did not enter it")
         self._open.remove(entered)
-        if self.device != "cuda":
-            del _thread.open[len(_thread.open) - 1 - _thread.open[::-1].index(self)]
-        elif _library:
+        del _thread.open[len(_thread.open) - 1 - _thread.open[::-1].index(self)]
+        if self.device == "cuda" and _library:
             _library.autoamp_leave(entered[1])
         return False
 
@@ -230,6 +252,11 @@ class autocast:
             with self:
                 return function(*arguments, **keywords)
         return inside
+
+
+class _FunctionRegion(autocast):
+    """The region of custom_fwd or custom_bwd. A program that opens no other region is lowered as a whole."""
+    _is_programs = False
 
 
 def _cast(value, device_type, dtype):
@@ -263,7 +290,7 @@ def custom_fwd(fwd=None, *, device_type, cast_inputs=None):
         context._fwd_used_autocast = is_enabled and cast_inputs is None
         if not is_enabled or cast_inputs is None:
             return fwd(context, *arguments, **keywords)
-        with autocast(device_type, enabled=False):
+        with _FunctionRegion(device_type, enabled=False):
             return fwd(context, *_cast(arguments, device_type, cast_inputs), **_cast(keywords, device_type, cast_inputs))
     return forward
 
@@ -278,7 +305,7 @@ def custom_bwd(bwd=None, *, device_type):
 
     @functools.wraps(bwd)
     def backward(context, *arguments, **keywords):
-        with autocast(device_type, context._dtype, context._fwd_used_autocast):
+        with _FunctionRegion(device_type, context._dtype, context._fwd_used_autocast):
             return bwd(context, *arguments, **keywords)
     return backward
 
