@@ -47,6 +47,12 @@ class Receipt(Case):
                       self.receipt("--", TRACED, "unmapped"))
         self.assertNotIn("scaling: ", self.receipt("--", TRACED, "many", "3"))
 
+    def test_gradient_scalers(self):
+        text = self.receipt("--", TRACED, "gradient", "130")
+        self.assertRegex(text, r"\nautoamp: scaler torch#0: scale 2\^35; 6 of 130 steps skipped: 1-2, 6 and 3 more \(")
+        text = self.receipt("--", TRACED, "findings")  # without a call
+        self.assertRegex(text, r"\nautoamp: scaler often#0: .*\n(.*\n)+autoamp: 1 trace in \S+\n.*no cuBLAS or cuDNN call was intercepted")
+
     def test_a_real_device_is_not_called_emulated(self):
         text = self.receipt("--", TRACED, "real")
         self.assertNotIn("EMULATED", text)

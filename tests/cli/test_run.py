@@ -82,6 +82,9 @@ class Run(Case):
         (self.root / "inject/libautoamp.so").unlink()
         self.refused(self.run_("--", "true"), 125, "libautoamp.so")
 
+    def test_the_python_package_is_missing(self):
+        self.refused(self.run_("--watch-python", "--", PLAIN), 125, "--watch-python", "the Python package of autoamp is not next to")
+
     def test_installed_layout(self):
         (self.root / "lib/autoamp").mkdir(parents=True)
         (self.root / "inject/libautoamp.so").rename(self.root / "lib/autoamp/libautoamp.so")

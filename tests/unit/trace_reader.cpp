@@ -212,6 +212,32 @@ TEST_CASE("a trace of format version 1 with kernels remains readable")
 	CHECK_FALSE(trace.loss.truncated);
 }
 
+TEST_CASE("a trace of format version 1 with a gradient scaler remains readable")
+{
+	auto trace = read(GOLDEN "/v1-gradient.aat");
+	REQUIRE(trace.gradientScalers.size() == 1);
+	const trace::GradientScalerInfo &scaler = trace.gradientScalers[0];
+	CHECK((scaler.name == "torch#0" && scaler.how == "update_kernel" && scaler.device == 0));
+	CHECK((scaler.growth == 2 && scaler.backoff == 0.5 && scaler.interval == 4));
+	CHECK((scaler.steps == 30 && scaler.skipped == 3 && scaler.longestSkipped == 2 && scaler.unseen == 0));
+	CHECK(
+	    (scaler.growths == 6 && scaler.backoffs == 3 && scaler.sets == 1 && scaler.refusals == 0 && scaler.holds == 0));
+	CHECK((scaler.scaleFirst == 65536 && scaler.scaleLeast == 1024 && scaler.scaleMost == 65536));
+	CHECK((scaler.scaleLast == 32768 && scaler.tracker == 0));
+	CHECK((scaler.firstNs > 0 && scaler.lastNs > scaler.firstNs));
+	REQUIRE(trace.gradientEvents.size() == 11);
+	const trace::GradientEvent &event = trace.gradientEvents[3];
+	CHECK((event.kind == "backoff" && event.step == 6 && event.scaler == scaler.id));
+	CHECK((event.scaleBefore == 16384 && event.scaleAfter == 8192 && event.foundInf == 1));
+	CHECK((event.trackerBefore == 3 && event.trackerAfter == 0 && event.hysteresis == -1));
+	REQUIRE(trace.gradientCauses.size() == 1);
+	const trace::GradientCauseInfo &cause = trace.gradientCauses[0];
+	CHECK((cause.kind == "nonfinite_input" && cause.operand == 'B' && cause.step == 6 && cause.scaler == scaler.id));
+	REQUIRE(trace.row(cause.row));
+	REQUIRE(trace.scaler.size() == 1);
+	CHECK((trace.scaler[0].timeNs == cause.timeNs && trace.scaler[0].row == cause.row));
+}
+
 TEST_CASE("the files of one run are found together")
 {
 	Folder folder;

@@ -412,6 +412,10 @@ void writeReceipt(const Outcome &outcome, Colour colour)
 		         "next: " + absence.diagnosis.next};
 		if (auto line = describeNotEmulated(account); !line.empty())
 			lines.insert(lines.begin(), std::move(line));
+		if (auto scalers = describeGradients(runs); !scalers.empty()) { // Python can have some without a call
+			scalers.push_back(fmt::format("{} in {}", plural(runs.size(), "trace"), whereToFind(runs)));
+			lines.insert(lines.begin(), scalers.begin(), scalers.end());
+		}
 	} else {
 		lines = linesOf(runs, account, outcome.ending, outcome.board);
 		if (isOneOfMany)
