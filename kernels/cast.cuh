@@ -472,6 +472,16 @@ __device__ inline void loadResult(const Placement &p, int64_t at, int left, floa
 	}
 }
 
+// The nearest value of a 16-bit type; Inf beyond the largest finite one, as in the frameworks.
+__device__ inline float rounded(float x, Rounding rounding)
+{
+	if (rounding == Rounding::half)
+		return floatOfHalf(__half_as_ushort(__float2half_rn(x)));
+	if (rounding == Rounding::bfloat16)
+		return floatOf(static_cast<uint32_t>(__bfloat16_as_ushort(__float2bfloat16_rn(x))) << 16);
+	return x;
+}
+
 // The grid walks B from its other end: the blocks that have one vector more of A have one less of B.
 __device__ inline uint32_t blockFor(int operand)
 {
@@ -583,6 +593,7 @@ static __device__ inline void gather(const Scaling &p, Findings &found)
 } // namespace autoamp::kernels
 
 #include "kernels/loss.cuh"
+#include "kernels/strict.cuh"
 
 namespace autoamp::kernels {
 
@@ -677,6 +688,10 @@ __device__ inline void checkCast(const Parameters &p, const CastRecord &record, 
 __device__ inline void beginCheck(const TensorParameters &, CastRecord &) {}
 __device__ inline void checkCast(const TensorParameters &, const CastRecord &, int) {}
 __device__ inline void countCall(const TensorParameters &, const Findings &) {}
+__device__ inline uint32_t strictCast(const TensorParameters &, int, int)
+{
+	return 0;
+}
 
 // Casts both operands to half in one launch, for matrices or tensors.
 template <class Call>
@@ -690,6 +705,10 @@ static __device__ inline void castToHalf(const Call &p, uint32_t (&maxima)[opera
 	__syncthreads();
 	AUTOAMP_UNROLL
 	for (int i = 0; i < operands; ++i) {
+		if (isStrict(p)) {
+			maxima[i][threadIdx.x] = strictCast(p, i, record.used[i]);
+			continue;
+		}
 		ToHalf convert{powerOfTwo(record.used[i])};
 		castOperand(p, i, convert, tile);
 		maxima[i][threadIdx.x] = convert.amax | (convert.isNonfinite ? nonfiniteFlag : 0);
@@ -786,8 +805,27 @@ extern "C" __global__ void __launch_bounds__(autoamp::kernels::blockSize, 4)
 	waitForCast();
 	__shared__ Findings found;
 	settle(p, found, nullptr);
-	if (found.isChecked())
+	if (isStrict(p))
+		strictSettle(p, found);
+	else if (found.isChecked())
 		probeSettle(p, found);
+}
+
+extern "C" __global__ void __launch_bounds__(autoamp::kernels::blockSize, 4)
+    autoamp_mend(const __grid_constant__ autoamp::kernels::Parameters p)
+{
+	using namespace autoamp::kernels;
+	const Mending &mending = p.scratch->mending;
+	if (!mending.isNeeded)
+		return;
+	AUTOAMP_LOOP
+	for (int i = 0; i < operands; ++i)
+		mendShare(p, i, mending.exponent[i]);
+	if (blockIdx.x != 0 || threadIdx.x != 0)
+		return;
+	p.scratch->alpha = mending.alpha;
+	report(p, EventKind::mended, mending.worse, p.scratch->right[mending.worse], mending.exponent[mending.worse],
+	       p.scratch->amax[mending.worse], {mending.excess, mending.lost[0], mending.lost[1]});
 }
 
 extern "C" __global__ void __launch_bounds__(autoamp::kernels::blockSize, 4)
@@ -857,7 +895,7 @@ extern "C" __global__ void __launch_bounds__(autoamp::kernels::blockSize, 4)
 			if (p.activation != Activation::none && !(value > 0) &&
 			    !(p.activation == Activation::reluOfNan && value != value))
 				value = 0;
-			p.target[at] = value;
+			p.target[at] = rounded(value, p.rounding);
 		}
 		__syncthreads();
 	}
@@ -880,7 +918,19 @@ extern "C" __global__ void __launch_bounds__(autoamp::kernels::blockSize)
 		const float *const source = beta == 0 ? nullptr : s.sources[matrix] + column * s.sourceLd;
 		float *const target = s.targets[matrix] + column * s.targetLd;
 		for (int64_t row = threadIdx.x % width; row < s.rows; row += width)
-			target[row] = beta == 0 ? product[row] : fmaf(beta, source[row], product[row]);
+			target[row] = rounded(beta == 0 ? product[row] : fmaf(beta, source[row], product[row]), s.rounding);
+	}
+}
+
+extern "C" __global__ void __launch_bounds__(autoamp::kernels::blockSize)
+    autoamp_round(const __grid_constant__ autoamp::kernels::Rounded r)
+{
+	using namespace autoamp::kernels;
+	const int64_t count = r.layout.rows * r.layout.columns(), step = int64_t{gridDim.x} * blockSize;
+	for (int64_t index = int64_t{blockIdx.x} * blockSize + threadIdx.x; index < count; index += step) {
+		const int64_t column = quotientOf(index, r.layout.rows), row = index - column * r.layout.rows;
+		float &value = r.target[offsetOf(r.layout, column) + row * r.layout.rowStride];
+		value = rounded(value, r.rounding);
 	}
 }
 

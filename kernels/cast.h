@@ -3,6 +3,7 @@
 #pragma once
 
 #include "kernels/scaling.h"
+#include "kernels/strict.h"
 
 #include <cstdint>
 
@@ -44,6 +45,9 @@ struct Tensor {
 	int64_t zeroColumns;
 };
 
+// Rounds a result through a 16-bit type, to nearest. Values beyond the largest finite one become Inf.
+enum class Rounding : uint32_t { none, half, bfloat16 };
+
 // Copy of a convolution result from channels-last to the application's layout: target = activation(result + factor *
 // added + bias).
 enum class Activation : uint32_t { none, relu, reluOfNan }; // reluOfNan: keeps NaN
@@ -57,6 +61,14 @@ struct Placement {
 	float scale, factor; // scale: multiplies a bfloat16 result
 	const float *bias;   // one value per row; null: no bias
 	Activation activation;
+	Rounding rounding = Rounding::none; // rounding when the values are stored
+};
+
+// Rounding of a result in place.
+struct Rounded {
+	float *target;
+	TensorLayout layout;
+	Rounding rounding;
 };
 
 // Copy of the results of a batch by pointers: D = product + beta * C. C is not read if beta is 0.
@@ -69,6 +81,7 @@ struct Scatter {
 	int64_t batch;
 	const float *beta; // device pointer, or null: betaValue
 	float betaValue;
+	Rounding rounding = Rounding::none; // when D is stored
 };
 
 // Sum of an operand over k, for a gradient. The number of outputs is that of the operand's rows or columns.
@@ -101,6 +114,7 @@ struct Scratch {
 	// The loss check, from zeros that a checked cast writes:
 	float lossEnergy[operands]; // share of the loss that comes from this operand
 	uint32_t checkers;          // number of settle blocks that finished their share
+	Mending mending;            // set in a strict call
 };
 
 // Findings and choices of one block of a cast to half, written once and read by settle. They belong to the call, not to
@@ -197,6 +211,7 @@ enum class EventKind : uint32_t {
 	nonfinite_input,
 	underflow,
 	clamped,
+	mended,
 	// Without totals in the ring; the payload is the whole event:
 	update = 64, // an update of a gradient scaler
 	audit,
@@ -233,14 +248,14 @@ struct Event {
 	int32_t before, after; // exponents; before is INT32_MIN at `init`
 	uint32_t amax;         // bits
 	union {
-		Loss loss; // set for `underflow`
+		Loss loss; // set for `underflow` and `mended`
 		Update update;
 		Audit audit;
 	};
 };
 constexpr uint32_t ringSize = 4096;
 // Exact totals per site, also after the ring wrapped: [site][operand][kind]. All sites without an entry share site 0.
-constexpr uint32_t siteCount = 32768, kindCount = 8;
+constexpr uint32_t siteCount = 32768, kindCount = 9;
 struct Ring {
 	uint64_t written;
 	Event events[ringSize];
@@ -299,6 +314,7 @@ struct Parameters : Scaling {
 	Operand operand[operands];
 	ProbeSums *sums;            // sumCount(), 16-byte aligned; null: the loss is not checked
 	bool isAlongRows[operands]; // k counts the operand's rows as stored
+	Strict strict;              // memory of a strict call, which has no `sums`
 };
 
 // Number of sums: those along k for the matrices of each operand, in parts, and those for the lines of each product.
@@ -331,10 +347,14 @@ struct TensorParameters : Scaling {
 //                            block used a wrong prediction, alpha_eff and beta to the scratch, new predictions, events;
 //                            counts the call. With predictions == null: alpha unchanged, no recast. If all blocks
 //                            checked the loss: its result, which only causes an event. Any number of blocks
+//   autoamp_mend             after the settle of a strict call: if the product needs it, converts both operands again
+//   with
+//                            the shifts that settle has chosen, and writes alpha. Else it returns. Any number of blocks
 //   autoamp_cast_tensor_half, autoamp_cast_tensor_bfloat16, autoamp_settle_tensor
 //                            the same for TensorParameters. The cast to bfloat16 writes alpha to the scratch, because
 //                            the convolution reads it there for both types
 //   autoamp_place            a Placement
+//   autoamp_round            a Rounded
 //   autoamp_runs             a Runs: to bfloat16 (as autoamp_cast_bfloat16), or back
 //   autoamp_scatter          a Scatter: the number of threads per column depends on its length
 //   autoamp_sum              a Sum: a block computes some outputs at a time, always in the same order

@@ -34,10 +34,55 @@ unsigned recordCount(const Call &parameters)
 	return gridSize(parameters, mostCastBlocks / 8);
 }
 
-// For settle. Usually its blocks return at once; one per multiprocessor is enough for the rare recast and loss check.
-inline unsigned settleBlocks(unsigned castBlocks, unsigned smCount)
+// For settle. Usually its blocks return at once; one per multiprocessor is enough for the rare recast and loss check. A
+// strict check reads both operands.
+inline unsigned settleBlocks(unsigned castBlocks, unsigned smCount, bool isStrict = false)
 {
-	return std::min(castBlocks, std::max(smCount, 1u));
+	return std::min(castBlocks, std::max(smCount, 1u) * (isStrict ? 2 : 1));
+}
+
+inline bool isStrict(const Parameters &parameters)
+{
+	return parameters.strict.memory;
+}
+inline bool isStrict(const TensorParameters &)
+{
+	return false;
+}
+
+// Layout of the memory of a strict check. The parts of a sum depend on the shape alone, as in partsOf().
+inline Strict strictLayout(const Parameters &p)
+{
+	Strict strict;
+	const int64_t batch = std::max(p.operand[0].batch, p.operand[1].batch);
+	const bool isShared = p.operand[0].batch != p.operand[1].batch;
+	strict.groups = isShared ? 1 : batch;
+	strict.k = p.isAlongRows[0] ? p.operand[0].rows : p.operand[0].columns;
+	const auto add = [&strict](int64_t bytes) {
+		const int64_t at = strict.bytes;
+		strict.bytes += (bytes + 15) / 16 * 16;
+		return at;
+	};
+	for (int i = 0; i < operands; ++i) {
+		const Operand &operand = p.operand[i];
+		Strict::Side &side = strict.side[i];
+		side.linesOfMatrix = p.isAlongRows[i] ? operand.columns : operand.rows;
+		side.lines = side.linesOfMatrix * (isShared ? operand.batch : 1);
+		side.bands = (side.lines + tileWide - 1) / tileWide;
+		const auto split = [&strict](int64_t kept, int64_t depth, int64_t &perPart) {
+			perPart = tileDeep * tilesOfPart((depth + tileDeep - 1) / tileDeep, partsWanted(kept, strict.groups));
+			return (depth + perPart - 1) / perPart;
+		};
+		side.parts = split(strict.k, side.lines, side.linesOfPart);
+		side.chunks = split(side.lines, strict.k, side.depthOfChunk);
+		side.alongK = add(alongKBytes * strict.groups * side.parts * strict.k);
+		side.sums = add(int64_t{sizeof(ProbeSums)} * strict.groups * side.chunks * side.lines);
+		side.bases = add(int64_t{sizeof(int32_t)} * strict.groups * side.bands * side.chunks);
+		side.totals = add(bandBytes * strict.groups * side.bands);
+	}
+	strict.counters = add(strictTotalsBytes + strict.counterCount() * int64_t{sizeof(uint32_t)});
+	strict.shifts = add(int64_t{sizeof(int32_t)} * strict.groups * strict.k);
+	return strict;
 }
 
 // For tensors, in tiles of 8 elements per thread.
@@ -66,6 +111,13 @@ inline unsigned gridSize(const Runs &runs, unsigned smCount)
 		most = std::max(most, runs.run[i].count);
 	return static_cast<unsigned>(
 	    std::clamp<int64_t>((most + 4 * blockSize - 1) / (4 * blockSize), 1, 8 * std::max(smCount, 1u)));
+}
+
+// For a rounding in place: two elements per thread, with the same limit.
+inline unsigned gridSize(const Rounded &rounded, unsigned smCount)
+{
+	const int64_t wanted = (rounded.layout.rows * rounded.layout.columns() + 2 * blockSize - 1) / (2 * blockSize);
+	return static_cast<unsigned>(std::clamp<int64_t>(wanted, 1, 8 * std::max(smCount, 1u)));
 }
 
 // For the scatter: two elements per thread, with the same limit.

@@ -13,11 +13,28 @@ static_assert(sizeof(ProbeSums) == probeSums * sizeof(float) &&
               slices * tileWide * probeSums <= tileDeep * (tileWide + 1));
 static_assert(tileWide * tileDeep % blockSize == 0 && tileDeep % slices == 0 && tileDeep * probeSums == blockSize);
 
+// For one k or line of a tile in a strict check (strict.cuh).
+struct StrictWeight {
+	float value[probes];
+	int32_t down, base;
+	uint32_t signs, unused;
+};
+
 // Each row has one extra word, so that a warp has no bank conflicts when it writes columns.
 struct ProbeTile {
-	ProbeSums weight[tileDeep];
+	union {
+		ProbeSums weight[tileDeep];
+		StrictWeight strict[tileDeep];
+	};
 	float x[tileDeep * (tileWide + 1)];
 };
+
+// One tile for all checks: a kernel with two of them would have fewer blocks on a multiprocessor.
+static __device__ inline ProbeTile &probeTile()
+{
+	__shared__ ProbeTile tile;
+	return tile;
+}
 
 // Random signs of one line: a pure function of its index, so that nothing is stored and replays use the same signs.
 // Columns of B and rows of A have different signs.
@@ -187,7 +204,7 @@ static __device__ inline float sumShare(const Operand &operand, uint32_t block, 
 static __device__ __attribute__((noinline)) void probeCast(const Parameters &p, const CastRecord &record, int operand,
                                                            uint32_t block)
 {
-	__shared__ ProbeTile tile;
+	ProbeTile &tile = probeTile();
 	const SumsOf sums = sumsOf(p, operand);
 	const int used = record.used[operand];
 	const int64_t words =
@@ -296,7 +313,7 @@ static __device__ inline LineTotals totalsOf(const Parameters &p, int64_t matrix
 static __device__ __attribute__((noinline)) void probeSettle(const Parameters &p, const Findings &found)
 {
 	Scratch &scratch = *p.scratch;
-	__shared__ ProbeTile tile;
+	ProbeTile &tile = probeTile();
 	__shared__ bool isLast;
 	const int64_t matrices = checkedMatrices(productBatch(p));
 	int exponent[operands], sumExponent[operands];

@@ -55,7 +55,7 @@ std::string checkTogether(const Options &options)
 	const bool isLibrary = options.strategy == StrategyChoice::library;
 	if (options.dtype == op::Dtype::tf32 && (isLibrary || options.strategy == StrategyChoice::cast))
 		return strategy + ": AUTOAMP_DTYPE=tf32 has no 16-bit form; accepted with it: auto, fp32, tf32";
-	if (isLibrary && options.dtype == op::Dtype::float16 && options.scaling == Scaling::automatic)
+	if (isLibrary && options.dtype == op::Dtype::float16 && options.scaling != Scaling::off)
 		return strategy + ": the library does not scale float16; accepted: AUTOAMP_DTYPE=bfloat16, or "
 		                  "AUTOAMP_SCALING=off with it";
 	return {};

@@ -32,8 +32,11 @@ enum class ValueType : uint8_t {
 	  "Ops or entry points to keep in fp32; float16 accumulation is raised to fp32")                                   \
 	X(usePromote, "AUTOAMP_USE_PROMOTE", choice, "0 1", "1",                                                           \
 	  "Paddle O2: keep unlisted ops on fp32 data in fp32 (1) or lower them (0)")                                       \
-	X(scaling, "AUTOAMP_SCALING", choice, "auto off", "auto",                                                          \
-	  "Scale float16 operands and verify the scale (auto), or convert without scaling (off)")                          \
+	X(scaling, "AUTOAMP_SCALING", choice, "auto off strict", "auto",                                                   \
+	  "Scale float16 operands and verify the scale (auto), also check and mend every product (strict), or convert "    \
+	  "without scaling (off)")                                                                                         \
+	X(roundOutput, "AUTOAMP_ROUND_OUTPUT", choice, "0 1", "0",                                                         \
+	  "Round results through the 16-bit type before they are stored in fp32 (1), as a framework's autocast does")      \
 	X(strategy, "AUTOAMP_STRATEGY", choice, "auto cast fp32 library tf32", "auto",                                     \
 	  "Lowering method; auto selects the fastest by cost model, fp32 lowers nothing")                                  \
 	X(scope, "AUTOAMP_SCOPE", choice, "auto process regions", "auto",                                                  \

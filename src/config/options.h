@@ -16,7 +16,7 @@
 
 namespace autoamp::policy {
 
-enum class Scaling : uint8_t { automatic, off };
+enum class Scaling : uint8_t { automatic, off, strict };
 enum class StrategyChoice : uint8_t { automatic, cast, fp32, library, tf32 };
 enum class Scope : uint8_t { automatic, process, regions };
 enum class TraceLevel : uint8_t { off, summary, ops, kernels };
@@ -33,6 +33,7 @@ struct Options {
 	bool usePromote = true;
 	NameSet customWhite, customBlack;
 	Scaling scaling = Scaling::automatic;
+	bool roundOutput = false;
 	StrategyChoice strategy = StrategyChoice::automatic;
 	Scope scope = Scope::automatic;
 	uint64_t memory = uint64_t{1} << 30;

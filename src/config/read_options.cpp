@@ -197,6 +197,7 @@ void fillFields(Options &options, const Numbers &numbers)
 	options.dtype = dtypes[number(Option::dtype)];
 	set(options.lists, Option::lists);
 	set(options.usePromote, Option::usePromote);
+	set(options.roundOutput, Option::roundOutput);
 	set(options.scaling, Option::scaling);
 	set(options.strategy, Option::strategy);
 	set(options.scope, Option::scope);

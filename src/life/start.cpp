@@ -55,7 +55,9 @@ Process *start()
 	process->environment.tf32Allowed = options.tf32Allowed;
 	process->environment.emulatesSingle = options.emulatesSingle;
 	process->settings.memoryBudget = options.memory;
-	process->settings.isScaling = options.scaling == policy::Scaling::automatic;
+	process->settings.isScaling = options.scaling != policy::Scaling::off;
+	process->settings.isStrict = options.scaling == policy::Scaling::strict;
+	process->settings.roundsOutput = options.roundOutput;
 	process->settings.directory = process->options.directory.c_str();
 	process->isTracing = openTrace(*process);
 	limitCapture(*process);

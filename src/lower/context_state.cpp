@@ -36,6 +36,7 @@ const Kernels *loadKernels(const cuda::Driver &driver, const kernels::Image &ima
 	    {&kernels->castHalf, "autoamp_cast_half"},
 	    {&kernels->castBfloat16, "autoamp_cast_bfloat16"},
 	    {&kernels->settle, "autoamp_settle"},
+	    {&kernels->mend, "autoamp_mend"},
 	    {&kernels->scatter, "autoamp_scatter"},
 	    {&kernels->sum, "autoamp_sum"},
 	    {&kernels->widen, "autoamp_widen"},
@@ -45,6 +46,7 @@ const Kernels *loadKernels(const cuda::Driver &driver, const kernels::Image &ima
 	    {&kernels->castTensorBfloat16, "autoamp_cast_tensor_bfloat16"},
 	    {&kernels->settleTensor, "autoamp_settle_tensor"},
 	    {&kernels->place, "autoamp_place"},
+	    {&kernels->round, "autoamp_round"},
 	    {&kernels->runs, "autoamp_runs"},
 	};
 	for (const auto &[kernel, name] : wanted)

@@ -15,9 +15,9 @@ namespace autoamp::lower {
 // context and survives cudaDeviceReset.
 struct Kernels {
 	bool isSettleWaiting; // the settle kernels wait by themselves for the kernel before them
-	CUkern_st *castHalf, *castBfloat16, *settle, *scatter, *sum, *widen;
+	CUkern_st *castHalf, *castBfloat16, *settle, *mend, *scatter, *sum, *widen;
 	CUkern_st *scalerGradients, *scalerUpdate;
-	CUkern_st *castTensorHalf, *castTensorBfloat16, *settleTensor, *place, *runs;
+	CUkern_st *castTensorHalf, *castTensorBfloat16, *settleTensor, *place, *round, *runs;
 };
 struct KernelsAnswer {
 	const Kernels *kernels = nullptr;

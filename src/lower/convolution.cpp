@@ -67,9 +67,13 @@ public:
 		                          places_.scratch};
 		const size_t count = isNarrow() ? 3 : 4;
 		const Outcome outcome = execute(std::span(uids, count), std::span(pointers, count));
-		if (!outcome.isDone || isDirect())
+		const Passage &to = plan_->result;
+		if (isDirect())
+			return call.roundInPlace(outcome, result_ + to.first, to.layout);
+		if (!outcome.isDone)
 			return outcome;
 		kernels::Placement home = placement();
+		home.rounding = call.rounding();
 		const bool isLaunched = call.launch(call.kernels->place, call.blocks(home), home);
 		return isLaunched ? outcome : decline(Reason::engine_failed, "cuLaunchKernel");
 	}
@@ -209,8 +213,8 @@ op::Status callAgain(const void *original, const op::ConvolutionCall &call, void
 class ConvolutionAgain final : public Family
 {
 public:
-	ConvolutionAgain(const op::ConvolutionCall &call, const op::CudnnConvolutions &cudnn)
-	    : Family({}), call_(call), cudnn_(cudnn)
+	ConvolutionAgain(const LoweredCall &lowered, const op::ConvolutionCall &call, const op::CudnnConvolutions &cudnn)
+	    : Family({.kernels = lowered.rounding() != kernels::Rounding::none}), call_(call), cudnn_(cudnn)
 	{
 	}
 
@@ -228,7 +232,8 @@ public:
 			               "cudnnGetConvolution...WorkspaceSize", status);
 		return completed();
 	}
-	size_t bytes() const override { return aligned(workspaceSize_); }
+	// The kernels of a call without memory are not loaded.
+	size_t bytes() const override { return aligned(std::max(workspaceSize_, size_t{needs.kernels})); }
 	const char *convert(LoweredCall &, cuda::Address base) override
 	{
 		workspace_ = reinterpret_cast<void *>(base);
@@ -237,7 +242,12 @@ public:
 	Outcome enqueue(LoweredCall &lowered) override
 	{
 		const op::Status status = callAgain(lowered.original, call_, description_->get(), workspace_, workspaceSize_);
-		return status ? decline(Reason::engine_failed, "cudnnConvolution", status) : completed();
+		if (status)
+			return decline(Reason::engine_failed, "cudnnConvolution", status);
+		int64_t first = 0;
+		const op::Convolution &convolution = *op::convolutionAt(lowered.op.geometry);
+		const kernels::TensorLayout layout = layoutOf(convolution.result(), 1, false, first);
+		return lowered.roundInPlace(completed(), static_cast<float *>(ordered(call_).result) + first, layout);
 	}
 
 private:
@@ -304,7 +314,7 @@ Outcome lower(LoweredCall &lowered, const op::ConvolutionCall &call)
 	const auto *const convolutions = op::cudnn<op::CudnnConvolutions>(lowered.original);
 	if (!graphs || !convolutions)
 		return decline(Reason::unsupported);
-	ConvolutionAgain family(call, *convolutions);
+	ConvolutionAgain family(lowered, call, *convolutions);
 	return run(lowered, family);
 }
 

@@ -122,9 +122,10 @@ class ProductFamily final : public Family
 {
 public:
 	ProductFamily(const LoweredCall &call, const Product &product, const op::CublasLt &lt)
-	    : Family({.kernels = call.isCast() || needsWidening(call.op), .unboundedMemory = call.isTest && call.isCast()}),
+	    : Family({.kernels = call.isCast() || needsWidening(call.op) || call.rounding() != kernels::Rounding::none,
+	              .unboundedMemory = call.isTest && call.isCast()}),
 	      lt_(lt), given_(product), product_(product), byColumns_(byColumns(call.op, product_)),
-	      isGathered_(call.op.flags & op::flagArrays && call.isCast()),
+	      isGathered_(call.op.flags & op::flagArrays && call.isCast()), isStrict_(call.settings.isStrict),
 	      op_(isGathered_ ? gathered(byColumns_) : byColumns_), hasWorkspace_(!call.decision.needsNoMemory)
 	{
 		if (isGathered_)
@@ -167,7 +168,10 @@ public:
 	Outcome enqueue(LoweredCall &call) override
 	{
 		const Outcome outcome = multiply(call);
-		if (!isGathered_ || !outcome.isDone)
+		if (!isGathered_)
+			return call.roundInPlace(outcome, static_cast<float *>(product_.D),
+			                         {op_.m, 1, 2, {op_.n, op_.batch, 1, 1}, {op_.ldd, op_.strided, 0, 0}});
+		if (!outcome.isDone)
 			return outcome;
 		const char *const failed = scatter(call);
 		return failed ? decline(Reason::engine_failed, failed) : outcome;
@@ -205,8 +209,9 @@ private:
 	}
 
 	// Lays out the device memory of the call from `base` on. A cast has scratch, A and B in 16 bits. A cast to float16
-	// also has records of its blocks, and sums for the loss check. Every such call has the sums, so that all calls of a
-	// site need the same memory. After these: the product of a batch by pointers, and the workspace of the engine.
+	// also has records of its blocks, and sums for the loss check or the strict check. Every such call has the sums, so
+	// that all calls of a site need the same memory. After these: the product of a batch by pointers, and the workspace
+	// of the engine.
 	void place(cuda::Address base)
 	{
 		places_ = {base, base, base, base, base, base, base, base};
@@ -218,13 +223,14 @@ private:
 			if (engine_->key.precision == op::Dtype::float16) {
 				const kernels::Parameters shape = shapeOf(op_, a, b);
 				places_.sums += aligned(kernels::recordCount(shape) * sizeof(kernels::CastRecord));
-				places_.product = aligned(static_cast<size_t>(kernels::sumCount(shape)) * sizeof(kernels::ProbeSums));
+				places_.product =
+				    aligned(isStrict_ ? static_cast<size_t>(kernels::strictLayout(shape).bytes)
+				                      : static_cast<size_t>(kernels::sumCount(shape)) * sizeof(kernels::ProbeSums));
 			} else {
 				places_.product = 0;
 			}
 			places_.workspace = places_.product += places_.sums;
-		}
-		if (needsWidening(op_))
+		} else if (needs.kernels) // scratch memory for the scalars; the kernels of a call without memory are not loaded
 			places_.product = places_.workspace = base + aligned(sizeof(kernels::Scratch));
 		if (isGathered_)
 			places_.workspace += aligned(static_cast<size_t>(op_.strided * op_.batch) * sizeof(float));
@@ -258,10 +264,14 @@ private:
 	bool castHalf(const LoweredCall &call, kernels::Parameters &parameters)
 	{
 		call.prepareScaling(parameters, product_.A, product_.B);
-		if (call.settings.isScaling)
-			parameters.sums = reinterpret_cast<kernels::ProbeSums *>(places_.sums);
 		for (int i = 0; i < kernels::operands; i++)
 			parameters.isAlongRows[i] = isAlongRows(op_, i);
+		if (isStrict_) {
+			parameters.strict = kernels::strictLayout(parameters);
+			parameters.strict.memory = reinterpret_cast<uint8_t *>(places_.sums);
+		} else if (call.settings.isScaling) {
+			parameters.sums = reinterpret_cast<kernels::ProbeSums *>(places_.sums);
+		}
 		if (op_.flags & op::flagDeviceScalars) {
 			parameters.alpha = static_cast<const float *>(product_.alpha);
 			parameters.beta = isGathered_ ? nullptr : static_cast<const float *>(product_.beta);
@@ -271,7 +281,8 @@ private:
 		}
 		operands_.alpha = &parameters.scratch->alpha;
 		operands_.beta = &parameters.scratch->beta;
-		return call.castAndSettle(call.kernels->castHalf, call.kernels->settle, places_.records, parameters);
+		return call.castAndSettle(call.kernels->castHalf, call.kernels->settle, places_.records, parameters) &&
+		       (!isStrict_ || call.launch(call.kernels->mend, call.settleBlocks(parameters), parameters));
 	}
 
 	const char *widen(const LoweredCall &call)
@@ -338,7 +349,8 @@ private:
 		                               op_.strided,
 		                               to.batch,
 		                               nullptr,
-		                               0};
+		                               0,
+		                               call.rounding()};
 		if (to.flags & op::flagDeviceScalars)
 			parameters.beta = static_cast<const float *>(given_.beta);
 		else
@@ -352,6 +364,7 @@ private:
 	Product product_;      // the one that runs
 	const op::Op byColumns_;
 	const bool isGathered_; // a batch by pointers, computed in scratch memory
+	const bool isStrict_;   // a cast to float16 is checked and mended
 	const op::Op op_;       // of product_
 	bool hasWorkspace_;
 	const Engine *engine_ = nullptr;

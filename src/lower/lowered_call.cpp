@@ -105,6 +105,16 @@ void LoweredCall::prepareScaling(kernels::Scaling &scaling, const void *first, c
 	scaling.first = isMet ? kernels::First::no : isCaptured ? kernels::First::askTotals : kernels::First::yes;
 }
 
+Outcome LoweredCall::roundInPlace(const Outcome &outcome, float *target, const kernels::TensorLayout &layout) const
+{
+	kernels::Rounded rounded = {target, layout, rounding()};
+	Outcome named = outcome;
+	if (outcome.isDone && rounded.rounding != kernels::Rounding::none &&
+	    !launch(kernels->round, blocks(rounded), rounded))
+		named.failed = "cuLaunchKernel";
+	return named;
+}
+
 bool LoweredCall::launchKernel(CUkern_st *kernel, unsigned blocks, void **arguments) const
 {
 	const base::OwnWork ownWork;

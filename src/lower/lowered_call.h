@@ -37,6 +37,15 @@ struct LoweredCall {
 	bool isCast() const { return decision.strategy == policy::Strategy::cast; }
 	bool isHalf() const { return decision.precision == op::Dtype::float16; }
 
+	// Rounding of the result that the settings require.
+	kernels::Rounding rounding() const
+	{
+		const bool isRounded = settings.roundsOutput && op::isLow(decision.precision);
+		return !isRounded ? kernels::Rounding::none : isHalf() ? kernels::Rounding::half : kernels::Rounding::bfloat16;
+	}
+	// Rounds a result in place, after `outcome`. The application's memory is written already: a failure is only named.
+	Outcome roundInPlace(const Outcome &outcome, float *target, const kernels::TensorLayout &layout) const;
+
 	// Sets the destination of this call's events.
 	void prepareEvents(kernels::Events &events) const;
 	// For a call that casts `first` and `second` to float16: sets the slots of its scales and the destination of its
@@ -55,21 +64,26 @@ struct LoweredCall {
 		return launchKernel(kernel, blocks, arguments);
 	}
 
+	// Blocks of a settle kernel, and of autoamp_mend.
+	template <typename Parameters>
+	unsigned settleBlocks(const Parameters &parameters) const
+	{
+		return kernels::settleBlocks(parameters.castBlocks, static_cast<unsigned>(context->facts->smCount),
+		                             kernels::isStrict(parameters));
+	}
 	// The two launches of a cast to float16. `records`: memory for kernels::recordCount() records.
 	template <typename Parameters>
 	bool castAndSettle(CUkern_st *cast, CUkern_st *settle, cuda::Address records, Parameters &parameters) const
 	{
 		parameters.records = reinterpret_cast<kernels::CastRecord *>(records);
 		parameters.castBlocks = blocks(parameters);
-		const auto smCount = static_cast<unsigned>(context->facts->smCount);
-		const unsigned settleBlocks = kernels::settleBlocks(parameters.castBlocks, smCount);
 		if (!launch(cast, parameters.castBlocks, parameters))
 			return false;
 		// Not in a graph: its edge would have data, which programs that read graphs may not expect.
 		if (!kernels->isSettleWaiting || isCaptured)
-			return launch(settle, settleBlocks, parameters);
+			return launch(settle, settleBlocks(parameters), parameters);
 		void *arguments[] = {&parameters};
-		return launchWaiting(settle, settleBlocks, arguments);
+		return launchWaiting(settle, settleBlocks(parameters), arguments);
 	}
 
 private:

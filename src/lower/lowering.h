@@ -14,6 +14,8 @@ namespace autoamp::lower {
 struct Settings {
 	size_t memoryBudget = 0;
 	bool isScaling = true;
+	bool isStrict = false;      // float16 products are checked and mended; then isScaling
+	bool roundsOutput = false;  // results of 16-bit calls are rounded through their type
 	bool reportsEvents = true;  // scaler events reach the host
 	const char *directory = ""; // for the results of self-tests; "": none
 };

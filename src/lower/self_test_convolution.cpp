@@ -87,7 +87,8 @@ Outcome TestConvolutions::enqueue(unsigned problem, cuda::Stream stream, cuda::A
 		return decline(policy::Reason::unsupported);
 	op::setFacts(op, op::factsAt(op.geometry));
 	Settings settings = call_.settings;
-	settings.isScaling = true, settings.reportsEvents = false;
+	settings.isScaling = true, settings.isStrict = false;
+	settings.reportsEvents = settings.roundsOutput = false;
 	cache_.hash = base::mix(2, op.device);
 	policy::Decision decision;
 	decision.verdict = policy::Verdict::lowered;

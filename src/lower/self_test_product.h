@@ -26,14 +26,13 @@ public:
 	double error(unsigned problem) const override;
 
 private:
-	static constexpr unsigned products = 3;
 	const LoweredCall &call_;
 	const op::CublasLt &lt_;
 	void *const lightHandle_;
 	const Multiply multiply_;
 	struct {
 		size_t a, b, c; // index of the first element
-	} places_[products];
+	} places_[4];
 	SiteCache caches_[2];
 };
 

@@ -199,14 +199,14 @@ Choice choose(const op::Op &op, const Listing &listing, const Target &target, co
 		return op.flags & op::flagMustNotBeLow ? keep(Reason::reserve_space)
 		                                       : Choice{best.strategy, reason, Verdict::lowered};
 	const bool canCast = candidates[static_cast<size_t>(Strategy::cast)].isAvailable();
-	const bool isSmall = canCast && asked <= launchTime(*device.gpu, target.scaled());
+	const bool isSmall = canCast && asked <= launchTime(*device.gpu, target.extras());
 	return keep(isSmall ? Reason::too_small : Reason::not_profitable);
 }
 
 } // namespace
 
 State::State(const Options &options)
-    : Target{options.dtype, options.strategy, options.scaling == Scaling::automatic, options.tf32Allowed},
+    : Target{options.dtype, options.strategy, options.scaling, options.roundOutput, options.tf32Allowed},
       enabled(options.enabled), observeOnly(options.level == Level::O0), customWhite(options.customWhite),
       customBlack(options.customBlack), lists{options.lists, options.level, options.dtype, options.usePromote},
       rules(options.rules)
@@ -239,8 +239,8 @@ Target targetFor(const State &state, const Rule *rule)
 		return target;
 	target.isDemanded = true;
 	target.dtype = rule->precision;
-	const bool isUnscaled =
-	    target.strategy == StrategyChoice::library && target.scaled(); // parseOptions() also refuses this
+	const bool isUnscaled = target.strategy == StrategyChoice::library &&
+	                        target.extras().scaling != Scaling::off; // parseOptions() also refuses this
 	const bool isOther = (target.dtype == Dtype::tf32) != (target.strategy == StrategyChoice::tf32);
 	if (target.strategy != StrategyChoice::fp32 && (isOther || isUnscaled))
 		target.strategy = StrategyChoice::automatic;
@@ -254,7 +254,7 @@ namespace {
 op::Form formOf(const op::Op &op, const op::Convolution &convolution, const Target &target, const Device &device)
 {
 	const op::Forms forms = op::formsOf(convolution, target.dtype, device.computeCapability, device.cudnnVersion);
-	const auto time = [&](op::Form form) { return estimate(*device.gpu, op, Path::half, target.scaled(), form); };
+	const auto time = [&](op::Form form) { return estimate(*device.gpu, op, Path::half, target.extras(), form); };
 	if (forms.isWide && forms.isNarrow)
 		return time(op::Form::wide) < leastRatio * time(op::Form::narrow) ? op::Form::wide : op::Form::narrow;
 	return forms.isWide ? op::Form::wide : forms.isNarrow ? op::Form::narrow : op::Form::none;
@@ -269,7 +269,7 @@ bool canNarrow(const op::Op &op, op::Dtype precision)
 }
 
 // The reason why an otherwise available candidate other than fp32 cannot run this call; `count`: it can.
-Reason obstacleOf(const op::Op &op, const Candidate &candidate)
+Reason obstacleOf(const op::Op &op, const Candidate &candidate, const Target &target)
 {
 	const bool isCast = candidate.strategy == Strategy::cast;
 	// Matrices behind pointer arrays may not have the alignment that fast kernels need. The sum of an operand is an
@@ -281,7 +281,10 @@ Reason obstacleOf(const op::Op &op, const Candidate &candidate)
 	if (isCast && op::isConvolution(op.kind) && candidate.form == op::Form::none)
 		return Reason::no_fp32_output;
 	const bool isHalf = candidate.precision == op::Dtype::float16;
-	return isHalf && (op::limitsOf(op.kind) & op::lacksHalf) ? Reason::no_fp32_output : Reason::count;
+	if (isHalf && (op::limitsOf(op.kind) & op::lacksHalf))
+		return Reason::no_fp32_output;
+	const bool isUnchecked = op.library == op::Library::cudnn && target.extras().scaling == Scaling::strict;
+	return isCast && isUnchecked ? Reason::strict_scaling : Reason::count;
 }
 
 } // namespace
@@ -306,10 +309,10 @@ Candidates candidatesFor(const op::Op &op, const Target &target, const Device &d
 		if (convolution && candidate.strategy == Strategy::cast && candidate.isAvailable())
 			candidate.form = formOf(op, *convolution, target, device);
 		if (index > 0 && candidate.isAvailable())
-			candidate.why = obstacleOf(op, candidate);
+			candidate.why = obstacleOf(op, candidate, target);
 		if (isProduct && candidate.why != Reason::disabled)
 			candidate.estimate =
-			    static_cast<float>(estimate(*device.gpu, op, paths[index], target.scaled(), candidate.form));
+			    static_cast<float>(estimate(*device.gpu, op, paths[index], target.extras(), candidate.form));
 	}
 	return candidates;
 }

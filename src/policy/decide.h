@@ -17,10 +17,11 @@ namespace autoamp::policy {
 struct Target {
 	op::Dtype dtype;
 	StrategyChoice strategy;
-	bool isScaling, tf32Allowed;
+	Scaling scaling;
+	bool roundsOutput, tf32Allowed;
 	bool isDemanded = false; // by a rule: use this precision even without a gain
 
-	bool scaled() const { return dtype == op::Dtype::float16 && isScaling; } // verified scaling
+	Extras extras() const { return {dtype == op::Dtype::float16 ? scaling : Scaling::off, roundsOutput}; }
 };
 
 // The configuration in the form that decisions need. Created once, shared by all threads.

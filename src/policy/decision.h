@@ -52,6 +52,8 @@ constexpr unsigned strategyCount = static_cast<unsigned>(Strategy::tf32) + 1;
 	X(unsupported, "a feature of the call that the lowered path does not support", "")                                 \
 	X(no_fp32_output, "the vendor library has no lower-precision engine with fp32 output for this call",               \
 	  "bfloat16 for convolutions; channels-last tensors for graphs with nodes other than a sum and ReLU")              \
+	X(strict_scaling, "AUTOAMP_SCALING=strict checks cuBLAS products; it keeps cuDNN calls from float16",              \
+	  "set AUTOAMP_DTYPE=bfloat16, or AUTOAMP_SCALING=auto")                                                           \
 	X(driver_too_old, "the driver cannot load autoamp's kernels",                                                      \
 	  "update the driver (525 or newer; see autoamp doctor)")                                                          \
 	X(gpu_too_old, "the GPU has no tensor cores for this type", "set AUTOAMP_DTYPE=float16")                           \

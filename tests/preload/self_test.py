@@ -74,7 +74,8 @@ class SelfTest(unittest.TestCase):
                 self.assertEqual((errors, rows), ("", [("lowered", "white_list", 2)]))
                 self.assertEqual(self.bits(again), self.bits(values))
                 self.assertEqual(again["count_cuStreamCreateWithPriority"], "0")
-                self.assertEqual(int(values["count_cublasLtMatmul"]) - int(again["count_cublasLtMatmul"]), 3)
+                self.assertEqual(int(values["count_cublasLtMatmul"]) - int(again["count_cublasLtMatmul"]),
+                                 4 if name == "cast float16" else 3)  # one of them is mended
 
     def test_wrong_devices_compute_unchanged(self):
         bare = self.bare()

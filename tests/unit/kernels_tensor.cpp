@@ -455,6 +455,48 @@ TEST_CASE("a result is copied to any strides, and only there")
 	}
 }
 
+TEST_CASE("a result is rounded to 16 bits in place, and in the copies of results")
+{
+	const auto expected = [](float x, Rounding rounding) {
+		return rounding == Rounding::none ? x
+		       : rounding == Rounding::half
+		           ? widened(rounded(x, 0, half))
+		           : std::bit_cast<float>(static_cast<uint32_t>(rounded(x, 0, bfloat16)) << 16);
+	};
+	// A matrix of 5 x 6 with a gap, and two of them.
+	const TensorLayout layout = {5, 1, 2, {6, 2, 1, 1}, {8, 50, 0, 0}};
+	for (const Rounding rounding : {Rounding::none, Rounding::half, Rounding::bfloat16})
+		for (const float scale : {1.0f, 1e5f, 3e38f, 1e-6f, 1e-40f}) { // beyond both ranges, and subnormal
+			std::mt19937 random(7);
+			std::uniform_real_distribution<float> uniform(-1.13f, 1.13f);
+			std::vector<float> before(100), product(100), target(100, 7);
+			for (size_t i = 0; i < before.size(); ++i)
+				product[i] = before[i] = uniform(random) * scale;
+			launch("autoamp_round", 1, Rounded{product.data(), layout, rounding});
+			const Placement placement = {before.data(), false, 5, target.data(), {5, 1, 1, {6, 1, 1, 1}, {8, 0, 0, 0}},
+			                             nullptr,       1,     0, nullptr,       Activation::none,
+			                             rounding};
+			launch("autoamp_place", 1, placement);
+			std::vector<float> scattered(100, 7);
+			float *const pointer = scattered.data();
+			launch("autoamp_scatter", 1,
+			       Scatter{before.data(), nullptr, &pointer, 5, 6, 5, 0, 8, 30, 1, nullptr, 0, rounding});
+			int wrong = 0;
+			for (int64_t matrix = 0; matrix < 2; ++matrix)
+				for (int64_t i = 0; i < 50; ++i) {
+					const bool isInside = i < 48 && i % 8 < 5;
+					const size_t at = static_cast<size_t>(matrix * 50 + i);
+					wrong += product[at] != (isInside ? expected(before[at], rounding) : before[at]);
+					const float copied = matrix == 0 && isInside
+					                         ? expected(before[static_cast<size_t>(i / 8 * 5 + i % 8)], rounding)
+					                         : 7;
+					wrong += target[at] != copied, wrong += scattered[at] != copied;
+				}
+			CAPTURE(static_cast<int>(rounding), scale);
+			CHECK(wrong == 0);
+		}
+}
+
 TEST_CASE("runs of elements become bfloat16 and float again")
 {
 	const float x[] = {1, 1.00390625f, 1.01171875f, -3.3895314e38f, 1e-40f, HUGE_VALF, -0.0f};

@@ -102,24 +102,29 @@ TEST_CASE("the formulas give the published model's numbers of convolutions")
 		CHECK(convolutionTime(gpu, it, Path::fp32) / 1e3 == Approx(row.fp32).epsilon(1e-5));
 		CHECK(convolutionTime(gpu, it, Path::tf32) / 1e3 == Approx(row.tf32).epsilon(1e-5));
 		op::Op call = callOf(it);
-		CHECK(estimate(gpu, call, Path::half, false) / 1e3 == Approx(row.cast).epsilon(1e-5));
-		CHECK(estimate(gpu, call, Path::half, true) / 1e3 == Approx(row.cast + 4).epsilon(1e-5));
-		CHECK(estimate(gpu, call, Path::half, false, op::Form::narrow) / 1e3 == Approx(row.narrow).epsilon(1e-5));
+		CHECK(estimate(gpu, call, Path::half, Scaling::off) / 1e3 == Approx(row.cast).epsilon(1e-5));
+		CHECK(estimate(gpu, call, Path::half, Scaling::automatic) / 1e3 == Approx(row.cast + 4).epsilon(1e-5));
+		CHECK(estimate(gpu, call, Path::half, Scaling::off, op::Form::narrow) / 1e3 ==
+		      Approx(row.narrow).epsilon(1e-5));
 		// If the result is copied: a kernel like a cast, of 8 bytes per element, 12 if it is added.
 		const auto home = [&](double bytes) { return 1 + castTime(gpu, bytes / 6) / 1e3; };
 		const double elements = double(row.n) * row.k * (row.size / row.stride) * (row.size / row.stride);
 		call.flags = 0;
-		CHECK(estimate(gpu, call, Path::half, false) / 1e3 == Approx(row.cast + home(12 * elements)).epsilon(1e-5));
+		CHECK(estimate(gpu, call, Path::half, Scaling::off) / 1e3 ==
+		      Approx(row.cast + home(12 * elements)).epsilon(1e-5));
 		it.y.strides[1] = 5;
 		call = callOf(it);
-		CHECK(estimate(gpu, call, Path::half, false) / 1e3 == Approx(row.cast + home(8 * elements)).epsilon(1e-5));
-		CHECK(estimate(gpu, call, Path::half, false, op::Form::narrow) / 1e3 == Approx(row.narrow).epsilon(1e-5));
+		CHECK(estimate(gpu, call, Path::half, Scaling::off) / 1e3 ==
+		      Approx(row.cast + home(8 * elements)).epsilon(1e-5));
+		CHECK(estimate(gpu, call, Path::half, Scaling::off, op::Form::narrow) / 1e3 ==
+		      Approx(row.narrow).epsilon(1e-5));
 	}
 	// The channels of a group are unchanged, all others are padded: 3 are converted as 3 and multiplied as 8.
 	const Gpu &gpu = gpuConstants(GpuModel::h100, nullptr, 0);
 	const op::Convolution narrow = convolutionOf(64, 3, 64, 7, 2, 224), wide = convolutionOf(64, 8, 64, 7, 2, 224);
-	CHECK(estimate(gpu, callOf(narrow), Path::half, false) - castTime(gpu, 64. * 3 * 224 * 224 + 64 * 3 * 49) ==
-	      Approx(estimate(gpu, callOf(wide), Path::half, false) - castTime(gpu, 64. * 8 * 224 * 224 + 64 * 8 * 49)));
+	CHECK(estimate(gpu, callOf(narrow), Path::half, Scaling::off) - castTime(gpu, 64. * 3 * 224 * 224 + 64 * 3 * 49) ==
+	      Approx(estimate(gpu, callOf(wide), Path::half, Scaling::off) -
+	             castTime(gpu, 64. * 8 * 224 * 224 + 64 * 8 * 49)));
 }
 
 // Equal for bfloat16 and for float16 without scaling. Scaling costs two small kernels that the original does not model:
@@ -192,21 +197,39 @@ TEST_CASE("a GPU is known by its name, else by what it can compute")
 TEST_CASE("a lowered product pays for conversion, scales and the half product")
 {
 	const Gpu &h100 = gpuConstants(GpuModel::h100, nullptr, 0);
-	const auto cost = [&](Path path, bool scaled) { return estimate(h100, product(4096), path, scaled); };
-	CHECK(cost(Path::fp32, false) == gemmTime(h100, Path::fp32, 4096, 4096, 4096, 1));
-	CHECK(cost(Path::fast16, true) == gemmTime(h100, Path::fast16, 4096, 4096, 4096, 1));
-	CHECK(cost(Path::half, false) ==
+	const auto cost = [&](Path path, Scaling scaling) { return estimate(h100, product(4096), path, scaling); };
+	CHECK(cost(Path::fp32, Scaling::off) == gemmTime(h100, Path::fp32, 4096, 4096, 4096, 1));
+	CHECK(cost(Path::fast16, Scaling::automatic) == gemmTime(h100, Path::fast16, 4096, 4096, 4096, 1));
+	CHECK(cost(Path::half, Scaling::off) ==
 	      Approx(castTime(h100, 2.0 * 4096 * 4096) + 1000 + gemmTime(h100, Path::half, 4096, 4096, 4096, 1)));
-	CHECK(cost(Path::fp32, false) / cost(Path::half, false) == Approx(10.4).epsilon(0.01)); // known for this gain
-	CHECK(cost(Path::half, true) > cost(Path::half, false));
-	CHECK(cost(Path::half, true) < cost(Path::half, false) * 1.05);
-	CHECK(launchTime(h100, true) > launchTime(h100, false));
+	CHECK(cost(Path::fp32, Scaling::off) / cost(Path::half, Scaling::off) ==
+	      Approx(10.4).epsilon(0.01)); // known for this gain
+	CHECK(cost(Path::half, Scaling::automatic) > cost(Path::half, Scaling::off));
+	CHECK(cost(Path::half, Scaling::automatic) < cost(Path::half, Scaling::off) * 1.05);
+	CHECK(launchTime(h100, Scaling::automatic) > launchTime(h100, Scaling::off));
+	// A strict check reads 4 bytes more of each element, and has one launch more.
+	CHECK(cost(Path::half, Scaling::strict) - cost(Path::half, Scaling::automatic) ==
+	      Approx(4 * 2.0 * 4096 * 4096 / h100.bandwidth / 1e3 + 2000));
+	CHECK(launchTime(h100, Scaling::strict) - launchTime(h100, Scaling::automatic) == Approx(2000));
+	CHECK(cost(Path::tf32, Scaling::strict) == cost(Path::tf32, Scaling::off));
+
+	// A result that is rounded is read and written once more; the copy of a batch by pointers rounds on the way.
+	const auto rounded = [&](const op::Op &op, Path path) {
+		return estimate(h100, op, path, {Scaling::off, true}) - estimate(h100, op, path, Scaling::off);
+	};
+	const double pass = 1000 + castTime(h100, 8.0 / 6 * 4096 * 4096);
+	CHECK(rounded(product(4096), Path::half) == Approx(pass));
+	CHECK(rounded(product(4096), Path::fast16) == Approx(pass));
+	CHECK(rounded(product(4096), Path::tf32) == 0);
+	op::Op arrays = product(4096);
+	arrays.flags |= op::flagArrays;
+	CHECK(rounded(arrays, Path::half) == 0);
 
 	// However small, a product costs at least the time that every device needs.
 	for (int64_t n : {1, 16, 64, 256, 4096}) {
 		for (auto model = static_cast<int>(GpuModel::a100); model <= static_cast<int>(GpuModel::pro6000); ++model) {
 			const Gpu &gpu = gpuConstants(static_cast<GpuModel>(model), nullptr, 0);
-			CHECK(launchTime(gpu, true) < estimate(gpu, product(n), Path::half, true));
+			CHECK(launchTime(gpu, Scaling::automatic) < estimate(gpu, product(n), Path::half, Scaling::automatic));
 		}
 	}
 }
@@ -216,7 +239,8 @@ TEST_CASE("a matrix that a whole batch shares is converted once")
 	const Gpu &h100 = gpuConstants(GpuModel::h100, nullptr, 0);
 	op::Op own = product(512, 64), shared = own;
 	shared.strideb = 0;
-	double difference = estimate(h100, own, Path::half, false) - estimate(h100, shared, Path::half, false);
+	double difference =
+	    estimate(h100, own, Path::half, Scaling::off) - estimate(h100, shared, Path::half, Scaling::off);
 	CHECK(difference == Approx(castTime(h100, 128 * 512. * 512) - castTime(h100, 65 * 512. * 512)));
 }
 
@@ -224,6 +248,6 @@ TEST_CASE("sizes beyond all memory stay numbers")
 {
 	op::Op huge = product(int64_t{1} << 40, 1 << 30);
 	const Gpu &h100 = gpuConstants(GpuModel::h100, nullptr, 0);
-	CHECK(estimate(h100, huge, Path::fp32, true) > estimate(h100, huge, Path::half, true));
-	CHECK(estimate(h100, huge, Path::half, true) > 1e30);
+	CHECK(estimate(h100, huge, Path::fp32, Scaling::automatic) > estimate(h100, huge, Path::half, Scaling::automatic));
+	CHECK(estimate(h100, huge, Path::half, Scaling::automatic) > 1e30);
 }

@@ -410,6 +410,15 @@ TEST_CASE("a convolution is cast where a tensor-core engine takes it")
 		CHECK(decided(callOf(it), cast, turing).strategy == Strategy::cast);
 		CHECK(decided(callOf(it), brainCast, turing).reason == Reason::gpu_too_old);
 		CHECK(decided(callOf(it), half).form == op::Form::wide);
+		// A strict check measures no convolution. Its reason is not that of a missing engine.
+		for (const char *const strategy : {"AUTOAMP_STRATEGY=auto", "AUTOAMP_STRATEGY=cast"}) {
+			const State strict = stateOf({strategy, "AUTOAMP_SCALING=strict"});
+			CHECK(decided(callOf(it), strict).verdict == Verdict::kept);
+			CHECK(decided(callOf(it), strict).reason == Reason::strict_scaling);
+			CHECK(decided(callOf(it), strict).precision == Dtype::tf32);
+		}
+		CHECK(decided(callOf(it), stateOf({"AUTOAMP_SCALING=strict", "AUTOAMP_DTYPE=bf16"})).strategy ==
+		      Strategy::cast);
 		// float16 has no engine for it, bfloat16 has one with a bfloat16 result.
 		for (const State *state : {&half, &cast}) {
 			CHECK(decided(callOf(depthwise), *state).verdict == Verdict::kept);
@@ -583,6 +592,11 @@ TEST_CASE("auto lowers what gains against the path that the call would have take
 	const auto estimate = [&](const State &state) { return candidatesFor(square320, state, h100)[1].estimate; };
 	CHECK(estimate(state) > estimate(bfloat16));
 	CHECK(estimate(unscaled) == estimate(bfloat16));
+	State strict = stateOf({"AUTOAMP_SCALING=strict"}), rounding = stateOf({"AUTOAMP_ROUND_OUTPUT=1"});
+	CHECK(estimate(strict) > estimate(state));
+	CHECK(estimate(rounding) > estimate(state));
+	CHECK(estimate(stateOf({"AUTOAMP_SCALING=strict", "AUTOAMP_DTYPE=bf16"})) == estimate(bfloat16));
+	expectLowered(decided(large, strict), Reason::white_list);
 
 	// The vendor's own conversion runs only if named, even if the model finds it faster: it has neither scale nor
 	// clamp.

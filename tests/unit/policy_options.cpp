@@ -66,6 +66,9 @@ TEST_CASE("every accepted word arrives in its field")
 	for (const char *name : {"AUTOAMP_DTYPE=bfloat16", "AUTOAMP_DTYPE=bf16"})
 		CHECK(parse({name}).options.dtype == op::Dtype::bfloat16);
 	CHECK(parse({"AUTOAMP_SCALING=off"}).options.scaling == Scaling::off);
+	CHECK(parse({"AUTOAMP_SCALING=strict"}).options.scaling == Scaling::strict);
+	CHECK(parse({"AUTOAMP_ROUND_OUTPUT=1"}).options.roundOutput);
+	CHECK_FALSE(parse({}).options.roundOutput);
 	CHECK(parse({"AUTOAMP_STRATEGY=cast"}).options.strategy == StrategyChoice::cast);
 	CHECK(parse({"AUTOAMP_STRATEGY=fp32"}).options.strategy == StrategyChoice::fp32);
 	CHECK(parse({"AUTOAMP_TRACE=off"}).options.trace == TraceLevel::off);

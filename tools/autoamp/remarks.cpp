@@ -45,6 +45,7 @@ std::vector<std::string> scalerWarnings(const Account &account)
 	             {"scale_range", "no power of two brings all values into float16's range", true},
 	             {"nonfinite_input", "an operand contained Inf or NaN", true},
 	             {"clamped", "finite values beyond the largest bfloat16 were replaced by it", true},
+	             {"mended", "", false},
 	             {"rescale", "", false}};
 	std::string totals, worst, measured, rule;
 	for (const auto &kind : kinds)
@@ -54,7 +55,7 @@ std::vector<std::string> scalerWarnings(const Account &account)
 			totals += fmt::format("{}{} {}", totals.empty() ? "scaling: " : ", ", count(sum.count), sum.kind);
 			if (kind.isWorry && worst.empty())
 				worst = fmt::format("{} at {} ({})", kind.meaning, plural(sum.sites.size(), "site"), sum.example);
-			if (sum.excess >= 0)
+			if (sum.excess >= 0 && sum.kind == "underflow")
 				measured =
 				    fmt::format("scaling: float16 error {:.2g}, {:.0f} rows and {:.0f} columns lost (worst sample)",
 				                sum.excess, sum.lostRows, sum.lostColumns);

@@ -20,9 +20,9 @@ namespace {
 bool isOfSettings(const std::string &word)
 {
 	using enum policy::Reason;
-	static constexpr policy::Reason ours[] = {white_list, black_list, custom_white_list, custom_black_list,
-	                                          rule,       unlisted,   promote,           banned,
-	                                          disabled,   too_small,  not_profitable,    no_fp32_output};
+	static constexpr policy::Reason ours[] = {
+	    white_list, black_list, custom_white_list, custom_black_list, rule,           unlisted,      promote,
+	    banned,     disabled,   too_small,         not_profitable,    no_fp32_output, strict_scaling};
 	const auto known = reasonOf(word);
 	return known && std::find(std::begin(ours), std::end(ours), *known) != std::end(ours);
 }

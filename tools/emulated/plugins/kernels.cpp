@@ -12,8 +12,9 @@
 namespace {
 
 using autoamp::kernels::Events, autoamp::kernels::Gradients, autoamp::kernels::ScalerUpdate,
-    autoamp::kernels::Parameters, autoamp::kernels::Placement, autoamp::kernels::Runs, autoamp::kernels::Scalars,
-    autoamp::kernels::Scaling, autoamp::kernels::Scatter, autoamp::kernels::Sum, autoamp::kernels::TensorParameters;
+    autoamp::kernels::Parameters, autoamp::kernels::Placement, autoamp::kernels::Rounded, autoamp::kernels::Runs,
+    autoamp::kernels::Scalars, autoamp::kernels::Scaling, autoamp::kernels::Scatter, autoamp::kernels::Sum,
+    autoamp::kernels::TensorParameters;
 
 // Copies an array of device pointers as host pointers; `views` owns the copy.
 template <class T>
@@ -57,6 +58,7 @@ struct OnHost {
 			operand.target = emulated::deviceView(operand.target);
 		}
 		p.sums = emulated::deviceView(p.sums);
+		p.strict.memory = emulated::deviceView(p.strict.memory);
 	}
 	void operator()(TensorParameters &p)
 	{
@@ -73,6 +75,7 @@ struct OnHost {
 		p.added = emulated::deviceView(p.added);
 		p.bias = emulated::deviceView(p.bias);
 	}
+	void operator()(Rounded &r) { r.target = emulated::deviceView(r.target); }
 	void operator()(Runs &r)
 	{
 		(*this)(static_cast<Events &>(r));
@@ -125,16 +128,18 @@ void run(const emulated::Launch &launch, void **arguments)
 
 constexpr size_t sizes[] = {sizeof(Parameters)}, tensorSizes[] = {sizeof(TensorParameters)},
                  placementSizes[] = {sizeof(Placement)}, scatterSizes[] = {sizeof(Scatter)}, sumSizes[] = {sizeof(Sum)},
-                 widenSizes[] = {sizeof(Scalars)}, runsSizes[] = {sizeof(Runs)}, gradientsSizes[] = {sizeof(Gradients)},
-                 updateSizes[] = {sizeof(ScalerUpdate)};
+                 widenSizes[] = {sizeof(Scalars)}, runsSizes[] = {sizeof(Runs)}, roundedSizes[] = {sizeof(Rounded)},
+                 gradientsSizes[] = {sizeof(Gradients)}, updateSizes[] = {sizeof(ScalerUpdate)};
 constexpr emulated::Kernel kernels[] = {
     {"autoamp_cast_half", run<autoamp_cast_half>, sizes, 1},
     {"autoamp_cast_bfloat16", run<autoamp_cast_bfloat16>, sizes, 1},
     {"autoamp_settle", run<autoamp_settle>, sizes, 1},
+    {"autoamp_mend", run<autoamp_mend>, sizes, 1},
     {"autoamp_cast_tensor_half", run<autoamp_cast_tensor_half, TensorParameters>, tensorSizes, 1},
     {"autoamp_cast_tensor_bfloat16", run<autoamp_cast_tensor_bfloat16, TensorParameters>, tensorSizes, 1},
     {"autoamp_settle_tensor", run<autoamp_settle_tensor, TensorParameters>, tensorSizes, 1},
     {"autoamp_place", run<autoamp_place, Placement>, placementSizes, 1},
+    {"autoamp_round", run<autoamp_round, Rounded>, roundedSizes, 1},
     {"autoamp_runs", run<autoamp_runs, Runs>, runsSizes, 1},
     {"autoamp_scatter", run<autoamp_scatter, Scatter>, scatterSizes, 1},
     {"autoamp_sum", run<autoamp_sum, Sum>, sumSizes, 1},

@@ -1,0 +1,380 @@
+// The strict check (kernels/strict.cuh): its decision, its result and their determinism, on host memory.
+#include "tests/unit/kernels_host.h"
+
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <functional>
+#include <limits>
+
+using namespace kernels_host;
+
+namespace {
+
+// One batch of products in any layout, and all memory that its kernels need.
+struct Product {
+	struct Form {
+		int64_t m = 48, n = 40, k = 96, batchA = 1, batchB = 1;
+		bool transa = false, transb = false;
+	};
+	const Form of;
+	Matrix a, b;
+	std::vector<Prediction> predictions = std::vector<Prediction>(predictionCount);
+	std::unique_ptr<Ring> ring = std::make_unique<Ring>();
+	std::vector<SiteState> sites = std::vector<SiteState>(siteCount);
+	std::vector<uint64_t> memory;
+	std::vector<const float *> pointers[operands];
+	Call call;
+	static constexpr uint64_t guard = 0x5eadbeef5eadbeef;
+
+	static Shape shape(int64_t rows, int64_t columns, int64_t batch)
+	{
+		return {rows, columns, rows + 3, (rows + 7) / 8 * 8, batch, 5};
+	}
+	explicit Product(const Form &form)
+	    : of(form), a(shape(of.transa ? of.k : of.m, of.transa ? of.m : of.k, of.batchA), 1),
+	      b(shape(of.transb ? of.n : of.k, of.transb ? of.k : of.n, of.batchB)),
+	      call(a, b, predictions.data(), ring.get())
+	{
+		Parameters &p = call.parameters;
+		p.isAlongRows[0] = of.transa, p.isAlongRows[1] = !of.transb;
+		p.strict = strictLayout(p);
+		memory.assign(static_cast<size_t>(p.strict.bytes) / 8 + 4, guard);
+		p.strict.memory = reinterpret_cast<uint8_t *>(memory.data() + 2);
+		p.sites = sites.data();
+		p.site = 7;
+	}
+	void usePointers()
+	{
+		for (int i = 0; i < operands; ++i) {
+			Operand &operand = call.parameters.operand[i];
+			for (int64_t matrix = 0; matrix < operand.batch; ++matrix)
+				pointers[i].push_back(operand.source + matrix * operand.sourceStride);
+			operand.source = reinterpret_cast<const float *>(pointers[i].data());
+			operand.isArray = true;
+		}
+	}
+	float &atA(int64_t i, int64_t l, int64_t matrix = 0) { return of.transa ? a.at(l, i, matrix) : a.at(i, l, matrix); }
+	float &atB(int64_t l, int64_t j, int64_t matrix = 0) { return of.transb ? b.at(j, l, matrix) : b.at(l, j, matrix); }
+	int64_t batch() const { return std::max(of.batchA, of.batchB); }
+	void fill(unsigned seed = 1) { a.fill(seed), b.fill(seed + 1); }
+	// Columns of op(A) by 2^power or 2^-power, rows of op(B) by the reverse: C does not change.
+	void oppose(int power, int64_t onlyMatrix = -1)
+	{
+		const auto scale = [&](int64_t l) { return l * 7 % 5 < 2 ? power : -power; };
+		for (int64_t l = 0; l < of.k; ++l) {
+			for (int64_t matrix = 0; matrix < of.batchA; ++matrix)
+				for (int64_t i = 0; i < of.m && (onlyMatrix < 0 || matrix == onlyMatrix); ++i)
+					atA(i, l, matrix) = std::ldexp(atA(i, l, matrix), scale(l));
+			for (int64_t matrix = 0; matrix < of.batchB; ++matrix)
+				for (int64_t j = 0; j < of.n && (onlyMatrix < 0 || matrix == onlyMatrix); ++j)
+					atB(l, j, matrix) = std::ldexp(atB(l, j, matrix), -scale(l));
+		}
+	}
+	void run(unsigned smCount = 132)
+	{
+		call.cast(smCount);
+		launch("autoamp_settle", settleBlocks(call.parameters.castBlocks, smCount, true), call.parameters);
+		launch("autoamp_mend", settleBlocks(call.parameters.castBlocks, smCount, true), call.parameters);
+		REQUIRE(
+		    (memory[0] == guard && memory[1] == guard && memory[memory.size() - 2] == guard && memory.back() == guard));
+		REQUIRE((a.isPaddingIntact() && b.isPaddingIntact()));
+	}
+	const Mending &mending() const { return call.scratch.mending; }
+	uint32_t total(EventKind kind) const
+	{
+		return ring->totals[7][0][static_cast<uint32_t>(kind)] + ring->totals[7][1][static_cast<uint32_t>(kind)];
+	}
+	float copyA(int64_t i, int64_t l, int64_t matrix) const
+	{
+		return widened(of.transa ? a.target(l, i, matrix) : a.target(i, l, matrix));
+	}
+	float copyB(int64_t l, int64_t j, int64_t matrix) const
+	{
+		return widened(of.transb ? b.target(j, l, matrix) : b.target(l, j, matrix));
+	}
+	// Relative Frobenius error of alpha * copies against fp64, for one matrix.
+	double error(int64_t matrix = 0)
+	{
+		double wrong = 0, norm = 0;
+		const int64_t inA = of.batchA > 1 ? matrix : 0, inB = of.batchB > 1 ? matrix : 0;
+		for (int64_t i = 0; i < of.m; ++i)
+			for (int64_t j = 0; j < of.n; ++j) {
+				double exact = 0, sum = 0;
+				for (int64_t l = 0; l < of.k; ++l) {
+					exact += double(atA(i, l, inA)) * double(atB(l, j, inB));
+					sum += double(copyA(i, l, inA)) * double(copyB(l, j, inB));
+				}
+				exact *= double(call.parameters.alphaValue);
+				sum *= double(call.scratch.alpha);
+				wrong += (sum - exact) * (sum - exact), norm += exact * exact;
+			}
+		return std::sqrt(wrong / norm);
+	}
+	struct Result {
+		std::vector<uint16_t> a, b;
+		uint32_t alpha;
+		bool operator==(const Result &) const = default;
+	};
+	Result result() { return {a.converted(), b.converted(), std::bit_cast<uint32_t>(call.scratch.alpha)}; }
+	// The same operands, cast without a strict check.
+	Result unchecked()
+	{
+		Product plain(of);
+		plain.call.parameters.strict = {};
+		plain.call.parameters.alphaValue = call.parameters.alphaValue;
+		a.each([&](int64_t row, int64_t column, int64_t matrix) {
+			plain.a.at(row, column, matrix) = a.at(row, column, matrix);
+		});
+		b.each([&](int64_t row, int64_t column, int64_t matrix) {
+			plain.b.at(row, column, matrix) = b.at(row, column, matrix);
+		});
+		plain.call.run();
+		return plain.result();
+	}
+};
+
+using Form = Product::Form;
+const Form layouts[] = {{}, {.transa = true}, {.transb = true}, {.transa = true, .transb = true}};
+
+} // namespace
+
+TEST_CASE("a strict check mends what loses, and leaves the bits of everything else")
+{
+	for (const Form &form : layouts)
+		for (const int power : {0, 4, 8, 11, 12, 14, 18, 30, 55}) {
+			CAPTURE(form.transa, form.transb, power);
+			Product product(form);
+			product.fill();
+			product.oppose(power);
+			product.run();
+			CHECK(product.error() < 6e-4);
+			CHECK(product.mending().isNeeded == (power > 12));
+			CHECK(product.total(EventKind::mended) == (power > 12));
+			if (power <= 12)
+				CHECK(product.result() == product.unchecked());
+			else
+				CHECK(product.mending().excess > 4e-4f);
+		}
+}
+
+TEST_CASE("the strict decision does not depend on predictions, devices or runs")
+{
+	for (const int power : {12, 13, 30}) {
+		Product product({.m = 200, .n = 130, .k = 700});
+		product.fill();
+		product.oppose(power);
+		product.run();
+		const auto first = product.result();
+		const Mending mending = product.mending();
+		const auto isSame = [&] {
+			return product.result() == first && product.mending().excess == mending.excess &&
+			       product.mending().isNeeded == mending.isNeeded && product.mending().worse == mending.worse;
+		};
+		for (const unsigned smCount : {132u, 1u, 7u, 40u}) { // predicted now
+			product.run(smCount);
+			CHECK(isSame());
+		}
+		for (const auto &[x, y] : {std::pair(-100, 90), std::pair(127, 127), std::pair(0, -126)}) {
+			product.call.parameters.predictions = predicting(product.call.parameters.pairKey, x, y);
+			product.run();
+			CHECK(isSame());
+		}
+	}
+}
+
+TEST_CASE("products of every magnitude are mended")
+{
+	for (const auto &[x, y, alpha] :
+	     {std::tuple(-100, -10, 1.0f), std::tuple(90, 20, 1.0f), std::tuple(-90, 110, 1e-3f),
+	      std::tuple(100, -90, -1e8f), std::tuple(-60, -60, 1e30f), std::tuple(0, 0, 3e-30f)}) {
+		CAPTURE(x, y, alpha);
+		Product product({});
+		product.fill();
+		product.a.each([&, x = x](auto... at) { product.a.at(at...) = std::ldexp(product.a.at(at...), x); });
+		product.b.each([&, y = y](auto... at) { product.b.at(at...) = std::ldexp(product.b.at(at...), y); });
+		product.oppose(15);
+		product.call.parameters.alphaValue = alpha;
+		product.run();
+		CHECK(product.mending().isNeeded == 1);
+		CHECK(product.error() < 6e-4);
+	}
+}
+
+TEST_CASE("the smallest and the largest elements of one operand meet zeros of the other")
+{
+	// The mask of attention: -FLT_MAX in A where B has zeros, so that the exponent of A loses all other elements.
+	for (const bool isB : {false, true}) {
+		Product product({.transa = isB});
+		product.fill();
+		constexpr float most = std::numeric_limits<float>::max();
+		for (int64_t i = 0; i < product.of.m; ++i)
+			product.atA(i, 5) = isB ? 0 : -most;
+		for (int64_t j = 0; j < product.of.n; ++j)
+			product.atB(5, j) = isB ? -most : 0;
+		product.run();
+		CHECK(product.mending().isNeeded == 1);
+		CHECK(product.mending().worse == isB);
+		CHECK(product.error() < 6e-4);
+	}
+	// Only the smallest element of B matters: it is 2^140 times smaller than one that meets zeros.
+	Product product({});
+	product.fill();
+	for (int64_t l = 0; l < product.of.k; ++l)
+		for (int64_t i = 0; i < product.of.m; ++i)
+			product.atA(i, l) = l == 3 ? product.atA(i, l) : 0;
+	for (int64_t j = 0; j < product.of.n; ++j)
+		product.atB(3, j) = std::ldexp(product.atB(3, j), -70), product.atB(9, j) = std::ldexp(product.atB(9, j), 70);
+	product.run();
+	CHECK(product.mending().isNeeded == 1);
+	CHECK(product.error() < 6e-4);
+}
+
+TEST_CASE("Inf, NaN and zeros in a strict check")
+{
+	Product product({});
+	product.fill();
+	product.oppose(20);
+	product.atA(3, 10) = INFINITY, product.atA(4, 11) = NAN;
+	product.atB(12, 5) = -INFINITY;
+	for (int64_t i = 0; i < product.of.m; ++i) // Inf meets a column of zeros in one case, finite elements in the other
+		product.atA(i, 12) = 0;
+	product.run();
+	CHECK(product.mending().isNeeded == 1);
+	CHECK(product.copyA(3, 10, 0) == INFINITY);
+	CHECK(std::isnan(product.copyA(4, 11, 0)));
+	CHECK(product.copyB(12, 5, 0) == -INFINITY);
+	for (int64_t j = 0; j < product.of.n; ++j) // no element without Inf is lost
+		if (j != 5)
+			CHECK(product.copyB(12, j, 0) != 0);
+
+	for (const int empty : {0, 1, 2}) { // no data: no decision, and the bits of an unchecked cast
+		Product zeros({});
+		zeros.fill();
+		zeros.oppose(20);
+		if (empty != 1)
+			zeros.a.fill(1, 0);
+		if (empty != 0)
+			zeros.b.each([&](auto... at) { zeros.b.at(at...) = NAN; });
+		zeros.run();
+		CHECK(zeros.mending().isNeeded == 0);
+		CHECK(zeros.result() == zeros.unchecked());
+	}
+}
+
+TEST_CASE("a batch is mended as a whole, strided, by pointers and with a shared operand")
+{
+	for (const bool isShared : {false, true})
+		for (const bool areArrays : {false, true})
+			for (const int bad : {-1, 0, 2}) {
+				CAPTURE(isShared, areArrays, bad);
+				Product product(
+				    {.m = 30, .n = 70, .k = 65, .batchA = 3, .batchB = isShared ? 1 : 3, .transa = bad == 0});
+				product.fill();
+				if (bad >= 0)
+					product.oppose(16, isShared ? -1 : bad);
+				if (areArrays)
+					product.usePointers();
+				product.run();
+				CHECK(product.mending().isNeeded == (bad >= 0));
+				for (int64_t matrix = 0; matrix < 3; ++matrix)
+					CHECK(product.error(matrix) < 6e-4);
+			}
+	// More matrices than a sampled check reads; the last one is bad.
+	Product many({.m = 4, .n = 5, .k = 9, .batchA = 150, .batchB = 150});
+	many.fill();
+	many.oppose(18, 149);
+	many.run();
+	CHECK(many.mending().isNeeded == 1);
+	for (const int64_t matrix : {0, 77, 149})
+		CHECK(many.error(matrix) < 2e-3);
+}
+
+TEST_CASE("every part of a large product counts")
+{
+	// Only the last lines and the last values of k are not zeros.
+	for (const Form &layout : layouts) {
+		Product product({.m = 600, .n = 300, .k = 600, .transa = layout.transa, .transb = layout.transb});
+		product.fill();
+		product.oppose(18);
+		for (int64_t l = 0; l < product.of.k; ++l) {
+			for (int64_t i = 0; i < product.of.m; ++i)
+				product.atA(i, l) = i < 560 || l < 560 ? 0 : product.atA(i, l);
+			for (int64_t j = 0; j < product.of.n; ++j)
+				product.atB(l, j) = j < 280 || l < 560 ? 0 : product.atB(l, j);
+		}
+		product.run();
+		CHECK(product.mending().isNeeded == 1);
+		CHECK(product.error() < 6e-4);
+	}
+}
+
+TEST_CASE("lines that cancel each other are measured")
+{
+	Product product({});
+	product.fill();
+	for (int64_t l = 0; l < product.of.k; ++l) {
+		for (int64_t i = 1; i < product.of.m; i += 2)
+			product.atA(i, l) = -product.atA(i - 1, l);
+		for (int64_t j = 1; j < product.of.n; j += 2)
+			product.atB(l, j) = -product.atB(l, j - 1);
+	}
+	product.oppose(16);
+	product.run();
+	CHECK(product.mending().isNeeded == 1);
+	CHECK(product.error() < 6e-4);
+}
+
+TEST_CASE("losses of small products do not matter")
+{
+	for (const bool areFirst : {false, true}) {
+		Product product({});
+		product.fill();
+		product.oppose(20);
+		for (int64_t l = 0; l < product.of.k; ++l) {
+			const bool isSmall = (l < product.of.k / 2) == areFirst;
+			const int undo = l * 7 % 5 < 2 ? 20 : -20;
+			for (int64_t i = 0; i < product.of.m; ++i)
+				product.atA(i, l) = std::ldexp(product.atA(i, l), isSmall ? -40 : -undo);
+			for (int64_t j = 0; j < product.of.n; ++j)
+				product.atB(l, j) = std::ldexp(product.atB(l, j), isSmall ? -40 : undo);
+		}
+		product.run();
+		CHECK(product.mending().isNeeded == 0);
+		CHECK(product.result() == product.unchecked());
+	}
+}
+
+TEST_CASE("k of 1, and sizes around those of a tile")
+{
+	for (const int64_t k : {1, 31, 32, 33, 64, 65, 300})
+		for (const int64_t m : {1, 63, 65, 600}) {
+			CAPTURE(k, m);
+			Product product({.m = m, .n = 3, .k = k, .transb = k % 2 == 0});
+			product.fill();
+			product.oppose(25);
+			product.run(4);
+			CHECK(product.error() < 1.5e-3);
+			if (k > 30)
+				CHECK(product.mending().isNeeded == 1);
+		}
+}
+
+TEST_CASE("lost lines of a strict call are reported by sample, and not mended")
+{
+	Product product({});
+	product.fill();
+	for (int64_t l = 0; l < product.of.k; ++l)
+		product.atA(7, l) *= 0x1p-40f;
+	for (int i = 0; i < 130; ++i)
+		product.run(2);
+	CHECK(product.total(EventKind::mended) == 0);
+	CHECK(product.total(EventKind::underflow) == 3); // calls 0, 1 and 127
+	const Event *lost = nullptr;
+	for (uint64_t i = 0; i < product.ring->written; ++i)
+		if (product.ring->events[i].kind == EventKind::underflow)
+			lost = &product.ring->events[i];
+	REQUIRE(lost);
+	CHECK(lost->operand == 0);
+	CHECK(lost->loss.lostRows == 1);
+	CHECK(lost->loss.lostColumns == 0);
+}
