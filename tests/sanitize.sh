@@ -97,7 +97,7 @@ done
 
 prepare thread thread inject/libautoamp.so inject/libautoamp-core.so tests/unit/unit_trace
 clients thread faults/faults_client clients/capture clients/semantics "$regions" clients/dnn "$convolutions" \
-    "$dnn_graph" "$rnn" clients/hot_path
+    "$dnn_graph" "$rnn" clients/hot_path 'clients/scaler --case threads --case record --case wrong'
 kernels thread
 rm -rf "$out/traces"
 for name in 'threads count exactly*' 'a forked child*' 'often-made calls*' 'what is recorded*'; do
