@@ -32,6 +32,8 @@ std::string acceptedValues(const OptionRow &row)
 		return "bytes, or a number with K, M or G";
 	case ValueType::time:
 		return timeForms;
+	case ValueType::fraction:
+		return "a number from 0 to 1, such as 0.01";
 	case ValueType::text:
 		return "a path";
 	case ValueType::range:

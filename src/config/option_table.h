@@ -8,12 +8,13 @@
 namespace autoamp::policy {
 
 enum class ValueType : uint8_t {
-	choice, // one of `values`
-	size,   // bytes, or a number with K, M or G
-	time,   // seconds, or a number with ms, s or m
-	text,   // a path or pattern; empty: as if unset
-	range,  // a capture range; empty: as if unset
-	names,  // comma-separated ops and entry-point globs
+	choice,   // one of `values`
+	size,     // bytes, or a number with K, M or G
+	time,     // seconds, or a number with ms, s or m
+	fraction, // 0 to 1; as a number, how many calls one of which is meant: 100 for 0.01; 0 for 0
+	text,     // a path or pattern; empty: as if unset
+	range,    // a capture range; empty: as if unset
+	names,    // comma-separated ops and entry-point globs
 };
 
 // One row: enumerator, variable, type, accepted words, default, help line. Accepted words have aliases after `=` and
@@ -59,6 +60,8 @@ enum class ValueType : uint8_t {
 	  "Stop recording this long after the first recorded call; 0 records until exit")                                  \
 	X(cuptiPath, "AUTOAMP_CUPTI_PATH", text, "", "", "Path of the libcupti to load for AUTOAMP_TRACE=kernels")         \
 	X(config, "AUTOAMP_CONFIG", text, "", "", "TOML file with settings and rules (see autoamp help rules)")            \
+	X(audit, "AUTOAMP_AUDIT", fraction, "", "0",                                                                       \
+	  "Fraction of the lowered calls whose error is measured on the device; 0 measures none")                          \
 	X(log, "AUTOAMP_LOG", choice, "off error warn info debug", "warn", "Verbosity on stderr")                          \
 	X(hookDlsym, "AUTOAMP_HOOK_DLSYM", choice, "0 1 got", "1",                                                         \
 	  "Intercept functions looked up with dlsym (1), also in RTLD_DEEPBIND plug-ins (got)")                            \

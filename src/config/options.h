@@ -41,6 +41,7 @@ struct Options {
 	std::string directory; // resolved; empty: neither AUTOAMP_DIR, XDG_STATE_HOME nor HOME is set
 	CaptureRange captureRange;
 	uint64_t delayNs = 0, durationNs = 0; // 0: none
+	uint32_t auditPeriod = 0;             // one lowered call in this many is audited; 0: none
 	std::string cuptiPath;
 	std::string traceFile; // pattern; empty: no directory to put it in
 	uint64_t traceMaxSize = uint64_t{256} << 20;

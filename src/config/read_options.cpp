@@ -206,6 +206,7 @@ void fillFields(Options &options, const Numbers &numbers)
 	set(options.traceMaxSize, Option::traceMaxSize);
 	set(options.delayNs, Option::delay);
 	set(options.durationNs, Option::duration);
+	set(options.auditPeriod, Option::audit);
 	parseCaptureRange(options.valueOf(Option::captureRange), options.captureRange);
 	set(options.log, Option::log);
 	set(options.hookDlsym, Option::hookDlsym);

@@ -60,6 +60,7 @@ Process *start()
 	process->settings.roundsOutput = options.roundOutput;
 	process->settings.directory = process->options.directory.c_str();
 	process->isTracing = openTrace(*process);
+	process->settings.auditPeriod = process->isTracing ? options.auditPeriod : 0;
 	limitCapture(*process);
 	const bool isFixed = options.originOf(policy::Option::level) == policy::Origin::environment;
 	isIdle = options.level == policy::Level::O0 && isFixed && !process->isTracing;

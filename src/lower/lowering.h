@@ -17,6 +17,7 @@ struct Settings {
 	bool isStrict = false;      // float16 products are checked and mended; then isScaling
 	bool roundsOutput = false;  // results of 16-bit calls are rounded through their type
 	bool reportsEvents = true;  // scaler events reach the host
+	uint32_t auditPeriod = 0;   // one call in this many is audited; 0: none
 	const char *directory = ""; // for the results of self-tests; "": none
 };
 
@@ -34,6 +35,7 @@ struct SiteCache {
 	std::atomic<const FamilyData *> data{nullptr};
 	std::atomic<uint64_t> accepted{0}; // hash (convolution: id and workspace size) of the last accepted algorithm
 	std::atomic<unsigned long long> lastContextId{0}; // id of the last context that ran it, + 1
+	std::atomic<uint64_t> audited{0};                 // calls outside of a capture that could be audited
 	uint64_t hash = 0;                                // hash of the Op; not 0
 	uint32_t site = 0;                                // index in the event ring
 };
@@ -50,7 +52,8 @@ struct Outcome {
 	bool isSubstitute = false;         // the call ran by policy::Decision::substitute
 	const char *failed = nullptr;
 	int code = 0;
-	uint64_t builtNs = 0; // time that this call spent on building a plan
+	uint64_t builtNs = 0;            // time that this call spent on building a plan
+	const char *unaudited = nullptr; // reason why a call that was to be audited was not
 };
 
 inline Outcome decline(policy::Reason reason, const char *failed = nullptr, int code = 0)

@@ -81,9 +81,9 @@ constexpr uint32_t headerEmulated = 1, headerSingles = 2, headerWritten = 4, hea
 // Kinds of notes that are not failures; all other kinds are. noteOfPlan: a cuDNN plan built for the first call of a
 // signature. noteOfKernels, noteOfScaler: the reason why kernels or scaler events are not recorded. noteOfRange: the
 // reason why a capture range cannot begin. noteOfRefused: the mangled name of a kernel that the emulated device could
-// not run; its count is the number of launches.
+// not run; its count is the number of launches. noteOfAudit: the reason why calls of a row were not audited.
 constexpr const char *noteOfPlan = "plan_built", *noteOfKernels = "kernels_off", *noteOfRange = "range_unseen",
-                     *noteOfRefused = "not_emulated", *noteOfScaler = "scaler_off";
+                     *noteOfRefused = "not_emulated", *noteOfScaler = "scaler_off", *noteOfAudit = "audit_skipped";
 
 enum class ChunkKind : uint32_t { records = 1, events = 2, kernels = 3 };
 
@@ -152,6 +152,7 @@ enum class RecordType : uint16_t {
 	gradientScaler,
 	gradientEvent,
 	gradientCause,
+	audit,
 };
 
 struct Record {
@@ -344,5 +345,20 @@ struct GradientCauseRecord : Record {
 	uint32_t scaler, row, kind, operand;
 };
 static_assert(sizeof(GradientCauseRecord) == 40);
+
+// Measured errors of the calls of one row. Bits of f64 in a Counter: NaN or 0 before the first.
+constexpr uint32_t kErrorBuckets = 64; // histogram: bucket i has errors below 2^((i - 47) / 2), the last one all others
+struct AuditRecord : Record {
+	uint32_t row, reserved2;
+	Counter audited;                          // audits that completed, in all: their number is exact
+	Counter lost;                             // audits whose result did not reach the host
+	Counter recomputed;                       // compared with the application's own call in fp32
+	Counter unmeasured;                       // without a finite line: no error; not in the numbers below
+	Counter partial;                          // lines with Inf or NaN were left out
+	Counter overflowed;                       // results with an Inf or NaN that the fp32 result does not have
+	Counter sum, most, worstRow, worstColumn; // bits of f64: relative errors
+	Counter histogram[kErrorBuckets];
+};
+static_assert(sizeof(AuditRecord) == 16 + 8 * 10 + 8 * kErrorBuckets);
 
 } // namespace autoamp::trace

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cmath>
 #include <optional>
 
 using namespace autoamp;
@@ -90,6 +91,8 @@ uint64_t field(const Options &options, Option option)
 		return options.delayNs;
 	case Option::duration:
 		return options.durationNs;
+	case Option::audit:
+		return options.auditPeriod;
 	case Option::traceMaxSize:
 		return options.traceMaxSize;
 	case Option::log:
@@ -223,6 +226,13 @@ std::string checkValue(const Options &options, Option option, const OptionRow &r
 		REQUIRE(std::abs(seconds * 1e9 - double(field(options, option))) <= seconds * 1e-3 + 1);
 		return value;
 	}
+	case ValueType::fraction: {
+		REQUIRE(value.find_first_not_of("0123456789.") == value.npos);
+		const double fraction = std::stod(value);
+		REQUIRE((fraction >= 0 && fraction <= 1));
+		REQUIRE(field(options, option) == (fraction > 0 ? static_cast<uint64_t>(std::llround(1 / fraction)) : 0));
+		return value;
+	}
 	case ValueType::range: {
 		const CaptureRange &range = options.captureRange;
 		if (range.kind == CaptureRange::Kind::profiler)
@@ -272,7 +282,7 @@ bool hasSameFields(const Options &x, const Options &y)
 	const auto table = optionTable();
 	for (size_t i = 0; i < table.size(); ++i)
 		if ((table[i].type == ValueType::choice || table[i].type == ValueType::size ||
-		     table[i].type == ValueType::time) &&
+		     table[i].type == ValueType::time || table[i].type == ValueType::fraction) &&
 		    field(x, static_cast<Option>(i)) != field(y, static_cast<Option>(i)))
 			return false;
 	return x.customWhite.ops == y.customWhite.ops && x.customWhite.entries == y.customWhite.entries &&

@@ -41,7 +41,8 @@ TEST_CASE("an empty environment gives the table's defaults")
 
 	// The defaults of the struct are those that help prints.
 	for (const OptionRow &row : optionTable()) {
-		if (row.type != ValueType::choice && row.type != ValueType::size && row.type != ValueType::time)
+		if (row.type != ValueType::choice && row.type != ValueType::size && row.type != ValueType::time &&
+		    row.type != ValueType::fraction)
 			continue;
 		Options standard = parse({"HOME=/home/someone"}).options;
 		std::string setting = std::string(row.name) + "=" + row.fallback;
@@ -51,7 +52,8 @@ TEST_CASE("an empty environment gives the table's defaults")
 		Options &o = typed.options;
 		auto values = [](const Options &x) {
 			return std::make_tuple(x.enabled, x.level, x.dtype, x.lists, x.scaling, x.strategy, x.memory, x.trace,
-			                       x.traceMaxSize, x.log, x.hookDlsym, x.gpuModel, x.delayNs, x.durationNs);
+			                       x.traceMaxSize, x.log, x.hookDlsym, x.gpuModel, x.delayNs, x.durationNs,
+			                       x.auditPeriod);
 		};
 		CHECK(values(o) == values(standard));
 	}
@@ -83,6 +85,24 @@ TEST_CASE("every accepted word arrives in its field")
 	CHECK(parse({"AUTOAMP_TRACE_MAX_SIZE=123"}).options.traceMaxSize == 123);
 	CHECK(parse({"AUTOAMP_DELAY=1.5"}).options.delayNs == 1'500'000'000);
 	CHECK(parse({"AUTOAMP_DURATION=2m"}).options.durationNs == 120'000'000'000);
+	for (const auto &[text, period] :
+	     std::initializer_list<std::pair<const char *, uint32_t>>{{"0", 0},
+	                                                              {"0.0", 0},
+	                                                              {"1", 1},
+	                                                              {"1.0", 1},
+	                                                              {"0.5", 2},
+	                                                              {".25", 4},
+	                                                              {"0.01", 100},
+	                                                              {"0.3", 3},
+	                                                              {"0.7", 1},
+	                                                              {"0.000001", 1'000'000}}) {
+		const auto parsed = parse({("AUTOAMP_AUDIT=" + std::string(text)).c_str()});
+		INFO(text);
+		CHECK((parsed.error.empty() && parsed.options.auditPeriod == period));
+	}
+	for (const char *text : {"", ".", "1.1", "2", "-0.1", "0.", "1e-2", "0.0000001", "0x1", "nan", "0,5", "10"})
+		CHECK(parse({("AUTOAMP_AUDIT=" + std::string(text)).c_str()}).error ==
+		      "AUTOAMP_AUDIT=" + std::string(text) + ": bad value; accepted: a number from 0 to 1, such as 0.01");
 	CHECK(parse({"AUTOAMP_CAPTURE_RANGE=nvtx:train"}).options.captureRange.name == "train");
 	CHECK(parse({"AUTOAMP_CAPTURE_RANGE="}).options.originOf(Option::captureRange) == Origin::fallback);
 	CHECK_FALSE(parse({"NVIDIA_TF32_OVERRIDE=0"}).options.tf32Allowed);
@@ -347,6 +367,7 @@ TEST_CASE("every setting of a file means what its variable means")
 		                              ? row.fallback
 		                          : value == "off" && row.type == ValueType::size ? "3K"
 		                          : value == "off" && row.type == ValueType::time ? "3ms"
+		                          : row.type == ValueType::fraction               ? "0.25"
 		                                                                          : value;
 		const std::string variable = std::string(row.name) + "=" + typed;
 		auto [file, fileError] = layered({{"f", key + " = \"" + typed + "\""}});
@@ -356,7 +377,7 @@ TEST_CASE("every setting of a file means what its variable means")
 		const auto fields = [](const Options &x) {
 			return std::make_tuple(x.enabled, x.level, x.dtype, x.lists, x.scaling, x.strategy, x.memory, x.trace,
 			                       x.traceMaxSize, x.log, x.gpuModel, x.directory, x.traceFile, x.delayNs, x.durationNs,
-			                       x.captureRange.first);
+			                       x.captureRange.first, x.auditPeriod);
 		};
 		CHECK(fields(file) == fields(environment));
 	}

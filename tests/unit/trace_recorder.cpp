@@ -360,6 +360,40 @@ TEST_CASE("scaler events: a few singles, exact totals")
 	CHECK((trace.scalerTotals[1].operand == 'B' && trace.scalerTotals[1].count == 15));
 }
 
+TEST_CASE("audits have exact totals for each row")
+{
+	Folder folder;
+	std::string file = folder / "a.aat";
+	trace::Recorder &recorder = newRecorder();
+	REQUIRE(recorder.open(options(Mode::summary, file)));
+	trace::AuditResult result;
+	result.row = recorder.row(row(1));
+	for (int i = 1; i <= 100; ++i) {
+		result.error = i <= 90 ? 1e-4 : i <= 99 ? 1e-2 : 0.5;
+		result.worstRow = 2 * result.error, result.worstColumn = 3 * result.error;
+		result.isRecomputed = i == 7;
+		recorder.audit(result);
+	}
+	result = {result.row, 4, NAN, NAN, NAN, false, true, true}; // three results before it were lost
+	recorder.audit(result);
+	result = {recorder.row(row(2)), 1, 0, 0, 0, false, false, false};
+	recorder.audit(result);
+	recorder.close(0);
+	const auto trace = read(file);
+	REQUIRE(trace.rows.size() == 2);
+	const auto &audit = trace.rows[0].audit;
+	CHECK((audit.audited == 104 && audit.lost == 3 && audit.recomputed == 1 && audit.unmeasured == 1));
+	CHECK((audit.partial == 1 && audit.overflowed == 1 && audit.measured() == 100));
+	CHECK((audit.most == 0.5 && audit.worstRow == 1.0 && audit.worstColumn == 1.5));
+	CHECK(audit.sum == Approx(90e-4 + 9e-2 + 0.5));
+	CHECK(audit.quantile(0.5) == Approx(1e-4).epsilon(0.2));
+	CHECK(audit.quantile(0.95) == Approx(1e-2).epsilon(0.2));
+	CHECK(audit.quantile(1) == Approx(0.5).epsilon(0.2));
+	CHECK(
+	    (trace.rows[1].audit.audited == 1 && trace.rows[1].audit.most == 0 && trace.rows[1].audit.quantile(0.5) == 0));
+	CHECK(std::isnan(trace::AuditInfo().quantile(0.5)));
+}
+
 namespace {
 
 // Updates of torch's scaler with growth interval 2, started by `scale`.

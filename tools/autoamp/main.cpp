@@ -51,6 +51,7 @@ constexpr struct {
                 {"--scaling", policy::Option::scaling},
                 {"--strategy", policy::Option::strategy},
                 {"--trace", policy::Option::trace, "ops"},
+                {"--audit", policy::Option::audit},
                 {"-o,--trace-file", policy::Option::traceFile, "./%e.%p.aat"},
                 {"--capture-range", policy::Option::captureRange},
                 {"--delay", policy::Option::delay},
@@ -129,7 +130,7 @@ struct Settings {
 		for (size_t i = 0; i < std::size(mirrored) && std::string_view(mirrored[i].names) != end; i++) {
 			const auto &row = policy::optionTable()[static_cast<size_t>(mirrored[i].option)];
 			const bool isSaid = row.type == policy::ValueType::choice || row.type == policy::ValueType::time ||
-			                    row.type == policy::ValueType::range;
+			                    row.type == policy::ValueType::fraction || row.type == policy::ValueType::range;
 			std::vector<std::string> facts = {row.name};
 			if (const std::string fallback = mirrored[i].fallback ? mirrored[i].fallback : row.fallback;
 			    !fallback.empty())
@@ -272,9 +273,8 @@ struct CommandLine {
 		    ->check(threshold)
 		    ->type_name("PCT");
 		comparing
-		    ->add_option(
-		        "--fail-if-error", diff.error,
-		        "Largest max_error of a lowered call; refused with status 2, because traces contain no measured errors")
+		    ->add_option("--fail-if-error", diff.error,
+		                 "Exit with status 1 if an error that AUTOAMP_AUDIT measured in run B is more than E")
 		    ->check(threshold)
 		    ->type_name("E");
 		addSelection(comparing, diff.selection);

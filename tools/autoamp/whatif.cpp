@@ -31,8 +31,9 @@ bool isOfSettings(const std::string &word)
 bool decides(const policy::OptionRow &row)
 {
 	using enum policy::Option;
-	static constexpr policy::Option others[] = {memory, trace,     directory, traceFile,    traceMaxSize, cuptiPath,
-	                                            log,    hookDlsym, config,    captureRange, delay,        duration};
+	static constexpr policy::Option others[] = {memory,    trace,    directory, traceFile, traceMaxSize,
+	                                            cuptiPath, log,      hookDlsym, config,    captureRange,
+	                                            delay,     duration, audit};
 	return std::none_of(std::begin(others), std::end(others), [&](policy::Option other) {
 		return &policy::optionTable()[static_cast<size_t>(other)] == &row;
 	});

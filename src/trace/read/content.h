@@ -17,6 +17,34 @@ struct PropertyInfo {
 	std::string name, value, origin;
 };
 
+// Measured errors of audited calls, relative to the norm of the results (AuditRecord).
+struct AuditInfo {
+	uint64_t audited = 0, lost = 0, recomputed = 0, unmeasured = 0, partial = 0, overflowed = 0;
+	double sum = 0, most = 0, worstRow = 0, worstColumn = 0;
+	uint64_t histogram[kErrorBuckets] = {};
+
+	// Audits with an error.
+	uint64_t measured() const
+	{
+		uint64_t count = 0;
+		for (const uint64_t each : histogram)
+			count += each;
+		return count;
+	}
+	void add(const AuditInfo &other)
+	{
+		audited += other.audited, lost += other.lost, recomputed += other.recomputed;
+		unmeasured += other.unmeasured, partial += other.partial, overflowed += other.overflowed;
+		sum += other.sum, most = std::fmax(most, other.most);
+		worstRow = std::fmax(worstRow, other.worstRow), worstColumn = std::fmax(worstColumn, other.worstColumn);
+		for (uint32_t i = 0; i < kErrorBuckets; ++i)
+			histogram[i] += other.histogram[i];
+	}
+	double orUnknown(double value) const { return measured() ? value : NAN; }
+	// The error that this share of the measured calls does not exceed, within a factor of 2^(1/4); NaN: no error.
+	double quantile(double share) const;
+};
+
 struct RowInfo {
 	uint32_t id = 0;  // events refer to it
 	std::string site; // eight hex digits
@@ -41,6 +69,7 @@ struct RowInfo {
 		double hostNs;
 	};
 	std::vector<Part> parts;
+	AuditInfo audit;
 	// Calls that the vendor library refused have computed nothing.
 	double flops() const
 	{

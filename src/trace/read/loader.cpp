@@ -43,6 +43,7 @@ struct Trace::Loader {
 		double ticks = 0;
 	};
 	std::unordered_map<uint32_t, std::map<uint32_t, Total>> totals; // by row and lane
+	std::unordered_map<uint32_t, AuditInfo> audits;                 // by row
 
 	const std::string &text(uint32_t id) const { return trace.text(id); }
 
@@ -184,6 +185,8 @@ struct Trace::Loader {
 			return readAs<GradientScalerRecord>(record, at);
 		case RecordType::gradientEvent:
 			return readAs<GradientEventRecord>(record, at);
+		case RecordType::audit:
+			return readAs<AuditRecord>(record, at);
 		case RecordType::gradientCause:
 			return readAs<GradientCauseRecord>(record, at);
 		case RecordType::padding:
@@ -249,6 +252,21 @@ struct Trace::Loader {
 		trace.notes.push_back({text(note.kind), text(note.text), note.row, note.count.load(),
 		                       since(note.firstTicks, header.first.ticks),
 		                       since(note.lastTicks.load(), header.first.ticks)});
+		return true;
+	}
+
+	bool read(const AuditRecord &record)
+	{
+		const auto error = [](const Counter &bits) { return std::fmax(0, std::bit_cast<double>(bits.load())); };
+		AuditInfo info;
+		info.audited = record.audited.load(), info.lost = record.lost.load();
+		info.recomputed = record.recomputed.load(), info.unmeasured = record.unmeasured.load();
+		info.partial = record.partial.load(), info.overflowed = record.overflowed.load();
+		info.sum = error(record.sum), info.most = error(record.most);
+		info.worstRow = error(record.worstRow), info.worstColumn = error(record.worstColumn);
+		for (uint32_t i = 0; i < kErrorBuckets; ++i)
+			info.histogram[i] = record.histogram[i].load();
+		audits[record.row].add(info);
 		return true;
 	}
 
@@ -465,6 +483,7 @@ struct Trace::Loader {
 		trace.firstTicks_ = header.first.ticks;
 
 		for (RowInfo &row : trace.rows) {
+			row.audit = audits[row.id];
 			for (const auto &[lane, total] : totals[row.id]) {
 				row.parts.push_back({lane, total.calls, total.ticks * trace.nsPerTick_});
 				row.calls += total.calls;

@@ -8,6 +8,18 @@
 
 namespace autoamp::trace {
 
+double AuditInfo::quantile(double share) const
+{
+	const auto count = static_cast<double>(measured());
+	double seen = 0;
+	for (uint32_t i = 0; i < kErrorBuckets && count > 0; ++i) {
+		seen += static_cast<double>(histogram[i]);
+		if (seen >= share * count && seen > 0) // the middle of the bucket; at most the largest error
+			return i == 0 ? std::fmin(most, std::exp2(-23.5)) : std::fmin(most, std::exp2((i - 47.5) / 2));
+	}
+	return NAN;
+}
+
 Trace::File::~File()
 {
 	if (descriptor >= 0)

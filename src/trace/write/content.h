@@ -51,6 +51,14 @@ struct ScalerEvent {
 	bool isSingle = true;                   // false: only counted; the fields above have no meaning
 };
 
+// Result of an audit: errors relative to the norm of the result, of its worst row, and of its worst column.
+struct AuditResult {
+	RowId row = 0;
+	uint64_t number = 1;                             // of audits since the last result, with this one
+	double error = 0, worstRow = 0, worstColumn = 0; // NaN: no line was finite
+	bool isRecomputed = false, isPartial = false, hasOverflowed = false; // as in AuditRecord
+};
+
 // A gradient scaler of the program. The first three fields identify it.
 struct GradientScaler {
 	const char *framework = nullptr; // torch, paddle, …

@@ -256,6 +256,13 @@ void Recorder::scaler(const ScalerEvent &event)
 		events_.scaler(event);
 }
 
+void Recorder::audit(const AuditResult &result)
+{
+	Lock lock(*this);
+	if (isOpen())
+		audits_.add(result);
+}
+
 void Recorder::gradient(const GradientScaler &scaler, const GradientUpdate &update,
                         std::span<const GradientCause> causes)
 {

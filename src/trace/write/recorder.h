@@ -2,6 +2,7 @@
 // here throws, prints (except through base/log) or uses the heap. errno is preserved.
 #pragma once
 
+#include "src/trace/write/audits.h"
 #include "src/trace/write/events.h"
 #include "src/trace/write/gradients.h"
 #include "src/trace/write/kernels.h"
@@ -39,6 +40,8 @@ public:
 	void property(const char *group, const char *name, const char *value, const char *origin = "");
 	// Counts an event exactly per site, operand and kind. The first 64 of each are also recorded as single events.
 	void scaler(const ScalerEvent &event);
+	// Adds the result of an audit to the totals of its row.
+	void audit(const AuditResult &result);
 	// Records an update of a gradient scaler: totals, and up to 1024 events per scaler.
 	void gradient(const GradientScaler &scaler, const GradientUpdate &update,
 	              std::span<const GradientCause> causes = {});
@@ -90,6 +93,7 @@ private:
 	Properties properties_{records_, texts_};
 	Events events_{records_, arena_, texts_, rows_};
 	Gradients gradients_{records_, arena_, texts_, rows_};
+	Audits audits_{records_, arena_, rows_};
 	Kernels kernels_{records_, arena_, texts_, rows_};
 };
 
