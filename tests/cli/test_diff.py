@@ -42,6 +42,19 @@ class Diff(Case):
         for names in (slow, (self.trace("vectors"), self.trace("vectors", "w.aat"))):  # neither run measured errors
             result = self.autoamp("diff", "--fail-if-error", "1e-3", *names)
             self.assertEqual((result.returncode, result.stderr), (2, "autoamp: diff: --fail-if-error: traces contain no measured errors\n"))
+        audited = self.trace("mixed"), self.trace("audited", "d.aat", "900")
+        whole = json.loads(self.diff("--format", "json", *audited))
+        self.assertAlmostEqual(whole["max_error"], 9e-4)
+        row = next(row for row in whole["signatures"] if row["shape"] == "1024x1024x1024")
+        self.assertEqual(row["max_error_before"], None)
+        self.assertAlmostEqual(row["max_error_after"], 9e-4)
+        self.assertEqual(self.autoamp("diff", "--fail-if-error", "1e-3", *audited).returncode, 0)
+        result = self.autoamp("diff", "--fail-if-error", "8e-4", *audited)
+        self.assertEqual((result.returncode, result.stderr), (1, "autoamp: diff: error 9.00e-04, more than 0.0008\n"))
+        self.assertEqual(self.autoamp("diff", "--fail-if-error", "1", *reversed(audited)).returncode, 2)
+        result = self.autoamp("diff", "--fail-if-error", "1", audited[0], self.trace("audited", "i.aat", "0"))
+        self.assertEqual((result.returncode, result.stderr),
+                         (1, "autoamp: diff: 1 result with an Inf or NaN that fp32 does not have\n"))
         unlike = self.autoamp("diff", "--fail-if-slower", "3", self.trace("real"), self.trace("kernels", "c.aat"))
         self.assertIn(unlike.returncode, (0, 1))
 

@@ -14,7 +14,7 @@ import unittest
 from case import EMULATED, TRACED, Case
 
 FIELDS = {
-    "": "schema runs totals ops reasons scaler loss",
+    "": "schema runs totals ops reasons scaler audit loss",
     "runs": "id file run_id host pid rank command emulated device started ended died_inside capture versions config",
     "totals": "calls eligible lowered kept raised fallbacks observed flops lowered_flops",
     "ops": "run device thread library entry op m n k batch shape transa transb dtype_in dtype_asked dtype_compute "
@@ -635,6 +635,42 @@ class Views(Case):
         nchw, nhwc, unknown = (next(ns for shape, ns in times.items() if word in shape) for word in ("nchw", "nhwc", "somehow"))
         self.assertLess(nhwc, nchw)
         self.assertEqual(len({nchw, nhwc, unknown}), 3)
+
+
+class Audits(Case):
+    """The errors that AUTOAMP_AUDIT measured."""
+
+    def summary(self, *arguments):
+        result = self.autoamp("report", *arguments)
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        return result.stdout
+
+    def test_rows(self):
+        report = self.json(self.trace("audited", "a.aat", "900"))
+        rows = report["audit"]
+        self.assertEqual([(row["shape"], row["calls"], row["audited"], row["recomputed"], row["skipped"]) for row in rows],
+                         [("1024x1024x1024", 300, 3, 0, None), ("512x512x512", 100, 1, 1, None),
+                          ("256x256x256", 7, 0, 0, "a graph with other nodes")])
+        self.assertAlmostEqual(rows[0]["max_error"], 9e-4)
+        self.assertAlmostEqual(rows[0]["mean_error"], 13e-4 / 3)
+        self.assertAlmostEqual(rows[0]["median_error"] / 2e-4, 1, delta=0.2)
+        self.assertAlmostEqual(rows[0]["p95_error"] / 9e-4, 1, delta=0.2)
+        self.assertEqual((rows[0]["worst_row"], rows[0]["worst_column"]), (18e-4, 4e-4))
+        self.assertEqual([rows[2][name] for name in ("mean_error", "median_error", "p95_error", "max_error", "worst_row")], [None] * 5)
+        errors = {row["shape"]: row["max_error"] for row in report["ops"]}
+        self.assertEqual((errors["512x512x512"], errors["256x256x256"]), (1e-4, None))
+        self.assertEqual(self.json(self.trace("mixed"))["audit"], [])
+
+    def test_table_and_summary(self):
+        name = self.trace("audited", "a.aat", "900")
+        table = self.summary("--report", "audit", name)
+        self.assertRegex(table, r"9\.0e-04 +\S+ +\S+ +1\.8e-03 +4\.0e-04 +3 +300 +float16 +cast +cublasSgemm_v2 +1024x1024x1024")
+        self.assertIn("a graph with other nodes", table)
+        self.assertIn("audited: 4 calls, largest error 9.0e-04 (cublasSgemm_v2 1024x1024x1024)", self.summary(name))
+        overflowed = self.summary(self.trace("audited", "i.aat", "0"))
+        self.assertIn("1 result with an Inf or NaN that fp32 does not have", " ".join(overflowed.split()))
+        self.assertIn("no call was audited", self.summary("--report", "audit", self.trace("mixed")))
+        self.assertNotIn("audited", self.summary(self.trace("mixed")))
 
 
 class Files(Case):

@@ -129,12 +129,12 @@ class Outputs(unittest.TestCase):
             self.assertNotRegex(row, r"http://|https://|www\.evil")
 
     def check(self, name):
-        for view in ("summary", "ops", "reasons", "kernels", "scaler", "loss", "config"):
+        for view in ("summary", "ops", "reasons", "kernels", "scaler", "audit", "loss", "config"):
             self.safe_text(self.run_("report", name, "--report", view)[1])
         status, out = self.run_("report", name, "--format", "json")
         if status == 0:
             json.loads(out)
-        for view in ("ops", "kernels", "loss"):
+        for view in ("ops", "kernels", "audit", "loss"):
             self.safe_csv(self.run_("report", name, "--report", view, "--format", "csv")[1])
             for line in self.run_("report", name, "--report", view, "--format", "jsonl")[1].decode().splitlines():
                 json.loads(line)

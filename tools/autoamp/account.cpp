@@ -118,7 +118,7 @@ Account add(const std::vector<trace::Trace> &runs)
 				account.planMs += std::strtod(note.text.c_str(), nullptr) * static_cast<double>(note.count);
 				continue;
 			}
-			if (note.kind == trace::noteOfRange || note.kind == trace::noteOfScaler)
+			if (note.kind == trace::noteOfRange || note.kind == trace::noteOfScaler || note.kind == trace::noteOfAudit)
 				continue;
 			if (note.kind == trace::noteOfRefused) {
 				account.notEmulated[note.text] += note.count;
@@ -260,6 +260,7 @@ std::vector<trace::RowInfo> mergedRows(const std::vector<trace::Trace> &runs)
 			sum.estLoweredNs += (row.estLoweredNs - sum.estLoweredNs) * double(row.calls) / all;
 			sum.calls += row.calls, sum.captured += row.captured, sum.hostNs += row.hostNs;
 			addKnown(sum.kernelNs, row.kernelNs), addKnown(sum.castNs, row.castNs);
+			sum.audit.add(row.audit);
 		}
 	std::vector<trace::RowInfo> rows;
 	for (auto &[key, row] : merged)

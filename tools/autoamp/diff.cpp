@@ -17,6 +17,7 @@ namespace {
 struct Side {
 	uint64_t calls = 0;
 	double hostNs = 0, kernelNs = NAN;
+	trace::AuditInfo audit;
 	std::map<std::string, uint64_t> ways; // calls by "lowered float16 (white_list)"
 
 	double timeNs(bool isMeasured) const { return isMeasured ? kernelNs : hostNs; }
@@ -53,7 +54,7 @@ Json toJson(const Pair &pair)
 	add("host_ns", [](const Side &side) { return nanoseconds(side.hostNs); });
 	add("kernel_ns", [](const Side &side) { return nanoseconds(side.kernelNs); });
 	add("way", [](const Side &side) { return side.way(); });
-	add("max_error", [](const Side &) { return Json(); }); // traces contain no measured errors
+	add("max_error", [](const Side &side) { return orNull(side.audit.orUnknown(side.audit.most)); });
 	object["ratio"] = orNull(pair.ratio);
 	object["changed"] = pair.isWayChanged();
 	return object;
@@ -113,9 +114,10 @@ struct Comparison {
 	bool isEmulated = false, isMeasured = true; // times are not real; all kernels were timed
 	size_t common = 0, changed = 0;             // signatures of both runs; those with another precision or reason
 	double slowerPercent = NAN;                 // calls of both runs; NaN: none has a time
+	trace::AuditInfo audit;                     // those of the second run
 
 	Comparison(const Runs &before, const Runs &after)
-	    : before(before), after(after), settings(differences(before, after))
+	    : before(before), after(after), settings(differences(before, after)), audit(auditSum(after).all)
 	{
 		std::map<std::string, Pair> bySignature;
 		for (size_t side = 0; side < 2; side++) {
@@ -143,6 +145,7 @@ private:
 		pair.row = row;
 		auto &sum = pair.sides[side];
 		sum.calls += row.calls, sum.hostNs += row.hostNs;
+		sum.audit.add(row.audit);
 		if (const double ns = row.kernelNs + (std::isnan(row.castNs) ? 0 : row.castNs); !std::isnan(ns))
 			sum.kernelNs = std::isnan(sum.kernelNs) ? ns : sum.kernelNs + ns;
 		sum.ways[fmt::format("{} {} ({})", row.decision, row.dtypeCompute, row.reason)] += row.calls;
@@ -236,7 +239,7 @@ void writeJson(const Comparison &comparison, const Sheet &sheet)
 	                   {"time", comparison.isMeasured ? "kernel_ns" : "host_ns"},
 	                   {"slower_percent", orNull(comparison.slowerPercent)},
 	                   {"changed", comparison.changed},
-	                   {"max_error", nullptr}};
+	                   {"max_error", orNull(comparison.audit.orUnknown(comparison.audit.most))}};
 	auto text = dump(head);
 	text.back() = ',';
 	fmt::print("{}\n", text);
@@ -274,8 +277,13 @@ void check(const Comparison &comparison, const DiffOptions &options)
 		fail(Status::failed, "diff: --fail-if-slower: no common signature has a time");
 	if (options.slower && comparison.slowerPercent > *options.slower)
 		fail(Status::failed, "diff: {:.1f} % slower, more than {} %", comparison.slowerPercent, *options.slower);
-	if (options.error) // traces contain no measured errors, and an unknown error must not pass the check
+	const auto &audit = comparison.audit;
+	if (options.error && audit.overflowed > 0)
+		fail(Status::failed, "diff: {} with an Inf or NaN that fp32 does not have", plural(audit.overflowed, "result"));
+	if (options.error && audit.measured() == 0) // an unknown error must not pass the check
 		fail(Status::wrong, "diff: --fail-if-error: traces contain no measured errors");
+	if (options.error && audit.most > *options.error)
+		fail(Status::failed, "diff: error {:.2e}, more than {}", audit.most, *options.error);
 }
 
 } // namespace

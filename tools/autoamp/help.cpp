@@ -50,6 +50,7 @@ constexpr const char *reports = R"(autoamp report [FILE|DIR...] [--report VIEW] 
   reasons   one row for each reason, most time first, with advice
   kernels   kernels of the device by the call that launched them (AUTOAMP_TRACE=kernels)
   scaler    history of the scales, sites with problems, the program's own gradient scaler
+  audit     errors that AUTOAMP_AUDIT measured, largest first
   loss      events and kernels that the traces do not contain
   config    settings of the run, each with its source, and the rules
 
@@ -66,7 +67,7 @@ autoamp diff A B   [--format table|json|csv|jsonl|md] [--sort COLUMN] [--top N]
   prints the settings that differ; for each signature calls, time, ratio of the time per call, and
   decisions. Exit status 1 if the runs have no signature in common, or with
   --fail-if-slower PCT   if calls in both runs are more than PCT percent slower
-  --fail-if-error E      is refused (status 2): traces contain no measured errors
+  --fail-if-error E      if an error measured in B (AUTOAMP_AUDIT) is more than E; 2 if none was measured
 
 autoamp export --type sqlite|perfetto|chrome|csv|jsonl|parquet -o OUT [--force] [--raw] FILE|DIR...
   OUT appears when it is complete; docs/export.md describes its content
@@ -88,6 +89,7 @@ autoamp export --type sqlite|perfetto|chrome|csv|jsonl|parquet -o OUT [--force] 
             a convolution, lost small elements; the next lines show the error and a remedy), overflow,
             nonfinite_input, mended (AUTOAMP_SCALING=strict), ... bfloat16: clamped (a finite value became
             the largest finite bfloat16)
+  audited   calls whose error was measured (AUTOAMP_AUDIT), relative to the norm of the result
   recorded  with a capture range, a delay or a duration: recorded calls, of all calls
   lost      data that the trace does not contain; totals are exact unless the line reports otherwise
 

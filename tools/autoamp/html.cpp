@@ -414,7 +414,7 @@ void writeHtml(std::FILE *out, const Runs &runs, const Account &account, const L
 	if (lists.groups)
 		writeTable(out, *lists.groups);
 	for (const auto *sheet : {&lists.ops, &lists.reasons, &lists.kernels, &lists.sites, &lists.events, &lists.gradient,
-	                          &lists.gradientEvents, &lists.observed, &lists.losses})
+	                          &lists.gradientEvents, &lists.observed, &lists.audits, &lists.losses})
 		writeTable(out, *sheet);
 	std::fputs(tail, out);
 }

@@ -48,6 +48,7 @@ void writeJson(std::FILE *out, const Runs &runs, const Account &account, const L
 	add(lists.events, ",\n"), add(lists.sites, ",\n"), add(lists.gradient, ",\n"), add(lists.observed, "},\n");
 	if (account.hasKernels)
 		add(lists.kernels, ",\n");
+	add(lists.audits, ",\n");
 	Json notEmulated = Json::array();
 	for (const auto &[kernel, launches] : account.notEmulated)
 		notEmulated.push_back({{"kernel", kernel}, {"demangled", orNull(demangled(kernel))}, {"launches", launches}});

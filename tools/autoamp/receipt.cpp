@@ -12,6 +12,7 @@
 #include "tools/autoamp/run.h"
 #include "tools/autoamp/text.h"
 #include "tools/autoamp/traces.h"
+#include "tools/autoamp/views.h"
 
 #include <algorithm>
 #include <cstring>
@@ -324,6 +325,8 @@ std::vector<std::string> linesOf(const Runs &runs, const Account &account, const
 		lines.push_back(std::move(line));
 	if (auto line = describeNotEmulated(account); !line.empty())
 		lines.push_back(std::move(line));
+	if (const auto audits = describeAudits(runs); !audits.empty())
+		lines.push_back("audited: " + audits);
 	for (const auto &worry : scalerWarnings(account))
 		lines.push_back(worry);
 	for (const auto &gap : scalerGaps(runs))

@@ -15,7 +15,7 @@
 
 namespace autoamp::tool {
 
-const std::vector<std::string> views = {"summary", "ops", "reasons", "kernels", "scaler", "loss", "config"};
+const std::vector<std::string> views = {"summary", "ops", "reasons", "kernels", "scaler", "audit", "loss", "config"};
 const std::vector<std::string> formats = {"table", "json", "csv", "jsonl", "md", "html"};
 
 namespace {
@@ -56,7 +56,8 @@ Lists listsOf(const Request &request, const Runs &runs, const Account &account, 
 	               reasonsSheet(account),  kernelsSheet(runs, request.isMerged),
 	               scalerSitesSheet(runs), scalerSheet(runs),
 	               gradientSheet(runs),    gradientEventsSheet(runs),
-	               observedSheet(runs),    lossSheet(runs)};
+	               observedSheet(runs),    lossSheet(runs),
+	               auditSheet(runs)};
 	if (const auto &by = request.options.selection.by; !by.empty())
 		lists.groups = groupsSheet(groupsOf(runs, by), account);
 	return lists;
@@ -67,6 +68,7 @@ Sheet &listOf(const std::string &view, Lists &lists)
 	return view == "reasons"   ? lists.reasons
 	       : view == "kernels" ? lists.kernels
 	       : view == "scaler"  ? lists.events
+	       : view == "audit"   ? lists.audits
 	       : view == "loss"    ? lists.losses
 	       : lists.groups      ? *lists.groups
 	                           : lists.ops;
@@ -133,7 +135,9 @@ void writeText(const Request &request, const Runs &runs, const Account &account,
 		fmt::print(
 		    "this trace contains no kernels; AUTOAMP_TRACE=kernels records them unless the summary reports a failure "
 		    "(kernels_off)\n");
-	if (request.view == "scaler")
+	if (request.view == "audit" && lists.audits.size() == 0)
+		fmt::print("no call was audited; AUTOAMP_AUDIT=0.01 measures the error of one lowered call in 100\n");
+	else if (request.view == "scaler")
 		writeScaler(request, terminal, runs, account, lists);
 	else
 		writeList(request, terminal, account, listOf(request.view, lists));

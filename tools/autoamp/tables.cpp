@@ -248,6 +248,8 @@ void writeSummary(std::FILE *out, const Terminal &terminal, const Runs &runs, co
 	if (account.plans > 0)
 		tail.push_back(fmt::format("cuDNN plans built at first calls: {}, {:.0f} ms in total", count(account.plans),
 		                           account.planMs));
+	if (const auto audits = describeAudits(runs); !audits.empty())
+		tail.push_back("audited: " + audits);
 	if (const auto recorded = describeRecorded(runs); !recorded.empty())
 		tail.push_back("Recorded: " + recorded);
 	if (hasLoss(account.loss))

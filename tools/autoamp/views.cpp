@@ -187,7 +187,7 @@ Json toJson(const OpsRow &place)
 	        {"est_lowered_ns", orNull(row.estLoweredNs * double(row.calls))},
 	        {"est_source", "model"},
 	        {"plan_ns", orNull(place.planNs)},
-	        {"max_error", nullptr},
+	        {"max_error", orNull(row.audit.orUnknown(row.audit.most))},
 	        {"region", orNull(row.region)},
 	        {"caller", orNull(row.caller)},
 	        {"site", orNull(row.site)}};

@@ -29,6 +29,14 @@ Sheet scalerSitesSheet(const Runs &runs); // number of events by site and kind
 Sheet observedSheet(const Runs &runs);    // kernels of the program's own gradient scaler
 Sheet gradientSheet(const Runs &runs);    // gradient scalers of the program
 Sheet gradientEventsSheet(const Runs &runs);
+// Errors that were measured, and the calls that could not be audited.
+Sheet auditSheet(const Runs &runs);
+struct AuditSum {
+	trace::AuditInfo all;
+	const trace::RowInfo *worst = nullptr; // with the largest error; null: no error was measured
+};
+AuditSum auditSum(const Runs &runs);
+std::string describeAudits(const Runs &runs); // for the summary; "": no call was audited
 Sheet kernelsSheet(const Runs &runs, bool isMerged);
 Sheet lossSheet(const Runs &runs);
 
@@ -37,7 +45,7 @@ void writeConfig(std::FILE *out, const Terminal &terminal, const Runs &runs);
 // All lists of some runs.
 struct Lists {
 	std::optional<Sheet> groups; // set if --by is given
-	Sheet ops, reasons, kernels, sites, events, gradient, gradientEvents, observed, losses;
+	Sheet ops, reasons, kernels, sites, events, gradient, gradientEvents, observed, losses, audits;
 };
 // JSON: the whole document. HTML: one self-contained page with charts and the lists.
 void writeJson(std::FILE *out, const Runs &runs, const Account &account, const Lists &lists);

@@ -181,6 +181,17 @@ void write(const std::string &scenario, int number)
 	} else if (scenario == "refused") {
 		call(lane, product("lowered", "white_list", 1024), 3);
 		recorder.note(noteOfRefused, "_Z5scalePffi", 0, 7);
+	} else if (scenario == "audited") { // the argument: the largest error, in 1e-6; 0: an Inf that fp32 does not have
+		const RowId first = call(lane, product("lowered", "white_list", 1024), 300);
+		const RowId second = call(lane, product("lowered", "white_list", 512), 100);
+		AuditResult result = {.row = first, .error = 2e-4, .worstRow = 3e-4, .worstColumn = 4e-4};
+		recorder.audit(result);
+		recorder.audit(result);
+		result.error = 1e-6 * number, result.worstRow = 2e-6 * number, result.hasOverflowed = number == 0;
+		recorder.audit(result);
+		result = {.row = second, .error = 1e-4, .worstRow = 1e-4, .worstColumn = 1e-4, .isRecomputed = true};
+		recorder.audit(result);
+		recorder.note(noteOfAudit, "a graph with other nodes", call(lane, product("lowered", "white_list", 256), 7));
 	} else if (scenario == "math_mode") {
 		Row row = other("cublasSgemm_v2", "float32", "already_low");
 		row.cause = "CUBLAS_TF32_TENSOR_OP_MATH";
