@@ -237,6 +237,11 @@ struct Audit {
 	float error, worstRow, worstColumn;
 	uint32_t flags;
 };
+// Bits of Audit::flags.
+constexpr uint32_t auditRecomputed = 1, // compared with the application's own call in fp32
+    auditPartial = 2,                   // lines with Inf or NaN were left out
+    auditUnmeasured = 4,                // no line was finite; the error is NaN
+    auditOverflow = 8;                  // a line of D has an Inf or NaN, but that of the reference has none
 
 // Rare events reach the host through mapped host memory, which is read at later calls and at exit. A record is complete
 // when `sequence`, which is written last, is its index + 1.
@@ -244,7 +249,7 @@ struct Event {
 	uint64_t sequence;
 	uint32_t site; // index that the host gave the site
 	EventKind kind;
-	uint32_t operand;      // 0 A, 1 B
+	uint32_t operand;      // 0 A, 1 B; for an audit, its number at this site
 	int32_t before, after; // exponents; before is INT32_MIN at `init`
 	uint32_t amax;         // bits
 	union {
@@ -272,6 +277,8 @@ struct SiteState {
 	unsigned long long clampedBy[operands];
 	uint32_t calls;          // float16 calls settled in this context
 	uint32_t isCheckedAgain; // the next call is checked too: a check is missing, or had no correct prediction
+	uint32_t replays;        // captured calls that could be audited, in this context
+	uint32_t audits;         // audits reported
 };
 
 // Destination of the events of a call.

@@ -20,6 +20,8 @@ void Record::setOutcome(const lower::Outcome &outcome)
 		if (lane_)
 			process_.recorder.note(policy::name(outcome.reason), text, row);
 	}
+	if (outcome.unaudited && lane_)
+		process_.recorder.note(trace::noteOfAudit, outcome.unaudited, rowOf(process_, rows_));
 	if (outcome.builtNs && lane_) {
 		char text[32];
 		std::snprintf(text, sizeof text, "%.3f ms", static_cast<double>(outcome.builtNs) / 1e6);

@@ -22,6 +22,25 @@ const char *word(kernels::EventKind kind)
 	return words[static_cast<uint32_t>(kind) % kernels::kindCount];
 }
 
+void recordAudit(Process &process, const kernels::Event &event, uint32_t count)
+{
+	const Site *site = siteAt(event.site);
+	if (!site || !process.isTracing)
+		return;
+	trace::AuditResult result;
+	result.row = rowOf(process, const_cast<Rows &>(site->rows));
+	result.number = count;
+	result.error = static_cast<double>(event.audit.error);
+	result.worstRow = static_cast<double>(event.audit.worstRow);
+	result.worstColumn = static_cast<double>(event.audit.worstColumn);
+	if (site->op.flags & op::flagRowD) // the transposed product was computed
+		std::swap(result.worstRow, result.worstColumn);
+	result.isRecomputed = event.audit.flags & kernels::auditRecomputed;
+	result.isPartial = event.audit.flags & kernels::auditPartial;
+	result.hasOverflowed = event.audit.flags & kernels::auditOverflow;
+	process.recorder.audit(result);
+}
+
 // Once per process: a forked child has no contexts.
 void noteMissingRing(Process &process)
 {
@@ -76,6 +95,8 @@ void drainScalerEvents(Process &process, bool isLast)
 				recordUpdate(process, event);
 				return;
 			}
+			if (event.kind == kernels::EventKind::audit)
+				return recordAudit(process, event, count);
 			trace::ScalerEvent scalerEvent;
 			scalerEvent.exponentBefore = event.before == INT32_MIN ? NAN : static_cast<float>(event.before);
 			scalerEvent.exponentAfter = static_cast<float>(event.after);

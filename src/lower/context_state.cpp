@@ -42,6 +42,8 @@ const Kernels *loadKernels(const cuda::Driver &driver, const kernels::Image &ima
 	    {&kernels->widen, "autoamp_widen"},
 	    {&kernels->scalerGradients, "autoamp_scaler_gradients"},
 	    {&kernels->scalerUpdate, "autoamp_scaler_update"},
+	    {&kernels->auditBefore, "autoamp_audit_before"},
+	    {&kernels->auditAfter, "autoamp_audit_after"},
 	    {&kernels->castTensorHalf, "autoamp_cast_tensor_half"},
 	    {&kernels->castTensorBfloat16, "autoamp_cast_tensor_bfloat16"},
 	    {&kernels->settleTensor, "autoamp_settle_tensor"},
@@ -114,6 +116,18 @@ KernelsAnswer conversionKernels(const cuda::Driver &driver, int capability)
 	else
 		answer.reason = policy::Reason::engine_failed;
 	return answer;
+}
+
+cuda::Memory *ContextState::auditMemory(const cuda::Driver &driver, size_t budget)
+{
+	return memoryOfAudits.getOrRetry([&]() -> cuda::Memory * {
+		auto *made = new cuda::Memory;
+		if (made->open(driver, facts->ordinal, budget) == cuda::Failure::none)
+			return made;
+		made->close(driver);
+		delete made;
+		return nullptr;
+	});
 }
 
 bool ContextState::knows(const cuda::Driver &driver, cuda::Stream stream, unsigned long long &streamId) const

@@ -2,6 +2,7 @@
 // in a context, keyed by the id of the context, never freed.
 #pragma once
 
+#include "src/base/once.h"
 #include "src/cuda/context.h"
 #include "src/policy/decision.h"
 #include "src/scale/slots.h"
@@ -17,6 +18,7 @@ struct Kernels {
 	bool isSettleWaiting; // the settle kernels wait by themselves for the kernel before them
 	CUkern_st *castHalf, *castBfloat16, *settle, *mend, *scatter, *sum, *widen;
 	CUkern_st *scalerGradients, *scalerUpdate;
+	CUkern_st *auditBefore, *auditAfter;
 	CUkern_st *castTensorHalf, *castTensorBfloat16, *settleTensor, *place, *round, *runs;
 };
 struct KernelsAnswer {
@@ -33,10 +35,15 @@ struct ContextState {
 	const cuda::DeviceFacts *facts;
 	cuda::Memory memory;
 	scale::Slots slots;
-	std::atomic<bool> isWarm{false}; // the conversion kernels have run here outside of capture
+	std::atomic<bool> isWarm{false};      // the conversion kernels have run here outside of capture
+	std::atomic<bool> isAuditWarm{false}; // the audit kernels have
 	ContextState *next = nullptr;
 	// Ids of streams of this context, + 1. The driver never uses the id of a stream again.
 	std::atomic<unsigned long long> streams[16] = {};
+
+	// Memory of audits: their own pool, so that they take nothing from the calls. Null: it could not be created.
+	cuda::Memory *auditMemory(const cuda::Driver &driver, size_t budget);
+	base::Once<cuda::Memory> memoryOfAudits = {};
 
 	// True if the stream is known to belong to this context, which is current. Sets its id + 1; 0: not queried.
 	bool knows(const cuda::Driver &driver, cuda::Stream stream, unsigned long long &streamId) const;

@@ -1,6 +1,7 @@
 #include "src/lower/convolution.h"
 
 #include "src/base/faults.h"
+#include "src/lower/audit.h"
 #include "src/lower/plan_family.h"
 #include "src/lower/self_test.h"
 #include "src/lower/self_test_convolution.h"
@@ -38,6 +39,143 @@ Passage passage(const op::Tensor &tensor, const op::Tensor &shadow, bool isFlipp
 	return made;
 }
 
+// The three tensors of a call, in the order of its parameters.
+struct Ordered {
+	void *firstDesc, *secondDesc, *resultDesc;
+	void *first, *second, *result;
+};
+
+Ordered ordered(const op::ConvolutionCall &call)
+{
+	switch (call.direction) {
+	case Direction::forward:
+		return {call.xDesc, call.wDesc, call.yDesc, call.x, call.w, call.y};
+	case Direction::backwardData:
+		return {call.wDesc, call.yDesc, call.xDesc, call.w, call.y, call.x};
+	default:
+		return {call.xDesc, call.yDesc, call.wDesc, call.x, call.y, call.w};
+	}
+}
+
+// `original` is the function that the application called.
+op::Status callAgain(const void *original, const op::ConvolutionCall &call, void *description, void *workspace,
+                     size_t bytes)
+{
+	const Ordered by = ordered(call);
+	void *const function = const_cast<void *>(original);
+	if (call.isFused)
+		return reinterpret_cast<decltype(&cudnnConvolutionBiasActivationForward)>(function)(
+		    static_cast<cudnnHandle_t>(call.handle), call.alpha, static_cast<cudnnTensorDescriptor_t>(call.xDesc),
+		    call.x, static_cast<cudnnFilterDescriptor_t>(call.wDesc), call.w,
+		    static_cast<cudnnConvolutionDescriptor_t>(description), static_cast<cudnnConvolutionFwdAlgo_t>(call.algo),
+		    workspace, bytes, call.beta, static_cast<cudnnTensorDescriptor_t>(call.zDesc), call.z,
+		    static_cast<cudnnTensorDescriptor_t>(call.biasDesc), call.bias,
+		    static_cast<cudnnActivationDescriptor_t>(call.activationDesc),
+		    static_cast<cudnnTensorDescriptor_t>(call.yDesc), call.y);
+	// The other three functions differ only in names.
+	using Function = op::Status(void *, const void *, void *, void *, void *, void *, void *, int, void *, size_t,
+	                            const void *, void *, void *);
+	return reinterpret_cast<Function *>(function)(call.handle, call.alpha, by.firstDesc, by.first, by.secondDesc,
+	                                              by.second, description, call.algo, workspace, bytes, call.beta,
+	                                              by.resultDesc, by.result);
+}
+
+// A copy of the application's convolution descriptor with another math type.
+class Description
+{
+public:
+	Description(const op::CudnnConvolutions &cudnn, const op::Convolution &convolution, cudnnMathType_t type)
+	    : cudnn_(cudnn)
+	{
+		const int mode = convolution.isFlipped ? CUDNN_CONVOLUTION : CUDNN_CROSS_CORRELATION;
+		if (const op::Status refused = cudnn.cudnnCreateConvolutionDescriptor(&descriptor_)) {
+			status = refused;
+			descriptor_ = nullptr;
+		} else if (!(status = cudnn.cudnnSetConvolutionNdDescriptor(descriptor_, convolution.spatial,
+		                                                            convolution.padBefore, convolution.stride,
+		                                                            convolution.dilation, mode, CUDNN_DATA_FLOAT)) &&
+		           !(status = cudnn.cudnnSetConvolutionGroupCount(descriptor_, convolution.groups))) {
+			status = cudnn.cudnnSetConvolutionMathType(descriptor_, type);
+		}
+	}
+	~Description()
+	{
+		if (descriptor_ && cudnn_.cudnnDestroyConvolutionDescriptor(descriptor_))
+			base::leaveFault("cudnnDestroyConvolutionDescriptor");
+	}
+	Description(const Description &) = delete;
+	Description &operator=(const Description &) = delete;
+	void *get() const { return descriptor_; }
+
+	op::Status status = 0;
+
+private:
+	const op::CudnnConvolutions &cudnn_;
+	void *descriptor_ = nullptr;
+};
+
+op::Status workspaceSizeOf(const op::CudnnConvolutions &cudnn, const op::ConvolutionCall &call, void *description,
+                           size_t &bytes)
+{
+	const auto query = call.direction == Direction::forward ? cudnn.cudnnGetConvolutionForwardWorkspaceSize
+	                   : call.direction == Direction::backwardData
+	                       ? cudnn.cudnnGetConvolutionBackwardDataWorkspaceSize
+	                       : cudnn.cudnnGetConvolutionBackwardFilterWorkspaceSize;
+	const Ordered by = ordered(call);
+	return query(call.handle, by.firstDesc, by.secondDesc, description, by.resultDesc, call.algo, &bytes);
+}
+
+// ---- audits
+
+// Describes a call for an audit; null, or the reason why it cannot be audited.
+const char *describe(const op::Convolution &convolution, const op::ConvolutionCall &call, kernels::AuditCall &audit)
+{
+	const bool isData = call.direction == Direction::backwardData,
+	           isFilter = call.direction == Direction::backwardFilter;
+	const auto *const result = static_cast<const float *>(isData ? call.x : isFilter ? call.w : call.y);
+	const float beta = *static_cast<const float *>(call.beta);
+	const auto *const added = convolution.hasSource ? static_cast<const float *>(call.z) : result;
+	if (convolution.activation != op::Activation::none && !call.convDesc)
+		return "an activation in a plan of the application";
+	describeConvolution(convolution,
+	                    {static_cast<const float *>(isData ? call.y : call.x),
+	                     static_cast<const float *>(isFilter ? call.y : call.w), result, beta == 0 ? nullptr : added,
+	                     static_cast<const float *>(convolution.hasBias ? call.bias : nullptr),
+	                     *static_cast<const float *>(call.alpha), beta},
+	                    audit);
+	return nullptr;
+}
+
+// The bytes of the result if it is not linear; else 0.
+size_t referenceBytesOf(const op::Convolution &convolution)
+{
+	if (convolution.activation == op::Activation::none)
+		return 0;
+	const op::Tensor &result = convolution.result();
+	int64_t elements = 1;
+	for (int i = 0; i < result.rank; i++)
+		elements += (result.dims[i] - 1) * result.strides[i];
+	return static_cast<size_t>(elements) * sizeof(float);
+}
+
+// Only a forward convolution has an activation. The default math of the application allows TF32, so the type is FMA.
+op::Status recomputeTo(void *reference, const LoweredCall &lowered, op::ConvolutionCall call)
+{
+	const auto *const cudnn = op::cudnn<op::CudnnConvolutions>(lowered.original);
+	if (!cudnn)
+		return CUDNN_STATUS_NOT_INITIALIZED;
+	const Description description(*cudnn, *op::convolutionAt(lowered.op.geometry), CUDNN_FMA_MATH);
+	size_t bytes = 0;
+	if (description.status)
+		return description.status;
+	if (const op::Status status = workspaceSizeOf(*cudnn, call, description.get(), bytes))
+		return status;
+	if (bytes > call.workSpaceSizeInBytes)
+		return CUDNN_STATUS_NOT_SUPPORTED;
+	call.y = reference;
+	return callAgain(lowered.original, call, description.get(), call.workSpace, call.workSpaceSizeInBytes);
+}
+
 // Runs the plan on the casts of the operands, and copies the result to its place.
 class CastConvolution final : public PlanFamily
 {
@@ -46,7 +184,8 @@ public:
 	    : PlanFamily(cudnn, call.handle, true,
 	                 {0, lowered.op.geometry, 0, lowered.decision.precision, lowered.decision.form}),
 	      convolution_(*op::convolutionAt(lowered.op.geometry)), precision_(lowered.decision.precision),
-	      form_(lowered.decision.form), bias_(static_cast<const float *>(convolution_.hasBias ? call.bias : nullptr)),
+	      form_(lowered.decision.form), call_(call),
+	      bias_(static_cast<const float *>(convolution_.hasBias ? call.bias : nullptr)),
 	      beta_(*static_cast<const float *>(call.beta))
 	{
 		float *const x = static_cast<float *>(call.x), *const w = static_cast<float *>(call.w),
@@ -76,6 +215,16 @@ public:
 		home.rounding = call.rounding();
 		const bool isLaunched = call.launch(call.kernels->place, call.blocks(home), home);
 		return isLaunched ? outcome : decline(Reason::engine_failed, "cuLaunchKernel");
+	}
+
+	const char *describeAudit(const LoweredCall &, kernels::AuditCall &audit) const override
+	{
+		return describe(convolution_, call_, audit);
+	}
+	size_t referenceBytes(const LoweredCall &) const override { return referenceBytesOf(convolution_); }
+	op::Status recompute(const LoweredCall &call, void *reference) const override
+	{
+		return recomputeTo(reference, call, call_);
 	}
 
 private:
@@ -116,6 +265,7 @@ private:
 	const op::Convolution &convolution_;
 	const op::Dtype precision_;
 	const op::Form form_;
+	const op::ConvolutionCall &call_;
 	const float *const bias_;
 	const float beta_;
 	const float *added_;
@@ -123,92 +273,6 @@ private:
 };
 
 // ---- the application's own call with another math type of its convolution
-
-// A copy of the application's convolution descriptor with another math type.
-class Description
-{
-public:
-	Description(const op::CudnnConvolutions &cudnn, const op::Convolution &convolution, cudnnMathType_t type)
-	    : cudnn_(cudnn)
-	{
-		const int mode = convolution.isFlipped ? CUDNN_CONVOLUTION : CUDNN_CROSS_CORRELATION;
-		if (const op::Status refused = cudnn.cudnnCreateConvolutionDescriptor(&descriptor_)) {
-			status = refused;
-			descriptor_ = nullptr;
-		} else if (!(status = cudnn.cudnnSetConvolutionNdDescriptor(descriptor_, convolution.spatial,
-		                                                            convolution.padBefore, convolution.stride,
-		                                                            convolution.dilation, mode, CUDNN_DATA_FLOAT)) &&
-		           !(status = cudnn.cudnnSetConvolutionGroupCount(descriptor_, convolution.groups))) {
-			status = cudnn.cudnnSetConvolutionMathType(descriptor_, type);
-		}
-	}
-	~Description()
-	{
-		if (descriptor_ && cudnn_.cudnnDestroyConvolutionDescriptor(descriptor_))
-			base::leaveFault("cudnnDestroyConvolutionDescriptor");
-	}
-	Description(const Description &) = delete;
-	Description &operator=(const Description &) = delete;
-	void *get() const { return descriptor_; }
-
-	op::Status status = 0;
-
-private:
-	const op::CudnnConvolutions &cudnn_;
-	void *descriptor_ = nullptr;
-};
-
-// The three tensors of a call, in the order of its parameters.
-struct Ordered {
-	void *firstDesc, *secondDesc, *resultDesc;
-	void *first, *second, *result;
-};
-
-Ordered ordered(const op::ConvolutionCall &call)
-{
-	switch (call.direction) {
-	case Direction::forward:
-		return {call.xDesc, call.wDesc, call.yDesc, call.x, call.w, call.y};
-	case Direction::backwardData:
-		return {call.wDesc, call.yDesc, call.xDesc, call.w, call.y, call.x};
-	default:
-		return {call.xDesc, call.yDesc, call.wDesc, call.x, call.y, call.w};
-	}
-}
-
-op::Status workspaceSizeOf(const op::CudnnConvolutions &cudnn, const op::ConvolutionCall &call, void *description,
-                           size_t &bytes)
-{
-	const auto query = call.direction == Direction::forward ? cudnn.cudnnGetConvolutionForwardWorkspaceSize
-	                   : call.direction == Direction::backwardData
-	                       ? cudnn.cudnnGetConvolutionBackwardDataWorkspaceSize
-	                       : cudnn.cudnnGetConvolutionBackwardFilterWorkspaceSize;
-	const Ordered by = ordered(call);
-	return query(call.handle, by.firstDesc, by.secondDesc, description, by.resultDesc, call.algo, &bytes);
-}
-
-// `original` is the function that the application called.
-op::Status callAgain(const void *original, const op::ConvolutionCall &call, void *description, void *workspace,
-                     size_t bytes)
-{
-	const Ordered by = ordered(call);
-	void *const function = const_cast<void *>(original);
-	if (call.isFused)
-		return reinterpret_cast<decltype(&cudnnConvolutionBiasActivationForward)>(function)(
-		    static_cast<cudnnHandle_t>(call.handle), call.alpha, static_cast<cudnnTensorDescriptor_t>(call.xDesc),
-		    call.x, static_cast<cudnnFilterDescriptor_t>(call.wDesc), call.w,
-		    static_cast<cudnnConvolutionDescriptor_t>(description), static_cast<cudnnConvolutionFwdAlgo_t>(call.algo),
-		    workspace, bytes, call.beta, static_cast<cudnnTensorDescriptor_t>(call.zDesc), call.z,
-		    static_cast<cudnnTensorDescriptor_t>(call.biasDesc), call.bias,
-		    static_cast<cudnnActivationDescriptor_t>(call.activationDesc),
-		    static_cast<cudnnTensorDescriptor_t>(call.yDesc), call.y);
-	// The other three functions differ only in names.
-	using Function = op::Status(void *, const void *, void *, void *, void *, void *, void *, int, void *, size_t,
-	                            const void *, void *, void *);
-	return reinterpret_cast<Function *>(function)(call.handle, call.alpha, by.firstDesc, by.first, by.secondDesc,
-	                                              by.second, description, call.algo, workspace, bytes, call.beta,
-	                                              by.resultDesc, by.result);
-}
 
 class ConvolutionAgain final : public Family
 {
@@ -248,6 +312,19 @@ public:
 		const op::Convolution &convolution = *op::convolutionAt(lowered.op.geometry);
 		const kernels::TensorLayout layout = layoutOf(convolution.result(), 1, false, first);
 		return lowered.roundInPlace(completed(), static_cast<float *>(ordered(call_).result) + first, layout);
+	}
+
+	const char *describeAudit(const LoweredCall &lowered, kernels::AuditCall &audit) const override
+	{
+		return describe(*op::convolutionAt(lowered.op.geometry), call_, audit);
+	}
+	size_t referenceBytes(const LoweredCall &lowered) const override
+	{
+		return referenceBytesOf(*op::convolutionAt(lowered.op.geometry));
+	}
+	op::Status recompute(const LoweredCall &lowered, void *reference) const override
+	{
+		return recomputeTo(reference, lowered, call_);
 	}
 
 private:

@@ -2,6 +2,7 @@
 
 #include "src/base/faults.h"
 #include "src/base/hash.h"
+#include "src/lower/audit.h"
 #include "src/lower/engine.h"
 #include "src/lower/lowered_call.h"
 #include "src/lower/self_test.h"
@@ -26,6 +27,7 @@ struct Product {
 	const void *alpha = nullptr, *A = nullptr, *B = nullptr, *beta = nullptr, *C = nullptr;
 	void *D = nullptr;
 	op::LtExtras extras;
+	const op::LtMatmulCall *call = nullptr; // the application's, if it called cublasLtMatmul
 };
 
 uint16_t alignmentOf(const void *pointer)
@@ -118,6 +120,44 @@ const char *withoutWorkspace(policy::Strategy strategy)
 
 constexpr float zero = 0;
 
+// True if D is a linear function of the product, for which the audit needs no second product.
+bool isLinear(const op::Op &op)
+{
+	const auto epilogue = static_cast<op::Epilogue>(op.epilogue);
+	using enum op::Epilogue;
+	return epilogue == none || epilogue == bias || epilogue == bgrada || epilogue == bgradb;
+}
+
+// Describes a product for an audit; null, or the reason why it cannot be audited. `op` is in column-major form and has
+// A and B of `product`, C and D are those of `given`.
+const char *describeProduct(const op::Op &op, const Product &given, const Product &product, kernels::AuditCall &audit)
+{
+	if (op.a != op::Dtype::float32 || op.b != op::Dtype::float32 || op.out != op::Dtype::float32)
+		return "operands that are not fp32";
+	const bool isArray = op.flags & op::flagArrays, hasC = !(op.flags & (op::flagNoC | op::flagBetaZero));
+	const bool isTransposedA = op.transa != op::Transpose::none, isTransposedB = op.transb != op::Transpose::none;
+	audit.row = auditedAxis(op.m), audit.column = auditedAxis(op.n), audit.depth = auditedAxis(op.k);
+	audit.batch = op.batch;
+	audit.a = auditedMatrix(product.A, isTransposedA ? op.lda : 1, isTransposedA ? 1 : op.lda, op.stridea, isArray);
+	audit.b = auditedMatrix(product.B, isTransposedB ? op.ldb : 1, isTransposedB ? 1 : op.ldb, op.strideb, isArray);
+	audit.d = auditedMatrix(given.D, 1, op.ldd, op.strided, isArray);
+	if (hasC)
+		audit.c = auditedMatrix(given.C, 1, op.ldc, op.stridec, isArray);
+	if (op.flags & op::flagDeviceScalars) {
+		audit.alpha = static_cast<const float *>(given.alpha);
+		audit.beta = hasC ? static_cast<const float *>(given.beta) : nullptr;
+	} else {
+		audit.alphaValue = *static_cast<const float *>(given.alpha);
+		audit.betaValue = hasC ? *static_cast<const float *>(given.beta) : 0;
+	}
+	if (op::epilogueEffects(op) & op::addsBias && isLinear(op)) {
+		audit.bias = reinterpret_cast<const float *>(product.extras.bias);
+		audit.biasOf = kernels::BiasOf::rows;
+		audit.biasMatrixStride = product.extras.biasBatchStride;
+	}
+	return nullptr;
+}
+
 class ProductFamily final : public Family
 {
 public:
@@ -175,6 +215,23 @@ public:
 			return outcome;
 		const char *const failed = scatter(call);
 		return failed ? decline(Reason::engine_failed, failed) : outcome;
+	}
+
+	const char *describeAudit(const LoweredCall &, kernels::AuditCall &audit) const override
+	{
+		return describeProduct(byColumns_, given_, product_, audit);
+	}
+	size_t referenceBytes(const LoweredCall &) const override
+	{
+		return isLinear(op_) ? 0
+		                     : static_cast<size_t>((op_.batch - 1) * op_.strided + (op_.n - 1) * op_.ldd + op_.m) * 4;
+	}
+	op::Status recompute(const LoweredCall &call, void *reference) const override
+	{
+		const op::LtMatmulCall &given = *given_.call;
+		return lt_.cublasLtMatmul(given.lightHandle, given.computeDesc, given.alpha, given.A, given.Adesc, given.B,
+		                          given.Bdesc, given.beta, given.C, given.Cdesc, reference, given.Ddesc, given.algo,
+		                          const_cast<void *>(given.workspace), given.workspaceSizeInBytes, call.stream);
 	}
 
 	// Operands that are read in place need only a workspace, and other algorithms do not need one.
@@ -445,6 +502,7 @@ Outcome lower(LoweredCall &lowered, const op::LtMatmulCall &call)
 	product.lightHandle = call.lightHandle;
 	product.alpha = call.alpha, product.A = call.A, product.B = call.B, product.beta = call.beta;
 	product.C = call.C, product.D = call.D;
+	product.call = &call;
 	if (!op::readExtras(lt, call.computeDesc, lowered.op, product.extras))
 		return decline(Reason::engine_failed, "cublasLtMatmulDescGetAttribute");
 	if (const char *const refusal = refusalOf(lowered, lt, call)) // most likely the application's own choice

@@ -145,6 +145,12 @@ public:
 		}
 	}
 
+	// Its other nodes may compute anything, and the plan of the application in fp32 would write its results.
+	const char *describeAudit(const LoweredCall &, kernels::AuditCall &) const override
+	{
+		return "a graph with other nodes";
+	}
+
 	// Runs the plan with the application's tensors that it uses, and with autoamp's operands and scale.
 	Outcome enqueue(LoweredCall &) override
 	{

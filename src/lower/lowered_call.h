@@ -2,6 +2,7 @@
 // same for all families: run(). Any thread; never waits for the device.
 #pragma once
 
+#include "kernels/audit.h"
 #include "kernels/launch.h"
 #include "src/lower/context_state.h"
 #include "src/lower/lowering.h"
@@ -113,6 +114,16 @@ public:
 	virtual Outcome enqueue(LoweredCall &call) = 0;
 	// Called after a shortage of memory. Returns null, or the event text of a second attempt that needs no memory.
 	virtual const char *dropWorkspace(const LoweredCall &) { return nullptr; }
+
+	// For audit.h. Describes the application's product, before convert(). Returns null, or the reason why the call
+	// cannot be audited.
+	virtual const char *describeAudit(const LoweredCall &, kernels::AuditCall &) const = 0;
+	// Bytes of the application's result, if the audit must compute it in fp32 because the epilogue is not linear; else
+	// 0.
+	virtual size_t referenceBytes(const LoweredCall &) const { return 0; }
+	// Enqueues the application's own call, which writes its result to `reference`. It may also write other results that
+	// enqueue() writes again.
+	virtual op::Status recompute(const LoweredCall &, void *) const { return 0; }
 
 protected:
 	explicit Family(const Needs &of) : needs(of) {}

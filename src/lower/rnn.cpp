@@ -328,6 +328,13 @@ public:
 	{
 	}
 
+	// Its results are nonlinear functions of a chain of products, and its own call in fp32 would write the reserve
+	// space.
+	const char *describeAudit(const LoweredCall &, kernels::AuditCall &) const override
+	{
+		return "a recurrent network";
+	}
+
 	Outcome prepare(LoweredCall &lowered) override
 	{
 		weights_ = static_cast<const RnnWeights *>(lowered.cache.data.load(std::memory_order_acquire));

@@ -26,8 +26,8 @@ public:
 	kernels::Ring *ringOnDevice() const { return reinterpret_cast<kernels::Ring *>(ringOnDevice_); }
 
 	// Calls take(const kernels::Event &, count) for every event that has arrived; `count` is the number of new events
-	// of its kind, and 1 for kinds without totals. The totals count each event once, including those that the ring
-	// lost. Never waits: returns if another thread is draining.
+	// of its kind, and 1 for an update of a gradient scaler. The totals count each event once, including those that the
+	// ring lost. Never waits: returns if another thread is draining.
 	template <typename Take>
 	void drain(Take take)
 	{
@@ -37,7 +37,9 @@ public:
 		kernels::Event event;
 		while (next(event)) {
 			const auto kind = static_cast<uint32_t>(event.kind);
-			take(event, kind < kernels::kindCount ? untold(event.site, event.operand, kind) : 1);
+			take(event, event.kind == kernels::EventKind::audit ? newAudits(event)
+			            : kind < kernels::kindCount             ? untold(event.site, event.operand, kind)
+			                                                    : 1);
 		}
 		isDraining_.store(false, std::memory_order_release);
 	}
@@ -55,6 +57,11 @@ public:
 	}
 
 private:
+	// Number of audits of the site since the last one that was taken, with this one.
+	uint32_t newAudits(const kernels::Event &event)
+	{
+		return event.operand - std::exchange(audits_[event.site % kernels::siteCount], event.operand);
+	}
 	void closeRing(const cuda::Driver &driver);
 	uint64_t written() const { return __atomic_load_n(&ring_->written, __ATOMIC_ACQUIRE); }
 	bool next(kernels::Event &event);
@@ -69,6 +76,7 @@ private:
 	kernels::Ring *ring_ = nullptr;
 	std::atomic<uint64_t> read_{0};
 	std::atomic<bool> isDraining_{false};
+	uint32_t audits_[kernels::siteCount] = {};                                          // as the next
 	uint32_t reported_[kernels::siteCount][kernels::operands][kernels::kindCount] = {}; // for the draining thread
 };
 

@@ -72,8 +72,7 @@ Site &findSite(const op::Op &op, uint32_t context, const policy::Device &device)
 		site->decision = decision;
 		site->rows.site = site, site->rows.context = context;
 		site->cache.hash = hash;
-		if (decision.verdict == policy::Verdict::lowered &&
-		    decision.strategy == policy::Strategy::cast) { // other sites convert nothing and have no scaler events
+		if (!decision.isUnchanged()) { // other sites have neither scaler events nor audits
 			site->cache.site = siteCount < kernels::siteCount ? siteCount++ : kernels::siteCount;
 			if (site->cache.site < kernels::siteCount)
 				places[site->cache.site].store(site, std::memory_order_release);

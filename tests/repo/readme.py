@@ -143,7 +143,7 @@ class Checker:
         self.compare(JSON, "reason", reasons, self.rows("src/policy/decision.h", "AUTOAMP_REASONS"))
 
     def check_json(self):
-        sections = {"# Report as JSON": ("json", "views", "gradient_views"), "## `autoamp diff --format json`": ("diff",),
+        sections = {"# Report as JSON": ("json", "views", "gradient_views", "audit"), "## `autoamp diff --format json`": ("diff",),
                     "## `autoamp explain --format json`": ("explain",), "## `autoamp lists --format json`": ("lists",)}
         ends = [*sections][1:] + ["the end of the page"]
         for (begin, sources), end in zip(sections.items(), ends):

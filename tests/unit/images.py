@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The table of the kernel images against the images in the core: images.py CORE TABLE KERNEL_SOURCE CUOBJDUMP.
+"""The table of the kernel images against the images in the core: images.py CORE TABLE KERNEL_SOURCES CUOBJDUMP.
 
 Each image in the core must be a cubin or PTX for the architecture of its row, in the format that the oldest driver of the
 row reads. cuobjdump, where it is installed, must agree, and lists the registers and the stack of each kernel."""
@@ -11,7 +11,7 @@ import sys
 import tempfile
 import unittest
 
-CORE, TABLE, SOURCE, CUOBJDUMP = (pathlib.Path(argument) for argument in sys.argv[1:5])
+CORE, TABLE, SOURCES, CUOBJDUMP = (pathlib.Path(argument) for argument in sys.argv[1:5])
 CUDA = 190  # e_machine
 ROW = re.compile(r"\{(\d+), (true|false), (\d+), (\d+), (\d+)\},")
 
@@ -31,7 +31,8 @@ def images():
 
 
 class Images(unittest.TestCase):
-    kernels = set(re.findall(r"__global__ void(?: __launch_bounds__\([^)]*\))?\s+(autoamp_\w+)", SOURCE.read_text()))
+    kernels = set(re.findall(r"__global__ void(?: __launch_bounds__\([^)]*\))?\s+(autoamp_\w+)",
+                             "".join(file.read_text() for file in SOURCES.glob("*.cuh"))))
 
     def test_formats(self):
         rows = list(images())

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The machine code of the kernels: kernel_code.py CORE TABLE KERNEL_SOURCE CUOBJDUMP, the arguments of images.py.
+"""The machine code of the kernels: kernel_code.py CORE TABLE KERNEL_SOURCES CUOBJDUMP, the arguments of images.py.
 
 Reads the cubins in the core without a disassembler, for all architectures: registers, local memory, the widths of loads and
 stores, and the instructions of a cast for 512 elements. Prints them as a table. cuobjdump, where it is installed, must
@@ -118,10 +118,10 @@ def listing(architecture, data):
         yield f"sm_{architecture:<4} {name:30} {registers:>3} registers, {local:>3} local; {accesses}{alu}"
 
 
-MOST_REGISTERS = 64  # four blocks of 256 threads then fit in the 65,536 registers of a multiprocessor
+MOST_REGISTERS = 64  # four blocks of 256 threads then fit in the 65,536 registers of a multiprocessor; two blocks of an audit
 CAST_HALF, CAST_BFLOAT16, PLACE = "autoamp_cast_half", "autoamp_cast_bfloat16", "autoamp_place"
 TENSOR_CASTS = ("autoamp_cast_tensor_half", "autoamp_cast_tensor_bfloat16", "autoamp_settle_tensor")
-HAVE_STACK = (CAST_HALF, "autoamp_settle")  # in the loss check, a separate function
+HAVE_STACK = (CAST_HALF, "autoamp_settle", "autoamp_audit_after")  # in the loss check and the comparison, separate functions
 
 
 class KernelCode(unittest.TestCase):
@@ -155,7 +155,7 @@ class KernelCode(unittest.TestCase):
     def test_registers(self):
         def check(architecture, name, registers, code):
             self.assertGreater(registers, 0)
-            self.assertLessEqual(registers, MOST_REGISTERS)
+            self.assertLessEqual(registers, 2 * MOST_REGISTERS if name.startswith("autoamp_audit") else MOST_REGISTERS)
         self.each(check)
 
     def test_local_memory(self):

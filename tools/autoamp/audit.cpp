@@ -100,10 +100,10 @@ std::string describeAudits(const Runs &runs)
 	if (all.audited == 0)
 		return {};
 	auto line = plural(all.audited, "call");
+	if (all.overflowed > 0) // results with an Inf or NaN that fp32 does not have
+		line += fmt::format(", {} overflowed", count(all.overflowed));
 	if (worst)
 		line += fmt::format(", largest error {:.1e} ({} {})", all.most, worst->entry, shapeOf(*worst));
-	if (all.overflowed > 0)
-		line += fmt::format(", {} with an Inf or NaN that fp32 does not have", plural(all.overflowed, "result"));
 	return line;
 }
 

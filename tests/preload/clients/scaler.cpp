@@ -135,7 +135,6 @@ private:
 
 	void create(std::istream &words)
 	{
-		CHECK(cudaDeviceSynchronize());
 		for (autoamp_scaler *each : scalers_)
 			autoamp_scaler_destroy(each);
 		scalers_.clear();

@@ -2,6 +2,7 @@
 // nvcc compiles. Loaded with the device; the kernels run on its workers.
 #include "tools/emulated/simt.h"
 
+#include "kernels/audit.cuh"
 #include "kernels/cast.cuh"
 #include "kernels/gradient.cuh"
 #include "tools/emulated/kernel.h"
@@ -11,10 +12,10 @@
 
 namespace {
 
-using autoamp::kernels::Events, autoamp::kernels::Gradients, autoamp::kernels::ScalerUpdate,
-    autoamp::kernels::Parameters, autoamp::kernels::Placement, autoamp::kernels::Rounded, autoamp::kernels::Runs,
-    autoamp::kernels::Scalars, autoamp::kernels::Scaling, autoamp::kernels::Scatter, autoamp::kernels::Sum,
-    autoamp::kernels::TensorParameters;
+using autoamp::kernels::AuditCall, autoamp::kernels::AuditOperand, autoamp::kernels::Events,
+    autoamp::kernels::Gradients, autoamp::kernels::ScalerUpdate, autoamp::kernels::Parameters,
+    autoamp::kernels::Placement, autoamp::kernels::Rounded, autoamp::kernels::Runs, autoamp::kernels::Scalars,
+    autoamp::kernels::Scaling, autoamp::kernels::Scatter, autoamp::kernels::Sum, autoamp::kernels::TensorParameters;
 
 // Copies an array of device pointers as host pointers; `views` owns the copy.
 template <class T>
@@ -28,7 +29,7 @@ T *const *viewed(T *const *array, int64_t count, std::vector<T *> &views)
 
 // Converts the device addresses of the parameters to host addresses, once per launch.
 struct OnHost {
-	std::vector<const float *> sources[autoamp::kernels::operands], added;
+	std::vector<const float *> sources[autoamp::kernels::operands], added, audited[4];
 	std::vector<float *> targets;
 
 	void operator()(Events &p)
@@ -67,6 +68,24 @@ struct OnHost {
 			tensor.source = emulated::deviceView(tensor.source);
 			tensor.target = emulated::deviceView(tensor.target);
 		}
+	}
+	void operator()(AuditCall &p)
+	{
+		(*this)(static_cast<Events &>(p));
+		AuditOperand *const all[] = {&p.a, &p.b, &p.c, &p.d};
+		for (int i = 0; i < 4; ++i) {
+			if (all[i]->isArray)
+				all[i]->source = reinterpret_cast<const float *>(
+				    viewed(reinterpret_cast<const float *const *>(all[i]->source), p.batch, audited[i]));
+			else
+				all[i]->source = emulated::deviceView(all[i]->source);
+		}
+		p.alpha = emulated::deviceView(p.alpha);
+		p.beta = emulated::deviceView(p.beta);
+		p.bias = emulated::deviceView(p.bias);
+		p.reference = emulated::deviceView(p.reference);
+		p.state = emulated::deviceView(p.state);
+		p.sums = emulated::deviceView(p.sums);
 	}
 	void operator()(Placement &p)
 	{
@@ -129,7 +148,8 @@ void run(const emulated::Launch &launch, void **arguments)
 constexpr size_t sizes[] = {sizeof(Parameters)}, tensorSizes[] = {sizeof(TensorParameters)},
                  placementSizes[] = {sizeof(Placement)}, scatterSizes[] = {sizeof(Scatter)}, sumSizes[] = {sizeof(Sum)},
                  widenSizes[] = {sizeof(Scalars)}, runsSizes[] = {sizeof(Runs)}, roundedSizes[] = {sizeof(Rounded)},
-                 gradientsSizes[] = {sizeof(Gradients)}, updateSizes[] = {sizeof(ScalerUpdate)};
+                 gradientsSizes[] = {sizeof(Gradients)}, updateSizes[] = {sizeof(ScalerUpdate)},
+                 auditSizes[] = {sizeof(AuditCall)};
 constexpr emulated::Kernel kernels[] = {
     {"autoamp_cast_half", run<autoamp_cast_half>, sizes, 1},
     {"autoamp_cast_bfloat16", run<autoamp_cast_bfloat16>, sizes, 1},
@@ -146,6 +166,8 @@ constexpr emulated::Kernel kernels[] = {
     {"autoamp_widen", run<autoamp_widen, Scalars>, widenSizes, 1},
     {"autoamp_scaler_gradients", run<autoamp_scaler_gradients, Gradients>, gradientsSizes, 1},
     {"autoamp_scaler_update", run<autoamp_scaler_update, ScalerUpdate>, updateSizes, 1},
+    {"autoamp_audit_before", run<autoamp_audit_before, AuditCall>, auditSizes, 1},
+    {"autoamp_audit_after", run<autoamp_audit_after, AuditCall>, auditSizes, 1},
 };
 const emulated::Registration registration(kernels);
 
