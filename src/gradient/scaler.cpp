@@ -25,6 +25,7 @@ const auto threadStream = reinterpret_cast<cuda::Stream>(2); // legal while anot
 
 // Never destroyed: a program may call at its exit.
 struct Table {
+	const pid_t owner = getpid(); // a forked child must not take the mutex, which another thread may have held
 	std::mutex mutex;
 	Scaler scalers[mostScalers];
 };
@@ -81,6 +82,8 @@ bool ruleOf(const char *name, ScalerRule &rule)
 
 Scaler *Scaler::find(const autoamp_scaler *handle)
 {
+	if (table().owner != getpid())
+		return nullptr;
 	const std::lock_guard lock(table().mutex);
 	for (Scaler &each : table().scalers)
 		if (reinterpret_cast<const autoamp_scaler *>(&each) == handle)
@@ -93,6 +96,8 @@ int Scaler::create(core::Process &process, const autoamp_scaler_options &options
 	const cuda::Driver *const driver = cuda::driver();
 	if (!driver)
 		return AUTOAMP_UNKNOWN;
+	if (table().owner != getpid())
+		return AUTOAMP_FAILED;
 	const std::lock_guard lock(table().mutex);
 	auto *const free = std::find_if(std::begin(table().scalers), std::end(table().scalers),
 	                                [](const Scaler &each) { return !each.process_; });
@@ -159,6 +164,7 @@ int Scaler::destroy()
 	if (isOk)
 		munmap(state_, sizeof(ScalerState));
 	process_ = nullptr;
+	state_ = onDevice_ = nullptr; // the next scaler in this place may belong to another context
 	return isOk ? 0 : AUTOAMP_FAILED;
 }
 

@@ -41,7 +41,8 @@ struct LoweredCall {
 	// Rounding of the result that the settings require.
 	kernels::Rounding rounding() const
 	{
-		const bool isRounded = settings.roundsOutput && op::isLow(decision.precision);
+		const bool isLowered = decision.verdict == policy::Verdict::lowered; // a raised result may be in half
+		const bool isRounded = settings.roundsOutput && isLowered && op::isLow(decision.precision);
 		return !isRounded ? kernels::Rounding::none : isHalf() ? kernels::Rounding::half : kernels::Rounding::bfloat16;
 	}
 	// Rounds a result in place, after `outcome`. The application's memory is written already: a failure is only named.

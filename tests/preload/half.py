@@ -49,6 +49,13 @@ class Raised(runner.Test):
         totals = self.run.report["totals"]
         self.assertEqual((totals["raised"], totals["fallbacks"], totals["eligible"]), (count, 0, 0))
 
+    def test_raised_results_are_not_rounded_again(self):
+        """Their results are in half: rounding them as floats would write beyond them."""
+        for dtype in ("float16", "bfloat16"):
+            result = run(PROGRAM, ROUND_OUTPUT="1", DTYPE=dtype, **BLACK)
+            self.assertFine(result)
+            self.assertEqual(result.bits(), self.run.bits())
+
     def test_captured_first(self):
         """autoamp has nothing set up yet: only calls that need no kernel are raised."""
         for name, told in (("first.host", ("raised", "custom_black_list")), ("first.device", ("fallback", "capture_unready"))):

@@ -347,8 +347,28 @@ void wrong(Line &line)
 	line.put("many", static_cast<int>(many.size())).put("status", status);
 	for (autoamp_scaler *each : many)
 		line.require(autoamp_scaler_destroy(each) == 0, "not destroyed");
-	// A forked child, in which CUDA does not work
-	line.require(autoamp_scaler_create(&scaler, &options) == 0, "no place");
+	CHECK(cudaDeviceReset());
+	CHECK(cudaFree(nullptr));
+	line.require(autoamp_scaler_create(&scaler, &options) == 0, "no scaler in the next context");
+	// A forked child, in which CUDA does not work. Another thread of the parent can be in a call.
+	std::atomic<bool> isEnding{false};
+	std::thread caller([&isEnding, scaler] {
+		const float *scale = nullptr, *found = nullptr;
+		while (!isEnding)
+			autoamp_scaler_pointers(scaler, 0, &scale, &found);
+	});
+	for (int i = 0; i < 20; i++) {
+		const pid_t busy = fork();
+		if (busy == 0) {
+			alarm(20);
+			_exit(autoamp_scaler_step(scaler, 0, nullptr) == AUTOAMP_BAD_VALUE ? 0 : 1);
+		}
+		int status = 0;
+		waitpid(busy, &status, 0);
+		line.require(status == 0, "a forked child does not get AUTOAMP_BAD_VALUE");
+	}
+	isEnding = true;
+	caller.join();
 	const pid_t child = fork();
 	if (child == 0)
 		_exit(autoamp_scaler_update(scaler, nullptr, nullptr) == AUTOAMP_BAD_VALUE &&

@@ -181,11 +181,13 @@ class TorchState:
 
 
 class DeviceState:
-    """A scaler of autoamp.h. Its calls run on the stream of the gradients, and on the current device."""
+    """A scaler of autoamp.h. Its calls run on the stream of the gradients, and on the current device. A call on another stream than
+    the one before it waits for that stream."""
 
     def __init__(self, scaler, scale, tracker):
         self._scaler, self._library, self._handle = scaler, autoamp._library, ctypes.c_void_p()
-        self._stream, self._factors = scaler.stream, self._factors_now()
+        self._stream, self._factors = scaler.stream, self._factors_now()  # stream of the latest change of the state
+        self._unscaled = {}  # optimizer: stream of its gradients
         if self._library is None:
             raise RuntimeError(_FAILURES[1])
         options = Options(ctypes.sizeof(Options), None, b"torch", scale, *self._factors, 1, 1, 1.0)
@@ -195,6 +197,8 @@ class DeviceState:
 
     def __del__(self):
         if self._handle:
+            for stream in (self._stream, *self._unscaled.values()):
+                self._wait(stream)
             self._library.autoamp_scaler_destroy(self._handle)
 
     def _factors_now(self):
@@ -205,8 +209,12 @@ class DeviceState:
         if status:
             raise RuntimeError(_FAILURES.get(status, f"autoamp returned {status}"))
 
-    def _call(self, name, *arguments):
-        return getattr(self._library, "autoamp_scaler_" + name)(self._handle, *arguments, ctypes.c_void_p(self._stream))
+    def _call(self, name, *arguments, stream=None):
+        stream = self._stream if stream is None else stream
+        return getattr(self._library, "autoamp_scaler_" + name)(self._handle, *arguments, ctypes.c_void_p(stream))
+
+    def _wait(self, stream):
+        return self._call("get", ctypes.byref(State(ctypes.sizeof(State))), stream=stream)
 
     def get(self):
         state = State(ctypes.sizeof(State))
@@ -225,7 +233,10 @@ class DeviceState:
         streams = {each.stream for each in wrapped if each.stream is not None}
         if len(streams) > 1:
             raise ValueError("the gradients of one call must be on one stream")
-        self._stream = streams.pop() if streams else self._scaler.stream
+        stream = streams.pop() if streams else self._scaler.stream
+        if stream != self._stream:
+            self._wait(self._stream)  # refused during a capture, whose graph orders the work
+            self._stream = stream
         return (Tensor * len(wrapped))(*(Tensor(each.pointer, each.count, each.dtype) for each in wrapped)), ctypes.c_size_t(len(wrapped))
 
     def scale(self, value):
@@ -238,10 +249,11 @@ class DeviceState:
         if is_check_only:
             raise ValueError("fused optimizers need torch tensors")
         self._done(self._call("unscale", ctypes.c_uint(index), *self._tensors(wrapped)))
+        self._unscaled[index] = self._stream
         return {"device": index}
 
     def is_found(self, found):
-        status = self._call("step", ctypes.c_uint(found["device"]))
+        status = self._call("step", ctypes.c_uint(found["device"]), stream=self._unscaled[found["device"]])
         if status < 0:
             self._done(status)
         return status == 0
@@ -250,4 +262,7 @@ class DeviceState:
         if self._factors != self._factors_now():
             self._factors = self._factors_now()
             self.set(None, None)
+        for stream in {*self._unscaled.values()} - {self._stream}:
+            self._wait(stream)
         self._done(self._call("update", None))
+        self._unscaled.clear()
