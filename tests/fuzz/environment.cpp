@@ -91,6 +91,8 @@ uint64_t field(const Options &options, Option option)
 		return options.delayNs;
 	case Option::duration:
 		return options.durationNs;
+	case Option::roundOutput:
+		return options.roundOutput;
 	case Option::audit:
 		return options.auditPeriod;
 	case Option::traceMaxSize:

@@ -202,7 +202,7 @@ class Outputs(unittest.TestCase):
                 self.check("t.aat")
 
     def test_hostile_file_names_and_arguments(self):
-        data = sorted(GOLDEN.glob("*.aat"))[0].read_bytes()
+        data = (GOLDEN / "v1-kernels.aat").read_bytes()
         for text in ("\x1b]0;pwn\a", "a\nautoamp: all is well", "\u202egpj", "\x9b31m", "<b>", "größe"):
             name = self.here / f"{text.replace('/', '')}.aat"
             name.write_bytes(data)
@@ -226,7 +226,7 @@ class Outputs(unittest.TestCase):
 
     def test_raw_cells(self):
         """--raw leaves texts unchanged; numbers are numbers in any case."""
-        data = bytearray(sorted(GOLDEN.glob("*.aat"))[0].read_bytes())
+        data = bytearray((GOLDEN / "v1-kernels.aat").read_bytes())
         for at, length in strings_of(data):
             if data[at:at + length] == b"libapp.so":
                 data[at:at + length] = b"=1+1+2+34"
