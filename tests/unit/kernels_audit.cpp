@@ -516,6 +516,7 @@ TEST_CASE("an audit measures the error of hostile products within a factor of 3,
 		CAPTURE(static_cast<int>(type), count, wrong, skipped, most);
 		CHECK(count > 130);
 		CHECK(20 * wrong <= count);
+		CHECK(most < 2.5); // with the signs of this version
 	}
 }
 
@@ -651,7 +652,7 @@ TEST_CASE("with an alpha of 0, A and B are not read")
 {
 	Gauss sum;
 	sum.add(0, 1);
-	sum.memory[0].assign(sum.memory[0].size(), NAN);
+	sum.call.a.source = sum.call.b.source = nullptr;
 	const Audit audit = sum.run();
 	CHECK((audit.error == 0 && audit.flags == 0));
 }
