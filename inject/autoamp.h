@@ -127,19 +127,25 @@ AUTOAMP_FUNCTION(int, autoamp_record_update, (const autoamp_gradient_update *upd
 typedef struct autoamp_scaler autoamp_scaler;
 
 typedef struct autoamp_scaler_options {
-	size_t size;                                      /* size of this struct: AUTOAMP_SCALER sets it */
-	const char *name;                                 /* in reports; null: "autoamp" */
-	const char *rule;                                 /* "torch" (null), "paddle", "mindspore", "megatron" */
-	double init_scale, growth_factor, backoff_factor; /* "mindspore" divides by growth_factor */
+	size_t size;      /* size of this struct: AUTOAMP_SCALER sets it */
+	const char *name; /* in reports; null: "autoamp" */
+	const char *rule; /* framework whose scaler decides: "torch" (null), "paddle", "megatron", ...: see the page */
+	double init_scale, growth_factor, backoff_factor; /* some rules divide by growth_factor instead of backoff_factor */
 	int growth_interval;                              /* 0: the scale is fixed */
-	int backoff_every, hysteresis;                    /* "paddle", "megatron": overflows until the scale is reduced */
-	double min_scale;                                 /* "megatron" */
+	int backoff_every, hysteresis; /* overflows until the scale is reduced, if the rule counts them */
+	int flags;                     /* sum of AUTOAMP_SCALER_ values */
+	double min_scale;              /* for the rules that have a minimum */
 } autoamp_scaler_options;
 
 #define AUTOAMP_SCALER                                                                                                 \
 	{                                                                                                                  \
-		sizeof(autoamp_scaler_options), 0, 0, 65536.0, 2.0, 0.5, 2000, 1, 1, 1.0                                       \
+		sizeof(autoamp_scaler_options), 0, 0, 65536.0, 2.0, 0.5, 2000, 1, 1, 0, 1.0                                    \
 	}
+
+enum {
+	AUTOAMP_SCALER_CONSECUTIVE = 1, /* each clean step restores the hysteresis of "deepspeed" and "megatron" */
+	AUTOAMP_SCALER_STOPS = 2        /* an overflow at min_scale changes nothing, where DeepSpeed raises an error */
+};
 
 enum { AUTOAMP_FLOAT32, AUTOAMP_FLOAT16, AUTOAMP_BFLOAT16, AUTOAMP_FLOAT64 };
 
@@ -154,7 +160,7 @@ typedef struct autoamp_scaler_state {
 	double scale, growth_factor, backoff_factor; /* load: NaN leaves the value unchanged */
 	int growth_interval;                         /* this and the following: -1 leaves the value unchanged */
 	int growth_tracker;                          /* clean steps since the latest change */
-	int backoff_tracker; /* "paddle": overflows in a row; "megatron": overflows left until the scale is reduced */
+	int backoff_tracker; /* overflows in a row, or for rules with hysteresis: left until the scale is reduced */
 	int steps, skipped;  /* updates so far, and those after an overflow; load ignores them */
 } autoamp_scaler_state;
 

@@ -50,14 +50,14 @@ struct Element<GradientType::bfloat16> {
 
 // 1 / scale. MindSpore narrows it to the type of the gradients; Paddle divides in double for double gradients.
 template <GradientType type>
-static __device__ inline typename Element<type>::Value inverseOf(float scale, ScalerRule rule)
+static __device__ inline typename Element<type>::Value inverseOf(float scale, Arithmetic arithmetic)
 {
 	using Value = typename Element<type>::Value;
 	const double exact = 1.0 / static_cast<double>(scale);
-	if (rule == ScalerRule::paddle)
+	if (arithmetic == Arithmetic::paddle)
 		return static_cast<Value>(exact);
 	const Value inverse = static_cast<float>(exact);
-	return rule == ScalerRule::mindspore ? Element<type>::load(Element<type>::store(inverse)) : inverse;
+	return arithmetic == Arithmetic::mindspore ? Element<type>::load(Element<type>::store(inverse)) : inverse;
 }
 
 template <GradientType type>
@@ -107,8 +107,9 @@ template <GradientType type>
 static __device__ inline void multiplyAll(const Gradients &g)
 {
 	const float scale = *static_cast<const volatile float *>(&g.state->scale);
-	Multiplication<type> work = {g.found ? inverseOf<type>(scale, g.rule) : scale, g.rule == ScalerRule::paddle, false};
-	if (!g.found && g.rule == ScalerRule::mindspore)
+	Multiplication<type> work = {g.found ? inverseOf<type>(scale, g.arithmetic) : scale,
+	                             g.arithmetic == Arithmetic::paddle, false};
+	if (!g.found && g.arithmetic == Arithmetic::mindspore)
 		work.factor = Element<type>::load(Element<type>::store(work.factor));
 	uint64_t first = 0; // number of chunks of the tensors before this one
 	uint64_t next = blockIdx.x;
@@ -125,69 +126,50 @@ static __device__ inline void multiplyAll(const Gradients &g)
 		*static_cast<volatile float *>(g.found) = 1.0f;
 }
 
-// The rules change scale, tracker and other; `found` is the number of optimizers and devices with an overflow.
-__device__ inline void updateAsTorch(ScalerState &state, const ScalerUpdate &u, bool isFound)
+__device__ inline void setScale(ScalerState &state, const ScalerRule &rule, double scale)
 {
-	if (isFound) {
-		state.scale = static_cast<float>(static_cast<double>(state.scale) * u.backoff);
-		state.tracker = 0;
-	} else if (++state.tracker == u.interval) {
-		const float grown = static_cast<float>(static_cast<double>(state.scale) * u.growth);
-		state.scale = isFinite(grown) ? grown : state.scale;
-		state.tracker = 0;
-	}
+	state.scale = static_cast<float>(scale);
+	state.wide = rule.has(ScalerRule::isWide) ? scale : static_cast<double>(state.scale);
 }
 
-__device__ inline void updateAsPaddle(ScalerState &state, const ScalerUpdate &u, bool isFound)
+__device__ inline void changeAfterOverflow(ScalerState &state, const ScalerRule &rule)
 {
-	if (isFound) {
-		state.tracker = 0;
-		if (++state.other == u.backoffEvery) {
-			state.scale *= static_cast<float>(u.backoff);
-			state.other = 0;
-		}
-	} else {
-		state.other = 0;
-		if (++state.tracker == u.interval) {
-			state.scale *= static_cast<float>(u.growth);
-			state.tracker = 0;
-		}
-	}
-}
-
-__device__ inline void updateAsMindspore(ScalerState &state, const ScalerUpdate &u, bool isFound)
-{
-	if (isFound) {
-		const float next = static_cast<float>(static_cast<double>(state.scale) / u.growth);
-		state.scale = next > 1.0f ? next : 1.0f;
-		state.tracker = 0;
+	const bool countsDown = rule.countsDown();
+	int32_t other = state.other + (countsDown ? -1 : 1);
+	const bool isReduced =
+	    rule.reduces == ScalerRule::Overflows::each || (countsDown ? other <= 0 : other == rule.patience);
+	if (isReduced && rule.has(ScalerRule::stops) && state.wide == rule.floor)
 		return;
+	if (isReduced) {
+		const double reduced = rule.has(ScalerRule::divides) ? state.wide / rule.backoff : state.wide * rule.backoff;
+		setScale(state, rule, reduced < rule.floor ? rule.floor : reduced);
+		other = rule.reduces == ScalerRule::Overflows::inARow ? 0 : rule.has(ScalerRule::keepsLast) ? 1 : other;
 	}
-	if (state.tracker == u.interval - 1) {
-		const float grown = static_cast<float>(static_cast<double>(state.scale) * u.growth);
-		state.scale = isFinite(grown) ? grown : state.scale;
-	}
-	state.tracker = (state.tracker + 1) % u.interval;
+	state.tracker = 0;
+	state.other = other;
 }
 
-__device__ inline void updateAsMegatron(ScalerState &state, const ScalerUpdate &u, bool isFound)
+__device__ inline void changeAfterCleanStep(ScalerState &state, const ScalerRule &rule)
 {
-	if (isFound) {
-		state.tracker = 0;
-		if (--state.other <= 0) {
-			const float reduced = state.scale * static_cast<float>(u.backoff), least = static_cast<float>(u.leastScale);
-			state.scale = reduced > least ? reduced : least;
-		}
-	} else if (++state.tracker == u.interval) {
-		state.tracker = 0;
-		state.other = u.hysteresis;
-		state.scale *= static_cast<float>(u.growth);
-	}
+	using Growth = ScalerRule::Growth;
+	const int32_t clean = rule.grows == Growth::delayed ? state.tracker : state.tracker + 1;
+	const bool isPeriodic = rule.grows >= Growth::periodic;
+	const bool isGrowing = isPeriodic                      ? clean > 0 && clean % rule.interval == 0
+	                       : rule.grows == Growth::atLeast ? clean >= rule.interval
+	                                                       : clean == rule.interval;
+	const double grown = state.wide * rule.growth;
+	if (isGrowing && (!rule.has(ScalerRule::staysFinite) || isFinite(grown)))
+		setScale(state, rule, grown);
+	state.tracker = rule.grows == Growth::wrapping ? clean % rule.interval
+	                : isGrowing && !isPeriodic     ? 0
+	                                               : state.tracker + 1;
+	if (isGrowing || rule.reduces != ScalerRule::Overflows::sinceGrowth)
+		state.other = rule.countsDown() ? rule.patience : 0;
 }
 
-__device__ inline GradientState reportedState(const ScalerState &state, ScalerRule rule)
+__device__ inline GradientState reportedState(const ScalerState &state, const ScalerRule &rule)
 {
-	return {state.scale, state.tracker, rule == ScalerRule::megatron ? state.other : -1};
+	return {state.scale, state.tracker, rule.countsDown() ? state.other : -1};
 }
 
 __device__ inline void reportUpdate(const ScalerUpdate &u, const Update &update)
@@ -223,7 +205,7 @@ __device__ inline float takeFlags(ScalerState &state, const ScalerUpdate &u)
 __device__ inline void setState(ScalerState &state, const ScalerUpdate &u)
 {
 	if (u.set & ScalerUpdate::setScale)
-		state.scale = u.scale;
+		setScale(state, u.rule, u.scale);
 	if (u.set & ScalerUpdate::setTracker)
 		state.tracker = u.tracker;
 	if (u.set & ScalerUpdate::setOther)
@@ -242,19 +224,15 @@ __device__ inline void update(const ScalerUpdate &u)
 	Update update = {};
 	update.before = reportedState(state, u.rule);
 	update.foundInf = takeFlags(state, u);
-	if (u.rule == ScalerRule::paddle)
+	if (u.rule.has(ScalerRule::lastDecides))
 		update.foundInf = state.latest = u.optimizers ? update.foundInf : state.latest;
 	const bool isFound = update.foundInf != 0;
-	if (u.interval == 0)
+	if (u.rule.interval == 0)
 		; // the scale is fixed
-	else if (u.rule == ScalerRule::torch)
-		updateAsTorch(state, u, isFound);
-	else if (u.rule == ScalerRule::paddle)
-		updateAsPaddle(state, u, isFound);
-	else if (u.rule == ScalerRule::mindspore)
-		updateAsMindspore(state, u, isFound);
+	else if (isFound)
+		changeAfterOverflow(state, u.rule);
 	else
-		updateAsMegatron(state, u, isFound);
+		changeAfterCleanStep(state, u.rule);
 	update.after = reportedState(state, u.rule);
 	update.scaler = u.scaler;
 	update.steps = ++state.steps;

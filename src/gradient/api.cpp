@@ -60,14 +60,15 @@ bool isKnown(const T *given)
 
 [[gnu::noinline]] bool isValid(const autoamp_scaler_options &options)
 {
-	kernels::ScalerRule rule = {};
-	return ruleOf(options.rule, rule) && options.growth_factor > 0 && options.growth_interval >= 0 &&
-	       options.backoff_every > 0 && options.hysteresis > 0 && !std::isnan(options.init_scale);
+	return frameworkOf(options.rule) && options.growth_factor > 0 && !std::isnan(options.backoff_factor) &&
+	       options.growth_interval >= 0 && options.backoff_every > 0 && options.hysteresis > 0 &&
+	       !std::isnan(options.init_scale);
 }
 
 int recordUpdate(const autoamp_gradient_update *given)
 {
-	if (!isKnown(given) || !given->framework || !given->how || given->interval < 0 || given->device < 0)
+	if (!isKnown(given) || !given->framework || !given->how || given->interval < 0 || given->device < 0 ||
+	    given->device > UINT16_MAX)
 		return AUTOAMP_BAD_VALUE;
 	const Inside inside;
 	core::Process *const process = tracingProcess();
@@ -91,7 +92,7 @@ int create(autoamp_scaler **scaler, const autoamp_scaler_options *options)
 		return AUTOAMP_BAD_VALUE;
 	Scaler *made = nullptr;
 	const int status = Scaler::create(*process, *options, made);
-	*scaler = reinterpret_cast<autoamp_scaler *>(made);
+	*scaler = made ? made->handle() : nullptr;
 	return status;
 }
 

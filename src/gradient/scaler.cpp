@@ -10,8 +10,8 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
-#include <cstring>
 #include <sys/mman.h>
+#include <type_traits>
 #include <unistd.h>
 
 namespace autoamp::gradient {
@@ -23,17 +23,8 @@ namespace {
 constexpr size_t mostScalers = 128;
 const auto threadStream = reinterpret_cast<cuda::Stream>(2); // legal while another thread captures
 
-// Never destroyed: a program may call at its exit.
-struct Table {
-	const pid_t owner = getpid(); // a forked child must not take the mutex, which another thread may have held
-	std::mutex mutex;
-	Scaler scalers[mostScalers];
-};
-Table &table()
-{
-	static Table *const table = new Table;
-	return *table;
-}
+static_assert(std::is_trivially_destructible_v<Scaler>); // a program may call at its exit
+constinit Scaler scalers[mostScalers];
 
 size_t sizeOf(int dtype)
 {
@@ -70,25 +61,13 @@ int launch(const cuda::Driver &driver, CUkern_st *kernel, unsigned blocks, unsig
 
 } // namespace
 
-bool ruleOf(const char *name, ScalerRule &rule)
-{
-	constexpr const char *names[] = {"torch", "paddle", "mindspore", "megatron"};
-	const auto *const found = std::find_if(std::begin(names), std::end(names), [name](const char *each) {
-		return !std::strcmp(each, name ? name : "torch");
-	});
-	rule = static_cast<ScalerRule>(found - std::begin(names));
-	return found != std::end(names);
-}
-
+// A handle is a number that is never used again, times mostScalers, plus the index.
 Scaler *Scaler::find(const autoamp_scaler *handle)
 {
-	if (table().owner != getpid())
-		return nullptr;
-	const std::lock_guard lock(table().mutex);
-	for (Scaler &each : table().scalers)
-		if (reinterpret_cast<const autoamp_scaler *>(&each) == handle)
-			return each.process_ && each.ownerId_ == getpid() ? &each : nullptr;
-	return nullptr;
+	const auto number = reinterpret_cast<uintptr_t>(handle);
+	Scaler &scaler = scalers[number % mostScalers];
+	const bool isKnown = number >= mostScalers && scaler.handle_.load(std::memory_order_acquire) == number;
+	return isKnown && scaler.ownerId_ == getpid() ? &scaler : nullptr;
 }
 
 int Scaler::create(core::Process &process, const autoamp_scaler_options &options, Scaler *&made)
@@ -96,26 +75,27 @@ int Scaler::create(core::Process &process, const autoamp_scaler_options &options
 	const cuda::Driver *const driver = cuda::driver();
 	if (!driver)
 		return AUTOAMP_UNKNOWN;
-	if (table().owner != getpid())
-		return AUTOAMP_FAILED;
-	const std::lock_guard lock(table().mutex);
-	auto *const free = std::find_if(std::begin(table().scalers), std::end(table().scalers),
-	                                [](const Scaler &each) { return !each.process_; });
-	if (free == std::end(table().scalers))
-		return AUTOAMP_TOO_MANY;
-	free->driver_ = driver;
-	free->process_ = &process;
-	const int status = free->open(options);
-	if (status)
-		free->process_ = nullptr;
-	else
-		made = free;
-	return status;
+	for (Scaler &each : scalers) {
+		uintptr_t free = 0;
+		if (!each.handle_.compare_exchange_strong(free, 1, std::memory_order_acq_rel))
+			continue;
+		static constinit std::atomic<uintptr_t> count{0};
+		const uintptr_t number = ++count;
+		const int status = each.open(process, *driver, options, number);
+		each.handle_.store(status ? 0 : number * mostScalers + static_cast<uintptr_t>(&each - scalers),
+		                   std::memory_order_release);
+		made = status ? nullptr : &each;
+		return status;
+	}
+	return AUTOAMP_TOO_MANY;
 }
 
-int Scaler::open(const autoamp_scaler_options &options)
+int Scaler::open(core::Process &process, const cuda::Driver &driver, const autoamp_scaler_options &options,
+                 uintptr_t number)
 {
-	const cuda::RelaxedCapture relaxed(*driver_);
+	process_ = &process;
+	driver_ = &driver;
+	const cuda::RelaxedCapture relaxed(driver);
 	const Place place = placeOf(threadStream);
 	if (place.status)
 		return place.status;
@@ -124,53 +104,66 @@ int Scaler::open(const autoamp_scaler_options &options)
 	if (memory == MAP_FAILED)
 		return AUTOAMP_FAILED;
 	cuda::Address address = 0;
-	const bool isRegistered = driver_->cuMemHostRegister_v2(memory, sizeof(ScalerState), portableAndMapped) == 0;
-	if (!isRegistered || driver_->cuMemHostGetDevicePointer_v2(&address, memory, 0)) {
-		if (!isRegistered || driver_->cuMemHostUnregister(memory) == 0)
+	const bool isRegistered = driver.cuMemHostRegister_v2(memory, sizeof(ScalerState), portableAndMapped) == 0;
+	if (!isRegistered || driver.cuMemHostGetDevicePointer_v2(&address, memory, 0)) {
+		if (!isRegistered || driver.cuMemHostUnregister(memory) == 0)
 			munmap(memory, sizeof(ScalerState));
 		return AUTOAMP_FAILED;
 	}
 	ownerId_ = getpid();
-	contextId_ = place.context->id;
-	device_ = place.context->facts->ordinal;
 	state_ = static_cast<ScalerState *>(memory);
 	onDevice_ = reinterpret_cast<ScalerState *>(address);
-	ruleOf(options.rule, rule_);
-	growth_ = options.growth_factor, backoff_ = options.backoff_factor, leastScale_ = options.min_scale;
-	interval_ = options.growth_interval, backoffEvery_ = options.backoff_every, hysteresis_ = options.hysteresis;
+	framework_ = frameworkOf(options.rule);
+	options_ = options;
+	const ScalerRule rule = ruleOf(*framework_, options);
 	state_->scale = static_cast<float>(options.init_scale); // no kernel uses it yet
-	state_->other = rule_ == ScalerRule::megatron ? hysteresis_ : 0;
+	state_->wide = rule.has(ScalerRule::isWide) ? options.init_scale : static_cast<double>(state_->scale);
+	state_->other = rule.countsDown() ? rule.patience : 0;
 	std::fill(std::begin(optimizers_), std::end(optimizers_), Optimizer{});
 	latest_ = devices_ = 0;
 	trace::GradientScaler scaler;
 	scaler.framework = options.name ? options.name : "autoamp";
 	scaler.how = "autoamp";
-	static constinit std::atomic<uint64_t> made{0};
-	scaler.identity = ++made; // an address can be used again
-	scaler.device = static_cast<uint16_t>(device_);
-	scaler.growth = growth_, scaler.backoff = backoff_;
-	scaler.interval = static_cast<uint32_t>(interval_);
-	index_ = core::scalerIndex(scaler, contextId_);
+	scaler.identity = number;
+	scaler.device = static_cast<uint16_t>(place.context->facts->ordinal);
+	scaler.growth = options.growth_factor, scaler.backoff = options.backoff_factor;
+	scaler.interval = static_cast<uint32_t>(options.growth_interval);
+	index_ = core::scalerIndex(scaler, place.context->id);
 	return 0;
 }
 
 int Scaler::destroy()
 {
-	const std::lock_guard lock(table().mutex);
-	const std::lock_guard own(mutex_);
+	uintptr_t alive = handle_.load();
+	if (alive < mostScalers || !handle_.compare_exchange_strong(alive, 1, std::memory_order_acq_rel))
+		return AUTOAMP_BAD_VALUE;
 	const cuda::RelaxedCapture relaxed(*driver_);
 	// If the driver refuses, because the context is gone, the memory is still mapped and must not be freed.
-	const bool isOk = driver_->cuMemHostUnregister(state_) == 0;
+	const bool isOk = isUsable() && driver_->cuMemHostUnregister(state_) == 0;
 	if (isOk)
 		munmap(state_, sizeof(ScalerState));
-	process_ = nullptr;
-	state_ = onDevice_ = nullptr; // the next scaler in this place may belong to another context
+	state_ = onDevice_ = nullptr;
+	handle_.store(0, std::memory_order_release);
 	return isOk ? 0 : AUTOAMP_FAILED;
+}
+
+// False: this thread has no context, or the context in which the scaler was made is gone, and with it the mapping of
+// the state for all devices.
+bool Scaler::isUsable() const
+{
+	int device = 0;
+	cuda::Address address = 0;
+	if (!cuda::currentDevice(*driver_, device))
+		return false;
+	return !state_ || (driver_->cuMemHostGetDevicePointer_v2(&address, state_, 0) == 0 &&
+	                   reinterpret_cast<ScalerState *>(address) == onDevice_);
 }
 
 Scaler::Place Scaler::placeOf(cuda::Stream stream) const
 {
 	Place place;
+	if (!isUsable())
+		return place;
 	const lower::Capture capture = lower::captureOf(*driver_, stream);
 	if (capture == lower::Capture::forbidden)
 		return place;
@@ -182,10 +175,9 @@ Scaler::Place Scaler::placeOf(cuda::Stream stream) const
 		return place;
 	}
 	const auto device = static_cast<uint32_t>(answer.context->facts->ordinal);
-	const bool isReset = state_ && answer.context->facts->ordinal == device_ && answer.context->id != contextId_;
 	place.kernels = lower::conversionKernels(*driver_, answer.context->facts->capability).kernels;
 	place.context = answer.context;
-	if (place.kernels && !isReset && device < scalerDevices)
+	if (place.kernels && device < scalerDevices)
 		place.status = 0;
 	return place;
 }
@@ -193,7 +185,7 @@ Scaler::Place Scaler::placeOf(cuda::Stream stream) const
 int Scaler::wait(cuda::Stream stream) const
 {
 	// A wait would end the capture of the stream with an error.
-	if (lower::captureOf(*driver_, stream) != lower::Capture::no)
+	if (!isUsable() || lower::captureOf(*driver_, stream) != lower::Capture::no)
 		return AUTOAMP_FAILED;
 	return driver_->cuStreamSynchronize(stream) ? AUTOAMP_FAILED : 0;
 }
@@ -202,7 +194,7 @@ int Scaler::multiply(const Place &place, Gradients &gradients, const autoamp_ten
                      cuda::Stream stream) const
 {
 	gradients.state = onDevice_;
-	gradients.rule = rule_;
+	gradients.arithmetic = arithmeticOf(*framework_);
 	gradients.count = 0;
 	int status = 0;
 	const auto flush = [&] {
@@ -230,7 +222,6 @@ int Scaler::scale(const autoamp_tensor *tensors, size_t count, cuda::Stream stre
 {
 	if (!areValid(tensors, count))
 		return AUTOAMP_BAD_VALUE;
-	const std::lock_guard lock(mutex_);
 	const cuda::RelaxedCapture relaxed(*driver_);
 	const Place place = placeOf(stream);
 	Gradients gradients;
@@ -238,44 +229,62 @@ int Scaler::scale(const autoamp_tensor *tensors, size_t count, cuda::Stream stre
 	return place.status ? place.status : multiply(place, gradients, tensors, count, stream);
 }
 
+// Notes that an optimizer is unscaled on a device.
+int Scaler::reserve(unsigned optimizer, uint32_t device, bool isCapturing)
+{
+	const std::lock_guard lock(mutex_);
+	Optimizer &stage = optimizers_[optimizer];
+	if (!stage.isInGraph && (stage.isStepped || stage.unscaledOn >> device & 1))
+		return AUTOAMP_BAD_STAGE;
+	stage.unscaledOn |= 1u << device;
+	stage.isInGraph |= isCapturing;
+	devices_ = std::max(devices_, device + 1);
+	return 0;
+}
+
 int Scaler::unscale(unsigned optimizer, const autoamp_tensor *tensors, size_t count, cuda::Stream stream)
 {
 	if (optimizer >= scalerOptimizers || !areValid(tensors, count))
 		return AUTOAMP_BAD_VALUE;
-	const std::lock_guard lock(mutex_);
 	const cuda::RelaxedCapture relaxed(*driver_);
 	const Place place = placeOf(stream);
 	if (place.status)
 		return place.status;
-	Optimizer &stage = optimizers_[optimizer];
 	const auto device = static_cast<uint32_t>(place.context->facts->ordinal);
-	if (stage.isStepped || stage.unscaledOn >> device & 1)
-		return AUTOAMP_BAD_STAGE;
+	if (const int status = reserve(optimizer, device, place.isCapturing))
+		return status;
 	Gradients gradients;
 	gradients.found = &onDevice_->found[optimizer][device];
-	if (const int status = multiply(place, gradients, tensors, count, stream))
-		return status;
-	stage.unscaledOn |= 1u << device;
-	stage.checkedOn |= uint32_t{count > 0} << device;
-	devices_ = std::max(devices_, device + 1);
-	return 0;
+	const int status = multiply(place, gradients, tensors, count, stream);
+	const std::lock_guard lock(mutex_);
+	if (status)
+		optimizers_[optimizer].unscaledOn &= ~(1u << device);
+	else
+		optimizers_[optimizer].checkedOn |= uint32_t{count > 0} << device;
+	return status;
 }
 
 int Scaler::step(unsigned optimizer, cuda::Stream stream)
 {
 	if (optimizer >= scalerOptimizers)
 		return AUTOAMP_BAD_VALUE;
-	const std::lock_guard lock(mutex_);
 	const cuda::RelaxedCapture relaxed(*driver_);
 	Optimizer &stage = optimizers_[optimizer];
-	if (stage.isStepped || !stage.checkedOn)
-		return AUTOAMP_BAD_STAGE;
-	if (const int status = wait(stream))
+	{
+		const std::lock_guard lock(mutex_);
+		if ((stage.isStepped && !stage.isInGraph) || !stage.checkedOn)
+			return AUTOAMP_BAD_STAGE;
+		stage.isStepped = true;
+	}
+	const int status = wait(stream);
+	const std::lock_guard lock(mutex_);
+	if (status) {
+		stage.isStepped = false;
 		return status;
+	}
 	float sum = 0;
 	for (uint32_t device = 0; device < devices_; device++)
 		sum += *const_cast<const volatile float *>(&state_->found[optimizer][device]);
-	stage.isStepped = true;
 	latest_ = 1u << optimizer;
 	return sum == 0;
 }
@@ -284,7 +293,7 @@ ScalerUpdate Scaler::newUpdate() const
 {
 	ScalerUpdate update = {};
 	update.state = onDevice_;
-	update.rule = rule_;
+	update.rule = ruleOf(*framework_, options_);
 	update.scaler = index_;
 	update.devices = devices_;
 	for (uint32_t i = 0; i < scalerOptimizers; i++) {
@@ -299,40 +308,45 @@ int Scaler::launchUpdate(const Place &place, ScalerUpdate &update, cuda::Stream 
 	return launch(*driver_, place.kernels->scalerUpdate, 1, 1, stream, &update);
 }
 
-int Scaler::updateByRule(const Place &place, cuda::Stream stream)
+int Scaler::prepareUpdate(const Place &place, const double *newScale, ScalerUpdate &update)
 {
-	ScalerUpdate update = newUpdate();
-	if (rule_ == ScalerRule::paddle) // the optimizer stepped last decides; without one, the flag of the step before
-		update.optimizers = latest_;
+	const std::lock_guard lock(mutex_);
+	update = newUpdate();
+	if (newScale) {
+		update.set = ScalerUpdate::setScale | ScalerUpdate::clearFlags;
+		update.scale = *newScale;
+		return 0;
+	}
+	// Without a step, the flag of the step before decides. A graph contains no steps, so all its optimizers decide.
+	if (update.rule.has(ScalerRule::lastDecides))
+		update.optimizers = latest_ || !place.isCapturing ? latest_ : update.optimizers;
 	else if (!update.optimizers)
 		return AUTOAMP_BAD_STAGE;
 	if (process_->isTracing) {
 		update.ring = place.context->slots.ringOnDevice();
 		update.ticks = place.isCapturing ? 0 : base::ticks();
 	}
-	update.growth = growth_, update.backoff = backoff_, update.leastScale = leastScale_;
-	update.interval = interval_, update.backoffEvery = backoffEvery_, update.hysteresis = hysteresis_;
-	return launchUpdate(place, update, stream);
+	return 0;
 }
 
 int Scaler::update(const double *newScale, cuda::Stream stream)
 {
-	const std::lock_guard lock(mutex_);
 	const cuda::RelaxedCapture relaxed(*driver_);
 	const Place place = placeOf(stream);
 	if (place.status)
 		return place.status;
-	int status = 0;
-	if (newScale) {
-		ScalerUpdate update = newUpdate();
-		update.set = ScalerUpdate::setScale | ScalerUpdate::clearFlags;
-		update.scale = static_cast<float>(*newScale);
+	ScalerUpdate update;
+	int status = prepareUpdate(place, newScale, update);
+	if (status == 0)
 		status = launchUpdate(place, update, stream);
-	} else {
-		status = updateByRule(place, stream);
-	}
 	if (status == 0) {
-		std::fill(std::begin(optimizers_), std::end(optimizers_), Optimizer{});
+		const std::lock_guard lock(mutex_);
+		for (Optimizer &each : optimizers_) {
+			each.isInGraph |= place.isCapturing && each.unscaledOn;
+			each.isStepped = false;
+			if (!each.isInGraph)
+				each = {};
+		}
 		latest_ = 0;
 	}
 	core::drainScalerEvents(*process_);
@@ -341,27 +355,34 @@ int Scaler::update(const double *newScale, cuda::Stream stream)
 
 int Scaler::get(autoamp_scaler_state &state, cuda::Stream stream)
 {
-	const std::lock_guard lock(mutex_);
 	const cuda::RelaxedCapture relaxed(*driver_);
 	if (const int status = wait(stream))
 		return status;
 	const auto &now = *const_cast<const volatile ScalerState *>(state_);
-	state.scale = now.scale;
+	state.scale = now.wide;
 	state.growth_tracker = now.tracker;
 	state.backoff_tracker = now.other;
 	state.steps = static_cast<int>(now.steps);
 	state.skipped = static_cast<int>(now.skipped);
-	state.growth_factor = growth_, state.backoff_factor = backoff_;
-	state.growth_interval = interval_;
+	{
+		const std::lock_guard lock(mutex_);
+		state.growth_factor = options_.growth_factor, state.backoff_factor = options_.backoff_factor;
+		state.growth_interval = options_.growth_interval;
+	}
 	core::drainScalerEvents(*process_);
 	return 0;
 }
 
 int Scaler::load(const autoamp_scaler_state &state, cuda::Stream stream)
 {
-	const std::lock_guard lock(mutex_);
-	ScalerUpdate update = newUpdate();
-	update.scale = static_cast<float>(state.scale);
+	if (state.growth_factor <= 0)
+		return AUTOAMP_BAD_VALUE;
+	ScalerUpdate update;
+	{
+		const std::lock_guard lock(mutex_);
+		update = newUpdate();
+	}
+	update.scale = state.scale;
 	update.tracker = state.growth_tracker;
 	update.other = state.backoff_tracker;
 	update.set |= std::isnan(state.scale) ? 0u : ScalerUpdate::setScale;
@@ -373,16 +394,21 @@ int Scaler::load(const autoamp_scaler_state &state, cuda::Stream stream)
 		if (const int status = place.status ? place.status : launchUpdate(place, update, stream))
 			return status;
 	}
-	growth_ = std::isnan(state.growth_factor) ? growth_ : state.growth_factor;
-	backoff_ = std::isnan(state.backoff_factor) ? backoff_ : state.backoff_factor;
-	interval_ = state.growth_interval < 0 ? interval_ : state.growth_interval;
+	const std::lock_guard lock(mutex_);
+	if (!std::isnan(state.growth_factor))
+		options_.growth_factor = state.growth_factor;
+	if (!std::isnan(state.backoff_factor))
+		options_.backoff_factor = state.backoff_factor;
+	if (state.growth_interval >= 0)
+		options_.growth_interval = state.growth_interval;
 	return 0;
 }
 
 int Scaler::pointers(unsigned optimizer, const float *&scale, const float *&found)
 {
+	const cuda::RelaxedCapture relaxed(*driver_);
 	int device = -1;
-	if (!cuda::currentDevice(*driver_, device))
+	if (!isUsable() || !cuda::currentDevice(*driver_, device))
 		return AUTOAMP_FAILED;
 	if (optimizer >= scalerOptimizers || device < 0 || device >= static_cast<int>(scalerDevices))
 		return AUTOAMP_BAD_VALUE;

@@ -87,8 +87,9 @@ def gradient(values, optimizer=0, dtype=FLOAT32, shift=0):
     return f"gradient {optimizer} {dtype} {shift} " + b"".join(store(value, dtype) for value in values).hex()
 
 
-def new(rule="torch", scale=65536.0, growth=2.0, backoff=0.5, interval=2000, every=1, hysteresis=1, least=1.0):
-    return f"new {rule} {number(scale)} {number(growth)} {number(backoff)} {interval} {every} {hysteresis} {number(least)}"
+def new(rule="torch", scale=65536.0, growth=2.0, backoff=0.5, interval=2000, every=1, hysteresis=1, least=1.0,
+        flags=0):
+    return f"new {rule} {number(scale)} {number(growth)} {number(backoff)} {interval} {every} {hysteresis} {number(least)} {flags}"
 
 
 def number(value):
@@ -122,7 +123,7 @@ class Recorded(Test):
 
     def test_wrong_structs_are_refused(self):
         result = run("refused")
-        self.assertEqual(result.cases["refused"]["statuses"].split(","), [BAD_VALUE] * 6 + ["0", BAD_VALUE])
+        self.assertEqual(result.cases["refused"]["statuses"].split(","), [BAD_VALUE] * 7 + ["0", BAD_VALUE])
         self.assertEqual(result.scalers[0]["steps"], 1)
 
     def test_nothing_to_record_to(self):
@@ -136,27 +137,47 @@ class Recorded(Test):
         self.assertEqual(sorted((scaler["steps"], scaler["scale_last"]) for scaler in result.scalers), [(1, 2), (1, 4)])
 
 
-PARAMETERS = {
-    "torch": lambda p: new("torch", p["init_scale"], p["growth_factor"], p["backoff_factor"], p["growth_interval"]),
-    "paddle": lambda p: new("paddle", p["init_loss_scaling"], p["incr_ratio"], p["decr_ratio"],
-                            p["incr_every_n_steps"] * p["use_dynamic_loss_scaling"], p["decr_every_n_nan_or_inf"]),
-    "mindspore_scaler": lambda p: new("mindspore", p["scale_value"], p["scale_factor"], 0, p["scale_window"]),
-    "megatron": lambda p: new("megatron", p["initial_scale"], p["growth_factor"], p["backoff_factor"], p["growth_interval"],
-                              hysteresis=p["hysteresis"], least=p["min_scale"]),
+MINDSPORE = ("scale_value", "scale_factor", "scale_window")
+# By system: the rule, and its arguments of new() by parameter of the system.
+RULES = {
+    "torch": ("torch", {"init_scale": "scale", "growth_factor": "growth", "backoff_factor": "backoff", "growth_interval": "interval"}),
+    "paddle": ("paddle", {"init_loss_scaling": "scale", "incr_ratio": "growth", "decr_ratio": "backoff", "incr_every_n_steps": "interval",
+                          "decr_every_n_nan_or_inf": "every"}),
+    "mindspore_scaler": ("mindspore", dict(zip(MINDSPORE, ("scale", "growth", "interval")))),
+    "deepspeed": ("deepspeed", {"init_scale": "scale", "scale_window": "interval", "min_scale": "least", "delayed_shift": "hysteresis"}),
+    "megatron": ("megatron", {"initial_scale": "scale", "growth_factor": "growth", "backoff_factor": "backoff",
+                              "growth_interval": "interval", "hysteresis": "hysteresis", "min_scale": "least"}),
+    "jmp": ("jmp", {"loss_scale": "scale", "factor": "growth", "period": "interval", "min_loss_scale": "least"}),
+    "keras": ("keras", {"initial_scale": "scale", "dynamic_growth_steps": "interval"}),
 }
-COLUMNS = {"torch": ("growth_tracker", None), "paddle": ("incr_count", "decr_count"), "mindspore_scaler": ("counter", None),
-           "megatron": ("growth_tracker", "hysteresis_tracker")}
+RULES |= {"paddle_kernel": ("paddle_kernel", RULES["paddle"][1]), "mindspore_cell": ("mindspore_cell", RULES["mindspore_scaler"][1]),
+          "mindspore_manager": ("mindspore_manager", RULES["mindspore_scaler"][1]),
+          "apex_hysteresis": ("apex", {**RULES["torch"][1], "hysteresis": "hysteresis"})}
+# Columns of the tracker and of the other counter. Some systems store the number of the step instead.
+COLUMNS = {"torch": ("growth_tracker", None), "paddle": ("incr_count", "decr_count"), "paddle_kernel": ("good_steps", "bad_steps"),
+           "mindspore_scaler": ("counter", None), "mindspore_cell": (None, None), "mindspore_manager": (None, "bad_step"),
+           "deepspeed": (None, "cur_hysteresis"), "megatron": ("growth_tracker", "hysteresis_tracker"),
+           "apex_hysteresis": ("growth_tracker", "hysteresis_tracker"), "jmp": ("counter", None), "keras": ("step_counter", None)}
+
+
+def make(system, parameters):
+    rule, names = RULES[system]
+    fixed = not parameters.get("use_dynamic_loss_scaling", True) or parameters.get("stop_update", False)
+    flags = parameters.get("consecutive_hysteresis", False) + 2 * parameters.get("raise_error_at_min_scale", False)
+    arguments = {names[name]: value for name, value in parameters.items() if name in names}
+    return new(rule, **{**arguments, **({"interval": 0} if fixed else {})}, flags=flags)
 
 
 class Trajectories(Test):
     """The states of the frameworks' own scalers."""
 
     def test_every_step_of_every_case(self):
-        for system, make in PARAMETERS.items():
+        self.assertEqual(set(RULES), set(TRAJECTORIES))
+        for system in RULES:
             cases = TRAJECTORIES[system]["cases"] + TRAJECTORIES[system]["sequences"]
             script = []
             for case in cases:
-                script.append(make(case["parameters"]))
+                script.append(make(system, case["parameters"]))
                 for i, found in enumerate(case["found_inf"]):
                     script += ["clear 0", gradient([1.0, BAD[i % 3] if found else -2.0, 0.0]), "unscale 0", "step 0", "update", "get"]
             result = run("play", script=script)
@@ -170,16 +191,22 @@ class Trajectories(Test):
 
     def step(self, system, case, i, said):
         tracker, other = COLUMNS[system]
-        wanted = [float(case["scale"][i]), case[tracker][i]] + ([case[other][i]] if other else [])
+        tracked = case[tracker][i] if tracker else case["cur_iter"][i] - case["last_overflow_iter"][i] - 1
+        wanted = [float(case["scale"][i]), tracked] + ([case[other][i]] if other else [])
         got = said[5]
         self.assertEqual([words[1] for words in (said[2], said[4], got)], ["0"] * 3)
         self.assertEqual([float.fromhex(got[2]), *map(int, got[3:3 + len(wanted) - 1])], wanted)
-        if "stepped" in case:
-            self.assertEqual(said[3][1], str(case["stepped"][i]))
+        # Without this column, the system skips steps with an Inf. That of Keras is the question whether the variable changed, which it
+        # does not if the scale is Inf, or the variable huge.
+        stepped = case["stepped"][i] if "stepped" in case and system != "keras" else not case["found_inf"][i]
+        self.assertEqual(said[3][1], str(int(stepped)))
+        if "cur_iter" in case:  # a step with an error does not count
+            first = 0 if system == "deepspeed" else 1
+            self.assertEqual(int(got[5]) - sum(case.get("raised", [])[:i + 1]), case["cur_iter"][i] - first)
 
     def test_events_are_those_of_the_trajectory(self):
         case = next(each for each in TRAJECTORIES["torch"]["sequences"] if each["name"] == "alternating")
-        script = [PARAMETERS["torch"](case["parameters"])]
+        script = [make("torch", case["parameters"])]
         for found in case["found_inf"]:
             script += ["clear 0", gradient([math.inf if found else 1.0]), "unscale 0", "step 0", "update"]
         scaler, = run("play", script=script).scalers
@@ -249,7 +276,7 @@ class Stages(Test):
 
     def test_wrong_arguments(self):
         case = run("wrong").cases["wrong"]
-        self.assertEqual(case["statuses"].split(","), [BAD_VALUE] * 8 + ["0"] + [BAD_VALUE] * 5 + ["0", BAD_VALUE])
+        self.assertEqual(case["statuses"].split(","), [BAD_VALUE] * 9 + ["0"] + [BAD_VALUE] * 6 + ["0", "0", BAD_VALUE, "0"])
         self.assertEqual((case["many"], case["status"], case["child"]), ("128", "-3", "0"))
 
 
@@ -349,6 +376,50 @@ class Devices(Test):
         self.assertEqual(result.said[-1][1], store(1.0, FLOAT32).hex())
         scaler, = result.scalers
         self.assertEqual((scaler["steps"], scaler["growths"], scaler["unseen"]), (6, 3, 0))
+
+    def test_graph_of_the_backward_pass(self):
+        """A graph unscales; steps and updates are outside of it."""
+        good, bad = gradient([2.0]), gradient([math.inf])
+        turn = ["replay", "step 0", "update"]
+        for rule, scales in (("torch", [2, 1, 2, 4]), ("paddle", [2, 1, 2, 4])):
+            script = [new(rule, interval=1, scale=1.0), "stream 1", good, "unscale 0", "update", "set 1", "begin", "unscale 0", "end"]
+            for i in range(4):
+                script += [f"write 0 {(bad if i == 1 else good).split()[-1]}", *turn, "get"]
+            result = run("play", script=[*script, "step 0", "step 0", "update", gradient([1.0], optimizer=1), "unscale 1", "unscale 1"])
+            self.assertFine(result)
+            self.assertEqual([float.fromhex(words[2]) for words in result.said if words[0] == "get"], scales)
+            self.assertEqual([words[1] for words in result.said if words[0] == "step"], ["1", "0", "1", "1", "1", "1"])
+            self.assertEqual([words[1] for words in result.said if words[0] == "unscale"][2:], ["0", BAD_STAGE])
+
+    def test_graph_of_the_update(self):
+        script = [new(interval=1, scale=1.0), "stream 1", gradient([1.0]), "unscale 0", "begin", "update", "end", "replay", "get"]
+        script += ["unscale 0", "step 0", "replay", "get"] * 2
+        result = run("play", script=script)
+        self.assertFine(result)
+        self.assertEqual([words[1] for words in result.said if words[0] in ("unscale", "step")], ["0", "0", "1", "0", "1"])
+        self.assertEqual([float.fromhex(words[2]) for words in result.said if words[0] == "get"], [2, 4, 8])
+
+    def test_whole_graphs_with_the_rule_of_paddle(self):
+        script = [new("paddle", interval=1, scale=1.0), "stream 1", gradient([1.0]), "unscale 0", "update", "begin", "unscale 0", "update", "end",
+                  "write 0 " + gradient([math.inf]).split()[-1], "replay", "get"]
+        result = run("play", script=script)
+        self.assertEqual(float.fromhex(result.said[-1][2]), 1)
+
+    def test_after_a_reset(self):
+        """The state was mapped in the context that is gone: no call may use its address, also on another device."""
+        calls = ["unscale 0", "step 0", "update", "get", "pointers 0", "scale 0"]
+        for devices in (["device 0"], ["device 1"]):
+            script = [new(), *devices, gradient([1.0]), "unscale 0", "get", "device 0", "reset", *devices, "clear 0", gradient([1.0]), *calls]
+            result = run("play", script=[*script, "device 0", new(scale=4.0), "get"], EMU_DEVICES="2")
+            self.assertFine(result)
+            self.assertEqual([words[1] for words in result.said[-9:-3]], [FAILED] * 6)
+            self.assertEqual((result.said[-2], float.fromhex(result.said[-1][2])), (["new", "0"], 4))
+
+    def test_threads_without_other_calls(self):
+        script = ["thread " + new(), gradient([1.0]), "thread unscale 0", "thread step 0", "thread update", "thread pointers 0", "thread get"]
+        result = run("play", script=script)
+        self.assertFine(result)
+        self.assertEqual([words[1] for words in result.said if len(words) > 1], ["0", "0", "1", "0", "0", "0"])
 
     def test_driver_failures(self):
         """The call returns an error, and the next one works."""

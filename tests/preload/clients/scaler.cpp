@@ -58,6 +58,7 @@ void refused(Line &line)
 	with([](auto &changed) { changed.how = nullptr; });
 	with([](auto &changed) { changed.interval = -1; });
 	with([](auto &changed) { changed.device = -1; });
+	with([](auto &changed) { changed.device = 70000; });
 	struct {
 		autoamp_gradient_update update;
 		int later;
@@ -97,6 +98,14 @@ struct Gradient {
 size_t sizeOf(int dtype)
 {
 	return dtype == AUTOAMP_FLOAT64 ? 8 : dtype == AUTOAMP_FLOAT32 ? 4 : 2;
+}
+
+std::vector<unsigned char> bytesOf(const std::string &hex)
+{
+	std::vector<unsigned char> bytes;
+	for (size_t i = 0; i + 1 < hex.size(); i += 2)
+		bytes.push_back(static_cast<unsigned char>(std::stoi(hex.substr(i, 2), nullptr, 16)));
+	return bytes;
 }
 
 class Player
@@ -149,6 +158,7 @@ private:
 			options.*field = number(words);
 		words >> options.growth_interval >> options.backoff_every >> options.hysteresis;
 		options.min_scale = number(words);
+		words >> options.flags;
 		autoamp_scaler *made = nullptr;
 		std::printf(" %d", autoamp_scaler_create(&made, &options));
 		if (made)
@@ -162,14 +172,24 @@ private:
 		std::string hex;
 		Gradient made = {0, device_, 0, {}};
 		words >> optimizer >> made.dtype >> made.shift >> hex;
-		for (size_t i = 0; i + 1 < hex.size(); i += 2)
-			made.bytes.push_back(static_cast<unsigned char>(std::stoi(hex.substr(i, 2), nullptr, 16)));
+		made.bytes = bytesOf(hex);
 		const size_t offset = made.shift * sizeOf(made.dtype);
 		CHECK(cudaMalloc(reinterpret_cast<void **>(&made.memory), offset + made.bytes.size() + 64));
 		CHECK(cudaMemset(made.memory, 0x5a, offset + made.bytes.size() + 64));
 		made.memory += offset;
 		CHECK(cudaMemcpy(made.memory, made.bytes.data(), made.bytes.size(), cudaMemcpyHostToDevice));
 		gradients_[optimizer].push_back(made);
+	}
+
+	// OPTIMIZER HEX: new contents of its first tensor
+	void write(std::istream &words)
+	{
+		unsigned optimizer = 0;
+		std::string hex;
+		words >> optimizer >> hex;
+		Gradient &first = gradients_[optimizer].front();
+		first.bytes = bytesOf(hex);
+		CHECK(cudaMemcpy(first.memory, first.bytes.data(), first.bytes.size(), cudaMemcpyHostToDevice));
 	}
 
 	std::vector<autoamp_tensor> tensors(unsigned optimizer)
@@ -253,6 +273,8 @@ private:
 			return load(words);
 		if (verb == "get")
 			return get();
+		if (verb == "write")
+			return write(words);
 		if (verb == "set") {
 			const double scale = Player::number(words);
 			std::printf(" %d", autoamp_scaler_update(scaler(), &scale, stream()));
@@ -260,6 +282,16 @@ private:
 		}
 		if (verb == "begin" || verb == "end" || verb == "replay")
 			return capture(verb);
+		if (verb == "thread") { // the rest of the line, in a thread that makes no other CUDA call
+			std::string inThread;
+			words >> inThread;
+			return std::thread([&] { run(inThread, words); }).join();
+		}
+		if (verb == "reset") {
+			CHECK(cudaDeviceReset());
+			CHECK(cudaFree(nullptr));
+			return;
+		}
 		words >> number;
 		if (verb == "clear")
 			gradients_[number].clear();
@@ -327,6 +359,7 @@ void wrong(Line &line)
 	with([](auto &options) { options.growth_interval = -1; });
 	with([](auto &options) { options.backoff_every = 0; });
 	with([](auto &options) { options.hysteresis = 0; });
+	with([](auto &options) { options.backoff_factor = NAN; });
 	autoamp_scaler_options options = AUTOAMP_SCALER;
 	autoamp_scaler *const bogus = reinterpret_cast<autoamp_scaler *>(&options);
 	say(autoamp_scaler_update(bogus, nullptr, nullptr));
@@ -337,8 +370,15 @@ void wrong(Line &line)
 		say(autoamp_scaler_unscale(scaler, 0, &each, 1, nullptr));
 	say(autoamp_scaler_unscale(scaler, 0, nullptr, 1, nullptr));
 	say(autoamp_scaler_unscale(scaler, 32, nullptr, 0, nullptr));
+	autoamp_scaler_state state = {};
+	state.size = sizeof state;
+	state.growth_factor = -1;
+	say(autoamp_scaler_load(scaler, &state, nullptr));
 	say(autoamp_scaler_destroy(scaler));
-	say(autoamp_scaler_destroy(scaler)); // no longer known
+	autoamp_scaler *const destroyed = scaler;
+	say(autoamp_scaler_create(&scaler, &options));
+	say(autoamp_scaler_destroy(destroyed)); // no longer known, also if the new one has its place
+	say(autoamp_scaler_destroy(scaler));
 	line.put("statuses", statuses);
 	std::vector<autoamp_scaler *> many;
 	int status = 0;
