@@ -32,6 +32,7 @@ struct Framework {
 	uint16_t flags;
 };
 
+// tools/python/autoamp/_rules.py has the same table.
 static constexpr Framework frameworks[] = {
     {"torch", Arithmetic::torch, Growth::exact, Overflows::each, Reduction::backoffFactor, staysFinite},
     {"paddle", Arithmetic::paddle, Growth::exact, Overflows::inARow, Reduction::backoffFactor,

@@ -10,6 +10,9 @@ import sys
 import tempfile
 import unittest
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "../oracle"))
+import scaler_rules  # noqa: E402
+
 PRELOAD, CLIENT, READER, EMULATED = (pathlib.Path(a).resolve() for a in sys.argv[1:5])
 TIMEOUT = 120
 UNKNOWN, BAD_VALUE, BAD_STAGE, FAILED = "1", "-1", "-4", "-5"
@@ -137,43 +140,17 @@ class Recorded(Test):
         self.assertEqual(sorted((scaler["steps"], scaler["scale_last"]) for scaler in result.scalers), [(1, 2), (1, 4)])
 
 
-MINDSPORE = ("scale_value", "scale_factor", "scale_window")
-# By system: the rule, and its arguments of new() by parameter of the system.
-RULES = {
-    "torch": ("torch", {"init_scale": "scale", "growth_factor": "growth", "backoff_factor": "backoff", "growth_interval": "interval"}),
-    "paddle": ("paddle", {"init_loss_scaling": "scale", "incr_ratio": "growth", "decr_ratio": "backoff", "incr_every_n_steps": "interval",
-                          "decr_every_n_nan_or_inf": "every"}),
-    "mindspore_scaler": ("mindspore", dict(zip(MINDSPORE, ("scale", "growth", "interval")))),
-    "deepspeed": ("deepspeed", {"init_scale": "scale", "scale_window": "interval", "min_scale": "least", "delayed_shift": "hysteresis"}),
-    "megatron": ("megatron", {"initial_scale": "scale", "growth_factor": "growth", "backoff_factor": "backoff",
-                              "growth_interval": "interval", "hysteresis": "hysteresis", "min_scale": "least"}),
-    "jmp": ("jmp", {"loss_scale": "scale", "factor": "growth", "period": "interval", "min_loss_scale": "least"}),
-    "keras": ("keras", {"initial_scale": "scale", "dynamic_growth_steps": "interval"}),
-}
-RULES |= {"paddle_kernel": ("paddle_kernel", RULES["paddle"][1]), "mindspore_cell": ("mindspore_cell", RULES["mindspore_scaler"][1]),
-          "mindspore_manager": ("mindspore_manager", RULES["mindspore_scaler"][1]),
-          "apex_hysteresis": ("apex", {**RULES["torch"][1], "hysteresis": "hysteresis"})}
-# Columns of the tracker and of the other counter. Some systems store the number of the step instead.
-COLUMNS = {"torch": ("growth_tracker", None), "paddle": ("incr_count", "decr_count"), "paddle_kernel": ("good_steps", "bad_steps"),
-           "mindspore_scaler": ("counter", None), "mindspore_cell": (None, None), "mindspore_manager": (None, "bad_step"),
-           "deepspeed": (None, "cur_hysteresis"), "megatron": ("growth_tracker", "hysteresis_tracker"),
-           "apex_hysteresis": ("growth_tracker", "hysteresis_tracker"), "jmp": ("counter", None), "keras": ("step_counter", None)}
-
-
 def make(system, parameters):
-    rule, names = RULES[system]
-    fixed = not parameters.get("use_dynamic_loss_scaling", True) or parameters.get("stop_update", False)
-    flags = parameters.get("consecutive_hysteresis", False) + 2 * parameters.get("raise_error_at_min_scale", False)
-    arguments = {names[name]: value for name, value in parameters.items() if name in names}
-    return new(rule, **{**arguments, **({"interval": 0} if fixed else {})}, flags=flags)
+    rule, arguments = scaler_rules.arguments(system, parameters)
+    return new(rule, **{**arguments, **({"interval": 0} if scaler_rules.is_fixed(parameters) else {})})
 
 
 class Trajectories(Test):
     """The states of the frameworks' own scalers."""
 
     def test_every_step_of_every_case(self):
-        self.assertEqual(set(RULES), set(TRAJECTORIES))
-        for system in RULES:
+        self.assertEqual(set(scaler_rules.RULES), set(TRAJECTORIES))
+        for system in TRAJECTORIES:
             cases = TRAJECTORIES[system]["cases"] + TRAJECTORIES[system]["sequences"]
             script = []
             for case in cases:
@@ -190,16 +167,11 @@ class Trajectories(Test):
                         self.step(system, case, i, [next(said) for _ in range(6)])
 
     def step(self, system, case, i, said):
-        tracker, other = COLUMNS[system]
-        tracked = case[tracker][i] if tracker else case["cur_iter"][i] - case["last_overflow_iter"][i] - 1
-        wanted = [float(case["scale"][i]), tracked] + ([case[other][i]] if other else [])
+        wanted = [float(case["scale"][i]), *scaler_rules.counters(system, case, i)]
         got = said[5]
         self.assertEqual([words[1] for words in (said[2], said[4], got)], ["0"] * 3)
         self.assertEqual([float.fromhex(got[2]), *map(int, got[3:3 + len(wanted) - 1])], wanted)
-        # Without this column, the system skips steps with an Inf. That of Keras is the question whether the variable changed, which it
-        # does not if the scale is Inf, or the variable huge.
-        stepped = case["stepped"][i] if "stepped" in case and system != "keras" else not case["found_inf"][i]
-        self.assertEqual(said[3][1], str(int(stepped)))
+        self.assertEqual(said[3][1], str(int(scaler_rules.is_stepped(system, case, i))))
         if "cur_iter" in case:  # a step with an error does not count
             first = 0 if system == "deepspeed" else 1
             self.assertEqual(int(got[5]) - sum(case.get("raised", [])[:i + 1]), case["cur_iter"][i] - first)
@@ -439,18 +411,59 @@ class Devices(Test):
 class Python(Test):
     """autoamp.GradScaler on device memory. tests/unit/grad_scaler.py tests it on the host."""
 
+    CLIENT = str(HERE / "clients/grad_scaler.py")
+
     def test_device_memory(self):
         seeds = 150
-        result = run(sys.executable, str(HERE / "clients/grad_scaler.py"), str(seeds))
+        result = run(sys.executable, self.CLIENT, str(seeds))
         self.assertFine(result)
         told = json.loads(result.output)
         oracle = json.loads((HERE / "../oracle/scaler_random.json").read_text(encoding="utf-8"))
         self.assertEqual(told["digests"], oracle["digests"].split()[:seeds])
         self.assertEqual(told["kinds"], [
             [1, 2], [1], [2], 3, 32, {"scale": 32, "growth_factor": 8, "backoff_factor": 0.5, "growth_interval": 1, "_growth_tracker": 0},
-            "ValueError", "TypeError", "ValueError", "the gradients of one call must be on one stream", None, "the gradients of one", 16])
+            "ValueError", "TypeError", "ValueError", "ValueError", "the gradients of one call must be on one stream", None,
+            "the gradients of one", 16])
         last = result.scalers[-1]
         self.assertEqual((last["steps"], last["skipped"], last["growths"], last["backoffs"], last["scale_last"]), (2, 1, 1, 1, 16))
+
+    def of(self, name, **variables):
+        result = run(sys.executable, self.CLIENT, name, **variables)
+        self.assertFine(result)
+        return json.loads(result.output), result.scalers
+
+    def test_two_streams(self):
+        """The flag of each optimizer is read after the stream of its gradients."""
+        self.assertEqual(self.of("streams")[0], [None, "stepped", 2.0, "stepped", None, 1.0])
+
+    def test_lifetime(self):
+        """Scalers are freed by `del`, after the device has finished their work."""
+        self.assertEqual(self.of("lifetime")[0], 0)
+
+    def test_scalers_in_the_trace(self):
+        told, scalers = self.of("identities")
+        self.assertEqual([(scaler["name"], scaler["steps"], scaler["sets"]) for scaler in scalers],
+                         [(name, 1, 0) for name in ("autoamp#0", "autoamp#1", "autoamp#2", "autoamp.paddle#0", "autoamp.paddle#1", "autoamp.mindspore#0",
+                                                    "autoamp.mindspore#1", "autoamp#3", "autoamp#4")])
+
+    def test_growth_intervals(self):
+        """Those that no step reaches, as in torch."""
+        self.assertEqual(self.of("intervals")[0], [[32768, 0], [32768, 1]] * 4)
+
+    def test_switched_off(self):
+        self.assertEqual(self.of("off", ENABLED="0")[0], [[4.0], 2.0, "stepped", 1.0, False, [4.0]])
+
+    def test_messages(self):
+        self.assertEqual(self.of("messages")[0], [
+            "fused optimizers need torch tensors or host memory", "fused optimizers need torch tensors or host memory",
+            "at most 32 optimizers can have gradients in device memory between two updates",
+            "the scale, a factor, the interval or another parameter is not possible for device memory",
+            "a forked process cannot use device memory", "gradients of the DLPack device type 10 are not supported", [7]])
+
+    def test_rules(self):
+        """Each rule on the device and on the host."""
+        for device, host in self.of("rules")[0]:
+            self.assertEqual(device, host)
 
 
 if __name__ == "__main__":

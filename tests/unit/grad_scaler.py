@@ -16,6 +16,7 @@ import autoamp  # noqa: E402
 import autoamp.mindspore  # noqa: E402
 import autoamp.paddle  # noqa: E402
 import scaler_random  # noqa: E402
+import scaler_rules  # noqa: E402
 
 SYSTEMS = json.loads((HERE / "../oracle/scaler_trajectories.json").read_text(encoding="utf-8"))["systems"]
 BAD = (math.inf, -math.inf, math.nan)
@@ -122,7 +123,7 @@ class Half:
     def __dlpack_device__(self):
         return 1, 0
 
-    def __dlpack__(self):
+    def __dlpack__(self, stream=None):
         new = ctypes.pythonapi.PyCapsule_New
         new.restype, new.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
         return new(ctypes.addressof(self.tensor), b"dltensor", None)
@@ -215,6 +216,99 @@ class Torch(unittest.TestCase):
                          (4.0, 3.0, 0.25, 7))
 
 
+class Rules(unittest.TestCase):
+    """The scalers of all frameworks, as rules."""
+
+    def test_trajectories(self):
+        self.assertEqual(set(scaler_rules.RULES), set(SYSTEMS))
+        for system, recorded in SYSTEMS.items():
+            for case in recorded["cases"] + recorded.get("sequences", []):
+                rule, given = scaler_rules.arguments(system, case["parameters"])
+                parameters = {scaler_rules.PYTHON.get(name, name): value for name, value in given.items()}
+                scaler = autoamp.GradScaler(rule=rule, **parameters)
+                for i, found in enumerate(case["found_inf"]):
+                    with self.subTest(system, case=case["parameters"], step=i):
+                        self.step(system, case, i, scaler, array.array("f", [1.0, BAD[i % 3] if found else -2.0, 0.0]))
+
+    def step(self, system, case, i, scaler, gradient):
+        scaler.scale(1.0)
+        stepped = scaler.step(optimizer := Optimizer(), grads=[gradient]) == "stepped"
+        self.assertEqual(stepped, scaler_rules.is_stepped(system, case, i))
+        if scaler_rules.is_fixed(case["parameters"]):
+            del scaler._optimizers[id(optimizer)]  # a program with a fixed scale does not call update()
+        else:
+            scaler.update()
+        wanted = scaler_rules.counters(system, case, i)
+        self.assertEqual([scaler.get_scale(), *scaler._counters()[:len(wanted)]], [float(case["scale"][i]), *wanted])
+
+    def test_state_dict(self):
+        scaler = autoamp.GradScaler(rule="deepspeed", hysteresis=3, init_scale=4.0)
+        self.assertEqual(scaler.state_dict()["_backoff_tracker"], 3)
+        scaler.scale(1.0)
+        scaler.step(sum, [1], grads=[array.array("f", [math.inf])])
+        scaler.update()
+        other = autoamp.GradScaler(rule="deepspeed", hysteresis=3)
+        other.load_state_dict(scaler.state_dict())
+        for each in (scaler, other, pickle.loads(pickle.dumps(other))):
+            self.assertEqual((each.get_scale(), each._counters()), (4.0, (0, 2)))
+        with self.assertRaisesRegex(ValueError, "rule 'tf' does not exist; there are: torch, paddle, "):
+            autoamp.GradScaler(rule="tf")
+
+    def test_the_last_optimizer_decides(self):
+        for values, scale in (((math.inf, 1.0), 4.0), ((1.0, math.inf), 2.0)):
+            scaler = autoamp.GradScaler(rule="paddle", init_scale=4.0)
+            scaler.scale(1.0)
+            for run, value in zip((sum, len), values):
+                scaler.step(run, [1], grads=[array.array("f", [value])])
+            scaler.update()
+            self.assertEqual(scaler.get_scale(), scale)
+
+
+class Recording(unittest.TestCase):
+    """The records of updates, by a library that keeps them."""
+
+    class Library:
+        def __init__(self):
+            self.records = []
+
+        def autoamp_record_update(self, update):
+            self.records.append({name: getattr(update._obj, name) for name, *_ in update._obj._fields_})
+
+    def setUp(self):
+        self.library = self.Library()
+
+    def run_steps(self, scaler, *values):
+        before, autoamp._library = autoamp._library, self.library
+        try:
+            scaler.scale(1.0)
+            for value in values:
+                scaler.step(sum, [1], grads=[array.array("f", [value])])
+                scaler.update()
+        finally:
+            autoamp._library = before
+        return self.library.records
+
+    def test_a_scaler_has_one_number(self):
+        scaler = autoamp.GradScaler(init_scale=4.0)
+        first, _ = self.run_steps(scaler, 1.0, math.inf)
+        numbers = {self.run_steps(each, 1.0)[-1]["scaler"] for each in (scaler, pickle.loads(pickle.dumps(scaler)), autoamp.GradScaler())}
+        self.assertEqual((len(numbers), first["scaler"] in numbers), (3, True))
+
+    def test_values_that_no_record_can_contain(self):
+        for interval in (math.inf, 1.5, 2 ** 31, "2"):
+            scaler = autoamp.GradScaler(init_scale=4.0, growth_interval=interval)
+            record = self.run_steps(scaler, math.inf, 1.0)[-1]
+            self.assertEqual((scaler.state_dict()["_growth_tracker"], scaler.get_scale(), record["interval"]), (1, 2.0, 0))
+        manager = autoamp.mindspore.DynamicLossScaleManager(scale_window=1)
+        before, autoamp._library = autoamp._library, self.library
+        try:
+            for _ in range(1100):
+                manager.update_loss_scale(False)
+        finally:
+            autoamp._library = before
+        self.assertEqual((manager.get_loss_scale(), self.library.records[-1]["scale_after"]), (2 ** 1124, math.inf))
+
+
 class Kinds(unittest.TestCase):
     """Gradients that are not tensors, and optimizers that are not torch's."""
 
@@ -261,6 +355,56 @@ class Kinds(unittest.TestCase):
         scaler.unscale_(sum, grads=[array.array("f", [1])])
         with self.assertRaisesRegex(ValueError, "must all be"):
             scaler.unscale_(min, grads=[(4096, 1, "float32")])
+
+
+    def test_optimizers_with_a_parameter_of_this_name(self):
+        """`grads` is passed on to a step that has such a parameter, as torch passes all arguments on."""
+        class Own(Optimizer):
+            def step(self, grads=None):
+                return grads
+
+        for enabled in (True, False):
+            scaler, own = autoamp.GradScaler(enabled=enabled), Own()
+            own.parameter.grad = array.array("f", [1.0])
+            scaler.scale(1.0)
+            self.assertEqual(scaler.step(own, grads=[5]), [5])
+
+    def test_fused_optimizers_with_explicit_gradients(self):
+        class Fused:
+            _step_supports_amp_scaling = True
+
+            def step(self):
+                return self.found_inf, self.grad_scale
+
+        for value, found in ((1.0, 0.0), (math.inf, 1.0)):
+            scaler, fused = autoamp.GradScaler(init_scale=4.0), Fused()
+            scaler.scale(1.0)
+            self.assertEqual(scaler.step(fused, grads=[array.array("f", [value])]), (found, 4.0))
+        scaler, fused.grad_scale = autoamp.GradScaler(init_scale=4.0), 3.0
+        scaler.scale(1.0)
+        scaler.unscale_(fused, grads=[array.array("f", [1.0])])
+        self.assertEqual(scaler.step(fused), (0.0, 3.0))
+
+    def test_temporary_optimizers(self):
+        scaler = autoamp.GradScaler()
+        scaler.scale(1.0)
+        for i in range(3):  # the next one would have the same id
+            self.assertEqual(scaler.step(lambda: i, grads=[array.array("f", [1.0])]), i)
+
+    def test_outputs(self):
+        with self.assertRaisesRegex(ValueError, "outputs must be a Tensor or an iterable of Tensors"):
+            autoamp.GradScaler().scale(None)
+
+    def test_layouts_of_device_memory(self):
+        class Array:
+            def __init__(self, **changes):
+                self.__cuda_array_interface__ = {"shape": (2, 3), "typestr": "<f4", "data": (4096, False), "version": 3, **changes}
+
+        for strides in (None, (12, 4), (4, 8)):
+            self.assertEqual(autoamp._gradients.wrap(Array(strides=strides)).count, 6)
+        for changes in ({"strides": (16, 4)}, {"strides": (4, 4)}, {"strides": (4, 12)}, {"mask": self}, {"data": None}, {"data": (4096, True)}):
+            with self.subTest(changes), self.assertRaises(ValueError):
+                autoamp._gradients.wrap(Array(**changes))
 
 
 class PaddleOptimizer:
@@ -333,6 +477,22 @@ class Paddle(unittest.TestCase):
         scaler.update()
         self.assertEqual((big.calls, scaler._scale), (0, 0.125))
 
+    def test_groups_of_parameters(self):
+        scaler, optimizer = autoamp.paddle.GradScaler(init_loss_scaling=4.0), PaddleOptimizer(8.0)
+        optimizer._param_groups = [{"params": optimizer._parameter_list}]
+        del optimizer._parameter_list
+        scaler.step(optimizer)
+        self.assertEqual((list(optimizer.parameter.grad), optimizer.calls), ([2.0], 1))
+
+    def test_pickle_between_unscale_and_step(self):
+        scaler, optimizer = autoamp.paddle.GradScaler(init_loss_scaling=4.0), PaddleOptimizer(8.0)
+        scaler.unscale_(optimizer)
+        copy = pickle.loads(pickle.dumps(scaler))
+        with self.assertRaisesRegex(RuntimeError, "already been called"):
+            copy.unscale_(optimizer)
+        copy.step(optimizer)
+        self.assertEqual(list(optimizer.parameter.grad), [2.0])
+
     def test_arguments(self):
         scaler = autoamp.paddle.AmpScaler()
         self.assertEqual((scaler.get_init_loss_scaling(), scaler.get_incr_every_n_steps(), scaler.get_decr_every_n_nan_or_inf()), (2.0 ** 15, 1000, 1))
@@ -381,7 +541,10 @@ class MindSpore(unittest.TestCase):
         half = Half(2.0)
         autoamp.mindspore.StaticLossScaler(3.0).unscale([half])
         self.assertEqual(struct.unpack("<e", half.data.raw[2:4])[0], struct.unpack("<e", struct.pack("<e", 1 / 3))[0] * 2)
+        self.assertTrue(autoamp.mindspore.all_finite([memoryview(b"\0\0\x80\x3f").cast("f")], autoamp.mindspore.init_status()))
+        self.assertIsInstance(scaler, autoamp.mindspore.LossScaler)
         fixed = autoamp.mindspore.FixedLossScaleManager()
+        self.assertIsInstance(fixed, autoamp.mindspore.LossScaleManager)
         self.assertEqual((fixed.get_loss_scale(), fixed.get_drop_overflow_update(), fixed.update_loss_scale(True)), (128.0, True, None))
         for make in (lambda: autoamp.mindspore.StaticLossScaler(0.5), lambda: autoamp.mindspore.DynamicLossScaler(4.0, 0, 1),
                      lambda: autoamp.mindspore.FixedLossScaleManager(0.5), lambda: autoamp.mindspore.DynamicLossScaleManager(0.5),

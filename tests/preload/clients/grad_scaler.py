@@ -1,12 +1,18 @@
 """autoamp.GradScaler on gradients in device memory: random sequences of calls, and each kind of array."""
 import array
 import ctypes
+import gc
 import json
 import math
+import os
+import pickle
 import struct
 import sys
+import time
 
 import autoamp
+import autoamp.mindspore
+import autoamp.paddle
 import scaler_random
 
 RUNTIME = ctypes.CDLL("libcudart.so.13")
@@ -55,10 +61,13 @@ class DLPack(Memory):
         self.shape = (ctypes.c_int64 * 1)(self.count)
         self.tensor = self.Tensor(self.pointer, 2, 0, 1, 2, 32, 1, self.shape, None, 0)
 
-    def __dlpack_device__(self):
-        return 2, 0
+    kind, streams = 2, []
 
-    def __dlpack__(self):
+    def __dlpack_device__(self):
+        return self.kind, 0
+
+    def __dlpack__(self, stream=None):
+        self.streams.append(stream)
         new = ctypes.pythonapi.PyCapsule_New
         new.restype, new.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
         return new(ctypes.addressof(self.tensor), b"dltensor", None)
@@ -94,7 +103,7 @@ def kinds():
     scaler.update()
     scaler.stream = stream.value
     told += [scaler.get_scale(), scaler.state_dict()]
-    for wrong in (Memory([1.0, 2.0], strides=(8,)), Memory([1.0], typestr="<i4"), Memory([1.0], data=(4096, True))):
+    for wrong in (Memory([1.0, 2.0], strides=(8,)), Memory([1.0], typestr="<i4"), Memory([1.0], data=(4096, True)), Memory([1.0], mask=1)):
         try:
             scaler.unscale_(sum, grads=[wrong])
         except (TypeError, ValueError) as error:
@@ -114,8 +123,158 @@ def kinds():
     return told
 
 
+def fresh(**parameters):
+    """A scaler whose gradients are in device memory from the first step on."""
+    scaler = autoamp.GradScaler(**{"init_scale": 4.0, **parameters})
+    scaler.scale(1.0)
+    return scaler
+
+
+def turn(scaler, *values):
+    for value in values:
+        scaler.step(sum, [1], grads=[Memory([value])])
+        scaler.update()
+
+
+@ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+def slow(_):
+    time.sleep(0.2)
+
+
+def streams():
+    """Two optimizers with a stream each. The first one is busy, as after a long backward pass."""
+    first, second = ctypes.c_void_p(), ctypes.c_void_p()
+    for stream in (first, second):
+        check(RUNTIME.cudaStreamCreateWithFlags(ctypes.byref(stream), 1))
+    scaler, a, b = fresh(), Optimizer(), Optimizer()
+    bad, good = Memory([math.inf], stream=first.value), Memory([4.0], stream=second.value)
+    check(RUNTIME.cudaLaunchHostFunc(first, slow, None))
+    scaler.unscale_(a, grads=[bad])
+    scaler.unscale_(b, grads=[good])
+    told = [scaler.step(a), scaler.step(b)]
+    scaler.update()
+    told.append(scaler.get_scale())
+    told.append(scaler.step(a, grads=[Memory([1.0], stream=first.value)]))
+    scaler.update()
+    # A scale() on another stream between unscale_() and step().
+    check(RUNTIME.cudaLaunchHostFunc(first, slow, None))
+    scaler.unscale_(a, grads=[bad])
+    scaler.scale(good)
+    told.append(scaler.step(a))
+    scaler.update()
+    return told + [scaler.get_scale()]
+
+
+def lifetime():
+    """More scalers than there can be at once, without the garbage collector. The stream is busy when each is deleted."""
+    gc.disable()
+    memory = Memory([1.0])
+    for i in range(200):
+        scaler = fresh()
+        if i % 50 == 0:
+            check(RUNTIME.cudaLaunchHostFunc(None, slow, None))
+        scaler.unscale_(sum, grads=[memory])
+        scaler.update()
+        del scaler
+    return RUNTIME.cudaDeviceSynchronize()
+
+
+def identities():
+    """One scaler after another, which can get the same address."""
+    for _ in range(3):
+        scaler = fresh()
+        scaler.step(sum, [1], grads=[array.array("f", [1.0])])
+        scaler.update()
+        del scaler
+    for make, end in ((autoamp.paddle.AmpScaler, lambda scaler: scaler._update()),
+                      (lambda: autoamp.mindspore.DynamicLossScaler(4, 2, 1000), lambda scaler: scaler.adjust(True))):
+        for _ in range(2):
+            scaler = make()
+            end(scaler)
+            del scaler
+    for _ in range(2):
+        turn(fresh(), 1.0)
+
+
+def intervals():
+    told = []
+    for interval in (0, -1, 2 ** 31, math.inf):
+        scaler = fresh(init_scale=65536.0, growth_interval=interval)
+        for value in (math.inf, 1.0):
+            turn(scaler, value)
+            told.append([scaler.get_scale(), scaler._get_growth_tracker()])
+    return told
+
+
+def off():
+    """The whole scaler, so that the loss and the gradients agree."""
+    scaler, memory = fresh(), Memory([4.0])
+    loss = scaler.scale(2.0)
+    scaler.unscale_(sum, grads=[memory])
+    stepped = scaler.step(Optimizer(), grads=[memory])
+    scaler.update()
+    return [list(memory), loss, stepped, scaler.get_scale(), scaler.is_enabled(), list(scaler.scale(memory))]
+
+
+def error_of(call):
+    try:
+        call()
+    except (RuntimeError, TypeError, ValueError) as error:
+        return str(error)
+    return None
+
+
+def messages():
+    told, fused = [], Optimizer()
+    fused._step_supports_amp_scaling = True
+    told.append(error_of(lambda: fresh().step(fused, grads=[Memory([1.0])])))
+    scaler = fresh()
+    scaler.unscale_(fused, grads=[Memory([1.0])])
+    told.append(error_of(lambda: scaler.step(fused)))
+    scaler.update()
+    optimizers = [Optimizer() for _ in range(33)]
+    told.append(error_of(lambda: [scaler.unscale_(each, grads=[Memory([1.0])]) for each in optimizers]))
+    told.append(error_of(lambda: turn(fresh(init_scale=math.nan), 1.0)))
+    end, begin = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.write(begin, str(error_of(scaler.get_scale)).encode())
+        os._exit(0)
+    os.waitpid(child, 0)
+    told.append(os.read(end, 1000).decode())
+    other = DLPack([1.0])
+    other.kind = 10
+    told.append(error_of(lambda: turn(fresh(), 1.0) or fresh().unscale_(sum, grads=[other])))
+    DLPack.streams.clear()
+    scaler = fresh()
+    scaler.stream = 7
+    scaler._grads(None, [DLPack([1.0])])
+    return told + [DLPack.streams]
+
+
+def rules():
+    told = []
+    for name in autoamp._rules._SYSTEMS:
+        both = []
+        for make in (Memory, lambda values: array.array("f", values)):
+            scaler, states = autoamp.GradScaler(init_scale=64.0, growth_interval=2, rule=name, hysteresis=2, backoff_every=2), []
+            scaler.scale(1.0)
+            for value in (1.0, 1.0, math.inf, math.nan, 1.0, 1.0, 1.0, math.inf):
+                scaler.step(sum, [1], grads=[make([value])])
+                scaler.update()
+                scaler = pickle.loads(pickle.dumps(scaler))
+                scaler.scale(1.0)
+                states.append(scaler.state_dict())
+            both.append(states)
+        told.append(both)
+    return told
+
+
 def main():
     check(RUNTIME.cudaFree(None))
+    if not sys.argv[1].isdigit():
+        print(json.dumps(globals()[sys.argv[1]]()))
+        return
     seeds = range(int(sys.argv[1]))
     print(json.dumps({"digests": [scaler_random.digest(play(seed)) for seed in seeds], "kinds": kinds()}))
 

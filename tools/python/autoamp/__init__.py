@@ -86,6 +86,17 @@ def is_loaded():
     return _library is not None
 
 
+def _is_off():
+    """Returns True if autoamp is in this process, but does nothing (AUTOAMP_ENABLED=0)."""
+    if not is_loaded():
+        return False
+    try:
+        _read_configuration()
+    except (RuntimeError, ValueError):
+        pass
+    return _library.autoamp_current(None) == 1
+
+
 def is_autocast_available(device_type):
     """Returns True if `autocast(device_type)` has an effect in this process."""
     if _known_type(device_type) != "cuda" or not is_loaded():

@@ -54,8 +54,8 @@ def is_half(value):
     return value.dtype == FLOAT16 if isinstance(value, (Host, Device)) else str(value.dtype) == "torch.float16"
 
 
-def wrap(value):
-    """Returns a Host or Device, or the torch tensor."""
+def wrap(value, stream=0, is_read_only=False):
+    """Returns a Host or Device, or the torch tensor. `stream`: that of device memory whose producer asks for one."""
     if is_torch(value):
         return value
     if isinstance(value, tuple):
@@ -70,9 +70,9 @@ def wrap(value):
     if hasattr(value, "__cuda_array_interface__"):
         return _from_interface(value)
     if hasattr(value, "__dlpack__"):
-        return _from_dlpack(value)
+        return _from_dlpack(value, stream)
     view = memoryview(value)
-    return Host(_bytes(view), _type_of(_FORMATS, view.format))
+    return Host(_bytes(view, is_read_only), _type_of(_FORMATS, view.format))
 
 
 def _type_of(known, name):
@@ -81,31 +81,38 @@ def _type_of(known, name):
     return known[name]
 
 
-def _bytes(view):
-    if view.readonly or not view.c_contiguous:
+def _bytes(view, is_read_only):
+    if (view.readonly and not is_read_only) or not view.c_contiguous:
         raise ValueError("gradients must be contiguous and writable")
     return view.cast("B") if view.nbytes else view
 
 
 def _from_interface(value):
     interface = value.__cuda_array_interface__
-    pointer, is_read_only = interface["data"]
+    pointer, is_read_only = interface.get("data") or (None, False)
     dtype = _type_of(_TYPESTRINGS, interface["typestr"])
+    if pointer is None or interface.get("mask") is not None:
+        raise ValueError("gradients must have device memory and no mask")
     if is_read_only or not _is_contiguous(interface["shape"], interface.get("strides"), _SIZES[dtype]):
         raise ValueError("gradients must be contiguous and writable")
     return Device(pointer, math.prod(interface["shape"]), dtype, interface.get("stream"), value)
 
 
 def _is_contiguous(shape, strides, unit):
-    for extent, stride in zip(reversed(shape), reversed(strides or ())):
+    """Whether the elements fill their memory, in any order of the dimensions."""
+    for stride, extent in sorted(zip(strides or (), shape)):
         if extent != 1 and stride != unit:
             return math.prod(shape) == 0
         unit *= extent
     return True
 
 
-def _from_dlpack(value):
-    capsule = value.__dlpack__()
+def _from_dlpack(value, stream):
+    kind = value.__dlpack_device__()[0]
+    if kind not in (1, 2, 3, 13):  # kDLCPU, kDLCUDA, kDLCUDAHost, kDLCUDAManaged
+        raise TypeError(f"gradients of the DLPack device type {int(kind)} are not supported")
+    is_device = kind in (2, 13)
+    capsule = value.__dlpack__(stream=stream or 1) if is_device else value.__dlpack__()
     address = ctypes.pythonapi.PyCapsule_GetPointer
     address.restype, address.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
     tensor = _DlTensor.from_address(address(capsule, b"dltensor"))
@@ -116,14 +123,25 @@ def _from_dlpack(value):
     if tensor.strides and not _is_contiguous(shape, tensor.strides[:tensor.ndim], 1):
         raise ValueError("gradients must be contiguous and writable")
     count, pointer = math.prod(shape), (tensor.data or 0) + tensor.byte_offset
-    if tensor.device_type in (2, 13):  # kDLCUDA, kDLCUDAManaged
+    if is_device:
         return Device(pointer, count, dtype, owner=(value, capsule))
     memory = (ctypes.c_char * (count * _SIZES[dtype])).from_address(pointer) if count else bytearray()
     memory.owner = (value, capsule) if count else None
     return Host(memoryview(memory).cast("B"), dtype)
 
 
-def unscale(host, inverse, is_tested_after=False):
+def divide(host, scale, arithmetic):
+    """Divides host memory by the scale, with the roundings of a framework. Returns True if it contains an Inf or NaN. With None as
+    arithmetic, only looks for them."""
+    if arithmetic is None:
+        return multiply(host, 1.0)
+    inverse = 1 / scale if scale else math.copysign(math.inf, scale)
+    if arithmetic != "paddle" or host.dtype != FLOAT64:
+        inverse = narrow(inverse)
+    return multiply(host, rounded(inverse, host.dtype) if arithmetic == "mindspore" else inverse, arithmetic == "paddle")
+
+
+def multiply(host, inverse, is_tested_after=False):
     """Multiplies host memory by `inverse`, as torch's kernel does. Returns True if it contains an Inf or NaN."""
     numpy = sys.modules.get("numpy")
     if numpy is not None and host.dtype != BFLOAT16:

@@ -1,21 +1,26 @@
-"""States of a scaler with torch's rule: in torch tensors, in Python, or on the device by the functions of autoamp.h."""
+"""States of a scaler: in torch tensors, in Python, or on the device by the functions of autoamp.h."""
 import ctypes
+import itertools
 import math
+import os
 import sys
+import weakref
 
 import autoamp
 
 from . import _gradients
 
 _FAILURES = {1: "autoamp is not in this process; start the program with `autoamp run`", -1: "a gradient has a wrong address or type",
-             -3: "there are too many scalers", -4: "wrong order of calls", -5: "the driver refused a call, or a stream is being captured"}
+             -3: "there are more than 128 scalers with gradients in device memory", -4: "wrong order of calls",
+             -5: "the driver refused a call, a stream is being captured, or the device was reset"}
+_OPTIMIZERS = 32  # most optimizers that a scaler in device memory has between two updates
 
 
 class Options(ctypes.Structure):
     """The struct autoamp_scaler_options in autoamp.h."""
     _fields_ = [("size", ctypes.c_size_t), ("name", ctypes.c_char_p), ("rule", ctypes.c_char_p), ("init_scale", ctypes.c_double),
                 ("growth_factor", ctypes.c_double), ("backoff_factor", ctypes.c_double), ("growth_interval", ctypes.c_int),
-                ("backoff_every", ctypes.c_int), ("hysteresis", ctypes.c_int), ("min_scale", ctypes.c_double)]
+                ("backoff_every", ctypes.c_int), ("hysteresis", ctypes.c_int), ("flags", ctypes.c_int), ("min_scale", ctypes.c_double)]
 
 
 class Tensor(ctypes.Structure):
@@ -39,14 +44,29 @@ class Update(ctypes.Structure):
                 ("hysteresis", ctypes.c_int)]
 
 
-def record(scaler, before, after, found, factors):
-    """Records an update of a state on the host: scale and tracker before and after, and growth, backoff and interval."""
-    library = autoamp._library
-    if library is None or not hasattr(library, "autoamp_record_update"):
-        return
-    update = Update(ctypes.sizeof(Update), b"autoamp", b"autoamp", id(scaler), 0, before[0], after[0], found, *factors, before[1], after[1],
-                    -1)
-    library.autoamp_record_update(ctypes.byref(update))
+_numbers, _next_number = weakref.WeakKeyDictionary(), itertools.count(1 << 32)  # those of the C scalers start at 1
+
+
+def record(scaler, before, after, found, factors, hysteresis=-1, framework=b"autoamp"):
+    """Records an update of a state on the host: scale and tracker before and after, and growth, backoff and interval. Never raises."""
+    try:
+        number = _numbers.get(scaler)
+        if number is None:
+            number = _numbers[scaler] = next(_next_number)
+        growth, backoff, interval = factors
+        interval = interval if isinstance(interval, int) and 0 < interval < 2 ** 31 else 0
+        update = Update(ctypes.sizeof(Update), framework, b"autoamp", number, 0, _double(before[0]), _double(after[0]), found, growth,
+                        backoff, interval, before[1], after[1], hysteresis)
+        autoamp._library.autoamp_record_update(ctypes.byref(update))
+    except Exception:  # not loaded, or values that no trace can contain
+        pass
+
+
+def _double(value):
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf
 
 
 def _is_number(value):
@@ -68,35 +88,40 @@ def kind_of(value, state):
 
 
 class HostState:
-    def __init__(self, scaler, scale, tracker):
-        self._scaler, self._scale, self._tracker = scaler, _gradients.narrow(scale), int(tracker)
+    """`values` of all states: scale, and the two counters of the rule."""
+
+    def __init__(self, scaler, values):
+        self._values = (scaler._rule().round(values[0]), *map(int, values[1:]))
 
     def get(self):
-        return self._scale, self._tracker
+        return self._values
 
     def value(self):
-        return self._scale
+        return self._values[0]
 
-    def set(self, scale, tracker):
-        self._scale = self._scale if scale is None else _gradients.narrow(scale)
-        self._tracker = self._tracker if tracker is None else int(tracker)
+    def set(self, scaler, *values):
+        """Replaces the values that are not None."""
+        new = (old if value is None else value for old, value in zip(self._values, values))
+        self.__init__(scaler, tuple(new))
 
-    replace = lambda self, scale: self.set(scale, None)  # noqa: E731
+    def replace(self, scaler, scale):
+        self.set(scaler, scale, None, None)
 
-    def scale(self, value):
+    def scale(self, _, value):
+        factor = _gradients.narrow(self._values[0])
         if isinstance(value, (int, float)):
-            return _gradients.narrow(_gradients.narrow(value) * self._scale)
+            return _gradients.narrow(_gradients.narrow(value) * factor)
         numpy = sys.modules.get("numpy")
         if numpy is not None and isinstance(value, (numpy.ndarray, numpy.generic)):
             wide = numpy.float64 if value.dtype == numpy.float64 else numpy.float32
             with numpy.errstate(all="ignore"):
-                return (value.astype(wide) * wide(self._scale)).astype(value.dtype if value.dtype.kind == "f" else numpy.float32)
-        _gradients.unscale(_gradients.wrap(value), self._scale)
+                return (value.astype(wide) * wide(factor)).astype(value.dtype if value.dtype.kind == "f" else numpy.float32)
+        _gradients.multiply(_gradients.wrap(value), factor)
         return value
 
-    def check(self, _, wrapped, is_check_only):
-        inverse = 1.0 if is_check_only else _gradients.inverse_of(self._scale)
-        return {"cpu": float(any([_gradients.unscale(each, inverse) for each in wrapped]))}
+    def check(self, scaler, _, wrapped, is_check_only):
+        arithmetic = None if is_check_only else scaler._rule().arithmetic
+        return {"cpu": float(any([_gradients.divide(each, _gradients.narrow(self._values[0]), arithmetic) for each in wrapped]))}
 
     def is_found(self, found):
         return bool(self.sum(found))
@@ -104,23 +129,19 @@ class HostState:
     def sum(self, found):
         return sum(found.values())
 
-    def update(self, found):
-        total, before, scaler = sum(map(self.sum, found)), self.get(), self._scaler
-        if total:
-            self._scale, self._tracker = _gradients.narrow(self._scale * scaler._backoff_factor), 0
-        else:
-            self._tracker += 1
-            if self._tracker == scaler._growth_interval:
-                grown = _gradients.narrow(self._scale * scaler._growth_factor)
-                self._scale, self._tracker = grown if math.isfinite(grown) else self._scale, 0
-        record(scaler, before, self.get(), total, (scaler._growth_factor, scaler._backoff_factor, scaler._growth_interval))
+    def update(self, scaler, found):
+        total, before, rule = sum(map(self.sum, found)), self._values, scaler._rule()
+        self._values = rule.updated(*before, bool(total))
+        record(scaler, before, self._values, total, scaler._factors(), self._values[2] if rule.counts_down else -1)
 
 
 class TorchState:
     """The operators that torch's own scaler uses, on every device. On CUDA devices, autoamp sees their kernels."""
 
-    def __init__(self, scaler, scale, tracker):
-        self._scaler, self._torch, self._init = scaler, sys.modules["torch"], (scale, tracker)
+    def __init__(self, scaler, values):
+        if scaler._name != "torch":
+            raise ValueError(f"rule {scaler._name!r} does not work on torch tensors")
+        self._torch, self._init = sys.modules["torch"], values[:2]
         self._scale = self._tracker = None  # on the device of the first tensor
 
     def _open(self, device):
@@ -130,12 +151,14 @@ class TorchState:
             self._tracker = self._torch.full((), tracker, dtype=self._torch.int32, device=device)
 
     def get(self):
-        return (_gradients.narrow(self._init[0]), int(self._init[1])) if self._scale is None else (self._scale.item(), self._tracker.item())
+        if self._scale is None:
+            return _gradients.narrow(self._init[0]), int(self._init[1]), 0
+        return self._scale.item(), self._tracker.item(), 0
 
     def value(self):
         return self._scale
 
-    def set(self, scale, tracker):
+    def set(self, _, scale, tracker, __):
         self._open("cpu")
         if scale is not None:
             self._scale.fill_(scale)
@@ -144,13 +167,13 @@ class TorchState:
 
     replace = HostState.replace
 
-    def scale(self, value):
+    def scale(self, _, value):
         if _is_number(value):
             return _gradients.narrow(_gradients.narrow(value) * self.get()[0])
         self._open(value.device)
         return value * self._scale.to(device=value.device, non_blocking=True)
 
-    def check(self, _, wrapped, is_check_only):
+    def check(self, _, __, wrapped, is_check_only):
         torch = self._torch
         self._open(wrapped[0].device)
         inverse = torch.ones_like(self._scale) if is_check_only else self._scale.double().reciprocal().float()
@@ -170,11 +193,10 @@ class TorchState:
     def sum(self, found):
         return sum(each.to(self._scale.device, non_blocking=True) for each in found.values())
 
-    def update(self, found):
-        scaler, is_host = self._scaler, self._scale.device.type == "cpu"
+    def update(self, scaler, found):
+        is_host, factors = self._scale.device.type == "cpu", scaler._factors()
         before = self.get() if is_host else None
         total = sum(map(self.sum, found))
-        factors = scaler._growth_factor, scaler._backoff_factor, scaler._growth_interval
         self._torch._amp_update_scale_(self._scale, self._tracker, total, *factors)
         if is_host:
             record(scaler, before, self.get(), total.item(), factors)
@@ -184,16 +206,21 @@ class DeviceState:
     """A scaler of autoamp.h. Its calls run on the stream of the gradients, and on the current device. A call on another stream than
     the one before it waits for that stream."""
 
-    def __init__(self, scaler, scale, tracker):
-        self._scaler, self._library, self._handle = scaler, autoamp._library, ctypes.c_void_p()
-        self._stream, self._factors = scaler.stream, self._factors_now()  # stream of the latest change of the state
+    def __init__(self, scaler, values):
+        self._library, self._handle, self._owner = autoamp._library, ctypes.c_void_p(), os.getpid()
+        self._stream, self._factors = scaler.stream, self._factors_of(scaler)  # stream of the latest change of the state
         self._unscaled = {}  # optimizer: stream of its gradients
         if self._library is None:
             raise RuntimeError(_FAILURES[1])
-        options = Options(ctypes.sizeof(Options), None, b"torch", scale, *self._factors, 1, 1, 1.0)
-        self._done(self._library.autoamp_scaler_create(ctypes.byref(self._handle), ctypes.byref(options)))
-        if tracker:
-            self.set(None, tracker)
+        scale, tracker, other = values
+        options = Options(ctypes.sizeof(Options), None, scaler._name.encode(), scale, *self._factors,
+                          *(scaler._parameters.get(*each) for each in (("backoff_every", 1), ("hysteresis", 1), ("flags", 0), ("min_scale", 1))))
+        status = self._library.autoamp_scaler_create(ctypes.byref(self._handle), ctypes.byref(options))
+        if status == -1 and os.getpid() == self._owner:
+            raise ValueError("the scale, a factor, the interval or another parameter is not possible for device memory")
+        self._done(status)
+        if (tracker, other) != (0, scaler._rule().full):
+            self.set(scaler, None, tracker, other)
 
     def __del__(self):
         if self._handle:
@@ -201,11 +228,15 @@ class DeviceState:
                 self._wait(stream)
             self._library.autoamp_scaler_destroy(self._handle)
 
-    def _factors_now(self):
-        return self._scaler._growth_factor, self._scaler._backoff_factor, self._scaler._growth_interval
-
     @staticmethod
-    def _done(status):
+    def _factors_of(scaler):
+        """Growth, backoff and interval. In C an interval of 0 fixes the scale; in torch it only prevents growth."""
+        growth, backoff, interval = scaler._factors()
+        return growth, backoff, int(interval) if 0 < interval < 2 ** 31 else 2 ** 31 - 1
+
+    def _done(self, status):
+        if status and os.getpid() != self._owner:
+            raise RuntimeError("a forked process cannot use device memory")
         if status:
             raise RuntimeError(_FAILURES.get(status, f"autoamp returned {status}"))
 
@@ -219,36 +250,38 @@ class DeviceState:
     def get(self):
         state = State(ctypes.sizeof(State))
         self._done(self._call("get", ctypes.byref(state)))
-        return state.scale, state.growth_tracker
+        return state.scale, state.growth_tracker, state.backoff_tracker
 
-    def set(self, scale, tracker):
+    def set(self, _, scale, tracker, other):
         state = State(ctypes.sizeof(State), math.nan if scale is None else scale, *self._factors,
-                      -1 if tracker is None else int(tracker), -1)
+                      *(-1 if each is None else int(each) for each in (tracker, other)))
         self._done(self._call("load", ctypes.byref(state)))
 
-    def replace(self, scale):
+    def replace(self, _, scale):
         self._done(self._call("update", ctypes.byref(ctypes.c_double(scale))))
 
-    def _tensors(self, wrapped):
+    def _tensors(self, scaler, wrapped):
         streams = {each.stream for each in wrapped if each.stream is not None}
         if len(streams) > 1:
             raise ValueError("the gradients of one call must be on one stream")
-        stream = streams.pop() if streams else self._scaler.stream
+        stream = streams.pop() if streams else scaler.stream
         if stream != self._stream:
             self._wait(self._stream)  # refused during a capture, whose graph orders the work
             self._stream = stream
         return (Tensor * len(wrapped))(*(Tensor(each.pointer, each.count, each.dtype) for each in wrapped)), ctypes.c_size_t(len(wrapped))
 
-    def scale(self, value):
+    def scale(self, scaler, value):
         if _is_number(value):
             return _gradients.narrow(_gradients.narrow(value) * self.get()[0])
-        self._done(self._call("scale", *self._tensors([_gradients.wrap(value)])))
+        self._done(self._call("scale", *self._tensors(scaler, [_gradients.wrap(value, scaler.stream)])))
         return value
 
-    def check(self, index, wrapped, is_check_only):
+    def check(self, scaler, index, wrapped, is_check_only):
         if is_check_only:
-            raise ValueError("fused optimizers need torch tensors")
-        self._done(self._call("unscale", ctypes.c_uint(index), *self._tensors(wrapped)))
+            self.sum(None)
+        if index >= _OPTIMIZERS:
+            raise ValueError(f"at most {_OPTIMIZERS} optimizers can have gradients in device memory between two updates")
+        self._done(self._call("unscale", ctypes.c_uint(index), *self._tensors(scaler, wrapped)))
         self._unscaled[index] = self._stream
         return {"device": index}
 
@@ -258,10 +291,13 @@ class DeviceState:
             self._done(status)
         return status == 0
 
-    def update(self, _):
-        if self._factors != self._factors_now():
-            self._factors = self._factors_now()
-            self.set(None, None)
+    def sum(self, _):
+        raise ValueError("fused optimizers need torch tensors or host memory")
+
+    def update(self, scaler, _):
+        if self._factors != self._factors_of(scaler):
+            self._factors = self._factors_of(scaler)
+            self.set(scaler, None, None, None)
         for stream in {*self._unscaled.values()} - {self._stream}:
             self._wait(stream)
         self._done(self._call("update", None))

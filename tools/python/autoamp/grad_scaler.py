@@ -3,7 +3,9 @@ import collections.abc
 import inspect
 import warnings
 
-from . import _gradients, _states
+import autoamp
+
+from . import _gradients, _rules, _states
 
 _READY, _UNSCALED, _STEPPED = "READY", "UNSCALED", "STEPPED"
 _HINT = "This may indicate your script did not use scaler.scale(loss or outputs) earlier in the iteration."
@@ -12,7 +14,8 @@ _HINT = "This may indicate your script did not use scaler.scale(loss or outputs)
 class _Optimizer:
     """Stage and flags of an optimizer since the latest update. `found`: the flags of its devices."""
 
-    def __init__(self):
+    def __init__(self, optimizer):
+        self.optimizer = optimizer  # keeps it alive, because another one could get its id
         self.stage, self.found = _READY, {}
 
 
@@ -21,19 +24,29 @@ class GradScaler:
 
     It has the interface that torch.amp.GradScaler has. For optimizers without torch's `param_groups`, pass `grads` to `unscale_` or
     `step`. An optimizer without a method `step` is called itself. `stream` is the CUDA stream of device memory that does not name
-    its own."""
+    its own. `rule` is that of another framework, with its parameters `backoff_every`, `hysteresis`, `min_scale` and `flags`. If
+    autoamp is in the process but off (AUTOAMP_ENABLED=0), the scaler is disabled."""
 
-    def __init__(self, device="cuda", init_scale=2.0 ** 16, growth_factor=2.0, backoff_factor=0.5, growth_interval=2000, enabled=True):
+    def __init__(self, device="cuda", init_scale=2.0 ** 16, growth_factor=2.0, backoff_factor=0.5, growth_interval=2000, enabled=True, *,
+                 rule="torch", **parameters):
+        enabled = enabled and not autoamp._is_off()
         self._device, self._enabled, self.stream = device, enabled, 0
         if enabled:
-            assert growth_factor > 1.0, "The growth factor must be > 1.0."
+            assert growth_factor > 1.0 or rule != "torch", "The growth factor must be > 1.0."
             assert backoff_factor < 1.0, "The backoff factor must be < 1.0."
-            self._init_scale, self._init_growth_tracker = init_scale, 0
+            self._name, self._parameters = rule, parameters
             self._growth_factor, self._backoff_factor, self._growth_interval = growth_factor, backoff_factor, growth_interval
+            self._init_scale, self._init_growth_tracker, self._init_backoff_tracker = init_scale, 0, self._rule().full
             self._state = None  # made by the first scale()
-            self._optimizers = {}
+            self._optimizers, self._latest = {}, None  # latest: the flags of the optimizer that was stepped last
 
     # ---- the state
+
+    def _factors(self):
+        return self._growth_factor, self._backoff_factor, self._growth_interval
+
+    def _rule(self):
+        return _rules.Rule(self._name, *self._factors(), **self._parameters)
 
     def _need(self, function):
         assert self._state is not None, f"Attempted {function} but _scale is None.  {_HINT}"
@@ -42,16 +55,16 @@ class GradScaler:
         """The state for gradients of this kind. An existing one is converted."""
         if isinstance(self._state, kind):
             return self._state
-        scale, tracker = self._init_scale, self._init_growth_tracker
+        values = self._init_scale, self._init_growth_tracker, self._init_backoff_tracker
         if self._state is not None:
             if any(each.found for each in self._optimizers.values()):
                 raise ValueError("the gradients of one step must all be torch tensors, in host memory, or in device memory")
-            scale, tracker = self._state.get()
-        self._state = kind(self, scale, tracker)
+            values = self._state.get()
+        self._state = kind(self, values)
         return self._state
 
     def _of(self, optimizer):
-        return self._optimizers.setdefault(id(optimizer), _Optimizer())
+        return self._optimizers.setdefault(id(optimizer), _Optimizer(optimizer))
 
     def get_scale(self):
         if not self._enabled:
@@ -79,14 +92,21 @@ class GradScaler:
     def _get_growth_tracker(self):
         if not self._enabled:
             return 0
-        return self._init_growth_tracker if self._state is None else self._state.get()[1]
+        return self._counters()[0]
 
     def is_enabled(self):
         return self._enabled
 
+    def _counters(self):
+        return (self._init_growth_tracker, self._init_backoff_tracker) if self._state is None else self._state.get()[1:]
+
     def state_dict(self):
+        if not self._enabled:
+            return {}
+        tracker, other = self._counters()
         return {"scale": self.get_scale(), "growth_factor": self._growth_factor, "backoff_factor": self._backoff_factor,
-                "growth_interval": self._growth_interval, "_growth_tracker": self._get_growth_tracker()} if self._enabled else {}
+                "growth_interval": self._growth_interval, "_growth_tracker": tracker,
+                **({} if self._name == "torch" else {"_backoff_tracker": other})}
 
     def load_state_dict(self, state_dict):
         if not self._enabled:
@@ -95,20 +115,22 @@ class GradScaler:
             raise RuntimeError("The source state dict is empty, possibly because it was saved from a disabled instance of GradScaler.")
         self._init_scale = state_dict["scale"]
         if self._state is not None:
-            self._state.set(self._init_scale, None)
+            self._state.set(self, self._init_scale, None, None)
         self._growth_factor = state_dict["growth_factor"]
         self._backoff_factor = state_dict["backoff_factor"]
         self._growth_interval = state_dict["growth_interval"]
         self._init_growth_tracker = state_dict["_growth_tracker"]
+        self._init_backoff_tracker = state_dict.get("_backoff_tracker", self._init_backoff_tracker)
         if self._state is not None:
-            self._state.set(None, self._init_growth_tracker)
+            self._state.set(self, None, self._init_growth_tracker, self._init_backoff_tracker)
 
     def __getstate__(self):
         state = self.__dict__.copy()
         if self._enabled:
             assert len(self._optimizers) == 0, ("A GradScaler instance may only be pickled at the beginning of an iteration, or at the "
                                                 "end after scaler.update().")
-            state["_init_scale"], state["_init_growth_tracker"] = self.get_scale(), self._get_growth_tracker()
+            state["_init_scale"] = self.get_scale()
+            state["_init_growth_tracker"], state["_init_backoff_tracker"] = self._counters()
             state["_state"] = None
         return state
 
@@ -125,12 +147,14 @@ class GradScaler:
         if isinstance(outputs, collections.abc.Iterable) and not _is_array(outputs):
             results = map(self.scale, outputs)
             return type(outputs)(results) if isinstance(outputs, (list, tuple)) else results
-        return self._make(_states.kind_of(outputs, self._state)).scale(outputs)
+        if outputs is None:
+            raise ValueError("outputs must be a Tensor or an iterable of Tensors")
+        return self._make(_states.kind_of(outputs, self._state)).scale(self, outputs)
 
     def _grads(self, optimizer, grads):
         if grads is None:
             grads = (parameter.grad for group in optimizer.param_groups for parameter in group["params"])
-        return [_gradients.wrap(each) for each in grads if each is not None]
+        return [_gradients.wrap(each, self.stream) for each in grads if each is not None]
 
     def unscale_(self, optimizer, grads=None):
         """Divides the gradients of the optimizer by the scale, in place."""
@@ -155,11 +179,14 @@ class GradScaler:
         if any(_states.kind_of(each, self._state) is not kind for each in wrapped):
             raise ValueError("the gradients of one step must all be torch tensors, in host memory, or in device memory")
         state = self._make(kind)
-        return state.check(list(self._optimizers).index(id(optimizer)), wrapped, is_check_only)
+        return state.check(self, list(self._optimizers).index(id(optimizer)), wrapped, is_check_only)
 
     def step(self, optimizer, *args, grads=None, **kwargs):
-        """Unscales the gradients if `unscale_` has not done it. Calls `optimizer.step(*args, **kwargs)`, or returns None."""
+        """Unscales the gradients if `unscale_` has not done it. Calls `optimizer.step(*args, **kwargs)`, or returns None. If this
+        function has a parameter `grads` itself, and the optimizer has `param_groups`, it gets `grads`."""
         run = getattr(optimizer, "step", optimizer)
+        if grads is not None and hasattr(optimizer, "param_groups") and "grads" in inspect.signature(run).parameters:
+            kwargs, grads = {**kwargs, "grads": grads}, None
         if not self._enabled:
             return run(*args, **kwargs)
         if "closure" in kwargs:
@@ -169,15 +196,16 @@ class GradScaler:
         if state.stage is _STEPPED:
             raise RuntimeError("step() has already been called since the last update().")
         if getattr(optimizer, "_step_supports_amp_scaling", False):
-            return self._step_fused(optimizer, state, args, kwargs)
+            return self._step_fused(optimizer, state, grads, args, kwargs)
         if state.stage is _READY:
             self.unscale_(optimizer, grads)
         assert len(state.found) > 0, "No inf checks were recorded for this optimizer."
+        self._latest = state.found
         result = None if self._state.is_found(state.found) else run(*args, **kwargs)
         state.stage = _STEPPED
         return result
 
-    def _step_fused(self, optimizer, state, args, kwargs):
+    def _step_fused(self, optimizer, state, grads, args, kwargs):
         """The optimizer divides by the scale and skips the step itself."""
         takes_scaler = "grad_scaler" in inspect.signature(optimizer.step).parameters
         if takes_scaler:
@@ -186,10 +214,11 @@ class GradScaler:
             kwargs = {**kwargs, "grad_scaler": self}
         else:
             if state.stage is _READY:
-                state.found = self._check(optimizer, self._grads(optimizer, None), True)
-            scale = self._state.value()
-            optimizer.grad_scale = None if state.stage is _UNSCALED else scale * getattr(optimizer, "grad_scale", 1)
-            optimizer.found_inf = self._state.sum(state.found)
+                state.found = self._check(optimizer, self._grads(optimizer, grads), True)
+            found_inf = self._state.sum(state.found)
+            optimizer.grad_scale = (getattr(optimizer, "grad_scale", None) if state.stage is _UNSCALED else
+                                    self._state.value() * getattr(optimizer, "grad_scale", 1))
+            optimizer.found_inf = found_inf
         result = optimizer.step(*args, **kwargs)
         state.stage = _STEPPED
         if not takes_scaler:
@@ -209,11 +238,11 @@ class GradScaler:
                 assert new_scale.device.type == str(self._device).split(":", 1)[0], reason
                 assert new_scale.numel() == 1, reason
                 assert new_scale.requires_grad is False, reason
-            self._state.replace(float(new_scale))
+            self._state.replace(self, float(new_scale))
         else:
             found = [each.found for each in self._optimizers.values() if each.found]
             assert len(found) > 0, "No inf checks were recorded prior to update."
-            self._state.update(found)
+            self._state.update(self, [self._latest] if self._latest is not None and self._rule().last_decides else found)
         self._optimizers = {}
 
 

@@ -1,17 +1,20 @@
 """Scalers of mindspore.amp for values in host memory (docs/gradient-scaler.md). Needs no MindSpore."""
-import math
 import numbers
 
-from . import _gradients, _states
+from . import _gradients, _rules, _states
 
 
-def all_finite(inputs):
+def init_status():
+    """Returns the status for `all_finite`. The host needs none."""
+
+
+def all_finite(inputs, status=None):
     """Returns True if no element of the gradients is Inf or NaN. They do not change."""
-    return not any([_gradients.unscale(_host(each), 1.0) for each in inputs])
+    return not any([_gradients.divide(_host(each, is_read_only=True), 1.0, None) for each in inputs])
 
 
-def _host(value):
-    wrapped = _gradients.wrap(value)
+def _host(value, is_read_only=False):
+    wrapped = _gradients.wrap(value, is_read_only=is_read_only)
     if not isinstance(wrapped, _gradients.Host):
         raise TypeError("gradients must be in host memory")
     return wrapped
@@ -24,7 +27,7 @@ def _map(inputs, factor):
     if isinstance(inputs, numbers.Real):
         return _gradients.narrow(_gradients.narrow(inputs) * factor)
     host = _host(inputs)
-    _gradients.unscale(host, _gradients.rounded(factor, host.dtype))
+    _gradients.multiply(host, _gradients.rounded(factor, host.dtype))
     return inputs
 
 
@@ -36,7 +39,15 @@ def _positive(name, value):
     return value
 
 
-class StaticLossScaler:
+class LossScaler:
+    """Base class of the loss scalers."""
+
+
+class LossScaleManager:
+    """Base class of the managers."""
+
+
+class StaticLossScaler(LossScaler):
     """A scale that does not change. `scale` and `unscale` multiply buffers in place and return them."""
 
     def __init__(self, scale_value):
@@ -65,19 +76,13 @@ class DynamicLossScaler(StaticLossScaler):
 
     def adjust(self, grads_finite):
         """Ends a step. `grads_finite`: the result of all_finite()."""
-        before = self.scale_value, self.counter
-        if not grads_finite:
-            self.scale_value = max(1.0, _gradients.narrow(self.scale_value / self.scale_factor))
-        elif self.counter == self.scale_window - 1:
-            grown = _gradients.narrow(self.scale_value * self.scale_factor)
-            self.scale_value = grown if math.isfinite(grown) else self.scale_value
-        self.counter = (self.counter + 1) % self.scale_window if grads_finite else 0
-        _states.record(self, before, (self.scale_value, self.counter), not grads_finite,
-                       (self.scale_factor, 1 / self.scale_factor, self.scale_window))
+        before, factors = (self.scale_value, self.counter), (self.scale_factor, 1 / self.scale_factor, self.scale_window)
+        self.scale_value, self.counter, _ = _rules.Rule("mindspore", *factors).updated(*before, 0, not grads_finite)
+        _states.record(self, before, (self.scale_value, self.counter), not grads_finite, factors, framework=b"autoamp.mindspore")
         return True
 
 
-class FixedLossScaleManager:
+class FixedLossScaleManager(LossScaleManager):
     def __init__(self, loss_scale=128.0, drop_overflow_update=True):
         if loss_scale < 1:
             raise ValueError(f"The argument 'loss_scale' must be >= 1, but got {loss_scale}")
@@ -93,7 +98,7 @@ class FixedLossScaleManager:
         """The scale is fixed."""
 
 
-class DynamicLossScaleManager:
+class DynamicLossScaleManager(LossScaleManager):
     def __init__(self, init_loss_scale=2 ** 24, scale_factor=2, scale_window=2000):
         if init_loss_scale < 1.0:
             raise ValueError(f"The argument 'init_loss_scale' must be > 1, but got {init_loss_scale}")
@@ -113,17 +118,12 @@ class DynamicLossScaleManager:
 
     def update_loss_scale(self, overflow):
         """Ends a step. More than 1000 overflows in a row are an error."""
-        before = float(self.loss_scale)
-        if overflow:
-            self.loss_scale = max(self.loss_scale * self.decrease_ratio, 1)
-            self.last_overflow_iter = self.cur_iter
-            self.bad_step += 1
-        else:
-            if (self.cur_iter - self.last_overflow_iter) % self.scale_window == 0:
-                self.loss_scale *= self.increase_ratio
-            self.bad_step = 0
-        _states.record(self, (before, -1), (float(self.loss_scale), -1), bool(overflow),
-                       (self.increase_ratio, self.decrease_ratio, self.scale_window))
+        factors = self.increase_ratio, self.decrease_ratio, self.scale_window
+        before = self.loss_scale, self.cur_iter - self.last_overflow_iter - 1
+        rule = _rules.Rule("mindspore_manager", *factors)
+        self.loss_scale, tracker, self.bad_step = rule.updated(*before, self.bad_step, bool(overflow))
+        self.last_overflow_iter = self.cur_iter if overflow else self.last_overflow_iter
+        _states.record(self, before, (self.loss_scale, tracker), bool(overflow), factors, framework=b"autoamp.mindspore")
         if self.bad_step > self.bad_step_max:
             raise RuntimeError("Dynamic loss scale Continuous overflow ", self.bad_step, " times, has exceeded maximum threshold.")
         self.cur_iter += 1

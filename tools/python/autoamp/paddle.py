@@ -1,5 +1,5 @@
 """paddle.amp.GradScaler and AmpScaler for gradients in host memory (docs/gradient-scaler.md). Needs no Paddle."""
-from . import _gradients, _states
+from . import _gradients, _rules, _states
 
 _INIT, _UNSCALED, _STEPPED = "INIT", "UNSCALED", "STEPPED"
 
@@ -23,29 +23,35 @@ class AmpScaler:
 
     def scale(self, var):
         """Returns a number or NumPy array times the scale. Writable buffers are multiplied in place."""
-        return _states.HostState(self, self._scale, 0).scale(var) if self._enable else var
+        return _states.HostState(self, (self._scale, 0, 0)).scale(self, var) if self._enable else var
+
+    def _factors(self):
+        return self._incr_ratio, self._decr_ratio, self._incr_every_n_steps
+
+    def _rule(self):
+        return _rules.Rule("paddle", *self._factors(), self._decr_every_n_nan_or_inf)
 
     def _unscale(self, optimizer, grads=None):
         if not self._enable:
             return
         stage = self._stages.get(id(optimizer), _INIT)
-        if stage is _UNSCALED:
+        if stage == _UNSCALED:
             raise RuntimeError("unscale_() has already been called on this optimizer since the last update().")
-        if stage is _STEPPED:
+        if stage == _STEPPED:
             raise RuntimeError("unscale_() is being called after step().")
         if grads is None:
-            grads = [parameter.grad for parameter in optimizer._parameter_list]
+            groups = getattr(optimizer, "_param_groups", None) or [{"params": optimizer._parameter_list}]
+            lists = (group["params"] if isinstance(group, dict) else [group] for group in groups)
+            grads = [parameter.grad for parameters in lists for parameter in parameters]
         wrapped = [_gradients.wrap(each) for each in grads if each is not None]
         if not all(isinstance(each, _gradients.Host) for each in wrapped):
             raise TypeError("gradients must be in host memory")
-        inverse = 1 / self._scale if self._scale else float("inf")
-        self._found_inf = any([_gradients.unscale(each, inverse if each.dtype == _gradients.FLOAT64 else _gradients.narrow(inverse), True)
-                               for each in wrapped])
+        self._found_inf = any([_gradients.divide(each, self._scale, "paddle") for each in wrapped])
         self._stages[id(optimizer)] = _UNSCALED
 
     def _run(self, optimizer, run, arguments, keywords, grads):
         """Unscales the gradients if necessary, and runs the optimizer or skips it."""
-        if self._stages.get(id(optimizer), _INIT) is _INIT:
+        if self._stages.get(id(optimizer), _INIT) == _INIT:
             self._unscale(optimizer, grads)
         self._cache_found_inf = self._found_inf
         return None if self._found_inf else run(*arguments, **keywords)
@@ -63,19 +69,9 @@ class AmpScaler:
     def _update(self):
         if not self._enable:
             return
-        before, factor = (self._scale, self._incr_count), None
-        if self._cache_found_inf:
-            self._incr_count, self._decr_count = 0, self._decr_count + 1
-            if self._decr_count == self._decr_every_n_nan_or_inf:
-                factor, self._decr_count = self._decr_ratio, 0
-        else:
-            self._decr_count, self._incr_count = 0, self._incr_count + 1
-            if self._incr_count == self._incr_every_n_steps:
-                factor, self._incr_count = self._incr_ratio, 0
-        if factor is not None:
-            self._scale = _gradients.narrow(self._scale * _gradients.narrow(factor))
-        _states.record(self, before, (self._scale, self._incr_count), bool(self._cache_found_inf),
-                       (self._incr_ratio, self._decr_ratio, self._incr_every_n_steps))
+        before, found = (self._scale, self._incr_count), bool(self._cache_found_inf)
+        self._scale, self._incr_count, self._decr_count = self._rule().updated(*before, self._decr_count, found)
+        _states.record(self, before, (self._scale, self._incr_count), found, self._factors(), framework=b"autoamp.paddle")
 
     def is_enable(self):
         return self._enable
@@ -150,7 +146,7 @@ class GradScaler(AmpScaler):
         run = getattr(optimizer, "step", optimizer)
         if not self._enable:
             return run()
-        if self._stages.get(id(optimizer), _INIT) is _STEPPED:
+        if self._stages.get(id(optimizer), _INIT) == _STEPPED:
             raise RuntimeError("step() has already been called since the last update().")
         self._run(optimizer, run, (), {}, grads)
         self._stages[id(optimizer)] = _STEPPED
