@@ -141,12 +141,6 @@ double settleMicroseconds(Scaling scaling)
 	return scaling == Scaling::off ? 0 : settle + (scaling == Scaling::strict ? mend : 0);
 }
 
-// Rounding of a result in place.
-double roundMicroseconds(const Gpu &gpu, Extras extras, double elements)
-{
-	return extras.roundsOutput ? gap + passMicroseconds(gpu, 8 * elements) : 0;
-}
-
 double sizeOf(const op::Tensor &tensor)
 {
 	double size = 1;
@@ -208,29 +202,27 @@ double convolutionTime(const Gpu &gpu, const op::Convolution &convolution, Path 
 	return 1e3 * convolutionMicroseconds(gpu, convolution, path, 4);
 }
 
-double estimate(const Gpu &gpu, const op::Op &op, Path path, Extras extras, op::Form form)
+double estimate(const Gpu &gpu, const op::Op &op, Path path, Scaling scaling, op::Form form)
 {
 	const op::Convolution *const convolution = op::isConvolution(op.kind) ? op::convolutionAt(op.geometry) : nullptr;
 	if (convolution) {
-		const double inPlace = roundMicroseconds(gpu, extras, sizeOf(convolution->result()));
 		if (path != Path::half)
-			return convolutionTime(gpu, *convolution, path) + (path == Path::fast16 ? 1e3 * inPlace : 0);
+			return convolutionTime(gpu, *convolution, path);
 		const double elements = sizeOf(convolution->first()) + sizeOf(convolution->second());
 		const bool isWide = form == op::Form::wide, isBetaZero = op.flags & op::flagBetaZero;
 		const double resultBytes = isWide ? 4 : 2, added = isBetaZero ? 0 : 4;
 		const double home =
 		    isWide && op::isWrittenInPlace(*convolution, isBetaZero)
-		        ? inPlace
+		        ? 0
 		        : gap + passMicroseconds(gpu, (resultBytes + 4 + added) * sizeOf(convolution->result()));
 		return castTime(gpu, elements) +
 		       1e3 * (convolutionMicroseconds(gpu, op::padded(*convolution), path, resultBytes) + home + gap +
-		              settleMicroseconds(extras.scaling));
+		              settleMicroseconds(scaling));
 	}
 	auto m = static_cast<double>(op.m), n = static_cast<double>(op.n), k = static_cast<double>(op.k);
 	const double batch = op.batch, product = gemmTime(gpu, path, m, n, k, batch);
-	const double inPlace = roundMicroseconds(gpu, extras, m * n * batch);
 	if (path != Path::half)
-		return product + (path == Path::fast16 ? 1e3 * inPlace : 0);
+		return product;
 	// With a batch stride of 0, one matrix is converted and multiplied with all others.
 	const bool areArrays = op.flags & op::flagArrays;
 	double elements = (op.stridea || areArrays ? batch : 1) * m * k + (op.strideb || areArrays ? batch : 1) * k * n;
@@ -243,17 +235,15 @@ double estimate(const Gpu &gpu, const op::Op &op, Path path, Extras extras, op::
 		more += 1;
 	if (more > 0)
 		more = castLaunch + gap + microseconds(gpu.bandwidth, more);
-	if (!areArrays) // otherwise the copy of the results rounds
-		more += inPlace;
-	if (extras.scaling == Scaling::strict) // settle reads the operands again
+	if (scaling == Scaling::strict) // settle reads the operands again
 		more += passMicroseconds(gpu, 4 * elements) - castLaunch;
-	return castTime(gpu, elements) + product + 1e3 * (gap + more + settleMicroseconds(extras.scaling));
+	return castTime(gpu, elements) + product + 1e3 * (gap + more + settleMicroseconds(scaling));
 }
 
-double launchTime(const Gpu &gpu, Extras extras)
+double launchTime(const Gpu &gpu, Scaling scaling)
 {
 	const double launch = gpu.rates[static_cast<size_t>(Path::half)].launch;
-	return 1e3 * (castLaunch + gap + settleMicroseconds(extras.scaling) + std::min(launch, gemvLaunch));
+	return 1e3 * (castLaunch + gap + settleMicroseconds(scaling) + std::min(launch, gemvLaunch));
 }
 
 } // namespace autoamp::policy

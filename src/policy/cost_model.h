@@ -33,14 +33,6 @@ struct Gpu {
 // compute capability (75, 80, 90, ...). Capability 0 means no device and selects h100.
 const Gpu &gpuConstants(GpuModel model, const char *deviceName, int computeCapability);
 
-// Work of a lowered call in addition to its product.
-struct Extras {
-	Scaling scaling; // of float16; off for other types
-	bool roundsOutput = false;
-
-	constexpr Extras(Scaling scaling, bool roundsOutput = false) : scaling(scaling), roundsOutput(roundsOutput) {}
-};
-
 // All times in ns. Sizes at least 1.
 double gemmTime(const Gpu &gpu, Path path, double m, double n, double k, double batch);
 double castTime(const Gpu &gpu, double elements); // fp32 -> 16-bit, operands in one launch
@@ -50,8 +42,10 @@ double convolutionTime(const Gpu &gpu, const op::Convolution &convolution, Path 
 
 // A whole call on fp32 data. Path::half includes the conversion and, with float16 scaling, the settling of the scales;
 // for a convolution also the copy of its result to the application's layout, as `form` requires.
-double estimate(const Gpu &gpu, const op::Op &op, Path path, Extras extras, op::Form form = op::Form::wide);
+// `scaling` is off for other types than float16. A rounding of the result (AUTOAMP_ROUND_OUTPUT) is not included: it
+// must not change the choice of a strategy, because it shows the effect of autocast.
+double estimate(const Gpu &gpu, const op::Op &op, Path path, Scaling scaling, op::Form form = op::Form::wide);
 // The part of that time on Path::half that is independent of the speed of the device.
-double launchTime(const Gpu &gpu, Extras extras);
+double launchTime(const Gpu &gpu, Scaling scaling);
 
 } // namespace autoamp::policy

@@ -199,15 +199,15 @@ Choice choose(const op::Op &op, const Listing &listing, const Target &target, co
 		return op.flags & op::flagMustNotBeLow ? keep(Reason::reserve_space)
 		                                       : Choice{best.strategy, reason, Verdict::lowered};
 	const bool canCast = candidates[static_cast<size_t>(Strategy::cast)].isAvailable();
-	const bool isSmall = canCast && asked <= launchTime(*device.gpu, target.extras());
+	const bool isSmall = canCast && asked <= launchTime(*device.gpu, target.scalingOfCast());
 	return keep(isSmall ? Reason::too_small : Reason::not_profitable);
 }
 
 } // namespace
 
 State::State(const Options &options)
-    : Target{options.dtype, options.strategy, options.scaling, options.roundOutput, options.tf32Allowed},
-      enabled(options.enabled), observeOnly(options.level == Level::O0), customWhite(options.customWhite),
+    : Target{options.dtype, options.strategy, options.scaling, options.tf32Allowed}, enabled(options.enabled),
+      observeOnly(options.level == Level::O0), customWhite(options.customWhite),
       customBlack(options.customBlack), lists{options.lists, options.level, options.dtype, options.usePromote},
       rules(options.rules)
 {
@@ -240,7 +240,7 @@ Target targetFor(const State &state, const Rule *rule)
 	target.isDemanded = true;
 	target.dtype = rule->precision;
 	const bool isUnscaled = target.strategy == StrategyChoice::library &&
-	                        target.extras().scaling != Scaling::off; // parseOptions() also refuses this
+	                        target.scalingOfCast() != Scaling::off; // parseOptions() also refuses this
 	const bool isOther = (target.dtype == Dtype::tf32) != (target.strategy == StrategyChoice::tf32);
 	if (target.strategy != StrategyChoice::fp32 && (isOther || isUnscaled))
 		target.strategy = StrategyChoice::automatic;
@@ -254,7 +254,9 @@ namespace {
 op::Form formOf(const op::Op &op, const op::Convolution &convolution, const Target &target, const Device &device)
 {
 	const op::Forms forms = op::formsOf(convolution, target.dtype, device.computeCapability, device.cudnnVersion);
-	const auto time = [&](op::Form form) { return estimate(*device.gpu, op, Path::half, target.extras(), form); };
+	const auto time = [&](op::Form form) {
+		return estimate(*device.gpu, op, Path::half, target.scalingOfCast(), form);
+	};
 	if (forms.isWide && forms.isNarrow)
 		return time(op::Form::wide) < leastRatio * time(op::Form::narrow) ? op::Form::wide : op::Form::narrow;
 	return forms.isWide ? op::Form::wide : forms.isNarrow ? op::Form::narrow : op::Form::none;
@@ -283,7 +285,7 @@ Reason obstacleOf(const op::Op &op, const Candidate &candidate, const Target &ta
 	const bool isHalf = candidate.precision == op::Dtype::float16;
 	if (isHalf && (op::limitsOf(op.kind) & op::lacksHalf))
 		return Reason::no_fp32_output;
-	const bool isUnchecked = op.library == op::Library::cudnn && target.extras().scaling == Scaling::strict;
+	const bool isUnchecked = op.library == op::Library::cudnn && target.scalingOfCast() == Scaling::strict;
 	return isCast && isUnchecked ? Reason::strict_scaling : Reason::count;
 }
 
@@ -312,7 +314,7 @@ Candidates candidatesFor(const op::Op &op, const Target &target, const Device &d
 			candidate.why = obstacleOf(op, candidate, target);
 		if (isProduct && candidate.why != Reason::disabled)
 			candidate.estimate =
-			    static_cast<float>(estimate(*device.gpu, op, paths[index], target.extras(), candidate.form));
+			    static_cast<float>(estimate(*device.gpu, op, paths[index], target.scalingOfCast(), candidate.form));
 	}
 	return candidates;
 }

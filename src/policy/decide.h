@@ -18,10 +18,10 @@ struct Target {
 	op::Dtype dtype;
 	StrategyChoice strategy;
 	Scaling scaling;
-	bool roundsOutput, tf32Allowed;
+	bool tf32Allowed;
 	bool isDemanded = false; // by a rule: use this precision even without a gain
 
-	Extras extras() const { return {dtype == op::Dtype::float16 ? scaling : Scaling::off, roundsOutput}; }
+	Scaling scalingOfCast() const { return dtype == op::Dtype::float16 ? scaling : Scaling::off; }
 };
 
 // The configuration in the form that decisions need. Created once, shared by all threads.
