@@ -76,6 +76,27 @@ class Rounded(unittest.TestCase):
                 self.assertEqual(bits, halves(exact))
         self.assertIn("7f800000", self.run_case("mm.large", DTYPE="float16", STRATEGY="cast", ROUND_OUTPUT="1")[0])
 
+    def test_forms_of_products(self):
+        """Leading dimensions, gaps, layouts, entry points and epilogues: every element is rounded once, and nothing else."""
+        forms = ("align.*", "arrays.*", "beside.*", "door.*", "ld.*", "lt.*", "lt_arrays.*", "rows.*", "scalars.*", "stride.*", "trans.*")
+        plain, rounded = (runner.run("semantics", *forms, **BFLOAT16 | {"ROUND_OUTPUT": value}) for value in "01")
+        captured = runner.run("strict", "replay", **BFLOAT16)
+        self.assertEqual([result.errors for result in (plain, captured)], ["", ""])
+        # Their beta * C is larger than the product, and rounded with it.
+        wrong = {line.split(":")[0] for line in rounded.errors.splitlines()}
+        self.assertEqual(wrong, {"beside.gelu_bias", "scalars.device_alpha_zero"})
+        self.assertEqual(captured.cases["replay"]["wide"], "0")
+        seen = 0
+        for name, case in rounded.cases.items():
+            rows = rounded.rows_of(case)
+            if "wide" not in case or [(row["decision"], row["strategy"]) for row in rows] != [("lowered", "cast")]:
+                continue
+            with self.subTest(name):
+                self.assertEqual(case["wide"], "0")
+                self.assertEqual(case["rounded"], plain.cases[name]["rounded"])
+                seen += plain.cases[name]["wide"] != "0"
+        self.assertGreater(seen, 60)
+
     def test_strategies(self):
         """library rounds, TF32 and kept calls do not."""
         for variables, is_rounded in (({"DTYPE": "bfloat16", "STRATEGY": "library"}, True), ({"STRATEGY": "tf32"}, False),

@@ -788,6 +788,21 @@ bool Problem::isPaddingWhole() const
 	       workspace.isWholeOutside(std::vector<bool>(workspace.size(), true));
 }
 
+void Problem::putRounded(Line &line)
+{
+	int wide = 0;
+	uint64_t hash = 0;
+	result().each([&](float &x) {
+		uint32_t bits;
+		std::memcpy(&bits, &x, sizeof bits);
+		wide += (bits & 0xffff) != 0;
+		if (!std::isnan(x))
+			bits += 0x7fff + (bits >> 16 & 1);
+		hash = (hash ^ bits >> 16) * 0x9e3779b97f4a7c15;
+	});
+	line.put("wide", wide).bits("rounded", hash);
+}
+
 void Problem::describe(Line &line) const
 {
 	line.put("entry", entryOf(spec)).put("m", spec.m).put("n", spec.n).put("k", spec.k).put("batch", spec.batch);
@@ -813,6 +828,7 @@ void Problem::runOn(Session &session, Line &line)
 	line.require(isPaddingWhole(), "memory outside the matrices changed");
 	describe(line);
 	line.put("status", status).bits("bits", result().array.bits());
+	putRounded(line);
 	if (status == 0) {
 		const Answer answer = compare();
 		line.put("eta", answer.eta).put("omega", answer.omega).put("nonfinite", answer.nonfinite);

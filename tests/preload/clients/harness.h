@@ -223,6 +223,9 @@ public:
 	Answer compare() const; // the downloaded result against fp64
 	bool isPaddingWhole() const;
 	void setScalars(float alpha, float beta);
+	// Adds `wide`, the number of elements of the result that are not bfloat16 numbers, and the bits of all elements
+	// when they are rounded to bfloat16.
+	void putRounded(Line &line);
 	void describe(Line &line) const; // sizes and entry, to find its row in a report
 	// Uploads, calls, waits, downloads, checks, and adds all results to the line.
 	void runOn(Session &session, Line &line);
