@@ -815,17 +815,8 @@ extern "C" __global__ void __launch_bounds__(autoamp::kernels::blockSize, 4)
     autoamp_mend(const __grid_constant__ autoamp::kernels::Parameters p)
 {
 	using namespace autoamp::kernels;
-	const Mending &mending = p.scratch->mending;
-	if (!mending.isNeeded)
-		return;
-	AUTOAMP_LOOP
-	for (int i = 0; i < operands; ++i)
-		mendShare(p, i, mending.exponent[i]);
-	if (blockIdx.x != 0 || threadIdx.x != 0)
-		return;
-	p.scratch->alpha = mending.alpha;
-	report(p, EventKind::mended, mending.worse, p.scratch->right[mending.worse], mending.exponent[mending.worse],
-	       p.scratch->amax[mending.worse], {mending.excess, mending.lost[0], mending.lost[1]});
+	if (p.scratch->mending.isNeeded)
+		strictMend(p);
 }
 
 extern "C" __global__ void __launch_bounds__(autoamp::kernels::blockSize, 4)

@@ -212,6 +212,7 @@ enum class EventKind : uint32_t {
 	underflow,
 	clamped,
 	mended,
+	uncured,
 	// Without totals in the ring; the payload is the whole event:
 	update = 64, // an update of a gradient scaler
 	audit,
@@ -253,18 +254,19 @@ struct Event {
 	int32_t before, after; // exponents; before is INT32_MIN at `init`
 	uint32_t amax;         // bits
 	union {
-		Loss loss; // set for `underflow` and `mended`
+		Loss loss; // set for `underflow`, `mended` and `uncured`
 		Update update;
 		Audit audit;
 	};
 };
 constexpr uint32_t ringSize = 4096;
 // Exact totals per site, also after the ring wrapped: [site][operand][kind]. All sites without an entry share site 0.
-constexpr uint32_t siteCount = 32768, kindCount = 9;
+constexpr uint32_t siteCount = 32768, kindCount = 10;
 struct Ring {
 	uint64_t written;
 	Event events[ringSize];
 	uint32_t totals[siteCount][operands][kindCount];
+	uint32_t isUncured[siteCount]; // a strict product of the site was mended in vain
 };
 
 // A captured call runs again with the same parameters, so only the totals show which run is the first. They are read
@@ -355,8 +357,8 @@ struct TensorParameters : Scaling {
 //                            counts the call. With predictions == null: alpha unchanged, no recast. If all blocks
 //                            checked the loss: its result, which only causes an event. Any number of blocks
 //   autoamp_mend             after the settle of a strict call: if the product needs it, converts both operands again
-//   with
-//                            the shifts that settle has chosen, and writes alpha. Else it returns. Any number of blocks
+//                            with the shifts that settle has chosen, writes alpha, and measures what the product still
+//                            loses. Else it returns. Any number of blocks
 //   autoamp_cast_tensor_half, autoamp_cast_tensor_bfloat16, autoamp_settle_tensor
 //                            the same for TensorParameters. The cast to bfloat16 writes alpha to the scratch, because
 //                            the convolution reads it there for both types

@@ -16,8 +16,7 @@ static_assert(tileWide * tileDeep % blockSize == 0 && tileDeep % slices == 0 && 
 // For one k or line of a tile in a strict check (strict.cuh).
 struct StrictWeight {
 	float value[probes];
-	int32_t down, base;
-	uint32_t signs, unused;
+	int32_t down, base, shift, unused;
 };
 
 // Each row has one extra word, so that a warp has no bank conflicts when it writes columns.

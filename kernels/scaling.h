@@ -81,14 +81,12 @@ struct Scales {
 	int excess;      // > 0: alpha would need an exponent this much above 127; it was clamped (event scale_range)
 };
 
-// Computes exponents and alpha from the maxima of both operands. It never multiplies two scales in floating point: the
-// product could be 2^254.
-AUTOAMP_HOST_DEVICE inline Scales scalesFor(uint32_t amaxA, uint32_t amaxB, float alpha)
+// Computes alpha for the exponents a and b, which it reduces if alpha would be subnormal. It never multiplies two
+// scales in floating point: the product could be 2^254.
+AUTOAMP_HOST_DEVICE inline Scales scalesOf(int a, int b, float alpha)
 {
-	int a = rightExponent(amaxA), b = rightExponent(amaxB);
 	const uint32_t bits = bitsOf(alpha), magnitude = bits & magnitudeMask;
-	// A product of zeros, Infs and NaNs is the same at any scale, and so is one that alpha makes 0, Inf or NaN.
-	if (amaxA == 0 || amaxB == 0 || magnitude == 0 || magnitude >= infinityBits)
+	if (magnitude == 0 || magnitude >= infinityBits) // the product is 0, Inf or NaN at any scale
 		return {{a, b}, alpha, 0};
 	const int limit = exponentOf(magnitude) + 126; // a larger a + b would make alpha subnormal, which loses bits
 	if (const int over = a + b - limit; over > 0) {
@@ -103,6 +101,14 @@ AUTOAMP_HOST_DEVICE inline Scales scalesFor(uint32_t amaxA, uint32_t amaxB, floa
 	const uint32_t mantissa = normalized(magnitude, shift) & mantissaMask;
 	const uint32_t result = (bits & ~magnitudeMask) | (static_cast<uint32_t>(exponent + 127) << 23) | mantissa;
 	return {{a, b}, floatOf(result), wanted - exponent};
+}
+
+// Computes exponents and alpha from the maxima of both operands. A product of zeros, Infs and NaNs is the same at any
+// scale.
+AUTOAMP_HOST_DEVICE inline Scales scalesFor(uint32_t amaxA, uint32_t amaxB, float alpha)
+{
+	const int a = rightExponent(amaxA), b = rightExponent(amaxB);
+	return amaxA == 0 || amaxB == 0 ? Scales{{a, b}, alpha, 0} : scalesOf(a, b, alpha);
 }
 
 } // namespace autoamp::kernels

@@ -1,7 +1,7 @@
-// The strict check (AUTOAMP_SCALING=strict, docs/adr/0047) measures the loss of every float16 product with the random
-// signs of loss.cuh. A product that loses too much is mended before it runs: powers of two balance the columns of op(A)
-// and the rows of op(B). Device code and host C++, included by cast.cuh. Every sum has a fixed order that depends on
-// the shape alone, and no step depends on a prediction, so that the decision is a function of the data.
+// The strict check (AUTOAMP_SCALING=strict, docs/adr/0047) measures the loss of every float16 product with random
+// weights. A product that loses too much is mended before it runs, and measured again: powers of two balance the
+// columns of op(A) and the rows of op(B). Device code and host C++, included by cast.cuh. Every sum has a fixed order
+// that depends on the shape alone, and no step depends on a prediction, so that the decision is a function of the data.
 #pragma once
 
 namespace autoamp::kernels {
@@ -26,8 +26,8 @@ struct BandTotals {
 };
 static_assert(sizeof(BandTotals) == bandBytes);
 
-constexpr int noBase = -100000; // there is no k at which both operands have elements
-constexpr int32_t deadShift = -100000;
+constexpr int noBase = -100000;        // there is no k at which both operands have elements
+constexpr int32_t signsOnly = -100000; // instead of a shift: no finite product at this k is other than 0
 
 __device__ inline bool isStrict(const Parameters &p)
 {
@@ -70,6 +70,14 @@ __device__ inline void merge(AlongK &into, const AlongK &from)
 	for (int i = 0; i < probes; ++i)
 		into.value[i] = into.value[i] * atMostOne(mine - both) + from.value[i] * atMostOne(theirs - both);
 	into.word = max(into.word & magnitudeMask, from.word & magnitudeMask) | ((into.word | from.word) & nonfiniteFlag);
+}
+
+// Weight of a line for one probe, in (-1, 1) and never 0. Signs alone could cancel: of four, two lines have the same
+// with a probability of 1/16, and the sums over two such lines of opposite values are 0.
+__device__ inline float weightOf(int64_t line, int probe, bool isRowOfA)
+{
+	const auto field = static_cast<uint32_t>(signsOf(line, isRowOfA) >> 16 * probe) & 0xffffu;
+	return static_cast<float>(2 * static_cast<int32_t>(field) - 0xffff) * 0x1p-16f;
 }
 
 // Addresses the elements of an operand by line and k.
@@ -131,6 +139,14 @@ struct InTile {
 };
 constexpr int tileShare = tileWide * tileDeep / static_cast<int>(blockSize); // elements of a thread
 
+// Clears the totals and counters, for one measure. Each thread takes every `step`-th word.
+__device__ inline void clearCounters(const Parameters &p, int64_t first, int64_t step)
+{
+	const int64_t words = p.strict.counterCount() + sizeof(StrictTotals) / sizeof(uint32_t);
+	for (int64_t i = first; i < words; i += step)
+		strictAt<uint32_t>(p, p.strict.counters)[i] = 0;
+}
+
 // Replaces the cast of an operand: converts it, and adds up each k over the lines. Returns the maximum of this thread,
 // as `CastRecord::maximum`. Clears the counters of settle.
 static __device__ __attribute__((noinline)) uint32_t strictCast(const Parameters &p, int operand, int used)
@@ -141,9 +157,7 @@ static __device__ __attribute__((noinline)) uint32_t strictCast(const Parameters
 	const uint32_t block = blockFor(operand);
 	const int thread = static_cast<int>(threadIdx.x), wide = thread % tileWide, slice = thread / tileWide;
 	if (operand == 0) {
-		const int64_t words = strict.counterCount() + sizeof(StrictTotals) / sizeof(uint32_t);
-		for (int64_t i = int64_t{block} * blockSize + thread; i < words; i += int64_t{gridDim.x} * blockSize)
-			strictAt<uint32_t>(p, strict.counters)[i] = 0;
+		clearCounters(p, int64_t{block} * blockSize + thread, int64_t{gridDim.x} * blockSize);
 		if (block == 0 && thread == 0)
 			p.scratch->mending = {};
 	}
@@ -167,8 +181,9 @@ static __device__ __attribute__((noinline)) uint32_t strictCast(const Parameters
 				}
 				tile.x[in.place()] = x;
 			}
-			if (thread < tileDeep)
-				tile.strict[thread].signs = static_cast<uint32_t>(signsOf(deep + thread, operand == 0));
+			if (thread < tileDeep * probes)
+				tile.strict[thread / probes].value[thread % probes] =
+				    weightOf(deep + thread / probes, thread % probes, operand == 0);
 			__syncthreads();
 			const int first = slice * (tileDeep / slices); // rows past the end are zeros
 			AlongK next = {};
@@ -182,10 +197,9 @@ static __device__ __attribute__((noinline)) uint32_t strictCast(const Parameters
 			for (int i = first; i < first + tileDeep / slices; ++i) {
 				const float x = tile.x[i * (tileWide + 1) + wide];
 				const float value = (bitsOf(x) & magnitudeMask) < infinityBits ? x * down : 0.0f;
-				const uint32_t signs = tile.strict[i].signs;
 				AUTOAMP_UNROLL
 				for (int probe = 0; probe < probes; ++probe)
-					next.value[probe] += signs >> probe & 1 ? -value : value;
+					next.value[probe] = fmaf(value, tile.strict[i].value[probe], next.value[probe]);
 			}
 			merge(mine, next);
 			__syncthreads();
@@ -249,6 +263,13 @@ static __device__ inline BandTotals blockTotals(BandTotals mine)
 	return mine;
 }
 
+// Loss of one side, squared, relative to the norm of the product.
+__device__ inline double shareOf(const BandTotals &mine, const BandTotals &others)
+{
+	const double norm = mine.value > 0 ? mine.value : others.value;
+	return norm > 0 ? mine.loss / norm : 0;
+}
+
 // Adds up the chunks of one band of lines. If it is the last band of its group, compares the totals of the group.
 static __device__ __attribute__((noinline)) void finishBand(const Parameters &p, int operand, int64_t group,
                                                             int64_t band)
@@ -300,13 +321,13 @@ static __device__ __attribute__((noinline)) void finishBand(const Parameters &p,
 	}
 	if (threadIdx.x != 0)
 		return;
-	// The rows show the loss of A, the columns that of B.
-	const double lossy = ofSide[0].loss + ofSide[1].loss, norm = (ofSide[0].value + ofSide[1].value) / 2;
-	if (norm > 0)
-		atomicMax(&call.worst, bitsOf(static_cast<float>(sqrt(lossy / norm))));
-	if (lossy > productLoss * productLoss * norm) {
+	// The rows show the loss of A, the columns that of B, each relative to their own measure of the norm: if the
+	// weights of the other operand's lines nearly cancel, they do so in both.
+	const double ofA = shareOf(ofSide[0], ofSide[1]), ofB = shareOf(ofSide[1], ofSide[0]), both = ofA + ofB;
+	atomicMax(&call.worst, bitsOf(static_cast<float>(min(sqrt(both), 1e30))));
+	if (both > productLoss * productLoss) {
 		atomicMax(&call.isLossy, 1u);
-		atomicAdd(&call.votes[ofSide[1].loss > ofSide[0].loss], 1u);
+		atomicAdd(&call.votes[ofB > ofA], 1u);
 	}
 	atomicAdd(&call.lost[0], ofSide[0].lost), atomicAdd(&call.filled[0], ofSide[0].filled);
 	atomicAdd(&call.lost[1], ofSide[1].lost), atomicAdd(&call.filled[1], ofSide[1].filled);
@@ -343,7 +364,26 @@ static __device__ inline void gatherK(const Parameters &p, int operand, int64_t 
 		tile.strict[index].value[i] = theirs.value[i];
 }
 
-// Multiplies each line of an operand by the sums of the other one. exponent: that of the copy.
+// x * 2^(shift + exponent). The product of two powers of two need not be a float. Inf and NaN stay, and 0 does.
+__device__ inline float mended(float x, int32_t shift, int exponent)
+{
+	if (shift == signsOnly)
+		return (bitsOf(x) & magnitudeMask) - 1 < infinityBits - 1 ? floatOf((bitsOf(x) & ~magnitudeMask) | bitsOf(1.0f))
+		                                                          : x;
+	const int all = shift + exponent, first = max(minExponent, min(all, maxExponent));
+	return x * powerOfTwo(first) * powerOfTwo(max(minExponent, min(all - first, maxExponent)));
+}
+
+// Shift of one k for the elements of an operand. The shifts of A and B cancel each other.
+__device__ inline int32_t shiftOf(const Parameters &p, int operand, int64_t group, int64_t k)
+{
+	const int32_t shift = strictAt<const int32_t>(p, p.strict.shifts)[group * p.strict.k + k];
+	return operand == 0 || shift == signsOnly ? shift : -shift;
+}
+
+// Multiplies each line of an operand by the sums of the other one. exponent: that of the copy. isMending: with the
+// shifts, which it also applies to the copy.
+template <bool isMending>
 static __device__ __attribute__((noinline)) void strictLines(const Parameters &p, int operand, int exponent,
                                                              ProbeTile &tile)
 {
@@ -364,9 +404,18 @@ static __device__ __attribute__((noinline)) void strictLines(const Parameters &p
 			AUTOAMP_LOOP
 			for (int i = 0; i < tileShare; ++i) {
 				const InTile in(i, p.isAlongRows[operand]);
-				const bool isInside = deep + in.down < end && firstLine + in.across < side.lines;
-				tile.x[in.place()] = isInside ? *lines.at(firstLine + in.across, deep + in.down).source : 0.0f;
+				float x = 0;
+				if (deep + in.down < end && firstLine + in.across < side.lines) {
+					const Lines::Place place = lines.at(firstLine + in.across, deep + in.down);
+					x = *place.source;
+					if constexpr (isMending)
+						*place.target = __half_as_ushort(
+						    __float2half_rn(mended(x, shiftOf(p, operand, unit.group, deep + in.down), exponent)));
+				}
+				tile.x[in.place()] = x;
 			}
+			if (isMending && thread < tileDeep && deep + thread < end)
+				tile.strict[thread].shift = shiftOf(p, operand, unit.group, deep + thread);
 			const int64_t k = deep + thread / (blockSize / tileDeep);
 			gatherK(p, operand, unit.group, k, k < end, tile);
 			__syncthreads();
@@ -387,8 +436,8 @@ static __device__ __attribute__((noinline)) void strictLines(const Parameters &p
 				const float x = tile.x[i * (tileWide + 1) + wide];
 				if ((bitsOf(x) & magnitudeMask) - 1 >= infinityBits - 1)
 					continue; // 0, Inf or NaN
-				const int down = tile.strict[i].down;
-				const float value = x * powerOfTwo(down), scaled = x * scale;
+				const int down = tile.strict[i].down, shift = isMending ? tile.strict[i].shift : 0;
+				const float value = x * powerOfTwo(down), scaled = isMending ? mended(x, shift, exponent) : x * scale;
 				const uint32_t magnitude = bitsOf(scaled) & magnitudeMask;
 				AUTOAMP_UNROLL
 				for (int probe = 0; probe < probes; ++probe)
@@ -396,7 +445,8 @@ static __device__ __attribute__((noinline)) void strictLines(const Parameters &p
 				if (magnitude >= smallestNormalHalf)
 					continue;
 				// At most half of the smallest subnormal becomes 0, and the scaled x may have lost bits.
-				const float loss = magnitude <= halfOfSmallest ? value : lossOf(scaled) * powerOfTwo(down - exponent);
+				const float loss =
+				    magnitude <= halfOfSmallest ? value : lossOf(scaled) * powerOfTwo(down - exponent - shift);
 				AUTOAMP_UNROLL
 				for (int probe = 0; probe < probes; ++probe)
 					sums[probes + probe] = fmaf(loss, tile.strict[i].value[probe], sums[probes + probe]);
@@ -436,7 +486,8 @@ __device__ inline uint32_t wordOfK(const Parameters &p, int operand, int64_t gro
 }
 
 // Runs in one block, for a product that loses too much: the shift of each k that makes the largest elements of both
-// operands equal, the exponents of the shifted operands, and alpha. The shifts of A and B cancel each other.
+// operands equal, the exponents of the shifted operands, and alpha. If an operand has no finite element but 0 at a k,
+// the result needs only the signs of the other one's elements: 0 times any of them is 0, Inf times it is Inf.
 static __device__ __attribute__((noinline)) void planMending(const Parameters &p, const StrictTotals &totals,
                                                              float alpha)
 {
@@ -452,32 +503,31 @@ static __device__ __attribute__((noinline)) void planMending(const Parameters &p
 		AUTOAMP_UNROLL
 		for (int i = 0; i < operands; ++i)
 			word[i] = wordOfK(p, i, group, k), magnitude[i] = word[i] & magnitudeMask;
-		const bool isNonfinite = (word[0] | word[1]) & nonfiniteFlag;
-		int32_t shift = 0;
-		if (magnitude[0] && magnitude[1])
-			shift = (exponentOf(magnitude[1]) - exponentOf(magnitude[0])) >> 1;
-		else if (!isNonfinite)
-			shift = deadShift; // all products are 0
+		const bool isShifted = magnitude[0] && magnitude[1];
+		const int32_t shift = isShifted ? (exponentOf(magnitude[1]) - exponentOf(magnitude[0])) >> 1 : signsOnly;
 		shifts[at] = shift;
 		AUTOAMP_UNROLL
 		for (int i = 0; i < operands; ++i)
-			if (magnitude[i] && shift != deadShift)
+			if (isShifted)
 				atomicMax(&highest[i], exponentOf(magnitude[i]) + (i == 0 ? shift : -shift));
 	}
 	__syncthreads();
-	if (threadIdx.x != 0)
-		return;
-	uint32_t amax[operands];
-	AUTOAMP_UNROLL
-	for (int i = 0; i < operands; ++i)
-		amax[i] = highest[i] == noBase ? 0 : bitsOf(powerOfTwo(max(minExponent, min(highest[i], maxExponent))));
-	const Scales scales = scalesFor(amax[0], amax[1], alpha);
-	p.scratch->mending = {1,
-	                      {scales.exponent[0], scales.exponent[1]},
-	                      scales.alpha,
-	                      totals.votes[1] > totals.votes[0],
-	                      floatOf(totals.worst),
-	                      {totals.lost[0], totals.lost[1]}};
+	if (threadIdx.x == 0) {
+		int exponent[operands]; // those for which the largest element is in [2^14, 2^15): small matrices of a batch
+		                        // need it
+		AUTOAMP_UNROLL
+		for (int i = 0; i < operands; ++i)
+			exponent[i] = max(minExponent, min(14 - highest[i], maxExponent));
+		const Scales scales = scalesOf(exponent[0], exponent[1], alpha);
+		p.scratch->mending = {1,
+		                      {scales.exponent[0], scales.exponent[1]},
+		                      scales.alpha,
+		                      totals.votes[1] > totals.votes[0],
+		                      floatOf(totals.worst),
+		                      {totals.lost[0], totals.lost[1]}};
+	}
+	__syncthreads();
+	clearCounters(p, threadIdx.x, blockSize); // for the measure of strictMend()
 }
 
 // Runs in settle, after the copies are right. The last block decides.
@@ -489,7 +539,7 @@ static __device__ __attribute__((noinline)) void strictSettle(const Parameters &
 	const float alpha = p.alpha ? *p.alpha : p.alphaValue;
 	const Scales scales = scalesFor(found.amax[0], found.amax[1], alpha);
 	for (int i = 0; i < operands; ++i)
-		strictLines(p, i, i == 0 ? scales.exponent[0] : scales.exponent[1], tile);
+		strictLines<false>(p, i, i == 0 ? scales.exponent[0] : scales.exponent[1], tile);
 	StrictTotals &totals = *strictAt<StrictTotals>(p, p.strict.counters);
 	if (!isLastOf(totals.done, gridDim.x))
 		return;
@@ -508,43 +558,27 @@ static __device__ __attribute__((noinline)) void strictSettle(const Parameters &
 		       {floatOf(totals.worst), totals.lost[0], totals.lost[1]});
 }
 
-// x * 2^(shift + exponent). The product of two powers of two need not be a float.
-__device__ inline float mended(float x, int32_t shift, int exponent)
+// Runs after settle: converts the operands of a product that loses too much again, with the shifts, and measures what
+// it still loses. The last block reports it.
+static __device__ __attribute__((noinline)) void strictMend(const Parameters &p)
 {
-	if (shift == deadShift)
-		return (bitsOf(x) & magnitudeMask) < infinityBits ? 0.0f : x;
-	const int all = shift + exponent, first = max(minExponent, min(all, maxExponent));
-	return x * powerOfTwo(first) * powerOfTwo(max(minExponent, min(all - first, maxExponent)));
-}
-
-// Converts this thread's share of an operand again, with the shifts.
-static __device__ inline void mendShare(const Parameters &p, int operand, int exponent)
-{
-	const Operand &it = p.operand[operand];
-	const int32_t *const shifts = strictAt<const int32_t>(p, p.strict.shifts);
-	const bool isAlongRows = p.isAlongRows[operand];
-	const int64_t vectors = (it.rows + vectorSize - 1) / vectorSize, all = vectors * it.columns * it.batch;
-	for (int64_t at = int64_t{blockIdx.x} * blockSize + threadIdx.x; at < all; at += int64_t{gridDim.x} * blockSize) {
-		const int64_t columns = quotientOf(at, vectors), matrix = quotientOf(columns, it.columns);
-		const int64_t row = (at - columns * vectors) * vectorSize, column = columns - matrix * it.columns;
-		const float *const source = (it.isArray ? reinterpret_cast<const float *const *>(it.source)[matrix]
-		                                        : it.source + matrix * it.sourceStride) +
-		                            column * it.sourceLd + row;
-		float x[vectorSize];
-		loadSome(source, static_cast<int>(min(it.rows - row, int64_t{vectorSize})), x);
-		const int32_t *const ofMatrix = shifts + (p.strict.groups > 1 ? matrix * p.strict.k : 0);
-		uint16_t y[vectorSize];
-		AUTOAMP_UNROLL
-		for (int i = 0; i < vectorSize; ++i) {
-			const int64_t k = isAlongRows ? min(row + i, it.rows - 1) : column;
-			const int32_t shift = ofMatrix[k];
-			y[i] = __half_as_ushort(
-			    __float2half_rn(mended(x[i], operand == 0 || shift == deadShift ? shift : -shift, exponent)));
-		}
-		uint4 words;
-		memcpy(&words, y, sizeof words);
-		__stwb(reinterpret_cast<uint4 *>(it.target + matrix * it.targetStride + column * it.targetLd + row), words);
-	}
+	ProbeTile &tile = probeTile();
+	const Mending &mending = p.scratch->mending;
+	AUTOAMP_LOOP
+	for (int i = 0; i < operands; ++i)
+		strictLines<true>(p, i, mending.exponent[i], tile);
+	StrictTotals &totals = *strictAt<StrictTotals>(p, p.strict.counters);
+	if (!isLastOf(totals.done, gridDim.x) || threadIdx.x != 0)
+		return;
+	p.scratch->alpha = mending.alpha;
+	const bool isCured = !totals.isLossy;
+	if (!isCured && p.strict.isUncured)
+		*p.strict.isUncured = 1;
+	const uint32_t worse = isCured ? mending.worse : totals.votes[1] > totals.votes[0];
+	report(p, isCured ? EventKind::mended : EventKind::uncured, worse, p.scratch->right[worse], mending.exponent[worse],
+	       p.scratch->amax[worse],
+	       isCured ? Loss{mending.excess, mending.lost[0], mending.lost[1]}
+	               : Loss{floatOf(totals.worst), totals.lost[0], totals.lost[1]});
 }
 
 } // namespace autoamp::kernels

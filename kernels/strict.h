@@ -11,7 +11,8 @@ namespace autoamp::kernels {
 // Lines are rows of op(A) and columns of op(B). The matrices of a batch are checked one by one, each one a group. If
 // they share an operand, they are one group: a product with the lines of all matrices.
 struct Strict {
-	uint8_t *memory = nullptr; // 16-byte aligned; null: the call is not checked
+	uint8_t *memory = nullptr;     // 16-byte aligned; null: the call is not checked
+	uint32_t *isUncured = nullptr; // set to 1 if the product was mended in vain; null: nothing is set
 	int64_t groups = 0, k = 0;
 	int64_t counters = 0, shifts = 0, bytes = 0; // offsets in bytes, and the size of the memory
 	struct Side {

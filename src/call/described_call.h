@@ -65,8 +65,8 @@ lower::Outcome lower(const CallInfo &info, const DescribedCall &described, const
 		return {}; // no decision lowers calls of the other families
 }
 
-// Runs a call by the substitute decision after its cast found no memory. Returns `shortage` if the substitute fails
-// too.
+// Runs a call by the substitute decision after its cast declined with a shortage. Returns `shortage` if the substitute
+// fails too.
 template <typename Call>
 lower::Outcome substitute(const CallInfo &info, const DescribedCall &described, const Call &call,
                           const lower::Outcome &shortage)

@@ -18,7 +18,8 @@ namespace {
 const char *word(kernels::EventKind kind)
 {
 	static constexpr const char *words[] = {
-	    "", "init", "rescale", "scale_range", "overflow", "nonfinite_input", "underflow", "clamped", "mended"};
+	    "",          "init",    "rescale", "scale_range", "overflow", "nonfinite_input",
+	    "underflow", "clamped", "mended",  "uncured"};
 	return words[static_cast<uint32_t>(kind) % kernels::kindCount];
 }
 
@@ -101,7 +102,8 @@ void drainScalerEvents(Process &process, bool isLast)
 			scalerEvent.exponentBefore = event.before == INT32_MIN ? NAN : static_cast<float>(event.before);
 			scalerEvent.exponentAfter = static_cast<float>(event.after);
 			scalerEvent.amax = std::bit_cast<float>(event.amax);
-			if (event.kind == kernels::EventKind::underflow || event.kind == kernels::EventKind::mended) {
+			if (event.kind == kernels::EventKind::underflow || event.kind == kernels::EventKind::mended ||
+			    event.kind == kernels::EventKind::uncured) {
 				scalerEvent.excess = event.loss.excess;
 				scalerEvent.lostRows = event.loss.lostRows;
 				scalerEvent.lostColumns = event.loss.lostColumns;

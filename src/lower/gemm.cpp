@@ -163,6 +163,7 @@ class ProductFamily final : public Family
 public:
 	ProductFamily(const LoweredCall &call, const Product &product, const op::CublasLt &lt)
 	    : Family({.kernels = call.isCast() || needsWidening(call.op) || call.rounding() != kernels::Rounding::none,
+	              .context = call.settings.isStrict && call.isCast() && call.isHalf() && !call.isTest,
 	              .unboundedMemory = call.isTest && call.isCast()}),
 	      lt_(lt), given_(product), product_(product), byColumns_(byColumns(call.op, product_)),
 	      isGathered_(call.op.flags & op::flagArrays && call.isCast()), isStrict_(call.settings.isStrict),
@@ -174,6 +175,8 @@ public:
 
 	Outcome prepare(LoweredCall &call) override
 	{
+		if (needs.context && call.context->slots.isUncured(call.cache.site))
+			return decline(Reason::uncured);
 		const EngineAnswer answer =
 		    findEngine(call.cache.engines, lt_, product_.lightHandle, op_, keyOf(call), product_.extras);
 		engine_ = answer.engine;
@@ -326,6 +329,8 @@ private:
 		if (isStrict_) {
 			parameters.strict = kernels::strictLayout(parameters);
 			parameters.strict.memory = reinterpret_cast<uint8_t *>(places_.sums);
+			if (needs.context)
+				parameters.strict.isUncured = call.context->slots.uncuredOnDevice(call.cache.site);
 		} else if (call.settings.isScaling) {
 			parameters.sums = reinterpret_cast<kernels::ProbeSums *>(places_.sums);
 		}

@@ -49,6 +49,10 @@ constexpr unsigned strategyCount = static_cast<unsigned>(Strategy::tf32) + 1;
 	X(no_memory_pools, "the device has no memory pools, which converted operands need", "")                            \
 	X(memory_budget, "converted operands would exceed AUTOAMP_MEMORY or a quarter of the free memory",                 \
 	  "raise AUTOAMP_MEMORY")                                                                                          \
+	X(uncured,                                                                                                         \
+	  "an earlier product of this signature lost small values in float16, and AUTOAMP_SCALING=strict could not "       \
+	  "repair it",                                                                                                     \
+	  "a rule of tf32 or float32 for these calls, or AUTOAMP_DTYPE=bfloat16")                                          \
 	X(unsupported, "a feature of the call that the lowered path does not support", "")                                 \
 	X(no_fp32_output, "the vendor library has no lower-precision engine with fp32 output for this call",               \
 	  "bfloat16 for convolutions; channels-last tensors for graphs with nodes other than a sum and ReLU")              \
@@ -109,7 +113,8 @@ struct Decision {
 	op::Dtype precision = op::Dtype::float32;  // precision of the multiplication
 	op::Form form = op::Form::none;            // for a convolution that is cast
 	float estimate = -1, estimateLowered = -1; // ns by the cost model; negative: unknown
-	// The strategy of a call that cannot be cast for lack of memory (fp32: the call runs unchanged), and its estimate.
+	// The strategy of a call that cannot be cast because of a shortage (fp32: the call runs unchanged), and its
+	// estimate.
 	Strategy substitute = Strategy::fp32;
 	float estimateSubstitute = -1;
 	bool needsNoMemory = false; // the call must run without any device memory of autoamp
@@ -119,13 +124,14 @@ struct Decision {
 	Decision substituted(Reason shortage) const;
 };
 
-// A cast that failed for one of these reasons may run by its substitute. They are neighbours in the list.
+// A cast that cannot run for one of these reasons, most of them shortages of memory, may run by its substitute. They
+// are neighbours in the list.
 constexpr unsigned shortageIndex(Reason reason)
 {
 	return static_cast<unsigned>(reason) - static_cast<unsigned>(Reason::capture_unready);
 }
-constexpr unsigned shortageCount = shortageIndex(Reason::memory_budget) + 1;
-static_assert(shortageCount == 4 && shortageIndex(Reason::out_of_memory) == 1);
+constexpr unsigned shortageCount = shortageIndex(Reason::uncured) + 1;
+static_assert(shortageCount == 5 && shortageIndex(Reason::out_of_memory) == 1);
 constexpr bool isShortage(Reason reason)
 {
 	return shortageIndex(reason) < shortageCount;

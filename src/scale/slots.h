@@ -25,6 +25,16 @@ public:
 	kernels::SiteState *sites() const { return reinterpret_cast<kernels::SiteState *>(predictions_ + predictionBytes); }
 	kernels::Ring *ringOnDevice() const { return reinterpret_cast<kernels::Ring *>(ringOnDevice_); }
 
+	// The flag of a site whose float16 products are not to be mended again; sites without a place share one.
+	uint32_t *uncuredOnDevice(uint32_t site) const
+	{
+		return ringOnDevice_ ? ringOnDevice()->isUncured + placeOf(site) : nullptr;
+	}
+	bool isUncured(uint32_t site) const
+	{
+		return ring_ && __atomic_load_n(&ring_->isUncured[placeOf(site)], __ATOMIC_RELAXED);
+	}
+
 	// Calls take(const kernels::Event &, count) for every event that has arrived; `count` is the number of new events
 	// of its kind, and 1 for an update of a gradient scaler. The totals count each event once, including those that the
 	// ring lost. Never waits: returns if another thread is draining.
@@ -57,6 +67,7 @@ public:
 	}
 
 private:
+	static uint32_t placeOf(uint32_t site) { return site < kernels::siteCount ? site : 0; }
 	// Number of audits of the site since the last one that was taken, with this one.
 	uint32_t newAudits(const kernels::Event &event)
 	{

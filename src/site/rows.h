@@ -14,7 +14,7 @@ inline trace::RowId rowOf(Process &process, Rows &rows)
 	return __builtin_expect(row != 0, 1) ? row : makeDecidedRow(process, rows);
 }
 trace::RowId fallbackRowOf(Process &process, Rows &rows, policy::Reason reason);
-// The row of calls that ran by the substitute of the decision, because of a memory shortage.
+// The row of calls that ran by the substitute of the decision, because of a shortage.
 trace::RowId substituteRowOf(Process &process, Rows &rows, policy::Reason shortage);
 
 } // namespace autoamp::core

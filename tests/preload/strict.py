@@ -33,7 +33,7 @@ class Strict(runner.Test):
     def test_programs_are_content(self):
         """Also: no call has other bits because of earlier ones, or of another stream."""
         self.assertFine(self.run)
-        self.assertEqual({row["decision"] for row in self.run.report["ops"]}, {"lowered"})
+        self.assertEqual({row["decision"] for row in self.run.report["ops"] if row["reason"] != "uncured"}, {"lowered"})
 
     def test_bad_products_are_mended(self):
         bad = {name for name in self.families() if is_bad(self.plain.cases[name])}
@@ -75,6 +75,33 @@ class Strict(runner.Test):
             self.assertGreater(event["excess"], 4e-4)
             self.assertIsNone(event["rule"])
             self.assertIn(event["operand"], "AB")
+
+    def test_uncured_products(self):
+        """The device tells them from mended ones, and the later calls of their signature avoid float16."""
+        for variables, substitute in (({}, "tf32"), ({"_NVIDIA_TF32_OVERRIDE": "0"}, "fp32"),
+                                      ({"CAPTURE_RANGE": "calls:1000:1001"}, None)):  # a call that is not recorded is checked too
+            result = run(PROGRAM, "uncured.*", **STRICT, **variables)
+            self.assertFine(result)
+            for name, case in result.cases.items():
+                first, best = errors(case, "first")
+                with self.subTest(name, **variables):
+                    self.assertGreater(first, 10 * best)
+                    self.assertLess(float(case["eta"]), 1.2 * best)
+                    if not substitute:
+                        continue
+                    is_large = name.endswith("256")
+                    other = ("lowered", "tf32") if is_large and substitute == "tf32" else ("fallback", "fp32")
+                    rows = result.rows_of(case)
+                    self.assertEqual({(row["decision"], row["reason"], row["strategy"], row["calls"]) for row in rows},
+                                     {("lowered", "white_list", "cast", 1), (other[0], "uncured", other[1], 2)})
+                    totals = {total["kind"]: total["count"] for total in result.report["scaler"]["totals"]
+                              if total["site"] in {row["site"] for row in rows}}
+                    self.assertEqual((totals["uncured"], totals.get("mended")), (1, None))
+            for event in result.report["scaler"]["events"]:
+                if event["kind"] == "uncured":
+                    self.assertGreater(event["excess"], 4e-4)
+        plain = run(PROGRAM, "uncured.*", **CAST_HALF.variables)
+        self.assertNotIn("uncured", {row["reason"] for row in plain.report["ops"]})
 
     def test_other_types_are_not_checked(self):
         for way in (CAST_BFLOAT16, TF32):

@@ -24,6 +24,7 @@ struct Product {
 	std::vector<uint64_t> memory;
 	std::vector<const float *> pointers[operands];
 	Call call;
+	uint32_t flag = 0;
 	static constexpr uint64_t guard = 0x5eadbeef5eadbeef;
 
 	static Shape shape(int64_t rows, int64_t columns, int64_t batch)
@@ -40,6 +41,7 @@ struct Product {
 		p.strict = strictLayout(p);
 		memory.assign(static_cast<size_t>(p.strict.bytes) / 8 + 4, guard);
 		p.strict.memory = reinterpret_cast<uint8_t *>(memory.data() + 2);
+		p.strict.isUncured = &flag;
 		p.sites = sites.data();
 		p.site = 7;
 	}
@@ -80,6 +82,15 @@ struct Product {
 		REQUIRE((a.isPaddingIntact() && b.isPaddingIntact()));
 	}
 	const Mending &mending() const { return call.scratch.mending; }
+	const Event *last(EventKind kind) const
+	{
+		const Event *found = nullptr;
+		for (uint64_t i = 0; i < ring->written; ++i)
+			if (ring->events[i].kind == kind)
+				found = &ring->events[i];
+		return found;
+	}
+	bool isUncured() const { return flag == 1; }
 	uint32_t total(EventKind kind) const
 	{
 		return ring->totals[7][0][static_cast<uint32_t>(kind)] + ring->totals[7][1][static_cast<uint32_t>(kind)];
@@ -92,7 +103,8 @@ struct Product {
 	{
 		return widened(of.transb ? b.target(j, l, matrix) : b.target(l, j, matrix));
 	}
-	// Relative Frobenius error of alpha * copies against fp64, for one matrix.
+	// Relative Frobenius error of alpha * copies against fp64, for one matrix. Leaves out Inf and NaN, which must be in
+	// both.
 	double error(int64_t matrix = 0)
 	{
 		double wrong = 0, norm = 0;
@@ -106,6 +118,11 @@ struct Product {
 				}
 				exact *= double(call.parameters.alphaValue);
 				sum *= double(call.scratch.alpha);
+				CHECK(std::isnan(sum) == std::isnan(exact));
+				if (!std::isfinite(exact)) {
+					CHECK((std::isnan(exact) || sum == exact));
+					continue;
+				}
 				wrong += (sum - exact) * (sum - exact), norm += exact * exact;
 			}
 		return std::sqrt(wrong / norm);
@@ -150,6 +167,8 @@ TEST_CASE("a strict check mends what loses, and leaves the bits of everything el
 			CHECK(product.error() < 6e-4);
 			CHECK(product.mending().isNeeded == (power > 12));
 			CHECK(product.total(EventKind::mended) == (power > 12));
+			CHECK_FALSE(product.isUncured());
+			CHECK(product.total(EventKind::uncured) == 0);
 			if (power <= 12)
 				CHECK(product.result() == product.unchecked());
 			else
@@ -369,12 +388,164 @@ TEST_CASE("lost lines of a strict call are reported by sample, and not mended")
 		product.run(2);
 	CHECK(product.total(EventKind::mended) == 0);
 	CHECK(product.total(EventKind::underflow) == 3); // calls 0, 1 and 127
-	const Event *lost = nullptr;
-	for (uint64_t i = 0; i < product.ring->written; ++i)
-		if (product.ring->events[i].kind == EventKind::underflow)
-			lost = &product.ring->events[i];
+	const Event *const lost = product.last(EventKind::underflow);
 	REQUIRE(lost);
 	CHECK(lost->operand == 0);
 	CHECK(lost->loss.lostRows == 1);
 	CHECK(lost->loss.lostColumns == 0);
+}
+
+TEST_CASE("a product that balancing does not repair is uncured")
+{
+	// Large elements of A meet equal rows of B and cancel exactly.
+	for (const Form &form : layouts) {
+		CAPTURE(form.transa, form.transb);
+		Product product(form);
+		product.fill();
+		for (int64_t i = 0; i < product.of.m; ++i)
+			product.atA(i, 0) = i ? 0 : 0x1p64f, product.atA(i, 1) = i ? 0 : -0x1p64f;
+		for (int64_t j = 0; j < product.of.n; ++j)
+			product.atB(1, j) = product.atB(0, j);
+		for (int run = 1; run < 3; ++run) {
+			product.run(run == 1 ? 132 : 3);
+			CHECK(product.error() > 4e-3);
+			CHECK(product.mending().isNeeded == 1);
+			CHECK(product.isUncured());
+			CHECK(product.total(EventKind::mended) == 0);
+			CHECK(product.total(EventKind::uncured) == static_cast<uint32_t>(run));
+			const Event *const event = product.last(EventKind::uncured);
+			REQUIRE(event);
+			CHECK(event->operand == 0);
+			CHECK(double(event->loss.excess) == Approx(product.error()).epsilon(0.6));
+			CHECK(event->loss.lostRows > 0);
+		}
+	}
+	// Without a place for the flag, and without a ring, nothing is written.
+	Product silent({});
+	silent.fill();
+	for (int64_t i = 0; i < silent.of.m; ++i)
+		silent.atA(i, 0) = i ? 0 : 0x1p64f, silent.atA(i, 1) = i ? 0 : -0x1p64f;
+	for (int64_t j = 0; j < silent.of.n; ++j)
+		silent.atB(1, j) = silent.atB(0, j);
+	silent.call.parameters.strict.isUncured = nullptr;
+	silent.call.parameters.ring = nullptr;
+	silent.run();
+	CHECK(silent.mending().isNeeded == 1);
+	CHECK_FALSE(silent.isUncured());
+}
+
+TEST_CASE("a matrix of a batch that is smaller in both operands is mended as far as float16 reaches, else uncured")
+{
+	for (const bool areArrays : {false, true})
+		for (const int power : {0, -16, -22, -26, -30, -40}) {
+			CAPTURE(areArrays, power);
+			Product product({.m = 30, .n = 70, .k = 65, .batchA = 4, .batchB = 4});
+			product.fill();
+			product.oppose(power ? 0 : 16);
+			const auto shrink = [&](Matrix &matrix) {
+				matrix.each([&](int64_t row, int64_t column, int64_t index) {
+					if (index == 2)
+						matrix.at(row, column, index) = std::ldexp(matrix.at(row, column, index), power);
+				});
+			};
+			shrink(product.a), shrink(product.b);
+			if (areArrays)
+				product.usePointers();
+			product.run();
+			double worst = 0;
+			for (int64_t matrix = 0; matrix < 4; ++matrix)
+				worst = std::max(worst, product.error(matrix));
+			CAPTURE(worst);
+			if (!product.isUncured())
+				CHECK(worst < 8e-4);
+			CHECK(product.isUncured() == (power <= -30));
+			CHECK(product.total(EventKind::uncured) == (power <= -30));
+		}
+}
+
+TEST_CASE("a mended operand uses the whole range of float16")
+{
+	for (const int power : {13, 16, 19, 21}) {
+		Product product({});
+		product.fill();
+		product.oppose(power);
+		product.run();
+		REQUIRE(product.mending().isNeeded == 1);
+		for (const bool isB : {false, true}) {
+			float most = 0;
+			for (int64_t l = 0; l < product.of.k; ++l)
+				for (int64_t i = 0; i < (isB ? product.of.n : product.of.m); ++i)
+					most = std::max(most, std::abs(isB ? product.copyB(l, i, 0) : product.copyA(i, l, 0)));
+			CHECK(most >= 0x1p14f);
+			CHECK(most <= 0x1p15f);
+		}
+	}
+}
+
+TEST_CASE("columns that cancel under signs are measured")
+{
+	// Only A loses. Columns of B are equal or opposite, in pairs and patterns whose signs are equal in all probes.
+	struct Pattern {
+		int64_t columns;
+		std::vector<float> factors; // by which the first columns are multiplied; the others are 0
+	};
+	const Pattern patterns[] = {{1, {1}},           {2, {1, 1}},         {2, {1, -1}},        {3, {1, 1, 1}},
+	                            {4, {0, 0, 1, -1}}, {64, {0, 0, 1, -1}}, {4, {1, 2, -2, -1}}, {4, {1, -1, 1, -1}}};
+	for (const bool isB : {false, true})
+		for (const auto &[columns, factors] : patterns) {
+			CAPTURE(isB, columns, factors);
+			Product product({.m = isB ? columns : 64, .n = isB ? 64 : columns, .k = 64});
+			const auto lossy = [&](int64_t line, int64_t l) -> float & {
+				return isB ? product.atB(l, line) : product.atA(line, l);
+			};
+			const auto other = [&](int64_t l, int64_t line) -> float & {
+				return isB ? product.atA(line, l) : product.atB(l, line);
+			};
+			for (int64_t l = 0; l < 64; ++l)
+				for (int64_t i = 0; i < 64; ++i)
+					lossy(i, l) = l == 0   ? std::ldexp(1 + float(i * 37 % 64) / 64, -38)
+					              : l == 1 ? float(i == 0)
+					                       : std::ldexp(float(i * l * 29 % 61) / 61 - 0.5f, -6);
+			for (int64_t l = 0; l < 64; ++l)
+				for (int64_t j = 0; j < columns; ++j)
+					other(l, j) = (static_cast<size_t>(j) < factors.size() ? factors[static_cast<size_t>(j)] : 0) *
+					              (l == 0   ? 0x1p21f
+					               : l == 1 ? 0.0f
+					               : l % 3  ? 0x1p-15f
+					                        : -0x1p-15f);
+			product.run();
+			CHECK(product.mending().isNeeded == 1);
+			CHECK_FALSE(product.isUncured());
+			CHECK(product.error() < 6e-4);
+		}
+}
+
+TEST_CASE("an Inf or NaN without finite elements at its k does not take the range of the others")
+{
+	for (const bool isB : {false, true})
+		for (const float strange : {INFINITY, -INFINITY, NAN})
+			for (const int power : {20, 40, 60}) {
+				CAPTURE(isB, strange, power);
+				Product product({.transb = isB});
+				product.fill();
+				const auto lossy = [&](int64_t l, int64_t line) -> float & {
+					return isB ? product.atA(line, l) : product.atB(l, line);
+				};
+				const auto copied = [&](int64_t l, int64_t line) {
+					return isB ? product.copyA(line, l, 0) : product.copyB(l, line, 0);
+				};
+				for (int64_t line = 0; line < (isB ? product.of.n : product.of.m); ++line)
+					(isB ? product.atB(5, line) : product.atA(line, 5)) = line == 3 ? strange : 0;
+				const int64_t lines = isB ? product.of.m : product.of.n;
+				for (int64_t line = 0; line < lines; ++line)
+					lossy(5, line) = line == 7 ? 0 : std::ldexp(lossy(5, line), line == 9 && power > 20 ? -120 : power);
+				product.run();
+				CHECK(product.mending().isNeeded == (power > 20));
+				CHECK_FALSE(product.isUncured());
+				for (int64_t line = 0; line < lines && power > 20; ++line) // Inf times these keeps its sign, or is NaN
+					CHECK(copied(5, line) == (line == 7 ? 0 : std::copysign(1.0f, lossy(5, line))));
+				const float kept = isB ? product.copyB(5, 3, 0) : product.copyA(3, 5, 0);
+				CHECK((std::isnan(strange) ? std::isnan(kept) : kept == strange));
+				CHECK(product.error() < 6e-4);
+			}
 }

@@ -87,8 +87,8 @@ autoamp export --type sqlite|perfetto|chrome|csv|jsonl|parquet -o OUT [--force] 
   thread    a thread that begins after another one ended may share its line
   scaling   float16: rescale (a scale was changed), underflow (a sampled product, never
             a convolution, lost small elements; the next lines show the error and a remedy), overflow,
-            nonfinite_input, mended (AUTOAMP_SCALING=strict), ... bfloat16: clamped (a finite value became
-            the largest finite bfloat16)
+            nonfinite_input, mended and uncured (AUTOAMP_SCALING=strict), ... bfloat16: clamped (a finite
+            value became the largest finite bfloat16)
   audited   calls whose error was measured (AUTOAMP_AUDIT), relative to the norm of the result
   recorded  with a capture range, a delay or a duration: recorded calls, of all calls
   lost      data that the trace does not contain; totals are exact unless the line reports otherwise

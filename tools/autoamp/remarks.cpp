@@ -45,6 +45,7 @@ std::vector<std::string> scalerWarnings(const Account &account)
 	             {"scale_range", "no power of two brings all values into float16's range", true},
 	             {"nonfinite_input", "an operand contained Inf or NaN", true},
 	             {"clamped", "finite values beyond the largest bfloat16 were replaced by it", true},
+	             {"uncured", "float16 lost small elements, and could not be repaired; later calls avoid float16", true},
 	             {"mended", "", false},
 	             {"rescale", "", false}};
 	std::string totals, worst, measured, rule;

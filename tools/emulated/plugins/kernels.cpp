@@ -60,6 +60,7 @@ struct OnHost {
 		}
 		p.sums = emulated::deviceView(p.sums);
 		p.strict.memory = emulated::deviceView(p.strict.memory);
+		p.strict.isUncured = emulated::deviceView(p.strict.isUncured);
 	}
 	void operator()(TensorParameters &p)
 	{
