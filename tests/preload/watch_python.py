@@ -4,6 +4,7 @@ import json
 import math
 import os
 import pathlib
+import shutil
 import struct
 import subprocess
 import sys
@@ -16,14 +17,14 @@ DEEPSPEED = "from deepspeed.runtime.fp16.loss_scaler import DynamicLossScaler as
 
 
 class Run:
-    def __init__(self, *command, path=(MODULES,), options=("--watch-python",), given="", files=None, **variables):
+    def __init__(self, *command, path=(MODULES,), options=("--watch-python",), given="", files=None, python=sys.executable, **variables):
         environment = {name: value for name, value in os.environ.items() if not name.startswith(("AUTOAMP_", "LD_PRELOAD", "PYTHON"))}
         environment |= {"PYTHONDONTWRITEBYTECODE": "1", **variables}
         with tempfile.TemporaryDirectory() as folder:
             environment |= {"PYTHONPATH": os.pathsep.join(map(str, [*path, folder])), "XDG_STATE_HOME": folder}
             for name, text in (files or {}).items():
                 (pathlib.Path(folder) / name).write_text(text)
-            whole = [AUTOAMP, "run", "--device", "cuda", "--quiet", "-o", f"{folder}/%p.aat", *options, "--", sys.executable, *command]
+            whole = [AUTOAMP, "run", "--device", "cuda", "--quiet", "-o", f"{folder}/%p.aat", *options, "--", python, *command]
             self.done = subprocess.run(whole, cwd=folder, env=environment, input=given, capture_output=True, text=True, timeout=TIMEOUT)
             self.traces = list(pathlib.Path(folder).glob("*.aat"))
             self.scalers = []
@@ -144,7 +145,57 @@ print(hasattr(GradScaler.update, "__wrapped__"))
                 self.assertEqual((watched.done.returncode, plain.done.returncode), (0, 0))
                 self.assertEqual(watched.done.stderr.count("Error"), plain.done.stderr.count("Error"))
                 self.assertEqual("".join(watched.done.stderr.splitlines()[-1:]), "".join(plain.done.stderr.splitlines()[-1:]))
-                self.assertEqual([scaler["steps"] for scaler in watched.scalers], [4, 1])
+                self.assertEqual([scaler["steps"] for scaler in watched.scalers], [2, 1])  # without the calls with wrong arguments
+
+    def test_deepspeed_without_zero(self):
+        text = ("from deepspeed.runtime.fp16.fused_optimizer import FP16_Optimizer as F\n"
+                "from deepspeed.runtime.fp16.unfused_optimizer import FP16_UnfusedOptimizer as U\n"
+                "for each in (F(8), F(8, has_config=False), U(8), F(8, is_dynamic=False)):\n"
+                "    for skip in (True, False, True): each._update_scale(skip)")
+        scalers = Run("-c", text).scalers
+        self.assertEqual([(scaler["steps"], scaler["skipped"], scaler["scale_last"], scaler["interval"], scaler["how"]) for scaler in scalers],
+                         [(3, 2, 2, 1000, "python")] * 3 + [(3, 2, 8, None, "python")])
+
+    def test_older_paddle(self):
+        """Its flag has another name."""
+        text = ("class AmpScaler:\n"
+                "    def __init__(self):\n"
+                "        self._scale, self._incr_ratio, self._decr_ratio, self._incr_every_n_steps, self._incr_count = 8.0, 2.0, .5, 1000, 0\n"
+                "        {}\n"
+                "    def _update(self):\n"
+                "        pass\n")
+        for attribute, skipped in (("self._cache_founf_inf = True", 1), ("pass", 0), ("del self._scale", None)):
+            with tempfile.TemporaryDirectory() as folder:
+                place = pathlib.Path(folder) / "paddle/amp"
+                place.mkdir(parents=True)
+                (place / "grad_scaler.py").write_text(text.format(attribute))
+                scaler, = Run("-c", "from paddle.amp.grad_scaler import AmpScaler; AmpScaler()._update()", path=[folder]).scalers
+            self.assertEqual((scaler["steps"], scaler["skipped"]), (1, skipped))
+            if skipped is None:  # neither the flag nor the scale is known
+                self.assertEqual((scaler["skipped_percent"], scaler["longest_skipped"]), (None, None))
+
+    def test_older_pythons(self):
+        """They have no hook, but run the program's own sitecustomize."""
+        ran = 0
+        for name in ("python2.7", "python3.6", "python3.7"):
+            places = [shutil.which(name) or "", *map(str, pathlib.Path.home().glob(f".pyenv/versions/*/bin/{name}"))]
+            found = next((each for each in places if each and not subprocess.run([each, "-c", ""], capture_output=True).returncode), None)
+            if found is None:
+                continue
+            ran += 1
+            look = "import sys; print('sitecustomize' in sys.modules, [each for each in sys.path if 'watch' in each])"
+            for files in ({}, {"sitecustomize.py": "import sys; print('own ' + __name__ + str(sys.modules[__name__].__file__).rsplit('/')[-1][:13])"},
+                          {"sitecustomize.py": "import no_such_module"}):
+                with self.subTest(name, files=files):
+                    watched, plain = (Run("-c", look, files=files, options=options, python=found) for options in (["--watch-python"], []))
+                    self.assertEqual((watched.output, watched.done.returncode), (plain.output, 0))
+        if not ran:
+            self.skipTest("no older Python is installed")
+
+    def test_a_finder_that_was_removed(self):
+        text = ("import sys; finder = sys.meta_path.pop(0); print(type(finder).__name__)\n"
+                "print(finder.find_spec('paddle.amp.grad_scaler', None) is None, finder.find_spec('sys') is None)")
+        self.assertEqual(Run("-c", text).done.stdout, "_Finder\nTrue True\n")
 
     def test_failures_are_in_the_trace_only(self):
         text = ("import deepspeed.runtime.fp16.loss_scaler as module; s = module.DynamicLossScaler(8); del s.scale_window\n"

@@ -80,6 +80,9 @@ std::string rangesOf(const Gradient &gradient, size_t most)
 std::string describe(const Gradient &gradient, const std::string &ofRun)
 {
 	const auto &info = *gradient.info;
+	if (!gradient.areSkipsKnown())
+		return fmt::format("scaler {}{}: scale unknown; {}, skipped steps unknown", info.name, ofRun,
+		                   plural(info.steps, "step"));
 	auto text = fmt::format("scaler {}{}: scale {}; {} of {} skipped", info.name, ofRun,
 	                        std::isnan(info.scaleLast) ? "unknown" : scaleText(info.scaleLast), count(info.skipped),
 	                        plural(info.steps, "step"));
@@ -93,6 +96,11 @@ std::string describe(const Gradient &gradient, const std::string &ofRun)
 }
 
 } // namespace
+
+bool Gradient::areSkipsKnown() const
+{
+	return info->skipped > 0 || !std::isnan(info->scaleLast);
+}
 
 bool GradientStep::isSkipped() const
 {

@@ -27,6 +27,7 @@ struct Gradient {
 	const trace::GradientScalerInfo *info = nullptr;
 	std::vector<GradientStep> steps; // in the order written
 	std::vector<GradientFinding> findings;
+	bool areSkipsKnown() const; // false: neither flag nor scale could be read
 };
 
 std::vector<Gradient> gradientsOf(const Runs &runs); // in the order of the runs

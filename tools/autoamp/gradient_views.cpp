@@ -121,6 +121,9 @@ Sheet gradientSheet(const Runs &runs)
 	const auto show = [&runs](const Gradient &gradient) {
 		static const trace::GradientScalerInfo none = {};
 		const auto &info = gradient.info ? *gradient.info : none;
+		const bool areSkipsKnown = gradient.info && gradient.areSkipsKnown();
+		const Json skippedPercent =
+		    info.steps && areSkipsKnown ? Json(100.0 * double(info.skipped) / double(info.steps)) : Json();
 		Json events = Json::array(), findings = Json::array();
 		for (const auto &step : gradient.steps)
 			events.push_back(toJson(&runs[gradient.run], step));
@@ -131,9 +134,9 @@ Sheet gradientSheet(const Runs &runs)
 		            {"how", orNull(info.how)},
 		            {"device", info.device},
 		            {"steps", info.steps},
-		            {"skipped", info.skipped},
-		            {"skipped_percent", info.steps ? Json(100.0 * double(info.skipped) / double(info.steps)) : Json()},
-		            {"longest_skipped", info.longestSkipped},
+		            {"skipped", areSkipsKnown ? Json(info.skipped) : Json()},
+		            {"skipped_percent", skippedPercent},
+		            {"longest_skipped", areSkipsKnown ? Json(info.longestSkipped) : Json()},
 		            {"growths", info.growths},
 		            {"backoffs", info.backoffs},
 		            {"sets", info.sets},

@@ -331,9 +331,10 @@ std::string drawGradients(const Runs &runs)
 		const double start = double(starts[gradient.run]);
 		Line line;
 		line.name = info.name + (runs.size() > 1 ? ", " + nameOf(runs[gradient.run]) : "");
-		line.says = fmt::format("{}, {} skipped, scale first {}, least {}, most {}, last {}",
-		                        plural(info.steps, "step"), count(info.skipped), scaleText(info.scaleFirst),
-		                        scaleText(info.scaleLeast), scaleText(info.scaleMost), scaleText(info.scaleLast));
+		line.says =
+		    fmt::format("{}, {} skipped, scale first {}, least {}, most {}, last {}", plural(info.steps, "step"),
+		                gradient.areSkipsKnown() ? count(info.skipped) : "unknown", scaleText(info.scaleFirst),
+		                scaleText(info.scaleLeast), scaleText(info.scaleMost), scaleText(info.scaleLast));
 		for (const auto &[time, scale] : curveOf(gradient))
 			line.add(time + start, scale);
 		for (const auto &step : gradient.steps) {

@@ -19,14 +19,21 @@ def _deepspeed(scaler):
     return Values(scaler.cur_scale, scaler.scale_factor, 1 / scaler.scale_factor, scaler.scale_window, hysteresis=scaler.cur_hysteresis)
 
 
+def _deepspeed_optimizer(optimizer):
+    """Without ZeRO, the optimizer has the scale, in new versions in another object. A static scale has no factor."""
+    scaler = getattr(optimizer, "loss_scale_config", optimizer)
+    factor = getattr(scaler, "scale_factor", None) or _NAN
+    return Values(scaler.cur_scale, factor, 1 / factor, getattr(scaler, "scale_window", None) or 0)
+
+
 def _megatron(scaler):
     return Values(scaler._scale, scaler.growth_factor, scaler.backoff_factor, scaler.growth_interval, scaler._growth_tracker,
                   max(0, scaler._hysteresis_tracker))
 
 
 def _paddle(scaler):
-    return Values(scaler._scale, scaler._incr_ratio, scaler._decr_ratio, scaler._incr_every_n_steps, scaler._incr_count,
-                  found=scaler._cache_found_inf)
+    found = getattr(scaler, "_cache_found_inf", getattr(scaler, "_cache_founf_inf", None))  # the second one up to 3.0
+    return Values(scaler._scale, scaler._incr_ratio, scaler._decr_ratio, scaler._incr_every_n_steps, scaler._incr_count, found=found)
 
 
 def _mindspore(scaler):
@@ -36,6 +43,8 @@ def _mindspore(scaler):
 # Module: framework, class, method, and the function that reads the attributes.
 _WATCHED = {
     "deepspeed.runtime.fp16.loss_scaler": ("deepspeed", "DynamicLossScaler", "update_scale", _deepspeed),
+    "deepspeed.runtime.fp16.fused_optimizer": ("deepspeed", "FP16_Optimizer", "_update_scale", _deepspeed_optimizer),
+    "deepspeed.runtime.fp16.unfused_optimizer": ("deepspeed", "FP16_UnfusedOptimizer", "_update_scale", _deepspeed_optimizer),
     "megatron.core.optimizer.grad_scaler": ("megatron", "DynamicGradScaler", "update", _megatron),
     "megatron.optimizer.grad_scaler": ("megatron", "DynamicGradScaler", "update", _megatron),
     "paddle.amp.grad_scaler": ("paddle", "AmpScaler", "_update", _paddle),
@@ -50,7 +59,8 @@ class _Finder:
     def find_spec(self, name, path=None, target=None):
         if name not in _WATCHED:
             return None
-        for finder in sys.meta_path[sys.meta_path.index(self) + 1:]:
+        place = sys.meta_path.index(self) + 1 if self in sys.meta_path else 0
+        for finder in sys.meta_path[place:]:
             find = getattr(finder, "find_spec", None)
             spec = find(name, path, target) if find else None
             if spec is not None:
@@ -94,11 +104,15 @@ def _wrap(module):
 
     @functools.wraps(original)
     def update(self, *arguments, **named):
-        before = _state_of(framework, read, self)
+        before, has_begun = _state_of(framework, read, self), True
         try:
             return original(self, *arguments, **named)
+        except TypeError as error:
+            has_begun = error.__traceback__.tb_next is not None  # or else the arguments were wrong
+            raise
         finally:
-            _record(before, read, self, [*arguments, *named.values()])
+            if has_begun:
+                _record(before, read, self, [*arguments, *named.values()])
     _wrappers.add(update)
     setattr(cls, method, update)
 

@@ -1,7 +1,8 @@
 """First sitecustomize of a program under `autoamp run --watch-python`.
 
-Installs the import hook, leaves sys.path and sys.modules as they are without autoamp, and runs the program's own sitecustomize.
-PYTHONPATH also reaches other versions of Python, so this file has only syntax that all of them read.
+Installs the import hook, removes its folder from sys.path, and runs the program's own sitecustomize. `_autoamp_watch` stays in
+sys.modules. PYTHONPATH also reaches other versions of Python, so this file has only syntax that all of them read. The hook needs
+Python 3.8.
 """
 import sys
 
@@ -16,7 +17,10 @@ def _run():
         pass
     sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry or ".") != folder]
     sys.path_importer_cache.pop(folder, None)
-    if sys.version_info < (3, 8):
+    if sys.version_info < (3,):
+        import imp
+        self = sys.modules.pop("sitecustomize")  # keeps its names alive
+        imp.load_module("sitecustomize", *imp.find_module("sitecustomize"))
         return
     from importlib import machinery, util
     spec = machinery.PathFinder.find_spec("sitecustomize", sys.path)
