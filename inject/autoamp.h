@@ -26,7 +26,7 @@ enum {
 	/* Return values. A call that returns another value than 0 has changed nothing, except AUTOAMP_FAILED of a scaler.
 	 */
 	AUTOAMP_UNKNOWN = 1,     /* state unknown: no autoamp in the process, no call so far, or inside dlopen */
-	AUTOAMP_BAD_VALUE = -1,  /* a field has a value that its AUTOAMP_ variable does not accept; see stderr */
+	AUTOAMP_BAD_VALUE = -1,  /* a field or argument has a value that is not accepted; for regions, see stderr */
 	AUTOAMP_UNBALANCED = -2, /* this thread has no such region open */
 	AUTOAMP_TOO_MANY = -3,   /* too deep, or too many different regions: is a pop missing? Or too many scalers */
 	AUTOAMP_BAD_STAGE = -4,  /* a scaler's function is called in the wrong order */

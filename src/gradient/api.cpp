@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 
 namespace autoamp::gradient {
 
@@ -38,6 +39,13 @@ bool isKnown(const T *given)
 	       std::all_of(bytes + sizeof *given, bytes + given->size, [](char byte) { return byte == 0; });
 }
 
+// Names are part of tables in reports.
+bool isName(const char *name)
+{
+	constexpr size_t most = 64;
+	return strnlen(name, most + 1) <= most;
+}
+
 // Apart from the function that restores the floating-point environment of the caller.
 [[gnu::noinline]] void record(core::Process &process, const autoamp_gradient_update &given)
 {
@@ -60,15 +68,15 @@ bool isKnown(const T *given)
 
 [[gnu::noinline]] bool isValid(const autoamp_scaler_options &options)
 {
-	return frameworkOf(options.rule) && options.growth_factor > 0 && !std::isnan(options.backoff_factor) &&
-	       options.growth_interval >= 0 && options.backoff_every > 0 && options.hysteresis > 0 &&
-	       !std::isnan(options.init_scale);
+	return frameworkOf(options.rule) && (!options.name || isName(options.name)) && options.growth_factor > 0 &&
+	       !std::isnan(options.backoff_factor) && options.growth_interval >= 0 && options.backoff_every > 0 &&
+	       options.hysteresis > 0 && !std::isnan(options.init_scale);
 }
 
 int recordUpdate(const autoamp_gradient_update *given)
 {
-	if (!isKnown(given) || !given->framework || !given->how || given->interval < 0 || given->device < 0 ||
-	    given->device > UINT16_MAX)
+	if (!isKnown(given) || !given->framework || !given->how || !isName(given->framework) || given->interval < 0 ||
+	    given->device < 0 || given->device > UINT16_MAX)
 		return AUTOAMP_BAD_VALUE;
 	const Inside inside;
 	core::Process *const process = tracingProcess();

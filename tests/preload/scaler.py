@@ -126,7 +126,7 @@ class Recorded(Test):
 
     def test_wrong_structs_are_refused(self):
         result = run("refused")
-        self.assertEqual(result.cases["refused"]["statuses"].split(","), [BAD_VALUE] * 7 + ["0", BAD_VALUE])
+        self.assertEqual(result.cases["refused"]["statuses"].split(","), [BAD_VALUE] * 8 + ["0", BAD_VALUE])
         self.assertEqual(result.scalers[0]["steps"], 1)
 
     def test_nothing_to_record_to(self):
@@ -248,7 +248,7 @@ class Stages(Test):
 
     def test_wrong_arguments(self):
         case = run("wrong").cases["wrong"]
-        self.assertEqual(case["statuses"].split(","), [BAD_VALUE] * 9 + ["0"] + [BAD_VALUE] * 6 + ["0", "0", BAD_VALUE, "0"])
+        self.assertEqual(case["statuses"].split(","), [BAD_VALUE] * 10 + ["0"] + [BAD_VALUE] * 6 + ["0", "0", BAD_VALUE, "0"])
         self.assertEqual((case["many"], case["status"], case["child"]), ("128", "-3", "0"))
 
 

@@ -59,6 +59,8 @@ void refused(Line &line)
 	with([](auto &changed) { changed.interval = -1; });
 	with([](auto &changed) { changed.device = -1; });
 	with([](auto &changed) { changed.device = 70000; });
+	const std::string longName(65, 'x');
+	with([&](auto &changed) { changed.framework = longName.c_str(); });
 	struct {
 		autoamp_gradient_update update;
 		int later;
@@ -360,6 +362,8 @@ void wrong(Line &line)
 	with([](auto &options) { options.backoff_every = 0; });
 	with([](auto &options) { options.hysteresis = 0; });
 	with([](auto &options) { options.backoff_factor = NAN; });
+	const std::string longName(65, 'x');
+	with([&](auto &options) { options.name = longName.c_str(); });
 	autoamp_scaler_options options = AUTOAMP_SCALER;
 	autoamp_scaler *const bogus = reinterpret_cast<autoamp_scaler *>(&options);
 	say(autoamp_scaler_update(bogus, nullptr, nullptr));
