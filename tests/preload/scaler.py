@@ -446,9 +446,12 @@ class Python(Test):
                          [(name, 1, 0) for name in ("autoamp#0", "autoamp#1", "autoamp#2", "autoamp.paddle#0", "autoamp.paddle#1", "autoamp.mindspore#0",
                                                     "autoamp.mindspore#1", "autoamp#3", "autoamp#4")])
 
+    def test_scale_of_a_number_does_not_wait(self):
+        self.assertEqual(self.of("waits")[0], [[True, False]] * 3)
+
     def test_growth_intervals(self):
         """Those that no step reaches, as in torch."""
-        self.assertEqual(self.of("intervals")[0], [[32768, 0], [32768, 1]] * 4)
+        self.assertEqual(self.of("intervals")[0], [[32768, 0], [32768, 1]] * 5)
 
     def test_switched_off(self):
         self.assertEqual(self.of("off", ENABLED="0")[0], [[4.0], 2.0, "stepped", 1.0, False, [4.0]])

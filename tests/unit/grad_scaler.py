@@ -385,6 +385,23 @@ class Kinds(unittest.TestCase):
         scaler.unscale_(fused, grads=[array.array("f", [1.0])])
         self.assertEqual(scaler.step(fused), (0.0, 3.0))
 
+    def test_optimizers_that_get_the_scaler(self):
+        class Own(Optimizer):
+            _step_supports_amp_scaling = True
+
+            def step(self, grad_scaler=None):
+                found = grad_scaler._check_inf_per_device(self)
+                return grad_scaler._get_scale_async(), sum(found.values()), found is grad_scaler._found_inf_per_device(self)
+
+        for value, found in ((1.0, 0.0), (math.inf, 1.0)):
+            scaler, own = autoamp.GradScaler(init_scale=4.0), Own(True)
+            own.parameter.grad = array.array("f", [value])
+            scaler.scale(1.0)
+            with self.assertWarns(FutureWarning):
+                self.assertEqual(scaler.step(own), (4.0, found, True))
+            scaler.update()
+            self.assertEqual(scaler.get_scale(), 2.0 if found else 4.0)
+
     def test_temporary_optimizers(self):
         scaler = autoamp.GradScaler()
         scaler.scale(1.0)

@@ -8,6 +8,7 @@ import os
 import pickle
 import struct
 import sys
+import threading
 import time
 
 import autoamp
@@ -196,9 +197,30 @@ def identities():
         turn(fresh(), 1.0)
 
 
+def waits():
+    """A number is scaled while the device is still busy with the update before."""
+    told = []
+    for rule, optimizers in (("torch", (sum, min)), ("paddle", (sum, min)), ("deepspeed", (sum,))):
+        scaler, may_end, has_ended = fresh(growth_interval=1, rule=rule), threading.Event(), []
+        turn(scaler, 1.0)
+
+        @ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+        def block(_):
+            has_ended.append(may_end.wait(3))
+
+        for optimizer, value in zip(optimizers, (math.inf, 1.0)):
+            scaler.step(optimizer, [1], grads=[Memory([value])])
+        check(RUNTIME.cudaLaunchHostFunc(None, block, None))
+        scaler.update()
+        scaled, waited = scaler.scale(2.0), bool(has_ended)
+        may_end.set()
+        told.append([scaled == 2 * scaler.get_scale(), waited])
+    return told
+
+
 def intervals():
     told = []
-    for interval in (0, -1, 2 ** 31, math.inf):
+    for interval in (0, -1, 2 ** 31, math.inf, 1.5):
         scaler = fresh(init_scale=65536.0, growth_interval=interval)
         for value in (math.inf, 1.0):
             turn(scaler, value)

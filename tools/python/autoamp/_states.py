@@ -209,7 +209,8 @@ class DeviceState:
     def __init__(self, scaler, values):
         self._library, self._handle, self._owner = autoamp._library, ctypes.c_void_p(), os.getpid()
         self._stream, self._factors = scaler.stream, self._factors_of(scaler)  # stream of the latest change of the state
-        self._unscaled = {}  # optimizer: stream of its gradients
+        self._unscaled, self._found = {}, {}  # optimizer: stream of its gradients, and result of its step
+        self._known = (scaler._rule().round(values[0]), *values[1:])  # state after all work; None: unknown without a wait
         if self._library is None:
             raise RuntimeError(_FAILURES[1])
         scale, tracker, other = values
@@ -232,7 +233,7 @@ class DeviceState:
     def _factors_of(scaler):
         """Growth, backoff and interval. In C an interval of 0 fixes the scale; in torch it only prevents growth."""
         growth, backoff, interval = scaler._factors()
-        return growth, backoff, int(interval) if 0 < interval < 2 ** 31 else 2 ** 31 - 1
+        return growth, backoff, int(interval) if 0 < interval < 2 ** 31 and interval % 1 == 0 else 2 ** 31 - 1
 
     def _done(self, status):
         if status and os.getpid() != self._owner:
@@ -253,12 +254,15 @@ class DeviceState:
         return state.scale, state.growth_tracker, state.backoff_tracker
 
     def set(self, _, scale, tracker, other):
+        self._known = None
         state = State(ctypes.sizeof(State), math.nan if scale is None else scale, *self._factors,
                       *(-1 if each is None else int(each) for each in (tracker, other)))
         self._done(self._call("load", ctypes.byref(state)))
 
     def replace(self, _, scale):
+        self._known = None
         self._done(self._call("update", ctypes.byref(ctypes.c_double(scale))))
+        self._unscaled, self._found = {}, {}
 
     def _tensors(self, scaler, wrapped):
         streams = {each.stream for each in wrapped if each.stream is not None}
@@ -272,7 +276,8 @@ class DeviceState:
 
     def scale(self, scaler, value):
         if _is_number(value):
-            return _gradients.narrow(_gradients.narrow(value) * self.get()[0])
+            self._known = self._known or self.get()
+            return _gradients.narrow(_gradients.narrow(value) * _gradients.narrow(self._known[0]))
         self._done(self._call("scale", *self._tensors(scaler, [_gradients.wrap(value, scaler.stream)])))
         return value
 
@@ -289,6 +294,7 @@ class DeviceState:
         status = self._call("step", ctypes.c_uint(found["device"]), stream=self._unscaled[found["device"]])
         if status < 0:
             self._done(status)
+        self._found[found["device"]] = status == 0
         return status == 0
 
     def sum(self, _):
@@ -301,4 +307,9 @@ class DeviceState:
         for stream in {*self._unscaled.values()} - {self._stream}:
             self._wait(stream)
         self._done(self._call("update", None))
-        self._unscaled.clear()
+        if self._known and self._found.keys() == self._unscaled.keys():
+            rule, results = scaler._rule(), list(self._found.values())
+            self._known = rule.updated(*self._known, results[-1] if rule.last_decides else any(results))
+        else:
+            self._known = None
+        self._unscaled, self._found = {}, {}

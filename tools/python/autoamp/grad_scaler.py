@@ -205,6 +205,20 @@ class GradScaler:
         state.stage = _STEPPED
         return result
 
+    # Called by torch optimizers that have an argument `grad_scaler`.
+
+    def _get_scale_async(self):
+        return None if self._state is None else self._state.value()
+
+    def _found_inf_per_device(self, optimizer):
+        return self._of(optimizer).found
+
+    def _check_inf_per_device(self, optimizer):
+        self._need("_check_inf_per_device")
+        state = self._of(optimizer)
+        state.found = self._check(optimizer, self._grads(optimizer, None), True)
+        return state.found
+
     def _step_fused(self, optimizer, state, grads, args, kwargs):
         """The optimizer divides by the scale and skips the step itself."""
         takes_scaler = "grad_scaler" in inspect.signature(optimizer.step).parameters
