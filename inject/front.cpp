@@ -4,14 +4,14 @@
 // provide them.
 #include "inject/front.h"
 
-#include "inject/entry_index.h"
+#include "inject/slots.h"
 
-using autoamp::entry::entryCount;
+using autoamp::front::rowCount;
 
 extern "C" {
 constinit thread_local autoamp::front::ThreadBlock autoamp_front_thread;
-void *autoamp_front_originals[entryCount];
+void *autoamp_front_originals[rowCount];
 unsigned autoamp_front_unseen;
-unsigned autoamp_front_second[entryCount];
+unsigned autoamp_front_second[rowCount];
 unsigned autoamp_front_profiled;
 }

@@ -65,6 +65,9 @@ extern "C" {
 AUTOAMP_EXPORT extern constinit thread_local autoamp::front::ThreadBlock
     autoamp_front_thread;                              // constinit: otherwise g++ calls a TLS wrapper function
 AUTOAMP_EXPORT extern void *autoamp_front_originals[]; // original functions by row; null: call autoamp_front_original
+// From now on, launches lead to these functions (by row of launches.inc), which call the original function. Until then
+// a slot of launches.inc leads to its original function, and a launch does not open the core.
+AUTOAMP_EXPORT void autoamp_front_divert(void *const *functions);
 AUTOAMP_EXPORT void *autoamp_front_original(unsigned index); // null: no such library in this process
 AUTOAMP_EXPORT extern unsigned autoamp_front_unseen;   // calls not intercepted because opening the core could deadlock
 AUTOAMP_EXPORT extern unsigned autoamp_front_second[]; // by row; uses of a second library copy, not intercepted

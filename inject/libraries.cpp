@@ -7,11 +7,16 @@ namespace autoamp::front {
 
 namespace {
 
-unsigned blasInUse = undecided, dnnInUse = undecided;
+unsigned blasInUse = undecided, dnnInUse = undecided, runtimeInUse = undecided;
 
 int absentDnn() // NOT_INITIALIZED of cuDNN 9
 {
 	return 1001;
+}
+
+int absentRuntime() // cudaErrorInitializationError
+{
+	return 3;
 }
 
 // Also true for a file that a wheel repair tool has renamed: libcudnn-463fd6d5.so.8.9.7.
@@ -45,10 +50,13 @@ constinit const Library cudnn = {
       "libcudnn_adv_infer.so.8", "libcudnn_adv_train.so.8"}},
     dnnInUse,
     absentDnn};
+constinit const Library cudart = {
+    {"libcudart.so", "libcudart.so.13", "libcudart.so.12"}, {}, runtimeInUse, absentRuntime};
 
-constinit const Entry entries[entryCount] = {
+constinit const Entry entries[rowCount] = {
 #define ENTRY(name, library, ...) {#name, library},
 #include "inject/entries.inc"
+#include "inject/launches.inc"
 #undef ENTRY
 };
 
@@ -79,9 +87,11 @@ bool isVendors(const char *file)
 
 unsigned rowOf(const char *name)
 {
-	const unsigned count = entryCount;
-	unsigned index = begins(name, "cublas") || begins(name, "cudnn") ? 0 : count;
-	while (index < entryCount && !equal(entries[index].name, name))
+	const unsigned calls = entryCount, end = rowCount;
+	unsigned index = begins(name, "cublas") || begins(name, "cudnn")   ? 0
+	                 : begins(name, "cudaL") || begins(name, "__cuda") ? calls
+	                                                                   : end;
+	while (index < rowCount && !equal(entries[index].name, name))
 		index++;
 	return index;
 }

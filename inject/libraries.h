@@ -13,13 +13,13 @@ struct Library {
 	unsigned &versionInUse; // version of the captured copy; versionCount: a copy in an application file
 	int (*absent)();        // called in place of its functions while the newer version is not in the process
 };
-extern const Library cublas, cublaslt, cudnn;
+extern const Library cublas, cublaslt, cudnn, cudart;
 
 struct Entry {
 	const char *name;
 	const Library &library;
 };
-extern const Entry entries[entryCount];
+extern const Entry entries[rowCount];
 
 constexpr unsigned undecided = versionCount + 1; // value of versionInUse before a copy is captured
 
@@ -36,7 +36,7 @@ unsigned versionOf(const char *file, const Library &library);
 // True for NVIDIA libraries, by the name of their file.
 bool isVendors(const char *file);
 
-// Returns entryCount if `name` is not an entry point.
+// Returns rowCount if `name` is neither an entry point nor in launches.inc.
 unsigned rowOf(const char *name);
 
 } // namespace autoamp::front

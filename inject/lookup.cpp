@@ -73,8 +73,8 @@ extern "C" HIDDEN Answer autoamp_front_lookup(void *handle, const char *name, co
 	rebindObjects();
 	if (canPass)
 		__atomic_store_n(&autoamp_front_passes, true, __ATOMIC_RELEASE);
-	const unsigned index = name ? rowOf(name) : entryCount;
-	if (index == entryCount)
+	const unsigned index = name ? rowOf(name) : rowCount;
+	if (index == rowCount)
 		return name ? lookUpOther(handle, name, version, caller) : Answer{};
 	const Resolving resolving;
 	const Object info = ownerOf(caller);
@@ -95,6 +95,7 @@ extern "C" HIDDEN Answer autoamp_front_lookup(void *handle, const char *name, co
 	loader.error();
 	if (*owner.path && (!first || first == found) && keepOriginal(index, found, nullptr))
 		return {entryOf(its, index), 1};
-	count(autoamp_front_second[index], caller);
+	if (index < entryCount)
+		count(autoamp_front_second[index], caller);
 	return {found, 1};
 }

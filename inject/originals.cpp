@@ -57,9 +57,9 @@ struct Search {
 int isInLibrary(dl_phdr_info *info, size_t, void *data)
 {
 	auto &search = *static_cast<Search *>(data);
-	const auto &[name, library] = entries[search.slot % entryCount];
+	const auto &[name, library] = entries[search.slot % rowCount];
 	const Object object = objectOf(*info);
-	const unsigned version = versionOf(object.name(), library), wanted = search.slot / entryCount;
+	const unsigned version = versionOf(object.name(), library), wanted = search.slot / rowCount;
 	const bool isLibrary = wanted ? version == wanted : version < versionCount;
 	if (isLibrary || object.path == search.caller)
 		if (const Symbol *symbol = object.find(name))
@@ -81,7 +81,7 @@ namespace {
 // Searches the loaded copies of the library and then its parts.
 void *findInLoaded(unsigned slot)
 {
-	const unsigned index = slot % entryCount, version = slot / entryCount;
+	const unsigned index = slot % rowCount, version = slot / rowCount;
 	const auto &[name, library] = entries[index];
 	const auto isWanted = [version](unsigned each) { return !version || each == version; };
 	void *found = nullptr;
@@ -99,7 +99,7 @@ void *findInLoaded(unsigned slot)
 
 void *resolveOriginal(unsigned slot, const void *caller, bool hasLoader)
 {
-	const unsigned index = slot % entryCount, version = slot / entryCount;
+	const unsigned index = slot % rowCount, version = slot / rowCount;
 	const auto &[name, library] = entries[index];
 	if (void *known = load(autoamp_front_originals[index]); known && version == load(library.versionInUse))
 		return known;

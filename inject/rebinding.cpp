@@ -42,7 +42,7 @@ void rebind(dl_phdr_info &info, const Object &object, unsigned index, uintptr_t 
 		return;
 	// A reference into the object itself is not bound so far. Any other reference must point to the function that the
 	// slot would find.
-	if (!isOwner(&info, 0, &target) && target.address != findInLibrary(version * entryCount + index, nullptr))
+	if (!isOwner(&info, 0, &target) && target.address != findInLibrary(version * rowCount + index, nullptr))
 		return;
 	auto *const page = reinterpret_cast<void *>(at & ~uintptr_t{4095});
 	const bool wasReadOnly = isReadOnly(info, at & ~uintptr_t{4095});
@@ -68,7 +68,7 @@ int rebindObject(dl_phdr_info *info, size_t, void *data)
 	const Object object = objectOf(*info);
 	if (isVendors(object.name()) ||
 	    (neededVersion(object, cublas) == versionCount && neededVersion(object, cublaslt) == versionCount &&
-	     neededVersion(object, cudnn) == versionCount))
+	     neededVersion(object, cudnn) == versionCount && neededVersion(object, cudart) == versionCount))
 		return 0;
 	const auto *symbols = object.table<Symbol>(DT_SYMTAB);
 	const auto *strings = object.table<char>(DT_STRTAB);
@@ -80,7 +80,7 @@ int rebindObject(dl_phdr_info *info, size_t, void *data)
 			const Symbol &symbol = symbols[ELF64_R_SYM(each->r_info)];
 			if ((type != R_X86_64_JUMP_SLOT && type != R_X86_64_GLOB_DAT && type != R_X86_64_64) || symbol.st_shndx)
 				continue; // not a reference to a function, or defined in the object itself
-			if (const unsigned index = rowOf(strings + symbol.st_name); index < entryCount)
+			if (const unsigned index = rowOf(strings + symbol.st_name); index < rowCount)
 				rebind(*info, object, index, object.base + each->r_offset);
 		}
 	}

@@ -58,16 +58,19 @@ autoamp_front_entries:
 	.set index, index + 1
 	.endm
 
-/* Three slots per entry point. The loader selects one by the symbol version of the reference: none, CUDA 13 or cuDNN 9,
+/* Three slots per entry point and launch function. The loader selects one by the symbol version of the reference: none, CUDA 13 or cuDNN 9,
  * CUDA 12 or cuDNN 8. */
 #define ENTRY(name, library, soname, part, olderPart, newer, older) slot name, any, soname, soname
 #include "inject/entries.inc"
+#include "inject/launches.inc"
 #undef ENTRY
 #define ENTRY(name, library, soname, part, olderPart, newer, older) slot name, newer, soname, part
 #include "inject/entries.inc"
+#include "inject/launches.inc"
 #undef ENTRY
 #define ENTRY(name, library, soname, part, olderPart, newer, older) slot name, older, soname, olderPart
 #include "inject/entries.inc"
+#include "inject/launches.inc"
 
 	.macro save reg
 	push %\reg
@@ -128,6 +131,8 @@ autoamp_front_lazy:
 	je 2f
 	cmpb $'I', (%rsi)
 	je 2f
+	cmpb $'_', (%rsi)
+	je 4f
 	cmpb $'c', (%rsi)
 	jne 3f
 	cmpb $'u', 1(%rsi)
@@ -143,6 +148,8 @@ autoamp_front_lazy:
 	cmpb $'a', 3(%rsi)
 	jne 3f
 	cmpb $'P', 4(%rsi)
+	je 2f
+	cmpb $'L', 4(%rsi)
 	jne 3f
 2:	save rdi
 	save rsi
@@ -158,6 +165,11 @@ autoamp_front_lazy:
 	restore rdi
 	jnz 1f
 3:	jmp *autoamp_front_\name(%rip)
+4:	cmpb $'_', 1(%rsi)
+	jne 3b
+	cmpb $'c', 2(%rsi)
+	je 2b
+	jmp 3b
 1:	ret
 	.cfi_endproc
 	.size \name, . - \name

@@ -10,7 +10,7 @@ import sys
 
 # Layer: the layers and single files that its files may include, in addition to itself. A file belongs to the layer with
 # the longest matching name.
-SEAM = ["inject/autoamp.h", "inject/front.h", "inject/vendors.h"]  # shared by front and core, and reported on by the command line
+SEAM = ["inject/autoamp.h", "inject/front.h", "inject/launches.h", "inject/launches.inc", "inject/vendors.h"]  # shared by front and core, and reported on by the command line
 BELOW_STATE = [f"src/{name}" for name in ("base", "cuda", "op", "lists", "config", "policy", "scale", "lower")]
 BELOW_STATE += ["src/trace", "src/trace/write", "src/trace/cupti", *SEAM]
 LAYERS = {
