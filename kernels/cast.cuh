@@ -506,8 +506,22 @@ __device__ inline uint32_t totalOf(const Events &p, EventKind kind)
 	return totals ? totals[static_cast<uint32_t>(kind)] : 1;
 }
 
-// Counts an event, and records it. The totals are always exact. `sequence` is reset first: otherwise a reader of a ring
-// that wrapped could mix the fields of two records.
+// Records an event, which `fill` sets except for `sequence`. It is reset first: otherwise a reader of a ring that
+// wrapped could mix the fields of two records.
+template <class Fill>
+static __device__ inline void append(Ring &ring, Fill fill)
+{
+	const unsigned long long index = atomicAdd(reinterpret_cast<unsigned long long *>(&ring.written), 1ull);
+	Event &event = ring.events[index % ringSize];
+	volatile uint64_t &sequence = event.sequence;
+	sequence = 0;
+	__threadfence_system();
+	fill(event);
+	__threadfence_system();
+	sequence = index + 1;
+}
+
+// Counts an event, and records it. The totals are always exact.
 __device__ inline void report(const Events &p, EventKind kind, uint32_t operand, int before, int after, uint32_t amax,
                               const Loss &loss = {})
 {
@@ -517,20 +531,45 @@ __device__ inline void report(const Events &p, EventKind kind, uint32_t operand,
 	atomicAdd(&p.ring->totals[known ? p.site : 0][operand][static_cast<uint32_t>(kind)], 1u);
 	if (!known)
 		return;
-	const unsigned long long index = atomicAdd(reinterpret_cast<unsigned long long *>(&p.ring->written), 1ull);
-	Event &event = p.ring->events[index % ringSize];
-	volatile uint64_t &sequence = event.sequence;
-	sequence = 0;
-	__threadfence_system();
-	event.site = p.site;
-	event.kind = kind;
-	event.operand = operand;
-	event.before = before;
-	event.after = after;
-	event.amax = amax;
-	event.loss = loss;
-	__threadfence_system();
-	sequence = index + 1;
+	append(*p.ring, [&](Event &event) {
+		event.site = p.site;
+		event.kind = kind;
+		event.operand = operand;
+		event.before = before;
+		event.after = after;
+		event.amax = amax;
+		event.loss = loss;
+	});
+}
+
+// A read that the compiler does not move or reuse.
+template <class T>
+static __device__ inline T readOnce(const T *source, T absent)
+{
+	return source ? *static_cast<const volatile T *>(source) : absent;
+}
+
+// Body of autoamp_watch. The payload of an update contains its totals, so none is kept by kind.
+__device__ inline void watch(const Probe &p)
+{
+	auto &scaler = p.ring->scalers[p.scaler];
+	const GradientState state = {readOnce(p.scale, floatOf(0x7fc00000)), readOnce(p.tracker, -1),
+	                             readOnce(p.hysteresis, -1)};
+	if (!p.isAfter) {
+		scaler.before = state;
+		return;
+	}
+	Update update = {scaler.before, state, p.foundInfValue, p.scaler, ++scaler.steps, 0};
+	if (p.foundInf)
+		update.foundInf = p.foundInfBytes == 1 ? readOnce(static_cast<const uint8_t *>(p.foundInf), uint8_t{0}) != 0
+		                                       : readOnce(static_cast<const float *>(p.foundInf), 0.0f);
+	update.skipped = scaler.skipped += update.foundInf != 0;
+	append(*p.ring, [&](Event &event) {
+		event.kind = EventKind::update;
+		event.before = static_cast<int32_t>(p.ticks);
+		event.after = static_cast<int32_t>(p.ticks >> 32);
+		event.update = update;
+	});
 }
 
 // Called by a thread that may have clamped an element of this operand (else magnitude is 0). One thread per call
@@ -984,4 +1023,9 @@ extern "C" __global__ void __launch_bounds__(autoamp::kernels::blockSize)
 		}
 		reportClamped(r, i >= r.weights, clamped);
 	}
+}
+
+extern "C" __global__ void autoamp_watch(const __grid_constant__ autoamp::kernels::Probe p)
+{
+	autoamp::kernels::watch(p);
 }

@@ -251,7 +251,7 @@ struct Event {
 	uint32_t site; // index that the host gave the site
 	EventKind kind;
 	uint32_t operand;      // 0 A, 1 B; for an audit, its number at this site
-	int32_t before, after; // exponents; before is INT32_MIN at `init`
+	int32_t before, after; // exponents; before is INT32_MIN at `init`. For an update: Probe::ticks, low half first
 	uint32_t amax;         // bits
 	union {
 		Loss loss; // set for `underflow`, `mended` and `uncured`
@@ -262,11 +262,32 @@ struct Event {
 constexpr uint32_t ringSize = 4096;
 // Exact totals per site, also after the ring wrapped: [site][operand][kind]. All sites without an entry share site 0.
 constexpr uint32_t siteCount = 32768, kindCount = 10;
+// Gradient scalers of a process whose updates come from the device.
+constexpr uint32_t scalerCount = 256;
 struct Ring {
 	uint64_t written;
 	Event events[ringSize];
 	uint32_t totals[siteCount][operands][kindCount];
 	uint32_t isUncured[siteCount]; // a strict product of the site was mended in vain
+	// By Update::scaler. Only probes write it, in the order of the program's streams.
+	struct {
+		GradientState before; // at the latest probe before an update
+		uint32_t steps, skipped;
+	} scalers[scalerCount];
+};
+
+// One of the two probes around an update of a gradient scaler by the program. They run on the stream of the update. The
+// first one stores the state, the second one reports the Update.
+struct Probe {
+	Ring *ring;
+	const float *scale; // null: NaN
+	const int32_t *tracker, *hysteresis;
+	const void *foundInf;   // size: foundInfBytes; null: foundInfValue
+	uint32_t foundInfBytes; // 4: float; 1: bool
+	float foundInfValue;
+	uint32_t scaler;
+	bool isAfter;
+	uint64_t ticks; // host time of the update's launch; 0 in a graph
 };
 
 // A captured call runs again with the same parameters, so only the totals show which run is the first. They are read
@@ -368,6 +389,7 @@ struct TensorParameters : Scaling {
 //   autoamp_scatter          a Scatter: the number of threads per column depends on its length
 //   autoamp_sum              a Sum: a block computes some outputs at a time, always in the same order
 //   autoamp_widen            a Scalars, one block
+//   autoamp_watch            a Probe, one thread
 constexpr uint32_t blockSize = 256;
 
 // Tensors change layout tile by tile, through shared memory. A tile has the smallest power of two of rows that

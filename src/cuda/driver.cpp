@@ -66,6 +66,8 @@ const Driver *loadDriver()
 		return nullptr;
 	}
 	driver->isEmulated = dlsym(library, "autoamp_emulated_calls") != nullptr;
+	driver->cuKernelGetParamInfo =
+	    reinterpret_cast<decltype(driver->cuKernelGetParamInfo)>(dlsym(library, "cuKernelGetParamInfo"));
 	driver->watchRefused =
 	    reinterpret_cast<decltype(driver->watchRefused)>(dlsym(library, "autoamp_emulated_watch_refused"));
 	return driver;

@@ -58,6 +58,7 @@ bool isImageRefused(Result loading);
 	X(cuStreamQuery, (Stream))                                                                                         \
 	X(cuMemcpyHtoDAsync_v2, (Address, const void *, size_t, Stream))                                                   \
 	X(cuMemcpyDtoHAsync_v2, (void *, Address, size_t, Stream))                                                         \
+	X(cuPointerGetAttribute, (void *, int, Address))                                                                   \
 	X(cuMemGetInfo_v2, (size_t *, size_t *))                                                                           \
 	X(cuMemAlloc_v2, (Address *, size_t))                                                                              \
 	X(cuMemFree_v2, (Address))                                                                                         \
@@ -87,6 +88,7 @@ struct Driver {
 #undef X
 	int version;     // 13000 for CUDA 13.0
 	bool isEmulated; // times of the emulated device are not real
+	Result (*cuKernelGetParamInfo)(CUkern_st *, size_t, size_t *, size_t *); // null: older than CUDA 12.4
 	// Only on the emulated device. Calls the function for each kernel of the program that could not run, on the thread
 	// that launched it, with the number of launches since the last such call.
 	void (*watchRefused)(void (*)(const char *name, unsigned long launches));

@@ -1,7 +1,7 @@
 #include "src/life/scaler.h"
 
 #include "src/base/clock.h"
-#include "src/life/gradient_table.h"
+#include "src/life/gradients.h"
 #include "src/lower/context_state.h"
 #include "src/site/rows.h"
 
@@ -50,26 +50,6 @@ void noteMissingRing(Process &process)
 		process.recorder.note(trace::noteOfScaler, "the device cannot map host memory");
 }
 
-trace::GradientState stateOf(const kernels::GradientState &state)
-{
-	return {state.scale, state.tracker, state.hysteresis};
-}
-
-void recordUpdate(Process &process, const kernels::Event &event)
-{
-	const trace::GradientScaler *const scaler = scalerAt(event.update.scaler);
-	if (!scaler || !process.isTracing)
-		return;
-	trace::GradientUpdate update;
-	update.before = stateOf(event.update.before);
-	update.after = stateOf(event.update.after);
-	update.foundInf = event.update.foundInf;
-	update.steps = event.update.steps;
-	update.skipped = event.update.skipped;
-	update.ticks = static_cast<uint32_t>(event.before) | uint64_t{static_cast<uint32_t>(event.after)} << 32;
-	process.recorder.gradient(*scaler, update);
-}
-
 } // namespace
 
 void drainScalerEvents(Process &process, bool isLast)
@@ -78,7 +58,7 @@ void drainScalerEvents(Process &process, bool isLast)
 	                               trace::ScalerEvent scalerEvent) {
 		const Site *site = siteAt(place);
 		if (!site || !process.isTracing)
-			return;
+			return scalerEvent;
 		scalerEvent.kind = word(kind);
 		scalerEvent.row = rowOf(process, const_cast<Rows &>(site->rows));
 		const bool isSwapped = site->op.flags & op::flagRowD; // the transposed product was computed
@@ -87,13 +67,14 @@ void drainScalerEvents(Process &process, bool isLast)
 			std::swap(scalerEvent.lostRows, scalerEvent.lostColumns);
 		scalerEvent.ticks = base::ticks();
 		process.recorder.scaler(scalerEvent);
+		return scalerEvent;
 	};
 	for (lower::ContextState *context = lower::contexts(); context; context = context->next) {
 		if (!context->slots.ringOnDevice())
 			noteMissingRing(process);
 		context->slots.drain([&](const kernels::Event &event, uint32_t count) {
 			if (event.kind == kernels::EventKind::update) {
-				recordUpdate(process, event);
+				recordUpdate(process, *context, event);
 				return;
 			}
 			if (event.kind == kernels::EventKind::audit)
@@ -109,7 +90,9 @@ void drainScalerEvents(Process &process, bool isLast)
 				scalerEvent.lostColumns = event.loss.lostColumns;
 			}
 			scalerEvent.count = count;
-			record(event.site, event.kind, event.operand, scalerEvent);
+			scalerEvent = record(event.site, event.kind, event.operand, scalerEvent);
+			if (event.kind == kernels::EventKind::overflow || event.kind == kernels::EventKind::nonfinite_input)
+				suspect(*context, scalerEvent.row, event.kind, scalerEvent.operand, scalerEvent.ticks);
 		});
 		if (isLast && process.isTracing) // events of signatures that came after all places were taken
 			context->slots.drainTotals(0, [&](kernels::EventKind kind, uint32_t operand, uint32_t count) {

@@ -4,6 +4,8 @@
 #include "src/cuda/driver.h"
 #include "src/life/fork.h"
 #include "src/life/fork_hold.h"
+#include "src/life/gradients.h"
+#include "src/life/launch_functions.h"
 #include "src/life/launches.h"
 #include "src/life/scaler.h"
 #include "src/life/trace_file.h"
@@ -37,6 +39,7 @@ void onExit(int status, void *)
 		return;
 	trace::cupti::finish();
 	drainScalerEvents(*theProcess.load(), true);
+	finishGradients(*theProcess.load());
 	closeTrace(*theProcess.load(), status);
 }
 
@@ -66,7 +69,7 @@ Process *start()
 	isIdle = options.level == policy::Level::O0 && isFixed && !process->isTracing;
 	// Before another thread can make calls: its first kernels would have no owner.
 	if (process->isTracing && options.trace == policy::TraceLevel::kernels)
-		watchLaunches(*process);
+		watchLaunches(*process), watchLaunchFunctions();
 	if (process->isTracing)
 		watchRefusedKernels(*process);
 	logStart(*process);

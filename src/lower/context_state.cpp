@@ -44,6 +44,7 @@ const Kernels *loadKernels(const cuda::Driver &driver, const kernels::Image &ima
 	    {&kernels->scalerUpdate, "autoamp_scaler_update"},
 	    {&kernels->auditBefore, "autoamp_audit_before"},
 	    {&kernels->auditAfter, "autoamp_audit_after"},
+	    {&kernels->watch, "autoamp_watch"},
 	    {&kernels->castTensorHalf, "autoamp_cast_tensor_half"},
 	    {&kernels->castTensorBfloat16, "autoamp_cast_tensor_bfloat16"},
 	    {&kernels->settleTensor, "autoamp_settle_tensor"},

@@ -17,7 +17,7 @@ namespace autoamp::lower {
 struct Kernels {
 	bool isSettleWaiting; // the settle kernels wait by themselves for the kernel before them
 	CUkern_st *castHalf, *castBfloat16, *settle, *mend, *scatter, *sum, *widen;
-	CUkern_st *scalerGradients, *scalerUpdate;
+	CUkern_st *scalerGradients, *scalerUpdate, *watch;
 	CUkern_st *auditBefore, *auditAfter;
 	CUkern_st *castTensorHalf, *castTensorBfloat16, *settleTensor, *place, *round, *runs;
 };
@@ -37,6 +37,15 @@ struct ContextState {
 	scale::Slots slots;
 	std::atomic<bool> isWarm{false};      // the conversion kernels have run here outside of capture
 	std::atomic<bool> isAuditWarm{false}; // the audit kernels have
+	std::atomic<bool> isProbed{false};    // a probe of a gradient scaler has run here outside of capture
+	// Scaler events of operands since the latest update of a gradient scaler. Used only while `slots` is drained.
+	struct {
+		uint32_t row;
+		kernels::EventKind kind;
+		char operand;
+		uint64_t ticks;
+	} suspects[16] = {};
+	unsigned suspectCount = 0;
 	ContextState *next = nullptr;
 	// Ids of streams of this context, + 1. The driver never uses the id of a stream again.
 	std::atomic<unsigned long long> streams[16] = {};

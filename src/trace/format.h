@@ -82,8 +82,11 @@ constexpr uint32_t headerEmulated = 1, headerSingles = 2, headerWritten = 4, hea
 // signature. noteOfKernels, noteOfScaler: the reason why kernels or scaler events are not recorded. noteOfRange: the
 // reason why a capture range cannot begin. noteOfRefused: the mangled name of a kernel that the emulated device could
 // not run; its count is the number of launches. noteOfAudit: the reason why calls of a row were not audited.
+// noteOfGradient: the reason why values of a gradient scaler of the program are not recorded. noteOfLayout: the mangled
+// name of a kernel of such a scaler with unknown parameters.
 constexpr const char *noteOfPlan = "plan_built", *noteOfKernels = "kernels_off", *noteOfRange = "range_unseen",
-                     *noteOfRefused = "not_emulated", *noteOfScaler = "scaler_off", *noteOfAudit = "audit_skipped";
+                     *noteOfRefused = "not_emulated", *noteOfScaler = "scaler_off", *noteOfAudit = "audit_skipped",
+                     *noteOfGradient = "gradient_off", *noteOfLayout = "scaler_layout_unknown";
 
 enum class ChunkKind : uint32_t { records = 1, events = 2, kernels = 3 };
 

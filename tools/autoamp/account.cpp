@@ -118,7 +118,9 @@ Account add(const std::vector<trace::Trace> &runs)
 				account.planMs += std::strtod(note.text.c_str(), nullptr) * static_cast<double>(note.count);
 				continue;
 			}
-			if (note.kind == trace::noteOfRange || note.kind == trace::noteOfScaler || note.kind == trace::noteOfAudit)
+			if (note.kind == trace::noteOfRange || note.kind == trace::noteOfScaler ||
+			    note.kind == trace::noteOfAudit || note.kind == trace::noteOfGradient ||
+			    note.kind == trace::noteOfLayout)
 				continue;
 			if (note.kind == trace::noteOfRefused) {
 				account.notEmulated[note.text] += note.count;

@@ -377,6 +377,14 @@ struct Driver {
 		return emulated::isFunction(emulated::core(kernel)) ? give(out, reinterpret_cast<CUfunction>(kernel))
 		                                                    : CUDA_ERROR_INVALID_HANDLE;
 	}
+	static CUresult cuKernelGetParamInfo(CUkernel kernel, size_t index, size_t *offset, size_t *size)
+	{
+		return as(emulated::kernelParameter(emulated::core(kernel), index, offset, size));
+	}
+	static CUresult cuFuncGetParamInfo(CUfunction function, size_t index, size_t *offset, size_t *size)
+	{
+		return as(emulated::kernelParameter(emulated::core(function), index, offset, size));
+	}
 	static CUresult cuLaunchKernel(CUfunction function, unsigned int gridX, unsigned int gridY, unsigned int gridZ,
 	                               unsigned int blockX, unsigned int blockY, unsigned int blockZ, unsigned int shared,
 	                               CUstream stream, void **arguments, void **extra)

@@ -426,6 +426,7 @@ struct Configuration {
 	cudaStream_t stream;
 };
 cudaError_t launchKernel(Function *, const Configuration &, void **arguments);
+cudaError_t kernelParameter(Function *, size_t index, size_t *offset, size_t *size); // `size` may be null
 cudaError_t functionAttribute(Function *, int attribute, int *value); // `attribute`: numbers of CUfunction_attribute
 cudaError_t setFunctionAttribute(Function *, int attribute, int value);
 cudaError_t occupancy(int *blocks, int blockSize, size_t shared);

@@ -139,6 +139,25 @@ cudaError_t launchKernel(Function *function, const Configuration &how, void **ar
 	});
 }
 
+cudaError_t kernelParameter(Function *function, size_t index, size_t *offset, size_t *size)
+{
+	if (!isFunction(function))
+		return cudaErrorInvalidResourceHandle;
+	const Kernel *const kernel = function->kernel;
+	if (!kernel)
+		return cudaErrorNotSupported;
+	if (!offset || index >= kernel->count)
+		return cudaErrorInvalidValue;
+	*offset = 0;
+	for (size_t i = 0; i <= index; ++i) {
+		const size_t alignment = std::min<size_t>(kernel->sizes[i] & -kernel->sizes[i], 16); // a guess from the size
+		*offset = (*offset + alignment - 1) / alignment * alignment + (i < index ? kernel->sizes[i] : 0);
+	}
+	if (size)
+		*size = kernel->sizes[index];
+	return cudaSuccess;
+}
+
 cudaError_t functionAttribute(Function *function, int attribute, int *value)
 {
 	if (!value)

@@ -14,8 +14,9 @@ namespace {
 
 using autoamp::kernels::AuditCall, autoamp::kernels::AuditOperand, autoamp::kernels::Events,
     autoamp::kernels::Gradients, autoamp::kernels::ScalerUpdate, autoamp::kernels::Parameters,
-    autoamp::kernels::Placement, autoamp::kernels::Rounded, autoamp::kernels::Runs, autoamp::kernels::Scalars,
-    autoamp::kernels::Scaling, autoamp::kernels::Scatter, autoamp::kernels::Sum, autoamp::kernels::TensorParameters;
+    autoamp::kernels::Placement, autoamp::kernels::Probe, autoamp::kernels::Rounded, autoamp::kernels::Runs,
+    autoamp::kernels::Scalars, autoamp::kernels::Scaling, autoamp::kernels::Scatter, autoamp::kernels::Sum,
+    autoamp::kernels::TensorParameters;
 
 // Copies an array of device pointers as host pointers; `views` owns the copy.
 template <class T>
@@ -117,6 +118,14 @@ struct OnHost {
 		s.source = emulated::deviceView(s.source);
 		s.target = emulated::deviceView(s.target);
 	}
+	void operator()(Probe &p)
+	{
+		p.ring = emulated::deviceView(p.ring);
+		p.scale = emulated::deviceView(p.scale);
+		p.tracker = emulated::deviceView(p.tracker);
+		p.hysteresis = emulated::deviceView(p.hysteresis);
+		p.foundInf = emulated::deviceView(p.foundInf);
+	}
 	void operator()(Scalars &s)
 	{
 		s.alpha = emulated::deviceView(s.alpha);
@@ -150,7 +159,7 @@ constexpr size_t sizes[] = {sizeof(Parameters)}, tensorSizes[] = {sizeof(TensorP
                  placementSizes[] = {sizeof(Placement)}, scatterSizes[] = {sizeof(Scatter)}, sumSizes[] = {sizeof(Sum)},
                  widenSizes[] = {sizeof(Scalars)}, runsSizes[] = {sizeof(Runs)}, roundedSizes[] = {sizeof(Rounded)},
                  gradientsSizes[] = {sizeof(Gradients)}, updateSizes[] = {sizeof(ScalerUpdate)},
-                 auditSizes[] = {sizeof(AuditCall)};
+                 auditSizes[] = {sizeof(AuditCall)}, watchSizes[] = {sizeof(Probe)};
 constexpr emulated::Kernel kernels[] = {
     {"autoamp_cast_half", run<autoamp_cast_half>, sizes, 1},
     {"autoamp_cast_bfloat16", run<autoamp_cast_bfloat16>, sizes, 1},
@@ -169,6 +178,7 @@ constexpr emulated::Kernel kernels[] = {
     {"autoamp_scaler_update", run<autoamp_scaler_update, ScalerUpdate>, updateSizes, 1},
     {"autoamp_audit_before", run<autoamp_audit_before, AuditCall>, auditSizes, 1},
     {"autoamp_audit_after", run<autoamp_audit_after, AuditCall>, auditSizes, 1},
+    {"autoamp_watch", run<autoamp_watch, Probe>, watchSizes, 1},
 };
 const emulated::Registration registration(kernels);
 

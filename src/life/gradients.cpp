@@ -1,0 +1,219 @@
+#include "src/life/gradients.h"
+
+#include "src/base/clock.h"
+#include "src/life/gradient_table.h"
+#include "src/site/rows.h"
+
+#include <bit>
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+
+namespace autoamp::core {
+
+namespace {
+
+using scale::GradientKernel;
+using Part = GradientKernel::Part;
+
+constexpr const char *howUnscaled = "unscale_kernel";
+
+// The latest update of a scaler whose scale is changed on the host: its scale afterwards is that of the next update.
+// Used while the context of the scaler is drained.
+struct Waiting {
+	trace::GradientUpdate update;
+	bool is = false;
+};
+Waiting waitingUpdates[kernels::scalerCount]; // by Update::scaler
+constinit std::atomic<bool> isAnyRecorded{false};
+constinit std::atomic<const char *> valueless[4] = {}; // reasons, for the exit
+
+template <class T>
+T valueAt(const ScalerLaunch &launch, int8_t parameter)
+{
+	T value;
+	std::memcpy(&value, launch.arguments[parameter], sizeof value);
+	return value;
+}
+
+const void *pointerAt(const ScalerLaunch &launch, int8_t parameter)
+{
+	return parameter < 0 ? nullptr : valueAt<const void *>(launch, parameter);
+}
+
+bool hasArguments(const ScalerLaunch &launch)
+{
+	if (!launch.arguments)
+		return false;
+	for (unsigned i = 0; launch.kernel.sizes[i]; i++)
+		if (!launch.arguments[i])
+			return false;
+	return true;
+}
+
+bool isReadable(const cuda::Driver &driver, const ScalerLaunch &launch, int device)
+{
+	const GradientKernel &kernel = launch.kernel;
+	for (const scale::StateParameters &state : {kernel.before, kernel.after})
+		for (const int8_t parameter : {state.scale, state.tracker, state.hysteresis})
+			if (parameter >= 0 && !lower::isDeviceMemory(driver, pointerAt(launch, parameter), 4, device))
+				return false;
+	return kernel.foundInf < 0 || kernel.isFoundInfValue ||
+	       lower::isDeviceMemory(driver, pointerAt(launch, kernel.foundInf), static_cast<size_t>(kernel.foundInfBytes),
+	                             device);
+}
+
+double factorAt(const ScalerLaunch &launch, int8_t parameter)
+{
+	return parameter < 0                   ? NAN
+	       : launch.kernel.hasFloatFactors ? double{valueAt<float>(launch, parameter)}
+	                                       : valueAt<double>(launch, parameter);
+}
+
+trace::GradientScaler describe(const ScalerLaunch &launch, int device)
+{
+	const GradientKernel &kernel = launch.kernel;
+	trace::GradientScaler scaler;
+	scaler.framework = kernel.framework;
+	scaler.how = kernel.part == Part::update ? "update_kernel" : howUnscaled;
+	scaler.identity = reinterpret_cast<uintptr_t>(pointerAt(launch, kernel.identity));
+	scaler.device = static_cast<uint16_t>(device);
+	scaler.growth = factorAt(launch, kernel.growth);
+	scaler.backoff = factorAt(launch, kernel.backoff);
+	if (kernel.interval >= 0)
+		scaler.interval = static_cast<uint32_t>(valueAt<int32_t>(launch, kernel.interval));
+	return scaler;
+}
+
+void setState(kernels::Probe &probe, const ScalerLaunch &launch, const scale::StateParameters &state)
+{
+	probe.scale = static_cast<const float *>(pointerAt(launch, state.scale));
+	probe.tracker = static_cast<const int32_t *>(pointerAt(launch, state.tracker));
+	probe.hysteresis = static_cast<const int32_t *>(pointerAt(launch, state.hysteresis));
+}
+
+trace::GradientState stateOf(const kernels::GradientState &state)
+{
+	return {state.scale, state.tracker, state.hysteresis};
+}
+
+// The update of a scaler whose scale is changed on the host is complete when its next scale is known.
+void recordWaiting(Process &process, uint32_t scaler, double nextScale)
+{
+	auto &[update, isWaiting] = waitingUpdates[scaler];
+	if (!isWaiting)
+		return;
+	update.after.scale = nextScale;
+	// Another kernel of the same step, for gradients of another type, has found the overflow.
+	if (nextScale < update.before.scale && update.foundInf == 0)
+		update.foundInf = 1;
+	process.recorder.gradient(*scalerAt(scaler), update);
+	isWaiting = false;
+}
+
+} // namespace
+
+WatchedLaunch::WatchedLaunch(Process &process, const ScalerLaunch &launch) : launch_(launch)
+{
+	const cuda::Driver *const driver = cuda::driver();
+	if (!driver || !hasArguments(launch))
+		return;
+	const cuda::RelaxedCapture relaxed(*driver);
+	lower::ProbePlace place = lower::probePlace(*driver, process.settings.memoryBudget, launch.stream);
+	if (place.context) {
+		const int device = place.context->facts->ordinal;
+		if (!isReadable(*driver, launch, device)) {
+			place.reason = "a parameter of the update is not memory of its device";
+		} else {
+			probe_.scaler = scalerIndex(describe(launch, device), place.context->id);
+			if (!probe_.scaler)
+				place.reason = "there are too many gradient scalers";
+		}
+	}
+	if (place.reason) {
+		process.recorder.note(trace::noteOfGradient, place.reason);
+		return;
+	}
+	setState(probe_, launch, launch.kernel.before);
+	if (launch.kernel.part == Part::end || lower::launchProbe(*driver, place, launch.stream, probe_))
+		place_ = place;
+}
+
+void WatchedLaunch::end()
+{
+	if (!place_.context || launch_.kernel.part == Part::begin)
+		return;
+	const cuda::Driver &driver = *cuda::driver();
+	const cuda::RelaxedCapture relaxed(driver);
+	setState(probe_, launch_, launch_.kernel.after);
+	const int8_t foundInf = launch_.kernel.foundInf;
+	if (launch_.kernel.isFoundInfValue)
+		probe_.foundInfValue = valueAt<bool>(launch_, foundInf);
+	else
+		probe_.foundInf = pointerAt(launch_, foundInf);
+	probe_.foundInfBytes = static_cast<uint32_t>(launch_.kernel.foundInfBytes);
+	probe_.isAfter = true;
+	probe_.ticks = place_.isCapturing ? 0 : base::ticks();
+	lower::launchProbe(driver, place_, launch_.stream, probe_);
+}
+
+void recordUpdate(Process &process, lower::ContextState &context, const kernels::Event &event)
+{
+	const uint32_t index = event.update.scaler % kernels::scalerCount;
+	const trace::GradientScaler *const scaler = scalerAt(index);
+	if (!scaler || !process.isTracing)
+		return;
+	trace::GradientUpdate update;
+	update.before = stateOf(event.update.before);
+	update.after = stateOf(event.update.after);
+	update.foundInf = event.update.foundInf;
+	update.steps = event.update.steps;
+	update.skipped = event.update.skipped;
+	update.ticks = static_cast<uint32_t>(event.before) | uint64_t{static_cast<uint32_t>(event.after)} << 32;
+	trace::GradientCause causes[std::size(context.suspects)];
+	unsigned count = 0;
+	for (; update.foundInf != 0 && count < context.suspectCount; count++) {
+		const auto &suspect = context.suspects[count];
+		const char *const kind = suspect.kind == kernels::EventKind::overflow ? "overflow" : "nonfinite_input";
+		causes[count] = {suspect.row, kind, suspect.operand, suspect.ticks};
+	}
+	context.suspectCount = 0;
+	isAnyRecorded.store(true, std::memory_order_relaxed);
+	if (std::strcmp(scaler->how, howUnscaled) != 0) {
+		process.recorder.gradient(*scaler, update, {causes, count});
+		return;
+	}
+	recordWaiting(process, index, update.before.scale);
+	waitingUpdates[index] = {update, true};
+}
+
+void suspect(lower::ContextState &context, trace::RowId row, kernels::EventKind kind, char operand, uint64_t ticks)
+{
+	if (context.suspectCount < std::size(context.suspects))
+		context.suspects[context.suspectCount++] = {row, kind, operand, ticks};
+}
+
+void finishGradients(Process &process)
+{
+	for (uint32_t i = 0; i < kernels::scalerCount; i++)
+		recordWaiting(process, i, NAN);
+	for (const std::atomic<const char *> &reason : valueless)
+		if (const char *const text = reason.load(std::memory_order_relaxed);
+		    text && !isAnyRecorded.load(std::memory_order_relaxed))
+			process.recorder.note(trace::noteOfGradient, text);
+}
+
+void noteUnread(Process &process, const scale::NamedKernel &kernel, const char *name)
+{
+	if (kernel.use == scale::NamedKernel::Use::unknown) {
+		process.recorder.note(trace::noteOfLayout, name);
+		return;
+	}
+	for (std::atomic<const char *> &reason : valueless) {
+		const char *known = nullptr;
+		if (reason.compare_exchange_strong(known, kernel.reason, std::memory_order_relaxed) || known == kernel.reason)
+			return;
+	}
+}
+
+} // namespace autoamp::core
