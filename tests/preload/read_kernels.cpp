@@ -32,6 +32,9 @@ int main(int count, char **arguments)
 		                       {"totals", nlohmann::json::array()},
 		                       {"observed", nlohmann::json::array()},
 		                       {"overhead", nlohmann::json::array()},
+		                       {"scalers", nlohmann::json::array()},
+		                       {"updates", nlohmann::json::array()},
+		                       {"causes", nlohmann::json::array()},
 		                       {"notes", nlohmann::json::array()}};
 		for (const auto &row : trace->rows)
 			if (row.calls || row.kernels)
@@ -57,6 +60,42 @@ int main(int count, char **arguments)
 			told["observed"].push_back({step.framework, step.step, step.count});
 		for (const auto &overhead : trace->overhead)
 			told["overhead"].push_back({overhead.kind, overhead.count, overhead.ns});
+		const auto text = [](double number) { // JSON has no Inf
+			char digits[40];
+			std::snprintf(digits, sizeof digits, "%a", number);
+			return std::string(digits);
+		};
+		for (const auto &one : trace->gradientScalers)
+			told["scalers"].push_back({{"id", one.id},
+			                           {"name", one.name},
+			                           {"how", one.how},
+			                           {"device", one.device},
+			                           {"growth", text(one.growth)},
+			                           {"backoff", text(one.backoff)},
+			                           {"interval", one.interval},
+			                           {"steps", one.steps},
+			                           {"skipped", one.skipped},
+			                           {"longest", one.longestSkipped},
+			                           {"unseen", one.unseen},
+			                           {"scale", text(one.scaleLast)},
+			                           {"tracker", one.tracker}});
+		for (const auto &one : trace->gradientEvents)
+			told["updates"].push_back({{"time", one.timeNs},
+			                           {"step", one.step},
+			                           {"scaler", one.scaler},
+			                           {"kind", one.kind},
+			                           {"before", text(one.scaleBefore)},
+			                           {"after", text(one.scaleAfter)},
+			                           {"found_inf", one.foundInf},
+			                           {"tracker_before", one.trackerBefore},
+			                           {"tracker_after", one.trackerAfter},
+			                           {"hysteresis", one.hysteresis}});
+		for (const auto &one : trace->gradientCauses)
+			told["causes"].push_back({{"step", one.step},
+			                          {"scaler", one.scaler},
+			                          {"row", one.row},
+			                          {"kind", one.kind},
+			                          {"operand", std::string(1, one.operand)}});
 		for (const auto &note : trace->notes)
 			told["notes"].push_back({note.kind, note.text});
 		std::set<uint64_t> calls, streams;

@@ -74,7 +74,7 @@ TEST_CASE("kernels of gradient scalers are known by name, others are not taken f
 	    {"at::native::amp_update_scale_cuda_kernel(float*, int*, float*, double, double, int)", "torch update"},
 	    {"void phi::CheckFiniteAndUnscale<float, float>(float const**, float const*, long, long*, bool*, float**)",
 	     "paddle unscale"},
-	    {"_ZN3phi20GpuUpdateLossScalingIfPKbEEvT0_PKT_PKiS7_iiS4_S4_PS4_PiS9_", "paddle update"},
+	    {"_ZN3phi20GpuUpdateLossScalingIfPKbEEvT0_PKT_PKiS8_iiffPS4_PiSA_", "paddle update"},
 	    {"_Z25multi_tensor_apply_kernelI18TensorListMetadataILi2EE12ScaleFunctorIffEJfEEvlPViT_T0_DpT1_",
 	     "apex unscale"},
 	    {"void phi::funcs::VectorizedElementwiseKernel<float, phi::ScaleFunctor<float, float>, 1, 1, 4>(int)", ""},
