@@ -50,6 +50,32 @@ bool needsTail(const Header &header, size_t got)
 	return std::all_of(bytes, bytes + std::min(got, sizeof header.magic), [](char byte) { return byte == 0; });
 }
 
+void dropZeros(int file, FoundChunk &found)
+{
+	const size_t size = found.kind == ChunkKind::events    ? sizeof(Event)
+	                    : found.kind == ChunkKind::kernels ? sizeof(Kernel)
+	                                                       : 0;
+	if (!size || found.bytes < sizeof(Chunk) + size)
+		return;
+	const auto isThere = [&](uint64_t item) {
+		char bytes[std::max(sizeof(Event), sizeof(Kernel))];
+		const size_t got = readAt(file, bytes, size, found.offset + sizeof(Chunk) + item * size);
+		return std::any_of(bytes, bytes + got, [](char byte) { return byte != 0; });
+	};
+	uint64_t there = 0, end = (found.bytes - sizeof(Chunk)) / size;
+	if (isThere(end - 1))
+		return;
+	while (there < end) {
+		const uint64_t middle = (there + end) / 2;
+		if (isThere(middle))
+			there = middle + 1;
+		else
+			end = middle;
+	}
+	// The last item that is there can have lost its end.
+	found.bytes = static_cast<uint32_t>(sizeof(Chunk) + (there - std::min<uint64_t>(there, 1)) * size);
+}
+
 std::string readWhole(int file, const FoundChunk &found)
 {
 	std::string content(found.bytes, 0);

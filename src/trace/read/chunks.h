@@ -34,10 +34,14 @@ bool needsTail(const Header &header, size_t got);
 
 struct FoundChunk {
 	ChunkKind kind;
-	uint32_t sequence, number, lane, size, bytes; // size: chunk size; bytes: valid bytes
+	uint32_t sequence, number, lane, size; // size: chunk size
+	uint32_t committed, bytes;             // bytes that the writer has committed, and those that the file still has
 	uint64_t offset;
-	bool isCut; // the file ends inside it
 };
+
+// Shortens a chunk of single events or kernels that ends with zeros: the file was truncated inside it, and later writes
+// extended the file again.
+void dropZeros(int file, FoundChunk &found);
 
 template <class Visit>
 void forEachChunk(int file, uint64_t from, uint64_t fileSize, Visit visit)
@@ -50,11 +54,17 @@ void forEachChunk(int file, uint64_t from, uint64_t fileSize, Visit visit)
 			offset += kPage; // never used, or damaged: look for the next one
 			continue;
 		}
-		const uint64_t there = std::min<uint64_t>(chunk.size, fileSize - offset);
-		const uint64_t committed = chunk.committed.load();
-		visit(FoundChunk{chunk.kind, chunk.sequence(), chunk.number(), chunk.kind == ChunkKind::events ? chunk.lane : 0,
-		                 chunk.size, static_cast<uint32_t>(std::min(committed, there)), offset,
-		                 committed > there && committed <= chunk.size});
+		const auto committed = static_cast<uint32_t>(std::min<uint64_t>(chunk.committed.load(), chunk.size));
+		FoundChunk found = {chunk.kind,
+		                    chunk.sequence(),
+		                    chunk.number(),
+		                    chunk.kind == ChunkKind::events ? chunk.lane : 0,
+		                    chunk.size,
+		                    committed,
+		                    static_cast<uint32_t>(std::min<uint64_t>(committed, fileSize - offset)),
+		                    offset};
+		dropZeros(file, found);
+		visit(found);
 		offset += chunk.size;
 	}
 }

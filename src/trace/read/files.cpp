@@ -91,9 +91,6 @@ bool foldTail(const std::string &path)
 	forEachChunk(file.descriptor, tail.header.headerSize, size, [&](const FoundChunk &chunk) {
 		known[chunk.sequence] = chunk;
 		end = std::max(end, chunk.offset + chunk.size); // if the file was truncated inside it, it keeps its place
-		const uint64_t bytes = chunk.bytes;             // valid up to the cut
-		isWritten =
-		    isWritten && (!chunk.isCut || file.write(&bytes, sizeof bytes, chunk.offset + offsetof(Chunk, committed)));
 	});
 	forEachChunk(tail.file, tail.header.headerSize, tail.size, [&](const FoundChunk &chunk) {
 		std::string content = readWhole(tail.file, chunk);

@@ -70,7 +70,7 @@ struct Trace::Loader {
 			forEachChunk(tail.file, tail.header.headerSize, tail.size, [&](const FoundChunk &chunk) {
 				inTail[chunk.sequence] = chunk;
 				std::string &content = tail.content[chunk.sequence] = readWhole(tail.file, chunk);
-				inTail[chunk.sequence].bytes = static_cast<uint32_t>(content.size());
+				inTail[chunk.sequence].committed = inTail[chunk.sequence].bytes = static_cast<uint32_t>(content.size());
 			});
 		std::vector<Place> records;
 		const auto add = [&](const FoundChunk &chunk, std::string content) {
@@ -78,11 +78,11 @@ struct Trace::Loader {
 			               : chunk.kind == ChunkKind::kernels ? trace.kernelChunks_
 			                                                  : records;
 			if (chunk.kind <= ChunkKind::kernels && chunk.kind >= ChunkKind::records)
-				places.push_back(
-				    {chunk.sequence, chunk.number, chunk.offset, chunk.bytes, chunk.lane, std::move(content)});
+				places.push_back({chunk.sequence, chunk.number, chunk.offset, chunk.committed, chunk.bytes, chunk.lane,
+				                  std::move(content)});
 		};
 		forEachChunk(file(), header.headerSize, fileSize, [&](const FoundChunk &chunk) {
-			trace.loss.truncated |= chunk.isCut;
+			trace.loss.truncated |= chunk.bytes < chunk.committed;
 			const auto newer = inTail.find(chunk.sequence);
 			if (newer != inTail.end() && newer->second.bytes >= chunk.bytes)
 				return;
@@ -103,28 +103,29 @@ struct Trace::Loader {
 			readRecords(trace.read(chunk, buffer.data()));
 	}
 
-	// Number of missing items of `size` bytes in the chunks below the highest number of each lane. These were full:
-	// they had `most` items.
+	// Number of missing items of `size` bytes in the chunks up to the highest number of each lane. Those below were
+	// full: they had `most` items.
 	static uint64_t missing(const std::vector<Place> &places, size_t size, uint64_t most)
 	{
 		struct Found {
-			uint64_t highest = 0, items = 0, inHighest = 0;
+			uint64_t highest = 0, inHighest = 0, items = 0; // inHighest: committed
 		};
 		std::map<uint32_t, Found> lanes;
 		for (const Place &place : places) {
 			if (place.number == 0) // written by an older version
 				continue;
 			Found &lane = lanes[place.lane];
-			const uint64_t items =
-			    std::min((place.bytes - std::min<uint64_t>(place.bytes, sizeof(Chunk))) / size, most);
-			lane.items += items;
+			const auto itemsIn = [&](uint64_t bytes) {
+				return std::min((bytes - std::min<uint64_t>(bytes, sizeof(Chunk))) / size, most);
+			};
+			lane.items += itemsIn(place.bytes);
 			if (place.number >= lane.highest)
-				lane.highest = place.number, lane.inHighest = items;
+				lane.highest = place.number, lane.inHighest = itemsIn(place.committed);
 		}
 		uint64_t sum = 0;
 		for (const auto &[lane, found] : lanes) {
-			const uint64_t expected = (found.highest - 1) * most, present = found.items - found.inHighest;
-			sum += expected - std::min(expected, present);
+			const uint64_t expected = (found.highest - 1) * most + found.inHighest;
+			sum += expected - std::min(expected, found.items);
 		}
 		return sum;
 	}

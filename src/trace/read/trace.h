@@ -64,8 +64,8 @@ private:
 	struct Place { // place of a chunk
 		uint32_t sequence, number;
 		uint64_t offset;
-		uint32_t bytes, lane;
-		std::string content; // content of a chunk in the tail, whose place the writer may reuse
+		uint32_t committed, bytes, lane; // as in FoundChunk
+		std::string content;             // content of a chunk in the tail, whose place the writer may reuse
 	};
 	const std::string &text(uint32_t id) const;
 	size_t read(const Place &chunk, char *out) const; // `out`: kMaxChunk bytes

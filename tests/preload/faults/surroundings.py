@@ -19,6 +19,7 @@ import unittest
 
 FRONT, CORE, OTHER_CORE, AUTOAMP, EMULATED, CLIENT, BUSY, READER, SMALL = (pathlib.Path(a).resolve() for a in sys.argv[1:10])
 ROOM = pathlib.Path(tempfile.mkdtemp(prefix="autoamp-surroundings-"))
+CHUNK, EVENTS = b"AACk", 2  # docs/trace-format.md
 RANDOM = random.Random(int(os.environ.get("FAULTS_SEED", "1")))
 ENTRIES = ["cublasSgemm_v2", "cublasGemmEx"]
 
@@ -232,6 +233,27 @@ class Harmed(Surroundings):
                     self.assertEqual(report["loss"]["truncated"], missing > 0)
                     if missing:
                         self.assertIn(f"{missing:,} single events missing", autoamp("report", trace).stdout)
+
+    def test_truncated_and_extended(self):
+        """Zeros in place of single events are missing events, wherever the file was cut."""
+        process, _, _, trace = self.harm(lambda _: None, "ops", 5000)
+        self.assertEqual((process.returncode, self.read(trace)), (0, ("exit 0", 15000, 0, 15000)))
+        content = trace.read_bytes()
+        chunks = [at for at in range(4096, len(content), 4096)
+                  if content[at:at + 4] == CHUNK and struct.unpack_from("I", content, at + 4)[0] == EVENTS]
+        self.assertGreaterEqual(len(chunks), 6)
+        for chunk in chunks:
+            for cut in (chunk + 33, chunk + 48, chunk + 2000, chunk + 4096, chunk + 9001):
+                for back in (0, len(content) - cut):  # extended to its old size
+                    if any(kept > cut for kept in chunks) and not back:
+                        continue
+                    end = min([at for at in chunks if at > chunk], default=len(content))
+                    trace.write_bytes(content[:cut] + bytes(end - cut) + content[end:] if back else content[:cut])
+                    with self.subTest(chunk=chunk, cut=cut - chunk, back=back):
+                        ended, calls, missing, singles = self.read(trace)
+                        self.assertEqual((ended, calls, singles + missing), ("exit 0", 15000, 15000))
+                        self.assertGreater(missing, 0)
+                        self.assertTrue(json.loads(autoamp("report", "--format", "json", trace).stdout)["loss"]["truncated"])
 
     def test_killed_as_well(self):
         for name in ("emptied", "cut", "halved"):
