@@ -293,17 +293,13 @@ static __device__ inline LineAudit auditLine(const AuditCall &p, int side, int64
 __device__ inline void reportAudit(const AuditCall &p, Audit audit)
 {
 	const uint32_t number = atomicAdd(&siteOf(p).audits, 1u) + 1;
-	const unsigned long long index = atomicAdd(reinterpret_cast<unsigned long long *>(&p.ring->written), 1ull);
+	const uint64_t index = begin(*p.ring);
 	Event &event = p.ring->events[index % ringSize];
-	volatile uint64_t &sequence = event.sequence;
-	sequence = 0;
-	__threadfence_system();
 	event.site = p.site;
 	event.kind = EventKind::audit;
 	event.operand = number;
 	event.audit = audit;
-	__threadfence_system();
-	sequence = index + 1;
+	complete(*p.ring, index);
 }
 
 // Runs in the last block of `after`.

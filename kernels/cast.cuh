@@ -506,19 +506,20 @@ __device__ inline uint32_t totalOf(const Events &p, EventKind kind)
 	return totals ? totals[static_cast<uint32_t>(kind)] : 1;
 }
 
-// Records an event, which `fill` sets except for `sequence`. It is reset first: otherwise a reader of a ring that
-// wrapped could mix the fields of two records.
-template <class Fill>
-static __device__ inline void append(Ring &ring, Fill fill)
+// Takes a place in the ring, for an event with all fields except for `sequence`, which complete() sets. It is reset
+// first: otherwise a reader of a ring that wrapped could mix the fields of two records.
+static __device__ inline uint64_t begin(Ring &ring)
 {
 	const unsigned long long index = atomicAdd(reinterpret_cast<unsigned long long *>(&ring.written), 1ull);
-	Event &event = ring.events[index % ringSize];
-	volatile uint64_t &sequence = event.sequence;
-	sequence = 0;
+	static_cast<volatile uint64_t &>(ring.events[index % ringSize].sequence) = 0;
 	__threadfence_system();
-	fill(event);
+	return index;
+}
+
+static __device__ inline void complete(Ring &ring, uint64_t index)
+{
 	__threadfence_system();
-	sequence = index + 1;
+	static_cast<volatile uint64_t &>(ring.events[index % ringSize].sequence) = index + 1;
 }
 
 // Counts an event, and records it. The totals are always exact.
@@ -531,22 +532,25 @@ __device__ inline void report(const Events &p, EventKind kind, uint32_t operand,
 	atomicAdd(&p.ring->totals[known ? p.site : 0][operand][static_cast<uint32_t>(kind)], 1u);
 	if (!known)
 		return;
-	append(*p.ring, [&](Event &event) {
-		event.site = p.site;
-		event.kind = kind;
-		event.operand = operand;
-		event.before = before;
-		event.after = after;
-		event.amax = amax;
-		event.loss = loss;
-	});
+	const uint64_t index = begin(*p.ring);
+	Event &event = p.ring->events[index % ringSize];
+	event.site = p.site;
+	event.kind = kind;
+	event.operand = operand;
+	event.before = before;
+	event.after = after;
+	event.amax = amax;
+	event.loss = loss;
+	complete(*p.ring, index);
 }
 
 // A read that the compiler does not move or reuse.
 template <class T>
 static __device__ inline T readOnce(const T *source, T absent)
 {
-	return source ? *static_cast<const volatile T *>(source) : absent;
+	if (!source) // a conditional expression would make `absent` volatile, too
+		return absent;
+	return *static_cast<const volatile T *>(source);
 }
 
 // Body of autoamp_watch. The payload of an update contains its totals, so none is kept by kind.
@@ -559,17 +563,19 @@ __device__ inline void watch(const Probe &p)
 		scaler.before = state;
 		return;
 	}
-	Update update = {scaler.before, state, p.foundInfValue, p.scaler, ++scaler.steps, 0};
+	float foundInf = p.foundInfValue;
 	if (p.foundInf)
-		update.foundInf = p.foundInfBytes == 1 ? readOnce(static_cast<const uint8_t *>(p.foundInf), uint8_t{0}) != 0
-		                                       : readOnce(static_cast<const float *>(p.foundInf), 0.0f);
-	update.skipped = scaler.skipped += update.foundInf != 0;
-	append(*p.ring, [&](Event &event) {
-		event.kind = EventKind::update;
-		event.before = static_cast<int32_t>(p.ticks);
-		event.after = static_cast<int32_t>(p.ticks >> 32);
-		event.update = update;
-	});
+		foundInf = p.foundInfBytes == 1 ? readOnce(static_cast<const uint8_t *>(p.foundInf), uint8_t{0}) != 0
+		                                : readOnce(static_cast<const float *>(p.foundInf), 0.0f);
+	scaler.steps++;
+	scaler.skipped += foundInf != 0;
+	const uint64_t index = begin(*p.ring);
+	Event &event = p.ring->events[index % ringSize];
+	event.kind = EventKind::update;
+	event.before = static_cast<int32_t>(p.ticks);
+	event.after = static_cast<int32_t>(p.ticks >> 32);
+	event.update = {scaler.before, state, foundInf, p.scaler, scaler.steps, scaler.skipped};
+	complete(*p.ring, index);
 }
 
 // Called by a thread that may have clamped an element of this operand (else magnitude is 0). One thread per call

@@ -176,17 +176,13 @@ __device__ inline void reportUpdate(const ScalerUpdate &u, const Update &update)
 {
 	if (!u.ring)
 		return;
-	const unsigned long long index = atomicAdd(reinterpret_cast<unsigned long long *>(&u.ring->written), 1ull);
+	const uint64_t index = begin(*u.ring);
 	Event &event = u.ring->events[index % ringSize];
-	volatile uint64_t &sequence = event.sequence;
-	sequence = 0;
-	__threadfence_system();
 	event.kind = EventKind::update;
 	event.before = static_cast<int32_t>(u.ticks);
 	event.after = static_cast<int32_t>(u.ticks >> 32);
 	event.update = update;
-	__threadfence_system();
-	sequence = index + 1;
+	complete(*u.ring, index);
 }
 
 // Clears the flags that the program has used since the latest update, and returns the sum of those that count.
