@@ -23,6 +23,7 @@ constexpr const char *howUnscaled = "unscale_kernel";
 struct Waiting {
 	trace::GradientUpdate update;
 	bool is = false;
+	uint64_t skipped = 0; // steps that another kernel found to be bad
 };
 Waiting waitingUpdates[kernels::scalerCount]; // by Update::scaler
 constinit std::atomic<bool> isAnyRecorded{false};
@@ -100,13 +101,16 @@ trace::GradientState stateOf(const kernels::GradientState &state)
 // The update of a scaler whose scale is changed on the host is complete when its next scale is known.
 void recordWaiting(Process &process, uint32_t scaler, double nextScale)
 {
-	auto &[update, isWaiting] = waitingUpdates[scaler];
+	auto &[update, isWaiting, skipped] = waitingUpdates[scaler];
 	if (!isWaiting)
 		return;
 	update.after.scale = nextScale;
 	// Another kernel of the same step, for gradients of another type, has found the overflow.
-	if (nextScale < update.before.scale && update.foundInf == 0)
+	if (nextScale < update.before.scale && update.foundInf == 0) {
 		update.foundInf = 1;
+		skipped++;
+	}
+	update.skipped += skipped;
 	process.recorder.gradient(*scalerAt(scaler), update);
 	isWaiting = false;
 }
@@ -184,7 +188,8 @@ void recordUpdate(Process &process, lower::ContextState &context, const kernels:
 		return;
 	}
 	recordWaiting(process, index, update.before.scale);
-	waitingUpdates[index] = {update, true};
+	waitingUpdates[index].update = update;
+	waitingUpdates[index].is = true;
 }
 
 void suspect(lower::ContextState &context, trace::RowId row, kernels::EventKind kind, char operand, uint64_t ticks)

@@ -147,7 +147,8 @@ void launch(void (*kernel)(P...), cudaStream_t stream, A... a)
 	} else if (how == "thread") {
 		CHECK(cudaLaunchKernel_ptsz(stub, 1, 1, arguments, 0, stream));
 	} else if (how == "looked") {
-		static const auto found = reinterpret_cast<Launch>(dlsym(RTLD_DEFAULT, "cudaLaunchKernel"));
+		static const auto found =
+		    reinterpret_cast<Launch>(dlsym(dlopen("libcudart.so.13", RTLD_NOW | RTLD_NOLOAD), "cudaLaunchKernel"));
 		CHECK(found(stub, 1, 1, arguments, 0, stream));
 	} else {
 		std::exit(4);
@@ -309,7 +310,11 @@ void run(const std::string &command, std::istringstream &words, std::istream &sc
 	} else if (command == "wild") { // a scale that is not device memory; the kernel is never run
 		static float host = 1;
 		Scaler s = scalers.at(name);
+		std::string kind;
+		words >> kind;
 		s.scale = &host;
+		if (kind == "pinned")
+			CHECK(cudaMallocHost(&s.scale, sizeof *s.scale));
 		cudaGraph_t graph = nullptr;
 		CHECK(cudaStreamBeginCapture(s.stream, cudaStreamCaptureModeRelaxed));
 		update(s, 2, 0.5, 4, 1);
