@@ -1,6 +1,8 @@
 // Memory pools.
 #include "hardware.h"
 
+#include <cuda.h>
+
 namespace hardware {
 namespace {
 
@@ -125,6 +127,36 @@ std::string resetFrees(Line &line)
 	return answer(lost < static_cast<long long>(unit));
 }
 
+// Probes read only memory that the driver calls device or unified memory, and that belongs to the device.
+std::string typesOfMemory(Line &line)
+{
+	void *plain = nullptr, *pooled = nullptr, *managed = nullptr, *pinned = nullptr;
+	CHECK(cudaMalloc(&plain, 256));
+	CHECK(cudaMallocAsync(&pooled, 256, nullptr));
+	CHECK(cudaMallocManaged(&managed, 256));
+	CHECK(cudaMallocHost(&pinned, 256));
+	CHECK(cudaDeviceSynchronize());
+	const auto attribute = driver<decltype(&::cuPointerGetAttribute)>("cuPointerGetAttribute");
+	const auto has = [&](void *memory, unsigned type) {
+		unsigned found = 0;
+		int device = -1;
+		const auto pointer = reinterpret_cast<CUdeviceptr>(memory) + 4;
+		return attribute(&found, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, pointer) == CUDA_SUCCESS && found == type &&
+		       attribute(&device, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, pointer) == CUDA_SUCCESS && device == 0;
+	};
+	unsigned managedType = 0;
+	attribute(&managedType, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, reinterpret_cast<CUdeviceptr>(managed));
+	line.put("managed", static_cast<long long>(managedType));
+	const bool areRight = has(plain, CU_MEMORYTYPE_DEVICE) && has(pooled, CU_MEMORYTYPE_DEVICE) &&
+	                      (has(managed, CU_MEMORYTYPE_DEVICE) || has(managed, CU_MEMORYTYPE_UNIFIED)) &&
+	                      has(pinned, CU_MEMORYTYPE_HOST);
+	CHECK(cudaFree(plain));
+	CHECK(cudaFree(managed));
+	CHECK(cudaFreeHost(pinned));
+	CHECK(cudaFreeAsync(pooled, nullptr));
+	return answer(areRight);
+}
+
 } // namespace
 
 cudaError_t makePool(cudaMemPool_t *pool)
@@ -144,6 +176,7 @@ Rows memoryRows()
 	    {"memory.a_pool_releases_memory_beyond_its_threshold", yes, recorded, shared, releasesTheRest},
 	    {"memory.trimming_a_pool_releases_its_memory", yes, recorded, shared, trims},
 	    {"memory.a_reset_frees_pools", yes, recorded, own, resetFrees},
+	    {"memory.its_type_and_device_are_known", yes, recorded, shared, typesOfMemory},
 	};
 }
 

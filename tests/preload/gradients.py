@@ -10,7 +10,7 @@ import sys
 import tempfile
 import unittest
 
-PRELOAD, CLIENT, PLUGIN, READER, EMULATED, ORACLE = (pathlib.Path(a).resolve() for a in sys.argv[1:7])
+PRELOAD, CLIENT, PLUGIN, READER, EMULATED, ORACLE, AUTOAMP = (pathlib.Path(a).resolve() for a in sys.argv[1:8])
 TRAJECTORIES = json.loads((ORACLE / "update_kernels.json").read_text())
 FRAMEWORKS = json.loads((ORACLE / "scaler_trajectories.json").read_text())["systems"]
 UPDATE = "_ZN2at6native28amp_update_scale_cuda_kernelEPfPiPKfddi"
@@ -30,8 +30,9 @@ PADDLE = list(cases_of("paddle", ("init_loss_scaling", "incr_ratio", "decr_ratio
 
 
 class Ran:
-    def __init__(self, done, trace):
+    def __init__(self, done, trace, report):
         self.status, self.output, self.errors, self.trace = done.returncode, done.stdout, done.stderr, trace
+        self.report = " ".join((report or "").split())  # the text, as one line
 
     def states(self, name):
         """(scale, tracker, hysteresis, flag) of each `print`."""
@@ -56,11 +57,12 @@ def run(script, preload=True, **variables):
         environment.update(variables)
         done = subprocess.run([CLIENT], input="\n".join(script) + "\n", env=environment, capture_output=True, text=True,
                               timeout=TIMEOUT, check=False)
-        told = None
+        told = report = None
         if os.path.exists(trace):
             read = subprocess.run([READER, trace], capture_output=True, text=True, timeout=TIMEOUT, check=True)
             told = json.loads(read.stdout)
-    return Ran(done, told)
+            report = subprocess.run([AUTOAMP, "report", trace], capture_output=True, text=True, timeout=TIMEOUT, check=True).stdout
+    return Ran(done, told, report)
 
 
 def single(number):
@@ -193,6 +195,19 @@ class Trajectories(Test):
                                  events_of([(scale, -1) for scale in used], found, (single(case["parameters"][0]), -1)))
 
 
+    def test_paddle_with_two_types(self):
+        """A step has a pair of kernels for each type of gradients. The scale decreases if one of them finds Inf."""
+        script = ["product", scaler("a", "paddle", 8.0), scaler("b", "paddle", 8.0)]
+        for a, b, scale in ((1, 0, 4), (0, 0, 4), (0, 1, 2), (0, 0, 2)):
+            script += [*step("a", a), *step("b", b), f"set a {scale}", f"set b {scale}"]
+        ran = run(script)
+        self.assertFine(ran)
+        for recorded in ran.trace["scalers"]:
+            self.assertScaler(recorded, steps=4, skipped=2, scale=2.0)
+            self.assertEqual([(each["step"], each["kind"]) for each in ran.updates(recorded)],
+                             [(1, "first"), (1, "backoff"), (3, "backoff")])
+
+
 class Scalers(Test):
     def test_first_torch(self):
         """Before 1.6 there is no tracker, and every clean step grows."""
@@ -298,12 +313,16 @@ class Negative(Test):
                 self.assertFine(ran)
                 self.assertEqual(ran.output, bare.output)
                 self.assertEqual((ran.trace["scalers"], ran.notes("scaler_layout_unknown")), ([], [name]))
+                self.assertRegex(ran.report, r"values are missing: (at::native::)?amp_update_scale_cuda_kernel.* has unknown parameters")
 
     def test_memory_that_is_not_the_devices(self):
-        ran = run(["product", scaler("a", stream="x"), *step("a", 0), "wild a", *step("a", 0)])
-        self.assertFine(ran)
-        self.assertEqual(ran.notes("gradient_off"), ["a parameter of the update is not memory of its device"])
-        self.assertScaler(ran.trace["scalers"][0], steps=2)
+        for kind in ("pageable", "pinned"):
+            with self.subTest(kind=kind):
+                ran = run(["product", scaler("a", stream="x"), *step("a", 0), f"wild a {kind}", *step("a", 0)])
+                self.assertFine(ran)
+                self.assertEqual(ran.notes("gradient_off"), ["a parameter of the update is not memory of its device"])
+                self.assertEqual([(each["name"], each["steps"]) for each in ran.trace["scalers"]], [("torch#0", 2)])
+                self.assertIn("values are missing: a parameter of the update is not memory of its device", ran.report)
 
     def test_without_kernel_tracing(self):
         """The slot leads to the original function."""
@@ -344,4 +363,4 @@ class Negative(Test):
 
 
 if __name__ == "__main__":
-    unittest.main(argv=sys.argv[:1] + sys.argv[7:])
+    unittest.main(argv=sys.argv[:1] + sys.argv[8:])

@@ -204,6 +204,14 @@ std::vector<std::string> describeGradients(const Runs &runs)
 		lines.push_back(
 		    fmt::format("and {} (--report scaler)", plural(gradients.size() - most, "more gradient scaler")));
 	for (const auto &run : runs)
+		for (const auto &note : run.notes) {
+			if (note.kind == trace::noteOfGradient)
+				lines.push_back(fmt::format("gradient scaler: values are missing: {}", note.text));
+			else if (note.kind == trace::noteOfLayout)
+				lines.push_back(fmt::format("gradient scaler: values are missing: {} has unknown parameters",
+				                            demangled(note.text)));
+		}
+	for (const auto &run : runs)
 		for (const auto &observed : run.observed)
 			if (const auto why = whyNoValues(run, observed); !why.empty() && gradients.empty()) {
 				lines.push_back(fmt::format("gradient scaler of {}: {}", observed.framework, why));
