@@ -192,6 +192,24 @@ print(hasattr(GradScaler.update, "__wrapped__"))
         if not ran:
             self.skipTest("no older Python is installed")
 
+    def test_a_sitecustomize_of_another_finder(self):
+        """Where Python reads .pth files of the user, one can append a finder before sitecustomize is imported."""
+        finder = ("import sys\n"
+                  "from importlib import util\n"
+                  "class Finder:\n"
+                  "    @staticmethod\n"
+                  "    def find_spec(name, path=None, target=None):\n"
+                  "        return util.spec_from_file_location(name, __file__[:-9] + 'other.py') if name == 'sitecustomize' else None\n"
+                  "sys.meta_path.append(Finder)\n")
+        with tempfile.TemporaryDirectory() as base:
+            place = pathlib.Path(base) / f"lib/python{sys.version_info[0]}.{sys.version_info[1]}/site-packages"
+            place.mkdir(parents=True)
+            for name, text in (("finder.py", finder), ("own.pth", "import finder"), ("other.py", "print('other', __name__)")):
+                (place / name).write_text(text)
+            watched, plain = (Run("-c", "import site; print(site.ENABLE_USER_SITE)", options=options, PYTHONUSERBASE=base)
+                              for options in (["--watch-python"], []))
+        self.assertEqual((watched.output, watched.done.stderr), (plain.output, plain.done.stderr))
+
     def test_a_finder_that_was_removed(self):
         text = ("import sys; finder = sys.meta_path.pop(0); print(type(finder).__name__)\n"
                 "print(finder.find_spec('paddle.amp.grad_scaler', None) is None, finder.find_spec('sys') is None)")

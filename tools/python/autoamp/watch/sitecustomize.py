@@ -17,13 +17,13 @@ def _run():
         pass
     sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry or ".") != folder]
     sys.path_importer_cache.pop(folder, None)
+    own = sys.modules.pop("sitecustomize")  # keeps the names of this module alive
     if sys.version_info < (3,):
         import imp
-        self = sys.modules.pop("sitecustomize")  # keeps its names alive
         imp.load_module("sitecustomize", *imp.find_module("sitecustomize"))
         return
-    from importlib import machinery, util
-    spec = machinery.PathFinder.find_spec("sitecustomize", sys.path)
+    from importlib import util
+    spec = util.find_spec("sitecustomize")
     if spec is None:
         raise ImportError("No module named 'sitecustomize'", name="sitecustomize")  # as without autoamp; site ignores it
     module = util.module_from_spec(spec)
