@@ -264,6 +264,15 @@ class Bisect(Case):
         result = self.autoamp("bisect", "--device", "emulated", "--", "true", TMPDIR="/nonexistent")
         self.refused(result, 2, "a temporary folder cannot be created")
         self.assertFalse(started.exists())
+        disk = self.here / "disk"
+        disk.mkdir()
+        if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", disk], capture_output=True).returncode == 0:
+            self.addCleanup(subprocess.run, ["umount", disk])
+            for _ in range(2):  # full after the first run, and before it
+                result = self.autoamp("bisect", "--device", "emulated", "--", "sh", "-c", "head -c 1500000 /dev/zero > disk/other; false",
+                                      TMPDIR=str(disk))
+                self.refused(result, 2, f"{disk}: the file system is full")
+                self.assertEqual(os.listdir(disk), ["other"])
         self.refused(self.autoamp("bisect", "--device", "emulated"), 2, "no program given")
         for program in ("./missing", "./taken"):
             self.refused(self.autoamp("bisect", "--device", "emulated", "--", program), 2, program)

@@ -28,7 +28,8 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr const char *stateSchema = "autoamp.bisect/1";
-constexpr int mostRounds = 4; // runs that search for calls which no earlier run made
+constexpr int mostRounds = 4;              // runs that search for calls which no earlier run made
+constexpr uintmax_t leastSpace = 1u << 20; // for the trace of a run
 
 // Calls that one rule keeps.
 struct Item {
@@ -97,6 +98,14 @@ void write(const std::string &path, const std::string &text)
 		::unlink(part.c_str());
 		fail(Status::wrong, "{} cannot be written: {}", path, std::strerror(error));
 	}
+}
+
+// Without space, a run has no trace, or one that lacks calls.
+void checkSpace(const fs::path &folder)
+{
+	std::error_code error;
+	if (fs::space(folder, error).available < leastSpace) // the largest number if there is an error
+		fail(Status::wrong, "{}: the file system is full", folder.parent_path().string());
 }
 
 // Changes if the file is changed.
@@ -365,6 +374,7 @@ private:
 	{
 		const TemporaryFolder folder("bisect");
 		const auto trace = folder.path / "trace.aat", config = folder.path / "rules.toml";
+		checkSpace(folder.path);
 		write(config, configuration);
 		auto options = options_.run;
 		options.settings.push_back({"AUTOAMP_CONFIG", config, "autoamp bisect"});
@@ -372,6 +382,7 @@ private:
 		if (level)
 			options.settings.push_back({"AUTOAMP_LEVEL", level, "autoamp bisect"});
 		auto ending = launched([&] { return tool::run(options, entries_); });
+		checkSpace(folder.path);
 		if (!options_.check.empty()) {
 			Environment environment;
 			environment.set("BISECT_STATUS", std::to_string(ending.status));
