@@ -219,6 +219,26 @@ TEST_CASE("products of every magnitude are mended")
 	}
 }
 
+TEST_CASE("a shift and an exponent need not be one power of two")
+{
+	// A shift of 122 and an exponent of about 17, for A or for B.
+	for (const bool isB : {false, true}) {
+		Product product({.transa = isB});
+		product.fill();
+		for (int64_t l = 0; l < product.of.k; ++l) {
+			const bool isSmall = l % 2 == 0;
+			const int a = isSmall ? -124 : 100, b = isSmall ? 120 : -105;
+			for (int64_t i = 0; i < product.of.m; ++i)
+				product.atA(i, l) = std::ldexp(product.atA(i, l), isB ? b : a);
+			for (int64_t j = 0; j < product.of.n; ++j)
+				product.atB(l, j) = std::ldexp(product.atB(l, j), isB ? a : b);
+		}
+		product.run();
+		CHECK(product.total(EventKind::mended) == 1);
+		CHECK(product.error() < 6e-4);
+	}
+}
+
 TEST_CASE("the smallest and the largest elements of one operand meet zeros of the other")
 {
 	// The mask of attention: -FLT_MAX in A where B has zeros, so that the exponent of A loses all other elements.
@@ -441,7 +461,7 @@ TEST_CASE("a matrix of a batch that is smaller in both operands is mended as far
 			CAPTURE(areArrays, power);
 			Product product({.m = 30, .n = 70, .k = 65, .batchA = 4, .batchB = 4});
 			product.fill();
-			product.oppose(power ? 0 : 16);
+			product.oppose(16);
 			const auto shrink = [&](Matrix &matrix) {
 				matrix.each([&](int64_t row, int64_t column, int64_t index) {
 					if (index == 2)
@@ -460,6 +480,8 @@ TEST_CASE("a matrix of a batch that is smaller in both operands is mended as far
 				CHECK(worst < 8e-4);
 			CHECK(product.isUncured() == (power <= -30));
 			CHECK(product.total(EventKind::uncured) == (power <= -30));
+			if (product.isUncured())
+				CHECK(double(product.last(EventKind::uncured)->loss.excess) == Approx(worst).epsilon(0.6));
 		}
 }
 
@@ -511,8 +533,8 @@ TEST_CASE("columns that cancel under signs are measured")
 					other(l, j) = (static_cast<size_t>(j) < factors.size() ? factors[static_cast<size_t>(j)] : 0) *
 					              (l == 0   ? 0x1p21f
 					               : l == 1 ? 0.0f
-					               : l % 3  ? 0x1p-15f
-					                        : -0x1p-15f);
+					               : l % 3  ? 0x1p-12f
+					                        : -0x1p-12f);
 			product.run();
 			CHECK(product.mending().isNeeded == 1);
 			CHECK_FALSE(product.isUncured());
