@@ -21,7 +21,7 @@ struct StrictTotals {
 };
 static_assert(sizeof(StrictTotals) == strictTotalsBytes && sizeof(AlongK) == alongKBytes);
 struct BandTotals {
-	double value, loss;
+	double value[2], loss[2]; // of the probes with signs, and of the others
 	uint32_t filled, lost;
 };
 static_assert(sizeof(BandTotals) == bandBytes);
@@ -72,12 +72,14 @@ __device__ inline void merge(AlongK &into, const AlongK &from)
 	into.word = max(into.word & magnitudeMask, from.word & magnitudeMask) | ((into.word | from.word) & nonfiniteFlag);
 }
 
-// Weight of a line for one probe, in (-1, 1) and never 0. Signs alone could cancel: of four, two lines have the same
-// with a probability of 1/16, and the sums over two such lines of opposite values are 0.
+// Weight of a line for one probe. The first two probes have signs. Their sums of integers are exact, so that large
+// products that cancel do so in the sums, too. But two lines have the same signs with a probability of 1/4, and the
+// sums over two such lines of opposite values are 0. The others have random integers from -4 to 4 without 0.
 __device__ inline float weightOf(int64_t line, int probe, bool isRowOfA)
 {
-	const auto field = static_cast<uint32_t>(signsOf(line, isRowOfA) >> 16 * probe) & 0xffffu;
-	return static_cast<float>(2 * static_cast<int32_t>(field) - 0xffff) * 0x1p-16f;
+	const auto bits = static_cast<int32_t>(signsOf(line, isRowOfA) >> 16 * probe & 7);
+	const float size = static_cast<float>(probe < probes / 2 ? 1 : bits % 4 + 1);
+	return bits < 4 ? size : -size;
 }
 
 // Addresses the elements of an operand by line and k.
@@ -247,27 +249,41 @@ __device__ inline double doublePowerOfTwo(int exponent) // in [-1022, 1023]
 	return power;
 }
 
+__device__ inline void add(BandTotals &into, const BandTotals &from)
+{
+	AUTOAMP_UNROLL
+	for (int i = 0; i < 2; ++i)
+		into.value[i] += from.value[i], into.loss[i] += from.loss[i];
+	into.filled += from.filled, into.lost += from.lost;
+}
+
 // Sum over the block in a fixed order; valid in thread 0.
 static __device__ inline BandTotals blockTotals(BandTotals mine)
 {
 	__shared__ BandTotals parts[blockSize / lanes];
-	mine = {warpSum(mine.value), warpSum(mine.loss), warpSum(mine.filled), warpSum(mine.lost)};
+	mine = {{warpSum(mine.value[0]), warpSum(mine.value[1])},
+	        {warpSum(mine.loss[0]), warpSum(mine.loss[1])},
+	        warpSum(mine.filled),
+	        warpSum(mine.lost)};
 	if (threadIdx.x % lanes == 0)
 		parts[threadIdx.x / lanes] = mine;
 	__syncthreads();
-	for (uint32_t i = 1; i < blockSize / lanes && threadIdx.x == 0; ++i) {
-		mine.value += parts[i].value, mine.loss += parts[i].loss;
-		mine.filled += parts[i].filled, mine.lost += parts[i].lost;
-	}
+	for (uint32_t i = 1; i < blockSize / lanes && threadIdx.x == 0; ++i)
+		add(mine, parts[i]);
 	__syncthreads();
 	return mine;
 }
 
-// Loss of one side, squared, relative to the norm of the product.
+// Loss of one side, squared, relative to the norm of the product: the larger result of both kinds of weights.
 __device__ inline double shareOf(const BandTotals &mine, const BandTotals &others)
 {
-	const double norm = mine.value > 0 ? mine.value : others.value;
-	return norm > 0 ? mine.loss / norm : 0;
+	double share = 0;
+	AUTOAMP_UNROLL
+	for (int i = 0; i < 2; ++i) {
+		const double norm = mine.value[i] > 0 ? mine.value[i] : others.value[i];
+		share = norm > 0 ? max(share, mine.loss[i] / norm) : share;
+	}
+	return share;
 }
 
 // Adds up the chunks of one band of lines. If it is the last band of its group, compares the totals of the group.
@@ -288,13 +304,16 @@ static __device__ __attribute__((noinline)) void finishBand(const Parameters &p,
 		loss += static_cast<double>(sums.loss[probe]) * doublePowerOfTwo(base);
 	}
 	value *= value, loss *= loss;
-	for (uint32_t step = 1; step < probes; step *= 2) {
-		value += __shfl_xor_sync(0xffffffffu, value, step);
-		loss += __shfl_xor_sync(0xffffffffu, loss, step);
-	}
+	value += __shfl_xor_sync(0xffffffffu, value, 1);
+	loss += __shfl_xor_sync(0xffffffffu, loss, 1);
+	const double otherValue = __shfl_xor_sync(0xffffffffu, value, 2), allValue = value + otherValue;
+	const double otherLoss = __shfl_xor_sync(0xffffffffu, loss, 2), allLoss = loss + otherLoss;
 	BandTotals totals = {};
 	if (probe == 0)
-		totals = {value, loss, value > 0, value > 0 && loss > lineLoss * lineLoss * value};
+		totals = {{value, otherValue},
+		          {loss, otherLoss},
+		          allValue > 0,
+		          allValue > 0 && allLoss > lineLoss * lineLoss * allValue};
 	totals = blockTotals(totals);
 	if (threadIdx.x == 0)
 		strictAt<BandTotals>(p, side.totals)[group * side.bands + band] = totals;
@@ -308,11 +327,8 @@ static __device__ __attribute__((noinline)) void finishBand(const Parameters &p,
 	for (int i = 0; i < operands; ++i) {
 		const Strict::Side &each = strict.side[i];
 		BandTotals sum = {};
-		for (int64_t at = threadIdx.x; at < each.bands; at += blockSize) {
-			const BandTotals next = strictAt<BandTotals>(p, each.totals)[group * each.bands + at];
-			sum.value += next.value, sum.loss += next.loss;
-			sum.filled += next.filled, sum.lost += next.lost;
-		}
+		for (int64_t at = threadIdx.x; at < each.bands; at += blockSize)
+			add(sum, strictAt<BandTotals>(p, each.totals)[group * each.bands + at]);
 		sum = blockTotals(sum);
 		if (i == 0)
 			ofSide[0] = sum;

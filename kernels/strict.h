@@ -29,7 +29,7 @@ struct Strict {
 	} // after StrictTotals
 };
 
-constexpr int64_t strictTotalsBytes = 36, alongKBytes = 32, bandBytes = 24; // sizes of types in strict.cuh
+constexpr int64_t strictTotalsBytes = 36, alongKBytes = 32, bandBytes = 40; // sizes of types in strict.cuh
 
 // Decision of settle, and the values that the product needs if it is mended. Written by the strict check of a call.
 struct Mending {
