@@ -21,7 +21,7 @@ struct StrictTotals {
 };
 static_assert(sizeof(StrictTotals) == strictTotalsBytes && sizeof(AlongK) == alongKBytes);
 struct BandTotals {
-	double value[2], loss[2]; // of the probes with signs, and of the others
+	double value[2], loss[2]; // by kind of weights: signs, integers
 	uint32_t filled, lost;
 };
 static_assert(sizeof(BandTotals) == bandBytes);

@@ -121,7 +121,7 @@ def listing(architecture, data):
 MOST_REGISTERS = 64  # four blocks of 256 threads then fit in the 65,536 registers of a multiprocessor; two blocks of an audit
 CAST_HALF, CAST_BFLOAT16, PLACE = "autoamp_cast_half", "autoamp_cast_bfloat16", "autoamp_place"
 TENSOR_CASTS = ("autoamp_cast_tensor_half", "autoamp_cast_tensor_bfloat16", "autoamp_settle_tensor")
-HAVE_STACK = (CAST_HALF, "autoamp_settle", "autoamp_audit_after")  # in the loss check and the comparison, separate functions
+HAVE_STACK = (CAST_HALF, "autoamp_settle", "autoamp_mend", "autoamp_audit_after")  # in checks, which are separate functions
 
 
 class KernelCode(unittest.TestCase):
