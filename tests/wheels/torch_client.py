@@ -86,6 +86,18 @@ def recurrent(kind):
     report(kind.__name__, devices["cuda"], devices["cpu"])
 
 
+def scaler():
+    """The update of a gradient scaler. Its other kernels are not emulated."""
+    devices = {}
+    for device in ("cpu", "cuda"):
+        scale, tracker = torch.tensor([65536.0]).to(device), torch.tensor([0], dtype=torch.int32).to(device)
+        devices[device] = []
+        for found in (0, 1, 0, 0, 1, 0):
+            torch._amp_update_scale_(scale, tracker, torch.tensor([float(found)]).to(device), 2.0, 0.5, 2)
+            devices[device] += [scale.cpu().clone(), tracker.cpu() + 1.0]  # not zero: errors are relative
+    report("scaler", devices["cuda"], devices["cpu"])
+
+
 products()
 convolutions()
 torch.backends.cudnn.benchmark = True
@@ -94,3 +106,4 @@ torch.backends.cudnn.benchmark = False
 captured()
 for cell in (torch.nn.LSTM, torch.nn.GRU):
     recurrent(cell)
+scaler()

@@ -19,7 +19,10 @@ NAME, BUILD = sys.argv[-2], pathlib.Path(sys.argv[-1]).resolve()
 FOLDER = BUILD / "wheels" / NAME
 PYTHON = FOLDER / "bin/python3"
 # libcurand is in no wheel of ONNX Runtime. PyTorch was built for this version of cuDNN and refuses an older one.
-ENVIRONMENT = dict(os.environ, LD_LIBRARY_PATH=str(BUILD / "tests/wheels"), **({"AUTOAMP_EMU_CUDNN": "92600"} if NAME == "torch" else {}))
+ENVIRONMENT = dict(os.environ, LD_LIBRARY_PATH=str(BUILD / "tests/wheels"))
+if NAME == "torch":  # the plug-in has the update kernel of its gradient scaler
+    ENVIRONMENT |= {"AUTOAMP_EMU_CUDNN": "92600", "AUTOAMP_TRACE": "kernels",
+                    "AUTOAMP_EMU_PLUGINS": str(BUILD / "tests/preload/clients/libscaler-kernels.so")}
 # PyTorch forbids TF32 for its recurrent networks, and no engine has a grouped gradient with an fp32 result.
 KEPT = ("pedantic", "no_fp32_output") if NAME == "torch" else ()
 # The largest relative errors; fp32 sums differ in their order, float16 has eleven bits.
@@ -65,6 +68,9 @@ def check(strategy):
     print(f"{strategy}: {lowered} of {sum(op['calls'] for op in products)} products lowered")
     bad += [f"{strategy}: {op['entry']} {op['shape']} is {op['decision']}, {op['reason']}" for op in products
             if (op["decision"] == "lowered") == (strategy == "fp32") and op["reason"] not in KEPT]
+    scalers = [[each[key] for key in ("steps", "skipped", "scale_last", "how")] for each in report["scaler"].get("gradient", [])]
+    if scalers != ([[6, 2, 32768.0, "update_kernel"]] if NAME == "torch" else []):
+        bad.append(f"{strategy}: gradient scalers {scalers}")
     return bad + ([] if lowered or strategy == "fp32" else [f"{strategy}: nothing was lowered"])
 
 
