@@ -37,7 +37,8 @@ BUILT = {
     "lib/autoamp": ("inject", ["libautoamp.so", "libautoamp-core.so"]),
     "programs": ("tests", [*(f"gpu/{name}" for name in ("speed", "convolution_speed", "hardware", "inner_calls", "cast_bandwidth")),
                            *(f"preload/clients/{name}" for name in ("semantics", "numerics", "capture", "places", "convolutions",
-                                                                    "dnn_graph", "network", "rnn", "self_test", "libcounting.so")),
+                                                                    "dnn_graph", "network", "rnn", "self_test", "strict",
+                                                                    "libcounting.so")),
                            *(f"preload/{name}" for name in ("linked", "linked_now", "looked", "looked_version", "plugin_host",
                                                             "libplugin.so", "early_main", "libearly.so"))]),
     "programs/": ("tools/demo", ["digits"]),
@@ -61,7 +62,7 @@ SOURCES = {
     "src/op": ["src/op/vendor.h"],
     "src/cuda": ["src/cuda/driver.h"],
     "tests/preload": [f"tests/preload/{name}.py" for name in ("runner", "semantics", "numerics", "capture", "places", "convolutions",
-                                                        "dnn_graph", "network", "rnn")],
+                                                        "dnn_graph", "network", "rnn", "strict", "audit")],
 }
 
 

@@ -76,6 +76,8 @@ class Strict(runner.Test):
             self.assertIsNone(event["rule"])
             self.assertIn(event["operand"], "AB")
 
+
+class Others(runner.Test):
     def test_uncured_products(self):
         """The device tells them from mended ones, and the later calls of their signature avoid float16."""
         for variables, substitute in (({}, "tf32"), ({"_NVIDIA_TF32_OVERRIDE": "0"}, "fp32"),

@@ -13,7 +13,8 @@ CALLERS = [["linked"], ["linked_now"], ["looked"], ["looked_version"], ["linked"
            ["linked", "fork"], ["linked", "exec"], ["plugin_host", "libplugin.so"], ["early_main"], ["lookup.py"]]
 # Drivers of a step, and the parts that run with --small.
 PRODUCTS = {"semantics": ["-k", "test_programs_are_content", "-k", "Choice"], "numerics": ["-k", "Events"],
-            "capture": ["-k", "First"], "places": ["-k", "Overlapping"]}
+            "capture": ["-k", "First"], "places": ["-k", "Overlapping"], "strict": ["-k", "test_uncured"],
+            "audit": ["-k", "test_the_same_audits"]}
 LAYERS = {"convolutions": ["-k", "Others.test_capture", "-k", "test_threads"], "dnn_graph": ["-k", "Captured", "-k", "Tf32"],
           "rnn": ["-k", "Policy"], "network": ["-k", "test_it_classifies"]}
 
