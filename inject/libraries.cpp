@@ -88,9 +88,9 @@ bool isVendors(const char *file)
 unsigned rowOf(const char *name)
 {
 	const unsigned calls = entryCount, end = rowCount;
-	unsigned index = begins(name, "cublas") || begins(name, "cudnn")   ? 0
-	                 : begins(name, "cudaL") || begins(name, "__cuda") ? calls
-	                                                                   : end;
+	unsigned index = begins(name, "cublas") || begins(name, "cudnn")                            ? 0
+	                 : begins(name, "cudaL") || begins(name, "cudaG") || begins(name, "__cuda") ? calls
+	                                                                                            : end;
 	while (index < rowCount && !equal(entries[index].name, name))
 		index++;
 	return index;

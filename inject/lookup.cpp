@@ -20,26 +20,31 @@ struct Answer {
 	long isFinal; // 0: jump to the original dlsym or dlvsym
 };
 
+void *look(void *where, const char *name, const char *version)
+{
+	return version ? autoamp_front_dlvsym(where, name, version) : autoamp_front_dlsym(where, name);
+}
+
 // The result that a lookup has without the front. Exporting a name must not make a program believe that CUDA is
 // present. A lookup that finds a function of the front therefore continues with the next definition, then with the
 // dependencies of the caller's file. Returns null if nothing is found; dlerror() may be set or not.
 void *findBehind(void *handle, const char *name, const char *version, const char *path)
 {
-	const auto look = [name, version](void *where) {
-		return version ? autoamp_front_dlvsym(where, name, version) : autoamp_front_dlsym(where, name);
-	};
-	if (void *const found = handle == RTLD_NEXT ? nullptr : look(handle); handle != RTLD_NEXT && !isFront(found))
+	if (void *const found = handle == RTLD_NEXT ? nullptr : look(handle, name, version);
+	    handle != RTLD_NEXT && !isFront(found))
 		return found;
-	void *found = look(RTLD_NEXT);
+	void *found = look(RTLD_NEXT, name, version);
 	if (!found && (found = findLoaded(path, name)))
 		loader.error();
 	return isFront(found) ? nullptr : found;
 }
 
-// Sets dlerror().
-Answer findNothing(const char *name)
+// Sets dlerror() by repeating the lookup in which findBehind() found nothing.
+Answer findNothing(void *handle, const char *name, const char *version)
 {
-	return {autoamp_front_dlsym(RTLD_NEXT, name), 1};
+	const bool isPseudo = handle == RTLD_DEFAULT || handle == RTLD_NEXT;
+	void *const found = look(isPseudo ? RTLD_NEXT : handle, name, version);
+	return {isFront(found) ? look(RTLD_NEXT, name, version) : found, 1};
 }
 
 // Lookups of exported names without slots. Profiler functions resolve to the front if there is another definition. NVTX
@@ -55,7 +60,7 @@ Answer lookUpOther(void *handle, const char *name, const char *version, const vo
 	const Resolving resolving;
 	void *const found = findBehind(handle, name, version, ownerOf(caller).path);
 	if (!found)
-		return findNothing(name);
+		return findNothing(handle, name, version);
 	if (handle == RTLD_NEXT) // the original dlsym finds the next object after the caller
 		return {};
 	if (isReceiver || hook() == Hook::off)
@@ -82,7 +87,7 @@ extern "C" HIDDEN Answer autoamp_front_lookup(void *handle, const char *name, co
 		return {};
 	void *const found = findBehind(handle, name, version, info.path);
 	if (!found)
-		return findNothing(name);
+		return findNothing(handle, name, version);
 	if (handle == RTLD_NEXT)
 		return {}; // the original dlsym finds the next object after the caller
 	const Object owner = ownerOf(found);

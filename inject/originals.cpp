@@ -97,6 +97,18 @@ void *findInLoaded(unsigned slot)
 
 } // namespace
 
+namespace {
+
+// A tool that is preloaded after the front may replace a launch function. It has no symbol versions, so the loader
+// binds versioned references to it, too. Returns null if there is none.
+void *findReplacement(const char *name, const Library &library)
+{
+	void *const next = autoamp_front_dlsym(RTLD_NEXT, name);
+	return next && versionOf(ownerOf(next).name(), library) == versionCount ? next : nullptr;
+}
+
+} // namespace
+
 void *resolveOriginal(unsigned slot, const void *caller, bool hasLoader)
 {
 	const unsigned index = slot % rowCount, version = slot / rowCount;
@@ -105,8 +117,10 @@ void *resolveOriginal(unsigned slot, const void *caller, bool hasLoader)
 		return known;
 	if (!hasLoader || !haveLoader())
 		return findInLibrary(slot, caller);
-	void *found = version ? autoamp_front_dlvsym(RTLD_NEXT, name, library.sonames[version])
-	                      : autoamp_front_dlsym(RTLD_NEXT, name);
+	void *found = index < entryCount ? nullptr : findReplacement(name, library);
+	if (!found)
+		found = version ? autoamp_front_dlvsym(RTLD_NEXT, name, library.sonames[version])
+		                : autoamp_front_dlsym(RTLD_NEXT, name);
 	for (const char *part : library.parts[version])
 		if (!found && part)
 			found = autoamp_front_dlvsym(RTLD_NEXT, name, part);

@@ -150,6 +150,8 @@ autoamp_front_lazy:
 	cmpb $'P', 4(%rsi)
 	je 2f
 	cmpb $'L', 4(%rsi)
+	je 2f
+	cmpb $'G', 4(%rsi)
 	jne 3f
 2:	save rdi
 	save rsi

@@ -15,8 +15,8 @@ HIDDEN extern const int autoamp_front_entries[]; // offsets from this table
 // The original functions; null before haveLoader(). The hooks jump to them.
 HIDDEN extern decltype(&dlsym) autoamp_front_dlsym;
 HIDDEN extern decltype(&dlvsym) autoamp_front_dlvsym;
-HIDDEN extern bool
-    autoamp_front_passes; // true: lookups bypass the hook, except for cub*, cudn*, cuP*, cudaL*, cudaP*, __c* and I*
+HIDDEN extern bool autoamp_front_passes; // true: lookups bypass the hook, except for cub*, cudn*, cuP*, cudaG*, cudaL*,
+                                         // cudaP*, __c* and I*
 HIDDEN extern const char __ehdr_start[], _end[]; // the bounds of the front in memory
 }
 

@@ -16,4 +16,11 @@ void *findInLibraryOf(const void *original, const char *name)
 	return found;
 }
 
+void *findInProcess(const char *name)
+{
+	void *const found = dlsym(RTLD_DEFAULT, name);
+	dlerror();
+	return found;
+}
+
 } // namespace autoamp::cuda

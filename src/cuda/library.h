@@ -8,4 +8,7 @@ namespace autoamp::cuda {
 // for a cublas* one); null if there is none.
 void *findInLibraryOf(const void *original, const char *name);
 
+// Returns the first such function in the global scope; null if there is none.
+void *findInProcess(const char *name);
+
 } // namespace autoamp::cuda

@@ -77,7 +77,10 @@ const Names *findNames(const void *runtime)
 {
 	auto *const names = new Names{};
 	const auto find = [runtime](auto &function, const char *name) {
-		function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(cuda::findInLibraryOf(runtime, name));
+		void *const found = cuda::findInLibraryOf(runtime, name);
+		// The launch function may be that of another tool.
+		function =
+		    reinterpret_cast<std::remove_reference_t<decltype(function)>>(found ? found : cuda::findInProcess(name));
 		return function != nullptr;
 	};
 	if (find(names->cudaFuncGetName, "cudaFuncGetName") && find(names->cudaGetKernel, "cudaGetKernel") &&
@@ -199,6 +202,18 @@ cudaError_t launchWith(const cudaLaunchConfig_t *how, const void *kernel, void *
 	return watch(launched, [&] { return function(how, kernel, arguments); });
 }
 
+// A graph may contain updates. Those of earlier launches are recorded now, so that they have a time near their own.
+template <unsigned launch>
+cudaError_t launchGraph(cudaGraphExec_t graph, cudaStream_t stream)
+{
+	const cudaError_t status = original<decltype(launchGraph<launch>), launch>()(graph, stream);
+	if (Process *const process = autoamp_front_thread.depth ? nullptr : tracingProcess()) {
+		const OwnPart own;
+		drainScalerEvents(*process);
+	}
+	return status;
+}
+
 void unregister(void **image)
 {
 	original<decltype(unregister), entry::launch___cudaUnregisterFatBinary>()(image);
@@ -230,6 +245,8 @@ void watchLaunchFunctions()
 	    address(launchKernel<launch___cudaLaunchKernel_ptsz, true, true>),
 	    address(launchWith<launch_cudaLaunchKernelExC, false>),
 	    address(launchWith<launch_cudaLaunchKernelExC_ptsz, true>),
+	    address(launchGraph<launch_cudaGraphLaunch>),
+	    address(launchGraph<launch_cudaGraphLaunch_ptsz>),
 	    address(unregister),
 	    address(unload),
 	};
