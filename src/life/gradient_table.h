@@ -5,10 +5,11 @@
 
 namespace autoamp::core {
 
-// The index of this scaler in the context; 0 if the table is full. The texts are copied.
+// The index of this scaler in the context; 0 if the table is full. The texts are copied. Its factors and interval
+// replace those that it had before.
 uint32_t scalerIndex(const trace::GradientScaler &scaler, unsigned long long contextId);
 
-// Null: there is no such scaler.
-const trace::GradientScaler *scalerAt(uint32_t index);
+// Without a framework if there is no such scaler.
+trace::GradientScaler scalerAt(uint32_t index);
 
 } // namespace autoamp::core

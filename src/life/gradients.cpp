@@ -18,12 +18,21 @@ using Part = GradientKernel::Part;
 
 constexpr const char *howUnscaled = "unscale_kernel";
 
+// Scaler events of operands since the scaler's update before.
+struct Causes {
+	trace::GradientCause list[std::size(lower::ContextState::Suspects().latest)];
+	unsigned count = 0;
+
+	std::span<const trace::GradientCause> span() const { return {list, count}; }
+};
+
 // The latest update of a scaler whose scale is changed on the host: its scale afterwards is that of the next update.
 // Used while the context of the scaler is drained.
 struct Waiting {
 	trace::GradientUpdate update;
 	bool is = false;
 	uint64_t skipped = 0; // steps that another kernel found to be bad
+	Causes causes;
 };
 Waiting waitingUpdates[kernels::scalerCount]; // by Update::scaler
 constinit std::atomic<bool> isAnyRecorded{false};
@@ -71,13 +80,15 @@ double factorAt(const ScalerLaunch &launch, int8_t parameter)
 	                                       : valueAt<double>(launch, parameter);
 }
 
-trace::GradientScaler describe(const ScalerLaunch &launch, int device)
+// The state of a scaler can have the address that another one had before a reset of the device.
+trace::GradientScaler describe(const ScalerLaunch &launch, int device, unsigned long long contextId)
 {
 	const GradientKernel &kernel = launch.kernel;
 	trace::GradientScaler scaler;
 	scaler.framework = kernel.framework;
 	scaler.how = kernel.part == Part::update ? "update_kernel" : howUnscaled;
-	scaler.identity = reinterpret_cast<uintptr_t>(pointerAt(launch, kernel.identity));
+	scaler.identity = reinterpret_cast<uintptr_t>(pointerAt(launch, kernel.identity)) ^ contextId * 0x9e3779b97f4a7c15u
+	                                                                                        << 48;
 	scaler.device = static_cast<uint16_t>(device);
 	scaler.growth = factorAt(launch, kernel.growth);
 	scaler.backoff = factorAt(launch, kernel.backoff);
@@ -98,10 +109,27 @@ trace::GradientState stateOf(const kernels::GradientState &state)
 	return {state.scale, state.tracker, state.hysteresis};
 }
 
+// Ends the time in which events are causes of this update. The first update of a scaler has those since any update.
+Causes causesOf(lower::ContextState &context, uint32_t scaler)
+{
+	auto &suspects = context.suspects;
+	uint32_t &after = suspects.countAfterUpdate[scaler];
+	const uint32_t size = std::size(suspects.latest), since = after ? after - 1 : suspects.countAtUpdate;
+	Causes causes;
+	for (uint32_t i = std::max(since, suspects.count - std::min(suspects.count, size)); i < suspects.count; i++) {
+		const auto &[row, kind, operand, ticks] = suspects.latest[i % size];
+		const char *const word = kind == kernels::EventKind::overflow ? "overflow" : "nonfinite_input";
+		causes.list[causes.count++] = {row, word, operand, ticks};
+	}
+	suspects.countAtUpdate = suspects.count;
+	after = suspects.count + 1;
+	return causes;
+}
+
 // The update of a scaler whose scale is changed on the host is complete when its next scale is known.
 void recordWaiting(Process &process, uint32_t scaler, double nextScale)
 {
-	auto &[update, isWaiting, skipped] = waitingUpdates[scaler];
+	auto &[update, isWaiting, skipped, causes] = waitingUpdates[scaler];
 	if (!isWaiting)
 		return;
 	update.after.scale = nextScale;
@@ -111,7 +139,8 @@ void recordWaiting(Process &process, uint32_t scaler, double nextScale)
 		skipped++;
 	}
 	update.skipped += skipped;
-	process.recorder.gradient(*scalerAt(scaler), update);
+	process.recorder.gradient(scalerAt(scaler), update,
+	                          update.foundInf != 0 ? causes.span() : std::span<const trace::GradientCause>());
 	isWaiting = false;
 }
 
@@ -129,7 +158,7 @@ WatchedLaunch::WatchedLaunch(Process &process, const ScalerLaunch &launch) : lau
 		if (!isReadable(*driver, launch, device)) {
 			place.reason = "a parameter of the update is not memory of its device";
 		} else {
-			probe_.scaler = scalerIndex(describe(launch, device), place.context->id);
+			probe_.scaler = scalerIndex(describe(launch, device, place.context->id), place.context->id);
 			if (!probe_.scaler)
 				place.reason = "there are too many gradient scalers";
 		}
@@ -164,8 +193,8 @@ void WatchedLaunch::end()
 void recordUpdate(Process &process, lower::ContextState &context, const kernels::Event &event)
 {
 	const uint32_t index = event.update.scaler % kernels::scalerCount;
-	const trace::GradientScaler *const scaler = scalerAt(index);
-	if (!scaler || !process.isTracing)
+	const trace::GradientScaler scaler = scalerAt(index);
+	if (!scaler.framework || !process.isTracing)
 		return;
 	trace::GradientUpdate update;
 	update.before = stateOf(event.update.before);
@@ -174,28 +203,23 @@ void recordUpdate(Process &process, lower::ContextState &context, const kernels:
 	update.steps = event.update.steps;
 	update.skipped = event.update.skipped;
 	update.ticks = static_cast<uint32_t>(event.before) | uint64_t{static_cast<uint32_t>(event.after)} << 32;
-	trace::GradientCause causes[std::size(context.suspects)];
-	unsigned count = 0;
-	for (; update.foundInf != 0 && count < context.suspectCount; count++) {
-		const auto &suspect = context.suspects[count];
-		const char *const kind = suspect.kind == kernels::EventKind::overflow ? "overflow" : "nonfinite_input";
-		causes[count] = {suspect.row, kind, suspect.operand, suspect.ticks};
-	}
-	context.suspectCount = 0;
+	const Causes causes = causesOf(context, index);
 	isAnyRecorded.store(true, std::memory_order_relaxed);
-	if (std::strcmp(scaler->how, howUnscaled) != 0) {
-		process.recorder.gradient(*scaler, update, {causes, count});
+	if (std::strcmp(scaler.how, howUnscaled) != 0) {
+		process.recorder.gradient(scaler, update,
+		                          update.foundInf != 0 ? causes.span() : std::span<const trace::GradientCause>());
 		return;
 	}
 	recordWaiting(process, index, update.before.scale);
 	waitingUpdates[index].update = update;
 	waitingUpdates[index].is = true;
+	waitingUpdates[index].causes = causes;
 }
 
 void suspect(lower::ContextState &context, trace::RowId row, kernels::EventKind kind, char operand, uint64_t ticks)
 {
-	if (context.suspectCount < std::size(context.suspects))
-		context.suspects[context.suspectCount++] = {row, kind, operand, ticks};
+	auto &suspects = context.suspects;
+	suspects.latest[suspects.count++ % std::size(suspects.latest)] = {row, kind, operand, ticks};
 }
 
 void finishGradients(Process &process)

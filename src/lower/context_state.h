@@ -38,14 +38,20 @@ struct ContextState {
 	std::atomic<bool> isWarm{false};      // the conversion kernels have run here outside of capture
 	std::atomic<bool> isAuditWarm{false}; // the audit kernels have
 	std::atomic<bool> isProbed{false};    // a probe of a gradient scaler has run here outside of capture
-	// Scaler events of operands since the latest update of a gradient scaler. Used only while `slots` is drained.
-	struct {
-		uint32_t row;
-		kernels::EventKind kind;
-		char operand;
-		uint64_t ticks;
-	} suspects[16] = {};
-	unsigned suspectCount = 0;
+	enum class CapturedProbes : uint8_t { undecided, yes, no };
+	std::atomic<CapturedProbes> capturedProbes{CapturedProbes::undecided};
+	// The latest scaler events of operands, which can be causes of skipped steps. Used only while `slots` is drained.
+	struct Suspects {
+		struct {
+			uint32_t row;
+			kernels::EventKind kind;
+			char operand;
+			uint64_t ticks;
+		} latest[16] = {};
+		uint32_t count = 0, countAtUpdate = 0;                // number of events so far, and at the latest update
+		uint32_t countAfterUpdate[kernels::scalerCount] = {}; // at the scaler's latest update, plus 1; 0: it had none
+	};
+	Suspects suspects = {};
 	ContextState *next = nullptr;
 	// Ids of streams of this context, + 1. The driver never uses the id of a stream again.
 	std::atomic<unsigned long long> streams[16] = {};

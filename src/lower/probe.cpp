@@ -7,29 +7,40 @@ namespace autoamp::lower {
 
 namespace {
 
-enum class Decision : uint8_t { none, yes, no };
-constinit std::atomic<Decision> captured{Decision::none};
-
-bool isCapturedProbed(bool isReady)
+// Two captures of one sequence must have the same nodes, or cudaGraphExecUpdate fails. The first captured update of a
+// context decides for its later ones. An update that is captured before its context has a state decides for all
+// contexts that are undecided.
+bool isCapturedProbed(ContextState *context)
 {
-	Decision decision = Decision::none;
+	using Decision = ContextState::CapturedProbes;
+	static constinit std::atomic<bool> isRefused{false};
+	if (!context) {
+		isRefused.store(true, std::memory_order_relaxed);
+		return false;
+	}
+	const bool isReady =
+	    context->isProbed.load(std::memory_order_acquire) && !isRefused.load(std::memory_order_relaxed);
+	Decision decision = Decision::undecided;
 	const Decision now = isReady ? Decision::yes : Decision::no;
-	if (captured.compare_exchange_strong(decision, now, std::memory_order_acq_rel))
+	if (context->capturedProbes.compare_exchange_strong(decision, now, std::memory_order_acq_rel))
 		decision = now;
-	return decision == Decision::yes && isReady;
+	return decision == Decision::yes;
 }
 
 } // namespace
 
 ProbePlace probePlace(const cuda::Driver &driver, size_t budget, cuda::Stream stream)
 {
+	int device = 0; // the update can be the first CUDA call of its thread
+	if (!cuda::currentDevice(driver, device))
+		return {.reason = "no context is current"};
 	const Capture capture = captureOf(driver, stream);
 	if (capture == Capture::forbidden)
 		return {.reason = "an update on the legacy stream, while another stream is captured"};
 	ProbePlace place;
 	place.isCapturing = capture == Capture::yes;
 	ContextState *const context = currentContext(driver, budget, stream, place.isCapturing, false).context;
-	if (place.isCapturing && !isCapturedProbed(context && context->isProbed.load(std::memory_order_acquire)))
+	if (place.isCapturing && !isCapturedProbed(context))
 		return {.reason = "an update was captured into a graph before one ran outside of graphs"};
 	if (!context)
 		return {.reason = "the state of the context could not be made"};

@@ -276,12 +276,12 @@ class Scalers(Test):
         self.assertEqual(ran.notes("gradient_off"), ["an update was captured into a graph before one ran outside of graphs"])
         self.assertScaler(ran.trace["scalers"][0], steps=1, skipped=1)
 
-    def test_many_replays(self):
+    def test_many_updates_at_once(self):
         """More updates than the ring has places: the totals stay exact."""
         script = ["product", scaler("a", stream="x", scale=1.0), *step("a", 0, interval=100000), "found a 1", "capture g x",
-                  "update a 2 1 3 1", "end", *["replay g x"] * 5000, "found a 0", *step("a", 0)]
+                  *["update a 2 1 3 1"] * 5000, "end", "replay g x", "found a 0", *step("a", 0)]
         ran = run(script)
-        self.assertEqual((ran.status, ran.errors), (0, "nodes 3\n"))
+        self.assertEqual((ran.status, ran.errors), (0, "nodes 15000\n"))
         recorded = ran.trace["scalers"][0]
         self.assertScaler(recorded, steps=5002, skipped=5000)
         self.assertGreater(recorded["unseen"], 800)
@@ -296,6 +296,53 @@ class Scalers(Test):
                          [(2, "nonfinite_input", "A")])
         self.assertIn(ran.trace["causes"][0]["row"], [row["id"] for row in ran.trace["rows"]])
 
+    def test_causes_with_two_scalers(self):
+        """The clean update of one scaler does not hide the cause of the other one's skipped step."""
+        script = ["product", scaler("a"), scaler("b"), *step("a", 0), *step("b", 0), "product inf", *step("a", 0), *step("b", 1),
+                  *step("a", 1), *step("b", 1)]
+        ran = run(script, AUTOAMP_STRATEGY="cast")
+        self.assertFine(ran)
+        ids = [each["id"] for each in ran.trace["scalers"]]
+        self.assertEqual([(ids.index(each["scaler"]), each["step"], each["operand"]) for each in ran.trace["causes"]], [(1, 2, "A")])
+
+    def test_causes_of_paddle(self):
+        script = ["product", scaler("a", "paddle", 8.0), *step("a", 0), "product inf", *step("a", 1), "set a 4", *step("a", 0)]
+        ran = run(script, AUTOAMP_STRATEGY="cast")
+        self.assertFine(ran)
+        self.assertEqual([(each["step"], each["operand"]) for each in ran.trace["causes"]], [(2, "A")])
+
+    def test_changed_parameters(self):
+        """set_growth_interval() and others: the report has those of the latest update."""
+        script = ["product", scaler("a"), *step("a", 0, interval=3), *step("a", 0, 4, 0.25, 1000)]
+        ran = run(script)
+        self.assertFine(ran)
+        self.assertScaler(ran.trace["scalers"][0], interval=1000, growth="0x1p+2", backoff="0x1p-2", steps=2)
+
+    def test_update_as_the_first_call_of_a_thread(self):
+        script = ["product", scaler("a", stream="x"), "found a 1", *["sync", "thread_update a"] * 3, "print a"]
+        ran, bare = run(script), run(script, preload=False)
+        self.assertFine(ran)
+        self.assertEqual((ran.output, ran.notes("gradient_off")), (bare.output, []))
+        self.assertScaler(ran.trace["scalers"][0], steps=3, skipped=3)
+
+    def test_a_second_capture_on_another_device(self):
+        """Captures of one sequence have the same nodes, also if the first one came before the first update there."""
+        script = ["product", scaler("a", stream="x"), *step("a", 0), "capture f x", "update a 2 0.5 4 1", "end", "device 1", "product",
+                  scaler("b", stream="y"), "capture g y", "update b 2 0.5 4 1", "end", *step("b", 1), "capture g y",
+                  "update b 2 0.5 4 1", "end"]
+        ran = run(script)
+        self.assertEqual((ran.status, ran.errors), (0, "nodes 3\nnodes 1\nnodes 1\nexec update 0\n"))
+
+    def test_killed_while_it_replays(self):
+        """Updates in replays are recorded at later launches of graphs."""
+        script = ["product", scaler("a", stream="x"), *step("a", 0), "found a 1", "capture g x", "update a 2 0.5 4 1", "end",
+                  *["replay g x", "sync"] * 10, "kill"]
+        ran = run(script)
+        self.assertEqual(ran.status, -9)
+        self.assertScaler(ran.trace["scalers"][0], steps=10, skipped=9)
+        times = [each["time"] for each in ran.trace["updates"]]
+        self.assertEqual(len(set(times)), len(set(each["step"] for each in ran.trace["updates"])))
+
     def test_threads(self):
         ran, bare = run(["product", "threads 8 50"]), run(["product", "threads 8 50"], preload=False)
         self.assertFine(ran)
@@ -304,6 +351,24 @@ class Scalers(Test):
 
 
 class Negative(Test):
+    def test_another_tool_with_a_launch_function(self):
+        """A tool that is preloaded after autoamp sees the same launches as without autoamp."""
+        script = ["product", "how runtime", scaler("a"), *step("a", 1), *step("a", 0)]
+        hook = PLUGIN.parent / "liblaunch_hook.so"
+        bare = run(script, preload=False, LD_PRELOAD=str(hook))
+        self.assertEqual((bare.status, bare.errors), (0, "hook\n" * 2))
+        for trace in ("off", "kernels"):
+            with self.subTest(trace=trace):
+                ran = run(script, LD_PRELOAD=f"{PRELOAD}:{hook}", AUTOAMP_TRACE=trace)
+                self.assertEqual((ran.status, ran.output, ran.errors), (0, bare.output, bare.errors))
+        self.assertScaler(ran.trace["scalers"][0], steps=2, skipped=1)
+
+    def test_lookups_that_fail(self):
+        for name in ("cudaLaunchKernel", "cudaGraphLaunch", "cublasSgemm_v2", "sin", "nonsense"):
+            with self.subTest(name=name):
+                ran = run([f"lookup {name}"])
+                self.assertEqual(ran.output, "lookup 1 0\n" if name == "sin" else "lookup 0 1\n")
+
     def test_other_layouts(self):
         """The name of a scaler with other parameters is counted. Its parameters are not read."""
         for kind, name in (("modulus", "_Z28amp_update_scale_cuda_kernelPfPiS_ffiffi"), ("longer", UPDATE + "b")):

@@ -58,9 +58,15 @@ void dropZeros(int file, FoundChunk &found)
 	if (!size || found.bytes < sizeof(Chunk) + size)
 		return;
 	const auto isThere = [&](uint64_t item) {
-		char bytes[std::max(sizeof(Event), sizeof(Kernel))];
-		const size_t got = readAt(file, bytes, size, found.offset + sizeof(Chunk) + item * size);
-		return std::any_of(bytes, bytes + got, [](char byte) { return byte != 0; });
+		const uint64_t offset = found.offset + sizeof(Chunk) + item * size;
+		if (found.kind == ChunkKind::events) {
+			Event event = {};
+			readAt(file, &event, sizeof event, offset);
+			return event.packed >> 44 != 0; // its row, in the last bytes
+		}
+		Kernel kernel = {};
+		readAt(file, &kernel, sizeof kernel, offset);
+		return kernel.name != 0;
 	};
 	uint64_t there = 0, end = (found.bytes - sizeof(Chunk)) / size;
 	if (isThere(end - 1))

@@ -75,9 +75,6 @@ bool Gradients::write(Known &known, const GradientScaler &scaler, const Gradient
 		known.record->number = known.number;
 		known.record->how = how;
 		known.record->device = scaler.device;
-		known.record->interval = scaler.interval;
-		known.record->growth = scaler.growth;
-		known.record->backoff = scaler.backoff;
 		for (Counter *const scale : {&known.record->scaleFirst, &known.record->scaleLeast, &known.record->scaleMost})
 			set(*scale, update.before.scale);
 		known.record->firstTicks = update.ticks;
@@ -86,7 +83,10 @@ bool Gradients::write(Known &known, const GradientScaler &scaler, const Gradient
 		known.singles = known.steps = known.skipped = known.skippedInARow = 0;
 		known.scale = NAN;
 	}
-	return known.record;
+	known.record->interval = scaler.interval; // the program can change the parameters
+	known.record->growth = scaler.growth;
+	known.record->backoff = scaler.backoff;
+	return true;
 }
 
 void Gradients::add(const GradientScaler &scaler, const GradientUpdate &given, std::span<const GradientCause> causes)
@@ -106,8 +106,10 @@ void Gradients::add(const GradientScaler &scaler, const GradientUpdate &given, s
 		update.skipped = known->skipped + isSkipped;
 	}
 	GradientScalerRecord &record = *known->record;
-	if (update.steps > known->steps + 1)
+	if (update.steps > known->steps + 1) {
 		trace::add(record.unseen, update.steps - known->steps - 1);
+		known->scale = NAN; // changed by updates without values
+	}
 	known->steps = update.steps;
 	known->skipped = update.skipped;
 	known->skippedInARow = isSkipped ? known->skippedInARow + 1 : 0;

@@ -5,6 +5,7 @@
 #include <cublas_v2.h>
 #include <cuda_runtime.h>
 
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <dlfcn.h>
@@ -302,6 +303,9 @@ void run(const std::string &command, std::istringstream &words, std::istream &sc
 		const double growth = number(), backoff = number();
 		const int interval = static_cast<int>(number());
 		update(scalers.at(name), growth, backoff, interval, static_cast<int>(number()));
+	} else if (command == "thread_update") { // as `update`: the first CUDA call of a thread
+		Scaler &s = scalers.at(name);
+		std::thread([&s] { update(s, 2, 0.5, 4, 1); }).join();
 	} else if (command == "print") {
 		const Scaler &s = scalers.at(name);
 		CHECK(cudaStreamSynchronize(s.stream));
@@ -345,7 +349,12 @@ void run(const std::string &command, std::istringstream &words, std::istream &sc
 		size_t nodes = 0;
 		CHECK(cudaGraphGetNodes(graph, nullptr, &nodes));
 		std::fprintf(stderr, "nodes %zu\n", nodes);
-		CHECK(cudaGraphInstantiate(&graphs[name], graph, 0));
+		if (graphs.count(name)) {
+			cudaGraphExecUpdateResultInfo info = {};
+			std::fprintf(stderr, "exec update %d\n", int(cudaGraphExecUpdate(graphs[name], graph, &info)));
+		} else {
+			CHECK(cudaGraphInstantiate(&graphs[name], graph, 0));
+		}
 		CHECK(cudaGraphDestroy(graph));
 	} else if (command == "replay") { // NAME STREAM
 		std::string stream;
@@ -385,6 +394,14 @@ void run(const std::string &command, std::istringstream &words, std::istream &sc
 			each.join();
 		for (const float each : last)
 			std::printf("thread %a\n", each);
+	} else if (command == "lookup") { // a name in a library that does not have it
+		void *const found = dlsym(dlopen("libm.so.6", RTLD_NOW), name.c_str());
+		std::printf("lookup %d %d\n", found != nullptr, dlerror() != nullptr);
+	} else if (command == "sync") {
+		CHECK(cudaDeviceSynchronize());
+	} else if (command == "kill") {
+		std::fflush(stdout);
+		raise(SIGKILL);
 	} else if (command == "error") { // the program's last error is its own
 		std::printf("error %d\n", int(cudaGetLastError()));
 	} else {
