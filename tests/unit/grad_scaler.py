@@ -19,6 +19,7 @@ import scaler_random  # noqa: E402
 import scaler_rules  # noqa: E402
 
 SYSTEMS = json.loads((HERE / "../oracle/scaler_trajectories.json").read_text(encoding="utf-8"))["systems"]
+RANDOM = json.loads((HERE / "../oracle/scaler_random.json").read_text(encoding="utf-8"))
 BAD = (math.inf, -math.inf, math.nan)
 
 
@@ -129,6 +130,12 @@ class Half:
         return new(ctypes.addressof(self.tensor), b"dltensor", None)
 
 
+def compare(test, system, play, count):
+    digests = RANDOM[system]["digests"].split()
+    test.assertEqual(len(digests), count)
+    test.assertEqual([seed for seed, digest in enumerate(digests) if scaler_random.digest(play(seed)) != digest], [])
+
+
 class Torch(unittest.TestCase):
     maxDiff = None
 
@@ -163,12 +170,9 @@ class Torch(unittest.TestCase):
         return scaler_random.outcome(lambda parameters: (autoamp.GradScaler("cpu", **parameters), [Optimizer(), Optimizer()]), gradient, seed)
 
     def test_random_sequences(self):
-        oracle = json.loads((HERE / "../oracle/scaler_random.json").read_text(encoding="utf-8"))
-        for seed, wanted in enumerate(oracle["full"]):
+        for seed, wanted in enumerate(RANDOM["torch"]["full"]):
             self.assertEqual(self.play(seed), wanted)
-        digests = oracle["digests"].split()
-        self.assertEqual(len(digests), scaler_random.COUNT)
-        self.assertEqual([seed for seed, digest in enumerate(digests) if scaler_random.digest(self.play(seed)) != digest], [])
+        compare(self, "torch", self.play, scaler_random.COUNT)
 
     def test_installed_packages(self):
         """NumPy arrays and torch tensors, where the packages are installed."""
@@ -528,7 +532,15 @@ class Paddle(unittest.TestCase):
             self.assertEqual(str(caught.exception), message)
 
 
+    def test_random_sequences(self):
+        compare(self, "paddle", lambda seed: scaler_random.paddle_outcome(lambda arguments: autoamp.paddle.GradScaler(**arguments),
+                                                                          lambda value: PaddleOptimizer(1.0, value), seed), scaler_random.OTHERS)
+
+
 class MindSpore(unittest.TestCase):
+    def test_random_sequences(self):
+        compare(self, "mindspore", lambda seed: scaler_random.mindspore_outcome(autoamp.mindspore, bool, seed), scaler_random.OTHERS)
+
     def test_scaler(self):
         for case in SYSTEMS["mindspore_scaler"]["cases"] + SYSTEMS["mindspore_scaler"]["sequences"]:
             scaler = autoamp.mindspore.DynamicLossScaler(**case["parameters"])
@@ -555,9 +567,11 @@ class MindSpore(unittest.TestCase):
         scaler = autoamp.mindspore.StaticLossScaler(1024.0)
         data = array.array("f", [2.0, 4.0])
         self.assertEqual((scaler.scale(3), list(scaler.unscale((data,))[0]), scaler.adjust(True)), (3072.0, [2.0 / 1024, 4.0 / 1024], False))
-        half = Half(2.0)
+        half = Half(7.0)
         autoamp.mindspore.StaticLossScaler(3.0).unscale([half])
-        self.assertEqual(struct.unpack("<e", half.data.raw[2:4])[0], struct.unpack("<e", struct.pack("<e", 1 / 3))[0] * 2)
+        third = struct.unpack("<e", struct.pack("<e", 1 / 3))[0]
+        self.assertEqual(half.data.raw[2:4], struct.pack("<e", third * 7))
+        self.assertNotEqual(struct.pack("<e", third * 7), struct.pack("<e", 7 / 3))
         self.assertTrue(autoamp.mindspore.all_finite([memoryview(b"\0\0\x80\x3f").cast("f")], autoamp.mindspore.init_status()))
         self.assertIsInstance(scaler, autoamp.mindspore.LossScaler)
         fixed = autoamp.mindspore.FixedLossScaleManager()

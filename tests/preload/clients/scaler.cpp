@@ -146,6 +146,7 @@ private:
 
 	void create(std::istream &words)
 	{
+		CHECK(cudaDeviceSynchronize());
 		for (autoamp_scaler *each : scalers_)
 			autoamp_scaler_destroy(each);
 		scalers_.clear();
