@@ -319,7 +319,7 @@ int Scaler::prepareUpdate(const Place &place, const double *newScale, ScalerUpda
 	}
 	// Without a step, the flag of the step before decides. A graph contains no steps, so all its optimizers decide.
 	if (update.rule.has(ScalerRule::lastDecides))
-		update.optimizers = latest_ || !place.isCapturing ? latest_ : update.optimizers;
+		update.optimizers = place.isCapturing ? update.optimizers : latest_;
 	else if (!update.optimizers)
 		return AUTOAMP_BAD_STAGE;
 	if (process_->isTracing) {

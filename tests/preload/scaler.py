@@ -388,6 +388,14 @@ class Devices(Test):
         result = run("play", script=script)
         self.assertEqual(float.fromhex(result.said[-1][2]), 1)
 
+    def test_a_captured_update_of_paddle_after_steps(self):
+        """The replay uses the flags of all optimizers, not only that of the one stepped last before the capture."""
+        script = [new("paddle", interval=1, scale=1.0), "stream 1", gradient([1.0]), gradient([1.0], optimizer=1), "unscale 0", "step 0",
+                  "unscale 1", "step 1", "begin", "update", "end", "replay", "get", "write 0 " + gradient([math.inf]).split()[-1],
+                  "unscale 0", "unscale 1", "replay", "get"]
+        result = run("play", script=script)
+        self.assertEqual([float.fromhex(words[2]) for words in result.said if words[0] == "get"], [2, 1])
+
     def test_after_a_reset(self):
         """The state was mapped in the context that is gone: no call may use its address, also on another device."""
         calls = ["unscale 0", "step 0", "update", "get", "pointers 0", "scale 0"]

@@ -537,6 +537,21 @@ class Paddle(unittest.TestCase):
                                                                           lambda value: PaddleOptimizer(1.0, value), seed), scaler_random.OTHERS)
 
 
+class Interval(unittest.TestCase):
+    def test_zero(self):
+        """There is no growth. An overflow still reduces the scale."""
+        for name in ("torch", "paddle", "paddle_kernel", "mindspore", "mindspore_cell", "mindspore_manager", "deepspeed", "megatron", "apex", "jmp",
+                     "keras"):
+            scaler, optimizer = autoamp.GradScaler("cpu", rule=name, init_scale=8.0, growth_interval=0), Optimizer()
+            for value in (1.0, 1.0, math.inf):
+                optimizer.parameter.grad = array.array("f", [value])
+                scaler.scale(1.0)
+                scaler.step(optimizer)
+                scaler.update()
+                with self.subTest(rule=name, value=value):
+                    self.assertEqual(scaler.get_scale(), 8.0 if value == 1 else 4.0)
+
+
 class MindSpore(unittest.TestCase):
     def test_random_sequences(self):
         compare(self, "mindspore", lambda seed: scaler_random.mindspore_outcome(autoamp.mindspore, bool, seed), scaler_random.OTHERS)

@@ -33,7 +33,8 @@ class Rule:
         factor = _gradients.narrow if system.flags & _FLOAT else lambda value: value
         self.round = (lambda value: value) if system.flags & _WIDE else _gradients.narrow
         self.arithmetic, self.last_decides = system.arithmetic, name == "paddle"
-        self._growth, self._interval, self._grows, self._flags = factor(growth), interval, system.grows, system.flags
+        self._growth, self._grows, self._flags = factor(growth), system.grows, system.flags
+        self._interval = interval or 2 ** 31 - 1  # 0: no growth
         self._divides = system.reduction == "division"
         if self._divides:
             self._backoff = self._growth

@@ -225,9 +225,9 @@ class DeviceState:
 
     def __del__(self):
         if self._handle:
-            for stream in (self._stream, *self._unscaled.values()):
-                self._wait(stream)
-            self._library.autoamp_scaler_destroy(self._handle)
+            waits = [self._wait(stream) for stream in (self._stream, *self._unscaled.values())]
+            if not any(waits):  # refused during a capture: the device may still use the memory
+                self._library.autoamp_scaler_destroy(self._handle)
 
     @staticmethod
     def _factors_of(scaler):

@@ -200,7 +200,7 @@ class GradScaler:
         if state.stage is _READY:
             self.unscale_(optimizer, grads)
         assert len(state.found) > 0, "No inf checks were recorded for this optimizer."
-        self._latest = state.found
+        self._latest = state.found if self._rule().last_decides else None
         result = None if self._state.is_found(state.found) else run(*args, **kwargs)
         state.stage = _STEPPED
         return result
