@@ -473,7 +473,8 @@ class Python(Test):
         self.assertEqual(self.of("intervals")[0], [[32768, 0], [32768, 1]] * 5)
 
     def test_switched_off(self):
-        self.assertEqual(self.of("off", ENABLED="0")[0], [[4.0], 2.0, "stepped", 1.0, False, [4.0]])
+        self.assertEqual(self.of("off", ENABLED="0")[0], [[4.0], 2.0, "stepped", 1.0, False, [4.0], ["autoamp is off"]])
+        self.assertIs(self.of("off_with_torch", ENABLED="0")[0], True)
 
     def test_messages(self):
         self.assertEqual(self.of("messages")[0], [

@@ -10,6 +10,7 @@ import struct
 import sys
 import threading
 import time
+import warnings
 
 import autoamp
 import autoamp.mindspore
@@ -230,12 +231,20 @@ def intervals():
 
 def off():
     """The whole scaler, so that the loss and the gradients agree."""
-    scaler, memory = fresh(), Memory([4.0])
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        scaler, memory = fresh(), Memory([4.0])
     loss = scaler.scale(2.0)
     scaler.unscale_(sum, grads=[memory])
     stepped = scaler.step(Optimizer(), grads=[memory])
     scaler.update()
-    return [list(memory), loss, stepped, scaler.get_scale(), scaler.is_enabled(), list(scaler.scale(memory))]
+    return [list(memory), loss, stepped, scaler.get_scale(), scaler.is_enabled(), list(scaler.scale(memory)), [str(each.message)[:14] for each in told]]
+
+
+def off_with_torch():
+    """Only the presence of torch is tested: its tensors need no library."""
+    sys.modules["torch"] = None
+    return fresh().is_enabled()
 
 
 def error_of(call):

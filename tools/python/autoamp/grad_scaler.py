@@ -1,6 +1,7 @@
 """torch.amp.GradScaler for gradients of any kind (docs/gradient-scaler.md). Needs neither torch nor NumPy."""
 import collections.abc
 import inspect
+import sys
 import warnings
 
 import autoamp
@@ -25,11 +26,13 @@ class GradScaler:
     It has the interface that torch.amp.GradScaler has. For optimizers without torch's `param_groups`, pass `grads` to `unscale_` or
     `step`. An optimizer without a method `step` is called itself. `stream` is the CUDA stream of device memory that does not name
     its own. `rule` is that of another framework, with its parameters `backoff_every`, `hysteresis`, `min_scale` and `flags`. If
-    autoamp is in the process but off (AUTOAMP_ENABLED=0), the scaler is disabled."""
+    autoamp is in the process but off (AUTOAMP_ENABLED=0) and torch is not imported, the scaler is disabled with a warning."""
 
     def __init__(self, device="cuda", init_scale=2.0 ** 16, growth_factor=2.0, backoff_factor=0.5, growth_interval=2000, enabled=True, *,
                  rule="torch", **parameters):
-        enabled = enabled and not autoamp._is_off()
+        if enabled and "torch" not in sys.modules and autoamp._is_off():  # torch tensors need no library
+            warnings.warn("autoamp is off in this process (AUTOAMP_ENABLED=0): the gradient scaler is disabled", stacklevel=2)
+            enabled = False
         self._device, self._enabled, self.stream = device, enabled, 0
         if enabled:
             assert growth_factor > 1.0 or rule != "torch", "The growth factor must be > 1.0."
