@@ -537,6 +537,14 @@ class Paddle(unittest.TestCase):
                                                                           lambda value: PaddleOptimizer(1.0, value), seed), scaler_random.OTHERS)
 
 
+class Tuples(unittest.TestCase):
+    def test_negative_counts(self):
+        scaler = autoamp.GradScaler("cuda")
+        scaler.scale(1.0)
+        with self.assertRaisesRegex(ValueError, "-1 elements"):
+            scaler.unscale_(print, grads=[(4096, -1, "float32")])
+
+
 class Interval(unittest.TestCase):
     def test_zero(self):
         """There is no growth. An overflow still reduces the scale."""

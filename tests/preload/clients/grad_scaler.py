@@ -242,7 +242,7 @@ def off():
 
 
 def off_with_torch():
-    """Only the presence of torch is tested: its tensors need no library."""
+    """autoamp only looks for the imported module. torch tensors need no library."""
     sys.modules["torch"] = None
     return fresh().is_enabled()
 
