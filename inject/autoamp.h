@@ -121,8 +121,9 @@ AUTOAMP_FUNCTION(int, autoamp_record_update, (const autoamp_gradient_update *upd
  *         ... step of optimizer 0 ...
  *     autoamp_scaler_update(scaler, 0, stream);
  *
- * The state is on the device. Only step and get wait for the stream; the other functions may be captured into a graph.
- * The program orders the calls of one scaler by its streams. Each call works on the current device. Any thread.
+ * The kernels of one scaler run in the order of the calls, on any streams and devices. Only step and get wait on the
+ * host. The other functions may be captured; the program orders the replays. Each call works on the current device.
+ * Any thread.
  * A null scaler, which create returns if autoamp is not active, has scale 1, and its steps run. */
 typedef struct autoamp_scaler autoamp_scaler;
 
@@ -167,7 +168,7 @@ typedef struct autoamp_scaler_state {
 /* Makes a scaler for the current device and stores it, or stores null. */
 AUTOAMP_FUNCTION(int, autoamp_scaler_create, (autoamp_scaler * *scaler, const autoamp_scaler_options *options),
                  (scaler, options), (*scaler = 0, AUTOAMP_UNKNOWN));
-/* The device must have finished all work of the scaler. */
+/* Waits for the calls before. The device must have finished all replays that contain the scaler. */
 AUTOAMP_FUNCTION(int, autoamp_scaler_destroy, (autoamp_scaler * scaler), (scaler), 0);
 /* Multiplies tensors by the scale, in place. */
 AUTOAMP_FUNCTION(int, autoamp_scaler_scale,
@@ -179,20 +180,22 @@ AUTOAMP_FUNCTION(int, autoamp_scaler_unscale,
                  (autoamp_scaler * scaler, unsigned optimizer, const autoamp_tensor *tensors, size_t count,
                   void *stream),
                  (scaler, optimizer, tensors, count, stream), 0);
-/* Waits for the stream. 1: run the optimizer; 0: skip this step; negative: an error. */
+/* Waits for the stream and the calls before. 1: run the optimizer; 0: skip this step; negative: an error. */
 AUTOAMP_FUNCTION(int, autoamp_scaler_step, (autoamp_scaler * scaler, unsigned optimizer, void *stream),
                  (scaler, optimizer, stream), 1);
 /* Ends the step of all optimizers. new_scale: replaces the scale; null: the rule changes it. */
 AUTOAMP_FUNCTION(int, autoamp_scaler_update, (autoamp_scaler * scaler, const double *new_scale, void *stream),
                  (scaler, new_scale, stream), 0);
-/* Waits for the stream and stores the state. Without a scaler: stores the scale 1 only, and returns AUTOAMP_UNKNOWN. */
+/* Waits for the stream and the calls before, and stores the state. Without a scaler: stores the scale 1 only, and
+ * returns AUTOAMP_UNKNOWN. */
 AUTOAMP_FUNCTION(int, autoamp_scaler_get, (autoamp_scaler * scaler, autoamp_scaler_state *state, void *stream),
                  (scaler, state, stream), (state->scale = 1, AUTOAMP_UNKNOWN));
 /* Replaces the state, except the stages of the optimizers. */
 AUTOAMP_FUNCTION(int, autoamp_scaler_load, (autoamp_scaler * scaler, const autoamp_scaler_state *state, void *stream),
                  (scaler, state, stream), 0);
 /* Addresses for the device, for a loss kernel and for fused optimizers: the scale, and 1 if the optimizer has an Inf or
- * NaN on the current device, else 0. Without a scaler: null, and AUTOAMP_UNKNOWN. */
+ * NaN on the current device, else 0. The program orders its own kernels: the stream of a later call waits for the calls
+ * before it. Without a scaler: null, and AUTOAMP_UNKNOWN. */
 AUTOAMP_FUNCTION(int, autoamp_scaler_pointers,
                  (autoamp_scaler * scaler, unsigned optimizer, const float **scale, const float **found_inf),
                  (scaler, optimizer, scale, found_inf), (*scale = *found_inf = 0, AUTOAMP_UNKNOWN));

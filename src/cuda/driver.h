@@ -11,6 +11,7 @@
 
 struct CUctx_st;
 struct CUstream_st;
+struct CUevent_st;
 struct CUmemPoolHandle_st;
 struct CUlib_st;
 struct CUkern_st;
@@ -56,6 +57,11 @@ bool isImageRefused(Result loading);
 	X(cuStreamDestroy_v2, (Stream))                                                                                    \
 	X(cuStreamSynchronize, (Stream))                                                                                   \
 	X(cuStreamQuery, (Stream))                                                                                         \
+	X(cuStreamWaitEvent, (Stream, CUevent_st *, unsigned))                                                             \
+	X(cuEventCreate, (CUevent_st **, unsigned))                                                                        \
+	X(cuEventDestroy_v2, (CUevent_st *))                                                                               \
+	X(cuEventRecord, (CUevent_st *, Stream))                                                                           \
+	X(cuEventSynchronize, (CUevent_st *))                                                                              \
 	X(cuMemcpyHtoDAsync_v2, (Address, const void *, size_t, Stream))                                                   \
 	X(cuMemcpyDtoHAsync_v2, (void *, Address, size_t, Stream))                                                         \
 	X(cuPointerGetAttribute, (void *, int, Address))                                                                   \

@@ -121,6 +121,7 @@ int Scaler::open(core::Process &process, const cuda::Driver &driver, const autoa
 	state_->other = rule.countsDown() ? rule.patience : 0;
 	std::fill(std::begin(optimizers_), std::end(optimizers_), Optimizer{});
 	latest_ = devices_ = 0;
+	order_.open();
 	trace::GradientScaler scaler;
 	scaler.framework = options.name ? options.name : "autoamp";
 	scaler.how = "autoamp";
@@ -138,8 +139,8 @@ int Scaler::destroy()
 	if (alive < mostScalers || !handle_.compare_exchange_strong(alive, 1, std::memory_order_acq_rel))
 		return AUTOAMP_BAD_VALUE;
 	const cuda::RelaxedCapture relaxed(*driver_);
-	// If the driver refuses, because the context is gone, the memory is still mapped and must not be freed.
-	const bool isOk = isUsable() && driver_->cuMemHostUnregister(state_) == 0;
+	// If the driver refuses, because the context is gone, the memory may be in use and must not be freed.
+	const bool isOk = isUsable() && order_.close(*driver_) && driver_->cuMemHostUnregister(state_) == 0;
 	if (isOk)
 		munmap(state_, sizeof(ScalerState));
 	state_ = onDevice_ = nullptr;
@@ -182,12 +183,24 @@ Scaler::Place Scaler::placeOf(cuda::Stream stream) const
 	return place;
 }
 
-int Scaler::wait(cuda::Stream stream) const
+int Scaler::wait(cuda::Stream stream)
 {
 	// A wait would end the capture of the stream with an error.
 	if (!isUsable() || lower::captureOf(*driver_, stream) != lower::Capture::no)
 		return AUTOAMP_FAILED;
-	return driver_->cuStreamSynchronize(stream) ? AUTOAMP_FAILED : 0;
+	return driver_->cuStreamSynchronize(stream) == 0 && order_.wait(*driver_) ? 0 : AUTOAMP_FAILED;
+}
+
+template <typename Launch>
+int Scaler::inOrder(const Place &place, cuda::Stream stream, Launch launch)
+{
+	if (place.isCapturing)
+		return launch();
+	Order::Turn turn;
+	if (!order_.begin(*driver_, stream, place.context->id, turn))
+		return AUTOAMP_FAILED;
+	const int status = launch();
+	return order_.end(*driver_, stream, turn) ? status : AUTOAMP_FAILED;
 }
 
 int Scaler::multiply(const Place &place, Gradients &gradients, const autoamp_tensor *tensors, size_t count,
@@ -226,7 +239,8 @@ int Scaler::scale(const autoamp_tensor *tensors, size_t count, cuda::Stream stre
 	const Place place = placeOf(stream);
 	Gradients gradients;
 	gradients.found = nullptr;
-	return place.status ? place.status : multiply(place, gradients, tensors, count, stream);
+	return place.status ? place.status
+	                    : inOrder(place, stream, [&] { return multiply(place, gradients, tensors, count, stream); });
 }
 
 // Notes that an optimizer is unscaled on a device.
@@ -255,7 +269,7 @@ int Scaler::unscale(unsigned optimizer, const autoamp_tensor *tensors, size_t co
 		return status;
 	Gradients gradients;
 	gradients.found = &onDevice_->found[optimizer][device];
-	const int status = multiply(place, gradients, tensors, count, stream);
+	const int status = inOrder(place, stream, [&] { return multiply(place, gradients, tensors, count, stream); });
 	const std::lock_guard lock(mutex_);
 	if (status)
 		optimizers_[optimizer].unscaledOn &= ~(1u << device);
@@ -303,9 +317,9 @@ ScalerUpdate Scaler::newUpdate() const
 	return update;
 }
 
-int Scaler::launchUpdate(const Place &place, ScalerUpdate &update, cuda::Stream stream) const
+int Scaler::launchUpdate(const Place &place, ScalerUpdate &update, cuda::Stream stream)
 {
-	return launch(*driver_, place.kernels->scalerUpdate, 1, 1, stream, &update);
+	return inOrder(place, stream, [&] { return launch(*driver_, place.kernels->scalerUpdate, 1, 1, stream, &update); });
 }
 
 int Scaler::prepareUpdate(const Place &place, const double *newScale, ScalerUpdate &update)

@@ -1,9 +1,10 @@
 // The gradient scaler of inject/autoamp.h. Any thread. The state is in mapped host memory, so that all devices can
-// access it without copies. Functions launch kernels and return; step() and get() wait for the stream. The driver is
-// called without a lock.
+// access it without copies. Functions launch kernels and return; step() and get() wait for the stream and for the calls
+// before. The driver is called without a lock.
 #pragma once
 
 #include "inject/front.h"
+#include "src/gradient/order.h"
 #include "src/gradient/rule.h"
 #include "src/lower/context_state.h"
 #include "src/state/process.h"
@@ -47,14 +48,16 @@ private:
 
 	bool isUsable() const;
 	Place placeOf(cuda::Stream stream) const;
-	int wait(cuda::Stream stream) const;
+	int wait(cuda::Stream stream);
+	template <typename Launch>
+	int inOrder(const Place &place, cuda::Stream stream, Launch launch);
 	int open(core::Process &process, const cuda::Driver &driver, const autoamp_scaler_options &options,
 	         uintptr_t number);
 	int multiply(const Place &place, kernels::Gradients &gradients, const autoamp_tensor *tensors, size_t count,
 	             cuda::Stream stream) const;
 	int reserve(unsigned optimizer, uint32_t device, bool isCapturing);
 	kernels::ScalerUpdate newUpdate() const;
-	int launchUpdate(const Place &place, kernels::ScalerUpdate &update, cuda::Stream stream) const;
+	int launchUpdate(const Place &place, kernels::ScalerUpdate &update, cuda::Stream stream);
 	int prepareUpdate(const Place &place, const double *newScale, kernels::ScalerUpdate &update);
 
 	std::atomic<uintptr_t> handle_{0}; // 0: this place in the table is free; 1: it is being opened or closed
@@ -64,6 +67,7 @@ private:
 	kernels::ScalerState *state_ = nullptr, *onDevice_ = nullptr;
 	const Framework *framework_ = nullptr;
 	uint32_t index_ = 0; // kernels::Update::scaler
+	Order order_;
 
 	std::mutex mutex_; // protects the following; not held during driver calls
 	autoamp_scaler_options options_ = {};

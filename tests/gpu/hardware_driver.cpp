@@ -75,6 +75,21 @@ std::string idOfNull(Line &)
 	return answer(isOwn);
 }
 
+// A gradient scaler keeps the handle of each context in which it has an event.
+std::string idOfDestroyed(Line &line)
+{
+	CUcontext gone = nullptr;
+	unsigned long long before = 0, after = 0;
+	{
+		const OtherContext other;
+		gone = other.context;
+		before = idOf(gone);
+	}
+	const CUresult status = DRIVER(cuCtxGetId)(gone, &after);
+	line.put("status", status);
+	return answer(status == CUDA_SUCCESS && before == after);
+}
+
 std::string idWithoutContext(Line &line)
 {
 	CHECK(cudaFree(nullptr));
@@ -196,6 +211,7 @@ Rows driverRows()
 	return {
 	    {"context.has_another_id_after_a_reset", yes, needed, own, resetContext},
 	    {"context.id_of_null_is_that_of_the_current_one", yes, needed, shared, idOfNull},
+	    {"context.a_destroyed_one_keeps_its_id", no, needed, own, idOfDestroyed},
 	    {"context.null_has_an_id_without_a_current_one", no, recorded, shared, idWithoutContext},
 	    {"stream.ids_are_never_used_again", yes, needed, shared, streamIds},
 	    {"images.ptx_is_compiled", yes, recorded, shared, loadPtx},

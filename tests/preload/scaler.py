@@ -347,6 +347,43 @@ class Devices(Test):
             printed = next(words[1:] for words in result.said if words[0] == "print")
             self.assertEqual(printed[1], store(0.125, FLOAT32).hex())
 
+    def test_calls_run_in_their_order(self):
+        """Each call waits for those before: on another stream, on the same handle in another thread, and on another device."""
+        bad = gradient([math.inf])
+        for unscale, other in ((["stream 1"], ["stream 2"]), (["stream 4", "thread "], []), (["device 1"], ["device 0"]),
+                               (["stream 1"], ["stream 4", "thread "])):
+            *place, prefix = unscale if unscale[-1] == "thread " else [*unscale, ""]
+            *otherPlace, otherPrefix = other if other and other[-1] == "thread " else [*other, ""]
+            for calls in (["step 0", "update"], ["update"]):
+                script = [new(), *place, bad, prefix + "slow", prefix + "unscale 0", *otherPlace, *(otherPrefix + call for call in calls), "get"]
+                with self.subTest(script):
+                    result = run("play", script=script, EMU_DEVICES="2")
+                    self.assertFine(result)
+                    told = [words[1] for words in result.said if words[0] in ("unscale", "step", "update", "thread") and words[1:]]
+                    self.assertEqual((told, float.fromhex(result.said[-1][2])), (["0"] * (len(calls) + 1), 32768))
+
+    def test_destroy_waits(self):
+        """From another stream, device or thread, and while a stream is captured. The capture goes on."""
+        many = gradient([1.0] * 100)
+        for before, after in (([], []), (["stream 1"], []), (["device 1"], ["device 0"]), (["stream 1"], ["stream 2", "begin"])):
+            for prefix in ("", "thread "):
+                script = [new(scale=2.0), *before, many, "slow", "unscale 0", "update", *after, prefix + "destroy"]
+                script += ["end"] * (after[-1:] == ["begin"]) + ["print 0"]
+                with self.subTest(script):
+                    result = run("play", script=script, EMU_DEVICES="2")
+                    self.assertFine(result)
+                    self.assertEqual(result.said[-2 - script.count("end")][1:], ["0"])
+                    self.assertEqual(result.said[-1][1], store(0.5, FLOAT32).hex() * 100)
+
+    def test_reset_of_another_device(self):
+        """The events of that device are gone. The scaler goes on with those of the others."""
+        script = [new(scale=2.0), "device 1", gradient([1.0]), "slow", "unscale 0", "reset", "device 0", gradient([1.0], optimizer=1), "unscale 1",
+                  "step 1", "update", "get", "device 1", gradient([math.inf], optimizer=2), "unscale 2", "update", "device 0", "get", "destroy"]
+        result = run("play", script=script, EMU_DEVICES="2")
+        self.assertFine(result)
+        self.assertEqual([float.fromhex(words[2]) for words in result.said if words[0] == "get"], [2, 1])
+        self.assertEqual([words[1] for words in result.said if words[0] in ("unscale", "step", "update", "destroy")], list("0010000"))
+
     def test_graph(self):
         """A graph with the whole step, except the one function that waits."""
         script = [new(interval=2, scale=1.0), "stream 1", gradient([1.0]), "unscale 0", "update", "begin", "scale 0", "unscale 0", "step 0", "get",
@@ -420,11 +457,40 @@ class Devices(Test):
                   "cuMemPoolCreate:1": [FAILED, "0", "0", BAD_STAGE, "1", BAD_STAGE, "0", BAD_STAGE, "0"],
                   "cuLaunchKernel:1": ["0", "0", FAILED, "0", "1", BAD_STAGE, "0", BAD_STAGE, "0"],
                   "cuLaunchKernel:2": ["0", "0", "0", BAD_STAGE, "1", BAD_STAGE, FAILED, "0", "0"],
-                  "cuStreamSynchronize:1": ["0", "0", "0", BAD_STAGE, FAILED, "1", "0", BAD_STAGE, "0"]}
+                  "cuStreamSynchronize:1": ["0", "0", "0", BAD_STAGE, FAILED, "1", "0", BAD_STAGE, "0"],
+                  "cuEventSynchronize:1": ["0", "0", "0", BAD_STAGE, FAILED, "1", "0", BAD_STAGE, "0"],
+                  "cuStreamWaitEvent:1": ["0", "0", "0", BAD_STAGE, "1", BAD_STAGE, "0", BAD_STAGE, "0"],  # after a step: nothing to wait for
+                  "cuEventCreate:1": ["0", "0", "0", BAD_STAGE, "1", BAD_STAGE, "0", BAD_STAGE, "0"],  # waits for the stream instead
+                  "cuEventRecord:1": ["0", "0", "0", BAD_STAGE, "1", BAD_STAGE, "0", BAD_STAGE, "0"]}
         for failure, statuses in wanted.items():
             with self.subTest(failure):
                 result = run("play", script=script, EMU_FAIL=failure)
                 self.assertEqual([words[1] for words in result.said if len(words) > 1], statuses)
+
+
+    def test_a_refused_wait(self):
+        """The call has no effect, and the next one works."""
+        script = [new(scale=2.0), gradient([1.0]), "unscale 0", gradient([1.0], optimizer=1), "unscale 1", "unscale 1", "update", "print 1", "get"]
+        result = run("play", script=script, EMU_FAIL="cuStreamWaitEvent:1")
+        self.assertFine(result)
+        self.assertEqual([words[1] for words in result.said if words[0] in ("unscale", "update")], ["0", FAILED, "0", "0"])
+        self.assertEqual((result.said[-2][1], result.said[-1][5]), (store(0.5, FLOAT32).hex(), "1"))
+
+    def test_an_event_that_is_not_recorded(self):
+        """The call waits for its stream instead."""
+        for failure in ("cuEventCreate:1", "cuEventRecord:1"):
+            script = [new(), "stream 1", gradient([math.inf]), "slow", "unscale 0", "stream 2", "step 0", "update", "get", "destroy"]
+            result = run("play", script=script, EMU_FAIL=failure)
+            self.assertFine(result)
+            self.assertEqual([words[1] for words in result.said if words[0] in ("unscale", "step", "update", "destroy")], ["0"] * 4)
+
+    def test_destroy_without_a_wait(self):
+        """The memory is not freed, because a kernel may use it."""
+        for failure in ("cuEventSynchronize:1", "cuEventDestroy_v2:1"):
+            script = [new(scale=2.0), gradient([1.0]), "slow", "unscale 0", "destroy", "print 0", new(), "get"]
+            result = run("play", script=script, EMU_FAIL=failure)
+            self.assertFine(result)
+            self.assertEqual((result.said[4], result.said[5][1], result.said[6:8][0]), (["destroy", FAILED], store(0.5, FLOAT32).hex(), ["new", "0"]))
 
 
 class Python(Test):
@@ -454,6 +520,11 @@ class Python(Test):
     def test_two_streams(self):
         """The flag of each optimizer is read after the stream of its gradients."""
         self.assertEqual(self.of("streams")[0], [None, "stepped", 2.0, "stepped", None, 1.0])
+
+    def test_devices_and_threads(self):
+        """The stream handles 0 and 2 mean another stream on each device and in each thread."""
+        self.assertEqual(self.of("devices", EMU_DEVICES="2")[0], [[None, 2.0]] * 2)
+        self.assertEqual(self.of("threads")[0], [None, 2.0])
 
     def test_lifetime(self):
         """Scalers are freed by `del`, after the device has finished their work."""

@@ -167,6 +167,40 @@ def streams():
     return told + [scaler.get_scale()]
 
 
+def devices():
+    """The device of the gradients is busy. The step is on another one."""
+    told = []
+    for device in (0, 1):
+        scaler = fresh()
+        check(RUNTIME.cudaSetDevice(device))
+        bad = Memory([math.inf])
+        check(RUNTIME.cudaLaunchHostFunc(None, slow, None))
+        scaler.unscale_(sum, grads=[bad])
+        check(RUNTIME.cudaSetDevice(1 - device))
+        told.append([scaler.step(sum, [1])])
+        scaler.update()
+        told[-1].append(scaler.get_scale())
+        check(RUNTIME.cudaSetDevice(0))
+    return told
+
+
+def threads():
+    """Two threads, whose stream has the same handle."""
+    scaler, bad = fresh(), Memory([math.inf], stream=2)
+    scaler.stream = 2
+
+    def unscale():
+        check(RUNTIME.cudaLaunchHostFunc(ctypes.c_void_p(2), slow, None))
+        scaler.unscale_(sum, grads=[bad])
+
+    thread = threading.Thread(target=unscale)
+    thread.start()
+    thread.join()
+    told = [scaler.step(sum, [1])]
+    scaler.update()
+    return told + [scaler.get_scale()]
+
+
 def lifetime():
     """More scalers than there can be at once, without the garbage collector. The stream is busy when each is deleted."""
     gc.disable()

@@ -295,6 +295,15 @@ private:
 			CHECK(cudaFree(nullptr));
 			return;
 		}
+		if (verb == "slow") { // work of another kind, which delays the kernels after it in the stream
+			CHECK(cudaLaunchHostFunc(
+			    stream(), [](void *) { usleep(200'000); }, nullptr));
+			return;
+		}
+		if (verb == "destroy") {
+			std::printf(" %d", autoamp_scaler_destroy(scaler()));
+			return scalers_.pop_back();
+		}
 		words >> number;
 		if (verb == "clear")
 			gradients_[number].clear();
@@ -319,6 +328,7 @@ private:
 		                         : autoamp_scaler_update(scaler(), nullptr, stream());
 	}
 
+	// 4: the stream of the thread
 	void select(unsigned number)
 	{
 		streamIndex_ = number;
@@ -330,7 +340,7 @@ private:
 	std::map<unsigned, std::vector<Gradient>> gradients_;
 	int device_ = 0;
 	unsigned streamIndex_ = 0;
-	cudaStream_t streams_[4] = {};
+	cudaStream_t streams_[5] = {nullptr, nullptr, nullptr, nullptr, cudaStreamPerThread};
 	cudaGraphExec_t graph_ = nullptr;
 };
 

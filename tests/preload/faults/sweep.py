@@ -31,7 +31,8 @@ LAYERS = {"cudnnGetActivationDescriptor", "cudnnGetPoolingNdDescriptor", "cudnnG
 # Called only by the self-test, whose result is stored before the sweep: tests/preload/self_test.py lets each of them fail.
 SELF_TEST = {"cuStreamCreateWithPriority", "cuStreamDestroy_v2", "cuStreamQuery", "cuMemcpyHtoDAsync_v2", "cuMemcpyDtoHAsync_v2",
              "cudnnSetStream",
-             "cuStreamSynchronize",  # only by gradient scalers: tests/preload/scaler.py
+             # only by gradient scalers: tests/preload/scaler.py
+             "cuStreamSynchronize", "cuStreamWaitEvent", "cuEventCreate", "cuEventDestroy_v2", "cuEventRecord", "cuEventSynchronize",
              "cuPointerGetAttribute"}  # only by probes of the program's scalers: tests/preload/gradients.py
 
 

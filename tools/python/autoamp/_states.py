@@ -93,7 +93,7 @@ class HostState:
     def __init__(self, scaler, values):
         self._values = (scaler._rule().round(values[0]), *map(int, values[1:]))
 
-    def get(self):
+    def get(self, _=None):
         return self._values
 
     def value(self):
@@ -123,7 +123,7 @@ class HostState:
         arithmetic = None if is_check_only else scaler._rule().arithmetic
         return {"cpu": float(any([_gradients.divide(each, _gradients.narrow(self._values[0]), arithmetic) for each in wrapped]))}
 
-    def is_found(self, found):
+    def is_found(self, _, found):
         return bool(self.sum(found))
 
     def sum(self, found):
@@ -150,7 +150,7 @@ class TorchState:
             self._scale = self._torch.full((), scale, dtype=self._torch.float32, device=device)
             self._tracker = self._torch.full((), tracker, dtype=self._torch.int32, device=device)
 
-    def get(self):
+    def get(self, _=None):
         if self._scale is None:
             return _gradients.narrow(self._init[0]), int(self._init[1]), 0
         return self._scale.item(), self._tracker.item(), 0
@@ -187,7 +187,7 @@ class TorchState:
             torch._amp_foreach_non_finite_check_and_unscale_(tensors, flag, inverse.to(device, non_blocking=True))
         return found
 
-    def is_found(self, found):
+    def is_found(self, _, found):
         return bool(sum(each.item() for each in found.values()))
 
     def sum(self, found):
@@ -203,13 +203,13 @@ class TorchState:
 
 
 class DeviceState:
-    """A scaler of autoamp.h. Its calls run on the stream of the gradients, and on the current device. A call on another stream than
-    the one before it waits for that stream."""
+    """A scaler of autoamp.h, which orders its calls. They run on the current device: on the stream of the gradients, or on that of the
+    scaler."""
 
     def __init__(self, scaler, values):
         self._library, self._handle, self._owner = autoamp._library, ctypes.c_void_p(), os.getpid()
-        self._stream, self._factors = scaler.stream, self._factors_of(scaler)  # stream of the latest change of the state
-        self._unscaled, self._found = {}, {}  # optimizer: stream of its gradients, and result of its step
+        self._factors = self._factors_of(scaler)
+        self._unscaled, self._found = set(), {}  # optimizers, and the results of their steps
         self._known = (scaler._rule().round(values[0]), *values[1:])  # state after all work; None: unknown without a wait
         if self._library is None:
             raise RuntimeError(_FAILURES[1])
@@ -225,9 +225,7 @@ class DeviceState:
 
     def __del__(self):
         if self._handle:
-            waits = [self._wait(stream) for stream in (self._stream, *self._unscaled.values())]
-            if not any(waits):  # refused during a capture: the device may still use the memory
-                self._library.autoamp_scaler_destroy(self._handle)
+            self._library.autoamp_scaler_destroy(self._handle)
 
     @staticmethod
     def _factors_of(scaler):
@@ -241,44 +239,37 @@ class DeviceState:
         if status:
             raise RuntimeError(_FAILURES.get(status, f"autoamp returned {status}"))
 
-    def _call(self, name, *arguments, stream=None):
-        stream = self._stream if stream is None else stream
+    def _call(self, name, stream, *arguments):
         return getattr(self._library, "autoamp_scaler_" + name)(self._handle, *arguments, ctypes.c_void_p(stream))
 
-    def _wait(self, stream):
-        return self._call("get", ctypes.byref(State(ctypes.sizeof(State))), stream=stream)
-
-    def get(self):
+    def get(self, scaler):
         state = State(ctypes.sizeof(State))
-        self._done(self._call("get", ctypes.byref(state)))
+        self._done(self._call("get", scaler.stream, ctypes.byref(state)))
         return state.scale, state.growth_tracker, state.backoff_tracker
 
-    def set(self, _, scale, tracker, other):
+    def set(self, scaler, scale, tracker, other):
         self._known = None
         state = State(ctypes.sizeof(State), math.nan if scale is None else scale, *self._factors,
                       *(-1 if each is None else int(each) for each in (tracker, other)))
-        self._done(self._call("load", ctypes.byref(state)))
+        self._done(self._call("load", scaler.stream, ctypes.byref(state)))
 
-    def replace(self, _, scale):
+    def replace(self, scaler, scale):
         self._known = None
-        self._done(self._call("update", ctypes.byref(ctypes.c_double(scale))))
-        self._unscaled, self._found = {}, {}
+        self._done(self._call("update", scaler.stream, ctypes.byref(ctypes.c_double(scale))))
+        self._unscaled, self._found = set(), {}
 
-    def _tensors(self, scaler, wrapped):
-        streams = {each.stream for each in wrapped if each.stream is not None}
+    def _launch(self, name, scaler, wrapped, *arguments):
+        streams = {each.stream for each in wrapped if each.stream is not None} or {scaler.stream}
         if len(streams) > 1:
             raise ValueError("the gradients of one call must be on one stream")
-        stream = streams.pop() if streams else scaler.stream
-        if stream != self._stream:
-            self._wait(self._stream)  # refused during a capture, whose graph orders the work
-            self._stream = stream
-        return (Tensor * len(wrapped))(*(Tensor(each.pointer, each.count, each.dtype) for each in wrapped)), ctypes.c_size_t(len(wrapped))
+        tensors = (Tensor * len(wrapped))(*(Tensor(each.pointer, each.count, each.dtype) for each in wrapped))
+        self._done(self._call(name, *streams, *arguments, tensors, ctypes.c_size_t(len(wrapped))))
 
     def scale(self, scaler, value):
         if _is_number(value):
-            self._known = self._known or self.get()
+            self._known = self._known or self.get(scaler)
             return _gradients.narrow(_gradients.narrow(value) * _gradients.narrow(self._known[0]))
-        self._done(self._call("scale", *self._tensors(scaler, [_gradients.wrap(value, scaler.stream)])))
+        self._launch("scale", scaler, [_gradients.wrap(value, scaler.stream)])
         return value
 
     def check(self, scaler, index, wrapped, is_check_only):
@@ -286,12 +277,12 @@ class DeviceState:
             self.sum(None)
         if index >= _OPTIMIZERS:
             raise ValueError(f"at most {_OPTIMIZERS} optimizers can have gradients in device memory between two updates")
-        self._done(self._call("unscale", ctypes.c_uint(index), *self._tensors(scaler, wrapped)))
-        self._unscaled[index] = self._stream
+        self._launch("unscale", scaler, wrapped, ctypes.c_uint(index))
+        self._unscaled.add(index)
         return {"device": index}
 
-    def is_found(self, found):
-        status = self._call("step", ctypes.c_uint(found["device"]), stream=self._unscaled[found["device"]])
+    def is_found(self, scaler, found):
+        status = self._call("step", scaler.stream, ctypes.c_uint(found["device"]))
         if status < 0:
             self._done(status)
         self._found[found["device"]] = status == 0
@@ -304,12 +295,10 @@ class DeviceState:
         if self._factors != self._factors_of(scaler):
             self._factors = self._factors_of(scaler)
             self.set(scaler, None, None, None)
-        for stream in {*self._unscaled.values()} - {self._stream}:
-            self._wait(stream)
-        self._done(self._call("update", None))
-        if self._known and self._found.keys() == self._unscaled.keys():
+        self._done(self._call("update", scaler.stream, None))
+        if self._known and self._found.keys() == self._unscaled:
             rule, results = scaler._rule(), list(self._found.values())
             self._known = rule.updated(*self._known, results[-1] if rule.last_decides else any(results))
         else:
             self._known = None
-        self._unscaled, self._found = {}, {}
+        self._unscaled, self._found = set(), {}

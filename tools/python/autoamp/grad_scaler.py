@@ -25,7 +25,7 @@ class GradScaler:
 
     It has the interface that torch.amp.GradScaler has. For optimizers without torch's `param_groups`, pass `grads` to `unscale_` or
     `step`. An optimizer without a method `step` is called itself. `stream` is the CUDA stream of device memory that does not name
-    its own. `rule` is that of another framework, with its parameters `backoff_every`, `hysteresis`, `min_scale` and `flags`. If
+    its own, and of calls without gradients. `rule` is that of another framework, with its parameters `backoff_every`, `hysteresis`, `min_scale` and `flags`. If
     autoamp is in the process but off (AUTOAMP_ENABLED=0) and torch is not imported, the scaler is disabled with a warning."""
 
     def __init__(self, device="cuda", init_scale=2.0 ** 16, growth_factor=2.0, backoff_factor=0.5, growth_interval=2000, enabled=True, *,
@@ -62,7 +62,7 @@ class GradScaler:
         if self._state is not None:
             if any(each.found for each in self._optimizers.values()):
                 raise ValueError("the gradients of one step must all be torch tensors, in host memory, or in device memory")
-            values = self._state.get()
+            values = self._state.get(self)
         self._state = kind(self, values)
         return self._state
 
@@ -72,7 +72,7 @@ class GradScaler:
     def get_scale(self):
         if not self._enabled:
             return 1.0
-        return self._init_scale if self._state is None else self._state.get()[0]
+        return self._init_scale if self._state is None else self._state.get(self)[0]
 
     def get_growth_factor(self):
         return self._growth_factor
@@ -101,7 +101,7 @@ class GradScaler:
         return self._enabled
 
     def _counters(self):
-        return (self._init_growth_tracker, self._init_backoff_tracker) if self._state is None else self._state.get()[1:]
+        return (self._init_growth_tracker, self._init_backoff_tracker) if self._state is None else self._state.get(self)[1:]
 
     def state_dict(self):
         if not self._enabled:
@@ -204,7 +204,7 @@ class GradScaler:
             self.unscale_(optimizer, grads)
         assert len(state.found) > 0, "No inf checks were recorded for this optimizer."
         self._latest = state.found if self._rule().last_decides else None
-        result = None if self._state.is_found(state.found) else run(*args, **kwargs)
+        result = None if self._state.is_found(self, state.found) else run(*args, **kwargs)
         state.stage = _STEPPED
         return result
 
