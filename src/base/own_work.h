@@ -31,20 +31,33 @@ private:
 
 // Sets the owner of the work that this thread launches (trace::cupti::Launcher), and returns the previous one.
 inline constinit std::atomic<uint64_t (*)(uint64_t owner)> ownerSetter{nullptr};
-constexpr uint64_t hiddenOwner = UINT64_MAX - 1;
+// Owners that are not calls. hiddenOwner: the kernel trace neither records nor counts the work. updateOwner: it is the
+// update of a gradient scaler (core::scalerIndex).
+constexpr uint64_t hiddenOwner = UINT64_MAX - 1, firstUpdateOwner = hiddenOwner - 256;
+constexpr uint64_t updateOwner(uint32_t scaler)
+{
+	return firstUpdateOwner + scaler % 256;
+}
+constexpr uint32_t updatedBy(uint64_t owner) // 0: no update
+{
+	return owner >= firstUpdateOwner && owner < hiddenOwner ? static_cast<uint32_t>(owner - firstUpdateOwner) : 0;
+}
 
-// The kernel trace neither records nor counts work that the thread launches during the lifetime of this object.
-class HiddenWork
+// Sets the owner for the lifetime of this object, unless it is 0.
+class OwnedWork
 {
 public:
-	HiddenWork() : setter_(ownerSetter.load(std::memory_order_relaxed)), before_(setter_ ? setter_(hiddenOwner) : 0) {}
-	~HiddenWork()
+	explicit OwnedWork(uint64_t owner)
+	    : setter_(owner ? ownerSetter.load(std::memory_order_relaxed) : nullptr), before_(setter_ ? setter_(owner) : 0)
+	{
+	}
+	~OwnedWork()
 	{
 		if (setter_)
 			setter_(before_);
 	}
-	HiddenWork(const HiddenWork &) = delete;
-	HiddenWork &operator=(const HiddenWork &) = delete;
+	OwnedWork(const OwnedWork &) = delete;
+	OwnedWork &operator=(const OwnedWork &) = delete;
 
 private:
 	uint64_t (*setter_)(uint64_t);

@@ -6,6 +6,7 @@
 #include "src/life/gradient_table.h"
 #include "src/life/scaler.h"
 #include "src/lower/capture.h"
+#include "src/state/thread.h"
 
 #include <algorithm>
 #include <atomic>
@@ -351,8 +352,11 @@ int Scaler::update(const double *newScale, cuda::Stream stream)
 		return place.status;
 	ScalerUpdate update;
 	int status = prepareUpdate(place, newScale, update);
-	if (status == 0)
+	if (status == 0) {
+		core::thisThread(*process_); // has the owner
+		const base::OwnedWork owned(newScale ? 0 : base::updateOwner(index_));
 		status = launchUpdate(place, update, stream);
+	}
 	if (status == 0) {
 		const std::lock_guard lock(mutex_);
 		for (Optimizer &each : optimizers_) {

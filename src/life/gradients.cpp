@@ -1,6 +1,7 @@
 #include "src/life/gradients.h"
 
 #include "src/base/clock.h"
+#include "src/base/own_work.h"
 #include "src/life/gradient_table.h"
 #include "src/site/rows.h"
 
@@ -139,7 +140,9 @@ void recordWaiting(Process &process, uint32_t scaler, double nextScale)
 		skipped++;
 	}
 	update.skipped += skipped;
-	process.recorder.gradient(scalerAt(scaler), update,
+	trace::GradientScaler info = scalerAt(scaler);
+	info.owner = scaler;
+	process.recorder.gradient(info, update,
 	                          update.foundInf != 0 ? causes.span() : std::span<const trace::GradientCause>());
 	isWaiting = false;
 }
@@ -172,6 +175,11 @@ WatchedLaunch::WatchedLaunch(Process &process, const ScalerLaunch &launch) : lau
 		place_ = place;
 }
 
+uint64_t WatchedLaunch::owner() const
+{
+	return place_.context && launch_.kernel.part != Part::begin ? base::updateOwner(probe_.scaler) : 0;
+}
+
 void WatchedLaunch::end()
 {
 	if (!place_.context || launch_.kernel.part == Part::begin)
@@ -193,7 +201,8 @@ void WatchedLaunch::end()
 void recordUpdate(Process &process, lower::ContextState &context, const kernels::Event &event)
 {
 	const uint32_t index = event.update.scaler % kernels::scalerCount;
-	const trace::GradientScaler scaler = scalerAt(index);
+	trace::GradientScaler scaler = scalerAt(index);
+	scaler.owner = index;
 	if (!scaler.framework || !process.isTracing)
 		return;
 	trace::GradientUpdate update;

@@ -21,6 +21,8 @@ class WatchedLaunch
 public:
 	// Launches the first probe. If a value cannot be read for certain, no probe is launched, and a note has the reason.
 	WatchedLaunch(Process &process, const ScalerLaunch &launch);
+	// The owner of the program's launch (base::updateOwner); 0: it does not end an update, or is not probed.
+	uint64_t owner() const;
 	// Launches the second probe, after the program's launch has succeeded.
 	void end();
 

@@ -5,6 +5,7 @@
 #include "inject/front.h"
 #include "inject/launches.h"
 #include "src/base/caller_state.h"
+#include "src/base/own_work.h"
 #include "src/cuda/library.h"
 #include "src/life/gradients.h"
 #include "src/life/scaler.h"
@@ -162,7 +163,11 @@ template <class Call>
 		const OwnPart own;
 		watched.emplace(*process, ScalerLaunch{*kernel, launched.arguments, launched.stream});
 	}
-	const cudaError_t status = call();
+	cudaError_t status;
+	{
+		const base::OwnedWork owned(watched->owner());
+		status = call();
+	}
 	const OwnPart own;
 	if (status == cudaSuccess)
 		watched->end();

@@ -13,13 +13,13 @@ namespace {
 trace::cupti::Launcher currentLauncher(bool isNode)
 {
 	const Thread *const thread = knownThread();
-	const bool isKnown = thread && (isNode || thread->isLauncherRecorded || thread->launcher == base::hiddenOwner);
+	const bool isKnown = thread && (isNode || thread->isLauncherRecorded || thread->launcher >= base::firstUpdateOwner);
 	return isKnown ? thread->launcher : 0;
 }
 
 void onOwnWork(bool)
 {
-	if (Thread *const thread = knownThread(); thread && thread->launcher && thread->launcher != base::hiddenOwner)
+	if (Thread *const thread = knownThread(); thread && thread->launcher && thread->launcher < base::firstUpdateOwner)
 		thread->launcher ^= trace::cupti::launcherOurs;
 }
 

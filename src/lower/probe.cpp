@@ -56,7 +56,7 @@ ProbePlace probePlace(const cuda::Driver &driver, size_t budget, cuda::Stream st
 bool launchProbe(const cuda::Driver &driver, const ProbePlace &place, cuda::Stream stream, kernels::Probe probe)
 {
 	const base::OwnWork ownWork;
-	const base::HiddenWork hidden; // the probes belong to no call
+	const base::OwnedWork hidden(base::hiddenOwner); // the probes belong to no call
 	probe.ring = place.context->slots.ringOnDevice();
 	void *arguments[] = {&probe};
 	const bool isLaunched = driver.cuLaunchKernel(reinterpret_cast<CUfunc_st *>(place.kernels->watch), 1, 1, 1, 1, 1, 1,

@@ -122,7 +122,7 @@ Outcome runTest(Tests &tests, const LoweredCall &call, const Path &path, const c
                 const TestStore &store, std::unique_ptr<TestProblems> problems)
 {
 	const unsigned index = static_cast<unsigned>(&path - paths);
-	const base::HiddenWork hidden;
+	const base::OwnedWork hidden(base::hiddenOwner);
 	const uint64_t start = base::nanoseconds(CLOCK_MONOTONIC);
 	const TestResult result = runProblems(call, *problems);
 	if (result.isTooLong)

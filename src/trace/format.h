@@ -123,7 +123,7 @@ constexpr uint64_t packEvent(uint32_t row, unsigned flags, uint64_t duration)
 // One kernel or copy of the device, in chunks of kind `kernels`. Times: ns since Header::first.
 struct Kernel {
 	uint64_t startNs, endNs;
-	uint64_t call;      // lane << 32 | 1 + the index of its event in that lane; 0: none
+	uint64_t call;      // lane << 32 | 1 + the index of its event in that lane; 0: none. kernelUpdate: its scaler
 	uint32_t name, row; // name: string; row 0: not from an intercepted call
 	uint32_t stream;    // CUPTI's stream number
 	uint16_t device, flags;
@@ -131,9 +131,11 @@ struct Kernel {
 static_assert(sizeof(Kernel) == 40);
 constexpr uint32_t kKernelsInChunk = (kEventChunk - sizeof(Chunk)) / sizeof(Kernel);
 
-// Kernel::flags; the first two and the last are also in KernelTotalRecord::flags. ours: converts operands for a call.
-// outside: known not to be from an intercepted call; without this flag, row 0 means unknown.
-constexpr uint16_t kernelOurs = 1, kernelMemory = 2, kernelGraph = 4, kernelOutside = 8, kernelEmulated = 16;
+// Kernel::flags; ours, memory and emulated are also in KernelTotalRecord::flags. ours: converts operands for a call.
+// outside: known not to be from an intercepted call; without this flag, row 0 means unknown. update: it updates a
+// gradient scaler (OwnedGradientScalerRecord::owner).
+constexpr uint16_t kernelOurs = 1, kernelMemory = 2, kernelGraph = 4, kernelOutside = 8, kernelEmulated = 16,
+                   kernelUpdate = 32;
 
 // Records: in chunks of kind `records`. size: bytes of the whole record, a multiple of 8. Unknown types are skipped.
 enum class RecordType : uint16_t {
@@ -331,6 +333,13 @@ struct GradientScalerRecord : Record {
 	Counter unseen; // steps without values: they are only in `steps` and `skipped`
 };
 static_assert(sizeof(GradientScalerRecord) == 176);
+
+// Added later: files of an older version lack it.
+struct OwnedGradientScalerRecord : GradientScalerRecord {
+	uint32_t owner; // Kernel::call of its updates; 0: none
+	uint32_t reserved2;
+};
+static_assert(sizeof(OwnedGradientScalerRecord) == 184);
 
 struct GradientEventRecord : Record {
 	uint64_t ticks, step; // step: from 1

@@ -99,6 +99,8 @@ class Test(unittest.TestCase):
 
     def assertFine(self, ran):
         self.assertEqual((ran.status, ran.errors), (0, ""))
+        for each in ran.trace["scalers"] if ran.trace else ():
+            self.assertEqual(each["kernels"], each["steps"])  # of CUPTI, for the times
 
     def assertScaler(self, recorded, **wanted):
         recorded = recorded | {"scale": float.fromhex(recorded["scale"])}
@@ -263,7 +265,7 @@ class Scalers(Test):
         self.assertEqual((ran.status, ran.output), (0, bare.output))
         self.assertEqual((ran.errors, bare.errors), ("nodes 3\n", "nodes 1\n"))
         (recorded,) = ran.trace["scalers"]
-        self.assertScaler(recorded, steps=6, skipped=2, longest=2, unseen=0)
+        self.assertScaler(recorded, steps=6, skipped=2, longest=2, unseen=0, kernels=6)
         self.assertEqual([(each["step"], each["kind"], each["after"]) for each in ran.updates(recorded)],
                          [(1, "first", "0x1p+0"), (3, "growth", "0x1p+1"), (4, "backoff", "0x1p+0"), (5, "backoff", "0x1p-1")])
 

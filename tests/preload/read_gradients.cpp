@@ -2,6 +2,7 @@
 #include "src/trace/read/trace.h"
 
 #include <cstdio>
+#include <map>
 #include <nlohmann/json.hpp>
 
 using namespace autoamp;
@@ -15,6 +16,8 @@ int main(int count, char **arguments)
 			std::fprintf(stderr, "%s\n", error.c_str());
 			return 1;
 		}
+		std::map<uint32_t, int> kernels; // by owner
+		trace->forEachKernel([&](const trace::KernelInfo &kernel) { kernels[kernel.updatedOwner]++; });
 		for (const trace::GradientScalerInfo &scaler : trace->gradientScalers) {
 			nlohmann::json events = nlohmann::json::array();
 			for (const trace::GradientEvent &event : trace->gradientEvents)
@@ -38,6 +41,7 @@ int main(int count, char **arguments)
 			                             {"scale_first", scaler.scaleFirst},
 			                             {"scale_last", scaler.scaleLast},
 			                             {"tracker", scaler.tracker},
+			                             {"kernels", scaler.owner ? kernels[scaler.owner] : 0},
 			                             {"events", events}};
 			std::puts(told.dump().c_str());
 		}

@@ -2,6 +2,7 @@
 #include "src/trace/read/trace.h"
 
 #include <cstdio>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -65,6 +66,8 @@ int main(int count, char **arguments)
 			std::snprintf(digits, sizeof digits, "%a", number);
 			return std::string(digits);
 		};
+		std::map<uint32_t, int> updates; // kernels by owner
+		trace->forEachKernel([&](const trace::KernelInfo &kernel) { updates[kernel.updatedOwner]++; });
 		for (const auto &one : trace->gradientScalers)
 			told["scalers"].push_back({{"id", one.id},
 			                           {"name", one.name},
@@ -78,7 +81,8 @@ int main(int count, char **arguments)
 			                           {"longest", one.longestSkipped},
 			                           {"unseen", one.unseen},
 			                           {"scale", text(one.scaleLast)},
-			                           {"tracker", one.tracker}});
+			                           {"tracker", one.tracker},
+			                           {"kernels", one.owner ? updates[one.owner] : 0}});
 		for (const auto &one : trace->gradientEvents)
 			told["updates"].push_back({{"time", one.timeNs},
 			                           {"step", one.step},

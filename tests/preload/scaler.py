@@ -121,7 +121,7 @@ class Recorded(Test):
             del one["events"]
             self.assertEqual(one, {"name": "mine#0", "how": "python", "device": 1, "growth": 2, "backoff": None, "interval": 3,
                                    "steps": 4, "skipped": 2, "unseen": 0, "growths": 1, "backoffs": 2, "sets": 0, "refusals": 0,
-                                   "holds": 0, "scale_first": 8, "scale_last": 4, "tracker": -1})
+                                   "holds": 0, "scale_first": 8, "scale_last": 4, "tracker": -1, "kernels": 0})
             self.assertEqual((other["name"], other["steps"]), ("mine#1", 1))
 
     def test_wrong_structs_are_refused(self):
@@ -388,14 +388,14 @@ class Devices(Test):
         """A graph with the whole step, except the one function that waits."""
         script = [new(interval=2, scale=1.0), "stream 1", gradient([1.0]), "unscale 0", "update", "begin", "scale 0", "unscale 0", "step 0", "get",
                   "update", "end", *["replay"] * 5, "get", "print 0"]
-        result = run("play", script=script)
+        result = run("play", script=script, TRACE="kernels")
         self.assertFine(result)
         refused = [words[1] for words in result.said[5:10] if words[0] in ("step", "get")]
         self.assertEqual(refused, [FAILED, FAILED])
         self.assertEqual((float.fromhex(result.said[-2][2]), result.said[-2][3:7]), (8, ["0", "0", "6", "0"]))
         self.assertEqual(result.said[-1][1], store(1.0, FLOAT32).hex())
         scaler, = result.scalers
-        self.assertEqual((scaler["steps"], scaler["growths"], scaler["unseen"]), (6, 3, 0))
+        self.assertEqual((scaler["steps"], scaler["growths"], scaler["unseen"], scaler["kernels"]), (6, 3, 0, 6))
 
     def test_graph_of_the_backward_pass(self):
         """A graph unscales; steps and updates are outside of it."""

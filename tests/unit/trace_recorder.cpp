@@ -685,6 +685,38 @@ TEST_CASE("kernels are read back, each and in their totals")
 	CHECK(found == (isCapped ? 0 : called->id));
 }
 
+TEST_CASE("updates have the times of their kernels on the device")
+{
+	const bool isEmulated = GENERATE(false, true);
+	const int missing = GENERATE(0, 1);
+	Folder folder;
+	const std::string file = folder / "a.aat";
+	trace::Recorder &recorder = newRecorder();
+	trace::Options given = options(Mode::kernels, file);
+	given.emulated = isEmulated;
+	REQUIRE(recorder.open(given));
+	Torch torch{.recorder = recorder};
+	torch.scaler.owner = 7;
+	for (int step = 1; step <= 4; step++)
+		torch.update(step == 3);
+	std::vector<trace::KernelEvent> kernels;
+	for (const uint64_t ns : {4000, 3000, 1000, 2000}) // not in their order
+		kernels.push_back({ns, ns + 10, 7, "update", 0, 8, 1, trace::kernelOutside | trace::kernelUpdate});
+	kernels.push_back({500, 510, 8, "update", 0, 8, 1, trace::kernelOutside | trace::kernelUpdate}); // of another
+	kernels.erase(kernels.begin(), kernels.begin() + missing);
+	recorder.kernels(kernels, {});
+	recorder.close(0);
+
+	const auto trace = read(file);
+	REQUIRE(trace.gradientScalers.size() == 1);
+	const trace::GradientScalerInfo &scaler = trace.gradientScalers[0];
+	REQUIRE(trace.gradientEvents.size() == 3); // first, growth at step 2, backoff at step 3
+	CHECK(scaler.hasDeviceTimes == (!isEmulated && !missing));
+	CHECK((trace.gradientEvents[2].timeNs == 3010) == scaler.hasDeviceTimes);
+	CHECK((scaler.firstNs == 1010 && scaler.lastNs == 4010) == scaler.hasDeviceTimes);
+	trace.forEachKernel([&](const trace::KernelInfo &kernel) { CHECK((kernel.updatedOwner && !kernel.call)); });
+}
+
 TEST_CASE("a call's number goes on where its lane's chunk ends")
 {
 	Folder folder;

@@ -153,6 +153,7 @@ Sheet gradientSheet(const Runs &runs)
 		            {"tracker", unlessNegative(info.tracker)},
 		            {"first_ns", nanoseconds(info.firstNs)},
 		            {"last_ns", nanoseconds(info.lastNs)},
+		            {"device_times", info.hasDeviceTimes},
 		            {"findings", findings},
 		            {"events", events}};
 	};

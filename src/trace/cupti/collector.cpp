@@ -421,10 +421,16 @@ void add(const Record &record, const char *name, uint16_t flags)
 	if (!(event.flags & (kernelGraph | kernelMemory)))
 		collector->counters->received.fetch_add(1, std::memory_order_relaxed);
 	collector->seen++;
-	event.row = static_cast<RowId>(launcher >> 43 & (kRowLimit - 1));
-	event.call = launcher & ((uint64_t{1} << 43) - 1);
-	if (launcher & launcherOurs)
-		event.flags |= kernelOurs;
+	if (const uint32_t scaler = base::updatedBy(launcher)) {
+		event.call = scaler;
+		event.flags |= kernelUpdate;
+		launcher = 0;
+	} else {
+		event.row = static_cast<RowId>(launcher >> 43 & (kRowLimit - 1));
+		event.call = launcher & ((uint64_t{1} << 43) - 1);
+		if (launcher & launcherOurs)
+			event.flags |= kernelOurs;
+	}
 	if (isKnown ? !launcher : (event.flags & kernelMemory) != 0) // not all functions that copy are watched
 		event.flags |= kernelOutside;
 	else if (!isKnown)

@@ -135,6 +135,8 @@ struct GradientScalerInfo {
 	double scaleFirst, scaleLeast, scaleMost, scaleLast;
 	int64_t tracker = -1;           // -1: unknown
 	double firstNs = 0, lastNs = 0; // times of the first and the latest update
+	uint32_t owner = 0;             // KernelInfo::updatedOwner of its updates; 0: none
+	bool hasDeviceTimes = false;    // times of updates are those of their kernels, otherwise of their launches
 };
 
 struct GradientEvent {
@@ -217,7 +219,8 @@ struct EventInfo {
 struct KernelInfo {
 	const std::string &name;
 	uint32_t row, device, stream;
-	uint64_t call; // EventInfo::call; 0: none
+	uint64_t call;         // EventInfo::call; 0: none
+	uint32_t updatedOwner; // GradientScalerInfo::owner; 0: not an update
 	bool isOurs, isMemory, isGraph, isOutside;
 	double startNs, durationNs;
 };

@@ -290,6 +290,8 @@ struct Trace::Loader {
 		info.scaleLeast = scale(record.scaleLeast), info.scaleMost = scale(record.scaleMost);
 		info.tracker = static_cast<int64_t>(record.tracker.load());
 		info.firstNs = time(record.firstTicks), info.lastNs = time(record.lastTicks);
+		if (record.size >= sizeof(OwnedGradientScalerRecord))
+			info.owner = static_cast<const OwnedGradientScalerRecord &>(record).owner;
 		trace.gradientScalers.push_back(std::move(info));
 		return true;
 	}
@@ -464,6 +466,33 @@ struct Trace::Loader {
 		}
 	}
 
+	// Replaces the times of updates by those of the device. If the kernels of a scaler are complete, the n-th one is
+	// that of step n.
+	void finishUpdates()
+	{
+		if (header.flags & headerEmulated || trace.gradientEvents.empty())
+			return;
+		std::map<uint32_t, std::vector<double>> ends; // by owner
+		trace.forEachKernel([&](const KernelInfo &kernel) {
+			if (kernel.updatedOwner)
+				ends[kernel.updatedOwner].push_back(kernel.startNs + kernel.durationNs);
+		});
+		std::unordered_map<uint32_t, const std::vector<double> *> byId;
+		for (GradientScalerInfo &scaler : trace.gradientScalers) {
+			std::vector<double> &of = ends[scaler.owner];
+			std::sort(of.begin(), of.end());
+			scaler.hasDeviceTimes = scaler.owner && !of.empty() && of.front() > 0 && of.size() == scaler.steps;
+			if (!scaler.hasDeviceTimes)
+				continue;
+			scaler.firstNs = of.front(), scaler.lastNs = of.back();
+			byId[scaler.id] = &of;
+		}
+		for (GradientEvent &event : trace.gradientEvents)
+			if (const auto found = byId.find(event.scaler);
+			    found != byId.end() && event.step > 0 && event.step <= found->second->size())
+				event.timeNs = (*found->second)[event.step - 1];
+	}
+
 	void addCell(const Cell &cell, uint32_t lane)
 	{
 		const uint64_t row = cell.row.load();
@@ -507,6 +536,7 @@ struct Trace::Loader {
 		}
 		for (GradientEvent &event : trace.gradientEvents)
 			event.timeNs *= trace.nsPerTick_;
+		finishUpdates();
 		for (GradientCauseInfo &cause : trace.gradientCauses)
 			cause.timeNs *= trace.nsPerTick_;
 		for (ScalerTotal &total : trace.scalerTotals)

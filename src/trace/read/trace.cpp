@@ -75,8 +75,10 @@ void Trace::forEachEvent(const std::function<void(const EventInfo &)> &visit) co
 void Trace::forEachKernel(const std::function<void(const KernelInfo &)> &visit) const
 {
 	forEachIn<Kernel>(kernelChunks_, [&](const Kernel &kernel, const Place &, size_t) {
-		visit({text(kernel.name), kernel.row, kernel.device, kernel.stream, kernel.call,
-		       (kernel.flags & kernelOurs) != 0, (kernel.flags & kernelMemory) != 0, (kernel.flags & kernelGraph) != 0,
+		const bool isUpdate = kernel.flags & kernelUpdate;
+		visit({text(kernel.name), kernel.row, kernel.device, kernel.stream, isUpdate ? 0 : kernel.call,
+		       isUpdate ? static_cast<uint32_t>(kernel.call) : 0, (kernel.flags & kernelOurs) != 0,
+		       (kernel.flags & kernelMemory) != 0, (kernel.flags & kernelGraph) != 0,
 		       (kernel.flags & kernelOutside) != 0, static_cast<double>(kernel.startNs),
 		       static_cast<double>(kernel.endNs - kernel.startNs)});
 	});

@@ -67,6 +67,7 @@ struct GradientScaler {
 	const char *how = nullptr;          // update_kernel, unscale_kernel, python, autoamp: where the values come from
 	double growth = NAN, backoff = NAN; // factors; NaN: unknown
 	uint32_t interval = 0;              // 0: unknown
+	uint32_t owner = 0;                 // KernelEvent::call of its updates; 0: none
 };
 
 struct GradientState {

@@ -67,7 +67,7 @@ bool Gradients::write(Known &known, const GradientScaler &scaler, const Gradient
 		const uint32_t how = texts_.intern(scaler.how);
 		texts_.write(known.key[0]);
 		texts_.write(how);
-		known.record = records_.append<GradientScalerRecord>(RecordType::gradientScaler);
+		known.record = records_.append<OwnedGradientScalerRecord>(RecordType::gradientScaler);
 		if (!known.record)
 			return false;
 		known.record->id = known.id;
@@ -75,6 +75,7 @@ bool Gradients::write(Known &known, const GradientScaler &scaler, const Gradient
 		known.record->number = known.number;
 		known.record->how = how;
 		known.record->device = scaler.device;
+		known.record->owner = scaler.owner;
 		for (Counter *const scale : {&known.record->scaleFirst, &known.record->scaleLeast, &known.record->scaleMost})
 			set(*scale, update.before.scale);
 		known.record->firstTicks = update.ticks;

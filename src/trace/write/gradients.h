@@ -24,7 +24,7 @@ private:
 		uint32_t id, number, written;
 		uint64_t singles, steps, skipped, skippedInARow;
 		double scale; // after the latest update
-		GradientScalerRecord *record;
+		OwnedGradientScalerRecord *record;
 	};
 	struct Framework { // counts its scalers
 		uint32_t name, scalers;
