@@ -93,7 +93,7 @@ class Json(Case):
         self.assertEqual(scaler, {
             "run": 0, "scaler": "torch#0", "how": "update_kernel", "device": 0, "steps": 130, "skipped": 6, "longest_skipped": 2,
             "growths": 29, "backoffs": 6, "sets": 1, "refusals": 0, "holds": 0, "unseen": 0, "scale_first": 2**16, "scale_least": 2**10,
-            "scale_most": 2**36, "scale_last": 2**35, "growth": 2, "backoff": 0.5, "interval": 4, "tracker": 0,
+            "scale_most": 2**36, "scale_last": 2**35, "growth": 2, "backoff": 0.5, "interval": 4, "tracker": 0, "device_times": False,
             "findings": [{"finding": "many_skipped", "text": "10.0 % of the steps after the first 100 were skipped"}]})
         self.assertEqual([(event["kind"], event["step"]) for event in events[:7]],
                          [("first", 1), ("backoff", 1), ("backoff", 2), ("backoff", 6), ("growth", 10), ("set", 11), ("growth", 14)])
@@ -254,6 +254,26 @@ class Table(Case):
                 self.assertIn(reason, self.summary("--report", "scaler", name))
                 self.assertIn("\ngradient scaler of ", self.summary(name))
         self.assertEqual([row["why_no_values"] for row in self.json(self.trace("gradient_kernels", "g.aat", "9"))["scaler"]["observed"]], [None])
+
+    def test_launches_of_some_updates_are_not_intercepted(self):
+        """A second scaler, in a library with the static runtime."""
+        name = self.trace("gradient_statically", None, "9")
+        reason = "the launches of 4 update kernels were not intercepted"
+        self.assertIn(reason, self.json(name)["scaler"]["observed"][0]["why_no_values"])
+        self.assertIn(reason, " ".join(self.summary(name).split()))
+
+    def test_the_last_steps_can_be_missing(self):
+        scaler, = self.json(self.trace("gradient_killed", None, "9"))["scaler"]["gradient"]
+        self.assertEqual([finding["finding"] for finding in scaler["findings"]], ["last_lost"])
+
+    def test_gradient_events_as_rows(self):
+        name = self.trace("gradient", None, "130")
+        lines = [json.loads(line) for line in self.autoamp("report", "--report", "gradient", "--format", "jsonl", name).stdout.splitlines()]
+        events = self.json(name)["scaler"]["gradient"][0]["events"]
+        self.assertEqual(lines, [{"run": 0, "scaler": "torch#0", **event} for event in events])
+        rows = list(csv.DictReader(io.StringIO(self.autoamp("report", "--report", "gradient", "--format", "csv", name).stdout)))
+        self.assertEqual([(row["step"], row["kind"]) for row in rows], [(str(event["step"]), event["kind"]) for event in events])
+        self.assertRegex(self.summary("--report", "gradient", "--sort", "step", "--top", "1", name), "backoff +2.36 +2.35 .*\nand 36 more rows\n")
 
     def test_missing_scaler_events_are_not_no_events(self):
         for name, gap in ((self.trace("unmapped"), "scaler events were not recorded: the device cannot map host memory"),

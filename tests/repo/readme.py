@@ -34,7 +34,7 @@ TABLES = (
 STRUCTS = {"Header": "## Header: offset 0, 160 bytes, padded to `header_size`", "Chunk": "## Chunk head: 32 bytes",
            "Kernel": "## Kernels: 40 bytes each", "StringRecord": 1, "PropertyRecord": 2, "CauseRowRecord": 3, "LaneRecord": 4,
            "CellsRecord": 5, "LossRecord": 6, "ScalerTotalRecord": 7, "NoteRecord": 8, "KernelTotalRecord": 9, "KernelLossRecord": 10,
-           "ClockRecord": 11, "CuptiOverheadRecord": 12, "CaptureRecord": 13, "LaunchRecord": 14, "GradientScalerRecord": 15,
+           "ClockRecord": 11, "CuptiOverheadRecord": 12, "CaptureRecord": 13, "LaunchRecord": 14, "OwnedGradientScalerRecord": 15,
            "GradientEventRecord": 16, "GradientCauseRecord": 17, "AuditRecord": 18}
 
 

@@ -26,7 +26,13 @@ double skippedLater(const Gradient &gradient)
 	return (double(info.skipped) - double(early)) / double(info.steps - warmUp);
 }
 
-std::vector<GradientFinding> findingsOf(const Gradient &gradient)
+// Updates of the device arrive at later launches, and at exit.
+bool areLastLost(const trace::Trace &run, const trace::GradientScalerInfo &info)
+{
+	return info.how != "python" && run.ended != "running" && !run.ended.starts_with("exit");
+}
+
+std::vector<GradientFinding> findingsOf(const trace::Trace &run, const Gradient &gradient)
 {
 	const auto &info = *gradient.info;
 	std::vector<GradientFinding> findings;
@@ -50,6 +56,8 @@ std::vector<GradientFinding> findingsOf(const Gradient &gradient)
 		                                                  info.refusals == 1 ? "was" : "were")});
 	if (info.unseen > 0)
 		findings.push_back({"values_lost", fmt::format("the values of {} were lost", plural(info.unseen, "step"))});
+	if (areLastLost(run, info))
+		findings.push_back({"last_lost", "the last steps can be missing: no normal exit"});
 	return findings;
 }
 
@@ -124,7 +132,7 @@ std::vector<Gradient> gradientsOf(const Runs &runs)
 			for (auto &step : gradient.steps)
 				if (const auto found = causes.find({id, step.event->step}); step.isSkipped() && found != causes.end())
 					step.causes = found->second;
-			gradient.findings = findingsOf(gradient);
+			gradient.findings = findingsOf(runs[run], gradient);
 			gradients.push_back(std::move(gradient));
 		}
 	}
@@ -168,7 +176,17 @@ std::string whyNoValues(const trace::Trace &run, const trace::ObservedScaler &ob
 	const auto has = [&run](auto isWanted) {
 		return std::any_of(run.gradientScalers.begin(), run.gradientScalers.end(), isWanted);
 	};
+	constexpr const char *unseen =
+	    "the launches of {}update kernel{} were not intercepted (static CUDA runtime, driver API), or {} arguments are "
+	    "unknown";
 	const bool isTorch = observed.framework == "torch";
+	if (observed.step == "update" && run.ended.starts_with("exit")) {
+		uint64_t steps = 0;
+		for (const auto &info : run.gradientScalers)
+			steps += info.name.starts_with(observed.framework + '#') && info.how == "update_kernel" ? info.steps : 0;
+		if (steps && steps < observed.count)
+			return fmt::format(unseen, count(observed.count - steps) + " ", "s", "their");
+	}
 	// Megatron-LM and others unscale by torch's kernels and update on the host.
 	if (has([&](const auto &info) { return info.name.starts_with(observed.framework + '#'); }) ||
 	    (isTorch && observed.step == "unscale" && has([](const auto &info) { return info.how == "python"; })))
@@ -177,8 +195,7 @@ std::string whyNoValues(const trace::Trace &run, const trace::ObservedScaler &ob
 		return other.framework == observed.framework && other.step == "update";
 	});
 	if (isUpdated)
-		return "the launches of the update kernel were not intercepted (static CUDA runtime, driver API), or its "
-		       "arguments are unknown";
+		return fmt::format(unseen, "the ", "", "its");
 	if (observed.framework == "apex")
 		return "apex amp keeps the scale in Python";
 	return observed.framework == "paddle"
@@ -213,7 +230,8 @@ std::vector<std::string> describeGradients(const Runs &runs)
 		}
 	for (const auto &run : runs)
 		for (const auto &observed : run.observed)
-			if (const auto why = whyNoValues(run, observed); !why.empty() && gradients.empty()) {
+			if (const auto why = whyNoValues(run, observed);
+			    !why.empty() && (gradients.empty() || observed.step == "update")) {
 				lines.push_back(fmt::format("gradient scaler of {}: {}", observed.framework, why));
 				return lines; // one is enough for a summary
 			}

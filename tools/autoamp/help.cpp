@@ -50,6 +50,7 @@ constexpr const char *reports = R"(autoamp report [FILE|DIR...] [--report VIEW] 
   reasons   one row for each reason, most time first, with advice
   kernels   kernels of the device by the call that launched them (AUTOAMP_TRACE=kernels)
   scaler    history of the scales, sites with problems, the program's own gradient scaler
+  gradient  events of the program's own gradient scaler, for --format csv and jsonl
   audit     errors that AUTOAMP_AUDIT measured, largest first
   loss      events and kernels that the traces do not contain
   config    settings of the run, each with its source, and the rules

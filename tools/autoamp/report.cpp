@@ -15,7 +15,8 @@
 
 namespace autoamp::tool {
 
-const std::vector<std::string> views = {"summary", "ops", "reasons", "kernels", "scaler", "audit", "loss", "config"};
+const std::vector<std::string> views = {"summary",  "ops",   "reasons", "kernels", "scaler",
+                                        "gradient", "audit", "loss",    "config"};
 const std::vector<std::string> formats = {"table", "json", "csv", "jsonl", "md", "html"};
 
 namespace {
@@ -65,13 +66,14 @@ Lists listsOf(const Request &request, const Runs &runs, const Account &account, 
 
 Sheet &listOf(const std::string &view, Lists &lists)
 {
-	return view == "reasons"   ? lists.reasons
-	       : view == "kernels" ? lists.kernels
-	       : view == "scaler"  ? lists.events
-	       : view == "audit"   ? lists.audits
-	       : view == "loss"    ? lists.losses
-	       : lists.groups      ? *lists.groups
-	                           : lists.ops;
+	return view == "reasons"    ? lists.reasons
+	       : view == "kernels"  ? lists.kernels
+	       : view == "scaler"   ? lists.events
+	       : view == "gradient" ? lists.gradientEvents
+	       : view == "audit"    ? lists.audits
+	       : view == "loss"     ? lists.losses
+	       : lists.groups       ? *lists.groups
+	                            : lists.ops;
 }
 
 void writeList(const Request &request, const Terminal &terminal, const Account &account, const Sheet &sheet)

@@ -201,10 +201,16 @@ void write(const std::string &scenario, int number)
 	} else if (scenario == "vectors") {
 		call(lane, other("cublasSaxpy_v2", "float32", "vector_op"), 5);
 		call(lane, other("cublasDgemm_v2", "float64", "float64"), 6);
-	} else if (scenario == "gradient" || scenario == "gradient_kernels") {
+	} else if (scenario.starts_with("gradient")) {
 		if (scenario == "gradient_kernels")
 			deviceWork(lane, 1000, {1, 0, 0}, true);
 		gradientSteps(call(lane, product("lowered", "white_list", 1024), 10), number);
+		const KernelEvent update = {5000, 5100, 0, "_ZN2at6native30amp_update_scale_cuda_kernelEPfPiPKfddi",
+		                            0,    8,    0, kernelOutside};
+		for (int i = 0; scenario == "gradient_statically" && i < number + 4; i++)
+			recorder.kernels({&update, 1}, {});
+		if (scenario == "gradient_killed")
+			::raise(SIGKILL);
 	} else if (scenario == "findings") {
 		gradientFindings();
 	} else if (scenario == "observed") {
