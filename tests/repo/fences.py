@@ -23,6 +23,7 @@ LAYERS = {
     "src/config": ["src/lists", "src/op", "src/base"],
     "src/policy": ["src/config", "src/lists", "src/op", "src/base"],
     "src/scale": ["src/op", "src/base", "src/cuda", "kernels/cast.h"],
+    "src/cpu": ["src/base"],
     "src/trace": ["src/base"],  # the format, and names of files
     "src/trace/write": ["src/trace", "src/base"],
     "src/trace/read": ["src/trace", "src/base"],
@@ -54,7 +55,7 @@ USES = {
     "cupti.h": (r'#\s*include\s*[<"]cupti', ["src/trace/cupti", "tools/emulated/cupti/", "tests/"]),
     "dlsym or dlopen": (
         r"\b(dlv?sym|dlm?open)\s*\(",
-        ["inject/", "kernels/nvrtc/", "src/cuda/", "src/trace/cupti", r"tools/autoamp/machine\.cpp", "tools/emulated/", "tools/self_test/", "tests/"],
+        ["inject/", "kernels/nvrtc/", r"src/cpu/(dnnl|team)\.cpp", "src/cuda/", "src/trace/cupti", r"tools/autoamp/machine\.cpp", "tools/emulated/", "tools/self_test/", "tests/"],
     ),
     "getenv": (r"\b(secure_)?getenv\s*\(", ["tools/", "tests/"]),
 }

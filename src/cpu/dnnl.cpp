@@ -1,0 +1,100 @@
+#include "src/cpu/dnnl.h"
+
+#include "src/base/once.h"
+#include "src/cpu/generation.h"
+
+#include <cstdio>
+#include <dlfcn.h>
+#include <new>
+#include <sched.h>
+
+namespace autoamp::cpu {
+
+namespace {
+
+// libgomp binds the thread that loads it to one CPU if OMP_PROC_BIND is set, as it is for many programs that do not use
+// OpenMP themselves.
+void *openBeside(const char *path)
+{
+	cpu_set_t before;
+	const bool isKnown = sched_getaffinity(0, sizeof before, &before) == 0;
+	void *const library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+	if (isKnown)
+		sched_setaffinity(0, sizeof before, &before);
+	return library;
+}
+
+template <typename Function>
+bool resolve(Function *&function, void *library, const char *name)
+{
+	function = reinterpret_cast<Function *>(dlsym(library, name)); // also searches the libraries it needs
+	return function;
+}
+
+Dnnl read(void *library)
+{
+	Dnnl found;
+	found.reason = Reason::none;
+	found.generation = generation();
+	struct Version { // its first members, in all versions
+		int major, minor, patch;
+	};
+	const Version *(*version)();
+	if (resolve(version, library, "dnnl_version")) {
+		const Version *const known = version();
+		found.major = known->major, found.minor = known->minor, found.patch = known->patch;
+	}
+	OpenMp &openMp = found.openMp;
+	int (*effectiveIsa)();
+	if (!resolve(found.gemm, library, "dnnl_gemm_bf16bf16f32") ||
+	    !resolve(effectiveIsa, library, "dnnl_get_effective_cpu_isa") ||
+	    !resolve(openMp.maxThreads, library, "omp_get_max_threads") ||
+	    !resolve(openMp.setThreads, library, "omp_set_num_threads") ||
+	    !resolve(openMp.inParallel, library, "omp_in_parallel") ||
+	    !resolve(openMp.threadNumber, library, "omp_get_thread_num") ||
+	    !resolve(openMp.threadCount, library, "omp_get_num_threads") ||
+	    !resolve(openMp.parallel, library, "GOMP_parallel"))
+		found.reason = Reason::noFunction;
+	else if (constexpr int bf16 = 0xe7; (effectiveIsa() & bf16) != bf16) // dnnl_cpu_isa_avx512_core_bf16 and supersets
+		found.reason = Reason::isaLimited;
+	return found;
+}
+
+} // namespace
+
+Dnnl openDnnl(const char *folder)
+{
+	Dnnl found;
+	for (const char *name : {"libdnnl.so.3", "libdnnl.so.2"}) {
+		char path[4096];
+		const int length = std::snprintf(path, sizeof path, "%s%s%s", folder ? folder : "", folder ? "/" : "", name);
+		void *const library = length < static_cast<int>(sizeof path) ? openBeside(path) : nullptr;
+		if (!library)
+			continue;
+		found = read(library);
+		if (found.reason == Reason::none)
+			break;
+	}
+	dlerror(); // clears the error, which must not reach the application
+	return found;
+}
+
+const Dnnl &dnnl()
+{
+	static constinit base::Once<const Dnnl> once; // a losing thread of a race leaks its copy
+	static constexpr Dnnl failed{.reason = Reason::noMemory};
+	const Dnnl *const known = once.getOrRetry([] { return new (std::nothrow) Dnnl(openDnnl(nullptr)); });
+	return known ? *known : failed;
+}
+
+bool callGemm(Gemm *gemm, char transA, char transB, int64_t m, int64_t n, int64_t k, float alpha, const uint16_t *A,
+              int64_t lda, const uint16_t *B, int64_t ldb, float beta, float *C, int64_t ldc)
+{
+	try {
+		return gemm(transA, transB, m, n, k, alpha, A, lda, B, ldb, beta, C, ldc) == 0;
+	} catch (...) { // it generates its code with `new`, at the first calls
+		return false;
+	}
+}
+
+} // namespace autoamp::cpu

@@ -1,0 +1,44 @@
+// oneDNN: opened at the first product, never closed. Its header does not declare the function that multiplies, but
+// every build since 1.4 exports it (docs/adr/0054). Any thread; no lock.
+#pragma once
+
+#include "src/cpu/reason.h"
+
+#include <cstdint>
+
+namespace autoamp::cpu {
+
+// As dnnl_sgemm: row-major; 0 is success.
+using Gemm = int(char transA, char transB, int64_t m, int64_t n, int64_t k, float alpha, const uint16_t *A, int64_t lda,
+                 const uint16_t *B, int64_t ldb, float beta, float *C, int64_t ldc);
+
+// Functions of the OpenMP library that oneDNN uses.
+struct OpenMp {
+	int (*maxThreads)() = nullptr;
+	void (*setThreads)(int) = nullptr;
+	int (*inParallel)() = nullptr;
+	int (*threadNumber)() = nullptr;
+	int (*threadCount)() = nullptr;
+	void (*parallel)(void (*work)(void *), void *context, unsigned threads, unsigned flags) = nullptr;
+};
+
+struct Dnnl {
+	Reason reason = Reason::noLibrary; // none: usable, and all functions below are set
+	Gemm *gemm = nullptr;
+	OpenMp openMp = {};
+	int major = 0, minor = 0, patch = 0; // 0.0.0: unknown
+	uint32_t generation = 0;             // of the process that opened it
+};
+
+// Opens the library in `folder`, or, if that is null, as the dynamic linker finds it. The caller must hold forks of
+// other threads: a child would inherit a half-done dlopen.
+Dnnl openDnnl(const char *folder);
+
+// That of the process.
+const Dnnl &dnnl();
+
+// False if the function failed. An exception of oneDNN ends here.
+bool callGemm(Gemm *gemm, char transA, char transB, int64_t m, int64_t n, int64_t k, float alpha, const uint16_t *A,
+              int64_t lda, const uint16_t *B, int64_t ldb, float beta, float *C, int64_t ldc);
+
+} // namespace autoamp::cpu

@@ -1,0 +1,54 @@
+#include "src/cpu/processor.h"
+
+#include <atomic>
+#include <cpuid.h>
+
+namespace autoamp::cpu {
+
+namespace {
+
+Registers readRegisters()
+{
+	Registers registers;
+	uint32_t eax, ebx, ecx, edx;
+	registers.maxLeaf = __get_cpuid_max(0, nullptr);
+	if (registers.maxLeaf < 7)
+		return registers;
+	__cpuid(1, eax, ebx, registers.ecx1, edx);
+	__cpuid_count(7, 0, eax, registers.ebx7, ecx, registers.edx7);
+	if (eax >= 1)
+		__cpuid_count(7, 1, registers.eax71, ebx, ecx, edx);
+	if (registers.ecx1 & bit_OSXSAVE) {
+		asm volatile("xgetbv" : "=a"(eax), "=d"(edx) : "c"(0));
+		registers.xcr0 = uint64_t{edx} << 32 | eax;
+	}
+	return registers;
+}
+
+} // namespace
+
+Bf16Unit bf16UnitOf(const Registers &registers)
+{
+	constexpr uint32_t avx512 = bit_AVX512F | bit_AVX512DQ | bit_AVX512BW | bit_AVX512VL, avx512Bf16 = 1 << 5;
+	constexpr uint32_t amx = 1 << 22 | 1 << 24;              // AMX-BF16, AMX-TILE
+	constexpr uint64_t zmmState = 0xe6, tileState = 3 << 17; // zmm: SSE, AVX, masks, both halves of zmm
+	if (registers.maxLeaf < 7 || !(registers.ecx1 & bit_OSXSAVE) || (registers.xcr0 & zmmState) != zmmState ||
+	    (registers.ebx7 & avx512) != avx512 || !(registers.eax71 & avx512Bf16))
+		return Bf16Unit::none;
+	const bool hasAmx = (registers.edx7 & amx) == amx && (registers.xcr0 & tileState) == tileState;
+	return hasAmx ? Bf16Unit::amx : Bf16Unit::avx512;
+}
+
+Bf16Unit bf16Unit()
+{
+	constexpr uint8_t unknown = 255;
+	static constinit std::atomic<uint8_t> known{unknown}; // racing threads store the same value
+	uint8_t unit = known.load(std::memory_order_relaxed);
+	if (unit == unknown) {
+		unit = static_cast<uint8_t>(bf16UnitOf(readRegisters()));
+		known.store(unit, std::memory_order_relaxed);
+	}
+	return static_cast<Bf16Unit>(unit);
+}
+
+} // namespace autoamp::cpu

@@ -1,0 +1,108 @@
+#include "src/cpu/product.h"
+
+#include "src/cpu/convert.h"
+#include "src/cpu/scratch.h"
+#include "src/cpu/team.h"
+
+#include <algorithm>
+
+namespace autoamp::cpu {
+
+namespace {
+
+Matrix operand(const float *source, int64_t rows, int64_t columns, bool isTransposed, int64_t ld)
+{
+	return isTransposed ? Matrix{source, columns, rows, ld} : Matrix{source, rows, columns, ld};
+}
+
+// Valid for BLAS, and its addresses fit in 62 bits. `lines` may be 0.
+bool isValid(const Matrix &matrix)
+{
+	int64_t bytes;
+	return matrix.length >= 0 && matrix.lines >= 0 && matrix.ld >= std::max<int64_t>(matrix.length, 1) &&
+	       !__builtin_mul_overflow(matrix.ld, matrix.lines, &bytes) && bytes < int64_t{1} << 60;
+}
+
+// Compares the address ranges. Blocks of one parent matrix may interleave without a common element; the program's
+// function multiplies these too.
+bool overlap(const Matrix &a, const Matrix &b)
+{
+	const auto end = [](const Matrix &matrix) {
+		return matrix.source + (matrix.lines - 1) * matrix.ld + matrix.length;
+	};
+	return a.source < end(b) && b.source < end(a);
+}
+
+int64_t cacheLines(int64_t bytes)
+{
+	return (bytes + 63) & ~int64_t{63};
+}
+
+// The boundaries are multiples of a vector, so that only the last part has a tail.
+int64_t boundary(int64_t elements, unsigned part, unsigned parts)
+{
+	return part == parts ? elements : elements / parts * part & ~int64_t{31};
+}
+
+void convertPart(const Matrix &matrix, unsigned part, unsigned parts, uint16_t *target)
+{
+	convert(matrix, boundary(matrix.elements(), part, parts), boundary(matrix.elements(), part + 1, parts), target);
+}
+
+} // namespace
+
+Engine engine()
+{
+	static constexpr Dnnl none{.reason = Reason::cpuTooOld};
+	const Bf16Unit unit = bf16Unit();
+	return {unit, unit == Bf16Unit::none ? none : dnnl()};
+}
+
+Reason multiply(const Product &product, unsigned threads, size_t budget, const Engine &on)
+{
+	const auto &[transA, transB, m, n, k, alpha, A, lda, B, ldb, beta, C, ldc] = product;
+	if (on.unit == Bf16Unit::none)
+		return Reason::cpuTooOld;
+	if (on.dnnl.reason != Reason::none)
+		return on.dnnl.reason;
+	const Matrix a = operand(A, m, k, transA, lda), b = operand(B, k, n, transB, ldb), c{C, m, n, ldc};
+	if (!isValid(a) || !isValid(b) || !isValid(c))
+		return Reason::invalidArguments;
+	if (m == 0 || n == 0 || k == 0 || alpha == 0)
+		return Reason::nothingToDo;
+	if (overlap(a, c) || overlap(b, c))
+		return Reason::overlap;
+
+	Team team(on.dnnl, threads);
+	// If oneDNN has no memory for its own blocks, an unknown part of C may be written: by threads that had memory, or
+	// scaled by beta. The program's function could not add to it any more, so such a product is added afterwards.
+	const bool isAdded = beta != 0 && (beta != 1 || team.size() > 1);
+	const int64_t bytesA = cacheLines(a.elements() * 2), bytesB = cacheLines(b.elements() * 2),
+	              bytesC = isAdded ? c.elements() * 4 : 0;
+	Reason reason;
+	auto *const memory = static_cast<char *>(scratch(static_cast<size_t>(bytesA + bytesB + bytesC), budget, reason));
+	if (!memory)
+		return reason;
+
+	auto *const lowA = reinterpret_cast<uint16_t *>(memory), *const lowB =
+	                                                             reinterpret_cast<uint16_t *>(memory + bytesA);
+	team.run([&](unsigned part, unsigned parts) {
+		convertPart(a, part, parts, lowA);
+		convertPart(b, part, parts, lowB);
+	});
+
+	// oneDNN is row-major: transposed, this is B' A' = C'.
+	float *const result = isAdded ? reinterpret_cast<float *>(memory + bytesA + bytesB) : C;
+	const int64_t resultLd = isAdded ? m : ldc;
+	if (!callGemm(on.dnnl.gemm, transB ? 'T' : 'N', transA ? 'T' : 'N', n, m, k, alpha, lowB, b.length, lowA, a.length,
+	              isAdded ? 0 : beta, result, resultLd))
+		return Reason::engineFailed;
+	if (isAdded)
+		team.run([&](unsigned part, unsigned parts) {
+			for (int64_t j = n * part / parts, end = n * (part + 1) / parts; j < end; ++j)
+				addScaled(C + j * ldc, beta, result + j * m, m);
+		});
+	return Reason::none;
+}
+
+} // namespace autoamp::cpu

@@ -1,0 +1,52 @@
+// Computes an fp32 product from bfloat16 operands with fp32 sums: C = alpha op(A) op(B) + beta C. The CPU front will
+// call it for sgemm in all spellings, after the policy has decided; nothing calls it yet. Any thread. Not reentrant on
+// a thread: the front's wrapper must let inner calls pass.
+//
+// The first product of a process opens oneDNN, and the first ones of a kind generate its code. The caller must hold
+// forks of other threads during the first product (src/life/fork_hold.h). It also holds a base::CallerState, because
+// oneDNN computes in the floating-point environment and must not be cancelled.
+#pragma once
+
+#include "src/cpu/dnnl.h"
+#include "src/cpu/processor.h"
+#include "src/cpu/reason.h"
+
+#include <cstddef>
+#include <cstdint>
+
+namespace autoamp::cpu {
+
+// Arguments of sgemm, column-major. A row-major product is the column-major one with A and B, and m and n, exchanged.
+struct Product {
+	bool transA, transB;
+	int64_t m, n, k;
+	float alpha;
+	const float *A;
+	int64_t lda;
+	const float *B;
+	int64_t ldb;
+	float beta;
+	float *C;
+	int64_t ldc;
+};
+
+struct Engine {
+	Bf16Unit unit;
+	const Dnnl &dnnl;
+};
+// That of the process.
+Engine engine();
+
+// Returns none if C has the result. The caller otherwise runs the program's own function at once, with the same
+// arguments. C is then unchanged, with one exception: after engineFailed with beta == 0, an unknown part of C is
+// overwritten. The program's function overwrites all of it. If beta is 0, C is not read.
+//
+// threads: at most so many run; above 1 only if the program's BLAS shares oneDNN's pool (sharesPool in team.h). budget:
+// bytes of converted operands, for all threads of the process. oneDNN allocates a few MB per thread in addition.
+Reason multiply(const Product &product, unsigned threads, size_t budget, const Engine &on);
+inline Reason multiply(const Product &product, unsigned threads, size_t budget)
+{
+	return multiply(product, threads, budget, engine());
+}
+
+} // namespace autoamp::cpu

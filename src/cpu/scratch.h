@@ -1,0 +1,18 @@
+// Memory of the calling thread for converted operands. A thread keeps one block, which grows and is released when the
+// thread ends. A forked child inherits the block of the thread that forked.
+#pragma once
+
+#include "src/cpu/reason.h"
+
+#include <cstddef>
+
+namespace autoamp::cpu {
+
+// Returns at least `bytes` of memory, aligned to a page; the content is undefined. It is valid until the next call on
+// this thread. Null: `reason` is memoryBudget (the blocks of all threads would exceed `budget` bytes) or noMemory.
+void *scratch(size_t bytes, size_t budget, Reason &reason);
+
+// Bytes that the threads of this process hold.
+size_t scratchHeld();
+
+} // namespace autoamp::cpu
