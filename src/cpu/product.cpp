@@ -15,12 +15,12 @@ Matrix operand(const float *source, int64_t rows, int64_t columns, bool isTransp
 	return isTransposed ? Matrix{source, columns, rows, ld} : Matrix{source, rows, columns, ld};
 }
 
-// Valid for BLAS, and its addresses fit in 62 bits. `lines` may be 0.
+// Valid for BLAS, and sums of its sizes in bytes fit in 63 bits. `lines` may be 0.
 bool isValid(const Matrix &matrix)
 {
 	int64_t bytes;
 	return matrix.length >= 0 && matrix.lines >= 0 && matrix.ld >= std::max<int64_t>(matrix.length, 1) &&
-	       !__builtin_mul_overflow(matrix.ld, matrix.lines, &bytes) && bytes < int64_t{1} << 60;
+	       !__builtin_mul_overflow(matrix.ld, matrix.lines, &bytes) && bytes < int64_t{1} << 58;
 }
 
 // Compares the address ranges. Blocks of one parent matrix may interleave without a common element; the program's
@@ -42,6 +42,14 @@ int64_t cacheLines(int64_t bytes)
 int64_t boundary(int64_t elements, unsigned part, unsigned parts)
 {
 	return part == parts ? elements : elements / parts * part & ~int64_t{31};
+}
+
+// At least 2^21 multiplications per thread, which take 20 us. Shorter parts take longer than the wake-up of a thread.
+unsigned threadsFor(const Product &product, unsigned most)
+{
+	const double parts =
+	    static_cast<double>(product.m) * static_cast<double>(product.n) * static_cast<double>(product.k) / (1 << 21);
+	return parts < most ? static_cast<unsigned>(parts) : most;
 }
 
 void convertPart(const Matrix &matrix, unsigned part, unsigned parts, uint16_t *target)
@@ -73,7 +81,7 @@ Reason multiply(const Product &product, unsigned threads, size_t budget, const E
 	if (overlap(a, c) || overlap(b, c))
 		return Reason::overlap;
 
-	Team team(on.dnnl, threads);
+	Team team(on.dnnl, threadsFor(product, threads));
 	// If oneDNN has no memory for its own blocks, an unknown part of C may be written: by threads that had memory, or
 	// scaled by beta. The program's function could not add to it any more, so such a product is added afterwards.
 	const bool isAdded = beta != 0 && (beta != 1 || team.size() > 1);

@@ -35,7 +35,7 @@ bool account(int64_t pages, uint32_t now, int64_t most = 0)
 	uint64_t word = held.load(std::memory_order_relaxed), next;
 	do {
 		const int64_t sum = pagesIn(word, now) + pages;
-		if (pages > 0 && sum > most)
+		if (pages > 0 && (sum > most || sum >> pageBits != 0))
 			return false;
 		next = uint64_t{now} << pageBits | static_cast<uint64_t>(sum);
 	} while (!held.compare_exchange_weak(word, next, std::memory_order_relaxed));

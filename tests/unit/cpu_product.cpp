@@ -1,0 +1,446 @@
+#include "src/cpu/generation.h"
+#include "src/cpu/product.h"
+#include "src/cpu/scratch.h"
+#include "src/cpu/team.h"
+
+#include <catch2/catch.hpp>
+#include <dlfcn.h>
+#include <sched.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <functional>
+#include <limits>
+#include <new>
+#include <random>
+#include <thread>
+#include <vector>
+
+using namespace autoamp::cpu;
+
+namespace {
+
+constexpr size_t budget = size_t{1} << 30;
+
+bool succeedsInChild(const std::function<bool()> &run)
+{
+	const pid_t child = fork();
+	if (child == 0) {
+		alarm(60); // a child that waits for ever fails
+		_exit(run() ? 0 : 1);
+	}
+	int status = 0;
+	waitpid(child, &status, 0);
+	return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+// One test of this program, in a fresh process.
+bool succeedsAlone(const char *test, const char *assignment = "UNUSED=1")
+{
+	return succeedsInChild([&] {
+		std::string text = assignment;
+		putenv(text.data());
+		execl("/proc/self/exe", "unit_cpu", test, nullptr);
+		return false;
+	});
+}
+
+__attribute__((constructor)) void skip()
+{
+	const char *reason = nullptr;
+	if (bf16Unit() == Bf16Unit::none)
+		reason = "this CPU has no AVX512-BF16";
+	else if (!succeedsInChild([] { return openDnnl(nullptr).reason != Reason::noLibrary; }))
+		reason = "no oneDNN: install libdnnl2";
+	if (!reason)
+		return;
+	std::printf("skipped: %s\n", reason);
+	std::fflush(stdout);
+	_exit(77);
+}
+
+float rounded(float x)
+{
+	uint32_t bits;
+	std::memcpy(&bits, &x, 4);
+	bits = (bits + 0x7fff + (bits >> 16 & 1)) & 0xffff0000;
+	std::memcpy(&x, &bits, 4);
+	return x;
+}
+
+// A product with matrices that have gaps. Gaps contain a value that must not be read or overwritten.
+struct Case {
+	static constexpr float gap = 12345;
+
+	int64_t m, n, k;
+	bool transA, transB;
+	float alpha = 1, beta = 0;
+	int64_t pad = 0;
+	std::vector<float> A, B, C;
+	Product product;
+
+	Case(int64_t m, int64_t n, int64_t k, bool transA = false, bool transB = false, float alpha = 1, float beta = 0,
+	     int64_t pad = 0, unsigned seed = 1)
+	    : m(m), n(n), k(k), transA(transA), transB(transB), alpha(alpha), beta(beta), pad(pad)
+	{
+		std::mt19937 random(seed);
+		std::normal_distribution<float> normal;
+		const auto fill = [&](std::vector<float> &matrix, int64_t rows, int64_t columns) {
+			matrix.assign(static_cast<size_t>((rows + pad) * columns), gap);
+			for (int64_t j = 0; j < columns; ++j)
+				for (int64_t i = 0; i < rows; ++i)
+					matrix[static_cast<size_t>(j * (rows + pad) + i)] = normal(random);
+			return rows + pad;
+		};
+		const int64_t lda = transA ? fill(A, k, m) : fill(A, m, k), ldb = transB ? fill(B, n, k) : fill(B, k, n);
+		const int64_t ldc = fill(C, m, n);
+		product = {transA, transB, m, n, k, alpha, A.data(), lda, B.data(), ldb, beta, C.data(), ldc};
+	}
+
+	// Errors relative to the norm: against the product of the fp32 operands, and of the rounded ones.
+	struct Errors {
+		double fp32, rounded;
+		bool gapsKept;
+	};
+	Errors errors(const std::vector<float> &before) const
+	{
+		double norm = 0, fp32 = 0, exact = 0;
+		bool gapsKept = true;
+		for (int64_t j = 0; j < n; ++j) {
+			for (int64_t i = 0; i < m; ++i) {
+				double sum = 0, roundedSum = 0;
+				for (int64_t l = 0; l < k; ++l) {
+					const float a = A[static_cast<size_t>(transA ? i * product.lda + l : l * product.lda + i)];
+					const float b = B[static_cast<size_t>(transB ? l * product.ldb + j : j * product.ldb + l)];
+					sum += double{a} * b;
+					roundedSum += double{rounded(a)} * rounded(b);
+				}
+				const auto at = static_cast<size_t>(j * product.ldc + i);
+				const double added = beta == 0 ? 0 : double{beta} * before[at];
+				norm += std::pow(alpha * sum + added, 2);
+				fp32 += std::pow(C[at] - (alpha * sum + added), 2);
+				exact += std::pow(C[at] - (alpha * roundedSum + added), 2);
+			}
+			for (int64_t i = m; i < product.ldc; ++i)
+				gapsKept = gapsKept && C[static_cast<size_t>(j * product.ldc + i)] == gap;
+		}
+		return {std::sqrt(fp32 / norm), std::sqrt(exact / norm), gapsKept};
+	}
+	// The result is that of bfloat16 operands and fp32 sums.
+	bool succeeds(unsigned threads = 1)
+	{
+		const std::vector<float> before = C;
+		if (multiply(product, threads, budget) != Reason::none)
+			return false;
+		const auto [fp32, rounded, gapsKept] = errors(before);
+		return fp32 < 5e-3 && rounded < 2e-6 && gapsKept;
+	}
+};
+
+// The next allocations of oneDNN fail after this many; -1: none fails.
+constinit thread_local int allocationsLeft = -1;
+constinit std::atomic<bool> allocationsFail{false}; // in all threads
+
+} // namespace
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#define HAS_ALLOCATION_FAULTS
+extern "C" __attribute__((visibility("default"))) int posix_memalign(void **memory, size_t alignment, size_t bytes)
+{
+	if (allocationsFail || allocationsLeft == 0)
+		return ENOMEM;
+	if (allocationsLeft > 0)
+		--allocationsLeft;
+	*memory = aligned_alloc(alignment, bytes);
+	return *memory ? 0 : ENOMEM;
+}
+#endif
+
+TEST_CASE("one thread starts no other", "[.]")
+{
+	CHECK(Case(256, 256, 256).succeeds());
+	CHECK(std::distance(std::filesystem::directory_iterator("/proc/self/task"), {}) == 1);
+}
+
+TEST_CASE("oneDNN leaves the affinity of the thread", "[.]")
+{
+	cpu_set_t before, after;
+	sched_getaffinity(0, sizeof before, &before);
+	REQUIRE(dnnl().reason == Reason::none);
+	sched_getaffinity(0, sizeof after, &after);
+	CHECK(CPU_EQUAL(&before, &after));
+}
+
+TEST_CASE("an instruction set without bfloat16 is refused", "[.]")
+{
+	CHECK(dnnl().reason == Reason::isaLimited);
+	Case one(8, 8, 8);
+	const std::vector<float> before = one.C;
+	CHECK(multiply(one.product, 1, budget) == Reason::isaLimited);
+	CHECK(one.C == before);
+}
+
+TEST_CASE("a process opens oneDNN without side effects")
+{
+	CHECK(succeedsAlone("one thread starts no other"));
+	CHECK(succeedsAlone("oneDNN leaves the affinity of the thread", "OMP_PROC_BIND=true"));
+	CHECK(succeedsAlone("an instruction set without bfloat16 is refused", "ONEDNN_MAX_CPU_ISA=AVX512_CORE"));
+}
+
+TEST_CASE("transposes, scalars, leading dimensions and threads give the product of rounded operands")
+{
+	const int64_t shapes[][3] = {{1, 1, 1},     {1, 65, 40},    {50, 1, 33},    {7, 9, 1},
+	                             {33, 47, 129}, {130, 70, 260}, {256, 250, 128}};
+	for (const auto &[m, n, k] : shapes)
+		for (bool transA : {false, true})
+			for (bool transB : {false, true})
+				for (int64_t pad : {0, 5})
+					for (unsigned threads : {1, 2}) {
+						CAPTURE(m, n, k, transA, transB, pad, threads);
+						CHECK(Case(m, n, k, transA, transB, 1, 0, pad).succeeds(threads));
+						CHECK(Case(m, n, k, transA, transB, 1, 1, pad).succeeds(threads));
+						CHECK(Case(m, n, k, transA, transB, -.3f, 0, pad).succeeds(threads));
+						CHECK(Case(m, n, k, transA, transB, 1.7f, -.6f, pad).succeeds(threads));
+					}
+}
+
+TEST_CASE("operands are rounded to bfloat16")
+{
+	Case one(128, 128, 128);
+	REQUIRE(multiply(one.product, 1, budget) == Reason::none);
+	CHECK(one.errors(one.C).fp32 > 1e-3); // fp32: 3e-7
+}
+
+TEST_CASE("beta 0 does not read C")
+{
+	for (unsigned threads : {1, 2}) {
+		Case one(200, 210, 220, false, true, .5f, 0, 3);
+		for (int64_t j = 0; j < one.n; ++j)
+			std::fill_n(one.C.begin() + j * one.product.ldc, one.m, std::numeric_limits<float>::quiet_NaN());
+		CHECK(one.succeeds(threads));
+		one.product.beta = -0.f;
+		CHECK(one.succeeds(threads));
+	}
+}
+
+TEST_CASE("NaN, Inf and the largest values stay in their rows")
+{
+	Case one(64, 64, 64);
+	one.A[3] = std::numeric_limits<float>::quiet_NaN();
+	one.A[5] = std::numeric_limits<float>::infinity();
+	one.A[7] = std::numeric_limits<float>::max();
+	for (int64_t j = 0; j < 64; ++j)
+		one.B[static_cast<size_t>(j * 64)] = 0; // Inf * 0 is NaN; the largest value must not be Inf
+	REQUIRE(multiply(one.product, 1, budget) == Reason::none);
+	for (int64_t j = 0; j < 64; ++j)
+		for (int64_t i = 0; i < 64; ++i)
+			CHECK(std::isnan(one.C[static_cast<size_t>(j * 64 + i)]) == (i == 3 || i == 5));
+}
+
+TEST_CASE("products that the engine declines leave C alone")
+{
+	const auto declines = [](Reason reason, auto change) {
+		Case one(16, 17, 18, false, false, 1, 1, 4);
+		const std::vector<float> before = one.C;
+		Engine on = engine();
+		size_t bytes = budget;
+		change(one.product, on, bytes);
+		const Reason given = multiply(one.product, 2, bytes, on);
+		return given == reason && one.C == before;
+	};
+	using P = Product &;
+	CHECK(declines(Reason::nothingToDo, [](P p, Engine &, size_t &) { p.m = 0; }));
+	CHECK(declines(Reason::nothingToDo, [](P p, Engine &, size_t &) { p.n = 0; }));
+	CHECK(declines(Reason::nothingToDo, [](P p, Engine &, size_t &) { p.k = 0; }));
+	CHECK(declines(Reason::nothingToDo, [](P p, Engine &, size_t &) { p.alpha = 0, p.A = p.B = nullptr; }));
+	CHECK(declines(Reason::invalidArguments, [](P p, Engine &, size_t &) { p.m = -1; }));
+	CHECK(declines(Reason::invalidArguments, [](P p, Engine &, size_t &) { p.k = -1; }));
+	CHECK(declines(Reason::invalidArguments, [](P p, Engine &, size_t &) { p.lda = 15; }));
+	CHECK(declines(Reason::invalidArguments, [](P p, Engine &, size_t &) { p.ldb = 17; }));
+	CHECK(declines(Reason::invalidArguments, [](P p, Engine &, size_t &) { p.ldc = 15; }));
+	CHECK(declines(Reason::invalidArguments, [](P p, Engine &, size_t &) { p.transA = true, p.lda = 17; }));
+	CHECK(declines(Reason::invalidArguments, [](P p, Engine &, size_t &) { p.k = 0, p.ldb = 0; }));
+	CHECK(declines(Reason::invalidArguments, [](P p, Engine &, size_t &) { p.k = p.ldb = int64_t{1} << 62; }));
+	CHECK(declines(Reason::memoryBudget, [](P p, Engine &, size_t &) { // never read
+		p.A = p.B = reinterpret_cast<const float *>(4096);
+		p.k = p.ldb = int64_t{1} << 36;
+	}));
+	CHECK(declines(Reason::overlap, [](P p, Engine &, size_t &) { p.A = p.C; }));
+	CHECK(declines(Reason::overlap, [](P p, Engine &, size_t &) { p.B = p.C + 16 * 20 + 15; }));
+	CHECK(declines(Reason::memoryBudget, [](P, Engine &, size_t &bytes) { bytes = 1000; }));
+	CHECK(declines(Reason::cpuTooOld, [](P, Engine &on, size_t &) { on.unit = Bf16Unit::none; }));
+}
+
+TEST_CASE("a missing or unsuitable oneDNN is a reason")
+{
+	char folder[] = "/tmp/unit_cpu.XXXXXX";
+	REQUIRE(mkdtemp(folder));
+	const Dnnl missing = openDnnl(folder);
+	CHECK(missing.reason == Reason::noLibrary);
+	std::filesystem::create_symlink("/lib/x86_64-linux-gnu/libm.so.6", std::string(folder) + "/libdnnl.so.2");
+	const Dnnl other = openDnnl(folder);
+	CHECK(other.reason == Reason::noFunction);
+	std::filesystem::remove_all(folder);
+	CHECK(dlerror() == nullptr);
+	for (const Dnnl *each : {&missing, &other}) {
+		Case one(16, 16, 16);
+		const std::vector<float> before = one.C;
+		CHECK(multiply(one.product, 1, budget, {engine().unit, *each}) == each->reason);
+		CHECK(one.C == before);
+	}
+}
+
+TEST_CASE("a failure of oneDNN leaves C alone, or C is overwritten as a whole")
+{
+	Dnnl failing = dnnl(), throwing = dnnl();
+	failing.gemm = [](char, char, int64_t, int64_t, int64_t, float, const uint16_t *, int64_t, const uint16_t *,
+	                  int64_t, float, float *C, int64_t) {
+		*C = 99;
+		return 1;
+	};
+	throwing.gemm = [](char, char, int64_t, int64_t, int64_t, float, const uint16_t *, int64_t, const uint16_t *,
+	                   int64_t, float, float *, int64_t) -> int { throw std::bad_alloc(); };
+	for (unsigned threads : {1, 2})
+		for (float beta : {0.f, 1.f, .5f}) {
+			CAPTURE(threads, beta);
+			Case one(200, 200, 200, false, false, 1, beta);
+			const std::vector<float> before = one.C;
+			CHECK(multiply(one.product, threads, budget, {engine().unit, throwing}) == Reason::engineFailed);
+			CHECK(one.C == before);
+			if (beta == .5f || (beta == 1 && threads == 2)) { // else oneDNN itself leaves C alone
+				CHECK(multiply(one.product, threads, budget, {engine().unit, failing}) == Reason::engineFailed);
+				CHECK(one.C == before);
+			}
+#ifdef HAS_ALLOCATION_FAULTS
+			if (beta == 0)
+				continue;
+			int failures = 0;
+			for (int left = 0; left < 10; ++left) {
+				allocationsLeft = left;
+				const Reason reason = multiply(one.product, threads, budget);
+				allocationsLeft = -1;
+				if (reason == Reason::none)
+					break;
+				++failures;
+				CHECK(reason == Reason::engineFailed);
+				CHECK(one.C == before);
+			}
+			CHECK(failures > 0);
+			CHECK(Case(200, 200, 200, false, false, 1, beta).succeeds(threads));
+			allocationsFail = true;
+			const Reason reason = multiply(one.product, threads, budget);
+			allocationsFail = false;
+			CHECK(reason == Reason::engineFailed);
+#endif
+		}
+}
+
+TEST_CASE("scratch memory is shared out within the budget and released when a thread ends")
+{
+	REQUIRE(Case(64, 64, 64).succeeds());
+	const size_t own = scratchHeld();
+	CHECK(own > 0);
+	Reason reason;
+	std::thread([&] {
+		REQUIRE(scratch(8 << 20, own + (8 << 20), reason));
+		CHECK(scratchHeld() == own + (8 << 20));
+		CHECK(scratch(1 << 20, own + (8 << 20), reason)); // the same block
+		CHECK(scratchHeld() == own + (8 << 20));
+		std::thread([&] {
+			CHECK(!scratch(4096, own + (8 << 20), reason));
+			CHECK(reason == Reason::memoryBudget);
+			CHECK(scratch(4096, own + (9 << 20), reason));
+		}).join();
+		CHECK(!scratch(9 << 20, own + (8 << 20), reason));
+	}).join();
+	CHECK(scratchHeld() == own);
+	CHECK(!scratch(size_t{1} << 50, size_t{1} << 62, reason));
+	CHECK(reason == Reason::noMemory);
+	CHECK(!scratch(size_t{1} << 60, size_t{1} << 62, reason));
+	CHECK(reason == Reason::memoryBudget);
+	CHECK(scratchHeld() == 0);
+}
+
+TEST_CASE("the program's number of OpenMP threads is restored")
+{
+	const OpenMp &openMp = dnnl().openMp;
+	void *const libgomp = dlopen("libgomp.so.1", RTLD_NOW | RTLD_NOLOAD), *const libm = dlopen("libm.so.6", RTLD_NOW);
+	REQUIRE((libgomp && libm));
+	CHECK(sharesPool(dnnl(), libgomp));
+	CHECK(!sharesPool(dnnl(), libm));
+	const int before = openMp.maxThreads();
+	openMp.setThreads(3);
+	for (unsigned threads : {0, 1, 2, 3}) {
+		CHECK(Case(200, 200, 200).succeeds(threads));
+		CHECK(openMp.maxThreads() == 3);
+	}
+	{
+		Team team(dnnl(), 2);
+		CHECK(team.size() == 2);
+		std::atomic<unsigned> parts{0};
+		team.run([&](unsigned, unsigned count) { parts += count; });
+		CHECK((parts == 4 || parts == 1)); // the runtime may give fewer threads
+		team.run([&](unsigned, unsigned) {
+			if (openMp.inParallel() && Team(dnnl(), 2).size() != 1)
+				parts = 100;
+		});
+		CHECK(parts != 100);
+	}
+	openMp.setThreads(before);
+}
+
+TEST_CASE("a forked child multiplies, with one thread")
+{
+	REQUIRE(Case(300, 300, 300).succeeds(2));
+	const uint32_t parent = generation();
+	const auto child = [&] {
+		return generation() != parent && scratchHeld() == 0 && Case(300, 300, 300).succeeds(2) &&
+		       std::distance(std::filesystem::directory_iterator("/proc/self/task"), {}) == 1;
+	};
+	CHECK(succeedsInChild(child));
+	CHECK(succeedsInChild([&] {
+		const uint32_t between = generation();
+		return child() && succeedsInChild([&] { return child() && generation() != between; });
+	}));
+	CHECK(succeedsInChild([&] { // a new thread of a child
+		bool isRight = false;
+		std::thread([&] { isRight = Case(300, 300, 300).succeeds(2); }).join();
+		return isRight;
+	}));
+	const pid_t bare = _Fork(); // without handlers
+	if (bare == 0)
+		_exit(generation() != parent ? 0 : 1);
+	int status = 1;
+	waitpid(bare, &status, 0);
+	CHECK(status == 0);
+	CHECK(generation() == parent);
+	CHECK(Case(300, 300, 300).succeeds(2));
+}
+
+TEST_CASE("threads multiply at once while the process forks")
+{
+	std::atomic<bool> isDone{false};
+	std::atomic<int> wrong{0}, products{0};
+	const auto work = [&](unsigned seed) {
+		do {
+			wrong += !Case(90 + seed, 100, 110, seed % 2, false, 1, seed % 3 ? 0.f : 1.f, 0, seed).succeeds(1);
+			++products;
+		} while (!isDone);
+	};
+	std::thread first(work, 1), second(work, 2), third(work, 3);
+	for (int i = 0; i < 10; ++i) {
+		while (products < 3 * i)
+			std::this_thread::yield();
+		CHECK(succeedsInChild([] { return Case(150, 160, 170).succeeds(2); }));
+	}
+	isDone = true;
+	first.join(), second.join(), third.join();
+	CHECK(wrong == 0);
+}
