@@ -88,7 +88,7 @@ printf 'race:pwrite\nrace:autoamp::trace::File::write\n' >"$out/tsan.suppression
 export TSAN_OPTIONS=exitcode=97:die_after_fork=0:history_size=7:suppressions=$out/tsan.suppressions
 
 prepare address address,undefined inject/libautoamp.so inject/libautoamp-core.so tests/unit/unit_policy \
-    tests/unit/unit_trace tests/unit/unit_kernels
+    tests/unit/unit_trace tests/unit/unit_kernels tests/unit/unit_cpu
 check 'unit_policy, address and undefined' "$out/address/tests/unit/unit_policy"
 check 'unit_kernels, address and undefined' "$out/address/tests/unit/unit_kernels"
 # Cutting at every byte and filling disks byte by byte take minutes here.

@@ -1,5 +1,5 @@
 // oneDNN: opened at the first product, never closed. Its header does not declare the function that multiplies, but
-// every build since 1.4 exports it (docs/adr/0054). Any thread; no lock.
+// every version since 1.2 exports it (docs/adr/0054). Any thread; no lock.
 #pragma once
 
 #include "src/cpu/reason.h"

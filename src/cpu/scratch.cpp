@@ -49,9 +49,10 @@ int64_t pagesOf(size_t bytes)
 
 void release()
 {
-	if (mine.generation == generation()) // else a parent counted it
+	if (mine.generation == generation()) { // else a parent counted it, and the kernel has not copied it
 		account(-pagesOf(mine.bytes), mine.generation);
-	base::unmapPages(mine.memory, mine.bytes);
+		base::unmapPages(mine.memory, mine.bytes);
+	}
 	mine = {};
 }
 
@@ -85,6 +86,7 @@ void *scratch(size_t bytes, size_t budget, Reason &reason)
 		account(-pagesOf(bytes), now);
 		return nullptr;
 	}
+	madvise(memory, bytes, MADV_DONTFORK);
 	madvise(memory, bytes, MADV_HUGEPAGE); // fewer page faults and TLB misses; 4 KiB pages work as well
 	mine = {memory, bytes, now};
 	return memory;

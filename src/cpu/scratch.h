@@ -1,5 +1,5 @@
 // Memory of the calling thread for converted operands. A thread keeps one block, which grows and is released when the
-// thread ends. A forked child inherits the block of the thread that forked.
+// thread ends. A forked child inherits none.
 #pragma once
 
 #include "src/cpu/reason.h"

@@ -6,6 +6,7 @@
 #include <catch2/catch.hpp>
 #include <dlfcn.h>
 #include <sched.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -268,6 +269,7 @@ TEST_CASE("products that the engine declines leave C alone")
 	CHECK(declines(Reason::invalidArguments, [](P p, Engine &, size_t &) { p.transA = true, p.lda = 17; }));
 	CHECK(declines(Reason::invalidArguments, [](P p, Engine &, size_t &) { p.k = 0, p.ldb = 0; }));
 	CHECK(declines(Reason::invalidArguments, [](P p, Engine &, size_t &) { p.k = p.ldb = int64_t{1} << 62; }));
+	CHECK(declines(Reason::invalidArguments, [](P p, Engine &, size_t &) { p.k = p.ldb = int64_t{1} << 55; }));
 	CHECK(declines(Reason::memoryBudget, [](P p, Engine &, size_t &) { // never read
 		p.A = p.B = reinterpret_cast<const float *>(4096);
 		p.k = p.ldb = int64_t{1} << 36;
@@ -348,8 +350,14 @@ TEST_CASE("scratch memory is shared out within the budget and released when a th
 	const size_t own = scratchHeld();
 	CHECK(own > 0);
 	Reason reason;
+	void *block = nullptr;
+	unsigned char residency;
 	std::thread([&] {
-		REQUIRE(scratch(8 << 20, own + (8 << 20), reason));
+		block = scratch(8 << 20, own + (8 << 20), reason);
+		REQUIRE(block);
+		CHECK(!scratch(8 << 20, 4 << 20, reason)); // a smaller budget
+		CHECK(mincore(block, 4096, &residency) == 0);
+		CHECK(succeedsInChild([&] { return mincore(block, 4096, &residency) != 0; }));
 		CHECK(scratchHeld() == own + (8 << 20));
 		CHECK(scratch(1 << 20, own + (8 << 20), reason)); // the same block
 		CHECK(scratchHeld() == own + (8 << 20));
@@ -361,6 +369,7 @@ TEST_CASE("scratch memory is shared out within the budget and released when a th
 		CHECK(!scratch(9 << 20, own + (8 << 20), reason));
 	}).join();
 	CHECK(scratchHeld() == own);
+	CHECK(mincore(block, 4096, &residency) != 0);
 	CHECK(!scratch(size_t{1} << 50, size_t{1} << 62, reason));
 	CHECK(reason == Reason::noMemory);
 	CHECK(!scratch(size_t{1} << 60, size_t{1} << 62, reason));
@@ -375,6 +384,16 @@ TEST_CASE("the program's number of OpenMP threads is restored")
 	REQUIRE((libgomp && libm));
 	CHECK(sharesPool(dnnl(), libgomp));
 	CHECK(!sharesPool(dnnl(), libm));
+	Dl_info original;
+	REQUIRE(dladdr(dlsym(libgomp, "GOMP_parallel"), &original));
+	char folder[] = "/tmp/unit_cpu.XXXXXX";
+	REQUIRE(mkdtemp(folder));
+	const std::string copy = std::string(folder) + "/libgomp-copy.so.1"; // as a wheel brings its own
+	std::filesystem::copy_file(original.dli_fname, copy);
+	void *const other = dlopen(copy.c_str(), RTLD_NOW);
+	std::filesystem::remove_all(folder);
+	REQUIRE(other);
+	CHECK(!sharesPool(dnnl(), other));
 	const int before = openMp.maxThreads();
 	openMp.setThreads(3);
 	for (unsigned threads : {0, 1, 2, 3}) {
