@@ -80,6 +80,10 @@ scalers() { # NAME: probes around the updates of gradient scalers, in threads an
         AUTOAMP_EMU_PLUGINS="$build/tests/preload/clients/libscaler-kernels.so" <"$out/script"
 }
 
+cpu() { # NAME [TEST]: exit 77 on a CPU without bfloat16
+    "$out/$1/tests/unit/unit_cpu" -w NoTests "${@:2}" || [ $? = 77 ]
+}
+
 # Memory that lives as long as the process is never released.
 export ASAN_OPTIONS=detect_leaks=0:exitcode=99 UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1:exitcode=98
 # The totals of a trace are written to its file while threads continue to count, each counter by one atomic store. The
@@ -91,6 +95,7 @@ prepare address address,undefined inject/libautoamp.so inject/libautoamp-core.so
     tests/unit/unit_trace tests/unit/unit_kernels tests/unit/unit_cpu
 check 'unit_policy, address and undefined' "$out/address/tests/unit/unit_policy"
 check 'unit_kernels, address and undefined' "$out/address/tests/unit/unit_kernels"
+check 'unit_cpu, address and undefined' cpu address
 # Cutting at every byte and filling disks byte by byte take minutes here.
 check 'unit_trace, address and undefined' "$out/address/tests/unit/unit_trace" '~"a file cut at any byte*" ~"a full disk*"'
 clients address faults/faults_client clients/capture clients/semantics "$regions" clients/dnn "$convolutions" \
@@ -103,11 +108,12 @@ for fault in cublasLtMatmul:2 cublasLtMatmulAlgoGetHeuristic:1 cublasLtMatrixLay
     check "faults_client without $fault, address" preloaded address faults/faults_client AUTOAMP_EMU_FAIL=$fault
 done
 
-prepare thread thread inject/libautoamp.so inject/libautoamp-core.so tests/unit/unit_trace
+prepare thread thread inject/libautoamp.so inject/libautoamp-core.so tests/unit/unit_trace tests/unit/unit_cpu
 clients thread faults/faults_client clients/capture clients/semantics "$regions" clients/dnn "$convolutions" \
     "$dnn_graph" "$rnn" clients/hot_path 'clients/scaler --case threads --case record --case wrong'
 kernels thread
 scalers thread
+check 'unit_cpu: threads, thread' cpu thread 'threads multiply at once*' # the others use libgomp, which is not instrumented
 rm -rf "$out/traces"
 for name in 'threads count exactly*' 'a forked child*' 'often-made calls*' 'recorded data*'; do
     check "unit_trace: $name, thread" "$out/thread/tests/unit/unit_trace" -w NoTests "$name"

@@ -145,14 +145,15 @@ struct Case {
 	}
 };
 
-// The next allocations of oneDNN fail after this many; -1: none fails.
-constinit thread_local int allocationsLeft = -1;
-constinit std::atomic<bool> allocationsFail{false}; // in all threads
-
 } // namespace
 
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 #define HAS_ALLOCATION_FAULTS
+namespace {
+// The next allocations of oneDNN fail after this many; -1: none fails.
+constinit thread_local int allocationsLeft = -1;
+constinit std::atomic<bool> allocationsFail{false}; // in all threads
+} // namespace
 extern "C" __attribute__((visibility("default"))) int posix_memalign(void **memory, size_t alignment, size_t bytes)
 {
 	if (allocationsFail || allocationsLeft == 0)
