@@ -27,7 +27,7 @@ struct Dnnl {
 	Gemm *gemm = nullptr;
 	OpenMp openMp = {};
 	int major = 0, minor = 0, patch = 0; // 0.0.0: unknown
-	uint32_t generation = 0;             // of the process that opened it
+	uint32_t generation = 0;             // generation() of the process that opened it
 };
 
 // Opens the library in `folder`, or, if that is null, as the dynamic linker finds it. The caller must hold forks of

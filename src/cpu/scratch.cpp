@@ -13,7 +13,7 @@ namespace {
 struct Block {
 	void *memory;
 	size_t bytes;        // whole pages
-	uint32_t generation; // of the process that counts the block
+	uint32_t generation; // generation() of the process that counts the block
 };
 constinit thread_local Block mine{};
 

@@ -1,6 +1,6 @@
 // The threads of one product: those of the OpenMP library that oneDNN uses. A second pool of threads that waits next to
 // the program's own makes both slower by half, because OpenMP's threads spin. More than one thread is thus only right
-// if the program's BLAS uses the same pool. Any thread; no state of its own.
+// if the program's BLAS uses the same pool. Any thread; stateless.
 #pragma once
 
 #include "src/cpu/dnnl.h"

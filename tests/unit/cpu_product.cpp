@@ -34,7 +34,7 @@ bool succeedsInChild(const std::function<bool()> &run)
 {
 	const pid_t child = fork();
 	if (child == 0) {
-		alarm(60); // a child that waits for ever fails
+		alarm(60); // a child that hangs fails
 		_exit(run() ? 0 : 1);
 	}
 	int status = 0;
