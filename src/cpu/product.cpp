@@ -18,9 +18,9 @@ Matrix operand(const float *source, int64_t rows, int64_t columns, bool isTransp
 // Valid for BLAS, and sums of its sizes in bytes fit in 63 bits. `lines` may be 0.
 bool isValid(const Matrix &matrix)
 {
-	int64_t bytes;
+	int64_t elements;
 	return matrix.length >= 0 && matrix.lines >= 0 && matrix.ld >= std::max<int64_t>(matrix.length, 1) &&
-	       !__builtin_mul_overflow(matrix.ld, matrix.lines, &bytes) && bytes < int64_t{1} << 58;
+	       !__builtin_mul_overflow(matrix.ld, matrix.lines, &elements) && elements < int64_t{1} << 58;
 }
 
 // Compares the address ranges. Blocks of one parent matrix may interleave without a common element; the program's
@@ -92,8 +92,8 @@ Reason multiply(const Product &product, unsigned threads, size_t budget, const E
 	if (!memory)
 		return reason;
 
-	auto *const lowA = reinterpret_cast<uint16_t *>(memory), *const lowB =
-	                                                             reinterpret_cast<uint16_t *>(memory + bytesA);
+	auto *const lowA = reinterpret_cast<uint16_t *>(memory);
+	auto *const lowB = reinterpret_cast<uint16_t *>(memory + bytesA);
 	team.run([&](unsigned part, unsigned parts) {
 		convertPart(a, part, parts, lowA);
 		convertPart(b, part, parts, lowB);
