@@ -38,9 +38,10 @@ BUILT = {
     "programs": ("tests", [*(f"gpu/{name}" for name in ("speed", "convolution_speed", "hardware", "inner_calls", "cast_bandwidth")),
                            *(f"preload/clients/{name}" for name in ("semantics", "numerics", "capture", "places", "convolutions",
                                                                     "dnn_graph", "network", "rnn", "self_test", "strict",
-                                                                    "libcounting.so")),
+                                                                    "scaler", "scalers", "liblaunch_hook.so",
+                                                                    "libscaler-kernels.so", "libcounting.so")),
                            *(f"preload/{name}" for name in ("linked", "linked_now", "looked", "looked_version", "plugin_host",
-                                                            "libplugin.so", "early_main", "libearly.so"))]),
+                                                            "libplugin.so", "early_main", "libearly.so", "read_kernels", "read_gradients"))]),
     "programs/": ("tools/demo", ["digits"]),
     "lib/autoamp/": ("tools/self_test", ["autoamp-self-test"]),
 }
@@ -62,7 +63,11 @@ SOURCES = {
     "src/op": ["src/op/vendor.h"],
     "src/cuda": ["src/cuda/driver.h"],
     "tests/preload": [f"tests/preload/{name}.py" for name in ("runner", "semantics", "numerics", "capture", "places", "convolutions",
-                                                        "dnn_graph", "network", "rnn", "strict", "audit")],
+                                                        "dnn_graph", "network", "rnn", "strict", "audit", "scaler",
+                                                        "gradients")],
+    "tests/preload/clients": ["tests/preload/clients/grad_scaler.py"],
+    "tests/oracle": ["tests/oracle/*.py", "tests/oracle/*.json"],
+    "tools/python/autoamp": ["tools/python/autoamp/*.py"],
 }
 
 

@@ -1,11 +1,12 @@
-"""Runs the client programs without and with the library, and reads the report. For semantics.py, numerics.py and
-capture.py: DRIVER --preload FILE --autoamp FILE --clients DIR [--emulated DIR] [--record FILE] [unittest's arguments].
+"""Runs the client programs without and with the library, and reads the report. For semantics.py, numerics.py, capture.py
+and others: DRIVER --preload FILE --autoamp FILE --clients DIR [--emulated DIR] [--record FILE] [unittest's arguments].
 Without --emulated the programs find the libraries of the machine."""
 import argparse
 import functools
 import glob
 import json
 import os
+import pathlib
 import re
 import subprocess
 import sys
@@ -157,7 +158,14 @@ class Test(unittest.TestCase):
         return rows[0]
 
 
-def main():
+def program(name):
+    """A client program, or one that reads traces, which is next to them in the bundle."""
+    folder = pathlib.Path(PLACE.clients)
+    return next((file for file in (folder / name, folder.parent / name) if file.exists()), folder / name).resolve()
+
+
+def parse():
+    """Reads the command line. Returns unittest's arguments."""
     global PLACE
     parser = argparse.ArgumentParser()
     for name in ("preload", "autoamp", "clients"):
@@ -165,6 +173,11 @@ def main():
     parser.add_argument("--emulated")
     parser.add_argument("--record", help="file to which the answers of all programs are appended")
     PLACE, rest = parser.parse_known_args()
+    return rest
+
+
+def main():
+    rest = parse()
     with tempfile.TemporaryDirectory() as state:
         os.environ["XDG_STATE_HOME"] = state  # no results of earlier self-tests
         unittest.main(argv=sys.argv[:1] + rest)

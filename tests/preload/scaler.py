@@ -11,13 +11,17 @@ import tempfile
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "../oracle"))
+import runner  # noqa: E402
 import scaler_rules  # noqa: E402
+from runner import emulated_only  # noqa: E402
 
-PRELOAD, CLIENT, READER, EMULATED = (pathlib.Path(a).resolve() for a in sys.argv[1:5])
+REST = runner.parse()
+CLIENT, READER = map(runner.program, ("scaler", "read_gradients"))
 TIMEOUT = 120
 UNKNOWN, BAD_VALUE, BAD_STAGE, FAILED = "1", "-1", "-4", "-5"
 HERE = pathlib.Path(__file__).resolve().parent
 TRAJECTORIES = json.loads((HERE / "../oracle/scaler_trajectories.json").read_text(encoding="utf-8"))["systems"]
+OTHER_DEVICE = [(["device 1"], ["device 0"])] if runner.PLACE.emulated else []  # before and after a call
 BAD = (math.inf, -math.inf, math.nan)
 FLOAT32, FLOAT16, BFLOAT16, FLOAT64 = range(4)
 FORMATS = {FLOAT32: "f", FLOAT16: "e", FLOAT64: "d"}
@@ -38,11 +42,12 @@ class Ran:
 
 def run(*cases, preload=True, script=(), **variables):
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("AUTOAMP_", "LD_PRELOAD"))}
-    environment["LD_LIBRARY_PATH"] = str(EMULATED)
+    if runner.PLACE.emulated:
+        environment["LD_LIBRARY_PATH"] = runner.PLACE.emulated
     environment.update({"AUTOAMP_" + name: str(value) for name, value in variables.items()})
     with tempfile.TemporaryDirectory() as folder:
         if preload:
-            environment["LD_PRELOAD"] = str(PRELOAD)
+            environment["LD_PRELOAD"] = runner.PLACE.preload
             environment["AUTOAMP_TRACE_FILE"] = folder + "/%p.aat"
         environment["XDG_STATE_HOME"] = folder
         environment["CLIENT_SCRIPT"] = folder + "/script"
@@ -333,6 +338,7 @@ class Devices(Test):
         result = run("play", script=script)
         self.assertEqual([float.fromhex(words[2]) for words in result.said if words[0] == "get"], [2, 4, 8, 16, 32, 64])
 
+    @emulated_only("two devices")
     def test_two_devices(self):
         step = ["device 1", "clear 0", gradient([1.0]), "unscale 0", "device 0", gradient([1.0]), "unscale 0"]
         bad = [line.replace("0000803f", "0000807f") if i == 2 else line for i, line in enumerate(step)]
@@ -350,8 +356,8 @@ class Devices(Test):
     def test_calls_run_in_their_order(self):
         """Each call waits for those before: on another stream, on the same handle in another thread, and on another device."""
         bad = gradient([math.inf])
-        for unscale, other in ((["stream 1"], ["stream 2"]), (["stream 4", "thread "], []), (["device 1"], ["device 0"]),
-                               (["stream 1"], ["stream 4", "thread "])):
+        for unscale, other in ((["stream 1"], ["stream 2"]), (["stream 4", "thread "], []), (["stream 1"], ["stream 4", "thread "]),
+                               *OTHER_DEVICE):
             *place, prefix = unscale if unscale[-1] == "thread " else [*unscale, ""]
             *otherPlace, otherPrefix = other if other and other[-1] == "thread " else [*other, ""]
             for calls in (["step 0", "update"], ["update"]):
@@ -365,7 +371,7 @@ class Devices(Test):
     def test_destroy_waits(self):
         """From another stream, device or thread, and while a stream is captured. The capture goes on."""
         many = gradient([1.0] * 100)
-        for before, after in (([], []), (["stream 1"], []), (["device 1"], ["device 0"]), (["stream 1"], ["stream 2", "begin"])):
+        for before, after in (([], []), (["stream 1"], []), (["stream 1"], ["stream 2", "begin"]), *OTHER_DEVICE):
             for prefix in ("", "thread "):
                 script = [new(scale=2.0), *before, many, "slow", "unscale 0", "update", *after, prefix + "destroy"]
                 script += ["end"] * (after[-1:] == ["begin"]) + ["print 0"]
@@ -375,6 +381,7 @@ class Devices(Test):
                     self.assertEqual(result.said[-2 - script.count("end")][1:], ["0"])
                     self.assertEqual(result.said[-1][1], store(0.5, FLOAT32).hex() * 100)
 
+    @emulated_only("two devices")
     def test_reset_of_another_device(self):
         """The events of that device are gone. The scaler goes on with those of the others."""
         script = [new(scale=2.0), "device 1", gradient([1.0]), "slow", "unscale 0", "reset", "device 0", gradient([1.0], optimizer=1), "unscale 1",
@@ -433,6 +440,7 @@ class Devices(Test):
         result = run("play", script=script)
         self.assertEqual([float.fromhex(words[2]) for words in result.said if words[0] == "get"], [2, 1])
 
+    @emulated_only("two devices")
     def test_after_a_reset(self):
         """The state was mapped in the context that is gone: no call may use its address, also on another device."""
         calls = ["unscale 0", "step 0", "update", "get", "pointers 0", "scale 0"]
@@ -449,6 +457,7 @@ class Devices(Test):
         self.assertFine(result)
         self.assertEqual([words[1] for words in result.said if len(words) > 1], ["0", "0", "1", "0", "0", "0"])
 
+    @emulated_only("its driver fails on request")
     def test_driver_failures(self):
         """The call returns an error, and the next one works."""
         script = [new(), new(), gradient([1.0]), "unscale 0", "unscale 0", "step 0", "step 0", "update", "update", "get"]
@@ -468,6 +477,7 @@ class Devices(Test):
                 self.assertEqual([words[1] for words in result.said if len(words) > 1], statuses)
 
 
+    @emulated_only("its driver fails on request")
     def test_a_refused_wait(self):
         """The call has no effect, and the next one works."""
         script = [new(scale=2.0), gradient([1.0]), "unscale 0", gradient([1.0], optimizer=1), "unscale 1", "unscale 1", "update", "print 1", "get"]
@@ -476,6 +486,7 @@ class Devices(Test):
         self.assertEqual([words[1] for words in result.said if words[0] in ("unscale", "update")], ["0", FAILED, "0", "0"])
         self.assertEqual((result.said[-2][1], result.said[-1][5]), (store(0.5, FLOAT32).hex(), "1"))
 
+    @emulated_only("its driver fails on request")
     def test_an_event_that_is_not_recorded(self):
         """The call waits for its stream instead."""
         for failure in ("cuEventCreate:1", "cuEventRecord:1"):
@@ -484,6 +495,7 @@ class Devices(Test):
             self.assertFine(result)
             self.assertEqual([words[1] for words in result.said if words[0] in ("unscale", "step", "update", "destroy")], ["0"] * 4)
 
+    @emulated_only("its driver fails on request")
     def test_destroy_without_a_wait(self):
         """The memory is not freed, because a kernel may use it."""
         for failure in ("cuEventSynchronize:1", "cuEventDestroy_v2:1"):
@@ -521,6 +533,7 @@ class Python(Test):
         """The flag of each optimizer is read after the stream of its gradients."""
         self.assertEqual(self.of("streams")[0], [None, "stepped", 2.0, "stepped", None, 1.0])
 
+    @emulated_only("two devices")
     def test_devices_and_threads(self):
         """The stream handles 0 and 2 mean another stream on each device and in each thread."""
         self.assertEqual(self.of("devices", EMU_DEVICES="2")[0], [[None, 2.0]] * 2)
@@ -561,4 +574,4 @@ class Python(Test):
 
 
 if __name__ == "__main__":
-    unittest.main(argv=sys.argv[:1] + sys.argv[5:])
+    unittest.main(argv=sys.argv[:1] + REST)

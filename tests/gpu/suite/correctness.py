@@ -15,6 +15,7 @@ CALLERS = [["linked"], ["linked_now"], ["looked"], ["looked_version"], ["linked"
 PRODUCTS = {"semantics": ["-k", "test_programs_are_content", "-k", "Choice"], "numerics": ["-k", "Events"],
             "capture": ["-k", "First"], "places": ["-k", "Overlapping"], "strict": ["-k", "test_uncured"],
             "audit": ["-k", "test_the_same_audits"]}
+SCALERS = {"scaler": ["-k", "Stages", "-k", "graph"], "gradients": ["-k", "test_graph_replays", "-k", "test_first_torch"]}
 LAYERS = {"convolutions": ["-k", "Others.test_capture", "-k", "test_threads"], "dnn_graph": ["-k", "Captured", "-k", "Tf32"],
           "rnn": ["-k", "Policy"], "network": ["-k", "test_it_classifies"]}
 
@@ -106,6 +107,15 @@ def dnn(step):
         section.missing = "libcudnn.so.9"
     else:
         drivers(step, section, LAYERS)
+    return section
+
+
+def scalers(step):
+    section = step.section("gradient scalers: programs of tests/preload", "program", "tests", "passed", "failed")
+    if step.cuda == 12 and not step.is_emulated:
+        section.missing = "a driver for PTX of CUDA 13"
+    else:
+        drivers(step, section, SCALERS)
     return section
 
 

@@ -16,6 +16,7 @@ for _function, _seconds in (
         (correctness.hardware, 180),
         (correctness.clients, 240),
         (correctness.dnn, 240),
+        (correctness.scalers, 120),
         (correctness.inner, 60),
         (programs.frameworks, 180),
         (figures.cast, 60),
