@@ -112,7 +112,8 @@ AUTOAMP_FUNCTION(int, autoamp_record_update, (const autoamp_gradient_update *upd
  *
  *     autoamp_scaler_options options = AUTOAMP_SCALER;
  *     autoamp_scaler *scaler;
- *     autoamp_scaler_create(&scaler, &options);
+ *     if (autoamp_scaler_create(&scaler, &options) < 0)
+ *         ... an error: without a scaler, the scale is 1 and no step is skipped ...
  *     ...
  *     autoamp_scaler_scale(scaler, &loss_gradient, 1, stream);
  *     ... backward pass ...
@@ -165,7 +166,12 @@ typedef struct autoamp_scaler_state {
 	int steps, skipped;  /* updates so far, and those after an overflow; load ignores them */
 } autoamp_scaler_state;
 
-/* Makes a scaler for the current device and stores it, or stores null. */
+#define AUTOAMP_SCALER_STATE                                                                                           \
+	{                                                                                                                  \
+		sizeof(autoamp_scaler_state), 0, 0, 0, 0, 0, 0, 0, 0                                                           \
+	}
+
+/* Makes a scaler for the current device and stores it, or stores null. The process must have a CUDA context. */
 AUTOAMP_FUNCTION(int, autoamp_scaler_create, (autoamp_scaler * *scaler, const autoamp_scaler_options *options),
                  (scaler, options), (*scaler = 0, AUTOAMP_UNKNOWN));
 /* Waits for the calls before. The device must have finished all replays that contain the scaler. */

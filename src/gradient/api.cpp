@@ -70,7 +70,8 @@ bool isName(const char *name)
 {
 	return frameworkOf(options.rule) && (!options.name || isName(options.name)) && options.growth_factor > 0 &&
 	       !std::isnan(options.backoff_factor) && options.growth_interval >= 0 && options.backoff_every > 0 &&
-	       options.hysteresis > 0 && !std::isnan(options.init_scale);
+	       options.hysteresis > 0 && !std::isnan(options.init_scale) && !std::isnan(options.min_scale) &&
+	       !(options.flags & ~(AUTOAMP_SCALER_CONSECUTIVE | AUTOAMP_SCALER_STOPS));
 }
 
 int recordUpdate(const autoamp_gradient_update *given)

@@ -39,16 +39,32 @@ void Order::release(uint64_t marks, bool isPending)
 		}
 }
 
-// Calls the function for the events, unless their context was destroyed: its work has ended, and its events are
-// invalid. False: a call failed.
+namespace {
+
+enum class Life { alive, gone, unknown }; // gone: the work has ended, and the events are invalid
+
+Life lifeOf(const cuda::Driver &driver, CUctx_st *context, unsigned long long id)
+{
+	constexpr cuda::Result invalidContext = 201, contextIsDestroyed = 709;
+	unsigned long long now = 0;
+	const cuda::Result result = driver.cuCtxGetId(context, &now);
+	if (result == 0)
+		return now == id ? Life::alive : Life::gone;
+	return result == invalidContext || result == contextIsDestroyed ? Life::gone : Life::unknown;
+}
+
+} // namespace
+
+// Calls the function for the events, unless their context was destroyed. False: a call failed.
 template <typename Function>
 bool Order::all(const cuda::Driver &driver, uint64_t marks, Function function) const
 {
 	for (unsigned i = 0; i < mostMarks; i++) {
 		const Mark &mark = marks_[i];
-		unsigned long long id = 0;
-		const bool isAlive = marks >> i & 1 && driver.cuCtxGetId(mark.context, &id) == 0 && id == mark.contextId;
-		if (isAlive && function(mark.event))
+		if (!(marks >> i & 1))
+			continue;
+		const Life life = lifeOf(driver, mark.context, mark.contextId);
+		if (life == Life::unknown || (life == Life::alive && function(mark.event)))
 			return false;
 	}
 	return true;

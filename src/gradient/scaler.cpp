@@ -131,6 +131,8 @@ int Scaler::open(core::Process &process, const cuda::Driver &driver, const autoa
 	scaler.growth = options.growth_factor, scaler.backoff = options.backoff_factor;
 	scaler.interval = static_cast<uint32_t>(options.growth_interval);
 	index_ = core::scalerIndex(scaler, place.context->id);
+	if (!index_ && process.isTracing)
+		process.recorder.note(trace::noteOfGradient, "there are too many gradient scalers");
 	return 0;
 }
 

@@ -1,6 +1,7 @@
 #include "src/life/fork.h"
 
 #include "src/base/caller_state.h"
+#include "src/life/gradients.h"
 #include "src/life/trace_file.h"
 #include "src/lower/context_state.h"
 #include "src/lower/self_test.h"
@@ -47,6 +48,7 @@ void afterForkInChild()
 	forgetCapture();
 	trace::cupti::forget();
 	lower::forgetContexts();
+	forgetGradients();
 	lower::forgetTests();
 	op::unlockDescriptors();
 	unlockSites();

@@ -9,6 +9,8 @@
 #include <cmath>
 #include <cstdio>
 #include <cstring>
+#include <map>
+#include <mutex>
 
 namespace autoamp::core {
 
@@ -36,7 +38,7 @@ struct Waiting {
 	Causes causes;
 };
 Waiting waitingUpdates[kernels::scalerCount]; // by Update::scaler
-constinit std::atomic<bool> isAnyRecorded{false};
+constinit std::atomic<bool> isAnyRecorded{false}, isForked{false};
 constinit std::atomic<const char *> valueless[4] = {}; // reasons, for the exit
 
 template <class T>
@@ -127,6 +129,65 @@ Causes causesOf(lower::ContextState &context, uint32_t scaler)
 	return causes;
 }
 
+void writeUpdate(Process &process, uint32_t scaler, const trace::GradientUpdate &update, const Causes &causes)
+{
+	trace::GradientScaler info = scalerAt(scaler);
+	info.owner = scaler;
+	process.recorder.gradient(info, update,
+	                          update.foundInf != 0 ? causes.span() : std::span<const trace::GradientCause>());
+}
+
+// The updates of one scaler by several devices arrive in a ring for each device. A later one waits here until the
+// earlier ones have arrived. Too many waiting updates mean that a ring has lost one.
+class Sequences
+{
+public:
+	void add(Process &process, uint32_t scaler, const trace::GradientUpdate &update, const Causes &causes)
+	{
+		const std::lock_guard lock(mutex_);
+		Sequence &sequence = sequences_[scaler];
+		sequence.waiting.insert_or_assign(update.steps, Update{update, causes});
+		while (!sequence.waiting.empty() &&
+		       (sequence.waiting.begin()->first <= sequence.last + 1 || sequence.waiting.size() > mostWaiting))
+			writeFirst(process, scaler, sequence);
+	}
+	void finish(Process &process)
+	{
+		const std::lock_guard lock(mutex_);
+		for (auto &[scaler, sequence] : sequences_)
+			while (!sequence.waiting.empty())
+				writeFirst(process, scaler, sequence);
+	}
+
+private:
+	static constexpr size_t mostWaiting = 256;
+	struct Update {
+		trace::GradientUpdate update;
+		Causes causes;
+	};
+	struct Sequence {
+		uint64_t last = 0;                  // the step that was written last
+		std::map<uint64_t, Update> waiting; // by step
+	};
+
+	static void writeFirst(Process &process, uint32_t scaler, Sequence &sequence)
+	{
+		const auto first = sequence.waiting.begin();
+		writeUpdate(process, scaler, first->second.update, first->second.causes);
+		sequence.last = first->first;
+		sequence.waiting.erase(first);
+	}
+
+	std::mutex mutex_;
+	std::map<uint32_t, Sequence> sequences_; // by index of the scaler
+};
+
+Sequences &sequences() // never destroyed: the last updates arrive at exit
+{
+	static auto *const made = new Sequences;
+	return *made;
+}
+
 // The update of a scaler whose scale is changed on the host is complete when its next scale is known.
 void recordWaiting(Process &process, uint32_t scaler, double nextScale)
 {
@@ -140,10 +201,7 @@ void recordWaiting(Process &process, uint32_t scaler, double nextScale)
 		skipped++;
 	}
 	update.skipped += skipped;
-	trace::GradientScaler info = scalerAt(scaler);
-	info.owner = scaler;
-	process.recorder.gradient(info, update,
-	                          update.foundInf != 0 ? causes.span() : std::span<const trace::GradientCause>());
+	writeUpdate(process, scaler, update, causes);
 	isWaiting = false;
 }
 
@@ -201,8 +259,7 @@ void WatchedLaunch::end()
 void recordUpdate(Process &process, lower::ContextState &context, const kernels::Event &event)
 {
 	const uint32_t index = event.update.scaler % kernels::scalerCount;
-	trace::GradientScaler scaler = scalerAt(index);
-	scaler.owner = index;
+	const trace::GradientScaler scaler = scalerAt(index);
 	if (!scaler.framework || !process.isTracing)
 		return;
 	trace::GradientUpdate update;
@@ -214,11 +271,8 @@ void recordUpdate(Process &process, lower::ContextState &context, const kernels:
 	update.ticks = static_cast<uint32_t>(event.before) | uint64_t{static_cast<uint32_t>(event.after)} << 32;
 	const Causes causes = causesOf(context, index);
 	isAnyRecorded.store(true, std::memory_order_relaxed);
-	if (std::strcmp(scaler.how, howUnscaled) != 0) {
-		process.recorder.gradient(scaler, update,
-		                          update.foundInf != 0 ? causes.span() : std::span<const trace::GradientCause>());
-		return;
-	}
+	if (std::strcmp(scaler.how, howUnscaled) != 0)
+		return sequences().add(process, index, update, causes);
 	recordWaiting(process, index, update.before.scale);
 	waitingUpdates[index].update = update;
 	waitingUpdates[index].is = true;
@@ -231,8 +285,16 @@ void suspect(lower::ContextState &context, trace::RowId row, kernels::EventKind 
 	suspects.latest[suspects.count++ % std::size(suspects.latest)] = {row, kind, operand, ticks};
 }
 
+void forgetGradients()
+{
+	isForked.store(true, std::memory_order_relaxed);
+}
+
 void finishGradients(Process &process)
 {
+	if (isForked.load(std::memory_order_relaxed))
+		return;
+	sequences().finish(process);
 	for (uint32_t i = 0; i < kernels::scalerCount; i++)
 		recordWaiting(process, i, NAN);
 	for (const std::atomic<const char *> &reason : valueless)

@@ -41,6 +41,8 @@ void suspect(lower::ContextState &context, trace::RowId row, kernels::EventKind 
 // At exit, after all events: records the latest update of the scalers whose scale is changed on the host, and the
 // reasons why the values of other scalers are missing.
 void finishGradients(Process &process);
+// For a forked child, in which CUDA does not work: updates without a record belong to the parent.
+void forgetGradients();
 
 // Notes that a kernel belongs to a gradient scaler, but its values cannot be read. Once for each name and reason.
 void noteUnread(Process &process, const scale::NamedKernel &kernel, const char *name);

@@ -338,8 +338,9 @@ static_assert(sizeof(GradientScalerRecord) == 176);
 struct OwnedGradientScalerRecord : GradientScalerRecord {
 	uint32_t owner; // Kernel::call of its updates; 0: none
 	uint32_t reserved2;
+	Counter lastSkip, skipTicks; // step and time of the latest skipped step; 0: none, or unknown
 };
-static_assert(sizeof(OwnedGradientScalerRecord) == 184);
+static_assert(sizeof(OwnedGradientScalerRecord) == 200);
 
 struct GradientEventRecord : Record {
 	uint64_t ticks, step; // step: from 1

@@ -115,7 +115,7 @@ class Json(Case):
                  for scaler in self.json(self.trace("findings"))["scaler"]["gradient"]}
         self.assertEqual(found, {"zero#0": ["scale_zero"], "infinite#0": ["scale_infinite"], "small#0": ["scale_below_one"],
                                  "stopped#0": ["growth_stopped"], "refused#0": ["growth_refused"], "often#0": ["many_skipped"],
-                                 "seldom#0": [], "lost#0": ["values_lost"]})
+                                 "seldom#0": [], "lost#0": ["values_lost"], "deepspeed#0": [], "low#0": []})
         scales = {scaler["scaler"]: scaler["scale_last"] for scaler in self.json("findings.aat")["scaler"]["gradient"]}
         self.assertEqual((scales["infinite#0"], scales["zero#0"]), ("inf", 0))
 
@@ -241,7 +241,7 @@ class Table(Case):
         self.assertNotIn("own gradient scaler", text)
         self.assertIn("own gradient scaler\n", self.summary("--report", "scaler", self.trace("gradient_kernels", "k.aat", "9")))
         text = self.summary(self.trace("findings"))
-        self.assertRegex(text, r"\nscaler often#0: .*\nscaler often#0: 6.0 % .*\n(scaler .*\n){4}and 5 more gradient scalers \(--report scaler\)\n")
+        self.assertRegex(text, r"\nscaler often#0: .*\nscaler often#0: 6.0 % .*\n(scaler .*\n){4}and 7 more gradient scalers \(--report scaler\)\n")
         supposed = self.summary("--report", "scaler", "--what-if", "LEVEL=O0", name)
         self.assertNotIn("torch#0", supposed)
 
@@ -261,6 +261,24 @@ class Table(Case):
         reason = "the launches of 4 update kernels were not intercepted"
         self.assertIn(reason, self.json(name)["scaler"]["observed"][0]["why_no_values"])
         self.assertIn(reason, " ".join(self.summary(name).split()))
+
+    def test_more_events_than_the_trace_has(self):
+        """The totals are complete, and so is the time of the last skipped step."""
+        name = self.trace("gradient", None, "12000")
+        scaler, = self.json(name)["scaler"]["gradient"]
+        self.assertEqual(len(scaler["events"]), 1024)
+        self.assertIn("events_left_out", [finding["finding"] for finding in scaler["findings"]])
+        self.assertRegex(" ".join(self.summary(name).split()), "scaler torch#0: only the first 1,024 of [0-9,]+ events are listed")
+        # The last step is a skipped one.
+        unit = {"us": 1e3, "ms": 1e6, "s": 1e9}
+        number, word = re.search(r"and [0-9,]+ more \(\S+ \S+ to (\S+) (\w+)\)", " ".join(self.summary(name).split())).groups()
+        self.assertAlmostEqual(float(number) * unit[word] / scaler["last_ns"], 1, 2)
+
+    def test_a_reason_of_the_process(self):
+        """It is not replaced by a guess of the report."""
+        name = self.trace("gradient_refused", None, "9")
+        self.assertEqual(self.json(name)["scaler"]["observed"][0]["why_no_values"], "an update was captured into a graph")
+        self.assertEqual(" ".join(self.summary(name).split()).count("an update was captured"), 1)
 
     def test_the_last_steps_can_be_missing(self):
         scaler, = self.json(self.trace("gradient_killed", None, "9"))["scaler"]["gradient"]

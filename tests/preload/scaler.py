@@ -368,6 +368,32 @@ class Devices(Test):
                     told = [words[1] for words in result.said if words[0] in ("unscale", "step", "update", "thread") and words[1:]]
                     self.assertEqual((told, float.fromhex(result.said[-1][2])), (["0"] * (len(calls) + 1), 32768))
 
+    @emulated_only("two devices")
+    def test_updates_on_two_devices_in_turn(self):
+        """They arrive in two rings. The trace has them in their order."""
+        script = [new(scale=16.0, interval=2)]
+        for i in range(20):
+            script += [f"device {i % 2}", "clear 0", gradient([1.0]), "unscale 0", "update"]
+        for waits in ([], ["device 0", "slow"]):  # the first updates arrive together
+            result = run("play", script=[script[0], *waits, *script[1:], "get"], EMU_DEVICES="2")
+            self.assertFine(result)
+            scaler, = result.scalers
+            self.assertEqual((scaler["steps"], scaler["unseen"], scaler["growths"], scaler["sets"], scaler["scale_last"]), (20, 0, 10, 0, 2 ** 14))
+            self.assertEqual([event[1] for event in scaler["events"]], [1, *range(2, 21, 2)])
+
+    @emulated_only("its driver fails on request")
+    def test_a_context_of_unknown_state(self):
+        """If the driver does not tell whether the context of an earlier call still exists, the call fails."""
+        statuses = set()
+        for number in range(1, 40):
+            script = [new(scale=2.0), "stream 1", gradient([math.inf]), "slow", "unscale 0", "stream 2", "step 0"]
+            result = run("play", script=script, EMU_FAIL=f"cuCtxGetId:{number}")
+            words = [each[1] for each in result.said if each[0] in ("new", "unscale", "step")]
+            self.assertFalse(words[:2] == ["0", "0"] and words[2] == "1", (number, words))
+            statuses.add(words[2])
+        self.assertIn("0", statuses)
+        self.assertIn(FAILED, statuses)
+
     def test_destroy_waits(self):
         """From another stream, device or thread, and while a stream is captured. The capture goes on."""
         many = gradient([1.0] * 100)
@@ -538,6 +564,10 @@ class Python(Test):
         """The stream handles 0 and 2 mean another stream on each device and in each thread."""
         self.assertEqual(self.of("devices", EMU_DEVICES="2")[0], [[None, 2.0]] * 2)
         self.assertEqual(self.of("threads")[0], [None, 2.0])
+
+    def test_replays_of_a_captured_step(self):
+        """They change the scale that numbers are multiplied by, and go on after the scaler."""
+        self.assertEqual(self.of("captured")[0], [[8.0, 8.0], [16.0, 16.0], [32.0, 32.0], 64.0, 0])
 
     def test_lifetime(self):
         """Scalers are freed by `del`, after the device has finished their work."""

@@ -268,6 +268,23 @@ class Rules(unittest.TestCase):
             self.assertEqual(scaler.get_scale(), scale)
 
 
+    def test_no_optimizer_decides_before_the_first_step(self):
+        scaler = autoamp.GradScaler(rule="paddle", init_scale=4.0)
+        scaler.scale(1.0)
+        scaler.unscale_(sum, grads=[array.array("f", [math.inf])])
+        scaler.update()
+        self.assertEqual(scaler.get_scale(), 4.0)
+
+    def test_impossible_values(self):
+        scaler = autoamp.GradScaler()
+        for count in (-1, 2 ** 63, 2 ** 64):
+            with self.assertRaisesRegex(ValueError, "a gradient cannot have"):
+                scaler.unscale_(sum, grads=[(4096, count, "float32")]) if scaler.scale(1.0) else None
+        scaler = autoamp.GradScaler(init_scale=4, rule="deepspeed", min_scale=2)
+        scaler.scale(1.0)
+        self.assertIs(type(scaler.get_scale()), float)
+
+
 class Recording(unittest.TestCase):
     """The records of updates, by a library that keeps them."""
 

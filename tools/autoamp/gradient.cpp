@@ -26,6 +26,12 @@ double skippedLater(const Gradient &gradient)
 	return (double(info.skipped) - double(early)) / double(info.steps - warmUp);
 }
 
+// The rules of DeepSpeed and of MindSpore's manager count on after a growth. autoamp's scaler can have them.
+bool isClearedByGrowth(const trace::GradientScalerInfo &info)
+{
+	return !info.name.starts_with("deepspeed") && !info.name.starts_with("autoamp") && info.how != "autoamp";
+}
+
 // Updates of the device arrive at later launches, and at exit.
 bool areLastLost(const trace::Trace &run, const trace::GradientScalerInfo &info)
 {
@@ -40,9 +46,9 @@ std::vector<GradientFinding> findingsOf(const trace::Trace &run, const Gradient 
 		findings.push_back({"scale_zero", "the scale is 0, and an update cannot change it"});
 	else if (std::isinf(info.scaleLast))
 		findings.push_back({"scale_infinite", "the scale is infinite, so every step is skipped"});
-	else if (info.scaleLeast < 1)
+	else if (info.scaleLeast < 1 && info.scaleLeast < info.scaleFirst)
 		findings.push_back({"scale_below_one", fmt::format("the scale fell to {}", scaleText(info.scaleLeast))});
-	if (info.interval > 0 && info.tracker >= int64_t{info.interval})
+	if (info.interval > 0 && info.tracker >= int64_t{info.interval} && isClearedByGrowth(info))
 		findings.push_back(
 		    {"growth_stopped", fmt::format("the growth tracker ({}) is beyond the interval ({}): no growth before the "
 		                                   "next overflow",
@@ -56,6 +62,11 @@ std::vector<GradientFinding> findingsOf(const trace::Trace &run, const Gradient 
 		                                                  info.refusals == 1 ? "was" : "were")});
 	if (info.unseen > 0)
 		findings.push_back({"values_lost", fmt::format("the values of {} were lost", plural(info.unseen, "step"))});
+	// The first event is in addition to those of the totals.
+	const uint64_t events = (info.steps > 0) + info.growths + info.backoffs + info.sets + info.refusals + info.holds;
+	if (gradient.steps.size() < events)
+		findings.push_back({"events_left_out", fmt::format("only the first {} of {} events are listed",
+		                                                   count(gradient.steps.size()), count(events))});
 	if (areLastLost(run, info))
 		findings.push_back({"last_lost", "the last steps can be missing: no normal exit"});
 	return findings;
@@ -99,8 +110,9 @@ std::string describe(const Gradient &gradient, const std::string &ofRun)
 	if (first == gradient.steps.end())
 		return text;
 	const auto last = std::find_if(gradient.steps.rbegin(), gradient.steps.rend(), isSkipped);
+	const double lastNs = std::isnan(info.lastSkippedNs) ? last->event->timeNs : info.lastSkippedNs;
 	text += fmt::format(": {} ({}", rangesOf(gradient, 2), duration(first->event->timeNs));
-	return text + (&*first == &*last ? ")" : fmt::format(" to {})", duration(last->event->timeNs)));
+	return text + (info.skipped == 1 ? ")" : fmt::format(" to {})", duration(lastNs)));
 }
 
 } // namespace
@@ -171,31 +183,49 @@ LedTo Consequences::of(size_t run, const trace::ScalerInfo &event) const
 	return found == ledTo_.end() ? LedTo{} : found->second;
 }
 
+namespace {
+
+// The reason in a note, why values of a scaler are missing; "": the note is about something else.
+std::string textOf(const trace::NoteInfo &note)
+{
+	return note.kind == trace::noteOfGradient ? note.text
+	       : note.kind == trace::noteOfLayout ? demangled(note.text) + " has unknown parameters"
+	                                          : std::string();
+}
+
+// The reason why values are missing although update kernels ran. `some`: number of the launches; 0: all.
+std::string whyUnread(const trace::Trace &run, uint64_t some)
+{
+	for (const auto &note : run.notes)
+		if (const auto why = textOf(note); !why.empty())
+			return why;
+	return some ? fmt::format("the launches of {} were not intercepted (static CUDA runtime, driver API)",
+	                          plural(some, "update kernel"))
+	            : "the launches of the update kernel were not intercepted (static CUDA runtime, driver API)";
+}
+
+} // namespace
+
 std::string whyNoValues(const trace::Trace &run, const trace::ObservedScaler &observed)
 {
-	const auto has = [&run](auto isWanted) {
-		return std::any_of(run.gradientScalers.begin(), run.gradientScalers.end(), isWanted);
-	};
-	constexpr const char *unseen =
-	    "the launches of {}update kernel{} were not intercepted (static CUDA runtime, driver API), or {} arguments are "
-	    "unknown";
-	const bool isTorch = observed.framework == "torch";
-	if (observed.step == "update" && run.ended.starts_with("exit")) {
-		uint64_t steps = 0;
-		for (const auto &info : run.gradientScalers)
-			steps += info.name.starts_with(observed.framework + '#') && info.how == "update_kernel" ? info.steps : 0;
-		if (steps && steps < observed.count)
-			return fmt::format(unseen, count(observed.count - steps) + " ", "s", "their");
+	uint64_t scalers = 0, steps = 0; // those of the framework, and the updates by its kernel
+	bool isPython = false;
+	for (const auto &info : run.gradientScalers) {
+		const bool isOfFramework = info.name.starts_with(observed.framework + '#');
+		scalers += isOfFramework;
+		steps += isOfFramework && info.how == "update_kernel" ? info.steps : 0;
+		isPython |= info.how == "python";
 	}
+	if (observed.step == "update" && steps && steps < observed.count && run.ended.starts_with("exit"))
+		return whyUnread(run, observed.count - steps);
 	// Megatron-LM and others unscale by torch's kernels and update on the host.
-	if (has([&](const auto &info) { return info.name.starts_with(observed.framework + '#'); }) ||
-	    (isTorch && observed.step == "unscale" && has([](const auto &info) { return info.how == "python"; })))
+	if (scalers || (observed.framework == "torch" && observed.step == "unscale" && isPython))
 		return {};
 	const bool isUpdated = std::any_of(run.observed.begin(), run.observed.end(), [&](const auto &other) {
 		return other.framework == observed.framework && other.step == "update";
 	});
 	if (isUpdated)
-		return fmt::format(unseen, "the ", "", "its");
+		return whyUnread(run, 0);
 	if (observed.framework == "apex")
 		return "apex amp keeps the scale in Python";
 	return observed.framework == "paddle"
@@ -221,17 +251,16 @@ std::vector<std::string> describeGradients(const Runs &runs)
 		lines.push_back(
 		    fmt::format("and {} (--report scaler)", plural(gradients.size() - most, "more gradient scaler")));
 	for (const auto &run : runs)
-		for (const auto &note : run.notes) {
-			if (note.kind == trace::noteOfGradient)
-				lines.push_back(fmt::format("gradient scaler: values are missing: {}", note.text));
-			else if (note.kind == trace::noteOfLayout)
-				lines.push_back(fmt::format("gradient scaler: values are missing: {} has unknown parameters",
-				                            demangled(note.text)));
-		}
+		for (const auto &note : run.notes)
+			if (const auto why = textOf(note); !why.empty())
+				lines.push_back("gradient scaler: values are missing: " + why);
+	const auto isTold = [&lines](const std::string &why) {
+		return std::any_of(lines.begin(), lines.end(), [&why](const auto &line) { return line.ends_with(why); });
+	};
 	for (const auto &run : runs)
 		for (const auto &observed : run.observed)
 			if (const auto why = whyNoValues(run, observed);
-			    !why.empty() && (gradients.empty() || observed.step == "update")) {
+			    !why.empty() && (gradients.empty() || observed.step == "update") && !isTold(why)) {
 				lines.push_back(fmt::format("gradient scaler of {}: {}", observed.framework, why));
 				return lines; // one is enough for a summary
 			}

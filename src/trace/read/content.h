@@ -136,7 +136,9 @@ struct GradientScalerInfo {
 	int64_t tracker = -1;           // -1: unknown
 	double firstNs = 0, lastNs = 0; // times of the first and the latest update
 	uint32_t owner = 0;             // KernelInfo::updatedOwner of its updates; 0: none
-	bool hasDeviceTimes = false;    // times of updates are those of their kernels, otherwise of their launches
+	double lastSkippedNs = 0;       // NaN: there is none, or it is unknown
+	uint64_t lastSkippedStep = 0;
+	bool hasDeviceTimes = false; // times of updates are those of their kernels, otherwise of their launches
 };
 
 struct GradientEvent {

@@ -290,8 +290,14 @@ struct Trace::Loader {
 		info.scaleLeast = scale(record.scaleLeast), info.scaleMost = scale(record.scaleMost);
 		info.tracker = static_cast<int64_t>(record.tracker.load());
 		info.firstNs = time(record.firstTicks), info.lastNs = time(record.lastTicks);
-		if (record.size >= sizeof(OwnedGradientScalerRecord))
-			info.owner = static_cast<const OwnedGradientScalerRecord &>(record).owner;
+		info.lastSkippedNs = kUnknown;
+		if (record.size >= sizeof(OwnedGradientScalerRecord)) {
+			const auto &owned = static_cast<const OwnedGradientScalerRecord &>(record);
+			info.owner = owned.owner;
+			info.lastSkippedStep = owned.lastSkip.load();
+			if (info.lastSkippedStep)
+				info.lastSkippedNs = time(owned.skipTicks);
+		}
 		trace.gradientScalers.push_back(std::move(info));
 		return true;
 	}
@@ -485,6 +491,8 @@ struct Trace::Loader {
 			if (!scaler.hasDeviceTimes)
 				continue;
 			scaler.firstNs = of.front(), scaler.lastNs = of.back();
+			if (scaler.lastSkippedStep && scaler.lastSkippedStep <= of.size())
+				scaler.lastSkippedNs = of[scaler.lastSkippedStep - 1];
 			byId[scaler.id] = &of;
 		}
 		for (GradientEvent &event : trace.gradientEvents)
@@ -533,6 +541,7 @@ struct Trace::Loader {
 		for (GradientScalerInfo &scaler : trace.gradientScalers) {
 			scaler.firstNs *= trace.nsPerTick_;
 			scaler.lastNs *= trace.nsPerTick_;
+			scaler.lastSkippedNs *= trace.nsPerTick_;
 		}
 		for (GradientEvent &event : trace.gradientEvents)
 			event.timeNs *= trace.nsPerTick_;

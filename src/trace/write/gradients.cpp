@@ -106,7 +106,7 @@ void Gradients::add(const GradientScaler &scaler, const GradientUpdate &given, s
 		update.steps = known->steps + 1;
 		update.skipped = known->skipped + isSkipped;
 	}
-	GradientScalerRecord &record = *known->record;
+	OwnedGradientScalerRecord &record = *known->record;
 	if (update.steps > known->steps + 1) {
 		trace::add(record.unseen, update.steps - known->steps - 1);
 		known->scale = NAN; // changed by updates without values
@@ -114,6 +114,10 @@ void Gradients::add(const GradientScaler &scaler, const GradientUpdate &given, s
 	known->steps = update.steps;
 	known->skipped = update.skipped;
 	known->skippedInARow = isSkipped ? known->skippedInARow + 1 : 0;
+	if (isSkipped) {
+		record.lastSkip.store(update.steps, std::memory_order_relaxed);
+		record.skipTicks.store(update.ticks, std::memory_order_relaxed);
+	}
 	record.steps.store(known->steps, std::memory_order_relaxed);
 	record.skipped.store(known->skipped, std::memory_order_relaxed);
 	record.longestSkipped.store(std::max(record.longestSkipped.load(std::memory_order_relaxed), known->skippedInARow),

@@ -131,6 +131,8 @@ void gradientFindings()
 	add("infinite", 1, HUGE_VAL, 0, false);
 	add("small", 0.5, 0.25, 0, true);
 	add("stopped", 8, 8, 10, false);
+	add("deepspeed", 8, 8, 10, false); // counts on after a growth
+	add("low", 0.5, 0.5, 1, false);
 	recorder.gradient({"refused", 1, 0, "python", 2, 0.5, 10}, {{0x1p127, 9, -1}, {0x1p127, 0, -1}});
 	for (int step = 1; step <= 200; step++)
 		add("often", 1024, 1024, -1, step > 100 && step <= 106);
@@ -207,7 +209,10 @@ void write(const std::string &scenario, int number)
 		gradientSteps(call(lane, product("lowered", "white_list", 1024), 10), number);
 		const KernelEvent update = {5000, 5100, 0, "_ZN2at6native30amp_update_scale_cuda_kernelEPfPiPKfddi",
 		                            0,    8,    0, kernelOutside};
-		for (int i = 0; scenario == "gradient_statically" && i < number + 4; i++)
+		if (scenario == "gradient_refused")
+			recorder.note(noteOfGradient, "an update was captured into a graph");
+		const bool hasUpdates = scenario == "gradient_statically" || scenario == "gradient_refused";
+		for (int i = 0; hasUpdates && i < number + 4; i++)
 			recorder.kernels({&update, 1}, {});
 		if (scenario == "gradient_killed")
 			::raise(SIGKILL);

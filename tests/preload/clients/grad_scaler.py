@@ -201,6 +201,31 @@ def threads():
     return told + [scaler.get_scale()]
 
 
+def captured():
+    """A step in a graph, then steps outside of it, then replays without the scaler."""
+    stream, graph, executable = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_void_p()
+    check(RUNTIME.cudaStreamCreateWithFlags(ctypes.byref(stream), 1))
+    scaler, memory = fresh(growth_interval=1), Memory([4.0], stream=stream.value)
+    scaler.scale(Memory([1.0]))
+    scaler.stream = stream.value
+    check(RUNTIME.cudaStreamBeginCapture(stream, 2))
+    scaler.unscale_(sum, grads=[memory])
+    scaler.update()
+    check(RUNTIME.cudaStreamEndCapture(stream, ctypes.byref(graph)))
+    check(RUNTIME.cudaGraphInstantiate(ctypes.byref(executable), graph, ctypes.c_ulonglong(0)))
+    told = []
+    for _ in range(3):
+        check(RUNTIME.cudaGraphLaunch(executable, stream))
+        told.append([scaler.scale(1.0), scaler.get_scale()])
+    turn(scaler, 1.0)
+    told.append(scaler.scale(1.0))
+    del scaler
+    gc.collect()
+    for _ in range(3):
+        check(RUNTIME.cudaGraphLaunch(executable, stream))
+    return told + [RUNTIME.cudaStreamSynchronize(stream)]
+
+
 def lifetime():
     """More scalers than there can be at once, without the garbage collector. The stream is busy when each is deleted."""
     gc.disable()

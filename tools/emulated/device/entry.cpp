@@ -19,6 +19,7 @@ constexpr struct {
     {"cu*GetDeviceCount", cudaErrorNoDevice},
     {"cuDevicePrimaryCtxRetain", cudaErrorMemoryAllocation},
     {"cuCtxCreate*", cudaErrorMemoryAllocation},
+    {"cuCtxGetId", cudaErrorInvalidValue}, // an invalid context would be one that was destroyed
     {"cuCtx*", cudaErrorDeviceUninitialized},
     {"cu*Mem*Alloc*", cudaErrorMemoryAllocation},
     {"cu*Malloc*", cudaErrorMemoryAllocation},

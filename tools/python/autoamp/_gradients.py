@@ -63,7 +63,7 @@ def wrap(value, stream=0, is_read_only=False):
         name = str(getattr(dtype, "name", dtype)).rsplit(".", 1)[-1]
         if name not in NAMES:
             raise TypeError(f"gradients of type {name} are not supported")
-        if int(count) < 0:
+        if not 0 <= int(count) < 2 ** 63:
             raise ValueError(f"a gradient cannot have {count} elements")
         return Device(int(pointer), int(count), NAMES[name])
     numpy = sys.modules.get("numpy")

@@ -10,9 +10,10 @@ import autoamp
 
 from . import _gradients
 
-_FAILURES = {1: "autoamp is not in this process; start the program with `autoamp run`", -1: "a gradient has a wrong address or type",
+_FAILURES = {1: "autoamp is not in this process; start the program with `autoamp run`",
+             -1: "a gradient has a wrong address or type, or a factor or interval is not possible",
              -3: "there are more than 128 scalers with gradients in device memory", -4: "wrong order of calls",
-             -5: "the driver refused a call, a stream is being captured, or the device was reset"}
+             -5: "the driver refused a call, a stream is being captured, the device was reset, or the process was forked"}
 _OPTIMIZERS = 32  # most optimizers that a scaler in device memory has between two updates
 
 
@@ -74,7 +75,13 @@ def _is_number(value):
     return isinstance(value, (int, float)) or numpy is not None and isinstance(value, numpy.generic)
 
 
-def kind_of(value, state):
+def _is_capturing(stream):
+    """Whether calls on this stream are captured into a graph, or are not possible now."""
+    status = ctypes.c_int()
+    return ctypes.CDLL("libcuda.so.1").cuStreamIsCapturing(ctypes.c_void_p(stream), ctypes.byref(status)) != 0 or status.value != 0
+
+
+def kind_of(value, state, stream=0):
     """The class of states for this value. Numbers do not decide."""
     if _gradients.is_torch(value):
         return TorchState
@@ -84,7 +91,7 @@ def kind_of(value, state):
         return type(state) if state is not None else HostState
     if isinstance(value, _gradients.Device):
         return DeviceState
-    return kind_of(_gradients.wrap(value), state)
+    return kind_of(_gradients.wrap(value, stream), state)
 
 
 class HostState:
@@ -161,7 +168,7 @@ class TorchState:
     def set(self, _, scale, tracker, __):
         self._open("cpu")
         if scale is not None:
-            self._scale.fill_(scale)
+            self._scale.copy_(scale.reshape(())) if _gradients.is_torch(scale) else self._scale.fill_(scale)
         if tracker is not None:
             self._tracker.fill_(tracker)
 
@@ -180,6 +187,8 @@ class TorchState:
         groups, found = {}, {}
         for each in wrapped:
             if each.is_sparse:
+                if each.dtype is torch.float16 and not each.is_coalesced() and not is_check_only:
+                    raise ValueError("sparse gradients in float16 must be coalesced")
                 each = (each.coalesce() if each.dtype is torch.float16 else each)._values()
             groups.setdefault((each.device, each.dtype), []).append(each)
         for (device, _), tensors in groups.items():
@@ -210,6 +219,7 @@ class DeviceState:
         self._library, self._handle, self._owner = autoamp._library, ctypes.c_void_p(), os.getpid()
         self._factors = self._factors_of(scaler)
         self._unscaled, self._found = set(), {}  # optimizers, and the results of their steps
+        self._is_captured = False  # replays of a graph can change the state at any time
         self._known = (scaler._rule().round(values[0]), *values[1:])  # state after all work; None: unknown without a wait
         if self._library is None:
             raise RuntimeError(_FAILURES[1])
@@ -224,7 +234,7 @@ class DeviceState:
             self.set(scaler, None, tracker, other)
 
     def __del__(self):
-        if self._handle:
+        if self._handle and not self._is_captured:  # a replay would use freed memory
             self._library.autoamp_scaler_destroy(self._handle)
 
     @staticmethod
@@ -240,6 +250,8 @@ class DeviceState:
             raise RuntimeError(_FAILURES.get(status, f"autoamp returned {status}"))
 
     def _call(self, name, stream, *arguments):
+        if not self._is_captured and name != "get" and _is_capturing(stream):
+            self._is_captured, self._known = True, None
         return getattr(self._library, "autoamp_scaler_" + name)(self._handle, *arguments, ctypes.c_void_p(stream))
 
     def get(self, scaler):
@@ -267,8 +279,9 @@ class DeviceState:
 
     def scale(self, scaler, value):
         if _is_number(value):
-            self._known = self._known or self.get(scaler)
-            return _gradients.narrow(_gradients.narrow(value) * _gradients.narrow(self._known[0]))
+            known = self._known or self.get(scaler)
+            self._known = None if self._is_captured else known
+            return _gradients.narrow(_gradients.narrow(value) * _gradients.narrow(known[0]))
         self._launch("scale", scaler, [_gradients.wrap(value, scaler.stream)])
         return value
 

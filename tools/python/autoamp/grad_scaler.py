@@ -72,7 +72,7 @@ class GradScaler:
     def get_scale(self):
         if not self._enabled:
             return 1.0
-        return self._init_scale if self._state is None else self._state.get(self)[0]
+        return self._init_scale if self._state is None else float(self._state.get(self)[0])
 
     def get_growth_factor(self):
         return self._growth_factor
@@ -152,7 +152,7 @@ class GradScaler:
             return type(outputs)(results) if isinstance(outputs, (list, tuple)) else results
         if outputs is None:
             raise ValueError("outputs must be a Tensor or an iterable of Tensors")
-        return self._make(_states.kind_of(outputs, self._state)).scale(self, outputs)
+        return self._make(_states.kind_of(outputs, self._state, self.stream)).scale(self, outputs)
 
     def _grads(self, optimizer, grads):
         if grads is None:
@@ -255,11 +255,13 @@ class GradScaler:
                 assert new_scale.device.type == str(self._device).split(":", 1)[0], reason
                 assert new_scale.numel() == 1, reason
                 assert new_scale.requires_grad is False, reason
-            self._state.replace(self, float(new_scale))
+            self._state.replace(self, new_scale if _gradients.is_torch(new_scale) else float(new_scale))
         else:
             found = [each.found for each in self._optimizers.values() if each.found]
             assert len(found) > 0, "No inf checks were recorded prior to update."
-            self._state.update(self, [self._latest] if self._latest is not None and self._rule().last_decides else found)
+            if self._rule().last_decides:  # before the first step, none does
+                found = [] if self._latest is None else [self._latest]
+            self._state.update(self, found)
         self._optimizers = {}
 
 
