@@ -137,8 +137,8 @@ void writeUpdate(Process &process, uint32_t scaler, const trace::GradientUpdate 
 	                          update.foundInf != 0 ? causes.span() : std::span<const trace::GradientCause>());
 }
 
-// The updates of one scaler by several devices arrive in a ring for each device. A later one waits here until the
-// earlier ones have arrived. Too many waiting updates mean that a ring has lost one.
+// The updates of an autoamp scaler by several devices arrive in a ring for each device. A later one waits here until
+// the earlier ones have arrived. Too many waiting updates mean that a ring has lost one.
 class Sequences
 {
 public:
@@ -271,8 +271,10 @@ void recordUpdate(Process &process, lower::ContextState &context, const kernels:
 	update.ticks = static_cast<uint32_t>(event.before) | uint64_t{static_cast<uint32_t>(event.after)} << 32;
 	const Causes causes = causesOf(context, index);
 	isAnyRecorded.store(true, std::memory_order_relaxed);
-	if (std::strcmp(scaler.how, howUnscaled) != 0)
+	if (std::strcmp(scaler.how, "autoamp") == 0)
 		return sequences().add(process, index, update, causes);
+	if (std::strcmp(scaler.how, howUnscaled) != 0)
+		return writeUpdate(process, index, update, causes);
 	recordWaiting(process, index, update.before.scale);
 	waitingUpdates[index].update = update;
 	waitingUpdates[index].is = true;

@@ -1,5 +1,6 @@
 """States of a scaler: in torch tensors, in Python, or on the device by the functions of autoamp.h."""
 import ctypes
+import functools
 import itertools
 import math
 import os
@@ -75,10 +76,15 @@ def _is_number(value):
     return isinstance(value, (int, float)) or numpy is not None and isinstance(value, numpy.generic)
 
 
+@functools.cache
+def _driver():
+    return ctypes.CDLL("libcuda.so.1")
+
+
 def _is_capturing(stream):
     """Whether calls on this stream are captured into a graph, or are not possible now."""
     status = ctypes.c_int()
-    return ctypes.CDLL("libcuda.so.1").cuStreamIsCapturing(ctypes.c_void_p(stream), ctypes.byref(status)) != 0 or status.value != 0
+    return _driver().cuStreamIsCapturing(ctypes.c_void_p(stream), ctypes.byref(status)) != 0 or status.value != 0
 
 
 def kind_of(value, state, stream=0):
