@@ -71,6 +71,8 @@ class Bisect(Case):
         for words in (["17", "fail"], ["fail"], ["17", "18", "fail", "fail=17"]):
             result = self.bisect(TOLERANCE, *words, status=1, options=["--quiet", "-o", "rules.toml"])
             self.refused(result, 1, "the program fails by itself")
+        result = self.bisect(TOLERANCE, "17", "18", "fail", "fail=17", status=1)
+        self.assertRegex(result.stderr, "2 of 2 signatures kept: fails\n")
         self.assertEqual(os.listdir(self.here), [])
 
     def test_a_program_that_passes(self):

@@ -462,9 +462,10 @@ private:
 			answers_.push_back({kept, isFailure, false});
 		else
 			before->isOld = false;
-		const auto more = left > 1 ? fmt::format(" (at most {} unless further {}s are responsible)",
-		                                         plural(left - 1, "more run"), options_.by)
-		                           : "";
+		const bool isOver = isFailure && kept.find('0') == kept.npos; // no further item can be kept
+		const auto more = left > 1 && !isOver ? fmt::format(" (at most {} unless further {}s are responsible)",
+		                                                    plural(left - 1, "more run"), options_.by)
+		                                      : "";
 		say(fmt::format("run {}: {} of {} kept: {}{}", ++runs_, std::count(kept.begin(), kept.end(), '1'),
 		                plural(items_.size(), options_.by.c_str()), isFailure ? "fails" : "passes", more));
 		if (!isSame) {
