@@ -118,7 +118,7 @@ class HostState:
         self.__init__(scaler, tuple(new))
 
     def replace(self, scaler, scale):
-        self.set(scaler, scale, None, None)
+        self.set(scaler, float(scale), None, None)
 
     def scale(self, _, value):
         factor = _gradients.narrow(self._values[0])
@@ -178,7 +178,8 @@ class TorchState:
         if tracker is not None:
             self._tracker.fill_(tracker)
 
-    replace = HostState.replace
+    def replace(self, scaler, scale):
+        self.set(scaler, scale, None, None)
 
     def scale(self, _, value):
         if _is_number(value):
@@ -273,7 +274,7 @@ class DeviceState:
 
     def replace(self, scaler, scale):
         self._known = None
-        self._done(self._call("update", scaler.stream, ctypes.byref(ctypes.c_double(scale))))
+        self._done(self._call("update", scaler.stream, ctypes.byref(ctypes.c_double(float(scale)))))
         self._unscaled, self._found = set(), {}
 
     def _launch(self, name, scaler, wrapped, *arguments):

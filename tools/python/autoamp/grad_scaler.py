@@ -255,7 +255,7 @@ class GradScaler:
                 assert new_scale.device.type == str(self._device).split(":", 1)[0], reason
                 assert new_scale.numel() == 1, reason
                 assert new_scale.requires_grad is False, reason
-            self._state.replace(self, new_scale if _gradients.is_torch(new_scale) else float(new_scale))
+            self._state.replace(self, new_scale)
         else:
             found = [each.found for each in self._optimizers.values() if each.found]
             assert len(found) > 0, "No inf checks were recorded prior to update."
