@@ -30,7 +30,7 @@ void divert(unsigned slot, void *const *functions)
 	const unsigned index = slot % rowCount;
 	void *original = load(autoamp_front_originals[index]);
 	if (functions && original)
-		__atomic_compare_exchange_n(&autoamp_front_slots[slot], &original, functions[index - entryCount], false,
+		__atomic_compare_exchange_n(&autoamp_front_slots[slot], &original, functions[index - vendorEntryCount], false,
 		                            __ATOMIC_SEQ_CST, __ATOMIC_ACQUIRE);
 }
 
@@ -40,7 +40,7 @@ extern "C" void autoamp_front_divert(void *const *functions)
 {
 	__atomic_store_n(&divertedLaunches, functions, __ATOMIC_SEQ_CST);
 	for (unsigned slot = 0; slot < versionCount * rowCount; slot++)
-		if (slot % rowCount >= entryCount)
+		if (slot % rowCount >= vendorEntryCount)
 			divert(slot, functions);
 }
 
@@ -55,7 +55,7 @@ extern "C" HIDDEN void *autoamp_front_resolve(unsigned slot, const void *caller)
 	void *target = resolveOriginal(slot, caller, resolving.hasLoader);
 	if (!target)
 		return reinterpret_cast<void *>(slot / rowCount == older ? absent : entries[index].library.absent);
-	const bool isCall = index < entryCount;
+	const bool isCall = index < vendorEntryCount;
 	if (!resolving.hasLoader) {
 		if (isCall)
 			count(autoamp_front_unseen, caller);

@@ -6,6 +6,7 @@
 #include "inject/autoamp.h"
 
 #define AUTOAMP_EXPORT __attribute__((visibility("default")))
+#define AUTOAMP_WEAK __attribute__((visibility("default"), weak))
 
 namespace autoamp::front {
 
@@ -56,21 +57,18 @@ struct Core {
 	const Scalers *scalers; // null: this core has none
 };
 
-constexpr unsigned abi = 9;
+constexpr unsigned abi = 10;
+
+// Copies of a BLAS that a lookup by name can lead to, after number 0, which is the copy that the loader binds the
+// caller to.
+constexpr unsigned blasCopyCount = 4;
 
 } // namespace autoamp::front
 
 extern "C" {
 // Front.
 AUTOAMP_EXPORT extern constinit thread_local autoamp::front::ThreadBlock
-    autoamp_front_thread;                              // constinit: otherwise g++ calls a TLS wrapper function
-AUTOAMP_EXPORT extern void *autoamp_front_originals[]; // original functions by row; null: call autoamp_front_original
-// From now on, launches lead to these functions (by row of launches.inc), which call the original function. Until then
-// a slot of launches.inc leads to its original function, and a launch does not open the core.
-AUTOAMP_EXPORT void autoamp_front_divert(void *const *functions);
-AUTOAMP_EXPORT void *autoamp_front_original(unsigned index); // null: no such library in this process
-AUTOAMP_EXPORT extern unsigned autoamp_front_unseen;   // calls not intercepted because opening the core could deadlock
-AUTOAMP_EXPORT extern unsigned autoamp_front_second[]; // by row; uses of a second library copy, not intercepted
+    autoamp_front_thread; // constinit: otherwise g++ calls a TLS wrapper function
 // Number of profiler switches, counted by the front: odd between cudaProfilerStart and cudaProfilerStop.
 AUTOAMP_EXPORT extern unsigned autoamp_front_profiled;
 // Between these two, forks of other threads wait, at most a second; autoamp_front_hold_forks waits for forks in the
@@ -81,9 +79,24 @@ AUTOAMP_EXPORT void autoamp_front_release_forks();
 // Returns whether descriptor 2 is the same file as when the front was loaded. A daemon may have closed it and opened
 // another file there.
 AUTOAMP_EXPORT bool autoamp_front_has_stderr();
+
+// The front for CUDA libraries. Weak, because it may be absent.
+AUTOAMP_WEAK extern void *autoamp_front_originals[]; // original functions by row; null: call autoamp_front_original
+// From now on, launches lead to these functions (by row of launches.inc), which call the original function. Until then
+// a slot of launches.inc leads to its original function, and a launch does not open the core.
+AUTOAMP_WEAK void autoamp_front_divert(void *const *functions);
+AUTOAMP_WEAK void *autoamp_front_original(unsigned index); // null: no such library in this process
+AUTOAMP_WEAK extern unsigned autoamp_front_unseen;   // calls not intercepted because opening the core could deadlock
+AUTOAMP_WEAK extern unsigned autoamp_front_second[]; // by row; uses of a second library copy, not intercepted
 // Called by NVTX if NVTX_INJECTION64_PATH names the front, once for each object that contains a copy of NVTX. Returns 0
 // to decline.
 AUTOAMP_EXPORT int InitializeInjectionNvtx2(const void *tables);
-// Core. Constant data: it needs no initialization, and threads may race to read it.
-AUTOAMP_EXPORT extern const autoamp::front::Core autoamp_core;
+
+// The front for a CPU BLAS. Weak, because it may be absent. The original function of a row for the code at `caller`,
+// and whether its integers have 64 bits. Null: no library in this process has it.
+AUTOAMP_WEAK void *autoamp_cpu_original(unsigned slot, const void *caller, bool *isWide);
+AUTOAMP_WEAK extern unsigned autoamp_cpu_unseen; // as autoamp_front_unseen
+
+// Core: its tables for the fronts. Constant data: it needs no initialization, and threads may race to read it.
+AUTOAMP_EXPORT extern const autoamp::front::Core autoamp_core, autoamp_cpu_core;
 }

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Generate the entry points of front and core from the tables and the installed vendor headers.
 
-usage: gen_entries.py INCLUDE ARGUMENTS OUTPUT TABLE...
+usage: gen_entries.py INCLUDE ARGUMENTS OUTPUT BLAS TABLE...
 
 INCLUDE: the folders of the vendor headers, separated by colons. ARGUMENTS: the header with the family structs.
-OUTPUT: the folder for entries.inc (front), entry_index.h (both), entry_table.h and entries_core.cpp (core).
+OUTPUT: the folder for entries.inc (front), entry_index.h (both), entry_table.h and entries_core.cpp (core), and for
+blas.inc (front for CPU BLAS, core). BLAS: the table of routines of a CPU BLAS.
 A function that the headers do not declare is an error, so signatures are never written by hand.
 """
 import pathlib
@@ -39,6 +40,21 @@ def read_table(table):
             short = name.removesuffix("[_64]")
             rows += [(n, family, dtype, obstacle, kind) for n in ([short, short + "_64"] if short != name else [name])]
     return headers, rows
+
+
+def read_blas(table):
+    """[(name, style, routine, dtype, obstacle, kind)] of the routines of a CPU BLAS in all spellings."""
+    spellings, rows = {}, []
+    for line in table.read_text().splitlines():
+        first, *words = line.split("#")[0].split() or [None]
+        if first in ("cblas", "fortran"):
+            spellings[first] = words
+        elif first:
+            dtype, obstacle, kind = words + ["none"] * (3 - len(words))
+            for style, patterns in spellings.items():
+                names = [p.replace("^NAME", first.upper()).replace("NAME", first) for p in patterns]
+                rows += [(name, style, first, dtype, obstacle, kind) for name in names]
+    return rows
 
 
 def read_families(arguments):
@@ -117,7 +133,7 @@ def wrapper(name, parameters, members, family, dtype, kind):
 }}"""
 
 
-def main(include, arguments, output, *tables):
+def main(include, arguments, output, blas, *tables):
     output = pathlib.Path(output)
     families = read_families(pathlib.Path(arguments))
     rows, slots, headers, wrappers = [], [], [], []
@@ -142,12 +158,20 @@ def main(include, arguments, output, *tables):
             members = families.get(DESCRIBED_AS.get(family, family), {})
             wrappers.append(wrapper(name, declared[name], members, family, dtype, kind))
 
+    blas_rows = read_blas(pathlib.Path(blas))
+    last_vendor = len(rows)
+    rows += [(name, "blas", dtype, obstacle, "false", kind) for name, _, _, dtype, obstacle, kind in blas_rows]
+
     def write(file, *lines):
         (output / file).write_text("\n".join(("/* Written by inject/gen_entries.py. */", *lines, "")))
 
     write("entries.inc", *slots)
     write("entry_index.h", "#pragma once", "namespace autoamp::entry {", "enum Index : unsigned {",
-          *(f"\tindex_{row[0]}," for row in rows), "\tentryCount", "};", "} // namespace autoamp::entry")
+          *(f"\tindex_{row[0]}," for row in rows), "\tentryCount", "};",
+          "// The entry points of vendor libraries come first, then those of a CPU BLAS.",
+          f"constexpr unsigned vendorEntryCount = {last_vendor}, blasEntryCount = {len(blas_rows)};",
+          "} // namespace autoamp::entry")
+    write("blas.inc", *(f"BLAS({name}, {style}, {routine})" for name, style, routine, *_ in blas_rows))
     write("entry_table.h", "#pragma once", '#include "inject/entry_index.h"', '#include "src/op/entry.h"',
           "namespace autoamp::entry {", "inline constexpr op::Entry entryTable[entryCount] = {",
           *(f'\t{{"{name}", op::Library::{library}, op::Dtype::{dtype}, op::Obstacle::{obstacle}, {arrays}, op::Kind::{kind}}},'
@@ -155,9 +179,9 @@ def main(include, arguments, output, *tables):
           "};", "} // namespace autoamp::entry")
     write("entries_core.cpp", *(f"#include <{header}>" for header in headers), '#include "src/call/wrapper.h"',
           "namespace autoamp::entry::wrappers {", "namespace {", "using op::Integers;", *wrappers, "", "void *const all[] = {",
-          *(f"\treinterpret_cast<void *>({row[0]})," for row in rows), "};", "} // namespace",
+          *(f"\treinterpret_cast<void *>({row[0]})," for row in rows[:last_vendor]), "};", "} // namespace",
           "} // namespace autoamp::entry::wrappers",
-          'extern "C" const autoamp::front::Core autoamp_core = {autoamp::front::abi, autoamp::entry::entryCount,',
+          'extern "C" const autoamp::front::Core autoamp_core = {autoamp::front::abi, autoamp::entry::vendorEntryCount,',
           "\tautoamp::entry::wrappers::all, autoamp::entry::regions, autoamp::entry::scalers};")
 
 

@@ -5,7 +5,7 @@
 
 namespace autoamp::entry {
 
-// Their originals and slots have the rows entryCount + launch.
+// Their originals and slots have the rows vendorEntryCount + launch.
 enum Launch : unsigned {
 #define ENTRY(name, ...) launch_##name,
 #include "inject/launches.inc"

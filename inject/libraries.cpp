@@ -87,7 +87,7 @@ bool isVendors(const char *file)
 
 unsigned rowOf(const char *name)
 {
-	const unsigned calls = entryCount, end = rowCount;
+	const unsigned calls = vendorEntryCount, end = rowCount;
 	unsigned index = begins(name, "cublas") || begins(name, "cudnn")                            ? 0
 	                 : begins(name, "cudaL") || begins(name, "cudaG") || begins(name, "__cuda") ? calls
 	                                                                                            : end;

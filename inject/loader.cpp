@@ -2,7 +2,6 @@
 
 #include "inject/atomics.h"
 #include "inject/object.h"
-#include "inject/slots.h"
 
 #include <sys/syscall.h>
 #include <time.h>
@@ -10,6 +9,8 @@
 
 decltype(&dlsym) autoamp_front_dlsym;
 decltype(&dlvsym) autoamp_front_dlvsym;
+decltype(&dlsym) autoamp_front_next_dlsym;
+decltype(&dlvsym) autoamp_front_next_dlvsym;
 
 namespace autoamp::front {
 
@@ -20,9 +21,16 @@ constinit int opener = -1;
 // The objects up to libc in this list exist from the start and are never unloaded.
 bool haveLoader()
 {
+	const Object self = {nullptr, reinterpret_cast<ElfW(Addr)>(__ehdr_start)};
+	Object next = {}; // the other front
+	bool isBehind = false;
 	for (const link_map *map = _r_debug.r_map; map && !load(autoamp_front_dlsym); map = map->l_next) {
 		const Object object = {nullptr, map->l_addr, map->l_ld, map->l_name};
 		const char *file = baseName(object.path);
+		if (object.base == self.base)
+			isBehind = true;
+		else if (isBehind && !next.dynamic && begins(file, "libautoamp"))
+			next = object;
 		if (!begins(file, "libc.so.6") && !begins(file, "libdl.so.2")) // libdl: before glibc 2.34
 			continue;
 		const auto function = [&object](const char *name) { return object.place(object.find(name)); };
@@ -31,6 +39,12 @@ bool haveLoader()
 		store(loader.open, function("dlopen"));
 		store(loader.close, function("dlclose"));
 		store(loader.error, function("dlerror"));
+		const auto hook = [&](const char *name) {
+			void *const other = next.dynamic ? next.place(next.find(name)) : nullptr;
+			return other ? other : function(name);
+		};
+		store(autoamp_front_next_dlvsym, hook("dlvsym"));
+		store(autoamp_front_next_dlsym, hook("dlsym"));
 		store(autoamp_front_dlvsym, function("dlvsym"));
 		store(autoamp_front_dlsym, function("dlsym")); // last: it marks the others as set
 	}

@@ -4,7 +4,25 @@
 #include <dlfcn.h>
 #include <pthread.h>
 
+#define HIDDEN __attribute__((visibility("hidden")))
+
+extern "C" {
+// The functions of libc; null before haveLoader().
+HIDDEN extern decltype(&dlsym) autoamp_front_dlsym;
+HIDDEN extern decltype(&dlvsym) autoamp_front_dlvsym;
+// The functions that the hooks jump to: those of libc, or the hooks of the other front if it was preloaded after this
+// one.
+HIDDEN extern decltype(&dlsym) autoamp_front_next_dlsym;
+HIDDEN extern decltype(&dlvsym) autoamp_front_next_dlvsym;
+HIDDEN extern const char __ehdr_start[], _end[]; // the bounds of the front in memory
+}
+
 namespace autoamp::front {
+
+inline bool isFront(const void *address)
+{
+	return address >= __ehdr_start && address < _end;
+}
 
 // Null before haveLoader().
 struct Loader {
@@ -14,7 +32,7 @@ struct Loader {
 };
 extern Loader loader;
 
-// Finds the functions above and those of slots.h. False if the process has no dlsym.
+// Finds the functions above. False if the process has no dlsym.
 bool haveLoader();
 
 // Never held.

@@ -7,6 +7,7 @@
 #include "inject/originals.h"
 #include "inject/profiler.h"
 #include "inject/rebinding.h"
+#include "inject/search.h"
 #include "inject/start.h"
 
 using namespace autoamp::front;
@@ -14,38 +15,6 @@ using namespace autoamp::front;
 bool autoamp_front_passes;
 
 namespace {
-
-struct Answer {
-	void *symbol;
-	long isFinal; // 0: jump to the original dlsym or dlvsym
-};
-
-void *look(void *where, const char *name, const char *version)
-{
-	return version ? autoamp_front_dlvsym(where, name, version) : autoamp_front_dlsym(where, name);
-}
-
-// The result that a lookup has without the front. Exporting a name must not make a program believe that CUDA is
-// present. A lookup that finds a function of the front therefore continues with the next definition, then with the
-// dependencies of the caller's file. Returns null if nothing is found; dlerror() may be set or not.
-void *findBehind(void *handle, const char *name, const char *version, const char *path)
-{
-	if (void *const found = handle == RTLD_NEXT ? nullptr : look(handle, name, version);
-	    handle != RTLD_NEXT && !isFront(found))
-		return found;
-	void *found = look(RTLD_NEXT, name, version);
-	if (!found && (found = findLoaded(path, name)))
-		loader.error();
-	return isFront(found) ? nullptr : found;
-}
-
-// Sets dlerror() by repeating the lookup in which findBehind() found nothing.
-Answer findNothing(void *handle, const char *name, const char *version)
-{
-	const bool isPseudo = handle == RTLD_DEFAULT || handle == RTLD_NEXT;
-	void *const found = look(isPseudo ? RTLD_NEXT : handle, name, version);
-	return {isFront(found) ? look(RTLD_NEXT, name, version) : found, 1};
-}
 
 // Lookups of exported names without slots. Profiler functions resolve to the front if there is another definition. NVTX
 // looks for its entry in the front's own file.
@@ -100,7 +69,7 @@ extern "C" HIDDEN Answer autoamp_front_lookup(void *handle, const char *name, co
 	loader.error();
 	if (*owner.path && (!first || first == found) && keepOriginal(index, found, nullptr))
 		return {entryOf(its, index), 1};
-	if (index < entryCount)
+	if (index < vendorEntryCount)
 		count(autoamp_front_second[index], caller);
 	return {found, 1};
 }

@@ -2,7 +2,6 @@
 
 #include "inject/environment.h"
 #include "inject/fork.h"
-#include "inject/libraries.h"
 #include "inject/loader.h"
 #include "inject/message.h"
 #include "inject/object.h"
@@ -23,7 +22,7 @@ namespace {
 // have changed.
 bool ownFolder(char (&path)[PATH_MAX])
 {
-	const auto wanted = reinterpret_cast<uintptr_t>(&absent); // code, because .bss pages have no file name
+	const auto wanted = reinterpret_cast<uintptr_t>(&findCore); // code, because .bss pages have no file name
 	size_t size = 0;
 	const int file = open("/proc/self/maps", O_RDONLY | O_CLOEXEC); // "start-end perms offset dev inode   /path\n"
 	uintptr_t bound[2] = {};
@@ -46,7 +45,7 @@ bool ownFolder(char (&path)[PATH_MAX])
 		}
 	close(file);
 	if (!isFound) // no /proc
-		for (const char *name = ownerOf(reinterpret_cast<void *>(&absent)).path; *name && size < sizeof path - 1;
+		for (const char *name = ownerOf(reinterpret_cast<void *>(&findCore)).path; *name && size < sizeof path - 1;
 		     name++)
 			path[size++] = *name;
 	while (size && path[size - 1] != '/')
@@ -108,9 +107,9 @@ const Core *openCore(const char *&why)
 		why = error ? error : "unknown";
 		return nullptr;
 	}
-	const auto *core = static_cast<const Core *>(autoamp_front_dlsym(handle, "autoamp_core"));
+	const auto *core = static_cast<const Core *>(autoamp_front_dlsym(handle, coreName));
 	why = "it is of another version";
-	return core && core->abi == abi && core->count == entryCount ? core : nullptr;
+	return core && core->abi == abi && core->count == wrapperCount ? core : nullptr;
 }
 
 } // namespace

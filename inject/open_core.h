@@ -6,6 +6,10 @@
 
 namespace autoamp::front {
 
+// The core's table for this front, and the number of its wrappers.
+extern const char coreName[];
+extern const unsigned wrapperCount;
+
 extern const Core untouched; // the decision not to use the core
 extern const Core *decision; // null: none so far
 

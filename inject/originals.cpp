@@ -5,8 +5,19 @@
 #include "inject/libraries.h"
 #include "inject/loader.h"
 #include "inject/object.h"
+#include "inject/open_core.h"
+#include "inject/search.h"
+
+extern "C" {
+void *autoamp_front_originals[autoamp::front::rowCount];
+unsigned autoamp_front_unseen;
+unsigned autoamp_front_second[autoamp::front::rowCount];
+}
 
 namespace autoamp::front {
+
+constinit const char coreName[] = "autoamp_core";
+constinit const unsigned wrapperCount = entry::vendorEntryCount;
 
 bool keepOriginal(unsigned index, void *found, const void *caller)
 {
@@ -29,15 +40,6 @@ bool keepOriginal(unsigned index, void *found, const void *caller)
 	const char *const other = ownerOf(original).name();
 	return version < versionCount && versionOf(other, library) == version && !equal(other, owner.name()) &&
 	       (isPart(other, library, version) || isPart(owner.name(), library, version));
-}
-
-void *findLoaded(const char *file, const char *name)
-{
-	void *const handle = loader.open(file, RTLD_LAZY | RTLD_NOLOAD);
-	void *const found = handle ? autoamp_front_dlsym(handle, name) : nullptr;
-	if (handle)
-		loader.close(handle); // the application decides how long it stays loaded; captured libraries are pinned
-	return found;
 }
 
 void *findLoaded(const char *file, unsigned index)
@@ -117,7 +119,7 @@ void *resolveOriginal(unsigned slot, const void *caller, bool hasLoader)
 		return known;
 	if (!hasLoader || !haveLoader())
 		return findInLibrary(slot, caller);
-	void *found = index < entryCount ? nullptr : findReplacement(name, library);
+	void *found = index < vendorEntryCount ? nullptr : findReplacement(name, library);
 	if (!found)
 		found = version ? autoamp_front_dlvsym(RTLD_NEXT, name, library.sonames[version])
 		                : autoamp_front_dlsym(RTLD_NEXT, name);

@@ -9,10 +9,7 @@ namespace autoamp::front {
 // a copy if it is the caller's own file, and otherwise as an interposer, which works with any copy.
 bool keepOriginal(unsigned index, void *found, const void *caller);
 
-// Looks the name up in a loaded file and its dependencies.
-void *findLoaded(const char *file, const char *name);
-
-// The same for the name of an entry point. Null if the result is a slot.
+// Looks the name of an entry point up in a loaded file and its dependencies. Null if the result is a slot.
 void *findLoaded(const char *file, unsigned index);
 
 // Finds a function without the loader: while another thread holds its lock, or without dlsym (glibc before 2.34 in a

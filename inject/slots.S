@@ -72,52 +72,12 @@ autoamp_front_entries:
 #include "inject/entries.inc"
 #include "inject/launches.inc"
 
-	.macro save reg
-	push %\reg
-	.cfi_adjust_cfa_offset 8
-	.endm
-	.macro restore reg
-	pop %\reg
-	.cfi_adjust_cfa_offset -8
-	.endm
-
-/* First call of an entry point. On the stack: index, return address, the caller's stack arguments. Preserves every
- * register that may hold an argument: six integers, rax (number of vector registers), r10, xmm0-7. */
-	.hidden autoamp_front_resolve
-	.type autoamp_front_lazy, @function
-autoamp_front_lazy:
-	.cfi_startproc
-	.cfi_adjust_cfa_offset 8
-	.irp reg, rax, rdi, rsi, rdx, rcx, r8, r9, r10
-	save \reg
-	.endr
-	sub $128, %rsp
-	.cfi_adjust_cfa_offset 128
-	.irp n, 0, 1, 2, 3, 4, 5, 6, 7
-	movaps %xmm\n, 16 * \n(%rsp)
-	.endr
-	mov 192(%rsp), %edi
-	mov 200(%rsp), %rsi
-	call autoamp_front_resolve
-	mov %rax, %r11
-	.irp n, 0, 1, 2, 3, 4, 5, 6, 7
-	movaps 16 * \n(%rsp), %xmm\n
-	.endr
-	add $128, %rsp
-	.cfi_adjust_cfa_offset -128
-	.irp reg, r10, r9, r8, rcx, rdx, rsi, rdi, rax
-	restore \reg
-	.endr
-	add $8, %rsp
-	.cfi_adjust_cfa_offset -8
-	jmp *%r11
-	.cfi_endproc
-	.size autoamp_front_lazy, . - autoamp_front_lazy
+#include "inject/lazy.inc"
 
 /* dlsym(handle, name), dlvsym(handle, name, version). RTLD_NEXT means the next object after the caller, which the
  * original function finds by its return address: it is jumped to, never called. If autoamp_front_passes is set, lookups
  * of other names jump to it directly. Names are compared byte by byte: a short name may end at the end of its page. */
-	.hidden autoamp_front_lookup, autoamp_front_dlsym, autoamp_front_dlvsym, autoamp_front_passes
+	.hidden autoamp_front_lookup, autoamp_front_next_dlsym, autoamp_front_next_dlvsym, autoamp_front_passes
 	.macro hook name, version
 	.balign 16
 	.globl \name
@@ -166,7 +126,7 @@ autoamp_front_lazy:
 	restore rsi
 	restore rdi
 	jnz 1f
-3:	jmp *autoamp_front_\name(%rip)
+3:	jmp *autoamp_front_next_\name(%rip)
 4:	cmpb $'_', 1(%rsi)
 	jne 3b
 	cmpb $'c', 2(%rsi)

@@ -1,5 +1,6 @@
 #include "src/call/described_call.h"
 
+#include "src/call/blas_path.h"
 #include "src/call/counted.h"
 #include "src/call/fast_path.h"
 #include "src/lower/capture.h"
@@ -18,7 +19,9 @@ namespace {
 Site &newSite(const CallInfo &info, op::Op op, int ordinal, DescribedCall &described)
 {
 	policy::Device device;
-	if (ordinal == unknownDevice || !deviceAt(info.process, ordinal, device)) {
+	if (op.library == op::Library::blas) {
+		device = cpuDevice(info.process, info.interception.original);
+	} else if (ordinal == unknownDevice || !deviceAt(info.process, ordinal, device)) {
 		op.device = unknownDevice;
 		device = {&policy::gpuConstants(info.process.options.gpuModel, nullptr, 0), 90, true};
 		described.obstacle = policy::Reason::engine_failed;
@@ -193,11 +196,9 @@ DescribedCall describe(const CallInfo &info, const op::LtMatmulCall &call)
 }
 
 // Does not query the device: the query would cost more than everything else here.
-DescribedCall describeCounted(const CallInfo &info, const op::PlainCall &call)
+DescribedCall describeCounted(const CallInfo &info, const op::PlainCall &call, op::Op op)
 {
 	DescribedCall described;
-	op::Op op = op::describe(info.entry, info.interception.entryIndex, call);
-	op.device = unknownDevice;
 	op.caller = info.caller.id;
 	const auto &gpu = policy::gpuConstants(info.process.options.gpuModel, nullptr, 0);
 	described.site = &findSite(op, decisiveContext(info.context), {&gpu, 90, true});
@@ -219,8 +220,11 @@ DescribedCall describeCounted(const CallInfo &info, const op::PlainCall &call)
 
 DescribedCall describe(const CallInfo &info, const op::PlainCall &call)
 {
-	if (op::isOnlyCounted(info.entry))
-		return describeCounted(info, call);
+	if (op::isOnlyCounted(info.entry)) {
+		op::Op op = op::describe(info.entry, info.interception.entryIndex, call);
+		op.device = unknownDevice;
+		return describeCounted(info, call, op);
+	}
 	DescribedCall described;
 	info.thread.cublas = op::cublas(info.interception.original);
 	const HandleState handleState = readHandleState(info.entry, nullptr, info.thread.driver, info.context, call);
@@ -229,6 +233,17 @@ DescribedCall describe(const CallInfo &info, const op::PlainCall &call)
 	         [&] { return op::describe(info.entry, info.interception.entryIndex, call); });
 	if (hasStreamInHandle(info.entry) && call.handle)
 		readStream(info.thread.cublas, call.handle, described);
+	return described;
+}
+
+DescribedCall describe(const CallInfo &info, const op::BlasCall &call)
+{
+	const auto describeOp = [&] { return op::describe(info.entry, info.interception.entryIndex, call); };
+	if (op::isOnlyCounted(info.entry))
+		return describeCounted(info, plainCall(call), describeOp());
+	DescribedCall described;
+	const Key key = keyOf(call, info.interception.entryIndex, info.caller.id, info.context);
+	findSite(info, key, op::cpuDevice, described, describeOp);
 	return described;
 }
 

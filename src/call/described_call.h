@@ -9,6 +9,7 @@
 #include "src/lower/lowered_call.h"
 #include "src/lower/rnn.h"
 #include "src/op/arguments.h"
+#include "src/op/blas.h"
 #include "src/op/entry.h"
 #include "src/op/op.h"
 #include "src/site/site.h"
@@ -42,6 +43,7 @@ struct CallInfo {
 };
 
 DescribedCall describe(const CallInfo &info, const op::GemmCall &call);
+DescribedCall describe(const CallInfo &info, const op::BlasCall &call);
 DescribedCall describe(const CallInfo &info, const op::LtMatmulCall &call);
 DescribedCall describe(const CallInfo &info, const op::PlainCall &call);
 DescribedCall describe(const CallInfo &info, const op::ConvolutionCall &call);
@@ -64,6 +66,10 @@ lower::Outcome lower(const CallInfo &info, const DescribedCall &described, const
 	else
 		return {}; // no decision lowers calls of the other families
 }
+
+// A product of a CPU BLAS runs in bfloat16 on the CPU.
+lower::Outcome lower(const CallInfo &info, const DescribedCall &described, const policy::Decision &decision,
+                     const op::BlasCall &call);
 
 // Runs a call by the substitute decision after its cast declined with a shortage. Returns `shortage` if the substitute
 // fails too.

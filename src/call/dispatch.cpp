@@ -69,6 +69,7 @@ op::Status dispatch(core::Process &process, const op::Entry &entry, const Interc
 	template op::Status dispatch(core::Process &, const op::Entry &, const Interception &, const op::Call &,           \
 	                             const Original &);
 FOR(GemmCall)
+FOR(BlasCall)
 FOR(LtMatmulCall)
 FOR(PlainCall)
 FOR(ConvolutionCall)

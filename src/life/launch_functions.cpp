@@ -63,7 +63,7 @@ template <class Function, unsigned launch>
 Function *original()
 {
 	return reinterpret_cast<Function *>(
-	    __atomic_load_n(&autoamp_front_originals[entry::entryCount + launch], __ATOMIC_ACQUIRE));
+	    __atomic_load_n(&autoamp_front_originals[entry::vendorEntryCount + launch], __ATOMIC_ACQUIRE));
 }
 
 // Functions of the runtime that name a kernel. They set the program's last error if they fail.
@@ -255,7 +255,8 @@ void watchLaunchFunctions()
 	    address(unregister),
 	    address(unload),
 	};
-	autoamp_front_divert(functions);
+	if (autoamp_front_divert)
+		autoamp_front_divert(functions);
 }
 
 } // namespace autoamp::core

@@ -18,6 +18,8 @@ void noteLibrary(Process &process, op::Library library, const void *original)
 	const unsigned bit = 1u << static_cast<unsigned>(library);
 	if (process.librariesSeen.fetch_or(bit, std::memory_order_relaxed) & bit)
 		return;
+	if (library == op::Library::blas)
+		return;
 	const bool isDnn = library == op::Library::cudnn;
 	if (!isDnn)
 		op::cublasLt(original);

@@ -59,7 +59,9 @@ void describeOptions(trace::Recorder &recorder, const policy::Options &options)
 
 void recordMissedCalls(trace::Recorder &recorder)
 {
-	recorder.addLost(__atomic_exchange_n(&autoamp_front_unseen, 0, __ATOMIC_RELAXED));
+	for (unsigned *calls : {&autoamp_front_unseen, &autoamp_cpu_unseen})
+		if (calls) // null: the front is not in the process
+			recorder.addLost(__atomic_exchange_n(calls, 0, __ATOMIC_RELAXED));
 }
 
 // Records uses of second library copies, which the front does not intercept. Each lookup counts as one call, and so
@@ -67,7 +69,9 @@ void recordMissedCalls(trace::Recorder &recorder)
 void recordSecondCopies(Process &process)
 {
 	trace::Lane *const lane = process.recorder.attach();
-	for (unsigned i = 0; lane && i < entry::entryCount; i++) {
+	if (!&autoamp_front_second)
+		return;
+	for (unsigned i = 0; lane && i < entry::vendorEntryCount; i++) {
 		trace::Row row;
 		row.entry = entry::entryTable[i].name;
 		row.library = op::name(entry::entryTable[i].library);

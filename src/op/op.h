@@ -9,12 +9,12 @@
 
 namespace autoamp::op {
 
-enum class Library : uint8_t { cublas, cublaslt, cudnn };
+enum class Library : uint8_t { cublas, cublaslt, cudnn, blas };
 
 // Name in reports.
 inline const char *name(Library library)
 {
-	static constexpr const char *names[] = {"cublas", "cublaslt", "cudnn"};
+	static constexpr const char *names[] = {"cublas", "cublaslt", "cudnn", "blas"};
 	return names[static_cast<unsigned>(library)];
 }
 
@@ -166,6 +166,7 @@ enum class Obstacle : uint8_t {
 	X(operand_sums, "an epilogue that sums an operand (BGRADA, BGRADB)")                                               \
 	X(no_getters, "a library without functions that read handles or descriptors")                                      \
 	X(overlap, "a batch whose results overlap")                                                                        \
+	X(batch_beta, "a batch with beta other than 0")                                                                    \
 	X(strides, "a negative stride, or a batch of 2^31 or more")                                                        \
 	X(vector_scalars, "a pointer mode with a vector of scalars")                                                       \
 	X(matrix_order, "a matrix order other than COL and ROW, or C and D of different orders")                           \

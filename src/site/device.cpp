@@ -21,4 +21,9 @@ bool deviceAt(const Process &process, int ordinal, policy::Device &device)
 	return true;
 }
 
+policy::Device cpuDevice(const Process &process, const void *)
+{
+	return {&policy::gpuConstants(process.options.gpuModel, nullptr, 0), 90, true, true};
+}
+
 } // namespace autoamp::core

@@ -10,4 +10,7 @@ namespace autoamp::core {
 // device that cannot load kernels.
 bool deviceAt(const Process &process, int ordinal, policy::Device &device);
 
+// The CPU, for a program that calls a BLAS by `original`, a function of its library.
+policy::Device cpuDevice(const Process &process, const void *original);
+
 } // namespace autoamp::core

@@ -2,6 +2,7 @@
 
 #include "inject/entry_table.h"
 #include "src/lists/lists.h"
+#include "src/op/blas.h"
 #include "src/op/convolution.h"
 #include "src/op/entry.h"
 #include "src/place/capture_range.h"
@@ -54,7 +55,7 @@ trace::RowId makeRow(Process &process, const Rows &rows, const policy::Decision 
 	row.shape = !shape.empty() ? shape.c_str() : hasNoSizes ? "unknown" : nullptr;
 	row.eligible = isEligible(op);
 	row.isCounted = op::isOnlyCounted(entry) && !isEachDescribed(process);
-	row.device = op.device;
+	row.device = op.device == op::cpuDevice ? trace::kNoDevice : op.device;
 	row.estNs = decision.estimate;
 	row.estLoweredNs = decision.estimateLowered;
 	return process.recorder.row(row);

@@ -63,9 +63,9 @@ CallerAnswer findCaller(const void *address)
 		const ssize_t size = readlink("/proc/self/exe", path, sizeof path);
 		file = size > 0 ? baseName({path, static_cast<size_t>(size)}) : std::string_view("program");
 	}
-	const CallerKind kind = isAnyOf(file, front::vendorFiles)   ? CallerKind::vendor
-	                        : isAnyOf(file, front::solverFiles) ? CallerKind::solver
-	                                                            : CallerKind::application;
+	const bool isVendor = isAnyOf(file, front::vendorFiles) || isAnyOf(file, front::blasFiles),
+	           isSolver = isAnyOf(file, front::solverFiles) || isAnyOf(file, front::blasSolverFiles);
+	const CallerKind kind = isVendor ? CallerKind::vendor : isSolver ? CallerKind::solver : CallerKind::application;
 	return {idOf(file), kind};
 }
 

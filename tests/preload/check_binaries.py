@@ -1,10 +1,11 @@
-"""check_binaries.py FRONT CORE ENTRIES…: checks the properties of the two objects on which every process depends."""
+"""check_binaries.py FRONT CPU_FRONT CORE BLAS ENTRIES…: checks the properties of the objects on which every process
+depends. BLAS, ENTRIES: the names of the slots of both fronts."""
 import re
 import subprocess
 import sys
 import unittest
 
-FRONT, CORE, *ENTRIES = sys.argv[1:]
+FRONT, CPU_FRONT, CORE, BLAS, *ENTRIES = sys.argv[1:]
 
 
 def read(*command):
@@ -34,50 +35,83 @@ def segments(file):
             if re.match(r"\s+[A-Z_]+\s+0x", line)}
 
 
-class Front(unittest.TestCase):
+# The functions and data of inject/front.h and autoamp.h that both fronts have.
+COMMON = {"dlsym", "dlvsym", "autoamp_front_thread", "autoamp_front_hold_forks", "autoamp_front_release_forks",
+          "autoamp_front_has_stderr", "autoamp_front_profiled", "autoamp_push", "autoamp_pop", "autoamp_enter",
+          "autoamp_leave", "autoamp_require_regions", "autoamp_current", "autoamp_active", "autoamp_error",
+          "autoamp_record_update", "autoamp_scaler_create", "autoamp_scaler_destroy", "autoamp_scaler_scale",
+          "autoamp_scaler_unscale", "autoamp_scaler_step", "autoamp_scaler_update", "autoamp_scaler_get",
+          "autoamp_scaler_load", "autoamp_scaler_pointers", "InitializeInjectionNvtx2"}
+DEVICE = {f"autoamp_front_{name}" for name in ("originals", "original", "divert", "unseen", "second")}
+CPU = {"autoamp_cpu_original", "autoamp_cpu_unseen"}
+
+
+def slots(file, macro):
+    with open(file, encoding="utf-8") as text:
+        return set(re.findall(rf"{macro}\((\w+),", text.read()))
+
+
+class AnyFront:
     def test_needs_libc_only(self):
-        self.assertEqual(needed(FRONT), {"libc.so.6", "ld-linux-x86-64.so.2"})
+        self.assertEqual(needed(self.file), {"libc.so.6", "ld-linux-x86-64.so.2"})
 
     def test_symbol_floor(self):
-        self.assertLessEqual(newest(FRONT), (2, 17))
+        self.assertLessEqual(newest(self.file), (2, 17))
 
     def test_one_constructor_and_no_destructor(self):
-        tags = dict(dynamic(FRONT))
+        tags = dict(dynamic(self.file))
         self.assertEqual(tags["INIT_ARRAYSZ"].split()[0], "8")
         self.assertFalse({"INIT", "FINI", "FINI_ARRAY", "PREINIT_ARRAY"} & set(tags))
 
     def test_exports_are_the_tables_and_the_seam(self):
-        names = set()
-        for entries in ENTRIES:
-            with open(entries, encoding="utf-8") as file:
-                names |= set(re.findall(r"ENTRY\((\w+),", file.read()))
-        self.assertLessEqual({"cublasSgemm_v2_64", "__cudaLaunchKernel"}, names)
-        seam = {"dlsym", "dlvsym", "autoamp_front_thread", "autoamp_front_originals", "autoamp_front_original", "autoamp_front_divert",
-                "autoamp_front_unseen", "autoamp_front_second", "autoamp_front_hold_forks",
-                "autoamp_front_release_forks", "autoamp_front_has_stderr", "autoamp_push", "autoamp_pop", "autoamp_enter", "autoamp_leave", "autoamp_require_regions", "autoamp_current", "autoamp_active",
-                "autoamp_record_update", "autoamp_scaler_create", "autoamp_scaler_destroy", "autoamp_scaler_scale", "autoamp_scaler_unscale",
-                "autoamp_scaler_step", "autoamp_scaler_update", "autoamp_scaler_get", "autoamp_scaler_load", "autoamp_scaler_pointers",
-                "autoamp_error", "autoamp_front_profiled", "InitializeInjectionNvtx2"}
-        switches = {"cudaProfilerStart", "cudaProfilerStop", "cuProfilerStart", "cuProfilerStop"}
-        self.assertEqual(exports(FRONT), names | seam | switches)
+        self.assertEqual(exports(self.file), self.names() | COMMON | self.own)
 
     def test_no_reference_to_the_loader(self):
-        undefined = read("nm", "-D", "--undefined-only", "--without-symbol-versions", FRONT).split()
+        undefined = read("nm", "-D", "--undefined-only", "--without-symbol-versions", self.file).split()
         forbidden = {"dlopen", "dlclose", "dlerror", "getenv", "malloc", "memcpy", "memset", "strlen", "__tls_get_addr"}
         self.assertFalse(forbidden & set(undefined))
 
     def test_stack_and_thread_block(self):
-        found = segments(FRONT)
+        found = segments(self.file)
         self.assertEqual(found["GNU_STACK"][6], "RW")
         self.assertLessEqual(int(found["TLS"][5], 16), 64)
 
     def test_entry_points_begin_with_endbr64(self):
-        code = read("objdump", "-d", "--no-show-raw-insn", FRONT)
+        code = read("objdump", "-d", "--no-show-raw-insn", self.file)
         functions = re.findall(r"<(\w+)(?:@\S+)?>:\n\s*\w+:\s*(\w+)", code)
         data = {f"autoamp_front_{name}" for name in ("thread", "originals", "unseen", "second", "profiled")}
-        self.assertFalse(exports(FRONT) - data - {name for name, _ in functions})
+        self.assertFalse(exports(self.file) - data - {"autoamp_cpu_unseen"} - {name for name, _ in functions})
         for name, first in functions:
-            self.assertTrue(first == "endbr64" or name not in exports(FRONT), name)
+            self.assertTrue(first == "endbr64" or name not in exports(self.file), name)
+
+    def test_never_unloaded_and_bound_at_once(self):
+        flags = dict(dynamic(self.file))["FLAGS_1"]
+        self.assertIn("NODELETE", flags)
+        self.assertIn("NOW", flags)
+
+
+class CpuFront(AnyFront, unittest.TestCase):
+    file, own = CPU_FRONT, CPU
+
+    def names(self):
+        found = slots(BLAS, "BLAS")
+        self.assertLessEqual({"cblas_sgemm", "sgemm_", "SGEMM", "scipy_cblas_sgemm64_", "zgemm_64_"}, found)
+        return found
+
+    def test_no_versions(self):
+        """A reference without a version and one with the version of any library bind to a name without a version."""
+        names = re.findall(r"\s(\w*gemm\w*)(@\S+)?\n", read("readelf", "--dyn-syms", "-W", CPU_FRONT))
+        self.assertIn(("sgemm_", ""), names)
+        self.assertFalse([name for name, version in names if version])
+
+
+class Front(AnyFront, unittest.TestCase):
+    file, own = FRONT, DEVICE | {"cudaProfilerStart", "cudaProfilerStop", "cuProfilerStart", "cuProfilerStop"}
+
+    def names(self):
+        found = set().union(*(slots(entries, "ENTRY") for entries in ENTRIES))
+        self.assertLessEqual({"cublasSgemm_v2_64", "__cudaLaunchKernel"}, found)
+        return found
 
     def test_every_entry_point_in_three_versions(self):
         """The loader distinguishes these names. With one version alone a program of the other version would get the
@@ -97,24 +131,25 @@ class Front(unittest.TestCase):
         older = {f"{part}_{half}.so.8" for part in ("ops", "cnn", "adv") for half in ("infer", "train")}
         self.assertEqual(parts, {f"libcudnn_{part}" for part in {"graph.so.9", "ops.so.9", "cnn.so.9", "adv.so.9"} | older})
 
-    def test_never_unloaded_and_bound_at_once(self):
-        flags = dict(dynamic(FRONT))["FLAGS_1"]
-        self.assertIn("NODELETE", flags)
-        self.assertIn("NOW", flags)
-
 
 class Core(unittest.TestCase):
-    def test_needs_front_and_libc_only(self):
-        allowed = {"libautoamp.so", "libc.so.6", "libm.so.6", "ld-linux-x86-64.so.2"}
-        self.assertLessEqual(needed(CORE), allowed)
-        self.assertIn("libautoamp.so", needed(CORE))
+    def test_needs_libc_only(self):
+        self.assertLessEqual(needed(CORE), {"libc.so.6", "libm.so.6", "ld-linux-x86-64.so.2"})
+
+    def test_symbols_of_fronts(self):
+        """The core is linked to no front. It needs what both have; symbols that one front lacks are weak."""
+        undefined = dict(reversed(line.split()) for line in read("nm", "-D", "--undefined-only", CORE).splitlines())
+        ours = {name for name in undefined if "@" not in name and not name.startswith("_")}
+        self.assertLessEqual(ours, COMMON | DEVICE | CPU)
+        self.assertEqual({name for name in ours if undefined[name] not in "wv"} - COMMON, set())
+        self.assertIn("autoamp_front_thread", ours)
 
     def test_no_runtime_of_another_compiler(self):
         for family in ("GLIBCXX", "CXXABI", "GCC"):
             self.assertEqual(newest(CORE, family), ())
 
-    def test_exports_one_constant(self):
-        self.assertEqual(exports(CORE), {"autoamp_core"})
+    def test_exports_constants(self):
+        self.assertEqual(exports(CORE), {"autoamp_core", "autoamp_cpu_core"})
 
     def test_no_initial_exec_storage_of_its_own(self):
         relocations = re.findall(r"R_X86_64_TPOFF64\s+(.*)", read("readelf", "-rW", CORE))

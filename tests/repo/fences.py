@@ -35,7 +35,7 @@ LAYERS = {
     "src/site": [*BELOW_STATE, "src/state", "src/place", "kernels/images.h"],
     "src/life": [*BELOW_STATE, "src/state", "src/place", "src/site"],
     "src/gradient": [*BELOW_STATE, "kernels", "src/state", "src/place", "src/site", "src/life"],
-    "src/call": [*BELOW_STATE, "src/state", "src/place", "src/site", "src/life", "src/gradient"],
+    "src/call": [*BELOW_STATE, "src/cpu", "src/state", "src/place", "src/site", "src/life", "src/gradient"],
     "tools": ["src/trace", "src/trace/read", "src/policy", "src/config", "src/lists", "src/op", "src/base", "kernels/images.h", *SEAM],
     "tools/demo": ["inject/autoamp.h"],
     "tools/self_test": [],
@@ -59,7 +59,7 @@ USES = {
     ),
     "getenv": (r"\b(secure_)?getenv\s*\(", ["tools/", "tests/"]),
 }
-FRONT_VARIABLES = {"AUTOAMP_ENABLED", "AUTOAMP_HOOK_DLSYM", "AUTOAMP_SCOPE", "_AUTOAMP_RUN_BOARD"}  # the front may read these
+FRONT_VARIABLES = {"AUTOAMP_ENABLED", "AUTOAMP_HOOK_DLSYM", "AUTOAMP_SCOPE", "_AUTOAMP_RUN_BOARD", "MKL_INTERFACE_LAYER"}  # the front may read these
 
 COMMENTS_AND_STRINGS = re.compile(r'//[^\n]*|/\*.*?\*/|(#\s*include\s*"[^"\n]*")|"(?:\\.|[^"\\\n])*"', re.S)
 

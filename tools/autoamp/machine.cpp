@@ -153,12 +153,12 @@ void printLibraries()
 // Loads the core in the same way as the front (inject/open_core.cpp).
 void printCore(const Installation &installation)
 {
-	::dlopen(installation.library.c_str(), RTLD_NOW | RTLD_GLOBAL); // the core is linked to this library
+	::dlopen(installation.library.c_str(), RTLD_NOW | RTLD_GLOBAL); // defines symbols of the core
 	void *core = ::dlopen(installation.core().c_str(), RTLD_NOW | RTLD_LOCAL);
 	if (!core)
 		return printFact("problem", ::dlerror());
 	const auto *table = static_cast<const front::Core *>(::dlsym(core, "autoamp_core"));
-	if (!table || table->abi != front::abi || table->count != entry::entryCount)
+	if (!table || table->abi != front::abi || table->count != entry::vendorEntryCount)
 		printFact("problem", "it has another version than libautoamp.so");
 }
 

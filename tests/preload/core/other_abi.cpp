@@ -5,5 +5,5 @@ extern "C" {
 struct {
 	unsigned abi, count;
 	void *const *wrappers;
-} extern const autoamp_core = {99, autoamp::entry::entryCount, nullptr};
+} extern const autoamp_core = {99, autoamp::entry::vendorEntryCount, nullptr};
 }

@@ -1,0 +1,193 @@
+#include "inject/cpu/originals.h"
+
+#include "inject/atomics.h"
+#include "inject/environment.h"
+#include "inject/fork.h"
+#include "inject/object.h"
+#include "inject/open_core.h"
+#include "inject/search.h"
+
+namespace autoamp::front {
+
+constinit const char coreName[] = "autoamp_cpu_core";
+constinit const unsigned wrapperCount = slotCount;
+
+constinit const char *const routineNames[blasEntryCount] = {
+#define BLAS(name, style, routine) #name,
+#include "inject/blas.inc"
+#undef BLAS
+};
+
+namespace {
+
+void *originals[slotCount];        // of copy 0: those in the scope of the program
+const void *copies[blasCopyCount]; // by copy - 1: dynamic section of the library
+
+// The results for callers whose library is in their own scope. Append-only; without a free place, each call resolves.
+struct Known {
+	const void *caller;
+	unsigned row;
+	Original original;
+};
+constexpr unsigned knownLimit = 1024;
+constinit Known known[knownLimit] = {};
+unsigned knownCount;
+const Known *places[knownLimit];
+
+const Known *&placeOf(unsigned row, const void *caller)
+{
+	return places[(reinterpret_cast<uintptr_t>(caller) / 4 + row * 37) % knownLimit];
+}
+
+const Known *findKnown(unsigned row, const void *caller)
+{
+	const Known *const found = load(placeOf(row, caller));
+	return found && found->caller == caller && found->row == row ? found : nullptr;
+}
+
+void remember(unsigned row, const void *caller, const Original &original)
+{
+	const unsigned number = __atomic_fetch_add(&knownCount, 1, __ATOMIC_RELAXED);
+	if (number >= knownLimit) {
+		__atomic_store_n(&knownCount, knownLimit, __ATOMIC_RELAXED);
+		return;
+	}
+	known[number] = {caller, row, original};
+	store(placeOf(row, caller), &known[number]);
+}
+
+bool contains(const char *text, const char *part)
+{
+	for (; *text; text++)
+		if (begins(text, part))
+			return true;
+	return false;
+}
+
+// The reference BLAS, OpenBLAS and BLIS of Debian mark the width of integers in the file name; MKL does so too, except
+// for libmkl_rt, which reads a variable. Other libraries mark it in the names of the functions.
+bool isWide(const char *name, const Object &library)
+{
+	const size_t size = length(name);
+	if ((size > 3 && equal(name + size - 3, "64_")) || (size > 3 && equal(name + size - 3, "_64")))
+		return true;
+	const char *const file = library.name();
+	const char *const layer = contains(file, "libmkl_rt") ? valueOf("MKL_INTERFACE_LAYER=") : nullptr;
+	return contains(file, "blas64") || contains(file, "blis64") || contains(file, "ilp64") ||
+	       (layer && contains(layer, "ILP64"));
+}
+
+// Names without an underscore at their begin or end are common words: an application can have its own `sgemm`.
+bool isCommon(const char *name)
+{
+	const size_t size = length(name);
+	return !begins(name, "cblas_") && !begins(name, "scipy_") && name[size - 1] != '_';
+}
+
+Original describe(unsigned row, void *function, bool isShared)
+{
+	const char *const name = routineNames[row];
+	const Object owner = ownerOf(function);
+	const bool isBlas = owner.find("sgemm_") || owner.find("cblas_sgemm");
+	return {function, isWide(name, owner), isShared, isCommon(name) && !(isBlas && isShared)};
+}
+
+// A slot outlives the client that closes its library: the function in it must stay mapped.
+void pin(void *function)
+{
+	const Object owner = ownerOf(function);
+	if (haveLoader() && *owner.path)
+		loader.open(owner.path, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
+}
+
+struct Search {
+	const char *name;
+	void *found;
+};
+
+int hasRoutine(dl_phdr_info *info, size_t, void *data)
+{
+	auto &search = *static_cast<Search *>(data);
+	const Object object = objectOf(*info);
+	if (object.dynamic && !isFront(object.dynamic))
+		search.found = object.place(object.find(search.name));
+	return search.found != nullptr;
+}
+
+} // namespace
+
+unsigned rowOf(const char *name)
+{
+	constexpr const char *beginnings[] = {"cblas_", "scipy_", "sgem", "ssy",  "strm", "strs", "sbge", "dgem", "cgem",
+	                                      "zgem",   "SGEM",   "SSY",  "STRM", "STRS", "SBGE", "DGEM", "CGEM", "ZGEM"};
+	bool isPossible = false;
+	for (const char *beginning : beginnings)
+		isPossible |= begins(name, beginning);
+	unsigned row = isPossible ? 0 : blasEntryCount;
+	while (row < blasEntryCount && !equal(routineNames[row], name))
+		row++;
+	return row;
+}
+
+Original resolveOriginal(unsigned slot, const void *caller, bool hasLoader)
+{
+	const unsigned row = slot % blasEntryCount;
+	const char *const name = routineNames[row];
+	if (void *const function = load(originals[slot]))
+		return describe(row, function, true);
+	void *found = nullptr;
+	bool isShared = false;
+	if (hasLoader && haveLoader()) {
+		found = autoamp_front_dlsym(RTLD_NEXT, name);
+		isShared = found;
+		if (!found)
+			found = findLoaded(ownerOf(caller).path, name);
+		if (isFront(found))
+			found = nullptr;
+		loader.error(); // clears the errors of these lookups, which the application must not see
+	}
+	if (!found) {
+		Search search = {name, nullptr};
+		dl_iterate_phdr(hasRoutine, &search);
+		found = search.found;
+	}
+	if (!found)
+		return {};
+	pin(found);
+	if (isShared)
+		found = settle(originals[slot], found);
+	return describe(row, found, isShared);
+}
+
+unsigned slotFor(unsigned row, void *found)
+{
+	if (load(originals[row]) == found)
+		return row;
+	const void *const library = ownerOf(found).dynamic;
+	unsigned copy = 0;
+	while (copy < blasCopyCount && settle(copies[copy], library) != library)
+		copy++;
+	const unsigned slot = (copy + 1) * blasEntryCount + row;
+	if (copy == blasCopyCount || settle(originals[slot], found) != found)
+		return slotCount;
+	pin(found);
+	return slot;
+}
+
+} // namespace autoamp::front
+
+using namespace autoamp::front;
+
+extern "C" void *autoamp_cpu_original(unsigned slot, const void *caller, bool *wide)
+{
+	if (const Known *const found = findKnown(slot, caller)) {
+		*wide = found->original.isWide;
+		return found->original.function;
+	}
+	const Resolving resolving;
+	const Original original = resolveOriginal(slot, caller, resolving.hasLoader);
+	if (original.function && resolving.hasLoader)
+		remember(slot, caller, original);
+	*wide = original.isWide;
+	return original.function;
+}

@@ -1,0 +1,28 @@
+// The original functions of the routines of a CPU BLAS. A process can have several libraries with the same names: the
+// loader binds each caller to the one in its scope, and lookups select one. Any thread.
+#pragma once
+
+#include "inject/cpu/slots.h"
+
+namespace autoamp::front {
+
+struct Original {
+	void *function = nullptr;
+	bool isWide = false;   // its integers have 64 bits
+	bool isShared = false; // the same for all callers of the slot
+	bool isOther = false;  // a function with the name of a routine, in an object that is not a BLAS
+};
+
+extern const char *const routineNames[blasEntryCount];
+
+// Returns blasEntryCount if `name` is not a routine in one of the tabled spellings.
+unsigned rowOf(const char *name);
+
+// Finds the function that the loader would have bound without autoamp, and keeps its library loaded. First the next
+// definition in the scope of the program, then that in the scope of the caller's file, then any.
+Original resolveOriginal(unsigned slot, const void *caller, bool hasLoader);
+
+// The slot for `found`, the result of a lookup of this row. Returns slotCount if all copies belong to other libraries.
+unsigned slotFor(unsigned row, void *found);
+
+} // namespace autoamp::front

@@ -1,0 +1,138 @@
+// Wrappers of the routines of a CPU BLAS: one call, from the arguments of the application to the return. Any thread.
+#include "inject/entry_table.h"
+#include "inject/front.h"
+#include "src/call/blas_path.h"
+#include "src/call/dispatch.h"
+#include "src/call/unwinding.h"
+#include "src/gradient/api.h"
+#include "src/life/start.h"
+#include "src/place/region/api.h"
+
+namespace autoamp::entry {
+
+namespace {
+
+// Finds the library of the caller, at the first call from an address.
+const core::Thread::BlasCaller &blasCallerOf(core::Thread &thread, unsigned slot, const void *address)
+{
+	auto &known = const_cast<core::Thread::BlasCaller &>(core::placeOf(thread, address, slot));
+	if (known.address != address || known.slot != slot || !known.original) {
+		bool isWide = false;
+		void *const original = autoamp_cpu_original(slot, address, &isWide);
+		known = {address, original, slot, isWide, core::findCaller(address)};
+	}
+	return known;
+}
+
+// Calls inside another call run the original function directly.
+struct Inside {
+	Inside() { autoamp_front_thread.depth++; }
+	~Inside() { autoamp_front_thread.depth--; }
+};
+
+// The slow path, once for each list of parameters.
+template <typename... Args>
+struct Slow {
+	using Function = void(Args...);
+
+	[[gnu::noinline]] static void dispatchFrom(unsigned slot, op::BlasCall (*describe)(bool, Args...),
+	                                           const void *address, Args... args)
+	{
+		core::OwnCode ownCode;
+		bool isWide = false;
+		void *function = nullptr;
+		const auto original = [&] {
+			const base::CallerState::Restored restored(ownCode.callerState);
+			reinterpret_cast<Function *>(function)(args...);
+			return op::Status{0};
+		};
+		core::Process *const process = core::process();
+		if (core::Thread *const thread = process ? core::thisThread(*process) : nullptr) {
+			const auto &caller = blasCallerOf(*thread, slot, address);
+			function = caller.original, isWide = caller.isWide;
+		} else {
+			function = autoamp_cpu_original(slot, address, &isWide);
+		}
+		if (!function)
+			return; // a weak reference to a routine that no library has
+		if (!process || autoamp_front_thread.depth > 1 || core::isIdle.load(std::memory_order_relaxed)) {
+			original();
+			return;
+		}
+		const unsigned index = vendorEntryCount + slot % blasEntryCount;
+		dispatch(*process, entryTable[index], Interception{static_cast<uint16_t>(index), function, address},
+		         describe(isWide, args...), Original(original));
+	}
+};
+
+template <unsigned slot, auto describe>
+struct Routine;
+
+template <unsigned slot, typename... Args, op::BlasCall (*describe)(bool, Args...)>
+struct Routine<slot, describe> {
+	static constexpr unsigned index = vendorEntryCount + slot % blasEntryCount;
+	using Function = void(Args...);
+
+	static void call(Args... args)
+	{
+		AUTOAMP_LEAVES_CALL_WHEN_UNWOUND;
+		const void *const address = __builtin_return_address(0);
+		const core::Thread *const thread = core::knownThread();
+		const Inside inside;
+		if (__builtin_expect(thread && autoamp_front_thread.depth == 1, 1)) {
+			const auto &caller = core::placeOf(*thread, address, slot);
+			if (__builtin_expect(caller.address == address && caller.slot == slot, 1)) {
+				const auto function = reinterpret_cast<Function *>(caller.original);
+				const op::BlasCall call = describe(caller.isWide, args...);
+				if constexpr (op::isOnlyCounted(entryTable[index])) {
+					if (trace::Cell *const cell =
+					        core::findCounted<index>(*thread, entryTable[index], address, core::plainCall(call))) {
+						trace::Lane::count(*cell);
+						return function(args...);
+					}
+				} else if (const auto *const memo = core::findCached(*thread, call, index, caller.answer.id)) {
+					if (!memo->cell)
+						return function(args...);
+					const core::Span span(*thread->lane, memo->row, memo->cell);
+					function(args...);
+					return span.end(false);
+				}
+			}
+		}
+		Slow<Args...>::dispatchFrom(slot, describe, address, args...);
+	}
+};
+
+constexpr unsigned copyCount = 1 + front::blasCopyCount;
+
+// By slot.
+void *const all[] = {
+#define ROUTINE(copy, name, style, routine)                                                                            \
+	reinterpret_cast<void *>(                                                                                          \
+	    Routine<copy * blasEntryCount + index_##name - vendorEntryCount, op::blas::style::routine>::call),
+#define BLAS(...) ROUTINE(0, __VA_ARGS__)
+#include "inject/blas.inc"
+#undef BLAS
+#define BLAS(...) ROUTINE(1, __VA_ARGS__)
+#include "inject/blas.inc"
+#undef BLAS
+#define BLAS(...) ROUTINE(2, __VA_ARGS__)
+#include "inject/blas.inc"
+#undef BLAS
+#define BLAS(...) ROUTINE(3, __VA_ARGS__)
+#include "inject/blas.inc"
+#undef BLAS
+#define BLAS(...) ROUTINE(4, __VA_ARGS__)
+#include "inject/blas.inc"
+#undef BLAS
+#undef ROUTINE
+};
+static_assert(sizeof all / sizeof *all == copyCount * blasEntryCount);
+
+} // namespace
+
+} // namespace autoamp::entry
+
+extern "C" const autoamp::front::Core autoamp_cpu_core = {
+    autoamp::front::abi, sizeof autoamp::entry::all / sizeof(void *), autoamp::entry::all, &autoamp::core::regionCalls,
+    &autoamp::gradient::scalerCalls};

@@ -1,0 +1,91 @@
+// Runs a product of a CPU BLAS in bfloat16 on the CPU (src/cpu).
+#include "src/call/described_call.h"
+#include "src/cpu/product.h"
+#include "src/life/fork_hold.h"
+
+#include <utility>
+
+namespace autoamp::core {
+
+namespace {
+
+using policy::Reason;
+
+Reason reasonOf(cpu::Reason reason)
+{
+	switch (reason) {
+	case cpu::Reason::cpuTooOld:
+		return Reason::cpu_too_old;
+	case cpu::Reason::noLibrary:
+	case cpu::Reason::noFunction:
+	case cpu::Reason::isaLimited:
+		return Reason::no_onednn;
+	case cpu::Reason::nothingToDo:
+		return Reason::zero_size;
+	case cpu::Reason::invalidArguments:
+		return Reason::bad_argument;
+	case cpu::Reason::overlap:
+		return Reason::unsupported;
+	case cpu::Reason::memoryBudget:
+		return Reason::memory_budget;
+	case cpu::Reason::noMemory:
+		return Reason::out_of_memory;
+	case cpu::Reason::none:
+	case cpu::Reason::engineFailed:
+		break;
+	}
+	return Reason::engine_failed;
+}
+
+// The product of number `i` of a batch, column-major: a row-major product is the transposed one.
+cpu::Product productOf(const op::BlasCall &call, int64_t i)
+{
+	cpu::Product product = {call.transa != 'N',
+	                        call.transb != 'N',
+	                        call.m,
+	                        call.n,
+	                        call.k,
+	                        call.alpha,
+	                        call.As ? call.As[i] : call.A + i * call.strideA,
+	                        call.lda,
+	                        call.As ? call.Bs[i] : call.B + i * call.strideB,
+	                        call.ldb,
+	                        call.beta,
+	                        call.As ? call.Cs[i] : call.C + i * call.strideC,
+	                        call.ldc};
+	if (call.isRowMajor) {
+		std::swap(product.transA, product.transB);
+		std::swap(product.m, product.n);
+		std::swap(product.A, product.B);
+		std::swap(product.lda, product.ldb);
+	}
+	return product;
+}
+
+} // namespace
+
+lower::Outcome lower(const CallInfo &info, const DescribedCall &, const policy::Decision &, const op::BlasCall &call)
+{
+	static constinit std::atomic<bool> isOpen{false};
+	const auto multiply = [&] {
+		cpu::Reason reason = cpu::Reason::none;
+		for (int64_t i = 0; i < call.batch && reason == cpu::Reason::none; ++i)
+			reason = cpu::multiply(productOf(call, i), 1, info.process.settings.memoryBudget);
+		return reason;
+	};
+	cpu::Reason reason;
+	if (isOpen.load(std::memory_order_relaxed)) {
+		reason = multiply();
+	} else {
+		const ForkHold hold; // the first product opens oneDNN
+		reason = multiply();
+		isOpen.store(true, std::memory_order_relaxed);
+	}
+	if (reason != cpu::Reason::none)
+		return lower::decline(reasonOf(reason), reason == cpu::Reason::engineFailed ? "oneDNN" : nullptr);
+	lower::Outcome outcome;
+	outcome.isDone = true;
+	return outcome;
+}
+
+} // namespace autoamp::core
