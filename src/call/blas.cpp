@@ -12,18 +12,6 @@ namespace autoamp::entry {
 
 namespace {
 
-// Finds the library of the caller, at the first call from an address.
-const core::Thread::BlasCaller &blasCallerOf(core::Thread &thread, unsigned slot, const void *address)
-{
-	auto &known = const_cast<core::Thread::BlasCaller &>(core::placeOf(thread, address, slot));
-	if (known.address != address || known.slot != slot || !known.original) {
-		bool isWide = false;
-		void *const original = autoamp_cpu_original(slot, address, &isWide);
-		known = {address, original, slot, isWide, core::findCaller(address)};
-	}
-	return known;
-}
-
 // Calls inside another call run the original function directly.
 struct Inside {
 	Inside() { autoamp_front_thread.depth++; }
@@ -47,12 +35,7 @@ struct Slow {
 			return op::Status{0};
 		};
 		core::Process *const process = core::process();
-		if (core::Thread *const thread = process ? core::thisThread(*process) : nullptr) {
-			const auto &caller = blasCallerOf(*thread, slot, address);
-			function = caller.original, isWide = caller.isWide;
-		} else {
-			function = autoamp_cpu_original(slot, address, &isWide);
-		}
+		function = autoamp_cpu_original(slot, address, &isWide);
 		if (!function)
 			return; // a weak reference to a routine that no library has
 		if (!process || autoamp_front_thread.depth > 1 || core::isIdle.load(std::memory_order_relaxed)) {
@@ -60,8 +43,10 @@ struct Slow {
 			return;
 		}
 		const unsigned index = vendorEntryCount + slot % blasEntryCount;
-		dispatch(*process, entryTable[index], Interception{static_cast<uint16_t>(index), function, address},
-		         describe(isWide, args...), Original(original));
+		op::BlasCall call = describe(isWide, args...);
+		call.slot = static_cast<uint16_t>(slot), call.isWide = isWide;
+		dispatch(*process, entryTable[index], Interception{static_cast<uint16_t>(index), function, address}, call,
+		         Original(original));
 	}
 };
 
@@ -73,32 +58,31 @@ struct Routine<slot, describe> {
 	static constexpr unsigned index = vendorEntryCount + slot % blasEntryCount;
 	using Function = void(Args...);
 
+	static constexpr bool isBatch = entryTable[index].kind == op::Kind::bmm;
+
 	static void call(Args... args)
 	{
 		AUTOAMP_LEAVES_CALL_WHEN_UNWOUND;
 		const void *const address = __builtin_return_address(0);
 		const core::Thread *const thread = core::knownThread();
-		const Inside inside;
-		if (__builtin_expect(thread && autoamp_front_thread.depth == 1, 1)) {
-			const auto &caller = core::placeOf(*thread, address, slot);
-			if (__builtin_expect(caller.address == address && caller.slot == slot, 1)) {
-				const auto function = reinterpret_cast<Function *>(caller.original);
-				const op::BlasCall call = describe(caller.isWide, args...);
+		if (!isBatch && __builtin_expect(thread && !autoamp_front_thread.depth, 1)) {
+			const auto &memo = thread->blasMemos[core::placeOfBlas(describe(false, args...), slot, address)];
+			const op::BlasCall call = describe(memo.isWide, args...);
+			if (__builtin_expect(core::isSame(memo, call, slot, address, core::contextOf(*thread)), 1)) {
+				const auto function = reinterpret_cast<Function *>(memo.original);
+				if (!memo.cell)
+					return function(args...);
 				if constexpr (op::isOnlyCounted(entryTable[index])) {
-					if (trace::Cell *const cell =
-					        core::findCounted<index>(*thread, entryTable[index], address, core::plainCall(call))) {
-						trace::Lane::count(*cell);
-						return function(args...);
-					}
-				} else if (const auto *const memo = core::findCached(*thread, call, index, caller.answer.id)) {
-					if (!memo->cell)
-						return function(args...);
-					const core::Span span(*thread->lane, memo->row, memo->cell);
-					function(args...);
-					return span.end(false);
+					trace::Lane::count(*memo.cell);
+					return function(args...);
 				}
+				const Inside inside;
+				const core::Span span(*thread->lane, memo.row, memo.cell);
+				function(args...);
+				return span.end(false);
 			}
 		}
+		const Inside inside;
 		Slow<Args...>::dispatchFrom(slot, describe, address, args...);
 	}
 };

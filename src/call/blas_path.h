@@ -2,21 +2,13 @@
 // wrapper. Uses the state of the calling thread only.
 #pragma once
 
-#include "src/call/counted.h"
+#include "src/call/interception.h"
 #include "src/call/span.h"
 #include "src/op/blas.h"
 #include "src/place/policy_context.h"
 #include "src/state/thread.h"
 
 namespace autoamp::core {
-
-inline op::PlainCall plainCall(const op::BlasCall &call)
-{
-	op::PlainCall plain;
-	plain.transa = call.transa, plain.transb = call.transb;
-	plain.m = call.m, plain.n = call.n, plain.k = call.k, plain.batchCount = call.batch;
-	return plain;
-}
 
 // Everything that the description of a call depends on.
 [[gnu::always_inline]] inline Key keyOf(const op::BlasCall &call, unsigned index, uint32_t caller, uint32_t context)
@@ -43,20 +35,54 @@ inline op::PlainCall plainCall(const op::BlasCall &call)
 	return key;
 }
 
-// Returns null if the call must take the slow path, dispatch().
-[[gnu::always_inline]] inline const Thread::Memo *findCached(const Thread &thread, const op::BlasCall &call,
-                                                             unsigned index, uint32_t caller)
+[[gnu::always_inline]] inline uint64_t entryWordOf(const op::BlasCall &call, unsigned slot)
 {
-	const Key key = keyOf(call, index, caller, contextOf(thread));
-	const Thread::Memo &memo = thread.memos[Key::hash(key.words)];
-	if (!memo.isPassThrough)
-		return nullptr;
-	uint64_t difference = 0; // without branches: the key nearly always matches
-	for (unsigned word = 0; word < 11; word++)
-		difference |= memo.key.words[word] ^ key.words[word];
-	difference |= memo.key.words[Key::size - 2] ^ key.words[Key::size - 2];
-	difference |= memo.key.words[Key::size - 1] ^ key.words[Key::size - 1];
-	return difference ? nullptr : &memo;
+	uint32_t alpha, beta;
+	std::memcpy(&alpha, &call.alpha, sizeof alpha);
+	std::memcpy(&beta, &call.beta, sizeof beta);
+	const unsigned flags = call.isRowMajor | call.isInvalid << 1 | (alpha << 1 == 0) << 2 | (beta << 1 == 0) << 3;
+	return slot | flags << 16 | uint64_t{static_cast<uint8_t>(call.transa)} << 32 |
+	       uint64_t{static_cast<uint8_t>(call.transb)} << 40;
+}
+
+// `narrow`: the call, with integers read as 32 bits: their width is known only after the lookup.
+[[gnu::always_inline]] inline unsigned placeOfBlas(const op::BlasCall &narrow, unsigned slot, const void *address)
+{
+	const auto sizes = static_cast<uint64_t>(narrow.m) + (static_cast<uint64_t>(narrow.n) << 21) +
+	                   (static_cast<uint64_t>(narrow.k) << 43);
+	return static_cast<unsigned>((sizes + slot + reinterpret_cast<uintptr_t>(address)) * 0x9e3779b97f4a7c15u >> 56);
+}
+
+[[gnu::always_inline]] inline bool isSame(const Thread::BlasMemo &memo, const op::BlasCall &call, unsigned slot,
+                                          const void *address, uint32_t context)
+{
+	// Without branches: the call is nearly always the same.
+	const auto sizes = (memo.m ^ call.m) | (memo.n ^ call.n) | (memo.k ^ call.k) | (memo.lda ^ call.lda) |
+	                   (memo.ldb ^ call.ldb) | (memo.ldc ^ call.ldc);
+	return !((reinterpret_cast<uintptr_t>(memo.address) ^ reinterpret_cast<uintptr_t>(address)) |
+	         (memo.entry ^ entryWordOf(call, slot)) | static_cast<uint64_t>(sizes) | (memo.context ^ context));
+}
+
+inline void rememberBlas(Thread &thread, const op::BlasCall &call, const Thread::Memo &memo,
+                         const Interception &interception, uint32_t context)
+{
+	op::BlasCall narrow = call;
+	for (int64_t op::BlasCall::*size : {&op::BlasCall::m, &op::BlasCall::n, &op::BlasCall::k})
+		narrow.*size = static_cast<int32_t>(call.*size);
+	thread.blasMemos[placeOfBlas(narrow, call.slot, interception.returnAddress)] = {
+	    interception.returnAddress,
+	    entryWordOf(call, call.slot),
+	    call.m,
+	    call.n,
+	    call.k,
+	    call.lda,
+	    call.ldb,
+	    call.ldc,
+	    context,
+	    call.isWide,
+	    memo.row,
+	    memo.cell,
+	    const_cast<void *>(interception.original)};
 }
 
 } // namespace autoamp::core

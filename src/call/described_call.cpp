@@ -196,9 +196,11 @@ DescribedCall describe(const CallInfo &info, const op::LtMatmulCall &call)
 }
 
 // Does not query the device: the query would cost more than everything else here.
-DescribedCall describeCounted(const CallInfo &info, const op::PlainCall &call, op::Op op)
+DescribedCall describeCounted(const CallInfo &info, const op::PlainCall &call)
 {
 	DescribedCall described;
+	op::Op op = op::describe(info.entry, info.interception.entryIndex, call);
+	op.device = unknownDevice;
 	op.caller = info.caller.id;
 	const auto &gpu = policy::gpuConstants(info.process.options.gpuModel, nullptr, 0);
 	described.site = &findSite(op, decisiveContext(info.context), {&gpu, 90, true});
@@ -220,11 +222,8 @@ DescribedCall describeCounted(const CallInfo &info, const op::PlainCall &call, o
 
 DescribedCall describe(const CallInfo &info, const op::PlainCall &call)
 {
-	if (op::isOnlyCounted(info.entry)) {
-		op::Op op = op::describe(info.entry, info.interception.entryIndex, call);
-		op.device = unknownDevice;
-		return describeCounted(info, call, op);
-	}
+	if (op::isOnlyCounted(info.entry))
+		return describeCounted(info, call);
 	DescribedCall described;
 	info.thread.cublas = op::cublas(info.interception.original);
 	const HandleState handleState = readHandleState(info.entry, nullptr, info.thread.driver, info.context, call);
@@ -238,12 +237,18 @@ DescribedCall describe(const CallInfo &info, const op::PlainCall &call)
 
 DescribedCall describe(const CallInfo &info, const op::BlasCall &call)
 {
-	const auto describeOp = [&] { return op::describe(info.entry, info.interception.entryIndex, call); };
-	if (op::isOnlyCounted(info.entry))
-		return describeCounted(info, plainCall(call), describeOp());
 	DescribedCall described;
 	const Key key = keyOf(call, info.interception.entryIndex, info.caller.id, info.context);
-	findSite(info, key, op::cpuDevice, described, describeOp);
+	findSite(info, key, op::cpuDevice, described,
+	         [&] { return op::describe(info.entry, info.interception.entryIndex, call); });
+	const Thread::Memo &memo = memoOf(info.thread, key);
+	if (!memo.isPassThrough)
+		return described;
+	rememberBlas(info.thread, call, memo, info.interception, info.context);
+	if (memo.cell && op::isOnlyCounted(info.entry)) {
+		trace::Lane::count(*memo.cell);
+		described.isCounted = true;
+	}
 	return described;
 }
 

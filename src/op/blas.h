@@ -15,6 +15,8 @@ constexpr uint16_t cpuDevice = 0xfffe;
 // The arguments of a routine that a description contains. Sizes are those of the program, whatever the order of its
 // matrices; A, B and C are null for routines other than sgemm and its batches.
 struct BlasCall {
+	uint16_t slot = 0;               // of the front; set by the wrapper
+	bool isWide = false;             // the integers have 64 bits; set by the wrapper
 	char transa = 'N', transb = 'N'; // N, T, C; 0: invalid
 	bool isRowMajor = false, isInvalid = false;
 	bool isMixed = false; // a batch of products that differ in more than addresses

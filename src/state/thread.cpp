@@ -64,6 +64,8 @@ trace::Lane *keepThisThread()
 		memo = {};
 	for (Thread::Counted &counted : thread->counted)
 		counted = {};
+	for (Thread::BlasMemo &memo : thread->blasMemos)
+		memo = {};
 	return thread->lane;
 }
 

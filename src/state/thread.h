@@ -51,13 +51,16 @@ struct Thread {
 		int64_t m = 0, n = 0, k = 0, batch = 0;
 		trace::Cell *cell = nullptr;
 	};
-	// The library of a caller of a CPU BLAS.
-	struct BlasCaller {
+	// A call of a CPU BLAS that runs unchanged and is only counted or timed.
+	struct BlasMemo {
 		const void *address = nullptr; // return address
+		uint64_t entry = 0;            // slot, transposes, order, zero scalars: entryWordOf()
+		int64_t m = 0, n = 0, k = 0, lda = 0, ldb = 0, ldc = 0;
+		uint32_t context = 0;
+		bool isWide = false;
+		trace::RowId row = 0;
+		trace::Cell *cell = nullptr; // null without a trace
 		void *original = nullptr;
-		unsigned slot = 0;
-		bool isWide = false; // its integers have 64 bits
-		CallerAnswer answer = {};
 	};
 	trace::Lane *lane = nullptr;
 	const cuda::Driver *driver = nullptr; // null: no driver
@@ -69,8 +72,8 @@ struct Thread {
 	uint32_t nameClass = 0;               // 8 bits; 0: no rule matches its name
 	Memo memos[256] = {};                 // by the key's hash, 8 bits
 	Caller callers[64] = {};              // by return address
-	BlasCaller blasCallers[64] = {};      // by return address
 	Counted counted[256] = {};            // by placeOfCounted()
+	BlasMemo blasMemos[256] = {};         // by placeOfBlas()
 	trace::Cell untraced = {};            // counter of only-counted calls if there is no trace
 };
 
@@ -93,14 +96,6 @@ inline Thread *thisThread(Process &process)
 inline const Thread::Caller &placeOf(const Thread &thread, const void *address)
 {
 	return thread.callers[reinterpret_cast<uintptr_t>(address) / 4 % (sizeof thread.callers / sizeof *thread.callers)];
-}
-
-// The name of a routine is a part of the place: calls of several routines can return to one address in a library that
-// calls any function (libffi).
-inline const Thread::BlasCaller &placeOf(const Thread &thread, const void *address, unsigned slot)
-{
-	return thread.blasCallers[(reinterpret_cast<uintptr_t>(address) / 4 + slot) %
-	                          (sizeof thread.blasCallers / sizeof *thread.blasCallers)];
 }
 
 inline CallerAnswer callerOf(Thread &thread, const void *address)
