@@ -18,6 +18,7 @@ namespace autoamp::policy {
 
 enum class Scaling : uint8_t { automatic, off, strict };
 enum class StrategyChoice : uint8_t { automatic, cast, fp32, library, tf32 };
+enum class Weights : uint8_t { off, watched, frozen };
 enum class Scope : uint8_t { automatic, process, regions };
 enum class TraceLevel : uint8_t { off, summary, ops, kernels };
 enum class LogLevel : uint8_t { off, error, warn, info, debug };
@@ -29,6 +30,7 @@ struct Options {
 	bool enabled = true;
 	Level level = Level::O1;
 	op::Dtype dtype = op::Dtype::float16;
+	op::Dtype dtypeOnCpu = op::Dtype::bfloat16; // of CPU calls: `dtype` if it was typed
 	Lists lists = Lists::torch;
 	bool usePromote = true;
 	NameSet customWhite, customBlack;
@@ -37,6 +39,7 @@ struct Options {
 	StrategyChoice strategy = StrategyChoice::automatic;
 	Scope scope = Scope::automatic;
 	uint64_t memory = uint64_t{1} << 30;
+	Weights weights = Weights::watched;
 	TraceLevel trace = TraceLevel::summary;
 	std::string directory; // resolved; empty: neither AUTOAMP_DIR, XDG_STATE_HOME nor HOME is set
 	CaptureRange captureRange;

@@ -202,6 +202,7 @@ void fillFields(Options &options, const Numbers &numbers)
 	set(options.strategy, Option::strategy);
 	set(options.scope, Option::scope);
 	set(options.memory, Option::memory);
+	set(options.weights, Option::weights);
 	set(options.trace, Option::trace);
 	set(options.traceMaxSize, Option::traceMaxSize);
 	set(options.delayNs, Option::delay);
@@ -257,6 +258,8 @@ ParsedOptions parseOptions(const char *const *environment, std::span<const char 
 		parsed.error = readSettings(options, numbers, names, documents.back());
 	}
 	fillFields(options, numbers);
+	if (options.originOf(Option::dtype) != Origin::fallback)
+		options.dtypeOnCpu = options.dtype;
 	for (const auto &[option, value, where] : names) {
 		NameSet &set = option == Option::customWhite ? options.customWhite : options.customBlack;
 		const std::string problem = parsed.error.empty() ? parseNames(set, value, options.lists, entries) : "";
@@ -288,6 +291,7 @@ ParsedOptions changed(const Options &around, std::span<const Change> changes, st
 	const auto table = optionTable();
 	for (size_t i = 0; i < optionCount; ++i)
 		toNumber(table[i], options.value[i], numbers[i]);
+	bool isTyped = false; // the type
 	for (const auto &[name, value] : changes) {
 		const auto is = [&wanted = name](const OptionRow &each) { return wanted == each.name; };
 		const auto row = std::find_if(table.begin(), table.end(), is);
@@ -304,9 +308,12 @@ ParsedOptions changed(const Options &around, std::span<const Change> changes, st
 			continue;
 		numbers[index] = number;
 		options.value[index] = value;
+		isTyped |= option == Option::dtype;
 		options.origin[index] = Origin::fallback; // not from a file, and not a fixed level
 	}
 	fillFields(options, numbers);
+	if (isTyped)
+		options.dtypeOnCpu = options.dtype;
 	Options added; // the lists of the region
 	for (const auto &[name, value] : changes) {
 		const bool isWhite = name == table[static_cast<size_t>(Option::customWhite)].name;

@@ -32,7 +32,7 @@ bool readNumber(std::string_view text, double &number)
 }
 
 // 256, >=256, >256, <=64, <64, 128..4096
-bool readRange(std::string_view text, Range &range)
+bool readNumbers(std::string_view text, Range &range)
 {
 	double number = 0;
 	if (const size_t dots = text.find(".."); dots != text.npos)
@@ -48,6 +48,20 @@ bool readRange(std::string_view text, Range &range)
 	else
 		range.low = range.high = number;
 	return relation.size() < 2 ? relation != "=" : relation == ">=" || relation == "<=";
+}
+
+// The value of a condition. For the device also cpu, which no range of GPU numbers contains.
+bool readRange(Matcher matcher, std::string_view text, Range &range)
+{
+	if (matcher != Matcher::device)
+		return readNumbers(text, range);
+	if (text == "cpu")
+		range = {op::cpuDevice, op::cpuDevice};
+	else if (readNumbers(text, range))
+		range.high = std::min(range.high, op::cpuDevice - 1.);
+	else
+		return false;
+	return true;
 }
 
 double numberOf(const op::Op &op, Matcher matcher)
@@ -281,9 +295,11 @@ std::string Rules::add(const Table &from, Lists lists, std::span<const char *con
 		if (setting.value.empty())
 			return head + "bad value; accepted: a pattern";
 		rule.asked[index] = setting.value;
-		if (index >= globCount && !readRange(setting.value, rule.range[index]))
-			return head + "bad value; accepted: 256, \">=256\", \">256\", \"<=64\", \"<64\", \"128..4096\"";
-		switch (static_cast<Matcher>(index)) {
+		const auto matcher = static_cast<Matcher>(index);
+		if (index >= globCount && !readRange(matcher, setting.value, rule.range[index]))
+			return head + "bad value; accepted: 256, \">=256\", \">256\", \"<=64\", \"<64\", \"128..4096\"" +
+			       (matcher == Matcher::device ? ", \"cpu\"" : "");
+		switch (matcher) {
 		case Matcher::entry:
 			rule.entries.resize((entries.size() + 63) / 64);
 			for (size_t entry = 0; entry < entries.size(); ++entry)

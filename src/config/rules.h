@@ -26,7 +26,7 @@ namespace autoamp::policy {
 	X(k, "length of the sums")                                                                                         \
 	X(batch, "products in the call")                                                                                   \
 	X(flops, "2 m n k batch")                                                                                          \
-	X(device, "number of the GPU, from 0")
+	X(device, "number of the GPU, from 0, or cpu")
 
 enum class Matcher : uint8_t {
 #define X(name, help) name,

@@ -3,6 +3,7 @@
 #include "src/lists/split.h"
 
 #include <algorithm>
+#include <cctype>
 
 namespace autoamp::policy {
 
@@ -41,16 +42,16 @@ const char *name(op::Kind kind)
 	return callRows()[static_cast<unsigned>(kind)].op;
 }
 
-const ListSystem &listSystem(Lists lists)
+const ListSystem &listSystem(Lists lists, bool isCpu)
 {
 	static constexpr const ListSystem *systems[listsCount] = {&torchLists, &paddleLists, &mindsporeLists};
-	return *systems[static_cast<unsigned>(lists)];
+	return isCpu && lists == Lists::torch ? torchCpuLists : *systems[static_cast<unsigned>(lists)];
 }
 
 Category ListChoice::category(std::string_view op) const
 {
 	const uint8_t wanted = bit(level == Level::O0 ? Level::O1 : level);
-	for (const OpList &list : listSystem(lists).lists)
+	for (const OpList &list : listSystem(lists, isCpu).lists)
 		if ((list.levels & wanted) && (!list.isFloat16Only || dtype == op::Dtype::float16) && hasWord(list.names, op))
 			return list.category;
 	return Category::unlisted;
@@ -69,7 +70,7 @@ Category ListChoice::category(const CallRow &row) const
 
 bool ListChoice::lowers(Category category) const
 {
-	const ListSystem &system = listSystem(lists);
+	const ListSystem &system = listSystem(lists, isCpu);
 	const uint8_t lowering = system.lowersUnlisted & ~(usePromote ? system.promotes : 0);
 	return category == Category::lower_precision || (category == Category::unlisted && (lowering & bit(level)));
 }
@@ -108,19 +109,35 @@ std::vector<std::string_view> opsOf(Lists lists)
 		ops.push_back(name);
 		return false;
 	};
-	for (const OpList &list : listSystem(lists).lists)
-		anyPart(list.names, ' ', take);
+	for (const bool isCpu : {false, true})
+		for (const OpList &list : listSystem(lists, isCpu).lists)
+			anyPart(list.names, ' ', take);
 	for (const CallRow &row : callRows())
 		anyName(row, lists, take);
 	sortOnce(ops);
 	return ops;
 }
 
+std::string routineOf(std::string_view entry)
+{
+	for (const std::string_view prefix : {"scipy_", "cblas_"})
+		if (entry.starts_with(prefix))
+			entry.remove_prefix(prefix.size());
+	for (const std::string_view suffix : {"_", "64", "_"})
+		if (entry.ends_with(suffix))
+			entry.remove_suffix(suffix.size());
+	std::string routine(entry);
+	std::transform(routine.begin(), routine.end(), routine.begin(), [](unsigned char c) { return std::tolower(c); });
+	return routine;
+}
+
 std::vector<const CallRow *> rowsAt(std::string_view entry)
 {
+	const std::string_view name = entry.ends_with("_64") ? entry.substr(0, entry.size() - 3) : entry;
+	const std::string routine = routineOf(entry);
 	std::vector<const CallRow *> found;
 	for (const CallRow &row : callRows())
-		if (hasWord(row.entries, entry.ends_with("_64") ? entry.substr(0, entry.size() - 3) : entry))
+		if (hasWord(row.entries, name) || hasWord(row.entries, routine))
 			found.push_back(&row);
 	if (found.empty())
 		found.push_back(&callRows()[0]);

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -40,14 +41,16 @@ struct ListSystem {
 	uint8_t promotes;       // bits: the levels among these where AUTOAMP_USE_PROMOTE=1 leaves such ops unchanged
 	std::span<const OpList> lists;
 };
-extern const ListSystem torchLists, paddleLists, mindsporeLists;
-const ListSystem &listSystem(Lists lists);
+extern const ListSystem torchLists, torchCpuLists, paddleLists, mindsporeLists;
+// torch has other lists for calls on a CPU; the other systems have one for all devices.
+const ListSystem &listSystem(Lists lists, bool isCpu = false);
 
 // One op as a library call. `none` is first (entry points that no framework op reaches), then the ops of op::Kind in
 // order, then the others.
 struct CallRow {
-	const char *op;      // name in reports: torch's name
-	const char *entries; // entry points that it calls; NAME also stands for NAME_64
+	const char *op; // name in reports: torch's name
+	// Entry points that it calls; NAME also stands for NAME_64, and sgemm for all its spellings in a CPU BLAS.
+	const char *entries;
 	// By Lists: the names that reach these entry points, including backward calls. The first name decides the category.
 	// x=y are two spellings of a name; the first one that is listed counts.
 	const char *names[listsCount];
@@ -64,6 +67,7 @@ struct ListChoice {
 	Level level = Level::O1;
 	op::Dtype dtype = op::Dtype::float16;
 	bool usePromote = true;
+	bool isCpu = false; // the call is one of a CPU BLAS
 
 	Category category(std::string_view op) const;
 	Category category(const CallRow &row) const;
@@ -77,6 +81,8 @@ std::string_view withoutModule(Lists lists, std::string_view op);
 bool hasLowForm(uint64_t rows); // for any of the rows
 // Every op in the lists of the framework or in the rows, once each, sorted.
 std::vector<std::string_view> opsOf(Lists lists);
+// The routine of an entry point of a CPU BLAS, sgemm for scipy_cblas_sgemm64_ or SGEMM; other names do not match any.
+std::string routineOf(std::string_view entry);
 // The rows that an entry point may belong to, the most common first; if there is no row, `none`.
 std::vector<const CallRow *> rowsAt(std::string_view entry);
 

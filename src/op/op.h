@@ -181,7 +181,8 @@ enum class Obstacle : uint8_t {
 	X(geometry, "more convolution geometries than autoamp stores")                                                     \
 	X(persist_dynamic, "CUDNN_RNN_ALGO_PERSIST_DYNAMIC")                                                               \
 	X(variant_pack, "a variant pack with unknown attributes")                                                          \
-	X(dnn_math_type, "a math type that cuDNN does not support for this operation")
+	X(dnn_math_type, "a math type that cuDNN does not support for this operation")                                     \
+	X(cpu_type, "float16 or TF32, which no CPU product has")
 
 enum class Cause : uint8_t {
 	none,
@@ -200,6 +201,9 @@ inline const char *name(Cause cause)
 	};
 	return names[static_cast<unsigned>(cause)];
 }
+
+// Op::device of calls of a CPU BLAS. GPUs have the numbers below it.
+constexpr uint16_t cpuDevice = 0xfffe;
 
 // Sizes have 64 bits because the `_64` entry points pass them. Matrices are column-major, as in cuBLAS, unless an
 // op::Flag says otherwise. Zero-initialised, no padding: hashed and compared as bytes.

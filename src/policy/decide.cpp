@@ -14,6 +14,15 @@ constexpr bool isGain(double requestedNs, double loweredNs)
 	return requestedNs >= leastRatio * loweredNs && requestedNs - loweredNs >= leastGainNs;
 }
 
+// The same for a CPU: times of products that are bound by memory differ by more between machines and between runs, and
+// the bookkeeping of a lowered call takes part of a microsecond.
+constexpr double leastCpuRatio = 1.1, leastCpuGainNs = 2000;
+
+constexpr bool isCpuGain(double requestedNs, double loweredNs)
+{
+	return requestedNs >= leastCpuRatio * loweredNs && requestedNs - loweredNs >= leastCpuGainNs;
+}
+
 constexpr Reason reasonOf(op::Obstacle obstacle)
 {
 	switch (obstacle) {
@@ -86,6 +95,13 @@ Reason obstacleOf(Strategy strategy, const Target &target, const Device &device)
 {
 	using op::Dtype;
 	const bool isCast = strategy == Strategy::cast, isTf32 = strategy == Strategy::tf32;
+	if (device.cpu) {
+		if (!isCast)
+			return Reason::disabled;
+		return target.dtypeOnCpu != Dtype::bfloat16 ? Reason::unsupported
+		       : device.cpu->hasBfloat16            ? Reason::count
+		                                            : Reason::cpu_too_old;
+	}
 	if (isTf32 ? target.isDemanded && target.dtype != Dtype::tf32 : target.dtype == Dtype::tf32)
 		return Reason::disabled;
 	// The vendor library rounds without autoamp's scale (float16) and clamp (bfloat16): only if the user selects this
@@ -124,6 +140,8 @@ const Candidate &bestOf(const op::Op &op, const Candidates &candidates, const Ta
 	case StrategyChoice::fp32:
 		break;
 	}
+	if (op.library == op::Library::blas)
+		return *of(Strategy::cast);
 	const Candidate *best = of(target.dtype == op::Dtype::tf32 ? Strategy::tf32 : Strategy::cast);
 	for (const Candidate *candidate = of(Strategy::cast); candidate != candidates.end(); ++candidate)
 		if (candidate->isAvailable() && (!best->isAvailable() || candidate->estimate < best->estimate))
@@ -195,26 +213,34 @@ Choice choose(const op::Op &op, const Listing &listing, const Target &target, co
 	if (!best.isAvailable())
 		return keep(best.why);
 	const float asked = candidates[0].estimate;
-	if (target.strategy != StrategyChoice::automatic || target.isDemanded || isGain(asked, best.estimate))
+	const bool isCpu = device.cpu;
+	if (target.strategy != StrategyChoice::automatic || target.isDemanded ||
+	    (isCpu ? isCpuGain : isGain)(asked, best.estimate))
 		return op.flags & op::flagMustNotBeLow ? keep(Reason::reserve_space)
 		                                       : Choice{best.strategy, reason, Verdict::lowered};
 	const bool canCast = candidates[static_cast<size_t>(Strategy::cast)].isAvailable();
-	const bool isSmall = canCast && asked <= launchTime(*device.gpu, target.scalingOfCast());
+	const double fixed = isCpu ? device.cpu->rates[static_cast<size_t>(CpuPath::converted)].call + leastCpuGainNs
+	                           : launchTime(*device.gpu, target.scalingOfCast());
+	const bool isSmall = canCast && asked <= fixed;
 	return keep(isSmall ? Reason::too_small : Reason::not_profitable);
 }
 
 } // namespace
 
 State::State(const Options &options)
-    : Target{options.dtype, options.strategy, options.scaling, options.tf32Allowed}, enabled(options.enabled),
-      observeOnly(options.level == Level::O0), customWhite(options.customWhite),
+    : Target{options.dtype,       options.strategy,   options.scaling,
+             options.tf32Allowed, options.dtypeOnCpu, options.weights},
+      enabled(options.enabled), observeOnly(options.level == Level::O0), customWhite(options.customWhite),
       customBlack(options.customBlack), lists{options.lists, options.level, options.dtype, options.usePromote},
       rules(options.rules)
 {
 	if (observeOnly && options.lists == Lists::paddle) // Paddle's O0 ignores custom lists
 		customWhite = customBlack = {};
-	for (size_t row = 0; row < callRowCount; ++row)
+	const ListChoice listsOnCpu = {options.lists, options.level, dtypeOnCpu, options.usePromote, true};
+	for (size_t row = 0; row < callRowCount; ++row) {
 		category[row] = lists.category(callRows()[row]);
+		categoryOnCpu[row] = listsOnCpu.category(callRows()[row]);
+	}
 }
 
 Listing listed(const op::Op &op, const State &state)
@@ -227,7 +253,8 @@ Listing listed(const op::Op &op, const State &state)
 		return {Reason::custom_white_list, true};
 	constexpr Reason reasons[] = {Reason::unlisted, Reason::white_list, Reason::black_list, Reason::promote,
 	                              Reason::banned}; // by Category
-	const Category category = state.category[static_cast<unsigned>(op.kind)];
+	const bool isCpu = op.library == op::Library::blas;
+	const Category category = (isCpu ? state.categoryOnCpu : state.category)[static_cast<unsigned>(op.kind)];
 	return {reasons[static_cast<unsigned>(category)], state.lists.lowers(category)};
 }
 
@@ -238,7 +265,7 @@ Target targetFor(const State &state, const Rule *rule)
 	if (!rule || rule->precision == Dtype::float32)
 		return target;
 	target.isDemanded = true;
-	target.dtype = rule->precision;
+	target.dtype = target.dtypeOnCpu = rule->precision;
 	const bool isUnscaled = target.strategy == StrategyChoice::library &&
 	                        target.scalingOfCast() != Scaling::off; // parseOptions() also refuses this
 	const bool isOther = (target.dtype == Dtype::tf32) != (target.strategy == StrategyChoice::tf32);
@@ -289,6 +316,19 @@ Reason obstacleOf(const op::Op &op, const Candidate &candidate, const Target &ta
 	return isCast && isUnchecked ? Reason::strict_scaling : Reason::count;
 }
 
+// The candidates of a call of a CPU BLAS: its own function, and a bfloat16 product.
+void estimateOnCpu(Candidates &candidates, const op::Op &op, const Target &target, const Cpu &cpu)
+{
+	Candidate &single = candidates[0], &cast = candidates[static_cast<size_t>(Strategy::cast)];
+	const auto time = [&](CpuPath path) { return static_cast<float>(cpuTime(cpu, op, path)); };
+	single.estimate = time(CpuPath::single), cast.estimate = time(CpuPath::converted);
+	if (target.strategy != StrategyChoice::automatic || target.isDemanded || target.weights == Weights::off ||
+	    !hasWeight(op) || isCpuGain(single.estimate, cast.estimate))
+		return;
+	if (const float kept = time(CpuPath::kept); isCpuGain(single.estimate, kept))
+		cast.needsKept = true, cast.estimate = kept;
+}
+
 } // namespace
 
 Candidates candidatesFor(const op::Op &op, const Target &target, const Device &device)
@@ -296,7 +336,7 @@ Candidates candidatesFor(const op::Op &op, const Target &target, const Device &d
 	const op::Convolution *const convolution = op::isConvolution(op.kind) ? op::convolutionAt(op.geometry) : nullptr;
 	const bool isTf32 = op.asked == op::Dtype::tf32 && device.hasTf32();
 	Candidates candidates = {{{Strategy::fp32, op.asked == op::Dtype::tf32 && !isTf32 ? op::Dtype::float32 : op.asked},
-	                          {Strategy::cast, target.dtype},
+	                          {Strategy::cast, device.cpu ? target.dtypeOnCpu : target.dtype},
 	                          {Strategy::library, target.dtype},
 	                          {Strategy::tf32, op::Dtype::tf32}}};
 	const Path paths[] = {isTf32 ? Path::tf32 : Path::fp32, Path::half, Path::fast16, Path::tf32};
@@ -312,10 +352,12 @@ Candidates candidatesFor(const op::Op &op, const Target &target, const Device &d
 			candidate.form = formOf(op, *convolution, target, device);
 		if (index > 0 && candidate.isAvailable())
 			candidate.why = obstacleOf(op, candidate, target);
-		if (isProduct && candidate.why != Reason::disabled)
+		if (isProduct && !device.cpu && candidate.why != Reason::disabled)
 			candidate.estimate =
 			    static_cast<float>(estimate(*device.gpu, op, paths[index], target.scalingOfCast(), candidate.form));
 	}
+	if (isProduct && device.cpu)
+		estimateOnCpu(candidates, op, target, *device.cpu);
 	return candidates;
 }
 
@@ -330,6 +372,8 @@ op::Cause causeOf(const op::Op &op, Reason reason)
 	case Reason::unsupported:
 		if (op.obstacle == op::Obstacle::unsupported)
 			return op.cause;
+		if (op.library == op::Library::blas)
+			return Cause::cpu_type;
 		return op.flags & op::flagArrays                   ? Cause::arrays
 		       : op::epilogueEffects(op) & op::sumsOperand ? Cause::operand_sums
 		       : op.library == op::Library::cudnn          ? Cause::dnn_math_type
@@ -359,6 +403,7 @@ Decision decide(const op::Op &op, const State &state, const Where &where, const 
 	decision.estimateLowered = best.estimate;
 	decision.strategy = choice.strategy;
 	decision.form = choice.strategy == Strategy::cast ? best.form : op::Form::none;
+	decision.needsKept = choice.strategy == Strategy::cast && best.needsKept;
 	decision.reason = choice.reason;
 	decision.verdict = state.observeOnly ? Verdict::observed : choice.verdict;
 	if (decision.verdict == Verdict::lowered)

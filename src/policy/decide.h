@@ -7,6 +7,7 @@
 #include "src/lists/lists.h"
 #include "src/op/op.h"
 #include "src/policy/cost_model.h"
+#include "src/policy/cpu_model.h"
 #include "src/policy/decision.h"
 
 #include <array>
@@ -19,7 +20,9 @@ struct Target {
 	StrategyChoice strategy;
 	Scaling scaling;
 	bool tf32Allowed;
-	bool isDemanded = false; // by a rule: use this precision even without a gain
+	op::Dtype dtypeOnCpu = op::Dtype::bfloat16;
+	Weights weights = Weights::watched; // on a CPU; on a GPU, no weight is kept
+	bool isDemanded = false;            // by a rule: use this precision even without a gain
 
 	Scaling scalingOfCast() const { return dtype == op::Dtype::float16 ? scaling : Scaling::off; }
 };
@@ -33,7 +36,8 @@ struct State : Target {
 	    false; // in a region that disables autoamp, or outside of all regions if AUTOAMP_SCOPE requires one
 	NameSet customWhite, customBlack;
 	ListChoice lists;
-	Category category[callRowCount]; // by op::Kind
+	// By op::Kind, for calls on a GPU and on a CPU.
+	Category category[callRowCount], categoryOnCpu[callRowCount];
 	std::shared_ptr<const Rules> rules;
 };
 
@@ -46,11 +50,12 @@ struct Listing {
 Listing listed(const op::Op &op, const State &state);
 
 struct Device {
-	const Gpu *gpu;              // constants of the cost model
+	const Gpu *gpu;              // constants of the cost model; not read for a CPU
 	int computeCapability;       // capability of the device itself, independent of `gpu`: 75, 80, 90, ...
 	bool canLoadKernels;         // autoamp has kernels for the device, and the driver is new enough to load them
 	bool hasDriver = true;       // false: no driver at all
 	size_t cudnnVersion = 91900; // version of the copy in use
+	const Cpu *cpu = nullptr;    // for calls of a CPU BLAS, and only for these
 
 	bool hasTf32() const { return computeCapability >= 80; }
 	bool hasBfloat16() const { return computeCapability >= 80; }
@@ -63,6 +68,7 @@ struct Candidate {
 	float estimate = -1;            // ns by the cost model; negative: not an fp32 product, or not possible
 	Reason why = Reason::count;     // why calls cannot use it; count: no obstacle
 	op::Form form = op::Form::wide; // for a convolution
+	bool needsKept = false;         // the estimate is that of a kept weight
 
 	bool isAvailable() const { return why == Reason::count; }
 };

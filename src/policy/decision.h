@@ -66,6 +66,7 @@ constexpr unsigned strategyCount = static_cast<unsigned>(Strategy::tf32) + 1;
 	  "limits it",                                                                                                     \
 	  "install libdnnl2 (Debian) or the PyPI package onednn")                                                          \
 	X(gpu_too_old, "the GPU has no tensor cores for this type", "set AUTOAMP_DTYPE=float16")                           \
+	X(cpu_too_old, "the CPU has no bfloat16 arithmetic (AVX512-BF16)", "run it on a CPU with AVX512-BF16")             \
 	X(second_copy,                                                                                                     \
 	  "a second copy of the library in the process, not intercepted; only lookups and first calls are counted", "")    \
 	X(engine_failed, "a vendor call of the lowered path failed", "run with AUTOAMP_LOG=info")                          \
@@ -123,6 +124,8 @@ struct Decision {
 	Strategy substitute = Strategy::fp32;
 	float estimateSubstitute = -1;
 	bool needsNoMemory = false; // the call must run without any device memory of autoamp
+	// A CPU product that gains only with a kept bfloat16 copy of its weight: until there is one, it runs unchanged.
+	bool needsKept = false;
 
 	bool isUnchanged() const { return verdict != Verdict::lowered && verdict != Verdict::raised; }
 	// The decision of a call that runs by the substitute. Its caller has checked that there is one.

@@ -101,6 +101,8 @@ uint64_t field(const Options &options, Option option)
 		return static_cast<uint64_t>(options.log);
 	case Option::hookDlsym:
 		return options.hookDlsym;
+	case Option::weights:
+		return static_cast<uint64_t>(options.weights);
 	case Option::gpuModel:
 		return static_cast<uint64_t>(options.gpuModel);
 	default:

@@ -1,5 +1,7 @@
 """torch.autocast, run: fake CUDA tensors go through the AutocastCUDA kernels of the installed torch (any build, no
-GPU), and a dispatch mode records the operators that arrive below them. Called by record.py."""
+GPU), and a dispatch mode records the operators that arrive below them. Called by record.py. torch_cpu.py does the same
+with tensors on the CPU."""
+import contextlib
 import functools
 
 import torch
@@ -73,8 +75,12 @@ def by_schema(overload, tensors):
     return functools.partial(overload, **positional)
 
 
-def overloads(name):
-    registered = [r.removeprefix("aten::") for r in torch._C._dispatch_get_registrations_for_dispatch_key("AutocastCUDA")]
+def registrations(device):
+    return [r.removeprefix("aten::") for r in torch._C._dispatch_get_registrations_for_dispatch_key(f"Autocast{device.upper()}")]
+
+
+def overloads(name, device):
+    registered = registrations(device)
     own = [r for r in registered if r.partition(".")[0] == name]
     for each in own or [name]:
         base, _, overload = each.partition(".")
@@ -82,15 +88,15 @@ def overloads(name):
         yield getattr(packet, overload or ("default" if "default" in packet.overloads() else packet.overloads()[0]))
 
 
-def calls(name, x, y):
+def calls(name, x, y, device):
     if name in CELL_MODULES:
-        cell = CELL_MODULES[name](4, 4, device="cuda", dtype=y.dtype)
+        cell = CELL_MODULES[name](4, 4, device=device, dtype=y.dtype)
         return [lambda: cell(x)]
     if FUNCTIONS.get(name):
         count = FUNCTIONS[name].__code__.co_argcount if hasattr(FUNCTIONS[name], "__code__") and name not in ("cross_entropy", "normalize", "gelu") else None
         arguments = (x, y) if name in ("cross_entropy", "__matmul__", "__pow__") or count == 2 else (x,)
         return [functools.partial(FUNCTIONS[name], *arguments)]
-    return [by_schema(overload, (x, y)) for overload in overloads(name)]
+    return [by_schema(overload, (x, y)) for overload in overloads(name, device)]
 
 
 def observe(call, low):
@@ -122,30 +128,30 @@ def category(seen, level, is_registered):
     return "promote" if is_registered and mixed == "s" else "unlisted"
 
 
-REGISTERED = {name.removeprefix("aten::").partition(".")[0]
-              for name in torch._C._dispatch_get_registrations_for_dispatch_key("AutocastCUDA")}
 NOT_RUN = {"_cudnn_rnn": "lower_precision"}  # accepts only a whole network on a GPU; its kernel casts to float16
 
 
-def cell(level, dtype, names):
+def cell(level, dtype, names, device="cuda"):
     """{op: (category, result)} of every registered op and of those of `names` that torch has."""
     low, found = DTYPES[dtype], {}
-    for name in sorted(REGISTERED | set(names)):
-        with FakeTensorMode():
-            x, y, z, w = (torch.ones(4, 4, device="cuda", dtype=t) for t in (torch.float32, torch.float32, low, low))
-            torch.set_autocast_enabled("cuda", level == "O1")
-            torch.set_autocast_dtype("cuda", low)
+    known = {name.partition(".")[0] for name in registrations(device)}
+    for name in sorted(known | set(names)):
+        with FakeTensorMode() if device == "cuda" else contextlib.nullcontext():
+            x, y, z, w = (torch.ones(4, 4, device=device, dtype=t) for t in (torch.float32, torch.float32, low, low))
+            torch.set_autocast_enabled(device, level == "O1")
+            torch.set_autocast_dtype(device, low)
             try:
                 rows = [[observe(call, low) for call in overload] for overload in
-                        zip(*(calls(name, *pair) for pair in ((x, y), (z, w), (z, x))))]
+                        zip(*(calls(name, *pair, device) for pair in ((x, y), (z, w), (z, x))))]
             except AttributeError:
                 continue  # torch has no such op
             finally:
-                torch.set_autocast_enabled("cuda", False)
+                torch.set_autocast_enabled(device, False)
         seen = max(rows, key=lambda row: -"".join(row).count("?"))
-        kinds = {category(row, level, name in REGISTERED | {"grid_sample"}) for row in rows if "?" not in row[0]}
-        if not kinds:  # none ran to its end; a recorded cast counts nevertheless
-            kinds = {category(row, level, name in REGISTERED) for row in rows if row[0] != "??" or row[2] != "??"}
+        kinds = {category(row, level, name in known | {"grid_sample"}) for row in rows if "?" not in row[0]}
+        # None ran to its end. A recorded cast counts nevertheless, first one of low-precision data.
+        for is_seen in (lambda row: row[1] != "??" or row[2] != "??", lambda row: row[0] != "??"):
+            kinds = kinds or {category(row, level, name in known) for row in rows if is_seen(row)}
         if not kinds or name in NOT_RUN:
             found[name] = (NOT_RUN[name] if level == "O1" and name in NOT_RUN else "unlisted", "listed")
         elif len(kinds) > 1:

@@ -308,6 +308,12 @@ TEST_CASE("the device must be able to")
 	expectKept(decided(large, library, turing), Reason::gpu_too_old);
 	expectLowered(decided(large, unscaled, turing), Reason::white_list, Dtype::float16, Strategy::library);
 	expectLowered(decided(large, stateOf({}), turing), Reason::white_list);
+
+	const Cpu old; // policy_cpu.cpp has the other cases
+	Device cpu = {};
+	cpu.cpu = &old;
+	expectKept(decided(changed(large, [](op::Op &op) { op.library = op::Library::blas; }), cast, cpu),
+	           Reason::cpu_too_old);
 }
 
 TEST_CASE("custom lists beat the list system's, black beats white")

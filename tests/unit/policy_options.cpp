@@ -53,7 +53,7 @@ TEST_CASE("an empty environment gives the table's defaults")
 		auto values = [](const Options &x) {
 			return std::make_tuple(x.enabled, x.level, x.dtype, x.lists, x.scaling, x.strategy, x.memory, x.trace,
 			                       x.traceMaxSize, x.log, x.hookDlsym, x.gpuModel, x.delayNs, x.durationNs,
-			                       x.auditPeriod);
+			                       x.auditPeriod, x.weights);
 		};
 		CHECK(values(o) == values(standard));
 	}
@@ -80,6 +80,11 @@ TEST_CASE("every accepted word arrives in its field")
 	CHECK(parse({"AUTOAMP_HOOK_DLSYM=got"}).options.hookDlsym);
 	CHECK(parse({"AUTOAMP_GPU_MODEL=h200"}).options.gpuModel == GpuModel::h200);
 	CHECK(parse({"AUTOAMP_GPU_MODEL=rtx4090"}).options.gpuModel == GpuModel::rtx4090);
+	CHECK(parse({"AUTOAMP_WEIGHTS=off"}).options.weights == Weights::off);
+	CHECK(parse({"AUTOAMP_WEIGHTS=watched"}).options.weights == Weights::watched);
+	CHECK(parse({"AUTOAMP_WEIGHTS=frozen"}).options.weights == Weights::frozen);
+	CHECK(parse({}).options.dtypeOnCpu == op::Dtype::bfloat16);
+	CHECK(parse({"AUTOAMP_DTYPE=float16"}).options.dtypeOnCpu == op::Dtype::float16);
 	CHECK(parse({"AUTOAMP_MEMORY=512K"}).options.memory == 512u << 10);
 	CHECK(parse({"AUTOAMP_MEMORY=0"}).options.memory == 0);
 	CHECK(parse({"AUTOAMP_TRACE_MAX_SIZE=123"}).options.traceMaxSize == 123);

@@ -50,6 +50,7 @@ constexpr struct {
                 {"--config", policy::Option::config},
                 {"--scaling", policy::Option::scaling},
                 {"--strategy", policy::Option::strategy},
+                {"--weights", policy::Option::weights},
                 {"--trace", policy::Option::trace, "ops"},
                 {"--audit", policy::Option::audit},
                 {"-o,--trace-file", policy::Option::traceFile, "./%e.%p.aat"},

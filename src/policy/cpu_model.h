@@ -1,0 +1,41 @@
+// Cost model of products of a CPU BLAS: estimates their times from constants of a CPU and closed formulas. It uses no
+// clock and no state. Any thread. The same call gives the same estimate in every process, bit for bit.
+#pragma once
+
+#include "src/op/op.h"
+
+#include <cstdint>
+
+namespace autoamp::policy {
+
+// One way to multiply, on one thread.
+struct CpuRate {
+	double call;      // ns per product
+	double flops;     // per ns
+	double near, far; // ns per element of operands and result: from the cache, and from memory
+};
+
+// single: fp32, by the program's library. converted: bfloat16, with the conversion of both operands. kept: bfloat16,
+// with a packed copy of the larger operand from an earlier call; includes the check that this operand is unchanged.
+enum class CpuPath : uint8_t { single, converted, kept };
+
+struct Cpu {
+	const char *name = "built-in"; // source of the constants
+	bool hasBfloat16 = false;      // AVX512-BF16, which lowered products need
+	unsigned threads = 1;          // of the program's library
+	bool usesThreads = false;      // lowered products may use as many; otherwise they use one
+	// The default constants are those of Zen 4, where bfloat16 gains less than on newer CPUs. Measured with OpenBLAS
+	// 0.3.21 and oneDNN 2.6.3.
+	double cache = 2 << 20; // bytes of operands up to which all are read from the cache
+	double fork = 12'000;   // ns to start and join several threads
+	CpuRate rates[3] = {{50, 105, 0.06, 0.60}, {500, 205, 0.06, 0.62}, {5'000, 205, 0.03, 0.055}}; // by CpuPath
+	double keptLeast = 0.113; // ns per element of a kept operand from memory, if there is little arithmetic
+};
+
+// ns. Sizes at least 1.
+double cpuTime(const Cpu &cpu, const op::Op &op, CpuPath path);
+
+// True if one operand of the product is worth keeping in bfloat16: a single matrix of at least 256 KiB of fp32.
+bool hasWeight(const op::Op &op);
+
+} // namespace autoamp::policy

@@ -1,0 +1,316 @@
+// Calls of a CPU BLAS: cost model, decisions, and the file of constants.
+#include "src/config/read_options.h"
+#include "src/policy/cpu_calibration.h"
+#include "src/policy/decide.h"
+
+#include <catch2/catch.hpp>
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+using namespace autoamp;
+using namespace autoamp::policy;
+using op::Dtype;
+using op::Kind;
+
+namespace {
+
+const char *const entryNames[] = {"cublasSgemm_v2", "cblas_sgemm", "sgemm_", "scipy_cblas_sgemm64_"};
+constexpr uint16_t gpuEntry = 0, cpuEntry = 1;
+
+State stateOf(std::vector<const char *> environment, const std::string &file = {})
+{
+	environment.push_back(nullptr);
+	const ConfigFile config = {"f.toml", file};
+	auto [options, error] = parseOptions(environment.data(), entryNames, {&config, 1});
+	REQUIRE(error == "");
+	return State(options);
+}
+
+op::Op product(int64_t m, int64_t n, int64_t k, Kind kind = Kind::mm)
+{
+	op::Op call;
+	call.entry = cpuEntry;
+	call.library = op::Library::blas;
+	call.device = op::cpuDevice;
+	call.kind = kind;
+	call.a = call.b = call.out = call.asked = Dtype::float32;
+	call.m = m, call.n = n, call.k = k;
+	call.lda = m, call.ldb = k, call.ldc = call.ldd = m;
+	return call;
+}
+
+Cpu cpuOf(unsigned threads, bool usesThreads)
+{
+	Cpu cpu;
+	cpu.hasBfloat16 = true, cpu.threads = threads, cpu.usesThreads = usesThreads;
+	return cpu;
+}
+
+const Cpu one = cpuOf(1, false), two = cpuOf(2, true), split = cpuOf(2, false), old = {};
+
+Device deviceOf(const Cpu &cpu)
+{
+	Device device = {};
+	device.cpu = &cpu;
+	return device;
+}
+
+Decision decided(const op::Op &call, const State &state, const Cpu &cpu = one)
+{
+	return decide(call, state, {}, deviceOf(cpu));
+}
+
+void expect(const Decision &decision, Verdict verdict, Reason reason, bool needsKept = false)
+{
+	INFO("got " << name(decision.verdict) << " " << name(decision.reason) << " " << decision.estimate << " "
+	            << decision.estimateLowered);
+	CHECK(decision.verdict == verdict);
+	CHECK(decision.reason == reason);
+	CHECK(decision.needsKept == needsKept);
+	const bool isLowered = verdict == Verdict::lowered;
+	CHECK(decision.precision == (isLowered ? Dtype::bfloat16 : Dtype::float32));
+	if (verdict != Verdict::observed)
+		CHECK(decision.strategy == (isLowered ? Strategy::cast : Strategy::fp32));
+}
+
+void expectKept(const Decision &decision, Reason reason)
+{
+	expect(decision, Verdict::kept, reason);
+}
+
+const op::Op large = product(1024, 1024, 1024), few = product(4096, 1, 4096);
+
+} // namespace
+
+// us on one thread of a Zen 4: sections 2 of cpu_blas.md and 11 of weight_cache.md (OpenBLAS 0.3.21, oneDNN 2.6.3).
+TEST_CASE("the CPU model is near measured times")
+{
+	const struct {
+		int64_t m, n, k;
+		double single, converted, kept; // 0: not measured
+	} rows[] = {
+	    {64, 64, 64, 4.77, 3.62, 0},
+	    {96, 96, 96, 15.5, 9.9, 0},
+	    {128, 128, 128, 42.8, 23.0, 0},
+	    {256, 256, 256, 332, 164, 0},
+	    {512, 512, 512, 2711, 1297, 0},
+	    {1024, 1024, 1024, 21'500, 10'900, 0},
+	    {4096, 4096, 4096, 1'309'000, 705'000, 0},
+	    {4096, 512, 512, 21'900, 10'900, 0},
+	    {4096, 128, 4096, 49'400, 29'200, 0},
+	    {4096, 64, 4096, 28'600, 19'000, 10'100},
+	    {4096, 32, 4096, 19'900, 14'500, 5'500},
+	    {4096, 16, 4096, 14'500, 13'100, 3'100},
+	    {4096, 8, 4096, 12'500, 11'200, 2'100},
+	    {4096, 1, 4096, 10'800, 10'200, 1'900},
+	};
+	for (const auto &row : rows) {
+		const op::Op call = product(row.m, row.n, row.k);
+		INFO(row.m << " " << row.n << " " << row.k);
+		CHECK(cpuTime(one, call, CpuPath::single) == Approx(1e3 * row.single).epsilon(.25));
+		CHECK(cpuTime(one, call, CpuPath::converted) == Approx(1e3 * row.converted).epsilon(.25));
+		if (row.kept > 0)
+			CHECK(cpuTime(one, call, CpuPath::kept) == Approx(1e3 * row.kept).epsilon(.25));
+		const op::Op turned = product(row.n, row.m, row.k);
+		for (const CpuPath path : {CpuPath::single, CpuPath::converted, CpuPath::kept})
+			CHECK(cpuTime(one, turned, path) == Approx(cpuTime(one, call, path)));
+	}
+	// Two threads of both libraries: 188 and 100 us at 256^3.
+	CHECK(cpuTime(two, product(256, 256, 256), CpuPath::single) == Approx(188e3).epsilon(.25));
+	CHECK(cpuTime(two, product(256, 256, 256), CpuPath::converted) == Approx(100e3).epsilon(.25));
+	CHECK(cpuTime(split, large, CpuPath::converted) == cpuTime(one, large, CpuPath::converted));
+	CHECK(cpuTime(one, product(16, 16, 16), CpuPath::converted) > cpuTime(one, product(16, 16, 16), CpuPath::single));
+	op::Op batched = large;
+	batched.batch = 3;
+	CHECK(cpuTime(one, batched, CpuPath::single) == Approx(3 * cpuTime(one, large, CpuPath::single)));
+}
+
+TEST_CASE("auto lowers the CPU products that gain")
+{
+	const State usual = stateOf({}), off = stateOf({"AUTOAMP_WEIGHTS=off"});
+	enum Way { small, kept, converted, weight };
+	const struct {
+		int64_t m, n, k;
+		Way single, shared; // on one thread, on two of both libraries
+	} rows[] = {
+	    {16, 16, 16, small, small},
+	    {32, 32, 32, small, small},
+	    {64, 64, 64, kept, kept},
+	    {96, 96, 96, converted, kept},
+	    {128, 128, 128, converted, converted},
+	    {1024, 1024, 1024, converted, converted},
+	    {1024, 32, 1024, converted, converted},
+	    {4096, 64, 4096, converted, converted},
+	    {4096, 16, 4096, converted, converted},
+	    {4096, 8, 4096, weight, weight},
+	    {4096, 1, 4096, weight, weight},
+	    {1, 4096, 4096, weight, weight},
+	    {256, 1, 256, kept, kept},
+	};
+	for (const auto &row : rows)
+		for (const bool isShared : {false, true}) {
+			const op::Op call = product(row.m, row.n, row.k);
+			const Cpu &cpu = isShared ? two : one;
+			INFO(row.m << " " << row.n << " " << row.k << " threads " << cpu.threads);
+			const Way way = isShared ? row.shared : row.single;
+			const Decision decision = decided(call, usual, cpu), without = decided(call, off, cpu);
+			if (way == small || way == kept)
+				expectKept(decision, way == small ? Reason::too_small : Reason::not_profitable);
+			else
+				expect(decision, Verdict::lowered, Reason::white_list, way == weight);
+			if (way == weight) {
+				expectKept(without, Reason::not_profitable);
+				CHECK(decision.estimateLowered < without.estimateLowered);
+			} else {
+				CHECK(without.verdict == decision.verdict);
+				CHECK(without.estimateLowered == decision.estimateLowered);
+			}
+			CHECK(decision.estimate == static_cast<float>(cpuTime(cpu, call, CpuPath::single)));
+		}
+	// The program's library has two threads, a lowered product one.
+	expectKept(decided(large, usual, split), Reason::not_profitable);
+	expect(decided(few, usual, split), Verdict::lowered, Reason::white_list, true);
+}
+
+TEST_CASE("a weight is one matrix of at least 256 KiB")
+{
+	CHECK(hasWeight(product(256, 1, 256)));
+	CHECK_FALSE(hasWeight(product(255, 1, 256)));
+	CHECK(hasWeight(product(1, 65536, 1)));
+	op::Op batched = few;
+	batched.batch = 2;
+	CHECK_FALSE(hasWeight(batched));
+	expectKept(decided(batched, stateOf({})), Reason::not_profitable);
+	expect(decided(few, stateOf({"AUTOAMP_WEIGHTS=frozen"})), Verdict::lowered, Reason::white_list, true);
+	// A demand needs no gain, and hence no kept weight.
+	expect(decided(few, stateOf({"AUTOAMP_STRATEGY=cast"})), Verdict::lowered, Reason::white_list);
+	expect(decided(few, stateOf({}, "[[rule]]\nprecision = \"bfloat16\"\n")), Verdict::lowered, Reason::rule);
+	const Decision observed = decided(few, stateOf({"AUTOAMP_LEVEL=O0"}));
+	expect(observed, Verdict::observed, Reason::white_list, true);
+	CHECK(observed.strategy == Strategy::cast);
+}
+
+TEST_CASE("a CPU multiplies in bfloat16 alone")
+{
+	expect(decided(large, stateOf({})), Verdict::lowered, Reason::white_list);
+	expect(decided(large, stateOf({"AUTOAMP_DTYPE=bf16", "AUTOAMP_SCALING=strict"})), Verdict::lowered,
+	       Reason::white_list);
+	for (const char *type : {"AUTOAMP_DTYPE=float16", "AUTOAMP_DTYPE=tf32"}) {
+		expectKept(decided(large, stateOf({type})), Reason::unsupported);
+		expect(decided(large, stateOf({type}, "[[rule]]\nprecision = \"bfloat16\"\n")), Verdict::lowered, Reason::rule);
+	}
+	for (const char *type : {"float16", "tf32"}) {
+		const State state = stateOf({}, std::string("[[rule]]\nprecision = \"") + type + "\"\n");
+		expectKept(decided(large, state), Reason::unsupported);
+	}
+	CHECK(causeOf(large, Reason::unsupported) == op::Cause::cpu_type);
+	for (const char *strategy : {"AUTOAMP_STRATEGY=tf32", "AUTOAMP_STRATEGY=fp32"})
+		expectKept(decided(large, stateOf({strategy})), Reason::disabled);
+	expectKept(decided(large, stateOf({"AUTOAMP_STRATEGY=library", "AUTOAMP_DTYPE=bfloat16"})), Reason::disabled);
+	expectKept(decided(large, stateOf({}), old), Reason::cpu_too_old);
+	expectKept(decided(large, stateOf({"AUTOAMP_STRATEGY=cast"}), old), Reason::cpu_too_old);
+
+	const Candidates candidates = candidatesFor(few, stateOf({}), deviceOf(one));
+	CHECK((candidates[0].isAvailable() && candidates[1].isAvailable()));
+	CHECK((candidates[1].needsKept && candidates[1].precision == Dtype::bfloat16));
+	for (const size_t i : {2, 3})
+		CHECK((candidates[i].why == Reason::disabled && candidates[i].estimate < 0));
+}
+
+TEST_CASE("a region sets the type of CPU calls only if it names one")
+{
+	const char *const nothing = nullptr;
+	const Options around = parseOptions(&nothing, entryNames).options;
+	const Change type[] = {{"AUTOAMP_DTYPE", "float16"}}, level[] = {{"AUTOAMP_STRATEGY", "cast"}};
+	expectKept(decided(large, State(policy::changed(around, type, entryNames).options)), Reason::unsupported);
+	expect(decided(large, State(policy::changed(around, level, entryNames).options)), Verdict::lowered,
+	       Reason::white_list);
+}
+
+TEST_CASE("obstacles, lists and rules decide about CPU calls")
+{
+	op::Op call = large;
+	call.obstacle = op::Obstacle::solver_caller;
+	expectKept(decided(call, stateOf({"AUTOAMP_STRATEGY=cast"})), Reason::solver_caller);
+	expectKept(decided(product(0, 8, 8), stateOf({})), Reason::zero_size);
+	expectKept(decided(large, stateOf({"AUTOAMP_CUSTOM_BLACK_LIST=cblas_sgemm"})), Reason::custom_black_list);
+	expectKept(decided(large, stateOf({"AUTOAMP_CUSTOM_BLACK_LIST=linear"})), Reason::custom_black_list);
+	expect(decided(large, stateOf({"AUTOAMP_CUSTOM_BLACK_LIST=cublas*"})), Verdict::lowered, Reason::white_list);
+	expect(decided(product(1024, 1024, 1024, Kind::bmm), stateOf({"AUTOAMP_CUSTOM_WHITE_LIST=bmm"})), Verdict::lowered,
+	       Reason::custom_white_list);
+	for (const char *lists : {"AUTOAMP_LISTS=paddle", "AUTOAMP_LISTS=mindspore"})
+		expect(decided(large, stateOf({lists})), Verdict::lowered, Reason::white_list);
+	State region = stateOf({});
+	region.isRegionOff = true;
+	expectKept(decided(large, region), Reason::region_disabled);
+	expectKept(decided(large, stateOf({"AUTOAMP_ENABLED=0"})), Reason::disabled);
+}
+
+TEST_CASE("rules select CPU calls by their device")
+{
+	op::Op onGpu = large;
+	onGpu.entry = gpuEntry, onGpu.library = op::Library::cublas, onGpu.device = 1;
+	const auto matches = [](const char *device, const op::Op &call) {
+		const State state = stateOf({}, std::string("[[rule]]\n") + device + "\nprecision = \"float32\"\n");
+		return state.rules->find(call, {}) != nullptr;
+	};
+	const struct {
+		const char *device;
+		bool isCpu, isGpu;
+	} rows[] = {{"", true, true},
+	            {"device = \"cpu\"", true, false},
+	            {"device = 1", false, true},
+	            {"device = \">=0\"", false, true},
+	            {"device = 65534", false, false}};
+	for (const auto &row : rows) {
+		INFO(row.device);
+		CHECK(matches(row.device, large) == row.isCpu);
+		CHECK(matches(row.device, onGpu) == row.isGpu);
+	}
+	const auto shadowed = stateOf({}, "[[rule]]\ndevice = \">=0\"\nprecision = \"float32\"\n"
+	                                  "[[rule]]\ndevice = \"cpu\"\nprecision = \"bfloat16\"\n");
+	CHECK(shadowed.rules->warnings().empty());
+	CHECK(stateOf({}, "[[rule]]\ndevice = 65534\nprecision = \"float32\"\n").rules->warnings().size() == 1);
+	const ConfigFile file = {"f.toml", "[[rule]]\nm = \"cpu\"\nprecision = \"float32\"\n"};
+	const char *const nothing = nullptr;
+	CHECK_FALSE(parseOptions(&nothing, entryNames, {&file, 1}).error.empty());
+}
+
+TEST_CASE("the file of constants is read only whole, and on its CPU")
+{
+	Cpu made = two;
+	made.cache = 12345678, made.rates[2].far = 0.1 / 3, made.keptLeast = 1e-3;
+	const std::string text = textOf(made, "Some CPU 9=1"), other = "Some CPU";
+	Cpu read = cpuOf(4, false);
+	CHECK(readCalibration(text, "Some CPU 9=1", read) == "");
+	CHECK(read.name == std::string("calibrated"));
+	CHECK((read.threads == 4 && read.hasBfloat16 && !read.usesThreads));
+	CHECK((read.cache == made.cache && read.rates[2].far == made.rates[2].far && read.keptLeast == made.keptLeast));
+	CHECK(textOf(read, "Some CPU 9=1") == text);
+
+	const auto refused = [](const std::string &changed, const char *model = "Some CPU 9=1") {
+		Cpu cpu = one;
+		const std::string why = readCalibration(changed, model, cpu);
+		CHECK(textOf(cpu, "") == textOf(one, ""));
+		CHECK(cpu.name == std::string("built-in"));
+		return why;
+	};
+	CHECK(refused(text, "Some CPU") == "it was made on another CPU");
+	CHECK(refused("") == "it has another version, or is not a calibration");
+	CHECK(refused("version=2" + text.substr(9)) == "it has another version, or is not a calibration");
+	for (size_t length = text.find("\n", 16); length < text.size(); ++length)
+		CHECK(refused(text.substr(0, length)) == "it is damaged");
+	for (size_t at = 16; at < text.size(); ++at) {
+		std::string changed = text;
+		changed[at] ^= 1;
+		REQUIRE(refused(changed) != "");
+	}
+	CHECK(refused(text + "\n") == "it is damaged");
+	for (const double bad : {0., -1., static_cast<double>(INFINITY), static_cast<double>(NAN)}) {
+		Cpu wrong = one;
+		wrong.rates[1].flops = bad;
+		CHECK(refused(textOf(wrong, "Some CPU 9=1")) == "it is damaged");
+	}
+}
