@@ -158,6 +158,7 @@ enum class RecordType : uint16_t {
 	gradientEvent,
 	gradientCause,
 	audit,
+	weights,
 };
 
 struct Record {
@@ -373,5 +374,26 @@ struct AuditRecord : Record {
 	Counter histogram[kErrorBuckets];
 };
 static_assert(sizeof(AuditRecord) == 16 + 8 * 10 + 8 * kErrorBuckets);
+
+// A longer one, for calls that were also computed in fp32 on the host.
+struct TimedAuditRecord : AuditRecord {
+	Counter timed;            // audits with both times
+	Counter fp32Ns, actualNs; // sums over these calls: in fp32, and as they ran
+};
+static_assert(sizeof(TimedAuditRecord) == sizeof(AuditRecord) + 24);
+
+// Kept copies of converted operands, for the calls of one row: one record for each pair of `how` and `reason`.
+struct WeightsRecord : Record {
+	uint32_t row, how; // how: string, the way by which changes of the operand are noticed; "": not kept
+	uint32_t reason;   // string: why the operand is not kept; "": it is
+	uint32_t reserved2;
+	Counter served;    // products that used a kept copy
+	Counter converted; // products that converted the operand
+	Counter made;      // copies made
+	Counter recast;    // copies made again because the operand had changed
+	Counter givenUp;   // copies dropped for good
+	Counter bytes;     // largest memory of the copies at one time
+};
+static_assert(sizeof(WeightsRecord) == 24 + 8 * 6);
 
 } // namespace autoamp::trace

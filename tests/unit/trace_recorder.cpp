@@ -376,7 +376,11 @@ TEST_CASE("audits have exact totals for each row")
 	}
 	result = {result.row, 4, NAN, NAN, NAN, false, true, true}; // three results before it were lost
 	recorder.audit(result);
-	result = {recorder.row(row(2)), 1, 0, 0, 0, false, false, false};
+	result = {recorder.row(row(2)), 1, 0, 0, 0, false, false, false, 900, 300};
+	recorder.audit(result);
+	result.fp32Ns = 0; // not timed
+	recorder.audit(result);
+	result.fp32Ns = 100, result.actualNs = 200;
 	recorder.audit(result);
 	recorder.close(0);
 	const auto trace = read(file);
@@ -390,8 +394,36 @@ TEST_CASE("audits have exact totals for each row")
 	CHECK(audit.quantile(0.95) == Approx(1e-2).epsilon(0.2));
 	CHECK(audit.quantile(1) == Approx(0.5).epsilon(0.2));
 	CHECK(
-	    (trace.rows[1].audit.audited == 1 && trace.rows[1].audit.most == 0 && trace.rows[1].audit.quantile(0.5) == 0));
+	    (trace.rows[1].audit.audited == 3 && trace.rows[1].audit.most == 0 && trace.rows[1].audit.quantile(0.5) == 0));
+	CHECK(trace.rows[0].audit.timed == 0);
+	trace::AuditInfo timed = trace.rows[1].audit;
+	CHECK((timed.timed == 2 && timed.fp32Ns == 1000 && timed.actualNs == 500));
+	timed.add(timed);
+	CHECK((timed.timed == 4 && timed.fp32Ns == 2000 && timed.actualNs == 1000));
 	CHECK(std::isnan(trace::AuditInfo().quantile(0.5)));
+}
+
+TEST_CASE("kept copies have exact totals for each row, way and reason")
+{
+	Folder folder;
+	std::string file = folder / "a.aat";
+	trace::Recorder &recorder = newRecorder();
+	const trace::RowId id = recorder.row(row(1));
+	recorder.weights({.row = id, .how = "watched", .served = 99}); // before there is a file
+	REQUIRE(recorder.open(options(Mode::summary, file)));
+	recorder.attach()->record(id, 1, 2, false);
+	recorder.weights({.row = id, .how = "watched", .converted = 1, .made = 1, .bytes = 4096});
+	recorder.weights({.row = id, .how = "watched", .served = 5, .recast = 2, .bytes = 8192});
+	recorder.weights({.row = id, .how = "watched", .givenUp = 1, .bytes = 0});
+	recorder.weights({.row = id, .reason = "changes", .converted = 7});
+	recorder.close(0);
+	const auto trace = read(file);
+	REQUIRE(trace.rows.size() == 1);
+	REQUIRE(trace.rows[0].weights.size() == 2);
+	const auto &watched = trace.rows[0].weights[0], &none = trace.rows[0].weights[1];
+	CHECK((watched.how == "watched" && watched.reason.empty() && watched.served == 5 && watched.converted == 1));
+	CHECK((watched.made == 1 && watched.recast == 2 && watched.givenUp == 1 && watched.bytes == 8192));
+	CHECK((none.how.empty() && none.reason == "changes" && none.converted == 7 && none.served == 0));
 }
 
 namespace {

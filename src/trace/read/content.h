@@ -22,6 +22,8 @@ struct AuditInfo {
 	uint64_t audited = 0, lost = 0, recomputed = 0, unmeasured = 0, partial = 0, overflowed = 0;
 	double sum = 0, most = 0, worstRow = 0, worstColumn = 0;
 	uint64_t histogram[kErrorBuckets] = {};
+	uint64_t timed = 0;              // calls that were also computed in fp32 and timed
+	double fp32Ns = 0, actualNs = 0; // sums over these calls: in fp32, and as they ran
 
 	// Audits with an error.
 	uint64_t measured() const
@@ -37,12 +39,19 @@ struct AuditInfo {
 		unmeasured += other.unmeasured, partial += other.partial, overflowed += other.overflowed;
 		sum += other.sum, most = std::fmax(most, other.most);
 		worstRow = std::fmax(worstRow, other.worstRow), worstColumn = std::fmax(worstColumn, other.worstColumn);
+		timed += other.timed, fp32Ns += other.fp32Ns, actualNs += other.actualNs;
 		for (uint32_t i = 0; i < kErrorBuckets; ++i)
 			histogram[i] += other.histogram[i];
 	}
 	double orUnknown(double value) const { return measured() ? value : NAN; }
 	// The error that this share of the measured calls does not exceed, within a factor of 2^(1/4); NaN: no error.
 	double quantile(double share) const;
+};
+
+// Kept copies of converted operands (WeightsRecord).
+struct WeightsInfo {
+	std::string how, reason; // reason: why the operand is not kept; "": it is
+	uint64_t served = 0, converted = 0, made = 0, recast = 0, givenUp = 0, bytes = 0;
 };
 
 struct RowInfo {
@@ -70,6 +79,7 @@ struct RowInfo {
 	};
 	std::vector<Part> parts;
 	AuditInfo audit;
+	std::vector<WeightsInfo> weights; // one for each pair of `how` and `reason`
 	// Calls that the vendor library refused have computed nothing.
 	double flops() const
 	{

@@ -44,6 +44,7 @@ struct Trace::Loader {
 	};
 	std::unordered_map<uint32_t, std::map<uint32_t, Total>> totals; // by row and lane
 	std::unordered_map<uint32_t, AuditInfo> audits;                 // by row
+	std::unordered_map<uint32_t, std::vector<WeightsInfo>> weights; // by row
 
 	const std::string &text(uint32_t id) const { return trace.text(id); }
 
@@ -188,6 +189,8 @@ struct Trace::Loader {
 			return readAs<GradientEventRecord>(record, at);
 		case RecordType::audit:
 			return readAs<AuditRecord>(record, at);
+		case RecordType::weights:
+			return readAs<WeightsRecord>(record, at);
 		case RecordType::gradientCause:
 			return readAs<GradientCauseRecord>(record, at);
 		case RecordType::padding:
@@ -267,7 +270,21 @@ struct Trace::Loader {
 		info.worstRow = error(record.worstRow), info.worstColumn = error(record.worstColumn);
 		for (uint32_t i = 0; i < kErrorBuckets; ++i)
 			info.histogram[i] = record.histogram[i].load();
+		if (record.size >= sizeof(TimedAuditRecord)) {
+			const auto &timed = static_cast<const TimedAuditRecord &>(record);
+			info.timed = timed.timed.load();
+			info.fp32Ns = static_cast<double>(timed.fp32Ns.load());
+			info.actualNs = static_cast<double>(timed.actualNs.load());
+		}
 		audits[record.row].add(info);
+		return true;
+	}
+
+	bool read(const WeightsRecord &record)
+	{
+		weights[record.row].push_back({text(record.how), text(record.reason), record.served.load(),
+		                               record.converted.load(), record.made.load(), record.recast.load(),
+		                               record.givenUp.load(), record.bytes.load()});
 		return true;
 	}
 
@@ -522,6 +539,7 @@ struct Trace::Loader {
 
 		for (RowInfo &row : trace.rows) {
 			row.audit = audits[row.id];
+			row.weights = weights[row.id];
 			for (const auto &[lane, total] : totals[row.id]) {
 				row.parts.push_back({lane, total.calls, total.ticks * trace.nsPerTick_});
 				row.calls += total.calls;

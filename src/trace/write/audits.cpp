@@ -44,19 +44,24 @@ void Audits::add(const AuditResult &result)
 		return;
 	if (known->written != records_.generation()) {
 		rows_.write(known->row);
-		known->record = records_.append<AuditRecord>(RecordType::audit);
+		known->record = records_.append<TimedAuditRecord>(RecordType::audit);
 		if (!known->record)
 			return;
 		known->record->row = known->row;
 		records_.commit();
 		known->written = records_.generation();
 	}
-	AuditRecord &record = *known->record;
+	TimedAuditRecord &record = *known->record;
 	trace::add(record.audited, result.number);
 	trace::add(record.lost, result.number - 1);
 	trace::add(record.recomputed, result.isRecomputed);
 	trace::add(record.partial, result.isPartial);
 	trace::add(record.overflowed, result.hasOverflowed);
+	if (result.fp32Ns) {
+		trace::add(record.timed, 1);
+		trace::add(record.fp32Ns, result.fp32Ns);
+		trace::add(record.actualNs, result.actualNs);
+	}
 	if (std::isnan(result.error)) {
 		trace::add(record.unmeasured, 1);
 		return;

@@ -1,4 +1,4 @@
-// Measured errors of audited calls: exact totals for each row. All functions need the lock of the recorder.
+// Measured errors and times of audited calls: exact totals for each row. All functions need the lock of the recorder.
 #pragma once
 
 #include "src/trace/write/rows.h"
@@ -18,7 +18,7 @@ public:
 private:
 	struct Known {
 		uint32_t row, none[2], written;
-		AuditRecord *record;
+		TimedAuditRecord *record;
 	};
 	Records &records_;
 	base::Arena &arena_;

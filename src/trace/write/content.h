@@ -57,6 +57,17 @@ struct AuditResult {
 	uint64_t number = 1;                             // of audits since the last result, with this one
 	double error = 0, worstRow = 0, worstColumn = 0; // NaN: no line was finite
 	bool isRecomputed = false, isPartial = false, hasOverflowed = false; // as in AuditRecord
+	// Host times of the call in fp32 and as it ran, without the audit; fp32Ns 0: not measured.
+	uint64_t fp32Ns = 0, actualNs = 0;
+};
+
+// Events of kept operands since the last report of this row, `how` and `reason` (WeightsRecord).
+struct WeightCounts {
+	RowId row = 0;
+	const char *how = nullptr;    // watched, fingerprint, frozen; null: not kept
+	const char *reason = nullptr; // why the operand is not kept; null: it is
+	uint64_t served = 0, converted = 0, made = 0, recast = 0, givenUp = 0;
+	uint64_t bytes = 0; // memory of the copies now; the record has the largest value
 };
 
 // A gradient scaler of the program. The first three fields identify it.

@@ -263,6 +263,13 @@ void Recorder::audit(const AuditResult &result)
 		audits_.add(result);
 }
 
+void Recorder::weights(const WeightCounts &counts)
+{
+	Lock lock(*this);
+	if (isOpen())
+		weights_.add(counts);
+}
+
 void Recorder::gradient(const GradientScaler &scaler, const GradientUpdate &update,
                         std::span<const GradientCause> causes)
 {

@@ -7,6 +7,7 @@
 #include "src/trace/write/gradients.h"
 #include "src/trace/write/kernels.h"
 #include "src/trace/write/lane.h"
+#include "src/trace/write/weights.h"
 
 #include <pthread.h>
 
@@ -42,6 +43,8 @@ public:
 	void scaler(const ScalerEvent &event);
 	// Adds the result of an audit to the totals of its row.
 	void audit(const AuditResult &result);
+	// Adds events of kept operands to the totals of their row.
+	void weights(const WeightCounts &counts);
 	// Records an update of a gradient scaler: totals, and up to 1024 events per scaler.
 	void gradient(const GradientScaler &scaler, const GradientUpdate &update,
 	              std::span<const GradientCause> causes = {});
@@ -94,6 +97,7 @@ private:
 	Events events_{records_, arena_, texts_, rows_};
 	Gradients gradients_{records_, arena_, texts_, rows_};
 	Audits audits_{records_, arena_, rows_};
+	Weights weights_{records_, arena_, texts_, rows_};
 	Kernels kernels_{records_, arena_, texts_, rows_};
 };
 
