@@ -113,7 +113,10 @@ clients thread faults/faults_client clients/capture clients/semantics "$regions"
     "$dnn_graph" "$rnn" clients/hot_path 'clients/scaler --case threads --case record --case wrong'
 kernels thread
 scalers thread
-check 'unit_cpu: threads, thread' cpu thread 'threads multiply at once*' # the others use libgomp, which is not instrumented
+# The other tests use libgomp, which is not instrumented.
+for name in 'threads multiply at once*' 'each part is computed*' 'our own threads multiply*'; do
+    check "unit_cpu: $name, thread" cpu thread "$name"
+done
 rm -rf "$out/traces"
 for name in 'threads count exactly*' 'a forked child*' 'often-made calls*' 'recorded data*'; do
     check "unit_trace: $name, thread" "$out/thread/tests/unit/unit_trace" -w NoTests "$name"

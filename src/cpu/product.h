@@ -8,6 +8,7 @@
 #pragma once
 
 #include "src/cpu/dnnl.h"
+#include "src/cpu/library_threads.h"
 #include "src/cpu/processor.h"
 #include "src/cpu/reason.h"
 
@@ -41,10 +42,10 @@ Engine engine();
 // arguments. C is then unchanged, with one exception: after engineFailed with beta == 0, an unknown part of C is
 // overwritten. The program's function overwrites all of it. If beta is 0, C is not read.
 //
-// threads: at most so many run; above 1 only if the program's BLAS shares oneDNN's pool (sharesPool in team.h). budget:
-// bytes of converted operands, for all threads of the process. oneDNN allocates a few MB per thread in addition.
-Reason multiply(const Product &product, unsigned threads, size_t budget, const Engine &on);
-inline Reason multiply(const Product &product, unsigned threads, size_t budget)
+// threads: those of the program's library (library_threads.h); at most so many run. budget: bytes of converted
+// operands, for all threads of the process. oneDNN allocates a few MB per thread in addition.
+Reason multiply(const Product &product, Threads threads, size_t budget, const Engine &on);
+inline Reason multiply(const Product &product, Threads threads, size_t budget)
 {
 	return multiply(product, threads, budget, engine());
 }

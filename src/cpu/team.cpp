@@ -2,29 +2,68 @@
 
 #include "src/cpu/generation.h"
 
-#include <dlfcn.h>
+#include <algorithm>
+#include <atomic>
 
 namespace autoamp::cpu {
 
-bool sharesPool(const Dnnl &dnnl, void *library)
+namespace {
+
+unsigned sizeFor(const Dnnl &dnnl, Threads wanted)
 {
-	void *const found = dlsym(library, "omp_get_max_threads");
-	dlerror(); // clears the error, which must not reach the application
-	return found && dnnl.openMp.maxThreads && found == reinterpret_cast<void *>(dnnl.openMp.maxThreads);
+	const bool isInChild = wanted.pool == Pool::sharedOpenMp && dnnl.generation != generation();
+	return wanted.most <= 1 || wanted.pool == Pool::none || isInChild || dnnl.openMp.inParallel() ? 1 : wanted.most;
 }
 
-Team::Team(const Dnnl &dnnl, unsigned wanted) : openMp_(dnnl.openMp), before_(openMp_.maxThreads()), size_(wanted)
+// Parts have whole vectors, except that the last one has the rest as well: oneDNN sums a single row or column in
+// another order.
+constexpr int64_t blockLength = 16;
+
+int64_t boundary(int64_t length, unsigned part, unsigned parts)
 {
-	if (wanted == 0 || dnnl.generation != generation() || openMp_.inParallel())
-		size_ = 1;
-	if (size_ != static_cast<unsigned>(before_))
-		openMp_.setThreads(static_cast<int>(size_));
+	return part == parts ? length : length / blockLength * part / parts * blockLength;
+}
+
+} // namespace
+
+Team::Team(const Dnnl &dnnl, Threads wanted)
+    : dnnl_(dnnl), workers_(wanted.pool == Pool::sharedOpenMp ? 0 : sizeFor(dnnl, wanted) - 1),
+      before_(dnnl.openMp.maxThreads()),
+      openMpThreads_(wanted.pool == Pool::sharedOpenMp ? static_cast<int>(sizeFor(dnnl, wanted)) : 1)
+{
+	if (openMpThreads_ != before_)
+		dnnl_.openMp.setThreads(openMpThreads_);
 }
 
 Team::~Team()
 {
-	if (size_ != static_cast<unsigned>(before_))
-		openMp_.setThreads(before_);
+	if (openMpThreads_ != before_)
+		dnnl_.openMp.setThreads(before_);
+}
+
+bool Team::gemm(char transA, char transB, int64_t m, int64_t n, int64_t k, float alpha, const uint16_t *A, int64_t lda,
+                const uint16_t *B, int64_t ldb, float beta, float *C, int64_t ldc)
+{
+	if (workers_.count() == 0)
+		return callGemm(dnnl_.gemm, transA, transB, m, n, k, alpha, A, lda, B, ldb, beta, C, ldc);
+	// Each part is a product of its own that oneDNN computes on one thread. It copies the operand that the parts share
+	// once per part, so the longer side of C is split, and into one part per thread.
+	const bool isByRows = m >= n;
+	const int64_t length = isByRows ? m : n, most = size();
+	const auto parts = static_cast<unsigned>(std::clamp<int64_t>(length / blockLength, 1, most));
+	std::atomic<bool> isComplete{true};
+	runParts(parts, [&](unsigned part, unsigned) {
+		const int64_t begin = boundary(length, part, parts), count = boundary(length, part + 1, parts) - begin;
+		dnnl_.openMp.setThreads(1); // on this thread
+		const bool isDone =
+		    isByRows ? callGemm(dnnl_.gemm, transA, transB, count, n, k, alpha, A + begin * (transA == 'N' ? lda : 1),
+		                        lda, B, ldb, beta, C + begin * ldc, ldc)
+		             : callGemm(dnnl_.gemm, transA, transB, m, count, k, alpha, A, lda,
+		                        B + begin * (transB == 'N' ? 1 : ldb), ldb, beta, C + begin, ldc);
+		if (!isDone)
+			isComplete.store(false, std::memory_order_relaxed);
+	});
+	return isComplete.load(std::memory_order_relaxed);
 }
 
 } // namespace autoamp::cpu

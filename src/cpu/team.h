@@ -1,51 +1,76 @@
-// The threads of one product: those of the OpenMP library that oneDNN uses. A second pool of threads that waits next to
-// the program's own makes both slower by half, because OpenMP's threads spin. More than one thread is thus only right
-// if the program's BLAS uses the same pool. Any thread; stateless.
+// The threads of one product. There are two kinds: the threads of the OpenMP library that oneDNN uses, if the program's
+// BLAS uses them too, and our own. A second OpenMP pool would make both slower by half, because its idle threads spin.
+// Any thread; stateless.
 #pragma once
 
 #include "src/cpu/dnnl.h"
+#include "src/cpu/library_threads.h"
+#include "src/cpu/workers.h"
 
 namespace autoamp::cpu {
 
-// True if `library`, a handle of dlopen, uses the OpenMP library of oneDNN, so that both share one pool.
-bool sharesPool(const Dnnl &dnnl, void *library);
-
-// During its lifetime, parallel regions of this thread have `size()` threads. The destructor restores the program's
-// number.
+// During its lifetime, parallel regions of oneDNN on this thread have the threads of the team, or one. The destructor
+// restores the program's number.
 class Team
 {
 public:
-	// At most `wanted` threads. One thread inside a parallel region of the program, whose threads are busy, and in a
-	// child of the process that opened oneDNN: libgomp would wait for threads that fork() did not copy.
-	Team(const Dnnl &dnnl, unsigned wanted);
+	// At most `wanted` threads. One thread inside a parallel region of the program, whose threads are busy. Also one if
+	// the team is that of OpenMP in a child of the process that opened oneDNN: libgomp would wait for threads that
+	// fork() did not copy.
+	Team(const Dnnl &dnnl, Threads wanted);
 	~Team();
 	Team(const Team &) = delete;
 	Team &operator=(const Team &) = delete;
 
-	unsigned size() const { return size_; }
+	unsigned size() const { return workers_.count() + static_cast<unsigned>(openMpThreads_); }
 
-	// Calls work(part, parts) for each part, on one thread each. The runtime may choose fewer parts than size().
+	// Calls work(part, parts) for each part. The runtime of OpenMP may choose fewer parts than size(); our own threads
+	// get more, and take one after the other.
 	template <typename Work>
 	void run(Work work)
 	{
-		if (size_ == 1)
+		if (size() == 1)
 			return work(0, 1);
+		if (workers_.count() > 0)
+			return runParts(partsPerThread * size(), work);
 		struct Context {
 			const OpenMp &openMp;
 			Work &work;
-		} context{openMp_, work};
-		openMp_.parallel(
+		} context{dnnl_.openMp, work};
+		dnnl_.openMp.parallel(
 		    [](void *data) {
 			    auto &[openMp, each] = *static_cast<Context *>(data);
 			    each(openMp.threadNumber(), openMp.threadCount());
 		    },
-		    &context, size_, 0);
+		    &context, size(), 0);
 	}
 
+	// callGemm() on all threads. The result has the same bits for each number of our own threads.
+	bool gemm(char transA, char transB, int64_t m, int64_t n, int64_t k, float alpha, const uint16_t *A, int64_t lda,
+	          const uint16_t *B, int64_t ldb, float beta, float *C, int64_t ldc);
+
 private:
-	const OpenMp &openMp_;
-	int before_;
-	unsigned size_;
+	static constexpr unsigned partsPerThread = 4;
+
+	template <typename Work>
+	void runParts(unsigned parts, const Work &work)
+	{
+		struct Context {
+			unsigned parts;
+			const Work &work;
+		} context{parts, work};
+		workers_.run(
+		    parts,
+		    [](void *data, unsigned part) {
+			    auto &[count, each] = *static_cast<Context *>(data);
+			    each(part, count);
+		    },
+		    &context);
+	}
+
+	const Dnnl &dnnl_;
+	Workers workers_;
+	const int before_, openMpThreads_; // numbers of this thread; one if there are workers
 };
 
 } // namespace autoamp::cpu

@@ -55,7 +55,7 @@ USES = {
     "cupti.h": (r'#\s*include\s*[<"]cupti', ["src/trace/cupti", "tools/emulated/cupti/", "tests/"]),
     "dlsym or dlopen": (
         r"\b(dlv?sym|dlm?open)\s*\(",
-        ["inject/", "kernels/nvrtc/", r"src/cpu/(dnnl|team)\.cpp", "src/cuda/", "src/trace/cupti", r"tools/autoamp/machine\.cpp", "tools/emulated/", "tools/self_test/", "tests/"],
+        ["inject/", "kernels/nvrtc/", r"src/cpu/(dnnl|library_threads)\.cpp", "src/cuda/", "src/trace/cupti", r"tools/autoamp/machine\.cpp", "tools/emulated/", "tools/self_test/", "tests/"],
     ),
     "getenv": (r"\b(secure_)?getenv\s*\(", ["tools/", "tests/"]),
 }

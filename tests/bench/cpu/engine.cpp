@@ -1,10 +1,9 @@
 // Speed of the CPU engine against sgemm of a BLAS library, conversion included, side by side in one process:
 //   engine /usr/lib/x86_64-linux-gnu/openblas-serial/libblas.so.3 [THREADS [ROUNDS [TRANSPOSES]]]     e.g. 1 15 TN
 // One thread: CPU time of the thread, which preemption does not change. More threads: wall time, on an idle machine
-// only; the engine gets them only if the library shares the pool of oneDNN. Ratios are sgemm / engine of paired rounds:
-// the median with its quartiles.
+// only. Ratios are sgemm / engine of paired rounds: the median with its quartiles.
+#include "src/cpu/library_threads.h"
 #include "src/cpu/product.h"
-#include "src/cpu/team.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -60,10 +59,10 @@ int main(int argc, char **argv)
 	const Engine on = engine();
 	if (on.unit == Bf16Unit::none || on.dnnl.reason != Reason::none)
 		return std::printf("no engine: reason %d\n", static_cast<int>(on.dnnl.reason)), 77;
-	const unsigned engineThreads = sharesPool(on.dnnl, library) ? static_cast<unsigned>(threads) : 1;
+	const Threads engineThreads = threads == 1 ? Threads(1) : threadsOf(on.dnnl, library).now();
 	const auto core = reinterpret_cast<const char *(*)()>(dlsym(library, "openblas_get_corename"));
 	std::printf("oneDNN %d.%d.%d; %s; threads: sgemm %d, engine %u; %s time\n", on.dnnl.major, on.dnnl.minor,
-	            on.dnnl.patch, core ? core() : "", threads, engineThreads, threads == 1 ? "CPU" : "wall");
+	            on.dnnl.patch, core ? core() : "", threads, engineThreads.most, threads == 1 ? "CPU" : "wall");
 	std::puts("      m     n     k   sgemm  engine GFLOP/s   ratio (quartiles)");
 
 	std::vector<std::vector<int>> shapes;

@@ -1,0 +1,70 @@
+#include "src/cpu/library_threads.h"
+
+#include <cstdio>
+#include <dlfcn.h>
+#include <initializer_list>
+
+namespace autoamp::cpu {
+
+namespace {
+
+using Query = int();
+
+Query *find(void *library, const char *name)
+{
+	return reinterpret_cast<Query *>(dlsym(library, name));
+}
+
+// The wheels of NumPy and SciPy rename the functions of OpenBLAS.
+Query *findOpenBlas(void *library, const char *name)
+{
+	for (const char *prefix : {"", "scipy_"})
+		for (const char *suffix : {"", "64_"}) {
+			char full[64];
+			std::snprintf(full, sizeof full, "%s%s%s", prefix, name, suffix);
+			if (Query *const found = find(library, full))
+				return found;
+		}
+	return nullptr;
+}
+
+LibraryThreads read(const Dnnl &dnnl, void *library)
+{
+	Query *const openMp = find(library, "omp_get_max_threads");
+	const bool isShared = openMp && openMp == dnnl.openMp.maxThreads;
+	const LibraryThreads byOpenMp{isShared ? Pool::sharedOpenMp : Pool::otherOpenMp, openMp,
+	                              find(library, "omp_in_parallel")};
+	if (Query *const count = findOpenBlas(library, "openblas_get_num_threads")) {
+		Query *const parallel = findOpenBlas(library, "openblas_get_parallel");
+		const int build = parallel ? parallel() : 0;
+		if (build == 2 && openMp) // its own count is set by the next product
+			return byOpenMp;
+		return {build == 0 ? Pool::none : Pool::own, count};
+	}
+	for (const char *name : {"MKL_Get_Max_Threads", "bli_thread_get_num_threads"})
+		if (Query *const count = find(library, name))
+			return {openMp           ? byOpenMp.pool
+			        : name[0] == 'M' ? Pool::otherOpenMp
+			                         : Pool::own,
+			        count, byOpenMp.inParallel};
+	return openMp ? byOpenMp : LibraryThreads{};
+}
+
+} // namespace
+
+Threads LibraryThreads::now() const
+{
+	if (pool == Pool::none || (inParallel && inParallel()))
+		return {1, pool};
+	const int threads = count();
+	return {threads > 1 ? static_cast<unsigned>(threads) : 1, pool};
+}
+
+LibraryThreads threadsOf(const Dnnl &dnnl, void *library)
+{
+	const LibraryThreads found = read(dnnl, library);
+	dlerror(); // clears the error, which must not reach the application
+	return found;
+}
+
+} // namespace autoamp::cpu

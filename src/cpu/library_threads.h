@@ -1,0 +1,38 @@
+// The threads that a BLAS library of the program would use. Any thread; no lock.
+#pragma once
+
+#include "src/cpu/dnnl.h"
+
+#include <cstdint>
+
+namespace autoamp::cpu {
+
+enum class Pool : uint8_t {
+	none,         // one thread: a sequential library
+	own,          // the library's own threads, without OpenMP
+	sharedOpenMp, // those of the OpenMP library that oneDNN uses
+	otherOpenMp,  // those of another OpenMP library
+};
+
+// Threads that a product may have.
+struct Threads {
+	Threads(unsigned most, Pool pool = Pool::sharedOpenMp) : most(most), pool(pool) {}
+
+	unsigned most;
+	Pool pool;
+};
+
+// Where a library has its settings.
+struct LibraryThreads {
+	Pool pool = Pool::none;
+	int (*count)() = nullptr;
+	int (*inParallel)() = nullptr; // OpenMP: the calling thread runs in a parallel region
+
+	// The present ones, which the program may change: a few nanoseconds. At least one.
+	Threads now() const;
+};
+
+// `library`: a handle of dlopen. Searches the libraries that it needs as well, for OpenBLAS, MKL, BLIS, and OpenMP.
+LibraryThreads threadsOf(const Dnnl &dnnl, void *library);
+
+} // namespace autoamp::cpu
