@@ -3,6 +3,8 @@
 #include "src/call/blas_path.h"
 #include "src/call/counted.h"
 #include "src/call/fast_path.h"
+#include "src/cpu/library.h"
+#include "src/life/fork_hold.h"
 #include "src/lower/capture.h"
 #include "src/op/dnn.h"
 #include "src/place/capture_range.h"
@@ -19,8 +21,16 @@ namespace {
 Site &newSite(const CallInfo &info, op::Op op, int ordinal, DescribedCall &described)
 {
 	policy::Device device;
+	policy::Cpu cpu;
 	if (op.library == op::Library::blas) {
-		device = cpuDevice(info.process, info.interception.original);
+		{
+			const ForkHold hold; // at the first call of a library
+			cpu::recordLibrary(info.interception.original);
+		}
+		const cpu::Threads threads = cpu::threadsOf(info.interception.original, nullptr);
+		cpu = info.process.cpu;
+		cpu.threads = threads.most, cpu.usesThreads = threads.pool != cpu::Pool::otherOpenMp;
+		device = deviceOf(cpu);
 	} else if (ordinal == unknownDevice || !deviceAt(info.process, ordinal, device)) {
 		op.device = unknownDevice;
 		device = {&policy::gpuConstants(info.process.options.gpuModel, nullptr, 0), 90, true};

@@ -1,5 +1,9 @@
 // Runs a product of a CPU BLAS in bfloat16 on the CPU (src/cpu).
+#include "src/base/clock.h"
+#include "src/call/audit_blas.h"
 #include "src/call/described_call.h"
+#include "src/cpu/convert.h"
+#include "src/cpu/library.h"
 #include "src/cpu/product.h"
 #include "src/life/fork_hold.h"
 
@@ -62,15 +66,30 @@ cpu::Product productOf(const op::BlasCall &call, int64_t i)
 	return product;
 }
 
+// Rounds the results through bfloat16 (AUTOAMP_ROUND_OUTPUT).
+void roundResults(const op::BlasCall &call)
+{
+	for (int64_t i = 0; i < call.batch; ++i) {
+		const cpu::Product product = productOf(call, i);
+		for (int64_t column = 0; column < product.n; ++column)
+			cpu::roundToBfloat16(product.C + column * product.ldc, product.m);
+	}
+}
+
 } // namespace
 
-lower::Outcome lower(const CallInfo &info, const DescribedCall &, const policy::Decision &, const op::BlasCall &call)
+lower::Outcome lower(const CallInfo &info, const DescribedCall &described, const policy::Decision &,
+                     const op::BlasCall &call)
 {
+	BlasAudit audit(info, described, call);
+	const uint64_t begin = base::nanoseconds(CLOCK_MONOTONIC);
 	static constinit std::atomic<bool> isOpen{false};
 	const auto multiply = [&] {
+		const cpu::Engine engine = cpu::engine();
+		const cpu::Threads threads = cpu::threadsOf(info.interception.original, &engine.dnnl);
 		cpu::Reason reason = cpu::Reason::none;
 		for (int64_t i = 0; i < call.batch && reason == cpu::Reason::none; ++i)
-			reason = cpu::multiply(productOf(call, i), 1, info.process.settings.memoryBudget);
+			reason = cpu::multiply(productOf(call, i), threads, info.process.settings.memoryBudget, engine);
 		return reason;
 	};
 	cpu::Reason reason;
@@ -83,8 +102,12 @@ lower::Outcome lower(const CallInfo &info, const DescribedCall &, const policy::
 	}
 	if (reason != cpu::Reason::none)
 		return lower::decline(reasonOf(reason), reason == cpu::Reason::engineFailed ? "oneDNN" : nullptr);
+	if (info.process.settings.roundsOutput)
+		roundResults(call);
+	audit.finish(base::nanoseconds(CLOCK_MONOTONIC) - begin);
 	lower::Outcome outcome;
 	outcome.isDone = true;
+	outcome.unaudited = audit.skipped();
 	return outcome;
 }
 

@@ -1,6 +1,7 @@
 #include "src/cpu/convert.h"
 
 #include <algorithm>
+#include <cstring>
 #include <immintrin.h>
 
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized" // g++ 12 reports its own intrinsics
@@ -68,6 +69,17 @@ void convert(const Matrix &matrix, int64_t begin, int64_t end, uint16_t *target)
 		const int64_t count = std::min(matrix.length - at, end - begin);
 		convertRun(matrix.source + line * matrix.ld + at, count, target + begin);
 		begin += count;
+	}
+}
+
+AUTOAMP_AVX512 void roundToBfloat16(float *values, int64_t count)
+{
+	for (int64_t i = 0; i < count; ++i) {
+		uint32_t bits;
+		std::memcpy(&bits, values + i, sizeof bits);
+		const bool isNan = (bits & 0x7fffffff) > 0x7f800000;
+		bits = (isNan ? bits | 0x400000 : bits + 0x7fff + (bits >> 16 & 1)) & 0xffff0000;
+		std::memcpy(values + i, &bits, sizeof bits);
 	}
 }
 

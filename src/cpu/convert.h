@@ -21,6 +21,9 @@ struct Matrix {
 // as zero. The result does not depend on the floating-point environment, and no exception flag changes.
 void convert(const Matrix &matrix, int64_t begin, int64_t end, uint16_t *target);
 
+// Rounds to the nearest bfloat16, ties to even. Large finite values become Inf, as in the frameworks.
+void roundToBfloat16(float *values, int64_t count);
+
 // target = scale * target + source
 void addScaled(float *target, float scale, const float *source, int64_t count);
 

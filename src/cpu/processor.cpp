@@ -51,4 +51,19 @@ Bf16Unit bf16Unit()
 	return static_cast<Bf16Unit>(unit);
 }
 
+std::string modelName()
+{
+	constexpr unsigned first = 0x80000002, last = 0x80000004; // leaves with 16 bytes of the name each
+	unsigned text[13] = {};
+	if (__get_cpuid_max(0x80000000, nullptr) < last)
+		return "";
+	for (unsigned leaf = first; leaf <= last; leaf++) {
+		unsigned *const part = text + (leaf - first) * 4;
+		__cpuid(leaf, part[0], part[1], part[2], part[3]);
+	}
+	std::string name = reinterpret_cast<const char *>(text);
+	const size_t begin = name.find_first_not_of(' '), end = name.find_last_not_of(' ');
+	return begin == std::string::npos ? "" : name.substr(begin, end - begin + 1);
+}
+
 } // namespace autoamp::cpu

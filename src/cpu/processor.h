@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 namespace autoamp::cpu {
 
@@ -22,5 +23,8 @@ Bf16Unit bf16UnitOf(const Registers &registers);
 
 // The unit of this CPU, determined once.
 Bf16Unit bf16Unit();
+
+// The name of this CPU by its manufacturer; empty if it has none.
+std::string modelName();
 
 } // namespace autoamp::cpu

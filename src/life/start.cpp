@@ -11,6 +11,7 @@
 #include "src/life/trace_file.h"
 #include "src/place/capture_range.h"
 #include "src/place/region/intern.h"
+#include "src/site/device.h"
 #include "src/state/stage.h"
 #include "src/trace/cupti/collector.h"
 
@@ -54,7 +55,8 @@ Process *start()
 	if (!configured || !(configured->options.enabled || isWoken))
 		return nullptr;
 	const policy::Options &options = configured->options;
-	auto *process = new Process{options, {}, {}, {}, false, {}, {}};
+	auto *process = new Process{options, {}, {}, {}, {}, false, {}, {}};
+	process->cpu = cpuConstants(options);
 	process->environment.tf32Allowed = options.tf32Allowed;
 	process->environment.emulatesSingle = options.emulatesSingle;
 	process->settings.memoryBudget = options.memory;

@@ -9,9 +9,6 @@
 
 namespace autoamp::op {
 
-// The device number of calls that run on the CPU.
-constexpr uint16_t cpuDevice = 0xfffe;
-
 // The arguments of a routine that a description contains. Sizes are those of the program, whatever the order of its
 // matrices; A, B and C are null for routines other than sgemm and its batches.
 struct BlasCall {

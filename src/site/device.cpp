@@ -1,7 +1,11 @@
 #include "src/site/device.h"
 
 #include "kernels/images.h"
+#include "src/base/log.h"
+#include "src/config/toml.h"
+#include "src/cpu/processor.h"
 #include "src/cuda/context.h"
+#include "src/policy/cpu_calibration.h"
 
 namespace autoamp::core {
 
@@ -21,9 +25,27 @@ bool deviceAt(const Process &process, int ordinal, policy::Device &device)
 	return true;
 }
 
-policy::Device cpuDevice(const Process &process, const void *)
+policy::Cpu cpuConstants(const policy::Options &options)
 {
-	return {&policy::gpuConstants(process.options.gpuModel, nullptr, 0), 90, true, true};
+	policy::Cpu cpu;
+	cpu.hasBfloat16 = cpu::bf16Unit() != cpu::Bf16Unit::none;
+	policy::ConfigFile file;
+	std::string problem;
+	const std::string path = options.directory + "/" + policy::cpuCalibrationFile;
+	if (options.directory.empty() || policy::readFile(path, file, problem) == policy::Reading::missing)
+		return cpu;
+	if (problem.empty())
+		problem = policy::readCalibration(file.text, cpu::modelName(), cpu);
+	if (!problem.empty())
+		base::log(base::LogLevel::warn, "%s: %s; using built-in constants", path.c_str(), problem.c_str());
+	return cpu;
+}
+
+policy::Device deviceOf(const policy::Cpu &cpu)
+{
+	policy::Device device = {&policy::gpuConstants(policy::GpuModel::automatic, nullptr, 0), 0, false, false};
+	device.cpu = &cpu;
+	return device;
 }
 
 } // namespace autoamp::core

@@ -10,7 +10,10 @@ namespace autoamp::core {
 // device that cannot load kernels.
 bool deviceAt(const Process &process, int ordinal, policy::Device &device);
 
-// The CPU, for a program that calls a BLAS by `original`, a function of its library.
-policy::Device cpuDevice(const Process &process, const void *original);
+// The constants of this CPU: those that `autoamp doctor --calibrate` has stored in the state directory, or built-in
+// ones.
+policy::Cpu cpuConstants(const policy::Options &options);
+// The CPU with these constants, as a device of the policy.
+policy::Device deviceOf(const policy::Cpu &cpu);
 
 } // namespace autoamp::core

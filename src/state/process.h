@@ -5,6 +5,7 @@
 #include "src/config/options.h"
 #include "src/lower/lowering.h"
 #include "src/op/gemm.h"
+#include "src/policy/cpu_model.h"
 #include "src/trace/write/recorder.h"
 
 #include <atomic>
@@ -15,6 +16,7 @@ struct Process {
 	policy::Options options;
 	op::VendorEnvironment environment;
 	lower::Settings settings;
+	policy::Cpu cpu = {}; // constants of this CPU; the number of threads is that of each library
 	trace::Recorder recorder;
 	bool isTracing = false;
 	std::atomic<bool> isForked{false};      // this is a forked child that has not opened its own trace

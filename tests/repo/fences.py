@@ -32,7 +32,7 @@ LAYERS = {
     # The core proper: each includes those above it.
     "src/state": BELOW_STATE,
     "src/place": [*BELOW_STATE, "src/state"],
-    "src/site": [*BELOW_STATE, "src/state", "src/place", "kernels/images.h"],
+    "src/site": [*BELOW_STATE, "src/cpu", "src/state", "src/place", "kernels/images.h"],
     "src/life": [*BELOW_STATE, "src/state", "src/place", "src/site"],
     "src/gradient": [*BELOW_STATE, "kernels", "src/state", "src/place", "src/site", "src/life"],
     "src/call": [*BELOW_STATE, "src/cpu", "src/state", "src/place", "src/site", "src/life", "src/gradient"],
@@ -55,7 +55,7 @@ USES = {
     "cupti.h": (r'#\s*include\s*[<"]cupti', ["src/trace/cupti", "tools/emulated/cupti/", "tests/"]),
     "dlsym or dlopen": (
         r"\b(dlv?sym|dlm?open)\s*\(",
-        ["inject/", "kernels/nvrtc/", r"src/cpu/(dnnl|library_threads)\.cpp", "src/cuda/", "src/trace/cupti", r"tools/autoamp/machine\.cpp", "tools/emulated/", "tools/self_test/", "tests/"],
+        ["inject/", "kernels/nvrtc/", r"src/cpu/(dnnl|library|library_threads)\.cpp", "src/cuda/", "src/trace/cupti", r"tools/autoamp/machine\.cpp", "tools/emulated/", "tools/self_test/", "tests/"],
     ),
     "getenv": (r"\b(secure_)?getenv\s*\(", ["tools/", "tests/"]),
 }

@@ -1,0 +1,109 @@
+#include "src/call/audit_blas.h"
+
+#include "inject/entry_table.h"
+#include "src/base/caller_state.h"
+#include "src/base/clock.h"
+#include "src/site/rows.h"
+
+#include <algorithm>
+#include <cmath>
+#include <new>
+#include <vector>
+
+namespace autoamp::core {
+
+namespace {
+
+// The interface of each routine.
+enum class Style : uint8_t { cblas, fortran };
+constexpr Style styles[] = {
+#define BLAS(name, style, routine) Style::style,
+#include "inject/blas.inc"
+#undef BLAS
+};
+
+// The call of the application, with the result at another place. A library with 32-bit integers reads the lower half of
+// each integer.
+void callInto(const CallInfo &info, const op::BlasCall &call, float *C, int64_t ldc)
+{
+	using op::blas::Integer;
+	const auto state = static_cast<base::CallerState *>(autoamp_front_thread.callerState);
+	const base::CallerState::Restored restored(*state);
+	if (styles[info.interception.entryIndex - entry::vendorEntryCount] == Style::cblas) {
+		const auto number = [](char letter) -> Integer { return letter == 'N' ? 111 : letter == 'T' ? 112 : 113; };
+		using Function = void(Integer, Integer, Integer, Integer, Integer, Integer, float, const float *, Integer,
+		                      const float *, Integer, float, float *, Integer);
+		reinterpret_cast<Function *>(const_cast<void *>(info.interception.original))(
+		    call.isRowMajor ? 101 : 102, number(call.transa), number(call.transb), call.m, call.n, call.k, call.alpha,
+		    call.A, call.lda, call.B, call.ldb, call.beta, C, ldc);
+	} else {
+		using Function = void(const char *, const char *, const Integer *, const Integer *, const Integer *,
+		                      const float *, const float *, const Integer *, const float *, const Integer *,
+		                      const float *, float *, const Integer *, size_t, size_t);
+		reinterpret_cast<Function *>(const_cast<void *>(info.interception.original))(
+		    &call.transa, &call.transb, &call.m, &call.n, &call.k, &call.alpha, call.A, &call.lda, call.B, &call.ldb,
+		    &call.beta, C, &ldc, 1, 1);
+	}
+}
+
+} // namespace
+
+BlasAudit::BlasAudit(const CallInfo &info, const DescribedCall &described, const op::BlasCall &call)
+    : info_(info), described_(described), call_(call)
+{
+	const uint32_t period = info.process.settings.auditPeriod;
+	if (period && info.isRecorded &&
+	    described.site->cache.audited.fetch_add(1, std::memory_order_relaxed) % period == 0)
+		skipped_ = begin();
+}
+
+const char *BlasAudit::begin()
+{
+	if (described_.site->op.kind == op::Kind::bmm)
+		return "a batch of a CPU BLAS";
+	const int64_t line = call_.isRowMajor ? call_.n : call_.m, lines = call_.isRowMajor ? call_.m : call_.n;
+	reference_.reset(new (std::nothrow) float[static_cast<size_t>(line * lines)]);
+	if (!reference_)
+		return "no memory";
+	for (int64_t i = 0; i < lines && call_.beta != 0; ++i)
+		std::copy_n(call_.C + i * call_.ldc, line, reference_.get() + i * line);
+	return nullptr;
+}
+
+void BlasAudit::finish(uint64_t actualNs)
+{
+	if (!reference_)
+		return;
+	const int64_t line = call_.isRowMajor ? call_.n : call_.m, lines = call_.isRowMajor ? call_.m : call_.n;
+	const uint64_t begin = base::nanoseconds(CLOCK_MONOTONIC);
+	callInto(info_, call_, reference_.get(), line);
+	const uint64_t fp32Ns = base::nanoseconds(CLOCK_MONOTONIC) - begin;
+	double error = 0, norm = 0, worstLine = 0;
+	std::vector<double> errors(static_cast<size_t>(line)), norms(static_cast<size_t>(line)); // of the other direction
+	for (int64_t i = 0; i < lines; ++i) {
+		double lineError = 0, lineNorm = 0;
+		for (int64_t j = 0; j < line; ++j) {
+			const double wanted = static_cast<double>(reference_[static_cast<size_t>(i * line + j)]),
+			             difference = static_cast<double>(call_.C[i * call_.ldc + j]) - wanted;
+			if (!std::isfinite(difference))
+				continue;
+			lineError += difference * difference, lineNorm += wanted * wanted;
+			errors[static_cast<size_t>(j)] += difference * difference, norms[static_cast<size_t>(j)] += wanted * wanted;
+		}
+		error += lineError, norm += lineNorm;
+		worstLine = std::max(worstLine, lineNorm > 0 ? lineError / lineNorm : 0);
+	}
+	double worstOther = 0;
+	for (size_t j = 0; j < errors.size(); ++j)
+		worstOther = std::max(worstOther, norms[j] > 0 ? errors[j] / norms[j] : 0);
+	trace::AuditResult result;
+	result.row = rowOf(info_.process, *described_.rows);
+	result.error = norm > 0 ? std::sqrt(error / norm) : 0;
+	result.worstRow = std::sqrt(call_.isRowMajor ? worstLine : worstOther);
+	result.worstColumn = std::sqrt(call_.isRowMajor ? worstOther : worstLine);
+	result.isRecomputed = true;
+	result.fp32Ns = fp32Ns, result.actualNs = actualNs;
+	info_.process.recorder.audit(result);
+}
+
+} // namespace autoamp::core

@@ -1,0 +1,73 @@
+#include "src/cpu/library.h"
+
+#include <atomic>
+#include <cstring>
+#include <dlfcn.h>
+#include <link.h>
+
+namespace autoamp::cpu {
+
+namespace {
+
+struct Library {
+	std::atomic<const link_map *> map{nullptr}; // pinned by the front: the address identifies it
+	LibraryThreads threads;
+	bool usesGomp = false;
+	std::atomic<bool> isClaimed{false}, isComplete{false};
+};
+constexpr unsigned libraryLimit = 32; // of later ones, products use one thread
+constinit Library libraries[libraryLimit];
+
+const link_map *mapOf(const void *address)
+{
+	dl_find_object object;
+	return _dl_find_object(const_cast<void *>(address), &object) == 0 ? object.dlfo_link_map : nullptr;
+}
+
+Library *find(const link_map *map, bool isAdded)
+{
+	for (Library &each : libraries) {
+		const link_map *known = each.map.load(std::memory_order_acquire);
+		if (!known && isAdded && each.map.compare_exchange_strong(known, map))
+			return &each;
+		if (known == map)
+			return &each;
+		if (!known)
+			return nullptr;
+	}
+	return nullptr;
+}
+
+} // namespace
+
+void recordLibrary(const void *original)
+{
+	const link_map *const map = mapOf(original);
+	Library *const library = map ? find(map, true) : nullptr;
+	if (!library || library->isClaimed.exchange(true))
+		return;
+	if (void *const handle = dlopen(map->l_name, RTLD_LAZY | RTLD_NOLOAD)) {
+		library->threads = threadsOf(Dnnl{}, handle);
+		const link_map *const openMp =
+		    library->threads.count ? mapOf(reinterpret_cast<const void *>(library->threads.count)) : nullptr;
+		library->usesGomp = openMp && std::strstr(openMp->l_name, "libgomp");
+		dlclose(handle);
+	}
+	dlerror(); // clears the error, which must not reach the application
+	library->isComplete.store(true, std::memory_order_release);
+}
+
+Threads threadsOf(const void *original, const Dnnl *engine)
+{
+	const link_map *const map = mapOf(original);
+	const Library *const library = map ? find(map, false) : nullptr;
+	if (!library || !library->isComplete.load(std::memory_order_acquire))
+		return {1, Pool::none};
+	Threads threads = library->threads.now();
+	const bool isShared = engine ? library->threads.count == engine->openMp.maxThreads : library->usesGomp;
+	if (threads.pool == Pool::otherOpenMp && isShared)
+		threads.pool = Pool::sharedOpenMp;
+	return threads;
+}
+
+} // namespace autoamp::cpu
