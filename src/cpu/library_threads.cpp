@@ -41,12 +41,10 @@ LibraryThreads read(const Dnnl &dnnl, void *library)
 			return byOpenMp;
 		return {build == 0 ? Pool::none : Pool::own, count};
 	}
-	for (const char *name : {"MKL_Get_Max_Threads", "bli_thread_get_num_threads"})
-		if (Query *const count = find(library, name))
-			return {openMp           ? byOpenMp.pool
-			        : name[0] == 'M' ? Pool::otherOpenMp
-			                         : Pool::own,
-			        count, byOpenMp.inParallel};
+	if (Query *const count = find(library, "MKL_Get_Max_Threads")) // its OpenMP library may be opened later
+		return {byOpenMp.pool, count, byOpenMp.inParallel};
+	if (Query *const count = find(library, "bli_thread_get_num_threads"))
+		return {openMp ? byOpenMp.pool : Pool::own, count, byOpenMp.inParallel};
 	return openMp ? byOpenMp : LibraryThreads{};
 }
 

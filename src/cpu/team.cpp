@@ -11,8 +11,18 @@ namespace {
 
 unsigned sizeFor(const Dnnl &dnnl, Threads wanted)
 {
-	const bool isInChild = wanted.pool == Pool::sharedOpenMp && dnnl.generation != generation();
-	return wanted.most <= 1 || wanted.pool == Pool::none || isInChild || dnnl.openMp.inParallel() ? 1 : wanted.most;
+	switch (wanted.pool) {
+	case Pool::none:
+	case Pool::otherOpenMp: // its idle threads spin, where ours would have to run
+		return 1;
+	case Pool::sharedOpenMp:
+		if (dnnl.generation != generation())
+			return 1;
+		break;
+	case Pool::own:
+		break;
+	}
+	return wanted.most > 1 && !dnnl.openMp.inParallel() ? wanted.most : 1;
 }
 
 // Parts have whole vectors, except that the last one has the rest as well: oneDNN sums a single row or column in
@@ -27,7 +37,7 @@ int64_t boundary(int64_t length, unsigned part, unsigned parts)
 } // namespace
 
 Team::Team(const Dnnl &dnnl, Threads wanted)
-    : dnnl_(dnnl), workers_(wanted.pool == Pool::sharedOpenMp ? 0 : sizeFor(dnnl, wanted) - 1),
+    : dnnl_(dnnl), workers_(wanted.pool == Pool::own ? sizeFor(dnnl, wanted) - 1 : 0),
       before_(dnnl.openMp.maxThreads()),
       openMpThreads_(wanted.pool == Pool::sharedOpenMp ? static_cast<int>(sizeFor(dnnl, wanted)) : 1)
 {

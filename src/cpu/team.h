@@ -1,6 +1,6 @@
 // The threads of one product. There are two kinds: the threads of the OpenMP library that oneDNN uses, if the program's
-// BLAS uses them too, and our own. A second OpenMP pool would make both slower by half, because its idle threads spin.
-// Any thread; stateless.
+// BLAS uses them too, and our own, if the BLAS has threads without OpenMP. A second OpenMP pool would make both slower
+// by half, because its idle threads spin. Any thread; stateless.
 #pragma once
 
 #include "src/cpu/dnnl.h"

@@ -256,7 +256,8 @@ TEST_CASE("a product inside a parallel region has one thread")
 
 TEST_CASE("a process without large products has none of our threads", "[.]")
 {
-	for (const Threads &threads : {Threads(1), Threads(1, Pool::own), Threads(8, Pool::none)})
+	for (const Threads &threads :
+	     {Threads(1), Threads(1, Pool::own), Threads(8, Pool::none), Threads(8, Pool::otherOpenMp)})
 		CHECK(!Case(300, 300, 300).multiplied(threads).empty());
 	CHECK(!Case(64, 64, 64).multiplied(five).empty()); // too small for two
 	CHECK(std::distance(std::filesystem::directory_iterator("/proc/self/task"), {}) == 1);

@@ -3,8 +3,8 @@
 //   pools /usr/lib/x86_64-linux-gnu/openblas-pthread/libblas.so.3 [ROUNDS [N...]]
 // First table: sgemm of the library, and the engine with one thread and with as many as the library has. Second table:
 // sgemm alternates with the library's own dgemm, as in a program; sgemm is the library's, or the engine's with its own
-// threads, or with the OpenMP threads of oneDNN. Wall time. Ratios are library / engine of paired rounds: the median
-// with its quartiles.
+// threads, or with the OpenMP threads of oneDNN. Third table: as many threads of the program as the library has
+// multiply at once. Wall time. Ratios are library / engine of paired rounds: the median with its quartiles.
 #include "src/cpu/product.h"
 
 #include <algorithm>
@@ -15,6 +15,7 @@
 #include <initializer_list>
 #include <random>
 #include <string>
+#include <thread>
 #include <unistd.h>
 #include <vector>
 
@@ -85,6 +86,17 @@ void print(const std::vector<double> &slow, const std::vector<double> &fast)
 	std::printf("  %6.2f (%.2f .. %.2f)", quantile(ratios, .5), quantile(ratios, .25), quantile(ratios, .75));
 }
 
+// `times`: library, engine on one thread, engine on all threads.
+void printSpeeds(int64_t n, double flop, const std::vector<double> (&times)[3])
+{
+	std::printf("%6d", static_cast<int>(n));
+	for (const auto &each : times)
+		std::printf("  %7.1f", flop / quantile(each, .5) * 1e-9);
+	print(times[0], times[1]);
+	print(times[0], times[2]);
+	std::putchar('\n');
+}
+
 void comparePools(Gemm<float> *sgemm, Threads threads, int64_t n, int rounds)
 {
 	Matrices<float> matrices(n);
@@ -104,12 +116,7 @@ void comparePools(Gemm<float> *sgemm, Threads threads, int64_t n, int rounds)
 				run();
 			times[which].push_back((now() - begin) / repeats);
 		}
-	std::printf("%6d", static_cast<int>(n));
-	for (const auto &each : times)
-		std::printf("  %7.1f", flop / quantile(each, .5) * 1e-9);
-	print(times[0], times[1]);
-	print(times[0], times[2]);
-	std::putchar('\n');
+	printSpeeds(n, flop, times);
 }
 
 // Medians of sgemm and of dgemm, in seconds.
@@ -155,6 +162,30 @@ void compareAlternation(Gemm<float> *sgemm, Gemm<double> *dgemm, Threads threads
 	std::putchar('\n');
 }
 
+void compareCallers(Gemm<float> *sgemm, Threads threads, int64_t n, int rounds)
+{
+	std::vector<Matrices<float>> matrices(threads.most, Matrices<float>(n));
+	const double flop = 2. * static_cast<double>(n * n * n);
+	const int repeats = static_cast<int>(std::clamp(4e9 / flop, 1., 2000.));
+	std::vector<double> times[3];
+	for (int round = 0; round < rounds; ++round)
+		for (int i = 0; i < 3; ++i) {
+			const int which = (round + i) % 3;
+			usleep(40000);
+			const double begin = now();
+			std::vector<std::thread> callers;
+			for (Matrices<float> &each : matrices)
+				callers.emplace_back([&] {
+					for (int repeat = 0; repeat < repeats; ++repeat)
+						which == 0 ? each.multiplyBy(sgemm) : multiplyByEngine(each, which == 1 ? Threads(1) : threads);
+				});
+			for (std::thread &each : callers)
+				each.join();
+			times[which].push_back((now() - begin) / repeats / threads.most);
+		}
+	printSpeeds(n, flop, times);
+}
+
 } // namespace
 
 int main(int argc, char **argv)
@@ -184,7 +215,12 @@ int main(int argc, char **argv)
 		comparePools(sgemm, threads, n, n > 2048 ? std::min(rounds, 5) : rounds);
 	std::puts(
 	    "ms, sgemm + dgemm: library, engine, engine on OpenMP threads; ratios of sgemm, of dgemm with the engine");
+	const auto isMedium = [](int64_t n) { return n >= 256 && n <= 1024; };
 	for (const int64_t n : sizes)
-		if (n >= 256 && n <= 1024)
+		if (isMedium(n))
 			compareAlternation(sgemm, dgemm, threads, n, rounds);
+	std::puts("callers at once, GFLOP/s: library, engine on 1 thread each, engine; ratios of 1 thread, of the engine");
+	for (const int64_t n : sizes)
+		if (isMedium(n))
+			compareCallers(sgemm, threads, n, rounds);
 }
