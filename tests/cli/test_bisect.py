@@ -159,12 +159,15 @@ class Bisect(Case):
         result = subprocess.run(command, cwd=self.here, env=self.environment, input="17 18 19 fail=18\n", capture_output=True, text=True)
         self.assertEqual(self.sizes(result), [(1, 17)])
 
+    def until(self, condition, process):
+        while not condition() and process.poll() is None:
+            time.sleep(0.01)
+
     def interrupt(self, number, *words, options=("-o", "rules.toml")):
         """Sends a signal while the program waits in a run."""
         command = [AUTOAMP, "bisect", "--device", "emulated", "--strategy", "cast", *options, "--", *words]
         process = subprocess.Popen(command, cwd=self.here, env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        while not (self.here / "wait").exists() and process.poll() is None:
-            time.sleep(0.01)
+        self.until((self.here / "wait").exists, process)
         process.send_signal(number)
         output, errors = process.communicate(timeout=60)
         (self.here / "wait").unlink()
@@ -195,6 +198,22 @@ class Bisect(Case):
             self.assertLessEqual(len(self.runs(result)), 3)
             self.assertFalse((self.here / "rules.toml.state").exists())
             (self.here / "rules.toml").unlink()
+
+    def test_a_killed_command(self):
+        """It leaves a folder. The next command deletes it, but not the folder of a command that still runs."""
+        folders = self.here / "folders"
+        folders.mkdir()
+        command = [AUTOAMP, "bisect", "--device", "emulated", "--strategy", "cast", "--", TOLERANCE, f"wait={self.here}/wait", "17", "fail=17"]
+        environment = self.environment | {"TMPDIR": str(folders)}
+        process = subprocess.Popen(command, cwd=self.here, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.until((self.here / "wait").exists, process)
+        self.bisect(TOLERANCE, "18", "fail=18", TMPDIR=str(folders))
+        self.assertEqual(len(os.listdir(folders)), 1)
+        process.kill()
+        process.wait()
+        (self.here / "wait").unlink()  # ends its program
+        self.bisect(TOLERANCE, "18", "fail=18", TMPDIR=str(folders))
+        self.assertEqual(os.listdir(folders), [])
 
     def test_continued_without_a_file(self):
         (self.here / "n").write_text("0")

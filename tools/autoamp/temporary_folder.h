@@ -1,34 +1,22 @@
 // A folder for files of a command. Main thread.
 #pragma once
 
-#include "tools/autoamp/failure.h"
-
-#include <cstdlib>
 #include <filesystem>
-#include <string>
 
 namespace autoamp::tool {
 
-// A folder that is deleted with its contents.
+// A folder that is deleted with its contents. If the command is killed, the next one deletes it.
 class TemporaryFolder
 {
 public:
-	explicit TemporaryFolder(const char *command)
-	{
-		std::error_code error;
-		std::string name = std::filesystem::temp_directory_path(error) / fmt::format("autoamp-{}.XXXXXX", command);
-		if (error || !::mkdtemp(name.data()))
-			fail(Status::wrong, "{}: a temporary folder cannot be created", name);
-		path = name;
-	}
-	~TemporaryFolder()
-	{
-		std::error_code ignored;
-		std::filesystem::remove_all(path, ignored);
-	}
+	explicit TemporaryFolder(const char *command);
+	~TemporaryFolder();
 	TemporaryFolder(const TemporaryFolder &) = delete;
 	TemporaryFolder &operator=(const TemporaryFolder &) = delete;
 	std::filesystem::path path;
+
+private:
+	int lock_; // open folder with a lock: a folder without a lock is not in use
 };
 
 } // namespace autoamp::tool
