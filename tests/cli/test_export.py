@@ -97,6 +97,14 @@ class Exports(Case):
         self.assertEqual({event[4] - own["time_ns"] for event, own in zip(events, scaler["events"])}, {begin})
         causes = database.execute("SELECT causes FROM gradient_events WHERE causes != '[]'").fetchall()
         self.assertEqual([json.loads(cause)[0]["operand"] for cause, in causes], ["B"])
+        expected = [(1, begin + event["time_ns"], event["kind"], event["scale_before"], event["scale_after"], "torch#0", event["step"])
+                    for event in scaler["events"]]
+        of = lambda row: tuple(row[name] for name in ("run", "start_ns", "name", "scale_before", "scale_after", "scaler", "step"))
+        objects = [row for row in map(json.loads, self.export("jsonl", "a.jsonl", *names).open()) if row["type"] == "gradient"]
+        self.assertEqual([of(row) for row in objects], expected)
+        rows = list(csv.DictReader(self.export("csv", "a.csv", *names).open(newline="")))
+        self.assertEqual([of(row) for row in rows if row["type"] == "gradient"], [tuple(map(str, event)) for event in expected])
+        self.assertFalse([row for row in rows if None in row or None in row.values()])  # lines of another length
         skipped = [f"step {event['step']} skipped, " for event in scaler["events"] if event["kind"] == "backoff"]
         timeline = json.loads(self.export("chrome", "a.json", *names).read_text())["traceEvents"]
         self.assertEqual([event["name"].partition(" 2^")[0] for event in timeline if event["ph"] == "i"],

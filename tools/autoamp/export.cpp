@@ -4,6 +4,7 @@
 #include "tools/autoamp/gradient.h"
 
 #include "tools/autoamp/output.h"
+#include "tools/autoamp/timeline.h"
 #include "tools/autoamp/traces.h"
 #include "tools/autoamp/views.h"
 
@@ -43,7 +44,7 @@ namespace {
 
 constexpr const char *kinds[] = {"call", "kernel", "scale"};
 
-// Writes one row per item. Text that all items of a signature share is formatted once.
+// Writes one row per item, then the events of the gradient scalers. Text that all items of a signature share is formatted once.
 class TextSink : public Sink
 {
 public:
@@ -54,16 +55,13 @@ public:
 		if (isCsv)
 			file_.write("type,run,host,pid,rank,thread,device,stream,start_ns,duration_ns,call,captured,entry,op,shape,"
 			            "decision,reason,precision,site,name,operand,scale_before,scale_after,amax,excess,lost_rows,"
-			            "lost_columns\r\n");
+			            "lost_columns,scaler,step\r\n");
 	}
 	void add(const Item &item) override
 	{
 		const bool isCall = item.kind == Item::call, isKernel = item.kind == Item::kernel;
 		const bool isTimed = !isKernel || !runs_[item.run].emulated;
-		buffer_.clear();
-		raw(isCsv_ ? "" : "{\"type\":\""), raw(kinds[item.kind]), raw(isCsv_ ? "" : "\"");
-		field("run", item.run);
-		raw(ofRun_[item.run]);
+		beginLine(kinds[item.kind], item.run);
 		optional("thread", item.thread, isCall), optional("device", item.device, isKernel);
 		optional("stream", item.stream, isKernel), optional("start_ns", item.startNs, isTimed);
 		optional("duration_ns", item.durationNs, isTimed && item.kind != Item::scale);
@@ -83,14 +81,61 @@ public:
 			           {"lost_columns", wholeOrNull(item.scaler->lostColumns)}}));
 		else if (isCsv_)
 			raw(",");
-		if (isCsv_ && !item.scaler)
-			raw(",,,,,,,");
+		if (isCsv_)
+			raw(item.scaler ? ",," : ",,,,,,,,,");
+		endLine();
+	}
+	void finish() override
+	{
+		for (const auto &gradient : gradientsOf(runs_))
+			for (const auto &step : gradient.steps)
+				add(gradient, *step.event);
+		file_.close();
+	}
+
+private:
+	void beginLine(const char *type, size_t run)
+	{
+		buffer_.clear();
+		raw(isCsv_ ? "" : "{\"type\":\""), raw(type), raw(isCsv_ ? "" : "\"");
+		field("run", run);
+		raw(ofRun_[run]);
+	}
+	void endLine()
+	{
 		file_.write({buffer_.data(), buffer_.size()});
 		file_.write(isCsv_ ? "\r\n" : "}\n");
 	}
-	void finish() override { file_.close(); }
-
-private:
+	void add(const Gradient &gradient, const trace::GradientEvent &event)
+	{
+		static const Json none;
+		beginLine("gradient", gradient.run);
+		raw(words({{"thread", none},
+		           {"device", gradient.info->device},
+		           {"stream", none},
+		           {"start_ns", nanoseconds(event.timeNs + static_cast<double>(starts_[gradient.run]))},
+		           {"duration_ns", none},
+		           {"call", none},
+		           {"captured", none},
+		           {"entry", none},
+		           {"op", none},
+		           {"shape", none},
+		           {"decision", none},
+		           {"reason", none},
+		           {"precision", none},
+		           {"site", none},
+		           {"name", event.kind},
+		           {"operand", none},
+		           {"scale_before", scaleOrNull(event.scaleBefore)},
+		           {"scale_after", scaleOrNull(event.scaleAfter)},
+		           {"amax", none},
+		           {"excess", none},
+		           {"lost_rows", none},
+		           {"lost_columns", none},
+		           {"scaler", gradient.info->name},
+		           {"step", event.step}}));
+		endLine();
+	}
 	// `,a,b` for a CSV line; `,"x":a,"y":b` for a JSON object, without unknown values.
 	std::string words(const Json &object) const
 	{
@@ -134,6 +179,7 @@ private:
 	}
 
 	const Runs &runs_;
+	const std::vector<int64_t> starts_ = startsOf(runs_);
 	SinkFile file_;
 	bool isCsv_;
 	fmt::memory_buffer buffer_;

@@ -10,12 +10,6 @@ namespace autoamp::tool {
 
 namespace {
 
-// A number that can be infinite: JSON has no such number.
-Json scaleOrNull(double scale)
-{
-	return std::isinf(scale) ? Json("inf") : orNull(scale);
-}
-
 // found_inf is a number of optimizers, or a flag.
 Json wholeOrScale(double number)
 {

@@ -17,6 +17,11 @@ Json orNull(double number)
 	return std::isfinite(number) ? Json(number) : Json();
 }
 
+Json scaleOrNull(double scale)
+{
+	return std::isinf(scale) ? Json("inf") : orNull(scale);
+}
+
 Json wholeOrNull(double number)
 {
 	return std::isnan(number) ? Json() : Json(static_cast<uint64_t>(number));

@@ -19,6 +19,7 @@ using Json = nlohmann::ordered_json;
 // Unknown values become null.
 Json orNull(const std::string &text);
 Json orNull(double number);
+Json scaleOrNull(double scale);  // a scale can be infinite: JSON has no such number
 Json wholeOrNull(double number); // drops the fraction
 Json nanoseconds(double number);
 // Text of the application (paths, arguments) may be invalid UTF-8; it is made printable, never rejected.
