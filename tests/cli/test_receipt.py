@@ -168,6 +168,9 @@ class Receipt(Case):
             self.assertEqual("RTLD_DEEPBIND" in text, "library name" in cause, text)  # only with evidence
             self.assertEqual(text.count("\n"), 2, text)
             self.assertIn("next: ", text)
+        begin = "kernels and gradient scalers are recorded from the first such call on\n"
+        self.assertIn(begin, self.receipt("--trace", "kernels", PLAIN))
+        self.assertNotIn(begin, self.receipt(PLAIN))
 
     def test_calls_without_a_record_are_not_no_calls(self):
         truncated = ["sh", "-c", f"'{TRACED}' mixed; : > x.aat"]

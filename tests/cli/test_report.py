@@ -283,6 +283,8 @@ class Table(Case):
     def test_the_last_steps_can_be_missing(self):
         scaler, = self.json(self.trace("gradient_killed", None, "9"))["scaler"]["gradient"]
         self.assertEqual([finding["finding"] for finding in scaler["findings"]], ["last_lost"])
+        without = self.trace("quiet_kernels_killed", None, "1000")
+        self.assertIn("own gradient scaler: nothing; the last updates can be missing: no normal exit\n", self.summary("--report", "scaler", without))
 
     def test_gradient_events_as_rows(self):
         name = self.trace("gradient", None, "130")
@@ -290,6 +292,8 @@ class Table(Case):
         events = self.json(name)["scaler"]["gradient"][0]["events"]
         self.assertEqual(lines, [{"run": 0, "scaler": "torch#0", **event} for event in events])
         rows = list(csv.DictReader(io.StringIO(self.autoamp("report", "--report", "gradient", "--format", "csv", name).stdout)))
+        others = self.autoamp("report", "--report", "scaler", "--format", "csv", name)  # those of operands
+        self.assertEqual((others.returncode, "--report gradient" in others.stderr), (0, True), others)
         self.assertEqual([(row["step"], row["kind"]) for row in rows], [(str(event["step"]), event["kind"]) for event in events])
         self.assertRegex(self.summary("--report", "gradient", "--sort", "step", "--top", "1", name), "backoff +2.36 +2.35 .*\nand 36 more rows\n")
 

@@ -44,7 +44,8 @@ namespace {
 
 constexpr const char *kinds[] = {"call", "kernel", "scale"};
 
-// Writes one row per item, then the events of the gradient scalers. Text that all items of a signature share is formatted once.
+// Writes one row per item, then the events of the gradient scalers. Text that all items of a signature share is
+// formatted once.
 class TextSink : public Sink
 {
 public:

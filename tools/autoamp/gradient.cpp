@@ -32,12 +32,6 @@ bool isClearedByGrowth(const trace::GradientScalerInfo &info)
 	return !info.name.starts_with("deepspeed") && !info.name.starts_with("autoamp") && info.how != "autoamp";
 }
 
-// Updates of the device arrive at later launches, and at exit.
-bool areLastLost(const trace::Trace &run, const trace::GradientScalerInfo &info)
-{
-	return info.how != "python" && run.ended != "running" && !run.ended.starts_with("exit");
-}
-
 std::vector<GradientFinding> findingsOf(const trace::Trace &run, const Gradient &gradient)
 {
 	const auto &info = *gradient.info;
@@ -67,7 +61,7 @@ std::vector<GradientFinding> findingsOf(const trace::Trace &run, const Gradient 
 	if (gradient.steps.size() < events)
 		findings.push_back({"events_left_out", fmt::format("only the first {} of {} events are listed",
 		                                                   count(gradient.steps.size()), count(events))});
-	if (areLastLost(run, info))
+	if (info.how != "python" && areLastUpdatesLost(run))
 		findings.push_back({"last_lost", "the last steps can be missing: no normal exit"});
 	return findings;
 }
@@ -125,6 +119,11 @@ bool Gradient::areSkipsKnown() const
 bool GradientStep::isSkipped() const
 {
 	return event->kind == "backoff" || event->kind == "hold";
+}
+
+bool areLastUpdatesLost(const trace::Trace &run)
+{
+	return run.ended != "running" && !run.ended.starts_with("exit");
 }
 
 std::vector<Gradient> gradientsOf(const Runs &runs)

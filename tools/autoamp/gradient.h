@@ -35,6 +35,9 @@ std::vector<Gradient> gradientsOf(const Runs &runs); // in the order of the runs
 std::vector<std::pair<double, double>> curveOf(const Gradient &gradient);
 std::string describeSkip(const GradientStep &step); // step 6 skipped, 2^14 to 2^13
 
+// Updates of the device arrive at later launches, and at exit: without one, the last updates are not in the trace.
+bool areLastUpdatesLost(const trace::Trace &run);
+
 // Update that followed a scaler event of an operand (trace::ScalerInfo); null scaler: none, or unknown.
 struct LedTo {
 	const trace::GradientScalerInfo *scaler = nullptr;

@@ -155,6 +155,9 @@ Absence explainAbsence(const Outcome &outcome, const Collected &collected, const
 	const auto missing = outcome.processes() - std::min<uint64_t>(outcome.processes(), runs.size());
 	const std::string unsure =
 	    outcome.board ? "" : ", or autoamp could not work there (no shared memory for the reason)";
+	const std::string later = configuration.trace == policy::TraceLevel::kernels && runs.empty()
+	                              ? "; kernels and gradient scalers are recorded from the first such call on"
+	                              : "";
 	const struct {
 		bool holds;
 		std::string cause, next;
@@ -198,12 +201,12 @@ Absence explainAbsence(const Outcome &outcome, const Collected &collected, const
 	         "the library was loaded but not called: no cuBLAS or cuDNN call was made, or products run in other "
 	         "kernels "
 	         "(Triton, CUTLASS, a static cuBLAS in a plugin), or a program was started without LD_PRELOAD") +
-	         unsure,
+	         unsure + later,
 	     doctor},
 	    {true,
 	     "the library was loaded but not called: the program links cuBLAS or cuDNN but did not call it" +
 	         std::string(mayChangeUser ? ", or it first became another user, who may not read autoamp's files" : "") +
-	         unsure,
+	         unsure + later,
 	     doctor},
 	};
 	const auto &row = *std::find_if(std::begin(causes), std::end(causes), [](auto &each) { return each.holds; });

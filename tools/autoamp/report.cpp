@@ -1,5 +1,6 @@
 #include "tools/autoamp/report.h"
 #include "tools/autoamp/commands.h"
+#include "tools/autoamp/gradient.h"
 #include "tools/autoamp/remarks.h"
 #include "tools/autoamp/text.h"
 #include "tools/autoamp/traces.h"
@@ -106,6 +107,8 @@ void writeScaler(const Request &request, const Terminal &terminal, const Runs &r
 		const std::string none = !unknown.empty() ? ": unknown, " + unknown
 		                         : isObserved && !account.hasKernels
 		                             ? ": not recorded; AUTOAMP_TRACE=kernels records it"
+		                         : isObserved && std::any_of(runs.begin(), runs.end(), areLastUpdatesLost)
+		                             ? ": nothing; the last updates can be missing: no normal exit"
 		                             : ": nothing";
 		const auto partly = unknown.empty() ? "" : fmt::format(" ({})", unknown);
 		fmt::print("{}{}{}\n{}", std::exchange(gap, "\n"), sheet->caption, shown(sheet->size() ? partly : none),
@@ -172,6 +175,8 @@ Status report(const ReportOptions &options, const policy::Options &configuration
 	if (options.places.empty() && request.isMerged)
 		complain(message("autoamp: using this user's newest trace here, {}: {}, pid {}\n", here(runs.front().path),
 		                 runs.front().program, runs.front().pid));
+	if (request.isRows && request.view == "scaler" && lists.gradientEvents.size() > 0)
+		complain("autoamp: these rows are events of operands; --report gradient lists those of gradient scalers\n");
 	std::string places; // the traces as typed on the command line
 	for (const auto &place : options.places.empty() ? std::vector{runs.front().path} : options.places)
 		places += (places.empty() ? "" : " ") + quoted(here(place));

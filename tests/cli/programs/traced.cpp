@@ -252,7 +252,9 @@ void write(const std::string &scenario, int number)
 		recorder.kernels({&unscale, 1}, {});
 	} else if (hasKernels) {
 		deviceWork(lane, number, scenario == "lossy_kernels" ? KernelLosses{1, 2, 3} : KernelLosses{1, 0, 0},
-		           scenario != "quiet_kernels");
+		           !scenario.starts_with("quiet_kernels"));
+		if (scenario == "quiet_kernels_killed")
+			::raise(SIGKILL);
 	} else if (scenario == "capped" || scenario == "many") {
 		call(lane, product("lowered", "white_list", 1024), number);
 	} else if (scenario == "unmapped" || scenario == "quietly_killed") {
