@@ -171,7 +171,8 @@ typedef struct autoamp_scaler_state {
 		sizeof(autoamp_scaler_state), 0, 0, 0, 0, 0, 0, 0, 0                                                           \
 	}
 
-/* Makes a scaler for the current device and stores it, or stores null. The process must have a CUDA context. */
+/* Makes a scaler for the current device and stores it, or stores null. AUTOAMP_BAD_STAGE: there is no CUDA context;
+ * make a CUDA call before, such as cudaFree(0). */
 AUTOAMP_FUNCTION(int, autoamp_scaler_create, (autoamp_scaler * *scaler, const autoamp_scaler_options *options),
                  (scaler, options), (*scaler = 0, AUTOAMP_UNKNOWN));
 /* Waits for the calls before. The device must have finished all replays that contain the scaler. */

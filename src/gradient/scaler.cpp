@@ -97,6 +97,8 @@ int Scaler::open(core::Process &process, const cuda::Driver &driver, const autoa
 	process_ = &process;
 	driver_ = &driver;
 	const cuda::RelaxedCapture relaxed(driver);
+	if (!isUsable())
+		return AUTOAMP_BAD_STAGE;
 	const Place place = placeOf(threadStream);
 	if (place.status)
 		return place.status;

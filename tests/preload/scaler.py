@@ -265,7 +265,7 @@ class Stages(Test):
     def test_wrong_arguments(self):
         case = run("wrong").cases["wrong"]
         self.assertEqual(case["statuses"].split(","), [BAD_VALUE] * 10 + ["0"] + [BAD_VALUE] * 6 + ["0", "0", BAD_VALUE, "0"])
-        self.assertEqual((case["many"], case["status"], case["child"]), ("128", "-3", "0"))
+        self.assertEqual((case["early"], case["many"], case["status"], case["child"]), (BAD_STAGE, "128", "-3", "0"))
 
 
 class Gradients(Test):
@@ -589,6 +589,11 @@ class Python(Test):
     def test_switched_off(self):
         self.assertEqual(self.of("off", ENABLED="0")[0], [[4.0], 2.0, "stepped", 1.0, False, [4.0], ["autoamp is off"]])
         self.assertIs(self.of("off_with_torch", ENABLED="0")[0], True)
+
+    def test_before_the_first_cuda_call(self):
+        code = "import autoamp; scaler = autoamp.GradScaler(); scaler.scale(1.0); scaler.unscale_(print, grads=[(4096, 1, 'float32')])"
+        done = run(sys.executable, "-c", code)
+        self.assertTrue(done.errors.endswith("RuntimeError: no CUDA context is current on this thread, or the process was forked\n"), done.errors)
 
     def test_messages(self):
         self.assertEqual(self.of("messages")[0], [

@@ -354,10 +354,12 @@ void play(Line &)
 // Wrong arguments, and more scalers than there can be.
 void wrong(Line &line)
 {
-	CHECK(cudaFree(nullptr));
 	std::string statuses;
 	const auto say = [&](int status) { statuses += (statuses.empty() ? "" : ",") + std::to_string(status); };
 	autoamp_scaler *scaler = nullptr;
+	const autoamp_scaler_options early = AUTOAMP_SCALER;
+	line.put("early", autoamp_scaler_create(&scaler, &early)); // before the first CUDA call
+	CHECK(cudaFree(nullptr));
 	const auto with = [&](auto change) {
 		autoamp_scaler_options options = AUTOAMP_SCALER;
 		change(options);

@@ -236,6 +236,8 @@ class DeviceState:
         status = self._library.autoamp_scaler_create(ctypes.byref(self._handle), ctypes.byref(options))
         if status == -1 and os.getpid() == self._owner:
             raise ValueError("the scale, a factor, the interval or another parameter is not possible for device memory")
+        if status == -4 and os.getpid() == self._owner:
+            raise RuntimeError("no CUDA context is current on this thread, or the process was forked")
         self._done(status)
         if (tracker, other) != (0, scaler._rule().full):
             self.set(scaler, None, tracker, other)
