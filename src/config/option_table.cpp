@@ -33,7 +33,7 @@ std::string acceptedValues(const OptionRow &row)
 	case ValueType::time:
 		return timeForms;
 	case ValueType::fraction:
-		return "a number from 0 to 1, such as 0.01";
+		return "0 to 1 with at most six decimals, such as 0.01";
 	case ValueType::text:
 		return "a path";
 	case ValueType::range:

@@ -6,8 +6,10 @@
 #include <algorithm>
 #include <cctype>
 #include <cerrno>
+#include <charconv>
 #include <cstring>
 #include <fcntl.h>
+#include <iterator>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -44,6 +46,14 @@ std::string withoutControls(std::string_view text)
 		result += isControl(byte) ? std::string("\\x") + digits[byte / 16] + digits[byte % 16] : std::string(1, c);
 	}
 	return result;
+}
+
+// With a point and without an exponent, as in variables.
+std::string decimal(double number)
+{
+	char text[400]; // the longest number has 326 characters
+	std::string result(text, std::to_chars(text, std::end(text), number, std::chars_format::fixed).ptr);
+	return result.find_first_of(".n") == result.npos ? result + ".0" : result; // nan, inf
 }
 
 constexpr ptrdiff_t mostDots = 100; // per line
@@ -123,6 +133,8 @@ struct Reader {
 			setting.value = text->get();
 		else if (const auto *number = node.as_integer())
 			setting.value = std::to_string(number->get());
+		else if (const auto *real = node.as_floating_point())
+			setting.value = decimal(real->get());
 		else if (const auto *truth = node.as_boolean())
 			setting.value = truth->get() ? "true" : "false";
 		else if (node.is_array() && !isElement)
@@ -130,7 +142,7 @@ struct Reader {
 		else if (node.is_table())
 			return fail(setting.keyPlace, shown(setting.key) + ": no such table; write each rule as [[rule]]");
 		else
-			return fail(setting.place, "expected a string, a whole number or true or false");
+			return fail(setting.place, "expected a string, a number or true or false");
 		if (std::any_of(setting.value.begin(), setting.value.end(), isControl))
 			return fail(setting.place, "a value with a control character");
 		table.settings.push_back(std::move(setting));

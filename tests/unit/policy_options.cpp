@@ -107,7 +107,8 @@ TEST_CASE("every accepted word arrives in its field")
 	}
 	for (const char *text : {"", ".", "1.1", "2", "-0.1", "0.", "1e-2", "0.0000001", "0x1", "nan", "0,5", "10"})
 		CHECK(parse({("AUTOAMP_AUDIT=" + std::string(text)).c_str()}).error ==
-		      "AUTOAMP_AUDIT=" + std::string(text) + ": bad value; accepted: a number from 0 to 1, such as 0.01");
+		      "AUTOAMP_AUDIT=" + std::string(text) +
+		          ": bad value; accepted: 0 to 1 with at most six decimals, such as 0.01");
 	CHECK(parse({"AUTOAMP_CAPTURE_RANGE=nvtx:train"}).options.captureRange.name == "train");
 	CHECK(parse({"AUTOAMP_CAPTURE_RANGE="}).options.originOf(Option::captureRange) == Origin::fallback);
 	CHECK_FALSE(parse({"NVIDIA_TF32_OVERRIDE=0"}).options.tf32Allowed);
@@ -390,6 +391,9 @@ TEST_CASE("every setting of a file means what its variable means")
 	CHECK(keys.count("config") + keys.count("hook_dlsym") + keys.count("emu_fail") == 0);
 	for (const char *text : {"enabled = false", "enabled = 0", "enabled = \"0\""})
 		CHECK_FALSE(layered({{"f", text}}).options.enabled);
+	CHECK(layered({{"f", "audit = 0.01"}}).options.auditPeriod == 100);
+	CHECK(layered({{"f", "audit = 1e-3\nduration = 2.5"}}).options.auditPeriod == 1000);
+	CHECK(layered({{"f", "duration = 2.5"}}).options.durationNs == 2'500'000'000);
 	CHECK(layered({{"f", "memory = 4096\ntrace_max_size = 1"}}).options.memory == 4096);
 }
 
@@ -403,8 +407,12 @@ TEST_CASE("an error of a file contains its place")
 	    {"rules = 1", "f.toml:1:1: rules: no such key; did you mean rule?"},
 	    {"hook_dlsym = 0", "f.toml:1:1: hook_dlsym: not allowed in a file; use the variable AUTOAMP_HOOK_DLSYM"},
 	    {"level = [\"O0\"]", "f.toml:1:10: level=O0: expected one value, not an array"},
-	    {"level = 1.5", "f.toml:1:9: expected a string, a whole number or true or false"},
-	    {"level = 1979-05-27", "f.toml:1:9: expected a string, a whole number or true or false"},
+	    {"level = 1.5", "f.toml:1:9: level=1.5: bad value; accepted: O0, O1, O2, O3, auto, OD"},
+	    {"enabled = 1.0", "f.toml:1:11: enabled=1.0: bad value; accepted: 0, 1"},
+	    {"audit = 1e-7",
+	     "f.toml:1:9: audit=0.0000001: bad value; accepted: 0 to 1 with at most six decimals, such as 0.01"},
+	    {"audit = nan", "f.toml:1:9: audit=nan: bad value; accepted: 0 to 1 with at most six decimals, such as 0.01"},
+	    {"level = 1979-05-27", "f.toml:1:9: expected a string, a number or true or false"},
 	    {"level = {}", "f.toml:1:1: level: no such table; write each rule as [[rule]]"},
 	    {"[[rules]]\nm = 1", "f.toml:1:3: rules: no such table; write each rule as [[rule]]"},
 	    {"level = []", "f.toml:1:9: level=: expected one value, not an array"},
@@ -423,7 +431,7 @@ TEST_CASE("an error of a file contains its place")
 	    {"custom_black_list = [mm]", "f.toml:1:22: a text needs quotes: [\"mm\"]"},
 	    {"custom_black_list = [mm, conv2d]", "f.toml:1:22: a text needs quotes: [\"mm\"]"},
 	    {"custom_black_list = [\"mm\", conv2d]", "f.toml:1:28: a text needs quotes: [\"conv2d\"]"},
-	    {"custom_white_list = [[\"mm\"]]", "f.toml:1:22: expected a string, a whole number or true or false"},
+	    {"custom_white_list = [[\"mm\"]]", "f.toml:1:22: expected a string, a number or true or false"},
 	    {"custom_white_list = [\"mm\"]\ncustom_black_list = [\"mm\"]",
 	     "f.toml:2:1: custom_black_list: 'torch:mm' is also in AUTOAMP_CUSTOM_WHITE_LIST"},
 	    {"level = \"O1\"\nlevel = \"O0\"", "f.toml:2:"},
