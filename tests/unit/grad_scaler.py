@@ -213,6 +213,9 @@ class Torch(unittest.TestCase):
             with self.assertRaises(AssertionError) as caught:
                 autoamp.GradScaler(**arguments)
             self.assertEqual(str(caught.exception), message)
+        for enabled in (True, False):
+            with self.assertRaisesRegex(TypeError, r"__init__\(\) got an unexpected keyword argument 'growth'$"):
+                autoamp.GradScaler(enabled=enabled, growth=2.0)
         scaler = autoamp.GradScaler("cuda", 4.0, 3.0, 0.25, 7, False)
         self.assertEqual((scaler.is_enabled(), scaler.get_scale(), scaler.state_dict()), (False, 1.0, {}))
         scaler = autoamp.GradScaler("cuda", 4.0, 3.0, 0.25, 7)

@@ -232,7 +232,7 @@ class DeviceState:
             raise RuntimeError(_FAILURES[1])
         scale, tracker, other = values
         options = Options(ctypes.sizeof(Options), None, scaler._name.encode(), scale, *self._factors,
-                          *(scaler._parameters.get(*each) for each in (("backoff_every", 1), ("hysteresis", 1), ("flags", 0), ("min_scale", 1))))
+                          *(scaler._parameters[name] for name in ("backoff_every", "hysteresis", "flags", "min_scale")))
         status = self._library.autoamp_scaler_create(ctypes.byref(self._handle), ctypes.byref(options))
         if status == -1 and os.getpid() == self._owner:
             raise ValueError("the scale, a factor, the interval or another parameter is not possible for device memory")

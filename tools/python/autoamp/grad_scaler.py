@@ -29,7 +29,7 @@ class GradScaler:
     autoamp is in the process but off (AUTOAMP_ENABLED=0) and torch is not imported, the scaler is disabled with a warning."""
 
     def __init__(self, device="cuda", init_scale=2.0 ** 16, growth_factor=2.0, backoff_factor=0.5, growth_interval=2000, enabled=True, *,
-                 rule="torch", **parameters):
+                 rule="torch", backoff_every=1, hysteresis=1, min_scale=1, flags=0):
         if enabled and "torch" not in sys.modules and autoamp._is_off():  # torch tensors need no library
             warnings.warn("autoamp is off in this process (AUTOAMP_ENABLED=0): the gradient scaler is disabled", stacklevel=2)
             enabled = False
@@ -37,7 +37,8 @@ class GradScaler:
         if enabled:
             assert growth_factor > 1.0 or rule != "torch", "The growth factor must be > 1.0."
             assert backoff_factor < 1.0, "The backoff factor must be < 1.0."
-            self._name, self._parameters = rule, parameters
+            self._name = rule
+            self._parameters = {"backoff_every": backoff_every, "hysteresis": hysteresis, "min_scale": min_scale, "flags": flags}
             self._growth_factor, self._backoff_factor, self._growth_interval = growth_factor, backoff_factor, growth_interval
             self._init_scale, self._init_growth_tracker, self._init_backoff_tracker = init_scale, 0, self._rule().full
             self._state = None  # made by the first scale()
