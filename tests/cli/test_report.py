@@ -708,9 +708,14 @@ class Audits(Case):
         table = self.summary("--report", "audit", name)
         self.assertRegex(table, r"9\.0e-04 +\S+ +\S+ +1\.8e-03 +4\.0e-04 +3 +300 +float16 +cast +cublasSgemm_v2 +1024x1024x1024")
         self.assertIn("a graph with other nodes", table)
+        self.assertNotIn("overflowed", table)
         self.assertIn("audited: 4 calls, largest error 9.0e-04 (cublasSgemm_v2 1024x1024x1024)", self.summary(name))
-        overflowed = self.summary(self.trace("audited", "i.aat", "0"))
-        self.assertIn("audited: 4 calls, 1 overflowed, largest error 2.0e-04", overflowed)
+        name = self.trace("audited", "i.aat", "0")
+        self.assertIn("audited: 4 calls, 1 overflowed, largest error 2.0e-04", self.summary(name))
+        rows = self.summary("--report", "audit", name).splitlines()[1:]
+        self.assertRegex(rows[0], r"max error .* audited +overflowed +calls ")
+        self.assertRegex(rows[1], r"^ *1\.0e-04 .* 2 +1 +100 .* 512x512x512")  # first, although its measured errors are smaller
+        self.assertEqual([row["overflowed"] for row in self.json(name)["audit"]], [1, 0, 0])
         self.assertIn("no call was audited", self.summary("--report", "audit", self.trace("mixed")))
         self.assertNotIn("audited", self.summary(self.trace("mixed")))
 

@@ -3,6 +3,7 @@
 #include "tools/autoamp/views.h"
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 
 namespace autoamp::tool {
@@ -72,14 +73,23 @@ Sheet auditSheet(const Runs &runs)
 			if (row.audit.audited > 0 || !place.skipped.empty())
 				rows.push_back(std::move(place));
 		}
-	const auto rank = [](const AuditRow &place) { return place.row->audit.measured() ? place.row->audit.most : -1; };
+	const auto rank = [](const AuditRow &place) {
+		const auto &audit = place.row->audit;
+		return audit.overflowed ? INFINITY : audit.measured() ? audit.most : -1;
+	};
+	const bool hasOverflowed =
+	    std::any_of(rows.begin(), rows.end(), [](auto &row) { return row.row->audit.overflowed; });
 	std::stable_sort(rows.begin(), rows.end(), [&](auto &x, auto &y) { return rank(x) > rank(y); });
-	return Sheet::of("audit", "Measured errors of lowered calls", std::move(rows),
-	                 [](const AuditRow &row) { return toJson(row); },
-	                 {errors("max error", "max_error"), errors("p95", "p95_error"), errors("median", "median_error"),
-	                  errors("worst row", "worst_row"), errors("column", "worst_column"), counts("audited", "audited"),
-	                  counts("calls", "calls"), texts("type", "dtype_compute"), texts("strategy", "strategy"),
-	                  texts("entry", "entry"), texts("m x n x k", "shape"), texts("not audited", "skipped")});
+	std::vector<Column> columns = {
+	    errors("max error", "max_error"), errors("p95", "p95_error"),       errors("median", "median_error"),
+	    errors("worst row", "worst_row"), errors("column", "worst_column"), counts("audited", "audited"),
+	    counts("calls", "calls"),         texts("type", "dtype_compute"),   texts("strategy", "strategy"),
+	    texts("entry", "entry"),          texts("m x n x k", "shape"),      texts("not audited", "skipped")};
+	if (hasOverflowed)
+		columns.insert(columns.begin() + 6, counts("overflowed", "overflowed"));
+	return Sheet::of(
+	    "audit", "Measured errors of lowered calls", std::move(rows), [](const AuditRow &row) { return toJson(row); },
+	    std::move(columns));
 }
 
 AuditSum auditSum(const Runs &runs)

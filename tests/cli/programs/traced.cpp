@@ -190,6 +190,7 @@ void write(const std::string &scenario, int number)
 		recorder.audit(result);
 		recorder.audit(result);
 		result.error = 1e-6 * number, result.worstRow = 2e-6 * number, result.hasOverflowed = number == 0;
+		result.row = number == 0 ? second : first;
 		recorder.audit(result);
 		result = {.row = second, .error = 1e-4, .worstRow = 1e-4, .worstColumn = 1e-4, .isRecomputed = true};
 		recorder.audit(result);
