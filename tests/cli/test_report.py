@@ -283,6 +283,8 @@ class Table(Case):
     def test_the_last_steps_can_be_missing(self):
         scaler, = self.json(self.trace("gradient_killed", None, "9"))["scaler"]["gradient"]
         self.assertEqual([finding["finding"] for finding in scaler["findings"]], ["last_lost"])
+        observed, = self.json(self.trace("kernels_killed", None, "1000"))["scaler"]["observed"]
+        self.assertIn("no update kernel was recorded before the process ended", observed["why_no_values"])
         without = self.trace("quiet_kernels_killed", None, "1000")
         self.assertIn("own gradient scaler: nothing; the last updates can be missing: no normal exit\n", self.summary("--report", "scaler", without))
 

@@ -227,10 +227,12 @@ std::string whyNoValues(const trace::Trace &run, const trace::ObservedScaler &ob
 		return whyUnread(run, 0);
 	if (observed.framework == "apex")
 		return "apex amp keeps the scale in Python";
-	return observed.framework == "paddle"
-	           ? "Paddle computes the scale on the host; autoamp run --watch-python records it"
-	           : "no update kernel ran: the program updates the scale on the host, or not at all; autoamp run "
-	             "--watch-python records the scalers of Megatron-LM and DeepSpeed";
+	if (observed.framework == "paddle")
+		return "Paddle computes the scale on the host; autoamp run --watch-python records it";
+	return fmt::format("{}; autoamp run --watch-python records the scalers of Megatron-LM and DeepSpeed",
+	                   areLastUpdatesLost(run)
+	                       ? "no update kernel was recorded before the process ended"
+	                       : "no update kernel ran: the program updates the scale on the host, or not at all");
 }
 
 std::vector<std::string> describeGradients(const Runs &runs)
