@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <cpuid.h>
+#include <cstring>
 
 namespace autoamp::cpu {
 
@@ -51,19 +52,19 @@ Bf16Unit bf16Unit()
 	return static_cast<Bf16Unit>(unit);
 }
 
-std::string modelName()
+std::string model()
 {
-	constexpr unsigned first = 0x80000002, last = 0x80000004; // leaves with 16 bytes of the name each
-	unsigned text[13] = {};
-	if (__get_cpuid_max(0x80000000, nullptr) < last)
-		return "";
-	for (unsigned leaf = first; leaf <= last; leaf++) {
-		unsigned *const part = text + (leaf - first) * 4;
-		__cpuid(leaf, part[0], part[1], part[2], part[3]);
-	}
-	std::string name = reinterpret_cast<const char *>(text);
-	const size_t begin = name.find_first_not_of(' '), end = name.find_last_not_of(' ');
-	return begin == std::string::npos ? "" : name.substr(begin, end - begin + 1);
+	uint32_t words[12] = {}, signature = 0, ebx, ecx, edx;
+	if (__get_cpuid_max(0x80000000, nullptr) >= 0x80000004)
+		for (uint32_t i = 0; i < 3; ++i)
+			__cpuid(0x80000002 + i, words[4 * i], words[4 * i + 1], words[4 * i + 2], words[4 * i + 3]);
+	__cpuid(1, signature, ebx, ecx, edx);
+	char brand[sizeof words + 1] = {};
+	std::memcpy(brand, words, sizeof words);
+	const auto bits = [signature](unsigned first, unsigned count) { return signature >> first & ((1u << count) - 1); };
+	const unsigned family = bits(8, 4) + bits(20, 8), number = bits(4, 4) | bits(16, 4) << 4;
+	return std::string(brand) + " " + std::to_string(family) + "." + std::to_string(number) + "." +
+	       std::to_string(bits(0, 4));
 }
 
 } // namespace autoamp::cpu

@@ -1,4 +1,4 @@
-// Finds out whether this CPU multiplies bfloat16 matrices. Any thread; no system call.
+// Finds out whether this CPU multiplies bfloat16 matrices, and its name. Any thread; no system call.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,8 @@ Bf16Unit bf16UnitOf(const Registers &registers);
 // The unit of this CPU, determined once.
 Bf16Unit bf16Unit();
 
-// The name of this CPU by its manufacturer; empty if it has none.
-std::string modelName();
+// Identifies CPUs of the same speed per cycle: its name, and family, model and stepping, because virtual machines give
+// different CPUs the same name. One line.
+std::string model();
 
 } // namespace autoamp::cpu

@@ -33,11 +33,13 @@ constexpr OpList lists[] = {
      "addcdiv addcmul atan2 bilinear cross dot vdot grid_sampler index_put scatter_add tensordot grid_sample"},
     {Category::banned, O1, false, "binary_cross_entropy BCELoss"},
 };
+// The CPU registrations. The end of a list has names that are not registered, but compute in the type of an op that is.
 constexpr OpList cpuLists[] = {
     {Category::lower_precision, O1, false,
      "conv1d conv2d conv3d bmm mm linalg_vecdot baddbmm addmm _addmm_activation addbmm linear _convolution matmul "
      "conv_tbc mkldnn_rnn_layer conv_transpose1d conv_transpose2d conv_transpose3d prelu "
-     "scaled_dot_product_attention _native_multi_head_attention"},
+     "scaled_dot_product_attention _native_multi_head_attention "
+     "__matmul__ einsum linalg_multi_dot multi_dot chain_matmul rnn_tanh_cell rnn_relu_cell LSTMCell GRUCell RNNCell"},
     {Category::fp32, O1, false,
      "avg_pool3d binary_cross_entropy grid_sampler polar prod quantile nanquantile stft cdist grid_sampler_2d "
      "_grid_sampler_2d_cpu_fallback grid_sampler_3d trace view_as_complex cholesky_inverse cholesky_solve inverse "
@@ -51,7 +53,8 @@ constexpr OpList cpuLists[] = {
      "linalg_householder_product linalg_tensorinv linalg_tensorsolve fake_quantize_per_tensor_affine geqrf "
      "_lu_with_info svd triangular_solve fractional_max_pool2d fractional_max_pool3d adaptive_max_pool3d "
      "multilabel_margin_loss_forward linalg_qr linalg_cholesky_ex linalg_svd linalg_eig linalg_eigh linalg_lstsq "
-     "linalg_inv_ex linalg_matrix_sqrth"},
+     "linalg_inv_ex linalg_matrix_sqrth "
+     "cross_entropy grid_sample BCELoss"},
     {Category::promote, O1, false, "stack cat index_copy"},
 };
 

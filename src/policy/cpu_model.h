@@ -22,7 +22,7 @@ enum class CpuPath : uint8_t { single, converted, kept };
 struct Cpu {
 	const char *name = "built-in"; // source of the constants
 	bool hasBfloat16 = false;      // AVX512-BF16, which lowered products need
-	unsigned threads = 1;          // of the program's library
+	unsigned threads = 1;          // the program's library uses so many
 	bool usesThreads = false;      // lowered products may use as many; otherwise they use one
 	// The default constants are those of Zen 4, where bfloat16 gains less than on newer CPUs. Measured with OpenBLAS
 	// 0.3.21 and oneDNN 2.6.3.

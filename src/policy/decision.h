@@ -37,13 +37,14 @@ constexpr unsigned strategyCount = static_cast<unsigned>(Strategy::tf32) + 1;
 	X(emulated_fp32, "the application requests fp32 emulation (BF16x9), which autoamp respects", "")                   \
 	X(zero_size, "m, n, k, the batch or alpha is 0: nothing to multiply", "")                                          \
 	X(bad_argument, "the vendor library rejects these arguments", "")                                                  \
-	X(too_small, "too little work: launching the conversion takes longer than the product", "batch small products")    \
+	X(too_small, "too little work: the fixed time of a conversion exceeds that of the product",                        \
+	  "batch small products")                                                                                          \
 	X(not_profitable, "the cost model expects no gain on this device",                                                 \
 	  "set AUTOAMP_STRATEGY to a method to lower it anyway")                                                           \
 	X(pedantic, "the application requires exact fp32 (PEDANTIC math)", "")                                             \
 	X(nested, "a call made inside another intercepted call", "")                                                       \
 	X(vendor_caller, "made by an NVIDIA library, not by the application", "")                                          \
-	X(solver_caller, "made by a factorization that needs fp32 (MAGMA, torch.linalg, SLATE)", "")                       \
+	X(solver_caller, "made by a factorization that needs fp32 (LAPACK, MAGMA, torch.linalg, SLATE)", "")               \
 	X(capture_unready, "captured before any lowered call had run in this context", "run one step before capturing")    \
 	X(out_of_memory, "no device memory for converted operands", "free device memory, or lower AUTOAMP_MEMORY")         \
 	X(no_memory_pools, "the device has no memory pools, which converted operands need", "")                            \
@@ -73,12 +74,12 @@ constexpr unsigned strategyCount = static_cast<unsigned>(Strategy::tf32) + 1;
 	  "autoamp's message on stderr names the test; report it with GPU and driver")                                     \
 	X(vector_op, "a vector operation: bound by memory, not by arithmetic", "")                                         \
 	X(matrix_vector, "a matrix-vector product: bound by memory", "batch the vectors into one matrix product")          \
-	X(triangular, "a triangular solve or product: only a math mode of the program's handle can lower it",              \
-	  "set CUBLAS_TF32_TENSOR_OP_MATH in the program")                                                                 \
-	X(rank_update, "a rank update: only a math mode of the program's handle can lower it",                             \
-	  "set CUBLAS_TF32_TENSOR_OP_MATH in the program")                                                                 \
-	X(symmetric, "a symmetric product: only a math mode of the program's handle can lower it",                         \
-	  "set CUBLAS_TF32_TENSOR_OP_MATH in the program")                                                                 \
+	X(triangular, "a triangular solve or product: only a math mode of the program's cuBLAS handle can lower it",       \
+	  "on a GPU, set CUBLAS_TF32_TENSOR_OP_MATH in the program")                                                       \
+	X(rank_update, "a rank update: only a math mode of the program's cuBLAS handle can lower it",                      \
+	  "on a GPU, set CUBLAS_TF32_TENSOR_OP_MATH in the program")                                                       \
+	X(symmetric, "a symmetric product: only a math mode of the program's cuBLAS handle can lower it",                  \
+	  "on a GPU, set CUBLAS_TF32_TENSOR_OP_MATH in the program")                                                       \
 	X(complex, "the operands are complex: never lowered", "")                                                          \
 	X(copy, "a copy, transposition or scaling: no arithmetic to lower", "")                                            \
 	X(grouped, "a grouped batch whose groups differ", "make a separate batch of each group")                           \

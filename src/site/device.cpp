@@ -35,7 +35,7 @@ policy::Cpu cpuConstants(const policy::Options &options)
 	if (options.directory.empty() || policy::readFile(path, file, problem) == policy::Reading::missing)
 		return cpu;
 	if (problem.empty())
-		problem = policy::readCalibration(file.text, cpu::modelName(), cpu);
+		problem = policy::readCalibration(file.text, cpu::model(), cpu);
 	if (!problem.empty())
 		base::log(base::LogLevel::warn, "%s: %s; using built-in constants", path.c_str(), problem.c_str());
 	return cpu;

@@ -11,7 +11,8 @@ import unittest
 from case import PROGRAMS, Case
 
 AUTOAMP = os.environ["AUTOAMP"]  # in the build tree: with the library and the emulated device
-TABLES = pathlib.Path(os.environ["TABLES"]).glob("*.entries")
+TABLES = [table for table in pathlib.Path(os.environ["TABLES"]).glob("*.entries") if table.stem != "blas"]
+HAS_BFLOAT16 = "avx512_bf16" in pathlib.Path("/proc/cpuinfo").read_text()
 FIELDS = ["entry", "op", "category", "decision", "reason", "precision", "strategy", "est_ns", "est_lowered_ns", "steps"]
 
 SHAPES = [f"{entry},{m},{n},{k},1,float32" for entry in ("cublasSgemm_v2", "cublasGemmEx", "cublasLtMatmul")
@@ -203,6 +204,59 @@ class Answers(Explain):
             self.assertEqual((told["op"], told["decision"]), ("mm", "kept"))
             self.assertEqual(told["steps"][0]["says"], f"mm of {dtype} operands")
 
+    def test_calls_of_a_cpu_blas(self):
+        lowered = ("lowered", "white_list") if HAS_BFLOAT16 else ("kept", "cpu_too_old")
+        for entry in ("cblas_sgemm", "sgemm_", "SGEMM", "scipy_cblas_sgemm64_", "cblas_sgemm_64"):
+            told = self.plain(entry, "--device", "cpu", size=1024)
+            self.assertEqual(told, self.plain(entry, size=1024))
+            self.assertEqual([told[name] for name in ("entry", "op", "category")], [entry, "mm", "lower_precision"])
+            self.assertEqual((told["decision"], told["reason"]), lowered)
+            self.assertEqual([step["step"] for step in told["steps"]][:3], ["call", "lists", "strategy"])
+            self.assertEqual([way["strategy"] for way in told["strategies"]], ["fp32", "cast"])
+            self.assertEqual(told["weights"]["est_converted_ns"], told["est_lowered_ns"])
+            self.assertLess(told["weights"]["est_kept_ns"], told["weights"]["est_converted_ns"])
+            self.assertFalse(told["weights"]["needed"])
+        self.assertEqual(self.plain("cblas_sgemm", size=16)["reason"], "too_small" if HAS_BFLOAT16 else "cpu_too_old")
+        self.assertIsNone(self.plain("cblas_sgemm", size=16)["weights"]["est_kept_ns"])
+        self.assertIsNone(self.plain("cublasSgemm_v2")["weights"])
+        for entry, reason in (("cblas_dgemm", "float64"), ("zgemm_", "complex"), ("cblas_ssyrk", "rank_update"), ("strsm_", "triangular"),
+                              ("ssymm_", "symmetric"), ("SGEMV", "matrix_vector"), ("cblas_sbgemm", "already_low")):
+            told = self.plain(entry)
+            self.assertEqual((told["decision"], told["reason"]), ("kept", reason), entry)
+        for arguments, variables, reason in ((["--caller", "liblapack.so.3"], {}, "solver_caller"), ([], {"AUTOAMP_CUSTOM_BLACK_LIST": "sgemm_"}, "white_list"),
+                                             ([], {"AUTOAMP_CUSTOM_BLACK_LIST": "cblas_sgemm*"}, "custom_black_list"),
+                                             ([], {"AUTOAMP_DTYPE": "float16"}, "unsupported"), ([], {"AUTOAMP_STRATEGY": "tf32"}, "disabled")):
+            told = self.plain("cblas_sgemm", *arguments, **variables)
+            self.assertEqual(told["reason"], reason if HAS_BFLOAT16 or reason != "white_list" else "cpu_too_old")
+        self.assertIn("float16 or TF32", self.plain("cblas_sgemm", AUTOAMP_DTYPE="float16")["cause"])
+        self.assertEqual(self.plain("cblas_sgemm_batch", "--batch", "4")["op"], "bmm")
+
+    @unittest.skipUnless(HAS_BFLOAT16, "the CPU has no bfloat16")
+    def test_weights_of_a_cpu_blas(self):
+        few = ["--entry", "cblas_sgemm", "--m", "4096", "--n", "1", "--k", "4096"]
+        told = self.explain(*few)
+        self.assertEqual((told["decision"], told["reason"], told["weights"]["needed"]), ("lowered", "white_list", True))
+        self.assertEqual(told["est_lowered_ns"], told["weights"]["est_kept_ns"])
+        self.assertEqual(told, self.explain(*few, "--weights", "watched"))
+        for variables in ({"AUTOAMP_WEIGHTS": "off"}, {}):
+            told = self.explain(*few, *([] if variables else ["--weights", "off"]), **variables)
+            self.assertEqual((told["decision"], told["reason"], told["weights"]["needed"]), ("kept", "not_profitable", False))
+            self.assertEqual(told["steps"][-1]["step"], "weights")
+        text = self.autoamp("explain", *few).stdout
+        self.assertTrue(text.startswith("cblas_sgemm 4096x1x4096: lowered to bfloat16 by cast, once its weight is kept\n"), text)
+        for words in (r"\n  strategy +auto to bfloat16; built-in constants, one thread\n", r"\n  weights +watched: a gain needs a kept copy of the weight \(64.0 MiB",
+                      r"\n  model +fp32 [\d.]+ ms, cast [\d.]+ ms \([\d.]+ ms with a kept weight\)\n"):
+            self.assertRegex(text, words)
+
+    def test_calibration_that_is_not_of_this_cpu(self):
+        usual = self.plain("cblas_sgemm", size=1024)
+        folder = self.here / "state"
+        folder.mkdir()
+        (folder / "cpu-calibration").write_text("version=1\nmodel=other\ncheck=0\n")
+        told = self.plain("cblas_sgemm", size=1024, AUTOAMP_DIR=str(folder))
+        self.assertEqual(told["est_ns"], usual["est_ns"])
+        self.assertIn("built-in constants, one thread (cpu-calibration: it is damaged)", told["steps"][2]["says"])
+
     def test_text(self):
         sizes = ["--m", "64", "--n", "64", "--k", "64"]
         text = self.autoamp("explain", "--entry", "cublasSgemm_v2", *sizes).stdout
@@ -231,7 +285,11 @@ class Answers(Explain):
                                  (["--m", "3000000000", "--n", "64", "--k", "64", "--entry", "cublasSgemm"], ["2^31", "_64"]),
                                  (["--m", "3000000000", "--n", "3000000000", "--k", "64", "--entry", "cublasSgemm_64"], ["elements"]),
                                  ([*sizes, "--entry", "cudnnConvolutionForwrd"], ["did you mean cudnnConvolutionForward?"]),
-                                 ([*sizes, *sgemm, "--batch", "2"], ["no batch"]),
+                                 ([*sizes, *sgemm, "--batch", "2"], ["no batch"]), ([*sizes, "--entry", "cblas_sgemm", "--batch", "2"], ["no batch"]),
+                                 ([*sizes, *sgemm, "--device", "cpu"], ["--device cpu", "cublas"]), ([*sizes, *sgemm, "--device", "gpu"], ["gpu"]),
+                                 ([*sizes, "--entry", "sgemm_", "--device", "cuda"], ["--device cuda", "CPU BLAS"]),
+                                 ([*sizes, *sgemm, "--weights", "on"], ["--weights on", "off, watched, frozen"]),
+                                 ([*sizes, "--entry", "cblas_sgem"], ["did you mean cblas_sgemm?"]),
                                  ([*sizes, *sgemm, "--dtype-in", "tf32"], ["float32"]), ([*sizes, *sgemm, "--gpu", "v100"], ["h100"]),
                                  ([*sizes, *sgemm, "--gpu", ""], ["h100"]), ([*sizes, *sgemm, "--format", "csv"], ["csv"]),
                                  ([*sgemm, "--m", "-1", "--n", "1", "--k", "1"], ["-1"]),

@@ -9,7 +9,8 @@ import unittest
 from case import Case
 
 ORACLE = json.loads((pathlib.Path(__file__).parent.parent / "oracle/frameworks.json").read_text())
-TABLES = list(pathlib.Path(os.environ["TABLES"]).glob("*.entries"))
+TABLES = [table for table in pathlib.Path(os.environ["TABLES"]).glob("*.entries") if table.stem != "blas"]
+BLAS = pathlib.Path(os.environ["TABLES"]) / "blas.entries"
 LEVELS = {"torch": ["O0", "O1"], "paddle": ["O0", "O1", "O2", "OD"], "mindspore": ["O0", "O1", "O2", "O3", "auto"]}
 
 
@@ -26,19 +27,20 @@ class Lists(Case):
 class AgainstTheFrameworks(Lists):
     def test_every_cell(self):
         count = {"run": 0, "listed": 0}
-        for system, recorded in ORACLE.items():
+        for name, recorded in ORACLE.items():
+            system, _, device = name.partition("_")
             self.assertEqual({cell.split()[0] for cell in recorded["cells"]}, set(LEVELS[system]))
             for cell, groups in recorded["cells"].items():
                 level, *promote, dtype = cell.split()
                 variables = {"AUTOAMP_DTYPE": dtype} | {"AUTOAMP_USE_PROMOTE": word.removeprefix("use_promote=") for word in promote}
-                told = self.told("lists", "--lists", system, "--level", level, **variables)
-                self.assertEqual((told["lists"], told["level"], told["dtype"]), (system, level, dtype))
+                told = self.told("lists", "--lists", system, "--level", level, "--device", device or "cuda", **variables)
+                self.assertEqual((told["lists"], told["level"], told["device"], told["dtype"]), (system, level, device or "cuda", dtype))
                 self.assertIn(recorded["version"].partition("+")[0], told["source"])
                 ours = {row["op"]: row for row in told["ops"]}
                 theirs = {op: group.split(": ") for group, ops in groups.items() for op in ops.split()}
-                self.assertEqual(set(ours), set(theirs), (system, cell))
+                self.assertEqual(set(ours), set(theirs), (name, cell))
                 for op, (category, seen) in theirs.items():
-                    with self.subTest(system=system, cell=cell, op=op, seen=seen):
+                    with self.subTest(system=name, cell=cell, op=op, seen=seen):
                         if level != "O0":
                             self.assertEqual(ours[op]["category"], category)
                         count["listed" if seen == "listed" else "run"] += 1
@@ -47,9 +49,9 @@ class AgainstTheFrameworks(Lists):
                         if category == "fp32" and seen[2:3] == " ":  # low-precision data is raised, in the computed or the returned type
                             self.assertTrue(set(seen[3:5]) & set("s?"), seen)
                 unlisted = {ours[op]["lowered"] for op, (category, seen) in theirs.items() if category == "unlisted"}
-                self.assertLessEqual(len(unlisted), 1, (system, cell))
+                self.assertLessEqual(len(unlisted), 1, (name, cell))
         self.assertGreater(count["run"], 1.5 * count["listed"])
-        self.assertGreater(count["listed"] + count["run"], 2900)
+        self.assertGreater(count["listed"] + count["run"], 3500)
 
 
 class Entries(Lists):
@@ -118,6 +120,51 @@ class Entries(Lists):
                                  (["--lst", "x"], ["--lists"])):
             self.refused(self.autoamp("lists", *arguments), 2, *words)
         self.refused(self.autoamp("lists", AUTOAMP_CUSTOM_WHITE_LIST="MatMul"), 2, "matmul")
+
+
+class OnACpu(Lists):
+    def test_entry_points_in_all_spellings(self):
+        routines, spellings = {}, []
+        for first, *words in (line.split("#")[0].split() or [None] for line in BLAS.read_text().splitlines()):
+            if first in ("cblas", "fortran"):
+                spellings += words
+            elif first:
+                routines[first] = words[:2] == ["float32", "none"]
+        wanted = {pattern.replace("^NAME", routine.upper()).replace("NAME", routine): isLowered
+                  for routine, isLowered in routines.items() for pattern in spellings}
+        self.assertEqual((len(routines), len(wanted)), (12, 156))
+        for system, level in (("torch", "O1"), ("torch", "O0"), ("paddle", "O1"), ("mindspore", "auto")):
+            told = self.told("lists", "--device", "cpu", "--lists", system, "--level", level)
+            rows = {row["entry"]: row for row in told["entries"]}
+            self.assertEqual(len(rows), len(told["entries"]))  # one op for each
+            self.assertEqual({name: row["low_form"] for name, row in rows.items()}, wanted)
+            self.assertEqual({name: row["lowered"] for name, row in rows.items()},
+                             {name: isLowered and level != "O0" for name, isLowered in wanted.items()})
+            for routine in routines:  # the spellings of a routine differ in nothing else
+                ops = {(row["op"], row["category"]) for name, row in rows.items() if name.lower().strip("_") in (routine, "cblas_" + routine)}
+                self.assertEqual(len(ops), 1, ops)
+            self.assertFalse(set(rows) & {row["entry"] for row in self.told("lists", "--lists", system, "--level", level)["entries"]})
+        ops = {row["op"]: row for row in self.told("lists", "--device", "cpu")["ops"]}
+        counts = [sum(row["category"] == category for row in ops.values()) for category in ("fp32", "promote", "banned")]
+        self.assertEqual(counts, [90 + 3, 3, 0])  # registered, and names that only call them
+        for op, category, call in (("linear", "lower_precision", True), ("addmm", "lower_precision", True), ("baddbmm", "lower_precision", True),
+                                   ("mv", "unlisted", True), ("_native_multi_head_attention", "lower_precision", False), ("softmax", "unlisted", False),
+                                   ("cat", "promote", False), ("conv2d", "lower_precision", False), ("max_pool3d", "fp32", False)):
+            self.assertEqual((ops[op]["category"], ops[op]["call"]), (category, call), op)
+        self.assertEqual(len(ops["linear"]["entries"]), 2 * 13)  # sgemm and sbgemm
+        self.assertEqual(self.told("lists", "--device", "cpu")["dtype"], "bfloat16")
+        self.assertEqual(self.told("lists", "--device", "cpu", AUTOAMP_DTYPE="float16")["dtype"], "float16")
+
+    def test_text(self):
+        text = self.autoamp("lists", "--device", "cpu").stdout
+        self.assertTrue(text.startswith("torch O1 bfloat16 (torch 2.15.0, CPU)\n"), text[:100])
+        for line in (r"\ncblas_sgemm \(13 spellings\) +mm +lower_precision +yes\n", r"\ncblas_dgemm \(13 spellings\) +none +unlisted +kept: no 16-bit form\n",
+                     r"\nlinear +lower_precision +lowered +yes\n", r"\nconv2d +lower_precision +lowered +none\n"):
+            self.assertRegex(text, line)
+        self.assertEqual(len(re.findall(r"spellings", text)), 12)
+        self.assertNotIn("cublas", text)
+        self.assertNotRegex(self.autoamp("lists").stdout, "blas_|spellings")
+        self.refused(self.autoamp("lists", "--device", "gpu"), 2, "gpu")
 
 
 class Names(Lists):

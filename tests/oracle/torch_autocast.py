@@ -30,7 +30,7 @@ FUNCTIONS = {
     "instance_norm": lambda x: F.instance_norm(x[None]), "dropout": lambda x: F.dropout(x, 0.5),
     "batch_norm": lambda x, y: F.batch_norm(x, y[0], y[1], training=False),
 }
-MOVES = {"select", "unsqueeze", "view", "t", "transpose", "empty", "expand", "slice", "detach", "alias"}  # compute nothing
+MOVES = {"select", "unsqueeze", "view", "t", "transpose", "empty", "expand", "slice", "detach", "alias", "permute"}  # compute nothing
 CELL_MODULES = {"LSTMCell": torch.nn.LSTMCell, "GRUCell": torch.nn.GRUCell, "RNNCell": torch.nn.RNNCell}
 
 
@@ -152,8 +152,9 @@ def cell(level, dtype, names, device="cuda"):
         # None ran to its end. A recorded cast counts nevertheless, first one of low-precision data.
         for is_seen in (lambda row: row[1] != "??" or row[2] != "??", lambda row: row[0] != "??"):
             kinds = kinds or {category(row, level, name in known) for row in rows if is_seen(row)}
-        if not kinds or name in NOT_RUN:
-            found[name] = (NOT_RUN[name] if level == "O1" and name in NOT_RUN else "unlisted", "listed")
+        listed = NOT_RUN if device == "cuda" else {}
+        if not kinds or name in listed:
+            found[name] = (listed[name] if level == "O1" and name in listed else "unlisted", "listed")
         elif len(kinds) > 1:
             raise SystemExit(f"{name}: overloads of several categories: {kinds} {rows}")
         else:

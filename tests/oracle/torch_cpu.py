@@ -6,5 +6,5 @@ import torch_autocast
 
 VERSION = torch_autocast.VERSION
 HOW = "run on CPU tensors; listed: from the registrations for AutocastCPU"
-CELLS = ["O1"]
+CELLS = ["O0", "O1"]
 cell = functools.partial(torch_autocast.cell, device="cpu")

@@ -205,3 +205,36 @@ TEST_CASE("a level lowers or keeps the category of unlisted ops")
 					CHECK_FALSE(choice.lowers(kept));
 			}
 }
+
+TEST_CASE("a routine of a CPU BLAS has one row under all its names")
+{
+	const struct {
+		const char *entry, *routine, *op;
+	} rows[] = {
+	    {"cblas_sgemm", "sgemm", "mm"},
+	    {"sgemm_", "sgemm", "mm"},
+	    {"SGEMM_64", "sgemm", "mm"},
+	    {"scipy_cblas_sgemm64_", "sgemm", "mm"},
+	    {"scipy_sgemm_64_", "sgemm", "mm"},
+	    {"cblas_sgemm_batch_strided_64", "sgemm_batch_strided", "bmm"},
+	    {"sgemv_64_", "sgemv", "mv"},
+	    {"cblas_dgemm", "dgemm", "none"},
+	    {"cublasSgemm_v2_64", "cublassgemm_v2", "mm"},
+	};
+	for (const auto &row : rows) {
+		INFO(row.entry);
+		CHECK(routineOf(row.entry) == row.routine);
+		CHECK(rowsAt(row.entry).front()->op == std::string(row.op));
+	}
+}
+
+TEST_CASE("torch has other lists for a CPU")
+{
+	const ListChoice gpu = {}, cpu = {.isCpu = true};
+	CHECK((gpu.category("mv") == Category::lower_precision && cpu.category("mv") == Category::unlisted));
+	CHECK((gpu.category("inverse") == Category::unlisted && cpu.category("inverse") == Category::fp32));
+	CHECK((gpu.category("cat") == Category::unlisted && cpu.category("cat") == Category::promote));
+	CHECK(cpu.category("mm") == Category::lower_precision);
+	for (const Lists lists : {Lists::paddle, Lists::mindspore})
+		CHECK(&listSystem(lists, true) == &listSystem(lists));
+}

@@ -7,7 +7,9 @@
 #include "src/lists/nearest.h"
 #include "src/op/convolution.h"
 #include "src/op/dnn.h"
+#include "src/policy/cpu_calibration.h"
 #include "src/policy/decide.h"
+#include "tools/autoamp/cpu.h"
 #include "tools/autoamp/failure.h"
 #include "tools/autoamp/launch.h"
 #include "tools/autoamp/machine.h"
@@ -44,6 +46,7 @@ struct Explanation {
 	std::vector<Step> steps;
 	policy::Candidates candidates;
 	const policy::Rule *rule;
+	std::optional<policy::Cpu> cpu; // for a call of a CPU BLAS
 };
 
 // The reason in inject/left_alone why a function is not intercepted; empty if the function is not in that list.
@@ -109,11 +112,33 @@ std::string listsStep(const policy::Options &options, const char *op, policy::Ca
 	return says;
 }
 
+// An fp32 product of a CPU BLAS, or the obstacle in the row of the entry tables.
+op::Op cpuOpOf(const ExplainRequest &request, size_t index)
+{
+	const op::Entry &entry = entry::entryTable[index];
+	op::Op op;
+	op.entry = static_cast<uint16_t>(index);
+	op.library = entry.library, op.device = op::cpuDevice;
+	op.kind = entry.kind == op::Kind::bmm && request.batch == 1 ? op::Kind::mm : entry.kind;
+	op.obstacle = entry.obstacle;
+	op.a = op.b = op.out = op.asked = entry.dtype;
+	op.m = request.m, op.n = request.n, op.k = request.k, op.batch = static_cast<int32_t>(request.batch);
+	op.lda = std::max<int64_t>(1, op.m), op.ldb = std::max<int64_t>(1, op.k), op.ldc = op.ldd = op.lda;
+	if (op.batch != 1)
+		op.stridea = op.m * op.k, op.strideb = op.k * op.n, op.stridec = op.strided = op.m * op.n;
+	if (op.obstacle == Obstacle::none &&
+	    (isAnyOf(request.caller, front::blasFiles) || isAnyOf(request.caller, front::blasSolverFiles)))
+		op.obstacle = Obstacle::solver_caller;
+	return op;
+}
+
 // The call as its entry-point wrapper would describe it: a plain product, a convolution that only its types can prevent
 // from being lowered, or the obstacle in the row of the entry tables.
 op::Op opOf(const ExplainRequest &request, size_t index, const policy::Options &options)
 {
 	const op::Entry &entry = entry::entryTable[index];
+	if (entry.library == op::Library::blas)
+		return cpuOpOf(request, index);
 	const auto row = static_cast<uint16_t>(index);
 	int type = typeOf(request);
 	const op::VendorEnvironment environment = {options.tf32Allowed, options.emulatesSingle};
@@ -241,7 +266,23 @@ bool isOutside(const ExplainRequest &request, const policy::Options &options)
 	return options.scope == policy::Scope::regions && request.region.empty();
 }
 
-Explanation walk(const ExplainRequest &request, const op::Op &op, const policy::Options &options)
+// The machine for which a call is explained.
+struct Machine {
+	policy::Device ideal, here; // ideal: it can lower every product
+	std::string place;
+};
+
+Machine cpuMachine(const KnownCpu &known, const policy::Cpu &idealCpu)
+{
+	Machine machine = {};
+	machine.ideal.cpu = &idealCpu, machine.here.cpu = &known.cpu;
+	machine.place =
+	    fmt::format("{} constants, one thread{}", known.cpu.name,
+	                known.problem.empty() ? "" : fmt::format(" ({}: {})", policy::cpuCalibrationFile, known.problem));
+	return machine;
+}
+
+Machine gpuMachine(const ExplainRequest &request, const policy::Options &options)
 {
 	const auto driver = request.gpu ? Driver{} : queryDriver();
 	const auto *gpu = driver.gpus.empty() ? nullptr : &driver.gpus.front();
@@ -250,19 +291,43 @@ Explanation walk(const ExplainRequest &request, const op::Op &op, const policy::
 	const policy::Device ideal = {&constants, 90, true};
 	const policy::Device here =
 	    gpu ? policy::Device{&constants, gpu->capability, kernels::canLoad(gpu->capability, driver.version)} : ideal;
+	const auto place = gpu ? gpu->name : request.gpu ? "--gpu" : "no GPU here";
+	return {ideal, here, fmt::format("{}, constants of {}", place, constants.name)};
+}
+
+std::string weightsStep(const op::Op &op, const policy::Options &options, bool needsKept)
+{
+	const auto megabytes =
+	    static_cast<double>(std::max(op.m, op.n)) * static_cast<double>(op.k) * sizeof(float) / 0x1p20;
+	const auto need = needsKept ? fmt::format("a gain needs a kept copy of the weight ({:.1f} MiB of fp32)", megabytes)
+	                            : "the decision needs no kept weight";
+	const bool isOff = options.weights == policy::Weights::off;
+	return fmt::format("{}: {}{}", options.valueOf(policy::Option::weights), need,
+	                   needsKept && !isOff ? "; until there is one, the call runs unchanged" : "");
+}
+
+Explanation walk(const ExplainRequest &request, const op::Op &op, const policy::Options &options)
+{
+	const bool isCpu = op.library == op::Library::blas;
+	const auto known = isCpu ? thisCpu(options) : KnownCpu{};
+	auto idealCpu = known.cpu;
+	idealCpu.hasBfloat16 = true;
+	const auto [ideal, here, place] = isCpu ? cpuMachine(known, idealCpu) : gpuMachine(request, options);
 	policy::State real(options);
 	real.isRegionOff = isOutside(request, options);
 	const auto &entry = entry::entryTable[op.entry];
 	const auto *const listed = policy::rowsAt(entry.name).front();
 	const bool isListed = op.kind != op::Kind::none && listed != &policy::callRows().front();
-	const auto category = isListed ? real.category[static_cast<unsigned>(op.kind)] : real.lists.category(*listed);
+	const auto &categories = isCpu ? real.categoryOnCpu : real.category;
+	const auto category = isListed ? categories[static_cast<unsigned>(op.kind)] : real.lists.category(*listed);
 	const auto &rules = *options.rules;
 	const auto where = whereOf(request, rules);
 	const auto *rule = op::isProduct(op.kind) && !real.isRegionOff ? rules.find(op, where) : nullptr;
 	const auto target = policy::targetFor(real, rule);
-	Explanation result = {
-	    entry.name, op, category, policy::decide(op, real, where, here), {}, policy::candidatesFor(op, target, here),
-	    rule};
+	Explanation result = {entry.name, op,
+	                      category,   policy::decide(op, real, where, here),
+	                      {},         policy::candidatesFor(op, target, here),
+	                      rule,       isCpu ? std::optional(known.cpu) : std::nullopt};
 	if (!options.enabled) {
 		result.steps.push_back({"enabled", "AUTOAMP_ENABLED=0", result.decision});
 		return result;
@@ -277,7 +342,9 @@ Explanation walk(const ExplainRequest &request, const op::Op &op, const policy::
 	state.dtype = op::limitsOf(op.kind) & op::lacksHalf ? op::Dtype::bfloat16 : op::Dtype::float16;
 	state.customWhite = state.customBlack = {};
 	state.rules = policy::Options().rules;
-	std::fill(std::begin(state.category), std::end(state.category), policy::Category::lower_precision);
+	state.dtypeOnCpu = op::Dtype::bfloat16, state.weights = policy::Weights::watched;
+	for (auto *categoriesOf : {&state.category, &state.categoryOnCpu})
+		std::fill(std::begin(*categoriesOf), std::end(*categoriesOf), policy::Category::lower_precision);
 	const auto isLowered = [&](const char *name, std::string says) {
 		result.steps.push_back({name, std::move(says), policy::decide(op, state, where, device)});
 		return result.steps.back().decision.verdict == Verdict::lowered;
@@ -308,15 +375,19 @@ Explanation walk(const ExplainRequest &request, const op::Op &op, const policy::
 	}
 	if ((isGoing || isRaised) && !rule) {
 		std::copy(std::begin(real.category), std::end(real.category), state.category);
+		std::copy(std::begin(real.categoryOnCpu), std::end(real.categoryOnCpu), state.categoryOnCpu);
 		state.customWhite = real.customWhite, state.customBlack = real.customBlack;
 		isGoing = isLowered("lists", listsStep(options, kind, category));
 	}
 	if (isGoing) {
-		state.strategy = real.strategy, state.dtype = real.dtype, device = here;
-		const auto place = gpu ? gpu->name : request.gpu ? "--gpu" : "no GPU here";
-		isGoing = isLowered("strategy",
-		                    fmt::format("{} to {}; {}, constants of {}", options.valueOf(policy::Option::strategy),
-		                                op::name(target.dtype), place, constants.name));
+		state.strategy = real.strategy, state.dtype = real.dtype, state.dtypeOnCpu = real.dtypeOnCpu, device = here;
+		isGoing = isLowered("strategy", fmt::format("{} to {}; {}", options.valueOf(policy::Option::strategy),
+		                                            op::name(isCpu ? target.dtypeOnCpu : target.dtype), place));
+	}
+	if (isGoing && isCpu) {
+		const bool needsKept = result.steps.back().decision.needsKept;
+		state.weights = real.weights;
+		isGoing = isLowered("weights", weightsStep(op, options, needsKept));
 	}
 	state.observeOnly = real.observeOnly;
 	if (isGoing || state.observeOnly)
@@ -327,6 +398,43 @@ Explanation walk(const ExplainRequest &request, const op::Op &op, const policy::
 Json orNull(float ns)
 {
 	return ns >= 0 ? Json(double{ns}) : Json();
+}
+
+// Estimates of a lowered product on a CPU, in ns: with conversion at each call, and with a kept weight if it has one.
+struct CpuTimes {
+	float converted;
+	std::optional<float> kept;
+};
+std::optional<CpuTimes> cpuTimes(const Explanation &explanation)
+{
+	if (!explanation.cpu || explanation.candidates[0].estimate < 0)
+		return std::nullopt;
+	const auto time = [&](policy::CpuPath path) {
+		return static_cast<float>(policy::cpuTime(*explanation.cpu, explanation.op, path));
+	};
+	CpuTimes times = {time(policy::CpuPath::converted), std::nullopt};
+	if (policy::hasWeight(explanation.op))
+		times.kept = time(policy::CpuPath::kept);
+	return times;
+}
+
+// Estimates of all strategies in one line; empty: there are none.
+std::string timesOf(const Explanation &explanation)
+{
+	if (const auto times = cpuTimes(explanation)) {
+		const auto &cast = explanation.candidates[static_cast<size_t>(policy::Strategy::cast)];
+		return fmt::format("fp32 {}, cast {}{}{}", duration(explanation.candidates[0].estimate),
+		                   duration(times->converted),
+		                   times->kept ? fmt::format(" ({} with a kept weight)", duration(*times->kept)) : "",
+		                   cast.isAvailable() ? "" : fmt::format(" ({})", policy::name(cast.why)));
+	}
+	std::string times;
+	for (const auto &candidate : explanation.candidates)
+		if (candidate.estimate >= 0)
+			times += fmt::format("{}{} {}{}", times.empty() ? "" : ", ", policy::name(candidate.strategy),
+			                     duration(candidate.estimate),
+			                     candidate.isAvailable() ? "" : fmt::format(" ({})", policy::name(candidate.why)));
+	return times;
 }
 
 void writeJson(const Explanation &explanation)
@@ -345,6 +453,11 @@ void writeJson(const Explanation &explanation)
 			     {"precision", op::name(candidate.precision)},
 			     {"est_ns", orNull(candidate.estimate)},
 			     {"unavailable", candidate.isAvailable() ? Json() : Json(policy::name(candidate.why))}});
+	Json weights;
+	if (const auto times = cpuTimes(explanation))
+		weights = {{"needed", decision.needsKept},
+		           {"est_converted_ns", orNull(times->converted)},
+		           {"est_kept_ns", times->kept ? orNull(*times->kept) : Json()}};
 	const char *const cause = op::name(policy::causeOf(explanation.op, decision.reason));
 	const Json document = {{"entry", explanation.entry},
 	                       {"op", policy::name(explanation.op.kind)},
@@ -359,6 +472,7 @@ void writeJson(const Explanation &explanation)
 	                       {"substitute", decision.substitute == policy::Strategy::fp32
 	                                          ? Json()
 	                                          : Json(policy::name(decision.substitute))},
+	                       {"weights", weights},
 	                       {"rule", explanation.rule ? Json(explanation.rule->place) : Json()},
 	                       {"strategies", strategies},
 	                       {"steps", steps}};
@@ -371,7 +485,8 @@ void writeText(const Explanation &explanation, bool isEnabled)
 	const auto &op = explanation.op;
 	std::string how;
 	if (decision.verdict == Verdict::lowered)
-		how = fmt::format(" to {} by {}", op::name(decision.precision), policy::name(decision.strategy));
+		how = fmt::format(" to {} by {}{}", op::name(decision.precision), policy::name(decision.strategy),
+		                  decision.needsKept ? ", once its weight is kept" : "");
 	else if (decision.verdict == Verdict::raised)
 		how = op.a == op::Dtype::float32 ? " to fp32" : " to sums in fp32";
 	else if (decision.strategy != policy::Strategy::fp32)
@@ -380,12 +495,7 @@ void writeText(const Explanation &explanation, bool isEnabled)
 	           policy::name(decision.verdict), how);
 	for (const auto &step : explanation.steps)
 		fmt::print("  {:<9} {}\n", step.name, shown(step.says));
-	std::string times;
-	for (const auto &candidate : explanation.candidates)
-		if (candidate.estimate >= 0)
-			times += fmt::format("{}{} {}{}", times.empty() ? "" : ", ", policy::name(candidate.strategy),
-			                     duration(candidate.estimate),
-			                     candidate.isAvailable() ? "" : fmt::format(" ({})", policy::name(candidate.why)));
+	const auto times = timesOf(explanation);
 	if (!times.empty())
 		fmt::print("  {:<9} {}\n", "model", times);
 	if (decision.substitute != policy::Strategy::fp32)
@@ -425,11 +535,17 @@ std::optional<Decision> decideAgain(const trace::RowInfo &row, const policy::Dev
 void explain(const ExplainRequest &request, std::span<const char *const> entries)
 {
 	const auto index = indexOf(request.entry, entries);
-	if (request.batch != 1 && entry::entryTable[index].library == op::Library::cublas &&
-	    request.entry.find("Batched") == std::string::npos)
+	const auto library = entry::entryTable[index].library;
+	const bool isCpu = library == op::Library::blas;
+	if (request.device && (*request.device == "cpu") != isCpu)
+		fail(Status::wrong, "explain: --device {}: {} is an entry point of {}", *request.device, request.entry,
+		     isCpu ? "a CPU BLAS" : op::name(library));
+	if (request.batch != 1 && isCpu && request.entry.find("batch") == std::string::npos)
+		fail(Status::wrong, "explain: {} has no batch; use cblas_sgemm_batch_strided", request.entry);
+	if (request.batch != 1 && library == op::Library::cublas && request.entry.find("Batched") == std::string::npos)
 		fail(Status::wrong, "explain: {} has no batch; use cublasSgemmStridedBatched", request.entry);
 	const bool is64 = request.entry.ends_with("_64") || request.entry.find("Lt") != std::string::npos;
-	if (std::max({request.m, request.n, request.k}) > INT32_MAX && !is64)
+	if (std::max({request.m, request.n, request.k}) > INT32_MAX && !is64 && !isCpu)
 		fail(Status::wrong, "explain: {} takes sizes below 2^31; use its _64 variant", request.entry);
 	const double m(request.m), n(request.n), k(request.k);
 	if (std::max({m * n, m * k, n * k}) > 0x1p62) // elements are counted as in the library
@@ -437,6 +553,8 @@ void explain(const ExplainRequest &request, std::span<const char *const> entries
 	Environment environment;
 	if (request.gpu)
 		environment.set("AUTOAMP_GPU_MODEL", *request.gpu, "--gpu");
+	if (request.weights)
+		environment.set("AUTOAMP_WEIGHTS", *request.weights, "--weights");
 	const auto parsed = environment.parse(entries, request.program);
 	if (!parsed.error.empty())
 		fail(Status::wrong, "{}", parsed.error);

@@ -15,7 +15,9 @@ namespace autoamp::tool {
 
 struct ExplainRequest {
 	std::string entry, dtype = "float32", caller, region, thread, program, format = "text"; // text, json
-	std::optional<std::string> gpu; // as in AUTOAMP_GPU_MODEL; none: this machine's
+	std::optional<std::string> device;  // cuda, cpu; none: that of the entry point
+	std::optional<std::string> weights; // as in AUTOAMP_WEIGHTS
+	std::optional<std::string> gpu;     // as in AUTOAMP_GPU_MODEL; none: this machine's
 	int64_t m = 0, n = 0, k = 0, batch = 1;
 };
 

@@ -6,7 +6,9 @@
 #include "tools/autoamp/launch.h"
 #include "tools/autoamp/text.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <unistd.h>
 
 namespace autoamp::tool {
@@ -22,10 +24,12 @@ struct Arrival {
 	bool hasLowForm; // has a lower-precision form for a call on fp32 data
 };
 
-std::vector<Arrival> arrivals()
+std::vector<Arrival> arrivals(bool isCpu)
 {
 	std::vector<Arrival> all;
 	for (const auto &entry : entry::entryTable) {
+		if ((entry.library == op::Library::blas) != isCpu)
+			continue;
 		const bool mayBeProduct = entry.obstacle == op::Obstacle::none || entry.obstacle == op::Obstacle::grouped;
 		const bool takesSingle = entry.dtype == op::Dtype::none || entry.dtype == op::Dtype::float32;
 		for (const auto *row : policy::rowsAt(entry.name)) {
@@ -63,6 +67,15 @@ std::vector<Line> opLines(const policy::ListChoice &choice, const std::vector<Ar
 	return lines;
 }
 
+// The entry point of a CPU BLAS with the number of its names: cblas_sgemm (13 spellings).
+std::string withSpellings(std::string_view entry, const std::vector<Arrival> &all)
+{
+	const auto routine = policy::routineOf(entry);
+	const auto count = std::count_if(all.begin(), all.end(),
+	                                 [&](const Arrival &other) { return policy::routineOf(other.entry) == routine; });
+	return fmt::format("{} ({} spellings)", entry, count);
+}
+
 } // namespace
 
 void lists(const ListsOptions &options, std::span<const char *const> entries)
@@ -76,14 +89,15 @@ void lists(const ListsOptions &options, std::span<const char *const> entries)
 	if (!parsed.error.empty())
 		fail(Status::wrong, "{}", parsed.error);
 	const auto &set = parsed.options;
-	const policy::ListChoice choice = {set.lists, set.level, set.dtype, set.usePromote};
-	const auto all = arrivals();
+	const bool isCpu = options.device == "cpu";
+	const policy::ListChoice choice = {set.lists, set.level, isCpu ? set.dtypeOnCpu : set.dtype, set.usePromote, isCpu};
+	const auto all = arrivals(isCpu);
 	const auto lines = opLines(choice, all);
 	const auto lowers = [&](policy::Category category) {
 		return set.level != policy::Level::O0 && choice.lowers(category);
 	};
 	const std::string system = set.valueOf(policy::Option::lists), level = set.valueOf(policy::Option::level);
-	const char *const source = policy::listSystem(set.lists).source;
+	const char *const source = policy::listSystem(set.lists, isCpu).source;
 
 	if (options.format == "json") {
 		Json ops = Json::array(), calls = Json::array();
@@ -104,8 +118,9 @@ void lists(const ListsOptions &options, std::span<const char *const> entries)
 			                 {"available", true},
 			                 {"low_form", hasLowForm}});
 		}
-		const Json document = {{"lists", system},  {"level", level}, {"dtype", op::name(choice.dtype)},
-		                       {"source", source}, {"ops", ops},     {"entries", calls}};
+		const Json document = {
+		    {"lists", system},  {"level", level}, {"device", options.device}, {"dtype", op::name(choice.dtype)},
+		    {"source", source}, {"ops", ops},     {"entries", calls}};
 		fmt::print("{}\n", document.dump(1));
 		return;
 	}
@@ -118,9 +133,13 @@ void lists(const ListsOptions &options, std::span<const char *const> entries)
 		         : line.hasLowForm ? "yes"
 		                           : "no 16-bit form"});
 	calls.add({"entry point", "op", "category", "caught"}, Style::bold);
-	for (const auto &[entry, row, hasLowForm] : all)
-		calls.add({std::string(entry), row->op, policy::name(choice.category(*row)),
+	std::set<std::string> routines; // a CPU BLAS has many names for each
+	for (const auto &[entry, row, hasLowForm] : all) {
+		if (isCpu && !routines.insert(policy::routineOf(entry)).second)
+			continue;
+		calls.add({isCpu ? withSpellings(entry, all) : std::string(entry), row->op, policy::name(choice.category(*row)),
 		           hasLowForm ? "yes" : "kept: no 16-bit form"});
+	}
 	const Terminal terminal(STDOUT_FILENO, Colour::automatic);
 	fmt::print("{} {} {} ({})\n\n{}\n{}", system, level, op::name(choice.dtype), source,
 	           ops.print(terminal, terminal.width), calls.print(terminal, terminal.width));

@@ -10,6 +10,7 @@ namespace autoamp::tool {
 
 struct ListsOptions {
 	std::optional<std::string> lists, level; // values of the variables; none: their current values
+	std::string device = "cuda";             // cuda, cpu
 	std::string format = "text";             // text, json
 };
 

@@ -1,5 +1,6 @@
 // The command line. The arguments become options; each command is one function. Main thread. Every error is one line on
 // stderr and an exit status; docs/command-line.md lists the statuses.
+#include "inject/entry_table.h"
 #include "src/config/environment.h"
 #include "src/lists/nearest.h"
 #include "tools/autoamp/bisect.h"
@@ -20,6 +21,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cmath>
 #include <iterator>
@@ -31,11 +33,12 @@ namespace {
 constexpr const char *rawHelp =
     "CSV: write texts unchanged; by default, texts that a spreadsheet would run (= + - @) get a leading '";
 
-constexpr const char *entries[] = {
-#define ENTRY(name, ...) #name,
-#include "inject/entries.inc"
-#undef ENTRY
-};
+constexpr auto entries = [] {
+	std::array<const char *, entry::entryCount> names = {};
+	for (size_t i = 0; i < names.size(); ++i)
+		names[i] = entry::entryTable[i].name;
+	return names;
+}();
 
 // Options of `run` that set a variable, and their default under `run` if it differs. `bisect` has those before --trace.
 constexpr struct {
@@ -325,6 +328,12 @@ struct CommandLine {
 		                 "Program whose settings apply: reads ~/.config/autoamp/NAME.toml")
 		    ->type_name("NAME");
 		explaining
+		    ->add_option("--device", request.device,
+		                 "Device of the call: cuda or cpu; default: that of the entry point")
+		    ->check(CLI::IsMember({"cuda", "cpu"}));
+		explaining->add_option("--weights", request.weights, "Weights to keep, CPU calls only (AUTOAMP_WEIGHTS)")
+		    ->type_name("MODE");
+		explaining
 		    ->add_option("--gpu", request.gpu,
 		                 "GPU constants for the cost model (AUTOAMP_GPU_MODEL); default: detected")
 		    ->type_name("MODEL");
@@ -340,6 +349,8 @@ struct CommandLine {
 		listing->add_option("--lists", lists.lists, "List system: torch, paddle or mindspore (AUTOAMP_LISTS)")
 		    ->type_name("SYSTEM");
 		listing->add_option("--level", lists.level, "Level of the lists (AUTOAMP_LEVEL)")->type_name("LEVEL");
+		listing->add_option("--device", lists.device, "Device of the calls: cuda (default) or cpu")
+		    ->check(CLI::IsMember({"cuda", "cpu"}));
 		listing->add_option("--format", lists.format, "Output format; default text")
 		    ->check(CLI::IsMember({"text", "json"}));
 

@@ -99,15 +99,20 @@ policy::Options optionsOf(const trace::Trace &run, const Settings &settings, std
 	return parsed.options;
 }
 
-// The device that ran the calls of a row, or the GPU model of the settings if they name one.
+// The device that ran the calls of a row, or the GPU model of the settings if they name one. A CPU has the default
+// constants.
 policy::Device deviceOf(const trace::Trace &run, const trace::RowInfo &row, const policy::Options &options,
                         bool isModelSet)
 {
+	static constexpr policy::Cpu cpu = {.hasBfloat16 = true};
 	const bool isKnown = row.device < run.devices.size();
 	const int recorded = isKnown ? run.capabilities[row.device] : 0;
 	const auto &model =
 	    policy::gpuConstants(options.gpuModel, isKnown ? run.devices[row.device].c_str() : "", recorded);
-	return {&model, recorded > 0 && !isModelSet ? recorded : model.computeCapability, true};
+	policy::Device device = {&model, recorded > 0 && !isModelSet ? recorded : model.computeCapability, true};
+	if (row.library == op::name(op::Library::blas))
+		device.cpu = &cpu;
+	return device;
 }
 
 // Writes the settings that the new decisions assume into the run's configuration. Returns them in one line.

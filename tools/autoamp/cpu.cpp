@@ -1,0 +1,24 @@
+#include "tools/autoamp/cpu.h"
+
+#include "src/cpu/processor.h"
+#include "src/policy/cpu_calibration.h"
+
+#include <fstream>
+#include <sstream>
+
+namespace autoamp::tool {
+
+KnownCpu thisCpu(const policy::Options &options)
+{
+	KnownCpu known;
+	known.cpu.hasBfloat16 = cpu::bf16Unit() != cpu::Bf16Unit::none;
+	std::ifstream file(options.directory + "/" + policy::cpuCalibrationFile);
+	if (options.directory.empty() || !file)
+		return known;
+	std::ostringstream text;
+	text << file.rdbuf();
+	known.problem = policy::readCalibration(text.str(), cpu::model(), known.cpu);
+	return known;
+}
+
+} // namespace autoamp::tool

@@ -1,0 +1,19 @@
+// The CPU of this machine as the cost model needs it. Main thread.
+#pragma once
+
+#include "src/config/options.h"
+#include "src/policy/cpu_model.h"
+
+#include <string>
+
+namespace autoamp::tool {
+
+struct KnownCpu {
+	policy::Cpu cpu;     // one thread
+	std::string problem; // why the file of a calibration is not used; empty: it is used, or there is none
+};
+
+// With the constants of `autoamp doctor --calibrate` in AUTOAMP_DIR, or the default ones.
+KnownCpu thisCpu(const policy::Options &options);
+
+} // namespace autoamp::tool
