@@ -17,10 +17,12 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <functional>
 #include <limits>
 #include <new>
 #include <random>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -449,4 +451,22 @@ TEST_CASE("threads multiply at once while the process forks")
 	isDone = true;
 	first.join(), second.join(), third.join();
 	CHECK(wrong == 0);
+}
+
+TEST_CASE("the name of the CPU has its family, model and stepping")
+{
+	std::ifstream file("/proc/cpuinfo");
+	std::string line, name, numbers[3];
+	const char *const keys[] = {"cpu family\t", "model\t", "stepping\t"};
+	while (std::getline(file, line) && !line.empty()) {
+		const auto value = line.substr(std::min(line.find(": ") + 2, line.size()));
+		if (line.starts_with("model name"))
+			name = value;
+		for (size_t i = 0; i < 3; ++i)
+			if (line.starts_with(keys[i]))
+				numbers[i] = value;
+	}
+	CHECK(model().starts_with(name));
+	CHECK(model().ends_with(" " + numbers[0] + "." + numbers[1] + "." + numbers[2]));
+	CHECK(model().find('\n') == std::string::npos);
 }
