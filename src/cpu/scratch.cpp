@@ -1,9 +1,9 @@
 #include "src/cpu/scratch.h"
 
 #include "src/base/pages.h"
+#include "src/cpu/budget.h"
 #include "src/cpu/generation.h"
 
-#include <atomic>
 #include <pthread.h>
 
 namespace autoamp::cpu {
@@ -17,42 +17,11 @@ struct Block {
 };
 constinit thread_local Block mine{};
 
-// Pages of all blocks, and the process that they belong to, in one word: a child must not count blocks of threads that
-// it does not have.
-// Pages of all blocks, and the generation that they belong to, in one word: a child must not count the blocks of
-// threads that it does not have.
-constexpr int pageBits = 40;
-constinit std::atomic<uint64_t> held{0};
-
-int64_t pagesIn(uint64_t word, uint32_t now)
-{
-	return word >> pageBits == now ? static_cast<int64_t>(word & ((uint64_t{1} << pageBits) - 1)) : 0;
-}
-
-// False if more pages than `most` would be held. Fewer pages are always possible.
-bool account(int64_t pages, uint32_t now, int64_t most = 0)
-{
-	uint64_t word = held.load(std::memory_order_relaxed), next;
-	do {
-		const int64_t sum = pagesIn(word, now) + pages;
-		if (pages > 0 && (sum > most || sum >> pageBits != 0))
-			return false;
-		next = uint64_t{now} << pageBits | static_cast<uint64_t>(sum);
-	} while (!held.compare_exchange_weak(word, next, std::memory_order_relaxed));
-	return true;
-}
-
-int64_t pagesOf(size_t bytes)
-{
-	return static_cast<int64_t>(bytes / 4096);
-}
-
 void release()
 {
-	if (mine.generation == generation()) { // else a parent counted it, and the kernel has not copied it
-		account(-pagesOf(mine.bytes), mine.generation);
+	letGo(mine.bytes, mine.generation);
+	if (mine.generation == generation()) // else the kernel has not copied it from the parent
 		base::unmapPages(mine.memory, mine.bytes);
-	}
 	mine = {};
 }
 
@@ -77,24 +46,19 @@ void *scratch(size_t bytes, size_t budget, Reason &reason)
 		return mine.memory;
 	release();
 	bytes = base::pageRound(bytes);
-	if (!account(pagesOf(bytes), now, pagesOf(budget)))
+	if (!hold(bytes, budget))
 		return nullptr;
 	reason = Reason::noMemory;
 	pthread_once(&once, makeKey);
 	void *const memory = hasKey && pthread_setspecific(key, &mine) == 0 ? base::mapPages(bytes) : nullptr;
 	if (!memory) {
-		account(-pagesOf(bytes), now);
+		letGo(bytes, now);
 		return nullptr;
 	}
 	madvise(memory, bytes, MADV_DONTFORK);
 	madvise(memory, bytes, MADV_HUGEPAGE); // fewer page faults and TLB misses; 4 KiB pages work as well
 	mine = {memory, bytes, now};
 	return memory;
-}
-
-size_t scratchHeld()
-{
-	return static_cast<size_t>(pagesIn(held.load(std::memory_order_relaxed), generation())) * 4096;
 }
 
 } // namespace autoamp::cpu

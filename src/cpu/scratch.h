@@ -9,10 +9,7 @@
 namespace autoamp::cpu {
 
 // Returns at least `bytes` of memory, aligned to a page; the content is undefined. It is valid until the next call on
-// this thread. Null: `reason` is memoryBudget (the blocks of all threads would exceed `budget` bytes) or noMemory.
+// this thread. Null: `reason` is memoryBudget (more than `budget` bytes would be held, see budget.h) or noMemory.
 void *scratch(size_t bytes, size_t budget, Reason &reason);
-
-// Bytes that the threads of this process hold.
-size_t scratchHeld();
 
 } // namespace autoamp::cpu

@@ -1,3 +1,4 @@
+#include "src/cpu/budget.h"
 #include "src/cpu/generation.h"
 #include "src/cpu/product.h"
 #include "src/cpu/scratch.h"
@@ -350,7 +351,7 @@ TEST_CASE("a failure of oneDNN leaves C alone, or C is overwritten as a whole")
 TEST_CASE("scratch memory is shared out within the budget and released when a thread ends")
 {
 	REQUIRE(Case(64, 64, 64).succeeds());
-	const size_t own = scratchHeld();
+	const size_t own = bytesHeld();
 	CHECK(own > 0);
 	Reason reason;
 	void *block = nullptr;
@@ -361,9 +362,9 @@ TEST_CASE("scratch memory is shared out within the budget and released when a th
 		CHECK(!scratch(8 << 20, 4 << 20, reason)); // a smaller budget
 		CHECK(mincore(block, 4096, &residency) == 0);
 		CHECK(succeedsInChild([&] { return mincore(block, 4096, &residency) != 0; }));
-		CHECK(scratchHeld() == own + (8 << 20));
+		CHECK(bytesHeld() == own + (8 << 20));
 		CHECK(scratch(1 << 20, own + (8 << 20), reason)); // the same block
-		CHECK(scratchHeld() == own + (8 << 20));
+		CHECK(bytesHeld() == own + (8 << 20));
 		std::thread([&] {
 			CHECK(!scratch(4096, own + (8 << 20), reason));
 			CHECK(reason == Reason::memoryBudget);
@@ -371,13 +372,13 @@ TEST_CASE("scratch memory is shared out within the budget and released when a th
 		}).join();
 		CHECK(!scratch(9 << 20, own + (8 << 20), reason));
 	}).join();
-	CHECK(scratchHeld() == own);
+	CHECK(bytesHeld() == own);
 	CHECK(mincore(block, 4096, &residency) != 0);
 	CHECK(!scratch(size_t{1} << 50, size_t{1} << 62, reason));
 	CHECK(reason == Reason::noMemory);
 	CHECK(!scratch(size_t{1} << 60, size_t{1} << 62, reason));
 	CHECK(reason == Reason::memoryBudget);
-	CHECK(scratchHeld() == 0);
+	CHECK(bytesHeld() == 0);
 }
 
 TEST_CASE("the program's number of OpenMP threads is restored")
@@ -409,7 +410,7 @@ TEST_CASE("a forked child multiplies, with one thread")
 	REQUIRE(Case(300, 300, 300).succeeds(2));
 	const uint32_t parent = generation();
 	const auto child = [&] {
-		return generation() != parent && scratchHeld() == 0 && Case(300, 300, 300).succeeds(2) &&
+		return generation() != parent && bytesHeld() == 0 && Case(300, 300, 300).succeeds(2) &&
 		       std::distance(std::filesystem::directory_iterator("/proc/self/task"), {}) == 1;
 	};
 	CHECK(succeedsInChild(child));
