@@ -1,6 +1,7 @@
 #include "src/cpu/product.h"
 
 #include "src/cpu/convert.h"
+#include "src/cpu/few_rows.h"
 #include "src/cpu/scratch.h"
 #include "src/cpu/team.h"
 
@@ -53,6 +54,48 @@ Threads threadsFor(const Product &product, Threads most)
 	return {parts < most.most ? static_cast<unsigned>(parts) : most.most, most.pool};
 }
 
+// The weight of a product is the operand with more rows or columns of the result. Only if it is large, and the other
+// one is not, a kept copy is a gain, and few_rows.h is faster than oneDNN. The choice depends on the sizes only,
+// because the orders of sums differ. CPUs with AMX, which few_rows.h does not use, were not measured.
+WeightReason reasonForOneDnn(const Product &product, Bf16Unit unit)
+{
+	const int64_t outer = std::max(product.m, product.n), rows = std::min(product.m, product.n);
+	if (outer < 256 || product.k < 128 || outer * product.k < 64 << 10)
+		return WeightReason::tooSmall;
+	return rows > (unit == Bf16Unit::amx ? 32 : 256) ? WeightReason::manyRows : WeightReason::none;
+}
+
+Reason multiplyFewRows(const Product &product, const Matrix &a, const Matrix &b, Team &team, size_t budget,
+                       const Keeping &keeping, WeightUse &use)
+{
+	const bool isWeightA = product.m >= product.n;
+	const Operand operandA{a, product.transA}, operandB{b, !product.transB};
+	const Operand &weight = isWeightA ? operandA : operandB, &rows = isWeightA ? operandB : operandA;
+	const KeptWeight kept(weight, keeping.mode, budget, use);
+	if (keeping.onlyIfKept && !kept.isSteady())
+		return Reason::notKept;
+
+	const int64_t bytesRows = cacheLines(rows.outer() * rowStride(rows.inner()) * 2);
+	FewRows few{nullptr, rows.outer(), weight, kept.packed()};
+	const int64_t bytesThread = cacheLines(bytesForThread(few));
+	Reason reason;
+	auto *const memory = static_cast<char *>(
+	    scratch(static_cast<size_t>(bytesRows + bytesThread * static_cast<int64_t>(team.mostParts())), budget, reason));
+	if (!memory)
+		return reason;
+	auto *const packedRows = reinterpret_cast<uint16_t *>(memory);
+	packRows(rows, packedRows);
+	few.rows = packedRows;
+	const Result result{product.C, product.ldc, !isWeightA, product.alpha, product.beta};
+	team.run([&](unsigned part, unsigned parts) {
+		const int64_t panels = panelsOf(weight.outer());
+		multiply(few, result, panels * part / parts * panelWidth,
+		         std::min(panels * (part + 1) / parts * panelWidth, weight.outer()),
+		         memory + bytesRows + bytesThread * part);
+	});
+	return Reason::none;
+}
+
 void convertPart(const Matrix &matrix, unsigned part, unsigned parts, uint16_t *target)
 {
 	convert(matrix, boundary(matrix.elements(), part, parts), boundary(matrix.elements(), part + 1, parts), target);
@@ -69,6 +112,14 @@ Engine engine()
 
 Reason multiply(const Product &product, Threads threads, size_t budget, const Engine &on)
 {
+	WeightUse use;
+	return multiply(product, threads, budget, {WeightMode::off, false}, use, on);
+}
+
+Reason multiply(const Product &product, Threads threads, size_t budget, const Keeping &keeping, WeightUse &use,
+                const Engine &on)
+{
+	use = {};
 	const auto &[transA, transB, m, n, k, alpha, A, lda, B, ldb, beta, C, ldc] = product;
 	if (on.unit == Bf16Unit::none)
 		return Reason::cpuTooOld;
@@ -83,6 +134,14 @@ Reason multiply(const Product &product, Threads threads, size_t budget, const En
 		return Reason::overlap;
 
 	Team team(on.dnnl, threadsFor(product, threads));
+	use.reason = reasonForOneDnn(product, on.unit);
+	if (use.reason == WeightReason::none)
+		return multiplyFewRows(product, a, b, team, budget, keeping, use);
+	if (keeping.mode == WeightMode::off)
+		use.reason = WeightReason::weightsOff;
+	if (keeping.onlyIfKept)
+		return Reason::notKept;
+
 	// If oneDNN has no memory for its own blocks, an unknown part of C may be written: by threads that had memory, or
 	// scaled by beta. The program's function could not add to it any more, so such a product is added afterwards.
 	const bool isAdded = beta != 0 && (beta != 1 || team.size() > 1);

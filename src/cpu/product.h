@@ -11,6 +11,7 @@
 #include "src/cpu/library_threads.h"
 #include "src/cpu/processor.h"
 #include "src/cpu/reason.h"
+#include "src/cpu/weights.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -42,12 +43,19 @@ Engine engine();
 // arguments. C is then unchanged, with one exception: after engineFailed with beta == 0, an unknown part of C is
 // overwritten. The program's function overwrites all of it. If beta is 0, C is not read.
 //
-// threads: those of the program's library (library_threads.h); at most so many run. budget: bytes of converted
-// operands, for all threads of the process. oneDNN allocates a few MB per thread in addition.
-Reason multiply(const Product &product, Threads threads, size_t budget, const Engine &on);
-inline Reason multiply(const Product &product, Threads threads, size_t budget)
-{
-	return multiply(product, threads, budget, engine());
-}
+// threads: those of the program's library (library_threads.h); at most so many run. budget: bytes of converted operands
+// and kept weights, for all threads of the process. oneDNN allocates a few MB per thread in addition.
+struct Keeping {
+	WeightMode mode;
+	// The product has few rows, and is worth it only if its weight needs no conversion: notKept is returned, and C is
+	// unchanged, until the weight was kept once. From then on, products with these addresses and sizes run in bfloat16.
+	// If their copy is lost, they convert the weight.
+	bool onlyIfKept;
+};
+Reason multiply(const Product &product, Threads threads, size_t budget, const Keeping &keeping, WeightUse &use,
+                const Engine &on = engine());
+
+// Without keeping weights.
+Reason multiply(const Product &product, Threads threads, size_t budget, const Engine &on = engine());
 
 } // namespace autoamp::cpu

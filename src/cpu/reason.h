@@ -17,6 +17,23 @@ enum class Reason : uint8_t {
 	memoryBudget,     // converted operands exceed the budget
 	noMemory,
 	engineFailed, // oneDNN returned an error or threw
+	notKept,      // the caller wants the product only if its weight is kept, and it is not yet
+};
+
+// Reasons why the weight of a product is not kept.
+enum class WeightReason : uint8_t {
+	none,
+	weightsOff,
+	tooSmall,     // it has less than 256 KiB, or is too narrow: checking takes as long as converting
+	changes,      // the content has not been the same for long enough, or it changed too often
+	memoryBudget, // copies use their part of the budget, or there is no memory
+	sharedMemory, // another process, another mapping or a write to a file could change it without notice
+	pinned,       // the process has an open file of an interface that can write to memory without page faults
+	noWatch,      // the kernel cannot watch pages, or does not allow it
+	manyRows,     // conversion is a small part of the product
+	sparse,       // most of the memory between the first and the last element is not part of it
+	tooMany,      // the table of weights is full
+	busy,         // another thread converts it now
 };
 
 } // namespace autoamp::cpu

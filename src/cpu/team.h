@@ -24,7 +24,9 @@ public:
 
 	unsigned size() const { return workers_.count() + static_cast<unsigned>(openMpThreads_); }
 
-	// Calls work(part, parts) for each part. The runtime of OpenMP may choose fewer parts than size(); our own threads
+	unsigned mostParts() const { return workers_.count() > 0 ? partsPerThread * size() : size(); }
+
+	// Calls work(part, parts) for each part, of at most mostParts(). The runtime of OpenMP may choose fewer parts than size(); our own threads
 	// get more, and take one after the other.
 	template <typename Work>
 	void run(Work work)
@@ -32,7 +34,7 @@ public:
 		if (size() == 1)
 			return work(0, 1);
 		if (workers_.count() > 0)
-			return runParts(partsPerThread * size(), work);
+			return runParts(mostParts(), work);
 		struct Context {
 			const OpenMp &openMp;
 			Work &work;

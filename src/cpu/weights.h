@@ -1,0 +1,62 @@
+// Weights: operands whose content does not change from product to product. Their packed bfloat16 copies are kept, and
+// belong to the process. A copy is only used if it has the bits of a new conversion (docs/adr/0055). Any thread; a lock
+// is held for the look-up only. A forked child starts without copies.
+#pragma once
+
+#include "src/cpu/packed.h"
+#include "src/cpu/reason.h"
+
+#include <cstddef>
+#include <cstdint>
+
+namespace autoamp::cpu {
+
+enum class WeightMode : uint8_t {
+	off,
+	watched, // memory that the kernel cannot watch is converted at each call
+	frozen,  // the program promises not to change kept weights
+};
+
+// The reason to believe that a copy is unchanged. No copy has `fingerprint`: reading the weight for it takes as long as
+// converting it.
+enum class WeightHow : uint8_t { none, watched, fingerprint, frozen };
+
+// Result for one product.
+struct WeightUse {
+	WeightHow how = WeightHow::none;          // none: both operands were converted
+	WeightReason reason = WeightReason::none; // why
+	bool isServed = false;                    // the copy was used without any conversion
+	bool isMade = false;
+	bool isRecast = false;  // written parts were converted again
+	bool isGivenUp = false; // the copy was dropped, because the program writes too often for a gain
+	size_t bytes = 0;       // of the copy
+};
+
+struct Weight;
+
+// The copy for one product. Nothing changes it during the lifetime of this object.
+class KeptWeight
+{
+public:
+	// Looks up the operand, and keeps a copy if its content has not changed in the last products. Copies use at most
+	// three quarters of `budget`.
+	KeptWeight(const Operand &operand, WeightMode mode, size_t budget, WeightUse &use);
+	~KeptWeight();
+	KeptWeight(const KeptWeight &) = delete;
+	KeptWeight &operator=(const KeptWeight &) = delete;
+
+	// As packPanels packs the whole operand; null: convert it.
+	const uint16_t *packed() const { return packed_; }
+	// The content was once the same in enough products. It remains true for these addresses and sizes, even if no copy
+	// could be made, and depends on the contents only.
+	bool isSteady() const { return isSteady_; }
+
+private:
+	void useCopy(WeightMode mode, size_t budget, WeightUse &use);
+
+	Weight *weight_ = nullptr;
+	const uint16_t *packed_ = nullptr;
+	bool isSteady_ = false;
+};
+
+} // namespace autoamp::cpu
