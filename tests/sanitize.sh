@@ -80,8 +80,8 @@ scalers() { # NAME: probes around the updates of gradient scalers, in threads an
         AUTOAMP_EMU_PLUGINS="$build/tests/preload/clients/libscaler-kernels.so" <"$out/script"
 }
 
-cpu() { # NAME [TEST]: exit 77 on a CPU without bfloat16
-    "$out/$1/tests/unit/unit_cpu" -w NoTests "${@:2}" || [ $? = 77 ]
+cpu() { # NAME PROGRAM [TEST]: exit 77 on a CPU without bfloat16
+    "$out/$1/tests/unit/$2" -w NoTests "${@:3}" || [ $? = 77 ]
 }
 
 # Memory that lives as long as the process is never released.
@@ -92,10 +92,11 @@ printf 'race:pwrite\nrace:autoamp::trace::File::write\n' >"$out/tsan.suppression
 export TSAN_OPTIONS=exitcode=97:die_after_fork=0:history_size=7:suppressions=$out/tsan.suppressions
 
 prepare address address,undefined inject/libautoamp.so inject/libautoamp-core.so tests/unit/unit_policy \
-    tests/unit/unit_trace tests/unit/unit_kernels tests/unit/unit_cpu
+    tests/unit/unit_trace tests/unit/unit_kernels tests/unit/unit_cpu tests/unit/unit_weights
 check 'unit_policy, address and undefined' "$out/address/tests/unit/unit_policy"
 check 'unit_kernels, address and undefined' "$out/address/tests/unit/unit_kernels"
-check 'unit_cpu, address and undefined' cpu address
+check 'unit_cpu, address and undefined' cpu address unit_cpu
+check 'unit_weights, address and undefined' cpu address unit_weights
 # Cutting at every byte and filling disks byte by byte take minutes here.
 check 'unit_trace, address and undefined' "$out/address/tests/unit/unit_trace" '~"a file cut at any byte*" ~"a full disk*"'
 clients address faults/faults_client clients/capture clients/semantics "$regions" clients/dnn "$convolutions" \
@@ -108,15 +109,17 @@ for fault in cublasLtMatmul:2 cublasLtMatmulAlgoGetHeuristic:1 cublasLtMatrixLay
     check "faults_client without $fault, address" preloaded address faults/faults_client AUTOAMP_EMU_FAIL=$fault
 done
 
-prepare thread thread inject/libautoamp.so inject/libautoamp-core.so tests/unit/unit_trace tests/unit/unit_cpu
+prepare thread thread inject/libautoamp.so inject/libautoamp-core.so tests/unit/unit_trace tests/unit/unit_cpu \
+    tests/unit/unit_weights
 clients thread faults/faults_client clients/capture clients/semantics "$regions" clients/dnn "$convolutions" \
     "$dnn_graph" "$rnn" clients/hot_path 'clients/scaler --case threads --case record --case wrong'
 kernels thread
 scalers thread
 # The other tests use libgomp, which is not instrumented.
 for name in 'threads multiply at once*' 'each part is computed*' 'our own threads multiply*'; do
-    check "unit_cpu: $name, thread" cpu thread "$name"
+    check "unit_cpu: $name, thread" cpu thread unit_cpu "$name"
 done
+check 'unit_weights: threads, thread' cpu thread unit_weights 'threads *'
 rm -rf "$out/traces"
 for name in 'threads count exactly*' 'a forked child*' 'often-made calls*' 'recorded data*'; do
     check "unit_trace: $name, thread" "$out/thread/tests/unit/unit_trace" -w NoTests "$name"
