@@ -8,8 +8,31 @@
 #include "src/op/vendor.h"
 
 #include <cstdio>
+#include <cstring>
+#include <dlfcn.h>
 
 namespace autoamp::core {
+
+namespace {
+
+// Describes the BLAS that contains `original`: its file, and what it reports about itself.
+void describeBlas(const void *original, char *text, size_t size)
+{
+	Dl_info owner;
+	const char *const path = dladdr(original, &owner) && owner.dli_fname ? owner.dli_fname : "";
+	const char *const slash = std::strrchr(path, '/');
+	const char *about = nullptr;
+	using Describe = const char *();
+	for (const char *name : {"openblas_get_config", "openblas_get_config64_", "scipy_openblas_get_config",
+	                         "scipy_openblas_get_config64_", "bli_info_get_version_str"})
+		if (auto *describe = reinterpret_cast<Describe *>(cuda::findInLibraryOf(original, name));
+		    describe && (about = describe()))
+			break;
+	const char *const maker = about && !std::strstr(about, "OpenBLAS") ? "BLIS " : "";
+	std::snprintf(text, size, about ? "%s (%s%s)" : "%s", slash ? slash + 1 : path, maker, about);
+}
+
+} // namespace
 
 void noteLibrary(Process &process, op::Library library, const void *original)
 {
@@ -18,8 +41,13 @@ void noteLibrary(Process &process, op::Library library, const void *original)
 	const unsigned bit = 1u << static_cast<unsigned>(library);
 	if (process.librariesSeen.fetch_or(bit, std::memory_order_relaxed) & bit)
 		return;
-	if (library == op::Library::blas)
+	if (library == op::Library::blas) {
+		char text[512];
+		describeBlas(original, text, sizeof text);
+		process.recorder.property("version", op::name(library), text);
+		base::log(base::LogLevel::info, "%s %s", op::name(library), text);
 		return;
+	}
 	const bool isDnn = library == op::Library::cudnn;
 	if (!isDnn)
 		op::cublasLt(original);
