@@ -21,7 +21,9 @@ def members(text, struct):
     found, at = members(text, base) if base else ([], 0)
     for kind, names in re.findall(r"^\t([\w:<>]+) (\w[^()]*?);", body, re.M):
         for name in names.split(","):
-            name, count = re.match(r"\s*(\w+)(?:\[(\d+)\])?", name).groups()
+            name, count = re.match(r"\s*(\w+)(?:\[(\w+)\])?", name).groups()
+            if count and not count.isdigit():
+                count = re.search(rf"constexpr uint32_t {count} = (\d+);", text)[1]
             if kind == "Conclusion":
                 inner, size = members(text, kind)
                 found += [(at + offset, each) for offset, each in inner]

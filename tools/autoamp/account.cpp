@@ -52,6 +52,11 @@ void addKnown(double &sum, double more)
 
 } // namespace
 
+bool isOnCpu(const trace::RowInfo &row)
+{
+	return row.library == "blas";
+}
+
 void Sum::add(const trace::RowInfo &row)
 {
 	calls += row.calls;
@@ -72,11 +77,16 @@ Account add(const std::vector<trace::Trace> &runs)
 	std::map<std::pair<std::string, std::string>, ReasonSum> reasons;
 	std::map<std::string, ScalerSum> scaler;
 	std::map<std::string, Sum> work;
+	bool isAllOnCpu = true;
 	for (const auto &run : runs) {
 		for (const auto &row : run.rows) {
 			if (row.calls == 0)
 				continue;
 			add(account, row);
+			isAllOnCpu &= isOnCpu(row);
+			if (isOnCpu(row))
+				account.gain.add(row);
+			account.weights.add(row);
 			auto &sum = reasons[{row.decision, row.reason}];
 			sum.decision = row.decision;
 			sum.reason = row.reason;
@@ -170,15 +180,16 @@ Account add(const std::vector<trace::Trace> &runs)
 		account.reasons.push_back(std::move(sum));
 	for (auto &[kind, sum] : scaler)
 		account.scaler.push_back(std::move(sum));
-	account.isMeasured = !std::isnan(account.all.kernelNs);
+	const bool hasHostTimes = account.all.calls > 0 && isAllOnCpu && !std::isnan(account.all.hostNs);
+	account.times = hasHostTimes ? Times::host : !std::isnan(account.all.kernelNs) ? Times::kernels : Times::model;
 	std::stable_sort(account.reasons.begin(), account.reasons.end(), [&](const auto &x, const auto &y) {
 		const auto rank = [&](const ReasonSum &each) {
-			return std::tuple(each.timeNs(account.isMeasured), each.eligible.flops, each.flops, each.calls);
+			return std::tuple(each.timeNs(account.times), each.eligible.flops, each.flops, each.calls);
 		};
 		return rank(x) > rank(y);
 	});
 	for (const auto &[name, sum] : work)
-		account.heaviest.emplace_back(name, sum.timeNs(account.isMeasured));
+		account.heaviest.emplace_back(name, sum.timeNs(account.times));
 	std::stable_sort(account.heaviest.begin(), account.heaviest.end(),
 	                 [](auto &x, auto &y) { return x.second > y.second; });
 	return account;
@@ -230,6 +241,7 @@ std::vector<Group> groupsOf(const std::vector<trace::Trace> &runs, const std::st
 			       : by == "caller"                 ? row.caller
 			       : by == "region"                 ? row.region
 			       : by == "rank"                   ? run.rank
+			       : isOnCpu(row)                   ? "cpu"
 			       : row.device == trace::kNoDevice ? ""
 			                                        : fmt::format("{} {}", row.device, device)]
 			    .add(row);
@@ -263,6 +275,7 @@ std::vector<trace::RowInfo> mergedRows(const std::vector<trace::Trace> &runs)
 			sum.calls += row.calls, sum.captured += row.captured, sum.hostNs += row.hostNs;
 			addKnown(sum.kernelNs, row.kernelNs), addKnown(sum.castNs, row.castNs);
 			sum.audit.add(row.audit);
+			sum.weights.insert(sum.weights.end(), row.weights.begin(), row.weights.end());
 		}
 	std::vector<trace::RowInfo> rows;
 	for (auto &[key, row] : merged)

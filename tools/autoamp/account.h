@@ -4,6 +4,7 @@
 
 #include "src/policy/decision.h"
 #include "src/trace/read/trace.h"
+#include "tools/autoamp/gain.h"
 #include "tools/autoamp/missing.h"
 
 #include <cmath>
@@ -15,6 +16,11 @@
 
 namespace autoamp::tool {
 
+// The times that a report compares. host: those of the calling thread, which computes the products of a CPU BLAS.
+enum class Times { model, kernels, host };
+
+bool isOnCpu(const trace::RowInfo &row); // a call of a CPU BLAS: its host time is that of the computation
+
 struct Sum {
 	uint64_t calls = 0;
 	double flops = 0, hostNs = 0;
@@ -22,7 +28,10 @@ struct Sum {
 	double estNs = NAN, estLoweredNs = NAN; // cost model, for the calls that it knows; NaN: none
 	double modelNs = 0;                     // the estimate for the decision that was made, of the same calls
 	void add(const trace::RowInfo &row);
-	double timeNs(bool isMeasured) const { return isMeasured ? (std::isnan(kernelNs) ? 0 : kernelNs) : modelNs; }
+	double timeNs(Times times) const
+	{
+		return times == Times::host ? hostNs : times == Times::model ? modelNs : std::isnan(kernelNs) ? 0 : kernelNs;
+	}
 };
 
 struct ReasonSum : Sum {
@@ -48,11 +57,11 @@ std::string ruleFor(const trace::RowInfo &row);
 
 struct Account {
 	Sum all, eligible, lowered, kept, raised, fallback, observed;
-	Sum eligibleKept, eligibleRaised, wouldLower; // wouldLower: observed calls that O1 would have lowered
-	std::set<std::string> loweredTo;              // precisions of the lowered products
-	std::set<std::string> wouldLowerBy;           // strategies that O1 would use
-	std::vector<ReasonSum> reasons;               // sorted by time, longest first
-	bool isMeasured = false;                      // times are those of kernels; false: estimates of the cost model
+	Sum eligibleKept, eligibleRaised, wouldLower;         // wouldLower: observed calls that O1 would have lowered
+	std::set<std::string> loweredTo;                      // precisions of the lowered products
+	std::set<std::string> wouldLowerBy;                   // strategies that O1 would use
+	std::vector<ReasonSum> reasons;                       // sorted by time, longest first
+	Times times = Times::model;                           // host: all calls are those of a CPU BLAS
 	std::vector<std::pair<std::string, double>> heaviest; // fp32 products by op and shape, with their time
 	std::vector<ScalerSum> scaler;
 	uint64_t notes = 0;
@@ -66,6 +75,8 @@ struct Account {
 	trace::Loss loss;
 	std::vector<trace::OverheadInfo> overhead; // overhead that CUPTI reports, by kind
 	std::vector<Missing> missing;              // missing traces of the same runs and jobs
+	Gain gain;
+	WeightsSum weights;
 	trace::LaunchInfo launches;
 	bool isEmulated = false, hasKernels = false;
 

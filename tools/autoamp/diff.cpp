@@ -123,7 +123,7 @@ struct Comparison {
 		for (size_t side = 0; side < 2; side++) {
 			const auto account = add(side ? after : before);
 			isEmulated |= account.isEmulated;
-			isMeasured &= account.isMeasured;
+			isMeasured &= account.times == Times::kernels;
 			for (const auto &run : side ? after : before)
 				for (const auto &row : run.rows)
 					if (row.calls > 0)

@@ -3,11 +3,13 @@
 
 #include "kernels/images.h"
 #include "src/config/environment.h"
+#include "src/cpu/processor.h"
 #include "tools/autoamp/commands.h"
 #include "tools/autoamp/emulation.h"
 #include "tools/autoamp/failure.h"
 #include "tools/autoamp/launch.h"
 #include "tools/autoamp/machine.h"
+#include "tools/autoamp/write_watch.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -84,6 +86,41 @@ Section machine(const Driver &driver, const std::vector<Library> &libraries)
 	return section;
 }
 
+std::string processorName()
+{
+	std::ifstream file("/proc/cpuinfo");
+	for (std::string line; std::getline(file, line);)
+		if (line.starts_with("model name"))
+			return line.substr(std::min(line.find(':'), line.size() - 2) + 2);
+	return "unknown model";
+}
+
+// What `run --device cpu` uses.
+Section processor(const std::vector<Library> &libraries)
+{
+	Section section("this CPU");
+	const auto unit = cpu::bf16Unit();
+	judge(section, "CPU", unit != cpu::Bf16Unit::none,
+	      processorName() + (unit == cpu::Bf16Unit::none  ? ": no AVX512-BF16; calls of a BLAS are kept (cpu_too_old)"
+	                         : unit == cpu::Bf16Unit::amx ? ": AVX512-BF16 and AMX-BF16"
+	                                                      : ": AVX512-BF16"));
+	const auto engine = queryOneDnn();
+	auto text = engine.path.empty() ? "oneDNN" : fmt::format("{}  {}", engine.version, engine.path);
+	if (!engine.problem.empty())
+		text += ": calls are not lowered: " + engine.problem;
+	judge(section, "oneDNN", engine.problem.empty(), text);
+	for (const auto &library : libraries)
+		section.add("BLAS", fmt::format("{}  {}{}{}", library.name, library.path, library.version.empty() ? "" : ": ",
+		                                library.version));
+	if (libraries.empty())
+		section.add("BLAS", "none on the loader's paths; a program must provide its own");
+	const auto problem = whyNoWatch();
+	judge(section, "weights", problem.empty(),
+	      problem.empty() ? "writes to them can be watched (userfaultfd, PAGEMAP_SCAN)"
+	                      : "writes to them cannot be watched, so each call converts them: " + problem);
+	return section;
+}
+
 // The support matrix, for this machine.
 Section support(const Driver &driver, const std::vector<Library> &libraries, const Executable &core)
 {
@@ -143,6 +180,10 @@ Section installation(const Installation &installation, const policy::Options &op
 	                        fmt::join(images, "; ")));
 	judge(section, "emulated", !installation.emulated.empty(),
 	      installation.emulated.empty() ? "the emulated device is not installed" : installation.emulated);
+	const auto cpuProblem =
+	    installation.cpuLibrary.empty() ? "libautoamp-cpu.so is missing" : whyCoreFails(installation, true);
+	judge(section, "for a CPU BLAS", cpuProblem.empty(),
+	      cpuProblem.empty() ? installation.cpuLibrary : fmt::format("{}: {}", installation.cpuLibrary, cpuProblem));
 	addTrace(section, "traces", options.traceFile);
 	if (options.originOf(policy::Option::traceFile) == policy::Origin::fallback)
 		addTrace(section, "", "./%e.%p.aat");
@@ -238,7 +279,8 @@ Findings look(const std::string &name, const Executable &program)
 	findings.closure = loadedWith(program.path);
 	size_t left = searchLimit - program.searched;
 	for (const auto &library : findings.closure) {
-		const bool isVendors = library.name.starts_with("libcu") || library.name.starts_with("libnv");
+		const bool isVendors =
+		    library.name.starts_with("libcu") || library.name.starts_with("libnv") || isBlas(library.name);
 		if (library.path.empty()) {
 			findings.missing.push_back(library.name);
 		} else if (!isVendors) {
@@ -259,7 +301,8 @@ void addContents(Section &section, const Findings &findings)
 	            {Sign::opens, "contains",
 	             "a cuBLAS or cuDNN library name; programs that open the library with dlopen contain it"},
 	            {Sign::cutlass, "contains", "CUTLASS kernels, or names of them"},
-	            {Sign::triton, "contains", "Triton kernels, or names of them"}};
+	            {Sign::triton, "contains", "Triton kernels, or names of them"},
+	            {Sign::blas, "contains", "a CPU BLAS"}};
 	for (const auto &[name, path, version] : findings.closure)
 		judge(section, "needs", !path.empty(), fmt::format("{}: {}", name, path.empty() ? "not found" : path));
 	for (const auto &[name, file] : findings.files) {
@@ -322,6 +365,12 @@ void addInterception(Section &section, const Findings &findings, const policy::O
 	for (const auto &[name, file] : findings.files)
 		if (file.carriesCublas())
 			cannot(fmt::format("intercept calls of the static cuBLAS in {}", name));
+	for (const auto &library : findings.closure)
+		if (isBlas(library.name))
+			can(fmt::format("intercept its calls of {} (run --device cpu)", library.name));
+	for (const auto &[name, file] : findings.files)
+		if (file.carriesBlas())
+			cannot(fmt::format("intercept calls of the static BLAS in {}; link a shared one, such as -lblas", name));
 	if (findings.has(Sign::cutlass) || findings.has(Sign::triton) ||
 	    std::any_of(findings.files.begin(), findings.files.end(), [](auto &each) { return each.second.hasKernels; }))
 		cannot("intercept products computed by its own kernels; they run unchanged");
@@ -355,6 +404,10 @@ std::string conclude(Section &section, const Findings &findings, const policy::O
 	const auto launch = [&](const char *device) { return fmt::format("{} run {}-- {}", invocation, device, command); };
 	if (hasGpu)
 		return launch("");
+	const auto isCuda = [](const Library &library) { return library.name.starts_with("libcu"); };
+	if (findings.missing.empty() && std::none_of(findings.closure.begin(), findings.closure.end(), isCuda) &&
+	    !findings.has(Sign::opens) && !blasOf(program).empty())
+		return launch("--device cpu ");
 	if (emulation.problem.empty())
 		return launch("--device emulated ");
 	if (!emulation.build.empty())
@@ -365,7 +418,7 @@ std::string conclude(Section &section, const Findings &findings, const policy::O
 
 } // namespace
 
-std::optional<Diagnosis> whyOutOfReach(const Executable &program)
+std::optional<Diagnosis> whyOutOfReach(const Executable &program, bool isOnCpu)
 {
 	const auto path = quoted(here(program.path)), &interpreter = program.interpreter;
 	const auto loader = fs::path(interpreter).filename().string();
@@ -381,7 +434,11 @@ std::optional<Diagnosis> whyOutOfReach(const Executable &program)
 	     fmt::format("uses the loader {} instead of that of glibc; the library cannot be loaded into it", interpreter)},
 	    {!loader.empty() && !fs::exists(interpreter, error),
 	     fmt::format("cannot start: its loader {} is missing", interpreter)},
-	    {program.carriesCublas(),
+	    {isOnCpu && program.carriesBlas(),
+	     fmt::format(
+	         "contains a static BLAS ({}), whose calls cannot be intercepted; link a shared one, such as -lblas",
+	         program.sign(Sign::blas))},
+	    {!isOnCpu && program.carriesCublas(),
 	     "is linked with the static cuBLAS, whose calls cannot be intercepted; link -lcublas instead"}};
 	for (const auto &[holds, cause] : obstacles)
 		if (holds)
@@ -406,8 +463,10 @@ void doctor(const DoctorOptions &options, const policy::ParsedOptions &configura
 	const Terminal terminal(STDOUT_FILENO, options.colour);
 	const auto driver = queryDriver();
 	const auto libraries = visibleLibraries();
+	const auto blas = visibleBlas();
 	const auto installed = findInstallation();
 	machine(driver, libraries).print(terminal);
+	processor(blas).print(terminal);
 	support(driver, libraries, inspect(installed.core())).print(terminal);
 	installation(installed, configuration.options).print(terminal);
 	environment(configuration, entries, programName(options.command), installed).print(terminal);

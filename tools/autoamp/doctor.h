@@ -16,8 +16,8 @@ namespace autoamp::tool {
 struct Diagnosis {
 	std::string cause, next; // next: the command to run next
 };
-// The cause if autoamp cannot intercept any call of the program; nothing if it can.
-std::optional<Diagnosis> whyOutOfReach(const Executable &program);
+// The cause if autoamp cannot intercept any CUDA call of the program, or no call of a CPU BLAS; nothing if it can.
+std::optional<Diagnosis> whyOutOfReach(const Executable &program, bool isOnCpu = false);
 
 struct DoctorOptions {
 	std::vector<std::string> command; // APP and its arguments; empty: check the machine only

@@ -56,13 +56,12 @@ public:
 		std::memcpy(&value, bytes_.data() + offset, sizeof(T));
 		return value;
 	}
-	std::string text(uint64_t offset) const
+	std::string_view textAt(uint64_t offset) const
 	{
-		if (offset >= bytes_.size())
-			return {};
-		const auto rest = bytes_.substr(offset);
-		return std::string(rest.substr(0, std::min<size_t>(rest.find('\0'), 4096)));
+		const auto rest = bytes_.substr(std::min<uint64_t>(offset, bytes_.size()), 4096);
+		return rest.substr(0, rest.find('\0'));
 	}
+	std::string text(uint64_t offset) const { return std::string(textAt(offset)); }
 	std::string_view bytes() const { return bytes_; }
 
 private:
@@ -175,11 +174,20 @@ constexpr struct {
 	Sign sign;
 	const char *begin, *end;
 } signs[] = {
-    {Sign::runtime, "/cudart", ".shm."},      {Sign::cublas, "CUBLASLT_", "LOG_LEVEL"},
-    {Sign::cublas, "CUBLAS_", "LOGINFO_DBG"}, {Sign::opens, "libcublas", ".so"},
-    {Sign::opens, "libcublas", "Lt.so"},      {Sign::opens, "libcudnn", ".so"},
+    {Sign::runtime, "/cudart", ".shm."},
+    {Sign::cublas, "CUBLASLT_", "LOG_LEVEL"},
+    {Sign::cublas, "CUBLAS_", "LOGINFO_DBG"},
+    {Sign::opens, "libcublas", ".so"},
+    {Sign::opens, "libcublas", "Lt.so"},
+    {Sign::opens, "libcudnn", ".so"},
     {Sign::cutlass, "7cut", "lass"}, // in a mangled name
-    {Sign::cutlass, "cut", "lass_"},          {Sign::triton, "tri", "ton_"},
+    {Sign::cutlass, "cut", "lass_"},
+    {Sign::triton, "tri", "ton_"},
+    {Sign::blas, "OpenBLAS : ", "Program is Terminated"},
+    {Sign::blas, "OpenBLAS blas_", "thread_init"},
+    {Sign::blas, "OpenBLAS WARNING", " - could not determine the L2"},
+    {Sign::blas, "libblis: sel", "ecting sub-configuration"},
+    {Sign::blas, "Intel MKL ", "ERROR: Parameter"},
 };
 
 void searchSigns(std::vector<std::string_view> parts, size_t limit, Executable &result)
@@ -195,6 +203,32 @@ void searchSigns(std::vector<std::string_view> parts, size_t limit, Executable &
 		for (const auto part : parts)
 			if (found.empty() && ::memmem(part.data(), part.size(), text.data(), text.size()))
 				found = text;
+	}
+}
+
+// Finds a product of a CPU BLAS among the functions that the file defines.
+void searchBlas(const Image &image, const Elf64_Ehdr &header, Executable &result)
+{
+	static constexpr std::string_view products[] = {"cblas_sgemm", "sgemm_", "sgemm_64_", "cblas_sgemm64_",
+	                                                "mkl_blas_sgemm"};
+	auto &found = result.signs[static_cast<int>(Sign::blas)];
+	const auto section = [&](uint64_t i) { return image.at<Elf64_Shdr>(header.e_shoff + i * sizeof(Elf64_Shdr)); };
+	for (uint64_t i = 0; header.e_shoff && i < header.e_shnum && found.empty(); i++) {
+		const auto table = section(i);
+		if (!table || (table->sh_type != SHT_SYMTAB && table->sh_type != SHT_DYNSYM))
+			continue;
+		const auto names = section(table->sh_link);
+		for (uint64_t at = 0; names && at < table->sh_size && found.empty(); at += sizeof(Elf64_Sym)) {
+			const auto symbol = image.at<Elf64_Sym>(table->sh_offset + at);
+			if (!symbol)
+				break;
+			const auto type = ELF64_ST_TYPE(symbol->st_info);
+			if (symbol->st_shndx == SHN_UNDEF || (type != STT_FUNC && type != STT_GNU_IFUNC))
+				continue;
+			const auto name = image.textAt(names->sh_offset + symbol->st_name);
+			if (std::find(std::begin(products), std::end(products), name) != std::end(products))
+				found = name;
+		}
 	}
 }
 
@@ -240,6 +274,8 @@ void readElf(const Image &image, size_t limit, Executable &result)
 	if (dynamic)
 		readDynamic(image, *dynamic, loaded, result);
 	searchSigns(dataOf(image, *header, loaded, result), limit, result);
+	if (limit > 0)
+		searchBlas(image, *header, result);
 }
 
 // The interpreter NAME of `#!NAME argument` or of `#!/usr/bin/env NAME`.
@@ -267,6 +303,20 @@ std::string interpreterOf(std::string_view script)
 bool Executable::needs(const char *prefix) const
 {
 	return std::any_of(libraries.begin(), libraries.end(), [&](const auto &name) { return name.starts_with(prefix); });
+}
+
+bool Executable::carriesBlas() const
+{
+	return !sign(Sign::blas).empty() && std::none_of(libraries.begin(), libraries.end(), isBlas);
+}
+
+bool isBlas(const std::string &name)
+{
+	static constexpr std::string_view beginnings[] = {"libblas",           "libcblas",  "libf77blas",   "libopenblas",
+	                                                  "libscipy_openblas", "libblis",   "libmkl_",      "libatlas",
+	                                                  "libsatlas",         "libtatlas", "libflexiblas", "libgslcblas"};
+	return std::any_of(std::begin(beginnings), std::end(beginnings),
+	                   [&](std::string_view beginning) { return name.starts_with(beginning); });
 }
 
 Executable inspect(const std::string &program, size_t limit)

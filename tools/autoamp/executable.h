@@ -8,7 +8,7 @@
 namespace autoamp::tool {
 
 // Kinds of texts that identify libraries or kernels; `strip` does not remove them.
-enum class Sign { runtime, cublas, opens, cutlass, triton, count };
+enum class Sign { runtime, cublas, opens, cutlass, triton, blas, count };
 
 struct Executable {
 	std::string path;                   // as found in PATH, or the interpreter of a script; empty: not found
@@ -28,14 +28,19 @@ struct Executable {
 	size_t searched = 0;                // bytes
 	int glibc = 0;                      // 36: the newest symbols that it needs are from GLIBC_2.36
 	std::vector<std::string> libraries; // DT_NEEDED
-	std::string signs[static_cast<int>(Sign::count)]; // the text found for each Sign; empty: none
+	std::string signs[static_cast<int>(Sign::count)]; // the text found for each Sign (blas: or the name of a function
+	                                                  // that the file defines); empty: none
 
 	const std::string &sign(Sign which) const { return signs[static_cast<int>(which)]; }
 	bool needs(const char *prefix) const;
 	// If the program needs a shared library, the text comes from the use of that library, not from a static copy.
 	bool carriesRuntime() const { return !sign(Sign::runtime).empty() && !needs("libcudart.so"); }
 	bool carriesCublas() const { return !sign(Sign::cublas).empty() && !needs("libcublas"); }
+	bool carriesBlas() const;
 };
+
+// Whether a file with this name is a CPU BLAS, whose calls libautoamp-cpu.so intercepts.
+bool isBlas(const std::string &name);
 
 // At most `limit` bytes are searched for signs.
 constexpr size_t searchLimit = 128 << 20; // searched in some tenths of a second

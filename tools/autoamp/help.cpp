@@ -13,7 +13,8 @@ const char *const helpTopics[4] = {"env", "rules", "reports", "reasons"};
 namespace {
 
 constexpr const char *overview =
-    R"(autoamp runs the fp32 matrix products and convolutions of unmodified CUDA programs in lower precision.
+    R"(autoamp runs the fp32 matrix products and convolutions of unmodified CUDA programs in lower precision,
+and the fp32 matrix products of unmodified CPU programs that call a shared BLAS.
 
   autoamp run -- APP ARGS...     run a program with autoamp preloaded and print a summary at exit
   autoamp report [FILE|DIR...]   print a report for one or more traces (default: the newest)
@@ -39,6 +40,10 @@ A first run, also on a machine without a GPU:
 
   autoamp run --device emulated -- ./app
   autoamp report
+
+The products of a CPU program, such as NumPy:
+
+  autoamp run --device cpu --audit 0.02 -- python3 train.py
 
 Without the command line: LD_PRELOAD=.../libautoamp.so AUTOAMP_LEVEL=O1 ./app
 )";
@@ -84,6 +89,10 @@ autoamp export --type sqlite|perfetto|chrome|csv|jsonl|parquet -o OUT [--force] 
   captured  calls during stream capture; the replays of a graph are not calls
   model     time of the calls in the precision that ran, estimated by the cost model; "kernels" if
             it was measured, conversions included. Times of emulated runs have no meaning
+  time      CPU BLAS: measured time of the calls, conversions included
+  gain      CPU BLAS: time in fp32 relative to the actual time; both are means of audited calls
+            (AUTOAMP_AUDIT), multiplied by the number of calls
+  weights   CPU BLAS: products that used a kept copy of a converted operand
   est       cost model: time of the calls unchanged ("est") and lowered ("est lowered")
   thread    a thread that begins after another one ended may share its line
   scaling   float16: rescale (a scale was changed), underflow (a sampled product, never

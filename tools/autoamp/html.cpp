@@ -144,20 +144,22 @@ std::string drawTimeline(const Timeline &timeline)
 	return chart("timeline", "Calls over time, by precision", says, chartHeight + 22, body) + legend(sums);
 }
 
-const char *titleOf(bool isMeasured)
+const char *titleOf(Times times)
 {
-	return isMeasured ? "Time in kernels by op and precision" : "Time by op and precision, by the cost model";
+	return times == Times::kernels ? "Time in kernels by op and precision"
+	       : times == Times::host  ? "Time on the CPU by op and precision"
+	                               : "Time by op and precision, by the cost model";
 }
 
-std::string drawOps(const std::vector<trace::RowInfo> &rows, bool isMeasured)
+std::string drawOps(const std::vector<trace::RowInfo> &rows, Times timesShown)
 {
 	std::map<std::string, ByPrecision> times;
 	ByPrecision sums = {};
 	for (const auto &row : rows) {
 		Sum sum;
 		sum.add(row);
-		times[row.op.empty() ? row.entry : row.op][precisionOf(&row)] += sum.timeNs(isMeasured);
-		sums[precisionOf(&row)] += sum.timeNs(isMeasured);
+		times[row.op.empty() ? row.entry : row.op][precisionOf(&row)] += sum.timeNs(timesShown);
+		sums[precisionOf(&row)] += sum.timeNs(timesShown);
 	}
 	std::erase_if(times, [](auto &each) { return sumOf(each.second) <= 0; }); // precisions without a known time
 	std::vector<std::pair<std::string, ByPrecision>> sorted(times.begin(), times.end());
@@ -184,7 +186,7 @@ std::string drawOps(const std::vector<trace::RowInfo> &rows, bool isMeasured)
 		}
 		body += fmt::format("<text x=\"{:.1f}\" y=\"{}\">{}</text>", at + 6, top + 17, duration(sumOf(parts)));
 	}
-	return chart("ops-chart", titleOf(isMeasured), says, 24 * double(sorted.size()) + 6, body) + legend(sums);
+	return chart("ops-chart", titleOf(timesShown), says, 24 * double(sorted.size()) + 6, body) + legend(sums);
 }
 
 // A scale as a function of the time: points of time and log2 of the scale, and marks with a text.
@@ -410,8 +412,8 @@ void writeHtml(std::FILE *out, const Runs &runs, const Account &account, const L
 	fmt::print(out,
 	           "<pre>{}</pre>\n<h2>Calls over time, by precision</h2>\n{}<h2>{}</h2>\n{}"
 	           "<h2>History of the scales</h2>\n{}{}<h2>Lists</h2>\n",
-	           html(std::string_view(text, size)), drawTimeline(timeline), titleOf(account.isMeasured),
-	           drawOps(mergedRows(runs), account.isMeasured), drawScaler(runs), drawGradients(runs));
+	           html(std::string_view(text, size)), drawTimeline(timeline), titleOf(account.times),
+	           drawOps(mergedRows(runs), account.times), drawScaler(runs), drawGradients(runs));
 	if (lists.groups)
 		writeTable(out, *lists.groups);
 	for (const auto *sheet : {&lists.ops, &lists.reasons, &lists.kernels, &lists.sites, &lists.events, &lists.gradient,

@@ -15,7 +15,9 @@ void writeJson(std::FILE *out, const Runs &runs, const Account &account, const L
 	                     {"observed", account.observed.calls},
 	                     {"flops", account.all.flops},
 	                     {"eligible_flops", account.eligible.flops},
-	                     {"lowered_flops", account.lowered.flops}};
+	                     {"lowered_flops", account.lowered.flops},
+	                     {"gain", toJson(account.gain)},
+	                     {"weights", toJson(account.weights)}};
 	const auto known = [&](uint64_t number) { return account.hasKernels ? Json(number) : Json(); };
 	Json overhead = account.hasKernels ? Json::array() : Json();
 	for (const auto &each : account.overhead)

@@ -2,8 +2,8 @@
 
 #include "inject/entry_index.h"
 #include "inject/front.h"
+#include "src/cpu/dnnl.h"
 #include "src/trace/naming.h"
-#include "tools/autoamp/executable.h"
 #include "tools/autoamp/launch.h"
 
 #include <array>
@@ -150,16 +150,48 @@ void printLibraries()
 	}
 }
 
-// Loads the core in the same way as the front (inject/open_core.cpp).
-void printCore(const Installation &installation)
+void printBlas()
 {
-	::dlopen(installation.library.c_str(), RTLD_NOW | RTLD_GLOBAL); // defines symbols of the core
+	for (const char *soname : {"libblas.so.3", "libblas64.so.3", "libopenblas.so.0", "libopenblas64.so.0",
+	                           "libblis.so.4", "libmkl_rt.so.2", "libmkl_rt.so.1"}) {
+		void *library = ::dlopen(soname, RTLD_LAZY | RTLD_LOCAL);
+		link_map *map = nullptr;
+		if (!library || ::dlinfo(library, RTLD_DI_LINKMAP, &map) != 0)
+			continue;
+		const char *(*about)();
+		const bool isKnown =
+		    find(library, "openblas_get_config", about) || find(library, "bli_info_get_version_str", about);
+		printFact(soname, isKnown ? about() : "", map->l_name);
+	}
+}
+
+void printOneDnn()
+{
+	const auto library = cpu::openDnnl(nullptr);
+	Dl_info owner;
+	const bool isFound = library.gemm && ::dladdr(reinterpret_cast<void *>(library.gemm), &owner) && owner.dli_fname;
+	printFact(fmt::format("{}.{}.{}", library.major, library.minor, library.patch), isFound ? owner.dli_fname : "",
+	          library.reason == cpu::Reason::none        ? ""
+	          : library.reason == cpu::Reason::noLibrary ? "neither libdnnl.so.3 nor libdnnl.so.2 is found"
+	          : library.reason == cpu::Reason::noFunction
+	              ? "it lacks dnnl_gemm_bf16bf16f32, or was built without OpenMP"
+	          : library.reason == cpu::Reason::isaLimited
+	              ? "it would emulate bfloat16: the CPU, or ONEDNN_MAX_CPU_ISA, does not allow AVX512-BF16"
+	              : "no memory");
+}
+
+// Loads the core in the same way as the front (inject/open_core.cpp).
+void printCore(const Installation &installation, bool isOnCpu)
+{
+	const auto &front = isOnCpu ? installation.cpuLibrary : installation.library;
+	const unsigned count = isOnCpu ? (1 + front::blasCopyCount) * entry::blasEntryCount : entry::vendorEntryCount;
+	::dlopen(front.c_str(), RTLD_NOW | RTLD_GLOBAL); // defines symbols of the core
 	void *core = ::dlopen(installation.core().c_str(), RTLD_NOW | RTLD_LOCAL);
 	if (!core)
 		return printFact("problem", ::dlerror());
-	const auto *table = static_cast<const front::Core *>(::dlsym(core, "autoamp_core"));
-	if (!table || table->abi != front::abi || table->count != entry::vendorEntryCount)
-		printFact("problem", "it has another version than libautoamp.so");
+	const auto *table = static_cast<const front::Core *>(::dlsym(core, isOnCpu ? "autoamp_cpu_core" : "autoamp_core"));
+	if (!table || table->abi != front::abi || table->count != count)
+		printFact("problem", "it has another version than " + fs::path(front).filename().string());
 }
 
 } // namespace
@@ -184,6 +216,8 @@ Installation findInstallation()
 		if (!fs::exists(library) || !result.library.empty())
 			continue;
 		result.library = fs::canonical(library);
+		const auto cpuLibrary = fs::path(result.library).parent_path() / "libautoamp-cpu.so";
+		result.cpuLibrary = fs::exists(cpuLibrary) ? cpuLibrary.string() : "";
 		result.emulated = fs::exists(place.emulated) ? fs::canonical(place.emulated).string() : "";
 		result.selfTest = fs::exists(place.selfTest) ? fs::canonical(place.selfTest).string() : "";
 	}
@@ -200,11 +234,11 @@ std::string pythonFolder()
 	return {};
 }
 
-std::string whyCoreFails(const Installation &installation)
+std::string whyCoreFails(const Installation &installation, bool isOnCpu)
 {
 	if (!fs::exists(installation.core()))
 		return "it is missing";
-	const auto answer = queryInChild([&] { printCore(installation); });
+	const auto answer = queryInChild([&] { printCore(installation, isOnCpu); });
 	if (answer.signal)
 		return fmt::format("the file is damaged: loading it ends with signal {}", answer.signal);
 	const auto facts = factsOf(answer.text);
@@ -263,6 +297,27 @@ std::vector<Library> visibleLibraries()
 	return libraries;
 }
 
+std::vector<Library> visibleBlas()
+{
+	std::vector<Library> libraries;
+	for (const auto &[name, about, path] : factsOf(queryInChild(printBlas).text)) {
+		std::error_code error;
+		const auto whole = fs::canonical(path, error);
+		libraries.push_back({name, error ? path : whole.string(), about});
+	}
+	return libraries;
+}
+
+OneDnn queryOneDnn()
+{
+	const auto answer = queryInChild(printOneDnn);
+	const auto facts = factsOf(answer.text);
+	if (answer.signal || facts.empty())
+		return {"", "", fmt::format("opening it ends with signal {}", answer.signal)};
+	const auto &[version, path, problem] = facts.front();
+	return {path, version == "0.0.0" ? "" : version, problem};
+}
+
 std::vector<Library> loadedWith(const std::string &program, const std::string &folder)
 {
 	const auto loader = inspect("/proc/self/exe", 0).interpreter; // the loader of this process, not the one that the
@@ -290,6 +345,26 @@ std::vector<Library> loadedWith(const std::string &program, const std::string &f
 		    {arrow == std::string::npos ? fs::path(path).filename().string() : line.substr(1, arrow - 1), path, ""});
 	}
 	return libraries;
+}
+
+std::string blasOf(const Executable &program)
+{
+	if (!program.isElf || program.isStatic)
+		return {};
+	for (const auto &library : loadedWith(program.path))
+		if (isBlas(library.name))
+			return library.name;
+	if (!fs::path(program.path).filename().string().starts_with("python"))
+		return {};
+	const auto prefix = fs::absolute(program.path).parent_path().parent_path(); // that of a virtual environment
+	std::error_code error;
+	for (const char *folder : {"lib", "local/lib"})
+		for (const auto &entry : fs::directory_iterator(prefix / folder, error))
+			if (entry.path().filename().string().starts_with("python"))
+				for (const char *packages : {"site-packages", "dist-packages"})
+					if (fs::exists(entry.path() / packages / "numpy", error))
+						return "NumPy";
+	return {};
 }
 
 } // namespace autoamp::tool

@@ -3,6 +3,8 @@
 // process.
 #pragma once
 
+#include "tools/autoamp/executable.h"
+
 #include <string>
 #include <vector>
 
@@ -11,6 +13,7 @@ namespace autoamp::tool {
 // The installed parts of autoamp: next to this program in the build tree, or under ../lib/autoamp.
 struct Installation {
 	std::string library;             // libautoamp.so; empty: not found
+	std::string cpuLibrary;          // libautoamp-cpu.so, in the same folder; empty: not found
 	std::string emulated;            // folder of the emulated device; empty: not found
 	std::string selfTest;            // the program of doctor --self-test; empty: not found
 	std::vector<std::string> places; // the places searched
@@ -22,8 +25,8 @@ Installation findInstallation();
 // found.
 std::string pythonFolder();
 
-// The reason why the library could not load its core; empty: it can.
-std::string whyCoreFails(const Installation &installation);
+// The reason why the library, or that for a CPU BLAS, could not load its core; empty: it can.
+std::string whyCoreFails(const Installation &installation, bool isOnCpu = false);
 
 // The reason why a trace with this name pattern could not be created; empty: it could.
 std::string whyNoTrace(const std::string &pattern);
@@ -46,8 +49,20 @@ struct Library {
 };
 // The CUDA libraries that the loader finds by name.
 std::vector<Library> visibleLibraries();
+// The CPU BLAS libraries that the loader finds by name; paths without symbolic links.
+std::vector<Library> visibleBlas();
+
+// oneDNN, which computes products of a CPU BLAS in bfloat16.
+struct OneDnn {
+	std::string path, version; // empty: not found
+	std::string problem;       // why it is not usable; empty: it is
+};
+OneDnn queryOneDnn();
 // The libraries that the loader would load with a program, by its own rules, without their versions. Runs none of their
 // code. A non-empty `folder` comes before the folders of LD_LIBRARY_PATH.
 std::vector<Library> loadedWith(const std::string &program, const std::string &folder = {});
+// The CPU BLAS that the program uses: the first one of loadedWith(), or NumPy if the program is a Python that has it.
+// Empty: none is known.
+std::string blasOf(const Executable &program);
 
 } // namespace autoamp::tool

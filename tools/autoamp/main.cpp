@@ -192,10 +192,10 @@ struct CommandLine {
 			command->add_flag("--no-hook", isUnhooked,
 			                  "Do not intercept functions looked up with dlsym (AUTOAMP_HOOK_DLSYM=0)");
 			command->add_option("--device", options.device)
-			    ->description(
-			        "Device: auto (NVIDIA GPU, checked first), cuda (NVIDIA GPU, not checked) or emulated (CPU); "
-			        "default auto")
-			    ->check(CLI::IsMember({"auto", "cuda", "emulated"}));
+			    ->description("Device: auto (NVIDIA GPU, checked first), cuda (NVIDIA GPU, not checked), emulated "
+			                  "(CUDA calls run on "
+			                  "the CPU) or cpu (calls of a CPU BLAS are intercepted, CUDA calls are not); default auto")
+			    ->check(CLI::IsMember({"auto", "cuda", "emulated", "cpu"}));
 			addColour(command, options.colour);
 		};
 		addLaunch(running, run, settings.noHook);

@@ -115,6 +115,17 @@ Collected collect(const Outcome &outcome)
 	return collected;
 }
 
+// The command of this run, with more variables before it and more options.
+std::string commandAgain(const Outcome &outcome, const std::string &before, const std::string &options)
+{
+	std::string command, typed;
+	for (const auto &word : outcome.command)
+		command += " " + quoted(word);
+	for (const auto &word : outcome.typed)
+		typed += " " + quoted(word);
+	return fmt::format("{}{} run{}{} --{}", before, invocation, typed, options, command); // a later option counts
+}
+
 // The cause if the traces contain no call. isUnseen: calls may have been made, and only their record is missing.
 struct Absence {
 	Diagnosis diagnosis;
@@ -126,26 +137,25 @@ Absence explainAbsence(const Outcome &outcome, const Collected &collected, const
 	const auto &program = outcome.program;
 	const auto &configuration = outcome.configuration;
 	const auto installation = findInstallation();
-	std::string command, typed;
+	std::string command;
 	for (const auto &word : outcome.command)
 		command += " " + quoted(word);
-	for (const auto &word : outcome.typed)
-		typed += " " + quoted(word);
-	const auto again = [&](const char *before, const char *options) { // the last of repeated options counts
-		return fmt::format("{}{} run{}{} --{}", before, invocation, typed, options, command);
-	};
+	const auto again = [&](const char *before, const char *options) { return commandAgain(outcome, before, options); };
 	const auto doctor = fmt::format("{} doctor --{}", invocation, command);
-	const bool isLinked = program.needs("libcublas") || program.needs("libcudnn");
+	const auto blas = outcome.isOnCpu ? blasOf(program) : "";
+	const bool isLinked = outcome.isOnCpu ? !blas.empty() : program.needs("libcublas") || program.needs("libcudnn");
+	const std::string called = outcome.isOnCpu ? "a CPU BLAS" : "cuBLAS or cuDNN";
 	const bool isDlsymHooked = configuration.hookDlsym || isLinked;
 	const auto older = std::find_if(program.libraries.begin(), program.libraries.end(), [](auto &library) {
 		return library.starts_with("libcublas.so.") && !library.ends_with(".12") && !library.ends_with(".13");
 	});
 	// True if the program shows signs of opening plug-ins. autoamp cannot know here whether a plug-in bypasses the
 	// preload.
-	const bool opens = !program.sign(Sign::opens).empty() && configuration.valueOf(policy::Option::hookDlsym) != "got";
-	const auto obstacle = whyOutOfReach(program);
+	const bool opens = !outcome.isOnCpu && !program.sign(Sign::opens).empty() &&
+	                   configuration.valueOf(policy::Option::hookDlsym) != "got";
+	const auto obstacle = whyOutOfReach(program, outcome.isOnCpu);
 	const auto noTrace = configuration.trace == policy::TraceLevel::off ? "" : whyNoTrace(configuration.traceFile);
-	const auto noCore = whyCoreFails(installation);
+	const auto noCore = whyCoreFails(installation, outcome.isOnCpu);
 	const bool mayChangeUser = ::geteuid() == 0; // such a process may not write to the board
 	using Failure = base::RunBoard::Failure;
 	const auto failure = outcome.board ? outcome.board->failure : Failure::none;
@@ -184,18 +194,28 @@ Absence explainAbsence(const Outcome &outcome, const Collected &collected, const
 	                 missing == 1 ? "a process" : plural(missing, "process", "processes")),
 	     again("", " -o /tmp/%e.%p.aat"), true},
 	    {isInside, "the program ended inside its first call", doctor, true},
-	    {older != program.libraries.end(),
+	    {!outcome.isOnCpu && older != program.libraries.end(),
 	     fmt::format("{} is linked to {}; autoamp supports CUDA 12 and 13", shown(program.path),
 	                 older != program.libraries.end() ? *older : ""),
 	     "ldd " + quoted(program.path)},
 	    {!isOrdinaryEnd, "the program ended before its first call", doctor},
 	    {!isDlsymHooked,
-	     "the library was loaded, but nothing called cuBLAS or cuDNN through it, and --no-hook misses what dlsym finds",
+	     "the library was loaded, but nothing called " + called + " through it, and --no-hook misses what dlsym finds",
 	     again("AUTOAMP_HOOK_DLSYM=1 ", "")},
 	    {opens && !isLinked,
 	     "the library was loaded but not called; the program contains a cuBLAS or cuDNN library name, and the calls of "
 	     "a plug-in that is opened with RTLD_DEEPBIND bypass a preloaded library",
 	     again("AUTOAMP_HOOK_DLSYM=got ", "")},
+	    {outcome.isOnCpu && !isLinked,
+	     "the library was loaded but not called: the program does not link a shared BLAS. Its products may run in a "
+	     "static BLAS or in code of their own (Eigen, oneDNN), or a program was started without LD_PRELOAD" +
+	         unsure,
+	     doctor},
+	    {outcome.isOnCpu,
+	     fmt::format("the library was loaded but not called: the program uses {}, but did not call its matrix "
+	                 "functions{}",
+	                 blas, unsure),
+	     doctor},
 	    {!isLinked,
 	     std::string(
 	         "the library was loaded but not called: no cuBLAS or cuDNN call was made, or products run in other "
@@ -286,9 +306,29 @@ const trace::RowInfo *onlyEntry(const Runs &runs)
 	return only;
 }
 
-std::vector<std::string> linesOf(const Runs &runs, const Account &account, const Ending &ending,
-                                 const base::RunBoard *board)
+// Host times of the fp32 products on a CPU, and the gain.
+std::vector<std::string> describeTimes(const Account &account)
 {
+	std::vector<std::string> parts;
+	const std::pair<const char *, const Sum &> sums[] = {{"lowered", account.lowered},
+	                                                     {"kept", account.eligibleKept},
+	                                                     {"fallback", account.fallback},
+	                                                     {"observed", account.observed}};
+	for (const auto &[name, sum] : sums)
+		if (sum.calls > 0)
+			parts.push_back(fmt::format("{} {}", name, duration(sum.hostNs)));
+	std::vector<std::string> lines = {
+	    fmt::format("time in fp32 products: {} ({})", duration(account.eligible.hostNs), fmt::join(parts, ", "))};
+	if (account.lowered.calls > 0)
+		lines.push_back(account.gain.isKnown() ? describeGain(account.gain) : "gain: not measured");
+	if (auto weights = describeWeights(account.weights); !weights.empty())
+		lines.push_back(std::move(weights));
+	return lines;
+}
+
+std::vector<std::string> linesOf(const Runs &runs, const Account &account, const Outcome &outcome)
+{
+	const auto *const board = outcome.board;
 	std::vector<std::string> lines;
 	const auto all = count(account.eligible.calls);
 	auto types = account.loweredTo;
@@ -328,6 +368,11 @@ std::vector<std::string> linesOf(const Runs &runs, const Account &account, const
 		lines.push_back(std::move(line));
 	if (auto line = describeNotEmulated(account); !line.empty())
 		lines.push_back(std::move(line));
+	const bool hasTimes = account.times == Times::host && account.eligible.calls > 0;
+	const bool isFixed = outcome.configuration.traceFile.find('%') == std::string::npos; // the file exists now
+	if (hasTimes)
+		for (auto &line : describeTimes(account))
+			lines.push_back(std::move(line));
 	if (const auto audits = describeAudits(runs); !audits.empty())
 		lines.push_back("audited: " + audits);
 	for (const auto &worry : scalerWarnings(account))
@@ -341,7 +386,7 @@ std::vector<std::string> linesOf(const Runs &runs, const Account &account, const
 		    fmt::format("{} in a process: {}",
 		                board->failure == base::RunBoard::Failure::off ? "autoamp stayed off" : "no trace was written",
 		                shown(board->text)));
-	const auto deaths = describeDeaths(ending, runs);
+	const auto deaths = describeDeaths(outcome.ending, runs);
 	lines.insert(lines.end(), deaths.begin(), deaths.end());
 	if (const auto recorded = describeRecorded(runs); !recorded.empty())
 		lines.push_back("recorded: " + recorded);
@@ -353,6 +398,8 @@ std::vector<std::string> linesOf(const Runs &runs, const Account &account, const
 	const auto places = whereToFind(runs);
 	lines.push_back(fmt::format("{} in {}", plural(runs.size(), "trace"), places));
 	lines.push_back(fmt::format("next: {} report {}", invocation, places));
+	if (hasTimes && account.lowered.calls > 0 && !account.gain.isKnown() && !outcome.configuration.auditPeriod)
+		lines.push_back("next: " + commandAgain(outcome, "", isFixed ? " --force --audit 0.02" : " --audit 0.02"));
 	return lines;
 }
 
@@ -413,8 +460,9 @@ void writeReceipt(const Outcome &outcome, Colour colour)
 		lines = {"recorded: " + recorded, fmt::format("{} in {}", plural(runs.size(), "trace"), whereToFind(runs))};
 	} else if (account.all.calls == 0) {
 		const auto absence = explainAbsence(outcome, collected, account, ending.empty());
-		lines = {(absence.isUnseen ? "calls were not recorded: " : "no cuBLAS or cuDNN call was intercepted: ") +
-		             absence.diagnosis.cause,
+		const char *const nothing =
+		    outcome.isOnCpu ? "no call of a CPU BLAS was intercepted: " : "no cuBLAS or cuDNN call was intercepted: ";
+		lines = {(absence.isUnseen ? "calls were not recorded: " : nothing) + absence.diagnosis.cause,
 		         "next: " + absence.diagnosis.next};
 		if (auto line = describeNotEmulated(account); !line.empty())
 			lines.insert(lines.begin(), std::move(line));
@@ -423,7 +471,7 @@ void writeReceipt(const Outcome &outcome, Colour colour)
 			lines.insert(lines.begin(), scalers.begin(), scalers.end());
 		}
 	} else {
-		lines = linesOf(runs, account, outcome.ending, outcome.board);
+		lines = linesOf(runs, account, outcome);
 		if (isOneOfMany)
 			lines.insert(lines.begin() + 1,
 			             fmt::format("calls of rank {} only; the other ranks have traces of their own", outcome.rank));

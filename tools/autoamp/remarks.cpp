@@ -89,7 +89,7 @@ std::string scalerGap(const trace::Trace &run)
 	// Events are copied from the device after each lowered call and at exit. The last events are missing if the program
 	// did not exit normally.
 	const bool isCast = std::any_of(run.rows.begin(), run.rows.end(), [](const auto &row) {
-		return row.calls > 0 && row.decision == policy::name(policy::Verdict::lowered) &&
+		return row.calls > 0 && !isOnCpu(row) && row.decision == policy::name(policy::Verdict::lowered) &&
 		       row.strategy == policy::name(policy::Strategy::cast);
 	});
 	if (isCast && run.ended == "running")

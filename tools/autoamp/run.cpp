@@ -145,6 +145,12 @@ void setUpDevice(Environment &environment, const RunOptions &options, const Exec
 	const auto installation = findInstallation();
 	if (installation.library.empty())
 		fail(Status::notStarted, "libautoamp.so is neither in {}", fmt::join(installation.places, " nor in "));
+	if (options.device == "cpu") {
+		if (installation.cpuLibrary.empty())
+			fail(Status::notStarted, "libautoamp-cpu.so is not next to {}", installation.library);
+		preload(environment, {installation.cpuLibrary});
+		return;
+	}
 	std::vector<std::string> libraries = {installation.library};
 	if (options.device == "emulated") {
 		const auto emulation = emulationOf(program, installation);
@@ -167,8 +173,11 @@ void setUpDevice(Environment &environment, const RunOptions &options, const Exec
 		environment.prepend("LD_LIBRARY_PATH", installation.emulated);
 		return;
 	}
-	if (options.device == "auto" && queryDriver().gpus.empty())
-		fail(Status::notStarted, "no usable NVIDIA driver; --device emulated runs the program on the CPU");
+	if (options.device == "auto" && queryDriver().gpus.empty()) {
+		const auto blas = blasOf(program);
+		fail(Status::notStarted, "no usable NVIDIA driver; --device emulated runs the program on the CPU{}",
+		     blas.empty() ? "" : fmt::format(", --device cpu lowers the products of its CPU BLAS ({})", blas));
+	}
 	preload(environment, libraries);
 }
 
@@ -232,6 +241,7 @@ Ending run(const RunOptions &options, std::span<const char *const> entries)
 	outcome.command = options.command;
 	outcome.typed = options.typed;
 	outcome.isEmulated = options.device == "emulated";
+	outcome.isOnCpu = options.device == "cpu";
 	outcome.program = inspect(options.command.front());
 	const auto name = fixedName(outcome.configuration.traceFile);
 	setUpDevice(environment, options, outcome.program);
@@ -240,7 +250,8 @@ Ending run(const RunOptions &options, std::span<const char *const> entries)
 	// Receiving NVTX ranges costs time, and another tool may receive them.
 	if ((outcome.configuration.trace != policy::TraceLevel::off || mayNameRegions(outcome.configuration)) &&
 	    !environment.get("NVTX_INJECTION64_PATH"))
-		environment.set("NVTX_INJECTION64_PATH", findInstallation().library);
+		environment.set("NVTX_INJECTION64_PATH",
+		                outcome.isOnCpu ? findInstallation().cpuLibrary : findInstallation().library);
 	if (options.hasFile && !name.empty())
 		makeRoom(name, options.force);
 

@@ -25,7 +25,7 @@ struct RunOptions {
 	std::vector<Setting> settings; // set by command-line options, which override the environment
 	bool hasFile = false;          // -o was given: the file must not exist yet
 	bool force = false, quiet = false, watchPython = false;
-	std::string device = "auto"; // auto, cuda, emulated
+	std::string device = "auto"; // auto, cuda, emulated, cpu
 	Colour colour = Colour::automatic;
 	std::vector<std::string> command;
 	std::vector<std::string> typed; // the options as typed
@@ -38,10 +38,10 @@ struct Outcome {
 	Executable program;
 	std::vector<std::string> command, typed; // the application's words; the options of `autoamp run`
 	policy::Options configuration;
-	bool isEmulated = false;
-	std::string rank;          // rank of this program and the application in a job; empty: none
-	uint64_t id = 0;           // the id of this run; every trace of the run contains it
-	time_t startedSeconds = 0; // CLOCK_REALTIME, before the start
+	bool isEmulated = false, isOnCpu = false; // isOnCpu: libautoamp-cpu.so was preloaded
+	std::string rank;                         // rank of this program and the application in a job; empty: none
+	uint64_t id = 0;                          // the id of this run; every trace of the run contains it
+	time_t startedSeconds = 0;                // CLOCK_REALTIME, before the start
 	Ending ending;
 	const base::RunBoard *board = nullptr;       // valid only while run() runs; null: there is none
 	std::map<std::string, uint64_t> notEmulated; // launches of kernels that the emulated device could not run

@@ -142,9 +142,9 @@ void writeTable(std::FILE *out, const Terminal &terminal, const Sheet &sheet)
 
 std::string csvCell(const Json &value)
 {
-	if (!value.is_string())
-		return value.is_null() ? "" : value.dump();
-	return csv(value.get_ref<const std::string &>());
+	if (value.is_string())
+		return csv(value.get_ref<const std::string &>());
+	return value.is_null() ? "" : value.is_structured() ? csv(dump(value)) : value.dump();
 }
 
 void writeCsv(std::FILE *out, const Sheet &sheet)

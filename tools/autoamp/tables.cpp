@@ -37,7 +37,15 @@ std::string commandOf(const trace::Trace &run)
 	return text;
 }
 
-// Settings and first device of a run.
+std::string versionOf(const trace::Trace &run, const char *name)
+{
+	for (const auto &property : run.versions)
+		if (property.name == name)
+			return property.value;
+	return {};
+}
+
+// Settings, first device and BLAS of a run.
 std::string settingsOf(const trace::Trace &run)
 {
 	std::vector<std::string> parts;
@@ -46,8 +54,11 @@ std::string settingsOf(const trace::Trace &run)
 		    !value.empty() && (name != std::string("scaling") || value == "off"))
 			parts.push_back(fmt::format("{} {}", name, value));
 	auto line = join(parts, ", ");
-	if (!run.devices.empty())
-		line += (line.empty() ? "on " : "; on ") + run.devices.front();
+	std::string place = run.devices.empty() ? "" : run.devices.front();
+	if (const auto blas = versionOf(run, "blas"); !blas.empty())
+		place += (place.empty() ? "the CPU, " : ", and the CPU, ") + blas;
+	if (!place.empty())
+		line += (line.empty() ? "on " : "; on ") + place;
 	return line;
 }
 
@@ -112,7 +123,7 @@ std::vector<std::string> heading(const Runs &runs, size_t width)
 std::string work(const Terminal &terminal, const Account &account, size_t width)
 {
 	Table table("lrrrrrr");
-	const auto time = [&](const Sum &sum) { return sum.timeNs(account.isMeasured); };
+	const auto time = [&](const Sum &sum) { return sum.timeNs(account.times); };
 	const auto add = [&](const std::string &name, const Sum &sum, Style style) {
 		if (sum.calls > 0)
 			table.add({name, count(sum.calls), share(double(sum.calls), double(account.eligible.calls)),
@@ -120,7 +131,8 @@ std::string work(const Terminal &terminal, const Account &account, size_t width)
 			           share(time(sum), time(account.eligible))},
 			          style);
 	};
-	table.add({"fp32 products", "calls", "", "FLOP", "", account.isMeasured ? "kernels" : "model", ""}, Style::bold);
+	constexpr const char *headings[] = {"model", "kernels", "time"}; // by Times
+	table.add({"fp32 products", "calls", "", "FLOP", "", headings[static_cast<int>(account.times)], ""}, Style::bold);
 	add(fmt::format("  lowered to {}", fmt::join(account.loweredTo, "/")), account.lowered, Style::green);
 	add("  would be lowered", account.wouldLower, Style::green);
 	add("  raised", account.eligibleRaised, Style::green);
@@ -157,9 +169,13 @@ std::string gain(const Account &account)
 		return "gain: none, nothing was lowered";
 	if (account.isEmulated)
 		return "gain: unknown, the times of the emulated device have no meaning";
-	if (account.isMeasured && lowered.estNs > 0)
+	if (account.gain.isKnown())
+		return describeGain(account.gain);
+	if (account.times == Times::host)
+		return "gain: not measured; autoamp run --audit 0.02 measures it";
+	if (account.times == Times::kernels && lowered.estNs > 0)
 		return fmt::format("gain: {} in kernels, conversions included; {} in fp32 by the cost model",
-		                   duration(lowered.timeNs(true)), duration(lowered.estNs));
+		                   duration(lowered.timeNs(Times::kernels)), duration(lowered.estNs));
 	if (lowered.estLoweredNs > 0)
 		return fmt::format("gain: the cost model's estimate for the lowered products is {:.1f}x",
 		                   lowered.estNs / lowered.estLoweredNs);
@@ -182,11 +198,10 @@ std::string whyKept(const Terminal &terminal, const Account &account, size_t wid
 		const auto known = reasonOf(kept[i]->reason);
 		const auto &eligible = kept[i]->eligible;
 		const bool isPart = eligible.calls > 0;
-		table.add(
-		    {"  " + kept[i]->reason, count(kept[i]->calls),
-		     isPart ? share(eligible.flops, account.eligible.flops) : "-",
-		     isPart ? share(eligible.timeNs(account.isMeasured), account.eligible.timeNs(account.isMeasured)) : "-",
-		     known ? policy::meaning(*known) : ""});
+		table.add({"  " + kept[i]->reason, count(kept[i]->calls),
+		           isPart ? share(eligible.flops, account.eligible.flops) : "-",
+		           isPart ? share(eligible.timeNs(account.times), account.eligible.timeNs(account.times)) : "-",
+		           known ? policy::meaning(*known) : ""});
 	}
 	auto text = table.print(terminal, width);
 	if (shown < kept.size())
@@ -248,6 +263,9 @@ void writeSummary(std::FILE *out, const Terminal &terminal, const Runs &runs, co
 	if (account.plans > 0)
 		tail.push_back(fmt::format("cuDNN plans built at first calls: {}, {:.0f} ms in total", count(account.plans),
 		                           account.planMs));
+	std::istringstream weights(wrap(describeWeights(account.weights), width, 2));
+	for (std::string part; std::getline(weights, part);)
+		tail.push_back(part);
 	if (const auto audits = describeAudits(runs); !audits.empty())
 		tail.push_back("audited: " + audits);
 	if (const auto recorded = describeRecorded(runs); !recorded.empty())
@@ -257,7 +275,9 @@ void writeSummary(std::FILE *out, const Terminal &terminal, const Runs &runs, co
 	auto next = suggestions(account);
 	next.resize(std::min<size_t>(next.size(), 2));
 	next.push_back(fmt::format("{} report --report ops {}", invocation, places));
-	const auto middle = work(terminal, account, width) + fit(gain(account), width) + "\n";
+	const auto line = gain(account);
+	const auto middle =
+	    work(terminal, account, width) + (account.gain.isKnown() ? wrap(line, width, 6) : fit(line, width)) + "\n";
 	size_t used;
 	const auto rows = [&] { // commands to copy are never cut
 		used = top.size() + tail.size() + linesOf(middle);
@@ -300,8 +320,10 @@ void writeReasons(std::FILE *out, const Terminal &terminal, const Sheet &reasons
 		                        amount(reason.flops) + (reason.flops >= 999.5 ? "" : " "));
 		if (reason.eligible.calls > 0)
 			line += fmt::format(", {} of the fp32 FLOP", share(reason.eligible.flops, account.eligible.flops));
-		if (const double time = reason.timeNs(account.isMeasured); time > 0)
-			line += fmt::format(", {}{}", duration(time), account.isMeasured ? " in kernels" : " by the cost model");
+		if (const double time = reason.timeNs(account.times); time > 0) {
+			constexpr const char *sources[] = {"by the cost model", "in kernels", "on the CPU"}; // by Times
+			line += fmt::format(", {} {}", duration(time), sources[static_cast<int>(account.times)]);
+		}
 		const auto wrapped = wrap(line, terminal.width, 4);
 		const auto bold = std::min(head.size(), wrapped.find('\n'));
 		fmt::print(out, "{}{}\n", terminal.paint(Style::bold, wrapped.substr(0, bold)), wrapped.substr(bold));

@@ -31,6 +31,7 @@ Json toJson(const ReasonSum &reason)
 	        {"decision", orNull(reason.decision)},
 	        {"calls", reason.calls},
 	        {"flops", reason.flops},
+	        {"host_ns", reason.hostNs > 0 ? nanoseconds(reason.hostNs) : Json()}, // only of timed calls
 	        {"kernel_ns", nanoseconds(reason.kernelNs)},
 	        {"est_ns", orNull(reason.estNs)},
 	        {"est_lowered_ns", orNull(reason.estLoweredNs)},
@@ -84,6 +85,30 @@ Json ruleOf(const std::string &kind, const trace::RowInfo *row)
 Json tensorCoresOf(trace::TensorCores known)
 {
 	return known == trace::TensorCores::unknown ? Json() : Json(known == trace::TensorCores::yes);
+}
+
+// The time in fp32 relative to the actual time, of the audited calls.
+const Column ratios = {"gain", "fp32_ns", 'r', [](const Json &row) {
+	                       return row["fp32_ns"].is_null()
+	                                  ? std::string("-")
+	                                  : fmt::format("{:.2f}x", row["fp32_ns"].get<double>() /
+	                                                               std::max(1.0, row["audited_ns"].get<double>()));
+                       }};
+
+// "watched 98.0 %", or the reasons why operands are not kept.
+std::string weightsOf(const Json &row)
+{
+	const auto &weights = row["weights"];
+	if (weights.is_null())
+		return "-";
+	std::string text;
+	if (!weights["how"].is_null())
+		text = fmt::format("{} {}", weights["how"].get<std::string>(),
+		                   share(weights["served"].get<double>(),
+		                         weights["served"].get<double>() + weights["converted"].get<double>()));
+	for (const auto &[reason, calls] : weights["reasons"].items())
+		text += (text.empty() ? "" : ", ") + reason;
+	return text;
 }
 
 const Column callColumn = {"call", "entry", 'l', nameOf};
@@ -152,6 +177,8 @@ Json toJson(const OpsRow &place)
 	static const trace::RowInfo none = {};
 	const auto &row = place.row ? *place.row : none;
 	const bool isSized = row.shape != "unknown";
+	WeightsSum weights;
+	weights.add(row);
 	const auto size = [isSized](int64_t number) { return isSized ? Json(number) : Json(); };
 	return {{"run", place.run},
 	        {"device", row.device != trace::kNoDevice ? Json(row.device) : Json()},
@@ -188,6 +215,10 @@ Json toJson(const OpsRow &place)
 	        {"est_source", "model"},
 	        {"plan_ns", orNull(place.planNs)},
 	        {"max_error", orNull(row.audit.orUnknown(row.audit.most))},
+	        {"audited", row.audit.timed}, // with both times
+	        {"fp32_ns", row.audit.timed > 0 ? nanoseconds(row.audit.fp32Ns) : Json()},
+	        {"audited_ns", row.audit.timed > 0 ? nanoseconds(row.audit.actualNs) : Json()},
+	        {"weights", toJson(weights)},
 	        {"region", orNull(row.region)},
 	        {"caller", orNull(row.caller)},
 	        {"site", orNull(row.site)}};
@@ -198,10 +229,15 @@ Sheet opsSheet(std::vector<OpsRow> list, const Account &account)
 	const auto word = [](const Json &row, const char *field) {
 		return row[field].is_string() ? row[field].get<std::string>() : std::string();
 	};
-	std::vector<Column> columns = {amounts("FLOP", "flops"), shares("share", "flops", account.all.flops),
-	                               durations("est", "est_ns"), durations("est lowered", "est_lowered_ns")};
-	if (account.isMeasured)
+	std::vector<Column> columns = {amounts("FLOP", "flops"), shares("share", "flops", account.all.flops)};
+	if (account.times == Times::host)
+		columns.insert(columns.end(), {durations("host", "host_ns"), ratios, counts("audited", "audited")});
+	else
+		columns.insert(columns.end(), {durations("est", "est_ns"), durations("est lowered", "est_lowered_ns")});
+	if (account.times == Times::kernels)
 		columns.insert(columns.end(), {durations("kernels", "kernel_ns"), durations("casting", "cast_ns")});
+	if (!account.weights.isEmpty())
+		columns.push_back({"kept copies", "weights", 'l', weightsOf});
 	columns.insert(columns.end(), {counts("calls", "calls"),
 	                               {"decision", "decision", 'l',
 	                                [word](const Json &row) {
@@ -226,9 +262,10 @@ Sheet opsSheet(std::vector<OpsRow> list, const Account &account)
 
 Sheet groupsSheet(std::vector<Group> list, const Account &account)
 {
-	std::vector<Column> columns = {amounts("FLOP", "flops"), shares("share", "flops", account.all.flops),
-	                               durations("est", "est_ns"), durations("est lowered", "est_lowered_ns")};
-	if (account.isMeasured)
+	std::vector<Column> columns = {amounts("FLOP", "flops"), shares("share", "flops", account.all.flops)};
+	if (account.times != Times::host)
+		columns.insert(columns.end(), {durations("est", "est_ns"), durations("est lowered", "est_lowered_ns")});
+	if (account.times == Times::kernels)
 		columns.push_back(durations("kernels", "kernel_ns"));
 	columns.push_back(durations("host", "host_ns"));
 	columns.push_back(counts("calls", "calls"));
@@ -252,7 +289,9 @@ Sheet reasonsSheet(const Account &account)
 	                  texts("reason", "reason"),
 	                  counts("calls", "calls"),
 	                  amounts("FLOP", "flops"),
-	                  account.isMeasured ? durations("kernels", "kernel_ns") : durations("est", "est_ns"),
+	                  account.times == Times::kernels ? durations("kernels", "kernel_ns")
+	                  : account.times == Times::host  ? durations("host", "host_ns")
+	                                                  : durations("est", "est_ns"),
 	                  durations("est lowered", "est_lowered_ns"),
 	                  {"which means", "means", 'l',
 	                   [](const Json &row) {

@@ -167,6 +167,7 @@ std::vector<std::string> redecide(Runs &runs, const std::string &text, std::span
 		const auto recorded = optionsOf(run, {}, entries), options = optionsOf(run, settings, entries);
 		for (auto &row : run.rows) {
 			row.kernelNs = row.castNs = NAN; // measured times must not mix with estimated ones
+			row.audit.timed = 0;
 			const auto before = decideAgain(row, deviceOf(run, row, recorded, false), recorded, entries),
 			           after = decideAgain(row, deviceOf(run, row, options, isModelSet), options, entries);
 			if (row.calls == 0 || !before || !after)

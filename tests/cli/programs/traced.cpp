@@ -49,6 +49,16 @@ Row other(const char *entry, const char *dtype, const char *reason)
 	return row;
 }
 
+Row onCpu(Row row)
+{
+	row.entry = row.op ? "cblas_sgemm" : "cblas_dgemm";
+	row.library = "blas";
+	row.device = kNoDevice;
+	if (row.dtypeCompute == std::string("float16"))
+		row.dtypeCompute = "bfloat16";
+	return row;
+}
+
 RowId call(Lane *lane, const Row &row, int times, bool captured = false)
 {
 	const RowId id = recorder.row(row);
@@ -150,7 +160,8 @@ void write(const std::string &scenario, int number)
 	const bool hasKernels = scenario.find("kernels") != std::string::npos;
 	options.mode = mode && std::string(mode) == "summary" ? Mode::summary : hasKernels ? Mode::kernels : Mode::ops;
 	options.lookup = [](const char *name) -> const char * { return std::getenv(name); };
-	options.emulated = scenario != "real" && scenario != "kernels";
+	const bool isOnCpu = scenario.starts_with("cpu") || scenario == "weights";
+	options.emulated = scenario != "real" && scenario != "kernels" && !isOnCpu;
 	options.maxSize = scenario == "lossy_kernels" ? 0 : scenario == "capped" ? 1u << 20 : 1u << 30;
 	if (!recorder.open(options))
 		std::exit(9);
@@ -161,7 +172,7 @@ void write(const std::string &scenario, int number)
 	recorder.property("version", "cublas", "13.1.0");
 	if (scenario == "turing")
 		recorder.property("device", "0", "Tesla T4", "sm_75");
-	else
+	else if (!isOnCpu)
 		recorder.property("device", "0", options.emulated ? "autoamp emulated (h100 constants)" : "NVIDIA H100");
 	Lane *lane = recorder.attach();
 	if (scenario == "first") { // dies in its first call
@@ -195,6 +206,28 @@ void write(const std::string &scenario, int number)
 		result = {.row = second, .error = 1e-4, .worstRow = 1e-4, .worstColumn = 1e-4, .isRecomputed = true};
 		recorder.audit(result);
 		recorder.note(noteOfAudit, "a graph with other nodes", call(lane, product("lowered", "white_list", 256), 7));
+	} else if (scenario == "cpu") { // the argument: audited calls of the first signature; 2 us instead of 4 us
+		const RowId first = call(lane, onCpu(product("lowered", "white_list", 1024)), 300);
+		call(lane, onCpu(product("lowered", "white_list", 512)), 100);
+		call(lane, onCpu(product("kept", "too_small", 64)), 50);
+		call(lane, onCpu(other("cblas_dgemm", "float64", "float64")), 5);
+		for (int i = 0; i < number; i++)
+			recorder.audit({.row = first,
+			                .error = 2e-3,
+			                .worstRow = 3e-3,
+			                .worstColumn = 4e-3,
+			                .isRecomputed = true,
+			                .fp32Ns = 4000,
+			                .actualNs = 2000});
+		recorder.property("version", "blas", "libblas.so.3 (OpenBLAS 0.3.21)");
+	} else if (scenario == "cpu_slower") {
+		const RowId row = call(lane, onCpu(product("lowered", "white_list", 1024)), 10);
+		recorder.audit({.row = row, .error = 2e-3, .fp32Ns = 1000, .actualNs = 3000});
+	} else if (scenario == "weights") {
+		const RowId first = call(lane, onCpu(product("lowered", "white_list", 1024)), 300);
+		recorder.weights({.row = first, .how = "watched", .served = 290, .converted = 2, .made = 1, .bytes = 1 << 21});
+		recorder.weights({.row = first, .reason = "changes", .converted = 8});
+		call(lane, onCpu(product("lowered", "white_list", 512)), 100);
 	} else if (scenario == "math_mode") {
 		Row row = other("cublasSgemm_v2", "float32", "already_low");
 		row.cause = "CUBLAS_TF32_TENSOR_OP_MATH";

@@ -1,0 +1,231 @@
+"""`run`, `report`, `doctor` and exports for calls of a CPU BLAS: with the real front and core, and with traces made here."""
+import csv
+import io
+import json
+import os
+import pathlib
+import re
+import shutil
+import sqlite3
+import subprocess
+import unittest
+
+from case import PLAIN, PROGRAMS, TRACED, Case
+
+INJECT = pathlib.Path(os.environ["BUILD"]) / "inject"
+MULTIPLIES = PROGRAMS / "multiplies"
+CANNOT = ("cpu_too_old", "no_onednn")  # on a machine without AVX512-BF16 or oneDNN
+needs_blas = unittest.skipUnless(MULTIPLIES.exists(), "no BLAS to link")
+
+
+class Cpu(Case):
+    def setUp(self):
+        super().setUp()
+        for name in ("libautoamp-cpu.so", "libautoamp-core.so"):
+            shutil.copy(INJECT / name, self.root / "inject")
+
+    def on_cpu(self, *arguments, **variables):
+        return self.autoamp("run", "--device", "cpu", *arguments, **variables)
+
+
+@needs_blas
+class Run(Cpu):
+    def test_products_are_lowered_without_a_gpu_and_an_emulated_device(self):
+        shutil.rmtree(self.root / "tools/emulated")
+        result = self.on_cpu("--strategy", "cast", "--dtype", "bfloat16", "-o", "x.aat", "--", MULTIPLIES, "sgemm", "20")
+        self.assertEqual((result.returncode, result.stdout), (0, "256 0\n"), result.stderr)
+        row, = self.json("x.aat")["ops"]
+        self.assertEqual((row["library"], row["entry"], row["device"], row["calls"]), ("blas", "sgemm_", None, 20))
+        if row["decision"] != "lowered":
+            self.assertIn(row["reason"], CANNOT)
+            return
+        self.assertIn("autoamp: lowered 20 of 20 fp32 products (100.0 % of their FLOP) to bfloat16\n", result.stderr)
+        self.assertRegex(result.stderr, r"\nautoamp: time in fp32 products: \S+ \S+ \(lowered \S+ \S+\)\n")
+        self.assertNotIn("EMULATED", result.stderr)
+        # The last command measures the gain.
+        self.assertIn("\nautoamp: gain: not measured\n", result.stderr)
+        self.assertRegex(result.stderr, r"\nautoamp: next: \S+ run --device cpu --strategy cast --dtype bfloat16 -o x.aat --force --audit 0.02 -- \S+ sgemm 20\n\Z")
+
+    def test_version_of_the_blas(self):
+        self.on_cpu("-o", "x.aat", "--", MULTIPLIES)
+        run, = self.json("x.aat")["runs"]
+        self.assertRegex(run["versions"]["blas"], r"\Alib\S+\.so")
+        if "openblas" in os.path.realpath("/usr/lib/x86_64-linux-gnu/libblas.so.3"):
+            self.assertRegex(run["versions"]["blas"], r"\Alib\S+\.so\S* \(OpenBLAS \d+\.\d+\.\d+")
+        self.assertIn("on the CPU, " + run["versions"]["blas"][:12], self.autoamp("report", "x.aat").stdout)
+
+    def test_exit_codes(self):
+        self.assertEqual(self.on_cpu("--quiet", "--", "sh", "-c", f"'{MULTIPLIES}'; exit 7").returncode, 7)
+        self.assertEqual(self.on_cpu("--", "./nothing").returncode, 127)
+        self.refused(self.on_cpu("--dtype", "fp7", "--", MULTIPLIES), 125, "fp7")
+        (self.root / "inject/libautoamp-cpu.so").unlink()
+        self.refused(self.on_cpu("--", MULTIPLIES), 125, "libautoamp-cpu.so is not next to ")
+
+    def test_the_library_is_prepended(self):
+        result = self.on_cpu("--quiet", "--", "sh", "-c", "echo $LD_PRELOAD:$NVTX_INJECTION64_PATH:$AUTOAMP_HOOK_DLSYM", LD_PRELOAD="libm.so.6")
+        ours = f"{self.root}/inject/libautoamp-cpu.so"
+        self.assertEqual(result.stdout, f"{ours}:libm.so.6:{ours}:\n")
+        result = self.on_cpu("--quiet", "--no-hook", "--", "sh", "-c", "echo $AUTOAMP_HOOK_DLSYM")
+        self.assertEqual(result.stdout, "0\n")
+
+    def test_causes_of_a_run_without_products(self):
+        nothing = "no call of a CPU BLAS was intercepted: "
+        for program, words in ((["none"], "but did not call its matrix functions"), (["sdot"], "but did not call its matrix functions")):
+            self.assertRegex(self.on_cpu("--", MULTIPLIES, *program).stderr, rf"{nothing}.* uses lib\S+, {words}")
+        self.assertRegex(self.on_cpu("--", MULTIPLIES, "dgemm", "3").stderr, r"3 calls of dgemm_ \(float64\); nothing to lower")
+        self.assertRegex(self.on_cpu("--", PLAIN).stderr, nothing + ".*does not link a shared BLAS")
+        for program, sign in (("plain_static_blas", r"OpenBLAS : Program is Terminated"), ("own_blas", "sgemm_")):
+            self.assertRegex(self.on_cpu("--", PROGRAMS / program).stderr, rf"{nothing}\S+ contains a static BLAS \({sign}\)")
+        self.assertIn("AUTOAMP_ENABLED=0", self.on_cpu("--", MULTIPLIES, AUTOAMP_ENABLED="0").stderr)
+        self.assertRegex(self.on_cpu("--no-hook", "--", PLAIN).stderr, nothing + ".*nothing called a CPU BLAS through it, and --no-hook")
+
+    def test_auto_names_the_device(self):
+        self.refused(self.autoamp("run", "--", MULTIPLIES), 125, "--device emulated", ", --device cpu lowers the products of its CPU BLAS (lib")
+        result = self.autoamp("run", "--", PLAIN)
+        self.refused(result, 125, "--device emulated")
+        self.assertNotIn("--device cpu", result.stderr)
+
+    def test_auto_finds_numpy(self):
+        python = self.here / "bin/python3"
+        for folder in (python.parent, self.here / "lib/python3.11/site-packages/numpy"):
+            folder.mkdir(parents=True)
+        shutil.copy(PLAIN, python)
+        self.refused(self.autoamp("run", "--", python), 125, "--device cpu lowers the products of its CPU BLAS (NumPy)")
+
+
+class Report(Cpu):
+    def report(self, *arguments):
+        result = self.autoamp("report", *arguments)
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        return result.stdout
+
+    def test_gain(self):
+        name = self.trace("cpu", None, "12")
+        text = self.report(name)
+        self.assertRegex(" ".join(text.split()), r"gain: fp32 products: \S+ \S+ in fp32 \(12 of 300 lowered calls measured\), \S+ \S+ as run: 1\.\d\dx; without 100 lowered calls of other signatures")
+        self.assertRegex(text, r"\nfp32 products +calls +FLOP +time *\n  lowered to bfloat16 +400 +88\.9 %")
+        self.assertIn("; on the CPU, libblas.so.3 (OpenBLAS 0.3.21)", "; " + text)
+        report = self.json(name)
+        gain = report["totals"]["gain"]
+        kept = sum(row["host_ns"] for row in report["ops"] if row["decision"] == "kept" and row["eligible"])
+        self.assertGreater(kept, 0)
+        self.assertEqual(gain, {"as_asked_ns": 300 * 4000 + kept, "as_run_ns": 300 * 2000 + kept, "best_ns": 300 * 2000 + kept,
+                                "source": "measured", "lowered": 300, "audited": 12, "unmeasured": 100})
+        rows = {row["m"]: row for row in report["ops"] if row["op"] == "mm"}
+        self.assertEqual([rows[1024][field] for field in ("audited", "fp32_ns", "audited_ns", "max_error")], [12, 48000, 24000, 2e-3])
+        self.assertEqual([rows[512][field] for field in ("audited", "fp32_ns", "audited_ns", "weights")], [0, None, None, None])
+        self.assertRegex(self.report("--report", "ops", name), r"\n.* 2\.00x +12 +300 +lowered: white_list +cblas_sgemm")
+
+    def test_a_slower_lowered_call(self):
+        """The best precision of such a signature is fp32."""
+        name = self.trace("cpu_slower")
+        gain = self.json(name)["totals"]["gain"]
+        self.assertEqual((gain["as_asked_ns"], gain["as_run_ns"], gain["best_ns"]), (10 * 1000, 10 * 3000, 10 * 1000))
+        self.assertIn(" as run: 0.33x", " ".join(self.report(name).split()))
+
+    def test_without_a_measurement(self):
+        name = self.trace("cpu", None, "0")
+        self.assertIsNone(self.json(name)["totals"]["gain"])
+        self.assertIn("gain: not measured; autoamp run --audit 0.02 measures it\n", self.report(name))
+        self.assertIsNone(self.json(self.trace("audited", None, "100"))["totals"]["gain"])  # on a GPU
+
+    def test_what_if_has_no_measured_gain(self):
+        name = self.trace("cpu", None, "12")
+        result = self.autoamp("report", "--format", "json", "--what-if", "LEVEL=O0", name)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIsNone(json.loads(result.stdout)["totals"]["gain"])
+
+    def test_receipt(self):
+        text = self.on_cpu("--", TRACED, "cpu", "12").stderr
+        self.assertRegex(text, r"\nautoamp: time in fp32 products: \S+ \S+ \(lowered \S+ \S+, kept \S+ \S+\)\n")
+        self.assertRegex(text, r"\nautoamp: gain: fp32 products: .* \(12 of 300 lowered calls measured\), ")
+        self.assertIn("\nautoamp: audited: 12 calls, largest error 2.0e-03 (cblas_sgemm 1024x1024x1024)\n", text)
+        self.assertNotIn("--audit 0.02", text)
+        self.assertNotIn("scaling", text)
+
+    def test_weights(self):
+        name = self.trace("weights")
+        report = self.json(name)
+        expected = {"how": "watched", "served": 290, "converted": 10, "made": 1, "recast": 0, "given_up": 0, "bytes": 1 << 21,
+                    "reasons": {"changes": 8}}
+        self.assertEqual(report["totals"]["weights"], expected)
+        self.assertEqual([row["weights"] for row in report["ops"]], [expected, None])
+        self.assertIn(" weights: 290 of 300 products used a kept copy (watched, 2.10 MB); not kept: changes 8 ", " ".join(self.report(name).split()))
+        self.assertRegex(self.report("--report", "ops", name), r"watched 96\.7 %, changes +300 +lowered")
+        self.assertRegex(self.report("--report", "ops", "--format", "csv", name), r'"\{""how"":""watched""')
+
+    def test_groups_by_device(self):
+        self.trace("low")
+        self.assertRegex(self.report("--by", "device", self.trace("cpu", None, "3")), r" cpu\n")
+        report = self.json("--by", "device", "cpu.aat", "low.aat")
+        self.assertIn("cpu", [group["device"] for group in report["groups"]])
+
+    def test_estimates_and_devices_are_not_mixed_with_host_times(self):
+        name = self.trace("cpu", None, "3")
+        self.assertNotIn(" model", self.report(name))
+        self.assertRegex(self.report("--report", "reasons", name), r"on the CPU\n")
+        self.assertIn("Time on the CPU by op and precision", self.report("--format", "html", name))
+        self.assertRegex(self.report("--report", "reasons", "--format", "md", name), r"\| host \|")
+
+    def test_exports(self):
+        name = self.trace("cpu", None, "12")
+        for kind in ("sqlite", "perfetto", "chrome", "csv", "jsonl"):
+            result = self.autoamp("export", "--type", kind, "-o", f"x.{kind}", name)
+            self.assertEqual((result.returncode, result.stderr), (0, ""))
+        rows = list(csv.DictReader(io.StringIO((self.here / "x.csv").read_text())))
+        self.assertEqual({row["type"] for row in rows}, {"call"})
+        self.assertEqual(len(rows), 455)
+        with sqlite3.connect(self.here / "x.sqlite") as database:
+            self.assertEqual(database.execute("SELECT audited, fp32_ns, device FROM signatures WHERE m = 1024").fetchall(), [(12, 48000, None)])
+        self.assertNotIn("GPU", (self.here / "x.chrome").read_text())
+        self.assertNotIn(b"GPU", (self.here / "x.perfetto").read_bytes())
+
+
+class Doctor(Cpu):
+    def setUp(self):
+        super().setUp()
+        shutil.copy(INJECT / "libautoamp.so", self.root / "inject")  # the fake one does not fit the core
+
+    def doctor(self, *command, **variables):
+        result = self.autoamp("doctor", *(("--", *command) if command else ()), **variables)
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        return result.stdout
+
+    def test_machine(self):
+        text = self.doctor()
+        with open("/proc/cpuinfo") as file:
+            facts = file.read()
+        model = re.search(r"model name\s*: (.*)", facts)
+        name = re.escape(model.group(1)) if model else ".*"
+        self.assertRegex(text, rf"\nthis CPU\n  CPU +{name}: " + ("AVX512-BF16" if "avx512_bf16" in facts else "no AVX512-BF16"))
+        self.assertRegex(text, r"\n  oneDNN +(\d+\.\d+\.\d+  /\S+libdnnl\.so|oneDNN: calls are not lowered: neither libdnnl)")
+        self.assertRegex(text, r"\n  weights +writes to them (can|cannot) be watched")
+        self.assertRegex(text, rf"\n  for a CPU BLAS +{self.root}/inject/libautoamp-cpu\.so\n")
+        shutil.copy(PROGRAMS / "libfake_core.so", self.root / "inject/libautoamp-core.so")
+        self.assertRegex(self.doctor(), r"\n  for a CPU BLAS .*it has another version than libautoamp-cpu\.so\n")
+
+    def test_emulated_instructions(self):
+        text = self.doctor(ONEDNN_MAX_CPU_ISA="AVX2", DNNL_MAX_CPU_ISA="AVX2")
+        if "libdnnl" in text:
+            self.assertRegex(text, r"\n  oneDNN .*calls are not lowered: it would emulate bfloat16")
+
+    @needs_blas
+    def test_program(self):
+        if pathlib.Path("/usr/lib/x86_64-linux-gnu/libblas.so.3").exists():
+            self.assertRegex(self.doctor(), r"\n  BLAS +libblas\.so\.3  /\S+")
+        text = self.doctor(MULTIPLIES, "sgemm")
+        self.assertRegex(text, r"\n  autoamp can +intercept its calls of lib\S+ \(run --device cpu\)\n")
+        self.assertNotIn("static BLAS", text)
+        self.assertRegex(text, r"\nnext: \S+ run --device cpu -- \S+multiplies sgemm\n\Z")
+
+    def test_static_blas(self):
+        for program, sign in (("plain_static_blas", "OpenBLAS : Program is Terminated"), ("own_blas", "sgemm_")):
+            text = self.doctor(PROGRAMS / program)
+            self.assertRegex(text, rf'\n  contains +a CPU BLAS \(text found: "{sign}"\)\n')
+            self.assertRegex(text, r"\n  autoamp cannot +intercept calls of the static BLAS in \S+; link a shared one, such as -lblas\n")
+        stripped = self.here / "stripped"
+        subprocess.run(["strip", "-o", stripped, PROGRAMS / "own_blas"], check=True)
+        self.assertNotIn("a CPU BLAS (", self.doctor(stripped))
+
+
+unittest.main()
