@@ -369,7 +369,9 @@ std::vector<std::string> linesOf(const Runs &runs, const Account &account, const
 	if (auto line = describeNotEmulated(account); !line.empty())
 		lines.push_back(std::move(line));
 	const bool hasTimes = account.times == Times::host && account.eligible.calls > 0;
-	const bool isFixed = outcome.configuration.traceFile.find('%') == std::string::npos; // the file exists now
+	const auto &typed = outcome.typed;
+	const bool needsForce = outcome.configuration.traceFile.find('%') == std::string::npos &&
+	                        std::find(typed.begin(), typed.end(), "--force") == typed.end(); // the file exists now
 	if (hasTimes)
 		for (auto &line : describeTimes(account))
 			lines.push_back(std::move(line));
@@ -399,7 +401,7 @@ std::vector<std::string> linesOf(const Runs &runs, const Account &account, const
 	lines.push_back(fmt::format("{} in {}", plural(runs.size(), "trace"), places));
 	lines.push_back(fmt::format("next: {} report {}", invocation, places));
 	if (hasTimes && account.lowered.calls > 0 && !account.gain.isKnown() && !outcome.configuration.auditPeriod)
-		lines.push_back("next: " + commandAgain(outcome, "", isFixed ? " --force --audit 0.02" : " --audit 0.02"));
+		lines.push_back("next: " + commandAgain(outcome, "", needsForce ? " --force --audit 0.02" : " --audit 0.02"));
 	return lines;
 }
 

@@ -163,6 +163,7 @@ std::vector<std::string> redecide(Runs &runs, const std::string &text, std::span
 	const auto settings = settingsOf(text);
 	const bool isModelSet =
 	    std::any_of(settings.begin(), settings.end(), [](auto &set) { return set.first == "AUTOAMP_GPU_MODEL"; });
+	uint64_t undecided = 0; // calls of entry points that this program does not know
 	for (auto &run : runs) {
 		const auto recorded = optionsOf(run, {}, entries), options = optionsOf(run, settings, entries);
 		for (auto &row : run.rows) {
@@ -170,8 +171,10 @@ std::vector<std::string> redecide(Runs &runs, const std::string &text, std::span
 			row.audit.timed = 0;
 			const auto before = decideAgain(row, deviceOf(run, row, recorded, false), recorded, entries),
 			           after = decideAgain(row, deviceOf(run, row, options, isModelSet), options, entries);
-			if (row.calls == 0 || !before || !after)
-				continue; // no decision: this program does not know the entry point
+			if (row.calls == 0 || !before || !after) {
+				undecided += row.calls;
+				continue;
+			}
 			if (after->estimate >= 0 && after->estimate != before->estimate)
 				row.estNs = after->estimate;
 			if (after->estimateLowered >= 0 && after->estimateLowered != before->estimateLowered)
@@ -192,6 +195,9 @@ std::vector<std::string> redecide(Runs &runs, const std::string &text, std::span
 		    std::find(assumed.begin(), assumed.end(), line) == assumed.end())
 			assumed.push_back(std::move(line));
 	}
+	if (undecided > 0)
+		assumed.push_back("the recorded decisions of " + plural(undecided, "call") +
+		                  ", whose entry points are unknown here");
 	return assumed;
 }
 
