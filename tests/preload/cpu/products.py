@@ -1,0 +1,190 @@
+"""Products of every BLAS of this machine: the arguments in all interfaces, the rounding of bfloat16, and calls that must
+remain those of the library. Arguments: see machine.py."""
+import functools
+import unittest
+
+import machine
+from machine import CAST, LIBRARIES, lowers, main
+
+#Relative Frobenius errors that rounding to bfloat16 causes, and those of fp32 sums.
+ROUNDED, EXACT = (1.9e-3, 3.0e-3), 2e-6
+COUNTED = {"sgemv": "matrix_vector", "ssymm": "symmetric", "ssyrk": "rank_update", "strmm": "triangular", "strsm": "triangular",
+           "sbgemm": "already_low", "dgemm": "float64", "cgemm": "complex", "zgemm": "complex"}
+
+
+def each(*hows):
+    """Repeats a test for each library, linked and looked up."""
+    def decorate(test):
+        @functools.wraps(test)
+        def repeated(self):
+            for library in LIBRARIES:
+                for how in hows:
+                    if library.file and (how == "looked" or library.path) and not (how == "linked_now" and library.is_wide):
+                        with self.subTest(library.name, how=how):
+                            test(self, library, how)
+        return repeated
+    return decorate
+
+
+class Products(unittest.TestCase):
+    maxDiff = None
+
+    def pair(self, library, how, part, **variables):
+        """A part of the program without and with autoamp, which may not print anything."""
+        plain = library.run(how, part, front=None)
+        lowered = library.run(how, part, **CAST, **variables)
+        self.assertEqual((plain.status, lowered.status), (0, 0), lowered.errors)
+        self.assertEqual(plain.errors, lowered.errors)
+        self.assertTrue(plain.cases)
+        return plain, lowered
+
+    def rows(self, made):
+        """Rows of the report by sizes."""
+        rows = {}
+        for row in made.report["ops"]:
+            rows.setdefault((row["m"], row["n"], row["k"]), []).append(row)
+        return rows
+
+    def row_of(self, rows, case):
+        found = rows.get(tuple(int(case[size]) for size in "mnk"), [])
+        self.assertEqual(len(found), 1, case)
+        self.assertEqual((found[0]["library"], found[0]["dtype_in"]), ("blas", "float32"))
+        return found[0]
+
+    def assertRounded(self, name, case):
+        low, high = ROUNDED
+        is_small = int(case["m"]) * int(case["n"]) < 500  # the error of few elements varies
+        self.assertLess(float(case["low"]), EXACT * (10 if is_small else 1), name)
+        if not is_small:
+            self.assertTrue(low < float(case["eta"]) < high, (name, case["eta"]))
+
+    @lowers
+    @each("linked", "linked_now", "looked")
+    def test_products(self, library, how):
+        plain, lowered = self.pair(library, how, "products")
+        rows = self.rows(lowered)
+        for name, case in lowered.cases.items():
+            with self.subTest(name):
+                self.assertLess(float(plain.cases[name]["eta"]), 10 * EXACT)
+                self.assertRounded(name, case)
+                self.assertEqual((case["gaps"], case["nonfinite"]), ("0", "0"))
+                row = self.row_of(rows, case)
+                self.assertEqual((row["decision"], row["strategy"], row["dtype_compute"], row["calls"]), ("lowered", "cast", "bfloat16", 1))
+                self.assertEqual(row["entry"], library.patterns["fortran" in name].replace("NAME", "sgemm"))
+        self.assertEqual(lowered.report["totals"]["calls"], len(lowered.cases))
+
+    @each("linked", "looked")
+    def test_nothing_to_multiply(self, library, how):
+        plain, lowered = self.pair(library, how, "zeros")
+        self.assertEqual(plain.results(), lowered.results())
+        self.assertEqual({(row["decision"], row["reason"]) for row in lowered.report["ops"]}, {("kept", "zero_size")})
+
+    @lowers
+    @each("linked", "looked")
+    def test_values(self, library, how):
+        plain, lowered = self.pair(library, how, "values")
+        for name, case in lowered.cases.items():
+            with self.subTest(name):
+                self.assertEqual(case["gaps"], "0")
+                if name == "value.nan_alpha":  # MKL takes NaN for 0
+                    self.assertEqual(int(case["nonfinite"]), int(case["m"]) * int(case["n"]))
+                else:
+                    self.assertEqual(case["classes"], plain.cases[name]["classes"])
+        self.assertRounded("tiny", lowered.cases["value.tiny"])
+        self.assertEqual({row["decision"] for row in lowered.report["ops"]}, {"lowered"})
+
+    @each("linked", "looked")
+    def test_results_in_operands(self, library, how):
+        plain, lowered = self.pair(library, how, "overlaps")
+        self.assertEqual(plain.results(), lowered.results())
+        if not machine.OBSTACLE:
+            self.assertEqual({row["reason"] for row in lowered.report["ops"]}, {"unsupported"})
+        self.assertEqual(lowered.report["totals"].get("lowered"), 0)
+
+    @lowers
+    @each("linked", "looked")
+    def test_widths_of_integers(self, library, how):
+        _, lowered = self.pair(library, how, "integers")
+        rows = self.rows(lowered)
+        for name, case in lowered.cases.items():
+            self.assertRounded(name, case)
+            self.assertEqual(self.row_of(rows, case)["decision"], "lowered")
+
+    @each("linked", "looked")
+    def test_counted(self, library, how):
+        plain, lowered = self.pair(library, how, "counted")
+        self.assertEqual(plain.results(), lowered.results())
+        expected = {}
+        for name in lowered.cases:
+            _, style, routine = name.split(".")
+            expected[library.patterns[style == "f"].replace("NAME", routine)] = ("kept", COUNTED[routine], 1)
+        self.assertEqual({row["entry"]: (row["decision"], row["reason"], row["calls"]) for row in lowered.report["ops"]}, expected)
+        self.assertGreaterEqual(len(expected), 16)
+
+    def test_spellings(self):
+        """All names in both interfaces, looked up; a width of integers follows from the name."""
+        for patterns in (("cblas_NAME", "NAME"), ("cblas_NAME", "^NAME"), ("scipy_cblas_NAME", "scipy_NAME_"), ("cblas_NAME64_", "NAME_64_"),
+                         ("cblas_NAME_64", "NAME_64"), ("cblas_NAME_64", "^NAME_64"), ("scipy_cblas_NAME64_", "scipy_NAME_64_")):
+            is_wide = "64" in patterns[0]
+            stub = next(library for library in LIBRARIES if library.name == "stub" + "64" * is_wide)
+            with self.subTest(patterns):
+                library = machine.Library("", stub.file, patterns=patterns, is_wide=is_wide)
+                for part, calls in (("counted", 18), ("batches", 12), ("zeros", 24)):
+                    plain, lowered = (library.run("looked", part, front=front, **CAST) for front in (None, machine.FRONT))
+                    self.assertEqual((plain.status, lowered.status), (0, 0))
+                    self.assertEqual(set(plain.cases), set(lowered.cases))
+                    rows = lowered.report["ops"]
+                    self.assertEqual(sum(row["calls"] for row in rows), calls)
+                    for row in rows:
+                        routine = row["entry"].lower().removeprefix("scipy_").removeprefix("cblas_").removesuffix("_").removesuffix("64").removesuffix("_")
+                        names = [pattern.replace("NAME", routine) if pattern[0] != "^" else pattern[1:].replace("NAME", routine.upper()) for pattern in patterns]
+                        self.assertIn(row["entry"], names)
+                    if part != "batches":
+                        self.assertEqual(plain.results(), lowered.results())
+
+    @each("linked", "looked")
+    def test_invalid_arguments(self, library, how):
+        """The library's own messages. Each call is in a child."""
+        if library.name.startswith("mkl"):
+            return  # its messages vary from run to run
+        plain, lowered = self.pair(library, how, "invalid")
+        self.assertEqual(plain.results(), lowered.results())
+        self.assertEqual(len(plain.cases), 27)
+        self.assertTrue(plain.errors)
+
+    @lowers
+    @each("linked", "looked")
+    def test_batches(self, library, how):
+        if library.name in ("numpy", "scipy"):
+            return  # OpenBLAS 0.3.30 and 0.3.31 crash in batches of small products
+        plain, lowered = (library.run(how, "batches", front=front, **CAST) for front in (None, machine.FRONT))
+        self.assertEqual((plain.status, lowered.status), (0, 0))
+        self.assertEqual(set(plain.cases), set(lowered.cases))
+        rows = lowered.report["ops"] if lowered.report else []
+        for name, case in lowered.cases.items():
+            with self.subTest(name):
+                self.assertLess(float(plain.cases[name]["eta"]), EXACT)
+                self.assertEqual(case["gaps"], "0")
+                if ".equal." in name:
+                    self.assertRounded(name, case)
+                else:
+                    self.assertEqual(case["bits"], plain.cases[name]["bits"])
+        if library.name.startswith("stub"):
+            self.assertEqual(len(lowered.cases), 36)
+            self.assertEqual({(row["decision"], row["reason"], row["batch"]) for row in rows},
+                             {("lowered", "white_list", 3), ("kept", "unsupported", 3), ("kept", "grouped", 3)})
+
+    @each("linked", "looked")
+    def test_switched_off(self, library, how):
+        """Bit-identical, and without a message."""
+        if library.name not in ("stub64", "openblas-serial", "openblas-pthread"):
+            return
+        plain = library.run(how, "products", front=None)
+        for variables in ({"AUTOAMP_ENABLED": "0"}, {"AUTOAMP_LEVEL": "O0"}):
+            off = library.run(how, "products", **(CAST | variables))
+            self.assertEqual((off.status, off.errors, off.out), (0, "", plain.out))
+            self.assertEqual(off.report and off.report["totals"]["lowered"], None if "AUTOAMP_ENABLED" in variables else 0)
+
+
+if __name__ == "__main__":
+    main()
