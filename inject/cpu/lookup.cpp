@@ -40,8 +40,6 @@ extern "C" HIDDEN Answer autoamp_front_lookup(void *handle, const char *name, co
 		return findNothing(handle, name, version);
 	if (handle == RTLD_NEXT)
 		return {}; // the original dlsym finds the next object after the caller
-	const Object owner = ownerOf(found);
-	const bool isBlas = owner.find("sgemm_") || owner.find("cblas_sgemm");
-	const unsigned slot = hook() == Hook::off || !isBlas ? slotCount : slotFor(row, found);
+	const unsigned slot = hook() == Hook::off || !isRoutine(row, ownerOf(found)) ? slotCount : slotFor(row, found);
 	return {slot == slotCount ? found : entryOf(slot), 1};
 }

@@ -86,10 +86,9 @@ bool isCommon(const char *name)
 
 Original describe(unsigned row, void *function, bool isShared)
 {
-	const char *const name = routineNames[row];
 	const Object owner = ownerOf(function);
-	const bool isBlas = owner.find("sgemm_") || owner.find("cblas_sgemm");
-	return {function, isWide(name, owner), isShared, isCommon(name) && !(isBlas && isShared)};
+	const bool isOther = !isRoutine(row, owner) || (isCommon(routineNames[row]) && !isShared);
+	return {function, isWide(routineNames[row], owner), isShared, isOther};
 }
 
 // A slot outlives the client that closes its library: the function in it must stay mapped.
@@ -127,6 +126,11 @@ unsigned rowOf(const char *name)
 	while (row < blasEntryCount && !equal(routineNames[row], name))
 		row++;
 	return row;
+}
+
+bool isRoutine(unsigned row, const Object &owner)
+{
+	return !isCommon(routineNames[row]) || owner.find("sgemm_") || owner.find("cblas_sgemm");
 }
 
 Original resolveOriginal(unsigned slot, const void *caller, bool hasLoader)

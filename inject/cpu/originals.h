@@ -3,6 +3,7 @@
 #pragma once
 
 #include "inject/cpu/slots.h"
+#include "inject/object.h"
 
 namespace autoamp::front {
 
@@ -17,6 +18,9 @@ extern const char *const routineNames[blasEntryCount];
 
 // Returns blasEntryCount if `name` is not a routine in one of the tabled spellings.
 unsigned rowOf(const char *name);
+
+// Whether the function with the name of this row in `owner` is that of a BLAS, not one of an application.
+bool isRoutine(unsigned row, const Object &owner);
 
 // Finds the function that the loader would have bound without autoamp, and keeps its library loaded. First the next
 // definition in the scope of the program, then that in the scope of the caller's file, then any.

@@ -109,6 +109,7 @@ MKL = wheel("../../libmkl_rt.so.*")
 LIBRARIES = [
     Library("stub", PROGRAMS / "libblas.so.3", PROGRAMS),
     Library("stub64", PROGRAMS / "libblas64.so.3", PROGRAMS, is_wide=True),
+    Library("stub-wheel", PROGRAMS / "libscipy_openblas64_.so.3", patterns=("scipy_cblas_NAME64_", "scipy_NAME_64_"), is_wide=True),
     Library("reference", DEBIAN / "blas/libblas.so.3", DEBIAN / "blas"),
     Library("reference64", DEBIAN / "blas64/libblas64.so.3", DEBIAN / "blas64", is_wide=True),
     Library("openblas-serial", DEBIAN / "openblas-serial/libblas.so.3", DEBIAN / "openblas-serial"),
@@ -117,6 +118,8 @@ LIBRARIES = [
     Library("openblas64-pthread", DEBIAN / "openblas64-pthread/libblas64.so.3", DEBIAN / "openblas64-pthread", is_wide=True),
     Library("blis-pthread", DEBIAN / "blis-pthread/libblas.so.3", DEBIAN / "blis-pthread"),
     Library("blis-openmp", DEBIAN / "blis-openmp/libblas.so.3", DEBIAN / "blis-openmp"),
+    Library("numpy", wheel("numpy.libs/libscipy_openblas64_*.so"), patterns=("scipy_cblas_NAME64_", "scipy_NAME_64_"), is_wide=True),
+    Library("scipy", wheel("scipy.libs/libscipy_openblas-*.so"), patterns=("scipy_cblas_NAME", "scipy_NAME_")),
     Library("mkl", MKL, MKL_THREADING_LAYER="SEQUENTIAL"),
     Library("mkl64", MKL, patterns=("cblas_NAME_64", "NAME_64"), is_wide=True, MKL_THREADING_LAYER="SEQUENTIAL"),
 ]
