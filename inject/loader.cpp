@@ -53,6 +53,26 @@ bool haveLoader()
 
 namespace {
 
+const link_map *lastAtStart;
+
+} // namespace
+
+void noteStart()
+{
+	for (const link_map *map = _r_debug.r_map; map; map = map->l_next)
+		lastAtStart = map;
+}
+
+bool isFromStart(const ElfW(Dyn) * dynamic)
+{
+	const link_map *map = _r_debug.r_map;
+	while (map && map->l_ld != dynamic && map != lastAtStart)
+		map = map->l_next;
+	return map && map->l_ld == dynamic;
+}
+
+namespace {
+
 void nap()
 {
 	const timespec millisecond = {0, 1000000};

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <dlfcn.h>
+#include <link.h>
 #include <pthread.h>
 
 #define HIDDEN __attribute__((visibility("hidden")))
@@ -34,6 +35,10 @@ extern Loader loader;
 
 // Finds the functions above. False if the process has no dlsym.
 bool haveLoader();
+
+// Objects that exist when noteStart() runs are those of the program's start. Before it, all objects are.
+void noteStart();
+bool isFromStart(const ElfW(Dyn) * dynamic);
 
 // Never held.
 inline constexpr pthread_mutex_t noLock = {};

@@ -1,6 +1,7 @@
 #include "inject/start.h"
 
 #include "inject/fork.h"
+#include "inject/loader.h"
 #include "inject/message.h"
 
 namespace autoamp::front {
@@ -16,6 +17,7 @@ __attribute__((constructor)) void begin()
 	const base::CallerState callerState;
 	rememberStderr();
 	registerForkHandlers();
+	noteStart();
 	__atomic_store_n(&isStarted, true, __ATOMIC_RELEASE);
 }
 

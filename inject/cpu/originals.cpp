@@ -99,6 +99,27 @@ void pin(void *function)
 		loader.open(owner.path, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
 }
 
+// Whether `first` was loaded before `second`.
+struct Pair {
+	const Object &first, &second;
+	bool isBefore;
+};
+
+int isEither(dl_phdr_info *info, size_t, void *data)
+{
+	auto &pair = *static_cast<Pair *>(data);
+	const ElfW(Dyn) *const dynamic = objectOf(*info).dynamic;
+	pair.isBefore = dynamic && dynamic == pair.first.dynamic;
+	return pair.isBefore || dynamic == pair.second.dynamic;
+}
+
+bool isBefore(const Object &first, const Object &second)
+{
+	Pair pair = {first, second, false};
+	dl_iterate_phdr(isEither, &pair); // in the order of loading
+	return pair.isBefore;
+}
+
 struct Search {
 	const char *name;
 	void *found;
@@ -143,11 +164,14 @@ Original resolveOriginal(unsigned slot, const void *caller, bool hasLoader)
 	bool isShared = false;
 	if (hasLoader && haveLoader()) {
 		found = autoamp_front_dlsym(RTLD_NEXT, name);
-		isShared = found;
-		if (!found)
-			found = findLoaded(ownerOf(caller).path, name);
-		if (isFront(found))
-			found = nullptr;
+		const Object owner = ownerOf(found);
+		isShared = found && isFromStart(owner.dynamic);
+		if (!isShared) {
+			const Object file = ownerOf(caller);
+			void *const own = findLoaded(file.path, name);
+			if (own && !isFront(own) && (!found || isBefore(file, owner)))
+				found = own;
+		}
 		loader.error(); // clears the errors of these lookups, which the application must not see
 	}
 	if (!found) {

@@ -23,7 +23,8 @@ unsigned rowOf(const char *name);
 bool isRoutine(unsigned row, const Object &owner);
 
 // Finds the function that the loader would have bound without autoamp, and keeps its library loaded. First the next
-// definition in the scope of the program, then that in the scope of the caller's file, then any.
+// definition in the scope of the program, then that in the scope of the caller's file, then any. A library that joined
+// the scope of the program after the caller's file was loaded comes after that in the scope of the file.
 Original resolveOriginal(unsigned slot, const void *caller, bool hasLoader);
 
 // The slot for `found`, the result of a lookup of this row. Returns slotCount if all copies belong to other libraries.

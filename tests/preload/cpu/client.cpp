@@ -1,5 +1,5 @@
 // Products of a CPU BLAS: each case prints its sizes, its error against fp64 with the exact operands and with operands
-// rounded to bfloat16, the touched elements beside the result, and a hash of all memory. Every case has another k.
+// rounded to bfloat16, the touched elements outside the result, and a hash of all memory. Every case has another k.
 //
 // -DLINKED: linked to the library. Otherwise: client FILE CBLAS FORTRAN opens FILE and looks up names of this pattern,
 // for example scipy_cblas_NAME64_ (^NAME: in capitals). Results of reference loops need no library.

@@ -1,4 +1,4 @@
-"""What this machine has for the tests of the CPU front, and how they run a program. For products.py and others:
+"""The libraries of this machine for the tests of the CPU front, and the function that runs a program. For products.py and others:
 DRIVER FRONT CORE AUTOAMP PROGRAMS [unittest's arguments]. Libraries that are absent are skipped, with their names."""
 import glob
 import json
@@ -19,7 +19,7 @@ TIMEOUT = 60
 
 
 def obstacle():
-    """Why no product can run in bfloat16 here; None: it can."""
+    """Returns the reason why no product can run in bfloat16 here, or None."""
     flags = pathlib.Path("/proc/cpuinfo").read_text(encoding="ascii", errors="replace")
     if " avx512_bf16" not in flags:
         return "the CPU has no AVX512-BF16"

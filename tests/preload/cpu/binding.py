@@ -1,0 +1,180 @@
+"""Which BLAS a call reaches, whatever way a program binds it: each program has the same results as without autoamp.
+Arguments: see machine.py."""
+import pathlib
+import shutil
+import sys
+import unittest
+
+import machine
+from machine import AUTOAMP, CAST, CORE, DEBIAN, FRONT, OBSTACLE, PROGRAMS, ROOM, main, run
+
+CUDA_FRONT = FRONT.parent / "libautoamp.so"
+VENDOR = PROGRAMS.parent / "vendor"  # stand-ins for NVIDIA's libraries
+BLAS, BLAS64, NEGATES = (PROGRAMS / f"lib{name}.so.3" for name in ("blas", "blas64", "blas_negates"))
+OBSERVED, OFF = {**CAST, "AUTOAMP_LEVEL": "O0"}, {**CAST, "AUTOAMP_ENABLED": "0"}
+
+
+def plugin(name):
+    return PROGRAMS / f"libcpu_{name}.so"
+
+
+def copies(number):
+    """The stub, in that many files."""
+    for i in range(number):
+        folder = ROOM / f"copy{i}"
+        folder.mkdir(exist_ok=True)
+        shutil.copy(BLAS, folder / "libblas.so.3")
+        yield folder / "libblas.so.3"
+
+
+class Binding(unittest.TestCase):
+    maxDiff = None
+
+    def same(self, command, *arguments, calls=None, path=PROGRAMS, lowers=True, **options):
+        """Runs without autoamp, observed, switched off and lowered. Returns the output without autoamp and the report."""
+        plain = run(command, *arguments, front=None, path=path, **options)
+        self.assertEqual(plain.errors, "")
+        for variables in (OBSERVED, OFF):
+            made = run(command, *arguments, path=path, **options, **variables)
+            self.assertEqual((made.status, made.out, made.errors), (plain.status, plain.out, ""), variables)
+        lowered = run(command, *arguments, path=path, **options, **CAST)
+        expected = plain.out.replace(" e\n", " r\n").replace(" n\n", " r\n").replace("-6", "6") if lowers and not OBSTACLE else plain.out
+        self.assertEqual((lowered.status, lowered.out, lowered.errors), (plain.status, expected, ""))
+        report = lowered.report
+        if calls is not None:
+            self.assertEqual(report["totals"]["calls"] if report else 0, calls)
+        return plain.out.split("\n")[:-1], report
+
+    def test_plugins_with_their_own_library(self):
+        for name, result in (("plugin", "e"), ("plugin_now", "e"), ("plugin_negates", "n"), ("plugin64", "e")):
+            with self.subTest(name):
+                out, report = self.same("host", "open", "a", plugin(name), "run", "a", "again", "a", calls=3 + (name == "plugin64"))
+                self.assertEqual(out, ["a " + result, "a " + "-" * (result == "n") + "6"])
+                self.assertEqual({row["caller"] for row in report["ops"]}, {f"libcpu_{name}.so"})
+
+    def test_two_abis_in_turn(self):
+        both = ["open", "a", plugin("plugin"), "open", "b", plugin("plugin64"), "open", "c", plugin("plugin_negates")]
+        out, _ = self.same("host", *both, *["run", "a", "run", "b", "run", "c"] * 3, calls=21)
+        self.assertEqual(out, ["a e", "b e", "c n"] * 3)
+
+    def test_two_handles_in_turn(self):
+        both = ["open", "a", BLAS, "open", "b", BLAS64, "open", "c", NEGATES]
+        out, _ = self.same("host", *both, *["lp64", "a", "ilp64", "b", "lp64", "c"] * 3, calls=21)
+        self.assertEqual(out, ["a e", "b e", "c n"] * 3)
+
+    def test_handles_next_to_plugins(self):
+        commands = ["open", "a", plugin("plugin"), "run", "a", "open", "l", BLAS, "lp64", "l", "open", "b", plugin("plugin64"), "run", "b",
+                    "open", "m", BLAS64, "ilp64", "m", "run", "a", "lp64", "l", "run", "b", "ilp64", "m"]
+        self.same("host", *commands, calls=20)
+
+    def test_more_libraries_than_the_front_knows(self):
+        commands = []
+        for i, file in enumerate(copies(6)):
+            commands += ["open", f"l{i}", file, "lp64", f"l{i}"]
+        commands += [word for i in range(6) for word in ("lp64", f"l{i}")]
+        plain = run("host", *commands, front=None, path=PROGRAMS)
+        lowered = run("host", *commands, path=PROGRAMS, **CAST)
+        self.assertEqual((lowered.status, lowered.errors), (0, ""))
+        if not OBSTACLE:  # four of them are intercepted
+            results = [line.split()[1] for line in lowered.out.splitlines()]
+            self.assertEqual((len(plain.out.splitlines()), results), (12, ["r"] * 4 + ["e"] * 2 + ["r"] * 4 + ["e"] * 2))
+
+    def test_closed_libraries(self):
+        commands = []
+        for _ in range(3):
+            commands += ["open", "a", BLAS, "lp64", "a", "close", "a", "open", "b", NEGATES, "lp64", "b", "close", "b", "open", "c", BLAS64, "ilp64", "c", "close", "c"]
+        out, _ = self.same("host", *commands)
+        self.assertEqual(out, ["a e", "b n", "c e"] * 3)
+
+    def test_library_that_becomes_global_later(self):
+        """A plug-in keeps the library that it was loaded with; later ones use the global one."""
+        commands = ["open", "a", plugin("plugin_now"), "open", "g", NEGATES, "global", "run", "a", "again", "a", "open", "b", plugin("plugin64"), "lp64", "default"]
+        out, _ = self.same("host", *commands)
+        self.assertEqual(out, ["a e", "a 6", "default n"])
+        called = ["open", "a", plugin("plugin"), "run", "a", "again", "a", "open", "g", NEGATES, "global", "run", "a", "again", "a"]
+        out, _ = self.same("host", *called)
+        self.assertEqual(out, ["a e", "a 6", "a e", "a 6"])
+        after = ["open", "g", NEGATES, "global", "open", "a", plugin("plugin"), "run", "a", "again", "a"]
+        out, _ = self.same("host", *after)
+        self.assertEqual(out, ["a n", "a -6"])
+
+    def test_functions_of_the_application(self):
+        for how in ("", "global"):
+            out, report = self.same("host", "open", "a", plugin("own"), *filter(None, [how]), "run", "a", "sym", "a", "sgemm", lowers=False)
+            self.assertEqual((out, report), (["a e", "a sgemm: libcpu_own.so"], None))
+        out, report = self.same("host", "open", "a", plugin("own"), "run", "a", "open", "b", plugin("plugin"), "run", "b", "run", "a", lowers=False, AUTOAMP_SCOPE="regions")
+        self.assertEqual(out, ["a e", "b e", "a e"])
+        self.assertEqual({row["caller"] for row in report["ops"]}, {"libcpu_plugin.so"})
+        self.assertEqual(self.same("own_main", calls=0, lowers=False)[0], ["42 506 e"])
+        out, report = self.same("own_linked")
+        self.assertEqual(out, ["42 506 e e"])
+        self.assertEqual({row["entry"] for row in report["ops"]}, {"cblas_sgemm", "sgemm_"})
+
+    def test_without_a_library(self):
+        """The front exports the names, but lookups must not find them."""
+        commands = [word for where in ("default", "next") for name in ("cblas_sgemm", "sgemm_", "SGEMM", "scipy_cblas_sgemm64_", "dgemm_", "nothing") for word in ("sym", where, name)]
+        plain = run("host", *commands, front=None)
+        made = run("host", *commands, **CAST)
+        self.assertEqual((made.status, made.errors, made.report), (0, "", None))
+        self.assertEqual(len(plain.out.splitlines()), 12)
+        without = [line.partition(": ")[2] for line in plain.out.splitlines()]
+        # The error names the object that looked the name up: the front instead of the program.
+        self.assertEqual([line.partition(": ")[2].replace(str(FRONT), str(PROGRAMS / "cpu_host")) for line in made.out.splitlines()], without)
+
+    def test_lookups_in_a_library_without_the_name(self):
+        commands = ["open", "a", plugin("own")] + [word for name in ("cblas_sgemm", "sgemm_", "strsm_") for word in ("sym", "a", name)]
+        self.same("host", *commands, calls=0)
+
+    def test_weak_references(self):
+        self.assertEqual(self.same("weak_linked", "call", lowers=False)[0], ["there", "6"])
+
+    def test_python(self):
+        """All calls of ctypes return to one address."""
+        script = f"""
+import ctypes, array
+one, zero = ctypes.c_float(1), ctypes.c_float(0)
+a, b = (ctypes.c_float * 400)(*[i % 7 for i in range(400)]), (ctypes.c_float * 400)(*[i % 5 for i in range(400)])
+def product(library, size):
+    c = (ctypes.c_float * 400)()
+    n = size(20)
+    library.cblas_sgemm(102, 111, 111, n, n, n, one, a, n, b, n, zero, c, n)
+    return list(c)
+libraries = [(ctypes.CDLL({str(BLAS)!r}), ctypes.c_int), (ctypes.CDLL({str(BLAS64)!r}), ctypes.c_long), (ctypes.CDLL({str(NEGATES)!r}), ctypes.c_int)]
+results = [product(*library) for _ in range(3) for library in libraries]
+print(results[0] == results[1] == [-x for x in results[2]] == results[3] == results[7] == [-x for x in results[8]])
+print(sum(results[0]) > 0)
+"""
+        for variables, calls in ((OBSERVED, 9), (OFF, 0)):
+            made = run(sys.executable, "-c", script, **variables)
+            self.assertEqual((made.out, made.errors), ("True\nTrue\n", ""))
+            self.assertEqual(made.report["totals"]["calls"] if made.report else 0, calls)
+
+    def test_core_is_missing(self):
+        folder = ROOM / "coreless"
+        folder.mkdir()
+        shutil.copy(FRONT, folder)
+        plain = run("linked", "products", front=None, path=PROGRAMS)
+        made = run("linked", "products", front=folder / FRONT.name, path=PROGRAMS, **CAST)
+        self.assertEqual((made.status, made.out), (0, plain.out))
+        self.assertRegex(made.errors, r"\Aautoamp: off, cannot load the core: [^\n]*\n\Z")
+
+    def test_both_fronts(self):
+        for fronts in (f"{FRONT}:{CUDA_FRONT}", f"{CUDA_FRONT}:{FRONT}"):
+            path = f"{PROGRAMS}:{VENDOR}"
+            with self.subTest(fronts):
+                plain = run("linked", "products", front=None, path=path)
+                observed = run("linked", "products", front=fronts, path=path, **OBSERVED)
+                self.assertEqual((observed.status, observed.out, observed.errors), (0, plain.out, ""))
+                self.assertEqual(observed.report["totals"]["calls"], len(plain.cases))
+                for client in ("linked", "looked"):
+                    cuda = run(PROGRAMS.parent / client, front=fronts, path=path, **OBSERVED)
+                    self.assertEqual((cuda.status, cuda.report["totals"]["calls"]), (0, 1))
+                    self.assertEqual({row["library"] for row in cuda.report["ops"]}, {"cublas"})
+                lookups = run("host", "open", "b", BLAS, "open", "c", VENDOR / "libcublas.so.13", "lp64", "b", "sym", "b", "sgemm_", "sym", "c", "cublasSgemm_v2",
+                              "sym", "b", "cublasSgemm_v2", "sym", "c", "sgemm_", front=fronts, path=path, **OBSERVED)
+                self.assertEqual(lookups.out.splitlines(), ["b e", "b sgemm_: libautoamp-cpu.so", "c cublasSgemm_v2: libautoamp.so",
+                                 f"b cublasSgemm_v2: null, {BLAS}: undefined symbol: cublasSgemm_v2", f"c sgemm_: null, {VENDOR}/libcublas.so.13: undefined symbol: sgemm_"])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,24 @@
+// A plug-in that needs its own BLAS: run() and again() call it from different places.
+#include "blas.h"
+#include "check.h"
+
+extern "C" {
+
+CblasGemm cblas_sgemm;
+Gemm sgemm_;
+
+char run()
+{
+	return check(reinterpret_cast<void *>(cblas_sgemm), reinterpret_cast<void *>(sgemm_));
+}
+
+// One product of a single element, called through the linkage table: 6 if it is right.
+int again()
+{
+	const float two = 2, three = 3;
+	float six = 0;
+	cblas_sgemm(columnMajor, noTrans, noTrans, 1, 1, 1, 1, &two, 1, &three, 1, 0, &six, 1);
+	return static_cast<int>(six);
+}
+
+} // extern "C"
