@@ -23,10 +23,11 @@ namespace {
 void *originals[slotCount];        // of copy 0: those in the scope of the program
 const void *copies[blasCopyCount]; // by copy - 1: dynamic section of the library
 
-// The results for callers whose library is in their own scope. Append-only; without a free place, each call resolves.
+// The results for callers whose library is in their own scope, until the next dlclose. Append-only; without a free
+// place, each call resolves.
 struct Known {
 	const void *caller;
-	unsigned row;
+	unsigned row, closes;
 	Original original;
 };
 constexpr unsigned knownLimit = 1024;
@@ -39,20 +40,26 @@ const Known *&placeOf(unsigned row, const void *caller)
 	return places[(reinterpret_cast<uintptr_t>(caller) / 4 + row * 37) % knownLimit];
 }
 
+unsigned closes()
+{
+	return __atomic_load_n(&autoamp_cpu_closes, __ATOMIC_ACQUIRE);
+}
+
 const Known *findKnown(unsigned row, const void *caller)
 {
 	const Known *const found = load(placeOf(row, caller));
-	return found && found->caller == caller && found->row == row ? found : nullptr;
+	const bool isValid = found && found->caller == caller && found->row == row && found->closes == closes();
+	return isValid ? found : nullptr;
 }
 
-void remember(unsigned row, const void *caller, const Original &original)
+void remember(unsigned row, const void *caller, unsigned before, const Original &original)
 {
 	const unsigned number = __atomic_fetch_add(&knownCount, 1, __ATOMIC_RELAXED);
 	if (number >= knownLimit) {
 		__atomic_store_n(&knownCount, knownLimit, __ATOMIC_RELAXED);
 		return;
 	}
-	known[number] = {caller, row, original};
+	known[number] = {caller, row, before, original};
 	store(placeOf(row, caller), &known[number]);
 }
 
@@ -213,9 +220,10 @@ extern "C" void *autoamp_cpu_original(unsigned slot, const void *caller, bool *w
 		return found->original.function;
 	}
 	const Resolving resolving;
+	const unsigned before = closes();
 	const Original original = resolveOriginal(slot, caller, resolving.hasLoader);
 	if (original.function && resolving.hasLoader)
-		remember(slot, caller, original);
+		remember(slot, caller, before, original);
 	*wide = original.isWide;
 	return original.function;
 }

@@ -57,6 +57,7 @@ struct Thread {
 		uint64_t entry = 0;            // slot, transposes, order, zero scalars: entryWordOf()
 		int64_t m = 0, n = 0, k = 0, lda = 0, ldb = 0, ldc = 0;
 		uint32_t context = 0;
+		unsigned closes = 0; // autoamp_cpu_closes
 		bool isWide = false;
 		trace::RowId row = 0;
 		trace::Cell *cell = nullptr; // null without a trace
@@ -74,6 +75,7 @@ struct Thread {
 	Caller callers[64] = {};              // by return address
 	Counted counted[256] = {};            // by placeOfCounted()
 	BlasMemo blasMemos[256] = {};         // by placeOfBlas()
+	unsigned closes = 0;                  // autoamp_cpu_closes when `callers` was last cleared
 	trace::Cell untraced = {};            // counter of only-counted calls if there is no trace
 };
 

@@ -79,6 +79,15 @@ class Binding(unittest.TestCase):
             results = [line.split()[1] for line in lowered.out.splitlines()]
             self.assertEqual((len(plain.out.splitlines()), results), (12, ["r"] * 4 + ["e"] * 2 + ["r"] * 4 + ["e"] * 2))
 
+    def test_closed_plugins(self):
+        """A plug-in at the address of one that was closed, with another library."""
+        commands = []
+        for _ in range(3):
+            for name in ("plugin", "plugin_negates"):
+                commands += ["open", "a", plugin(name), "where", "a", "run", "a", "again", "a", "close", "a"]
+        out, _ = self.same("host", *commands)
+        self.assertEqual(out, ["a 0", "a e", "a 6", "a 0", "a n", "a -6"] * 3)
+
     def test_closed_libraries(self):
         commands = []
         for _ in range(3):
