@@ -106,7 +106,7 @@ void pin(void *function)
 		loader.open(owner.path, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
 }
 
-// Whether `first` was loaded before `second`.
+// Answers whether `first` was loaded before `second`.
 struct Pair {
 	const Object &first, &second;
 	bool isBefore;

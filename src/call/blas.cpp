@@ -8,6 +8,9 @@
 #include "src/life/start.h"
 #include "src/place/region/api.h"
 
+#include <algorithm>
+#include <iterator>
+
 namespace autoamp::entry {
 
 namespace {
@@ -35,6 +38,7 @@ struct Slow {
 			return op::Status{0};
 		};
 		core::Process *const process = core::process();
+		const unsigned closes = __atomic_load_n(&autoamp_cpu_closes, __ATOMIC_ACQUIRE);
 		function = autoamp_cpu_original(slot, address, &isWide);
 		if (!function)
 			return; // a weak reference to a routine that no library has
@@ -44,7 +48,12 @@ struct Slow {
 		}
 		const unsigned index = vendorEntryCount + slot % blasEntryCount;
 		op::BlasCall call = describe(isWide, args...);
-		call.slot = static_cast<uint16_t>(slot), call.isWide = isWide;
+		call.slot = static_cast<uint16_t>(slot), call.isWide = isWide, call.closes = closes;
+		// Another object may have been loaded at the address of the caller.
+		if (core::Thread *const thread = core::knownThread(); thread && thread->closes != closes) {
+			std::fill(std::begin(thread->callers), std::end(thread->callers), core::Thread::Caller{});
+			thread->closes = closes;
+		}
 		dispatch(*process, entryTable[index], Interception{static_cast<uint16_t>(index), function, address}, call,
 		         Original(original));
 	}

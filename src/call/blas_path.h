@@ -60,7 +60,8 @@ namespace autoamp::core {
 	const auto sizes = (memo.m ^ call.m) | (memo.n ^ call.n) | (memo.k ^ call.k) | (memo.lda ^ call.lda) |
 	                   (memo.ldb ^ call.ldb) | (memo.ldc ^ call.ldc);
 	return !((reinterpret_cast<uintptr_t>(memo.address) ^ reinterpret_cast<uintptr_t>(address)) |
-	         (memo.entry ^ entryWordOf(call, slot)) | static_cast<uint64_t>(sizes) | (memo.context ^ context));
+	         (memo.entry ^ entryWordOf(call, slot)) | static_cast<uint64_t>(sizes) | (memo.context ^ context) |
+	         (memo.closes ^ __atomic_load_n(&autoamp_cpu_closes, __ATOMIC_ACQUIRE)));
 }
 
 inline void rememberBlas(Thread &thread, const op::BlasCall &call, const Thread::Memo &memo,
@@ -79,6 +80,7 @@ inline void rememberBlas(Thread &thread, const op::BlasCall &call, const Thread:
 	    call.ldb,
 	    call.ldc,
 	    context,
+	    call.closes,
 	    call.isWide,
 	    memo.row,
 	    memo.cell,

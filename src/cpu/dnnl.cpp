@@ -44,6 +44,9 @@ Dnnl read(void *library)
 		const Version *const known = version();
 		found.major = known->major, found.minor = known->minor, found.patch = known->patch;
 	}
+	resolve(found.exceptions.begin, library, "__cxa_begin_catch");
+	resolve(found.exceptions.end, library, "__cxa_end_catch");
+	resolve(found.exceptions.setIp, library, "_Unwind_SetIP");
 	OpenMp &openMp = found.openMp;
 	int (*effectiveIsa)();
 	if (!resolve(found.gemm, library, "dnnl_gemm_bf16bf16f32") ||
@@ -87,14 +90,15 @@ const Dnnl &dnnl()
 	return known ? *known : failed;
 }
 
-bool callGemm(Gemm *gemm, char transA, char transB, int64_t m, int64_t n, int64_t k, float alpha, const uint16_t *A,
-              int64_t lda, const uint16_t *B, int64_t ldb, float beta, float *C, int64_t ldc)
+bool callGemm(const Dnnl &dnnl, char transA, char transB, int64_t m, int64_t n, int64_t k, float alpha,
+              const uint16_t *A, int64_t lda, const uint16_t *B, int64_t ldb, float beta, float *C, int64_t ldc)
 {
-	try {
-		return gemm(transA, transB, m, n, k, alpha, A, lda, B, ldb, beta, C, ldc) == 0;
-	} catch (...) { // it generates its code with `new`, at the first calls
-		return false;
-	}
+	int status = 1;
+	auto call = [&] { status = dnnl.gemm(transA, transB, m, n, k, alpha, A, lda, B, ldb, beta, C, ldc); };
+	// It generates its code with `new`, at the first calls.
+	const bool hasReturned = callGuarded(
+	    dnnl.exceptions, [](void *each) { (*static_cast<decltype(call) *>(each))(); }, &call);
+	return hasReturned && status == 0;
 }
 
 } // namespace autoamp::cpu

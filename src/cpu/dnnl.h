@@ -2,6 +2,7 @@
 // every version since 1.2 exports it (docs/adr/0054). Any thread; no lock.
 #pragma once
 
+#include "src/cpu/guarded.h"
 #include "src/cpu/reason.h"
 
 #include <cstdint>
@@ -23,9 +24,10 @@ struct OpenMp {
 };
 
 struct Dnnl {
-	Reason reason = Reason::noLibrary; // none: usable, and all functions below are set
+	Reason reason = Reason::noLibrary; // none: usable, and `gemm` and `openMp` are set
 	Gemm *gemm = nullptr;
 	OpenMp openMp = {};
+	Catch exceptions = {};
 	int major = 0, minor = 0, patch = 0; // 0.0.0: unknown
 	uint32_t generation = 0;             // generation() of the process that opened it
 };
@@ -38,7 +40,7 @@ Dnnl openDnnl(const char *folder);
 const Dnnl &dnnl();
 
 // False if the function failed. An exception of oneDNN ends here.
-bool callGemm(Gemm *gemm, char transA, char transB, int64_t m, int64_t n, int64_t k, float alpha, const uint16_t *A,
-              int64_t lda, const uint16_t *B, int64_t ldb, float beta, float *C, int64_t ldc);
+bool callGemm(const Dnnl &dnnl, char transA, char transB, int64_t m, int64_t n, int64_t k, float alpha,
+              const uint16_t *A, int64_t lda, const uint16_t *B, int64_t ldb, float beta, float *C, int64_t ldc);
 
 } // namespace autoamp::cpu

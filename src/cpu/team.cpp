@@ -55,7 +55,7 @@ bool Team::gemm(char transA, char transB, int64_t m, int64_t n, int64_t k, float
                 const uint16_t *B, int64_t ldb, float beta, float *C, int64_t ldc)
 {
 	if (workers_.count() == 0)
-		return callGemm(dnnl_.gemm, transA, transB, m, n, k, alpha, A, lda, B, ldb, beta, C, ldc);
+		return callGemm(dnnl_, transA, transB, m, n, k, alpha, A, lda, B, ldb, beta, C, ldc);
 	// Each part is a product of its own that oneDNN computes on one thread. It copies the operand that the parts share
 	// once per part, so the longer side of C is split, and into one part per thread.
 	const bool isByRows = m >= n;
@@ -66,9 +66,9 @@ bool Team::gemm(char transA, char transB, int64_t m, int64_t n, int64_t k, float
 		const int64_t begin = boundary(length, part, parts), count = boundary(length, part + 1, parts) - begin;
 		dnnl_.openMp.setThreads(1); // on this thread
 		const bool isDone =
-		    isByRows ? callGemm(dnnl_.gemm, transA, transB, count, n, k, alpha, A + begin * (transA == 'N' ? lda : 1),
+		    isByRows ? callGemm(dnnl_, transA, transB, count, n, k, alpha, A + begin * (transA == 'N' ? lda : 1),
 		                        lda, B, ldb, beta, C + begin * ldc, ldc)
-		             : callGemm(dnnl_.gemm, transA, transB, m, count, k, alpha, A, lda,
+		             : callGemm(dnnl_, transA, transB, m, count, k, alpha, A, lda,
 		                        B + begin * (transB == 'N' ? 1 : ldb), ldb, beta, C + begin, ldc);
 		if (!isDone)
 			isComplete.store(false, std::memory_order_relaxed);

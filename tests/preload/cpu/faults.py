@@ -1,0 +1,147 @@
+"""Faults and difficult circumstances: each call has the program's own result, and the report has the reason.
+Arguments: see machine.py."""
+import os
+import shutil
+import signal
+import sys
+import unittest
+
+import machine
+from machine import CAST, DEBIAN, FRONT, LIBRARIES, OBSTACLE, PROGRAMS, ROOM, WHEELS, lowers, main, run
+
+
+class Faults(unittest.TestCase):
+    maxDiff = None
+
+    def fine(self, command, *arguments, result="r", status=0, libraries=("stub", "openblas-serial", "openblas-pthread", "openblas-openmp", "blis-pthread"), **options):
+        """Runs before each of the libraries, with several threads. Returns the last report."""
+        report = None
+        for library in LIBRARIES:
+            if library.file and library.path and library.name in libraries:
+                with self.subTest(library.name):
+                    made = run(command, *arguments, path=library.path, **{"OPENBLAS_NUM_THREADS": "2", "OMP_NUM_THREADS": "2", "BLIS_NUM_THREADS": "2"} | CAST | options)
+                    self.assertEqual((made.status, made.errors), (status, ""))
+                    self.assertTrue(made.out)
+                    for line in made.out.splitlines():
+                        self.assertIn(line.split()[1], result, line)
+                    report = made.report
+        return report
+
+    def reasons(self, report):
+        return {(row["decision"], row["reason"]) for row in report["ops"]}
+
+    @lowers
+    def test_forks(self):
+        report = self.fine("faults", "forks")
+        self.assertEqual(self.reasons(report), {("lowered", "white_list")})
+        # 2 by the parent, and children that are descendants of each other
+        self.assertEqual(sum(row["calls"] for row in report["ops"] if row["entry"] == "sgemm_"), 2 + 1 + 1 + 4)
+
+    @lowers
+    def test_forks_while_threads_multiply(self):
+        self.fine("faults", "fork_busy")
+
+    @lowers
+    def test_threads(self):
+        report = self.fine("faults", "crowd")
+        self.assertEqual(self.reasons(report), {("lowered", "white_list")})
+        self.assertEqual(report["totals"]["calls"], 64 * 5 * 3 + 2)
+
+    @lowers
+    def test_cancellation(self):
+        self.fine("faults", "cancellation", libraries=("stub", "openblas-serial"))
+
+    @lowers
+    def test_small_stacks(self):
+        self.fine("faults", "stacks", result="e", libraries=("stub", "openblas-serial"))
+
+    @lowers
+    def test_floating_point_environment(self):
+        self.fine("faults", "environment", libraries=("stub", "openblas-serial"))
+
+    @lowers
+    def test_calls_in_signal_handlers(self):
+        self.fine("faults", "signals", libraries=("stub", "openblas-serial"))
+
+    @lowers
+    def test_ends_without_exit(self):
+        for how, status in (("leave", 0), ("die", -signal.SIGKILL)):
+            report = self.fine("faults", how, status=status)
+            self.assertEqual(report["totals"]["lowered"], 2)
+
+    @lowers
+    def test_memory_budget(self):
+        report = self.fine("faults", "large", result="e", AUTOAMP_MEMORY="1M")
+        self.assertEqual({row["n"]: (row["decision"], row["reason"], row["calls"]) for row in report["ops"]},
+                         {64: ("lowered", "white_list", 2), 700: ("fallback", "memory_budget", 1)})
+
+    def dnnl(self, kind):
+        folder = ROOM / kind
+        folder.mkdir(exist_ok=True)
+        for version in (2, 3):
+            if kind == "missing":  # the name leads to a file that is not a library
+                (folder / f"libdnnl.so.{version}").write_text("nothing")
+            else:
+                shutil.copy(PROGRAMS / f"libcpu_dnnl_{kind}.so", folder / f"libdnnl.so.{version}")
+        return folder
+
+    @unittest.skipIf(OBSTACLE and "CPU" in OBSTACLE, "the CPU has no AVX512-BF16")
+    def test_onednn_does_not_work(self):
+        for kind, reason in (("missing", "no_onednn"), ("lacks", "no_onednn"), ("emulates", "no_onednn"), ("throws", "engine_failed"), ("refuses", "engine_failed")):
+            with self.subTest(kind):
+                # The file that is not a library hides those of the machine, if nothing else is found.
+                made = run("faults", "one", path=f"{self.dnnl(kind)}:{PROGRAMS}", **CAST)
+                if kind == "missing" and made.out == "product r\n":
+                    continue  # the loader continues with the next folder
+                self.assertEqual((made.status, made.out, made.errors), (0, "product e\n", ""))
+                self.assertEqual({(row["decision"], row["reason"]) for row in made.report["ops"]}, {("fallback", reason)})
+                self.assertEqual(made.report["totals"]["calls"], 2)
+
+    def test_libraries_for_factorizations(self):
+        plain = run("host", "open", "a", PROGRAMS / "liblapack.so", "run", "a", front=None, path=PROGRAMS)
+        made = run("host", "open", "a", PROGRAMS / "liblapack.so", "run", "a", path=PROGRAMS, **CAST)
+        self.assertEqual((made.out, made.errors), (plain.out, ""))
+        self.assertEqual({(row["caller"], row["decision"], row["reason"]) for row in made.report["ops"]}, {("liblapack.so", "kept", "solver_caller")})
+
+    def test_scipy(self):
+        python = next((f"{folder}/../../../bin/python3" for folder in WHEELS if os.path.exists(f"{folder}/scipy") and os.path.exists(f"{folder}/../../../bin/python3")), None)
+        if not python:
+            self.skipTest("no SciPy wheel in BLAS_TEST_WHEELS")
+        script = """
+import numpy as np, scipy.linalg
+rng = np.random.default_rng(1)
+A = rng.standard_normal((400, 400)).astype(np.float32)
+q, r = scipy.linalg.qr(A)
+print(np.abs(q.T.astype(np.float64) @ q - np.eye(400)).max() < 5e-5, np.abs(q.astype(np.float64) @ r - A).max() < 1e-3)
+B = A @ rng.standard_normal((400, 300)).astype(np.float32)
+print(B.shape)
+"""
+        made = run(python, "-c", script, **CAST)
+        self.assertEqual((made.status, made.out, made.errors), (0, "True True\n(400, 300)\n", ""))
+        if not OBSTACLE:
+            self.assertEqual({row["shape"] for row in made.report["ops"] if row["decision"] == "lowered"}, {"300x400x400", "400x300x400"} & {row["shape"] for row in made.report["ops"]})
+
+    @lowers
+    def test_multiprocessing(self):
+        python = next((f"{folder}/../../../bin/python3" for folder in WHEELS if os.path.exists(f"{folder}/numpy") and os.path.exists(f"{folder}/../../../bin/python3")), None)
+        if not python:
+            self.skipTest("no NumPy wheel in BLAS_TEST_WHEELS")
+        script = """
+import multiprocessing, numpy as np
+def product(seed):
+    A = np.random.default_rng(seed).standard_normal((200, 200)).astype(np.float32)
+    return float(np.abs(A @ A.T.copy() - (A.astype(np.float64) @ A.T)).max())
+if __name__ == "__main__":
+    print(1e-3 < product(0) < 1)
+    for way in ("fork", "spawn", "forkserver"):
+        with multiprocessing.get_context(way).Pool(3) as pool:
+            print(all(1e-3 < error < 1 for error in pool.map(product, range(6))))
+"""
+        file = ROOM / "pool.py"
+        file.write_text(script)
+        made = run(python, file, **CAST)
+        self.assertEqual((made.status, made.out, made.errors), (0, "True\n" * 4, ""))
+
+
+if __name__ == "__main__":
+    main()
