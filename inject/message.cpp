@@ -29,6 +29,16 @@ FileIdentity identify(int descriptor)
 	return isOpen ? FileIdentity{file.st_dev, file.st_ino, true} : FileIdentity{};
 }
 
+void say(const char *start, const char *end)
+{
+	if (!autoamp_front_has_stderr())
+		return;
+	const iovec parts[] = {{const_cast<char *>(start), length(start)},
+	                       {const_cast<char *>(end), length(end)},
+	                       {const_cast<char *>("\n"), 1}};
+	base::writeLine(STDERR_FILENO, parts, 3);
+}
+
 } // namespace
 
 void rememberStderr()
@@ -39,13 +49,12 @@ void rememberStderr()
 void sayOff(const char *why)
 {
 	base::AttachedBoard(valueOf("_AUTOAMP_RUN_BOARD=")).report(base::RunBoard::Failure::off, why);
-	if (!autoamp_front_has_stderr())
-		return;
-	static constexpr char start[] = "autoamp: off, cannot load the core: ";
-	const iovec parts[] = {{const_cast<char *>(start), sizeof start - 1},
-	                       {const_cast<char *>(why), length(why)},
-	                       {const_cast<char *>("\n"), 1}};
-	base::writeLine(STDERR_FILENO, parts, 3);
+	say("autoamp: off, cannot load the core: ", why);
+}
+
+void sayAbsent(const char *name)
+{
+	say("autoamp: this program works only without libautoamp-cpu.so: it calls a function that no library has: ", name);
 }
 
 } // namespace autoamp::front

@@ -9,4 +9,7 @@ void rememberStderr();
 // Prints "autoamp: off, cannot load the core: WHY".
 void sayOff(const char *why);
 
+// Reports the call of a function that no library has.
+void sayAbsent(const char *name);
+
 } // namespace autoamp::front

@@ -1,20 +1,16 @@
 // The first call of a slot. Any thread.
 #include "inject/cpu/originals.h"
 #include "inject/fork.h"
+#include "inject/message.h"
 #include "inject/open_core.h"
+
+#include <cstdlib>
 
 using namespace autoamp::front;
 
 extern "C" {
 unsigned autoamp_cpu_unseen;
 }
-
-namespace {
-
-// For a weak reference to a routine that no library has. Without autoamp the reference would be null.
-void absent() {}
-
-} // namespace
 
 // Called by a lazy slot. Returns the target of the call. Stores it in the slot if it is right for all callers: the
 // wrapper of the core, which finds the library of each caller, or a function that all callers share.
@@ -26,8 +22,10 @@ extern "C" HIDDEN void *autoamp_front_resolve(unsigned slot, const void *caller)
 			return function;
 	const Resolving resolving;
 	const Original original = resolveOriginal(slot, caller, resolving.hasLoader);
-	if (!original.function)
-		return reinterpret_cast<void *>(absent);
+	if (!original.function) { // without autoamp, the weak reference would be null
+		sayAbsent(routineNames[slot % blasEntryCount]);
+		abort();
+	}
 	if (!resolving.hasLoader) {
 		__atomic_add_fetch(&autoamp_cpu_unseen, 1, __ATOMIC_RELAXED);
 		return original.function;

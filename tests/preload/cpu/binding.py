@@ -2,6 +2,7 @@
 Arguments: see machine.py."""
 import pathlib
 import shutil
+import signal
 import sys
 import unittest
 
@@ -136,6 +137,18 @@ class Binding(unittest.TestCase):
 
     def test_weak_references(self):
         self.assertEqual(self.same("weak_linked", "call", lowers=False)[0], ["there", "6"])
+
+    def test_weak_references_without_a_library(self):
+        """The front exports the names. A call ends the program instead of leaving the result unset."""
+        self.assertEqual(run("weak", "call", front=None).out, "null\n0\n")
+        made = run("weak", "call", **CAST)
+        self.assertEqual((made.status, made.out), (-signal.SIGABRT, "there\n"))
+        self.assertRegex(made.errors, r"\Aautoamp: this program works only without libautoamp-cpu.so: [^\n]*: cblas_sgemm\n\Z")
+
+    def test_calls_in_a_constructor(self):
+        """Inside dlopen, whose lock the thread holds."""
+        out, _ = self.same("host", "open", "a", plugin("plugin_early"), "run", "a", "again", "a", calls=3)
+        self.assertEqual(out, ["a e", "a 6"])
 
     def test_python(self):
         """All calls of ctypes return to one address."""

@@ -303,6 +303,41 @@ void values()
 	});
 }
 
+// Calls from one place, in turn: 50 of each kind.
+void repeats()
+{
+	const Int k = nextK++, m = 37, n = 29;
+	auto *const cblasDouble = find<CblasDouble>(true, "dgemm");
+	auto *const cblasGemv = find<CblasGemv>(true, "sgemv");
+	std::vector<double> wide(static_cast<std::size_t>(k * k), 1.5), wideResult(static_cast<std::size_t>(k * k));
+	std::vector<float> vector(static_cast<std::size_t>(k), 0.5f), vectorResult(static_cast<std::size_t>(m));
+	std::vector<Operands> all;
+	std::vector<Shape> shapes;
+	for (Interface interface : {Interface::row, Interface::fortran})
+		for (float alpha : {0.f, 1.f})
+			shapes.push_back(
+			    {.interface = interface, .transb = 'T', .m = m, .n = n, .k = k, .alpha = alpha, .beta = 0.5f});
+	for (const Shape &shape : shapes)
+		all.emplace_back(shape);
+	for (Operands &o : all)
+		for (Matrix *matrix : {&o.A, &o.B, &o.C})
+			matrix->data = reinterpret_cast<float *>(matrix->bytes.data() + matrix->step * 4);
+	for (int i = 0; i < 50; i++) {
+		for (std::size_t which = 0; which < all.size(); which++) {
+			all[which].begin();
+			all[which].run(shapes[which]);
+		}
+		cblasDouble(rowMajor, noTrans, noTrans, k, k, k, 1, wide.data(), k, wide.data(), k, 0, wideResult.data(), k);
+		cblasGemv(rowMajor, noTrans, m, k, 1, all[0].A.data, all[0].A.ld, vector.data(), 1, 0, vectorResult.data(), 1);
+	}
+	for (std::size_t which = 0; which < all.size(); which++)
+		print("repeat." + std::to_string(which), shapes[which], all[which]);
+	Hash bits;
+	bits.add(wideResult.data(), wideResult.size() * sizeof(double));
+	bits.add(vectorResult.data(), vectorResult.size() * sizeof(float));
+	std::printf("repeat.counted bits=%016llx\n", static_cast<unsigned long long>(bits.value));
+}
+
 // The library decides about results in its operands.
 void overlaps()
 {
@@ -579,8 +614,9 @@ int main(int argc, char **argv)
 		return std::fprintf(stderr, "%s\n", dlerror()), 3;
 #endif
 	constexpr std::pair<const char *, void (*)()> parts[] = {
-	    {"products", products}, {"zeros", zeros},     {"values", values},   {"overlaps", overlaps},
-	    {"integers", integers}, {"counted", counted}, {"batches", batches}, {"invalid", invalid}};
+	    {"products", products}, {"zeros", zeros},       {"values", values},
+	    {"repeats", repeats},   {"overlaps", overlaps}, {"integers", integers},
+	    {"counted", counted},   {"batches", batches},   {"invalid", invalid}};
 	for (const auto &[name, part] : parts)
 		if (argc < 2 || std::strcmp(argv[1], name) == 0)
 			part();

@@ -1,4 +1,5 @@
-// Linked to a library with its own function sgemm. The program itself has its own function strmm. -DLINKED: linked to a BLAS as well.
+// Linked to a library with its own function sgemm. The program itself has its own function strmm. -DLINKED: linked to a
+// BLAS as well.
 #include "check.h"
 
 #include <cstdio>

@@ -94,6 +94,29 @@ class Products(unittest.TestCase):
         self.assertEqual({row["decision"] for row in lowered.report["ops"]}, {"lowered"})
 
     @each("linked", "looked")
+    def test_repeated_calls(self, library, how):
+        """Later calls of a kind take the fast path."""
+        if library.name not in ("stub", "stub64", "stub-wheel", "openblas-serial"):
+            return
+        plain = library.run(how, "repeats", front=None)
+        for trace in ("off", "summary", "ops"):
+            for level in ("O0", "O1"):
+                made = library.run(how, "repeats", **CAST, AUTOAMP_TRACE=trace, AUTOAMP_LEVEL=level)
+                self.assertEqual((made.status, made.errors), (0, ""))
+                if level == "O0":
+                    self.assertEqual(made.out, plain.out)
+                elif not machine.OBSTACLE:
+                    for name in ("repeat.1", "repeat.3"):  # half of the result is that of the call before
+                        self.assertLess(float(made.cases[name]["low"]), EXACT)
+                        self.assertGreater(float(made.cases[name]["eta"]), ROUNDED[0] / 4)
+                    for name in ("repeat.0", "repeat.2", "repeat.counted"):
+                        self.assertEqual(made.cases[name], plain.cases[name])
+                if trace != "off":
+                    self.assertEqual(sorted((row["entry"], row["calls"]) for row in made.report["ops"]),
+                                     sorted((library.patterns[is_fortran].replace("NAME", routine), 50)
+                                            for routine, is_fortran in (("sgemm", 0), ("sgemm", 0), ("sgemm", 1), ("sgemm", 1), ("dgemm", 0), ("sgemv", 0))))
+
+    @each("linked", "looked")
     def test_results_in_operands(self, library, how):
         plain, lowered = self.pair(library, how, "overlaps")
         self.assertEqual(plain.results(), lowered.results())
