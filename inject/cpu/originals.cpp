@@ -23,7 +23,7 @@ namespace {
 void *originals[slotCount];        // of copy 0: those in the scope of the program
 const void *copies[blasCopyCount]; // by copy - 1: dynamic section of the library
 
-// The results for callers whose library is in their own scope, until the next dlclose. Append-only; without a free
+// The results for callers whose library is in their own scope, until an object is unloaded. Append-only; without a free
 // place, each call resolves.
 struct Known {
 	const void *caller;

@@ -1,13 +1,12 @@
 """Which BLAS a call reaches, whatever way a program binds it: each program has the same results as without autoamp.
 Arguments: see machine.py."""
-import pathlib
+import os
 import shutil
 import signal
 import sys
 import unittest
 
-import machine
-from machine import AUTOAMP, CAST, CORE, DEBIAN, FRONT, OBSTACLE, PROGRAMS, ROOM, main, run
+from machine import CAST, CORE, FRONT, OBSTACLE, PROGRAMS, ROOM, main, run
 
 CUDA_FRONT = FRONT.parent / "libautoamp.so"
 VENDOR = PROGRAMS.parent / "vendor"  # stand-ins for NVIDIA's libraries
@@ -179,6 +178,32 @@ print(sum(results[0]) > 0)
         made = run("linked", "products", front=folder / FRONT.name, path=PROGRAMS, **CAST)
         self.assertEqual((made.status, made.out), (0, plain.out))
         self.assertRegex(made.errors, r"\Aautoamp: off, cannot load the core: [^\n]*\n\Z")
+
+    @unittest.skipIf(os.getuid() or not shutil.which("unshare"), "needs a mount namespace")
+    def test_privileged_program(self):
+        """A program with the set-user-ID bit, which gets the front by /etc/ld.so.preload."""
+        room = ROOM / "privileged"
+        (room / "etc").mkdir(parents=True)
+        (room / "out").mkdir()
+        (room / "out").chmod(0o777)
+        ROOM.chmod(0o755)
+        for file in (BLAS, FRONT, CORE):
+            shutil.copy(file, room)
+        shutil.copy("/etc/ld.so.cache", room / "etc")
+        (room / "etc" / "ld.so.preload").write_text(f"{room / FRONT.name}\n")
+        program = room / "program"
+        shutil.copy(PROGRAMS / "cpu_looked", program)
+        shutil.chown(program, 65534)
+        plain = run(program, room / BLAS.name, "cblas_NAME", "NAME_", "products", front=None)
+        for mode, traces in ((0o4755, []), (0o755, ["t.aat"])):
+            program.chmod(mode)
+            made = run(shutil.which("unshare"), "--mount", "sh", "-c", 'mount --bind "$1" /etc && shift && exec "$@"', "sh", room / "etc", program,
+                       room / BLAS.name, "cblas_NAME", "NAME_", "products", front=None, AUTOAMP_TRACE_FILE=str(room / "out" / "t.aat"), **CAST)
+            if "mount" in made.errors:
+                self.skipTest("not permitted here: " + made.errors)
+            self.assertEqual((made.status, made.errors), (0, ""))
+            self.assertEqual(made.out == plain.out, bool(OBSTACLE or mode == 0o4755))
+            self.assertEqual(os.listdir(room / "out"), traces)
 
     def test_both_fronts(self):
         for fronts in (f"{FRONT}:{CUDA_FRONT}", f"{CUDA_FRONT}:{FRONT}"):

@@ -3,11 +3,9 @@ Arguments: see machine.py."""
 import os
 import shutil
 import signal
-import sys
 import unittest
 
-import machine
-from machine import CAST, DEBIAN, FRONT, LIBRARIES, OBSTACLE, PROGRAMS, ROOM, WHEELS, lowers, main, run
+from machine import CAST, LIBRARIES, OBSTACLE, PROGRAMS, ROOM, WHEELS, lowers, main, run
 
 
 class Faults(unittest.TestCase):
