@@ -96,7 +96,7 @@ AUTOAMP_EXPORT int InitializeInjectionNvtx2(const void *tables);
 // and whether its integers have 64 bits. Null: no library in this process has it.
 AUTOAMP_WEAK void *autoamp_cpu_original(unsigned slot, const void *caller, bool *isWide);
 AUTOAMP_WEAK extern unsigned autoamp_cpu_unseen; // as autoamp_front_unseen
-AUTOAMP_WEAK extern unsigned autoamp_cpu_closes; // objects that were unloaded; an original function is known until the next one
+AUTOAMP_WEAK extern unsigned autoamp_cpu_closes; // unloaded objects; the next one ends knowledge about callers
 
 // Core: its tables for the fronts. Constant data: it needs no initialization, and threads may race to read it.
 AUTOAMP_EXPORT extern const autoamp::front::Core autoamp_core, autoamp_cpu_core;

@@ -1,11 +1,13 @@
 #include "src/cpu/product.h"
 
 #include "src/cpu/convert.h"
+#include "src/cpu/exit.h"
 #include "src/cpu/few_rows.h"
 #include "src/cpu/scratch.h"
 #include "src/cpu/team.h"
 
 #include <algorithm>
+#include <atomic>
 
 namespace autoamp::cpu {
 
@@ -101,6 +103,19 @@ void convertPart(const Matrix &matrix, unsigned part, unsigned parts, uint16_t *
 	convert(matrix, boundary(matrix.elements(), part, parts), boundary(matrix.elements(), part + 1, parts), target);
 }
 
+// oneDNN may use other static data for each of these kinds.
+void noteKind(const Product &product, unsigned threads, bool isOverwritten)
+{
+	static constinit std::atomic<uint64_t> known[2] = {};
+	const unsigned kind = product.transA | product.transB << 1 | (product.m == 1) << 2 | (product.n == 1) << 3 |
+	                      (product.k == 1) << 4 | (threads > 1) << 5;
+	const uint64_t bit = uint64_t{1} << kind;
+	if (!(known[isOverwritten].load(std::memory_order_relaxed) & bit)) {
+		guardExit();
+		known[isOverwritten].fetch_or(bit, std::memory_order_relaxed);
+	}
+}
+
 } // namespace
 
 Engine engine()
@@ -130,6 +145,9 @@ Reason multiply(const Product &product, Threads threads, size_t budget, const Ke
 		return Reason::invalidArguments;
 	if (m == 0 || n == 0 || k == 0 || alpha == 0)
 		return Reason::nothingToDo;
+	const Stay stay;
+	if (!stay)
+		return Reason::noLibrary;
 	if (overlap(a, c) || overlap(b, c))
 		return Reason::overlap;
 
@@ -162,8 +180,10 @@ Reason multiply(const Product &product, Threads threads, size_t budget, const Ke
 	// oneDNN is row-major: transposed, this is B' A' = C'.
 	float *const result = isAdded ? reinterpret_cast<float *>(memory + bytesA + bytesB) : C;
 	const int64_t resultLd = isAdded ? m : ldc;
-	if (!team.gemm(transB ? 'T' : 'N', transA ? 'T' : 'N', n, m, k, alpha, lowB, b.length, lowA, a.length,
-	               isAdded ? 0 : beta, result, resultLd))
+	const bool isDone = team.gemm(transB ? 'T' : 'N', transA ? 'T' : 'N', n, m, k, alpha, lowB, b.length, lowA, a.length,
+	                              isAdded ? 0 : beta, result, resultLd);
+	noteKind(product, team.size(), isAdded || beta == 0);
+	if (!isDone)
 		return Reason::engineFailed;
 	if (isAdded)
 		team.run([&](unsigned part, unsigned parts) {

@@ -197,6 +197,68 @@ void signals()
 	say("signals", isGood && inHandler >= 5 ? first : 'w');
 }
 
+// The program ends while threads multiply.
+void exitBusy()
+{
+	for (int i = 0; i < 3; i++)
+		std::thread([] {
+			while (isRight(64))
+				;
+			std::abort();
+		}).detach();
+	say("product", product());
+	usleep(20000);
+}
+
+// Calls by destructors of a thread, before and after those of autoamp.
+void threadEnd()
+{
+	struct AtEnd {
+		~AtEnd() { say("thread", product()); }
+	};
+	static pthread_key_t keys[3];
+	for (pthread_key_t &key : keys)
+		pthread_key_create(&key, [](void *rounds) {
+			say("key", product());
+			if (rounds != reinterpret_cast<void *>(1))
+				pthread_setspecific(keys[0], static_cast<char *>(rounds) - 1);
+		});
+	for (int i = 0; i < 3; i++)
+		std::thread([] {
+			thread_local AtEnd atEnd;
+			pthread_setspecific(keys[0], reinterpret_cast<void *>(3));
+			say("first", product());
+			pthread_setspecific(keys[1], reinterpret_cast<void *>(1));
+			static_cast<void>(&atEnd);
+		}).join();
+}
+
+void atExit()
+{
+	std::atexit([] { say("early", product()); });
+	say("product", product());
+	std::atexit([] { say("late", product()); });
+}
+
+bool throws = false;
+
+// An error handler of the program's own, which throws.
+void handler()
+{
+	throws = true;
+	say("first", product());
+	const Int m = -1, n = 2;
+	const float one = 1;
+	float C[4] = {};
+	for (int i = 0; i < 3; i++)
+		try {
+			sgemm_("N", "N", &m, &n, &n, &one, C, &n, C, &n, &one, C, &n, 1, 1);
+			say("returned", 'w');
+		} catch (int parameter) {
+			say("thrown", parameter == 3 ? product() : 'w');
+		}
+}
+
 void leave()
 {
 	say("product", product());
@@ -224,13 +286,29 @@ void large()
 
 } // namespace
 
+extern "C" void xerbla_(const char *name, const Int *parameter, std::size_t)
+{
+	if (throws)
+		throw static_cast<int>(*parameter);
+	std::fprintf(stderr, "%.6s %d\n", name, static_cast<int>(*parameter));
+}
+
 int main(int argc, char **argv)
 {
-	constexpr std::pair<const char *, void (*)()> all[] = {{"forks", forks},     {"fork_busy", forkBusy},
-	                                                       {"crowd", crowd},     {"cancellation", cancellation},
-	                                                       {"stacks", stacks},   {"environment", environment},
-	                                                       {"signals", signals}, {"leave", leave},
-	                                                       {"die", die},         {"one", one},
+	constexpr std::pair<const char *, void (*)()> all[] = {{"forks", forks},
+	                                                       {"fork_busy", forkBusy},
+	                                                       {"crowd", crowd},
+	                                                       {"cancellation", cancellation},
+	                                                       {"stacks", stacks},
+	                                                       {"environment", environment},
+	                                                       {"signals", signals},
+	                                                       {"leave", leave},
+	                                                       {"die", die},
+	                                                       {"one", one},
+	                                                       {"exit_busy", exitBusy},
+	                                                       {"thread_end", threadEnd},
+	                                                       {"at_exit", atExit},
+	                                                       {"handler", handler},
 	                                                       {"large", large}};
 	for (const auto &[name, run] : all)
 		if (argc > 1 && std::strcmp(argv[1], name) == 0)

@@ -68,6 +68,21 @@ class Faults(unittest.TestCase):
             self.assertEqual(report["totals"]["lowered"], 2)
 
     @lowers
+    def test_exit(self):
+        for how in ("exit_busy", "at_exit"):
+            self.fine("faults", how, result="re", libraries=("stub", "openblas-pthread", "openblas-serial"))
+
+    @lowers
+    def test_end_of_a_thread(self):
+        self.fine("faults", "thread_end", result="re", libraries=("stub", "openblas-pthread"))
+
+    @lowers
+    def test_error_handler_that_throws(self):
+        report = self.fine("faults", "handler", libraries=("openblas-serial", "stub"))
+        rows = {(row["m"], row["reason"]): row["calls"] for row in report["ops"] if row["entry"] == "sgemm_"}
+        self.assertEqual(rows, {(40, "white_list"): 4, (-1, "bad_argument"): 3})
+
+    @lowers
     def test_memory_budget(self):
         report = self.fine("faults", "large", result="e", AUTOAMP_MEMORY="1M")
         self.assertEqual({row["n"]: (row["decision"], row["reason"], row["calls"]) for row in report["ops"]},

@@ -19,11 +19,22 @@ char letterOf(Trans value)
 	return value == noTrans ? 'N' : value == trans ? 'T' : value == conjTrans ? 'C' : '?';
 }
 
-void refuse(const char *name, int parameter)
+} // namespace
+
+// A program can define its own.
+extern "C" __attribute__((visibility("default"), weak)) void xerbla_(const char *name, const Int *parameter,
+                                                                     std::size_t length)
 {
-	std::fprintf(stderr, " ** On entry to %s parameter number %d had an illegal value\n", name, parameter);
+	std::fprintf(stderr, " ** On entry to %.*s parameter number %d had an illegal value\n", static_cast<int>(length),
+	             name, static_cast<int>(*parameter));
 }
 
+namespace {
+
+void refuse(const char *name, Int parameter)
+{
+	xerbla_(name, &parameter, std::strlen(name));
+}
 void multiply(char transa, char transb, Int m, Int n, Int k, float alpha, const float *A, Int lda, const float *B,
               Int ldb, float beta, float *C, Int ldc)
 {
@@ -102,6 +113,13 @@ void mark(void *C)
 	ALIAS(of##_64, f_##of)                                                                                             \
 	ALIAS(capitals, f_##of)                                                                                            \
 	ALIAS(capitals##_64, f_##of)
+#endif
+
+#ifdef CONFIGURED // as OpenBLAS with integers of 64 bits, but without a suffix in any name
+extern "C" __attribute__((visibility("default"))) const char *openblas_get_config()
+{
+	return "OpenBLAS 0.3.21 USE64BITINT DYNAMIC_ARCH";
+}
 #endif
 
 extern "C" {

@@ -1,0 +1,27 @@
+// The end of the process. exit() destroys static data of oneDNN, with its generated code, while other threads multiply,
+// and before exit handlers that were registered earlier and may multiply. Any thread.
+#pragma once
+
+namespace autoamp::cpu {
+
+// While a Stay lives, exit() waits before it destroys oneDNN's data, at most two seconds.
+class Stay
+{
+public:
+	Stay();
+	~Stay();
+	Stay(const Stay &) = delete;
+	Stay &operator=(const Stay &) = delete;
+
+	// False: the data is or may be destroyed.
+	explicit operator bool() const { return isPermitted_; }
+
+private:
+	bool isPermitted_;
+};
+
+// Exit handlers run in reverse order of registration, and oneDNN registers the destructors of static data at its first
+// products of a kind. To be called after the first product of each kind.
+void guardExit();
+
+} // namespace autoamp::cpu
