@@ -72,7 +72,7 @@ bool contains(const char *text, const char *part)
 }
 
 // The reference BLAS, OpenBLAS and BLIS of Debian mark the width of integers in the file name; MKL does so too, except
-// for libmkl_rt, which reads a variable. Other libraries mark it in the names of the functions.
+// for libmkl_rt, which reads a variable. Other libraries mark it in the names of the functions. OpenBLAS reports it.
 bool isWide(const char *name, const Object &library)
 {
 	const size_t size = length(name);
@@ -80,6 +80,9 @@ bool isWide(const char *name, const Object &library)
 		return true;
 	const char *const file = library.name();
 	const char *const layer = contains(file, "libmkl_rt") ? valueOf("MKL_INTERFACE_LAYER=") : nullptr;
+	const auto config = reinterpret_cast<const char *(*)()>(library.place(library.find("openblas_get_config")));
+	if (config && contains(config(), "USE64BITINT"))
+		return true;
 	return contains(file, "blas64") || contains(file, "blis64") || contains(file, "ilp64") ||
 	       (layer && contains(layer, "ILP64"));
 }

@@ -62,6 +62,10 @@ class Binding(unittest.TestCase):
         out, _ = self.same("host", *both, *["lp64", "a", "ilp64", "b", "lp64", "c"] * 3, calls=21)
         self.assertEqual(out, ["a e", "b e", "c n"] * 3)
 
+    def test_integers_of_an_unmarked_library(self):
+        """OpenBLAS reports their width."""
+        self.assertEqual(self.same("host", "open", "a", PROGRAMS / "libalgebra.so.3", "ilp64", "a", calls=3)[0], ["a e"])
+
     def test_handles_next_to_plugins(self):
         commands = ["open", "a", plugin("plugin"), "run", "a", "open", "l", BLAS, "lp64", "l", "open", "b", plugin("plugin64"), "run", "b",
                     "open", "m", BLAS64, "ilp64", "m", "run", "a", "lp64", "l", "run", "b", "ilp64", "m"]
