@@ -69,8 +69,9 @@ class Faults(unittest.TestCase):
 
     @lowers
     def test_exit(self):
-        for how in ("exit_busy", "at_exit"):
-            self.fine("faults", how, result="re", libraries=("stub", "openblas-pthread", "openblas-serial"))
+        # OpenBLAS itself can crash after its own destructors.
+        for how, libraries in (("exit_busy", ["stub"]), ("at_exit", ["stub", "openblas-pthread", "openblas-serial"])):
+            self.fine("faults", how, result="re", libraries=libraries)
 
     @lowers
     def test_end_of_a_thread(self):
