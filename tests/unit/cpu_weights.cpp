@@ -688,7 +688,11 @@ TEST_CASE("weights with common pages do not hide writes from each other")
 TEST_CASE("threads share a copy, and notice writes between their products")
 {
 	Fixture one;
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+	constexpr int count = 6, rounds = 40;
+#else
 	constexpr int count = 6, rounds = 400;
+#endif
 	std::barrier barrier(count);
 	std::atomic<int> wrong{0}, served{0}, kept{0};
 	std::vector<std::thread> threads;
