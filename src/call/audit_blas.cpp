@@ -53,8 +53,11 @@ BlasAudit::BlasAudit(const CallInfo &info, const DescribedCall &described, const
 {
 	const uint32_t period = info.process.settings.auditPeriod;
 	if (period && info.isRecorded &&
-	    described.site->cache.audited.fetch_add(1, std::memory_order_relaxed) % period == 0)
+	    described.site->cache.audited.fetch_add(1, std::memory_order_relaxed) % period == 0) {
+		const uint64_t start = base::ticks();
 		skipped_ = begin();
+		ticks_ = base::ticks() - start;
+	}
 }
 
 const char *BlasAudit::begin()
@@ -74,6 +77,13 @@ void BlasAudit::finish(uint64_t actualNs)
 {
 	if (!reference_)
 		return;
+	const uint64_t start = base::ticks();
+	compare(actualNs);
+	ticks_ += base::ticks() - start;
+}
+
+void BlasAudit::compare(uint64_t actualNs)
+{
 	const int64_t line = call_.isRowMajor ? call_.n : call_.m, lines = call_.isRowMajor ? call_.m : call_.n;
 	const uint64_t begin = base::nanoseconds(CLOCK_MONOTONIC);
 	callInto(info_, call_, reference_.get(), line);

@@ -18,14 +18,17 @@ public:
 	void finish(uint64_t actualNs);
 	// Reason why the call could not be audited, for a note in the trace; null: it is audited, or was not chosen.
 	const char *skipped() const { return skipped_; }
+	uint64_t ticks() const { return ticks_; } // time that the audit took
 
 private:
 	const char *begin();
+	void compare(uint64_t actualNs);
 
 	const CallInfo &info_;
 	const DescribedCall &described_;
 	const op::BlasCall &call_;
 	std::unique_ptr<float[]> reference_;
+	uint64_t ticks_ = 0;
 	const char *skipped_ = nullptr;
 };
 

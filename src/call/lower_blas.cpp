@@ -6,6 +6,7 @@
 #include "src/cpu/library.h"
 #include "src/cpu/product.h"
 #include "src/life/fork_hold.h"
+#include "src/site/rows.h"
 
 #include <utility>
 
@@ -34,6 +35,8 @@ Reason reasonOf(cpu::Reason reason)
 		return Reason::memory_budget;
 	case cpu::Reason::noMemory:
 		return Reason::out_of_memory;
+	case cpu::Reason::notKept:
+		return Reason::weight_not_kept;
 	case cpu::Reason::none:
 	case cpu::Reason::engineFailed:
 		break;
@@ -66,6 +69,33 @@ cpu::Product productOf(const op::BlasCall &call, int64_t i)
 	return product;
 }
 
+cpu::WeightMode modeOf(policy::Weights weights)
+{
+	return weights == policy::Weights::watched  ? cpu::WeightMode::watched
+	       : weights == policy::Weights::frozen ? cpu::WeightMode::frozen
+	                                            : cpu::WeightMode::off;
+}
+
+const char *name(cpu::WeightHow how)
+{
+	constexpr const char *names[] = {nullptr, "watched", "fingerprint", "frozen"};
+	return names[static_cast<unsigned>(how)];
+}
+
+void recordWeights(const CallInfo &info, const DescribedCall &described, cpu::Reason reason, const cpu::WeightUse &use)
+{
+	trace::WeightCounts counts;
+	counts.row = reason == cpu::Reason::notKept ? fallbackRowOf(info.process, *described.rows, Reason::weight_not_kept)
+	                                            : rowOf(info.process, *described.rows);
+	counts.how = name(use.how);
+	counts.reason = use.how == cpu::WeightHow::none ? cpu::name(use.reason) : nullptr;
+	counts.served = use.isServed, counts.made = use.isMade, counts.recast = use.isRecast;
+	counts.givenUp = use.isGivenUp;
+	counts.converted = reason == cpu::Reason::none && !use.isServed;
+	counts.bytes = use.bytes;
+	info.process.recorder.weights(counts);
+}
+
 // Rounds the results through bfloat16 (AUTOAMP_ROUND_OUTPUT).
 void roundResults(const op::BlasCall &call)
 {
@@ -78,18 +108,21 @@ void roundResults(const op::BlasCall &call)
 
 } // namespace
 
-lower::Outcome lower(const CallInfo &info, const DescribedCall &described, const policy::Decision &,
+lower::Outcome lower(const CallInfo &info, const DescribedCall &described, const policy::Decision &decision,
                      const op::BlasCall &call)
 {
 	BlasAudit audit(info, described, call);
 	const uint64_t begin = base::nanoseconds(CLOCK_MONOTONIC);
 	static constinit std::atomic<bool> isOpen{false};
+	cpu::WeightUse use;
 	const auto multiply = [&] {
 		const cpu::Engine engine = cpu::engine();
 		const cpu::Threads threads = cpu::threadsOf(info.interception.original, &engine.dnnl);
+		const cpu::Keeping keeping = {modeOf(info.process.options.weights), decision.needsKept};
 		cpu::Reason reason = cpu::Reason::none;
 		for (int64_t i = 0; i < call.batch && reason == cpu::Reason::none; ++i)
-			reason = cpu::multiply(productOf(call, i), threads, info.process.settings.memoryBudget, engine);
+			reason =
+			    cpu::multiply(productOf(call, i), threads, info.process.settings.memoryBudget, keeping, use, engine);
 		return reason;
 	};
 	cpu::Reason reason;
@@ -100,6 +133,8 @@ lower::Outcome lower(const CallInfo &info, const DescribedCall &described, const
 		reason = multiply();
 		isOpen.store(true, std::memory_order_relaxed);
 	}
+	if (info.isRecorded && info.process.isTracing)
+		recordWeights(info, described, reason, use);
 	if (reason != cpu::Reason::none)
 		return lower::decline(reasonOf(reason), reason == cpu::Reason::engineFailed ? "oneDNN" : nullptr);
 	if (info.process.settings.roundsOutput)
@@ -108,6 +143,7 @@ lower::Outcome lower(const CallInfo &info, const DescribedCall &described, const
 	lower::Outcome outcome;
 	outcome.isDone = true;
 	outcome.unaudited = audit.skipped();
+	outcome.auditTicks = audit.ticks();
 	return outcome;
 }
 

@@ -29,6 +29,7 @@ void Record::setOutcome(const lower::Outcome &outcome)
 	}
 	if (!outcome.isDone || !lane_)
 		return;
+	span_->exclude(outcome.auditTicks);
 	if (outcome.isSubstitute)
 		span_->endAs(row, outcome.isCaptured);
 	else

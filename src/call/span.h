@@ -22,6 +22,12 @@ public:
 			lane_.record(cell_, row_, start_, base::ticks(), isCaptured, weight_);
 		recordAnyFaults();
 	}
+	// Time of this thread during the call that is not part of it.
+	void exclude(uint64_t ticks)
+	{
+		if (weight_)
+			start_ += ticks;
+	}
 	void endAs(trace::RowId row, bool isCaptured) const
 	{
 		lane_.record(row, start_, weight_ ? base::ticks() : 0, isCaptured, weight_);

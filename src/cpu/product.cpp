@@ -180,8 +180,8 @@ Reason multiply(const Product &product, Threads threads, size_t budget, const Ke
 	// oneDNN is row-major: transposed, this is B' A' = C'.
 	float *const result = isAdded ? reinterpret_cast<float *>(memory + bytesA + bytesB) : C;
 	const int64_t resultLd = isAdded ? m : ldc;
-	const bool isDone = team.gemm(transB ? 'T' : 'N', transA ? 'T' : 'N', n, m, k, alpha, lowB, b.length, lowA, a.length,
-	                              isAdded ? 0 : beta, result, resultLd);
+	const bool isDone = team.gemm(transB ? 'T' : 'N', transA ? 'T' : 'N', n, m, k, alpha, lowB, b.length, lowA,
+	                              a.length, isAdded ? 0 : beta, result, resultLd);
 	noteKind(product, team.size(), isAdded || beta == 0);
 	if (!isDone)
 		return Reason::engineFailed;

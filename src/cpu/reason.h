@@ -36,4 +36,12 @@ enum class WeightReason : uint8_t {
 	busy,         // another thread converts it now
 };
 
+// The name in reports; null for none.
+inline const char *name(WeightReason reason)
+{
+	constexpr const char *names[] = {nullptr,  "weights_off", "too_small", "changes", "memory_budget", "shared_memory",
+	                                 "pinned", "no_watch",    "many_rows", "sparse",  "too_many",      "busy"};
+	return names[static_cast<unsigned>(reason)];
+}
+
 } // namespace autoamp::cpu

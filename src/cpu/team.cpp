@@ -66,8 +66,8 @@ bool Team::gemm(char transA, char transB, int64_t m, int64_t n, int64_t k, float
 		const int64_t begin = boundary(length, part, parts), count = boundary(length, part + 1, parts) - begin;
 		dnnl_.openMp.setThreads(1); // on this thread
 		const bool isDone =
-		    isByRows ? callGemm(dnnl_, transA, transB, count, n, k, alpha, A + begin * (transA == 'N' ? lda : 1),
-		                        lda, B, ldb, beta, C + begin * ldc, ldc)
+		    isByRows ? callGemm(dnnl_, transA, transB, count, n, k, alpha, A + begin * (transA == 'N' ? lda : 1), lda,
+		                        B, ldb, beta, C + begin * ldc, ldc)
 		             : callGemm(dnnl_, transA, transB, m, count, k, alpha, A, lda,
 		                        B + begin * (transB == 'N' ? 1 : ldb), ldb, beta, C + begin, ldc);
 		if (!isDone)

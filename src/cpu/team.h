@@ -26,8 +26,8 @@ public:
 
 	unsigned mostParts() const { return workers_.count() > 0 ? partsPerThread * size() : size(); }
 
-	// Calls work(part, parts) for each part, of at most mostParts(). The runtime of OpenMP may choose fewer parts than size(); our own threads
-	// get more, and take one after the other.
+	// Calls work(part, parts) for each part, of at most mostParts(). The runtime of OpenMP may choose fewer parts than
+	// size(); our own threads get more, and take one after the other.
 	template <typename Work>
 	void run(Work work)
 	{

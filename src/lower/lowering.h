@@ -53,6 +53,7 @@ struct Outcome {
 	const char *failed = nullptr;
 	int code = 0;
 	uint64_t builtNs = 0;            // time that this call spent on building a plan
+	uint64_t auditTicks = 0;         // time that an audit took on the host, which is not part of the call
 	const char *unaudited = nullptr; // reason why a call that was to be audited was not
 };
 

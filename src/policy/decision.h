@@ -61,6 +61,8 @@ constexpr unsigned strategyCount = static_cast<unsigned>(Strategy::tf32) + 1;
 	  "set AUTOAMP_DTYPE=bfloat16, or AUTOAMP_SCALING=auto")                                                           \
 	X(driver_too_old, "the driver cannot load autoamp's kernels",                                                      \
 	  "update the driver (525 or newer; see autoamp doctor)")                                                          \
+	X(weight_not_kept,                                                                                                 \
+	  "few rows: the product gains once its weight has stayed unchanged for three products and is kept", "")           \
 	X(no_onednn,                                                                                                       \
 	  "oneDNN with products in bfloat16 could not be opened (libdnnl.so.3 or libdnnl.so.2), or ONEDNN_MAX_CPU_ISA "    \
 	  "limits it",                                                                                                     \
