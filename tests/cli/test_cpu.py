@@ -228,6 +228,10 @@ class Doctor(Cpu):
             text = self.doctor(PROGRAMS / program)
             self.assertRegex(text, rf'\n  contains +a CPU BLAS \(text found: "{sign}"\)\n')
             self.assertRegex(text, r"\n  autoamp cannot +intercept calls of the static BLAS in \S+; link a shared one, such as -lblas\n")
+        text = self.doctor(PROGRAMS / "uses_matrices")  # a shared BLAS of unknown name
+        self.assertRegex(text, r'\n  contains +a CPU BLAS in libmatrices.so \(text found: "sgemm_"\)\n')
+        self.assertRegex(text, r"\n  autoamp can +intercept its calls of the BLAS in libmatrices.so \(run --device cpu\)\n")
+        self.assertNotIn("static BLAS", text)
         stripped = self.here / "stripped"
         subprocess.run(["strip", "-o", stripped, PROGRAMS / "own_blas"], check=True)
         self.assertNotIn("a CPU BLAS (", self.doctor(stripped))

@@ -369,7 +369,9 @@ void addInterception(Section &section, const Findings &findings, const policy::O
 		if (isBlas(library.name))
 			can(fmt::format("intercept its calls of {} (run --device cpu)", library.name));
 	for (const auto &[name, file] : findings.files)
-		if (file.carriesBlas())
+		if (file.exportsBlas)
+			can(fmt::format("intercept its calls of the BLAS in {} (run --device cpu)", name));
+		else if (file.carriesBlas())
 			cannot(fmt::format("intercept calls of the static BLAS in {}; link a shared one, such as -lblas", name));
 	if (findings.has(Sign::cutlass) || findings.has(Sign::triton) ||
 	    std::any_of(findings.files.begin(), findings.files.end(), [](auto &each) { return each.second.hasKernels; }))

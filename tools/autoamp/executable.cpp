@@ -226,8 +226,10 @@ void searchBlas(const Image &image, const Elf64_Ehdr &header, Executable &result
 			if (symbol->st_shndx == SHN_UNDEF || (type != STT_FUNC && type != STT_GNU_IFUNC))
 				continue;
 			const auto name = image.textAt(names->sh_offset + symbol->st_name);
-			if (std::find(std::begin(products), std::end(products), name) != std::end(products))
-				found = name;
+			if (std::find(std::begin(products), std::end(products), name) == std::end(products))
+				continue;
+			found = name;
+			result.exportsBlas = result.isLibrary && table->sh_type == SHT_DYNSYM;
 		}
 	}
 }
@@ -307,7 +309,7 @@ bool Executable::needs(const char *prefix) const
 
 bool Executable::carriesBlas() const
 {
-	return !sign(Sign::blas).empty() && std::none_of(libraries.begin(), libraries.end(), isBlas);
+	return !exportsBlas && !sign(Sign::blas).empty() && std::none_of(libraries.begin(), libraries.end(), isBlas);
 }
 
 bool isBlas(const std::string &name)

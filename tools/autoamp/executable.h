@@ -25,6 +25,7 @@ struct Executable {
 	bool hasRpath = false;              // DT_RPATH; the loader searches it before LD_LIBRARY_PATH
 	bool hasKernels = false;            // contains device code
 	bool isSearchedInPart = false;      // the data exceed the limit of the search for signs
+	bool exportsBlas = false;           // a library with products of a CPU BLAS for other files
 	size_t searched = 0;                // bytes
 	int glibc = 0;                      // 36: the newest symbols that it needs are from GLIBC_2.36
 	std::vector<std::string> libraries; // DT_NEEDED

@@ -1,8 +1,15 @@
-/* A program with a BLAS of its own, as one that is linked to a static BLAS. */
+/* A program with a BLAS of its own, as one that is linked to a static BLAS. LIBRARY: the BLAS alone, under another
+   name. USES: a program that is linked to this library. */
+#ifdef USES
+extern void sgemm_(void);
+#else
 __attribute__((noinline, used)) void sgemm_(void) {}
+#endif
 
+#ifndef LIBRARY
 int main(void)
 {
 	sgemm_();
 	return 0;
 }
+#endif
