@@ -1,4 +1,4 @@
-/* A program with a BLAS of its own, as one that is linked to a static BLAS. LIBRARY: the BLAS alone, under another
+/* A program with its own BLAS, like one that is linked to a static BLAS. LIBRARY: the BLAS alone, under another
    name. USES: a program that is linked to this library. */
 #ifdef USES
 extern void sgemm_(void);
